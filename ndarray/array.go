@@ -1,0 +1,246 @@
+package ndarray
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"unsafe"
+)
+
+// ErrSize reports a shape whose element or byte count does not fit in an int.
+var ErrSize = errors.New("ndarray: shape is negative or its size overflows")
+
+// Value is what a graph edge can carry at run time: *[Array], *[Sequence],
+// *[Optional], *[Map] or *[Sparse].
+type Value interface{ isValue() }
+
+// Array is a contiguous row-major tensor.
+type Array struct {
+	DType DType
+	Shape []int    // dimensions, outermost first; empty for a scalar
+	Data  []byte   // NumElems*DType.Size() bytes; nil for strings
+	Str   []string // the elements when DType is String
+}
+
+// Sequence is an ordered list of values of one type.
+type Sequence struct {
+	Elem  DType // element type of the member tensors, Undefined if not known
+	Items []Value
+}
+
+// Optional holds a value or nothing (Value == nil).
+type Optional struct{ Value Value }
+
+// Map is an ONNX-ML map: parallel keys (int64 or string array) and values.
+type Map struct {
+	Keys   *Array
+	Values Value
+}
+
+// Sparse is a COO sparse tensor; Indices is [nnz] linear or [nnz, rank].
+type Sparse struct {
+	Shape   []int
+	Values  *Array
+	Indices *Array
+}
+
+func (*Array) isValue()    {}
+func (*Sequence) isValue() {}
+func (*Optional) isValue() {}
+func (*Map) isValue()      {}
+func (*Sparse) isValue()   {}
+
+// NumElems returns the product of a shape, or ErrSize when a dimension is
+// negative or the product overflows.
+func NumElems(shape []int) (int, error) {
+	n := 1
+	zero := false
+	for _, d := range shape {
+		if d < 0 {
+			return 0, ErrSize
+		}
+		if d == 0 {
+			zero = true
+			continue
+		}
+		if n > math.MaxInt/d {
+			return 0, ErrSize
+		}
+		n *= d
+	}
+	if zero {
+		return 0, nil
+	}
+	return n, nil
+}
+
+// ByteSize returns the bytes an array of that type and shape takes in memory.
+func ByteSize(dt DType, shape []int) (int, error) {
+	n, err := NumElems(shape)
+	if err != nil {
+		return 0, err
+	}
+	if s := dt.Size(); s > 0 && n > math.MaxInt/s {
+		return 0, ErrSize
+	}
+	return n * dt.Size(), nil
+}
+
+// New allocates a zeroed array. The memory is 64-byte aligned.
+func New(dt DType, shape ...int) (*Array, error) {
+	n, err := ByteSize(dt, shape)
+	if err != nil {
+		return nil, err
+	}
+	a := &Array{DType: dt, Shape: append([]int(nil), shape...)}
+	if dt == String {
+		a.Str = make([]string, n/dt.Size())
+	} else {
+		a.Data = AlignedBytes(n)
+	}
+	return a, nil
+}
+
+// Must is New for shapes known to be good; it panics on ErrSize.
+func Must(dt DType, shape ...int) *Array {
+	a, err := New(dt, shape...)
+	if err != nil {
+		panic(err)
+	}
+	return a
+}
+
+// AlignedBytes returns n zeroed bytes whose first is at a multiple of 64.
+func AlignedBytes(n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	b := make([]byte, n+63)
+	off := int(-uintptr(unsafe.Pointer(&b[0])) & 63)
+	return b[off : off+n : off+n]
+}
+
+// Elem is the set of Go types that can stand for an array's elements in memory.
+type Elem interface {
+	~float32 | ~float64 | ~int8 | ~int16 | ~int32 | ~int64 | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~bool | ~complex64 | ~complex128
+}
+
+// Of makes an array over data (not copied). The Go type decides the element
+// type; len(data) must be the product of shape, else Of panics.
+func Of[T Elem](data []T, shape ...int) *Array {
+	var z T
+	n, err := NumElems(shape)
+	if err != nil || n != len(data) {
+		panic(fmt.Sprintf("ndarray.Of: %d elements for shape %v", len(data), shape))
+	}
+	return &Array{DType: DTypeOf(z), Shape: append([]int(nil), shape...), Data: Bytes(data)}
+}
+
+// Strings makes a string array over data (not copied).
+func Strings(data []string, shape ...int) *Array {
+	return &Array{DType: String, Shape: append([]int(nil), shape...), Str: data}
+}
+
+// Scalar makes a rank-0 array.
+func Scalar[T Elem](v T) *Array { return Of([]T{v}) }
+
+// DTypeOf returns the element type a Go scalar stands for.
+func DTypeOf(v any) DType {
+	switch v.(type) {
+	case float32:
+		return Float32
+	case float64:
+		return Float64
+	case int8:
+		return Int8
+	case int16:
+		return Int16
+	case int32:
+		return Int32
+	case int64:
+		return Int64
+	case uint8:
+		return Uint8
+	case uint16:
+		return Uint16
+	case uint32:
+		return Uint32
+	case uint64:
+		return Uint64
+	case bool:
+		return Bool
+	case complex64:
+		return Complex64
+	case complex128:
+		return Complex128
+	case string:
+		return String
+	}
+	return Undefined
+}
+
+// Bytes reinterprets a typed slice as its bytes.
+func Bytes[T Elem](s []T) []byte {
+	if len(s) == 0 {
+		return nil
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
+}
+
+// Slice reinterprets the array's bytes as elements of T. T's width must be the
+// element width (use uint16 for half types, uint8 for float8 and sub-byte types).
+func Slice[T Elem](a *Array) []T {
+	if len(a.Data) == 0 {
+		return nil
+	}
+	var z T
+	return unsafe.Slice((*T)(unsafe.Pointer(&a.Data[0])), len(a.Data)/int(unsafe.Sizeof(z)))
+}
+
+// Len returns the number of elements. The shape is trusted to be valid.
+func (a *Array) Len() int {
+	n := 1
+	for _, d := range a.Shape {
+		n *= d
+	}
+	return n
+}
+
+// Rank returns the number of dimensions.
+func (a *Array) Rank() int { return len(a.Shape) }
+
+// Aligned reports whether the data can be read through typed slices on any
+// machine (weights mapped from a file often can not).
+func (a *Array) Aligned() bool {
+	s := a.DType.Size()
+	return len(a.Data) == 0 || s <= 1 || uintptr(unsafe.Pointer(&a.Data[0]))%uintptr(min(s, 8)) == 0
+}
+
+// Clone copies header and data into fresh aligned memory.
+func (a *Array) Clone() *Array {
+	c := &Array{DType: a.DType, Shape: append([]int(nil), a.Shape...)}
+	if a.DType == String {
+		c.Str = append([]string(nil), a.Str...)
+		return c
+	}
+	c.Data = AlignedBytes(len(a.Data))
+	copy(c.Data, a.Data)
+	return c
+}
+
+// Reshaped returns a second header over the same data; the element count must match.
+func (a *Array) Reshaped(shape ...int) *Array {
+	return &Array{DType: a.DType, Shape: append([]int(nil), shape...), Data: a.Data, Str: a.Str}
+}
+
+// String prints type and shape, "float32[1,3,224,224]".
+func (a *Array) String() string {
+	s := a.DType.String() + "["
+	for i, d := range a.Shape {
+		if i > 0 {
+			s += ","
+		}
+		s += fmt.Sprint(d)
+	}
+	return s + "]"
+}

@@ -1,0 +1,138 @@
+package ndarray
+
+import "math"
+
+// Float returns element i as a float64 (bool as 0/1, complex by its real part).
+func (a *Array) Float(i int) float64 {
+	switch a.DType {
+	case Float32:
+		return float64(Slice[float32](a)[i])
+	case Float64:
+		return Slice[float64](a)[i]
+	case Float16:
+		return float64(F16ToF32(Slice[uint16](a)[i]))
+	case BFloat16:
+		return float64(BF16ToF32(Slice[uint16](a)[i]))
+	case Float8E4M3FN, Float8E4M3FNZ, Float8E5M2, Float8E5M2FNZ, Float8E8M0, Float4E2M1:
+		return float64(F8ToF32(a.DType, a.Data[i]))
+	case Uint64:
+		return float64(Slice[uint64](a)[i])
+	case Complex64:
+		return float64(real(Slice[complex64](a)[i]))
+	case Complex128:
+		return real(Slice[complex128](a)[i])
+	}
+	return float64(a.Int(i))
+}
+
+// SetFloat stores v rounded to the element type (integers truncate towards zero).
+func (a *Array) SetFloat(i int, v float64) {
+	switch a.DType {
+	case Float32:
+		Slice[float32](a)[i] = float32(v)
+	case Float64:
+		Slice[float64](a)[i] = v
+	case Float16:
+		Slice[uint16](a)[i] = F32ToF16(float32(v))
+	case BFloat16:
+		Slice[uint16](a)[i] = F32ToBF16(float32(v))
+	case Float8E4M3FN, Float8E4M3FNZ, Float8E5M2, Float8E5M2FNZ, Float8E8M0, Float4E2M1:
+		a.Data[i] = F32ToF8(a.DType, float32(v), true)
+	case Uint64:
+		if v >= math.MaxInt64 {
+			Slice[uint64](a)[i] = uint64(v)
+		} else {
+			Slice[uint64](a)[i] = uint64(int64(v))
+		}
+	case Complex64:
+		Slice[complex64](a)[i] = complex(float32(v), 0)
+	case Complex128:
+		Slice[complex128](a)[i] = complex(v, 0)
+	case Bool:
+		if v != 0 {
+			a.Data[i] = 1
+		} else {
+			a.Data[i] = 0
+		}
+	default:
+		a.SetInt(i, int64(v))
+	}
+}
+
+// Int returns element i as an int64 (floats truncate, uint64 wraps).
+func (a *Array) Int(i int) int64 {
+	switch a.DType {
+	case Int8, Int4, Int2:
+		return int64(int8(a.Data[i]))
+	case Uint8, Uint4, Uint2, Bool:
+		return int64(a.Data[i])
+	case Int16:
+		return int64(Slice[int16](a)[i])
+	case Uint16:
+		return int64(Slice[uint16](a)[i])
+	case Int32:
+		return int64(Slice[int32](a)[i])
+	case Uint32:
+		return int64(Slice[uint32](a)[i])
+	case Int64:
+		return Slice[int64](a)[i]
+	case Uint64:
+		return int64(Slice[uint64](a)[i])
+	case String, Undefined:
+		return 0
+	}
+	return int64(a.Float(i))
+}
+
+// SetInt stores v, wrapped to the element type's width.
+func (a *Array) SetInt(i int, v int64) {
+	switch a.DType {
+	case Int8, Uint8:
+		a.Data[i] = byte(v)
+	case Int4:
+		a.Data[i] = byte(int8(v<<4) >> 4)
+	case Uint4:
+		a.Data[i] = byte(v) & 15
+	case Int2:
+		a.Data[i] = byte(int8(v<<6) >> 6)
+	case Uint2:
+		a.Data[i] = byte(v) & 3
+	case Bool:
+		if v != 0 {
+			a.Data[i] = 1
+		} else {
+			a.Data[i] = 0
+		}
+	case Int16, Uint16:
+		Slice[uint16](a)[i] = uint16(v)
+	case Int32, Uint32:
+		Slice[uint32](a)[i] = uint32(v)
+	case Int64, Uint64:
+		Slice[uint64](a)[i] = uint64(v)
+	case String, Undefined:
+	default:
+		a.SetFloat(i, float64(v))
+	}
+}
+
+// Ints returns all elements as int64 (for shapes, axes and the like).
+func (a *Array) Ints() []int64 {
+	out := make([]int64, a.Len())
+	for i := range out {
+		out[i] = a.Int(i)
+	}
+	return out
+}
+
+// Floats32 returns all elements converted to float32; the data itself, not a
+// copy, when it already is float32.
+func (a *Array) Floats32() []float32 {
+	if a.DType == Float32 {
+		return Slice[float32](a)
+	}
+	out := make([]float32, a.Len())
+	for i := range out {
+		out[i] = float32(a.Float(i))
+	}
+	return out
+}
