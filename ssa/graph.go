@@ -1,0 +1,428 @@
+package ssa
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// Module is one model: a graph and what the file says about it.
+type Module struct {
+	Graph   *Graph
+	Opsets  []Opset // operator sets the file imports, as read
+	IR      int64   // IR version of the file, as read
+	Path    string  // file it came from; "" if built in memory
+	Carried any     // what the exporter keeps verbatim (owned by onnximport/onnxexport)
+}
+
+// Opset is one imported operator set; the default domain is "".
+type Opset struct {
+	Domain  string
+	Version int
+}
+
+// OpsetVersion returns the imported version of a domain, 0 if absent.
+func (m *Module) OpsetVersion(domain string) int {
+	for _, o := range m.Opsets {
+		if o.Domain == domain {
+			return o.Version
+		}
+	}
+	return 0
+}
+
+// Graph is a function body: parameters, nodes in a legal order, results.
+type Graph struct {
+	Name    string
+	Doc     string
+	Params  []*Value
+	Nodes   []*Node
+	Results []*Value
+
+	values []*Value
+	nextN  int
+}
+
+// Value is one SSA value. It is defined by a node (Def != nil), by a constant
+// (Const != nil), or is a parameter of its graph.
+type Value struct {
+	ID       int    // dense in its graph
+	Name     string // name in the file or a generated one; unique in a checked graph
+	Type     Type
+	Def      *Node
+	DefIndex int // position among Def.Out
+	Const    *Constant
+	Content  []Dim // elements of a small integer tensor (rank 0 or 1), as far as known; nil if nothing is
+	Doc      string
+
+	uses []Use
+}
+
+// Use is one operand position that reads a value.
+type Use struct {
+	Node  *Node
+	Index int
+}
+
+// Node is one operation.
+type Node struct {
+	ID       int // unique in its graph, grows with creation
+	Domain   string
+	Op       string
+	Overload string
+	Name     string
+	Doc      string
+	Version  int  // operator-set version the node is written in; 0 = berth's newest form
+	Opaque   bool // operator berth does not know: kept as it is
+	Attrs    []Attr
+	In       []*Value // nil for an absent optional operand
+	Out      []*Value // nil for an unused optional result
+	Bodies   []*Graph
+	BodyAttr []string // attribute name of each body ("then_branch", "body", …)
+	Captures int      // how many of the last operands are captured values
+	Origin   any      // the importer's record of the node, for opaque nodes
+}
+
+// NewGraph returns an empty graph.
+func NewGraph(name string) *Graph { return &Graph{Name: name} }
+
+// NumValues is one more than the largest value id: the length of a side table.
+func (g *Graph) NumValues() int { return len(g.values) }
+
+// NumNodeIDs is one more than the largest node id.
+func (g *Graph) NumNodeIDs() int { return g.nextN }
+
+// Value returns the value with an id.
+func (g *Graph) Value(id int) *Value { return g.values[id] }
+
+// Values returns all values ever made in the graph, dead ones included; index =
+// id. Do not change the slice.
+func (g *Graph) Values() []*Value { return g.values }
+
+func (g *Graph) newValue(name string, t Type) *Value {
+	v := &Value{ID: len(g.values), Name: name, Type: t}
+	g.values = append(g.values, v)
+	return v
+}
+
+// AddParam appends a parameter.
+func (g *Graph) AddParam(name string, t Type) *Value {
+	v := g.newValue(name, t)
+	g.Params = append(g.Params, v)
+	return v
+}
+
+// AddConst adds a constant value. The content of small integers is filled in.
+func (g *Graph) AddConst(name string, c *Constant) *Value {
+	v := g.newValue(name, c.Type())
+	v.Const = c
+	v.Content = constContent(c)
+	return v
+}
+
+// MaxContent is the largest number of elements whose values are tracked.
+const MaxContent = 64
+
+func constContent(c *Constant) []Dim {
+	if len(c.shape) > 1 || c.dtype != ndarray.Int64 && c.dtype != ndarray.Int32 {
+		return nil
+	}
+	ints := c.Ints(MaxContent)
+	if ints == nil {
+		return nil
+	}
+	out := make([]Dim, len(ints))
+	for i, n := range ints {
+		out[i] = D(n)
+	}
+	return out
+}
+
+// NewNode makes a node with fresh unnamed results and appends it to the graph.
+func (g *Graph) NewNode(op string, in []*Value, numOut int, attrs ...Attr) *Node {
+	n := g.makeNode(op, in, numOut, attrs)
+	g.Nodes = append(g.Nodes, n)
+	return n
+}
+
+// InsertBefore makes a node like NewNode does and places it right before mark.
+func (g *Graph) InsertBefore(mark *Node, op string, in []*Value, numOut int, attrs ...Attr) *Node {
+	n := g.makeNode(op, in, numOut, attrs)
+	i := slices.Index(g.Nodes, mark)
+	if i < 0 {
+		panic("ssa: InsertBefore: the mark is not in the graph")
+	}
+	g.Nodes = slices.Insert(g.Nodes, i, n)
+	return n
+}
+
+func (g *Graph) makeNode(op string, in []*Value, numOut int, attrs []Attr) *Node {
+	n := &Node{ID: g.nextN, Op: op, Attrs: slices.Clone(attrs)}
+	g.nextN++
+	for _, v := range in {
+		n.AddInput(v)
+	}
+	for i := range numOut {
+		g.AddOutput(n, fmt.Sprintf("%s_%d_%d", op, n.ID, i))
+	}
+	return n
+}
+
+// AddOutput appends a result to a node; an empty name means the result is absent.
+func (g *Graph) AddOutput(n *Node, name string) *Value {
+	if name == "" {
+		n.Out = append(n.Out, nil)
+		return nil
+	}
+	v := g.newValue(name, Type{})
+	v.Def, v.DefIndex = n, len(n.Out)
+	n.Out = append(n.Out, v)
+	return v
+}
+
+// AddInput appends an operand (nil = absent).
+func (n *Node) AddInput(v *Value) {
+	n.In = append(n.In, v)
+	if v != nil {
+		v.uses = append(v.uses, Use{n, len(n.In) - 1})
+	}
+}
+
+// SetInput replaces operand i (nil = absent).
+func (n *Node) SetInput(i int, v *Value) {
+	if old := n.In[i]; old != nil {
+		old.dropUse(n, i)
+	}
+	n.In[i] = v
+	if v != nil {
+		v.uses = append(v.uses, Use{n, i})
+	}
+}
+
+// TruncateInputs drops operands from the end, to k of them.
+func (n *Node) TruncateInputs(k int) {
+	for i := k; i < len(n.In); i++ {
+		if n.In[i] != nil {
+			n.In[i].dropUse(n, i)
+		}
+	}
+	n.In = n.In[:k]
+}
+
+// SetInputs replaces all operands.
+func (n *Node) SetInputs(in []*Value) {
+	in = slices.Clone(in)
+	n.TruncateInputs(0)
+	for _, v := range in {
+		n.AddInput(v)
+	}
+}
+
+func (v *Value) dropUse(n *Node, i int) {
+	for k, u := range v.uses {
+		if u.Node == n && u.Index == i {
+			v.uses = slices.Delete(v.uses, k, k+1)
+			return
+		}
+	}
+}
+
+// Uses returns the operand positions that read v, in no promised order. Results
+// of the graph are not among them; see [Graph.IsResult].
+func (v *Value) Uses() []Use { return v.uses }
+
+// IsResult reports whether v leaves the graph.
+func (g *Graph) IsResult(v *Value) bool { return slices.Contains(g.Results, v) }
+
+// IsParam reports whether v is a parameter (defined by nothing inside).
+func (v *Value) IsParam() bool { return v.Def == nil && v.Const == nil }
+
+// ReplaceUses makes every reader of old, and the graph's results, read v.
+func (g *Graph) ReplaceUses(old, v *Value) {
+	for _, u := range slices.Clone(old.uses) {
+		u.Node.SetInput(u.Index, v)
+	}
+	for i, r := range g.Results {
+		if r == old {
+			g.Results[i] = v
+		}
+	}
+}
+
+// RemoveNodes deletes every node for which dead returns true, dropping its uses.
+// Their results must have no readers left outside the removed set.
+func (g *Graph) RemoveNodes(dead func(*Node) bool) int {
+	kept := g.Nodes[:0]
+	removed := 0
+	for _, n := range g.Nodes {
+		if !dead(n) {
+			kept = append(kept, n)
+			continue
+		}
+		n.TruncateInputs(0)
+		removed++
+	}
+	clear(g.Nodes[len(kept):])
+	g.Nodes = kept
+	return removed
+}
+
+// Output returns result i, nil if absent.
+func (n *Node) Output(i int) *Value {
+	if i < len(n.Out) {
+		return n.Out[i]
+	}
+	return nil
+}
+
+// Input returns operand i, nil if absent.
+func (n *Node) Input(i int) *Value {
+	if i < len(n.In) {
+		return n.In[i]
+	}
+	return nil
+}
+
+// Formals returns the operands without the captured ones.
+func (n *Node) Formals() []*Value { return n.In[:len(n.In)-n.Captures] }
+
+// Captured returns the captured operands.
+func (n *Node) Captured() []*Value { return n.In[len(n.In)-n.Captures:] }
+
+// Body returns the body stored under an attribute name, nil if there is none.
+func (n *Node) Body(attr string) *Graph {
+	for i, a := range n.BodyAttr {
+		if a == attr {
+			return n.Bodies[i]
+		}
+	}
+	return nil
+}
+
+// AddBody attaches a body under an attribute name.
+func (n *Node) AddBody(attr string, g *Graph) {
+	n.Bodies = append(n.Bodies, g)
+	n.BodyAttr = append(n.BodyAttr, attr)
+}
+
+// String names a node in messages: op, name, and domain if it is not the default.
+func (n *Node) String() string {
+	s := n.Op
+	if n.Domain != "" {
+		s = n.Domain + "." + s
+	}
+	name := n.Name
+	if name == "" {
+		for _, o := range n.Out {
+			if o != nil {
+				name = "-> " + o.Name
+				break
+			}
+		}
+	}
+	return fmt.Sprintf("%s %q", s, name)
+}
+
+// Walk calls f for the graph and every body inside it, outermost first.
+func (g *Graph) Walk(f func(*Graph)) {
+	f(g)
+	for _, n := range g.Nodes {
+		for _, b := range n.Bodies {
+			b.Walk(f)
+		}
+	}
+}
+
+// Sort puts the nodes into a legal order, keeping the present order where it is
+// legal already (stable topological sort). It fails on a cycle.
+func (g *Graph) Sort() error {
+	pending := make([]int, g.nextN)
+	in := make([]bool, g.nextN)
+	for _, n := range g.Nodes {
+		in[n.ID] = true
+	}
+	for _, n := range g.Nodes {
+		for _, v := range n.In {
+			if v != nil && v.Def != nil && in[v.Def.ID] {
+				pending[n.ID]++
+			}
+		}
+	}
+	out := make([]*Node, 0, len(g.Nodes))
+	var ready nodeHeap
+	rank := make([]int, g.nextN)
+	for i, n := range g.Nodes {
+		rank[n.ID] = i
+		if pending[n.ID] == 0 {
+			ready.push(n, i)
+		}
+	}
+	for len(ready) > 0 {
+		n := ready.pop()
+		out = append(out, n)
+		for _, v := range n.Out {
+			if v == nil {
+				continue
+			}
+			for _, u := range v.uses {
+				if !in[u.Node.ID] {
+					continue
+				}
+				if pending[u.Node.ID]--; pending[u.Node.ID] == 0 {
+					ready.push(u.Node, rank[u.Node.ID])
+				}
+			}
+		}
+	}
+	if len(out) != len(g.Nodes) {
+		return fmt.Errorf("graph %q has a cycle", g.Name)
+	}
+	g.Nodes = out
+	return nil
+}
+
+// nodeHeap is a min-heap of nodes by rank.
+type nodeHeap []rankedNode
+
+type rankedNode struct {
+	n    *Node
+	rank int
+}
+
+func (h *nodeHeap) push(n *Node, rank int) {
+	*h = append(*h, rankedNode{n, rank})
+	a := *h
+	for i := len(a) - 1; i > 0; {
+		p := (i - 1) / 2
+		if a[p].rank <= a[i].rank {
+			break
+		}
+		a[p], a[i] = a[i], a[p]
+		i = p
+	}
+}
+
+func (h *nodeHeap) pop() *Node {
+	a := *h
+	top := a[0].n
+	last := len(a) - 1
+	a[0] = a[last]
+	a = a[:last]
+	for i := 0; ; {
+		c := 2*i + 1
+		if c >= last {
+			break
+		}
+		if c+1 < last && a[c+1].rank < a[c].rank {
+			c++
+		}
+		if a[i].rank <= a[c].rank {
+			break
+		}
+		a[i], a[c] = a[c], a[i]
+		i = c
+	}
+	*h = a
+	return top
+}

@@ -1,0 +1,222 @@
+package ssa
+
+import (
+	"strings"
+
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// Kind says which family a type belongs to.
+type Kind uint8
+
+// The kinds of types a value can have. KindUnknown is the zero value: nothing
+// is known yet (outputs of opaque nodes).
+const (
+	KindUnknown Kind = iota
+	KindTensor
+	KindSequence
+	KindOptional
+	KindMap
+	KindSparse
+)
+
+// Type is the type of a value.
+type Type struct {
+	Kind   Kind
+	DType  ndarray.DType // element type of a tensor or sparse tensor; key type of a map
+	Ranked bool          // Shape is meaningful; false means any rank
+	Shape  []Dim         // dimensions of a ranked tensor
+	Elem   *Type         // member type of sequence, optional, map
+}
+
+// TensorOf returns a ranked tensor type.
+func TensorOf(dt ndarray.DType, dims ...Dim) Type {
+	return Type{Kind: KindTensor, DType: dt, Ranked: true, Shape: dims}
+}
+
+// StaticTensor returns a tensor type with known dimensions.
+func StaticTensor(dt ndarray.DType, shape ...int) Type {
+	return Type{Kind: KindTensor, DType: dt, Ranked: true, Shape: Dims(shape)}
+}
+
+// UnrankedTensor returns a tensor type of unknown rank.
+func UnrankedTensor(dt ndarray.DType) Type { return Type{Kind: KindTensor, DType: dt} }
+
+// SequenceOf and OptionalOf wrap a member type.
+func SequenceOf(t Type) Type { return Type{Kind: KindSequence, Elem: &t} }
+
+// OptionalOf returns optional(t).
+func OptionalOf(t Type) Type { return Type{Kind: KindOptional, Elem: &t} }
+
+// Dims turns numbers into known dimensions.
+func Dims(shape []int) []Dim {
+	out := make([]Dim, len(shape))
+	for i, n := range shape {
+		out[i] = D(int64(n))
+	}
+	return out
+}
+
+// Rank returns the number of dimensions, -1 if unknown.
+func (t Type) Rank() int {
+	if !t.Ranked {
+		return -1
+	}
+	return len(t.Shape)
+}
+
+// Static returns the shape as numbers; ok is false unless t is a tensor with
+// every dimension known to be a number.
+func (t Type) Static() (shape []int, ok bool) {
+	if t.Kind != KindTensor || !t.Ranked {
+		return nil, false
+	}
+	shape = make([]int, len(t.Shape))
+	for i, d := range t.Shape {
+		n, ok := d.Const()
+		if !ok || n < 0 {
+			return nil, false
+		}
+		shape[i] = int(n)
+	}
+	return shape, true
+}
+
+// IsStatic reports whether Static would succeed.
+func (t Type) IsStatic() bool {
+	if t.Kind != KindTensor || !t.Ranked {
+		return false
+	}
+	for _, d := range t.Shape {
+		if n, ok := d.Const(); !ok || n < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// NumElems returns the product of the dimensions (unknown if the rank is).
+func (t Type) NumElems() Dim {
+	if !t.Ranked {
+		return Dim{}
+	}
+	n := D(1)
+	for _, d := range t.Shape {
+		n = n.Mul(d)
+	}
+	return n
+}
+
+// ByteSize returns the bytes of a static tensor in memory; ok is false when the
+// type is not static or the size overflows.
+func (t Type) ByteSize() (int, bool) {
+	shape, ok := t.Static()
+	if !ok || t.DType == ndarray.String {
+		return 0, false
+	}
+	n, err := ndarray.ByteSize(t.DType, shape)
+	return n, err == nil
+}
+
+// Equal reports that both types are the same, unknown dimensions matching
+// unknown dimensions.
+func (t Type) Equal(u Type) bool { return t.String() == u.String() }
+
+// Bind replaces symbols by numbers everywhere in the type.
+func (t Type) Bind(bind map[string]int64) Type {
+	if len(t.Shape) > 0 {
+		shape := make([]Dim, len(t.Shape))
+		for i, d := range t.Shape {
+			shape[i] = d.Bind(bind)
+		}
+		t.Shape = shape
+	}
+	if t.Elem != nil {
+		e := t.Elem.Bind(bind)
+		t.Elem = &e
+	}
+	return t
+}
+
+// String prints "float32[N,3,224,224]", "float32[...]" for an unknown rank,
+// "seq(…)", "opt(…)", "map(int64,…)", "sparse float32[…]" or "unknown".
+func (t Type) String() string {
+	switch t.Kind {
+	case KindTensor:
+		return t.DType.String() + t.dimText()
+	case KindSparse:
+		return "sparse " + t.DType.String() + t.dimText()
+	case KindSequence:
+		return "seq(" + t.Elem.String() + ")"
+	case KindOptional:
+		return "opt(" + t.Elem.String() + ")"
+	case KindMap:
+		return "map(" + t.DType.String() + "," + t.Elem.String() + ")"
+	}
+	return "unknown"
+}
+
+func (t Type) dimText() string {
+	if !t.Ranked {
+		return "[...]"
+	}
+	parts := make([]string, len(t.Shape))
+	for i, d := range t.Shape {
+		parts[i] = d.String()
+	}
+	return "[" + strings.Join(parts, ",") + "]"
+}
+
+// Refine merges two descriptions of the same value, keeping what either knows;
+// ok is false where they contradict each other (the first then wins).
+func (t Type) Refine(u Type) (Type, bool) {
+	switch {
+	case t.Kind == KindUnknown:
+		return u, true
+	case u.Kind == KindUnknown:
+		return t, true
+	case t.Kind != u.Kind:
+		return t, false
+	}
+	ok := true
+	if t.DType == ndarray.Undefined {
+		t.DType = u.DType
+	} else if u.DType != ndarray.Undefined && u.DType != t.DType {
+		ok = false
+	}
+	if t.Elem != nil && u.Elem != nil {
+		e, o := t.Elem.Refine(*u.Elem)
+		t.Elem, ok = &e, ok && o
+	} else if t.Elem == nil {
+		t.Elem = u.Elem
+	}
+	switch {
+	case !u.Ranked:
+	case !t.Ranked:
+		t.Ranked, t.Shape = true, u.Shape
+	case len(t.Shape) != len(u.Shape):
+		ok = false
+	default:
+		shape := make([]Dim, len(t.Shape))
+		for i := range shape {
+			d, o := refineDim(t.Shape[i], u.Shape[i])
+			shape[i], ok = d, ok && o
+		}
+		t.Shape = shape
+	}
+	return t, ok
+}
+
+func refineDim(a, b Dim) (Dim, bool) {
+	switch {
+	case !a.Known():
+		return b, true
+	case !b.Known():
+		return a, true
+	case a.con && b.con:
+		return a, a.n == b.n
+	case b.con:
+		return b, true
+	}
+	return a, true
+}
