@@ -1,0 +1,128 @@
+package onnxwire
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+)
+
+// Mapping is a file's content in memory, read-only: mapped where the system can, else read.
+//
+// A mapped file must not be cut short while it is in use: touching a page that is gone ends the process. Replace files by
+// renaming, as WriteFile does.
+type Mapping struct {
+	data  []byte
+	unmap func([]byte) error // nil: data is ordinary memory
+}
+
+// MapFile opens path for reading. The caller closes the mapping when nothing uses its bytes any more.
+func MapFile(path string) (*Mapping, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() {
+		return nil, &os.PathError{Op: "open", Path: path, Err: errors.New("is a directory; give the model file in it")}
+	}
+	if info.Mode().IsRegular() && info.Size() > 0 && info.Size() == int64(int(info.Size())) {
+		if data, unmap, err := mmap(f, int(info.Size())); err == nil {
+			return &Mapping{data: data, unmap: unmap}, nil
+		}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return &Mapping{data: data}, nil
+}
+
+// Bytes returns the content. It must not be written to, nor used after Close.
+func (m *Mapping) Bytes() []byte {
+	return m.data
+}
+
+// Close gives the memory back. Closing twice does nothing.
+func (m *Mapping) Close() error {
+	data, unmap := m.data, m.unmap
+	m.data, m.unmap = nil, nil
+	if unmap == nil {
+		return nil
+	}
+	return unmap(data)
+}
+
+// File is a model file and the mapping its weights lie in.
+type File struct {
+	Path    string
+	Model   *Model
+	mapping *Mapping
+}
+
+// Open maps the model file at path and parses it. Tensor.RawData points into the mapping: close the file when no weight is
+// used any more. The errors are *SyntaxError and *ModelError, which name the file, and *fs.PathError.
+func Open(path string) (*File, error) {
+	mapping, err := MapFile(path)
+	if err != nil {
+		return nil, err
+	}
+	model, err := parseFile(path, mapping.Bytes())
+	if err != nil {
+		return nil, errors.Join(err, mapping.Close())
+	}
+	return &File{Path: path, Model: model, mapping: mapping}, nil
+}
+
+// Size returns the size of the file in bytes, 0 after Close.
+func (f *File) Size() int {
+	return len(f.mapping.Bytes())
+}
+
+// Close unmaps the file. All RawData of the model is invalid afterwards. Closing twice does nothing.
+func (f *File) Close() error {
+	return f.mapping.Close()
+}
+
+func parseFile(path string, data []byte) (*Model, error) {
+	switch {
+	case len(data) == 0:
+		return nil, &ModelError{File: path, Reason: "the file is empty"}
+	case bytes.HasPrefix(data, []byte("version https://git-lfs.github.com/spec/")):
+		return nil, &ModelError{File: path, Reason: "the file is a Git LFS pointer: run `git lfs pull` to fetch the model it stands for"}
+	}
+	model, err := Parse(data)
+	switch e := err.(type) {
+	case *SyntaxError:
+		e.File = path
+	case *ModelError:
+		e.File = path
+	}
+	return model, err
+}
+
+// WriteFile writes m to path, by way of a temporary file beside it that is renamed at the end: a reader sees the old file
+// or the new one, and m may hold weights mapped from the very file it replaces. The errors are those of WriteTo and of the
+// file system.
+func WriteFile(path string, m Message) (err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(f.Name()))
+		}
+	}()
+	if _, err = WriteTo(f, m); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	if err = errors.Join(f.Chmod(0o644), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
