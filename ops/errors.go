@@ -1,0 +1,54 @@
+package ops
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// ErrUnsupported marks an operator, type or combination berth can not run.
+var ErrUnsupported = errors.New("not supported")
+
+// NodeError is a failure at one node. Path names the nodes whose bodies lead to
+// it, outermost first.
+type NodeError struct {
+	Stage string   // "import", "shape inference", "run", a pass's name, …
+	Path  []string // enclosing control-flow nodes
+	Node  string   // operator and name of the node
+	Types []string // operand types
+	Err   error
+}
+
+// Error prints one line: stage, path, node, operand types, cause.
+func (e *NodeError) Error() string {
+	where := strings.Join(append(append([]string(nil), e.Path...), e.Node), " / ")
+	return fmt.Sprintf("%s: %s(%s): %v", e.Stage, where, strings.Join(e.Types, ", "), e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *NodeError) Unwrap() error { return e.Err }
+
+// AtNode wraps an error with the node it happened at; an error that already
+// names a node inside one of n's bodies gets n added to its path.
+func AtNode(stage string, n *ssa.Node, err error) error {
+	if err == nil {
+		return nil
+	}
+	var ne *NodeError
+	if errors.As(err, &ne) && len(n.Bodies) > 0 {
+		inner := *ne
+		inner.Path = append([]string{n.String()}, ne.Path...)
+		return &inner
+	}
+	e := &NodeError{Stage: stage, Node: n.String(), Err: err}
+	for _, v := range n.In {
+		if v == nil {
+			e.Types = append(e.Types, "-")
+		} else {
+			e.Types = append(e.Types, v.Type.String())
+		}
+	}
+	return e
+}

@@ -1,0 +1,132 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// If runs one of two bodies: https://onnx.ai/onnx/operators/onnx__If.html
+var If = Op{
+	Name: "If", Since: 25, Form: since(13), Doc: "out = cond ? then_branch() : else_branch()",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: -1,
+	Attrs: []AttrSpec{{Name: "then_branch", Graph: true, Required: true}, {Name: "else_branch", Graph: true, Required: true}},
+	Infer: inferIf, Eval: evalIf,
+}
+
+// since returns a constant Form.
+func since(v int) func(*ssa.Node) int { return func(*ssa.Node) int { return v } }
+
+// bindCaptures gives the last parameters of a body the types and contents of
+// the captured operands.
+func bindCaptures(n *ssa.Node, body *ssa.Graph) error {
+	caps := n.Captured()
+	if len(body.Params) < len(caps) {
+		return fmt.Errorf("body %q has %d parameters for %d captured values", body.Name, len(body.Params), len(caps))
+	}
+	for i, p := range body.Params[len(body.Params)-len(caps):] {
+		if caps[i] == nil {
+			return fmt.Errorf("captured operand %d is absent", i)
+		}
+		p.Type, p.Content = caps[i].Type, caps[i].Content
+	}
+	return nil
+}
+
+// UnionType is the most precise type that both describe: dimensions that
+// differ become unknown.
+func UnionType(a, b ssa.Type) ssa.Type {
+	if a.Kind == ssa.KindUnknown || a.Kind != b.Kind || a.DType != b.DType {
+		if a.Kind == b.Kind && a.Kind == ssa.KindTensor {
+			a.DType = ndarray.Undefined
+			return ssa.Type{Kind: ssa.KindTensor}
+		}
+		return ssa.Type{}
+	}
+	if a.Elem != nil && b.Elem != nil {
+		e := UnionType(*a.Elem, *b.Elem)
+		a.Elem = &e
+	}
+	if !a.Ranked || !b.Ranked || len(a.Shape) != len(b.Shape) {
+		a.Ranked, a.Shape = false, nil
+		return a
+	}
+	shape := make([]ssa.Dim, len(a.Shape))
+	for i := range shape {
+		if a.Shape[i].Equal(b.Shape[i]) {
+			shape[i] = a.Shape[i]
+		}
+	}
+	a.Shape = shape
+	return a
+}
+
+func inferIf(n *ssa.Node) ([]Fact, error) {
+	var branch [2][]*ssa.Value
+	for k, name := range []string{"then_branch", "else_branch"} {
+		body := n.Body(name)
+		if len(body.Results) != len(n.Out) {
+			return nil, fmt.Errorf("%s gives %d results, the node has %d", name, len(body.Results), len(n.Out))
+		}
+		if err := bindCaptures(n, body); err != nil {
+			return nil, err
+		}
+		if err := InferGraph(body); err != nil {
+			return nil, err
+		}
+		branch[k] = body.Results
+	}
+	out := make([]Fact, len(n.Out))
+	for i := range out {
+		a, b := branch[0][i], branch[1][i]
+		switch taken := constBool(n.In[0]); {
+		case taken == 1:
+			out[i] = Fact{a.Type, a.Content}
+		case taken == 0:
+			out[i] = Fact{b.Type, b.Content}
+		default:
+			out[i] = Fact{Type: UnionType(a.Type, b.Type)}
+		}
+	}
+	return out, nil
+}
+
+// constBool returns 1 or 0 for a constant boolean, -1 if it is not known.
+func constBool(v *ssa.Value) int {
+	if v == nil || v.Const == nil || v.Const.Len() != 1 || v.Const.DType() != ndarray.Bool {
+		return -1
+	}
+	a, err := v.Const.Array()
+	if err != nil {
+		return -1
+	}
+	return int(a.Int(0))
+}
+
+func evalIf(c *Call) error {
+	cond := c.Array(0)
+	if cond == nil || cond.DType != ndarray.Bool || cond.Len() != 1 {
+		return fmt.Errorf("the condition is not one boolean")
+	}
+	k := 1
+	if cond.Data[0] != 0 {
+		k = 0
+	}
+	name := [2]string{"then_branch", "else_branch"}[k]
+	for i, a := range c.Node.BodyAttr {
+		if a == name {
+			k = i
+		}
+	}
+	out, err := c.Body(k, c.In[1:])
+	if err != nil {
+		return err
+	}
+	for i, v := range out {
+		if err := c.SetOutput(i, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}

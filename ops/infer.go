@@ -1,0 +1,75 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Infer applies a node's type and shape rule and stores what it says on the
+// results. Results of opaque nodes keep the type they have.
+func Infer(n *ssa.Node) error {
+	o := Of(n)
+	if o == nil {
+		return nil
+	}
+	if err := o.CheckArity(n); err != nil {
+		return AtNode("shape inference", n, err)
+	}
+	facts, err := o.Infer(n)
+	if err != nil {
+		return AtNode("shape inference", n, err)
+	}
+	for i, v := range n.Out {
+		if v == nil {
+			continue
+		}
+		if i >= len(facts) {
+			return AtNode("shape inference", n, fmt.Errorf("the rule knows %d results, the node has %d", len(facts), len(n.Out)))
+		}
+		v.Type, v.Content = facts[i].Type, facts[i].Content
+	}
+	return nil
+}
+
+// InferGraph infers every node of a graph in order; parameters must be typed.
+func InferGraph(g *ssa.Graph) error {
+	for _, n := range g.Nodes {
+		if err := Infer(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CheckArity compares a node's operand and result counts with the schema.
+func (o *Op) CheckArity(n *ssa.Node) error {
+	in := len(n.In) - n.Captures
+	if in < o.MinIn || o.MaxIn >= 0 && in > o.MaxIn {
+		return fmt.Errorf("has %d operands, the operator takes %s", in, span(o.MinIn, o.MaxIn))
+	}
+	for i := range min(o.MinIn, in) {
+		if n.In[i] == nil && o.MaxIn >= 0 {
+			return fmt.Errorf("operand %d is required and absent", i)
+		}
+	}
+	if out := len(n.Out); out < o.MinOut || o.MaxOut >= 0 && out > o.MaxOut {
+		return fmt.Errorf("has %d results, the operator gives %s", out, span(o.MinOut, o.MaxOut))
+	}
+	for _, a := range o.Attrs {
+		if a.Required && (a.Graph && n.Body(a.Name) == nil || !a.Graph && !n.Has(a.Name)) {
+			return fmt.Errorf("required attribute %q is missing", a.Name)
+		}
+	}
+	return nil
+}
+
+func span(lo, hi int) string {
+	switch {
+	case hi < 0:
+		return fmt.Sprintf("at least %d", lo)
+	case lo == hi:
+		return fmt.Sprint(lo)
+	}
+	return fmt.Sprintf("%d to %d", lo, hi)
+}

@@ -1,0 +1,104 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Interpret runs a graph node by node with reference kernels and fresh memory
+// for every result: the oracle every program is compared with. observe, if not
+// nil, sees each node's results (inside bodies too).
+func Interpret(ctx context.Context, g *ssa.Graph, args []ndarray.Value, observe func(*ssa.Node, []ndarray.Value)) ([]ndarray.Value, error) {
+	if len(args) != len(g.Params) {
+		return nil, fmt.Errorf("graph %q takes %d inputs, got %d", g.Name, len(g.Params), len(args))
+	}
+	env := make([]ndarray.Value, g.NumValues())
+	for i, p := range g.Params {
+		env[p.ID] = args[i]
+	}
+	for _, n := range g.Nodes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		c := &Call{Ctx: ctx, Node: n, Threads: 1, Out: make([]ndarray.Value, len(n.Out))}
+		for _, v := range n.In {
+			a, err := lookup(env, v)
+			if err != nil {
+				return nil, AtNode("run", n, err)
+			}
+			c.In = append(c.In, a)
+		}
+		c.Body = func(i int, args []ndarray.Value) ([]ndarray.Value, error) {
+			return Interpret(ctx, n.Bodies[i], args, observe)
+		}
+		if err := Eval(c); err != nil {
+			return nil, err
+		}
+		for i, v := range n.Out {
+			if v != nil {
+				env[v.ID] = c.Out[i]
+			}
+		}
+		if observe != nil {
+			observe(n, c.Out)
+		}
+	}
+	out := make([]ndarray.Value, len(g.Results))
+	for i, v := range g.Results {
+		a, err := lookup(env, v)
+		if err != nil {
+			return nil, err
+		}
+		out[i] = a
+	}
+	return out, nil
+}
+
+func lookup(env []ndarray.Value, v *ssa.Value) (ndarray.Value, error) {
+	if v == nil {
+		return nil, nil
+	}
+	if v.Const != nil {
+		return v.Const.Array()
+	}
+	return env[v.ID], nil
+}
+
+// Eval runs the reference kernel of c.Node. A panic inside a kernel comes back
+// as an error that names the node.
+func Eval(c *Call) (err error) {
+	o := Of(c.Node)
+	if o == nil || o.Eval == nil {
+		return AtNode("run", c.Node, fmt.Errorf("operator %s of domain %q: %w", c.Node.Op, c.Node.Domain, ErrUnsupported))
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = AtNode("run", c.Node, &PanicError{Value: r, Stack: debug.Stack()})
+		}
+	}()
+	for len(c.Out) < len(c.Node.Out) {
+		c.Out = append(c.Out, nil)
+	}
+	if err := o.Eval(c); err != nil {
+		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+		return AtNode("run", c.Node, err)
+	}
+	return nil
+}
+
+// PanicError is a panic caught at an API border: a bug in berth, or operands a
+// kernel did not check. Stack is for reports, not for users.
+type PanicError struct {
+	Value any
+	Stack []byte
+}
+
+// Error prints the panic's value without the stack.
+func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Value) }

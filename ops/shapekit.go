@@ -1,0 +1,224 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// One wraps a single result type.
+func One(t ssa.Type) []Fact { return []Fact{{Type: t}} }
+
+// InType returns the type of operand i, the unknown type if it is absent.
+func InType(n *ssa.Node, i int) ssa.Type {
+	if v := n.Input(i); v != nil {
+		return v.Type
+	}
+	return ssa.Type{}
+}
+
+// SameAs is the rule of operators whose result 0 has the type of operand 0.
+func SameAs(n *ssa.Node) ([]Fact, error) { return One(InType(n, 0)), nil }
+
+// ContentOf returns the known elements of operand i: those of a constant or
+// those tracked symbolically; nil if nothing is known.
+func ContentOf(n *ssa.Node, i int) []ssa.Dim {
+	if v := n.Input(i); v != nil {
+		return v.Content
+	}
+	return nil
+}
+
+// ConstInts returns the elements of operand i when every one is a known
+// number. Large constants are read whole, up to 1<<20 elements.
+func ConstInts(n *ssa.Node, i int) ([]int64, bool) {
+	v := n.Input(i)
+	if v == nil {
+		return nil, false
+	}
+	if v.Const != nil {
+		ints := v.Const.Ints(1 << 20)
+		return ints, ints != nil || v.Const.Len() == 0 && v.Const.DType().IsInteger()
+	}
+	if v.Content == nil {
+		return nil, false
+	}
+	out := make([]int64, len(v.Content))
+	for k, d := range v.Content {
+		x, ok := d.Const()
+		if !ok {
+			return nil, false
+		}
+		out[k] = x
+	}
+	return out, true
+}
+
+// NormAxis maps an axis in [-rank, rank) to [0, rank).
+func NormAxis(axis int64, rank int) (int, error) {
+	a := axis
+	if a < 0 {
+		a += int64(rank)
+	}
+	if a < 0 || a >= int64(rank) {
+		return 0, fmt.Errorf("axis %d is out of range for rank %d", axis, rank)
+	}
+	return int(a), nil
+}
+
+// BroadcastDims combines dimensions by ONNX multidirectional broadcasting. Where
+// one side is unknown or symbolic and the other a number above 1, the number wins.
+func BroadcastDims(a, b []ssa.Dim) ([]ssa.Dim, error) {
+	if len(a) < len(b) {
+		a, b = b, a
+	}
+	out := append([]ssa.Dim(nil), a...)
+	off := len(a) - len(b)
+	for i, y := range b {
+		d, err := broadcastDim(a[off+i], y)
+		if err != nil {
+			return nil, err
+		}
+		out[off+i] = d
+	}
+	return out, nil
+}
+
+func broadcastDim(x, y ssa.Dim) (ssa.Dim, error) {
+	xn, xc := x.Const()
+	yn, yc := y.Const()
+	switch {
+	case x.Equal(y), yc && yn == 1:
+		return x, nil
+	case xc && xn == 1:
+		return y, nil
+	case xc && yc:
+		return ssa.Dim{}, fmt.Errorf("dimensions %d and %d do not broadcast", xn, yn)
+	case xc:
+		return x, nil
+	case yc:
+		return y, nil
+	}
+	return ssa.Dim{}, nil
+}
+
+// BroadcastTypes gives the broadcast shape of operands from..to-1 with element
+// type dt; unranked if any operand is.
+func BroadcastTypes(dt ndarray.DType, types ...ssa.Type) (ssa.Type, error) {
+	var shape []ssa.Dim
+	for _, t := range types {
+		if t.Kind != ssa.KindTensor || !t.Ranked {
+			return ssa.UnrankedTensor(dt), nil
+		}
+		var err error
+		if shape, err = BroadcastDims(shape, t.Shape); err != nil {
+			return ssa.Type{}, err
+		}
+	}
+	return ssa.TensorOf(dt, shape...), nil
+}
+
+// BroadcastShapes is BroadcastDims for numbers, at run time.
+func BroadcastShapes(shapes ...[]int) ([]int, error) {
+	rank := 0
+	for _, s := range shapes {
+		rank = max(rank, len(s))
+	}
+	out := make([]int, rank)
+	for i := range out {
+		out[i] = 1
+	}
+	for _, s := range shapes {
+		off := rank - len(s)
+		for i, d := range s {
+			switch {
+			case d == out[off+i] || d == 1:
+			case out[off+i] == 1:
+				out[off+i] = d
+			default:
+				return nil, fmt.Errorf("shapes %v do not broadcast", shapes)
+			}
+		}
+	}
+	return out, nil
+}
+
+// BroadcastStrides returns the element strides with which an array of shape
+// walks over out: 0 along broadcast dimensions.
+func BroadcastStrides(shape, out []int) []int {
+	st := make([]int, len(out))
+	s := 1
+	off := len(out) - len(shape)
+	for i := len(shape) - 1; i >= 0; i-- {
+		if shape[i] != 1 {
+			st[off+i] = s
+		}
+		s *= shape[i]
+	}
+	return st
+}
+
+// Strides returns row-major element strides.
+func Strides(shape []int) []int {
+	st := make([]int, len(shape))
+	s := 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		st[i] = s
+		s *= shape[i]
+	}
+	return st
+}
+
+// EachBroadcast calls f(o, a, b) with the linear positions of every element of
+// out and of the two operands that broadcast to it.
+func EachBroadcast(out, sa, sb []int, f func(o, a, b int)) {
+	ta, tb := BroadcastStrides(sa, out), BroadcastStrides(sb, out)
+	n := 1
+	for _, d := range out {
+		n *= d
+	}
+	if n == 0 {
+		return
+	}
+	idx := make([]int, len(out))
+	a, b := 0, 0
+	for o := 0; o < n; o++ {
+		f(o, a, b)
+		for k := len(out) - 1; k >= 0; k-- {
+			idx[k]++
+			a += ta[k]
+			b += tb[k]
+			if idx[k] < out[k] {
+				break
+			}
+			a -= ta[k] * out[k]
+			b -= tb[k] * out[k]
+			idx[k] = 0
+		}
+	}
+}
+
+// EachIndex calls f with every multi-index of shape in row-major order. The
+// slice is reused.
+func EachIndex(shape []int, f func(idx []int)) {
+	for _, d := range shape {
+		if d == 0 {
+			return
+		}
+	}
+	idx := make([]int, len(shape))
+	for {
+		f(idx)
+		k := len(shape) - 1
+		for ; k >= 0; k-- {
+			if idx[k]++; idx[k] < shape[k] {
+				break
+			}
+			idx[k] = 0
+		}
+		if k < 0 {
+			return
+		}
+	}
+}

@@ -1,0 +1,7 @@
+package ops
+
+var controlOps = []*Op{
+	&If,
+	&Loop,
+	&Scan,
+}

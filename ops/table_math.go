@@ -1,0 +1,5 @@
+package ops
+
+var mathOps = []*Op{
+	&Add,
+}
