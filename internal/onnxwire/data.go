@@ -4,6 +4,34 @@ import "fmt"
 
 // The messages of onnx-data.proto: values that are not tensors, as test data sets hold them.
 
+// ParseValue reads a value of the given type, such as an input_0.pb of a test data set for the model input of that type: a
+// *Sequence, *Map, *Optional or *SparseTensor where typ says so, else a *Tensor. A value does not say itself which of these
+// it is. RawData aliases data.
+func ParseValue(data []byte, typ *Type) (Message, error) {
+	switch {
+	case typ == nil:
+		return orNil(ParseTensor(data))
+	case typ.Sequence != nil:
+		return orNil(ParseSequence(data))
+	case typ.Map != nil:
+		return orNil(ParseMap(data))
+	case typ.Optional != nil:
+		return orNil(ParseOptional(data))
+	case typ.SparseTensor != nil:
+		return orNil(ParseSparseTensor(data))
+	default:
+		return orNil(ParseTensor(data))
+	}
+}
+
+// orNil keeps a nil pointer from becoming a Message that is not nil.
+func orNil[M Message](m M, err error) (Message, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
 // ElemKind says what a Sequence or an Optional holds (SequenceProto.DataType, OptionalProto.DataType).
 type ElemKind int32
 

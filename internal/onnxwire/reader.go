@@ -1,6 +1,7 @@
 package onnxwire
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -27,10 +28,10 @@ const (
 	// MaxDepth is how many messages may nest. A sub-graph inside a sub-graph takes three levels (node, attribute, graph).
 	MaxDepth = 128
 
-	// Decoded structs are larger than their bytes in the file. Real models stay below three times their size plus a
-	// little; a file made of empty messages would reach some hundred times, and is refused.
-	budgetBase   = 16 << 20
-	budgetFactor = 16
+	// Decoded structs are larger than their bytes in the file: up to 20 times in graphs without weights. A file made of
+	// empty messages would reach some hundred times, and is refused.
+	budgetBase   = 64 << 20
+	budgetFactor = 32
 
 	// Names up to this length are kept once however often they occur; value names occur at least twice.
 	internMax = 128
@@ -124,9 +125,9 @@ func (d *decoder) path() string {
 	return b.String()
 }
 
-// charge counts memory about to be allocated for decoded structs against the budget.
-func (d *decoder) charge(bytes int) bool {
-	d.budget -= int64(bytes)
+// charge counts memory about to be allocated, n elements of the given size in bytes, against the budget.
+func (d *decoder) charge(n, size int) bool {
+	d.budget -= int64(n) * int64(size)
 	if d.budget < 0 {
 		d.fail("the file describes far more elements than its %d bytes can stand for", len(d.data))
 	}
@@ -178,16 +179,39 @@ func (d *decoder) leave() {
 	d.stack = d.stack[:top]
 }
 
-// repeated reads the current field as one more element of list.
+// run counts how many fields in a row, from the current one on, have the current tag. Repeated fields are written in one
+// go, so this is nearly always how many elements there are, and lists are allocated once and at their size. Lengths are
+// followed, not trusted: a run that does not fit its message ends early, and reading it will say what is wrong.
+func (d *decoder) run() int {
+	tag := d.data[d.start:d.pos]
+	rest := d.data[d.pos:d.end]
+	for count := 1; ; count++ {
+		n := protowire.ConsumeFieldValue(d.num, d.typ, rest)
+		if n < 0 || !bytes.HasPrefix(rest[n:], tag) {
+			return count
+		}
+		rest = rest[n+len(tag):]
+	}
+}
+
+// repeated reads the run of fields that starts with the current one as more elements of list.
 func repeated[T any, P message[T]](d *decoder, list []*T, name string) []*T {
 	var zero T
-	if !d.charge(int(unsafe.Sizeof(zero))+8) || !d.enter(name, len(list)) {
+	n := d.run()
+	if !d.want(protowire.BytesType) || !d.charge(n, int(unsafe.Sizeof(zero))+8) {
 		return list
 	}
-	v := new(T)
-	P(v).decode(d)
-	d.leave()
-	return append(list, v)
+	list = slices.Grow(list, n)
+	block := make([]T, n)
+	for i := range block {
+		if i > 0 && !d.next() || !d.enter(name, len(list)) {
+			return list
+		}
+		P(&block[i]).decode(d)
+		d.leave()
+		list = append(list, &block[i])
+	}
+	return list
 }
 
 // optional reads the current field into old, or into a new message where there is none yet: protobuf merges the
@@ -195,7 +219,7 @@ func repeated[T any, P message[T]](d *decoder, list []*T, name string) []*T {
 func optional[T any, P message[T]](d *decoder, old *T, name string) *T {
 	if old == nil {
 		var zero T
-		if !d.charge(int(unsafe.Sizeof(zero))) {
+		if !d.charge(1, int(unsafe.Sizeof(zero))) {
 			return nil
 		}
 		old = new(T)
@@ -259,20 +283,30 @@ func (d *decoder) str(x *Extra) string {
 	return s
 }
 
-// strs reads one more element of a repeated string field.
+// strs reads a run of elements of a repeated string field.
 func (d *decoder) strs(list []string) []string {
-	if !d.charge(16) {
+	n := d.run()
+	if !d.charge(n, 16) {
 		return list
 	}
-	return append(list, d.text())
+	list = append(slices.Grow(list, n), d.text())
+	for i := 1; i < n && d.next(); i++ {
+		list = append(list, d.text())
+	}
+	return list
 }
 
-// blobs reads one more element of a repeated bytes field.
+// blobs reads a run of elements of a repeated bytes field.
 func (d *decoder) blobs(list [][]byte) [][]byte {
-	if !d.charge(24) {
+	n := d.run()
+	if !d.charge(n, 24) {
 		return list
 	}
-	return append(list, d.bytes())
+	list = append(slices.Grow(list, n), d.bytes())
+	for i := 1; i < n && d.next(); i++ {
+		list = append(list, d.bytes())
+	}
+	return list
 }
 
 func (d *decoder) varint() uint64 {
@@ -317,15 +351,24 @@ func (d *decoder) float32(x *Extra) float32 {
 	return math.Float32frombits(v)
 }
 
-// varints reads the current field into list: a packed run, or one element where the file does not pack.
+// varints reads a repeated integer field: a packed run, or a run of single elements where the file does not pack.
 func varints[T int32 | int64 | uint64](d *decoder, list []T) []T {
 	size := int(unsafe.Sizeof(T(0)))
-	if d.typ == protowire.VarintType {
-		if !d.charge(size) {
-			return list
-		}
-		return append(list, T(d.varint()))
+	if d.typ != protowire.VarintType {
+		return packedVarints(d, list, size)
 	}
+	n := d.run()
+	if !d.charge(n, size) {
+		return list
+	}
+	list = append(slices.Grow(list, n), T(d.varint()))
+	for i := 1; i < n && d.next(); i++ {
+		list = append(list, T(d.varint()))
+	}
+	return list
+}
+
+func packedVarints[T int32 | int64 | uint64](d *decoder, list []T, size int) []T {
 	b := d.view()
 	count := 0 // each varint ends in the only byte of its own below 0x80
 	for _, c := range b {
@@ -333,7 +376,7 @@ func varints[T int32 | int64 | uint64](d *decoder, list []T) []T {
 			count++
 		}
 	}
-	if !d.charge(count * size) {
+	if !d.charge(count, size) {
 		return list
 	}
 	list = slices.Grow(list, count)
@@ -349,47 +392,56 @@ func varints[T int32 | int64 | uint64](d *decoder, list []T) []T {
 	return list
 }
 
-// fixed reads the current field as the bytes of elements of the given size: a packed run, or one element.
-func (d *decoder) fixed(single protowire.Type, size int) []byte {
+// fixed reads a repeated field of fixed-size elements: a packed run, or a run of single elements of wire type single.
+func fixed[T float32 | float64](d *decoder, list []T, single protowire.Type, read func([]byte) T) []T {
+	size := int(unsafe.Sizeof(T(0)))
 	if d.typ == protowire.BytesType {
-		b := d.view()
-		if len(b)%size != 0 {
-			d.fail("field %d: %d packed bytes are no whole number of %d-byte elements", d.num, len(b), size)
-			return nil
+		return packedFixed(d, list, size, read)
+	}
+	n := d.run()
+	if !d.want(single) || !d.charge(n, size) {
+		return list
+	}
+	list = slices.Grow(list, n)
+	for i := range n {
+		if i > 0 && !d.next() {
+			return list
 		}
-		return b
+		if d.end-d.pos < size {
+			d.fail("field %d needs %d bytes, %d are left in its message", d.num, size, d.end-d.pos)
+			return list
+		}
+		list = append(list, read(d.data[d.pos:]))
+		d.pos += size
 	}
-	if !d.want(single) {
-		return nil
-	}
-	if d.end-d.pos < size {
-		d.fail("field %d needs %d bytes, %d are left in its message", d.num, size, d.end-d.pos)
-		return nil
-	}
-	d.pos += size
-	return d.data[d.pos-size : d.pos]
+	return list
 }
 
+func packedFixed[T float32 | float64](d *decoder, list []T, size int, read func([]byte) T) []T {
+	b := d.view()
+	if len(b)%size != 0 {
+		d.fail("field %d: %d packed bytes are no whole number of %d-byte elements", d.num, len(b), size)
+	}
+	if !d.charge(len(b)/size, size) {
+		return list
+	}
+	list = slices.Grow(list, len(b)/size)
+	for ; len(b) > 0; b = b[size:] {
+		list = append(list, read(b))
+	}
+	return list
+}
+
+// floats reads a repeated float field.
 func (d *decoder) floats(list []float32) []float32 {
-	b := d.fixed(protowire.Fixed32Type, 4)
-	if !d.charge(len(b)) {
-		return list
-	}
-	list = slices.Grow(list, len(b)/4)
-	for ; len(b) > 0; b = b[4:] {
-		list = append(list, math.Float32frombits(binary.LittleEndian.Uint32(b)))
-	}
-	return list
+	return fixed(d, list, protowire.Fixed32Type, func(b []byte) float32 {
+		return math.Float32frombits(binary.LittleEndian.Uint32(b))
+	})
 }
 
+// doubles reads a repeated double field.
 func (d *decoder) doubles(list []float64) []float64 {
-	b := d.fixed(protowire.Fixed64Type, 8)
-	if !d.charge(len(b)) {
-		return list
-	}
-	list = slices.Grow(list, len(b)/8)
-	for ; len(b) > 0; b = b[8:] {
-		list = append(list, math.Float64frombits(binary.LittleEndian.Uint64(b)))
-	}
-	return list
+	return fixed(d, list, protowire.Fixed64Type, func(b []byte) float64 {
+		return math.Float64frombits(binary.LittleEndian.Uint64(b))
+	})
 }
