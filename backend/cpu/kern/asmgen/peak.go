@@ -1,0 +1,37 @@
+package main
+
+import "github.com/mmcloughlin/avo/attr"
+
+// peakAccs is the number of independent sums of the peak loop.
+const peakAccs = 12
+
+// emitPeak writes the loops that measure the machine: multiply-adds without
+// memory, and the pause of a busy wait.
+func emitPeak(g *gen) {
+	g.both(func() {
+		g.fn("peak", "(rounds int)", "runs rounds × 12 independent vector multiply-adds.")
+		n := g.arg("rounds")
+		a, b := g.v(), g.v()
+		g.zero(a)
+		g.zero(b)
+		var acc [peakAccs]vec
+		for i := range acc {
+			acc[i] = g.v()
+			g.zero(acc[i])
+		}
+		g.loop("round", n, 1, func() {
+			for _, c := range acc {
+				g.fma(c, a, b)
+			}
+		})
+		g.ret()
+	})
+	g.Function("pause")
+	g.Attributes(attr.NOSPLIT)
+	g.SignatureExpr("func()")
+	g.Doc("pause passes a moment of a busy wait.")
+	for range 8 {
+		g.PAUSE()
+	}
+	g.RET()
+}

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/mmcloughlin/avo/attr"
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// gen emits code for one vector width at a time. Its methods give AVX2 (YMM,
+// masks in vector registers) and AVX-512 (ZMM, mask registers) one face, so
+// that a kernel is written once and emitted for both.
+//
+// Operands follow the mathematical order: g.sub(d, a, b) is d = a − b. The last
+// operand may be a register, a memory operand or a constant.
+type gen struct {
+	*build.Context
+	isa    isa
+	consts map[uint32]operand.Mem // constants emitted so far in this file
+	masks  *operand.Mem           // AVX2 table of tail masks
+}
+
+// isa is a vector width.
+type isa struct {
+	suffix string // ends the names of functions
+	w      int    // float32 lanes
+	zmm    bool
+}
+
+var (
+	avx2   = isa{"AVX2", 8, false}
+	avx512 = isa{"AVX512", 16, true}
+)
+
+// both emits the same kernels for both widths.
+func (g *gen) both(emit func()) {
+	for _, i := range []isa{avx2, avx512} {
+		g.isa = i
+		emit()
+	}
+}
+
+type (
+	vec = reg.VecVirtual
+	gp  = reg.GPVirtual
+)
+
+// konst is a constant of 32 bits, used broadcast to all lanes.
+type konst uint32
+
+// f32 makes a constant of a number.
+func f32(x float64) konst { return konst(math.Float32bits(float32(x))) }
+
+// fn opens a function with the level's suffix and its Go signature.
+func (g *gen) fn(name, signature, doc string) {
+	g.Function(name + g.isa.suffix)
+	g.Attributes(attr.NOSPLIT)
+	g.Pragma("noescape")
+	g.SignatureExpr("func" + signature)
+	g.Doc(name + g.isa.suffix + " " + doc)
+}
+
+// ret leaves the function.
+func (g *gen) ret() {
+	g.VZEROUPPER()
+	g.RET()
+}
+
+// arg loads an integer or pointer argument.
+func (g *gen) arg(name string) gp {
+	r := g.GP64()
+	g.Load(g.Param(name), r)
+	return r
+}
+
+// argVec loads a float32 argument into all lanes.
+func (g *gen) argVec(name string) vec {
+	v := g.v()
+	m, err := g.Param(name).Resolve()
+	if err != nil {
+		panic(err)
+	}
+	g.VBROADCASTSS(m.Addr, v)
+	return v
+}
+
+// v is a fresh vector register.
+func (g *gen) v() vec {
+	if g.isa.zmm {
+		return g.ZMM()
+	}
+	return g.YMM()
+}
+
+// bytes is the width of a vector.
+func (g *gen) bytes() int { return g.isa.w * 4 }
+
+// at is a memory operand.
+func at(base reg.Register, disp int) operand.Mem {
+	return operand.Mem{Base: base, Disp: disp}
+}
+
+// full returns memory holding the constant in every lane (AVX2) or once
+// (AVX-512, which broadcasts while loading).
+func (g *gen) konstMem(c konst) operand.Mem {
+	if g.consts == nil {
+		g.consts = map[uint32]operand.Mem{}
+	}
+	if m, ok := g.consts[uint32(c)]; ok {
+		return m
+	}
+	m := g.StaticGlobal(fmt.Sprintf("k%08x", uint32(c)))
+	g.DataAttributes(attr.RODATA | attr.NOPTR)
+	for range 4 {
+		g.AppendDatum(operand.U64(uint64(c)<<32 | uint64(c)))
+	}
+	g.consts[uint32(c)] = m
+	return m
+}
+
+// splat is a register holding a constant in all lanes.
+func (g *gen) splat(c konst) vec {
+	v := g.v()
+	if c == 0 {
+		g.zero(v)
+		return v
+	}
+	g.VBROADCASTSS(g.konstMem(c), v)
+	return v
+}
+
+func (g *gen) zero(v vec) {
+	if g.isa.zmm {
+		g.VPXORD(v, v, v)
+		return
+	}
+	g.VXORPS(v, v, v)
+}
+
+type op3 func(...operand.Op)
+
+// three emits a three-operand instruction, choosing the broadcasting form for
+// constants on AVX-512.
+func (g *gen) three(plain, bcst op3, d, a vec, b any) {
+	switch b := b.(type) {
+	case konst:
+		if g.isa.zmm && bcst != nil {
+			bcst(g.konstMem(b), a, d)
+			return
+		}
+		if g.isa.zmm {
+			plain(g.splat(b), a, d)
+			return
+		}
+		plain(g.konstMem(b), a, d)
+	case operand.Op:
+		plain(b, a, d)
+	default:
+		panic(fmt.Sprintf("operand %T", b))
+	}
+}
+
+func (g *gen) add(d, a vec, b any) { g.three(g.VADDPS, g.VADDPS_BCST, d, a, b) }
+func (g *gen) sub(d, a vec, b any) { g.three(g.VSUBPS, g.VSUBPS_BCST, d, a, b) }
+func (g *gen) mul(d, a vec, b any) { g.three(g.VMULPS, g.VMULPS_BCST, d, a, b) }
+func (g *gen) div(d, a vec, b any) { g.three(g.VDIVPS, g.VDIVPS_BCST, d, a, b) }
+
+// max is d = a > b ? a : b, so b wins when either is NaN; min likewise.
+func (g *gen) max(d, a vec, b any) { g.three(g.VMAXPS, g.VMAXPS_BCST, d, a, b) }
+func (g *gen) min(d, a vec, b any) { g.three(g.VMINPS, g.VMINPS_BCST, d, a, b) }
+
+// fma is d += a·b, fnma is d −= a·b.
+func (g *gen) fma(d, a vec, b any)  { g.three(g.VFMADD231PS, g.VFMADD231PS_BCST, d, a, b) }
+func (g *gen) fnma(d, a vec, b any) { g.three(g.VFNMADD231PS, g.VFNMADD231PS_BCST, d, a, b) }
+
+// horner is d = d·x + c.
+func (g *gen) horner(d, x vec, c any) { g.three(g.VFMADD213PS, g.VFMADD213PS_BCST, d, x, c) }
+
+// Integer and bitwise operations on the lanes.
+func (g *gen) and(d, a vec, b any)  { g.three(g.VANDPS, g.VANDPS_BCST, d, a, b) }
+func (g *gen) or(d, a vec, b any)   { g.three(g.VORPS, g.VORPS_BCST, d, a, b) }
+func (g *gen) xor(d, a vec, b any)  { g.three(g.VXORPS, g.VXORPS_BCST, d, a, b) }
+func (g *gen) andn(d, a vec, b any) { g.three(g.VANDNPS, g.VANDNPS_BCST, d, a, b) } // ¬a ∧ b
+func (g *gen) addi(d, a vec, b any) { g.three(g.VPADDD, g.VPADDD_BCST, d, a, b) }
+func (g *gen) subi(d, a vec, b any) { g.three(g.VPSUBD, g.VPSUBD_BCST, d, a, b) }
+
+// ld and st move a whole vector.
+func (g *gen) ld(m operand.Mem) vec {
+	v := g.v()
+	g.VMOVUPS(m, v)
+	return v
+}
+
+func (g *gen) st(v vec, m operand.Mem) { g.VMOVUPS(v, m) }
+
+// copyOf is a fresh register with the same contents.
+func (g *gen) copyOf(a vec) vec {
+	v := g.v()
+	g.VMOVAPS(a, v)
+	return v
+}
+
+// tail selects the first n lanes of a vector.
+type tail struct {
+	k reg.OpmaskVirtual // AVX-512
+	v vec               // AVX2
+}
+
+// tailOf makes the mask of the first n lanes, n below the number of lanes. The
+// register n is kept.
+func (g *gen) tailOf(n gp) tail {
+	t := g.GP64()
+	if g.isa.zmm {
+		g.MOVQ(operand.I32(-1), t)
+		g.BZHIQ(n, t, t)
+		k := g.K()
+		g.KMOVW(t.As32(), k)
+		return tail{k: k}
+	}
+	m := g.maskTable()
+	g.LEAQ(m, t)
+	o := g.GP64()
+	g.MOVQ(operand.I32(8), o)
+	g.SUBQ(n, o)
+	v := g.YMM()
+	g.VMOVUPS(operand.Mem{Base: t, Index: o, Scale: 4}, v)
+	return tail{v: v}
+}
+
+// maskTable is eight lanes of ones followed by eight of zeros.
+func (g *gen) maskTable() operand.Mem {
+	if g.masks == nil {
+		m := g.StaticGlobal("tailmasks")
+		g.DataAttributes(attr.RODATA | attr.NOPTR)
+		for i := range 8 {
+			w := uint64(math.MaxUint64)
+			if i >= 4 {
+				w = 0
+			}
+			g.AppendDatum(operand.U64(w))
+		}
+		g.masks = &m
+	}
+	return *g.masks
+}
+
+// ldTail loads the selected lanes and clears the others; it does not touch the
+// memory of the others.
+func (g *gen) ldTail(m operand.Mem, t tail) vec {
+	v := g.v()
+	if g.isa.zmm {
+		g.VMOVUPS_Z(m, t.k, v)
+	} else {
+		g.VMASKMOVPS(m, t.v, v)
+	}
+	return v
+}
+
+// stTail stores the selected lanes.
+func (g *gen) stTail(v vec, m operand.Mem, t tail) {
+	if g.isa.zmm {
+		g.VMOVUPS(v, t.k, m)
+		return
+	}
+	g.VMASKMOVPS(v, t.v, m)
+}
+
+// label makes a name unique within its function; avo labels are local to it.
+func (g *gen) label(format string, a ...any) string { return fmt.Sprintf(format, a...) }
+
+// loop runs body while n ≥ step, subtracting step each time.
+func (g *gen) loop(name string, n gp, step int, body func()) {
+	g.Label(name)
+	g.CMPQ(n, operand.I32(step))
+	g.JLT(operand.LabelRef(name + "_end"))
+	body()
+	g.SUBQ(operand.I32(step), n)
+	g.JMP(operand.LabelRef(name))
+	g.Label(name + "_end")
+}
+
+// advance moves pointers by a number of bytes.
+func (g *gen) advance(by int, ps ...gp) {
+	for _, p := range ps {
+		g.ADDQ(operand.I32(by), p)
+	}
+}
