@@ -1,0 +1,146 @@
+package planner
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+// GreedySize places the largest buffer first, each into the tightest gap between the placed buffers that it
+// interferes with (board.tightest).
+//
+//	order by size: A B C D           B, then C fill the arena from below; D fits the gap under C
+//	 |          CCCC |
+//	 |AAAAAAAA  CCCC |
+//	 |AAAAAAAA  DD   |
+//	 |BBBBBBBBBBBBBBB|
+//
+// Source: "greedy by size for offset calculation" of Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net
+// Inference (2020), as in TensorFlow Lite's arena planner. Ties: earlier birth first, then index.
+type GreedySize struct{}
+
+// Name is "greedy-size".
+func (GreedySize) Name() string { return "greedy-size" }
+
+// Plan runs to its end whatever ctx says: it is the plan that others fall back on.
+func (g GreedySize) Plan(_ context.Context, p *Problem) (*Solution, error) {
+	m, err := prepare(p)
+	if err != nil {
+		return nil, err
+	}
+	return finish(g.Name(), m, m.greedySize()), nil
+}
+
+func (m *model) greedySize() []int64 {
+	return m.fillTight(m.sortedItems(func(a, b *item) int { return cmp.Compare(b.size, a.size) }))
+}
+
+// GreedyBreadth visits the time points by the bytes alive at them, most first, and places what is alive there and not
+// yet placed, largest first, best fit: the crowded moments get the free choice of places.
+//
+// Source: "greedy by breadth" of the paper above (there, breadth is that of an operator's tensor set). For a partial order
+// the breadth of a buffer is the sum of its neighbours' sizes, and buffers are taken by that.
+type GreedyBreadth struct{}
+
+// Name is "greedy-breadth".
+func (GreedyBreadth) Name() string { return "greedy-breadth" }
+
+// Plan runs to its end whatever ctx says.
+func (g GreedyBreadth) Plan(_ context.Context, p *Problem) (*Solution, error) {
+	m, err := prepare(p)
+	if err != nil {
+		return nil, err
+	}
+	return finish(g.Name(), m, m.greedyBreadth()), nil
+}
+
+func (m *model) greedyBreadth() []int64 {
+	weight := m.contention()
+	return m.fillTight(m.sortedIDs(func(a, b int) int {
+		if c := cmp.Compare(weight[b], weight[a]); c != 0 {
+			return c
+		}
+		return cmp.Compare(m.items[b].size, m.items[a].size)
+	}))
+}
+
+// contention is, per item, the highest stack of live bytes that it takes part in; for a partial order
+// the sum of its own and its neighbours' sizes.
+func (m *model) contention() []int64 {
+	weight := make([]int64, len(m.items))
+	if !m.timed {
+		for i, list := range m.conflicts() {
+			weight[i] = m.items[i].size
+			for _, e := range list {
+				weight[i] += e.over
+			}
+		}
+		return weight
+	}
+	top := newPeaks(m.stacks())
+	for i := range m.items {
+		for _, p := range m.items[i].pieces {
+			weight[i] = max(weight[i], top.max(int(p.lo), int(p.hi)))
+		}
+	}
+	return weight
+}
+
+// fillTight places the items in the given order, each best fit.
+func (m *model) fillTight(order []int) []int64 {
+	b := newBoard(m)
+	for _, i := range order {
+		if b.at[i] == unplaced {
+			b.put(i, b.tightest(i))
+		}
+	}
+	return b.at
+}
+
+// sortedItems lists all items by cmp, ties by birth, then index.
+func (m *model) sortedItems(less func(a, b *item) int) []int {
+	return m.sortedIDs(func(a, b int) int { return less(&m.items[a], &m.items[b]) })
+}
+
+// sortedIDs is sortedItems for a comparison of indices.
+func (m *model) sortedIDs(less func(a, b int) int) []int {
+	ids := make([]int, len(m.items))
+	for i := range ids {
+		ids[i] = i
+	}
+	slices.SortFunc(ids, func(a, b int) int {
+		if c := less(a, b); c != 0 {
+			return c
+		}
+		return cmp.Compare(m.items[a].birth, m.items[b].birth)
+	})
+	return ids
+}
+
+// peaks answers range-maximum questions over a fixed list: level k holds the maxima of runs of 2^k.
+type peaks struct{ level [][]int64 }
+
+func newPeaks(values []int64) *peaks {
+	p := &peaks{level: [][]int64{values}}
+	for w := 1; 2*w <= len(values); w *= 2 {
+		below := p.level[len(p.level)-1]
+		row := make([]int64, len(values)-2*w+1)
+		for i := range row {
+			row[i] = max(below[i], below[i+w])
+		}
+		p.level = append(p.level, row)
+	}
+	return p
+}
+
+// max of values[lo:hi]; 0 when empty.
+func (p *peaks) max(lo, hi int) int64 {
+	if lo >= hi {
+		return 0
+	}
+	k := 0
+	for 2<<k <= hi-lo {
+		k++
+	}
+	return max(p.level[k][lo], p.level[k][hi-(1<<k)])
+}

@@ -1,0 +1,32 @@
+package planner
+
+import "context"
+
+// Naive gives every buffer memory of its own, one after the other in index order: what a program without any
+// planning holds. It is the yardstick for the others.
+//
+//	|      CC|
+//	|   BBB  |
+//	|AAAA    |
+type Naive struct{}
+
+// Name is "naive".
+func (Naive) Name() string { return "naive" }
+
+// Plan lays the buffers end to end above the fixed ones; a group is one buffer.
+func (n Naive) Plan(_ context.Context, p *Problem) (*Solution, error) {
+	m, err := prepare(p)
+	if err != nil {
+		return nil, err
+	}
+	at := make([]int64, len(m.items))
+	top := m.floor()
+	for i := range m.items {
+		it := &m.items[i]
+		if at[i] = it.fixed; it.fixed < 0 {
+			at[i] = alignUp(top, it.align)
+			top = at[i] + it.size
+		}
+	}
+	return finish(n.Name(), m, at), nil
+}

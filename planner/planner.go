@@ -1,0 +1,50 @@
+package planner
+
+import "context"
+
+// Planner turns a problem into a plan. It keeps no state between calls and may be used by several goroutines.
+//
+// Plan fails only for a problem that Problem.Check refuses. When ctx ends early the best plan so far is returned,
+// without an error. The same problem gives the same plan, byte for byte, unless ctx cut the work short.
+type Planner interface {
+	Name() string
+	Plan(ctx context.Context, p *Problem) (*Solution, error)
+}
+
+// planners, in the order of Names: from the simplest to the default.
+var planners = []Planner{
+	Naive{},
+	Pool{},
+	DSatur{},
+	GreedySize{},
+	GreedyBreadth{},
+	BestFit{},
+}
+
+// Get returns the planner of that name, or an *UnknownPlannerError.
+func Get(name string) (Planner, error) {
+	for _, p := range planners {
+		if p.Name() == name {
+			return p, nil
+		}
+	}
+	return nil, &UnknownPlannerError{Name: name}
+}
+
+// Names lists all planners, from the simplest to the default.
+func Names() []string {
+	names := make([]string, len(planners))
+	for i, p := range planners {
+		names[i] = p.Name()
+	}
+	return names
+}
+
+// finish turns offsets of items into a solution with the cheap lower bound.
+func finish(name string, m *model, at []int64) *Solution {
+	s := &Solution{Planner: name, Offsets: m.offsets(at)}
+	s.ArenaBytes = m.p.height(s.Offsets)
+	s.LowerBound, s.Proof = m.bound()
+	s.Stats.Winner = name
+	return s
+}

@@ -1,0 +1,191 @@
+// Package plannertest draws planning problems that are valid by construction, for tests, fuzzing and long runs.
+package plannertest
+
+import (
+	"math/rand/v2"
+
+	"github.com/berth-onnx/berth/planner"
+)
+
+// Options switch the features of a random problem. The zero value draws plain intervals of moderate size.
+type Options struct {
+	MaxBuffers int  // at most so many buffers; 0 means 12
+	MaxTime    int  // lives lie in [0, MaxTime); 0 means 12
+	MaxSize    int  // sizes are at most this; 0 means 20. Small values make ties
+	Zero       bool // buffers of size zero and empty lives
+	Align      bool // own and common alignments
+	Holes      bool // lives with holes
+	Fixed      bool // some buffers lie at fixed offsets
+	Groups     bool // companions that share an offset
+	Partial    bool // the order of a random graph in place of intervals
+}
+
+// All switches on everything that intervals can have; Partial is drawn separately.
+var All = Options{Zero: true, Align: true, Holes: true, Fixed: true, Groups: true}
+
+// Pick draws options: each feature with a chance of its own, small problems more often than large.
+func Pick(r *rand.Rand) Options {
+	return Options{
+		MaxBuffers: 1 + r.IntN(1+r.IntN(40)),
+		MaxTime:    1 + r.IntN(30),
+		MaxSize:    1 + r.IntN(1+r.IntN(200)),
+		Zero:       r.IntN(3) == 0,
+		Align:      r.IntN(3) == 0,
+		Holes:      r.IntN(3) == 0,
+		Fixed:      r.IntN(4) == 0,
+		Groups:     r.IntN(3) == 0,
+		Partial:    r.IntN(4) == 0,
+	}
+}
+
+// Random draws a problem. The same source and options give the same problem.
+func Random(r *rand.Rand, o Options) *planner.Problem {
+	o.MaxBuffers, o.MaxTime, o.MaxSize = orElse(o.MaxBuffers, 12), orElse(o.MaxTime, 12), orElse(o.MaxSize, 20)
+	p := &planner.Problem{Buffers: make([]planner.Buffer, r.IntN(o.MaxBuffers+1))}
+	for i := range p.Buffers {
+		drawBuffer(r, o, &p.Buffers[i])
+	}
+	if o.Align && r.IntN(2) == 0 {
+		p.Align = int64(1 + r.IntN(4))
+	}
+	if o.Partial {
+		drawGraph(r, o, p)
+	}
+	if o.Groups {
+		drawGroups(r, p)
+	}
+	if o.Fixed {
+		fixSome(r, p)
+	}
+	return p
+}
+
+func orElse(x, missing int) int {
+	if x <= 0 {
+		return missing
+	}
+	return x
+}
+
+func drawBuffer(r *rand.Rand, o Options, b *planner.Buffer) {
+	b.Size = int64(1 + r.IntN(o.MaxSize))
+	b.Lo = r.IntN(o.MaxTime)
+	b.Hi = b.Lo + 1 + r.IntN(min(o.MaxTime-b.Lo, 1+r.IntN(o.MaxTime)))
+	if o.Zero && r.IntN(6) == 0 {
+		b.Size = 0
+	}
+	if o.Zero && r.IntN(10) == 0 {
+		b.Hi = b.Lo
+	}
+	if o.Align {
+		b.Align = []int64{0, 1, 2, 3, 4, 8}[r.IntN(6)]
+	}
+	if o.Holes && r.IntN(2) == 0 {
+		for at := b.Lo; at < b.Hi; {
+			lo := at + r.IntN(b.Hi-at+1)
+			hi := lo + r.IntN(b.Hi-lo+1)
+			if r.IntN(2) == 0 {
+				b.Holes = append(b.Holes, planner.Range{Lo: lo, Hi: hi})
+			}
+			at = hi + 1
+		}
+	}
+}
+
+// drawGraph replaces the lives by heads and tails in a random acyclic graph.
+func drawGraph(r *rand.Rand, o Options, p *planner.Problem) {
+	n := 1 + r.IntN(o.MaxTime)
+	var edges [][2]int
+	for v := 1; v < n; v++ {
+		for range 1 + r.IntN(2) {
+			edges = append(edges, [2]int{r.IntN(v), v})
+		}
+	}
+	reach := make([][]bool, n)
+	for u := n - 1; u >= 0; u-- {
+		reach[u] = make([]bool, n)
+		for _, e := range edges {
+			if e[0] == u {
+				reach[u][e[1]] = true
+				for v := range n {
+					reach[u][v] = reach[u][v] || reach[e[1]][v]
+				}
+			}
+		}
+	}
+	lives := make([]planner.Life, len(p.Buffers))
+	for i := range lives {
+		head := r.IntN(n)
+		tails := []int{head}
+		for v := range n {
+			if reach[head][v] && r.IntN(3) == 0 {
+				tails = addTail(tails, v, reach)
+			}
+		}
+		lives[i] = planner.Life{Heads: []int{head}, Tails: tails}
+	}
+	order, err := planner.NewPartial(n, edges, lives)
+	if err != nil {
+		panic(err) // the graph is acyclic by construction
+	}
+	p.Order = order
+}
+
+// addTail keeps a set of tails an antichain.
+func addTail(tails []int, v int, reach [][]bool) []int {
+	kept := tails[:0:0]
+	for _, t := range tails {
+		if reach[v][t] || t == v {
+			return tails
+		}
+		if !reach[t][v] {
+			kept = append(kept, t)
+		}
+	}
+	return append(kept, v)
+}
+
+// drawGroups joins buffers that do not interfere.
+func drawGroups(r *rand.Rand, p *planner.Problem) {
+	order := orderOf(p)
+	for g := 1; g <= len(p.Buffers)/3; g++ {
+		var members []int
+		for range 4 {
+			i := r.IntN(len(p.Buffers))
+			if p.Buffers[i].Group == 0 && fitsGroup(order, members, i) {
+				members = append(members, i)
+			}
+		}
+		for _, i := range members {
+			p.Buffers[i].Group = g
+		}
+	}
+}
+
+func fitsGroup(order planner.Order, members []int, i int) bool {
+	for _, j := range members {
+		if i == j || order.Interfere(i, j) {
+			return false
+		}
+	}
+	return true
+}
+
+func orderOf(p *planner.Problem) planner.Order {
+	if p.Order != nil {
+		return p.Order
+	}
+	return planner.Intervals{Buffers: p.Buffers}
+}
+
+// fixSome fixes a few buffers where a plan of the rest has them, so that the problem stays solvable: each is tried at a
+// random aligned offset and kept if the problem still checks.
+func fixSome(r *rand.Rand, p *planner.Problem) {
+	for range len(p.Buffers) / 4 {
+		b := &p.Buffers[r.IntN(len(p.Buffers))]
+		b.Fixed, b.Offset = true, int64(r.IntN(40)*24)/int64(1+r.IntN(24))
+		if p.Check() != nil {
+			b.Fixed, b.Offset = false, 0
+		}
+	}
+}

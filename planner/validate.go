@@ -1,0 +1,292 @@
+package planner
+
+import (
+	"cmp"
+	"fmt"
+	"math/bits"
+	"slices"
+	"sort"
+)
+
+// FaultKind names what is wrong with a plan.
+type FaultKind int
+
+const (
+	FaultCount     FaultKind = iota // another number of offsets than buffers
+	FaultBounds                     // a buffer begins below zero or ends above the arena
+	FaultAlignment                  // an offset breaks an alignment
+	FaultFixed                      // a fixed buffer has moved
+	FaultGroup                      // two buffers of a group have different offsets
+	FaultOverlap                    // two interfering buffers share bytes
+	FaultHeight                     // ArenaBytes is not the end of the highest buffer
+	FaultBound                      // LowerBound is above the arena, or its witness does not support it
+)
+
+func (k FaultKind) String() string {
+	return [...]string{"count", "bounds", "alignment", "fixed", "group", "overlap", "height", "bound"}[k]
+}
+
+// Fault is Validate's verdict on a bad plan. A and B are the buffers at fault, -1 where there is none.
+type Fault struct {
+	Kind   FaultKind
+	A, B   int
+	Reason string
+}
+
+func (f *Fault) Error() string { return "planner: invalid plan: " + f.Reason }
+
+// Validate judges a plan, sharing no code with the planners: it trusts the problem alone. A nil error means that the plan
+// is sound and its height exact, and that a witnessed lower bound holds; otherwise the error is a *Fault.
+//
+// For fixed schedules it sweeps over time in O(n log n): the live buffers are kept by their rank in offset order, and a new one
+// is compared with the nearest live one on each side. For other orders all pairs that share bytes are asked for interference.
+func Validate(p *Problem, s *Solution) error {
+	if f := validateEach(p, s); f != nil {
+		return f
+	}
+	var f *Fault
+	if o, ok := p.order().(Intervals); ok {
+		f = sweepTime(o, p, s)
+	} else {
+		f = sweepBytes(p, s)
+	}
+	if f != nil {
+		return f
+	}
+	if f := validateBound(p, s); f != nil {
+		return f
+	}
+	return nil
+}
+
+// validateEach judges what can be seen without time: count, bounds, alignment, fixed, groups, height.
+func validateEach(p *Problem, s *Solution) *Fault {
+	if len(s.Offsets) != len(p.Buffers) {
+		return &Fault{FaultCount, -1, -1, fmt.Sprintf("%d offsets for %d buffers", len(s.Offsets), len(p.Buffers))}
+	}
+	group := map[int]int{}
+	var high int64
+	for i := range p.Buffers {
+		b, off := &p.Buffers[i], s.Offsets[i]
+		name := label(i, b.Name)
+		if off < 0 || off > s.ArenaBytes-b.Size {
+			return &Fault{FaultBounds, i, -1, fmt.Sprintf("buffer %s of %d bytes at %d leaves the arena of %d bytes", name, b.Size, off, s.ArenaBytes)}
+		}
+		if (b.Align > 1 && off%b.Align != 0) || (p.Align > 1 && off%p.Align != 0) {
+			return &Fault{FaultAlignment, i, -1, fmt.Sprintf("buffer %s at %d is not aligned to %d and %d", name, off, b.Align, p.Align)}
+		}
+		if b.Fixed && off != b.Offset {
+			return &Fault{FaultFixed, i, -1, fmt.Sprintf("buffer %s is fixed at %d but was put at %d", name, b.Offset, off)}
+		}
+		if b.Group > 0 {
+			if j, ok := group[b.Group]; ok && s.Offsets[j] != off {
+				return &Fault{FaultGroup, j, i, fmt.Sprintf("buffers %s at %d and %s at %d must share an offset", label(j, p.Buffers[j].Name), s.Offsets[j], name, off)}
+			}
+			group[b.Group] = i
+		}
+		high = max(high, off+b.Size)
+	}
+	if high != s.ArenaBytes {
+		return &Fault{FaultHeight, -1, -1, fmt.Sprintf("the arena has %d bytes but the highest buffer ends at %d", s.ArenaBytes, high)}
+	}
+	return nil
+}
+
+// sweepTime looks for overlaps in a fixed schedule.
+func sweepTime(o Intervals, p *Problem, s *Solution) *Fault {
+	type event struct {
+		at    int
+		birth bool
+		buf   int
+	}
+	var events []event
+	for i := range o.Buffers {
+		if p.Buffers[i].Size == 0 {
+			continue
+		}
+		for _, r := range liveRanges(&o.Buffers[i], nil) {
+			events = append(events, event{r.Lo, true, i}, event{r.Hi, false, i})
+		}
+	}
+	slices.SortFunc(events, func(a, b event) int {
+		if a.at != b.at {
+			return cmp.Compare(a.at, b.at)
+		}
+		if a.birth != b.birth { // deaths first
+			if b.birth {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.buf, b.buf)
+	})
+	byRank, rank := rankByOffset(s.Offsets)
+	live := newRankSet(len(rank))
+	for _, e := range events {
+		r := rank[e.buf]
+		if !e.birth {
+			live.remove(r)
+			continue
+		}
+		if q := live.before(r); q >= 0 && touches(p, s, byRank[q], e.buf) {
+			return overlap(p, s, byRank[q], e.buf)
+		}
+		if q := live.after(r); q >= 0 && touches(p, s, byRank[q], e.buf) {
+			return overlap(p, s, byRank[q], e.buf)
+		}
+		live.add(r)
+	}
+	return nil
+}
+
+// rankByOffset sorts the buffers by offset, ties by index.
+func rankByOffset(offsets []int64) (byRank, rank []int) {
+	byRank, rank = make([]int, len(offsets)), make([]int, len(offsets))
+	for i := range byRank {
+		byRank[i] = i
+	}
+	sort.SliceStable(byRank, func(a, b int) bool { return offsets[byRank[a]] < offsets[byRank[b]] })
+	for r, i := range byRank {
+		rank[i] = r
+	}
+	return byRank, rank
+}
+
+// sweepBytes looks for overlaps under any order: among buffers that share bytes none may interfere.
+func sweepBytes(p *Problem, s *Solution) *Fault {
+	byRank, _ := rankByOffset(s.Offsets)
+	for k, a := range byRank {
+		end := s.Offsets[a] + p.Buffers[a].Size
+		for _, b := range byRank[k+1:] {
+			if s.Offsets[b] >= end {
+				break
+			}
+			if touches(p, s, a, b) && p.Order.Interfere(a, b) {
+				return overlap(p, s, a, b)
+			}
+		}
+	}
+	return nil
+}
+
+// touches reports whether two buffers share bytes.
+func touches(p *Problem, s *Solution, a, b int) bool {
+	x, y := s.Offsets[a], s.Offsets[b]
+	return p.Buffers[a].Size > 0 && p.Buffers[b].Size > 0 && x < y+p.Buffers[b].Size && y < x+p.Buffers[a].Size
+}
+
+func overlap(p *Problem, s *Solution, a, b int) *Fault {
+	a, b = min(a, b), max(a, b)
+	x, y := &p.Buffers[a], &p.Buffers[b]
+	return &Fault{FaultOverlap, a, b, fmt.Sprintf("buffers %s at [%d, %d) and %s at [%d, %d) are alive at the same time and share bytes",
+		label(a, x.Name), s.Offsets[a], s.Offsets[a]+x.Size, label(b, y.Name), s.Offsets[b], s.Offsets[b]+y.Size)}
+}
+
+// validateBound judges the claimed lower bound as far as it has a witness.
+func validateBound(p *Problem, s *Solution) *Fault {
+	if s.LowerBound < 0 || s.LowerBound > s.ArenaBytes {
+		return &Fault{FaultBound, -1, -1, fmt.Sprintf("the lower bound %d is not between zero and the arena's %d bytes", s.LowerBound, s.ArenaBytes)}
+	}
+	if s.Proof.Kind != ProofWitness {
+		return nil
+	}
+	g, base := int64(0), int64(0)
+	for _, i := range s.Proof.Members {
+		if i < 0 || i >= len(p.Buffers) {
+			return &Fault{FaultBound, i, -1, "the witness names a buffer that does not exist"}
+		}
+		g = gcd(p.align(i), g)
+	}
+	var sum, pad int64
+	o := p.order()
+	for x, a := range s.Proof.Members {
+		size := p.Buffers[a].Size
+		sum += alignUp(size, g)
+		pad = max(pad, alignUp(size, g)-size)
+		for _, b := range s.Proof.Members[:x] {
+			if a == b || !o.Interfere(a, b) {
+				return &Fault{FaultBound, b, a, fmt.Sprintf("the witness names %s and %s, which need not be alive together", label(b, p.Buffers[b].Name), label(a, p.Buffers[a].Name))}
+			}
+		}
+	}
+	if len(s.Proof.Members) == 1 {
+		base = p.fixedAt(s.Proof.Members[0])
+	}
+	if s.LowerBound > base+sum-pad {
+		return &Fault{FaultBound, -1, -1, fmt.Sprintf("the witness supports only %d of the claimed %d bytes", base+sum-pad, s.LowerBound)}
+	}
+	return nil
+}
+
+// fixedAt is the offset that buffer i is held to, by itself or by its group; 0 when free.
+func (p *Problem) fixedAt(i int) int64 {
+	for j := range p.Buffers {
+		b := &p.Buffers[j]
+		if b.Fixed && (j == i || (b.Group > 0 && b.Group == p.Buffers[i].Group)) {
+			return b.Offset
+		}
+	}
+	return 0
+}
+
+// rankSet is a set of numbers below n with nearest-member questions: bitsets in levels, a bit of one level says
+// whether the word of 64 below it has any.
+type rankSet struct{ level [][]uint64 }
+
+func newRankSet(n int) *rankSet {
+	s := &rankSet{}
+	for {
+		n = (n + 63) / 64
+		s.level = append(s.level, make([]uint64, max(n, 1)))
+		if n <= 1 {
+			return s
+		}
+	}
+}
+
+func (s *rankSet) add(x int) {
+	for _, l := range s.level {
+		l[x>>6] |= 1 << (x & 63)
+		x >>= 6
+	}
+}
+
+func (s *rankSet) remove(x int) {
+	for _, l := range s.level {
+		l[x>>6] &^= 1 << (x & 63)
+		if l[x>>6] != 0 {
+			return
+		}
+		x >>= 6
+	}
+}
+
+// before is the largest member below x, or -1.
+func (s *rankSet) before(x int) int {
+	for k, l := range s.level {
+		if w := l[x>>6] & (1<<(x&63) - 1); w != 0 {
+			x = x>>6<<6 + 63 - bits.LeadingZeros64(w)
+			for k--; k >= 0; k-- {
+				x = x<<6 + 63 - bits.LeadingZeros64(s.level[k][x])
+			}
+			return x
+		}
+		x >>= 6
+	}
+	return -1
+}
+
+// after is the smallest member above x, or -1.
+func (s *rankSet) after(x int) int {
+	for k, l := range s.level {
+		if w := l[x>>6] &^ (1<<(x&63+1) - 1); x&63 < 63 && w != 0 {
+			x = x>>6<<6 + bits.TrailingZeros64(w)
+			for k--; k >= 0; k-- {
+				x = x<<6 + bits.TrailingZeros64(s.level[k][x])
+			}
+			return x
+		}
+		x >>= 6
+	}
+	return -1
+}
