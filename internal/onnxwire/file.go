@@ -3,6 +3,7 @@ package onnxwire
 import (
 	"bytes"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 )
@@ -35,7 +36,7 @@ func MapFile(path string) (*Mapping, error) {
 			return &Mapping{data: data, unmap: unmap}, nil
 		}
 	}
-	data, err := os.ReadFile(path)
+	data, err := io.ReadAll(f)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,8 @@ func Open(path string) (*File, error) {
 	}
 	model, err := parseFile(path, mapping.Bytes())
 	if err != nil {
-		return nil, errors.Join(err, mapping.Close())
+		mapping.Close()
+		return nil, err
 	}
 	return &File{Path: path, Model: model, mapping: mapping}, nil
 }
@@ -106,23 +108,29 @@ func parseFile(path string, data []byte) (*Model, error) {
 }
 
 // WriteFile writes m to path, by way of a temporary file beside it that is renamed at the end: a reader sees the old file
-// or the new one, and m may hold weights mapped from the very file it replaces. The errors are those of WriteTo and of the
-// file system.
+// or the new one, and m may hold weights mapped from the very file it replaces. A file that was there before keeps its
+// permissions, a new one gets 0644. The errors are those of WriteTo and of the file system.
 func WriteFile(path string, m Message) (err error) {
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(path); err == nil {
+		mode = info.Mode().Perm()
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, os.Remove(f.Name()))
-		}
-	}()
-	if _, err = WriteTo(f, m); err != nil {
-		return errors.Join(err, f.Close())
+	_, err = WriteTo(f, m)
+	if err == nil {
+		err = f.Chmod(mode)
 	}
-	if err = errors.Join(f.Chmod(0o644), f.Close()); err != nil {
-		return err
+	if closing := f.Close(); err == nil {
+		err = closing
 	}
-	return os.Rename(f.Name(), path)
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
 }

@@ -1,0 +1,119 @@
+package onnxwire
+
+import (
+	"bytes"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"unsafe"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestOpenAliasesWeights(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	raw := bytes.Repeat([]byte{7}, 5000)
+	require.NoError(t, WriteFile(path, &Model{Graph: &Graph{Name: "g", Initializers: []*Tensor{{Name: "w", RawData: raw}}}}))
+
+	f, err := Open(path)
+	require.NoError(t, err)
+	assert.Equal(t, path, f.Path)
+	tensor := f.Model.Graph.Initializers[0]
+	assert.Equal(t, raw, tensor.RawData)
+	assert.Equal(t, len(tensor.RawData), cap(tensor.RawData), "appending must not write into the mapping")
+	content := f.mapping.Bytes()
+	assert.Len(t, content, f.Size())
+	at := uintptr(unsafe.Pointer(&tensor.RawData[0])) - uintptr(unsafe.Pointer(&content[0]))
+	assert.Less(t, at, uintptr(len(content)), "the weights lie in the mapping")
+
+	require.NoError(t, f.Close())
+	require.NoError(t, f.Close(), "closing twice")
+	assert.Zero(t, f.Size())
+	assert.Equal(t, "w", tensor.Name, "names outlive the file")
+	assert.Equal(t, "g", f.Model.Graph.Name)
+}
+
+func TestWriteFileOverTheOpenFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	require.NoError(t, WriteFile(path, weighty()))
+	require.NoError(t, os.Chmod(path, 0o600))
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+
+	f, err := Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	f.Model.Graph.Initializers = f.Model.Graph.Initializers[4:]
+	require.NoError(t, WriteFile(path, f.Model))
+	f.Model.Graph.Initializers[0].Name = "still readable"
+	_, err = Marshal(f.Model)
+	require.NoError(t, err)
+
+	after, err := os.ReadFile(path)
+	require.NoError(t, err)
+	assert.Less(t, len(after), len(before))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	left, err := os.ReadDir(filepath.Dir(path))
+	require.NoError(t, err)
+	assert.Len(t, left, 1, "no temporary file is left")
+}
+
+func TestWriteFileErrors(t *testing.T) {
+	dir := t.TempDir()
+	assert.ErrorIs(t, WriteFile(filepath.Join(dir, "none", "model.onnx"), &Model{}), fs.ErrNotExist)
+	assert.Error(t, WriteFile(dir, &Model{}), "a folder")
+	g := &Graph{}
+	g.Nodes = []*Node{{Attributes: []*Attribute{{G: g}}}}
+	assert.Error(t, WriteFile(filepath.Join(dir, "model.onnx"), &Model{Graph: g}))
+	left, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	assert.Empty(t, left)
+}
+
+func TestOpenErrors(t *testing.T) {
+	dir := t.TempDir()
+	tests := []struct {
+		name    string
+		content string
+		want    string
+	}{
+		{"empty", "", "the file is empty"},
+		{"lfs", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "git lfs pull"},
+		{"text", "<html></html>", "byte 0"},
+		{"no-graph", "\x08\x09", "no ONNX graph"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			path := filepath.Join(dir, test.name+".onnx")
+			require.NoError(t, os.WriteFile(path, []byte(test.content), 0o600))
+			f, err := Open(path)
+			assert.Nil(t, f)
+			assert.ErrorContains(t, err, test.want)
+			assert.ErrorContains(t, err, path)
+		})
+	}
+	_, err := Open(filepath.Join(dir, "missing.onnx"))
+	assert.ErrorIs(t, err, fs.ErrNotExist)
+	_, err = Open(dir)
+	assert.ErrorContains(t, err, "is a directory")
+}
+
+func TestMapFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weights.bin")
+	require.NoError(t, os.WriteFile(path, []byte("weights"), 0o600))
+	m, err := MapFile(path)
+	require.NoError(t, err)
+	assert.Equal(t, "weights", string(m.Bytes()))
+	assert.NoError(t, m.Close())
+	assert.Nil(t, m.Bytes())
+
+	require.NoError(t, os.WriteFile(path, nil, 0o600))
+	m, err = MapFile(path)
+	require.NoError(t, err)
+	assert.Empty(t, m.Bytes())
+	assert.NoError(t, m.Close())
+}
