@@ -1,7 +1,9 @@
 package ssa
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -14,6 +16,23 @@ type Module struct {
 	IR      int64   // IR version of the file, as read
 	Path    string  // file it came from; "" if built in memory
 	Carried any     // what the exporter keeps verbatim (owned by onnximport/onnxexport)
+
+	// Defaults holds the values of parameters that a caller may leave out, by
+	// parameter name; nil if there are none.
+	Defaults map[string]*Constant
+	Warnings []string    // what the importer noticed and went on with
+	Holds    []io.Closer // files whose mappings the constants lie in; see [Module.Close]
+}
+
+// Close releases the mapped files. No constant of the module, nor anything that
+// shares one, may be used afterwards. Closing twice does nothing.
+func (m *Module) Close() error {
+	var errs []error
+	for _, c := range m.Holds {
+		errs = append(errs, c.Close())
+	}
+	m.Holds = nil
+	return errors.Join(errs...)
 }
 
 // Opset is one imported operator set; the default domain is "".
