@@ -1,3 +1,5 @@
 package ops
 
-var nnOps = []*Op{}
+var nnOps = []*Op{
+	&Conv,
+}

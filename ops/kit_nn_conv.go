@@ -1,0 +1,252 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Convolution as a matrix product over unrolled windows (im2col): for one image
+// and one group,
+//
+//	Y [M/g, outputs] = W [M/g, C/g*taps] · cols [C/g*taps, outputs]
+//
+//	cols, row c*taps+t:  the input element that tap t sees, one per output,
+//	                     0 where the window is in the padding
+//
+// cols is made for a few output lines at a time so that it stays in cache.
+// Source: K. Chellapilla, S. Puri, P. Simard, "High Performance Convolutional
+// Neural Networks for Document Processing", 2006, section 3.
+
+// colBudget is about how many elements of unrolled windows exist at a time.
+const colBudget = 1 << 17
+
+// convShape is a bound convolution: n images of c channels to m channels.
+type convShape struct {
+	win     window
+	group   int
+	n, c, m int
+}
+
+// convShapeOf checks the shapes of X [N,C,D...] and W [M,C/group,k...].
+func convShapeOf(n *ssa.Node, x, w []int) (convShape, error) {
+	s := convShape{group: int(n.Int("group", 1))}
+	if len(x) < 3 || len(w) != len(x) {
+		return s, fmt.Errorf("operands of shape %v and %v; both must have batch, channel and the same number of spatial dimensions", x, w)
+	}
+	s.n, s.c, s.m = x[0], x[1], w[0]
+	if s.group < 1 || s.c%s.group != 0 || w[1] != s.c/s.group || s.m%s.group != 0 {
+		return s, fmt.Errorf("weights %v with group=%d do not fit %d input channels", w, s.group, s.c)
+	}
+	if err := checkKernel(n, w[2:]); err != nil {
+		return s, err
+	}
+	var err error
+	if s.win, err = windowOf(n, w[2:]); err != nil {
+		return s, err
+	}
+	return s, s.win.bind(x[2:])
+}
+
+// checkKernel compares the attribute kernel_shape with the weights.
+func checkKernel(n *ssa.Node, kernel []int) error {
+	attr, err := kernelAttr(n)
+	if err != nil {
+		return err
+	}
+	if attr != nil && !slices.Equal(attr, kernel) {
+		return fmt.Errorf("kernel_shape %v does not fit weights with spatial shape %v", attr, kernel)
+	}
+	return nil
+}
+
+// yShape is the result's shape.
+func (s *convShape) yShape() []int { return append([]int{s.n, s.m}, s.win.out...) }
+
+// pointwise reports a kernel of one tap that reads every input position once:
+// the input is then its own unrolled form.
+func (s *convShape) pointwise() bool {
+	for i := range s.win.kernel {
+		if s.win.kernel[i] != 1 || s.win.strides[i] != 1 || s.win.begin[i] != 0 || s.win.end[i] != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// convolve computes Y = W * X + bias; bias (one per output channel) may be nil.
+func convolve[T number](s *convShape, x, w, bias, y []T) {
+	plane, outPlane := sizeOf(s.win.in), sizeOf(s.win.out)
+	cg, mg := s.c/s.group, s.m/s.group
+	rows := cg * s.win.taps()
+	fillBias(y, bias, s.m, outPlane)
+	if len(y) == 0 || rows == 0 || plane == 0 {
+		return
+	}
+	step := max(1, min(s.win.lines(), colBudget/(rows*s.win.lineLen())))
+	var cols []T
+	if !s.pointwise() {
+		cols = make([]T, rows*step*s.win.lineLen())
+	}
+	for i := range s.n {
+		for g := range s.group {
+			xg := x[(i*s.c+g*cg)*plane:][:cg*plane]
+			wg := w[g*mg*rows:][:mg*rows]
+			yg := y[(i*s.m+g*mg)*outPlane:][:mg*outPlane]
+			if cols == nil {
+				matMulAdd(mg, outPlane, cg, wg, cg, xg, plane, yg, outPlane)
+				continue
+			}
+			for from := 0; from < s.win.lines(); from += step {
+				to := min(from+step, s.win.lines())
+				width := (to - from) * s.win.lineLen()
+				unroll(&s.win, xg, cg, from, to, cols[:rows*width])
+				matMulAdd(mg, width, rows, wg, rows, cols, width, yg[from*s.win.lineLen():], outPlane)
+			}
+		}
+	}
+}
+
+// fillBias starts every output channel with its bias, or 0.
+func fillBias[T number](y, bias []T, m, outPlane int) {
+	if bias == nil {
+		clear(y)
+		return
+	}
+	for i := 0; i*outPlane < len(y); i++ {
+		row, b := y[i*outPlane:(i+1)*outPlane], bias[i%m]
+		for j := range row {
+			row[j] = b
+		}
+	}
+}
+
+// unroll writes the windows of output lines [from, to) of c channels to cols.
+func unroll[T number](w *window, x []T, c, from, to int, cols []T) {
+	clear(cols)
+	taps, plane, stride := w.taps(), sizeOf(w.in), w.strides[len(w.strides)-1]
+	width := (to - from) * w.lineLen()
+	w.eachRun(from, to, func(tap, o, at, n int) {
+		for ch := range c {
+			dst := cols[(ch*taps+tap)*width+o:][:n]
+			src := x[ch*plane+at:]
+			if stride == 1 {
+				copy(dst, src)
+				continue
+			}
+			for j := range dst {
+				dst[j] = src[j*stride]
+			}
+		}
+	})
+}
+
+// inferConv is the type rule of convolutions whose data is operand xi, weights
+// operand wi, and whose result has element type dt.
+func inferConv(n *ssa.Node, xi, wi int, dt ndarray.DType) (ssa.Type, error) {
+	x, w := InType(n, xi), InType(n, wi)
+	rank := max(x.Rank(), w.Rank())
+	if rank < 0 {
+		return ssa.UnrankedTensor(dt), nil
+	}
+	if rank < 3 || x.Ranked && w.Ranked && x.Rank() != w.Rank() {
+		return ssa.Type{}, fmt.Errorf("data %s and weights %s; both must have batch, channel and the same number of spatial dimensions", x, w)
+	}
+	out := make([]ssa.Dim, rank)
+	if w.Ranked {
+		out[1] = w.Shape[0]
+	}
+	if x.Ranked && w.Ranked {
+		want := w.Shape[1].MulN(n.Int("group", 1))
+		if a, ok := want.Const(); ok {
+			if b, ok := x.Shape[1].Const(); ok && a != b {
+				return ssa.Type{}, fmt.Errorf("weights %s with group=%d do not fit %d input channels", w, n.Int("group", 1), b)
+			}
+		}
+	}
+	if !x.Ranked {
+		return ssa.TensorOf(dt, out...), nil
+	}
+	out[0] = x.Shape[0]
+	kernel, err := inferKernel(n, w, rank-2)
+	if err != nil || kernel == nil {
+		return ssa.TensorOf(dt, out...), err
+	}
+	win, err := windowOf(n, kernel)
+	if err != nil {
+		return ssa.Type{}, err
+	}
+	copy(out[2:], win.outDims(x.Shape[2:]))
+	return ssa.TensorOf(dt, out...), nil
+}
+
+// outDims is outDim for every dimension; a size that can not be is unknown.
+func (w *window) outDims(in []ssa.Dim) []ssa.Dim {
+	out := make([]ssa.Dim, len(in))
+	for i, d := range in {
+		out[i] = w.outDim(i, d)
+		if k, ok := out[i].Const(); ok && k < 0 {
+			out[i] = ssa.Dim{}
+		}
+	}
+	return out
+}
+
+// inferKernel finds the kernel's spatial shape in the attribute or the weights'
+// type; nil if it is not known.
+func inferKernel(n *ssa.Node, w ssa.Type, r int) ([]int, error) {
+	attr, err := kernelAttr(n)
+	if err != nil {
+		return nil, err
+	}
+	if attr != nil {
+		if len(attr) != r {
+			return nil, fmt.Errorf("kernel_shape %v does not fit %d spatial dimensions", attr, r)
+		}
+		return attr, nil
+	}
+	if !w.Ranked {
+		return nil, nil
+	}
+	kernel := make([]int, r)
+	for i := range kernel {
+		k, ok := w.Shape[2+i].Const()
+		if !ok {
+			return nil, nil
+		}
+		kernel[i] = int(k)
+	}
+	return kernel, nil
+}
+
+// convCost counts a convolution's multiplications and additions; wi is the
+// weights' operand.
+func convCost(wi int) func(*ssa.Node) Cost {
+	return func(n *ssa.Node) Cost {
+		c := trafficOf(n)
+		w, ok := InType(n, wi).Static()
+		if !ok || len(w) < 3 || n.Output(0) == nil {
+			return c
+		}
+		if outs, ok := n.Out[0].Type.NumElems().Const(); ok {
+			c.FLOPs = 2 * outs * int64(sizeOf(w[1:]))
+		}
+		return c
+	}
+}
+
+// trafficOf counts the bytes of all operands and results, and no operations.
+func trafficOf(n *ssa.Node) Cost {
+	var c Cost
+	for _, list := range [][]*ssa.Value{n.In, n.Out} {
+		for _, v := range list {
+			if v != nil {
+				b, _ := v.Type.ByteSize()
+				c.Bytes += int64(b)
+			}
+		}
+	}
+	return c
+}
