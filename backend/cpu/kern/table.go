@@ -5,8 +5,21 @@ package kern
 type table struct {
 	level Level
 	lanes int              // float32 lanes of a vector, 1 for the generic level
-	peak  func(rounds int) // rounds × peakFlops floating point operations
+	peak  func(rounds int) // rounds × flops floating point operations
 	flops int
+
+	mr, nr int // largest tile of a micro-kernel, rows and columns
+	tw     int // rows of one packTrans, pixels of one segment
+
+	packNarrow func(dst, src *float32, k, dstStride, srcStride, cols int) // cols ≤ tw
+	packWide   func(dst, src *float32, k, dstStride, srcStride, cols int) // cols ≤ nr
+	packTrans  func(dst, src *float32, k, dstStride, srcStride, rows int) // rows ≤ tw
+
+	segFill, segMerge   func(dst, src *float32, n, dstStride, srcStride, mask int)
+	segFill2, segMerge2 func(dst, src *float32, n, dstStride, srcStride, mask int)
+	segFillN, segMergeN func(dst, src *float32, n, dstStride, srcStride, mask, step int)
+
+	unary [numUnary]func(dst, src *float32, n int, p0, p1 float32) // nil: plain Go
 }
 
 // genericTable serves every machine.
@@ -15,4 +28,10 @@ var genericTable = &table{
 	lanes: 1,
 	peak:  peakGeneric,
 	flops: 12 * 2,
+
+	mr: genericMR, nr: genericNR, tw: genericNR,
+	packNarrow: packRowsGeneric, packWide: packRowsGeneric, packTrans: packTransposeGeneric,
+	segFill: segmentFillGeneric, segMerge: segmentMergeGeneric,
+	segFill2: segmentFill2Generic, segMerge2: segmentMerge2Generic,
+	segFillN: segmentFillNGeneric, segMergeN: segmentMergeNGeneric,
 }

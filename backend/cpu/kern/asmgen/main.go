@@ -27,6 +27,8 @@ var files = []struct {
 	emit func(g *gen)
 }{
 	{"peak", emitPeak},
+	{"gemm", emitGemm},
+	{"pack", emitPack},
 }
 
 func main() {

@@ -20,7 +20,7 @@ type gen struct {
 	*build.Context
 	isa    isa
 	consts map[uint32]operand.Mem // constants emitted so far in this file
-	masks  *operand.Mem           // AVX2 table of tail masks
+	tables map[string]operand.Mem
 }
 
 // isa is a vector width.
@@ -232,19 +232,24 @@ func (g *gen) tailOf(n gp) tail {
 
 // maskTable is eight lanes of ones followed by eight of zeros.
 func (g *gen) maskTable() operand.Mem {
-	if g.masks == nil {
-		m := g.StaticGlobal("tailmasks")
-		g.DataAttributes(attr.RODATA | attr.NOPTR)
-		for i := range 8 {
-			w := uint64(math.MaxUint64)
-			if i >= 4 {
-				w = 0
-			}
-			g.AppendDatum(operand.U64(w))
-		}
-		g.masks = &m
+	return g.table("tailmasks", func(i int) uint32 { return uint32(int32(i/8-1) >> 31) }, 16)
+}
+
+// table is memory holding n 32-bit numbers, n even.
+func (g *gen) table(name string, at func(i int) uint32, n int) operand.Mem {
+	if m, ok := g.tables[name]; ok {
+		return m
 	}
-	return *g.masks
+	m := g.StaticGlobal(name)
+	g.DataAttributes(attr.RODATA | attr.NOPTR)
+	for i := 0; i < n; i += 2 {
+		g.AppendDatum(operand.U64(uint64(at(i+1))<<32 | uint64(at(i))))
+	}
+	if g.tables == nil {
+		g.tables = map[string]operand.Mem{}
+	}
+	g.tables[name] = m
+	return m
 }
 
 // ldTail loads the selected lanes and clears the others; it does not touch the
@@ -267,9 +272,6 @@ func (g *gen) stTail(v vec, m operand.Mem, t tail) {
 	}
 	g.VMASKMOVPS(v, t.v, m)
 }
-
-// label makes a name unique within its function; avo labels are local to it.
-func (g *gen) label(format string, a ...any) string { return fmt.Sprintf(format, a...) }
 
 // loop runs body while n ≥ step, subtracting step each time.
 func (g *gen) loop(name string, n gp, step int, body func()) {

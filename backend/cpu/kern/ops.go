@@ -1,0 +1,125 @@
+package kern
+
+import "math"
+
+// UnaryOp names a function of one number.
+type UnaryOp uint8
+
+// The unary functions. p0 and p1 are the parameters of Unary and Epilogue.
+const (
+	Identity    UnaryOp = iota // x
+	Neg                        // −x
+	Abs                        // |x|
+	Sqrt                       // √x
+	Recip                      // 1/x
+	Square                     // x²
+	Floor                      // largest integer ≤ x
+	Ceil                       // smallest integer ≥ x
+	Round                      // nearest integer, halves to even
+	Relu                       // max(x, 0)
+	Clip                       // min(max(x, p0), p1)
+	LeakyRelu                  // x < 0 ? p0·x : x
+	HardSigmoid                // min(max(p0·x + p1, 0), 1)
+	HardSwish                  // x·min(max(x/6 + 1/2, 0), 1)
+	Exp                        // eˣ
+	Log                        // ln x
+	Tanh                       // tanh x
+	Sigmoid                    // 1/(1+e⁻ˣ)
+	Erf                        // error function
+	Gelu                       // x·(1 + erf(x/√2))/2
+	GeluTanh                   // x·(1 + tanh(√(2/π)·(x + 0.044715·x³)))/2
+	Silu                       // x·sigmoid(p0·x); p0 = 1 for SiLU proper
+	Softplus                   // ln(1 + eˣ)
+	Softsign                   // x/(1+|x|)
+	Elu                        // x < 0 ? p0·(eˣ−1) : x
+	Mish                       // x·tanh(ln(1 + eˣ))
+	numUnary
+)
+
+var unaryNames = [numUnary]string{
+	"Identity", "Neg", "Abs", "Sqrt", "Recip", "Square", "Floor", "Ceil", "Round",
+	"Relu", "Clip", "LeakyRelu", "HardSigmoid", "HardSwish", "Exp", "Log", "Tanh",
+	"Sigmoid", "Erf", "Gelu", "GeluTanh", "Silu", "Softplus", "Softsign", "Elu", "Mish",
+}
+
+// String returns the operation's name.
+func (o UnaryOp) String() string {
+	if o < numUnary {
+		return unaryNames[o]
+	}
+	return "invalid"
+}
+
+// BinaryOp names a function of two numbers.
+type BinaryOp uint8
+
+// The binary functions. Max and Min return NaN when either operand is NaN.
+const (
+	Add   BinaryOp = iota // a + b
+	Sub                   // a − b
+	Mul                   // a·b
+	Div                   // a / b
+	Max                   // max(a, b)
+	Min                   // min(a, b)
+	PRelu                 // a < 0 ? a·b : a
+	numBinary
+)
+
+var binaryNames = [numBinary]string{"Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu"}
+
+// String returns the operation's name.
+func (o BinaryOp) String() string {
+	if o < numBinary {
+		return binaryNames[o]
+	}
+	return "invalid"
+}
+
+// BiasKind says along which side of a result its bias lies.
+type BiasKind uint8
+
+// The kinds of bias. In a convolution a row is an output channel.
+const (
+	NoBias     BiasKind = iota
+	BiasPerRow          // one value for each row
+	BiasPerCol          // one value for each column
+)
+
+// Epilogue is what happens to a product before it is stored:
+// act(product + bias + residual).
+type Epilogue struct {
+	Bias     BiasKind
+	Residual bool    // add the residual operand, shaped like the result
+	Act      UnaryOp // Identity for none
+	P0, P1   float32 // parameters of Act
+}
+
+// clamp reports whether the activation is a clamp, and its bounds. The clamps
+// run inside the micro-kernels, other activations follow on finished tiles.
+func (e *Epilogue) clamp() (lo, hi float32, ok bool) {
+	switch e.Act {
+	case Relu:
+		return 0, float32(math.Inf(1)), true
+	case Clip:
+		return e.P0, e.P1, true
+	}
+	return 0, 0, false
+}
+
+// after returns the activation that must follow on finished tiles.
+func (e *Epilogue) after() UnaryOp {
+	if _, _, ok := e.clamp(); ok {
+		return Identity
+	}
+	return e.Act
+}
+
+func (e *Epilogue) check(kernel string) error {
+	if e.Act >= numUnary {
+		return &SpecError{kernel, "Epilogue.Act", "unknown activation"}
+	}
+	if e.Bias > BiasPerCol {
+		return &SpecError{kernel, "Epilogue.Bias", "unknown kind of bias"}
+	}
+	return nil
+}

@@ -1,0 +1,75 @@
+package kern
+
+import "unsafe"
+
+// Packing in plain Go; see the generator's pack file for the contract. Strides
+// are in bytes.
+
+// packRowsGeneric copies k rows of up to four elements, clearing the rest of
+// the four.
+func packRowsGeneric(dst, src *float32, k, dstStride, srcStride, cols int) {
+	d, s := unsafe.Pointer(dst), unsafe.Pointer(src)
+	for range k {
+		out := (*[genericNR]float32)(d)
+		for j := range out {
+			if j < cols {
+				out[j] = *(*float32)(unsafe.Add(s, 4*j))
+			} else {
+				out[j] = 0
+			}
+		}
+		d, s = unsafe.Add(d, dstStride), unsafe.Add(s, srcStride)
+	}
+}
+
+// packTransposeGeneric writes k columns of up to four rows.
+func packTransposeGeneric(dst, src *float32, k, dstStride, srcStride, rows int) {
+	for i := range rows {
+		d, s := unsafe.Add(unsafe.Pointer(dst), 4*i), unsafe.Add(unsafe.Pointer(src), i*srcStride)
+		for range k {
+			*(*float32)(d) = *(*float32)(s)
+			d, s = unsafe.Add(d, dstStride), unsafe.Add(s, 4)
+		}
+	}
+}
+
+func segmentFillGeneric(dst, src *float32, n, dstStride, srcStride, mask int) {
+	segmentAny(dst, src, n, dstStride, srcStride, mask, 1, true)
+}
+
+func segmentMergeGeneric(dst, src *float32, n, dstStride, srcStride, mask int) {
+	segmentAny(dst, src, n, dstStride, srcStride, mask, 1, false)
+}
+
+func segmentFill2Generic(dst, src *float32, n, dstStride, srcStride, mask int) {
+	segmentAny(dst, src, n, dstStride, srcStride, mask, 2, true)
+}
+
+func segmentMerge2Generic(dst, src *float32, n, dstStride, srcStride, mask int) {
+	segmentAny(dst, src, n, dstStride, srcStride, mask, 2, false)
+}
+
+func segmentFillNGeneric(dst, src *float32, n, dstStride, srcStride, mask, step int) {
+	segmentAny(dst, src, n, dstStride, srcStride, mask, step, true)
+}
+
+func segmentMergeNGeneric(dst, src *float32, n, dstStride, srcStride, mask, step int) {
+	segmentAny(dst, src, n, dstStride, srcStride, mask, step, false)
+}
+
+// segmentAny copies the selected ones of four pixels, step elements apart, for
+// n channels.
+func segmentAny(dst, src *float32, n, dstStride, srcStride, mask, step int, fill bool) {
+	for c := range n {
+		d := (*[genericNR]float32)(unsafe.Add(unsafe.Pointer(dst), c*dstStride))
+		s := unsafe.Add(unsafe.Pointer(src), c*srcStride)
+		for i := range d {
+			switch {
+			case mask>>i&1 != 0:
+				d[i] = *(*float32)(unsafe.Add(s, 4*i*step))
+			case fill:
+				d[i] = 0
+			}
+		}
+	}
+}
