@@ -9,6 +9,7 @@ import (
 // which is not read or not written, or is written in another's place, shows.
 type filler struct {
 	next int
+	dims int
 }
 
 // filled returns a message of type T with every field set, nested messages down to the given depth too.
@@ -24,6 +25,14 @@ func (f *filler) count() int {
 }
 
 func (f *filler) fill(v reflect.Value, depth int) {
+	switch m := v.Addr().Interface().(type) {
+	case *AttributeType: // of the enumerations some readers accept only what they know
+		*m = AttributeType(f.count()%14 + 1)
+		return
+	case *DataLocation:
+		*m = DataExternal
+		return
+	}
 	switch v.Kind() {
 	case reflect.Struct:
 		f.fillStruct(v, depth)
@@ -66,12 +75,15 @@ func (f *filler) fillStruct(v reflect.Value, depth int) {
 		return
 	case *Dim:
 		*m = Dim{Kind: DimValue, Value: int64(f.count()), Denotation: "axis"}
-		if m.Value%2 == 0 {
+		if f.dims++; f.dims%2 == 0 {
 			m.Kind, m.Value, m.Param = DimParam, 0, fmt.Sprintf("n%d", f.count())
 		}
 		return
 	case *SimpleShardedDim:
-		*m = SimpleShardedDim{Kind: DimParam, Param: "n", NumShards: int64(f.count())}
+		*m = SimpleShardedDim{Kind: DimValue, Value: int64(f.count()), NumShards: int64(f.count())}
+		if f.dims++; f.dims%2 == 0 {
+			m.Kind, m.Value, m.Param = DimParam, 0, fmt.Sprintf("n%d", f.count())
+		}
 		return
 	}
 	for i := range v.NumField() {

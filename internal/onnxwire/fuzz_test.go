@@ -10,7 +10,7 @@ import (
 // seeds are messages of all kinds, in the order of fuzzReaders.
 func seeds() []Message {
 	return []Message{
-		filled[Model](6), filled[Tensor](2), filled[SparseTensor](2), filled[Sequence](2), filled[Map](3), filled[Optional](2),
+		filled[Model](2), filled[Tensor](2), filled[SparseTensor](2), filled[Sequence](1), filled[Map](2), filled[Optional](2),
 	}
 }
 
