@@ -1,0 +1,121 @@
+package liveness
+
+import "slices"
+
+// Range is the half-open run of time points [Lo, Hi).
+type Range struct{ Lo, Hi int }
+
+// Set is a set of time points: disjoint, non-adjacent, ascending runs.
+type Set []Range
+
+// Union returns the points of either set.
+func (s Set) Union(t Set) Set {
+	if len(s) == 0 {
+		return t
+	}
+	if len(t) == 0 {
+		return s
+	}
+	out := make(Set, 0, len(s)+len(t))
+	for len(s) > 0 || len(t) > 0 {
+		var r Range
+		if len(t) == 0 || len(s) > 0 && s[0].Lo <= t[0].Lo {
+			r, s = s[0], s[1:]
+		} else {
+			r, t = t[0], t[1:]
+		}
+		if k := len(out) - 1; k >= 0 && r.Lo <= out[k].Hi {
+			out[k].Hi = max(out[k].Hi, r.Hi)
+		} else {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// Intersect returns the points of both sets.
+func (s Set) Intersect(t Set) Set {
+	var out Set
+	for len(s) > 0 && len(t) > 0 {
+		lo, hi := max(s[0].Lo, t[0].Lo), min(s[0].Hi, t[0].Hi)
+		if lo < hi {
+			out = append(out, Range{lo, hi})
+		}
+		if s[0].Hi < t[0].Hi {
+			s = s[1:]
+		} else {
+			t = t[1:]
+		}
+	}
+	return out
+}
+
+// Minus returns the points of s that are not in t.
+func (s Set) Minus(t Set) Set {
+	var out Set
+	for _, r := range s {
+		for len(t) > 0 && t[0].Hi <= r.Lo {
+			t = t[1:]
+		}
+		lo := r.Lo
+		for _, h := range t {
+			if h.Lo >= r.Hi {
+				break
+			}
+			if lo < h.Lo {
+				out = append(out, Range{lo, h.Lo})
+			}
+			lo = max(lo, h.Hi)
+		}
+		if lo < r.Hi {
+			out = append(out, Range{lo, r.Hi})
+		}
+	}
+	return out
+}
+
+// Has reports whether point p is in the set.
+func (s Set) Has(p int) bool {
+	i, ok := slices.BinarySearchFunc(s, p, func(r Range, p int) int {
+		switch {
+		case r.Hi <= p:
+			return -1
+		case r.Lo > p:
+			return 1
+		}
+		return 0
+	})
+	_ = i
+	return ok
+}
+
+// Hull returns the smallest run that covers the set, and the holes inside it.
+func (s Set) Hull() (hull Range, holes []Range) {
+	if len(s) == 0 {
+		return Range{}, nil
+	}
+	for i := 1; i < len(s); i++ {
+		holes = append(holes, Range{s[i-1].Hi, s[i].Lo})
+	}
+	return Range{s[0].Lo, s[len(s)-1].Hi}, holes
+}
+
+// points builds a set from ascending single points.
+func points(ps []int) Set {
+	var out Set
+	for _, p := range ps {
+		if k := len(out) - 1; k >= 0 && p <= out[k].Hi {
+			out[k].Hi = max(out[k].Hi, p+1)
+		} else {
+			out = append(out, Range{p, p + 1})
+		}
+	}
+	return out
+}
+
+// Points makes a set of single time points; they need not be sorted.
+func Points(ps ...int) Set {
+	ps = slices.Clone(ps)
+	slices.Sort(ps)
+	return points(ps)
+}

@@ -1,0 +1,379 @@
+package loops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// MaxRing limits how many body copies are laid out for planning. Past it the
+// ring is the largest single period, which costs memory, never a copy.
+const MaxRing = 24
+
+// Carry is one value that moves from iteration to iteration.
+type Carry struct {
+	Param  *ssa.Value // parameter of the body
+	Init   *ssa.Value // operand of the node; nil: true (an absent Loop condition)
+	Result *ssa.Value // result of the body that Param becomes
+	Out    *ssa.Value // result of the node, nil if unused or none
+}
+
+// ScanIn is a parameter that holds one slice of an operand per iteration.
+type ScanIn struct {
+	Param   *ssa.Value
+	Of      *ssa.Value
+	Axis    int
+	Reverse bool
+}
+
+// ScanOut is a result of the body that is stacked into a result of the node.
+type ScanOut struct {
+	Result  *ssa.Value
+	Out     *ssa.Value // nil if unused
+	Axis    int
+	Reverse bool
+	// Window: the body writes the slice straight into the stacked output;
+	// otherwise it is copied once per iteration.
+	Window bool
+}
+
+// Rotation is the movement of values around one Loop or Scan node.
+type Rotation struct {
+	Node     *ssa.Node
+	Body     *ssa.Graph
+	Iter     *ssa.Value // the iteration counter, nil for Scan
+	Trip     *ssa.Value // operand with the maximal trip count, nil if none
+	Carries  []Carry    // the condition first, for Loop
+	ScanIns  []ScanIn
+	ScanOuts []ScanOut
+	// Prefix is how many first iterations read initial values; Ring is how many
+	// body copies repeat after them. Ring is a multiple of every Period.
+	Prefix, Ring int
+	// MinTrips is 1 when the loop surely runs, else 0. Trips is the exact count
+	// where it is known.
+	MinTrips int
+	Trips    ssa.Dim
+
+	period map[*ssa.Value]int // of carried results defined in the body
+	index  map[*ssa.Value]int // position in Carries by parameter
+}
+
+// Of analyses a Loop or Scan node.
+func Of(n *ssa.Node) (*Rotation, error) {
+	var r *Rotation
+	var err error
+	switch n.Op {
+	case "Loop":
+		r, err = ofLoop(n)
+	case "Scan":
+		r, err = ofScan(n)
+	default:
+		return nil, fmt.Errorf("%s is no loop", n)
+	}
+	if err != nil {
+		return nil, ops.AtNode("loops", n, err)
+	}
+	r.index = make(map[*ssa.Value]int, len(r.Carries))
+	for i, c := range r.Carries {
+		r.index[c.Param] = i
+	}
+	r.markWindows()
+	r.setPeriods()
+	return r, nil
+}
+
+func ofLoop(n *ssa.Node) (*Rotation, error) {
+	s, err := ops.LoopOf(n)
+	if err != nil {
+		return nil, err
+	}
+	p := s.Body.Params
+	r := &Rotation{Node: n, Body: s.Body, Iter: p[0], Trip: n.In[0], Trips: s.Trips(n)}
+	r.Carries = append(r.Carries, Carry{Param: p[1], Init: n.In[1], Result: s.Body.Results[0]})
+	for i := range s.Carried {
+		r.Carries = append(r.Carries, Carry{p[2+i], n.In[2+i], s.Body.Results[1+i], n.Output(i)})
+	}
+	for k := range s.Scans {
+		r.ScanOuts = append(r.ScanOuts, ScanOut{Result: s.Body.Results[1+s.Carried+k], Out: n.Output(s.Carried + k)})
+	}
+	if k, ok := r.Trips.Const(); ok && k > 0 {
+		r.MinTrips = 1
+	}
+	return r, nil
+}
+
+func ofScan(n *ssa.Node) (*Rotation, error) {
+	s, err := ops.ScanOf(n)
+	if err != nil {
+		return nil, err
+	}
+	r := &Rotation{Node: n, Body: s.Body}
+	for i := range s.States {
+		r.Carries = append(r.Carries, Carry{s.Body.Params[i], n.In[i], s.Body.Results[i], n.Output(i)})
+	}
+	for k := range s.Ins {
+		of := n.In[s.States+k]
+		axis, err := ops.NormAxis(s.InAxes[k], max(of.Type.Rank(), 1))
+		if err != nil {
+			return nil, err
+		}
+		r.ScanIns = append(r.ScanIns, ScanIn{s.Body.Params[s.States+k], of, axis, s.InReverse[k]})
+		if of.Type.Ranked && len(of.Type.Shape) > axis && of.Type.Shape[axis].Known() {
+			r.Trips = of.Type.Shape[axis]
+		}
+	}
+	for k := range s.Outs {
+		res := s.Body.Results[s.States+k]
+		axis, err := ops.NormAxis(s.OutAxes[k], max(res.Type.Rank(), 0)+1)
+		if err != nil {
+			return nil, err
+		}
+		r.ScanOuts = append(r.ScanOuts, ScanOut{Result: res, Out: n.Output(s.States + k), Axis: axis, Reverse: s.OutReverse[k]})
+	}
+	if k, ok := r.Trips.Const(); ok && k > 0 {
+		r.MinTrips = 1
+	}
+	return r, nil
+}
+
+// markWindows decides which scan outputs the body writes in place: the stacking
+// axis is outermost, slices are static, and the slice is made by a node of the
+// body that writes fresh memory, for this one stack only.
+func (r *Rotation) markWindows() {
+	taken := map[*ssa.Value]bool{}
+	for k := range r.ScanOuts {
+		s := &r.ScanOuts[k]
+		v := s.Result
+		if s.Out == nil || s.Axis != 0 || v.Def == nil || taken[v] || !v.Type.IsStatic() || IsPointer(v) {
+			continue
+		}
+		if _, ok := v.Type.ByteSize(); !ok {
+			continue
+		}
+		s.Window, taken[v] = true, true
+	}
+}
+
+// IsPointer reports whether a value owns no memory: its bytes are those of
+// another value (a view, or a result of control flow).
+func IsPointer(v *ssa.Value) bool {
+	if v.Def == nil {
+		return false
+	}
+	switch v.Def.Op {
+	case "If", "Loop", "Scan":
+		return v.Def.Domain == ""
+	}
+	_, _, ok := ViewOf(v)
+	return ok
+}
+
+// ViewOf returns the operand a value is a whole view of (same bytes, offset 0).
+func ViewOf(v *ssa.Value) (of *ssa.Value, operand int, ok bool) {
+	if v.Def == nil || !v.Type.IsStatic() {
+		return nil, 0, false
+	}
+	for _, a := range ops.Aliases(v.Def) {
+		src := v.Def.Input(a.In)
+		if a.Out != v.DefIndex || a.Concat || a.Offset != 0 || src == nil || !src.Type.IsStatic() {
+			continue
+		}
+		n, ok1 := v.Type.ByteSize()
+		m, ok2 := src.Type.ByteSize()
+		if ok1 && ok2 && n == m {
+			return src, a.In, true
+		}
+	}
+	return nil, 0, false
+}
+
+// Window returns the scan output that a body value is written into, nil if none.
+func (r *Rotation) Window(v *ssa.Value) *ScanOut {
+	for k := range r.ScanOuts {
+		if s := &r.ScanOuts[k]; s.Window && s.Result == v {
+			return s
+		}
+	}
+	return nil
+}
+
+// Period is how many places a value of the body needs: copy t of the body uses
+// place t mod Period.
+func (r *Rotation) Period(v *ssa.Value) int {
+	if p, ok := r.period[v]; ok {
+		return p
+	}
+	return r.Ring
+}
+
+// Copies is the number of body copies laid out for planning.
+func (r *Rotation) Copies() int { return r.Prefix + r.Ring }
+
+// Next is the copy that follows copy t: the ring closes on its first copy.
+func (r *Rotation) Next(t int) int {
+	if t+1 == r.Copies() {
+		return r.Prefix
+	}
+	return t + 1
+}
+
+// setPeriods finds the period of every carried value defined in the body, the
+// prefix, and the ring that all of them divide.
+func (r *Rotation) setPeriods() {
+	r.period = map[*ssa.Value]int{}
+	life := newLifetimes(r.Body)
+	if len(r.Carries) > 0 {
+		r.Prefix = 1
+	}
+	for i := range r.Carries {
+		r.followChain(i, life)
+	}
+	r.Ring = 1
+	most := 1
+	for _, c := range r.Carries {
+		p := max(r.period[c.Result], 1)
+		most = max(most, p)
+		r.Ring = lcm(r.Ring, p)
+	}
+	if r.Ring > MaxRing {
+		r.Ring = most
+		for v := range r.period {
+			r.period[v] = most
+		}
+	}
+	for v := range r.period {
+		if IsPointer(v) {
+			delete(r.period, v) // its memory belongs to values that take the whole ring
+		}
+	}
+}
+
+// followChain walks Carries[i] ← result ← … to the value at the chain's end and
+// raises that value's period so that it survives until this parameter's last use.
+func (r *Rotation) followChain(i int, life *lifetimes) {
+	p := r.Carries[i].Param
+	res := r.Carries[i].Result
+	depth := 1
+	for {
+		j, isParam := r.index[res]
+		if !isParam {
+			break
+		}
+		if depth > len(r.Carries) {
+			return // a cycle of parameters: nothing is ever written
+		}
+		res = r.Carries[j].Result
+		depth++
+	}
+	r.Prefix = max(r.Prefix, depth)
+	if res.Def == nil || !res.Type.IsStatic() || r.Window(res) != nil {
+		return // a constant or captured value; memory of its own; a slice that stays
+	}
+	r.period[res] = max(r.period[res], life.periodFor(p, res, depth))
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+func lcm(a, b int) int { return a / gcd(a, b) * b }
+
+// lifetimes answers positions inside one body: a node's position is its index,
+// the end of the body is one past the last.
+type lifetimes struct {
+	body  *ssa.Graph
+	pos   map[*ssa.Node]int
+	first map[*ssa.Value]int // memo of firstWrite
+}
+
+func newLifetimes(body *ssa.Graph) *lifetimes {
+	l := &lifetimes{body, make(map[*ssa.Node]int, len(body.Nodes)), map[*ssa.Value]int{}}
+	for i, n := range body.Nodes {
+		l.pos[n] = i
+	}
+	return l
+}
+
+// periodFor is the smallest number of places for q such that the q of one
+// iteration is intact when p, which holds it depth iterations later, is last read.
+func (l *lifetimes) periodFor(p, q *ssa.Value, depth int) int {
+	last, at := l.lastUse(p, map[*ssa.Value]bool{})
+	def := l.firstWrite(q)
+	switch {
+	case last < def:
+		return depth
+	case last == def && at != nil && !IsPointer(q) && overwrites(at, p, q):
+		return depth
+	}
+	return depth + 1
+}
+
+// overwrites reports whether node n may write q over p: every operand that is p
+// forms an in-place pair with q.
+func overwrites(n *ssa.Node, p, q *ssa.Value) bool {
+	pairs := ops.InPlacePairs(n)
+	for i, v := range n.In {
+		if v != p {
+			continue
+		}
+		ok := false
+		for _, pr := range pairs {
+			ok = ok || pr.In == i && n.Output(pr.Out) == q
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// lastUse is the position of the last reader of v's bytes, through views and
+// control flow that pass the bytes on; node is that reader when it reads v itself.
+func (l *lifetimes) lastUse(v *ssa.Value, seen map[*ssa.Value]bool) (pos int, node *ssa.Node) {
+	if l.body.IsResult(v) {
+		return len(l.body.Nodes), nil
+	}
+	pos = -1
+	for _, u := range v.Uses() {
+		p, n := l.pos[u.Node], u.Node
+		for _, o := range u.Node.Out {
+			if o == nil || seen[o] || !IsPointer(o) {
+				continue
+			}
+			seen[o] = true
+			if q, _ := l.lastUse(o, seen); q > p {
+				p, n = q, nil
+			}
+		}
+		if p > pos {
+			pos, node = p, n
+		} else if p == pos && node != n {
+			node = nil
+		}
+	}
+	return pos, node
+}
+
+// firstWrite is the earliest position at which bytes that v may point to are written.
+func (l *lifetimes) firstWrite(v *ssa.Value) int {
+	if v.Def == nil {
+		return len(l.body.Nodes)
+	}
+	if p, ok := l.first[v]; ok {
+		return p
+	}
+	pos := l.pos[v.Def]
+	if IsPointer(v) {
+		for _, src := range v.Def.In {
+			if src != nil && src.Def != nil {
+				pos = min(pos, l.firstWrite(src))
+			}
+		}
+	}
+	l.first[v] = pos
+	return pos
+}
