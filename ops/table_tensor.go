@@ -1,3 +1,21 @@
 package ops
 
-var tensorOps = []*Op{}
+var tensorOps = []*Op{
+	&Identity,
+	&Constant,
+	&ConstantOfShape,
+	&Shape,
+	&Size,
+	&Reshape,
+	&Flatten,
+	&Squeeze,
+	&Unsqueeze,
+	&Transpose,
+	&Slice,
+	&Gather,
+	&Concat,
+	&Split,
+	&Pad,
+	&Tile,
+	&Expand,
+}

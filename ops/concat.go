@@ -1,0 +1,183 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Concat joins tensors along an axis: https://onnx.ai/onnx/operators/onnx__Concat.html
+var Concat = Op{
+	Name: "Concat", Since: 13, Form: concatForm, Doc: "concat_result = inputs one after the other along axis",
+	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt, Required: true}},
+	Infer: inferConcat, Eval: evalConcat,
+	Facts: Facts{Alias: concatAlias, Cost: moveCost},
+	Upgrades: []Upgrade{{Below: 4, Source: "https://onnx.ai/onnx/operators/onnx__Concat.html#concat-4",
+		Apply: func(_ *Upgrader, n *ssa.Node) error {
+			if !n.Has("axis") {
+				n.SetAttr(ssa.IntAttr("axis", 1))
+			}
+			return nil
+		}}},
+}
+
+func concatForm(n *ssa.Node) int {
+	base := 4
+	if n.Int("axis", 0) < 0 {
+		base = 11
+	}
+	return typeForm(base, 13)(n)
+}
+
+func inferConcat(n *ssa.Node) ([]Fact, error) {
+	out := ssa.Type{Kind: ssa.KindTensor}
+	axis := -1
+	for i := range n.In {
+		t := InType(n, i)
+		if out.DType == ndarray.Undefined {
+			out.DType = t.DType
+		} else if t.DType != ndarray.Undefined && t.DType != out.DType {
+			return nil, fmt.Errorf("operands are %s and %s; they must have one element type", out.DType, t.DType)
+		}
+		if !t.Ranked {
+			continue
+		}
+		if !out.Ranked {
+			k, err := NormAxis(n.Int("axis", 0), len(t.Shape))
+			if err != nil {
+				return nil, err
+			}
+			axis = k
+			out.Ranked, out.Shape = true, append([]ssa.Dim(nil), t.Shape...)
+			out.Shape[axis] = ssa.D(0)
+		}
+		if len(t.Shape) != len(out.Shape) {
+			return nil, fmt.Errorf("operand %d is %s, the ones before have rank %d", i, t, len(out.Shape))
+		}
+		if err := joinDims(out.Shape, t.Shape, axis); err != nil {
+			return nil, fmt.Errorf("operand %d: %w", i, err)
+		}
+	}
+	if !out.Ranked {
+		return One(out), nil
+	}
+	out.Shape[axis] = ssa.D(0)
+	for i := range n.In {
+		if t := InType(n, i); t.Ranked {
+			out.Shape[axis] = out.Shape[axis].Add(t.Shape[axis])
+		} else {
+			out.Shape[axis] = ssa.Dim{}
+		}
+	}
+	return factOf(out, concatContent(n)), nil
+}
+
+// joinDims merges the dimensions of an operand, except axis, into those found so far.
+func joinDims(out, dims []ssa.Dim, axis int) error {
+	for i, d := range dims {
+		if i == axis {
+			continue
+		}
+		x, xc := out[i].Const()
+		y, yc := d.Const()
+		switch {
+		case xc && yc && x != y:
+			return fmt.Errorf("dimension %d is %d and %d", i, x, y)
+		case yc, !out[i].Known():
+			out[i] = d
+		}
+	}
+	return nil
+}
+
+// concatContent joins what is known of the operands' elements; an operand of
+// known length and unknown elements contributes unknown ones.
+func concatContent(n *ssa.Node) []ssa.Dim {
+	all := []ssa.Dim{}
+	for i := range n.In {
+		part := ContentOf(n, i)
+		if part == nil {
+			k := lenOf(n, i)
+			if k < 0 || k > ssa.MaxContent {
+				return nil
+			}
+			part = unknownDims(k)
+		}
+		if all = append(all, part...); len(all) > ssa.MaxContent {
+			return nil
+		}
+	}
+	return all
+}
+
+// concatAlias says that below leading 1-dimensions every operand is a window of
+// the result.
+func concatAlias(n *ssa.Node) []Alias {
+	t := n.Out[0].Type
+	axis, err := NormAxis(n.Int("axis", 0), t.Rank())
+	if err != nil || !isPlainTensor(n.Out[0]) || !t.IsStatic() || !onesBefore(t, axis) {
+		return nil
+	}
+	var out []Alias
+	at := int64(0)
+	for i, v := range n.In {
+		out = append(out, Alias{In: i, Out: 0, Offset: at, Concat: true})
+		b, ok := v.Type.ByteSize()
+		if !ok {
+			return nil
+		}
+		at += int64(b)
+	}
+	return out
+}
+
+func evalConcat(c *Call) error {
+	parts := make([]*ndarray.Array, len(c.In))
+	for i := range parts {
+		a, err := needTensor(c, i)
+		if err != nil {
+			return err
+		}
+		parts[i] = a
+	}
+	return concatArrays(c, parts, c.Node.Int("axis", 0))
+}
+
+// concatArrays stores the parts joined along axis as result 0.
+func concatArrays(c *Call, parts []*ndarray.Array, axis64 int64) error {
+	first := parts[0]
+	axis, err := NormAxis(axis64, first.Rank())
+	if err != nil {
+		return err
+	}
+	shape := append([]int(nil), first.Shape...)
+	shape[axis] = 0
+	for i, a := range parts {
+		if a.DType != first.DType || a.Rank() != first.Rank() {
+			return fmt.Errorf("operand %d is %s, operand 0 is %s", i, a, first)
+		}
+		for k, d := range a.Shape {
+			if k == axis {
+				shape[k] += d
+			} else if d != shape[k] {
+				return fmt.Errorf("operand %d is %s, it does not fit %s along axis %d", i, a, first, axis)
+			}
+		}
+	}
+	out, err := c.Output(0, first.DType, shape...)
+	if err != nil {
+		return err
+	}
+	outer, dim, inner := splitDims(shape, axis)
+	at := 0
+	for _, a := range parts {
+		run := a.Shape[axis] * inner
+		for o := range outer {
+			copyElems(out, o*dim*inner+at, a, o*run, run)
+		}
+		at += run
+	}
+	return nil
+}

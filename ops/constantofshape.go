@@ -1,0 +1,75 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// ConstantOfShape fills a shape with one value: https://onnx.ai/onnx/operators/onnx__ConstantOfShape.html
+var ConstantOfShape = Op{
+	Name: "ConstantOfShape", Since: 25, Form: typeForm(9, 20, 21, 23, 24, 25), Doc: "output[i] = value, with shape input",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "value", Kind: ssa.AttrTensor}},
+	Infer: inferConstantOfShape, Eval: evalConstantOfShape,
+}
+
+// fillValue returns the one element of attribute value, float32 0 without it.
+func fillValue(n *ssa.Node) (*ndarray.Array, error) {
+	a := n.Attr("value")
+	if a == nil {
+		return ndarray.Scalar(float32(0)), nil
+	}
+	if a.Tensor == nil || a.Tensor.Len() != 1 {
+		return nil, fmt.Errorf("attribute value must hold a tensor of one element")
+	}
+	return a.Tensor.Array()
+}
+
+func inferConstantOfShape(n *ssa.Node) ([]Fact, error) {
+	v, err := fillValue(n)
+	if err != nil {
+		return nil, err
+	}
+	dims := ContentOf(n, 0)
+	if dims == nil {
+		return One(tensorOfRank(v.DType, lenOf(n, 0))), nil
+	}
+	for _, d := range dims {
+		if k, ok := d.Const(); ok && k < 0 {
+			return nil, fmt.Errorf("shape %v has a negative dimension", dims)
+		}
+	}
+	t := ssa.TensorOf(v.DType, dims...)
+	k, ok := t.NumElems().Const()
+	if !ok || k > ssa.MaxContent || !v.DType.IsInteger() {
+		return One(t), nil
+	}
+	content := make([]ssa.Dim, k)
+	for i := range content {
+		content[i] = ssa.D(v.Int(0))
+	}
+	return factOf(t, content), nil
+}
+
+func evalConstantOfShape(c *Call) error {
+	v, err := fillValue(c.Node)
+	if err != nil {
+		return err
+	}
+	dims, err := needInts(c, 0)
+	if err != nil {
+		return err
+	}
+	shape, err := shapeOfInts(dims)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, v.DType, shape...)
+	if err != nil {
+		return err
+	}
+	fillWhole(out, v)
+	return nil
+}

@@ -1,0 +1,76 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Flatten folds the dimensions into a matrix: https://onnx.ai/onnx/operators/onnx__Flatten.html
+//
+//	[d0, …, d(axis-1), d(axis), …] -> [d0*…*d(axis-1), d(axis)*…]
+var Flatten = Op{
+	Name: "Flatten", Since: 25, Form: flattenForm, Doc: "output = input as a matrix, split at axis",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
+	Infer: inferFlatten, Eval: evalFlatten,
+	Facts: Facts{Alias: wholeView, Cost: freeCost},
+}
+
+func flattenForm(n *ssa.Node) int {
+	base := 1
+	if !InType(n, 0).DType.IsFloat() {
+		base = 9
+	}
+	if n.Int("axis", 1) < 0 {
+		base = 11
+	}
+	return typeForm(base, 13, 21, 23, 24, 25)(n)
+}
+
+// flattenAxis checks the axis, which may be the rank itself.
+func flattenAxis(n *ssa.Node, rank int) (int, error) {
+	axis := n.Int("axis", 1)
+	k := axis
+	if k < 0 {
+		k += int64(rank)
+	}
+	if k < 0 || k > int64(rank) {
+		return 0, fmt.Errorf("axis %d is out of range for rank %d", axis, rank)
+	}
+	return int(k), nil
+}
+
+func inferFlatten(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	if !t.Ranked {
+		return One(tensorOfRank(t.DType, 2)), nil
+	}
+	axis, err := flattenAxis(n, len(t.Shape))
+	if err != nil {
+		return nil, err
+	}
+	rows := ssa.TensorOf(t.DType, t.Shape[:axis]...).NumElems()
+	cols := ssa.TensorOf(t.DType, t.Shape[axis:]...).NumElems()
+	return One(ssa.TensorOf(t.DType, rows, cols)), nil
+}
+
+func evalFlatten(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	axis, err := flattenAxis(c.Node, a.Rank())
+	if err != nil {
+		return err
+	}
+	rows, cols := 1, 1
+	for i, d := range a.Shape {
+		if i < axis {
+			rows *= d
+		} else {
+			cols *= d
+		}
+	}
+	return copyReshaped(c, a, []int{rows, cols})
+}

@@ -1,0 +1,54 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Identity passes its operand on: https://onnx.ai/onnx/operators/onnx__Identity.html
+var Identity = Op{
+	Name: "Identity", Since: 25, Form: identityForm, Doc: "Y = X",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Infer: inferIdentity, Eval: evalIdentity,
+	Facts: Facts{Elementwise: true, Alias: wholeView, Cost: freeCost},
+}
+
+func identityForm(n *ssa.Node) int {
+	need := 1
+	switch InType(n, 0).Kind {
+	case ssa.KindSequence:
+		need = 14
+	case ssa.KindOptional:
+		need = 16
+	}
+	return max(need, typeForm(need, viewVersions...)(n))
+}
+
+func inferIdentity(n *ssa.Node) ([]Fact, error) {
+	return []Fact{{InType(n, 0), ContentOf(n, 0)}}, nil
+}
+
+func evalIdentity(c *Call) error {
+	if !c.Has(0) {
+		return fmt.Errorf("operand 0 is required and absent")
+	}
+	a, ok := c.In[0].(*ndarray.Array)
+	if !ok {
+		return c.SetOutput(0, c.In[0])
+	}
+	return copyReshaped(c, a, a.Shape)
+}
+
+// copyReshaped stores a's elements as result 0 under another shape of as many
+// elements. Where the result is planned as a view of the operand both are the
+// same memory and nothing moves.
+func copyReshaped(c *Call, a *ndarray.Array, shape []int) error {
+	out, err := c.Output(0, a.DType, shape...)
+	if err != nil {
+		return err
+	}
+	copyWhole(out, a)
+	return nil
+}

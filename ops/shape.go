@@ -1,0 +1,87 @@
+package ops
+
+import (
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Shape is an operand's dimensions, or a range of them: https://onnx.ai/onnx/operators/onnx__Shape.html
+//
+// start and end count from the back when negative and are clamped to [0, rank].
+var Shape = Op{
+	Name: "Shape", Since: 25, Form: shapeForm, Doc: "shape = dimensions start..end-1 of data",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "start", Kind: ssa.AttrInt}, {Name: "end", Kind: ssa.AttrInt}},
+	Infer: inferShape, Eval: evalShape,
+	Facts: Facts{Cost: freeCost},
+}
+
+// Size is the number of an operand's elements: https://onnx.ai/onnx/operators/onnx__Size.html
+var Size = Op{
+	Name: "Size", Since: 25, Form: typeForm(1, viewVersions...), Doc: "size = number of elements of data",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Infer: inferSize, Eval: evalSize,
+	Facts: Facts{Cost: freeCost},
+}
+
+func shapeForm(n *ssa.Node) int {
+	if n.Has("start") || n.Has("end") {
+		return typeForm(15, 19, 21, 23, 24, 25)(n)
+	}
+	return typeForm(1, viewVersions...)(n)
+}
+
+// shapeRange returns the clamped range of dimensions a Shape node asks for.
+func shapeRange(n *ssa.Node, rank int) (from, to int) {
+	at := func(name string, def int64) int {
+		k := n.Int(name, def)
+		if k < 0 {
+			k += int64(rank)
+		}
+		return int(min(max(k, 0), int64(rank)))
+	}
+	from, to = at("start", 0), at("end", int64(rank))
+	return from, max(from, to)
+}
+
+func inferShape(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	if !t.Ranked {
+		return One(ssa.TensorOf(ndarray.Int64, ssa.Dim{})), nil
+	}
+	from, to := shapeRange(n, len(t.Shape))
+	return factOf(ssa.StaticTensor(ndarray.Int64, to-from), append([]ssa.Dim{}, t.Shape[from:to]...)), nil
+}
+
+func evalShape(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	from, to := shapeRange(c.Node, a.Rank())
+	out, err := c.Output(0, ndarray.Int64, to-from)
+	if err != nil {
+		return err
+	}
+	for i, d := range a.Shape[from:to] {
+		out.SetInt(i, int64(d))
+	}
+	return nil
+}
+
+func inferSize(n *ssa.Node) ([]Fact, error) {
+	return factOf(ssa.TensorOf(ndarray.Int64), []ssa.Dim{InType(n, 0).NumElems()}), nil
+}
+
+func evalSize(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, ndarray.Int64)
+	if err != nil {
+		return err
+	}
+	out.SetInt(0, int64(a.Len()))
+	return nil
+}

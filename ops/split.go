@@ -1,0 +1,222 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Split cuts a tensor along an axis: https://onnx.ai/onnx/operators/onnx__Split.html
+//
+// The lengths come from operand split, or num_outputs asks for equal parts of
+// which the last may be shorter.
+var Split = Op{
+	Name: "Split", Since: 18, Form: splitForm, Doc: "outputs = consecutive parts of input along axis",
+	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: -1,
+	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "num_outputs", Kind: ssa.AttrInt}},
+	Infer: inferSplit, Eval: evalSplit,
+	Facts: Facts{Alias: splitAlias, Cost: moveCost},
+	Upgrades: []Upgrade{
+		{Below: 13, Source: "https://onnx.ai/onnx/operators/onnx__Split.html#split-13", Apply: func(u *Upgrader, n *ssa.Node) error {
+			u.AttrToInput(n, "split", 1)
+			return nil
+		}},
+		{Below: 18, Source: "https://onnx.ai/onnx/operators/onnx__Split.html#split-18", Apply: func(_ *Upgrader, n *ssa.Node) error {
+			if n.Input(1) == nil {
+				n.SetAttr(ssa.IntAttr("num_outputs", int64(len(n.Out))))
+			}
+			return nil
+		}},
+	},
+}
+
+func splitForm(n *ssa.Node) int {
+	if n.Input(1) != nil {
+		return 13
+	}
+	return 18
+}
+
+// splitEvenly returns the lengths of k equal parts of dim; the last ones may be
+// shorter.
+func splitEvenly(dim ssa.Dim, k int) []ssa.Dim {
+	part := dim.CeilDiv(ssa.D(int64(k)))
+	exact := part.MulN(int64(k)).Equal(dim)
+	out := make([]ssa.Dim, k)
+	for i := range out {
+		out[i] = part
+		if !exact {
+			out[i] = symMax(symMin(part, dim.Sub(part.MulN(int64(i)))), ssa.D(0))
+		}
+	}
+	return out
+}
+
+// splitLengths returns the length of every part as far as known.
+func splitLengths(n *ssa.Node, dim ssa.Dim) ([]ssa.Dim, error) {
+	k := len(n.Out)
+	if n.Input(1) == nil {
+		if want := n.Int("num_outputs", int64(k)); want != int64(k) {
+			return nil, fmt.Errorf("num_outputs is %d, the node has %d results", want, k)
+		}
+		return splitEvenly(dim, k), nil
+	}
+	part := ContentOf(n, 1)
+	if ints, ok := ConstInts(n, 1); ok {
+		part = make([]ssa.Dim, len(ints))
+		for i, x := range ints {
+			part[i] = ssa.D(x)
+		}
+	}
+	if part == nil {
+		return unknownDims(k), nil
+	}
+	if len(part) != k {
+		return nil, fmt.Errorf("split has %d elements, the node has %d results", len(part), k)
+	}
+	return part, checkParts(part, dim)
+}
+
+// checkParts fails when the known lengths of the parts can not add up to dim.
+func checkParts(part []ssa.Dim, dim ssa.Dim) error {
+	sum := ssa.D(0)
+	for _, p := range part {
+		if k, ok := p.Const(); ok && k < 0 {
+			return fmt.Errorf("split holds the negative length %d", k)
+		}
+		sum = sum.Add(p)
+	}
+	a, ac := sum.Const()
+	b, bc := dim.Const()
+	if ac && bc && a != b {
+		return fmt.Errorf("the parts add up to %d, the axis has %d", a, b)
+	}
+	return nil
+}
+
+func inferSplit(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	out := make([]Fact, len(n.Out))
+	if !t.Ranked {
+		for i := range out {
+			out[i].Type = t
+		}
+		return out, nil
+	}
+	axis, err := NormAxis(n.Int("axis", 0), len(t.Shape))
+	if err != nil {
+		return nil, err
+	}
+	parts, err := splitLengths(n, t.Shape[axis])
+	if err != nil {
+		return nil, err
+	}
+	content, at := ContentOf(n, 0), int64(0)
+	for i, p := range parts {
+		dims := append([]ssa.Dim(nil), t.Shape...)
+		dims[axis] = p
+		out[i].Type = ssa.TensorOf(t.DType, dims...)
+		k, ok := p.Const()
+		if content == nil || len(t.Shape) != 1 || !ok || at+k > int64(len(content)) {
+			content = nil
+			continue
+		}
+		out[i].Content = contentFor(out[i].Type, content[at:at+k])
+		at += k
+	}
+	return out, nil
+}
+
+// splitAlias says that below leading 1-dimensions every part is a window of the
+// operand.
+func splitAlias(n *ssa.Node) []Alias {
+	t := InType(n, 0)
+	axis, err := NormAxis(n.Int("axis", 0), t.Rank())
+	if err != nil || !isPlainTensor(n.In[0]) || !onesBefore(t, axis) {
+		return nil
+	}
+	parts, err := splitLengths(n, t.Shape[axis])
+	if err != nil {
+		return nil
+	}
+	step, at := bytesAfter(t, axis), int64(0)
+	var out []Alias
+	for i, p := range parts {
+		k, ok := p.Const()
+		if !ok {
+			return nil
+		}
+		if n.Out[i] != nil && k > 0 {
+			out = append(out, Alias{In: 0, Out: i, Offset: at * step})
+		}
+		at += k
+	}
+	return out
+}
+
+// splitCall returns the length of every part at run time.
+func splitCall(c *Call, dim int) ([]int, error) {
+	var parts []ssa.Dim
+	if c.Has(1) {
+		ints, err := needInts(c, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(ints) != len(c.Node.Out) {
+			return nil, fmt.Errorf("split has %d elements, the node has %d results", len(ints), len(c.Node.Out))
+		}
+		for _, x := range ints {
+			parts = append(parts, ssa.D(x))
+		}
+		if err := checkParts(parts, ssa.D(int64(dim))); err != nil {
+			return nil, err
+		}
+	} else {
+		parts = splitEvenly(ssa.D(int64(dim)), len(c.Node.Out))
+	}
+	out := make([]int, len(parts))
+	for i, p := range parts {
+		k, _ := p.Const()
+		out[i] = int(k)
+	}
+	return out, nil
+}
+
+func evalSplit(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	axis, err := NormAxis(c.Node.Int("axis", 0), a.Rank())
+	if err != nil {
+		return err
+	}
+	parts, err := splitCall(c, a.Shape[axis])
+	if err != nil {
+		return err
+	}
+	at := 0
+	for i, p := range parts {
+		if c.Wants(i) {
+			shape := append([]int(nil), a.Shape...)
+			shape[axis] = p
+			out, err := c.Output(i, a.DType, shape...)
+			if err != nil {
+				return err
+			}
+			copyPart(out, a, axis, at)
+		}
+		at += p
+	}
+	return nil
+}
+
+// copyPart fills out with the indices of a along axis that start at first.
+func copyPart(out, a *ndarray.Array, axis, first int) {
+	outer, dim, inner := splitDims(a.Shape, axis)
+	run := out.Shape[axis] * inner
+	for o := range outer {
+		copyElems(out, o*run, a, (o*dim+first)*inner, run)
+	}
+}

@@ -1,0 +1,114 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Tile repeats a tensor along every axis: https://onnx.ai/onnx/operators/onnx__Tile.html
+var Tile = Op{
+	Name: "Tile", Since: 13, Form: typeForm(6, 13), Doc: "output[i] = input[i mod input dimensions]",
+	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Infer: inferTile, Eval: evalTile,
+	Facts: Facts{Cost: moveCost},
+	Upgrades: []Upgrade{{Below: 6, Source: "https://onnx.ai/onnx/operators/onnx__Tile.html#tile-6",
+		Apply: upgradeTile}},
+}
+
+// upgradeTile joins the two scalars of Tile-1, how often and along which axis,
+// into one count per axis.
+func upgradeTile(u *Upgrader, n *ssa.Node) error {
+	rank := InType(n, 0).Rank()
+	axes, known := ConstInts(n, 2)
+	if rank < 0 || !known || len(axes) != 1 {
+		return fmt.Errorf("Tile-1 needs an operand of known rank and a constant axis")
+	}
+	axis, err := NormAxis(axes[0], rank)
+	if err != nil {
+		return err
+	}
+	if times, known := ConstInts(n, 1); known && len(times) == 1 {
+		counts := slices.Repeat([]int64{1}, rank)
+		counts[axis] = times[0]
+		n.SetInput(1, u.Const("repeats", ssa.Int64s(counts...)))
+	} else {
+		times := u.Before(n, "Reshape", []*ssa.Value{n.In[1], u.Const("one", ssa.Int64s(1))}, 1)
+		parts := []*ssa.Value{u.Const("ones", ssa.Int64s(slices.Repeat([]int64{1}, axis)...)), times.Out[0],
+			u.Const("ones", ssa.Int64s(slices.Repeat([]int64{1}, rank-axis-1)...))}
+		n.SetInput(1, u.Before(n, "Concat", parts, 1, ssa.IntAttr("axis", 0)).Out[0])
+	}
+	n.TruncateInputs(2)
+	return nil
+}
+
+func inferTile(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	if !t.Ranked {
+		return One(t), nil
+	}
+	times := ContentOf(n, 1)
+	if times == nil {
+		return One(tensorOfRank(t.DType, len(t.Shape))), nil
+	}
+	if len(times) != len(t.Shape) {
+		return nil, fmt.Errorf("%d repeats for rank %d", len(times), len(t.Shape))
+	}
+	dims := make([]ssa.Dim, len(times))
+	for i, k := range times {
+		if x, ok := k.Const(); ok && x < 0 {
+			return nil, fmt.Errorf("repeat %d is %d", i, x)
+		}
+		dims[i] = t.Shape[i].Mul(k)
+	}
+	out := ssa.TensorOf(t.DType, dims...)
+	data := ContentOf(n, 0)
+	if data == nil || len(times) != 1 {
+		return One(out), nil
+	}
+	k, ok := times[0].Const()
+	if !ok || k*int64(len(data)) > ssa.MaxContent {
+		return One(out), nil
+	}
+	return factOf(out, slices.Repeat(data, int(k))), nil
+}
+
+// evalTile walks a box with two dimensions per axis: the repeat, along which the
+// source does not move, and the index.
+func evalTile(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	times, err := needInts(c, 1)
+	if err != nil {
+		return err
+	}
+	if len(times) != a.Rank() {
+		return fmt.Errorf("%d repeats for %s", len(times), a)
+	}
+	if _, err := shapeOfInts(times); err != nil {
+		return fmt.Errorf("repeats: %w", err)
+	}
+	dims := make([]int, len(times))
+	for i, k := range times {
+		if dims[i], err = ndarray.NumElems([]int{a.Shape[i], int(k)}); err != nil {
+			return err
+		}
+	}
+	out, err := c.Output(0, a.DType, dims...)
+	if err != nil {
+		return err
+	}
+	os, as := Strides(dims), Strides(a.Shape)
+	var b block
+	for i, d := range a.Shape {
+		b.shape = append(b.shape, int(times[i]), d)
+		b.dstr = append(b.dstr, os[i]*d, os[i])
+		b.sstr = append(b.sstr, 0, as[i])
+	}
+	moveBlock(out, a, b)
+	return nil
+}
