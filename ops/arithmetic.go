@@ -8,8 +8,9 @@ import (
 )
 
 // arithmetic is one binary operation on each arithmetic domain. float is used
-// for float64; half and float8 types compute in f32 and round once. A nil entry
-// means the operator does not take such types.
+// for float64; half and float8 types compute in f32 and round once. Without f32,
+// float32 goes through float. A nil entry means the operator does not take such
+// types.
 type arithmetic struct {
 	float func(a, b float64) float64
 	f32   func(a, b float32) float32
@@ -18,71 +19,28 @@ type arithmetic struct {
 	cplx  func(a, b complex128) complex128
 }
 
+// kernel returns the kernel of an operation without attributes.
+func (op arithmetic) kernel(c *Call) error { return evalArithmetic(c, op) }
+
 // inferArithmetic is the rule of two-operand arithmetic: the operands' element
 // type, the broadcast shape, and contents where both are known.
 func inferArithmetic(n *ssa.Node) ([]Fact, error) {
-	a, b := InType(n, 0), InType(n, 1)
-	if a.DType != b.DType && a.DType != ndarray.Undefined && b.DType != ndarray.Undefined {
-		return nil, fmt.Errorf("operands have element types %s and %s; they must be the same", a.DType, b.DType)
-	}
-	t, err := BroadcastTypes(a.DType, a, b)
+	dt, err := sameDType(n, 0, 1)
 	if err != nil {
 		return nil, err
 	}
-	return []Fact{{t, arithmeticContent(n, t)}}, nil
-}
-
-// arithmeticContent folds shape arithmetic symbolically.
-func arithmeticContent(n *ssa.Node, t ssa.Type) []ssa.Dim {
-	x, y := ContentOf(n, 0), ContentOf(n, 1)
-	if x == nil || y == nil || t.Rank() > 1 || t.Rank() < 0 {
-		return nil
+	t, err := BroadcastTypes(dt, InType(n, 0), InType(n, 1))
+	if err != nil {
+		return nil, err
 	}
-	if len(x) != len(y) && len(x) != 1 && len(y) != 1 {
-		return nil
-	}
-	var f func(a, b ssa.Dim) ssa.Dim
-	switch n.Op {
-	case "Add":
-		f = ssa.Dim.Add
-	case "Sub":
-		f = ssa.Dim.Sub
-	case "Mul":
-		f = ssa.Dim.Mul
-	case "Div":
-		f = divContent
-	default:
-		return nil
-	}
-	size := max(len(x), len(y))
-	if len(x) == 0 || len(y) == 0 {
-		size = 0
-	}
-	out := make([]ssa.Dim, size)
-	for i := range out {
-		out[i] = f(x[min(i, len(x)-1)], y[min(i, len(y)-1)])
-	}
-	return out
-}
-
-// divContent is integer division, which truncates; for a symbolic dividend the
-// floor is the same because dimensions are not negative. Anything else is unknown.
-func divContent(a, b ssa.Dim) ssa.Dim {
-	m, ok := b.Const()
-	if !ok || m <= 0 {
-		return ssa.Dim{}
-	}
-	if k, ok := a.Const(); ok {
-		return ssa.D(k / m)
-	}
-	return a.FloorDiv(b)
+	return factOf(t, arithmeticContent(n, t)), nil
 }
 
 // legacyBroadcast is the upgrade from the explicit broadcast of operator set 6
 // and older (attributes axis and broadcast: B's dimensions line up with A's from
 // axis on) to numpy-style broadcasting.
 func legacyBroadcast(op string) []Upgrade {
-	return []Upgrade{{Below: 7, Source: "https://onnx.ai/onnx/operators/onnx__" + op + ".html#l-onnx-op-" + op + "-7", Apply: upgradeLegacyBroadcast}}
+	return []Upgrade{{Below: 7, Source: changelog(op, 7), Apply: upgradeLegacyBroadcast}}
 }
 
 func upgradeLegacyBroadcast(u *Upgrader, n *ssa.Node) error {
@@ -107,13 +65,19 @@ func upgradeLegacyBroadcast(u *Upgrader, n *ssa.Node) error {
 	if trailing == 0 {
 		return nil
 	}
-	axes := make([]int64, trailing)
-	for i := range axes {
-		axes[i] = int64(rb + i)
-	}
-	un := u.Before(n, "Unsqueeze", []*ssa.Value{n.In[1], u.Const("axes", ssa.Int64s(axes...))}, 1)
-	n.SetInput(1, un.Out[0])
+	unsqueezeTrailing(u, n, 1, rb, trailing)
 	return nil
+}
+
+// unsqueezeTrailing puts count dimensions of 1 behind the rank dimensions of
+// operand i.
+func unsqueezeTrailing(u *Upgrader, n *ssa.Node, i, rank, count int) {
+	axes := make([]int64, count)
+	for k := range axes {
+		axes[k] = int64(rank + k)
+	}
+	un := u.Before(n, "Unsqueeze", []*ssa.Value{n.In[i], u.Const("axes", ssa.Int64s(axes...))}, 1)
+	n.SetInput(i, un.Out[0])
 }
 
 // evalArithmetic runs a binary operation with broadcasting over any element type.
@@ -130,35 +94,90 @@ func evalArithmetic(c *Call, op arithmetic) error {
 	if err != nil {
 		return err
 	}
+	f32 := op.f32
+	if f32 == nil && op.float != nil {
+		f32 = viaFloat64x2(op.float)
+	}
 	switch dt := a.DType; {
-	case dt == ndarray.Float32 && op.f32 != nil:
-		binary(out, a, b, op.f32)
-	case dt == ndarray.Float64 && op.float != nil:
-		binary(out, a, b, op.float)
-	case dt.IsFloat() && op.f32 != nil:
-		EachBroadcast(shape, a.Shape, b.Shape, func(o, i, j int) {
-			out.SetFloat(o, float64(op.f32(float32(a.Float(i)), float32(b.Float(j)))))
-		})
-	case dt == ndarray.Int64 && op.int != nil:
-		binary(out, a, b, op.int)
+	case dt.IsFloat() && f32 != nil:
+		return op.floats(out, a, b, f32)
 	case dt.IsSigned() && op.int != nil:
-		EachBroadcast(shape, a.Shape, b.Shape, func(o, i, j int) { out.SetInt(o, op.int(a.Int(i), b.Int(j))) })
+		return op.signed(out, a, b)
 	case dt.IsUnsigned() && op.uint != nil:
-		EachBroadcast(shape, a.Shape, b.Shape, func(o, i, j int) {
-			out.SetInt(o, int64(op.uint(uint64(a.Int(i)), uint64(b.Int(j)))))
-		})
+		return op.unsigned(out, a, b)
 	case dt == ndarray.Complex64 && op.cplx != nil:
 		binary(out, a, b, func(x, y complex64) complex64 { return complex64(op.cplx(complex128(x), complex128(y))) })
+		return nil
 	case dt == ndarray.Complex128 && op.cplx != nil:
 		binary(out, a, b, op.cplx)
+		return nil
+	}
+	return unsupportedType(a.DType)
+}
+
+func (op arithmetic) floats(out, a, b *ndarray.Array, f32 func(x, y float32) float32) error {
+	switch a.DType {
+	case ndarray.Float32:
+		binary(out, a, b, f32)
+	case ndarray.Float64:
+		if op.float == nil {
+			return unsupportedType(a.DType)
+		}
+		binary(out, a, b, op.float)
+	case ndarray.Float16, ndarray.BFloat16:
+		binary(out, a, b, halfCodec(a.DType).lift2(f32))
 	default:
-		return fmt.Errorf("element type %s: %w", dt, ErrUnsupported)
+		binary(out, a, b, byteCodec(a.DType).lift2(f32))
 	}
 	return nil
 }
 
-// binary applies f with broadcasting to arrays of Go element type T.
-func binary[T ndarray.Elem](out, a, b *ndarray.Array, f func(x, y T) T) {
-	o, x, y := ndarray.Slice[T](out), ndarray.Slice[T](a), ndarray.Slice[T](b)
-	EachBroadcast(out.Shape, a.Shape, b.Shape, func(k, i, j int) { o[k] = f(x[i], y[j]) })
+func (op arithmetic) signed(out, a, b *ndarray.Array) error {
+	switch a.DType {
+	case ndarray.Int8:
+		binary(out, a, b, narrow2[int8](op.int))
+	case ndarray.Int16:
+		binary(out, a, b, narrow2[int16](op.int))
+	case ndarray.Int32:
+		binary(out, a, b, narrow2[int32](op.int))
+	case ndarray.Int64:
+		binary(out, a, b, op.int)
+	default: // int4, int2: one per byte, kept in range by SetInt
+		EachBroadcast(out.Shape, a.Shape, b.Shape, func(o, i, j int) { out.SetInt(o, op.int(a.Int(i), b.Int(j))) })
+	}
+	return nil
+}
+
+func (op arithmetic) unsigned(out, a, b *ndarray.Array) error {
+	switch a.DType {
+	case ndarray.Uint8:
+		binary(out, a, b, narrow2[uint8](op.uint))
+	case ndarray.Uint16:
+		binary(out, a, b, narrow2[uint16](op.uint))
+	case ndarray.Uint32:
+		binary(out, a, b, narrow2[uint32](op.uint))
+	case ndarray.Uint64:
+		binary(out, a, b, op.uint)
+	default:
+		EachBroadcast(out.Shape, a.Shape, b.Shape, func(o, i, j int) {
+			out.SetInt(o, int64(op.uint(uint64(a.Int(i)), uint64(b.Int(j)))))
+		})
+	}
+	return nil
+}
+
+// binary applies f with broadcasting to arrays of Go element types T, giving R.
+// out may be a or b itself where the shapes agree.
+func binary[T, R ndarray.Elem](out, a, b *ndarray.Array, f func(x, y T) R) {
+	o, x, y := ndarray.Slice[R](out), ndarray.Slice[T](a), ndarray.Slice[T](b)
+	w := newWalk(out.Shape, a.Shape, b.Shape)
+	sx, sy := w.step[0], w.step[1]
+	w.each(func(first int, at []int) {
+		i, j := at[0], at[1]
+		for k := first; k < first+w.run; k++ {
+			o[k] = f(x[i], y[j])
+			i += sx
+			j += sy
+		}
+	})
 }

@@ -1,0 +1,33 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// IsNaN marks elements that are not a number: https://onnx.ai/onnx/operators/onnx__IsNaN.html
+var IsNaN = Op{
+	Name: "IsNaN", Since: 20, Doc: "Y = X is NaN",
+	Form:  formBy(typeStep{9, floatTypes}, typeStep{13, bfloatType}, typeStep{20, anyType}),
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Infer: inferPredicate, Eval: func(c *Call) error { return evalPredicate(c, math.IsNaN) },
+	Facts: Facts{Elementwise: true},
+}
+
+// IsInf marks infinite elements: https://onnx.ai/onnx/operators/onnx__IsInf.html
+// Each sign can be switched off.
+var IsInf = Op{
+	Name: "IsInf", Since: 20, Doc: "Y = X is +∞ (detect_positive) or -∞ (detect_negative)",
+	Form:  formBy(typeStep{10, floatTypes &^ typesOf(ndarray.Float16)}, typeStep{20, anyType}),
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "detect_negative", Kind: ssa.AttrInt}, {Name: "detect_positive", Kind: ssa.AttrInt}},
+	Infer: inferPredicate, Eval: evalIsInf,
+	Facts: Facts{Elementwise: true},
+}
+
+func evalIsInf(c *Call) error {
+	neg, pos := c.Node.Int("detect_negative", 1) != 0, c.Node.Int("detect_positive", 1) != 0
+	return evalPredicate(c, func(x float64) bool { return pos && math.IsInf(x, 1) || neg && math.IsInf(x, -1) })
+}

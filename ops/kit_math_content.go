@@ -1,0 +1,186 @@
+package ops
+
+import (
+	"math"
+	"strings"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Contents: the elements of small tensors, followed symbolically through the
+// arithmetic that models do on shapes:
+//
+//	Shape [N,3,H,W] → Gather 2 → Mul 2 → Cast → … → Reshape
+//
+// Integers, booleans (0 and 1) and floats that hold integers are followed. A
+// float operation keeps a content only where its result is an integer for sure.
+
+// maxExactFloat is the largest integer up to which every integer is a float32.
+const maxExactFloat = 1 << 24
+
+// known returns the elements of operand i: its content, or the elements of a
+// small constant; nil if nothing is known.
+func known(n *ssa.Node, i int) []ssa.Dim {
+	v := n.Input(i)
+	if v == nil || v.Content != nil {
+		return ContentOf(n, i)
+	}
+	if v.Const == nil || v.Type.Rank() > 1 || v.Const.Len() > ssa.MaxContent {
+		return nil
+	}
+	dt := v.Const.DType()
+	if !dt.IsFloat() && !dt.IsInteger() && dt != ndarray.Bool {
+		return nil
+	}
+	a, err := v.Const.Array()
+	if err != nil {
+		return nil
+	}
+	out := make([]ssa.Dim, a.Len())
+	for k := range out {
+		if dt.IsFloat() {
+			out[k] = floatDim(a.Float(k))
+		} else if dt != ndarray.Uint64 || a.Int(k) >= 0 {
+			out[k] = ssa.D(a.Int(k))
+		}
+	}
+	return out
+}
+
+// floatDim is a float as a content element: unknown unless it is an integer
+// that any float type of 24 bits of mantissa holds exactly.
+func floatDim(v float64) ssa.Dim {
+	if v == math.Trunc(v) && math.Abs(v) <= maxExactFloat {
+		return ssa.D(int64(v))
+	}
+	return ssa.Dim{}
+}
+
+// followed reports element types whose contents are followed.
+func followed(dt ndarray.DType) bool {
+	switch dt {
+	case ndarray.Int32, ndarray.Int64, ndarray.Bool, ndarray.Float32, ndarray.Float64:
+		return true
+	}
+	return false
+}
+
+// zipContent combines the contents of two operands element by element, with
+// broadcasting of single elements; nil if nothing is known of one of them.
+func zipContent(n *ssa.Node, t ssa.Type, f func(x, y ssa.Dim) ssa.Dim) []ssa.Dim {
+	x, y := known(n, 0), known(n, 1)
+	if x == nil || y == nil || t.Rank() > 1 || t.Rank() < 0 {
+		return nil
+	}
+	if len(x) != len(y) && len(x) != 1 && len(y) != 1 {
+		return nil
+	}
+	size := max(len(x), len(y))
+	if len(x) == 0 || len(y) == 0 {
+		size = 0
+	}
+	out := make([]ssa.Dim, size)
+	for i := range out {
+		out[i] = f(x[min(i, len(x)-1)], y[min(i, len(y)-1)])
+	}
+	return out
+}
+
+// arithmeticContent folds shape arithmetic symbolically.
+func arithmeticContent(n *ssa.Node, t ssa.Type) []ssa.Dim {
+	if !followed(t.DType) {
+		return nil
+	}
+	f := contentRules[n.Op]
+	if n.Op == "Div" && t.DType.IsInteger() {
+		f = divContent
+	}
+	if n.Op == "Mod" && (n.Int("fmod", 0) != 0 || !t.DType.IsInteger()) {
+		return nil
+	}
+	if f == nil {
+		return nil
+	}
+	return zipContent(n, t, f)
+}
+
+// contentRules are the operations that keep integers integers in any type.
+var contentRules = map[string]func(a, b ssa.Dim) ssa.Dim{
+	"Add": ssa.Dim.Add, "Sub": ssa.Dim.Sub, "Mul": ssa.Dim.Mul, "Div": exactDivContent, "Mod": modContent,
+	"Min": ssa.Dim.Min, "Max": ssa.Dim.Max,
+}
+
+// divContent is integer division, which truncates; for a symbolic dividend the
+// floor is the same where it is not negative. Anything else is unknown.
+func divContent(a, b ssa.Dim) ssa.Dim {
+	m, ok := b.Const()
+	if !ok || m <= 0 {
+		if a.Equal(b) && positive(a) {
+			return ssa.D(1)
+		}
+		return ssa.Dim{}
+	}
+	if k, ok := a.Const(); ok {
+		return ssa.D(k / m)
+	}
+	if q := exactDivContent(a, b); q.Known() {
+		return q
+	}
+	if nonNegative(a) {
+		return a.FloorDiv(b)
+	}
+	return ssa.Dim{}
+}
+
+// exactDivContent is a quotient without remainder, unknown if there may be one.
+func exactDivContent(a, b ssa.Dim) ssa.Dim {
+	if m, ok := b.Const(); !ok || m == 0 {
+		return ssa.Dim{}
+	}
+	if q := a.FloorDiv(b); q.Mul(b).Equal(a) {
+		return q
+	}
+	return ssa.Dim{}
+}
+
+// modContent is the remainder of a division by a positive number.
+func modContent(a, b ssa.Dim) ssa.Dim {
+	if m, ok := b.Const(); !ok || m <= 0 {
+		return ssa.Dim{}
+	}
+	return a.Mod(b)
+}
+
+// nonNegative reports that an expression over dimensions is at least 0 for sure:
+// dimensions are, and the canonical text shows every minus sign.
+func nonNegative(d ssa.Dim) bool { return d.Known() && !strings.Contains(d.String(), "-") }
+
+// positive reports that a dimension is at least 1 for sure.
+func positive(d ssa.Dim) bool {
+	k, ok := d.Const()
+	return ok && k > 0
+}
+
+// compareContent decides a comparison where the difference of both sides is a
+// number, or where one side is a negative number and the other can not be.
+func compareContent(r relation) func(x, y ssa.Dim) ssa.Dim {
+	truth := func(b bool) ssa.Dim {
+		if b {
+			return ssa.D(1)
+		}
+		return ssa.D(0)
+	}
+	return func(x, y ssa.Dim) ssa.Dim {
+		if k, ok := x.Sub(y).Const(); ok {
+			return truth(r.holds(int(max(-1, min(1, k)))))
+		}
+		if k, ok := y.Const(); ok && k < 0 && nonNegative(x) {
+			return truth(r.gt)
+		}
+		if k, ok := x.Const(); ok && k < 0 && nonNegative(y) {
+			return truth(r.lt)
+		}
+		return ssa.Dim{}
+	}
+}

@@ -1,0 +1,114 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// typeSet is a set of element types, one bit each.
+type typeSet uint32
+
+func typesOf(dts ...ndarray.DType) (s typeSet) {
+	for _, dt := range dts {
+		s |= 1 << dt
+	}
+	return s
+}
+
+func (s typeSet) has(dt ndarray.DType) bool { return s>>dt&1 == 1 }
+
+// The groups of element types that the type constraints of the standard are made of.
+var (
+	floatTypes    = typesOf(ndarray.Float16, ndarray.Float32, ndarray.Float64)
+	bfloatType    = typesOf(ndarray.BFloat16)
+	float8Types   = typesOf(ndarray.Float8E4M3FN, ndarray.Float8E4M3FNZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNZ)
+	signedTypes   = typesOf(ndarray.Int8, ndarray.Int16, ndarray.Int32, ndarray.Int64)
+	unsignedTypes = typesOf(ndarray.Uint8, ndarray.Uint16, ndarray.Uint32, ndarray.Uint64)
+	integerTypes  = signedTypes | unsignedTypes
+	wideTypes     = typesOf(ndarray.Int32, ndarray.Int64, ndarray.Uint32, ndarray.Uint64)
+	complexTypes  = typesOf(ndarray.Complex64, ndarray.Complex128)
+	boolType      = typesOf(ndarray.Bool)
+	stringType    = typesOf(ndarray.String)
+	anyType       = ^typeSet(0)
+)
+
+// typeStep says that from an operator-set version on these element types are
+// allowed as well.
+type typeStep struct {
+	Version int
+	Types   typeSet
+}
+
+// formBy returns a [Op.Form] that depends on the element type of operand 0: the
+// version of the first step that has the type, the last step's if none has.
+func formBy(steps ...typeStep) func(*ssa.Node) int {
+	return func(n *ssa.Node) int { return versionFor(InType(n, 0).DType, steps...) }
+}
+
+// versionFor returns the version of the first step that has the type.
+func versionFor(dt ndarray.DType, steps ...typeStep) int {
+	for _, s := range steps {
+		if s.Types.has(dt) {
+			return s.Version
+		}
+	}
+	return steps[len(steps)-1].Version
+}
+
+// dropConsumedInputs is the upgrade from operator set 5 and older, where
+// elementwise operators carried a hint about memory reuse.
+func dropConsumedInputs(op string) []Upgrade {
+	return []Upgrade{{Below: 6, Source: changelog(op, 6), Apply: func(_ *Upgrader, n *ssa.Node) error {
+		n.DropAttr("consumed_inputs")
+		return nil
+	}}}
+}
+
+// changelog is the address of an operator's documentation in one version.
+func changelog(op string, version int) string {
+	return fmt.Sprintf("https://onnx.ai/onnx/operators/onnx__%s.html#%s-%d", op, lower(op), version)
+}
+
+func lower(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if c >= 'A' && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// sameDType returns the element type that operands share, or an error that
+// names two that differ. Types not known yet agree with any.
+func sameDType(n *ssa.Node, operands ...int) (ndarray.DType, error) {
+	dt, first := ndarray.Undefined, 0
+	for _, i := range operands {
+		t := InType(n, i).DType
+		switch {
+		case t == ndarray.Undefined || t == dt:
+		case dt == ndarray.Undefined:
+			dt, first = t, i
+		default:
+			return dt, fmt.Errorf("operands %d and %d have element types %s and %s; they must be the same", first, i, dt, t)
+		}
+	}
+	return dt, nil
+}
+
+// dtypeAttr reads an element type from an attribute; def if it is absent.
+func dtypeAttr(n *ssa.Node, name string, def ndarray.DType) (ndarray.DType, error) {
+	v := n.Int(name, int64(def))
+	if v < 0 || v >= int64(ndarray.NumDTypes) || v == 0 && def != ndarray.Undefined {
+		return 0, fmt.Errorf("attribute %s=%d is no element type: %w", name, v, ErrUnsupported)
+	}
+	return ndarray.DType(v), nil
+}
+
+// unsupportedType is the error of a kernel that meets an element type the
+// operator does not take.
+func unsupportedType(dt ndarray.DType) error {
+	return fmt.Errorf("element type %s: %w", dt, ErrUnsupported)
+}
