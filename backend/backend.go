@@ -1,0 +1,39 @@
+// Package backend is the border between a compiled program and what computes
+// its nodes. A backend prepares a node once, with types, constants and thread
+// count known, and the kernel it returns then runs many times without
+// allocating.
+package backend
+
+import (
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Prepared is a kernel ready to run and the workspace it needs.
+type Prepared struct {
+	Kernel  ops.Kernel // nil: the backend does not claim the node
+	Scratch int64      // bytes of workspace, given to each run as Call.Scratch, 64-byte aligned
+	Packed  int64      // bytes of constants the kernel holds in its own layout
+}
+
+// Backend turns nodes into kernels.
+type Backend interface {
+	// Name is the name users choose it by.
+	Name() string
+	// Prepare makes the kernel of a node whose operand and result types are
+	// static; constants are at n.In[i].Const. A zero Prepared means that the
+	// reference kernel serves this node. Kernels are safe for concurrent use with
+	// different Calls, use at most Call.Threads threads, and give the same bytes
+	// for any thread count.
+	Prepare(n *ssa.Node, threads int) (Prepared, error)
+}
+
+// Reference is the backend that claims nothing: every node runs its reference
+// kernel. It is the oracle for the others.
+type Reference struct{}
+
+// Name returns "reference".
+func (Reference) Name() string { return "reference" }
+
+// Prepare claims nothing.
+func (Reference) Prepare(*ssa.Node, int) (Prepared, error) { return Prepared{}, nil }
