@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ssa"
@@ -20,7 +19,7 @@ func evalGelu(c *Call) error {
 	case "tanh":
 		return evalUnary(c, unary{float: geluTanh})
 	default:
-		return fmt.Errorf("attribute approximate=%q is neither none nor tanh", kind)
+		return badAttr("approximate", kind, "none or tanh")
 	}
 }
 

@@ -112,3 +112,8 @@ func dtypeAttr(n *ssa.Node, name string, def ndarray.DType) (ndarray.DType, erro
 func unsupportedType(dt ndarray.DType) error {
 	return fmt.Errorf("element type %s: %w", dt, ErrUnsupported)
 }
+
+// badAttr is the error of an attribute outside the values the standard lists.
+func badAttr(name string, got any, want string) error {
+	return fmt.Errorf("attribute %s=%v must be %s", name, got, want)
+}

@@ -1,0 +1,69 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Mod is the remainder of a division: https://onnx.ai/onnx/operators/onnx__Mod.html
+//
+//	fmod=0   C = A - floor(A/B)·B   has the sign of B, like Python's %
+//	fmod=1   C = A - trunc(A/B)·B   has the sign of A, like C's fmod
+//
+// An integer remainder by 0 is an error.
+var Mod = Op{
+	Name: "Mod", Since: 28, Doc: "C = A mod B", Form: modForm,
+	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "fmod", Kind: ssa.AttrInt}},
+	Infer: inferArithmetic, Eval: evalMod,
+	Facts: Facts{Elementwise: true},
+}
+
+// modForm: floats with fmod=0 are allowed since 28 only.
+func modForm(n *ssa.Node) int {
+	dt := InType(n, 0).DType
+	if dt.IsFloat() && n.Int("fmod", 0) == 0 {
+		return 28
+	}
+	return versionFor(dt, typeStep{10, floatTypes | integerTypes}, typeStep{13, anyType})
+}
+
+func evalMod(c *Call) error {
+	if err := checkDivisor(c); err != nil {
+		return err
+	}
+	switch fmod := c.Node.Int("fmod", 0); fmod {
+	case 0:
+		return evalArithmetic(c, arithmetic{
+			float: floorMod,
+			int: func(a, b int64) int64 {
+				if r := a % b; r == 0 || (r < 0) == (b < 0) {
+					return r
+				}
+				return a%b + b
+			},
+			uint: func(a, b uint64) uint64 { return a % b },
+		})
+	case 1:
+		return evalArithmetic(c, arithmetic{
+			float: math.Mod,
+			int:   func(a, b int64) int64 { return a % b },
+			uint:  func(a, b uint64) uint64 { return a % b },
+		})
+	default:
+		return badAttr("fmod", fmod, "0 or 1")
+	}
+}
+
+// floorMod gives a remainder the sign of the divisor, zeros included.
+func floorMod(a, b float64) float64 {
+	switch r := math.Mod(a, b); {
+	case r == 0:
+		return math.Copysign(0, b)
+	case (r < 0) != (b < 0):
+		return r + b // for an infinite b this is b itself
+	default:
+		return r
+	}
+}
