@@ -1,0 +1,133 @@
+package onnximport
+
+import (
+	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// mainGraph builds the model's graph.
+func (imp *importer) mainGraph() error {
+	w := imp.model.Graph
+	g := ssa.NewGraph(w.Name)
+	g.Doc = w.DocString
+	imp.module.Graph = g
+	s := &scope{imp: imp, graph: g, names: map[string]*ssa.Value{}, opsets: imp.opsets}
+	defaults, err := imp.mainInputs(s, w)
+	if err != nil {
+		return err
+	}
+	if err := s.initializers(w, defaults); err != nil {
+		return err
+	}
+	if err := s.nodes(w); err != nil {
+		return err
+	}
+	if g.Results, err = s.results(w); err != nil {
+		return err
+	}
+	g.Walk(uniqueNames)
+	return nil
+}
+
+// mainInputs makes the parameters. The result holds the names of initializers
+// that are defaults of parameters.
+func (imp *importer) mainInputs(s *scope, w *onnxwire.Graph) (map[string]bool, error) {
+	has := map[string]bool{}
+	for _, t := range w.Initializers {
+		has[t.Name] = true
+	}
+	for _, t := range w.SparseInitializers {
+		if t.Values != nil {
+			has[t.Values.Name] = true
+		}
+	}
+	constant := imp.opts.Initializers == InitializersConstant || imp.opts.Initializers == InitializersAuto && imp.model.IRVersion < 4
+	defaults := map[string]bool{}
+	syms := newSymbols(w.Inputs)
+	for _, in := range w.Inputs {
+		if has[in.Name] && constant {
+			continue
+		}
+		if in.Name == "" {
+			return nil, fail("", "an input of the graph has no name")
+		}
+		t, err := typeOf(in.Type, syms.dimsOf(in.Name))
+		if err != nil {
+			return nil, err
+		}
+		v := s.graph.AddParam(in.Name, t)
+		v.Doc = in.DocString
+		if err := s.define(in.Name, v); err != nil {
+			return nil, err
+		}
+		defaults[in.Name] = has[in.Name]
+	}
+	return defaults, nil
+}
+
+// initializers makes constants of a graph's initializers.
+func (s *scope) initializers(w *onnxwire.Graph, defaults map[string]bool) error {
+	add := func(name string, c *ssa.Constant) error {
+		if name == "" {
+			return fail("", "an initializer has no name")
+		}
+		if defaults[name] {
+			mod := s.imp.module
+			if mod.Defaults == nil {
+				mod.Defaults = map[string]*ssa.Constant{}
+			}
+			if mod.Defaults[name] != nil {
+				return fail("", "the initializer %q is there twice", name)
+			}
+			mod.Defaults[name] = c
+			return nil
+		}
+		return s.define(name, s.graph.AddConst(s.prefix+name, c))
+	}
+	for _, t := range w.Initializers {
+		c, err := s.imp.constant(t)
+		if err != nil {
+			return err
+		}
+		if err := add(t.Name, c); err != nil {
+			return err
+		}
+	}
+	for _, t := range w.SparseInitializers {
+		c, err := denseConstant(t, s.imp.limits.Expanded)
+		if err != nil {
+			return err
+		}
+		if err := add(t.Values.Name, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nodes builds a graph's nodes in a legal order.
+func (s *scope) nodes(w *onnxwire.Graph) error {
+	s.declare(w.ValueInfo, w.Outputs)
+	order, err := sorted(w.Nodes, s.names)
+	if err != nil {
+		return err
+	}
+	for _, n := range order {
+		if err := s.node(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scope) results(w *onnxwire.Graph) ([]*ssa.Value, error) {
+	out := make([]*ssa.Value, len(w.Outputs))
+	for i, o := range w.Outputs {
+		v := s.lookup(o.Name)
+		if v == nil {
+			return nil, fail("", "output %q of graph %q is defined nowhere", o.Name, w.Name)
+		}
+		out[i] = v
+	}
+	return out, nil
+}

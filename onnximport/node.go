@@ -1,0 +1,217 @@
+package onnximport
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// node builds one node of the file: a constant, the body of a function, or a
+// node of the graph lifted to its newest form.
+func (s *scope) node(w *onnxwire.Node) error {
+	if err := s.buildNode(w); err != nil {
+		return s.atNode(w, err)
+	}
+	return nil
+}
+
+func (s *scope) buildNode(w *onnxwire.Node) error {
+	if s.imp.nodes++; s.imp.nodes > s.imp.limits.Nodes {
+		return fail("raise Limits.Nodes if the model is trusted", "the model has more than %d nodes", s.imp.limits.Nodes)
+	}
+	if len(w.Name) > s.imp.limits.NameBytes || len(w.OpType) > s.imp.limits.NameBytes {
+		return fail("", "the name of the node is longer than %d bytes", s.imp.limits.NameBytes)
+	}
+	domain := cleanDomain(w.Domain)
+	if f := s.imp.functions[functionKey{domain, w.OpType, w.Overload}]; f != nil {
+		return s.call(w, f)
+	}
+	attrs, err := s.resolve(w.Attributes)
+	if err != nil {
+		return err
+	}
+	if domain == "" && w.OpType == "Constant" {
+		return s.addConstant(w, attrs)
+	}
+	n, err := s.newNode(w, domain, attrs)
+	if err != nil {
+		return err
+	}
+	if n.Opaque {
+		for i, name := range w.Outputs {
+			if v := n.Out[i]; v != nil {
+				v.Type = s.hint(name)
+			}
+		}
+		return nil
+	}
+	return s.modernize(n)
+}
+
+func (s *scope) addConstant(w *onnxwire.Node, attrs []boundAttr) error {
+	if len(w.Outputs) != 1 || w.Outputs[0] == "" {
+		return fail("", "it has %d outputs and must have one", len(w.Outputs))
+	}
+	c, err := s.imp.constantNode(attrs)
+	if err != nil {
+		return err
+	}
+	return s.define(w.Outputs[0], s.graph.AddConst(s.prefix+w.Outputs[0], c))
+}
+
+// newNode appends a node as the file has it: operands, attributes, bodies, results.
+func (s *scope) newNode(w *onnxwire.Node, domain string, attrs []boundAttr) (*ssa.Node, error) {
+	in, err := s.operands(w.Inputs)
+	if err != nil {
+		return nil, err
+	}
+	plain := make([]ssa.Attr, 0, len(attrs))
+	var bodies []boundAttr
+	for _, b := range attrs {
+		if k := b.attr.Kind(); k == onnxwire.AttrGraph || k == onnxwire.AttrGraphs {
+			bodies = append(bodies, b)
+			continue
+		}
+		a, err := s.imp.convert(b.attr)
+		if err != nil {
+			return nil, err
+		}
+		plain = append(plain, a)
+	}
+	n := &ssa.Node{Domain: domain, Op: w.OpType, Overload: w.Overload, Version: s.version(domain), In: in, Attrs: plain}
+	built, err := s.bodies(w, n, bodies)
+	if err != nil {
+		return nil, err
+	}
+	n = s.graph.NewNode(w.OpType, in, 0, plain...)
+	n.Domain, n.Overload, n.Doc, n.Version = domain, w.Overload, w.DocString, s.version(domain)
+	if w.Name != "" {
+		n.Name = s.prefix + w.Name
+	}
+	built.attach(n)
+	n.Opaque = ops.Lookup(domain, w.OpType) == nil
+	if n.Opaque {
+		n.Origin = w
+	}
+	return n, s.addOutputs(n, w.Outputs)
+}
+
+func (s *scope) addOutputs(n *ssa.Node, names []string) error {
+	for _, name := range names {
+		if name == "" {
+			s.graph.AddOutput(n, "")
+			continue
+		}
+		if err := s.define(name, s.graph.AddOutput(n, s.prefix+name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// modernize applies upgrade rules until the node is in its newest form and
+// infers the types of its results. A rule may put nodes before it (they are
+// inferred at once, so that the next rule can ask for their types) and may
+// change the operator.
+func (s *scope) modernize(n *ssa.Node) error {
+	version := n.Version
+	for {
+		rule := nextUpgrade(n, version)
+		if rule == nil {
+			break
+		}
+		before := len(s.graph.Nodes)
+		err := rule.Apply(&ops.Upgrader{Graph: s.graph}, n)
+		if err == nil {
+			err = s.inferInserted(before)
+		}
+		if err != nil {
+			return s.tolerate(n, fmt.Errorf("the form of operator set %d: %w", version, err), true)
+		}
+		version = rule.Below
+	}
+	if ops.Of(n) == nil {
+		return s.tolerate(n, fmt.Errorf("no operator %s is known to stand for it", n.Op), true)
+	}
+	n.Version = 0
+	if err := ops.Infer(n); err != nil {
+		return s.tolerate(n, err, false)
+	}
+	return nil
+}
+
+// nextUpgrade returns the first rule that concerns a node written for a version.
+func nextUpgrade(n *ssa.Node, version int) *ops.Upgrade {
+	o := ops.Of(n)
+	if o == nil {
+		return nil
+	}
+	for i := range o.Upgrades {
+		if o.Upgrades[i].Below > version {
+			return &o.Upgrades[i]
+		}
+	}
+	return nil
+}
+
+// inferInserted infers nodes that a rule put before the last one.
+func (s *scope) inferInserted(before int) error {
+	added := len(s.graph.Nodes) - before
+	last := len(s.graph.Nodes) - 1
+	for _, n := range s.graph.Nodes[last-added : last] {
+		if err := ops.Infer(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tolerate turns a failure at a node into a warning if the import is lenient.
+// opaque says that the node could not be lifted and is kept as it is.
+func (s *scope) tolerate(n *ssa.Node, err error, opaque bool) error {
+	if !s.imp.opts.Lenient {
+		return err
+	}
+	n.Opaque = n.Opaque || opaque
+	s.imp.warn("node %s: %v", strings.Join(append(s.path[:len(s.path):len(s.path)], n.String()), " / "), err)
+	return nil
+}
+
+// atNode completes an error with the node it happened at, unless it names one.
+func (s *scope) atNode(w *onnxwire.Node, err error) error {
+	var e *ImportError
+	if ie, ok := err.(*ImportError); ok {
+		if ie.Node != "" {
+			return ie
+		}
+		e = ie
+	} else {
+		e = &ImportError{Reason: err.Error(), Err: err}
+		var ne *ops.NodeError
+		if asNodeError(err, &ne) {
+			e.Reason = nodeReason(ne)
+		}
+	}
+	e.Node = strings.Join(append(s.path[:len(s.path):len(s.path)], label(w)), " / ")
+	e.Op = w.OpType
+	if d := cleanDomain(w.Domain); d != "" {
+		e.Op = d + "." + e.Op
+	}
+	return e
+}
+
+// label names a node in messages: its name, or its first output.
+func label(w *onnxwire.Node) string {
+	if w.Name != "" {
+		return fmt.Sprintf("%q", w.Name)
+	}
+	for _, o := range w.Outputs {
+		if o != "" {
+			return fmt.Sprintf("→%q", o)
+		}
+	}
+	return w.OpType
+}

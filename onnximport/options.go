@@ -1,0 +1,55 @@
+package onnximport
+
+// InitializerInputs says what becomes of graph inputs that also have an
+// initializer of the same name.
+type InitializerInputs uint8
+
+const (
+	// InitializersAuto follows the format: before IR version 4 every initializer
+	// had to be listed as an input, so they are constants; from IR version 4 on
+	// the listing means that a caller may override the value.
+	InitializersAuto InitializerInputs = iota
+	// InitializersConstant makes them all constants.
+	InitializersConstant
+	// InitializersDefault makes them all parameters with a default.
+	InitializersDefault
+)
+
+// Options steer an import. The zero value is right for most uses.
+type Options struct {
+	Initializers InitializerInputs
+	// Lenient goes on where a node can not be lifted to the newest operator set or
+	// its types can not be inferred: the node stays opaque, or its results get the
+	// unknown type, and Module.Warnings says so. For inspecting broken models.
+	Lenient bool
+	// DataRoot is the folder that external data must lie in, after links are
+	// followed; empty means the folder of the model file. (A download cache that
+	// stores files elsewhere and links to them needs this.)
+	DataRoot string
+	Limits   Limits
+}
+
+// Limits bound what one model may cost. A zero field means the default.
+type Limits struct {
+	Nodes     int   // nodes after inlining, bodies included; default 2,000,000
+	Depth     int   // nesting of bodies; default 12 (shape inference visits a body more than once per level)
+	CallDepth int   // nesting of function calls; default 64
+	NameBytes int   // length of one name; default 65,536
+	Expanded  int64 // bytes of one sparse constant written out densely; default 1 GiB
+}
+
+func (l Limits) withDefaults() Limits {
+	or := func(v *int, def int) {
+		if *v <= 0 {
+			*v = def
+		}
+	}
+	or(&l.Nodes, 2_000_000)
+	or(&l.Depth, 12)
+	or(&l.CallDepth, 64)
+	or(&l.NameBytes, 64<<10)
+	if l.Expanded <= 0 {
+		l.Expanded = 1 << 30
+	}
+	return l
+}

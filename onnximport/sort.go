@@ -1,0 +1,148 @@
+package onnximport
+
+import (
+	"container/heap"
+
+	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// sorted returns the nodes of a graph in an order in which every value is
+// defined before it is read, bodies included. Files must list them so, but not
+// all do. The listed order is kept where it is legal: among the nodes that are
+// ready, the one listed first comes next (Kahn's algorithm with a heap).
+func sorted(nodes []*onnxwire.Node, defined map[string]*ssa.Value) ([]*onnxwire.Node, error) {
+	maker, err := makers(nodes, defined)
+	if err != nil {
+		return nil, err
+	}
+	pending := make([]int, len(nodes))
+	readers := make([][]int, len(nodes))
+	legal := true
+	for i, n := range nodes {
+		seen := map[int]bool{}
+		freeNames(n, func(name string) {
+			if m, ok := maker[name]; ok && !seen[m] {
+				seen[m] = true
+				legal = legal && m < i
+				pending[i]++
+				readers[m] = append(readers[m], i)
+			}
+		})
+	}
+	if legal {
+		return nodes, nil
+	}
+	var ready intHeap
+	for i, p := range pending {
+		if p == 0 {
+			ready = append(ready, i)
+		}
+	}
+	out := make([]*onnxwire.Node, 0, len(nodes))
+	for len(ready) > 0 {
+		i := heap.Pop(&ready).(int)
+		out = append(out, nodes[i])
+		for _, r := range readers[i] {
+			if pending[r]--; pending[r] == 0 {
+				heap.Push(&ready, r)
+			}
+		}
+	}
+	if len(out) < len(nodes) {
+		return nil, cycleError(nodes, pending)
+	}
+	return out, nil
+}
+
+// makers maps each value name to the node that defines it.
+func makers(nodes []*onnxwire.Node, defined map[string]*ssa.Value) (map[string]int, error) {
+	maker := make(map[string]int, len(nodes))
+	for i, n := range nodes {
+		for _, o := range n.Outputs {
+			if o == "" {
+				continue
+			}
+			if _, twice := maker[o]; twice || defined[o] != nil {
+				e := fail("every value must be given its name once", "the value %q is defined twice", o)
+				e.Node, e.Op = label(n), n.OpType
+				return nil, e
+			}
+			maker[o] = i
+		}
+	}
+	return maker, nil
+}
+
+func cycleError(nodes []*onnxwire.Node, pending []int) error {
+	e := fail("", "the nodes depend on each other in a circle")
+	for i, p := range pending {
+		if p > 0 {
+			e.Node, e.Op = label(nodes[i]), nodes[i].OpType
+			break
+		}
+	}
+	return e
+}
+
+// freeNames calls f with every name that a node reads from around it: its inputs
+// and what its bodies do not define themselves.
+func freeNames(n *onnxwire.Node, f func(string)) {
+	for _, name := range n.Inputs {
+		if name != "" {
+			f(name)
+		}
+	}
+	for _, a := range n.Attributes {
+		if a.G != nil {
+			freeOfGraph(a.G, f)
+		}
+		for _, g := range a.Graphs {
+			freeOfGraph(g, f)
+		}
+	}
+}
+
+func freeOfGraph(g *onnxwire.Graph, f func(string)) {
+	local := map[string]bool{}
+	for _, in := range g.Inputs {
+		local[in.Name] = true
+	}
+	for _, t := range g.Initializers {
+		local[t.Name] = true
+	}
+	for _, t := range g.SparseInitializers {
+		if t.Values != nil {
+			local[t.Values.Name] = true
+		}
+	}
+	for _, n := range g.Nodes {
+		for _, o := range n.Outputs {
+			local[o] = true
+		}
+	}
+	outer := func(name string) {
+		if !local[name] {
+			f(name)
+		}
+	}
+	for _, n := range g.Nodes {
+		freeNames(n, outer)
+	}
+	for _, o := range g.Outputs {
+		outer(o.Name)
+	}
+}
+
+type intHeap []int
+
+func (h intHeap) Len() int           { return len(h) }
+func (h intHeap) Less(i, j int) bool { return h[i] < h[j] }
+func (h intHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *intHeap) Push(x any)        { *h = append(*h, x.(int)) }
+func (h *intHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}

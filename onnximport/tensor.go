@@ -1,0 +1,295 @@
+package onnximport
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// shapeOf checks a tensor's element type and dimensions and returns them with
+// the number of elements.
+func shapeOf(t *onnxwire.Tensor) (dt ndarray.DType, shape []int, n int, err error) {
+	dt = ndarray.DType(t.DataType)
+	if t.DataType < 0 || t.DataType >= ndarray.NumDTypes || !dt.Valid() {
+		return dt, nil, 0, fail("", "tensor %q has element type %s, which is not supported", t.Name, t.DataType)
+	}
+	shape = make([]int, len(t.Dims))
+	for i, d := range t.Dims {
+		if d < 0 || d > math.MaxInt {
+			return dt, nil, 0, fail("", "tensor %q has dimension %d", t.Name, d)
+		}
+		shape[i] = int(d)
+	}
+	if _, err := ndarray.ByteSize(dt, shape); err != nil {
+		return dt, nil, 0, fail("", "tensor %q of shape %v: its size overflows", t.Name, shape)
+	}
+	n, err = ndarray.NumElems(shape)
+	return dt, shape, n, err
+}
+
+// packedBytes returns how many bytes n elements take in a file's raw data.
+func packedBytes(dt ndarray.DType, n int) int {
+	bits := dt.FileBits()
+	if bits >= 8 {
+		return n * (bits / 8)
+	}
+	per := 8 / bits
+	return n/per + (n%per+per-1)/per
+}
+
+// constantOf makes a constant of a tensor whose elements are in the file itself.
+// Raw data is not copied, packed types are unpacked when first used.
+func constantOf(t *onnxwire.Tensor) (*ssa.Constant, error) {
+	dt, shape, n, err := shapeOf(t)
+	if err != nil {
+		return nil, err
+	}
+	if t.Segment != nil {
+		return nil, fail("", "tensor %q is a segment of a larger one, which the format never defined", t.Name)
+	}
+	if dt != ndarray.String && t.RawData != nil && (len(t.RawData) > 0 || !hasTyped(t)) {
+		return rawConstant(t.Name, dt, shape, n, t.RawData)
+	}
+	a, err := typedArray(t, dt, shape, n)
+	if err != nil {
+		return nil, err
+	}
+	return ssa.NewConstant(a), nil
+}
+
+// ArrayOf reads a tensor whose elements are in the message itself, such as one
+// from a test data set. Errors are [*ImportError].
+func ArrayOf(t *onnxwire.Tensor) (*ndarray.Array, error) {
+	if t.DataLocation == onnxwire.DataExternal {
+		return nil, fail("", "tensor %q keeps its elements in another file", t.Name)
+	}
+	c, err := constantOf(t)
+	if err != nil {
+		return nil, err
+	}
+	return c.Array()
+}
+
+// rawConstant wraps packed little-endian bytes.
+func rawConstant(name string, dt ndarray.DType, shape []int, n int, raw []byte) (*ssa.Constant, error) {
+	if want := packedBytes(dt, n); len(raw) != want {
+		return nil, fail("the file may be cut short or damaged", "tensor %q of type %s%v needs %d bytes, the file has %d", name, dt, shape, want, len(raw))
+	}
+	switch {
+	case dt.FileBits() < 8:
+		return ssa.NewLazy(dt, shape, func() (*ndarray.Array, error) {
+			a, err := ndarray.New(dt, shape...)
+			if err == nil {
+				unpack(a, raw)
+			}
+			return a, err
+		}), nil
+	case dt == ndarray.Bool && len(bytes.Trim(raw, "\x00\x01")) > 0:
+		return ssa.NewConstant(&ndarray.Array{DType: dt, Shape: shape, Data: cleanBools(raw)}), nil
+	}
+	return ssa.NewConstant(&ndarray.Array{DType: dt, Shape: shape, Data: raw}), nil
+}
+
+// cleanBools returns a copy in which everything that is not 0 is 1.
+func cleanBools(raw []byte) []byte {
+	out := make([]byte, len(raw))
+	for i, b := range raw {
+		if b != 0 {
+			out[i] = 1
+		}
+	}
+	return out
+}
+
+// unpack spreads elements of 4 or 2 bits, the first in the lowest bits of a
+// byte, over one byte each, sign-extended for signed types:
+//
+//	file    b1a1 | b0a0      (4 bits: two in a byte; 2 bits: four)
+//	memory  a0 b0 a1 b1
+func unpack(a *ndarray.Array, raw []byte) {
+	bits := a.DType.FileBits()
+	per := 8 / bits
+	mask := byte(1<<bits - 1)
+	signed := a.DType.IsSigned()
+	for i := range a.Data {
+		b := raw[i/per] >> (i % per * bits) & mask
+		if signed {
+			b = byte(int8(b<<(8-bits)) >> (8 - bits))
+		}
+		a.Data[i] = b
+	}
+}
+
+func hasTyped(t *onnxwire.Tensor) bool {
+	return len(t.FloatData)+len(t.Int32Data)+len(t.StringData)+len(t.Int64Data)+len(t.DoubleData)+len(t.Uint64Data) > 0
+}
+
+// typedArray reads the list of the message that belongs to the element type.
+// Lists of the same width as the elements are used in place.
+func typedArray(t *onnxwire.Tensor, dt ndarray.DType, shape []int, n int) (*ndarray.Array, error) {
+	a := &ndarray.Array{DType: dt, Shape: shape}
+	have, want, list := 0, n, ""
+	switch dt {
+	case ndarray.Float32:
+		a.Data, have, list = ndarray.Bytes(t.FloatData), len(t.FloatData), "float_data"
+	case ndarray.Complex64:
+		a.Data, have, want, list = ndarray.Bytes(t.FloatData), len(t.FloatData), 2*n, "float_data"
+	case ndarray.Float64:
+		a.Data, have, list = ndarray.Bytes(t.DoubleData), len(t.DoubleData), "double_data"
+	case ndarray.Complex128:
+		a.Data, have, want, list = ndarray.Bytes(t.DoubleData), len(t.DoubleData), 2*n, "double_data"
+	case ndarray.Int64:
+		a.Data, have, list = ndarray.Bytes(t.Int64Data), len(t.Int64Data), "int64_data"
+	case ndarray.Uint64, ndarray.Uint32:
+		have, list = len(t.Uint64Data), "uint64_data"
+	case ndarray.String:
+		have, list = len(t.StringData), "string_data"
+	default:
+		have, list = len(t.Int32Data), "int32_data"
+		if dt.FileBits() < 8 {
+			want = packedBytes(dt, n)
+		}
+	}
+	if have != want {
+		return nil, fail("the file may be damaged", "tensor %q of type %s%v needs %d entries of %s, the file has %d", t.Name, dt, shape, want, list, have)
+	}
+	if a.Data == nil {
+		convertTyped(a, t)
+	}
+	return a, nil
+}
+
+// convertTyped fills a from lists whose entries are wider than its elements.
+func convertTyped(a *ndarray.Array, t *onnxwire.Tensor) {
+	switch {
+	case a.DType == ndarray.String:
+		a.Str = make([]string, len(t.StringData))
+		for i, s := range t.StringData {
+			a.Str[i] = string(s)
+		}
+	case a.DType == ndarray.Uint64:
+		a.Data = ndarray.Bytes(t.Uint64Data)
+	case a.DType == ndarray.Int32:
+		a.Data = ndarray.Bytes(t.Int32Data)
+	case a.DType.FileBits() < 8:
+		raw := make([]byte, len(t.Int32Data))
+		for i, v := range t.Int32Data {
+			raw[i] = byte(v)
+		}
+		a.Data = ndarray.AlignedBytes(a.Len())
+		unpack(a, raw)
+	default:
+		a.Data = ndarray.AlignedBytes(a.Len() * a.DType.Size())
+		narrowInto(a, t)
+	}
+}
+
+// narrowInto cuts integers down to the width of a's elements; half and float8
+// types are their bit patterns.
+func narrowInto(a *ndarray.Array, t *onnxwire.Tensor) {
+	if a.DType == ndarray.Uint32 {
+		out := ndarray.Slice[uint32](a)
+		for i, v := range t.Uint64Data {
+			out[i] = uint32(v)
+		}
+		return
+	}
+	switch a.DType.Size() {
+	case 1:
+		for i, v := range t.Int32Data {
+			a.Data[i] = byte(v)
+			if a.DType == ndarray.Bool && v != 0 {
+				a.Data[i] = 1
+			}
+		}
+	case 2:
+		out := ndarray.Slice[uint16](a)
+		for i, v := range t.Int32Data {
+			out[i] = uint16(v)
+		}
+	}
+}
+
+// sparseArray reads a sparse tensor as it is, checked: indices in range and
+// as many as values.
+func sparseArray(s *onnxwire.SparseTensor) (*ndarray.Sparse, error) {
+	if s.Values == nil || s.Indices == nil {
+		return nil, fail("", "a sparse tensor has no values or no indices")
+	}
+	out := &ndarray.Sparse{}
+	var err error
+	if out.Values, err = ArrayOf(s.Values); err != nil {
+		return nil, err
+	}
+	if out.Indices, err = ArrayOf(s.Indices); err != nil {
+		return nil, err
+	}
+	_, out.Shape, _, err = shapeOf(&onnxwire.Tensor{Name: s.Values.Name, DataType: s.Values.DataType, Dims: s.Dims})
+	if err != nil {
+		return nil, err
+	}
+	return out, checkSparse(out, s.Values.Name)
+}
+
+func checkSparse(s *ndarray.Sparse, name string) error {
+	nnz, rank := s.Values.Len(), len(s.Shape)
+	linear := s.Indices.Rank() == 1 && s.Indices.Len() == nnz
+	coords := s.Indices.Rank() == 2 && s.Indices.Shape[0] == nnz && s.Indices.Shape[1] == rank
+	if s.Values.Rank() != 1 || s.Indices.DType != ndarray.Int64 || !linear && !coords {
+		return fail("", "sparse tensor %q of shape %v has values %s and indices %s", name, s.Shape, s.Values, s.Indices)
+	}
+	n, _ := ndarray.NumElems(s.Shape)
+	for i, at := range ndarray.Slice[int64](s.Indices) {
+		limit := n
+		if coords {
+			limit = s.Shape[i%rank]
+		}
+		if at < 0 || at >= int64(limit) {
+			return fail("", "sparse tensor %q of shape %v has an element at index %d", name, s.Shape, at)
+		}
+	}
+	return nil
+}
+
+// denseConstant writes a sparse tensor out, when first used.
+func denseConstant(s *onnxwire.SparseTensor, limit int64) (*ssa.Constant, error) {
+	sp, err := sparseArray(s)
+	if err != nil {
+		return nil, err
+	}
+	dt := sp.Values.DType
+	if size, err := ndarray.ByteSize(dt, sp.Shape); err != nil || int64(size) > limit {
+		return nil, fail("raise Limits.Expanded if the model is trusted", "sparse tensor %q of shape %v is larger than %d bytes when written out", s.Values.Name, sp.Shape, limit)
+	}
+	return ssa.NewLazy(dt, sp.Shape, func() (*ndarray.Array, error) { return densify(sp) }), nil
+}
+
+func densify(s *ndarray.Sparse) (*ndarray.Array, error) {
+	a, err := ndarray.New(s.Values.DType, s.Shape...)
+	if err != nil {
+		return nil, fmt.Errorf("sparse constant: %w", err)
+	}
+	w := a.DType.Size()
+	idx := ndarray.Slice[int64](s.Indices)
+	coords := s.Indices.Rank() == 2
+	for k := range s.Values.Len() {
+		at := 0
+		if coords {
+			for d, size := range s.Shape {
+				at = at*size + int(idx[k*len(s.Shape)+d])
+			}
+		} else {
+			at = int(idx[k])
+		}
+		if a.DType == ndarray.String {
+			a.Str[at] = s.Values.Str[k]
+			continue
+		}
+		copy(a.Data[at*w:(at+1)*w], s.Values.Data[k*w:])
+	}
+	return a, nil
+}

@@ -1,0 +1,103 @@
+package onnximport
+
+import (
+	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// ValueOf reads a stored value: a tensor, sequence, optional, map or sparse
+// tensor, as [onnxwire.ParseValue] returns it. Errors are [*ImportError].
+func ValueOf(m onnxwire.Message) (ndarray.Value, error) {
+	switch m := m.(type) {
+	case *onnxwire.Tensor:
+		return asValue(ArrayOf(m))
+	case *onnxwire.SparseTensor:
+		return asValue(sparseArray(m))
+	case *onnxwire.Sequence:
+		return asValue(sequenceOf(m))
+	case *onnxwire.Optional:
+		return asValue(optionalOf(m))
+	case *onnxwire.Map:
+		return asValue(mapOf(m))
+	}
+	return nil, fail("", "%T is no value", m)
+}
+
+// asValue keeps a typed nil out of the interface.
+func asValue[T ndarray.Value](v T, err error) (ndarray.Value, error) {
+	if err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+func sequenceOf(s *onnxwire.Sequence) (*ndarray.Sequence, error) {
+	out := &ndarray.Sequence{}
+	switch s.ElemType {
+	case onnxwire.ElemTensor:
+		for _, t := range s.Tensors {
+			out.Elem = ndarray.DType(t.DataType)
+		}
+		return out, collect(&out.Items, s.Tensors)
+	case onnxwire.ElemSparseTensor:
+		return out, collect(&out.Items, s.SparseTensors)
+	case onnxwire.ElemSequence:
+		return out, collect(&out.Items, s.Sequences)
+	case onnxwire.ElemMap:
+		return out, collect(&out.Items, s.Maps)
+	case onnxwire.ElemOptional:
+		return out, collect(&out.Items, s.Optionals)
+	case onnxwire.ElemUndefined:
+		return out, nil
+	}
+	return nil, fail("", "a sequence holds elements of kind %s", s.ElemType)
+}
+
+func collect[M onnxwire.Message](out *[]ndarray.Value, list []M) error {
+	for _, m := range list {
+		v, err := ValueOf(m)
+		if err != nil {
+			return err
+		}
+		*out = append(*out, v)
+	}
+	return nil
+}
+
+func optionalOf(o *onnxwire.Optional) (*ndarray.Optional, error) {
+	out := &ndarray.Optional{}
+	var err error
+	switch {
+	case o.ElemType == onnxwire.ElemTensor && o.Tensor != nil:
+		out.Value, err = ValueOf(o.Tensor)
+	case o.ElemType == onnxwire.ElemSparseTensor && o.SparseTensor != nil:
+		out.Value, err = ValueOf(o.SparseTensor)
+	case o.ElemType == onnxwire.ElemSequence && o.Sequence != nil:
+		out.Value, err = ValueOf(o.Sequence)
+	case o.ElemType == onnxwire.ElemMap && o.Map != nil:
+		out.Value, err = ValueOf(o.Map)
+	case o.ElemType == onnxwire.ElemOptional && o.Optional != nil:
+		out.Value, err = ValueOf(o.Optional)
+	}
+	return out, err
+}
+
+func mapOf(m *onnxwire.Map) (*ndarray.Map, error) {
+	out := &ndarray.Map{}
+	if m.KeyType == onnxwire.TypeString {
+		keys := make([]string, len(m.StringKeys))
+		for i, k := range m.StringKeys {
+			keys[i] = string(k)
+		}
+		out.Keys = ndarray.Strings(keys, len(keys))
+	} else {
+		out.Keys = ndarray.Of(append([]int64{}, m.Keys...), len(m.Keys))
+	}
+	if m.Values == nil {
+		out.Values = &ndarray.Sequence{}
+		return out, nil
+	}
+	v, err := ValueOf(m.Values)
+	out.Values = v
+	return out, err
+}

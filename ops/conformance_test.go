@@ -1,0 +1,139 @@
+package ops_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+	"github.com/berth-onnx/berth/testmodels/conformance"
+)
+
+// sharedDir returns a folder of the test data outside the repository.
+func sharedDir(t testing.TB, name string) string {
+	root := os.Getenv("BERTH_SHARED")
+	if root == "" {
+		root = filepath.Join("..", "..", "shared")
+	}
+	dir := filepath.Join(root, name)
+	if _, err := os.Stat(dir); err != nil {
+		t.Skipf("no %s here: set BERTH_SHARED to the folder with the test data", name)
+	}
+	return dir
+}
+
+// TestConformance runs the recorded ONNX tests with the reference kernels:
+// TestConformance/<archive>/<case>. All of them take a while, so without a case
+// selected by -run they run only with BERTH_CONFORMANCE=all.
+func TestConformance(t *testing.T) {
+	selected := strings.Count(flag.Lookup("test.run").Value.String(), "/") >= 1
+	if !selected && os.Getenv("BERTH_CONFORMANCE") != "all" {
+		t.Skip("select cases with -run TestConformance/node/test_add, or set BERTH_CONFORMANCE=all")
+	}
+	archives, err := filepath.Glob(filepath.Join(sharedDir(t, "onnx-conformance"), "*.tar.gz"))
+	require.NoError(t, err)
+	require.NotEmpty(t, archives)
+	for _, archive := range archives {
+		t.Run(strings.TrimSuffix(filepath.Base(archive), ".tar.gz"), func(t *testing.T) {
+			cases, err := conformance.Open(archive)
+			require.NoError(t, err)
+			runCases(t, cases)
+		})
+	}
+}
+
+// TestModels runs the recorded real models with the reference kernels, under the
+// same condition.
+func TestModels(t *testing.T) {
+	selected := strings.Count(flag.Lookup("test.run").Value.String(), "/") >= 1
+	if !selected && os.Getenv("BERTH_CONFORMANCE") != "all" {
+		t.Skip("select models with -run TestModels/NAME, or set BERTH_CONFORMANCE=all")
+	}
+	cases, err := conformance.Open(sharedDir(t, "models"))
+	require.NoError(t, err)
+	runCases(t, cases)
+}
+
+// runCases runs each case as a subtest and logs a summary.
+func runCases(t *testing.T, cases []*conformance.Case) {
+	var failed []string
+	run := 0
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			run++
+			def := conformance.BackendTolerance
+			if c.ModelPath() != "" {
+				def.Atol = 1e-4 // real models: what the model zoo is checked with
+			}
+			if err := conformance.Verify(context.Background(), c, interpreted, def); err != nil {
+				failed = append(failed, c.Name)
+				t.Error(err)
+			}
+		})
+	}
+	t.Logf("%d passed, %d failed of %d", run-len(failed), len(failed), run)
+	for _, name := range failed {
+		t.Logf("failed: %s", name)
+	}
+}
+
+// interpreted prepares a case for the interpreter.
+func interpreted(_ context.Context, c *conformance.Case) (conformance.Runner, func() error, error) {
+	var mod *ssa.Module
+	var err error
+	if path := c.ModelPath(); path != "" {
+		mod, err = onnximport.Load(path, onnximport.Options{})
+	} else {
+		var data []byte
+		if data, err = c.ModelBytes(); err == nil {
+			mod, err = onnximport.FromBytes(data, "", onnximport.Options{})
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return func(ctx context.Context, in []conformance.Named) ([]conformance.Named, error) {
+		return interpret(ctx, mod, in)
+	}, mod.Close, nil
+}
+
+func interpret(ctx context.Context, mod *ssa.Module, in []conformance.Named) ([]conformance.Named, error) {
+	given := map[string]ndarray.Value{}
+	for _, v := range in {
+		given[v.Name] = v.Value
+	}
+	args := make([]ndarray.Value, len(mod.Graph.Params))
+	for i, p := range mod.Graph.Params {
+		v, ok := given[p.Name]
+		if !ok {
+			def := mod.Defaults[p.Name]
+			if def == nil {
+				return nil, fmt.Errorf("the data set has nothing for input %q", p.Name)
+			}
+			a, err := def.Array()
+			if err != nil {
+				return nil, err
+			}
+			v = a
+		}
+		args[i] = v
+	}
+	res, err := ops.Interpret(ctx, mod.Graph, args, nil)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]conformance.Named, len(res))
+	for i, v := range res {
+		out[i] = conformance.Named{Name: mod.Graph.Results[i].Name, Value: v}
+	}
+	return out, nil
+}

@@ -1,0 +1,215 @@
+package conformance
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/onnximport"
+)
+
+// Case is one model with recorded inputs and outputs.
+type Case struct {
+	Name   string // name of the folder, or of the model file for light models
+	Source string // folder, model file or archive the case was found in
+
+	dir   string // folder on disk; "" in an archive
+	files fs.FS  // rooted at the case's folder
+	model string // model file in files
+	light bool   // one data set, by rule
+}
+
+// Named is a value with the name of the input or output it belongs to.
+type Named struct {
+	Name  string
+	Value ndarray.Value
+}
+
+// Set is one data set of a case.
+type Set struct {
+	Name    string
+	Inputs  []Named // in the order of the model's inputs
+	Outputs []Named // in the order of the model's outputs; Value is nil where nothing was recorded
+}
+
+// Tolerance says how far a float result may be off: |got-want| <= Atol + Rtol*|want|.
+type Tolerance struct {
+	Rtol float64 `json:"rtol"`
+	Atol float64 `json:"atol"`
+	Why  string  `json:"why,omitempty"`
+}
+
+// BackendTolerance is what the ONNX backend tests allow.
+var BackendTolerance = Tolerance{Rtol: 1e-3, Atol: 1e-7}
+
+// looserLight lists light models for which the backend tests allow more.
+var looserLight = map[string]float64{"light_densenet121": 2e-3}
+
+// ModelPath returns the path of the model file, "" if the case lies in an archive.
+func (c *Case) ModelPath() string {
+	if c.dir == "" {
+		return ""
+	}
+	return filepath.Join(c.dir, filepath.FromSlash(c.model))
+}
+
+// ModelBytes returns the content of the model file.
+func (c *Case) ModelBytes() ([]byte, error) { return fs.ReadFile(c.files, c.model) }
+
+// Tolerance returns the case's own tolerance (tolerance.json, or the data.json
+// of the ONNX tests), def if it has none. Fields that the file leaves out are
+// taken from def.
+func (c *Case) Tolerance(def Tolerance) (Tolerance, error) {
+	if r, ok := looserLight[c.Name]; ok && c.light {
+		def.Rtol = max(def.Rtol, r)
+	}
+	for _, name := range []string{"tolerance.json", "data.json"} {
+		data, err := fs.ReadFile(c.files, name)
+		if err != nil || c.light {
+			continue
+		}
+		out := def
+		if err := json.Unmarshal(data, &out); err != nil {
+			return def, fmt.Errorf("case %s: %s: %w", c.Name, name, err)
+		}
+		return out, nil
+	}
+	return def, nil
+}
+
+// SetNames lists the data sets in order.
+func (c *Case) SetNames() ([]string, error) {
+	if c.light {
+		return []string{"rule"}, nil
+	}
+	list, err := fs.ReadDir(c.files, ".")
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, e := range list {
+		if e.IsDir() && strings.HasPrefix(e.Name(), "test_data") {
+			out = append(out, e.Name())
+		}
+	}
+	slices.SortFunc(out, func(a, b string) int {
+		if d := number(a) - number(b); d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	return out, nil
+}
+
+// number returns the number at the end of a name, -1 if there is none.
+func number(name string) int {
+	n, err := strconv.Atoi(name[strings.LastIndexByte(name, '_')+1:])
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// Signature is what a model file declares: its inputs without those that have
+// an initializer, and its outputs.
+type Signature struct {
+	Inputs, Outputs []*onnxwire.ValueInfo
+	all             []*onnxwire.ValueInfo
+}
+
+// Signature reads the model's declared inputs and outputs.
+func (c *Case) Signature() (*Signature, error) {
+	data, err := c.ModelBytes()
+	if err != nil {
+		return nil, err
+	}
+	m, err := onnxwire.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("case %s: %w", c.Name, err)
+	}
+	return signatureOf(m), nil
+}
+
+func signatureOf(m *onnxwire.Model) *Signature {
+	has := map[string]bool{}
+	for _, t := range m.Graph.Initializers {
+		has[t.Name] = true
+	}
+	s := &Signature{Outputs: m.Graph.Outputs, all: m.Graph.Inputs}
+	for _, in := range m.Graph.Inputs {
+		if !has[in.Name] {
+			s.Inputs = append(s.Inputs, in)
+		}
+	}
+	return s
+}
+
+// LoadSet reads one data set.
+func (c *Case) LoadSet(sig *Signature, name string) (*Set, error) {
+	if c.light {
+		return c.lightSet(sig)
+	}
+	list, err := fs.ReadDir(c.files, name)
+	if err != nil {
+		return nil, err
+	}
+	byKind := map[string]map[int]string{"input": {}, "output": {}}
+	for _, e := range list {
+		kind, rest, _ := strings.Cut(strings.TrimSuffix(e.Name(), ".pb"), "_")
+		if i, err := strconv.Atoi(rest); err == nil && byKind[kind] != nil && path.Ext(e.Name()) == ".pb" {
+			byKind[kind][i] = path.Join(name, e.Name())
+		}
+	}
+	inputs := sig.Inputs
+	if len(byKind["input"]) > len(inputs) {
+		inputs = sig.all // initializers are given too
+	}
+	set := &Set{Name: name}
+	if set.Inputs, err = c.values(inputs, byKind["input"]); err != nil {
+		return nil, err
+	}
+	set.Inputs = slices.DeleteFunc(set.Inputs, func(n Named) bool { return n.Value == nil })
+	set.Outputs, err = c.values(sig.Outputs, byKind["output"])
+	return set, err
+}
+
+func (c *Case) values(infos []*onnxwire.ValueInfo, files map[int]string) ([]Named, error) {
+	out := make([]Named, len(infos))
+	for i, info := range infos {
+		out[i].Name = info.Name
+		file, ok := files[i]
+		if !ok {
+			continue
+		}
+		v, err := c.value(file, info.Type)
+		if err != nil {
+			return nil, fmt.Errorf("case %s: %s: %w", c.Name, file, err)
+		}
+		out[i].Value = v
+	}
+	return out, nil
+}
+
+func (c *Case) value(file string, t *onnxwire.Type) (ndarray.Value, error) {
+	data, err := fs.ReadFile(c.files, file)
+	if err != nil {
+		return nil, err
+	}
+	m, err := onnxwire.ParseValue(bytes.Clone(data), t)
+	if err != nil {
+		return nil, err
+	}
+	v, err := onnximport.ValueOf(m)
+	if a, ok := v.(*ndarray.Array); ok && !a.Aligned() {
+		v = a.Clone()
+	}
+	return v, err
+}

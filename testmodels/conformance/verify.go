@@ -1,0 +1,96 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+)
+
+// Runner runs a prepared model on named inputs and returns its outputs in the
+// model's order.
+type Runner func(ctx context.Context, inputs []Named) ([]Named, error)
+
+// Prepare makes a case's model ready to run. done, if not nil, releases it.
+type Prepare func(ctx context.Context, c *Case) (run Runner, done func() error, err error)
+
+// Failure is a difference or an error in one data set of a case.
+type Failure struct {
+	Case   string
+	Set    string
+	Output string // output that differs; "" if the model could not be run
+	Err    error  // *[Diff] for a difference
+}
+
+// Error prints case, data set, output and cause.
+func (f *Failure) Error() string {
+	s := f.Case
+	if f.Set != "" {
+		s += "/" + f.Set
+	}
+	if f.Output != "" {
+		s += fmt.Sprintf(": output %q", f.Output)
+	}
+	return s + ": " + f.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// Verify runs every data set of a case and compares the outputs that were
+// recorded. def is the tolerance of cases without one of their own. The error
+// is a [*Failure], the first one.
+func Verify(ctx context.Context, c *Case, prepare Prepare, def Tolerance) (err error) {
+	at := func(set, output string, err error) error { return &Failure{c.Name, set, output, err} }
+	tol, err := c.Tolerance(def)
+	if err != nil {
+		return at("", "", err)
+	}
+	sig, err := c.Signature()
+	if err != nil {
+		return at("", "", err)
+	}
+	sets, err := c.SetNames()
+	if err != nil {
+		return at("", "", err)
+	}
+	run, done, err := prepare(ctx, c)
+	if err != nil {
+		return at("", "", err)
+	}
+	if done != nil {
+		defer func() {
+			if e := done(); e != nil && err == nil {
+				err = at("", "", e)
+			}
+		}()
+	}
+	for _, name := range sets {
+		set, err := c.LoadSet(sig, name)
+		if err != nil {
+			return at(name, "", err)
+		}
+		got, err := run(ctx, set.Inputs)
+		if err != nil {
+			return at(name, "", err)
+		}
+		if output, err := compareSet(got, set, tol); err != nil {
+			return at(name, output, err)
+		}
+	}
+	return nil
+}
+
+// compareSet returns the first output that differs.
+func compareSet(got []Named, set *Set, tol Tolerance) (output string, err error) {
+	if len(got) != len(set.Outputs) {
+		return "", fmt.Errorf("the model gives %d outputs, want %d", len(got), len(set.Outputs))
+	}
+	for i, want := range set.Outputs {
+		if want.Value == nil {
+			continue
+		}
+		if d := Compare(got[i].Value, want.Value, tol); d != nil {
+			return want.Name, d
+		}
+	}
+	return "", nil
+}
