@@ -1,0 +1,224 @@
+package inplace
+
+import (
+	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/planner"
+)
+
+// Options switches kinds of folding off, for comparisons.
+type Options struct {
+	NoInPlace bool // no result over an operand
+	NoMerge   bool // no sharing between alternatives of control flow
+}
+
+// Class is a set of blocks that lie at the same offset.
+type Class struct {
+	Vars  []int // blocks of the timeline, in order of folding
+	Bytes int64 // the largest of them
+	Live  liveness.Set
+
+	merged map[int]liveness.Set // lives of merged values (phi pointers) that may lie here
+}
+
+// Folding is the result: which class each block belongs to.
+type Folding struct {
+	Classes []Class // folded-away ones are empty (no Vars)
+	Of      []int   // class by variable; -1 for variables that own no bytes
+	Folds   int     // results written over operands
+	Merges  int     // alternatives that share
+}
+
+// Fold decides all folding for a timeline, steps in order.
+func Fold(t *liveness.Timeline, o Options) *Folding {
+	f := newFolding(t)
+	if !o.NoMerge {
+		f.mergeAlternatives(t)
+	}
+	if !o.NoInPlace {
+		f.foldOperands(t)
+	}
+	return f
+}
+
+func newFolding(t *liveness.Timeline) *Folding {
+	f := &Folding{Of: make([]int, len(t.Vars))}
+	for v, x := range t.Vars {
+		f.Of[v] = -1
+		if x.Kind == liveness.Block {
+			f.Of[v] = len(f.Classes)
+			f.Classes = append(f.Classes, Class{Vars: []int{v}, Bytes: x.Bytes, Live: t.Live[v]})
+		}
+	}
+	for v, x := range t.Vars {
+		if x.Kind != liveness.Pointer || !x.Phi {
+			continue
+		}
+		for _, r := range t.Roots(v) {
+			c := &f.Classes[f.Of[r]]
+			if c.merged == nil {
+				c.merged = map[int]liveness.Set{}
+			}
+			c.merged[v] = t.Live[v]
+		}
+	}
+	return f
+}
+
+// mergeAlternatives folds the places a merged value may come from: they hold it
+// in turn, never at once.
+func (f *Folding) mergeAlternatives(t *liveness.Timeline) {
+	for v, x := range t.Vars {
+		if x.Kind != liveness.Pointer || !x.Phi || len(x.Sources) < 2 {
+			continue
+		}
+		roots := t.Roots(v)
+		for i := range roots {
+			for k := i + 1; k < len(roots); k++ {
+				if t.Vars[roots[i]].Bytes == t.Vars[roots[k]].Bytes && f.try(roots[i], roots[k], nil) {
+					f.Merges++
+				}
+			}
+		}
+	}
+}
+
+type pair struct{ in, out int }
+
+// foldOperands folds results over operands wherever the operator allows it.
+func (f *Folding) foldOperands(t *liveness.Timeline) {
+	var order []pair
+	points := map[pair][]int{}
+	for s := range t.Steps {
+		for _, p := range overwritable(t, s) {
+			if points[p] == nil {
+				order = append(order, p)
+			}
+			points[p] = append(points[p], s)
+		}
+	}
+	for _, p := range order {
+		if f.try(p.in, p.out, liveness.Points(points[p]...)) {
+			f.Folds++
+		}
+	}
+}
+
+// overwritable lists the blocks that step s may write over: in is read there
+// through in-place pairs with out only, and has out's size.
+func overwritable(t *liveness.Timeline, s int) []pair {
+	st := t.Steps[s]
+	if st.Border || st.Node == nil {
+		return nil
+	}
+	allowed := ops.InPlacePairs(st.Node)
+	if len(allowed) == 0 {
+		return nil
+	}
+	var out []pair
+	for _, a := range allowed {
+		o := st.Out[a.Out]
+		if o == liveness.None || t.Vars[o].Kind != liveness.Block {
+			continue
+		}
+		bytes, ok := st.Node.In[a.In].Type.ByteSize()
+		if !ok || int64(bytes) != t.Vars[o].Bytes {
+			continue
+		}
+		for _, r := range t.Roots(st.In[a.In]) {
+			if r != o && t.Vars[r].Bytes == int64(bytes) && onlyThrough(t, st, r, a.Out, allowed) {
+				out = append(out, pair{r, o})
+			}
+		}
+	}
+	return out
+}
+
+// onlyThrough reports whether every operand whose bytes may be block r forms an
+// in-place pair with result k.
+func onlyThrough(t *liveness.Timeline, st liveness.Step, r, k int, allowed []ops.Pair) bool {
+	for i, v := range st.In {
+		reads := false
+		for _, x := range t.Roots(v) {
+			reads = reads || x == r
+		}
+		if !reads {
+			continue
+		}
+		ok := false
+		for _, a := range allowed {
+			ok = ok || a.In == i && a.Out == k
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// try folds the classes of two blocks if they are never live together except at
+// the given points and where both hold the same merged value.
+func (f *Folding) try(a, b int, except liveness.Set) bool {
+	ca, cb := f.Of[a], f.Of[b]
+	if ca == cb {
+		return false
+	}
+	if ca > cb {
+		ca, cb = cb, ca
+	}
+	x, y := &f.Classes[ca], &f.Classes[cb]
+	both := x.Live.Intersect(y.Live)
+	if len(both) > 0 {
+		both = both.Minus(except)
+	}
+	if len(both) > 0 {
+		for tag, s := range x.merged {
+			if _, ok := y.merged[tag]; ok {
+				both = both.Minus(s)
+			}
+		}
+	}
+	if len(both) > 0 {
+		return false
+	}
+	for _, v := range y.Vars {
+		f.Of[v] = ca
+	}
+	x.Vars = append(x.Vars, y.Vars...)
+	x.Bytes = max(x.Bytes, y.Bytes)
+	x.Live = x.Live.Union(y.Live)
+	for tag, s := range y.merged {
+		if x.merged == nil {
+			x.merged = map[int]liveness.Set{}
+		}
+		x.merged[tag] = s
+	}
+	*y = Class{}
+	return true
+}
+
+// Problem states the placing of all classes, with offsets at multiples of
+// align. ids[i] is the class of buffer i.
+func (f *Folding) Problem(t *liveness.Timeline, name string, align int64) (p *planner.Problem, ids []int) {
+	p = &planner.Problem{Name: name, Align: align}
+	for c, cl := range f.Classes {
+		if len(cl.Vars) == 0 {
+			continue
+		}
+		hull, holes := cl.Live.Hull()
+		b := planner.Buffer{Name: t.String(cl.Vars[0]), Size: roundUp(cl.Bytes, align), Lo: hull.Lo, Hi: hull.Hi}
+		for _, h := range holes {
+			b.Holes = append(b.Holes, planner.Range{Lo: h.Lo, Hi: h.Hi})
+		}
+		p.Buffers = append(p.Buffers, b)
+		ids = append(ids, c)
+	}
+	return p, ids
+}
+
+func roundUp(n, a int64) int64 {
+	if a <= 1 {
+		return n
+	}
+	return (n + a - 1) / a * a
+}
