@@ -192,23 +192,21 @@ func printTerms(ts []term) string {
 	var sb strings.Builder
 	for i, t := range ts {
 		c := t.coef
+		abs := uint64(c)
 		switch {
-		case i > 0 && c < 0:
+		case c < 0:
 			sb.WriteByte('-')
-			c = -c
+			abs = -abs
 		case i > 0:
 			sb.WriteByte('+')
-		case c == -1 && len(t.atoms) > 0:
-			sb.WriteByte('-')
-			c = 1
 		}
 		switch {
 		case len(t.atoms) == 0:
-			fmt.Fprint(&sb, c)
-		case c == 1:
+			fmt.Fprint(&sb, abs)
+		case abs == 1:
 			sb.WriteString(t.key())
 		default:
-			fmt.Fprintf(&sb, "%d*%s", c, t.key())
+			fmt.Fprintf(&sb, "%d*%s", abs, t.key())
 		}
 	}
 	return sb.String()
@@ -290,6 +288,9 @@ func (d Dim) FloorDiv(e Dim) Dim {
 		return d
 	}
 	if d.con && e.con {
+		if d.n == math.MinInt64 && e.n == -1 {
+			return Dim{}
+		}
 		return D(floorDiv(d.n, e.n))
 	}
 	if d.Equal(e) {
@@ -312,8 +313,33 @@ func (d Dim) FloorDiv(e Dim) Dim {
 		if len(whole) > 0 {
 			return fromTerms(whole).Add(fromTerms(rest).FloorDiv(e))
 		}
+		if m, ok := d.nestedFloor(e.n); ok {
+			return m
+		}
 	}
 	return opDim("floor", d, e)
+}
+
+// nestedFloor merges two divisions by numbers, as strided layers stack them:
+// floor((floor(a/b)+r)/e) = floor((a+r*b)/(b*e)).
+func (d Dim) nestedFloor(e int64) (Dim, bool) {
+	ts := d.terms
+	if len(ts) == 0 || len(ts) > 2 || ts[0].coef != 1 || len(ts[0].atoms) != 1 || ts[0].atoms[0].op != "floor" {
+		return Dim{}, false
+	}
+	in := ts[0].atoms[0]
+	r := D(0)
+	if len(ts) == 2 {
+		if len(ts[1].atoms) > 0 {
+			return Dim{}, false
+		}
+		r = D(ts[1].coef)
+	}
+	if b, ok := in.b.Const(); !ok || b <= 0 {
+		return Dim{}, false
+	}
+	m := in.a.Add(r.Mul(in.b)).FloorDiv(in.b.MulN(e))
+	return m, m.Known()
 }
 
 // exactDiv divides term by term; ok only when nothing remains.
@@ -346,8 +372,12 @@ func (d Dim) exactDiv(e Dim) (Dim, bool) {
 	return fromTerms(out), true
 }
 
-// CeilDiv returns ceil(d/e).
+// CeilDiv returns ceil(d/e). A divisor that is no number must stand for a
+// positive one.
 func (d Dim) CeilDiv(e Dim) Dim {
+	if e.con && e.n < 0 {
+		return d.MulN(-1).CeilDiv(e.MulN(-1))
+	}
 	if e.con {
 		return d.AddN(e.n - 1).FloorDiv(e)
 	}

@@ -46,24 +46,21 @@ func (p *dimParser) sum(depth int) (Dim, error) {
 	if neg {
 		p.i++
 	}
-	acc, err := p.product(depth)
-	if neg {
-		acc = acc.MulN(-1)
-	}
+	acc, err := p.product(depth, neg)
 	for err == nil && (p.peek() == '+' || p.peek() == '-') {
 		minus := p.peek() == '-'
 		p.i++
 		var t Dim
-		if t, err = p.product(depth); minus {
-			t = t.MulN(-1)
-		}
+		t, err = p.product(depth, minus)
 		acc = acc.Add(t)
 	}
 	return acc, err
 }
 
-func (p *dimParser) product(depth int) (Dim, error) {
-	acc, err := p.factor(depth)
+// product reads factors; with neg the minus before the first one is already
+// read, and belongs to it: -9223372036854775808 is a number, its negation is none.
+func (p *dimParser) product(depth int, neg bool) (Dim, error) {
+	acc, err := p.signed(depth, neg)
 	for err == nil && p.peek() == '*' {
 		p.i++
 		var f Dim
@@ -71,6 +68,26 @@ func (p *dimParser) product(depth int) (Dim, error) {
 		acc = acc.Mul(f)
 	}
 	return acc, err
+}
+
+func (p *dimParser) signed(depth int, neg bool) (Dim, error) {
+	if !neg {
+		return p.factor(depth)
+	}
+	if c := p.peek(); c >= '0' && c <= '9' {
+		n, err := strconv.ParseInt("-"+p.digits(), 10, 64)
+		return D(n), err
+	}
+	d, err := p.factor(depth)
+	return d.MulN(-1), err
+}
+
+func (p *dimParser) digits() string {
+	start := p.i
+	for p.i < len(p.s) && p.s[p.i] >= '0' && p.s[p.i] <= '9' {
+		p.i++
+	}
+	return p.s[start:p.i]
 }
 
 func (p *dimParser) factor(depth int) (Dim, error) {
@@ -88,11 +105,7 @@ func (p *dimParser) factor(depth int) (Dim, error) {
 	case c == '"':
 		return p.quoted()
 	case c >= '0' && c <= '9':
-		start := p.i
-		for p.i < len(p.s) && p.s[p.i] >= '0' && p.s[p.i] <= '9' {
-			p.i++
-		}
-		n, err := strconv.ParseInt(p.s[start:p.i], 10, 64)
+		n, err := strconv.ParseInt(p.digits(), 10, 64)
 		return D(n), err
 	case isIdent(c):
 		start := p.i

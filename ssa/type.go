@@ -147,13 +147,20 @@ func (t Type) String() string {
 	case KindSparse:
 		return "sparse " + t.DType.String() + t.dimText()
 	case KindSequence:
-		return "seq(" + t.Elem.String() + ")"
+		return "seq(" + t.elemText() + ")"
 	case KindOptional:
-		return "opt(" + t.Elem.String() + ")"
+		return "opt(" + t.elemText() + ")"
 	case KindMap:
-		return "map(" + t.DType.String() + "," + t.Elem.String() + ")"
+		return "map(" + t.DType.String() + "," + t.elemText() + ")"
 	}
 	return "unknown"
+}
+
+func (t Type) elemText() string {
+	if t.Elem == nil {
+		return "unknown"
+	}
+	return t.Elem.String()
 }
 
 func (t Type) dimText() string {

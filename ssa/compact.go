@@ -1,0 +1,43 @@
+package ssa
+
+import "slices"
+
+// Compact drops dead values (results of removed nodes, constants nobody reads)
+// from a graph and its bodies and renumbers values and nodes densely, in their
+// present order of ids. Side tables made before are void.
+func (g *Graph) Compact() {
+	g.Walk(func(b *Graph) {
+		b.compactValues()
+		byID := slices.Clone(b.Nodes)
+		slices.SortFunc(byID, func(m, n *Node) int { return m.ID - n.ID })
+		for i, n := range byID {
+			n.ID = i
+		}
+		b.nextN = len(byID)
+	})
+}
+
+func (g *Graph) compactValues() {
+	live := make([]bool, len(g.values))
+	mark := func(vs []*Value) {
+		for _, v := range vs {
+			if v != nil {
+				live[v.ID] = true
+			}
+		}
+	}
+	mark(g.Params)
+	mark(g.Results)
+	for _, n := range g.Nodes {
+		mark(n.In)
+		mark(n.Out)
+	}
+	kept := make([]*Value, 0, len(g.values))
+	for i, v := range g.values {
+		if live[i] {
+			v.ID = len(kept)
+			kept = append(kept, v)
+		}
+	}
+	g.values = kept
+}
