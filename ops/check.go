@@ -1,0 +1,78 @@
+package ops
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Check is [ssa.Check] plus types: every node of the graph and its bodies is
+// inferred again on a copy, and what the rules say must not contradict the types
+// and contents stored on the values. Stored facts may say more than the rules
+// know (declarations in the file, facts kept from before a rewrite).
+//
+// An error is always a bug of the code that changed the graph last: an
+// *[ssa.CheckError], or a *[NodeError] of stage "check".
+func Check(g *ssa.Graph) error {
+	if err := ssa.Check(g); err != nil {
+		return err
+	}
+	inferred, mapping := g.Clone()
+	if err := inferAgain(inferred); err != nil {
+		return err
+	}
+	return compareTypes(g, inferred, mapping)
+}
+
+func inferAgain(g *ssa.Graph) error {
+	err := InferGraph(g)
+	var ne *NodeError
+	if errors.As(err, &ne) {
+		ne.Stage = "check"
+	}
+	return err
+}
+
+// compareTypes compares a graph with its freshly inferred clone. The clone of a
+// body is found at the same place of the cloned node, its values by id.
+func compareTypes(g, inferred *ssa.Graph, mapping []*ssa.Value) error {
+	for k, n := range g.Nodes {
+		for i, v := range n.Out {
+			if v == nil {
+				continue
+			}
+			if problem := contradiction(v, mapping[v.ID]); problem != "" {
+				return AtNode("check", n, fmt.Errorf("result %d, %s: %s", i, ssa.ValueName(v), problem))
+			}
+		}
+		for i, b := range n.Bodies {
+			c := inferred.Nodes[k].Bodies[i]
+			if err := compareTypes(b, c, c.Values()); err != nil {
+				return AtNode("check", n, err)
+			}
+		}
+	}
+	return nil
+}
+
+// contradiction compares stored with inferred facts of one value.
+func contradiction(stored, inferred *ssa.Value) string {
+	if _, ok := stored.Type.Refine(inferred.Type); !ok {
+		return fmt.Sprintf("is stored as %s, its rule says %s", stored.Type, inferred.Type)
+	}
+	if stored.Content == nil || inferred.Content == nil {
+		return ""
+	}
+	if len(stored.Content) != len(inferred.Content) {
+		return fmt.Sprintf("has %d stored and %d inferred elements", len(stored.Content), len(inferred.Content))
+	}
+	for i, d := range stored.Content {
+		a, okA := d.Const()
+		b, okB := inferred.Content[i].Const()
+		if okA && okB && a != b {
+			return fmt.Sprintf("element %d is stored as %d, its rule says %d", i, a, b)
+		}
+	}
+	return ""
+}

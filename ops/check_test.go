@@ -1,0 +1,51 @@
+package ops
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+func TestCheckComparesTypes(t *testing.T) {
+	const head = `graph "g" {
+		in %x: float32[N,4]
+		in %k: float32[4]
+		in %n: int64[]
+		in %c: bool[]
+	`
+	for _, c := range []struct{ name, nodes, want string }{
+		{"same", `%y: float32[N,4] = Add(%x, %k) out %y`, ""},
+		{"stored says more", `%y: float32[8,4] = Add(%x, %k) out %y`, ""},
+		{"stored says less", `%y: unknown = Add(%x, %k) out %y`, ""},
+		{"dimension", `%y: float32[N,5] = Add(%x, %k) out %y`, "stored as float32[N,5]"},
+		{"element type", `%y: int64[N,4] = Add(%x, %k) out %y`, "stored as int64"},
+		{"rank", `%y: float32[4] = Add(%x, %k) out %y`, "stored as float32[4]"},
+		{"rule refuses", `%y: float32[N,4] = Add(%x, %n) out %y`, "must be the same"},
+		{"content", `const %a: int64[1] = [1] %y: int64[1]{3} = Add(%a, %a) out %y`, "stored as 3"},
+		{"opaque", `%y: float32[77] = opaque Foo(%x) out %y`, ""},
+		{"in a body", `%r: float32[N,4] = Loop(%n, %c, %x | %k) {
+			body: graph "b" {
+				in %i: int64[] in %c: bool[] in %a: float32[N,4] in %k: float32[4]
+				%b: float32[N,5] = Add(%a, %k)
+				out %c, %b
+			}
+		} out %r`, "Loop"},
+		{"structure", `%y: float32[N,4] = Loop(%n, %c, %x) { body: graph "b" { out } } out %y`, "has 0 parameters"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, err := ssa.ParseGraph(head + c.nodes + "}")
+			require.NoError(t, err)
+			before := g.String()
+			err = Check(g)
+			if c.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.want)
+			}
+			assert.Equal(t, before, g.String(), "checking changes nothing")
+		})
+	}
+}
