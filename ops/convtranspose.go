@@ -1,0 +1,221 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// ConvTranspose is the transpose of convolution: every input element adds its
+// weighted kernel to the output. https://onnx.ai/onnx/operators/onnx__ConvTranspose.html
+//
+//	Y[n,m,i*stride + k*dilation - pad] += X[n,c,i] * W[c,m,k]      then + B[m]
+//
+// It is computed as cols = Wᵀ·X, one column per input position, whose rows are
+// then added where the windows of the corresponding convolution would read.
+var ConvTranspose = Op{
+	Name: "ConvTranspose", Since: 22, Form: sinceTypes(11, 22, ndarray.BFloat16), Doc: "Y = Wᵀ * X + B, the transpose of convolution",
+	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
+	Attrs: append([]AttrSpec{{Name: "output_padding", Kind: ssa.AttrInts}, {Name: "output_shape", Kind: ssa.AttrInts}}, convAttrs...),
+	Infer: inferConvTranspose,
+	Eval:  func(c *Call) error { return byReal(c, 0, evalConvTranspose[float32], evalConvTranspose[float64]) },
+	Facts: Facts{Cost: convTransposeCost},
+}
+
+// growth is the geometry of a transposed convolution: the window of the
+// convolution that maps the output back to the input.
+type growth struct {
+	win         window
+	extra, want []int // output_padding; output_shape or nil
+}
+
+func growthOf(n *ssa.Node, kernel []int) (growth, error) {
+	g := growth{}
+	var err error
+	if g.win, err = windowOf(n, kernel); err != nil {
+		return g, err
+	}
+	if g.extra, err = smallInts(n, "output_padding", len(kernel), 0, 0); err != nil {
+		return g, err
+	}
+	if len(n.Ints("output_shape")) > 0 {
+		g.want, err = smallInts(n, "output_shape", len(kernel), 0, 0)
+	}
+	return g, err
+}
+
+// outDim is the symbolic size of output dimension i.
+func (g *growth) outDim(i int, in ssa.Dim) ssa.Dim {
+	w := &g.win
+	same := w.auto == "SAME_UPPER" || w.auto == "SAME_LOWER"
+	switch {
+	case g.want != nil:
+		return ssa.D(int64(g.want[i]))
+	case same:
+		return in.MulN(int64(w.strides[i]))
+	}
+	return g.full(i, in).AddN(int64(-w.begin[i] - w.end[i]))
+}
+
+// full is the size before padding is cut off.
+func (g *growth) full(i int, in ssa.Dim) ssa.Dim {
+	return in.AddN(-1).MulN(int64(g.win.strides[i])).AddN(int64(g.extra[i] + g.win.extent(i)))
+}
+
+// bind fixes the input's spatial sizes; the window then maps output to input.
+func (g *growth) bind(in []int) error {
+	w := &g.win
+	if len(in) != len(w.kernel) {
+		return fmt.Errorf("the input has %d spatial dimensions, the kernel %d", len(in), len(w.kernel))
+	}
+	w.out, w.in = in, make([]int, len(in))
+	begin, end := make([]int, len(in)), make([]int, len(in))
+	copy(begin, w.begin)
+	copy(end, w.end)
+	for i, size := range in {
+		d := ssa.D(int64(size))
+		o, known := g.outDim(i, d).Const()
+		if !known || o < 0 {
+			return fmt.Errorf("spatial dimension %d of %d gives an output of %d elements", i, size, o)
+		}
+		w.in[i] = int(o)
+		if g.want == nil && w.auto != "SAME_UPPER" && w.auto != "SAME_LOWER" {
+			continue
+		}
+		f, _ := g.full(i, d).Const()
+		total := max(int(f)-w.in[i], 0)
+		begin[i] = total - total/2
+		if w.auto == "SAME_UPPER" {
+			begin[i] = total / 2
+		}
+		end[i] = total - begin[i]
+	}
+	w.begin, w.end = begin, end
+	return nil
+}
+
+func inferConvTranspose(n *ssa.Node) ([]Fact, error) {
+	x, w := InType(n, 0), InType(n, 1)
+	rank := max(x.Rank(), w.Rank())
+	if rank < 0 {
+		return One(ssa.UnrankedTensor(x.DType)), nil
+	}
+	if rank < 3 || x.Ranked && w.Ranked && x.Rank() != w.Rank() {
+		return nil, fmt.Errorf("data %s and weights %s; both must have batch, channel and the same number of spatial dimensions", x, w)
+	}
+	out := make([]ssa.Dim, rank)
+	if w.Ranked {
+		out[1] = w.Shape[1].MulN(n.Int("group", 1))
+	}
+	if !x.Ranked {
+		return One(ssa.TensorOf(x.DType, out...)), nil
+	}
+	out[0] = x.Shape[0]
+	kernel, err := inferKernel(n, w, rank-2)
+	if err != nil || kernel == nil {
+		return One(ssa.TensorOf(x.DType, out...)), err
+	}
+	g, err := growthOf(n, kernel)
+	if err != nil {
+		return nil, err
+	}
+	for i := range kernel {
+		out[2+i] = g.outDim(i, x.Shape[2+i])
+	}
+	return One(ssa.TensorOf(x.DType, out...)), nil
+}
+
+func evalConvTranspose[T float32 | float64](c *Call) error {
+	if err := wantArrays(c, 2); err != nil {
+		return err
+	}
+	x, w, b := c.Array(0), c.Array(1), c.Array(2)
+	group := int(c.Node.Int("group", 1))
+	if x.Rank() < 3 || w.Rank() != x.Rank() || group < 1 || x.Shape[1] != w.Shape[0] || w.Shape[0]%group != 0 {
+		return fmt.Errorf("data %v and weights %v with group=%d do not fit", x.Shape, w.Shape, group)
+	}
+	if err := checkKernel(c.Node, w.Shape[2:]); err != nil {
+		return err
+	}
+	g, err := growthOf(c.Node, w.Shape[2:])
+	if err == nil {
+		err = g.bind(x.Shape[2:])
+	}
+	if err != nil {
+		return err
+	}
+	s := convShape{win: g.win, group: group, n: x.Shape[0], c: x.Shape[1], m: w.Shape[1] * group}
+	if err := wantLen("bias", b, s.m); err != nil {
+		return err
+	}
+	y, err := newReal[T](c, 0, x.DType, append([]int{s.n, s.m}, s.win.in...)...)
+	if err != nil {
+		return err
+	}
+	fillBias(y.V, reals[T](b), s.m, sizeOf(s.win.in))
+	convolveBack(&s, reals[T](x), reals[T](w), y.V)
+	return y.store()
+}
+
+// convolveBack adds the transposed convolution of X to Y. The window's in is Y's
+// spatial shape, its out X's.
+func convolveBack[T number](s *convShape, x, w, y []T) {
+	yPlane, xPlane := sizeOf(s.win.in), sizeOf(s.win.out)
+	cg, mg := s.c/s.group, s.m/s.group
+	rows := mg * s.win.taps()
+	if len(y) == 0 || len(x) == 0 || rows == 0 {
+		return
+	}
+	step := max(1, min(s.win.lines(), colBudget/(rows*s.win.lineLen())))
+	cols := make([]T, rows*step*s.win.lineLen())
+	wt := make([]T, rows*cg)
+	for g := range s.group {
+		transposeInto(wt, w[g*cg*rows:][:cg*rows], cg, rows)
+		for i := range s.n {
+			xg := x[(i*s.c+g*cg)*xPlane:][:cg*xPlane]
+			yg := y[(i*s.m+g*mg)*yPlane:][:mg*yPlane]
+			for from := 0; from < s.win.lines(); from += step {
+				to := min(from+step, s.win.lines())
+				width := (to - from) * s.win.lineLen()
+				part := cols[:rows*width]
+				clear(part)
+				matMulAdd(rows, width, cg, wt, cg, xg[from*s.win.lineLen():], xPlane, part, width)
+				rollUp(&s.win, part, mg, from, to, yg)
+			}
+		}
+	}
+}
+
+// rollUp adds cols, laid out like unroll writes them, to m planes of y.
+func rollUp[T number](w *window, cols []T, m, from, to int, y []T) {
+	taps, plane, stride := w.taps(), sizeOf(w.in), w.strides[len(w.strides)-1]
+	width := (to - from) * w.lineLen()
+	w.eachRun(from, to, func(tap, o, at, n int) {
+		for ch := range m {
+			src := cols[(ch*taps+tap)*width+o:][:n]
+			dst := y[ch*plane+at:]
+			for j, v := range src {
+				dst[j*stride] += v
+			}
+		}
+	})
+}
+
+// transposeInto writes the transpose of src [rows,cols] to dst.
+func transposeInto[T number](dst, src []T, rows, cols int) {
+	for i := range rows {
+		for j, v := range src[i*cols : (i+1)*cols] {
+			dst[j*rows+i] = v
+		}
+	}
+}
+
+func convTransposeCost(n *ssa.Node) Cost {
+	c := trafficOf(n)
+	w, ok := InType(n, 1).Static()
+	if ins, known := InType(n, 0).NumElems().Const(); ok && known && len(w) > 2 {
+		c.FLOPs = 2 * ins * int64(sizeOf(w[1:]))
+	}
+	return c
+}

@@ -1,0 +1,122 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// InstanceNormalization normalizes every channel of every image by its own
+// statistics: https://onnx.ai/onnx/operators/onnx__InstanceNormalization.html
+//
+//	Y = scale * (X - mean(X[n,c])) / sqrt(var(X[n,c]) + epsilon) + B
+var InstanceNormalization = Op{
+	Name: "InstanceNormalization", Since: 22, Form: bf16Since22(6), Doc: "Y = scale * (X - mean) / sqrt(var + epsilon) + B per image and channel",
+	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}},
+	Infer: SameAs,
+	Eval: func(c *Call) error {
+		return byReal(c, 0, evalInstanceNorm[float32], evalInstanceNorm[float64])
+	},
+	Facts:    Facts{InPlace: inPlaceFirst, Cost: normCost},
+	Upgrades: dropConsumedInputs("InstanceNormalization"),
+}
+
+// GroupNormalization normalizes groups of channels: https://onnx.ai/onnx/operators/onnx__GroupNormalization.html
+//
+//	Y = scale * (X - mean) / sqrt(var + epsilon) + bias     mean, var over one image's group
+var GroupNormalization = Op{
+	Name: "GroupNormalization", Since: 21, Doc: "Y = scale * (X - mean) / sqrt(var + epsilon) + bias per image and group of channels",
+	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "num_groups", Kind: ssa.AttrInt, Required: true}, {Name: "stash_type", Kind: ssa.AttrInt}},
+	Infer: SameAs,
+	Eval: func(c *Call) error {
+		return byReal(c, 0, evalGroupNorm[float32], evalGroupNorm[float64])
+	},
+	Facts:    Facts{InPlace: inPlaceFirst, Cost: normCost},
+	Upgrades: []Upgrade{{Below: 21, Source: changelog("GroupNormalization", 21), Apply: upgradeGroupNorm}},
+}
+
+func evalInstanceNorm[T float32 | float64](c *Call) error {
+	return normalizeGroups[T](c, 0)
+}
+
+func evalGroupNorm[T float32 | float64](c *Call) error {
+	groups := c.Node.Int("num_groups", 0)
+	if groups < 1 {
+		return fmt.Errorf("num_groups=%d is not positive", groups)
+	}
+	return normalizeGroups[T](c, int(groups))
+}
+
+// normalizeGroups standardizes groups of channels; groups 0 means one per channel.
+func normalizeGroups[T float32 | float64](c *Call, groups int) error {
+	if err := wantArrays(c, 3); err != nil {
+		return err
+	}
+	x := c.Array(0)
+	if x.Rank() < 2 {
+		return fmt.Errorf("operand 0 has shape %v, without batch and channel dimensions", x.Shape)
+	}
+	ch, plane := x.Shape[1], sizeOf(x.Shape[2:])
+	if groups == 0 {
+		groups = ch
+	}
+	if groups > 0 && ch%groups != 0 {
+		return fmt.Errorf("%d groups do not divide %d channels", groups, ch)
+	}
+	if err := wantShape("scale", c.Array(1), ch); err != nil {
+		return err
+	}
+	if err := wantShape("bias", c.Array(2), ch); err != nil {
+		return err
+	}
+	stash, err := stashType(c.Node)
+	if err != nil {
+		return err
+	}
+	y, err := newReal[T](c, 0, x.DType, x.Shape...)
+	if err != nil || len(y.V) == 0 {
+		return err
+	}
+	v, scale, bias := reals[T](x), reals[T](c.Array(1)), reals[T](c.Array(2))
+	size := ch / groups * plane
+	for r := range x.Shape[0] * groups {
+		standardize(y.V[r*size:(r+1)*size], v[r*size:(r+1)*size], float64(c.Node.Float("epsilon", 1e-5)), true)
+	}
+	if c.Node.Has("num_groups") {
+		roundTo(y.V, stash)
+	}
+	for i := range x.Shape[0] * ch {
+		s, b := scale[i%ch], bias[i%ch]
+		row := y.V[i*plane : (i+1)*plane]
+		for j := range row {
+			row[j] = row[j]*s + b
+		}
+	}
+	return y.store()
+}
+
+// upgradeGroupNorm repeats the scale and bias of every group for its channels:
+// [G] -> [G,1] -> [G,C/G] -> [C].
+func upgradeGroupNorm(u *Upgrader, n *ssa.Node) error {
+	groups := n.Int("num_groups", 0)
+	if groups < 1 {
+		return fmt.Errorf("num_groups=%d is not positive", groups)
+	}
+	var repeats *ssa.Value
+	if ch, ok := channelDim(InType(n, 0)).Const(); ok {
+		repeats = u.Const("repeats", ssa.Int64s(1, ch/groups))
+	} else {
+		shape := u.Before(n, "Shape", []*ssa.Value{n.In[0]}, 1, ssa.IntAttr("start", 1), ssa.IntAttr("end", 2)).Out[0]
+		per := u.Before(n, "Div", []*ssa.Value{shape, u.Const("groups", ssa.Int64s(groups))}, 1).Out[0]
+		repeats = u.Before(n, "Concat", []*ssa.Value{u.Const("one", ssa.Int64s(1)), per}, 1, ssa.IntAttr("axis", 0)).Out[0]
+	}
+	column, flat := u.Const("column", ssa.Int64s(groups, 1)), u.Const("flat", ssa.Int64s(-1))
+	for i := 1; i <= 2; i++ {
+		v := u.Before(n, "Reshape", []*ssa.Value{n.In[i], column}, 1).Out[0]
+		v = u.Before(n, "Expand", []*ssa.Value{v, repeats}, 1).Out[0]
+		n.SetInput(i, u.Before(n, "Reshape", []*ssa.Value{v, flat}, 1).Out[0])
+	}
+	return nil
+}

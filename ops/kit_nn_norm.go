@@ -1,0 +1,192 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// inPlaceFirst is the InPlace fact of operators that may write result 0 over
+// operand 0.
+func inPlaceFirst(n *ssa.Node) []Pair {
+	if x, y := n.Input(0), n.Output(0); x != nil && y != nil && sameLayout(x.Type, y.Type) {
+		return []Pair{{0, 0}}
+	}
+	return nil
+}
+
+// moments returns mean and population variance of a row. Sums are taken in
+// float64, the variance around the mean, so that large means do not cancel.
+func moments[T realNum](x []T) (mean, variance float64) {
+	for _, v := range x {
+		mean += float64(v)
+	}
+	mean /= float64(len(x))
+	for _, v := range x {
+		d := float64(v) - mean
+		variance += d * d
+	}
+	return mean, variance / float64(len(x))
+}
+
+// meanSquare returns the mean of the squares of a row.
+func meanSquare[T realNum](x []T) float64 {
+	var s float64
+	for _, v := range x {
+		s += float64(v) * float64(v)
+	}
+	return s / float64(len(x))
+}
+
+// standardize writes (x-mean)/sqrt(variance+eps) to y and returns the mean and
+// the reciprocal of the deviation. With center false the mean counts as 0.
+func standardize[T realNum](y, x []T, eps float64, center bool) (mean, inv float64) {
+	variance := 0.0
+	if center {
+		mean, variance = moments(x)
+	} else {
+		variance = meanSquare(x)
+	}
+	inv = 1 / math.Sqrt(variance+eps)
+	for i, v := range x {
+		y[i] = T((float64(v) - mean) * inv)
+	}
+	return mean, inv
+}
+
+// stashType reads stash_type: the precision of the first stage.
+func stashType(n *ssa.Node) (ndarray.DType, error) {
+	dt, err := dtypeAttr(n, "stash_type", ndarray.Float32)
+	if err == nil && !typesOf(ndarray.Float16, ndarray.BFloat16, ndarray.Float32, ndarray.Float64).has(dt) {
+		err = fmt.Errorf("stash_type %s is no float type of 16 bits or more", dt)
+	}
+	return dt, err
+}
+
+// roundTo rounds values to a narrower float type; no-op where T is no wider.
+func roundTo[T realNum](v []T, dt ndarray.DType) {
+	var f func(float32) float32
+	switch {
+	case dt == ndarray.Float16:
+		f = func(x float32) float32 { return ndarray.F16ToF32(ndarray.F32ToF16(x)) }
+	case dt == ndarray.BFloat16:
+		f = func(x float32) float32 { return ndarray.BF16ToF32(ndarray.F32ToBF16(x)) }
+	case dt == ndarray.Float32 && ndarray.DTypeOf(T(0)) == ndarray.Float64:
+		f = func(x float32) float32 { return x }
+	default:
+		return
+	}
+	for i, x := range v {
+		v[i] = T(f(float32(x)))
+	}
+}
+
+// spread gives the elements of a as T, repeated to a full shape by
+// unidirectional broadcasting; nil for nil. The suffix case, where a covers the
+// last dimensions exactly, stays as it is and is indexed modulo its length.
+func spread[T realNum](what string, a *ndarray.Array, shape []int) ([]T, error) {
+	if a == nil {
+		return nil, nil
+	}
+	out, err := BroadcastShapes(a.Shape, shape)
+	if err != nil || !slices.Equal(out, shape) {
+		return nil, fmt.Errorf("%s of shape %v does not broadcast to %v", what, a.Shape, shape)
+	}
+	v := reals[T](a)
+	if slices.Equal(a.Shape, shape[len(shape)-len(a.Shape):]) || a.Len() == 1 {
+		return v, nil
+	}
+	n, err := ndarray.NumElems(shape)
+	if err != nil {
+		return nil, err
+	}
+	full := make([]T, n)
+	EachBroadcast(shape, a.Shape, nil, func(o, i, _ int) { full[o] = v[i] })
+	return full, nil
+}
+
+// scaleShift computes y*scale + bias for rows of spread operands; either may be nil.
+func scaleShift[T realNum](y, scale, bias []T) {
+	if scale != nil {
+		for i := 0; i < len(y); i += len(scale) {
+			for j, s := range scale {
+				y[i+j] *= s
+			}
+		}
+	}
+	if bias != nil {
+		for i := 0; i < len(y); i += len(bias) {
+			for j, b := range bias {
+				y[i+j] += b
+			}
+		}
+	}
+}
+
+// suffixNorm is layer normalization and its relatives: rows are the dimensions
+// from axis on. mean and inv, if not nil, get one value per row.
+type suffixNorm struct {
+	axis, outer, inner int
+	eps                float64
+	stash              ndarray.DType
+	center             bool
+}
+
+// suffixNormOf reads axis, epsilon and stash_type for an operand of a shape.
+func suffixNormOf(n *ssa.Node, shape []int, center bool) (s suffixNorm, err error) {
+	if s.axis, err = NormAxis(n.Int("axis", -1), len(shape)); err != nil {
+		return s, err
+	}
+	s.outer, s.inner = sizeOf(shape[:s.axis]), sizeOf(shape[s.axis:])
+	s.eps, s.center = float64(n.Float("epsilon", 1e-5)), center
+	s.stash, err = stashType(n)
+	return s, err
+}
+
+func normalizeSuffix[T realNum](s suffixNorm, x, y []T, row func(r int, mean, inv float64)) {
+	for r := range s.outer {
+		mean, inv := standardize(y[r*s.inner:(r+1)*s.inner], x[r*s.inner:(r+1)*s.inner], s.eps, s.center)
+		if row != nil {
+			row(r, mean, inv)
+		}
+	}
+	roundTo(y, s.stash)
+}
+
+// statShape is the shape of per-row statistics: 1 from axis on.
+func (s suffixNorm) statShape(shape []int) []int {
+	out := slices.Clone(shape)
+	for i := s.axis; i < len(out); i++ {
+		out[i] = 1
+	}
+	return out
+}
+
+// inferSuffixStats is the type of per-row statistics.
+func inferSuffixStats(n *ssa.Node, dt ndarray.DType) (ssa.Type, error) {
+	x := InType(n, 0)
+	if !x.Ranked {
+		return ssa.UnrankedTensor(dt), nil
+	}
+	axis, err := NormAxis(n.Int("axis", -1), x.Rank())
+	if err != nil {
+		return ssa.Type{}, err
+	}
+	dims := slices.Clone(x.Shape)
+	for i := axis; i < len(dims); i++ {
+		dims[i] = ssa.D(1)
+	}
+	return ssa.TensorOf(dt, dims...), nil
+}
+
+// normCost counts about eight operations per element.
+func normCost(n *ssa.Node) Cost {
+	c := trafficOf(n)
+	if k, ok := InType(n, 0).NumElems().Const(); ok {
+		c.FLOPs = 8 * k
+	}
+	return c
+}

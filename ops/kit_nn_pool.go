@@ -1,0 +1,164 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// poolAttrs are the attributes all pooling operators have.
+var poolAttrs = []AttrSpec{{Name: "auto_pad", Kind: ssa.AttrString}, {Name: "ceil_mode", Kind: ssa.AttrInt}, {Name: "dilations", Kind: ssa.AttrInts},
+	{Name: "kernel_shape", Kind: ssa.AttrInts, Required: true}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}}
+
+// inferPool is the type rule of pooling: batch and channels stay, the spatial
+// dimensions become windows.
+func inferPool(n *ssa.Node) ([]Fact, error) {
+	x := InType(n, 0)
+	kernel, err := kernelAttr(n)
+	if err != nil {
+		return nil, err
+	}
+	if x.Ranked && x.Rank() != len(kernel)+2 {
+		return nil, fmt.Errorf("kernel_shape %v does not fit an operand %s", kernel, x)
+	}
+	win, err := windowOf(n, kernel)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]ssa.Dim, len(kernel)+2)
+	if x.Ranked {
+		copy(out, x.Shape[:2])
+		copy(out[2:], win.outDims(x.Shape[2:]))
+	}
+	return One(ssa.TensorOf(x.DType, out...)), nil
+}
+
+// poolWindow binds the pooling window of operand 0 and gives the result's shape.
+func poolWindow(c *Call) (window, []int, error) {
+	x := c.Array(0)
+	if x == nil || x.Rank() < 3 {
+		return window{}, nil, fmt.Errorf("operand 0 is no tensor with batch, channel and spatial dimensions")
+	}
+	kernel, err := kernelAttr(c.Node)
+	if err != nil {
+		return window{}, nil, err
+	}
+	w, err := windowOf(c.Node, kernel)
+	if err == nil {
+		err = w.bind(x.Shape[2:])
+	}
+	return w, append([]int{x.Shape[0], x.Shape[1]}, w.out...), err
+}
+
+// poolSum adds f(x) over every window of every plane to y, which is cleared.
+func poolSum[T realNum](w *window, planes int, x, y []T, f func(T) T) {
+	clear(y)
+	in, out := sizeOf(w.in), sizeOf(w.out)
+	stride := w.strides[len(w.strides)-1]
+	w.eachRun(0, w.lines(), func(_, o, at, n int) {
+		for p := range planes {
+			dst, src := y[p*out+o:][:n], x[p*in+at:]
+			if f == nil {
+				for j := range dst {
+					dst[j] += src[j*stride]
+				}
+				continue
+			}
+			for j := range dst {
+				dst[j] += f(src[j*stride])
+			}
+		}
+	})
+}
+
+// coverage returns, for one dimension, how many taps of each output lie inside
+// the input, or inside the padded input if padded is set. A window that ceil_mode
+// adds may reach beyond even the padding.
+func (w *window) coverage(i int, padded bool) []int {
+	lo, hi := 0, w.in[i]
+	if padded {
+		lo, hi = -w.begin[i], w.in[i]+w.end[i]
+	}
+	counts := make([]int, w.out[i])
+	for o := range counts {
+		for k := range w.kernel[i] {
+			if pos := o*w.strides[i] + k*w.dilations[i] - w.begin[i]; pos >= lo && pos < hi {
+				counts[o]++
+			}
+		}
+	}
+	return counts
+}
+
+// eachCoverage calls f with every output position and its number of covered taps.
+func (w *window) eachCoverage(padded bool, f func(o, count int)) {
+	counts := make([][]int, len(w.kernel))
+	for i := range counts {
+		counts[i] = w.coverage(i, padded)
+	}
+	o := 0
+	EachIndex(w.out, func(idx []int) {
+		n := 1
+		for i, at := range idx {
+			n *= counts[i][at]
+		}
+		f(o, n)
+		o++
+	})
+}
+
+// poolCost counts one operation per tap and output.
+func poolCost(n *ssa.Node) Cost {
+	c := trafficOf(n)
+	kernel, err := kernelAttr(n)
+	if err != nil || n.Output(0) == nil {
+		return c
+	}
+	if outs, ok := n.Out[0].Type.NumElems().Const(); ok {
+		c.FLOPs = outs * int64(sizeOf(kernel))
+	}
+	return c
+}
+
+// inferGlobalPool is the type rule of global pooling: spatial dimensions become 1.
+func inferGlobalPool(n *ssa.Node) ([]Fact, error) {
+	x := InType(n, 0)
+	if !x.Ranked {
+		return One(ssa.UnrankedTensor(x.DType)), nil
+	}
+	if x.Rank() < 2 {
+		return nil, fmt.Errorf("operand %s has no batch and channel dimension", x)
+	}
+	out := make([]ssa.Dim, x.Rank())
+	for i := range out {
+		out[i] = ssa.D(1)
+	}
+	copy(out, x.Shape[:2])
+	return One(ssa.TensorOf(x.DType, out...)), nil
+}
+
+// globalPool computes f over every plane of operand 0.
+func globalPool[T realNum](c *Call, f func(plane []T) T) error {
+	x := c.Array(0)
+	if x.Rank() < 2 {
+		return fmt.Errorf("operand 0 has shape %v, without batch and channel dimensions", x.Shape)
+	}
+	shape := make([]int, x.Rank())
+	for i := range shape {
+		shape[i] = 1
+	}
+	copy(shape, x.Shape[:2])
+	y, err := newReal[T](c, 0, x.DType, shape...)
+	if err != nil {
+		return err
+	}
+	v, plane := reals[T](x), sizeOf(x.Shape[2:])
+	for i := range y.V {
+		y.V[i] = f(v[i*plane : (i+1)*plane])
+	}
+	return y.store()
+}
+
+// bf16Since22 is the Form of operators that took bfloat16 in operator set 22.
+func bf16Since22(base int) func(*ssa.Node) int { return sinceTypes(base, 22, ndarray.BFloat16) }

@@ -1,0 +1,111 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// LpPool is the p-norm over sliding windows: https://onnx.ai/onnx/operators/onnx__LpPool.html
+//
+//	Y[n,c,o] = (sum over k of |X[n,c, o*stride + k*dilation - pad]|^p)^(1/p)
+var LpPool = Op{
+	Name: "LpPool", Since: 22, Form: lpPoolForm, Doc: "Y = p-norm over sliding windows",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs:    append([]AttrSpec{{Name: "p", Kind: ssa.AttrInt}}, poolAttrs...),
+	Infer:    inferPool,
+	Eval:     func(c *Call) error { return byReal(c, 0, evalLpPool[float32], evalLpPool[float64]) },
+	Facts:    Facts{Cost: poolCost},
+	Upgrades: floatNormOrder("LpPool"),
+}
+
+// GlobalLpPool is the p-norm of every plane: https://onnx.ai/onnx/operators/onnx__GlobalLpPool.html
+var GlobalLpPool = Op{
+	Name: "GlobalLpPool", Since: 22, Form: bf16Since22(2), Doc: "Y[n,c] = p-norm of X[n,c,...]",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs:    []AttrSpec{{Name: "p", Kind: ssa.AttrInt}},
+	Infer:    inferGlobalPool,
+	Eval:     func(c *Call) error { return byReal(c, 0, evalGlobalLpPool[float32], evalGlobalLpPool[float64]) },
+	Upgrades: floatNormOrder("GlobalLpPool"),
+}
+
+func lpPoolForm(n *ssa.Node) int {
+	switch {
+	case bf16Since22(2)(n) == 22:
+		return 22
+	case n.Has("dilations") || n.Has("ceil_mode"):
+		return 18
+	}
+	return 2
+}
+
+// floatNormOrder is the upgrade from version 1, where p was a float.
+func floatNormOrder(op string) []Upgrade {
+	return []Upgrade{{Below: 2, Source: changelog(op, 2), Apply: func(_ *Upgrader, n *ssa.Node) error {
+		p := n.Float("p", 2)
+		if p != float32(math.Trunc(float64(p))) || p < 1 {
+			return fmt.Errorf("p=%g is no whole number; newer operator sets only have whole ones", p)
+		}
+		n.SetAttr(ssa.IntAttr("p", int64(p)))
+		return nil
+	}}}
+}
+
+// normOrder reads and checks attribute p.
+func normOrder(n *ssa.Node) (int64, error) {
+	p := n.Int("p", 2)
+	if p < 1 {
+		return 0, fmt.Errorf("p=%d is not positive", p)
+	}
+	return p, nil
+}
+
+// powerOf returns |x|^p and its inverse x^(1/p).
+func powerOf[T realNum](p int64) (power, root func(T) T) {
+	switch p {
+	case 1:
+		return func(x T) T { return T(math.Abs(float64(x))) }, func(x T) T { return x }
+	case 2:
+		return func(x T) T { return x * x }, func(x T) T { return T(math.Sqrt(float64(x))) }
+	}
+	return func(x T) T { return T(math.Pow(math.Abs(float64(x)), float64(p))) },
+		func(x T) T { return T(math.Pow(float64(x), 1/float64(p))) }
+}
+
+func evalLpPool[T float32 | float64](c *Call) error {
+	p, err := normOrder(c.Node)
+	if err != nil {
+		return err
+	}
+	w, shape, err := poolWindow(c)
+	if err != nil {
+		return err
+	}
+	x := c.Array(0)
+	y, err := newReal[T](c, 0, x.DType, shape...)
+	if err != nil {
+		return err
+	}
+	power, root := powerOf[T](p)
+	poolSum(&w, shape[0]*shape[1], reals[T](x), y.V, power)
+	for i, v := range y.V {
+		y.V[i] = root(v)
+	}
+	return y.store()
+}
+
+func evalGlobalLpPool[T float32 | float64](c *Call) error {
+	p, err := normOrder(c.Node)
+	if err != nil {
+		return err
+	}
+	power, root := powerOf[T](p)
+	return globalPool(c, func(plane []T) T {
+		var sum T
+		for _, v := range plane {
+			sum += power(v)
+		}
+		return root(sum)
+	})
+}

@@ -1,0 +1,55 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// LRN is local response normalization across channels: https://onnx.ai/onnx/operators/onnx__LRN.html
+//
+//	Y[n,c] = X[n,c] / (bias + alpha/size * sum of X[n,i]² )^beta
+//	i from c - floor((size-1)/2) to c + ceil((size-1)/2), inside the channels
+var LRN = Op{
+	Name: "LRN", Since: 13, Form: sinceTypes(1, 13, ndarray.BFloat16), Doc: "Y = X / (bias + alpha/size * sum over neighbour channels of X²)^beta",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "beta", Kind: ssa.AttrFloat}, {Name: "bias", Kind: ssa.AttrFloat},
+		{Name: "size", Kind: ssa.AttrInt, Required: true}},
+	Infer: SameAs,
+	Eval:  func(c *Call) error { return byReal(c, 0, evalLRN[float32], evalLRN[float64]) },
+	Facts: Facts{Cost: normCost},
+}
+
+func evalLRN[T float32 | float64](c *Call) error {
+	x, size := c.Array(0), int(c.Node.Int("size", 0))
+	if x.Rank() < 2 || size < 1 {
+		return fmt.Errorf("operand of shape %v with size=%d; needs batch and channel dimensions and a positive size", x.Shape, size)
+	}
+	y, err := newReal[T](c, 0, x.DType, x.Shape...)
+	if err != nil {
+		return err
+	}
+	v := reals[T](x)
+	ch, plane := x.Shape[1], sizeOf(x.Shape[2:])
+	scale := float64(c.Node.Float("alpha", 1e-4)) / float64(size)
+	bias, beta := float64(c.Node.Float("bias", 1)), float64(c.Node.Float("beta", 0.75))
+	squares := make([]T, plane)
+	for i := range x.Shape[0] * ch {
+		at := i % ch
+		first, last := max(0, at-(size-1)/2), min(ch-1, at+size/2)
+		clear(squares)
+		for k := first; k <= last; k++ {
+			row := v[(i-at+k)*plane:][:plane]
+			for j, e := range row {
+				squares[j] += e * e
+			}
+		}
+		in, out := v[i*plane:(i+1)*plane], y.V[i*plane:(i+1)*plane]
+		for j, s := range squares {
+			out[j] = T(float64(in[j]) / math.Pow(bias+scale*float64(s), beta))
+		}
+	}
+	return y.store()
+}

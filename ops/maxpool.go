@@ -1,0 +1,157 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// MaxPool is the maximum over sliding windows: https://onnx.ai/onnx/operators/onnx__MaxPool.html
+//
+//	Y[n,c,o] = max over k of X[n,c, o*stride + k*dilation - pad]
+//
+// Padding never wins. Result 1 is the position of the (first) maximum in X as a
+// flat index; with storage_order=1 the spatial part of it counts column-major.
+// NaN in a window wins.
+var MaxPool = Op{
+	Name: "MaxPool", Since: 22, Form: maxPoolForm, Doc: "Y = max over sliding windows",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
+	Attrs: append([]AttrSpec{{Name: "storage_order", Kind: ssa.AttrInt}}, poolAttrs...),
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		out, err := inferPool(n)
+		if err != nil {
+			return nil, err
+		}
+		t := out[0].Type
+		t.DType = ndarray.Int64
+		return append(out, Fact{Type: t}), nil
+	},
+	Eval:  evalMaxPool,
+	Facts: Facts{Cost: poolCost},
+}
+
+func maxPoolForm(n *ssa.Node) int {
+	switch {
+	case usesType(n, ndarray.BFloat16):
+		return 22
+	case usesType(n, ndarray.Int8, ndarray.Uint8):
+		return 12
+	case n.Has("ceil_mode") || n.Has("dilations"):
+		return 10
+	case n.Output(1) != nil || n.Has("storage_order"):
+		return 8
+	}
+	return 1
+}
+
+func evalMaxPool(c *Call) error {
+	w, shape, err := poolWindow(c)
+	if err != nil {
+		return err
+	}
+	x := c.Array(0)
+	var arg []int64
+	if c.Wants(1) {
+		a, err := c.Output(1, ndarray.Int64, shape...)
+		if err != nil {
+			return err
+		}
+		arg = ndarray.Slice[int64](a)
+	}
+	planes := x.Shape[0] * x.Shape[1]
+	switch x.DType {
+	case ndarray.Int8, ndarray.Uint8:
+		y, err := c.Output(0, x.DType, shape...)
+		if err != nil {
+			return err
+		}
+		if x.DType == ndarray.Int8 {
+			maxPool(&w, planes, ndarray.Slice[int8](x), math.MinInt8, ndarray.Slice[int8](y), arg)
+		} else {
+			maxPool(&w, planes, ndarray.Slice[uint8](x), 0, ndarray.Slice[uint8](y), arg)
+		}
+	default:
+		if err := byReal(c, 0, maxPoolReal[float32](&w, shape, arg), maxPoolReal[float64](&w, shape, arg)); err != nil {
+			return err
+		}
+	}
+	return flatIndices(c.Node, &w, arg)
+}
+
+func maxPoolReal[T realNum](w *window, shape []int, arg []int64) func(*Call) error {
+	return func(c *Call) error {
+		x := c.Array(0)
+		y, err := newReal[T](c, 0, x.DType, shape...)
+		if err != nil {
+			return err
+		}
+		maxPool(w, shape[0]*shape[1], reals[T](x), T(math.Inf(-1)), y.V, arg)
+		return y.store()
+	}
+}
+
+// maxPool computes maxima and, if arg is not nil, their flat row-major indices.
+// A window wholly in the padding gives least and index -1.
+func maxPool[T float32 | float64 | int8 | uint8](w *window, planes int, x []T, least T, y []T, arg []int64) {
+	for i := range y {
+		y[i] = least
+	}
+	for i := range arg {
+		arg[i] = -1
+	}
+	in, out := sizeOf(w.in), sizeOf(w.out)
+	stride := w.strides[len(w.strides)-1]
+	w.eachRun(0, w.lines(), func(_, o, at, n int) {
+		for p := range planes {
+			dst, src := y[p*out+o:][:n], x[p*in+at:]
+			if arg != nil {
+				maxRunIndexed(dst, arg[p*out+o:][:n], src, stride, int64(p*in+at))
+				continue
+			}
+			for j := range dst {
+				if v := src[j*stride]; v > dst[j] || v != v {
+					dst[j] = v
+				}
+			}
+		}
+	})
+}
+
+// maxRunIndexed is one run of maxPool with indices; first is the flat index of src[0].
+func maxRunIndexed[T float32 | float64 | int8 | uint8](y []T, arg []int64, src []T, stride int, first int64) {
+	for j := range y {
+		v := src[j*stride]
+		if v > y[j] || arg[j] < 0 || v != v && y[j] == y[j] {
+			y[j], arg[j] = v, first+int64(j*stride)
+		}
+	}
+}
+
+// flatIndices turns row-major indices into the ones storage_order asks for.
+func flatIndices(n *ssa.Node, w *window, arg []int64) error {
+	switch order := n.Int("storage_order", 0); order {
+	case 0:
+		return nil
+	case 1:
+	default:
+		return fmt.Errorf("storage_order=%d is neither 0 nor 1", order)
+	}
+	plane := int64(sizeOf(w.in))
+	for i, flat := range arg {
+		if flat < 0 {
+			continue
+		}
+		rest, step := flat%plane, plane
+		col := int64(0)
+		for d := len(w.in) - 1; d >= 0; d-- { // the last dimension moves slowest
+			size := int64(w.in[d])
+			step /= size
+			col += rest % size * step
+			rest /= size
+		}
+		arg[i] = flat - flat%plane + col
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package ops
+
+import (
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// MeanVarianceNormalization standardizes over the listed axes:
+// https://onnx.ai/onnx/operators/onnx__MeanVarianceNormalization.html
+//
+//	Y = (X - mean(X)) / (sqrt(mean(X²) - mean(X)²) + 1e-9)
+var MeanVarianceNormalization = Op{
+	Name: "MeanVarianceNormalization", Since: 13, Form: sinceTypes(9, 13, ndarray.BFloat16), Doc: "Y = (X - EX) / sqrt(E(X - EX)²) over axes",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "axes", Kind: ssa.AttrInts}},
+	Infer: SameAs,
+	Eval:  func(c *Call) error { return byReal(c, 0, evalMVN[float32], evalMVN[float64]) },
+	Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
+}
+
+// mvnEpsilon keeps the deviation off zero; the function body in the standard
+// has the same number.
+const mvnEpsilon = 1e-9
+
+func evalMVN[T float32 | float64](c *Call) error {
+	x := c.Array(0)
+	axes := c.Node.Ints("axes")
+	if !c.Node.Has("axes") {
+		axes = []int64{0, 2, 3}
+	}
+	reduced, err := normAxes(axes, x.Rank())
+	if err != nil {
+		return err
+	}
+	y, err := newReal[T](c, 0, x.DType, x.Shape...)
+	if err != nil {
+		return err
+	}
+	kept := slices.Clone(x.Shape)
+	for _, a := range reduced {
+		kept[a] = 1
+	}
+	groups := sizeOf(kept)
+	if len(y.V) == 0 {
+		return y.store()
+	}
+	v, count := reals[T](x), float64(len(y.V)/groups)
+	mean, variance := make([]float64, groups), make([]float64, groups)
+	EachBroadcast(x.Shape, kept, nil, func(o, g, _ int) { mean[g] += float64(v[o]) / count })
+	EachBroadcast(x.Shape, kept, nil, func(o, g, _ int) {
+		d := float64(v[o]) - mean[g]
+		variance[g] += d * d / count
+	})
+	EachBroadcast(x.Shape, kept, nil, func(o, g, _ int) {
+		y.V[o] = T((float64(v[o]) - mean[g]) / (math.Sqrt(variance[g]) + mvnEpsilon))
+	})
+	return y.store()
+}
