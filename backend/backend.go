@@ -14,6 +14,9 @@ type Prepared struct {
 	Kernel  ops.Kernel // nil: the backend does not claim the node
 	Scratch int64      // bytes of workspace, given to each run as Call.Scratch, 64-byte aligned
 	Packed  int64      // bytes of constants the kernel holds in its own layout
+	// Absorbed lists the constant operands the kernel has packed and will not
+	// read from Call.In; they may be absent there, their memory never filled.
+	Absorbed []int
 }
 
 // Backend turns nodes into kernels.
