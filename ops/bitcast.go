@@ -1,0 +1,75 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// BitCast reads the same bits as another element type of the same width:
+// https://onnx.ai/onnx/operators/onnx__BitCast.html
+var BitCast = Op{
+	Name: "BitCast", Since: 26, Doc: "Y = bits of X as type to",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "to", Kind: ssa.AttrInt, Required: true}},
+	Infer: inferBitCast, Eval: evalBitCast,
+	Facts: Facts{Elementwise: true, Alias: bitCastAlias},
+}
+
+func bitCastTypes(n *ssa.Node, from ndarray.DType) (ndarray.DType, error) {
+	to, err := dtypeAttr(n, "to", ndarray.Undefined)
+	if err != nil {
+		return to, err
+	}
+	if from != ndarray.Undefined && (from.FileBits() != to.FileBits() || to == ndarray.String || from == ndarray.String) {
+		return to, fmt.Errorf("%s has %d bits, %s has %d; they must be the same", from, from.FileBits(), to, to.FileBits())
+	}
+	return to, nil
+}
+
+func inferBitCast(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	to, err := bitCastTypes(n, t.DType)
+	if err != nil {
+		return nil, err
+	}
+	t.Kind, t.DType = ssa.KindTensor, to
+	return One(t), nil
+}
+
+// bitCastAlias: types of whole bytes share their memory; narrower ones are kept
+// extended to a byte, which depends on the sign.
+func bitCastAlias(n *ssa.Node) []Alias {
+	if t := InType(n, 0); t.DType.FileBits() < 8 {
+		return nil
+	}
+	return wholeView(n)
+}
+
+func evalBitCast(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	to, err := bitCastTypes(c.Node, a.DType)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, to, a.Shape...)
+	if err != nil {
+		return err
+	}
+	if to.FileBits() >= 8 {
+		copy(out.Data, a.Data)
+		return nil
+	}
+	for i, b := range a.Data {
+		if to.IsSigned() {
+			out.SetInt(i, int64(b))
+		} else {
+			out.Data[i] = b & (1<<to.FileBits() - 1)
+		}
+	}
+	return nil
+}

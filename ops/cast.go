@@ -1,0 +1,250 @@
+package ops
+
+import (
+	"math"
+	"strings"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Cast converts elements to another type: https://onnx.ai/onnx/operators/onnx__Cast.html
+//
+//	to int    floats are cut off towards 0; integers keep their low bits
+//	to float  rounded to nearest, ties to even, once
+//	float8    out of range: the largest value (saturate=1) or NaN/∞ (saturate=0)
+//	e8m0      to a power of two, by round_mode up, down or nearest
+//	bool      everything but 0 is true, NaN too
+//	string    shortest decimal text that reads back the same; INF, -INF, NaN
+//
+// What the standard leaves open: floats beyond int64 saturate there, NaN gives 0.
+var Cast = Op{
+	Name: "Cast", Since: 28, Doc: "Y = X converted to type to", Form: castForm,
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "to", Kind: ssa.AttrInt, Required: true},
+		{Name: "saturate", Kind: ssa.AttrInt}, {Name: "round_mode", Kind: ssa.AttrString}},
+	Infer: inferCast, Eval: evalCast,
+	Facts:    Facts{Elementwise: true},
+	Upgrades: []Upgrade{{Below: 6, Source: changelog("Cast", 6), Apply: upgradeCast}},
+}
+
+// CastLike converts to the element type of operand 1, whose elements do not
+// matter: https://onnx.ai/onnx/operators/onnx__CastLike.html
+var CastLike = Op{
+	Name: "CastLike", Since: 25, Doc: "Y = X converted to the type of target_type", Form: castLikeForm,
+	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "saturate", Kind: ssa.AttrInt}, {Name: "round_mode", Kind: ssa.AttrString}},
+	Infer: inferCastLike, Eval: evalCastLike,
+	Facts: Facts{InPlace: firstInPlace},
+}
+
+func castForm(n *ssa.Node) int {
+	form := typeForm(6, 13, 19, 21, 23, 24, 25)(n)
+	for _, v := range []*ssa.Value{n.Input(0), n.Output(0)} {
+		if v != nil && v.Type.DType == ndarray.String {
+			form = max(form, 9)
+		}
+	}
+	return castAttrForm(n, form)
+}
+
+func castLikeForm(n *ssa.Node) int { return castAttrForm(n, typeForm(15, 19, 21, 23, 24, 25)(n)) }
+
+func castAttrForm(n *ssa.Node, form int) int {
+	if n.Has("saturate") {
+		form = max(form, 19)
+	}
+	if n.Has("round_mode") {
+		form = max(form, 24)
+	}
+	return form
+}
+
+// upgradeCast reads the type name that operator sets 1 to 5 used.
+func upgradeCast(_ *Upgrader, n *ssa.Node) error {
+	names := map[string]ndarray.DType{
+		"FLOAT": ndarray.Float32, "UINT8": ndarray.Uint8, "INT8": ndarray.Int8, "UINT16": ndarray.Uint16,
+		"INT16": ndarray.Int16, "INT32": ndarray.Int32, "INT64": ndarray.Int64, "BOOL": ndarray.Bool,
+		"FLOAT16": ndarray.Float16, "DOUBLE": ndarray.Float64, "UINT32": ndarray.Uint32, "UINT64": ndarray.Uint64,
+	}
+	name := n.Str("to", "")
+	dt, ok := names[strings.ToUpper(name)]
+	if !ok {
+		return badAttr("to", name, "the name of a numeric type")
+	}
+	n.SetAttr(ssa.IntAttr("to", int64(dt)))
+	return nil
+}
+
+func inferCast(n *ssa.Node) ([]Fact, error) {
+	to, err := dtypeAttr(n, "to", ndarray.Undefined)
+	if err != nil {
+		return nil, err
+	}
+	return castFacts(n, to), nil
+}
+
+func inferCastLike(n *ssa.Node) ([]Fact, error) { return castFacts(n, InType(n, 1).DType), nil }
+
+func castFacts(n *ssa.Node, to ndarray.DType) []Fact {
+	t := InType(n, 0)
+	t.Kind, t.DType = ssa.KindTensor, to
+	return factOf(t, castContent(known(n, 0), to))
+}
+
+// castContent keeps contents that the target type holds exactly.
+func castContent(x []ssa.Dim, to ndarray.DType) []ssa.Dim {
+	if x == nil || !followed(to) {
+		return nil
+	}
+	out := make([]ssa.Dim, len(x))
+	for i, d := range x {
+		k, ok := d.Const()
+		switch {
+		case to == ndarray.Bool && ok && k != 0:
+			out[i] = ssa.D(1)
+		case to == ndarray.Bool && ok:
+			out[i] = ssa.D(0)
+		case to == ndarray.Bool:
+		case ok && to == ndarray.Int32 && int64(int32(k)) != k:
+		case ok && to == ndarray.Float32 && int64(float32(k)) != k:
+		default:
+			out[i] = d
+		}
+	}
+	return out
+}
+
+func evalCast(c *Call) error {
+	to, err := dtypeAttr(c.Node, "to", ndarray.Undefined)
+	if err != nil {
+		return err
+	}
+	return evalCastTo(c, to)
+}
+
+func evalCastLike(c *Call) error {
+	like, err := needTensor(c, 1)
+	if err != nil {
+		return err
+	}
+	return evalCastTo(c, like.DType)
+}
+
+func evalCastTo(c *Call, to ndarray.DType) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	mode := c.Node.Str("round_mode", "up")
+	if mode != "up" && mode != "down" && mode != "nearest" {
+		return badAttr("round_mode", mode, "up, down or nearest")
+	}
+	if a.DType.IsComplex() || to.IsComplex() {
+		return unsupportedType(max(a.DType, to))
+	}
+	out, err := c.Output(0, to, a.Shape...)
+	if err != nil {
+		return err
+	}
+	return convertArray(out, a, conversion{saturate: c.Node.Int("saturate", 1) != 0, mode: mode})
+}
+
+// conversion says how to round to the smallest float types.
+type conversion struct {
+	saturate bool
+	mode     string
+}
+
+// convertArray converts every element; out may lie on a where the widths agree.
+func convertArray(out, a *ndarray.Array, how conversion) error {
+	switch {
+	case out.DType == a.DType:
+		copyWhole(out, a)
+	case a.DType == ndarray.String:
+		return parseStrings(out, a, how)
+	case out.DType == ndarray.String:
+		formatStrings(out, a)
+	case out.DType == ndarray.Bool:
+		read := floatReader(a)
+		for i := range out.Data {
+			out.Data[i] = truth(read(i) != 0)
+		}
+	case machineTypes.has(out.DType) && machineTypes.has(a.DType):
+		convertMachine(out, a)
+	case out.DType.IsFloat():
+		read, write := floatReader(a), how.writer(out)
+		for i := range a.Len() {
+			write(i, read(i))
+		}
+	case a.DType.IsFloat():
+		read, write := floatReader(a), truncWriter(out)
+		for i := range a.Len() {
+			write(i, read(i))
+		}
+	default:
+		for i := range a.Len() {
+			out.SetInt(i, a.Int(i))
+		}
+	}
+	return nil
+}
+
+func truth(b bool) byte {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// writer stores float64 values in a float type with one rounding.
+func (how conversion) writer(out *ndarray.Array) func(i int, v float64) {
+	switch dt := out.DType; dt {
+	case ndarray.Float32, ndarray.Float64:
+		return floatWriter(out)
+	case ndarray.Float16, ndarray.BFloat16:
+		s, store := ndarray.Slice[uint16](out), halfCodec(dt).store
+		return func(i int, v float64) { s[i] = store(oddFloat32(v)) }
+	case ndarray.Float8E8M0:
+		return func(i int, v float64) { out.Data[i] = ndarray.F32ToE8M0(oddFloat32(v), how.mode, how.saturate) }
+	default:
+		return func(i int, v float64) { out.Data[i] = ndarray.F32ToF8(dt, oddFloat32(v), how.saturate) }
+	}
+}
+
+// truncWriter stores float64 values in an integer type, cut off towards 0.
+func truncWriter(out *ndarray.Array) func(i int, v float64) {
+	if out.DType == ndarray.Uint64 {
+		s := ndarray.Slice[uint64](out)
+		return func(i int, v float64) { s[i] = truncToUint64(v) }
+	}
+	return func(i int, v float64) { out.SetInt(i, truncToInt64(v)) }
+}
+
+// truncToUint64 is truncToInt64 for the upper half of uint64 too; negative
+// values wrap.
+func truncToUint64(v float64) uint64 {
+	switch {
+	case v >= math.MaxUint64:
+		return math.MaxUint64
+	case v >= math.MaxInt64:
+		return uint64(v)
+	}
+	return uint64(truncToInt64(v))
+}
+
+// oddFloat32 rounds to float32 "to odd": an inexact result gets an odd last bit,
+// so that rounding it again to a narrower type gives what rounding v directly
+// would. Source: S. Boldo, G. Melquiond, "Emulation of a FMA and correctly
+// rounded sums: proved algorithms using rounding to odd", 2008.
+func oddFloat32(v float64) float32 {
+	f := float32(v)
+	if float64(f) == v || v != v || math.IsInf(v, 0) {
+		return f
+	}
+	bits := math.Float32bits(f)
+	if math.Abs(float64(f)) > math.Abs(v) {
+		bits-- // towards zero; from infinity to the largest finite value
+	}
+	return math.Float32frombits(bits | 1)
+}
