@@ -81,7 +81,7 @@ func rawConstant(name string, dt ndarray.DType, shape []int, n int, raw []byte) 
 	}
 	switch {
 	case dt.FileBits() < 8:
-		return ssa.NewLazy(dt, shape, func() (*ndarray.Array, error) {
+		return ssa.NewPacked(dt, shape, raw, func() (*ndarray.Array, error) {
 			a, err := ndarray.New(dt, shape...)
 			if err == nil {
 				unpack(a, raw)

@@ -21,9 +21,9 @@ type Constant struct {
 	dtype ndarray.DType
 	shape []int
 
-	splat *ndarray.Array                 // one element, when the constant is a splat
-	load  func() (*ndarray.Array, error) // how to make the array, when lazy or unaligned
-	size  int64                          // bytes it takes in a file, as imported
+	splat  *ndarray.Array                 // one element, when the constant is a splat
+	load   func() (*ndarray.Array, error) // how to make the array, when lazy or unaligned
+	packed []byte                         // the elements as a file holds them, where they lie so already
 
 	once sync.Once
 	arr  *ndarray.Array
@@ -33,6 +33,9 @@ type Constant struct {
 // NewConstant wraps an array that must not be changed any more.
 func NewConstant(a *ndarray.Array) *Constant {
 	c := &Constant{dtype: a.DType, shape: a.Shape, arr: a}
+	if a.DType.FileBits() >= 8 {
+		c.packed = a.Data
+	}
 	if !a.Aligned() {
 		c.arr, c.load = nil, func() (*ndarray.Array, error) { return a.Clone(), nil }
 	}
@@ -48,6 +51,19 @@ func NewSplat(v *ndarray.Array, shape ...int) *Constant {
 func NewLazy(dt ndarray.DType, shape []int, load func() (*ndarray.Array, error)) *Constant {
 	return &Constant{dtype: dt, shape: append([]int(nil), shape...), load: load}
 }
+
+// NewPacked is NewLazy for elements whose packed form, as a file holds it, is at
+// hand: load unpacks it.
+func NewPacked(dt ndarray.DType, shape []int, packed []byte, load func() (*ndarray.Array, error)) *Constant {
+	c := NewLazy(dt, shape, load)
+	c.packed = packed
+	return c
+}
+
+// Packed returns the elements as a file holds them (little-endian, types below
+// a byte packed), nil if they do not lie in memory or in a mapping like that.
+// Do not write to it.
+func (c *Constant) Packed() []byte { return c.packed }
 
 // Int64s returns a rank-1 int64 constant.
 func Int64s(v ...int64) *Constant { return NewConstant(ndarray.Of(append([]int64{}, v...), len(v))) }
@@ -90,7 +106,7 @@ func (c *Constant) Reshaped(shape ...int) *Constant {
 	if c.splat != nil {
 		return NewSplat(c.splat, shape...)
 	}
-	return NewLazy(c.dtype, shape, func() (*ndarray.Array, error) {
+	return NewPacked(c.dtype, shape, c.packed, func() (*ndarray.Array, error) {
 		a, err := c.Array()
 		if err != nil {
 			return nil, err
