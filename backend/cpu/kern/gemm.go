@@ -85,6 +85,9 @@ type Gemm struct {
 	needR    int
 	packA    int // floats of workspace per worker for A, 0 when constant
 	packB    int
+	shareA   bool // A is packed once for all tiles, in pieces: a block of K by a row of tiles
+	pieceA   int  // floats of a piece
+	colBias  int  // the same for a narrow panel's bias
 	lo, hi   float32
 	clamp    bool
 	after    UnaryOp
@@ -129,6 +132,7 @@ const (
 	gemmTileCols   = 256
 	gemmTileWork   = 1 << 20 // multiply-adds below which a tile is not cut further
 	gemmDirectRows = 2       // panels of A up to which B is read unpacked
+	gemmDirectSize = 1 << 17 // elements of B up to which it is
 	maxBatchDims   = 4
 )
 
@@ -229,37 +233,58 @@ func (g *Gemm) tile() {
 	tm := newSplit(g.m.p, max(1, gemmTileRows/t.mr))
 	g.tileM, g.tilesM = tm.largest(), tm.p
 	rows := min(s.M, g.tileM*t.mr)
-	// A narrow product is bound by reading B: count its bytes as work too.
-	perPanel := max(1, s.K) * t.nr * (rows + 8)
-	want := max(1, ceilDiv(gemmTileWork, perPanel))
-	g.tileN = min(newSplit(g.nPanels, max(1, gemmTileCols/t.nr)).largest(), want)
+	g.tileN = g.tileCols(rows)
 	g.tilesN = ceilDiv(g.nPanels, g.tileN)
 	g.tilesM = ceilDiv(g.m.p, g.tileM)
 	kc := g.k.largest()
 	if !s.ConstA {
-		g.packA = kc*g.tileM*t.mr + slackFloats
+		g.shareA = g.batches == 1 && g.tilesN > 1
+		g.packA = roundUp(kc*g.tileM*t.mr+slackFloats, slackFloats)
+		if g.shareA {
+			g.pieceA, g.packA = g.packA, 0
+		}
 	}
 	if !s.ConstB {
-		g.directB = !s.TransB && g.m.p <= gemmDirectRows
+		g.directB = !s.TransB && g.m.p <= gemmDirectRows && s.K*s.LDB <= gemmDirectSize
 		panels := g.tileN
 		if g.directB {
 			panels = 1 // the narrow last panel
 		}
 		g.packB = kc*panels*t.nr + slackFloats
 	}
+	if s.Epilogue.Bias == BiasPerCol && s.N%t.nr != 0 {
+		g.colBias = t.nr
+	}
 	g.loopRows = rows <= g.tileN*t.nr
+}
+
+// tileCols is the number of panels of B in a tile of so many rows: as many as
+// fill a task, but not so few that packing for the tile outweighs it.
+func (g *Gemm) tileCols(rows int) int {
+	s, t := &g.s, g.t
+	most := max(1, gemmTileCols/t.nr)
+	least := 1
+	if !s.ConstB || (!s.ConstA && g.batches > 1) {
+		least = most
+	}
+	// A narrow product is bound by reading B: count its bytes as work too.
+	perPanel := max(1, s.K) * t.nr * (rows + 8)
+	want := ceilDiv(gemmTileWork, perPanel)
+	return min(max(want, least), newSplit(g.nPanels, most).largest())
 }
 
 // Workspace returns the bytes of workspace that Run needs with this many
 // threads.
 func (g *Gemm) Workspace(threads int) int {
-	per := scratchBytes(4*g.packA, 4*g.packB)
-	n := per * g.workers(threads)
+	n := g.perWorker()*g.workers(threads) + scratchBytes(4*g.pieceA*g.k.p*g.tilesM)
 	if n > 0 {
 		n += lineBytes
 	}
 	return n
 }
+
+// perWorker is the workspace of one worker.
+func (g *Gemm) perWorker() int { return scratchBytes(4*g.packA, 4*g.packB, 4*g.colBias) }
 
 func (g *Gemm) tasks() int { return g.batches * g.tilesM * g.tilesN }
 

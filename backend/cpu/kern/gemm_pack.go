@@ -73,6 +73,10 @@ func (g *Gemm) packBlockA(dst, a []float32, p0, p1, k0, kc int) {
 // packBlockB packs panels p0..p1 of one block of K.
 func (g *Gemm) packBlockB(dst, b []float32, p0, p1, k0, kc int) {
 	nr, tw := g.t.nr, g.t.tw
+	if full := min(p1, g.s.N/nr) - p0; !g.s.TransB && full > 0 {
+		g.t.packPanels(f32p(dst, 0), f32p(b, k0*g.s.LDB+p0*nr), kc, 4*nr, 4*g.s.LDB, full, 4*nr*kc)
+		dst, p0 = dst[full*nr*kc:], p0+full
+	}
 	for j := p0; j < p1; j++ {
 		panel := dst[(j-p0)*nr*kc:]
 		col := j * nr

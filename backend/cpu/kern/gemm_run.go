@@ -8,6 +8,9 @@ type gemmRun struct {
 	args GemmArgs
 	ws   []byte
 	per  int // bytes of workspace of one worker
+
+	sharedA []float32 // the whole of A, packed
+	packing bool      // tasks pack A
 }
 
 var gemmRuns freeList[gemmRun]
@@ -20,9 +23,16 @@ func (g *Gemm) Run(a GemmArgs, ws []byte, threads int) error {
 		return err
 	}
 	r := gemmRuns.get()
-	r.g, r.args, r.ws = g, a, newScratch(ws).rest
-	r.per = scratchBytes(4*g.packA, 4*g.packB)
+	r.g, r.args = g, a
+	r.per = g.perWorker()
 	defer r.release()
+	s := newScratch(ws)
+	if g.shareA && g.tasks() > 0 {
+		r.sharedA, r.packing = s.floats(g.pieceA*g.k.p*g.tilesM), true
+		Parallel(g.k.p*g.tilesM, threads, r)
+		r.packing = false
+	}
+	r.ws = s.rest
 	Parallel(g.tasks(), g.workers(threads), r)
 	return nil
 }
@@ -74,13 +84,17 @@ func (g *Gemm) checkOperand(name string, x []float32, p *Packed, constant bool, 
 	return nil
 }
 
-// Run computes tile i of the product.
+// Run computes tile i of the product, or packs its i-th piece of A.
 func (r *gemmRun) Run(i, worker int) {
 	g := r.g
+	if r.packing {
+		r.packPiece(i)
+		return
+	}
 	tn := i % g.tilesN
 	tm := i / g.tilesN % g.tilesM
 	batch := i / g.tilesN / g.tilesM
-	j := gemmTile{g: g, args: &r.args}
+	j := gemmTile{g: g, args: &r.args, sharedA: r.sharedA}
 	for d := len(g.s.Batch) - 1; d >= 0; d-- {
 		b := &g.s.Batch[d]
 		x := batch % b.N
@@ -94,9 +108,17 @@ func (r *gemmRun) Run(i, worker int) {
 	j.q0, j.q1 = tn*g.tileN, min((tn+1)*g.tileN, g.nPanels)
 	if r.per > 0 {
 		s := newScratch(r.ws[worker*r.per:])
-		j.bufA, j.bufB = s.floats(g.packA), s.floats(g.packB)
+		j.bufA, j.bufB, j.colBias = s.floats(g.packA), s.floats(g.packB), s.floats(g.colBias)
 	}
 	j.run()
+}
+
+// packPiece packs the panels of one row of tiles for one block of K.
+func (r *gemmRun) packPiece(i int) {
+	g := r.g
+	k0, kc := g.k.part(i / g.tilesM)
+	p0 := i % g.tilesM * g.tileM
+	g.packBlockA(r.sharedA[i*g.pieceA:], r.args.A, p0, min(p0+g.tileM, g.m.p), k0, kc)
 }
 
 // gemmTile is one tile: panels p0..p1 of A by panels q0..q1 of B.
@@ -106,8 +128,9 @@ type gemmTile struct {
 	offA, offB, offC, offR int
 	p0, p1, q0, q1         int
 	bufA, bufB             []float32
+	sharedA                []float32
 	u                      ukArgs
-	colBias                [64]float32 // bias of the last, narrow panel
+	colBias                []float32 // room for the bias of the last, narrow panel
 }
 
 // run goes through the blocks of K, then applies what follows on the finished
@@ -118,10 +141,8 @@ func (j *gemmTile) run() {
 	j.u.alpha, j.u.lo, j.u.hi = g.s.Alpha, g.lo, g.hi
 	blocks := max(1, g.k.p) // K = 0 still scales C and adds the bias
 	for b := range blocks {
-		k0, kc := g.k.part(b)
 		j.flags(b == 0, b == blocks-1)
-		j.u.k = kc
-		j.block(k0, kc)
+		j.block(b)
 	}
 	if g.after != Identity {
 		j.activate()
@@ -159,14 +180,19 @@ func (j *gemmTile) flags(first, last bool) {
 	}
 }
 
-// block adds one block of K to the tile.
-func (j *gemmTile) block(k0, kc int) {
+// block adds block kb of K to the tile.
+func (j *gemmTile) block(kb int) {
 	g := j.g
+	k0, kc := g.k.part(kb)
+	j.u.k = kc
 	row0, _ := g.m.part(j.p0)
 	a, b := j.bufA, j.bufB
-	if g.s.ConstA {
+	switch {
+	case g.s.ConstA:
 		a = j.args.PackedA.data[k0*g.s.M+row0*kc:]
-	} else {
+	case g.shareA:
+		a = j.sharedA[(kb*g.tilesM+j.p0/g.tileM)*g.pieceA:]
+	default:
 		g.packBlockA(a, j.args.A[j.offA:], j.p0, j.p1, k0, kc)
 	}
 	switch {
@@ -180,6 +206,7 @@ func (j *gemmTile) block(k0, kc int) {
 			j.panelB(b, q, k0, kc)
 			for p := j.p0; p < j.p1; p++ {
 				j.panelA(a, p, row0, kc)
+				j.fetch(j.u.b, 4*kc*g.t.nr, p-j.p0, !g.directB && q+1 < j.q1)
 				j.call(p, q)
 			}
 		}
@@ -187,11 +214,23 @@ func (j *gemmTile) block(k0, kc int) {
 	}
 	for p := j.p0; p < j.p1; p++ {
 		j.panelA(a, p, row0, kc)
+		_, h := g.m.part(p)
 		for q := j.q0; q < j.q1; q++ {
 			j.panelB(b, q, k0, kc)
+			j.fetch(j.u.a, 4*kc*h, q-j.q0, p+1 < j.p1)
 			j.call(p, q)
 		}
 	}
+}
+
+// fetch has the micro-kernel prefetch a piece of the outer loop's next panel,
+// which follows the present one: piece i of as many as the inner loop has.
+func (j *gemmTile) fetch(panel unsafe.Pointer, size, i int, more bool) {
+	if off := i * j.u.k * lineBytes; more && off < size {
+		j.u.pre = unsafe.Add(panel, size+off)
+		return
+	}
+	j.u.pre = j.u.a // in the cache already
 }
 
 // panelA points the micro-kernel at a panel of A.
@@ -236,8 +275,8 @@ func (j *gemmTile) call(p, q int) {
 	if u.flags&ukCol != 0 {
 		u.bias = ptr(j.args.Bias, col)
 		if narrow {
-			copy(j.colBias[:], j.args.Bias[col:g.s.N])
-			u.bias = unsafe.Pointer(&j.colBias)
+			copy(j.colBias, j.args.Bias[col:g.s.N])
+			u.bias = ptr(j.colBias, 0)
 		}
 	}
 	g.t.micro(h, u)

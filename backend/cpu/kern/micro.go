@@ -20,6 +20,8 @@ type ukArgs struct {
 	cols             int // columns of a narrow tile, with ukTail
 
 	alpha, beta, lo, hi float32
+
+	pre unsafe.Pointer // memory to fetch meanwhile, one cache line for each k
 }
 
 // Flags of a micro-kernel call: which stages of the epilogue run.

@@ -12,6 +12,11 @@ func packRowsNarrowAVX2(dst *float32, src *float32, k int, dstStride int, srcStr
 //go:noescape
 func packRowsWideAVX2(dst *float32, src *float32, k int, dstStride int, srcStride int, cols int)
 
+// packPanelsAVX2 copies k rows into panels of two vectors; strides are in bytes.
+//
+//go:noescape
+func packPanelsAVX2(dst *float32, src *float32, k int, dstStride int, srcStride int, panels int, panelStride int)
+
 // packTransposeAVX2 writes k columns of rows elements each; strides are in bytes.
 //
 //go:noescape
@@ -56,6 +61,11 @@ func packRowsNarrowAVX512(dst *float32, src *float32, k int, dstStride int, srcS
 //
 //go:noescape
 func packRowsWideAVX512(dst *float32, src *float32, k int, dstStride int, srcStride int, cols int)
+
+// packPanelsAVX512 copies k rows into panels of two vectors; strides are in bytes.
+//
+//go:noescape
+func packPanelsAVX512(dst *float32, src *float32, k int, dstStride int, srcStride int, panels int, panelStride int)
 
 // packTransposeAVX512 writes k columns of rows elements each; strides are in bytes.
 //

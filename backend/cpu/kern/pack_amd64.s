@@ -81,6 +81,46 @@ rows_end:
 	VZEROUPPER
 	RET
 
+// func packPanelsAVX2(dst *float32, src *float32, k int, dstStride int, srcStride int, panels int, panelStride int)
+// Requires: AVX
+TEXT ·packPanelsAVX2(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ k+16(FP), DX
+	MOVQ dstStride+24(FP), BX
+	MOVQ srcStride+32(FP), SI
+	MOVQ panelStride+48(FP), DI
+	MOVQ panels+40(FP), R8
+
+rows:
+	CMPQ DX, $+1
+	JLT  rows_end
+	MOVQ AX, R9
+	MOVQ CX, R10
+	MOVQ R8, R11
+
+panel:
+	CMPQ    R11, $+1
+	JLT     panel_end
+	VMOVUPS (R10), Y0
+	VMOVUPS 32(R10), Y1
+	VMOVUPS Y0, (R9)
+	VMOVUPS Y1, 32(R9)
+	ADDQ    $+64, R10
+	ADDQ    DI, R9
+	SUBQ    $+1, R11
+	JMP     panel
+
+panel_end:
+	ADDQ SI, CX
+	ADDQ BX, AX
+	SUBQ $+1, DX
+	JMP  rows
+
+rows_end:
+	VZEROUPPER
+	RET
+
 // func packTransposeAVX2(dst *float32, src *float32, k int, dstStride int, srcStride int, rows int)
 // Requires: AVX, CMOV
 TEXT ·packTransposeAVX2(SB), NOSPLIT, $0-48
@@ -579,6 +619,46 @@ rows:
 	ADDQ      BX, AX
 	SUBQ      $+1, DX
 	JMP       rows
+
+rows_end:
+	VZEROUPPER
+	RET
+
+// func packPanelsAVX512(dst *float32, src *float32, k int, dstStride int, srcStride int, panels int, panelStride int)
+// Requires: AVX, AVX512F
+TEXT ·packPanelsAVX512(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ k+16(FP), DX
+	MOVQ dstStride+24(FP), BX
+	MOVQ srcStride+32(FP), SI
+	MOVQ panelStride+48(FP), DI
+	MOVQ panels+40(FP), R8
+
+rows:
+	CMPQ DX, $+1
+	JLT  rows_end
+	MOVQ AX, R9
+	MOVQ CX, R10
+	MOVQ R8, R11
+
+panel:
+	CMPQ    R11, $+1
+	JLT     panel_end
+	VMOVUPS (R10), Z0
+	VMOVUPS 64(R10), Z1
+	VMOVUPS Z0, (R9)
+	VMOVUPS Z1, 64(R9)
+	ADDQ    $+128, R10
+	ADDQ    DI, R9
+	SUBQ    $+1, R11
+	JMP     panel
+
+panel_end:
+	ADDQ SI, CX
+	ADDQ BX, AX
+	SUBQ $+1, DX
+	JMP  rows
 
 rows_end:
 	VZEROUPPER

@@ -22,6 +22,15 @@ func packRowsGeneric(dst, src *float32, k, dstStride, srcStride, cols int) {
 	}
 }
 
+// packPanelsGeneric packs several full panels.
+func packPanelsGeneric(dst, src *float32, k, dstStride, srcStride, panels, panelStride int) {
+	for i := range panels {
+		d := (*float32)(unsafe.Add(unsafe.Pointer(dst), i*panelStride))
+		s := (*float32)(unsafe.Add(unsafe.Pointer(src), i*4*genericNR))
+		packRowsGeneric(d, s, k, dstStride, srcStride, genericNR)
+	}
+}
+
 // packTransposeGeneric writes k columns of up to four rows.
 func packTransposeGeneric(dst, src *float32, k, dstStride, srcStride, rows int) {
 	for i := range rows {

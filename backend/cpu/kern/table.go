@@ -13,6 +13,7 @@ type table struct {
 
 	packNarrow func(dst, src *float32, k, dstStride, srcStride, cols int) // cols ≤ tw
 	packWide   func(dst, src *float32, k, dstStride, srcStride, cols int) // cols ≤ nr
+	packPanels func(dst, src *float32, k, dstStride, srcStride, panels, panelStride int)
 	packTrans  func(dst, src *float32, k, dstStride, srcStride, rows int) // rows ≤ tw
 
 	segFill, segMerge   func(dst, src *float32, n, dstStride, srcStride, mask int)
@@ -31,7 +32,8 @@ var genericTable = &table{
 
 	mr: genericMR, nr: genericNR, tw: genericNR,
 	packNarrow: packRowsGeneric, packWide: packRowsGeneric, packTrans: packTransposeGeneric,
-	segFill: segmentFillGeneric, segMerge: segmentMergeGeneric,
+	packPanels: packPanelsGeneric,
+	segFill:    segmentFillGeneric, segMerge: segmentMergeGeneric,
 	segFill2: segmentFill2Generic, segMerge2: segmentMerge2Generic,
 	segFillN: segmentFillNGeneric, segMergeN: segmentMergeNGeneric,
 }

@@ -26,7 +26,8 @@ var tables = [numLevels]*table{
 
 		mr: 6, nr: 16, tw: 8,
 		packNarrow: packRowsNarrowAVX2, packWide: packRowsWideAVX2, packTrans: packTransposeAVX2,
-		segFill: segmentFillAVX2, segMerge: segmentMergeAVX2,
+		packPanels: packPanelsAVX2,
+		segFill:    segmentFillAVX2, segMerge: segmentMergeAVX2,
 		segFill2: segmentFill2AVX2, segMerge2: segmentMerge2AVX2,
 		segFillN: segmentFillNAVX2, segMergeN: segmentMergeNAVX2,
 	},
@@ -38,7 +39,8 @@ var tables = [numLevels]*table{
 
 		mr: 14, nr: 32, tw: 16,
 		packNarrow: packRowsNarrowAVX512, packWide: packRowsWideAVX512, packTrans: packTransposeAVX512,
-		segFill: segmentFillAVX512, segMerge: segmentMergeAVX512,
+		packPanels: packPanelsAVX512,
+		segFill:    segmentFillAVX512, segMerge: segmentMergeAVX512,
 		segFill2: segmentFill2AVX512, segMerge2: segmentMerge2AVX512,
 		segFillN: segmentFillNAVX512, segMergeN: segmentMergeNAVX512,
 	},

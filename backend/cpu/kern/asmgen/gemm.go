@@ -35,6 +35,7 @@ const (
 	flagAcc, flagAlpha, flagRow   = 1, 2, 4
 	flagCol, flagRes, flagClamp   = 8, 16, 32
 	flagTail                      = 64
+	ukPre                         = 104
 	maxHeightAVX512, maxHeightAVX = 14, 6
 )
 
@@ -78,6 +79,7 @@ func (g *gen) microKernel(h int) {
 			}
 		}
 	}
+	t.prefetchTile()
 	t.products(all)
 	t.acc = all[0]
 	for step := sets / 2; step >= 1; step /= 2 {
@@ -98,16 +100,34 @@ func (t *tile) field(off int) gp {
 	return r
 }
 
-// products is the loop over k, four steps a round.
+// prefetchTile fetches the tile of C ahead of the epilogue.
+func (t *tile) prefetchTile() {
+	p, step := t.field(ukC), t.field(ukLDC)
+	for i := range t.h {
+		t.PREFETCHT0(at(p, 0))
+		if t.isa.zmm {
+			t.PREFETCHT0(at(p, 64))
+		}
+		if i+1 < t.h {
+			t.ADDQ(step, p)
+		}
+	}
+}
+
+// products is the loop over k, four steps a round. Each round also fetches a
+// few lines of the panel that will be needed next.
 func (t *tile) products(all [][][2]vec) {
 	a, b, ldb, k := t.field(ukA), t.field(ukB), t.field(ukLDB), t.field(ukK)
+	pre := t.field(ukPre)
 	const unroll = 4
 	t.loop("k4", k, unroll, func() {
 		for u := range unroll {
 			t.step(all[u%len(all)], a, u, b)
 			t.ADDQ(ldb, b)
+			t.PREFETCHT0(at(pre, 64*u))
 		}
 		t.advance(unroll*4*t.h, a)
+		t.advance(unroll*64, pre)
 	})
 	t.loop("k1", k, 1, func() {
 		t.step(all[0], a, 0, b)

@@ -17,6 +17,7 @@ func emitPack(g *gen) {
 	g.both(func() {
 		g.packRows(1)
 		g.packRows(2)
+		g.packPanels()
 		g.packTranspose()
 		g.segment("Fill", true)
 		g.segment("Merge", false)
@@ -44,6 +45,32 @@ func (g *gen) packRows(n int) {
 		for j := range n {
 			g.st(g.ldTail(at(src, j*g.bytes()), m[j]), at(dst, j*g.bytes()))
 		}
+		g.ADDQ(ss, src)
+		g.ADDQ(ds, dst)
+	})
+	g.ret()
+}
+
+// packPanels packs several full panels at once, going along the rows of the
+// source: a row is long, and reading it in one go is what the caches expect.
+func (g *gen) packPanels() {
+	g.fn("packPanels", "(dst, src *float32, k, dstStride, srcStride, panels, panelStride int)",
+		"copies k rows into panels of two vectors; strides are in bytes.")
+	dst, src, k := g.arg("dst"), g.arg("src"), g.arg("k")
+	ds, ss, ps := g.arg("dstStride"), g.arg("srcStride"), g.arg("panelStride")
+	panels := g.arg("panels")
+	g.loop("rows", k, 1, func() {
+		d, s, n := g.GP64(), g.GP64(), g.GP64()
+		g.MOVQ(dst, d)
+		g.MOVQ(src, s)
+		g.MOVQ(panels, n)
+		g.loop("panel", n, 1, func() {
+			x, y := g.ld(at(s, 0)), g.ld(at(s, g.bytes()))
+			g.st(x, at(d, 0))
+			g.st(y, at(d, g.bytes()))
+			g.advance(2*g.bytes(), s)
+			g.ADDQ(ps, d)
+		})
 		g.ADDQ(ss, src)
 		g.ADDQ(ds, dst)
 	})
