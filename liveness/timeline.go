@@ -362,11 +362,6 @@ func (b *builder) enterLoop(f *frame, n *ssa.Node, rot *loops.Rotation) []int {
 		id := None
 		if so.Out != nil {
 			id = b.define(f, so.Out)
-			if !so.Out.Type.IsStatic() {
-				id = b.addVar(Var{Kind: Outside, Value: so.Out})
-			} else if bytes, ok := so.Out.Type.ByteSize(); ok {
-				id = b.place(so.Out, Var{Kind: Block, Value: so.Out, Bytes: int64(bytes)})
-			}
 			f.refs[so.Out.ID] = id
 			s.Out = append(s.Out, id)
 		}

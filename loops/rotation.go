@@ -171,7 +171,7 @@ func IsPointer(v *ssa.Value) bool {
 
 // ViewOf returns the operand a value is a whole view of (same bytes, offset 0).
 func ViewOf(v *ssa.Value) (of *ssa.Value, operand int, ok bool) {
-	if v.Def == nil || !v.Type.IsStatic() {
+	if v.Def == nil || !v.Type.IsStatic() || !onlyResult(v) {
 		return nil, 0, false
 	}
 	for _, a := range ops.Aliases(v.Def) {
@@ -186,6 +186,17 @@ func ViewOf(v *ssa.Value) (of *ssa.Value, operand int, ok bool) {
 		}
 	}
 	return nil, 0, false
+}
+
+// onlyResult reports that no other result of v's node is used: a node with more
+// to compute is no mere view.
+func onlyResult(v *ssa.Value) bool {
+	for _, o := range v.Def.Out {
+		if o != nil && o != v {
+			return false
+		}
+	}
+	return true
 }
 
 // Window returns the scan output that a body value is written into, nil if none.

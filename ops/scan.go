@@ -199,6 +199,24 @@ func scanOutput(c *Call, s ScanShape, k int, items []ndarray.Value) error {
 	return c.SetOutput(i, moved)
 }
 
+// Stack joins slices along a new axis, the last one first if reverse is set. With
+// no slices their type gives the other dimensions.
+func Stack(items []ndarray.Value, slice ssa.Type, axis int, reverse bool) (*ndarray.Array, error) {
+	if reverse {
+		items = slices.Clone(items)
+		slices.Reverse(items)
+	}
+	tmp := &Call{}
+	if err := stackOutput(tmp, 0, items, slice); err != nil {
+		return nil, err
+	}
+	a := tmp.Out[0].(*ndarray.Array)
+	if axis > 0 {
+		a = moveFirstAxis(a, axis)
+	}
+	return a, nil
+}
+
 // sliceAt copies slice i along an axis, dropping the axis.
 func sliceAt(a *ndarray.Array, axis64 int64, i int) *ndarray.Array {
 	axis, _ := NormAxis(axis64, a.Rank())

@@ -1,0 +1,443 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/loops"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/planner"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// ArenaAlign is the alignment of every block in the arena: a cache line, and
+// the widest vector register.
+const ArenaAlign = 64
+
+// Options chooses how a graph is compiled.
+type Options struct {
+	Backend backend.Backend // nil: reference kernels
+	Planner planner.Planner // nil: the default
+	Threads int             // 0: 1
+	InPlace inplace.Options
+	// CopyViews gives views memory of their own, for comparisons.
+	CopyViews bool
+	// NoCheck skips the symbolic check of the finished program.
+	NoCheck bool
+}
+
+// Compile turns a graph with inferred types into a program.
+func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
+	c := &compiler{opts: o, prepared: map[*ssa.Node]backend.Prepared{}, slot: map[*ssa.Value]int{}}
+	if o.Backend == nil {
+		c.opts.Backend = backend.Reference{}
+	}
+	c.opts.Threads = max(o.Threads, 1)
+	if err := c.prepareAll(g); err != nil {
+		return nil, err
+	}
+	p, err := c.plan(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	c.p = p
+	p.threads = c.opts.Threads
+	if p.Main, err = c.block(g, nil); err != nil {
+		return nil, err
+	}
+	c.countReport()
+	if !o.NoCheck {
+		if err := Check(p); err != nil {
+			return nil, err
+		}
+	}
+	return p, nil
+}
+
+type compiler struct {
+	opts     Options
+	prepared map[*ssa.Node]backend.Prepared
+	slot     map[*ssa.Value]int
+	offsets  []int64 // by timeline variable
+	scratch  map[*ssa.Node]int64
+	p        *Program
+	levels   int
+}
+
+// prepareAll asks the backend for a kernel for every node with static types.
+func (c *compiler) prepareAll(g *ssa.Graph) error {
+	for _, n := range g.Nodes {
+		for _, b := range n.Bodies {
+			if err := c.prepareAll(b); err != nil {
+				return err
+			}
+		}
+		if isControl(n) || !staticNode(n) {
+			continue
+		}
+		p, err := c.opts.Backend.Prepare(n, c.opts.Threads)
+		if err != nil {
+			return ops.AtNode("compile", n, err)
+		}
+		c.prepared[n] = p
+	}
+	return nil
+}
+
+func isControl(n *ssa.Node) bool {
+	return n.Domain == "" && !n.Opaque && (n.Op == "If" || n.Op == "Loop" || n.Op == "Scan")
+}
+
+// staticNode reports whether all operands and results are tensors of known shape.
+func staticNode(n *ssa.Node) bool {
+	for _, vs := range [2][]*ssa.Value{n.In, n.Out} {
+		for _, v := range vs {
+			if v == nil {
+				continue
+			}
+			if _, ok := v.Type.ByteSize(); !ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// plan lays the graph out in time, folds and places its blocks.
+func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
+	start := time.Now()
+	scratch := func(n *ssa.Node) int64 { return c.prepared[n].Scratch }
+	t, err := liveness.Build(g, liveness.Options{Scratch: scratch, CopyViews: c.opts.CopyViews})
+	if err != nil {
+		return nil, err
+	}
+	f := inplace.Fold(t, c.opts.InPlace)
+	prob, ids := f.Problem(t, g.Name, ArenaAlign)
+	pl := c.opts.Planner
+	if pl == nil {
+		names := planner.Names()
+		if pl, err = planner.Get(names[len(names)-1]); err != nil {
+			return nil, err
+		}
+	}
+	sol, err := pl.Plan(ctx, prob)
+	if err != nil {
+		return nil, fmt.Errorf("planner %s: %w", pl.Name(), err)
+	}
+	if err := planner.Validate(prob, sol); err != nil {
+		return nil, fmt.Errorf("planner %s made an invalid plan: %w", pl.Name(), err)
+	}
+	c.offsets = make([]int64, len(t.Vars))
+	byClass := make([]int64, len(f.Classes))
+	for i, id := range ids {
+		byClass[id] = sol.Offsets[i]
+	}
+	c.scratch = map[*ssa.Node]int64{}
+	for v := range t.Vars {
+		if cl := f.Of[v]; cl >= 0 {
+			c.offsets[v] = byClass[cl]
+		}
+	}
+	for _, s := range t.Steps {
+		if s.Scratch != liveness.None {
+			c.scratch[s.Node] = c.offsets[s.Scratch]
+		}
+	}
+	p := &Program{Graph: g, ArenaBytes: sol.ArenaBytes, Timeline: t, Problem: prob, Solution: sol}
+	r := &p.Report
+	r.Planner, r.ArenaBytes, r.LowerBound, r.Proven = pl.Name(), sol.ArenaBytes, sol.LowerBound, sol.Proven()
+	r.Folds, r.Merges, r.Blocks, r.PlanNanos = f.Folds, f.Merges, len(ids), time.Since(start).Nanoseconds()
+	for _, b := range prob.Buffers {
+		r.NaiveBytes += b.Size
+	}
+	return p, nil
+}
+
+// block makes the instructions of a graph. levels are the loop levels around it.
+func (c *compiler) block(g *ssa.Graph, levels []int) (*Block, error) {
+	b := &Block{Graph: g}
+	for _, p := range g.Params {
+		b.Params = append(b.Params, c.param(p, levels))
+	}
+	for _, n := range g.Nodes {
+		in := Instr{Node: n, call: -1}
+		for _, v := range n.In {
+			in.In = append(in.In, c.slotOf(v, levels))
+		}
+		for _, v := range n.Out {
+			in.Out = append(in.Out, c.slotOf(v, levels))
+		}
+		if err := c.instr(&in, levels); err != nil {
+			return nil, err
+		}
+		b.Instrs = append(b.Instrs, in)
+	}
+	for _, r := range g.Results {
+		b.Results = append(b.Results, c.slotOf(r, levels))
+	}
+	c.setFree(b)
+	return b, nil
+}
+
+// param makes the slot of a graph parameter unless it has one (captures share
+// their outer value's slot).
+func (c *compiler) param(v *ssa.Value, levels []int) int {
+	if s, ok := c.slot[v]; ok {
+		return s
+	}
+	if len(levels) == 0 && c.p.Graph.Params != nil && v.IsParam() && c.isMainParam(v) {
+		return c.addSlot(v, SlotInput, levels)
+	}
+	return c.slotOf(v, levels)
+}
+
+func (c *compiler) isMainParam(v *ssa.Value) bool {
+	for _, p := range c.p.Graph.Params {
+		if p == v {
+			return true
+		}
+	}
+	return false
+}
+
+// slotOf returns the slot of a value, making it on first use.
+func (c *compiler) slotOf(v *ssa.Value, levels []int) int {
+	if v == nil {
+		return -1
+	}
+	if s, ok := c.slot[v]; ok {
+		return s
+	}
+	kind := SlotDynamic
+	_, static := v.Type.ByteSize()
+	switch pl := c.p.Timeline.PlacesOf(v); {
+	case v.Const != nil:
+		kind = SlotConst
+	case !static:
+	case pl != nil && c.p.Timeline.Vars[pl.Vars[0]].Kind == liveness.Block:
+		kind = SlotArena
+	default:
+		kind = SlotPointer
+	}
+	return c.addSlot(v, kind, levels)
+}
+
+func (c *compiler) addSlot(v *ssa.Value, kind SlotKind, levels []int) int {
+	s := Slot{Value: v, Kind: kind, Const: v.Const}
+	if n, ok := v.Type.ByteSize(); ok {
+		s.Static, s.DType, s.Bytes = true, v.Type.DType, n
+		s.Shape, _ = v.Type.Static()
+	}
+	if kind == SlotArena {
+		pl := c.p.Timeline.PlacesOf(v)
+		for _, id := range pl.Vars {
+			s.Offsets = append(s.Offsets, c.offsets[id])
+		}
+		s.Levels, s.Radix = levels[:len(pl.Radix)], pl.Radix
+		collapse(&s)
+	}
+	c.p.Slots = append(c.p.Slots, s)
+	c.slot[v] = len(c.p.Slots) - 1
+	return c.slot[v]
+}
+
+// collapse turns a table whose entries are all equal into a plain place.
+func collapse(s *Slot) {
+	for _, o := range s.Offsets {
+		if o != s.Offsets[0] {
+			return
+		}
+	}
+	s.Offsets, s.Levels, s.Radix = s.Offsets[:1], nil, nil
+}
+
+func (c *compiler) instr(in *Instr, levels []int) error {
+	n := in.Node
+	for _, s := range append(append([]int(nil), in.In...), in.Out...) {
+		in.Dynamic = in.Dynamic || s >= 0 && c.p.Slots[s].Kind == SlotDynamic
+	}
+	switch {
+	case isControl(n) && n.Op == "If":
+		return c.branch(in, levels)
+	case isControl(n):
+		return c.iterate(in, levels)
+	}
+	if i, ok := c.viewOperand(in); ok {
+		in.Kind = View
+		in.In = in.In[i : i+1]
+		return nil
+	}
+	in.call = c.p.calls
+	c.p.calls++
+	p := c.prepared[n]
+	in.Kernel, in.Work = p.Kernel, p.Scratch
+	if p.Scratch > 0 {
+		in.Scratch = c.scratch[n]
+	}
+	c.p.Report.ScratchBytes = max(c.p.Report.ScratchBytes, p.Scratch)
+	c.p.Report.PackedBytes += p.Packed
+	for _, i := range p.Absorbed {
+		in.In[i] = -1
+	}
+	switch {
+	case in.Kernel != nil:
+	case in.Dynamic:
+		in.Kernel = newDynamicKernel(n, c.opts.Backend, c.opts.Threads)
+	default:
+		c.p.Report.ReferenceKernel++
+		in.Kernel = ops.KernelFunc(ops.Eval)
+	}
+	return nil
+}
+
+// viewOperand reports that the instruction only sets a pointer, and to which operand.
+func (c *compiler) viewOperand(in *Instr) (int, bool) {
+	n := in.Node
+	if len(in.Out) == 0 || in.Out[0] < 0 || c.p.Slots[in.Out[0]].Kind != SlotPointer || n.Out[0].Def != n {
+		return 0, false
+	}
+	_, i, ok := loops.ViewOf(n.Out[0])
+	return i, ok && !c.opts.CopyViews
+}
+
+func (c *compiler) branch(in *Instr, levels []int) error {
+	in.Kind = Branch
+	for _, body := range in.Node.Bodies {
+		off := len(in.Node.In) - len(body.Params)
+		for i, p := range body.Params {
+			c.slot[p] = in.In[off+i]
+		}
+		b, err := c.block(body, levels)
+		if err != nil {
+			return err
+		}
+		in.Bodies = append(in.Bodies, b)
+	}
+	return nil
+}
+
+func (c *compiler) iterate(in *Instr, levels []int) error {
+	in.Kind = Iterate
+	rot := c.p.Timeline.Rotation(in.Node)
+	if rot == nil {
+		return ops.AtNode("compile", in.Node, fmt.Errorf("the loop was not laid out"))
+	}
+	l := &Loop{Rotation: rot, Level: c.p.Levels, Iter: -1, Trip: -1, state: c.p.states}
+	c.p.Levels++
+	c.p.states++
+	in.Loop = l
+	inner := append(append([]int(nil), levels...), l.Level)
+	off := len(in.Node.In) - in.Node.Captures
+	np := len(rot.Body.Params) - in.Node.Captures
+	for i, p := range rot.Body.Params[np:] {
+		c.slot[p] = in.In[off+i]
+	}
+	first := len(c.p.Slots)
+	b, err := c.block(rot.Body, inner)
+	if err != nil {
+		return err
+	}
+	in.Bodies = []*Block{b}
+	for s := first; s < len(c.p.Slots); s++ {
+		for _, lv := range c.p.Slots[s].Levels {
+			if lv == l.Level {
+				l.Rotate = append(l.Rotate, s)
+			}
+		}
+	}
+	c.wireLoop(l, rot, in, inner)
+	return nil
+}
+
+// wireLoop translates the rotation's values into slots.
+func (c *compiler) wireLoop(l *Loop, rot *loops.Rotation, in *Instr, inner []int) {
+	if rot.Iter != nil {
+		l.Iter = c.slot[rot.Iter]
+	}
+	if rot.Trip != nil {
+		l.Trip = c.slotOf(rot.Trip, inner[:len(inner)-1])
+	}
+	slot := func(v *ssa.Value) int {
+		if v == nil {
+			return -1
+		}
+		return c.slotOf(v, inner)
+	}
+	for _, cr := range rot.Carries {
+		l.Carries = append(l.Carries, Carry{slot(cr.Param), slot(cr.Init), slot(cr.Result), slot(cr.Out)})
+	}
+	for _, s := range rot.ScanIns {
+		l.ScanIns = append(l.ScanIns, slot(s.Param))
+	}
+	for _, s := range rot.ScanOuts {
+		l.ScanOuts = append(l.ScanOuts, ScanOut{slot(s.Result), slot(s.Out)})
+	}
+}
+
+// setFree notes after which instruction each dynamic slot of a block is dead.
+func (c *compiler) setFree(b *Block) {
+	later := map[int]bool{}
+	for _, r := range b.Results {
+		later[r] = true
+	}
+	own := map[int]bool{}
+	for i := range b.Instrs {
+		for _, s := range b.Instrs[i].Out {
+			own[s] = s >= 0 && c.p.Slots[s].Kind == SlotDynamic
+		}
+	}
+	for i := len(b.Instrs) - 1; i >= 0; i-- {
+		in := &b.Instrs[i]
+		for _, s := range append(append([]int(nil), in.In...), in.Out...) {
+			if s >= 0 && own[s] && !later[s] {
+				in.Free = append(in.Free, s)
+				later[s] = true
+			}
+		}
+	}
+}
+
+// countReport fills in what only the finished program shows.
+func (c *compiler) countReport() {
+	for _, s := range c.p.Slots {
+		if s.Kind == SlotDynamic {
+			c.p.Report.Dynamic++
+		}
+	}
+	c.p.Main.each(func(in *Instr) {
+		if in.Loop != nil {
+			c.p.Report.CopiesPerTrip = max(c.p.Report.CopiesPerTrip, copiesPerTrip(c.p, in.Loop))
+		}
+	})
+}
+
+// copiesPerTrip is how many bytes one iteration moves: slices that could not be
+// read or written in place.
+func copiesPerTrip(p *Program, l *Loop) int64 {
+	var n int64
+	for k, s := range l.Rotation.ScanOuts {
+		if slot := l.ScanOuts[k].Result; s.Out != nil && !s.Window && slot >= 0 {
+			n += int64(p.Slots[slot].Bytes)
+		}
+	}
+	for k, s := range l.Rotation.ScanIns {
+		if s.Axis != 0 {
+			n += int64(p.Slots[l.ScanIns[k]].Bytes)
+		}
+	}
+	return n
+}
+
+// each calls f for every instruction, bodies included.
+func (b *Block) each(f func(*Instr)) {
+	for i := range b.Instrs {
+		f(&b.Instrs[i])
+		for _, body := range b.Instrs[i].Bodies {
+			body.each(f)
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package program
+
+import (
+	"encoding/binary"
+	"slices"
+	"sync"
+
+	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// dynamicKernel serves a node whose shapes are known only while running: for
+// each new set of operand shapes it asks the backend once and keeps the answer.
+type dynamicKernel struct {
+	node    *ssa.Node
+	backend backend.Backend
+	threads int
+
+	mu    sync.Mutex
+	cache map[string]*specialized
+}
+
+// specialized is a node with the shapes of one run made static.
+type specialized struct {
+	prep backend.Prepared // a zero Kernel: the reference kernel serves
+	outs []ssa.Type
+}
+
+const (
+	maxSpecialized = 64 // shape sets kept per node
+	maxKeyContent  = 64 // elements of small integer operands that are part of the key
+)
+
+func newDynamicKernel(n *ssa.Node, b backend.Backend, threads int) ops.Kernel {
+	return &dynamicKernel{node: n, backend: b, threads: threads, cache: map[string]*specialized{}}
+}
+
+// Run picks the kernel for the operands' shapes and runs it.
+func (k *dynamicKernel) Run(c *ops.Call) error {
+	sp := k.lookup(c)
+	if sp == nil || sp.prep.Kernel == nil {
+		return ops.Eval(c)
+	}
+	for i, t := range sp.outs {
+		if i < len(c.Out) && c.Out[i] == nil && k.node.Out[i] != nil {
+			shape, _ := t.Static()
+			if _, err := c.Output(i, t.DType, shape...); err != nil {
+				return err
+			}
+		}
+	}
+	if n := int(sp.prep.Scratch); len(c.Scratch) < n {
+		c.Scratch = ndarray.AlignedBytes(n)
+	}
+	return sp.prep.Kernel.Run(c)
+}
+
+// lookup returns the specialization for the operands, nil if there can be none.
+func (k *dynamicKernel) lookup(c *ops.Call) *specialized {
+	key, ok := shapeKey(c.In)
+	if !ok {
+		return nil
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if sp, ok := k.cache[key]; ok {
+		return sp
+	}
+	if len(k.cache) >= maxSpecialized {
+		clear(k.cache)
+	}
+	sp := k.specialize(c.In)
+	k.cache[key] = sp
+	return sp
+}
+
+// shapeKey encodes operand types, shapes and the contents of small integers.
+func shapeKey(in []ndarray.Value) (string, bool) {
+	var b []byte
+	for _, v := range in {
+		if v == nil {
+			b = append(b, 0xff)
+			continue
+		}
+		a, ok := v.(*ndarray.Array)
+		if !ok || a.DType == ndarray.String {
+			return "", false
+		}
+		b = append(b, byte(a.DType), byte(len(a.Shape)))
+		for _, d := range a.Shape {
+			b = binary.AppendUvarint(b, uint64(d))
+		}
+		if isSmallInt(a) {
+			b = append(b, a.Data...)
+		}
+	}
+	return string(b), true
+}
+
+func isSmallInt(a *ndarray.Array) bool {
+	return (a.DType == ndarray.Int64 || a.DType == ndarray.Int32) && a.Rank() <= 1 && a.Len() <= maxKeyContent
+}
+
+// specialize makes a node with the run's shapes and asks the backend for it.
+func (k *dynamicKernel) specialize(in []ndarray.Value) *specialized {
+	g := ssa.NewGraph("specialized")
+	var args []*ssa.Value
+	for i, v := range in {
+		a, _ := v.(*ndarray.Array)
+		switch orig := k.node.Input(i); {
+		case v == nil:
+			args = append(args, nil)
+		case orig != nil && orig.Const != nil:
+			args = append(args, g.AddConst(orig.Name, orig.Const))
+		case isSmallInt(a):
+			p := g.AddParam(orig.Name, ssa.StaticTensor(a.DType, a.Shape...))
+			for _, x := range a.Ints() {
+				p.Content = append(p.Content, ssa.D(x))
+			}
+			args = append(args, p)
+		default:
+			args = append(args, g.AddParam(orig.Name, ssa.StaticTensor(a.DType, a.Shape...)))
+		}
+	}
+	n := g.NewNode(k.node.Op, args, len(k.node.Out), slices.Clone(k.node.Attrs)...)
+	n.Domain, n.Overload, n.Name = k.node.Domain, k.node.Overload, k.node.Name
+	sp := &specialized{}
+	if err := ops.Infer(n); err != nil || !staticNode(n) {
+		return sp
+	}
+	for _, o := range n.Out {
+		sp.outs = append(sp.outs, o.Type)
+	}
+	for i, o := range k.node.Out {
+		if o == nil {
+			n.Out[i] = nil
+		}
+	}
+	prep, err := k.backend.Prepare(n, k.threads)
+	if err == nil {
+		sp.prep = prep
+	}
+	return sp
+}

@@ -1,0 +1,134 @@
+package program
+
+import (
+	"sync"
+
+	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/loops"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/planner"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// SlotKind is the storage class of a value.
+type SlotKind uint8
+
+// The storage classes.
+const (
+	SlotConst   SlotKind = iota // a constant: mapped file, or filled once
+	SlotInput                   // the caller's memory, read in place
+	SlotArena                   // a place in the arena, or one of several in a loop
+	SlotPointer                 // bytes of another slot: views, loop parameters, merged results
+	SlotDynamic                 // size known only while running
+)
+
+// String names the storage class.
+func (k SlotKind) String() string {
+	return [...]string{"const", "input", "arena", "pointer", "dynamic"}[k]
+}
+
+// Slot says where one value lies.
+type Slot struct {
+	Value  *ssa.Value
+	Kind   SlotKind
+	Static bool          // type and shape are known
+	DType  ndarray.DType // of a static slot
+	Shape  []int         // of a static slot
+	Bytes  int           // of a static slot
+	Const  *ssa.Constant // of a constant
+	// Offsets are the arena places of an arena slot: one, or one per copy of the
+	// loops around it, at index (iter[Levels[0]] mod Radix[0])*Radix[1]*… + ….
+	Offsets []int64
+	Levels  []int // loop levels of the digits, outermost first
+	Radix   []int
+}
+
+// InstrKind says how an instruction runs.
+type InstrKind uint8
+
+// The kinds of instructions.
+const (
+	Exec InstrKind = iota // a kernel
+	View                  // a pointer slot is set to an operand's bytes
+	Branch
+	Iterate
+)
+
+// Instr is one instruction.
+type Instr struct {
+	Kind    InstrKind
+	Node    *ssa.Node
+	In, Out []int // slots by operand and result position, -1 = absent
+	Kernel  ops.Kernel
+	Scratch int64 // arena offset of the workspace
+	Work    int64 // bytes of workspace
+	Dynamic bool  // some operand or result is in a dynamic slot
+	Bodies  []*Block
+	Loop    *Loop
+	Free    []int // dynamic slots nothing reads after this instruction
+	call    int   // index of the Call in a session
+}
+
+// Block is a list of instructions with parameters and results.
+type Block struct {
+	Graph   *ssa.Graph
+	Instrs  []Instr
+	Params  []int
+	Results []int
+}
+
+// Loop is what an Iterate instruction needs beside its body.
+type Loop struct {
+	Rotation *loops.Rotation
+	Level    int   // index of its counter among the session's iteration counters
+	Rotate   []int // arena slots of the body that move with this loop's iterations
+	Carries  []Carry
+	ScanIns  []int // parameter slots, as Rotation.ScanIns
+	ScanOuts []ScanOut
+	Iter     int // slot of the iteration counter, -1 for Scan
+	Trip     int // slot of the maximal trip count, -1 if none
+	state    int // index of the loop's state in a session
+}
+
+// Carry is one carried value by slots; Init or Out is -1 when absent.
+type Carry struct{ Param, Init, Result, Out int }
+
+// ScanOut is one stacked output by slots; Out is -1 when unused.
+type ScanOut struct{ Result, Out int }
+
+// Program is a compiled graph. It never changes; any number of sessions run it.
+type Program struct {
+	Graph      *ssa.Graph
+	Slots      []Slot
+	Main       *Block
+	ArenaBytes int64 // size of the arena each session owns
+	Levels     int   // loop levels, nested ones counted along each path
+	Report     Report
+	Timeline   *liveness.Timeline
+	Problem    *planner.Problem
+	Solution   *planner.Solution
+
+	calls, states int
+	threads       int
+
+	mu   sync.Mutex
+	free []*Session
+}
+
+// Report says what planning did.
+type Report struct {
+	Planner         string
+	ArenaBytes      int64 // as planned, workspaces included
+	LowerBound      int64
+	Proven          bool
+	ScratchBytes    int64 // the largest kernel workspace
+	NaiveBytes      int64 // every block its own memory
+	Blocks          int   // classes placed
+	Folds, Merges   int
+	PlanNanos       int64
+	PackedBytes     int64 // constants in kernels' own layouts
+	CopiesPerTrip   int64 // bytes copied per loop iteration, largest loop
+	Dynamic         int   // values whose size is known only while running
+	ReferenceKernel int   // nodes served by reference kernels
+}

@@ -1,0 +1,381 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"unsafe"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Session is one arena and everything that points into it. It serves one run at
+// a time; results stay valid until the next run.
+type Session struct {
+	p     *Program
+	arena []byte
+	heads []ndarray.Array // by slot: the header of a static slot
+	vals  []ndarray.Value // by slot: the header, or what a dynamic slot holds now
+	calls []ops.Call      // by instruction with a kernel
+	iter  []int           // by loop level: iteration number
+	loops []loopState
+	ctx   context.Context
+	done  <-chan struct{}
+	at    *Instr // the instruction being run, for panics
+	// Poison fills the arena with garbage before each run, so that a read of
+	// memory nothing wrote shows.
+	Poison bool
+	// Observe, if set, sees every instruction's results right after it ran.
+	Observe func(in *Instr, out []ndarray.Value)
+}
+
+// loopState is a loop's memory between iterations.
+type loopState struct {
+	next   []carried
+	stacks []stack
+}
+
+// carried is a value on its way to the next iteration: bytes of a static value,
+// or anything.
+type carried struct {
+	data []byte
+	val  ndarray.Value
+}
+
+// NewSession allocates an arena and wires all headers and calls.
+func (p *Program) NewSession() (*Session, error) {
+	s := &Session{p: p, arena: ndarray.AlignedBytes(int(p.ArenaBytes)), heads: make([]ndarray.Array, len(p.Slots)),
+		vals: make([]ndarray.Value, len(p.Slots)), calls: make([]ops.Call, p.calls), iter: make([]int, p.Levels),
+		loops: make([]loopState, p.states)}
+	read := p.readConstants()
+	for i := range p.Slots {
+		sl := &p.Slots[i]
+		if sl.Kind == SlotConst {
+			if !read[i] {
+				continue
+			}
+			a, err := sl.Const.Array()
+			if err != nil {
+				return nil, fmt.Errorf("constant %q: %w", sl.Value.Name, err)
+			}
+			s.heads[i] = *a
+			s.vals[i] = &s.heads[i]
+			continue
+		}
+		if !sl.Static {
+			continue
+		}
+		s.heads[i] = ndarray.Array{DType: sl.DType, Shape: sl.Shape}
+		s.vals[i] = &s.heads[i]
+		if sl.Kind == SlotArena {
+			s.heads[i].Data = s.window(sl.Offsets[0], sl.Bytes)
+		}
+	}
+	s.wire(p.Main)
+	return s, nil
+}
+
+// readConstants marks the constants some instruction or result reads.
+func (p *Program) readConstants() []bool {
+	read := make([]bool, len(p.Slots))
+	mark := func(slots []int) {
+		for _, s := range slots {
+			if s >= 0 {
+				read[s] = true
+			}
+		}
+	}
+	mark(p.Main.Results)
+	p.Main.each(func(in *Instr) {
+		mark(in.In)
+		for _, b := range in.Bodies {
+			mark(b.Results)
+		}
+	})
+	return read
+}
+
+func (s *Session) window(off int64, n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	return s.arena[off : off+int64(n) : off+int64(n)]
+}
+
+// wire fills in the Call of every kernel instruction.
+func (s *Session) wire(b *Block) {
+	b.each(func(in *Instr) {
+		if in.Loop != nil {
+			s.loops[in.Loop.state] = newLoopState(in.Loop)
+		}
+		if in.call < 0 {
+			return
+		}
+		c := &s.calls[in.call]
+		c.Node, c.Threads = in.Node, s.p.threads
+		c.In = make([]ndarray.Value, len(in.In))
+		c.Out = make([]ndarray.Value, len(in.Out))
+		if in.Work > 0 {
+			c.Scratch = s.window(in.Scratch, int(in.Work))
+		}
+		s.fill(c, in)
+	})
+}
+
+// fill sets a call's operands and planned results from the slots.
+func (s *Session) fill(c *ops.Call, in *Instr) {
+	for i, sl := range in.In {
+		c.In[i] = nil
+		if sl >= 0 {
+			c.In[i] = s.vals[sl]
+		}
+	}
+	for i, sl := range in.Out {
+		c.Out[i] = nil
+		if sl >= 0 && s.p.Slots[sl].Static {
+			c.Out[i] = s.vals[sl]
+		}
+	}
+}
+
+// Run executes the program on one value per parameter. The results are the
+// session's own memory (or the inputs, passed through) until the next run.
+func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) (out []ndarray.Value, err error) {
+	if err := s.bind(inputs); err != nil {
+		return nil, err
+	}
+	s.ctx, s.done = ctx, ctx.Done()
+	for i := range s.calls {
+		s.calls[i].Ctx = ctx
+	}
+	if s.Poison {
+		for i := range s.arena {
+			s.arena[i] = 0xA5
+		}
+	}
+	defer s.rescue(&err)
+	if err := s.run(s.p.Main); err != nil {
+		return nil, err
+	}
+	return s.results(), nil
+}
+
+// results returns the values of the main block's results; the slice is reused.
+func (s *Session) results() []ndarray.Value {
+	out := make([]ndarray.Value, len(s.p.Main.Results))
+	for i, r := range s.p.Main.Results {
+		out[i] = s.vals[r]
+	}
+	return out
+}
+
+// rescue turns a panic inside a kernel into an error that names the node.
+func (s *Session) rescue(err *error) {
+	r := recover()
+	if r == nil {
+		return
+	}
+	e := &ops.PanicError{Value: r, Stack: debug.Stack()}
+	if s.at != nil && s.at.Node != nil {
+		*err = ops.AtNode("run", s.at.Node, e)
+		return
+	}
+	*err = e
+}
+
+// InputError reports an input that does not fit the compiled program.
+type InputError struct {
+	Name string
+	Want string
+	Got  string
+}
+
+// Error names the input, what it must be and what it is.
+func (e *InputError) Error() string {
+	return fmt.Sprintf("input %q must be %s, got %s", e.Name, e.Want, e.Got)
+}
+
+// bind points the input slots at the caller's values.
+func (s *Session) bind(inputs []ndarray.Value) error {
+	if len(inputs) != len(s.p.Main.Params) {
+		return fmt.Errorf("the program takes %d inputs, got %d", len(s.p.Main.Params), len(inputs))
+	}
+	for i, slot := range s.p.Main.Params {
+		sl := &s.p.Slots[slot]
+		if !sl.Static {
+			s.vals[slot] = inputs[i]
+			continue
+		}
+		a, ok := inputs[i].(*ndarray.Array)
+		if !ok || a.DType != sl.DType || !slices.Equal(a.Shape, sl.Shape) || len(a.Data) < sl.Bytes {
+			got := "no tensor"
+			if ok {
+				got = a.String()
+			}
+			return &InputError{sl.Value.Name, sl.Value.Type.String(), got}
+		}
+		if !a.Aligned() {
+			a = a.Clone()
+		}
+		s.heads[slot].Data = a.Data
+	}
+	return nil
+}
+
+func (s *Session) run(b *Block) error {
+	for i := range b.Instrs {
+		in := &b.Instrs[i]
+		select {
+		case <-s.done:
+			return s.ctx.Err()
+		default:
+		}
+		s.at = in
+		var err error
+		switch in.Kind {
+		case Exec:
+			err = s.exec(in)
+		case View:
+			s.point(in.Out[0], s.vals[in.In[0]])
+		case Branch:
+			err = s.branch(in)
+		case Iterate:
+			err = s.iterate(in)
+		}
+		if err != nil {
+			return err
+		}
+		if s.Observe != nil {
+			s.observe(in)
+		}
+		for _, f := range in.Free {
+			s.vals[f] = nil
+		}
+	}
+	return nil
+}
+
+func (s *Session) observe(in *Instr) {
+	out := make([]ndarray.Value, len(in.Out))
+	for i, sl := range in.Out {
+		if sl >= 0 {
+			out[i] = s.vals[sl]
+		}
+	}
+	s.Observe(in, out)
+}
+
+func (s *Session) exec(in *Instr) error {
+	c := &s.calls[in.call]
+	if !in.Dynamic {
+		if err := in.Kernel.Run(c); err != nil {
+			return s.wrap(in, err)
+		}
+		return nil
+	}
+	s.fill(c, in)
+	if err := in.Kernel.Run(c); err != nil {
+		return s.wrap(in, err)
+	}
+	for i, sl := range in.Out {
+		if sl >= 0 && !s.p.Slots[sl].Static {
+			s.vals[sl] = s.detach(c.Out[i])
+		}
+	}
+	return nil
+}
+
+// wrap names the node of an error unless it is named or a cancellation.
+func (s *Session) wrap(in *Instr, err error) error {
+	var ne *ops.NodeError
+	if errors.As(err, &ne) || s.ctx.Err() != nil && errors.Is(err, s.ctx.Err()) {
+		return err
+	}
+	return ops.AtNode("run", in.Node, err)
+}
+
+// detach copies what a dynamic result shares with the arena: its places will be
+// written again while the result lives on.
+func (s *Session) detach(v ndarray.Value) ndarray.Value {
+	switch x := v.(type) {
+	case *ndarray.Array:
+		if x != nil && s.inArena(x.Data) {
+			return x.Clone()
+		}
+	case *ndarray.Sequence:
+		out := &ndarray.Sequence{Elem: x.Elem, Items: make([]ndarray.Value, len(x.Items))}
+		for i, it := range x.Items {
+			out.Items[i] = s.detach(it)
+		}
+		return out
+	case *ndarray.Optional:
+		if x.Value != nil {
+			return &ndarray.Optional{Value: s.detach(x.Value)}
+		}
+	case *ndarray.Map:
+		keys, _ := s.detach(x.Keys).(*ndarray.Array)
+		return &ndarray.Map{Keys: keys, Values: s.detach(x.Values)}
+	}
+	return v
+}
+
+func (s *Session) inArena(b []byte) bool {
+	if len(b) == 0 || len(s.arena) == 0 {
+		return false
+	}
+	p, base := uintptr(unsafe.Pointer(&b[0])), uintptr(unsafe.Pointer(&s.arena[0]))
+	return p >= base && p < base+uintptr(len(s.arena))
+}
+
+// point lets a slot stand for another slot's value without moving bytes.
+func (s *Session) point(slot int, v ndarray.Value) {
+	if slot < 0 {
+		return
+	}
+	s.deliver(slot, carry(v))
+}
+
+// carry takes hold of a value before headers move.
+func carry(v ndarray.Value) carried {
+	if a, ok := v.(*ndarray.Array); ok && a != nil {
+		return carried{a.Data, v}
+	}
+	return carried{nil, v}
+}
+
+// deliver stores a carried value in a pointer or dynamic slot. Dynamic slots get
+// a header of their own: the value's may be pointed elsewhere later.
+func (s *Session) deliver(slot int, c carried) {
+	sl := &s.p.Slots[slot]
+	if sl.Static {
+		s.heads[slot].Data = c.data[:sl.Bytes:sl.Bytes]
+		return
+	}
+	if a, ok := c.val.(*ndarray.Array); ok && a != nil {
+		s.vals[slot] = &ndarray.Array{DType: a.DType, Shape: slices.Clone(a.Shape), Data: c.data, Str: a.Str}
+		return
+	}
+	s.vals[slot] = c.val
+}
+
+func (s *Session) branch(in *Instr) error {
+	cond, ok := s.vals[in.In[0]].(*ndarray.Array)
+	if !ok || cond.DType != ndarray.Bool || len(cond.Data) != 1 {
+		return ops.AtNode("run", in.Node, fmt.Errorf("the condition is not one boolean"))
+	}
+	want := "else_branch"
+	if cond.Data[0] != 0 {
+		want = "then_branch"
+	}
+	body := in.Bodies[slices.Index(in.Node.BodyAttr, want)]
+	if err := s.run(body); err != nil {
+		return ops.AtNode("run", in.Node, err)
+	}
+	for i, o := range in.Out {
+		s.point(o, s.vals[body.Results[i]])
+	}
+	return nil
+}
