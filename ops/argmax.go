@@ -1,0 +1,101 @@
+package ops
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// ArgMax is the position of the maximum along an axis:
+// https://onnx.ai/onnx/operators/onnx__ArgMax.html
+// Of equal elements the first counts, or the last with select_last_index; NaN
+// counts as the maximum.
+var ArgMax = argOp("ArgMax", "Y = position of the maximum along axis", 1)
+
+// ArgMin is the position of the minimum along an axis:
+// https://onnx.ai/onnx/operators/onnx__ArgMin.html
+// Of equal elements the first counts, or the last with select_last_index; NaN
+// counts as the minimum.
+var ArgMin = argOp("ArgMin", "Y = position of the minimum along axis", -1)
+
+func argOp(name, doc string, sign int) Op {
+	return Op{
+		Name: name, Since: 13, Doc: doc, Form: argForm,
+		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+		Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "keepdims", Kind: ssa.AttrInt}, {Name: "select_last_index", Kind: ssa.AttrInt}},
+		Infer: inferArg, Eval: func(c *Call) error { return evalArg(c, sign) },
+		Facts: Facts{Cost: reduceCost},
+	}
+}
+
+func argForm(n *ssa.Node) int {
+	switch {
+	case InType(n, 0).DType == ndarray.BFloat16:
+		return 13
+	case n.Int("select_last_index", 0) != 0:
+		return 12
+	case n.Int("axis", 0) < 0:
+		return 11
+	}
+	return 1
+}
+
+func inferArg(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	if !t.Ranked {
+		return One(ssa.UnrankedTensor(ndarray.Int64)), nil
+	}
+	axis, err := NormAxis(n.Int("axis", 0), len(t.Shape))
+	if err != nil {
+		return nil, err
+	}
+	shape := slices.Clone(t.Shape)
+	if n.Int("keepdims", 1) != 0 {
+		shape[axis] = ssa.D(1)
+	} else {
+		shape = slices.Delete(shape, axis, axis+1)
+	}
+	return One(ssa.TensorOf(ndarray.Int64, shape...)), nil
+}
+
+func evalArg(c *Call, sign int) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	axis, err := NormAxis(c.Node.Int("axis", 0), len(a.Shape))
+	if err != nil {
+		return err
+	}
+	shape := slices.Clone(a.Shape)
+	if c.Node.Int("keepdims", 1) != 0 {
+		shape[axis] = 1
+	} else {
+		shape = slices.Delete(shape, axis, axis+1)
+	}
+	better, err := orderOf(a, sign)
+	if err != nil {
+		return err
+	}
+	outer, size, inner := splitDims(a.Shape, axis)
+	if size == 0 && outer*inner > 0 {
+		return errEmptyAxis
+	}
+	out, err := c.Output(0, ndarray.Int64, shape...)
+	if err != nil {
+		return err
+	}
+	o, last := ndarray.Slice[int64](out), c.Node.Int("select_last_index", 0) != 0
+	for i := range o {
+		base := i/inner*size*inner + i%inner
+		best := 0
+		for k := 1; k < size; k++ {
+			if x := better(base+k*inner, base+best*inner); x > 0 || last && x == 0 {
+				best = k
+			}
+		}
+		o[i] = int64(best)
+	}
+	return nil
+}

@@ -1,0 +1,198 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Gemm is the general matrix product: https://onnx.ai/onnx/operators/onnx__Gemm.html
+//
+//	Y = alpha · A' · B' + beta · C        A' [m,k], B' [k,n], C broadcasts to [m,n]
+//
+// A' and B' are A and B, transposed if transA or transB is set.
+var Gemm = Op{
+	Name: "Gemm", Since: 13, Doc: "Y = alpha·A'·B' + beta·C", Form: gemmForm,
+	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "beta", Kind: ssa.AttrFloat},
+		{Name: "transA", Kind: ssa.AttrInt}, {Name: "transB", Kind: ssa.AttrInt}},
+	Infer: inferGemm, Eval: evalGemm,
+	Facts: Facts{Cost: gemmCost},
+	Upgrades: []Upgrade{{Below: 7, Source: changelog("Gemm", 7), Apply: func(_ *Upgrader, n *ssa.Node) error {
+		n.DropAttr("broadcast")
+		return nil
+	}}},
+}
+
+func gemmForm(n *ssa.Node) int {
+	form := versionFor(InType(n, 0).DType, typeStep{7, floatTypes}, typeStep{9, wideTypes}, typeStep{13, anyType})
+	if n.Input(2) == nil {
+		form = max(form, 11)
+	}
+	return form
+}
+
+func inferGemm(n *ssa.Node) ([]Fact, error) {
+	dt, err := sameDType(n, 0, 1, 2)
+	if err != nil {
+		return nil, err
+	}
+	out := ssa.TensorOf(dt, ssa.Dim{}, ssa.Dim{})
+	var inner [2]ssa.Dim
+	for i, trans := range []string{"transA", "transB"} {
+		t := InType(n, i)
+		if !t.Ranked {
+			continue
+		}
+		if len(t.Shape) != 2 {
+			return nil, fmt.Errorf("operand %d has rank %d, Gemm takes matrices", i, len(t.Shape))
+		}
+		outer := i
+		if n.Int(trans, 0) != 0 {
+			outer = 1 - i
+		}
+		out.Shape[i], inner[i] = t.Shape[outer], t.Shape[1-outer]
+	}
+	p, ok := inner[0].Const()
+	if q, ok2 := inner[1].Const(); ok && ok2 && p != q {
+		return nil, fmt.Errorf("inner dimensions %d and %d differ", p, q)
+	}
+	if c := InType(n, 2); c.Ranked && len(c.Shape) > 2 {
+		return nil, fmt.Errorf("operand 2 has rank %d and does not broadcast to a matrix", len(c.Shape))
+	}
+	return One(out), nil
+}
+
+func gemmCost(n *ssa.Node) Cost {
+	c := Cost{}
+	for _, v := range []*ssa.Value{n.In[0], n.In[1], n.Input(2), n.Out[0]} {
+		if v != nil {
+			b, _ := v.Type.ByteSize()
+			c.Bytes += int64(b)
+		}
+	}
+	elems, _ := n.Out[0].Type.NumElems().Const()
+	shape, ok := n.In[0].Type.Static()
+	if !ok || len(shape) != 2 {
+		return c
+	}
+	k := shape[1]
+	if n.Int("transA", 0) != 0 {
+		k = shape[0]
+	}
+	c.FLOPs = 2 * elems * int64(k)
+	if n.Input(2) != nil {
+		c.FLOPs += elems
+	}
+	return c
+}
+
+// gemmPlan is the product with its operands' orientation resolved.
+type gemmPlan struct {
+	m, n, k        int
+	transA, transB bool
+	alpha, beta    float64
+}
+
+func planGemm(c *Call) (p gemmPlan, err error) {
+	a, b, bias := c.Array(0), c.Array(1), c.Array(2)
+	switch {
+	case a == nil || b == nil || c.Has(2) && bias == nil:
+		return p, fmt.Errorf("operands are not tensors")
+	case len(a.Shape) != 2 || len(b.Shape) != 2:
+		return p, fmt.Errorf("operands of shape %v and %v; Gemm takes matrices", a.Shape, b.Shape)
+	case a.DType != b.DType || bias != nil && bias.DType != a.DType:
+		return p, fmt.Errorf("operands are not of one element type")
+	}
+	p = gemmPlan{transA: c.Node.Int("transA", 0) != 0, transB: c.Node.Int("transB", 0) != 0,
+		alpha: float64(c.Node.Float("alpha", 1)), beta: float64(c.Node.Float("beta", 1))}
+	p.m, p.k = a.Shape[0], a.Shape[1]
+	if p.transA {
+		p.m, p.k = p.k, p.m
+	}
+	kb := b.Shape[0]
+	p.n = b.Shape[1]
+	if p.transB {
+		kb, p.n = p.n, kb
+	}
+	if kb != p.k {
+		return p, fmt.Errorf("inner dimensions %d and %d differ", p.k, kb)
+	}
+	if bias != nil {
+		s, err := BroadcastShapes(bias.Shape, []int{p.m, p.n})
+		if err != nil || len(s) != 2 || s[0] != p.m || s[1] != p.n {
+			return p, fmt.Errorf("C of shape %v does not broadcast to [%d %d]", bias.Shape, p.m, p.n)
+		}
+	}
+	return p, nil
+}
+
+func evalGemm(c *Call) error {
+	p, err := planGemm(c)
+	if err != nil {
+		return err
+	}
+	a, b, bias := c.Array(0), c.Array(1), c.Array(2)
+	t := productType(a.DType)
+	if t == ndarray.Undefined {
+		return unsupportedType(a.DType)
+	}
+	out, err := c.Output(0, a.DType, p.m, p.n)
+	if err != nil {
+		return err
+	}
+	switch t {
+	case ndarray.Float64:
+		runGemm[float64](p, out, a, b, bias)
+	case ndarray.Int32:
+		runGemm[int32](p, out, a, b, bias)
+	case ndarray.Int64:
+		runGemm[int64](p, out, a, b, bias)
+	default:
+		runGemm[float32](p, out, a, b, bias)
+	}
+	return nil
+}
+
+func runGemm[T productNum](p gemmPlan, out, a, b, bias *ndarray.Array) {
+	x, y, z := operandAs[T](a), operandAs[T](b), resultAs[T](out)
+	if p.transA {
+		x = transposed(p.k, p.m, x)
+	}
+	if p.transB {
+		y = transposed(p.n, p.k, y)
+	}
+	multiply(p.m, p.n, p.k, x, y, z)
+	if p.alpha != 1 {
+		for i, v := range z {
+			z[i] = scaled(v, p.alpha)
+		}
+	}
+	if bias != nil && p.beta != 0 {
+		r := operandAs[T](bias)
+		w := newWalk(out.Shape, bias.Shape)
+		w.each(func(first int, at []int) {
+			j := at[0]
+			for k := first; k < first+w.run; k++ {
+				z[k] += scaled(r[j], p.beta)
+				j += w.step[0]
+			}
+		})
+	}
+	storeResult(out, z)
+}
+
+// scaled is f·v in v's type; integers are cut off towards 0.
+func scaled[T productNum](v T, f float64) T {
+	if f == 1 {
+		return v
+	}
+	switch any(v).(type) {
+	case float32:
+		return v * T(float32(f))
+	case float64:
+		return v * T(f)
+	}
+	return T(truncToInt64(float64(v) * f))
+}

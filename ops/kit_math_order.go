@@ -1,0 +1,44 @@
+package ops
+
+import (
+	"cmp"
+	"errors"
+
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// errEmptyAxis is the error of asking for the best element of nothing.
+var errEmptyAxis = errors.New("the axis has no elements")
+
+// orderOf returns how elements i and j of an array compare when ranked: above 0
+// if i ranks before j, below 0 the other way, 0 for equals. sign 1 ranks large
+// elements first, -1 small ones; NaN ranks first with sign 1 as numpy's maximum
+// has it, and with sign -1 as well.
+func orderOf(a *ndarray.Array, sign int) (func(i, j int) int, error) {
+	switch dt := a.DType; {
+	case dt == ndarray.Float32:
+		s := ndarray.Slice[float32](a)
+		return func(i, j int) int { return rankFloat(s[i], s[j], sign) }, nil
+	case dt.IsFloat():
+		read := floatReader(a)
+		return func(i, j int) int { return rankFloat(read(i), read(j), sign) }, nil
+	case dt == ndarray.Uint64:
+		s := ndarray.Slice[uint64](a)
+		return func(i, j int) int { return sign * cmp.Compare(s[i], s[j]) }, nil
+	case dt.IsInteger() || dt == ndarray.Bool:
+		return func(i, j int) int { return sign * cmp.Compare(a.Int(i), a.Int(j)) }, nil
+	}
+	return nil, unsupportedType(a.DType)
+}
+
+func rankFloat[T float32 | float64](x, y T, sign int) int {
+	switch {
+	case x != x && y != y:
+		return 0
+	case x != x:
+		return 1
+	case y != y:
+		return -1
+	}
+	return sign * cmp.Compare(x, y)
+}

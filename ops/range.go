@@ -1,0 +1,149 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Range counts from start up or down to limit (exclusive) in steps of delta:
+// https://onnx.ai/onnx/operators/onnx__Range.html
+//
+//	n = max(ceil((limit - start) / delta), 0)        Y[i] = start + i·delta
+//
+// Half types compute in float32 (stash_type 1); a delta of 0 is an error.
+var Range = Op{
+	Name: "Range", Since: 27, Doc: "Y[i] = start + i·delta, i < ceil((limit-start)/delta)", Form: rangeForm,
+	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "stash_type", Kind: ssa.AttrInt}},
+	Infer: inferRange, Eval: evalRange,
+}
+
+// maxRange is the largest number of elements a Range makes: the count comes from
+// data, and a wrong one must not take the machine's memory.
+const maxRange = 1 << 31
+
+func rangeForm(n *ssa.Node) int {
+	if dt := InType(n, 0).DType; n.Has("stash_type") || dt == ndarray.Float16 || dt == ndarray.BFloat16 {
+		return 27
+	}
+	return 11
+}
+
+func inferRange(n *ssa.Node) ([]Fact, error) {
+	dt, err := sameDType(n, 0, 1, 2)
+	if err != nil {
+		return nil, err
+	}
+	var length ssa.Dim
+	var content []ssa.Dim
+	start, limit, delta := soleKnown(n, 0), soleKnown(n, 1), soleKnown(n, 2)
+	if step, ok := delta.Const(); ok {
+		if step == 0 {
+			return nil, fmt.Errorf("delta is 0")
+		}
+		length = rangeLength(start, limit, step)
+		if k, ok := length.Const(); ok && k <= ssa.MaxContent && followed(dt) {
+			content = make([]ssa.Dim, k)
+			for i := range content {
+				content[i] = start.AddN(int64(i) * step)
+			}
+		}
+	}
+	return factOf(ssa.TensorOf(dt, length), content), nil
+}
+
+// soleKnown is the known value of a scalar operand.
+func soleKnown(n *ssa.Node, i int) ssa.Dim {
+	if x := known(n, i); len(x) == 1 {
+		return x[0]
+	}
+	return ssa.Dim{}
+}
+
+// rangeLength is the symbolic element count for a constant step.
+func rangeLength(start, limit ssa.Dim, step int64) ssa.Dim {
+	span := limit.Sub(start)
+	if step < 0 {
+		span, step = start.Sub(limit), -step
+	}
+	if step < 0 { // the most negative step has no positive counterpart
+		return ssa.Dim{}
+	}
+	length := span.CeilDiv(ssa.D(step))
+	if nonNegative(span) {
+		return length
+	}
+	return length.Max(ssa.D(0))
+}
+
+func evalRange(c *Call) error {
+	var in [3]*ndarray.Array
+	for i := range in {
+		a, err := needTensor(c, i)
+		if err != nil {
+			return err
+		}
+		if in[i] = a; a.Len() != 1 || a.DType != in[0].DType {
+			return fmt.Errorf("operand %d is %s, it must be one element of type %s", i, a, in[0].DType)
+		}
+	}
+	if stash := c.Node.Int("stash_type", 1); stash != int64(ndarray.Float32) {
+		return badAttr("stash_type", stash, "1 (float)")
+	}
+	switch dt := in[0].DType; {
+	case dt.IsInteger():
+		return rangeInts(c, dt, in[0].Int(0), in[1].Int(0), in[2].Int(0))
+	case dt == ndarray.Float64:
+		return rangeFloats(c, dt, in[0].Float(0), in[1].Float(0), in[2].Float(0))
+	case dt.IsFloat():
+		return rangeFloats(c, dt, float32(in[0].Float(0)), float32(in[1].Float(0)), float32(in[2].Float(0)))
+	default:
+		return unsupportedType(dt)
+	}
+}
+
+func rangeInts(c *Call, dt ndarray.DType, start, limit, delta int64) error {
+	if delta == 0 {
+		return fmt.Errorf("delta is 0")
+	}
+	var n uint64 // distances do not overflow as unsigned numbers
+	if delta > 0 && limit > start {
+		n = (uint64(limit) - uint64(start) - 1) / uint64(delta)
+		n++
+	} else if delta < 0 && limit < start {
+		n = (uint64(start)-uint64(limit)-1)/(-uint64(delta)) + 1
+	}
+	if n > maxRange {
+		return fmt.Errorf("%d elements are more than the limit of %d", n, maxRange)
+	}
+	out, err := c.Output(0, dt, int(n))
+	if err != nil {
+		return err
+	}
+	for i := range int(n) {
+		out.SetInt(i, start+int64(i)*delta)
+	}
+	return nil
+}
+
+func rangeFloats[T float32 | float64](c *Call, dt ndarray.DType, start, limit, delta T) error {
+	if delta == 0 {
+		return fmt.Errorf("delta is 0")
+	}
+	n := max(math.Ceil(float64((limit-start)/delta)), 0)
+	if !(n <= maxRange) {
+		return fmt.Errorf("from %v to %v in steps of %v are more elements than the limit of %d", start, limit, delta, maxRange)
+	}
+	out, err := c.Output(0, dt, int(n))
+	if err != nil {
+		return err
+	}
+	write := floatWriter(out)
+	for i := range int(n) {
+		write(i, float64(start+T(i)*delta))
+	}
+	return nil
+}

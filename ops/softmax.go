@@ -1,0 +1,184 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Softmax and its relatives work on lines along one axis:
+//
+//	shape [2 3 4], axis 1:  outer 2, line 3, inner 4 (the step inside a line)
+//
+// A line is read whole before its first element is written, so the result may
+// take the operand's place.
+
+// Softmax is the normalized exponential: https://onnx.ai/onnx/operators/onnx__Softmax.html
+// The maximum is taken out first so that nothing overflows.
+var Softmax = softmaxOp("Softmax", "Y = exp(X) / Σ exp(X) along axis", softmaxLine)
+
+// LogSoftmax is the logarithm of Softmax: https://onnx.ai/onnx/operators/onnx__LogSoftmax.html
+var LogSoftmax = softmaxOp("LogSoftmax", "Y = X - ln Σ exp(X) along axis", logSoftmaxLine)
+
+// Hardmax is 1 at the first maximum and 0 elsewhere:
+// https://onnx.ai/onnx/operators/onnx__Hardmax.html
+var Hardmax = softmaxOp("Hardmax", "Y = 1 at the first maximum along axis, else 0", hardmaxLine)
+
+func softmaxOp(name, doc string, line func(x []float64)) Op {
+	return Op{
+		Name: name, Since: 13, Doc: doc,
+		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+		Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
+		Infer: inferSoftmax, Eval: func(c *Call) error { return evalLines(c, line) },
+		Facts:    Facts{InPlace: firstInPlace, Cost: softmaxCost},
+		Upgrades: []Upgrade{{Below: 13, Source: changelog(name, 13), Apply: upgradeSoftmax}},
+	}
+}
+
+func inferSoftmax(n *ssa.Node) ([]Fact, error) {
+	if t := InType(n, 0); t.Ranked {
+		if _, err := NormAxis(n.Int("axis", -1), len(t.Shape)); err != nil {
+			return nil, err
+		}
+	}
+	return SameAs(n)
+}
+
+// softmaxCost counts five operations per element: maximum, difference,
+// exponential, sum, quotient.
+func softmaxCost(n *ssa.Node) Cost {
+	size, _ := n.In[0].Type.ByteSize()
+	elems, _ := n.In[0].Type.NumElems().Const()
+	return Cost{FLOPs: 5 * elems, Bytes: int64(2 * size)}
+}
+
+// upgradeSoftmax: up to operator set 12 the operand was taken as a matrix,
+// dimensions before axis (default 1) by dimensions from axis on, and normalized
+// by rows:
+//
+//	[a b c d], axis 2   →   Flatten [a·b c·d]  →  Softmax axis 1  →  Reshape [a b c d]
+//
+// Where at most one dimension from axis on is not 1, that is the new axis.
+func upgradeSoftmax(u *Upgrader, n *ssa.Node) error {
+	axis := n.Int("axis", 1)
+	x := InType(n, 0)
+	if x.Ranked {
+		if k, ok, err := soleAxis(x.Shape, axis); ok || err != nil {
+			n.SetAttr(ssa.IntAttr("axis", int64(k)))
+			return err
+		}
+	}
+	in := n.In[0]
+	shape := u.Before(n, "Shape", []*ssa.Value{in}, 1)
+	flat := u.Before(n, "Flatten", []*ssa.Value{in}, 1, ssa.IntAttr("axis", axis))
+	rows := u.Before(n, n.Op, []*ssa.Value{flat.Out[0]}, 1, ssa.IntAttr("axis", 1))
+	n.Op = "Reshape"
+	n.DropAttr("axis")
+	n.SetInputs([]*ssa.Value{rows.Out[0], shape.Out[0]})
+	return nil
+}
+
+// soleAxis finds the one dimension from axis on that is not 1.
+func soleAxis(shape []ssa.Dim, axis int64) (k int, ok bool, err error) {
+	if axis == int64(len(shape)) || len(shape) == 0 { // rows of one element
+		return 0, false, nil
+	}
+	first, err := NormAxis(axis, len(shape))
+	if err != nil {
+		return 0, false, err
+	}
+	k = len(shape) - 1
+	found := 0
+	for i := first; i < len(shape); i++ {
+		if !shape[i].Is(1) {
+			k = i
+			found++
+		}
+	}
+	return k, found <= 1, nil
+}
+
+// evalLines applies f to every line along the axis.
+func evalLines(c *Call, f func(x []float64)) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	if !a.DType.IsFloat() {
+		return unsupportedType(a.DType)
+	}
+	rank, shape := len(a.Shape), a.Shape
+	if rank == 0 {
+		rank, shape = 1, []int{1}
+	}
+	axis, err := NormAxis(c.Node.Int("axis", -1), rank)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, a.DType, a.Shape...)
+	if err != nil {
+		return err
+	}
+	outer, size, inner := splitDims(shape, axis)
+	line := make([]float64, size)
+	read, write := floatReader(a), floatWriter(out)
+	for o := range outer {
+		for i := range inner {
+			base := o*size*inner + i
+			for k := range line {
+				line[k] = read(base + k*inner)
+			}
+			f(line)
+			for k, v := range line {
+				write(base+k*inner, v)
+			}
+		}
+	}
+	return nil
+}
+
+// lineMax is the maximum of a line, NaN if one is in it.
+func lineMax(x []float64) float64 {
+	m := math.Inf(-1)
+	for _, v := range x {
+		m = maxFloat(m, v)
+	}
+	return m
+}
+
+func softmaxLine(x []float64) {
+	m, sum := lineMax(x), 0.0
+	for i, v := range x {
+		x[i] = math.Exp(v - m)
+		sum += x[i]
+	}
+	for i := range x {
+		x[i] /= sum
+	}
+}
+
+func logSoftmaxLine(x []float64) {
+	m, sum := lineMax(x), 0.0
+	for _, v := range x {
+		sum += math.Exp(v - m)
+	}
+	shift := m + math.Log(sum)
+	for i := range x {
+		x[i] -= shift
+	}
+}
+
+func hardmaxLine(x []float64) {
+	best := -1
+	for i, v := range x {
+		if best < 0 || rankFloat(v, x[best], 1) > 0 {
+			best = i
+		}
+	}
+	for i := range x {
+		x[i] = 0
+	}
+	if best >= 0 {
+		x[best] = 1
+	}
+}

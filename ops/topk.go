@@ -1,0 +1,115 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// TopK finds the K largest or smallest elements along an axis and their
+// positions: https://onnx.ai/onnx/operators/onnx__TopK.html
+//
+// Results are sorted whether asked for or not; of equal elements the one with the
+// lower position comes first. NaN ranks as the largest element, as numpy sorts.
+var TopK = Op{
+	Name: "TopK", Since: 24, Doc: "Values, Indices = K best elements along axis", Form: topKForm,
+	MinIn: 2, MaxIn: 2, MinOut: 2, MaxOut: 2,
+	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "largest", Kind: ssa.AttrInt}, {Name: "sorted", Kind: ssa.AttrInt}},
+	Infer: inferTopK, Eval: evalTopK,
+	Upgrades: []Upgrade{{Below: 10, Source: changelog("TopK", 10), Apply: upgradeTopK}},
+}
+
+func topKForm(n *ssa.Node) int {
+	dt := InType(n, 0).DType
+	form := versionFor(dt, typeStep{10, floatTypes}, typeStep{11, integerTypes}, typeStep{24, anyType})
+	if n.Has("largest") || n.Has("sorted") {
+		form = max(form, 11)
+	}
+	return form
+}
+
+// upgradeTopK makes the attribute k an operand.
+func upgradeTopK(u *Upgrader, n *ssa.Node) error {
+	if !n.Has("k") {
+		return fmt.Errorf("required attribute %q is missing", "k")
+	}
+	u.AttrToInput(n, "k", 1)
+	return nil
+}
+
+func inferTopK(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	if !t.Ranked {
+		return []Fact{{Type: t}, {Type: ssa.UnrankedTensor(ndarray.Int64)}}, nil
+	}
+	axis, err := NormAxis(n.Int("axis", -1), len(t.Shape))
+	if err != nil {
+		return nil, err
+	}
+	shape := slices.Clone(t.Shape)
+	shape[axis] = ssa.Dim{}
+	if k := known(n, 1); len(k) == 1 {
+		shape[axis] = k[0]
+	}
+	return []Fact{{Type: ssa.TensorOf(t.DType, shape...)}, {Type: ssa.TensorOf(ndarray.Int64, shape...)}}, nil
+}
+
+func evalTopK(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	axis, err := NormAxis(c.Node.Int("axis", -1), len(a.Shape))
+	if err != nil {
+		return err
+	}
+	k, err := needScalarInt(c, 1)
+	if err != nil {
+		return err
+	}
+	outer, size, inner := splitDims(a.Shape, axis)
+	if k < 0 || k > int64(size) {
+		return fmt.Errorf("K is %d and the axis has %d elements", k, size)
+	}
+	shape := slices.Clone(a.Shape)
+	shape[axis] = int(k)
+	values, err := c.Output(0, a.DType, shape...)
+	if err != nil {
+		return err
+	}
+	indices, err := c.Output(1, ndarray.Int64, shape...)
+	if err != nil {
+		return err
+	}
+	better, err := topKOrder(a, c.Node.Int("largest", 1) != 0)
+	if err != nil {
+		return err
+	}
+	line, at := make([]int, size), ndarray.Slice[int64](indices)
+	for o := range outer {
+		for i := range inner {
+			base := o*size*inner + i
+			for p := range line {
+				line[p] = p
+			}
+			slices.SortStableFunc(line, func(p, q int) int { return -better(base+p*inner, base+q*inner) })
+			for r, p := range line[:k] {
+				to := (o*int(k)+r)*inner + i
+				copyElems(values, to, a, base+p*inner, 1)
+				at[to] = int64(p)
+			}
+		}
+	}
+	return nil
+}
+
+// topKOrder ranks large elements first, or small ones with NaN last.
+func topKOrder(a *ndarray.Array, largest bool) (func(i, j int) int, error) {
+	f, err := orderOf(a, 1)
+	if err != nil || largest {
+		return f, err
+	}
+	return func(i, j int) int { return -f(i, j) }, nil
+}
