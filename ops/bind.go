@@ -1,0 +1,91 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Binding fixes what a model leaves open before it is compiled.
+type Binding struct {
+	Shapes map[string][]int // whole shapes by parameter name
+	Dims   map[string]int64 // symbols by name
+}
+
+// Bind returns a copy of the graph with shapes and symbols fixed and all types
+// inferred anew. A parameter's shape also fixes the symbols in its type, so that
+// one input's batch size reaches every other. Constants are shared.
+func Bind(g *ssa.Graph, b Binding) (*ssa.Graph, error) {
+	c, _ := g.Clone()
+	dims := make(map[string]int64, len(b.Dims))
+	for k, v := range b.Dims {
+		if v < 0 {
+			return nil, fmt.Errorf("dimension %q is bound to %d; it must not be negative", k, v)
+		}
+		dims[k] = v
+	}
+	used := map[string]bool{}
+	for _, p := range c.Params {
+		shape, ok := b.Shapes[p.Name]
+		if !ok {
+			continue
+		}
+		used[p.Name] = true
+		if err := bindParam(p, shape, dims); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range sortedKeys(b.Shapes) {
+		if !used[name] {
+			return nil, fmt.Errorf("there is no input %q; the inputs are %s", name, paramNames(c))
+		}
+	}
+	for _, p := range c.Params {
+		p.Type = p.Type.Bind(dims)
+	}
+	if err := InferGraph(c); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// bindParam gives one parameter its shape and records the symbols it fixes.
+func bindParam(p *ssa.Value, shape []int, dims map[string]int64) error {
+	if p.Type.Kind != ssa.KindTensor {
+		return fmt.Errorf("input %q is no tensor: it has no shape to set", p.Name)
+	}
+	if p.Type.Ranked && len(p.Type.Shape) != len(shape) {
+		return fmt.Errorf("input %q has rank %d, the shape %v has %d", p.Name, len(p.Type.Shape), shape, len(shape))
+	}
+	for i, n := range shape {
+		if n < 0 {
+			return fmt.Errorf("input %q: dimension %d is negative", p.Name, i)
+		}
+		if !p.Type.Ranked {
+			continue
+		}
+		d := p.Type.Shape[i]
+		if k, ok := d.Const(); ok && k != int64(n) {
+			return fmt.Errorf("input %q: dimension %d is %d in the model, %d asked", p.Name, i, k, n)
+		}
+		if s, ok := d.SymbolName(); ok {
+			if old, seen := dims[s]; seen && old != int64(n) {
+				return fmt.Errorf("input %q: dimension %d is %q = %d, but %d asked", p.Name, i, s, old, n)
+			}
+			dims[s] = int64(n)
+		}
+	}
+	p.Type = ssa.StaticTensor(p.Type.DType, shape...)
+	return nil
+}
+
+func paramNames(g *ssa.Graph) string {
+	s := ""
+	for i, p := range g.Params {
+		if i > 0 {
+			s += ", "
+		}
+		s += p.Name + " " + p.Type.String()
+	}
+	return s
+}
