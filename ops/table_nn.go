@@ -20,4 +20,7 @@ var nnOps = []*Op{
 	&LpNormalization,
 	&LRN,
 	&Dropout,
+	&RNN,
+	&GRU,
+	&LSTM,
 }

@@ -1,0 +1,356 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// What RNN, GRU and LSTM share: one layer over a padded batch of sequences, in
+// one or two directions.
+//
+//	X [T,B,I] ──· Wᵀ──▶ gates of all steps at once          [T,B,G*H]
+//	H [B,H]   ──· Rᵀ──▶ gates of one step  ┐
+//	                                       ├─ cell ──▶ H, C of the next step
+//	gates of the step ─────────────────────┘
+//
+// Sequence b takes part in its first lens[b] steps; the reverse direction walks
+// them from lens[b]-1 down. Y is 0 beyond a sequence's end, and Y_h is 0 for an
+// empty sequence.
+
+// recurrence is the geometry of a recurrent node.
+type recurrence struct {
+	seq, batch, input, hidden, dirs, gates int
+	batchFirst                             bool // layout=1
+	reverse                                []bool
+	lens                                   []int
+}
+
+// recurrentParts is what one variant brings in: products and a cell.
+type recurrentParts[T realNum] struct {
+	// input adds X·Wᵀ of direction d to out [rows, gates*hidden], rows in X's order.
+	input func(d int, out []T)
+	// hidden adds h·R[from:to]ᵀ of direction d to out [batch, (to-from)*hidden].
+	hidden func(d, from, to int, h, out []T)
+	// bias starts a row of gates.
+	bias func(d int, row []T)
+	// step computes the next h and c of every sequence b with active[b], from the
+	// rows of gates gate(b), into h and c themselves.
+	step func(d int, active []bool, gate func(b int) []T, h, c []T)
+}
+
+// directionsOf reads attribute direction: whether each direction is reversed.
+func directionsOf(n *ssa.Node) ([]bool, error) {
+	switch d := n.Str("direction", "forward"); d {
+	case "forward":
+		return []bool{false}, nil
+	case "reverse":
+		return []bool{true}, nil
+	case "bidirectional":
+		return []bool{false, true}, nil
+	default:
+		return nil, fmt.Errorf("direction=%q is not forward, reverse or bidirectional", d)
+	}
+}
+
+// recurrenceOf reads the geometry from X and the hidden size.
+func recurrenceOf(c *Call, gates, hidden int) (recurrence, error) {
+	x := c.Array(0)
+	r := recurrence{gates: gates, hidden: hidden, batchFirst: c.Node.Int("layout", 0) != 0}
+	var err error
+	if r.reverse, err = directionsOf(c.Node); err != nil {
+		return r, err
+	}
+	r.dirs = len(r.reverse)
+	if x == nil || x.Rank() != 3 {
+		return r, fmt.Errorf("X is not a tensor of rank 3")
+	}
+	r.seq, r.batch, r.input = x.Shape[0], x.Shape[1], x.Shape[2]
+	if r.batchFirst {
+		r.seq, r.batch = r.batch, r.seq
+	}
+	if h := c.Node.Int("hidden_size", int64(hidden)); h != int64(hidden) {
+		return r, fmt.Errorf("hidden_size=%d, but the weights are for %d", h, hidden)
+	}
+	return r, r.readLens(c.Array(4))
+}
+
+func (r *recurrence) readLens(a *ndarray.Array) error {
+	if err := wantShape("sequence_lens", a, r.batch); err != nil {
+		return err
+	}
+	r.lens = make([]int, r.batch)
+	for i := range r.lens {
+		r.lens[i] = r.seq
+		if a != nil {
+			v := a.Int(i)
+			if v < 0 || v > int64(r.seq) {
+				return fmt.Errorf("sequence %d has length %d of %d", i, v, r.seq)
+			}
+			r.lens[i] = int(v)
+		}
+	}
+	return nil
+}
+
+// row is the position of step t of sequence b among the rows of X.
+func (r *recurrence) row(t, b int) int {
+	if r.batchFirst {
+		return b*r.seq + t
+	}
+	return t*r.batch + b
+}
+
+// stateRow is the position of sequence b of direction d among states.
+func (r *recurrence) stateRow(d, b int) int {
+	if r.batchFirst {
+		return b*r.dirs + d
+	}
+	return d*r.batch + b
+}
+
+// outRow is the position of step t, direction d, sequence b among the rows of Y.
+func (r *recurrence) outRow(t, d, b int) int {
+	if r.batchFirst {
+		return (b*r.seq+t)*r.dirs + d
+	}
+	return (t*r.dirs+d)*r.batch + b
+}
+
+func (r *recurrence) stateShape() []int {
+	if r.batchFirst {
+		return []int{r.batch, r.dirs, r.hidden}
+	}
+	return []int{r.dirs, r.batch, r.hidden}
+}
+
+func (r *recurrence) yShape() []int {
+	if r.batchFirst {
+		return []int{r.batch, r.seq, r.dirs, r.hidden}
+	}
+	return []int{r.seq, r.dirs, r.batch, r.hidden}
+}
+
+// recurrentOut is Y and the final states under computation; a nil V is not wanted.
+type recurrentOut[T realNum] struct{ y, h, c realOut[T] }
+
+// runRecurrence computes all directions. initial holds the states (nil for 0);
+// states is 1 (h) or 2 (h and c).
+func runRecurrence[T realNum](c *Call, r *recurrence, p recurrentParts[T], initial [2]*ndarray.Array, states int) error {
+	dt := c.Array(0).DType
+	var out recurrentOut[T]
+	for i, o := range []*realOut[T]{&out.y, &out.h, &out.c} {
+		if !c.Wants(i) {
+			continue
+		}
+		shape := r.stateShape()
+		if i == 0 {
+			shape = r.yShape()
+		}
+		var err error
+		if *o, err = newReal[T](c, i, dt, shape...); err != nil {
+			return err
+		}
+	}
+	for i, a := range initial {
+		if err := wantShape([]string{"initial_h", "initial_c"}[i], a, r.stateShape()...); err != nil {
+			return err
+		}
+	}
+	init := [2][]T{reals[T](initial[0]), reals[T](initial[1])}
+	clear(out.y.V)
+	for d := range r.dirs {
+		if c.Ctx != nil && c.Ctx.Err() != nil {
+			return c.Ctx.Err()
+		}
+		runDirection(r, p, d, init, states, &out)
+	}
+	for _, o := range []realOut[T]{out.y, out.h, out.c} {
+		if o.a != nil {
+			if err := o.store(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func runDirection[T realNum](r *recurrence, p recurrentParts[T], d int, init [2][]T, states int, out *recurrentOut[T]) {
+	width := r.gates * r.hidden
+	gates := make([]T, r.seq*r.batch*width)
+	for i := range r.seq * r.batch {
+		p.bias(d, gates[i*width:(i+1)*width])
+	}
+	p.input(d, gates)
+	var state [2][]T
+	for k := range states {
+		state[k] = make([]T, r.batch*r.hidden)
+		for b := range r.batch {
+			if init[k] != nil {
+				copy(state[k][b*r.hidden:(b+1)*r.hidden], init[k][r.stateRow(d, b)*r.hidden:])
+			}
+		}
+	}
+	at, active := make([]int, r.batch), make([]bool, r.batch)
+	for s := range r.seq {
+		for b, n := range r.lens {
+			active[b], at[b] = s < n, s
+			if r.reverse[d] {
+				at[b] = n - 1 - s
+			}
+		}
+		p.step(d, active, func(b int) []T { return gates[r.row(at[b], b)*width:][:width] }, state[0], state[1])
+		for b := range r.batch {
+			if active[b] && out.y.a != nil {
+				copy(out.y.V[r.outRow(at[b], d, b)*r.hidden:][:r.hidden], state[0][b*r.hidden:])
+			}
+		}
+	}
+	for k, o := range []realOut[T]{out.h, out.c} {
+		for b := range r.batch {
+			if o.a == nil {
+				continue
+			}
+			dst := o.V[r.stateRow(d, b)*r.hidden:][:r.hidden]
+			copy(dst, state[k][b*r.hidden:])
+			if r.lens[b] == 0 {
+				clear(dst)
+			}
+		}
+	}
+}
+
+// floatProducts are the products of plain float weights W [dirs, gates*H, I] and
+// R [dirs, gates*H, H].
+func floatProducts[T realNum](r *recurrence, x, w, rec []T) (input func(int, []T), hidden func(int, int, int, []T, []T)) {
+	width := r.gates * r.hidden
+	input = func(d int, out []T) {
+		matMulAddT(r.seq*r.batch, width, r.input, x, r.input, w[d*width*r.input:], r.input, out, width)
+	}
+	hidden = func(d, from, to int, h, out []T) {
+		n := (to - from) * r.hidden
+		matMulAddT(r.batch, n, r.hidden, h, r.hidden, rec[(d*r.gates+from)*r.hidden*r.hidden:], r.hidden, out, n)
+	}
+	return input, hidden
+}
+
+// sumBias starts gates with Wb + Rb, bias [dirs, 2*gates*H]; Rb is left out for
+// gates from apart on (GRU adds it elsewhere).
+func sumBias[T realNum](r *recurrence, bias []T, apart int) func(d int, row []T) {
+	width := r.gates * r.hidden
+	return func(d int, row []T) {
+		if bias == nil {
+			return
+		}
+		copy(row, bias[2*d*width:])
+		for i, v := range bias[(2*d+1)*width:][:apart*r.hidden] {
+			row[i] += v
+		}
+	}
+}
+
+// checkWeights compares W, R and B with the geometry.
+func (r *recurrence) checkWeights(w, rec, bias *ndarray.Array) error {
+	width := r.gates * r.hidden
+	if err := wantShape("W", w, r.dirs, width, r.input); err != nil {
+		return err
+	}
+	if err := wantShape("R", rec, r.dirs, width, r.hidden); err != nil {
+		return err
+	}
+	return wantShape("B", bias, r.dirs, 2*width)
+}
+
+// hiddenOf finds the hidden size in R [dirs, gates*H, H].
+func hiddenOf(c *Call) (int, error) {
+	if err := wantArrays(c, 3); err != nil {
+		return 0, err
+	}
+	rec := c.Array(2)
+	if rec.Rank() != 3 {
+		return 0, fmt.Errorf("R has shape %v, expected rank 3", rec.Shape)
+	}
+	return rec.Shape[2], nil
+}
+
+// clipper limits activations' inputs to [-clip, clip].
+func clipper(n *ssa.Node) func(float64) float64 {
+	limit := float64(n.Float("clip", 0))
+	if !n.Has("clip") || limit <= 0 {
+		return func(x float64) float64 { return x }
+	}
+	return func(x float64) float64 { return max(-limit, min(limit, x)) }
+}
+
+// inferRecurrent is the type rule: Y, then states final states.
+func inferRecurrent(states int) func(*ssa.Node) ([]Fact, error) {
+	return func(n *ssa.Node) ([]Fact, error) {
+		x, rec := InType(n, 0), InType(n, 2)
+		dirs, err := directionsOf(n)
+		if err != nil {
+			return nil, err
+		}
+		if x.Ranked && x.Rank() != 3 || rec.Ranked && rec.Rank() != 3 {
+			return nil, fmt.Errorf("X is %s and R is %s; both must have rank 3", x, rec)
+		}
+		var seq, batch, hidden ssa.Dim
+		if x.Ranked {
+			seq, batch = x.Shape[0], x.Shape[1]
+		}
+		if rec.Ranked {
+			hidden = rec.Shape[2]
+		}
+		if h := n.Int("hidden_size", 0); h > 0 {
+			hidden = ssa.D(h)
+		}
+		d := ssa.D(int64(len(dirs)))
+		y, h := []ssa.Dim{seq, d, batch, hidden}, []ssa.Dim{d, batch, hidden}
+		if n.Int("layout", 0) != 0 {
+			seq, batch = batch, seq
+			y, h = []ssa.Dim{batch, seq, d, hidden}, []ssa.Dim{batch, d, hidden}
+		}
+		out := One(ssa.TensorOf(x.DType, y...))
+		for range states {
+			out = append(out, Fact{Type: ssa.TensorOf(x.DType, h...)})
+		}
+		return out, nil
+	}
+}
+
+// recurrentAttrs are the attributes all recurrent operators have.
+var recurrentAttrs = []AttrSpec{{Name: "activation_alpha", Kind: ssa.AttrFloats}, {Name: "activation_beta", Kind: ssa.AttrFloats},
+	{Name: "activations", Kind: ssa.AttrStrings}, {Name: "clip", Kind: ssa.AttrFloat}, {Name: "direction", Kind: ssa.AttrString},
+	{Name: "hidden_size", Kind: ssa.AttrInt}, {Name: "layout", Kind: ssa.AttrInt}}
+
+func recurrentForm(n *ssa.Node) int {
+	switch {
+	case bf16Since22(7)(n) == 22:
+		return 22
+	case n.Int("layout", 0) != 0:
+		return 14
+	}
+	return 7
+}
+
+// dropOutputSequence is the upgrade from version 1 and 3, where an attribute
+// repeated which results exist.
+func dropOutputSequence(op string) []Upgrade {
+	return []Upgrade{{Below: 7, Source: changelog(op, 7), Apply: func(_ *Upgrader, n *ssa.Node) error {
+		n.DropAttr("output_sequence")
+		return nil
+	}}}
+}
+
+// recurrentCost counts the products of all steps.
+func recurrentCost(gates int64) func(*ssa.Node) Cost {
+	return func(n *ssa.Node) Cost {
+		c := trafficOf(n)
+		x, ok := InType(n, 0).Static()
+		r, ok2 := InType(n, 2).Static()
+		if ok && ok2 && len(x) == 3 && len(r) == 3 {
+			c.FLOPs = 2 * int64(r[0]) * int64(x[0]) * int64(x[1]) * gates * int64(r[2]) * int64(x[2]+r[2])
+		}
+		return c
+	}
+}
