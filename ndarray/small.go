@@ -138,7 +138,7 @@ func (f smallFloat) nanCode(sign, maxCode byte) byte {
 	case f.nan:
 		return sign | maxCode + 1
 	}
-	return maxCode // float4 has no NaN: the largest value stands in
+	return 1 << (f.exp + f.man) // float4 has no NaN: negative zero stands in
 }
 
 func (f smallFloat) overflow(sign, maxCode byte, saturate, isInf bool) byte {
@@ -152,7 +152,8 @@ func (f smallFloat) overflow(sign, maxCode byte, saturate, isInf bool) byte {
 }
 
 // F32ToE8M0 encodes the power of two next to |v|: mode "up", "down" or
-// "nearest". NaN gives 255; out of range saturates, or gives 255 without saturate.
+// "nearest" (ties up). NaN gives 255; out of range on either side, 0 included,
+// saturates, or gives 255 without saturate.
 func F32ToE8M0(v float32, mode string, saturate bool) byte {
 	x := math.Abs(float64(v))
 	if v != v {
@@ -165,7 +166,7 @@ func F32ToE8M0(v float32, mode string, saturate bool) byte {
 		return 255
 	}
 	if x == 0 {
-		return 0
+		return belowE8M0(saturate)
 	}
 	frac, e := math.Frexp(x)
 	e--
@@ -181,7 +182,7 @@ func F32ToE8M0(v float32, mode string, saturate bool) byte {
 	}
 	switch c := e + 127; {
 	case c < 0:
-		return 0
+		return belowE8M0(saturate)
 	case c > 254 && saturate:
 		return 254
 	case c > 254:
@@ -189,4 +190,12 @@ func F32ToE8M0(v float32, mode string, saturate bool) byte {
 	default:
 		return byte(c)
 	}
+}
+
+// belowE8M0 is the code of a magnitude below the smallest power of two.
+func belowE8M0(saturate bool) byte {
+	if saturate {
+		return 0
+	}
+	return 255
 }
