@@ -1,0 +1,246 @@
+package onnxexport
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// placement says where a constant is written: in the one graph that uses it. If
+// several do, or if it is written as a node (which a loop's body would run again
+// and again), in the main graph.
+type placement struct {
+	graph *ssa.Graph
+	name  string // "" until written
+}
+
+// place visits every use of every constant.
+func (x *exporter) place() {
+	main := x.mod.Graph
+	main.Walk(func(g *ssa.Graph) {
+		for _, v := range constantsOf(g) {
+			switch p := x.consts[v.Const]; {
+			case p == nil && x.asNode(v.Const):
+				x.consts[v.Const] = &placement{graph: main}
+			case p == nil:
+				x.consts[v.Const] = &placement{graph: g}
+			case p.graph != g:
+				p.graph = main
+			}
+		}
+	})
+}
+
+// constantsOf returns the constants that a graph itself uses, in the order of
+// their ids: read by nodes (what bodies capture included) or results.
+func constantsOf(g *ssa.Graph) []*ssa.Value {
+	used := make([]bool, g.NumValues())
+	for _, n := range g.Nodes {
+		for _, v := range n.In {
+			if v != nil {
+				used[v.ID] = true
+			}
+		}
+	}
+	for _, v := range g.Results {
+		used[v.ID] = true
+	}
+	var out []*ssa.Value
+	for _, v := range g.Values() {
+		if v.Const != nil && used[v.ID] {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// constants writes the constants that are placed in a graph. For the main graph
+// these are its own, then those of bodies that share them.
+func (x *exporter) constants(g *ssa.Graph, out *onnxwire.Graph, scope *names) error {
+	write := func(v *ssa.Value) error {
+		p := x.consts[v.Const]
+		if p.graph != g || p.name != "" {
+			return nil
+		}
+		if p.name = x.names[v]; p.name == "" { // an output may have named it
+			p.name = scope.fresh(v.Name)
+		}
+		return x.constant(p.name, v.Const, out, scope)
+	}
+	graphs := []*ssa.Graph{g}
+	if g == x.mod.Graph {
+		graphs = nil
+		g.Walk(func(b *ssa.Graph) { graphs = append(graphs, b) })
+	}
+	for _, b := range graphs {
+		for _, v := range constantsOf(b) {
+			if err := write(v); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// constant writes one constant: as an initializer, or as a node if it is a splat
+// that would take much more room than its element.
+func (x *exporter) constant(name string, c *ssa.Constant, out *onnxwire.Graph, scope *names) error {
+	if x.asNode(c) {
+		v, _ := c.Splat()
+		if n := x.splatNode(name, v, c.Shape(), out, scope); n != nil {
+			out.Nodes = append(out.Nodes, n)
+			return nil
+		}
+	}
+	t, err := x.tensor(name, c)
+	if err == nil {
+		out.Initializers = append(out.Initializers, t)
+	}
+	return err
+}
+
+// asNode reports that a constant is a splat that would take much more room than
+// its element.
+func (x *exporter) asNode(c *ssa.Constant) bool {
+	_, ok := c.Splat()
+	return ok && x.opts.Splat > 0 && fileBytes(c) >= x.opts.Splat
+}
+
+// fileBytes is what a constant takes in a file when written out; strings count
+// by their headers.
+func fileBytes(c *ssa.Constant) int64 {
+	if c.DType() == ndarray.String {
+		return int64(c.Len()) * 16
+	}
+	return int64(packedLen(c.DType(), c.Len()))
+}
+
+// splatNode returns ConstantOfShape(shape) with the element as attribute, or,
+// for element types that does not take, Expand(element, shape); nil if neither
+// may be used.
+func (x *exporter) splatNode(name string, elem *ndarray.Array, shape []int, out *onnxwire.Graph, scope *names) *onnxwire.Node {
+	dims := make([]int64, len(shape))
+	for i, d := range shape {
+		dims[i] = int64(d)
+	}
+	since := constantOfShapeSince(elem.DType)
+	expand := since == 0 || !x.opsets.allow(since, "ConstantOfShape")
+	if expand && (elem.DType == ndarray.BFloat16 && !x.opsets.allow(13, "Expand") || !x.opsets.allow(8, "Expand")) {
+		return nil
+	}
+	shapeName := scope.fresh(name + "_shape")
+	out.Initializers = append(out.Initializers, &onnxwire.Tensor{Name: shapeName, DataType: onnxwire.TypeInt64,
+		Dims: []int64{int64(len(dims))}, RawData: ndarray.Bytes(dims)})
+	if expand {
+		t, err := denseTensor(scope.fresh(name+"_element"), ssa.NewConstant(elem))
+		if err != nil {
+			return nil
+		}
+		out.Initializers = append(out.Initializers, t)
+		return &onnxwire.Node{OpType: "Expand", Inputs: []string{t.Name, shapeName}, Outputs: []string{name}}
+	}
+	value, err := denseTensor("", ssa.NewConstant(elem.Reshaped(1)))
+	if err != nil {
+		return nil
+	}
+	return &onnxwire.Node{OpType: "ConstantOfShape", Inputs: []string{shapeName}, Outputs: []string{name},
+		Attributes: []*onnxwire.Attribute{{Name: "value", Type: onnxwire.AttrTensor, T: value}}}
+}
+
+// constantOfShapeSince returns the operator set in which ConstantOfShape takes an
+// element type, 0 if none does.
+//
+// https://onnx.ai/onnx/operators/onnx__ConstantOfShape.html
+func constantOfShapeSince(dt ndarray.DType) int {
+	switch dt {
+	case ndarray.Float16, ndarray.Float32, ndarray.Float64, ndarray.Bool,
+		ndarray.Int8, ndarray.Int16, ndarray.Int32, ndarray.Int64,
+		ndarray.Uint8, ndarray.Uint16, ndarray.Uint32, ndarray.Uint64:
+		return 9
+	case ndarray.BFloat16, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNZ:
+		return 20
+	case ndarray.Int4, ndarray.Uint4:
+		return 21
+	case ndarray.Float4E2M1:
+		return 23
+	case ndarray.Float8E8M0:
+		return 24
+	case ndarray.Int2, ndarray.Uint2:
+		return 25
+	}
+	return 0
+}
+
+// tensor writes a constant and remembers the tensor: it may move to a data file.
+func (x *exporter) tensor(name string, c *ssa.Constant) (*onnxwire.Tensor, error) {
+	t, err := denseTensor(name, c)
+	if err != nil {
+		return nil, &ExportError{Reason: fmt.Sprintf("constant %q can not be read: %v", name, err), Err: err}
+	}
+	x.tensors = append(x.tensors, t)
+	return t, nil
+}
+
+// denseTensor writes a constant with all its elements, from where they lie if
+// they lie packed.
+func denseTensor(name string, c *ssa.Constant) (*onnxwire.Tensor, error) {
+	t := &onnxwire.Tensor{Name: name, DataType: onnxwire.DataType(c.DType()), RawData: c.Packed()}
+	for _, d := range c.Shape() {
+		t.Dims = append(t.Dims, int64(d))
+	}
+	if t.RawData != nil {
+		return t, nil
+	}
+	a, err := c.Array()
+	if err != nil {
+		return nil, err
+	}
+	return t, fillTensor(t, a)
+}
+
+// TensorOf writes an array as a tensor message; the elements are shared where
+// their layout in a file is the same.
+func TensorOf(name string, a *ndarray.Array) (*onnxwire.Tensor, error) {
+	return denseTensor(name, ssa.NewConstant(a))
+}
+
+func fillTensor(t *onnxwire.Tensor, a *ndarray.Array) error {
+	switch bits := a.DType.FileBits(); {
+	case a.DType == ndarray.String:
+		for _, s := range a.Str {
+			t.StringData = append(t.StringData, []byte(s))
+		}
+	case bits == 0:
+		return fmt.Errorf("element type %s can not be written", a.DType)
+	case bits < 8:
+		t.RawData = pack(a)
+	case len(a.Data) == 0:
+		t.RawData = []byte{}
+	default:
+		t.RawData = a.Data
+	}
+	return nil
+}
+
+// pack puts elements of 4 or 2 bits together, the first in the lowest bits.
+func pack(a *ndarray.Array) []byte {
+	bits := a.DType.FileBits()
+	per := 8 / bits
+	out := make([]byte, packedLen(a.DType, len(a.Data)))
+	for i, b := range a.Data {
+		out[i/per] |= b & byte(1<<bits-1) << (i % per * bits)
+	}
+	return out
+}
+
+// packedLen is the number of bytes n elements take in a file.
+func packedLen(dt ndarray.DType, n int) int {
+	bits := dt.FileBits()
+	if bits >= 8 || bits == 0 {
+		return n * (bits / 8)
+	}
+	per := 8 / bits
+	return n/per + (n%per+per-1)/per
+}

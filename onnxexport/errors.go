@@ -1,0 +1,30 @@
+package onnxexport
+
+import (
+	"fmt"
+	"strings"
+)
+
+// ExportError says why a module can not be written as ONNX.
+type ExportError struct {
+	Node   string // operator and name of the node, through bodies; empty if it is no node's fault
+	Reason string
+	Remedy string // what to do; may be empty
+	Err    error  // underlying error; may be nil
+}
+
+// Error prints node, reason and remedy on one line.
+func (e *ExportError) Error() string {
+	var sb strings.Builder
+	if e.Node != "" {
+		fmt.Fprintf(&sb, "node %s: ", e.Node)
+	}
+	sb.WriteString(e.Reason)
+	if e.Remedy != "" {
+		sb.WriteString("; " + e.Remedy)
+	}
+	return sb.String()
+}
+
+// Unwrap returns the underlying error.
+func (e *ExportError) Unwrap() error { return e.Err }
