@@ -18,7 +18,14 @@ type Class struct {
 	Bytes int64 // the largest of them
 	Live  liveness.Set
 
-	merged map[int]liveness.Set // lives of merged values (phi pointers) that may lie here
+	held []content // what may lie here, and when
+}
+
+// content is a value and the points at which the class holds it for a reader. A
+// block's own content is named by the block, a merged value's by its variable.
+type content struct {
+	value int
+	live  liveness.Set
 }
 
 // Folding is the result: which class each block belongs to.
@@ -51,18 +58,34 @@ func newFolding(t *liveness.Timeline) *Folding {
 		}
 	}
 	for v, x := range t.Vars {
-		if x.Kind != liveness.Pointer || !x.Phi {
+		if x.Kind == liveness.Outside {
 			continue
 		}
 		for _, r := range t.Roots(v) {
-			c := &f.Classes[f.Of[r]]
-			if c.merged == nil {
-				c.merged = map[int]liveness.Set{}
-			}
-			c.merged[v] = t.Live[v]
+			f.Classes[f.Of[r]].hold(shown(t, v), t.Own[v])
 		}
 	}
 	return f
+}
+
+// shown is the variable whose content a view shows: views are followed, blocks
+// and merged values stand for themselves.
+func shown(t *liveness.Timeline, v int) int {
+	for t.Vars[v].Kind == liveness.Pointer && !t.Vars[v].Phi && len(t.Vars[v].Sources) == 1 {
+		v = t.Vars[v].Sources[0]
+	}
+	return v
+}
+
+// hold adds a content to the class.
+func (c *Class) hold(value int, live liveness.Set) {
+	for i := range c.held {
+		if c.held[i].value == value {
+			c.held[i].live = c.held[i].live.Union(live)
+			return
+		}
+	}
+	c.held = append(c.held, content{value, live})
 }
 
 // mergeAlternatives folds the places a merged value may come from: they hold it
@@ -167,18 +190,7 @@ func (f *Folding) try(a, b int, except liveness.Set) bool {
 		ca, cb = cb, ca
 	}
 	x, y := &f.Classes[ca], &f.Classes[cb]
-	both := x.Live.Intersect(y.Live)
-	if len(both) > 0 {
-		both = both.Minus(except)
-	}
-	if len(both) > 0 {
-		for tag, s := range x.merged {
-			if _, ok := y.merged[tag]; ok {
-				both = both.Minus(s)
-			}
-		}
-	}
-	if len(both) > 0 {
+	if clash(x, y, except) {
 		return false
 	}
 	for _, v := range y.Vars {
@@ -187,14 +199,34 @@ func (f *Folding) try(a, b int, except liveness.Set) bool {
 	x.Vars = append(x.Vars, y.Vars...)
 	x.Bytes = max(x.Bytes, y.Bytes)
 	x.Live = x.Live.Union(y.Live)
-	for tag, s := range y.merged {
-		if x.merged == nil {
-			x.merged = map[int]liveness.Set{}
-		}
-		x.merged[tag] = s
+	for _, h := range y.held {
+		x.hold(h.value, h.live)
 	}
 	*y = Class{}
 	return true
+}
+
+// clash reports whether two classes hold different contents at one point outside
+// the excepted ones.
+func clash(x, y *Class, except liveness.Set) bool {
+	both := x.Live.Intersect(y.Live)
+	if len(both) == 0 {
+		return false
+	}
+	if len(both.Minus(except)) == 0 {
+		return false
+	}
+	for _, a := range x.held {
+		if len(a.live.Intersect(both)) == 0 {
+			continue
+		}
+		for _, b := range y.held {
+			if a.value != b.value && len(a.live.Intersect(b.live).Minus(except)) > 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // Problem states the placing of all classes, with offsets at multiples of

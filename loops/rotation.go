@@ -55,8 +55,9 @@ type Rotation struct {
 	MinTrips int
 	Trips    ssa.Dim
 
-	period map[*ssa.Value]int // of carried results defined in the body
-	index  map[*ssa.Value]int // position in Carries by parameter
+	period map[*ssa.Value]int  // of carried results defined in the body
+	sticky map[*ssa.Value]bool // results that may be an older value passed on
+	index  map[*ssa.Value]int  // position in Carries by parameter
 }
 
 // Of analyses a Loop or Scan node.
@@ -232,7 +233,7 @@ func (r *Rotation) Next(t int) int {
 // setPeriods finds the period of every carried value defined in the body, the
 // prefix, and the ring that all of them divide.
 func (r *Rotation) setPeriods() {
-	r.period = map[*ssa.Value]int{}
+	r.period, r.sticky = map[*ssa.Value]int{}, map[*ssa.Value]bool{}
 	life := newLifetimes(r.Body)
 	if len(r.Carries) > 0 {
 		r.Prefix = 1
@@ -243,7 +244,7 @@ func (r *Rotation) setPeriods() {
 	r.Ring = 1
 	most := 1
 	for _, c := range r.Carries {
-		p := max(r.period[c.Result], 1)
+		p := max(r.period[throughViews(c.Result)], 1)
 		most = max(most, p)
 		r.Ring = lcm(r.Ring, p)
 	}
@@ -260,11 +261,12 @@ func (r *Rotation) setPeriods() {
 	}
 }
 
-// followChain walks Carries[i] ← result ← … to the value at the chain's end and
-// raises that value's period so that it survives until this parameter's last use.
+// followChain walks Carries[i] ← result ← … to the value at the chain's end,
+// through views, and raises that value's period so that it survives until this
+// parameter's last use.
 func (r *Rotation) followChain(i int, life *lifetimes) {
 	p := r.Carries[i].Param
-	res := r.Carries[i].Result
+	res := throughViews(r.Carries[i].Result)
 	depth := 1
 	for {
 		j, isParam := r.index[res]
@@ -274,14 +276,130 @@ func (r *Rotation) followChain(i int, life *lifetimes) {
 		if depth > len(r.Carries) {
 			return // a cycle of parameters: nothing is ever written
 		}
-		res = r.Carries[j].Result
+		res = throughViews(r.Carries[j].Result)
 		depth++
 	}
 	r.Prefix = max(r.Prefix, depth)
 	if res.Def == nil || !res.Type.IsStatic() || r.Window(res) != nil {
 		return // a constant or captured value; memory of its own; a slice that stays
 	}
+	if holders := r.stickyHolders(res); holders > 0 {
+		r.sticky[res] = true
+		r.period[res] = max(r.period[res], holders+1)
+		return
+	}
 	r.period[res] = max(r.period[res], life.periodFor(p, res, depth))
+}
+
+// throughViews follows whole views to the value they show.
+func throughViews(v *ssa.Value) *ssa.Value {
+	for {
+		src, _, ok := ViewOf(v)
+		if !ok {
+			return v
+		}
+		v = src
+	}
+}
+
+// stickyHolders is 0 unless a result may be one of the loop's own parameters
+// passed on by control flow (a branch that keeps the old value). Then the value
+// of one iteration can stay for any number of them, in up to this many
+// parameters, and no fixed rotation is right: the program picks, before each
+// iteration, a place that no parameter points to.
+func (r *Rotation) stickyHolders(res *ssa.Value) int {
+	if !IsPointer(res) {
+		return 0
+	}
+	keeps := false
+	for _, b := range Bases(res) {
+		_, isParam := r.index[b]
+		keeps = keeps || isParam
+	}
+	if !keeps {
+		return 0
+	}
+	holds := map[*ssa.Value]bool{}
+	for changed := true; changed; {
+		changed = false
+		for _, c := range r.Carries {
+			if holds[c.Param] {
+				continue
+			}
+			from := throughViews(c.Result)
+			hit := from == res || holds[from]
+			for _, b := range Bases(from) {
+				hit = hit || holds[b]
+			}
+			if hit {
+				holds[c.Param], changed = true, true
+			}
+		}
+	}
+	return len(holds)
+}
+
+// Sticky reports whether a carry's value may be an older one passed on; see
+// stickyHolders.
+func (r *Rotation) Sticky(c Carry) bool { return r.sticky[throughViews(c.Result)] }
+
+// Bases returns the values of v's own graph whose bytes v may show: itself, or
+// through views and control flow the operands that are passed on.
+func Bases(v *ssa.Value) []*ssa.Value {
+	var out []*ssa.Value
+	seen := map[*ssa.Value]bool{}
+	var visit func(v *ssa.Value)
+	visit = func(v *ssa.Value) {
+		if v == nil || seen[v] {
+			return
+		}
+		seen[v] = true
+		if !IsPointer(v) {
+			out = append(out, v)
+			return
+		}
+		if src, _, ok := ViewOf(v); ok {
+			visit(src)
+			return
+		}
+		for _, src := range passedOn(v) {
+			visit(src)
+		}
+		out = append(out, v)
+	}
+	visit(v)
+	return out
+}
+
+// passedOn lists the operands of a control-flow node that result v may be.
+func passedOn(v *ssa.Value) []*ssa.Value {
+	n := v.Def
+	var out []*ssa.Value
+	if n.Op != "If" {
+		r, err := Of(n)
+		if err != nil {
+			return n.In
+		}
+		for _, c := range r.Carries {
+			out = append(out, c.Init)
+		}
+	}
+	for _, body := range n.Bodies {
+		captured := body.Params[len(body.Params)-n.Captures:]
+		for _, res := range body.Results {
+			if n.Op == "If" && res != body.Results[min(v.DefIndex, len(body.Results)-1)] {
+				continue
+			}
+			for _, b := range Bases(res) {
+				for i, p := range captured {
+					if p == b {
+						out = append(out, n.Captured()[i])
+					}
+				}
+			}
+		}
+	}
+	return out
 }
 
 func gcd(a, b int) int {

@@ -3,6 +3,7 @@ package program
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/berth-onnx/berth/backend"
@@ -147,7 +148,7 @@ func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 			c.scratch[s.Node] = c.offsets[s.Scratch]
 		}
 	}
-	p := &Program{Graph: g, ArenaBytes: sol.ArenaBytes, Timeline: t, Problem: prob, Solution: sol}
+	p := &Program{Graph: g, stickyDigit: map[int]int{}, ArenaBytes: sol.ArenaBytes, Timeline: t, Problem: prob, Solution: sol}
 	r := &p.Report
 	r.Planner, r.ArenaBytes, r.LowerBound, r.Proven = pl.Name(), sol.ArenaBytes, sol.LowerBound, sol.Proven()
 	r.Folds, r.Merges, r.Blocks, r.PlanNanos = f.Folds, f.Merges, len(ids), time.Since(start).Nanoseconds()
@@ -370,11 +371,33 @@ func (c *compiler) wireLoop(l *Loop, rot *loops.Rotation, in *Instr, inner []int
 	for _, cr := range rot.Carries {
 		l.Carries = append(l.Carries, Carry{slot(cr.Param), slot(cr.Init), slot(cr.Result), slot(cr.Out)})
 	}
+	c.findSticky(l, rot)
 	for _, s := range rot.ScanIns {
 		l.ScanIns = append(l.ScanIns, slot(s.Param))
 	}
 	for _, s := range rot.ScanOuts {
 		l.ScanOuts = append(l.ScanOuts, ScanOut{slot(s.Result), slot(s.Out)})
+	}
+}
+
+// findSticky lists the rotating slots that hold values an iteration may pass on
+// unchanged.
+func (c *compiler) findSticky(l *Loop, rot *loops.Rotation) {
+	t := c.p.Timeline
+	for _, cr := range rot.Carries {
+		pl := t.PlacesOf(cr.Result)
+		if !rot.Sticky(cr) || pl == nil {
+			continue
+		}
+		for _, v := range pl.Vars {
+			for _, root := range t.Roots(v) {
+				s, ok := c.slot[t.Vars[root].Value]
+				if ok && slices.Contains(l.Rotate, s) && !slices.Contains(l.Sticky, s) {
+					l.Sticky = append(l.Sticky, s)
+					c.p.stickyDigit[s] = slices.Index(c.p.Slots[s].Levels, l.Level)
+				}
+			}
+		}
 	}
 }
 

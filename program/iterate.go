@@ -130,6 +130,9 @@ func (s *Session) enter(in *Instr, st *loopState, t, limit int64) error {
 		}
 		s.deliver(c.Param, st.next[i])
 	}
+	for _, slot := range l.Sticky {
+		s.pickPlace(l, slot)
+	}
 	for k, slot := range l.ScanIns {
 		sc := l.Rotation.ScanIns[k]
 		at := t
@@ -148,9 +151,56 @@ func (s *Session) rotate(slot int) {
 	sl := &s.p.Slots[slot]
 	k := 0
 	for d, lv := range sl.Levels {
-		k = k*sl.Radix[d] + s.iter[lv]%sl.Radix[d]
+		i := s.iter[lv] % sl.Radix[d]
+		if d == s.pickDigit(slot, sl) {
+			i = s.pick[slot]
+		}
+		k = k*sl.Radix[d] + i
 	}
 	s.heads[slot].Data = s.window(sl.Offsets[k], sl.Bytes)
+}
+
+// pickDigit is the digit of a slot's place that was picked, -1 if none.
+func (s *Session) pickDigit(slot int, sl *Slot) int {
+	if s.pick[slot] < 0 {
+		return -1
+	}
+	return s.p.stickyDigit[slot]
+}
+
+// pickPlace chooses the place of a sticky slot for this iteration: the first at
+// which no carried parameter of the loop lies.
+func (s *Session) pickPlace(l *Loop, slot int) {
+	sl := &s.p.Slots[slot]
+	d := s.p.stickyDigit[slot]
+	for i := range sl.Radix[d] {
+		s.pick[slot] = i
+		if s.placeFree(l, sl, d, i) {
+			break
+		}
+	}
+	s.rotate(slot)
+}
+
+// placeFree reports whether no parameter points into any place of the slot whose
+// digit d is i.
+func (s *Session) placeFree(l *Loop, sl *Slot, d, i int) bool {
+	inner := 1
+	for _, r := range sl.Radix[d+1:] {
+		inner *= r
+	}
+	for k, off := range sl.Offsets {
+		if k/inner%sl.Radix[d] != i || sl.Bytes == 0 {
+			continue
+		}
+		at := &s.arena[off]
+		for _, c := range l.Carries {
+			if data := s.heads[c.Param].Data; len(data) > 0 && &data[0] == at {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // checkCarry makes sure that a static slot gets a value of its size.

@@ -83,6 +83,7 @@ type Loop struct {
 	Rotation *loops.Rotation
 	Level    int   // index of its counter among the session's iteration counters
 	Rotate   []int // arena slots of the body that move with this loop's iterations
+	Sticky   []int // those of them whose place is picked so that no parameter points to it
 	Carries  []Carry
 	ScanIns  []int // parameter slots, as Rotation.ScanIns
 	ScanOuts []ScanOut
@@ -109,6 +110,7 @@ type Program struct {
 	Problem    *planner.Problem
 	Solution   *planner.Solution
 
+	stickyDigit   map[int]int // by sticky slot: the digit of its place that is picked
 	calls, states int
 	threads       int
 

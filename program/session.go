@@ -20,7 +20,8 @@ type Session struct {
 	heads []ndarray.Array // by slot: the header of a static slot
 	vals  []ndarray.Value // by slot: the header, or what a dynamic slot holds now
 	calls []ops.Call      // by instruction with a kernel
-	iter  []int           // by loop level: iteration number
+	iter  []int           // by loop level: iteration number modulo the ring
+	pick  []int           // by slot: the place picked for a sticky slot's innermost loop, -1 = by iteration
 	loops []loopState
 	ctx   context.Context
 	done  <-chan struct{}
@@ -50,6 +51,10 @@ func (p *Program) NewSession() (*Session, error) {
 	s := &Session{p: p, arena: ndarray.AlignedBytes(int(p.ArenaBytes)), heads: make([]ndarray.Array, len(p.Slots)),
 		vals: make([]ndarray.Value, len(p.Slots)), calls: make([]ops.Call, p.calls), iter: make([]int, p.Levels),
 		loops: make([]loopState, p.states)}
+	s.pick = make([]int, len(p.Slots))
+	for i := range s.pick {
+		s.pick[i] = -1
+	}
 	read := p.readConstants()
 	for i := range p.Slots {
 		sl := &p.Slots[i]
