@@ -97,7 +97,7 @@ func joinDims(out, dims []ssa.Dim, axis int) error {
 func concatContent(n *ssa.Node) []ssa.Dim {
 	all := []ssa.Dim{}
 	for i := range n.In {
-		part := ContentOf(n, i)
+		part := known(n, i)
 		if part == nil {
 			k := lenOf(n, i)
 			if k < 0 || k > ssa.MaxContent {

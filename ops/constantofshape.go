@@ -43,12 +43,15 @@ func inferConstantOfShape(n *ssa.Node) ([]Fact, error) {
 	}
 	t := ssa.TensorOf(v.DType, dims...)
 	k, ok := t.NumElems().Const()
-	if !ok || k > ssa.MaxContent || !v.DType.IsInteger() {
+	if !ok || k > ssa.MaxContent || !followed(v.DType) {
 		return One(t), nil
 	}
 	content := make([]ssa.Dim, k)
 	for i := range content {
-		content[i] = ssa.D(v.Int(0))
+		content[i] = floatDim(v.Float(0))
+		if v.DType.IsInteger() {
+			content[i] = ssa.D(v.Int(0))
+		}
 	}
 	return factOf(t, content), nil
 }

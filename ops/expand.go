@@ -32,7 +32,7 @@ func inferExpand(n *ssa.Node) ([]Fact, error) {
 		return nil, err
 	}
 	out := ssa.TensorOf(t.DType, shape...)
-	content := ContentOf(n, 0)
+	content := known(n, 0)
 	k, ok := out.NumElems().Const()
 	if content == nil || len(content) == 0 || !ok || k > ssa.MaxContent || len(content) != 1 && int(k) != len(content) {
 		return One(out), nil

@@ -42,7 +42,7 @@ func inferGather(n *ssa.Node) ([]Fact, error) {
 	}
 	dims := slices.Concat(t.Shape[:axis], ix.Shape, t.Shape[axis+1:])
 	out := ssa.TensorOf(t.DType, dims...)
-	data := ContentOf(n, 0)
+	data := known(n, 0)
 	picks, known := ConstInts(n, 1)
 	if data == nil || len(t.Shape) != 1 || !known || len(picks) > ssa.MaxContent {
 		return One(out), nil

@@ -27,7 +27,7 @@ func identityForm(n *ssa.Node) int {
 }
 
 func inferIdentity(n *ssa.Node) ([]Fact, error) {
-	return []Fact{{InType(n, 0), ContentOf(n, 0)}}, nil
+	return []Fact{{InType(n, 0), known(n, 0)}}, nil
 }
 
 func evalIdentity(c *Call) error {

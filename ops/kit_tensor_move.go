@@ -170,3 +170,29 @@ func mapElems[T any](dst, src []T, dshape, sshape []int, maps [][]int) {
 		row += dshape[last]
 	})
 }
+
+// eachOffset calls f for every position of a box: i counts them in row-major
+// order, at is the sum of the indices times the strides.
+func eachOffset(shape, strides []int, f func(i, at int) error) error {
+	total := 1
+	for _, n := range shape {
+		total *= n
+	}
+	idx := make([]int, len(shape))
+	at := 0
+	for i := range total {
+		if err := f(i, at); err != nil {
+			return err
+		}
+		for k := len(shape) - 1; k >= 0; k-- {
+			idx[k]++
+			at += strides[k]
+			if idx[k] < shape[k] {
+				break
+			}
+			at -= strides[k] * shape[k]
+			idx[k] = 0
+		}
+	}
+	return nil
+}

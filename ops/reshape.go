@@ -45,7 +45,7 @@ func inferReshape(n *ssa.Node) ([]Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return factOf(ssa.TensorOf(t.DType, dims...), ContentOf(n, 0)), nil
+	return factOf(ssa.TensorOf(t.DType, dims...), known(n, 0)), nil
 }
 
 // reshapeDims turns the wanted dimensions into real ones. Dimensions that are

@@ -231,7 +231,7 @@ func inferSlice(n *ssa.Node) ([]Fact, error) {
 		dims[axis] = sliceDim(s.start[i], s.end[i], s.step[i], t.Shape[axis])
 	}
 	out := ssa.TensorOf(t.DType, dims...)
-	data := ContentOf(n, 0)
+	data := known(n, 0)
 	if data == nil || len(t.Shape) != 1 || !s.resolve([]int{len(data)}) {
 		return One(out), nil
 	}

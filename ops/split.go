@@ -112,7 +112,7 @@ func inferSplit(n *ssa.Node) ([]Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	content, at := ContentOf(n, 0), int64(0)
+	content, at := known(n, 0), int64(0)
 	for i, p := range parts {
 		dims := append([]ssa.Dim(nil), t.Shape...)
 		dims[axis] = p

@@ -52,17 +52,17 @@ func inferSqueeze(n *ssa.Node) ([]Fact, error) {
 		}
 		var dims []ssa.Dim
 		for _, d := range t.Shape {
-			if _, known := d.Const(); !known { // may be 1 or not
+			if _, number := d.Const(); !number { // may be 1 or not
 				return unranked, nil
 			}
 			if !d.Is(1) {
 				dims = append(dims, d)
 			}
 		}
-		return factOf(ssa.TensorOf(t.DType, dims...), ContentOf(n, 0)), nil
+		return factOf(ssa.TensorOf(t.DType, dims...), known(n, 0)), nil
 	}
-	axes, known := ConstInts(n, 1)
-	if !t.Ranked || !known {
+	axes, fixed := ConstInts(n, 1)
+	if !t.Ranked || !fixed {
 		if k := lenOf(n, 1); t.Ranked && k >= 0 {
 			return One(tensorOfRank(t.DType, len(t.Shape)-k)), nil
 		}
@@ -80,7 +80,7 @@ func inferSqueeze(n *ssa.Node) ([]Fact, error) {
 			return nil, fmt.Errorf("dimension %d is %d, it can not be squeezed", i, k)
 		}
 	}
-	return factOf(ssa.TensorOf(t.DType, dims...), ContentOf(n, 0)), nil
+	return factOf(ssa.TensorOf(t.DType, dims...), known(n, 0)), nil
 }
 
 func evalSqueeze(c *Call) error {
@@ -110,8 +110,8 @@ func evalSqueeze(c *Call) error {
 
 func inferUnsqueeze(n *ssa.Node) ([]Fact, error) {
 	t := InType(n, 0)
-	axes, known := ConstInts(n, 1)
-	if !t.Ranked || !known {
+	axes, fixed := ConstInts(n, 1)
+	if !t.Ranked || !fixed {
 		if k := lenOf(n, 1); t.Ranked && k >= 0 {
 			return One(tensorOfRank(t.DType, len(t.Shape)+k)), nil
 		}
@@ -121,7 +121,7 @@ func inferUnsqueeze(n *ssa.Node) ([]Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return factOf(ssa.TensorOf(t.DType, dims...), ContentOf(n, 0)), nil
+	return factOf(ssa.TensorOf(t.DType, dims...), known(n, 0)), nil
 }
 
 // insertOnes returns shape with one inserted at axes, which count in the result.

@@ -64,7 +64,7 @@ func inferTile(n *ssa.Node) ([]Fact, error) {
 		dims[i] = t.Shape[i].Mul(k)
 	}
 	out := ssa.TensorOf(t.DType, dims...)
-	data := ContentOf(n, 0)
+	data := known(n, 0)
 	if data == nil || len(times) != 1 {
 		return One(out), nil
 	}

@@ -47,7 +47,7 @@ func inferTranspose(n *ssa.Node) ([]Fact, error) {
 	for i, p := range perm {
 		dims[i] = t.Shape[p]
 	}
-	return factOf(ssa.TensorOf(t.DType, dims...), ContentOf(n, 0)), nil
+	return factOf(ssa.TensorOf(t.DType, dims...), known(n, 0)), nil
 }
 
 // transposeAlias finds a view where only dimensions of length 1 change places.

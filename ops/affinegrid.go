@@ -1,0 +1,87 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// AffineGrid makes the grid of [GridSample] from affine matrices:
+// https://onnx.ai/onnx/operators/onnx__AffineGrid.html
+//
+//	grid[n, y, x] = theta[n] · (px, py, 1)
+//
+// where px and py are evenly spaced in [-1, 1]; 3-D grids have pz too.
+var AffineGrid = Op{
+	Name: "AffineGrid", Since: 20, Doc: "grid = theta applied to evenly spaced positions",
+	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "align_corners", Kind: ssa.AttrInt}},
+	Infer: inferAffineGrid, Eval: evalAffineGrid,
+}
+
+func inferAffineGrid(n *ssa.Node) ([]Fact, error) {
+	t, size := InType(n, 0), ContentOf(n, 1)
+	k := lenOf(n, 1)
+	if k < 0 {
+		return One(ssa.UnrankedTensor(t.DType)), nil
+	}
+	if k != 4 && k != 5 {
+		return nil, fmt.Errorf("size has %d elements, it must have 4 or 5", k)
+	}
+	if size == nil {
+		size = unknownDims(k)
+	}
+	return One(ssa.TensorOf(t.DType, slices.Concat(size[:1], size[2:], []ssa.Dim{ssa.D(int64(k - 2))})...)), nil
+}
+
+// gridPosition is step i of d evenly spaced ones in [-1, 1].
+func gridPosition(i, d int, corners bool) float64 {
+	switch {
+	case !corners:
+		return (2*float64(i)+1)/float64(d) - 1
+	case d == 1:
+		return 0
+	}
+	return 2*float64(i)/float64(d-1) - 1
+}
+
+func evalAffineGrid(c *Call) error {
+	theta, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	size, err := needInts(c, 1)
+	if err != nil {
+		return err
+	}
+	dims, err := shapeOfInts(size)
+	if err != nil {
+		return err
+	}
+	r := len(dims) - 2
+	if r != 2 && r != 3 || !slices.Equal(theta.Shape, []int{dims[0], r, r + 1}) || !theta.DType.IsFloat() {
+		return fmt.Errorf("theta %s does not fit size %v", theta, size)
+	}
+	space := dims[2:]
+	out, err := c.Output(0, theta.DType, slices.Concat(dims[:1], space, []int{r})...)
+	if err != nil {
+		return err
+	}
+	corners := c.Node.Int("align_corners", 0) != 0
+	m, set, at := reals[float64](theta), floatWriter(out), 0
+	for b := range dims[0] {
+		EachIndex(space, func(idx []int) {
+			for row := range r {
+				w := m[(b*r+row)*(r+1):][:r+1]
+				sum := w[r]
+				for k := range r { // column k goes with the dimension k-th from the back
+					sum += w[k] * gridPosition(idx[r-1-k], space[r-1-k], corners)
+				}
+				set(at, sum)
+				at++
+			}
+		})
+	}
+	return nil
+}

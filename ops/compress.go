@@ -1,0 +1,91 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Compress keeps the slices a condition selects: https://onnx.ai/onnx/operators/onnx__Compress.html
+//
+// Without axis the operand is flattened first. Slices past the end of the
+// condition are dropped.
+var Compress = Op{
+	Name: "Compress", Since: 28, Form: compressForm, Doc: "output = slices of input along axis where condition is true",
+	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
+	Infer: inferCompress, Eval: evalCompress,
+}
+
+func compressForm(n *ssa.Node) int {
+	if n.Int("axis", 0) < 0 {
+		return typeForm(11, 28)(n)
+	}
+	return typeForm(9, 28)(n)
+}
+
+func inferCompress(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	if !n.Has("axis") {
+		return One(ssa.TensorOf(t.DType, ssa.Dim{})), nil
+	}
+	if !t.Ranked {
+		return One(t), nil
+	}
+	axis, err := NormAxis(n.Int("axis", 0), len(t.Shape))
+	if err != nil {
+		return nil, err
+	}
+	dims := append([]ssa.Dim(nil), t.Shape...)
+	dims[axis] = ssa.Dim{}
+	return One(ssa.TensorOf(t.DType, dims...)), nil
+}
+
+func evalCompress(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	cond, err := needTensor(c, 1)
+	if err != nil {
+		return err
+	}
+	axis := 0
+	if c.Node.Has("axis") {
+		if axis, err = NormAxis(c.Node.Int("axis", 0), a.Rank()); err != nil {
+			return err
+		}
+	} else {
+		a = a.Reshaped(a.Len())
+	}
+	if cond.DType != ndarray.Bool || cond.Rank() != 1 {
+		return fmt.Errorf("the condition is %s, it must be one row of booleans", cond)
+	}
+	var keep []int
+	for i := range min(cond.Len(), a.Shape[axis]) {
+		if cond.Data[i] != 0 {
+			keep = append(keep, i)
+		}
+	}
+	shape := append([]int(nil), a.Shape...)
+	shape[axis] = len(keep)
+	out, err := c.Output(0, a.DType, shape...)
+	if err != nil {
+		return err
+	}
+	takeAlong(out, a, axis, keep)
+	return nil
+}
+
+// takeAlong fills out with the listed indices of a along axis.
+func takeAlong(out, a *ndarray.Array, axis int, list []int) {
+	outer, dim, inner := splitDims(a.Shape, axis)
+	at := 0
+	for o := range outer {
+		for _, k := range list {
+			copyElems(out, at, a, (o*dim+k)*inner, inner)
+			at += inner
+		}
+	}
+}

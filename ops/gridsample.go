@@ -1,0 +1,263 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// GridSample samples a tensor at the positions of a grid:
+// https://onnx.ai/onnx/operators/onnx__GridSample.html
+//
+//	X     [N, C, d1, …, dr]
+//	grid  [N, o1, …, or, r]     positions in [-1, 1], innermost dimension first
+//	Y     [N, C, o1, …, or]
+//
+// A position is turned into an index of X (align_corners: -1 and 1 are the
+// centers of the corner elements, else their outer edges), moved inside by
+// padding_mode, and interpolated with the neighbours of every dimension:
+//
+//	nearest 1     linear 2     cubic 4 (Keys, a = -0.75)
+var GridSample = Op{
+	Name: "GridSample", Since: 22, Form: gridSampleForm, Doc: "Y = X interpolated at the positions of grid",
+	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "align_corners", Kind: ssa.AttrInt}, {Name: "mode", Kind: ssa.AttrString}, {Name: "padding_mode", Kind: ssa.AttrString}},
+	Infer: inferGridSample, Eval: evalGridSample,
+	Facts: Facts{Cost: gridSampleCost},
+	Upgrades: []Upgrade{{Below: 20, Source: changelog("GridSample", 20), Apply: func(_ *Upgrader, n *ssa.Node) error {
+		renamed := map[string]string{"bilinear": "linear", "bicubic": "cubic"}
+		if m, ok := renamed[n.Str("mode", "")]; ok {
+			n.SetAttr(ssa.StringAttr("mode", m))
+		}
+		return nil
+	}}},
+}
+
+func gridSampleForm(n *ssa.Node) int {
+	base := 20
+	if m := n.Str("mode", "nearest"); m == "nearest" && InType(n, 0).Rank() == 4 {
+		base = 16
+	}
+	return typeForm(base, 22)(n)
+}
+
+func inferGridSample(n *ssa.Node) ([]Fact, error) {
+	x, g := InType(n, 0), InType(n, 1)
+	rank := max(x.Rank(), g.Rank())
+	if rank < 0 {
+		return One(ssa.UnrankedTensor(x.DType)), nil
+	}
+	if rank < 3 || x.Ranked && g.Ranked && len(x.Shape) != len(g.Shape) {
+		return nil, fmt.Errorf("X %s and grid %s must have one rank of at least 3", x, g)
+	}
+	dims := unknownDims(rank)
+	if x.Ranked {
+		dims[0], dims[1] = x.Shape[0], x.Shape[1]
+	}
+	if g.Ranked {
+		copy(dims[2:], g.Shape[1:rank-1])
+		if !dims[0].Known() {
+			dims[0] = g.Shape[0]
+		}
+	}
+	return One(ssa.TensorOf(x.DType, dims...)), nil
+}
+
+func gridSampleCost(n *ssa.Node) Cost {
+	c := moveCost(n)
+	taps := int64(1)
+	per := map[string]int64{"nearest": 0, "cubic": 4}
+	width, ok := per[n.Str("mode", "linear")]
+	if !ok {
+		width = 2
+	}
+	for range max(InType(n, 0).Rank()-2, 0) {
+		taps *= width
+	}
+	if k, ok := n.Out[0].Type.NumElems().Const(); ok {
+		c.FLOPs = 2 * taps * k
+	}
+	return c
+}
+
+// gridSampler is the attributes of a GridSample node and the dimensions sampled.
+type gridSampler struct {
+	mode, padding string
+	corners       bool
+	dims, strides []int
+}
+
+func evalGridSample(c *Call) error {
+	x, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	g, err := needTensor(c, 1)
+	if err != nil {
+		return err
+	}
+	r := x.Rank() - 2
+	if r < 1 || g.Rank() != r+2 || g.Shape[r+1] != r || g.Shape[0] != x.Shape[0] || !g.DType.IsFloat() {
+		return fmt.Errorf("grid %s does not fit X %s", g, x)
+	}
+	s := gridSampler{mode: c.Node.Str("mode", "linear"), padding: c.Node.Str("padding_mode", "zeros"),
+		corners: c.Node.Int("align_corners", 0) != 0, dims: x.Shape[2:], strides: Strides(x.Shape[2:])}
+	if !slices.Contains([]string{"nearest", "linear", "cubic"}, s.mode) {
+		return badAttr("mode", s.mode, "nearest, linear or cubic")
+	}
+	if !slices.Contains([]string{"zeros", "border", "reflection"}, s.padding) {
+		return badAttr("padding_mode", s.padding, "zeros, border or reflection")
+	}
+	out, err := c.Output(0, x.DType, slices.Concat(x.Shape[:2], g.Shape[1:r+1])...)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	if x.Len() == 0 {
+		return fmt.Errorf("%s has no elements to sample", x)
+	}
+	if s.mode != "nearest" && (x.DType == ndarray.String || x.DType.IsComplex()) {
+		return unsupportedType(x.DType)
+	}
+	if g.DType == ndarray.Float64 {
+		sampleGrid[float64](&s, out, x, g)
+	} else {
+		sampleGrid[float32](&s, out, x, g)
+	}
+	return nil
+}
+
+// sampleGrid computes all results; positions are computed in T.
+func sampleGrid[T realNum](s *gridSampler, out, x, g *ndarray.Array) {
+	pos, r := reals[T](g), len(s.dims)
+	n, channels := x.Shape[0], x.Shape[1]
+	points, plane := g.Len()/max(n*r, 1), x.Len()/max(n*channels, 1)
+	get, set := floatReader(x), floatWriter(out)
+	var taps, axis []tap
+	for b := range n {
+		for p := range points {
+			taps = append(taps[:0], tap{0, 1})
+			for k := range r {
+				v := pos[(b*points+p)*r+r-1-k]
+				axis = s.axisTaps(axis[:0], float64(denormalize(v, s.dims[k], s.corners)), k)
+				taps = crossTaps(taps, axis, s.strides[k])
+			}
+			for ch := range channels {
+				from, to := (b*channels+ch)*plane, (b*channels+ch)*points+p
+				if s.mode == "nearest" {
+					s.copyNearest(out, to, x, from, taps)
+					continue
+				}
+				sum := 0.0
+				for _, t := range taps {
+					sum += t.weight * get(from+t.index)
+				}
+				set(to, sum)
+			}
+		}
+	}
+}
+
+// copyNearest copies the one element sampled, or stores the type's zero.
+func (s *gridSampler) copyNearest(out *ndarray.Array, to int, x *ndarray.Array, from int, taps []tap) {
+	switch {
+	case len(taps) > 0:
+		copyElems(out, to, x, from+taps[0].index, 1)
+	case out.DType == ndarray.String:
+		out.Str[to] = ""
+	default:
+		w := out.DType.Size()
+		clear(out.Data[to*w : (to+1)*w])
+	}
+}
+
+// denormalize turns a position in [-1, 1] into an index of a dimension.
+func denormalize[T realNum](v T, dim int, corners bool) T {
+	if corners {
+		return (v + 1) / 2 * T(dim-1)
+	}
+	return ((v+1)*T(dim) - 1) / 2
+}
+
+// crossTaps multiplies the taps found so far with those of one more dimension.
+// Weights of 0 stay: they carry NaN and infinity of the elements on.
+func crossTaps(taps, axis []tap, stride int) []tap {
+	out := make([]tap, 0, len(taps)*len(axis))
+	for _, t := range taps {
+		for _, a := range axis {
+			out = append(out, tap{t.index + a.index*stride, t.weight * a.weight})
+		}
+	}
+	return out
+}
+
+// axisTaps appends the taps along dimension k of a coordinate; those outside are
+// missing with padding zeros.
+func (s *gridSampler) axisTaps(out []tap, at float64, k int) []tap {
+	lo, hi := -0.5, float64(s.dims[k])-0.5
+	if s.corners {
+		lo, hi = 0, float64(s.dims[k]-1)
+	}
+	if s.mode == "nearest" {
+		at = math.RoundToEven(at)
+	}
+	if !(at >= lo && at <= hi) {
+		switch s.padding {
+		case "border":
+			at = min(max(at, 0), float64(s.dims[k]-1))
+		case "reflection":
+			at = reflect(at, lo, hi)
+		}
+	}
+	if math.IsNaN(at) || math.Abs(at) > 1<<31 {
+		if s.padding == "zeros" {
+			return out
+		}
+		at = 0
+	}
+	first := math.Floor(at)
+	f := at - first
+	add := func(i int, w float64) {
+		if i, ok := s.inside(i, k, lo, hi); ok {
+			out = append(out, tap{i, w})
+		}
+	}
+	switch s.mode {
+	case "nearest":
+		add(int(at), 1)
+	case "linear":
+		add(int(first), 1-f)
+		add(int(first)+1, f)
+	default:
+		for i := -1; i <= 2; i++ {
+			add(int(first)+i, cubicKernel(-0.75, float64(i)-f))
+		}
+	}
+	return out
+}
+
+// inside maps an index of dimension k to one that exists.
+func (s *gridSampler) inside(i, k int, lo, hi float64) (int, bool) {
+	if i >= 0 && i < s.dims[k] {
+		return i, true
+	}
+	switch s.padding {
+	case "border":
+		return min(max(i, 0), s.dims[k]-1), true
+	case "reflection":
+		return min(max(int(reflect(float64(i), lo, hi)), 0), s.dims[k]-1), true
+	}
+	return 0, false
+}
+
+// reflect folds a coordinate back at the borders lo and hi until it is inside.
+func reflect(v, lo, hi float64) float64 {
+	span := hi - lo
+	if span <= 0 {
+		return lo
+	}
+	d := math.Mod(math.Abs(v-lo), 2*span)
+	return lo + min(d, 2*span-d)
+}

@@ -1,0 +1,109 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// MaxRoiPool takes maxima over the bins of regions:
+// https://onnx.ai/onnx/operators/onnx__MaxRoiPool.html
+//
+// A region (batch, x1, y1, x2, y2) is scaled, rounded to whole elements and cut
+// into pooled_shape bins; bin borders round outwards, so bins may overlap. A bin
+// without elements gives 0.
+//
+// Source: Girshick, Fast R-CNN, section 2.1.
+var MaxRoiPool = Op{
+	Name: "MaxRoiPool", Since: 22, Form: typeForm(1, 22), Doc: "Y[r] = maxima of X over the bins of rois[r]",
+	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "pooled_shape", Kind: ssa.AttrInts, Required: true}, {Name: "spatial_scale", Kind: ssa.AttrFloat}},
+	Infer: inferMaxRoiPool, Eval: func(c *Call) error { return byReal(c, 0, maxRoiPool[float32], maxRoiPool[float64]) },
+}
+
+func inferMaxRoiPool(n *ssa.Node) ([]Fact, error) {
+	x, rois, pooled := InType(n, 0), InType(n, 1), n.Ints("pooled_shape")
+	if len(pooled) != 2 {
+		return nil, badAttr("pooled_shape", pooled, "height and width")
+	}
+	dims := []ssa.Dim{{}, {}, ssa.D(pooled[0]), ssa.D(pooled[1])}
+	if rois.Rank() > 0 {
+		dims[0] = rois.Shape[0]
+	}
+	if x.Ranked {
+		if len(x.Shape) != 4 {
+			return nil, fmt.Errorf("X has rank %d, it must be 4", len(x.Shape))
+		}
+		dims[1] = x.Shape[1]
+	}
+	return One(ssa.TensorOf(x.DType, dims...)), nil
+}
+
+// binRange is the range of elements of bin p of count along one dimension, for a
+// region from first to last (inclusive).
+func binRange(p, count, first, last, dim int) (lo, hi int) {
+	size := float64(max(last-first+1, 1)) / float64(count)
+	lo = int(math.Floor(float64(p)*size)) + first
+	hi = int(math.Ceil(float64(p+1)*size)) + first
+	return min(max(lo, 0), dim), min(max(hi, 0), dim)
+}
+
+func maxRoiPool[T realNum](c *Call) error {
+	x := c.Array(0)
+	rois, err := needTensor(c, 1)
+	if err != nil {
+		return err
+	}
+	pooled := c.Node.Ints("pooled_shape")
+	if x.Rank() != 4 || rois.Rank() != 2 || rois.Shape[1] != 5 {
+		return fmt.Errorf("X %s and rois %s must be [N, C, H, W] and [regions, 5]", x, rois)
+	}
+	if len(pooled) != 2 || pooled[0] < 1 || pooled[1] < 1 || pooled[0] > 1<<31 || pooled[1] > 1<<31 {
+		return badAttr("pooled_shape", pooled, "height and width above 0")
+	}
+	oh, ow := int(pooled[0]), int(pooled[1])
+	y, err := newReal[T](c, 0, x.DType, rois.Shape[0], x.Shape[1], oh, ow)
+	if err != nil {
+		return err
+	}
+	scale := float64(c.Node.Float("spatial_scale", 1))
+	data, channels, h, w := reals[T](x), x.Shape[1], x.Shape[2], x.Shape[3]
+	for r := range rois.Shape[0] {
+		b, err := wrapIndex(int64(rois.Float(r*5)), x.Shape[0])
+		if err != nil {
+			return fmt.Errorf("rois: %w", err)
+		}
+		var edge [4]int
+		for k := range edge {
+			v := math.Round(rois.Float(r*5+1+k) * scale)
+			if !(math.Abs(v) < 1<<31) {
+				return fmt.Errorf("region %d is out of range", r)
+			}
+			edge[k] = int(v)
+		}
+		for ch := range channels {
+			plane := data[(b*channels+ch)*h*w:][:h*w]
+			for i := range oh * ow {
+				y0, y1 := binRange(i/ow, oh, edge[1], edge[3], h)
+				x0, x1 := binRange(i%ow, ow, edge[0], edge[2], w)
+				y.V[(r*channels+ch)*oh*ow+i] = maxOf(plane, w, y0, y1, x0, x1)
+			}
+		}
+	}
+	return y.store()
+}
+
+// maxOf is the largest element of a window of a plane, 0 if it is empty.
+func maxOf[T realNum](plane []T, w, y0, y1, x0, x1 int) T {
+	if y0 >= y1 || x0 >= x1 {
+		return 0
+	}
+	best := plane[y0*w+x0]
+	for y := y0; y < y1; y++ {
+		for _, v := range plane[y*w+x0 : y*w+x1] {
+			best = max(best, v)
+		}
+	}
+	return best
+}

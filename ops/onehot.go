@@ -1,0 +1,89 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// OneHot marks indices in a new dimension: https://onnx.ai/onnx/operators/onnx__OneHot.html
+//
+//	output[…, k, …] = on  if k = indices[…] (negative ones count from depth), else off
+//
+// values holds off and on. Indices outside of [-depth, depth) mark nothing.
+var OneHot = Op{
+	Name: "OneHot", Since: 28, Form: oneHotForm, Doc: "output = one-hot code of indices along axis",
+	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
+	Infer: inferOneHot, Eval: evalOneHot,
+	Facts: Facts{Cost: moveCost},
+}
+
+func oneHotForm(n *ssa.Node) int {
+	idx, ok := ConstInts(n, 0)
+	negative := func(i int64) bool { return i < 0 }
+	if n.Int("axis", -1) < -1 || !ok || slices.ContainsFunc(idx, negative) {
+		return typeForm(11, 28)(n)
+	}
+	return typeForm(9, 28)(n)
+}
+
+func inferOneHot(n *ssa.Node) ([]Fact, error) {
+	t, dt := InType(n, 0), InType(n, 2).DType
+	if !t.Ranked {
+		return One(ssa.UnrankedTensor(dt)), nil
+	}
+	axis, err := NormAxis(n.Int("axis", -1), len(t.Shape)+1)
+	if err != nil {
+		return nil, err
+	}
+	depth := ssa.Dim{}
+	if d := known(n, 1); len(d) == 1 {
+		depth = d[0]
+	}
+	return One(ssa.TensorOf(dt, slices.Insert(slices.Clone(t.Shape), axis, depth)...)), nil
+}
+
+func evalOneHot(c *Call) error {
+	ix, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	d, err := needTensor(c, 1)
+	if err != nil {
+		return err
+	}
+	values, err := needTensor(c, 2)
+	if err != nil {
+		return err
+	}
+	if d.Len() != 1 || values.Len() != 2 {
+		return fmt.Errorf("depth %s must have one element, values %s two", d, values)
+	}
+	axis, err := NormAxis(c.Node.Int("axis", -1), ix.Rank()+1)
+	if err != nil {
+		return err
+	}
+	depth, err := shapeOfInts([]int64{d.Int(0)})
+	if err != nil {
+		return err
+	}
+	shape := slices.Insert(slices.Clone(ix.Shape), axis, depth[0])
+	if _, err := ndarray.ByteSize(values.DType, shape); err != nil {
+		return err
+	}
+	out, err := c.Output(0, values.DType, shape...)
+	if err != nil {
+		return err
+	}
+	fillWhole(out, values) // its first element is off
+	outer, dim, inner := splitDims(shape, axis)
+	for i := range outer * inner {
+		if k, err := wrapIndex(ix.Int(i), dim); err == nil {
+			copyElems(out, (i/inner*dim+k)*inner+i%inner, values, 1, 1)
+		}
+	}
+	return nil
+}

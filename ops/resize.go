@@ -1,0 +1,369 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Resize samples a tensor at another size: https://onnx.ai/onnx/operators/onnx__Resize.html
+//
+//	output[y…] = sum over taps t of weight(axis, y, t) * X[index(axis, y, t)…]
+//
+// separately along every axis; resize_kernel.go has the coordinates and weights.
+// The size is floor(dimension * scale), or comes from sizes.
+var Resize = Op{
+	Name: "Resize", Since: 19, Form: resizeForm, Doc: "Y = X sampled at scales or sizes",
+	MinIn: 1, MaxIn: 4, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "mode", Kind: ssa.AttrString}, {Name: "coordinate_transformation_mode", Kind: ssa.AttrString},
+		{Name: "nearest_mode", Kind: ssa.AttrString}, {Name: "cubic_coeff_a", Kind: ssa.AttrFloat},
+		{Name: "exclude_outside", Kind: ssa.AttrInt}, {Name: "extrapolation_value", Kind: ssa.AttrFloat},
+		{Name: "antialias", Kind: ssa.AttrInt}, {Name: "axes", Kind: ssa.AttrInts},
+		{Name: "keep_aspect_ratio_policy", Kind: ssa.AttrString}},
+	Infer: inferResize, Eval: evalResize,
+	Facts: Facts{Cost: resizeCost},
+	Upgrades: []Upgrade{
+		{Below: 11, Source: changelog("Resize", 11), Apply: upgradeResize10},
+		{Below: 13, Source: changelog("Resize", 13), Apply: upgradeResize11},
+	},
+}
+
+// Upsample is what Resize was called before operator set 10; it is replaced by a
+// Resize wherever it appears: https://onnx.ai/onnx/operators/onnx__Upsample.html
+var Upsample = Op{
+	Name: "Upsample", Since: 9, Form: since(9), Doc: "Y = Resize(X, scales), asymmetric coordinates",
+	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "mode", Kind: ssa.AttrString}},
+	Infer: inferUpsample, Eval: evalUpsample,
+	Facts:    Facts{Cost: resizeCost},
+	Upgrades: []Upgrade{{Below: always, Source: changelog("Upsample", 10), Apply: upgradeUpsample}},
+}
+
+func resizeForm(n *ssa.Node) int {
+	base := 11
+	if n.Input(1) == nil || n.Input(2) == nil {
+		base = 13
+	}
+	if n.Has("antialias") || n.Has("axes") || n.Has("keep_aspect_ratio_policy") {
+		base = 18
+	}
+	if n.Str("coordinate_transformation_mode", "") == "half_pixel_symmetric" {
+		base = 19
+	}
+	return typeForm(base, 13, 18, 19)(n)
+}
+
+// resizeSize is the result's dimension for a scale. The product is rounded to
+// float32, as scales are: 10 * 0.7 is 7.
+func resizeSize(dim int, scale float32) (int, error) {
+	if !(scale > 0) {
+		return 0, fmt.Errorf("scale %v is not above 0", scale)
+	}
+	size := math.Floor(float64(float32(dim) * scale))
+	if size > math.MaxInt32 {
+		return 0, fmt.Errorf("a dimension of %d times %v is too large", dim, scale)
+	}
+	return int(size), nil
+}
+
+// resizeDim is resizeSize for a dimension that may be symbolic: scales that are
+// fractions of a power of two give floor(dim*p/q).
+func resizeDim(dim ssa.Dim, scale float32) ssa.Dim {
+	if k, ok := dim.Const(); ok {
+		size, err := resizeSize(int(k), scale)
+		if err != nil {
+			return ssa.Dim{}
+		}
+		return ssa.D(int64(size))
+	}
+	for q := int64(1); q <= 1<<16; q *= 2 {
+		if p := float64(scale) * float64(q); p == math.Trunc(p) && p >= 1 && p <= 1<<24 {
+			return dim.MulN(int64(p)).FloorDiv(ssa.D(q))
+		}
+	}
+	return ssa.Dim{}
+}
+
+// resizeAxes returns the axes the operands speak of, all without a list.
+func resizeAxes(n *ssa.Node, rank int) ([]int, error) {
+	if n.Has("axes") {
+		return normAxes(n.Ints("axes"), rank)
+	}
+	axes := make([]int, rank)
+	for i := range axes {
+		axes[i] = i
+	}
+	return axes, nil
+}
+
+func inferResize(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	if !t.Ranked {
+		return One(t), nil
+	}
+	axes, err := resizeAxes(n, len(t.Shape))
+	if err != nil {
+		return nil, err
+	}
+	dims := append([]ssa.Dim(nil), t.Shape...)
+	for _, a := range axes {
+		dims[a] = ssa.Dim{}
+	}
+	out := ssa.TensorOf(t.DType, dims...)
+	sizes := ContentOf(n, 3)
+	scales, known := constFloats(n, 2)
+	switch {
+	case len(sizes) == len(axes) && n.Input(3) != nil:
+		return One(out), resizeToSizes(n, t.Shape, dims, axes, sizes)
+	case len(sizes) > 0:
+		return nil, fmt.Errorf("%d sizes for %d axes", len(sizes), len(axes))
+	case known && len(scales) == len(axes):
+		for i, a := range axes {
+			dims[a] = resizeDim(t.Shape[a], scales[i])
+		}
+	case known && len(scales) > 0:
+		return nil, fmt.Errorf("%d scales for %d axes", len(scales), len(axes))
+	}
+	return One(out), nil
+}
+
+// resizeToSizes writes the result's dimensions for given sizes into dims.
+func resizeToSizes(n *ssa.Node, in, dims []ssa.Dim, axes []int, sizes []ssa.Dim) error {
+	policy := n.Str("keep_aspect_ratio_policy", "stretch")
+	if policy == "stretch" {
+		for i, a := range axes {
+			dims[a] = sizes[i]
+		}
+		return nil
+	}
+	from, to := make([]int, len(axes)), make([]int, len(axes))
+	for i, a := range axes {
+		x, ok := in[a].Const()
+		y, ok2 := sizes[i].Const()
+		if !ok || !ok2 {
+			return nil
+		}
+		from[i], to[i] = int(x), int(y)
+	}
+	got, _, err := keepAspect(policy, from, to)
+	if err != nil {
+		return err
+	}
+	for i, a := range axes {
+		dims[a] = ssa.D(int64(got[i]))
+	}
+	return nil
+}
+
+// keepAspect returns the sizes nearest to the wanted ones that scale all axes
+// alike, and the scale.
+func keepAspect(policy string, from, want []int) ([]int, float64, error) {
+	if policy != "not_larger" && policy != "not_smaller" {
+		return nil, 0, badAttr("keep_aspect_ratio_policy", policy, "stretch, not_larger or not_smaller")
+	}
+	scale := math.NaN()
+	for i, d := range from {
+		s := float64(want[i]) / float64(d)
+		if math.IsNaN(scale) || policy == "not_larger" && s < scale || policy == "not_smaller" && s > scale {
+			scale = s
+		}
+	}
+	out := make([]int, len(from))
+	for i, d := range from {
+		size := math.Floor(scale*float64(d) + 0.5)
+		if !(size >= 0 && size <= math.MaxInt32) {
+			return nil, 0, fmt.Errorf("sizes %v of dimensions %v have no common scale", want, from)
+		}
+		out[i] = int(size)
+	}
+	return out, scale, nil
+}
+
+// constFloats returns the elements of a constant float operand; none, known, for
+// an absent one.
+func constFloats(n *ssa.Node, i int) (v []float32, known bool) {
+	in := n.Input(i)
+	if in == nil {
+		return nil, true
+	}
+	if in.Const == nil || !in.Const.DType().IsFloat() || in.Const.Len() > 1<<20 {
+		return nil, false
+	}
+	a, err := in.Const.Array()
+	if err != nil {
+		return nil, false
+	}
+	return a.Floats32(), true
+}
+
+// resizeCost counts one multiply and add per tap and result element, twice where
+// two axes change.
+func resizeCost(n *ssa.Node) Cost {
+	c := moveCost(n)
+	taps := map[string]int64{"linear": 2, "cubic": 4}[n.Str("mode", "nearest")]
+	x, y := InType(n, 0), n.Out[0].Type
+	if k, ok := y.NumElems().Const(); ok && len(x.Shape) == len(y.Shape) {
+		for i, d := range x.Shape {
+			if !d.Equal(y.Shape[i]) {
+				c.FLOPs += 2 * taps * k
+			}
+		}
+	}
+	return c
+}
+
+// resizePlan is a Resize node with all numbers known.
+type resizePlan struct {
+	mode, nearest, coord string
+	cubicA, extrapolate  float64
+	exclude, antialias   bool
+	axes                 []resizeAxis // one per dimension
+}
+
+// resizeAxis is how one dimension is resized.
+type resizeAxis struct {
+	in, out  int
+	scale    float64
+	width    float64 // in*scale, the length before it was rounded to out
+	from, to float64 // region of interest, normalized
+	listed   bool    // resizable at all
+}
+
+func resizePlanOf(n *ssa.Node) resizePlan {
+	return resizePlan{
+		mode: n.Str("mode", "nearest"), nearest: n.Str("nearest_mode", "round_prefer_floor"),
+		coord:  n.Str("coordinate_transformation_mode", "half_pixel"),
+		cubicA: float64(n.Float("cubic_coeff_a", -0.75)), extrapolate: float64(n.Float("extrapolation_value", 0)),
+		exclude: n.Int("exclude_outside", 0) != 0, antialias: n.Int("antialias", 0) != 0,
+	}
+}
+
+func evalResize(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	p := resizePlanOf(c.Node)
+	if err := p.size(c, a); err != nil {
+		return err
+	}
+	return p.run(c, a)
+}
+
+// size fills in the axes from the operands scales or sizes and roi.
+func (p *resizePlan) size(c *Call, a *ndarray.Array) error {
+	axes, err := resizeAxes(c.Node, a.Rank())
+	if err != nil {
+		return err
+	}
+	p.axes = make([]resizeAxis, a.Rank())
+	for i, d := range a.Shape {
+		p.axes[i] = resizeAxis{in: d, out: d, scale: 1, width: float64(d), to: 1}
+	}
+	sizes, err := optInts(c, 3)
+	if err != nil {
+		return err
+	}
+	scales := c.Array(2)
+	switch {
+	case len(sizes) > 0 || c.Has(3) && len(axes) == 0:
+		err = p.fromSizes(c.Node, axes, sizes)
+	case scales != nil && scales.DType.IsFloat() && scales.Len() == len(axes):
+		err = p.fromScales(axes, scales.Floats32())
+	default:
+		err = fmt.Errorf("neither scales nor sizes have one element for each of %d axes", len(axes))
+	}
+	if err != nil || p.coord != "tf_crop_and_resize" {
+		return err
+	}
+	roi := c.Array(1)
+	if roi == nil || !roi.DType.IsFloat() || roi.Len() != 2*len(axes) {
+		return fmt.Errorf("coordinates of tf_crop_and_resize need a roi of %d elements", 2*len(axes))
+	}
+	for i, k := range axes {
+		p.axes[k].from, p.axes[k].to = roi.Float(i), roi.Float(len(axes)+i)
+	}
+	return nil
+}
+
+func (p *resizePlan) fromScales(axes []int, scales []float32) error {
+	for i, k := range axes {
+		x := &p.axes[k]
+		size, err := resizeSize(x.in, scales[i])
+		if err != nil {
+			return err
+		}
+		x.listed, x.out, x.scale = true, size, float64(scales[i])
+		x.width = x.scale * float64(x.in)
+	}
+	return nil
+}
+
+func (p *resizePlan) fromSizes(n *ssa.Node, axes []int, sizes []int64) error {
+	if len(sizes) != len(axes) {
+		return fmt.Errorf("%d sizes for %d axes", len(sizes), len(axes))
+	}
+	want, err := shapeOfInts(sizes)
+	if err != nil {
+		return err
+	}
+	common := 0.0
+	if policy := n.Str("keep_aspect_ratio_policy", "stretch"); policy != "stretch" && len(axes) > 0 {
+		from := make([]int, len(axes))
+		for i, k := range axes {
+			from[i] = p.axes[k].in
+		}
+		if want, common, err = keepAspect(policy, from, want); err != nil {
+			return err
+		}
+	}
+	for i, k := range axes {
+		x := &p.axes[k]
+		x.listed, x.out, x.scale = true, want[i], common
+		if common == 0 {
+			x.scale = float64(x.out) / float64(x.in)
+		}
+		x.width = x.scale * float64(x.in)
+	}
+	return nil
+}
+
+func inferUpsample(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	scales, known := constFloats(n, 1)
+	if !t.Ranked || !known || len(scales) != len(t.Shape) {
+		return One(tensorOfRank(t.DType, t.Rank())), nil
+	}
+	dims := make([]ssa.Dim, len(scales))
+	for i, s := range scales {
+		dims[i] = resizeDim(t.Shape[i], s)
+	}
+	return One(ssa.TensorOf(t.DType, dims...)), nil
+}
+
+func evalUpsample(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	scales, err := needTensor(c, 1)
+	if err != nil {
+		return err
+	}
+	p := resizePlanOf(c.Node)
+	p.coord, p.nearest, p.mode = "asymmetric", "floor", upsampleMode(p.mode)
+	axes, _ := resizeAxes(c.Node, a.Rank())
+	p.axes = make([]resizeAxis, a.Rank())
+	for i, d := range a.Shape {
+		p.axes[i] = resizeAxis{in: d, to: 1}
+	}
+	if !scales.DType.IsFloat() || scales.Len() != len(axes) {
+		return fmt.Errorf("%d scales for %s", scales.Len(), a)
+	}
+	if err := p.fromScales(axes, scales.Floats32()); err != nil {
+		return err
+	}
+	return p.run(c, a)
+}

@@ -1,0 +1,259 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// Resampling works axis by axis. For every index y of the result a coordinate
+// transformation says where it lies in the operand, and the mode which operand
+// elements, the taps, it is made of:
+//
+//	operand      0     1     2     3     4
+//	                      ^ x = 1.7
+//	nearest               2                  one tap
+//	linear          1     2                  weights 0.3 0.7
+//	cubic     0     1     2     3            weights of the cubic kernel at the distances
+//
+// With antialiasing the kernel of a shrinking axis is stretched by 1/scale, so
+// more taps fall under it. Taps outside of the operand take the edge's value, or
+// are left out with exclude_outside; the weights then are scaled to sum 1.
+//
+// Source: ONNX operator Resize-19, attributes coordinate_transformation_mode,
+// nearest_mode, cubic_coeff_a, antialias, exclude_outside.
+
+// tap is one operand index and its weight.
+type tap struct {
+	index  int
+	weight float64
+}
+
+// coordinate returns where index y of the result lies in the operand.
+func (x *resizeAxis) coordinate(mode string, y int) (float64, error) {
+	at, last := float64(y), float64(x.in-1)
+	switch mode {
+	case "half_pixel":
+		return (at+0.5)/x.scale - 0.5, nil
+	case "half_pixel_symmetric":
+		center := float64(x.in) / 2
+		return center*(1-float64(x.out)/x.width) + (at+0.5)/x.scale - 0.5, nil
+	case "pytorch_half_pixel":
+		if x.out <= 1 {
+			return 0, nil
+		}
+		return (at+0.5)/x.scale - 0.5, nil
+	case "align_corners":
+		if x.width == 1 || x.out == 1 {
+			return 0, nil
+		}
+		return at * last / (x.width - 1), nil
+	case "asymmetric":
+		return at / x.scale, nil
+	case "tf_half_pixel_for_nn":
+		return (at + 0.5) / x.scale, nil
+	case "tf_crop_and_resize":
+		if x.width == 1 || x.out == 1 {
+			return 0.5 * (x.from + x.to) * last, nil
+		}
+		return x.from*last + at*(x.to-x.from)*last/(x.width-1), nil
+	}
+	return 0, badAttr("coordinate_transformation_mode", mode, "one of the modes of Resize-19")
+}
+
+// snap moves a coordinate that misses a multiple of one half only by the
+// rounding of a float32 scale onto it, so that 3/0.6 is 5.
+func snap(v float64) float64 {
+	if r := math.Round(2*v) / 2; math.Abs(v-r) <= 1e-6*max(1, math.Abs(v)) {
+		return r
+	}
+	return v
+}
+
+// nearestIndex rounds a coordinate to an index, which may lie outside.
+func nearestIndex(mode string, v float64) (int, error) {
+	v = snap(v)
+	switch mode {
+	case "round_prefer_floor":
+		v = math.Ceil(v - 0.5)
+	case "round_prefer_ceil":
+		v = math.Floor(v + 0.5)
+	case "floor":
+		v = math.Floor(v)
+	case "ceil":
+		v = math.Ceil(v)
+	default:
+		return 0, badAttr("nearest_mode", mode, "round_prefer_floor, round_prefer_ceil, floor or ceil")
+	}
+	return int(v), nil
+}
+
+// linearKernel and cubicKernel weigh a tap by its distance.
+func linearKernel(d float64) float64 { return max(0, 1-math.Abs(d)) }
+
+func cubicKernel(a, d float64) float64 {
+	switch d = math.Abs(d); {
+	case d <= 1:
+		return ((a+2)*d-(a+3))*d*d + 1
+	case d < 2:
+		return ((d-5)*d+8)*d*a - 4*a
+	}
+	return 0
+}
+
+// taps returns the operand elements result index y is made of along an axis and
+// whether y lies outside of the operand altogether (tf_crop_and_resize).
+func (p *resizePlan) taps(x *resizeAxis, y int) ([]tap, bool, error) {
+	at, err := x.coordinate(p.coord, y)
+	if err != nil {
+		return nil, false, err
+	}
+	outside := p.coord == "tf_crop_and_resize" && (at < 0 || at > float64(x.in-1))
+	if math.IsNaN(at) || math.Abs(at) > 1<<40 {
+		return nil, false, fmt.Errorf("coordinate %v is out of range", at)
+	}
+	if p.mode == "nearest" {
+		k, err := nearestIndex(p.nearest, at)
+		return []tap{{min(max(k, 0), x.in-1), 1}}, outside, err
+	}
+	stretch, reach := 1.0, 1.0
+	if p.antialias {
+		stretch = min(x.scale, 1)
+	}
+	kernel := linearKernel
+	if p.mode == "cubic" {
+		reach, kernel = 2, func(d float64) float64 { return cubicKernel(p.cubicA, d) }
+	}
+	reach /= stretch
+	if reach > 1<<24 {
+		return nil, false, fmt.Errorf("scale %v is too small for antialiasing", x.scale)
+	}
+	var out []tap
+	sum := 0.0
+	for i := int(math.Ceil(at - reach)); float64(i) <= at+reach; i++ {
+		w := kernel((float64(i) - at) * stretch)
+		if w == 0 || p.exclude && (i < 0 || i >= x.in) {
+			continue
+		}
+		out = append(out, tap{min(max(i, 0), x.in-1), w})
+		sum += w
+	}
+	if sum != 0 && (p.exclude || p.antialias) {
+		for i := range out {
+			out[i].weight /= sum
+		}
+	}
+	return out, outside, nil
+}
+
+// run computes the result of a plan whose axes are known.
+func (p *resizePlan) run(c *Call, a *ndarray.Array) error {
+	if p.mode != "nearest" && p.mode != "linear" && p.mode != "cubic" {
+		return badAttr("mode", p.mode, "nearest, linear or cubic")
+	}
+	shape := make([]int, len(p.axes))
+	for i, x := range p.axes {
+		shape[i] = x.out
+	}
+	out, err := c.Output(0, a.DType, shape...)
+	if err != nil || out.Len() == 0 {
+		return err
+	}
+	if a.Len() == 0 {
+		return fmt.Errorf("%s has no elements to sample", a)
+	}
+	taps := make([][][]tap, len(p.axes))
+	outside := make([][]bool, len(p.axes))
+	for i := range p.axes {
+		if taps[i], outside[i], err = p.axisTaps(&p.axes[i]); err != nil {
+			return err
+		}
+	}
+	if p.mode == "nearest" {
+		sampleNearest(out, a, taps)
+	} else if err := sampleWeighted(out, a, taps); err != nil {
+		return err
+	}
+	return p.fillOutside(out, outside)
+}
+
+// axisTaps returns the taps of every result index, nil where the axis stays as it is.
+func (p *resizePlan) axisTaps(x *resizeAxis) (taps [][]tap, outside []bool, err error) {
+	if !x.listed || x.in == x.out && x.scale == 1 && x.from == 0 && x.to == 1 && p.coord != "tf_half_pixel_for_nn" {
+		return nil, nil, nil
+	}
+	taps, outside = make([][]tap, x.out), make([]bool, x.out)
+	for y := range taps {
+		if taps[y], outside[y], err = p.taps(x, y); err != nil {
+			return nil, nil, err
+		}
+	}
+	return taps, outside, nil
+}
+
+// sampleNearest moves elements, of any type.
+func sampleNearest(out, a *ndarray.Array, taps [][][]tap) {
+	maps := make([][]int, len(taps))
+	for k := range maps {
+		maps[k] = make([]int, out.Shape[k])
+		for y := range maps[k] {
+			maps[k][y] = y
+			if taps[k] != nil {
+				maps[k][y] = taps[k][y][0].index
+			}
+		}
+	}
+	moveMapped(out, a, maps)
+}
+
+// sampleWeighted sums weighted taps, one axis after the other, in float64.
+func sampleWeighted(out, a *ndarray.Array, taps [][][]tap) error {
+	if !a.DType.IsFloat() && !a.DType.IsInteger() {
+		return unsupportedType(a.DType)
+	}
+	v, shape := reals[float64](a), slices.Clone(a.Shape)
+	for axis, list := range taps {
+		if list == nil {
+			continue
+		}
+		outer, dim, inner := splitDims(shape, axis)
+		next := make([]float64, outer*len(list)*inner)
+		for o := range outer {
+			for y, row := range list {
+				dst := next[(o*len(list)+y)*inner:][:inner]
+				for _, t := range row {
+					src := v[(o*dim+t.index)*inner:][:inner]
+					for i, s := range src {
+						dst[i] += t.weight * s
+					}
+				}
+			}
+		}
+		v, shape[axis] = next, len(list)
+	}
+	storeSaturated(out, v)
+	return nil
+}
+
+// fillOutside writes extrapolation_value where any axis lies outside.
+func (p *resizePlan) fillOutside(out *ndarray.Array, outside [][]bool) error {
+	for axis, list := range outside {
+		if !slices.Contains(list, true) {
+			continue
+		}
+		if out.DType == ndarray.String {
+			return unsupportedType(out.DType)
+		}
+		outer, dim, inner := splitDims(out.Shape, axis)
+		for o := range outer {
+			for y := range dim {
+				for i := 0; list[y] && i < inner; i++ {
+					out.SetFloat((o*dim+y)*inner+i, p.extrapolate)
+				}
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// upsampleMode maps the names that old files use for N-linear interpolation.
+func upsampleMode(mode string) string {
+	switch mode {
+	case "bilinear", "trilinear":
+		return "linear"
+	}
+	return mode
+}
+
+// upgradeUpsample makes a Resize of Upsample: version 1 has two scales as
+// attributes, version 7 all of them, version 9 an operand.
+func upgradeUpsample(u *Upgrader, n *ssa.Node) error {
+	if len(n.In) < 2 {
+		var scales []float32
+		switch {
+		case n.Has("scales"):
+			scales = n.Floats("scales")
+		case n.Has("height_scale") && n.Has("width_scale"):
+			scales = []float32{1, 1, n.Float("height_scale", 1), n.Float("width_scale", 1)}
+		default:
+			return fmt.Errorf("Upsample has no scales")
+		}
+		n.AddInput(u.Const("scales", ssa.NewConstant(ndarray.Of(append([]float32{}, scales...), len(scales)))))
+	}
+	for _, name := range []string{"scales", "height_scale", "width_scale"} {
+		n.DropAttr(name)
+	}
+	n.Op = "Resize"
+	n.SetAttr(ssa.StringAttr("mode", upsampleMode(n.Str("mode", "nearest"))))
+	return upgradeResize10(u, n)
+}
+
+// upgradeResize10 states what Resize-10 leaves unsaid: coordinates are
+// asymmetric; nearest takes the pixel below when it enlarges and the one above
+// when it shrinks. A node that does both along different axes becomes two.
+func upgradeResize10(u *Upgrader, n *ssa.Node) error {
+	if len(n.In) != 2 {
+		return fmt.Errorf("has %d operands, needs X and scales", len(n.In))
+	}
+	scales := n.In[1]
+	n.SetInputs([]*ssa.Value{n.In[0], nil, scales})
+	n.SetAttr(ssa.StringAttr("coordinate_transformation_mode", "asymmetric"))
+	if n.Str("mode", "nearest") != "nearest" {
+		return nil
+	}
+	n.SetAttr(ssa.StringAttr("nearest_mode", "floor"))
+	v, known := constFloats(n, 2)
+	if !known {
+		return nil
+	}
+	grow, shrink := make([]float32, len(v)), make([]float32, len(v))
+	grows, shrinks := false, false
+	for i, s := range v {
+		grow[i], shrink[i] = max(s, 1), min(s, 1)
+		grows, shrinks = grows || s > 1, shrinks || s < 1
+	}
+	if !shrinks {
+		return nil
+	}
+	if grows {
+		in := []*ssa.Value{n.In[0], nil, u.Const("scales", ssa.NewConstant(ndarray.Of(grow, len(grow))))}
+		first := u.Before(n, "Resize", in, 1, n.Attrs...)
+		n.SetInput(0, first.Out[0])
+		n.SetInput(2, u.Const("scales", ssa.NewConstant(ndarray.Of(shrink, len(shrink)))))
+	}
+	n.SetAttr(ssa.StringAttr("nearest_mode", "ceil"))
+	return nil
+}
+
+// upgradeResize11 replaces the coordinates tf_half_pixel_for_nn, dropped in
+// version 13, where their pixels are those of another mode:
+//
+//	floor((x+0.5)/scale) = floor(half_pixel(x) + 0.5)
+//	ceil((x+0.5)/scale - 0.5) = ceil(half_pixel(x))
+//
+// The kernel knows them for the other nearest modes.
+func upgradeResize11(_ *Upgrader, n *ssa.Node) error {
+	if n.Str("coordinate_transformation_mode", "") != "tf_half_pixel_for_nn" || n.Str("mode", "nearest") != "nearest" {
+		return nil
+	}
+	same := map[string]string{"floor": "round_prefer_ceil", "round_prefer_floor": "ceil"}
+	if m, ok := same[n.Str("nearest_mode", "round_prefer_floor")]; ok {
+		n.SetAttr(ssa.StringAttr("coordinate_transformation_mode", "half_pixel"))
+		n.SetAttr(ssa.StringAttr("nearest_mode", m))
+	}
+	return nil
+}

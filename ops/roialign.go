@@ -1,0 +1,192 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// RoiAlign pools regions by sampling: https://onnx.ai/onnx/operators/onnx__RoiAlign.html
+//
+// Every region is cut into output_height x output_width bins; in each bin a grid
+// of points is sampled bilinearly, and their mean (or the largest weighted
+// corner) is the result.
+//
+//	+-------+-------+
+//	| .   . | .   . |     a region of 1x2 bins
+//	| .   . | .   . |     with sampling_ratio 2
+//	+-------+-------+
+//
+// Source: He et al., Mask R-CNN, section 3, RoIAlign.
+var RoiAlign = Op{
+	Name: "RoiAlign", Since: 22, Form: typeForm(16, 22), Doc: "Y[r] = X[batch_indices[r]] pooled over rois[r]",
+	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "coordinate_transformation_mode", Kind: ssa.AttrString}, {Name: "mode", Kind: ssa.AttrString},
+		{Name: "output_height", Kind: ssa.AttrInt}, {Name: "output_width", Kind: ssa.AttrInt},
+		{Name: "sampling_ratio", Kind: ssa.AttrInt}, {Name: "spatial_scale", Kind: ssa.AttrFloat}},
+	Infer: inferRoiAlign, Eval: evalRoiAlign,
+	Upgrades: []Upgrade{{Below: 16, Source: changelog("RoiAlign", 16), Apply: func(_ *Upgrader, n *ssa.Node) error {
+		n.SetAttr(ssa.StringAttr("coordinate_transformation_mode", "output_half_pixel"))
+		return nil
+	}}},
+}
+
+func inferRoiAlign(n *ssa.Node) ([]Fact, error) {
+	x, rois, batch := InType(n, 0), InType(n, 1), InType(n, 2)
+	dims := []ssa.Dim{{}, {}, ssa.D(n.Int("output_height", 1)), ssa.D(n.Int("output_width", 1))}
+	switch {
+	case rois.Rank() > 0:
+		dims[0] = rois.Shape[0]
+	case batch.Rank() > 0:
+		dims[0] = batch.Shape[0]
+	}
+	if x.Ranked {
+		if len(x.Shape) != 4 {
+			return nil, fmt.Errorf("X has rank %d, it must be 4", len(x.Shape))
+		}
+		dims[1] = x.Shape[1]
+	}
+	return One(ssa.TensorOf(x.DType, dims...)), nil
+}
+
+func evalRoiAlign(c *Call) error { return byReal(c, 0, roiAlign[float32], roiAlign[float64]) }
+
+// roiBins is one region in the coordinates of X.
+type roiBins struct {
+	y, x   float64 // where it starts
+	bh, bw float64 // size of a bin
+	gh, gw int     // sampling points per bin
+}
+
+// roiBinsOf scales a region (x1, y1, x2, y2) and cuts it into bins.
+func roiBinsOf[T realNum](n *ssa.Node, v []T, oh, ow int) (roiBins, error) {
+	scale := T(n.Float("spatial_scale", 1))
+	half := n.Str("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+	shift := T(0)
+	if half {
+		shift = 0.5
+	}
+	x1, y1, x2, y2 := v[0]*scale-shift, v[1]*scale-shift, v[2]*scale-shift, v[3]*scale-shift
+	w, h := x2-x1, y2-y1
+	if !half { // malformed regions become one element large
+		w, h = max(w, 1), max(h, 1)
+	}
+	b := roiBins{y: float64(y1), x: float64(x1), bh: float64(h / T(oh)), bw: float64(w / T(ow))}
+	ratio := n.Int("sampling_ratio", 0)
+	gh, gw := math.Ceil(b.bh), math.Ceil(b.bw)
+	if ratio > 0 {
+		gh, gw = float64(ratio), float64(ratio)
+	}
+	if !(gh <= 1<<15 && gw <= 1<<15) {
+		return b, fmt.Errorf("a region from (%v, %v) to (%v, %v) needs too many sampling points", x1, y1, x2, y2)
+	}
+	b.gh, b.gw = max(int(gh), 0), max(int(gw), 0)
+	return b, nil
+}
+
+// corners returns the four elements around a point of an h x w plane with their
+// bilinear weights, none outside.
+func corners(y, x float64, h, w int) (out [4]tap, ok bool) {
+	if !(y >= -1 && y <= float64(h) && x >= -1 && x <= float64(w)) {
+		return out, false
+	}
+	y0, y1, ly := lowHigh(max(y, 0), h)
+	x0, x1, lx := lowHigh(max(x, 0), w)
+	return [4]tap{{y0*w + x0, (1 - ly) * (1 - lx)}, {y0*w + x1, (1 - ly) * lx}, {y1*w + x0, ly * (1 - lx)}, {y1*w + x1, ly * lx}}, true
+}
+
+// lowHigh returns the indices left and right of a coordinate and its distance
+// from the left one.
+func lowHigh(v float64, n int) (lo, hi int, frac float64) {
+	lo = int(v)
+	if lo >= n-1 {
+		return n - 1, n - 1, 0
+	}
+	return lo, lo + 1, v - float64(lo)
+}
+
+func roiAlign[T realNum](c *Call) error {
+	x, n := c.Array(0), c.Node
+	rois, err := needTensor(c, 1)
+	if err != nil {
+		return err
+	}
+	batch, err := needInts(c, 2)
+	if err != nil {
+		return err
+	}
+	oh, ow := int(n.Int("output_height", 1)), int(n.Int("output_width", 1))
+	mode, coord := n.Str("mode", "avg"), n.Str("coordinate_transformation_mode", "half_pixel")
+	switch {
+	case x.Rank() != 4 || rois.Rank() != 2 || rois.Shape[1] != 4 || rois.Shape[0] != len(batch):
+		return fmt.Errorf("X %s, rois %s and %d batch indices do not fit", x, rois, len(batch))
+	case oh < 1 || ow < 1:
+		return fmt.Errorf("an output of %dx%d is not possible", oh, ow)
+	case mode != "avg" && mode != "max":
+		return badAttr("mode", mode, "avg or max")
+	case coord != "half_pixel" && coord != "output_half_pixel":
+		return badAttr("coordinate_transformation_mode", coord, "half_pixel or output_half_pixel")
+	}
+	y, err := newReal[T](c, 0, x.DType, len(batch), x.Shape[1], oh, ow)
+	if err != nil || len(y.V) == 0 {
+		return err
+	}
+	data, regions := reals[T](x), reals[T](rois)
+	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
+	for r, b64 := range batch {
+		b, err := wrapIndex(b64, x.Shape[0])
+		if err != nil {
+			return fmt.Errorf("batch indices: %w", err)
+		}
+		bins, err := roiBinsOf(n, regions[r*4:r*4+4], oh, ow)
+		if err != nil {
+			return err
+		}
+		for i := range oh * ow {
+			points := bins.points(i/ow, i%ow, h, w)
+			for ch := range channels {
+				y.V[(r*channels+ch)*oh*ow+i] = poolPoints(points, bins.gh*bins.gw, data[(b*channels+ch)*h*w:][:h*w], mode == "max")
+			}
+		}
+	}
+	return y.store()
+}
+
+// points returns the corners of every sampling point of a bin; points outside
+// have weight 0.
+func (b *roiBins) points(py, px, h, w int) [][4]tap {
+	out := make([][4]tap, 0, b.gh*b.gw)
+	if h == 0 || w == 0 {
+		return out
+	}
+	for i := range b.gh {
+		yy := b.y + float64(py)*b.bh + (float64(i)+0.5)*b.bh/float64(b.gh)
+		for k := range b.gw {
+			xx := b.x + float64(px)*b.bw + (float64(k)+0.5)*b.bw/float64(b.gw)
+			c, _ := corners(yy, xx, h, w)
+			out = append(out, c)
+		}
+	}
+	return slices.Clip(out)
+}
+
+// poolPoints is the mean of the sampled values, or the largest weighted corner.
+func poolPoints[T realNum](points [][4]tap, count int, plane []T, largest bool) T {
+	if len(points) == 0 {
+		return 0
+	}
+	sum, best := 0.0, math.Inf(-1)
+	for _, p := range points {
+		for _, t := range p {
+			v := t.weight * float64(plane[t.index])
+			sum += v
+			best = max(best, v)
+		}
+	}
+	if largest {
+		return T(best)
+	}
+	return T(sum / float64(count))
+}

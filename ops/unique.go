@@ -1,0 +1,169 @@
+package ops
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Unique finds distinct elements, or slices along an axis:
+// https://onnx.ai/onnx/operators/onnx__Unique.html
+//
+// The results are the distinct ones (sorted, or in order of appearance), where
+// each appears first, which of them every element is, and how often each appears.
+// NaNs count as equal and sort last; subtensors compare element by element.
+var Unique = Op{
+	Name: "Unique", Since: 28, Form: typeForm(11, 28), Doc: "Y = distinct elements of X",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 4,
+	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "sorted", Kind: ssa.AttrInt}},
+	Infer: inferUnique, Eval: evalUnique,
+}
+
+func inferUnique(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	y := ssa.TensorOf(t.DType, ssa.Dim{})
+	inverse := t.NumElems()
+	if n.Has("axis") {
+		y, inverse = ssa.UnrankedTensor(t.DType), ssa.Dim{}
+		if t.Ranked {
+			axis, err := NormAxis(n.Int("axis", 0), len(t.Shape))
+			if err != nil {
+				return nil, err
+			}
+			y = ssa.TensorOf(t.DType, slices.Clone(t.Shape)...)
+			y.Shape[axis], inverse = ssa.Dim{}, t.Shape[axis]
+		}
+	}
+	count := ssa.TensorOf(ndarray.Int64, ssa.Dim{})
+	return []Fact{{Type: y}, {Type: count}, {Type: ssa.TensorOf(ndarray.Int64, inverse)}, {Type: count}}, nil
+}
+
+// compareElems orders elements i and j of an array; NaN comes last, complex
+// numbers go by real part first.
+func compareElems(a *ndarray.Array) func(i, j int) int {
+	floats := func(x, y float64) int {
+		if nx, ny := math.IsNaN(x), math.IsNaN(y); nx || ny {
+			return cmp.Compare(btoi(nx), btoi(ny))
+		}
+		return cmp.Compare(x, y)
+	}
+	switch dt := a.DType; {
+	case dt == ndarray.String:
+		return func(i, j int) int { return strings.Compare(a.Str[i], a.Str[j]) }
+	case dt.IsFloat():
+		return func(i, j int) int { return floats(a.Float(i), a.Float(j)) }
+	case dt == ndarray.Uint64:
+		v := ndarray.Slice[uint64](a)
+		return func(i, j int) int { return cmp.Compare(v[i], v[j]) }
+	case dt == ndarray.Complex64:
+		v := ndarray.Slice[complex64](a)
+		return func(i, j int) int {
+			return cmp.Or(floats(float64(real(v[i])), float64(real(v[j]))), floats(float64(imag(v[i])), float64(imag(v[j]))))
+		}
+	case dt == ndarray.Complex128:
+		v := ndarray.Slice[complex128](a)
+		return func(i, j int) int { return cmp.Or(floats(real(v[i]), real(v[j])), floats(imag(v[i]), imag(v[j]))) }
+	}
+	return func(i, j int) int { return cmp.Compare(a.Int(i), a.Int(j)) }
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// uniqueGroups is the classes of equal slices.
+type uniqueGroups struct {
+	first   []int // index of the first member of each class
+	inverse []int // class of each index
+	count   []int
+}
+
+// groupEqual sorts the indices 0..n-1 by compare and cuts the order where
+// neighbours differ. Classes come sorted, or by first appearance.
+func groupEqual(n int, compare func(i, j int) int, sorted bool) uniqueGroups {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, compare)
+	g := uniqueGroups{inverse: make([]int, n)}
+	for k, i := range order {
+		if k == 0 || compare(order[k-1], i) != 0 {
+			g.first, g.count = append(g.first, i), append(g.count, 0)
+		}
+		g.inverse[i] = len(g.first) - 1
+		g.count[len(g.count)-1]++
+	}
+	if sorted {
+		return g
+	}
+	rank := make([]int, len(g.first)) // class -> position by first appearance
+	byFirst := make([]int, len(g.first))
+	for i := range byFirst {
+		byFirst[i] = i
+	}
+	slices.SortFunc(byFirst, func(a, b int) int { return cmp.Compare(g.first[a], g.first[b]) })
+	first, count := make([]int, len(rank)), make([]int, len(rank))
+	for pos, class := range byFirst {
+		rank[class], first[pos], count[pos] = pos, g.first[class], g.count[class]
+	}
+	for i, class := range g.inverse {
+		g.inverse[i] = rank[class]
+	}
+	g.first, g.count = first, count
+	return g
+}
+
+func evalUnique(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	axis := 0
+	if c.Node.Has("axis") {
+		if axis, err = NormAxis(c.Node.Int("axis", 0), a.Rank()); err != nil {
+			return err
+		}
+	} else {
+		a = a.Reshaped(a.Len())
+	}
+	outer, dim, inner := splitDims(a.Shape, axis)
+	elems := compareElems(a)
+	g := groupEqual(dim, func(i, j int) int {
+		for o := range outer {
+			for k := range inner {
+				if r := elems((o*dim+i)*inner+k, (o*dim+j)*inner+k); r != 0 {
+					return r
+				}
+			}
+		}
+		return 0
+	}, c.Node.Int("sorted", 1) != 0)
+	shape := append([]int(nil), a.Shape...)
+	shape[axis] = len(g.first)
+	y, err := c.Output(0, a.DType, shape...)
+	if err != nil {
+		return err
+	}
+	takeAlong(y, a, axis, g.first)
+	for i, list := range [][]int{g.first, g.inverse, g.count} {
+		if !c.Wants(i + 1) {
+			continue
+		}
+		out, err := c.Output(i+1, ndarray.Int64, len(list))
+		if err != nil {
+			return err
+		}
+		for k, v := range list {
+			out.SetInt(k, int64(v))
+		}
+	}
+	return nil
+}
