@@ -1,3 +1,11 @@
 package ops
 
-var quantOps = []*Op{}
+var quantOps = []*Op{
+	&QuantizeLinear,
+	&DequantizeLinear,
+	&DynamicQuantizeLinear,
+	&ConvInteger,
+	&MatMulInteger,
+	&QLinearConv,
+	&QLinearMatMul,
+}

@@ -1,0 +1,92 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// DequantizeLinear maps a small type back to real numbers:
+// https://onnx.ai/onnx/operators/onnx__DequantizeLinear.html
+//
+//	y = (x - x_zero_point) * x_scale
+//
+// per tensor, per axis or per block of block_size along axis.
+var DequantizeLinear = Op{
+	Name: "DequantizeLinear", Since: 28, Form: dequantizeForm, Doc: "y = (x - x_zero_point) * x_scale",
+	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt}, {Name: "output_dtype", Kind: ssa.AttrInt}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		t, s := InType(n, 0), InType(n, 1).DType
+		dt, err := dequantizedType(n, s)
+		if s == ndarray.Undefined {
+			dt, err = ndarray.Undefined, nil
+		}
+		t.DType = dt
+		return One(t), err
+	},
+	Eval: evalDequantize,
+}
+
+func dequantizeForm(n *ssa.Node) int {
+	if n.Int("output_dtype", 0) != 0 {
+		return max(quantVersion(n), 23)
+	}
+	return quantVersion(n)
+}
+
+// dequantizedType is output_dtype, or the scale's element type.
+func dequantizedType(n *ssa.Node, scale ndarray.DType) (ndarray.DType, error) {
+	if n.Int("output_dtype", 0) == 0 {
+		if scale == ndarray.Float8E8M0 {
+			return 0, fmt.Errorf("a float8e8m0 scale needs attribute output_dtype")
+		}
+		return scale, nil
+	}
+	dt, err := dtypeAttr(n, "output_dtype", scale)
+	if err == nil && !fullPrecisions.has(dt) {
+		err = unsupportedType(dt)
+	}
+	return dt, err
+}
+
+func evalDequantize(c *Call) error {
+	if err := wantArrays(c, 2); err != nil {
+		return err
+	}
+	x, scale, zero := c.Array(0), c.Array(1), c.Array(2)
+	if !(quantInts | quantFloats | typesOf(ndarray.Int32)).has(x.DType) {
+		return unsupportedType(x.DType)
+	}
+	if err := sameOrAbsent("x", x, zero); err != nil {
+		return err
+	}
+	dt, err := dequantizedType(c.Node, scale.DType)
+	if err != nil {
+		return err
+	}
+	g, err := grainOf(c.Node, x.Shape, scale.Shape)
+	if err != nil {
+		return err
+	}
+	zeros, err := zeroPoints(zero, scale.Len())
+	if err != nil {
+		return err
+	}
+	y, err := newReal[float32](c, 0, dt, x.Shape...)
+	if err != nil {
+		return err
+	}
+	v, s := reals[float64](x), reals[float32](scale)
+	g.each(func(at, n, first, step int) {
+		for i := range n {
+			e, k := v[at+i], first+i*step
+			if zeros != nil {
+				e -= zeros[k]
+			}
+			y.V[at+i] = float32(e) * s[k]
+		}
+	})
+	return y.store()
+}

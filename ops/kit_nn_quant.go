@@ -1,0 +1,206 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// The element types of linear quantization.
+var (
+	byteInts       = typesOf(ndarray.Int8, ndarray.Uint8)
+	quantInts      = byteInts | typesOf(ndarray.Int16, ndarray.Uint16, ndarray.Int4, ndarray.Uint4, ndarray.Int2, ndarray.Uint2)
+	quantFloats    = float8Types | typesOf(ndarray.Float4E2M1)
+	fullPrecisions = typesOf(ndarray.Float32, ndarray.Float16, ndarray.BFloat16)
+)
+
+// intRange is the range of an integer type of 16 bits or less.
+func intRange(dt ndarray.DType) (lo, hi float64) {
+	bits := dt.FileBits()
+	if dt.IsUnsigned() {
+		return 0, float64(int(1)<<bits - 1)
+	}
+	return -float64(int(1) << (bits - 1)), float64(int(1)<<(bits-1) - 1)
+}
+
+// quantStore returns a function that stores v, which is x/scale, as element i:
+// integers as saturate(round(v) + zero), ties to even, NaN as zero; float types
+// as v + zero, rounded.
+func quantStore(out *ndarray.Array, saturate bool) func(i int, v float32, zero float64) {
+	dt := out.DType
+	if dt.IsFloat() {
+		return func(i int, v float32, zero float64) {
+			out.Data[i] = ndarray.F32ToF8(dt, float32(float64(v)+zero), saturate)
+		}
+	}
+	lo, hi := intRange(dt)
+	round := func(v float32, zero float64) float64 {
+		if v != v {
+			v = 0
+		}
+		return max(lo, min(hi, math.RoundToEven(float64(v))+zero))
+	}
+	switch dt.Size() {
+	case 1:
+		return func(i int, v float32, zero float64) { out.Data[i] = byte(int32(round(v, zero))) }
+	default:
+		s := ndarray.Slice[uint16](out)
+		return func(i int, v float32, zero float64) { s[i] = uint16(int32(round(v, zero))) }
+	}
+}
+
+// grain is the granularity of a quantization: which scale an element has.
+//
+//	per tensor   step 0, one scale
+//	per axis     scale d of axis
+//	blocked      scale (o, d/block, i) of [outer, axis, inner]
+type grain struct {
+	outer, dim, inner int
+	block             int // 0 unless blocked
+	blocks            int // size of axis in a blocked scale
+	perAxis           bool
+}
+
+// grainOf derives the granularity from the shapes of an operand and its scale.
+func grainOf(n *ssa.Node, x, scale []int) (grain, error) {
+	block := n.Int("block_size", 0)
+	if block < 0 || block > math.MaxInt32 {
+		return grain{}, fmt.Errorf("block_size=%d", block)
+	}
+	if block == 0 && sizeOf(scale) == 1 && len(scale) <= 1 {
+		return grain{outer: 1, dim: 1, inner: sizeOf(x)}, nil
+	}
+	a := n.Int("axis", 1)
+	if len(x) == 1 && block == 0 {
+		a = 0
+	}
+	axis, err := NormAxis(a, len(x))
+	if err != nil {
+		return grain{}, err
+	}
+	g := grain{block: int(block)}
+	g.outer, g.dim, g.inner = splitDims(x, axis)
+	if block == 0 {
+		g.perAxis = true
+		if len(scale) != 1 || scale[0] != g.dim {
+			return g, fmt.Errorf("a scale of shape %v does not fit axis %d of %v", scale, axis, x)
+		}
+		return g, nil
+	}
+	g.blocks = (g.dim + g.block - 1) / g.block
+	want := append([]int(nil), x...)
+	want[axis] = g.blocks
+	return g, wantShape("the blocked scale", &ndarray.Array{Shape: scale}, want...)
+}
+
+// each calls f for every run of elements [at, at+n) whose scales start at s and
+// advance by step.
+func (g grain) each(f func(at, n, s, step int)) {
+	for o := range g.outer {
+		for d := range g.dim {
+			at := (o*g.dim + d) * g.inner
+			switch {
+			case g.block > 0:
+				f(at, g.inner, (o*g.blocks+d/g.block)*g.inner, 1)
+			case g.perAxis:
+				f(at, g.inner, d, 0)
+			default:
+				f(at, g.inner, 0, 0)
+			}
+		}
+	}
+}
+
+// zeroPoints reads zero points as numbers; nil stands for none. They must be as
+// many as the scales.
+func zeroPoints(a *ndarray.Array, scales int) ([]float64, error) {
+	if a == nil {
+		return nil, nil
+	}
+	if err := wantLen("the zero point", a, scales); err != nil {
+		return nil, err
+	}
+	return reals[float64](a), nil
+}
+
+// centered32 returns a - zero as int32, zero broadcasting to a; nil is 0.
+func centered32(what string, a, zero *ndarray.Array) ([]int32, error) {
+	out := make([]int32, a.Len())
+	switch a.DType {
+	case ndarray.Uint8:
+		for i, v := range a.Data {
+			out[i] = int32(v)
+		}
+	case ndarray.Int8:
+		for i, v := range a.Data {
+			out[i] = int32(int8(v))
+		}
+	default:
+		if !a.DType.IsInteger() {
+			return nil, unsupportedType(a.DType)
+		}
+		for i := range out {
+			out[i] = int32(a.Int(i))
+		}
+	}
+	if zero == nil {
+		return out, nil
+	}
+	if zero.Len() == 1 {
+		if z := int32(zero.Int(0)); z != 0 {
+			for i := range out {
+				out[i] -= z
+			}
+		}
+		return out, nil
+	}
+	shape, err := BroadcastShapes(a.Shape, zero.Shape)
+	if err != nil || sizeOf(shape) != len(out) {
+		return nil, fmt.Errorf("the zero point of %s has shape %v, which does not broadcast to %v", what, zero.Shape, a.Shape)
+	}
+	EachBroadcast(a.Shape, zero.Shape, nil, func(o, z, _ int) { out[o] -= int32(zero.Int(z)) })
+	return out, nil
+}
+
+// asColumn reads a vector with one element per row as [rows, 1]; other shapes stay.
+func asColumn(a *ndarray.Array) *ndarray.Array {
+	if a == nil || a.Rank() != 1 || a.Len() == 1 {
+		return a
+	}
+	return a.Reshaped(a.Len(), 1)
+}
+
+// perChannel reads a vector with one element per output channel as [m,1,...] so
+// that it broadcasts over weights of a rank.
+func perChannel(a *ndarray.Array, rank int) *ndarray.Array {
+	if a == nil || a.Rank() != 1 || a.Len() == 1 {
+		return a
+	}
+	shape := make([]int, rank)
+	for i := range shape {
+		shape[i] = 1
+	}
+	shape[0] = a.Len()
+	return a.Reshaped(shape...)
+}
+
+// sameOrAbsent checks that a zero point has the element type of its tensor.
+func sameOrAbsent(what string, a, zero *ndarray.Array) error {
+	if zero != nil && zero.DType != a.DType {
+		return fmt.Errorf("%s has element type %s, its zero point %s", what, a.DType, zero.DType)
+	}
+	return nil
+}
+
+// eachProduct calls f with the position of every matrix of both operands and the
+// result of a product of stacks.
+func (p matMulPlan) eachProduct(f func(i, j, o int)) {
+	w := newWalk(p.batch, p.ba, p.bb)
+	w.each(func(first int, at []int) {
+		for r := range w.run {
+			f(at[0]+r*w.step[0], at[1]+r*w.step[1], first+r)
+		}
+	})
+}

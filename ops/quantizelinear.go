@@ -1,0 +1,144 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// QuantizeLinear maps real numbers to a small type: https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html
+//
+//	y = saturate(round(x / y_scale) + y_zero_point)
+//
+// per tensor, per axis or per block of block_size along axis. The division has
+// the precision of attribute precision, else of y_scale.
+var QuantizeLinear = Op{
+	Name: "QuantizeLinear", Since: 28, Form: quantizeForm, Doc: "y = saturate(round(x / y_scale) + y_zero_point)",
+	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt}, {Name: "output_dtype", Kind: ssa.AttrInt},
+		{Name: "precision", Kind: ssa.AttrInt}, {Name: "saturate", Kind: ssa.AttrInt}},
+	Infer: inferQuantize, Eval: evalQuantize,
+}
+
+// quantVersion is the operator-set version that the element types, granularity
+// and attributes QuantizeLinear and DequantizeLinear share ask for.
+func quantVersion(n *ssa.Node) int {
+	switch {
+	case usesType(n, ndarray.Int2, ndarray.Uint2):
+		return 25
+	case usesType(n, ndarray.Float8E8M0):
+		return 24
+	case usesType(n, ndarray.Float4E2M1):
+		return 23
+	case n.Int("block_size", 0) != 0 || usesType(n, ndarray.Int16, ndarray.Uint16, ndarray.Int4, ndarray.Uint4):
+		return 21
+	case usesType(n, ndarray.Float16, ndarray.BFloat16, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNZ):
+		return 19
+	case n.Has("axis") || InType(n, 1).Rank() == 1:
+		return 13
+	}
+	return 10
+}
+
+func quantizeForm(n *ssa.Node) int {
+	v := quantVersion(n)
+	x, s := InType(n, 0).DType, InType(n, 1).DType
+	if n.Int("precision", 0) != 0 || x != s && !(x == ndarray.Int32 && s == ndarray.Float32) {
+		v = max(v, 23)
+	}
+	if n.Int("output_dtype", 0) != 0 {
+		v = max(v, 21)
+	}
+	if n.Has("saturate") {
+		v = max(v, 19)
+	}
+	return v
+}
+
+// quantizedType is the result's element type: the zero point's, output_dtype, or uint8.
+func quantizedType(n *ssa.Node, zero ndarray.DType) (ndarray.DType, error) {
+	dt, err := dtypeAttr(n, "output_dtype", ndarray.Undefined)
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case zero == ndarray.Undefined && dt == ndarray.Undefined:
+		dt = ndarray.Uint8
+	case dt == ndarray.Undefined:
+		dt = zero
+	case zero != ndarray.Undefined && zero != dt:
+		return 0, fmt.Errorf("output_dtype is %s, the zero point %s", dt, zero)
+	}
+	if !(quantInts | quantFloats).has(dt) {
+		return 0, unsupportedType(dt)
+	}
+	return dt, nil
+}
+
+func inferQuantize(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	z := InType(n, 2)
+	if n.Input(2) != nil && z.DType == ndarray.Undefined {
+		t.DType = ndarray.Undefined
+		return One(t), nil
+	}
+	dt, err := quantizedType(n, z.DType)
+	t.DType = dt
+	return One(t), err
+}
+
+func evalQuantize(c *Call) error {
+	if err := wantArrays(c, 2); err != nil {
+		return err
+	}
+	x, scale, zero := c.Array(0), c.Array(1), c.Array(2)
+	zt := ndarray.Undefined
+	if zero != nil {
+		zt = zero.DType
+	}
+	dt, err := quantizedType(c.Node, zt)
+	if err != nil {
+		return err
+	}
+	precision, err := dtypeAttr(c.Node, "precision", scale.DType)
+	if err != nil {
+		return err
+	}
+	g, err := grainOf(c.Node, x.Shape, scale.Shape)
+	if err != nil {
+		return err
+	}
+	zeros, err := zeroPoints(zero, scale.Len())
+	if err != nil {
+		return err
+	}
+	y, err := c.Output(0, dt, x.Shape...)
+	if err != nil {
+		return err
+	}
+	if precision == ndarray.Float64 || x.DType == ndarray.Float64 {
+		quantize(g, reals[float64](x), reals[float64](scale), zeros, ndarray.Float64, quantStore(y, c.Node.Int("saturate", 1) != 0))
+		return nil
+	}
+	quantize(g, reals[float32](x), reals[float32](scale), zeros, precision, quantStore(y, c.Node.Int("saturate", 1) != 0))
+	return nil
+}
+
+// quantize divides with the given precision and stores.
+func quantize[T realNum](g grain, x, scale []T, zeros []float64, precision ndarray.DType, store func(i int, v float32, zero float64)) {
+	q := make([]T, g.inner)
+	g.each(func(at, n, s, step int) {
+		for i := range q {
+			q[i] = x[at+i] / scale[s+i*step]
+		}
+		roundTo(q, precision)
+		for i, v := range q {
+			zero := 0.0
+			if zeros != nil {
+				zero = zeros[s+i*step]
+			}
+			store(at+i, float32(v), zero)
+		}
+	})
+}
