@@ -34,6 +34,7 @@ type exporter struct {
 	names   map[*ssa.Value]string // settled names
 	consts  map[*ssa.Constant]*placement
 	opsets  *opsetChoice
+	nodes   *names   // names of nodes: runtimes refuse repeated ones
 	path    []string // enclosing nodes, for messages
 	tensors []*onnxwire.Tensor
 }
@@ -50,7 +51,7 @@ func Model(m *ssa.Module, opts Options) (*onnxwire.Model, error) {
 
 // prepare builds the model and keeps the exporter, which knows the tensors.
 func prepare(m *ssa.Module, opts Options) (*exporter, error) {
-	x := &exporter{mod: m, opts: opts, names: map[*ssa.Value]string{}, consts: map[*ssa.Constant]*placement{}}
+	x := &exporter{mod: m, opts: opts, names: map[*ssa.Value]string{}, consts: map[*ssa.Constant]*placement{}, nodes: newNames(nil)}
 	if x.opts.Splat == 0 {
 		x.opts.Splat = defaultSplat
 	}

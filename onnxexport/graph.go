@@ -47,18 +47,12 @@ func (x *exporter) mainGraph() (*onnxwire.Graph, error) {
 	return out, nil
 }
 
-// outputNames returns the names of the model's outputs: those of the file, or
-// those of the result values if the module is not an imported one.
+// outputNames returns the names of the model's outputs, each once.
 func (x *exporter) outputNames() []string {
 	out := make([]string, len(x.mod.Graph.Results))
-	declared := x.carried.Graph.Outputs
 	free := newNames(nil)
-	for i, r := range x.mod.Graph.Results {
-		if len(declared) == len(out) {
-			out[i] = declared[i].Name
-		} else {
-			out[i] = free.fresh(r.Name)
-		}
+	for i := range out {
+		out[i] = free.fresh(x.mod.OutputName(i))
 	}
 	return out
 }
@@ -114,7 +108,7 @@ func (x *exporter) body(g *ssa.Graph, captured []*ssa.Value, around *names) (*on
 	formal := g.Params[:len(g.Params)-len(captured)]
 	for _, p := range formal {
 		x.names[p] = scope.fresh(p.Name)
-		out.Inputs = append(out.Inputs, info(x.names[p], p.Type, p.Doc))
+		out.Inputs = append(out.Inputs, info(x.names[p], withoutShape(p.Type), p.Doc))
 	}
 	for i, p := range g.Params[len(formal):] {
 		x.names[p] = x.names[captured[i]]
@@ -131,7 +125,7 @@ func (x *exporter) body(g *ssa.Graph, captured []*ssa.Value, around *names) (*on
 			name = own
 		}
 		seen[name] = true
-		out.Outputs = append(out.Outputs, info(name, r.Type, r.Doc))
+		out.Outputs = append(out.Outputs, info(name, withoutShape(r.Type), r.Doc))
 	}
 	return out, nil
 }

@@ -10,7 +10,10 @@ import (
 // node writes one node with its attributes and bodies. Captured operands are not
 // written: the bodies name them.
 func (x *exporter) node(n *ssa.Node, scope *names) (*onnxwire.Node, error) {
-	w := &onnxwire.Node{OpType: n.Op, Domain: n.Domain, Overload: n.Overload, Name: n.Name, DocString: n.Doc}
+	w := &onnxwire.Node{OpType: n.Op, Domain: n.Domain, Overload: n.Overload, DocString: n.Doc}
+	if n.Name != "" {
+		w.Name = x.nodes.fresh(n.Name)
+	}
 	origin, _ := n.Origin.(*onnxwire.Node)
 	if n.Opaque && origin != nil {
 		w.MetadataProps, w.DeviceConfigurations, w.Extra = origin.MetadataProps, origin.DeviceConfigurations, origin.Extra

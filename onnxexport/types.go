@@ -69,6 +69,18 @@ func info(name string, t ssa.Type, doc string) *onnxwire.ValueInfo {
 	return v
 }
 
+// withoutShape keeps kind and element type. Inputs and outputs of bodies are
+// written so: readers infer their shapes from around the body, and would
+// complain about ones they infer differently in a branch that never runs.
+func withoutShape(t ssa.Type) ssa.Type {
+	t.Ranked, t.Shape = false, nil
+	if t.Elem != nil {
+		e := withoutShape(*t.Elem)
+		t.Elem = &e
+	}
+	return t
+}
+
 // settled reports that kind and element type are known all the way down.
 func settled(t ssa.Type) bool {
 	switch t.Kind {

@@ -87,7 +87,6 @@ func (s *scope) buildBody(w *onnxwire.Node, n *ssa.Node, b boundAttr, g *onnxwir
 	if err != nil {
 		return nil, err
 	}
-	nodes := s.imp.nodes
 	inner, err := s.tryBody(w, b, g, types)
 	if err != nil {
 		return nil, err
@@ -102,7 +101,6 @@ func (s *scope) buildBody(w *onnxwire.Node, n *ssa.Node, b boundAttr, g *onnxwir
 	if stable {
 		return inner, nil
 	}
-	s.imp.nodes = nodes
 	return s.tryBody(w, b, g, types)
 }
 

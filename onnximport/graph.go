@@ -25,6 +25,9 @@ func (imp *importer) mainGraph() error {
 	if g.Results, err = s.results(w); err != nil {
 		return err
 	}
+	for _, o := range w.Outputs {
+		imp.module.OutputNames = append(imp.module.OutputNames, o.Name)
+	}
 	g.Walk(uniqueNames)
 	return nil
 }

@@ -32,7 +32,7 @@ type Options struct {
 // Limits bound what one model may cost. A zero field means the default.
 type Limits struct {
 	Nodes     int   // nodes after inlining, bodies included; default 2,000,000
-	Depth     int   // nesting of bodies; default 12 (shape inference visits a body more than once per level)
+	Depth     int   // nesting of bodies; default 10 (shape inference visits a body more than once per level)
 	CallDepth int   // nesting of function calls; default 64
 	NameBytes int   // length of one name; default 65,536
 	Expanded  int64 // bytes of one sparse constant written out densely; default 1 GiB
@@ -45,7 +45,7 @@ func (l Limits) withDefaults() Limits {
 		}
 	}
 	or(&l.Nodes, 2_000_000)
-	or(&l.Depth, 12)
+	or(&l.Depth, 10)
 	or(&l.CallDepth, 64)
 	or(&l.NameBytes, 64<<10)
 	if l.Expanded <= 0 {

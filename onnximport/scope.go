@@ -110,9 +110,14 @@ func (s *scope) isAbsent(name string) bool {
 	return false
 }
 
-// version returns the operator-set version of a domain in this scope; a domain
-// that is not imported counts as version 1.
-func (s *scope) version(domain string) int { return max(s.opsets[domain], 1) }
+// version returns the operator-set version of a domain in this scope: what the
+// function imports, else what the model imports, else 1.
+func (s *scope) version(domain string) int {
+	if v := s.opsets[domain]; v > 0 {
+		return v
+	}
+	return max(s.imp.opsets[domain], 1)
+}
 
 // hint returns the declared element type of a value, without shape.
 func (s *scope) hint(name string) ssa.Type {

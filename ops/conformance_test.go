@@ -133,7 +133,7 @@ func interpret(ctx context.Context, mod *ssa.Module, in []conformance.Named) ([]
 	}
 	out := make([]conformance.Named, len(res))
 	for i, v := range res {
-		out[i] = conformance.Named{Name: mod.Graph.Results[i].Name, Value: v}
+		out[i] = conformance.Named{Name: mod.OutputName(i), Value: v}
 	}
 	return out, nil
 }

@@ -17,11 +17,23 @@ type Module struct {
 	Path    string  // file it came from; "" if built in memory
 	Carried any     // what the exporter keeps verbatim (owned by onnximport/onnxexport)
 
+	// OutputNames are the names of the results as callers know them, whatever
+	// passes do to the result values; nil means the names of those. See
+	// [Module.OutputName].
+	OutputNames []string
 	// Defaults holds the values of parameters that a caller may leave out, by
 	// parameter name; nil if there are none.
 	Defaults map[string]*Constant
 	Warnings []string    // what the importer noticed and went on with
 	Holds    []io.Closer // files whose mappings the constants lie in; see [Module.Close]
+}
+
+// OutputName returns the name of result i as callers know it.
+func (m *Module) OutputName(i int) string {
+	if len(m.OutputNames) == len(m.Graph.Results) {
+		return m.OutputNames[i]
+	}
+	return m.Graph.Results[i].Name
 }
 
 // Close releases the mapped files. No constant of the module, nor anything that
