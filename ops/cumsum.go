@@ -1,0 +1,110 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// CumSum gives running sums along an axis: https://onnx.ai/onnx/operators/onnx__CumSum.html
+//
+//	exclusive  every result leaves its own element out, the first one is 0
+//	reverse    runs from the end
+//
+// Narrow floats accumulate in float32, rounding only what is stored.
+var CumSum = cumulativeOp("CumSum", 14, "Y[i] = Σ X[j], j ≤ i", addition, 0,
+	formBy(typeStep{11, wideTypes | typesOf(ndarray.Float32, ndarray.Float64)}, typeStep{14, anyType}))
+
+// CumProd gives running products along an axis: https://onnx.ai/onnx/operators/onnx__CumProd.html
+// exclusive and reverse are as in [CumSum]; the empty product is 1.
+var CumProd = cumulativeOp("CumProd", 26, "Y[i] = Π X[j], j ≤ i", arithmetic{
+	float: func(a, b float64) float64 { return a * b },
+	int:   func(a, b int64) int64 { return a * b },
+}, 1, since(26))
+
+func cumulativeOp(name string, since int, doc string, step arithmetic, empty int64, form func(*ssa.Node) int) Op {
+	return Op{
+		Name: name, Since: since, Form: form, Doc: doc,
+		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
+		Attrs: []AttrSpec{{Name: "exclusive", Kind: ssa.AttrInt}, {Name: "reverse", Kind: ssa.AttrInt}},
+		Infer: inferCumulative, Eval: func(c *Call) error { return evalCumulative(c, step, empty) },
+		Facts: Facts{InPlace: firstInPlace},
+	}
+}
+
+func inferCumulative(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	if axis, ok := ConstInts(n, 1); ok && t.Ranked {
+		if len(axis) != 1 {
+			return nil, fmt.Errorf("operand 1 has %d elements, it must be one axis", len(axis))
+		}
+		if _, err := NormAxis(axis[0], len(t.Shape)); err != nil {
+			return nil, err
+		}
+	}
+	return SameAs(n)
+}
+
+func evalCumulative(c *Call, step arithmetic, empty int64) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	k, err := needScalarInt(c, 1)
+	if err != nil {
+		return err
+	}
+	axis, err := NormAxis(k, len(a.Shape))
+	if err != nil {
+		return err
+	}
+	if !a.DType.IsFloat() && !a.DType.IsInteger() {
+		return unsupportedType(a.DType)
+	}
+	out, err := c.Output(0, a.DType, a.Shape...)
+	if err != nil {
+		return err
+	}
+	p := cumulation{exclusive: c.Node.Int("exclusive", 0) != 0, reverse: c.Node.Int("reverse", 0) != 0}
+	p.outer, p.size, p.inner = splitDims(a.Shape, axis)
+	switch {
+	case a.DType.IsInteger(): // unsigned sums and products have the same low bits
+		cumulate(p, a.Int, step.int, empty, out.SetInt)
+	case a.DType == ndarray.Float64:
+		cumulate(p, floatReader(a), step.float, float64(empty), floatWriter(out))
+	default:
+		read, write := floatReader(a), floatWriter(out)
+		cumulate(p, func(i int) float32 { return float32(read(i)) },
+			func(x, y float32) float32 { return float32(step.float(float64(x), float64(y))) },
+			float32(empty), func(i int, v float32) { write(i, float64(v)) })
+	}
+	return nil
+}
+
+// cumulation is the way through the lines along the axis.
+type cumulation struct {
+	outer, size, inner int
+	exclusive, reverse bool
+}
+
+// cumulate reads every element before it writes that place.
+func cumulate[T any](p cumulation, read func(int) T, step func(x, y T) T, empty T, write func(int, T)) {
+	for line := range p.outer * p.inner {
+		at, by := line/p.inner*p.size*p.inner+line%p.inner, p.inner
+		if p.reverse {
+			at, by = at+(p.size-1)*p.inner, -p.inner
+		}
+		acc := empty
+		for range p.size {
+			next := step(acc, read(at))
+			if p.exclusive {
+				write(at, acc)
+			} else {
+				write(at, next)
+			}
+			acc = next
+			at += by
+		}
+	}
+}

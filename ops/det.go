@@ -1,0 +1,107 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Det is the determinant of every matrix: https://onnx.ai/onnx/operators/onnx__Det.html
+//
+// Gaussian elimination with partial pivoting in float64: the determinant is the
+// product of the pivots, negated once per exchange of rows.
+// Source: G. Golub, C. Van Loan, "Matrix Computations", section 3.4.
+var Det = Op{
+	Name: "Det", Since: 22, Doc: "Y = det X", Form: formBy(typeStep{11, floatTypes}, typeStep{22, anyType}),
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Infer: inferDet, Eval: evalDet,
+	Facts: Facts{Cost: detCost},
+}
+
+func inferDet(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	if !t.Ranked {
+		return One(t), nil
+	}
+	r := len(t.Shape)
+	if r < 2 {
+		return nil, fmt.Errorf("operand of rank %d, it must hold matrices", r)
+	}
+	p, ok := t.Shape[r-2].Const()
+	if q, ok2 := t.Shape[r-1].Const(); ok && ok2 && p != q {
+		return nil, fmt.Errorf("matrices of %d by %d are not square", p, q)
+	}
+	return One(ssa.TensorOf(t.DType, t.Shape[:r-2]...)), nil
+}
+
+func detCost(n *ssa.Node) Cost {
+	c := Cost{}
+	in := n.In[0].Type
+	if b, ok := in.ByteSize(); ok {
+		c.Bytes = int64(b)
+	}
+	elems, _ := in.NumElems().Const()
+	m, _ := in.Shape[len(in.Shape)-1].Const()
+	c.FLOPs = 2 * elems * m / 3
+	return c
+}
+
+func evalDet(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	r := len(a.Shape)
+	if r < 2 || a.Shape[r-1] != a.Shape[r-2] {
+		return fmt.Errorf("operand of shape %v, it must hold square matrices", a.Shape)
+	}
+	if !a.DType.IsFloat() {
+		return unsupportedType(a.DType)
+	}
+	out, err := c.Output(0, a.DType, a.Shape[:r-2]...)
+	if err != nil {
+		return err
+	}
+	m := a.Shape[r-1]
+	read, write := floatReader(a), floatWriter(out)
+	x := make([]float64, m*m)
+	for o := range out.Len() {
+		for i := range x {
+			x[i] = read(o*m*m + i)
+		}
+		write(o, determinant(x, m))
+	}
+	return nil
+}
+
+// determinant eliminates in place.
+func determinant(x []float64, m int) float64 {
+	det := 1.0
+	for p := range m {
+		best := p
+		for i := p + 1; i < m; i++ {
+			if math.Abs(x[i*m+p]) > math.Abs(x[best*m+p]) {
+				best = i
+			}
+		}
+		if best != p {
+			for j := range m {
+				x[p*m+j], x[best*m+j] = x[best*m+j], x[p*m+j]
+			}
+			det = -det
+		}
+		pivot := x[p*m+p]
+		det *= pivot
+		if pivot == 0 {
+			return det
+		}
+		for i := p + 1; i < m; i++ {
+			f := x[i*m+p] / pivot
+			for j := p + 1; j < m; j++ {
+				x[i*m+j] -= f * x[p*m+j]
+			}
+		}
+	}
+	return det
+}

@@ -1,0 +1,292 @@
+package ops
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"sort"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Random operators draw from one generator per node. With the attribute seed they
+// give the numbers the standard's reference implementation gives for it; without
+// it the seed comes from the call and the node's name, so that two nodes differ
+// and a program with a fixed seed repeats itself.
+
+// RandomNormal draws from a normal distribution:
+// https://onnx.ai/onnx/operators/onnx__RandomNormal.html
+var RandomNormal = randomOp("RandomNormal", "Y ~ N(mean, scale²)", false, normalDraw, "mean", "scale")
+
+// RandomNormalLike is [RandomNormal] with the shape of its operand:
+// https://onnx.ai/onnx/operators/onnx__RandomNormalLike.html
+var RandomNormalLike = randomOp("RandomNormalLike", "Y ~ N(mean, scale²), shape of X", true, normalDraw, "mean", "scale")
+
+// RandomUniform draws evenly from [low, high):
+// https://onnx.ai/onnx/operators/onnx__RandomUniform.html
+var RandomUniform = randomOp("RandomUniform", "Y ~ U[low, high)", false, uniformDraw, "low", "high")
+
+// RandomUniformLike is [RandomUniform] with the shape of its operand:
+// https://onnx.ai/onnx/operators/onnx__RandomUniformLike.html
+var RandomUniformLike = randomOp("RandomUniformLike", "Y ~ U[low, high), shape of X", true, uniformDraw, "low", "high")
+
+func randomOp(name, doc string, like bool, draw func(*Call) func() float64, params ...string) Op {
+	o := Op{
+		Name: name, Since: 22, Doc: doc, Form: randomForm(1),
+		MinOut: 1, MaxOut: 1,
+		Attrs: []AttrSpec{{Name: "dtype", Kind: ssa.AttrInt}, {Name: "seed", Kind: ssa.AttrFloat}},
+		Infer: inferRandom, Eval: func(c *Call) error { return evalRandom(c, draw) },
+		Facts: Facts{Random: true},
+	}
+	if like {
+		o.MinIn, o.MaxIn = 1, 1
+	} else {
+		o.Attrs = append(o.Attrs, AttrSpec{Name: "shape", Kind: ssa.AttrInts, Required: true})
+	}
+	return o.with(ssa.AttrFloat, params...)
+}
+
+// randomForm: bfloat16 came in 22.
+func randomForm(base int) func(*ssa.Node) int {
+	return func(n *ssa.Node) int {
+		if usesType(n, ndarray.BFloat16) {
+			return 22
+		}
+		return base
+	}
+}
+
+// randomType is the element type of a random result: the attribute dtype, else
+// the operand's type, else float32.
+func randomType(n *ssa.Node, operand ndarray.DType) (ndarray.DType, error) {
+	if len(n.In) == 0 {
+		operand = ndarray.Float32
+	}
+	return dtypeAttr(n, "dtype", operand)
+}
+
+func inferRandom(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	if len(n.In) == 0 {
+		shape, err := shapeOfInts(n.Ints("shape"))
+		if err != nil {
+			return nil, err
+		}
+		t = ssa.StaticTensor(ndarray.Undefined, shape...)
+	}
+	dt, err := randomType(n, t.DType)
+	if err != nil {
+		return nil, err
+	}
+	t.Kind, t.DType = ssa.KindTensor, dt
+	return One(t), nil
+}
+
+func evalRandom(c *Call, draw func(*Call) func() float64) error {
+	var shape []int
+	operand := ndarray.Undefined
+	if len(c.Node.In) == 0 {
+		s, err := shapeOfInts(c.Node.Ints("shape"))
+		if err != nil {
+			return err
+		}
+		shape = s
+	} else {
+		a, err := needTensor(c, 0)
+		if err != nil {
+			return err
+		}
+		shape, operand = a.Shape, a.DType
+	}
+	dt, err := randomType(c.Node, operand)
+	if err != nil {
+		return err
+	}
+	if !dt.IsFloat() {
+		return fmt.Errorf("result of type %s (set the attribute dtype to a float type): %w", dt, ErrUnsupported)
+	}
+	out, err := c.Output(0, dt, shape...)
+	if err != nil {
+		return err
+	}
+	next, write := draw(c), floatWriter(out)
+	for i := range out.Len() {
+		write(i, next())
+	}
+	return nil
+}
+
+// seedOf is the seed of a random node in this call.
+func seedOf(c *Call) int64 {
+	if s := float64(c.Node.Float("seed", float32(math.NaN()))); s == s {
+		return truncToInt64(s)
+	}
+	h := fnv.New32a()
+	if v := c.Node.Output(0); v != nil {
+		h.Write([]byte(v.Name))
+	}
+	return c.Seed ^ int64(h.Sum32())
+}
+
+func uniformDraw(c *Call) func() float64 {
+	low, high := float64(c.Node.Float("low", 0)), float64(c.Node.Float("high", 1))
+	next := uniform(seedOf(c))
+	return func() float64 { return low + (high-low)*next() }
+}
+
+func normalDraw(c *Call) func() float64 {
+	mean, scale := float64(c.Node.Float("mean", 0)), float64(c.Node.Float("scale", 1))
+	next := gaussian(uniform(seedOf(c)))
+	return func() float64 { return mean + scale*next() }
+}
+
+// gaussian turns evenly distributed numbers into normally distributed ones by the
+// polar method: a point that falls into the unit circle gives two.
+// Source: G. Marsaglia, T. Bray, "A Convenient Method for Generating Normal
+// Variables", SIAM Review 6(3), 1964.
+func gaussian(uniform func() float64) func() float64 {
+	var kept float64
+	has := false
+	return func() float64 {
+		if has {
+			has = false
+			return kept
+		}
+		for {
+			x, y := 2*uniform()-1, 2*uniform()-1
+			r := x*x + y*y
+			if r == 0 || r >= 1 {
+				continue
+			}
+			f := math.Sqrt(-2 * math.Log(r) / r)
+			kept, has = f*x, true
+			return f * y
+		}
+	}
+}
+
+// Bernoulli draws 1 with the probability given by each element, else 0:
+// https://onnx.ai/onnx/operators/onnx__Bernoulli.html
+var Bernoulli = Op{
+	Name: "Bernoulli", Since: 22, Doc: "Y = U[0, 1) < X ? 1 : 0", Form: bernoulliForm,
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "dtype", Kind: ssa.AttrInt}, {Name: "seed", Kind: ssa.AttrFloat}},
+	Infer: inferRandom, Eval: evalBernoulli,
+	Facts: Facts{Random: true},
+}
+
+func bernoulliForm(n *ssa.Node) int {
+	if InType(n, 0).DType == ndarray.BFloat16 {
+		return 22
+	}
+	return 15
+}
+
+func evalBernoulli(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	dt, err := dtypeAttr(c.Node, "dtype", a.DType)
+	if err != nil {
+		return err
+	}
+	if !a.DType.IsFloat() || dt == ndarray.String {
+		return unsupportedType(a.DType)
+	}
+	out, err := c.Output(0, dt, a.Shape...)
+	if err != nil {
+		return err
+	}
+	next, read := uniform(seedOf(c)), floatReader(a)
+	for i := range a.Len() {
+		hit := int64(0)
+		if next() < read(i) {
+			hit = 1
+		}
+		out.SetInt(i, hit)
+	}
+	return nil
+}
+
+// Multinomial draws classes with the unnormalized log-probabilities in each row:
+// https://onnx.ai/onnx/operators/onnx__Multinomial.html
+var Multinomial = Op{
+	Name: "Multinomial", Since: 22, Doc: "Y[b,s] ~ softmax(X[b,:])", Form: randomForm(7),
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "dtype", Kind: ssa.AttrInt}, {Name: "sample_size", Kind: ssa.AttrInt}, {Name: "seed", Kind: ssa.AttrFloat}},
+	Infer: inferMultinomial, Eval: evalMultinomial,
+	Facts: Facts{Random: true},
+}
+
+func multinomialArgs(n *ssa.Node) (dt ndarray.DType, samples int64, err error) {
+	if dt, err = dtypeAttr(n, "dtype", ndarray.Int32); err != nil {
+		return dt, 0, err
+	}
+	if dt != ndarray.Int32 && dt != ndarray.Int64 {
+		return dt, 0, badAttr("dtype", dt, "int32 or int64")
+	}
+	if samples = n.Int("sample_size", 1); samples < 0 || samples > maxRange {
+		return dt, 0, badAttr("sample_size", samples, "a number of samples")
+	}
+	return dt, samples, nil
+}
+
+func inferMultinomial(n *ssa.Node) ([]Fact, error) {
+	dt, samples, err := multinomialArgs(n)
+	if err != nil {
+		return nil, err
+	}
+	t := InType(n, 0)
+	var batch ssa.Dim
+	if t.Ranked {
+		if len(t.Shape) != 2 {
+			return nil, fmt.Errorf("operand of rank %d, it must be a matrix", len(t.Shape))
+		}
+		batch = t.Shape[0]
+	}
+	return One(ssa.TensorOf(dt, batch, ssa.D(samples))), nil
+}
+
+func evalMultinomial(c *Call) error {
+	dt, samples, err := multinomialArgs(c.Node)
+	if err != nil {
+		return err
+	}
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	if !a.DType.IsFloat() {
+		return unsupportedType(a.DType)
+	}
+	if len(a.Shape) != 2 {
+		return fmt.Errorf("operand of shape %v, it must be a matrix", a.Shape)
+	}
+	batch, classes := a.Shape[0], a.Shape[1]
+	if classes == 0 && batch > 0 && samples > 0 {
+		return errEmptyAxis
+	}
+	out, err := c.Output(0, dt, batch, int(samples))
+	if err != nil {
+		return err
+	}
+	next, read := uniform(seedOf(c)), floatReader(a)
+	total := make([]float64, classes) // running sums of the probabilities
+	for b := range batch {
+		for k := range total {
+			total[k] = read(b*classes + k)
+		}
+		softmaxLine(total)
+		for k := 1; k < classes; k++ {
+			total[k] += total[k-1]
+		}
+		for s := range int(samples) {
+			u := next() // class k owns [total[k-1], total[k])
+			k := sort.Search(classes, func(k int) bool { return total[k] > u })
+			out.SetInt(b*int(samples)+s, int64(min(k, classes-1)))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,74 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Trilu keeps a triangle of every matrix and clears the rest:
+// https://onnx.ai/onnx/operators/onnx__Trilu.html
+//
+//	upper=1, k=0  x x x      upper=1, k=1  . x x      upper=0, k=-1  . . .
+//	              . x x                    . . x                     x . .
+//	              . . x                    . . .                     x x .
+var Trilu = Op{
+	Name: "Trilu", Since: 14, Doc: "Y[i,j] = j - i ≥ k (upper) or ≤ k (lower) ? X[i,j] : 0",
+	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "upper", Kind: ssa.AttrInt}},
+	Infer: inferTrilu, Eval: evalTrilu,
+	Facts: Facts{InPlace: firstInPlace},
+}
+
+func inferTrilu(n *ssa.Node) ([]Fact, error) {
+	if t := InType(n, 0); t.Ranked && len(t.Shape) < 2 {
+		return nil, fmt.Errorf("operand of rank %d, it must hold matrices", len(t.Shape))
+	}
+	return SameAs(n)
+}
+
+func evalTrilu(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	if len(a.Shape) < 2 {
+		return fmt.Errorf("operand of rank %d, it must hold matrices", len(a.Shape))
+	}
+	k := int64(0)
+	if c.Has(1) {
+		if k, err = needScalarInt(c, 1); err != nil {
+			return err
+		}
+	}
+	out, err := c.Output(0, a.DType, a.Shape...)
+	if err != nil {
+		return err
+	}
+	copyWhole(out, a)
+	rows, cols := a.Shape[len(a.Shape)-2], a.Shape[len(a.Shape)-1]
+	k = max(-int64(rows), min(k, int64(cols))) // beyond that nothing changes
+	upper := c.Node.Int("upper", 1) != 0
+	for row := range out.Len() / max(cols, 1) {
+		// The first column on or right of the diagonal, and the one after it.
+		from := row%rows + int(k)
+		if upper {
+			clearElems(out, row*cols, max(0, min(from, cols)))
+		} else {
+			from = max(0, min(from+1, cols))
+			clearElems(out, row*cols+from, cols-from)
+		}
+	}
+	return nil
+}
+
+// clearElems zeroes n elements from position i.
+func clearElems(a *ndarray.Array, i, n int) {
+	if a.DType == ndarray.String {
+		clear(a.Str[i : i+n])
+		return
+	}
+	w := a.DType.Size()
+	clear(a.Data[i*w : (i+n)*w])
+}

@@ -1,0 +1,82 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Window functions weigh a signal before it is transformed. With N = size for a
+// periodic window and size-1 for a symmetric one:
+//
+//	HannWindow      0.5 - 0.5·cos(2πi/N)
+//	HammingWindow   25/46 - 21/46·cos(2πi/N)
+//	BlackmanWindow  0.42 - 0.5·cos(2πi/N) + 0.08·cos(4πi/N)
+//
+// A symmetric window of one element is 1, the peak.
+
+// HannWindow: https://onnx.ai/onnx/operators/onnx__HannWindow.html
+var HannWindow = windowOp("HannWindow", "Y[i] = 0.5 - 0.5·cos(2πi/N)", 0.5, 0.5, 0)
+
+// HammingWindow: https://onnx.ai/onnx/operators/onnx__HammingWindow.html
+var HammingWindow = windowOp("HammingWindow", "Y[i] = 25/46 - 21/46·cos(2πi/N)", 25.0/46, 21.0/46, 0)
+
+// BlackmanWindow: https://onnx.ai/onnx/operators/onnx__BlackmanWindow.html
+var BlackmanWindow = windowOp("BlackmanWindow", "Y[i] = 0.42 - 0.5·cos(2πi/N) + 0.08·cos(4πi/N)", 0.42, 0.5, 0.08)
+
+func windowOp(name, doc string, a0, a1, a2 float64) Op {
+	return Op{
+		Name: name, Since: 17, Doc: doc,
+		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+		Attrs: []AttrSpec{{Name: "output_datatype", Kind: ssa.AttrInt}, {Name: "periodic", Kind: ssa.AttrInt}},
+		Infer: inferWindow, Eval: func(c *Call) error { return evalWindow(c, a0, a1, a2) },
+	}
+}
+
+func inferWindow(n *ssa.Node) ([]Fact, error) {
+	dt, err := dtypeAttr(n, "output_datatype", ndarray.Float32)
+	if err != nil {
+		return nil, err
+	}
+	return One(ssa.TensorOf(dt, soleKnown(n, 0))), nil
+}
+
+func evalWindow(c *Call, a0, a1, a2 float64) error {
+	dt, err := dtypeAttr(c.Node, "output_datatype", ndarray.Float32)
+	if err != nil {
+		return err
+	}
+	if !dt.IsFloat() && !dt.IsInteger() {
+		return unsupportedType(dt)
+	}
+	size, err := needScalarInt(c, 0)
+	if err != nil {
+		return err
+	}
+	if size < 0 || size > maxRange {
+		return fmt.Errorf("a window of %d elements", size)
+	}
+	out, err := c.Output(0, dt, int(size))
+	if err != nil {
+		return err
+	}
+	n := float64(size)
+	if c.Node.Int("periodic", 1) == 0 {
+		n--
+	}
+	write := floatWriter(out)
+	if dt.IsInteger() {
+		write = truncWriter(out)
+	}
+	for i := range int(size) {
+		if n == 0 {
+			write(i, 1)
+			continue
+		}
+		x := 2 * math.Pi * float64(i) / n
+		write(i, a0-a1*math.Cos(x)+a2*math.Cos(2*x))
+	}
+	return nil
+}
