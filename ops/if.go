@@ -62,6 +62,27 @@ func UnionType(a, b ssa.Type) ssa.Type {
 	return a
 }
 
+// inferBranch infers a branch. Unless the branch surely runs, a node whose
+// operands do not fit is no error: with shapes bound, branches for other shapes
+// are left over in a model. Its results get the unknown type, and it fails if it
+// is ever run.
+func inferBranch(body *ssa.Graph, surelyRuns bool) error {
+	if surelyRuns {
+		return InferGraph(body)
+	}
+	for _, n := range body.Nodes {
+		if Infer(n) == nil {
+			continue
+		}
+		for _, v := range n.Out {
+			if v != nil {
+				v.Type, v.Content = ssa.Type{}, nil
+			}
+		}
+	}
+	return nil
+}
+
 func inferIf(n *ssa.Node) ([]Fact, error) {
 	var branch [2][]*ssa.Value
 	for k, name := range []string{"then_branch", "else_branch"} {
@@ -72,7 +93,7 @@ func inferIf(n *ssa.Node) ([]Fact, error) {
 		if err := bindCaptures(n, body); err != nil {
 			return nil, err
 		}
-		if err := InferGraph(body); err != nil {
+		if err := inferBranch(body, constBool(n.In[0]) == 1-k); err != nil {
 			return nil, err
 		}
 		branch[k] = body.Results

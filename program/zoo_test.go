@@ -14,6 +14,7 @@ import (
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/program"
+	"github.com/berth-onnx/berth/rewrite"
 	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels/conformance"
 )
@@ -63,7 +64,7 @@ func runBound(ctx context.Context, t testing.TB, m *ssa.Module, in []conformance
 	}
 	bound := *m
 	bound.Graph = g
-	if false {
+	if _, err := rewrite.Run(ctx, &bound, rewrite.Options{Check: true}); err != nil {
 		return nil, err
 	}
 	g = bound.Graph

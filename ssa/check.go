@@ -174,7 +174,7 @@ func (c *checker) content(n *Node, v *Value) *CheckError {
 	if len(v.Content) != size {
 		return c.errorf(n, v, "has %d known elements and type %s", len(v.Content), v.Type)
 	}
-	if v.Type.DType != ndarray.Undefined && !v.Type.DType.IsInteger() && v.Type.DType != ndarray.Bool {
+	if v.Type.DType == ndarray.String {
 		return c.errorf(n, v, "has known elements but is %s", v.Type)
 	}
 	return nil
