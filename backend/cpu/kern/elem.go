@@ -9,3 +9,8 @@ func (t *table) unaryRow(op UnaryOp, dst, src []float32, p0, p1 float32) {
 	}
 	unaryGeneric(op, dst, src, p0, p1)
 }
+
+// binaryRow is dst = a op b; in place allowed.
+func (t *table) binaryRow(op BinaryOp, dst, a, b []float32) {
+	binaryGeneric(op, dst, a, b)
+}

@@ -25,32 +25,32 @@ func packTransposeAVX2(dst *float32, src *float32, k int, dstStride int, srcStri
 // segmentFillAVX2 copies adjacent pixels; strides are in bytes.
 //
 //go:noescape
-func segmentFillAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+func segmentFillAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 
 // segmentMergeAVX2 copies adjacent pixels; strides are in bytes.
 //
 //go:noescape
-func segmentMergeAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+func segmentMergeAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 
 // segmentFill2AVX2 copies every second pixel; strides are in bytes.
 //
 //go:noescape
-func segmentFill2AVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+func segmentFill2AVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 
 // segmentMerge2AVX2 copies every second pixel; strides are in bytes.
 //
 //go:noescape
-func segmentMerge2AVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+func segmentMerge2AVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 
 // segmentFillNAVX2 copies pixels that lie step elements apart; strides are in bytes.
 //
 //go:noescape
-func segmentFillNAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, step int)
+func segmentFillNAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int, step int)
 
 // segmentMergeNAVX2 copies pixels that lie step elements apart; strides are in bytes.
 //
 //go:noescape
-func segmentMergeNAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, step int)
+func segmentMergeNAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int, step int)
 
 // packRowsNarrowAVX512 copies k rows of cols elements; strides are in bytes.
 //
@@ -75,29 +75,29 @@ func packTransposeAVX512(dst *float32, src *float32, k int, dstStride int, srcSt
 // segmentFillAVX512 copies adjacent pixels; strides are in bytes.
 //
 //go:noescape
-func segmentFillAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+func segmentFillAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 
 // segmentMergeAVX512 copies adjacent pixels; strides are in bytes.
 //
 //go:noescape
-func segmentMergeAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+func segmentMergeAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 
 // segmentFill2AVX512 copies every second pixel; strides are in bytes.
 //
 //go:noescape
-func segmentFill2AVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+func segmentFill2AVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 
 // segmentMerge2AVX512 copies every second pixel; strides are in bytes.
 //
 //go:noescape
-func segmentMerge2AVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+func segmentMerge2AVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 
 // segmentFillNAVX512 copies pixels that lie step elements apart; strides are in bytes.
 //
 //go:noescape
-func segmentFillNAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, step int)
+func segmentFillNAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int, step int)
 
 // segmentMergeNAVX512 copies pixels that lie step elements apart; strides are in bytes.
 //
 //go:noescape
-func segmentMergeNAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, step int)
+func segmentMergeNAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int, step int)

@@ -310,12 +310,14 @@ done:
 	VZEROUPPER
 	RET
 
-// func segmentFillAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+// func segmentFillAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 // Requires: AVX, AVX2, SSE2
-TEXT ·segmentFillAVX2(SB), NOSPLIT, $0-48
+TEXT ·segmentFillAVX2(SB), NOSPLIT, $0-56
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         n+16(FP), DX
+	MOVQ         off+48(FP), BX
+	ADDQ         BX, CX
 	MOVQ         dstStride+24(FP), BX
 	MOVQ         srcStride+32(FP), SI
 	MOVQ         mask+40(FP), DI
@@ -355,12 +357,14 @@ DATA lanebits<>+16(SB)/8, $0x0000002000000010
 DATA lanebits<>+24(SB)/8, $0x0000008000000040
 GLOBL lanebits<>(SB), RODATA|NOPTR, $32
 
-// func segmentMergeAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+// func segmentMergeAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 // Requires: AVX, AVX2, SSE2
-TEXT ·segmentMergeAVX2(SB), NOSPLIT, $0-48
+TEXT ·segmentMergeAVX2(SB), NOSPLIT, $0-56
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         n+16(FP), DX
+	MOVQ         off+48(FP), BX
+	ADDQ         BX, CX
 	MOVQ         dstStride+24(FP), BX
 	MOVQ         srcStride+32(FP), SI
 	MOVQ         mask+40(FP), DI
@@ -400,12 +404,14 @@ one_end:
 	VZEROUPPER
 	RET
 
-// func segmentFill2AVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+// func segmentFill2AVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 // Requires: AVX, AVX2, BMI2, SSE2
-TEXT ·segmentFill2AVX2(SB), NOSPLIT, $0-48
+TEXT ·segmentFill2AVX2(SB), NOSPLIT, $0-56
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         n+16(FP), DX
+	MOVQ         off+48(FP), BX
+	ADDQ         BX, CX
 	MOVQ         dstStride+24(FP), BX
 	MOVQ         srcStride+32(FP), SI
 	MOVQ         mask+40(FP), DI
@@ -442,12 +448,14 @@ one_end:
 	VZEROUPPER
 	RET
 
-// func segmentMerge2AVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+// func segmentMerge2AVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 // Requires: AVX, AVX2, BMI2, SSE2
-TEXT ·segmentMerge2AVX2(SB), NOSPLIT, $0-48
+TEXT ·segmentMerge2AVX2(SB), NOSPLIT, $0-56
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         n+16(FP), DX
+	MOVQ         off+48(FP), BX
+	ADDQ         BX, CX
 	MOVQ         dstStride+24(FP), BX
 	MOVQ         srcStride+32(FP), SI
 	MOVQ         mask+40(FP), DI
@@ -486,12 +494,14 @@ one_end:
 	VZEROUPPER
 	RET
 
-// func segmentFillNAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, step int)
+// func segmentFillNAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int, step int)
 // Requires: AVX, AVX2, SSE2
-TEXT ·segmentFillNAVX2(SB), NOSPLIT, $0-56
+TEXT ·segmentFillNAVX2(SB), NOSPLIT, $0-64
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         n+16(FP), DX
+	MOVQ         off+48(FP), BX
+	ADDQ         BX, CX
 	MOVQ         dstStride+24(FP), BX
 	MOVQ         srcStride+32(FP), SI
 	MOVQ         mask+40(FP), DI
@@ -499,7 +509,7 @@ TEXT ·segmentFillNAVX2(SB), NOSPLIT, $0-56
 	VPBROADCASTD X0, Y0
 	VPAND        lanebits<>+0(SB), Y0, Y0
 	VPCMPEQD     lanebits<>+0(SB), Y0, Y0
-	MOVQ         step+48(FP), DI
+	MOVQ         step+56(FP), DI
 	MOVQ         DI, X1
 	VPBROADCASTD X1, Y1
 	VPMULLD      laneindex<>+0(SB), Y1, Y1
@@ -530,12 +540,14 @@ DATA laneindex<>+48(SB)/8, $0x0000000d0000000c
 DATA laneindex<>+56(SB)/8, $0x0000000f0000000e
 GLOBL laneindex<>(SB), RODATA|NOPTR, $64
 
-// func segmentMergeNAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, step int)
+// func segmentMergeNAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int, step int)
 // Requires: AVX, AVX2, SSE2
-TEXT ·segmentMergeNAVX2(SB), NOSPLIT, $0-56
+TEXT ·segmentMergeNAVX2(SB), NOSPLIT, $0-64
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         n+16(FP), DX
+	MOVQ         off+48(FP), BX
+	ADDQ         BX, CX
 	MOVQ         dstStride+24(FP), BX
 	MOVQ         srcStride+32(FP), SI
 	MOVQ         mask+40(FP), DI
@@ -543,7 +555,7 @@ TEXT ·segmentMergeNAVX2(SB), NOSPLIT, $0-56
 	VPBROADCASTD X0, Y0
 	VPAND        lanebits<>+0(SB), Y0, Y0
 	VPCMPEQD     lanebits<>+0(SB), Y0, Y0
-	MOVQ         step+48(FP), DI
+	MOVQ         step+56(FP), DI
 	MOVQ         DI, X1
 	VPBROADCASTD X1, Y1
 	VPMULLD      laneindex<>+0(SB), Y1, Y1
@@ -1044,12 +1056,14 @@ done:
 	VZEROUPPER
 	RET
 
-// func segmentFillAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+// func segmentFillAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 // Requires: AVX, AVX512F
-TEXT ·segmentFillAVX512(SB), NOSPLIT, $0-48
+TEXT ·segmentFillAVX512(SB), NOSPLIT, $0-56
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
 	MOVQ  n+16(FP), DX
+	MOVQ  off+48(FP), BX
+	ADDQ  BX, CX
 	MOVQ  dstStride+24(FP), BX
 	MOVQ  srcStride+32(FP), SI
 	MOVQ  mask+40(FP), DI
@@ -1080,12 +1094,14 @@ one_end:
 	VZEROUPPER
 	RET
 
-// func segmentMergeAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+// func segmentMergeAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 // Requires: AVX, AVX512F
-TEXT ·segmentMergeAVX512(SB), NOSPLIT, $0-48
+TEXT ·segmentMergeAVX512(SB), NOSPLIT, $0-56
 	MOVQ  dst+0(FP), AX
 	MOVQ  src+8(FP), CX
 	MOVQ  n+16(FP), DX
+	MOVQ  off+48(FP), BX
+	ADDQ  BX, CX
 	MOVQ  dstStride+24(FP), BX
 	MOVQ  srcStride+32(FP), SI
 	MOVQ  mask+40(FP), DI
@@ -1116,12 +1132,14 @@ one_end:
 	VZEROUPPER
 	RET
 
-// func segmentFill2AVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+// func segmentFill2AVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·segmentFill2AVX512(SB), NOSPLIT, $0-48
+TEXT ·segmentFill2AVX512(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
 	MOVQ    n+16(FP), DX
+	MOVQ    off+48(FP), BX
+	ADDQ    BX, CX
 	MOVQ    dstStride+24(FP), BX
 	MOVQ    srcStride+32(FP), SI
 	MOVQ    mask+40(FP), DI
@@ -1159,12 +1177,14 @@ DATA evenlanes<>+48(SB)/8, $0x0000001a00000018
 DATA evenlanes<>+56(SB)/8, $0x0000001e0000001c
 GLOBL evenlanes<>(SB), RODATA|NOPTR, $64
 
-// func segmentMerge2AVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int)
+// func segmentMerge2AVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 // Requires: AVX, AVX512F, BMI2
-TEXT ·segmentMerge2AVX512(SB), NOSPLIT, $0-48
+TEXT ·segmentMerge2AVX512(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    src+8(FP), CX
 	MOVQ    n+16(FP), DX
+	MOVQ    off+48(FP), BX
+	ADDQ    BX, CX
 	MOVQ    dstStride+24(FP), BX
 	MOVQ    srcStride+32(FP), SI
 	MOVQ    mask+40(FP), DI
@@ -1192,17 +1212,19 @@ one_end:
 	VZEROUPPER
 	RET
 
-// func segmentFillNAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, step int)
+// func segmentFillNAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int, step int)
 // Requires: AVX, AVX512F, SSE2
-TEXT ·segmentFillNAVX512(SB), NOSPLIT, $0-56
+TEXT ·segmentFillNAVX512(SB), NOSPLIT, $0-64
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         n+16(FP), DX
+	MOVQ         off+48(FP), BX
+	ADDQ         BX, CX
 	MOVQ         dstStride+24(FP), BX
 	MOVQ         srcStride+32(FP), SI
 	MOVQ         mask+40(FP), DI
 	KMOVW        DI, K1
-	MOVQ         step+48(FP), DI
+	MOVQ         step+56(FP), DI
 	MOVQ         DI, X0
 	VPBROADCASTD X0, Z0
 	VPMULLD      laneindex<>+0(SB), Z0, Z0
@@ -1223,17 +1245,19 @@ one_end:
 	VZEROUPPER
 	RET
 
-// func segmentMergeNAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, step int)
+// func segmentMergeNAVX512(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int, step int)
 // Requires: AVX, AVX512F, SSE2
-TEXT ·segmentMergeNAVX512(SB), NOSPLIT, $0-56
+TEXT ·segmentMergeNAVX512(SB), NOSPLIT, $0-64
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         n+16(FP), DX
+	MOVQ         off+48(FP), BX
+	ADDQ         BX, CX
 	MOVQ         dstStride+24(FP), BX
 	MOVQ         srcStride+32(FP), SI
 	MOVQ         mask+40(FP), DI
 	KMOVW        DI, K1
-	MOVQ         step+48(FP), DI
+	MOVQ         step+56(FP), DI
 	MOVQ         DI, X0
 	VPBROADCASTD X0, Z0
 	VPMULLD      laneindex<>+0(SB), Z0, Z0

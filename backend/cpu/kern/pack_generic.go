@@ -42,40 +42,39 @@ func packTransposeGeneric(dst, src *float32, k, dstStride, srcStride, rows int) 
 	}
 }
 
-func segmentFillGeneric(dst, src *float32, n, dstStride, srcStride, mask int) {
-	segmentAny(dst, src, n, dstStride, srcStride, mask, 1, true)
+func segmentFillGeneric(dst, src *float32, n, dstStride, srcStride, mask, off int) {
+	segmentAny(dst, src, n, dstStride, srcStride, mask, off, 1, true)
 }
 
-func segmentMergeGeneric(dst, src *float32, n, dstStride, srcStride, mask int) {
-	segmentAny(dst, src, n, dstStride, srcStride, mask, 1, false)
+func segmentMergeGeneric(dst, src *float32, n, dstStride, srcStride, mask, off int) {
+	segmentAny(dst, src, n, dstStride, srcStride, mask, off, 1, false)
 }
 
-func segmentFill2Generic(dst, src *float32, n, dstStride, srcStride, mask int) {
-	segmentAny(dst, src, n, dstStride, srcStride, mask, 2, true)
+func segmentFill2Generic(dst, src *float32, n, dstStride, srcStride, mask, off int) {
+	segmentAny(dst, src, n, dstStride, srcStride, mask, off, 2, true)
 }
 
-func segmentMerge2Generic(dst, src *float32, n, dstStride, srcStride, mask int) {
-	segmentAny(dst, src, n, dstStride, srcStride, mask, 2, false)
+func segmentMerge2Generic(dst, src *float32, n, dstStride, srcStride, mask, off int) {
+	segmentAny(dst, src, n, dstStride, srcStride, mask, off, 2, false)
 }
 
-func segmentFillNGeneric(dst, src *float32, n, dstStride, srcStride, mask, step int) {
-	segmentAny(dst, src, n, dstStride, srcStride, mask, step, true)
+func segmentFillNGeneric(dst, src *float32, n, dstStride, srcStride, mask, off, step int) {
+	segmentAny(dst, src, n, dstStride, srcStride, mask, off, step, true)
 }
 
-func segmentMergeNGeneric(dst, src *float32, n, dstStride, srcStride, mask, step int) {
-	segmentAny(dst, src, n, dstStride, srcStride, mask, step, false)
+func segmentMergeNGeneric(dst, src *float32, n, dstStride, srcStride, mask, off, step int) {
+	segmentAny(dst, src, n, dstStride, srcStride, mask, off, step, false)
 }
 
 // segmentAny copies the selected ones of four pixels, step elements apart, for
 // n channels.
-func segmentAny(dst, src *float32, n, dstStride, srcStride, mask, step int, fill bool) {
+func segmentAny(dst, src *float32, n, dstStride, srcStride, mask, off, step int, fill bool) {
 	for c := range n {
 		d := (*[genericNR]float32)(unsafe.Add(unsafe.Pointer(dst), c*dstStride))
-		s := unsafe.Add(unsafe.Pointer(src), c*srcStride)
 		for i := range d {
 			switch {
 			case mask>>i&1 != 0:
-				d[i] = *(*float32)(unsafe.Add(s, 4*i*step))
+				d[i] = *(*float32)(unsafe.Add(unsafe.Pointer(src), c*srcStride+off+4*i*step))
 			case fill:
 				d[i] = 0
 			}

@@ -16,9 +16,11 @@ type table struct {
 	packPanels func(dst, src *float32, k, dstStride, srcStride, panels, panelStride int)
 	packTrans  func(dst, src *float32, k, dstStride, srcStride, rows int) // rows ≤ tw
 
-	segFill, segMerge   func(dst, src *float32, n, dstStride, srcStride, mask int)
-	segFill2, segMerge2 func(dst, src *float32, n, dstStride, srcStride, mask int)
-	segFillN, segMergeN func(dst, src *float32, n, dstStride, srcStride, mask, step int)
+	segFill, segMerge   func(dst, src *float32, n, dstStride, srcStride, mask, off int)
+	segFill2, segMerge2 func(dst, src *float32, n, dstStride, srcStride, mask, off int)
+	segFillN, segMergeN func(dst, src *float32, n, dstStride, srcStride, mask, off, step int)
+
+	depth func(dst, src *float32, rows, cols, dstStride, srcStride int, offs *int, w *float32, taps int, bias, lo, hi float32)
 
 	unary [numUnary]func(dst, src *float32, n int, p0, p1 float32) // nil: plain Go
 }
@@ -36,4 +38,5 @@ var genericTable = &table{
 	segFill:    segmentFillGeneric, segMerge: segmentMergeGeneric,
 	segFill2: segmentFill2Generic, segMerge2: segmentMerge2Generic,
 	segFillN: segmentFillNGeneric, segMergeN: segmentMergeNGeneric,
+	depth: depthGeneric,
 }

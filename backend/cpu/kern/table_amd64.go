@@ -30,6 +30,7 @@ var tables = [numLevels]*table{
 		segFill:    segmentFillAVX2, segMerge: segmentMergeAVX2,
 		segFill2: segmentFill2AVX2, segMerge2: segmentMerge2AVX2,
 		segFillN: segmentFillNAVX2, segMergeN: segmentMergeNAVX2,
+		depth: depthRowsAVX2,
 	},
 	LevelAVX512: {
 		level: LevelAVX512,
@@ -43,5 +44,6 @@ var tables = [numLevels]*table{
 		segFill:    segmentFillAVX512, segMerge: segmentMergeAVX512,
 		segFill2: segmentFill2AVX512, segMerge2: segmentMerge2AVX512,
 		segFillN: segmentFillNAVX512, segMergeN: segmentMergeNAVX512,
+		depth: depthRowsAVX512,
 	},
 }

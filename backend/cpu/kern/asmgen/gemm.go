@@ -37,6 +37,11 @@ const (
 	flagTail                      = 64
 	ukPre                         = 104
 	maxHeightAVX512, maxHeightAVX = 14, 6
+
+	// Up to this height a tile is bound by reading b, and fetches b itself
+	// ahead; higher tiles leave that to the processor.
+	narrow      = 8
+	narrowAhead = 4096
 )
 
 func emitGemm(g *gen) {
@@ -124,7 +129,9 @@ func (t *tile) products(all [][][2]vec) {
 		for u := range unroll {
 			t.step(all[u%len(all)], a, u, b)
 			t.ADDQ(ldb, b)
-			t.PREFETCHT0(at(pre, 64*u))
+			if t.h > narrow {
+				t.PREFETCHT0(at(pre, 64*u))
+			}
 		}
 		t.advance(unroll*4*t.h, a)
 		t.advance(unroll*64, pre)
@@ -139,6 +146,12 @@ func (t *tile) products(all [][][2]vec) {
 // step multiplies one k: two vectors of b with h broadcast elements of a.
 func (t *tile) step(acc [][2]vec, a gp, u int, b gp) {
 	b0, b1 := t.ld(at(b, 0)), t.ld(at(b, t.bytes()))
+	if t.h <= narrow {
+		t.PREFETCHT0(at(b, narrowAhead))
+		if t.isa.zmm {
+			t.PREFETCHT0(at(b, narrowAhead+64))
+		}
+	}
 	for i := range t.h {
 		m := at(a, (u*t.h+i)*4)
 		if t.isa.zmm {

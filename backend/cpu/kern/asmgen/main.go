@@ -29,6 +29,7 @@ var files = []struct {
 	{"peak", emitPeak},
 	{"gemm", emitGemm},
 	{"pack", emitPack},
+	{"depth", emitDepth},
 }
 
 func main() {

@@ -5,7 +5,8 @@ import "github.com/mmcloughlin/avo/operand"
 // Segment kernels copy, for n channels, one vector's worth of pixels of the
 // implicit matrix of a convolution: dst[c·dstStride + lane] = src[c·srcStride +
 // lane·s] for the lanes in mask. "Fill" clears the other lanes, "Merge" keeps
-// what dst holds there. Memory of unselected lanes is not touched. The step s
+// what dst holds there. src + off is where lane 0 would lie; it may be outside
+// of the source when lane 0 is not selected, hence the separate offset. Memory of unselected lanes is not touched. The step s
 // between pixels is 1, 2 (two loads and a permutation) or any number (gather).
 
 // laneMask turns the bits of an argument into a mask.
@@ -50,11 +51,12 @@ func (g *gen) keep(x vec, m operand.Mem, t tail, fill bool) {
 }
 
 // segmentArgs are shared by the segment kernels.
-const segmentArgs = "(dst, src *float32, n, dstStride, srcStride, mask int)"
+const segmentArgs = "(dst, src *float32, n, dstStride, srcStride, mask, off int)"
 
 func (g *gen) segment(name string, fill bool) {
 	g.fn("segment"+name, segmentArgs, "copies adjacent pixels; strides are in bytes.")
 	dst, src, n := g.arg("dst"), g.arg("src"), g.arg("n")
+	g.ADDQ(g.arg("off"), src)
 	ds, ss := g.arg("dstStride"), g.arg("srcStride")
 	m := g.laneMask(g.arg("mask"))
 	g.loop("two", n, 2, func() {
@@ -75,6 +77,7 @@ func (g *gen) segment(name string, fill bool) {
 func (g *gen) segment2(name string, fill bool) {
 	g.fn("segment"+name, segmentArgs, "copies every second pixel; strides are in bytes.")
 	dst, src, n := g.arg("dst"), g.arg("src"), g.arg("n")
+	g.ADDQ(g.arg("off"), src)
 	ds, ss, bits := g.arg("dstStride"), g.arg("srcStride"), g.arg("mask")
 	lanes := g.laneMask(bits)
 	// Bit i of the lane mask becomes bit 2i of the source mask.
@@ -105,9 +108,10 @@ func (g *gen) segment2(name string, fill bool) {
 
 // segmentN gathers elements step apart.
 func (g *gen) segmentN(name string, fill bool) {
-	g.fn("segment"+name, "(dst, src *float32, n, dstStride, srcStride, mask, step int)",
+	g.fn("segment"+name, "(dst, src *float32, n, dstStride, srcStride, mask, off, step int)",
 		"copies pixels that lie step elements apart; strides are in bytes.")
 	dst, src, n := g.arg("dst"), g.arg("src"), g.arg("n")
+	g.ADDQ(g.arg("off"), src)
 	ds, ss := g.arg("dstStride"), g.arg("srcStride")
 	m := g.laneMask(g.arg("mask"))
 	step, idx, x := g.arg("step"), g.v(), g.XMM()

@@ -1,0 +1,302 @@
+package kern
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// conv64 is the convolution in float64, straight from its definition.
+func conv64(c *Conv, a ConvArgs) []float64 {
+	s := c.Spec()
+	out := make([]float64, s.Batch*s.OutC*c.outN)
+	act := make([]float32, 1)
+	for i := range out {
+		x, y, z := i%c.out[2], i/c.out[2]%c.out[1], i/c.out[2]/c.out[1]%c.out[0]
+		oc, n := i/c.outN%s.OutC, i/c.outN/s.OutC
+		sum := 0.0
+		for ic := range c.icg {
+			in := a.X[(n*s.InC+oc/c.ocg*c.icg+ic)*c.inN:]
+			for t := range c.taps {
+				iz := z*s.Stride[0] + t/s.Kernel[2]/s.Kernel[1]*s.Dilation[0] - s.PadBegin[0]
+				iy := y*s.Stride[1] + t/s.Kernel[2]%s.Kernel[1]*s.Dilation[1] - s.PadBegin[1]
+				ix := x*s.Stride[2] + t%s.Kernel[2]*s.Dilation[2] - s.PadBegin[2]
+				if iz >= 0 && iz < s.In[0] && iy >= 0 && iy < s.In[1] && ix >= 0 && ix < s.In[2] {
+					sum += float64(in[(iz*s.In[1]+iy)*s.In[2]+ix]) * float64(a.W[(oc*c.icg+ic)*c.taps+t])
+				}
+			}
+		}
+		if s.Epilogue.Bias != NoBias {
+			sum += float64(a.Bias[oc])
+		}
+		if s.Epilogue.Residual {
+			sum += float64(a.Residual[i])
+		}
+		if s.Epilogue.Act != Identity {
+			act[0] = float32(sum)
+			unaryGeneric(s.Epilogue.Act, act, act, s.Epilogue.P0, s.Epilogue.P1)
+			sum = float64(act[0])
+		}
+		out[i] = sum
+	}
+	return out
+}
+
+// runConv runs one convolution, with packed weights and with weights given at
+// run time, and compares with the definition.
+func runConv(t *testing.T, s ConvSpec, off int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(s.InC), uint64(s.OutC+s.In[2]*1000)))
+	free, err := NewConv(s, nil)
+	require.NoError(t, err, "%+v", s)
+	s = free.Spec()
+	a := ConvArgs{
+		X: noise(rng, s.Batch*s.InC*free.inN, off), W: noise(rng, free.weightLen(), off),
+		Bias: noise(rng, s.OutC, off), Residual: noise(rng, s.Batch*s.OutC*free.outN, off),
+	}
+	packed, err := NewConv(s, a.W)
+	require.NoError(t, err)
+	want := conv64(free, a)
+	tol := 1e-6 * math.Sqrt(float64(free.icg*free.taps)+1) * 4
+	for _, c := range []*Conv{packed, free} {
+		y, check := guarded(len(want))
+		a.Y = y
+		ws := make([]byte, c.Workspace(2))
+		for i := range ws {
+			ws[i] = 0xff
+		}
+		require.NoError(t, c.Run(a, ws, 2))
+		check(t)
+		for i := range want {
+			require.InDelta(t, want[i], y[i], tol, "element %d of %+v (%s)", i, s, c.Algorithm())
+		}
+	}
+}
+
+// conv2 is a 2-D specification with equal padding.
+func conv2(batch, inC, outC, groups, h, w, k, stride, pad int) ConvSpec {
+	return ConvSpec{
+		Batch: batch, InC: inC, OutC: outC, Groups: groups,
+		In: [3]int{1, h, w}, Kernel: [3]int{1, k, k}, Stride: [3]int{1, stride, stride},
+		PadBegin: [3]int{0, pad, pad}, PadEnd: [3]int{0, pad, pad},
+	}
+}
+
+func TestConvShapes(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		for w := 1; w <= 36; w++ {
+			runConv(t, conv2(1, 5, 7, 1, 1+w%5, w, 3, 1, 1), w%3)
+			runConv(t, conv2(1, 3, 4, 1, 3+w%4, w+6, 7, 2, 3), w%3)
+			runConv(t, conv2(2, 4, 6, 2, 6, w+4, 5, 3, 2), w%3)
+			runConv(t, conv2(1, 9, 17, 1, 3, w, 1, 1, 0), w%3)
+			runConv(t, conv2(2, 6, 15, 3, 3, w, 1, 2, 0), w%3)
+		}
+		runConv(t, conv2(1, 70, 40, 1, 7, 7, 3, 1, 1), 0)  // several blocks of K
+		runConv(t, conv2(1, 300, 33, 1, 5, 7, 1, 1, 0), 1) // the same, pointwise
+		runConv(t, conv2(1, 4, 8, 1, 40, 40, 3, 1, 1), 0)  // several tiles
+		runConv(t, conv2(1, 24, 300, 1, 6, 6, 3, 1, 1), 0) // channels cut into tiles
+		runConv(t, conv2(3, 8, 8, 4, 9, 9, 3, 1, 1), 0)    // groups
+	})
+}
+
+func TestConvDepthwise(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		for w := 1; w <= 67; w++ {
+			runConv(t, conv2(1, 3, 3, 3, 5, w, 3, 1, 1), w%3)
+			runConv(t, conv2(2, 2, 2, 2, 6, w, 3, 2, 1), w%3)
+			runConv(t, conv2(1, 2, 2, 2, 7, w+4, 5, 1, 2), w%3)
+			runConv(t, conv2(1, 2, 2, 2, 9, w+4, 5, 2, 2), w%3)
+			runConv(t, conv2(1, 2, 2, 2, 9, w+4, 4, 3, 1), w%3)
+		}
+		runConv(t, conv2(1, 9, 9, 9, 100, 130, 3, 1, 1), 0) // strips
+		runConv(t, conv2(1, 40, 40, 40, 7, 7, 3, 1, 1), 0)
+		s := conv2(1, 3, 3, 3, 20, 21, 3, 2, 0)
+		s.Dilation, s.PadBegin, s.PadEnd = [3]int{1, 2, 3}, [3]int{0, 3, 0}, [3]int{0, 0, 5}
+		runConv(t, s, 1)
+		s.Epilogue = Epilogue{Bias: BiasPerRow, Residual: true, Act: Clip, P0: 0, P1: 0.5}
+		runConv(t, s, 1)
+		s.Epilogue = Epilogue{Bias: BiasPerRow, Act: HardSwish}
+		runConv(t, s, 1)
+	})
+}
+
+func TestConvVariants(t *testing.T) {
+	wide := conv2(1, 6, 10, 2, 12, 19, 3, 1, 0)
+	wide.Dilation, wide.PadBegin, wide.PadEnd = [3]int{1, 3, 2}, [3]int{0, 1, 4}, [3]int{0, 5, 0}
+	crop := conv2(1, 3, 5, 1, 12, 19, 3, 2, -2)
+	threeD := ConvSpec{
+		Batch: 2, InC: 3, OutC: 5, In: [3]int{4, 5, 6}, Kernel: [3]int{3, 2, 3},
+		Stride: [3]int{1, 2, 1}, PadBegin: [3]int{1, 0, 2}, PadEnd: [3]int{0, 1, 1},
+	}
+	oneD := ConvSpec{Batch: 2, InC: 7, OutC: 20, In: [3]int{1, 1, 50}, Kernel: [3]int{1, 1, 9}, PadBegin: [3]int{0, 0, 8}}
+	far := conv2(1, 2, 3, 1, 3, 3, 3, 1, 9) // whole vectors of padding
+	epilogues := []Epilogue{
+		{},
+		{Bias: BiasPerRow, Act: Relu},
+		{Bias: BiasPerRow, Residual: true, Act: Clip, P0: -0.25, P1: 1},
+		{Residual: true, Act: LeakyRelu, P0: 0.1},
+		{Bias: BiasPerRow, Act: Silu, P0: 1},
+	}
+	eachLevel(t, func(t *testing.T) {
+		for _, s := range []ConvSpec{wide, crop, threeD, oneD, far, conv2(1, 12, 33, 1, 9, 11, 1, 1, 0)} {
+			for _, e := range epilogues {
+				s.Epilogue = e
+				runConv(t, s, 1)
+			}
+		}
+	})
+}
+
+func TestConvThreadsAgree(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		rng := rand.New(rand.NewPCG(3, 4))
+		for _, s := range []ConvSpec{conv2(1, 40, 70, 1, 30, 30, 3, 1, 1), conv2(1, 40, 40, 40, 30, 30, 3, 1, 1)} {
+			s.Epilogue.Act = Tanh
+			c, err := NewConv(s, nil)
+			require.NoError(t, err)
+			a := ConvArgs{X: noise(rng, s.InC*c.inN, 0), W: noise(rng, c.weightLen(), 0)}
+			var first []float32
+			for _, threads := range []int{1, 2, 5} {
+				a.Y = make([]float32, s.OutC*c.outN)
+				require.NoError(t, c.Run(a, make([]byte, c.Workspace(threads)), threads))
+				if first == nil {
+					first = a.Y
+				}
+				require.Equal(t, first, a.Y, "%d threads", threads)
+			}
+		}
+	})
+}
+
+func TestConvErrors(t *testing.T) {
+	var spec *SpecError
+	var size *SizeError
+	bad := []func(s *ConvSpec){
+		func(s *ConvSpec) { s.Groups = 3 },
+		func(s *ConvSpec) { s.Kernel[1] = 0 },
+		func(s *ConvSpec) { s.Kernel[2] = 12 },
+		func(s *ConvSpec) { s.In[1] = 1 << 40 },
+		func(s *ConvSpec) { s.In = [3]int{1 << 30, 1 << 30, 1 << 30} },
+		func(s *ConvSpec) { s.Dilation[1] = 1 << 31; s.Kernel[1] = 1 << 31 },
+		func(s *ConvSpec) { s.Epilogue.Bias = BiasPerCol },
+		func(s *ConvSpec) { s.Epilogue.Act = 99 },
+		func(s *ConvSpec) { s.Batch = -1 },
+	}
+	for i, change := range bad {
+		s := conv2(1, 4, 4, 1, 8, 8, 3, 1, 1)
+		change(&s)
+		_, err := NewConv(s, nil)
+		assert.ErrorAs(t, err, &spec, "case %d", i)
+	}
+	s := conv2(1, 4, 4, 1, 8, 8, 3, 1, 1)
+	_, err := NewConv(s, make([]float32, 10))
+	require.ErrorAs(t, err, &size)
+	c, err := NewConv(s, make([]float32, 144))
+	require.NoError(t, err)
+	x := make([]float32, 256)
+	ws := make([]byte, c.Workspace(1))
+	require.ErrorAs(t, c.Run(ConvArgs{X: x[1:], Y: x}, ws, 1), &size)
+	require.ErrorAs(t, c.Run(ConvArgs{X: x, Y: x[1:]}, ws, 1), &size)
+	require.ErrorAs(t, c.Run(ConvArgs{X: x, Y: x}, ws[1:], 1), &size)
+}
+
+func TestConvRunDoesNotAllocate(t *testing.T) {
+	for _, s := range []ConvSpec{conv2(1, 20, 20, 1, 30, 30, 3, 1, 1), conv2(1, 20, 20, 20, 30, 30, 3, 1, 1)} {
+		c, err := NewConv(s, make([]float32, 3600))
+		require.NoError(t, err)
+		a := ConvArgs{X: make([]float32, 18000), Y: make([]float32, 18000)}
+		ws := make([]byte, c.Workspace(2))
+		require.NoError(t, c.Run(a, ws, 2))
+		assert.Zero(t, testing.AllocsPerRun(20, func() { _ = c.Run(a, ws, 2) }))
+	}
+}
+
+// resnet50 lists the distinct convolutions of ResNet-50 with their counts.
+var resnet50 = []struct {
+	count int
+	s     ConvSpec
+}{
+	{1, conv2(1, 3, 64, 1, 224, 224, 7, 2, 3)},
+	{1, conv2(1, 64, 64, 1, 56, 56, 1, 1, 0)},
+	{3, conv2(1, 64, 64, 1, 56, 56, 3, 1, 1)},
+	{4, conv2(1, 64, 256, 1, 56, 56, 1, 1, 0)},
+	{2, conv2(1, 256, 64, 1, 56, 56, 1, 1, 0)},
+	{1, conv2(1, 256, 128, 1, 56, 56, 1, 1, 0)},
+	{1, conv2(1, 128, 128, 1, 56, 56, 3, 2, 1)},
+	{3, conv2(1, 128, 128, 1, 28, 28, 3, 1, 1)},
+	{4, conv2(1, 128, 512, 1, 28, 28, 1, 1, 0)},
+	{1, conv2(1, 256, 512, 1, 56, 56, 1, 2, 0)},
+	{3, conv2(1, 512, 128, 1, 28, 28, 1, 1, 0)},
+	{1, conv2(1, 512, 256, 1, 28, 28, 1, 1, 0)},
+	{1, conv2(1, 256, 256, 1, 28, 28, 3, 2, 1)},
+	{5, conv2(1, 256, 256, 1, 14, 14, 3, 1, 1)},
+	{6, conv2(1, 256, 1024, 1, 14, 14, 1, 1, 0)},
+	{1, conv2(1, 512, 1024, 1, 28, 28, 1, 2, 0)},
+	{5, conv2(1, 1024, 256, 1, 14, 14, 1, 1, 0)},
+	{1, conv2(1, 1024, 512, 1, 14, 14, 1, 1, 0)},
+	{1, conv2(1, 512, 512, 1, 14, 14, 3, 2, 1)},
+	{2, conv2(1, 512, 512, 1, 7, 7, 3, 1, 1)},
+	{3, conv2(1, 512, 2048, 1, 7, 7, 1, 1, 0)},
+	{1, conv2(1, 1024, 2048, 1, 14, 14, 1, 2, 0)},
+	{2, conv2(1, 2048, 512, 1, 7, 7, 1, 1, 0)},
+}
+
+func convName(s ConvSpec) string {
+	return fmt.Sprintf("%dx%d %dx%d k%d s%d g%d", s.InC, s.OutC, s.In[1], s.In[2], s.Kernel[2], s.Stride[2], s.Groups)
+}
+
+// benchConv measures one convolution and returns the seconds of a run.
+func benchConv(b *testing.B, s ConvSpec, peak float64) float64 {
+	rng := rand.New(rand.NewPCG(1, 1))
+	s.Epilogue = Epilogue{Bias: BiasPerRow, Act: Relu}
+	free, err := NewConv(s, nil)
+	require.NoError(b, err)
+	a := ConvArgs{X: noise(rng, s.InC*free.inN, 0), Y: alignedFloats(s.OutC * free.outN), Bias: noise(rng, s.OutC, 0)}
+	c, err := NewConv(s, noise(rng, free.weightLen(), 0))
+	require.NoError(b, err)
+	ws := make([]byte, c.Workspace(1))
+	sec := bestOf(b, func() { _ = c.Run(a, ws, 1) })
+	reportFLOPs(b, c.FLOPs(), sec, peak)
+	return sec
+}
+
+func BenchmarkConvResNet50(b *testing.B) {
+	for _, l := range Levels() {
+		if l == LevelGeneric {
+			continue
+		}
+		peak := Peak(l)
+		total, flops := 0.0, 0
+		for _, c := range resnet50 {
+			b.Run(fmt.Sprintf("%s/%s", l, convName(c.s)), func(b *testing.B) {
+				atLevel(b, l, func(b *testing.B) {
+					sec := benchConv(b, c.s, peak)
+					total += sec * float64(c.count)
+					p, _ := NewConv(c.s, nil)
+					flops += p.FLOPs() * c.count
+				})
+			})
+		}
+		b.Logf("%s: all convolutions of ResNet-50 %.1f ms, %.1f GFLOP/s, %.0f%% of peak", l, total*1e3, float64(flops)/total/1e9, 100*float64(flops)/total/peak)
+	}
+}
+
+func BenchmarkConvDepthwise(b *testing.B) {
+	for _, l := range Levels() {
+		peak := Peak(l)
+		for _, s := range []ConvSpec{
+			conv2(1, 32, 32, 32, 112, 112, 3, 1, 1), conv2(1, 64, 64, 64, 112, 112, 3, 2, 1),
+			conv2(1, 256, 256, 256, 28, 28, 3, 1, 1), conv2(1, 512, 512, 512, 14, 14, 3, 1, 1),
+			conv2(1, 1024, 1024, 1024, 7, 7, 3, 1, 1), conv2(1, 240, 240, 240, 28, 28, 5, 2, 2),
+			conv2(1, 120, 120, 120, 28, 28, 5, 1, 2),
+		} {
+			b.Run(fmt.Sprintf("%s/%s", l, convName(s)), func(b *testing.B) {
+				atLevel(b, l, func(b *testing.B) { benchConv(b, s, peak) })
+			})
+		}
+	}
+}

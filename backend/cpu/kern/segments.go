@@ -1,0 +1,116 @@
+package kern
+
+// Segments: how panels of the implicit matrix are packed.
+//
+// The pixels of a panel are neighbours in the flat output; cut at the ends of
+// image rows they form runs:
+//
+//	output 7 wide:   0123456|789....|.......      panel of 16: runs of 7, 7, 2
+//	lanes                 0123456 7890123 45
+//
+// For one kernel tap, the input elements of a run lie in one input row, stride
+// apart, and the lanes whose element falls into the padding are an interval at
+// either end. So a run and a tap make one segment: a mask of lanes and the
+// place where lane 0 would lie. A segment kernel then copies it for all input
+// channels in one call. Lanes in no segment are padding and stay zero.
+
+// pixelRun is a run of output pixels of one image row within a panel.
+type pixelRun struct {
+	lane, n int // first lane within its vector, number of lanes
+	z, y, x int // coordinates of the first pixel
+}
+
+// vectorRuns are the runs of one vector of pixels.
+type vectorRuns struct {
+	n    int
+	runs [16]pixelRun
+}
+
+// cut finds the runs of the vector that starts at a flat pixel.
+func (v *vectorRuns) cut(c *Conv, pixel int) {
+	v.n = 0
+	end := min(pixel+c.t.tw, c.outN)
+	for lane := 0; pixel < end; v.n++ {
+		w := c.out[2]
+		x := pixel % w
+		y := pixel / w
+		n := min(w-x, end-pixel)
+		v.runs[v.n] = pixelRun{lane, n, y / c.out[1], y % c.out[1], x}
+		pixel, lane = pixel+n, lane+n
+	}
+}
+
+// packPatches packs one panel of the implicit matrix for one block of K.
+func (c *Conv) packPatches(dst, x []float32, panel, k0, kc int) {
+	tw := c.t.tw
+	for v := 0; v < c.t.nr; v += tw {
+		var runs vectorRuns
+		runs.cut(c, panel*c.t.nr+v)
+		for k := k0; k < k0+kc; {
+			tap, ch := k/c.icg, k%c.icg
+			n := min(c.icg-ch, k0+kc-k)
+			c.packTap(f32p(dst, (k-k0)*c.t.nr+v), x, &runs, tap, ch, n)
+			k += n
+		}
+	}
+}
+
+// packTap packs n channels from ch of one tap for one vector of pixels.
+func (c *Conv) packTap(dst *float32, x []float32, runs *vectorRuns, tap, ch, n int) {
+	s := &c.s
+	kx := tap % s.Kernel[2]
+	ky := tap / s.Kernel[2] % s.Kernel[1]
+	kz := tap / s.Kernel[2] / s.Kernel[1]
+	src := f32p(x, ch*c.inN)
+	fill := true
+	for i := range runs.n {
+		r := &runs.runs[i]
+		z := r.z*s.Stride[0] + kz*s.Dilation[0] - s.PadBegin[0]
+		y := r.y*s.Stride[1] + ky*s.Dilation[1] - s.PadBegin[1]
+		if z < 0 || z >= s.In[0] || y < 0 || y >= s.In[1] {
+			continue
+		}
+		st := s.Stride[2]
+		first := r.x*st + kx*s.Dilation[2] - s.PadBegin[2] // column of the first lane
+		lo, hi := 0, r.n
+		if first < 0 {
+			lo = (-first + st - 1) / st
+		}
+		if last := s.In[2] - 1 - first; last < (hi-1)*st {
+			hi = 0
+			if last >= 0 {
+				hi = last/st + 1
+			}
+		}
+		if lo >= hi {
+			continue
+		}
+		mask := (1<<hi - 1<<lo) << r.lane
+		off := (z*s.In[1]+y)*s.In[2] + first - r.lane*st
+		c.segment(dst, src, n, mask, 4*off, fill)
+		fill = false
+	}
+	if fill { // all padding
+		c.t.segFill(dst, src, n, 4*c.t.nr, 0, 0, 0)
+	}
+}
+
+// segment copies one segment for n channels.
+func (c *Conv) segment(dst, src *float32, n, mask, off int, fill bool) {
+	t := c.t
+	ds, ss := 4*t.nr, 4*c.inN
+	switch st := c.s.Stride[2]; {
+	case st == 1 && fill:
+		t.segFill(dst, src, n, ds, ss, mask, off)
+	case st == 1:
+		t.segMerge(dst, src, n, ds, ss, mask, off)
+	case st == 2 && fill:
+		t.segFill2(dst, src, n, ds, ss, mask, off)
+	case st == 2:
+		t.segMerge2(dst, src, n, ds, ss, mask, off)
+	case fill:
+		t.segFillN(dst, src, n, ds, ss, mask, off, st)
+	default:
+		t.segMergeN(dst, src, n, ds, ss, mask, off, st)
+	}
+}
