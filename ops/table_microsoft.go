@@ -1,3 +1,5 @@
 package ops
 
-var microsoftOps = []*Op{}
+var microsoftOps = []*Op{
+	&DynamicQuantizeLSTM,
+}

@@ -1,0 +1,44 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// microsoft is the domain of the operators that onnxruntime adds to the
+// standard. Their schemas are listed in
+// https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
+const microsoft = "com.microsoft"
+
+// firstType is the type rule of operators whose results have operand 0's type.
+func firstType(results int) func(*ssa.Node) ([]Fact, error) {
+	return func(n *ssa.Node) ([]Fact, error) {
+		out := make([]Fact, results)
+		for i := range out {
+			out[i].Type = InType(n, 0)
+		}
+		return out, nil
+	}
+}
+
+// dimOf returns dimension i of a type, counted from the end when negative;
+// unknown if the type has no such dimension.
+func dimOf(t ssa.Type, i int) ssa.Dim {
+	if i < 0 {
+		i += len(t.Shape)
+	}
+	if !t.Ranked || i < 0 || i >= len(t.Shape) {
+		return ssa.Dim{}
+	}
+	return t.Shape[i]
+}
+
+// wantRank checks a required operand's rank.
+func wantRank(what string, a *ndarray.Array, rank int) error {
+	if a == nil || a.Rank() != rank {
+		return fmt.Errorf("%s is not a tensor of rank %d", what, rank)
+	}
+	return nil
+}
