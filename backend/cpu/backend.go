@@ -1,0 +1,89 @@
+package cpu
+
+import (
+	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Backend prepares nodes for the CPU. It holds no state and is safe for
+// concurrent use.
+type Backend struct{}
+
+// New returns the backend at the level that package kern has chosen for this
+// machine.
+func New() *Backend { return &Backend{} }
+
+// Name returns "cpu".
+func (*Backend) Name() string { return "cpu" }
+
+// entry is one operator of the table.
+type entry struct {
+	domain, op string
+	prepare    func(p *prep) (ops.Kernel, error)
+	// empties says that the prepare function copes with operands of no elements;
+	// without it such nodes go to the reference kernel.
+	empties bool
+}
+
+// families lists the operators by family, a family per file.
+var families = [][]entry{
+	viewOps,
+	moveOps,
+	transposeOps,
+	gatherOps,
+	scatterOps,
+	padOps,
+	fillOps,
+}
+
+var table = func() map[ops.Key]entry {
+	t := map[ops.Key]entry{}
+	for _, f := range families {
+		for _, e := range f {
+			k := ops.Key{Domain: e.domain, Name: e.op}
+			if t[k].prepare != nil {
+				panic("cpu: " + e.op + " is in the table twice")
+			}
+			t[k] = e
+		}
+	}
+	return t
+}()
+
+// Prepare makes the kernel of a node; see [backend.Backend]. A node with a string,
+// a sequence or a size that is not known, and one no fast kernel serves, is left
+// to the reference kernel. An error means that a constant could not be read or
+// that a kernel's specification was refused, which is a bug.
+func (*Backend) Prepare(n *ssa.Node, threads int) (backend.Prepared, error) {
+	if n.Opaque || len(n.Bodies) > 0 {
+		return backend.Prepared{}, nil
+	}
+	e := table[ops.Key{Domain: n.Domain, Name: n.Op}]
+	if e.prepare == nil {
+		return backend.Prepared{}, nil
+	}
+	p, ok := newPrep(n, max(threads, 1))
+	if !ok {
+		return backend.Prepared{}, nil
+	}
+	if p.nothingToDo() {
+		return backend.Prepared{Kernel: nothing{}}, nil
+	}
+	if !e.empties && p.emptyOperand() {
+		return backend.Prepared{}, nil
+	}
+	k, err := e.prepare(p)
+	if err != nil {
+		return backend.Prepared{}, ops.AtNode("prepare", n, err)
+	}
+	if k == nil {
+		return backend.Prepared{}, nil
+	}
+	return backend.Prepared{Kernel: k, Scratch: p.scratch, Packed: p.packed, Absorbed: p.absorbed}, nil
+}
+
+// nothing is the kernel of a node all of whose results are empty.
+type nothing struct{}
+
+func (nothing) Run(*ops.Call) error { return nil }

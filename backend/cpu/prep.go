@@ -1,0 +1,169 @@
+package cpu
+
+import (
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// prep is a node under preparation: its types as numbers, its constants, and what
+// the kernel asks of a run.
+type prep struct {
+	node    *ssa.Node
+	threads int
+	in, out []operand // as in the node; absent ones are not present
+
+	scratch  int64 // bytes of workspace
+	packed   int64 // bytes of constants in the kernel's own layout
+	absorbed []int // constant operands that a run does not read
+}
+
+// operand is one operand or result with its static type.
+type operand struct {
+	present bool
+	dt      ndarray.DType
+	shape   []int
+	n       int // elements
+	value   *ssa.Value
+}
+
+// newPrep reads the types of a node; ok is false unless every present operand and
+// result is a tensor of known size with elements other than strings.
+func newPrep(n *ssa.Node, threads int) (p *prep, ok bool) {
+	p = &prep{node: n, threads: threads}
+	if p.in, ok = operands(n.In); !ok {
+		return nil, false
+	}
+	p.out, ok = operands(n.Out)
+	return p, ok
+}
+
+func operands(values []*ssa.Value) ([]operand, bool) {
+	out := make([]operand, len(values))
+	for i, v := range values {
+		if v == nil {
+			continue
+		}
+		shape, ok := v.Type.Static()
+		if !ok || v.Type.DType == ndarray.String || v.Type.DType == ndarray.Undefined {
+			return nil, false
+		}
+		n, err := ndarray.NumElems(shape)
+		if err != nil {
+			return nil, false
+		}
+		out[i] = operand{present: true, dt: v.Type.DType, shape: shape, n: n, value: v}
+	}
+	return out, true
+}
+
+// nothingToDo reports that no result has an element.
+func (p *prep) nothingToDo() bool {
+	for _, o := range p.out {
+		if o.n > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *prep) emptyOperand() bool {
+	for _, o := range p.in {
+		if o.present && o.n == 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// has reports whether operand i is present.
+func (p *prep) has(i int) bool { return i < len(p.in) && p.in[i].present }
+
+// wants reports whether result i is used.
+func (p *prep) wants(i int) bool { return i < len(p.out) && p.out[i].present }
+
+// only reports that no operand beyond the first k is present.
+func (p *prep) only(k int) bool {
+	for i := k; i < len(p.in); i++ {
+		if p.in[i].present {
+			return false
+		}
+	}
+	return true
+}
+
+// all reports that every present operand and result among the listed operands, and
+// every result, has the element type dt.
+func (p *prep) all(dt ndarray.DType) bool {
+	for _, list := range [][]operand{p.in, p.out} {
+		for _, o := range list {
+			if o.present && o.dt != dt {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// allF32 reports that all operands and results are float32.
+func (p *prep) allF32() bool { return p.all(ndarray.Float32) }
+
+// constant returns the elements of operand i if it is a constant, else nil.
+func (p *prep) constant(i int) (*ndarray.Array, error) {
+	if !p.has(i) || p.in[i].value.Const == nil {
+		return nil, nil
+	}
+	return p.in[i].value.Const.Array()
+}
+
+// isConst reports whether operand i is a constant.
+func (p *prep) isConst(i int) bool { return p.has(i) && p.in[i].value.Const != nil }
+
+// floats returns the elements of operand i if it is a float32 constant, else nil.
+func (p *prep) floats(i int) ([]float32, error) {
+	a, err := p.constant(i)
+	if a == nil || err != nil || a.DType != ndarray.Float32 {
+		return nil, err
+	}
+	return ndarray.Slice[float32](a), nil
+}
+
+// ints returns the elements of integer operand i where all of them are known.
+func (p *prep) ints(i int) ([]int64, bool) { return ops.ConstInts(p.node, i) }
+
+// axis returns an axis attribute, counted from the front; ok is false if it is out
+// of range.
+func (p *prep) axis(name string, def int64, rank int) (axis int, ok bool) {
+	axis, err := ops.NormAxis(p.node.Int(name, def), rank)
+	return axis, err == nil
+}
+
+// absorb notes that the kernel holds constant operand i itself, in a layout of
+// its own of the given size.
+func (p *prep) absorb(i int, bytes int) {
+	p.absorbed = append(p.absorbed, i)
+	p.packed += int64(bytes)
+}
+
+// workspace reserves bytes of scratch memory and returns where they begin; pieces
+// begin on cache lines.
+func (p *prep) workspace(bytes int) (offset int) {
+	offset = int(p.scratch)
+	p.scratch += int64(roundUp(bytes, lineBytes))
+	return offset
+}
+
+// sizeOf is the product of dimensions.
+func sizeOf(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}
+
+// around returns the product of the dimensions before an axis, the dimension at
+// it, and the product of those behind it.
+func around(shape []int, axis int) (outer, dim, inner int) {
+	return sizeOf(shape[:axis]), shape[axis], sizeOf(shape[axis+1:])
+}
