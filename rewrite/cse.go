@@ -1,0 +1,169 @@
+package rewrite
+
+import (
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strings"
+
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// CSE (common subexpressions) computes once what is computed twice: two nodes
+// with the same operator, attributes, operands (in any order where the operator
+// commutes) and bodies. Constants with equal elements become one first.
+//
+// The nodes are visited in execution order, so the first of equal nodes is
+// defined before every reader of the others.
+var CSE = &Pass{
+	Name: "cse", Doc: "equal nodes and equal constants -> one of them",
+	run: runCSE,
+}
+
+// cseConstBytes is up to which size constants are compared by default; larger
+// ones are compared too, but only with others of the same type and shape.
+const cseConstBytes = 1 << 12
+
+func runCSE(c *Context, g *ssa.Graph) error {
+	c.mergeConstants(g)
+	seen := map[string][]*ssa.Node{}
+	for _, n := range slices.Clone(g.Nodes) {
+		if !c.alive(n) || !pure(n) || is(n, "Identity") || len(n.Out) == 0 {
+			continue
+		}
+		key := cseKey(n)
+		i := slices.IndexFunc(seen[key], func(m *ssa.Node) bool { return c.alive(m) && sameNode(m, n) })
+		if i < 0 {
+			seen[key] = append(seen[key], n)
+			continue
+		}
+		if m := seen[key][i]; c.patch(n, "same as %s", m) {
+			c.mergeNodes(n, m)
+		}
+	}
+	return nil
+}
+
+// mergeNodes lets the readers of n read m.
+func (c *Context) mergeNodes(n, m *ssa.Node) {
+	for i, v := range n.Out {
+		if v != nil && c.alive(n) && !c.unreadResult(n, i) {
+			c.replace(v, m.Out[i])
+		}
+	}
+	c.killIfUnread(n)
+}
+
+// cseKey is equal for equal nodes.
+func cseKey(n *ssa.Node) string {
+	var sb strings.Builder
+	fmt.Fprintf(&sb, "%s\x00%s\x00%s\x00%d %d", n.Domain, n.Op, n.Overload, n.Captures, len(n.Bodies))
+	for _, id := range operandIDs(n) {
+		fmt.Fprintf(&sb, " %d", id)
+	}
+	return sb.String()
+}
+
+func operandIDs(n *ssa.Node) []int {
+	ids := make([]int, len(n.In))
+	for i, v := range n.In {
+		ids[i] = -1
+		if v != nil {
+			ids[i] = v.ID
+		}
+	}
+	if o := ops.Of(n); o != nil && o.Facts.Commutative && len(ids) >= 2 && ids[0] > ids[1] {
+		ids[0], ids[1] = ids[1], ids[0]
+	}
+	return ids
+}
+
+// sameNode compares what the key leaves out: attributes, bodies, and that m gives
+// every result n gives. Attributes absent on one side count as different, even
+// where the default would agree.
+func sameNode(m, n *ssa.Node) bool {
+	if len(m.Attrs) != len(n.Attrs) || len(m.Out) < len(n.Out) || !slices.Equal(m.BodyAttr, n.BodyAttr) {
+		return false
+	}
+	if o := ops.Of(n); o.MaxOut < 0 && len(m.Out) != len(n.Out) {
+		return false // the number of results is part of the meaning (Split)
+	}
+	for i, v := range n.Out {
+		if v != nil && m.Out[i] == nil {
+			return false
+		}
+	}
+	for _, a := range n.Attrs {
+		if b := m.Attr(a.Name); b == nil || !a.EqualValue(*b) {
+			return false
+		}
+	}
+	for i, b := range n.Bodies {
+		if !(ssa.Compare{}).Equal(m.Bodies[i], b) {
+			return false
+		}
+	}
+	return true
+}
+
+// mergeConstants lets readers of equal constants read the first of them.
+func (c *Context) mergeConstants(g *ssa.Graph) {
+	groups := map[string][]*ssa.Value{}
+	var order []string
+	for _, v := range g.Values() {
+		if v.Const == nil || len(v.Uses()) == 0 {
+			continue
+		}
+		key := v.Type.String()
+		if v.Const.StoredBytes() <= cseConstBytes {
+			key += " small"
+		}
+		if groups[key] == nil {
+			order = append(order, key)
+		}
+		groups[key] = append(groups[key], v)
+	}
+	for _, key := range order {
+		if len(groups[key]) > 1 {
+			c.mergeGroup(groups[key])
+		}
+	}
+}
+
+func (c *Context) mergeGroup(vs []*ssa.Value) {
+	byHash := map[uint32][]*ssa.Value{}
+	for _, v := range vs {
+		h := constHash(v.Const)
+		i := slices.IndexFunc(byHash[h], func(w *ssa.Value) bool { return w.Const.Equal(v.Const) })
+		if i < 0 {
+			byHash[h] = append(byHash[h], v)
+			continue
+		}
+		if w := byHash[h][i]; c.patch(v.Uses()[0].Node, "constant %s equals %s", v.Name, w.Name) {
+			for len(v.Uses()) > 0 {
+				u := v.Uses()[0]
+				u.Node.SetInput(u.Index, w)
+			}
+		}
+	}
+}
+
+// constHash hashes the first and last elements: equality is decided by comparing.
+func constHash(k *ssa.Constant) uint32 {
+	a, ok := k.Splat()
+	if ok {
+		return uint32(len(k.Shape())) // a dense twin is rare enough to be missed
+	}
+	a, err := k.Array()
+	if err != nil {
+		return 0
+	}
+	const edge = 1 << 10
+	h := crc32.ChecksumIEEE(a.Data[:min(edge, len(a.Data))])
+	h = crc32.Update(h, crc32.IEEETable, a.Data[max(0, len(a.Data)-edge):])
+	for _, s := range a.Str {
+		h = crc32.Update(h, crc32.IEEETable, []byte(s))
+	}
+	return h
+}

@@ -1,0 +1,53 @@
+package rewrite
+
+import "testing"
+
+func TestDead(t *testing.T) {
+	testRewrite(t, []*Pass{Dead}, []rewriteCase{
+		{name: "chain", before: `in %x: float32[N] %a = Neg(%x) %b = Exp(%a) %y = Relu(%x) out %y`, after: `in %x: float32[N] %y = Relu(%x) out %y`},
+		{name: "opaque stays", before: `in %x: float32[N] %y = Relu(%x) out %y`},
+		{name: "optional result", before: `in %x: float32[1,1,4,4] %y, %i = MaxPool(%x) [kernel_shape=[2, 2]] out %y`,
+			after: `in %x: float32[1,1,4,4] %y = MaxPool(%x) [kernel_shape=[2, 2]] out %y`},
+		{name: "split keeps its number of results", before: `in %x: float32[4] %y, %z = Split(%x) [axis=0, num_outputs=2] out %y`},
+		{name: "if: results, captures", before: `in %c: bool[] in %x: float32[N] in %k: float32[N]
+			%y, %z = If(%c | %x, %k, %x) {
+			then_branch: graph "t" { in %p: float32[N] in %q: float32[N] in %r: float32[N] %a = Neg(%p) %b = Neg(%q) out %a, %b }
+			else_branch: graph "e" { in %p: float32[N] in %q: float32[N] in %r: float32[N] %b = Exp(%q) out %r, %b } } out %y`,
+			after: `in %c: bool[] in %x: float32[N] in %k: float32[N] %y = If(%c | %x) {
+			then_branch: graph "t" { in %p: float32[N] %a = Neg(%p) out %a }
+			else_branch: graph "e" { in %p: float32[N] out %p } } out %y`},
+		{name: "if that passes a capture through", before: `in %c: bool[] in %x: float32[N] %z, %w = If(%c | %x) {
+			then_branch: graph "t" { in %p: float32[N] %a = Neg(%p) out %p, %a }
+			else_branch: graph "e" { in %p: float32[N] %a = Exp(%p) out %p, %a } } %y = Neg(%z) out %y, %w`,
+			after: `in %c: bool[] in %x: float32[N] %y = Neg(%x) %w = If(%c | %x) {
+			then_branch: graph "t" { in %p: float32[N] %a = Neg(%p) out %a }
+			else_branch: graph "e" { in %p: float32[N] %a = Exp(%p) out %a } } out %y, %w`},
+		{name: "loop: dead carried pair, invariant, stacked", before: `in %n: int64[] in %x: float32[2] in %k: float32[2]
+			%a, %b, %y, %inv, %st, %su = Loop(%n, _, %x, %x, %x, %k | %k) { body: graph "b" {
+				in %i: int64[] in %c: bool[] in %p: float32[2] in %q: float32[2] in %r: float32[2] in %s: float32[2] in %cap: float32[2]
+				%p2 = Add(%q, %cap) %q2 = Add(%p, %cap) %r2 = Add(%r, %s) %d = Neg(%r)
+				out %c, %p2, %q2, %r2, %s, %d, %r2 } }
+			%z = Neg(%inv) out %y, %z, %su`,
+			after: `in %n: int64[] in %x: float32[2] in %k: float32[2]
+			%y, %su = Loop(%n, _, %x | %k) { body: graph "b" {
+				in %i: int64[] in %c: bool[] in %r: float32[2] in %s: float32[2]
+				%r2 = Add(%r, %s) out %c, %r2, %r2 } }
+			%z = Neg(%k) out %y, %z, %su`},
+		{name: "loop: carried value read by the condition stays", before: `in %n: int64[] in %x: float32[] in %k: float32[]
+			%a, %y = Loop(%n, _, %x, %k) { body: graph "b" {
+				in %i: int64[] in %c: bool[] in %p: float32[] in %r: float32[]
+				%p2 = Add(%p, %p) %c2 = Less(%p2, %p) %r2 = Neg(%r)
+				out %c2, %p2, %r2 } }
+			out %y`},
+		{name: "scan: states, operands, results", before: `in %x: float32[3,2] in %w: float32[3,5] in %s: float32[2]
+			%t, %u, %y, %v = Scan(%s, %s, %x, %w) [num_scan_inputs=2, scan_input_axes=[0, 0], scan_output_axes=[0, 1]] { body: graph "b" {
+				in %p: float32[2] in %q: float32[2] in %a: float32[2] in %b: float32[5]
+				%p2 = Add(%p, %a) %q2 = Add(%q, %a) %c = Neg(%a) out %p2, %q2, %p2, %c } }
+			out %y`,
+			after: `in %x: float32[3,2] in %w: float32[3,5] in %s: float32[2]
+			%t, %y = Scan(%s, %x) [num_scan_inputs=1, scan_input_axes=[0], scan_output_axes=[0]] { body: graph "b" {
+				in %p: float32[2] in %a: float32[2]
+				%p2 = Add(%p, %a) out %p2, %p2 } }
+			out %y`},
+	})
+}

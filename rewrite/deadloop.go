@@ -1,0 +1,202 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// A carried value of a loop is needed if somebody reads its last state, or if
+// the body needs its present state for anything needed:
+//
+//	         ┌────────────── body ─────────────┐
+//	x0 ──▶ x ──▶ f ──▶ x'  ──┐                 │      x is dead when nobody reads
+//	▲      │                 │  only to x again │      x_last and f(x) goes nowhere
+//	└──────┴─────────────────┘                 │      but to x'
+//	         └─────────────────────────────────┘
+//
+// The set is the least fixed point of that rule; everything outside it goes.
+
+// loopParts is the common layout of Loop and Scan.
+type loopParts struct {
+	carriedLayout
+	stacked int // body results stacked into node results, after the carried ones
+	always  int // leading body results that are always needed (the condition of a Loop)
+}
+
+func loopOf(n *ssa.Node) (loopParts, bool) {
+	if is(n, "Loop") {
+		s, err := ops.LoopOf(n)
+		return loopParts{carriedLayout{s.Body, s.Carried, 2, 2, 1}, s.Scans, 1}, err == nil
+	}
+	s, err := ops.ScanOf(n)
+	return loopParts{carriedLayout{s.Body, s.States, 0, 0, 0}, s.Outs, 0}, err == nil
+}
+
+// trimLoop drops stacked results and carried values nobody needs and turns
+// carried values that never change into captures.
+func (c *Context) trimLoop(n *ssa.Node) {
+	l, ok := loopOf(n)
+	if !ok {
+		return
+	}
+	padOut(n, l.count+l.stacked)
+	for k := l.stacked - 1; k >= 0; k-- {
+		if i := l.count + k; c.unreadResult(n, i) && c.patch(n, "nobody reads stacked result %d", k) {
+			c.removeStacked(n, l, k)
+			l.stacked--
+		}
+	}
+	sweepBody(l.body)
+	for i := l.count - 1; i >= 0; i-- {
+		if l.body.Results[l.result+i] != l.body.Params[l.param+i] || n.In[l.in+i] == nil || !c.patch(n, "carried value %d never changes", i) {
+			continue
+		}
+		if n.Out[i] != nil {
+			c.replaceKeeping(n, n.Out[i], n.In[l.in+i])
+		}
+		carriedToCapture(n, l.carriedLayout, i)
+		l.count--
+	}
+	needed := c.neededCarried(n, l)
+	for i := l.count - 1; i >= 0; i-- {
+		if !needed[i] && c.patch(n, "carried value %d only feeds itself", i) {
+			c.dropCarried(n, l, i)
+			l.count--
+		}
+	}
+	c.nameResults(n)
+	if is(n, "Scan") {
+		c.trimScanInputs(n)
+	}
+}
+
+// replaceKeeping is replace for a node that is being changed and must not be
+// killed on the way.
+func (c *Context) replaceKeeping(n *ssa.Node, old, v *ssa.Value) {
+	c.dead[n] = true
+	c.replace(old, v)
+	delete(c.dead, n)
+}
+
+// nameResults gives absent results in the middle of the list a value again:
+// results of loops can not be left out.
+func (c *Context) nameResults(n *ssa.Node) {
+	for i, v := range n.Out {
+		if v == nil {
+			w := c.graph.AddOutput(n, c.fresh("unused"))
+			n.Out = n.Out[:len(n.Out)-1]
+			n.Out[i], w.DefIndex = w, i
+		}
+	}
+}
+
+// removeStacked drops stacked result k and, for a Scan, its attributes.
+func (c *Context) removeStacked(n *ssa.Node, l loopParts, k int) {
+	i := l.count + k
+	setOut(n, slices.Delete(slices.Clone(n.Out), i, i+1))
+	l.body.Results = slices.Delete(l.body.Results, l.result+i, l.result+i+1)
+	dropListEntry(n, "scan_output_axes", k)
+	dropListEntry(n, "scan_output_directions", k)
+}
+
+func dropListEntry(n *ssa.Node, attr string, k int) {
+	if list := n.Ints(attr); k < len(list) {
+		n.SetAttr(ssa.IntsAttr(attr, slices.Delete(slices.Clone(list), k, k+1)...))
+	}
+}
+
+// neededCarried computes the fixed point described at the head of the file.
+func (c *Context) neededCarried(n *ssa.Node, l loopParts) []bool {
+	needed := make([]bool, l.count)
+	live := make([]bool, l.body.NumValues())
+	mark := func(v *ssa.Value) {
+		markLive(v, live)
+	}
+	for _, r := range l.body.Results[:l.always] {
+		mark(r)
+	}
+	for _, r := range l.body.Results[l.result+l.count:] {
+		mark(r)
+	}
+	for _, m := range l.body.Nodes {
+		if !removable(m) {
+			for _, v := range m.In {
+				mark(v)
+			}
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		for i := range needed {
+			if !needed[i] && (!c.unreadResult(n, i) || live[l.body.Params[l.param+i].ID]) {
+				needed[i], changed = true, true
+				mark(l.body.Results[l.result+i])
+			}
+		}
+	}
+	return needed
+}
+
+// markLive marks a value and everything it is computed from.
+func markLive(v *ssa.Value, live []bool) {
+	work := []*ssa.Value{v}
+	for len(work) > 0 {
+		v := work[len(work)-1]
+		work = work[:len(work)-1]
+		if v == nil || live[v.ID] {
+			continue
+		}
+		live[v.ID] = true
+		if v.Def != nil {
+			work = append(work, v.Def.In...)
+		}
+	}
+}
+
+// dropCarried removes a carried value that is not needed, and what computes it.
+func (c *Context) dropCarried(n *ssa.Node, l loopParts, i int) {
+	p := l.body.Params[l.param+i]
+	v := n.In[l.in+i]
+	// What reads the parameter is dead, but may form a cycle through other carried
+	// values that go too: a stand-in lets the nodes be swept later.
+	l.body.Results[l.result+i] = p
+	sweepBody(l.body)
+	if len(p.Uses()) > 0 {
+		// read by another unneeded value's computation, which is dropped in its turn:
+		// keep the parameter alive as a capture until then
+		carriedToCapture(n, l.carriedLayout, i)
+		return
+	}
+	removeCarried(n, l.carriedLayout, i)
+	if v != nil {
+		c.killIfUnread(v.Def)
+	}
+}
+
+// trimScanInputs drops scanned operands whose slices no iteration reads. One
+// stays: it says how many iterations there are.
+func (c *Context) trimScanInputs(n *ssa.Node) {
+	s, err := ops.ScanOf(n)
+	if err != nil {
+		return
+	}
+	for k := s.Ins - 1; k >= 0 && s.Ins > 1; k-- {
+		p := s.Body.Params[s.States+k]
+		if len(p.Uses()) > 0 || s.Body.IsResult(p) || !c.patch(n, "no iteration reads scanned operand %d", k) {
+			continue
+		}
+		at := s.States + k
+		v := n.In[at]
+		n.SetInputs(slices.Delete(slices.Clone(n.In), at, at+1))
+		s.Body.Params = slices.Delete(s.Body.Params, at, at+1)
+		dropListEntry(n, "scan_input_axes", k)
+		dropListEntry(n, "scan_input_directions", k)
+		s.Ins--
+		n.SetAttr(ssa.IntAttr("num_scan_inputs", int64(s.Ins)))
+		if v != nil {
+			c.killIfUnread(v.Def)
+		}
+	}
+}

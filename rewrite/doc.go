@@ -1,0 +1,28 @@
+// Package rewrite makes graphs smaller and faster without changing what they
+// compute.
+//
+// A [Pass] is one kind of rewrite: a file of its own, a line in the table
+// (list.go). A [List] says in which order passes run and which of them repeat
+// until nothing changes:
+//
+//	List ── Stage "simplify" (repeat) ── Pass, Pass, Pass …
+//	     └─ Stage "fuse"              ── Pass …
+//
+// [Portable] leaves standard ONNX, for writing the model back. [Runtime] goes on
+// from there for the executor.
+//
+// Passes change the graph patch by patch. Every patch asks for leave first, so
+// that [Options.StopAfter] can bisect a wrong result down to one patch, and is
+// counted; a pass that decides against a patch says why ([Report.Skipped]).
+//
+// Rules every pass keeps:
+//
+//   - results agree with the graph before but for the rounding noise of
+//     reassociated floating-point arithmetic; integers, booleans and strings exactly;
+//   - a value never changes its meaning: new meanings are new values, so that
+//     facts known of a value stay true;
+//   - names of the model's inputs and outputs stay;
+//   - random operators, operators with side effects and opaque nodes are never
+//     removed, merged, folded or moved;
+//   - the order of nodes it happens to see carries no meaning.
+package rewrite

@@ -1,0 +1,186 @@
+package rewrite
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// maxRounds bounds the rounds of a repeating stage. Every pass lowers some
+// measure, so a stage that needs more is two passes undoing each other.
+const maxRounds = 40
+
+// Error is a failure of the rewriting itself: a bug, or an optional step that
+// could not be finished. Pass and Graph say where.
+type Error struct {
+	Pass, Graph string
+	Err         error
+}
+
+// Error prints pass, graph and cause.
+func (e *Error) Error() string {
+	return fmt.Sprintf("rewrite: pass %s, graph %q: %v", e.Pass, e.Graph, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Run rewrites a model in place. The graph must be valid; its types are inferred
+// anew. On an error the graph may be half rewritten and should be dropped.
+func Run(ctx context.Context, m *ssa.Module, opts Options) (*Report, error) {
+	if opts.List == nil {
+		opts.List = Portable
+	}
+	for _, name := range slices.Concat(opts.Off, opts.Only) {
+		if Find(name) == nil {
+			return nil, fmt.Errorf("rewrite: there is no pass %q", name)
+		}
+	}
+	c := newContext(ctx, m, opts)
+	c.report.Before = Count(m.Graph)
+	c.opts.Growth = opts.Growth.withDefaults(c.report.Before.ConstBytes)
+	if err := reinfer(m.Graph); err != nil {
+		return nil, fmt.Errorf("rewrite: the graph given: %w", err)
+	}
+	if opts.Check {
+		if err := ops.Check(m.Graph); err != nil {
+			return nil, fmt.Errorf("rewrite: the graph given: %w", err)
+		}
+	}
+	opts.Dump.add("start", 0, m.Graph, 0)
+	for _, s := range opts.List {
+		if err := c.stage(s); err != nil {
+			return c.report, err
+		}
+	}
+	m.Graph.Compact()
+	c.report.After = Count(m.Graph)
+	return c.report, nil
+}
+
+// stage runs a stage once, or until nothing changes.
+func (c *Context) stage(s Stage) error {
+	for round := 1; ; round++ {
+		changed := 0
+		for _, p := range s.Passes {
+			if !c.on(p) {
+				continue
+			}
+			n, err := c.pass(s, p, round)
+			if err != nil {
+				return err
+			}
+			changed += n
+		}
+		if !s.Repeat || changed == 0 {
+			c.report.Rounds[s.Name] = round
+			return nil
+		}
+		if round == maxRounds {
+			return &Error{Pass: s.Name, Graph: c.module.Graph.Name, Err: fmt.Errorf("no fixed point after %d rounds; last changes: %v", round, c.lastPatches(3))}
+		}
+	}
+}
+
+func (c *Context) lastPatches(k int) []Patch {
+	ps := c.report.Patches
+	return ps[max(0, len(ps)-k):]
+}
+
+// on reports whether the options let a pass run.
+func (c *Context) on(p *Pass) bool {
+	switch {
+	case p.Required:
+		return true
+	case slices.Contains(c.opts.Off, p.Name):
+		return false
+	}
+	return len(c.opts.Only) == 0 || slices.Contains(c.opts.Only, p.Name)
+}
+
+// pass runs one pass over the model and returns how many patches it made.
+func (c *Context) pass(s Stage, p *Pass, round int) (int, error) {
+	g := c.module.Graph
+	if c.opts.Shuffle {
+		if err := g.Shuffle(c.opts.Seed + uint64(len(c.report.Passes))); err != nil {
+			return 0, &Error{Pass: p.Name, Graph: g.Name, Err: err}
+		}
+	}
+	before := Count(g).Nodes
+	patches := len(c.report.Patches)
+	start := time.Now()
+	c.current = p
+	if err := c.walk(g, nil); err != nil {
+		return 0, err
+	}
+	changed := len(c.report.Patches) - patches
+	if changed > 0 {
+		if err := c.settle(p); err != nil {
+			return 0, err
+		}
+	}
+	stat := PassStat{Stage: s.Name, Pass: p.Name, Patches: changed, Before: before, After: Count(g).Nodes, Time: time.Since(start)}
+	if s.Repeat {
+		stat.Round = round
+	}
+	c.report.Passes = append(c.report.Passes, stat)
+	c.opts.Dump.add(p.Name, stat.Round, g, stat.Time)
+	return changed, nil
+}
+
+// settle brings order, types and, under check, proof after a pass.
+func (c *Context) settle(p *Pass) error {
+	g := c.module.Graph
+	var err error
+	g.Walk(func(b *ssa.Graph) {
+		if e := b.Sort(); e != nil && err == nil {
+			err = e
+		}
+	})
+	if err == nil {
+		err = reinfer(g)
+	}
+	if err == nil && c.opts.Check {
+		err = ops.Check(g)
+	}
+	if err != nil {
+		return &Error{Pass: p.Name, Graph: g.Name, Err: fmt.Errorf("after %v: %w", c.lastPatches(1), err)}
+	}
+	return nil
+}
+
+// walk runs the current pass on the bodies inside a graph, then on the graph.
+// owner is the node the graph is a body of.
+func (c *Context) walk(g *ssa.Graph, owner *ssa.Node) error {
+	for _, n := range slices.Clone(g.Nodes) {
+		for _, b := range n.Bodies {
+			if err := c.walk(b, n); err != nil {
+				return err
+			}
+		}
+	}
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
+	c.graph, c.owner = g, owner
+	if err := c.runOn(g); err != nil {
+		return &Error{Pass: c.current.Name, Graph: g.Name, Err: err}
+	}
+	c.sweep(g)
+	return nil
+}
+
+// runOn calls the pass; a panic in it is a bug that comes back as an error.
+func (c *Context) runOn(g *ssa.Graph) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = &ops.PanicError{Value: r, Stack: debug.Stack()}
+		}
+	}()
+	return c.current.run(c, g)
+}

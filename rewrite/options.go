@@ -1,0 +1,131 @@
+package rewrite
+
+import (
+	"time"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Options steer [Run]. The zero value runs [Portable] with default limits.
+type Options struct {
+	List List     // what to run; nil means Portable
+	Off  []string // passes left out, by name; required ones stay on
+	Only []string // if not empty, run these passes and the required ones
+
+	// StopAfter stops after that many patches; negative means before the first, 0
+	// means no limit.
+	StopAfter int
+	// Check runs ops.Check after every pass that changed something; Shuffle brings the
+	// nodes into another legal order before every pass, drawn by Seed.
+	Check   bool
+	Shuffle bool
+	Seed    uint64
+
+	// MaxOpset is the newest version of the default operator set that new nodes may
+	// need: 0 is the version the model imports, negative is no limit.
+	MaxOpset int
+
+	// Growth bounds what folding may add to the weights; see [Growth].
+	Growth Growth
+
+	// Dump, if not nil, records the graph after every pass for an HTML page.
+	Dump *Dump
+	// Reasons records why patches that looked possible were not made.
+	Reasons bool
+}
+
+// Growth bounds constant folding: a result is stored only if the constants that
+// it makes superfluous, or a fixed allowance, pay for it. Splats cost one element.
+type Growth struct {
+	// PerNode is how many bytes one folded node may add; 0 means 1 KiB, negative none.
+	PerNode int64
+	// Total is how many bytes all of them together may add; 0 means 64 KiB and
+	// 1/64 of the model's constants, negative none.
+	Total int64
+	// Ops is the largest number of arithmetic operations one folded node may take;
+	// 0 means 1e9.
+	Ops int64
+}
+
+func (g Growth) withDefaults(weights int64) Growth {
+	if g.PerNode == 0 {
+		g.PerNode = 1 << 10
+	}
+	if g.Total == 0 {
+		g.Total = 64<<10 + weights/64
+	}
+	if g.Ops == 0 {
+		g.Ops = 1e9
+	}
+	g.PerNode, g.Total = max(g.PerNode, 0), max(g.Total, 0)
+	return g
+}
+
+// Report says what a run did.
+type Report struct {
+	Passes  []PassStat
+	Patches []Patch
+	Skipped []Skip // only with Options.Reasons
+	Rounds  map[string]int
+	Before  Stats
+	After   Stats
+	Stopped bool // StopAfter cut the run short
+}
+
+// PassStat is one run of one pass over the whole model.
+type PassStat struct {
+	Stage, Pass string
+	Round       int // 0 in stages that do not repeat
+	Patches     int
+	Before      int // nodes, bodies included
+	After       int
+	Time        time.Duration
+}
+
+// Patch is one change.
+type Patch struct {
+	Pass  string
+	Graph string // name of the graph
+	Node  string // operator and name of the node it started from
+	What  string
+}
+
+// Skip is a change that was not made.
+type Skip struct {
+	Pass, Graph, Node, Why string
+}
+
+// Stats counts what is in a model, bodies included.
+type Stats struct {
+	Nodes      int
+	Graphs     int
+	Constants  int   // distinct
+	ConstBytes int64 // as stored: a splat is one element
+}
+
+// Count returns the statistics of a graph and its bodies.
+func Count(g *ssa.Graph) Stats {
+	var s Stats
+	seen := map[*ssa.Constant]bool{}
+	add := func(v *ssa.Value) {
+		if v == nil || v.Const == nil || seen[v.Const] {
+			return
+		}
+		seen[v.Const] = true
+		s.Constants++
+		s.ConstBytes += v.Const.StoredBytes()
+	}
+	g.Walk(func(b *ssa.Graph) {
+		s.Graphs++
+		s.Nodes += len(b.Nodes)
+		for _, n := range b.Nodes {
+			for _, v := range n.In {
+				add(v)
+			}
+		}
+		for _, v := range b.Results {
+			add(v)
+		}
+	})
+	return s
+}

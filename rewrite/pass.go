@@ -1,0 +1,106 @@
+package rewrite
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Pass is one kind of rewrite.
+type Pass struct {
+	Name     string // lower case with hyphens, as given to Options.Off
+	Doc      string // one line: before -> after
+	Required bool   // can not be switched off: later stages lean on it
+
+	Needs, Makes, Breaks Invariant
+
+	// run rewrites one graph; the driver has already run it on the bodies inside.
+	run func(c *Context, g *ssa.Graph) error
+}
+
+// Invariant is a set of properties of the whole model that passes make and need.
+type Invariant uint
+
+// The invariants.
+const (
+	// ConstSunk: no body captures a constant; each body holds its own.
+	ConstSunk Invariant = 1 << iota
+	// ConstShared: no large constant is held by two graphs.
+	ConstShared
+	// BatchNormFolded: every batch normalization that can be is part of a convolution
+	// or matrix product.
+	BatchNormFolded
+)
+
+func (i Invariant) String() string {
+	var names []string
+	for k, s := range []string{"ConstSunk", "ConstShared", "BatchNormFolded"} {
+		if i&(1<<k) != 0 {
+			names = append(names, s)
+		}
+	}
+	return strings.Join(names, "+")
+}
+
+// Stage is a row of passes; with Repeat it runs again until no pass changes
+// anything.
+type Stage struct {
+	Name   string
+	Repeat bool
+	Passes []*Pass
+}
+
+// List is what one optimization runs.
+type List []Stage
+
+// Passes returns every pass of the list once, in order of first appearance.
+func (l List) Passes() []*Pass {
+	var out []*Pass
+	for _, s := range l {
+		for _, p := range s.Passes {
+			if !slices.Contains(out, p) {
+				out = append(out, p)
+			}
+		}
+	}
+	return out
+}
+
+// orderRule says that one pass must come before another where both are in a
+// list, and why.
+type orderRule struct {
+	before, after *Pass
+	why           string
+}
+
+// validate checks names, order rules and invariants of a list.
+func (l List) validate(rules []orderRule) error {
+	names := map[string]bool{}
+	first := map[*Pass]int{}
+	for i, p := range l.Passes() {
+		if p.Name == "" || p.Doc == "" || p.run == nil || names[p.Name] {
+			return fmt.Errorf("rewrite: pass %q lacks a field or appears under two definitions", p.Name)
+		}
+		names[p.Name] = true
+		first[p] = i
+	}
+	for _, r := range rules {
+		a, okA := first[r.before]
+		b, okB := first[r.after]
+		if okA && okB && a >= b {
+			return fmt.Errorf("rewrite: %s must come before %s: %s", r.before.Name, r.after.Name, r.why)
+		}
+	}
+	var have Invariant
+	for _, s := range l {
+		for _, p := range s.Passes {
+			if missing := p.Needs &^ have; missing != 0 {
+				return fmt.Errorf("rewrite: %s needs %s, which no pass before it makes", p.Name, missing)
+			}
+			have = have&^p.Breaks | p.Makes
+		}
+	}
+	return nil
+}

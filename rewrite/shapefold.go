@@ -1,0 +1,62 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// ShapeFold replaces small integer tensors whose elements the type rules know,
+// such as Shape of a static tensor and everything computed from it, by constants.
+// The rules track elements through Shape, Gather, Slice, Concat, arithmetic and
+// the like (ssa.Value.Content), so a chain folds from its end at once.
+var ShapeFold = &Pass{
+	Name: "shape-fold", Doc: "integers known from shapes -> constants",
+	run: runShapeFold,
+}
+
+func runShapeFold(c *Context, g *ssa.Graph) error {
+	for _, n := range slices.Clone(g.Nodes) {
+		if !c.alive(n) || !pure(n) {
+			continue
+		}
+		for i, v := range n.Out {
+			if v == nil || !c.alive(n) || c.unreadResult(n, i) {
+				continue
+			}
+			if k := knownContent(v); k != nil && c.patch(n, "elements of %s are known", v.Name) {
+				c.replace(v, c.constant(v.Name, k))
+			}
+		}
+	}
+	for _, p := range g.Params {
+		if k := knownContent(p); k != nil && !c.top() && len(p.Uses()) > 0 && c.patch(p.Uses()[0].Node, "elements of %s are known", p.Name) {
+			c.graph.ReplaceUses(p, c.constant(p.Name, k))
+		}
+	}
+	return nil
+}
+
+// knownContent returns the constant that v always is, nil if it is not known.
+func knownContent(v *ssa.Value) *ssa.Constant {
+	shape, ok := v.Type.Static()
+	if !ok || v.Content == nil || len(shape) > 1 || v.Type.DType != ndarray.Int64 && v.Type.DType != ndarray.Int32 {
+		return nil
+	}
+	a, err := ndarray.New(v.Type.DType, shape...)
+	if err != nil || a.Len() != len(v.Content) {
+		return nil
+	}
+	for i, d := range v.Content {
+		k, ok := d.Const()
+		if !ok {
+			return nil
+		}
+		a.SetInt(i, k)
+		if a.Int(i) != k {
+			return nil
+		}
+	}
+	return ssa.NewConstant(a)
+}

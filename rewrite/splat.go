@@ -1,0 +1,116 @@
+package rewrite
+
+import (
+	"bytes"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// movingOps only move or repeat elements of operand 0.
+var movingOps = map[string]bool{
+	"Reshape": true, "Transpose": true, "Expand": true, "Tile": true, "Slice": true, "Squeeze": true, "Unsqueeze": true,
+	"Flatten": true, "Gather": true, "GatherElements": true, "GatherND": true, "Identity": true, "DepthToSpace": true,
+	"SpaceToDepth": true, "ReverseSequence": true,
+}
+
+// splatResult computes a node with one result on splats without writing them
+// out; nil if it can not. Where the result is small the ordinary way is as good.
+func splatResult(n *ssa.Node) *ssa.Constant {
+	if len(n.Out) != 1 || n.Domain != "" || n.Out[0] == nil {
+		return nil
+	}
+	shape := dims(n.Out[0])
+	size, err := ndarray.NumElems(shape)
+	if shape == nil || err != nil || size == 0 {
+		return nil
+	}
+	var e *ndarray.Array
+	switch {
+	case n.Op == "ConstantOfShape":
+		e = fillElement(n)
+	case n.Op == "Concat":
+		e = commonElement(n.In)
+	case movingOps[n.Op]:
+		e = splatOf(n.Input(0))
+	case ops.Of(n).Facts.Elementwise:
+		e = elementwiseElement(n)
+	}
+	if e == nil || e.DType != n.Out[0].Type.DType {
+		return nil
+	}
+	return ssa.NewSplat(e, shape...)
+}
+
+// splatOf returns the element of a splat; dense constants do not count, except
+// single elements.
+func splatOf(v *ssa.Value) *ndarray.Array {
+	if v == nil || v.Const == nil {
+		return nil
+	}
+	if e, ok := v.Const.Splat(); ok {
+		return e
+	}
+	if v.Const.Len() == 1 {
+		return element(v)
+	}
+	return nil
+}
+
+// fillElement is the value attribute of ConstantOfShape: one element, float32 0
+// if absent.
+func fillElement(n *ssa.Node) *ndarray.Array {
+	a := n.Attr("value")
+	if a == nil || a.Tensor == nil {
+		return ndarray.Scalar[float32](0)
+	}
+	v, err := a.Tensor.Array()
+	if err != nil || v.Len() != 1 {
+		return nil
+	}
+	return v.Reshaped()
+}
+
+// commonElement returns the element that all splats share, empty ones aside.
+func commonElement(vs []*ssa.Value) *ndarray.Array {
+	var e *ndarray.Array
+	for _, v := range vs {
+		if v == nil {
+			return nil
+		}
+		if v.Const.Len() == 0 {
+			continue
+		}
+		f := splatOf(v)
+		if f == nil || f.DType == ndarray.String || e != nil && !bytes.Equal(e.Data, f.Data) {
+			return nil
+		}
+		e = f
+	}
+	return e
+}
+
+// elementwiseElement runs the kernel once, on the single elements.
+func elementwiseElement(n *ssa.Node) *ndarray.Array {
+	call := &ops.Call{Node: n, Threads: 1, Out: make([]ndarray.Value, 1)}
+	for _, v := range n.In {
+		if v == nil {
+			call.In = append(call.In, nil)
+			continue
+		}
+		e := splatOf(v)
+		if e == nil {
+			return nil
+		}
+		call.In = append(call.In, e.Reshaped())
+	}
+	if len(n.In) == 0 || ops.Eval(call) != nil {
+		return nil
+	}
+	a, ok := call.Out[0].(*ndarray.Array)
+	if !ok || a.Len() != 1 {
+		return nil
+	}
+	return a.Reshaped()
+}
