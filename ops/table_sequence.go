@@ -1,3 +1,21 @@
 package ops
 
-var sequenceOps = []*Op{}
+var sequenceOps = []*Op{
+	&SequenceConstruct,
+	&SequenceEmpty,
+	&SequenceAt,
+	&SequenceInsert,
+	&SequenceErase,
+	&SequenceLength,
+	&SequenceMap,
+	&SplitToSequence,
+	&ConcatFromSequence,
+	&Optional,
+	&OptionalGetElement,
+	&OptionalHasElement,
+	&StringConcat,
+	&StringSplit,
+	&StringNormalizer,
+	&RegexFullMatch,
+	&TfIdfVectorizer,
+}

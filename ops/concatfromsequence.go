@@ -1,0 +1,64 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// ConcatFromSequence joins the members of a sequence along an axis, or stacks
+// them along a new one: https://onnx.ai/onnx/operators/onnx__ConcatFromSequence.html
+var ConcatFromSequence = Op{
+	Name: "ConcatFromSequence", Since: 11, Doc: "concat_result = members one after the other along axis",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt, Required: true}, {Name: "new_axis", Kind: ssa.AttrInt}},
+	Infer: inferConcatFromSequence, Eval: evalConcatFromSequence,
+}
+
+func inferConcatFromSequence(n *ssa.Node) ([]Fact, error) {
+	t := elemOf(InType(n, 0))
+	if !t.Ranked {
+		return One(ssa.UnrankedTensor(t.DType)), nil
+	}
+	stack := n.Int("new_axis", 0) != 0
+	axis, err := NormAxis(n.Int("axis", 0), len(t.Shape)+btoi(stack))
+	if err != nil {
+		return nil, err
+	}
+	dims := slices.Clone(t.Shape)
+	if stack {
+		dims = slices.Insert(dims, axis, ssa.Dim{})
+	} else {
+		dims[axis] = ssa.Dim{}
+	}
+	return One(ssa.TensorOf(t.DType, dims...)), nil
+}
+
+func evalConcatFromSequence(c *Call) error {
+	s, err := needSequence(c, 0)
+	if err != nil {
+		return err
+	}
+	if len(s.Items) == 0 {
+		return fmt.Errorf("the sequence is empty: the shape of the result is not known")
+	}
+	stack, axis := c.Node.Int("new_axis", 0) != 0, c.Node.Int("axis", 0)
+	parts := make([]*ndarray.Array, len(s.Items))
+	for i, v := range s.Items {
+		a, ok := v.(*ndarray.Array)
+		if !ok {
+			return fmt.Errorf("member %d is no tensor", i)
+		}
+		if stack {
+			k, err := NormAxis(axis, a.Rank()+1)
+			if err != nil {
+				return err
+			}
+			a = a.Reshaped(slices.Insert(slices.Clone(a.Shape), k, 1)...)
+		}
+		parts[i] = a
+	}
+	return concatArrays(c, parts, axis)
+}

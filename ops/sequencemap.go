@@ -1,0 +1,92 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// SequenceMap applies a body to every member:
+// https://onnx.ai/onnx/operators/onnx__SequenceMap.html
+//
+//	out[i] = body(input_sequence[i], additional…)
+//
+// where sequences among the additional inputs give their member i and tensors
+// are passed whole.
+var SequenceMap = Op{
+	Name: "SequenceMap", Since: 17, Doc: "out_sequence[i] = body(input_sequence[i], …)",
+	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
+	Attrs: []AttrSpec{{Name: "body", Graph: true, Required: true}},
+	Infer: inferSequenceMap, Eval: evalSequenceMap,
+}
+
+func inferSequenceMap(n *ssa.Node) ([]Fact, error) {
+	body, formals := n.Body("body"), n.Formals()
+	if len(body.Params) != len(n.In) || len(body.Results) != len(n.Out) {
+		return nil, fmt.Errorf("a body of %d parameters and %d results does not fit %d operands and %d results",
+			len(body.Params)-n.Captures, len(body.Results), len(formals), len(n.Out))
+	}
+	for i := range formals {
+		t := InType(n, i)
+		if t.Kind == ssa.KindSequence {
+			t = elemOf(t)
+		}
+		body.Params[i].Type, body.Params[i].Content = t, nil
+	}
+	if err := bindCaptures(n, body); err != nil {
+		return nil, err
+	}
+	if err := InferGraph(body); err != nil {
+		return nil, err
+	}
+	out := make([]Fact, len(n.Out))
+	for i, r := range body.Results {
+		out[i].Type = ssa.SequenceOf(r.Type)
+	}
+	return out, nil
+}
+
+func evalSequenceMap(c *Call) error {
+	first, err := needSequence(c, 0)
+	if err != nil {
+		return err
+	}
+	body, formals := c.Node.Body("body"), len(c.Node.Formals())
+	out := make([]*ndarray.Sequence, len(c.Node.Out))
+	for k := range out {
+		out[k] = &ndarray.Sequence{Elem: body.Results[k].Type.DType}
+	}
+	for i := range first.Items {
+		if c.Ctx != nil && c.Ctx.Err() != nil {
+			return c.Ctx.Err()
+		}
+		args := append([]ndarray.Value(nil), c.In...)
+		for k := range formals {
+			s, ok := c.In[k].(*ndarray.Sequence)
+			if !ok {
+				continue
+			}
+			if len(s.Items) != len(first.Items) {
+				return fmt.Errorf("operand %d has %d members, operand 0 has %d", k, len(s.Items), len(first.Items))
+			}
+			args[k] = s.Items[i]
+		}
+		got, err := c.Body(0, args)
+		if err != nil {
+			return err
+		}
+		for k, v := range got[:len(out)] {
+			if a, ok := v.(*ndarray.Array); ok {
+				out[k].Elem = a.DType
+			}
+			out[k].Items = append(out[k].Items, ownedCopy(v))
+		}
+	}
+	for k, s := range out {
+		if err := c.SetOutput(k, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}

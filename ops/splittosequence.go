@@ -1,0 +1,121 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// SplitToSequence cuts a tensor into a sequence:
+// https://onnx.ai/onnx/operators/onnx__SplitToSequence.html
+//
+// A scalar split is the length of every part (the last may be shorter), a list
+// the length of each. Without it the parts have length 1, and keepdims=0 drops
+// the axis.
+var SplitToSequence = Op{
+	Name: "SplitToSequence", Since: 24, Form: typeForm(11, 24), Doc: "output_sequence = consecutive parts of input along axis",
+	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "keepdims", Kind: ssa.AttrInt}},
+	Infer: inferSplitToSequence, Eval: evalSplitToSequence,
+}
+
+func inferSplitToSequence(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	if !t.Ranked {
+		return One(ssa.SequenceOf(t)), nil
+	}
+	axis, err := NormAxis(n.Int("axis", 0), len(t.Shape))
+	if err != nil {
+		return nil, err
+	}
+	dims := slices.Clone(t.Shape)
+	if n.Input(1) == nil {
+		dims[axis] = ssa.D(1)
+		if n.Int("keepdims", 1) == 0 {
+			dims = slices.Delete(dims, axis, axis+1)
+		}
+		return One(ssa.SequenceOf(ssa.TensorOf(t.DType, dims...))), nil
+	}
+	dims[axis] = ssa.Dim{}
+	if parts, ok := ConstInts(n, 1); ok && len(parts) > 0 {
+		total, static := t.Shape[axis].Const()
+		scalar := InType(n, 1).Rank() == 0
+		same := !slices.ContainsFunc(parts, func(p int64) bool { return p != parts[0] })
+		if scalar && static && parts[0] > 0 && total%parts[0] == 0 || !scalar && same {
+			dims[axis] = ssa.D(parts[0])
+		}
+	}
+	return One(ssa.SequenceOf(ssa.TensorOf(t.DType, dims...))), nil
+}
+
+// seqParts returns the length of every part of a dimension.
+func seqParts(split *ndarray.Array, dim int) ([]int, error) {
+	if split == nil {
+		return slices.Repeat([]int{1}, dim), nil
+	}
+	if !split.DType.IsInteger() || split.Rank() > 1 {
+		return nil, fmt.Errorf("split is %s, it must be an integer or a list of them", split)
+	}
+	if split.Rank() == 0 {
+		size := split.Int(0)
+		if size < 1 {
+			return nil, fmt.Errorf("parts of length %d are not possible", size)
+		}
+		var out []int
+		for left := int64(dim); left > 0; left -= size {
+			out = append(out, int(min(size, left)))
+		}
+		return out, nil
+	}
+	sum := int64(0)
+	out := make([]int, split.Len())
+	for i := range out {
+		k := split.Int(i)
+		if k < 0 || k > int64(dim)-sum {
+			return nil, fmt.Errorf("part %d has length %d, the axis has %d", i, k, dim)
+		}
+		sum += k
+		out[i] = int(k)
+	}
+	if sum != int64(dim) {
+		return nil, fmt.Errorf("the parts add up to %d, the axis has %d", sum, dim)
+	}
+	return out, nil
+}
+
+func evalSplitToSequence(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	axis, err := NormAxis(c.Node.Int("axis", 0), a.Rank())
+	if err != nil {
+		return err
+	}
+	if c.Has(1) && c.Array(1) == nil {
+		return fmt.Errorf("operand 1 is no tensor")
+	}
+	parts, err := seqParts(c.Array(1), a.Shape[axis])
+	if err != nil {
+		return err
+	}
+	s := &ndarray.Sequence{Elem: a.DType}
+	at := 0
+	for _, p := range parts {
+		shape := slices.Clone(a.Shape)
+		shape[axis] = p
+		item, err := ndarray.New(a.DType, shape...)
+		if err != nil {
+			return err
+		}
+		copyPart(item, a, axis, at)
+		at += p
+		if !c.Has(1) && c.Node.Int("keepdims", 1) == 0 {
+			item = item.Reshaped(slices.Delete(shape, axis, axis+1)...)
+		}
+		s.Items = append(s.Items, item)
+	}
+	return c.SetOutput(0, s)
+}

@@ -1,0 +1,176 @@
+package ops
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// StringConcat joins strings elementwise, with broadcasting:
+// https://onnx.ai/onnx/operators/onnx__StringConcat.html
+var StringConcat = Op{
+	Name: "StringConcat", Since: 20, Doc: "Z = X followed by Y",
+	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		t, err := BroadcastTypes(ndarray.String, InType(n, 0), InType(n, 1))
+		return One(t), err
+	},
+	Eval:  evalStringConcat,
+	Facts: Facts{Elementwise: true},
+}
+
+// StringSplit cuts every string at a delimiter:
+// https://onnx.ai/onnx/operators/onnx__StringSplit.html
+//
+// The pieces fill a new last dimension, padded with empty strings; the second
+// result counts them. Without a delimiter strings are cut at runs of white space.
+var StringSplit = Op{
+	Name: "StringSplit", Since: 20, Doc: "Y = pieces of X between delimiters, Z = how many",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
+	Attrs: []AttrSpec{{Name: "delimiter", Kind: ssa.AttrString}, {Name: "maxsplit", Kind: ssa.AttrInt}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		t := InType(n, 0)
+		count := ssa.Type{Kind: ssa.KindTensor, DType: ndarray.Int64, Ranked: t.Ranked, Shape: t.Shape}
+		pieces := ssa.UnrankedTensor(ndarray.String)
+		if t.Ranked {
+			pieces = ssa.TensorOf(ndarray.String, append(slices.Clone(t.Shape), ssa.Dim{})...)
+		}
+		return []Fact{{Type: pieces}, {Type: count}}, nil
+	},
+	Eval: evalStringSplit,
+}
+
+// RegexFullMatch tests whole strings against a pattern of RE2 syntax:
+// https://onnx.ai/onnx/operators/onnx__RegexFullMatch.html
+var RegexFullMatch = Op{
+	Name: "RegexFullMatch", Since: 20, Doc: "Y = whether all of X matches pattern",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "pattern", Kind: ssa.AttrString}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		t := InType(n, 0)
+		_, err := fullMatch(n)
+		return One(ssa.Type{Kind: ssa.KindTensor, DType: ndarray.Bool, Ranked: t.Ranked, Shape: t.Shape}), err
+	},
+	Eval: evalRegexFullMatch,
+}
+
+// needStrings returns string tensor operand i.
+func needStrings(c *Call, i int) (*ndarray.Array, error) {
+	a, err := needTensor(c, i)
+	if err != nil {
+		return nil, err
+	}
+	if a.DType != ndarray.String {
+		return nil, fmt.Errorf("operand %d is %s, it must hold strings", i, a)
+	}
+	return a, nil
+}
+
+func evalStringConcat(c *Call) error {
+	x, err := needStrings(c, 0)
+	if err != nil {
+		return err
+	}
+	y, err := needStrings(c, 1)
+	if err != nil {
+		return err
+	}
+	shape, err := BroadcastShapes(x.Shape, y.Shape)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, ndarray.String, shape...)
+	if err != nil {
+		return err
+	}
+	EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) { out.Str[o] = x.Str[i] + y.Str[j] })
+	return nil
+}
+
+// splitSpace cuts at runs of white space, at most limit times (no limit if
+// negative); what is left keeps its inner and trailing white space.
+func splitSpace(s string, limit int64) []string {
+	var out []string
+	s = strings.TrimLeftFunc(s, unicode.IsSpace)
+	for s != "" {
+		at := strings.IndexFunc(s, unicode.IsSpace)
+		if at < 0 || limit >= 0 && int64(len(out)) == limit {
+			return append(out, s)
+		}
+		out = append(out, s[:at])
+		s = strings.TrimLeftFunc(s[at:], unicode.IsSpace)
+	}
+	return out
+}
+
+func evalStringSplit(c *Call) error {
+	a, err := needStrings(c, 0)
+	if err != nil {
+		return err
+	}
+	delimiter, limit := c.Node.Str("delimiter", ""), c.Node.Int("maxsplit", -1)
+	pieces, most := make([][]string, len(a.Str)), 0
+	for i, s := range a.Str {
+		switch {
+		case delimiter == "":
+			pieces[i] = splitSpace(s, limit)
+		case limit < 0 || limit >= int64(len(s)):
+			pieces[i] = strings.Split(s, delimiter)
+		default:
+			pieces[i] = strings.SplitN(s, delimiter, int(limit)+1)
+		}
+		most = max(most, len(pieces[i]))
+	}
+	y, err := c.Output(0, ndarray.String, append(slices.Clone(a.Shape), most)...)
+	if err != nil {
+		return err
+	}
+	clear(y.Str)
+	for i, p := range pieces {
+		copy(y.Str[i*most:], p)
+	}
+	if !c.Wants(1) {
+		return nil
+	}
+	z, err := c.Output(1, ndarray.Int64, a.Shape...)
+	if err != nil {
+		return err
+	}
+	for i, p := range pieces {
+		z.SetInt(i, int64(len(p)))
+	}
+	return nil
+}
+
+// fullMatch compiles attribute pattern for matches of whole strings.
+func fullMatch(n *ssa.Node) (*regexp.Regexp, error) {
+	pattern := n.Str("pattern", "")
+	if _, err := regexp.Compile(pattern); err != nil {
+		return nil, fmt.Errorf("attribute pattern: %w", err)
+	}
+	return regexp.Compile(`\A(?:` + pattern + `)\z`)
+}
+
+func evalRegexFullMatch(c *Call) error {
+	a, err := needStrings(c, 0)
+	if err != nil {
+		return err
+	}
+	re, err := fullMatch(c.Node)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, ndarray.Bool, a.Shape...)
+	if err != nil {
+		return err
+	}
+	for i, s := range a.Str {
+		out.Data[i] = byte(btoi(re.MatchString(s)))
+	}
+	return nil
+}

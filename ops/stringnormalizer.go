@@ -1,0 +1,99 @@
+package ops
+
+import (
+	"fmt"
+	"strings"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/language"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// StringNormalizer drops stop words and changes the case of the rest:
+// https://onnx.ai/onnx/operators/onnx__StringNormalizer.html
+//
+// Operands are [C] or [1, C]; when nothing is left, the result is one empty string.
+var StringNormalizer = Op{
+	Name: "StringNormalizer", Since: 10, Doc: "Y = X without stopwords, in lower or upper case",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "case_change_action", Kind: ssa.AttrString}, {Name: "is_case_sensitive", Kind: ssa.AttrInt},
+		{Name: "locale", Kind: ssa.AttrString}, {Name: "stopwords", Kind: ssa.AttrStrings}},
+	Infer: inferStringNormalizer, Eval: evalStringNormalizer,
+}
+
+func inferStringNormalizer(n *ssa.Node) ([]Fact, error) {
+	switch InType(n, 0).Rank() {
+	case 1:
+		return One(ssa.TensorOf(ndarray.String, ssa.Dim{})), nil
+	case 2:
+		return One(ssa.TensorOf(ndarray.String, ssa.D(1), ssa.Dim{})), nil
+	case -1:
+		return One(ssa.UnrankedTensor(ndarray.String)), nil
+	}
+	return nil, fmt.Errorf("the operand is %s, it must be [C] or [1, C]", InType(n, 0))
+}
+
+// localeOf parses a locale in the form of POSIX ("en_US.UTF-8") or BCP 47.
+func localeOf(n *ssa.Node) (language.Tag, error) {
+	name, _, _ := strings.Cut(n.Str("locale", "en_US"), ".")
+	switch name {
+	case "", "C", "POSIX":
+		return language.Und, nil
+	}
+	tag, err := language.Parse(strings.ReplaceAll(name, "_", "-"))
+	if err != nil {
+		return tag, fmt.Errorf("attribute locale=%q: %w", name, err)
+	}
+	return tag, nil
+}
+
+func evalStringNormalizer(c *Call) error {
+	a, err := needStrings(c, 0)
+	if err != nil {
+		return err
+	}
+	if a.Rank() != 1 && (a.Rank() != 2 || a.Shape[0] != 1) {
+		return fmt.Errorf("the operand is %s, it must be [C] or [1, C]", a)
+	}
+	tag, err := localeOf(c.Node)
+	if err != nil {
+		return err
+	}
+	same := func(s string) string { return s }
+	change, key := same, same
+	lower, upper := cases.Lower(tag), cases.Upper(tag)
+	switch action := c.Node.Str("case_change_action", "NONE"); action {
+	case "NONE":
+	case "LOWER":
+		change = lower.String
+	case "UPPER":
+		change = upper.String
+	default:
+		return badAttr("case_change_action", action, "LOWER, UPPER or NONE")
+	}
+	if c.Node.Int("is_case_sensitive", 0) == 0 {
+		key = lower.String
+	}
+	stop := map[string]bool{}
+	for _, w := range c.Node.Strings("stopwords") {
+		stop[key(w)] = true
+	}
+	var kept []string
+	for _, s := range a.Str {
+		if !stop[key(s)] {
+			kept = append(kept, change(s))
+		}
+	}
+	if len(kept) == 0 {
+		kept = []string{""}
+	}
+	shape := []int{1, len(kept)}
+	out, err := c.Output(0, ndarray.String, shape[2-a.Rank():]...)
+	if err != nil {
+		return err
+	}
+	copy(out.Str, kept)
+	return nil
+}
