@@ -244,3 +244,30 @@ func (a *Array) String() string {
 	}
 	return s + "]"
 }
+
+// CloneValue copies a value and everything in it into fresh memory.
+func CloneValue(v Value) Value {
+	switch x := v.(type) {
+	case *Array:
+		if x == nil {
+			return v
+		}
+		return x.Clone()
+	case *Sequence:
+		out := &Sequence{Elem: x.Elem, Items: make([]Value, len(x.Items))}
+		for i, it := range x.Items {
+			out.Items[i] = CloneValue(it)
+		}
+		return out
+	case *Optional:
+		if x.Value == nil {
+			return &Optional{}
+		}
+		return &Optional{Value: CloneValue(x.Value)}
+	case *Map:
+		return &Map{Keys: x.Keys.Clone(), Values: CloneValue(x.Values)}
+	case *Sparse:
+		return &Sparse{Shape: append([]int(nil), x.Shape...), Values: x.Values.Clone(), Indices: x.Indices.Clone()}
+	}
+	return v
+}

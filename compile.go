@@ -1,0 +1,224 @@
+package berth
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/program"
+	"github.com/berth-onnx/berth/rewrite"
+	"github.com/berth-onnx/berth/schedule"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Program is a model compiled for one binding of its input shapes. It never
+// changes and is safe for concurrent use.
+type Program struct {
+	prog     *program.Program
+	defaults map[string]*ssa.Constant
+	sessions chan *Session
+	compile  time.Duration
+}
+
+// Schedules lists the execution orders.
+func Schedules() []string { return schedule.Names() }
+
+// Compile prepares the model to run. Dimensions left open by the model and not
+// fixed by options make values dynamic: they are placed while running.
+func (m *Model) Compile(ctx context.Context, opts ...Option) (*Program, error) {
+	return m.compile(ctx, newConfig(opts))
+}
+
+func (m *Model) compile(ctx context.Context, c config) (*Program, error) {
+	start := time.Now()
+	g, err := m.lower(ctx, &c)
+	if err != nil {
+		return nil, err
+	}
+	pl, err := c.plannerOf()
+	if err != nil {
+		return nil, err
+	}
+	be, err := c.backendOf()
+	if err != nil {
+		return nil, err
+	}
+	p, err := program.Compile(ctx, g, program.Options{Backend: be, Planner: pl, Threads: c.threads,
+		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews})
+	if err != nil {
+		return nil, err
+	}
+	return &Program{prog: p, defaults: m.module.Defaults, sessions: make(chan *Session, 64), compile: time.Since(start)}, nil
+}
+
+// foldingOnly are the passes that make shapes known and change nothing else.
+var foldingOnly = []string{"shape-fold", "fold", "dead"}
+
+// lower binds, rewrites and orders a copy of the graph for execution.
+func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
+	bound, err := m.bind(c)
+	if err != nil {
+		return nil, err
+	}
+	o := rewrite.Options{List: rewrite.Runtime, Check: c.check, Shuffle: c.check, Dump: c.dump, Off: c.off, MaxOpset: -1}
+	if c.noPasses {
+		o.Only = foldingOnly
+	}
+	if _, err := rewrite.Run(ctx, bound, o); err != nil {
+		return nil, err
+	}
+	if err := schedule.Apply(ctx, bound.Graph, c.schedule); err != nil {
+		return nil, err
+	}
+	return bound.Graph, nil
+}
+
+// Plan describes the memory plan of a program.
+func (p *Program) Plan() PlanInfo { return planInfo(p.prog) }
+
+// Compiled gives access to the instructions, slots and plan.
+func (p *Program) Compiled() *program.Program { return p.prog }
+
+// CompileTime is how long compiling took.
+func (p *Program) CompileTime() time.Duration { return p.compile }
+
+// Run executes the program. The result tensors are fresh memory, owned by the
+// caller. Cancelling ctx ends the run at the next node or loop iteration.
+func (p *Program) Run(ctx context.Context, inputs map[string]*tensor.Dense) (map[string]*tensor.Dense, error) {
+	values, err := valuesOf(inputs)
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.RunValues(ctx, values)
+	if err != nil {
+		return nil, err
+	}
+	res := make(map[string]*tensor.Dense, len(out))
+	for _, name := range p.resultNames() {
+		if res[name], err = DenseOf(out[name]); err != nil {
+			return nil, fmt.Errorf("output %q: %w", name, err)
+		}
+	}
+	return res, nil
+}
+
+func (p *Program) resultNames() []string {
+	var names []string
+	for _, r := range p.prog.Graph.Results {
+		names = append(names, r.Name)
+	}
+	return names
+}
+
+// RunValues is Run for values of any ONNX type; the results are copies.
+func (p *Program) RunValues(ctx context.Context, inputs map[string]ndarray.Value) (map[string]ndarray.Value, error) {
+	s, err := p.session()
+	if err != nil {
+		return nil, err
+	}
+	defer p.release(s)
+	out, err := s.RunValues(ctx, inputs)
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range out {
+		out[k] = ndarray.CloneValue(v)
+	}
+	return out, nil
+}
+
+func (p *Program) session() (*Session, error) {
+	select {
+	case s := <-p.sessions:
+		return s, nil
+	default:
+		return p.NewSession()
+	}
+}
+
+func (p *Program) release(s *Session) {
+	select {
+	case p.sessions <- s:
+	default: // enough are kept; this one's arena goes back to the collector
+	}
+}
+
+// Session runs a program in one arena of its own. It serves one run at a time
+// and allocates nothing for values whose size is known.
+type Session struct {
+	p    *Program
+	s    *program.Session
+	args []ndarray.Value
+}
+
+// NewSession allocates an arena.
+func (p *Program) NewSession() (*Session, error) {
+	s, err := p.prog.NewSession()
+	if err != nil {
+		return nil, err
+	}
+	return &Session{p: p, s: s, args: make([]ndarray.Value, len(p.prog.Main.Params))}, nil
+}
+
+// Raw gives access to the arena's session, for hooks and poisoning.
+func (s *Session) Raw() *program.Session { return s.s }
+
+// Run executes the program on inputs in the model's order, reading them in
+// place. The results, in the model's order, lie in the arena (or are the inputs
+// and weights themselves) and are valid until the next run.
+func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) ([]ndarray.Value, error) {
+	return s.s.Run(ctx, inputs)
+}
+
+// RunValues is Run by name; inputs with defaults may be left out.
+func (s *Session) RunValues(ctx context.Context, inputs map[string]ndarray.Value) (map[string]ndarray.Value, error) {
+	params := s.p.prog.Graph.Params
+	known := 0
+	for i, prm := range params {
+		v, ok := inputs[prm.Name]
+		if ok {
+			known++
+		} else if d := s.p.defaults[prm.Name]; d != nil {
+			a, err := d.Array()
+			if err != nil {
+				return nil, err
+			}
+			v = a
+		} else if prm.Type.Kind != ssa.KindOptional {
+			return nil, &program.InputError{Name: prm.Name, Want: prm.Type.String(), Got: "nothing; the inputs are " + portNames(params)}
+		}
+		s.args[i] = v
+	}
+	if known != len(inputs) {
+		for _, name := range sortedKeys(inputs) {
+			if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return v.Name == name }) {
+				return nil, &program.InputError{Name: name, Want: "one of " + portNames(params), Got: "an unknown name"}
+			}
+		}
+	}
+	out, err := s.s.Run(ctx, s.args)
+	if err != nil {
+		return nil, err
+	}
+	res := make(map[string]ndarray.Value, len(out))
+	for i, r := range s.p.prog.Graph.Results {
+		res[r.Name] = out[i]
+	}
+	return res, nil
+}
+
+func portNames(vs []*ssa.Value) string {
+	s := ""
+	for i, v := range vs {
+		if i > 0 {
+			s += ", "
+		}
+		s += v.Name + " " + v.Type.String()
+	}
+	return s
+}

@@ -1,0 +1,108 @@
+package berth
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/backend/cpu"
+	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/planner"
+	"github.com/berth-onnx/berth/rewrite"
+)
+
+// Option changes how a model is optimized or compiled. Options that do not
+// concern a call are ignored by it.
+type Option func(*config)
+
+type config struct {
+	shapes    map[string][]int
+	dims      map[string]int64
+	threads   int
+	planner   string
+	schedule  string
+	backend   string
+	check     bool
+	noPasses  bool
+	noInPlace bool
+	copyViews bool
+	dump      *rewrite.Dump
+	off       []string
+	maxOpset  int
+	programs  int
+}
+
+func newConfig(opts []Option) config {
+	c := config{shapes: map[string][]int{}, dims: map[string]int64{}, threads: 1, backend: "cpu", schedule: "file", programs: 8}
+	for _, o := range opts {
+		o(&c)
+	}
+	return c
+}
+
+// WithShape fixes the shape of one input.
+func WithShape(input string, shape ...int) Option {
+	return func(c *config) { c.shapes[input] = shape }
+}
+
+// WithDim fixes a symbolic dimension ("N", "batch", …) everywhere.
+func WithDim(symbol string, n int64) Option { return func(c *config) { c.dims[symbol] = n } }
+
+// WithThreads sets how many threads one run may use; the default is 1.
+func WithThreads(n int) Option { return func(c *config) { c.threads = max(n, 1) } }
+
+// WithPlanner chooses the memory planner by name; see [Planners].
+func WithPlanner(name string) Option { return func(c *config) { c.planner = name } }
+
+// WithSchedule chooses the execution order by name; see [Schedules].
+func WithSchedule(name string) Option { return func(c *config) { c.schedule = name } }
+
+// WithBackend chooses what computes the nodes: "cpu" (the default) or "reference".
+func WithBackend(name string) Option { return func(c *config) { c.backend = name } }
+
+// WithCheck verifies the graph after every pass and runs each pass on a shuffled
+// node order.
+func WithCheck() Option { return func(c *config) { c.check = true } }
+
+// WithoutPasses compiles the model as it is, shapes folded only.
+func WithoutPasses() Option { return func(c *config) { c.noPasses = true } }
+
+// WithoutPass leaves one rewriting pass out.
+func WithoutPass(name string) Option { return func(c *config) { c.off = append(c.off, name) } }
+
+// WithoutInPlace gives every result memory of its own, for comparisons.
+func WithoutInPlace() Option { return func(c *config) { c.noInPlace = true } }
+
+// WithoutViews gives reshapes and the like memory of their own, for comparisons.
+func WithoutViews() Option { return func(c *config) { c.copyViews = true } }
+
+// WithMaxOpset lets rewriting use operators up to that version of the default
+// operator set; the default is the version the model imports.
+func WithMaxOpset(v int) Option { return func(c *config) { c.maxOpset = v } }
+
+// WithDump records the graph after every pass; see [rewrite.Dump.WriteHTML].
+func WithDump(d *rewrite.Dump) Option { return func(c *config) { c.dump = d } }
+
+// Planners lists the memory planners, from the simplest to the default.
+func Planners() []string { return planner.Names() }
+
+// DefaultPlanner is the planner used unless another is asked for.
+func DefaultPlanner() string { return planner.Names()[len(planner.Names())-1] }
+
+func (c *config) plannerOf() (planner.Planner, error) {
+	if c.planner == "" {
+		return planner.Get(DefaultPlanner())
+	}
+	return planner.Get(c.planner)
+}
+
+func (c *config) backendOf() (backend.Backend, error) {
+	switch c.backend {
+	case "", "cpu":
+		return cpu.New(), nil
+	case "reference":
+		return backend.Reference{}, nil
+	}
+	return nil, fmt.Errorf("there is no backend %q; there are cpu and reference", c.backend)
+}
+
+func importOptions(lenient bool) onnximport.Options { return onnximport.Options{Lenient: lenient} }

@@ -1,0 +1,79 @@
+package schedule
+
+import (
+	"context"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// bfs is the symbolic compiler's order. Every storage unit moves through four
+// sets:
+//
+//	unknown ──▶ act ──▶ hot ──▶ rec
+//	            │       │       └ recycled: everyone that reads it has run
+//	            │       └ computed, its memory in use
+//	            └ activated: all it depends on is hot
+//
+// The node at the head of the queue of activated ones runs next, so nodes run in
+// the order in which they became ready: breadth first. (The original picks from
+// act at random; first come, first served makes the order reproducible.) The
+// hot set at each step is what liveness later finds from the order alone.
+//
+// Source: S. Zhu, N. Xu, Buffer allocation algorithm for Symbolic Compiler, 2016.
+func bfs(ctx context.Context, g *ssa.Graph) error {
+	waiting := make([]int, g.NumNodeIDs()) // operands that are still unknown
+	var act []*ssa.Node
+	for _, n := range g.Nodes {
+		for _, v := range n.In {
+			if v != nil && v.Def != nil {
+				waiting[n.ID]++
+			}
+		}
+		if waiting[n.ID] == 0 {
+			act = append(act, n)
+		}
+	}
+	done := make([]*ssa.Node, 0, len(g.Nodes))
+	for len(act) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := act[0]
+		act = act[1:]
+		done = append(done, n)
+		for _, v := range n.Out {
+			if v == nil {
+				continue
+			}
+			for _, u := range inOrder(v) {
+				if waiting[u.Node.ID]--; waiting[u.Node.ID] == 0 {
+					act = append(act, u.Node)
+				}
+			}
+		}
+	}
+	if len(done) != len(g.Nodes) {
+		return g.Sort() // reports the cycle
+	}
+	g.Nodes = done
+	return nil
+}
+
+// inOrder returns a value's uses sorted by node id, so that the order does not
+// depend on the history of the graph.
+func inOrder(v *ssa.Value) []ssa.Use {
+	uses := append([]ssa.Use(nil), v.Uses()...)
+	for i := 1; i < len(uses); i++ {
+		for k := i; k > 0 && less(uses[k], uses[k-1]); k-- {
+			uses[k], uses[k-1] = uses[k-1], uses[k]
+		}
+	}
+	return uses
+}
+
+func less(a, b ssa.Use) bool {
+	if a.Node.ID != b.Node.ID {
+		return a.Node.ID < b.Node.ID
+	}
+	return a.Index < b.Index
+}

@@ -1,0 +1,71 @@
+package berth
+
+import (
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/program"
+	"github.com/berth-onnx/berth/rewrite"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Stats are the counts of a before/after table.
+type Stats struct {
+	Nodes       int            // bodies included
+	WeightBytes int64          // constants as stored; a splat is one element
+	FLOPs       int64          // of nodes with static types, loop bodies once
+	Operators   map[string]int // nodes by operator, "domain.Name" outside the default domain
+	OpenShapes  int            // values whose shape is not fully known
+}
+
+// StatsOf counts what is in a graph and its bodies.
+func StatsOf(g *ssa.Graph) Stats {
+	c := rewrite.Count(g)
+	s := Stats{Nodes: c.Nodes, WeightBytes: c.ConstBytes, Operators: map[string]int{}}
+	g.Walk(func(b *ssa.Graph) {
+		for _, n := range b.Nodes {
+			name := n.Op
+			if n.Domain != "" {
+				name = n.Domain + "." + name
+			}
+			s.Operators[name]++
+			static := true
+			for _, v := range n.Out {
+				if v != nil && !v.Type.IsStatic() {
+					s.OpenShapes++
+					static = false
+				}
+			}
+			for _, v := range n.In {
+				static = static && (v == nil || v.Type.IsStatic())
+			}
+			if static && len(n.Bodies) == 0 {
+				s.FLOPs += ops.CostOf(n).FLOPs
+			}
+		}
+	})
+	return s
+}
+
+// PlanInfo describes a memory plan.
+type PlanInfo struct {
+	Planner       string
+	ArenaBytes    int64 // one run's arena, workspaces included
+	LowerBound    int64 // no plan of this order is smaller
+	Proven        bool  // ArenaBytes equals LowerBound
+	NaiveBytes    int64 // every tensor its own memory
+	ScratchBytes  int64 // the largest kernel workspace
+	PackedBytes   int64 // weights in kernels' own layouts
+	WeightBytes   int64 // weights as stored
+	CopiesPerTrip int64 // bytes copied per iteration of a loop
+	Blocks        int   // pieces of memory placed
+	Folds         int   // results written over operands
+	DynamicValues int   // values whose size is known only while running
+	ReferenceOps  int   // nodes that run the reference kernel
+	PlanNanos     int64
+}
+
+func planInfo(p *program.Program) PlanInfo {
+	r := p.Report
+	return PlanInfo{Planner: r.Planner, ArenaBytes: p.ArenaBytes, LowerBound: r.LowerBound, Proven: r.Proven, NaiveBytes: r.NaiveBytes,
+		ScratchBytes: r.ScratchBytes, PackedBytes: r.PackedBytes, WeightBytes: rewrite.Count(p.Graph).ConstBytes,
+		CopiesPerTrip: r.CopiesPerTrip, Blocks: r.Blocks, Folds: r.Folds, DynamicValues: r.Dynamic, ReferenceOps: r.ReferenceKernel, PlanNanos: r.PlanNanos}
+}
