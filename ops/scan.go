@@ -22,6 +22,7 @@ var Scan = Op{
 		{Name: "scan_input_axes", Kind: ssa.AttrInts}, {Name: "scan_input_directions", Kind: ssa.AttrInts},
 		{Name: "scan_output_axes", Kind: ssa.AttrInts}, {Name: "scan_output_directions", Kind: ssa.AttrInts}},
 	Infer: inferScan, Eval: evalScan,
+	Upgrades: []Upgrade{{Below: 9, Source: changelog("Scan", 9), Apply: upgradeScan8}},
 }
 
 // ScanShape names the parts of a Scan node.
