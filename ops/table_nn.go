@@ -23,4 +23,10 @@ var nnOps = []*Op{
 	&RNN,
 	&GRU,
 	&LSTM,
+	&Attention,
+	&RotaryEmbedding,
+	&FlexAttention,
+	&LinearAttention,
+	&CausalConvWithState,
+	&SwiGLU,
 }

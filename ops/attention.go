@@ -1,0 +1,287 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Attention is scaled dot-product attention with caches, masks and windows:
+// https://onnx.ai/onnx/operators/onnx__Attention.html
+//
+//	Y = softmax(cap(scale * Q·[past_key K]ᵀ) + bias) · [past_value V]
+//
+// bias is -Inf where attn_mask is false, behind nonpad_kv_seqlen, in the future
+// (is_causal) and outside the window; a float attn_mask is added. Query i stands
+// at position i + offset: offset is the length of the past, or
+// nonpad_kv_seqlen - S without one, or 0. A row without any key gives 0. Result 3
+// is a stage of the scores, picked by qk_matmul_output_mode.
+var Attention = Op{
+	Name: "Attention", Since: 25, Form: attentionForm, Doc: "Y = softmax(scale * Q·Kᵀ + bias) · V",
+	MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 4,
+	Attrs: []AttrSpec{{Name: "is_causal", Kind: ssa.AttrInt}, {Name: "kv_num_heads", Kind: ssa.AttrInt}, {Name: "left_window_size", Kind: ssa.AttrInt},
+		{Name: "q_num_heads", Kind: ssa.AttrInt}, {Name: "qk_matmul_output_mode", Kind: ssa.AttrInt}, {Name: "right_window_size", Kind: ssa.AttrInt},
+		{Name: "scale", Kind: ssa.AttrFloat}, {Name: "softcap", Kind: ssa.AttrFloat}, {Name: "softmax_precision", Kind: ssa.AttrInt}},
+	Infer: inferAttention,
+	Eval:  func(c *Call) error { return byReal(c, 0, evalAttention[float32], evalAttention[float64]) },
+	Facts: Facts{Cost: attentionCost},
+}
+
+func attentionForm(n *ssa.Node) int {
+	switch {
+	case n.Has("left_window_size") || n.Has("right_window_size"):
+		return 25
+	case n.Input(6) != nil:
+		return 24
+	}
+	return 23
+}
+
+// attentionDims is [batch, heads, seq, size] of an operand of rank 3 or 4.
+func attentionDims(t ssa.Type, num int64) (d [4]ssa.Dim, ok bool) {
+	switch {
+	case t.Rank() == 4:
+		copy(d[:], t.Shape)
+		return d, true
+	case t.Rank() == 3 && num > 0:
+		return [4]ssa.Dim{t.Shape[0], ssa.D(num), t.Shape[1], t.Shape[2].FloorDiv(ssa.D(num))}, true
+	}
+	return d, false
+}
+
+func inferAttention(n *ssa.Node) ([]Fact, error) {
+	qt, kt, vt := InType(n, 0), InType(n, 1), InType(n, 2)
+	for _, t := range []ssa.Type{qt, kt, vt} {
+		if t.Ranked && t.Rank() != 3 && t.Rank() != 4 {
+			return nil, fmt.Errorf("operand %s, expected rank 3 or 4", t)
+		}
+	}
+	hq, hk := n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0)
+	q, okQ := attentionDims(qt, hq)
+	k, _ := attentionDims(kt, hk)
+	v, _ := attentionDims(vt, hk)
+	if qt.Rank() == 3 && (hq < 1 || hk < 1) {
+		return nil, fmt.Errorf("operands of rank 3 need q_num_heads and kv_num_heads")
+	}
+	total := k[2]
+	if n.Input(4) != nil {
+		total = dimOf(InType(n, 4), 2).Add(k[2])
+	}
+	y := ssa.UnrankedTensor(qt.DType)
+	switch {
+	case okQ && qt.Rank() == 4:
+		y = ssa.TensorOf(qt.DType, q[0], q[1], q[2], v[3])
+	case okQ:
+		y = ssa.TensorOf(qt.DType, q[0], q[2], q[1].Mul(v[3]))
+	}
+	return []Fact{{Type: y}, {Type: ssa.TensorOf(kt.DType, k[0], k[1], total, k[3])},
+		{Type: ssa.TensorOf(vt.DType, v[0], v[1], total, v[3])}, {Type: ssa.TensorOf(qt.DType, q[0], q[1], q[2], total)}}, nil
+}
+
+// attentionRun is one evaluation of Attention.
+type attentionRun[T realNum] struct {
+	c       *Call
+	q, k, v heads[T] // k and v with their past
+	past    int
+	valid   *ndarray.Array // nonpad_kv_seqlen
+	mask    *maskView
+}
+
+func evalAttention[T float32 | float64](c *Call) error {
+	a, err := newAttentionRun[T](c)
+	if err != nil {
+		return err
+	}
+	mode := c.Node.Int("qk_matmul_output_mode", 0)
+	if mode < 0 || mode > 3 {
+		return fmt.Errorf("qk_matmul_output_mode=%d is not 0 to 3", mode)
+	}
+	scale := float64(c.Node.Float("scale", float32(1/math.Sqrt(float64(a.q.size)))))
+	scores := attentionScores(a.q, a.k, scale)
+	if err := a.keep(0, scores); err != nil {
+		return err
+	}
+	softCap(scores, float64(c.Node.Float("softcap", 0)))
+	if err := a.keep(1, scores); err != nil {
+		return err
+	}
+	empty := a.addBias(scores)
+	if err := a.keep(2, scores); err != nil {
+		return err
+	}
+	if err := a.normalize(scores, empty); err != nil {
+		return err
+	}
+	if err := a.keep(3, scores); err != nil {
+		return err
+	}
+	return a.storeY(scores)
+}
+
+func newAttentionRun[T float32 | float64](c *Call) (*attentionRun[T], error) {
+	a := &attentionRun[T]{c: c, valid: c.Array(6)}
+	hq, hk := int(c.Node.Int("q_num_heads", 0)), int(c.Node.Int("kv_num_heads", 0))
+	var err error
+	if a.q, err = headsOf[T]("Q", c.Array(0), hq); err != nil {
+		return nil, err
+	}
+	if a.k, err = headsOf[T]("K", c.Array(1), hk); err != nil {
+		return nil, err
+	}
+	if a.v, err = headsOf[T]("V", c.Array(2), hk); err != nil {
+		return nil, err
+	}
+	if err := checkHeads(a.q, a.k, a.v); err != nil {
+		return nil, err
+	}
+	if err := a.joinPast(); err != nil {
+		return nil, err
+	}
+	if err := wantShape("nonpad_kv_seqlen", a.valid, a.q.batch); err != nil {
+		return nil, err
+	}
+	a.mask, err = newMaskView(c.Array(3), [4]int{a.q.batch, a.q.n, a.q.seq, a.k.seq})
+	return a, err
+}
+
+// joinPast puts past_key and past_value before K and V and stores the present ones.
+func (a *attentionRun[T]) joinPast() error {
+	if a.c.Has(4) != a.c.Has(5) {
+		return fmt.Errorf("past_key and past_value come together")
+	}
+	if a.c.Has(4) && a.valid != nil {
+		return fmt.Errorf("nonpad_kv_seqlen does not go with past_key and past_value")
+	}
+	for i, x := range []*heads[T]{&a.k, &a.v} {
+		var past heads[T]
+		if p := a.c.Array(4 + i); p != nil {
+			if p.Rank() != 4 || p.Shape[0] != x.batch || p.Shape[1] != x.n || p.Shape[3] != x.size {
+				return fmt.Errorf("past of shape %v does not fit %d batches of %d heads of size %d", p.Shape, x.batch, x.n, x.size)
+			}
+			past, _ = headsOf[T]("past", p, 0)
+			a.past = past.seq
+		} else if !a.c.Wants(1 + i) {
+			continue
+		}
+		*x = x.contiguous(past)
+		if a.c.Wants(1 + i) {
+			out, err := newReal[T](a.c, 1+i, a.c.Array(1+i).DType, x.batch, x.n, x.seq, x.size)
+			if err != nil {
+				return err
+			}
+			copy(out.V, x.v)
+			if err := out.store(); err != nil {
+				return err
+			}
+		}
+	}
+	if a.k.seq != a.v.seq {
+		return fmt.Errorf("keys have %d positions, values %d", a.k.seq, a.v.seq)
+	}
+	return nil
+}
+
+// addBias adds the masks to the scores and reports the rows that have no key left.
+func (a *attentionRun[T]) addBias(scores []T) []bool {
+	bias, total := make([]float64, a.k.seq), a.k.seq
+	empty := make([]bool, a.q.batch*a.q.n*a.q.seq)
+	for r := range empty {
+		b, h, s := r/a.q.seq/a.q.n, r/a.q.seq%a.q.n, r%a.q.seq
+		clear(bias)
+		a.mask.add(b, h, s, bias)
+		a.addWindow(b, s, bias)
+		empty[r] = true
+		for t, v := range bias {
+			empty[r] = empty[r] && math.IsInf(v, -1)
+			scores[r*total+t] += T(v)
+		}
+	}
+	return empty
+}
+
+// addWindow masks the keys that query s of batch b must not see by position.
+func (a *attentionRun[T]) addWindow(b, s int, bias []float64) {
+	offset, last := a.past, len(bias)-1
+	if a.valid != nil {
+		n := int(a.valid.Int(b))
+		offset, last = n-a.q.seq, min(last, n-1)
+	}
+	first := 0
+	if a.c.Node.Int("is_causal", 0) != 0 {
+		last = min(last, s+offset)
+	}
+	if w := a.c.Node.Int("left_window_size", -1); w >= 0 {
+		first = s + offset - int(min(w, math.MaxInt32))
+	}
+	if w := a.c.Node.Int("right_window_size", -1); w >= 0 {
+		last = min(last, s+offset+int(min(w, math.MaxInt32)))
+	}
+	maskOutside(bias, first, last)
+}
+
+// normalize is the softmax, in the precision the node asks for; empty rows
+// become 0.
+func (a *attentionRun[T]) normalize(scores []T, empty []bool) error {
+	precision, err := dtypeAttr(a.c.Node, "softmax_precision", ndarray.Undefined)
+	if err != nil {
+		return err
+	}
+	if precision != ndarray.Undefined {
+		roundTo(scores, precision)
+	}
+	softmaxRows(scores, a.k.seq)
+	for r, e := range empty {
+		if e {
+			clear(scores[r*a.k.seq : (r+1)*a.k.seq])
+		}
+	}
+	return nil
+}
+
+// keep stores the scores as result 3 if they are at the stage the node asks for.
+func (a *attentionRun[T]) keep(stage int64, scores []T) error {
+	if !a.c.Wants(3) || a.c.Node.Int("qk_matmul_output_mode", 0) != stage {
+		return nil
+	}
+	out, err := newReal[T](a.c, 3, a.c.Array(0).DType, a.q.batch, a.q.n, a.q.seq, a.k.seq)
+	if err != nil {
+		return err
+	}
+	copy(out.V, scores)
+	return out.store()
+}
+
+func (a *attentionRun[T]) storeY(probs []T) error {
+	dt := a.c.Array(0).DType
+	shape := []int{a.q.batch, a.q.n, a.q.seq, a.v.size}
+	if a.c.Array(0).Rank() == 3 {
+		shape = []int{a.q.batch, a.q.seq, a.q.n * a.v.size}
+	}
+	y, err := newReal[T](a.c, 0, dt, shape...)
+	if err != nil {
+		return err
+	}
+	out := bnsh(y.V, a.q.batch, a.q.n, a.q.seq, a.v.size)
+	if len(shape) == 3 {
+		out = bsnh(y.V, a.q.batch, a.q.seq, a.q.n, a.v.size)
+	}
+	attentionApply(probs, a.v, out)
+	return y.store()
+}
+
+// attentionCost counts both products.
+func attentionCost(n *ssa.Node) Cost {
+	c := trafficOf(n)
+	q, ok := attentionDims(InType(n, 0), n.Int("q_num_heads", 0))
+	v, ok2 := attentionDims(InType(n, 2), n.Int("kv_num_heads", 0))
+	total := v[2]
+	if n.Input(5) != nil {
+		total = total.Add(dimOf(InType(n, 5), 2))
+	}
+	if work, known := q[0].Mul(q[1]).Mul(q[2]).Mul(total).Mul(q[3].Add(v[3])).Const(); ok && ok2 && known {
+		c.FLOPs = 2 * work
+	}
+	return c
+}

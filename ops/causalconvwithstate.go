@@ -1,0 +1,94 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// CausalConvWithState is a depthwise 1-D convolution over the present and the
+// k-1 positions before it: https://onnx.ai/onnx/operators/onnx__CausalConvWithState.html
+//
+//	line = [past_state input]                            past: k-1 positions, 0 if absent
+//	output[t] = act(bias + sum over j of weight[j] * line[t+j])
+//	present_state = the last k-1 positions of line
+var CausalConvWithState = Op{
+	Name: "CausalConvWithState", Since: 27, Doc: "output = act(weight * [past_state input] + bias), per channel",
+	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
+	Attrs: []AttrSpec{{Name: "activation", Kind: ssa.AttrString}},
+	Infer: inferCausalConv, Eval: evalCausalConv,
+}
+
+func inferCausalConv(n *ssa.Node) ([]Fact, error) {
+	x, w := InType(n, 0), InType(n, 1)
+	if x.Ranked && x.Rank() != 3 || w.Ranked && w.Rank() != 3 {
+		return nil, fmt.Errorf("input %s and weight %s must have rank 3", x, w)
+	}
+	return []Fact{{Type: x}, {Type: ssa.TensorOf(x.DType, dimOf(x, 0), dimOf(x, 1), dimOf(w, 2).AddN(-1))}}, nil
+}
+
+func evalCausalConv(c *Call) error {
+	x, w := c.Array(0), c.Array(1)
+	if err := wantRank("input", x, 3); err != nil {
+		return err
+	}
+	if err := wantRank("weight", w, 3); err != nil {
+		return err
+	}
+	if !fullPrecisions.has(x.DType) {
+		return unsupportedType(x.DType)
+	}
+	batch, ch, length, k := x.Shape[0], x.Shape[1], x.Shape[2], w.Shape[2]
+	if err := wantShape("weight", w, ch, 1, max(k, 1)); err != nil {
+		return err
+	}
+	if err := wantShape("bias", c.Array(2), ch); err != nil {
+		return err
+	}
+	if err := wantShape("past_state", c.Array(3), batch, ch, k-1); err != nil {
+		return err
+	}
+	act := c.Node.Str("activation", "none")
+	if !slices.Contains([]string{"none", "silu", "swish"}, act) {
+		return fmt.Errorf("activation=%q is not silu, swish or none", act)
+	}
+	y, err := newReal[float32](c, 0, x.DType, x.Shape...)
+	if err != nil {
+		return err
+	}
+	in, weight, bias, past := reals[float32](x), reals[float32](w), reals[float32](c.Array(2)), reals[float32](c.Array(3))
+	state := make([]float32, batch*ch*(k-1))
+	line := make([]float32, k-1+length)
+	for i := range batch * ch {
+		clear(line[:k-1])
+		if past != nil {
+			copy(line, past[i*(k-1):(i+1)*(k-1)])
+		}
+		copy(line[k-1:], in[i*length:(i+1)*length])
+		out := y.V[i*length : (i+1)*length]
+		for t := range out {
+			out[t] = dot(weight[i%ch*k:][:k], line[t:t+k])
+			if bias != nil {
+				out[t] += bias[i%ch]
+			}
+			if act != "none" {
+				out[t] = swish(out[t])
+			}
+		}
+		copy(state[i*(k-1):(i+1)*(k-1)], line[length:])
+	}
+	if err := y.store(); err != nil || !c.Wants(1) {
+		return err
+	}
+	s, err := newReal[float32](c, 1, x.DType, batch, ch, k-1)
+	if err != nil {
+		return err
+	}
+	copy(s.V, state)
+	return s.store()
+}
+
+// swish is x * sigmoid(x).
+func swish(x float32) float32 { return float32(float64(x) / (1 + math.Exp(-float64(x)))) }

@@ -1,0 +1,196 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// LinearAttention is attention with a recurrent state S [Dk,Dv] per key head
+// instead of a cache: https://onnx.ai/onnx/operators/onnx__LinearAttention.html
+//
+//	S = exp(g)∘S                  gated, gated_delta (decay g per head or per key element)
+//	v = beta * (v - Sᵀk)          delta, gated_delta
+//	S = S + k⊗v
+//	o = scale * Sᵀq
+//
+// The state is kept in float32. chunk_size is a hint and changes nothing.
+var LinearAttention = Op{
+	Name: "LinearAttention", Since: 27, Doc: "S = exp(g)∘S + k⊗v, o = scale * Sᵀq over a sequence",
+	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
+	Attrs: []AttrSpec{{Name: "chunk_size", Kind: ssa.AttrInt}, {Name: "kv_num_heads", Kind: ssa.AttrInt, Required: true},
+		{Name: "q_num_heads", Kind: ssa.AttrInt, Required: true}, {Name: "scale", Kind: ssa.AttrFloat}, {Name: "update_rule", Kind: ssa.AttrString}},
+	Infer: inferLinearAttention, Eval: evalLinearAttention,
+}
+
+// inferLinearAttention: the state has past_state's element type, else the query's.
+func inferLinearAttention(n *ssa.Node) ([]Fact, error) {
+	q, v := InType(n, 0), InType(n, 2)
+	hq, hk := n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0)
+	if hk < 1 || hq < 1 || hq%hk != 0 {
+		return nil, fmt.Errorf("%d query heads can not share %d key heads", hq, hk)
+	}
+	if q.Ranked && q.Rank() != 3 || v.Ranked && v.Rank() != 3 {
+		return nil, fmt.Errorf("query %s and value %s must have rank 3", q, v)
+	}
+	dv := dimOf(v, 2).FloorDiv(ssa.D(hk))
+	state := q.DType
+	if n.Input(3) != nil {
+		state = InType(n, 3).DType
+	}
+	return []Fact{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), dv.MulN(hq))},
+		{Type: ssa.TensorOf(state, dimOf(q, 0), ssa.D(hk), dimOf(q, 2).FloorDiv(ssa.D(hq)), dv)}}, nil
+}
+
+// linearRun is one evaluation of LinearAttention.
+type linearRun struct {
+	q, k, v           heads[float32]
+	decay, beta       heads[float32]
+	gated, correcting bool
+	scale             float32
+}
+
+func evalLinearAttention(c *Call) error {
+	a, err := newLinearRun(c)
+	if err != nil {
+		return err
+	}
+	q, k, v := a.q, a.k, a.v
+	state := make([]float32, k.batch*k.n*k.size*v.size)
+	dt := c.Array(0).DType
+	if past := c.Array(3); past != nil {
+		if err := wantShape("past_state", past, k.batch, k.n, k.size, v.size); err != nil {
+			return err
+		}
+		copy(state, reals[float32](past))
+		dt = past.DType
+	}
+	y, err := newReal[float32](c, 0, c.Array(0).DType, q.batch, q.seq, q.n*v.size)
+	if err != nil {
+		return err
+	}
+	out := bsnh(y.V, q.batch, q.seq, q.n, v.size)
+	for i := range k.batch * k.n {
+		a.head(i/k.n, i%k.n, state[i*k.size*v.size:][:k.size*v.size], out)
+	}
+	if err := y.store(); err != nil || !c.Wants(1) {
+		return err
+	}
+	present, err := newReal[float32](c, 1, dt, k.batch, k.n, k.size, v.size)
+	if err != nil {
+		return err
+	}
+	copy(present.V, state)
+	return present.store()
+}
+
+func newLinearRun(c *Call) (*linearRun, error) {
+	hq, hk := int(c.Node.Int("q_num_heads", 0)), int(c.Node.Int("kv_num_heads", 0))
+	a := &linearRun{}
+	for i, x := range []*heads[float32]{&a.q, &a.k, &a.v} {
+		n := hk
+		if i == 0 {
+			n = hq
+		}
+		if err := wantRank([]string{"query", "key", "value"}[i], c.Array(i), 3); err != nil {
+			return nil, err
+		}
+		var err error
+		if *x, err = headsOf[float32]([]string{"query", "key", "value"}[i], c.Array(i), n); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkHeads(a.q, a.k, a.v); err != nil {
+		return nil, err
+	}
+	if a.q.seq != a.k.seq {
+		return nil, fmt.Errorf("query has %d positions, key %d", a.q.seq, a.k.seq)
+	}
+	a.scale = c.Node.Float("scale", 0)
+	if a.scale == 0 {
+		a.scale = float32(1 / math.Sqrt(float64(a.q.size)))
+	}
+	return a, a.readRule(c)
+}
+
+// readRule reads the update rule and the operands it needs.
+func (a *linearRun) readRule(c *Call) error {
+	switch rule := c.Node.Str("update_rule", "gated_delta"); rule {
+	case "linear":
+	case "gated":
+		a.gated = true
+	case "delta":
+		a.correcting = true
+	case "gated_delta":
+		a.gated, a.correcting = true, true
+	default:
+		return fmt.Errorf("update_rule=%q is not linear, gated, delta or gated_delta", rule)
+	}
+	if a.gated != c.Has(4) || a.correcting != c.Has(5) {
+		return fmt.Errorf("decay goes with the gated rules and beta with the delta rules, both only there")
+	}
+	var err error
+	if a.gated {
+		if a.decay, err = perToken("decay", c.Array(4), a.k, a.k.n, a.k.n*a.k.size); err != nil {
+			return err
+		}
+	}
+	if a.correcting {
+		a.beta, err = perToken("beta", c.Array(5), a.k, a.k.n, 1)
+	}
+	return err
+}
+
+// perToken views [B,T,width] as one vector per key head; width is either of two.
+// A width of 1 is shared by all heads.
+func perToken(what string, a *ndarray.Array, k heads[float32], w1, w2 int) (heads[float32], error) {
+	if a == nil || a.Rank() != 3 || a.Shape[0] != k.batch || a.Shape[1] != k.seq || a.Shape[2] != w1 && a.Shape[2] != w2 {
+		return heads[float32]{}, fmt.Errorf("%s does not have shape [%d,%d,%d] or [%d,%d,%d]", what, k.batch, k.seq, w1, k.batch, k.seq, w2)
+	}
+	if a.Shape[2] == 1 {
+		h := bsnh(reals[float32](a), k.batch, k.seq, 1, 1)
+		h.n, h.perHead = k.n, 0
+		return h, nil
+	}
+	return bsnh(reals[float32](a), k.batch, k.seq, k.n, a.Shape[2]/k.n), nil
+}
+
+// head runs the recurrence of one key head and writes its query heads' results.
+func (a *linearRun) head(b, h int, state []float32, out heads[float32]) {
+	dv, group := a.v.size, a.q.n/a.k.n
+	v := make([]float32, dv)
+	for t := range a.q.seq {
+		k := a.k.at(b, h, t)
+		copy(v, a.v.at(b, h, t))
+		if a.gated {
+			g := a.decay.at(b, h, t)
+			for i := range k {
+				f := float32(math.Exp(float64(g[i%len(g)])))
+				for j := range dv {
+					state[i*dv+j] *= f
+				}
+			}
+		}
+		if a.correcting {
+			for i, e := range k {
+				addScaled(v, -e, state[i*dv:(i+1)*dv])
+			}
+			beta := a.beta.at(b, h, t)[0]
+			for j := range v {
+				v[j] *= beta
+			}
+		}
+		for i, e := range k {
+			addScaled(state[i*dv:(i+1)*dv], e, v)
+		}
+		for g := range group {
+			o := out.at(b, h*group+g, t)
+			clear(o)
+			for i, e := range a.q.at(b, h*group+g, t) {
+				addScaled(o, e*a.scale, state[i*dv:(i+1)*dv])
+			}
+		}
+	}
+}
