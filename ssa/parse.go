@@ -25,7 +25,8 @@ func (e *ParseError) Error() string {
 const maxBodyDepth = 64
 
 // ParseGraph reads the text form that [Format.Write] prints. Types and contents
-// may be left out (they are then unknown). Constants printed by their hash are
+// may be left out (they are then unknown), and parameters may stand between nodes.
+// Constants printed by their hash are
 // refused: only the full form can be read back.
 func ParseGraph(text string) (*Graph, error) {
 	p := &parser{s: text}
@@ -184,18 +185,13 @@ func (p *parser) graph(depth int) *Graph {
 	if p.try("doc") {
 		sc.g.Doc = p.quoted()
 	}
-	for p.try("in") {
-		v := sc.g.AddParam(p.newName(sc), Type{})
-		sc.names[v.Name] = v
-		p.typeOf(v)
-		if p.try("doc") {
-			v.Doc = p.quoted()
-		}
-	}
 	for !p.try("out") {
-		if p.try("const") {
+		switch {
+		case p.try("in"):
+			p.param(sc)
+		case p.try("const"):
 			p.constant(sc)
-		} else {
+		default:
 			p.node(sc, depth)
 		}
 	}
@@ -207,6 +203,15 @@ func (p *parser) graph(depth int) *Graph {
 	}
 	p.want("}")
 	return sc.g
+}
+
+func (p *parser) param(sc *scope) {
+	v := sc.g.AddParam(p.newName(sc), Type{})
+	sc.names[v.Name] = v
+	p.typeOf(v)
+	if p.try("doc") {
+		v.Doc = p.quoted()
+	}
 }
 
 // name reads %name or %"quoted name".

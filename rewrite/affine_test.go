@@ -1,0 +1,70 @@
+package rewrite
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+const bnConstants = `const %g: float32[2] = [2, 4] const %h: float32[2] = [1, -1] const %m: float32[2] = [3, 5] const %v: float32[2] = [3, 15] `
+
+func TestFoldAffine(t *testing.T) {
+	testRewrite(t, []*Pass{FoldAffine, Dead}, []rewriteCase{
+		{name: "conv, batch norm: s = g/sqrt(v+1) = 1, 1; t = h-m = -2, -6", before: bnConstants + `in %x: float32[N,1,3,3] const %w: float32[2,1,1,1] = [1, 2]
+			%a = Conv(%x, %w) %y = BatchNormalization(%a, %g, %h, %m, %v) [epsilon=1.0] out %y`,
+			after: `in %x: float32[N,1,3,3] const %w: float32[2,1,1,1] = [1, 2] const %b: float32[2] = [-2, -6] %y = Conv(%x, %w, %b) out %y`},
+		{name: "conv with bias, batch norm, scale, shift", before: bnConstants + `in %x: float32[N,1,3,3] const %w: float32[2,1,1,1] = [1, 2] const %b: float32[2] = [1, 1]
+			const %k: float32[2,1,1] = [2, 3] const %l: float32[1,2,1,1] = [10, 20]
+			%a = Conv(%x, %w, %b) %c = BatchNormalization(%a, %g, %h, %m, %v) [epsilon=1.0] %d = Mul(%k, %c) %y = Add(%d, %l) out %y`,
+			after: `in %x: float32[N,1,3,3] const %w: float32[2,1,1,1] = [2, 6] const %b: float32[2] = [8, 5] %y = Conv(%x, %w, %b) out %y`},
+		{name: "grouped transposed convolution", before: `in %x: float32[1,4,2,2] const %w: float32[4,2,1,1] = [1, 2, 3, 4, 5, 6, 7, 8] const %k: float32[4,1,1] = [1, 10, 100, 1000]
+			%a = ConvTranspose(%x, %w) [group=2] %y = Mul(%a, %k) out %y`,
+			after: `in %x: float32[1,4,2,2] const %w: float32[4,2,1,1] = [1, 20, 3, 40, 500, 6000, 700, 8000] %y = ConvTranspose(%x, %w) [group=2] out %y`},
+		{name: "gemm: alpha stays, beta goes into the bias", before: `in %x: float32[N,2] const %w: float32[2,2] = [1, 2, 3, 4] const %b: float32[2] = [1, 2] const %k: float32[2] = [2, 3] const %l: float32[] = 5
+			%a = Gemm(%x, %w, %b) [alpha=0.5, beta=2.0] %c = Mul(%a, %k) %y = Sub(%l, %c) out %y`,
+			after: `in %x: float32[N,2] const %w: float32[2,2] = [-2, -6, -6, -12] const %b: float32[2] = [1, -7] %y = Gemm(%x, %w, %b) [alpha=0.5] out %y`},
+		{name: "gemm with transposed weight, no bias, scaled down", before: `in %x: float32[N,2] const %w: float32[3,2] = [1, 2, 3, 4, 5, 6] const %k: float32[3] = [1, 2, 4]
+			%a = Gemm(%x, %w) [transB=1] %y = Div(%a, %k) out %y`,
+			after: `in %x: float32[N,2] const %w: float32[3,2] = [1, 2, 1.5, 2, 1.25, 1.5] %y = Gemm(%x, %w) [transB=1] out %y`},
+		{name: "matmul keeps one add", before: `in %x: float32[N,3,2] const %w: float32[2,2] = [1, 2, 3, 4] const %k: float32[2] = [1, 2] const %l: float32[] = 3
+			%a = MatMul(%x, %w) %b = Add(%a, %k) %y = Mul(%b, %l) out %y`,
+			after: `in %x: float32[N,3,2] const %w: float32[2,2] = [3, 6, 9, 12] const %k: float32[2] = [3, 6] %a = MatMul(%x, %w) %y = Add(%a, %k) out %y`},
+		{name: "matmul and add stay as they are", before: `in %x: float32[N,3,2] const %w: float32[2,2] = [1, 2, 3, 4] const %k: float32[2] = [1, 2]
+			%a = MatMul(%x, %w) %y = Add(%a, %k) out %y`},
+		{name: "batch norm absorbs a chain", before: bnConstants + `in %x: float32[N,2,3] const %k: float32[2,1] = [2, 3] const %l: float32[] = 5
+			%a = BatchNormalization(%x, %g, %h, %m, %v) [epsilon=1.0] %b = Mul(%a, %k) %y = Add(%b, %l) out %y`,
+			after: `const %g: float32[2] = [4, 12] const %h: float32[2] = [7, 2] const %m: float32[2] = [3, 5] const %v: float32[2] = [3, 15]
+			in %x: float32[N,2,3] %y = BatchNormalization(%x, %g, %h, %m, %v) [epsilon=1.0] out %y`},
+		{name: "layer norm gets a bias", before: `in %x: float32[N,2] const %g: float32[2] = [2, 4] const %l: float32[2] = [1, 2] const %k: float32[] = -1
+			%a = LayerNormalization(%x, %g) %b = Mul(%a, %k) %y = Add(%b, %l) out %y`,
+			after: `in %x: float32[N,2] const %g: float32[2] = [-2, -4] const %l: float32[2] = [1, 2] %y = LayerNormalization(%x, %g, %l) out %y`},
+		{name: "splat weights stay splats", before: `in %x: float32[N,1,3,3] const %w: float32[20,1,3,3] = splat 0.5 const %k: float32[] = 4
+			%a = Conv(%x, %w) %y = Mul(%a, %k) out %y`,
+			after: `in %x: float32[N,1,3,3] const %w: float32[20,1,3,3] = splat 2 %y = Conv(%x, %w) out %y`},
+		{name: "splat weights do not grow", opts: Options{Growth: Growth{PerNode: -1}}, before: `in %x: float32[N,1,3,3] const %w: float32[2,1,3,3] = splat 0.5 const %k: float32[2,1,1] = [4, 5]
+			%a = Conv(%x, %w) %y = Mul(%a, %k) out %y`},
+		{name: "a second reader", before: `in %x: float32[N,1,3,3] const %w: float32[1,1,1,1] = [2] const %k: float32[] = 4
+			%a = Conv(%x, %w) %y = Mul(%a, %k) out %y, %a`},
+		{name: "not by channel", before: `in %x: float32[N,1,3,3] const %w: float32[3,1,1,1] = [1, 2, 3] const %k: float32[3] = [4, 5, 6]
+			%a = Conv(%x, %w) %y = Mul(%a, %k) out %y`},
+		{name: "grows the result", before: `in %x: float32[N,1,3,3] const %w: float32[1,1,1,1] = [1] const %k: float32[3,1,1] = [4, 5, 6]
+			%a = Conv(%x, %w) %y = Mul(%a, %k) out %y`},
+		{name: "overflow", before: `in %x: float32[N,1] const %w: float32[1,1] = [1e+30] const %k: float32[] = 1e+30 %a = MatMul(%x, %w) %y = Mul(%a, %k) out %y`},
+		{name: "training", before: bnConstants + `in %x: float32[N,1,3,3] const %w: float32[2,1,1,1] = [1, 2]
+			%a = Conv(%x, %w) %y = BatchNormalization(%a, %g, %h, %m, %v) [training_mode=1] out %y`},
+		{name: "shared weights are written once more only if small", opts: Options{Growth: Growth{PerNode: -1}}, before: `in %x: float32[N,2] const %w: float32[2,2] = [1, 2, 3, 4] const %k: float32[] = 4
+			%a = MatMul(%x, %w) %b = Mul(%a, %k) %c = MatMul(%x, %w) %y = Sub(%b, %c) out %y`},
+	})
+}
+
+func TestFoldAffineSaysWhyNot(t *testing.T) {
+	m := &ssa.Module{Graph: parseCase(t, `in %x: float32[N,2] const %w: float32[2,2] = [1, 2, 3, 4] const %k: float32[] = 4 in %b: float32[2]
+		%a = Gemm(%x, %w, %b) %y = Mul(%a, %k) out %y`)}
+	r, err := Run(t.Context(), m, Options{List: List{{Name: "t", Passes: []*Pass{FoldAffine}}}, Reasons: true})
+	require.NoError(t, err)
+	require.Len(t, r.Skipped, 1)
+	assert.Contains(t, r.Skipped[0].Why, "the bias is not constant")
+}
