@@ -98,8 +98,11 @@ func (x *exporter) fill(g *ssa.Graph, out *onnxwire.Graph, scope *names) error {
 	return nil
 }
 
-// body writes a body. outer holds the operands it captures.
-func (x *exporter) body(g *ssa.Graph, captured []*ssa.Value, around *names) (*onnxwire.Graph, error) {
+// body writes a body of node n. Loops need the shapes of their bodies' inputs
+// and outputs; those of branches are left to the reader's own inference, which
+// may differ in a branch that never runs.
+func (x *exporter) body(n *ssa.Node, g *ssa.Graph, around *names) (*onnxwire.Graph, error) {
+	captured := n.Captured()
 	out := &onnxwire.Graph{Name: g.Name, DocString: g.Doc}
 	if out.Name == "" {
 		out.Name = "body"
@@ -108,7 +111,7 @@ func (x *exporter) body(g *ssa.Graph, captured []*ssa.Value, around *names) (*on
 	formal := g.Params[:len(g.Params)-len(captured)]
 	for _, p := range formal {
 		x.names[p] = scope.fresh(p.Name)
-		out.Inputs = append(out.Inputs, info(x.names[p], withoutShape(p.Type), p.Doc))
+		out.Inputs = append(out.Inputs, info(x.names[p], p.Type, p.Doc))
 	}
 	for i, p := range g.Params[len(formal):] {
 		x.names[p] = x.names[captured[i]]
@@ -125,7 +128,11 @@ func (x *exporter) body(g *ssa.Graph, captured []*ssa.Value, around *names) (*on
 			name = own
 		}
 		seen[name] = true
-		out.Outputs = append(out.Outputs, info(name, withoutShape(r.Type), r.Doc))
+		t := r.Type
+		if n.Op == "If" {
+			t = withoutShape(t)
+		}
+		out.Outputs = append(out.Outputs, info(name, t, r.Doc))
 	}
 	return out, nil
 }

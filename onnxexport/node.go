@@ -36,7 +36,7 @@ func (x *exporter) node(n *ssa.Node, scope *names) (*onnxwire.Node, error) {
 	x.path = append(x.path, n.String())
 	defer func() { x.path = x.path[:len(x.path)-1] }()
 	for i, g := range n.Bodies {
-		b, err := x.body(g, n.Captured(), scope)
+		b, err := x.body(n, g, scope)
 		if err != nil {
 			return nil, err
 		}
@@ -65,19 +65,21 @@ func (x *exporter) at(n *ssa.Node, err error) error {
 	return e
 }
 
-// addBody adds a graph attribute, or one more graph to a list of graphs.
+// addBody adds a graph attribute, or, for a body "name[i]" of a node whose record
+// has a list of graphs, one more graph to that list.
 func addBody(w *onnxwire.Node, name string, g *onnxwire.Graph, origin *onnxwire.Node) {
+	list, _, _ := strings.Cut(name, "[")
+	if o := originAttr(origin, list); o == nil || o.Kind() != onnxwire.AttrGraphs {
+		w.Attributes = append(w.Attributes, &onnxwire.Attribute{Name: name, Type: onnxwire.AttrGraph, G: g})
+		return
+	}
 	for _, a := range w.Attributes {
-		if a.Name == name && a.Type == onnxwire.AttrGraphs {
+		if a.Name == list {
 			a.Graphs = append(a.Graphs, g)
 			return
 		}
 	}
-	if o := originAttr(origin, name); o != nil && o.Kind() == onnxwire.AttrGraphs {
-		w.Attributes = append(w.Attributes, &onnxwire.Attribute{Name: name, Type: onnxwire.AttrGraphs, Graphs: []*onnxwire.Graph{g}})
-		return
-	}
-	w.Attributes = append(w.Attributes, &onnxwire.Attribute{Name: name, Type: onnxwire.AttrGraph, G: g})
+	w.Attributes = append(w.Attributes, &onnxwire.Attribute{Name: list, Type: onnxwire.AttrGraphs, Graphs: []*onnxwire.Graph{g}})
 }
 
 func originAttr(origin *onnxwire.Node, name string) *onnxwire.Attribute {

@@ -69,9 +69,7 @@ func info(name string, t ssa.Type, doc string) *onnxwire.ValueInfo {
 	return v
 }
 
-// withoutShape keeps kind and element type. Inputs and outputs of bodies are
-// written so: readers infer their shapes from around the body, and would
-// complain about ones they infer differently in a branch that never runs.
+// withoutShape keeps kind and element type.
 func withoutShape(t ssa.Type) ssa.Type {
 	t.Ranked, t.Shape = false, nil
 	if t.Elem != nil {

@@ -1,6 +1,7 @@
 package onnximport
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
@@ -42,7 +43,11 @@ func (s *scope) bodies(w *onnxwire.Node, n *ssa.Node, attrs []boundAttr) (*bodyS
 		if b.attr.Kind() == onnxwire.AttrGraph {
 			graphs = []*onnxwire.Graph{b.attr.G}
 		}
-		for _, g := range graphs {
+		for i, g := range graphs {
+			name := b.attr.Name
+			if b.attr.Kind() == onnxwire.AttrGraphs { // a list: each body needs a name of its own
+				name = fmt.Sprintf("%s[%d]", name, i)
+			}
 			if g == nil {
 				return nil, fail("", "attribute %q holds no graph", b.attr.Name)
 			}
@@ -50,7 +55,7 @@ func (s *scope) bodies(w *onnxwire.Node, n *ssa.Node, attrs []boundAttr) (*bodyS
 			if err != nil {
 				return nil, err
 			}
-			out.attrs, out.graphs = append(out.attrs, b.attr.Name), append(out.graphs, inner.graph)
+			out.attrs, out.graphs = append(out.attrs, name), append(out.graphs, inner.graph)
 			scopes = append(scopes, inner)
 		}
 	}

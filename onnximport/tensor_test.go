@@ -1,0 +1,168 @@
+package onnximport
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+func TestTensorForms(t *testing.T) {
+	type wt = onnxwire.Tensor
+	tests := []struct {
+		name string
+		in   wt
+		dt   ndarray.DType
+		want []float64
+	}{
+		{"float raw", wt{DataType: 1, Dims: []int64{2}, RawData: []byte{0, 0, 128, 63, 0, 0, 0, 64}}, ndarray.Float32, []float64{1, 2}},
+		{"float list", wt{DataType: 1, Dims: []int64{2}, FloatData: []float32{1, 2}}, ndarray.Float32, []float64{1, 2}},
+		{"double list", wt{DataType: 11, Dims: []int64{1}, DoubleData: []float64{3}}, ndarray.Float64, []float64{3}},
+		{"int64 list", wt{DataType: 7, Dims: []int64{2}, Int64Data: []int64{-1, 5}}, ndarray.Int64, []float64{-1, 5}},
+		{"int32 list", wt{DataType: 6, Dims: []int64{2}, Int32Data: []int32{-1, 5}}, ndarray.Int32, []float64{-1, 5}},
+		{"int8 in int32 list", wt{DataType: 3, Dims: []int64{2}, Int32Data: []int32{-1, 5}}, ndarray.Int8, []float64{-1, 5}},
+		{"uint8 in int32 list", wt{DataType: 2, Dims: []int64{1}, Int32Data: []int32{200}}, ndarray.Uint8, []float64{200}},
+		{"int16 in int32 list", wt{DataType: 5, Dims: []int64{1}, Int32Data: []int32{-300}}, ndarray.Int16, []float64{-300}},
+		{"uint16 in int32 list", wt{DataType: 4, Dims: []int64{1}, Int32Data: []int32{60000}}, ndarray.Uint16, []float64{60000}},
+		{"uint32 in uint64 list", wt{DataType: 12, Dims: []int64{1}, Uint64Data: []uint64{4e9}}, ndarray.Uint32, []float64{4e9}},
+		{"uint64 list", wt{DataType: 13, Dims: []int64{1}, Uint64Data: []uint64{1 << 63}}, ndarray.Uint64, []float64{1 << 63}},
+		{"bool in int32 list", wt{DataType: 9, Dims: []int64{3}, Int32Data: []int32{0, 1, 7}}, ndarray.Bool, []float64{0, 1, 1}},
+		{"bool raw, untidy", wt{DataType: 9, Dims: []int64{3}, RawData: []byte{0, 1, 255}}, ndarray.Bool, []float64{0, 1, 1}},
+		{"float16 in int32 list", wt{DataType: 10, Dims: []int64{2}, Int32Data: []int32{0x3c00, 0xc000}}, ndarray.Float16, []float64{1, -2}},
+		{"bfloat16 raw", wt{DataType: 16, Dims: []int64{1}, RawData: []byte{0x80, 0x3f}}, ndarray.BFloat16, []float64{1}},
+		{"float8 raw", wt{DataType: 17, Dims: []int64{1}, RawData: []byte{0x38}}, ndarray.Float8E4M3FN, []float64{1}},
+		{"int4 raw, odd count", wt{DataType: 22, Dims: []int64{3}, RawData: []byte{0xf1, 0x08}}, ndarray.Int4, []float64{1, -1, -8}},
+		{"uint4 in int32 list", wt{DataType: 21, Dims: []int64{4}, Int32Data: []int32{0xf1, 0x28}}, ndarray.Uint4, []float64{1, 15, 8, 2}},
+		{"int2 raw", wt{DataType: 26, Dims: []int64{5}, RawData: []byte{0b11_10_01_00, 0b10}}, ndarray.Int2, []float64{0, 1, -2, -1, -2}},
+		{"uint2 raw", wt{DataType: 25, Dims: []int64{4}, RawData: []byte{0b11_10_01_00}}, ndarray.Uint2, []float64{0, 1, 2, 3}},
+		{"float4 raw", wt{DataType: 23, Dims: []int64{2}, RawData: []byte{0xa2}}, ndarray.Float4E2M1, []float64{1, -1}},
+		{"complex64 list", wt{DataType: 14, Dims: []int64{1}, FloatData: []float32{3, 4}}, ndarray.Complex64, []float64{3}},
+		{"complex128 list", wt{DataType: 15, Dims: []int64{1}, DoubleData: []float64{3, 4}}, ndarray.Complex128, []float64{3}},
+		{"scalar", wt{DataType: 7, Int64Data: []int64{9}}, ndarray.Int64, []float64{9}},
+		{"empty raw", wt{DataType: 1, Dims: []int64{0}, RawData: []byte{}}, ndarray.Float32, nil},
+		{"empty, nothing there", wt{DataType: 1, Dims: []int64{2, 0}}, ndarray.Float32, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			a, err := ArrayOf(&tt.in)
+			require.NoError(t, err)
+			assert.Equal(t, tt.dt, a.DType)
+			require.Equal(t, len(tt.want), a.Len())
+			for i, w := range tt.want {
+				assert.Equal(t, w, a.Float(i), "element %d", i)
+			}
+		})
+	}
+}
+
+func TestStringTensor(t *testing.T) {
+	a, err := ArrayOf(&onnxwire.Tensor{DataType: 8, Dims: []int64{2}, StringData: [][]byte{[]byte("a"), []byte("\xff")}})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"a", "\xff"}, a.Str)
+}
+
+func TestTensorsRefused(t *testing.T) {
+	type wt = onnxwire.Tensor
+	tests := []struct {
+		name   string
+		in     wt
+		reason string
+	}{
+		{"no type", wt{}, "UNDEFINED"},
+		{"unknown type", wt{DataType: 99}, "not supported"},
+		{"negative dimension", wt{DataType: 1, Dims: []int64{-1}}, "dimension -1"},
+		{"overflow", wt{DataType: 1, Dims: []int64{1 << 40, 1 << 40}}, "overflows"},
+		{"raw too short", wt{DataType: 1, Dims: []int64{2}, RawData: make([]byte, 7)}, "needs 8 bytes, the file has 7"},
+		{"raw too long", wt{DataType: 22, Dims: []int64{3}, RawData: make([]byte, 3)}, "needs 2 bytes, the file has 3"},
+		{"list too short", wt{DataType: 1, Dims: []int64{2}, FloatData: []float32{1}}, "needs 2 entries of float_data, the file has 1"},
+		{"nothing there", wt{DataType: 1, Dims: []int64{1 << 40}}, "the file has 0"},
+		{"wrong list", wt{DataType: 7, Dims: []int64{1}, FloatData: []float32{1}}, "int64_data"},
+		{"complex list odd", wt{DataType: 14, Dims: []int64{1}, FloatData: []float32{1}}, "needs 2 entries"},
+		{"strings missing", wt{DataType: 8, Dims: []int64{1}}, "string_data"},
+		{"segment", wt{DataType: 1, Segment: &onnxwire.Segment{}}, "segment"},
+		{"external", wt{DataType: 1, DataLocation: onnxwire.DataExternal}, "another file"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := ArrayOf(&tt.in)
+			var e *ImportError
+			require.ErrorAs(t, err, &e)
+			assert.Contains(t, e.Reason, tt.reason)
+		})
+	}
+}
+
+// TestWeightsAreNotCopied checks that raw data of an aligned tensor is used where it lies.
+func TestWeightsAreNotCopied(t *testing.T) {
+	raw := ndarray.AlignedBytes(8)
+	c, err := constantOf(&onnxwire.Tensor{DataType: 1, Dims: []int64{2}, RawData: raw})
+	require.NoError(t, err)
+	a, err := c.Array()
+	require.NoError(t, err)
+	assert.Same(t, &raw[0], &a.Data[0])
+	assert.Same(t, &raw[0], &c.Packed()[0])
+}
+
+func TestSparse(t *testing.T) {
+	linear := &onnxwire.SparseTensor{Dims: []int64{2, 3}, Values: floats("w", 5, 6), Indices: ints("", 1, 5)}
+	coords := &onnxwire.SparseTensor{Dims: []int64{2, 3}, Values: floats("w", 5, 6),
+		Indices: &onnxwire.Tensor{DataType: onnxwire.TypeInt64, Dims: []int64{2, 2}, Int64Data: []int64{0, 1, 1, 2}}}
+	for _, s := range []*onnxwire.SparseTensor{linear, coords} {
+		c, err := denseConstant(s, 1<<20)
+		require.NoError(t, err)
+		a, err := c.Array()
+		require.NoError(t, err)
+		assert.Equal(t, []float32{0, 5, 0, 0, 0, 6}, ndarray.Slice[float32](a))
+	}
+}
+
+func TestSparseRefused(t *testing.T) {
+	tests := []struct {
+		name   string
+		in     onnxwire.SparseTensor
+		reason string
+	}{
+		{"no values", onnxwire.SparseTensor{Indices: ints("", 0)}, "no values"},
+		{"index too large", onnxwire.SparseTensor{Dims: []int64{2}, Values: floats("w", 1), Indices: ints("", 2)}, "index 2"},
+		{"index negative", onnxwire.SparseTensor{Dims: []int64{2}, Values: floats("w", 1), Indices: ints("", -1)}, "index -1"},
+		{"counts differ", onnxwire.SparseTensor{Dims: []int64{2}, Values: floats("w", 1), Indices: ints("", 0, 1)}, "indices int64[2]"},
+		{"too large", onnxwire.SparseTensor{Dims: []int64{1 << 40}, Values: floats("w", 1), Indices: ints("", 0)}, "larger than 1024 bytes"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			_, err := denseConstant(&tt.in, 1024)
+			var e *ImportError
+			require.ErrorAs(t, err, &e)
+			assert.Contains(t, e.Reason, tt.reason)
+		})
+	}
+}
+
+func TestValues(t *testing.T) {
+	seq := &onnxwire.Sequence{ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{floats("", 1), floats("", 2, 3)}}
+	v, err := ValueOf(seq)
+	require.NoError(t, err)
+	require.Len(t, v.(*ndarray.Sequence).Items, 2)
+
+	v, err = ValueOf(&onnxwire.Optional{ElemType: onnxwire.ElemSequence, Sequence: seq})
+	require.NoError(t, err)
+	assert.Len(t, v.(*ndarray.Optional).Value.(*ndarray.Sequence).Items, 2)
+
+	v, err = ValueOf(&onnxwire.Optional{ElemType: onnxwire.ElemTensor})
+	require.NoError(t, err)
+	assert.Nil(t, v.(*ndarray.Optional).Value)
+
+	v, err = ValueOf(&onnxwire.Map{KeyType: onnxwire.TypeString, StringKeys: [][]byte{[]byte("k")}, Values: seq})
+	require.NoError(t, err)
+	assert.Equal(t, []string{"k"}, v.(*ndarray.Map).Keys.Str)
+
+	v, err = ValueOf(&onnxwire.SparseTensor{Dims: []int64{4}, Values: floats("", 1), Indices: ints("", 3)})
+	require.NoError(t, err)
+	assert.Equal(t, []int{4}, v.(*ndarray.Sparse).Shape)
+
+	_, err = ValueOf(&onnxwire.Sequence{ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{{}}})
+	assert.Error(t, err)
+}
