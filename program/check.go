@@ -1,4 +1,323 @@
 package program
 
-// Check replays the program symbolically.
-func Check(p *Program) error { return nil }
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// The symbolic plan checker replays a program without computing anything. The
+// arena is a map from bytes to the identity of what was last written there; every
+// read must find exactly the value that SSA says the operand is.
+//
+//	arena   0        64        128       192
+//	        ├ v7 ─────┼ v9 ─────┼ v9+64 ──┤
+//	read b at 64, 128 bytes, expecting v9: fine
+//	read a at 0,   64 bytes, expecting v5: v7 lies there — the plan is wrong
+//
+// Values are followed through views, branches and loop rotation by the rules of
+// SSA (a parameter is the result of the iteration before), places by the rules
+// of the runtime (a pointer is where it was last pointed). Loops run 0 … 2R+1
+// times, branches in several patterns. Nothing is shared with package liveness:
+// this is the second judge of every plan.
+//
+// Source: the symbolic checkers of register allocators (regalloc2's checker.rs
+// describes the idea); NNC specification §4.4.
+
+// CheckError says at which step of a replay a program went wrong.
+type CheckError struct {
+	Node   string // operator and name
+	Value  string // the value that is not what it must be
+	Reason string
+	Trips  int // loop trip count of the replay
+}
+
+// Error prints node, value and what is wrong.
+func (e *CheckError) Error() string {
+	return fmt.Sprintf("plan check: at %s: value %q %s (loops running %d times)", e.Node, e.Value, e.Reason, e.Trips)
+}
+
+// Check replays the program for every pattern of trip counts and branches.
+func Check(p *Program) error {
+	rings, branches := 0, false
+	p.Main.each(func(in *Instr) {
+		if in.Loop != nil {
+			rings = max(rings, in.Loop.Rotation.Ring)
+		}
+		branches = branches || in.Kind == Branch
+	})
+	trips := []int{1}
+	if rings > 0 {
+		trips = trips[:0]
+		for t := 0; t <= 2*rings+1; t++ {
+			trips = append(trips, t)
+		}
+	}
+	patterns := 1
+	if branches {
+		patterns = 4
+	}
+	for _, t := range trips {
+		for pat := range patterns {
+			r := newReplay(p, t, pat)
+			if err := r.main(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// piece is a run of bytes of one written value: bytes [at, at+n) of value id.
+type piece struct {
+	id, at, n int64
+}
+
+// where is a place: bytes of the arena, or of memory no plan can overwrite.
+type where struct {
+	arena bool
+	off   int64
+}
+
+type replay struct {
+	p       *Program
+	cells   cells
+	loc     []where   // by slot
+	expect  [][]piece // by slot
+	iter    []int
+	pick    map[int]int
+	fresh   int64
+	trips   int
+	pattern int
+	chosen  int // branches taken so far
+}
+
+func newReplay(p *Program, trips, pattern int) *replay {
+	r := &replay{p: p, loc: make([]where, len(p.Slots)), expect: make([][]piece, len(p.Slots)), iter: make([]int, p.Levels),
+		pick: map[int]int{}, trips: trips, pattern: pattern}
+	for i, s := range p.Slots {
+		switch s.Kind {
+		case SlotArena:
+			r.loc[i] = where{true, s.Offsets[0]}
+		case SlotConst, SlotInput:
+			r.expect[i] = r.value(int64(s.Bytes))
+		}
+	}
+	return r
+}
+
+// value makes a new identity of n bytes.
+func (r *replay) value(n int64) []piece {
+	r.fresh++
+	return []piece{{r.fresh, 0, n}}
+}
+
+func (r *replay) fail(n *ssa.Node, slot int, format string, args ...any) error {
+	e := &CheckError{Node: "the end", Reason: fmt.Sprintf(format, args...), Trips: r.trips}
+	if n != nil {
+		e.Node = n.String()
+	}
+	if slot >= 0 {
+		e.Value = r.p.Slots[slot].Value.Name
+	}
+	return e
+}
+
+func (r *replay) main() error {
+	if err := r.geometry(); err != nil {
+		return err
+	}
+	if err := r.block(r.p.Main); err != nil {
+		return err
+	}
+	for _, s := range r.p.Main.Results {
+		if err := r.read(nil, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// geometry checks that every place lies inside the arena and is aligned.
+func (r *replay) geometry() error {
+	for i, s := range r.p.Slots {
+		for _, off := range s.Offsets {
+			switch {
+			case off < 0 || off+int64(s.Bytes) > r.p.ArenaBytes:
+				return r.fail(s.Value.Def, i, "lies at [%d, %d), outside the arena of %d bytes", off, off+int64(s.Bytes), r.p.ArenaBytes)
+			case off%ArenaAlign != 0:
+				return r.fail(s.Value.Def, i, "lies at %d, which is not aligned to %d", off, ArenaAlign)
+			}
+		}
+	}
+	return nil
+}
+
+func (r *replay) block(b *Block) error {
+	for i := range b.Instrs {
+		in := &b.Instrs[i]
+		var err error
+		switch in.Kind {
+		case Exec:
+			err = r.exec(in)
+		case View:
+			if err = r.read(in.Node, in.In[0]); err == nil {
+				r.assign(in.Out[0], in.In[0])
+			}
+		case Branch:
+			err = r.branch(in)
+		case Iterate:
+			err = r.iterate(in)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// assign makes slot a stand for slot b: same place, same value.
+func (r *replay) assign(a, b int) {
+	if a >= 0 {
+		r.loc[a], r.expect[a] = r.loc[b], r.expect[b]
+	}
+}
+
+// read checks that a slot's place holds the value SSA expects there.
+func (r *replay) read(n *ssa.Node, slot int) error {
+	if slot < 0 || !r.loc[slot].arena || r.p.Slots[slot].Kind == SlotConst {
+		return nil
+	}
+	at := r.loc[slot].off
+	for _, want := range r.expect[slot] {
+		if got, ok := r.cells.find(at, want); !ok {
+			return r.fail(n, slot, "is overwritten at arena byte %d: %s", at, r.name(got))
+		}
+		at += want.n
+	}
+	return nil
+}
+
+func (r *replay) name(id int64) string {
+	if id == 0 {
+		return "nothing was written there"
+	}
+	return fmt.Sprintf("another value (write %d) lies there", id)
+}
+
+// write puts a new value into a slot's place.
+func (r *replay) write(n *ssa.Node, slot int) error {
+	s := &r.p.Slots[slot]
+	if !s.Static || s.Bytes == 0 {
+		r.loc[slot], r.expect[slot] = where{}, nil
+		return nil
+	}
+	if !r.loc[slot].arena && s.Kind == SlotPointer && r.loc[slot].off < 0 {
+		r.expect[slot] = nil // a slice of memory that grows while running
+		return nil
+	}
+	if !r.loc[slot].arena {
+		return r.fail(n, slot, "is written but has no place in the arena")
+	}
+	r.expect[slot] = r.value(int64(s.Bytes))
+	r.cells.put(r.loc[slot].off, r.expect[slot][0])
+	return nil
+}
+
+// exec replays a kernel: operands are read, then results and workspace written;
+// nothing written may touch an operand except in an in-place pair.
+func (r *replay) exec(in *Instr) error {
+	for _, s := range in.In {
+		if err := r.read(in.Node, s); err != nil {
+			return err
+		}
+	}
+	if err := r.apart(in); err != nil {
+		return err
+	}
+	if in.Work > 0 {
+		r.fresh++
+		r.cells.put(in.Scratch, piece{r.fresh, 0, in.Work})
+	}
+	for _, s := range in.Out {
+		if s < 0 {
+			continue
+		}
+		if err := r.write(in.Node, s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apart checks that an instruction's results, workspace and operands do not
+// overlap where they must not.
+func (r *replay) apart(in *Instr) error {
+	pairs := ops.InPlacePairs(in.Node)
+	for k, o := range in.Out {
+		if o < 0 || !r.loc[o].arena {
+			continue
+		}
+		lo, hi := r.loc[o].off, r.loc[o].off+int64(r.p.Slots[o].Bytes)
+		if in.Work > 0 && lo < in.Scratch+in.Work && in.Scratch < hi {
+			return r.fail(in.Node, o, "overlaps the kernel's workspace")
+		}
+		for j, q := range in.Out[:k] {
+			if q >= 0 && r.overlap(q, lo, hi) {
+				return r.fail(in.Node, o, "overlaps result %d", j)
+			}
+		}
+		for i, a := range in.In {
+			if a < 0 || !r.overlap(a, lo, hi) {
+				continue
+			}
+			exact := r.loc[a].off == lo && r.p.Slots[a].Bytes == r.p.Slots[o].Bytes
+			if !exact || !slices.Contains(pairs, ops.Pair{In: i, Out: k}) {
+				return r.fail(in.Node, o, "is written over operand %d while that is read", i)
+			}
+		}
+	}
+	for i, a := range in.In {
+		if in.Work > 0 && a >= 0 && r.overlap(a, in.Scratch, in.Scratch+in.Work) {
+			return r.fail(in.Node, a, "(operand %d) overlaps the kernel's workspace", i)
+		}
+	}
+	if in.Work > 0 && (in.Scratch < 0 || in.Scratch+in.Work > r.p.ArenaBytes) {
+		return r.fail(in.Node, -1, "has its workspace outside the arena")
+	}
+	return nil
+}
+
+func (r *replay) overlap(slot int, lo, hi int64) bool {
+	w := r.loc[slot]
+	return w.arena && w.off < hi && lo < w.off+int64(r.p.Slots[slot].Bytes)
+}
+
+func (r *replay) branch(in *Instr) error {
+	if err := r.read(in.Node, in.In[0]); err != nil {
+		return err
+	}
+	which := 0
+	switch r.pattern {
+	case 1:
+		which = 1
+	case 2:
+		which = r.chosen % 2
+	case 3:
+		which = (r.chosen*r.chosen/3 + 1) % 2
+	}
+	r.chosen++
+	body := in.Bodies[which%len(in.Bodies)]
+	if err := r.block(body); err != nil {
+		return err
+	}
+	for i, o := range in.Out {
+		if err := r.read(in.Node, body.Results[i]); err != nil {
+			return err
+		}
+		r.assign(o, body.Results[i])
+	}
+	return nil
+}
