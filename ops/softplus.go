@@ -11,13 +11,9 @@ var Softplus = unaryOp("Softplus", 22, "Y = ln(1 + eˣ)", unary{float: softplus}
 	formBy(typeStep{1, floatTypes}, typeStep{22, anyType}))
 
 // Softsign squashes to (-1, 1): https://onnx.ai/onnx/operators/onnx__Softsign.html
+// Infinities give NaN, as the quotient of the formula does.
 var Softsign = unaryOp("Softsign", 22, "Y = X / (1 + |X|)", unary{
-	float: func(x float64) float64 {
-		if math.IsInf(x, 0) {
-			return math.Copysign(1, x)
-		}
-		return x / (1 + math.Abs(x))
-	},
+	float: func(x float64) float64 { return x / (1 + math.Abs(x)) },
 }.kernel, formBy(typeStep{1, floatTypes}, typeStep{22, anyType}))
 
 // Mish is X times the tanh of its softplus: https://onnx.ai/onnx/operators/onnx__Mish.html

@@ -1,0 +1,81 @@
+package ops_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// TestTable checks that every operator's entry is complete.
+func TestTable(t *testing.T) {
+	all := ops.All()
+	require.NotEmpty(t, all)
+	for _, o := range all {
+		t.Run(o.Domain+"/"+o.Name, func(t *testing.T) {
+			assert.NotEmpty(t, o.Name)
+			assert.NotEmpty(t, o.Doc, "Doc")
+			assert.Positive(t, o.Since, "Since")
+			assert.NotNil(t, o.Infer, "Infer")
+			assert.NotNil(t, o.Eval, "Eval")
+			assert.Same(t, o, ops.Lookup(o.Domain, o.Name))
+			assert.GreaterOrEqual(t, o.MinIn, 0)
+			assert.GreaterOrEqual(t, o.MinOut, 0)
+			if o.MaxIn >= 0 {
+				assert.GreaterOrEqual(t, o.MaxIn, o.MinIn)
+			}
+			if o.MaxOut >= 0 {
+				assert.GreaterOrEqual(t, o.MaxOut, max(o.MinOut, 1))
+			}
+		})
+	}
+}
+
+// TestTableAttributes checks that attribute names are unique and typed.
+func TestTableAttributes(t *testing.T) {
+	for _, o := range ops.All() {
+		seen := map[string]bool{}
+		for _, a := range o.Attrs {
+			assert.NotEmpty(t, a.Name, o.Name)
+			assert.Falsef(t, seen[a.Name], "%s: attribute %s is listed twice", o.Name, a.Name)
+			assert.Truef(t, a.Graph || a.Kind != ssa.AttrNone, "%s: attribute %s has no kind", o.Name, a.Name)
+			seen[a.Name] = true
+		}
+	}
+}
+
+// TestTableUpgrades checks that upgrade rules are complete and in order.
+func TestTableUpgrades(t *testing.T) {
+	for _, o := range ops.All() {
+		last := 0
+		for _, u := range o.Upgrades {
+			assert.Greaterf(t, u.Below, last, "%s: upgrades are not in ascending order", o.Name)
+			assert.NotEmptyf(t, u.Source, "%s below %d: Source", o.Name, u.Below)
+			assert.NotNilf(t, u.Apply, "%s below %d: Apply", o.Name, u.Below)
+			last = u.Below
+		}
+	}
+}
+
+// TestTableForms checks that a node of which nothing is known can be written in
+// some version, at the latest the one that introduced the newest form.
+func TestTableForms(t *testing.T) {
+	for _, o := range ops.All() {
+		if o.Form == nil {
+			continue
+		}
+		g := ssa.NewGraph("form")
+		in := make([]*ssa.Value, o.MinIn)
+		for i := range in {
+			in[i] = g.AddParam(string(rune('a'+i)), ssa.Type{})
+		}
+		n := g.NewNode(o.Name, in, max(o.MinOut, 1))
+		n.Domain = o.Domain
+		form := o.Form(n)
+		assert.Positivef(t, form, "%s: Form", o.Name)
+		assert.LessOrEqualf(t, form, o.Since, "%s: Form", o.Name)
+	}
+}
