@@ -29,4 +29,9 @@ var nnOps = []*Op{
 	&LinearAttention,
 	&CausalConvWithState,
 	&SwiGLU,
+	&NegativeLogLikelihoodLoss,
+	&SoftmaxCrossEntropyLoss,
+	&DFT,
+	&STFT,
+	&MelWeightMatrix,
 }

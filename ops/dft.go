@@ -1,0 +1,224 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/dsp/fourier"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// DFT is the discrete Fourier transform along an axis: https://onnx.ai/onnx/operators/onnx__DFT.html
+//
+//	y[k] = sum over n of x[n] * e^(-2πi kn/N)          inverse: e^(+2πi kn/N) / N
+//
+// The last dimension holds real (and imaginary) parts. onesided=1 keeps the
+// first N/2+1 values of a real signal's transform; with inverse=1 it takes them
+// and gives the real signal. The signal is cut or padded with 0 to dft_length.
+var DFT = Op{
+	Name: "DFT", Since: 20, Doc: "y[k] = Σ x[n]·e^(∓2πi·kn/N)",
+	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "inverse", Kind: ssa.AttrInt}, {Name: "onesided", Kind: ssa.AttrInt}},
+	Infer: inferDFT, Eval: evalDFT,
+	Upgrades: []Upgrade{{Below: 20, Source: changelog("DFT", 20), Apply: func(u *Upgrader, n *ssa.Node) error {
+		axis := u.Const("axis", ssa.ScalarConst(n.Int("axis", 1)))
+		n.DropAttr("axis")
+		for len(n.In) < 3 {
+			n.AddInput(nil)
+		}
+		n.SetInput(2, axis)
+		return nil
+	}}},
+}
+
+// dftModes reads the attributes.
+func dftModes(n *ssa.Node) (inverse, onesided bool) {
+	return n.Int("inverse", 0) != 0, n.Int("onesided", 0) != 0
+}
+
+func inferDFT(n *ssa.Node) ([]Fact, error) {
+	x := InType(n, 0)
+	if !x.Ranked {
+		return One(x), nil
+	}
+	inverse, onesided := dftModes(n)
+	shape := slices.Clone(x.Shape)
+	if len(shape) < 2 {
+		return nil, fmt.Errorf("operand %s has no signal and component dimensions", x)
+	}
+	shape[len(shape)-1] = ssa.D(2)
+	if inverse && onesided {
+		shape[len(shape)-1] = ssa.D(1)
+	}
+	at := int64(-2)
+	if n.Input(2) != nil {
+		v, ok := ConstInts(n, 2)
+		if !ok || len(v) != 1 {
+			for i := range shape[:len(shape)-1] {
+				shape[i] = ssa.Dim{}
+			}
+			return One(ssa.TensorOf(x.DType, shape...)), nil
+		}
+		at = v[0]
+	}
+	axis, err := signalAxis(at, len(shape))
+	if err != nil {
+		return nil, err
+	}
+	length := shape[axis]
+	if inverse && onesided {
+		length = length.AddN(-1).MulN(2)
+	}
+	if n.Input(1) != nil {
+		length = scalarDim(n, 1)
+	}
+	if onesided && !inverse {
+		length = length.FloorDiv(ssa.D(2)).AddN(1)
+	}
+	shape[axis] = length
+	return One(ssa.TensorOf(x.DType, shape...)), nil
+}
+
+// signalAxis is NormAxis without the component dimension.
+func signalAxis(axis int64, rank int) (int, error) {
+	a, err := NormAxis(axis, rank)
+	if err == nil && a == rank-1 {
+		err = fmt.Errorf("axis %d is the dimension of the components", axis)
+	}
+	return a, err
+}
+
+func evalDFT(c *Call) error {
+	if err := wantArrays(c, 1); err != nil {
+		return err
+	}
+	x := c.Array(0)
+	if x.Rank() < 2 || !x.DType.IsFloat() {
+		return fmt.Errorf("operand 0 is %s, expected floats with signal and component dimensions", x)
+	}
+	parts := x.Shape[x.Rank()-1]
+	inverse, onesided := dftModes(c.Node)
+	at, err := optInt(c, 2, -2)
+	if err != nil {
+		return err
+	}
+	axis, err := signalAxis(at, x.Rank())
+	if err != nil {
+		return err
+	}
+	def := int64(x.Shape[axis])
+	if inverse && onesided {
+		def = 2 * (def - 1)
+	}
+	length, err := optInt(c, 1, def)
+	if err != nil {
+		return err
+	}
+	if parts != 1 && parts != 2 || length < 1 || length > math.MaxInt32 {
+		return fmt.Errorf("operand %s with dft_length=%d", x, length)
+	}
+	t := newTransform(int(length), inverse, onesided)
+	shape := slices.Clone(x.Shape)
+	shape[axis], shape[len(shape)-1] = t.outLen(), t.outParts()
+	y, err := newReal[float64](c, 0, x.DType, shape...)
+	if err != nil {
+		return err
+	}
+	outer, dim, inner := splitDims(x.Shape[:x.Rank()-1], axis)
+	v := reals[float64](x)
+	for o := range outer {
+		for i := range inner {
+			t.load(dim, func(k int) complex128 {
+				e := ((o*dim+k)*inner + i) * parts
+				if parts == 1 {
+					return complex(v[e], 0)
+				}
+				return complex(v[e], v[e+1])
+			})
+			t.run()
+			t.store(func(k, part int, value float64) { y.V[((o*t.outLen()+k)*inner+i)*t.outParts()+part] = value })
+		}
+	}
+	return y.store()
+}
+
+// transform is a Fourier transform of one length with its buffers.
+type transform struct {
+	n                 int
+	inverse, onesided bool
+	in, out           []complex128
+	cmplx             *fourier.CmplxFFT
+	real              *fourier.FFT // for the inverse of a one-sided spectrum
+	signal            []float64
+}
+
+func newTransform(n int, inverse, onesided bool) *transform {
+	t := &transform{n: n, inverse: inverse, onesided: onesided}
+	if inverse && onesided {
+		t.real, t.in, t.signal = fourier.NewFFT(n), make([]complex128, n/2+1), make([]float64, n)
+		return t
+	}
+	t.cmplx, t.in, t.out = fourier.NewCmplxFFT(n), make([]complex128, n), make([]complex128, n)
+	return t
+}
+
+// outLen is the number of values a transform gives, outParts how many numbers
+// each has.
+func (t *transform) outLen() int {
+	if t.onesided && !t.inverse {
+		return t.n/2 + 1
+	}
+	return t.n
+}
+
+func (t *transform) outParts() int {
+	if t.real != nil {
+		return 1
+	}
+	return 2
+}
+
+// load reads the signal of dim elements, cut or padded to the input's length.
+func (t *transform) load(dim int, at func(int) complex128) {
+	clear(t.in)
+	for k := range min(dim, len(t.in)) {
+		t.in[k] = at(k)
+	}
+}
+
+func (t *transform) run() {
+	switch {
+	case t.real != nil:
+		t.real.Sequence(t.signal, t.in)
+	case t.inverse:
+		t.cmplx.Sequence(t.out, t.in)
+	default:
+		t.cmplx.Coefficients(t.out, t.in)
+	}
+}
+
+// store hands out the result, inverse transforms divided by their length.
+func (t *transform) store(put func(k, part int, value float64)) {
+	scale := 1.0
+	if t.inverse {
+		scale = 1 / float64(t.n)
+	}
+	for k := range t.outLen() {
+		if t.real != nil {
+			put(k, 0, t.signal[k]*scale)
+			continue
+		}
+		put(k, 0, real(t.out[k])*scale)
+		put(k, 1, imag(t.out[k])*scale)
+	}
+}
+
+// scalarDim is the value of a one-element integer operand as a dimension.
+func scalarDim(n *ssa.Node, i int) ssa.Dim {
+	if c := ContentOf(n, i); len(c) == 1 {
+		return c[0]
+	}
+	return ssa.Dim{}
+}

@@ -1,0 +1,90 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// STFT is the Fourier transform of overlapping frames: https://onnx.ai/onnx/operators/onnx__STFT.html
+//
+//	y[b,f] = DFT(window * signal[b, f*step : f*step+length])
+//	frames = floor((signal_length - length) / step) + 1
+//
+// The signal is [batch, length, 1 or 2] (real or complex); onesided=1, the
+// default, keeps the first length/2+1 values of each frame.
+var STFT = Op{
+	Name: "STFT", Since: 17, Doc: "y[f] = DFT(window · signal[f·step : f·step+length])",
+	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "onesided", Kind: ssa.AttrInt}},
+	Infer: inferSTFT, Eval: evalSTFT,
+}
+
+func inferSTFT(n *ssa.Node) ([]Fact, error) {
+	x := InType(n, 0)
+	if x.Ranked && x.Rank() != 3 {
+		return nil, fmt.Errorf("signal %s, expected rank 3", x)
+	}
+	length, frame := dimOf(x, 1), dimOf(x, 1)
+	if n.Input(2) != nil {
+		frame = dimOf(InType(n, 2), 0)
+	}
+	if d := scalarDim(n, 3); n.Input(3) != nil && (d.Known() || n.Input(2) == nil) {
+		frame = d
+	}
+	bins := frame
+	if n.Int("onesided", 1) != 0 {
+		bins = frame.FloorDiv(ssa.D(2)).AddN(1)
+	}
+	frames := length.Sub(frame).FloorDiv(scalarDim(n, 1)).AddN(1)
+	return One(ssa.TensorOf(x.DType, dimOf(x, 0), frames, bins, ssa.D(2))), nil
+}
+
+func evalSTFT(c *Call) error {
+	x, w := c.Array(0), c.Array(2)
+	if err := wantRank("signal", x, 3); err != nil {
+		return err
+	}
+	batch, length, parts := x.Shape[0], x.Shape[1], x.Shape[2]
+	def := length
+	if w != nil {
+		if w.Rank() != 1 {
+			return fmt.Errorf("window has shape %v, expected rank 1", w.Shape)
+		}
+		def = w.Shape[0]
+	}
+	frame, err := optInt(c, 3, int64(def))
+	if err != nil {
+		return err
+	}
+	step, err := optInt(c, 1, 0)
+	if err != nil {
+		return err
+	}
+	if step < 1 || frame < 1 || frame > int64(length) || w != nil && frame != int64(def) || parts != 1 && parts != 2 || !x.DType.IsFloat() {
+		return fmt.Errorf("signal %s with frame_step=%d, frame_length=%d and window %v", x, step, frame, w)
+	}
+	frames := (length-int(frame))/int(min(step, int64(length))) + 1
+	t := newTransform(int(frame), false, c.Node.Int("onesided", 1) != 0)
+	y, err := newReal[float64](c, 0, x.DType, batch, frames, t.outLen(), 2)
+	if err != nil {
+		return err
+	}
+	v, win := reals[float64](x), reals[float64](w)
+	for f := range batch * frames {
+		start := (f/frames*length + f%frames*int(step)) * parts
+		t.load(int(frame), func(k int) complex128 {
+			z := complex(v[start+k*parts], 0)
+			if parts == 2 {
+				z = complex(v[start+k*parts], v[start+k*parts+1])
+			}
+			if win != nil {
+				z *= complex(win[k], 0)
+			}
+			return z
+		})
+		t.run()
+		t.store(func(k, part int, value float64) { y.V[(f*t.outLen()+k)*2+part] = value })
+	}
+	return y.store()
+}
