@@ -122,7 +122,11 @@ func number(name string) int {
 // an initializer, and its outputs.
 type Signature struct {
 	Inputs, Outputs []*onnxwire.ValueInfo
-	all             []*onnxwire.ValueInfo
+	// Random says that the model draws random numbers. ONNX does not say which:
+	// of such a model's outputs only element types and shapes can be compared.
+	Random bool
+
+	all []*onnxwire.ValueInfo
 }
 
 // Signature reads the model's declared inputs and outputs.
@@ -143,13 +147,32 @@ func signatureOf(m *onnxwire.Model) *Signature {
 	for _, t := range m.Graph.Initializers {
 		has[t.Name] = true
 	}
-	s := &Signature{Outputs: m.Graph.Outputs, all: m.Graph.Inputs}
+	s := &Signature{Outputs: m.Graph.Outputs, all: m.Graph.Inputs, Random: drawsRandom(m.Graph)}
 	for _, in := range m.Graph.Inputs {
 		if !has[in.Name] {
 			s.Inputs = append(s.Inputs, in)
 		}
 	}
 	return s
+}
+
+// drawsRandom reports that a graph, or a body in it, has a node whose results
+// differ from one runtime to the next.
+func drawsRandom(g *onnxwire.Graph) bool {
+	for _, n := range g.Nodes {
+		switch n.OpType {
+		case "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike":
+			if n.Domain == "" || n.Domain == "ai.onnx" {
+				return true
+			}
+		}
+		for _, a := range n.Attributes {
+			if a.G != nil && drawsRandom(a.G) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // LoadSet reads one data set.
