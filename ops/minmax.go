@@ -1,25 +1,21 @@
 package ops
 
-import (
-	"math"
-
-	"github.com/berth-onnx/berth/ssa"
-)
+import "github.com/berth-onnx/berth/ssa"
 
 // Min is the elementwise minimum of any number of tensors:
 // https://onnx.ai/onnx/operators/onnx__Min.html
-// NaN in any operand gives NaN.
+// NaN in any operand gives NaN (math.Min would prefer -Inf).
 var Min = variadicOp("Min", 13, "Y = min(X₀, X₁, …)", variadic{step: arithmetic{
-	float: math.Min,
+	float: func(a, b float64) float64 { return min(a, b) },
 	int:   func(a, b int64) int64 { return min(a, b) },
 	uint:  func(a, b uint64) uint64 { return min(a, b) },
 }}, minMaxForm)
 
 // Max is the elementwise maximum of any number of tensors:
 // https://onnx.ai/onnx/operators/onnx__Max.html
-// NaN in any operand gives NaN.
+// NaN in any operand gives NaN (math.Max would prefer +Inf).
 var Max = variadicOp("Max", 13, "Y = max(X₀, X₁, …)", variadic{step: arithmetic{
-	float: math.Max,
+	float: func(a, b float64) float64 { return max(a, b) },
 	int:   func(a, b int64) int64 { return max(a, b) },
 	uint:  func(a, b uint64) uint64 { return max(a, b) },
 }}, minMaxForm)
