@@ -18,7 +18,7 @@ var BitCast = Op{
 }
 
 func bitCastTypes(n *ssa.Node, from ndarray.DType) (ndarray.DType, error) {
-	to, err := dtypeAttr(n, "to", ndarray.Undefined)
+	to, err := targetType(n)
 	if err != nil {
 		return to, err
 	}

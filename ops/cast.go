@@ -76,8 +76,17 @@ func upgradeCast(_ *Upgrader, n *ssa.Node) error {
 	return nil
 }
 
-func inferCast(n *ssa.Node) ([]Fact, error) {
+// targetType reads the required attribute to.
+func targetType(n *ssa.Node) (ndarray.DType, error) {
 	to, err := dtypeAttr(n, "to", ndarray.Undefined)
+	if err == nil && to == ndarray.Undefined {
+		err = badAttr("to", n.Int("to", 0), "an element type")
+	}
+	return to, err
+}
+
+func inferCast(n *ssa.Node) ([]Fact, error) {
+	to, err := targetType(n)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +125,7 @@ func castContent(x []ssa.Dim, to ndarray.DType) []ssa.Dim {
 }
 
 func evalCast(c *Call) error {
-	to, err := dtypeAttr(c.Node, "to", ndarray.Undefined)
+	to, err := targetType(c.Node)
 	if err != nil {
 		return err
 	}
