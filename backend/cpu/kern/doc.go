@@ -105,7 +105,7 @@
 //
 // # Rows and reductions
 //
-//	func Sum, Max, Min, SumSquares, SumAbs(x []float32) float32
+//	func Sum, MaxOf, MinOf, SumSquares, SumAbs(x []float32) float32
 //	func Dot(a, b []float32) float32
 //	func Softmax, LogSoftmax(dst, src []float32, rows, cols, threads int)
 //	func LayerNorm(dst, src, gamma, beta []float32, rows, cols int, eps float32, mean, invStd []float32, threads int)

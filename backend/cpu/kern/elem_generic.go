@@ -1,6 +1,9 @@
 package kern
 
-import "math"
+import (
+	"math"
+	"unsafe"
+)
 
 // Elementwise functions in plain Go. Transcendental functions are computed in
 // float64 and rounded once, so this file is also the reference that the vector
@@ -70,9 +73,6 @@ func clipGeneric(dst, src []float32, lo, hi float32) {
 }
 
 func softsign(x float32) float32 {
-	if math.IsInf(float64(x), 0) {
-		return float32(math.NaN()) // ∞/∞
-	}
 	return x / (1 + float32(math.Abs(float64(x))))
 }
 
@@ -90,9 +90,9 @@ var unary64 = [numUnary]func(x, p float64) float64{
 	GeluTanh: func(x, _ float64) float64 {
 		// (1 + tanh u)/2 is sigmoid(2u), which does not cancel.
 		u := math.Sqrt(2/math.Pi) * (x + 0.044715*x*x*x)
-		return timesGate(x, sigmoid64(2*u))
+		return x * sigmoid64(2*u)
 	},
-	Silu:     func(x, p float64) float64 { return timesGate(x, sigmoid64(p*x)) },
+	Silu:     func(x, p float64) float64 { return x * sigmoid64(p*x) },
 	Softplus: softplus64,
 	Elu: func(x, p float64) float64 {
 		if x < 0 {
@@ -100,20 +100,12 @@ var unary64 = [numUnary]func(x, p float64) float64{
 		}
 		return x
 	},
-	Mish: func(x, _ float64) float64 { return timesGate(x, math.Tanh(softplus64(x, 0))) },
+	Mish: func(x, _ float64) float64 { return x * math.Tanh(softplus64(x, 0)) },
 }
 
 func sigmoid64(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 
-func gelu64(x, _ float64) float64 { return timesGate(x, 0.5*math.Erfc(-x/math.Sqrt2)) }
-
-// timesGate is x·g where a closed gate wins: −∞·0 is 0, the limit.
-func timesGate(x, g float64) float64 {
-	if g == 0 {
-		return math.Copysign(0, x)
-	}
-	return x * g
-}
+func gelu64(x, _ float64) float64 { return x * (0.5 * math.Erfc(-x/math.Sqrt2)) }
 
 func softplus64(x, _ float64) float64 {
 	return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x)))
@@ -181,4 +173,32 @@ func binary1(op BinaryOp, a, b float32) float32 {
 		}
 	}
 	return a
+}
+
+func subSubGeneric(dst, src *float32, n int, p0, p1 float32) {
+	d, s := unsafe.Slice(dst, n), unsafe.Slice(src, n)
+	for i, x := range s {
+		d[i] = x - p0 - p1
+	}
+}
+
+func subMulGeneric(dst, src *float32, n int, p0, p1 float32) {
+	d, s := unsafe.Slice(dst, n), unsafe.Slice(src, n)
+	for i, x := range s {
+		d[i] = (x - p0) * p1
+	}
+}
+
+func mulAddGeneric(dst, src *float32, n int, p0, p1 float32) {
+	d, s := unsafe.Slice(dst, n), unsafe.Slice(src, n)
+	for i, x := range s {
+		d[i] = x*p0 + p1
+	}
+}
+
+func mulAddRowsGeneric(dst, a, b, c *float32, n int) {
+	d, x, y, z := unsafe.Slice(dst, n), unsafe.Slice(a, n), unsafe.Slice(b, n), unsafe.Slice(c, n)
+	for i := range d {
+		d[i] = x[i]*y[i] + z[i]
+	}
 }

@@ -3,6 +3,18 @@ package kern
 import "math"
 
 // UnaryOp names a function of one number.
+//
+// Largest errors of the vector kernels, measured in units of the last place of
+// the result, over the inputs for which the result is a normal number:
+//
+//	Exp 1.0   Log 0.8   Tanh 2.1   Sigmoid 2.3   Erf 1.1   Softplus 1.9
+//	Elu 0.9   Silu 3.2   Mish 3.7   Softsign 1.4   Gelu 7.1
+//	GeluTanh 16 for x > −4 (below, about 1.2·x²; the result is tiny there)
+//	HardSigmoid and HardSwish cancel near their kink: 1 ulp of max(1, |x|)
+//
+// The others round once. Subnormal inputs and results, infinities and NaN are
+// treated as in IEEE arithmetic: Exp and Log overflow, underflow and accept
+// subnormal numbers as the exact functions do.
 type UnaryOp uint8
 
 // The unary functions. p0 and p1 are the parameters of Unary and Epilogue.

@@ -22,7 +22,24 @@ type table struct {
 
 	depth func(dst, src *float32, rows, cols, dstStride, srcStride int, offs *int, w *float32, taps int, bias, lo, hi float32)
 
-	unary [numUnary]func(dst, src *float32, n int, p0, p1 float32) // nil: plain Go
+	// Elementwise kernels; nil means plain Go.
+	unary [numUnary]func(dst, src *float32, n int, p0, p1 float32)
+	binVV [numBinary]func(dst, a, b *float32, n int)
+	binVS [numBinary]func(dst, a *float32, s float32, n int)
+	binSV [numBinary]func(dst *float32, s float32, b *float32, n int)
+
+	subSub     func(dst, src *float32, n int, p0, p1 float32) // (x−p0)−p1
+	subMul     func(dst, src *float32, n int, p0, p1 float32) // (x−p0)·p1
+	mulAdd     func(dst, src *float32, n int, p0, p1 float32) // x·p0 + p1
+	mulAddRows func(dst, a, b, c *float32, n int)             // a·b + c
+	normRow    func(dst, x, gamma, beta *float32, n int, mean, inv float32)
+
+	sum, sumAbs, sumSq func(x *float32, n int) float32
+	max, min           func(x *float32, n int) float32
+	dot                func(x, y *float32, n int) float32
+	sumSqDiff          func(x *float32, n int, mean float32) float32
+	expSum             func(dst, x *float32, n int, max float32) float32 // stores the powers
+	expSumOnly         func(x *float32, n int, max float32) float32
 }
 
 // genericTable serves every machine.
@@ -38,5 +55,19 @@ var genericTable = &table{
 	segFill:    segmentFillGeneric, segMerge: segmentMergeGeneric,
 	segFill2: segmentFill2Generic, segMerge2: segmentMerge2Generic,
 	segFillN: segmentFillNGeneric, segMergeN: segmentMergeNGeneric,
-	depth: depthGeneric,
+	depth:      depthGeneric,
+	subSub:     subSubGeneric,
+	subMul:     subMulGeneric,
+	mulAdd:     mulAddGeneric,
+	mulAddRows: mulAddRowsGeneric,
+	normRow:    normRowGeneric,
+	sum:        sumGeneric,
+	sumAbs:     sumAbsGeneric,
+	sumSq:      sumSqGeneric,
+	max:        maxGeneric,
+	min:        minGeneric,
+	dot:        dotGeneric,
+	sumSqDiff:  sumSqDiffGeneric,
+	expSum:     expSumGeneric,
+	expSumOnly: expSumOnlyGeneric,
 }

@@ -30,6 +30,9 @@ var files = []struct {
 	{"gemm", emitGemm},
 	{"pack", emitPack},
 	{"depth", emitDepth},
+	{"elem", emitElem},
+	{"binary", emitBinary},
+	{"reduce", emitReduce},
 }
 
 func main() {

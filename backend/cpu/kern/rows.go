@@ -1,0 +1,185 @@
+package kern
+
+import "math"
+
+// Reductions, and functions that work row by row.
+
+// Sum returns Σx. Sum, SumAbs, SumSquares and Dot add in float32, in 32 to 64
+// interleaved partial sums whose order depends on the length only.
+func Sum(x []float32) float32 { return active.Load().sum(f32p(x, 0), len(x)) }
+
+// SumAbs returns Σ|x|.
+func SumAbs(x []float32) float32 { return active.Load().sumAbs(f32p(x, 0), len(x)) }
+
+// SumSquares returns Σx².
+func SumSquares(x []float32) float32 { return active.Load().sumSq(f32p(x, 0), len(x)) }
+
+// MaxOf returns the largest element, NaN if there is one, −∞ for none.
+func MaxOf(x []float32) float32 { return active.Load().max(f32p(x, 0), len(x)) }
+
+// MinOf returns the smallest element, NaN if there is one, +∞ for none.
+func MinOf(x []float32) float32 { return active.Load().min(f32p(x, 0), len(x)) }
+
+// Dot returns Σa·b over the elements of a.
+func Dot(a, b []float32) float32 {
+	b = b[:len(a)]
+	return active.Load().dot(f32p(a, 0), f32p(b, 0), len(a))
+}
+
+// rowOp names a function of rowJob.
+type rowOp uint8
+
+const (
+	rowSoftmax rowOp = iota
+	rowLogSoftmax
+	rowLayerNorm
+	rowRMSNorm
+	rowBatchNorm
+)
+
+// rowJob applies a function to every row; it is a Task, rows being dealt out
+// in equal chunks.
+type rowJob struct {
+	t            *table
+	op           rowOp
+	dst, src     []float32
+	gamma, beta  []float32
+	mean, inv    []float32 // results wanted, or nil
+	rows, cols   int
+	per          int // rows of a chunk
+	eps          float64
+	channels     int
+	scale, shift []float32
+}
+
+var rowJobs freeList[rowJob]
+
+// rowChunk is the number of elements from which on a chunk is worth a task.
+const rowChunk = 1 << 13
+
+// start runs the job on at most threads threads and recycles it.
+func (j *rowJob) start(threads int) {
+	defer func() {
+		*j = rowJob{}
+		rowJobs.put(j)
+	}()
+	if j.rows == 0 || j.cols == 0 {
+		return
+	}
+	n := j.rows * j.cols
+	j.dst, j.src = j.dst[:n], j.src[:n]
+	j.per = max(1, rowChunk/j.cols)
+	Parallel(ceilDiv(j.rows, j.per), threads, j)
+}
+
+// Run does chunk i.
+func (j *rowJob) Run(i, _ int) {
+	for r := i * j.per; r < min((i+1)*j.per, j.rows); r++ {
+		dst, src := j.dst[r*j.cols:][:j.cols], j.src[r*j.cols:][:j.cols]
+		switch j.op {
+		case rowSoftmax:
+			j.t.softmaxRow(dst, src)
+		case rowLogSoftmax:
+			j.t.logSoftmaxRow(dst, src)
+		case rowLayerNorm:
+			j.layerNormRow(dst, src, r)
+		case rowRMSNorm:
+			j.rmsNormRow(dst, src, r)
+		case rowBatchNorm:
+			c := r % j.channels
+			j.t.mulAdd(f32p(dst, 0), f32p(src, 0), j.cols, j.scale[c], j.shift[c])
+		}
+	}
+}
+
+// newRowJob fills in what all jobs have.
+func newRowJob(op rowOp, dst, src []float32, rows, cols int) *rowJob {
+	j := rowJobs.get()
+	j.t, j.op, j.dst, j.src, j.rows, j.cols = active.Load(), op, dst, src, rows, cols
+	return j
+}
+
+// Softmax is e^(x−max)/Σe^(x−max) for each of rows rows; in place allowed.
+func Softmax(dst, src []float32, rows, cols, threads int) {
+	newRowJob(rowSoftmax, dst, src, rows, cols).start(threads)
+}
+
+// LogSoftmax is x − max − ln Σe^(x−max) for each row; in place allowed.
+func LogSoftmax(dst, src []float32, rows, cols, threads int) {
+	newRowJob(rowLogSoftmax, dst, src, rows, cols).start(threads)
+}
+
+// LayerNorm is (x−mean)/√(variance+eps)·gamma + beta for each row. gamma and
+// beta have cols elements or are nil. mean and invStd, if not nil, receive one
+// value for each row. In place allowed.
+func LayerNorm(dst, src, gamma, beta []float32, rows, cols int, eps float32, mean, invStd []float32, threads int) {
+	j := newRowJob(rowLayerNorm, dst, src, rows, cols)
+	j.gamma, j.beta, j.eps, j.mean, j.inv = gamma, beta, float64(eps), mean, invStd
+	j.start(threads)
+}
+
+// RMSNorm is x/√(mean of squares + eps)·gamma for each row. gamma has cols
+// elements or is nil. In place allowed.
+func RMSNorm(dst, src, gamma []float32, rows, cols int, eps float32, threads int) {
+	j := newRowJob(rowRMSNorm, dst, src, rows, cols)
+	j.gamma, j.eps = gamma, float64(eps)
+	j.start(threads)
+}
+
+// BatchNorm is x·scale[c] + shift[c] over n × channels × spatial; in place
+// allowed.
+func BatchNorm(dst, src, scale, shift []float32, n, channels, spatial, threads int) {
+	j := newRowJob(rowBatchNorm, dst, src, n*channels, spatial)
+	j.channels, j.scale, j.shift = channels, scale[:channels], shift[:channels]
+	j.start(threads)
+}
+
+func (t *table) softmaxRow(dst, src []float32) {
+	n := len(src)
+	top := t.max(f32p(src, 0), n)
+	sum := t.expSum(f32p(dst, 0), f32p(src, 0), n, top)
+	t.binaryScalarRow(Mul, dst, dst, 1/sum)
+}
+
+func (t *table) logSoftmaxRow(dst, src []float32) {
+	n := len(src)
+	top := t.max(f32p(src, 0), n)
+	sum := t.expSumOnly(f32p(src, 0), n, top)
+	t.subSub(f32p(dst, 0), f32p(src, 0), n, top, float32(math.Log(float64(sum))))
+}
+
+// layerNormRow takes the mean first and the variance from the distances to it,
+// which does not cancel as the mean of squares would.
+func (j *rowJob) layerNormRow(dst, src []float32, r int) {
+	t, n := j.t, len(src)
+	mean := float32(float64(t.sum(f32p(src, 0), n)) / float64(n))
+	variance := float64(t.sumSqDiff(f32p(src, 0), n, mean)) / float64(n)
+	inv := float32(1 / math.Sqrt(variance+j.eps))
+	if j.mean != nil {
+		j.mean[r] = mean
+	}
+	if j.inv != nil {
+		j.inv[r] = inv
+	}
+	if j.gamma != nil && j.beta != nil {
+		gamma, beta := j.gamma[:n], j.beta[:n]
+		t.normRow(f32p(dst, 0), f32p(src, 0), f32p(gamma, 0), f32p(beta, 0), n, mean, inv)
+		return
+	}
+	t.subMul(f32p(dst, 0), f32p(src, 0), n, mean, inv)
+	if j.gamma != nil {
+		t.binaryRow(Mul, dst, dst, j.gamma[:n])
+	}
+	if j.beta != nil {
+		t.binaryRow(Add, dst, dst, j.beta[:n])
+	}
+}
+
+func (j *rowJob) rmsNormRow(dst, src []float32, _ int) {
+	t, n := j.t, len(src)
+	inv := float32(1 / math.Sqrt(float64(t.sumSq(f32p(src, 0), n))/float64(n)+j.eps))
+	t.binaryScalarRow(Mul, dst, src, inv)
+	if j.gamma != nil {
+		t.binaryRow(Mul, dst, dst, j.gamma[:n])
+	}
+}
