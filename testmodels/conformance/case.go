@@ -131,6 +131,13 @@ type Signature struct {
 
 // Signature reads the model's declared inputs and outputs.
 func (c *Case) Signature() (*Signature, error) {
+	if path := c.ModelPath(); path != "" {
+		f, err := onnxwire.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		return signatureOf(f.Model), f.Close()
+	}
 	data, err := c.ModelBytes()
 	if err != nil {
 		return nil, err
