@@ -35,6 +35,12 @@ var families = [][]entry{
 	scatterOps,
 	padOps,
 	fillOps,
+	unaryOps,
+	binaryOps,
+	variadicOps,
+	compareOps,
+	whereOps,
+	castOps,
 }
 
 var table = func() map[ops.Key]entry {

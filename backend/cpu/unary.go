@@ -1,0 +1,239 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/backend/cpu/kern"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Elementwise functions of one operand. On float32 they run through the vector
+// kernels of package kern where it has the function; on float64, and on float32
+// where it has not, element by element in float64.
+
+// unary is a function with up to two parameters.
+type unary struct {
+	f32    kern.UnaryOp // noUnary: through f64
+	f64    func(x, p0, p1 float64) float64
+	p0, p1 float64
+}
+
+// noUnary says that package kern does not have the function.
+const noUnary = kern.UnaryOp(255)
+
+var unaryOps = []entry{
+	{op: "Neg", prepare: signed(plain(kern.Neg, func(x float64) float64 { return -x }), intNeg)},
+	{op: "Abs", prepare: signed(plain(kern.Abs, math.Abs), intAbs)},
+	{op: "Sign", prepare: signed(plain(noUnary, sign64), intSign)},
+	{op: "Relu", prepare: signed(plain(kern.Relu, relu64), intRelu)},
+	{op: "Sqrt", prepare: plain(kern.Sqrt, math.Sqrt)},
+	{op: "Reciprocal", prepare: plain(kern.Recip, func(x float64) float64 { return 1 / x })},
+	{op: "Floor", prepare: plain(kern.Floor, math.Floor)},
+	{op: "Ceil", prepare: plain(kern.Ceil, math.Ceil)},
+	{op: "Round", prepare: plain(kern.Round, math.RoundToEven)},
+	{op: "Exp", prepare: plain(kern.Exp, math.Exp)},
+	{op: "Log", prepare: plain(kern.Log, math.Log)},
+	{op: "Tanh", prepare: plain(kern.Tanh, math.Tanh)},
+	{op: "Sigmoid", prepare: plain(kern.Sigmoid, sigmoid64)},
+	{op: "Erf", prepare: plain(kern.Erf, math.Erf)},
+	{op: "HardSwish", prepare: plain(kern.HardSwish, func(x float64) float64 { return x * clamp(x/6+0.5, 0, 1) })},
+	{op: "Softplus", prepare: plain(kern.Softplus, softplus64)},
+	{op: "Softsign", prepare: plain(kern.Softsign, func(x float64) float64 { return x / (1 + math.Abs(x)) })},
+	{op: "Mish", prepare: plain(kern.Mish, func(x float64) float64 { return x * math.Tanh(softplus64(x)) })},
+	{op: "Sin", prepare: plain(noUnary, math.Sin)},
+	{op: "Cos", prepare: plain(noUnary, math.Cos)},
+	{op: "Tan", prepare: plain(noUnary, math.Tan)},
+	{op: "Asin", prepare: plain(noUnary, math.Asin)},
+	{op: "Acos", prepare: plain(noUnary, math.Acos)},
+	{op: "Atan", prepare: plain(noUnary, math.Atan)},
+	{op: "Sinh", prepare: plain(noUnary, math.Sinh)},
+	{op: "Cosh", prepare: plain(noUnary, math.Cosh)},
+	{op: "Asinh", prepare: plain(noUnary, math.Asinh)},
+	{op: "Acosh", prepare: plain(noUnary, math.Acosh)},
+	{op: "Atanh", prepare: plain(noUnary, math.Atanh)},
+	{op: "LeakyRelu", prepare: withParams(kern.LeakyRelu, leakyRelu64, "alpha", 0.01, "", 0)},
+	{op: "HardSigmoid", prepare: withParams(kern.HardSigmoid, hardSigmoid64, "alpha", 0.2, "beta", 0.5)},
+	{op: "Elu", prepare: withParams(kern.Elu, elu64, "alpha", 1, "", 0)},
+	{op: "Swish", prepare: withParams(kern.Silu, swish64, "alpha", 1, "", 0)},
+	{op: "Celu", prepare: withParams(noUnary, celu64, "alpha", 1, "", 0)},
+	{op: "Selu", prepare: withParams(noUnary, selu64, "alpha", 1.67326319217681884765625, "gamma", 1.05070102214813232421875)},
+	{op: "ThresholdedRelu", prepare: withParams(noUnary, thresholdedRelu64, "alpha", 1, "", 0)},
+	{op: "Shrink", prepare: withParams(noUnary, shrink64, "lambd", 0.5, "bias", 0)},
+	{op: "Gelu", prepare: prepareGelu},
+	{domain: microsoft, op: "Gelu", prepare: plain(kern.Gelu, gelu64)},
+	{domain: microsoft, op: "QuickGelu", prepare: withParams(kern.Silu, swish64, "alpha", 1.702, "", 0)},
+	{op: "Clip", prepare: prepareClip},
+	{op: "Not", prepare: prepareNot},
+	{op: "BitwiseNot", prepare: prepareBitwiseNot},
+	{op: "IsNaN", prepare: prepareIsNaN},
+	{op: "IsInf", prepare: prepareIsInf},
+}
+
+// microsoft is the domain of the operators that ONNX Runtime adds.
+const microsoft = "com.microsoft"
+
+// plain prepares a function without parameters.
+func plain(op kern.UnaryOp, f func(float64) float64) func(*prep) (ops.Kernel, error) {
+	u := unary{f32: op, f64: func(x, _, _ float64) float64 { return f(x) }}
+	return func(p *prep) (ops.Kernel, error) { return newUnary(p, u), nil }
+}
+
+// withParams prepares a function with parameters from float attributes.
+func withParams(op kern.UnaryOp, f func(x, p0, p1 float64) float64, a0 string, d0 float32, a1 string, d1 float32) func(*prep) (ops.Kernel, error) {
+	return func(p *prep) (ops.Kernel, error) {
+		return newUnary(p, unary{op, f, float64(p.node.Float(a0, d0)), float64(p.node.Float(a1, d1))}), nil
+	}
+}
+
+func prepareGelu(p *prep) (ops.Kernel, error) {
+	switch p.node.Str("approximate", "none") {
+	case "none":
+		return plain(kern.Gelu, gelu64)(p)
+	case "tanh":
+		return plain(kern.GeluTanh, geluTanh64)(p)
+	}
+	return nil, nil
+}
+
+// newUnary chooses the element type; nil if it is no float of 32 or 64 bits.
+func newUnary(p *prep, u unary) ops.Kernel {
+	if p.in[0].dt != p.out[0].dt || p.in[0].n != p.out[0].n {
+		return nil
+	}
+	k := newCut(1, p.in[0].n, tileElems)
+	switch {
+	case p.in[0].dt == ndarray.Float32 && u.f32 != noUnary:
+		return &unaryVector{u.f32, float32(u.p0), float32(u.p1), k}
+	case p.in[0].dt == ndarray.Float32:
+		return &unaryScalar[float32]{u.f64, u.p0, u.p1, k}
+	case p.in[0].dt == ndarray.Float64:
+		return &unaryScalar[float64]{u.f64, u.p0, u.p1, k}
+	}
+	return nil
+}
+
+// unaryVector runs a function of package kern.
+type unaryVector struct {
+	op     kern.UnaryOp
+	p0, p1 float32
+	cut
+}
+
+// Run computes all tiles.
+func (k *unaryVector) Run(c *ops.Call) error {
+	runTiles(c, k.tiles, k)
+	return nil
+}
+
+func (k *unaryVector) tile(c *ops.Call, i, _ int) {
+	_, _, lo, hi := k.cut.tile(i)
+	unaryF32(k.op, f32(c.Out[0])[lo:hi], f32(c.In[0])[lo:hi], k.p0, k.p1)
+}
+
+// unaryScalar runs a Go function element by element.
+type unaryScalar[T float32 | float64] struct {
+	f      func(x, p0, p1 float64) float64
+	p0, p1 float64
+	cut
+}
+
+// Run computes all tiles.
+func (k *unaryScalar[T]) Run(c *ops.Call) error {
+	runTiles(c, k.tiles, k)
+	return nil
+}
+
+func (k *unaryScalar[T]) tile(c *ops.Call, i, _ int) {
+	_, _, lo, hi := k.cut.tile(i)
+	dst := elems[T](c.Out[0])[lo:hi]
+	for i, x := range elems[T](c.In[0])[lo:hi] {
+		dst[i] = T(k.f(float64(x), k.p0, k.p1))
+	}
+}
+
+func sigmoid64(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+func relu64(x float64) float64 {
+	if x < 0 {
+		return 0
+	}
+	return x
+}
+
+func sign64(x float64) float64 {
+	switch {
+	case x > 0:
+		return 1
+	case x < 0:
+		return -1
+	case x == 0:
+		return 0
+	}
+	return x
+}
+
+// clamp limits x to [lo, hi]; NaN stays, and where lo is above hi, hi wins.
+func clamp(x, lo, hi float64) float64 {
+	if x < lo {
+		x = lo
+	}
+	if x > hi {
+		x = hi
+	}
+	return x
+}
+
+func softplus64(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+
+func gelu64(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }
+
+func geluTanh64(x float64) float64 {
+	return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+}
+
+func leakyRelu64(x, alpha, _ float64) float64 {
+	if x < 0 {
+		return alpha * x
+	}
+	return x
+}
+
+func hardSigmoid64(x, alpha, beta float64) float64 { return clamp(alpha*x+beta, 0, 1) }
+
+func elu64(x, alpha, _ float64) float64 {
+	if x < 0 {
+		return alpha * math.Expm1(x)
+	}
+	return x
+}
+
+func swish64(x, alpha, _ float64) float64 { return x * sigmoid64(alpha*x) }
+
+func celu64(x, alpha, _ float64) float64 {
+	return math.Max(0, x) + math.Min(0, alpha*math.Expm1(x/alpha))
+}
+
+func selu64(x, alpha, gamma float64) float64 {
+	if x > 0 {
+		return gamma * x
+	}
+	return gamma * alpha * math.Expm1(x)
+}
+
+func thresholdedRelu64(x, alpha, _ float64) float64 {
+	if x > alpha {
+		return x
+	}
+	return 0
+}
+
+func shrink64(x, lambd, bias float64) float64 {
+	switch {
+	case x < -lambd:
+		return x + bias
+	case x > lambd:
+		return x - bias
+	}
+	return 0
+}
