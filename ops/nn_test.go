@@ -2,6 +2,8 @@ package ops
 
 import "testing"
 
+func TestNNGolden(t *testing.T) { runGolden(t, "nn") }
+
 func BenchmarkMatMulAdd(b *testing.B) {
 	m, n, k := 128, 784, 1152
 	x, y, z := make([]float32, m*k), make([]float32, k*n), make([]float32, m*n)

@@ -1,0 +1,5 @@
+package ops
+
+import "testing"
+
+func TestMicrosoftGolden(t *testing.T) { runGolden(t, "microsoft") }

@@ -1,0 +1,5 @@
+package ops
+
+import "testing"
+
+func TestQuantGolden(t *testing.T) { runGolden(t, "quant") }

@@ -1,0 +1,117 @@
+"""Records what onnxruntime computes for single operators.
+
+    python golden.py            writes nn.json, quant.json and microsoft.json here
+
+Needs numpy, onnx and onnxruntime (1.31). The Go tests compare the reference
+kernels with the files and need none of them.
+"""
+
+import json
+import os
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper
+
+MS = "com.microsoft"
+DTYPES = {
+    np.dtype("float32"): ("float32", TensorProto.FLOAT),
+    np.dtype("float64"): ("float64", TensorProto.DOUBLE),
+    np.dtype("float16"): ("float16", TensorProto.FLOAT16),
+    np.dtype("int8"): ("int8", TensorProto.INT8),
+    np.dtype("uint8"): ("uint8", TensorProto.UINT8),
+    np.dtype("int16"): ("int16", TensorProto.INT16),
+    np.dtype("uint16"): ("uint16", TensorProto.UINT16),
+    np.dtype("int32"): ("int32", TensorProto.INT32),
+    np.dtype("uint32"): ("uint32", TensorProto.UINT32),
+    np.dtype("int64"): ("int64", TensorProto.INT64),
+    np.dtype("bool"): ("bool", TensorProto.BOOL),
+}
+
+
+def record(a):
+    """An array as JSON: floats with the digits their type has."""
+    if a is None:
+        return None
+    name, _ = DTYPES[a.dtype]
+    flat = a.reshape(-1)
+    if name.startswith("float"):
+        digits = {"float16": 5, "float32": 9, "float64": 17}[name]
+        data = [str(v) if not np.isfinite(v) else float(f"{v:.{digits}g}") for v in flat]
+    else:
+        data = [int(v) for v in flat]
+    return {"dtype": name, "shape": list(a.shape), "data": data}
+
+
+class Book:
+    """The cases of one file."""
+
+    def __init__(self, name):
+        self.name, self.cases, self.failed = name, [], 0
+
+    def add(self, name, op, inputs, outputs=1, domain="", opset=22, const=(), rtol=1e-4, atol=1e-5, **attrs):
+        """Runs one operator. outputs is a count, or a string of 1 and 0 for
+        present and absent results; const lists operands given as initializers."""
+        present = outputs if isinstance(outputs, str) else "1" * outputs
+        names = ["" if a is None else f"i{k}" for k, a in enumerate(inputs)]
+        outs = [f"o{k}" if p == "1" else "" for k, p in enumerate(present)]
+        node = helper.make_node(op, names, outs, domain=domain, **attrs)
+        feeds, infos, inits = {}, [], []
+        for k, a in enumerate(inputs):
+            if a is None:
+                continue
+            if k in const:
+                inits.append(onnx.numpy_helper.from_array(a, f"i{k}"))
+                continue
+            infos.append(helper.make_tensor_value_info(f"i{k}", DTYPES[a.dtype][1], a.shape))
+            feeds[f"i{k}"] = a
+        results = [onnx.ValueInfoProto(name=o) for o in outs if o]
+        graph = helper.make_graph([node], "g", infos, results, inits)
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid(MS, 1)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 4
+        try:
+            session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+            got = iter(session.run(None, feeds))
+        except Exception as e:  # the case is left out, and said so
+            self.failed += 1
+            print(f"{self.name}/{name}: {str(e)[:300]}")
+            return None
+        values = [np.asarray(next(got)) if o else None for o in outs]
+        self.cases.append({
+            "name": name, "domain": domain, "op": op, "opset": opset, "rtol": rtol, "atol": atol,
+            "attrs": attrs, "inputs": [record(a) for a in inputs], "outputs": [record(v) for v in values],
+        })
+        return values
+
+    def write(self):
+        path = os.path.join(os.path.dirname(os.path.abspath(__file__)), self.name + ".json")
+        with open(path, "w") as f:
+            f.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in self.cases) + "\n]\n")
+        print(f"{self.name}: {len(self.cases)} cases, {self.failed} refused, {os.path.getsize(path)} bytes")
+
+
+def source(seed):
+    """A function that makes arrays of normal random numbers."""
+    rng = np.random.default_rng(seed)
+
+    def normal(*shape, scale=1.0, dtype=np.float32):
+        return (rng.standard_normal(shape) * scale).astype(dtype)
+
+    normal.ints = lambda lo, hi, *shape, dtype=np.int64: rng.integers(lo, hi, shape).astype(dtype)
+    return normal
+
+
+if __name__ == "__main__":
+    import microsoft
+    import nn
+    import quant
+
+    for module in (nn, quant, microsoft):
+        book = Book(module.__name__)
+        module.cases(book)
+        book.write()
