@@ -76,11 +76,11 @@ func arithmetic(f kern.BinaryOp, op binaryOp) func(*prep) (ops.Kernel, error) {
 type binaryF32 struct {
 	op     kern.BinaryOp
 	n      *nest
-	ka, kb spread
+	ka, kb kern.Spread
 }
 
 func newBinaryF32(op kern.BinaryOp, n *nest) *binaryF32 {
-	return &binaryF32{op, n, n.spreads(0), n.spreads(1)}
+	return &binaryF32{op, n, n.spread(0), n.spread(1)}
 }
 
 // Run computes all tiles.
@@ -94,22 +94,22 @@ func (k *binaryF32) tile(c *ops.Call, i, _ int) {
 	n := k.n
 	for w := n.walk(i); w.next(); {
 		if k.ka != uneven && k.kb != uneven {
-			binaryRowsF32(k.op, dst[w.out:], a[w.at[0]:], k.ka, b[w.at[1]:], k.kb, w.rows, w.cols)
+			kern.BinaryRows(k.op, dst[w.out:], a[w.at[0]:], k.ka, b[w.at[1]:], k.kb, w.rows, w.cols)
 			continue
 		}
 		for r := range w.rows {
-			binaryRowsF32(k.op, dst[w.out+r*w.cols:], a[w.at[0]+r*n.row[0]:], rowSpread(n.step[0]),
+			kern.BinaryRows(k.op, dst[w.out+r*w.cols:], a[w.at[0]+r*n.row[0]:], rowSpread(n.step[0]),
 				b[w.at[1]+r*n.row[1]:], rowSpread(n.step[1]), 1, w.cols)
 		}
 	}
 }
 
 // rowSpread is how an operand with a step covers a single row.
-func rowSpread(step int) spread {
+func rowSpread(step int) kern.Spread {
 	if step == 0 {
-		return single
+		return kern.One
 	}
-	return full
+	return kern.Full
 }
 
 // binary runs an operation over a Go type in loops.

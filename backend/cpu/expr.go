@@ -119,7 +119,7 @@ type Tape struct {
 }
 
 type tapeLeaf struct {
-	spread spread
+	spread kern.Spread
 	isBool bool
 	reg    int // register the leaf is spread out to, -1 if it is read in place
 }
@@ -192,7 +192,7 @@ func (e *Expr) check() error {
 func (t *Tape) place(e Expr) {
 	t.leaves = make([]tapeLeaf, len(e.Leaves))
 	for i, l := range e.Leaves {
-		t.leaves[i] = tapeLeaf{spread: t.n.spreads(i), isBool: l.DType == ndarray.Bool, reg: -1}
+		t.leaves[i] = tapeLeaf{spread: t.n.spread(i), isBool: l.DType == ndarray.Bool, reg: -1}
 	}
 	lastUse := make([]int, len(e.Steps))
 	for i := range e.Steps {
@@ -203,7 +203,7 @@ func (t *Tape) place(e Expr) {
 				lastUse[x.index] = i
 			case fromLeaf:
 				l := &t.leaves[x.index]
-				if l.reg < 0 && (l.isBool || l.spread == uneven || s.Kind != StepBinary && l.spread != full) {
+				if l.reg < 0 && (l.isBool || l.spread == uneven || s.Kind != StepBinary && l.spread != kern.Full) {
 					l.reg = t.regs
 					t.regs++
 				}
@@ -344,12 +344,12 @@ func (b *block) spreadOut(k int) {
 }
 
 // operand returns the elements of a source and how they cover the block.
-func (b *block) operand(s tapeSource) ([]float32, spread) {
+func (b *block) operand(s tapeSource) ([]float32, kern.Spread) {
 	switch s.kind {
 	case fromStep:
-		return b.reg(s.index), full
+		return b.reg(s.index), kern.Full
 	case fromNumber:
-		return b.t.numbers[s.index : s.index+1], single
+		return b.t.numbers[s.index : s.index+1], kern.One
 	}
 	return f32(b.c.In[s.index])[b.at[s.index]:], b.t.leaves[s.index].spread
 }
@@ -364,17 +364,17 @@ func (b *block) step(s *tapeStep) {
 	}
 	x, kx := b.operand(s.in[0])
 	if s.Kind == StepUnary {
-		if kx == single {
+		if kx == kern.One {
 			fill(dst, x[0])
 			x = dst
 		}
-		unaryF32(s.Unary, dst, x[:n], s.P0, s.P1)
+		kern.Unary(s.Unary, dst, x[:n], s.P0, s.P1)
 		return
 	}
 	y, ky := b.operand(s.in[1])
 	switch s.Kind {
 	case StepBinary:
-		binaryRowsF32(s.Binary, dst, x, kx, y, ky, b.rows, b.cols)
+		kern.BinaryRows(s.Binary, dst, x, kx, y, ky, b.rows, b.cols)
 	case StepSelect:
 		z, kz := b.operand(s.in[2])
 		selectRow(dst, x, stepOf(kx), y, stepOf(ky), z, stepOf(kz))
@@ -384,8 +384,8 @@ func (b *block) step(s *tapeStep) {
 }
 
 // stepOf is how an operand that is full or single moves.
-func stepOf(k spread) int {
-	if k == single {
+func stepOf(k kern.Spread) int {
+	if k == kern.One {
 		return 0
 	}
 	return 1

@@ -57,11 +57,11 @@ func evalStep(s Step, read func(Source) float32) float32 {
 	switch s.Kind {
 	case StepUnary:
 		x := []float32{a}
-		unaryF32(s.Unary, x, x, s.P0, s.P1)
+		kern.Unary(s.Unary, x, x, s.P0, s.P1)
 		return x[0]
 	case StepBinary:
 		x := []float32{0}
-		binaryRowsF32(s.Binary, x, []float32{a}, single, []float32{read(s.B)}, single, 1, 1)
+		kern.BinaryRows(s.Binary, x, []float32{a}, kern.One, []float32{read(s.B)}, kern.One, 1, 1)
 		return x[0]
 	case StepSelect:
 		if a != 0 {

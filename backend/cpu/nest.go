@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/berth-onnx/berth/backend/cpu/kern"
 	"github.com/berth-onnx/berth/ops"
 )
 
@@ -15,7 +16,7 @@ import (
 //
 // Equal shapes become one row over everything, a scalar operand one row with
 // step 0; a bias is [rows cols] with [0 1], a factor per channel [1 0]. Those are
-// the shapes the float32 row kernels know; see [spreadOf].
+// the spreads the float32 row kernels know.
 
 // maxOperands bounds the operands of a nest.
 const maxOperands = 12
@@ -165,4 +166,23 @@ func (w *walk) next() bool {
 		w.idx[d] = 0
 	}
 	return true
+}
+
+// uneven is the spread of an operand whose rows lie apart: kernels are called row
+// by row.
+const uneven = kern.Spread(255)
+
+// spread says how operand k covers pieces of whole rows.
+func (n *nest) spread(k int) kern.Spread {
+	switch row, step := n.row[k], n.step[k]; {
+	case n.rows == 1 && step == 1, row == n.cols && step == 1:
+		return kern.Full
+	case n.rows == 1 && step == 0, row == 0 && step == 0:
+		return kern.One
+	case row == 0 && step == 1:
+		return kern.Row
+	case row == 1 && step == 0:
+		return kern.Col
+	}
+	return uneven
 }

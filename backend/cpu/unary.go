@@ -128,7 +128,7 @@ func (k *unaryVector) Run(c *ops.Call) error {
 
 func (k *unaryVector) tile(c *ops.Call, i, _ int) {
 	_, _, lo, hi := k.cut.tile(i)
-	unaryF32(k.op, f32(c.Out[0])[lo:hi], f32(c.In[0])[lo:hi], k.p0, k.p1)
+	kern.Unary(k.op, f32(c.Out[0])[lo:hi], f32(c.In[0])[lo:hi], k.p0, k.p1)
 }
 
 // unaryScalar runs a Go function element by element.

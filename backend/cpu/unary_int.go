@@ -198,7 +198,7 @@ func (k *clip[T]) tile(c *ops.Call, i, _ int) {
 	}
 	_, _, from, to := k.cut.tile(i)
 	if isFloat[T]() && arrayOf(c.In[0]).DType == ndarray.Float32 {
-		unaryF32(kern.Clip, f32(c.Out[0])[from:to], f32(c.In[0])[from:to], float32(lo), float32(hi))
+		kern.Unary(kern.Clip, f32(c.Out[0])[from:to], f32(c.In[0])[from:to], float32(lo), float32(hi))
 		return
 	}
 	dst := elems[T](c.Out[0])[from:to]

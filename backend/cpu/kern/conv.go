@@ -207,7 +207,7 @@ func (c *Conv) Workspace(threads int) int {
 // tasks is the number of pieces of work of a run.
 func (c *Conv) tasks() int {
 	if c.algo == convDepthwise {
-		return c.s.Batch * c.dw.chunks * c.dw.strips
+		return c.s.Batch * c.dw.chunks * c.dw.win.strips
 	}
 	return c.s.Batch * c.s.Groups * c.mat.tilesM * c.mat.tilesN
 }
@@ -217,7 +217,7 @@ func (c *Conv) workers(threads int) int { return max(1, min(threads, c.tasks()))
 // perWorker is the workspace of one worker.
 func (c *Conv) perWorker() int {
 	if c.algo == convDepthwise {
-		return scratchBytes(4*c.dw.bufLen, 4*c.dw.flatLen)
+		return scratchBytes(4*c.dw.win.bufLen, 4*c.dw.win.flatLen)
 	}
 	return scratchBytes(4 * c.mat.bufLen)
 }

@@ -87,7 +87,7 @@ func (c *Conv) packTap(dst *float32, x []float32, runs *vectorRuns, tap, ch, n i
 		}
 		mask := (1<<hi - 1<<lo) << r.lane
 		off := (z*s.In[1]+y)*s.In[2] + first - r.lane*st
-		c.segment(dst, src, n, mask, 4*off, fill)
+		c.t.segment(st, dst, src, n, 4*c.t.nr, 4*c.inN, mask, 4*off, fill)
 		fill = false
 	}
 	if fill { // all padding
@@ -95,22 +95,20 @@ func (c *Conv) packTap(dst *float32, x []float32, runs *vectorRuns, tap, ch, n i
 	}
 }
 
-// segment copies one segment for n channels.
-func (c *Conv) segment(dst, src *float32, n, mask, off int, fill bool) {
-	t := c.t
-	ds, ss := 4*t.nr, 4*c.inN
-	switch st := c.s.Stride[2]; {
-	case st == 1 && fill:
+// segment copies one segment for n channels, pixels step apart.
+func (t *table) segment(step int, dst, src *float32, n, ds, ss, mask, off int, fill bool) {
+	switch {
+	case step == 1 && fill:
 		t.segFill(dst, src, n, ds, ss, mask, off)
-	case st == 1:
+	case step == 1:
 		t.segMerge(dst, src, n, ds, ss, mask, off)
-	case st == 2 && fill:
+	case step == 2 && fill:
 		t.segFill2(dst, src, n, ds, ss, mask, off)
-	case st == 2:
+	case step == 2:
 		t.segMerge2(dst, src, n, ds, ss, mask, off)
 	case fill:
-		t.segFillN(dst, src, n, ds, ss, mask, off, st)
+		t.segFillN(dst, src, n, ds, ss, mask, off, step)
 	default:
-		t.segMergeN(dst, src, n, ds, ss, mask, off, st)
+		t.segMergeN(dst, src, n, ds, ss, mask, off, step)
 	}
 }

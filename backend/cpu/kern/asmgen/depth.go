@@ -21,6 +21,7 @@ func emitDepth(g *gen) {
 		d.rowDst, d.rowSrc, d.rows = g.arg("dst"), g.arg("src"), g.arg("rows")
 		d.bias, d.lo, d.hi = g.argVec("bias"), g.argVec("lo"), g.argVec("hi")
 		d.offs, d.w = g.arg("offs"), g.arg("w")
+		d.sums = d.products
 		g.loop("row", d.rows, 1, d.row)
 		g.ret()
 	})
@@ -32,6 +33,7 @@ type depth struct {
 	dst, src, cols       gp
 	offs, w              gp
 	bias, lo, hi         vec
+	sums                 func(n int, m *tail) []vec // computes n vectors of a row
 }
 
 func (d *depth) row() {
@@ -59,34 +61,24 @@ func (d *depth) row() {
 	d.ADDQ(step, d.rowSrc)
 }
 
-// sums runs over the taps for n vectors.
-func (d *depth) sums(n int, m *tail) []vec {
+// products runs over the taps for n vectors.
+func (d *depth) products(n int, m *tail) []vec {
 	acc := make([]vec, n)
 	for i := range acc {
 		acc[i] = d.copyOf(d.bias)
 	}
-	t, taps := d.GP64(), d.GP64()
-	d.XORQ(t, t)
-	d.Load(d.Param("taps"), taps)
-	name := fmt.Sprintf("tap%d", n)
-	if m != nil {
-		name = "taptail"
-	}
-	d.Label(name)
-	p, w := d.GP64(), d.v()
-	d.MOVQ(operand.Mem{Base: d.offs, Index: t, Scale: 8}, p)
-	d.VBROADCASTSS(operand.Mem{Base: d.w, Index: t, Scale: 4}, w)
-	for i := range acc {
-		x := operand.Mem{Base: d.src, Index: p, Scale: 1, Disp: i * d.bytes()}
-		if m != nil {
-			d.fma(acc[i], d.ldTail(x, *m), w)
-		} else {
-			d.fma(acc[i], w, x)
+	d.overTaps(n, m, func(p, t gp) {
+		w := d.v()
+		d.VBROADCASTSS(operand.Mem{Base: d.w, Index: t, Scale: 4}, w)
+		for i := range acc {
+			x := operand.Mem{Base: d.src, Index: p, Scale: 1, Disp: i * d.bytes()}
+			if m != nil {
+				d.fma(acc[i], d.ldTail(x, *m), w)
+			} else {
+				d.fma(acc[i], w, x)
+			}
 		}
-	}
-	d.INCQ(t)
-	d.CMPQ(t, taps)
-	d.JLT(operand.LabelRef(name))
+	})
 	for i := range acc {
 		d.max(acc[i], d.lo, acc[i])
 		d.min(acc[i], d.hi, acc[i])

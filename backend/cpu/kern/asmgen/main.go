@@ -33,6 +33,7 @@ var files = []struct {
 	{"elem", emitElem},
 	{"binary", emitBinary},
 	{"reduce", emitReduce},
+	{"pooling", emitPool},
 }
 
 func main() {
