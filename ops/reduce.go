@@ -1,0 +1,180 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// sameFold is a fold that does not depend on the element type.
+func sameFold[A any](f fold[A]) func(ndarray.DType) fold[A] {
+	return func(ndarray.DType) fold[A] { return f }
+}
+
+// addFloat, addInt, addUint take in one element of a sum.
+func addFloat(acc, x float64) float64 { return acc + x }
+func addInt(acc, x int64) int64       { return acc + x }
+func addUint(acc, x uint64) uint64    { return acc + x }
+
+// ReduceSum adds along axes: https://onnx.ai/onnx/operators/onnx__ReduceSum.html
+// Of nothing it is 0.
+var ReduceSum = reduceOp("ReduceSum", 13, 13, "Y = Σ X", reduction{
+	float:   fold[float64]{step: addFloat},
+	int:     sameFold(fold[int64]{step: addInt}),
+	uint:    sameFold(fold[uint64]{step: addUint}),
+	content: ssa.Dim.Add,
+}, since(13))
+
+// ReduceMean averages along axes: https://onnx.ai/onnx/operators/onnx__ReduceMean.html
+// Of nothing it is NaN; integer means are cut off towards 0 and 0 of nothing.
+var ReduceMean = reduceOp("ReduceMean", 18, 18, "Y = Σ X / n", reduction{
+	float: fold[float64]{step: addFloat, done: func(s float64, n int) float64 { return s / float64(n) }},
+	int:   sameFold(fold[int64]{step: addInt, done: func(s int64, n int) int64 { return s / int64(max(n, 1)) }}),
+	uint:  sameFold(fold[uint64]{step: addUint, done: func(s uint64, n int) uint64 { return s / uint64(max(n, 1)) }}),
+}, since(18))
+
+// ReduceMax takes the maximum along axes: https://onnx.ai/onnx/operators/onnx__ReduceMax.html
+// Of nothing it is -∞ or the smallest value of the type; NaN wins.
+var ReduceMax = reduceOp("ReduceMax", 20, 18, "Y = max X", reduction{
+	float: fold[float64]{init: math.Inf(-1), step: maxFloat},
+	int: func(dt ndarray.DType) fold[int64] {
+		return fold[int64]{init: smallestInt(dt), step: func(a, x int64) int64 { return max(a, x) }}
+	},
+	uint:    sameFold(fold[uint64]{step: func(a, x uint64) uint64 { return max(a, x) }}),
+	bools:   true,
+	content: ssa.Dim.Max,
+}, reduceExtremeForm)
+
+// ReduceMin takes the minimum along axes: https://onnx.ai/onnx/operators/onnx__ReduceMin.html
+// Of nothing it is +∞ or the largest value of the type; NaN wins.
+var ReduceMin = reduceOp("ReduceMin", 20, 18, "Y = min X", reduction{
+	float: fold[float64]{init: math.Inf(1), step: minFloat},
+	int: func(dt ndarray.DType) fold[int64] {
+		return fold[int64]{init: -1 - smallestInt(dt), step: func(a, x int64) int64 { return min(a, x) }}
+	},
+	uint: func(dt ndarray.DType) fold[uint64] {
+		return fold[uint64]{init: largestUint(dt), step: func(a, x uint64) uint64 { return min(a, x) }}
+	},
+	bools:   true,
+	content: ssa.Dim.Min,
+}, reduceExtremeForm)
+
+// maxFloat and minFloat let NaN through, without the care for signed zeros that
+// makes math.Max slow.
+func maxFloat(a, x float64) float64 {
+	if x > a || x != x {
+		return x
+	}
+	return a
+}
+
+func minFloat(a, x float64) float64 {
+	if x < a || x != x {
+		return x
+	}
+	return a
+}
+
+// reduceExtremeForm: booleans came in 20.
+func reduceExtremeForm(n *ssa.Node) int {
+	if InType(n, 0).DType == ndarray.Bool {
+		return 20
+	}
+	return 18
+}
+
+// ReduceProd multiplies along axes: https://onnx.ai/onnx/operators/onnx__ReduceProd.html
+// Of nothing it is 1.
+var ReduceProd = reduceOp("ReduceProd", 18, 18, "Y = Π X", reduction{
+	float:   fold[float64]{init: 1, step: func(a, x float64) float64 { return a * x }},
+	int:     sameFold(fold[int64]{init: 1, step: func(a, x int64) int64 { return a * x }}),
+	uint:    sameFold(fold[uint64]{init: 1, step: func(a, x uint64) uint64 { return a * x }}),
+	content: ssa.Dim.Mul,
+}, since(18))
+
+// ReduceL1 adds absolute values: https://onnx.ai/onnx/operators/onnx__ReduceL1.html
+var ReduceL1 = reduceOp("ReduceL1", 18, 18, "Y = Σ |X|", reduction{
+	float: fold[float64]{step: func(a, x float64) float64 { return a + math.Abs(x) }},
+	int:   sameFold(fold[int64]{step: func(a, x int64) int64 { return a + max(x, -x) }}),
+	uint:  sameFold(fold[uint64]{step: addUint}),
+}, since(18))
+
+// ReduceL2 is the Euclidean norm: https://onnx.ai/onnx/operators/onnx__ReduceL2.html
+var ReduceL2 = reduceOp("ReduceL2", 18, 18, "Y = √ Σ X²", reduction{
+	float: fold[float64]{step: addSquare, done: func(s float64, _ int) float64 { return math.Sqrt(s) }},
+	int: sameFold(fold[int64]{step: func(a, x int64) int64 { return a + x*x },
+		done: func(s int64, _ int) int64 { return truncToInt64(math.Sqrt(float64(s))) }}),
+	uint: sameFold(fold[uint64]{step: func(a, x uint64) uint64 { return a + x*x },
+		done: func(s uint64, _ int) uint64 { return truncToUint64(math.Sqrt(float64(s))) }}),
+}, since(18))
+
+func addSquare(acc, x float64) float64 { return acc + x*x }
+
+// ReduceSumSquare adds squares: https://onnx.ai/onnx/operators/onnx__ReduceSumSquare.html
+var ReduceSumSquare = reduceOp("ReduceSumSquare", 18, 18, "Y = Σ X²", reduction{
+	float: fold[float64]{step: addSquare},
+	int:   sameFold(fold[int64]{step: func(a, x int64) int64 { return a + x*x }}),
+	uint:  sameFold(fold[uint64]{step: func(a, x uint64) uint64 { return a + x*x }}),
+}, since(18))
+
+// ReduceLogSum is the logarithm of the sum: https://onnx.ai/onnx/operators/onnx__ReduceLogSum.html
+// Of nothing it is -∞. Integers, which operator sets below 28 allowed, are cut off.
+var ReduceLogSum = reduceOp("ReduceLogSum", 28, 18, "Y = ln Σ X", reduction{
+	float: fold[float64]{step: addFloat, done: func(s float64, _ int) float64 { return math.Log(s) }},
+	int: sameFold(fold[int64]{step: addInt,
+		done: func(s int64, _ int) int64 { return truncToInt64(math.Log(float64(s))) }}),
+	uint: sameFold(fold[uint64]{step: addUint,
+		done: func(s uint64, _ int) uint64 { return truncToUint64(math.Log(float64(s))) }}),
+}, since(18))
+
+// ReduceLogSumExp is the logarithm of the sum of exponentials:
+// https://onnx.ai/onnx/operators/onnx__ReduceLogSumExp.html
+//
+//	Y = m + ln Σ exp(X - m),  m = max X
+//
+// The maximum is taken out first so that nothing overflows. Of nothing it is -∞.
+var ReduceLogSumExp = func() Op {
+	o := reduceOp("ReduceLogSumExp", 28, 18, "Y = ln Σ exp X", reduction{}, since(18))
+	o.Eval = evalReduceLogSumExp
+	return o
+}()
+
+func evalReduceLogSumExp(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	if !a.DType.IsFloat() && !a.DType.IsInteger() {
+		return unsupportedType(a.DType)
+	}
+	r, err := prepareReduce(c)
+	if err != nil {
+		return err
+	}
+	read := floatReader(a)
+	top := runFold(r, fold[float64]{init: math.Inf(-1), step: maxFloat}, read)
+	sum := make([]float64, len(top))
+	w := newWalk(a.Shape, r.kept)
+	w.each(func(first int, at []int) {
+		o := at[0]
+		for k := range w.run {
+			if x := read(first + k); !math.IsInf(top[o], 0) {
+				sum[o] += math.Exp(x - top[o])
+			}
+			o += w.step[0]
+		}
+	})
+	write := floatWriter(r.out)
+	if a.DType.IsInteger() {
+		write = truncWriter(r.out)
+	}
+	for i, m := range top {
+		if math.IsInf(m, 0) { // all -∞, nothing, or some +∞: that is the result
+			write(i, m)
+		} else {
+			write(i, m+math.Log(sum[i]))
+		}
+	}
+	return nil
+}
