@@ -1,0 +1,56 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// ArrayFeatureExtractor picks columns: https://onnx.ai/onnx/operators/onnx_aionnxml_ArrayFeatureExtractor.html
+//
+// A vector counts as a single row, so the result has at least two dimensions.
+var ArrayFeatureExtractor = Op{
+	Domain: mlDomain, Name: "ArrayFeatureExtractor", Since: 1, Doc: "Z[…, i] = X[…, Y[i]]",
+	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		t := InType(n, 0)
+		picks := InType(n, 1).NumElems()
+		switch t.Rank() {
+		case -1:
+			return One(ssa.UnrankedTensor(t.DType)), nil
+		case 0:
+			return nil, fmt.Errorf("operand 0 is a scalar")
+		case 1:
+			return One(ssa.TensorOf(t.DType, ssa.D(1), picks)), nil
+		}
+		return One(ssa.TensorOf(t.DType, append(slices.Clone(t.Shape[:len(t.Shape)-1]), picks)...)), nil
+	},
+	Eval: func(c *Call) error {
+		a, err := needTensor(c, 0)
+		if err != nil {
+			return err
+		}
+		y, err := needTensor(c, 1)
+		if err != nil {
+			return err
+		}
+		if a.Rank() == 0 {
+			return fmt.Errorf("operand 0 is a scalar")
+		}
+		if a.Rank() == 1 {
+			a = a.Reshaped(1, a.Shape[0])
+		}
+		axis := a.Rank() - 1
+		picks, err := wrapIndices(y, a.Shape[axis])
+		if err != nil {
+			return err
+		}
+		out, err := c.Output(0, a.DType, append(slices.Clone(a.Shape[:axis]), len(picks))...)
+		if err != nil {
+			return err
+		}
+		takeAlong(out, a, axis, picks)
+		return nil
+	},
+}

@@ -1,0 +1,218 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// mlDomain is the domain of the classical machine learning operators.
+const mlDomain = "ai.onnx.ml"
+
+// samples is a batch of feature rows.
+type samples struct {
+	v    []float64
+	n, f int // rows, features of each
+}
+
+// row returns the features of sample i.
+func (s *samples) row(i int) []float64 { return s.v[i*s.f : (i+1)*s.f] }
+
+// needSamples reads operand i as rows: [N, F], or [F] as a single row.
+func needSamples(c *Call, i int) (*samples, error) {
+	a, err := needTensor(c, i)
+	if err != nil {
+		return nil, err
+	}
+	if !a.DType.IsFloat() && !a.DType.IsInteger() {
+		return nil, unsupportedType(a.DType)
+	}
+	switch a.Rank() {
+	case 1:
+		return &samples{reals[float64](a), 1, a.Shape[0]}, nil
+	case 2:
+		return &samples{reals[float64](a), a.Shape[0], a.Shape[1]}, nil
+	}
+	return nil, fmt.Errorf("operand %d is %s, it must be [N, F] or [F]", i, a)
+}
+
+// rowsOf is the number of rows of operand i, as far as known.
+func rowsOf(n *ssa.Node, i int) ssa.Dim {
+	switch t := InType(n, i); t.Rank() {
+	case 1:
+		return ssa.D(1)
+	case 2:
+		return t.Shape[0]
+	}
+	return ssa.Dim{}
+}
+
+// classLabels is the labels of a classifier: strings or integers.
+type classLabels struct {
+	strings []string
+	ints    []int64
+}
+
+// labelsOf reads the label attributes; the integer one has two names.
+func labelsOf(n *ssa.Node) classLabels {
+	l := classLabels{strings: n.Strings("classlabels_strings"), ints: n.Ints("classlabels_int64s")}
+	if l.ints == nil {
+		l.ints = n.Ints("classlabels_ints")
+	}
+	return l
+}
+
+// count is the number of labels.
+func (l *classLabels) count() int { return max(len(l.strings), len(l.ints)) }
+
+// dtype is the element type of the labels.
+func (l *classLabels) dtype() ndarray.DType {
+	if len(l.strings) > 0 {
+		return ndarray.String
+	}
+	return ndarray.Int64
+}
+
+// output stores the label of every sample as result 0.
+func (l *classLabels) output(c *Call, class []int) error {
+	out, err := c.Output(0, l.dtype(), len(class))
+	if err != nil {
+		return err
+	}
+	for i, k := range class {
+		switch {
+		case len(l.strings) > 0 && k < len(l.strings):
+			out.Str[i] = l.strings[k]
+		case len(l.strings) > 0:
+			out.Str[i] = fmt.Sprint(k)
+		case k < len(l.ints):
+			out.SetInt(i, l.ints[k])
+		default:
+			out.SetInt(i, int64(k))
+		}
+	}
+	return nil
+}
+
+// inferClassifier is the type of labels and scores.
+func inferClassifier(n *ssa.Node, columns ssa.Dim) ([]Fact, error) {
+	l := labelsOf(n)
+	if len(l.strings) > 0 && len(l.ints) > 0 {
+		return nil, fmt.Errorf("both integer and string labels are given")
+	}
+	rows := rowsOf(n, 0)
+	return []Fact{{Type: ssa.TensorOf(l.dtype(), rows)}, {Type: ssa.TensorOf(ndarray.Float32, rows, columns)}}, nil
+}
+
+// outputScores stores rows of equal length as result i.
+func outputScores(c *Call, i int, rows [][]float64, columns int) error {
+	out, err := c.Output(i, ndarray.Float32, len(rows), columns)
+	if err != nil {
+		return err
+	}
+	y := ndarray.Slice[float32](out)
+	for r, row := range rows {
+		if len(row) != columns {
+			return fmt.Errorf("a row of scores has %d columns, expected %d", len(row), columns)
+		}
+		for k, v := range row {
+			y[r*columns+k] = float32(v)
+		}
+	}
+	return nil
+}
+
+// The transforms of scores that the attribute post_transform names.
+const (
+	transformNone     = "NONE"
+	transformSoftmax  = "SOFTMAX"
+	transformLogistic = "LOGISTIC"
+	transformZero     = "SOFTMAX_ZERO"
+	transformProbit   = "PROBIT"
+)
+
+// postTransform returns the function that transforms a row of scores in place.
+func postTransform(name string) (func(row []float64), error) {
+	switch name {
+	case transformNone:
+		return func([]float64) {}, nil
+	case transformSoftmax:
+		return func(row []float64) { scoreSoftmax(row, false) }, nil
+	case transformZero:
+		return func(row []float64) { scoreSoftmax(row, true) }, nil
+	case transformLogistic:
+		return func(row []float64) { mapRow(row, logistic) }, nil
+	case transformProbit:
+		return func(row []float64) { mapRow(row, probit) }, nil
+	}
+	return nil, badAttr("post_transform", name, "NONE, SOFTMAX, LOGISTIC, SOFTMAX_ZERO or PROBIT")
+}
+
+func mapRow(row []float64, f func(float64) float64) {
+	for i, v := range row {
+		row[i] = f(v)
+	}
+}
+
+// logistic is 1 / (1 + exp(-v)).
+func logistic(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
+
+// probit is the inverse of the normal distribution function.
+func probit(v float64) float64 { return math.Sqrt2 * math.Erfinv(2*v-1) }
+
+// scoreSoftmax is exp(v) / sum(exp(v)). With keepZero scores that are 0 stay so:
+// they stand for classes without a vote.
+func scoreSoftmax(row []float64, keepZero bool) {
+	if len(row) == 0 {
+		return
+	}
+	most, sum := math.Inf(-1), 0.0
+	for _, v := range row {
+		most = max(most, v)
+	}
+	for i, v := range row {
+		if keepZero && math.Abs(v) <= 1e-7 {
+			row[i] = v * math.Exp(-most)
+		} else {
+			row[i] = math.Exp(v - most)
+		}
+		sum += row[i]
+	}
+	for i := range row {
+		if sum == 0 {
+			row[i] = 0.5
+		} else {
+			row[i] /= sum
+		}
+	}
+}
+
+// bestOf is the index of the largest score, the first of equals.
+func bestOf(row []float64) int {
+	best := 0
+	for i, v := range row {
+		if v > row[best] {
+			best = i
+		}
+	}
+	return best
+}
+
+func dotRow(x, w []float64) float64 {
+	s := 0.0
+	for i, v := range x {
+		s += v * w[i]
+	}
+	return s
+}
+
+// widen converts an attribute's floats.
+func widen(v []float32) []float64 {
+	out := make([]float64, len(v))
+	for i, x := range v {
+		out[i] = float64(x)
+	}
+	return out
+}

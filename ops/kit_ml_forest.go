@@ -1,0 +1,375 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// A forest is decision trees in arrays. A walk starts at a root and takes the
+// branch of each comparison until it meets a leaf, whose votes count:
+//
+//	       0: x2 <= 0.5
+//	      yes /   \ no
+//	1: x0 < 3     leaf 2
+//	  /    \
+//	leaf 0  leaf 1
+//
+// A child is the index of a node, or ^k for leaf k.
+
+// branchMode is a node's comparison, numbered as in TreeEnsemble-5.
+type branchMode uint8
+
+const (
+	branchLEQ branchMode = iota
+	branchLT
+	branchGTE
+	branchGT
+	branchEQ
+	branchNEQ
+	branchMember
+)
+
+var branchNames = map[string]branchMode{"BRANCH_LEQ": branchLEQ, "BRANCH_LT": branchLT, "BRANCH_GTE": branchGTE,
+	"BRANCH_GT": branchGT, "BRANCH_EQ": branchEQ, "BRANCH_NEQ": branchNEQ, "BRANCH_MEMBER": branchMember}
+
+type forestNode struct {
+	mode    branchMode
+	feature int
+	split   float64
+	members []float64 // sorted, for branchMember
+	nanYes  bool      // a missing value takes the true branch
+	yes, no int
+}
+
+// vote adds weight to a target.
+type vote struct {
+	target int
+	weight float64
+}
+
+type forest struct {
+	nodes  []forestNode
+	roots  []int
+	leaves [][]vote
+}
+
+// test reports whether a feature takes the true branch.
+func (n *forestNode) test(v float64) bool {
+	if n.nanYes && math.IsNaN(v) {
+		return true
+	}
+	switch n.mode {
+	case branchLEQ:
+		return v <= n.split
+	case branchLT:
+		return v < n.split
+	case branchGTE:
+		return v >= n.split
+	case branchGT:
+		return v > n.split
+	case branchEQ:
+		return v == n.split
+	case branchNEQ:
+		return v != n.split
+	}
+	_, found := slices.BinarySearch(n.members, v)
+	return found && !math.IsNaN(v)
+}
+
+// check makes sure that walks end and stay inside of all tables.
+func (f *forest) check(features, targets int) error {
+	for i, n := range f.nodes {
+		if n.feature < 0 || n.feature >= features {
+			return fmt.Errorf("tree node %d asks for feature %d of %d", i, n.feature, features)
+		}
+		for _, child := range []int{n.yes, n.no} {
+			if child >= len(f.nodes) || child < 0 && ^child >= len(f.leaves) {
+				return fmt.Errorf("tree node %d has a child that does not exist", i)
+			}
+		}
+	}
+	for _, r := range f.roots {
+		if r >= len(f.nodes) || r < 0 && ^r >= len(f.leaves) {
+			return fmt.Errorf("a tree root does not exist")
+		}
+	}
+	for _, l := range f.leaves {
+		for _, v := range l {
+			if v.target < 0 || v.target >= targets {
+				return fmt.Errorf("a leaf votes for target %d of %d", v.target, targets)
+			}
+		}
+	}
+	return f.acyclic()
+}
+
+// acyclic fails if a node can be reached from itself: depth-first, nodes on the
+// current path marked 1, finished ones 2.
+func (f *forest) acyclic() error {
+	state := make([]uint8, len(f.nodes))
+	var stack []int
+	for _, root := range f.roots {
+		if root >= 0 {
+			stack = append(stack, root)
+		}
+		for len(stack) > 0 {
+			at := stack[len(stack)-1]
+			if state[at] != 0 {
+				stack, state[at] = stack[:len(stack)-1], 2
+				continue
+			}
+			state[at] = 1
+			for _, child := range []int{f.nodes[at].yes, f.nodes[at].no} {
+				switch {
+				case child < 0 || state[child] == 2:
+				case state[child] == 1:
+					return fmt.Errorf("tree node %d is its own ancestor", child)
+				default:
+					stack = append(stack, child)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// leaf walks one tree down.
+func (f *forest) leaf(root int, row []float64) []vote {
+	at := root
+	for at >= 0 {
+		n := &f.nodes[at]
+		if n.test(row[n.feature]) {
+			at = n.yes
+		} else {
+			at = n.no
+		}
+	}
+	return f.leaves[^at]
+}
+
+// tally combines the votes of all trees: the sum, mean, minimum or maximum of
+// the weights of each target. voted tells which targets got any.
+func (f *forest) tally(row []float64, how string, score []float64, voted []bool) {
+	for _, root := range f.roots {
+		for _, v := range f.leaf(root, row) {
+			switch t := v.target; {
+			case !voted[t]:
+				score[t], voted[t] = v.weight, true
+			case how == "MIN":
+				score[t] = min(score[t], v.weight)
+			case how == "MAX":
+				score[t] = max(score[t], v.weight)
+			default:
+				score[t] += v.weight
+			}
+		}
+	}
+	if how == "AVERAGE" {
+		for t := range score {
+			score[t] /= float64(max(len(f.roots), 1))
+		}
+	}
+}
+
+// floatsOrTensor reads a list that is given as floats or, for double precision,
+// as a tensor; nil if neither is there.
+func floatsOrTensor(n *ssa.Node, name, tensor string) ([]float64, error) {
+	if a := n.Attr(tensor); a != nil && a.Tensor != nil {
+		v, err := a.Tensor.Array()
+		if err != nil {
+			return nil, err
+		}
+		return reals[float64](v), nil
+	}
+	if v := n.Floats(name); len(v) > 0 {
+		return widen(v), nil
+	}
+	return nil, nil
+}
+
+// treeKey names a node of the older tree operators.
+type treeKey struct{ tree, node int64 }
+
+// classicForest reads the attributes nodes_* of TreeEnsembleClassifier and
+// TreeEnsembleRegressor, and the votes of their leaves under prefix + "_*".
+func classicForest(n *ssa.Node, prefix string) (*forest, error) {
+	trees, ids, modes := n.Ints("nodes_treeids"), n.Ints("nodes_nodeids"), n.Strings("nodes_modes")
+	yes, no, features := n.Ints("nodes_truenodeids"), n.Ints("nodes_falsenodeids"), n.Ints("nodes_featureids")
+	nan := n.Ints("nodes_missing_value_tracks_true")
+	splits, err := floatsOrTensor(n, "nodes_values", "nodes_values_as_tensor")
+	if err != nil {
+		return nil, err
+	}
+	k := len(ids)
+	if len(trees) != k || len(modes) != k || len(yes) != k || len(no) != k || len(features) != k || len(splits) != k ||
+		len(nan) != 0 && len(nan) != k {
+		return nil, fmt.Errorf("the attributes nodes_* differ in length")
+	}
+	f := &forest{}
+	place := map[treeKey]int{} // node index, or ^leaf
+	for i := range ids {
+		key := treeKey{trees[i], ids[i]}
+		if _, again := place[key]; again {
+			return nil, fmt.Errorf("tree %d has two nodes %d", trees[i], ids[i])
+		}
+		if modes[i] == "LEAF" {
+			place[key] = ^len(f.leaves)
+			f.leaves = append(f.leaves, nil)
+			continue
+		}
+		mode, ok := branchNames[modes[i]]
+		if !ok || mode == branchMember {
+			return nil, badAttr("nodes_modes", modes[i], "a comparison or LEAF")
+		}
+		place[key] = len(f.nodes)
+		f.nodes = append(f.nodes, forestNode{mode: mode, feature: int(features[i]), split: splits[i], nanYes: len(nan) > 0 && nan[i] != 0})
+	}
+	child := map[treeKey]bool{}
+	for i := range ids {
+		at := place[treeKey{trees[i], ids[i]}]
+		if at < 0 {
+			continue
+		}
+		for _, c := range []struct {
+			id int64
+			to *int
+		}{{yes[i], &f.nodes[at].yes}, {no[i], &f.nodes[at].no}} {
+			key := treeKey{trees[i], c.id}
+			to, ok := place[key]
+			if !ok {
+				return nil, fmt.Errorf("node %d of tree %d has no child %d", ids[i], trees[i], c.id)
+			}
+			*c.to, child[key] = to, true
+		}
+	}
+	rooted := map[int64]bool{}
+	for i := range ids {
+		key := treeKey{trees[i], ids[i]}
+		if child[key] {
+			continue
+		}
+		if rooted[trees[i]] {
+			return nil, fmt.Errorf("tree %d has two roots", trees[i])
+		}
+		rooted[trees[i]] = true
+		f.roots = append(f.roots, place[key])
+	}
+	return f, f.classicVotes(n, prefix, place)
+}
+
+// classicVotes attaches the votes to the leaves.
+func (f *forest) classicVotes(n *ssa.Node, prefix string, place map[treeKey]int) error {
+	trees, ids, targets := n.Ints(prefix+"_treeids"), n.Ints(prefix+"_nodeids"), n.Ints(prefix+"_ids")
+	weights, err := floatsOrTensor(n, prefix+"_weights", prefix+"_weights_as_tensor")
+	if err != nil {
+		return err
+	}
+	if len(ids) != len(trees) || len(targets) != len(trees) || len(weights) != len(trees) {
+		return fmt.Errorf("the attributes %s_* differ in length", prefix)
+	}
+	for i := range trees {
+		at, ok := place[treeKey{trees[i], ids[i]}]
+		if !ok || at >= 0 {
+			return fmt.Errorf("node %d of tree %d votes and is no leaf", ids[i], trees[i])
+		}
+		f.leaves[^at] = append(f.leaves[^at], vote{int(targets[i]), weights[i]})
+	}
+	return nil
+}
+
+// tensorAttr returns a tensor attribute's elements; nil if it is absent.
+func tensorAttr(n *ssa.Node, name string) (*ndarray.Array, error) {
+	a := n.Attr(name)
+	if a == nil || a.Tensor == nil {
+		return nil, nil
+	}
+	return a.Tensor.Array()
+}
+
+// newForest reads the attributes of TreeEnsemble-5.
+func newForest(n *ssa.Node) (*forest, error) {
+	modes, err := tensorAttr(n, "nodes_modes")
+	if err != nil {
+		return nil, err
+	}
+	splits, err := tensorAttr(n, "nodes_splits")
+	if err != nil {
+		return nil, err
+	}
+	weights, err := tensorAttr(n, "leaf_weights")
+	if err != nil {
+		return nil, err
+	}
+	if modes == nil || splits == nil || weights == nil {
+		return nil, fmt.Errorf("nodes_modes, nodes_splits or leaf_weights is missing")
+	}
+	features, targets, nan := n.Ints("nodes_featureids"), n.Ints("leaf_targetids"), n.Ints("nodes_missing_value_tracks_true")
+	yes, no, yesLeaf, noLeaf := n.Ints("nodes_truenodeids"), n.Ints("nodes_falsenodeids"), n.Ints("nodes_trueleafs"), n.Ints("nodes_falseleafs")
+	k := len(features)
+	if modes.Len() != k || splits.Len() != k || len(yes) != k || len(no) != k || len(yesLeaf) != k || len(noLeaf) != k ||
+		weights.Len() != len(targets) || len(nan) != 0 && len(nan) != k {
+		return nil, fmt.Errorf("the attributes nodes_* or leaf_* differ in length")
+	}
+	sets, err := memberSets(n)
+	if err != nil {
+		return nil, err
+	}
+	f := &forest{}
+	for i := range features {
+		if mode := modes.Int(i); mode < 0 || mode > int64(branchMember) {
+			return nil, badAttr("nodes_modes", mode, "0 to 6")
+		}
+		node := forestNode{mode: branchMode(modes.Int(i)), feature: int(features[i]), split: splits.Float(i),
+			nanYes: len(nan) > 0 && nan[i] != 0, yes: childOf(yes[i], yesLeaf[i]), no: childOf(no[i], noLeaf[i])}
+		if node.mode == branchMember {
+			if len(sets) == 0 {
+				return nil, fmt.Errorf("membership_values has fewer sets than there are BRANCH_MEMBER nodes")
+			}
+			node.members, sets = sets[0], sets[1:]
+		}
+		f.nodes = append(f.nodes, node)
+	}
+	for i, t := range targets {
+		f.leaves = append(f.leaves, []vote{{int(t), weights.Float(i)}})
+	}
+	for _, r := range n.Ints("tree_roots") {
+		f.roots = append(f.roots, int(max(r, 0)))
+	}
+	return f, nil
+}
+
+// childOf encodes a child of TreeEnsemble-5.
+func childOf(id, leaf int64) int {
+	if leaf != 0 {
+		return ^int(max(id, 0))
+	}
+	return int(max(id, 0))
+}
+
+// memberSets cuts membership_values at NaNs into sorted sets.
+func memberSets(n *ssa.Node) ([][]float64, error) {
+	a, err := tensorAttr(n, "membership_values")
+	if a == nil || err != nil {
+		return nil, err
+	}
+	var sets [][]float64
+	set := []float64{}
+	for i := range a.Len() {
+		if v := a.Float(i); !math.IsNaN(v) {
+			set = append(set, v)
+			continue
+		}
+		slices.Sort(set)
+		sets = append(sets, set)
+		set = []float64{}
+	}
+	if len(set) > 0 {
+		slices.Sort(set)
+		sets = append(sets, set)
+	}
+	return sets, nil
+}

@@ -1,0 +1,179 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// LinearClassifier scores classes by linear functions:
+// https://onnx.ai/onnx/operators/onnx_aionnxml_LinearClassifier.html
+//
+//	scores = post(X · coefficientsᵀ + intercepts),  label = argmax(scores)
+//
+// A single function for two classes scores the second one; its sign decides.
+var LinearClassifier = Op{
+	Domain: mlDomain, Name: "LinearClassifier", Since: 1, Doc: "Y = label of the largest of Z = post(X·Wᵀ + b)",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
+	Attrs: []AttrSpec{{Name: "coefficients", Kind: ssa.AttrFloats, Required: true}, {Name: "intercepts", Kind: ssa.AttrFloats},
+		{Name: "classlabels_ints", Kind: ssa.AttrInts}, {Name: "classlabels_strings", Kind: ssa.AttrStrings},
+		{Name: "multi_class", Kind: ssa.AttrInt}, {Name: "post_transform", Kind: ssa.AttrString}},
+	Infer: inferLinearClassifier, Eval: evalLinearClassifier,
+}
+
+// LinearRegressor evaluates linear functions:
+// https://onnx.ai/onnx/operators/onnx_aionnxml_LinearRegressor.html
+var LinearRegressor = Op{
+	Domain: mlDomain, Name: "LinearRegressor", Since: 1, Doc: "Y = post(X·Wᵀ + b)",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "coefficients", Kind: ssa.AttrFloats}, {Name: "intercepts", Kind: ssa.AttrFloats},
+		{Name: "targets", Kind: ssa.AttrInt}, {Name: "post_transform", Kind: ssa.AttrString}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(n.Int("targets", 1)))), nil
+	},
+	Eval: evalLinearRegressor,
+}
+
+// linearMap is functions w·x + b, one row of weights each.
+type linearMap struct {
+	w []float64
+	b []float64
+	k int // functions
+}
+
+// linearMapOf reads the attributes; rows tells how many functions there are, 0
+// for as many as the coefficients give.
+func linearMapOf(n *ssa.Node, features, rows int) (*linearMap, error) {
+	m := &linearMap{w: widen(n.Floats("coefficients")), b: widen(n.Floats("intercepts")), k: rows}
+	if rows == 0 && features > 0 {
+		m.k = len(m.w) / features
+	}
+	if m.k < 1 || len(m.w) != m.k*features {
+		return nil, fmt.Errorf("%d coefficients for %d features and %d functions", len(m.w), features, m.k)
+	}
+	if len(m.b) == 0 {
+		m.b = make([]float64, m.k)
+	}
+	if len(m.b) != m.k {
+		return nil, fmt.Errorf("%d intercepts for %d functions", len(m.b), m.k)
+	}
+	return m, nil
+}
+
+func (m *linearMap) apply(x []float64) []float64 {
+	out := make([]float64, m.k)
+	for i := range out {
+		out[i] = m.b[i] + dotRow(x, m.w[i*len(x):])
+	}
+	return out
+}
+
+func inferLinearClassifier(n *ssa.Node) ([]Fact, error) {
+	cols, labels := ssa.Dim{}, labelsOf(n)
+	if t := InType(n, 0); t.Rank() > 0 {
+		if f, ok := t.Shape[len(t.Shape)-1].Const(); ok && f > 0 {
+			k := int64(len(n.Floats("coefficients"))) / f
+			if k == 1 && labels.count() == 2 {
+				k = 2
+			}
+			cols = ssa.D(k)
+		}
+	}
+	return inferClassifier(n, cols)
+}
+
+func evalLinearClassifier(c *Call) error {
+	x, err := needSamples(c, 0)
+	if err != nil {
+		return err
+	}
+	m, err := linearMapOf(c.Node, x.f, 0)
+	if err != nil {
+		return err
+	}
+	transform := c.Node.Str("post_transform", transformNone)
+	post, err := postTransform(transform)
+	if err != nil {
+		return err
+	}
+	labels, cols := labelsOf(c.Node), m.k
+	two := m.k == 1 && labels.count() == 2
+	if two {
+		cols = 2
+	}
+	class, scores := make([]int, x.n), make([][]float64, x.n)
+	for i := range x.n {
+		row := m.apply(x.row(i))
+		class[i] = bestOf(row)
+		if m.k == 1 && row[0] > 0 {
+			class[i] = 1
+		}
+		if two {
+			row = secondClass(row[0], transform)
+		} else {
+			post(row)
+		}
+		scores[i] = row
+	}
+	if m.k == 1 && labels.count() == 1 {
+		return oneLabel(c, labels, class, scores)
+	}
+	if err := labels.output(c, class); err != nil {
+		return err
+	}
+	return outputScores(c, 1, scores, cols)
+}
+
+// secondClass turns the score of one of two classes into scores of both.
+func secondClass(v float64, transform string) []float64 {
+	switch transform {
+	case transformLogistic:
+		return []float64{logistic(-v), logistic(v)}
+	case transformProbit:
+		return []float64{probit(1 - v), probit(v)}
+	}
+	row := []float64{-v, v}
+	if transform == transformSoftmax || transform == transformZero {
+		scoreSoftmax(row, transform == transformZero)
+	}
+	return row
+}
+
+// oneLabel stores the results of a classifier that knows one label only: the
+// label where the score is above 0, else 0 or the empty string.
+func oneLabel(c *Call, labels classLabels, class []int, scores [][]float64) error {
+	both := classLabels{ints: append([]int64{0}, labels.ints...)}
+	if len(labels.strings) > 0 {
+		both = classLabels{strings: append([]string{""}, labels.strings...)}
+	}
+	if err := both.output(c, class); err != nil {
+		return err
+	}
+	return outputScores(c, 1, scores, 1)
+}
+
+func evalLinearRegressor(c *Call) error {
+	x, err := needSamples(c, 0)
+	if err != nil {
+		return err
+	}
+	targets := c.Node.Int("targets", 1)
+	if targets < 1 || targets > 1<<31 {
+		return badAttr("targets", targets, "above 0")
+	}
+	m, err := linearMapOf(c.Node, x.f, int(targets))
+	if err != nil {
+		return err
+	}
+	post, err := postTransform(c.Node.Str("post_transform", transformNone))
+	if err != nil {
+		return err
+	}
+	rows := make([][]float64, x.n)
+	for i := range rows {
+		rows[i] = m.apply(x.row(i))
+		post(rows[i])
+	}
+	return outputScores(c, 0, rows, m.k)
+}

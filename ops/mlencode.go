@@ -1,0 +1,282 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// OneHotEncoder marks categories in a new last dimension:
+// https://onnx.ai/onnx/operators/onnx_aionnxml_OneHotEncoder.html
+var OneHotEncoder = Op{
+	Domain: mlDomain, Name: "OneHotEncoder", Since: 1, Doc: "Y[…, k] = X[…] == category k",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "cats_int64s", Kind: ssa.AttrInts}, {Name: "cats_strings", Kind: ssa.AttrStrings}, {Name: "zeros", Kind: ssa.AttrInt}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		t := InType(n, 0)
+		if !t.Ranked {
+			return One(ssa.UnrankedTensor(ndarray.Float32)), nil
+		}
+		cats := max(len(n.Ints("cats_int64s")), len(n.Strings("cats_strings")))
+		return One(ssa.TensorOf(ndarray.Float32, append(slices.Clone(t.Shape), ssa.D(int64(cats)))...)), nil
+	},
+	Eval: evalOneHotEncoder,
+}
+
+// LabelEncoder maps elements by a table: https://onnx.ai/onnx/operators/onnx_aionnxml_LabelEncoder.html
+//
+// NaN is a key like any other; the last of repeated keys counts.
+var LabelEncoder = Op{
+	Domain: mlDomain, Name: "LabelEncoder", Since: 4, Form: labelEncoderForm, Doc: "Y = values[keys == X], or the default",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "keys_floats", Kind: ssa.AttrFloats}, {Name: "keys_int64s", Kind: ssa.AttrInts},
+		{Name: "keys_strings", Kind: ssa.AttrStrings}, {Name: "keys_tensor", Kind: ssa.AttrTensor},
+		{Name: "values_floats", Kind: ssa.AttrFloats}, {Name: "values_int64s", Kind: ssa.AttrInts},
+		{Name: "values_strings", Kind: ssa.AttrStrings}, {Name: "values_tensor", Kind: ssa.AttrTensor},
+		{Name: "default_float", Kind: ssa.AttrFloat}, {Name: "default_int64", Kind: ssa.AttrInt},
+		{Name: "default_string", Kind: ssa.AttrString}, {Name: "default_tensor", Kind: ssa.AttrTensor}},
+	Infer: inferLabelEncoder, Eval: evalLabelEncoder,
+	Upgrades: []Upgrade{{Below: 2, Source: "https://onnx.ai/onnx/operators/onnx_aionnxml_LabelEncoder.html#labelencoder-2",
+		Apply: upgradeLabelEncoder}},
+}
+
+// CategoryMapper maps strings to integers or back:
+// https://onnx.ai/onnx/operators/onnx_aionnxml_CategoryMapper.html
+var CategoryMapper = Op{
+	Domain: mlDomain, Name: "CategoryMapper", Since: 1, Doc: "Y = the other name of category X",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "cats_int64s", Kind: ssa.AttrInts}, {Name: "cats_strings", Kind: ssa.AttrStrings},
+		{Name: "default_int64", Kind: ssa.AttrInt}, {Name: "default_string", Kind: ssa.AttrString}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		t := InType(n, 0)
+		switch t.DType {
+		case ndarray.String:
+			t.DType = ndarray.Int64
+		case ndarray.Int64:
+			t.DType = ndarray.String
+		}
+		return One(t), nil
+	},
+	Eval: evalCategoryMapper,
+}
+
+// keyIndex finds elements in a list of keys; it is made for one element type.
+type keyIndex struct {
+	ints    map[int64]int
+	floats  map[float64]int
+	strings map[string]int
+	nan     int // where NaN is, -1 if it is no key
+}
+
+// newKeyIndex indexes keys; the last of repeated ones counts.
+func newKeyIndex(keys *ndarray.Array) *keyIndex {
+	x := &keyIndex{nan: -1, ints: map[int64]int{}, floats: map[float64]int{}, strings: map[string]int{}}
+	for i := range keys.Len() {
+		switch {
+		case keys.DType == ndarray.String:
+			x.strings[keys.Str[i]] = i
+		case !keys.DType.IsFloat():
+			x.ints[keys.Int(i)] = i
+		case math.IsNaN(keys.Float(i)):
+			x.nan = i
+		default:
+			x.floats[keys.Float(i)] = i
+		}
+	}
+	return x
+}
+
+// find returns the position of element i of a among the keys, -1 if it is none.
+func (x *keyIndex) find(a *ndarray.Array, i int) int {
+	k, ok := 0, false
+	switch {
+	case a.DType == ndarray.String:
+		k, ok = x.strings[a.Str[i]]
+	case !a.DType.IsFloat():
+		k, ok = x.ints[a.Int(i)]
+	case math.IsNaN(a.Float(i)):
+		return x.nan
+	default:
+		k, ok = x.floats[a.Float(i)]
+	}
+	if !ok {
+		return -1
+	}
+	return k
+}
+
+// listAttr returns the one attribute that is set among name+"_floats",
+// "_int64s", "_strings" and "_tensor", as an array.
+func listAttr(n *ssa.Node, name string) (*ndarray.Array, error) {
+	var found []*ndarray.Array
+	if v := n.Floats(name + "_floats"); len(v) > 0 {
+		found = append(found, ndarray.Of(slices.Clone(v), len(v)))
+	}
+	if v := n.Ints(name + "_int64s"); len(v) > 0 {
+		found = append(found, ndarray.Of(slices.Clone(v), len(v)))
+	}
+	if v := n.Strings(name + "_strings"); len(v) > 0 {
+		found = append(found, ndarray.Strings(v, len(v)))
+	}
+	if a := n.Attr(name + "_tensor"); a != nil && a.Tensor != nil {
+		v, err := a.Tensor.Array()
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, v)
+	}
+	if len(found) != 1 {
+		return nil, fmt.Errorf("%d of the attributes %s_* are set, there must be one", len(found), name)
+	}
+	return found[0], nil
+}
+
+// defaultAttr returns the element that stands for unknown keys.
+func defaultAttr(n *ssa.Node, dt ndarray.DType) (*ndarray.Array, error) {
+	if a := n.Attr("default_tensor"); a != nil && a.Tensor != nil {
+		v, err := a.Tensor.Array()
+		if err == nil && (v.Len() != 1 || v.DType != dt) {
+			err = badAttr("default_tensor", v, fmt.Sprintf("one %s", dt))
+		}
+		return v, err
+	}
+	out := ndarray.Must(dt)
+	switch {
+	case dt == ndarray.String:
+		out.Str[0] = n.Str("default_string", "_Unused")
+	case dt.IsFloat():
+		out.SetFloat(0, float64(n.Float("default_float", float32(math.Copysign(0, -1)))))
+	default:
+		out.SetInt(0, n.Int("default_int64", -1))
+	}
+	return out, nil
+}
+
+func labelEncoderForm(n *ssa.Node) int {
+	if n.Has("keys_tensor") || n.Has("values_tensor") || n.Has("default_tensor") {
+		return 4
+	}
+	return 2
+}
+
+// upgradeLabelEncoder writes the one list of LabelEncoder-1, where a string's
+// value is its position, as keys and values.
+func upgradeLabelEncoder(_ *Upgrader, n *ssa.Node) error {
+	classes := n.Strings("classes_strings")
+	n.DropAttr("classes_strings")
+	numbers := make([]int64, len(classes))
+	for i := range numbers {
+		numbers[i] = int64(i)
+	}
+	switch dt := InType(n, 0).DType; dt {
+	case ndarray.String:
+		n.SetAttr(ssa.StringsAttr("keys_strings", classes...))
+		n.SetAttr(ssa.IntsAttr("values_int64s", numbers...))
+	case ndarray.Int64:
+		n.SetAttr(ssa.IntsAttr("keys_int64s", numbers...))
+		n.SetAttr(ssa.StringsAttr("values_strings", classes...))
+	default:
+		return fmt.Errorf("LabelEncoder-1 takes strings or int64, the operand is %s", dt)
+	}
+	return nil
+}
+
+func inferLabelEncoder(n *ssa.Node) ([]Fact, error) {
+	values, err := listAttr(n, "values")
+	if err != nil {
+		return nil, err
+	}
+	t := InType(n, 0)
+	t.Kind, t.DType = ssa.KindTensor, values.DType
+	return One(t), nil
+}
+
+// lookUp stores values[index of X] as result 0, the default for unknown keys.
+func lookUp(c *Call, keys, values, def *ndarray.Array) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	if a.DType != keys.DType || keys.Len() != values.Len() {
+		return fmt.Errorf("the operand is %s, the keys %s and the values %s", a, keys, values)
+	}
+	out, err := c.Output(0, values.DType, a.Shape...)
+	if err != nil {
+		return err
+	}
+	x := newKeyIndex(keys)
+	for i := range a.Len() {
+		if k := x.find(a, i); k >= 0 {
+			copyElems(out, i, values, k, 1)
+		} else {
+			copyElems(out, i, def, 0, 1)
+		}
+	}
+	return nil
+}
+
+func evalLabelEncoder(c *Call) error {
+	keys, err := listAttr(c.Node, "keys")
+	if err != nil {
+		return err
+	}
+	values, err := listAttr(c.Node, "values")
+	if err != nil {
+		return err
+	}
+	def, err := defaultAttr(c.Node, values.DType)
+	if err != nil {
+		return err
+	}
+	return lookUp(c, keys, values, def)
+}
+
+func evalCategoryMapper(c *Call) error {
+	ints, texts := c.Node.Ints("cats_int64s"), c.Node.Strings("cats_strings")
+	keys, values := ndarray.Of(slices.Clone(ints), len(ints)), ndarray.Strings(texts, len(texts))
+	if a := c.Array(0); a != nil && a.DType == ndarray.String {
+		keys, values = values, keys
+	}
+	def, err := defaultAttr(c.Node, values.DType)
+	if err != nil {
+		return err
+	}
+	return lookUp(c, keys, values, def)
+}
+
+func evalOneHotEncoder(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	cats, err := listAttr(c.Node, "cats")
+	if err != nil {
+		return err
+	}
+	if (a.DType == ndarray.String) != (cats.DType == ndarray.String) || a.DType.IsComplex() || a.DType == ndarray.Bool {
+		return fmt.Errorf("the operand is %s, the categories %s", a, cats)
+	}
+	out, err := c.Output(0, ndarray.Float32, append(slices.Clone(a.Shape), cats.Len())...)
+	if err != nil {
+		return err
+	}
+	y := ndarray.Slice[float32](out)
+	clear(y)
+	if a.DType != ndarray.String { // numbers are looked up as integers
+		a = ndarray.Of(a.Ints(), a.Shape...)
+	}
+	x := newKeyIndex(cats)
+	for i := range a.Len() {
+		k := x.find(a, i)
+		if k < 0 && c.Node.Int("zeros", 1) == 0 {
+			return fmt.Errorf("element %d is none of the categories", i)
+		}
+		if k >= 0 {
+			y[i*cats.Len()+k] = 1
+		}
+	}
+	return nil
+}

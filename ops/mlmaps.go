@@ -1,0 +1,225 @@
+package ops
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// ZipMap pairs the columns of a matrix with keys, one map per row:
+// https://onnx.ai/onnx/operators/onnx_aionnxml_ZipMap.html
+var ZipMap = Op{
+	Domain: mlDomain, Name: "ZipMap", Since: 1, Doc: "Z[n] = {label k: X[n, k]}",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "classlabels_int64s", Kind: ssa.AttrInts}, {Name: "classlabels_strings", Kind: ssa.AttrStrings}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		l, value := labelsOf(n), ssa.TensorOf(ndarray.Float32)
+		return One(ssa.SequenceOf(ssa.Type{Kind: ssa.KindMap, DType: l.dtype(), Elem: &value})), nil
+	},
+	Eval: evalZipMap,
+}
+
+// DictVectorizer lays a map's values out by a vocabulary of keys:
+// https://onnx.ai/onnx/operators/onnx_aionnxml_DictVectorizer.html
+//
+// The result is one row, [1, vocabulary], as the models that use the operator
+// expect; keys that the map lacks give zeros.
+var DictVectorizer = Op{
+	Domain: mlDomain, Name: "DictVectorizer", Since: 1, Doc: "Y[0, i] = X[vocabulary[i]], or 0",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "int64_vocabulary", Kind: ssa.AttrInts}, {Name: "string_vocabulary", Kind: ssa.AttrStrings}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		words := max(len(n.Ints("int64_vocabulary")), len(n.Strings("string_vocabulary")))
+		return One(ssa.StaticTensor(mapValueType(InType(n, 0)), 1, words)), nil
+	},
+	Eval: evalDictVectorizer,
+}
+
+// CastMap lays a map's values out by ascending key, or at the positions that
+// the keys name: https://onnx.ai/onnx/operators/onnx_aionnxml_CastMap.html
+//
+// The result is one row.
+var CastMap = Op{
+	Domain: mlDomain, Name: "CastMap", Since: 1, Doc: "Y = values of X by key",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "cast_to", Kind: ssa.AttrString}, {Name: "map_form", Kind: ssa.AttrString}, {Name: "max_map", Kind: ssa.AttrInt}},
+	Infer: inferCastMap, Eval: evalCastMap,
+}
+
+// mapValueType is the element type of a map's values, as far as known.
+func mapValueType(t ssa.Type) ndarray.DType {
+	if t.Kind == ssa.KindMap && t.Elem != nil {
+		return t.Elem.DType
+	}
+	return ndarray.Undefined
+}
+
+// needMap returns keys and values of map operand 0.
+func needMap(c *Call) (keys, values *ndarray.Array, err error) {
+	if !c.Has(0) {
+		return nil, nil, fmt.Errorf("operand 0 is required and absent")
+	}
+	m, ok := c.In[0].(*ndarray.Map)
+	if !ok || m == nil || m.Keys == nil {
+		return nil, nil, fmt.Errorf("operand 0 is no map")
+	}
+	v, ok := m.Values.(*ndarray.Array)
+	if !ok || v.Len() != m.Keys.Len() {
+		return nil, nil, fmt.Errorf("the map has %d keys and no value for each", m.Keys.Len())
+	}
+	return m.Keys, v, nil
+}
+
+func evalZipMap(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	if a.DType != ndarray.Float32 || a.Rank() < 1 || a.Rank() > 2 {
+		return fmt.Errorf("the operand is %s, it must be float32[N, labels]", a)
+	}
+	l := labelsOf(c.Node)
+	k := a.Shape[a.Rank()-1]
+	if l.count() != k {
+		return fmt.Errorf("%d labels for %d columns", l.count(), k)
+	}
+	keys := ndarray.Of(slices.Clone(l.ints), len(l.ints))
+	if l.dtype() == ndarray.String {
+		keys = ndarray.Strings(l.strings, k)
+	}
+	out := &ndarray.Sequence{}
+	for r := 0; r*k < a.Len(); r++ {
+		v := ndarray.Must(ndarray.Float32, k)
+		copyElems(v, 0, a, r*k, k)
+		out.Items = append(out.Items, &ndarray.Map{Keys: keys, Values: v})
+	}
+	return c.SetOutput(0, out)
+}
+
+func evalDictVectorizer(c *Call) error {
+	keys, values, err := needMap(c)
+	if err != nil {
+		return err
+	}
+	ints, texts := c.Node.Ints("int64_vocabulary"), c.Node.Strings("string_vocabulary")
+	if (keys.DType == ndarray.String) != (len(texts) > 0) {
+		return fmt.Errorf("the map's keys are %s, the vocabulary is of the other kind", keys.DType)
+	}
+	words := ndarray.Of(slices.Clone(ints), len(ints))
+	if len(texts) > 0 {
+		words = ndarray.Strings(texts, len(texts))
+	}
+	out, err := c.Output(0, values.DType, 1, words.Len())
+	if err != nil {
+		return err
+	}
+	clear(out.Data)
+	clear(out.Str)
+	x := newKeyIndex(words)
+	for i := range keys.Len() {
+		if k := x.find(keys, i); k >= 0 {
+			copyElems(out, k, values, i, 1)
+		}
+	}
+	return nil
+}
+
+// castMapType is the element type that attribute cast_to names.
+func castMapType(n *ssa.Node) (ndarray.DType, error) {
+	switch to := n.Str("cast_to", "TO_FLOAT"); to {
+	case "TO_FLOAT":
+		return ndarray.Float32, nil
+	case "TO_INT64":
+		return ndarray.Int64, nil
+	case "TO_STRING":
+		return ndarray.String, nil
+	default:
+		return 0, badAttr("cast_to", to, "TO_FLOAT, TO_INT64 or TO_STRING")
+	}
+}
+
+func inferCastMap(n *ssa.Node) ([]Fact, error) {
+	dt, err := castMapType(n)
+	if err != nil {
+		return nil, err
+	}
+	cols := ssa.Dim{}
+	if n.Str("map_form", "DENSE") == "SPARSE" {
+		cols = ssa.D(n.Int("max_map", 1))
+	}
+	return One(ssa.TensorOf(dt, ssa.D(1), cols)), nil
+}
+
+func evalCastMap(c *Call) error {
+	keys, values, err := needMap(c)
+	if err != nil {
+		return err
+	}
+	dt, err := castMapType(c.Node)
+	if err != nil {
+		return err
+	}
+	if keys.DType != ndarray.Int64 {
+		return fmt.Errorf("the map's keys are %s, they must be int64", keys.DType)
+	}
+	order := positions(keys.Len())
+	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(keys.Int(i), keys.Int(j)) })
+	form, cols := c.Node.Str("map_form", "DENSE"), int64(keys.Len())
+	switch form {
+	case "DENSE":
+	case "SPARSE":
+		if cols = c.Node.Int("max_map", 1); cols < 1 || cols > maxColumns {
+			return badAttr("max_map", cols, "above 0")
+		}
+	default:
+		return badAttr("map_form", form, "DENSE or SPARSE")
+	}
+	out, err := c.Output(0, dt, 1, int(cols))
+	if err != nil {
+		return err
+	}
+	clear(out.Data)
+	clear(out.Str)
+	for pos, i := range order {
+		at := int64(pos)
+		if form == "SPARSE" {
+			if at = keys.Int(i); at < 0 || at >= cols {
+				return fmt.Errorf("key %d is outside of 0..%d", at, cols-1)
+			}
+		}
+		if err := castElem(out, int(at), values, i); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// castElem converts element i of a to out's type: text is parsed and printed.
+func castElem(out *ndarray.Array, o int, a *ndarray.Array, i int) error {
+	switch {
+	case a.DType != ndarray.String && out.DType == ndarray.String:
+		out.Str[o] = strconv.FormatFloat(a.Float(i), 'f', 6, 32)
+	case a.DType != ndarray.String:
+		out.SetFloat(o, a.Float(i))
+	case out.DType == ndarray.String:
+		out.Str[o] = a.Str[i]
+	case out.DType == ndarray.Int64:
+		v, err := strconv.ParseInt(a.Str[i], 10, 64)
+		if err != nil {
+			return fmt.Errorf("value %q is no integer", a.Str[i])
+		}
+		out.SetInt(o, v)
+	default:
+		v, err := strconv.ParseFloat(a.Str[i], 32)
+		if err != nil && !math.IsInf(v, 0) {
+			return fmt.Errorf("value %q is no number", a.Str[i])
+		}
+		out.SetFloat(o, v)
+	}
+	return nil
+}

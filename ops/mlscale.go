@@ -1,0 +1,285 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Scaler shifts and scales features: https://onnx.ai/onnx/operators/onnx_aionnxml_Scaler.html
+var Scaler = Op{
+	Domain: mlDomain, Name: "Scaler", Since: 1, Doc: "Y = (X - offset) * scale",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "offset", Kind: ssa.AttrFloats}, {Name: "scale", Kind: ssa.AttrFloats}},
+	Infer: inferAsFloat, Eval: evalScaler,
+}
+
+// Normalizer divides rows by their norm: https://onnx.ai/onnx/operators/onnx_aionnxml_Normalizer.html
+//
+// The norm is the largest element, the sum of magnitudes or the Euclidean
+// length; rows whose norm is 0 stay as they are.
+var Normalizer = Op{
+	Domain: mlDomain, Name: "Normalizer", Since: 1, Doc: "Y = X / norm(X) row by row",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "norm", Kind: ssa.AttrString}},
+	Infer: inferAsFloat, Eval: evalNormalizer,
+}
+
+// Binarizer compares with a threshold: https://onnx.ai/onnx/operators/onnx_aionnxml_Binarizer.html
+var Binarizer = Op{
+	Domain: mlDomain, Name: "Binarizer", Since: 1, Doc: "Y = X > threshold ? 1 : 0",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "threshold", Kind: ssa.AttrFloat}},
+	Infer: SameAs, Eval: evalBinarizer,
+	Facts: Facts{Elementwise: true},
+}
+
+// Imputer replaces a value that stands for a missing one:
+// https://onnx.ai/onnx/operators/onnx_aionnxml_Imputer.html
+//
+// The new value is one for all or one per feature. NaN is a value here.
+var Imputer = Op{
+	Domain: mlDomain, Name: "Imputer", Since: 1, Doc: "Y = X == replaced ? imputed : X",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "imputed_value_floats", Kind: ssa.AttrFloats}, {Name: "imputed_value_int64s", Kind: ssa.AttrInts},
+		{Name: "replaced_value_float", Kind: ssa.AttrFloat}, {Name: "replaced_value_int64", Kind: ssa.AttrInt}},
+	Infer: SameAs, Eval: evalImputer,
+	Facts: Facts{InPlace: inPlaceFirst},
+}
+
+// FeatureVectorizer joins rows of features: https://onnx.ai/onnx/operators/onnx_aionnxml_FeatureVectorizer.html
+//
+// inputdimensions says how many features each operand gives: longer rows are
+// cut, shorter ones padded with zeros.
+var FeatureVectorizer = Op{
+	Domain: mlDomain, Name: "FeatureVectorizer", Since: 1, Doc: "Y = inputs side by side as floats",
+	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "inputdimensions", Kind: ssa.AttrInts}},
+	Infer: inferFeatureVectorizer, Eval: evalFeatureVectorizer,
+}
+
+// inferAsFloat is operand 0's shape with element type float32.
+func inferAsFloat(n *ssa.Node) ([]Fact, error) {
+	t := InType(n, 0)
+	return One(ssa.Type{Kind: ssa.KindTensor, DType: ndarray.Float32, Ranked: t.Ranked, Shape: t.Shape}), nil
+}
+
+// lastDim is the length of the last dimension, 1 for scalars.
+func lastDim(a *ndarray.Array) int {
+	if a.Rank() == 0 {
+		return 1
+	}
+	return a.Shape[a.Rank()-1]
+}
+
+// perFeature returns entry i mod features of a list that holds one value for
+// all features or one for each.
+func perFeature(name string, v []float64, features int, def float64) (func(i int) float64, error) {
+	switch {
+	case len(v) == 0:
+		return func(int) float64 { return def }, nil
+	case len(v) == 1:
+		return func(int) float64 { return v[0] }, nil
+	case len(v) == features:
+		return func(i int) float64 { return v[i%features] }, nil
+	}
+	return nil, badAttr(name, fmt.Sprint(len(v), " elements"), fmt.Sprintf("one element or %d", features))
+}
+
+func evalScaler(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	offset, err := perFeature("offset", widen(c.Node.Floats("offset")), lastDim(a), 0)
+	if err != nil {
+		return err
+	}
+	scale, err := perFeature("scale", widen(c.Node.Floats("scale")), lastDim(a), 1)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, ndarray.Float32, a.Shape...)
+	if err != nil {
+		return err
+	}
+	y := ndarray.Slice[float32](out)
+	for i, v := range reals[float64](a) {
+		y[i] = float32((v - offset(i)) * scale(i))
+	}
+	return nil
+}
+
+// normOf returns a norm of rows.
+func normOf(name string) (func(row []float64) float64, error) {
+	switch name {
+	case "MAX":
+		return slices.Max[[]float64], nil
+	case "L1":
+		return func(row []float64) (s float64) {
+			for _, v := range row {
+				s += math.Abs(v)
+			}
+			return s
+		}, nil
+	case "L2":
+		return func(row []float64) float64 { return math.Sqrt(dotRow(row, row)) }, nil
+	}
+	return nil, badAttr("norm", name, "MAX, L1 or L2")
+}
+
+func evalNormalizer(c *Call) error {
+	x, err := needSamples(c, 0)
+	if err != nil {
+		return err
+	}
+	norm, err := normOf(c.Node.Str("norm", "MAX"))
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, ndarray.Float32, c.Array(0).Shape...)
+	if err != nil || x.f == 0 {
+		return err
+	}
+	y := ndarray.Slice[float32](out)
+	for i := range x.n {
+		d := norm(x.row(i))
+		if d == 0 {
+			d = 1
+		}
+		for k, v := range x.row(i) {
+			y[i*x.f+k] = float32(v / d)
+		}
+	}
+	return nil
+}
+
+func evalBinarizer(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	if !a.DType.IsFloat() && !a.DType.IsInteger() {
+		return unsupportedType(a.DType)
+	}
+	out, err := c.Output(0, a.DType, a.Shape...)
+	if err != nil {
+		return err
+	}
+	limit := float64(c.Node.Float("threshold", 0))
+	for i := range a.Len() {
+		out.SetInt(i, int64(btoi(a.Float(i) > limit)))
+	}
+	return nil
+}
+
+func evalImputer(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	n := c.Node
+	if a.DType.IsInteger() {
+		return imputeInts(c, a, n.Ints("imputed_value_int64s"), n.Int("replaced_value_int64", 0))
+	}
+	if !a.DType.IsFloat() {
+		return unsupportedType(a.DType)
+	}
+	if len(n.Floats("imputed_value_floats")) == 0 {
+		return badAttr("imputed_value_floats", "", "given for an operand of floats")
+	}
+	put, err := perFeature("imputed_value_floats", widen(n.Floats("imputed_value_floats")), lastDim(a), 0)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, a.DType, a.Shape...)
+	if err != nil {
+		return err
+	}
+	old := float64(n.Float("replaced_value_float", 0))
+	for i := range a.Len() {
+		v := a.Float(i)
+		if v == old || v != v && old != old {
+			v = put(i)
+		}
+		out.SetFloat(i, v)
+	}
+	return nil
+}
+
+func imputeInts(c *Call, a *ndarray.Array, put []int64, old int64) error {
+	f := lastDim(a)
+	if len(put) != 1 && len(put) != f {
+		return badAttr("imputed_value_int64s", put, fmt.Sprintf("one element or %d", f))
+	}
+	out, err := c.Output(0, a.DType, a.Shape...)
+	if err != nil {
+		return err
+	}
+	for i := range a.Len() {
+		v := a.Int(i)
+		if v == old {
+			v = put[i%f%len(put)]
+		}
+		out.SetInt(i, v)
+	}
+	return nil
+}
+
+func inferFeatureVectorizer(n *ssa.Node) ([]Fact, error) {
+	dims, rows, cols := n.Ints("inputdimensions"), ssa.Dim{}, ssa.D(0)
+	for i := range n.In {
+		if r := rowsOf(n, i); r.Known() {
+			rows = r
+		}
+		switch t := InType(n, i); {
+		case i < len(dims):
+			cols = cols.AddN(dims[i])
+		case t.Rank() > 0:
+			cols = cols.Add(t.Shape[len(t.Shape)-1])
+		default:
+			cols = ssa.Dim{}
+		}
+	}
+	return One(ssa.TensorOf(ndarray.Float32, rows, cols)), nil
+}
+
+func evalFeatureVectorizer(c *Call) error {
+	dims := c.Node.Ints("inputdimensions")
+	parts, widths, cols := make([]*samples, len(c.In)), make([]int, len(c.In)), 0
+	for i := range parts {
+		x, err := needSamples(c, i)
+		if err != nil {
+			return err
+		}
+		if parts[i] = x; x.n != parts[0].n {
+			return fmt.Errorf("operand %d has %d rows, operand 0 has %d", i, x.n, parts[0].n)
+		}
+		widths[i] = x.f
+		if i < len(dims) {
+			if dims[i] < 0 || dims[i] > maxColumns {
+				return badAttr("inputdimensions", dims, "not negative")
+			}
+			widths[i] = int(dims[i])
+		}
+		cols += widths[i]
+	}
+	out, err := c.Output(0, ndarray.Float32, parts[0].n, cols)
+	if err != nil {
+		return err
+	}
+	y, at := ndarray.Slice[float32](out), 0
+	clear(y)
+	for i, x := range parts {
+		for r := range x.n {
+			for k := range min(x.f, widths[i]) {
+				y[r*cols+at+k] = float32(x.row(r)[k])
+			}
+		}
+		at += widths[i]
+	}
+	return nil
+}
