@@ -506,3 +506,21 @@ func (l *lifetimes) firstWrite(v *ssa.Value) int {
 	l.first[v] = pos
 	return pos
 }
+
+// CopyBytes is how many bytes one iteration copies: slices stacked or taken
+// along an axis that is not outermost, and results that go to a stack and
+// somewhere else. Carried values never cost a copy.
+func (r *Rotation) CopyBytes() int64 {
+	var n int64
+	for _, s := range r.ScanOuts {
+		if b, ok := s.Result.Type.ByteSize(); ok && s.Out != nil && !s.Window {
+			n += int64(b)
+		}
+	}
+	for _, s := range r.ScanIns {
+		if b, ok := s.Param.Type.ByteSize(); ok && s.Axis != 0 {
+			n += int64(b)
+		}
+	}
+	return n
+}

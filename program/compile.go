@@ -431,28 +431,7 @@ func (c *compiler) countReport() {
 			c.p.Report.Dynamic++
 		}
 	}
-	c.p.Main.each(func(in *Instr) {
-		if in.Loop != nil {
-			c.p.Report.CopiesPerTrip = max(c.p.Report.CopiesPerTrip, copiesPerTrip(c.p, in.Loop))
-		}
-	})
-}
-
-// copiesPerTrip is how many bytes one iteration moves: slices that could not be
-// read or written in place.
-func copiesPerTrip(p *Program, l *Loop) int64 {
-	var n int64
-	for k, s := range l.Rotation.ScanOuts {
-		if slot := l.ScanOuts[k].Result; s.Out != nil && !s.Window && slot >= 0 {
-			n += int64(p.Slots[slot].Bytes)
-		}
-	}
-	for k, s := range l.Rotation.ScanIns {
-		if s.Axis != 0 {
-			n += int64(p.Slots[l.ScanIns[k]].Bytes)
-		}
-	}
-	return n
+	c.p.Report.CopiesPerTrip = c.p.Timeline.CopiesPerTrip()
 }
 
 // each calls f for every instruction, bodies included.

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/program"
+)
+
+// benchJSON is the object printed by bench.
+type benchJSON struct {
+	Model        string       `json:"model"`
+	Threads      int          `json:"threads"`
+	Runs         int          `json:"runs"`
+	MedianNanos  int64        `json:"median_ns"`
+	MinNanos     int64        `json:"min_ns"`
+	P99Nanos     int64        `json:"p99_ns"`
+	LoadNanos    int64        `json:"load_ns"`
+	CompileNanos int64        `json:"compile_ns"`
+	ArenaBytes   int64        `json:"arena_bytes"`
+	WeightsBytes int64        `json:"weights_bytes"`
+	PeakRSS      int64        `json:"peak_rss_bytes"`
+	AllocsPerRun float64      `json:"allocs_per_run"`
+	Operators    []profileRow `json:"operators,omitempty"`
+	Nodes        []profileRow `json:"nodes,omitempty"`
+}
+
+type profileRow struct {
+	Name  string  `json:"name"`
+	Nanos int64   `json:"ns"`
+	Share float64 `json:"share"`
+	Count int     `json:"count"`
+}
+
+type benchFlags struct {
+	seconds float64
+	profile bool
+	backend string
+}
+
+func (a *app) benchCmd() *cobra.Command {
+	var f benchFlags
+	c := &cobra.Command{Use: "bench MODEL", Short: "Time a model", Args: exactArgs(1, "one model"),
+		Long:    "Bench compiles the model, warms up, and times runs one after the other in one arena.\nload_ns is opening and compiling; arena_bytes is what one run holds, workspaces included.",
+		Example: "  berth bench model.onnx --shape x=1x3x224x224 --threads 2 --seconds 5 --profile",
+		RunE:    func(c *cobra.Command, args []string) error { return a.bench(c.Context(), args[0], f) }}
+	c.Flags().Float64Var(&f.seconds, "seconds", 2, "how long to time")
+	c.Flags().BoolVar(&f.profile, "profile", false, "add time per operator and per node")
+	c.Flags().StringVar(&f.backend, "backend", "cpu", "cpu or reference")
+	a.dataFlag(c)
+	return c
+}
+
+func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
+	opts, err := a.options()
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	m, err := a.open(model)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	opened := time.Since(start)
+	set, err := a.dataSet(model)
+	if err != nil {
+		return err
+	}
+	shapes, err := a.bindShapes(m, set)
+	if err != nil {
+		return err
+	}
+	in, err := a.randomInputs(m, shapes, given(set))
+	if err != nil {
+		return err
+	}
+	p, err := m.Compile(ctx, append(append(shapeOptions(shapes), opts...), berth.WithBackend(f.backend))...)
+	if err != nil {
+		return err
+	}
+	s, err := p.NewSession()
+	if err != nil {
+		return err
+	}
+	args, err := a.arguments(m, p, in)
+	if err != nil {
+		return err
+	}
+	res := benchJSON{Model: model, Threads: a.threads, LoadNanos: (opened + p.CompileTime()).Nanoseconds(), CompileNanos: p.CompileTime().Nanoseconds(),
+		ArenaBytes: p.Plan().ArenaBytes, WeightsBytes: p.Plan().WeightBytes}
+	if err := timeRuns(ctx, s, args, f.seconds, &res); err != nil {
+		return err
+	}
+	if f.profile {
+		if err := profile(ctx, s, args, &res); err != nil {
+			return err
+		}
+	}
+	res.PeakRSS = peakRSS()
+	if a.json {
+		return a.printJSON(res)
+	}
+	a.printBench(res, p.Plan())
+	return nil
+}
+
+// arguments lists the inputs in the order of the program's parameters.
+func (a *app) arguments(m *berth.Model, p *berth.Program, in map[string]ndarray.Value) ([]ndarray.Value, error) {
+	var args []ndarray.Value
+	for _, prm := range p.Compiled().Graph.Params {
+		v := in[prm.Name]
+		if d := m.Module().Defaults[prm.Name]; v == nil && d != nil {
+			arr, err := d.Array()
+			if err != nil {
+				return nil, err
+			}
+			v = arr
+		}
+		args = append(args, v)
+	}
+	return args, nil
+}
+
+func timeRuns(ctx context.Context, s *berth.Session, args []ndarray.Value, seconds float64, res *benchJSON) error {
+	warm := time.Now()
+	for i := 0; i < 3 || i < 20 && time.Since(warm) < 200*time.Millisecond; i++ {
+		if _, err := s.Run(ctx, args); err != nil {
+			return err
+		}
+	}
+	ts := make([]int64, 0, 1<<16)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	end := time.Now().Add(time.Duration(seconds * float64(time.Second)))
+	for len(ts) < 5 || time.Now().Before(end) && len(ts) < cap(ts) {
+		t := time.Now()
+		if _, err := s.Run(ctx, args); err != nil {
+			return err
+		}
+		ts = append(ts, time.Since(t).Nanoseconds())
+	}
+	runtime.ReadMemStats(&after)
+	res.AllocsPerRun = float64((after.Mallocs - before.Mallocs) / uint64(len(ts)))
+	slices.Sort(ts)
+	res.Runs, res.MedianNanos, res.MinNanos = len(ts), ts[len(ts)/2], ts[0]
+	res.P99Nanos = ts[min(len(ts)-1, len(ts)*99/100)]
+	return nil
+}
+
+// profile times every instruction over a few runs.
+func profile(ctx context.Context, s *berth.Session, args []ndarray.Value, res *benchJSON) error {
+	byOp, byNode := map[string]*profileRow{}, map[string]*profileRow{}
+	add := func(m map[string]*profileRow, name string, ns int64) {
+		r := m[name]
+		if r == nil {
+			r = &profileRow{Name: name}
+			m[name] = r
+		}
+		r.Nanos += ns
+		r.Count++
+	}
+	last := time.Now()
+	raw := s.Raw()
+	raw.Observe = func(in *program.Instr, _ []ndarray.Value) {
+		now := time.Now()
+		if in.Kind == program.Exec {
+			add(byOp, in.Node.Op, now.Sub(last).Nanoseconds())
+			add(byNode, in.Node.String(), now.Sub(last).Nanoseconds())
+		}
+		last = time.Now()
+	}
+	defer func() { raw.Observe = nil }()
+	const runs = 5
+	for range runs {
+		last = time.Now()
+		if _, err := s.Run(ctx, args); err != nil {
+			return err
+		}
+	}
+	res.Operators, res.Nodes = rank(byOp, runs), rank(byNode, runs)
+	return nil
+}
+
+func rank(m map[string]*profileRow, runs int) []profileRow {
+	var total int64
+	var out []profileRow
+	for _, r := range m {
+		total += r.Nanos
+		out = append(out, *r)
+	}
+	for i := range out {
+		out[i].Share = float64(out[i].Nanos) / float64(max(total, 1))
+		out[i].Nanos /= int64(runs)
+		out[i].Count /= runs
+	}
+	slices.SortFunc(out, func(a, b profileRow) int {
+		if a.Nanos != b.Nanos {
+			return int(b.Nanos - a.Nanos)
+		}
+		if a.Name < b.Name {
+			return -1
+		}
+		return 1
+	})
+	return out
+}
+
+func (a *app) printBench(r benchJSON, p berth.PlanInfo) {
+	t := newTable(a.out, r.Model, "")
+	alignRight(t, 2)
+	for _, row := range [][2]string{
+		{"median", durationText(r.MedianNanos)}, {"fastest", durationText(r.MinNanos)}, {"p99", durationText(r.P99Nanos)},
+		{"runs", fmt.Sprint(r.Runs)}, {"threads", fmt.Sprint(r.Threads)}, {"load and compile", durationText(r.LoadNanos)},
+		{"arena", bytesText(r.ArenaBytes)}, {"weights", bytesText(r.WeightsBytes)}, {"peak RSS", bytesText(r.PeakRSS)},
+		{"allocations per run", fmt.Sprintf("%.0f", r.AllocsPerRun)}, {"nodes on reference kernels", fmt.Sprint(p.ReferenceOps)},
+	} {
+		t.AppendRow([]any{row[0], row[1]})
+	}
+	t.Render()
+	for _, part := range [][]profileRow{r.Operators, r.Nodes[:min(len(r.Nodes), 25)]} {
+		if len(part) == 0 {
+			continue
+		}
+		fmt.Fprintln(a.out)
+		t := newTable(a.out, "what", "time", "share", "count")
+		alignRight(t, 2, 3, 4)
+		for _, row := range part {
+			t.AppendRow([]any{row.Name, durationText(row.Nanos), fmt.Sprintf("%.1f%%", 100*row.Share), row.Count})
+		}
+		t.Render()
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/testmodels/conformance"
+)
+
+type diffFlags struct{ rtol, atol float64 }
+
+func (a *app) diffCmd() *cobra.Command {
+	var f diffFlags
+	c := &cobra.Command{Use: "diff A B", Short: "Find the first node at which two models differ", Args: exactArgs(2, "two models"),
+		Long: "Diff runs both models on the same inputs and compares every value that has the same name in both, in\n" +
+			"the order of A, and then the outputs by position. The first divergence is named; exit code 3.\n" +
+			"The same model twice compares the reference kernels (A) with the compiled program (B).",
+		RunE: func(c *cobra.Command, args []string) error { return a.diff(c.Context(), args[0], args[1], f) }}
+	c.Flags().Float64Var(&f.rtol, "rtol", 1e-3, "relative tolerance")
+	c.Flags().Float64Var(&f.atol, "atol", 1e-5, "absolute tolerance")
+	a.dataFlag(c)
+	return c
+}
+
+func (a *app) diff(ctx context.Context, pathA, pathB string, f diffFlags) error {
+	opts, err := a.options()
+	if err != nil {
+		return err
+	}
+	ma, err := a.open(pathA)
+	if err != nil {
+		return err
+	}
+	defer ma.Close()
+	mb, err := a.open(pathB)
+	if err != nil {
+		return err
+	}
+	defer mb.Close()
+	set, err := a.dataSet(pathA)
+	if err != nil {
+		return err
+	}
+	shapes, err := a.bindShapes(ma, set)
+	if err != nil {
+		return err
+	}
+	in, err := a.randomInputs(ma, shapes, given(set))
+	if err != nil {
+		return err
+	}
+	ta, err := ma.Trace(ctx, in, append(opts, berth.WithBackend("reference"), berth.WithoutPasses())...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", pathA, err)
+	}
+	tb, err := mb.Trace(ctx, in, opts...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", pathB, err)
+	}
+	return a.diffTraces(ta, tb, f)
+}
+
+func (a *app) diffTraces(ta, tb *berth.Trace, f diffFlags) error {
+	tol := conformance.Tolerance{Rtol: f.rtol, Atol: f.atol}
+	other := map[string]ndarray.Value{}
+	for _, s := range tb.Steps {
+		other[s.Value] = s.Data
+	}
+	compared := 0
+	report := func(what, node string, d *conformance.Diff) error {
+		if a.json {
+			_ = a.printJSON(map[string]any{"equal": false, "compared": compared, "value": what, "node": node, "difference": d.Error()})
+		} else {
+			fmt.Fprintf(a.out, "first difference: value %q of %s: %v\n", what, node, d)
+		}
+		return differs(fmt.Errorf("the models differ at value %q", what))
+	}
+	for _, s := range ta.Steps {
+		v, ok := other[s.Value]
+		if !ok {
+			continue
+		}
+		compared++
+		if d := conformance.Compare(v, s.Data, tol); d != nil {
+			return report(s.Value, s.Node, d)
+		}
+	}
+	for i, o := range ta.Outputs {
+		if i < len(tb.Outputs) {
+			if d := conformance.Compare(tb.Outputs[i].Data, o.Data, tol); d != nil {
+				return report(o.Value, "output", d)
+			}
+		}
+	}
+	if len(ta.Outputs) != len(tb.Outputs) {
+		return differs(fmt.Errorf("the models have %d and %d outputs", len(ta.Outputs), len(tb.Outputs)))
+	}
+	if a.json {
+		return a.printJSON(map[string]any{"equal": true, "compared": compared})
+	}
+	fmt.Fprintf(a.out, "no difference: %d values and %d outputs compared\n", compared, len(ta.Outputs))
+	return nil
+}

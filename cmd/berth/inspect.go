@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+type inspectFlags struct {
+	node string
+	html string
+	text bool
+}
+
+func (a *app) inspectCmd() *cobra.Command {
+	var f inspectFlags
+	c := &cobra.Command{Use: "inspect MODEL", Short: "Show what is in a model", Args: exactArgs(1, "one model"),
+		Long: "Inspect prints inputs, outputs, operators, weights, the memory timeline and what is dynamic and why.\n" +
+			"It works on models that can not be run, too. --node shows one node; --html writes the memory map.",
+		RunE: func(c *cobra.Command, args []string) error { return a.inspect(c.Context(), args[0], f) }}
+	c.Flags().StringVar(&f.node, "node", "", "show one node, by name or by one of its results")
+	c.Flags().StringVar(&f.html, "html", "", "write the memory map as a page")
+	c.Flags().BoolVar(&f.text, "text", false, "print the graph as text")
+	a.dataFlag(c)
+	return c
+}
+
+// inspectJSON is the object printed by inspect.
+type inspectJSON struct {
+	Model     string         `json:"model"`
+	Opsets    map[string]int `json:"opsets"`
+	Inputs    []portJSON     `json:"inputs"`
+	Outputs   []portJSON     `json:"outputs"`
+	Nodes     int            `json:"nodes"`
+	Operators map[string]int `json:"operators"`
+	Weights   int64          `json:"weight_bytes"`
+	FLOPs     int64          `json:"flops"`
+	Arena     int64          `json:"arena_bytes"`
+	Bound     int64          `json:"lower_bound_bytes"`
+	Dynamic   []dynamicJSON  `json:"dynamic"`
+	Warnings  []string       `json:"warnings,omitempty"`
+}
+
+type portJSON struct {
+	Name string `json:"name"`
+	Type string `json:"type"`
+}
+
+type dynamicJSON struct {
+	Value string `json:"value"`
+	Node  string `json:"node"`
+	Type  string `json:"type"`
+	Why   string `json:"why"`
+}
+
+func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
+	opts, err := a.options()
+	if err != nil {
+		return err
+	}
+	m, err := a.openLenient(model)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	set, err := a.dataSet(model)
+	if err != nil {
+		return err
+	}
+	opts = append(a.shapesOf(set), opts...)
+	g, err := m.Folded(ctx, opts...)
+	if err != nil {
+		return err
+	}
+	if f.node != "" {
+		return a.inspectNode(g, f.node)
+	}
+	if f.text {
+		fmt.Fprintln(a.out, g.String())
+		return nil
+	}
+	res := a.describe(model, m, g)
+	rows, err := m.Compare(ctx, berth.CompareOptions{Planners: []string{berth.DefaultPlanner()}}, opts...)
+	if err == nil && len(rows) == 1 && rows[0].Err == nil {
+		res.Arena, res.Bound = rows[0].ArenaBytes, rows[0].LowerBound
+	}
+	if f.html != "" {
+		if err := a.memoryMap(ctx, m, f.html, opts); err != nil {
+			return err
+		}
+	}
+	if a.json {
+		return a.printJSON(res)
+	}
+	a.printInspect(res)
+	return nil
+}
+
+func (a *app) describe(model string, m *berth.Model, g *ssa.Graph) inspectJSON {
+	st := berth.StatsOf(g)
+	res := inspectJSON{Model: model, Opsets: map[string]int{}, Nodes: st.Nodes, Operators: st.Operators, Weights: st.WeightBytes,
+		FLOPs: st.FLOPs, Dynamic: dynamicValues(g), Warnings: m.Warnings()}
+	for _, o := range m.Module().Opsets {
+		res.Opsets[o.Domain] = o.Version
+	}
+	for _, p := range g.Params {
+		res.Inputs = append(res.Inputs, portJSON{p.Name, p.Type.String()})
+	}
+	for _, p := range g.Results {
+		res.Outputs = append(res.Outputs, portJSON{p.Name, p.Type.String()})
+	}
+	return res
+}
+
+// dynamicValues lists values without a known size whose node's operands all have
+// one: where being dynamic starts.
+func dynamicValues(g *ssa.Graph) []dynamicJSON {
+	out := []dynamicJSON{}
+	g.Walk(func(b *ssa.Graph) {
+		for _, n := range b.Nodes {
+			for _, v := range n.Out {
+				if v == nil || v.Type.IsStatic() {
+					continue
+				}
+				if why, starts := whyDynamic(n); starts {
+					out = append(out, dynamicJSON{v.Name, n.String(), v.Type.String(), why})
+				}
+			}
+		}
+	})
+	return out
+}
+
+func whyDynamic(n *ssa.Node) (why string, starts bool) {
+	if n.Opaque {
+		return "berth does not know this operator", true
+	}
+	var open []string
+	for _, v := range n.In {
+		if v != nil && !v.Type.IsStatic() {
+			open = append(open, v.Name)
+			if !v.IsParam() {
+				return "", false
+			}
+		}
+	}
+	if len(open) > 0 {
+		return "input " + strings.Join(open, ", ") + " has open dimensions", true
+	}
+	return "its size depends on the values of its operands", true
+}
+
+func (a *app) printInspect(r inspectJSON) {
+	fmt.Fprintf(a.out, "%s\n", r.Model)
+	t := newTable(a.out, "port", "name", "type")
+	for _, p := range r.Inputs {
+		t.AppendRow([]any{"input", p.Name, p.Type})
+	}
+	for _, p := range r.Outputs {
+		t.AppendRow([]any{"output", p.Name, p.Type})
+	}
+	t.Render()
+	fmt.Fprintf(a.out, "\n%d nodes, weights %s, %s FLOPs, arena %s (lower bound %s)\n\n", r.Nodes, bytesText(r.Weights), countText(r.FLOPs), bytesText(r.Arena), bytesText(r.Bound))
+	names := make([]string, 0, len(r.Operators))
+	for k := range r.Operators {
+		names = append(names, k)
+	}
+	slices.SortFunc(names, func(x, y string) int {
+		if r.Operators[x] != r.Operators[y] {
+			return r.Operators[y] - r.Operators[x]
+		}
+		return strings.Compare(x, y)
+	})
+	t = newTable(a.out, "operator", "nodes")
+	alignRight(t, 2)
+	for _, k := range names {
+		t.AppendRow([]any{k, r.Operators[k]})
+	}
+	t.Render()
+	if len(r.Dynamic) > 0 {
+		fmt.Fprintln(a.out, "\nsizes known only while running start at:")
+		t = newTable(a.out, "value", "node", "type", "why")
+		for _, d := range r.Dynamic {
+			t.AppendRow([]any{d.Value, d.Node, d.Type, d.Why})
+		}
+		t.Render()
+	}
+	for _, w := range r.Warnings {
+		fmt.Fprintln(a.out, "warning:", w)
+	}
+}
+
+func (a *app) inspectNode(g *ssa.Graph, name string) error {
+	var found *ssa.Node
+	g.Walk(func(b *ssa.Graph) {
+		for _, n := range b.Nodes {
+			for _, v := range n.Out {
+				if v != nil && v.Name == name && found == nil {
+					found = n
+				}
+			}
+			if n.Name == name {
+				found = n
+			}
+		}
+	})
+	if found == nil {
+		return usagef("there is no node named %q and none that gives a value of that name", name)
+	}
+	fmt.Fprintln(a.out, found)
+	t := newTable(a.out, "", "value", "type")
+	for i, v := range found.In {
+		if v != nil {
+			t.AppendRow([]any{fmt.Sprintf("operand %d", i), v.Name, v.Type})
+		}
+	}
+	for i, v := range found.Out {
+		if v != nil {
+			t.AppendRow([]any{fmt.Sprintf("result %d", i), v.Name, v.Type})
+		}
+	}
+	for _, at := range found.Attrs {
+		t.AppendRow([]any{"attribute", at.Name, fmt.Sprintf("%v%v%v%v%v", nonZero(at.I), nonZero(at.F), at.S, list(at.Ints), list(at.Floats))})
+	}
+	t.Render()
+	return nil
+}
+
+func nonZero[T int64 | float32](v T) string {
+	if v == 0 {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+func list[T any](v []T) string {
+	if len(v) == 0 {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+// openLenient opens a model that may not be fit to run.
+func (a *app) openLenient(model string) (*berth.Model, error) {
+	if strings.HasPrefix(model, "builtin:") {
+		return a.open(model)
+	}
+	m, err := berth.OpenLenient(model)
+	if err != nil {
+		return nil, &exitError{exitModel, err}
+	}
+	return m, nil
+}

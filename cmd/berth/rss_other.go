@@ -1,0 +1,13 @@
+//go:build !unix
+
+package main
+
+import "runtime"
+
+// peakRSS is what the Go runtime took from the system, where the system's own
+// figure is not available.
+func peakRSS() int64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.Sys)
+}

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+	"github.com/berth-onnx/berth/testmodels"
+	"github.com/berth-onnx/berth/testmodels/conformance"
+)
+
+func dirOf(path string) string { return filepath.Dir(path) }
+
+// open opens a model file or builds a built-in one.
+func (a *app) open(model string) (*berth.Model, error) {
+	if name, ok := strings.CutPrefix(model, "builtin:"); ok {
+		m, err := testmodels.Build(name)
+		if err != nil {
+			return nil, &exitError{exitUsage, err}
+		}
+		return berth.FromModule(m), nil
+	}
+	m, err := berth.Open(model)
+	if err != nil {
+		var pe *fs.PathError
+		if errors.As(err, &pe) {
+			return nil, &exitError{exitModel, fmt.Errorf("%s: %w", model, pe.Err)}
+		}
+		return nil, &exitError{exitModel, err}
+	}
+	for _, w := range m.Warnings() {
+		a.note("berth: warning: %s", w)
+	}
+	return m, nil
+}
+
+// dataSet reads the folder given by --data; nil without the flag.
+func (a *app) dataSet(model string) (*conformance.Set, error) {
+	if a.data == "" {
+		return nil, nil
+	}
+	set, err := conformance.ReadSet(model, a.data)
+	if err != nil {
+		return nil, &exitError{exitFailed, err}
+	}
+	return set, nil
+}
+
+// shapesOf turns a data set's inputs into shape options; --shape wins.
+func (a *app) shapesOf(set *conformance.Set) []berth.Option {
+	var opts []berth.Option
+	if set == nil {
+		return nil
+	}
+	for _, in := range set.Inputs {
+		if arr, ok := in.Value.(*ndarray.Array); ok {
+			opts = append(opts, berth.WithShape(in.Name, arr.Shape...))
+		}
+	}
+	return opts
+}
+
+// randomInputs makes inputs for a model: those given, random values by seed for
+// the rest. Open dimensions count as 1 unless shapes say otherwise.
+func (a *app) randomInputs(m *berth.Model, shapes map[string][]int, given map[string]ndarray.Value) (map[string]ndarray.Value, error) {
+	out := map[string]ndarray.Value{}
+	for i, in := range m.Inputs() {
+		if v, ok := given[in.Name]; ok {
+			out[in.Name] = v
+			continue
+		}
+		if in.Optional {
+			continue
+		}
+		shape, ok := shapes[in.Name]
+		if !ok {
+			if shape, ok = openAsOne(in.Type); !ok {
+				return nil, usagef("input %q is %s: give it with --input %s=FILE or its shape with --shape", in.Name, in.Type, in.Name)
+			}
+		}
+		v, err := randomArray(in.Type.DType, shape, uint64(a.seed), uint64(i))
+		if err != nil {
+			return nil, fmt.Errorf("input %q: %w", in.Name, err)
+		}
+		out[in.Name] = v
+	}
+	return out, nil
+}
+
+// openAsOne gives unknown dimensions the size 1.
+func openAsOne(t ssa.Type) ([]int, bool) {
+	if t.Kind != ssa.KindTensor || !t.Ranked || t.DType == ndarray.String {
+		return nil, false
+	}
+	shape := make([]int, len(t.Shape))
+	for i, d := range t.Shape {
+		shape[i] = 1
+		if n, ok := d.Const(); ok {
+			shape[i] = int(n)
+		}
+	}
+	return shape, true
+}
+
+// randomArray fills an array with values by seed: standard normal floats, small
+// non-negative integers, coin flips.
+func randomArray(dt ndarray.DType, shape []int, seed, stream uint64) (*ndarray.Array, error) {
+	arr, err := ndarray.New(dt, shape...)
+	if err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(seed, stream))
+	for i := range arr.Len() {
+		switch {
+		case dt == ndarray.Bool:
+			arr.SetInt(i, int64(rng.IntN(2)))
+		case dt.IsInteger():
+			arr.SetInt(i, int64(rng.IntN(4)))
+		default:
+			arr.SetFloat(i, rng.NormFloat64())
+		}
+	}
+	return arr, nil
+}
+
+// bindShapes collects the shapes given by --shape and a data set, and 1 for
+// what stays open, for commands that must run a model.
+func (a *app) bindShapes(m *berth.Model, set *conformance.Set) (map[string][]int, error) {
+	shapes := map[string][]int{}
+	for _, s := range a.shapes {
+		name, shape, err := parseShape(s)
+		if err != nil {
+			return nil, err
+		}
+		shapes[name] = shape
+	}
+	if set != nil {
+		for _, in := range set.Inputs {
+			if arr, ok := in.Value.(*ndarray.Array); ok && shapes[in.Name] == nil {
+				shapes[in.Name] = arr.Shape
+			}
+		}
+	}
+	dims := map[string]int64{}
+	for _, d := range a.dims {
+		if name, num, ok := strings.Cut(d, "="); ok {
+			var n int64
+			if _, err := fmt.Sscan(num, &n); err == nil {
+				dims[name] = n
+			}
+		}
+	}
+	for _, in := range m.Inputs() {
+		if shapes[in.Name] == nil && !in.Optional {
+			if shape, ok := openAsOne(in.Type.Bind(dims)); ok {
+				shapes[in.Name] = shape
+			}
+		}
+	}
+	return shapes, nil
+}
+
+func shapeOptions(shapes map[string][]int) []berth.Option {
+	var opts []berth.Option
+	for name, s := range shapes {
+		opts = append(opts, berth.WithShape(name, s...))
+	}
+	return opts
+}
+
+// given returns a data set's inputs by name.
+func given(set *conformance.Set) map[string]ndarray.Value {
+	out := map[string]ndarray.Value{}
+	if set != nil {
+		for _, in := range set.Inputs {
+			out[in.Name] = in.Value
+		}
+	}
+	return out
+}
+
+// maxAbsDiff is the largest absolute difference of two arrays; infinite where
+// one is NaN and the other is not, or shapes differ.
+func maxAbsDiff(x, y *ndarray.Array) float64 {
+	if x.Len() != y.Len() {
+		return math.Inf(1)
+	}
+	var most float64
+	for i := range x.Len() {
+		p, q := x.Float(i), y.Float(i)
+		if p != p && q != q || p == q {
+			continue
+		}
+		d := math.Abs(p - q)
+		if d != d {
+			return math.Inf(1)
+		}
+		most = max(most, d)
+	}
+	return most
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/testmodels/conformance"
+)
+
+type verifyFlags struct {
+	rtol, atol float64
+	list       string
+	optimized  bool
+	only       string
+	poison     bool
+}
+
+func (a *app) verifyCmd() *cobra.Command {
+	var f verifyFlags
+	c := &cobra.Command{Use: "verify PATH...", Short: "Run ONNX test folders and compare outputs",
+		Long: "Verify runs every case below the given folders, .tar.gz archives or model files (model.onnx with\n" +
+			"test_data_set_* beside it) and compares the outputs with the recorded ones. It prints a line per\n" +
+			"failure and last 'N passed, N failed, N skipped'. --planner all repeats with every planner.",
+		Example: "  berth verify models/* --rtol 1e-3 --atol 1e-4\n  berth verify node.tar.gz --planner all --list status.txt",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usagef("verify takes at least one folder, archive or model")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args, f) }}
+	c.Flags().Float64Var(&f.rtol, "rtol", 1e-3, "relative tolerance")
+	c.Flags().Float64Var(&f.atol, "atol", 1e-5, "absolute tolerance")
+	c.Flags().StringVar(&f.list, "list", "", "write a status line per case to this file")
+	c.Flags().StringVar(&f.only, "only", "", "only cases whose name contains this")
+	c.Flags().BoolVar(&f.optimized, "optimized", false, "optimize each model first and run the result")
+	c.Flags().BoolVar(&f.poison, "poison", true, "fill the arena with garbage before each run")
+	return c
+}
+
+// tally counts outcomes.
+type tally struct{ passed, failed, skipped, badModel int }
+
+func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
+	opts, err := a.options()
+	if err != nil {
+		return err
+	}
+	planners := []string{a.planner}
+	if a.planner == "all" {
+		planners = berth.Planners()
+	}
+	var cases []*conformance.Case
+	for _, p := range paths {
+		cs, err := conformance.Open(p)
+		if err != nil {
+			return &exitError{exitModel, err}
+		}
+		cases = append(cases, cs...)
+	}
+	var n tally
+	var lines []string
+	bar := a.newProgress(len(cases) * len(planners))
+	for _, c := range cases {
+		if !strings.Contains(c.Name, f.only) {
+			continue
+		}
+		for _, pl := range planners {
+			if ctx.Err() != nil {
+				bar.done()
+				return ctx.Err()
+			}
+			bar.step(c.Name)
+			err := conformance.Verify(ctx, c, a.prepareCase(append(opts, berth.WithPlanner(pl)), f), conformance.Tolerance{Rtol: f.rtol, Atol: f.atol})
+			lines = append(lines, n.count(a, c.Name, pl, err))
+		}
+	}
+	bar.done()
+	return a.verifyEnd(n, lines, f)
+}
+
+// count records one outcome and returns its status line.
+func (n *tally) count(a *app, name, planner string, err error) string {
+	if planner != "" && a.planner == "all" {
+		name += " [" + planner + "]"
+	}
+	if err == nil {
+		n.passed++
+		return "PASS " + name
+	}
+	n.failed++
+	var imp *onnximport.ImportError
+	if errors.As(err, &imp) || errors.Is(err, fs.ErrNotExist) {
+		n.badModel++
+	}
+	a.note("FAIL %s: %v", name, err)
+	return fmt.Sprintf("FAIL %s: %v", name, err)
+}
+
+func (a *app) verifyEnd(n tally, lines []string, f verifyFlags) error {
+	if f.list != "" {
+		if err := writeFile(f.list, func(w io.Writer) error {
+			_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+	if a.json {
+		if err := a.printJSON(map[string]any{"passed": n.passed, "failed": n.failed, "skipped": n.skipped}); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(a.out, "%d passed, %d failed, %d skipped\n", n.passed, n.failed, n.skipped)
+	}
+	switch {
+	case n.failed == 0:
+		return nil
+	case n.failed == n.badModel && n.passed == 0:
+		return &exitError{exitModel, fmt.Errorf("no model could be read")}
+	}
+	return differs(fmt.Errorf("%d of %d cases failed", n.failed, n.passed+n.failed))
+}
+
+// prepareCase opens a case's model and compiles it for each data set's shapes.
+func (a *app) prepareCase(opts []berth.Option, f verifyFlags) conformance.Prepare {
+	return func(ctx context.Context, c *conformance.Case) (conformance.Runner, func() error, error) {
+		m, err := openCase(c)
+		if err != nil {
+			return nil, nil, err
+		}
+		run := func(ctx context.Context, in []conformance.Named) ([]conformance.Named, error) {
+			return a.runCase(ctx, m, in, opts, f)
+		}
+		return run, m.Close, nil
+	}
+}
+
+func openCase(c *conformance.Case) (*berth.Model, error) {
+	if path := c.ModelPath(); path != "" {
+		if _, err := os.Stat(path); err == nil {
+			return berth.Open(path)
+		}
+	}
+	data, err := c.ModelBytes()
+	if err != nil {
+		return nil, err
+	}
+	return berth.Parse(data)
+}
+
+func (a *app) runCase(ctx context.Context, m *berth.Model, in []conformance.Named, opts []berth.Option, f verifyFlags) ([]conformance.Named, error) {
+	args := map[string]ndarray.Value{}
+	var shapes []berth.Option
+	for _, x := range in {
+		args[x.Name] = x.Value
+		if arr, ok := x.Value.(*ndarray.Array); ok {
+			shapes = append(shapes, berth.WithShape(x.Name, arr.Shape...))
+		}
+	}
+	if f.optimized {
+		o, _, err := m.Optimize(ctx, opts...)
+		if err != nil {
+			return nil, err
+		}
+		m = o
+	}
+	p, err := m.Compile(ctx, append(shapes, opts...)...)
+	if err != nil {
+		return nil, err
+	}
+	s, err := p.NewSession()
+	if err != nil {
+		return nil, err
+	}
+	s.Raw().Poison = f.poison
+	got, err := s.RunValues(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	var out []conformance.Named
+	for _, o := range m.Outputs() {
+		out = append(out, conformance.Named{Name: o.Name, Value: got[o.Name]})
+	}
+	return out, nil
+}

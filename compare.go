@@ -1,0 +1,169 @@
+package berth
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/planner"
+	"github.com/berth-onnx/berth/program"
+	"github.com/berth-onnx/berth/rewrite"
+	"github.com/berth-onnx/berth/schedule"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// PlanRow is one planner's result for one model and order.
+type PlanRow struct {
+	Planner    string
+	Schedule   string
+	ArenaBytes int64 // intermediates and outputs, 64-byte aligned, no workspace
+	Scratch    int64 // the largest kernel workspace
+	LowerBound int64
+	Proven     bool
+	PlanNanos  int64
+	// LoopCopyBytes is what one iteration of a loop copies, the largest loop's.
+	LoopCopyBytes int64
+	ParallelSafe  bool // valid for every order and for concurrent branches
+	Dynamic       int  // values whose size is known only while running
+	Err           error
+}
+
+// CompareOptions chooses the rows of a comparison.
+type CompareOptions struct {
+	Planners  []string // nil: all
+	Schedules []string // nil: the first
+	// Progress, if set, is told which row is being computed.
+	Progress func(planner, schedule string)
+	// Budget bounds each planner's time; 0 is none.
+	Budget time.Duration
+}
+
+// Compare plans the model, as it is but with known shapes folded, with several
+// planners. Each plan is judged before it is reported.
+func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) ([]PlanRow, error) {
+	if co.Planners == nil {
+		co.Planners = Planners()
+	}
+	if co.Schedules == nil {
+		co.Schedules = []string{Schedules()[0]}
+	}
+	c := newConfig(opts)
+	var rows []PlanRow
+	for _, sched := range co.Schedules {
+		g, err := m.foldedGraph(ctx, &c, sched)
+		if err != nil {
+			return nil, err
+		}
+		prob, base, err := planProblem(g, &c)
+		if err != nil {
+			return nil, err
+		}
+		base.Schedule = sched
+		for _, name := range co.Planners {
+			if co.Progress != nil {
+				co.Progress(name, sched)
+			}
+			rows = append(rows, planRow(ctx, name, prob, base, co.Budget))
+			if err := ctx.Err(); err != nil {
+				return rows, err
+			}
+		}
+	}
+	return rows, nil
+}
+
+// foldedGraph binds, folds what shapes determine, and orders.
+func (m *Model) foldedGraph(ctx context.Context, c *config, sched string) (*ssa.Graph, error) {
+	bound, err := m.bind(c)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := rewrite.Run(ctx, bound, rewrite.Options{List: rewrite.Runtime, Only: foldingOnly, Check: c.check, MaxOpset: -1}); err != nil {
+		return nil, err
+	}
+	return bound.Graph, schedule.Apply(ctx, bound.Graph, sched)
+}
+
+// planProblem states the placing of a graph without kernels.
+func planProblem(g *ssa.Graph, c *config) (*planner.Problem, PlanRow, error) {
+	t, err := liveness.Build(g, liveness.Options{CopyViews: c.copyViews})
+	if err != nil {
+		return nil, PlanRow{}, err
+	}
+	f := inplace.Fold(t, inplace.Options{NoInPlace: c.noInPlace})
+	p, _ := f.Problem(t, g.Name, program.ArenaAlign)
+	row := PlanRow{LoopCopyBytes: t.CopiesPerTrip(), Dynamic: t.Dynamic()}
+	return p, row, nil
+}
+
+func planRow(ctx context.Context, name string, prob *planner.Problem, base PlanRow, budget time.Duration) PlanRow {
+	row := base
+	row.Planner = name
+	pl, err := planner.Get(name)
+	if err != nil {
+		row.Err = err
+		return row
+	}
+	if budget > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, budget)
+		defer cancel()
+	}
+	start := time.Now()
+	sol, err := pl.Plan(ctx, prob)
+	row.PlanNanos = time.Since(start).Nanoseconds()
+	if err == nil {
+		err = planner.Validate(prob, sol)
+	}
+	if err != nil {
+		row.Err = err
+		return row
+	}
+	row.ArenaBytes, row.LowerBound, row.Proven = sol.ArenaBytes, sol.LowerBound, sol.Proven()
+	row.ParallelSafe = name == "naive"
+	return row
+}
+
+// ShareBounds gives every row the best lower bound any of them proved for the
+// same order: a bound holds whoever found it.
+func ShareBounds(rows []PlanRow) {
+	best := map[string]int64{}
+	for _, r := range rows {
+		if r.Err == nil {
+			best[r.Schedule] = max(best[r.Schedule], r.LowerBound)
+		}
+	}
+	for i := range rows {
+		if r := &rows[i]; r.Err == nil {
+			r.LowerBound = best[r.Schedule]
+			r.Proven = r.ArenaBytes == r.LowerBound
+		}
+	}
+}
+
+// CompareInstance plans a bare instance with several planners. Bytes count as
+// given. capacity, if positive, is what a plan should fit into; it is not
+// enforced.
+func CompareInstance(ctx context.Context, name string, r io.Reader, co CompareOptions) ([]PlanRow, error) {
+	p, _, err := planner.ReadCSV(r)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if err := p.Check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	if co.Planners == nil {
+		co.Planners = Planners()
+	}
+	var rows []PlanRow
+	for _, n := range co.Planners {
+		if co.Progress != nil {
+			co.Progress(n, "given")
+		}
+		rows = append(rows, planRow(ctx, n, p, PlanRow{Schedule: "given"}, co.Budget))
+	}
+	return rows, nil
+}
