@@ -22,6 +22,9 @@ type table struct {
 
 	depth func(dst, src *float32, rows, cols, dstStride, srcStride int, offs *int, w *float32, taps int, bias, lo, hi float32)
 
+	poolMax func(dst, src *float32, rows, cols, dstStride, srcStride int, offs *int, taps int)
+	lrn75   func(dst, src *float32, n int, p0, p1 float32) // (p1 + p0·x)^(−3/4)
+
 	// Elementwise kernels; nil means plain Go.
 	unary [numUnary]func(dst, src *float32, n int, p0, p1 float32)
 	binVV [numBinary]func(dst, a, b *float32, n int)
@@ -56,6 +59,8 @@ var genericTable = &table{
 	segFill2: segmentFill2Generic, segMerge2: segmentMerge2Generic,
 	segFillN: segmentFillNGeneric, segMergeN: segmentMergeNGeneric,
 	depth:      depthGeneric,
+	poolMax:    poolMaxGeneric,
+	lrn75:      lrn75Generic,
 	subSub:     subSubGeneric,
 	subMul:     subMulGeneric,
 	mulAdd:     mulAddGeneric,

@@ -1,0 +1,146 @@
+package kern
+
+// Reductions of the rows or the columns of a matrix.
+
+// ReduceOp names a reduction.
+type ReduceOp uint8
+
+// The reductions.
+const (
+	ReduceSum ReduceOp = iota
+	ReduceMean
+	ReduceMax // NaN if there is one
+	ReduceMin // NaN if there is one
+	ReduceSumSquares
+	ReduceSumAbs
+	numReduce
+)
+
+// reduceJob reduces rows or columns; it is a Task.
+type reduceJob struct {
+	t          *table
+	op         ReduceOp
+	dst, src   []float32
+	rows, cols int
+	per        int  // rows, or columns, of a task
+	vertical   bool // over rows, keeping columns
+	blocks     int  // tasks of a matrix
+}
+
+var reduceJobs freeList[reduceJob]
+
+func (j *reduceJob) start(tasks, threads int) {
+	defer func() {
+		*j = reduceJob{}
+		reduceJobs.put(j)
+	}()
+	Parallel(tasks, threads, j)
+}
+
+// ReduceRows reduces each of rows rows of cols elements to one value.
+func ReduceRows(op ReduceOp, dst, src []float32, rows, cols, threads int) {
+	if rows == 0 {
+		return
+	}
+	j := reduceJobs.get()
+	j.t, j.op, j.dst, j.src, j.rows, j.cols = active.Load(), op, dst[:rows], src[:rows*cols], rows, cols
+	j.per = max(1, parChunk/max(1, cols))
+	j.start(ceilDiv(rows, j.per), threads)
+}
+
+// ReduceCols reduces, in each of n matrices of rows × cols, each column to one
+// value: dst is n × cols. dst overlaps nothing. No row at all gives 0, the mean
+// NaN, the maximum −∞ and the minimum +∞.
+func ReduceCols(op ReduceOp, dst, src []float32, n, rows, cols, threads int) {
+	if n == 0 || cols == 0 {
+		return
+	}
+	j := reduceJobs.get()
+	j.t, j.op, j.dst, j.src, j.rows, j.cols = active.Load(), op, dst[:n*cols], src[:n*rows*cols], rows, cols
+	j.vertical = true
+	j.per = min(cols, max(64, min(2048, roundUp(parChunk/max(1, rows), 16))))
+	j.blocks = ceilDiv(cols, j.per)
+	j.start(n*j.blocks, threads)
+}
+
+// Run does task i.
+func (j *reduceJob) Run(i, _ int) {
+	if j.vertical {
+		c0 := i % j.blocks * j.per
+		j.columns(i/j.blocks, c0, min(c0+j.per, j.cols))
+		return
+	}
+	for r := i * j.per; r < min((i+1)*j.per, j.rows); r++ {
+		j.dst[r] = j.t.reduceRow(j.op, j.src[r*j.cols:][:j.cols])
+	}
+}
+
+// reduceRow reduces one row.
+func (t *table) reduceRow(op ReduceOp, x []float32) float32 {
+	p, n := f32p(x, 0), len(x)
+	switch op {
+	case ReduceMean:
+		return t.sum(p, n) / float32(n)
+	case ReduceMax:
+		return t.max(p, n)
+	case ReduceMin:
+		return t.min(p, n)
+	case ReduceSumSquares:
+		return t.sumSq(p, n)
+	case ReduceSumAbs:
+		return t.sumAbs(p, n)
+	}
+	return t.sum(p, n)
+}
+
+// columns reduces columns c0..c1 of matrix m, one row after the other.
+func (j *reduceJob) columns(m, c0, c1 int) {
+	t := j.t
+	dst := j.dst[m*j.cols:][c0:c1]
+	row := func(r int) []float32 { return j.src[(m*j.rows+r)*j.cols:][c0:c1] }
+	if j.rows == 0 {
+		v := t.reduceRow(j.op, nil)
+		for i := range dst {
+			dst[i] = v
+		}
+		return
+	}
+	p, n := f32p(dst, 0), len(dst)
+	switch j.op {
+	case ReduceSumSquares:
+		t.unaryRow(Square, dst, row(0), 0, 0)
+	case ReduceSumAbs:
+		t.unaryRow(Abs, dst, row(0), 0, 0)
+	default:
+		copy(dst, row(0))
+	}
+	for r := 1; r < j.rows; r++ {
+		x := row(r)
+		switch j.op {
+		case ReduceSum, ReduceMean:
+			t.binaryRow(Add, dst, dst, x)
+		case ReduceMax:
+			t.binaryRow(Max, dst, dst, x)
+		case ReduceMin:
+			t.binaryRow(Min, dst, dst, x)
+		case ReduceSumSquares:
+			t.mulAddRows(p, f32p(x, 0), f32p(x, 0), p, n)
+		case ReduceSumAbs:
+			t.addAbs(dst, x)
+		}
+	}
+	if j.op == ReduceMean {
+		t.binaryScalarRow(Div, dst, dst, float32(j.rows))
+	}
+}
+
+// addAbs is dst += |x|, in pieces that fit a buffer.
+func (t *table) addAbs(dst, x []float32) {
+	b := patterns.get()
+	defer patterns.put(b)
+	for i := 0; i < len(x); i += len(b) {
+		n := min(len(b), len(x)-i)
+		t.unaryRow(Abs, b[:n], x[i:i+n], 0, 0)
+		t.binaryRow(Add, dst[i:i+n], dst[i:i+n], b[:n])
+	}
+}
