@@ -51,6 +51,10 @@ func (c *Call) Has(i int) bool { return i < len(c.In) && c.In[i] != nil }
 // Wants reports whether result i is used by anyone.
 func (c *Call) Wants(i int) bool { return i < len(c.Node.Out) && c.Node.Out[i] != nil }
 
+// MaxResultBytes is the largest result a kernel may ask for: a size that comes
+// from data must not take the machine down before anyone can see the error.
+const MaxResultBytes = 1 << 36
+
 // Output returns the memory of tensor result i: the planned place if there is
 // one (its type must then agree), else new memory. The contents are undefined:
 // kernels write every element. An unused result gets memory of its own.
@@ -63,6 +67,9 @@ func (c *Call) Output(i int, dt ndarray.DType, shape ...int) (*ndarray.Array, er
 			return nil, fmt.Errorf("result %d is %s%v, planned as %s", i, dt, shape, a)
 		}
 		return a, nil
+	}
+	if n, err := ndarray.ByteSize(dt, shape); err != nil || n > MaxResultBytes {
+		return nil, fmt.Errorf("result %d of type %s%v is beyond the limit of %d bytes", i, dt, shape, MaxResultBytes)
 	}
 	alloc := c.Alloc
 	if alloc == nil {
