@@ -53,7 +53,7 @@ func (c *Call) Wants(i int) bool { return i < len(c.Node.Out) && c.Node.Out[i] !
 
 // MaxResultBytes is the largest result a kernel may ask for: a size that comes
 // from data must not take the machine down before anyone can see the error.
-const MaxResultBytes = 1 << 36
+const MaxResultBytes int64 = 1 << 36
 
 // Output returns the memory of tensor result i: the planned place if there is
 // one (its type must then agree), else new memory. The contents are undefined:
@@ -68,7 +68,7 @@ func (c *Call) Output(i int, dt ndarray.DType, shape ...int) (*ndarray.Array, er
 		}
 		return a, nil
 	}
-	if n, err := ndarray.ByteSize(dt, shape); err != nil || n > MaxResultBytes {
+	if n, err := ndarray.ByteSize(dt, shape); err != nil || int64(n) > MaxResultBytes {
 		return nil, fmt.Errorf("result %d of type %s%v is beyond the limit of %d bytes", i, dt, shape, MaxResultBytes)
 	}
 	alloc := c.Alloc

@@ -23,7 +23,7 @@ var Range = Op{
 
 // maxRange is the largest number of elements a Range makes: the count comes from
 // data, and a wrong one must not take the machine's memory.
-const maxRange = 1 << 31
+const maxRange int64 = 1 << 31
 
 func rangeForm(n *ssa.Node) int {
 	if dt := InType(n, 0).DType; n.Has("stash_type") || dt == ndarray.Float16 || dt == ndarray.BFloat16 {
@@ -116,7 +116,7 @@ func rangeInts(c *Call, dt ndarray.DType, start, limit, delta int64) error {
 	} else if delta < 0 && limit < start {
 		n = (uint64(start)-uint64(limit)-1)/(-uint64(delta)) + 1
 	}
-	if n > maxRange {
+	if n > uint64(maxRange) {
 		return fmt.Errorf("%d elements are more than the limit of %d", n, maxRange)
 	}
 	out, err := c.Output(0, dt, int(n))
@@ -134,7 +134,7 @@ func rangeFloats[T float32 | float64](c *Call, dt ndarray.DType, start, limit, d
 		return fmt.Errorf("delta is 0")
 	}
 	n := max(math.Ceil(float64((limit-start)/delta)), 0)
-	if !(n <= maxRange) {
+	if !(n <= float64(maxRange)) {
 		return fmt.Errorf("from %v to %v in steps of %v are more elements than the limit of %d", start, limit, delta, maxRange)
 	}
 	out, err := c.Output(0, dt, int(n))
