@@ -66,7 +66,7 @@ def windows(book):
             extra = {"pads": pads} if auto == "NOTSET" else {"auto_pad": auto}
             tag = f"{auto}_{pads[0]}"
             book.add(f"Conv_{tag}", "Conv", [r(2, 4, 7, 6), r(6, 2, 3, 2), r(6)], group=2, strides=[2, 1], **extra)
-            book.add(f"Conv1d_{tag}", "Conv", [r(1, 3, 9), r(2, 3, 3)], strides=[2], dilations=[2],
+            book.add(f"Conv1d_{tag}", "Conv", [r(1, 3, 9), r(2, 3, 3)], strides=[2], dilations=[2 if auto in ("NOTSET", "VALID") else 1],
                      **({"pads": pads[:2]} if auto == "NOTSET" else {"auto_pad": auto}))
             book.add(f"MaxPool_{tag}", "MaxPool", [r(1, 2, 7, 6)], outputs=2, kernel_shape=[3, 2], strides=[2, 2],
                      **({"pads": [1, 1, 0, 1] if pads[0] else pads} if auto == "NOTSET" else extra))

@@ -1,0 +1,190 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+var fusedConvAttrs = append([]AttrSpec{{Name: "activation", Kind: ssa.AttrString}, {Name: "activation_params", Kind: ssa.AttrFloats}}, convAttrs...)
+
+// FusedConv is Conv followed by a residual sum and an activation, of the
+// com.microsoft domain: Y = act(Conv(X, W, B) + Z).
+var FusedConv = Op{
+	Domain: microsoft, Name: "FusedConv", Since: 1, Doc: "Y = act(Conv(X, W, B) + Z)",
+	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
+	Attrs: fusedConvAttrs, Infer: Conv.Infer, Facts: Facts{Cost: convCost(1)},
+	Eval: func(c *Call) error {
+		return byReal(c, 0, func(c *Call) error { return evalFusedConv[float32](c, false) },
+			func(c *Call) error { return evalFusedConv[float64](c, false) })
+	},
+}
+
+// NhwcConv is Conv with channels last in X and Y.
+var NhwcConv = nhwcConv("NhwcConv", "Y = Conv(X, W, B), channels last", convAttrs, 3)
+
+// NhwcFusedConv is FusedConv with channels last in X, Z and Y.
+var NhwcFusedConv = nhwcConv("NhwcFusedConv", "Y = act(Conv(X, W, B) + Z), channels last", fusedConvAttrs, 4)
+
+func nhwcConv(name, doc string, attrs []AttrSpec, operands int) Op {
+	return Op{
+		Domain: microsoft, Name: name, Since: 1, Doc: doc,
+		MinIn: 2, MaxIn: operands, MinOut: 1, MaxOut: 1,
+		Attrs: attrs, Facts: Facts{Cost: convCost(1)},
+		Infer: func(n *ssa.Node) ([]Fact, error) { return inferChannelsLast(n, 0, 1, InType(n, 0).DType) },
+		Eval: func(c *Call) error {
+			return byReal(c, 0, func(c *Call) error { return evalFusedConv[float32](c, true) },
+				func(c *Call) error { return evalFusedConv[float64](c, true) })
+		},
+	}
+}
+
+// inferChannelsLast is inferConv for data with channels last.
+func inferChannelsLast(n *ssa.Node, xi, wi int, dt ndarray.DType) ([]Fact, error) {
+	x, w := InType(n, xi), InType(n, wi)
+	if !x.Ranked || x.Rank() < 3 {
+		return One(ssa.UnrankedTensor(dt)), nil
+	}
+	kernel, err := inferKernel(n, w, x.Rank()-2)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]ssa.Dim, x.Rank())
+	out[0], out[len(out)-1] = x.Shape[0], dimOf(w, 0)
+	if kernel != nil {
+		win, err := windowOf(n, kernel)
+		if err != nil {
+			return nil, err
+		}
+		copy(out[1:], win.outDims(x.Shape[1:len(out)-1]))
+	}
+	return One(ssa.TensorOf(dt, out...)), nil
+}
+
+// firstShape turns a shape with channels last into one with channels first.
+func firstShape(shape []int) []int {
+	if len(shape) < 3 {
+		return shape
+	}
+	return slices.Concat(shape[:1], shape[len(shape)-1:], shape[1:len(shape)-1])
+}
+
+// lastShape is the inverse of firstShape.
+func lastShape(shape []int) []int {
+	return slices.Concat(shape[:1], shape[2:], shape[1:2])
+}
+
+func evalFusedConv[T float32 | float64](c *Call, last bool) error {
+	if err := wantArrays(c, 2); err != nil {
+		return err
+	}
+	x, w, b, z := c.Array(0), c.Array(1), c.Array(2), c.Array(3)
+	shape, data := x.Shape, reals[T](x)
+	if last && len(shape) > 2 {
+		shape = firstShape(shape)
+		data = channelsFirst(data, shape[0], sizeOf(shape[2:]), shape[1])
+	}
+	s, err := convShapeOf(c.Node, shape, w.Shape)
+	if err != nil {
+		return err
+	}
+	if err := wantLen("bias", b, s.m); err != nil {
+		return err
+	}
+	act, err := fusedActivation(c.Node.Str("activation", ""), c.Node.Floats("activation_params"))
+	if err != nil {
+		return err
+	}
+	yShape := s.yShape()
+	out := make([]T, sizeOf(yShape))
+	convolve(&s, data, reals[T](w), reals[T](b), out)
+	if last {
+		out = channelsLast(out, s.n, s.m, sizeOf(s.win.out))
+		yShape = lastShape(yShape)
+	}
+	if err := wantShape("Z", z, yShape...); err != nil {
+		return err
+	}
+	y, err := newReal[T](c, 0, x.DType, yShape...)
+	if err != nil {
+		return err
+	}
+	for i, v := range reals[T](z) {
+		out[i] += v
+	}
+	activate(out, act)
+	copy(y.V, out)
+	return y.store()
+}
+
+// NhwcMaxPool is MaxPool of 8-bit integers with channels last.
+var NhwcMaxPool = Op{
+	Domain: microsoft, Name: "NhwcMaxPool", Since: 1, Doc: "y = max over sliding windows, channels last",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: poolAttrs, Infer: inferPoolLast, Eval: evalNhwcMaxPool,
+}
+
+// inferPoolLast is inferPool for data with channels last.
+func inferPoolLast(n *ssa.Node) ([]Fact, error) {
+	x := InType(n, 0)
+	kernel, err := kernelAttr(n)
+	if err != nil {
+		return nil, err
+	}
+	if x.Ranked && x.Rank() != len(kernel)+2 {
+		return nil, fmt.Errorf("kernel_shape %v does not fit an operand %s", kernel, x)
+	}
+	win, err := windowOf(n, kernel)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]ssa.Dim, len(kernel)+2)
+	if x.Ranked {
+		out[0], out[len(out)-1] = x.Shape[0], x.Shape[len(out)-1]
+		copy(out[1:], win.outDims(x.Shape[1:len(out)-1]))
+	}
+	return One(ssa.TensorOf(x.DType, out...)), nil
+}
+
+// poolLast binds a pooling window over data with channels last.
+func poolLast(c *Call) (w window, shape []int, err error) {
+	x := c.Array(0)
+	if x == nil || x.Rank() < 3 || !byteInts.has(x.DType) {
+		return w, nil, fmt.Errorf("operand 0 is no tensor of 8-bit integers with batch, spatial and channel dimensions")
+	}
+	kernel, err := kernelAttr(c.Node)
+	if err != nil {
+		return w, nil, err
+	}
+	if w, err = windowOf(c.Node, kernel); err != nil {
+		return w, nil, err
+	}
+	shape = firstShape(x.Shape)
+	return w, shape, w.bind(shape[2:])
+}
+
+func evalNhwcMaxPool(c *Call) error {
+	w, shape, err := poolLast(c)
+	if err != nil {
+		return err
+	}
+	x := c.Array(0)
+	n, ch, in, out := shape[0], shape[1], sizeOf(w.in), sizeOf(w.out)
+	y, err := c.Output(0, x.DType, lastShape(append([]int{n, ch}, w.out...))...)
+	if err != nil {
+		return err
+	}
+	if x.DType == ndarray.Int8 {
+		pooled := make([]int8, n*ch*out)
+		maxPool(&w, n*ch, channelsFirst(ndarray.Slice[int8](x), n, in, ch), math.MinInt8, pooled, nil)
+		copy(ndarray.Slice[int8](y), channelsLast(pooled, n, ch, out))
+		return nil
+	}
+	pooled := make([]uint8, n*ch*out)
+	maxPool(&w, n*ch, channelsFirst(x.Data, n, in, ch), 0, pooled, nil)
+	copy(y.Data, channelsLast(pooled, n, ch, out))
+	return nil
+}

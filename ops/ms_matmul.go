@@ -1,0 +1,188 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+var fusedMatMulAttrs = []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "transA", Kind: ssa.AttrInt}, {Name: "transB", Kind: ssa.AttrInt},
+	{Name: "transBatchA", Kind: ssa.AttrInt}, {Name: "transBatchB", Kind: ssa.AttrInt}}
+
+// FusedMatMul is a scaled matrix product with transposed operands, of the
+// com.microsoft domain:
+//
+//	Y = alpha * A' · B'
+//
+// transA swaps the last two dimensions of A; transBatchA, applied first, moves
+// its first dimension behind the batch dimensions: [M, b..., K] -> [b..., M, K].
+var FusedMatMul = fusedMatMul("FusedMatMul", "Y = alpha * A' · B'", fusedMatMulAttrs)
+
+// TransposeMatMul is the old name of FusedMatMul.
+var TransposeMatMul = fusedMatMul("TransposeMatMul", "Y = alpha * A' · B'", fusedMatMulAttrs[:3])
+
+// FusedMatMulActivation is FusedMatMul followed by an activation.
+var FusedMatMulActivation = fusedMatMul("FusedMatMulActivation", "Y = act(alpha * A' · B')", append([]AttrSpec{
+	{Name: "activation", Kind: ssa.AttrString, Required: true}, {Name: "activation_alpha", Kind: ssa.AttrFloat}, {Name: "activation_axis", Kind: ssa.AttrInt},
+	{Name: "activation_beta", Kind: ssa.AttrFloat}, {Name: "activation_gamma", Kind: ssa.AttrFloat}}, fusedMatMulAttrs...))
+
+func fusedMatMul(name, doc string, attrs []AttrSpec) Op {
+	return Op{
+		Domain: microsoft, Name: name, Since: 1, Doc: doc,
+		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
+		Attrs: attrs, Infer: inferFusedMatMul,
+		Eval:  func(c *Call) error { return byReal(c, 0, evalFusedMatMul[float32], evalFusedMatMul[float64]) },
+		Facts: Facts{Cost: matMulCost},
+	}
+}
+
+// orient moves the first dimension behind the batch dimensions and swaps the
+// last two, as the attributes of side "A" or "B" say.
+func orient[D any](n *ssa.Node, side string, shape []D) []D {
+	shape = slices.Clone(shape)
+	r := len(shape)
+	if r > 1 && n.Int("transBatch"+side, 0) != 0 {
+		shape = slices.Concat(shape[1:r-1], shape[:1], shape[r-1:])
+	}
+	if r > 1 && n.Int("trans"+side, 0) != 0 {
+		shape[r-1], shape[r-2] = shape[r-2], shape[r-1]
+	}
+	return shape
+}
+
+func inferFusedMatMul(n *ssa.Node) ([]Fact, error) {
+	dt, err := sameDType(n, 0, 1)
+	if err != nil {
+		return nil, err
+	}
+	a, b := InType(n, 0), InType(n, 1)
+	a.Shape, b.Shape = orient(n, "A", a.Shape), orient(n, "B", b.Shape)
+	t, err := MatMulShape(a, b, dt)
+	return One(t), err
+}
+
+// oriented returns a matrix operand in the orientation of orient.
+func oriented(n *ssa.Node, side string, a *ndarray.Array) *ndarray.Array {
+	r := a.Rank()
+	if r > 1 && n.Int("transBatch"+side, 0) != 0 {
+		a = moveFirstAxis(a, r-2)
+	}
+	if r < 2 || n.Int("trans"+side, 0) == 0 {
+		return a
+	}
+	rows, cols := a.Shape[r-2], a.Shape[r-1]
+	shape := slices.Clone(a.Shape)
+	shape[r-2], shape[r-1] = cols, rows
+	out := ndarray.Must(a.DType, shape...)
+	w, size := a.DType.Size(), rows*cols
+	for m := 0; size > 0 && m < a.Len()/size; m++ {
+		for i := range rows {
+			for j := range cols {
+				copy(out.Data[(m*size+j*rows+i)*w:][:w], a.Data[(m*size+i*cols+j)*w:])
+			}
+		}
+	}
+	return out
+}
+
+func evalFusedMatMul[T float32 | float64](c *Call) error {
+	if err := wantArrays(c, 2); err != nil {
+		return err
+	}
+	dt := c.Array(0).DType
+	if c.Array(1).DType != dt {
+		return fmt.Errorf("operands have element types %s and %s", dt, c.Array(1).DType)
+	}
+	a, b := oriented(c.Node, "A", c.Array(0)), oriented(c.Node, "B", c.Array(1))
+	p, err := planMatMul(a.Shape, b.Shape)
+	if err != nil {
+		return err
+	}
+	act, err := fusedActivation(c.Node.Str("activation", ""), activationParams(c.Node))
+	if err != nil {
+		return err
+	}
+	y, err := newReal[T](c, 0, dt, p.shape...)
+	if err != nil {
+		return err
+	}
+	clear(y.V)
+	u, v := reals[T](a), reals[T](b)
+	p.eachProduct(func(i, j, o int) {
+		matMulAdd(p.m, p.n, p.k, u[i*p.m*p.k:], p.k, v[j*p.k*p.n:], p.n, y.V[o*p.m*p.n:], p.n)
+	})
+	alpha := T(c.Node.Float("alpha", 1))
+	for i := range y.V {
+		y.V[i] *= alpha
+	}
+	activate(y.V, act)
+	return y.store()
+}
+
+// activationParams reads activation_alpha, _beta and _gamma up to the first one
+// that is absent.
+func activationParams(n *ssa.Node) (out []float32) {
+	for _, name := range []string{"activation_alpha", "activation_beta", "activation_gamma"} {
+		if !n.Has(name) {
+			break
+		}
+		out = append(out, n.Float(name, 0))
+	}
+	return out
+}
+
+// FusedGemm is Gemm followed by an activation: Y = act(alpha * A' · B' + beta * C).
+var FusedGemm = Op{
+	Domain: microsoft, Name: "FusedGemm", Since: 1, Doc: "Y = act(alpha * A' · B' + beta * C)",
+	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
+	Attrs: append([]AttrSpec{{Name: "activation", Kind: ssa.AttrString}, {Name: "activation_alpha", Kind: ssa.AttrFloat},
+		{Name: "activation_beta", Kind: ssa.AttrFloat}, {Name: "activation_gamma", Kind: ssa.AttrFloat}}, Gemm.Attrs...),
+	Infer: inferGemm, Facts: Facts{Cost: gemmCost},
+	Eval: func(c *Call) error {
+		act, err := fusedActivation(c.Node.Str("activation", ""), activationParams(c.Node))
+		if err != nil {
+			return err
+		}
+		if err := evalGemm(c); err != nil {
+			return err
+		}
+		activateArray(c.Out[0].(*ndarray.Array), act)
+		return nil
+	},
+}
+
+// GemmFastGelu is FastGelu(X · W + bias).
+var GemmFastGelu = Op{
+	Domain: microsoft, Name: "GemmFastGelu", Since: 1, Doc: "Y = gelu(X · W + bias) by the tanh approximation",
+	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
+	Infer: inferMatMul, Facts: Facts{Cost: matMulCost},
+	Eval: func(c *Call) error { return byReal(c, 0, evalGemmFastGelu[float32], evalGemmFastGelu[float64]) },
+}
+
+func evalGemmFastGelu[T float32 | float64](c *Call) error {
+	if err := wantArrays(c, 2); err != nil {
+		return err
+	}
+	p, err := planMatMul(c.Array(0).Shape, c.Array(1).Shape)
+	if err != nil {
+		return err
+	}
+	bias, err := spread[T]("bias", c.Array(2), p.shape)
+	if err != nil {
+		return err
+	}
+	y, err := newReal[T](c, 0, c.Array(0).DType, p.shape...)
+	if err != nil {
+		return err
+	}
+	clear(y.V)
+	u, v := reals[T](c.Array(0)), reals[T](c.Array(1))
+	p.eachProduct(func(i, j, o int) {
+		matMulAdd(p.m, p.n, p.k, u[i*p.m*p.k:], p.k, v[j*p.k*p.n:], p.n, y.V[o*p.m*p.n:], p.n)
+	})
+	scaleShift(y.V, nil, bias)
+	activate(y.V, geluTanh)
+	return y.store()
+}
