@@ -130,3 +130,25 @@ func TestBitCast(t *testing.T) {
 	_, err = evalOp(t, "BitCast", to(ndarray.String), 1, vec(1))
 	require.Error(t, err)
 }
+
+// TestCastPairs converts small numbers between all pairs of numeric types.
+func TestCastPairs(t *testing.T) {
+	for from := ndarray.Float32; from < ndarray.NumDTypes; from++ {
+		for dt := ndarray.Float32; dt < ndarray.NumDTypes; dt++ {
+			if from.IsComplex() || dt.IsComplex() || from == ndarray.Float8E8M0 || dt == ndarray.Float8E8M0 {
+				continue
+			}
+			x := []float64{0, 1, 1} // what every type holds
+			in := typed(from, x...)
+			if from == ndarray.String {
+				in = ndarray.Strings([]string{"0", "1", "1"}, 3)
+			}
+			got := mustEval(t, "Cast", to(dt), in)
+			if dt == ndarray.String {
+				assert.Equal(t, []string{"0", "1", "1"}, got.Str, "%s to string", from)
+				continue
+			}
+			assert.Equal(t, x, numbers(got), "%s to %s", from, dt)
+		}
+	}
+}

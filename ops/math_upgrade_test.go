@@ -167,3 +167,34 @@ func TestMathForms(t *testing.T) {
 		assert.Equalf(t, c.want, form, "%s %v", c.op, c.in)
 	}
 }
+
+func TestMathCosts(t *testing.T) {
+	for _, c := range []struct {
+		op   string
+		at   attrs
+		in   []ssa.Type
+		want ops.Cost
+	}{
+		{"Add", nil, []ssa.Type{shaped("2", "3"), shaped("3")}, ops.Cost{FLOPs: 6, Bytes: 4 * (6 + 3 + 6)}},
+		{"MatMul", nil, []ssa.Type{shaped("5", "2", "3"), shaped("3", "4")}, ops.Cost{FLOPs: 2 * 5 * 2 * 3 * 4, Bytes: 4 * (30 + 12 + 40)}},
+		{"Gemm", nil, []ssa.Type{shaped("2", "3"), shaped("3", "4"), shaped("4")}, ops.Cost{FLOPs: 2*2*3*4 + 8, Bytes: 4 * (6 + 12 + 4 + 8)}},
+		{"Gemm", attrs{ssa.IntAttr("transA", 1)}, []ssa.Type{shaped("3", "2"), shaped("3", "4")}, ops.Cost{FLOPs: 2 * 2 * 3 * 4, Bytes: 4 * (6 + 12 + 8)}},
+		{"Einsum", attrs{ssa.StringAttr("equation", "ij,jk->ik")}, []ssa.Type{shaped("2", "3"), shaped("3", "4")}, ops.Cost{FLOPs: 2 * 2 * 3 * 4, Bytes: 4 * (6 + 12 + 8)}},
+		{"ReduceSum", nil, []ssa.Type{shaped("2", "3")}, ops.Cost{FLOPs: 6, Bytes: 4 * 7}},
+		{"Softmax", nil, []ssa.Type{shaped("2", "3")}, ops.Cost{FLOPs: 30, Bytes: 4 * 12}},
+		{"Det", nil, []ssa.Type{shaped("3", "3")}, ops.Cost{FLOPs: 18, Bytes: 4 * 9}},
+	} {
+		n, err := inferred(c.op, c.at, 1, c.in...)
+		require.NoError(t, err, c.op)
+		assert.Equal(t, c.want, ops.CostOf(n), c.op)
+	}
+}
+
+func TestBitCastAlias(t *testing.T) {
+	n, err := inferred("BitCast", to(ndarray.Int32), 1, shaped("4"))
+	require.NoError(t, err)
+	assert.Equal(t, []ops.Alias{{In: 0, Out: 0}}, ops.Aliases(n))
+	n, err = inferred("BitCast", to(ndarray.Int4), 1, ssa.StaticTensor(ndarray.Uint4, 4))
+	require.NoError(t, err)
+	assert.Empty(t, ops.Aliases(n), "int4 is kept sign-extended in a byte")
+}
