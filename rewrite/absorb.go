@@ -66,7 +66,7 @@ func weightShape(n *ssa.Node) []int {
 	return nil
 }
 
-func product(shape []int) int {
+func elems(shape []int) int {
 	p := 1
 	for _, d := range shape {
 		p *= d
@@ -80,7 +80,7 @@ func convAbsorber(n *ssa.Node) *absorber {
 	if w == nil {
 		return nil
 	}
-	return &absorber{weight: 1, bias: 2, count: w[0], view: weightView{1, 1, w[0], product(w[1:])}}
+	return &absorber{weight: 1, bias: 2, count: w[0], view: weightView{1, 1, w[0], elems(w[1:])}}
 }
 
 // convTransposeAbsorber: W is [C, M/group, kernel...]; output channel g*(M/group)+j
@@ -91,7 +91,7 @@ func convTransposeAbsorber(n *ssa.Node) *absorber {
 	if w == nil || groups < 1 || w[0]%groups != 0 {
 		return nil
 	}
-	return &absorber{weight: 1, bias: 2, count: groups * w[1], view: weightView{groups, w[0] / groups, w[1], product(w[2:])}}
+	return &absorber{weight: 1, bias: 2, count: groups * w[1], view: weightView{groups, w[0] / groups, w[1], elems(w[2:])}}
 }
 
 // gemmAbsorber: B is [K, N], or [N, K] when transposed.
@@ -114,7 +114,7 @@ func matMulAbsorber(n *ssa.Node) *absorber {
 		return nil
 	}
 	last := w[len(w)-1]
-	return &absorber{weight: 1, bias: -1, lastAxis: true, noBias: true, count: last, view: weightView{1, product(w[:len(w)-1]), last, 1}}
+	return &absorber{weight: 1, bias: -1, lastAxis: true, noBias: true, count: last, view: weightView{1, elems(w[:len(w)-1]), last, 1}}
 }
 
 // normAbsorber: scale and bias are vectors.

@@ -198,6 +198,11 @@ func hint(v *ssa.Value, other string) string {
 
 // copyNode adds a node like n, right before it, that reads other operands.
 func (c *Context) copyNode(n *ssa.Node, in []*ssa.Value) (*ssa.Node, error) {
+	return c.copyNodeWith(n, in, nil)
+}
+
+// copyNodeWith is copyNode with a change before the types are inferred.
+func (c *Context) copyNodeWith(n *ssa.Node, in []*ssa.Value, change func(m *ssa.Node)) (*ssa.Node, error) {
 	m := c.graph.InsertBefore(n, n.Op, in, len(n.Out), n.Attrs...)
 	m.Domain, m.Overload, m.Version, m.Name, m.Doc = n.Domain, n.Overload, n.Version, n.Name, n.Doc
 	for i, v := range n.Out {
@@ -206,6 +211,9 @@ func (c *Context) copyNode(n *ssa.Node, in []*ssa.Value) (*ssa.Node, error) {
 		} else {
 			m.Out[i].Name = c.fresh(v.Name)
 		}
+	}
+	if change != nil {
+		change(m)
 	}
 	return m, ops.Infer(m)
 }

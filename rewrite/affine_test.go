@@ -63,7 +63,7 @@ func TestFoldAffine(t *testing.T) {
 func TestFoldAffineSaysWhyNot(t *testing.T) {
 	m := &ssa.Module{Graph: parseCase(t, `in %x: float32[N,2] const %w: float32[2,2] = [1, 2, 3, 4] const %k: float32[] = 4 in %b: float32[2]
 		%a = Gemm(%x, %w, %b) %y = Mul(%a, %k) out %y`)}
-	r, err := Run(t.Context(), m, Options{List: List{{Name: "t", Passes: []*Pass{FoldAffine}}}, Reasons: true})
+	r, err := Run(t.Context(), m, Options{List: &List{Stages: []Stage{{Name: "t", Passes: []*Pass{FoldAffine}}}}, Reasons: true})
 	require.NoError(t, err)
 	require.Len(t, r.Skipped, 1)
 	assert.Contains(t, r.Skipped[0].Why, "the bias is not constant")

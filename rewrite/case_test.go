@@ -37,7 +37,7 @@ func testRewrite(t *testing.T, passes []*Pass, cases []rewriteCase) {
 			before := parseCase(t, c.before)
 			m := &ssa.Module{Graph: parseCase(t, c.before)}
 			opts := c.opts
-			opts.List = List{{Name: "test", Repeat: true, Passes: passes}}
+			opts.List = &List{Name: "test", AnyOpset: true, Stages: []Stage{{Name: "test", Repeat: true, Passes: passes}}}
 			opts.Check, opts.Reasons = true, true
 			report, err := Run(t.Context(), m, opts)
 			require.NoError(t, err)
@@ -142,7 +142,7 @@ func replaceOnce(s, old, new string) string { return strings.Replace(s, old, new
 func sunkThenHoisted(t *testing.T, before, after string) {
 	t.Helper()
 	m := &ssa.Module{Graph: parseCase(t, before)}
-	_, err := Run(t.Context(), m, Options{Check: true, List: List{{Name: "a", Passes: []*Pass{SinkConstants}}, {Name: "b", Passes: []*Pass{HoistConstants}}}})
+	_, err := Run(t.Context(), m, Options{Check: true, List: &List{Stages: []Stage{{Name: "a", Passes: []*Pass{SinkConstants}}, {Name: "b", Passes: []*Pass{HoistConstants}}}}})
 	require.NoError(t, err)
 	want := parseCase(t, after)
 	assert.Empty(t, canonicalDiff(m.Graph, want), "got:\n%s", m.Graph)

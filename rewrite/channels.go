@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"math"
+	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -167,4 +168,9 @@ func (c channels) constant(dt ndarray.DType, count int) *ssa.Constant {
 		}
 	}
 	return packed(a)
+}
+
+// float32s is a rank-1 float32 constant.
+func float32s(v ...float32) *ssa.Constant {
+	return ssa.NewConstant(ndarray.Of(slices.Clone(v), len(v)))
 }

@@ -198,17 +198,5 @@ func (c *Context) only(v *ssa.Value, n *ssa.Node) bool {
 // allows reports that a node may be written in the operator sets the model may
 // use.
 func (c *Context) allows(n *ssa.Node) bool {
-	limit := c.opts.MaxOpset
-	if limit == 0 {
-		limit = c.module.OpsetVersion("")
-	}
-	o := ops.Of(n)
-	if o == nil || limit <= 0 {
-		return true
-	}
-	form := o.Since
-	if o.Form != nil {
-		form = o.Form(n)
-	}
-	return form <= limit
+	return c.opts.MaxOpset < 0 || formOf(n) <= c.opts.MaxOpset
 }

@@ -34,7 +34,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // anew. On an error the graph may be half rewritten and should be dropped.
 func Run(ctx context.Context, m *ssa.Module, opts Options) (*Report, error) {
 	if opts.List == nil {
-		opts.List = Portable
+		opts.List = &Portable
 	}
 	for _, name := range slices.Concat(opts.Off, opts.Only) {
 		if Find(name) == nil {
@@ -43,7 +43,8 @@ func Run(ctx context.Context, m *ssa.Module, opts Options) (*Report, error) {
 	}
 	c := newContext(ctx, m, opts)
 	c.report.Before = Count(m.Graph)
-	c.opts.Growth = opts.Growth.withDefaults(c.report.Before.ConstBytes)
+	c.opts.Growth = opts.Growth.or(opts.List.Growth, c.report.Before.ConstBytes)
+	c.opts.MaxOpset = opsetLimit(m, opts)
 	if err := reinfer(m.Graph); err != nil {
 		return nil, fmt.Errorf("rewrite: the graph given: %w", err)
 	}
@@ -53,7 +54,7 @@ func Run(ctx context.Context, m *ssa.Module, opts Options) (*Report, error) {
 		}
 	}
 	opts.Dump.add("start", 0, m.Graph, 0)
-	for _, s := range opts.List {
+	for _, s := range opts.List.Stages {
 		if err := c.stage(s); err != nil {
 			return c.report, err
 		}
@@ -61,6 +62,35 @@ func Run(ctx context.Context, m *ssa.Module, opts Options) (*Report, error) {
 	m.Graph.Compact()
 	c.report.After = Count(m.Graph)
 	return c.report, nil
+}
+
+// opsetLimit is the newest operator set new nodes may need, -1 for any.
+func opsetLimit(m *ssa.Module, opts Options) int {
+	if opts.MaxOpset != 0 {
+		return opts.MaxOpset
+	}
+	limit := m.OpsetVersion("")
+	if opts.List.AnyOpset || limit == 0 {
+		return -1
+	}
+	m.Graph.Walk(func(g *ssa.Graph) {
+		for _, n := range g.Nodes {
+			limit = max(limit, formOf(n))
+		}
+	})
+	return limit
+}
+
+// formOf is the oldest version of the default operator set that can write n.
+func formOf(n *ssa.Node) int {
+	o := ops.Of(n)
+	switch {
+	case o == nil || o.Domain != "":
+		return 0
+	case o.Form != nil:
+		return o.Form(n)
+	}
+	return o.Since
 }
 
 // stage runs a stage once, or until nothing changes.

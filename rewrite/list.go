@@ -1,27 +1,44 @@
 package rewrite
 
+// simplify are the passes that only ever shrink; they run until nothing changes.
+var simplify = []*Pass{ShapeFold, Targets, Fold, Identity, Views, Transposes, FoldAffine, Algebra, Gemm, Fuse, CSE, Inline, LoopInvariant, Dead}
+
 // Portable leaves a graph of standard ONNX operators, for writing the model back.
 var Portable = List{
-	{Name: "prepare", Passes: []*Pass{SinkConstants}},
-	{Name: "simplify", Repeat: true, Passes: []*Pass{ShapeFold, Fold, Identity, CSE, Dead}},
-	{Name: "finish", Passes: []*Pass{HoistConstants}},
+	Name: "portable",
+	Stages: []Stage{
+		{Name: "prepare", Passes: []*Pass{SinkConstants}},
+		{Name: "simplify", Repeat: true, Passes: simplify},
+		{Name: "finish", Passes: []*Pass{HoistConstants}},
+	},
 }
 
-// Runtime goes further for the executor: it may copy constants freely.
+// Runtime goes further for the executor: it may use the newest operators and copy
+// constants freely.
 var Runtime = List{
-	{Name: "prepare", Passes: []*Pass{SinkConstants}},
-	{Name: "simplify", Repeat: true, Passes: []*Pass{ShapeFold, Fold, Identity, CSE, Dead}},
+	Name:     "runtime",
+	AnyOpset: true,
+	Growth:   Growth{PerNode: 64 << 20, Total: 1 << 30},
+	Stages: []Stage{
+		{Name: "prepare", Passes: []*Pass{SinkConstants}},
+		{Name: "simplify", Repeat: true, Passes: simplify},
+	},
 }
 
 // orderRules are the pairs whose order matters, each with its reason.
 var orderRules = []orderRule{
 	{SinkConstants, Fold, "folding inside bodies sees only the body's own constants"},
 	{ShapeFold, Fold, "a chain that ends in known integers folds from its end, without computing its middle"},
+	{Targets, Fold, "a chain whose end is not needed is not worth computing"},
+	{Fold, FoldAffine, "parameters computed from constants must be constants first"},
+	{FoldAffine, Algebra, "x - c and x / c are read as they are; the canonical forms would store their constants again"},
+	{Algebra, Fuse, "patterns are written in canonical arithmetic"},
+	{Fuse, Inline, "a pattern inside a body is found there, however often the body is spliced"},
 	{Dead, HoistConstants, "a capture for a reader that is dead would stay"},
 }
 
 func init() {
-	for _, l := range []List{Portable, Runtime} {
+	for _, l := range []*List{&Portable, &Runtime} {
 		if err := l.validate(orderRules); err != nil {
 			panic(err)
 		}
@@ -30,7 +47,7 @@ func init() {
 
 // Find returns the pass with a name in any list, nil if there is none.
 func Find(name string) *Pass {
-	for _, l := range []List{Portable, Runtime} {
+	for _, l := range []*List{&Portable, &Runtime} {
 		for _, p := range l.Passes() {
 			if p.Name == name {
 				return p

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/berth-onnx/berth/ssa"
@@ -8,7 +9,7 @@ import (
 
 // Options steer [Run]. The zero value runs [Portable] with default limits.
 type Options struct {
-	List List     // what to run; nil means Portable
+	List *List    // what to run; nil means Portable
 	Off  []string // passes left out, by name; required ones stay on
 	Only []string // if not empty, run these passes and the required ones
 
@@ -22,7 +23,8 @@ type Options struct {
 	Seed    uint64
 
 	// MaxOpset is the newest version of the default operator set that new nodes may
-	// need: 0 is the version the model imports, negative is no limit.
+	// need; negative is no limit, 0 is no limit for lists with AnyOpset and else the
+	// version the model imports, or a newer one that one of its nodes needs anyway.
 	MaxOpset int
 
 	// Growth bounds what folding may add to the weights; see [Growth].
@@ -36,28 +38,24 @@ type Options struct {
 
 // Growth bounds constant folding: a result is stored only if the constants that
 // it makes superfluous, or a fixed allowance, pay for it. Splats cost one element.
+// A zero field takes the list's value, and if that is zero too, the default.
 type Growth struct {
-	// PerNode is how many bytes one folded node may add; 0 means 1 KiB, negative none.
+	// PerNode is how many bytes one folded node may add; default 1 KiB, negative none.
 	PerNode int64
-	// Total is how many bytes all of them together may add; 0 means 64 KiB and
+	// Total is how many bytes all of them together may add; default 64 KiB and
 	// 1/64 of the model's constants, negative none.
 	Total int64
 	// Ops is the largest number of arithmetic operations one folded node may take;
-	// 0 means 1e9.
+	// default 1e9.
 	Ops int64
 }
 
-func (g Growth) withDefaults(weights int64) Growth {
-	if g.PerNode == 0 {
-		g.PerNode = 1 << 10
-	}
-	if g.Total == 0 {
-		g.Total = 64<<10 + weights/64
-	}
-	if g.Ops == 0 {
-		g.Ops = 1e9
-	}
-	g.PerNode, g.Total = max(g.PerNode, 0), max(g.Total, 0)
+// or fills in zero fields: the list's first, then the defaults for a model with
+// so many bytes of weights.
+func (g Growth) or(list Growth, weights int64) Growth {
+	g.PerNode = max(cmp.Or(g.PerNode, list.PerNode, 1<<10), 0)
+	g.Total = max(cmp.Or(g.Total, list.Total, 64<<10+weights/64), 0)
+	g.Ops = cmp.Or(g.Ops, list.Ops, 1e9)
 	return g
 }
 

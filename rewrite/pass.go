@@ -53,12 +53,20 @@ type Stage struct {
 }
 
 // List is what one optimization runs.
-type List []Stage
+type List struct {
+	Name   string
+	Stages []Stage
+	// AnyOpset lets new nodes need a newer operator set than the model imports,
+	// where Options.MaxOpset does not say otherwise.
+	AnyOpset bool
+	// Growth bounds what folding may add where Options.Growth does not.
+	Growth Growth
+}
 
 // Passes returns every pass of the list once, in order of first appearance.
-func (l List) Passes() []*Pass {
+func (l *List) Passes() []*Pass {
 	var out []*Pass
-	for _, s := range l {
+	for _, s := range l.Stages {
 		for _, p := range s.Passes {
 			if !slices.Contains(out, p) {
 				out = append(out, p)
@@ -76,7 +84,7 @@ type orderRule struct {
 }
 
 // validate checks names, order rules and invariants of a list.
-func (l List) validate(rules []orderRule) error {
+func (l *List) validate(rules []orderRule) error {
 	names := map[string]bool{}
 	first := map[*Pass]int{}
 	for i, p := range l.Passes() {
@@ -94,7 +102,7 @@ func (l List) validate(rules []orderRule) error {
 		}
 	}
 	var have Invariant
-	for _, s := range l {
+	for _, s := range l.Stages {
 		for _, p := range s.Passes {
 			if missing := p.Needs &^ have; missing != 0 {
 				return fmt.Errorf("rewrite: %s needs %s, which no pass before it makes", p.Name, missing)

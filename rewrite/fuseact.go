@@ -1,0 +1,211 @@
+package rewrite
+
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// fuseSigmoid: 1/(1 + exp(-x)).
+func fuseSigmoid(c *Context, n *ssa.Node) (bool, error) {
+	e := def(c.plus(n.In[0], 1, n), "Exp")
+	if e == nil {
+		return false, nil
+	}
+	m := def(e.In[0], "Neg")
+	if m == nil {
+		return false, nil
+	}
+	return c.fused(n, "Sigmoid", []*ssa.Value{m.In[0]})
+}
+
+// hardSigmoid reads clip(a*x + b, 0, h) as h * HardSigmoid(x; a/h, b/h).
+func (c *Context) hardSigmoid(v *ssa.Value, reader *ssa.Node) (x *ssa.Value, alpha, beta, h float64, depth int) {
+	if m := def(v, "HardSigmoid"); m != nil {
+		return m.In[0], float64(m.Float("alpha", 0.2)), float64(m.Float("beta", 0.5)), 1, 0
+	}
+	m := def(v, "Clip")
+	if m == nil || reader != nil && !c.only(v, reader) {
+		return nil, 0, 0, 0, 0
+	}
+	k, ok := clampOf(m)
+	if !ok || k.lo != 0 || math.IsInf(k.hi, 1) || k.hi <= 0 {
+		return nil, 0, 0, 0, 0
+	}
+	x, a, b, depth := c.linear(m.In[0], m)
+	return x, a / k.hi, b / k.hi, k.hi, depth
+}
+
+// fuseHardSigmoidClip: clip(a*x + b, 0, 1).
+func fuseHardSigmoidClip(c *Context, n *ssa.Node) (bool, error) {
+	x, alpha, beta, h, depth := c.hardSigmoid(n.Out[0], nil)
+	if x == nil || h != 1 || depth == 0 {
+		return false, nil
+	}
+	return c.fused(n, "HardSigmoid", []*ssa.Value{x}, ssa.FloatAttr("alpha", float32(alpha)), ssa.FloatAttr("beta", float32(beta)))
+}
+
+// fuseHardSigmoid: clip(a*x + b, 0, h) / h.
+func fuseHardSigmoid(c *Context, n *ssa.Node) (bool, error) {
+	p := c.productOf(n)
+	if len(p.factors) != 1 {
+		return false, nil
+	}
+	v := p.factors[0]
+	if def(v, "Clip") == nil {
+		return false, nil
+	}
+	x, alpha, beta, h, depth := c.hardSigmoid(v, soleReader(c, v))
+	if x == nil || soleReader(c, v) == nil || depth == 0 || !near(p.coef*h, 1, n.Out[0].Type.DType) {
+		return false, nil
+	}
+	return c.fused(n, "HardSigmoid", []*ssa.Value{x}, ssa.FloatAttr("alpha", float32(alpha)), ssa.FloatAttr("beta", float32(beta)))
+}
+
+// fuseHardSwish: x * clip(x + 3, 0, 6) / 6. Where the operator set lacks it, x
+// times HardSigmoid is still fewer nodes.
+func fuseHardSwish(c *Context, n *ssa.Node) (bool, error) {
+	p := c.productOf(n)
+	if len(p.factors) != 2 {
+		return false, nil
+	}
+	dt := n.Out[0].Type.DType
+	for i := range 2 {
+		v := p.factors[i]
+		reader := soleReader(c, v)
+		if reader == nil {
+			continue
+		}
+		x, alpha, beta, h, depth := c.hardSigmoid(v, reader)
+		if x == nil || x != p.factors[1-i] || !near(p.coef*h, 1, dt) {
+			continue
+		}
+		if near(alpha, 1.0/6, dt) && near(beta, 0.5, dt) {
+			if done, err := c.fused(n, "HardSwish", []*ssa.Value{x}); done || err != nil {
+				return done, err
+			}
+		}
+		if depth == 0 || !c.patch(n, "is x times HardSigmoid") {
+			return false, nil
+		}
+		hs, err := c.node(n, v.Name, "HardSigmoid", []*ssa.Value{x}, 1, ssa.FloatAttr("alpha", float32(alpha)), ssa.FloatAttr("beta", float32(beta)))
+		if err != nil {
+			return true, err
+		}
+		return c.become(n, "Mul", []*ssa.Value{x, hs.Out[0]})
+	}
+	return false, nil
+}
+
+// fuseSwish: x * sigmoid(a*x).
+func fuseSwish(c *Context, n *ssa.Node) (bool, error) {
+	p := c.productOf(n)
+	if len(p.factors) != 2 || p.coef != 1 {
+		return false, nil
+	}
+	for i := range 2 {
+		m := def(p.factors[i], "Sigmoid")
+		if m == nil || soleReader(c, m.Out[0]) == nil {
+			continue
+		}
+		x, a, b, _ := c.linear(m.In[0], m)
+		if x != p.factors[1-i] || b != 0 {
+			continue
+		}
+		return c.fused(n, "Swish", []*ssa.Value{x}, ssa.FloatAttr("alpha", float32(a)))
+	}
+	return false, nil
+}
+
+// fuseMish: x * tanh(softplus(x)).
+func fuseMish(c *Context, n *ssa.Node) (bool, error) {
+	for i := range 2 {
+		m := def(n.In[i], "Tanh")
+		if m == nil || !c.only(n.In[i], n) {
+			continue
+		}
+		s := def(m.In[0], "Softplus")
+		if s == nil || s.In[0] != n.In[1-i] {
+			continue
+		}
+		return c.fused(n, "Mish", []*ssa.Value{s.In[0]})
+	}
+	return false, nil
+}
+
+// fuseGelu: x/2 * (1 + erf(x/sqrt(2))), or with tanh(sqrt(2/pi) * (x + 0.044715 x^3))
+// in the place of erf.
+func fuseGelu(c *Context, n *ssa.Node) (bool, error) {
+	p := c.productOf(n)
+	dt := n.Out[0].Type.DType
+	if len(p.factors) != 2 || !near(p.coef, 0.5, dt) {
+		return false, nil
+	}
+	for i := range 2 {
+		x, sum := p.factors[1-i], p.factors[i]
+		reader := soleReader(c, sum)
+		if reader == nil {
+			continue
+		}
+		inner := c.plus(sum, 1, reader)
+		if e := def(inner, "Erf"); e != nil {
+			y, a, b, _ := c.linear(e.In[0], e)
+			if y == x && b == 0 && near(a, math.Sqrt(0.5), dt) {
+				return c.fused(n, "Gelu", []*ssa.Value{x})
+			}
+		}
+		if e := def(inner, "Tanh"); e != nil && c.geluTanhArgument(e.In[0], x) {
+			return c.fused(n, "Gelu", []*ssa.Value{x}, ssa.StringAttr("approximate", "tanh"))
+		}
+	}
+	return false, nil
+}
+
+// geluTanhArgument recognizes sqrt(2/pi) * (x + 0.044715 x^3), also factored as
+// sqrt(2/pi) * x * (1 + 0.044715 x^2).
+func (c *Context) geluTanhArgument(v, x *ssa.Value) bool {
+	m := defAny(v, "Mul", "Div")
+	if m == nil {
+		return false
+	}
+	p := c.productOf(m)
+	if !near(p.coef, math.Sqrt(2/math.Pi), x.Type.DType) {
+		return false
+	}
+	switch len(p.factors) {
+	case 1:
+		s := def(p.factors[0], "Add")
+		return s != nil && (s.In[0] == x && c.powerOf(s.In[1], x, 3) || s.In[1] == x && c.powerOf(s.In[0], x, 3))
+	case 2:
+		for i := range 2 {
+			if p.factors[i] == x && c.powerOf(c.plus(p.factors[1-i], 1, nil), x, 2) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// powerOf reports that v is 0.044715 * x^k.
+func (c *Context) powerOf(v, x *ssa.Value, k int) bool {
+	m := defAny(v, "Mul", "Div")
+	if m == nil {
+		return false
+	}
+	p := c.productOf(m)
+	degree := 0
+	for _, f := range p.factors {
+		switch pow := def(f, "Pow"); {
+		case f == x:
+			degree++
+		case pow != nil && pow.In[0] == x:
+			e, _ := number(pow.In[1])
+			degree += int(e)
+		case def(f, "Mul") != nil && f.Def.In[0] == x && f.Def.In[1] == x:
+			degree += 2
+		default:
+			return false
+		}
+	}
+	return degree == k && near(p.coef, 0.044715, x.Type.DType)
+}

@@ -1,0 +1,190 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// trailing reports that a reduction keeps its dimensions and reduces the last
+// ones, from axis on.
+func trailing(n *ssa.Node) (axis int, ok bool) {
+	rank := n.In[0].Type.Rank()
+	axes, known := ints(n, 1)
+	if !known || rank < 1 || n.Int("keepdims", 1) != 1 || len(axes) == 0 || len(axes) > rank {
+		return 0, false
+	}
+	axis = rank - len(axes)
+	for i := axis; i < rank; i++ {
+		if !axisListed(axes, i, rank) {
+			return 0, false
+		}
+	}
+	return axis, true
+}
+
+// squareOf returns x where v is x*x.
+func squareOf(v *ssa.Value) *ssa.Value {
+	if m := def(v, "Mul"); m != nil && m.In[0] == m.In[1] {
+		return m.In[0]
+	}
+	if m := def(v, "Pow"); m != nil {
+		if e, ok := number(m.In[1]); ok && e == 2 {
+			return m.In[0]
+		}
+	}
+	return nil
+}
+
+// rootMeanSquare reads v as sqrt(mean(x*x) + eps) over the dimensions from axis on.
+func (c *Context) rootMeanSquare(v *ssa.Value) (x *ssa.Value, eps float64, axis int) {
+	s := def(v, "Sqrt")
+	if s == nil {
+		return nil, 0, 0
+	}
+	add := def(s.In[0], "Add")
+	if add == nil {
+		return nil, 0, 0
+	}
+	mean, at := otherThanNumber(add)
+	if at < 0 {
+		return nil, 0, 0
+	}
+	eps, _ = number(add.In[1-at])
+	r := def(mean, "ReduceMean")
+	if r == nil || eps < 0 {
+		return nil, 0, 0
+	}
+	axis, ok := trailing(r)
+	x = squareOf(r.In[0])
+	if !ok || x == nil {
+		return nil, 0, 0
+	}
+	return x, eps, axis
+}
+
+// ones returns a scale of 1 for the dimensions from axis on, nil if they are not
+// known numbers.
+func (c *Context) ones(x *ssa.Value, axis int) *ssa.Value {
+	shape, ok := ssa.TensorOf(x.Type.DType, x.Type.Shape[axis:]...).Static()
+	if !ok || slices.Contains(shape, 0) {
+		return nil
+	}
+	e := ndarray.Must(x.Type.DType)
+	e.SetFloat(0, 1)
+	return c.constant(x.Name+"_scale", ssa.NewSplat(e, shape...))
+}
+
+// stashes reports an element type that a normalization computing in float32 does
+// not make worse.
+func stashes(dt ndarray.DType) bool {
+	return dt == ndarray.Float32 || dt == ndarray.Float16 || dt == ndarray.BFloat16
+}
+
+// fuseLayerNorm: (x - mean) / sqrt(mean((x-mean)^2) + eps). Scale and bias follow
+// as Mul and Add, which fold-affine takes in.
+func fuseLayerNorm(c *Context, n *ssa.Node) (bool, error) {
+	d, eps, axis := c.rootMeanSquare(n.In[1])
+	if d == nil || d != n.In[0] || !c.only(n.In[1], n) || !stashes(d.Type.DType) {
+		return false, nil
+	}
+	sub := def(d, "Sub")
+	if sub == nil {
+		return false, nil
+	}
+	mean := def(sub.In[1], "ReduceMean")
+	if mean == nil || mean.In[0] != sub.In[0] {
+		return false, nil
+	}
+	if at, ok := trailing(mean); !ok || at != axis {
+		return false, nil
+	}
+	return c.fusedNorm(n, "LayerNormalization", sub.In[0], eps, axis)
+}
+
+// fuseRMSNorm: x / sqrt(mean(x^2) + eps).
+func fuseRMSNorm(c *Context, n *ssa.Node) (bool, error) {
+	x, eps, axis := c.rootMeanSquare(n.In[1])
+	if x == nil || x != n.In[0] || !c.only(n.In[1], n) || !stashes(x.Type.DType) || def(x, "Sub") != nil {
+		return false, nil
+	}
+	return c.fusedNorm(n, "RMSNormalization", x, eps, axis)
+}
+
+func (c *Context) fusedNorm(n *ssa.Node, op string, x *ssa.Value, eps float64, axis int) (bool, error) {
+	scale := c.ones(x, axis)
+	if scale == nil {
+		c.skip(n, "is %s, but the length it normalizes over is not known", op)
+		return false, nil
+	}
+	return c.fused(n, op, []*ssa.Value{x, scale}, ssa.IntAttr("axis", int64(axis-x.Type.Rank())), ssa.FloatAttr("epsilon", float32(eps)))
+}
+
+// fuseSoftmax: e / sum(e), e = exp(x - max(x)), over one axis.
+func fuseSoftmax(c *Context, n *ssa.Node) (bool, error) {
+	sum := def(n.In[1], "ReduceSum")
+	e := def(n.In[0], "Exp")
+	if sum == nil || e == nil || sum.In[0] != n.In[0] || len(e.Out[0].Uses()) != 2 || !c.only(n.In[1], n) {
+		return false, nil
+	}
+	sub := def(e.In[0], "Sub")
+	if sub == nil {
+		return false, nil
+	}
+	top := def(sub.In[1], "ReduceMax")
+	if top == nil || top.In[0] != sub.In[0] || !keptAlike(sum, top) {
+		return false, nil
+	}
+	axes, _ := ints(sum, 1)
+	if len(axes) != 1 {
+		return false, nil
+	}
+	return c.fused(n, "Softmax", []*ssa.Value{sub.In[0]}, ssa.IntAttr("axis", axes[0]))
+}
+
+// keptAlike reports two reductions over the same axes that keep them.
+func keptAlike(a, b *ssa.Node) bool {
+	x, okX := ints(a, 1)
+	y, okY := ints(b, 1)
+	return okX && okY && slices.Equal(x, y) && a.Int("keepdims", 1) == 1 && b.Int("keepdims", 1) == 1
+}
+
+// fuseGroupNorm: Reshape to [N, G, rest], InstanceNormalization, Reshape back.
+func fuseGroupNorm(c *Context, n *ssa.Node) (bool, error) {
+	in := def(n.In[0], "InstanceNormalization")
+	if in == nil || !c.only(n.In[0], n) {
+		return false, nil
+	}
+	r := def(in.In[0], "Reshape")
+	if r == nil {
+		return false, nil
+	}
+	x := r.In[0]
+	if !sameShape(x.Type, n.Out[0].Type) || x.Type.Rank() < 3 || !stashes(x.Type.DType) {
+		return false, nil
+	}
+	grouped := in.In[0].Type
+	groups, okG := grouped.Shape[1].Const()
+	count, okC := x.Type.Shape[1].Const()
+	if !okG || !okC || groups <= 0 || count%groups != 0 || !grouped.Shape[0].Equal(x.Type.Shape[0]) {
+		return false, nil
+	}
+	var vec [2]*ssa.Value
+	for i := range vec {
+		v, ok := vector(in.In[1+i], int(groups))
+		if !ok {
+			return false, nil
+		}
+		wide := make(channels, count)
+		for k := range wide {
+			wide[k] = v.at(k / int(count/groups))
+		}
+		k := wide.constant(x.Type.DType, int(count))
+		if k == nil {
+			return false, nil
+		}
+		vec[i] = c.constant(in.In[1+i].Name, k)
+	}
+	return c.fused(n, "GroupNormalization", []*ssa.Value{x, vec[0], vec[1]}, ssa.IntAttr("num_groups", groups), ssa.FloatAttr("epsilon", in.Float("epsilon", 1e-5)))
+}

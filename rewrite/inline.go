@@ -1,0 +1,210 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Inline dissolves control flow that does not control anything:
+//
+//	If with a constant condition       -> the nodes of the branch taken
+//	Loop with no iteration             -> the initial values
+//	Loop or Scan with one iteration    -> the nodes of the body
+var Inline = &Pass{
+	Name: "inline", Doc: "If with a known condition, Loop and Scan of 0 or 1 iterations -> the body's nodes", Needs: ConstSunk,
+	run: func(c *Context, g *ssa.Graph) error {
+		for _, n := range slices.Clone(g.Nodes) {
+			if !c.alive(n) || c.unread(n) {
+				continue
+			}
+			var err error
+			switch {
+			case is(n, "If"):
+				c.inlineIf(n)
+			case is(n, "Loop"):
+				err = c.inlineLoop(n)
+			case is(n, "Scan"):
+				err = c.inlineScan(n)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+}
+
+func (c *Context) inlineIf(n *ssa.Node) {
+	e := element(n.In[0])
+	if e == nil || e.DType != ndarray.Bool {
+		return
+	}
+	name := "else_branch"
+	if e.Data[0] != 0 {
+		name = "then_branch"
+	}
+	if c.patch(n, "always takes %s", name) {
+		c.substitute(n, c.splice(n, n.Body(name), n.Captured()))
+	}
+}
+
+func (c *Context) inlineLoop(n *ssa.Node) error {
+	s, err := ops.LoopOf(n)
+	if err != nil {
+		return err
+	}
+	trips := s.Trips(n)
+	carried := n.In[2 : 2+s.Carried]
+	switch {
+	case trips.Is(0):
+		results, ok := c.emptyStacks(n, slices.Clone(carried))
+		if ok && c.patch(n, "never runs") {
+			c.substitute(n, results)
+		}
+	case trips.Is(1) && c.patch(n, "runs once"):
+		cond := n.In[1]
+		if cond == nil {
+			cond = c.constant("cond", ssa.ScalarConst(true))
+		}
+		args := append([]*ssa.Value{c.constant("iter", ssa.ScalarConst[int64](0)), cond}, n.In[2:]...)
+		results := c.splice(n, s.Body, args)[1:]
+		return c.stackOne(n, results, s.Carried, nil)
+	}
+	return nil
+}
+
+// emptyStacks appends an empty tensor for every stacked result of a loop that
+// does not run; ok is false where its shape is not known.
+func (c *Context) emptyStacks(n *ssa.Node, results []*ssa.Value) ([]*ssa.Value, bool) {
+	for i := len(results); i < len(n.Out); i++ {
+		if c.unreadResult(n, i) {
+			results = append(results, nil)
+			continue
+		}
+		shape, ok := n.Out[i].Type.Static()
+		if !ok || len(shape) == 0 || shape[0] != 0 {
+			return nil, false
+		}
+		a, err := ndarray.New(n.Out[i].Type.DType, shape...)
+		if err != nil {
+			return nil, false
+		}
+		results = append(results, c.constant(n.Out[i].Name, ssa.NewConstant(a)))
+	}
+	return results, true
+}
+
+func (c *Context) inlineScan(n *ssa.Node) error {
+	s, err := ops.ScanOf(n)
+	if err != nil {
+		return err
+	}
+	axes := make([]int, s.Ins)
+	for k := range s.Ins {
+		t := n.In[s.States+k].Type
+		if axes[k], err = ops.NormAxis(s.InAxes[k], max(t.Rank(), 0)); err != nil || k == 0 && !t.Shape[axes[0]].Is(1) {
+			return nil
+		}
+	}
+	if !c.patch(n, "runs once") {
+		return nil
+	}
+	args := slices.Clone(n.In)
+	for k := range s.Ins {
+		x := n.In[s.States+k]
+		sq, err := c.node(n, x.Name+"_slice", "Squeeze", []*ssa.Value{x, c.constant("axes", ssa.Int64s(int64(axes[k])))}, 1)
+		if err != nil {
+			return err
+		}
+		args[s.States+k] = sq.Out[0]
+	}
+	return c.stackOne(n, c.splice(n, s.Body, args), s.States, s.OutAxes)
+}
+
+// stackOne substitutes the results of a loop that runs once: stacked ones get
+// their axis of length 1. axes is nil for axis 0.
+func (c *Context) stackOne(n *ssa.Node, results []*ssa.Value, carried int, axes []int64) error {
+	for i := carried; i < len(n.Out); i++ {
+		if c.unreadResult(n, i) {
+			continue
+		}
+		axis := int64(0)
+		if axes != nil {
+			axis = axes[i-carried]
+		}
+		un, err := c.node(n, n.Out[i].Name, "Unsqueeze", []*ssa.Value{results[i], c.constant("axes", ssa.Int64s(axis))}, 1)
+		if err != nil {
+			return err
+		}
+		results[i] = un.Out[0]
+	}
+	c.substitute(n, results)
+	return nil
+}
+
+// substitute lets the readers of a node's results read other values.
+func (c *Context) substitute(n *ssa.Node, results []*ssa.Value) {
+	for i, v := range n.Out {
+		if v != nil && c.alive(n) && !c.unreadResult(n, i) {
+			c.replace(v, results[i])
+		}
+	}
+}
+
+// splice copies the nodes of a body before mark, with args in the place of its
+// parameters, and returns what became of its results. Bodies inside move along;
+// the body given must not be used again.
+func (c *Context) splice(mark *ssa.Node, b *ssa.Graph, args []*ssa.Value) []*ssa.Value {
+	here := make([]*ssa.Value, b.NumValues())
+	for i, p := range b.Params {
+		here[p.ID] = args[i]
+	}
+	get := func(v *ssa.Value) *ssa.Value {
+		if v == nil {
+			return nil
+		}
+		if v.Const != nil && here[v.ID] == nil {
+			here[v.ID] = c.constant(v.Name, v.Const)
+		}
+		return here[v.ID]
+	}
+	for _, n := range b.Nodes {
+		in := make([]*ssa.Value, len(n.In))
+		for i, v := range n.In {
+			in[i] = get(v)
+		}
+		m := c.moveNode(mark, n, in)
+		for i, v := range n.Out {
+			if v != nil {
+				here[v.ID] = m.Out[i]
+			}
+		}
+	}
+	results := make([]*ssa.Value, len(b.Results))
+	for i, v := range b.Results {
+		results[i] = get(v)
+	}
+	return results
+}
+
+// moveNode makes a node of a body again in the graph at hand, before mark, with
+// other operands; bodies and known facts go with it.
+func (c *Context) moveNode(mark, n *ssa.Node, in []*ssa.Value) *ssa.Node {
+	m := c.graph.InsertBefore(mark, n.Op, in, len(n.Out), n.Attrs...)
+	m.Domain, m.Overload, m.Version, m.Name, m.Doc = n.Domain, n.Overload, n.Version, n.Name, n.Doc
+	m.Opaque, m.Origin, m.Captures = n.Opaque, n.Origin, n.Captures
+	m.Bodies, m.BodyAttr = n.Bodies, n.BodyAttr
+	n.Bodies, n.BodyAttr = nil, nil
+	for i, v := range n.Out {
+		if v == nil {
+			m.Out[i] = nil
+			continue
+		}
+		w := m.Out[i]
+		w.Name, w.Doc, w.Type, w.Content = c.fresh(v.Name), v.Doc, v.Type, v.Content
+	}
+	return m
+}

@@ -1,0 +1,135 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// LoopInvariant (loop-invariant code motion) computes before a Loop or Scan what
+// every iteration would compute alike: pure nodes of the body that read nothing
+// but captures, constants and other such nodes.
+//
+//	for … { y = f(W); x = x + y }   ->   y = f(W); for … { x = x + y }
+//
+// A loop that does not run at all would not have computed them, so what could
+// fail is only moved where at least one iteration is certain.
+var LoopInvariant = &Pass{
+	Name: "loop-invariant", Doc: "what every iteration computes alike -> once, before the loop",
+	run: func(c *Context, g *ssa.Graph) error {
+		for _, n := range slices.Clone(g.Nodes) {
+			if c.alive(n) && (is(n, "Loop") || is(n, "Scan")) {
+				c.hoistFrom(n)
+			}
+		}
+		return nil
+	},
+}
+
+func (c *Context) hoistFrom(n *ssa.Node) {
+	b := n.Body("body")
+	if b == nil {
+		return
+	}
+	runs := surelyRuns(n)
+	outside := map[*ssa.Value]*ssa.Value{}
+	for k, v := range n.Captured() {
+		outside[captureParam(n, b, k)] = v
+	}
+	moved := false
+	for _, m := range slices.Clone(b.Nodes) {
+		if !pure(m) || len(m.In) == 0 && len(m.Bodies) == 0 || !invariant(m, outside) {
+			continue
+		}
+		if !runs && canFail(m) {
+			c.skip(n, "%s is the same in every iteration but could fail, and the loop may not run", m)
+			continue
+		}
+		if !c.patch(n, "%s moves before the loop", m) {
+			break
+		}
+		c.hoist(n, b, m, outside)
+		moved = true
+	}
+	if moved {
+		sweepBody(b)
+	}
+}
+
+// invariant reports that every operand is known outside the loop.
+func invariant(m *ssa.Node, outside map[*ssa.Value]*ssa.Value) bool {
+	for _, v := range m.In {
+		if v != nil && v.Const == nil && outside[v] == nil {
+			return false
+		}
+	}
+	return true
+}
+
+// hoist makes m before the loop n; the body captures its results.
+func (c *Context) hoist(n *ssa.Node, b *ssa.Graph, m *ssa.Node, outside map[*ssa.Value]*ssa.Value) {
+	in := make([]*ssa.Value, len(m.In))
+	for i, v := range m.In {
+		switch {
+		case v == nil:
+		case v.Const != nil:
+			in[i] = c.constant(v.Name, v.Const)
+		default:
+			in[i] = outside[v]
+		}
+	}
+	k := c.moveNode(n, m, in)
+	for i, v := range m.Out {
+		if v == nil || len(v.Uses()) == 0 && !b.IsResult(v) {
+			continue
+		}
+		p := c.addCapture(n, k.Out[i])[0]
+		outside[p] = k.Out[i]
+		b.ReplaceUses(v, p)
+	}
+}
+
+// surelyRuns reports that at least one iteration is certain.
+func surelyRuns(n *ssa.Node) bool {
+	if is(n, "Loop") {
+		s, err := ops.LoopOf(n)
+		if err != nil {
+			return false
+		}
+		k, ok := s.Trips(n).Const()
+		return ok && k >= 1
+	}
+	s, err := ops.ScanOf(n)
+	if err != nil {
+		return false
+	}
+	t := n.In[s.States].Type
+	axis, err := ops.NormAxis(s.InAxes[0], max(t.Rank(), 0))
+	if err != nil {
+		return false
+	}
+	k, ok := t.Shape[axis].Const()
+	return ok && k >= 1
+}
+
+// canFail reports that a node might not run on every operand of its types.
+func canFail(n *ssa.Node) bool {
+	o := ops.Of(n)
+	if o == nil || len(n.Bodies) > 0 {
+		return true
+	}
+	for _, v := range append(slices.Clone(n.In), n.Out...) {
+		if v != nil && (!v.Type.IsStatic() || v.Type.DType == ndarray.String) {
+			return len(n.In) != 1 || !o.Facts.Elementwise
+		}
+	}
+	switch n.Op {
+	case "MatMul", "Gemm", "Conv", "Transpose", "Reshape", "Unsqueeze", "Squeeze", "Concat", "Flatten", "Softmax", "Expand", "Shape", "Size":
+		return false
+	case "Div", "Mod", "BitShift", "Pow":
+		return !n.Out[0].Type.DType.IsFloat()
+	}
+	return !o.Facts.Elementwise
+}

@@ -1,0 +1,199 @@
+package rewrite
+
+import (
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Targets replaces computed shape operands by constants where the operator can
+// express "as the data has it", so that models with symbolic dimensions lose the
+// chains that compute them:
+//
+//	Reshape(x, [N, 12, S, 64])   [0, 12, -1, 64]    0 copies, one -1
+//	Expand(x, [N, 4])            [1, 4]             1 keeps the operand's dimension
+//	Slice(x, ends = [S])         [max int]          the whole rest of the axis
+//	Resize(x, sizes = [N,C,2H,2W])  scales [1,1,2,2]
+//	Tile, Pad ...                only with all elements known, by shape-fold
+var Targets = &Pass{
+	Name: "targets", Doc: "shape operands that only repeat the data's dimensions -> constants",
+	run: func(c *Context, g *ssa.Graph) error {
+		for _, n := range slices.Clone(g.Nodes) {
+			if !c.alive(n) || n.Opaque || n.Domain != "" || len(n.Out) == 0 || c.unread(n) {
+				continue
+			}
+			switch n.Op {
+			case "Reshape":
+				c.reshapeOperand(n)
+			case "Expand":
+				c.expandOperand(n)
+			case "Slice":
+				c.sliceOperand(n)
+			case "Resize":
+				c.resizeOperand(n)
+			}
+		}
+		return nil
+	},
+}
+
+// setOperand replaces one operand by a constant; what computed it may die.
+func (c *Context) setOperand(n *ssa.Node, i int, k *ssa.Constant) {
+	old := n.In[i]
+	n.SetInput(i, c.constant(old.Name, k))
+	c.killIfUnread(old.Def)
+}
+
+// computed returns the known elements of an operand that is no constant yet.
+func computed(n *ssa.Node, i int) []ssa.Dim {
+	v := n.Input(i)
+	if v == nil || v.Const != nil || len(v.Content) == 0 {
+		return nil
+	}
+	return v.Content
+}
+
+// reshapeOperand keeps entries 0 and -1 of the target as they are: they mean the
+// same in the constant.
+func (c *Context) reshapeOperand(n *ssa.Node) {
+	want := computed(n, 1)
+	in := n.In[0].Type
+	if want == nil || !in.Ranked || n.Int("allowzero", 0) != 0 {
+		return
+	}
+	target := make([]int64, len(want))
+	holes, copies := 0, []int(nil)
+	for i, d := range want {
+		k, known := d.Const()
+		switch {
+		case known:
+			target[i] = k
+		case i < len(in.Shape) && in.Shape[i].Equal(d):
+			target[i] = 0
+			copies = append(copies, i)
+		default:
+			target[i] = -1
+		}
+		if target[i] == -1 {
+			holes++
+		}
+	}
+	if holes == 0 && len(copies) == 1 {
+		target[copies[0]] = -1
+	}
+	if holes > 1 {
+		c.skip(n, "target %v has more than one free dimension", want)
+		return
+	}
+	if c.patch(n, "target %v is %v", want, target) {
+		c.setOperand(n, 1, ssa.Int64s(target...))
+	}
+}
+
+func (c *Context) expandOperand(n *ssa.Node) {
+	want := computed(n, 1)
+	in := n.In[0].Type
+	if want == nil || !in.Ranked {
+		return
+	}
+	target := make([]int64, len(want))
+	for i, d := range want {
+		at := i - len(want) + len(in.Shape)
+		if k, known := d.Const(); known {
+			target[i] = k
+		} else if at >= 0 && in.Shape[at].Equal(d) {
+			target[i] = 1
+		} else {
+			return
+		}
+	}
+	if c.patch(n, "target %v is %v", want, target) {
+		c.setOperand(n, 1, ssa.Int64s(target...))
+	}
+}
+
+// sliceOperand: an end that is the length of its axis is "to the end".
+func (c *Context) sliceOperand(n *ssa.Node) {
+	want := computed(n, 2)
+	in := n.In[0].Type
+	if want == nil || !in.Ranked {
+		return
+	}
+	axes, ok := sliceAxes(n, len(want), len(in.Shape))
+	if !ok || !forwardSteps(n) {
+		return
+	}
+	ends := make([]int64, len(want))
+	for i, d := range want {
+		if k, known := d.Const(); known {
+			ends[i] = k
+		} else if in.Shape[axes[i]].Equal(d) {
+			ends[i] = math.MaxInt64
+		} else {
+			return
+		}
+	}
+	k := ssa.Int64s(ends...)
+	if n.In[2].Type.DType != k.DType() {
+		return
+	}
+	if c.patch(n, "ends %v are %v", want, ends) {
+		c.setOperand(n, 2, k)
+	}
+}
+
+// sliceAxes returns the normal axis of every entry.
+func sliceAxes(n *ssa.Node, entries, rank int) ([]int, bool) {
+	out := make([]int, entries)
+	axes, ok := ints(n, 3)
+	if n.Input(3) != nil && (!ok || len(axes) != entries) || n.Input(3) == nil && entries > rank {
+		return nil, false
+	}
+	for i := range out {
+		out[i] = i
+		if n.Input(3) != nil {
+			a, err := ops.NormAxis(axes[i], rank)
+			if err != nil {
+				return nil, false
+			}
+			out[i] = a
+		}
+	}
+	return out, true
+}
+
+func forwardSteps(n *ssa.Node) bool {
+	if n.Input(4) == nil {
+		return true
+	}
+	steps, ok := ints(n, 4)
+	return ok && !slices.ContainsFunc(steps, func(s int64) bool { return s <= 0 })
+}
+
+// resizeOperand: sizes that are whole multiples of the data's dimensions become
+// scales. Both forms then compute the same positions, because scale = size/length
+// is that multiple exactly.
+func (c *Context) resizeOperand(n *ssa.Node) {
+	want := computed(n, 3)
+	in := n.In[0].Type
+	if want == nil || !in.Ranked || len(want) != len(in.Shape) || n.Has("axes") || n.Input(2) != nil ||
+		n.Str("keep_aspect_ratio_policy", "stretch") != "stretch" || n.Str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" {
+		return
+	}
+	scales := make([]float32, len(want))
+	for i, d := range want {
+		q, ok := d.FloorDiv(in.Shape[i]).Const()
+		if !ok || q < 1 || !in.Shape[i].MulN(q).Equal(d) {
+			return
+		}
+		scales[i] = float32(q)
+	}
+	if !c.patch(n, "sizes %v are scales %v", want, scales) {
+		return
+	}
+	old := n.In[3]
+	n.SetInputs([]*ssa.Value{n.In[0], nil, c.constant(old.Name+"_scales", float32s(scales...))})
+	c.killIfUnread(old.Def)
+}
