@@ -1,7 +1,10 @@
 package cpu
 
 import (
+	"errors"
+
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/backend/cpu/kern"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -41,6 +44,8 @@ var families = [][]entry{
 	compareOps,
 	whereOps,
 	castOps,
+	productOps,
+	convOps,
 }
 
 var table = func() map[ops.Key]entry {
@@ -59,8 +64,7 @@ var table = func() map[ops.Key]entry {
 
 // Prepare makes the kernel of a node; see [backend.Backend]. A node with a string,
 // a sequence or a size that is not known, and one no fast kernel serves, is left
-// to the reference kernel. An error means that a constant could not be read or
-// that a kernel's specification was refused, which is a bug.
+// to the reference kernel. An error means that a constant could not be read.
 func (*Backend) Prepare(n *ssa.Node, threads int) (backend.Prepared, error) {
 	if n.Opaque || len(n.Bodies) > 0 {
 		return backend.Prepared{}, nil
@@ -80,6 +84,10 @@ func (*Backend) Prepare(n *ssa.Node, threads int) (backend.Prepared, error) {
 		return backend.Prepared{}, nil
 	}
 	k, err := e.prepare(p)
+	var refused *kern.SpecError
+	if errors.As(err, &refused) {
+		return backend.Prepared{}, nil // beyond what the fast kernels take
+	}
 	if err != nil {
 		return backend.Prepared{}, ops.AtNode("prepare", n, err)
 	}

@@ -1,0 +1,160 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/backend/cpu/kern"
+	"github.com/berth-onnx/berth/ops"
+)
+
+var convOps = []entry{
+	{op: "Conv", prepare: prepareConv},
+	{domain: microsoft, op: "FusedConv", prepare: prepareConv},
+	{op: "ConvTranspose", prepare: prepareConvTranspose},
+}
+
+// window is the geometry of a sliding window over up to three spatial dimensions,
+// as depth, height and width; missing ones are 1.
+type window struct {
+	rank                     int
+	in, out                  [3]int
+	kernel, stride, dilation [3]int
+	begin, end               [3]int
+	ceil                     bool
+}
+
+// windowOf reads the window attributes of a node for spatial shapes; ok is false
+// for more than three dimensions or attributes that do not fit.
+func (p *prep) windowOf(kernel, in, out []int) (w window, ok bool) {
+	w.rank = len(kernel)
+	if w.rank < 1 || w.rank > 3 || len(in) != w.rank || len(out) != w.rank {
+		return w, false
+	}
+	stride, ok1 := p.list("strides", w.rank, 1)
+	dilation, ok2 := p.list("dilations", w.rank, 1)
+	pads, ok3 := p.list("pads", 2*w.rank, 0)
+	if !ok1 || !ok2 || !ok3 {
+		return w, false
+	}
+	w.ceil = p.node.Int("ceil_mode", 0) != 0
+	for i := range 3 {
+		w.in[i], w.out[i], w.kernel[i], w.stride[i], w.dilation[i] = 1, 1, 1, 1, 1
+	}
+	for i := range w.rank {
+		d := 3 - w.rank + i
+		w.in[d], w.out[d], w.kernel[d] = in[i], out[i], kernel[i]
+		w.stride[d], w.dilation[d] = stride[i], dilation[i]
+		w.begin[d], w.end[d] = pads[i], pads[w.rank+i]
+	}
+	return w, w.autoPad(p.node.Str("auto_pad", "NOTSET"))
+}
+
+// list reads a list attribute of n numbers, def each if it is absent.
+func (p *prep) list(name string, n, def int) ([]int, bool) {
+	given := p.node.Ints(name)
+	if len(given) == 0 {
+		return slices.Repeat([]int{def}, n), true
+	}
+	out := make([]int, len(given))
+	for i, v := range given {
+		out[i] = int(v)
+	}
+	return out, len(out) == n
+}
+
+// extent is the span of the window along dimension d.
+func (w *window) extent(d int) int { return (w.kernel[d]-1)*w.dilation[d] + 1 }
+
+// autoPad replaces the padding as auto_pad says; false for an unknown mode.
+func (w *window) autoPad(mode string) bool {
+	switch mode {
+	case "", "NOTSET":
+		return true
+	case "VALID":
+		w.begin, w.end = [3]int{}, [3]int{}
+		return true
+	case "SAME_UPPER", "SAME_LOWER":
+	default:
+		return false
+	}
+	for d := range 3 {
+		total := max((w.out[d]-1)*w.stride[d]+w.extent(d)-w.in[d], 0)
+		w.begin[d] = total / 2
+		if mode == "SAME_LOWER" {
+			w.begin[d] = total - total/2
+		}
+		w.end[d] = total - w.begin[d]
+	}
+	return true
+}
+
+// conv is a convolution with its weights packed, or not.
+type conv struct {
+	c              *kern.Conv
+	constW         bool
+	bias, residual int // operand positions, -1 for none
+	ws, threads    int
+}
+
+// prepareConv serves Conv and FusedConv, which adds operand Z before its
+// activation.
+func prepareConv(p *prep) (ops.Kernel, error) {
+	act, ok := p.activation()
+	x, w, out := p.in[0], p.in[1], p.out[0]
+	if !ok || !p.allF32() || len(x.shape) < 3 || len(w.shape) != len(x.shape) {
+		return nil, nil
+	}
+	win, ok := p.windowOf(w.shape[2:], x.shape[2:], out.shape[2:])
+	if !ok {
+		return nil, nil
+	}
+	s := kern.ConvSpec{
+		Batch: x.shape[0], InC: x.shape[1], OutC: w.shape[0], Groups: int(p.node.Int("group", 1)),
+		In: win.in, Kernel: win.kernel, Stride: win.stride, Dilation: win.dilation, PadBegin: win.begin, PadEnd: win.end,
+	}
+	k := &conv{bias: -1, residual: -1, threads: p.threads}
+	act.into(&s.Epilogue)
+	if p.has(2) {
+		if p.in[2].n != s.OutC {
+			return nil, nil
+		}
+		k.bias, s.Epilogue.Bias = 2, kern.BiasPerRow
+	}
+	if p.has(3) {
+		if !slices.Equal(p.in[3].shape, out.shape) {
+			return nil, nil
+		}
+		k.residual, s.Epilogue.Residual = 3, true
+	}
+	weights, err := p.floats(1)
+	if err != nil {
+		return nil, err
+	}
+	if k.c, err = kern.NewConv(s, weights); err != nil {
+		return nil, err
+	}
+	if k.c.Out() != win.out {
+		return nil, nil
+	}
+	if weights != nil {
+		k.constW = true
+		p.absorb(1, k.c.WeightBytes())
+	}
+	k.ws = p.workspace(k.c.Workspace(p.threads))
+	return k, nil
+}
+
+// Run computes the convolution.
+func (k *conv) Run(c *ops.Call) error {
+	args := kern.ConvArgs{X: f32(c.In[0]), Y: f32(c.Out[0])}
+	if !k.constW {
+		args.W = f32(c.In[1])
+	}
+	if k.bias >= 0 {
+		args.Bias = f32(c.In[k.bias])
+	}
+	if k.residual >= 0 {
+		args.Residual = f32(c.In[k.residual])
+	}
+	return k.c.Run(args, c.Scratch[k.ws:], min(k.threads, c.Threads))
+}

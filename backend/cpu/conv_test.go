@@ -1,0 +1,78 @@
+package cpu
+
+import (
+	"math/rand"
+	"testing"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+var auto = func(s string) []ssa.Attr { return []ssa.Attr{ssa.StringAttr("auto_pad", s)} }
+
+func lists(pairs ...any) []ssa.Attr {
+	var out []ssa.Attr
+	for i := 0; i < len(pairs); i += 2 {
+		var v []int64
+		for _, x := range pairs[i+1].([]int) {
+			v = append(v, int64(x))
+		}
+		out = append(out, ssa.IntsAttr(pairs[i].(string), v...))
+	}
+	return out
+}
+
+func group(g int64, more ...ssa.Attr) []ssa.Attr { return append(more, ssa.IntAttr("group", g)) }
+
+func TestConv(t *testing.T) {
+	x := f32s(2, 6, 11, 13)
+	runCases(t, []opCase{
+		{op: "Conv", in: []arg{x, f32s(7, 6, 3, 3).c()}, tol: 1e-4},
+		{op: "Conv", in: []arg{x, f32s(7, 6, 3, 3)}, tol: 1e-4},
+		{op: "Conv", in: []arg{x, f32s(7, 6, 3, 3).c(), f32s(7)}, attrs: lists("pads", []int{1, 1, 1, 1}), tol: 1e-4},
+		{op: "Conv", in: []arg{x, f32s(16, 6, 1, 1).c(), f32s(16).c()}, tol: 1e-4},
+		{op: "Conv", in: []arg{x, f32s(16, 6, 1, 1).c()}, attrs: lists("strides", []int{2, 2}), tol: 1e-4},
+		{op: "Conv", in: []arg{x, f32s(6, 1, 3, 3).c(), f32s(6)}, attrs: group(6, lists("pads", []int{1, 1, 1, 1})...), tol: 1e-4},
+		{op: "Conv", in: []arg{x, f32s(6, 1, 5, 5).c()}, attrs: group(6, lists("pads", []int{2, 2, 2, 2}, "strides", []int{2, 2})...), tol: 1e-4},
+		{op: "Conv", in: []arg{x, f32s(8, 3, 3, 3).c()}, attrs: group(2, lists("dilations", []int{2, 1})...), tol: 1e-4},
+		{op: "Conv", in: []arg{x, f32s(4, 6, 3, 5).c()}, attrs: lists("pads", []int{0, 2, 1, 3}, "strides", []int{1, 2}), tol: 1e-4},
+		{op: "Conv", in: []arg{x, f32s(4, 6, 3, 4).c()}, attrs: append(auto("SAME_UPPER"), lists("strides", []int{2, 3})...), tol: 1e-4},
+		{op: "Conv", in: []arg{x, f32s(4, 6, 3, 4).c()}, attrs: append(auto("SAME_LOWER"), lists("strides", []int{2, 3})...), tol: 1e-4},
+		{op: "Conv", in: []arg{x, f32s(4, 6, 3, 4).c()}, attrs: auto("VALID"), tol: 1e-4},
+		{op: "Conv", in: []arg{f32s(2, 3, 50), f32s(5, 3, 7).c(), f32s(5)}, attrs: lists("pads", []int{3, 3}), tol: 1e-4},
+		{op: "Conv", in: []arg{f32s(1, 3, 6, 7, 8), f32s(5, 3, 3, 2, 3).c()}, attrs: lists("pads", []int{1, 0, 1, 1, 1, 1}), tol: 1e-4},
+		{op: "Conv", in: []arg{f32s(1, 3, 3, 4, 5, 3), f32s(5, 3, 2, 2, 2, 2).c()}, left: true},
+		{op: "Conv", in: []arg{tensor(ndarray.Float64, 1, 3, 5), tensor(ndarray.Float64, 2, 3, 3)}, left: true},
+	})
+	runRandom(t, 40, func(r *rand.Rand) opCase {
+		g := pick(r, 1, 1, 2, 3)
+		kh, kw := 1+r.Intn(4), 1+r.Intn(4)
+		pads := []int{r.Intn(3), r.Intn(3), r.Intn(3), r.Intn(3)}
+		w := f32s(g*(1+r.Intn(9)), 1+r.Intn(9), kh, kw)
+		if r.Intn(4) > 0 {
+			w = w.c()
+		}
+		in := []arg{f32s(1+r.Intn(2), g*w.shape[1], 8+r.Intn(12), 8+r.Intn(12)), w, f32s(w.shape[0])}
+		if r.Intn(2) == 0 {
+			in = in[:2]
+		}
+		return opCase{op: "Conv", in: in, tol: 1e-4, attrs: group(int64(g), lists("pads", pads,
+			"strides", []int{1 + r.Intn(3), 1 + r.Intn(3)}, "dilations", []int{1 + r.Intn(2), 1 + r.Intn(2)})...)}
+	})
+}
+
+func TestConvTranspose(t *testing.T) {
+	x := f32s(2, 6, 5, 7)
+	runCases(t, []opCase{
+		{op: "ConvTranspose", in: []arg{x, f32s(6, 4, 2, 2).c(), f32s(4)}, attrs: lists("strides", []int{2, 2}), tol: 1e-4},
+		{op: "ConvTranspose", in: []arg{x, f32s(6, 4, 3, 3)}, tol: 1e-4},
+		{op: "ConvTranspose", in: []arg{x, f32s(6, 4, 3, 3).c()}, attrs: lists("strides", []int{2, 3}, "pads", []int{1, 1, 1, 1}, "output_padding", []int{1, 0}), tol: 1e-4},
+		{op: "ConvTranspose", in: []arg{x, f32s(6, 2, 3, 3).c(), f32s(4).c()}, attrs: group(2, lists("dilations", []int{2, 1}, "pads", []int{0, 2, 1, 0})...), tol: 1e-4},
+		{op: "ConvTranspose", in: []arg{x, f32s(6, 4, 3, 3).c()}, attrs: lists("strides", []int{3, 2}, "output_shape", []int{10, 8}), tol: 1e-4},
+		{op: "ConvTranspose", in: []arg{x, f32s(6, 4, 3, 3).c()}, attrs: append(auto("SAME_UPPER"), lists("strides", []int{2, 2})...), tol: 1e-4},
+		{op: "ConvTranspose", in: []arg{x, f32s(6, 4, 3, 3).c()}, attrs: append(auto("SAME_LOWER"), lists("strides", []int{2, 2})...), tol: 1e-4},
+		{op: "ConvTranspose", in: []arg{f32s(2, 3, 9), f32s(3, 4, 4).c()}, attrs: lists("strides", []int{2}), tol: 1e-4},
+		{op: "ConvTranspose", in: []arg{f32s(1, 3, 2, 3, 4), f32s(3, 2, 2, 3, 2).c()}, attrs: lists("strides", []int{1, 2, 1}), tol: 1e-4},
+		{op: "ConvTranspose", name: "slabs", in: []arg{f32s(1, 4, 60, 70), f32s(4, 24, 2, 2).c()}, attrs: lists("strides", []int{2, 2}), tol: 1e-4},
+	})
+}

@@ -1,0 +1,84 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/backend/cpu/kern"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// product is a prepared matrix product between two operands of a node. A constant
+// operand that the whole batch shares is packed beforehand.
+type product struct {
+	g                *kern.Gemm
+	packedA, packedB *kern.Packed
+	a, b             int // operand positions
+	bias, residual   int // the same, -1 for none
+	fixedBias        []float32
+	seed             *box // spreads operand bias over the result, where Beta adds it up
+	ws, threads      int
+}
+
+// newProduct prepares the product of operands a and b.
+func (p *prep) newProduct(s kern.GemmSpec, a, b int) (*product, error) {
+	k := &product{a: a, b: b, bias: -1, residual: -1, threads: p.threads}
+	shared := func(stride func(kern.BatchDim) int) bool {
+		return !slices.ContainsFunc(s.Batch, func(d kern.BatchDim) bool { return d.N > 1 && stride(d) != 0 })
+	}
+	s.ConstB = p.isConst(b) && shared(func(d kern.BatchDim) int { return d.B })
+	s.ConstA = !s.ConstB && p.isConst(a) && shared(func(d kern.BatchDim) int { return d.A })
+	var err error
+	if k.g, err = kern.NewGemm(s); err != nil {
+		return nil, err
+	}
+	if s.ConstB {
+		if k.packedB, err = p.pack(b, k.g.PackB); err != nil {
+			return nil, err
+		}
+	}
+	if s.ConstA {
+		if k.packedA, err = p.pack(a, k.g.PackA); err != nil {
+			return nil, err
+		}
+	}
+	k.ws = p.workspace(k.g.Workspace(p.threads))
+	return k, nil
+}
+
+// pack lays out constant operand i.
+func (p *prep) pack(i int, pack func([]float32) (*kern.Packed, error)) (*kern.Packed, error) {
+	w, err := p.floats(i)
+	if err != nil {
+		return nil, err
+	}
+	packed, err := pack(w)
+	if err != nil {
+		return nil, err
+	}
+	p.absorb(i, packed.Bytes())
+	return packed, nil
+}
+
+// Run computes the product.
+func (k *product) Run(c *ops.Call) error {
+	args := kern.GemmArgs{C: f32(c.Out[0]), PackedA: k.packedA, PackedB: k.packedB, Bias: k.fixedBias}
+	if k.packedA == nil {
+		args.A = f32(c.In[k.a])
+	}
+	if k.packedB == nil {
+		args.B = f32(c.In[k.b])
+	}
+	switch {
+	case k.bias < 0 || k.fixedBias != nil:
+	case k.seed == nil:
+		args.Bias = f32(c.In[k.bias])
+	case !k.seed.inPlace(arrayOf(c.Out[0]), arrayOf(c.In[k.bias])):
+		for i := range k.seed.tiles {
+			k.seed.move(arrayOf(c.Out[0]), arrayOf(c.In[k.bias]), i)
+		}
+	}
+	if k.residual >= 0 {
+		args.Residual = f32(c.In[k.residual])
+	}
+	return k.g.Run(args, c.Scratch[k.ws:], min(k.threads, c.Threads))
+}
