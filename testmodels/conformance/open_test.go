@@ -90,6 +90,9 @@ func TestOpenAndVerify(t *testing.T) {
 	files := caseFiles(t, "node/test_add")
 	files["../evil/model.onnx"] = nil
 	writeArchive(t, filepath.Join(dir, "all.tar.gz"), files)
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "archives"), 0o755))
+	writeArchive(t, filepath.Join(dir, "archives", "a.tar.gz"), files)
+	writeArchive(t, filepath.Join(dir, "archives", "b.tgz"), files)
 	tests := []struct {
 		path   string
 		cases  string
@@ -99,6 +102,7 @@ func TestOpenAndVerify(t *testing.T) {
 		{"cases/test_sum", "test_sum", true},
 		{"cases/test_sum/model.onnx", "test_sum", true},
 		{"all.tar.gz", "test_add", false},
+		{"archives", "test_add test_add", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.path, func(t *testing.T) {
@@ -219,8 +223,9 @@ func TestOpenFailures(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.txt"), nil, 0o644))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "x.tar.gz"), []byte("no"), 0o644))
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "empty"), 0o755))
 	for path, want := range map[string]string{
-		"none": "no such file", ".": "holds no model.onnx", "x.txt": "is no folder, .tar.gz or .onnx file", "x.tar.gz": "x.tar.gz"} {
+		"none": "none", "empty": "holds no model.onnx", "x.txt": "is no folder, .tar.gz or .onnx file", "x.tar.gz": "x.tar.gz"} {
 		_, err := Open(filepath.Join(dir, path))
 		assert.ErrorContains(t, err, want, path)
 	}
