@@ -216,3 +216,23 @@ func widen(v []float32) []float64 {
 	}
 	return out
 }
+
+// twoScores turns the one score of a classifier for two classes, that of the
+// second class, into scores of both. Untransformed, the first class's score is
+// the rest to 1 where scores are (like) probabilities, else the negative.
+func twoScores(v float64, transform string, rest bool) []float64 {
+	row := []float64{-v, v}
+	switch transform {
+	case transformLogistic:
+		mapRow(row, logistic)
+	case transformSoftmax, transformZero:
+		scoreSoftmax(row, transform == transformZero)
+	case transformProbit:
+		return []float64{probit(1 - v), probit(v)}
+	default:
+		if rest {
+			row[0] = 1 - v
+		}
+	}
+	return row
+}

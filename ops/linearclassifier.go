@@ -110,7 +110,7 @@ func evalLinearClassifier(c *Call) error {
 			class[i] = 1
 		}
 		if two {
-			row = secondClass(row[0], transform)
+			row = twoScores(row[0], transform, true)
 		} else {
 			post(row)
 		}
@@ -123,21 +123,6 @@ func evalLinearClassifier(c *Call) error {
 		return err
 	}
 	return outputScores(c, 1, scores, cols)
-}
-
-// secondClass turns the score of one of two classes into scores of both.
-func secondClass(v float64, transform string) []float64 {
-	switch transform {
-	case transformLogistic:
-		return []float64{logistic(-v), logistic(v)}
-	case transformProbit:
-		return []float64{probit(1 - v), probit(v)}
-	}
-	row := []float64{-v, v}
-	if transform == transformSoftmax || transform == transformZero {
-		scoreSoftmax(row, transform == transformZero)
-	}
-	return row
 }
 
 // oneLabel stores the results of a classifier that knows one label only: the

@@ -3,7 +3,6 @@ package ops
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -283,7 +282,6 @@ func evalSVMClassifier(c *Call) error {
 	if err != nil {
 		return err
 	}
-	positive := !slices.ContainsFunc(m.coef, func(v float64) bool { return v < 0 })
 	class, rows := make([]int, x.n), make([][]float64, x.n)
 	for i := range x.n {
 		var scores, votes []float64
@@ -297,11 +295,11 @@ func evalSVMClassifier(c *Call) error {
 		if m.vectors > 0 && len(m.pa) > 0 {
 			scores = m.probabilities(scores)
 		}
-		if m.classes <= 2 && len(m.rho) == 1 {
-			class[i] = m.decideTwo(scores, votes, positive)
+		if m.classes == 1 {
+			class[i] = btoi(votes[0] > 0)
 		}
 		if len(scores) == 1 && m.classes == 2 {
-			rows[i] = secondClass(scores[0], transform)
+			rows[i] = twoScores(scores[0], transform, false)
 			continue
 		}
 		post(scores)
@@ -312,17 +310,4 @@ func evalSVMClassifier(c *Call) error {
 		return err
 	}
 	return outputScores(c, 1, rows, svmColumns(m.classes, m.vectors > 0, len(m.pa) > 0))
-}
-
-// decideTwo picks the class of a machine for two classes. Scores of machines
-// whose coefficients are all positive are compared with one half.
-func (m *svm) decideTwo(scores, votes []float64, positive bool) int {
-	best := bestOf(votes)
-	if m.classes < 2 {
-		return btoi(votes[best] > 0)
-	}
-	if len(m.pa) == 0 && positive && votes[best] >= 0.5 {
-		return 1
-	}
-	return best
 }

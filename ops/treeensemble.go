@@ -44,8 +44,9 @@ var TreeEnsembleRegressor = Op{
 // https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleClassifier.html
 //
 // Where the leaves of a classifier for two classes vote for one of them only,
-// the score is that of the second class: a probability, compared with 0.5, if
-// all weights are positive, else compared with 0.
+// the sum is the score of the second class (also where the votes name the first
+// one, as exporters of boosted trees write it): a probability, compared with 0.5,
+// if no weight is negative, else compared with 0.
 var TreeEnsembleClassifier = Op{
 	Domain: mlDomain, Name: "TreeEnsembleClassifier", Since: 3, Form: classicTreeForm, Doc: "Y = class with the highest score Z",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
@@ -169,7 +170,8 @@ func evalTreeEnsembleRegressor(c *Call) error {
 // treeVoting is how the scores of a tree classifier become a class.
 type treeVoting struct {
 	classes   int
-	one       bool // all votes go to one class
+	one       bool // all votes go to one class,
+	only      int  // this one
 	positive  bool // no weight is negative
 	base      []float64
 	transform string
@@ -201,9 +203,12 @@ func evalTreeEnsembleClassifier(c *Call) error {
 		return err
 	}
 	ids := n.Ints("class_ids")
+	if len(ids) > 0 {
+		v.only = int(ids[0])
+	}
 	for _, l := range f.leaves {
 		for _, w := range l {
-			v.one = v.one && int64(w.target) == ids[0]
+			v.one = v.one && w.target == v.only
 			v.positive = v.positive && w.weight >= 0
 		}
 	}
@@ -221,29 +226,31 @@ func evalTreeEnsembleClassifier(c *Call) error {
 
 // decide picks the class and returns the transformed scores.
 func (v *treeVoting) decide(score []float64) (int, []float64) {
-	if v.classes != 2 || !v.one {
-		for k := range score {
-			if len(v.base) > 0 {
-				score[k] += v.base[k%len(v.base)]
-			}
+	two := v.classes == 2 && v.one
+	if two && v.only == 0 {
+		s := score[0]
+		if len(v.base) > 0 {
+			s += v.base[len(v.base)-1]
 		}
-		class := bestOf(score)
-		v.post(score)
-		return class, score
+		return v.second(s), twoScores(s, v.transform, v.positive)
 	}
-	s := score[0] + score[1] // one of them has all the votes
-	if len(v.base) > 0 {
-		s += v.base[len(v.base)-1]
+	for k := range score {
+		if len(v.base) > 0 {
+			score[k] += v.base[k%len(v.base)]
+		}
 	}
-	if v.positive {
-		return btoi(s > 0.5), v.probability(s)
+	class := bestOf(score)
+	if two {
+		class = v.second(score[1])
 	}
-	return btoi(s > 0), secondClass(s, v.transform)
+	v.post(score)
+	return class, score
 }
 
-// probability turns the second class's probability into scores of both.
-func (v *treeVoting) probability(s float64) []float64 {
-	row := []float64{1 - s, s}
-	v.post(row)
-	return row
+// second decides from the score of the second class.
+func (v *treeVoting) second(s float64) int {
+	if v.positive {
+		return btoi(s > 0.5)
+	}
+	return btoi(s > 0)
 }
