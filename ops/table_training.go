@@ -1,3 +1,7 @@
 package ops
 
-var trainingOps = []*Op{}
+var trainingOps = []*Op{
+	&Adam,
+	&Adagrad,
+	&Momentum,
+}
