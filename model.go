@@ -116,7 +116,7 @@ func (m *Model) Optimize(ctx context.Context, opts ...Option) (*Model, *Optimize
 		return nil, nil, err
 	}
 	r := &OptimizeReport{Before: StatsOf(m.module.Graph)}
-	r.Passes, err = rewrite.Run(ctx, bound, rewrite.Options{List: rewrite.Portable, Check: c.check, Shuffle: c.check,
+	r.Passes, err = rewrite.Run(ctx, bound, rewrite.Options{List: &rewrite.Portable, Check: c.check, Shuffle: c.check,
 		Dump: c.dump, Off: c.off, MaxOpset: c.maxOpset})
 	if err != nil {
 		return nil, nil, err

@@ -74,7 +74,7 @@ type Options struct {
 
 // Build lays out the graph, whose types must be inferred, and solves liveness.
 func Build(g *ssa.Graph, o Options) (*Timeline, error) {
-	b := &builder{opts: o, tl: &Timeline{Graph: g, places: map[*ssa.Value]*Places{}, loops: map[*ssa.Node]*loops.Rotation{}}}
+	b := &builder{opts: o, scratch: map[*ssa.Node]int{}, tl: &Timeline{Graph: g, places: map[*ssa.Value]*Places{}, loops: map[*ssa.Node]*loops.Rotation{}}}
 	b.startBlock()
 	f := newFrame(g)
 	for _, p := range g.Params {
@@ -134,6 +134,8 @@ type builder struct {
 	tl     *Timeline
 	levels []level
 	cur    int // index of the open block
+
+	scratch map[*ssa.Node]int
 }
 
 func (b *builder) addVar(v Var) int {
@@ -193,11 +195,23 @@ func (b *builder) plain(f *frame, n *ssa.Node) {
 		s.Out = append(s.Out, f.refs[v.ID])
 	}
 	if b.opts.Scratch != nil {
-		if bytes := b.opts.Scratch(n); bytes > 0 {
-			s.Scratch = b.addVar(Var{Kind: Block, Bytes: bytes})
-		}
+		s.Scratch = b.workspace(n)
 	}
 	b.step(s)
+}
+
+// workspace returns the workspace block of a node, the same in every copy of a
+// loop's body: None if its kernel needs none.
+func (b *builder) workspace(n *ssa.Node) int {
+	if id, ok := b.scratch[n]; ok {
+		return id
+	}
+	id := None
+	if bytes := b.opts.Scratch(n); bytes > 0 {
+		id = b.addVar(Var{Kind: Block, Bytes: bytes})
+	}
+	b.scratch[n] = id
+	return id
 }
 
 // define returns the variable a node's result goes to: a pointer for a view, the
