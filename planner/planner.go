@@ -19,6 +19,7 @@ var planners = []Planner{
 	GreedySize{},
 	GreedyBreadth{},
 	BestFit{},
+	Exact{},
 }
 
 // Get returns the planner of that name, or an *UnknownPlannerError.

@@ -1,0 +1,372 @@
+package planner
+
+import (
+	"cmp"
+	"slices"
+)
+
+// The canonical search is the exact search for problems that are more than plain intervals: groups, holes, fixed offsets,
+// mixed alignments, partial orders. (Plain intervals have the faster skyline.)
+//
+// A plan is canonical when no item can sink: each lies at 0 or on an item that it conflicts with. Placing items in the
+// order of their offsets builds every canonical plan bottom up:
+//
+//	low[i] = the least offset left to item i by what is placed; placing i at low[i] = o lifts the
+//	         unplaced neighbours j to at least o + under(i, j), rounded up to their alignment
+//
+//	bytes |   |  low of x, y, z      Next comes an item with low >= o. An item with low >= h, where h is the
+//	      | h-+-----z-               least end that any unplaced item could have now, can wait: the one that
+//	    o |---x--y---                ends at h would fit under it, so some plan places that one first.
+//
+// Pruning: in every clique, the highest placed end (or o, or the least low of what is still to come) plus the heights
+// still to come must fit the capacity; an item left below o that nothing can lift any more could have been placed
+// before; a fixed item must not be lifted over its offset. Positions that were searched in vain are remembered.
+// Runs are restarted with other tastes, as in skysearch.
+//
+// Source: MiniMalloc (Moffitt, ASPLOS 2023), with heights per pair of items for groups and cliques in place of sections.
+type canonical struct {
+	m       *model
+	adj     [][]edge
+	cliques []clique
+	in      [][]seat // per item: where it sits
+	class   []int32  // equal items share a class
+
+	cap    int64
+	at     []int64
+	low    []int64
+	lifts  []int32 // unplaced neighbours of each item
+	floor  []int64 // per clique: highest placed end
+	rest   []int64 // per clique: heights to come
+	left   int     // unplaced items
+	score  []int64
+	rank   []int32 // by score: of the items at one offset the first in rank is placed first
+	hash   uint64  // of the classes placed, and of the classes and lows to come
+	salt   uint64  // ranks differ from run to run, so what one has searched is its own
+	undo   []lowered
+	order  []int32
+	nodes  int64
+	limit  int64
+	budget int64
+	stop   func() bool
+	stops  bool
+	seen   searched
+	dice   dice
+}
+
+// seat is an item's place in a clique.
+type seat struct {
+	clique int32
+	height int64
+}
+
+// lowered is an undo entry: low (item >= 0) or floor (clique = ^item) before a change.
+type lowered struct {
+	index int32
+	value int64
+}
+
+// newCanonical prepares the search; it builds the model's conflict lists.
+func newCanonical(m *model) *canonical {
+	n := len(m.items)
+	c := &canonical{m: m, adj: m.conflicts(), cliques: m.cliques(), in: make([][]seat, n), class: make([]int32, n),
+		at: make([]int64, n), low: make([]int64, n), lifts: make([]int32, n), score: make([]int64, n), rank: make([]int32, n)}
+	c.floor, c.rest = make([]int64, len(c.cliques)), make([]int64, len(c.cliques))
+	for k := range c.cliques {
+		for _, s := range c.cliques[k].members {
+			c.in[s.item] = append(c.in[s.item], seat{int32(k), s.height})
+		}
+	}
+	c.findClasses()
+	return c
+}
+
+// findClasses numbers the items so that those with equal size, alignment and neighbours (less each other) share a number: then
+// they can be exchanged in any plan.
+func (c *canonical) findClasses() {
+	next := int32(0)
+	for i := range c.class {
+		c.class[i] = -1
+		for _, e := range c.adj[i] {
+			if j := int(e.to); j < i && c.alike(i, j) {
+				c.class[i] = c.class[j]
+				break
+			}
+		}
+		if c.class[i] < 0 {
+			c.class[i] = next
+			next++
+		}
+	}
+}
+
+// alike reports whether two neighbours can be exchanged.
+func (c *canonical) alike(i, j int) bool {
+	a, b := &c.m.items[i], &c.m.items[j]
+	if a.size != b.size || a.align != b.align || a.fixed >= 0 || b.fixed >= 0 || len(c.adj[i]) != len(c.adj[j]) {
+		return false
+	}
+	x, y := c.adj[i], c.adj[j]
+	for p, q := 0, 0; p < len(x) || q < len(y); p, q = p+1, q+1 {
+		if p < len(x) && int(x[p].to) == j {
+			p++
+		}
+		if q < len(y) && int(y[q].to) == i {
+			q++
+		}
+		if p == len(x) || q == len(y) {
+			return p == len(x) && q == len(y)
+		}
+		if x[p] != y[q] {
+			return false
+		}
+	}
+	return true
+}
+
+// run looks for a plan of the given capacity within a budget of positions. See skysearch.run.
+func (c *canonical) run(capacity, budget int64, stop func() bool) verdict {
+	c.budget, c.stop, c.stops = c.nodes+budget, stop, false
+	c.dice = dice{}
+	c.seen.clear(int(min(budget, 1<<18)))
+	for k := int64(0); ; k++ {
+		if !c.reset(capacity) {
+			return refuted
+		}
+		c.draw()
+		c.salt = scramble(uint64(k))
+		c.limit = c.nodes + int64(len(c.at)) + patience*(1+k/runsPerStep)
+		v := c.search(0, -1)
+		if v != cutOff || c.stops || c.nodes >= c.budget {
+			return v
+		}
+	}
+}
+
+// visited is the number of positions over all runs.
+func (c *canonical) visited() int64 { return c.nodes }
+
+// reset empties the board; false when the capacity is refuted by a clique alone.
+func (c *canonical) reset(capacity int64) bool {
+	c.cap, c.hash, c.left = capacity, 1, 0
+	c.undo, c.order = c.undo[:0], c.order[:0]
+	for i := range c.at {
+		c.at[i], c.low[i] = unplaced, max(c.m.items[i].fixed, 0)
+		c.lifts[i] = int32(len(c.adj[i]))
+		if c.low[i]+c.m.items[i].size > capacity {
+			return false
+		}
+		if len(c.adj[i]) == 0 {
+			c.at[i] = c.low[i]
+			continue
+		}
+		c.left++
+		c.hash += c.lowKey(int32(i))
+	}
+	for k := range c.cliques {
+		c.floor[k], c.rest[k] = 0, c.cliques[k].total
+		if c.rest[k] > capacity {
+			return false
+		}
+	}
+	return true
+}
+
+// lowKey is the part of the hash for the unplaced item i.
+func (c *canonical) lowKey(i int32) uint64 {
+	return scramble(uint64(c.low[i])*0x9fb21c651e98df25 + uint64(c.class[i]))
+}
+
+// draw sets the taste of a run: size, number of conflicts and the heaviest clique, in random proportions.
+func (c *canonical) draw() {
+	size, degree, crowd := c.dice.draw(1024), c.dice.draw(1024), c.dice.draw(3072)
+	noise := 1 + c.dice.draw(1024)*c.dice.draw(740)/1024
+	for i := range c.score {
+		most := int64(1)
+		for _, s := range c.in[i] {
+			most = max(most, c.cliques[s.clique].total)
+		}
+		c.score[i] = (size*log2(max(c.m.items[i].size, 1))+degree*log2(int64(len(c.adj[i])+1))+crowd*log2(most))/1024 + c.dice.draw(noise)
+	}
+	byScore := make([]int32, len(c.score))
+	for i := range byScore {
+		byScore[i] = int32(i)
+	}
+	slices.SortStableFunc(byScore, func(a, b int32) int { return cmp.Compare(c.score[b], c.score[a]) })
+	for r, i := range byScore {
+		c.rank[i] = int32(r)
+	}
+}
+
+// search places the next item at offset o or above; at o itself only items whose rank is above after.
+func (c *canonical) search(o int64, after int32) verdict {
+	c.nodes++
+	if c.left == 0 {
+		return found
+	}
+	if c.nodes >= c.limit || c.nodes >= c.budget {
+		return cutOff
+	}
+	if c.nodes&1023 == 0 && c.stop() {
+		c.stops = true
+		return cutOff
+	}
+	hash := c.hash ^ scramble(c.salt+uint64(o)*0xff51afd7ed558ccd+uint64(after))
+	if c.seen.has(hash) {
+		return refuted
+	}
+	first := len(c.order)
+	if c.gather(o, after) {
+		for x := first; x < len(c.order); x++ {
+			if i := c.order[x]; !c.twin(i, c.order[first:x]) {
+				if r := c.try(i); r != refuted {
+					return r
+				}
+			}
+		}
+	}
+	c.order = c.order[:first]
+	c.seen.add(hash)
+	return refuted
+}
+
+// gather appends the candidates to order, most promising first. False means a dead end: an item whose turn has passed and
+// that nothing can lift any more.
+func (c *canonical) gather(o int64, after int32) bool {
+	h, first := int64(wall), len(c.order)
+	for i, at := range c.at {
+		if at != unplaced {
+			continue
+		}
+		if c.low[i] < o || (c.low[i] == o && c.rank[i] <= after) {
+			if c.lifts[i] == 0 || c.m.items[i].fixed >= 0 {
+				return false
+			}
+		} else {
+			c.order = append(c.order, int32(i))
+		}
+		h = min(h, c.low[i]+c.m.items[i].size)
+	}
+	kept := slices.DeleteFunc(c.order[first:], func(i int32) bool { return c.low[i] >= h })
+	slices.SortFunc(kept, func(x, y int32) int {
+		if r := cmp.Compare(c.low[x], c.low[y]); r != 0 {
+			return r
+		}
+		return cmp.Compare(c.rank[x], c.rank[y])
+	})
+	c.order = c.order[:first+len(kept)]
+	return true
+}
+
+// twin reports whether an equal item was tried at the same offset already.
+func (c *canonical) twin(i int32, tried []int32) bool {
+	for _, j := range tried {
+		if c.class[j] == c.class[i] && c.low[j] == c.low[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// try places item i at its low and searches on.
+func (c *canonical) try(i int32) verdict {
+	mark, hash := len(c.undo), c.hash
+	o := c.low[i]
+	c.at[i] = o
+	c.left--
+	c.hash += scramble(^uint64(c.class[i])) - c.lowKey(i)
+	r := refuted
+	if c.lift(i, o) && c.seatsFit(i, o) {
+		r = c.search(o, c.rank[i])
+	}
+	if r != refuted {
+		return r
+	}
+	c.hash = hash
+	c.left++
+	c.at[i] = unplaced
+	for _, e := range c.adj[i] {
+		c.lifts[e.to]++
+	}
+	for _, s := range c.in[i] {
+		c.rest[s.clique] += s.height
+	}
+	for k := len(c.undo) - 1; k >= mark; k-- {
+		if u := c.undo[k]; u.index >= 0 {
+			c.low[u.index] = u.value
+		} else {
+			c.floor[^u.index] = u.value
+		}
+	}
+	c.undo = c.undo[:mark]
+	return refuted
+}
+
+// lift raises the lows of i's unplaced neighbours; false when one no longer fits.
+func (c *canonical) lift(i int32, o int64) bool {
+	for _, e := range c.adj[i] {
+		c.lifts[e.to]--
+	}
+	for _, s := range c.in[i] {
+		c.rest[s.clique] -= s.height
+	}
+	for _, e := range c.adj[i] {
+		j := e.to
+		if c.at[j] != unplaced {
+			continue
+		}
+		it := &c.m.items[j]
+		low := alignUp(o+e.under, it.align)
+		if low <= c.low[j] {
+			continue
+		}
+		if low+it.size > c.cap || it.fixed >= 0 {
+			return false
+		}
+		c.undo = append(c.undo, lowered{j, c.low[j]})
+		c.hash -= c.lowKey(j)
+		c.low[j] = low
+		c.hash += c.lowKey(j)
+	}
+	return true
+}
+
+// seatsFit raises the floors of i's cliques and reports whether what is still to come fits over them.
+func (c *canonical) seatsFit(i int32, o int64) bool {
+	for _, s := range c.in[i] {
+		if end := o + s.height; end > c.floor[s.clique] {
+			c.undo = append(c.undo, lowered{^s.clique, c.floor[s.clique]})
+			c.floor[s.clique] = end
+		}
+	}
+	for k := range c.cliques {
+		if c.rest[k] > 0 && max(c.floor[k], o)+c.rest[k] > c.cap {
+			return false
+		}
+	}
+	for _, s := range c.in[i] {
+		if !c.fitsAboveLows(s.clique) {
+			return false
+		}
+	}
+	return true
+}
+
+// fitsAboveLows sharpens the test of one clique: what is to come begins at its least low.
+func (c *canonical) fitsAboveLows(k int32) bool {
+	least := int64(wall)
+	for _, s := range c.cliques[k].members {
+		if c.at[s.item] == unplaced {
+			least = min(least, c.low[s.item])
+		}
+	}
+	return least == wall || least+c.rest[k] <= c.cap
+}
+
+// dice is a small deterministic generator.
+type dice struct{ state uint64 }
+
+// draw returns a number from 0 to n-1; n >= 1.
+func (d *dice) draw(n int64) int64 {
+	d.state++
+	return int64(scramble(d.state) >> 1 % uint64(n))
+}

@@ -1,0 +1,228 @@
+package planner
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+// Exact searches for the smallest arena and proves it, or stops at its budget with the gap that is left.
+//
+//	bytes
+//	high |--------- a plan is known (greedy-size to begin with)
+//	     |    .     is there a plan of this capacity?   yes: high falls to its height
+//	     |    .                                         no: low rises above it
+//	low  |--------- no plan is smaller (highest stack)  unknown within a slice of the budget: look higher first
+//
+// The first question is low itself: mostly the answer is yes, and the plan is optimal. Then the gap is
+// halved, with slices of the budget that double when nothing is left to ask.
+//
+// The questions are answered by the skyline search (skysearch.go) for plain intervals, part by part where the time axis falls into
+// independent parts, and by the canonical search (canonical.go) for everything else.
+type Exact struct {
+	// Nodes is the budget: how many positions may be visited. 0 means 4,000,000, seconds on today's machines.
+	Nodes int64
+}
+
+// Name is "exact".
+func (Exact) Name() string { return "exact" }
+
+// Plan spends the budget or reaches a proof; when ctx ends it answers with the best plan so far.
+func (e Exact) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+	m, err := prepare(p)
+	if err != nil {
+		return nil, err
+	}
+	if e.Nodes == 0 {
+		e.Nodes = 4_000_000
+	}
+	low, proof := m.bound()
+	at := m.greedySize()
+	x := &exact{m: m, at: at, low: low, budget: e.Nodes, stop: stopper(ctx)}
+	x.solve()
+	return x.solution(e.Name(), proof), nil
+}
+
+// stopper tells whether ctx has ended.
+func stopper(ctx context.Context) func() bool { return func() bool { return ctx.Err() != nil } }
+
+// exact is the state of one solve: the best plan and the bound so far.
+type exact struct {
+	m      *model
+	at     []int64 // best plan
+	low    int64   // no plan is smaller
+	raised bool    // low is more than the witness shows
+	nodes  int64
+	budget int64
+	stop   func() bool
+}
+
+// decider answers whether a plan of some capacity exists; after found, offset gives the place of its k-th thing.
+type decider interface {
+	run(capacity, budget int64, stop func() bool) verdict
+	visited() int64
+}
+
+func (x *exact) solution(name string, proof Proof) *Solution {
+	s := &Solution{Planner: name, Offsets: x.m.offsets(x.at), LowerBound: x.low, Proof: proof}
+	if x.raised {
+		s.Proof = Proof{Kind: ProofExhausted, Point: -1}
+	}
+	s.ArenaBytes = x.m.p.height(s.Offsets)
+	s.Stats = Stats{Winner: name, Nodes: x.nodes, Cut: x.stop()}
+	return s
+}
+
+// solve improves the plan and the bound until they meet or the budget is spent.
+func (x *exact) solve() {
+	if x.m.height(x.at) <= x.low {
+		return
+	}
+	if pad := x.m.skylineAlign(); pad > 0 {
+		x.solvePlain(pad)
+	} else {
+		x.solveGeneral()
+	}
+}
+
+// skylineAlign is the alignment to which the skyline search may pad all sizes without losing plans, or 0 when the
+// problem is not one of plain intervals: then all offsets of bottom-justified plans are multiples of it.
+func (m *model) skylineAlign() int64 {
+	if !m.plain {
+		return 0
+	}
+	same, all := int64(0), int64(1)
+	for i := range m.items {
+		it := &m.items[i]
+		if it.lo == it.hi {
+			continue
+		}
+		if it.fixed >= 0 {
+			return 0
+		}
+		if all = lcm(all, it.align); same == 0 {
+			same = it.align
+		}
+	}
+	if same == 0 || same == all && m.sameAlign(all) {
+		return all
+	}
+	for i := range m.items {
+		if it := &m.items[i]; it.lo < it.hi && it.size%all != 0 {
+			return 0
+		}
+	}
+	return all
+}
+
+func (m *model) sameAlign(a int64) bool {
+	return !slices.ContainsFunc(m.items, func(it item) bool { return it.lo < it.hi && it.align != a })
+}
+
+// part is a run of time that shares no item with the rest.
+type part struct {
+	ids    []int // items
+	rects  []rect
+	height int64 // of the best plan
+}
+
+// solvePlain squeezes the parts, highest first. A part lower than what another one needs anyway is left alone.
+func (x *exact) solvePlain(pad int64) {
+	ids := x.m.byLo()
+	rects, sections := x.m.cutSections(ids)
+	var parts []part
+	for _, group := range splitSections(rects, sections) {
+		q := part{}
+		base := rects[group[0]].lo
+		for _, k := range group {
+			base = min(base, rects[k].lo)
+		}
+		for _, k := range group {
+			r := rects[k]
+			q.ids = append(q.ids, ids[k])
+			q.rects = append(q.rects, rect{r.lo - base, r.hi - base, alignUp(r.size, pad)})
+			q.height = max(q.height, x.at[ids[k]]+r.size)
+		}
+		parts = append(parts, q)
+	}
+	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.height, a.height) })
+	settled := int64(0) // height of the parts that are done
+	for k := range parts {
+		q := &parts[k]
+		if q.height > max(settled, x.low) {
+			x.squeezePart(q, pad, x.budget/int64(len(parts)-k))
+		}
+		settled = max(settled, q.height)
+	}
+}
+
+// squeezePart lowers the height of one part by skyline search.
+func (x *exact) squeezePart(q *part, pad, budget int64) {
+	ends, unit := int32(0), int64(0)
+	for _, r := range q.rects {
+		ends = max(ends, r.hi)
+		unit = gcd(r.size, unit)
+	}
+	s := newSkysearch(q.rects, ends)
+	keep := func() int64 {
+		high := int64(0)
+		for k, i := range q.ids {
+			x.at[i] = s.at[k]
+			high = max(high, s.at[k]+x.m.items[i].size)
+		}
+		return high
+	}
+	q.height = x.squeeze(s, keep, q.height, grid{unit, pad}, budget)
+}
+
+// solveGeneral squeezes the whole problem by canonical search.
+func (x *exact) solveGeneral() {
+	c := newCanonical(x.m)
+	keep := func() int64 {
+		copy(x.at, c.at)
+		return x.m.height(x.at)
+	}
+	x.squeeze(c, keep, x.m.height(x.at), grid{1, 1}, x.budget)
+}
+
+// grid says which heights plans can have: multiples of unit, less up to pad-1 bytes of padding of the topmost item.
+type grid struct{ unit, pad int64 }
+
+// squeeze asks d for plans between the bound and high and returns the height of the best plan. keep takes over a
+// plan that d has found and returns its height.
+func (x *exact) squeeze(d decider, keep func() int64, high int64, g grid, budget int64) int64 {
+	start := d.visited()
+	slice := max(budget/4, 1)
+	low, top := ceilDiv(x.low, g.unit), ceilDiv(high, g.unit) // in units: the plan sought is in [low, top)
+	ask, soft := low, low                                     // below soft nothing is asked until everything above has been
+	for low < top && !x.stop() {
+		left := budget - (d.visited() - start)
+		if left <= 0 {
+			break
+		}
+		switch d.run(ask*g.unit, min(slice, left), x.stop) {
+		case found:
+			high = min(high, keep())
+			top = min(ask, ceilDiv(high, g.unit))
+		case refuted:
+			low = ask + 1
+			if b := low*g.unit - g.pad + 1; b > x.low {
+				x.low, x.raised = b, true
+			}
+		case cutOff:
+			soft = ask + 1
+			slice = min(slice, max(budget/16, 1))
+		}
+		if soft = max(soft, low); soft >= top {
+			soft = low
+			slice *= 4
+		}
+		ask = soft + (top-1-soft)/2
+	}
+	x.nodes += d.visited() - start
+	x.budget -= d.visited() - start
+	return high
+}
+
+// ceilDiv is x/y rounded up; x >= 0, y >= 1.
+func ceilDiv(x, y int64) int64 { return (x + y - 1) / y }

@@ -1,0 +1,391 @@
+package planner
+
+// The skyline is the state of the exact search over plain intervals: how high each section is filled, and where the next
+// decision may fall.
+//
+//	bytes
+//	      |        ____                 A valley is a run of sections of one height with higher
+//	      |  _____|    |____            neighbours on both sides (the ends of time are walls).
+//	   f  | |               |_____      Whatever comes to lie at height f in a section of the
+//	      | |  c              c   |     valley has its whole life inside the valley.
+//	      +-------------------------
+//	          valley [a,b)              So for ONE section k of ONE valley the alternatives are few: each unplaced
+//	                                    item that covers k and fits the valley lies at f, or nothing does.
+//
+// "Nothing" wastes bytes: the section's height rises to the least height t at which anything can begin there. Section
+// k holds slack = capacity - height - (sizes still to come) bytes that may be wasted. Placing an item in a valley keeps
+// every slack as it is; raising lowers it. A section that has no item to take and less slack than it must waste is
+// a dead end. That is all the bookkeeping there is: heights, slacks, and the list of valleys with, for each, the section that
+// has the fewest alternatives.
+//
+// The heights a section may rise to:
+//   - an item that reaches out of the valley begins no lower than the highest height over its life;
+//   - an item inside it that does not lie at f rests on another one; were that one in section k too it would be the lower
+//     of the two there. So it rests on an item of the valley that is not in k but meets it.
+//
+// The second rule uses that plans may be taken bottom-justified: every item at 0 or on another.
+type skyline struct {
+	rects  []rect
+	class  []int32 // rects that are equal share a class
+	ends   int32   // sections are 1..ends; 0 and ends+1 are walls
+	cap    int64
+	floor  []int64 // height per section
+	slack  []int64
+	rest   []int64 // bytes still to come per section
+	cover  [][]int32
+	head   []int32 // first unplaced rect that begins in a section; lists are sorted by end
+	next   []int32
+	prev   []int32
+	at     []int64 // offset per rect or unplaced
+	weight []int64 // how often a section was the dead end, fading
+	hash   uint64  // of floors and placed rects
+	keys   []uint64
+	raises []raise
+	vals   []valley // stack of the valley lists of all levels of the search
+	count  []int32  // scratch: alternatives per section
+	left   []int64  // scratch: running maxima of floors
+	minCap int64    // highest stack: no capacity below is possible
+}
+
+// raise is an entry of the undo list.
+type raise struct {
+	k            int32
+	floor, slack int64
+}
+
+// valley is a run of sections [a, b) at height f. Of them, section k has the fewest alternatives: choices counts
+// the items that may lie there at f, and one more when skip tells that leaving it empty is possible.
+type valley struct {
+	a, b, k int32
+	choices int32
+	skip    bool
+	weight  int64
+	f       int64
+}
+
+// wall is the height of what can never be built on: outside of time, and sections that are complete.
+const wall = maxBytes
+
+// newSkyline takes rects over the sections [0, sections).
+func newSkyline(rects []rect, sections int32) *skyline {
+	n, m := len(rects), sections+2
+	s := &skyline{rects: make([]rect, n), ends: sections,
+		floor: make([]int64, m), slack: make([]int64, m), rest: make([]int64, m), cover: make([][]int32, m), head: make([]int32, m),
+		weight: make([]int64, m), count: make([]int32, m+1), left: make([]int64, m),
+		next: make([]int32, n), prev: make([]int32, n), at: make([]int64, n), class: make([]int32, n), keys: make([]uint64, n)}
+	type kind struct {
+		lo, hi int32
+		size   int64
+	}
+	classes := map[kind]int32{}
+	for i, r := range rects {
+		r.lo, r.hi = r.lo+1, r.hi+1
+		s.rects[i] = r
+		c, ok := classes[kind(r)]
+		if !ok {
+			c = int32(len(classes))
+			classes[kind(r)] = c
+		}
+		s.class[i] = c
+		s.keys[i] = scramble(uint64(c)*2 + 1)
+		for k := r.lo; k < r.hi; k++ {
+			s.cover[k] = append(s.cover[k], int32(i))
+			s.rest[k] += r.size
+			s.minCap = max(s.minCap, s.rest[k])
+		}
+	}
+	for k := range s.weight {
+		s.weight[k] = weightUnit
+	}
+	return s
+}
+
+// scramble is the finalizer of the splitmix generator: a good 64-bit hash of small numbers.
+func scramble(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// floorKey is the part of the hash for section k standing at height f.
+func floorKey(k int32, f int64) uint64 { return scramble(uint64(f)*0x9fb21c651e98df25 + uint64(k)) }
+
+// reset empties the skyline for a capacity of at least minCap.
+func (s *skyline) reset(capacity int64, byEnd []int32) {
+	s.cap = capacity
+	s.hash = 1 // zero stands for an empty slot of the table
+	s.raises, s.vals = s.raises[:0], s.vals[:0]
+	for k := range s.floor {
+		s.floor[k], s.rest[k], s.head[k] = 0, 0, -1
+	}
+	for _, i := range byEnd {
+		r := &s.rects[i]
+		s.prev[i], s.next[i] = -1, s.head[r.lo]
+		if s.next[i] >= 0 {
+			s.prev[s.next[i]] = i
+		}
+		s.head[r.lo] = i
+		s.at[i] = unplaced
+		for k := r.lo; k < r.hi; k++ {
+			s.rest[k] += r.size
+		}
+	}
+	for k := range s.floor {
+		s.slack[k] = capacity - s.rest[k]
+		if s.rest[k] == 0 {
+			s.floor[k] = wall
+		}
+	}
+}
+
+// place puts rect i on the floor f of a valley and takes it off its list.
+func (s *skyline) place(i int32, f int64) {
+	r := &s.rects[i]
+	n, p := s.next[i], s.prev[i]
+	if p >= 0 {
+		s.next[p] = n
+	} else {
+		s.head[r.lo] = n
+	}
+	if n >= 0 {
+		s.prev[n] = p
+	}
+	s.at[i] = f
+	s.hash += s.keys[i]
+	for k := r.lo; k < r.hi; k++ {
+		to := f + r.size
+		if s.rest[k] -= r.size; s.rest[k] == 0 {
+			to = wall
+		}
+		s.hash += floorKey(k, to) - floorKey(k, f)
+		s.floor[k] = to
+	}
+}
+
+// lift undoes place; the hash is restored by the caller.
+func (s *skyline) lift(i int32) {
+	r := &s.rects[i]
+	for k := r.lo; k < r.hi; k++ {
+		s.floor[k] = s.at[i]
+		s.rest[k] += r.size
+	}
+	s.at[i] = unplaced
+	n, p := s.next[i], s.prev[i]
+	if p >= 0 {
+		s.next[p] = i
+	} else {
+		s.head[r.lo] = i
+	}
+	if n >= 0 {
+		s.prev[n] = i
+	}
+}
+
+// raise wastes the bytes of section k up to height t.
+func (s *skyline) raise(k int32, t int64) {
+	s.raises = append(s.raises, raise{k, s.floor[k], s.slack[k]})
+	s.hash += floorKey(k, t) - floorKey(k, s.floor[k])
+	s.slack[k] -= t - s.floor[k]
+	s.floor[k] = t
+}
+
+// unraise undoes raises down to a mark; the hash is restored by the caller.
+func (s *skyline) unraise(mark int) {
+	for i := len(s.raises) - 1; i >= mark; i-- {
+		r := &s.raises[i]
+		s.floor[r.k], s.slack[r.k] = r.floor, r.slack
+	}
+	s.raises = s.raises[:mark]
+}
+
+// rescan finds the valleys among the runs that touch sections [x, y) and appends them to vals. Sections there that
+// nothing can lie on are raised, which may change the valleys, until all stand still. False means a dead end.
+func (s *skyline) rescan(x, y int32) bool {
+	mark := len(s.vals)
+	for a, end := s.runsAround(x, y); a < end; {
+		f, b := s.floor[a], a+1
+		for s.floor[b] == f && b <= s.ends {
+			b++
+		}
+		if f < wall && s.floor[a-1] > f && s.floor[b] > f {
+			switch s.study(a, b) {
+			case dead:
+				return false
+			case moved:
+				s.vals = s.vals[:mark]
+				x, y = min(x, a), max(y, b)
+				a, end = s.runsAround(x, y)
+				continue
+			}
+		}
+		a = b
+	}
+	return true
+}
+
+// runsAround widens [x, y) by the runs next to it: their standing as valleys depends on what happened inside.
+func (s *skyline) runsAround(x, y int32) (int32, int32) {
+	if x > 1 {
+		x--
+		for x > 1 && s.floor[x-1] == s.floor[x] {
+			x--
+		}
+	}
+	for f := s.floor[y]; y <= s.ends && s.floor[y] == f; {
+		y++
+	}
+	return x, y
+}
+
+// outcome of study.
+type outcome int
+
+const (
+	settled outcome = iota // the valley is in vals
+	moved                  // sections were raised
+	dead                   // a section can neither be filled nor left
+)
+
+// study counts the alternatives of every section of the valley [a, b), raises those without any, and appends
+// the valley to vals with its most constrained section: the one with the least choices per weight.
+func (s *skyline) study(a, b int32) outcome {
+	f := s.floor[a]
+	low := s.countChoices(a, b)
+	rim := min(s.floor[a-1], s.floor[b])
+	least := min(rim-f, low) // nothing can be wasted that is less
+	v := valley{a: a, b: b, f: f}
+	out := settled
+	c := int32(0)
+	for k := a; k < b; k++ {
+		if c += s.count[k]; c == 0 {
+			t := int64(wall)
+			if rim-f <= s.slack[k] {
+				t = s.reachOut(k, a, b, f+s.slack[k])
+			}
+			if t-f > s.slack[k] {
+				s.weight[k] += weightUnit
+				return dead
+			}
+			s.raise(k, t)
+			out = moved
+			continue
+		}
+		if out == moved {
+			continue
+		}
+		skip := least <= s.slack[k] && s.canSkip(k, a, b, f, rim, low)
+		choices := c
+		if skip {
+			choices++
+		}
+		if w := s.weight[k]; v.choices == 0 || int64(choices)*v.weight < int64(v.choices)*w {
+			v.choices, v.k, v.skip, v.weight = choices, k, skip, w
+		}
+	}
+	if out == settled {
+		s.vals = append(s.vals, v)
+	}
+	return out
+}
+
+// countChoices leaves in count the difference of alternatives from one section to the next, and returns the
+// smallest size among the items that fit the valley.
+func (s *skyline) countChoices(a, b int32) int64 {
+	clear(s.count[a : b+1])
+	low := int64(wall)
+	for q := a; q < b; q++ {
+		for i := s.head[q]; i >= 0; i = s.next[i] {
+			r := &s.rects[i]
+			if r.hi > b {
+				break
+			}
+			s.count[q]++
+			s.count[r.hi]--
+			low = min(low, r.size)
+		}
+	}
+	return low
+}
+
+// canSkip reports whether section k may stay empty at the valley's height within its slack.
+func (s *skyline) canSkip(k, a, b int32, f, rim, low int64) bool {
+	top := f + s.slack[k]
+	if low <= s.slack[k] && s.restsBeside(k, a, b, s.slack[k]) <= s.slack[k] {
+		return true
+	}
+	if rim > top {
+		return false
+	}
+	l, r := k, k+1 // the run around k that is no higher than top
+	for s.floor[l-1] <= top {
+		l--
+	}
+	for s.floor[r] <= top {
+		r++
+	}
+	for _, i := range s.cover[k] {
+		if x := &s.rects[i]; x.lo >= l && x.hi <= r && s.at[i] == unplaced && (x.lo < a || x.hi > b) {
+			return true
+		}
+	}
+	return false
+}
+
+// restsBeside is the least size of an item of the valley that is not in section k but meets one there: the
+// least waste under an item that rests on it. The search ends when it is no more than enough.
+func (s *skyline) restsBeside(k, a, b int32, enough int64) int64 {
+	lo, hi := k, k+1
+	for q := a; q <= k; q++ {
+		for i := s.head[q]; i >= 0; i = s.next[i] {
+			h := s.rects[i].hi
+			if h > b {
+				break
+			}
+			if h > k {
+				lo, hi = min(lo, q), max(hi, h)
+			}
+		}
+	}
+	low := int64(wall)
+	for q := a; q < hi; q++ {
+		for i := s.head[q]; i >= 0; i = s.next[i] {
+			r := &s.rects[i]
+			if r.hi > b || (q <= k && r.hi > k) {
+				break
+			}
+			if r.hi > lo && r.size < low {
+				if low = r.size; low <= enough {
+					return low
+				}
+			}
+		}
+	}
+	return low
+}
+
+// reachOut is the least height at which an item that covers k and reaches out of the valley can begin, or wall when it is above top.
+func (s *skyline) reachOut(k, a, b int32, top int64) int64 {
+	l, r := k, k+1
+	s.left[k] = s.floor[k]
+	for ; s.floor[l-1] <= top; l-- {
+		s.left[l-1] = max(s.left[l], s.floor[l-1])
+	}
+	for ; s.floor[r] <= top; r++ {
+		s.left[r] = max(s.left[r-1], s.floor[r])
+	}
+	best := int64(wall)
+	for _, i := range s.cover[k] {
+		x := &s.rects[i]
+		if x.lo >= l && x.hi <= r && s.at[i] == unplaced && (x.lo < a || x.hi > b) {
+			best = min(best, max(s.left[x.lo], s.left[x.hi-1]))
+		}
+	}
+	return best
+}
+
+// skipTo is the height to which section k of a valley rises when nothing lies at f.
+func (s *skyline) skipTo(v *valley) int64 {
+	t := s.reachOut(v.k, v.a, v.b, v.f+s.slack[v.k])
+	return min(t, v.f+s.restsBeside(v.k, v.a, v.b, 0))
+}

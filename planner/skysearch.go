@@ -1,0 +1,289 @@
+package planner
+
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// The exact search over a skyline: is there a plan of a given capacity?
+//
+// Depth first: take the valley section with the fewest alternatives per weight, try its items one by one, then try leaving it
+// empty. Alternatives of one section exclude each other, so no plan is met twice; the choice of the section is free,
+// which is what makes "fewest first" possible anywhere on the skyline rather than at its lowest point.
+//
+// A run that gives up after a few hundred dead ends is started anew with
+//   - another taste in the order of the items (width, size, contention, flushness with the walls: drawn at random),
+//   - what was learned: sections that were dead ends weigh more, and are decided earlier (a fading dom/wdeg rule), and
+//   - the table of positions that were searched out in vain, which stays true for the same capacity.
+//
+// The number of dead ends allowed grows slowly, so that a small problem is searched to its end: then the answer "there is
+// none" is proven. Two positions are equal when the same classes of items are placed and all heights agree.
+//
+// Symmetry: of several equal items only the first is tried in one place. Two items with the same life, one directly
+// on the other, lead to one position in either order, which the table knows.
+//
+// Sources: canonical solutions and section inference of MiniMalloc (Moffitt, ASPLOS 2023); the valley view of skyline
+// strip packing (Burke, Kendall, Whitwell 2004); weights after Boussemart et al. 2004; restarts after Gomes, Selman, Kautz 1998.
+type skysearch struct {
+	*skyline
+	nodes   int64 // visited over all runs
+	limit   int64 // of this run
+	budget  int64 // of all runs
+	stop    func() bool
+	seen    searched
+	score   []int64
+	flush   int64
+	level   int64
+	options []int32
+	byEnd   []int32
+	dice    dice
+	seed    uint64 // what the dice start with
+	stopped bool
+}
+
+// verdict of a search.
+type verdict int
+
+const (
+	cutOff  verdict = iota // the budget or the caller ended it
+	found                  // at holds a plan
+	refuted                // there is no plan of this capacity
+)
+
+const (
+	weightUnit  = 1 << 10
+	patience    = 200 // dead ends of the first runs
+	runsPerStep = 32  // runs after which patience grows by as much again
+)
+
+// newSkysearch prepares a search over rects of sections [0, sections).
+func newSkysearch(rects []rect, sections int32) *skysearch {
+	s := &skysearch{skyline: newSkyline(rects, sections), score: make([]int64, len(rects)), byEnd: make([]int32, len(rects))}
+	for i := range s.byEnd {
+		s.byEnd[i] = int32(i)
+	}
+	slices.SortFunc(s.byEnd, func(a, b int32) int {
+		if c := cmp.Compare(s.rects[b].hi, s.rects[a].hi); c != 0 {
+			return c
+		}
+		return cmp.Compare(b, a)
+	})
+	return s
+}
+
+// run looks for a plan of the given capacity, visiting at most budget positions. stop is asked now and then.
+func (s *skysearch) run(capacity, budget int64, stop func() bool) verdict {
+	if capacity < s.minCap {
+		return refuted
+	}
+	s.budget, s.stop, s.stopped = s.nodes+budget, stop, false
+	s.dice.state = s.seed
+	s.seen.clear(int(min(budget, 1<<18)))
+	s.options = s.options[:0]
+	for k := int64(0); ; k++ {
+		s.reset(capacity, s.byEnd)
+		s.draw(k)
+		s.limit = s.nodes + int64(len(s.rects)) + patience*(1+k/runsPerStep)
+		v := refuted
+		if s.rescan(1, s.ends+1) {
+			v = s.search(0)
+		}
+		if v != cutOff || s.stopped || s.nodes >= s.budget {
+			return v
+		}
+		for q := range s.weight {
+			s.weight[q] -= (s.weight[q] - weightUnit) / 10
+		}
+	}
+}
+
+// visited is the number of positions over all runs.
+func (s *skysearch) visited() int64 { return s.nodes }
+
+// draw sets the taste of run k: how much width, size and contention count in the order of items, and how much it counts to lie
+// flush with a wall of the valley and to end level with it. Scores are 1024 times a logarithm to base 2.
+func (s *skysearch) draw(k int64) {
+	width, size, crowd := s.dice.draw(1024), s.dice.draw(1024), s.dice.draw(3072)
+	noise := 1 + s.dice.draw(1024)*s.dice.draw(740)/1024
+	for i := range s.rects {
+		r := &s.rects[i]
+		most := int64(0)
+		for q := r.lo; q < r.hi; q++ {
+			most = max(most, s.rest[q])
+		}
+		s.score[i] = (width*log2(int64(r.hi-r.lo))+size*log2(r.size)+crowd*log2(most))/1024 + s.dice.draw(noise)
+	}
+	s.flush, s.level = 0, s.dice.draw(1480)
+	if k&1 == 1 {
+		s.flush = s.dice.draw(1480)
+	}
+}
+
+// log2 is 1024 times the logarithm of x >= 1, linear between powers of two: integers only, so that all machines agree.
+func log2(x int64) int64 {
+	e := bits.Len64(uint64(x)) - 1
+	return int64(e)<<10 + (x<<10>>e - 1<<10)
+}
+
+// search decides from the position whose valleys are vals[from:].
+func (s *skysearch) search(from int) verdict {
+	s.nodes++
+	to := len(s.vals)
+	if to == from {
+		return found
+	}
+	if s.nodes >= s.limit || s.nodes >= s.budget {
+		return cutOff
+	}
+	if s.nodes&1023 == 0 && s.stop() {
+		s.stopped = true
+		return cutOff
+	}
+	hash := s.hash
+	if s.seen.has(hash) {
+		return refuted
+	}
+	pick := s.tightestValley(from, to)
+	v := s.vals[pick]
+	first := len(s.options)
+	s.gather(&v)
+	last := len(s.options)
+	for x := first; x < last; x++ {
+		if i := s.options[x]; !s.twin(i, s.options[first:x]) {
+			if r := s.try(i, &v, from, to, pick); r != refuted {
+				return r
+			}
+			s.hash = hash
+		}
+	}
+	s.options = s.options[:first]
+	if v.skip {
+		if r := s.leave(&v, from, to, pick); r != refuted {
+			return r
+		}
+		s.hash = hash
+	}
+	s.seen.add(hash)
+	return refuted
+}
+
+// tightestValley is the valley in vals[from:to] with the fewest choices per weight.
+func (s *skysearch) tightestValley(from, to int) int {
+	pick := from
+	for j := from + 1; j < to; j++ {
+		if int64(s.vals[j].choices)*s.vals[pick].weight < int64(s.vals[pick].choices)*s.vals[j].weight {
+			pick = j
+		}
+	}
+	return pick
+}
+
+// gather appends the items that may lie on section v.k to options, the most promising first.
+func (s *skysearch) gather(v *valley) {
+	first := len(s.options)
+	for q := v.a; q <= v.k; q++ {
+		for i := s.head[q]; i >= 0; i = s.next[i] {
+			h := s.rects[i].hi
+			if h > v.b {
+				break
+			}
+			if h > v.k {
+				s.options = append(s.options, i)
+			}
+		}
+	}
+	list := s.options[first:]
+	slices.SortFunc(list, func(x, y int32) int {
+		if c := cmp.Compare(s.promise(y, v), s.promise(x, v)); c != 0 {
+			return c
+		}
+		return cmp.Compare(x, y)
+	})
+}
+
+// promise is the score of item i in valley v.
+func (s *skysearch) promise(i int32, v *valley) int64 {
+	x, r := s.score[i], &s.rects[i]
+	top := v.f + r.size
+	if r.lo == v.a {
+		x += s.flush
+		if s.floor[v.a-1] == top {
+			x += s.level
+		}
+	}
+	if r.hi == v.b {
+		x += s.flush
+		if s.floor[v.b] == top {
+			x += s.level
+		}
+	}
+	return x
+}
+
+// twin reports whether an equal item was tried already.
+func (s *skysearch) twin(i int32, tried []int32) bool {
+	for _, j := range tried {
+		if s.class[j] == s.class[i] {
+			return true
+		}
+	}
+	return false
+}
+
+// try places item i in valley v and searches on.
+func (s *skysearch) try(i int32, v *valley, from, to, pick int) verdict {
+	mark := len(s.raises)
+	s.place(i, v.f)
+	r := s.descend(v, from, to, pick)
+	if r == refuted {
+		s.unraise(mark)
+		s.lift(i)
+	}
+	return r
+}
+
+// leave raises section v.k and searches on.
+func (s *skysearch) leave(v *valley, from, to, pick int) verdict {
+	mark := len(s.raises)
+	s.raise(v.k, s.skipTo(v))
+	r := s.descend(v, from, to, pick)
+	if r == refuted {
+		s.unraise(mark)
+	}
+	return r
+}
+
+// descend makes the list of valleys of the next level: all but the picked one, and what has become of that.
+func (s *skysearch) descend(v *valley, from, to, pick int) verdict {
+	s.vals = append(s.vals[:to], s.vals[from:pick]...)
+	s.vals = append(s.vals, s.vals[pick+1:to]...)
+	r := refuted
+	if s.rescan(v.a, v.b) {
+		r = s.search(to)
+	}
+	if r == refuted {
+		s.vals = s.vals[:to]
+	}
+	return r
+}
+
+// searched remembers hashes of positions without a plan, forgetting some when it is full.
+type searched struct {
+	slots []uint64
+	shift int
+}
+
+// clear empties the table and sizes it for about n entries.
+func (t *searched) clear(n int) {
+	size := max(bits.Len(uint(n)), 8)
+	t.shift = 64 - size
+	if len(t.slots) != 1<<size {
+		t.slots = make([]uint64, 1<<size)
+		return
+	}
+	clear(t.slots)
+}
+
+func (t *searched) has(h uint64) bool { return t.slots[h>>t.shift] == h }
+func (t *searched) add(h uint64)      { t.slots[h>>t.shift] = h }
