@@ -1,7 +1,9 @@
 package onnxexport
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math/bits"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
@@ -130,9 +132,13 @@ func (x *exporter) splatNode(name string, elem *ndarray.Array, shape []int, out 
 	if expand && (elem.DType == ndarray.BFloat16 && !x.opsets.allow(13, "Expand") || !x.opsets.allow(8, "Expand")) {
 		return nil
 	}
-	shapeName := scope.fresh(name + "_shape")
-	out.Initializers = append(out.Initializers, &onnxwire.Tensor{Name: shapeName, DataType: onnxwire.TypeInt64,
-		Dims: []int64{int64(len(dims))}, RawData: ndarray.Bytes(dims)})
+	shapeName := x.shapes[fmt.Sprint(dims)]
+	if shapeName == "" {
+		shapeName = scope.fresh(name + "_shape")
+		x.shapes[fmt.Sprint(dims)] = shapeName
+		out.Initializers = append(out.Initializers, &onnxwire.Tensor{Name: shapeName, DataType: onnxwire.TypeInt64,
+			Dims: []int64{int64(len(dims))}, Int64Data: dims})
+	}
 	if expand {
 		t, err := denseTensor(scope.fresh(name+"_element"), ssa.NewConstant(elem))
 		if err != nil {
@@ -179,8 +185,28 @@ func (x *exporter) tensor(name string, c *ssa.Constant) (*onnxwire.Tensor, error
 	if err != nil {
 		return nil, &ExportError{Reason: fmt.Sprintf("constant %q can not be read: %v", name, err), Err: err}
 	}
+	shrink(t)
 	x.tensors = append(x.tensors, t)
 	return t, nil
+}
+
+// shrink rewrites a short int64 tensor as a list of variable-length numbers, where
+// that is smaller: shapes and axes mostly take one byte instead of eight.
+func shrink(t *onnxwire.Tensor) {
+	const most = 64 // elements
+	n := len(t.RawData) / 8
+	if t.DataType != onnxwire.TypeInt64 || n == 0 || n > most {
+		return
+	}
+	list, size := make([]int64, n), 0
+	for i := range list {
+		v := binary.LittleEndian.Uint64(t.RawData[8*i:])
+		list[i] = int64(v)
+		size += (bits.Len64(v|1) + 6) / 7
+	}
+	if size < len(t.RawData) {
+		t.RawData, t.Int64Data = nil, list
+	}
 }
 
 // denseTensor writes a constant with all its elements, from where they lie if
@@ -207,14 +233,14 @@ func TensorOf(name string, a *ndarray.Array) (*onnxwire.Tensor, error) {
 }
 
 func fillTensor(t *onnxwire.Tensor, a *ndarray.Array) error {
-	switch bits := a.DType.FileBits(); {
+	switch width := a.DType.FileBits(); {
 	case a.DType == ndarray.String:
 		for _, s := range a.Str {
 			t.StringData = append(t.StringData, []byte(s))
 		}
-	case bits == 0:
+	case width == 0:
 		return fmt.Errorf("element type %s can not be written", a.DType)
-	case bits < 8:
+	case width < 8:
 		t.RawData = pack(a)
 	case len(a.Data) == 0:
 		t.RawData = []byte{}
@@ -226,21 +252,21 @@ func fillTensor(t *onnxwire.Tensor, a *ndarray.Array) error {
 
 // pack puts elements of 4 or 2 bits together, the first in the lowest bits.
 func pack(a *ndarray.Array) []byte {
-	bits := a.DType.FileBits()
-	per := 8 / bits
+	width := a.DType.FileBits()
+	per := 8 / width
 	out := make([]byte, packedLen(a.DType, len(a.Data)))
 	for i, b := range a.Data {
-		out[i/per] |= b & byte(1<<bits-1) << (i % per * bits)
+		out[i/per] |= b & byte(1<<width-1) << (i % per * width)
 	}
 	return out
 }
 
 // packedLen is the number of bytes n elements take in a file.
 func packedLen(dt ndarray.DType, n int) int {
-	bits := dt.FileBits()
-	if bits >= 8 || bits == 0 {
-		return n * (bits / 8)
+	width := dt.FileBits()
+	if width >= 8 || width == 0 {
+		return n * (width / 8)
 	}
-	per := 8 / bits
+	per := 8 / width
 	return n/per + (n%per+per-1)/per
 }

@@ -33,6 +33,7 @@ type exporter struct {
 
 	names   map[*ssa.Value]string // settled names
 	consts  map[*ssa.Constant]*placement
+	shapes  map[string]string // initializers that hold shapes of splats
 	opsets  *opsetChoice
 	nodes   *names   // names of nodes: runtimes refuse repeated ones
 	path    []string // enclosing nodes, for messages
@@ -51,7 +52,7 @@ func Model(m *ssa.Module, opts Options) (*onnxwire.Model, error) {
 
 // prepare builds the model and keeps the exporter, which knows the tensors.
 func prepare(m *ssa.Module, opts Options) (*exporter, error) {
-	x := &exporter{mod: m, opts: opts, names: map[*ssa.Value]string{}, consts: map[*ssa.Constant]*placement{}, nodes: newNames(nil)}
+	x := &exporter{mod: m, opts: opts, names: map[*ssa.Value]string{}, consts: map[*ssa.Constant]*placement{}, shapes: map[string]string{}, nodes: newNames(nil)}
 	if x.opts.Splat == 0 {
 		x.opts.Splat = defaultSplat
 	}
