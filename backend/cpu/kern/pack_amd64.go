@@ -22,6 +22,11 @@ func packPanelsAVX2(dst *float32, src *float32, k int, dstStride int, srcStride 
 //go:noescape
 func packTransposeAVX2(dst *float32, src *float32, k int, dstStride int, srcStride int, rows int)
 
+// transposeAVX2 writes k columns of rows elements each; strides are in bytes.
+//
+//go:noescape
+func transposeAVX2(dst *float32, src *float32, k int, dstStride int, srcStride int, rows int)
+
 // segmentFillAVX2 copies adjacent pixels; strides are in bytes.
 //
 //go:noescape
@@ -71,6 +76,11 @@ func packPanelsAVX512(dst *float32, src *float32, k int, dstStride int, srcStrid
 //
 //go:noescape
 func packTransposeAVX512(dst *float32, src *float32, k int, dstStride int, srcStride int, rows int)
+
+// transposeAVX512 writes k columns of rows elements each; strides are in bytes.
+//
+//go:noescape
+func transposeAVX512(dst *float32, src *float32, k int, dstStride int, srcStride int, rows int)
 
 // segmentFillAVX512 copies adjacent pixels; strides are in bytes.
 //

@@ -310,6 +310,382 @@ done:
 	VZEROUPPER
 	RET
 
+// func transposeAVX2(dst *float32, src *float32, k int, dstStride int, srcStride int, rows int)
+// Requires: AVX, CMOV
+TEXT ·transposeAVX2(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ k+16(FP), DX
+	MOVQ dstStride+24(FP), BX
+	MOVQ srcStride+32(FP), SI
+	MOVQ rows+40(FP), DI
+	CMPQ DI, $+8
+	JNE  narrow
+
+block:
+	CMPQ       DX, $+8
+	JLT        block_end
+	MOVQ       CX, R8
+	MOVQ       DI, R9
+	MOVQ       SI, R10
+	XORQ       R11, R11
+	VMOVUPS    (R8), Y0
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Y1
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Y2
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Y3
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Y4
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Y5
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Y6
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Y7
+	VUNPCKLPS  Y1, Y0, Y8
+	VUNPCKHPS  Y1, Y0, Y0
+	VUNPCKLPS  Y3, Y2, Y1
+	VUNPCKHPS  Y3, Y2, Y2
+	VUNPCKLPS  Y5, Y4, Y3
+	VUNPCKHPS  Y5, Y4, Y4
+	VUNPCKLPS  Y7, Y6, Y5
+	VUNPCKHPS  Y7, Y6, Y6
+	VUNPCKLPD  Y1, Y8, Y7
+	VUNPCKHPD  Y1, Y8, Y1
+	VUNPCKLPD  Y2, Y0, Y8
+	VUNPCKHPD  Y2, Y0, Y0
+	VUNPCKLPD  Y5, Y3, Y2
+	VUNPCKHPD  Y5, Y3, Y3
+	VUNPCKLPD  Y6, Y4, Y5
+	VUNPCKHPD  Y6, Y4, Y4
+	VPERM2F128 $0x20, Y2, Y7, Y6
+	VPERM2F128 $0x31, Y2, Y7, Y2
+	VPERM2F128 $0x20, Y3, Y1, Y7
+	VPERM2F128 $0x31, Y3, Y1, Y1
+	VPERM2F128 $0x20, Y5, Y8, Y3
+	VPERM2F128 $0x31, Y5, Y8, Y5
+	VPERM2F128 $0x20, Y4, Y0, Y8
+	VPERM2F128 $0x31, Y4, Y0, Y0
+	VMOVUPS    Y6, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Y7, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Y3, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Y8, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Y2, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Y1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Y5, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Y0, (AX)
+	ADDQ       BX, AX
+	ADDQ       $+32, CX
+	SUBQ       $+8, DX
+	JMP        block
+
+block_end:
+	TESTQ      DX, DX
+	JZ         done
+	LEAQ       tailmasks<>+0(SB), R8
+	MOVQ       $+8, R9
+	SUBQ       DX, R9
+	VMOVUPS    (R8)(R9*4), Y0
+	MOVQ       DI, DI
+	XORQ       R8, R8
+	VMASKMOVPS (CX), Y0, Y1
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMASKMOVPS (CX), Y0, Y2
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMASKMOVPS (CX), Y0, Y3
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMASKMOVPS (CX), Y0, Y4
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMASKMOVPS (CX), Y0, Y5
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMASKMOVPS (CX), Y0, Y6
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMASKMOVPS (CX), Y0, Y7
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMASKMOVPS (CX), Y0, Y0
+	VUNPCKLPS  Y2, Y1, Y8
+	VUNPCKHPS  Y2, Y1, Y1
+	VUNPCKLPS  Y4, Y3, Y2
+	VUNPCKHPS  Y4, Y3, Y3
+	VUNPCKLPS  Y6, Y5, Y4
+	VUNPCKHPS  Y6, Y5, Y5
+	VUNPCKLPS  Y0, Y7, Y6
+	VUNPCKHPS  Y0, Y7, Y0
+	VUNPCKLPD  Y2, Y8, Y7
+	VUNPCKHPD  Y2, Y8, Y2
+	VUNPCKLPD  Y3, Y1, Y8
+	VUNPCKHPD  Y3, Y1, Y1
+	VUNPCKLPD  Y6, Y4, Y3
+	VUNPCKHPD  Y6, Y4, Y4
+	VUNPCKLPD  Y0, Y5, Y6
+	VUNPCKHPD  Y0, Y5, Y0
+	VPERM2F128 $0x20, Y3, Y7, Y5
+	VPERM2F128 $0x31, Y3, Y7, Y3
+	VPERM2F128 $0x20, Y4, Y2, Y7
+	VPERM2F128 $0x31, Y4, Y2, Y2
+	VPERM2F128 $0x20, Y6, Y8, Y4
+	VPERM2F128 $0x31, Y6, Y8, Y6
+	VPERM2F128 $0x20, Y0, Y1, Y8
+	VPERM2F128 $0x31, Y0, Y1, Y0
+	VMOVUPS    Y5, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Y7, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Y4, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Y8, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Y3, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Y2, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Y6, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Y0, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+
+done:
+	VZEROUPPER
+	RET
+
+narrow:
+	LEAQ    tailmasks<>+0(SB), R8
+	MOVQ    $+8, R9
+	SUBQ    DI, R9
+	VMOVUPS (R8)(R9*4), Y0
+
+blockn:
+	CMPQ       DX, $+8
+	JLT        blockn_end
+	MOVQ       CX, R8
+	MOVQ       DI, R9
+	MOVQ       SI, R10
+	XORQ       R11, R11
+	VMOVUPS    (R8), Y1
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Y2
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Y3
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Y4
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Y5
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Y6
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Y7
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Y8
+	VUNPCKLPS  Y2, Y1, Y9
+	VUNPCKHPS  Y2, Y1, Y1
+	VUNPCKLPS  Y4, Y3, Y2
+	VUNPCKHPS  Y4, Y3, Y3
+	VUNPCKLPS  Y6, Y5, Y4
+	VUNPCKHPS  Y6, Y5, Y5
+	VUNPCKLPS  Y8, Y7, Y6
+	VUNPCKHPS  Y8, Y7, Y7
+	VUNPCKLPD  Y2, Y9, Y8
+	VUNPCKHPD  Y2, Y9, Y2
+	VUNPCKLPD  Y3, Y1, Y9
+	VUNPCKHPD  Y3, Y1, Y1
+	VUNPCKLPD  Y6, Y4, Y3
+	VUNPCKHPD  Y6, Y4, Y4
+	VUNPCKLPD  Y7, Y5, Y6
+	VUNPCKHPD  Y7, Y5, Y5
+	VPERM2F128 $0x20, Y3, Y8, Y7
+	VPERM2F128 $0x31, Y3, Y8, Y3
+	VPERM2F128 $0x20, Y4, Y2, Y8
+	VPERM2F128 $0x31, Y4, Y2, Y2
+	VPERM2F128 $0x20, Y6, Y9, Y4
+	VPERM2F128 $0x31, Y6, Y9, Y6
+	VPERM2F128 $0x20, Y5, Y1, Y9
+	VPERM2F128 $0x31, Y5, Y1, Y1
+	VMASKMOVPS Y7, Y0, (AX)
+	ADDQ       BX, AX
+	VMASKMOVPS Y8, Y0, (AX)
+	ADDQ       BX, AX
+	VMASKMOVPS Y4, Y0, (AX)
+	ADDQ       BX, AX
+	VMASKMOVPS Y9, Y0, (AX)
+	ADDQ       BX, AX
+	VMASKMOVPS Y3, Y0, (AX)
+	ADDQ       BX, AX
+	VMASKMOVPS Y2, Y0, (AX)
+	ADDQ       BX, AX
+	VMASKMOVPS Y6, Y0, (AX)
+	ADDQ       BX, AX
+	VMASKMOVPS Y1, Y0, (AX)
+	ADDQ       BX, AX
+	ADDQ       $+32, CX
+	SUBQ       $+8, DX
+	JMP        blockn
+
+blockn_end:
+	TESTQ      DX, DX
+	JZ         donen
+	LEAQ       tailmasks<>+0(SB), R8
+	MOVQ       $+8, R9
+	SUBQ       DX, R9
+	VMOVUPS    (R8)(R9*4), Y1
+	MOVQ       DI, DI
+	XORQ       R8, R8
+	VMASKMOVPS (CX), Y1, Y2
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMASKMOVPS (CX), Y1, Y3
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMASKMOVPS (CX), Y1, Y4
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMASKMOVPS (CX), Y1, Y5
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMASKMOVPS (CX), Y1, Y6
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMASKMOVPS (CX), Y1, Y7
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMASKMOVPS (CX), Y1, Y8
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMASKMOVPS (CX), Y1, Y1
+	VUNPCKLPS  Y3, Y2, Y9
+	VUNPCKHPS  Y3, Y2, Y2
+	VUNPCKLPS  Y5, Y4, Y3
+	VUNPCKHPS  Y5, Y4, Y4
+	VUNPCKLPS  Y7, Y6, Y5
+	VUNPCKHPS  Y7, Y6, Y6
+	VUNPCKLPS  Y1, Y8, Y7
+	VUNPCKHPS  Y1, Y8, Y1
+	VUNPCKLPD  Y3, Y9, Y8
+	VUNPCKHPD  Y3, Y9, Y3
+	VUNPCKLPD  Y4, Y2, Y9
+	VUNPCKHPD  Y4, Y2, Y2
+	VUNPCKLPD  Y7, Y5, Y4
+	VUNPCKHPD  Y7, Y5, Y5
+	VUNPCKLPD  Y1, Y6, Y7
+	VUNPCKHPD  Y1, Y6, Y1
+	VPERM2F128 $0x20, Y4, Y8, Y6
+	VPERM2F128 $0x31, Y4, Y8, Y4
+	VPERM2F128 $0x20, Y5, Y3, Y8
+	VPERM2F128 $0x31, Y5, Y3, Y3
+	VPERM2F128 $0x20, Y7, Y9, Y5
+	VPERM2F128 $0x31, Y7, Y9, Y7
+	VPERM2F128 $0x20, Y1, Y2, Y9
+	VPERM2F128 $0x31, Y1, Y2, Y1
+	VMASKMOVPS Y6, Y0, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMASKMOVPS Y8, Y0, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMASKMOVPS Y5, Y0, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMASKMOVPS Y9, Y0, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMASKMOVPS Y4, Y0, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMASKMOVPS Y3, Y0, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMASKMOVPS Y7, Y0, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMASKMOVPS Y1, Y0, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+
+donen:
+	VZEROUPPER
+	RET
+
 // func segmentFillAVX2(dst *float32, src *float32, n int, dstStride int, srcStride int, mask int, off int)
 // Requires: AVX, AVX2, SSE2
 TEXT ·segmentFillAVX2(SB), NOSPLIT, $0-56
@@ -1053,6 +1429,763 @@ block_end:
 	JZ         done
 
 done:
+	VZEROUPPER
+	RET
+
+// func transposeAVX512(dst *float32, src *float32, k int, dstStride int, srcStride int, rows int)
+// Requires: AVX, AVX512F, BMI2, CMOV
+TEXT ·transposeAVX512(SB), NOSPLIT, $0-48
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ k+16(FP), DX
+	MOVQ dstStride+24(FP), BX
+	MOVQ srcStride+32(FP), SI
+	MOVQ rows+40(FP), DI
+	CMPQ DI, $+16
+	JNE  narrow
+
+block:
+	CMPQ       DX, $+16
+	JLT        block_end
+	MOVQ       CX, R8
+	MOVQ       DI, R9
+	MOVQ       SI, R10
+	XORQ       R11, R11
+	VMOVUPS    (R8), Z0
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z1
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z2
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z3
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z4
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z5
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z6
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z7
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z8
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z9
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z10
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z11
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z12
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z13
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z14
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z15
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z0
+	VUNPCKLPS  Z3, Z2, Z1
+	VUNPCKHPS  Z3, Z2, Z2
+	VUNPCKLPS  Z5, Z4, Z3
+	VUNPCKHPS  Z5, Z4, Z4
+	VUNPCKLPS  Z7, Z6, Z5
+	VUNPCKHPS  Z7, Z6, Z6
+	VUNPCKLPS  Z9, Z8, Z7
+	VUNPCKHPS  Z9, Z8, Z8
+	VUNPCKLPS  Z11, Z10, Z9
+	VUNPCKHPS  Z11, Z10, Z10
+	VUNPCKLPS  Z13, Z12, Z11
+	VUNPCKHPS  Z13, Z12, Z12
+	VUNPCKLPS  Z15, Z14, Z13
+	VUNPCKHPS  Z15, Z14, Z14
+	VUNPCKLPD  Z1, Z16, Z15
+	VUNPCKHPD  Z1, Z16, Z1
+	VUNPCKLPD  Z2, Z0, Z16
+	VUNPCKHPD  Z2, Z0, Z0
+	VUNPCKLPD  Z5, Z3, Z2
+	VUNPCKHPD  Z5, Z3, Z3
+	VUNPCKLPD  Z6, Z4, Z5
+	VUNPCKHPD  Z6, Z4, Z4
+	VUNPCKLPD  Z9, Z7, Z6
+	VUNPCKHPD  Z9, Z7, Z7
+	VUNPCKLPD  Z10, Z8, Z9
+	VUNPCKHPD  Z10, Z8, Z8
+	VUNPCKLPD  Z13, Z11, Z10
+	VUNPCKHPD  Z13, Z11, Z11
+	VUNPCKLPD  Z14, Z12, Z13
+	VUNPCKHPD  Z14, Z12, Z12
+	VSHUFF32X4 $0x88, Z2, Z15, Z14
+	VSHUFF32X4 $0xdd, Z2, Z15, Z2
+	VSHUFF32X4 $0x88, Z10, Z6, Z15
+	VSHUFF32X4 $0xdd, Z10, Z6, Z6
+	VSHUFF32X4 $0x88, Z15, Z14, Z10
+	VSHUFF32X4 $0x88, Z6, Z2, Z17
+	VSHUFF32X4 $0xdd, Z15, Z14, Z14
+	VSHUFF32X4 $0xdd, Z6, Z2, Z2
+	VSHUFF32X4 $0x88, Z3, Z1, Z6
+	VSHUFF32X4 $0xdd, Z3, Z1, Z1
+	VSHUFF32X4 $0x88, Z11, Z7, Z3
+	VSHUFF32X4 $0xdd, Z11, Z7, Z7
+	VSHUFF32X4 $0x88, Z3, Z6, Z11
+	VSHUFF32X4 $0x88, Z7, Z1, Z15
+	VSHUFF32X4 $0xdd, Z3, Z6, Z3
+	VSHUFF32X4 $0xdd, Z7, Z1, Z1
+	VSHUFF32X4 $0x88, Z5, Z16, Z6
+	VSHUFF32X4 $0xdd, Z5, Z16, Z5
+	VSHUFF32X4 $0x88, Z13, Z9, Z7
+	VSHUFF32X4 $0xdd, Z13, Z9, Z9
+	VSHUFF32X4 $0x88, Z7, Z6, Z13
+	VSHUFF32X4 $0x88, Z9, Z5, Z16
+	VSHUFF32X4 $0xdd, Z7, Z6, Z6
+	VSHUFF32X4 $0xdd, Z9, Z5, Z5
+	VSHUFF32X4 $0x88, Z4, Z0, Z7
+	VSHUFF32X4 $0xdd, Z4, Z0, Z0
+	VSHUFF32X4 $0x88, Z12, Z8, Z4
+	VSHUFF32X4 $0xdd, Z12, Z8, Z8
+	VSHUFF32X4 $0x88, Z4, Z7, Z9
+	VSHUFF32X4 $0x88, Z8, Z0, Z12
+	VSHUFF32X4 $0xdd, Z4, Z7, Z4
+	VSHUFF32X4 $0xdd, Z8, Z0, Z0
+	VMOVUPS    Z10, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z11, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z13, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z9, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z17, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z15, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z16, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z12, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z14, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z3, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z6, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z4, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z2, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z5, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z0, (AX)
+	ADDQ       BX, AX
+	ADDQ       $+64, CX
+	SUBQ       $+16, DX
+	JMP        block
+
+block_end:
+	TESTQ      DX, DX
+	JZ         done
+	MOVQ       $-1, R8
+	BZHIQ      DX, R8, R8
+	KMOVW      R8, K1
+	MOVQ       DI, DI
+	XORQ       R8, R8
+	VMOVUPS.Z  (CX), K1, Z0
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K1, Z1
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K1, Z2
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K1, Z3
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K1, Z4
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K1, Z5
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K1, Z6
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K1, Z7
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K1, Z8
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K1, Z9
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K1, Z10
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K1, Z11
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K1, Z12
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K1, Z13
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K1, Z14
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K1, Z15
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z0
+	VUNPCKLPS  Z3, Z2, Z1
+	VUNPCKHPS  Z3, Z2, Z2
+	VUNPCKLPS  Z5, Z4, Z3
+	VUNPCKHPS  Z5, Z4, Z4
+	VUNPCKLPS  Z7, Z6, Z5
+	VUNPCKHPS  Z7, Z6, Z6
+	VUNPCKLPS  Z9, Z8, Z7
+	VUNPCKHPS  Z9, Z8, Z8
+	VUNPCKLPS  Z11, Z10, Z9
+	VUNPCKHPS  Z11, Z10, Z10
+	VUNPCKLPS  Z13, Z12, Z11
+	VUNPCKHPS  Z13, Z12, Z12
+	VUNPCKLPS  Z15, Z14, Z13
+	VUNPCKHPS  Z15, Z14, Z14
+	VUNPCKLPD  Z1, Z16, Z15
+	VUNPCKHPD  Z1, Z16, Z1
+	VUNPCKLPD  Z2, Z0, Z16
+	VUNPCKHPD  Z2, Z0, Z0
+	VUNPCKLPD  Z5, Z3, Z2
+	VUNPCKHPD  Z5, Z3, Z3
+	VUNPCKLPD  Z6, Z4, Z5
+	VUNPCKHPD  Z6, Z4, Z4
+	VUNPCKLPD  Z9, Z7, Z6
+	VUNPCKHPD  Z9, Z7, Z7
+	VUNPCKLPD  Z10, Z8, Z9
+	VUNPCKHPD  Z10, Z8, Z8
+	VUNPCKLPD  Z13, Z11, Z10
+	VUNPCKHPD  Z13, Z11, Z11
+	VUNPCKLPD  Z14, Z12, Z13
+	VUNPCKHPD  Z14, Z12, Z12
+	VSHUFF32X4 $0x88, Z2, Z15, Z14
+	VSHUFF32X4 $0xdd, Z2, Z15, Z2
+	VSHUFF32X4 $0x88, Z10, Z6, Z15
+	VSHUFF32X4 $0xdd, Z10, Z6, Z6
+	VSHUFF32X4 $0x88, Z15, Z14, Z10
+	VSHUFF32X4 $0x88, Z6, Z2, Z17
+	VSHUFF32X4 $0xdd, Z15, Z14, Z14
+	VSHUFF32X4 $0xdd, Z6, Z2, Z2
+	VSHUFF32X4 $0x88, Z3, Z1, Z6
+	VSHUFF32X4 $0xdd, Z3, Z1, Z1
+	VSHUFF32X4 $0x88, Z11, Z7, Z3
+	VSHUFF32X4 $0xdd, Z11, Z7, Z7
+	VSHUFF32X4 $0x88, Z3, Z6, Z11
+	VSHUFF32X4 $0x88, Z7, Z1, Z15
+	VSHUFF32X4 $0xdd, Z3, Z6, Z3
+	VSHUFF32X4 $0xdd, Z7, Z1, Z1
+	VSHUFF32X4 $0x88, Z5, Z16, Z6
+	VSHUFF32X4 $0xdd, Z5, Z16, Z5
+	VSHUFF32X4 $0x88, Z13, Z9, Z7
+	VSHUFF32X4 $0xdd, Z13, Z9, Z9
+	VSHUFF32X4 $0x88, Z7, Z6, Z13
+	VSHUFF32X4 $0x88, Z9, Z5, Z16
+	VSHUFF32X4 $0xdd, Z7, Z6, Z6
+	VSHUFF32X4 $0xdd, Z9, Z5, Z5
+	VSHUFF32X4 $0x88, Z4, Z0, Z7
+	VSHUFF32X4 $0xdd, Z4, Z0, Z0
+	VSHUFF32X4 $0x88, Z12, Z8, Z4
+	VSHUFF32X4 $0xdd, Z12, Z8, Z8
+	VSHUFF32X4 $0x88, Z4, Z7, Z9
+	VSHUFF32X4 $0x88, Z8, Z0, Z12
+	VSHUFF32X4 $0xdd, Z4, Z7, Z4
+	VSHUFF32X4 $0xdd, Z8, Z0, Z0
+	VMOVUPS    Z10, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Z11, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Z13, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Z9, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Z17, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Z15, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Z16, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Z12, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Z14, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Z3, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Z6, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Z4, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Z2, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Z1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Z5, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+	VMOVUPS    Z0, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         done
+
+done:
+	VZEROUPPER
+	RET
+
+narrow:
+	MOVQ  $-1, R8
+	BZHIQ DI, R8, R8
+	KMOVW R8, K1
+
+blockn:
+	CMPQ       DX, $+16
+	JLT        blockn_end
+	MOVQ       CX, R8
+	MOVQ       DI, R9
+	MOVQ       SI, R10
+	XORQ       R11, R11
+	VMOVUPS    (R8), Z0
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z1
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z2
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z3
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z4
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z5
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z6
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z7
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z8
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z9
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z10
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z11
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z12
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z13
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z14
+	DECQ       R9
+	CMOVQLE    R11, R10
+	ADDQ       R10, R8
+	VMOVUPS    (R8), Z15
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z0
+	VUNPCKLPS  Z3, Z2, Z1
+	VUNPCKHPS  Z3, Z2, Z2
+	VUNPCKLPS  Z5, Z4, Z3
+	VUNPCKHPS  Z5, Z4, Z4
+	VUNPCKLPS  Z7, Z6, Z5
+	VUNPCKHPS  Z7, Z6, Z6
+	VUNPCKLPS  Z9, Z8, Z7
+	VUNPCKHPS  Z9, Z8, Z8
+	VUNPCKLPS  Z11, Z10, Z9
+	VUNPCKHPS  Z11, Z10, Z10
+	VUNPCKLPS  Z13, Z12, Z11
+	VUNPCKHPS  Z13, Z12, Z12
+	VUNPCKLPS  Z15, Z14, Z13
+	VUNPCKHPS  Z15, Z14, Z14
+	VUNPCKLPD  Z1, Z16, Z15
+	VUNPCKHPD  Z1, Z16, Z1
+	VUNPCKLPD  Z2, Z0, Z16
+	VUNPCKHPD  Z2, Z0, Z0
+	VUNPCKLPD  Z5, Z3, Z2
+	VUNPCKHPD  Z5, Z3, Z3
+	VUNPCKLPD  Z6, Z4, Z5
+	VUNPCKHPD  Z6, Z4, Z4
+	VUNPCKLPD  Z9, Z7, Z6
+	VUNPCKHPD  Z9, Z7, Z7
+	VUNPCKLPD  Z10, Z8, Z9
+	VUNPCKHPD  Z10, Z8, Z8
+	VUNPCKLPD  Z13, Z11, Z10
+	VUNPCKHPD  Z13, Z11, Z11
+	VUNPCKLPD  Z14, Z12, Z13
+	VUNPCKHPD  Z14, Z12, Z12
+	VSHUFF32X4 $0x88, Z2, Z15, Z14
+	VSHUFF32X4 $0xdd, Z2, Z15, Z2
+	VSHUFF32X4 $0x88, Z10, Z6, Z15
+	VSHUFF32X4 $0xdd, Z10, Z6, Z6
+	VSHUFF32X4 $0x88, Z15, Z14, Z10
+	VSHUFF32X4 $0x88, Z6, Z2, Z17
+	VSHUFF32X4 $0xdd, Z15, Z14, Z14
+	VSHUFF32X4 $0xdd, Z6, Z2, Z2
+	VSHUFF32X4 $0x88, Z3, Z1, Z6
+	VSHUFF32X4 $0xdd, Z3, Z1, Z1
+	VSHUFF32X4 $0x88, Z11, Z7, Z3
+	VSHUFF32X4 $0xdd, Z11, Z7, Z7
+	VSHUFF32X4 $0x88, Z3, Z6, Z11
+	VSHUFF32X4 $0x88, Z7, Z1, Z15
+	VSHUFF32X4 $0xdd, Z3, Z6, Z3
+	VSHUFF32X4 $0xdd, Z7, Z1, Z1
+	VSHUFF32X4 $0x88, Z5, Z16, Z6
+	VSHUFF32X4 $0xdd, Z5, Z16, Z5
+	VSHUFF32X4 $0x88, Z13, Z9, Z7
+	VSHUFF32X4 $0xdd, Z13, Z9, Z9
+	VSHUFF32X4 $0x88, Z7, Z6, Z13
+	VSHUFF32X4 $0x88, Z9, Z5, Z16
+	VSHUFF32X4 $0xdd, Z7, Z6, Z6
+	VSHUFF32X4 $0xdd, Z9, Z5, Z5
+	VSHUFF32X4 $0x88, Z4, Z0, Z7
+	VSHUFF32X4 $0xdd, Z4, Z0, Z0
+	VSHUFF32X4 $0x88, Z12, Z8, Z4
+	VSHUFF32X4 $0xdd, Z12, Z8, Z8
+	VSHUFF32X4 $0x88, Z4, Z7, Z9
+	VSHUFF32X4 $0x88, Z8, Z0, Z12
+	VSHUFF32X4 $0xdd, Z4, Z7, Z4
+	VSHUFF32X4 $0xdd, Z8, Z0, Z0
+	VMOVUPS    Z10, K1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z11, K1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z13, K1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z9, K1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z17, K1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z15, K1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z16, K1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z12, K1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z14, K1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z3, K1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z6, K1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z4, K1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z2, K1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z1, K1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z5, K1, (AX)
+	ADDQ       BX, AX
+	VMOVUPS    Z0, K1, (AX)
+	ADDQ       BX, AX
+	ADDQ       $+64, CX
+	SUBQ       $+16, DX
+	JMP        blockn
+
+blockn_end:
+	TESTQ      DX, DX
+	JZ         donen
+	MOVQ       $-1, R8
+	BZHIQ      DX, R8, R8
+	KMOVW      R8, K2
+	MOVQ       DI, DI
+	XORQ       R8, R8
+	VMOVUPS.Z  (CX), K2, Z0
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K2, Z1
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K2, Z2
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K2, Z3
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K2, Z4
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K2, Z5
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K2, Z6
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K2, Z7
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K2, Z8
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K2, Z9
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K2, Z10
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K2, Z11
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K2, Z12
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K2, Z13
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K2, Z14
+	DECQ       DI
+	CMOVQLE    R8, SI
+	ADDQ       SI, CX
+	VMOVUPS.Z  (CX), K2, Z15
+	VUNPCKLPS  Z1, Z0, Z16
+	VUNPCKHPS  Z1, Z0, Z0
+	VUNPCKLPS  Z3, Z2, Z1
+	VUNPCKHPS  Z3, Z2, Z2
+	VUNPCKLPS  Z5, Z4, Z3
+	VUNPCKHPS  Z5, Z4, Z4
+	VUNPCKLPS  Z7, Z6, Z5
+	VUNPCKHPS  Z7, Z6, Z6
+	VUNPCKLPS  Z9, Z8, Z7
+	VUNPCKHPS  Z9, Z8, Z8
+	VUNPCKLPS  Z11, Z10, Z9
+	VUNPCKHPS  Z11, Z10, Z10
+	VUNPCKLPS  Z13, Z12, Z11
+	VUNPCKHPS  Z13, Z12, Z12
+	VUNPCKLPS  Z15, Z14, Z13
+	VUNPCKHPS  Z15, Z14, Z14
+	VUNPCKLPD  Z1, Z16, Z15
+	VUNPCKHPD  Z1, Z16, Z1
+	VUNPCKLPD  Z2, Z0, Z16
+	VUNPCKHPD  Z2, Z0, Z0
+	VUNPCKLPD  Z5, Z3, Z2
+	VUNPCKHPD  Z5, Z3, Z3
+	VUNPCKLPD  Z6, Z4, Z5
+	VUNPCKHPD  Z6, Z4, Z4
+	VUNPCKLPD  Z9, Z7, Z6
+	VUNPCKHPD  Z9, Z7, Z7
+	VUNPCKLPD  Z10, Z8, Z9
+	VUNPCKHPD  Z10, Z8, Z8
+	VUNPCKLPD  Z13, Z11, Z10
+	VUNPCKHPD  Z13, Z11, Z11
+	VUNPCKLPD  Z14, Z12, Z13
+	VUNPCKHPD  Z14, Z12, Z12
+	VSHUFF32X4 $0x88, Z2, Z15, Z14
+	VSHUFF32X4 $0xdd, Z2, Z15, Z2
+	VSHUFF32X4 $0x88, Z10, Z6, Z15
+	VSHUFF32X4 $0xdd, Z10, Z6, Z6
+	VSHUFF32X4 $0x88, Z15, Z14, Z10
+	VSHUFF32X4 $0x88, Z6, Z2, Z17
+	VSHUFF32X4 $0xdd, Z15, Z14, Z14
+	VSHUFF32X4 $0xdd, Z6, Z2, Z2
+	VSHUFF32X4 $0x88, Z3, Z1, Z6
+	VSHUFF32X4 $0xdd, Z3, Z1, Z1
+	VSHUFF32X4 $0x88, Z11, Z7, Z3
+	VSHUFF32X4 $0xdd, Z11, Z7, Z7
+	VSHUFF32X4 $0x88, Z3, Z6, Z11
+	VSHUFF32X4 $0x88, Z7, Z1, Z15
+	VSHUFF32X4 $0xdd, Z3, Z6, Z3
+	VSHUFF32X4 $0xdd, Z7, Z1, Z1
+	VSHUFF32X4 $0x88, Z5, Z16, Z6
+	VSHUFF32X4 $0xdd, Z5, Z16, Z5
+	VSHUFF32X4 $0x88, Z13, Z9, Z7
+	VSHUFF32X4 $0xdd, Z13, Z9, Z9
+	VSHUFF32X4 $0x88, Z7, Z6, Z13
+	VSHUFF32X4 $0x88, Z9, Z5, Z16
+	VSHUFF32X4 $0xdd, Z7, Z6, Z6
+	VSHUFF32X4 $0xdd, Z9, Z5, Z5
+	VSHUFF32X4 $0x88, Z4, Z0, Z7
+	VSHUFF32X4 $0xdd, Z4, Z0, Z0
+	VSHUFF32X4 $0x88, Z12, Z8, Z4
+	VSHUFF32X4 $0xdd, Z12, Z8, Z8
+	VSHUFF32X4 $0x88, Z4, Z7, Z9
+	VSHUFF32X4 $0x88, Z8, Z0, Z12
+	VSHUFF32X4 $0xdd, Z4, Z7, Z4
+	VSHUFF32X4 $0xdd, Z8, Z0, Z0
+	VMOVUPS    Z10, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMOVUPS    Z11, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMOVUPS    Z13, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMOVUPS    Z9, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMOVUPS    Z17, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMOVUPS    Z15, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMOVUPS    Z16, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMOVUPS    Z12, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMOVUPS    Z14, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMOVUPS    Z3, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMOVUPS    Z6, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMOVUPS    Z4, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMOVUPS    Z2, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMOVUPS    Z1, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMOVUPS    Z5, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+	VMOVUPS    Z0, K1, (AX)
+	ADDQ       BX, AX
+	DECQ       DX
+	JZ         donen
+
+donen:
 	VZEROUPPER
 	RET
 

@@ -15,6 +15,7 @@ type table struct {
 	packWide   func(dst, src *float32, k, dstStride, srcStride, cols int) // cols ≤ nr
 	packPanels func(dst, src *float32, k, dstStride, srcStride, panels, panelStride int)
 	packTrans  func(dst, src *float32, k, dstStride, srcStride, rows int) // rows ≤ tw
+	transpose  func(dst, src *float32, k, dstStride, srcStride, rows int) // the same, no slack
 
 	segFill, segMerge   func(dst, src *float32, n, dstStride, srcStride, mask, off int)
 	segFill2, segMerge2 func(dst, src *float32, n, dstStride, srcStride, mask, off int)
@@ -24,6 +25,10 @@ type table struct {
 
 	poolMax func(dst, src *float32, rows, cols, dstStride, srcStride int, offs *int, taps int)
 	lrn75   func(dst, src *float32, n int, p0, p1 float32) // (p1 + p0·x)^(−3/4)
+
+	// Conversions of a multiple of 16 numbers; nil means plain Go.
+	halfToFloat, bfloatToFloat func(dst *float32, src *uint16, n int)
+	floatToHalf, floatToBfloat func(dst *uint16, src *float32, n int)
 
 	// Elementwise kernels; nil means plain Go.
 	unary [numUnary]func(dst, src *float32, n int, p0, p1 float32)
@@ -54,8 +59,8 @@ var genericTable = &table{
 
 	mr: genericMR, nr: genericNR, tw: genericNR,
 	packNarrow: packRowsGeneric, packWide: packRowsGeneric, packTrans: packTransposeGeneric,
-	packPanels: packPanelsGeneric,
-	segFill:    segmentFillGeneric, segMerge: segmentMergeGeneric,
+	packPanels: packPanelsGeneric, transpose: packTransposeGeneric,
+	segFill: segmentFillGeneric, segMerge: segmentMergeGeneric,
 	segFill2: segmentFill2Generic, segMerge2: segmentMerge2Generic,
 	segFillN: segmentFillNGeneric, segMergeN: segmentMergeNGeneric,
 	depth:      depthGeneric,

@@ -34,6 +34,7 @@ var files = []struct {
 	{"binary", emitBinary},
 	{"reduce", emitReduce},
 	{"pooling", emitPool},
+	{"half", emitHalf},
 }
 
 func main() {

@@ -18,7 +18,8 @@ func emitPack(g *gen) {
 		g.packRows(1)
 		g.packRows(2)
 		g.packPanels()
-		g.packTranspose()
+		g.packTranspose("packTranspose", false)
+		g.packTranspose("transpose", true)
 		g.segment("Fill", true)
 		g.segment("Merge", false)
 		g.segment2("Fill2", true)
@@ -103,33 +104,51 @@ func (g *gen) pairMasks(n gp) (m [2]tail) {
 }
 
 // packTranspose turns up to a vector's worth of rows into columns. Rows beyond
-// the given number repeat the last one: their lanes are never used.
-func (g *gen) packTranspose() {
-	g.fn("packTranspose", "(dst, src *float32, k, dstStride, srcStride, rows int)",
+// the given number repeat the last one: their lanes are never used. The exact
+// form does not store them.
+func (g *gen) packTranspose(name string, exact bool) {
+	g.fn(name, "(dst, src *float32, k, dstStride, srcStride, rows int)",
 		"writes k columns of rows elements each; strides are in bytes.")
 	dst, src, k := g.arg("dst"), g.arg("src"), g.arg("k")
 	ds, ss, rows := g.arg("dstStride"), g.arg("srcStride"), g.arg("rows")
+	if !exact {
+		g.transposeBlocks("", dst, src, k, ds, ss, rows, nil)
+		g.ret()
+		return
+	}
+	g.CMPQ(rows, operand.I32(g.isa.w))
+	g.JNE(operand.LabelRef("narrow"))
+	g.transposeBlocks("", dst, src, k, ds, ss, rows, nil)
+	g.ret()
+	g.Label("narrow")
+	m := g.tailOf(rows)
+	g.transposeBlocks("n", dst, src, k, ds, ss, rows, &m)
+	g.ret()
+}
+
+// transposeBlocks is the loop over blocks of columns; mask selects the lanes to
+// store.
+func (g *gen) transposeBlocks(suffix string, dst, src, k, ds, ss, rows gp, mask *tail) {
 	w := g.isa.w
-	g.loop("block", k, w, func() {
-		v := g.gatherRows(src, ss, rows, nil)
-		for _, c := range g.transposed(v) {
-			g.st(c, at(dst, 0))
-			g.ADDQ(ds, dst)
+	store := func(c vec) {
+		g.put(c, dst, 0, mask)
+		g.ADDQ(ds, dst)
+	}
+	g.loop("block"+suffix, k, w, func() {
+		for _, c := range g.transposed(g.gatherRows(src, ss, rows, nil)) {
+			store(c)
 		}
 		g.advance(w*4, src)
 	})
 	g.TESTQ(k, k)
-	g.JZ(operand.LabelRef("done"))
+	g.JZ(operand.LabelRef("done" + suffix))
 	m := g.tailOf(k)
-	v := g.gatherRows(src, ss, rows, &m)
-	for _, c := range g.transposed(v) {
-		g.st(c, at(dst, 0))
-		g.ADDQ(ds, dst)
+	for _, c := range g.transposed(g.gatherRows(src, ss, rows, &m)) {
+		store(c)
 		g.DECQ(k)
-		g.JZ(operand.LabelRef("done"))
+		g.JZ(operand.LabelRef("done" + suffix))
 	}
-	g.Label("done")
-	g.ret()
+	g.Label("done" + suffix)
 }
 
 // gatherRows loads one vector from each row, stopping at the last row.
