@@ -18,4 +18,5 @@ var sequenceOps = []*Op{
 	&StringNormalizer,
 	&RegexFullMatch,
 	&TfIdfVectorizer,
+	&ImageDecoder,
 }

@@ -1,0 +1,161 @@
+package ops
+
+import (
+	"bytes"
+	"fmt"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"io"
+
+	"golang.org/x/image/bmp"
+	"golang.org/x/image/tiff"
+	"golang.org/x/image/webp"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// ImageDecoder decodes an image file: https://onnx.ai/onnx/operators/onnx__ImageDecoder.html
+//
+// The result is [height, width, channels] of uint8. A stream that can not be
+// decoded gives an image without pixels. Formats: BMP, JPEG, JPEG 2000, PNG,
+// TIFF, WebP, PBM/PGM/PPM. Alpha is dropped.
+var ImageDecoder = Op{
+	Name: "ImageDecoder", Since: 20, Doc: "image = pixels of encoded_stream",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "pixel_format", Kind: ssa.AttrString}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		channels, _, err := pixelFormat(n)
+		return One(ssa.TensorOf(ndarray.Uint8, ssa.Dim{}, ssa.Dim{}, ssa.D(int64(channels)))), err
+	},
+	Eval: evalImageDecoder,
+}
+
+// maxPixels bounds the images that are decoded: a small file can claim to be a
+// very large image.
+const maxPixels = 1 << 28
+
+// imageFormat is one file format, recognized by its first bytes.
+type imageFormat struct {
+	magic  string // ? stands for any byte
+	config func(io.Reader) (image.Config, error)
+	decode func(io.Reader) (image.Image, error)
+}
+
+var imageFormats = []imageFormat{
+	{"\xff\xd8", jpeg.DecodeConfig, jpeg.Decode},
+	{"\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode},
+	{"BM", bmp.DecodeConfig, bmp.Decode},
+	{"II*\x00", tiff.DecodeConfig, tiff.Decode},
+	{"MM\x00*", tiff.DecodeConfig, tiff.Decode},
+	{"RIFF????WEBP", webp.DecodeConfig, webp.Decode},
+	{"P1", pnmConfig, decodePNM}, {"P2", pnmConfig, decodePNM}, {"P3", pnmConfig, decodePNM},
+	{"P4", pnmConfig, decodePNM}, {"P5", pnmConfig, decodePNM}, {"P6", pnmConfig, decodePNM},
+}
+
+func (f *imageFormat) matches(data []byte) bool {
+	if len(data) < len(f.magic) {
+		return false
+	}
+	for i := range f.magic {
+		if f.magic[i] != '?' && f.magic[i] != data[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// pixelFormat returns how many channels are asked for and how a color gives them.
+func pixelFormat(n *ssa.Node) (channels int, put func(dst []byte, c color.NRGBA), err error) {
+	switch name := n.Str("pixel_format", "RGB"); name {
+	case "RGB":
+		return 3, func(dst []byte, c color.NRGBA) { dst[0], dst[1], dst[2] = c.R, c.G, c.B }, nil
+	case "BGR":
+		return 3, func(dst []byte, c color.NRGBA) { dst[0], dst[1], dst[2] = c.B, c.G, c.R }, nil
+	case "Grayscale":
+		return 1, func(dst []byte, c color.NRGBA) {
+			dst[0] = byte((19595*uint32(c.R) + 38470*uint32(c.G) + 7471*uint32(c.B) + 1<<15) >> 16) // ITU-R 601
+		}, nil
+	default:
+		return 0, nil, badAttr("pixel_format", name, "RGB, BGR or Grayscale")
+	}
+}
+
+func evalImageDecoder(c *Call) error {
+	a, err := needTensor(c, 0)
+	if err != nil {
+		return err
+	}
+	if a.DType != ndarray.Uint8 {
+		return fmt.Errorf("the stream is %s, it must be bytes", a)
+	}
+	channels, put, err := pixelFormat(c.Node)
+	if err != nil {
+		return err
+	}
+	at, width, height, err := decodePixels(a.Data)
+	if err != nil {
+		return err
+	}
+	out, err := c.Output(0, ndarray.Uint8, height, width, channels)
+	if err != nil {
+		return err
+	}
+	for y := range height {
+		for x := range width {
+			put(out.Data[(y*width+x)*channels:], at(x, y))
+		}
+	}
+	return nil
+}
+
+// decodePixels returns the colors of an image by position; no pixels where the
+// stream can not be decoded. Only an image too large is an error.
+func decodePixels(data []byte) (at func(x, y int) color.NRGBA, width, height int, err error) {
+	for i := range imageFormats {
+		f := &imageFormats[i]
+		if !f.matches(data) {
+			continue
+		}
+		conf, err := f.config(bytes.NewReader(data))
+		if err != nil || conf.Width <= 0 || conf.Height <= 0 {
+			return nil, 0, 0, nil
+		}
+		if conf.Width > maxPixels/conf.Height {
+			return nil, 0, 0, fmt.Errorf("an image of %dx%d is larger than %d pixels", conf.Width, conf.Height, maxPixels)
+		}
+		img, err := f.decode(bytes.NewReader(data))
+		if err != nil {
+			return nil, 0, 0, nil
+		}
+		b := img.Bounds()
+		return colorsOf(img, f.magic == "\xff\xd8"), b.Dx(), b.Dy(), nil
+	}
+	return nil, 0, 0, nil
+}
+
+// colorsOf returns the colors of an image, alpha not multiplied in. Chroma
+// planes of half size are interpolated as the reference decoders of JPEG and
+// WebP do.
+func colorsOf(img image.Image, isJPEG bool) func(x, y int) color.NRGBA {
+	low := img.Bounds().Min
+	switch m := img.(type) {
+	case *image.YCbCr:
+		if isJPEG {
+			return jpegColors(m)
+		}
+		return webpColors(m)
+	case *image.NYCbCrA:
+		return webpColors(&m.YCbCr)
+	case *image.Gray:
+		return func(x, y int) color.NRGBA {
+			v := m.GrayAt(x+low.X, y+low.Y).Y
+			return color.NRGBA{v, v, v, 255}
+		}
+	}
+	return func(x, y int) color.NRGBA {
+		return color.NRGBAModel.Convert(img.At(x+low.X, y+low.Y)).(color.NRGBA)
+	}
+}
