@@ -9,6 +9,20 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
+// Bodies in a file read values of the graphs around them by name. Here those
+// become operands of the node that owns the body and parameters of the body,
+// behind the formal ones, the same list for all bodies of a node:
+//
+//	file                                  here
+//	a = …                                 a = …
+//	If(c)                                 If(c | a, x)
+//	  then { a + x }                        then(a, x) { a + x }
+//	  else { x * x }                        else(a, x) { x * x }
+//
+// A body inside a body captures through every level between. Constants are not
+// captured: every graph that reads one has a constant value of its own that
+// shares the elements.
+
 // bodySet holds the bodies of one node and the outer values they read.
 type bodySet struct {
 	attrs    []string

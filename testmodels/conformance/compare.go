@@ -41,14 +41,11 @@ func (d *Diff) Error() string {
 func Compare(got, want ndarray.Value, tol Tolerance) *Diff { return compareAt("", got, want, tol) }
 
 func compareAt(where string, got, want ndarray.Value, tol Tolerance) *Diff {
-	differ := func(format string, args ...any) *Diff {
-		return &Diff{Where: where, Reason: fmt.Sprintf(format, args...)}
-	}
-	if isNone(want) || isNone(got) {
-		if isNone(want) && isNone(got) {
-			return nil
-		}
-		return differ("is %s, want %s", kindOf(got), kindOf(want))
+	other := &Diff{Where: where, Reason: fmt.Sprintf("is %s, want %s", kindOf(got), kindOf(want))}
+	if isNone(want) && isNone(got) {
+		return nil
+	} else if isNone(want) || isNone(got) {
+		return other
 	}
 	switch w := want.(type) {
 	case *ndarray.Array:
@@ -57,15 +54,7 @@ func compareAt(where string, got, want ndarray.Value, tol Tolerance) *Diff {
 		}
 	case *ndarray.Sequence:
 		if g, ok := got.(*ndarray.Sequence); ok {
-			if len(g.Items) != len(w.Items) {
-				return differ("has %d members, want %d", len(g.Items), len(w.Items))
-			}
-			for i := range w.Items {
-				if d := compareAt(fmt.Sprintf("%s[%d]", where, i), g.Items[i], w.Items[i], tol); d != nil {
-					return d
-				}
-			}
-			return nil
+			return compareSequences(where, g, w, tol)
 		}
 	case *ndarray.Optional:
 		if g, ok := got.(*ndarray.Optional); ok {
@@ -81,19 +70,35 @@ func compareAt(where string, got, want ndarray.Value, tol Tolerance) *Diff {
 		}
 	case *ndarray.Sparse:
 		if g, ok := got.(*ndarray.Sparse); ok {
-			if !slices.Equal(g.Shape, w.Shape) {
-				return differ("has shape %v, want %v", g.Shape, w.Shape)
-			}
-			if d := compareArrays(where+".indices", g.Indices, w.Indices, tol); d != nil {
-				return d
-			}
-			return compareArrays(where+".values", g.Values, w.Values, tol)
+			return compareSparse(where, g, w, tol)
 		}
 	}
 	if g, ok := got.(*ndarray.Optional); ok {
 		return compareAt(where, g.Value, want, tol)
 	}
-	return differ("is %s, want %s", kindOf(got), kindOf(want))
+	return other
+}
+
+func compareSequences(where string, got, want *ndarray.Sequence, tol Tolerance) *Diff {
+	if len(got.Items) != len(want.Items) {
+		return &Diff{Where: where, Reason: fmt.Sprintf("has %d members, want %d", len(got.Items), len(want.Items))}
+	}
+	for i := range want.Items {
+		if d := compareAt(fmt.Sprintf("%s[%d]", where, i), got.Items[i], want.Items[i], tol); d != nil {
+			return d
+		}
+	}
+	return nil
+}
+
+func compareSparse(where string, got, want *ndarray.Sparse, tol Tolerance) *Diff {
+	if !slices.Equal(got.Shape, want.Shape) {
+		return &Diff{Where: where, Reason: fmt.Sprintf("has shape %v, want %v", got.Shape, want.Shape)}
+	}
+	if d := compareArrays(where+".indices", got.Indices, want.Indices, tol); d != nil {
+		return d
+	}
+	return compareArrays(where+".values", got.Values, want.Values, tol)
 }
 
 // isNone reports an absent value: nothing, or an optional that holds nothing.
