@@ -50,8 +50,12 @@ type Tolerance struct {
 // BackendTolerance is what the ONNX backend tests allow.
 var BackendTolerance = Tolerance{Rtol: 1e-3, Atol: 1e-7}
 
-// looserLight lists light models for which the backend tests allow more.
-var looserLight = map[string]float64{"light_densenet121": 2e-3}
+// looser lists recorded cases that need more room than others, by name.
+var looser = map[string]Tolerance{
+	"light_densenet121":        {Rtol: 2e-3, Why: "what the ONNX backend tests allow for this model"},
+	"test_dft_inverse":         {Atol: 1e-5, Why: "recorded from a float32 transform: it holds noise of 2e-6 where the exact value is 0"},
+	"test_dft_inverse_opset19": {Atol: 1e-5, Why: "as test_dft_inverse"},
+}
 
 // ModelPath returns the path of the model file, "" if the case lies in an archive.
 func (c *Case) ModelPath() string {
@@ -68,8 +72,8 @@ func (c *Case) ModelBytes() ([]byte, error) { return fs.ReadFile(c.files, c.mode
 // of the ONNX tests), def if it has none. Fields that the file leaves out are
 // taken from def.
 func (c *Case) Tolerance(def Tolerance) (Tolerance, error) {
-	if r, ok := looserLight[c.Name]; ok && c.light {
-		def.Rtol = max(def.Rtol, r)
+	if l, ok := looser[c.Name]; ok {
+		def = Tolerance{Rtol: max(def.Rtol, l.Rtol), Atol: max(def.Atol, l.Atol), Why: l.Why}
 	}
 	for _, name := range []string{"tolerance.json", "data.json"} {
 		data, err := fs.ReadFile(c.files, name)
