@@ -91,8 +91,11 @@ func evalBiasSplitGelu[T float32 | float64](c *Call) error {
 		return err
 	}
 	d := x.Shape[2]
-	if err := wantShape("bias", c.Array(1), d); err != nil || d%2 != 0 {
-		return fmt.Errorf("X of shape %v needs a bias of an even last dimension (%v)", x.Shape, err)
+	if d%2 != 0 {
+		return fmt.Errorf("X has shape %v, whose last dimension is odd", x.Shape)
+	}
+	if err := wantShape("bias", c.Array(1), d); err != nil {
+		return err
 	}
 	y, err := newReal[T](c, 0, x.DType, x.Shape[0], x.Shape[1], d/2)
 	if err != nil {

@@ -21,4 +21,9 @@ var microsoftOps = []*Op{
 	&SkipLayerNormalization,
 	&SkipSimplifiedLayerNormalization,
 	&EmbedLayerNormalization,
+	&MSAttention,
+	&QAttention,
+	&MultiHeadAttention,
+	&GroupQueryAttention,
+	&MSRotaryEmbedding,
 }

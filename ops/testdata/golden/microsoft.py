@@ -15,6 +15,10 @@ def cases(book):
     products(ms)
     convolutions(ms)
     norms(ms, book)
+    attention(ms)
+    multi_head(ms)
+    group_query(ms)
+    rotary(ms)
 
 
 def activations(ms):
@@ -69,3 +73,111 @@ def norms(ms, book):
     ms("EmbedLayerNormalization", "EmbedLayerNormalization", ids + tables + [mask], "111", epsilon=1e-4)
     ms("EmbedLayerNormalization_positions", "EmbedLayerNormalization", ids + tables + [None, np.array([[2, 0, 1], [1, 1, 4]], np.int32)], "11")
     ms("EmbedLayerNormalization_plain", "EmbedLayerNormalization", [ids[0], None] + tables[:2] + [None] + tables[3:], "11", mask_index_type=0)
+
+
+def attention(ms):
+    r = source(35)
+    B, S, I, N, H = 2, 3, 5, 2, 4
+    W = N * H
+    x, w, b = r(B, S, I), r(I, 3 * W, scale=0.5), r(3 * W, scale=0.2)
+    past = r(2, B, N, 2, H)
+    i32 = lambda *v: np.array(v, np.int32)
+    ms("Attention", "Attention", [x, w, b], num_heads=N)
+    ms("Attention_scale", "Attention", [x, w, b], num_heads=N, scale=0.3)
+    ms("Attention_past", "Attention", [x, w, b, None, past], 2, num_heads=N)
+    ms("Attention_present", "Attention", [x, w, b], 2, num_heads=N)
+    for f in (-1.0, None):
+        extra = {"num_heads": N}
+        tag = ""
+        if f:
+            extra["mask_filter_value"], tag = f, "_filter"
+        ms(f"Attention_ends{tag}", "Attention", [x, w, b, i32(2, 1)], **extra)
+        ms(f"Attention_starts{tag}", "Attention", [x, w, b, i32(3, 2, 1, 0)], **extra)
+        ms(f"Attention_keys{tag}", "Attention", [x, w, b, i32([1, 0, 1], [0, 0, 1])], **extra)
+        ms(f"Attention_queries{tag}", "Attention", [x, w, b, r.ints(0, 2, B, S, S, dtype=np.int32)], **extra)
+        ms(f"Attention_causal{tag}", "Attention", [x, w, b], unidirectional=1, **extra)
+        ms(f"Attention_causal_keys{tag}", "Attention", [x, w, b, i32([1, 0, 1], [0, 0, 1])], unidirectional=1, **extra)
+        ms(f"Attention_causal_queries{tag}", "Attention", [x, w, b, r.ints(0, 2, B, S, S, dtype=np.int32)], unidirectional=1, **extra)
+        ms(f"Attention_causal_past{tag}", "Attention", [x, w, b, i32([1, 0, 1, 1, 1], [0, 0, 1, 1, 1]), past], 2, unidirectional=1, **extra)
+    ms("Attention_bias", "Attention", [x, w, b, None, None, r(1, N, S, S)], num_heads=N)
+    ms("Attention_sizes", "Attention", [x, r(I, 8 + 8 + 6), r(22)], num_heads=N, qkv_hidden_sizes=[8, 8, 6])
+    for name, dx, dw in (("u8s8", np.uint8, np.int8), ("u8u8", np.uint8, np.uint8)):
+        qx, qw = r.ints(0, 255, B, S, I, dtype=dx), r.ints(-100 if dw == np.int8 else 0, 100, I, 3 * W, dtype=dw)
+        zw = np.array(3, dw)
+        ms(f"QAttention_{name}", "QAttention", [qx, qw, b, np.array(0.02, f32), np.array(0.01, f32), i32(3, 2), np.array(120, dx), zw], num_heads=N)
+        ms(f"QAttention_columns_{name}", "QAttention", [qx, qw, b, np.array(0.02, f32), abs(r(3 * W)) * f32(0.01), None, np.array(120, dx),
+                                                      r.ints(0, 5, 3 * W, dtype=dw), past], 2, num_heads=N, unidirectional=1)
+
+
+def multi_head(ms):
+    r = source(36)
+    B, S, L, N, H, V = 2, 3, 4, 2, 4, 3
+    q, k, v = r(B, S, N * H), r(B, L, N * H), r(B, L, N * V)
+    op = "MultiHeadAttention"
+    ms("MHA", op, [q, k, v], num_heads=N)
+    ms("MHA_bias", op, [q, k, v, r(2 * N * H + N * V)], num_heads=N, scale=0.4)
+    ms("MHA_lens", op, [q, k, v, None, np.array([2, 4], np.int32)], num_heads=N)
+    ms("MHA_mask", op, [q, k, v, None, r.ints(0, 2, B, L, dtype=np.int32)], num_heads=N, mask_filter_value=-1.5)
+    ms("MHA_mask3", op, [q, k, v, None, r.ints(0, 2, B, S, L, dtype=np.int32)], num_heads=N, mask_filter_value=-1.5)
+    ms("MHA_attention_bias", op, [q, k, v, None, None, r(B, 1, S, L)], num_heads=N)
+    ms("MHA_cross", op, [q, r(B, N, L, H), r(B, N, L, H)], num_heads=N)
+    s = r(B, S, N * H)
+    past = [r(B, N, 2, H), r(B, N, 2, H)]
+    ms("MHA_past", op, [q, s, r(B, S, N * H), None, None, None] + past, 3, num_heads=N)
+    ms("MHA_causal_past", op, [q, s, r(B, S, N * H), None, None, None] + past, 3, num_heads=N, unidirectional=1)
+    ms("MHA_causal", op, [q, s, r(B, S, N * H)], num_heads=N, unidirectional=1)
+    ms("MHA_scores", op, [q, k, v], "1001", num_heads=N, typed={1: f32})
+    ms("MHA_present", op, [q, s, r(B, S, N * H), r(3 * N * H)], 3, num_heads=N)
+
+
+def group_query(ms):
+    r = source(37)
+    B, S, N, K, H, M = 2, 3, 4, 2, 16, 8
+    op = "GroupQueryAttention"
+    i32 = lambda *v: np.array(v, np.int32)
+    angle = r(M, H // 2)
+    cos, sin = np.cos(angle), np.sin(angle)
+    base = {"num_heads": N, "kv_num_heads": K}
+
+    def run(name, b, s, past, total, lens, extra=(), packed=False, outputs=3, **attrs):
+        ins = [r(b, s, N * H), r(b, s, K * H), r(b, s, K * H)]
+        if packed:
+            ins = [r(b, s, (N + 2 * K) * H), None, None]
+        ins += [r(b, K, past, H), r(b, K, past, H)]
+        ins += [np.array(lens, np.int32), np.array(total, np.int32)] + [None] * 9
+        for at, a in extra:
+            ins[at] = a
+        while ins[-1] is None:
+            ins.pop()
+        ms(f"GQA_{name}", op, ins, outputs, **{**base, **attrs})
+
+    rope = [(7, cos), (8, sin)]
+    run("prompt", B, S, 0, S, [S - 1] * B)
+    run("prompt_padded", B, S, 0, S, [S - 1, S - 1], rope, do_rotary=1)
+    run("prompt_packed", 1, S, 0, S, [S - 1], rope, packed=True, do_rotary=1)
+    run("decode", B, 1, 4, 5, [4, 4])
+    run("decode_ragged", B, 1, 4, 5, [4, 2], rope, unchecked=(1, 2), do_rotary=1)
+    run("decode_interleaved", 1, 1, 4, 5, [4], rope, do_rotary=1, rotary_interleaved=1)
+    run("chunk", 1, 3, 2, 5, [4], rope, do_rotary=1)
+    run("window", 1, 5, 0, 5, [4], local_window_size=2)
+    run("window_decode", 1, 1, 5, 6, [5], local_window_size=3)
+    run("softcap", 1, 5, 0, 5, [4], softcap=2.0, scale=0.5)
+    run("smooth", 1, 3, 0, 3, [2], smooth_softmax=1)
+    run("sink", 1, 3, 0, 3, [2], [(11, r(N))])
+    run("bias", 1, 3, 0, 3, [2], [(10, r(1, N, 3, 3))])
+    run("positions", 1, 3, 0, 3, [2], rope + [(9, np.array([[0, 1, 2]]))], do_rotary=1)
+    run("scores", 1, 3, 0, 3, [2], outputs=4, qk_output=1, softcap=1.5)
+    run("probs", 1, 3, 0, 3, [2], outputs=4, qk_output=2)
+    run("bidirectional", 1, 3, 0, 3, [2], causal=0)
+
+
+def rotary(ms):
+    r = source(38)
+    cos, sin = r(9, 4), r(9, 4)
+    op = "RotaryEmbedding"
+    ids = r.ints(0, 9, 2, 3)
+    ms("Rotary", op, [r(2, 3, 16), ids, cos, sin])
+    ms("Rotary_interleaved", op, [r(2, 3, 16), ids, cos, sin], interleaved=1)
+    ms("Rotary_start", op, [r(2, 3, 16), np.array([2]), cos, sin])
+    ms("Rotary_4d", op, [r(2, 2, 3, 8), ids, cos, sin])
+    ms("Rotary_partial", op, [r(2, 3, 24), ids, cos, sin], num_heads=2, rotary_embedding_dim=8)

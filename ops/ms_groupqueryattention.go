@@ -1,0 +1,347 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// GroupQueryAttention is causal attention with a cache and shared key heads, of
+// the com.microsoft domain. Sequence b has seqlens_k[b]+1 positions in all; the
+// new ones follow the past:
+//
+//	cache b   [0 … past | past … past+S | unused]      length of present_key
+//	output    = softmax(cap(scale * Q·Kᵀ) + attention_bias) · V, keys up to the query's own position
+//
+// Query may hold Q, K and V packed. do_rotary rotates Q and K first;
+// local_window_size limits how far back a query sees; head_sink (or
+// smooth_softmax, a sink of 0) adds e^sink to the softmax's denominator.
+var GroupQueryAttention = Op{
+	Domain: microsoft, Name: "GroupQueryAttention", Since: 1, Doc: "output = causal attention over a cache, key heads shared by query heads",
+	MinIn: 1, MaxIn: 16, MinOut: 1, MaxOut: 4,
+	Attrs: []AttrSpec{{Name: "causal", Kind: ssa.AttrInt}, {Name: "do_rotary", Kind: ssa.AttrInt}, {Name: "k_quant_type", Kind: ssa.AttrString},
+		{Name: "kv_cache_bit_width", Kind: ssa.AttrInt}, {Name: "kv_num_heads", Kind: ssa.AttrInt, Required: true},
+		{Name: "local_window_size", Kind: ssa.AttrInt}, {Name: "num_heads", Kind: ssa.AttrInt, Required: true}, {Name: "qk_norm_epsilon", Kind: ssa.AttrFloat},
+		{Name: "qk_output", Kind: ssa.AttrInt}, {Name: "rotary_interleaved", Kind: ssa.AttrInt}, {Name: "scale", Kind: ssa.AttrFloat},
+		{Name: "sliding_window_cache", Kind: ssa.AttrInt}, {Name: "smooth_softmax", Kind: ssa.AttrInt}, {Name: "softcap", Kind: ssa.AttrFloat},
+		{Name: "v_quant_type", Kind: ssa.AttrString}},
+	Infer: inferGroupQuery,
+	Eval: func(c *Call) error {
+		return byReal(c, 0, evalGroupQuery[float32], evalGroupQuery[float64])
+	},
+}
+
+func inferGroupQuery(n *ssa.Node) ([]Fact, error) {
+	q := InType(n, 0)
+	hq, hk := n.Int("num_heads", 0), n.Int("kv_num_heads", 0)
+	if hq < 1 || hk < 1 || hq%hk != 0 {
+		return nil, fmt.Errorf("%d query heads can not share %d key heads", hq, hk)
+	}
+	hidden, size := dimOf(q, 2), dimOf(q, 2).FloorDiv(ssa.D(hq))
+	if n.Input(1) == nil {
+		size = dimOf(q, 2).FloorDiv(ssa.D(hq + 2*hk))
+		hidden = size.MulN(hq)
+	}
+	total, cache := scalarDim(n, 6), scalarDim(n, 6)
+	if n.Input(3) != nil {
+		cache = dimOf(InType(n, 3), 2).Max(total)
+	}
+	kv := ssa.TensorOf(q.DType, dimOf(q, 0), ssa.D(hk), cache, size)
+	return []Fact{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), hidden)}, {Type: kv}, {Type: kv},
+		{Type: ssa.TensorOf(q.DType, dimOf(q, 0), ssa.D(hq), dimOf(q, 1), total)}}, nil
+}
+
+// groupQuery is one evaluation.
+type groupQuery[T realNum] struct {
+	c             *Call
+	q, newK, newV heads[T]
+	k, v          heads[T] // caches
+	lens, past    []int    // per batch: valid positions, those before the new ones
+	total         int
+	bias          *maskView
+	sink          []T
+}
+
+func evalGroupQuery[T float32 | float64](c *Call) error {
+	if err := groupQuerySupported(c); err != nil {
+		return err
+	}
+	g := groupQuery[T]{c: c}
+	if err := g.readOperands(); err != nil {
+		return err
+	}
+	if err := g.readLengths(); err != nil {
+		return err
+	}
+	if err := g.rotate(); err != nil {
+		return err
+	}
+	if err := g.fillCaches(); err != nil {
+		return err
+	}
+	return g.attend()
+}
+
+// groupQuerySupported names the forms that only other devices' kernels have.
+func groupQuerySupported(c *Call) error {
+	n := c.Node
+	switch {
+	case n.Str("k_quant_type", "NONE") != "NONE" || n.Str("v_quant_type", "NONE") != "NONE" || n.Int("kv_cache_bit_width", 0) != 0:
+		return fmt.Errorf("a quantized cache: %w", ErrUnsupported)
+	case n.Int("sliding_window_cache", 0) != 0:
+		return fmt.Errorf("sliding_window_cache=1: %w", ErrUnsupported)
+	case n.Int("causal", 1) == 0 && n.Int("local_window_size", -1) > 0:
+		return fmt.Errorf("local_window_size goes with causal=1")
+	case c.Has(14) != c.Has(15):
+		return fmt.Errorf("q_norm_weight and k_norm_weight come together")
+	}
+	return nil
+}
+
+func (g *groupQuery[T]) readOperands() error {
+	n, c := g.c.Node, g.c
+	hq, hk := int(n.Int("num_heads", 0)), int(n.Int("kv_num_heads", 0))
+	q := c.Array(0)
+	if err := wantRank("query", q, 3); err != nil {
+		return err
+	}
+	if hq < 1 || hk < 1 || hq%hk != 0 {
+		return fmt.Errorf("%d query heads can not share %d key heads", hq, hk)
+	}
+	if c.Array(1) == nil {
+		width := q.Shape[2]
+		size := width / (hq + 2*hk)
+		if size*(hq+2*hk) != width {
+			return fmt.Errorf("a packed query of width %d does not split into %d heads", width, hq+2*hk)
+		}
+		v := reals[T](q)
+		g.q = packedHeads(v, q.Shape[0], q.Shape[1], hq, size, width, 0)
+		g.newK = packedHeads(v, q.Shape[0], q.Shape[1], hk, size, width, hq*size)
+		g.newV = packedHeads(v, q.Shape[0], q.Shape[1], hk, size, width, (hq+hk)*size)
+		return nil
+	}
+	var err error
+	if g.q, err = headsOf[T]("query", q, hq); err != nil {
+		return err
+	}
+	if g.newK, err = headsOf[T]("key", c.Array(1), hk); err != nil {
+		return err
+	}
+	if g.newV, err = headsOf[T]("value", c.Array(2), hk); err != nil {
+		return err
+	}
+	return checkHeads(g.q, g.newK, g.newV)
+}
+
+// readLengths finds how many positions every sequence has. When the total is the
+// query's length this is the first step and nothing precedes it; the sequences
+// may then be padded at their end.
+func (g *groupQuery[T]) readLengths() error {
+	lens := g.c.Array(5)
+	if lens == nil {
+		return fmt.Errorf("seqlens_k is absent")
+	}
+	if err := wantLen("seqlens_k", lens, g.q.batch); err != nil {
+		return err
+	}
+	total, err := optInt(g.c, 6, -1)
+	if err != nil {
+		return err
+	}
+	if total < int64(g.q.seq) || total > math.MaxInt32 {
+		return fmt.Errorf("total_sequence_length=%d with %d new positions", total, g.q.seq)
+	}
+	g.total = int(total)
+	for b := range g.q.batch {
+		n := lens.Int(b) + 1
+		if n < 0 || n > total {
+			return fmt.Errorf("sequence %d has %d of %d positions", b, n, total)
+		}
+		past := 0
+		if g.total != g.q.seq {
+			past = int(n) - g.q.seq
+		}
+		if past < 0 {
+			return fmt.Errorf("sequence %d has %d positions, fewer than the %d new ones", b, n, g.q.seq)
+		}
+		g.lens, g.past = append(g.lens, int(n)), append(g.past, past)
+	}
+	return nil
+}
+
+// rotate normalizes and rotates Q and the new keys, if the node asks for it.
+func (g *groupQuery[T]) rotate() error {
+	for i, x := range []*heads[T]{&g.q, &g.newK} {
+		w := g.c.Array(14 + i)
+		if w == nil {
+			continue
+		}
+		if err := wantLen("a norm weight", w, x.size); err != nil {
+			return err
+		}
+		*x = x.contiguous(heads[T]{})
+		for r := 0; r < len(x.v); r += x.size {
+			row := x.v[r : r+x.size]
+			standardize(row, row, float64(g.c.Node.Float("qk_norm_epsilon", 1e-6)), false)
+			scaleShift(row, reals[T](w), nil)
+		}
+	}
+	if g.c.Node.Int("do_rotary", 0) == 0 {
+		return nil
+	}
+	cos, sin := g.c.Array(7), g.c.Array(8)
+	if cos == nil || sin == nil || cos.Rank() != 2 {
+		return fmt.Errorf("do_rotary=1 needs cos_cache and sin_cache")
+	}
+	ids := g.c.Array(9)
+	if ids == nil || ids.Len() == 1 {
+		ids = ndarray.Must(ndarray.Int64, g.q.batch, g.q.seq)
+		for i := range g.q.batch * g.q.seq {
+			ids.SetInt(i, int64(min(g.past[i/g.q.seq]+i%g.q.seq, cos.Shape[0]-1)))
+		}
+	}
+	for _, x := range []*heads[T]{&g.q, &g.newK} {
+		*x = x.contiguous(heads[T]{})
+		r, err := newRotation(cos, sin, ids, *x, 2*cos.Shape[1])
+		if err != nil {
+			return err
+		}
+		r.interleaved = g.c.Node.Int("rotary_interleaved", 0) != 0
+		r.applyAll(*x, *x)
+	}
+	return nil
+}
+
+// fillCaches builds the caches: each sequence's past, then its new positions.
+func (g *groupQuery[T]) fillCaches() error {
+	size := g.total
+	if p := g.c.Array(3); p != nil && p.Rank() == 4 {
+		size = max(size, p.Shape[2])
+	}
+	for i, x := range []heads[T]{g.newK, g.newV} {
+		var past heads[T]
+		if p := g.c.Array(3 + i); p != nil {
+			if p.Rank() != 4 || p.Shape[0] != x.batch || p.Shape[1] != x.n || p.Shape[3] != x.size {
+				return fmt.Errorf("a past of shape %v does not fit %d heads of size %d", p.Shape, x.n, x.size)
+			}
+			past, _ = headsOf[T]("past", p, 0)
+		}
+		cache := bnsh(make([]T, x.batch*x.n*size*x.size), x.batch, x.n, size, x.size)
+		for b := range x.batch {
+			if g.past[b] > past.seq {
+				return fmt.Errorf("sequence %d needs %d past positions, the cache has %d", b, g.past[b], past.seq)
+			}
+			for h := range x.n {
+				for s := range g.past[b] {
+					copy(cache.at(b, h, s), past.at(b, h, s))
+				}
+				for s := range min(x.seq, size-g.past[b]) {
+					copy(cache.at(b, h, g.past[b]+s), x.at(b, h, s))
+				}
+			}
+		}
+		shape := []int{x.batch, x.n, size, x.size}
+		if err := storeWanted(g.c, 1+i, &ndarray.Array{DType: g.c.Array(0).DType, Shape: shape}, cache.v); err != nil {
+			return err
+		}
+		cache.seq = g.total // what lies behind is unused
+		if i == 0 {
+			g.k = cache
+		} else {
+			g.v = cache
+		}
+	}
+	return nil
+}
+
+func (g *groupQuery[T]) attend() error {
+	n := g.c.Node
+	scale := float64(n.Float("scale", 0))
+	if scale == 0 {
+		scale = 1 / math.Sqrt(float64(g.q.size))
+	}
+	if err := wantLen("head_sink", g.c.Array(11), g.q.n); err != nil {
+		return err
+	}
+	g.sink = reals[T](g.c.Array(11))
+	if g.sink == nil && n.Int("smooth_softmax", 0) == 1 {
+		g.sink = make([]T, g.q.n)
+	}
+	var err error
+	if g.bias, err = newMaskView(g.c.Array(10), [4]int{g.q.batch, g.q.n, g.q.seq, g.total}); err != nil {
+		return err
+	}
+	scores := attentionScores(g.q, g.k, scale)
+	softCap(scores, float64(n.Float("softcap", 0)))
+	probs := g.mask(scores)
+	dt := g.c.Array(0).DType
+	shape := &ndarray.Array{DType: dt, Shape: []int{g.q.batch, g.q.n, g.q.seq, g.total}}
+	switch n.Int("qk_output", 0) {
+	case 1:
+		err = storeWanted(g.c, 3, shape, scores)
+	case 2:
+		err = storeWanted(g.c, 3, shape, probs)
+	}
+	if err != nil {
+		return err
+	}
+	y, err := newReal[T](g.c, 0, dt, g.q.batch, g.q.seq, g.q.n*g.v.size)
+	if err != nil {
+		return err
+	}
+	attentionApply(probs, g.v, bsnh(y.V, g.q.batch, g.q.seq, g.q.n, g.v.size))
+	return y.store()
+}
+
+// mask adds the bias to the scores, 0 for keys a query may not see, and returns
+// the probabilities of the others.
+func (g *groupQuery[T]) mask(scores []T) []T {
+	probs := make([]T, len(scores))
+	bias := make([]float64, g.total)
+	causal, window := g.c.Node.Int("causal", 1) != 0, int(g.c.Node.Int("local_window_size", -1))
+	for r := range g.q.batch * g.q.n * g.q.seq {
+		b, h, s := r/g.q.seq/g.q.n, r/g.q.seq%g.q.n, r%g.q.seq
+		clear(bias)
+		g.bias.add(b, h, s, bias)
+		first, last := 0, g.lens[b]-1
+		if causal {
+			last = min(last, g.past[b]+s)
+		}
+		if window > 0 {
+			first = g.past[b] + s + 1 - window
+		}
+		for t := range bias {
+			scores[r*g.total+t] += T(bias[t])
+		}
+		row := probs[r*g.total : (r+1)*g.total]
+		copy(row, scores[r*g.total:])
+		for t := range row {
+			if t < first || t > last {
+				row[t], scores[r*g.total+t] = T(math.Inf(-1)), 0
+			}
+		}
+		if g.sink == nil {
+			softmaxRow(row)
+		} else {
+			softmaxSink(row, float64(g.sink[h]))
+		}
+	}
+	return probs
+}
+
+// softmaxSink is a softmax whose denominator also has e^sink.
+func softmaxSink[T realNum](row []T, sink float64) {
+	most := sink
+	for _, v := range row {
+		most = math.Max(most, float64(v))
+	}
+	sum := math.Exp(sink - most)
+	for _, v := range row {
+		sum += math.Exp(float64(v) - most)
+	}
+	for i, v := range row {
+		row[i] = T(math.Exp(float64(v)-most) / sum)
+	}
+}

@@ -1,0 +1,72 @@
+package ops
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// MSRotaryEmbedding is RotaryEmbedding of the com.microsoft domain: positions
+// come before the caches, one position stands for a run that starts there, and
+// the head size of a packed operand follows from the caches unless
+// rotary_embedding_dim is given.
+var MSRotaryEmbedding = Op{
+	Domain: microsoft, Name: "RotaryEmbedding", Since: 1, Doc: "rotate pairs of input by the angles of position_ids",
+	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "interleaved", Kind: ssa.AttrInt}, {Name: "is_packed_batching", Kind: ssa.AttrInt}, {Name: "num_heads", Kind: ssa.AttrInt},
+		{Name: "rotary_embedding_dim", Kind: ssa.AttrInt}, {Name: "scale", Kind: ssa.AttrFloat}},
+	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
+	Eval: func(c *Call) error {
+		return byReal(c, 0, evalMSRotary[float32], evalMSRotary[float64])
+	},
+}
+
+func evalMSRotary[T float32 | float64](c *Call) error {
+	if err := wantArrays(c, 4); err != nil {
+		return err
+	}
+	a, ids, cos, sin := c.Array(0), c.Array(1), c.Array(2), c.Array(3)
+	if err := wantRank("cos_cache", cos, 2); err != nil {
+		return err
+	}
+	n, dim := int(c.Node.Int("num_heads", 0)), int(c.Node.Int("rotary_embedding_dim", 0))
+	if dim == 0 {
+		dim = 2 * cos.Shape[1]
+		if a.Rank() == 3 && dim > 0 {
+			n = a.Shape[2] / dim
+		}
+	}
+	x, err := headsOf[T]("input", a, n)
+	if err != nil {
+		return err
+	}
+	if ids.Len() == 1 && ids.Rank() <= 1 {
+		ids = runFrom(ids.Int(0), x.batch, x.seq)
+	}
+	r, err := newRotation(cos, sin, ids, x, dim)
+	if err != nil {
+		return err
+	}
+	r.interleaved = c.Node.Int("interleaved", 0) != 0
+	if s := c.Node.Float("scale", 1); s != 1 {
+		return fmt.Errorf("scale=%g: %w", s, ErrUnsupported)
+	}
+	y, err := newReal[T](c, 0, a.DType, a.Shape...)
+	if err != nil {
+		return err
+	}
+	out := x
+	out.v = y.V
+	r.applyAll(out, x)
+	return y.store()
+}
+
+// runFrom is the positions start, start+1, … of every batch.
+func runFrom(start int64, batch, seq int) *ndarray.Array {
+	ids := make([]int64, batch*seq)
+	for i := range ids {
+		ids[i] = start + int64(i%seq)
+	}
+	return ndarray.Of(ids, batch, seq)
+}
