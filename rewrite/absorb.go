@@ -29,8 +29,8 @@ func (a *absorber) axis(rank int) int {
 	return 1
 }
 
-// worth reports that folding makes the graph cheaper. Behind a MatMul a lone
-// shift is an Add before and after.
+// worth reports that folding makes the graph cheaper. Where there is no bias, a
+// lone shift is an Add before and after.
 func (a *absorber) worth(chain affine) bool {
 	if !a.noBias || chain.t.all(0) {
 		return true
@@ -52,7 +52,7 @@ func absorberOf(n *ssa.Node) *absorber {
 		return gemmAbsorber(n)
 	case "MatMul":
 		return matMulAbsorber(n)
-	case "BatchNormalization", "InstanceNormalization", "LayerNormalization":
+	case "BatchNormalization", "InstanceNormalization", "GroupNormalization", "LayerNormalization", "RMSNormalization":
 		return normAbsorber(n)
 	}
 	return nil
@@ -125,12 +125,12 @@ func normAbsorber(n *ssa.Node) *absorber {
 	}
 	a := &absorber{weight: 1, bias: 2, count: s.Const.Len()}
 	a.view = weightView{1, 1, a.count, 1}
-	if n.Op == "LayerNormalization" {
+	if n.Op == "LayerNormalization" || n.Op == "RMSNormalization" {
 		rank := n.In[0].Type.Rank()
 		if axis := n.Int("axis", -1); axis != -1 && (rank < 0 || axis != int64(rank-1)) {
 			return nil
 		}
-		a.lastAxis = true
+		a.lastAxis, a.noBias = true, n.Op == "RMSNormalization"
 	}
 	return a
 }

@@ -114,6 +114,10 @@ func (c *Context) carryTranspose(first *ssa.Node, row []*ssa.Node, last *ssa.Nod
 	for i, x := range q {
 		r[i] = p[x]
 	}
+	if isIdentityPerm(r) {
+		c.replace(last.Out[0], v)
+		return nil
+	}
 	t, err := c.node(last, last.Out[0].Name, "Transpose", []*ssa.Value{v}, 1, ssa.IntsAttr("perm", r...))
 	if err != nil {
 		return err

@@ -1,0 +1,39 @@
+package rewrite
+
+import "testing"
+
+func TestInline(t *testing.T) {
+	testRewrite(t, []*Pass{SinkConstants, Inline, Dead}, []rewriteCase{
+		{name: "if with a constant condition", exact: true, before: `in %x: float32[N] const %t: bool[] = false const %k: float32[] = 2 %y, %z = If(%t | %x, %k) {
+			then_branch: graph "t" { in %p: float32[N] in %q: float32[] %a = Neg(%p) out %a, %a }
+			else_branch: graph "e" { in %p: float32[N] in %q: float32[] %a = Mul(%p, %q) %b = Exp(%a) out %b, %p } } out %y, %z`,
+			after: `in %x: float32[N] const %q: float32[] = 2 %a = Mul(%x, %q) %y = Exp(%a) %z = Identity(%x) out %y, %z`},
+		{name: "nested", exact: true, before: `in %x: float32[N] in %c: bool[] const %t: bool[] = true %y = If(%t | %x, %c) {
+			then_branch: graph "t" { in %p: float32[N] in %c: bool[] %a = If(%c | %p) { then_branch: graph "tt" { in %p: float32[N] %a = Neg(%p) out %a } else_branch: graph "te" { in %p: float32[N] out %p } } out %a }
+			else_branch: graph "e" { in %p: float32[N] in %c: bool[] out %p } } out %y`,
+			after: `in %x: float32[N] in %c: bool[] %y = If(%c | %x) { then_branch: graph "tt" { in %p: float32[N] %a = Neg(%p) out %a } else_branch: graph "te" { in %p: float32[N] out %p } } out %y`},
+		{name: "loop that runs once", exact: true, before: `in %x: float32[2] const %n: int64[] = 1 %y, %s = Loop(%n, _, %x | %x) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[2] in %q: float32[2] %a = Add(%p, %q) %f = Cast(%i) [to=1] %b = Add(%a, %f) out %c, %b, %a } } out %y, %s`,
+			after: `in %x: float32[2] const %i: int64[] = 0 const %ax: int64[1] = [0] %a = Add(%x, %x) %f = Cast(%i) [to=1] %y = Add(%a, %f) %s = Unsqueeze(%a, %ax) out %y, %s`},
+		{name: "loop that never runs", exact: true, before: `in %x: float32[2] const %n: int64[] = 0 %y, %s = Loop(%n, _, %x) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[2] %a = Add(%p, %p) out %c, %a, %a } } %z = Neg(%y) out %z, %s`,
+			after: `in %x: float32[2] const %s: float32[0,2] = [] %z = Neg(%x) out %z, %s`},
+		{name: "scan over one", exact: true, before: `in %x: float32[3,1] in %s: float32[3] %y, %o = Scan(%s, %x) [num_scan_inputs=1, scan_input_axes=[-1], scan_output_axes=[1]] { body: graph "b" { in %p: float32[3] in %q: float32[3] %a = Add(%p, %q) out %a, %a } } out %y, %o`,
+			after: `in %x: float32[3,1] in %s: float32[3] const %ax: int64[1] = [1] %q = Squeeze(%x, %ax) %y = Add(%s, %q) %o = Unsqueeze(%y, %ax) out %y, %o`},
+		{name: "loop whose body decides stays", exact: true, before: `in %x: float32[] const %n: int64[] = 1 const %k: float32[] = 0 const %t: bool[] = true %y = Loop(%n, %t, %x) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[] %a = Add(%p, %p) const %k: float32[] = 0 %d = Less(%a, %k) out %d, %a } } out %y`},
+	})
+}
+
+func TestLoopInvariant(t *testing.T) {
+	const loop = `%y = Loop(%n, _, %x | %w, %v) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[2,2] in %q: float32[2,2] in %r: float32[2,2] %a = MatMul(%q, %r) %b = Relu(%a) %d = Add(%p, %b) out %c, %d } } out %y`
+	const moved = `%a = MatMul(%w, %v) %b = Relu(%a) %y = Loop(%n, _, %x | %b) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[2,2] in %b: float32[2,2] %d = Add(%p, %b) out %c, %d } } out %y`
+	const ins = `in %n: int64[] in %x: float32[2,2] in %w: float32[2,2] in %v: float32[2,2] `
+	testRewrite(t, []*Pass{LoopInvariant, Dead}, []rewriteCase{
+		{name: "a chain that can not fail", exact: true, before: ins + loop, after: ins + moved},
+		{name: "what could fail stays where the loop may not run", exact: true, before: `in %n: int64[] in %x: float32[2] in %k: int64[2] %y = Loop(%n, _, %x | %k) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[2] in %q: int64[2] const %seven: int64[] = 7 %a = Div(%seven, %q) %f = Cast(%a) [to=1] %d = Add(%p, %f) out %c, %d } } out %y`},
+		{name: "what could fail moves where the loop runs", exact: true, before: `in %x: float32[2] in %k: float32[M] const %n: int64[] = 2 const %j: int64[2] = [0, 0] %y = Loop(%n, _, %x | %k, %j) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[2] in %q: float32[M] in %j: int64[2] %a = Gather(%q, %j) %d = Add(%p, %a) out %c, %d } } out %y`,
+			after: `in %x: float32[2] in %k: float32[M] const %n: int64[] = 2 const %j: int64[2] = [0, 0] %a = Gather(%k, %j) %y = Loop(%n, _, %x | %a) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[2] in %a: float32[2] %d = Add(%p, %a) out %c, %d } } out %y`},
+		{name: "out of a scan in a loop", exact: true, before: `in %n: int64[] in %x: float32[3,2] in %w: float32[2] %y = Loop(%n, _, %x | %w) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[3,2] in %w: float32[2]
+			%o = Scan(%p | %w) [num_scan_inputs=1] { body: graph "s" { in %q: float32[2] in %w: float32[2] %e = Exp(%w) %a = Mul(%q, %e) out %a } } out %c, %o } } out %y`,
+			after: `in %n: int64[] in %x: float32[3,2] in %w: float32[2] %e = Exp(%w) %y = Loop(%n, _, %x | %e) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[3,2] in %e: float32[2]
+			%o = Scan(%p | %e) [num_scan_inputs=1] { body: graph "s" { in %q: float32[2] in %e: float32[2] %a = Mul(%q, %e) out %a } } out %c, %o } } out %y`},
+	})
+}
