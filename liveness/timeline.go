@@ -425,7 +425,6 @@ func (b *builder) bindParams(f *frame, n *ssa.Node, rot *loops.Rotation, frames 
 		if src != None {
 			b.tl.Vars[bf.refs[c.Param.ID]].Sources = []int{src}
 		}
-		head.In = append(head.In, src)
 		head.Out = append(head.Out, bf.refs[c.Param.ID])
 	}
 	for _, s := range rot.ScanIns {
@@ -438,7 +437,9 @@ func (b *builder) bindParams(f *frame, n *ssa.Node, rot *loops.Rotation, frames 
 		default:
 			bf.refs[s.Param.ID] = b.addVar(Var{Kind: Outside, Value: s.Param})
 		}
-		head.In = append(head.In, f.ref(s.Of))
+		if s.Axis != 0 { // copied here; otherwise only pointed to
+			head.In = append(head.In, f.ref(s.Of))
+		}
 		head.Out = append(head.Out, bf.refs[s.Param.ID])
 	}
 	captures := n.Captured()

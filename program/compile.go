@@ -29,6 +29,8 @@ type Options struct {
 	CopyViews bool
 	// NoCheck skips the symbolic check of the finished program.
 	NoCheck bool
+
+	noValidate bool // tests of the second judge get past the first
 }
 
 // Compile turns a graph with inferred types into a program.
@@ -129,7 +131,7 @@ func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("planner %s: %w", pl.Name(), err)
 	}
-	if err := planner.Validate(prob, sol); err != nil {
+	if err := planner.Validate(prob, sol); err != nil && !c.opts.noValidate {
 		return nil, fmt.Errorf("planner %s made an invalid plan: %w", pl.Name(), err)
 	}
 	c.offsets = make([]int64, len(t.Vars))

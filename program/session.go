@@ -19,6 +19,7 @@ type Session struct {
 	arena []byte
 	heads []ndarray.Array // by slot: the header of a static slot
 	vals  []ndarray.Value // by slot: the header, or what a dynamic slot holds now
+	outs  []ndarray.Value // what Run returns
 	calls []ops.Call      // by instruction with a kernel
 	iter  []int           // by loop level: iteration number modulo the ring
 	pick  []int           // by slot: the place picked for a sticky slot's innermost loop, -1 = by iteration
@@ -50,7 +51,7 @@ type carried struct {
 func (p *Program) NewSession() (*Session, error) {
 	s := &Session{p: p, arena: ndarray.AlignedBytes(int(p.ArenaBytes)), heads: make([]ndarray.Array, len(p.Slots)),
 		vals: make([]ndarray.Value, len(p.Slots)), calls: make([]ops.Call, p.calls), iter: make([]int, p.Levels),
-		loops: make([]loopState, p.states)}
+		loops: make([]loopState, p.states), outs: make([]ndarray.Value, len(p.Main.Results))}
 	s.pick = make([]int, len(p.Slots))
 	for i := range s.pick {
 		s.pick[i] = -1
@@ -170,11 +171,10 @@ func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) (out []ndarra
 
 // results returns the values of the main block's results; the slice is reused.
 func (s *Session) results() []ndarray.Value {
-	out := make([]ndarray.Value, len(s.p.Main.Results))
 	for i, r := range s.p.Main.Results {
-		out[i] = s.vals[r]
+		s.outs[i] = s.vals[r]
 	}
-	return out
+	return s.outs
 }
 
 // rescue turns a panic inside a kernel into an error that names the node.
