@@ -1,6 +1,9 @@
 package cpu
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/berth-onnx/berth/backend/cpu/kern"
 )
 
@@ -11,28 +14,23 @@ type activation struct {
 	p0, p1 float32
 }
 
-// activations are the names that fused operators use: those of ONNX Runtime, and
-// in the same manner the other elementwise functions with a vector kernel. The
-// numbers are the default parameters.
+// activations are the names that fused operators use, in lower case, with the
+// default parameters.
 var activations = map[string]activation{
 	"":            {op: kern.Identity},
-	"Identity":    {op: kern.Identity},
-	"Relu":        {op: kern.Relu},
-	"Clip":        {op: kern.Clip, p0: minFloat, p1: maxFloat},
-	"LeakyRelu":   {op: kern.LeakyRelu, p0: 0.01},
-	"HardSigmoid": {op: kern.HardSigmoid, p0: 0.2, p1: 0.5},
-	"HardSwish":   {op: kern.HardSwish},
-	"Sigmoid":     {op: kern.Sigmoid},
-	"Tanh":        {op: kern.Tanh},
-	"Elu":         {op: kern.Elu, p0: 1},
-	"Silu":        {op: kern.Silu, p0: 1},
-	"Swish":       {op: kern.Silu, p0: 1},
-	"QuickGelu":   {op: kern.Silu, p0: 1.702},
-	"Gelu":        {op: kern.Gelu},
-	"GeluTanh":    {op: kern.GeluTanh},
-	"Softplus":    {op: kern.Softplus},
-	"Softsign":    {op: kern.Softsign},
-	"Mish":        {op: kern.Mish},
+	"relu":        {op: kern.Relu},
+	"clip":        {op: kern.Clip, p0: minFloat, p1: maxFloat},
+	"leakyrelu":   {op: kern.LeakyRelu, p0: 0.01},
+	"hardsigmoid": {op: kern.HardSigmoid, p0: 0.2, p1: 0.5},
+	"hardswish":   {op: kern.HardSwish},
+	"sigmoid":     {op: kern.Sigmoid},
+	"tanh":        {op: kern.Tanh},
+	"elu":         {op: kern.Elu, p0: 1},
+	"silu":        {op: kern.Silu, p0: 1},
+	"swish":       {op: kern.Silu, p0: 1},
+	"gelu":        {op: kern.Gelu},
+	"softplus":    {op: kern.Softplus},
+	"softsign":    {op: kern.Softsign},
 }
 
 const (
@@ -40,19 +38,24 @@ const (
 	maxFloat = -minFloat
 )
 
-// activation reads the attributes activation and activation_params, or
+// activation reads the attribute activation with activation_params, or with
 // activation_alpha and activation_beta; ok is false for an unknown function.
 func (p *prep) activation() (a activation, ok bool) {
-	a, ok = activations[p.node.Str("activation", "")]
-	if params := p.node.Floats("activation_params"); len(params) > 0 {
-		a.p0 = params[0]
-		if len(params) > 1 {
-			a.p1 = params[1]
+	a, ok = activations[strings.ToLower(p.node.Str("activation", ""))]
+	params := p.node.Floats("activation_params")
+	for _, name := range []string{"activation_alpha", "activation_beta"} {
+		if len(params) > 1 || !p.node.Has(name) {
+			break
 		}
-		return a, ok
+		params = append(slices.Clip(params), p.node.Float(name, 0))
 	}
-	a.p0 = p.node.Float("activation_alpha", a.p0)
-	a.p1 = p.node.Float("activation_beta", a.p1)
+	switch {
+	case a.op == kern.Silu: // has no parameter here
+	case len(params) > 1:
+		a.p0, a.p1 = params[0], params[1]
+	case len(params) > 0:
+		a.p0 = params[0]
+	}
 	return a, ok
 }
 

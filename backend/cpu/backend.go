@@ -24,8 +24,9 @@ func (*Backend) Name() string { return "cpu" }
 type entry struct {
 	domain, op string
 	prepare    func(p *prep) (ops.Kernel, error)
-	// empties says that the prepare function copes with operands of no elements;
-	// without it such nodes go to the reference kernel.
+	// empties says that the prepare function copes with operands of no elements
+	// (an empty list of axes is one, too); without it such nodes go to the
+	// reference kernel.
 	empties bool
 }
 
@@ -46,6 +47,12 @@ var families = [][]entry{
 	castOps,
 	productOps,
 	convOps,
+	poolOps,
+	normOps,
+	skipOps,
+	softmaxOps,
+	reduceOps,
+	rankOps,
 }
 
 var table = func() map[ops.Key]entry {

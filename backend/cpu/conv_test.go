@@ -22,7 +22,7 @@ func lists(pairs ...any) []ssa.Attr {
 	return out
 }
 
-func group(g int64, more ...ssa.Attr) []ssa.Attr { return append(more, ssa.IntAttr("group", g)) }
+func grouped(g int64, more ...ssa.Attr) []ssa.Attr { return append(more, ssa.IntAttr("group", g)) }
 
 func TestConv(t *testing.T) {
 	x := f32s(2, 6, 11, 13)
@@ -32,9 +32,9 @@ func TestConv(t *testing.T) {
 		{op: "Conv", in: []arg{x, f32s(7, 6, 3, 3).c(), f32s(7)}, attrs: lists("pads", []int{1, 1, 1, 1}), tol: 1e-4},
 		{op: "Conv", in: []arg{x, f32s(16, 6, 1, 1).c(), f32s(16).c()}, tol: 1e-4},
 		{op: "Conv", in: []arg{x, f32s(16, 6, 1, 1).c()}, attrs: lists("strides", []int{2, 2}), tol: 1e-4},
-		{op: "Conv", in: []arg{x, f32s(6, 1, 3, 3).c(), f32s(6)}, attrs: group(6, lists("pads", []int{1, 1, 1, 1})...), tol: 1e-4},
-		{op: "Conv", in: []arg{x, f32s(6, 1, 5, 5).c()}, attrs: group(6, lists("pads", []int{2, 2, 2, 2}, "strides", []int{2, 2})...), tol: 1e-4},
-		{op: "Conv", in: []arg{x, f32s(8, 3, 3, 3).c()}, attrs: group(2, lists("dilations", []int{2, 1})...), tol: 1e-4},
+		{op: "Conv", in: []arg{x, f32s(6, 1, 3, 3).c(), f32s(6)}, attrs: grouped(6, lists("pads", []int{1, 1, 1, 1})...), tol: 1e-4},
+		{op: "Conv", in: []arg{x, f32s(6, 1, 5, 5).c()}, attrs: grouped(6, lists("pads", []int{2, 2, 2, 2}, "strides", []int{2, 2})...), tol: 1e-4},
+		{op: "Conv", in: []arg{x, f32s(8, 3, 3, 3).c()}, attrs: grouped(2, lists("dilations", []int{2, 1})...), tol: 1e-4},
 		{op: "Conv", in: []arg{x, f32s(4, 6, 3, 5).c()}, attrs: lists("pads", []int{0, 2, 1, 3}, "strides", []int{1, 2}), tol: 1e-4},
 		{op: "Conv", in: []arg{x, f32s(4, 6, 3, 4).c()}, attrs: append(auto("SAME_UPPER"), lists("strides", []int{2, 3})...), tol: 1e-4},
 		{op: "Conv", in: []arg{x, f32s(4, 6, 3, 4).c()}, attrs: append(auto("SAME_LOWER"), lists("strides", []int{2, 3})...), tol: 1e-4},
@@ -56,7 +56,7 @@ func TestConv(t *testing.T) {
 		if r.Intn(2) == 0 {
 			in = in[:2]
 		}
-		return opCase{op: "Conv", in: in, tol: 1e-4, attrs: group(int64(g), lists("pads", pads,
+		return opCase{op: "Conv", in: in, tol: 1e-4, attrs: grouped(int64(g), lists("pads", pads,
 			"strides", []int{1 + r.Intn(3), 1 + r.Intn(3)}, "dilations", []int{1 + r.Intn(2), 1 + r.Intn(2)})...)}
 	})
 }
@@ -67,7 +67,7 @@ func TestConvTranspose(t *testing.T) {
 		{op: "ConvTranspose", in: []arg{x, f32s(6, 4, 2, 2).c(), f32s(4)}, attrs: lists("strides", []int{2, 2}), tol: 1e-4},
 		{op: "ConvTranspose", in: []arg{x, f32s(6, 4, 3, 3)}, tol: 1e-4},
 		{op: "ConvTranspose", in: []arg{x, f32s(6, 4, 3, 3).c()}, attrs: lists("strides", []int{2, 3}, "pads", []int{1, 1, 1, 1}, "output_padding", []int{1, 0}), tol: 1e-4},
-		{op: "ConvTranspose", in: []arg{x, f32s(6, 2, 3, 3).c(), f32s(4).c()}, attrs: group(2, lists("dilations", []int{2, 1}, "pads", []int{0, 2, 1, 0})...), tol: 1e-4},
+		{op: "ConvTranspose", in: []arg{x, f32s(6, 2, 3, 3).c(), f32s(4).c()}, attrs: grouped(2, lists("dilations", []int{2, 1}, "pads", []int{0, 2, 1, 0})...), tol: 1e-4},
 		{op: "ConvTranspose", in: []arg{x, f32s(6, 4, 3, 3).c()}, attrs: lists("strides", []int{3, 2}, "output_shape", []int{10, 8}), tol: 1e-4},
 		{op: "ConvTranspose", in: []arg{x, f32s(6, 4, 3, 3).c()}, attrs: append(auto("SAME_UPPER"), lists("strides", []int{2, 2})...), tol: 1e-4},
 		{op: "ConvTranspose", in: []arg{x, f32s(6, 4, 3, 3).c()}, attrs: append(auto("SAME_LOWER"), lists("strides", []int{2, 2})...), tol: 1e-4},
