@@ -204,10 +204,12 @@ func (s *gridSampler) axisTaps(out []tap, at float64, k int) []tap {
 		at = math.RoundToEven(at)
 	}
 	if !(at >= lo && at <= hi) {
-		switch s.padding {
-		case "border":
+		switch {
+		case s.padding == "border" && s.mode == "cubic": // the taps are moved one by one
+			at = min(max(at, -3), float64(s.dims[k]+2))
+		case s.padding == "border":
 			at = min(max(at, 0), float64(s.dims[k]-1))
-		case "reflection":
+		case s.padding == "reflection":
 			at = reflect(at, lo, hi)
 		}
 	}

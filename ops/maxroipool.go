@@ -43,9 +43,9 @@ func inferMaxRoiPool(n *ssa.Node) ([]Fact, error) {
 // binRange is the range of elements of bin p of count along one dimension, for a
 // region from first to last (inclusive).
 func binRange(p, count, first, last, dim int) (lo, hi int) {
-	size := float64(max(last-first+1, 1)) / float64(count)
-	lo = int(math.Floor(float64(p)*size)) + first
-	hi = int(math.Ceil(float64(p+1)*size)) + first
+	size := max(last-first+1, 1)
+	lo = p*size/count + first
+	hi = ((p+1)*size+count-1)/count + first
 	return min(max(lo, 0), dim), min(max(hi, 0), dim)
 }
 
@@ -67,7 +67,7 @@ func maxRoiPool[T realNum](c *Call) error {
 	if err != nil {
 		return err
 	}
-	scale := float64(c.Node.Float("spatial_scale", 1))
+	scale, regions := T(c.Node.Float("spatial_scale", 1)), reals[T](rois)
 	data, channels, h, w := reals[T](x), x.Shape[1], x.Shape[2], x.Shape[3]
 	for r := range rois.Shape[0] {
 		b, err := wrapIndex(int64(rois.Float(r*5)), x.Shape[0])
@@ -76,7 +76,7 @@ func maxRoiPool[T realNum](c *Call) error {
 		}
 		var edge [4]int
 		for k := range edge {
-			v := math.Round(rois.Float(r*5+1+k) * scale)
+			v := math.Round(float64(regions[r*5+1+k] * scale))
 			if !(math.Abs(v) < 1<<31) {
 				return fmt.Errorf("region %d is out of range", r)
 			}

@@ -98,7 +98,31 @@ func reshapeDims(t ssa.Type, want []ssa.Dim, allowZero bool) ([]ssa.Dim, error) 
 // (negative) it checks the counts. must says that the hole is a -1, which has to
 // be solved; an unknown entry of an empty tensor may stay unknown.
 func solveHole(in, out []ssa.Dim, copied []bool, hole int, must bool) error {
-	total, rest := ssa.D(1), ssa.D(1)
+	if hole < 0 {
+		a, ac := ssa.TensorOf(0, in...).NumElems().Const()
+		b, bc := ssa.TensorOf(0, out...).NumElems().Const()
+		if ac && bc && a != b {
+			return fmt.Errorf("the element counts differ")
+		}
+		return nil
+	}
+	total, rest := cancelDims(in, out, copied, hole)
+	tn, tc := total.Const()
+	rn, rc := rest.Const()
+	switch {
+	case !must && tc && tn == 0 && rc && rn == 0:
+		return nil
+	case tc && rc && (rn == 0 || tn%rn != 0):
+		return fmt.Errorf("no dimension makes the element counts equal")
+	}
+	out[hole] = total.FloorDiv(rest)
+	return nil
+}
+
+// cancelDims returns the products of the dimensions that in and out (without its
+// hole) do not have in common.
+func cancelDims(in, out []ssa.Dim, copied []bool, hole int) (total, rest ssa.Dim) {
+	total, rest = ssa.D(1), ssa.D(1)
 	used := make([]bool, len(in))
 	for i := range out {
 		if copied[i] {
@@ -111,7 +135,7 @@ func solveHole(in, out []ssa.Dim, copied []bool, hole int, must bool) error {
 		}
 		cancelled := false
 		for k, e := range in {
-			if !used[k] && d.Equal(e) {
+			if !used[k] && d.Equal(e) && !d.Is(0) {
 				used[k], cancelled = true, true
 				break
 			}
@@ -125,20 +149,7 @@ func solveHole(in, out []ssa.Dim, copied []bool, hole int, must bool) error {
 			total = total.Mul(e)
 		}
 	}
-	tn, tc := total.Const()
-	rn, rc := rest.Const()
-	switch {
-	case hole < 0 && tc && rc && tn != rn:
-		return fmt.Errorf("the element counts differ")
-	case hole < 0:
-		return nil
-	case !must && tc && tn == 0 && rc && rn == 0:
-		return nil
-	case tc && rc && (rn == 0 || tn%rn != 0):
-		return fmt.Errorf("no dimension makes the element counts equal")
-	}
-	out[hole] = total.FloorDiv(rest)
-	return nil
+	return total, rest
 }
 
 func evalReshape(c *Call) error {

@@ -181,7 +181,7 @@ func (p *resizePlan) run(c *Call, a *ndarray.Array) error {
 
 // axisTaps returns the taps of every result index, nil where the axis stays as it is.
 func (p *resizePlan) axisTaps(x *resizeAxis) (taps [][]tap, outside []bool, err error) {
-	if !x.listed || x.in == x.out && x.scale == 1 && x.from == 0 && x.to == 1 && p.coord != "tf_half_pixel_for_nn" {
+	if !x.listed || x.in == x.out && x.scale == 1 && x.from == 0 && x.to == 1 {
 		return nil, nil, nil
 	}
 	taps, outside = make([][]tap, x.out), make([]bool, x.out)
