@@ -1,0 +1,112 @@
+package loops_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/loops"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// loopOf builds a Loop whose body has carried float32[4,4] parameters, the given
+// lines, and the given results (without the condition).
+func loopOf(t *testing.T, params []string, lines []string, results []string) *ssa.Node {
+	var b strings.Builder
+	fmt.Fprintf(&b, "graph \"main\" {\n  in %%n: int64[]\n  in %%x: float32[4,4]\n  in %%w: float32[4,4]\n  in %%c: bool[]\n  const %%t: bool[] = true\n")
+	var outs, inits []string
+	for i := range results {
+		outs = append(outs, fmt.Sprintf("%%o%d", i))
+	}
+	for range params {
+		inits = append(inits, "%x")
+	}
+	fmt.Fprintf(&b, "  %s = Loop(%%n, %%t, %s | %%w, %%c) {\n    body: graph \"body\" {\n      in %%i: int64[]\n      in %%k: bool[]\n", strings.Join(outs, ", "), strings.Join(inits, ", "))
+	for _, p := range params {
+		fmt.Fprintf(&b, "      in %%%s: float32[4,4]\n", p)
+	}
+	b.WriteString("      in %v: float32[4,4]\n      in %d: bool[]\n")
+	for _, l := range lines {
+		b.WriteString("      " + l + "\n")
+	}
+	b.WriteString("      out %k")
+	for _, r := range results {
+		b.WriteString(", %" + r)
+	}
+	fmt.Fprintf(&b, "\n    }\n  }\n  out %s\n}\n", strings.Join(outs, ", "))
+	g, err := ssa.ParseGraph(b.String())
+	require.NoError(t, err, b.String())
+	require.NoError(t, ops.InferGraph(g))
+	return g.Nodes[0]
+}
+
+// The vectors of the NNC specification (carry chains), and the corners beside
+// them. Where an operator may write over its operand, one place less is enough
+// than the specification's rule asks for.
+func TestPeriods(t *testing.T) {
+	cases := []struct {
+		name    string
+		params  []string
+		lines   []string
+		results []string
+		period  int // of the last result defined in the body
+		ring    int
+		prefix  int
+	}{
+		{"y = avg(conv(x)): x dies before y is born", []string{"x0"},
+			[]string{"%a = MatMul(%x0, %v)", "%y = MatMul(%a, %v)"}, []string{"y"}, 1, 1, 1},
+		{"y = conv(x): both live at the convolution", []string{"x0"},
+			[]string{"%y = MatMul(%x0, %v)"}, []string{"y"}, 2, 2, 1},
+		{"h = relu(h): in place", []string{"x0"},
+			[]string{"%y = Relu(%x0)"}, []string{"y"}, 1, 1, 1},
+		{"x2 = x0 + conv(x1), the sum written over x0", []string{"x0", "x1"},
+			[]string{"%a = MatMul(%x1, %v)", "%y = Add(%x0, %a)"}, []string{"x1", "y"}, 2, 2, 2},
+		{"x2 = conv(x0) conv(x1), nothing in place", []string{"x0", "x1"},
+			[]string{"%a = MatMul(%x1, %v)", "%y = MatMul(%x0, %a)"}, []string{"x1", "y"}, 3, 3, 2},
+		{"a delay line of four", []string{"x0", "x1", "x2", "x3"},
+			[]string{"%y = MatMul(%x0, %v)"}, []string{"x1", "x2", "x3", "y"}, 5, 5, 4},
+		{"a delay line of four, in place", []string{"x0", "x1", "x2", "x3"},
+			[]string{"%y = Tanh(%x0)"}, []string{"x1", "x2", "x3", "y"}, 4, 4, 4},
+		{"a delay line through identities", []string{"x0", "x1"},
+			[]string{"%p = Identity(%x1)", "%y = MatMul(%x0, %v)"}, []string{"p", "y"}, 3, 3, 2},
+		{"a swap: nothing is written", []string{"a", "b"}, nil, []string{"b", "a"}, 1, 1, 1},
+		{"passed through unchanged", []string{"x0"}, nil, []string{"x0"}, 1, 1, 1},
+		{"a captured value becomes the parameter", []string{"x0"}, nil, []string{"v"}, 1, 1, 1},
+		{"two chains with periods two and three", []string{"a", "p", "q"},
+			[]string{"%b = MatMul(%a, %v)", "%r = MatMul(%p, %v)"}, []string{"b", "q", "r"}, 3, 6, 2},
+		{"both branches make the carried value", []string{"x0"},
+			[]string{"%y = If(%d | %x0, %v) {", "then_branch: graph \"t\" {", "in %p1: float32[4,4]", "in %p2: float32[4,4]", "%y1 = MatMul(%p1, %p2)", "out %y1", "}",
+				"else_branch: graph \"e\" {", "in %q1: float32[4,4]", "in %q2: float32[4,4]", "%y2 = Add(%q1, %q2)", "out %y2", "}", "}"}, []string{"y"}, 2, 2, 1},
+		{"one branch keeps the old value: one place to spare", []string{"x0"},
+			[]string{"%y = If(%d | %x0, %v) {", "then_branch: graph \"t\" {", "in %p1: float32[4,4]", "in %p2: float32[4,4]", "%y1 = MatMul(%p1, %p2)", "out %y1", "}",
+				"else_branch: graph \"e\" {", "in %q1: float32[4,4]", "in %q2: float32[4,4]", "out %q1", "}", "}"}, []string{"y"}, 2, 2, 1},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := loops.Of(loopOf(t, c.params, c.lines, c.results))
+			require.NoError(t, err)
+			assert.Equal(t, c.ring, r.Ring, "ring")
+			assert.Equal(t, c.prefix, r.Prefix, "prefix")
+			last := r.Carries[len(r.Carries)-1].Result
+			assert.Equal(t, c.period, r.Period(last), "period")
+			assert.Zero(t, r.CopyBytes(), "bytes copied per iteration")
+		})
+	}
+}
+
+func TestScanOutputsAreWrittenInPlace(t *testing.T) {
+	n := loopOf(t, []string{"x0"}, []string{"%y = MatMul(%x0, %v)", "%z = Relu(%y)"}, []string{"y", "y", "z", "z", "x0"})
+	r, err := loops.Of(n)
+	require.NoError(t, err)
+	var window []bool
+	for _, s := range r.ScanOuts {
+		window = append(window, s.Window)
+	}
+	assert.Equal(t, []bool{true, true, false, false}, window, "a value goes to one stack in place; further stacks and parameters are copied")
+	assert.EqualValues(t, 2*64, r.CopyBytes())
+	assert.Equal(t, 1, r.Ring, "a carried value that stays in its stack needs no second place")
+}
