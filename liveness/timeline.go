@@ -437,9 +437,7 @@ func (b *builder) bindParams(f *frame, n *ssa.Node, rot *loops.Rotation, frames 
 		default:
 			bf.refs[s.Param.ID] = b.addVar(Var{Kind: Outside, Value: s.Param})
 		}
-		if s.Axis != 0 { // copied here; otherwise only pointed to
-			head.In = append(head.In, f.ref(s.Of))
-		}
+		head.In = append(head.In, f.ref(s.Of)) // later slices are still to come
 		head.Out = append(head.Out, bf.refs[s.Param.ID])
 	}
 	captures := n.Captured()

@@ -261,7 +261,7 @@ func collapse(s *Slot) {
 func (c *compiler) instr(in *Instr, levels []int) error {
 	n := in.Node
 	for _, s := range append(append([]int(nil), in.In...), in.Out...) {
-		in.Dynamic = in.Dynamic || s >= 0 && c.p.Slots[s].Kind == SlotDynamic
+		in.Dynamic = in.Dynamic || s >= 0 && c.p.Slots[s].Kind != SlotConst && !c.p.Slots[s].Static
 	}
 	switch {
 	case isControl(n) && n.Op == "If":
