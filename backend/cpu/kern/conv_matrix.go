@@ -99,7 +99,7 @@ func (r *convRun) matrixTask(i int, buf *scratch) {
 	w.p0, w.p1 = tm*m.tileM, min((tm+1)*m.tileM, m.m.p)
 	w.q0, w.q1 = tn*m.tileN, min((tn+1)*m.tileN, m.panels)
 	if c.s.Epilogue.Bias != NoBias {
-		w.bias = r.args.Bias[group*c.ocg:]
+		w.bias = ptr(r.args.Bias, group*c.ocg)
 	}
 	x := r.args.X[(image*c.s.InC+group*c.icg)*c.inN:]
 	off := (image*c.s.OutC + group*c.ocg) * c.outN

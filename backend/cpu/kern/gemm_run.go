@@ -92,7 +92,7 @@ func (r *gemmRun) Run(i, worker int) {
 	tn := i % g.tilesN
 	tm := i / g.tilesN % g.tilesM
 	batch := i / g.tilesN / g.tilesM
-	w := sweep{t: g.t, rows: g.m, cols: g.s.N, loopRows: g.loopRows, bias: r.args.Bias}
+	w := sweep{t: g.t, rows: g.m, cols: g.s.N, loopRows: g.loopRows}
 	w.u.ldc, w.u.ldr, w.u.lo, w.u.hi = 4*g.s.LDC, 4*g.s.LDR, g.lo, g.hi
 	w.p0, w.p1 = tm*g.tileM, min((tm+1)*g.tileM, g.m.p)
 	w.q0, w.q1 = tn*g.tileN, min((tn+1)*g.tileN, g.nPanels)
@@ -110,7 +110,13 @@ func (r *gemmRun) Run(i, worker int) {
 	var bufA, bufB []float32
 	if r.per > 0 {
 		s := newScratch(r.ws[worker*r.per:])
-		bufA, bufB, w.colBias = s.floats(g.packA), s.floats(g.packB), s.floats(g.colBias)
+		bufA, bufB, w.lastCol = s.floats(g.packA), s.floats(g.packB), s.floats(g.colBias)
+	}
+	if g.s.Epilogue.Bias != NoBias {
+		w.bias = ptr(r.args.Bias, 0)
+		if g.colBias > 0 {
+			copy(w.lastCol, r.args.Bias[(g.nPanels-1)*g.t.nr:g.s.N])
+		}
 	}
 	blocks := max(1, g.k.p) // K = 0 still scales C and adds the bias
 	for kb := range blocks {

@@ -45,6 +45,12 @@ func (s *scratch) int32s(n int) []int32 {
 	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
+// uint32s takes n uint32.
+func (s *scratch) uint32s(n int) []uint32 {
+	b := s.bytes(4 * n)
+	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(b))), n)
+}
+
 // bytes takes n bytes.
 func (s *scratch) bytes(n int) []byte {
 	b := s.rest[:n:n]
@@ -69,13 +75,6 @@ func scratchBytes(pieces ...int) int {
 func alignedFloats(n int) []float32 {
 	s := newScratch(make([]byte, 4*n+lineBytes))
 	return s.floats(n)
-}
-
-// alignedInt8 allocates n int8 starting on a cache line.
-func alignedInt8(n int) []int8 {
-	s := newScratch(make([]byte, n+lineBytes))
-	b := s.bytes(n)
-	return unsafe.Slice((*int8)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
 // FloatsOf reads little-endian float32 from bytes of any alignment: in place

@@ -65,3 +65,101 @@ func microAVX2(h int, p *byte) {
 		uk6AVX2(p)
 	}
 }
+
+// microInt calls the integer micro-kernel of height h.
+func (t *table) microInt(kind intKind, h int, u *ukArgs) {
+	p := (*byte)(unsafe.Pointer(u))
+	switch {
+	case kind == quadsUS:
+		microUQ(h, p)
+	case kind == quadsSU:
+		microSQ(h, p)
+	case t.level == LevelAVX2:
+		microPairs(h, p)
+	default:
+		microPairsGeneric(h, u)
+	}
+}
+
+func microUQ(h int, p *byte) {
+	switch h {
+	case 1:
+		uq1AVX512(p)
+	case 2:
+		uq2AVX512(p)
+	case 3:
+		uq3AVX512(p)
+	case 4:
+		uq4AVX512(p)
+	case 5:
+		uq5AVX512(p)
+	case 6:
+		uq6AVX512(p)
+	case 7:
+		uq7AVX512(p)
+	case 8:
+		uq8AVX512(p)
+	case 9:
+		uq9AVX512(p)
+	case 10:
+		uq10AVX512(p)
+	case 11:
+		uq11AVX512(p)
+	case 12:
+		uq12AVX512(p)
+	case 13:
+		uq13AVX512(p)
+	case 14:
+		uq14AVX512(p)
+	}
+}
+
+func microSQ(h int, p *byte) {
+	switch h {
+	case 1:
+		sq1AVX512(p)
+	case 2:
+		sq2AVX512(p)
+	case 3:
+		sq3AVX512(p)
+	case 4:
+		sq4AVX512(p)
+	case 5:
+		sq5AVX512(p)
+	case 6:
+		sq6AVX512(p)
+	case 7:
+		sq7AVX512(p)
+	case 8:
+		sq8AVX512(p)
+	case 9:
+		sq9AVX512(p)
+	case 10:
+		sq10AVX512(p)
+	case 11:
+		sq11AVX512(p)
+	case 12:
+		sq12AVX512(p)
+	case 13:
+		sq13AVX512(p)
+	case 14:
+		sq14AVX512(p)
+	}
+}
+
+func microPairs(h int, p *byte) {
+	switch h {
+	case 1:
+		pairs1AVX2(p)
+	case 2:
+		pairs2AVX2(p)
+	case 3:
+		pairs3AVX2(p)
+	case 4:
+		pairs4AVX2(p)
+	case 5:
+		pairs5AVX2(p)
+	case 6:
+		pairs6AVX2(p)
+	}
+}

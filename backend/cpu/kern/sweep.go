@@ -7,6 +7,7 @@ import "unsafe"
 // and the convolutions share it; they differ in how the panels come about.
 type sweep struct {
 	t    *table
+	ints intKind // which product; floatWords for float32
 	u    ukArgs
 	rows split // panels of A
 	cols int   // columns of C, over all panels
@@ -21,8 +22,8 @@ type sweep struct {
 	tail  unsafe.Pointer // the last, narrow panel where it lies apart, packed
 
 	c, res  unsafe.Pointer // element (0, 0) of the result and of the residual
-	bias    []float32
-	colBias []float32 // room for the bias of the narrow panel
+	bias    unsafe.Pointer // one value for each row, or each column
+	lastCol []float32      // bias of the last, narrow panel, padded
 }
 
 // stages sets the flags of the epilogue for one block of K: the first scales C
@@ -111,7 +112,7 @@ func (w *sweep) call(row, h, q int) {
 		u.res = unsafe.Add(w.res, row*u.ldr+4*col)
 	}
 	if u.flags&ukRow != 0 {
-		u.bias = ptr(w.bias, row)
+		u.bias = unsafe.Add(w.bias, 4*row)
 	}
 	u.flags &^= ukTail
 	narrow := col+w.t.nr > w.cols
@@ -120,13 +121,16 @@ func (w *sweep) call(row, h, q int) {
 		u.cols = w.cols - col
 	}
 	if u.flags&ukCol != 0 {
-		u.bias = ptr(w.bias, col)
-		if narrow {
-			copy(w.colBias, w.bias[col:w.cols])
-			u.bias = ptr(w.colBias, 0)
+		u.bias = unsafe.Add(w.bias, 4*col)
+		if narrow && len(w.lastCol) > 0 {
+			u.bias = ptr(w.lastCol, 0)
 		}
 	}
-	w.t.micro(h, u)
+	if w.ints == floatWords {
+		w.t.micro(h, u)
+	} else {
+		w.t.microInt(w.ints, h, u)
+	}
 }
 
 // activate applies an activation that is no clamp to the finished tile; c is

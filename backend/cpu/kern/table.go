@@ -26,6 +26,8 @@ type table struct {
 	poolMax func(dst, src *float32, rows, cols, dstStride, srcStride int, offs *int, taps int)
 	lrn75   func(dst, src *float32, n int, p0, p1 float32) // (p1 + p0·x)^(−3/4)
 
+	ints intTable
+
 	// Conversions of a multiple of 16 numbers; nil means plain Go.
 	halfToFloat, bfloatToFloat func(dst *float32, src *uint16, n int)
 	floatToHalf, floatToBfloat func(dst *uint16, src *float32, n int)
@@ -65,6 +67,7 @@ var genericTable = &table{
 	segFillN: segmentFillNGeneric, segMergeN: segmentMergeNGeneric,
 	depth:      depthGeneric,
 	poolMax:    poolMaxGeneric,
+	ints:       intTable{mulSub: intMulSubGeneric, toFloat: intToFloatGeneric},
 	lrn75:      lrn75Generic,
 	subSub:     subSubGeneric,
 	subMul:     subMulGeneric,

@@ -87,6 +87,10 @@ var tables = [numLevels]*table{
 			PRelu: svPReluAVX2,
 		},
 		subSub: vSubSubAVX2, subMul: vSubMulAVX2, mulAdd: vMulAddAVX2, mulAddRows: vMulAddRowsAVX2,
+		ints: intTable{
+			mulSub: intMulSubAVX2, toFloat: intToFloatAVX2, widenU: widenU8AVX2, widenS: widenS8AVX2,
+			dequantU: dequantU8AVX2, dequantS: dequantS8AVX2, quant: quantAVX2, requant: requantAVX2,
+		},
 		poolMax: poolMaxAVX2, lrn75: vLrn75AVX2,
 		halfToFloat: halfToFloatAVX2, floatToHalf: floatToHalfAVX2, bfloatToFloat: bfloatToFloatAVX2, floatToBfloat: floatToBfloatAVX2,
 		normRow: vNormRowAVX2,
@@ -162,10 +166,26 @@ var tables = [numLevels]*table{
 			PRelu: svPReluAVX512,
 		},
 		subSub: vSubSubAVX512, subMul: vSubMulAVX512, mulAdd: vMulAddAVX512, mulAddRows: vMulAddRowsAVX512,
+		ints: intTable{
+			mulSub: intMulSubAVX512, toFloat: intToFloatAVX512, widenU: widenU8AVX512, widenS: widenS8AVX512,
+			dequantU: dequantU8AVX512, dequantS: dequantS8AVX512, quant: quantAVX512, requant: requantAVX512,
+		},
 		poolMax: poolMaxAVX512, lrn75: vLrn75AVX512,
 		halfToFloat: halfToFloatAVX512, floatToHalf: floatToHalfAVX512, bfloatToFloat: bfloatToFloatAVX512, floatToBfloat: floatToBfloatAVX512,
 		normRow: vNormRowAVX512,
 		sum:     rSumAVX512, sumAbs: rSumAbsAVX512, sumSq: rSumSqAVX512, dot: rDotAVX512, sumSqDiff: rSumSqDiffAVX512,
 		max: rMaxAVX512, min: rMinAVX512, expSum: rExpSumAVX512, expSumOnly: rExpSumOnlyAVX512,
 	},
+}
+
+// The integer product of AVX-512 needs the VNNI extension; without it the AVX2
+// kernels serve.
+func init() {
+	t := tables[LevelAVX512]
+	if cpu.X86.HasAVX512VNNI {
+		t.ints.quads = true
+		t.ints.quadFill, t.ints.quadMerge = quadFillAVX512, quadMergeAVX512
+	} else {
+		t.ints.base = tables[LevelAVX2]
+	}
 }

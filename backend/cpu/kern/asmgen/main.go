@@ -35,6 +35,7 @@ var files = []struct {
 	{"reduce", emitReduce},
 	{"pooling", emitPool},
 	{"half", emitHalf},
+	{"int8", emitInt8},
 }
 
 func main() {

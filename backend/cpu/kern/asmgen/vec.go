@@ -44,8 +44,9 @@ func (g *gen) both(emit func()) {
 }
 
 type (
-	vec = reg.VecVirtual
-	gp  = reg.GPVirtual
+	vec  = reg.VecVirtual
+	vecX = reg.VecVirtual
+	gp   = reg.GPVirtual
 )
 
 // konst is a constant of 32 bits, used broadcast to all lanes.

@@ -1,0 +1,318 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/operand"
+)
+
+// Micro-kernels of the integer product. Operands are packed into words of 32
+// bits that hold a few consecutive k, so packing and loops are those of the
+// float32 product with words in place of numbers:
+//
+//	quads  four bytes, one of the operands unsigned, the other signed:
+//	       VPDPBUSD adds the four products to a 32-bit sum (AVX-512 VNNI)
+//	pairs  two 16-bit numbers: VPMADDWD multiplies and adds them, VPADDD adds
+//	       the result to the sum (AVX2); nothing can saturate
+//
+// The argument block is that of the float32 kernels. Of the epilogue there are
+// the biases, which carry the corrections for zero points, and adding to C.
+func emitInt8(g *gen) {
+	g.isa = avx512
+	for h := 1; h <= maxHeightAVX512; h++ {
+		g.intKernel("uq", h, "unsigned rows by signed columns, quads", func(t *tile, acc [2]vec, b [2]vec, m operand.Mem) {
+			a := t.v()
+			t.VPBROADCASTD(m, a)
+			t.VPDPBUSD(b[0], a, acc[0])
+			t.VPDPBUSD(b[1], a, acc[1])
+		})
+		g.intKernel("sq", h, "signed rows by unsigned columns, quads", func(t *tile, acc [2]vec, b [2]vec, m operand.Mem) {
+			t.VPDPBUSD_BCST(m, b[0], acc[0])
+			t.VPDPBUSD_BCST(m, b[1], acc[1])
+		})
+	}
+	g.isa = avx2
+	for h := 1; h <= maxHeightAVX; h++ {
+		g.intKernel("pairs", h, "pairs of 16 bits", func(t *tile, acc [2]vec, b [2]vec, m operand.Mem) {
+			a := t.v()
+			t.VPBROADCASTD(m, a)
+			for j := range 2 {
+				p := t.v()
+				t.VPMADDWD(b[j], a, p)
+				t.addi(acc[j], acc[j], p)
+			}
+		})
+	}
+	g.both(func() {
+		g.fn("intMulSub", "(dst, x *int32, n int, s int32)", "is dst −= x·s.")
+		dst, x, n := g.arg("dst"), g.arg("x"), g.arg("n")
+		s := g.argVec("s")
+		g.over(n, []gp{dst, x}, func(off int, m *tail) {
+			p := g.v()
+			g.VPMULLD(g.get(x, off, m), s, p)
+			d := g.get(dst, off, m)
+			g.subi(d, d, p)
+			g.put(d, dst, off, m)
+		})
+		g.ret()
+		g.widen("widenU8", "zero-extends bytes.", g.VPMOVZXBW)
+		g.widen("widenS8", "sign-extends bytes.", g.VPMOVSXBW)
+		g.quantize()
+	})
+	g.isa = avx512
+	g.quadSegment("Fill", true)
+	g.quadSegment("Merge", false)
+}
+
+// intKernel emits one integer micro-kernel.
+func (g *gen) intKernel(name string, h int, doc string, mac func(t *tile, acc [2]vec, b [2]vec, m operand.Mem)) {
+	g.fn(fmt.Sprintf("%s%d", name, h), "(args *byte)", fmt.Sprintf("multiplies %d rows by two vectors: %s.", h, doc))
+	t := &tile{gen: g, h: h, args: g.arg("args")}
+	t.acc = make([][2]vec, h)
+	for i := range t.acc {
+		for j := range 2 {
+			t.acc[i][j] = g.v()
+			g.zero(t.acc[i][j])
+		}
+	}
+	a, b, ldb, k := t.field(ukA), t.field(ukB), t.field(ukLDB), t.field(ukK)
+	step := func(u int) {
+		x := [2]vec{t.ld(at(b, 0)), t.ld(at(b, t.bytes()))}
+		for i := range h {
+			mac(t, t.acc[i], x, at(a, (u*h+i)*4))
+		}
+		t.ADDQ(ldb, b)
+	}
+	t.loop("k2", k, 2, func() {
+		step(0)
+		step(1)
+		t.advance(8*h, a)
+	})
+	t.loop("k1", k, 1, func() {
+		step(0)
+		t.advance(4*h, a)
+	})
+	t.intEpilogue()
+}
+
+func (t *tile) intEpilogue() {
+	flags := t.field(ukFlags)
+	when := func(flag int, name string, body func()) {
+		t.TESTQ(operand.I32(flag), flags)
+		t.JZ(operand.LabelRef("no_" + name))
+		body()
+		t.Label("no_" + name)
+	}
+	when(flagRow, "row", func() {
+		p := t.field(ukBias)
+		for i := range t.h {
+			b := t.v()
+			t.VPBROADCASTD(at(p, 4*i), b)
+			t.addi(t.acc[i][0], t.acc[i][0], b)
+			t.addi(t.acc[i][1], t.acc[i][1], b)
+		}
+	})
+	when(flagCol, "col", func() {
+		p := t.field(ukBias)
+		b := [2]vec{t.ld(at(p, 0)), t.ld(at(p, t.bytes()))}
+		t.each(func(i, j int) { t.addi(t.acc[i][j], t.acc[i][j], b[j]) })
+	})
+	t.TESTQ(operand.I32(flagTail), flags)
+	t.JNZ(operand.LabelRef("tail"))
+	when(flagAcc, "acc", func() { t.addInts(nil) })
+	t.store(nil)
+	t.ret()
+	t.Label("tail")
+	m := t.tileMasks()
+	when(flagAcc, "acct", func() { t.addInts(m) })
+	t.store(m)
+	t.ret()
+}
+
+// addInts adds C to the sums.
+func (t *tile) addInts(m *[2]tail) {
+	p, step := t.field(ukC), t.field(ukLDC)
+	for i := range t.h {
+		for j := range 2 {
+			var x vec
+			if m == nil {
+				x = t.ld(at(p, j*t.bytes()))
+			} else {
+				x = t.ldTail(at(p, j*t.bytes()), m[j])
+			}
+			t.addi(t.acc[i][j], t.acc[i][j], x)
+		}
+		if i+1 < t.h {
+			t.ADDQ(step, p)
+		}
+	}
+}
+
+// widen turns bytes into 16-bit numbers, 2·lanes at a time.
+func (g *gen) widen(name, doc string, ext func(...operand.Op)) {
+	g.fn(name, "(dst *int16, src *byte, n int)", doc+" n is a multiple of twice the lanes.")
+	dst, src, n := g.arg("dst"), g.arg("src"), g.arg("n")
+	w := 2 * g.isa.w
+	g.loop("one", n, w, func() {
+		v := g.v()
+		ext(at(src, 0), v)
+		g.st(v, at(dst, 0))
+		g.advance(2*w, dst)
+		g.advance(w, src)
+	})
+	g.ret()
+}
+
+// quantize emits conversions between bytes and float32, lanes at a time.
+func (g *gen) quantize() {
+	for _, signed := range []bool{false, true} {
+		name, ext := "U8", g.VPMOVZXBD
+		if signed {
+			name, ext = "S8", g.VPMOVSXBD
+		}
+		g.fn("dequant"+name, "(dst *float32, src *byte, n int, scale, zero float32)",
+			"is (src − zero)·scale; n is a multiple of the lanes.")
+		dst, src, n := g.arg("dst"), g.arg("src"), g.arg("n")
+		scale, zero := g.argVec("scale"), g.argVec("zero")
+		g.loop("one", n, g.isa.w, func() {
+			v := g.v()
+			ext(at(src, 0), v)
+			g.VCVTDQ2PS(v, v)
+			g.sub(v, v, zero)
+			g.mul(v, v, scale)
+			g.st(v, at(dst, 0))
+			g.advance(g.bytes(), dst)
+			g.advance(g.isa.w, src)
+		})
+		g.ret()
+	}
+	// lo and hi bound x/scale before the zero point is added: qmin − zero and
+	// qmax − zero, so the sum fits a byte of either sign.
+	g.fn("quant", "(dst *byte, src *float32, n int, scale, lo, hi float32, zero int32)",
+		"is round(clamp(src/scale)) + zero; n is a multiple of the lanes.")
+	dst, src, n := g.arg("dst"), g.arg("src"), g.arg("n")
+	scale, lo, hi, zero := g.argVec("scale"), g.argVec("lo"), g.argVec("hi"), g.argVec("zero")
+	g.loop("one", n, g.isa.w, func() {
+		v := g.v()
+		g.div(v, g.ld(at(src, 0)), scale)
+		g.roundToByte(v, lo, hi, zero, dst)
+		g.advance(g.bytes(), src)
+		g.advance(g.isa.w, dst)
+	})
+	g.ret()
+	g.fn("requant", "(dst *byte, src *int32, n int, scale, lo, hi float32, zero int32)",
+		"is round(clamp(src·scale)) + zero; n is a multiple of the lanes.")
+	dst, src, n = g.arg("dst"), g.arg("src"), g.arg("n")
+	scale, lo, hi, zero = g.argVec("scale"), g.argVec("lo"), g.argVec("hi"), g.argVec("zero")
+	g.loop("one", n, g.isa.w, func() {
+		v := g.v()
+		g.VCVTDQ2PS(at(src, 0), v)
+		g.mul(v, v, scale)
+		g.roundToByte(v, lo, hi, zero, dst)
+		g.advance(g.bytes(), src)
+		g.advance(g.isa.w, dst)
+	})
+	g.ret()
+	g.intToFloat()
+}
+
+// roundToByte clamps, rounds to nearest even, adds the zero point and stores
+// the low byte of each lane. NaN becomes the upper bound.
+func (g *gen) roundToByte(v, lo, hi, zero vec, dst gp) {
+	g.min(v, v, hi)
+	g.max(v, v, lo)
+	g.VCVTPS2DQ(v, v)
+	g.addi(v, v, zero)
+	if g.isa.zmm {
+		g.VPMOVDB(v, at(dst, 0))
+		return
+	}
+	// Bytes 0, 4, 8, 12 of each half to its low word; then the two words.
+	pick := g.ld(g.table("lowbytes", func(i int) uint32 {
+		if i%4 == 0 {
+			return 0x0c080400
+		}
+		return 0x80808080
+	}, 8))
+	g.VPSHUFB(pick, v, v)
+	h := g.XMM()
+	g.VEXTRACTI128(operand.U8(1), v, h)
+	g.VPUNPCKLDQ(h, v.AsX(), h)
+	g.MOVQ(h, at(dst, 0))
+}
+
+// intToFloat is the way back from 32-bit sums of a dynamically quantized
+// product.
+func (g *gen) intToFloat() {
+	g.fn("intToFloat", "(dst *float32, src *int32, n int, scale float32)", "is src·scale.")
+	dst, src, n := g.arg("dst"), g.arg("src"), g.arg("n")
+	scale := g.argVec("scale")
+	g.over(n, []gp{dst, src}, func(off int, m *tail) {
+		v := g.get(src, off, m)
+		g.VCVTDQ2PS(v, v)
+		g.mul(v, v, scale)
+		g.put(v, dst, off, m)
+	})
+	g.ret()
+}
+
+// quadSegment is the segment kernel for bytes: it interleaves four channels of
+// sixteen pixels into words, for n times four channels. flip is xored into
+// every byte copied; fill is what the other lanes get.
+func (g *gen) quadSegment(name string, fill bool) {
+	g.fn("quad"+name, "(dst *int32, src *byte, n, dstStride, plane, mask, off int, flip, fill uint32)",
+		"copies adjacent pixels of four channels at a time; strides are in bytes.")
+	dst, src, n := g.arg("dst"), g.arg("src"), g.arg("n")
+	g.ADDQ(g.arg("off"), src)
+	ds, plane := g.arg("dstStride"), g.arg("plane")
+	plane3 := g.GP64()
+	g.LEAQ(operand.Mem{Base: plane, Index: plane, Scale: 2}, plane3)
+	mask := g.arg("mask")
+	k := g.K()
+	g.KMOVW(mask.As32(), k)
+	flip, other := g.argVec("flip"), g.argVec("fill")
+	g.loop("one", n, 1, func() {
+		var c [4]vecX
+		for i, m := range []operand.Mem{
+			at(src, 0), {Base: src, Index: plane, Scale: 1}, {Base: src, Index: plane, Scale: 2}, {Base: src, Index: plane3, Scale: 1},
+		} {
+			c[i] = g.XMM()
+			g.VMOVDQU8_Z(m, k, c[i])
+		}
+		z := g.quads(c)
+		g.VPXORD(flip, z, z)
+		if fill {
+			g.VPBLENDMD(z, other, k, z)
+			g.st(z, at(dst, 0))
+		} else {
+			g.VMOVDQU32(z, k, at(dst, 0))
+		}
+		g.ADDQ(ds, dst)
+		g.LEAQ(operand.Mem{Base: src, Index: plane, Scale: 4}, src)
+	})
+	g.ret()
+}
+
+// quads interleaves sixteen bytes of four channels.
+func (g *gen) quads(c [4]vecX) vec {
+	ab, cd := [2]vecX{g.XMM(), g.XMM()}, [2]vecX{g.XMM(), g.XMM()}
+	g.VPUNPCKLBW(c[1], c[0], ab[0])
+	g.VPUNPCKHBW(c[1], c[0], ab[1])
+	g.VPUNPCKLBW(c[3], c[2], cd[0])
+	g.VPUNPCKHBW(c[3], c[2], cd[1])
+	z := g.ZMM()
+	for i := range 4 {
+		x := g.XMM()
+		if i%2 == 0 {
+			g.VPUNPCKLWD(cd[i/2], ab[i/2], x)
+		} else {
+			g.VPUNPCKHWD(cd[i/2], ab[i/2], x)
+		}
+		if i == 0 {
+			g.VMOVDQA32(x, z.AsX())
+		} else {
+			g.VINSERTI32X4(operand.U8(uint8(i)), x, z, z)
+		}
+	}
+	return z
+}

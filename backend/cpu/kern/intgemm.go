@@ -1,0 +1,213 @@
+package kern
+
+// IntGemmSpec describes C = Σ (A−za)·(B−zb) over bytes, in 32-bit integers that
+// wrap around. A is M×K; B is K×N, or N×K with TransB.
+type IntGemmSpec struct {
+	M, N, K                   int
+	TransB                    bool
+	ASigned, BSigned          bool
+	LDA, LDB, LDC             int  // distance between stored rows; 0 for dense
+	Batch                     int  // 0 for one
+	StrideA, StrideB, StrideC int  // between the matrices of a batch; 0 shares A or B
+	ConstB                    bool // B comes packed and is shared by the batch
+}
+
+// IntGemmArgs are the operands of one run. A zero point is absent (0), one
+// value for all, or one for each row of A, each column of B.
+type IntGemmArgs struct {
+	A, B    []byte
+	PackedB *IntPacked
+	C       []int32
+	ZA, ZB  []int32
+}
+
+// IntPacked is a constant B laid out for one plan's shape and level.
+type IntPacked struct {
+	words []uint32
+	sums  []int32 // of each column
+	key   intKey
+}
+
+type intKey struct {
+	level        Level
+	n, k         int
+	aSign, bSign bool
+}
+
+// IntGemm is a prepared integer product. It is immutable.
+type IntGemm struct {
+	s              IntGemmSpec
+	t              *table
+	kind           intKind
+	a, b           intSide
+	m              split // rows into panels
+	panels         int   // panels of columns
+	k              split // words of K into blocks
+	words          int
+	tileM, tileN   int
+	tilesM, tilesN int
+	needA, needB   int
+	needC          int
+}
+
+const intTileRows, intTileCols = 140, 256
+
+// NewIntGemm prepares an integer product at the active level.
+func NewIntGemm(s IntGemmSpec) (*IntGemm, error) {
+	g := &IntGemm{s: s, t: active.Load().products()}
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	g.kind = intPairs
+	if g.t.ints.quads {
+		g.kind = quadsUS
+	}
+	g.a, g.b = g.t.sides(g.kind, s.ASigned, s.BSigned)
+	g.words = ceilDiv(s.K, g.kind.group())
+	g.m, g.k = newSplit(s.M, g.t.mr), newSplit(g.words, gemmBlockK)
+	g.panels = ceilDiv(s.N, g.t.nr)
+	if g.m.p == 0 || g.panels == 0 {
+		return g, nil
+	}
+	g.tileM = newSplit(g.m.p, max(1, intTileRows/g.t.mr)).largest()
+	rows := min(s.M, g.tileM*g.t.mr)
+	want := ceilDiv(gemmTileWork, max(1, g.words)*g.t.nr*(rows+8))
+	g.tileN = min(max(1, want), newSplit(g.panels, max(1, intTileCols/g.t.nr)).largest())
+	g.tilesM, g.tilesN = ceilDiv(g.m.p, g.tileM), ceilDiv(g.panels, g.tileN)
+	return g, nil
+}
+
+func (g *IntGemm) check() error {
+	s := &g.s
+	if s.Batch == 0 {
+		s.Batch = 1
+	}
+	if _, ok := mulAll(s.M, s.N, s.K, 4); !ok || s.Batch < 0 || s.StrideA < 0 || s.StrideB < 0 || s.StrideC < 0 {
+		return &SpecError{"IntGemm", "M, N, K", "negative or too large"}
+	}
+	rowsB, colsB := s.K, s.N
+	if s.TransB {
+		rowsB, colsB = colsB, rowsB
+	}
+	for _, x := range []struct {
+		ld                 *int
+		rows, cols, stride int
+		need               *int
+	}{{&s.LDA, s.M, s.K, s.StrideA, &g.needA}, {&s.LDB, rowsB, colsB, s.StrideB, &g.needB}, {&s.LDC, s.M, s.N, s.StrideC, &g.needC}} {
+		if *x.ld == 0 {
+			*x.ld = x.cols
+		}
+		n, ok := mulAll(x.rows, *x.ld)
+		more, ok2 := mulAll(s.Batch-1, x.stride)
+		if *x.ld < x.cols || !ok || !ok2 {
+			return &SpecError{"IntGemm", "LD", "smaller than a row, or too large"}
+		}
+		if x.rows > 0 && x.cols > 0 {
+			*x.need = n - *x.ld + x.cols + more
+		}
+	}
+	return nil
+}
+
+func (g *IntGemm) key() intKey {
+	return intKey{g.t.level, g.s.N, g.s.K, g.s.ASigned, g.s.BSigned}
+}
+
+// PackB lays out a constant B once.
+func (g *IntGemm) PackB(b []byte) (*IntPacked, error) {
+	if err := needs("IntGemm", "B", b, g.needB-(g.s.Batch-1)*g.s.StrideB); err != nil {
+		return nil, err
+	}
+	p := &IntPacked{make([]uint32, g.panels*g.t.nr*g.words), make([]int32, g.panels*g.t.nr), g.key()}
+	tmp := make([]byte, g.t.pairTmp(g.s.K))
+	g.packB(p.words, p.sums, b, 0, g.panels, tmp)
+	return p, nil
+}
+
+// packB packs panels q0..q1 for all of K and adds up their columns. A block of
+// K comes before the next, as in float32.
+func (g *IntGemm) packB(dst []uint32, sums []int32, b []byte, q0, q1 int, tmp []byte) {
+	nr, grp := g.t.nr, g.kind.group()
+	for q := q0; q < q1; q++ {
+		col := q * nr
+		cols := min(nr, g.s.N-col)
+		clear(sums[col : col+nr])
+		for kb := range g.k.p {
+			w0, wc := g.k.part(kb)
+			panel := dst[(w0*g.panels+q*wc)*nr:][:wc*nr]
+			k0 := w0 * grp
+			kc := min(wc*grp, g.s.K-k0)
+			if g.s.TransB {
+				g.b.packRows(g.t, panel, b[col*g.s.LDB+k0:], cols, kc, g.s.LDB, nr, tmp)
+			} else {
+				g.b.packCols(panel, b[k0*g.s.LDB+col:], cols, kc, g.s.LDB, nr)
+			}
+			g.addColumns(sums[col:col+cols], panel, wc)
+		}
+	}
+}
+
+// addColumns adds the columns of a packed panel to sums.
+func (g *IntGemm) addColumns(sums []int32, panel []uint32, words int) {
+	nr := g.t.nr
+	for w := range words {
+		row := panel[w*nr:][:len(sums)]
+		for j, v := range row {
+			if g.kind == intPairs {
+				sums[j] += int32(int16(v)) + int32(v)>>16
+			} else { // columns of quadsUS are signed
+				sums[j] += int32(int8(v)) + int32(int8(v>>8)) + int32(int8(v>>16)) + int32(v)>>24
+			}
+		}
+	}
+}
+
+func (g *IntGemm) tasks() int { return g.s.Batch * g.tilesM * g.tilesN }
+
+// copies is how many packed matrices of an operand a run makes.
+func (g *IntGemm) copies(stride int) int {
+	if stride == 0 {
+		return 1
+	}
+	return g.s.Batch
+}
+
+// intLayout is the workspace of a run, in pieces.
+type intLayout struct {
+	a      []uint32 // packed rows
+	rowSum []int32
+	b      []uint32
+	sums   []int32
+	init   []int32 // −za·sums: what the columns of C start from
+	zb     []int32 // zero points of the columns as packed
+	tmp    []byte  // one piece per worker
+}
+
+// sizes are the lengths of the pieces, in bytes.
+func (g *IntGemm) sizes(threads int) [7]int {
+	nw := g.panels * g.t.nr
+	ca, cb := g.copies(g.s.StrideA), g.copies(g.s.StrideB)
+	s := [7]int{4 * ca * g.s.M * g.words, 4 * ca * g.s.M, 0, 0, 4 * cb * nw, 4 * nw, 0}
+	if !g.s.ConstB {
+		s[2], s[3] = 4*cb*nw*g.words, 4*cb*nw
+	}
+	if g.kind == intPairs {
+		s[6] = threads * g.t.pairTmp(g.s.K)
+	}
+	return s
+}
+
+// Workspace returns the bytes of workspace that Run needs with this many
+// threads.
+func (g *IntGemm) Workspace(threads int) int {
+	s := g.sizes(max(1, threads))
+	return scratchBytes(s[:]...)
+}
+
+func (g *IntGemm) layout(ws []byte, threads int) (l intLayout) {
+	z := g.sizes(max(1, threads))
+	s := newScratch(ws)
+	l.a, l.rowSum, l.b, l.sums = s.uint32s(z[0]/4), s.int32s(z[1]/4), s.uint32s(z[2]/4), s.int32s(z[3]/4)
+	l.init, l.zb, l.tmp = s.int32s(z[4]/4), s.int32s(z[5]/4), s.bytes(z[6])
+	return l
+}
