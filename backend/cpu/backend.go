@@ -53,6 +53,7 @@ var families = [][]entry{
 	softmaxOps,
 	reduceOps,
 	rankOps,
+	recurrentOps,
 }
 
 var table = func() map[ops.Key]entry {

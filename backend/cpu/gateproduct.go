@@ -1,0 +1,210 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/backend/cpu/kern"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// floatGates are the products with plain float weights W [D, G·H, I] and
+// R [D, G·H, H]. Constant weights are packed; others are read where they are for
+// the one input product, and transposed once a run for the recurrent ones.
+type floatGates struct {
+	k      *recurrent
+	w      *kern.Gemm
+	packed *kern.Packed // W of all directions
+	parts  []gatePart
+
+	hasBias       bool
+	bias, recBias []float32 // of all directions, nil: from operand 3
+	biasAt, recAt int       // workspace of those
+	apart         int       // gates from here on have their recurrent bias in the product
+	wsAt, rwsAt   int       // workspace of the products; the latter for each direction
+	rws           int
+	turnedAt      int // R transposed, if it is no constant
+	constR        bool
+}
+
+// gatePart is the product with some of the gates of R.
+type gatePart struct {
+	from, to int
+	g        *kern.Gemm
+	packed   []*kern.Packed // for each direction
+}
+
+// newFloatGates prepares the products. cuts splits the gates of R into parts;
+// gates from apart on keep their recurrent bias apart from the input's.
+func (p *prep) newFloatGates(k *recurrent, apart int, cuts ...int) (*floatGates, error) {
+	width := k.gates * k.hidden
+	if !p.gateShapes(k, width) {
+		return nil, nil
+	}
+	f := &floatGates{k: k, hasBias: p.has(3), apart: apart, constR: p.isConst(2)}
+	if err := p.gateBias(f, width); err != nil {
+		return nil, err
+	}
+	s := kern.GemmSpec{M: k.seq * k.batch, N: k.dirs * width, K: k.input, TransB: true, Alpha: 1, ConstB: p.isConst(1)}
+	if f.hasBias {
+		s.Epilogue.Bias = kern.BiasPerCol
+	}
+	var err error
+	if f.w, err = kern.NewGemm(s); err != nil {
+		return nil, err
+	}
+	if s.ConstB {
+		if f.packed, err = p.pack(1, f.w.PackB); err != nil {
+			return nil, err
+		}
+	}
+	f.wsAt = p.workspace(f.w.Workspace(p.threads))
+	return f, f.prepareParts(p, cuts)
+}
+
+// gateShapes checks the weights and the bias.
+func (p *prep) gateShapes(k *recurrent, width int) bool {
+	return p.in[1].dt == ndarray.Float32 && p.in[2].dt == ndarray.Float32 &&
+		slices.Equal(p.in[1].shape, []int{k.dirs, width, k.input}) &&
+		slices.Equal(p.in[2].shape, []int{k.dirs, width, k.hidden}) &&
+		(!p.has(3) || p.in[3].dt == ndarray.Float32 && p.in[3].n == k.dirs*2*width)
+}
+
+// gateBias works the bias out if it is a constant, else reserves room for it.
+func (p *prep) gateBias(f *floatGates, width int) error {
+	if !f.hasBias {
+		return nil
+	}
+	b, err := p.floats(3)
+	if err != nil {
+		return err
+	}
+	n := f.k.dirs * width
+	if b == nil {
+		f.biasAt, f.recAt = p.workspace(4*n), p.workspace(4*n)
+		return nil
+	}
+	f.bias, f.recBias = make([]float32, n), make([]float32, n)
+	f.splitBias(b, f.bias, f.recBias)
+	p.absorb(3, 8*n)
+	return nil
+}
+
+// splitBias sums the input's and the recurrent bias of each direction; the
+// recurrent bias of gates from apart on goes to rec.
+func (f *floatGates) splitBias(b, bias, rec []float32) {
+	width, first := f.k.gates*f.k.hidden, f.apart*f.k.hidden
+	clear(rec)
+	for d := range f.k.dirs {
+		in, r := b[2*d*width:][:width], b[(2*d+1)*width:][:width]
+		for i := range width {
+			bias[d*width+i] = in[i]
+			if i < first {
+				bias[d*width+i] += r[i]
+			} else {
+				rec[d*width+i] = r[i]
+			}
+		}
+	}
+}
+
+// prepareParts prepares the recurrent products.
+func (f *floatGates) prepareParts(p *prep, cuts []int) error {
+	k := f.k
+	inner := max(1, p.threads/k.dirs)
+	cuts = append(cuts, k.gates)
+	from := 0
+	for _, to := range cuts {
+		s := kern.GemmSpec{M: k.batch, N: (to - from) * k.hidden, K: k.hidden, TransB: f.constR, Alpha: 1, ConstB: f.constR}
+		if !f.constR {
+			s.LDB = k.gates * k.hidden
+		}
+		if f.hasBias && to > f.apart {
+			s.Epilogue.Bias = kern.BiasPerCol
+		}
+		g, err := kern.NewGemm(s)
+		if err != nil {
+			return err
+		}
+		part := gatePart{from: from, to: to, g: g}
+		if f.constR {
+			if part.packed, err = f.packParts(p, g, from); err != nil {
+				return err
+			}
+		}
+		f.parts = append(f.parts, part)
+		f.rws = max(f.rws, g.Workspace(inner))
+		from = to
+	}
+	if !f.constR {
+		f.turnedAt = p.workspace(4 * k.dirs * k.gates * k.hidden * k.hidden)
+	} else {
+		p.absorbed = append(p.absorbed, 2)
+	}
+	f.rws = roundUp(f.rws, lineBytes)
+	f.rwsAt = p.workspace(f.rws * k.dirs)
+	return nil
+}
+
+// packParts packs the rows of R from a gate on, for every direction.
+func (f *floatGates) packParts(p *prep, g *kern.Gemm, from int) ([]*kern.Packed, error) {
+	r, err := p.floats(2)
+	if err != nil {
+		return nil, err
+	}
+	var out []*kern.Packed
+	for d := range f.k.dirs {
+		packed, err := g.PackB(r[(d*f.k.gates+from)*f.k.hidden*f.k.hidden:])
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, packed)
+		p.packed += int64(packed.Bytes())
+	}
+	return out, nil
+}
+
+func (f *floatGates) input(c *ops.Call, gates []float32) error {
+	n := f.k.dirs * f.k.gates * f.k.hidden
+	args := kern.GemmArgs{A: f32(c.In[0]), C: gates, PackedB: f.packed, Bias: f.bias}
+	if f.packed == nil {
+		args.B = f32(c.In[1])
+	}
+	if f.hasBias && f.bias == nil {
+		args.Bias = scratchOf[float32](c, f.biasAt, n)
+		f.splitBias(f32(c.In[3]), args.Bias, scratchOf[float32](c, f.recAt, n))
+	}
+	if !f.constR {
+		f.turn(f32(c.In[2]), scratchOf[float32](c, f.turnedAt, n*f.k.hidden))
+	}
+	return f.w.Run(args, c.Scratch[f.wsAt:], min(f.k.threads, c.Threads))
+}
+
+// turn transposes R of each direction to [H, G·H].
+func (f *floatGates) turn(r, turned []float32) {
+	width, h := f.k.gates*f.k.hidden, f.k.hidden
+	t := &transposed{rows: h, cols: width, dRow: width, sCol: h}
+	for d := range f.k.dirs {
+		transposeRows(t, turned[d*width*h:], r[d*width*h:], 0, 0, 0, h)
+	}
+}
+
+func (f *floatGates) hidden(c *ops.Call, d, part int, h, rec []float32, threads int) {
+	p, k := &f.parts[part], f.k
+	width := k.gates * k.hidden
+	args := kern.GemmArgs{A: h, C: rec}
+	if p.packed != nil {
+		args.PackedB = p.packed[d]
+	} else {
+		args.B = scratchOf[float32](c, f.turnedAt, k.dirs*width*k.hidden)[d*width*k.hidden+p.from*k.hidden:]
+	}
+	if f.hasBias && p.to > f.apart {
+		bias := f.recBias
+		if bias == nil {
+			bias = scratchOf[float32](c, f.recAt, k.dirs*width)
+		}
+		args.Bias = bias[d*width+p.from*k.hidden:]
+	}
+	// The sizes were checked when the product was prepared; it can not fail.
+	_ = p.g.Run(args, c.Scratch[f.rwsAt+d*f.rws:][:f.rws], threads)
+}
