@@ -127,7 +127,7 @@ func (c *canonical) alike(i, j int) bool {
 func (c *canonical) run(capacity, budget int64, stop func() bool) verdict {
 	c.budget, c.stop, c.stops = c.nodes+budget, stop, false
 	c.dice = dice{}
-	c.seen.clear(int(min(budget, 1<<18)))
+	c.seen.clear()
 	for k := int64(0); ; k++ {
 		if !c.reset(capacity) {
 			return refuted
@@ -149,6 +149,12 @@ func (c *canonical) visited() int64 { return c.nodes }
 func (c *canonical) reset(capacity int64) bool {
 	c.cap, c.hash, c.left = capacity, 1, 0
 	c.undo, c.order = c.undo[:0], c.order[:0]
+	for k := range c.cliques {
+		c.floor[k], c.rest[k] = 0, c.cliques[k].total
+		if c.rest[k] > capacity {
+			return false
+		}
+	}
 	for i := range c.at {
 		c.at[i], c.low[i] = unplaced, max(c.m.items[i].fixed, 0)
 		c.lifts[i] = int32(len(c.adj[i]))
@@ -156,17 +162,14 @@ func (c *canonical) reset(capacity int64) bool {
 			return false
 		}
 		if len(c.adj[i]) == 0 {
-			c.at[i] = c.low[i]
+			c.at[i] = c.low[i] // in nobody's way
+			for _, s := range c.in[i] {
+				c.rest[s.clique] -= s.height
+			}
 			continue
 		}
 		c.left++
 		c.hash += c.lowKey(int32(i))
-	}
-	for k := range c.cliques {
-		c.floor[k], c.rest[k] = 0, c.cliques[k].total
-		if c.rest[k] > capacity {
-			return false
-		}
 	}
 	return true
 }

@@ -37,11 +37,7 @@ func (d DSatur) Plan(_ context.Context, p *Problem) (*Solution, error) {
 
 func (m *model) dsatur() ([]int64, []Window) {
 	c := &colouring{m: m, colour: make([]int32, len(m.items)), seen: make([]bitset, len(m.items)), sat: make([]int32, len(m.items))}
-	if !m.timed || m.adj != nil || m.countMeetings(scanLimit) < scanLimit {
-		m.conflicts()
-	} else {
-		c.hulls = newHullIndex(m)
-	}
+	c.around = m.neighbours()
 	for i := range m.items {
 		c.colour[i] = -1
 		if m.items[i].fixed < 0 && m.items[i].size > 0 {
@@ -67,7 +63,7 @@ type colouring struct {
 	sat    []int32
 	queue  saturations
 	groups [][]int
-	hulls  *hullIndex // in place of conflict lists, for problems too large for them
+	around func(i int, fn func(j int))
 }
 
 func (c *colouring) push(i int) {
@@ -89,17 +85,7 @@ func (c *colouring) paint(i, colour int) {
 			}
 		}
 	}
-	if c.hulls == nil {
-		for _, e := range c.m.adj[i] {
-			tell(int(e.to))
-		}
-		return
-	}
-	c.hulls.each(i, func(j int) {
-		if c.m.plain || c.m.below(i, j) > 0 {
-			tell(j)
-		}
-	})
+	c.around(i, tell)
 }
 
 // saturation is a queue entry.

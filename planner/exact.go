@@ -140,7 +140,7 @@ func (x *exact) solvePlain(pad int64) {
 		for _, k := range group {
 			r := rects[k]
 			q.ids = append(q.ids, ids[k])
-			q.rects = append(q.rects, rect{r.lo - base, r.hi - base, alignUp(r.size, pad)})
+			q.rects = append(q.rects, rect{r.lo - base, r.hi - base, alignUp(r.size, pad), alignUp(r.size, pad) - r.size})
 			q.height = max(q.height, x.at[ids[k]]+r.size)
 		}
 		parts = append(parts, q)
@@ -150,18 +150,18 @@ func (x *exact) solvePlain(pad int64) {
 	for k := range parts {
 		q := &parts[k]
 		if q.height > max(settled, x.low) {
-			x.squeezePart(q, pad, x.budget/int64(len(parts)-k))
+			x.squeezePart(q, x.budget/int64(len(parts)-k))
 		}
 		settled = max(settled, q.height)
 	}
 }
 
 // squeezePart lowers the height of one part by skyline search.
-func (x *exact) squeezePart(q *part, pad, budget int64) {
+func (x *exact) squeezePart(q *part, budget int64) {
 	ends, unit := int32(0), int64(0)
 	for _, r := range q.rects {
 		ends = max(ends, r.hi)
-		unit = gcd(r.size, unit)
+		unit = gcd(gcd(r.size, r.pad), unit)
 	}
 	s := newSkysearch(q.rects, ends)
 	keep := func() int64 {
@@ -172,7 +172,7 @@ func (x *exact) squeezePart(q *part, pad, budget int64) {
 		}
 		return high
 	}
-	q.height = x.squeeze(s, keep, q.height, grid{unit, pad}, budget)
+	q.height = x.squeeze(s, keep, q.height, unit, budget)
 }
 
 // solveGeneral squeezes the whole problem by canonical search.
@@ -182,31 +182,28 @@ func (x *exact) solveGeneral() {
 		copy(x.at, c.at)
 		return x.m.height(x.at)
 	}
-	x.squeeze(c, keep, x.m.height(x.at), grid{1, 1}, x.budget)
+	x.squeeze(c, keep, x.m.height(x.at), 1, x.budget)
 }
 
-// grid says which heights plans can have: multiples of unit, less up to pad-1 bytes of padding of the topmost item.
-type grid struct{ unit, pad int64 }
-
 // squeeze asks d for plans between the bound and high and returns the height of the best plan. keep takes over a
-// plan that d has found and returns its height.
-func (x *exact) squeeze(d decider, keep func() int64, high int64, g grid, budget int64) int64 {
+// plan that d has found and returns its height. All heights of bottom-justified plans are multiples of unit.
+func (x *exact) squeeze(d decider, keep func() int64, high, unit, budget int64) int64 {
 	start := d.visited()
 	slice := max(budget/4, 1)
-	low, top := ceilDiv(x.low, g.unit), ceilDiv(high, g.unit) // in units: the plan sought is in [low, top)
-	ask, soft := low, low                                     // below soft nothing is asked until everything above has been
+	low, top := ceilDiv(x.low, unit), ceilDiv(high, unit) // in units: the plan sought is in [low, top)
+	ask, soft := low, low                                 // below soft nothing is asked until everything above has been
 	for low < top && !x.stop() {
 		left := budget - (d.visited() - start)
 		if left <= 0 {
 			break
 		}
-		switch d.run(ask*g.unit, min(slice, left), x.stop) {
+		switch d.run(ask*unit, min(slice, left), x.stop) {
 		case found:
 			high = min(high, keep())
-			top = min(ask, ceilDiv(high, g.unit))
+			top = min(ask, ceilDiv(high, unit))
 		case refuted:
 			low = ask + 1
-			if b := low*g.unit - g.pad + 1; b > x.low {
+			if b := low * unit; b > x.low {
 				x.low, x.raised = b, true
 			}
 		case cutOff:

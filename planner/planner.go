@@ -19,7 +19,12 @@ var planners = []Planner{
 	GreedySize{},
 	GreedyBreadth{},
 	BestFit{},
+	NNC{byEdges},
+	NNC{bySize},
+	NNC{bestOfAll},
+	HillClimb{},
 	Exact{},
+	Auto{},
 }
 
 // Get returns the planner of that name, or an *UnknownPlannerError.

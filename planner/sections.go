@@ -14,7 +14,8 @@ import "slices"
 //	section  |    0    |  1 |    2    |
 type rect struct {
 	lo, hi int32 // sections [lo, hi)
-	size   int64
+	size   int64 // padded to the alignment
+	pad    int64 // part of size that may stick out of the arena
 }
 
 // cutSections renumbers the lives of the given items, which are plain and alive.
@@ -40,7 +41,7 @@ func (m *model) cutSections(ids []int) (rects []rect, sections int32) {
 	rects = make([]rect, len(ids))
 	for k, i := range ids {
 		it := &m.items[i]
-		rects[k] = rect{section[it.lo], section[it.hi-1] + 1, it.size}
+		rects[k] = rect{section[it.lo], section[it.hi-1] + 1, it.size, 0}
 	}
 	return rects, sections
 }

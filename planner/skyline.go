@@ -13,7 +13,8 @@ package planner
 //	                                    item that covers k and fits the valley lies at f, or nothing does.
 //
 // "Nothing" wastes bytes: the section's height rises to the least height t at which anything can begin there. Section
-// k holds slack = capacity - height - (sizes still to come) bytes that may be wasted. Placing an item in a valley keeps
+// k holds slack = capacity - height - (sizes still to come) bytes that may be wasted (and as much more as the
+// largest padding there, because the topmost item needs none). Placing an item in a valley keeps
 // every slack as it is; raising lowers it. A section that has no item to take and less slack than it must waste is
 // a dead end. That is all the bookkeeping there is: heights, slacks, and the list of valleys with, for each, the section that
 // has the fewest alternatives.
@@ -32,6 +33,7 @@ type skyline struct {
 	floor  []int64 // height per section
 	slack  []int64
 	rest   []int64 // bytes still to come per section
+	out    []int64 // most padding of an item per section: so much may stick out of the capacity
 	cover  [][]int32
 	head   []int32 // first unplaced rect that begins in a section; lists are sorted by end
 	next   []int32
@@ -70,32 +72,29 @@ const wall = maxBytes
 func newSkyline(rects []rect, sections int32) *skyline {
 	n, m := len(rects), sections+2
 	s := &skyline{rects: make([]rect, n), ends: sections,
-		floor: make([]int64, m), slack: make([]int64, m), rest: make([]int64, m), cover: make([][]int32, m), head: make([]int32, m),
+		floor: make([]int64, m), slack: make([]int64, m), rest: make([]int64, m), out: make([]int64, m), cover: make([][]int32, m), head: make([]int32, m),
 		weight: make([]int64, m), count: make([]int32, m+1), left: make([]int64, m),
 		next: make([]int32, n), prev: make([]int32, n), at: make([]int64, n), class: make([]int32, n), keys: make([]uint64, n)}
-	type kind struct {
-		lo, hi int32
-		size   int64
-	}
-	classes := map[kind]int32{}
+	classes := map[rect]int32{}
 	for i, r := range rects {
 		r.lo, r.hi = r.lo+1, r.hi+1
 		s.rects[i] = r
-		c, ok := classes[kind(r)]
+		c, ok := classes[r]
 		if !ok {
 			c = int32(len(classes))
-			classes[kind(r)] = c
+			classes[r] = c
 		}
 		s.class[i] = c
 		s.keys[i] = scramble(uint64(c)*2 + 1)
 		for k := r.lo; k < r.hi; k++ {
 			s.cover[k] = append(s.cover[k], int32(i))
 			s.rest[k] += r.size
-			s.minCap = max(s.minCap, s.rest[k])
+			s.out[k] = max(s.out[k], r.pad)
 		}
 	}
 	for k := range s.weight {
 		s.weight[k] = weightUnit
+		s.minCap = max(s.minCap, s.rest[k]-s.out[k])
 	}
 	return s
 }
@@ -132,7 +131,7 @@ func (s *skyline) reset(capacity int64, byEnd []int32) {
 		}
 	}
 	for k := range s.floor {
-		s.slack[k] = capacity - s.rest[k]
+		s.slack[k] = capacity - s.rest[k] + s.out[k]
 		if s.rest[k] == 0 {
 			s.floor[k] = wall
 		}

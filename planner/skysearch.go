@@ -79,7 +79,7 @@ func (s *skysearch) run(capacity, budget int64, stop func() bool) verdict {
 	}
 	s.budget, s.stop, s.stopped = s.nodes+budget, stop, false
 	s.dice.state = s.seed
-	s.seen.clear(int(min(budget, 1<<18)))
+	s.seen.clear()
 	s.options = s.options[:0]
 	for k := int64(0); ; k++ {
 		s.reset(capacity, s.byEnd)
@@ -188,7 +188,7 @@ func (s *skysearch) gather(v *valley) {
 			if h > v.b {
 				break
 			}
-			if h > v.k {
+			if h > v.k && v.f+s.rects[i].size-s.rects[i].pad <= s.cap {
 				s.options = append(s.options, i)
 			}
 		}
@@ -268,22 +268,39 @@ func (s *skysearch) descend(v *valley, from, to, pick int) verdict {
 	return r
 }
 
-// searched remembers hashes of positions without a plan, forgetting some when it is full.
+// searched remembers hashes of positions without a plan. It grows with its content up to a limit, then forgets some.
 type searched struct {
 	slots []uint64
 	shift int
+	used  int
 }
 
-// clear empties the table and sizes it for about n entries.
-func (t *searched) clear(n int) {
-	size := max(bits.Len(uint(n)), 8)
-	t.shift = 64 - size
-	if len(t.slots) != 1<<size {
-		t.slots = make([]uint64, 1<<size)
-		return
+const (
+	searchedMin = 8  // log2 of the slots to begin with
+	searchedMax = 18 // and at most
+)
+
+// clear empties the table.
+func (t *searched) clear() {
+	if len(t.slots) != 1<<searchedMin {
+		t.slots = make([]uint64, 1<<searchedMin)
 	}
 	clear(t.slots)
+	t.shift, t.used = 64-searchedMin, 0
 }
 
 func (t *searched) has(h uint64) bool { return t.slots[h>>t.shift] == h }
-func (t *searched) add(h uint64)      { t.slots[h>>t.shift] = h }
+
+func (t *searched) add(h uint64) {
+	if t.used++; t.used > len(t.slots)/2 && len(t.slots) < 1<<searchedMax {
+		old := t.slots
+		t.slots = make([]uint64, 2*len(old))
+		t.shift--
+		for _, h := range old {
+			if h != 0 {
+				t.slots[h>>t.shift] = h
+			}
+		}
+	}
+	t.slots[h>>t.shift] = h
+}

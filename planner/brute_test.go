@@ -1,0 +1,73 @@
+package planner_test
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/planner"
+	"github.com/berth-onnx/berth/planner/plannertest"
+)
+
+// optimum tries every offset of every buffer, with nothing but the rules of the problem.
+func optimum(p *planner.Problem, limit int64) int64 {
+	order := p.Order
+	if order == nil {
+		order = planner.Intervals{Buffers: p.Buffers}
+	}
+	at := make([]int64, len(p.Buffers))
+	best := limit
+	fits := func(i int) bool {
+		b := &p.Buffers[i]
+		if b.Fixed && at[i] != b.Offset {
+			return false
+		}
+		for j := range i {
+			c := &p.Buffers[j]
+			if b.Group > 0 && b.Group == c.Group && at[i] != at[j] {
+				return false
+			}
+			if b.Size > 0 && c.Size > 0 && at[i] < at[j]+c.Size && at[j] < at[i]+b.Size && order.Interfere(i, j) {
+				return false
+			}
+		}
+		return true
+	}
+	var try func(i int, height int64)
+	try = func(i int, height int64) {
+		if i == len(at) {
+			best = min(best, height)
+			return
+		}
+		b := &p.Buffers[i]
+		for at[i] = 0; at[i]+b.Size < best; at[i]++ {
+			if at[i]%max(b.Align, 1) == 0 && at[i]%max(p.Align, 1) == 0 && fits(i) {
+				try(i+1, max(height, at[i]+b.Size))
+			}
+		}
+	}
+	try(0, 0)
+	return best
+}
+
+// TestExactIsOptimal compares with brute force on tiny problems of every kind.
+func TestExactIsOptimal(t *testing.T) {
+	deadline := time.Now().Add(time.Second)
+	for seed := uint64(0); time.Now().Before(deadline); seed++ {
+		r := rand.New(rand.NewPCG(seed, 2))
+		o := plannertest.Pick(r)
+		o.MaxBuffers, o.MaxSize = 1+r.IntN(6), 1+r.IntN(6)
+		p := plannertest.Random(r, o)
+		for _, name := range []string{"exact", "auto"} {
+			s := planWith(t, name, p)
+			if s.ArenaBytes > 30 {
+				continue // a fixed buffer far up: too many offsets to try
+			}
+			want := optimum(p, s.ArenaBytes+1)
+			require.Equal(t, want, s.ArenaBytes, "seed %d %s", seed, name)
+			require.LessOrEqual(t, s.LowerBound, want, "seed %d %s", seed, name)
+		}
+	}
+}

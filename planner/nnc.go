@@ -1,0 +1,287 @@
+package planner
+
+import (
+	"cmp"
+	"context"
+)
+
+// NNC is the allocation algorithm of the NNC article on the allocation graph of nncgraph.go. What differs between its
+// variants is which string of blocks is placed next:
+//
+//	nnc        the blocks with the most interference edges to blocks not yet placed, of these the largest (all ties).
+//	           Each alone, and each paired with a larger block that lives before or after it. Ordered by the size of the
+//	           largest, then by the sum of edges; the first that fits an edge is placed, or else the first of all
+//	           opens a window.
+//	nnc-size   the largest blocks (all ties), ordered by edges. Largest first matters because an insertion splits free
+//	           bytes, and nothing ever merges them again.
+//	nnc-best   both, and nnc with tuples of three; the smallest result counts.
+//
+// Companions of a loop (a Group) are one string from the start. Ties go to the lower index.
+//
+// The offsets work for every schedule that the order allows. A block must fit into the bytes that one predecessor hands over, so
+// fragments stay: exact and auto have no such limit.
+type NNC struct{ rule nncRule }
+
+type nncRule int
+
+const (
+	byEdges nncRule = iota
+	bySize
+	byTriples
+	bestOfAll
+)
+
+// Name is "nnc", "nnc-size" or "nnc-best".
+func (n NNC) Name() string {
+	return [...]string{byEdges: "nnc", bySize: "nnc-size", byTriples: "nnc-triples", bestOfAll: "nnc-best"}[n.rule]
+}
+
+// Plan places string by string. When ctx ends before, the plan is that of greedy-size.
+func (n NNC) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+	m, err := prepare(p)
+	if err != nil {
+		return nil, err
+	}
+	rules := []nncRule{n.rule}
+	if n.rule == bestOfAll {
+		rules = []nncRule{bySize, byEdges, byTriples}
+	}
+	var best *Solution
+	for _, r := range rules {
+		at, windows, ok := m.nnc(r, stopper(ctx))
+		if !ok {
+			break
+		}
+		if best == nil || m.height(at) < best.ArenaBytes {
+			best = finish(n.Name(), m, at)
+			best.Windows = windows
+			best.Stats.Winner = NNC{r}.Name()
+		}
+	}
+	if best == nil {
+		best = finish(n.Name(), m, m.greedySize())
+		best.Stats = Stats{Winner: "greedy-size", Cut: true}
+	}
+	return best, nil
+}
+
+// nnc runs one rule; false when stop ended it.
+func (m *model) nnc(rule nncRule, stop func() bool) ([]int64, []Window, bool) {
+	g, strings := newNNCGraph(m)
+	a := &nncAllocator{nncGraph: g, strings: strings, of: make([]int32, len(m.items))}
+	a.countEdges()
+	for range strings {
+		if stop() {
+			return nil, nil, false
+		}
+		if !a.step(rule) {
+			break
+		}
+	}
+	at, windows := g.layout()
+	return at, windows, true
+}
+
+// nncAllocator picks strings and keeps their edge counts.
+type nncAllocator struct {
+	*nncGraph
+	strings []nncString
+	of      []int32 // item -> elementary string, or -1
+	around  func(i int, fn func(j int))
+}
+
+// countEdges sets oc of every string and the way to enumerate neighbours.
+func (a *nncAllocator) countEdges() {
+	for i := range a.of {
+		a.of[i] = -1
+	}
+	for k := range a.strings {
+		a.of[a.m.itemOf[a.blocks[a.strings[k].blocks[0]].members[0]]] = int32(k)
+	}
+	a.around = a.m.neighbours()
+	for i := range a.m.items {
+		a.around(i, func(j int) {
+			if a.of[i] >= 0 && a.of[j] >= 0 {
+				a.strings[a.of[i]].oc++
+			}
+		})
+	}
+}
+
+// neighbours returns a function that visits the items in conflict with one.
+func (m *model) neighbours() func(i int, fn func(j int)) {
+	if !m.timed || m.adj != nil || m.countMeetings(scanLimit) < scanLimit {
+		adj := m.conflicts()
+		return func(i int, fn func(j int)) {
+			for _, e := range adj[i] {
+				fn(int(e.to))
+			}
+		}
+	}
+	h := newHullIndex(m)
+	return func(i int, fn func(j int)) {
+		h.each(i, func(j int) {
+			if m.plain || m.below(i, j) > 0 {
+				fn(j)
+			}
+		})
+	}
+}
+
+// step places one string; false when all are placed.
+func (a *nncAllocator) step(rule nncRule) bool {
+	var s *nncString
+	var window, edge int
+	if rule == bySize {
+		s, window, edge = a.pickBySize()
+	} else {
+		s, window, edge = a.pickByEdges(rule == byTriples)
+	}
+	if s == nil {
+		return false
+	}
+	if window < 0 {
+		window, edge = a.open(s)
+	}
+	a.insert(s, window, edge)
+	for _, b := range s.blocks {
+		a.settle(a.of[a.m.itemOf[a.blocks[b].members[0]]])
+	}
+	return true
+}
+
+// settle marks an elementary string as placed and takes its edges off its neighbours' counts, once.
+func (a *nncAllocator) settle(k int32) {
+	s := &a.strings[k]
+	if s.oc < 0 {
+		return
+	}
+	s.done, s.oc = true, -1
+	a.around(int(a.m.itemOf[a.blocks[s.blocks[0]].members[0]]), func(j int) {
+		if q := a.of[j]; q >= 0 && !a.strings[q].done {
+			a.strings[q].oc--
+		}
+	})
+}
+
+// pickBySize is the rule of the library: among the largest strings, by edges, the first that fits; with window -1
+// the first of all when none does.
+func (a *nncAllocator) pickBySize() (pick *nncString, window, edge int) {
+	largest := int64(0)
+	for k := range a.strings {
+		if s := &a.strings[k]; !s.done {
+			largest = max(largest, s.size)
+		}
+	}
+	var first *nncString
+	for {
+		var s *nncString
+		for k := range a.strings {
+			c := &a.strings[k]
+			if c.done || c.size < largest {
+				continue
+			}
+			if first == nil || c.oc > first.oc {
+				first = c
+			}
+			if c.from < len(a.windows) && (s == nil || c.oc > s.oc) {
+				s = c
+			}
+		}
+		if s == nil {
+			return first, -1, -1
+		}
+		if w, e := a.fit(s); w >= 0 {
+			return s, w, e
+		}
+		s.from = len(a.windows)
+	}
+}
+
+// pickByEdges is the rule of the article, with pairs or, for triples, also tuples of three.
+func (a *nncAllocator) pickByEdges(triples bool) (pick *nncString, window, edge int) {
+	most, size := int64(-1), int64(0)
+	for k := range a.strings {
+		if s := &a.strings[k]; !s.done && (s.oc > most || (s.oc == most && s.size > size)) {
+			most, size = s.oc, s.size
+		}
+	}
+	var tuples []nncString
+	for k := range a.strings {
+		s := &a.strings[k]
+		if s.done || s.oc < most || s.size < size {
+			continue
+		}
+		tuples = append(tuples, *s)
+		if t, ok := a.extend(s, s.size); ok {
+			tuples = append(tuples, t)
+			if u, ok := a.extend(&t, s.size); ok && triples {
+				tuples = append(tuples, u)
+			}
+		}
+	}
+	best := -1
+	for k := range tuples { // the first that fits, in order of size, then edges
+		t := &tuples[k]
+		if best >= 0 && !ahead(t, &tuples[best]) {
+			continue
+		}
+		if w, e := a.fit(t); w >= 0 {
+			best, window, edge = k, w, e
+		}
+	}
+	if best >= 0 {
+		return &tuples[best], window, edge
+	}
+	for k := range tuples {
+		if best < 0 || ahead(&tuples[k], &tuples[best]) {
+			best = k
+		}
+	}
+	if best < 0 {
+		return nil, -1, -1
+	}
+	return &tuples[best], -1, -1
+}
+
+// ahead orders tuples by the largest size, then by edges.
+func ahead(a, b *nncString) bool {
+	return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(b.oc, a.oc)) < 0
+}
+
+// extend adds to tuple t the largest string that is larger than size and lives before, after or between t's blocks; ties by
+// edges, then index.
+func (a *nncAllocator) extend(t *nncString, size int64) (nncString, bool) {
+	best := -1
+	var chain []int32
+	for k := range a.strings {
+		s := &a.strings[k]
+		if s.done || s.size <= size || (best >= 0 && !ahead(s, &a.strings[best])) {
+			continue
+		}
+		if c := a.merge(t.blocks, s.blocks); c != nil {
+			best, chain = k, c
+		}
+	}
+	if best < 0 {
+		return nncString{}, false
+	}
+	s := &a.strings[best]
+	return nncString{blocks: chain, size: max(t.size, s.size), oc: t.oc + s.oc}, true
+}
+
+// merge orders two chains of blocks into one, or returns nil when they are not apart in time.
+func (a *nncAllocator) merge(x, y []int32) []int32 {
+	out := make([]int32, 0, len(x)+len(y))
+	for len(x) > 0 && len(y) > 0 {
+		switch {
+		case a.hops(x[0], y[0]) > 0:
+			out, x = append(out, x[0]), x[1:]
+		case a.hops(y[0], x[0]) > 0:
+			out, y = append(out, y[0]), y[1:]
+		default:
+			return nil
+		}
+	}
+	return append(append(out, x...), y...)
+}
