@@ -49,12 +49,14 @@ class Book:
     def __init__(self, name):
         self.name, self.cases, self.failed = name, [], 0
 
-    def add(self, name, op, inputs, outputs=1, domain="", opset=22, const=(), typed=None, unchecked=(),
+    def add(self, name, op, inputs, outputs=1, domain="", opset=22, const=(), typed=None, unchecked=(), more=None,
             rtol=1e-4, atol=1e-5, **attrs):
         """Runs one operator. outputs is a count, or a string of 1 and 0 for
         present and absent results; const lists operands given as initializers;
         typed gives element types of results that onnxruntime can not infer;
-        unchecked results are computed but not recorded."""
+        unchecked results are computed but not recorded; more has attributes
+        whose names are taken here."""
+        attrs = {**attrs, **(more or {})}
         present = outputs if isinstance(outputs, str) else "1" * outputs
         names = ["" if a is None else f"i{k}" for k, a in enumerate(inputs)]
         outs = [f"o{k}" if p == "1" else "" for k, p in enumerate(present)]

@@ -19,6 +19,10 @@ def cases(book):
     multi_head(ms)
     group_query(ms)
     rotary(ms)
+    qlinear(ms)
+    integers(ms)
+    packed(ms)
+    standard(ms)
 
 
 def activations(ms):
@@ -181,3 +185,101 @@ def rotary(ms):
     ms("Rotary_start", op, [r(2, 3, 16), np.array([2]), cos, sin])
     ms("Rotary_4d", op, [r(2, 2, 3, 8), ids, cos, sin])
     ms("Rotary_partial", op, [r(2, 3, 24), ids, cos, sin], num_heads=2, rotary_embedding_dim=8)
+
+
+def qlinear(ms):
+    r = source(39)
+    for dt in (np.uint8, np.int8):
+        name, lo, hi = np.dtype(dt).name, np.iinfo(dt).min, np.iinfo(dt).max
+        q = lambda *shape: r.ints(lo, hi + 1, *shape, dtype=dt)
+        s, z = lambda v: np.array(v, f32), lambda v: np.array(v, dt)
+        ms(f"QLinearAdd_{name}", "QLinearAdd", [q(2, 3, 4), s(0.05), z(9), q(3, 1), s(0.03), z(4), s(0.07), z(7)])
+        ms(f"QLinearMul_{name}", "QLinearMul", [q(2, 3, 4), s(0.05), z(9), q(2, 3, 4), s(0.03), z(4), s(0.17), z(7)])
+        ms(f"QLinearLeakyRelu_{name}", "QLinearLeakyRelu", [q(2, 9), s(0.05), z(50), s(0.03), z(4)], alpha=0.3)
+        ms(f"QLinearSigmoid_{name}", "QLinearSigmoid", [q(2, 9), s(0.05), z(50), s(0.005), z(4)])
+        ms(f"QLinearSoftmax_{name}", "QLinearSoftmax", [q(2, 3, 4), s(0.02), z(50), s(1 / 256), z(lo)], axis=1, more={"opset": 13})
+        ms(f"QLinearSoftmax_old_{name}", "QLinearSoftmax", [q(2, 3, 4), s(0.02), z(50), s(1 / 256), z(lo)], axis=1, more={"opset": 12})
+        ms(f"QLinearConcat_{name}", "QLinearConcat", [s(0.05), z(3), q(2, 1, 3), s(0.03), z(4), q(2, 2, 3), s(0.06), z(1)], axis=1)
+        ms(f"QLinearWhere_{name}", "QLinearWhere", [r.ints(0, 2, 2, 3, dtype=bool), q(2, 3), s(0.05), z(3), q(3), s(0.04), z(2), s(0.06), z(1)])
+        for last in (0, 1):
+            shape = (2, 5, 5, 3) if last else (2, 3, 5, 5)
+            ms(f"QLinearAveragePool_{last}_{name}", "QLinearAveragePool", [q(*shape), s(0.05), z(3), s(0.03), z(5)], channels_last=last,
+               kernel_shape=[3, 2], strides=[2, 2], pads=[1, 0, 1, 0])
+            ms(f"QLinearGlobalAveragePool_{last}_{name}", "QLinearGlobalAveragePool", [q(*shape), s(0.05), z(3), s(0.03), z(5)], channels_last=last)
+    x = r.ints(0, 256, 1, 5, 5, 2, dtype=np.uint8)
+    w = r.ints(-128, 128, 3, 2, 3, 3, dtype=np.int8)
+    ms("QLinearConv_last", "QLinearConv", [x, np.array(0.05, f32), np.array(7, np.uint8), w, np.array(0.02, f32), np.array(0, np.int8),
+                                          np.array(0.5, f32), np.array(9, np.uint8), r.ints(-99, 99, 3, dtype=np.int32)], channels_last=1,
+       pads=[1, 1, 0, 0], const=(3, 4, 5))
+
+
+def integers(ms):
+    r = source(40)
+    for a, b in ((np.uint8, np.int8), (np.uint8, np.uint8), (np.int8, np.int8)):
+        names = np.dtype(a).name + np.dtype(b).name
+        qa = r.ints(np.iinfo(a).min, np.iinfo(a).max, 2, 3, 4, dtype=a)
+        qb = r.ints(np.iinfo(b).min, np.iinfo(b).max, 4, 5, dtype=b)
+        zb = r.ints(0, 9, 5, dtype=b)
+        if a == np.uint8:
+            ms(f"DynamicQuantizeMatMul_{names}", "DynamicQuantizeMatMul", [r(2, 3, 4), qb, np.array(0.02, f32), np.array(3, b), r(5)])
+            ms(f"DynamicQuantizeMatMul_columns_{names}", "DynamicQuantizeMatMul", [r(2, 3, 4), qb, abs(r(5)), zb])
+        ms(f"MatMulIntegerToFloat_{names}", "MatMulIntegerToFloat", [qa, qb, np.array(0.02, f32), np.array(0.03, f32), np.array(3, a), np.array(2, b), r(5)])
+        ms(f"MatMulIntegerToFloat_columns_{names}", "MatMulIntegerToFloat", [qa, qb, np.array(0.02, f32), abs(r(5)), None, zb])
+        s = lambda v: np.array(v, f32)
+        ms(f"QGemm_{names}", "QGemm", [qa[0].T.copy(), s(0.02), np.array(3, a), qb, s(0.03), np.array(2, b), r.ints(-99, 99, 5, dtype=np.int32)],
+           transA=1, alpha=0.5)
+        ms(f"QGemm_out_{names}", "QGemm", [qa[0], s(0.02), np.array(3, a), qb.T.copy(), abs(r(5)) * f32(0.1), zb, r.ints(-99, 99, 3, 1, dtype=np.int32),
+                                         s(0.8), np.array(4, a)], transB=1)
+    ms("MatMulInteger16", "MatMulInteger16", [r.ints(-2**15, 2**15, 3, 4, dtype=np.int16), r.ints(-2**15, 2**15, 4, 2, dtype=np.int16)])
+
+
+def packed(ms):
+    r = source(41)
+    K, N, block = 40, 3, 16
+    blocks = 3
+    for bits in (2, 4, 8):
+        data = r.ints(0, 256, N, blocks, block * bits // 8, dtype=np.uint8)
+        base = {"K": K, "N": N, "bits": bits, "block_size": block}
+        scales = abs(r(N, blocks)) * f32(0.1)
+        ms(f"MatMulNBits_{bits}", "MatMulNBits", [r(2, 3, K), data, scales.astype(f32)], const=(1, 2), **base)
+        zeros = r.ints(0, 256, N, (blocks * bits + 7) // 8, dtype=np.uint8)
+        ms(f"MatMulNBits_zeros_{bits}", "MatMulNBits", [r(2, K), data, scales.astype(f32), zeros, None, r(N)], const=(1, 2, 3, 5), **base)
+        if bits == 4:
+            ms("MatMulNBits_floats_4", "MatMulNBits", [r(2, K), data, scales.astype(f32), abs(r(N, blocks)) * f32(4)], const=(1, 2, 3), **base)
+    for kind in (0, 1):
+        ms(f"MatMulBnb4_{kind}", "MatMulBnb4", [r(2, 32), r.ints(0, 256, 3 * 32 // 2, dtype=np.uint8), abs(r(3 * 32 // 16))], const=(1, 2),
+           K=32, N=3, block_size=16, quant_type=kind)
+    for bits in (4, 8):
+        data = r.ints(0, 256, 6, 32 * bits // 8, dtype=np.uint8)
+        idx = np.array([[0, 5], [2, -1]])
+        ms(f"GatherBlockQuantized_{bits}", "GatherBlockQuantized", [data, idx, abs(r(6, 2))], const=(0, 2), bits=bits, block_size=16)
+        ms(f"GatherBlockQuantized_zeros_{bits}", "GatherBlockQuantized", [data, idx, abs(r(6, 2)), r.ints(0, 256, 6, 2 * bits // 8, dtype=np.uint8)],
+           const=(0, 2, 3), bits=bits, block_size=16)
+
+
+def standard(ms):
+    r = source(42)
+    ms("QuantizeLinear", "QuantizeLinear", [r(3, 4, scale=9), np.array(0.1, f32), np.array(7, np.uint8)])
+    ms("QuantizeLinear_axis", "QuantizeLinear", [r(3, 4, scale=9), abs(r(4)) + f32(0.1), r.ints(-9, 9, 4, dtype=np.int16)], axis=1)
+    ms("DequantizeLinear", "DequantizeLinear", [r.ints(-99, 99, 3, 4, dtype=np.int16), np.array(0.1, f32), np.array(7, np.int16)])
+    ms("DequantizeLinear_axis", "DequantizeLinear", [r.ints(-99, 99, 3, 4, dtype=np.int8), abs(r(3)), r.ints(-9, 9, 3, dtype=np.int8)], axis=0)
+    for up in (0, 1):
+        ms(f"Trilu_{up}", "Trilu", [r(2, 3, 4), np.array(1)], upper=up)
+    for mode in ("constant", "reflect", "edge"):
+        ms(f"Pad_{mode}", "Pad", [r(3, 4), np.array([0, 2, 1, 1])] + ([np.array([0.5], f32)] if mode == "constant" else []), mode=mode)
+    ms("Range", "Range", [np.array(1, f32), np.array(5.5, f32), np.array(1.5, f32)])
+    ms("Range_one", "Range", [np.array(3), np.array(7)])
+    ms("GatherND", "GatherND", [r(2, 3, 4), np.array([[0, 1], [1, 2]])])
+    ms("ExpandDims", "ExpandDims", [r(2, 3), np.array(-1, np.int32)])
+    ms("Unique", "Unique", [np.array([2, 1, 1, 3, 4, 3], f32)], 3)
+    ms("Inverse", "Inverse", [r(2, 3, 3) + np.eye(3, dtype=f32) * 3])
+    for metric in ("sqeuclidean", "euclidean"):
+        ms(f"CDist_{metric}", "CDist", [r(3, 4), r(5, 4)], metric=metric)
+    W, H = 5, 3
+    for name, cols in (("tensor", False), ("columns", True)):
+        dirs = 2
+        ws = abs(r(dirs, 4 * H)) * f32(0.01) + f32(0.01) if cols else abs(r(dirs)) * f32(0.01) + f32(0.01)
+        wz = np.zeros(ws.shape, np.int8)
+        ms(f"DynamicQuantizeLSTM_{name}", "DynamicQuantizeLSTM",
+           [r(4, 1, W), r.ints(-99, 99, dirs, W, 4 * H, dtype=np.int8), r.ints(-99, 99, dirs, H, 4 * H, dtype=np.int8), r(dirs, 8 * H), None,
+            r(dirs, 1, H), r(dirs, 1, H), r(dirs, 3 * H), ws, wz, ws, wz], 3, const=(1, 2, 8, 9, 10, 11), direction="bidirectional", hidden_size=H)

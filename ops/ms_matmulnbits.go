@@ -1,0 +1,244 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// MatMulNBits multiplies by weights of 2, 4 or 8 bits with a scale per block, of
+// the com.microsoft domain:
+//
+//	Y = A · Wᵀ + bias,   W[n,k] = (q[n,k] - zero[n,k/block_size]) * scale[n,k/block_size]
+//
+// B [N, blocks, bytes] packs q along K, low bits first. Zero points are packed
+// the same way, or given as numbers; 2^(bits-1) if absent. g_idx, if present,
+// names the block of every k.
+var MatMulNBits = Op{
+	Domain: microsoft, Name: "MatMulNBits", Since: 1, Doc: "Y = A · dequantize(B)ᵀ + bias",
+	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "K", Kind: ssa.AttrInt, Required: true}, {Name: "N", Kind: ssa.AttrInt, Required: true},
+		{Name: "accuracy_level", Kind: ssa.AttrInt}, {Name: "bits", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt, Required: true},
+		{Name: "weight_prepacked", Kind: ssa.AttrInt}},
+	Infer: inferLastTo("N"), Eval: evalMatMulNBits,
+	Facts: Facts{Cost: weightedCost},
+}
+
+// inferLastTo is the type rule of operators that replace operand 0's last
+// dimension by an attribute.
+func inferLastTo(attr string) func(*ssa.Node) ([]Fact, error) {
+	return func(n *ssa.Node) ([]Fact, error) {
+		t := InType(n, 0)
+		if !t.Ranked || t.Rank() == 0 {
+			return One(ssa.UnrankedTensor(t.DType)), nil
+		}
+		dims := append([]ssa.Dim(nil), t.Shape...)
+		dims[len(dims)-1] = ssa.D(n.Int(attr, 0))
+		return One(ssa.TensorOf(t.DType, dims...)), nil
+	}
+}
+
+// weightedCost counts the product with weights [N,K].
+func weightedCost(n *ssa.Node) Cost {
+	c := trafficOf(n)
+	if k, ok := InType(n, 0).NumElems().Const(); ok {
+		c.FLOPs = 2 * k * n.Int("N", 0)
+	}
+	return c
+}
+
+// weightSize reads the attributes N and K of packed weights.
+func weightSize(n *ssa.Node) (rows, cols int, err error) {
+	r, k := n.Int("N", 0), n.Int("K", 0)
+	if r < 1 || k < 1 || r > math.MaxInt32 || k > math.MaxInt32 {
+		return 0, 0, fmt.Errorf("weights of N=%d and K=%d", r, k)
+	}
+	_, err = ndarray.NumElems([]int{int(r), int(k)})
+	return int(r), int(k), err
+}
+
+func evalMatMulNBits(c *Call) error {
+	if err := wantArrays(c, 3); err != nil {
+		return err
+	}
+	if c.Node.Int("weight_prepacked", 0) != 0 {
+		return fmt.Errorf("weight_prepacked: %w", ErrUnsupported)
+	}
+	w, err := unpackNBits(c)
+	if err != nil {
+		return err
+	}
+	n, k, _ := weightSize(c.Node)
+	return timesWeights(c, w, n, k, c.Array(5))
+}
+
+// timesWeights stores A · Wᵀ + bias for W [n,k].
+func timesWeights(c *Call, w []float32, n, k int, bias *ndarray.Array) error {
+	a := c.Array(0)
+	if a.Rank() < 1 || a.Shape[a.Rank()-1] != k || !a.DType.IsFloat() {
+		return fmt.Errorf("A is %s, expected floats with a last dimension of %d", a, k)
+	}
+	if err := wantShape("bias", bias, n); err != nil {
+		return err
+	}
+	shape := append([]int(nil), a.Shape...)
+	shape[len(shape)-1] = n
+	y, err := newReal[float32](c, 0, a.DType, shape...)
+	if err != nil {
+		return err
+	}
+	clear(y.V)
+	matMulAddT(a.Len()/k, n, k, reals[float32](a), k, w, k, y.V, n)
+	scaleShift(y.V, nil, reals[float32](bias))
+	return y.store()
+}
+
+// unpackNBits dequantizes B to [N,K].
+func unpackNBits(c *Call) ([]float32, error) {
+	n, k, err := weightSize(c.Node)
+	if err != nil {
+		return nil, err
+	}
+	bits, block := int(c.Node.Int("bits", 4)), int(c.Node.Int("block_size", 0))
+	if bits != 2 && bits != 4 && bits != 8 || block < 16 || block > math.MaxInt32 || block&(block-1) != 0 {
+		return nil, fmt.Errorf("bits=%d and block_size=%d: %w", bits, block, ErrUnsupported)
+	}
+	blocks := (k + block - 1) / block
+	b, scales := c.Array(1), c.Array(2)
+	if b.DType != ndarray.Uint8 {
+		return nil, unsupportedType(b.DType)
+	}
+	if err := wantLen("B", b, n*blocks*block*bits/8); err != nil {
+		return nil, err
+	}
+	if err := wantLen("scales", scales, n*blocks); err != nil {
+		return nil, err
+	}
+	zero, err := nbitZeros(c.Array(3), n, blocks, bits)
+	if err != nil {
+		return nil, err
+	}
+	group, err := groupOf(c.Array(4), k, block, blocks)
+	if err != nil {
+		return nil, err
+	}
+	w, s := make([]float32, n*k), reals[float32](scales)
+	for i := range n {
+		row := b.Data[i*blocks*block*bits/8:]
+		for j := range k {
+			g := i*blocks + group(j)
+			w[i*k+j] = (float32(bitField(row, j, bits)) - zero[g]) * s[g]
+		}
+	}
+	return w, nil
+}
+
+// bitField is element i of a packing of 2, 4 or 8 bits, low bits first.
+func bitField(data []byte, i, bits int) byte {
+	at := i * bits
+	return data[at/8] >> (at % 8) & byte(1<<bits-1)
+}
+
+// nbitZeros returns the zero point of every block.
+func nbitZeros(a *ndarray.Array, n, blocks, bits int) ([]float32, error) {
+	out := make([]float32, n*blocks)
+	if a == nil {
+		for i := range out {
+			out[i] = float32(int(1) << (bits - 1))
+		}
+		return out, nil
+	}
+	if a.DType != ndarray.Uint8 {
+		return reals[float32](a), wantLen("zero_points", a, n*blocks)
+	}
+	width := (blocks*bits + 7) / 8
+	if err := wantLen("zero_points", a, n*width); err != nil {
+		return nil, err
+	}
+	for i := range out {
+		out[i] = float32(bitField(a.Data[i/blocks*width:], i%blocks, bits))
+	}
+	return out, nil
+}
+
+// groupOf returns the block of every k.
+func groupOf(idx *ndarray.Array, k, block, blocks int) (func(int) int, error) {
+	if idx == nil {
+		return func(j int) int { return j / block }, nil
+	}
+	v := idx.Ints()
+	if len(v) < k {
+		return nil, fmt.Errorf("g_idx has %d elements for K=%d", len(v), k)
+	}
+	for _, g := range v[:k] {
+		if g < 0 || g >= int64(blocks) {
+			return nil, fmt.Errorf("g_idx names block %d of %d", g, blocks)
+		}
+	}
+	return func(j int) int { return int(v[j]) }, nil
+}
+
+// MatMulBnb4 multiplies by weights of 4-bit floats, FP4 or NF4, with a scale per
+// block of the flattened weights:
+//
+//	Y = A · Wᵀ (transB=1) or A · W,   W [N,K] = table[q] * absmax[i/block_size]
+//
+// B packs two values a byte, the first in the high bits. Source of the tables:
+// https://arxiv.org/abs/2305.14314, appendix E (NF4).
+var MatMulBnb4 = Op{
+	Domain: microsoft, Name: "MatMulBnb4", Since: 1, Doc: "Y = A · dequantize(B)ᵀ, 4-bit floats",
+	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "K", Kind: ssa.AttrInt, Required: true}, {Name: "N", Kind: ssa.AttrInt, Required: true},
+		{Name: "block_size", Kind: ssa.AttrInt, Required: true}, {Name: "quant_type", Kind: ssa.AttrInt, Required: true},
+		{Name: "training_mode", Kind: ssa.AttrInt}, {Name: "transB", Kind: ssa.AttrInt}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		if n.Int("transB", 1) == 0 {
+			return inferLastTo("K")(n)
+		}
+		return inferLastTo("N")(n)
+	},
+	Eval: evalMatMulBnb4, Facts: Facts{Cost: weightedCost},
+}
+
+// bnb4Tables are the values of FP4 and NF4.
+var bnb4Tables = [2][16]float32{
+	{0, 0.0052083333, 0.6666667, 1, 0.33333334, 0.5, 0.16666667, 0.25,
+		0, -0.0052083333, -0.6666667, -1, -0.33333334, -0.5, -0.16666667, -0.25},
+	{-1, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
+		-0.09105003625154495, 0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+		0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1},
+}
+
+func evalMatMulBnb4(c *Call) error {
+	if err := wantArrays(c, 3); err != nil {
+		return err
+	}
+	n, k, err := weightSize(c.Node)
+	if err != nil {
+		return err
+	}
+	kind, block := c.Node.Int("quant_type", 0), int(c.Node.Int("block_size", 0))
+	if kind != 0 && kind != 1 || block < 1 || block > math.MaxInt32 {
+		return fmt.Errorf("quant_type=%d and block_size=%d: %w", kind, block, ErrUnsupported)
+	}
+	if err := wantLen("B", c.Array(1), (n*k+1)/2); err != nil {
+		return err
+	}
+	if err := wantLen("absmax", c.Array(2), (n*k+block-1)/block); err != nil {
+		return err
+	}
+	w, scale := make([]float32, n*k), reals[float32](c.Array(2))
+	for i := range w {
+		q := c.Array(1).Data[i/2]
+		if i%2 == 0 {
+			q >>= 4
+		}
+		w[i] = bnb4Tables[kind][q&15] * scale[i/block]
+	}
+	if c.Node.Int("transB", 1) == 0 {
+		return timesWeights(c, transposed(n, k, w), k, n, nil)
+	}
+	return timesWeights(c, w, n, k, nil)
+}
