@@ -2,6 +2,7 @@ package kern
 
 import (
 	"encoding/binary"
+	"math"
 	"unsafe"
 )
 
@@ -38,12 +39,14 @@ type intTable struct {
 
 	mulSub             func(dst, x *int32, n int, s int32) // dst −= x·s
 	toFloat            func(dst *float32, src *int32, n int, scale float32)
-	widenU, widenS     func(dst *int16, src *byte, n int) // multiples of 32; nil: plain Go
+	fromFloat          func(dst *int32, src *float32, n int) // to nearest
+	widenU, widenS     func(dst *int16, src *byte, n int)    // multiples of 32; nil: plain Go
 	dequantU, dequantS func(dst *float32, src *byte, n int, scale, zero float32)
 	quant              func(dst *byte, src *float32, n int, scale, lo, hi float32, zero int32)
 	requant            func(dst *byte, src *int32, n int, scale, lo, hi float32, zero int32)
 
-	quadFill, quadMerge func(dst *int32, src *byte, n, dstStride, plane, mask, off int, flip, fill uint32)
+	quadRow            func(dst *uint32, src *byte, n, plane int, flip uint32) // any n
+	pairRowU, pairRowS func(dst *uint32, src *byte, n, plane int)              // multiples of 16; nil: plain Go
 }
 
 // products returns the level whose integer products serve this level.
@@ -278,5 +281,12 @@ func intToFloatGeneric(dst *float32, src *int32, n int, scale float32) {
 	d := unsafe.Slice(dst, n)
 	for i, v := range unsafe.Slice(src, n) {
 		d[i] = float32(v) * scale
+	}
+}
+
+func floatToIntGeneric(dst *int32, src *float32, n int) {
+	d := unsafe.Slice(dst, n)
+	for i, v := range unsafe.Slice(src, n) {
+		d[i] = int32(math.RoundToEven(float64(v)))
 	}
 }

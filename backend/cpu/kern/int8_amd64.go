@@ -212,6 +212,11 @@ func requantAVX2(dst *byte, src *int32, n int, scale float32, lo float32, hi flo
 //go:noescape
 func intToFloatAVX2(dst *float32, src *int32, n int, scale float32)
 
+// floatToIntAVX2 rounds to nearest.
+//
+//go:noescape
+func floatToIntAVX2(dst *int32, src *float32, n int)
+
 // intMulSubAVX512 is dst −= x·s.
 //
 //go:noescape
@@ -252,12 +257,22 @@ func requantAVX512(dst *byte, src *int32, n int, scale float32, lo float32, hi f
 //go:noescape
 func intToFloatAVX512(dst *float32, src *int32, n int, scale float32)
 
-// quadFillAVX512 copies adjacent pixels of four channels at a time; strides are in bytes.
+// floatToIntAVX512 rounds to nearest.
 //
 //go:noescape
-func quadFillAVX512(dst *int32, src *byte, n int, dstStride int, plane int, mask int, off int, flip uint32, fill uint32)
+func floatToIntAVX512(dst *int32, src *float32, n int)
 
-// quadMergeAVX512 copies adjacent pixels of four channels at a time; strides are in bytes.
+// quadRowAVX512 interleaves n bytes of four channels, plane bytes apart.
 //
 //go:noescape
-func quadMergeAVX512(dst *int32, src *byte, n int, dstStride int, plane int, mask int, off int, flip uint32, fill uint32)
+func quadRowAVX512(dst *uint32, src *byte, n int, plane int, flip uint32)
+
+// pairRowU8AVX2 widens and interleaves n bytes of two channels; n is a multiple of sixteen.
+//
+//go:noescape
+func pairRowU8AVX2(dst *uint32, src *byte, n int, plane int)
+
+// pairRowS8AVX2 widens and interleaves n bytes of two channels; n is a multiple of sixteen.
+//
+//go:noescape
+func pairRowS8AVX2(dst *uint32, src *byte, n int, plane int)

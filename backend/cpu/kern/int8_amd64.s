@@ -10087,6 +10087,60 @@ done:
 	VZEROUPPER
 	RET
 
+// func floatToIntAVX2(dst *int32, src *float32, n int)
+// Requires: AVX
+TEXT ·floatToIntAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+
+wide:
+	CMPQ      DX, $+32
+	JLT       wide_end
+	VMOVUPS   (CX), Y0
+	VCVTPS2DQ Y0, Y0
+	VMOVUPS   Y0, (AX)
+	VMOVUPS   32(CX), Y0
+	VCVTPS2DQ Y0, Y0
+	VMOVUPS   Y0, 32(AX)
+	VMOVUPS   64(CX), Y0
+	VCVTPS2DQ Y0, Y0
+	VMOVUPS   Y0, 64(AX)
+	VMOVUPS   96(CX), Y0
+	VCVTPS2DQ Y0, Y0
+	VMOVUPS   Y0, 96(AX)
+	ADDQ      $+128, AX
+	ADDQ      $+128, CX
+	SUBQ      $+32, DX
+	JMP       wide
+
+wide_end:
+one:
+	CMPQ      DX, $+8
+	JLT       one_end
+	VMOVUPS   (CX), Y0
+	VCVTPS2DQ Y0, Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      $+32, AX
+	ADDQ      $+32, CX
+	SUBQ      $+8, DX
+	JMP       one
+
+one_end:
+	TESTQ      DX, DX
+	JZ         done
+	LEAQ       tailmasks<>+0(SB), BX
+	MOVQ       $+8, SI
+	SUBQ       DX, SI
+	VMOVUPS    (BX)(SI*4), Y0
+	VMASKMOVPS (CX), Y0, Y1
+	VCVTPS2DQ  Y1, Y1
+	VMASKMOVPS Y1, Y0, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
 // func intMulSubAVX512(dst *int32, x *int32, n int, s int32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·intMulSubAVX512(SB), NOSPLIT, $0-28
@@ -10367,94 +10421,175 @@ done:
 	VZEROUPPER
 	RET
 
-// func quadFillAVX512(dst *int32, src *byte, n int, dstStride int, plane int, mask int, off int, flip uint32, fill uint32)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL
-TEXT ·quadFillAVX512(SB), NOSPLIT, $0-64
+// func floatToIntAVX512(dst *int32, src *float32, n int)
+// Requires: AVX, AVX512F, BMI2
+TEXT ·floatToIntAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+
+wide:
+	CMPQ      DX, $+64
+	JLT       wide_end
+	VMOVUPS   (CX), Z0
+	VCVTPS2DQ Z0, Z0
+	VMOVUPS   Z0, (AX)
+	VMOVUPS   64(CX), Z0
+	VCVTPS2DQ Z0, Z0
+	VMOVUPS   Z0, 64(AX)
+	VMOVUPS   128(CX), Z0
+	VCVTPS2DQ Z0, Z0
+	VMOVUPS   Z0, 128(AX)
+	VMOVUPS   192(CX), Z0
+	VCVTPS2DQ Z0, Z0
+	VMOVUPS   Z0, 192(AX)
+	ADDQ      $+256, AX
+	ADDQ      $+256, CX
+	SUBQ      $+64, DX
+	JMP       wide
+
+wide_end:
+one:
+	CMPQ      DX, $+16
+	JLT       one_end
+	VMOVUPS   (CX), Z0
+	VCVTPS2DQ Z0, Z0
+	VMOVUPS   Z0, (AX)
+	ADDQ      $+64, AX
+	ADDQ      $+64, CX
+	SUBQ      $+16, DX
+	JMP       one
+
+one_end:
+	TESTQ     DX, DX
+	JZ        done
+	MOVQ      $-1, BX
+	BZHIQ     DX, BX, BX
+	KMOVW     BX, K1
+	VMOVUPS.Z (CX), K1, Z0
+	VCVTPS2DQ Z0, Z0
+	VMOVUPS   Z0, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func quadRowAVX512(dst *uint32, src *byte, n int, plane int, flip uint32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VL, BMI2
+TEXT ·quadRowAVX512(SB), NOSPLIT, $0-36
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
 	MOVQ         n+16(FP), DX
-	MOVQ         off+48(FP), BX
-	ADDQ         BX, CX
-	MOVQ         dstStride+24(FP), BX
-	MOVQ         plane+32(FP), SI
-	LEAQ         (SI)(SI*2), DI
-	MOVQ         mask+40(FP), R8
-	KMOVW        R8, K1
-	VBROADCASTSS flip+56(FP), Z0
-	VBROADCASTSS fill+60(FP), Z1
+	MOVQ         plane+24(FP), BX
+	LEAQ         (BX)(BX*2), SI
+	VBROADCASTSS flip+32(FP), Z0
 
 one:
-	CMPQ         DX, $+1
+	CMPQ         DX, $+16
 	JLT          one_end
-	VMOVDQU8.Z   (CX), K1, X2
-	VMOVDQU8.Z   (CX)(SI*1), K1, X3
-	VMOVDQU8.Z   (CX)(SI*2), K1, X4
-	VMOVDQU8.Z   (CX)(DI*1), K1, X5
-	VPUNPCKLBW   X3, X2, X6
-	VPUNPCKHBW   X3, X2, X2
-	VPUNPCKLBW   X5, X4, X3
-	VPUNPCKHBW   X5, X4, X4
-	VPUNPCKLWD   X3, X6, X5
-	VMOVDQA32    X5, X5
-	VPUNPCKHWD   X3, X6, X3
-	VINSERTI32X4 $0x01, X3, Z5, Z5
-	VPUNPCKLWD   X4, X2, X3
-	VINSERTI32X4 $0x02, X3, Z5, Z5
-	VPUNPCKHWD   X4, X2, X2
-	VINSERTI32X4 $0x03, X2, Z5, Z5
-	VPXORD       Z0, Z5, Z5
-	VPBLENDMD    Z5, Z1, K1, Z5
-	VMOVUPS      Z5, (AX)
-	ADDQ         BX, AX
-	LEAQ         (CX)(SI*4), CX
-	SUBQ         $+1, DX
+	VMOVDQU      (CX), X1
+	VMOVDQU      (CX)(BX*1), X2
+	VMOVDQU      (CX)(BX*2), X3
+	VMOVDQU      (CX)(SI*1), X4
+	VPUNPCKLBW   X2, X1, X5
+	VPUNPCKHBW   X2, X1, X1
+	VPUNPCKLBW   X4, X3, X2
+	VPUNPCKHBW   X4, X3, X3
+	VPUNPCKLWD   X2, X5, X4
+	VMOVDQA32    X4, X4
+	VPUNPCKHWD   X2, X5, X2
+	VINSERTI32X4 $0x01, X2, Z4, Z4
+	VPUNPCKLWD   X3, X1, X2
+	VINSERTI32X4 $0x02, X2, Z4, Z4
+	VPUNPCKHWD   X3, X1, X1
+	VINSERTI32X4 $0x03, X1, Z4, Z4
+	VPXORD       Z0, Z4, Z4
+	VMOVUPS      Z4, (AX)
+	ADDQ         $+64, AX
+	ADDQ         $+16, CX
+	SUBQ         $+16, DX
 	JMP          one
+
+one_end:
+	TESTQ        DX, DX
+	JZ           done
+	MOVQ         $-1, DI
+	BZHIQ        DX, DI, DI
+	KMOVW        DI, K1
+	VMOVDQU8.Z   (CX), K1, X3
+	VMOVDQU8.Z   (CX)(BX*1), K1, X4
+	VMOVDQU8.Z   (CX)(BX*2), K1, X1
+	VMOVDQU8.Z   (CX)(SI*1), K1, X5
+	VPUNPCKLBW   X4, X3, X2
+	VPUNPCKHBW   X4, X3, X3
+	VPUNPCKLBW   X5, X1, X4
+	VPUNPCKHBW   X5, X1, X5
+	VPUNPCKLWD   X4, X2, X1
+	VMOVDQA32    X1, X1
+	VPUNPCKHWD   X4, X2, X2
+	VINSERTI32X4 $0x01, X2, Z1, Z1
+	VPUNPCKLWD   X5, X3, X2
+	VINSERTI32X4 $0x02, X2, Z1, Z1
+	VPUNPCKHWD   X5, X3, X2
+	VINSERTI32X4 $0x03, X2, Z1, Z1
+	VPXORD       Z0, Z1, Z1
+	VMOVUPS      Z1, K1, (AX)
+
+done:
+	VZEROUPPER
+	RET
+
+// func pairRowU8AVX2(dst *uint32, src *byte, n int, plane int)
+// Requires: AVX, AVX2
+TEXT ·pairRowU8AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ plane+24(FP), BX
+
+one:
+	CMPQ       DX, $+16
+	JLT        one_end
+	VMOVDQU    (CX), X0
+	VMOVDQU    (CX)(BX*1), X1
+	VPUNPCKLBW X1, X0, X2
+	VPMOVZXBW  X2, Y3
+	VPUNPCKHBW X1, X0, X2
+	VPMOVZXBW  X2, Y0
+	VMOVUPS    Y3, (AX)
+	VMOVUPS    Y0, 32(AX)
+	ADDQ       $+64, AX
+	ADDQ       $+16, CX
+	SUBQ       $+16, DX
+	JMP        one
 
 one_end:
 	VZEROUPPER
 	RET
 
-// func quadMergeAVX512(dst *int32, src *byte, n int, dstStride int, plane int, mask int, off int, flip uint32, fill uint32)
-// Requires: AVX, AVX512BW, AVX512F, AVX512VL
-TEXT ·quadMergeAVX512(SB), NOSPLIT, $0-64
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         n+16(FP), DX
-	MOVQ         off+48(FP), BX
-	ADDQ         BX, CX
-	MOVQ         dstStride+24(FP), BX
-	MOVQ         plane+32(FP), SI
-	LEAQ         (SI)(SI*2), DI
-	MOVQ         mask+40(FP), R8
-	KMOVW        R8, K1
-	VBROADCASTSS flip+56(FP), Z0
-	VBROADCASTSS fill+60(FP), Z1
+// func pairRowS8AVX2(dst *uint32, src *byte, n int, plane int)
+// Requires: AVX, AVX2
+TEXT ·pairRowS8AVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+	MOVQ plane+24(FP), BX
 
 one:
-	CMPQ         DX, $+1
-	JLT          one_end
-	VMOVDQU8.Z   (CX), K1, X3
-	VMOVDQU8.Z   (CX)(SI*1), K1, X4
-	VMOVDQU8.Z   (CX)(SI*2), K1, X2
-	VMOVDQU8.Z   (CX)(DI*1), K1, X5
-	VPUNPCKLBW   X4, X3, X1
-	VPUNPCKHBW   X4, X3, X3
-	VPUNPCKLBW   X5, X2, X4
-	VPUNPCKHBW   X5, X2, X5
-	VPUNPCKLWD   X4, X1, X2
-	VMOVDQA32    X2, X2
-	VPUNPCKHWD   X4, X1, X1
-	VINSERTI32X4 $0x01, X1, Z2, Z2
-	VPUNPCKLWD   X5, X3, X1
-	VINSERTI32X4 $0x02, X1, Z2, Z2
-	VPUNPCKHWD   X5, X3, X1
-	VINSERTI32X4 $0x03, X1, Z2, Z2
-	VPXORD       Z0, Z2, Z2
-	VMOVDQU32    Z2, K1, (AX)
-	ADDQ         BX, AX
-	LEAQ         (CX)(SI*4), CX
-	SUBQ         $+1, DX
-	JMP          one
+	CMPQ       DX, $+16
+	JLT        one_end
+	VMOVDQU    (CX), X0
+	VMOVDQU    (CX)(BX*1), X1
+	VPUNPCKLBW X1, X0, X2
+	VPMOVSXBW  X2, Y3
+	VPUNPCKHBW X1, X0, X2
+	VPMOVSXBW  X2, Y0
+	VMOVUPS    Y3, (AX)
+	VMOVUPS    Y0, 32(AX)
+	ADDQ       $+64, AX
+	ADDQ       $+16, CX
+	SUBQ       $+16, DX
+	JMP        one
 
 one_end:
 	VZEROUPPER

@@ -2,6 +2,7 @@ package kern
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -147,6 +148,124 @@ func BenchmarkIntGemm(b *testing.B) {
 					ws := make([]byte, g.Workspace(1))
 					sec := bestOf(b, func() { _ = g.Run(a, ws, 1) })
 					b.ReportMetric(2*float64(g.s.Batch*s.M*s.N*s.K)/sec/1e9, "GOP/s")
+				})
+			})
+		}
+	}
+}
+
+func runIntConv(t *testing.T, s IntConvSpec, form int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(s.InC), uint64(s.OutC+s.In[2]*1000)))
+	geo, err := NewConv(s.ConvSpec, nil)
+	require.NoError(t, err)
+	cs := geo.Spec()
+	w, x := randomBytes(rng, geo.weightLen()), randomBytes(rng, cs.Batch*cs.InC*geo.inN)
+	zw := intZeros(rng, form, cs.OutC, s.WSigned)
+	zx := asInt(byte(rng.Uint32()), s.XSigned)
+	p, err := NewIntConv(s, w, zw)
+	require.NoError(t, err)
+	// The definition, in float64 over values less their zero points: all exact.
+	a := ConvArgs{X: make([]float32, len(x)), W: make([]float32, len(w))}
+	for i, b := range x {
+		a.X[i] = float32(asInt(b, s.XSigned) - zx)
+	}
+	for i, b := range w {
+		a.W[i] = float32(asInt(b, s.WSigned) - zeroAt(zw, i/geo.icg/geo.taps))
+	}
+	want := conv64(geo, a)
+	y := make([]int32, len(want)+64)
+	for i := range y {
+		y[i] = 12345
+	}
+	ws := make([]byte, p.Workspace(2))
+	for i := range ws {
+		ws[i] = 0xff
+	}
+	require.NoError(t, p.Run(x, zx, y, ws, 2))
+	for i := range want {
+		if int32(want[i]) != y[i] {
+			require.Equal(t, int32(want[i]), y[i], "element %d of %+v form %d", i, s, form)
+		}
+	}
+	for _, v := range y[len(want):] {
+		require.EqualValues(t, 12345, v, "wrote after the result")
+	}
+}
+
+func TestIntConv(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		for v := range 12 {
+			spec := func(c ConvSpec) IntConvSpec { return IntConvSpec{c, v&1 != 0, v&2 != 0} }
+			form := v / 4
+			for w := 1; w <= 35; w += 3 {
+				runIntConv(t, spec(conv2(1, 6, 7, 1, 4, w, 3, 1, 1)), form)
+				runIntConv(t, spec(conv2(1, 3, 4, 1, 5, w+4, 5, 2, 2)), form)
+				runIntConv(t, spec(conv2(2, 8, 6, 2, 3, w, 1, 1, 0)), form)
+				runIntConv(t, spec(conv2(1, 3, 3, 3, 6, w+1, 3, 2, 1)), form) // depthwise
+			}
+			runIntConv(t, spec(conv2(1, 130, 40, 1, 5, 7, 3, 1, 1)), form)
+			runIntConv(t, spec(conv2(1, 9, 5, 1, 3, 4, 3, 1, 5)), form)
+		}
+	})
+}
+
+func TestQuantize(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	eachLevel(t, func(t *testing.T) {
+		for _, signed := range []bool{false, true} {
+			for n := 0; n <= 67; n++ {
+				const scale, zero = 0.25, 3
+				x, sum := make([]float32, n), make([]int32, n)
+				for i := range x {
+					x[i] = float32(rng.IntN(1200)-600) / 8 // many halves
+					sum[i] = int32(rng.IntN(1000) - 500)
+				}
+				specials := []float32{1e30, -1e30, 0.125, 0.375, -0.125}
+				copy(x, specials)
+				lo, hi := quantRange(signed)
+				want := func(v float64) int32 {
+					r := math.RoundToEven(v) + zero
+					return int32(math.Max(float64(lo), math.Min(float64(hi), r)))
+				}
+				q, r := make([]byte, n+1), make([]byte, n+1)
+				q[n], r[n] = 77, 77
+				Quantize(q[:n], x, signed, scale, zero)
+				Requantize(r[:n], sum, signed, 0.5, zero)
+				back := make([]float32, n)
+				Dequantize(back, q[:n], signed, scale, zero)
+				for i := range x {
+					require.Equal(t, want(float64(x[i])/scale), asInt(q[i], signed), "quantize %g", x[i])
+					require.Equal(t, want(float64(sum[i])*0.5), asInt(r[i], signed), "requantize %d", sum[i])
+					require.Equal(t, float32(asInt(q[i], signed)-zero)*scale, back[i])
+				}
+				require.EqualValues(t, 77, q[n])
+				require.EqualValues(t, 77, r[n])
+				IntToFloat(back, sum, 0.5)
+				for i := range sum {
+					require.Equal(t, float32(sum[i])*0.5, back[i])
+				}
+			}
+		}
+		scale, zero := DynamicScale([]float32{-1, 0.5, 3})
+		assert.InDelta(t, 4.0/255, scale, 1e-7)
+		assert.EqualValues(t, 64, zero)
+	})
+}
+
+func BenchmarkIntConv(b *testing.B) {
+	for _, l := range Levels() {
+		for _, c := range []ConvSpec{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), conv2(1, 256, 1024, 1, 14, 14, 1, 1, 0), conv2(1, 3, 64, 1, 224, 224, 7, 2, 3), conv2(1, 128, 128, 1, 56, 56, 3, 2, 1), conv2(1, 96, 96, 96, 56, 56, 3, 1, 1)} {
+			b.Run(fmt.Sprintf("%s/%s", l, convName(c)), func(b *testing.B) {
+				atLevel(b, l, func(b *testing.B) {
+					s := IntConvSpec{c, false, true}
+					geo, _ := NewConv(c, nil)
+					p, err := NewIntConv(s, make([]byte, geo.weightLen()), nil)
+					require.NoError(b, err)
+					x, y := make([]byte, c.InC*geo.inN), make([]int32, c.OutC*geo.outN)
+					ws := make([]byte, p.Workspace(1))
+					sec := bestOf(b, func() { _ = p.Run(x, 128, y, ws, 1) })
+					b.ReportMetric(float64(geo.FLOPs())/sec/1e9, "GOP/s")
 				})
 			})
 		}

@@ -26,10 +26,10 @@ type vectorRuns struct {
 	runs [16]pixelRun
 }
 
-// cut finds the runs of the vector that starts at a flat pixel.
-func (v *vectorRuns) cut(c *Conv, pixel int) {
+// cutFor finds the runs of the vector of tw pixels that starts at a flat pixel.
+func (v *vectorRuns) cutFor(c *Conv, tw, pixel int) {
 	v.n = 0
-	end := min(pixel+c.t.tw, c.outN)
+	end := min(pixel+tw, c.outN)
 	for lane := 0; pixel < end; v.n++ {
 		w := c.out[2]
 		x := pixel % w
@@ -45,7 +45,7 @@ func (c *Conv) packPatches(dst, x []float32, panel, k0, kc int) {
 	tw := c.t.tw
 	for v := 0; v < c.t.nr; v += tw {
 		var runs vectorRuns
-		runs.cut(c, panel*c.t.nr+v)
+		runs.cutFor(c, tw, panel*c.t.nr+v)
 		for k := k0; k < k0+kc; {
 			tap, ch := k/c.icg, k%c.icg
 			n := min(c.icg-ch, k0+kc-k)
@@ -57,42 +57,37 @@ func (c *Conv) packPatches(dst, x []float32, panel, k0, kc int) {
 
 // packTap packs n channels from ch of one tap for one vector of pixels.
 func (c *Conv) packTap(dst *float32, x []float32, runs *vectorRuns, tap, ch, n int) {
-	s := &c.s
-	kx := tap % s.Kernel[2]
-	ky := tap / s.Kernel[2] % s.Kernel[1]
-	kz := tap / s.Kernel[2] / s.Kernel[1]
 	src := f32p(x, ch*c.inN)
 	fill := true
 	for i := range runs.n {
-		r := &runs.runs[i]
-		z := r.z*s.Stride[0] + kz*s.Dilation[0] - s.PadBegin[0]
-		y := r.y*s.Stride[1] + ky*s.Dilation[1] - s.PadBegin[1]
-		if z < 0 || z >= s.In[0] || y < 0 || y >= s.In[1] {
+		mask, off := c.segmentOf(&runs.runs[i], tap)
+		if mask == 0 {
 			continue
 		}
-		st := s.Stride[2]
-		first := r.x*st + kx*s.Dilation[2] - s.PadBegin[2] // column of the first lane
-		lo, hi := 0, r.n
-		if first < 0 {
-			lo = (-first + st - 1) / st
-		}
-		if last := s.In[2] - 1 - first; last < (hi-1)*st {
-			hi = 0
-			if last >= 0 {
-				hi = last/st + 1
-			}
-		}
-		if lo >= hi {
-			continue
-		}
-		mask := (1<<hi - 1<<lo) << r.lane
-		off := (z*s.In[1]+y)*s.In[2] + first - r.lane*st
-		c.t.segment(st, dst, src, n, 4*c.t.nr, 4*c.inN, mask, 4*off, fill)
+		c.t.segment(c.s.Stride[2], dst, src, n, 4*c.t.nr, 4*c.inN, mask, 4*off, fill)
 		fill = false
 	}
 	if fill { // all padding
 		c.t.segFill(dst, src, n, 4*c.t.nr, 0, 0, 0)
 	}
+}
+
+// segmentOf returns the lanes of a run whose input element exists for a tap,
+// and the element at which lane 0 would lie.
+func (c *Conv) segmentOf(r *pixelRun, tap int) (mask, off int) {
+	s := &c.s
+	kx := tap % s.Kernel[2]
+	ky := tap / s.Kernel[2] % s.Kernel[1]
+	kz := tap / s.Kernel[2] / s.Kernel[1]
+	z := r.z*s.Stride[0] + kz*s.Dilation[0] - s.PadBegin[0]
+	y := r.y*s.Stride[1] + ky*s.Dilation[1] - s.PadBegin[1]
+	if z < 0 || z >= s.In[0] || y < 0 || y >= s.In[1] {
+		return 0, 0
+	}
+	st := s.Stride[2]
+	first := r.x*st + kx*s.Dilation[2] - s.PadBegin[2] // column of the run's first lane
+	mask = laneMask(first, st, s.In[2], r.n) << r.lane
+	return mask, (z*s.In[1]+y)*s.In[2] + first - r.lane*st
 }
 
 // segment copies one segment for n channels, pixels step apart.

@@ -67,7 +67,7 @@ var genericTable = &table{
 	segFillN: segmentFillNGeneric, segMergeN: segmentMergeNGeneric,
 	depth:      depthGeneric,
 	poolMax:    poolMaxGeneric,
-	ints:       intTable{mulSub: intMulSubGeneric, toFloat: intToFloatGeneric},
+	ints:       intTable{mulSub: intMulSubGeneric, toFloat: intToFloatGeneric, fromFloat: floatToIntGeneric},
 	lrn75:      lrn75Generic,
 	subSub:     subSubGeneric,
 	subMul:     subMulGeneric,

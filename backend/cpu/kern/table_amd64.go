@@ -88,7 +88,7 @@ var tables = [numLevels]*table{
 		},
 		subSub: vSubSubAVX2, subMul: vSubMulAVX2, mulAdd: vMulAddAVX2, mulAddRows: vMulAddRowsAVX2,
 		ints: intTable{
-			mulSub: intMulSubAVX2, toFloat: intToFloatAVX2, widenU: widenU8AVX2, widenS: widenS8AVX2,
+			mulSub: intMulSubAVX2, toFloat: intToFloatAVX2, fromFloat: floatToIntAVX2, widenU: widenU8AVX2, widenS: widenS8AVX2,
 			dequantU: dequantU8AVX2, dequantS: dequantS8AVX2, quant: quantAVX2, requant: requantAVX2,
 		},
 		poolMax: poolMaxAVX2, lrn75: vLrn75AVX2,
@@ -167,7 +167,7 @@ var tables = [numLevels]*table{
 		},
 		subSub: vSubSubAVX512, subMul: vSubMulAVX512, mulAdd: vMulAddAVX512, mulAddRows: vMulAddRowsAVX512,
 		ints: intTable{
-			mulSub: intMulSubAVX512, toFloat: intToFloatAVX512, widenU: widenU8AVX512, widenS: widenS8AVX512,
+			mulSub: intMulSubAVX512, toFloat: intToFloatAVX512, fromFloat: floatToIntAVX512, widenU: widenU8AVX512, widenS: widenS8AVX512,
 			dequantU: dequantU8AVX512, dequantS: dequantS8AVX512, quant: quantAVX512, requant: requantAVX512,
 		},
 		poolMax: poolMaxAVX512, lrn75: vLrn75AVX512,
@@ -181,10 +181,11 @@ var tables = [numLevels]*table{
 // The integer product of AVX-512 needs the VNNI extension; without it the AVX2
 // kernels serve.
 func init() {
+	tables[LevelAVX2].ints.pairRowU, tables[LevelAVX2].ints.pairRowS = pairRowU8AVX2, pairRowS8AVX2
 	t := tables[LevelAVX512]
 	if cpu.X86.HasAVX512VNNI {
 		t.ints.quads = true
-		t.ints.quadFill, t.ints.quadMerge = quadFillAVX512, quadMergeAVX512
+		t.ints.quadRow = quadRowAVX512
 	} else {
 		t.ints.base = tables[LevelAVX2]
 	}

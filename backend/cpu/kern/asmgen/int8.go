@@ -59,9 +59,7 @@ func emitInt8(g *gen) {
 		g.widen("widenS8", "sign-extends bytes.", g.VPMOVSXBW)
 		g.quantize()
 	})
-	g.isa = avx512
-	g.quadSegment("Fill", true)
-	g.quadSegment("Merge", false)
+	g.interleave()
 }
 
 // intKernel emits one integer micro-kernel.
@@ -254,43 +252,79 @@ func (g *gen) intToFloat() {
 		g.put(v, dst, off, m)
 	})
 	g.ret()
-}
-
-// quadSegment is the segment kernel for bytes: it interleaves four channels of
-// sixteen pixels into words, for n times four channels. flip is xored into
-// every byte copied; fill is what the other lanes get.
-func (g *gen) quadSegment(name string, fill bool) {
-	g.fn("quad"+name, "(dst *int32, src *byte, n, dstStride, plane, mask, off int, flip, fill uint32)",
-		"copies adjacent pixels of four channels at a time; strides are in bytes.")
-	dst, src, n := g.arg("dst"), g.arg("src"), g.arg("n")
-	g.ADDQ(g.arg("off"), src)
-	ds, plane := g.arg("dstStride"), g.arg("plane")
-	plane3 := g.GP64()
-	g.LEAQ(operand.Mem{Base: plane, Index: plane, Scale: 2}, plane3)
-	mask := g.arg("mask")
-	k := g.K()
-	g.KMOVW(mask.As32(), k)
-	flip, other := g.argVec("flip"), g.argVec("fill")
-	g.loop("one", n, 1, func() {
-		var c [4]vecX
-		for i, m := range []operand.Mem{
-			at(src, 0), {Base: src, Index: plane, Scale: 1}, {Base: src, Index: plane, Scale: 2}, {Base: src, Index: plane3, Scale: 1},
-		} {
-			c[i] = g.XMM()
-			g.VMOVDQU8_Z(m, k, c[i])
-		}
-		z := g.quads(c)
-		g.VPXORD(flip, z, z)
-		if fill {
-			g.VPBLENDMD(z, other, k, z)
-			g.st(z, at(dst, 0))
-		} else {
-			g.VMOVDQU32(z, k, at(dst, 0))
-		}
-		g.ADDQ(ds, dst)
-		g.LEAQ(operand.Mem{Base: src, Index: plane, Scale: 4}, src)
+	g.fn("floatToInt", "(dst *int32, src *float32, n int)", "rounds to nearest.")
+	dst, src, n = g.arg("dst"), g.arg("src"), g.arg("n")
+	g.over(n, []gp{dst, src}, func(off int, m *tail) {
+		v := g.get(src, off, m)
+		g.VCVTPS2DQ(v, v)
+		g.put(v, dst, off, m)
 	})
 	g.ret()
+}
+
+// interleave emits the kernels that turn rows of bytes, one for each channel,
+// into one row of words: four channels to a quad (AVX-512, any length), two to a
+// pair (AVX2, a multiple of sixteen). flip is xored into every byte of a quad.
+func (g *gen) interleave() {
+	g.isa = avx512
+	g.fn("quadRow", "(dst *uint32, src *byte, n, plane int, flip uint32)",
+		"interleaves n bytes of four channels, plane bytes apart.")
+	dst, src, n, plane := g.arg("dst"), g.arg("src"), g.arg("n"), g.arg("plane")
+	plane3 := g.GP64()
+	g.LEAQ(operand.Mem{Base: plane, Index: plane, Scale: 2}, plane3)
+	flip := g.argVec("flip")
+	rows := func(load func(m operand.Mem) vecX) vec {
+		z := g.quads([4]vecX{
+			load(at(src, 0)), load(operand.Mem{Base: src, Index: plane, Scale: 1}),
+			load(operand.Mem{Base: src, Index: plane, Scale: 2}), load(operand.Mem{Base: src, Index: plane3, Scale: 1}),
+		})
+		g.VPXORD(flip, z, z)
+		return z
+	}
+	g.loop("one", n, 16, func() {
+		g.st(rows(func(m operand.Mem) vecX {
+			x := g.XMM()
+			g.VMOVDQU(m, x)
+			return x
+		}), at(dst, 0))
+		g.advance(64, dst)
+		g.advance(16, src)
+	})
+	g.TESTQ(n, n)
+	g.JZ(operand.LabelRef("done"))
+	m := g.tailOf(n)
+	g.stTail(rows(func(mem operand.Mem) vecX {
+		x := g.XMM()
+		g.VMOVDQU8_Z(mem, m.k, x)
+		return x
+	}), at(dst, 0), m)
+	g.Label("done")
+	g.ret()
+
+	g.isa = avx2
+	for _, k := range []struct {
+		name string
+		ext  func(...operand.Op)
+	}{{"pairRowU8", g.VPMOVZXBW}, {"pairRowS8", g.VPMOVSXBW}} {
+		g.fn(k.name, "(dst *uint32, src *byte, n, plane int)",
+			"widens and interleaves n bytes of two channels; n is a multiple of sixteen.")
+		dst, src, n, plane := g.arg("dst"), g.arg("src"), g.arg("n"), g.arg("plane")
+		g.loop("one", n, 16, func() {
+			a, b, x := g.XMM(), g.XMM(), g.XMM()
+			g.VMOVDQU(at(src, 0), a)
+			g.VMOVDQU(operand.Mem{Base: src, Index: plane, Scale: 1}, b)
+			lo, hi := g.YMM(), g.YMM()
+			g.VPUNPCKLBW(b, a, x)
+			k.ext(x, lo)
+			g.VPUNPCKHBW(b, a, x)
+			k.ext(x, hi)
+			g.st(lo, at(dst, 0))
+			g.st(hi, at(dst, 32))
+			g.advance(64, dst)
+			g.advance(16, src)
+		})
+		g.ret()
+	}
 }
 
 // quads interleaves sixteen bytes of four channels.

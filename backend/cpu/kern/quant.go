@@ -1,0 +1,101 @@
+package kern
+
+import (
+	"math"
+	"unsafe"
+)
+
+// Conversions between float32 and quantized bytes with one scale and zero
+// point; per-channel forms are loops over these. A byte slice holds uint8 or,
+// with signed, int8 values.
+
+// quantRange is the range of quantized values.
+func quantRange(signed bool) (lo, hi float32) {
+	if signed {
+		return -128, 127
+	}
+	return 0, 255
+}
+
+// Dequantize is dst = (src − zero)·scale.
+func Dequantize(dst []float32, src []byte, signed bool, scale float32, zero int32) {
+	dst = dst[:len(src)]
+	t := active.Load()
+	f := t.ints.dequantU
+	if signed {
+		f = t.ints.dequantS
+	}
+	n := 0
+	if f != nil && len(src) >= 16 {
+		n = len(src) &^ 15
+		f(f32p(dst, 0), unsafe.SliceData(src), n, scale, float32(zero))
+	}
+	side := intSide{kind: quadsUS, signed: signed}
+	for i, b := range src[n:] {
+		dst[n+i] = (float32(side.value(b)) - float32(zero)) * scale
+	}
+}
+
+// Quantize is dst = saturate(round(src/scale) + zero), rounding to nearest
+// even. NaN gives the largest value.
+func Quantize(dst []byte, src []float32, signed bool, scale float32, zero int32) {
+	dst = dst[:len(src)]
+	lo, hi := quantRange(signed)
+	lo, hi = lo-float32(zero), hi-float32(zero)
+	n := 0
+	if f := active.Load().ints.quant; f != nil && len(src) >= 16 {
+		n = len(src) &^ 15
+		f(unsafe.SliceData(dst), f32p(src, 0), n, scale, lo, hi, zero)
+	}
+	for i, x := range src[n:] {
+		dst[n+i] = toByte(x/scale, lo, hi, zero)
+	}
+}
+
+// Requantize is dst = saturate(round(src·scale) + zero): it brings the 32-bit
+// sums of an integer product back to bytes.
+func Requantize(dst []byte, src []int32, signed bool, scale float32, zero int32) {
+	dst = dst[:len(src)]
+	lo, hi := quantRange(signed)
+	lo, hi = lo-float32(zero), hi-float32(zero)
+	n := 0
+	if f := active.Load().ints.requant; f != nil && len(src) >= 16 {
+		n = len(src) &^ 15
+		f(unsafe.SliceData(dst), unsafe.SliceData(src), n, scale, lo, hi, zero)
+	}
+	for i, x := range src[n:] {
+		dst[n+i] = toByte(float32(x)*scale, lo, hi, zero)
+	}
+}
+
+// toByte clamps, rounds and adds the zero point.
+func toByte(x, lo, hi float32, zero int32) byte {
+	if !(x < hi) {
+		x = hi
+	}
+	if x < lo {
+		x = lo
+	}
+	return byte(int32(math.RoundToEven(float64(x))) + zero)
+}
+
+// IntToFloat is dst = src·scale.
+func IntToFloat(dst []float32, src []int32, scale float32) {
+	dst = dst[:len(src)]
+	active.Load().ints.toFloat(f32p(dst, 0), unsafe.SliceData(src), len(src), scale)
+}
+
+// DynamicScale returns the scale and zero point with which unsigned bytes cover
+// all of x and zero, as DynamicQuantizeLinear defines them.
+func DynamicScale(x []float32) (scale float32, zero int32) {
+	lo, hi := float32(0), float32(0)
+	if len(x) > 0 {
+		lo, hi = min(MinOf(x), 0), max(MaxOf(x), 0)
+	}
+	scale = (hi - lo) / 255
+	if scale == 0 {
+		return 1, 0
+	}
+	z := math.RoundToEven(float64(-lo / scale))
+	return scale, int32(math.Max(0, math.Min(255, z)))
+}
