@@ -124,7 +124,7 @@ func runAll(t *testing.T, m *ssa.Module, cases []testCase, want [][]ndarray.Valu
 		}
 		got, err := session.Run(context.Background(), c.args(m.Graph))
 		require.NoError(t, err, c.label)
-		require.Empty(t, graphgen.Noise.Diff(got, want[i]), "%s, %s", c.label, session.Raw())
+		require.Empty(t, graphgen.Noise.Diff(got, want[i]), "%s, %s", c.label, m.Graph.Name)
 	}
 }
 
