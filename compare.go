@@ -99,11 +99,10 @@ func (m *Model) foldedGraph(ctx context.Context, c *config, sched string) (*ssa.
 
 // planProblem states the placing of a graph without kernels.
 func planProblem(g *ssa.Graph, c *config) (*planner.Problem, PlanRow, error) {
-	t, err := liveness.Build(g, liveness.Options{CopyViews: c.copyViews})
+	t, f, err := inplace.Lay(g, liveness.Options{CopyViews: c.copyViews}, inplace.Options{NoInPlace: c.noInPlace, NoMerge: c.noInPlace})
 	if err != nil {
 		return nil, PlanRow{}, err
 	}
-	f := inplace.Fold(t, inplace.Options{NoInPlace: c.noInPlace, NoMerge: c.noInPlace})
 	p, _ := f.Problem(t, g.Name, program.ArenaAlign)
 	row := PlanRow{LoopCopyBytes: t.CopiesPerTrip(), Dynamic: t.Dynamic()}
 	return p, row, nil

@@ -10,30 +10,19 @@ import (
 type Options struct {
 	NoInPlace bool // no result over an operand
 	NoMerge   bool // no sharing between alternatives of control flow
+	NoConcat  bool // no operand made inside the result it is copied to
 }
 
-// Class is a set of blocks that lie at the same offset.
-type Class struct {
-	Vars  []int // blocks of the timeline, in order of folding
-	Bytes int64 // the largest of them
-	Live  liveness.Set
-
-	held []content // what may lie here, and when
-}
-
-// content is a value and the points at which the class holds it for a reader. A
-// block's own content is named by the block, a merged value's by its variable.
-type content struct {
-	value int
-	live  liveness.Set
-}
-
-// Folding is the result: which class each block belongs to.
+// Folding says which class each block belongs to, and where in it.
 type Folding struct {
 	Classes []Class // folded-away ones are empty (no Vars)
 	Of      []int   // class by variable; -1 for variables that own no bytes
+	Offset  []int64 // where the variable begins inside its class
 	Folds   int     // results written over operands
 	Merges  int     // alternatives that share
+	Concats int     // operands made inside the result
+
+	same *contents
 }
 
 // Fold decides all folding for a timeline, steps in order.
@@ -44,12 +33,15 @@ func Fold(t *liveness.Timeline, o Options) *Folding {
 	}
 	if !o.NoInPlace {
 		f.foldOperands(t)
+		if !o.NoConcat {
+			f.foldConcats(t)
+		}
 	}
 	return f
 }
 
 func newFolding(t *liveness.Timeline) *Folding {
-	f := &Folding{Of: make([]int, len(t.Vars))}
+	f := &Folding{Of: make([]int, len(t.Vars)), Offset: make([]int64, len(t.Vars)), same: newContents(len(t.Vars))}
 	for v, x := range t.Vars {
 		f.Of[v] = -1
 		if x.Kind == liveness.Block {
@@ -62,7 +54,7 @@ func newFolding(t *liveness.Timeline) *Folding {
 			continue
 		}
 		for _, r := range t.Roots(v) {
-			f.Classes[f.Of[r]].hold(shown(t, v), t.Own[v])
+			f.Classes[f.Of[r]].hold(content{shown(t, v), 0, t.Vars[r].Bytes, t.Own[v]})
 		}
 	}
 	return f
@@ -77,17 +69,6 @@ func shown(t *liveness.Timeline, v int) int {
 	return v
 }
 
-// hold adds a content to the class.
-func (c *Class) hold(value int, live liveness.Set) {
-	for i := range c.held {
-		if c.held[i].value == value {
-			c.held[i].live = c.held[i].live.Union(live)
-			return
-		}
-	}
-	c.held = append(c.held, content{value, live})
-}
-
 // mergeAlternatives folds the places a merged value may come from: they hold it
 // in turn, never at once.
 func (f *Folding) mergeAlternatives(t *liveness.Timeline) {
@@ -98,7 +79,7 @@ func (f *Folding) mergeAlternatives(t *liveness.Timeline) {
 		roots := t.Roots(v)
 		for i := range roots {
 			for k := i + 1; k < len(roots); k++ {
-				if t.Vars[roots[i]].Bytes == t.Vars[roots[k]].Bytes && f.try(roots[i], roots[k], nil) {
+				if t.Vars[roots[i]].Bytes == t.Vars[roots[k]].Bytes && f.try(roots[i], roots[k], 0, nil) {
 					f.Merges++
 				}
 			}
@@ -121,7 +102,7 @@ func (f *Folding) foldOperands(t *liveness.Timeline) {
 		}
 	}
 	for _, p := range order {
-		if f.try(p.in, p.out, liveness.Points(points[p]...)) {
+		if f.try(p.in, p.out, 0, liveness.Points(points[p]...)) {
 			f.Folds++
 		}
 	}
@@ -179,54 +160,37 @@ func onlyThrough(t *liveness.Timeline, st liveness.Step, r, k int, allowed []ops
 	return true
 }
 
-// try folds the classes of two blocks if they are never live together except at
-// the given points and where both hold the same merged value.
-func (f *Folding) try(a, b int, except liveness.Set) bool {
+// try places block b at by bytes after the start of block a, folding their
+// classes, unless different contents would meet outside the excepted points. It
+// reports whether a new fold was made.
+func (f *Folding) try(a, b int, by int64, except liveness.Set) bool {
 	ca, cb := f.Of[a], f.Of[b]
+	shift := f.Offset[a] + by - f.Offset[b] // of b's class against a's
 	if ca == cb {
 		return false
 	}
-	if ca > cb {
-		ca, cb = cb, ca
+	if ca > cb { // keep the older class
+		ca, cb, shift = cb, ca, -shift
 	}
 	x, y := &f.Classes[ca], &f.Classes[cb]
-	if clash(x, y, except) {
+	if f.clash(x, y, shift, except) {
 		return false
+	}
+	if shift < 0 {
+		for _, v := range x.Vars {
+			f.Offset[v] -= shift
+		}
+		x.move(-shift)
+		shift = 0
 	}
 	for _, v := range y.Vars {
 		f.Of[v] = ca
+		f.Offset[v] += shift
 	}
-	x.Vars = append(x.Vars, y.Vars...)
-	x.Bytes = max(x.Bytes, y.Bytes)
-	x.Live = x.Live.Union(y.Live)
-	for _, h := range y.held {
-		x.hold(h.value, h.live)
-	}
+	y.move(shift)
+	x.absorb(y)
 	*y = Class{}
 	return true
-}
-
-// clash reports whether two classes hold different contents at one point outside
-// the excepted ones.
-func clash(x, y *Class, except liveness.Set) bool {
-	both := x.Live.Intersect(y.Live)
-	if len(both) == 0 {
-		return false
-	}
-	if len(both.Minus(except)) == 0 {
-		return false
-	}
-	for _, a := range x.held {
-		if len(a.live.Intersect(both)) == 0 {
-			continue
-		}
-		for _, b := range y.held {
-			if a.value != b.value && len(a.live.Intersect(b.live).Minus(except)) > 0 {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // Problem states the placing of all classes, with offsets at multiples of

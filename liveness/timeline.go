@@ -70,6 +70,9 @@ type Options struct {
 	Scratch func(n *ssa.Node) int64
 	// CopyViews lays views out as blocks of their own.
 	CopyViews bool
+	// Windows lets parts of a tensor (slices, splits) be pointers too, not only
+	// whole views: no copy, but the whole tensor stays.
+	Windows bool
 }
 
 // Build lays out the graph, whose types must be inferred, and solves liveness.
@@ -217,12 +220,12 @@ func (b *builder) workspace(n *ssa.Node) int {
 // define returns the variable a node's result goes to: a pointer for a view, the
 // block of this copy for a tensor of known size, Outside otherwise.
 func (b *builder) define(f *frame, v *ssa.Value) int {
-	if src, _, ok := loops.ViewOf(v); ok && !b.opts.CopyViews {
-		return b.pointer(v, false, f.ref(src))
+	if w, ok := loops.WindowOf(v); ok && !b.opts.CopyViews && (w.Whole || b.opts.Windows) {
+		return b.pointer(v, false, f.ref(w.Of))
 	}
 	if len(b.levels) > 0 {
 		l := b.levels[len(b.levels)-1]
-		if w := l.rot.Window(v); w != nil {
+		if w := l.rot.StackOf(v); w != nil {
 			return b.pointer(v, false, b.windowOf(w))
 		}
 	}

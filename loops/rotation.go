@@ -156,7 +156,7 @@ func (r *Rotation) markWindows() {
 	}
 }
 
-// IsPointer reports whether a value owns no memory: its bytes are those of
+// IsPointer reports whether a value may own no memory: its bytes can be those of
 // another value (a view, or a result of control flow).
 func IsPointer(v *ssa.Value) bool {
 	if v.Def == nil {
@@ -166,42 +166,67 @@ func IsPointer(v *ssa.Value) bool {
 	case "If", "Loop", "Scan":
 		return v.Def.Domain == ""
 	}
-	_, _, ok := ViewOf(v)
+	_, ok := WindowOf(v)
 	return ok
 }
 
-// ViewOf returns the operand a value is a whole view of (same bytes, offset 0).
-func ViewOf(v *ssa.Value) (of *ssa.Value, operand int, ok bool) {
-	if v.Def == nil || !v.Type.IsStatic() || !onlyResult(v) {
-		return nil, 0, false
+// Window is the contiguous part of an operand that a result shows.
+type Window struct {
+	Of      *ssa.Value
+	Operand int
+	Offset  int64 // bytes from the operand's start
+	Whole   bool  // the operand's bytes, all of them
+}
+
+// WindowOf returns what a value is a window of. ok is false unless every used
+// result of its node is one: then there is nothing to compute.
+func WindowOf(v *ssa.Value) (w Window, ok bool) {
+	if v.Def == nil {
+		return w, false
 	}
+	for _, o := range v.Def.Out {
+		if o != nil && !o.Type.IsStatic() {
+			return w, false
+		}
+	}
+	for _, in := range v.Def.In {
+		if in != nil && !in.Type.IsStatic() {
+			return w, false
+		}
+	}
+	found := 0
 	for _, a := range ops.Aliases(v.Def) {
-		src := v.Def.Input(a.In)
-		if a.Out != v.DefIndex || a.Concat || a.Offset != 0 || src == nil || !src.Type.IsStatic() {
+		if a.Concat || v.Def.Output(a.Out) == nil {
 			continue
 		}
-		n, ok1 := v.Type.ByteSize()
-		m, ok2 := src.Type.ByteSize()
-		if ok1 && ok2 && n == m {
-			return src, a.In, true
+		found++
+		if a.Out == v.DefIndex {
+			w = Window{Of: v.Def.Input(a.In), Operand: a.In, Offset: a.Offset}
 		}
 	}
-	return nil, 0, false
-}
-
-// onlyResult reports that no other result of v's node is used: a node with more
-// to compute is no mere view.
-func onlyResult(v *ssa.Value) bool {
+	used := 0
 	for _, o := range v.Def.Out {
-		if o != nil && o != v {
-			return false
+		if o != nil {
+			used++
 		}
 	}
-	return true
+	if w.Of == nil || found != used {
+		return w, false
+	}
+	n, ok1 := v.Type.ByteSize()
+	m, ok2 := w.Of.Type.ByteSize()
+	w.Whole = n == m && w.Offset == 0
+	return w, ok1 && ok2 && w.Offset+int64(n) <= int64(m)
 }
 
-// Window returns the scan output that a body value is written into, nil if none.
-func (r *Rotation) Window(v *ssa.Value) *ScanOut {
+// ViewOf returns the operand a value shows all the bytes of.
+func ViewOf(v *ssa.Value) (of *ssa.Value, operand int, ok bool) {
+	w, ok := WindowOf(v)
+	return w.Of, w.Operand, ok && w.Whole
+}
+
+// StackOf returns the scan output that a body value is written into, nil if none.
+func (r *Rotation) StackOf(v *ssa.Value) *ScanOut {
 	for k := range r.ScanOuts {
 		if s := &r.ScanOuts[k]; s.Window && s.Result == v {
 			return s
@@ -280,7 +305,7 @@ func (r *Rotation) followChain(i int, life *lifetimes) {
 		depth++
 	}
 	r.Prefix = max(r.Prefix, depth)
-	if res.Def == nil || !res.Type.IsStatic() || r.Window(res) != nil {
+	if res.Def == nil || !res.Type.IsStatic() || r.StackOf(res) != nil {
 		return // a constant or captured value; memory of its own; a slice that stays
 	}
 	if holders := r.stickyHolders(res); holders > 0 {

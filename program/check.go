@@ -147,8 +147,8 @@ func (r *replay) geometry() error {
 			switch {
 			case off < 0 || off+int64(s.Bytes) > r.p.ArenaBytes:
 				return r.fail(s.Value.Def, i, "lies at [%d, %d), outside the arena of %d bytes", off, off+int64(s.Bytes), r.p.ArenaBytes)
-			case off%ArenaAlign != 0:
-				return r.fail(s.Value.Def, i, "lies at %d, which is not aligned to %d", off, ArenaAlign)
+			case off%int64(s.Align) != 0:
+				return r.fail(s.Value.Def, i, "lies at %d, which is not aligned to %d", off, s.Align)
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func (r *replay) block(b *Block) error {
 			err = r.exec(in)
 		case View:
 			if err = r.read(in.Node, in.In[0]); err == nil {
-				r.assign(in.Out[0], in.In[0])
+				r.view(in)
 			}
 		case Branch:
 			err = r.branch(in)
@@ -176,6 +176,19 @@ func (r *replay) block(b *Block) error {
 		}
 	}
 	return nil
+}
+
+// view points results at windows of the operand: same place, part of its value.
+func (r *replay) view(in *Instr) {
+	of := in.In[0]
+	for i, o := range in.Out {
+		if o < 0 {
+			continue
+		}
+		r.loc[o] = r.loc[of]
+		r.loc[o].off += in.Windows[i]
+		r.expect[o] = window(r.expect[of], in.Windows[i], int64(r.p.Slots[o].Bytes))
+	}
 }
 
 // assign makes slot a stand for slot b: same place, same value.
@@ -237,6 +250,9 @@ func (r *replay) exec(in *Instr) error {
 	if err := r.apart(in); err != nil {
 		return err
 	}
+	if in.Join != nil {
+		return r.join(in)
+	}
 	if in.Work > 0 {
 		r.fresh++
 		r.cells.put(in.Scratch, piece{r.fresh, 0, in.Work})
@@ -249,6 +265,32 @@ func (r *replay) exec(in *Instr) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// join replays a concatenation: the result's bytes are the operands' bytes,
+// wherever those were made.
+func (r *replay) join(in *Instr) error {
+	o := in.Out[0]
+	if o < 0 || r.p.Slots[o].Bytes == 0 {
+		return nil
+	}
+	if !r.loc[o].arena {
+		if r.p.Slots[o].Kind == SlotPointer && r.loc[o].off < 0 {
+			return nil
+		}
+		return r.fail(in.Node, o, "is written but has no place in the arena")
+	}
+	var all []piece
+	for _, a := range in.In {
+		all = append(all, r.expectOf(a, int64(r.p.Slots[a].Bytes))...)
+	}
+	at := r.loc[o].off
+	for _, p := range all {
+		r.cells.put(at, p)
+		at += p.n
+	}
+	r.expect[o] = all
 	return nil
 }
 
@@ -274,6 +316,9 @@ func (r *replay) apart(in *Instr) error {
 				continue
 			}
 			exact := r.loc[a].off == lo && r.p.Slots[a].Bytes == r.p.Slots[o].Bytes
+			if in.Join != nil && r.loc[a].off == lo+in.Join[i] {
+				continue
+			}
 			if !exact || !slices.Contains(pairs, ops.Pair{In: i, Out: k}) {
 				return r.fail(in.Node, o, "is written over operand %d while that is read", i)
 			}

@@ -66,6 +66,7 @@ type compiler struct {
 	prepared map[*ssa.Node]backend.Prepared
 	slot     map[*ssa.Value]int
 	offsets  []int64 // by timeline variable
+	folding  *inplace.Folding
 	scratch  map[*ssa.Node]int64
 	p        *Program
 	levels   int
@@ -79,7 +80,7 @@ func (c *compiler) prepareAll(g *ssa.Graph) error {
 				return err
 			}
 		}
-		if isControl(n) || !staticNode(n) {
+		if isControl(n) || !staticNode(n) || joins(n) != nil {
 			continue
 		}
 		// A node the backend refuses may sit in a branch that never runs: the
@@ -114,11 +115,10 @@ func staticNode(n *ssa.Node) bool {
 func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 	start := time.Now()
 	scratch := func(n *ssa.Node) int64 { return c.prepared[n].Scratch }
-	t, err := liveness.Build(g, liveness.Options{Scratch: scratch, CopyViews: c.opts.CopyViews})
+	t, f, err := inplace.Lay(g, liveness.Options{Scratch: scratch, CopyViews: c.opts.CopyViews}, c.opts.InPlace)
 	if err != nil {
 		return nil, err
 	}
-	f := inplace.Fold(t, c.opts.InPlace)
 	prob, ids := f.Problem(t, g.Name, ArenaAlign)
 	pl := c.opts.Planner
 	if pl == nil {
@@ -134,7 +134,7 @@ func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 	if err := planner.Validate(prob, sol); err != nil && !c.opts.noValidate {
 		return nil, fmt.Errorf("planner %s made an invalid plan: %w", pl.Name(), err)
 	}
-	c.offsets = make([]int64, len(t.Vars))
+	c.offsets, c.folding = make([]int64, len(t.Vars)), f
 	byClass := make([]int64, len(f.Classes))
 	for i, id := range ids {
 		byClass[id] = sol.Offsets[i]
@@ -142,7 +142,7 @@ func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 	c.scratch = map[*ssa.Node]int64{}
 	for v := range t.Vars {
 		if cl := f.Of[v]; cl >= 0 {
-			c.offsets[v] = byClass[cl]
+			c.offsets[v] = byClass[cl] + f.Offset[v]
 		}
 	}
 	for _, s := range t.Steps {
@@ -237,8 +237,12 @@ func (c *compiler) addSlot(v *ssa.Value, kind SlotKind, levels []int) int {
 	}
 	if kind == SlotArena {
 		pl := c.p.Timeline.PlacesOf(v)
+		s.Align = ArenaAlign
 		for _, id := range pl.Vars {
 			s.Offsets = append(s.Offsets, c.offsets[id])
+			if c.folding.Offset[id] != 0 {
+				s.Align = max(v.Type.DType.Size(), 1)
+			}
 		}
 		s.Levels, s.Radix = levels[:len(pl.Radix)], pl.Radix
 		collapse(&s)
@@ -269,13 +273,16 @@ func (c *compiler) instr(in *Instr, levels []int) error {
 	case isControl(n):
 		return c.iterate(in, levels)
 	}
-	if i, ok := c.viewOperand(in); ok {
-		in.Kind = View
-		in.In = in.In[i : i+1]
+	if c.view(in) {
 		return nil
 	}
 	in.call = c.p.calls
 	c.p.calls++
+	if in.Join = joins(n); in.Join != nil && !in.Dynamic {
+		in.Kernel = &joinKernel{in.Join}
+		return nil
+	}
+	in.Join = nil
 	p := c.prepared[n]
 	in.Kernel, in.Work = p.Kernel, p.Scratch
 	if p.Scratch > 0 {
@@ -297,14 +304,27 @@ func (c *compiler) instr(in *Instr, levels []int) error {
 	return nil
 }
 
-// viewOperand reports that the instruction only sets a pointer, and to which operand.
-func (c *compiler) viewOperand(in *Instr) (int, bool) {
-	n := in.Node
-	if len(in.Out) == 0 || in.Out[0] < 0 || c.p.Slots[in.Out[0]].Kind != SlotPointer || n.Out[0].Def != n {
-		return 0, false
+// view makes the instruction one that only sets pointers, if all its results
+// are windows of one operand.
+func (c *compiler) view(in *Instr) bool {
+	var offsets []int64
+	operand := -1
+	for i, v := range in.Node.Out {
+		offsets = append(offsets, 0)
+		if v == nil {
+			continue
+		}
+		w, ok := loops.WindowOf(v)
+		if !ok || c.p.Slots[in.Out[i]].Kind != SlotPointer || operand >= 0 && operand != w.Operand {
+			return false
+		}
+		operand, offsets[i] = w.Operand, w.Offset
 	}
-	_, i, ok := loops.ViewOf(n.Out[0])
-	return i, ok && !c.opts.CopyViews
+	if operand < 0 {
+		return false
+	}
+	in.Kind, in.Windows, in.In = View, offsets, in.In[operand:operand+1]
+	return true
 }
 
 func (c *compiler) branch(in *Instr, levels []int) error {

@@ -40,6 +40,7 @@ type Slot struct {
 	// Offsets are the arena places of an arena slot: one, or one per copy of the
 	// loops around it, at index (iter[Levels[0]] mod Radix[0])*Radix[1]*… + ….
 	Offsets []int64
+	Align   int   // what Offsets are multiples of: ArenaAlign, less for blocks inside a concatenation
 	Levels  []int // loop levels of the digits, outermost first
 	Radix   []int
 }
@@ -61,9 +62,11 @@ type Instr struct {
 	Node    *ssa.Node
 	In, Out []int // slots by operand and result position, -1 = absent
 	Kernel  ops.Kernel
-	Scratch int64 // arena offset of the workspace
-	Work    int64 // bytes of workspace
-	Dynamic bool  // some operand or result is in a dynamic slot
+	Scratch int64   // arena offset of the workspace
+	Work    int64   // bytes of workspace
+	Windows []int64 // of a View, by result: where in the operand it begins
+	Join    []int64 // of a concatenation along the outermost axis, by operand: where in the result it goes
+	Dynamic bool    // some operand or result is in a dynamic slot
 	Bodies  []*Block
 	Loop    *Loop
 	Free    []int // dynamic slots nothing reads after this instruction

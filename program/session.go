@@ -249,7 +249,7 @@ func (s *Session) run(b *Block) error {
 		case Exec:
 			err = s.exec(in)
 		case View:
-			s.point(in.Out[0], s.vals[in.In[0]])
+			s.view(in)
 		case Branch:
 			err = s.branch(in)
 		case Iterate:
@@ -338,6 +338,17 @@ func (s *Session) inArena(b []byte) bool {
 	}
 	p, base := uintptr(unsafe.Pointer(&b[0])), uintptr(unsafe.Pointer(&s.arena[0]))
 	return p >= base && p < base+uintptr(len(s.arena))
+}
+
+// view points results at their windows of the operand.
+func (s *Session) view(in *Instr) {
+	of := s.vals[in.In[0]].(*ndarray.Array).Data
+	for i, o := range in.Out {
+		if o >= 0 {
+			lo, n := in.Windows[i], int64(s.p.Slots[o].Bytes)
+			s.heads[o].Data = of[lo : lo+n : lo+n]
+		}
+	}
 }
 
 // point lets a slot stand for another slot's value without moving bytes.

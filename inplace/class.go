@@ -1,0 +1,127 @@
+package inplace
+
+import "github.com/berth-onnx/berth/liveness"
+
+// Class is a set of blocks with fixed places relative to each other.
+type Class struct {
+	Vars  []int // blocks of the timeline, in order of folding
+	Bytes int64 // from the first byte of any to the last of any
+	Live  liveness.Set
+
+	held []content // what may lie here, and when
+}
+
+// content is a value and the points at which bytes [at, at+n) of the class hold
+// it for a reader. A block's own content is named by the block, a merged
+// value's by its variable.
+type content struct {
+	value int
+	at, n int64
+	live  liveness.Set
+}
+
+// hold adds a content to the class.
+func (c *Class) hold(x content) {
+	for i := range c.held {
+		h := &c.held[i]
+		if h.value == x.value && h.at == x.at && h.n == x.n {
+			h.live = h.live.Union(x.live)
+			return
+		}
+	}
+	c.held = append(c.held, x)
+}
+
+// move shifts everything in the class by n bytes, n >= 0.
+func (c *Class) move(n int64) {
+	c.Bytes += n
+	for i := range c.held {
+		c.held[i].at += n
+	}
+}
+
+// absorb takes over the blocks of another class that lies at the same origin.
+func (c *Class) absorb(o *Class) {
+	c.Vars = append(c.Vars, o.Vars...)
+	c.Bytes = max(c.Bytes, o.Bytes)
+	c.Live = c.Live.Union(o.Live)
+	for _, h := range o.held {
+		c.hold(h)
+	}
+}
+
+// clash reports whether two classes, y's origin shift bytes after x's, would
+// hold different contents in the same bytes at one point outside the excepted
+// ones.
+func (f *Folding) clash(x, y *Class, shift int64, except liveness.Set) bool {
+	both := x.Live.Intersect(y.Live).Minus(except)
+	if len(both) == 0 {
+		return false
+	}
+	for _, a := range x.held {
+		if len(a.live.Intersect(both)) == 0 {
+			continue
+		}
+		for _, b := range y.held {
+			at := b.at + shift
+			if at >= a.at+a.n || a.at >= at+b.n || f.same.agree(a.value, a.at, b.value, at) {
+				continue
+			}
+			if len(a.live.Intersect(b.live).Minus(except)) > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// contents knows which values are windows of which: a union-find whose links
+// carry an offset.
+//
+//	concat(p, q) = r        p ──0──▶ r        bytes of p are bytes of r at 0
+//	                        q ──64─▶ r        bytes of q are bytes of r at 64
+type contents struct {
+	up []int
+	by []int64
+}
+
+func newContents(n int) *contents {
+	c := &contents{make([]int, n), make([]int64, n)}
+	for i := range c.up {
+		c.up[i] = i
+	}
+	return c
+}
+
+// root returns the value v is a window of, and where in it v begins.
+func (c *contents) root(v int) (r int, at int64) {
+	for c.up[v] != v {
+		at += c.by[v]
+		v = c.up[v]
+	}
+	return v, at
+}
+
+// agree reports whether value a lying at byte atA and value b lying at byte atB
+// hold the same bytes where they overlap.
+func (c *contents) agree(a int, atA int64, b int, atB int64) bool {
+	ra, da := c.root(a)
+	rb, db := c.root(b)
+	return ra == rb && atA-da == atB-db
+}
+
+// window notes that value a is the window of value r that begins at by. It
+// fails if a is a window of something else already.
+func (c *contents) window(a, r int, by int64) bool {
+	ra, da := c.root(a)
+	rr, dr := c.root(r)
+	if ra == rr {
+		return da == dr+by
+	}
+	c.up[ra], c.by[ra] = rr, dr+by-da
+	return true
+}
+
+func (c *contents) clone() *contents {
+	return &contents{append([]int(nil), c.up...), append([]int64(nil), c.by...)}
+}

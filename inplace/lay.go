@@ -1,0 +1,44 @@
+package inplace
+
+import (
+	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Lay lays a graph out in time and folds it, with slices and splits as windows
+// of their operand or as copies, whichever needs less memory at once; windows if
+// it is the same, since they cost no time.
+func Lay(g *ssa.Graph, lo liveness.Options, o Options) (*liveness.Timeline, *Folding, error) {
+	lo.Windows = true
+	t, err := liveness.Build(g, lo)
+	if err != nil {
+		return nil, nil, err
+	}
+	f := Fold(t, o)
+	if lo.CopyViews || !hasWindows(t) {
+		return t, f, nil
+	}
+	lo.Windows = false
+	t2, err := liveness.Build(g, lo)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f2 := Fold(t2, o); f2.peak() < f.peak() {
+		return t2, f2, nil
+	}
+	return t, f, nil
+}
+
+// hasWindows reports whether some pointer shows a part of a block only.
+func hasWindows(t *liveness.Timeline) bool {
+	for _, v := range t.Vars {
+		if v.Kind != liveness.Pointer || v.Phi || len(v.Sources) != 1 || v.Value == nil {
+			continue
+		}
+		n, ok := v.Value.Type.ByteSize()
+		if s := t.Vars[v.Sources[0]]; ok && s.Kind == liveness.Block && s.Bytes != int64(n) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,43 @@
+package program
+
+import (
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// joins returns, by operand, where in the result each operand's bytes go, for a
+// node that does nothing but put them there; nil for other nodes.
+func joins(n *ssa.Node) []int64 {
+	if n.Opaque || n.Op != "Concat" || n.Domain != "" || !staticNode(n) {
+		return nil
+	}
+	at := make([]int64, len(n.In))
+	found := 0
+	for _, a := range ops.Aliases(n) {
+		if a.Concat && a.Out == 0 && a.In < len(at) {
+			at[a.In] = a.Offset
+			found++
+		}
+	}
+	if found != len(n.In) {
+		return nil
+	}
+	return at
+}
+
+// joinKernel copies operands into the result, except those that were made there.
+type joinKernel struct{ at []int64 }
+
+// Run copies what is not in place yet.
+func (k *joinKernel) Run(c *ops.Call) error {
+	out := c.Out[0].(*ndarray.Array).Data
+	for i, at := range k.at {
+		in := c.In[i].(*ndarray.Array).Data
+		if len(in) == 0 || &out[at] == &in[0] {
+			continue
+		}
+		copy(out[at:int(at)+len(in)], in)
+	}
+	return nil
+}
