@@ -87,7 +87,7 @@ func (c *canonical) findClasses() {
 	for i := range c.class {
 		c.class[i] = -1
 		for _, e := range c.adj[i] {
-			if j := int(e.to); j < i && c.alike(i, j) {
+			if j := int(e.to); j < i && e.under == e.over && c.alike(i, j) {
 				c.class[i] = c.class[j]
 				break
 			}
@@ -99,7 +99,7 @@ func (c *canonical) findClasses() {
 	}
 }
 
-// alike reports whether two neighbours can be exchanged.
+// alike reports whether two neighbours with the same height against each other can be exchanged.
 func (c *canonical) alike(i, j int) bool {
 	a, b := &c.m.items[i], &c.m.items[j]
 	if a.size != b.size || a.align != b.align || a.fixed >= 0 || b.fixed >= 0 || len(c.adj[i]) != len(c.adj[j]) {
