@@ -21,6 +21,7 @@ import (
 type Program struct {
 	prog     *program.Program
 	defaults map[string]*ssa.Constant
+	outputs  []string // names of the results as callers know them
 	sessions chan *Session
 	compile  time.Duration
 }
@@ -53,7 +54,12 @@ func (m *Model) compile(ctx context.Context, c config) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Program{prog: p, defaults: m.module.Defaults, sessions: make(chan *Session, 64), compile: time.Since(start)}, nil
+	out := &Program{prog: p, defaults: m.module.Defaults, sessions: make(chan *Session, 64)}
+	for _, port := range m.Outputs() {
+		out.outputs = append(out.outputs, port.Name)
+	}
+	out.compile = time.Since(start)
+	return out, nil
 }
 
 // foldingOnly are the passes that make shapes known and change nothing else.
@@ -99,20 +105,12 @@ func (p *Program) Run(ctx context.Context, inputs map[string]*tensor.Dense) (map
 		return nil, err
 	}
 	res := make(map[string]*tensor.Dense, len(out))
-	for _, name := range p.resultNames() {
+	for _, name := range p.outputs {
 		if res[name], err = DenseOf(out[name]); err != nil {
 			return nil, fmt.Errorf("output %q: %w", name, err)
 		}
 	}
 	return res, nil
-}
-
-func (p *Program) resultNames() []string {
-	var names []string
-	for _, r := range p.prog.Graph.Results {
-		names = append(names, r.Name)
-	}
-	return names
 }
 
 // RunValues is Run for values of any ONNX type; the results are copies.
@@ -206,8 +204,8 @@ func (s *Session) RunValues(ctx context.Context, inputs map[string]ndarray.Value
 		return nil, err
 	}
 	res := make(map[string]ndarray.Value, len(out))
-	for i, r := range s.p.prog.Graph.Results {
-		res[r.Name] = out[i]
+	for i, name := range s.p.outputs {
+		res[name] = out[i]
 	}
 	return res, nil
 }

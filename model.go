@@ -87,15 +87,19 @@ type Port struct {
 }
 
 // Inputs lists the inputs in order.
-func (m *Model) Inputs() []Port { return m.ports(m.module.Graph.Params) }
+func (m *Model) Inputs() []Port {
+	out := make([]Port, len(m.module.Graph.Params))
+	for i, v := range m.module.Graph.Params {
+		out[i] = Port{v.Name, v.Type, m.module.Defaults[v.Name] != nil}
+	}
+	return out
+}
 
 // Outputs lists the outputs in order.
-func (m *Model) Outputs() []Port { return m.ports(m.module.Graph.Results) }
-
-func (m *Model) ports(vs []*ssa.Value) []Port {
-	out := make([]Port, len(vs))
-	for i, v := range vs {
-		out[i] = Port{v.Name, v.Type, m.module.Defaults[v.Name] != nil}
+func (m *Model) Outputs() []Port {
+	out := make([]Port, len(m.module.Graph.Results))
+	for i, v := range m.module.Graph.Results {
+		out[i] = Port{Name: m.module.OutputName(i), Type: v.Type}
 	}
 	return out
 }

@@ -52,8 +52,8 @@ func (m *Model) Trace(ctx context.Context, inputs map[string]ndarray.Value, opts
 	if err != nil {
 		return nil, err
 	}
-	for _, r := range p.prog.Graph.Results {
-		t.Outputs = append(t.Outputs, TraceStep{r.Name, "", ndarray.CloneValue(got[r.Name])})
+	for _, name := range p.outputs {
+		t.Outputs = append(t.Outputs, TraceStep{name, "", ndarray.CloneValue(got[name])})
 	}
 	return t, nil
 }
@@ -74,7 +74,7 @@ func (m *Model) KeepPorts(from *Model) {
 		}
 	}
 	for i, r := range from.module.Graph.Results {
-		if i < len(m.module.Graph.Results) && m.module.Graph.Results[i].Name == r.Name {
+		if i < len(m.module.Graph.Results) && m.module.OutputName(i) == from.module.OutputName(i) {
 			m.module.Graph.Results[i].Type = r.Type
 		}
 	}
