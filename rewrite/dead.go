@@ -31,7 +31,9 @@ func runDead(c *Context, g *ssa.Graph) error {
 		case is(n, "Loop"), is(n, "Scan"):
 			c.trimLoop(n)
 		}
-		c.trimCaptures(n)
+		if c.alive(n) {
+			c.trimCaptures(n)
+		}
 	}
 	return nil
 }

@@ -59,6 +59,12 @@ func (c *Context) trimLoop(n *ssa.Node) {
 		carriedToCapture(n, l.carriedLayout, i)
 		l.count--
 	}
+	if c.unread(n) { // what it passed on was all that was read
+		c.killIfUnread(n)
+		if !c.alive(n) {
+			return
+		}
+	}
 	needed := c.neededCarried(n, l)
 	for i := l.count - 1; i >= 0; i-- {
 		if !needed[i] && c.patch(n, "carried value %d only feeds itself", i) {

@@ -1,13 +1,13 @@
 package rewrite
 
 // simplify are the passes that only ever shrink; they run until nothing changes.
-var simplify = []*Pass{ShapeFold, Targets, Fold, Identity, Views, Transposes, FoldAffine, Algebra, Gemm, Fuse, CSE, Inline, LoopInvariant, Dead}
+// Folding makes captures constant, so these are sunk again in every round.
+var simplify = []*Pass{SinkConstants, ShapeFold, Targets, Fold, Identity, Views, Transposes, FoldAffine, Algebra, Gemm, Fuse, CSE, Inline, LoopInvariant, Dead}
 
 // Portable leaves a graph of standard ONNX operators, for writing the model back.
 var Portable = List{
 	Name: "portable",
 	Stages: []Stage{
-		{Name: "prepare", Passes: []*Pass{SinkConstants}},
 		{Name: "simplify", Repeat: true, Passes: simplify},
 		{Name: "finish", Passes: []*Pass{HoistConstants}},
 	},
@@ -20,7 +20,6 @@ var Runtime = List{
 	AnyOpset: true,
 	Growth:   Growth{PerNode: 64 << 20, Total: 1 << 30},
 	Stages: []Stage{
-		{Name: "prepare", Passes: []*Pass{SinkConstants}},
 		{Name: "simplify", Repeat: true, Passes: simplify},
 	},
 }

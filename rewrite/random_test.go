@@ -1,0 +1,85 @@
+package rewrite
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/ssa"
+	"github.com/berth-onnx/berth/testmodels/graphgen"
+)
+
+// randomCase draws a graph, rewrites a copy and compares what both compute.
+func randomCase(seed uint64, cfg graphgen.Config, opts Options) (*Report, error) {
+	before, err := graphgen.New(seed, cfg)
+	if err != nil {
+		return nil, err
+	}
+	after, _ := before.Clone()
+	report, err := Run(context.Background(), &ssa.Module{Graph: after}, opts)
+	if err == nil {
+		err = graphgen.Agree(context.Background(), before, after, seed, 3)
+	}
+	if err != nil {
+		err = fmt.Errorf("seed %d: %w\nbefore:\n%s\nafter:\n%s\npatches: %v", seed, err, before, after, report.Patches)
+	}
+	return report, err
+}
+
+// TestRandomGraphs runs whole lists on random graphs, checked and shuffled.
+func TestRandomGraphs(t *testing.T) {
+	for _, list := range []*List{&Portable, &Runtime} {
+		t.Run(list.Name, func(t *testing.T) {
+			for seed := range uint64(150) {
+				_, err := randomCase(seed, graphgen.Config{}, Options{List: list, Check: true, Shuffle: true, Seed: seed})
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
+// TestEveryPassAloneOnRandomGraphs finds the pass to blame, and that each pass
+// finds work at all.
+func TestEveryPassAloneOnRandomGraphs(t *testing.T) {
+	for _, p := range Portable.Passes() {
+		t.Run(p.Name, func(t *testing.T) {
+			list := &List{Name: "alone", AnyOpset: true, Stages: []Stage{
+				{Name: "prepare", Passes: []*Pass{SinkConstants}},
+				{Name: "alone", Repeat: p != SinkConstants && p != HoistConstants, Passes: []*Pass{p}},
+			}}
+			if p == SinkConstants {
+				list.Stages = list.Stages[:1]
+			}
+			patches := 0
+			for seed := range uint64(60) {
+				r, err := randomCase(1000+seed, graphgen.Config{}, Options{List: list, Check: true})
+				require.NoError(t, err)
+				for _, patch := range r.Patches {
+					if patch.Pass == p.Name {
+						patches++
+					}
+				}
+			}
+			if p != HoistConstants { // the drawn constants are too small for it
+				require.Positive(t, patches)
+			}
+		})
+	}
+}
+
+// FuzzRewrite looks for graphs that a list breaks.
+func FuzzRewrite(f *testing.F) {
+	f.Add(uint64(1), uint(graphgen.All), uint8(12), false)
+	f.Add(uint64(2), uint(graphgen.Elementwise|graphgen.Loops|graphgen.Scans), uint8(8), true)
+	f.Fuzz(func(t *testing.T, seed uint64, features uint, nodes uint8, runtime bool) {
+		list := &Portable
+		if runtime {
+			list = &Runtime
+		}
+		cfg := graphgen.Config{Features: graphgen.Feature(features) & graphgen.All, Nodes: 1 + int(nodes)%40}
+		_, err := randomCase(seed, cfg, Options{List: list, Check: true, Shuffle: true, Seed: seed})
+		require.NoError(t, err)
+	})
+}
