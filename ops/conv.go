@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -10,7 +9,7 @@ import (
 //
 //	Y[n,m,o] = B[m] + sum over c,k of W[m,c,k] * X[n, group(m)*C/g + c, o*stride + k*dilation - pad]
 var Conv = Op{
-	Name: "Conv", Since: 22, Form: sinceTypes(11, 22, ndarray.BFloat16), Doc: "Y = W * X + B, windows over the spatial dimensions",
+	Name: "Conv", Since: 22, Form: bf16Since22(1), Doc: "Y = W * X + B, windows over the spatial dimensions",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: convAttrs,
 	Infer: func(n *ssa.Node) ([]Fact, error) {

@@ -3,7 +3,6 @@ package ops
 import (
 	"fmt"
 
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -15,7 +14,7 @@ import (
 // It is computed as cols = Wᵀ·X, one column per input position, whose rows are
 // then added where the windows of the corresponding convolution would read.
 var ConvTranspose = Op{
-	Name: "ConvTranspose", Since: 22, Form: sinceTypes(11, 22, ndarray.BFloat16), Doc: "Y = Wᵀ * X + B, the transpose of convolution",
+	Name: "ConvTranspose", Since: 22, Form: bf16Since22(1), Doc: "Y = Wᵀ * X + B, the transpose of convolution",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{{Name: "output_padding", Kind: ssa.AttrInts}, {Name: "output_shape", Kind: ssa.AttrInts}}, convAttrs...),
 	Infer: inferConvTranspose,

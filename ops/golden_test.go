@@ -31,36 +31,85 @@ type goldenArray struct {
 	Data  []any
 }
 
-// runGolden compares every case of a file with the reference kernels, and the
-// types that inference finds with the results.
+// runGolden compares every case of a file with the reference kernels: into fresh
+// memory, into planned memory full of garbage, and over operands where the
+// operator says so. The types that inference finds must fit the results.
 func runGolden(t *testing.T, file string) {
-	raw, err := os.ReadFile("testdata/golden/" + file + ".json")
-	require.NoError(t, err)
-	var cases []goldenCase
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	require.NoError(t, d.Decode(&cases))
-	for _, c := range cases {
+	for _, c := range readGolden(t, file) {
 		t.Run(c.Name, func(t *testing.T) {
-			if Lookup(c.Domain, c.Op) == nil {
-				t.Fatalf("operator %s is not in the table", c.Op)
-			}
 			n, in := c.node(t)
 			require.NoError(t, Infer(n))
 			call := &Call{Node: n, In: in, Threads: 1}
 			require.NoError(t, Eval(call))
-			for i, want := range c.Outputs {
-				if want == nil {
+			c.check(t, call.Out, "fresh")
+			for i, v := range call.Out {
+				got, ok := v.(*ndarray.Array)
+				if c.Outputs[i] == nil || !ok {
 					continue
 				}
-				got, ok := call.Out[i].(*ndarray.Array)
-				require.True(t, ok, "result %d is no tensor", i)
-				require.NoError(t, sameAsGolden(got, want, c.Rtol, c.Atol), "result %d", i)
 				_, ok = ssa.StaticTensor(got.DType, got.Shape...).Refine(n.Out[i].Type)
 				require.True(t, ok, "result %d is %s, inferred as %s", i, got, n.Out[i].Type)
 			}
+			again := &Call{Node: n, In: cloneAll(in), Out: garbageLike(call.Out), Threads: 1}
+			require.NoError(t, Eval(again))
+			c.check(t, again.Out, "planned")
+			for _, p := range InPlacePairs(n) {
+				over := &Call{Node: n, In: cloneAll(in), Out: garbageLike(call.Out), Threads: 1}
+				out := over.Out[p.Out].(*ndarray.Array)
+				out.Data = over.In[p.In].(*ndarray.Array).Data
+				require.NoError(t, Eval(over))
+				c.check(t, over.Out, fmt.Sprintf("result %d over operand %d", p.Out, p.In))
+			}
 		})
 	}
+}
+
+// readGolden reads a file of cases.
+func readGolden(t *testing.T, file string) (cases []goldenCase) {
+	raw, err := os.ReadFile("testdata/golden/" + file + ".json")
+	require.NoError(t, err)
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	require.NoError(t, d.Decode(&cases))
+	for _, c := range cases {
+		require.NotNil(t, Lookup(c.Domain, c.Op), "operator %s is not in the table", c.Op)
+	}
+	return cases
+}
+
+// check compares results with the recorded ones.
+func (c *goldenCase) check(t *testing.T, out []ndarray.Value, how string) {
+	for i, want := range c.Outputs {
+		if want == nil {
+			continue
+		}
+		got, ok := out[i].(*ndarray.Array)
+		require.True(t, ok, "%s: result %d is no tensor", how, i)
+		require.NoError(t, sameAsGolden(got, want, c.Rtol, c.Atol), "%s: result %d", how, i)
+	}
+}
+
+func cloneAll(in []ndarray.Value) []ndarray.Value {
+	out := make([]ndarray.Value, len(in))
+	for i, v := range in {
+		if a, ok := v.(*ndarray.Array); ok {
+			out[i] = a.Clone()
+		}
+	}
+	return out
+}
+
+// garbageLike makes memory for results like the given ones.
+func garbageLike(like []ndarray.Value) []ndarray.Value {
+	out := cloneAll(like)
+	for _, v := range out {
+		if a, ok := v.(*ndarray.Array); ok {
+			for i := range a.Data {
+				a.Data[i] = 0xa5
+			}
+		}
+	}
+	return out
 }
 
 // node builds the call's node; small integer operands are constants so that
