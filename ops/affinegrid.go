@@ -32,6 +32,9 @@ func inferAffineGrid(n *ssa.Node) ([]Fact, error) {
 	if size == nil {
 		size = unknownDims(k)
 	}
+	if err := checkDims(size); err != nil {
+		return nil, err
+	}
 	return One(ssa.TensorOf(t.DType, slices.Concat(size[:1], size[2:], []ssa.Dim{ssa.D(int64(k - 2))})...)), nil
 }
 

@@ -34,6 +34,9 @@ func inferCenterCropPad(n *ssa.Node) ([]Fact, error) {
 	if len(want) != len(axes) {
 		return nil, fmt.Errorf("%d sizes for %d axes", len(want), len(axes))
 	}
+	if err := checkDims(want); err != nil {
+		return nil, err
+	}
 	dims := append([]ssa.Dim(nil), t.Shape...)
 	for i, a := range axes {
 		dims[a] = want[i]

@@ -30,6 +30,9 @@ func inferCol2Im(n *ssa.Node) ([]Fact, error) {
 	}
 	dims := unknownDims(2 + k)
 	copy(dims[2:], image)
+	if err := checkDims(image); err != nil {
+		return nil, err
+	}
 	if t.Ranked {
 		if len(t.Shape) != 3 {
 			return nil, fmt.Errorf("the operand has rank %d, it must be 3", len(t.Shape))

@@ -36,10 +36,8 @@ func inferConstantOfShape(n *ssa.Node) ([]Fact, error) {
 	if dims == nil {
 		return One(tensorOfRank(v.DType, lenOf(n, 0))), nil
 	}
-	for _, d := range dims {
-		if k, ok := d.Const(); ok && k < 0 {
-			return nil, fmt.Errorf("shape %v has a negative dimension", dims)
-		}
+	if err := checkDims(dims); err != nil {
+		return nil, err
 	}
 	t := ssa.TensorOf(v.DType, dims...)
 	k, ok := t.NumElems().Const()

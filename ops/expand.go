@@ -27,6 +27,9 @@ func inferExpand(n *ssa.Node) ([]Fact, error) {
 	if !t.Ranked || dims == nil {
 		return One(ssa.UnrankedTensor(t.DType)), nil
 	}
+	if err := checkDims(dims); err != nil {
+		return nil, err
+	}
 	shape, err := BroadcastDims(t.Shape, dims)
 	if err != nil {
 		return nil, err

@@ -1,6 +1,8 @@
 package ops
 
 import (
+	"fmt"
+
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -107,6 +109,16 @@ func contentFor(t ssa.Type, content []ssa.Dim) []ssa.Dim {
 // factOf joins a type and what can be carried of a content.
 func factOf(t ssa.Type, content []ssa.Dim) []Fact {
 	return []Fact{{Type: t, Content: contentFor(t, content)}}
+}
+
+// checkDims fails on dimensions that are negative numbers.
+func checkDims(dims []ssa.Dim) error {
+	for i, d := range dims {
+		if k, ok := d.Const(); ok && k < 0 {
+			return fmt.Errorf("dimension %d of the shape is %d", i, k)
+		}
+	}
+	return nil
 }
 
 // wholeView says that result 0 is operand 0's bytes under another shape.

@@ -116,6 +116,9 @@ func inferResize(n *ssa.Node) ([]Fact, error) {
 	scales, known := constFloats(n, 2)
 	switch {
 	case len(sizes) == len(axes) && n.Input(3) != nil:
+		if err := checkDims(sizes); err != nil {
+			return nil, err
+		}
 		return One(out), resizeToSizes(n, t.Shape, dims, axes, sizes)
 	case len(sizes) > 0:
 		return nil, fmt.Errorf("%d sizes for %d axes", len(sizes), len(axes))

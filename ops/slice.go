@@ -92,11 +92,14 @@ func sliceDim(start, end, step, dim ssa.Dim) ssa.Dim {
 	if sc && s < 0 && whole && s > math.MinInt64 { // the last -s
 		return symMin(ssa.D(-s), dim).CeilDiv(ssa.D(st))
 	}
-	from, to := sliceBound(start, dim), dim
-	if !whole {
-		to = sliceBound(end, dim)
+	count := dim.Sub(start) // all but the first start
+	if !whole || !start.NonNegative() {
+		to := dim
+		if !whole {
+			to = sliceBound(end, dim)
+		}
+		count = to.Sub(sliceBound(start, dim))
 	}
-	count := to.Sub(from)
 	if !count.NonNegative() {
 		count = symMax(count, ssa.D(0))
 	}
