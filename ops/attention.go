@@ -194,7 +194,11 @@ func (a *attentionRun[T]) addBias(scores []T) []bool {
 		a.addWindow(b, s, bias)
 		empty[r] = true
 		for t, v := range bias {
-			empty[r] = empty[r] && math.IsInf(v, -1)
+			if math.IsInf(v, -1) {
+				scores[r*total+t] = T(v) // whatever the score was, even NaN
+				continue
+			}
+			empty[r] = false
 			scores[r*total+t] += T(v)
 		}
 	}
