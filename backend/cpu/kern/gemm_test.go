@@ -157,7 +157,7 @@ func TestGemmVariants(t *testing.T) {
 	}
 	eachLevel(t, func(t *testing.T) {
 		for v := range 64 {
-			for i, sh := range shapes {
+			for i, sh := range shapes[v%2*2:][:2] {
 				s := GemmSpec{
 					M: sh[0], N: sh[1], K: sh[2], Alpha: 1,
 					TransA: v&1 != 0, TransB: v&2 != 0, ConstA: v&4 != 0, ConstB: v&8 != 0,

@@ -137,7 +137,7 @@ func (s intSide) packRows(t *table, dst []uint32, src []byte, rows, k, stride, l
 		s.packPairs(t, dst, src, rows, k, stride, ld, tmp)
 		return
 	}
-	for r := 0; r < rows; r += t.tw {
+	for r := 0; r < rows && whole > 0; r += t.tw {
 		n := min(t.tw, rows-r)
 		p := (*float32)(ptr(src, r*stride))
 		t.transpose((*float32)(ptr(dst, r)), p, whole, 4*ld, stride, n)

@@ -62,10 +62,9 @@ func microGeneric(h int, u *ukArgs) {
 func microGeneric4(u *ukArgs) {
 	for i := 0; i < genericMR; i += 2 {
 		var s0, s1, s2, s3, t0, t1, t2, t3 float32
-		pa, pb := unsafe.Add(u.a, 4*i), u.b
-		for range u.k {
-			a := (*[2]float32)(pa)
-			b := (*[genericNR]float32)(pb)
+		for p := range u.k {
+			a := (*[2]float32)(unsafe.Add(u.a, 4*(p*genericMR+i)))
+			b := (*[genericNR]float32)(unsafe.Add(u.b, p*u.ldb))
 			x, y := a[0], a[1]
 			s0 += x * b[0]
 			t0 += y * b[0]
@@ -75,7 +74,6 @@ func microGeneric4(u *ukArgs) {
 			t2 += y * b[2]
 			s3 += x * b[3]
 			t3 += y * b[3]
-			pa, pb = unsafe.Add(pa, 4*genericMR), unsafe.Add(pb, u.ldb)
 		}
 		finishRow(u, i, &[genericNR]float32{s0, s1, s2, s3})
 		finishRow(u, i+1, &[genericNR]float32{t0, t1, t2, t3})

@@ -8,17 +8,10 @@ import "unsafe"
 // packRowsGeneric copies k rows of up to four elements, clearing the rest of
 // the four.
 func packRowsGeneric(dst, src *float32, k, dstStride, srcStride, cols int) {
-	d, s := unsafe.Pointer(dst), unsafe.Pointer(src)
-	for range k {
-		out := (*[genericNR]float32)(d)
-		for j := range out {
-			if j < cols {
-				out[j] = *(*float32)(unsafe.Add(s, 4*j))
-			} else {
-				out[j] = 0
-			}
-		}
-		d, s = unsafe.Add(d, dstStride), unsafe.Add(s, srcStride)
+	for i := range k {
+		out := (*[genericNR]float32)(unsafe.Add(unsafe.Pointer(dst), i*dstStride))
+		in := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(src), i*srcStride)), cols)
+		clear(out[copy(out[:], in):])
 	}
 }
 
@@ -34,10 +27,12 @@ func packPanelsGeneric(dst, src *float32, k, dstStride, srcStride, panels, panel
 // packTransposeGeneric writes k columns of up to four rows.
 func packTransposeGeneric(dst, src *float32, k, dstStride, srcStride, rows int) {
 	for i := range rows {
-		d, s := unsafe.Add(unsafe.Pointer(dst), 4*i), unsafe.Add(unsafe.Pointer(src), i*srcStride)
-		for range k {
-			*(*float32)(d) = *(*float32)(s)
-			d, s = unsafe.Add(d, dstStride), unsafe.Add(s, 4)
+		if k == 0 {
+			return
+		}
+		row := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(src), i*srcStride)), k)
+		for j, v := range row {
+			*(*float32)(unsafe.Add(unsafe.Pointer(dst), 4*i+j*dstStride)) = v
 		}
 	}
 }
