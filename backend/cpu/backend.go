@@ -54,6 +54,10 @@ var families = [][]entry{
 	reduceOps,
 	rankOps,
 	recurrentOps,
+	quantOps,
+	intProductOps,
+	intConvOps,
+	quantRecurrentOps,
 }
 
 var table = func() map[ops.Key]entry {

@@ -60,10 +60,12 @@ func (a arg) from(f func(r *rand.Rand) float64) arg {
 	return a
 }
 
+var nan = math.NaN()
+
 // odd returns the operand with NaN, infinities and zeros of both signs among its
 // elements.
 func (a arg) odd() arg {
-	values := []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 0}
+	values := []float64{nan, math.Inf(1), math.Inf(-1), math.Copysign(0, -1), 0}
 	return a.from(func(r *rand.Rand) float64 {
 		if r.Intn(3) == 0 {
 			return values[r.Intn(len(values))]

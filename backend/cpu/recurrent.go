@@ -189,13 +189,19 @@ func (p *prep) newRecurrent(gates, states int, def ...string) *recurrent {
 	return k
 }
 
-// withStates reads the initial states; false if they do not fit.
+// withStates reads the initial states; false if they or the results do not fit.
 func (k *recurrent) withStates(p *prep) bool {
+	state := k.dirs * k.batch * k.hidden
+	for i, o := range p.out {
+		if o.present && (o.dt != ndarray.Float32 || i == 0 && o.n != k.seq*state || i > 0 && o.n != state) {
+			return false
+		}
+	}
 	for i, at := range []*int{&k.initH, &k.initC}[:k.states] {
 		if !p.has(5 + i) {
 			continue
 		}
-		if p.in[5+i].n != k.dirs*k.batch*k.hidden || p.in[5+i].dt != ndarray.Float32 {
+		if p.in[5+i].n != state || p.in[5+i].dt != ndarray.Float32 {
 			return false
 		}
 		*at = 5 + i
