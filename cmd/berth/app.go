@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strconv"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/rewrite"
 )
 
@@ -59,23 +60,36 @@ type app struct {
 	dump *rewrite.Dump
 }
 
-// execute runs a command line and returns its exit code.
+// execute runs a command line and returns its exit code. Whatever goes wrong is
+// told in a line or two on errOut.
 func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 	a := &app{out: out, errOut: errOut}
+	err := a.execute(ctx, args)
+	switch {
+	case err == nil:
+		return exitDone
+	case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		fmt.Fprintln(errOut, "berth: interrupted")
+		return exitFailed
+	}
+	fmt.Fprintln(errOut, "berth:", err)
+	return codeOf(err)
+}
+
+func (a *app) execute(ctx context.Context, args []string) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("internal error: %v; please report it with the command line and, if you can, the model", r)
+		}
+	}()
 	root := a.root()
 	root.SetArgs(args)
-	root.SetOut(out)
-	root.SetErr(errOut)
-	err := root.ExecuteContext(ctx)
-	if err == nil {
-		err = a.writeDump()
+	root.SetOut(a.out)
+	root.SetErr(a.errOut)
+	if err := root.ExecuteContext(ctx); err != nil {
+		return err
 	}
-	if err == nil {
-		return exitDone
-	}
-	code := codeOf(err)
-	fmt.Fprintln(errOut, "berth:", err)
-	return code
+	return a.writeDump()
 }
 
 // codeOf maps an error to the exit code promised for it.
@@ -85,15 +99,22 @@ func codeOf(err error) int {
 	switch {
 	case errors.As(err, &e):
 		return e.code
-	case errors.As(err, &imp):
+	case errors.As(err, &imp), errors.Is(err, ops.ErrUnsupported):
 		return exitModel
 	}
 	return exitFailed
 }
 
+const rootHelp = `berth takes an ONNX model, rewrites it, works out where every tensor lives in one
+arena, proves the plan sound, writes the optimized model back, and runs it.
+
+MODEL is a path to an .onnx file, or builtin:NAME (see 'berth models').
+
+Exit codes: 0 done, 1 the model or the run failed, 2 usage, 3 a check compared
+and differed, 4 the file is not a valid or supported model.`
+
 func (a *app) root() *cobra.Command {
-	root := &cobra.Command{Use: "berth", Short: "Optimize, plan and run ONNX models in pure Go",
-		Long:         "berth takes an ONNX model, rewrites it, works out where every tensor lives in one\narena, proves the plan sound, writes the optimized model back, and runs it.\n\nMODEL is a path to an .onnx file, or builtin:NAME (see 'berth models').",
+	root := &cobra.Command{Use: "berth", Short: "Optimize, plan and run ONNX models in pure Go", Long: rootHelp,
 		SilenceUsage: true, SilenceErrors: true, Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				return usagef("there is no command %q; 'berth --help' lists them", args[0])
@@ -102,7 +123,9 @@ func (a *app) root() *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &exitError{exitUsage, err} })
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return usagef("%w; '%s --help' lists the flags", err, c.CommandPath())
+	})
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print one JSON object, nothing else, on standard output")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "say more")
@@ -114,9 +137,7 @@ func (a *app) root() *cobra.Command {
 	f.Int64Var(&a.seed, "seed", 0, "seed of random inputs")
 	f.BoolVar(&a.check, "check", false, "verify the graph after every pass")
 	f.StringVar(&a.dumpFile, "dump", "", "write an HTML page with the graph after every pass")
-	for _, cmd := range []*cobra.Command{a.optimizeCmd(), a.runCmd(), a.verifyCmd(), a.compareCmd(), a.inspectCmd(), a.benchCmd(), a.diffCmd(), a.modelsCmd()} {
-		root.AddCommand(cmd)
-	}
+	root.AddCommand(a.optimizeCmd(), a.runCmd(), a.verifyCmd(), a.compareCmd(), a.inspectCmd(), a.benchCmd(), a.diffCmd(), a.modelsCmd())
 	return root
 }
 
@@ -133,74 +154,6 @@ func exactArgs(n int, what string) cobra.PositionalArgs {
 // dataFlag adds --data to commands that take inputs or shapes from a test set.
 func (a *app) dataFlag(c *cobra.Command) {
 	c.Flags().StringVar(&a.data, "data", "", "take inputs (or their shapes) from a test_data_set_* folder")
-}
-
-// options turns the shared flags into options of the library.
-func (a *app) options() ([]berth.Option, error) {
-	opts := []berth.Option{berth.WithThreads(a.threads), berth.WithPlanner(a.planner), berth.WithSchedule(a.schedule)}
-	if !contains(append(berth.Planners(), "", "all"), a.planner) {
-		return nil, usagef("there is no planner %q; there are %s", a.planner, strings.Join(berth.Planners(), ", "))
-	}
-	if !contains(append(berth.Schedules(), ""), a.schedule) {
-		return nil, usagef("there is no schedule %q; there are %s", a.schedule, strings.Join(berth.Schedules(), ", "))
-	}
-	if a.threads < 1 {
-		return nil, usagef("--threads must be at least 1")
-	}
-	if a.check {
-		opts = append(opts, berth.WithCheck())
-	}
-	if a.dumpFile != "" {
-		a.dump = &rewrite.Dump{}
-		opts = append(opts, berth.WithDump(a.dump))
-	}
-	for _, s := range a.shapes {
-		name, shape, err := parseShape(s)
-		if err != nil {
-			return nil, err
-		}
-		opts = append(opts, berth.WithShape(name, shape...))
-	}
-	for _, d := range a.dims {
-		name, num, ok := strings.Cut(d, "=")
-		n, err := strconv.ParseInt(num, 10, 64)
-		if !ok || err != nil || n < 0 {
-			return nil, usagef("--dim %q: want NAME=NUMBER", d)
-		}
-		opts = append(opts, berth.WithDim(name, n))
-	}
-	return opts, nil
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
-}
-
-// parseShape reads NAME=1x3x224x224 or NAME:1,3,224,224. Names may contain the
-// separators: the last one that is followed by a shape counts.
-func parseShape(s string) (name string, shape []int, err error) {
-	for _, sep := range []string{"=", ":"} {
-		i := strings.LastIndex(s, sep)
-		if i <= 0 {
-			continue
-		}
-		shape = []int{}
-		ok := true
-		for _, part := range strings.FieldsFunc(s[i+1:], func(r rune) bool { return r == 'x' || r == ',' || r == 'X' }) {
-			n, err := strconv.Atoi(strings.TrimSpace(part))
-			ok = ok && err == nil && n >= 0
-			shape = append(shape, n)
-		}
-		if ok {
-			return s[:i], shape, nil
-		}
-	}
-	return "", nil, usagef("--shape %q: want NAME=1x3x224x224", s)
 }
 
 // printJSON prints one object on a line of its own.
@@ -220,12 +173,12 @@ func (a *app) writeDump() error {
 	if a.dump == nil {
 		return nil
 	}
-	return writeFile(a.dumpFile, func(w io.Writer) error { return a.dump.WriteHTML(w) })
+	return writeFile(a.dumpFile, a.dump.WriteHTML)
 }
 
 // writeFile writes a file under a temporary name and renames it when complete.
 func writeFile(path string, fill func(io.Writer) error) error {
-	f, err := os.CreateTemp(dirOf(path), ".berth-*")
+	f, err := os.CreateTemp(filepath.Dir(path), ".berth-*")
 	if err != nil {
 		return err
 	}

@@ -63,8 +63,11 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	if err != nil {
 		return err
 	}
+	if f.backend != "cpu" && f.backend != "reference" {
+		return usagef("there is no backend %q; there are cpu and reference", f.backend)
+	}
 	start := time.Now()
-	m, err := a.open(model)
+	m, err := a.model(model)
 	if err != nil {
 		return err
 	}

@@ -13,27 +13,12 @@ import (
 	"github.com/berth-onnx/berth/testmodels/conformance"
 )
 
-// plannerJSON is one row of a comparison.
-type plannerJSON struct {
-	Planner       string `json:"planner"`
-	Schedule      string `json:"schedule"`
-	ArenaBytes    int64  `json:"arena_bytes"`
-	ScratchBytes  int64  `json:"scratch_bytes"`
-	LowerBound    int64  `json:"lower_bound_bytes"`
-	Proven        bool   `json:"proven"`
-	PlanNanos     int64  `json:"plan_ns"`
-	LoopCopyBytes int64  `json:"loop_copy_bytes_per_iteration"`
-	ParallelSafe  bool   `json:"parallel_safe"`
-	Dynamic       int    `json:"dynamic_values"`
-	Error         string `json:"error"`
-	RunError      string `json:"run_error,omitempty"`
-	Outputs       string `json:"outputs,omitempty"`
-}
-
 type compareFlags struct {
 	instance string
 	capacity int64
 	run      bool
+	csv      bool
+	markdown bool
 }
 
 func (a *app) compareCmd() *cobra.Command {
@@ -41,8 +26,11 @@ func (a *app) compareCmd() *cobra.Command {
 	c := &cobra.Command{Use: "compare MODEL | --instance FILE.csv", Short: "Compare peak memory across planners",
 		Long: "Compare plans the model with every planner (or the one given by --planner) and prints the arena,\n" +
 			"its gap to the proven lower bound, the planning time and the bytes copied per loop iteration.\n" +
-			"Every plan is judged before it is printed. --schedule all repeats with every order.",
-		Example: "  berth compare model.onnx --shape x=1x3x224x224\n  berth compare --instance D.csv --capacity 1048576",
+			"Every plan is judged before it is printed. --schedule all repeats with every order.\n" +
+			"The arena holds intermediates and outputs, 64-byte aligned, in the model's own layout; inputs,\n" +
+			"weights and kernels' workspace are not in it. A bare instance counts bytes as given.",
+		Example: "  berth compare model.onnx --shape x=1x3x224x224\n  berth compare model.onnx --schedule all --csv > planners.csv\n" +
+			"  berth compare --instance D.csv --capacity 1048576",
 		Args: func(_ *cobra.Command, args []string) error {
 			if (f.instance == "") != (len(args) == 1) {
 				return usagef("compare takes one model, or --instance FILE.csv")
@@ -50,6 +38,9 @@ func (a *app) compareCmd() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if f.csv && f.markdown || a.json && (f.csv || f.markdown) {
+				return usagef("only one of --json, --csv and --markdown can be printed")
+			}
 			if f.instance != "" {
 				return a.compareInstance(c.Context(), f)
 			}
@@ -58,37 +49,54 @@ func (a *app) compareCmd() *cobra.Command {
 	c.Flags().StringVar(&f.instance, "instance", "", "plan a bare instance: CSV with id,lower,upper,size")
 	c.Flags().Int64Var(&f.capacity, "capacity", 0, "bytes an instance should fit into")
 	c.Flags().BoolVar(&f.run, "run", false, "also run the model under each planner and compare outputs")
+	c.Flags().BoolVar(&f.csv, "csv", false, "print comma-separated values with a header line")
+	c.Flags().BoolVar(&f.markdown, "markdown", false, "print a Markdown table")
 	a.dataFlag(c)
 	return c
 }
 
-func (a *app) compareOptions() (co berth.CompareOptions) {
-	if a.planner != "" && a.planner != "all" {
+// compareOptions chooses the rows by --planner and --schedule. done ends the
+// progress bar.
+func (a *app) compareOptions() (co berth.CompareOptions, done func()) {
+	planners, orders := 1, 1
+	switch a.planner {
+	case "", "all":
+		planners = len(berth.Planners())
+	default:
 		co.Planners = []string{a.planner}
 	}
 	switch a.schedule {
 	case "":
 	case "all":
 		co.Schedules = berth.Schedules()
+		orders = len(co.Schedules)
 	default:
 		co.Schedules = []string{a.schedule}
 	}
-	if a.verbose {
-		co.Progress = func(p, s string) { a.note("planning with %s, order %s", p, s) }
+	bar := a.newProgress(planners * orders)
+	co.Progress = func(p, s string) {
+		bar.step(p)
+		if a.verbose {
+			a.note("planning with %s, order %s", p, s)
+		}
 	}
-	return co
+	return co, bar.done
 }
 
 func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
-	co := a.compareOptions()
-	if a.schedule == "all" {
-		a.schedule = ""
+	if err := a.checkChoices(true); err != nil {
+		return err
 	}
-	opts, err := a.options()
+	co, done := a.compareOptions()
+	defer done()
+	shared := *a // every planner and order is asked for by itself
+	shared.planner, shared.schedule = "", ""
+	opts, err := shared.options()
 	if err != nil {
 		return err
 	}
-	m, err := a.open(model)
+	a.dump = shared.dump
+	m, err := a.model(model)
 	if err != nil {
 		return err
 	}
@@ -99,26 +107,55 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	}
 	opts = append(a.shapesOf(set), opts...)
 	rows, err := m.Compare(ctx, co, opts...)
-	if err != nil {
+	done()
+	if err != nil && (ctx.Err() == nil || len(rows) == 0) {
 		return err
 	}
 	berth.ShareBounds(rows)
 	out := plannerRows(rows)
-	if f.run {
+	if ctx.Err() == nil {
+		scratch(ctx, m, out, opts)
+	}
+	if f.run && ctx.Err() == nil {
 		if err := a.runRows(ctx, m, set, out); err != nil {
 			return err
 		}
 	}
-	return a.report(model, out)
+	if err := a.report(model, out, f); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// scratch fills in the largest workspace of the kernels, which depends on the
+// order of the nodes but not on the planner.
+func scratch(ctx context.Context, m *berth.Model, rows []plannerJSON, opts []berth.Option) {
+	known := map[string]int64{}
+	for i := range rows {
+		order := rows[i].Schedule
+		if _, ok := known[order]; !ok {
+			known[order] = 0
+			p, err := m.Compile(ctx, append(opts[:len(opts):len(opts)], berth.WithoutPasses(), berth.WithSchedule(order), berth.WithPlanner(berth.Planners()[0]))...)
+			if err == nil { // a model that can not be compiled can still be planned
+				known[order] = p.Plan().ScratchBytes
+			}
+		}
+		rows[i].ScratchBytes = known[order]
+	}
 }
 
 func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
+	if err := a.checkChoices(true); err != nil {
+		return err
+	}
 	file, err := os.Open(f.instance)
 	if err != nil {
-		return &exitError{exitModel, err}
+		return modelError(f.instance, err)
 	}
 	defer file.Close()
-	rows, err := berth.CompareInstance(ctx, f.instance, file, a.compareOptions())
+	co, done := a.compareOptions()
+	rows, err := berth.CompareInstance(ctx, f.instance, file, co)
+	done()
 	if err != nil {
 		return &exitError{exitModel, err}
 	}
@@ -133,61 +170,10 @@ func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 			a.note("berth: no planner fits %d bytes", f.capacity)
 		}
 	}
-	return a.report(f.instance, out)
-}
-
-func (a *app) report(model string, rows []plannerJSON) error {
-	if a.json {
-		if err := a.printJSON(map[string]any{"model": model, "planners": rows}); err != nil {
-			return err
-		}
-	} else {
-		a.printPlanners(rows)
+	if err := a.report(f.instance, out, f); err != nil {
+		return err
 	}
-	for _, r := range rows {
-		if strings.HasPrefix(r.Outputs, "differ") {
-			return differs(fmt.Errorf("%s: planner %s: outputs %s", model, r.Planner, r.Outputs))
-		}
-	}
-	return nil
-}
-
-func plannerRows(rows []berth.PlanRow) []plannerJSON {
-	out := make([]plannerJSON, len(rows))
-	for i, r := range rows {
-		out[i] = plannerJSON{Planner: r.Planner, Schedule: r.Schedule, ArenaBytes: r.ArenaBytes, ScratchBytes: r.Scratch, LowerBound: r.LowerBound,
-			Proven: r.Proven, PlanNanos: r.PlanNanos, LoopCopyBytes: r.LoopCopyBytes, ParallelSafe: r.ParallelSafe, Dynamic: r.Dynamic}
-		if r.Err != nil {
-			out[i].Error = r.Err.Error()
-		}
-	}
-	return out
-}
-
-func (a *app) printPlanners(rows []plannerJSON) {
-	t := newTable(a.out, "planner", "order", "arena", "bytes", "over bound", "proven", "plan time", "copied/trip", "note")
-	alignRight(t, 3, 4, 5, 7, 8)
-	dynamic := 0
-	for _, r := range rows {
-		dynamic = max(dynamic, r.Dynamic)
-		if r.Error != "" {
-			t.AppendRow([]any{r.Planner, r.Schedule, "-", "-", "-", "", "-", "-", r.Error})
-			continue
-		}
-		gap := "-"
-		if r.LowerBound > 0 {
-			gap = fmt.Sprintf("%.2f%%", 100*float64(r.ArenaBytes-r.LowerBound)/float64(r.LowerBound))
-		}
-		proven := ""
-		if r.Proven {
-			proven = "optimal"
-		}
-		t.AppendRow([]any{r.Planner, r.Schedule, bytesText(r.ArenaBytes), r.ArenaBytes, gap, proven, durationText(r.PlanNanos), r.LoopCopyBytes, strings.TrimSpace(r.Outputs + " " + r.RunError)})
-	}
-	t.Render()
-	if dynamic > 0 {
-		fmt.Fprintf(a.out, "%d values have a size that is known only while running: they are not in these figures; give shapes with --shape, --dim or --data.\n", dynamic)
-	}
+	return ctx.Err()
 }
 
 // runRows runs the model once per row and compares outputs with the first.
@@ -206,13 +192,10 @@ func (a *app) runRows(ctx context.Context, m *berth.Model, set *conformance.Set,
 		if r.Error != "" {
 			continue
 		}
-		p, err := m.Compile(ctx, append(shapeOptions(shapes), berth.WithPlanner(r.Planner), berth.WithSchedule(r.Schedule), berth.WithThreads(a.threads))...)
-		if err != nil {
-			r.RunError = err.Error()
-			continue
+		got, err := a.runRow(ctx, m, r, in, shapes)
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		r.ScratchBytes = p.Plan().ScratchBytes
-		got, err := p.RunValues(ctx, in)
 		if err != nil {
 			r.RunError = err.Error()
 			continue
@@ -225,6 +208,40 @@ func (a *app) runRows(ctx context.Context, m *berth.Model, set *conformance.Set,
 			if d := conformance.Compare(got[o.Name], want[o.Name], conformance.Tolerance{Rtol: 1e-3, Atol: 1e-5}); d != nil {
 				r.Outputs = fmt.Sprintf("differ: %s: %v", o.Name, d)
 			}
+		}
+	}
+	return nil
+}
+
+func (a *app) runRow(ctx context.Context, m *berth.Model, r *plannerJSON, in map[string]ndarray.Value, shapes map[string][]int) (map[string]ndarray.Value, error) {
+	p, err := m.Compile(ctx, append(shapeOptions(shapes), berth.WithPlanner(r.Planner), berth.WithSchedule(r.Schedule), berth.WithThreads(a.threads))...)
+	if err != nil {
+		return nil, err
+	}
+	r.ScratchBytes = p.Plan().ScratchBytes
+	return p.RunValues(ctx, in)
+}
+
+// report prints the rows in the form asked for; outputs that differ are an error
+// with exit code 3.
+func (a *app) report(model string, rows []plannerJSON, f compareFlags) error {
+	var err error
+	switch {
+	case a.json:
+		err = a.printJSON(map[string]any{"model": model, "planners": rows})
+	case f.csv:
+		err = a.printPlannersCSV(model, rows)
+	case f.markdown:
+		plannerTable(a.out, rows).RenderMarkdown()
+	default:
+		a.printPlanners(rows)
+	}
+	if err != nil {
+		return err
+	}
+	for _, r := range rows {
+		if strings.HasPrefix(r.Outputs, "differ") {
+			return differs(fmt.Errorf("%s: planner %s: outputs %s", model, r.Planner, r.Outputs))
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -31,7 +32,7 @@ func (a *app) diff(ctx context.Context, pathA, pathB string, f diffFlags) error 
 	if err != nil {
 		return err
 	}
-	ma, err := a.open(pathA)
+	ma, err := a.model(pathA)
 	if err != nil {
 		return err
 	}
@@ -64,44 +65,65 @@ func (a *app) diff(ctx context.Context, pathA, pathB string, f diffFlags) error 
 	return a.diffTraces(ta, tb, f)
 }
 
+// diffJSON is the object printed by diff.
+type diffJSON struct {
+	Equal      bool   `json:"equal"`
+	Compared   int    `json:"compared"`
+	Value      string `json:"value,omitempty"`
+	Node       string `json:"node,omitempty"`
+	Difference string `json:"difference,omitempty"`
+}
+
 func (a *app) diffTraces(ta, tb *berth.Trace, f diffFlags) error {
-	tol := conformance.Tolerance{Rtol: f.rtol, Atol: f.atol}
+	res := firstDifference(ta, tb, conformance.Tolerance{Rtol: f.rtol, Atol: f.atol})
+	switch {
+	case a.json:
+		if err := a.printJSON(res); err != nil {
+			return err
+		}
+	case res.Equal:
+		fmt.Fprintf(a.out, "no difference: %d values and %d outputs compared\n", res.Compared, len(ta.Outputs))
+	case res.Value != "":
+		fmt.Fprintf(a.out, "first difference: value %q of %s: %s\n", res.Value, res.Node, res.Difference)
+	}
+	switch {
+	case res.Equal:
+		return nil
+	case res.Value != "":
+		return differs(fmt.Errorf("the models differ at value %q", res.Value))
+	}
+	return differs(errors.New(res.Difference))
+}
+
+// firstDifference compares values of the same name in the order of the first
+// model, then outputs by position.
+func firstDifference(ta, tb *berth.Trace, tol conformance.Tolerance) diffJSON {
+	res := diffJSON{}
 	other := map[string]ndarray.Value{}
 	for _, s := range tb.Steps {
 		other[s.Value] = s.Data
-	}
-	compared := 0
-	report := func(what, node string, d *conformance.Diff) error {
-		if a.json {
-			_ = a.printJSON(map[string]any{"equal": false, "compared": compared, "value": what, "node": node, "difference": d.Error()})
-		} else {
-			fmt.Fprintf(a.out, "first difference: value %q of %s: %v\n", what, node, d)
-		}
-		return differs(fmt.Errorf("the models differ at value %q", what))
 	}
 	for _, s := range ta.Steps {
 		v, ok := other[s.Value]
 		if !ok {
 			continue
 		}
-		compared++
+		res.Compared++
 		if d := conformance.Compare(v, s.Data, tol); d != nil {
-			return report(s.Value, s.Node, d)
-		}
-	}
-	for i, o := range ta.Outputs {
-		if i < len(tb.Outputs) {
-			if d := conformance.Compare(tb.Outputs[i].Data, o.Data, tol); d != nil {
-				return report(o.Value, "output", d)
-			}
+			res.Value, res.Node, res.Difference = s.Value, s.Node, d.Error()
+			return res
 		}
 	}
 	if len(ta.Outputs) != len(tb.Outputs) {
-		return differs(fmt.Errorf("the models have %d and %d outputs", len(ta.Outputs), len(tb.Outputs)))
+		res.Difference = fmt.Sprintf("the models have %d and %d outputs", len(ta.Outputs), len(tb.Outputs))
+		return res
 	}
-	if a.json {
-		return a.printJSON(map[string]any{"equal": true, "compared": compared})
+	for i, o := range ta.Outputs {
+		if d := conformance.Compare(tb.Outputs[i].Data, o.Data, tol); d != nil {
+			res.Value, res.Node, res.Difference = o.Value, "the outputs", d.Error()
+			return res
+		}
 	}
-	fmt.Fprintf(a.out, "no difference: %d values and %d outputs compared\n", compared, len(ta.Outputs))
-	return nil
+	res.Equal = true
+	return res
 }

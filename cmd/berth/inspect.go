@@ -69,6 +69,9 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 		return err
 	}
 	defer m.Close()
+	if err := a.checkNames(m); err != nil {
+		return err
+	}
 	set, err := a.dataSet(model)
 	if err != nil {
 		return err
@@ -82,8 +85,7 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 		return a.inspectNode(g, f.node)
 	}
 	if f.text {
-		fmt.Fprintln(a.out, g.String())
-		return nil
+		return a.printText(g)
 	}
 	res := a.describe(model, m, g)
 	rows, err := m.Compare(ctx, berth.CompareOptions{Planners: []string{berth.DefaultPlanner()}}, opts...)
@@ -196,56 +198,6 @@ func (a *app) printInspect(r inspectJSON) {
 	}
 }
 
-func (a *app) inspectNode(g *ssa.Graph, name string) error {
-	var found *ssa.Node
-	g.Walk(func(b *ssa.Graph) {
-		for _, n := range b.Nodes {
-			for _, v := range n.Out {
-				if v != nil && v.Name == name && found == nil {
-					found = n
-				}
-			}
-			if n.Name == name {
-				found = n
-			}
-		}
-	})
-	if found == nil {
-		return usagef("there is no node named %q and none that gives a value of that name", name)
-	}
-	fmt.Fprintln(a.out, found)
-	t := newTable(a.out, "", "value", "type")
-	for i, v := range found.In {
-		if v != nil {
-			t.AppendRow([]any{fmt.Sprintf("operand %d", i), v.Name, v.Type})
-		}
-	}
-	for i, v := range found.Out {
-		if v != nil {
-			t.AppendRow([]any{fmt.Sprintf("result %d", i), v.Name, v.Type})
-		}
-	}
-	for _, at := range found.Attrs {
-		t.AppendRow([]any{"attribute", at.Name, fmt.Sprintf("%v%v%v%v%v", nonZero(at.I), nonZero(at.F), at.S, list(at.Ints), list(at.Floats))})
-	}
-	t.Render()
-	return nil
-}
-
-func nonZero[T int64 | float32](v T) string {
-	if v == 0 {
-		return ""
-	}
-	return fmt.Sprint(v)
-}
-
-func list[T any](v []T) string {
-	if len(v) == 0 {
-		return ""
-	}
-	return fmt.Sprint(v)
-}
-
 // openLenient opens a model that may not be fit to run.
 func (a *app) openLenient(model string) (*berth.Model, error) {
 	if strings.HasPrefix(model, "builtin:") {
@@ -253,7 +205,7 @@ func (a *app) openLenient(model string) (*berth.Model, error) {
 	}
 	m, err := berth.OpenLenient(model)
 	if err != nil {
-		return nil, &exitError{exitModel, err}
+		return nil, modelError(model, err)
 	}
 	return m, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,12 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
-	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/testmodels/conformance"
 )
 
 // defaultModel is what the main command works on when no model is named.
-const defaultModel = "builtin:residual"
+const defaultModel = "builtin:mobilenetv2"
 
 type optimizeFlags struct {
 	output    string
@@ -33,10 +32,11 @@ func (a *app) optimizeCmd() *cobra.Command {
 	c := &cobra.Command{Use: "optimize [MODEL] [-o OUT]", Short: "Rewrite, plan, verify and write a model; compare planners",
 		Long: "Optimize rewrites a model to fewer, equivalent standard ONNX operators, plans its memory,\n" +
 			"checks that the result computes the same on random or given inputs, writes it, and prints\n" +
-			"what changed and the peak memory under every planner. Without MODEL it works on " + defaultModel + ".\n" +
-			"Without -o the result is written to NAME.opt.onnx in the current folder.\n" +
+			"what changed and the peak memory under every planner. Without MODEL it works on\n" + defaultModel + ". Without -o the result is written to NAME.opt.onnx in the current folder.\n" +
+			"--shape and --dim are fixed in the result, too.\n" +
 			"If the outputs differ, nothing is written and the exit code is 3.",
-		Example: "  berth optimize model.onnx -o model.opt.onnx\n  berth optimize model.onnx -o fixed.onnx --shape x=1x3x224x224",
+		Example: "  berth optimize model.onnx -o model.opt.onnx\n  berth optimize model.onnx -o fixed.onnx --shape x=1x3x224x224\n" +
+			"  berth optimize model.onnx -o model.opt.onnx --data test_data_set_0",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usagef("optimize takes one model, got %d arguments", len(args))
@@ -63,14 +63,15 @@ func (a *app) optimizeCmd() *cobra.Command {
 
 // optimizeJSON is the object printed with --json.
 type optimizeJSON struct {
-	Model    string        `json:"model"`
-	Output   string        `json:"output"`
-	Before   statsJSON     `json:"before"`
-	After    statsJSON     `json:"after"`
-	Verified bool          `json:"verified"`
-	MaxDiff  float64       `json:"max_abs_diff"`
-	Note     string        `json:"note,omitempty"`
-	Planners []plannerJSON `json:"planners,omitempty"`
+	Model    string           `json:"model"`
+	Output   string           `json:"output"` // "" if nothing was written
+	Before   statsJSON        `json:"before"`
+	After    statsJSON        `json:"after"`
+	Shapes   map[string][]int `json:"shapes,omitempty"` // of the inputs that FLOPs, arenas and check are for
+	Verified bool             `json:"verified"`
+	MaxDiff  float64          `json:"max_abs_diff"`
+	Note     string           `json:"note,omitempty"`
+	Planners []plannerJSON    `json:"planners,omitempty"`
 }
 
 type statsJSON struct {
@@ -87,7 +88,7 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 	if err != nil {
 		return err
 	}
-	m, err := a.open(model)
+	m, err := a.model(model)
 	if err != nil {
 		return err
 	}
@@ -103,17 +104,24 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 	if f.keepIO {
 		opt.KeepPorts(m)
 	}
-	res := optimizeJSON{Model: model, Output: outputName(model, f.output)}
-	res.Before, res.After = statsOf(rep.Before), statsOf(rep.After)
-	shapes := a.verifyOptimized(ctx, m, opt, set, f, &res)
+	res := optimizeJSON{Model: model, Output: outputName(model, f.output), Before: statsOf(rep.Before), After: statsOf(rep.After)}
+	v := verification{a: a, m: m, opt: opt, set: set, f: f, res: &res}
+	if err := v.run(ctx); err != nil {
+		return err
+	}
 	if err := a.verdict(&res, f); err != nil {
 		return err
 	}
 	if err := opt.Save(res.Output, berth.SaveOptions{External: f.external, Metadata: map[string]string{"berth.optimized": "1"}}); err != nil {
 		return err
 	}
-	res.Before.FileBytes, res.After.FileBytes = fileSize(model), fileSize(res.Output)
-	a.arenas(ctx, m, opt, shapes, &res, f)
+	if res.Before.FileBytes, err = sizeBefore(model, m); err != nil {
+		return err
+	}
+	res.After.FileBytes = fileSize(res.Output)
+	if err := a.arenas(ctx, m, opt, &res, f); err != nil {
+		return err
+	}
 	if a.json {
 		return a.printJSON(res)
 	}
@@ -130,6 +138,13 @@ func (a *app) verdict(res *optimizeJSON, f optimizeFlags) error {
 		a.note("berth: warning: not verified: %s", res.Note)
 		return nil
 	}
+	if a.json {
+		out := *res
+		out.Output, out.MaxDiff = "", min(res.MaxDiff, math.MaxFloat64)
+		if err := a.printJSON(out); err != nil {
+			return err
+		}
+	}
 	return differs(fmt.Errorf("%s: the optimized model's outputs differ (largest difference %.3g); nothing was written", res.Model, res.MaxDiff))
 }
 
@@ -139,117 +154,62 @@ func outputName(model, out string) string {
 	}
 	base := strings.TrimPrefix(filepath.Base(model), "builtin:")
 	if base == "model.onnx" {
-		base = filepath.Base(filepath.Dir(model))
+		if dir, err := filepath.Abs(filepath.Dir(model)); err == nil {
+			base = filepath.Base(dir)
+		}
 	}
 	return strings.TrimSuffix(base, ".onnx") + ".opt.onnx"
 }
 
+// fileSize is the size of a model file and the data file that berth writes
+// beside it, 0 if there is none.
 func fileSize(path string) int64 {
-	st, err := os.Stat(path)
-	if err != nil {
-		return 0
+	var n int64
+	for _, p := range []string{path, path + ".data"} {
+		if st, err := os.Stat(p); err == nil {
+			n += st.Size()
+		}
 	}
-	return st.Size()
+	return n
+}
+
+// sizeBefore is the size of the model's file; a built-in model is written to find
+// out.
+func sizeBefore(model string, m *berth.Model) (int64, error) {
+	if !strings.HasPrefix(model, "builtin:") {
+		return fileSize(model), nil
+	}
+	dir, err := os.MkdirTemp("", "berth-*")
+	if err != nil {
+		return 0, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "model.onnx")
+	if err := m.Save(path, berth.SaveOptions{}); err != nil {
+		return 0, err
+	}
+	return fileSize(path), nil
 }
 
 func statsOf(s berth.Stats) statsJSON {
 	return statsJSON{Nodes: s.Nodes, WeightBytes: s.WeightBytes, FLOPs: s.FLOPs}
 }
 
-// tried are the sizes given to open dimensions, in turn, until the model runs.
-var tried = []int{1, 2, 16, 32, 64, 160, 224}
-
-// verifyOptimized runs both models on the same inputs. It returns the shapes
-// that ran; res gets the outcome, or a note why there is none.
-func (a *app) verifyOptimized(ctx context.Context, m, opt *berth.Model, set *conformance.Set, f optimizeFlags, res *optimizeJSON) map[string][]int {
-	var last error
-	for _, size := range tried {
-		shapes, err := a.bindShapes(m, set)
-		if err != nil {
-			last = err
-			break
-		}
-		if open := growOpen(m, shapes, set, size); !open && size != tried[0] {
-			break
-		}
-		in, err := a.randomInputs(m, shapes, given(set))
-		if err != nil {
-			last = err
-			break
-		}
-		want, err := m.RunValues(ctx, in, berth.WithoutPasses())
-		if err != nil {
-			last = err
-			continue
-		}
-		if f.noVerify {
-			return shapes
-		}
-		got, err := opt.RunValues(ctx, in)
-		if err != nil {
-			res.MaxDiff = -1
-			res.Note = ""
-			a.note("berth: the optimized model fails: %v", err)
-			return shapes
-		}
-		a.compareOutputs(m, got, want, f, res)
-		return shapes
+// arenas fills in what depends on the shapes that ran: arithmetic and activation
+// memory before and after, and the planner rows.
+func (a *app) arenas(ctx context.Context, m, opt *berth.Model, res *optimizeJSON, f optimizeFlags) error {
+	if res.Shapes == nil {
+		return nil
 	}
-	res.Note = "the model itself does not run on random inputs"
-	if last != nil {
-		res.Note += " (" + last.Error() + ")"
-	}
-	res.Note += "; give inputs with --data or shapes with --shape"
-	return nil
-}
-
-// growOpen sets open dimensions to size; it reports whether there are any.
-func growOpen(m *berth.Model, shapes map[string][]int, set *conformance.Set, size int) bool {
-	open := false
-	have := given(set)
-	for _, in := range m.Inputs() {
-		if have[in.Name] != nil || in.Type.Rank() != len(shapes[in.Name]) {
-			continue
-		}
-		for i, d := range in.Type.Shape {
-			if _, ok := d.Const(); !ok && shapes[in.Name][i] == 1 {
-				open = true
-				if i > 0 || size == 1 { // leave a batch dimension alone
-					shapes[in.Name][i] = size
-				}
-			}
-		}
-	}
-	return open
-}
-
-func (a *app) compareOutputs(m *berth.Model, got, want map[string]ndarray.Value, f optimizeFlags, res *optimizeJSON) {
-	res.Verified = true
-	tol := conformance.Tolerance{Rtol: f.rtol, Atol: f.atol}
-	for _, o := range m.Outputs() {
-		if d := conformance.Compare(got[o.Name], want[o.Name], tol); d != nil {
-			res.Verified = false
-			a.note("berth: output %q: %v", o.Name, d)
-		}
-		x, ok1 := got[o.Name].(*ndarray.Array)
-		y, ok2 := want[o.Name].(*ndarray.Array)
-		if ok1 && ok2 {
-			res.MaxDiff = max(res.MaxDiff, maxAbsDiff(x, y))
-		}
-	}
-}
-
-// arenas fills in activation memory before and after, and the planner rows.
-func (a *app) arenas(ctx context.Context, m, opt *berth.Model, shapes map[string][]int, res *optimizeJSON, f optimizeFlags) {
-	if shapes == nil {
-		return
-	}
-	bind := shapeOptions(shapes)
+	bind := shapeOptions(res.Shapes)
 	for _, x := range []struct {
 		m *berth.Model
 		s *statsJSON
 	}{{m, &res.Before}, {opt, &res.After}} {
-		rows, err := x.m.Compare(ctx, berth.CompareOptions{Planners: []string{berth.DefaultPlanner()}}, bind...)
+		if g, err := x.m.Folded(ctx, bind...); err == nil {
+			x.s.FLOPs = berth.StatsOf(g).FLOPs
+		}
+		rows, err := x.m.Compare(ctx, berth.CompareOptions{Planners: []string{a.plannerOr(berth.DefaultPlanner())}}, bind...)
 		if err != nil || len(rows) == 0 || rows[0].Err != nil {
 			continue
 		}
@@ -257,17 +217,27 @@ func (a *app) arenas(ctx context.Context, m, opt *berth.Model, shapes map[string
 		x.s.PeakBytes = rows[0].ArenaBytes + x.s.WeightBytes
 	}
 	if f.noCompare {
-		return
+		return ctx.Err()
 	}
-	rows, err := opt.Compare(ctx, berth.CompareOptions{}, bind...)
+	co, done := a.compareOptions()
+	rows, err := opt.Compare(ctx, co, bind...)
+	done()
 	if err != nil {
-		if !errors.Is(err, context.Canceled) {
+		if ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
 			a.note("berth: warning: %v", err)
 		}
-		return
+		return ctx.Err()
 	}
 	berth.ShareBounds(rows)
 	res.Planners = plannerRows(rows)
+	return nil
+}
+
+func (a *app) plannerOr(def string) string {
+	if a.planner == "" {
+		return def
+	}
+	return a.planner
 }
 
 func (a *app) printOptimize(res optimizeJSON) {
@@ -287,10 +257,11 @@ func (a *app) printOptimize(res optimizeJSON) {
 	row("activation arena", res.Before.ArenaBytes, res.After.ArenaBytes, bytesText)
 	row("weights + arena", res.Before.PeakBytes, res.After.PeakBytes, bytesText)
 	t.Render()
+	fmt.Fprintf(a.out, "\ninputs:   %s\n", shapesText(res.Shapes))
 	if res.Verified {
-		fmt.Fprintf(a.out, "\nverified: same outputs, largest difference %.3g\nwritten:  %s\n", res.MaxDiff, res.Output)
+		fmt.Fprintf(a.out, "verified: same outputs, largest difference %.3g\nwritten:  %s\n", res.MaxDiff, res.Output)
 	} else {
-		fmt.Fprintf(a.out, "\nwritten:  %s (not verified)\n", res.Output)
+		fmt.Fprintf(a.out, "written:  %s (not verified)\n", res.Output)
 	}
 	if len(res.Planners) > 0 {
 		fmt.Fprintln(a.out, "\npeak memory of the optimized model, by planner:")

@@ -53,7 +53,7 @@ func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	m, err := a.open(model)
+	m, err := a.model(model)
 	if err != nil {
 		return err
 	}
@@ -122,13 +122,13 @@ func firstText(o outputJSON) string {
 // summarize describes an output in a line. Infinities and NaN are left out of
 // the JSON figures, which can not hold them.
 func summarize(name string, v ndarray.Value) outputJSON {
-	o := outputJSON{Name: name}
+	o := outputJSON{Name: name, Shape: []int{}, First: []float64{}}
 	arr, ok := v.(*ndarray.Array)
 	if !ok {
 		o.Type, o.Text = "value", fmt.Sprintf("%T", v)
 		return o
 	}
-	o.Type, o.Shape = arr.DType.String(), arr.Shape
+	o.Type, o.Shape = arr.DType.String(), append(o.Shape, arr.Shape...)
 	if arr.DType == ndarray.String {
 		o.Text = fmt.Sprintf("%q", arr.Str[:min(len(arr.Str), 4)])
 		return o

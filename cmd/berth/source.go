@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"math"
 	"math/rand/v2"
-	"path/filepath"
 	"strings"
 
 	"github.com/berth-onnx/berth"
@@ -16,7 +15,18 @@ import (
 	"github.com/berth-onnx/berth/testmodels/conformance"
 )
 
-func dirOf(path string) string { return filepath.Dir(path) }
+// model opens a model and checks that the flags fit it.
+func (a *app) model(name string) (*berth.Model, error) {
+	m, err := a.open(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.checkNames(m); err != nil {
+		m.Close()
+		return nil, err
+	}
+	return m, nil
+}
 
 // open opens a model file or builds a built-in one.
 func (a *app) open(model string) (*berth.Model, error) {
@@ -29,11 +39,7 @@ func (a *app) open(model string) (*berth.Model, error) {
 	}
 	m, err := berth.Open(model)
 	if err != nil {
-		var pe *fs.PathError
-		if errors.As(err, &pe) {
-			return nil, &exitError{exitModel, fmt.Errorf("%s: %w", model, pe.Err)}
-		}
-		return nil, &exitError{exitModel, err}
+		return nil, modelError(model, err)
 	}
 	for _, w := range m.Warnings() {
 		a.note("berth: warning: %s", w)
@@ -41,10 +47,22 @@ func (a *app) open(model string) (*berth.Model, error) {
 	return m, nil
 }
 
+// modelError says that a file is no model, naming it once.
+func modelError(path string, err error) error {
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = fmt.Errorf("%s: %w", path, pe.Err)
+	}
+	return &exitError{exitModel, err}
+}
+
 // dataSet reads the folder given by --data; nil without the flag.
 func (a *app) dataSet(model string) (*conformance.Set, error) {
 	if a.data == "" {
 		return nil, nil
+	}
+	if strings.HasPrefix(model, "builtin:") {
+		return nil, usagef("--data goes with a model file; %s has no recorded inputs", model)
 	}
 	set, err := conformance.ReadSet(model, a.data)
 	if err != nil {
@@ -133,27 +151,18 @@ func randomArray(dt ndarray.DType, shape []int, seed, stream uint64) (*ndarray.A
 // bindShapes collects the shapes given by --shape and a data set, and 1 for
 // what stays open, for commands that must run a model.
 func (a *app) bindShapes(m *berth.Model, set *conformance.Set) (map[string][]int, error) {
-	shapes := map[string][]int{}
-	for _, s := range a.shapes {
-		name, shape, err := parseShape(s)
-		if err != nil {
-			return nil, err
-		}
-		shapes[name] = shape
+	shapes, err := a.givenShapes()
+	if err != nil {
+		return nil, err
+	}
+	dims, err := a.givenDims()
+	if err != nil {
+		return nil, err
 	}
 	if set != nil {
 		for _, in := range set.Inputs {
 			if arr, ok := in.Value.(*ndarray.Array); ok && shapes[in.Name] == nil {
 				shapes[in.Name] = arr.Shape
-			}
-		}
-	}
-	dims := map[string]int64{}
-	for _, d := range a.dims {
-		if name, num, ok := strings.Cut(d, "="); ok {
-			var n int64
-			if _, err := fmt.Sscan(num, &n); err == nil {
-				dims[name] = n
 			}
 		}
 	}
@@ -165,14 +174,6 @@ func (a *app) bindShapes(m *berth.Model, set *conformance.Set) (map[string][]int
 		}
 	}
 	return shapes, nil
-}
-
-func shapeOptions(shapes map[string][]int) []berth.Option {
-	var opts []berth.Option
-	for name, s := range shapes {
-		opts = append(opts, berth.WithShape(name, s...))
-	}
-	return opts
 }
 
 // given returns a data set's inputs by name.

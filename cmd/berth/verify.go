@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,41 +53,52 @@ func (a *app) verifyCmd() *cobra.Command {
 type tally struct{ passed, failed, skipped, badModel int }
 
 func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
-	opts, err := a.options()
-	if err != nil {
+	if err := a.checkChoices(true); err != nil {
 		return err
 	}
 	planners := []string{a.planner}
 	if a.planner == "all" {
 		planners = berth.Planners()
 	}
+	one := *a // each planner is asked for by itself
+	one.planner = ""
+	opts, err := one.options()
+	if err != nil {
+		return err
+	}
+	a.dump = one.dump
 	var cases []*conformance.Case
 	for _, p := range paths {
 		cs, err := conformance.Open(p)
 		if err != nil {
-			return &exitError{exitModel, err}
+			return modelError(p, err)
 		}
 		cases = append(cases, cs...)
 	}
-	var n tally
-	var lines []string
+	n, lines := a.verifyCases(ctx, cases, planners, opts, f)
+	if err := a.verifyEnd(n, lines, f); err != nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// verifyCases runs the cases until one is interrupted; that one does not count.
+func (a *app) verifyCases(ctx context.Context, cases []*conformance.Case, planners []string, opts []berth.Option, f verifyFlags) (n tally, lines []string) {
+	cases = slices.DeleteFunc(cases, func(c *conformance.Case) bool { return !strings.Contains(c.Name, f.only) })
 	bar := a.newProgress(len(cases) * len(planners))
+	defer bar.done()
 	for _, c := range cases {
-		if !strings.Contains(c.Name, f.only) {
-			continue
-		}
 		for _, pl := range planners {
-			if ctx.Err() != nil {
-				bar.done()
-				return ctx.Err()
-			}
 			bar.step(c.Name)
-			err := conformance.Verify(ctx, c, a.prepareCase(append(opts, berth.WithPlanner(pl)), f), conformance.Tolerance{Rtol: f.rtol, Atol: f.atol})
+			prepare := a.prepareCase(append(opts[:len(opts):len(opts)], berth.WithPlanner(pl)), f)
+			err := conformance.Verify(ctx, c, prepare, conformance.Tolerance{Rtol: f.rtol, Atol: f.atol})
+			if ctx.Err() != nil {
+				return n, lines
+			}
 			lines = append(lines, n.count(a, c.Name, pl, err))
 		}
 	}
-	bar.done()
-	return a.verifyEnd(n, lines, f)
+	return n, lines
 }
 
 // count records one outcome and returns its status line.

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/rewrite"
+)
+
+// options turns the shared flags into options of the library.
+func (a *app) options() ([]berth.Option, error) {
+	if err := a.checkChoices(false); err != nil {
+		return nil, err
+	}
+	opts := []berth.Option{berth.WithThreads(a.threads), berth.WithPlanner(a.planner), berth.WithSchedule(a.schedule)}
+	if a.check {
+		opts = append(opts, berth.WithCheck())
+	}
+	if a.dumpFile != "" {
+		a.dump = &rewrite.Dump{}
+		opts = append(opts, berth.WithDump(a.dump))
+	}
+	shapes, err := a.givenShapes()
+	if err != nil {
+		return nil, err
+	}
+	dims, err := a.givenDims()
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, shapeOptions(shapes)...)
+	for name, n := range dims {
+		opts = append(opts, berth.WithDim(name, n))
+	}
+	return opts, nil
+}
+
+// checkChoices rejects what the flags with a fixed set of values can not be; some
+// commands take "all" planners and orders.
+func (a *app) checkChoices(all bool) error {
+	for _, f := range []struct {
+		what, value string
+		known       []string
+	}{{"planner", a.planner, berth.Planners()}, {"schedule", a.schedule, berth.Schedules()}} {
+		if f.value != "" && !slices.Contains(f.known, f.value) && !(all && f.value == "all") {
+			return usagef("there is no %s %q; there are %s", f.what, f.value, strings.Join(f.known, ", "))
+		}
+	}
+	if a.threads < 1 {
+		return usagef("--threads must be at least 1")
+	}
+	return nil
+}
+
+func shapeOptions(shapes map[string][]int) []berth.Option {
+	var opts []berth.Option
+	for name, s := range shapes {
+		opts = append(opts, berth.WithShape(name, s...))
+	}
+	return opts
+}
+
+// givenShapes reads the --shape flags.
+func (a *app) givenShapes() (map[string][]int, error) {
+	out := map[string][]int{}
+	for _, s := range a.shapes {
+		name, shape, err := parseShape(s)
+		if err != nil {
+			return nil, err
+		}
+		out[name] = shape
+	}
+	return out, nil
+}
+
+// givenDims reads the --dim flags.
+func (a *app) givenDims() (map[string]int64, error) {
+	out := map[string]int64{}
+	for _, d := range a.dims {
+		i := strings.LastIndex(d, "=")
+		n, err := strconv.ParseInt(d[i+1:], 10, 64)
+		if i <= 0 || err != nil || n < 0 {
+			return nil, usagef("--dim %q: want NAME=NUMBER", d)
+		}
+		out[d[:i]] = n
+	}
+	return out, nil
+}
+
+// parseShape reads NAME=1x3x224x224 or NAME:1,3,224,224; NAME= is a scalar. Names
+// may contain the separators: the last one that is followed by a shape counts.
+func parseShape(s string) (name string, shape []int, err error) {
+	for _, sep := range []string{"=", ":"} {
+		if i := strings.LastIndex(s, sep); i > 0 {
+			if shape, ok := parseDims(s[i+1:]); ok {
+				return s[:i], shape, nil
+			}
+		}
+	}
+	return "", nil, usagef("--shape %q: want NAME=1x3x224x224", s)
+}
+
+func parseDims(s string) (shape []int, ok bool) {
+	shape = []int{}
+	if s == "" {
+		return shape, true
+	}
+	for _, part := range strings.Split(strings.NewReplacer("X", "x", ",", "x").Replace(s), "x") {
+		n, err := strconv.Atoi(strings.TrimSpace(part))
+		if err != nil || n < 0 {
+			return nil, false
+		}
+		shape = append(shape, n)
+	}
+	return shape, true
+}
+
+// checkNames makes sure that --shape and --dim name what the model has and agree
+// with it.
+func (a *app) checkNames(m *berth.Model) error {
+	shapes, err := a.givenShapes()
+	if err != nil {
+		return err
+	}
+	dims, err := a.givenDims()
+	if err != nil {
+		return err
+	}
+	var inputs, symbols []string
+	for _, in := range m.Inputs() {
+		inputs = append(inputs, in.Name)
+		shape, given := shapes[in.Name]
+		if given && !fits(in, shape) {
+			return usagef("--shape %s: the input is %s", in.Name, in.Type)
+		}
+		for _, d := range in.Type.Shape {
+			symbols = d.Symbols(symbols)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+		if !slices.Contains(inputs, name) {
+			return usagef("there is no input %q; the inputs are %s", name, strings.Join(inputs, ", "))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(dims)) {
+		if len(symbols) == 0 {
+			return usagef("there is no dimension %q: the inputs have no symbolic dimensions; use --shape", name)
+		}
+		if !slices.Contains(symbols, name) {
+			return usagef("there is no dimension %q; the dimensions are %s", name, strings.Join(symbols, ", "))
+		}
+	}
+	return nil
+}
+
+// fits reports that an input may have a shape.
+func fits(in berth.Port, shape []int) bool {
+	if !in.Type.Ranked {
+		return true
+	}
+	if len(in.Type.Shape) != len(shape) {
+		return false
+	}
+	for i, d := range in.Type.Shape {
+		if n, ok := d.Const(); ok && n != int64(shape[i]) {
+			return false
+		}
+	}
+	return true
+}
