@@ -1,5 +1,238 @@
 package ops
 
-import "testing"
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
 
 func TestMicrosoftGolden(t *testing.T) { runGolden(t, "microsoft") }
+
+// evalMS is evalNN for the com.microsoft domain.
+func evalMS(t *testing.T, op string, results int, attrs []ssa.Attr, in ...*ndarray.Array) ([]*ndarray.Array, error) {
+	g := ssa.NewGraph("test")
+	var operands []*ssa.Value
+	var values []ndarray.Value
+	for i, a := range in {
+		if a == nil {
+			operands, values = append(operands, nil), append(values, nil)
+			continue
+		}
+		operands = append(operands, g.AddParam(fmt.Sprintf("p%d", i), ssa.StaticTensor(a.DType, a.Shape...)))
+		values = append(values, a)
+	}
+	n := g.NewNode(op, operands, results, attrs...)
+	n.Domain = microsoft
+	if err := Infer(n); err != nil {
+		return nil, err
+	}
+	call := &Call{Node: n, In: values, Threads: 1}
+	if err := Eval(call); err != nil {
+		return nil, err
+	}
+	out := make([]*ndarray.Array, results)
+	for i := range out {
+		out[i] = call.Out[i].(*ndarray.Array)
+		_, ok := ssa.StaticTensor(out[i].DType, out[i].Shape...).Refine(n.Out[i].Type)
+		require.True(t, ok, "result %d is %s, inferred as %s", i, out[i], n.Out[i].Type)
+	}
+	return out, nil
+}
+
+func mustMS(t *testing.T, op string, results int, attrs []ssa.Attr, in ...*ndarray.Array) []*ndarray.Array {
+	out, err := evalMS(t, op, results, attrs, in...)
+	require.NoError(t, err)
+	return out
+}
+
+// wavy is an array of small varied numbers.
+func wavy(seed int, shape ...int) *ndarray.Array {
+	a := ndarray.Must(ndarray.Float32, shape...)
+	for i := range a.Len() {
+		a.SetFloat(i, float64((i*37+seed*11)%23-11)/8)
+	}
+	return a
+}
+
+// movedChannels copies an array with channels first to channels last.
+func movedChannels(a *ndarray.Array) *ndarray.Array {
+	v := channelsLast(ndarray.Slice[float32](a), a.Shape[0], a.Shape[1], sizeOf(a.Shape[2:]))
+	return ndarray.Of(v, lastShape(a.Shape)...)
+}
+
+// TestNhwcConv compares both layouts with each other.
+func TestNhwcConv(t *testing.T) {
+	x, w, b, z := wavy(1, 2, 4, 5, 6), wavy(2, 6, 2, 3, 2), wavy(3, 6), wavy(4, 2, 6, 3, 5)
+	attrs := []ssa.Attr{attrInt("group", 2), ssa.StringAttr("activation", "Relu")}
+	want := movedChannels(mustMS(t, "FusedConv", 1, attrs, x, w, b, z)[0])
+	got := mustMS(t, "NhwcFusedConv", 1, attrs, movedChannels(x), w, b, movedChannels(z))[0]
+	assert.Equal(t, want.Shape, got.Shape)
+	assert.Equal(t, want.Data, got.Data)
+	plain := movedChannels(mustMS(t, "FusedConv", 1, attrs[:1], x, w, b)[0])
+	assert.Equal(t, plain.Data, mustMS(t, "NhwcConv", 1, attrs[:1], movedChannels(x), w, b)[0].Data)
+}
+
+// interleave packs [B,S,N*H] operands as [B,S,N,count,H].
+func interleave(n int, parts ...*ndarray.Array) *ndarray.Array {
+	b, s, h := parts[0].Shape[0], parts[0].Shape[1], parts[0].Shape[2]/n
+	out := ndarray.Must(ndarray.Float32, b, s, n, len(parts), h)
+	for i, p := range parts {
+		for r := range b * s * n {
+			copyElems(out, (r*len(parts)+i)*h, p, r*h, h)
+		}
+	}
+	return out
+}
+
+// TestMultiHeadPacked compares the packings of Q, K and V with separate ones.
+func TestMultiHeadPacked(t *testing.T) {
+	q, k, v := wavy(1, 2, 3, 8), wavy(2, 2, 3, 8), wavy(3, 2, 3, 8)
+	bias := wavy(4, 24)
+	attrs := []ssa.Attr{attrInt("num_heads", 2)}
+	want := mustMS(t, "MultiHeadAttention", 3, attrs, q, k, v, bias)
+	for i, got := range mustMS(t, "MultiHeadAttention", 3, attrs, interleave(2, q, k, v), nil, nil, bias) {
+		assert.Equal(t, want[i].Data, got.Data)
+	}
+	for i, got := range mustMS(t, "MultiHeadAttention", 3, attrs, q, interleave(2, k, v), nil, bias) {
+		assert.Equal(t, want[i].Data, got.Data)
+	}
+}
+
+// TestGroupQueryForms compares packed operands, a shared cache and a norm of
+// ones with the plain form.
+func TestGroupQueryForms(t *testing.T) {
+	const n, k, h = 4, 2, 4
+	q, key, val := wavy(1, 1, 2, n*h), wavy(2, 1, 2, k*h), wavy(3, 1, 2, k*h)
+	past := []*ndarray.Array{wavy(4, 1, k, 3, h), wavy(5, 1, k, 3, h)}
+	lens, total := ndarray.Of([]int32{4}, 1), ndarray.Scalar(int32(5))
+	attrs := []ssa.Attr{attrInt("num_heads", n), attrInt("kv_num_heads", k)}
+	want := mustMS(t, "GroupQueryAttention", 3, attrs, q, key, val, past[0], past[1], lens, total)
+	packed := ndarray.Must(ndarray.Float32, 1, 2, (n+2*k)*h)
+	for s := range 2 {
+		at := s * (n + 2*k) * h
+		copyElems(packed, at, q, s*n*h, n*h)
+		copyElems(packed, at+n*h, key, s*k*h, k*h)
+		copyElems(packed, at+(n+k)*h, val, s*k*h, k*h)
+	}
+	for i, got := range mustMS(t, "GroupQueryAttention", 3, attrs, packed, nil, nil, past[0], past[1], lens, total) {
+		assert.Equal(t, want[i].Data, got.Data)
+	}
+	longer := make([]*ndarray.Array, 2)
+	for i, p := range past {
+		longer[i] = ndarray.Must(ndarray.Float32, 1, k, 9, h)
+		for r := range k {
+			copyElems(longer[i], r*9*h, p, r*3*h, 3*h)
+		}
+	}
+	got := mustMS(t, "GroupQueryAttention", 3, attrs, q, key, val, longer[0], longer[1], lens, total)
+	assert.Equal(t, want[0].Data, got[0].Data, "a cache with room to spare")
+	assert.Equal(t, []int{1, k, 9, h}, got[1].Shape)
+	_, err := evalMS(t, "GroupQueryAttention", 3, append(slices.Clone(attrs), ssa.StringAttr("k_quant_type", "PER_TENSOR")), q, key, val, past[0], past[1], lens, total)
+	assert.ErrorIs(t, err, ErrUnsupported)
+}
+
+// TestMicrosoftValues checks operators that onnxruntime has no CPU kernel for,
+// by hand.
+func TestMicrosoftValues(t *testing.T) {
+	f := func(v ...float32) *ndarray.Array { return ndarray.Of(v, len(v)) }
+	s := func(v float32) *ndarray.Array { return ndarray.Scalar(v) }
+	u8 := func(v ...uint8) *ndarray.Array { return ndarray.Of(v, len(v)) }
+	list := func(a ...ssa.Attr) []ssa.Attr { return a }
+	for _, c := range []struct {
+		op    string
+		attrs []ssa.Attr
+		in    []*ndarray.Array
+		want  []float64
+	}{
+		{"BiasSplitGelu", nil, []*ndarray.Array{f(1, 2, 0, 3).Reshaped(1, 1, 4), f(1, 0, 0, 0)}, []float64{0, 2 * 2.9959502}},
+		{"MulInteger", nil, []*ndarray.Array{u8(3, 9), ndarray.Scalar(uint8(5)), u8(10), nil}, []float64{-20, 40}},
+		{"ReduceSumInteger", list(attrInts("axes", 0), attrInt("keepdims", 0)), []*ndarray.Array{u8(200, 100)}, []float64{300}},
+		{"QLinearReduceMean", list(attrInts("axes", -1), attrInt("keepdims", 1)), []*ndarray.Array{u8(10, 20).Reshaped(1, 2), s(0.5), nil, s(0.25)}, []float64{30}},
+		{"GemmFastGelu", nil, []*ndarray.Array{f(1, 2).Reshaped(1, 2), f(1, 1).Reshaped(2, 1), f(-3)}, []float64{0}},
+		{"FusedMatMulActivation", list(ssa.StringAttr("activation", "Relu")), []*ndarray.Array{f(1, -2).Reshaped(1, 2), f(1, 1).Reshaped(2, 1)}, []float64{0}},
+		{"SimplifiedLayerNormalization", list(ssa.FloatAttr("epsilon", 0)), []*ndarray.Array{f(3, 4), f(1, 2)}, []float64{3 / 3.5355339, 8 / 3.5355339}},
+	} {
+		t.Run(c.op, func(t *testing.T) {
+			y := mustMS(t, c.op, 1, c.attrs, c.in...)[0]
+			require.Equal(t, len(c.want), y.Len())
+			for i, w := range c.want {
+				assert.InDelta(t, w, y.Float(i), 1e-4)
+			}
+		})
+	}
+}
+
+func TestMicrosoftShapes(t *testing.T) {
+	for _, c := range []struct {
+		op, in, want string
+		attrs        []ssa.Attr
+	}{
+		{"FusedMatMul", "float32[K,N]; float32[M,K]", "float32[N,M]", []ssa.Attr{attrInt("transA", 1), attrInt("transB", 1)}},
+		{"FusedMatMul", "float32[M,B,K]; float32[B,K,8]", "float32[B,M,8]", []ssa.Attr{attrInt("transBatchA", 1)}},
+		{"SkipLayerNormalization", "float16[B,S,8]; float16[B,S,8]; float16[8]", "float16[B,S,8]; float32[B,S,1]; float32[B,S,1]; float16[B,S,8]", nil},
+		{"EmbedLayerNormalization", "int32[B,S]; ; float32[V,8]; float32[P,8]; ; float32[8]; float32[8]", "float32[B,S,8]; int32[B]; float32[B,S,8]", nil},
+		{"Attention", "float32[B,S,8]; float32[8,24]; float32[24]; ; float32[2,B,2,P,4]", "float32[B,S,8]; float32[2,B,2,P+S,4]", []ssa.Attr{attrInt("num_heads", 2)}},
+		{"MultiHeadAttention", "float32[B,S,8]; float32[B,L,8]; float32[B,L,6]", "float32[B,S,6]; float32[B,2,L,4]; float32[B,2,L,3]", []ssa.Attr{attrInt("num_heads", 2)}},
+		{"GroupQueryAttention", "float32[B,S,32]; float32[B,S,16]; float32[B,S,16]; float32[B,2,P,8]; float32[B,2,P,8]; int32[B]; int32[]",
+			"float32[B,S,32]; float32[B,2,?,8]; float32[B,2,?,8]", []ssa.Attr{attrInt("num_heads", 4), attrInt("kv_num_heads", 2)}},
+		{"MatMulNBits", "float32[B,S,64]; uint8[24,2,16]; float32[24,2]", "float32[B,S,24]",
+			[]ssa.Attr{attrInt("K", 64), attrInt("N", 24), attrInt("block_size", 32)}},
+		{"QLinearConcat", "float32[]; uint8[]; uint8[A,3]; float32[]; uint8[]; uint8[B,3]; float32[]; uint8[]", "uint8[A+B,3]", []ssa.Attr{attrInt("axis", 0)}},
+		{"QLinearGlobalAveragePool", "uint8[N,H,W,C]; float32[]; uint8[]; float32[]; uint8[]", "uint8[N,1,1,C]", []ssa.Attr{attrInt("channels_last", 1)}},
+		{"QLinearAdd", "uint8[N,3]; float32[]; uint8[]; uint8[3]; float32[]; uint8[]; float32[]; uint8[]", "uint8[N,3]", nil},
+		{"QGemm", "uint8[M,K]; float32[]; uint8[]; int8[N,K]; float32[]; int8[]", "float32[M,N]", []ssa.Attr{attrInt("transB", 1)}},
+		{"GatherBlockQuantized", "uint8[V,16]; int64[B,S]; float16[V,1]", "float16[B,S,32]", nil},
+		{"NhwcMaxPool", "uint8[N,H,W,C]", "uint8[N,H-1,W-1,C]", []ssa.Attr{attrInts("kernel_shape", 2, 2)}},
+		{"CDist", "float32[M,8]; float32[N,8]", "float32[M,N]", nil},
+		{"Range", "int64 2; int64 7", "int64[5]", nil},
+		{"ExpandDims", "float32[A,B]; int64 1", "float32[A,1,B]", nil},
+	} {
+		t.Run(c.op, func(t *testing.T) {
+			want := strings.Split(c.want, "; ")
+			n := nodeOf(t, microsoft, c.op, operandList(c.in), len(want), c.attrs...)
+			require.NoError(t, Infer(n))
+			for i, w := range want {
+				assert.Equal(t, w, n.Out[i].Type.String())
+			}
+		})
+	}
+}
+
+func TestMicrosoftRefuses(t *testing.T) {
+	for _, c := range []struct {
+		op, in, want string
+		attrs        []ssa.Attr
+	}{
+		{"FusedConv", "float32[1,1,3]; float32[1,1,2]", "Sine", []ssa.Attr{ssa.StringAttr("activation", "Sine")}},
+		{"Attention", "float32[1,2,8]; float32[8,24]; float32[24]", "do not divide", []ssa.Attr{attrInt("num_heads", 3)}},
+		{"Attention", "float32[1,2,8]; float32[8,24]; float32[24]; int32[7]", "the mask has shape", []ssa.Attr{attrInt("num_heads", 2)}},
+		{"Attention", "float32[1,2,8]; float32[8,24]; float32[24]", "not supported", []ssa.Attr{attrInt("num_heads", 2), attrInt("do_rotary", 1)}},
+		{"MultiHeadAttention", "float32[1,2,8]; float32[1,2,6]; float32[1,2,8]", "head size", []ssa.Attr{attrInt("num_heads", 2)}},
+		{"GroupQueryAttention", "float32[1,2,8]; float32[1,2,8]; float32[1,2,8]; ; ; int32[1]; int32[]", "total_sequence_length", []ssa.Attr{attrInt("num_heads", 2), attrInt("kv_num_heads", 2)}},
+		{"MatMulNBits", "float32[1,64]; uint8[24,2,16]; float32[24,2]", "block_size=7", []ssa.Attr{attrInt("K", 64), attrInt("N", 24), attrInt("block_size", 7)}},
+		{"MatMulNBits", "float32[1,64]; uint8[24,2,8]; float32[24,2]", "B has", []ssa.Attr{attrInt("K", 64), attrInt("N", 24), attrInt("block_size", 32)}},
+		{"EmbedLayerNormalization", "int32[1,2]; ; float32[0,8]; float32[4,8]; ; float32[8]; float32[8]", "outside an embedding table", nil},
+		{"QLinearConcat", "float32[]; uint8[]; uint8[2]; float32[]; uint8[]; uint8[2]", "whole parts", []ssa.Attr{attrInt("axis", 0)}},
+		{"Inverse", "float32[2,3]", "square", nil},
+		{"Inverse", "float32[2,2]", "no inverse", nil},
+		{"CDist", "float32[2,3]; float32[2,3]", "cosine", []ssa.Attr{ssa.StringAttr("metric", "cosine")}},
+	} {
+		t.Run(c.op+" "+c.want, func(t *testing.T) {
+			n := nodeOf(t, microsoft, c.op, operandList(c.in), 1, c.attrs...)
+			err := Infer(n)
+			if err == nil {
+				err = Eval(&Call{Node: n, In: zerosFor(t, n), Threads: 1})
+			}
+			var p *PanicError
+			require.NotErrorAs(t, err, &p)
+			require.ErrorContains(t, err, c.want)
+		})
+	}
+}
