@@ -1,42 +1,96 @@
 package cpu
 
 import (
+	"github.com/berth-onnx/berth/backend/cpu/kern"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
-// Moving blocks of elements is most of what tensor operators do. A box is an
-// n-dimensional block walked in two arrays at once, each with its own strides:
+// Moving blocks of elements is most of what tensor operators do. A block is an
+// n-dimensional box that lies in two arrays at once, each with its own strides:
 //
 //	Transpose   the source strides are permuted
 //	Slice       the source starts inside and strides by the step (may be negative)
 //	Expand      source strides are 0 along repeated dimensions
 //	Concat      the destination starts inside the result
 //
-// Dimensions of one are dropped and neighbours that lie one behind the other in
-// both arrays are merged. What remains is outer loops around a run:
-//
-//	dims  [2 3 | 20]     strides of destination and source for each loop
-//	       outer  run
-//
-// Offsets and strides count in elements of width bytes. Where the run is dense in
-// both arrays it is one copy; elements of odd sizes never are.
+// Offsets and strides count in elements.
+
+// mover is a prepared block move.
+type mover struct {
+	c      *kern.Copy
+	width  int  // bytes of an element: 1, 2, 4 or 8
+	d0, s0 int  // first element of the destination and of the source
+	dense  bool // one run of memory on both sides
+}
+
+// newMover prepares the move of a box of elements of width bytes. Elements of 16
+// bytes are two of 8.
+func newMover(width int, shape, ds, ss []int, d0, s0 int) (*mover, error) {
+	if width > 8 {
+		k := width / 8
+		twice := func(v []int, last int) []int {
+			out := make([]int, len(v), len(v)+1)
+			for i, x := range v {
+				out[i] = k * x
+			}
+			return append(out, last)
+		}
+		shape = append(append([]int(nil), shape...), k)
+		width, ds, ss, d0, s0 = 8, twice(ds, 1), twice(ss, 1), k*d0, k*s0
+	}
+	c, err := kern.NewCopy(shape, ds, ss)
+	if err != nil {
+		return nil, err
+	}
+	m := &mover{c: c, width: width, d0: d0, s0: s0, dense: true}
+	run := 1
+	for i := len(shape) - 1; i >= 0; i-- {
+		if shape[i] != 1 {
+			m.dense = m.dense && ds[i] == run && ss[i] == run
+			run *= shape[i]
+		}
+	}
+	return m, nil
+}
+
+// run moves the box, unless it is in place already: a planned view.
+func (m *mover) run(dst, src *ndarray.Array, threads int) error {
+	if m.inPlace(dst, src) {
+		return nil
+	}
+	switch m.width {
+	case 1:
+		return kern.RunCopy(m.c, dst.Data, m.d0, src.Data, m.s0, threads)
+	case 2:
+		return kern.RunCopy(m.c, ndarray.Slice[uint16](dst), m.d0, ndarray.Slice[uint16](src), m.s0, threads)
+	case 4:
+		return kern.RunCopy(m.c, ndarray.Slice[uint32](dst), m.d0, ndarray.Slice[uint32](src), m.s0, threads)
+	}
+	return kern.RunCopy(m.c, ndarray.Slice[uint64](dst), m.d0, ndarray.Slice[uint64](src), m.s0, threads)
+}
+
+// inPlace reports that both sides are one run of memory at one address.
+func (m *mover) inPlace(dst, src *ndarray.Array) bool {
+	return m.c.Len() == 0 || m.dense && &dst.Data[m.d0*m.width] == &src.Data[m.s0*m.width]
+}
 
 // maxLoops bounds the loops that are left after merging.
 const maxLoops = 8
 
-// box is a prepared block move.
+// box is the loop nest over a block, for kernels that do more than move it.
+// Dimensions of one are dropped and neighbours that lie one behind the other in
+// both arrays are merged; what remains is outer loops around a run:
+//
+//	dims  [2 3 | 20]     strides of destination and source for each loop
+//	       outer  run
 type box struct {
-	width  int // bytes of an element: 1, 2, 4, 8 or 16
 	dims   []int
 	ds, ss []int // strides, one per loop
-	d0, s0 int   // first element
-	dense  bool  // the run is contiguous in both
 	cut          // over the outer loops and the run
 }
 
 // newBox merges loops; ok is false if too many are left.
-func newBox(width int, shape, ds, ss []int, d0, s0 int) (b box, ok bool) {
-	b = box{width: width, d0: d0, s0: s0}
+func newBox(shape, ds, ss []int) (b box, ok bool) {
 	for i, n := range shape {
 		k := len(b.dims) - 1
 		switch {
@@ -53,8 +107,7 @@ func newBox(width int, shape, ds, ss []int, d0, s0 int) (b box, ok bool) {
 		b.dims, b.ds, b.ss = []int{1}, []int{1}, []int{1}
 	}
 	last := len(b.dims) - 1
-	b.dense = b.ds[last] == 1 && b.ss[last] == 1
-	b.cut = newCut(sizeOf(b.dims[:last]), b.dims[last], max(1, tileBytes/width))
+	b.cut = newCut(sizeOf(b.dims[:last]), b.dims[last], tileElems)
 	return b, len(b.dims) <= maxLoops
 }
 
@@ -66,7 +119,7 @@ type place struct {
 
 // seek goes to outer run r.
 func (b *box) seek(p *place, r int) {
-	p.d, p.s = b.d0, b.s0
+	p.d, p.s = 0, 0
 	for k := len(b.dims) - 2; k >= 0; k-- {
 		i := r % b.dims[k]
 		r /= b.dims[k]
@@ -88,72 +141,6 @@ func (b *box) next(p *place) {
 		p.d -= b.ds[k] * b.dims[k]
 		p.s -= b.ss[k] * b.dims[k]
 		p.idx[k] = 0
-	}
-}
-
-// move copies tile i. Where both arrays begin the box at one address there is
-// nothing to do; see [box.inPlace].
-func (b *box) move(dst, src *ndarray.Array, i int) {
-	if b.dense {
-		b.moveDense(dst.Data, src.Data, i)
-		return
-	}
-	switch b.width {
-	case 1:
-		moveStrided(b, dst.Data, src.Data, i)
-	case 2:
-		moveStrided(b, ndarray.Slice[uint16](dst), ndarray.Slice[uint16](src), i)
-	case 4:
-		moveStrided(b, ndarray.Slice[uint32](dst), ndarray.Slice[uint32](src), i)
-	case 8:
-		moveStrided(b, ndarray.Slice[uint64](dst), ndarray.Slice[uint64](src), i)
-	default:
-		moveStrided(b, ndarray.Slice[complex128](dst), ndarray.Slice[complex128](src), i)
-	}
-}
-
-// inPlace reports that the box is one dense run whose ends are at one address: a
-// planned view.
-func (b *box) inPlace(dst, src *ndarray.Array) bool {
-	return b.dense && len(b.dims) == 1 && sameStart(dst.Data[b.d0*b.width:], src.Data[b.s0*b.width:])
-}
-
-func (b *box) moveDense(dst, src []byte, i int) {
-	r0, r1, lo, hi := b.tile(i)
-	n := (hi - lo) * b.width
-	var p place
-	b.seek(&p, r0)
-	for r := r0; r < r1; r++ {
-		d, s := (p.d+lo)*b.width, (p.s+lo)*b.width
-		copy(dst[d:d+n], src[s:s+n])
-		b.next(&p)
-	}
-}
-
-func moveStrided[T any](b *box, dst, src []T, i int) {
-	r0, r1, lo, hi := b.tile(i)
-	last := len(b.dims) - 1
-	ds, ss := b.ds[last], b.ss[last]
-	var p place
-	b.seek(&p, r0)
-	for r := r0; r < r1; r++ {
-		d, s := p.d+lo*ds, p.s+lo*ss
-		switch {
-		case ds == 1 && ss == 0:
-			fill(dst[d:d+hi-lo], src[s])
-		case ds == 1:
-			for k := range dst[d : d+hi-lo] {
-				dst[d+k] = src[s]
-				s += ss
-			}
-		default:
-			for range hi - lo {
-				dst[d] = src[s]
-				d += ds
-				s += ss
-			}
-		}
-		b.next(&p)
 	}
 }
 

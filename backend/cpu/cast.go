@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/berth-onnx/berth/backend/cpu/kern"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -26,17 +27,17 @@ func prepareCast(p *prep) (ops.Kernel, error) {
 	x, out := p.in[0], p.out[0]
 	k := newCut(1, x.n, tileElems)
 	if x.dt == out.dt {
-		return newCopy(x), nil
+		return newCopy(x)
 	}
 	switch {
 	case x.dt == ndarray.Float32 && out.dt == ndarray.Float16:
-		return &cast[float32, uint16]{each(ndarray.F32ToF16), k}, nil
+		return &cast[float32, uint16]{kern.FloatToHalf, k}, nil
 	case x.dt == ndarray.Float32 && out.dt == ndarray.BFloat16:
-		return &cast[float32, uint16]{each(ndarray.F32ToBF16), k}, nil
+		return &cast[float32, uint16]{kern.FloatToBfloat, k}, nil
 	case x.dt == ndarray.Float16 && out.dt == ndarray.Float32:
-		return &cast[uint16, float32]{each(ndarray.F16ToF32), k}, nil
+		return &cast[uint16, float32]{kern.HalfToFloat, k}, nil
 	case x.dt == ndarray.BFloat16 && out.dt == ndarray.Float32:
-		return &cast[uint16, float32]{each(ndarray.BF16ToF32), k}, nil
+		return &cast[uint16, float32]{kern.BfloatToFloat, k}, nil
 	}
 	switch x.dt {
 	case ndarray.Float32:
@@ -61,15 +62,6 @@ func prepareCast(p *prep) (ops.Kernel, error) {
 		return castInt[uint8](out.dt, k), nil
 	}
 	return nil, nil
-}
-
-// each lifts a conversion of one element to slices.
-func each[S, D any](f func(S) D) func([]D, []S) {
-	return func(dst []D, src []S) {
-		for i, v := range src {
-			dst[i] = f(v)
-		}
-	}
 }
 
 func castInt[S integer](to ndarray.DType, k cut) ops.Kernel {

@@ -23,8 +23,9 @@ type floatGates struct {
 	apart         int       // gates from here on have their recurrent bias in the product
 	wsAt, rwsAt   int       // workspace of the products; the latter for each direction
 	rws           int
-	turnedAt      int // R transposed, if it is no constant
 	constR        bool
+	turnedAt      int        // R transposed to [D, H, G·H], if it is no constant
+	turn          *kern.Copy // what transposes it
 }
 
 // gatePart is the product with some of the gates of R.
@@ -136,10 +137,14 @@ func (f *floatGates) prepareParts(p *prep, cuts []int) error {
 		f.rws = max(f.rws, g.Workspace(inner))
 		from = to
 	}
-	if !f.constR {
-		f.turnedAt = p.workspace(4 * k.dirs * k.gates * k.hidden * k.hidden)
-	} else {
+	if f.constR {
 		p.absorbed = append(p.absorbed, 2)
+	} else {
+		var err error
+		if f.turn, err = kern.NewTranspose([]int{k.dirs, k.gates * k.hidden, k.hidden}, []int{0, 2, 1}); err != nil {
+			return err
+		}
+		f.turnedAt = p.workspace(4 * k.dirs * k.gates * k.hidden * k.hidden)
 	}
 	f.rws = roundUp(f.rws, lineBytes)
 	f.rwsAt = p.workspace(f.rws * k.dirs)
@@ -175,18 +180,11 @@ func (f *floatGates) input(c *ops.Call, gates []float32) error {
 		f.splitBias(f32(c.In[3]), args.Bias, scratchOf[float32](c, f.recAt, n))
 	}
 	if !f.constR {
-		f.turn(f32(c.In[2]), scratchOf[float32](c, f.turnedAt, n*f.k.hidden))
+		if err := kern.RunCopy(f.turn, scratchOf[float32](c, f.turnedAt, n*f.k.hidden), 0, f32(c.In[2]), 0, c.Threads); err != nil {
+			return err
+		}
 	}
 	return f.w.Run(args, c.Scratch[f.wsAt:], min(f.k.threads, c.Threads))
-}
-
-// turn transposes R of each direction to [H, G·H].
-func (f *floatGates) turn(r, turned []float32) {
-	width, h := f.k.gates*f.k.hidden, f.k.hidden
-	t := &transposed{rows: h, cols: width, dRow: width, sCol: h}
-	for d := range f.k.dirs {
-		transposeRows(t, turned[d*width*h:], r[d*width*h:], 0, 0, 0, h)
-	}
 }
 
 func (f *floatGates) hidden(c *ops.Call, d, part int, h, rec []float32, threads int) {

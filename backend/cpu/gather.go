@@ -126,6 +126,7 @@ func gatherOnes[I index, T any](k *gather[I], dst, src []T, idx []I, r0, r1 int)
 // indices, with the data's strides and 0 along the axis.
 type gatherElements[I index] struct {
 	b      box
+	width  int
 	dim    int
 	stride int // of the data's axis
 }
@@ -160,10 +161,10 @@ func insideBut(box, shape []int, axis int) bool {
 // along an axis.
 func newElementWalk[I index](x, idx operand, axis int) (*gatherElements[I], bool) {
 	ss := ops.Strides(x.shape)
-	k := &gatherElements[I]{dim: x.shape[axis], stride: ss[axis]}
+	k := &gatherElements[I]{width: x.dt.Size(), dim: x.shape[axis], stride: ss[axis]}
 	ss[axis] = 0
 	var ok bool
-	k.b, ok = newBox(x.dt.Size(), idx.shape, ops.Strides(idx.shape), ss, 0, 0)
+	k.b, ok = newBox(idx.shape, ops.Strides(idx.shape), ss)
 	return k, ok
 }
 
@@ -178,7 +179,7 @@ func (k *gatherElements[I]) Run(c *ops.Call) error {
 
 func (k *gatherElements[I]) tile(c *ops.Call, i, _ int) {
 	idx := elems[I](c.In[1])
-	switch k.b.width {
+	switch k.width {
 	case 1:
 		pickElements(k, elems[uint8](c.Out[0]), elems[uint8](c.In[0]), idx, i)
 	case 2:

@@ -172,10 +172,9 @@ func prepareGemmC(p *prep, s kern.GemmSpec, beta float32) (ops.Kernel, error) {
 	case residual >= 0:
 		k.bias = -1
 	case seed:
-		b, _ := newBox(4, shape, ops.Strides(shape), st, 0, 0)
-		k.seed = &b
+		k.seed, err = newMover(4, shape, ops.Strides(shape), st, 0, 0)
 	case fixed != nil:
 		p.absorb(2, 4*len(fixed))
 	}
-	return k, nil
+	return k, err
 }

@@ -1,10 +1,6 @@
 package cpu
 
-import (
-	"sort"
-
-	"github.com/berth-onnx/berth/ops"
-)
+import "github.com/berth-onnx/berth/ops"
 
 // Operators that move blocks of elements: each is one box, or one per part.
 
@@ -16,41 +12,32 @@ var moveOps = []entry{
 	{op: "Tile", prepare: prepareTile},
 }
 
-// parts copies boxes between operands and results, each its own pair. Tiles are
-// numbered through all of them.
-type parts struct {
-	list  []part
-	first []int // tile at which each part begins
-	tiles int
-}
+// parts moves boxes between operands and results, each its own pair.
+type parts []part
 
 type part struct {
-	b       box
+	m       *mover
 	in, out int
 }
 
-func (k *parts) add(b box, in, out int) {
-	if b.tiles == 0 {
-		return
+// add prepares one more move.
+func (k *parts) add(in, out, width int, shape, ds, ss []int, d0, s0 int) error {
+	m, err := newMover(width, shape, ds, ss, d0, s0)
+	if err == nil && m.c.Len() > 0 {
+		*k = append(*k, part{m, in, out})
 	}
-	k.list = append(k.list, part{b, in, out})
-	k.first = append(k.first, k.tiles)
-	k.tiles += b.tiles
+	return err
 }
 
-// Run copies every part that is not in place already.
+// Run moves every part that is not in place already.
 func (k *parts) Run(c *ops.Call) error {
-	runTiles(c, k.tiles, k)
-	return nil
-}
-
-func (k *parts) tile(c *ops.Call, i, _ int) {
-	q := sort.SearchInts(k.first, i+1) - 1
-	e := &k.list[q]
-	dst, src := arrayOf(c.Out[e.out]), arrayOf(c.In[e.in])
-	if !e.b.inPlace(dst, src) {
-		e.b.move(dst, src, i-k.first[q])
+	for i := range *k {
+		e := &(*k)[i]
+		if err := e.m.run(arrayOf(c.Out[e.out]), arrayOf(c.In[e.in]), c.Threads); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // prepareConcat lays every operand into the result behind the one before.
@@ -67,8 +54,9 @@ func prepareConcat(p *prep) (ops.Kernel, error) {
 			return nil, nil
 		}
 		run := x.shape[axis] * inner
-		b, _ := newBox(out.dt.Size(), []int{outer, run}, []int{dim * inner, 1}, []int{run, 1}, at, 0)
-		k.add(b, i, 0)
+		if err := k.add(i, 0, out.dt.Size(), []int{outer, run}, []int{dim * inner, 1}, []int{run, 1}, at, 0); err != nil {
+			return nil, err
+		}
 		at += run
 	}
 	return k, nil
@@ -90,8 +78,9 @@ func prepareSplit(p *prep) (ops.Kernel, error) {
 	for i, n := range lengths {
 		if p.wants(i) {
 			run := n * inner
-			b, _ := newBox(x.dt.Size(), []int{outer, run}, []int{run, 1}, []int{dim * inner, 1}, 0, at)
-			k.add(b, 0, i)
+			if err := k.add(0, i, x.dt.Size(), []int{outer, run}, []int{run, 1}, []int{dim * inner, 1}, 0, at); err != nil {
+				return nil, err
+			}
 		}
 		at += n * inner
 	}
@@ -155,13 +144,8 @@ func prepareSlice(p *prep) (ops.Kernel, error) {
 			ss[axis] *= int(steps[i])
 		}
 	}
-	b, ok := newBox(x.dt.Size(), out.shape, ds, ss, 0, s0)
-	if !ok {
-		return nil, nil
-	}
 	k := &parts{}
-	k.add(b, 0, 0)
-	return k, nil
+	return k, k.add(0, 0, x.dt.Size(), out.shape, ds, ss, 0, s0)
 }
 
 // sliceStart is the first index a range selects; negative starts count from the
@@ -180,7 +164,7 @@ func sliceStart(start, step int64, dim int) int {
 // prepareExpand repeats the operand along broadcast dimensions.
 func prepareExpand(p *prep) (ops.Kernel, error) {
 	x, out := p.in[0], p.out[0]
-	return oneBox(x.dt.Size(), out.shape, ops.Strides(out.shape), ops.BroadcastStrides(x.shape, out.shape)), nil
+	return oneBox(x.dt.Size(), out.shape, ops.Strides(out.shape), ops.BroadcastStrides(x.shape, out.shape))
 }
 
 // prepareTile walks two dimensions per axis: the repeat, along which the source
@@ -200,17 +184,11 @@ func prepareTile(p *prep) (ops.Kernel, error) {
 		ds = append(ds, os[i]*d, os[i])
 		ss = append(ss, 0, xs[i])
 	}
-	return oneBox(x.dt.Size(), dims, ds, ss), nil
+	return oneBox(x.dt.Size(), dims, ds, ss)
 }
 
-// oneBox is the kernel that moves one box from operand 0 to result 0; nil if it
-// has too many loops.
-func oneBox(width int, dims, ds, ss []int) ops.Kernel {
-	b, ok := newBox(width, dims, ds, ss, 0, 0)
-	if !ok {
-		return nil
-	}
+// oneBox is the kernel that moves one box from operand 0 to result 0.
+func oneBox(width int, dims, ds, ss []int) (ops.Kernel, error) {
 	k := &parts{}
-	k.add(b, 0, 0)
-	return k
+	return k, k.add(0, 0, width, dims, ds, ss, 0, 0)
 }

@@ -15,7 +15,7 @@ type product struct {
 	a, b             int // operand positions
 	bias, residual   int // the same, -1 for none
 	fixedBias        []float32
-	seed             *box // spreads operand bias over the result, where Beta adds it up
+	seed             *mover // spreads operand bias over the result, where Beta adds it up
 	ws, threads      int
 }
 
@@ -72,9 +72,9 @@ func (k *product) Run(c *ops.Call) error {
 	case k.bias < 0 || k.fixedBias != nil:
 	case k.seed == nil:
 		args.Bias = f32(c.In[k.bias])
-	case !k.seed.inPlace(arrayOf(c.Out[0]), arrayOf(c.In[k.bias])):
-		for i := range k.seed.tiles {
-			k.seed.move(arrayOf(c.Out[0]), arrayOf(c.In[k.bias]), i)
+	default:
+		if err := k.seed.run(arrayOf(c.Out[0]), arrayOf(c.In[k.bias]), c.Threads); err != nil {
+			return err
 		}
 	}
 	if k.residual >= 0 {

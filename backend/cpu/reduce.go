@@ -257,7 +257,7 @@ func newFold(p *prep, mask []bool, op binaryOp) ops.Kernel {
 			kept[i] = 1
 		}
 	}
-	b, ok := newBox(x.dt.Size(), x.shape, ops.BroadcastStrides(kept, x.shape), ops.Strides(x.shape), 0, 0)
+	b, ok := newBox(x.shape, ops.BroadcastStrides(kept, x.shape), ops.Strides(x.shape))
 	if !ok {
 		return nil
 	}

@@ -92,7 +92,10 @@ func prepareScatterElements[I index](p *prep) (ops.Kernel, error) {
 	if !ok {
 		return nil, nil
 	}
-	return &scatterElements[I]{walk, newCopy(x), x.dt, how}, nil
+	k := &scatterElements[I]{gatherElements: walk, dt: x.dt, how: how}
+	var err error
+	k.copy, err = newCopy(x)
+	return k, err
 }
 
 // Run copies the data and writes the updates in order.
@@ -137,7 +140,7 @@ func putElements[I index, T number](k *scatterElements[I], dst, src []T, idx []I
 
 // replaceAny writes elements of any width.
 func (k *scatterElements[I]) replaceAny(c *ops.Call, idx []I) {
-	b, w := &k.b, k.b.width
+	b, w := &k.b, k.width
 	dst, src := arrayOf(c.Out[0]).Data, arrayOf(c.In[2]).Data
 	run, ss := b.run, b.ss[len(b.dims)-1]
 	var p place
@@ -175,10 +178,11 @@ func prepareScatterND[I index](p *prep) (ops.Kernel, error) {
 	if n < 1 || n > len(x.shape) || !slices.Equal(up.shape, slices.Concat(idx.shape[:last], x.shape[n:])) {
 		return nil, nil
 	}
+	whole, err := newCopy(x)
 	return &scatterND[I]{
-		tuple: newTuple(x.shape[:n]), copy: newCopy(x), inner: sizeOf(x.shape[n:]),
+		tuple: newTuple(x.shape[:n]), copy: whole, inner: sizeOf(x.shape[n:]),
 		picks: idx.n / n, width: x.dt.Size(), dt: x.dt, how: how,
-	}, nil
+	}, err
 }
 
 // Run copies the data and writes the updates in order.

@@ -21,7 +21,7 @@ func variadic(f kern.BinaryOp, op binaryOp, mean bool) func(*prep) (ops.Kernel, 
 	return func(p *prep) (ops.Kernel, error) {
 		switch {
 		case len(p.in) == 1:
-			return newCopy(p.in[0]), nil
+			return newCopy(p.in[0])
 		case len(p.in) == 2 && !mean:
 			return arithmetic(f, op)(p)
 		case len(p.in) > maxOperands || !p.allF32():

@@ -17,31 +17,25 @@ var viewOps = []entry{
 }
 
 // copyTo is the kernel of a view: the bytes of operand 0 as result 0.
-type copyTo struct{ b box }
+type copyTo struct{ m *mover }
 
 func prepareView(p *prep) (ops.Kernel, error) {
 	if !p.has(0) || len(p.out) != 1 || p.in[0].n != p.out[0].n || p.in[0].dt.Size() != p.out[0].dt.Size() {
 		return nil, nil
 	}
-	return newCopy(p.in[0]), nil
+	return newCopy(p.in[0])
 }
 
 // newCopy is the kernel that copies an operand as it is.
-func newCopy(x operand) *copyTo {
-	b, _ := newBox(x.dt.Size(), []int{x.n}, []int{1}, []int{1}, 0, 0)
-	return &copyTo{b}
+func newCopy(x operand) (*copyTo, error) {
+	m, err := newMover(x.dt.Size(), []int{x.n}, []int{1}, []int{1}, 0, 0)
+	return &copyTo{m}, err
 }
 
 // Run copies what is not in place already.
 func (k *copyTo) Run(c *ops.Call) error {
-	if k.b.inPlace(arrayOf(c.Out[0]), arrayOf(c.In[0])) {
-		return nil
-	}
-	runTiles(c, k.b.tiles, k)
-	return nil
+	return k.m.run(arrayOf(c.Out[0]), arrayOf(c.In[0]), c.Threads)
 }
-
-func (k *copyTo) tile(c *ops.Call, i, _ int) { k.b.move(arrayOf(c.Out[0]), arrayOf(c.In[0]), i) }
 
 // prepareDropout serves inference, where Dropout passes its operand on and the
 // mask is all true.
@@ -55,7 +49,8 @@ func prepareDropout(p *prep) (ops.Kernel, error) {
 	if !p.wants(0) || p.in[0].dt != p.out[0].dt {
 		return nil, nil
 	}
-	return &dropout{copyTo: newCopy(p.in[0]), mask: p.wants(1)}, nil
+	k, err := newCopy(p.in[0])
+	return &dropout{copyTo: k, mask: p.wants(1)}, err
 }
 
 type dropout struct {
