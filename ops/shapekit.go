@@ -89,9 +89,9 @@ func broadcastDim(x, y ssa.Dim) (ssa.Dim, error) {
 	xn, xc := x.Const()
 	yn, yc := y.Const()
 	switch {
-	case x.Equal(y), yc && yn == 1:
+	case x.Equal(y), yc && yn == 1, y.CapOf(x):
 		return x, nil
-	case xc && xn == 1:
+	case xc && xn == 1, x.CapOf(y):
 		return y, nil
 	case xc && yc:
 		return ssa.Dim{}, fmt.Errorf("dimensions %d and %d do not broadcast", xn, yn)

@@ -409,6 +409,16 @@ func (d Dim) Min(e Dim) Dim {
 	return opDim("min", d, e)
 }
 
+// CapOf reports that d is min(e, n) with a number n of at least 1: e, but no more
+// than n. Where such a d must equal e or be 1, as in broadcasting, it is e.
+func (d Dim) CapOf(e Dim) bool {
+	if d.con || len(d.terms) != 1 || d.terms[0].coef != 1 || len(d.terms[0].atoms) != 1 {
+		return false
+	}
+	m := d.terms[0].atoms[0]
+	return m.op == "min" && (m.a.con && m.a.n >= 1 && m.b.Equal(e) || m.b.con && m.b.n >= 1 && m.a.Equal(e))
+}
+
 func opDim(op string, a, b Dim) Dim {
 	if !a.Known() || !b.Known() {
 		return Dim{}

@@ -257,6 +257,15 @@ func TestDimSizeIsBounded(t *testing.T) {
 	assert.LessOrEqual(t, len(d.String()), maxDimText)
 }
 
+func TestDimCapOf(t *testing.T) {
+	n := Sym("N")
+	assert.True(t, n.Min(D(256)).CapOf(n))
+	assert.True(t, n.AddN(1).Min(D(1)).CapOf(n.AddN(1)))
+	for _, d := range []Dim{n, n.Min(D(0)), n.Min(Sym("M")), n.Max(D(256)), n.Min(D(256)).AddN(1), D(3), {}} {
+		assert.False(t, d.CapOf(n), d.String())
+	}
+}
+
 func TestDimSymbols(t *testing.T) {
 	d, err := ParseDim("N*max(M,4)+floor((N+K)/3)")
 	require.NoError(t, err)
