@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/rewrite"
@@ -96,10 +97,11 @@ func (a *app) execute(ctx context.Context, args []string) (err error) {
 func codeOf(err error) int {
 	var e *exitError
 	var imp *onnximport.ImportError
+	var exp *onnxexport.ExportError
 	switch {
 	case errors.As(err, &e):
 		return e.code
-	case errors.As(err, &imp), errors.Is(err, ops.ErrUnsupported):
+	case errors.As(err, &imp), errors.As(err, &exp), errors.Is(err, ops.ErrUnsupported):
 		return exitModel
 	}
 	return exitFailed

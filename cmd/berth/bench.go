@@ -50,7 +50,7 @@ func (a *app) benchCmd() *cobra.Command {
 	c := &cobra.Command{Use: "bench MODEL", Short: "Time a model", Args: exactArgs(1, "one model"),
 		Long:    "Bench compiles the model, warms up, and times runs one after the other in one arena.\nload_ns is opening and compiling; arena_bytes is what one run holds, workspaces included.",
 		Example: "  berth bench model.onnx --shape x=1x3x224x224 --threads 2 --seconds 5 --profile",
-		RunE:    func(c *cobra.Command, args []string) error { return a.bench(c.Context(), args[0], f) }}
+		RunE:    func(c *cobra.Command, args []string) error { return about(args[0], a.bench(c.Context(), args[0], f)) }}
 	c.Flags().Float64Var(&f.seconds, "seconds", 2, "how long to time")
 	c.Flags().BoolVar(&f.profile, "profile", false, "add time per operator and per node")
 	c.Flags().StringVar(&f.backend, "backend", "cpu", "cpu or reference")

@@ -44,7 +44,7 @@ func (a *app) compareCmd() *cobra.Command {
 			if f.instance != "" {
 				return a.compareInstance(c.Context(), f)
 			}
-			return a.compare(c.Context(), args[0], f)
+			return about(args[0], a.compare(c.Context(), args[0], f))
 		}}
 	c.Flags().StringVar(&f.instance, "instance", "", "plan a bare instance: CSV with id,lower,upper,size")
 	c.Flags().Int64Var(&f.capacity, "capacity", 0, "bytes an instance should fit into")

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -23,7 +25,7 @@ func (a *app) inspectCmd() *cobra.Command {
 	c := &cobra.Command{Use: "inspect MODEL", Short: "Show what is in a model", Args: exactArgs(1, "one model"),
 		Long: "Inspect prints inputs, outputs, operators, weights, the memory timeline and what is dynamic and why.\n" +
 			"It works on models that can not be run, too. --node shows one node; --html writes the memory map.",
-		RunE: func(c *cobra.Command, args []string) error { return a.inspect(c.Context(), args[0], f) }}
+		RunE: func(c *cobra.Command, args []string) error { return about(args[0], a.inspect(c.Context(), args[0], f)) }}
 	c.Flags().StringVar(&f.node, "node", "", "show one node, by name or by one of its results")
 	c.Flags().StringVar(&f.html, "html", "", "write the memory map as a page")
 	c.Flags().BoolVar(&f.text, "text", false, "print the graph as text")
@@ -77,7 +79,7 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 		return err
 	}
 	opts = append(a.shapesOf(set), opts...)
-	g, err := m.Folded(ctx, opts...)
+	g, warnings, err := a.folded(ctx, m, opts)
 	if err != nil {
 		return err
 	}
@@ -88,6 +90,7 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 		return a.printText(g)
 	}
 	res := a.describe(model, m, g)
+	res.Warnings = warnings
 	rows, err := m.Compare(ctx, berth.CompareOptions{Planners: []string{berth.DefaultPlanner()}}, opts...)
 	if err == nil && len(rows) == 1 && rows[0].Err == nil {
 		res.Arena, res.Bound = rows[0].ArenaBytes, rows[0].LowerBound
@@ -104,10 +107,27 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	return nil
 }
 
+// folded works the shapes out; a model that does not allow it is shown as it is,
+// with a warning. Shapes given by flags that do not fit are an error.
+func (a *app) folded(ctx context.Context, m *berth.Model, opts []berth.Option) (*ssa.Graph, []string, error) {
+	g, err := m.Folded(ctx, opts...)
+	if err == nil {
+		return g, m.Warnings(), nil
+	}
+	if ctx.Err() != nil || len(a.shapes) > 0 || len(a.dims) > 0 || a.data != "" {
+		return nil, nil, err
+	}
+	why := err.Error()
+	if pe := (*ops.PanicError)(nil); errors.As(err, &pe) {
+		why = "its nodes do not fit together"
+	}
+	return m.Module().Graph, append(slices.Clip(m.Warnings()), "the model can not be run: "+why), nil
+}
+
 func (a *app) describe(model string, m *berth.Model, g *ssa.Graph) inspectJSON {
 	st := berth.StatsOf(g)
 	res := inspectJSON{Model: model, Opsets: map[string]int{}, Nodes: st.Nodes, Operators: st.Operators, Weights: st.WeightBytes,
-		FLOPs: st.FLOPs, Dynamic: dynamicValues(g), Warnings: m.Warnings()}
+		FLOPs: st.FLOPs, Dynamic: dynamicValues(g)}
 	for _, o := range m.Module().Opsets {
 		res.Opsets[o.Domain] = o.Version
 	}

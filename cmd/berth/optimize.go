@@ -48,7 +48,7 @@ func (a *app) optimizeCmd() *cobra.Command {
 			if len(args) == 1 {
 				model = args[0]
 			}
-			return a.optimize(c.Context(), model, f)
+			return about(model, a.optimize(c.Context(), model, f))
 		}}
 	c.Flags().StringVarP(&f.output, "output", "o", "", "file to write")
 	c.Flags().BoolVar(&f.noVerify, "no-verify", false, "do not compare outputs before writing")

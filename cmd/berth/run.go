@@ -28,7 +28,7 @@ func (a *app) runCmd() *cobra.Command {
 			"prints a summary of every output and, with --output-dir, writes each as .npy.\n" +
 			"An image becomes float32 in the input's layout (N,3,H,W or N,H,W,3, or one channel), scaled to 0…1 and\nresized to the input's height and width.",
 		Example: "  berth run model.onnx --input x=cat.png --output-dir out\n  berth run model.onnx --data test_data_set_0",
-		RunE:    func(c *cobra.Command, args []string) error { return a.runOnce(c.Context(), args[0], f) }}
+		RunE:    func(c *cobra.Command, args []string) error { return about(args[0], a.runOnce(c.Context(), args[0], f)) }}
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "NAME=FILE (repeatable)")
 	c.Flags().StringVar(&f.outputDir, "output-dir", "", "write outputs as .npy into this folder")
 	a.dataFlag(c)

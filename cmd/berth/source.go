@@ -10,6 +10,8 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/onnxexport"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels"
 	"github.com/berth-onnx/berth/testmodels/conformance"
@@ -54,6 +56,20 @@ func modelError(path string, err error) error {
 		err = fmt.Errorf("%s: %w", path, pe.Err)
 	}
 	return &exitError{exitModel, err}
+}
+
+// about adds the model's name to an error of one of its nodes, and what to do about
+// an operator that is not there.
+func about(model string, err error) error {
+	var ne *ops.NodeError
+	var exp *onnxexport.ExportError
+	switch {
+	case !errors.As(err, &ne) && !errors.As(err, &exp):
+		return err
+	case errors.Is(err, ops.ErrUnsupported):
+		return fmt.Errorf("%s: %w; 'berth inspect' shows the model", model, err)
+	}
+	return fmt.Errorf("%s: %w", model, err)
 }
 
 // dataSet reads the folder given by --data; nil without the flag.
