@@ -4,4 +4,5 @@ var trainingOps = []*Op{
 	&Adam,
 	&Adagrad,
 	&Momentum,
+	&Gradient,
 }
