@@ -210,6 +210,9 @@ func inferKernel(n *ssa.Node, w ssa.Type, r int) ([]int, error) {
 	if !w.Ranked {
 		return nil, nil
 	}
+	if w.Rank() != r+2 {
+		return nil, fmt.Errorf("weights %s do not fit %d spatial dimensions", w, r)
+	}
 	kernel := make([]int, r)
 	for i := range kernel {
 		k, ok := w.Shape[2+i].Const()

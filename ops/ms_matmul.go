@@ -69,7 +69,7 @@ func oriented(n *ssa.Node, side string, a *ndarray.Array) *ndarray.Array {
 	if r > 1 && n.Int("transBatch"+side, 0) != 0 {
 		a = moveFirstAxis(a, r-2)
 	}
-	if r < 2 || n.Int("trans"+side, 0) == 0 {
+	if r < 2 || n.Int("trans"+side, 0) == 0 || a.DType == ndarray.String {
 		return a
 	}
 	rows, cols := a.Shape[r-2], a.Shape[r-1]

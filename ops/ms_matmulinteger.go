@@ -252,6 +252,9 @@ func evalQGemm(c *Call) error {
 
 func storeQGemm(c *Call, v []float32, shape []int) error {
 	if z := c.Array(8); z != nil {
+		if !byteInts.has(z.DType) {
+			return unsupportedType(z.DType)
+		}
 		p, err := qparamOf(c, 7, 8, z.DType)
 		if err != nil {
 			return err

@@ -223,6 +223,9 @@ func evalMatMulBnb4(c *Call) error {
 	if kind != 0 && kind != 1 || block < 1 || block > math.MaxInt32 {
 		return fmt.Errorf("quant_type=%d and block_size=%d: %w", kind, block, ErrUnsupported)
 	}
+	if dt := c.Array(1).DType; dt != ndarray.Uint8 {
+		return unsupportedType(dt)
+	}
 	if err := wantLen("B", c.Array(1), (n*k+1)/2); err != nil {
 		return err
 	}

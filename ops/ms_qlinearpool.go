@@ -142,6 +142,9 @@ func evalMSQLinearConv(c *Call) error {
 	if c.Node.Int("channels_last", 0) == 0 || x == nil || x.Rank() < 3 {
 		return evalQLinearConv(c)
 	}
+	if !byteInts.has(x.DType) {
+		return unsupportedType(x.DType)
+	}
 	shape := firstShape(x.Shape)
 	first := &ndarray.Array{DType: x.DType, Shape: shape, Data: channelsFirst(x.Data, shape[0], sizeOf(shape[2:]), shape[1])}
 	inner := &Call{Ctx: c.Ctx, Node: c.Node, In: slices.Clone(c.In), Threads: c.Threads}

@@ -56,7 +56,7 @@ func evalCrossEntropy[T float32 | float64](c *Call) error {
 	v := reals[T](x)
 	logp := make([]T, len(v))
 	classes, inner := x.Shape[1], sizeOf(x.Shape[2:])
-	for i := range x.Shape[0] * inner {
+	for i := 0; classes > 0 && i < x.Shape[0]*inner; i++ {
 		logSoftmaxStrided(logp[i/inner*classes*inner+i%inner:], v[i/inner*classes*inner+i%inner:], classes, inner)
 	}
 	if c.Wants(1) {
