@@ -60,6 +60,38 @@ func TestFoldAffine(t *testing.T) {
 	})
 }
 
+func TestFoldBefore(t *testing.T) {
+	testRewrite(t, []*Pass{FoldBefore, Dead}, []rewriteCase{
+		{name: "scale and shift before an unpadded convolution", before: `in %x: float32[N,2,3,3] const %w: float32[2,2,1,1] = [1, 2, 3, 4] const %b: float32[2] = [1, 1] const %k: float32[2,1,1] = [10, 100] const %l: float32[] = 5
+			%a = Mul(%x, %k) %c = Add(%a, %l) %y = Conv(%c, %w, %b) out %y`,
+			after: `in %x: float32[N,2,3,3] const %w: float32[2,2,1,1] = [10, 200, 30, 400] const %b: float32[2] = [16, 36] %y = Conv(%x, %w, %b) out %y`},
+		{name: "one add stays before a padded convolution, in groups", before: `in %x: float32[N,2,3,3] const %w: float32[2,1,3,1] = [1, 2, 3, 4, 5, 6] const %k: float32[] = 2 const %l: float32[] = 4
+			%a = Mul(%x, %k) %c = Add(%a, %l) %y = Conv(%c, %w) [group=2, pads=[1, 0, 1, 0]] out %y`,
+			after: `in %x: float32[N,2,3,3] const %w: float32[2,1,3,1] = [2, 4, 6, 8, 10, 12] const %l: float32[2,1,1] = [2, 2]
+			%a = Add(%x, %l) %y = Conv(%a, %w) [group=2, pads=[1, 0, 1, 0]] out %y`},
+		{name: "a scale before a padded convolution", before: `in %x: float32[N,2,3,3] const %w: float32[1,2,2,1] = [1, 2, 3, 4] const %k: float32[2,1,1] = [10, 100]
+			%a = Mul(%x, %k) %y = Conv(%a, %w) [pads=[1, 0, 1, 0]] out %y`,
+			after: `in %x: float32[N,2,3,3] const %w: float32[1,2,2,1] = [10, 20, 300, 400] %y = Conv(%x, %w) [pads=[1, 0, 1, 0]] out %y`},
+		{name: "a lone shift before a padded convolution stays", before: `in %x: float32[N,1,3,3] const %w: float32[1,1,2,1] = [1, 2] const %k: float32[] = 3
+			%a = Add(%x, %k) %y = Conv(%a, %w) [pads=[1, 0, 1, 0]] out %y`},
+		{name: "gemm takes all", before: `in %x: float32[N,2] const %w: float32[2,2] = [1, 2, 3, 4] const %b: float32[2] = [1, 2] const %k: float32[2] = [2, 3] const %l: float32[] = 1
+			%a = Mul(%x, %k) %c = Sub(%a, %l) %y = Gemm(%c, %w, %b) [alpha=2.0, beta=3.0] out %y`,
+			after: `in %x: float32[N,2] const %w: float32[2,2] = [2, 4, 9, 12] const %b: float32[2] = [-5, -6] %y = Gemm(%x, %w, %b) [alpha=2.0] out %y`},
+		{name: "gemm with transposed weights", before: `in %x: float32[N,2] const %w: float32[3,2] = [1, 2, 3, 4, 5, 6] const %k: float32[2] = [2, 3] const %l: float32[2] = [1, 10]
+			%a = Mul(%x, %k) %c = Add(%a, %l) %y = Gemm(%c, %w) [transB=1] out %y`,
+			after: `in %x: float32[N,2] const %w: float32[3,2] = [2, 6, 6, 12, 10, 18] const %b: float32[3] = [21, 43, 65] %y = Gemm(%x, %w, %b) [transB=1] out %y`},
+		{name: "matmul takes the scale", before: `in %x: float32[N,3,2] const %w: float32[2,2] = [1, 2, 3, 4] const %k: float32[] = 0.5 const %l: float32[2] = [1, 2]
+			%a = Add(%x, %l) %c = Mul(%a, %k) %y = MatMul(%c, %w) out %y`,
+			after: `in %x: float32[N,3,2] const %w: float32[2,2] = [0.5, 1, 1.5, 2] const %l: float32[2] = [1, 2] %a = Add(%x, %l) %y = MatMul(%a, %w) out %y`},
+		{name: "a scale of zero keeps its shift", before: `in %x: float32[N,2] const %w: float32[2,2] = [1, 2, 3, 4] const %k: float32[2] = [0, 1] const %l: float32[2] = [1, 2]
+			%a = Mul(%x, %k) %c = Add(%a, %l) %y = MatMul(%c, %w) out %y`},
+		{name: "batch norm before convolution", before: bnConstants + `in %x: float32[N,2,3,3] const %w: float32[1,2,1,1] = [1, 2]
+			%a = BatchNormalization(%x, %g, %h, %m, %v) [epsilon=1.0] %y = Conv(%a, %w) out %y`,
+			after: `in %x: float32[N,2,3,3] const %w: float32[1,2,1,1] = [1, 2] const %b: float32[1] = [-14] %y = Conv(%x, %w, %b) out %y`},
+		{name: "another reader", before: `in %x: float32[N,2] const %w: float32[2,2] = [1, 2, 3, 4] const %k: float32[] = 0.5 %a = Mul(%x, %k) %y = MatMul(%a, %w) out %y, %a`},
+	})
+}
+
 func TestFoldAffineSaysWhyNot(t *testing.T) {
 	m := &ssa.Module{Graph: parseCase(t, `in %x: float32[N,2] const %w: float32[2,2] = [1, 2, 3, 4] const %k: float32[] = 4 in %b: float32[2]
 		%a = Gemm(%x, %w, %b) %y = Mul(%a, %k) out %y`)}

@@ -16,6 +16,7 @@ import (
 //	(x + c) + d -> x + (c+d)        (x * c) * d -> x * (c*d)
 //	x * Reciprocal(y) -> x / y      Min(Max(x, lo), hi) -> Clip(x, lo, hi)
 //	Clip and Relu in a row -> one Clip or Relu
+//	(a*s) @ (b*t) -> (a * s*t) @ b, with numbers s, t
 //	ReduceMean over all of [2, 3, …] -> GlobalAveragePool
 //
 // Only the constant chains and x*Reciprocal(y) round differently; they are left
@@ -43,12 +44,13 @@ var algebraRules map[string][]func(c *Context, n *ssa.Node) (bool, error)
 
 func init() {
 	algebraRules = map[string][]func(c *Context, n *ssa.Node) (bool, error){
-		"Pow": {powRule},
-		"Div": {divRule},
-		"Sub": {subRule},
-		"Add": {addNegRule, addChainRule},
-		"Mul": {mulReciprocalRule, mulChainRule},
-		"Min": {clampRule}, "Max": {clampRule},
+		"Pow":    {powRule},
+		"Div":    {divRule},
+		"Sub":    {subRule},
+		"Add":    {addNegRule, addChainRule},
+		"Mul":    {mulReciprocalRule, mulChainRule},
+		"MatMul": {matMulScaleRule},
+		"Min":    {clampRule}, "Max": {clampRule},
 		"Clip": {clipRowRule}, "Relu": {clipRowRule},
 		"ReduceMean": {globalPoolRule},
 	}
@@ -251,6 +253,45 @@ func combine(n *ssa.Node, a, b *ssa.Value, ok func(a, b, r float64) bool) *ssa.C
 		return nil
 	}
 	return packed(r)
+}
+
+// matMulScaleRule: (a*s) @ (b*t) with numbers s, t -> (a * s*t) @ b, the one Mul on
+// the operand of fewer elements where both are known, else on the left.
+func matMulScaleRule(c *Context, n *ssa.Node) (bool, error) {
+	var x [2]*ssa.Value
+	coef := 1.0
+	for i := range 2 {
+		m := defAny(n.In[i], "Mul", "Div")
+		if m == nil || !c.only(n.In[i], n) || n.In[0] == n.In[1] {
+			return false, nil
+		}
+		y, at := otherThanNumber(m)
+		if at < 0 || at == 1 && m.Op == "Div" || y.Type.Rank() != n.In[i].Type.Rank() {
+			return false, nil
+		}
+		k, _ := number(m.In[1-at])
+		if m.Op == "Div" {
+			k = 1 / k
+		}
+		x[i], coef = y, coef*k
+	}
+	if !x[0].Type.DType.IsFloat() || !(math.Abs(coef) < 1e30 && math.Abs(coef) > 1e-30) || !c.patch(n, "both operands are scaled by numbers") {
+		return false, nil
+	}
+	side := 0
+	l, okL := x[0].Type.NumElems().Const()
+	r, okR := x[1].Type.NumElems().Const()
+	if okL && okR && r < l {
+		side = 1
+	}
+	k := ndarray.Must(x[0].Type.DType)
+	k.SetFloat(0, coef)
+	m, err := c.node(n, x[side].Name, "Mul", []*ssa.Value{x[side], c.constant(n.Out[0].Name+"_scale", ssa.NewConstant(k))}, 1)
+	if err != nil {
+		return true, err
+	}
+	x[side] = m.Out[0]
+	return c.become(n, "MatMul", x[:])
 }
 
 // globalPoolRule: the mean over every spatial dimension, kept, is the pooling

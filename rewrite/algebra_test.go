@@ -34,6 +34,8 @@ func TestAlgebra(t *testing.T) {
 		{name: "relu after a clip that is narrower", exact: true, before: `in %x: float32[N] const %a: float32[] = 0.5 const %b: float32[] = 1 %m = Clip(%x, %a, %b) %n = Relu(%m) %y = Neg(%n) out %y`,
 			after: `in %x: float32[N] const %a: float32[] = 0.5 const %b: float32[] = 1 %m = Clip(%x, %a, %b) %y = Neg(%m) out %y`},
 		{name: "clip from zero", exact: true, before: `in %x: float32[N] const %a: float32[] = 0 %y = Clip(%x, %a) out %y`, after: `in %x: float32[N] %y = Relu(%x) out %y`},
+		{name: "both operands of a product scaled", before: `in %x: float32[2,8] in %z: float32[8,3] const %k: float32[] = 0.5 const %l: float32[1] = [4] %a = Mul(%x, %k) %b = Div(%z, %l) %y = MatMul(%a, %b) out %y`,
+			after: `in %x: float32[2,8] in %z: float32[8,3] const %k: float32[] = 0.125 %a = Mul(%x, %k) %y = MatMul(%a, %z) out %y`},
 		{name: "mean over the image", before: `in %x: float32[N,2,3,3] const %a: int64[2] = [-1, 2] %y = ReduceMean(%x, %a) out %y`, after: `in %x: float32[N,2,3,3] %y = GlobalAveragePool(%x) out %y`},
 	})
 }

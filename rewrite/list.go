@@ -2,13 +2,18 @@ package rewrite
 
 // simplify are the passes that only ever shrink; they run until nothing changes.
 // Folding makes captures constant, so these are sunk again in every round.
-var simplify = []*Pass{SinkConstants, ShapeFold, Targets, Fold, Identity, Views, Transposes, FoldAffine, Algebra, Gemm, Fuse, CSE, Inline, LoopInvariant, Dead}
+var simplify = []*Pass{SinkConstants, ShapeFold, Targets, ShapeVectors, Fold, Identity, Views, Transposes, FoldAffine, Algebra, Gemm, Fuse, CSE, Inline, LoopInvariant, Dead}
+
+// absorb takes in what stands before weights. It comes when patterns have been
+// recognized, because their factors would vanish into the weights.
+var absorb = append([]*Pass{FoldBefore}, simplify...)
 
 // Portable leaves a graph of standard ONNX operators, for writing the model back.
 var Portable = List{
 	Name: "portable",
 	Stages: []Stage{
 		{Name: "simplify", Repeat: true, Passes: simplify},
+		{Name: "absorb", Repeat: true, Passes: absorb},
 		{Name: "finish", Passes: []*Pass{HoistConstants}},
 	},
 }
@@ -21,6 +26,7 @@ var Runtime = List{
 	Growth:   Growth{PerNode: 64 << 20, Total: 1 << 30},
 	Stages: []Stage{
 		{Name: "simplify", Repeat: true, Passes: simplify},
+		{Name: "absorb", Repeat: true, Passes: absorb},
 	},
 }
 
@@ -31,6 +37,9 @@ var orderRules = []orderRule{
 	{Targets, Fold, "a chain whose end is not needed is not worth computing"},
 	{Fold, FoldAffine, "parameters computed from constants must be constants first"},
 	{FoldAffine, Algebra, "x - c and x / c are read as they are; the canonical forms would store their constants again"},
+	{Targets, ShapeVectors, "a target that can be a constant need not be recomputed"},
+	{Fuse, FoldBefore, "the factor of a pattern must not vanish into weights"},
+	{FoldAffine, FoldBefore, "what can go into the weights before need not go into those after, which may be shared"},
 	{Algebra, Fuse, "patterns are written in canonical arithmetic"},
 	{Fuse, Inline, "a pattern inside a body is found there, however often the body is spliced"},
 	{Dead, HoistConstants, "a capture for a reader that is dead would stay"},

@@ -64,6 +64,19 @@ func TestTargets(t *testing.T) {
 	})
 }
 
+func TestShapeVectors(t *testing.T) {
+	testRewrite(t, []*Pass{ShapeVectors, CSE, Dead}, []rewriteCase{
+		{name: "a detour", exact: true, before: `in %x: float32[N,3] in %k: float32[1,4] const %i: int64[] = 0 const %a: int64[1] = [0] const %m: int64[1] = [-1] const %mm: int64[2] = [-1, -1] const %o: int64[2] = [1, 1]
+			%s = Shape(%x) %g = Gather(%s, %i) [axis=0] %u = Unsqueeze(%g, %a) %t = Concat(%u, %m) [axis=0] %e = Equal(%t, %mm) %w = Where(%e, %o, %t) %y = Expand(%k, %w) out %y`,
+			after: `in %x: float32[N,3] in %k: float32[1,4] const %a: int64[1] = [0] const %o: int64[1] = [1] %s = Shape(%x) %g = Gather(%s, %a) [axis=0] %w = Concat(%g, %o) [axis=0] %y = Expand(%k, %w) out %y`},
+		{name: "a whole shape", exact: true, before: `in %x: float32[N,M] in %k: float32[1,1] const %i: int64[] = 0 const %j: int64[] = 1 const %a: int64[1] = [0]
+			%s = Shape(%x) %g = Gather(%s, %i) [axis=0] %h = Gather(%s, %j) [axis=0] %u = Unsqueeze(%g, %a) %v = Unsqueeze(%h, %a) %t = Concat(%u, %v) [axis=0] %y = Expand(%k, %t) out %y`,
+			after: `in %x: float32[N,M] in %k: float32[1,1] %s = Shape(%x) %y = Expand(%k, %s) out %y`},
+		{name: "short already", exact: true, before: `in %x: float32[N,3] in %k: float32[1,4] const %a: int64[1] = [0] const %o: int64[1] = [1] %s = Shape(%x) %g = Gather(%s, %a) [axis=0] %w = Concat(%g, %o) [axis=0] %y = Expand(%k, %w) out %y`},
+		{name: "not the dimension of a parameter", exact: true, before: `in %x: float32[N,3] in %k: float32[1] const %a: int64[1] = [0] const %two: int64[1] = [2] %s = Shape(%x) %g = Gather(%s, %a) [axis=0] %w = Mul(%g, %two) %v = Add(%w, %two) %y = Expand(%k, %v) out %y`},
+	})
+}
+
 func TestTransposes(t *testing.T) {
 	testRewrite(t, []*Pass{Transposes, Views, Dead}, []rewriteCase{
 		{name: "around elementwise nodes", exact: true, before: `in %x: float32[2,3,4] const %k: float32[] = 3 %a = Transpose(%x) [perm=[1, 2, 0]] %b = Relu(%a) %c = Mul(%k, %b) %d = Add(%c, %c) %y = Transpose(%d) [perm=[2, 0, 1]] out %y`,

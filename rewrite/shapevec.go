@@ -1,0 +1,192 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// ShapeVectors recomputes integer vectors whose elements are known symbolically
+// in the shortest way: from the shapes of the parameters.
+//
+//	Shape, Gather, Unsqueeze, Concat, Equal, Where … = {N, 1, 1}
+//	  -> Concat(Gather(Shape(x), [0]), [1, 1])            x: float32[N,3,8,8]
+//
+// Done where more nodes go than come. Exporters write such vectors as targets of
+// Expand and Reshape, with detours for cases that can not happen.
+var ShapeVectors = &Pass{
+	Name: "shape-vectors", Doc: "a detour to a vector of dimensions -> Shape of a parameter, Gather, Concat",
+	run: func(c *Context, g *ssa.Graph) error {
+		for _, n := range slices.Backward(slices.Clone(g.Nodes)) {
+			if !c.alive(n) || len(n.Out) != 1 || !pure(n) || c.unread(n) || c.unreadResult(n, 0) {
+				continue
+			}
+			if err := c.shortenVector(n); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+}
+
+// piece is a part of a vector: numbers, or dimensions of one parameter.
+type piece struct {
+	numbers []int64
+	of      *ssa.Value
+	axes    []int64
+}
+
+func (c *Context) shortenVector(n *ssa.Node) error {
+	v := n.Out[0]
+	if v.Type.DType != ndarray.Int64 || v.Type.Rank() != 1 || len(v.Content) == 0 {
+		return nil
+	}
+	pieces, ok := c.pieces(v.Content)
+	if !ok {
+		return nil
+	}
+	made := 0
+	for _, p := range pieces {
+		if p.of == nil {
+			continue
+		}
+		if made++; !p.whole() {
+			made++
+		}
+	}
+	if len(pieces) > 1 {
+		made++
+	}
+	if made >= c.dying(n) || !c.patch(n, "is %v", v.Content) {
+		return nil
+	}
+	w, err := c.assemble(n, pieces)
+	if err == nil {
+		c.replace(v, w)
+	}
+	return err
+}
+
+// whole reports that the piece is the complete shape of its parameter.
+func (p piece) whole() bool {
+	if len(p.axes) != p.of.Type.Rank() {
+		return false
+	}
+	for i, a := range p.axes {
+		if a != int64(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// pieces splits a vector where numbers and parameters change.
+func (c *Context) pieces(content []ssa.Dim) ([]piece, bool) {
+	var out []piece
+	symbolic := false
+	for _, d := range content {
+		if k, ok := d.Const(); ok {
+			if len(out) == 0 || out[len(out)-1].of != nil {
+				out = append(out, piece{})
+			}
+			last := &out[len(out)-1]
+			last.numbers = append(last.numbers, k)
+			continue
+		}
+		x, axis := c.dimOfParam(d, out)
+		if x == nil {
+			return nil, false
+		}
+		symbolic = true
+		if len(out) == 0 || out[len(out)-1].of != x {
+			out = append(out, piece{of: x})
+		}
+		last := &out[len(out)-1]
+		last.axes = append(last.axes, axis)
+	}
+	return out, symbolic
+}
+
+// dimOfParam finds a parameter with that dimension, the one of the last piece
+// first.
+func (c *Context) dimOfParam(d ssa.Dim, before []piece) (*ssa.Value, int64) {
+	params := c.graph.Params
+	if k := len(before); k > 0 && before[k-1].of != nil {
+		params = append([]*ssa.Value{before[k-1].of}, params...)
+	}
+	for _, p := range params {
+		if p.Type.Kind != ssa.KindTensor || !p.Type.Ranked {
+			continue
+		}
+		for i, e := range p.Type.Shape {
+			if e.Equal(d) {
+				return p, int64(i)
+			}
+		}
+	}
+	return nil, 0
+}
+
+// dying counts the nodes that would go with n: those only it reads, and so on.
+func (c *Context) dying(n *ssa.Node) int {
+	gone := map[*ssa.Node]bool{n: true}
+	work := []*ssa.Node{n}
+	for len(work) > 0 {
+		m := work[len(work)-1]
+		work = work[:len(work)-1]
+		for _, v := range m.In {
+			if v == nil || v.Def == nil || gone[v.Def] || !removable(v.Def) || !c.onlyReadBy(v.Def, gone) {
+				continue
+			}
+			gone[v.Def] = true
+			work = append(work, v.Def)
+		}
+	}
+	return len(gone)
+}
+
+func (c *Context) onlyReadBy(n *ssa.Node, readers map[*ssa.Node]bool) bool {
+	for _, v := range n.Out {
+		if v == nil {
+			continue
+		}
+		if c.graph.IsResult(v) || slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return !readers[u.Node] }) {
+			return false
+		}
+	}
+	return true
+}
+
+// assemble builds the vector before mark.
+func (c *Context) assemble(mark *ssa.Node, pieces []piece) (*ssa.Value, error) {
+	hint := mark.Out[0].Name
+	var parts []*ssa.Value
+	for _, p := range pieces {
+		if p.of == nil {
+			parts = append(parts, c.constant(hint+"_dims", ssa.Int64s(p.numbers...)))
+			continue
+		}
+		s, err := c.node(mark, p.of.Name+"_shape", "Shape", []*ssa.Value{p.of}, 1)
+		if err != nil {
+			return nil, err
+		}
+		v := s.Out[0]
+		if !p.whole() {
+			g, err := c.node(mark, hint, "Gather", []*ssa.Value{v, c.constant(hint+"_axes", ssa.Int64s(p.axes...))}, 1, ssa.IntAttr("axis", 0))
+			if err != nil {
+				return nil, err
+			}
+			v = g.Out[0]
+		}
+		parts = append(parts, v)
+	}
+	if len(parts) == 1 {
+		return parts[0], nil
+	}
+	cat, err := c.node(mark, hint, "Concat", parts, 1, ssa.IntAttr("axis", 0))
+	if err != nil {
+		return nil, err
+	}
+	return cat.Out[0], nil
+}
