@@ -50,7 +50,7 @@ func (m *Model) compile(ctx context.Context, c config) (*Program, error) {
 		return nil, err
 	}
 	p, err := program.Compile(ctx, g, program.Options{Backend: be, Planner: pl, Threads: c.threads,
-		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews})
+		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews, Saved: m.savedPlans(&c)})
 	if err != nil {
 		return nil, err
 	}
@@ -157,6 +157,23 @@ type Session struct {
 // NewSession allocates an arena.
 func (p *Program) NewSession() (*Session, error) {
 	s, err := p.prog.NewSession()
+	if err != nil {
+		return nil, err
+	}
+	return &Session{p: p, s: s, args: make([]ndarray.Value, len(p.prog.Main.Params))}, nil
+}
+
+// Arena is memory that sessions of several programs (other shapes, other
+// models) take turns in; see [program.Arena].
+type Arena = program.Arena
+
+// NewArena returns an empty arena for [Program.NewSessionIn].
+func NewArena() *Arena { return program.NewArena() }
+
+// NewSessionIn makes a session that shares an arena with others: together they
+// hold what the largest needs, not the sum. Runs in one arena exclude each other.
+func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
+	s, err := p.prog.NewSessionIn(a)
 	if err != nil {
 		return nil, err
 	}

@@ -30,6 +30,10 @@ type Options struct {
 	// NoCheck skips the symbolic check of the finished program.
 	NoCheck bool
 
+	// Saved are plans written by [Program.SavePlan]; one made for the same problem
+	// is used instead of planning, after the same two judges.
+	Saved []string
+
 	noValidate bool // tests of the second judge get past the first
 }
 
@@ -127,9 +131,11 @@ func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 			return nil, err
 		}
 	}
-	sol, err := pl.Plan(ctx, prob)
-	if err != nil {
-		return nil, fmt.Errorf("planner %s: %w", pl.Name(), err)
+	sol := savedPlan(c.opts.Saved, prob)
+	if sol == nil || planner.Validate(prob, sol) != nil {
+		if sol, err = pl.Plan(ctx, prob); err != nil {
+			return nil, fmt.Errorf("planner %s: %w", pl.Name(), err)
+		}
 	}
 	if err := planner.Validate(prob, sol); err != nil && !c.opts.noValidate {
 		return nil, fmt.Errorf("planner %s made an invalid plan: %w", pl.Name(), err)
@@ -152,7 +158,7 @@ func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 	}
 	p := &Program{Graph: g, stickyDigit: map[int]int{}, ArenaBytes: sol.ArenaBytes, Timeline: t, Problem: prob, Solution: sol}
 	r := &p.Report
-	r.Planner, r.ArenaBytes, r.LowerBound, r.Proven = pl.Name(), sol.ArenaBytes, sol.LowerBound, sol.Proven()
+	r.Planner, r.ArenaBytes, r.LowerBound, r.Proven = sol.Planner, sol.ArenaBytes, sol.LowerBound, sol.Proven()
 	r.Folds, r.Merges, r.Blocks, r.PlanNanos = f.Folds, f.Merges, len(ids), time.Since(start).Nanoseconds()
 	for _, b := range prob.Buffers {
 		r.NaiveBytes += b.Size

@@ -17,6 +17,7 @@ import (
 type Session struct {
 	p     *Program
 	arena []byte
+	from  *Arena          // the arena shared with other sessions, nil if it is the session's own
 	heads []ndarray.Array // by slot: the header of a static slot
 	vals  []ndarray.Value // by slot: the header, or what a dynamic slot holds now
 	outs  []ndarray.Value // what Run returns
@@ -34,6 +35,20 @@ type Session struct {
 	Observe func(in *Instr, out []ndarray.Value)
 }
 
+// poison is the garbage that fills the arena before a poisoned run.
+const poison = 0xA5
+
+// Touched is how many bytes of the arena, from its start, the last poisoned run
+// wrote to: the peak as measured, not as planned. (A run that writes the poison
+// itself at the very end is taken for one that does not write there.)
+func (s *Session) Touched() int64 {
+	n := len(s.arena)
+	for n > 0 && s.arena[n-1] == poison {
+		n--
+	}
+	return int64(n)
+}
+
 // loopState is a loop's memory between iterations.
 type loopState struct {
 	next   []carried
@@ -49,7 +64,11 @@ type carried struct {
 
 // NewSession allocates an arena and wires all headers and calls.
 func (p *Program) NewSession() (*Session, error) {
-	s := &Session{p: p, arena: ndarray.AlignedBytes(int(p.ArenaBytes)), heads: make([]ndarray.Array, len(p.Slots)),
+	return p.newSession(ndarray.AlignedBytes(int(p.ArenaBytes)))
+}
+
+func (p *Program) newSession(arena []byte) (*Session, error) {
+	s := &Session{p: p, arena: arena, heads: make([]ndarray.Array, len(p.Slots)),
 		vals: make([]ndarray.Value, len(p.Slots)), calls: make([]ops.Call, p.calls), iter: make([]int, p.Levels),
 		loops: make([]loopState, p.states), outs: make([]ndarray.Value, len(p.Main.Results))}
 	s.pick = make([]int, len(p.Slots))
@@ -76,12 +95,24 @@ func (p *Program) NewSession() (*Session, error) {
 		}
 		s.heads[i] = ndarray.Array{DType: sl.DType, Shape: sl.Shape}
 		s.vals[i] = &s.heads[i]
-		if sl.Kind == SlotArena {
+	}
+	s.wire(p.Main)
+	s.rebase()
+	return s, nil
+}
+
+// rebase points everything that lies in the arena at it.
+func (s *Session) rebase() {
+	for i := range s.p.Slots {
+		if sl := &s.p.Slots[i]; sl.Kind == SlotArena && sl.Static {
 			s.heads[i].Data = s.window(sl.Offsets[0], sl.Bytes)
 		}
 	}
-	s.wire(p.Main)
-	return s, nil
+	s.p.Main.each(func(in *Instr) {
+		if in.call >= 0 && in.Work > 0 {
+			s.calls[in.call].Scratch = s.window(in.Scratch, int(in.Work))
+		}
+	})
 }
 
 // readConstants marks the constants some instruction or result reads.
@@ -129,9 +160,6 @@ func (s *Session) wire(b *Block) {
 		}
 		c.In = make([]ndarray.Value, len(in.In))
 		c.Out = make([]ndarray.Value, len(in.Out))
-		if in.Work > 0 {
-			c.Scratch = s.window(in.Scratch, int(in.Work))
-		}
 		s.fill(c, in)
 	})
 }
@@ -155,6 +183,10 @@ func (s *Session) fill(c *ops.Call, in *Instr) {
 // Run executes the program on one value per parameter. The results are the
 // session's own memory (or the inputs, passed through) until the next run.
 func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) (out []ndarray.Value, err error) {
+	if s.from != nil {
+		s.from.enter(s)
+		defer s.from.leave()
+	}
 	if err := s.bind(inputs); err != nil {
 		return nil, err
 	}
@@ -164,7 +196,7 @@ func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) (out []ndarra
 	}
 	if s.Poison {
 		for i := range s.arena {
-			s.arena[i] = 0xA5
+			s.arena[i] = poison
 		}
 	}
 	defer s.rescue(&err)

@@ -1,0 +1,57 @@
+package program
+
+import (
+	"sync"
+
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// Arena is memory that sessions of several programs take turns in: it is as
+// large as the largest of them needs, not as all together. A run holds it; other
+// runs wait. The results of a run are valid until the next run of any session in
+// the arena.
+type Arena struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+// NewArena returns an empty arena; it grows to what its sessions need.
+func NewArena() *Arena { return &Arena{} }
+
+// Bytes is the present size.
+func (a *Arena) Bytes() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return int64(len(a.data))
+}
+
+// NewSessionIn makes a session that runs in a shared arena.
+func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.grow(p.ArenaBytes)
+	s, err := p.newSession(a.data)
+	if err != nil {
+		return nil, err
+	}
+	s.from = a
+	return s, nil
+}
+
+// grow makes room for n bytes. Sessions made before move at their next run.
+func (a *Arena) grow(n int64) {
+	if int64(len(a.data)) < n {
+		a.data = ndarray.AlignedBytes(int(n))
+	}
+}
+
+// enter takes the arena for a run of s, moving s if the arena has grown.
+func (a *Arena) enter(s *Session) {
+	a.mu.Lock()
+	if len(s.arena) != len(a.data) {
+		s.arena = a.data
+		s.rebase()
+	}
+}
+
+func (a *Arena) leave() { a.mu.Unlock() }
