@@ -221,7 +221,8 @@ func (k *qLinearMatMul[T]) tile(c *ops.Call, i, _ int) {
 	r0, r1, _, _ := k.cut.tile(i)
 	if k.scales == 1 {
 		lo, hi := r0*k.cols, r1*k.cols
-		requantizeRow(out[lo:hi], acc[lo:hi], 0, as*bs[0]/ys, zero)
+		y := arrayOf(c.Out[0])
+		kern.Requantize(y.Data[lo:hi], acc[lo:hi], y.DType == ndarray.Int8, as*bs[0]/ys, zero)
 		return
 	}
 	lo, hi := bounds[T]()

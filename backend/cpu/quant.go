@@ -53,19 +53,23 @@ func bounds[T small]() (lo, hi int32) {
 	return 0, math.MaxUint16
 }
 
-// quantizeRow is dst = saturate(round(src / scale) + zero).
+// quantizeRow is dst = saturate(round(src / scale) + zero), NaN as zero. Bytes go
+// through the vector kernel, which takes NaN for the largest number, unless there
+// are any.
 func quantizeRow[T small](dst []T, src []float32, scale float32, zero int32) {
+	if top := kern.MaxOf(src); top == top {
+		switch d := any(dst).(type) {
+		case []uint8:
+			kern.Quantize(d, src, false, scale, zero)
+			return
+		case []int8:
+			kern.Quantize(ndarray.Bytes(d), src, true, scale, zero)
+			return
+		}
+	}
 	lo, hi := bounds[T]()
 	for i, x := range src {
 		dst[i] = T(min(max(rounded(x/scale)+zero, lo), hi))
-	}
-}
-
-// requantizeRow is dst = saturate(round((acc + bias)·factor) + zero).
-func requantizeRow[T small](dst []T, acc []int32, bias int32, factor float32, zero int32) {
-	lo, hi := bounds[T]()
-	for i, v := range acc {
-		dst[i] = T(min(max(rounded(float32(v+bias)*factor)+zero, lo), hi))
 	}
 }
 
@@ -186,10 +190,22 @@ func (k *dequantize[T]) tile(c *ops.Call, i, _ int) {
 		if k.zero {
 			zero = int64(elems[T](c.In[2])[r%k.dim])
 		}
-		s, row := scale[r%k.dim], dst[r*k.inner+lo:r*k.inner+hi]
-		for j, v := range src[r*k.inner+lo : r*k.inner+hi] {
-			row[j] = float32(int64(v)-zero) * s
-		}
+		dequantizeRow(dst[r*k.inner+lo:r*k.inner+hi], src[r*k.inner+lo:r*k.inner+hi], scale[r%k.dim], zero)
+	}
+}
+
+// dequantizeRow is dst = (src − zero)·scale.
+func dequantizeRow[T small | int32](dst []float32, src []T, scale float32, zero int64) {
+	switch s := any(src).(type) {
+	case []uint8:
+		kern.Dequantize(dst, s, false, scale, int32(zero))
+		return
+	case []int8:
+		kern.Dequantize(dst, ndarray.Bytes(s), true, scale, int32(zero))
+		return
+	}
+	for j, v := range src {
+		dst[j] = float32(int64(v)-zero) * scale
 	}
 }
 

@@ -100,10 +100,11 @@ func TestIntConv(t *testing.T) {
 			x, w, m := tensor(dt[0], f.x...), tensor(dt[1], f.w...), f.w[0]
 			runCases(t, []opCase{
 				{op: "ConvInteger", in: []arg{x, w.c()}, attrs: f.attrs},
-				{op: "ConvInteger", in: []arg{x, w, tensor(dt[0]), tensor(dt[1])}, attrs: f.attrs},
-				{op: "ConvInteger", in: []arg{x, w.c(), tensor(dt[0]), tensor(dt[1], m)}, attrs: f.attrs},
-				{op: "QLinearConv", in: []arg{x, scaleOf(), tensor(dt[0]), w.c(), scaleOf(), tensor(dt[1]), scaleOf().between(1, 9), tensor(dt[0])}, attrs: f.attrs},
-				{op: "QLinearConv", in: []arg{x, scaleOf(), tensor(dt[0]), w.c(), scaleOf(m), tensor(dt[1], m), scaleOf().between(1, 9), tensor(dt[0]), tensor(ndarray.Int32, m)}, attrs: f.attrs},
+				{op: "ConvInteger", in: []arg{x, w.c(), tensor(dt[0]), tensor(dt[1]).c()}, attrs: f.attrs},
+				{op: "ConvInteger", in: []arg{x, w.c(), tensor(dt[0]), tensor(dt[1], m).c()}, attrs: f.attrs},
+				{op: "ConvInteger", in: []arg{x, w}, attrs: f.attrs, left: true},
+				{op: "QLinearConv", in: []arg{x, scaleOf(), tensor(dt[0]), w.c(), scaleOf(), tensor(dt[1]).c(), scaleOf().between(1, 9), tensor(dt[0])}, attrs: f.attrs},
+				{op: "QLinearConv", in: []arg{x, scaleOf(), tensor(dt[0]), w.c(), scaleOf(m), tensor(dt[1], m).c(), scaleOf().between(1, 9), tensor(dt[0]), tensor(ndarray.Int32, m)}, attrs: f.attrs},
 			})
 		}
 	}
