@@ -58,6 +58,8 @@ var families = [][]entry{
 	intProductOps,
 	intConvOps,
 	quantRecurrentOps,
+	resizeOps,
+	gridOps,
 }
 
 var table = func() map[ops.Key]entry {

@@ -1,0 +1,80 @@
+package cpu
+
+import (
+	"math/rand"
+	"testing"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// factors are constant scales.
+func factors(v ...float64) arg {
+	a := arg{dt: ndarray.Float32, shape: []int{len(v)}, konst: true}
+	a.fill = func(_ *rand.Rand, x *ndarray.Array) {
+		for i, f := range v {
+			x.SetFloat(i, f)
+		}
+	}
+	return a
+}
+
+func strs(pairs ...string) (out []ssa.Attr) {
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, ssa.StringAttr(pairs[i], pairs[i+1]))
+	}
+	return out
+}
+
+func TestResize(t *testing.T) {
+	coords := []string{"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric", "tf_half_pixel_for_nn"}
+	x := f32s(2, 3, 7, 9)
+	for _, coord := range coords {
+		for _, mode := range []string{"nearest", "linear", "cubic"} {
+			attrs := strs("mode", mode, "coordinate_transformation_mode", coord)
+			for _, s := range [][]float64{{1, 1, 2, 2}, {1, 1, 0.6, 1.7}, {1, 1, 1, 3}, {1, 1, 2.5, 1}, {1, 2, 0.5, 0.3}} {
+				runCases(t, []opCase{{op: "Resize", in: []arg{x, absent, factors(s...)}, attrs: attrs, tol: 1e-5}})
+			}
+			runCases(t, []opCase{
+				{op: "Resize", in: []arg{x, absent, absent, ints(2, 3, 13, 4)}, attrs: attrs, tol: 1e-5},
+				{op: "Resize", in: []arg{x, f32s(0).c(), factors(1, 1, 2, 2)}, attrs: attrs, tol: 1e-5},
+			})
+		}
+	}
+	for _, near := range []string{"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"} {
+		for _, dt := range []ndarray.DType{ndarray.Float32, ndarray.Uint8, ndarray.Float16, ndarray.Int64} {
+			runCases(t, []opCase{
+				{op: "Resize", in: []arg{tensor(dt, 1, 2, 6, 5), absent, factors(1, 1, 2, 3)}, attrs: strs("nearest_mode", near)},
+				{op: "Resize", in: []arg{tensor(dt, 6, 5, 3), absent, factors(0.5, 1.5, 1)}, attrs: strs("nearest_mode", near)},
+			})
+		}
+	}
+	flag := func(name string, more ...ssa.Attr) []ssa.Attr { return append(more, ssa.IntAttr(name, 1)) }
+	runCases(t, []opCase{
+		{op: "Resize", in: []arg{x, absent, factors(1, 1, 0.4, 0.5)}, attrs: flag("antialias", strs("mode", "linear")...), tol: 1e-5},
+		{op: "Resize", in: []arg{x, absent, factors(1, 1, 0.4, 2)}, attrs: flag("antialias", strs("mode", "cubic")...), tol: 1e-5},
+		{op: "Resize", in: []arg{x, absent, factors(1, 1, 0.4, 2)}, attrs: flag("exclude_outside", strs("mode", "cubic")...), tol: 1e-5},
+		{op: "Resize", in: []arg{x, absent, factors(2, 0.7)}, attrs: append(strs("mode", "linear"), ssa.IntsAttr("axes", 3, 2)), tol: 1e-5},
+		{op: "Resize", in: []arg{f32s(1, 2, 200, 90), absent, factors(1, 1, 2, 2)}, attrs: strs("mode", "linear"), tol: 1e-5},
+		{op: "Resize", in: []arg{f32s(3, 4, 5, 6, 2), absent, factors(1, 2, 2, 2, 1)}, attrs: strs("mode", "linear"), tol: 1e-5},
+		{op: "Resize", in: []arg{x, absent, factors(1, 1, 1, 1)}, attrs: strs("mode", "linear")},
+		{op: "Resize", in: []arg{x, factors(0, 0, 0.1, 0.1, 1, 1, 0.8, 0.8), factors(1, 1, 2, 2)}, attrs: strs("coordinate_transformation_mode", "tf_crop_and_resize"), left: true},
+	})
+}
+
+func TestGridSample(t *testing.T) {
+	x, grid := f32s(2, 3, 7, 9), f32s(2, 5, 6, 2).between(-1.4, 1.4)
+	for _, mode := range []string{"linear", "nearest"} {
+		for _, pad := range []string{"zeros", "border", "reflection"} {
+			for corners := range int64(2) {
+				attrs := append(strs("mode", mode, "padding_mode", pad), ssa.IntAttr("align_corners", corners))
+				runCases(t, []opCase{
+					{op: "GridSample", in: []arg{x, grid}, attrs: attrs, tol: 1e-5},
+					{op: "GridSample", in: []arg{x, f32s(2, 40, 30, 2).between(-3, 3)}, attrs: attrs, tol: 1e-5},
+					{op: "GridSample", in: []arg{x, f32s(2, 5, 6, 2).odd()}, attrs: attrs, tol: 1e-5},
+				})
+			}
+		}
+	}
+	runCases(t, []opCase{{op: "GridSample", in: []arg{x, grid}, attrs: strs("mode", "cubic"), left: true}})
+}
