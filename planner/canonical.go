@@ -46,7 +46,8 @@ type canonical struct {
 	order  []int32
 	nodes  int64
 	limit  int64
-	budget int64
+	budget int64 // as spent counts
+	asked  int64
 	stop   func() bool
 	stops  bool
 	seen   searched
@@ -125,7 +126,7 @@ func (c *canonical) alike(i, j int) bool {
 
 // run looks for a plan of the given capacity within a budget of positions. See skysearch.run.
 func (c *canonical) run(capacity, budget int64, stop func() bool) verdict {
-	c.budget, c.stop, c.stops = c.nodes+budget, stop, false
+	c.budget, c.stop, c.stops = c.spent()+budget, stop, false
 	c.dice = dice{}
 	c.seen.clear()
 	for k := int64(0); ; k++ {
@@ -136,7 +137,7 @@ func (c *canonical) run(capacity, budget int64, stop func() bool) verdict {
 		c.salt = scramble(uint64(k))
 		c.limit = c.nodes + int64(len(c.at)) + patience*(1+k/runsPerStep)
 		v := c.search(0, -1)
-		if v != cutOff || c.stops || c.nodes >= c.budget {
+		if v != cutOff || c.spentOut() {
 			return v
 		}
 	}
@@ -144,6 +145,22 @@ func (c *canonical) run(capacity, budget int64, stop func() bool) verdict {
 
 // visited is the number of positions over all runs.
 func (c *canonical) visited() int64 { return c.nodes }
+
+// spent is what all runs have cost, in the unit of skysearch.spent.
+func (c *canonical) spent() int64 { return c.nodes * int64(1+(len(c.at)+len(c.cliques))/32) }
+
+// spentOut reports whether the budget is gone or the caller wants an end; the caller is asked now and then.
+func (c *canonical) spentOut() bool {
+	spent := c.spent()
+	if spent >= c.budget {
+		return true
+	}
+	if spent >= c.asked {
+		c.asked = spent + askEvery
+		c.stops = c.stops || c.stop()
+	}
+	return c.stops
+}
 
 // reset empties the board; false when the capacity is refuted by a clique alone.
 func (c *canonical) reset(capacity int64) bool {
@@ -206,11 +223,7 @@ func (c *canonical) search(o int64, after int32) verdict {
 	if c.left == 0 {
 		return found
 	}
-	if c.nodes >= c.limit || c.nodes >= c.budget {
-		return cutOff
-	}
-	if c.nodes&1023 == 0 && c.stop() {
-		c.stops = true
+	if c.nodes >= c.limit || c.spentOut() {
 		return cutOff
 	}
 	hash := c.hash ^ scramble(c.salt+uint64(o)*0xff51afd7ed558ccd+uint64(after))

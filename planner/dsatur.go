@@ -1,7 +1,7 @@
 package planner
 
 import (
-	"container/heap"
+	"cmp"
 	"context"
 	"math/bits"
 )
@@ -36,38 +36,41 @@ func (d DSatur) Plan(_ context.Context, p *Problem) (*Solution, error) {
 }
 
 func (m *model) dsatur() ([]int64, []Window) {
-	c := &colouring{m: m, colour: make([]int32, len(m.items)), seen: make([]bitset, len(m.items)), sat: make([]int32, len(m.items))}
-	c.around = m.neighbours()
-	for i := range m.items {
-		c.colour[i] = -1
+	c := &colouring{m: m, colour: make([]int32, len(m.items)), seen: make([]bitset, len(m.items)), sat: make([]int32, len(m.items)), around: m.neighbours()}
+	c.order = m.sortedIDs(func(a, b int) int { return cmp.Or(cmp.Compare(m.items[b].size, m.items[a].size), cmp.Compare(a, b)) })
+	c.rank = make([]int32, len(c.order))
+	c.level = []*rankSet{newRankSet(len(c.order))}
+	for r, i := range c.order {
+		c.rank[i], c.colour[i] = int32(r), -1
 		if m.items[i].fixed < 0 && m.items[i].size > 0 {
-			c.push(i)
+			c.level[0].add(r)
 		}
 	}
-	for len(c.queue) > 0 {
-		top := heap.Pop(&c.queue).(saturation)
-		i := int(top.item)
-		if c.colour[i] >= 0 || top.sat != c.sat[i] {
+	for top := 0; top >= 0; {
+		r := c.level[top].first()
+		if r < 0 {
+			top--
 			continue
 		}
+		i := c.order[r]
+		c.level[top].remove(r)
 		c.paint(i, c.seen[i].firstClear())
+		top = len(c.level) - 1
 	}
 	return m.stack(c.groups)
 }
 
-// colouring is the state of one run. Entries of the queue whose saturation is out of date are skipped when met.
+// colouring is the state of one run. The unpainted items stand in one set per saturation, each in order of size.
 type colouring struct {
 	m      *model
+	order  []int   // items by size, then index
+	rank   []int32 // of each item in order
 	colour []int32
 	seen   []bitset // colours around each item
 	sat    []int32
-	queue  saturations
+	level  []*rankSet // ranks of the unpainted items by saturation
 	groups [][]int
 	around func(i int, fn func(j int))
-}
-
-func (c *colouring) push(i int) {
-	heap.Push(&c.queue, saturation{c.sat[i], int32(i), c.m.items[i].size})
 }
 
 // paint gives item i a colour and tells its neighbours.
@@ -77,43 +80,22 @@ func (c *colouring) paint(i, colour int) {
 		c.groups = append(c.groups, nil)
 	}
 	c.groups[colour] = append(c.groups[colour], i)
-	tell := func(j int) {
-		if c.colour[j] < 0 && c.seen[j].set(colour) {
-			c.sat[j]++
-			if c.m.items[j].fixed < 0 {
-				c.push(j)
-			}
+	c.around(i, func(j int) {
+		if c.colour[j] < 0 && c.m.items[j].fixed < 0 && c.seen[j].set(colour) {
+			c.promote(j)
 		}
-	}
-	c.around(i, tell)
+	})
 }
 
-// saturation is a queue entry.
-type saturation struct {
-	sat, item int32
-	size      int64
-}
-
-type saturations []saturation
-
-func (h saturations) Len() int { return len(h) }
-func (h saturations) Less(i, j int) bool {
-	a, b := h[i], h[j]
-	if a.sat != b.sat {
-		return a.sat > b.sat
+// promote moves item j to the next saturation.
+func (c *colouring) promote(j int) {
+	r, s := int(c.rank[j]), int(c.sat[j])
+	c.level[s].remove(r)
+	if s+1 == len(c.level) {
+		c.level = append(c.level, newRankSet(len(c.order)))
 	}
-	if a.size != b.size {
-		return a.size > b.size
-	}
-	return a.item < b.item
-}
-func (h saturations) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *saturations) Push(x any)   { *h = append(*h, x.(saturation)) }
-func (h *saturations) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
+	c.level[s+1].add(r)
+	c.sat[j]++
 }
 
 // bitset is a growing set of small numbers.

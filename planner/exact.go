@@ -20,8 +20,9 @@ import (
 // The questions are answered by the skyline search (skysearch.go) for plain intervals, part by part where the time axis falls into
 // independent parts, and by the canonical search (canonical.go) for everything else.
 type Exact struct {
-	// Nodes is the budget: how many positions may be visited. 0 means 4,000,000, seconds on today's machines.
-	Nodes int64
+	// Budget is how much work the search may do, in units of about a third of a microsecond on today's machines. The
+	// unit is counted, not measured. 0 means 12,000,000.
+	Budget int64
 }
 
 // Name is "exact".
@@ -33,12 +34,12 @@ func (e Exact) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.Nodes == 0 {
-		e.Nodes = 4_000_000
+	if e.Budget == 0 {
+		e.Budget = 12_000_000
 	}
 	low, proof := m.bound()
 	at := m.greedySize()
-	x := &exact{m: m, at: at, low: low, budget: e.Nodes, stop: stopper(ctx)}
+	x := &exact{m: m, at: at, low: low, budget: e.Budget, stop: stopper(ctx)}
 	x.solve()
 	return x.solution(e.Name(), proof), nil
 }
@@ -60,7 +61,8 @@ type exact struct {
 // decider answers whether a plan of some capacity exists; after found, offset gives the place of its k-th thing.
 type decider interface {
 	run(capacity, budget int64, stop func() bool) verdict
-	visited() int64
+	visited() int64 // positions so far
+	spent() int64   // cost so far
 }
 
 func (x *exact) solution(name string, proof Proof) *Solution {
@@ -188,12 +190,12 @@ func (x *exact) solveGeneral() {
 // squeeze asks d for plans between the bound and high and returns the height of the best plan. keep takes over a
 // plan that d has found and returns its height. All heights of bottom-justified plans are multiples of unit.
 func (x *exact) squeeze(d decider, keep func() int64, high, unit, budget int64) int64 {
-	start := d.visited()
+	start, nodes := d.spent(), d.visited()
 	slice := max(budget/4, 1)
 	low, top := ceilDiv(x.low, unit), ceilDiv(high, unit) // in units: the plan sought is in [low, top)
 	ask, soft := low, low                                 // below soft nothing is asked until everything above has been
 	for low < top && !x.stop() {
-		left := budget - (d.visited() - start)
+		left := budget - (d.spent() - start)
 		if left <= 0 {
 			break
 		}
@@ -216,8 +218,8 @@ func (x *exact) squeeze(d decider, keep func() int64, high, unit, budget int64) 
 		}
 		ask = soft + (top-1-soft)/2
 	}
-	x.nodes += d.visited() - start
-	x.budget -= d.visited() - start
+	x.nodes += d.visited() - nodes
+	x.budget -= d.spent() - start
 	return high
 }
 

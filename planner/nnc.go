@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"context"
+	"slices"
 )
 
 // NNC is the allocation algorithm of the NNC article on the allocation graph of nncgraph.go. What differs between its
@@ -70,6 +71,7 @@ func (m *model) nnc(rule nncRule, stop func() bool) ([]int64, []Window, bool) {
 	g, strings := newNNCGraph(m)
 	a := &nncAllocator{nncGraph: g, strings: strings, of: make([]int32, len(m.items))}
 	a.countEdges()
+	a.sortSizes()
 	for range strings {
 		if stop() {
 			return nil, nil, false
@@ -86,6 +88,8 @@ func (m *model) nnc(rule nncRule, stop func() bool) ([]int64, []Window, bool) {
 type nncAllocator struct {
 	*nncGraph
 	strings []nncString
+	bySize  []int32 // strings, largest first
+	placed  int     // so many of bySize, from the first, are done
 	of      []int32 // item -> elementary string, or -1
 	around  func(i int, fn func(j int))
 }
@@ -164,21 +168,30 @@ func (a *nncAllocator) settle(k int32) {
 	})
 }
 
+// sortSizes fills bySize.
+func (a *nncAllocator) sortSizes() {
+	a.bySize = make([]int32, len(a.strings))
+	for k := range a.bySize {
+		a.bySize[k] = int32(k)
+	}
+	slices.SortStableFunc(a.bySize, func(x, y int32) int { return cmp.Compare(a.strings[y].size, a.strings[x].size) })
+}
+
 // pickBySize is the rule of the library: among the largest strings, by edges, the first that fits; with window -1
 // the first of all when none does.
 func (a *nncAllocator) pickBySize() (pick *nncString, window, edge int) {
-	largest := int64(0)
-	for k := range a.strings {
-		if s := &a.strings[k]; !s.done {
-			largest = max(largest, s.size)
-		}
+	for a.placed < len(a.bySize) && a.strings[a.bySize[a.placed]].done {
+		a.placed++
 	}
 	var first *nncString
 	for {
 		var s *nncString
-		for k := range a.strings {
+		for _, k := range a.bySize[a.placed:] {
 			c := &a.strings[k]
-			if c.done || c.size < largest {
+			if first != nil && c.size < first.size {
+				break
+			}
+			if c.done {
 				continue
 			}
 			if first == nil || c.oc > first.oc {
@@ -252,11 +265,14 @@ func ahead(a, b *nncString) bool {
 // extend adds to tuple t the largest string that is larger than size and lives before, after or between t's blocks; ties by
 // edges, then index.
 func (a *nncAllocator) extend(t *nncString, size int64) (nncString, bool) {
-	best := -1
+	best := int32(-1)
 	var chain []int32
-	for k := range a.strings {
+	for _, k := range a.bySize {
 		s := &a.strings[k]
-		if s.done || s.size <= size || (best >= 0 && !ahead(s, &a.strings[best])) {
+		if s.size <= size || (best >= 0 && s.size < a.strings[best].size) {
+			break
+		}
+		if s.done || (best >= 0 && s.oc <= a.strings[best].oc) {
 			continue
 		}
 		if c := a.merge(t.blocks, s.blocks); c != nil {
@@ -272,6 +288,9 @@ func (a *nncAllocator) extend(t *nncString, size int64) (nncString, bool) {
 
 // merge orders two chains of blocks into one, or returns nil when they are not apart in time.
 func (a *nncAllocator) merge(x, y []int32) []int32 {
+	if a.hops(x[0], y[0]) == 0 && a.hops(y[0], x[0]) == 0 {
+		return nil
+	}
 	out := make([]int32, 0, len(x)+len(y))
 	for len(x) > 0 && len(y) > 0 {
 		switch {

@@ -32,6 +32,7 @@ type nncGraph struct {
 // nncBlock is one buffer, or the members of a group that cannot be told apart in time.
 type nncBlock struct {
 	members []int32
+	lo, hi  int   // life in time points, for fixed schedules
 	size    int64 // padded to the common alignment
 	window  int32 // -1 while not placed
 	off     int64 // in the window
@@ -78,9 +79,11 @@ func newNNCGraph(m *model) (*nncGraph, []nncString) {
 		}
 		first := len(g.blocks)
 		for _, part := range g.splitGroup(it.members) {
-			b := nncBlock{members: part, window: -1}
+			b := nncBlock{members: part, window: -1, lo: maxPoint, hi: -maxPoint}
 			for _, k := range part {
-				b.size = max(b.size, alignUp(m.p.Buffers[k].Size, pad))
+				x := &m.p.Buffers[k]
+				b.size = max(b.size, alignUp(x.Size, pad))
+				b.lo, b.hi = min(b.lo, x.Lo), max(b.hi, x.Hi)
 			}
 			g.blocks = append(g.blocks, b)
 		}
@@ -139,6 +142,13 @@ func (g *nncGraph) splitGroup(members []int32) [][]int32 {
 
 // hops is the distance from block a to block b, 0 unless b is after a.
 func (g *nncGraph) hops(a, b int32) int64 {
+	if g.m.timed {
+		x, y := &g.blocks[a], &g.blocks[b]
+		if x.hi > y.lo || (x.lo == x.hi && y.lo == y.hi) {
+			return 0
+		}
+		return int64(y.lo - x.hi + 1)
+	}
 	best := 0
 	for _, x := range g.blocks[a].members {
 		for _, y := range g.blocks[b].members {

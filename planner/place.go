@@ -25,15 +25,14 @@ type board struct {
 	at   []int64 // offset per item, or unplaced
 	runs []forbidden
 	// placed items by ascending offset; only kept while conflicts are found by scanning
-	scan   bool
-	sorted []slot
+	scan  bool
+	lives []life
+	bytes []forbidden // first byte and end
+	ids   []int32     // items, where hulls may overlap without a conflict
 }
 
-// slot is a placed plain item as the scan sees it.
-type slot struct {
-	off, size int64
-	lo, hi    int32
-}
+// life is the hull of a placed item; lives are kept apart from the bytes because the scan mostly looks at them alone.
+type life struct{ lo, hi int32 }
 
 // scanLimit: above so many pairs of overlapping hulls, conflict lists cost more memory than they save time.
 const scanLimit = 6 << 20
@@ -41,7 +40,7 @@ const scanLimit = 6 << 20
 // newBoard starts with the fixed items in place.
 func newBoard(m *model) *board {
 	b := &board{m: m, at: make([]int64, len(m.items))}
-	b.scan = m.adj == nil && m.plain && m.countMeetings(scanLimit) >= scanLimit
+	b.scan = m.adj == nil && m.timed && m.countMeetings(scanLimit) >= scanLimit
 	if !b.scan {
 		m.conflicts()
 	}
@@ -77,8 +76,12 @@ func (b *board) put(i int, off int64) {
 	if !b.scan || it.lo == it.hi {
 		return
 	}
-	k, _ := slices.BinarySearchFunc(b.sorted, off, func(s slot, off int64) int { return cmp.Compare(s.off, off) })
-	b.sorted = slices.Insert(b.sorted, k, slot{off, it.size, it.lo, it.hi})
+	k, _ := slices.BinarySearchFunc(b.bytes, off, func(s forbidden, off int64) int { return cmp.Compare(s.lo, off) })
+	b.lives = slices.Insert(b.lives, k, life{it.lo, it.hi})
+	b.bytes = slices.Insert(b.bytes, k, forbidden{off, off + it.size})
+	if !b.m.plain {
+		b.ids = slices.Insert(b.ids, k, int32(i))
+	}
 }
 
 // lowest is the first fit of item i.
@@ -129,23 +132,27 @@ func (b *board) gather(i int) {
 	slices.SortFunc(b.runs, func(x, y forbidden) int { return cmp.Compare(x.lo, y.lo) })
 }
 
-// scanFit is lowest or tightest by running over all placed items in offset order.
+// scanFit is lowest or tightest by running over all placed items in offset order. Heights of items that are more than one piece
+// are taken at their largest.
 func (b *board) scanFit(i int, tight bool) int64 {
 	it := &b.m.items[i]
 	at, best, slack := int64(0), int64(unplaced), int64(0)
 	lo, hi := it.lo, it.hi
-	for k := range b.sorted {
-		s := &b.sorted[k]
-		if s.hi <= lo || hi <= s.lo {
+	for k, l := range b.lives {
+		if l.hi <= lo || hi <= l.lo {
 			continue
 		}
-		if left := s.off - it.size - at; left >= 0 && (best == unplaced || left < slack) {
+		if b.ids != nil && b.m.below(i, int(b.ids[k])) == 0 {
+			continue
+		}
+		s := b.bytes[k]
+		if left := s.lo - it.size - at; left >= 0 && (best == unplaced || left < slack) {
 			if best, slack = at, left; !tight || left == 0 {
 				return best
 			}
 		}
-		if end := s.off + s.size; end > at {
-			at = alignUp(end, it.align)
+		if s.hi > at {
+			at = alignUp(s.hi, it.align)
 		}
 	}
 	if best != unplaced {

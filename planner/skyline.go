@@ -34,7 +34,6 @@ type skyline struct {
 	slack  []int64
 	rest   []int64 // bytes still to come per section
 	out    []int64 // most padding of an item per section: so much may stick out of the capacity
-	cover  [][]int32
 	head   []int32 // first unplaced rect that begins in a section; lists are sorted by end
 	next   []int32
 	prev   []int32
@@ -45,8 +44,10 @@ type skyline struct {
 	raises []raise
 	vals   []valley // stack of the valley lists of all levels of the search
 	count  []int32  // scratch: alternatives per section
-	left   []int64  // scratch: running maxima of floors
-	minCap int64    // highest stack: no capacity below is possible
+	peak   []int64  // scratch: running maxima of floors
+	empty  []emptySection
+	minCap int64 // highest stack: no capacity below is possible
+	work   int64 // sections looked at: what the search costs
 }
 
 // raise is an entry of the undo list.
@@ -72,8 +73,8 @@ const wall = maxBytes
 func newSkyline(rects []rect, sections int32) *skyline {
 	n, m := len(rects), sections+2
 	s := &skyline{rects: make([]rect, n), ends: sections,
-		floor: make([]int64, m), slack: make([]int64, m), rest: make([]int64, m), out: make([]int64, m), cover: make([][]int32, m), head: make([]int32, m),
-		weight: make([]int64, m), count: make([]int32, m+1), left: make([]int64, m),
+		floor: make([]int64, m), slack: make([]int64, m), rest: make([]int64, m), out: make([]int64, m), head: make([]int32, m),
+		weight: make([]int64, m), count: make([]int32, m+1), peak: make([]int64, m),
 		next: make([]int32, n), prev: make([]int32, n), at: make([]int64, n), class: make([]int32, n), keys: make([]uint64, n)}
 	classes := map[rect]int32{}
 	for i, r := range rects {
@@ -87,7 +88,6 @@ func newSkyline(rects []rect, sections int32) *skyline {
 		s.class[i] = c
 		s.keys[i] = scramble(uint64(c)*2 + 1)
 		for k := r.lo; k < r.hi; k++ {
-			s.cover[k] = append(s.cover[k], int32(i))
 			s.rest[k] += r.size
 			s.out[k] = max(s.out[k], r.pad)
 		}
@@ -250,30 +250,22 @@ const (
 // the valley to vals with its most constrained section: the one with the least choices per weight.
 func (s *skyline) study(a, b int32) outcome {
 	f := s.floor[a]
+	s.work += int64(b - a)
 	low := s.countChoices(a, b)
 	rim := min(s.floor[a-1], s.floor[b])
 	least := min(rim-f, low) // nothing can be wasted that is less
 	v := valley{a: a, b: b, f: f}
-	out := settled
+	s.empty = s.empty[:0]
 	c := int32(0)
 	for k := a; k < b; k++ {
 		if c += s.count[k]; c == 0 {
-			t := int64(wall)
-			if rim-f <= s.slack[k] {
-				t = s.reachOut(k, a, b, f+s.slack[k])
-			}
-			if t-f > s.slack[k] {
-				s.weight[k] += weightUnit
-				return dead
-			}
-			s.raise(k, t)
-			out = moved
+			s.empty = append(s.empty, emptySection{k, wall})
+		}
+		if len(s.empty) > 0 {
 			continue
 		}
-		if out == moved {
-			continue
-		}
-		skip := least <= s.slack[k] && s.canSkip(k, a, b, f, rim, low)
+		// whether k can be left empty is looked at closely only where it decides: at a single choice, and for the pick
+		skip := least <= s.slack[k] && (c > 1 || s.canSkip(k, a, b, f, rim, low))
 		choices := c
 		if skip {
 			choices++
@@ -282,10 +274,71 @@ func (s *skyline) study(a, b int32) outcome {
 			v.choices, v.k, v.skip, v.weight = choices, k, skip, w
 		}
 	}
-	if out == settled {
-		s.vals = append(s.vals, v)
+	if len(s.empty) > 0 {
+		return s.raiseEmpty(a, b, f)
 	}
-	return out
+	if v.skip && v.choices > 2 {
+		if v.skip = s.canSkip(v.k, a, b, f, rim, low); !v.skip {
+			v.choices--
+		}
+	}
+	s.vals = append(s.vals, v)
+	return settled
+}
+
+// emptySection is a section that nothing can lie on, and the height to which it rises.
+type emptySection struct {
+	k int32
+	t int64
+}
+
+// raiseEmpty raises the sections in s.empty, which belong to the valley [a, b), to where the first item that reaches out of
+// the valley can begin.
+func (s *skyline) raiseEmpty(a, b int32, f int64) outcome {
+	top := f
+	for _, e := range s.empty {
+		top = max(top, f+s.slack[e.k])
+	}
+	l, r := a, b // the run around the valley that is no higher than top
+	s.peak[a], s.peak[b-1] = f, f
+	for ; s.floor[l-1] <= top; l-- {
+		s.peak[l-1] = max(s.peak[l], s.floor[l-1])
+	}
+	for ; s.floor[r] <= top; r++ {
+		s.peak[r] = max(s.peak[r-1], s.floor[r])
+	}
+	s.work += int64(r-l) * int64(1+len(s.empty)/4)
+	for q := l; q < b; q++ {
+		for i := s.head[q]; i >= 0; i = s.next[i] {
+			h := s.rects[i].hi
+			if h > r {
+				break
+			}
+			if h <= a || (q >= a && h <= b) {
+				continue
+			}
+			t := f
+			if q < a {
+				t = s.peak[q]
+			}
+			if h > b {
+				t = max(t, s.peak[h-1])
+			}
+			for x := range s.empty {
+				if e := &s.empty[x]; q <= e.k && e.k < h {
+					e.t = min(e.t, t)
+				}
+			}
+		}
+	}
+	for _, e := range s.empty {
+		if e.t-f > s.slack[e.k] {
+			s.weight[e.k] += weightUnit
+			return dead
+		}
+		s.raise(e.k, e.t)
+	}
+	return moved
 }
 
 // countChoices leaves in count the difference of alternatives from one section to the next, and returns the
@@ -323,9 +376,16 @@ func (s *skyline) canSkip(k, a, b int32, f, rim, low int64) bool {
 	for s.floor[r] <= top {
 		r++
 	}
-	for _, i := range s.cover[k] {
-		if x := &s.rects[i]; x.lo >= l && x.hi <= r && s.at[i] == unplaced && (x.lo < a || x.hi > b) {
-			return true
+	s.work += int64(r - l)
+	for q := l; q <= k; q++ {
+		for i := s.head[q]; i >= 0; i = s.next[i] {
+			h := s.rects[i].hi
+			if h > r {
+				break
+			}
+			if h > k && (q < a || h > b) {
+				return true
+			}
 		}
 	}
 	return false
@@ -363,28 +423,28 @@ func (s *skyline) restsBeside(k, a, b int32, enough int64) int64 {
 	return low
 }
 
-// reachOut is the least height at which an item that covers k and reaches out of the valley can begin, or wall when it is above top.
-func (s *skyline) reachOut(k, a, b int32, top int64) int64 {
-	l, r := k, k+1
-	s.left[k] = s.floor[k]
+// skipTo is the height to which section k of a valley rises when nothing lies at f.
+func (s *skyline) skipTo(v *valley) int64 {
+	best := v.f + s.restsBeside(v.k, v.a, v.b, 0)
+	top := min(best, v.f+s.slack[v.k])
+	l, r := v.k, v.k+1
+	s.peak[v.k] = v.f
 	for ; s.floor[l-1] <= top; l-- {
-		s.left[l-1] = max(s.left[l], s.floor[l-1])
+		s.peak[l-1] = max(s.peak[l], s.floor[l-1])
 	}
 	for ; s.floor[r] <= top; r++ {
-		s.left[r] = max(s.left[r-1], s.floor[r])
+		s.peak[r] = max(s.peak[r-1], s.floor[r])
 	}
-	best := int64(wall)
-	for _, i := range s.cover[k] {
-		x := &s.rects[i]
-		if x.lo >= l && x.hi <= r && s.at[i] == unplaced && (x.lo < a || x.hi > b) {
-			best = min(best, max(s.left[x.lo], s.left[x.hi-1]))
+	for q := l; q <= v.k; q++ {
+		for i := s.head[q]; i >= 0; i = s.next[i] {
+			h := s.rects[i].hi
+			if h > r {
+				break
+			}
+			if h > v.k && (q < v.a || h > v.b) {
+				best = min(best, max(s.peak[q], s.peak[h-1]))
+			}
 		}
 	}
 	return best
-}
-
-// skipTo is the height to which section k of a valley rises when nothing lies at f.
-func (s *skyline) skipTo(v *valley) int64 {
-	t := s.reachOut(v.k, v.a, v.b, v.f+s.slack[v.k])
-	return min(t, v.f+s.restsBeside(v.k, v.a, v.b, 0))
 }

@@ -29,7 +29,8 @@ type skysearch struct {
 	*skyline
 	nodes   int64 // visited over all runs
 	limit   int64 // of this run
-	budget  int64 // of all runs
+	budget  int64 // of all runs, as spent counts
+	asked   int64 // when spent reaches this, stop is asked
 	stop    func() bool
 	seen    searched
 	score   []int64
@@ -54,7 +55,8 @@ const (
 const (
 	weightUnit  = 1 << 10
 	patience    = 200 // dead ends of the first runs
-	runsPerStep = 32  // runs after which patience grows by as much again
+	askEvery    = 1 << 14
+	runsPerStep = 32 // runs after which patience grows by as much again
 )
 
 // newSkysearch prepares a search over rects of sections [0, sections).
@@ -72,12 +74,12 @@ func newSkysearch(rects []rect, sections int32) *skysearch {
 	return s
 }
 
-// run looks for a plan of the given capacity, visiting at most budget positions. stop is asked now and then.
+// run looks for a plan of the given capacity, spending at most budget. stop is asked now and then.
 func (s *skysearch) run(capacity, budget int64, stop func() bool) verdict {
 	if capacity < s.minCap {
 		return refuted
 	}
-	s.budget, s.stop, s.stopped = s.nodes+budget, stop, false
+	s.budget, s.stop, s.stopped = s.spent()+budget, stop, false
 	s.dice.state = s.seed
 	s.seen.clear()
 	s.options = s.options[:0]
@@ -89,7 +91,7 @@ func (s *skysearch) run(capacity, budget int64, stop func() bool) verdict {
 		if s.rescan(1, s.ends+1) {
 			v = s.search(0)
 		}
-		if v != cutOff || s.stopped || s.nodes >= s.budget {
+		if v != cutOff || s.spentOut() {
 			return v
 		}
 		for q := range s.weight {
@@ -100,6 +102,22 @@ func (s *skysearch) run(capacity, budget int64, stop func() bool) verdict {
 
 // visited is the number of positions over all runs.
 func (s *skysearch) visited() int64 { return s.nodes }
+
+// spent is what all runs have cost, in units of about a third of a microsecond.
+func (s *skysearch) spent() int64 { return s.nodes + s.work/100 }
+
+// spentOut reports whether the budget is gone or the caller wants an end; the caller is asked now and then.
+func (s *skysearch) spentOut() bool {
+	spent := s.spent()
+	if spent >= s.budget {
+		return true
+	}
+	if spent >= s.asked {
+		s.asked = spent + askEvery
+		s.stopped = s.stopped || s.stop()
+	}
+	return s.stopped
+}
 
 // draw sets the taste of run k: how much width, size and contention count in the order of items, and how much it counts to lie
 // flush with a wall of the valley and to end level with it. Scores are 1024 times a logarithm to base 2.
@@ -133,11 +151,7 @@ func (s *skysearch) search(from int) verdict {
 	if to == from {
 		return found
 	}
-	if s.nodes >= s.limit || s.nodes >= s.budget {
-		return cutOff
-	}
-	if s.nodes&1023 == 0 && s.stop() {
-		s.stopped = true
+	if s.nodes >= s.limit || s.spentOut() {
 		return cutOff
 	}
 	hash := s.hash
