@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"image/jpeg"
+	stdjpeg "image/jpeg"
 	"image/png"
 	"io"
 
@@ -13,6 +13,7 @@ import (
 	"golang.org/x/image/tiff"
 	"golang.org/x/image/webp"
 
+	"github.com/berth-onnx/berth/internal/jpeg"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -35,7 +36,7 @@ var ImageDecoder = Op{
 
 // maxPixels bounds the images that are decoded: a small file can claim to be a
 // very large image.
-const maxPixels = 1 << 28
+const maxPixels = 1 << 26
 
 // imageFormat is one file format, recognized by its first bytes.
 type imageFormat struct {
@@ -45,7 +46,7 @@ type imageFormat struct {
 }
 
 var imageFormats = []imageFormat{
-	{"\xff\xd8", jpeg.DecodeConfig, jpeg.Decode},
+	{"\xff\xd8", stdjpeg.DecodeConfig, decodeJPEG},
 	{"\x89PNG\r\n\x1a\n", png.DecodeConfig, png.Decode},
 	{"BM", bmp.DecodeConfig, bmp.Decode},
 	{"II*\x00", tiff.DecodeConfig, tiff.Decode},
@@ -131,24 +132,30 @@ func decodePixels(data []byte) (at func(x, y int) color.NRGBA, width, height int
 			return nil, 0, 0, nil
 		}
 		b := img.Bounds()
-		return colorsOf(img, f.magic == "\xff\xd8"), b.Dx(), b.Dy(), nil
+		return colorsOf(img), b.Dx(), b.Dy(), nil
 	}
 	return nil, 0, 0, nil
 }
 
-// colorsOf returns the colors of an image, alpha not multiplied in. Chroma
-// planes of half size are interpolated as the reference decoders of JPEG and
-// WebP do.
-func colorsOf(img image.Image, isJPEG bool) func(x, y int) color.NRGBA {
+// decodeJPEG reads the whole stream and decodes it.
+func decodeJPEG(r io.Reader) (image.Image, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	return jpeg.Decode(data)
+}
+
+// colorsOf returns the colors of an image, alpha not multiplied in.
+func colorsOf(img image.Image) func(x, y int) color.NRGBA {
 	low := img.Bounds().Min
 	switch m := img.(type) {
-	case *image.YCbCr:
-		if isJPEG {
-			return jpegColors(m)
-		}
+	case *image.YCbCr: // lossy WebP
 		return webpColors(m)
 	case *image.NYCbCrA:
 		return webpColors(&m.YCbCr)
+	case *image.NRGBA:
+		return func(x, y int) color.NRGBA { return m.NRGBAAt(x+low.X, y+low.Y) }
 	case *image.Gray:
 		return func(x, y int) color.NRGBA {
 			v := m.GrayAt(x+low.X, y+low.Y).Y
