@@ -136,7 +136,7 @@ func normAbsorber(n *ssa.Node) *absorber {
 }
 
 // absorb returns the operands of the rebuilt node; why says why it can not be.
-func (a *absorber) absorb(n *ssa.Node, chain affine, c *Context) (in []operand, why string) {
+func (a *absorber) absorb(n *ssa.Node, chain affine) (in []operand, why string) {
 	for _, v := range n.In {
 		in = append(in, operand{old: v})
 	}

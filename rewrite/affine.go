@@ -144,7 +144,11 @@ func (c *Context) foldChain(n *ssa.Node, a *absorber) error {
 	if len(chain.nodes) == 0 || !a.worth(chain) {
 		return nil
 	}
-	in, why := a.absorb(n, chain, c)
+	if c.fillsOut(n.In[a.weight].Const, chain.s) {
+		c.skip(n, "%s not folded: the weights repeat one number and would not any more", chain.nodes[0])
+		return nil
+	}
+	in, why := a.absorb(n, chain)
 	if why != "" {
 		c.skip(n, "%s not folded: %s", chain.nodes[0], why)
 		return nil
@@ -241,6 +245,16 @@ func (c *Context) swapBytes(n *ssa.Node, chain affine, in []operand) int64 {
 		}
 	}
 	return sum
+}
+
+// fillsOut reports that scaling a splat by different numbers would write it out,
+// and that this is more than may be added.
+func (c *Context) fillsOut(w *ssa.Constant, s channels) bool {
+	if _, splat := w.Splat(); !splat || s.all(s[0]) {
+		return false
+	}
+	bytes := int64(w.Len()) * int64(w.DType().Size())
+	return bytes > c.opts.Growth.PerNode || c.grown+bytes > c.opts.Growth.Total
 }
 
 // fits reports that so many bytes may be added, and counts them.

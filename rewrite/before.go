@@ -181,6 +181,10 @@ func (c *Context) foldBefore(n *ssa.Node, p *inputSide) error {
 	if shifted && !p.shifts && len(a.nodes) == 1 && !is(a.nodes[0], "BatchNormalization") {
 		return nil // one Add before, one Add after
 	}
+	if c.fillsOut(n.In[1].Const, a.s) {
+		c.skip(n, "%s not folded: the weights repeat one number and would not any more", a.nodes[0])
+		return nil
+	}
 	in, left, why := p.absorb(n, a)
 	if why != "" {
 		c.skip(n, "%s not folded: %s", a.nodes[0], why)
@@ -234,6 +238,10 @@ func (p *inputSide) absorb(n *ssa.Node, a affine) (in []operand, left channels, 
 // bias is the old bias plus what the shift adds to every output. A Gemm's beta
 // goes in too.
 func (p *inputSide) bias(n *ssa.Node, t channels) (*ssa.Constant, string) {
+	const limit = 64 << 20 // bytes of a splat worth writing out to add them up
+	if b, _ := n.In[1].Type.ByteSize(); n.In[1].Const.StoredBytes() < int64(b) && b > limit {
+		return nil, "the weights are too large to add up"
+	}
 	w, err := n.In[1].Const.Array()
 	if err != nil {
 		return nil, err.Error()

@@ -23,7 +23,6 @@ type Context struct {
 	names map[string]bool    // every name in the model, old ones included
 	dead  map[*ssa.Node]bool // killed in this graph, to be swept
 	grown int64              // bytes that folding has added so far
-	cse   int                // generation counter of common-subexpression keys
 }
 
 func newContext(ctx context.Context, m *ssa.Module, opts Options) *Context {

@@ -21,8 +21,8 @@ var CSE = &Pass{
 	run: runCSE,
 }
 
-// cseConstBytes is up to which size constants are compared by default; larger
-// ones are compared too, but only with others of the same type and shape.
+// cseConstBytes is up to which size constants are read only to compare them;
+// larger ones are compared where their bytes are at hand.
 const cseConstBytes = 1 << 12
 
 func runCSE(c *Context, g *ssa.Graph) error {
@@ -116,9 +116,6 @@ func (c *Context) mergeConstants(g *ssa.Graph) {
 			continue
 		}
 		key := v.Type.String()
-		if v.Const.StoredBytes() <= cseConstBytes {
-			key += " small"
-		}
 		if groups[key] == nil {
 			order = append(order, key)
 		}
@@ -134,7 +131,10 @@ func (c *Context) mergeConstants(g *ssa.Graph) {
 func (c *Context) mergeGroup(vs []*ssa.Value) {
 	byHash := map[uint32][]*ssa.Value{}
 	for _, v := range vs {
-		h := constHash(v.Const)
+		h, ok := constHash(v.Const)
+		if !ok {
+			continue
+		}
 		i := slices.IndexFunc(byHash[h], func(w *ssa.Value) bool { return w.Const.Equal(v.Const) })
 		if i < 0 {
 			byHash[h] = append(byHash[h], v)
@@ -149,21 +149,28 @@ func (c *Context) mergeGroup(vs []*ssa.Value) {
 	}
 }
 
-// constHash hashes the first and last elements: equality is decided by comparing.
-func constHash(k *ssa.Constant) uint32 {
-	a, ok := k.Splat()
-	if ok {
-		return uint32(len(k.Shape())) // a dense twin is rare enough to be missed
+// constHash hashes the first and last bytes of the elements: equality is decided
+// by comparing. ok is false for large constants whose elements would have to be
+// read or unpacked for it.
+func constHash(k *ssa.Constant) (h uint32, ok bool) {
+	if _, splat := k.Splat(); splat {
+		return uint32(len(k.Shape())), true // a dense twin is rare enough to be missed
 	}
-	a, err := k.Array()
-	if err != nil {
-		return 0
+	data := k.Packed()
+	if data == nil {
+		if k.StoredBytes() > cseConstBytes {
+			return 0, false
+		}
+		a, err := k.Array()
+		if err != nil {
+			return 0, false
+		}
+		data = a.Data
+		for _, s := range a.Str {
+			h = crc32.Update(h, crc32.IEEETable, []byte(s))
+		}
 	}
 	const edge = 1 << 10
-	h := crc32.ChecksumIEEE(a.Data[:min(edge, len(a.Data))])
-	h = crc32.Update(h, crc32.IEEETable, a.Data[max(0, len(a.Data)-edge):])
-	for _, s := range a.Str {
-		h = crc32.Update(h, crc32.IEEETable, []byte(s))
-	}
-	return h
+	h = crc32.Update(h, crc32.IEEETable, data[:min(edge, len(data))])
+	return crc32.Update(h, crc32.IEEETable, data[max(0, len(data)-edge):]), true
 }

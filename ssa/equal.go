@@ -18,10 +18,38 @@ func (c *Constant) Equal(d *Constant) bool {
 		return false
 	case c.splat != nil && d.splat != nil:
 		return sameElems(c.splat, d.splat)
+	case c.splat != nil:
+		return d.repeats(c.splat)
+	case d.splat != nil:
+		return c.repeats(d.splat)
+	case c.packed != nil && d.packed != nil && (c.dtype.FileBits() >= 8 || bytes.Equal(c.packed, d.packed)):
+		return bytes.Equal(c.packed, d.packed) // without making aligned copies
 	}
 	a, errA := c.Array()
 	b, errB := d.Array()
 	return errA == nil && errB == nil && sameElems(a, b)
+}
+
+// repeats reports that every element of a dense constant is e.
+func (c *Constant) repeats(e *ndarray.Array) bool {
+	a := &ndarray.Array{Data: c.packed}
+	if c.packed == nil || c.dtype.FileBits() < 8 {
+		var err error
+		if a, err = c.Array(); err != nil {
+			return false
+		}
+	}
+	for _, s := range a.Str {
+		if s != e.Str[0] {
+			return false
+		}
+	}
+	for rest, w := a.Data, len(e.Data); w > 0 && len(rest) >= w; rest = rest[w:] {
+		if !bytes.Equal(rest[:w], e.Data) {
+			return false
+		}
+	}
+	return true
 }
 
 func sameElems(a, b *ndarray.Array) bool {
