@@ -2,6 +2,7 @@ package loops
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -255,23 +256,35 @@ func (r *Rotation) Next(t int) int {
 	return t + 1
 }
 
-// setPeriods finds the period of every carried value defined in the body, the
+// setPeriods finds the period of every carried value made in the body, the
 // prefix, and the ring that all of them divide.
 func (r *Rotation) setPeriods() {
 	r.period, r.sticky = map[*ssa.Value]int{}, map[*ssa.Value]bool{}
 	life := newLifetimes(r.Body)
+	flow := r.flows()
 	if len(r.Carries) > 0 {
 		r.Prefix = 1
 	}
+	var made []*ssa.Value // values of the body that parameters may hold, in order
+	for _, c := range r.Carries {
+		for _, v := range append(Bases(c.Result), throughViews(c.Result)) {
+			if r.followValue(v, flow, life) {
+				made = append(made, v)
+			}
+		}
+	}
 	for i := range r.Carries {
-		r.followChain(i, life)
+		if depth, bounded := flow.depths([]int{i}); bounded {
+			for _, d := range depth {
+				r.Prefix = max(r.Prefix, d)
+			}
+		}
 	}
 	r.Ring = 1
 	most := 1
-	for _, c := range r.Carries {
-		p := max(r.period[throughViews(c.Result)], 1)
-		most = max(most, p)
-		r.Ring = lcm(r.Ring, p)
+	for _, v := range made {
+		most = max(most, r.period[v])
+		r.Ring = min(lcm(r.Ring, r.period[v]), MaxRing+1)
 	}
 	if r.Ring > MaxRing {
 		r.Ring = most
@@ -286,34 +299,87 @@ func (r *Rotation) setPeriods() {
 	}
 }
 
-// followChain walks Carries[i] ← result ← … to the value at the chain's end,
-// through views, and raises that value's period so that it survives until this
-// parameter's last use.
-func (r *Rotation) followChain(i int, life *lifetimes) {
-	p := r.Carries[i].Param
-	res := throughViews(r.Carries[i].Result)
-	depth := 1
-	for {
-		j, isParam := r.index[res]
-		if !isParam {
-			break
+// flow says which parameters' values may become which parameters' next values:
+// next[j] lists the carries whose result may be the parameter of carry j.
+//
+//	x4<=x3, x3<=x2       x2 ─▶ x3 ─▶ x4
+//	h <= if c then y else h      h ─▶ h (a cycle: a value may stay for ever)
+type flow struct{ next [][]int }
+
+func (r *Rotation) flows() flow {
+	f := flow{make([][]int, len(r.Carries))}
+	for i, c := range r.Carries {
+		for _, b := range Bases(c.Result) {
+			if j, ok := r.index[b]; ok {
+				f.next[j] = append(f.next[j], i)
+			}
 		}
-		if depth > len(r.Carries) {
-			return // a cycle of parameters: nothing is ever written
+	}
+	return f
+}
+
+// depths follows values that the given carries receive: by carry, the largest
+// number of iterations after which its parameter may hold such a value (0 =
+// never). bounded is false if a value may go round in a cycle.
+func (f flow) depths(start []int) (depth []int, bounded bool) {
+	depth = make([]int, len(f.next))
+	at := start
+	for d := 1; len(at) > 0; d++ {
+		if d > len(f.next)+1 {
+			return depth, false
 		}
-		res = throughViews(r.Carries[j].Result)
-		depth++
+		var then []int
+		for _, i := range at {
+			depth[i] = d
+			for _, j := range f.next[i] {
+				if !slices.Contains(then, j) {
+					then = append(then, j)
+				}
+			}
+		}
+		at = then
 	}
-	r.Prefix = max(r.Prefix, depth)
-	if res.Def == nil || !res.Type.IsStatic() || r.StackOf(res) != nil {
-		return // a constant or captured value; memory of its own; a slice that stays
+	return depth, true
+}
+
+// followValue finds the period of a value made in the body that parameters
+// receive: it must survive until the last use of the last parameter that may
+// hold it. Where a value may go round for ever, through a branch that keeps the
+// old one, no fixed rotation is right: the value gets one place more than there
+// are parameters to hold it, and the program picks a free one each time.
+func (r *Rotation) followValue(v *ssa.Value, flow flow, life *lifetimes) (found bool) {
+	if _, isParam := r.index[v]; isParam || v.Def == nil || !v.Type.IsStatic() || r.StackOf(v) != nil {
+		return false // passed on; a constant or captured value; memory of its own; a slice that stays
 	}
-	if holders := r.stickyHolders(res); holders > 0 {
-		r.sticky[res] = true
-		r.period[res] = max(r.period[res], holders+1)
-		return
+	if _, done := r.period[v]; done {
+		return false
 	}
-	r.period[res] = max(r.period[res], life.periodFor(p, res, depth))
+	var start []int
+	for i, c := range r.Carries {
+		if throughViews(c.Result) == v || slices.Contains(Bases(c.Result), v) {
+			start = append(start, i)
+		}
+	}
+	depth, bounded := flow.depths(start)
+	holders, period := 0, 1
+	for i, d := range depth {
+		if d > 0 {
+			holders++
+			period = max(period, life.periodFor(r.Carries[i].Param, v, d))
+		}
+	}
+	if !bounded {
+		r.sticky[v] = true
+		period = holders + 1
+	}
+	r.period[v] = period
+	return true
+}
+
+// Sticky reports whether a carry's value may stay for any number of iterations;
+// see followValue.
+func (r *Rotation) Sticky(c Carry) bool {
+	return slices.ContainsFunc(append(Bases(c.Result), throughViews(c.Result)), func(v *ssa.Value) bool { return r.sticky[v] })
 }
 
 // throughViews follows whole views to the value they show.
@@ -326,47 +392,6 @@ func throughViews(v *ssa.Value) *ssa.Value {
 		v = src
 	}
 }
-
-// stickyHolders is 0 unless a result may be one of the loop's own parameters
-// passed on by control flow (a branch that keeps the old value). Then the value
-// of one iteration can stay for any number of them, in up to this many
-// parameters, and no fixed rotation is right: the program picks, before each
-// iteration, a place that no parameter points to.
-func (r *Rotation) stickyHolders(res *ssa.Value) int {
-	if !IsPointer(res) {
-		return 0
-	}
-	keeps := false
-	for _, b := range Bases(res) {
-		_, isParam := r.index[b]
-		keeps = keeps || isParam
-	}
-	if !keeps {
-		return 0
-	}
-	holds := map[*ssa.Value]bool{}
-	for changed := true; changed; {
-		changed = false
-		for _, c := range r.Carries {
-			if holds[c.Param] {
-				continue
-			}
-			from := throughViews(c.Result)
-			hit := from == res || holds[from]
-			for _, b := range Bases(from) {
-				hit = hit || holds[b]
-			}
-			if hit {
-				holds[c.Param], changed = true, true
-			}
-		}
-	}
-	return len(holds)
-}
-
-// Sticky reports whether a carry's value may be an older one passed on; see
-// stickyHolders.
-func (r *Rotation) Sticky(c Carry) bool { return r.sticky[throughViews(c.Result)] }
 
 // Bases returns the values of v's own graph whose bytes v may show: itself, or
 // through views and control flow the operands that are passed on.

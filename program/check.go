@@ -31,7 +31,7 @@ type CheckError struct {
 	Node   string // operator and name
 	Value  string // the value that is not what it must be
 	Reason string
-	Trips  int // loop trip count of the replay
+	Trips  int // loop trip count of the replay; negative: a different one each time
 }
 
 // Error prints node, value and what is wrong.
@@ -41,10 +41,11 @@ func (e *CheckError) Error() string {
 
 // Check replays the program for every pattern of trip counts and branches.
 func Check(p *Program) error {
-	rings, branches := 0, false
+	rings, loops, branches := 0, 0, false
 	p.Main.each(func(in *Instr) {
 		if in.Loop != nil {
 			rings = max(rings, in.Loop.Rotation.Ring)
+			loops++
 		}
 		branches = branches || in.Kind == Branch
 	})
@@ -59,15 +60,35 @@ func Check(p *Program) error {
 	if branches {
 		patterns = 4
 	}
+	if loops > 1 {
+		for v := range 6 {
+			trips = append(trips, mixed-v)
+		}
+	}
 	for _, t := range trips {
 		for pat := range patterns {
 			r := newReplay(p, t, pat)
+			r.most = 2*rings + 2
 			if err := r.main(); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// mixed, and the numbers below it, ask for a trip count that differs each time a
+// loop is entered: an inner loop that runs three times, then not at all.
+const mixed = -1
+
+// tripsNow is how often the loop entered now runs in this replay.
+func (r *replay) tripsNow() int {
+	if r.trips > mixed {
+		return r.trips
+	}
+	r.entered++
+	h := uint32(r.entered)*2654435761 + uint32(-r.trips)*40503
+	return int(h>>7) % r.most
 }
 
 // piece is a run of bytes of one written value: bytes [at, at+n) of value id.
@@ -92,6 +113,8 @@ type replay struct {
 	trips   int
 	pattern int
 	chosen  int // branches taken so far
+	most    int // one more than the largest trip count of a mixed replay
+	entered int // loops entered so far
 }
 
 func newReplay(p *Program, trips, pattern int) *replay {

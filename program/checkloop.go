@@ -28,7 +28,7 @@ func (r *replay) iterate(in *Instr) error {
 		}
 	}
 	stacks := make([][]piece, len(l.ScanOuts))
-	trips := max(r.trips, l.Rotation.MinTrips)
+	trips := max(r.tripsNow(), l.Rotation.MinTrips)
 	if k, ok := l.Rotation.Trips.Const(); ok {
 		trips = min(trips, int(k))
 	}
