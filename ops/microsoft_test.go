@@ -79,6 +79,37 @@ func TestNhwcConv(t *testing.T) {
 	assert.Equal(t, plain.Data, mustMS(t, "NhwcConv", 1, attrs[:1], movedChannels(x), w, b)[0].Data)
 }
 
+// TestGroupNormLayouts compares GroupNorm and SkipGroupNorm with the standard
+// operator.
+func TestGroupNormLayouts(t *testing.T) {
+	x, gamma, beta, skip, bias := wavy(1, 2, 4, 3, 2), wavy(2, 4), wavy(3, 4), wavy(4, 2, 4), wavy(5, 4)
+	want := evalNN(t, "GroupNormalization", 1, []ssa.Attr{attrInt("num_groups", 2)}, x, gamma, beta)[0]
+	attrs := []ssa.Attr{attrInt("groups", 2), attrInt("activation", 0), attrInt("channels_last", 0)}
+	first := mustMS(t, "GroupNorm", 1, attrs, x, gamma, beta)[0]
+	last := mustMS(t, "GroupNorm", 1, attrs[:2], movedChannels(x), gamma, beta)[0]
+	for i := range want.Len() {
+		require.InDelta(t, want.Float(i), first.Float(i), 1e-5)
+		require.InDelta(t, movedChannels(want).Float(i), last.Float(i), 1e-5)
+	}
+	moved := movedChannels(x)
+	sum := mustMS(t, "BiasAdd", 1, nil, moved, bias, evalNN(t, "Expand", 1, nil, skip.Reshaped(2, 1, 1, 4), ndarray.Of([]int64{2, 3, 2, 4}, 4))[0])[0]
+	silu := []ssa.Attr{attrInt("groups", 2), attrInt("activation", 1)}
+	skipped := mustMS(t, "SkipGroupNorm", 2, silu, moved, gamma, beta, skip, bias)
+	plain := mustMS(t, "GroupNorm", 1, silu, sum, gamma, beta)[0]
+	assert.Equal(t, numbersOf(sum), numbersOf(skipped[1]))
+	assert.Equal(t, numbersOf(plain), numbersOf(skipped[0]))
+}
+
+// numbersOf reads an array with three digits, so that the order of sums does not
+// matter.
+func numbersOf(a *ndarray.Array) []string {
+	out := make([]string, a.Len())
+	for i := range out {
+		out[i] = fmt.Sprintf("%.3f", a.Float(i))
+	}
+	return out
+}
+
 // interleave packs [B,S,N*H] operands as [B,S,N,count,H].
 func interleave(n int, parts ...*ndarray.Array) *ndarray.Array {
 	b, s, h := parts[0].Shape[0], parts[0].Shape[1], parts[0].Shape[2]/n
@@ -155,6 +186,7 @@ func TestMicrosoftValues(t *testing.T) {
 		{"MulInteger", nil, []*ndarray.Array{u8(3, 9), ndarray.Scalar(uint8(5)), u8(10), nil}, []float64{-20, 40}},
 		{"ReduceSumInteger", list(attrInts("axes", 0), attrInt("keepdims", 0)), []*ndarray.Array{u8(200, 100)}, []float64{300}},
 		{"QLinearReduceMean", list(attrInts("axes", -1), attrInt("keepdims", 1)), []*ndarray.Array{u8(10, 20).Reshaped(1, 2), s(0.5), nil, s(0.25)}, []float64{30}},
+		{"BiasSoftmax", list(attrInt("axis", 1), attrInt("is_inner_broadcast", 1)), []*ndarray.Array{f(1, 2, 0, 0).Reshaped(2, 2), f(1, 0)}, []float64{0.5, 0.5, 0.7310586, 0.2689414}},
 		{"GemmFastGelu", nil, []*ndarray.Array{f(1, 2).Reshaped(1, 2), f(1, 1).Reshaped(2, 1), f(-3)}, []float64{0}},
 		{"FusedMatMulActivation", list(ssa.StringAttr("activation", "Relu")), []*ndarray.Array{f(1, -2).Reshaped(1, 2), f(1, 1).Reshaped(2, 1)}, []float64{0}},
 		{"SimplifiedLayerNormalization", list(ssa.FloatAttr("epsilon", 0)), []*ndarray.Array{f(3, 4), f(1, 2)}, []float64{3 / 3.5355339, 8 / 3.5355339}},

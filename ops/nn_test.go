@@ -28,6 +28,9 @@ func TestNNFloatTypes(t *testing.T) {
 				rounded, wide := retype(in, dt), retype(retype(in, dt), ndarray.Float32)
 				got, want := c.run(t, rounded), c.run(t, wide)
 				for i := range want {
+					if want[i] == nil {
+						continue
+					}
 					a, b := got[i].(*ndarray.Array), want[i].(*ndarray.Array)
 					require.Equal(t, b.Shape, a.Shape)
 					if b.DType != ndarray.Float32 {

@@ -56,4 +56,10 @@ var microsoftOps = []*Op{
 	&MSUnique,
 	&Inverse,
 	&CDist,
+	&MSGroupNorm,
+	&SkipGroupNorm,
+	&BiasAdd,
+	&QEmbedLayerNormalization,
+	&BiasSoftmax,
+	&MSGridSample,
 }

@@ -77,6 +77,12 @@ def norms(ms, book):
     ms("EmbedLayerNormalization", "EmbedLayerNormalization", ids + tables + [mask], "111", epsilon=1e-4)
     ms("EmbedLayerNormalization_positions", "EmbedLayerNormalization", ids + tables + [None, np.array([[2, 0, 1], [1, 1, 4]], np.int32)], "11")
     ms("EmbedLayerNormalization_plain", "EmbedLayerNormalization", [ids[0], None] + tables[:2] + [None] + tables[3:], "11", mask_index_type=0)
+    q = lambda *shape: r.ints(0, 255, *shape, dtype=np.uint8)
+    scales = [np.array(v, f32) for v in (0.01, 0.02, 0.015, 0.01, 0.02)]
+    zeros = [np.array(v, np.uint8) for v in (100, 120, 90, 3, 128)]
+    ms("QEmbedLayerNormalization", "QEmbedLayerNormalization", ids + [q(7, 4), q(5, 4), q(2, 4), q(4), q(4), mask] + scales + zeros, 2, epsilon=1e-4)
+    for mode in ("bilinear", "nearest", "bicubic"):
+        ms(f"GridSample_{mode}", "GridSample", [r(1, 2, 4, 4), r(1, 3, 3, 2, scale=0.5)], mode=mode, padding_mode="border")
 
 
 def attention(ms):

@@ -11,6 +11,8 @@ def cases(book):
     recurrent(book)
     windows(book)
     norms(book)
+    signals(book)
+    others(book)
 
 
 def recurrent(book):
@@ -95,3 +97,36 @@ def norms(book):
     book.add("MeanVarianceNormalization_all", "MeanVarianceNormalization", [r(2, 3, 2, 2)], axes=[0, 1, 2, 3])
     book.add("InstanceNormalization_3d", "InstanceNormalization", [r(2, 3, 5), r(3), r(3)], epsilon=1e-2)
     book.add("LpNormalization_1", "LpNormalization", [r(3, 4, 2)], axis=1, p=1)
+
+
+def signals(book):
+    r = source(9)
+    for opset, axis in ((20, 1), (20, -2)):
+        a = np.array(axis)
+        for n in (None, 3, 8):
+            length = None if n is None else np.array(n)
+            tag = f"{axis}_{n}"
+            book.add(f"DFT_{tag}", "DFT", [r(2, 5, 3, 2), length, a], opset=opset)
+            book.add(f"DFT_real_{tag}", "DFT", [r(2, 5, 3, 1), length, a], opset=opset, onesided=1)
+            book.add(f"DFT_inverse_{tag}", "DFT", [r(2, 5, 3, 2), length, a], opset=opset, inverse=1)
+    book.add("STFT", "STFT", [r(2, 20, 1), np.array(3), abs(r(8)), np.array(8)], opset=17)
+    book.add("STFT_full", "STFT", [r(1, 15, 1), np.array(4), None, np.array(7)], opset=17, onesided=0)
+    book.add("STFT_complex", "STFT", [r(1, 15, 2), np.array(4), abs(r(6))], opset=17, onesided=0)
+    book.add("MelWeightMatrix", "MelWeightMatrix", [np.array(6), np.array(64), np.array(16000), np.array(20, f32), np.array(7600, f32)], opset=17)
+
+
+def others(book):
+    r = source(10)
+    book.add("DeformConv", "DeformConv", [r(2, 4, 5, 5), r(6, 2, 3, 2), r(2, 2 * 6 * 2, 3, 4), r(6), r(2, 2 * 6, 3, 4)], group=2, offset_group=2)
+    book.add("MaxUnpool", "MaxUnpool", [r(1, 2, 2, 2), np.array([[[[0, 3], [9, 14]], [[17, 18], [26, 31]]]])], kernel_shape=[2, 2], strides=[2, 2])
+    B, S, L, N, H = 2, 3, 5, 2, 4
+    q, k, v = r(B, 2 * N, S, H), r(B, N, L, H), r(B, N, L, 3)
+    past = [r(B, N, 2, H), r(B, N, 2, 3)]
+    book.add("Attention_past", "Attention", [q, k, v, r(S, L + 2), past[0], past[1]], 3, opset=23, is_causal=1)
+    book.add("Attention_bool", "Attention", [q, k, v, r.ints(0, 2, B, 1, S, L, dtype=bool)], opset=23, softcap=1.5)
+    for mode in range(4):
+        book.add(f"Attention_scores_{mode}", "Attention", [q, k, v, r(S, L)], "1001", opset=24, qk_matmul_output_mode=mode)
+    book.add("Attention_packed", "Attention", [r(B, S, 2 * N * H), r(B, L, N * H), r(B, L, N * 3)], opset=23, q_num_heads=2 * N, kv_num_heads=N, scale=0.2)
+    book.add("RotaryEmbedding_partial", "RotaryEmbedding", [r(2, 3, 16), r(9, 2), r(9, 2), r.ints(0, 9, 2, 3)], opset=23, num_heads=2,
+             rotary_embedding_dim=4, interleaved=1)
+    book.add("RMSNormalization", "RMSNormalization", [r(2, 3, 4), r(3, 4)], opset=23, axis=1)
