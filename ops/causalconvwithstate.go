@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -31,34 +32,16 @@ func inferCausalConv(n *ssa.Node) ([]Fact, error) {
 
 func evalCausalConv(c *Call) error {
 	x, w := c.Array(0), c.Array(1)
-	if err := wantRank("input", x, 3); err != nil {
+	if err := checkCausalConv(c); err != nil {
 		return err
-	}
-	if err := wantRank("weight", w, 3); err != nil {
-		return err
-	}
-	if !fullPrecisions.has(x.DType) {
-		return unsupportedType(x.DType)
 	}
 	batch, ch, length, k := x.Shape[0], x.Shape[1], x.Shape[2], w.Shape[2]
-	if err := wantShape("weight", w, ch, 1, max(k, 1)); err != nil {
-		return err
-	}
-	if err := wantShape("bias", c.Array(2), ch); err != nil {
-		return err
-	}
-	if err := wantShape("past_state", c.Array(3), batch, ch, k-1); err != nil {
-		return err
-	}
-	act := c.Node.Str("activation", "none")
-	if !slices.Contains([]string{"none", "silu", "swish"}, act) {
-		return fmt.Errorf("activation=%q is not silu, swish or none", act)
-	}
 	y, err := newReal[float32](c, 0, x.DType, x.Shape...)
 	if err != nil {
 		return err
 	}
 	in, weight, bias, past := reals[float32](x), reals[float32](w), reals[float32](c.Array(2)), reals[float32](c.Array(3))
+	gated := c.Node.Str("activation", "none") != "none"
 	state := make([]float32, batch*ch*(k-1))
 	line := make([]float32, k-1+length)
 	for i := range batch * ch {
@@ -73,21 +56,41 @@ func evalCausalConv(c *Call) error {
 			if bias != nil {
 				out[t] += bias[i%ch]
 			}
-			if act != "none" {
+			if gated {
 				out[t] = swish(out[t])
 			}
 		}
 		copy(state[i*(k-1):(i+1)*(k-1)], line[length:])
 	}
-	if err := y.store(); err != nil || !c.Wants(1) {
+	if err := y.store(); err != nil {
 		return err
 	}
-	s, err := newReal[float32](c, 1, x.DType, batch, ch, k-1)
-	if err != nil {
+	return storeWanted(c, 1, &ndarray.Array{DType: x.DType, Shape: []int{batch, ch, k - 1}}, state)
+}
+
+// checkCausalConv checks operands and attributes.
+func checkCausalConv(c *Call) error {
+	x, w := c.Array(0), c.Array(1)
+	if err := wantRank("input", x, 3); err != nil {
 		return err
 	}
-	copy(s.V, state)
-	return s.store()
+	if err := wantRank("weight", w, 3); err != nil {
+		return err
+	}
+	if !fullPrecisions.has(x.DType) {
+		return unsupportedType(x.DType)
+	}
+	batch, ch, k := x.Shape[0], x.Shape[1], w.Shape[2]
+	if err := wantShape("weight", w, ch, 1, max(k, 1)); err != nil {
+		return err
+	}
+	if err := wantShape("bias", c.Array(2), ch); err != nil {
+		return err
+	}
+	if act := c.Node.Str("activation", "none"); !slices.Contains([]string{"none", "silu", "swish"}, act) {
+		return fmt.Errorf("activation=%q is not silu, swish or none", act)
+	}
+	return wantShape("past_state", c.Array(3), batch, ch, k-1)
 }
 
 // swish is x * sigmoid(x).

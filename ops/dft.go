@@ -98,8 +98,6 @@ func evalDFT(c *Call) error {
 	if x.Rank() < 2 || !x.DType.IsFloat() {
 		return fmt.Errorf("operand 0 is %s, expected floats with signal and component dimensions", x)
 	}
-	parts := x.Shape[x.Rank()-1]
-	inverse, onesided := dftModes(c.Node)
 	at, err := optInt(c, 2, -2)
 	if err != nil {
 		return err
@@ -108,6 +106,7 @@ func evalDFT(c *Call) error {
 	if err != nil {
 		return err
 	}
+	inverse, onesided := dftModes(c.Node)
 	def := int64(x.Shape[axis])
 	if inverse && onesided {
 		def = 2 * (def - 1)
@@ -116,7 +115,7 @@ func evalDFT(c *Call) error {
 	if err != nil {
 		return err
 	}
-	if parts != 1 && parts != 2 || length < 1 || length > math.MaxInt32 {
+	if parts := x.Shape[x.Rank()-1]; parts != 1 && parts != 2 || length < 1 || length > math.MaxInt32 {
 		return fmt.Errorf("operand %s with dft_length=%d", x, length)
 	}
 	t := newTransform(int(length), inverse, onesided)
@@ -126,22 +125,28 @@ func evalDFT(c *Call) error {
 	if err != nil {
 		return err
 	}
-	outer, dim, inner := splitDims(x.Shape[:x.Rank()-1], axis)
-	v := reals[float64](x)
+	t.runLines(y.V, reals[float64](x), x.Shape, axis)
+	return y.store()
+}
+
+// runLines transforms every line along an axis of x, whose last dimension holds
+// the components.
+func (t *transform) runLines(y, x []float64, shape []int, axis int) {
+	parts := shape[len(shape)-1]
+	outer, dim, inner := splitDims(shape[:len(shape)-1], axis)
 	for o := range outer {
 		for i := range inner {
 			t.load(dim, func(k int) complex128 {
 				e := ((o*dim+k)*inner + i) * parts
 				if parts == 1 {
-					return complex(v[e], 0)
+					return complex(x[e], 0)
 				}
-				return complex(v[e], v[e+1])
+				return complex(x[e], x[e+1])
 			})
 			t.run()
-			t.store(func(k, part int, value float64) { y.V[((o*t.outLen()+k)*inner+i)*t.outParts()+part] = value })
+			t.store(func(k, part int, value float64) { y[((o*t.outLen()+k)*inner+i)*t.outParts()+part] = value })
 		}
 	}
-	return y.store()
 }
 
 // transform is a Fourier transform of one length with its buffers.
