@@ -1,0 +1,307 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/backend/cpu/kern"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Scaled dot-product attention, a block of queries at a time: the scores of a
+// block stay in cache between the two products, and the whole matrix of scores is
+// never in memory.
+//
+//	Q [block, D] ──·Kᵀ──▶ scores [block, T] ── cap, mask, softmax ──·V──▶ Y [block, E]
+//	                        └── workspace of one worker ──┘
+//
+// With is_causal a block reads only the keys up to its last query. With fewer key
+// heads than query heads, query head h reads key head h / (Hq/Hk). Sources:
+// https://arxiv.org/abs/1706.03762, https://arxiv.org/abs/2205.14135 (blocks),
+// https://arxiv.org/abs/2305.13245 (shared key heads).
+
+var attentionOps = []entry{
+	{op: "Attention", prepare: prepareAttention, empties: true},
+}
+
+// heads is how the vectors of an operand lie in memory.
+type heads struct {
+	n, seq, size   int
+	batch, head, s int // strides between batches, heads, positions
+}
+
+// headsOf reads an operand of rank 4 [B, n, S, size], or 3 [B, S, n·size].
+func headsOf(shape []int, n int) (h heads, ok bool) {
+	switch {
+	case len(shape) == 4:
+		h = heads{n: shape[1], seq: shape[2], size: shape[3]}
+		h.batch, h.head, h.s = h.n*h.seq*h.size, h.seq*h.size, h.size
+	case len(shape) == 3 && n > 0 && shape[2]%n == 0:
+		h = heads{n: n, seq: shape[1], size: shape[2] / n}
+		h.batch, h.head, h.s = h.seq*shape[2], h.size, shape[2]
+	default:
+		return h, false
+	}
+	return h, true
+}
+
+// at is the first element of a head at a position.
+func (h *heads) at(b, head, s int) int { return b*h.batch + head*h.head + s*h.s }
+
+type attention struct {
+	batch      int
+	q, k, v, y heads
+	past       int     // positions of past_key and past_value
+	joinK      [2]int  // where past and new keys come together: result, workspace
+	joinV      [2]int  // (-1: neither, operands 1 and 2 are read as they are)
+	softcap    float32 // 0: none
+	causal     bool
+	mask       maskKind
+	maskAt     [4]int // strides of the mask over [B, Hq, S, T]
+	blocks     []queryBlock
+	worker     int // bytes of workspace of a worker
+	gemm       int // in it: workspace of the products; scores come first
+	ws         int
+	threads    int
+}
+
+type maskKind uint8
+
+const (
+	noMask maskKind = iota
+	boolMask
+	floatMask
+)
+
+// queryBlock is a block of queries and the keys it reads.
+type queryBlock struct {
+	from, rows, keys int
+	scores, apply    *kern.Gemm
+}
+
+// attentionScores is about how many scores a block has.
+const attentionScores = 32 << 10
+
+func prepareAttention(p *prep) (ops.Kernel, error) {
+	if !p.attentionTypes() {
+		return nil, nil
+	}
+	hq, hk := int(p.node.Int("q_num_heads", 0)), int(p.node.Int("kv_num_heads", 0))
+	a := &attention{batch: p.in[0].shape[0], softcap: p.node.Float("softcap", 0),
+		causal: p.node.Int("is_causal", 0) != 0, threads: p.threads}
+	var ok [4]bool
+	a.q, ok[0] = headsOf(p.in[0].shape, hq)
+	a.k, ok[1] = headsOf(p.in[1].shape, hk)
+	a.v, ok[2] = headsOf(p.in[2].shape, hk)
+	a.y, ok[3] = headsOf(p.out[0].shape, hq)
+	if ok != [4]bool{true, true, true, true} || a.k.n == 0 || a.q.n%a.k.n != 0 || a.k.n != a.v.n || a.k.seq != a.v.seq ||
+		a.q.size != a.k.size || p.in[1].shape[0] != a.batch || p.in[2].shape[0] != a.batch || a.y.size != a.v.size || a.y.seq != a.q.seq {
+		return nil, nil
+	}
+	if !a.joinPast(p) || !a.readMask(p) {
+		return nil, nil
+	}
+	scale := p.node.Float("scale", float32(1/math.Sqrt(float64(a.q.size))))
+	if err := a.prepareBlocks(p, scale); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// attentionTypes says whether the variant is served: float32, no lengths, no
+// windows, no result with the scores.
+func (p *prep) attentionTypes() bool {
+	for i, x := range p.in {
+		if x.present && x.dt != ndarray.Float32 && !(i == 3 && x.dt == ndarray.Bool) {
+			return false
+		}
+	}
+	precision := p.node.Int("softmax_precision", 0)
+	return p.wants(0) && p.in[0].n > 0 && p.in[1].n > 0 && p.in[2].n > 0 && !p.has(6) && !p.wants(3) && p.has(4) == p.has(5) && (precision == 0 || precision == int64(ndarray.Float32)) &&
+		p.node.Int("left_window_size", -1) < 0 && p.node.Int("right_window_size", -1) < 0
+}
+
+// joinPast decides where past and new keys and values come together: in results 1
+// and 2 if they are wanted, else in the workspace.
+func (a *attention) joinPast(p *prep) bool {
+	a.joinK, a.joinV = [2]int{-1, -1}, [2]int{-1, -1}
+	for i, x := range []struct {
+		h    *heads
+		join *[2]int
+	}{{&a.k, &a.joinK}, {&a.v, &a.joinV}} {
+		past := 0
+		if p.has(4 + i) {
+			s := p.in[4+i].shape
+			if len(s) != 4 || s[0] != a.batch || s[1] != x.h.n || s[3] != x.h.size {
+				return false
+			}
+			past = s[2]
+		} else if !p.wants(1 + i) {
+			continue
+		}
+		a.past = past
+		h := *x.h
+		h.seq += past
+		h.batch, h.head, h.s = h.n*h.seq*h.size, h.seq*h.size, h.size
+		*x.h = h
+		if p.wants(1 + i) {
+			if p.out[1+i].n != a.batch*h.batch {
+				return false
+			}
+			x.join[0] = 1 + i
+		} else {
+			x.join[1] = p.workspace(4 * a.batch * h.batch)
+		}
+	}
+	return a.k.seq == a.v.seq
+}
+
+// readMask finds the strides of the mask; one that is narrower than the keys is
+// not served.
+func (a *attention) readMask(p *prep) bool {
+	if !p.has(3) {
+		return true
+	}
+	m := p.in[3]
+	full := []int{a.batch, a.q.n, a.q.seq, a.k.seq}
+	shape, err := ops.BroadcastShapes(m.shape, full)
+	if err != nil || len(shape) != 4 || sizeOf(shape) != sizeOf(full) {
+		return false
+	}
+	copy(a.maskAt[:], ops.BroadcastStrides(m.shape, full))
+	a.mask = floatMask
+	if m.dt == ndarray.Bool {
+		a.mask = boolMask
+	}
+	return true
+}
+
+// prepareBlocks prepares the products; blocks of the same size share them.
+func (a *attention) prepareBlocks(p *prep, scale float32) error {
+	rows := min(max(8, attentionScores/a.k.seq), a.q.seq)
+	ws := 0
+	for from := 0; from < a.q.seq; from += rows {
+		b := queryBlock{from: from, rows: min(rows, a.q.seq-from), keys: a.k.seq}
+		if a.causal {
+			b.keys = max(1, min(a.k.seq, from+b.rows+a.past))
+		}
+		if last := len(a.blocks) - 1; last >= 0 && a.blocks[last].rows == b.rows && a.blocks[last].keys == b.keys {
+			b.scores, b.apply = a.blocks[last].scores, a.blocks[last].apply
+		} else {
+			var err error
+			if b.scores, err = kern.NewGemm(kern.GemmSpec{M: b.rows, N: b.keys, K: a.q.size, TransB: true, Alpha: scale, LDA: a.q.s, LDB: a.k.s}); err != nil {
+				return err
+			}
+			if b.apply, err = kern.NewGemm(kern.GemmSpec{M: b.rows, N: a.v.size, K: b.keys, Alpha: 1, LDB: a.v.s, LDC: a.y.s}); err != nil {
+				return err
+			}
+		}
+		ws = max(ws, b.scores.Workspace(1), b.apply.Workspace(1))
+		a.blocks = append(a.blocks, b)
+	}
+	a.gemm = roundUp(4*rows*a.k.seq, lineBytes)
+	a.worker = a.gemm + roundUp(ws, lineBytes)
+	a.ws = p.workspace(a.worker * p.threads)
+	return nil
+}
+
+// Run computes all blocks.
+func (a *attention) Run(c *ops.Call) error {
+	a.join(c, a.joinK, &a.k, 1, 4)
+	a.join(c, a.joinV, &a.v, 2, 5)
+	runTilesOn(c, a.batch*a.q.n*len(a.blocks), a.threads, a)
+	return nil
+}
+
+// memory is where keys or values lie: operand in, or where they were joined.
+func (a *attention) memory(c *ops.Call, join [2]int, h *heads, in int) []float32 {
+	switch {
+	case join[0] >= 0:
+		return f32(c.Out[join[0]])
+	case join[1] >= 0:
+		return scratchOf[float32](c, join[1], a.batch*h.batch)
+	}
+	return f32(c.In[in])
+}
+
+// join copies past and new vectors side by side.
+func (a *attention) join(c *ops.Call, join [2]int, h *heads, in, past int) {
+	if join[0] < 0 && join[1] < 0 {
+		return
+	}
+	dst, src := a.memory(c, join, h, in), f32(c.In[in])
+	old := optF32(c, past)
+	fresh := heads{n: h.n, seq: h.seq - a.past, size: h.size}
+	if x := arrayOf(c.In[in]); len(x.Shape) == 4 {
+		fresh.batch, fresh.head, fresh.s = h.n*fresh.seq*h.size, fresh.seq*h.size, h.size
+	} else {
+		fresh.batch, fresh.head, fresh.s = fresh.seq*h.n*h.size, h.size, h.n*h.size
+	}
+	for b := range a.batch {
+		for i := range h.n {
+			to := dst[h.at(b, i, 0):][:h.head]
+			if old != nil {
+				n := a.past * h.size
+				copy(to[:n], old[(b*h.n+i)*n:])
+				to = to[n:]
+			}
+			for s := range fresh.seq {
+				copy(to[s*h.size:(s+1)*h.size], src[fresh.at(b, i, s):])
+			}
+		}
+	}
+}
+
+func (a *attention) tile(c *ops.Call, i, worker int) {
+	blk := &a.blocks[i%len(a.blocks)]
+	head := i / len(a.blocks) % a.q.n
+	b := i / len(a.blocks) / a.q.n
+	shared := head / (a.q.n / a.k.n)
+	at := a.ws + worker*a.worker
+	scores := scratchOf[float32](c, at, blk.rows*blk.keys)
+	ws := c.Scratch[at+a.gemm : at+a.worker]
+	keys, values := a.memory(c, a.joinK, &a.k, 1), a.memory(c, a.joinV, &a.v, 2)
+	// The sizes were checked when the products were prepared; they can not fail.
+	_ = blk.scores.Run(kern.GemmArgs{A: f32(c.In[0])[a.q.at(b, head, blk.from):], B: keys[a.k.at(b, shared, 0):], C: scores}, ws, 1)
+	if a.softcap != 0 {
+		kern.BinaryScalar(kern.Div, scores, scores, a.softcap)
+		kern.Unary(kern.Tanh, scores, scores, 0, 0)
+		kern.BinaryScalar(kern.Mul, scores, scores, a.softcap)
+	}
+	for r := range blk.rows {
+		row := scores[r*blk.keys : (r+1)*blk.keys]
+		a.hide(c, row, b, head, blk.from+r)
+		if math.IsInf(float64(kern.MaxOf(row)), -1) {
+			clear(row) // no key is left
+			continue
+		}
+		kern.Softmax(row, row, 1, blk.keys, 1)
+	}
+	_ = blk.apply.Run(kern.GemmArgs{A: scores, B: values[a.v.at(b, shared, 0):], C: f32(c.Out[0])[a.y.at(b, head, blk.from):]}, ws, 1)
+}
+
+// hide adds the mask to the scores of query s and takes future keys out.
+func (a *attention) hide(c *ops.Call, row []float32, b, head, s int) {
+	m := a.maskAt
+	base := b*m[0] + head*m[1] + s*m[2]
+	switch {
+	case a.mask == floatMask && m[3] == 1:
+		kern.Binary(kern.Add, row, row, f32(c.In[3])[base:])
+	case a.mask == floatMask:
+		kern.BinaryScalar(kern.Add, row, row, f32(c.In[3])[base])
+	case a.mask == boolMask:
+		keep := arrayOf(c.In[3]).Data
+		for t := range row {
+			if keep[base+t*m[3]] == 0 {
+				row[t] = minusInf
+			}
+		}
+	}
+	if a.causal {
+		for t := max(0, s+a.past+1); t < len(row); t++ {
+			row[t] = minusInf
+		}
+	}
+}
+
+var minusInf = float32(math.Inf(-1))
