@@ -36,6 +36,9 @@ var files = []struct {
 	{"pooling", emitPool},
 	{"half", emitHalf},
 	{"int8", emitInt8},
+	{"blocked", emitBlocked},
+	{"taps", emitTaps},
+	{"winograd", emitWinograd},
 }
 
 func main() {

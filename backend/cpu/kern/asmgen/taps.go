@@ -1,0 +1,132 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/mmcloughlin/avo/operand"
+)
+
+// Windows in the channel-blocked layout: every pixel is one vector, a tap is a
+// distance in the input and a place among the weights. The caller lists only
+// the taps that exist, so there is no padding.
+func emitTaps(g *gen) {
+	g.both(func() {
+		t := &taps{gen: g}
+		g.fn("blockTaps", "(dst, src *float32, n, pixel int, taps *int, count int, w, bias *float32, lo, hi float32)",
+			"sums n pixels over taps, each an input distance and a weight distance in bytes.")
+		t.w = g.arg("w")
+		t.bias = g.ld(at(g.arg("bias"), 0))
+		t.lo, t.hi = g.argVec("lo"), g.argVec("hi")
+		t.run(func(i int) vec { return g.copyOf(t.bias) }, func(acc []vec, mem func(i int) operand.Mem, list gp) {
+			d, w := g.GP64(), g.v()
+			g.MOVQ(at(list, 8), d)
+			g.VMOVUPS(operand.Mem{Base: t.w, Index: d, Scale: 1}, w)
+			for i := range acc {
+				g.fma(acc[i], w, mem(i))
+			}
+		}, func(v vec) {
+			g.max(v, t.lo, v)
+			g.min(v, t.hi, v)
+		})
+		g.fn("blockMax", "(dst, src *float32, n, pixel int, taps *int, count int)",
+			"takes the largest of the taps of n pixels; NaN if there is one.")
+		t = &taps{gen: g}
+		t.run(func(i int) vec { return g.splat(konst(0xff800000)) }, func(acc []vec, mem func(i int) operand.Mem, _ gp) {
+			for i := range acc {
+				// max keeps its second operand, the new value, if that is NaN; a
+				// NaN kept from before is put back.
+				old := acc[i]
+				x := g.v()
+				g.max(x, old, mem(i))
+				g.VMOVAPS(g.pick(g.cmp(cmpUnord, old, old), old, x), acc[i])
+			}
+		}, func(vec) {})
+		g.fn("blockSum", "(dst, src *float32, n int)", "adds up n pixels.")
+		dst, src, n := g.arg("dst"), g.arg("src"), g.arg("n")
+		v := g.fourSums2(n, src)
+		g.st(v, at(dst, 0))
+		g.ret()
+		g.fn("blockMulAdd", "(dst, src *float32, n int, scale, shift *float32)", "is src·scale + shift for n pixels.")
+		dst, src, n = g.arg("dst"), g.arg("src"), g.arg("n")
+		a, b := g.ld(at(g.arg("scale"), 0)), g.ld(at(g.arg("shift"), 0))
+		for _, u := range []int{4, 1} {
+			g.loop(fmt.Sprintf("by%d", u), n, u, func() {
+				for i := range u {
+					x := g.ld(at(src, i*g.bytes()))
+					g.horner(x, a, b)
+					g.st(x, at(dst, i*g.bytes()))
+				}
+				g.advance(u*g.bytes(), dst, src)
+			})
+		}
+		g.ret()
+	})
+}
+
+// fourSums2 adds up n whole vectors.
+func (g *gen) fourSums2(n, src gp) vec {
+	var acc [sumAccs]vec
+	for i := range acc {
+		acc[i] = g.v()
+		g.zero(acc[i])
+	}
+	for _, u := range []int{sumAccs, 1} {
+		g.loop(fmt.Sprintf("by%d", u), n, u, func() {
+			for i := range u {
+				g.add(acc[i], acc[i], at(src, i*g.bytes()))
+			}
+			g.advance(u*g.bytes(), src)
+		})
+	}
+	g.add(acc[0], acc[0], acc[1])
+	g.add(acc[2], acc[2], acc[3])
+	g.add(acc[0], acc[0], acc[2])
+	return acc[0]
+}
+
+type taps struct {
+	*gen
+	w            gp
+	bias, lo, hi vec
+}
+
+// run emits the loops over pixels and taps: eight pixels at a time, then
+// four, two, one.
+func (t *taps) run(start func(i int) vec, tap func(acc []vec, mem func(i int) operand.Mem, list gp), end func(v vec)) {
+	dst, src, n, pixel := t.arg("dst"), t.arg("src"), t.arg("n"), t.arg("pixel")
+	for _, u := range []int{8, 4, 2, 1} {
+		t.loop(fmt.Sprintf("by%d", u), n, u, func() {
+			acc := make([]vec, u)
+			for i := range acc {
+				acc[i] = start(i)
+			}
+			list, count := t.arg("taps"), t.arg("count")
+			name := fmt.Sprintf("tap%d", u)
+			t.Label(name)
+			var base [3]gp
+			base[0] = t.GP64()
+			t.MOVQ(at(list, 0), base[0])
+			t.ADDQ(src, base[0])
+			for i := 1; 3*i < u; i++ {
+				base[i] = t.third(base[i-1], pixel)
+			}
+			tap(acc, func(i int) operand.Mem {
+				m := operand.Mem{Base: base[pixelBase[i][0]]}
+				if scale := pixelBase[i][1]; scale > 0 {
+					m.Index, m.Scale = pixel, uint8(scale)
+				}
+				return m
+			}, list)
+			t.ADDQ(operand.I32(16), list)
+			t.DECQ(count)
+			t.JNZ(operand.LabelRef(name))
+			for i := range acc {
+				end(acc[i])
+				t.st(acc[i], at(dst, i*t.bytes()))
+			}
+			t.advance(u*t.bytes(), dst)
+			t.LEAQ(operand.Mem{Base: src, Index: pixel, Scale: uint8(u)}, src)
+		})
+	}
+	t.ret()
+}
