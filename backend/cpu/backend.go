@@ -9,9 +9,9 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Backend prepares nodes for the CPU. It holds no state and is safe for
-// concurrent use.
-type Backend struct{}
+// Backend prepares nodes for the CPU. Programs prepared by one backend share their
+// packed weights. It is safe for concurrent use.
+type Backend struct{ packs packs }
 
 // New returns the backend at the level that package kern has chosen for this
 // machine.
@@ -81,7 +81,7 @@ var table = func() map[ops.Key]entry {
 // Prepare makes the kernel of a node; see [backend.Backend]. A node with a string,
 // a sequence or a size that is not known, and one no fast kernel serves, is left
 // to the reference kernel. An error means that a constant could not be read.
-func (*Backend) Prepare(n *ssa.Node, threads int) (backend.Prepared, error) {
+func (b *Backend) Prepare(n *ssa.Node, threads int) (backend.Prepared, error) {
 	if n.Opaque || len(n.Bodies) > 0 {
 		return backend.Prepared{}, nil
 	}
@@ -93,6 +93,7 @@ func (*Backend) Prepare(n *ssa.Node, threads int) (backend.Prepared, error) {
 	if !ok {
 		return backend.Prepared{}, nil
 	}
+	p.packs = &b.packs
 	if p.nothingToDo() {
 		return backend.Prepared{Kernel: nothing{}}, nil
 	}

@@ -76,3 +76,19 @@ func TestConvTranspose(t *testing.T) {
 		{op: "ConvTranspose", name: "slabs", in: []arg{f32s(1, 4, 60, 70), f32s(4, 24, 2, 2).c()}, attrs: lists("strides", []int{2, 2}), tol: 1e-4},
 	})
 }
+
+func TestFusedConv(t *testing.T) {
+	x, w, b, z := f32s(2, 6, 9, 10), f32s(8, 6, 3, 3).c(), f32s(8).c(), f32s(2, 8, 9, 10)
+	same := lists("pads", []int{1, 1, 1, 1})
+	for _, act := range []string{"", "Relu", "Clip", "LeakyRelu", "HardSigmoid", "Sigmoid", "Tanh", "HardSwish", "Silu", "Gelu", "Elu"} {
+		attrs := append(strs("activation", act), same...)
+		if act == "Clip" {
+			attrs = append(attrs, ssa.FloatsAttr("activation_params", 0, 6))
+		}
+		runCases(t, []opCase{
+			{op: "FusedConv", domain: microsoft, in: []arg{x, w, b}, attrs: attrs, tol: 1e-4},
+			{op: "FusedConv", domain: microsoft, in: []arg{x, w, b, z}, attrs: attrs, tol: 1e-4},
+			{op: "FusedConv", domain: microsoft, in: []arg{x, w, absent, z}, attrs: attrs, tol: 1e-4},
+		})
+	}
+}

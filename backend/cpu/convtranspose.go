@@ -118,16 +118,14 @@ func (k *convTranspose) products(p *prep) (ops.Kernel, error) {
 		ws = max(ws, g.Workspace(p.threads))
 	}
 	if weights != nil {
-		bytes := 0
 		for g := range k.group {
-			packed, err := k.g[0].g.PackA(weights[g*len(weights)/k.group:])
+			packed, err := p.packA(k.g[0].g, 1, g*len(weights)/k.group)
 			if err != nil {
 				return nil, err
 			}
 			k.packed = append(k.packed, packed)
-			bytes += packed.Bytes()
 		}
-		p.absorb(1, bytes)
+		p.absorb(1, 0)
 	}
 	k.cols = p.workspace(rows * k.slab * line * 4)
 	k.state = p.workspace(4 * 8)

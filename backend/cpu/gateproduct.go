@@ -55,9 +55,10 @@ func (p *prep) newFloatGates(k *recurrent, apart int, cuts ...int) (*floatGates,
 		return nil, err
 	}
 	if s.ConstB {
-		if f.packed, err = p.pack(1, f.w.PackB); err != nil {
+		if f.packed, err = p.packB(f.w, 1, 0); err != nil {
 			return nil, err
 		}
+		p.absorb(1, 0)
 	}
 	f.wsAt = p.workspace(f.w.Workspace(p.threads))
 	return f, f.prepareParts(p, cuts)
@@ -138,7 +139,7 @@ func (f *floatGates) prepareParts(p *prep, cuts []int) error {
 		from = to
 	}
 	if f.constR {
-		p.absorbed = append(p.absorbed, 2)
+		p.absorb(2, 0)
 	} else {
 		var err error
 		if f.turn, err = kern.NewTranspose([]int{k.dirs, k.gates * k.hidden, k.hidden}, []int{0, 2, 1}); err != nil {
@@ -152,19 +153,13 @@ func (f *floatGates) prepareParts(p *prep, cuts []int) error {
 }
 
 // packParts packs the rows of R from a gate on, for every direction.
-func (f *floatGates) packParts(p *prep, g *kern.Gemm, from int) ([]*kern.Packed, error) {
-	r, err := p.floats(2)
-	if err != nil {
-		return nil, err
-	}
-	var out []*kern.Packed
+func (f *floatGates) packParts(p *prep, g *kern.Gemm, from int) (out []*kern.Packed, err error) {
 	for d := range f.k.dirs {
-		packed, err := g.PackB(r[(d*f.k.gates+from)*f.k.hidden*f.k.hidden:])
+		packed, err := p.packB(g, 2, (d*f.k.gates+from)*f.k.hidden*f.k.hidden)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, packed)
-		p.packed += int64(packed.Bytes())
 	}
 	return out, nil
 }

@@ -18,7 +18,9 @@ import (
 var productOps = []entry{
 	{op: "MatMul", prepare: prepareMatMul},
 	{domain: microsoft, op: "FusedMatMul", prepare: prepareMatMul},
+	{domain: microsoft, op: "TransposeMatMul", prepare: prepareMatMul},
 	{domain: microsoft, op: "FusedMatMulActivation", prepare: prepareMatMul},
+	{domain: microsoft, op: "GemmFastGelu", prepare: prepareGemmFastGelu},
 	{op: "Gemm", prepare: prepareGemm},
 	{domain: microsoft, op: "FusedGemm", prepare: prepareGemm},
 }
@@ -35,6 +37,29 @@ func prepareMatMul(p *prep) (ops.Kernel, error) {
 	s.TransA = p.node.Int("transA", 0) != 0 && len(a) > 1
 	s.TransB = p.node.Int("transB", 0) != 0 && len(b) > 1
 	act.into(&s.Epilogue)
+	return p.matMul(s, a, b)
+}
+
+// prepareGemmFastGelu is a product followed by a bias along its columns and the
+// tanh form of gelu.
+func prepareGemmFastGelu(p *prep) (ops.Kernel, error) {
+	b := p.in[1].shape
+	if !p.allF32() || len(b) == 0 || p.has(2) && (p.in[2].n != b[len(b)-1] || len(b) < 2 || !vector(p.in[2].shape)) {
+		return nil, nil
+	}
+	s := kern.GemmSpec{Alpha: 1, Epilogue: kern.Epilogue{Act: kern.GeluTanh}}
+	if p.has(2) {
+		s.Epilogue.Bias = kern.BiasPerCol
+	}
+	k, err := p.matMul(s, p.in[0].shape, b)
+	if g, ok := k.(*product); ok && p.has(2) {
+		g.bias = 2
+	}
+	return k, err
+}
+
+// matMul completes the product of operands 0 and 1 of shapes a and b.
+func (p *prep) matMul(s kern.GemmSpec, a, b []int) (ops.Kernel, error) {
 	if len(a) == 0 || len(b) == 0 {
 		return nil, nil
 	}
@@ -55,6 +80,7 @@ func prepareMatMul(p *prep) (ops.Kernel, error) {
 		s.M *= sizeOf(batch)
 		return p.gemmOrNil(s)
 	}
+	var ok bool
 	if s.Batch, ok = batchDims(batch, a, b, s.M*s.N); !ok {
 		return nil, nil
 	}

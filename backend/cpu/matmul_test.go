@@ -76,6 +76,9 @@ func TestGemm(t *testing.T) {
 		{op: "Gemm", in: []arg{f32s(7, 8).c(), f32s(8, 9), f32s(7, 1)}, tol: 1e-5},
 		{op: "FusedGemm", domain: microsoft, in: []arg{f32s(7, 8), f32s(8, 9).c(), f32s(9).c()}, attrs: []ssa.Attr{ssa.StringAttr("activation", "Relu")}, tol: 1e-5},
 		{op: "FusedMatMul", domain: microsoft, in: []arg{f32s(2, 7, 8), f32s(2, 9, 8)}, attrs: []ssa.Attr{ssa.IntAttr("transB", 1), ssa.FloatAttr("alpha", 0.125)}, tol: 1e-5},
+		{op: "GemmFastGelu", domain: microsoft, in: []arg{f32s(2, 7, 8), f32s(8, 9).c(), f32s(9)}, tol: 1e-5},
+		{op: "GemmFastGelu", domain: microsoft, in: []arg{f32s(7, 8), f32s(8, 9)}, tol: 1e-5},
+		{op: "FusedMatMulActivation", domain: microsoft, in: []arg{f32s(7, 8), f32s(8, 9).c()}, attrs: append(strs("activation", "LeakyRelu"), ssa.FloatAttr("activation_alpha", 0.2)), tol: 1e-5},
 		{op: "FusedMatMul", domain: microsoft, in: []arg{f32s(2, 8, 7), f32s(8, 9).c()}, attrs: []ssa.Attr{ssa.IntAttr("transA", 1)}, tol: 1e-5},
 	})
 }

@@ -11,6 +11,7 @@ import (
 type prep struct {
 	node    *ssa.Node
 	threads int
+	packs   *packs
 	in, out []operand // as in the node; absent ones are not present
 
 	scratch  int64 // bytes of workspace
@@ -138,8 +139,8 @@ func (p *prep) axis(name string, def int64, rank int) (axis int, ok bool) {
 	return axis, err == nil
 }
 
-// absorb notes that the kernel holds constant operand i itself, in a layout of
-// its own of the given size.
+// absorb notes that the kernel holds constant operand i itself, in bytes of its own
+// that are not counted yet.
 func (p *prep) absorb(i int, bytes int) {
 	p.absorbed = append(p.absorbed, i)
 	p.packed += int64(bytes)

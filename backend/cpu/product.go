@@ -32,31 +32,19 @@ func (p *prep) newProduct(s kern.GemmSpec, a, b int) (*product, error) {
 		return nil, err
 	}
 	if s.ConstB {
-		if k.packedB, err = p.pack(b, k.g.PackB); err != nil {
+		if k.packedB, err = p.packB(k.g, b, 0); err != nil {
 			return nil, err
 		}
+		p.absorb(b, 0)
 	}
 	if s.ConstA {
-		if k.packedA, err = p.pack(a, k.g.PackA); err != nil {
+		if k.packedA, err = p.packA(k.g, a, 0); err != nil {
 			return nil, err
 		}
+		p.absorb(a, 0)
 	}
 	k.ws = p.workspace(k.g.Workspace(p.threads))
 	return k, nil
-}
-
-// pack lays out constant operand i.
-func (p *prep) pack(i int, pack func([]float32) (*kern.Packed, error)) (*kern.Packed, error) {
-	w, err := p.floats(i)
-	if err != nil {
-		return nil, err
-	}
-	packed, err := pack(w)
-	if err != nil {
-		return nil, err
-	}
-	p.absorb(i, packed.Bytes())
-	return packed, nil
 }
 
 // Run computes the product.
