@@ -89,6 +89,12 @@ func Build(g *ssa.Graph, o Options) (*Timeline, error) {
 	b.step(Step{Border: true, In: f.all(g.Results)})
 	b.endBlock()
 	b.tl.solve()
+	for _, p := range b.pins {
+		for _, r := range b.tl.Roots(p.v) {
+			b.tl.Own[r] = b.tl.Own[r].Union(Set{p.over})
+			b.tl.Live[r] = b.tl.Live[r].Union(Set{p.over})
+		}
+	}
 	return b.tl, nil
 }
 
@@ -139,6 +145,7 @@ type builder struct {
 	cur    int // index of the open block
 
 	scratch map[*ssa.Node]int
+	pins    []pin
 }
 
 func (b *builder) addVar(v Var) int {
@@ -349,6 +356,7 @@ func (b *builder) loop(f *frame, n *ssa.Node) error {
 		return err
 	}
 	b.tl.loops[n] = rot
+	begin := len(b.tl.Steps)
 	stacks := b.enterLoop(f, n, rot)
 	enter := b.endBlock()
 	first, last, frames, err := b.copies(f, n, rot, stacks)
@@ -367,7 +375,21 @@ func (b *builder) loop(f *frame, n *ssa.Node) error {
 		b.edge(enter, leave)
 	}
 	b.leaveLoop(f, n, rot, frames, stacks)
+	for _, c := range rot.Carries {
+		if rot.Sticky(c) {
+			for _, bf := range frames {
+				b.pins = append(b.pins, pin{bf.ref(c.Result), Range{begin, len(b.tl.Steps)}})
+			}
+		}
+	}
 	return nil
+}
+
+// pin keeps every block a variable may show alive over a run of steps: the places
+// of a value that no rotation by iteration number describes.
+type pin struct {
+	v    int
+	over Range
 }
 
 // enterLoop adds the step before the first iteration: the trip count, condition

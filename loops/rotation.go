@@ -423,33 +423,73 @@ func Bases(v *ssa.Value) []*ssa.Value {
 
 // passedOn lists the operands of a control-flow node that result v may be.
 func passedOn(v *ssa.Value) []*ssa.Value {
-	n := v.Def
-	var out []*ssa.Value
-	if n.Op != "If" {
-		r, err := Of(n)
-		if err != nil {
-			return n.In
+	if v.Def.Op == "If" {
+		var out []*ssa.Value
+		for _, body := range v.Def.Bodies {
+			if v.DefIndex < len(body.Results) {
+				out = append(out, outside(v.Def, body, body.Results[v.DefIndex])...)
+			}
 		}
-		for _, c := range r.Carries {
-			out = append(out, c.Init)
+		return out
+	}
+	return passedThrough(v)
+}
+
+// outside lists the captured operands that a value of a body may be.
+func outside(n *ssa.Node, body *ssa.Graph, v *ssa.Value) []*ssa.Value {
+	var out []*ssa.Value
+	captured := body.Params[len(body.Params)-n.Captures:]
+	for _, b := range Bases(v) {
+		if i := slices.Index(captured, b); i >= 0 {
+			out = append(out, n.Captured()[i])
 		}
 	}
-	for _, body := range n.Bodies {
-		captured := body.Params[len(body.Params)-n.Captures:]
-		for _, res := range body.Results {
-			if n.Op == "If" && res != body.Results[min(v.DefIndex, len(body.Results)-1)] {
-				continue
-			}
-			for _, b := range Bases(res) {
-				for i, p := range captured {
-					if p == b {
-						out = append(out, n.Captured()[i])
-					}
+	return out
+}
+
+// passedThrough lists the operands that a loop's result may be: its own initial
+// value (no trips), captured values, and the initial values of parameters that
+// become its next value.
+func passedThrough(v *ssa.Value) []*ssa.Value {
+	n := v.Def
+	shape, err := carriesOf(n)
+	if err != nil {
+		return n.In
+	}
+	first := -1
+	for i, c := range shape.Carries {
+		if c.Out == v {
+			first = i
+		}
+	}
+	if first < 0 {
+		return nil // a stacked output has memory of its own
+	}
+	var out []*ssa.Value
+	work, seen := []int{first}, map[int]bool{first: true}
+	for len(work) > 0 {
+		c := shape.Carries[work[0]]
+		work = work[1:]
+		out = append(out, c.Init)
+		out = append(out, outside(n, shape.Body, c.Result)...)
+		for _, b := range Bases(c.Result) {
+			for j, d := range shape.Carries {
+				if d.Param == b && !seen[j] {
+					seen[j] = true
+					work = append(work, j)
 				}
 			}
 		}
 	}
 	return out
+}
+
+// carriesOf names the parts of a loop without analysing them.
+func carriesOf(n *ssa.Node) (*Rotation, error) {
+	if n.Op == "Loop" {
+		return ofLoop(n)
+	}
+	return ofScan(n)
 }
 
 func gcd(a, b int) int {
