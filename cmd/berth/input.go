@@ -23,14 +23,16 @@ import (
 // readInput reads NAME=FILE into the set of inputs. A .npz without a name gives
 // every input it has an entry for.
 func (a *app) readInput(m *berth.Model, spec string, in map[string]ndarray.Value) error {
-	i := strings.LastIndex(spec, "=")
-	if i < 0 && strings.HasSuffix(spec, ".npz") {
-		return readNPZ(m, spec, in)
-	}
-	if i <= 0 {
+	name, file, ok := splitInput(m, spec)
+	switch {
+	case !ok && strings.HasSuffix(spec, ".npz"):
+		if err := readNPZ(m, spec, in); err != nil {
+			return fmt.Errorf("%s: %w", spec, err)
+		}
+		return nil
+	case !ok:
 		return usagef("--input %q: want NAME=FILE", spec)
 	}
-	name, file := spec[:i], spec[i+1:]
 	port, err := inputPort(m, name)
 	if err != nil {
 		return err
@@ -57,6 +59,18 @@ func (a *app) readInput(m *berth.Model, spec string, in map[string]ndarray.Value
 	}
 	in[name] = v
 	return nil
+}
+
+// splitInput cuts NAME=FILE. Both may contain the sign: the cut is made after the
+// name of an input, if there is one.
+func splitInput(m *berth.Model, spec string) (name, file string, ok bool) {
+	for _, p := range m.Inputs() {
+		if file, ok := strings.CutPrefix(spec, p.Name+"="); ok {
+			return p.Name, file, true
+		}
+	}
+	name, file, ok = strings.Cut(spec, "=")
+	return name, file, ok && name != ""
 }
 
 func readFileNPY(file string) (ndarray.Value, error) {
@@ -86,7 +100,7 @@ func readNPZ(m *berth.Model, file string, in map[string]ndarray.Value) error {
 		a, err := readNPY(r)
 		r.Close()
 		if err != nil {
-			return fmt.Errorf("%s: %s: %w", file, e.Name, err)
+			return fmt.Errorf("%s: %w", e.Name, err)
 		}
 		in[name] = a
 	}

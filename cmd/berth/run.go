@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/sbinet/npyio"
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
@@ -176,105 +175,6 @@ func writeOutput(dir, name string, v ndarray.Value) (string, error) {
 	}
 	path := filepath.Join(dir, safe+".npy")
 	return path, writeFile(path, func(w io.Writer) error { return writeNPY(w, arr) })
-}
-
-// writeNPY writes a NumPy file. Types NumPy lacks are widened to float32, or to
-// bytes for integers narrower than one.
-func writeNPY(w io.Writer, a *ndarray.Array) error {
-	descr, data := npyType(a)
-	shape := make([]string, len(a.Shape))
-	for i, d := range a.Shape {
-		shape[i] = fmt.Sprint(d)
-	}
-	tuple := strings.Join(shape, ", ")
-	if len(shape) == 1 {
-		tuple += ","
-	}
-	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, tuple)
-	pad := 64 - (10+len(head)+1)%64
-	head += strings.Repeat(" ", pad%64) + "\n"
-	if _, err := fmt.Fprintf(w, "\x93NUMPY\x01\x00%c%c%s", byte(len(head)), byte(len(head)>>8), head); err != nil {
-		return err
-	}
-	_, err := w.Write(data)
-	return err
-}
-
-func npyType(a *ndarray.Array) (string, []byte) {
-	names := map[ndarray.DType]string{ndarray.Float32: "<f4", ndarray.Float64: "<f8", ndarray.Float16: "<f2", ndarray.Int8: "|i1", ndarray.Int16: "<i2",
-		ndarray.Int32: "<i4", ndarray.Int64: "<i8", ndarray.Uint8: "|u1", ndarray.Uint16: "<u2", ndarray.Uint32: "<u4", ndarray.Uint64: "<u8",
-		ndarray.Bool: "|b1", ndarray.Complex64: "<c8", ndarray.Complex128: "<c16", ndarray.Int4: "|i1", ndarray.Uint4: "|u1", ndarray.Int2: "|i1", ndarray.Uint2: "|u1"}
-	if n, ok := names[a.DType]; ok {
-		return n, a.Data
-	}
-	return "<f4", ndarray.Bytes(a.Floats32())
-}
-
-// readNPY reads a NumPy file into an array.
-func readNPY(r io.Reader) (*ndarray.Array, error) {
-	nr, err := npyio.NewReader(r)
-	if err != nil {
-		return nil, err
-	}
-	if nr.Header.Descr.Fortran {
-		return nil, fmt.Errorf("Fortran order is not supported: save it with numpy.ascontiguousarray")
-	}
-	types := map[string]ndarray.DType{"<f4": ndarray.Float32, "<f8": ndarray.Float64, "<f2": ndarray.Float16, "|i1": ndarray.Int8, "<i2": ndarray.Int16,
-		"<i4": ndarray.Int32, "<i8": ndarray.Int64, "|u1": ndarray.Uint8, "<u2": ndarray.Uint16, "<u4": ndarray.Uint32, "<u8": ndarray.Uint64,
-		"|b1": ndarray.Bool, "<c8": ndarray.Complex64, "<c16": ndarray.Complex128}
-	dt, ok := types[nr.Header.Descr.Type]
-	if !ok {
-		return nil, fmt.Errorf("NumPy type %q is not supported", nr.Header.Descr.Type)
-	}
-	n, err := ndarray.ByteSize(dt, nr.Header.Descr.Shape)
-	if err != nil || n > 1<<34 {
-		return nil, fmt.Errorf("shape %v is too large", nr.Header.Descr.Shape)
-	}
-	a, err := ndarray.New(dt, nr.Header.Descr.Shape...)
-	if err != nil {
-		return nil, err
-	}
-	return a, readElements(nr, a)
-}
-
-// readElements fills an array from the reader's typed slices.
-func readElements(nr *npyio.Reader, a *ndarray.Array) error {
-	switch a.DType {
-	case ndarray.Float32:
-		return readTyped[float32](nr, a)
-	case ndarray.Float64:
-		return readTyped[float64](nr, a)
-	case ndarray.Float16, ndarray.Uint16:
-		return readTyped[uint16](nr, a)
-	case ndarray.Int8:
-		return readTyped[int8](nr, a)
-	case ndarray.Int16:
-		return readTyped[int16](nr, a)
-	case ndarray.Int32:
-		return readTyped[int32](nr, a)
-	case ndarray.Int64:
-		return readTyped[int64](nr, a)
-	case ndarray.Uint8:
-		return readTyped[uint8](nr, a)
-	case ndarray.Uint32:
-		return readTyped[uint32](nr, a)
-	case ndarray.Uint64:
-		return readTyped[uint64](nr, a)
-	case ndarray.Bool:
-		return readTyped[bool](nr, a)
-	case ndarray.Complex64:
-		return readTyped[complex64](nr, a)
-	}
-	return readTyped[complex128](nr, a)
-}
-
-func readTyped[T ndarray.Elem](nr *npyio.Reader, a *ndarray.Array) error {
-	var s []T
-	if err := nr.Read(&s); err != nil {
-		return err
-	}
-	copy(ndarray.Slice[T](a), s)
-	return nil
 }
 
 func inputPort(m *berth.Model, name string) (berth.Port, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/testmodels/conformance"
 )
 
@@ -111,8 +111,9 @@ func (n *tally) count(a *app, name, planner string, err error) string {
 		return "PASS " + name
 	}
 	n.failed++
-	var imp *onnximport.ImportError
-	if errors.As(err, &imp) || errors.Is(err, fs.ErrNotExist) {
+	var syntax *onnxwire.SyntaxError
+	inModel := errors.As(err, &syntax) && strings.HasPrefix(syntax.Path, "model")
+	if inModel || codeOf(err) == exitModel || errors.Is(err, fs.ErrNotExist) {
 		n.badModel++
 	}
 	a.note("FAIL %s: %v", name, err)

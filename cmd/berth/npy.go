@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/sbinet/npyio"
+
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// npyTypes pairs element types with NumPy's names for them.
+var npyTypes = []struct {
+	dt    ndarray.DType
+	descr string
+}{
+	{ndarray.Float32, "<f4"}, {ndarray.Float64, "<f8"}, {ndarray.Float16, "<f2"}, {ndarray.Int8, "|i1"}, {ndarray.Int16, "<i2"},
+	{ndarray.Int32, "<i4"}, {ndarray.Int64, "<i8"}, {ndarray.Uint8, "|u1"}, {ndarray.Uint16, "<u2"}, {ndarray.Uint32, "<u4"},
+	{ndarray.Uint64, "<u8"}, {ndarray.Bool, "|b1"}, {ndarray.Complex64, "<c8"}, {ndarray.Complex128, "<c16"},
+	{ndarray.Int4, "|i1"}, {ndarray.Uint4, "|u1"}, {ndarray.Int2, "|i1"}, {ndarray.Uint2, "|u1"}, // written as bytes
+}
+
+// writeNPY writes a NumPy file. Types NumPy lacks are widened to float32, or to
+// bytes for integers narrower than one.
+func writeNPY(w io.Writer, a *ndarray.Array) error {
+	descr, data := npyType(a)
+	shape := make([]string, len(a.Shape))
+	for i, d := range a.Shape {
+		shape[i] = fmt.Sprint(d)
+	}
+	tuple := strings.Join(shape, ", ")
+	if len(shape) == 1 {
+		tuple += ","
+	}
+	head := fmt.Sprintf("{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", descr, tuple)
+	pad := 64 - (10+len(head)+1)%64
+	head += strings.Repeat(" ", pad%64) + "\n"
+	if _, err := fmt.Fprintf(w, "\x93NUMPY\x01\x00%c%c%s", byte(len(head)), byte(len(head)>>8), head); err != nil {
+		return err
+	}
+	_, err := w.Write(data)
+	return err
+}
+
+// npyType returns NumPy's name and the bytes of an array.
+func npyType(a *ndarray.Array) (string, []byte) {
+	for _, t := range npyTypes {
+		if t.dt == a.DType {
+			return t.descr, a.Data
+		}
+	}
+	return "<f4", ndarray.Bytes(a.Floats32())
+}
+
+// maxNPY bounds the elements read from a file, in bytes.
+const maxNPY = 1 << 34
+
+// readNPY reads a NumPy file into an array.
+func readNPY(r io.Reader) (*ndarray.Array, error) {
+	h, err := npyHeader(r)
+	if err != nil {
+		return nil, err
+	}
+	if h.Descr.Fortran {
+		return nil, fmt.Errorf("Fortran order is not supported: save it with numpy.ascontiguousarray")
+	}
+	for _, t := range npyTypes {
+		if t.descr != h.Descr.Type {
+			continue
+		}
+		if n, err := ndarray.ByteSize(t.dt, h.Descr.Shape); err != nil || n > maxNPY {
+			return nil, fmt.Errorf("shape %v is too large", h.Descr.Shape)
+		}
+		return readElements(r, t.dt, h.Descr.Shape)
+	}
+	return nil, fmt.Errorf("NumPy type %q is not supported", h.Descr.Type)
+}
+
+// npyHeader reads what stands before the elements. The reader panics on some
+// damaged headers.
+func npyHeader(r io.Reader) (h npyio.Header, err error) {
+	defer func() {
+		if recover() != nil {
+			err = fmt.Errorf("the NumPy header is damaged")
+		}
+	}()
+	nr, err := npyio.NewReader(r)
+	if err != nil {
+		return h, err
+	}
+	return nr.Header, nil
+}
+
+// chunk is how much is read before more memory is taken, so that a short file can
+// not ask for much.
+const chunk = 1 << 24
+
+func readElements(r io.Reader, dt ndarray.DType, shape []int) (*ndarray.Array, error) {
+	n, err := ndarray.ByteSize(dt, shape)
+	if err != nil {
+		return nil, err
+	}
+	data := make([]byte, 0, min(n, chunk))
+	for len(data) < n {
+		old := len(data)
+		data = append(data, make([]byte, min(n-old, chunk))...)
+		if _, err := io.ReadFull(r, data[old:]); err != nil {
+			return nil, fmt.Errorf("the file ends before its %d bytes of elements", n)
+		}
+	}
+	a, err := ndarray.New(dt, shape...)
+	if err != nil {
+		return nil, err
+	}
+	copy(a.Data, data)
+	return a, nil
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/onnxexport"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/testmodels"
+	"github.com/berth-onnx/berth/testmodels/graphgen"
+)
+
+// recorded writes a built-in model with recorded inputs and outputs into a folder;
+// wrong adds that to the first element of every output.
+func recorded(t *testing.T, dir, name string, wrong float64) {
+	m, err := testmodels.Build(name)
+	require.NoError(t, err)
+	set := filepath.Join(dir, name, "test_data_set_0")
+	require.NoError(t, os.MkdirAll(set, 0o755))
+	require.NoError(t, onnxexport.Save(m, filepath.Join(dir, name, "model.onnx"), onnxexport.Options{}))
+	in, err := graphgen.Inputs(rand.New(rand.NewPCG(1, 1)), m.Graph, map[string]int64{})
+	require.NoError(t, err)
+	out, err := ops.Interpret(t.Context(), m.Graph, in, nil)
+	require.NoError(t, err)
+	for i, v := range in {
+		writeTemp(t, set, fmt.Sprintf("input_%d.pb", i), tensorBytes(t, m.Graph.Params[i].Name, v.(*ndarray.Array)))
+	}
+	for i, v := range out {
+		a := v.(*ndarray.Array).Clone()
+		a.SetFloat(0, a.Float(0)+wrong)
+		writeTemp(t, set, fmt.Sprintf("output_%d.pb", i), tensorBytes(t, m.Graph.Results[i].Name, a))
+	}
+}
+
+func TestVerify(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"mlp", "if-nested", "heads"} {
+		recorded(t, dir, name, 0)
+	}
+	assert.Equal(t, "3 passed, 0 failed, 0 skipped\n", ok(t, "verify", dir))
+	m := object(t, ok(t, "verify", dir, "--json"), "passed", "failed", "skipped")
+	assert.Equal(t, map[string]any{"passed": 3.0, "failed": 0.0, "skipped": 0.0}, m)
+	assert.Equal(t, "1 passed, 0 failed, 0 skipped\n", ok(t, "verify", filepath.Join(dir, "mlp", "model.onnx")))
+	assert.Equal(t, "1 passed, 0 failed, 0 skipped\n", ok(t, "verify", dir, "--only", "if-"))
+	assert.Equal(t, "3 passed, 0 failed, 0 skipped\n", ok(t, "verify", dir, "--optimized", "--check"))
+
+	list := filepath.Join(t.TempDir(), "list.txt")
+	want := 3 * len(berth.Planners())
+	assert.Equal(t, fmt.Sprintf("%d passed, 0 failed, 0 skipped\n", want), ok(t, "verify", dir, "--planner", "all", "--list", list))
+	lines, err := os.ReadFile(list)
+	require.NoError(t, err)
+	assert.Equal(t, want, strings.Count(string(lines), "\n"))
+	assert.Equal(t, want, strings.Count(string(lines), "PASS "))
+	assert.Contains(t, string(lines), "PASS mlp [exact]\n")
+}
+
+func TestVerifyDiffers(t *testing.T) {
+	dir := t.TempDir()
+	recorded(t, dir, "mlp", 0)
+	recorded(t, dir, "if-pass", 0.5)
+	list := filepath.Join(t.TempDir(), "list.txt")
+	o := fails(t, exitDiffers, []string{"FAIL if-pass", `output "y"`, "1 of 2 cases failed"}, "verify", dir, "--list", list)
+	assert.Equal(t, "1 passed, 1 failed, 0 skipped\n", o.out)
+	lines, err := os.ReadFile(list)
+	require.NoError(t, err)
+	assert.Contains(t, string(lines), "PASS mlp\n")
+	assert.Contains(t, string(lines), "FAIL if-pass: ")
+
+	o = fails(t, exitDiffers, nil, "verify", dir, "--json")
+	assert.Equal(t, map[string]any{"passed": 1.0, "failed": 1.0, "skipped": 0.0}, object(t, o.out))
+	ok(t, "verify", dir, "--atol", "1")
+	writeTemp(t, filepath.Join(dir, "if-pass"), "tolerance.json", []byte(`{"rtol": 0, "atol": 1, "why": "spoiled on purpose"}`))
+	ok(t, "verify", dir)
+}
+
+// TestVerifyBadModel tells a model that can not be read from one that computes
+// something else.
+func TestVerifyBadModel(t *testing.T) {
+	dir := t.TempDir()
+	recorded(t, dir, "mlp", 0)
+	model := filepath.Join(dir, "mlp", "model.onnx")
+	require.NoError(t, os.Truncate(model, 1000))
+	fails(t, exitModel, []string{"FAIL mlp", "no model could be read"}, "verify", dir)
+	recorded(t, dir, "heads", 0)
+	fails(t, exitDiffers, []string{"FAIL mlp"}, "verify", dir)
+	fails(t, exitModel, []string{"nothing"}, "verify", filepath.Join(dir, "nothing"))
+	empty := t.TempDir()
+	fails(t, exitModel, []string{empty}, "verify", empty)
+}
