@@ -14,6 +14,7 @@ import (
 	"golang.org/x/image/webp"
 
 	"github.com/berth-onnx/berth/internal/jpeg"
+	"github.com/berth-onnx/berth/internal/jpeg2000"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -52,6 +53,8 @@ var imageFormats = []imageFormat{
 	{"II*\x00", tiff.DecodeConfig, tiff.Decode},
 	{"MM\x00*", tiff.DecodeConfig, tiff.Decode},
 	{"RIFF????WEBP", webp.DecodeConfig, webp.Decode},
+	{"\x00\x00\x00\x0cjP  \r\n\x87\n", jpeg2000Config, decodeJPEG2000},
+	{"\xff\x4f\xff\x51", jpeg2000Config, decodeJPEG2000},
 	{"P1", pnmConfig, decodePNM}, {"P2", pnmConfig, decodePNM}, {"P3", pnmConfig, decodePNM},
 	{"P4", pnmConfig, decodePNM}, {"P5", pnmConfig, decodePNM}, {"P6", pnmConfig, decodePNM},
 }
@@ -144,6 +147,23 @@ func decodeJPEG(r io.Reader) (image.Image, error) {
 		return nil, err
 	}
 	return jpeg.Decode(data)
+}
+
+func jpeg2000Config(r io.Reader) (image.Config, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return image.Config{}, err
+	}
+	w, h, err := jpeg2000.Config(data)
+	return image.Config{ColorModel: color.NRGBAModel, Width: w, Height: h}, err
+}
+
+func decodeJPEG2000(r io.Reader) (image.Image, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	return jpeg2000.Decode(data)
 }
 
 // colorsOf returns the colors of an image, alpha not multiplied in.
