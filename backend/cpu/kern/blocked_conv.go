@@ -18,8 +18,7 @@ package kern
 // are blocked; depth must be one and padding not negative.
 type BlockedSpec struct {
 	ConvSpec
-	PlainInput bool     // the input is in the plain layout (first layers)
-	Winograd   Winograd // for 3×3 kernels of stride and dilation one
+	PlainInput bool // the input is in the plain layout (first layers)
 }
 
 // blockedAlgo is the way a blocked convolution is computed.
@@ -58,7 +57,8 @@ type BlockedConv struct {
 	pairLen int  // floats of a pair of blocks' weights
 	clears  bool // the activation makes padding channels differ from zero
 
-	depth depthTaps
+	depth tapGrid
+	cuts  int // strips of rows of a depthwise convolution
 	wino  winoPlan
 }
 
@@ -279,7 +279,7 @@ func (p *BlockedConv) Run(a ConvArgs, ws []byte, threads int) error {
 	case blockedWinograd:
 		p.runWinograd(r, &s, threads)
 	case blockedDepth:
-		Parallel(p.c.s.Batch*p.depth.tasks, threads, r)
+		Parallel(p.c.s.Batch*ceilDiv(p.c.s.OutC, p.b)*p.cuts, threads, r)
 	default:
 		p.runDirect(r, &s, threads)
 	}

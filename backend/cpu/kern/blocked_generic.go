@@ -8,34 +8,36 @@ type vec4 = [genericBlock]float32
 
 func vec4At(p *float32, off int) *vec4 { return (*vec4)(unsafe.Add(unsafe.Pointer(p), off)) }
 
-func blockTapsGeneric(dst, src *float32, n, pixel int, taps *int, count int, w, bias *float32, lo, hi float32) {
+func blockTapsGeneric(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int, w, bias *float32, lo, hi float32) {
 	list := unsafe.Slice(taps, 2*count)
-	for i := range n {
+	for i := range rows * n {
+		y, x := i/n, i%n
 		acc := *vec4At(bias, 0)
 		for k := 0; k < len(list); k += 2 {
-			x, v := vec4At(src, i*pixel+list[k]), vec4At(w, list[k+1])
+			v, wt := vec4At(src, off+y*srcRow+x*pixel+list[k]), vec4At(w, list[k+1])
 			for l := range acc {
-				acc[l] += x[l] * v[l]
+				acc[l] += v[l] * wt[l]
 			}
 		}
-		out := vec4At(dst, 4*genericBlock*i)
+		out := vec4At(dst, y*dstRow+4*genericBlock*x)
 		for l, v := range acc {
 			out[l] = clampNaN(v, lo, hi)
 		}
 	}
 }
 
-func blockMaxGeneric(dst, src *float32, n, pixel int, taps *int, count int) {
+func blockMaxGeneric(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int) {
 	list := unsafe.Slice(taps, 2*count)
-	for i := range n {
+	for i := range rows * n {
+		y, x := i/n, i%n
 		acc := vec4{negInf, negInf, negInf, negInf}
 		for k := 0; k < len(list); k += 2 {
-			x := vec4At(src, i*pixel+list[k])
+			v := vec4At(src, off+y*srcRow+x*pixel+list[k])
 			for l := range acc {
-				acc[l] = max(acc[l], x[l])
+				acc[l] = max(acc[l], v[l])
 			}
 		}
-		*vec4At(dst, 4*genericBlock*i) = acc
+		*vec4At(dst, y*dstRow+4*genericBlock*x) = acc
 	}
 }
 

@@ -7,12 +7,8 @@ var posInf, negInf = float32(math.Inf(1)), float32(math.Inf(-1))
 // BlockedPool is a prepared pooling in the channel-blocked layout. It is
 // immutable.
 type BlockedPool struct {
-	p      *Pool // geometry
-	t      *table
-	b      int
+	p      *Pool
 	blocks int
-	grid   tapGrid
-	scales map[int][]float32 // averages: 1/count in every weight, by count
 }
 
 // NewBlockedPool prepares a pooling at the active level.
@@ -21,39 +17,11 @@ func NewBlockedPool(s PoolSpec) (*BlockedPool, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &BlockedPool{p: p, t: p.t, b: p.t.block()}
-	w := &p.win
-	q.blocks = ceilDiv(s.Channels, q.b)
-	q.grid = tapGrid{in: w.in, kernel: w.kernel, stride: w.stride, dilation: w.dilation, pad: w.pad, out: w.out, b: q.b}
-	q.grid.plan()
-	if s.Kind != PoolMax {
-		for i := range q.grid.taps { // all taps share one weight
-			for k := 1; k < len(q.grid.taps[i]); k += 2 {
-				q.grid.taps[i][k] = 0
-			}
-		}
-		q.scales = map[int][]float32{}
-		for _, row := range p.counts {
-			for _, n := range row {
-				if _, ok := q.scales[int(n)]; !ok {
-					q.scales[int(n)] = repeated(1/n, q.b)
-				}
-			}
-		}
-	}
-	return q, nil
-}
-
-func repeated(v float32, n int) []float32 {
-	x := alignedFloats(n)
-	for i := range x {
-		x[i] = v
-	}
-	return x
+	return &BlockedPool{p, p.strips.blocks}, nil
 }
 
 // Out returns the output's height and width.
-func (q *BlockedPool) Out() [2]int { return q.p.win.out }
+func (q *BlockedPool) Out() [2]int { return q.p.Out() }
 
 // blockedPoolRun is the state of one run; it is a Task, one block each.
 type blockedPoolRun struct {
@@ -69,11 +37,11 @@ func (q *BlockedPool) Run(x, y []float32, threads int) error {
 	if n == 0 {
 		return nil
 	}
-	g := &q.grid
-	if err := needs("BlockedPool", "X", x, n*g.in[0]*g.in[1]*q.b); err != nil {
+	g := &q.p.strips.g
+	if err := needs("BlockedPool", "X", x, n*g.in[0]*g.in[1]*g.b); err != nil {
 		return err
 	}
-	if err := needs("BlockedPool", "Y", y, n*g.out[0]*g.out[1]*q.b); err != nil {
+	if err := needs("BlockedPool", "Y", y, n*g.out[0]*g.out[1]*g.b); err != nil {
 		return err
 	}
 	r := blockedPoolRuns.get()
@@ -88,55 +56,13 @@ func (q *BlockedPool) Run(x, y []float32, threads int) error {
 
 // Run pools one block of one image.
 func (r *blockedPoolRun) Run(i, _ int) {
-	q := r.q
-	g := &q.grid
-	x := r.x[i*g.in[0]*g.in[1]*q.b:][:g.in[0]*g.in[1]*q.b]
-	y := r.y[i*g.out[0]*g.out[1]*q.b:][:g.out[0]*g.out[1]*q.b]
-	for row := range g.out[0] {
-		out := y[row*g.out[1]*q.b:][:g.out[1]*q.b]
-		for _, seg := range g.cols {
-			q.segment(out, x, g.rows[row], seg)
-		}
-	}
-	if have := q.p.s.Channels % q.b; have != 0 && i%q.blocks == q.blocks-1 {
-		clearLanes(y, have, q.b) // windows of nothing but padding are −∞ or NaN
-	}
-}
-
-// segment pools a segment of a row. An average that includes padding may divide
-// by another number for every pixel.
-func (q *BlockedPool) segment(out, x []float32, row, seg tapSegment) {
-	g := &q.grid
-	taps, from := g.segment(row, seg)
-	pixel := 4 * q.b * g.stride[1]
-	if len(taps) == 0 {
-		v := negInf
-		if q.p.s.Kind != PoolMax {
-			v = float32(math.NaN())
-			if q.p.s.Kind == PoolAveragePad {
-				v = 0
-			}
-		}
-		for i := range out[seg.x*q.b : (seg.x+seg.n)*q.b] {
-			out[seg.x*q.b+i] = v
-		}
-		return
-	}
-	src := &x[from]
-	if q.p.s.Kind == PoolMax {
-		q.t.blockMax(&out[seg.x*q.b], src, seg.n, pixel, &taps[0], len(taps)/2)
-		return
-	}
-	counts := q.p.counts[q.p.rows[row.x]]
-	for i := seg.x; i < seg.x+seg.n; {
-		j := i + 1
-		for j < seg.x+seg.n && counts[j] == counts[i] {
-			j++
-		}
-		w := q.scales[int(counts[i])]
-		s := &x[from+(i-seg.x)*g.stride[1]*q.b]
-		q.t.blockTaps(&out[i*q.b], s, j-i, pixel, &taps[0], len(taps)/2, &w[0], &noBias[0], negInf, posInf)
-		i = j
+	p := r.q.p
+	g := &p.strips.g
+	inN, outN := g.in[0]*g.in[1]*g.b, g.out[0]*g.out[1]*g.b
+	y := r.y[i*outN:][:outN]
+	p.rows(g, y, r.x[i*inN:][:inN], 0, g.out[0], 0)
+	if have := p.s.Channels % g.b; have != 0 && i%r.q.blocks == r.q.blocks-1 {
+		clearLanes(y, have, g.b) // windows of nothing but padding are −∞ or NaN
 	}
 }
 

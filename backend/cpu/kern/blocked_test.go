@@ -58,6 +58,11 @@ func TestBlockedLayout(t *testing.T) {
 	})
 }
 
+func withWinograd(s ConvSpec, w Winograd) ConvSpec {
+	s.Winograd = w
+	return s
+}
+
 // runBlocked runs a blocked convolution and compares with the definition.
 func runBlocked(t *testing.T, s BlockedSpec, tol float64) {
 	t.Helper()
@@ -160,14 +165,14 @@ func TestBlockedWinograd(t *testing.T) {
 			for w := 1; w <= 20; w++ {
 				c := conv2(1+w%2, 20, 35, 1, 1+w%9, w, 3, 1, 1)
 				c.Epilogue = blockedEpilogues[w%len(blockedEpilogues)]
-				runBlocked(t, BlockedSpec{ConvSpec: c, Winograd: kind}, 2e-4)
+				runBlocked(t, BlockedSpec{ConvSpec: withWinograd(c, kind)}, 2e-4)
 			}
 			c := conv2(1, 16, 16, 1, 9, 12, 3, 1, 0)
 			c.PadBegin, c.PadEnd = [3]int{0, 2, 0}, [3]int{0, 0, 3}
-			runBlocked(t, BlockedSpec{ConvSpec: c, Winograd: kind}, 2e-4)
+			runBlocked(t, BlockedSpec{ConvSpec: withWinograd(c, kind)}, 2e-4)
 			c = conv2(1, 32, 48, 1, 40, 44, 3, 1, 1) // several chunks
 			c.Epilogue = Epilogue{Bias: BiasPerRow, Residual: true, Act: Relu}
-			runBlocked(t, BlockedSpec{ConvSpec: c, Winograd: kind}, 2e-4)
+			runBlocked(t, BlockedSpec{ConvSpec: withWinograd(c, kind)}, 2e-4)
 		}
 	})
 }
@@ -190,7 +195,7 @@ func TestWinogradError(t *testing.T) {
 		want := conv64(geo, a)
 		run := ConvArgs{X: blocked(a.X, 1, 64, 256), Y: make([]float32, BlockedLen(1, 32, 256))}
 		for kind, limit := range []float64{5e-7, 5e-7, 1.2e-6} {
-			p, err := NewBlockedConv(BlockedSpec{ConvSpec: spec, Winograd: Winograd(kind)}, a.W)
+			p, err := NewBlockedConv(BlockedSpec{ConvSpec: withWinograd(spec, Winograd(kind))}, a.W)
 			require.NoError(t, err)
 			require.NoError(t, p.Run(run, make([]byte, p.Workspace(1)), 1))
 			got := plainOf(t, run.Y, 1, 32, 256)
@@ -209,7 +214,7 @@ func TestBlockedThreadsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	eachLevel(t, func(t *testing.T) {
 		for _, s := range []BlockedSpec{
-			{ConvSpec: conv2(1, 48, 64, 1, 30, 30, 3, 1, 1)}, {ConvSpec: conv2(1, 48, 64, 1, 30, 30, 3, 1, 1), Winograd: Winograd4},
+			{ConvSpec: conv2(1, 48, 64, 1, 30, 30, 3, 1, 1)}, {ConvSpec: withWinograd(conv2(1, 48, 64, 1, 30, 30, 3, 1, 1), Winograd4)},
 			{ConvSpec: conv2(1, 48, 48, 48, 60, 60, 3, 1, 1)}, {ConvSpec: conv2(1, 48, 64, 1, 30, 30, 1, 1, 0)},
 		} {
 			geo, _ := NewConv(s.ConvSpec, nil)
@@ -347,7 +352,7 @@ func BenchmarkBlockedResNet50(b *testing.B) {
 				}
 				b.Run(fmt.Sprintf("%s/winograd%d/%s", l, 2*kind, convName(c.s)), func(b *testing.B) {
 					atLevel(b, l, func(b *testing.B) {
-						s := BlockedSpec{ConvSpec: c.s, PlainInput: c.s.InC == 3, Winograd: kind}
+						s := BlockedSpec{ConvSpec: withWinograd(c.s, kind), PlainInput: c.s.InC == 3}
 						total += float64(c.count) * benchBlocked(b, s, peak)
 					})
 				})

@@ -13,6 +13,7 @@ type ConvSpec struct {
 	In, Kernel, Stride, Dilation [3]int
 	PadBegin, PadEnd             [3]int // zeros around the input; may be negative (cropping)
 
+	Winograd Winograd // for 3×3 kernels of stride and dilation one: see winograd.go
 	Epilogue Epilogue // bias: BiasPerRow, one per output channel
 }
 
@@ -177,7 +178,7 @@ func (c *Conv) weightLen() int { return c.s.OutC * c.icg * c.taps }
 // packedLen is the number of floats that packed weights take.
 func (c *Conv) packedLen() int {
 	if c.algo == convDepthwise {
-		return c.weightLen()
+		return roundUp(c.s.OutC, c.t.block()) * c.taps
 	}
 	return c.s.Groups * c.mat.groupLen
 }
@@ -185,7 +186,9 @@ func (c *Conv) packedLen() int {
 // packGroup packs the weights of one group.
 func (c *Conv) packGroup(dst, w []float32, group int) {
 	if c.algo == convDepthwise {
-		copy(dst[group*c.taps:(group+1)*c.taps], w[group*c.taps:])
+		if group == 0 { // all of them
+			packDepth(dst, w, c.s.OutC, c.taps, c.t.block())
+		}
 		return
 	}
 	c.mat.pack(c, dst[group*c.mat.groupLen:], w[group*c.ocg*c.icg*c.taps:])
@@ -207,7 +210,7 @@ func (c *Conv) Workspace(threads int) int {
 // tasks is the number of pieces of work of a run.
 func (c *Conv) tasks() int {
 	if c.algo == convDepthwise {
-		return c.s.Batch * c.dw.chunks * c.dw.win.strips
+		return c.dw.strips.tasks(c.s.Batch)
 	}
 	return c.s.Batch * c.s.Groups * c.mat.tilesM * c.mat.tilesN
 }
@@ -217,7 +220,7 @@ func (c *Conv) workers(threads int) int { return max(1, min(threads, c.tasks()))
 // perWorker is the workspace of one worker.
 func (c *Conv) perWorker() int {
 	if c.algo == convDepthwise {
-		return scratchBytes(4*c.dw.win.bufLen, 4*c.dw.win.flatLen)
+		return c.dw.strips.perWorker() + scratchBytes(4*c.t.block())
 	}
 	return scratchBytes(4 * c.mat.bufLen)
 }

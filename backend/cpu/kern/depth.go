@@ -1,93 +1,74 @@
 package kern
 
-import (
-	"math"
-	"unsafe"
-)
+// Depthwise convolution: one window for each channel; see taps.go.
 
-// Depthwise convolution: one window per channel; see windows.go.
+// depthPlan lays out a depthwise convolution of plain images.
+type depthPlan struct{ strips strips }
 
-// depthPlan lays out a depthwise convolution.
-type depthPlan struct {
-	win    windows
-	chunk  int // channels of a task
-	chunks int
+// depthGrid is the geometry of a depthwise convolution.
+func (c *Conv) depthGrid() tapGrid {
+	s := &c.s
+	hw := func(x [3]int) [2]int { return [2]int{x[1], x[2]} }
+	g := tapGrid{
+		in: hw(s.In), kernel: hw(s.Kernel), stride: hw(s.Stride), dilation: hw(s.Dilation),
+		pad: hw(s.PadBegin), out: hw(c.out), b: c.t.block(),
+	}
+	g.plan(false)
+	return g
 }
 
 // planDepth lays out the strips.
 func (c *Conv) planDepth() {
-	s, d := &c.s, &c.dw
-	hw := func(x [3]int) [2]int { return [2]int{x[1], x[2]} }
-	d.win = windows{in: hw(s.In), kernel: hw(s.Kernel), stride: hw(s.Stride), dilation: hw(s.Dilation), pad: hw(s.PadBegin), out: hw(c.out)}
-	d.win.plan(c.t.lanes)
-	d.chunk = d.win.chunk(s.OutC)
-	d.chunks = ceilDiv(s.OutC, d.chunk)
+	c.dw.strips.g = c.depthGrid()
+	c.dw.strips.plan(c.s.OutC)
 }
 
-// depthTask computes one strip of a chunk of channels.
+// packDepth lays out depthwise weights: [block][tap][channel of the block].
+func packDepth(dst, w []float32, channels, taps, b int) {
+	clear(dst)
+	for ch := range channels {
+		for t := range taps {
+			dst[((ch/b)*taps+t)*b+ch%b] = w[ch*taps+t]
+		}
+	}
+}
+
+// depthTask computes one strip.
 func (r *convRun) depthTask(i int, buf *scratch) {
-	c := r.c
-	d := &c.dw
-	strip := i % d.win.strips
-	first := i / d.win.strips % d.chunks * d.chunk
-	image := i / d.win.strips / d.chunks
-	planes, flat := buf.floats(d.win.bufLen), buf.floats(d.win.flatLen)
-	for ch := first; ch < min(first+d.chunk, c.s.OutC); ch++ {
-		r.depthStrip(planes, flat, image, ch, strip*d.win.rows)
+	c, s := r.c, &r.c.dw.strips
+	e := &c.s.Epilogue
+	p := s.load(c.t, i, r.args.X, buf)
+	bias := buf.floats(s.g.b)
+	clear(bias)
+	if e.Bias != NoBias {
+		copy(bias, r.args.Bias[p.block*s.g.b:][:p.have])
 	}
-}
-
-// depthStrip computes output rows y0.. of one channel.
-func (r *convRun) depthStrip(planes, flat []float32, image, ch, y0 int) {
-	c := r.c
-	d, t := &c.dw.win, c.t
-	at := image*c.s.OutC + ch
-	rows, ow := min(d.rows, c.out[1]-y0), c.out[2]
-	d.fill(t, planes, r.args.X[at*c.inN:][:c.inN], y0, rows)
-	y := r.args.Y[at*c.outN+y0*ow:][:rows*ow]
-	w := r.weights[ch*c.taps:][:c.taps]
-	bias := float32(0)
-	if c.s.Epilogue.Bias != NoBias {
-		bias = r.args.Bias[ch]
-	}
-	lo, hi := float32(math.Inf(-1)), float32(math.Inf(1))
-	if c.clamp && !c.s.Epilogue.Residual {
+	lo, hi := negInf, posInf
+	if c.clamp && !e.Residual {
 		lo, hi = c.lo, c.hi
 	}
-	if d.flat {
-		t.depth(f32p(flat, 0), f32p(planes, 0), 1, (rows-1)*d.planeW+ow, 0, 0, &d.offs[0], &w[0], c.taps, bias, lo, hi)
-		for i := range rows {
-			copy(y[i*ow:][:ow], flat[i*d.planeW:])
-		}
-	} else {
-		t.depth(f32p(y, 0), f32p(planes, 0), rows, ow, 4*ow, 4*d.planeW, &d.offs[0], &w[0], c.taps, bias, lo, hi)
+	w := &r.weights[p.block*c.taps*s.g.b]
+	s.g.sum(c.t, p.out, p.in, p.y0, p.y1, p.top, w, &bias[0], lo, hi)
+	if c.after != Identity && !e.Residual {
+		n := (p.y1 - p.y0) * c.out[2] * s.g.b
+		c.t.unaryRow(c.after, p.out[:n], p.out[:n], e.P0, e.P1)
 	}
-	if c.s.Epilogue.Residual {
-		res := r.args.Residual[at*c.outN+y0*ow:][:rows*ow]
-		t.binaryRow(Add, y, y, res)
-		t.unaryRow(c.s.Epilogue.Act, y, y, c.s.Epilogue.P0, c.s.Epilogue.P1)
-	} else if c.after != Identity {
-		t.unaryRow(c.after, y, y, c.s.Epilogue.P0, c.s.Epilogue.P1)
+	s.store(c.t, &p, r.args.Y)
+	if e.Residual {
+		r.addResidual((p.image*c.s.OutC+p.block*s.g.b)*c.outN+p.y0*c.out[2], p.have, (p.y1-p.y0)*c.out[2])
 	}
 }
 
-// depthGeneric is depthRows in plain Go.
-func depthGeneric(dst, src *float32, rows, cols, dstStride, srcStride int, offs *int, w *float32, taps int, bias, lo, hi float32) {
-	off, wt := unsafe.Slice(offs, taps), unsafe.Slice(w, taps)
-	for y := range rows {
-		d := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(dst), y*dstStride)), cols)
-		for x := range d {
-			d[x] = bias
-		}
-		for t, o := range off {
-			s := unsafe.Slice((*float32)(unsafe.Add(unsafe.Pointer(src), y*srcStride+o)), cols)
-			k := wt[t]
-			for x, v := range s {
-				d[x] += k * v
-			}
-		}
-		for x, v := range d {
-			d[x] = clampNaN(v, lo, hi)
+// addResidual adds the residual to n pixels of some channels from element at
+// on, and applies the activation.
+func (r *convRun) addResidual(at, channels, n int) {
+	c := r.c
+	e := &c.s.Epilogue
+	for ch := range channels {
+		y := r.args.Y[at+ch*c.outN:][:n]
+		c.t.binaryRow(Add, y, y, r.args.Residual[at+ch*c.outN:][:n])
+		if e.Act != Identity {
+			c.t.unaryRow(e.Act, y, y, e.P0, e.P1)
 		}
 	}
 }

@@ -1,9 +1,6 @@
 package kern
 
-import (
-	"fmt"
-	"math"
-)
+import "fmt"
 
 // PoolKind is what a pooling window computes.
 type PoolKind uint8
@@ -29,44 +26,54 @@ type PoolSpec struct {
 type Pool struct {
 	s      PoolSpec
 	t      *table
-	win    windows
-	chunk  int // channels of a task
-	chunks int
-	ones   []float32   // weights of a sum
-	counts [][]float32 // divisors of a row, by number of rows in the window
-	rows   []int       // rows in the window, by output row
+	strips strips
+	scales map[int][]float32 // of averages: 1/count, by count
 }
 
 // NewPool prepares a pooling at the active level.
 func NewPool(s PoolSpec) (*Pool, error) {
-	p := &Pool{s: s, t: active.Load()}
+	t := active.Load()
+	g, err := s.grid(t)
+	if err != nil {
+		return nil, err
+	}
+	p := &Pool{s: s, t: t}
+	p.strips.g = *g
+	p.strips.plan(s.Channels)
+	if s.Kind != PoolMax {
+		p.scales = g.scalesOf()
+	}
+	return p, nil
+}
+
+// grid checks the specification and works out its windows.
+func (s *PoolSpec) grid(t *table) (*tapGrid, error) {
 	if s.Kind > PoolAveragePad || s.Batch < 0 || s.Channels < 0 {
 		return nil, &SpecError{"Pool", "Kind", "unknown kind or negative size"}
 	}
 	var out [2]int
 	for d := range 2 {
-		n, err := poolExtent(&p.s, d)
+		n, err := poolExtent(s, d)
 		if err != nil {
 			return nil, err
 		}
 		out[d] = n
 	}
-	if _, ok := mulAll(s.Batch, s.Channels, max(1, s.In[0]), max(1, s.In[1]), max(1, out[0]), 4); !ok {
+	_, ok := mulAll(s.Batch, s.Channels+16, s.In[0], s.In[1], 4)
+	_, ok2 := mulAll(s.Batch, s.Channels+16, max(1, out[0]), max(1, out[1]), 4)
+	taps, ok3 := mulAll(s.Kernel[0], s.Kernel[1])
+	if !ok || !ok2 {
 		return nil, &SpecError{"Pool", "In", "sizes overflow"}
 	}
-	taps, ok := mulAll(s.Kernel[0], s.Kernel[1])
-	if !ok || taps > 1<<24 {
+	if !ok3 || taps > 1<<24 {
 		return nil, &SpecError{"Pool", "Kernel", "more than 2²⁴ elements"}
 	}
-	s = p.s
-	p.win = windows{in: s.In, kernel: s.Kernel, stride: s.Stride, dilation: s.Dilation, pad: s.PadBegin, out: out}
-	p.win.plan(p.t.lanes)
-	p.chunk = p.win.chunk(max(1, s.Channels))
-	p.chunks = ceilDiv(s.Channels, p.chunk)
-	if s.Kind != PoolMax {
-		p.countAll(taps)
+	g := &tapGrid{
+		in: s.In, kernel: s.Kernel, stride: s.Stride, dilation: s.Dilation, pad: s.PadBegin, padEnd: s.PadEnd, out: out,
+		countPad: s.Kind == PoolAveragePad, b: t.block(),
 	}
-	return p, nil
+	g.plan(true)
+	return g, nil
 }
 
 // poolExtent fills in the defaults of one dimension and returns the output
@@ -99,61 +106,14 @@ func poolExtent(s *PoolSpec, d int) (int, error) {
 	return out, nil
 }
 
-// countAll works out the divisors: the number of elements of a window is that
-// of its rows times that of its columns.
-func (p *Pool) countAll(taps int) {
-	p.ones = make([]float32, taps)
-	for i := range p.ones {
-		p.ones[i] = 1
-	}
-	cols := make([]int, p.win.out[1])
-	for x := range cols {
-		cols[x] = p.count(1, x)
-	}
-	p.rows = make([]int, p.win.out[0])
-	p.counts = make([][]float32, p.s.Kernel[0]+1)
-	for y := range p.rows {
-		n := p.count(0, y)
-		p.rows[y] = n
-		if p.counts[n] != nil {
-			continue
-		}
-		p.counts[n] = make([]float32, len(cols))
-		for x, c := range cols {
-			p.counts[n][x] = float32(n * c)
-		}
-	}
-}
-
-// count is the number of elements that the window at an output place has in
-// one dimension.
-func (p *Pool) count(d, at int) int {
-	s := &p.s
-	lo, hi := 0, s.In[d]
-	if s.Kind == PoolAveragePad {
-		lo, hi = -s.PadBegin[d], s.In[d]+s.PadEnd[d]
-	}
-	n := 0
-	for k := range s.Kernel[d] {
-		if i := at*s.Stride[d] - s.PadBegin[d] + k*s.Dilation[d]; i >= lo && i < hi {
-			n++
-		}
-	}
-	return n
-}
-
 // Out returns the output's height and width.
-func (p *Pool) Out() [2]int { return p.win.out }
+func (p *Pool) Out() [2]int { return p.strips.g.out }
 
 // Workspace returns the bytes of workspace that Run needs with this many
 // threads.
 func (p *Pool) Workspace(threads int) int {
-	return p.perWorker()*max(1, min(threads, p.tasks())) + lineBytes
+	return p.strips.perWorker()*max(1, min(threads, p.strips.tasks(p.s.Batch))) + lineBytes
 }
-
-func (p *Pool) perWorker() int { return scratchBytes(4*p.win.bufLen, 4*p.win.flatLen) }
-
-func (p *Pool) tasks() int { return p.s.Batch * p.chunks * p.win.strips }
 
 // poolRun is the state of one run; it is a Task.
 type poolRun struct {
@@ -170,10 +130,11 @@ func (p *Pool) Run(x, y []float32, ws []byte, threads int) error {
 	if n == 0 {
 		return nil
 	}
+	out := p.Out()
 	if err := needs("Pool", "X", x, n*p.s.In[0]*p.s.In[1]); err != nil {
 		return err
 	}
-	if err := needs("Pool", "Y", y, n*p.win.out[0]*p.win.out[1]); err != nil {
+	if err := needs("Pool", "Y", y, n*out[0]*out[1]); err != nil {
 		return err
 	}
 	if err := needs("Pool", "workspace", ws, p.Workspace(threads)); err != nil {
@@ -185,52 +146,24 @@ func (p *Pool) Run(x, y []float32, ws []byte, threads int) error {
 		poolRuns.put(r)
 	}()
 	r.p, r.x, r.y, r.ws = p, x, y, newScratch(ws).rest
-	Parallel(p.tasks(), threads, r)
+	Parallel(p.strips.tasks(p.s.Batch), threads, r)
 	return nil
 }
 
-// Run does one strip of a chunk of channels.
+// Run pools one strip.
 func (r *poolRun) Run(i, worker int) {
-	p := r.p
-	buf := newScratch(r.ws[worker*p.perWorker():])
-	planes, flat := buf.floats(p.win.bufLen), buf.floats(p.win.flatLen)
-	strip := i % p.win.strips
-	first := i / p.win.strips % p.chunks * p.chunk
-	image := i / p.win.strips / p.chunks
-	for ch := first; ch < min(first+p.chunk, p.s.Channels); ch++ {
-		r.strip(planes, flat, image*p.s.Channels+ch, strip*p.win.rows)
-	}
+	p, s := r.p, &r.p.strips
+	buf := newScratch(r.ws[worker*s.perWorker():])
+	q := s.load(p.t, i, r.x, &buf)
+	p.rows(&s.g, q.out, q.in, q.y0, q.y1, q.top)
+	s.store(p.t, &q, r.y)
 }
 
-// strip computes output rows y0.. of one channel.
-func (r *poolRun) strip(planes, flat []float32, ch, y0 int) {
-	p := r.p
-	d, t := &p.win, p.t
-	inN, ow := d.in[0]*d.in[1], d.out[1]
-	rows := min(d.rows, d.out[0]-y0)
-	x := r.x[ch*inN:][:inN]
-	y := r.y[(ch*d.out[0]+y0)*ow:][:rows*ow]
+// rows pools output rows y0..y1 of a block.
+func (p *Pool) rows(g *tapGrid, y, x []float32, y0, y1, top int) {
 	if p.s.Kind == PoolMax {
-		d.fillWith(t, float32(math.Inf(-1)), planes, x, y0, rows)
+		g.max(p.t, y, x, y0, y1, top)
 	} else {
-		d.fill(t, planes, x, y0, rows)
-	}
-	dst, n, cols, step := y, rows, ow, 4*ow
-	if d.flat {
-		dst, n, cols, step = flat, 1, (rows-1)*d.planeW+ow, 0
-	}
-	if p.s.Kind == PoolMax {
-		t.poolMax(f32p(dst, 0), f32p(planes, 0), n, cols, step, 4*d.planeW, &d.offs[0], len(d.offs))
-	} else {
-		t.depth(f32p(dst, 0), f32p(planes, 0), n, cols, step, 4*d.planeW, &d.offs[0], &p.ones[0], len(d.offs), 0, float32(math.Inf(-1)), float32(math.Inf(1)))
-	}
-	for i := range rows {
-		row := y[i*ow:][:ow]
-		if d.flat {
-			copy(row, flat[i*d.planeW:])
-		}
-		if p.s.Kind != PoolMax {
-			t.binaryRow(Div, row, row, p.counts[p.rows[y0+i]])
-		}
+		g.average(p.t, y, x, y0, y1, top, p.scales)
 	}
 }

@@ -107,3 +107,18 @@ func (t *table) segment(step int, dst, src *float32, n, ds, ss, mask, off int, f
 		t.segMergeN(dst, src, n, ds, ss, mask, off, step)
 	}
 }
+
+// laneMask selects the lanes whose element, first + lane·step, lies in [0, n).
+func laneMask(first, step, n, lanes int) int {
+	lo, hi := 0, 0
+	if first < 0 {
+		lo = min(lanes, ceilDiv(-first, step))
+	}
+	if first < n {
+		hi = min(lanes, ceilDiv(n-first, step))
+	}
+	if lo >= hi {
+		return 0
+	}
+	return 1<<hi - 1<<lo
+}

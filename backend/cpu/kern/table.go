@@ -21,14 +21,11 @@ type table struct {
 	segFill2, segMerge2 func(dst, src *float32, n, dstStride, srcStride, mask, off int)
 	segFillN, segMergeN func(dst, src *float32, n, dstStride, srcStride, mask, off, step int)
 
-	depth func(dst, src *float32, rows, cols, dstStride, srcStride int, offs *int, w *float32, taps int, bias, lo, hi float32)
-
-	poolMax func(dst, src *float32, rows, cols, dstStride, srcStride int, offs *int, taps int)
-	lrn75   func(dst, src *float32, n int, p0, p1 float32) // (p1 + p0·x)^(−3/4)
+	lrn75 func(dst, src *float32, n int, p0, p1 float32) // (p1 + p0·x)^(−3/4)
 
 	// Kernels of the channel-blocked layout; distances in bytes.
-	blockTaps   func(dst, src *float32, n, pixel int, taps *int, count int, w, bias *float32, lo, hi float32)
-	blockMax    func(dst, src *float32, n, pixel int, taps *int, count int)
+	blockTaps   func(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int, w, bias *float32, lo, hi float32)
+	blockMax    func(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int)
 	blockSum    func(dst, src *float32, n int)
 	blockMulAdd func(dst, src *float32, n int, scale, shift *float32)
 
@@ -71,8 +68,6 @@ var genericTable = &table{
 	segFill: segmentFillGeneric, segMerge: segmentMergeGeneric,
 	segFill2: segmentFill2Generic, segMerge2: segmentMerge2Generic,
 	segFillN: segmentFillNGeneric, segMergeN: segmentMergeNGeneric,
-	depth:     depthGeneric,
-	poolMax:   poolMaxGeneric,
 	blockTaps: blockTapsGeneric, blockMax: blockMaxGeneric, blockSum: blockSumGeneric, blockMulAdd: blockMulAddGeneric,
 	ints:       intTable{mulSub: intMulSubGeneric, toFloat: intToFloatGeneric, fromFloat: floatToIntGeneric},
 	lrn75:      lrn75Generic,

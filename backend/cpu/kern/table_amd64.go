@@ -30,7 +30,6 @@ var tables = [numLevels]*table{
 		segFill: segmentFillAVX2, segMerge: segmentMergeAVX2,
 		segFill2: segmentFill2AVX2, segMerge2: segmentMerge2AVX2,
 		segFillN: segmentFillNAVX2, segMergeN: segmentMergeNAVX2,
-		depth: depthRowsAVX2,
 
 		unary: [numUnary]func(dst, src *float32, n int, p0, p1 float32){
 			Neg:         vNegAVX2,
@@ -91,7 +90,7 @@ var tables = [numLevels]*table{
 			mulSub: intMulSubAVX2, toFloat: intToFloatAVX2, fromFloat: floatToIntAVX2, widenU: widenU8AVX2, widenS: widenS8AVX2,
 			dequantU: dequantU8AVX2, dequantS: dequantS8AVX2, quant: quantAVX2, requant: requantAVX2,
 		},
-		poolMax: poolMaxAVX2, lrn75: vLrn75AVX2,
+		lrn75:     vLrn75AVX2,
 		blockTaps: blockTapsAVX2, blockMax: blockMaxAVX2, blockSum: blockSumAVX2, blockMulAdd: blockMulAddAVX2,
 		halfToFloat: halfToFloatAVX2, floatToHalf: floatToHalfAVX2, bfloatToFloat: bfloatToFloatAVX2, floatToBfloat: floatToBfloatAVX2,
 		normRow: vNormRowAVX2,
@@ -110,7 +109,6 @@ var tables = [numLevels]*table{
 		segFill: segmentFillAVX512, segMerge: segmentMergeAVX512,
 		segFill2: segmentFill2AVX512, segMerge2: segmentMerge2AVX512,
 		segFillN: segmentFillNAVX512, segMergeN: segmentMergeNAVX512,
-		depth: depthRowsAVX512,
 
 		unary: [numUnary]func(dst, src *float32, n int, p0, p1 float32){
 			Neg:         vNegAVX512,
@@ -171,7 +169,7 @@ var tables = [numLevels]*table{
 			mulSub: intMulSubAVX512, toFloat: intToFloatAVX512, fromFloat: floatToIntAVX512, widenU: widenU8AVX512, widenS: widenS8AVX512,
 			dequantU: dequantU8AVX512, dequantS: dequantS8AVX512, quant: quantAVX512, requant: requantAVX512,
 		},
-		poolMax: poolMaxAVX512, lrn75: vLrn75AVX512,
+		lrn75:     vLrn75AVX512,
 		blockTaps: blockTapsAVX512, blockMax: blockMaxAVX512, blockSum: blockSumAVX512, blockMulAdd: blockMulAddAVX512,
 		halfToFloat: halfToFloatAVX512, floatToHalf: floatToHalfAVX512, bfloatToFloat: bfloatToFloatAVX512, floatToBfloat: floatToBfloatAVX512,
 		normRow: vNormRowAVX512,

@@ -2,21 +2,30 @@
 
 #include "textflag.h"
 
-// func blockTapsAVX2(dst *float32, src *float32, n int, pixel int, taps *int, count int, w *float32, bias *float32, lo float32, hi float32)
+// func blockTapsAVX2(dst *float32, src *float32, off int, rows int, n int, dstRow int, srcRow int, pixel int, taps *int, count int, w *float32, bias *float32, lo float32, hi float32)
 // Requires: AVX, FMA3
-TEXT ·blockTapsAVX2(SB), NOSPLIT, $0-72
-	MOVQ         w+48(FP), AX
-	MOVQ         bias+56(FP), CX
+TEXT ·blockTapsAVX2(SB), NOSPLIT, $0-104
+	MOVQ         w+80(FP), AX
+	MOVQ         bias+88(FP), CX
 	VMOVUPS      (CX), Y0
-	VBROADCASTSS lo+64(FP), Y1
-	VBROADCASTSS hi+68(FP), Y2
-	MOVQ         dst+0(FP), CX
-	MOVQ         src+8(FP), DX
-	MOVQ         n+16(FP), BX
-	MOVQ         pixel+24(FP), SI
+	VBROADCASTSS lo+96(FP), Y1
+	VBROADCASTSS hi+100(FP), Y2
+	MOVQ         rows+24(FP), CX
+	MOVQ         dst+0(FP), DX
+	MOVQ         src+8(FP), BX
+	MOVQ         pixel+56(FP), SI
+	MOVQ         off+16(FP), DI
+	ADDQ         DI, BX
+
+row:
+	CMPQ CX, $+1
+	JLT  row_end
+	MOVQ n+32(FP), R9
+	MOVQ DX, DI
+	MOVQ BX, R8
 
 by8:
-	CMPQ    BX, $+8
+	CMPQ    R9, $+8
 	JLT     by8_end
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
@@ -26,169 +35,186 @@ by8:
 	VMOVAPS Y0, Y8
 	VMOVAPS Y0, Y9
 	VMOVAPS Y0, Y10
-	MOVQ    taps+32(FP), DI
-	MOVQ    count+40(FP), R8
+	MOVQ    taps+64(FP), R10
+	MOVQ    count+72(FP), R11
 
 tap8:
-	MOVQ        (DI), R9
-	ADDQ        DX, R9
-	LEAQ        (R9)(SI*2), R10
-	ADDQ        SI, R10
-	LEAQ        (R10)(SI*2), R11
-	ADDQ        SI, R11
-	MOVQ        8(DI), R12
-	VMOVUPS     (AX)(R12*1), Y11
-	VFMADD231PS (R9), Y11, Y3
-	VFMADD231PS (R9)(SI*1), Y11, Y4
-	VFMADD231PS (R9)(SI*2), Y11, Y5
-	VFMADD231PS (R10), Y11, Y6
-	VFMADD231PS (R9)(SI*4), Y11, Y7
-	VFMADD231PS (R10)(SI*2), Y11, Y8
-	VFMADD231PS (R11), Y11, Y9
-	VFMADD231PS (R10)(SI*4), Y11, Y10
-	ADDQ        $+16, DI
-	DECQ        R8
+	MOVQ        (R10), R12
+	ADDQ        R8, R12
+	LEAQ        (R12)(SI*2), R13
+	ADDQ        SI, R13
+	LEAQ        (R13)(SI*2), R14
+	ADDQ        SI, R14
+	MOVQ        8(R10), R15
+	VMOVUPS     (AX)(R15*1), Y11
+	VFMADD231PS (R12), Y11, Y3
+	VFMADD231PS (R12)(SI*1), Y11, Y4
+	VFMADD231PS (R12)(SI*2), Y11, Y5
+	VFMADD231PS (R13), Y11, Y6
+	VFMADD231PS (R12)(SI*4), Y11, Y7
+	VFMADD231PS (R13)(SI*2), Y11, Y8
+	VFMADD231PS (R14), Y11, Y9
+	VFMADD231PS (R13)(SI*4), Y11, Y10
+	ADDQ        $+16, R10
+	DECQ        R11
 	JNZ         tap8
 	VMAXPS      Y3, Y1, Y3
 	VMINPS      Y3, Y2, Y3
-	VMOVUPS     Y3, (CX)
+	VMOVUPS     Y3, (DI)
 	VMAXPS      Y4, Y1, Y4
 	VMINPS      Y4, Y2, Y4
-	VMOVUPS     Y4, 32(CX)
+	VMOVUPS     Y4, 32(DI)
 	VMAXPS      Y5, Y1, Y5
 	VMINPS      Y5, Y2, Y5
-	VMOVUPS     Y5, 64(CX)
+	VMOVUPS     Y5, 64(DI)
 	VMAXPS      Y6, Y1, Y6
 	VMINPS      Y6, Y2, Y6
-	VMOVUPS     Y6, 96(CX)
+	VMOVUPS     Y6, 96(DI)
 	VMAXPS      Y7, Y1, Y7
 	VMINPS      Y7, Y2, Y7
-	VMOVUPS     Y7, 128(CX)
+	VMOVUPS     Y7, 128(DI)
 	VMAXPS      Y8, Y1, Y8
 	VMINPS      Y8, Y2, Y8
-	VMOVUPS     Y8, 160(CX)
+	VMOVUPS     Y8, 160(DI)
 	VMAXPS      Y9, Y1, Y9
 	VMINPS      Y9, Y2, Y9
-	VMOVUPS     Y9, 192(CX)
+	VMOVUPS     Y9, 192(DI)
 	VMAXPS      Y10, Y1, Y10
 	VMINPS      Y10, Y2, Y10
-	VMOVUPS     Y10, 224(CX)
-	ADDQ        $+256, CX
-	LEAQ        (DX)(SI*8), DX
-	SUBQ        $+8, BX
+	VMOVUPS     Y10, 224(DI)
+	ADDQ        $+256, DI
+	LEAQ        (R8)(SI*8), R8
+	SUBQ        $+8, R9
 	JMP         by8
 
 by8_end:
 by4:
-	CMPQ    BX, $+4
+	CMPQ    R9, $+4
 	JLT     by4_end
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
 	VMOVAPS Y0, Y5
 	VMOVAPS Y0, Y6
-	MOVQ    taps+32(FP), DI
-	MOVQ    count+40(FP), R8
+	MOVQ    taps+64(FP), R10
+	MOVQ    count+72(FP), R11
 
 tap4:
-	MOVQ        (DI), R9
-	ADDQ        DX, R9
-	LEAQ        (R9)(SI*2), R10
-	ADDQ        SI, R10
-	MOVQ        8(DI), R11
-	VMOVUPS     (AX)(R11*1), Y7
-	VFMADD231PS (R9), Y7, Y3
-	VFMADD231PS (R9)(SI*1), Y7, Y4
-	VFMADD231PS (R9)(SI*2), Y7, Y5
-	VFMADD231PS (R10), Y7, Y6
-	ADDQ        $+16, DI
-	DECQ        R8
+	MOVQ        (R10), R12
+	ADDQ        R8, R12
+	LEAQ        (R12)(SI*2), R13
+	ADDQ        SI, R13
+	MOVQ        8(R10), R14
+	VMOVUPS     (AX)(R14*1), Y7
+	VFMADD231PS (R12), Y7, Y3
+	VFMADD231PS (R12)(SI*1), Y7, Y4
+	VFMADD231PS (R12)(SI*2), Y7, Y5
+	VFMADD231PS (R13), Y7, Y6
+	ADDQ        $+16, R10
+	DECQ        R11
 	JNZ         tap4
 	VMAXPS      Y3, Y1, Y3
 	VMINPS      Y3, Y2, Y3
-	VMOVUPS     Y3, (CX)
+	VMOVUPS     Y3, (DI)
 	VMAXPS      Y4, Y1, Y4
 	VMINPS      Y4, Y2, Y4
-	VMOVUPS     Y4, 32(CX)
+	VMOVUPS     Y4, 32(DI)
 	VMAXPS      Y5, Y1, Y5
 	VMINPS      Y5, Y2, Y5
-	VMOVUPS     Y5, 64(CX)
+	VMOVUPS     Y5, 64(DI)
 	VMAXPS      Y6, Y1, Y6
 	VMINPS      Y6, Y2, Y6
-	VMOVUPS     Y6, 96(CX)
-	ADDQ        $+128, CX
-	LEAQ        (DX)(SI*4), DX
-	SUBQ        $+4, BX
+	VMOVUPS     Y6, 96(DI)
+	ADDQ        $+128, DI
+	LEAQ        (R8)(SI*4), R8
+	SUBQ        $+4, R9
 	JMP         by4
 
 by4_end:
 by2:
-	CMPQ    BX, $+2
+	CMPQ    R9, $+2
 	JLT     by2_end
 	VMOVAPS Y0, Y3
 	VMOVAPS Y0, Y4
-	MOVQ    taps+32(FP), DI
-	MOVQ    count+40(FP), R8
+	MOVQ    taps+64(FP), R10
+	MOVQ    count+72(FP), R11
 
 tap2:
-	MOVQ        (DI), R9
-	ADDQ        DX, R9
-	MOVQ        8(DI), R10
-	VMOVUPS     (AX)(R10*1), Y5
-	VFMADD231PS (R9), Y5, Y3
-	VFMADD231PS (R9)(SI*1), Y5, Y4
-	ADDQ        $+16, DI
-	DECQ        R8
+	MOVQ        (R10), R12
+	ADDQ        R8, R12
+	MOVQ        8(R10), R13
+	VMOVUPS     (AX)(R13*1), Y5
+	VFMADD231PS (R12), Y5, Y3
+	VFMADD231PS (R12)(SI*1), Y5, Y4
+	ADDQ        $+16, R10
+	DECQ        R11
 	JNZ         tap2
 	VMAXPS      Y3, Y1, Y3
 	VMINPS      Y3, Y2, Y3
-	VMOVUPS     Y3, (CX)
+	VMOVUPS     Y3, (DI)
 	VMAXPS      Y4, Y1, Y4
 	VMINPS      Y4, Y2, Y4
-	VMOVUPS     Y4, 32(CX)
-	ADDQ        $+64, CX
-	LEAQ        (DX)(SI*2), DX
-	SUBQ        $+2, BX
+	VMOVUPS     Y4, 32(DI)
+	ADDQ        $+64, DI
+	LEAQ        (R8)(SI*2), R8
+	SUBQ        $+2, R9
 	JMP         by2
 
 by2_end:
 by1:
-	CMPQ    BX, $+1
+	CMPQ    R9, $+1
 	JLT     by1_end
 	VMOVAPS Y0, Y3
-	MOVQ    taps+32(FP), DI
-	MOVQ    count+40(FP), R8
+	MOVQ    taps+64(FP), R10
+	MOVQ    count+72(FP), R11
 
 tap1:
-	MOVQ        (DI), R9
-	ADDQ        DX, R9
-	MOVQ        8(DI), R10
-	VMOVUPS     (AX)(R10*1), Y4
-	VFMADD231PS (R9), Y4, Y3
-	ADDQ        $+16, DI
-	DECQ        R8
+	MOVQ        (R10), R12
+	ADDQ        R8, R12
+	MOVQ        8(R10), R13
+	VMOVUPS     (AX)(R13*1), Y4
+	VFMADD231PS (R12), Y4, Y3
+	ADDQ        $+16, R10
+	DECQ        R11
 	JNZ         tap1
 	VMAXPS      Y3, Y1, Y3
 	VMINPS      Y3, Y2, Y3
-	VMOVUPS     Y3, (CX)
-	ADDQ        $+32, CX
-	LEAQ        (DX)(SI*1), DX
-	SUBQ        $+1, BX
+	VMOVUPS     Y3, (DI)
+	ADDQ        $+32, DI
+	LEAQ        (R8)(SI*1), R8
+	SUBQ        $+1, R9
 	JMP         by1
 
 by1_end:
+	MOVQ dstRow+40(FP), DI
+	ADDQ DI, DX
+	MOVQ srcRow+48(FP), DI
+	ADDQ DI, BX
+	SUBQ $+1, CX
+	JMP  row
+
+row_end:
 	VZEROUPPER
 	RET
 
-// func blockMaxAVX2(dst *float32, src *float32, n int, pixel int, taps *int, count int)
+// func blockMaxAVX2(dst *float32, src *float32, off int, rows int, n int, dstRow int, srcRow int, pixel int, taps *int, count int)
 // Requires: AVX
-TEXT ·blockMaxAVX2(SB), NOSPLIT, $0-48
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
-	MOVQ pixel+24(FP), BX
+TEXT ·blockMaxAVX2(SB), NOSPLIT, $0-80
+	MOVQ rows+24(FP), AX
+	MOVQ dst+0(FP), CX
+	MOVQ src+8(FP), DX
+	MOVQ pixel+56(FP), BX
+	MOVQ off+16(FP), SI
+	ADDQ SI, DX
+
+row:
+	CMPQ AX, $+1
+	JLT  row_end
+	MOVQ n+32(FP), R8
+	MOVQ CX, SI
+	MOVQ DX, DI
 
 by8:
-	CMPQ         DX, $+8
+	CMPQ         R8, $+8
 	JLT          by8_end
 	VBROADCASTSS kff800000<>+0(SB), Y0
 	VBROADCASTSS kff800000<>+0(SB), Y1
@@ -198,163 +224,171 @@ by8:
 	VBROADCASTSS kff800000<>+0(SB), Y5
 	VBROADCASTSS kff800000<>+0(SB), Y6
 	VBROADCASTSS kff800000<>+0(SB), Y7
-	MOVQ         taps+32(FP), SI
-	MOVQ         count+40(FP), DI
+	MOVQ         taps+64(FP), R9
+	MOVQ         count+72(FP), R10
 
 tap8:
-	MOVQ      (SI), R8
-	ADDQ      CX, R8
-	LEAQ      (R8)(BX*2), R9
-	ADDQ      BX, R9
-	LEAQ      (R9)(BX*2), R10
-	ADDQ      BX, R10
-	VMAXPS    (R8), Y0, Y8
+	MOVQ      (R9), R11
+	ADDQ      DI, R11
+	LEAQ      (R11)(BX*2), R12
+	ADDQ      BX, R12
+	LEAQ      (R12)(BX*2), R13
+	ADDQ      BX, R13
+	VMAXPS    (R11), Y0, Y8
 	VCMPPS    $0x03, Y0, Y0, Y9
 	VBLENDVPS Y9, Y0, Y8, Y0
 	VMOVAPS   Y0, Y0
-	VMAXPS    (R8)(BX*1), Y1, Y8
+	VMAXPS    (R11)(BX*1), Y1, Y8
 	VCMPPS    $0x03, Y1, Y1, Y9
 	VBLENDVPS Y9, Y1, Y8, Y1
 	VMOVAPS   Y1, Y1
-	VMAXPS    (R8)(BX*2), Y2, Y8
+	VMAXPS    (R11)(BX*2), Y2, Y8
 	VCMPPS    $0x03, Y2, Y2, Y9
 	VBLENDVPS Y9, Y2, Y8, Y2
 	VMOVAPS   Y2, Y2
-	VMAXPS    (R9), Y3, Y8
+	VMAXPS    (R12), Y3, Y8
 	VCMPPS    $0x03, Y3, Y3, Y9
 	VBLENDVPS Y9, Y3, Y8, Y3
 	VMOVAPS   Y3, Y3
-	VMAXPS    (R8)(BX*4), Y4, Y8
+	VMAXPS    (R11)(BX*4), Y4, Y8
 	VCMPPS    $0x03, Y4, Y4, Y9
 	VBLENDVPS Y9, Y4, Y8, Y4
 	VMOVAPS   Y4, Y4
-	VMAXPS    (R9)(BX*2), Y5, Y8
+	VMAXPS    (R12)(BX*2), Y5, Y8
 	VCMPPS    $0x03, Y5, Y5, Y9
 	VBLENDVPS Y9, Y5, Y8, Y5
 	VMOVAPS   Y5, Y5
-	VMAXPS    (R10), Y6, Y8
+	VMAXPS    (R13), Y6, Y8
 	VCMPPS    $0x03, Y6, Y6, Y9
 	VBLENDVPS Y9, Y6, Y8, Y6
 	VMOVAPS   Y6, Y6
-	VMAXPS    (R9)(BX*4), Y7, Y8
+	VMAXPS    (R12)(BX*4), Y7, Y8
 	VCMPPS    $0x03, Y7, Y7, Y9
 	VBLENDVPS Y9, Y7, Y8, Y7
 	VMOVAPS   Y7, Y7
-	ADDQ      $+16, SI
-	DECQ      DI
+	ADDQ      $+16, R9
+	DECQ      R10
 	JNZ       tap8
-	VMOVUPS   Y0, (AX)
-	VMOVUPS   Y1, 32(AX)
-	VMOVUPS   Y2, 64(AX)
-	VMOVUPS   Y3, 96(AX)
-	VMOVUPS   Y4, 128(AX)
-	VMOVUPS   Y5, 160(AX)
-	VMOVUPS   Y6, 192(AX)
-	VMOVUPS   Y7, 224(AX)
-	ADDQ      $+256, AX
-	LEAQ      (CX)(BX*8), CX
-	SUBQ      $+8, DX
+	VMOVUPS   Y0, (SI)
+	VMOVUPS   Y1, 32(SI)
+	VMOVUPS   Y2, 64(SI)
+	VMOVUPS   Y3, 96(SI)
+	VMOVUPS   Y4, 128(SI)
+	VMOVUPS   Y5, 160(SI)
+	VMOVUPS   Y6, 192(SI)
+	VMOVUPS   Y7, 224(SI)
+	ADDQ      $+256, SI
+	LEAQ      (DI)(BX*8), DI
+	SUBQ      $+8, R8
 	JMP       by8
 
 by8_end:
 by4:
-	CMPQ         DX, $+4
+	CMPQ         R8, $+4
 	JLT          by4_end
 	VBROADCASTSS kff800000<>+0(SB), Y0
 	VBROADCASTSS kff800000<>+0(SB), Y1
 	VBROADCASTSS kff800000<>+0(SB), Y2
 	VBROADCASTSS kff800000<>+0(SB), Y3
-	MOVQ         taps+32(FP), SI
-	MOVQ         count+40(FP), DI
+	MOVQ         taps+64(FP), R9
+	MOVQ         count+72(FP), R10
 
 tap4:
-	MOVQ      (SI), R8
-	ADDQ      CX, R8
-	LEAQ      (R8)(BX*2), R9
-	ADDQ      BX, R9
-	VMAXPS    (R8), Y0, Y4
+	MOVQ      (R9), R11
+	ADDQ      DI, R11
+	LEAQ      (R11)(BX*2), R12
+	ADDQ      BX, R12
+	VMAXPS    (R11), Y0, Y4
 	VCMPPS    $0x03, Y0, Y0, Y5
 	VBLENDVPS Y5, Y0, Y4, Y0
 	VMOVAPS   Y0, Y0
-	VMAXPS    (R8)(BX*1), Y1, Y4
+	VMAXPS    (R11)(BX*1), Y1, Y4
 	VCMPPS    $0x03, Y1, Y1, Y5
 	VBLENDVPS Y5, Y1, Y4, Y1
 	VMOVAPS   Y1, Y1
-	VMAXPS    (R8)(BX*2), Y2, Y4
+	VMAXPS    (R11)(BX*2), Y2, Y4
 	VCMPPS    $0x03, Y2, Y2, Y5
 	VBLENDVPS Y5, Y2, Y4, Y2
 	VMOVAPS   Y2, Y2
-	VMAXPS    (R9), Y3, Y4
+	VMAXPS    (R12), Y3, Y4
 	VCMPPS    $0x03, Y3, Y3, Y5
 	VBLENDVPS Y5, Y3, Y4, Y3
 	VMOVAPS   Y3, Y3
-	ADDQ      $+16, SI
-	DECQ      DI
+	ADDQ      $+16, R9
+	DECQ      R10
 	JNZ       tap4
-	VMOVUPS   Y0, (AX)
-	VMOVUPS   Y1, 32(AX)
-	VMOVUPS   Y2, 64(AX)
-	VMOVUPS   Y3, 96(AX)
-	ADDQ      $+128, AX
-	LEAQ      (CX)(BX*4), CX
-	SUBQ      $+4, DX
+	VMOVUPS   Y0, (SI)
+	VMOVUPS   Y1, 32(SI)
+	VMOVUPS   Y2, 64(SI)
+	VMOVUPS   Y3, 96(SI)
+	ADDQ      $+128, SI
+	LEAQ      (DI)(BX*4), DI
+	SUBQ      $+4, R8
 	JMP       by4
 
 by4_end:
 by2:
-	CMPQ         DX, $+2
+	CMPQ         R8, $+2
 	JLT          by2_end
 	VBROADCASTSS kff800000<>+0(SB), Y0
 	VBROADCASTSS kff800000<>+0(SB), Y1
-	MOVQ         taps+32(FP), SI
-	MOVQ         count+40(FP), DI
+	MOVQ         taps+64(FP), R9
+	MOVQ         count+72(FP), R10
 
 tap2:
-	MOVQ      (SI), R8
-	ADDQ      CX, R8
-	VMAXPS    (R8), Y0, Y2
+	MOVQ      (R9), R11
+	ADDQ      DI, R11
+	VMAXPS    (R11), Y0, Y2
 	VCMPPS    $0x03, Y0, Y0, Y3
 	VBLENDVPS Y3, Y0, Y2, Y0
 	VMOVAPS   Y0, Y0
-	VMAXPS    (R8)(BX*1), Y1, Y2
+	VMAXPS    (R11)(BX*1), Y1, Y2
 	VCMPPS    $0x03, Y1, Y1, Y3
 	VBLENDVPS Y3, Y1, Y2, Y1
 	VMOVAPS   Y1, Y1
-	ADDQ      $+16, SI
-	DECQ      DI
+	ADDQ      $+16, R9
+	DECQ      R10
 	JNZ       tap2
-	VMOVUPS   Y0, (AX)
-	VMOVUPS   Y1, 32(AX)
-	ADDQ      $+64, AX
-	LEAQ      (CX)(BX*2), CX
-	SUBQ      $+2, DX
+	VMOVUPS   Y0, (SI)
+	VMOVUPS   Y1, 32(SI)
+	ADDQ      $+64, SI
+	LEAQ      (DI)(BX*2), DI
+	SUBQ      $+2, R8
 	JMP       by2
 
 by2_end:
 by1:
-	CMPQ         DX, $+1
+	CMPQ         R8, $+1
 	JLT          by1_end
 	VBROADCASTSS kff800000<>+0(SB), Y0
-	MOVQ         taps+32(FP), SI
-	MOVQ         count+40(FP), DI
+	MOVQ         taps+64(FP), R9
+	MOVQ         count+72(FP), R10
 
 tap1:
-	MOVQ      (SI), R8
-	ADDQ      CX, R8
-	VMAXPS    (R8), Y0, Y1
+	MOVQ      (R9), R11
+	ADDQ      DI, R11
+	VMAXPS    (R11), Y0, Y1
 	VCMPPS    $0x03, Y0, Y0, Y2
 	VBLENDVPS Y2, Y0, Y1, Y0
 	VMOVAPS   Y0, Y0
-	ADDQ      $+16, SI
-	DECQ      DI
+	ADDQ      $+16, R9
+	DECQ      R10
 	JNZ       tap1
-	VMOVUPS   Y0, (AX)
-	ADDQ      $+32, AX
-	LEAQ      (CX)(BX*1), CX
-	SUBQ      $+1, DX
+	VMOVUPS   Y0, (SI)
+	ADDQ      $+32, SI
+	LEAQ      (DI)(BX*1), DI
+	SUBQ      $+1, R8
 	JMP       by1
 
 by1_end:
+	MOVQ dstRow+40(FP), SI
+	ADDQ SI, CX
+	MOVQ srcRow+48(FP), SI
+	ADDQ SI, DX
+	SUBQ $+1, AX
+	JMP  row
+
+row_end:
 	VZEROUPPER
 	RET
 
@@ -450,21 +484,30 @@ by1_end:
 	VZEROUPPER
 	RET
 
-// func blockTapsAVX512(dst *float32, src *float32, n int, pixel int, taps *int, count int, w *float32, bias *float32, lo float32, hi float32)
+// func blockTapsAVX512(dst *float32, src *float32, off int, rows int, n int, dstRow int, srcRow int, pixel int, taps *int, count int, w *float32, bias *float32, lo float32, hi float32)
 // Requires: AVX, AVX512F
-TEXT ·blockTapsAVX512(SB), NOSPLIT, $0-72
-	MOVQ         w+48(FP), AX
-	MOVQ         bias+56(FP), CX
+TEXT ·blockTapsAVX512(SB), NOSPLIT, $0-104
+	MOVQ         w+80(FP), AX
+	MOVQ         bias+88(FP), CX
 	VMOVUPS      (CX), Z0
-	VBROADCASTSS lo+64(FP), Z1
-	VBROADCASTSS hi+68(FP), Z2
-	MOVQ         dst+0(FP), CX
-	MOVQ         src+8(FP), DX
-	MOVQ         n+16(FP), BX
-	MOVQ         pixel+24(FP), SI
+	VBROADCASTSS lo+96(FP), Z1
+	VBROADCASTSS hi+100(FP), Z2
+	MOVQ         rows+24(FP), CX
+	MOVQ         dst+0(FP), DX
+	MOVQ         src+8(FP), BX
+	MOVQ         pixel+56(FP), SI
+	MOVQ         off+16(FP), DI
+	ADDQ         DI, BX
+
+row:
+	CMPQ CX, $+1
+	JLT  row_end
+	MOVQ n+32(FP), R9
+	MOVQ DX, DI
+	MOVQ BX, R8
 
 by8:
-	CMPQ    BX, $+8
+	CMPQ    R9, $+8
 	JLT     by8_end
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
@@ -474,169 +517,186 @@ by8:
 	VMOVAPS Z0, Z8
 	VMOVAPS Z0, Z9
 	VMOVAPS Z0, Z10
-	MOVQ    taps+32(FP), DI
-	MOVQ    count+40(FP), R8
+	MOVQ    taps+64(FP), R10
+	MOVQ    count+72(FP), R11
 
 tap8:
-	MOVQ        (DI), R9
-	ADDQ        DX, R9
-	LEAQ        (R9)(SI*2), R10
-	ADDQ        SI, R10
-	LEAQ        (R10)(SI*2), R11
-	ADDQ        SI, R11
-	MOVQ        8(DI), R12
-	VMOVUPS     (AX)(R12*1), Z11
-	VFMADD231PS (R9), Z11, Z3
-	VFMADD231PS (R9)(SI*1), Z11, Z4
-	VFMADD231PS (R9)(SI*2), Z11, Z5
-	VFMADD231PS (R10), Z11, Z6
-	VFMADD231PS (R9)(SI*4), Z11, Z7
-	VFMADD231PS (R10)(SI*2), Z11, Z8
-	VFMADD231PS (R11), Z11, Z9
-	VFMADD231PS (R10)(SI*4), Z11, Z10
-	ADDQ        $+16, DI
-	DECQ        R8
+	MOVQ        (R10), R12
+	ADDQ        R8, R12
+	LEAQ        (R12)(SI*2), R13
+	ADDQ        SI, R13
+	LEAQ        (R13)(SI*2), R14
+	ADDQ        SI, R14
+	MOVQ        8(R10), R15
+	VMOVUPS     (AX)(R15*1), Z11
+	VFMADD231PS (R12), Z11, Z3
+	VFMADD231PS (R12)(SI*1), Z11, Z4
+	VFMADD231PS (R12)(SI*2), Z11, Z5
+	VFMADD231PS (R13), Z11, Z6
+	VFMADD231PS (R12)(SI*4), Z11, Z7
+	VFMADD231PS (R13)(SI*2), Z11, Z8
+	VFMADD231PS (R14), Z11, Z9
+	VFMADD231PS (R13)(SI*4), Z11, Z10
+	ADDQ        $+16, R10
+	DECQ        R11
 	JNZ         tap8
 	VMAXPS      Z3, Z1, Z3
 	VMINPS      Z3, Z2, Z3
-	VMOVUPS     Z3, (CX)
+	VMOVUPS     Z3, (DI)
 	VMAXPS      Z4, Z1, Z4
 	VMINPS      Z4, Z2, Z4
-	VMOVUPS     Z4, 64(CX)
+	VMOVUPS     Z4, 64(DI)
 	VMAXPS      Z5, Z1, Z5
 	VMINPS      Z5, Z2, Z5
-	VMOVUPS     Z5, 128(CX)
+	VMOVUPS     Z5, 128(DI)
 	VMAXPS      Z6, Z1, Z6
 	VMINPS      Z6, Z2, Z6
-	VMOVUPS     Z6, 192(CX)
+	VMOVUPS     Z6, 192(DI)
 	VMAXPS      Z7, Z1, Z7
 	VMINPS      Z7, Z2, Z7
-	VMOVUPS     Z7, 256(CX)
+	VMOVUPS     Z7, 256(DI)
 	VMAXPS      Z8, Z1, Z8
 	VMINPS      Z8, Z2, Z8
-	VMOVUPS     Z8, 320(CX)
+	VMOVUPS     Z8, 320(DI)
 	VMAXPS      Z9, Z1, Z9
 	VMINPS      Z9, Z2, Z9
-	VMOVUPS     Z9, 384(CX)
+	VMOVUPS     Z9, 384(DI)
 	VMAXPS      Z10, Z1, Z10
 	VMINPS      Z10, Z2, Z10
-	VMOVUPS     Z10, 448(CX)
-	ADDQ        $+512, CX
-	LEAQ        (DX)(SI*8), DX
-	SUBQ        $+8, BX
+	VMOVUPS     Z10, 448(DI)
+	ADDQ        $+512, DI
+	LEAQ        (R8)(SI*8), R8
+	SUBQ        $+8, R9
 	JMP         by8
 
 by8_end:
 by4:
-	CMPQ    BX, $+4
+	CMPQ    R9, $+4
 	JLT     by4_end
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
 	VMOVAPS Z0, Z5
 	VMOVAPS Z0, Z6
-	MOVQ    taps+32(FP), DI
-	MOVQ    count+40(FP), R8
+	MOVQ    taps+64(FP), R10
+	MOVQ    count+72(FP), R11
 
 tap4:
-	MOVQ        (DI), R9
-	ADDQ        DX, R9
-	LEAQ        (R9)(SI*2), R10
-	ADDQ        SI, R10
-	MOVQ        8(DI), R11
-	VMOVUPS     (AX)(R11*1), Z7
-	VFMADD231PS (R9), Z7, Z3
-	VFMADD231PS (R9)(SI*1), Z7, Z4
-	VFMADD231PS (R9)(SI*2), Z7, Z5
-	VFMADD231PS (R10), Z7, Z6
-	ADDQ        $+16, DI
-	DECQ        R8
+	MOVQ        (R10), R12
+	ADDQ        R8, R12
+	LEAQ        (R12)(SI*2), R13
+	ADDQ        SI, R13
+	MOVQ        8(R10), R14
+	VMOVUPS     (AX)(R14*1), Z7
+	VFMADD231PS (R12), Z7, Z3
+	VFMADD231PS (R12)(SI*1), Z7, Z4
+	VFMADD231PS (R12)(SI*2), Z7, Z5
+	VFMADD231PS (R13), Z7, Z6
+	ADDQ        $+16, R10
+	DECQ        R11
 	JNZ         tap4
 	VMAXPS      Z3, Z1, Z3
 	VMINPS      Z3, Z2, Z3
-	VMOVUPS     Z3, (CX)
+	VMOVUPS     Z3, (DI)
 	VMAXPS      Z4, Z1, Z4
 	VMINPS      Z4, Z2, Z4
-	VMOVUPS     Z4, 64(CX)
+	VMOVUPS     Z4, 64(DI)
 	VMAXPS      Z5, Z1, Z5
 	VMINPS      Z5, Z2, Z5
-	VMOVUPS     Z5, 128(CX)
+	VMOVUPS     Z5, 128(DI)
 	VMAXPS      Z6, Z1, Z6
 	VMINPS      Z6, Z2, Z6
-	VMOVUPS     Z6, 192(CX)
-	ADDQ        $+256, CX
-	LEAQ        (DX)(SI*4), DX
-	SUBQ        $+4, BX
+	VMOVUPS     Z6, 192(DI)
+	ADDQ        $+256, DI
+	LEAQ        (R8)(SI*4), R8
+	SUBQ        $+4, R9
 	JMP         by4
 
 by4_end:
 by2:
-	CMPQ    BX, $+2
+	CMPQ    R9, $+2
 	JLT     by2_end
 	VMOVAPS Z0, Z3
 	VMOVAPS Z0, Z4
-	MOVQ    taps+32(FP), DI
-	MOVQ    count+40(FP), R8
+	MOVQ    taps+64(FP), R10
+	MOVQ    count+72(FP), R11
 
 tap2:
-	MOVQ        (DI), R9
-	ADDQ        DX, R9
-	MOVQ        8(DI), R10
-	VMOVUPS     (AX)(R10*1), Z5
-	VFMADD231PS (R9), Z5, Z3
-	VFMADD231PS (R9)(SI*1), Z5, Z4
-	ADDQ        $+16, DI
-	DECQ        R8
+	MOVQ        (R10), R12
+	ADDQ        R8, R12
+	MOVQ        8(R10), R13
+	VMOVUPS     (AX)(R13*1), Z5
+	VFMADD231PS (R12), Z5, Z3
+	VFMADD231PS (R12)(SI*1), Z5, Z4
+	ADDQ        $+16, R10
+	DECQ        R11
 	JNZ         tap2
 	VMAXPS      Z3, Z1, Z3
 	VMINPS      Z3, Z2, Z3
-	VMOVUPS     Z3, (CX)
+	VMOVUPS     Z3, (DI)
 	VMAXPS      Z4, Z1, Z4
 	VMINPS      Z4, Z2, Z4
-	VMOVUPS     Z4, 64(CX)
-	ADDQ        $+128, CX
-	LEAQ        (DX)(SI*2), DX
-	SUBQ        $+2, BX
+	VMOVUPS     Z4, 64(DI)
+	ADDQ        $+128, DI
+	LEAQ        (R8)(SI*2), R8
+	SUBQ        $+2, R9
 	JMP         by2
 
 by2_end:
 by1:
-	CMPQ    BX, $+1
+	CMPQ    R9, $+1
 	JLT     by1_end
 	VMOVAPS Z0, Z3
-	MOVQ    taps+32(FP), DI
-	MOVQ    count+40(FP), R8
+	MOVQ    taps+64(FP), R10
+	MOVQ    count+72(FP), R11
 
 tap1:
-	MOVQ        (DI), R9
-	ADDQ        DX, R9
-	MOVQ        8(DI), R10
-	VMOVUPS     (AX)(R10*1), Z4
-	VFMADD231PS (R9), Z4, Z3
-	ADDQ        $+16, DI
-	DECQ        R8
+	MOVQ        (R10), R12
+	ADDQ        R8, R12
+	MOVQ        8(R10), R13
+	VMOVUPS     (AX)(R13*1), Z4
+	VFMADD231PS (R12), Z4, Z3
+	ADDQ        $+16, R10
+	DECQ        R11
 	JNZ         tap1
 	VMAXPS      Z3, Z1, Z3
 	VMINPS      Z3, Z2, Z3
-	VMOVUPS     Z3, (CX)
-	ADDQ        $+64, CX
-	LEAQ        (DX)(SI*1), DX
-	SUBQ        $+1, BX
+	VMOVUPS     Z3, (DI)
+	ADDQ        $+64, DI
+	LEAQ        (R8)(SI*1), R8
+	SUBQ        $+1, R9
 	JMP         by1
 
 by1_end:
+	MOVQ dstRow+40(FP), DI
+	ADDQ DI, DX
+	MOVQ srcRow+48(FP), DI
+	ADDQ DI, BX
+	SUBQ $+1, CX
+	JMP  row
+
+row_end:
 	VZEROUPPER
 	RET
 
-// func blockMaxAVX512(dst *float32, src *float32, n int, pixel int, taps *int, count int)
+// func blockMaxAVX512(dst *float32, src *float32, off int, rows int, n int, dstRow int, srcRow int, pixel int, taps *int, count int)
 // Requires: AVX, AVX512F
-TEXT ·blockMaxAVX512(SB), NOSPLIT, $0-48
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), CX
-	MOVQ n+16(FP), DX
-	MOVQ pixel+24(FP), BX
+TEXT ·blockMaxAVX512(SB), NOSPLIT, $0-80
+	MOVQ rows+24(FP), AX
+	MOVQ dst+0(FP), CX
+	MOVQ src+8(FP), DX
+	MOVQ pixel+56(FP), BX
+	MOVQ off+16(FP), SI
+	ADDQ SI, DX
+
+row:
+	CMPQ AX, $+1
+	JLT  row_end
+	MOVQ n+32(FP), R8
+	MOVQ CX, SI
+	MOVQ DX, DI
 
 by8:
-	CMPQ         DX, $+8
+	CMPQ         R8, $+8
 	JLT          by8_end
 	VBROADCASTSS kff800000<>+0(SB), Z0
 	VBROADCASTSS kff800000<>+0(SB), Z1
@@ -646,163 +706,171 @@ by8:
 	VBROADCASTSS kff800000<>+0(SB), Z5
 	VBROADCASTSS kff800000<>+0(SB), Z6
 	VBROADCASTSS kff800000<>+0(SB), Z7
-	MOVQ         taps+32(FP), SI
-	MOVQ         count+40(FP), DI
+	MOVQ         taps+64(FP), R9
+	MOVQ         count+72(FP), R10
 
 tap8:
-	MOVQ      (SI), R8
-	ADDQ      CX, R8
-	LEAQ      (R8)(BX*2), R9
-	ADDQ      BX, R9
-	LEAQ      (R9)(BX*2), R10
-	ADDQ      BX, R10
-	VMAXPS    (R8), Z0, Z8
+	MOVQ      (R9), R11
+	ADDQ      DI, R11
+	LEAQ      (R11)(BX*2), R12
+	ADDQ      BX, R12
+	LEAQ      (R12)(BX*2), R13
+	ADDQ      BX, R13
+	VMAXPS    (R11), Z0, Z8
 	VCMPPS    $0x03, Z0, Z0, K1
 	VBLENDMPS Z0, Z8, K1, Z9
 	VMOVAPS   Z9, Z0
-	VMAXPS    (R8)(BX*1), Z1, Z8
+	VMAXPS    (R11)(BX*1), Z1, Z8
 	VCMPPS    $0x03, Z1, Z1, K1
 	VBLENDMPS Z1, Z8, K1, Z10
 	VMOVAPS   Z10, Z1
-	VMAXPS    (R8)(BX*2), Z2, Z8
+	VMAXPS    (R11)(BX*2), Z2, Z8
 	VCMPPS    $0x03, Z2, Z2, K1
 	VBLENDMPS Z2, Z8, K1, Z11
 	VMOVAPS   Z11, Z2
-	VMAXPS    (R9), Z3, Z8
+	VMAXPS    (R12), Z3, Z8
 	VCMPPS    $0x03, Z3, Z3, K1
 	VBLENDMPS Z3, Z8, K1, Z12
 	VMOVAPS   Z12, Z3
-	VMAXPS    (R8)(BX*4), Z4, Z8
+	VMAXPS    (R11)(BX*4), Z4, Z8
 	VCMPPS    $0x03, Z4, Z4, K1
 	VBLENDMPS Z4, Z8, K1, Z13
 	VMOVAPS   Z13, Z4
-	VMAXPS    (R9)(BX*2), Z5, Z8
+	VMAXPS    (R12)(BX*2), Z5, Z8
 	VCMPPS    $0x03, Z5, Z5, K1
 	VBLENDMPS Z5, Z8, K1, Z14
 	VMOVAPS   Z14, Z5
-	VMAXPS    (R10), Z6, Z8
+	VMAXPS    (R13), Z6, Z8
 	VCMPPS    $0x03, Z6, Z6, K1
 	VBLENDMPS Z6, Z8, K1, Z15
 	VMOVAPS   Z15, Z6
-	VMAXPS    (R9)(BX*4), Z7, Z8
+	VMAXPS    (R12)(BX*4), Z7, Z8
 	VCMPPS    $0x03, Z7, Z7, K1
 	VBLENDMPS Z7, Z8, K1, Z16
 	VMOVAPS   Z16, Z7
-	ADDQ      $+16, SI
-	DECQ      DI
+	ADDQ      $+16, R9
+	DECQ      R10
 	JNZ       tap8
-	VMOVUPS   Z0, (AX)
-	VMOVUPS   Z1, 64(AX)
-	VMOVUPS   Z2, 128(AX)
-	VMOVUPS   Z3, 192(AX)
-	VMOVUPS   Z4, 256(AX)
-	VMOVUPS   Z5, 320(AX)
-	VMOVUPS   Z6, 384(AX)
-	VMOVUPS   Z7, 448(AX)
-	ADDQ      $+512, AX
-	LEAQ      (CX)(BX*8), CX
-	SUBQ      $+8, DX
+	VMOVUPS   Z0, (SI)
+	VMOVUPS   Z1, 64(SI)
+	VMOVUPS   Z2, 128(SI)
+	VMOVUPS   Z3, 192(SI)
+	VMOVUPS   Z4, 256(SI)
+	VMOVUPS   Z5, 320(SI)
+	VMOVUPS   Z6, 384(SI)
+	VMOVUPS   Z7, 448(SI)
+	ADDQ      $+512, SI
+	LEAQ      (DI)(BX*8), DI
+	SUBQ      $+8, R8
 	JMP       by8
 
 by8_end:
 by4:
-	CMPQ         DX, $+4
+	CMPQ         R8, $+4
 	JLT          by4_end
 	VBROADCASTSS kff800000<>+0(SB), Z0
 	VBROADCASTSS kff800000<>+0(SB), Z1
 	VBROADCASTSS kff800000<>+0(SB), Z2
 	VBROADCASTSS kff800000<>+0(SB), Z3
-	MOVQ         taps+32(FP), SI
-	MOVQ         count+40(FP), DI
+	MOVQ         taps+64(FP), R9
+	MOVQ         count+72(FP), R10
 
 tap4:
-	MOVQ      (SI), R8
-	ADDQ      CX, R8
-	LEAQ      (R8)(BX*2), R9
-	ADDQ      BX, R9
-	VMAXPS    (R8), Z0, Z4
+	MOVQ      (R9), R11
+	ADDQ      DI, R11
+	LEAQ      (R11)(BX*2), R12
+	ADDQ      BX, R12
+	VMAXPS    (R11), Z0, Z4
 	VCMPPS    $0x03, Z0, Z0, K1
 	VBLENDMPS Z0, Z4, K1, Z17
 	VMOVAPS   Z17, Z0
-	VMAXPS    (R8)(BX*1), Z1, Z4
+	VMAXPS    (R11)(BX*1), Z1, Z4
 	VCMPPS    $0x03, Z1, Z1, K1
 	VBLENDMPS Z1, Z4, K1, Z18
 	VMOVAPS   Z18, Z1
-	VMAXPS    (R8)(BX*2), Z2, Z4
+	VMAXPS    (R11)(BX*2), Z2, Z4
 	VCMPPS    $0x03, Z2, Z2, K1
 	VBLENDMPS Z2, Z4, K1, Z19
 	VMOVAPS   Z19, Z2
-	VMAXPS    (R9), Z3, Z4
+	VMAXPS    (R12), Z3, Z4
 	VCMPPS    $0x03, Z3, Z3, K1
 	VBLENDMPS Z3, Z4, K1, Z20
 	VMOVAPS   Z20, Z3
-	ADDQ      $+16, SI
-	DECQ      DI
+	ADDQ      $+16, R9
+	DECQ      R10
 	JNZ       tap4
-	VMOVUPS   Z0, (AX)
-	VMOVUPS   Z1, 64(AX)
-	VMOVUPS   Z2, 128(AX)
-	VMOVUPS   Z3, 192(AX)
-	ADDQ      $+256, AX
-	LEAQ      (CX)(BX*4), CX
-	SUBQ      $+4, DX
+	VMOVUPS   Z0, (SI)
+	VMOVUPS   Z1, 64(SI)
+	VMOVUPS   Z2, 128(SI)
+	VMOVUPS   Z3, 192(SI)
+	ADDQ      $+256, SI
+	LEAQ      (DI)(BX*4), DI
+	SUBQ      $+4, R8
 	JMP       by4
 
 by4_end:
 by2:
-	CMPQ         DX, $+2
+	CMPQ         R8, $+2
 	JLT          by2_end
 	VBROADCASTSS kff800000<>+0(SB), Z0
 	VBROADCASTSS kff800000<>+0(SB), Z1
-	MOVQ         taps+32(FP), SI
-	MOVQ         count+40(FP), DI
+	MOVQ         taps+64(FP), R9
+	MOVQ         count+72(FP), R10
 
 tap2:
-	MOVQ      (SI), R8
-	ADDQ      CX, R8
-	VMAXPS    (R8), Z0, Z2
+	MOVQ      (R9), R11
+	ADDQ      DI, R11
+	VMAXPS    (R11), Z0, Z2
 	VCMPPS    $0x03, Z0, Z0, K1
 	VBLENDMPS Z0, Z2, K1, Z21
 	VMOVAPS   Z21, Z0
-	VMAXPS    (R8)(BX*1), Z1, Z2
+	VMAXPS    (R11)(BX*1), Z1, Z2
 	VCMPPS    $0x03, Z1, Z1, K1
 	VBLENDMPS Z1, Z2, K1, Z22
 	VMOVAPS   Z22, Z1
-	ADDQ      $+16, SI
-	DECQ      DI
+	ADDQ      $+16, R9
+	DECQ      R10
 	JNZ       tap2
-	VMOVUPS   Z0, (AX)
-	VMOVUPS   Z1, 64(AX)
-	ADDQ      $+128, AX
-	LEAQ      (CX)(BX*2), CX
-	SUBQ      $+2, DX
+	VMOVUPS   Z0, (SI)
+	VMOVUPS   Z1, 64(SI)
+	ADDQ      $+128, SI
+	LEAQ      (DI)(BX*2), DI
+	SUBQ      $+2, R8
 	JMP       by2
 
 by2_end:
 by1:
-	CMPQ         DX, $+1
+	CMPQ         R8, $+1
 	JLT          by1_end
 	VBROADCASTSS kff800000<>+0(SB), Z0
-	MOVQ         taps+32(FP), SI
-	MOVQ         count+40(FP), DI
+	MOVQ         taps+64(FP), R9
+	MOVQ         count+72(FP), R10
 
 tap1:
-	MOVQ      (SI), R8
-	ADDQ      CX, R8
-	VMAXPS    (R8), Z0, Z1
+	MOVQ      (R9), R11
+	ADDQ      DI, R11
+	VMAXPS    (R11), Z0, Z1
 	VCMPPS    $0x03, Z0, Z0, K1
 	VBLENDMPS Z0, Z1, K1, Z23
 	VMOVAPS   Z23, Z0
-	ADDQ      $+16, SI
-	DECQ      DI
+	ADDQ      $+16, R9
+	DECQ      R10
 	JNZ       tap1
-	VMOVUPS   Z0, (AX)
-	ADDQ      $+64, AX
-	LEAQ      (CX)(BX*1), CX
-	SUBQ      $+1, DX
+	VMOVUPS   Z0, (SI)
+	ADDQ      $+64, SI
+	LEAQ      (DI)(BX*1), DI
+	SUBQ      $+1, R8
 	JMP       by1
 
 by1_end:
+	MOVQ dstRow+40(FP), SI
+	ADDQ SI, CX
+	MOVQ srcRow+48(FP), SI
+	ADDQ SI, DX
+	SUBQ $+1, AX
+	JMP  row
+
+row_end:
 	VZEROUPPER
 	RET
 

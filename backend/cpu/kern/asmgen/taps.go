@@ -7,13 +7,16 @@ import (
 )
 
 // Windows in the channel-blocked layout: every pixel is one vector, a tap is a
-// distance in the input and a place among the weights. The caller lists only
-// the taps that exist, so there is no padding.
+// distance in the input and a place among the weights, and a call computes a
+// rectangle of pixels that have the same taps. The caller lists only the taps
+// that exist, so there is no padding. src + off is where the kernel's first row
+// would lie, which may be outside of the image when that row has no taps, hence
+// the separate offset.
 func emitTaps(g *gen) {
 	g.both(func() {
 		t := &taps{gen: g}
-		g.fn("blockTaps", "(dst, src *float32, n, pixel int, taps *int, count int, w, bias *float32, lo, hi float32)",
-			"sums n pixels over taps, each an input distance and a weight distance in bytes.")
+		g.fn("blockTaps", "(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int, w, bias *float32, lo, hi float32)",
+			"sums rows of n pixels over taps, each an input distance and a weight distance; all in bytes.")
 		t.w = g.arg("w")
 		t.bias = g.ld(at(g.arg("bias"), 0))
 		t.lo, t.hi = g.argVec("lo"), g.argVec("hi")
@@ -28,8 +31,8 @@ func emitTaps(g *gen) {
 			g.max(v, t.lo, v)
 			g.min(v, t.hi, v)
 		})
-		g.fn("blockMax", "(dst, src *float32, n, pixel int, taps *int, count int)",
-			"takes the largest of the taps of n pixels; NaN if there is one.")
+		g.fn("blockMax", "(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int)",
+			"takes the largest of the taps of rows of n pixels; NaN if there is one.")
 		t = &taps{gen: g}
 		t.run(func(i int) vec { return g.splat(konst(0xff800000)) }, func(acc []vec, mem func(i int) operand.Mem, _ gp) {
 			for i := range acc {
@@ -90,43 +93,58 @@ type taps struct {
 	bias, lo, hi vec
 }
 
-// run emits the loops over pixels and taps: eight pixels at a time, then
+// run emits the loops over rows, pixels and taps: eight pixels at a time, then
 // four, two, one.
 func (t *taps) run(start func(i int) vec, tap func(acc []vec, mem func(i int) operand.Mem, list gp), end func(v vec)) {
-	dst, src, n, pixel := t.arg("dst"), t.arg("src"), t.arg("n"), t.arg("pixel")
-	for _, u := range []int{8, 4, 2, 1} {
-		t.loop(fmt.Sprintf("by%d", u), n, u, func() {
-			acc := make([]vec, u)
-			for i := range acc {
-				acc[i] = start(i)
-			}
-			list, count := t.arg("taps"), t.arg("count")
-			name := fmt.Sprintf("tap%d", u)
-			t.Label(name)
-			var base [3]gp
-			base[0] = t.GP64()
-			t.MOVQ(at(list, 0), base[0])
-			t.ADDQ(src, base[0])
-			for i := 1; 3*i < u; i++ {
-				base[i] = t.third(base[i-1], pixel)
-			}
-			tap(acc, func(i int) operand.Mem {
-				m := operand.Mem{Base: base[pixelBase[i][0]]}
-				if scale := pixelBase[i][1]; scale > 0 {
-					m.Index, m.Scale = pixel, uint8(scale)
-				}
-				return m
-			}, list)
-			t.ADDQ(operand.I32(16), list)
-			t.DECQ(count)
-			t.JNZ(operand.LabelRef(name))
-			for i := range acc {
-				end(acc[i])
-				t.st(acc[i], at(dst, i*t.bytes()))
-			}
-			t.advance(u*t.bytes(), dst)
-			t.LEAQ(operand.Mem{Base: src, Index: pixel, Scale: uint8(u)}, src)
-		})
-	}
+	rows, dstRow, srcRow, pixel := t.arg("rows"), t.arg("dst"), t.arg("src"), t.arg("pixel")
+	t.ADDQ(t.arg("off"), srcRow)
+	t.loop("row", rows, 1, func() {
+		dst, src, n := t.GP64(), t.GP64(), t.arg("n")
+		t.MOVQ(dstRow, dst)
+		t.MOVQ(srcRow, src)
+		for _, u := range []int{8, 4, 2, 1} {
+			t.loop(fmt.Sprintf("by%d", u), n, u, func() {
+				t.pixels(u, dst, src, pixel, start, tap, end)
+			})
+		}
+		step := t.arg("dstRow")
+		t.ADDQ(step, dstRow)
+		step = t.arg("srcRow")
+		t.ADDQ(step, srcRow)
+	})
 	t.ret()
+}
+
+// pixels emits u neighbouring pixels.
+func (t *taps) pixels(u int, dst, src, pixel gp, start func(i int) vec, tap func(acc []vec, mem func(i int) operand.Mem, list gp), end func(v vec)) {
+	acc := make([]vec, u)
+	for i := range acc {
+		acc[i] = start(i)
+	}
+	list, count := t.arg("taps"), t.arg("count")
+	name := fmt.Sprintf("tap%d", u)
+	t.Label(name)
+	var base [3]gp
+	base[0] = t.GP64()
+	t.MOVQ(at(list, 0), base[0])
+	t.ADDQ(src, base[0])
+	for i := 1; 3*i < u; i++ {
+		base[i] = t.third(base[i-1], pixel)
+	}
+	tap(acc, func(i int) operand.Mem {
+		m := operand.Mem{Base: base[pixelBase[i][0]]}
+		if scale := pixelBase[i][1]; scale > 0 {
+			m.Index, m.Scale = pixel, uint8(scale)
+		}
+		return m
+	}, list)
+	t.ADDQ(operand.I32(16), list)
+	t.DECQ(count)
+	t.JNZ(operand.LabelRef(name))
+	for i := range acc {
+		end(acc[i])
+		t.st(acc[i], at(dst, i*t.bytes()))
+	}
+	t.advance(u*t.bytes(), dst)
+	t.LEAQ(operand.Mem{Base: src, Index: pixel, Scale: uint8(u)}, src)
 }

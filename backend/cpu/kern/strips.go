@@ -1,0 +1,82 @@
+package kern
+
+// Windows over plain images: a task takes a strip of output rows of one block
+// of channels, turns the input rows it reads into the blocked layout, lets the
+// blocked kernels work, and turns the result back. All of it stays in the cache.
+
+// strips lays out the strips of a window over plain images.
+type strips struct {
+	g        tapGrid
+	channels int
+	blocks   int
+	rows     int // output rows of a strip
+	cuts     int // strips of a block
+	inLen    int // floats of a strip's input, blocked
+	outLen   int // floats of a strip's output, blocked
+}
+
+// stripFloats bounds the input of a strip: it should not fill the L2 cache.
+const stripFloats = 32 << 10
+
+// plan lays out the strips of a grid whose segments are known.
+func (s *strips) plan(channels int) {
+	g := &s.g
+	s.channels = channels
+	s.blocks = ceilDiv(channels, g.b)
+	perRow := g.in[1] * g.b
+	span := (g.kernel[0]-1)*g.dilation[0] + 1
+	s.rows = max(1, min(g.out[0], (stripFloats/perRow-span)/g.stride[0]+1))
+	s.rows = newSplit(g.out[0], s.rows).largest()
+	s.cuts = ceilDiv(g.out[0], s.rows)
+	s.inLen = min(g.in[0], (s.rows-1)*g.stride[0]+span) * perRow
+	s.outLen = s.rows * g.out[1] * g.b
+}
+
+// tasks is the number of strips of a batch.
+func (s *strips) tasks(batch int) int { return batch * s.blocks * s.cuts }
+
+// perWorker is the workspace of one worker.
+func (s *strips) perWorker() int { return scratchBytes(4*s.inLen, 4*s.outLen) }
+
+// strip is one strip in work.
+type strip struct {
+	image, block int
+	have         int // channels of the block
+	y0, y1       int // output rows
+	top          int // first input row
+	in, out      []float32
+}
+
+// load brings strip i into the blocked layout.
+func (s *strips) load(t *table, i int, x []float32, buf *scratch) strip {
+	g := &s.g
+	p := strip{in: buf.floats(s.inLen), out: buf.floats(s.outLen)}
+	cut := i % s.cuts
+	p.block = i / s.cuts % s.blocks
+	p.image = i / s.cuts / s.blocks
+	p.have = min(g.b, s.channels-p.block*g.b)
+	p.y0 = cut * s.rows
+	p.y1 = min(p.y0+s.rows, g.out[0])
+	var end int
+	p.top, end = g.reach(p.y0, p.y1)
+	inN := g.in[0] * g.in[1]
+	from := (p.image*s.channels+p.block*g.b)*inN + p.top*g.in[1]
+	if n := (end - p.top) * g.in[1]; n > 0 {
+		if p.have < g.b {
+			clear(p.in[:n*g.b])
+		}
+		t.transpose(&p.in[0], &x[from], n, 4*g.b, 4*inN, p.have)
+	}
+	return p
+}
+
+// store brings the result of a strip back into the plain layout.
+func (s *strips) store(t *table, p *strip, y []float32) {
+	g := &s.g
+	outN := g.out[0] * g.out[1]
+	to := (p.image*s.channels+p.block*g.b)*outN + p.y0*g.out[1]
+	n := (p.y1 - p.y0) * g.out[1]
+	for i := 0; i < n; i += t.tw {
+		t.transpose(&y[to+i], &p.out[i*g.b], p.have, 4*outN, 4*g.b, min(t.tw, n-i))
+	}
+}
