@@ -92,3 +92,20 @@ func TestFusedConv(t *testing.T) {
 		})
 	}
 }
+
+func TestRowConv(t *testing.T) {
+	one := lists("pads", []int{1, 1, 1, 1})
+	runCases(t, []opCase{
+		{op: "Conv", name: "squeezed", in: []arg{f32s(3, 40, 1, 1), f32s(50, 40, 1, 1).c(), f32s(50)}, tol: 1e-4},
+		{op: "Conv", name: "covering", in: []arg{f32s(3, 5, 3, 4), f32s(50, 5, 3, 4).c()}, tol: 1e-4},
+		{op: "Conv", name: "center", in: []arg{f32s(1, 40, 1, 1), f32s(50, 40, 3, 3).c(), f32s(50).c()}, attrs: one, tol: 1e-4},
+		{op: "Conv", name: "few", in: []arg{f32s(2, 40, 3, 4), f32s(20, 40, 3, 3).c()}, attrs: one, tol: 1e-4},
+		{op: "Conv", name: "dilated", in: []arg{f32s(2, 6, 7, 7), f32s(20, 6, 3, 3).c()}, attrs: lists("pads", []int{2, 1, 2, 0}, "dilations", []int{2, 3}, "strides", []int{2, 2}), tol: 1e-4},
+		{op: "Conv", name: "outside", in: []arg{f32s(1, 3, 1, 2), f32s(4, 3, 1, 1).c()}, attrs: lists("pads", []int{0, 3, 0, 4}), tol: 1e-4},
+		{op: "Conv", name: "frames", in: []arg{f32s(1, 1, 640), f32s(30, 1, 256).c()}, attrs: lists("strides", []int{128}), tol: 1e-4},
+		{op: "Conv", name: "patches", in: []arg{f32s(2, 3, 40, 48), f32s(33, 3, 8, 8).c(), f32s(33)}, attrs: lists("strides", []int{8, 8}), tol: 1e-4},
+		{op: "Conv", name: "patches with a rest", in: []arg{f32s(1, 3, 41, 50), f32s(33, 3, 8, 8).c()}, attrs: lists("strides", []int{8, 8}), tol: 1e-4},
+		{op: "Conv", name: "volume", in: []arg{f32s(1, 3, 3, 3, 3), f32s(9, 3, 2, 2, 2).c()}, tol: 1e-4},
+		{op: "FusedConv", domain: microsoft, in: []arg{f32s(3, 40, 1, 1), f32s(50, 40, 1, 1).c(), f32s(50)}, attrs: strs("activation", "Sigmoid"), tol: 1e-4},
+	})
+}

@@ -24,9 +24,13 @@ type floatGates struct {
 	wsAt, rwsAt   int       // workspace of the products; the latter for each direction
 	rws           int
 	constR        bool
+	dots          bool       // R is read row by row, as it is: few steps of a small batch
 	turnedAt      int        // R transposed to [D, H, G·H], if it is no constant
 	turn          *kern.Copy // what transposes it
 }
+
+// fewSteps is up to how many steps transposing R does not pay.
+const fewSteps = 8
 
 // gatePart is the product with some of the gates of R.
 type gatePart struct {
@@ -43,6 +47,7 @@ func (p *prep) newFloatGates(k *recurrent, apart int, cuts ...int) (*floatGates,
 		return nil, nil
 	}
 	f := &floatGates{k: k, hasBias: p.has(3), apart: apart, constR: p.isConst(2)}
+	f.dots = !f.constR && k.batch <= maxFew && k.seq <= fewSteps
 	if err := p.gateBias(f, width); err != nil {
 		return nil, err
 	}
@@ -138,9 +143,10 @@ func (f *floatGates) prepareParts(p *prep, cuts []int) error {
 		f.rws = max(f.rws, g.Workspace(inner))
 		from = to
 	}
-	if f.constR {
+	switch {
+	case f.constR:
 		p.absorb(2, 0)
-	} else {
+	case !f.dots:
 		var err error
 		if f.turn, err = kern.NewTranspose([]int{k.dirs, k.gates * k.hidden, k.hidden}, []int{0, 2, 1}); err != nil {
 			return err
@@ -174,21 +180,40 @@ func (f *floatGates) input(c *ops.Call, gates []float32) error {
 		args.Bias = scratchOf[float32](c, f.biasAt, n)
 		f.splitBias(f32(c.In[3]), args.Bias, scratchOf[float32](c, f.recAt, n))
 	}
-	if !f.constR {
+	if f.turn != nil {
 		if err := kern.RunCopy(f.turn, scratchOf[float32](c, f.turnedAt, n*f.k.hidden), 0, f32(c.In[2]), 0, c.Threads); err != nil {
 			return err
 		}
 	}
+	if rows := f.k.seq * f.k.batch; f.packed == nil && rows <= maxFew {
+		dotRows(gates, args.A, args.B, rows, 0, n, f.k.input, n, 1)
+		f.addBias(gates, args.Bias, rows, n)
+		return nil
+	}
 	return f.w.Run(args, c.Scratch[f.wsAt:], min(f.k.threads, c.Threads))
+}
+
+// addBias adds a bias, if there is one, to rows of n.
+func (f *floatGates) addBias(dst, bias []float32, rows, n int) {
+	for r := range rows {
+		if f.hasBias {
+			kern.Binary(kern.Add, dst[r*n:(r+1)*n], dst[r*n:(r+1)*n], bias)
+		}
+	}
 }
 
 func (f *floatGates) hidden(c *ops.Call, d, part int, h, rec []float32, threads int) {
 	p, k := &f.parts[part], f.k
 	width := k.gates * k.hidden
 	args := kern.GemmArgs{A: h, C: rec}
-	if p.packed != nil {
+	n := (p.to - p.from) * k.hidden
+	switch {
+	case p.packed != nil:
 		args.PackedB = p.packed[d]
-	} else {
+	case f.dots:
+		args.B = f32(c.In[2])[(d*width+p.from*k.hidden)*k.hidden:]
+		dotRows(rec, h, args.B, k.batch, 0, n, k.hidden, n, 1)
+	default:
 		args.B = scratchOf[float32](c, f.turnedAt, k.dirs*width*k.hidden)[d*width*k.hidden+p.from*k.hidden:]
 	}
 	if f.hasBias && p.to > f.apart {
@@ -196,7 +221,13 @@ func (f *floatGates) hidden(c *ops.Call, d, part int, h, rec []float32, threads 
 		if bias == nil {
 			bias = scratchOf[float32](c, f.recAt, k.dirs*width)
 		}
-		args.Bias = bias[d*width+p.from*k.hidden:]
+		args.Bias = bias[d*width+p.from*k.hidden:][:n]
+		if f.dots {
+			f.addBias(rec, args.Bias, k.batch, n)
+		}
+	}
+	if f.dots {
+		return
 	}
 	// The sizes were checked when the product was prepared; it can not fail.
 	_ = p.g.Run(args, c.Scratch[f.rwsAt+d*f.rws:][:f.rws], threads)

@@ -87,8 +87,11 @@ func (p *prep) matMul(s kern.GemmSpec, a, b []int) (ops.Kernel, error) {
 	return p.gemmOrNil(s)
 }
 
-// gemmOrNil keeps a typed nil out of the interface.
+// gemmOrNil prepares the product of operands 0 and 1.
 func (p *prep) gemmOrNil(s kern.GemmSpec) (ops.Kernel, error) {
+	if k := p.dots(s); k != nil {
+		return k, nil
+	}
 	k, err := p.newProduct(s, 0, 1)
 	if err != nil {
 		return nil, err

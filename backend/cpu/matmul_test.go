@@ -35,6 +35,9 @@ func TestMatMul(t *testing.T) {
 		})
 	}
 	runCases(t, []opCase{
+		{op: "MatMul", name: "rows by a column", in: []arg{f32s(300, 100), f32s(100)}, tol: 1e-4},
+		{op: "MatMul", name: "rows by a column", in: []arg{f32s(3, 300, 100), f32s(100, 1)}, tol: 1e-4},
+		{op: "Gemm", name: "a row by rows", in: []arg{f32s(2, 300), f32s(200, 300)}, attrs: []ssa.Attr{ssa.IntAttr("transB", 1)}, tol: 1e-4},
 		{op: "MatMul", name: "splat", in: []arg{f32s(3, 5), f32s(5, 4).asSplat()}, tol: 1e-5},
 		{op: "MatMul", in: []arg{tensor(ndarray.Float64, 3, 5), tensor(ndarray.Float64, 5, 4)}, left: true},
 		{op: "MatMul", name: "no terms", in: []arg{f32s(3, 0), f32s(0, 4)}, left: true},

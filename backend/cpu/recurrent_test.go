@@ -53,7 +53,7 @@ func TestRecurrent(t *testing.T) {
 				noBias := base
 				noBias.in = base.in[:3]
 				runCases(t, []opCase{base, noBias, base.with(absent, states[0]), base.with(append([]arg{lensOf(3, 5)}, states...)...),
-					layer(op, 6, 1, 33, 40, dirs, konst)})
+					layer(op, 6, 1, 33, 40, dirs, konst), layer(op, 1, 2, 33, 40, dirs, konst), layer(op, 12, 1, 5, 6, dirs, konst)})
 			}
 		}
 		h := 6
