@@ -1,0 +1,68 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"slices"
+)
+
+// beam builds an order step by step, keeping only the best few beginnings: those
+// that have needed the least so far, then those that leave the least in use. With
+// width one it is a greedy order. Its peak is only an upper bound; it serves where
+// the search does not end, and lets the search drop what can not be better.
+//
+// Steps are safe moves for what is needed anyway, and then one node.
+func beam(ctx context.Context, s *sim, width int, floor int64) ([]int32, int64) {
+	s.reset(nil)
+	layer := []state{{done: slices.Clone(s.done), parent: -1, price: floor, live: s.live}}
+	for ctx.Err() == nil {
+		var next []state
+		seen := map[string]int{}
+		for i := range layer {
+			at := &layer[i]
+			s.reset(at.done)
+			base := len(s.trail)
+			s.settle(max(at.price, floor))
+			if len(s.trail) == len(s.m.nodes) {
+				return append(slices.Clone(at.trail), s.trail[base:]...), at.price
+			}
+			next = grow(s, at, base, next, seen)
+		}
+		slices.SortStableFunc(next, func(a, b state) int {
+			return cmp.Or(cmp.Compare(a.price, b.price), cmp.Compare(a.live, b.live), cmp.Compare(b.count, a.count))
+		})
+		layer = next[:min(width, len(next))]
+	}
+	return nil, 0
+}
+
+// grow appends the states one node further than the one the simulation is in,
+// whose steps since at are s.trail[base:].
+func grow(s *sim, at *state, base int, next []state, seen map[string]int) []state {
+	mark := len(s.trail)
+	var nodes []int32
+	s.eachReady(func(n int32) bool { nodes = append(nodes, n); return true })
+	for _, n := range nodes {
+		price := max(at.price, s.exec(n))
+		key := setKey(s.done)
+		k, old := seen[key]
+		if !old || price < next[k].price {
+			x := state{done: slices.Clone(s.done), trail: append(slices.Clone(at.trail), s.trail[base:]...), parent: -1,
+				count: int32(len(s.trail)), price: price, live: s.live}
+			if old {
+				next[k] = x
+			} else {
+				seen[key] = len(next)
+				next = append(next, x)
+			}
+		}
+		s.rollback(mark)
+	}
+	return next
+}
+
+// beamWidth is how many beginnings of so many nodes to keep, so that the beam takes
+// a small part of the work allowed.
+func beamWidth(nodes int, steps int64) int {
+	return int(min(max(steps/8/int64(nodes*nodes+1), 2), 32))
+}

@@ -1,0 +1,47 @@
+package schedule
+
+import (
+	"context"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// greedy is list scheduling by memory: of the nodes that can run, the one after
+// which the least is in use, and of equals the one that comes first in the present
+// order. Bodies are ordered already.
+func greedy(ctx context.Context, g *ssa.Graph) error {
+	if err := sortedGraph(g); err != nil {
+		return err
+	}
+	control := map[*ssa.Node]*inner{}
+	for _, n := range g.Nodes {
+		if isControl(n) {
+			in, err := measure(n, g)
+			if err != nil {
+				return err
+			}
+			control[n] = in
+		}
+	}
+	s := newSim(newModel(g, nil, control, counting{windows: true}))
+	out := make([]*ssa.Node, 0, len(g.Nodes))
+	for len(out) < len(g.Nodes) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		best, low := int32(-1), int64(0)
+		s.eachReady(func(n int32) bool {
+			s.run(n)
+			live := s.live
+			s.rollback(len(s.trail) - 1)
+			if best < 0 || live < low {
+				best, low = n, live
+			}
+			return true
+		})
+		s.run(best)
+		out = append(out, g.Nodes[best])
+	}
+	g.Nodes = out
+	return nil
+}

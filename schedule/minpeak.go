@@ -1,0 +1,226 @@
+package schedule
+
+import (
+	"context"
+	"slices"
+
+	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/loops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Result says how good an order is. All bytes are counted as the package comment
+// says.
+type Result struct {
+	// Peak is what the order needs at once: the most bytes alive at any step.
+	Peak int64
+	// LowerBound: no order needs less, however windows, concatenations and in-place
+	// results are chosen. Bodies of control flow are free to overlap with their
+	// operands in it, so that it is weak for graphs that spend their memory there.
+	LowerBound int64
+	// Proven: no order needs less than this one.
+	Proven bool
+	// Nodes is how many sets of executed nodes the searches looked at.
+	Nodes int64
+}
+
+// work bounds one search by executions of nodes tried, so that its end does not
+// depend on the machine: some tens of milliseconds.
+const work = 1 << 20
+
+// MinPeak brings a graph and its bodies, whose types must be inferred, into an
+// order that needs as little memory at once as the search finds, and says what any
+// order needs. Where the present order is as good, it stays. When the context ends
+// early, the best order found by then is taken, and that is no error. An error
+// means that the graph has a cycle or a loop that can not be laid out; then the
+// order may have changed in some bodies only.
+//
+// Bodies are ordered first. Then each graph is searched up to five times, with
+// memory counted in different ways (see counting): in atoms, for the lower bound,
+// and with windows and concatenations decided one way or the other. Each order
+// found is laid out and folded as it will be for the plan, and the one that needs
+// the least then is kept.
+func MinPeak(ctx context.Context, g *ssa.Graph) (*Result, error) {
+	s := &solver{ctx: ctx}
+	f, err := s.level(g, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Peak: f.peak, LowerBound: min(f.bound, f.peak), Nodes: s.nodes}
+	r.Proven = r.Peak == r.LowerBound
+	return r, nil
+}
+
+// solver orders graphs from the inside out.
+type solver struct {
+	ctx   context.Context
+	nodes int64
+}
+
+// level orders a graph, a body of owner (a node of around) unless that is nil. In the answer, peak is
+// what the graph needs in its new order, with parameters free; for a body of a
+// loop it is what the loop needs.
+func (s *solver) level(g *ssa.Graph, owner *ssa.Node, around *ssa.Graph) (found, error) {
+	if err := sortedGraph(g); err != nil {
+		return found{}, err
+	}
+	control := map[*ssa.Node]*inner{}
+	for _, n := range g.Nodes {
+		in, err := s.bodies(n, g)
+		if err != nil {
+			return found{}, err
+		}
+		if in != nil {
+			control[n] = in
+		}
+	}
+	return s.order(g, owner, around, control)
+}
+
+// bodies orders the bodies of a node and measures it, if it is control flow.
+func (s *solver) bodies(n *ssa.Node, g *ssa.Graph) (*inner, error) {
+	var bound int64
+	for _, b := range n.Bodies {
+		owner := n
+		if !isControl(n) || n.Op == "If" {
+			owner = nil // the body is ordered as a graph of its own
+		}
+		f, err := s.level(b, owner, g)
+		if err != nil {
+			return nil, err
+		}
+		bound = max(bound, f.bound)
+	}
+	if !isControl(n) {
+		return nil, nil
+	}
+	in, err := measure(n, g)
+	if err == nil {
+		in.bound = bound
+	}
+	return in, err
+}
+
+// order finds the order of one graph whose bodies are ordered.
+func (s *solver) order(g *ssa.Graph, owner *ssa.Node, around *ssa.Graph, control map[*ssa.Node]*inner) (found, error) {
+	var rot *loops.Rotation
+	if owner != nil {
+		var err error
+		if rot, err = loops.Of(owner); err != nil {
+			return found{}, err
+		}
+	}
+	best := slices.Clone(g.Nodes)
+	peak, err := laid(g, owner, around)
+	if err != nil {
+		return found{}, err
+	}
+	tried := [][]*ssa.Node{best}
+	var bound int64
+	for i, how := range countings {
+		f := s.solve(newModel(g, rot, control, how))
+		if i == 0 {
+			bound = f.bound
+		}
+		nodes := make([]*ssa.Node, len(f.order))
+		for k, n := range f.order {
+			nodes[k] = g.Nodes[n]
+		}
+		if !slices.ContainsFunc(tried, func(t []*ssa.Node) bool { return slices.Equal(t, nodes) }) {
+			tried = append(tried, nodes)
+			old := g.Nodes
+			g.Nodes = nodes
+			p, err := laid(g, owner, around)
+			g.Nodes = old
+			if err != nil {
+				return found{}, err
+			}
+			if p < peak {
+				best, peak = nodes, p
+			}
+		}
+		if peak <= bound || s.ctx.Err() != nil {
+			break
+		}
+	}
+	g.Nodes = best
+	return found{peak: peak, bound: bound}, nil
+}
+
+// countings are the ways to count, the one that gives the lower bound first.
+var countings = []counting{
+	{windows: true, concats: true, atoms: true},
+	{windows: true, concats: true},
+	{windows: true},
+	{concats: true},
+	{},
+}
+
+// solve finds the order of a model: cell by cell, those that need the most in the
+// given order first, since what they can not do without the others may use.
+func (s *solver) solve(m *model) found {
+	m.postpone()
+	cells := m.cells()
+	out := found{}
+	peaks, ranks := make([]int64, len(cells)), make([]int, len(cells))
+	orders := make([][]int32, len(cells))
+	for i, c := range cells {
+		ranks[i] = i
+		orders[i] = identity(len(c.nodes))
+		peaks[i] = newSim(c.m).peakOf(orders[i])
+		out.bound = max(out.bound, c.m.bound())
+	}
+	slices.SortStableFunc(ranks, func(a, b int) int { return int(min(max(peaks[b]-peaks[a], -1), 1)) })
+	for _, i := range ranks {
+		if peaks[i] <= max(out.bound, out.peak) {
+			out.peak = max(out.peak, peaks[i])
+			break // as are all after it
+		}
+		f := search(s.ctx, cells[i].m, orders[i], out.bound, work)
+		orders[i] = f.order
+		out.peak, out.bound = max(out.peak, f.peak), max(out.bound, f.bound)
+		s.nodes += f.nodes
+	}
+	for i, c := range cells {
+		for _, n := range orders[i] {
+			out.order = append(out.order, c.nodes[n])
+		}
+	}
+	return out
+}
+
+func identity(n int) []int32 {
+	out := make([]int32, n)
+	for i := range out {
+		out[i] = int32(i)
+	}
+	return out
+}
+
+// laid is what a graph needs at once in its present order, as it will be folded.
+// A body of a loop is laid out with the loop around it.
+func laid(g *ssa.Graph, owner *ssa.Node, around *ssa.Graph) (int64, error) {
+	if owner != nil {
+		g = isolated(owner, around)
+	}
+	_, f, err := inplace.Lay(g, liveness.Options{}, inplace.Options{})
+	if err != nil {
+		return 0, err
+	}
+	return peakOf(f), nil
+}
+
+// sortedGraph makes sure that the nodes are in a legal order.
+func sortedGraph(g *ssa.Graph) error {
+	seen := make([]bool, g.NumNodeIDs())
+	for _, n := range g.Nodes {
+		for _, v := range n.In {
+			if v != nil && v.Def != nil && !seen[v.Def.ID] {
+				return g.Sort()
+			}
+		}
+		seen[n.ID] = true
+	}
+	return nil
+}
