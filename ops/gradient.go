@@ -25,7 +25,7 @@ import (
 // A value read by several nodes gets the sum of what each sends back. The rules
 // of the operators are in gradient_rules.go and gradient_linear.go.
 //
-// Source: Griewank, Walther: Evaluating Derivatives, section 3.2.
+// Source: "Evaluating Derivatives" (SIAM 2008), section 3.2.
 var Gradient = Op{
 	Domain: trainingDomain, Name: "Gradient", Since: 1, Doc: "outputs[i] = d sum(y) / d xs[i]",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,

@@ -20,7 +20,7 @@ import (
 // centers of the corner elements, else their outer edges), moved inside by
 // padding_mode, and interpolated with the neighbours of every dimension:
 //
-//	nearest 1     linear 2     cubic 4 (Keys, a = -0.75)
+//	nearest 1     linear 2     cubic 4 (a = -0.75)
 var GridSample = Op{
 	Name: "GridSample", Since: 22, Form: gridSampleForm, Doc: "Y = X interpolated at the positions of grid",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,

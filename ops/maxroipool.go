@@ -14,7 +14,7 @@ import (
 // into pooled_shape bins; bin borders round outwards, so bins may overlap. A bin
 // without elements gives 0.
 //
-// Source: Girshick, Fast R-CNN, section 2.1.
+// Source: "Fast R-CNN" (ICCV 2015), section 2.1.
 var MaxRoiPool = Op{
 	Name: "MaxRoiPool", Since: 22, Form: typeForm(1, 22), Doc: "Y[r] = maxima of X over the bins of rois[r]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,

@@ -19,7 +19,7 @@ import (
 //	| .   . | .   . |     with sampling_ratio 2
 //	+-------+-------+
 //
-// Source: He et al., Mask R-CNN, section 3, RoIAlign.
+// Source: "Mask R-CNN" (ICCV 2017), section 3, RoIAlign.
 var RoiAlign = Op{
 	Name: "RoiAlign", Since: 22, Form: typeForm(16, 22), Doc: "Y[r] = X[batch_indices[r]] pooled over rois[r]",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,

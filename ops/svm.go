@@ -101,9 +101,9 @@ func evalSVMRegressor(c *Call) error {
 // https://onnx.ai/onnx/operators/onnx_aionnxml_SVMClassifier.html
 //
 // There is one machine for every pair of classes; each gives a vote. prob_a and
-// prob_b turn the machines' scores into probabilities of the classes (Wu, Lin,
-// Weng: Probability Estimates for Multi-class Classification by Pairwise
-// Coupling, JMLR 5, 2004, second method). Without vectors_per_class there is one
+// prob_b turn the machines' scores into probabilities of the classes ("Probability
+// Estimates for Multi-class Classification by Pairwise Coupling", JMLR 5, 2004,
+// second method). Without vectors_per_class there is one
 // linear function per class.
 var SVMClassifier = Op{
 	Domain: mlDomain, Name: "SVMClassifier", Since: 1, Doc: "Y = class with most votes, Z = scores or probabilities",
@@ -227,7 +227,7 @@ func (m *svm) probabilities(scores []float64) []float64 {
 }
 
 // couple finds p with p_i r_ji = p_j r_ij as nearly as possible by the fixed
-// point iteration of Wu, Lin and Weng, algorithm 2.
+// point iteration of that paper, algorithm 2.
 func couple(r [][]float64) []float64 {
 	k := len(r)
 	q := make([][]float64, k)

@@ -11,8 +11,7 @@ import "math"
 //
 // Constants have 13 fraction bits; 2 more bits are kept between the passes.
 //
-// Source: Loeffler, Ligtenberg, Moschytz: Practical Fast 1-D DCT Algorithms with
-// 11 Multiplications, ICASSP 1989.
+// Source: "Practical Fast 1-D DCT Algorithms with 11 Multiplications" (ICASSP 1989).
 const (
 	constBits = 13
 	passBits  = 2
