@@ -21,6 +21,7 @@ type optimizeFlags struct {
 	output    string
 	noVerify  bool
 	noCompare bool
+	noPlan    bool
 	external  int64
 	keepIO    bool
 	rtol      float64
@@ -33,7 +34,7 @@ func (a *app) optimizeCmd() *cobra.Command {
 		Long: "Optimize rewrites a model to fewer, equivalent standard ONNX operators, plans its memory,\n" +
 			"checks that the result computes the same on random or given inputs, writes it, and prints\n" +
 			"what changed and the peak memory under every planner. Without MODEL it works on\n" + defaultModel + ". Without -o the result is written to NAME.opt.onnx in the current folder.\n" +
-			"--shape and --dim are fixed in the result, too.\n" +
+			"--shape and --dim are fixed in the result, too. If all shapes are known, the file keeps its memory plan.\n" +
 			"If the outputs differ, nothing is written and the exit code is 3.",
 		Example: "  berth optimize model.onnx -o model.opt.onnx\n  berth optimize model.onnx -o fixed.onnx --shape x=1x3x224x224\n" +
 			"  berth optimize model.onnx -o model.opt.onnx --data test_data_set_0",
@@ -53,6 +54,7 @@ func (a *app) optimizeCmd() *cobra.Command {
 	c.Flags().StringVarP(&f.output, "output", "o", "", "file to write")
 	c.Flags().BoolVar(&f.noVerify, "no-verify", false, "do not compare outputs before writing")
 	c.Flags().BoolVar(&f.noCompare, "no-compare", false, "do not print the table of planners")
+	c.Flags().BoolVar(&f.noPlan, "no-plan", false, "do not keep the memory plan in the file")
 	c.Flags().Int64Var(&f.external, "save-external", 0, "write weights of at least this many bytes to OUT.data")
 	c.Flags().BoolVar(&f.keepIO, "keep-io", false, "keep the declared input and output types although shapes are fixed inside")
 	c.Flags().Float64Var(&f.rtol, "rtol", 1e-3, "relative tolerance of the check")
@@ -112,7 +114,11 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 	if err := a.verdict(&res, f); err != nil {
 		return err
 	}
-	if err := opt.Save(res.Output, berth.SaveOptions{External: f.external, Metadata: map[string]string{"berth.optimized": "1"}}); err != nil {
+	metadata, err := a.metadata(ctx, opt, f)
+	if err != nil {
+		return err
+	}
+	if err := opt.Save(res.Output, berth.SaveOptions{External: f.external, Metadata: metadata}); err != nil {
 		return err
 	}
 	if res.Before.FileBytes, err = sizeBefore(model, m); err != nil {
@@ -127,6 +133,28 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 	}
 	a.printOptimize(res)
 	return nil
+}
+
+// metadata is what the file says about its making. A model whose shapes are all
+// known keeps its memory plan, so that a program need not search for it again.
+func (a *app) metadata(ctx context.Context, opt *berth.Model, f optimizeFlags) (map[string]string, error) {
+	meta := map[string]string{"berth.optimized": "1"}
+	for _, in := range opt.Inputs() {
+		if !in.Type.IsStatic() {
+			return meta, nil
+		}
+	}
+	if f.noPlan {
+		return meta, nil
+	}
+	p, err := opt.Compile(ctx, berth.WithThreads(a.threads))
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err == nil { // what can not be compiled can still be written
+		meta[berth.PlanKey] = p.SavePlan()
+	}
+	return meta, nil
 }
 
 // verdict turns a difference into exit code 3 before anything is written.

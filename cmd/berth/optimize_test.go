@@ -8,6 +8,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
 )
 
 // TestOptimizeDefault is the command line of the README, without a model.
@@ -110,6 +112,28 @@ func TestOptimizeExternal(t *testing.T) {
 	fails(t, exitModel, []string{out}, "run", out)
 	require.NoError(t, os.Remove(out+".data"))
 	fails(t, exitModel, []string{out}, "run", out)
+}
+
+// TestOptimizeKeepsPlan compiles what was written: the plan is taken from the file,
+// unless the model changed or another planner is wanted.
+func TestOptimizeKeepsPlan(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out.onnx")
+	planner := func(args []string, opts ...berth.Option) string {
+		ok(t, append([]string{"optimize", "-o", out, "--no-compare"}, args...)...)
+		m, err := berth.Open(out)
+		require.NoError(t, err)
+		defer m.Close()
+		p, err := m.Compile(t.Context(), opts...)
+		require.NoError(t, err)
+		return p.Plan().Planner
+	}
+	assert.Equal(t, "saved", planner([]string{"builtin:unet"}))
+	assert.Equal(t, "saved", planner([]string{"builtin:lstm-loop"}))
+	assert.Equal(t, "saved", planner([]string{"builtin:encoder", "--dim", "N=1", "--dim", "S=8"}))
+	for _, other := range []string{planner([]string{"builtin:unet", "--no-plan"}), planner([]string{"builtin:unet"}, berth.WithPlanner("pool")),
+		planner([]string{"builtin:unet"}, berth.WithoutInPlace()), planner([]string{"builtin:encoder"}, berth.WithDim("N", 1))} {
+		assert.NotEqual(t, "saved", other)
+	}
 }
 
 func TestOptimizeDump(t *testing.T) {

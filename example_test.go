@@ -1,0 +1,183 @@
+package berth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"math"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/testmodels"
+)
+
+// builtin builds one of the models that need no file; programs usually open theirs
+// with berth.Open.
+func builtin(name string) *berth.Model {
+	m, err := testmodels.Build(name)
+	if err != nil {
+		log.Fatal(err)
+	}
+	return berth.FromModule(m)
+}
+
+// ones is a tensor filled with 1.
+func ones(shape ...int) *tensor.Dense {
+	return tensor.Ones(tensor.Float32, shape...)
+}
+
+// Open a model file and run it. The model is compiled for the inputs' shapes once.
+func ExampleOpen() {
+	dir, err := os.MkdirTemp("", "berth")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "mlp.onnx")
+	if err := builtin("mlp").Save(path, berth.SaveOptions{}); err != nil {
+		log.Fatal(err)
+	}
+
+	m, err := berth.Open(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer m.Close()
+	for _, in := range m.Inputs() {
+		fmt.Println("input", in.Name, in.Type)
+	}
+	out, err := m.Run(context.Background(), map[string]*tensor.Dense{"x": ones(4, 64)})
+	if err != nil {
+		log.Fatal(err)
+	}
+	p := out["probabilities"]
+	sum := 0.0
+	for _, v := range p.Data().([]float32)[:10] {
+		sum += float64(v)
+	}
+	fmt.Printf("output %v, first row adds up to %.3f\n", p.Shape(), sum)
+	// Output:
+	// input x float32[4,64]
+	// output (4, 10), first row adds up to 1.000
+}
+
+// Compile fixes the shapes and plans the memory; the plan can be looked at.
+func ExampleModel_Compile() {
+	p, err := builtin("encoder").Compile(context.Background(), berth.WithDim("N", 1), berth.WithDim("S", 16), berth.WithThreads(2))
+	if err != nil {
+		log.Fatal(err)
+	}
+	plan := p.Plan()
+	fmt.Println("optimal:", plan.Proven && plan.ArenaBytes == plan.LowerBound)
+	fmt.Println("less than a tenth of a buffer per tensor:", plan.ArenaBytes < plan.NaiveBytes/10)
+	fmt.Println("values without a planned place:", plan.DynamicValues)
+	// Output:
+	// optimal: true
+	// less than a tenth of a buffer per tensor: true
+	// values without a planned place: 0
+}
+
+// Optimize rewrites a model to fewer operators; Save writes it as standard ONNX.
+func ExampleModel_Optimize() {
+	dir, err := os.MkdirTemp("", "berth")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+
+	m := builtin("unet")
+	small, report, err := m.Optimize(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	path := filepath.Join(dir, "unet.opt.onnx")
+	if err := small.Save(path, berth.SaveOptions{}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("batch normalizations:", report.Before.Operators["BatchNormalization"], "before,", report.After.Operators["BatchNormalization"], "after")
+
+	again, err := berth.Open(path)
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer again.Close()
+	in := map[string]*tensor.Dense{"x": ones(1, 3, 64, 64)}
+	a, err := m.Run(context.Background(), in)
+	if err != nil {
+		log.Fatal(err)
+	}
+	b, err := again.Run(context.Background(), in)
+	if err != nil {
+		log.Fatal(err)
+	}
+	most := 0.0
+	for i, v := range a["mask"].Data().([]float32) {
+		most = max(most, math.Abs(float64(v-b["mask"].Data().([]float32)[i])))
+	}
+	fmt.Println("same outputs:", most < 1e-4)
+	// Output:
+	// batch normalizations: 10 before, 0 after
+	// same outputs: true
+}
+
+// A session runs in one arena of its own. Inputs are read where they lie, results
+// stay valid until the next run, and nothing is allocated.
+func ExampleSession() {
+	p, err := builtin("loop-conv").Compile(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := p.NewSession()
+	if err != nil {
+		log.Fatal(err)
+	}
+	x := ndarray.Must(ndarray.Float32, 1, 4, 8, 8)
+	n := ndarray.Scalar[int64](0)
+	for _, trips := range []int64{0, 3} {
+		n.SetInt(0, trips)
+		out, err := s.Run(context.Background(), []ndarray.Value{n, x})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(trips, "iterations:", out[0])
+	}
+	// Output:
+	// 0 iterations: float32[1,4,8,8]
+	// 3 iterations: float32[1,4,8,8]
+}
+
+// A run ends soon after its context does, in the middle of a loop, too.
+func ExampleProgram_Run_cancel() {
+	p, err := builtin("loop-conv").Compile(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	_, err = p.Run(ctx, map[string]*tensor.Dense{
+		"x": ones(1, 4, 8, 8),
+		"n": tensor.New(tensor.FromScalar(int64(math.MaxInt64))), // centuries
+	})
+	fmt.Println(errors.Is(err, context.DeadlineExceeded))
+	// Output: true
+}
+
+// Compare plans a model with every planner.
+func ExampleModel_Compare() {
+	rows, err := builtin("unet").Compare(context.Background(), berth.CompareOptions{Planners: []string{"naive", "greedy-size"}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, r := range rows {
+		fmt.Printf("%s: optimal %v, copies %d bytes per loop iteration\n", r.Planner, r.Proven, r.LoopCopyBytes)
+	}
+	// Output:
+	// naive: optimal false, copies 0 bytes per loop iteration
+	// greedy-size: optimal true, copies 0 bytes per loop iteration
+}
