@@ -39,7 +39,8 @@ type FlowBlock struct {
 //
 // over bit sets by block, repeating in reverse order until nothing changes, and
 // then walks each block once backwards. A variable that is written and never
-// read is live at the point that writes it.
+// read is live at the point that writes it and the one after, so that it is seen
+// to meet everything that outlives the step.
 //
 // Source: A. Appel, Modern Compiler Implementation, chapter 10; the memory
 // optimization transpiler's design uses the same equations.
@@ -96,7 +97,7 @@ func (f *Flow) ranges(out []bitset) []Set {
 		for s := blk.Hi - 1; s >= blk.Lo; s-- {
 			for _, v := range f.Defs[s] {
 				if end[v] == 0 {
-					end[v] = s + 1
+					end[v] = min(s+2, blk.Hi)
 				}
 				emit(v, s)
 			}

@@ -16,7 +16,7 @@ type held struct {
 // the exact number is known to be smaller.
 func (r *replay) iterate(in *Instr) error {
 	l := in.Loop
-	for _, s := range in.In {
+	for _, s := range in.In[:len(in.In)-in.Node.Captures] { // captures are read by the body, if at all
 		if err := r.read(in.Node, s); err != nil {
 			return err
 		}
@@ -56,10 +56,31 @@ func (r *replay) iterate(in *Instr) error {
 	}
 	for k, o := range l.ScanOuts {
 		if o.Out >= 0 {
-			r.expect[o.Out] = stacks[k]
+			r.expect[o.Out] = r.filled(l, k, stacks[k])
 		}
 	}
 	return nil
+}
+
+// filled completes what a stacked output is expected to hold: the slices of
+// iterations that a short replay left out may be anything.
+func (r *replay) filled(l *Loop, k int, stack []piece) []piece {
+	out := &r.p.Slots[l.ScanOuts[k].Out]
+	if !out.Static {
+		return nil
+	}
+	rest := int64(out.Bytes)
+	for _, p := range stack {
+		rest -= p.n
+	}
+	if rest <= 0 {
+		return stack
+	}
+	gap := piece{anything, 0, rest}
+	if l.Rotation.ScanOuts[k].Reverse {
+		return append([]piece{gap}, stack...)
+	}
+	return append(stack, gap)
 }
 
 // enter points the body's slots at what iteration t uses, as the runtime does.
@@ -190,9 +211,10 @@ func (r *replay) push(in *Instr, stacks [][]piece, t, trips int) {
 			}
 		}
 		if rot.Reverse {
-			continue // the untouched front of a short replay has no value to expect
+			stacks[k] = append(slices.Clone(r.expectOf(o.Result, size)), stacks[k]...)
+		} else {
+			stacks[k] = append(stacks[k], r.expectOf(o.Result, size)...)
 		}
-		stacks[k] = append(stacks[k], r.expectOf(o.Result, size)...)
 	}
 }
 
