@@ -209,7 +209,7 @@ func (a *attention) prepareBlocks(p *prep, scale float32) error {
 func (a *attention) Run(c *ops.Call) error {
 	a.join(c, a.joinK, &a.k, 1, 4)
 	a.join(c, a.joinV, &a.v, 2, 5)
-	runTilesOn(c, a.batch*a.q.n*len(a.blocks), a.threads, a)
+	runSmall(c, a.batch*a.q.n*len(a.blocks), a.blocks[0].rows*a.k.seq*max(1, a.q.size/8), a.threads, a)
 	return nil
 }
 

@@ -160,7 +160,7 @@ func (k *convTranspose) Run(c *ops.Call) error {
 					return err
 				}
 				state[0], state[1], state[2], state[3] = int64(n), int64(g), int64(from), int64(to)
-				runTiles(c, k.m/k.group, k)
+				runSmall(c, k.m/k.group, k.taps*(to-from)*line, c.Threads, k)
 			}
 		}
 	}

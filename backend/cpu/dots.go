@@ -22,7 +22,7 @@ const maxFew = 2
 
 // newDots prepares the product.
 func newDots(a, b, few, many, k, fewStride, manyStride int) *dots {
-	return &dots{a, b, few, many, k, fewStride, manyStride, newCut(many, 1, max(1, tileElems/k))}
+	return &dots{a, b, few, many, k, fewStride, manyStride, newCut(many, 1, max(1, 4*tileElems/k))}
 }
 
 // Run computes all tiles.

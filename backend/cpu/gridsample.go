@@ -67,7 +67,7 @@ func prepareGridSample(p *prep) (ops.Kernel, error) {
 
 // Run samples all positions.
 func (k *gridSample) Run(c *ops.Call) error {
-	runTilesOn(c, k.n*k.runs, k.threads, k)
+	runSmall(c, k.n*k.runs, 4*gridRun*k.channels, k.threads, k)
 	return nil
 }
 

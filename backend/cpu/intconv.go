@@ -130,7 +130,7 @@ func (k *qLinearConv) Run(c *ops.Call) error {
 	if err := k.into(c, scratchOf[int32](c, k.acc, k.n*k.m*k.plane)); err != nil {
 		return err
 	}
-	runTiles(c, k.n*k.m, k)
+	runSmall(c, k.n*k.m, k.plane, c.Threads, k)
 	return nil
 }
 

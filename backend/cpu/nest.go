@@ -34,9 +34,6 @@ type nest struct {
 // longRow is from where on a row is a block of its own.
 const longRow = 4096
 
-// tileElems is how many elements a tile of an elementwise kernel computes.
-const tileElems = 16 << 10
-
 // newNest plans the loops over a result shape to which the operands broadcast; ok
 // is false if there are too many of either.
 func newNest(result []int, operands ...[]int) (n *nest, ok bool) {

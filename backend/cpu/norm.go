@@ -117,7 +117,7 @@ func newGroupNorm(p *prep, groups int) (ops.Kernel, error) {
 
 // Run normalizes all groups.
 func (k *groupNorm) Run(c *ops.Call) error {
-	runTiles(c, k.groups, k)
+	runSmall(c, k.groups, k.per*k.spatial, c.Threads, k)
 	return nil
 }
 

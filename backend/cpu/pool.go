@@ -98,7 +98,7 @@ type maxPool[T float32 | float64 | int8 | uint8] struct {
 
 // Run pools all planes.
 func (k *maxPool[T]) Run(c *ops.Call) error {
-	runTiles(c, k.planes, k)
+	runSmall(c, k.planes, sizeOf(k.w.out[:])*sizeOf(k.w.kernel[:]), c.Threads, k)
 	return nil
 }
 
@@ -194,7 +194,7 @@ type averagePool[T float32 | float64] struct {
 
 // Run pools all planes.
 func (k *averagePool[T]) Run(c *ops.Call) error {
-	runTiles(c, k.planes, k)
+	runSmall(c, k.planes, sizeOf(k.w.out[:])*sizeOf(k.w.kernel[:]), c.Threads, k)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -177,10 +178,16 @@ func (k opCase) run(t *testing.T, seed int64) {
 		t.Skipf("no reference kernel for %s yet", k.op)
 	}
 	b := k.build(t, seed)
-	level := kern.Active()
-	defer func() { require.NoError(t, kern.Use(level)) }()
-	for _, l := range kern.Levels() {
+	level, elems, moved := kern.Active(), tileElems, tileBytes
+	defer func() {
+		tileElems, tileBytes = elems, moved
+		require.NoError(t, kern.Use(level))
+	}()
+	for i, l := range kern.Levels() {
 		require.NoError(t, kern.Use(l))
+		if tileElems, tileBytes = elems, moved; i == 0 {
+			tileElems, tileBytes = 48, 200 // many tiles
+		}
 		p, err := New().Prepare(b.node, 2)
 		require.NoError(t, err)
 		if k.left {
@@ -344,6 +351,7 @@ func (b *bench) check(t *testing.T, level string, p backend.Prepared) {
 		}
 		assert.Zero(t, n, "%s: allocations on %d threads", level, threads)
 	}
+	b.together(t, level, p, out)
 	b.inPlace(t, level, p, out)
 	b.aliased(t, level, p, out)
 }
@@ -353,6 +361,21 @@ func (b *bench) same(t *testing.T, what string, want, got []*ndarray.Array) {
 		if want[i] != nil && !bytes.Equal(want[i].Data, got[i].Data) {
 			assert.Fail(t, "bytes differ", "%s, result %d", what, i)
 		}
+	}
+}
+
+// together runs several calls at once.
+func (b *bench) together(t *testing.T, level string, p backend.Prepared, want []*ndarray.Array) {
+	var wg sync.WaitGroup
+	got := make([][]*ndarray.Array, 3)
+	for i := range got {
+		got[i] = b.results()
+		c := b.call(p, b.cloned(), got[i], 2)
+		wg.Go(func() { _ = p.Kernel.Run(c) })
+	}
+	wg.Wait()
+	for _, g := range got {
+		b.same(t, level+" several at once", want, g)
 	}
 }
 

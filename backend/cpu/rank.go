@@ -80,21 +80,17 @@ func newArg[T number](p *prep, l lines, largest, last bool) ops.Kernel {
 // Run goes through all lines.
 func (k *argExtreme[T]) Run(c *ops.Call) error {
 	if k.inner > 1 {
-		runTilesOn(c, k.outer*k.strips, k.threads, k)
+		runSmall(c, k.outer*k.strips, k.size*min(k.inner, argStrip), k.threads, k)
 		return nil
 	}
-	rows := max(1, tileElems/k.size)
-	runTiles(c, ceilDiv(k.outer, rows), k)
+	runSmall(c, k.outer, k.size, c.Threads, k)
 	return nil
 }
 
 func (k *argExtreme[T]) tile(c *ops.Call, i, worker int) {
 	x, out := elems[T](c.In[0]), elems[int64](c.Out[0])
 	if k.inner == 1 {
-		rows := max(1, tileElems/k.size)
-		for r := i * rows; r < min((i+1)*rows, k.outer); r++ {
-			out[r] = int64(k.row(x[r*k.size : (r+1)*k.size]))
-		}
+		out[i] = int64(k.row(x[i*k.size : (i+1)*k.size]))
 		return
 	}
 	first := i % k.strips * argStrip
@@ -167,7 +163,7 @@ func prepareCumSum(p *prep) (ops.Kernel, error) {
 
 // Run adds up all lines.
 func (k *cumSum[T]) Run(c *ops.Call) error {
-	runTiles(c, k.outer, k)
+	runSmall(c, k.outer, k.size*k.inner, c.Threads, k)
 	return nil
 }
 

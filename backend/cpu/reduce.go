@@ -105,7 +105,6 @@ type reduce struct {
 	steps []reduceStep
 	after kern.UnaryOp
 	n     int // elements of the result
-	cut       // over them
 }
 
 // reduceStep reduces n matrices of rows × cols: the columns, or, with one column
@@ -119,7 +118,7 @@ type reduceStep struct {
 }
 
 func newReduce(p *prep, mask []bool, first, then kern.ReduceOp, after kern.UnaryOp) *reduce {
-	k := &reduce{after: after, n: p.out[0].n, cut: newCut(1, p.out[0].n, tileElems)}
+	k := &reduce{after: after, n: p.out[0].n}
 	g := groupsOf(p.in[0].shape, mask)
 	if len(g) == 0 || len(g) == 1 && !g[0].reduced {
 		g = append(g, group{1, true}) // nothing to sum up, but maybe to square
@@ -213,7 +212,7 @@ func (p *prep) allF32InOut() bool {
 
 // Run reduces all rows.
 func (k *logSumExp) Run(c *ops.Call) error {
-	runTilesOn(c, k.rows, k.threads, k)
+	runSmall(c, k.rows, k.cols, k.threads, k)
 	return nil
 }
 

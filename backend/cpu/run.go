@@ -16,13 +16,19 @@ type tiler interface {
 	tile(c *ops.Call, i, worker int)
 }
 
-// job binds a tiler to a call, as a task of the worker pool.
+// job binds a tiler to a call, as a task of the worker pool: per tiles of n a task.
 type job struct {
-	t tiler
-	c *ops.Call
+	t      tiler
+	c      *ops.Call
+	n, per int
 }
 
-func (j *job) Run(i, worker int) { j.t.tile(j.c, i, worker) }
+// Run does task i.
+func (j *job) Run(i, worker int) {
+	for k := i * j.per; k < min((i+1)*j.per, j.n); k++ {
+		j.t.tile(j.c, k, worker)
+	}
+}
 
 var jobs struct {
 	sync.Mutex
@@ -30,22 +36,30 @@ var jobs struct {
 }
 
 // runTiles runs tiles 0..n-1 on at most c.Threads threads.
-func runTiles(c *ops.Call, n int, t tiler) { runTilesOn(c, n, c.Threads, t) }
+func runTiles(c *ops.Call, n int, t tiler) { runTasks(c, n, 1, c.Threads, t) }
 
 // runTilesOn is runTiles for kernels with a workspace for each worker, which was
 // reserved for so many threads.
-func runTilesOn(c *ops.Call, n, threads int, t tiler) {
-	threads = min(threads, c.Threads)
-	if n <= 1 || threads <= 1 {
+func runTilesOn(c *ops.Call, n, threads int, t tiler) { runTasks(c, n, 1, threads, t) }
+
+// runSmall is runTilesOn for tiles of about so many elements each, which may be
+// few: handing over a task costs microseconds, so that many small tiles make one.
+func runSmall(c *ops.Call, n, elems, threads int, t tiler) {
+	runTasks(c, n, max(1, tileElems/max(1, elems)), threads, t)
+}
+
+func runTasks(c *ops.Call, n, per, threads int, t tiler) {
+	threads, tasks := min(threads, c.Threads), ceilDiv(n, per)
+	if tasks <= 1 || threads <= 1 {
 		for i := range n {
 			t.tile(c, i, 0)
 		}
 		return
 	}
 	j := takeJob()
-	j.t, j.c = t, c
+	j.t, j.c, j.n, j.per = t, c, n, per
 	defer j.release()
-	kern.Parallel(n, threads, j)
+	kern.Parallel(tasks, threads, j)
 }
 
 func takeJob() *job {
@@ -102,8 +116,13 @@ func (k *cut) tile(i int) (r0, r1, lo, hi int) {
 	return i * k.per, min((i+1)*k.per, k.runs), 0, k.run
 }
 
-// tileBytes is how much memory a tile of a memory-bound kernel writes.
-const tileBytes = 128 << 10
+// Sizes of tiles: elements that a kernel computes, bytes that a kernel only moves.
+// Handing a tile over takes about a microsecond, so it must not be small. They are
+// variables for tests, which make tiles of everything.
+var (
+	tileElems = 32 << 10
+	tileBytes = 128 << 10
+)
 
 // arrayOf returns a tensor operand or result.
 func arrayOf(v ndarray.Value) *ndarray.Array { return v.(*ndarray.Array) }

@@ -52,7 +52,7 @@ func prepareSoftmax(log bool) func(*prep) (ops.Kernel, error) {
 func (k *softmax) Run(c *ops.Call) error {
 	switch {
 	case k.inner > 1:
-		runTilesOn(c, k.outer*k.strips, k.threads, k)
+		runSmall(c, k.outer*k.strips, k.size*min(k.inner, softmaxStrip), k.threads, k)
 	case k.log:
 		kern.LogSoftmax(f32(c.Out[0]), f32(c.In[0]), k.outer, k.size, c.Threads)
 	default:

@@ -49,7 +49,7 @@ func prepareTopK(p *prep) (ops.Kernel, error) {
 
 // Run goes through all lines.
 func (k *topK[T]) Run(c *ops.Call) error {
-	runTilesOn(c, k.outer*k.inner, k.threads, k)
+	runSmall(c, k.outer*k.inner, k.size, k.threads, k)
 	return nil
 }
 
