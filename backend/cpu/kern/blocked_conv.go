@@ -1,19 +1,5 @@
 package kern
 
-// Convolution in the channel-blocked layout.
-//
-// Each of a row's outputs is a sum over blocks of input channels, kernel rows
-// and taps; a direct kernel computes up to 14 neighbouring pixels of two blocks
-// of channels and keeps them in registers throughout:
-//
-//	for pairs of output blocks          weights of a pair stay in the L2 cache
-//	  for output rows
-//	    for pieces of a row             one call: all input channels, all taps
-//
-// The input is first copied with its padding written out (unless it has none),
-// so no kernel ever tests for borders. A pointwise convolution takes the whole
-// image for one row.
-
 // BlockedSpec describes a convolution in the blocked layout. Input and output
 // are blocked; depth must be one and padding not negative.
 type BlockedSpec struct {
@@ -34,24 +20,9 @@ var blockedAlgoNames = [...]string{"blocked direct", "blocked depthwise", "block
 
 // BlockedConv is a prepared convolution. It is immutable.
 type BlockedConv struct {
-	c    *Conv // geometry
-	s    BlockedSpec
-	t    *table
-	algo blockedAlgo
-	b    int // channels of a block
-
-	inBlocks, outBlocks int // of a group
-	maxT                int // pixels of a kernel call
-	flat                bool
-	pad                 paddedCopy
-	inPlanes            int // planes of one image: blocks, or channels if plain
-	width               int // floats of an input pixel in a plane
-	rowLen              int // output pixels of a row
-	rows                int // output rows
-	pieces              split
-	perTask             int // rows of a task
-	rowTasks            int
-	rowsFirst           bool // neighbouring tasks share rows rather than weights
+	s          BlockedSpec
+	algo       blockedAlgo
+	directPlan // rows, tasks and weights of a direct convolution
 
 	weights []float32
 	pairLen int  // floats of a pair of blocks' weights
@@ -68,7 +39,7 @@ func NewBlockedConv(s BlockedSpec, weights []float32) (*BlockedConv, error) {
 	if err := c.check(); err != nil {
 		return nil, err
 	}
-	p := &BlockedConv{c: c, s: s, t: c.t, b: c.t.block()}
+	p := &BlockedConv{s: s, directPlan: newDirectPlan(c, s.PlainInput)}
 	p.s.ConvSpec = c.s
 	if err := p.checkBlocked(); err != nil {
 		return nil, err
@@ -79,7 +50,6 @@ func NewBlockedConv(s BlockedSpec, weights []float32) (*BlockedConv, error) {
 	c.lo, c.hi, c.clamp = c.s.Epilogue.clamp()
 	c.after = c.s.Epilogue.after()
 	p.clears = c.s.OutC%p.b != 0 && !keepsZero(&c.s.Epilogue)
-	p.inBlocks, p.outBlocks = ceilDiv(c.icg, p.b), ceilDiv(c.ocg, p.b)
 	switch {
 	case p.depthwise():
 		p.algo = blockedDepth
@@ -88,8 +58,11 @@ func NewBlockedConv(s BlockedSpec, weights []float32) (*BlockedConv, error) {
 		p.algo = blockedWinograd
 		p.planWinograd(weights)
 	default:
-		p.planDirect()
-		p.packDirect(weights)
+		p.layOut(gemmTileWork)
+		p.weights = alignedFloats(p.packedLen())
+		for g := range c.s.Groups {
+			p.packGroup(p.weights, weights, g)
+		}
 	}
 	return p, nil
 }
@@ -122,81 +95,6 @@ func (p *BlockedConv) checkBlocked() error {
 		return &SpecError{"BlockedConv", "Groups", "a group must consist of whole blocks, or be one channel"}
 	}
 	return nil
-}
-
-// planDirect lays out the rows and tasks of a direct convolution.
-func (p *BlockedConv) planDirect() {
-	c, s := p.c, &p.c.s
-	p.width, p.inPlanes = p.b, s.Groups*p.inBlocks
-	if p.s.PlainInput {
-		p.width, p.inPlanes = 1, s.InC
-	}
-	p.maxT = p.t.mr
-	p.pad = paddedCopy{
-		rows: s.In[1], cols: s.In[2], top: s.PadBegin[1], left: s.PadBegin[2], width: p.width,
-		pRows: (c.out[1]-1)*s.Stride[1] + (s.Kernel[1]-1)*s.Dilation[1] + 1,
-		pCols: (c.out[2]-1)*s.Stride[2] + (s.Kernel[2]-1)*s.Dilation[2] + 1,
-	}
-	if !p.pad.needed() { // read in place, rows as they are
-		p.pad.pRows, p.pad.pCols = s.In[1], s.In[2]
-	}
-	p.rows, p.rowLen = c.out[1], c.out[2]
-	if c.taps == 1 && s.Stride == [3]int{1, 1, 1} && !p.pad.needed() {
-		p.flat, p.rows, p.rowLen = true, 1, c.outN
-	}
-	p.pieces = newSplit(p.rowLen, p.maxT)
-	p.pairLen = c.icg * c.taps * 2 * p.b
-	if !p.s.PlainInput {
-		p.pairLen = p.inBlocks * p.b * c.taps * 2 * p.b
-	}
-	p.cutTasks()
-}
-
-// cutTasks divides rows (or, of a flat image, pieces of the one row) over
-// tasks.
-func (p *BlockedConv) cutTasks() {
-	c := p.c
-	units, unit := p.rows, p.rowLen
-	if p.flat {
-		units, unit = p.pieces.p, p.pieces.largest()
-	}
-	work := unit * 2 * p.b * c.icg * c.taps
-	p.perTask = max(1, min(units, ceilDiv(gemmTileWork, max(1, work))))
-	p.perTask = newSplit(units, p.perTask).largest()
-	p.rowTasks = ceilDiv(units, p.perTask)
-	const small = 1 << 17 // floats of weights that stay in the L2 cache
-	p.rowsFirst = p.pairLen*ceilDiv(p.outBlocks, 2) <= small
-}
-
-// pairs is the number of pairs of output blocks in a group; the last may be a
-// single block.
-func (p *BlockedConv) pairs() int { return ceilDiv(p.outBlocks, 2) }
-
-// packDirect lays out the weights: for each group and pair of blocks, input
-// channel blocks, kernel rows, taps, channels of the block, two blocks.
-func (p *BlockedConv) packDirect(w []float32) {
-	c, b := p.c, p.b
-	p.weights = alignedFloats(c.s.Groups * p.pairs() * p.pairLen)
-	inner := b
-	if p.s.PlainInput {
-		inner = 1
-	}
-	for g := range c.s.Groups {
-		for pair := range p.pairs() {
-			dst := p.weights[(g*p.pairs()+pair)*p.pairLen:]
-			blocks := min(2, p.outBlocks-2*pair)
-			for k := range ceilDiv(c.icg, inner) * c.taps * inner {
-				ic := k/inner/c.taps*inner + k%inner
-				tap := k / inner % c.taps
-				for j := range blocks * b {
-					oc := pair*2*b + j
-					if ic < c.icg && oc < c.ocg {
-						dst[k*blocks*b+j] = w[((g*c.ocg+oc)*c.icg+ic)*c.taps+tap]
-					}
-				}
-			}
-		}
-	}
 }
 
 // Out returns the spatial extents of the output.
@@ -300,7 +198,7 @@ func (p *BlockedConv) runDirect(r *blockedRun, s *scratch, threads int) {
 			Parallel(p.inPlanes, threads, r)
 			r.in, r.packing = padded, false
 		}
-		Parallel(p.c.s.Groups*p.pairs()*p.rowTasks, threads, r)
+		Parallel(p.tasks(), threads, r)
 	}
 }
 
@@ -336,78 +234,33 @@ func (r *blockedRun) Run(i, worker int) {
 	case r.packing:
 		p.pad.plane(r.padded[i*p.pad.size():], r.in[i*p.c.inN*p.width:])
 	default:
-		r.directTask(i)
+		r.directRows(i)
 	}
 }
 
-// directTask computes a few rows of a pair of blocks.
-func (r *blockedRun) directTask(i int) {
-	p, c, s := r.p, r.p.c, &r.p.c.s
-	pairsAll := s.Groups * p.pairs()
-	gp, rt := i/p.rowTasks, i%p.rowTasks
-	if p.rowsFirst {
-		gp, rt = i%pairsAll, i/pairsAll
-	}
-	group, pair := gp/p.pairs(), gp%p.pairs()
-	blocks := min(2, p.outBlocks-2*pair)
-	block := group*p.outBlocks + 2*pair
-	in := r.in
-	if p.s.PlainInput {
-		in = in[group*c.icg*p.pad.size():]
-	} else {
-		in = in[group*p.inBlocks*p.pad.size():]
-	}
-	line := 4 * p.pad.pCols * p.width
-	a := directArgs{
-		w: ptr(p.weights, gp*p.pairLen), ic: p.inBlocks, kh: s.Kernel[1], kw: s.Kernel[2],
-		plane: 4 * p.pad.size(), row: line * s.Dilation[1], tap: 4 * p.width * s.Dilation[2], pixel: 4 * p.width * s.Stride[2],
-		outBlock: 4 * c.outN * p.b, lo: c.lo, hi: c.hi,
-	}
-	if p.s.PlainInput {
-		a.ic = c.icg
-	}
-	r.epilogue(&a, block)
-	out := r.image*p.outLen() + block*c.outN*p.b
-	u0 := rt * p.perTask
-	if p.flat {
-		p.directPieces(&a, r, in, 0, u0, min(u0+p.perTask, p.pieces.p), blocks, out)
-		return
-	}
-	for y := u0; y < min(u0+p.perTask, p.rows); y++ {
-		p.directPieces(&a, r, in, y, 0, p.pieces.p, blocks, out)
-	}
-}
-
-// epilogue sets what follows the sums.
-func (r *blockedRun) epilogue(a *directArgs, block int) {
-	e := &r.p.c.s.Epilogue
+// directRows computes one task.
+func (r *blockedRun) directRows(i int) {
+	p, c := r.p, r.p.c
+	k := p.task(i)
+	a := p.args(p.weights, &k)
+	a.outBlock = 4 * c.outN * p.b
+	block := k.group*p.outBlocks + 2*k.pair
+	e := &c.s.Epilogue
 	if e.Bias != NoBias {
 		a.flags |= directBias
-		a.bias = ptr(r.bias, block*r.p.b)
+		a.bias = ptr(r.bias, block*p.b)
 	}
 	if e.Residual {
 		a.flags |= directRes
 	}
-	if r.p.c.clamp {
+	if c.clamp {
 		a.flags |= directCut
 	}
-}
-
-// directPieces computes pieces q0..q1 of output row y.
-func (p *BlockedConv) directPieces(a *directArgs, r *blockedRun, in []float32, y, q0, q1, blocks, out int) {
-	c := p.c
-	for q := q0; q < q1; q++ {
-		x, n := p.pieces.part(q)
-		at := out + (y*p.rowLen+x)*p.b
-		a.in = ptr(in, (y*c.s.Stride[1]*p.pad.pCols+x*c.s.Stride[2])*p.width)
-		a.out = ptr(r.args.Y, at)
-		if a.flags&directRes != 0 {
-			a.res = ptr(r.args.Residual, at)
-		}
-		p.t.direct(n, blocks, p.s.PlainInput, a)
-		for j := range blocks {
-			p.after(r.args.Y[at+j*c.outN*p.b:][:n*p.b], out+j*c.outN*p.b)
-		}
+	out := r.image*p.outLen() + block*c.outN*p.b
+	p.compute(&a, r.in, &k, r.args.Y, r.args.Residual, out+k.pixel*p.b)
+	for j := range k.blocks {
+		at := out + j*c.outN*p.b
+		p.after(r.args.Y[at+k.pixel*p.b:][:k.pixels*p.b], at)
 	}
 }
 

@@ -35,44 +35,46 @@ func BlockedLen(n, channels, spatial int) int {
 
 // layoutJob converts between the layouts; it is a Task, a block each.
 type layoutJob struct {
-	t           *table
-	dst, src    []float32
-	c, spatial  int
-	blocks      int
-	back, clear bool
+	t          *table
+	dst, src   []float32
+	c, spatial int
+	blocks     int
+	back       bool // from blocked to plain
 }
 
 var layoutJobs freeList[layoutJob]
 
-func (j *layoutJob) start(n, threads int) {
+// changeLayout converts n × channels × spatial from the plain to the blocked
+// layout, or back.
+func (t *table) changeLayout(dst, src []float32, n, channels, spatial int, back bool, threads int) {
+	if n*channels*spatial == 0 {
+		return
+	}
+	j := layoutJobs.get()
 	defer func() {
 		*j = layoutJob{}
 		layoutJobs.put(j)
 	}()
-	if j.spatial > 0 {
-		Parallel(n*j.blocks, threads, j)
+	b := t.block()
+	*j = layoutJob{t: t, c: channels, spatial: spatial, blocks: ceilDiv(channels, b), back: back}
+	plain, blocked := n*channels*spatial, n*j.blocks*b*spatial
+	if back {
+		j.dst, j.src = dst[:plain], src[:blocked]
+	} else {
+		j.dst, j.src = dst[:blocked], src[:plain]
 	}
-}
-
-func newLayoutJob(dst, src []float32, n, channels, spatial int) *layoutJob {
-	j := layoutJobs.get()
-	t := active.Load()
-	*j = layoutJob{t: t, dst: dst, src: src, c: channels, spatial: spatial, blocks: ceilDiv(channels, t.block())}
-	return j
+	Parallel(n*j.blocks, threads, j)
 }
 
 // ToBlocked converts n × channels × spatial from the plain to the blocked
 // layout.
 func ToBlocked(dst, src []float32, n, channels, spatial, threads int) {
-	j := newLayoutJob(dst[:BlockedLen(n, channels, spatial)], src[:n*channels*spatial], n, channels, spatial)
-	j.start(n, threads)
+	active.Load().changeLayout(dst, src, n, channels, spatial, false, threads)
 }
 
 // FromBlocked converts from the blocked to the plain layout.
 func FromBlocked(dst, src []float32, n, channels, spatial, threads int) {
-	j := newLayoutJob(dst[:n*channels*spatial], src[:BlockedLen(n, channels, spatial)], n, channels, spatial)
-	j.back = true
-	j.start(n, threads)
+	active.Load().changeLayout(dst, src, n, channels, spatial, true, threads)
 }
 
 // ClearPadding sets the padding channels of a blocked tensor to zero.

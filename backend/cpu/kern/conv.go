@@ -28,9 +28,11 @@ const (
 	convImplicit  convAlgo = iota // product with the implicit matrix of patches
 	convPointwise                 // product with the input itself
 	convDepthwise                 // one input channel to each output channel
+	convDirect                    // sums in registers
+	convWinograd
 )
 
-var convAlgoNames = [...]string{"implicit", "pointwise", "depthwise"}
+var convAlgoNames = [...]string{"implicit", "pointwise", "depthwise", "direct", "winograd"}
 
 // Conv is a prepared convolution. It is immutable.
 type Conv struct {
@@ -49,8 +51,10 @@ type Conv struct {
 	clamp   bool
 	after   UnaryOp
 
-	mat convMatrix
-	dw  depthPlan
+	mat    convMatrix
+	dw     depthPlan
+	direct directPlan
+	wino   *BlockedConv
 }
 
 // NewConv prepares a convolution at the active level. Weights may be nil when
@@ -62,11 +66,17 @@ func NewConv(s ConvSpec, weights []float32) (*Conv, error) {
 	}
 	c.lo, c.hi, c.clamp = s.Epilogue.clamp()
 	c.after = s.Epilogue.after()
-	c.choose()
 	if weights != nil {
 		if err := needs("Conv", "weights", weights, c.weightLen()); err != nil {
 			return nil, err
 		}
+		if ok, err := c.planWinograd(weights); ok || err != nil {
+			c.algo = convWinograd
+			return c, err
+		}
+	}
+	c.choose(weights != nil)
+	if weights != nil {
 		c.weights = alignedFloats(c.packedLen())
 		for g := range c.s.Groups {
 			c.packGroup(c.weights, weights, g)
@@ -141,14 +151,20 @@ func convExtent(s *ConvSpec, d int) (int, error) {
 	return room/st + 1, nil
 }
 
-// choose picks the algorithm and lays out its work.
-func (c *Conv) choose() {
+// choose picks the algorithm and lays out its work. Weights known beforehand may
+// be packed in any order; others are packed in every run.
+func (c *Conv) choose(packed bool) {
 	s := &c.s
 	one := [3]int{1, 1, 1}
 	switch {
 	case c.icg == 1 && c.ocg == 1 && s.Groups > 1 && c.taps > 1 && s.Kernel[0] == 1 && s.In[0] == 1 && s.PadBegin[0] == 0 && s.PadEnd[0] == 0:
 		c.algo = convDepthwise
 		c.planDepth()
+		return
+	case packed && c.prefersDirect():
+		c.algo = convDirect
+		c.direct = newDirectPlan(c, true)
+		c.direct.layOut(directWork)
 		return
 	case s.Kernel == one && s.Stride == one && s.PadBegin == [3]int{} && s.PadEnd == [3]int{}:
 		c.algo = convPointwise
@@ -170,36 +186,55 @@ func (c *Conv) Algorithm() string { return convAlgoNames[c.algo] }
 func (c *Conv) FLOPs() int { return 2 * c.s.Batch * c.s.OutC * c.outN * c.icg * c.taps }
 
 // WeightBytes returns the memory held by packed weights.
-func (c *Conv) WeightBytes() int { return 4 * len(c.weights) }
+func (c *Conv) WeightBytes() int {
+	if c.wino != nil {
+		return c.wino.WeightBytes()
+	}
+	return 4 * len(c.weights)
+}
 
 // weightLen is the number of plain weights.
 func (c *Conv) weightLen() int { return c.s.OutC * c.icg * c.taps }
 
 // packedLen is the number of floats that packed weights take.
 func (c *Conv) packedLen() int {
-	if c.algo == convDepthwise {
+	switch c.algo {
+	case convDepthwise:
 		return roundUp(c.s.OutC, c.t.block()) * c.taps
+	case convDirect:
+		return c.direct.packedLen()
 	}
 	return c.s.Groups * c.mat.groupLen
 }
 
 // packGroup packs the weights of one group.
 func (c *Conv) packGroup(dst, w []float32, group int) {
-	if c.algo == convDepthwise {
+	switch c.algo {
+	case convDepthwise:
 		if group == 0 { // all of them
 			packDepth(dst, w, c.s.OutC, c.taps, c.t.block())
 		}
-		return
+	case convDirect:
+		c.direct.packGroup(dst, w, group)
+	default:
+		c.mat.pack(c, dst[group*c.mat.groupLen:], w[group*c.ocg*c.icg*c.taps:])
 	}
-	c.mat.pack(c, dst[group*c.mat.groupLen:], w[group*c.ocg*c.icg*c.taps:])
 }
 
 // Workspace returns the bytes of workspace that Run needs with this many
-// threads.
+// threads; it is enough for fewer threads, too.
 func (c *Conv) Workspace(threads int) int {
+	if c.algo == convWinograd {
+		in, out := c.winogradPieces()
+		return scratchBytes(4*in, 4*out, c.wino.Workspace(threads))
+	}
 	n := c.perWorker() * c.workers(threads)
 	if c.weights == nil {
 		n += scratchBytes(4 * c.packedLen())
+	}
+	if c.algo == convDirect {
+		bias, image := c.directPieces()
+		n += scratchBytes(bias, image)
 	}
 	if n > 0 {
 		n += lineBytes
@@ -207,10 +242,15 @@ func (c *Conv) Workspace(threads int) int {
 	return n
 }
 
-// tasks is the number of pieces of work of a run.
+// tasks is the number of pieces of work of a run; of an image of one, if direct.
 func (c *Conv) tasks() int {
-	if c.algo == convDepthwise {
+	switch c.algo {
+	case convDepthwise:
 		return c.dw.strips.tasks(c.s.Batch)
+	case convDirect:
+		return c.direct.tasks()
+	case convWinograd:
+		return c.s.Batch
 	}
 	return c.s.Batch * c.s.Groups * c.mat.tilesM * c.mat.tilesN
 }
@@ -219,8 +259,11 @@ func (c *Conv) workers(threads int) int { return max(1, min(threads, c.tasks()))
 
 // perWorker is the workspace of one worker.
 func (c *Conv) perWorker() int {
-	if c.algo == convDepthwise {
+	switch c.algo {
+	case convDepthwise:
 		return c.dw.strips.perWorker() + scratchBytes(4*c.t.block())
+	case convDirect:
+		return scratchBytes(4 * c.directTile())
 	}
 	return scratchBytes(4 * c.mat.bufLen)
 }

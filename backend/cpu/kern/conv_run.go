@@ -6,9 +6,25 @@ type convRun struct {
 	args    ConvArgs
 	weights []float32 // packed
 	ws      []byte
-	per     int  // bytes of workspace of one worker
-	packing bool // tasks pack the weights of a group
+	per     int // bytes of workspace of one worker
+	phase   convPhase
+
+	// Direct convolution.
+	image  int
+	in     []float32 // the image, with its padding
+	padded []float32 // room for it
+	bias   []float32 // with a block of zeros after it
 }
+
+// convPhase says what the tasks do.
+type convPhase uint8
+
+const (
+	convComputes convPhase = iota
+	convPacks              // pack the weights of a group
+	convPads               // copy a plane with its padding
+	convAdds               // add the residual to a channel
+)
 
 var convRuns freeList[convRun]
 
@@ -25,15 +41,22 @@ func (c *Conv) Run(a ConvArgs, ws []byte, threads int) error {
 	defer r.release()
 	r.c, r.args, r.weights, r.per = c, a, c.weights, c.perWorker()
 	s := newScratch(ws)
-	if c.weights == nil {
-		r.weights, r.packing = s.floats(c.packedLen()), true
+	if c.wino == nil && c.weights == nil {
+		r.weights, r.phase = s.floats(c.packedLen()), convPacks
 		for g := range c.s.Groups { // in order: a group writes into the slack after it
 			r.Run(g, 0)
 		}
-		r.packing = false
+		r.phase = convComputes
 	}
-	r.ws = s.rest
-	Parallel(c.tasks(), c.workers(threads), r)
+	switch c.algo {
+	case convWinograd:
+		return r.runWinograd(&s, threads)
+	case convDirect:
+		r.runDirect(&s, threads)
+	default:
+		r.ws = s.rest
+		Parallel(c.tasks(), c.workers(threads), r)
+	}
 	return nil
 }
 
@@ -47,7 +70,7 @@ func (c *Conv) checkArgs(a *ConvArgs, ws []byte, threads int) error {
 	if err := needs("Conv", "X", a.X, s.Batch*s.InC*c.inN); err != nil {
 		return err
 	}
-	if c.weights == nil {
+	if c.wino == nil && c.weights == nil {
 		if err := needs("Conv", "W", a.W, c.weightLen()); err != nil {
 			return err
 		}
@@ -68,20 +91,30 @@ func (c *Conv) checkArgs(a *ConvArgs, ws []byte, threads int) error {
 	return needs("Conv", "workspace", ws, c.Workspace(threads))
 }
 
-// Run does task i.
+// Run does task i of the present phase.
 func (r *convRun) Run(i, worker int) {
 	c := r.c
-	if r.packing {
+	switch r.phase {
+	case convPacks:
 		c.packGroup(r.weights, r.args.W, i)
+		return
+	case convPads:
+		c.direct.pad.plane(r.padded[i*c.direct.pad.size():], r.in[i*c.inN:])
+		return
+	case convAdds:
+		r.addResidual(i*c.outN, 1, c.outN)
 		return
 	}
 	var buf scratch
 	if r.per > 0 {
 		buf = newScratch(r.ws[worker*r.per:])
 	}
-	if c.algo == convDepthwise {
+	switch c.algo {
+	case convDepthwise:
 		r.depthTask(i, &buf)
-		return
+	case convDirect:
+		r.directTask(i, &buf)
+	default:
+		r.matrixTask(i, &buf)
 	}
-	r.matrixTask(i, &buf)
 }

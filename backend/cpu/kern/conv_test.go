@@ -151,14 +151,51 @@ func TestConvVariants(t *testing.T) {
 	})
 }
 
+func TestConvPlainWinograd(t *testing.T) {
+	eachLevel(t, func(t *testing.T) {
+		for w := 1; w <= 20; w += 3 {
+			for _, kind := range []Winograd{Winograd2, Winograd4} {
+				s := conv2(2, 20, 33, 1, 9, w, 3, 1, 1)
+				s.Winograd = kind
+				runConv(t, s, 1)
+				s.Epilogue = Epilogue{Bias: BiasPerRow, Residual: true, Act: Relu}
+				runConv(t, s, 1)
+				s.Epilogue = Epilogue{Bias: BiasPerRow, Act: HardSwish}
+				runConv(t, s, 1)
+			}
+		}
+	})
+}
+
+func TestConvDirect(t *testing.T) {
+	epilogues := []Epilogue{
+		{},
+		{Bias: BiasPerRow, Act: Relu},
+		{Bias: BiasPerRow, Residual: true, Act: Clip, P0: -0.25, P1: 1},
+		{Residual: true, Act: LeakyRelu, P0: 0.1},
+		{Bias: BiasPerRow, Act: Silu, P0: 1},
+	}
+	eachLevel(t, func(t *testing.T) {
+		for w := 1; w <= 30; w++ {
+			for _, s := range []ConvSpec{
+				conv2(2, 5, 32, 1, 1+w%7, w, 3, 1, 1), conv2(1, 7, 48, 1, 5, w, 1, 1, 0), conv2(1, 6, 62, 2, 5, w, 1, 1, 0),
+				conv2(2, 6, 32, 2, 7, w, 3, 2, 1), conv2(1, 3, 30, 1, 9, w, 5, 3, 2), conv2(1, 4, 40, 1, 40, w, 3, 1, 1),
+			} {
+				s.Epilogue = epilogues[w%len(epilogues)]
+				runConv(t, s, w%3)
+			}
+		}
+	})
+}
+
 func TestConvThreadsAgree(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 4))
-		for _, s := range []ConvSpec{conv2(1, 40, 70, 1, 30, 30, 3, 1, 1), conv2(1, 40, 40, 40, 30, 30, 3, 1, 1)} {
+		for _, s := range []ConvSpec{conv2(1, 40, 70, 1, 30, 30, 3, 1, 1), conv2(1, 40, 64, 1, 30, 30, 3, 1, 1), conv2(1, 40, 40, 40, 30, 30, 3, 1, 1)} {
 			s.Epilogue.Act = Tanh
-			c, err := NewConv(s, nil)
+			c, err := NewConv(s, noise(rng, s.OutC*s.InC/s.Groups*9, 0))
 			require.NoError(t, err)
-			a := ConvArgs{X: noise(rng, s.InC*c.inN, 0), W: noise(rng, c.weightLen(), 0)}
+			a := ConvArgs{X: noise(rng, s.InC*c.inN, 0)}
 			var first []float32
 			for _, threads := range []int{1, 2, 5} {
 				a.Y = make([]float32, s.OutC*c.outN)
@@ -282,6 +319,22 @@ func BenchmarkConvResNet50(b *testing.B) {
 			})
 		}
 		b.Logf("%s: all convolutions of ResNet-50 %.1f ms, %.1f GFLOP/s, %.0f%% of peak", l, total*1e3, float64(flops)/total/1e9, 100*float64(flops)/total/peak)
+	}
+}
+
+func BenchmarkConvWinograd(b *testing.B) {
+	for _, l := range Levels() {
+		peak := Peak(l)
+		for _, c := range resnet50 {
+			if l == LevelGeneric || c.s.Kernel[2] != 3 || c.s.Stride[2] != 1 {
+				continue
+			}
+			for kind := Winograd2; kind <= Winograd4; kind++ {
+				b.Run(fmt.Sprintf("%s/F%d/%s", l, 2*kind, convName(c.s)), func(b *testing.B) {
+					atLevel(b, l, func(b *testing.B) { benchConv(b, withWinograd(c.s, kind), peak) })
+				})
+			}
+		}
 	}
 }
 

@@ -62,7 +62,7 @@ func NewIntConv(s IntConvSpec, weights []byte, zw []int32) (*IntConv, error) {
 	if err := needs("IntConv", "weights", weights, c.weightLen()); err != nil {
 		return nil, err
 	}
-	c.choose()
+	c.choose(false)
 	if c.outN == 0 || c.s.Batch == 0 || c.s.OutC == 0 {
 		return &IntConv{c: c, t: c.t}, nil
 	}

@@ -41,7 +41,6 @@ type winoPlan struct {
 	chunks      split
 	posU, posM  int // floats of one position of U and of M
 	weightsLen  int // floats of one position of V
-	pairLen     int
 	patchFloats int // room for a patch of inputs, outputs or residuals
 }
 
@@ -52,17 +51,13 @@ const (
 
 // wantsWinograd reports whether the specification asks for Winograd and the
 // geometry allows it.
-func (p *BlockedConv) wantsWinograd() bool {
-	s := &p.c.s
-	return p.s.Winograd != WinogradOff && p.s.Winograd <= Winograd4 && !p.s.PlainInput && s.Groups == 1 &&
-		s.Kernel == [3]int{1, 3, 3} && s.Stride == [3]int{1, 1, 1} && s.Dilation == [3]int{1, 1, 1}
-}
+func (p *BlockedConv) wantsWinograd() bool { return !p.plainIn && winogradFits(&p.c.s) }
 
 // planWinograd lays out the tiles and transforms the weights.
 func (p *BlockedConv) planWinograd(weights []float32) {
 	c, w := p.c, &p.wino
 	w.m = 2
-	if p.s.Winograd == Winograd4 {
+	if p.c.s.Winograd == Winograd4 {
 		w.m = 4
 	}
 	w.n = w.m + 2
@@ -72,10 +67,9 @@ func (p *BlockedConv) planWinograd(weights []float32) {
 	w.chunks = newSplit(w.tiles, max(winoMinTiles, winoChunkFloats/perTile))
 	g := w.chunks.largest()
 	w.posU, w.posM = p.inBlocks*g*p.b, p.outBlocks*g*p.b
-	w.pairLen = p.inBlocks * p.b * 2 * p.b
-	w.weightsLen = p.pairs() * w.pairLen
+	p.pairLen = p.inBlocks * p.b * 2 * p.b
+	w.weightsLen = p.pairs() * p.pairLen
 	w.patchFloats = w.n * w.n * p.b
-	p.maxT = p.t.mr
 	p.transformWeights(weights)
 }
 
@@ -98,7 +92,7 @@ func (p *BlockedConv) transformWeights(weights []float32) {
 							v += gm[y][r] * float64(k[3*r+q]) * gm[x][q]
 						}
 					}
-					p.weights[(y*w.n+x)*w.weightsLen+pair*w.pairLen+ic*blocks*b+j] = float32(v)
+					p.weights[(y*w.n+x)*w.weightsLen+pair*p.pairLen+ic*blocks*b+j] = float32(v)
 				}
 			}
 		}
@@ -162,14 +156,15 @@ func (p *BlockedConv) winoSizes() (u, m, tmp int) {
 	return w.n * w.n * w.posU, w.n * w.n * w.posM, 3 * w.patchFloats
 }
 
-// winoBytes is the workspace of a run.
+// winoBytes is the workspace of a run, enough for fewer threads too.
 func (p *BlockedConv) winoBytes(threads int) int {
 	threads = max(1, threads)
 	u, m, tmp := p.winoSizes()
+	apart := threads // most threads that do not share
 	if p.winoShares(threads) {
-		return scratchBytes(4*u, 4*m, threads*scratchBytes(4*tmp))
+		apart = max(1, p.c.s.Batch*p.wino.chunks.p/2)
 	}
-	return threads*scratchBytes(4*u, 4*m, 4*tmp) + lineBytes
+	return max(apart*scratchBytes(4*u, 4*m, 4*tmp), scratchBytes(4*u, 4*m, threads*scratchBytes(4*tmp))) + lineBytes
 }
 
 // runWinograd runs the phases.
@@ -294,7 +289,7 @@ func (t *winoTile) multiply(pos, pair int) {
 	g := w.chunks.largest()
 	blocks := min(2, p.outBlocks-2*pair)
 	a := directArgs{
-		w: ptr(p.weights, pos*w.weightsLen+pair*w.pairLen), ic: p.inBlocks, kh: 1, kw: 1,
+		w: ptr(p.weights, pos*w.weightsLen+pair*p.pairLen), ic: p.inBlocks, kh: 1, kw: 1,
 		plane: 4 * g * p.b, pixel: 4 * p.b, outBlock: 4 * g * p.b,
 	}
 	pieces := newSplit(t.count, p.maxT)
