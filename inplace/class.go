@@ -111,14 +111,18 @@ func (c *contents) agree(a int, atA int64, b int, atB int64) bool {
 }
 
 // window notes that value a is the window of value r that begins at by. It
-// fails if a is a window of something else already.
+// fails if a is a window of another value already: that value and r have only a
+// in common.
 func (c *contents) window(a, r int, by int64) bool {
-	ra, da := c.root(a)
-	rr, dr := c.root(r)
-	if ra == rr {
-		return da == dr+by
+	if ra, da := c.root(a); ra != a {
+		rr, dr := c.root(r)
+		return ra == rr && da == dr+by
 	}
-	c.up[ra], c.by[ra] = rr, dr+by-da
+	rr, dr := c.root(r)
+	if rr == a {
+		return false
+	}
+	c.up[a], c.by[a] = rr, dr+by
 	return true
 }
 
