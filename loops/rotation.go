@@ -348,7 +348,7 @@ func (f flow) depths(start []int) (depth []int, bounded bool) {
 // old one, no fixed rotation is right: the value gets one place more than there
 // are parameters to hold it, and the program picks a free one each time.
 func (r *Rotation) followValue(v *ssa.Value, flow flow, life *lifetimes) (found bool) {
-	if _, isParam := r.index[v]; isParam || v.Def == nil || !v.Type.IsStatic() || r.StackOf(v) != nil {
+	if _, isParam := r.index[v]; isParam || v.Def == nil && !r.writtenAtStart(v) || !v.Type.IsStatic() || r.StackOf(v) != nil {
 		return false // passed on; a constant or captured value; memory of its own; a slice that stays
 	}
 	if _, done := r.period[v]; done {
@@ -374,6 +374,12 @@ func (r *Rotation) followValue(v *ssa.Value, flow flow, life *lifetimes) (found 
 	}
 	r.period[v] = period
 	return true
+}
+
+// writtenAtStart reports whether v is a parameter with memory of its own, filled
+// before each iteration: the iteration counter, or a slice that must be copied.
+func (r *Rotation) writtenAtStart(v *ssa.Value) bool {
+	return v == r.Iter || slices.ContainsFunc(r.ScanIns, func(s ScanIn) bool { return s.Param == v && s.Axis != 0 })
 }
 
 // Sticky reports whether a carry's value may stay for any number of iterations;
@@ -521,7 +527,10 @@ func newLifetimes(body *ssa.Graph) *lifetimes {
 // iteration is intact when p, which holds it depth iterations later, is last read.
 func (l *lifetimes) periodFor(p, q *ssa.Value, depth int) int {
 	last, at := l.lastUse(p, map[*ssa.Value]bool{})
-	def := l.firstWrite(q)
+	def := -1 // a parameter that is filled before the body runs
+	if q.Def != nil {
+		def = l.firstWrite(q)
+	}
 	switch {
 	case last < def:
 		return depth

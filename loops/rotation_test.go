@@ -75,6 +75,8 @@ func TestPeriods(t *testing.T) {
 			[]string{"%p = Identity(%x1)", "%y = MatMul(%x0, %v)"}, []string{"p", "y"}, 3, 3, 2},
 		{"a swap: nothing is written", []string{"a", "b"}, nil, []string{"b", "a"}, 1, 1, 1},
 		{"passed through unchanged", []string{"x0"}, nil, []string{"x0"}, 1, 1, 1},
+		{"two chains cross: one value is born after its reader, one before", []string{"a", "b"},
+			[]string{"%y = MatMul(%a, %v)", "%z = MatMul(%b, %b)"}, []string{"z", "y"}, 2, 2, 1},
 		{"a captured value becomes the parameter", []string{"x0"}, nil, []string{"v"}, 1, 1, 1},
 		{"two chains with periods two and three", []string{"a", "p", "q"},
 			[]string{"%b = MatMul(%a, %v)", "%r = MatMul(%p, %v)"}, []string{"b", "q", "r"}, 3, 6, 2},
