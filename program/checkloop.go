@@ -90,16 +90,16 @@ func (r *replay) enter(in *Instr, next []held, t int) error {
 	for _, s := range l.Rotate {
 		r.rotate(s)
 	}
-	if l.Iter >= 0 {
-		if err := r.write(in.Node, l.Iter); err != nil {
-			return err
-		}
-	}
 	for i, c := range l.Carries {
 		r.loc[c.Param], r.expect[c.Param] = next[i].loc, next[i].expect
 	}
 	for _, s := range l.Sticky {
 		r.pickPlace(l, s)
+	}
+	if l.Iter >= 0 {
+		if err := r.write(in.Node, l.Iter); err != nil {
+			return err
+		}
 	}
 	for k, s := range l.ScanIns {
 		if err := r.scanIn(in, l.Rotation.ScanIns[k], in.In[len(l.Carries)+k], s, t); err != nil {

@@ -121,9 +121,6 @@ func (s *Session) enter(in *Instr, st *loopState, t, limit int64) error {
 	for _, slot := range l.Rotate {
 		s.rotate(slot)
 	}
-	if l.Iter >= 0 {
-		ndarray.Slice[int64](&s.heads[l.Iter])[0] = t
-	}
 	for i, c := range l.Carries {
 		if err := s.checkCarry(c.Param, st.next[i]); err != nil {
 			return err
@@ -132,6 +129,9 @@ func (s *Session) enter(in *Instr, st *loopState, t, limit int64) error {
 	}
 	for _, slot := range l.Sticky {
 		s.pickPlace(l, slot)
+	}
+	if l.Iter >= 0 {
+		ndarray.Slice[int64](&s.heads[l.Iter])[0] = t
 	}
 	for k, slot := range l.ScanIns {
 		sc := l.Rotation.ScanIns[k]
