@@ -56,6 +56,8 @@ type attention struct {
 	joinV      [2]int  // (-1: neither, operands 1 and 2 are read as they are)
 	softcap    float32 // 0: none
 	causal     bool
+	left       int // keys before and behind a query that it reads, -1 for all
+	right      int
 	mask       maskKind
 	maskAt     [4]int // strides of the mask over [B, Hq, S, T]
 	blocks     []queryBlock
@@ -89,6 +91,7 @@ func prepareAttention(p *prep) (ops.Kernel, error) {
 	hq, hk := int(p.node.Int("q_num_heads", 0)), int(p.node.Int("kv_num_heads", 0))
 	a := &attention{batch: p.in[0].shape[0], softcap: p.node.Float("softcap", 0),
 		causal: p.node.Int("is_causal", 0) != 0, threads: p.threads}
+	a.left, a.right = p.window("left_window_size"), p.window("right_window_size")
 	var ok [4]bool
 	a.q, ok[0] = headsOf(p.in[0].shape, hq)
 	a.k, ok[1] = headsOf(p.in[1].shape, hk)
@@ -108,8 +111,13 @@ func prepareAttention(p *prep) (ops.Kernel, error) {
 	return a, nil
 }
 
+// window reads the size of a window, -1 for none.
+func (p *prep) window(name string) int {
+	return int(min(max(p.node.Int(name, -1), -1), math.MaxInt32))
+}
+
 // attentionTypes says whether the variant is served: float32, no lengths, no
-// windows, no result with the scores.
+// result with the scores.
 func (p *prep) attentionTypes() bool {
 	for i, x := range p.in {
 		if x.present && x.dt != ndarray.Float32 && !(i == 3 && x.dt == ndarray.Bool) {
@@ -117,8 +125,7 @@ func (p *prep) attentionTypes() bool {
 		}
 	}
 	precision := p.node.Int("softmax_precision", 0)
-	return p.wants(0) && p.in[0].n > 0 && p.in[1].n > 0 && p.in[2].n > 0 && !p.has(6) && !p.wants(3) && p.has(4) == p.has(5) && (precision == 0 || precision == int64(ndarray.Float32)) &&
-		p.node.Int("left_window_size", -1) < 0 && p.node.Int("right_window_size", -1) < 0
+	return p.wants(0) && p.in[0].n > 0 && p.in[1].n > 0 && p.in[2].n > 0 && !p.has(6) && !p.wants(3) && p.has(4) == p.has(5) && (precision == 0 || precision == int64(ndarray.Float32))
 }
 
 // joinPast decides where past and new keys and values come together: in results 1
@@ -280,7 +287,8 @@ func (a *attention) tile(c *ops.Call, i, worker int) {
 	_ = blk.apply.Run(kern.GemmArgs{A: scores, B: values[a.v.at(b, shared, 0):], C: f32(c.Out[0])[a.y.at(b, head, blk.from):]}, ws, 1)
 }
 
-// hide adds the mask to the scores of query s and takes future keys out.
+// hide adds the mask to the scores of query s and takes out the keys that it must
+// not see by their position.
 func (a *attention) hide(c *ops.Call, row []float32, b, head, s int) {
 	m := a.maskAt
 	base := b*m[0] + head*m[1] + s*m[2]
@@ -297,11 +305,18 @@ func (a *attention) hide(c *ops.Call, row []float32, b, head, s int) {
 			}
 		}
 	}
+	first, last, at := 0, len(row)-1, s+a.past
 	if a.causal {
-		for t := max(0, s+a.past+1); t < len(row); t++ {
-			row[t] = minusInf
-		}
+		last = min(last, at)
 	}
+	if a.left >= 0 {
+		first = min(max(at-a.left, 0), len(row))
+	}
+	if a.right >= 0 {
+		last = min(last, at+a.right)
+	}
+	fill(row[:first], minusInf)
+	fill(row[max(last+1, 0):], minusInf)
 }
 
 var minusInf = float32(math.Inf(-1))

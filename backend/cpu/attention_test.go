@@ -4,6 +4,7 @@ import (
 	"math/rand"
 	"testing"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -34,6 +35,9 @@ func TestAttention(t *testing.T) {
 		{in: append([]arg{f32s(2, 9, 64), f32s(2, 11, 64), f32s(2, 11, 32), absent}, past...), outs: 3, attrs: heads(4, 4, causal)},
 		{in: []arg{q, k, v}, outs: 3},
 		{in: []arg{q, k, v, absent, f32s(2, 4, 0, 16), f32s(2, 4, 0, 8)}, outs: 3},
+		{in: []arg{q, k, v}, attrs: []ssa.Attr{ssa.IntAttr("left_window_size", 2)}},
+		{in: []arg{q, k, v}, attrs: []ssa.Attr{ssa.IntAttr("left_window_size", 3), ssa.IntAttr("right_window_size", 1)}},
+		{in: append([]arg{q, k, v, absent}, past...), attrs: []ssa.Attr{ssa.IntAttr("left_window_size", 3), causal}},
 		{in: long}, {in: long, attrs: []ssa.Attr{causal}},
 		{in: []arg{q, k, v}, outs: 4, left: true},
 	}
@@ -41,4 +45,22 @@ func TestAttention(t *testing.T) {
 		cases[i].op, cases[i].tol = "Attention", 1e-5
 	}
 	runCases(t, cases)
+}
+
+func TestRotary(t *testing.T) {
+	ids := arg{dt: ndarray.Int64, shape: []int{2, 5}}.between(0, 20)
+	outside := arg{dt: ndarray.Int64, shape: []int{2, 5}}.between(20, 30)
+	flag := func(name string, v int64) ssa.Attr { return ssa.IntAttr(name, v) }
+	runCases(t, []opCase{
+		{op: "RotaryEmbedding", in: []arg{f32s(2, 3, 5, 8), f32s(2, 5, 4), f32s(2, 5, 4)}, tol: 1e-6},
+		{op: "RotaryEmbedding", in: []arg{f32s(2, 3, 5, 8), f32s(20, 4), f32s(20, 4), ids}, tol: 1e-6},
+		{op: "RotaryEmbedding", in: []arg{f32s(2, 3, 5, 8), f32s(20, 4), f32s(20, 4), ids}, attrs: []ssa.Attr{flag("interleaved", 1)}, tol: 1e-6},
+		{op: "RotaryEmbedding", in: []arg{f32s(2, 5, 24), f32s(20, 3), f32s(20, 3), ids}, attrs: []ssa.Attr{flag("num_heads", 3), flag("rotary_embedding_dim", 6)}, tol: 1e-6},
+		{op: "RotaryEmbedding", in: []arg{f32s(2, 3, 5, 8), f32s(20, 4), f32s(20, 4), outside}, fails: true},
+		{op: "SwiGLU", in: []arg{f32s(3, 40), f32s(3, 40)}, tol: 1e-6},
+		{op: "TensorScatter", in: []arg{f32s(2, 3, 10, 4), f32s(2, 3, 2, 4), indices(ndarray.Int64, 1, 2).between(0, 8)}},
+		{op: "TensorScatter", in: []arg{f32s(2, 3, 10, 4), f32s(2, 3, 4, 4), indices(ndarray.Int64, 1, 2).between(0, 30)}, attrs: strs("mode", "circular")},
+		{op: "TensorScatter", in: []arg{tensor(ndarray.Float16, 2, 10, 4), tensor(ndarray.Float16, 2, 4, 4)}},
+		{op: "TensorScatter", in: []arg{f32s(2, 3, 10, 4), f32s(2, 3, 2, 4), indices(ndarray.Int64, 1, 2).between(9, 10)}, fails: true},
+	})
 }

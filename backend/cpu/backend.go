@@ -52,6 +52,7 @@ var families = [][]entry{
 	normOps,
 	skipOps,
 	attentionOps,
+	rotaryOps,
 	softmaxOps,
 	reduceOps,
 	rankOps,
