@@ -21,6 +21,16 @@ import (
 //
 // Source: S. Zhu, N. Xu, Buffer allocation algorithm for Symbolic Compiler, 2016.
 func bfs(ctx context.Context, g *ssa.Graph) error {
+	nodes := breadthFirst(g)
+	if nodes == nil {
+		return g.Sort() // reports the cycle
+	}
+	g.Nodes = nodes
+	return ctx.Err()
+}
+
+// breadthFirst returns the nodes in breadth-first order, nil if there is a cycle.
+func breadthFirst(g *ssa.Graph) []*ssa.Node {
 	waiting := make([]int, g.NumNodeIDs()) // operands that are still unknown
 	var act []*ssa.Node
 	for _, n := range g.Nodes {
@@ -35,9 +45,6 @@ func bfs(ctx context.Context, g *ssa.Graph) error {
 	}
 	done := make([]*ssa.Node, 0, len(g.Nodes))
 	for len(act) > 0 {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		n := act[0]
 		act = act[1:]
 		done = append(done, n)
@@ -53,10 +60,9 @@ func bfs(ctx context.Context, g *ssa.Graph) error {
 		}
 	}
 	if len(done) != len(g.Nodes) {
-		return g.Sort() // reports the cycle
+		return nil
 	}
-	g.Nodes = done
-	return nil
+	return done
 }
 
 // inOrder returns a value's uses sorted by node id, so that the order does not

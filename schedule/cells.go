@@ -147,9 +147,9 @@ func (m *model) part(s *sim, nodes []int32) *model {
 		if !ok {
 			k = int32(len(p.regions))
 			local[r] = k
-			x := m.regions[r]
-			p.regions = append(p.regions, region{bytes: x.bytes, early: s.written[r] > 0})
-			if s.written[r] > 0 {
+			x := region{bytes: m.regions[r].bytes, early: s.written[r] > 0}
+			p.regions = append(p.regions, x)
+			if x.early {
 				p.base -= x.bytes
 			}
 		}

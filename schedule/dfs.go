@@ -15,6 +15,16 @@ import (
 // Results are visited in their order, operands of a node in theirs; nodes that no
 // result needs come last, in the old order.
 func dfs(ctx context.Context, g *ssa.Graph) error {
+	nodes := depthFirst(g)
+	if nodes == nil {
+		return g.Sort() // reports the cycle
+	}
+	g.Nodes = nodes
+	return ctx.Err()
+}
+
+// depthFirst returns the nodes in depth-first order, nil if there is a cycle.
+func depthFirst(g *ssa.Graph) []*ssa.Node {
 	const (
 		waiting = iota
 		open
@@ -57,14 +67,13 @@ func dfs(ctx context.Context, g *ssa.Graph) error {
 	}
 	for _, v := range g.Results {
 		if v.Def != nil && !visit(v.Def) {
-			return g.Sort() // reports the cycle
+			return nil
 		}
 	}
 	for _, n := range g.Nodes {
 		if !visit(n) {
-			return g.Sort()
+			return nil
 		}
 	}
-	g.Nodes = out
-	return ctx.Err()
+	return out
 }

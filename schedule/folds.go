@@ -7,24 +7,21 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// folds lists the results of a node that may go over operands. Where atoms count,
-// every operand of the right size may be written over as far as it dies.
+// folds lists the results of a node that may go over operands. Where the least
+// counts, an operand may be written over as far as it dies, wherever it lies.
 func (c *counter) folds(n *ssa.Node) []fold {
 	pairs := ops.InPlacePairs(n)
 	var out []fold
 	for k, y := range n.Out {
-		if y == nil || !c.writes(n, y) {
+		if !c.writes(n, y) || !c.how.least && !c.alone(y) {
 			continue
 		}
 		f := fold{out: c.regionsOf(y)}
-		if !c.how.atoms && !c.alone(y) {
-			continue
-		}
 		for _, a := range pairs {
 			if a.Out != k || n.In[a.In] == nil || !c.mayDie(n, a.In, k, pairs) {
 				continue
 			}
-			for _, r := range c.regionsOf(n.In[a.In]) {
+			for _, r := range c.held(n.In[a.In]) {
 				f.in = appendNew(f.in, r)
 			}
 		}
@@ -46,25 +43,28 @@ func (c *counter) alone(root *ssa.Value) bool {
 // is read through no operand that result k may not overwrite.
 func (c *counter) mayDie(n *ssa.Node, i, k int, pairs []ops.Pair) bool {
 	v := n.In[i]
+	if v.Const != nil || sizeOf(v) != sizeOf(n.Out[k]) {
+		return false
+	}
 	p := c.place[v.ID]
-	size := sizeOf(n.Out[k])
-	if v.Const != nil || sizeOf(v) != size {
+	_, nested := c.inside[p.root]
+	switch {
+	case c.how.least && (p.root == nil || !p.whole()):
+		return p.root == nil || c.how.windows == open // as a copy it may be
+	case p.root == nil:
+		return len(p.regions) == 1 && c.m.regions[p.regions[0]].bytes == round(sizeOf(v))
+	case !p.whole() || nested && !c.how.least:
 		return false
 	}
-	if p.root == nil {
-		return len(p.regions) == 1 && (c.how.atoms || c.m.regions[p.regions[0]].bytes == round(size))
-	}
-	if !p.whole() {
-		return c.how.atoms // as a copy it may be
-	}
-	if _, nested := c.inside[p.root]; nested && !c.how.atoms {
-		return false
-	}
+	return c.through(n, p.root, k, pairs)
+}
+
+// through reports whether a node reads a block only through operands that result k
+// may be written over. While windows are open those are not counted: they may be
+// copies.
+func (c *counter) through(n *ssa.Node, root *ssa.Value, k int, pairs []ops.Pair) bool {
 	for j, u := range n.In {
-		if u == nil || u.Const != nil || c.place[u.ID].root != p.root {
-			continue
-		}
-		if c.how.atoms && !c.place[u.ID].whole() {
+		if u == nil || u.Const != nil || c.place[u.ID].root != root || c.how.windows == open && !c.place[u.ID].whole() {
 			continue
 		}
 		if !slices.Contains(pairs, ops.Pair{In: j, Out: k}) {

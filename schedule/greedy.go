@@ -3,6 +3,7 @@ package schedule
 import (
 	"context"
 
+	"github.com/berth-onnx/berth/loops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -23,12 +24,15 @@ func greedy(ctx context.Context, g *ssa.Graph) error {
 			control[n] = in
 		}
 	}
-	s := newSim(newModel(g, nil, control, counting{windows: true}))
+	g.Nodes = greedyOrder(g, nil, control)
+	return ctx.Err()
+}
+
+// greedyOrder is the greedy order of a graph whose control flow is measured.
+func greedyOrder(g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner) []*ssa.Node {
+	s := newSim(newModel(g, rot, control, counting{windows: yes, concats: no}))
 	out := make([]*ssa.Node, 0, len(g.Nodes))
 	for len(out) < len(g.Nodes) {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
 		best, low := int32(-1), int64(0)
 		s.eachReady(func(n int32) bool {
 			s.run(n)
@@ -42,6 +46,5 @@ func greedy(ctx context.Context, g *ssa.Graph) error {
 		s.run(best)
 		out = append(out, g.Nodes[best])
 	}
-	g.Nodes = out
-	return nil
+	return out
 }

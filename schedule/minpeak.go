@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/berth-onnx/berth/inplace"
-	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/loops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -36,11 +34,7 @@ const work = 1 << 20
 // means that the graph has a cycle or a loop that can not be laid out; then the
 // order may have changed in some bodies only.
 //
-// Bodies are ordered first. Then each graph is searched up to five times, with
-// memory counted in different ways (see counting): in atoms, for the lower bound,
-// and with windows and concatenations decided one way or the other. Each order
-// found is laid out and folded as it will be for the plan, and the one that needs
-// the least then is kept.
+// Bodies are ordered first; see leveler for one graph.
 func MinPeak(ctx context.Context, g *ssa.Graph) (*Result, error) {
 	s := &solver{ctx: ctx}
 	f, err := s.level(g, nil, nil)
@@ -104,57 +98,15 @@ func (s *solver) bodies(n *ssa.Node, g *ssa.Graph) (*inner, error) {
 
 // order finds the order of one graph whose bodies are ordered.
 func (s *solver) order(g *ssa.Graph, owner *ssa.Node, around *ssa.Graph, control map[*ssa.Node]*inner) (found, error) {
-	var rot *loops.Rotation
+	l := &leveler{solver: s, g: g, owner: owner, around: around, control: control}
 	if owner != nil {
 		var err error
-		if rot, err = loops.Of(owner); err != nil {
+		if l.rot, err = loops.Of(owner); err != nil {
 			return found{}, err
 		}
 	}
-	best := slices.Clone(g.Nodes)
-	peak, err := laid(g, owner, around)
-	if err != nil {
-		return found{}, err
-	}
-	tried := [][]*ssa.Node{best}
-	var bound int64
-	for i, how := range countings {
-		f := s.solve(newModel(g, rot, control, how))
-		if i == 0 {
-			bound = f.bound
-		}
-		nodes := make([]*ssa.Node, len(f.order))
-		for k, n := range f.order {
-			nodes[k] = g.Nodes[n]
-		}
-		if !slices.ContainsFunc(tried, func(t []*ssa.Node) bool { return slices.Equal(t, nodes) }) {
-			tried = append(tried, nodes)
-			old := g.Nodes
-			g.Nodes = nodes
-			p, err := laid(g, owner, around)
-			g.Nodes = old
-			if err != nil {
-				return found{}, err
-			}
-			if p < peak {
-				best, peak = nodes, p
-			}
-		}
-		if peak <= bound || s.ctx.Err() != nil {
-			break
-		}
-	}
-	g.Nodes = best
-	return found{peak: peak, bound: bound}, nil
-}
-
-// countings are the ways to count, the one that gives the lower bound first.
-var countings = []counting{
-	{windows: true, concats: true, atoms: true},
-	{windows: true, concats: true},
-	{windows: true},
-	{concats: true},
-	{},
+	err := l.run()
+	return found{peak: l.peak, bound: l.bound}, err
 }
 
 // solve finds the order of a model: cell by cell, those that need the most in the
@@ -196,19 +148,6 @@ func identity(n int) []int32 {
 		out[i] = int32(i)
 	}
 	return out
-}
-
-// laid is what a graph needs at once in its present order, as it will be folded.
-// A body of a loop is laid out with the loop around it.
-func laid(g *ssa.Graph, owner *ssa.Node, around *ssa.Graph) (int64, error) {
-	if owner != nil {
-		g = isolated(owner, around)
-	}
-	_, f, err := inplace.Lay(g, liveness.Options{}, inplace.Options{})
-	if err != nil {
-		return 0, err
-	}
-	return peakOf(f), nil
 }
 
 // sortedGraph makes sure that the nodes are in a legal order.
