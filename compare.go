@@ -37,6 +37,9 @@ type CompareOptions struct {
 	Schedules []string // nil: the first
 	// Progress, if set, is told which row is being computed.
 	Progress func(planner, schedule string)
+	// Others adds rows for berth without in-place results, without views, and for
+	// the published rules of other tools; see [Rules].
+	Others bool
 	// Budget bounds each planner's time; 0 is none.
 	Budget time.Duration
 }
@@ -81,8 +84,28 @@ func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) 
 				return rows, err
 			}
 		}
+		if co.Others {
+			rows = append(rows, otherRows(ctx, g, c, base, co)...)
+		}
 	}
 	return rows, nil
+}
+
+// otherRows are the rows that are no planner of berth's on its own problem.
+func otherRows(ctx context.Context, g *ssa.Graph, c config, base PlanRow, co CompareOptions) []PlanRow {
+	noInPlace, noViews := c, c
+	noInPlace.noInPlace, noViews.copyViews = true, true
+	rows := []PlanRow{
+		variantRow(ctx, g, DefaultPlanner()+" without in-place", noInPlace, base, co.Budget),
+		variantRow(ctx, g, DefaultPlanner()+" without views", noViews, base, co.Budget),
+	}
+	for _, r := range Rules() {
+		if co.Progress != nil {
+			co.Progress(r.Name, base.Schedule)
+		}
+		rows = append(rows, ruleRow(ctx, g, r, base, co.Budget))
+	}
+	return rows
 }
 
 // foldedGraph binds, folds what shapes determine, and orders.
@@ -136,17 +159,22 @@ func planRow(ctx context.Context, name string, prob *planner.Problem, base PlanR
 	return row
 }
 
+// own reports whether a row plans the same problem as the other planners: a
+// planner of berth's, nothing switched off. (naive plans more memory, which the
+// bound holds for as well.)
+func (r PlanRow) own() bool { _, err := planner.Get(r.Planner); return err == nil }
+
 // ShareBounds gives every row the best lower bound any of them proved for the
 // same order: a bound holds whoever found it.
 func ShareBounds(rows []PlanRow) {
 	best := map[string]int64{}
 	for _, r := range rows {
-		if r.Err == nil {
+		if r.Err == nil && r.own() {
 			best[r.Schedule] = max(best[r.Schedule], r.LowerBound)
 		}
 	}
 	for i := range rows {
-		if r := &rows[i]; r.Err == nil {
+		if r := &rows[i]; r.Err == nil && r.own() {
 			r.LowerBound = best[r.Schedule]
 			r.Proven = r.ArenaBytes == r.LowerBound
 		}

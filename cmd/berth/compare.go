@@ -19,6 +19,7 @@ type compareFlags struct {
 	run      bool
 	csv      bool
 	markdown bool
+	rules    bool
 }
 
 func (a *app) compareCmd() *cobra.Command {
@@ -48,7 +49,8 @@ func (a *app) compareCmd() *cobra.Command {
 		}}
 	c.Flags().StringVar(&f.instance, "instance", "", "plan a bare instance: CSV with id,lower,upper,size")
 	c.Flags().Int64Var(&f.capacity, "capacity", 0, "bytes an instance should fit into")
-	c.Flags().BoolVar(&f.run, "run", false, "also run the model under each planner and compare outputs")
+	c.Flags().BoolVar(&f.run, "run", false, "also run the model under each planner, compare outputs, and measure the arena bytes written to")
+	c.Flags().BoolVar(&f.rules, "rules", false, "add rows without in-place results and without views, and for the published rules of other tools")
 	c.Flags().BoolVar(&f.csv, "csv", false, "print comma-separated values with a header line")
 	c.Flags().BoolVar(&f.markdown, "markdown", false, "print a Markdown table")
 	a.dataFlag(c)
@@ -89,6 +91,7 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	}
 	co, done := a.compareOptions()
 	defer done()
+	co.Others = f.rules
 	shared := *a // every planner and order is asked for by itself
 	shared.planner, shared.schedule = "", ""
 	opts, err := shared.options()
@@ -189,8 +192,8 @@ func (a *app) runRows(ctx context.Context, m *berth.Model, set *conformance.Set,
 	var want map[string]ndarray.Value
 	for i := range rows {
 		r := &rows[i]
-		if r.Error != "" {
-			continue
+		if r.Error != "" || !contains(berth.Planners(), r.Planner) {
+			continue // a rule of another tool, or a variant: nothing berth would run
 		}
 		got, err := a.runRow(ctx, m, r, in, shapes)
 		if ctx.Err() != nil {
@@ -219,7 +222,20 @@ func (a *app) runRow(ctx context.Context, m *berth.Model, r *plannerJSON, in map
 		return nil, err
 	}
 	r.ScratchBytes = p.Plan().ScratchBytes
-	return p.RunValues(ctx, in)
+	s, err := p.NewSession()
+	if err != nil {
+		return nil, err
+	}
+	s.Raw().Poison = true
+	got, err := s.RunValues(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	r.MeasuredBytes = s.Raw().Touched()
+	for name, v := range got {
+		got[name] = ndarray.CloneValue(v)
+	}
+	return got, nil
 }
 
 // report prints the rows in the form asked for; outputs that differ are an error

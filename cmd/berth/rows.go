@@ -26,6 +26,9 @@ type plannerJSON struct {
 	Error         string `json:"error"`
 	RunError      string `json:"run_error,omitempty"`
 	Outputs       string `json:"outputs,omitempty"`
+	// MeasuredBytes is how far a real run of the compiled program wrote into its
+	// arena, workspace and fused operators included.
+	MeasuredBytes int64 `json:"measured_bytes,omitempty"`
 }
 
 func plannerRows(rows []berth.PlanRow) []plannerJSON {
