@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -192,7 +193,7 @@ func (a *app) runRows(ctx context.Context, m *berth.Model, set *conformance.Set,
 	var want map[string]ndarray.Value
 	for i := range rows {
 		r := &rows[i]
-		if r.Error != "" || !contains(berth.Planners(), r.Planner) {
+		if r.Error != "" || !slices.Contains(berth.Planners(), r.Planner) {
 			continue // a rule of another tool, or a variant: nothing berth would run
 		}
 		got, err := a.runRow(ctx, m, r, in, shapes)
