@@ -113,6 +113,22 @@ func TestPlanners(t *testing.T) {
 	})
 }
 
+// TestTripsCoverRings makes sure that the iteration counts tried go twice around
+// every loop's ring of places, and one further.
+func TestTripsCoverRings(t *testing.T) {
+	each(t, func(t *testing.T, m *ssa.Module) {
+		p, err := berth.FromModule(m).Compile(context.Background(), berth.WithoutPasses())
+		require.NoError(t, err)
+		p.Compiled().Graph.Walk(func(g *ssa.Graph) {
+			for _, n := range g.Nodes {
+				if r := p.Compiled().Timeline.Rotation(n); r != nil && n.Op == "Loop" {
+					assert.LessOrEqual(t, int64(2*r.Ring+1), trips[len(trips)-1], "%s: ring %d", n, r.Ring)
+				}
+			}
+		})
+	})
+}
+
 // runAll compiles the model once for each of the cases' sets of shapes.
 func runAll(t *testing.T, m *ssa.Module, cases []testCase, want [][]ndarray.Value, opts []berth.Option) {
 	model := berth.FromModule(m)

@@ -19,9 +19,9 @@ type testCase struct {
 }
 
 // trips are the iteration counts that loops are tried with: no value of a built-in
-// loop takes more than five iterations to come back to its place, so these are
+// loop takes more than six iterations to come back to its place, so these are
 // all counts up to twice that, and one more.
-var trips = []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}
+var trips = []int64{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13}
 
 // sizes are the values of symbolic dimensions, by symbol; T and P, the lengths of a
 // sequence and of a cache, may be 0.

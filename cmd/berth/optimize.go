@@ -126,6 +126,7 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 	}
 	res.After.FileBytes = fileSize(res.Output)
 	if err := a.arenas(ctx, m, opt, &res, f); err != nil {
+		a.note("berth: %s is complete; the comparison of planners is not", res.Output)
 		return err
 	}
 	if a.json {

@@ -1,0 +1,180 @@
+package berth_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/program"
+)
+
+func TestPorts(t *testing.T) {
+	m := builtin("decoder")
+	in, out := m.Inputs(), m.Outputs()
+	assert.Equal(t, "ids", in[0].Name)
+	assert.Equal(t, "int64[N,1]", in[0].Type.String())
+	assert.Equal(t, "past_value3", in[len(in)-1].Name)
+	assert.Equal(t, "scores", out[0].Name)
+	assert.False(t, in[0].Optional)
+}
+
+// TestInputErrors runs a model on what does not fit; the error names the input,
+// what it must be and what it is.
+func TestInputErrors(t *testing.T) {
+	m := builtin("mlp")
+	p, err := m.Compile(t.Context())
+	require.NoError(t, err)
+	for _, c := range []struct {
+		in   map[string]*tensor.Dense
+		want []string
+	}{
+		{nil, []string{`"x"`, "float32[4,64]", "nothing"}},
+		{map[string]*tensor.Dense{"y": ones(4, 64)}, []string{`"x"`}},
+		{map[string]*tensor.Dense{"x": ones(4, 64), "y": ones(4, 64)}, []string{`"y"`, "unknown"}},
+		{map[string]*tensor.Dense{"x": ones(4, 63)}, []string{`"x"`, "float32[4,64]", "float32[4,63]"}},
+		{map[string]*tensor.Dense{"x": tensor.New(tensor.WithShape(4, 64), tensor.Of(tensor.Float64))}, []string{`"x"`, "float64[4,64]"}},
+	} {
+		_, err := p.Run(t.Context(), c.in)
+		var input *program.InputError
+		require.ErrorAs(t, err, &input)
+		for _, w := range c.want {
+			assert.ErrorContains(t, err, w)
+		}
+	}
+	_, err = p.Run(t.Context(), map[string]*tensor.Dense{"x": nil})
+	require.ErrorContains(t, err, `input "x"`)
+	_, err = m.Run(t.Context(), map[string]*tensor.Dense{"x": ones(4, 63)})
+	require.ErrorContains(t, err, `input "x"`)
+}
+
+func TestOptionErrors(t *testing.T) {
+	m := builtin("encoder")
+	for _, c := range []struct {
+		opt  berth.Option
+		want string
+	}{
+		{berth.WithPlanner("best"), `"best"`},
+		{berth.WithSchedule("best"), `"best"`},
+		{berth.WithBackend("gpu"), `"gpu"`},
+		{berth.WithShape("x", 1), `"x"`},
+		{berth.WithShape("ids", 1), `"ids"`},
+		{berth.WithDim("N", -1), `"N"`},
+	} {
+		_, err := m.Compile(t.Context(), c.opt)
+		require.ErrorContains(t, err, c.want)
+	}
+}
+
+func TestOpenErrors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	_, err := berth.Open(path)
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.NoError(t, os.WriteFile(path, []byte("no model"), 0o644))
+	_, err = berth.Open(path)
+	var imp *onnximport.ImportError
+	require.ErrorAs(t, err, &imp)
+	assert.Equal(t, path, imp.File)
+	_, err = berth.Parse([]byte("no model"))
+	require.ErrorAs(t, err, &imp)
+}
+
+// TestParse imports a model from memory and computes what the file computes.
+func TestParse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	require.NoError(t, builtin("inception").Save(path, berth.SaveOptions{Metadata: map[string]string{"k": "v"}}))
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	a, err := berth.Parse(data)
+	require.NoError(t, err)
+	b, err := berth.Open(path)
+	require.NoError(t, err)
+	defer b.Close()
+	in := map[string]*tensor.Dense{"x": ones(1, 16, 16, 16)}
+	x, err := a.Run(t.Context(), in)
+	require.NoError(t, err)
+	y, err := b.Run(t.Context(), in)
+	require.NoError(t, err)
+	assert.Equal(t, x["y"].Data(), y["y"].Data())
+}
+
+// TestRunOwnsResults changes what a run gave; the next run must not notice.
+func TestRunOwnsResults(t *testing.T) {
+	m := builtin("if-pass") // one branch hands its input through
+	p, err := m.Compile(t.Context())
+	require.NoError(t, err)
+	in := map[string]*tensor.Dense{"cond": tensor.New(tensor.FromScalar(true)), "x": ones(4, 32)}
+	first, err := p.Run(t.Context(), in)
+	require.NoError(t, err)
+	kept := append([]float32(nil), first["z"].Data().([]float32)...)
+	for _, d := range first {
+		require.NoError(t, d.Memset(float32(99)))
+	}
+	second, err := p.Run(t.Context(), in)
+	require.NoError(t, err)
+	assert.Equal(t, kept, second["z"].Data())
+	assert.Equal(t, float32(1), in["x"].Data().([]float32)[0])
+}
+
+// TestKeepPorts freezes sizes inside and leaves them open outside.
+func TestKeepPorts(t *testing.T) {
+	m := builtin("heads")
+	frozen, _, err := m.Optimize(t.Context(), berth.WithDim("N", 2), berth.WithDim("S", 3))
+	require.NoError(t, err)
+	assert.Equal(t, "float32[2,3,24]", frozen.Inputs()[0].Type.String())
+	frozen.KeepPorts(m)
+	assert.Equal(t, "float32[N,S,24]", frozen.Inputs()[0].Type.String())
+	assert.Equal(t, "float32[N,S,24]", m.Inputs()[0].Type.String())
+}
+
+func TestTrace(t *testing.T) {
+	m := builtin("mlp")
+	tr, err := m.Trace(t.Context(), map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, 4, 64)}, berth.WithoutPasses())
+	require.NoError(t, err)
+	assert.Len(t, tr.Steps, 6)
+	require.Len(t, tr.Outputs, 1)
+	assert.Equal(t, "probabilities", tr.Outputs[0].Value)
+	assert.Equal(t, tr.Steps[5].Data, tr.Outputs[0].Data)
+}
+
+// TestSessionsShareArena lets programs for two lengths take turns in one arena.
+func TestSessionsShareArena(t *testing.T) {
+	arena := berth.NewArena()
+	m := builtin("heads")
+	for _, n := range []int64{2, 5, 2} {
+		p, err := m.Compile(t.Context(), berth.WithDim("N", n), berth.WithDim("S", 3))
+		require.NoError(t, err)
+		s, err := p.NewSessionIn(arena)
+		require.NoError(t, err)
+		out, err := s.Run(t.Context(), []ndarray.Value{ndarray.Must(ndarray.Float32, int(n), 3, 24)})
+		require.NoError(t, err)
+		assert.Equal(t, []int{int(n), 3, 24}, out[0].(*ndarray.Array).Shape)
+	}
+}
+
+// TestCompareOrders plans with every order and planner; shared bounds make rows of
+// one order comparable.
+func TestCompareOrders(t *testing.T) {
+	var told int
+	rows, err := builtin("inception").Compare(t.Context(), berth.CompareOptions{Schedules: berth.Schedules(), Progress: func(string, string) { told++ }})
+	require.NoError(t, err)
+	require.Len(t, rows, len(berth.Planners())*len(berth.Schedules()))
+	assert.Equal(t, len(rows), told)
+	berth.ShareBounds(rows)
+	bounds := map[string]int64{}
+	for _, r := range rows {
+		require.NoError(t, r.Err)
+		if old, ok := bounds[r.Schedule]; ok {
+			assert.Equal(t, old, r.LowerBound)
+		}
+		bounds[r.Schedule] = r.LowerBound
+		assert.GreaterOrEqual(t, r.ArenaBytes, r.LowerBound)
+		assert.Equal(t, r.ArenaBytes == r.LowerBound, r.Proven)
+	}
+}
