@@ -210,6 +210,28 @@ func TestWinogradError(t *testing.T) {
 	})
 }
 
+func TestSuggestWinograd(t *testing.T) {
+	if Best() == LevelGeneric {
+		t.Skip("plain Go has no use for Winograd")
+	}
+	cases := []struct {
+		s    ConvSpec
+		want Winograd
+	}{
+		{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), Winograd4},
+		{conv2(1, 256, 256, 1, 14, 14, 3, 1, 1), Winograd4},
+		{conv2(1, 512, 512, 1, 7, 7, 3, 1, 1), Winograd2},
+		{conv2(1, 512, 512, 1, 3, 3, 3, 1, 1), WinogradOff},
+		{conv2(1, 3, 64, 1, 56, 56, 3, 1, 1), WinogradOff},
+		{conv2(1, 64, 64, 1, 56, 56, 3, 2, 1), WinogradOff},
+		{conv2(1, 64, 64, 1, 56, 56, 1, 1, 0), WinogradOff},
+		{conv2(1, 64, 64, 2, 56, 56, 3, 1, 1), WinogradOff},
+	}
+	for _, c := range cases {
+		assert.Equal(t, c.want, SuggestWinograd(c.s), "%+v", c.s)
+	}
+}
+
 func TestBlockedThreadsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	eachLevel(t, func(t *testing.T) {

@@ -126,7 +126,6 @@ func (c *Conv) check() error {
 // convExtent fills in the defaults of one spatial dimension and returns the
 // output extent.
 func convExtent(s *ConvSpec, d int) (int, error) {
-	const limit = 1 << 31
 	if s.Stride[d] == 0 {
 		s.Stride[d] = 1
 	}
@@ -137,12 +136,12 @@ func convExtent(s *ConvSpec, d int) (int, error) {
 	if in < 0 || k < 1 || st < 1 || dl < 1 {
 		return 0, &SpecError{"Conv", "Kernel", fmt.Sprintf("dimension %d: extents must be positive", d)}
 	}
-	if in > limit || k > limit || st > limit || dl > limit || pb > limit || pe > limit || pb < -limit || pe < -limit {
-		return 0, &SpecError{"Conv", "Kernel", fmt.Sprintf("dimension %d: extent beyond 2³¹", d)}
+	if in > maxExtent || k > maxExtent || st > maxExtent || dl > maxExtent || pb > maxExtent || pe > maxExtent || pb < -maxExtent || pe < -maxExtent {
+		return 0, &SpecError{"Conv", "Kernel", fmt.Sprintf("dimension %d: extent too large", d)}
 	}
 	span, ok := mulAll(k-1, dl)
-	if !ok || span > limit {
-		return 0, &SpecError{"Conv", "Dilation", fmt.Sprintf("dimension %d: extent beyond 2³¹", d)}
+	if !ok || span > maxExtent {
+		return 0, &SpecError{"Conv", "Dilation", fmt.Sprintf("dimension %d: extent too large", d)}
 	}
 	room := in + pb + pe - span - 1
 	if room < 0 {

@@ -1,6 +1,9 @@
 package kern
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // SpecError says which field of a kernel's specification cannot be served.
 type SpecError struct {
@@ -35,12 +38,14 @@ func needs[T any](kernel, operand string, s []T, n int) error {
 	return nil
 }
 
+// maxExtent bounds sizes, so that a few of them can be added without overflow.
+const maxExtent = math.MaxInt >> 4
+
 // mulAll multiplies extents, reporting false on overflow or a negative factor.
 func mulAll(xs ...int) (int, bool) {
-	const limit = 1 << 56
 	p := 1
 	for _, x := range xs {
-		if x < 0 || (x > 0 && p > limit/x) {
+		if x < 0 || (x > 0 && p > maxExtent/x) {
 			return 0, false
 		}
 		p *= x

@@ -78,6 +78,7 @@ type Gemm struct {
 	tilesM   int
 	tilesN   int
 	batches  int
+	dots     bool // element by element, see gemm_dot.go
 	directB  bool // read full panels of B in place
 	needA    int  // elements the plain operands must have
 	needB    int
@@ -158,7 +159,7 @@ func (g *Gemm) check() error {
 	if err := s.Epilogue.check("Gemm"); err != nil {
 		return err
 	}
-	if _, ok := mulAll(s.M, s.N, s.K, 4); !ok {
+	if s.M < 0 || s.N < 0 || s.K < 0 || max(s.M, s.N, s.K) > maxExtent {
 		return &SpecError{"Gemm", "M, N, K", "negative or too large"}
 	}
 	if len(s.Batch) > maxBatchDims {
@@ -215,7 +216,7 @@ func (g *Gemm) checkBatch() error {
 		grow := func(need *int, stride int) bool {
 			add, ok := mulAll(max(b.N-1, 0), stride)
 			*need += add
-			return ok && *need < 1<<56
+			return ok && *need < maxExtent
 		}
 		if !grow(&g.needA, b.A) || !grow(&g.needB, b.B) || !grow(&g.needC, b.C) || !grow(&g.needR, b.R) {
 			return &SpecError{"Gemm", "Batch", "too large"}
@@ -228,6 +229,10 @@ func (g *Gemm) checkBatch() error {
 func (g *Gemm) tile() {
 	s, t := &g.s, g.t
 	if g.m.p == 0 || g.nPanels == 0 {
+		return
+	}
+	if g.wantsDots() {
+		g.planDots()
 		return
 	}
 	tm := newSplit(g.m.p, max(1, gemmTileRows/t.mr))

@@ -92,10 +92,6 @@ func (r *gemmRun) Run(i, worker int) {
 	tn := i % g.tilesN
 	tm := i / g.tilesN % g.tilesM
 	batch := i / g.tilesN / g.tilesM
-	w := sweep{t: g.t, rows: g.m, cols: g.s.N, loopRows: g.loopRows}
-	w.u.ldc, w.u.ldr, w.u.lo, w.u.hi = 4*g.s.LDC, 4*g.s.LDR, g.lo, g.hi
-	w.p0, w.p1 = tm*g.tileM, min((tm+1)*g.tileM, g.m.p)
-	w.q0, w.q1 = tn*g.tileN, min((tn+1)*g.tileN, g.nPanels)
 	var a, b, c, res int
 	for d := len(g.s.Batch) - 1; d >= 0; d-- {
 		n := &g.s.Batch[d]
@@ -103,6 +99,14 @@ func (r *gemmRun) Run(i, worker int) {
 		batch /= n.N
 		a, b, c, res = a+x*n.A, b+x*n.B, c+x*n.C, res+x*n.R
 	}
+	if g.dots {
+		r.dotTile(tn*g.tileN*g.t.nr, min((tn+1)*g.tileN*g.t.nr, g.s.N), [4]int{a, b, c, res})
+		return
+	}
+	w := sweep{t: g.t, rows: g.m, cols: g.s.N, loopRows: g.loopRows}
+	w.u.ldc, w.u.ldr, w.u.lo, w.u.hi = 4*g.s.LDC, 4*g.s.LDR, g.lo, g.hi
+	w.p0, w.p1 = tm*g.tileM, min((tm+1)*g.tileM, g.m.p)
+	w.q0, w.q1 = tn*g.tileN, min((tn+1)*g.tileN, g.nPanels)
 	w.c = ptr(r.args.C, c)
 	if g.s.Epilogue.Residual {
 		w.res = ptr(r.args.Residual, res)

@@ -146,6 +146,23 @@ func TestGemmShapes(t *testing.T) {
 	})
 }
 
+func TestGemmDots(t *testing.T) {
+	epilogues := []Epilogue{
+		{}, {Bias: BiasPerRow, Act: Relu}, {Bias: BiasPerCol, Residual: true, Act: Sigmoid}, {Residual: true, Act: Clip, P0: -1, P1: 1},
+	}
+	eachLevel(t, func(t *testing.T) {
+		for m := 1; m <= 5; m++ {
+			for i, k := range []int{31, 32, 47, 200, 3000} {
+				s := GemmSpec{M: m, N: 67, K: k, TransB: true, Alpha: 1, Epilogue: epilogues[(m+i)%4]}
+				runGemm(t, s, m%3)
+				s.Alpha, s.Beta, s.LDA, s.LDB, s.LDC, s.LDR = 0.5, -0.25, k+1, k+2, 70, 71
+				runGemm(t, s, m%3)
+			}
+		}
+		runGemm(t, GemmSpec{M: 1, N: 2000, K: 300, TransB: true, Alpha: 1}, 0) // several tasks
+	})
+}
+
 func TestGemmVariants(t *testing.T) {
 	shapes := [][3]int{{1, 100, 300}, {3, 65, 513}, {40, 70, 30}, {150, 270, 5}}
 	epilogues := []Epilogue{
@@ -248,7 +265,8 @@ func TestGemmErrors(t *testing.T) {
 	var size *SizeError
 	for _, s := range []GemmSpec{
 		{M: -1, N: 1, K: 1},
-		{M: 1 << 30, N: 1 << 30, K: 1 << 30},
+		{M: math.MaxInt >> 8, N: math.MaxInt >> 8, K: math.MaxInt >> 8},
+		{M: math.MaxInt, N: 1, K: 1},
 		{M: 4, N: 4, K: 4, LDA: 3},
 		{M: 4, N: 4, K: 4, Batch: make([]BatchDim, 5)},
 		{M: 4, N: 4, K: 4, Batch: []BatchDim{{N: 2, A: -1}}},

@@ -82,7 +82,7 @@ func (g *IntGemm) check() error {
 	if s.Batch == 0 {
 		s.Batch = 1
 	}
-	if _, ok := mulAll(s.M, s.N, s.K, 4); !ok || s.Batch < 0 || s.StrideA < 0 || s.StrideB < 0 || s.StrideC < 0 {
+	if max(s.M, s.N, s.K) > maxExtent || min(s.M, s.N, s.K) < 0 || s.Batch < 0 || s.StrideA < 0 || s.StrideB < 0 || s.StrideC < 0 {
 		return &SpecError{"IntGemm", "M, N, K", "negative or too large"}
 	}
 	rowsB, colsB := s.K, s.N

@@ -87,9 +87,8 @@ func poolExtent(s *PoolSpec, d int) (int, error) {
 		s.Dilation[d] = 1
 	}
 	in, k, st, dl, pb, pe := s.In[d], s.Kernel[d], s.Stride[d], s.Dilation[d], s.PadBegin[d], s.PadEnd[d]
-	const limit = 1 << 31
-	if in < 1 || k < 1 || st < 1 || dl < 1 || pb < 0 || pe < 0 || in > limit || k > limit || st > limit || pb > limit || pe > limit {
-		return 0, &SpecError{"Pool", "Kernel", fmt.Sprintf("dimension %d: extents must be positive and below 2³¹", d)}
+	if in < 1 || k < 1 || st < 1 || dl < 1 || pb < 0 || pe < 0 || in > maxExtent || k > maxExtent || st > maxExtent || pb > maxExtent || pe > maxExtent {
+		return 0, &SpecError{"Pool", "Kernel", fmt.Sprintf("dimension %d: extents must be positive and not too large", d)}
 	}
 	span, ok := mulAll(k-1, dl)
 	room := in + pb + pe - span - 1

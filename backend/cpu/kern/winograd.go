@@ -33,6 +33,30 @@ const (
 	Winograd4                   // F(4,3): 4 times fewer multiplications
 )
 
+// SuggestWinograd returns the choice that is fastest for a convolution at the
+// active level, where the error of F(4,3) is no concern: off where the window
+// does not allow Winograd, where there are too few channels for the transforms
+// to pay, or where tiles would hang far over the border.
+func SuggestWinograd(s ConvSpec) Winograd {
+	c := &Conv{s: s, t: active.Load()}
+	if c.s.Winograd = Winograd4; c.check() != nil || !winogradFits(&c.s) {
+		return WinogradOff
+	}
+	covered := func(m int) float64 {
+		h, w := c.out[1], c.out[2]
+		return float64(h*w) / float64(ceilDiv(h, m)*ceilDiv(w, m)*m*m)
+	}
+	switch tiles := ceilDiv(c.out[1], 4) * ceilDiv(c.out[2], 4); {
+	case min(c.icg, c.ocg) < 16 || c.t.level == LevelGeneric:
+		return WinogradOff
+	case tiles >= 9 && covered(4) > 0.6:
+		return Winograd4
+	case tiles >= 4 && covered(2) > 0.6:
+		return Winograd2
+	}
+	return WinogradOff
+}
+
 // winoPlan lays out a Winograd convolution.
 type winoPlan struct {
 	m, n        int // tile of outputs, of inputs
