@@ -32,58 +32,55 @@ func sharedDir(t testing.TB, name string) string {
 }
 
 // TestConformance runs the recorded ONNX tests with the reference kernels:
-// TestConformance/<archive>/<case>. All of them take a while, so without a case
-// selected by -run they run only with BERTH_CONFORMANCE=all.
+// TestConformance/<archive>/<case>, the cases of an archive side by side.
 func TestConformance(t *testing.T) {
-	selected := strings.Count(flag.Lookup("test.run").Value.String(), "/") >= 1
-	if !selected && os.Getenv("BERTH_CONFORMANCE") != "all" {
-		t.Skip("select cases with -run TestConformance/node/test_add, or set BERTH_CONFORMANCE=all")
-	}
-	archives, err := filepath.Glob(filepath.Join(sharedDir(t, "onnx-conformance"), "*.tar.gz"))
-	require.NoError(t, err)
-	require.NotEmpty(t, archives)
-	for _, archive := range archives {
-		t.Run(strings.TrimSuffix(filepath.Base(archive), ".tar.gz"), func(t *testing.T) {
-			cases, err := conformance.Open(archive)
+	for _, path := range archives(t) {
+		t.Run(archiveName(path), func(t *testing.T) {
+			cases, err := conformance.Open(path)
 			require.NoError(t, err)
 			runCases(t, cases)
 		})
 	}
 }
 
-// TestModels runs the recorded real models with the reference kernels, under the
-// same condition.
+// archives lists the archives of recorded ONNX tests.
+func archives(t testing.TB) []string {
+	out, err := filepath.Glob(filepath.Join(sharedDir(t, "onnx-conformance"), "*.tar.gz"))
+	require.NoError(t, err)
+	require.NotEmpty(t, out)
+	return out
+}
+
+func archiveName(path string) string { return strings.TrimSuffix(filepath.Base(path), ".tar.gz") }
+
+// TestModels runs the recorded real models with the reference kernels, which
+// takes minutes: only models selected by -run.
 func TestModels(t *testing.T) {
-	selected := strings.Count(flag.Lookup("test.run").Value.String(), "/") >= 1
-	if !selected && os.Getenv("BERTH_CONFORMANCE") != "all" {
-		t.Skip("select models with -run TestModels/NAME, or set BERTH_CONFORMANCE=all")
+	if strings.Count(flag.Lookup("test.run").Value.String(), "/") == 0 {
+		t.Skip("select models with -run TestModels/NAME")
 	}
 	cases, err := conformance.Open(sharedDir(t, "models"))
 	require.NoError(t, err)
 	runCases(t, cases)
 }
 
-// runCases runs each case as a subtest and logs a summary.
+// runCases runs each case as a parallel subtest.
 func runCases(t *testing.T, cases []*conformance.Case) {
-	var failed []string
-	run := 0
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {
-			run++
-			def := conformance.BackendTolerance
-			if c.ModelPath() != "" {
-				def.Atol = 1e-4 // real models: what the model zoo is checked with
-			}
-			if err := conformance.Verify(context.Background(), c, interpreted, def); err != nil {
-				failed = append(failed, c.Name)
-				t.Error(err)
-			}
+			t.Parallel()
+			require.NoError(t, verifyCase(c))
 		})
 	}
-	t.Logf("%d passed, %d failed of %d", run-len(failed), len(failed), run)
-	for _, name := range failed {
-		t.Logf("failed: %s", name)
+}
+
+// verifyCase runs a case with the reference kernels.
+func verifyCase(c *conformance.Case) error {
+	def := conformance.BackendTolerance
+	if c.ModelPath() != "" {
+		def.Atol = 1e-4 // real models: what the model zoo is checked with
 	}
+	return conformance.Verify(context.Background(), c, interpreted, def)
 }
 
 // interpreted prepares a case for the interpreter.
