@@ -11,11 +11,26 @@ import (
 
 // Backend prepares nodes for the CPU. Programs prepared by one backend share their
 // packed weights. It is safe for concurrent use.
-type Backend struct{ packs packs }
+type Backend struct {
+	options Options
+	packs   packs
+}
 
-// New returns the backend at the level that package kern has chosen for this
-// machine.
-func New() *Backend { return &Backend{} }
+// Options chooses between speed and precision.
+type Options struct {
+	// Winograd is the form of Winograd's algorithm that 3×3 convolutions may use
+	// where it is faster than the direct one: [kern.WinogradOff], [kern.Winograd2],
+	// whose results are about as good as direct ones, or [kern.Winograd4], which is
+	// the fastest and loses about one decimal digit.
+	Winograd kern.Winograd
+}
+
+// New returns the backend with the fastest algorithms, at the level that package
+// kern has chosen for this machine.
+func New() *Backend { return NewWith(Options{Winograd: kern.Winograd4}) }
+
+// NewWith returns the backend with options of one's own.
+func NewWith(o Options) *Backend { return &Backend{options: o} }
 
 // Name returns "cpu".
 func (*Backend) Name() string { return "cpu" }
@@ -94,7 +109,7 @@ func (b *Backend) Prepare(n *ssa.Node, threads int) (backend.Prepared, error) {
 	if !ok {
 		return backend.Prepared{}, nil
 	}
-	p.packs = &b.packs
+	p.packs, p.options = &b.packs, b.options
 	if p.nothingToDo() {
 		return backend.Prepared{Kernel: nothing{}}, nil
 	}

@@ -12,6 +12,7 @@ type prep struct {
 	node    *ssa.Node
 	threads int
 	packs   *packs
+	options Options
 	in, out []operand // as in the node; absent ones are not present
 
 	scratch  int64 // bytes of workspace
