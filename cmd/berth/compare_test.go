@@ -51,11 +51,29 @@ func TestCompareJSON(t *testing.T) {
 
 func TestCompareRun(t *testing.T) {
 	m := object(t, ok(t, "compare", "builtin:dense-block", "--json", "--run"))
-	checkPlannerRows(t, m["planners"], "outputs")
+	checkPlannerRows(t, m["planners"], "outputs", "measured_bytes")
 	for _, r := range m["planners"].([]any) {
 		assert.Equal(t, "same outputs", r.(map[string]any)["outputs"])
 		assert.Positive(t, r.(map[string]any)["scratch_bytes"])
+		assert.Positive(t, r.(map[string]any)["measured_bytes"])
 	}
+}
+
+// TestCompareRules adds what berth would need without two of its means, and the
+// published rules of other tools; they are not run.
+func TestCompareRules(t *testing.T) {
+	own := len(berth.Planners())
+	m := object(t, ok(t, "compare", "builtin:inception", "--json", "--rules", "--run"))
+	rows := m["planners"].([]any)
+	require.Greater(t, len(rows), own+2)
+	best := rows[own-1].(map[string]any)
+	for _, r := range rows[own:] {
+		row := r.(map[string]any)
+		hasFields(t, row, rowFields...)
+		assert.Equal(t, "", row["error"])
+		assert.GreaterOrEqual(t, row["arena_bytes"], best["arena_bytes"], row["planner"])
+	}
+	assert.Contains(t, ok(t, "compare", "builtin:inception", "--rules"), "without in-place")
 }
 
 func TestCompareSchedules(t *testing.T) {
@@ -79,7 +97,7 @@ func TestCompareForms(t *testing.T) {
 	records, err := csv.NewReader(strings.NewReader(ok(t, "compare", "builtin:inception", "--csv"))).ReadAll()
 	require.NoError(t, err)
 	require.Len(t, records, 1+len(berth.Planners()))
-	assert.Equal(t, append(append([]string{"model"}, rowFields...), "run_error", "outputs"), records[0])
+	assert.Equal(t, append(append([]string{"model"}, rowFields...), "run_error", "outputs", "measured_bytes"), records[0])
 	for i, p := range berth.Planners() {
 		assert.Equal(t, []string{"builtin:inception", p, "file"}, records[1+i][:3])
 	}

@@ -80,10 +80,10 @@ func plannerTable(w io.Writer, rows []plannerJSON) table.Writer {
 func (a *app) printPlannersCSV(model string, rows []plannerJSON) error {
 	w := csv.NewWriter(a.out)
 	_ = w.Write([]string{"model", "planner", "schedule", "arena_bytes", "scratch_bytes", "lower_bound_bytes", "proven", "plan_ns",
-		"loop_copy_bytes_per_iteration", "parallel_safe", "dynamic_values", "error", "run_error", "outputs"})
+		"loop_copy_bytes_per_iteration", "parallel_safe", "dynamic_values", "error", "run_error", "outputs", "measured_bytes"})
 	for _, r := range rows {
 		fields := []any{model, r.Planner, r.Schedule, r.ArenaBytes, r.ScratchBytes, r.LowerBound, r.Proven, r.PlanNanos,
-			r.LoopCopyBytes, r.ParallelSafe, r.Dynamic, r.Error, r.RunError, r.Outputs}
+			r.LoopCopyBytes, r.ParallelSafe, r.Dynamic, r.Error, r.RunError, r.Outputs, r.MeasuredBytes}
 		line := make([]string, len(fields))
 		for i, f := range fields {
 			line[i] = fmt.Sprint(f)
