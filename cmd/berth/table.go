@@ -9,7 +9,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/text"
 )
 
-// newTable prints to w: lines and colours on a terminal, plain columns elsewhere.
+// newTable prints to w: columns with a line under the header, no colours, the same
+// on a terminal and elsewhere.
 func newTable(w io.Writer, header ...any) table.Writer {
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
