@@ -108,6 +108,9 @@ func prepareConv(p *prep) (ops.Kernel, error) {
 	if !ok {
 		return nil, nil
 	}
+	if k := p.filterConv(win, act); k != nil {
+		return k, nil
+	}
 	if k, err := p.rowConv(win, act); k != nil || err != nil {
 		return k, err
 	}
@@ -115,6 +118,9 @@ func prepareConv(p *prep) (ops.Kernel, error) {
 		Batch: x.shape[0], InC: x.shape[1], OutC: w.shape[0], Groups: int(p.node.Int("group", 1)),
 		In: win.in, Kernel: win.kernel, Stride: win.stride, Dilation: win.dilation, PadBegin: win.begin, PadEnd: win.end,
 		Winograd: p.options.Winograd,
+	}
+	if k, err := p.sumConv(s, act); k != nil || err != nil {
+		return k, err
 	}
 	k := &conv{bias: -1, residual: -1, threads: p.threads}
 	act.into(&s.Epilogue)

@@ -109,3 +109,18 @@ func TestRowConv(t *testing.T) {
 		{op: "FusedConv", domain: microsoft, in: []arg{f32s(3, 40, 1, 1), f32s(50, 40, 1, 1).c(), f32s(50)}, attrs: strs("activation", "Sigmoid"), tol: 1e-4},
 	})
 }
+
+func TestFewChannels(t *testing.T) {
+	act := strs("activation", "Tanh")
+	signal := f32s(2, 1, 3, 500)
+	runCases(t, []opCase{
+		{op: "Conv", name: "filter", in: []arg{f32s(1, 1, 500), f32s(1, 1, 40).c(), f32s(1)}, tol: 1e-4},
+		{op: "Conv", name: "filters of lines", in: []arg{signal, f32s(3, 1, 1, 64), f32s(3)}, attrs: lists("strides", []int{1, 2}, "pads", []int{0, 20, 0, 50}), tol: 1e-4},
+		{op: "Conv", name: "mostly padding", in: []arg{f32s(1, 1, 5), f32s(2, 1, 40)}, attrs: lists("pads", []int{60, 60}), tol: 1e-4},
+		{op: "FusedConv", domain: microsoft, name: "filter", in: []arg{f32s(2, 1, 300), f32s(2, 1, 33).c(), f32s(2)}, attrs: act, tol: 1e-4},
+		{op: "Conv", name: "frames", in: []arg{f32s(2, 2, 900), f32s(9, 2, 64).c(), f32s(9)}, attrs: lists("strides", []int{16}, "pads", []int{30, 10}), tol: 1e-4},
+		{op: "Conv", name: "one channel", in: []arg{f32s(2, 8, 20, 30), f32s(1, 8, 3, 3).c(), f32s(1)}, attrs: lists("pads", []int{1, 1, 1, 1}), tol: 1e-4},
+		{op: "Conv", name: "one channel", in: []arg{f32s(1, 3, 60), f32s(1, 3, 5).c()}, attrs: lists("strides", []int{2}), tol: 1e-4},
+		{op: "FusedConv", domain: microsoft, name: "one channel", in: []arg{f32s(2, 8, 20, 30), f32s(1, 8, 5, 5).c(), f32s(1).c()}, attrs: act, tol: 1e-4},
+	})
+}

@@ -5,8 +5,8 @@ import (
 	"github.com/berth-onnx/berth/ops"
 )
 
-// Convolutions with few output positions, and those that cut the image into
-// patches, as a product with the positions as rows:
+// Convolutions with few output positions, those that cut the image into patches,
+// and those over long frames of a signal, as a product with the positions as rows:
 //
 //	windows [N·P, C·taps] · Wᵀ [C·taps, M]  ->  [N·P, M]  ──turned──▶  Y [N, M, P]
 //
@@ -31,12 +31,17 @@ type rowConv struct {
 // rowPositions is up to how many output positions an image counts as small.
 const rowPositions = 16
 
+// maxWindows is how many elements the windows of long frames, which overlap, may
+// have.
+const maxWindows = 1 << 20
+
 // rowConv prepares this form of a convolution; nil where it does not pay.
 func (p *prep) rowConv(win window, act activation) (ops.Kernel, error) {
 	x, w := p.in[0].shape, p.in[1].shape
 	positions, taps := sizeOf(win.out[:]), sizeOf(win.kernel[:])
 	patches := win.stride == win.kernel && win.kernel[2] >= 4 && win.dilation == [3]int{1, 1, 1} && win.begin == [3]int{} && win.end == [3]int{}
-	if p.node.Int("group", 1) != 1 || x[1] != w[1] || !p.isConst(1) || p.has(3) || positions > rowPositions && !patches {
+	frames := win.kernel[2] >= 32 && win.dilation[2] == 1 && x[0]*positions*x[1]*taps <= maxWindows
+	if p.node.Int("group", 1) != 1 || x[1] != w[1] || !p.isConst(1) || p.has(3) || positions > rowPositions && !patches && !frames {
 		return nil, nil
 	}
 	k := &rowConv{win: win, n: x[0], c: x[1], m: w[0], taps: taps, bias: -1, threads: p.threads,
