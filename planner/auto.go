@@ -1,92 +1,104 @@
 package planner
 
-import "context"
+import (
+	"cmp"
+	"context"
+)
 
-// Auto is the planner to use: quick heuristics, then search, within a budget of counted steps; it stops as soon as the plan
-// meets the lower bound, and answers with the certificate.
+// Auto is the planner to use. It stops as soon as the plan meets the lower bound, and answers with the certificate.
 //
-//	greedy-size ──▶ exact, briefly ──▶ the other planners ──▶ exact from the best of them
-//	      └── done?        └── done?            └── done?            the plan, the bound, the proof
+//	greedy-size ──▶ exact ──▶ the other planners ──▶ exact again, when one of them did better
+//	      └── proven?    └── proven?        └── proven?       the plan, the bound, the proof
 //
-// It is never worse than a planner that it ran. On large problems the slow members are left out (see members).
+// All budgets are counted, so the answer is the same on every machine. Auto is never above another planner in its
+// default setting; on problems of more than a few thousand buffers it leaves out those that take too long there: dsatur, the
+// nnc family and hill-climb. In their place it tries the long-lived buffers first, which suits programs whose weights or states
+// lie under everything else.
 type Auto struct {
-	// Effort scales the budget of the search; 0 means 1: about a second for hard problems on today's machines.
-	Effort float64
+	// Budget of the search, as in Exact. 0 means the default of Exact.
+	Budget int64
 }
 
 // Name is "auto".
 func (Auto) Name() string { return "auto" }
 
-// Plan answers with the best plan when the bound, the budget or the end of ctx is reached.
+// slowMembersLimit is the number of items up to which all planners take part.
+const slowMembersLimit = 3000
+
+// Plan answers with the best plan when the bound or the budget is reached or ctx ends.
 func (a Auto) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 	m, err := prepare(p)
 	if err != nil {
 		return nil, err
 	}
 	low, proof := m.bound()
-	at := m.greedySize()
-	x := &exact{m: m, at: at, low: low, stop: stopper(ctx)}
-	winner := "greedy-size"
-	consider := func(name string, at []int64) {
-		if m.height(at) < m.height(x.at) {
-			x.at, winner = at, name
-		}
-	}
-	x.budget = 20_000
-	before := m.height(x.at)
-	x.solve()
-	if m.height(x.at) < before {
-		winner = "exact"
-	}
-	for _, member := range m.members() {
+	start := m.greedySize(anyHeight)
+	x := &exact{m: m, at: start, low: low, budget: a.Budget, stop: stopper(ctx)}
+	x.improve("greedy-size")
+	for _, member := range m.members(start) {
 		if m.height(x.at) <= x.low || x.stop() {
 			break
 		}
-		consider(member.name, member.plan(x))
+		if at := member.plan(m.height(x.at), x.stop); at != nil && m.height(at) < m.height(x.at) {
+			x.at, x.winner = at, member.name
+		}
 	}
-	before = m.height(x.at)
-	x.budget = 600_000
-	x.solve()
-	if m.height(x.at) < before {
-		winner = "exact"
+	if x.winner != "exact" {
+		x.budget = a.Budget
+		x.improve(x.winner)
 	}
-	s := x.solution(a.Name(), proof)
-	s.Stats.Winner = winner
-	return s, nil
+	return x.solution(a.Name(), proof), nil
 }
 
+// member is a planner that auto runs. Its plan is nil when stop cut it short, and may be nil when it would reach limit.
 type member struct {
 	name string
-	plan func(x *exact) []int64
+	plan func(limit int64, stop func() bool) []int64
 }
 
-// members lists the planners that auto runs beside greedy-size and exact.
-func (m *model) members() []member {
-	list := []member{
-		{"best-fit", func(*exact) []int64 { return m.bestFit() }},
-		{"greedy-breadth", func(*exact) []int64 { return m.greedyBreadth() }},
-		{"pool", func(*exact) []int64 { at, _ := m.pool(); return at }},
+// members lists the planners that auto runs beside greedy-size and exact. start is the plan of greedy-size.
+func (m *model) members(start []int64) []member {
+	greedy := func(name string, plan func(limit int64) []int64) member {
+		return member{name, func(limit int64, _ func() bool) []int64 { return plan(limit) }}
 	}
-	if len(m.items) > 2000 {
+	windowed := func(name string, plan func() ([]int64, []Window)) member {
+		return member{name, func(int64, func() bool) []int64 { at, _ := plan(); return at }}
+	}
+	rule := func(name string, r nncRule) member {
+		return member{name, func(_ int64, stop func() bool) []int64 { at, _, _ := m.nnc(r, stop); return at }}
+	}
+	list := []member{
+		greedy("greedy-width", m.greedyWidth),
+		greedy("greedy-breadth", m.greedyBreadth),
+		greedy("best-fit", m.bestFit),
+		windowed("pool", m.pool),
+		greedy("naive", func(int64) []int64 { return m.naive() }),
+	}
+	if len(m.items) > slowMembersLimit {
 		return list
 	}
 	return append(list,
-		member{"dsatur", func(*exact) []int64 { at, _ := m.dsatur(); return at }},
-		member{"nnc-size", func(x *exact) []int64 { return m.nncOr(bySize, x) }},
-		member{"nnc", func(x *exact) []int64 { return m.nncOr(byEdges, x) }},
-		member{"nnc-best", func(x *exact) []int64 { return m.nncOr(byTriples, x) }},
-		member{"hill-climb", func(x *exact) []int64 {
-			c := newClimber(m, x.at)
-			c.climb(x.low, 200_000, x.stop)
+		windowed("dsatur", m.dsatur),
+		rule("nnc-size", bySize),
+		rule("nnc", byEdges),
+		rule("nnc-best", byTriples),
+		member{"hill-climb", func(_ int64, stop func() bool) []int64 {
+			low, _ := m.bound()
+			c := newClimber(m, start)
+			c.climb(low, 0, stop)
 			return c.best
 		}},
 	)
 }
 
-// nncOr runs a rule of NNC; when it is cut short the best plan so far is the answer.
-func (m *model) nncOr(rule nncRule, x *exact) []int64 {
-	if at, _, ok := m.nnc(rule, x.stop); ok {
-		return at
+// greedyWidth places what lives longest first, of equal lives the larger, best fit.
+func (m *model) greedyWidth(limit int64) []int64 {
+	width := func(i int) int32 { return m.items[i].hi - m.items[i].lo }
+	if !m.timed {
+		adj := m.conflicts()
+		width = func(i int) int32 { return int32(len(adj[i])) }
 	}
-	return x.at
+	return m.fillTight(limit, m.sortedIDs(func(a, b int) int {
+		return cmp.Or(cmp.Compare(width(b), width(a)), cmp.Compare(m.items[b].size, m.items[a].size))
+	}))
 }

@@ -24,11 +24,11 @@ func (f BestFit) Plan(_ context.Context, p *Problem) (*Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	return finish(f.Name(), m, m.bestFit()), nil
+	return finish(f.Name(), m, m.bestFit(anyHeight)), nil
 }
 
-func (m *model) bestFit() []int64 {
-	return m.fillTight(m.sortedIDs(func(a, b int) int {
+func (m *model) bestFit(limit int64) []int64 {
+	return m.fillTight(limit, m.sortedIDs(func(a, b int) int {
 		x, y := &m.items[a], &m.items[b]
 		if c := cmp.Compare(m.born(a), m.born(b)); c != 0 {
 			return c

@@ -21,26 +21,26 @@ import (
 // independent parts, and by the canonical search (canonical.go) for everything else.
 type Exact struct {
 	// Budget is how much work the search may do, in units of about a third of a microsecond on today's machines. The
-	// unit is counted, not measured. 0 means 12,000,000.
+	// unit is counted, not measured. 0 means defaultBudget.
 	Budget int64
 }
+
+// defaultBudget is the work of exact and auto: well under a second.
+const defaultBudget = 1_600_000
 
 // Name is "exact".
 func (Exact) Name() string { return "exact" }
 
-// Plan spends the budget or reaches a proof; when ctx ends it answers with the best plan so far.
+// Plan spends the budget or reaches a proof; when ctx ends it answers with the best plan so far. A problem
+// too large for the budget gets the plan of greedy-size.
 func (e Exact) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 	m, err := prepare(p)
 	if err != nil {
 		return nil, err
 	}
-	if e.Budget == 0 {
-		e.Budget = 12_000_000
-	}
 	low, proof := m.bound()
-	at := m.greedySize()
-	x := &exact{m: m, at: at, low: low, budget: e.Budget, stop: stopper(ctx)}
-	x.solve()
+	x := &exact{m: m, at: m.greedySize(anyHeight), low: low, budget: e.Budget, stop: stopper(ctx)}
+	x.improve("greedy-size")
 	return x.solution(e.Name(), proof), nil
 }
 
@@ -53,6 +53,7 @@ type exact struct {
 	at     []int64 // best plan
 	low    int64   // no plan is smaller
 	raised bool    // low is more than the witness shows
+	winner string  // whose plan it is
 	nodes  int64
 	budget int64
 	stop   func() bool
@@ -71,20 +72,35 @@ func (x *exact) solution(name string, proof Proof) *Solution {
 		s.Proof = Proof{Kind: ProofExhausted, Point: -1}
 	}
 	s.ArenaBytes = x.m.p.height(s.Offsets)
-	s.Stats = Stats{Winner: name, Nodes: x.nodes, Cut: x.stop()}
+	s.Stats = Stats{Winner: x.winner, Nodes: x.nodes, Cut: x.stop() && s.ArenaBytes > s.LowerBound}
 	return s
 }
 
-// solve improves the plan and the bound until they meet or the budget is spent.
-func (x *exact) solve() {
-	if x.m.height(x.at) <= x.low {
+// improve searches for a better plan and a better bound until they meet or the budget is spent. start names the
+// planner whose plan is the best so far.
+func (x *exact) improve(start string) {
+	x.winner = start
+	before := x.m.height(x.at)
+	if before <= x.low {
 		return
 	}
+	if x.budget == 0 {
+		x.budget = defaultBudget
+	}
+	x.at = slices.Clone(x.at)
 	if pad := x.m.skylineAlign(); pad > 0 {
 		x.solvePlain(pad)
-	} else {
+	} else if x.m.smallEnough() {
 		x.solveGeneral()
 	}
+	if x.m.height(x.at) < before {
+		x.winner = "exact"
+	}
+}
+
+// smallEnough reports whether conflict lists and cliques of the whole problem fit the canonical search.
+func (m *model) smallEnough() bool {
+	return len(m.items) <= slowMembersLimit && (!m.timed || m.countMeetings(scanLimit) < scanLimit)
 }
 
 // skylineAlign is the alignment to which the skyline search may pad all sizes without losing plans, or 0 when the
@@ -151,11 +167,20 @@ func (x *exact) solvePlain(pad int64) {
 	settled := int64(0) // height of the parts that are done
 	for k := range parts {
 		q := &parts[k]
-		if q.height > max(settled, x.low) {
+		if q.height > max(settled, x.low) && q.worthwhile(x.budget) {
 			x.squeezePart(q, x.budget/int64(len(parts)-k))
 		}
 		settled = max(settled, q.height)
 	}
+}
+
+// worthwhile reports whether the budget allows a few descents through the part at all.
+func (q *part) worthwhile(budget int64) bool {
+	ends := int32(0)
+	for _, r := range q.rects {
+		ends = max(ends, r.hi)
+	}
+	return int64(len(q.rects))*int64(ends)/100 <= budget
 }
 
 // squeezePart lowers the height of one part by skyline search.
@@ -166,6 +191,7 @@ func (x *exact) squeezePart(q *part, budget int64) {
 		unit = gcd(gcd(r.size, r.pad), unit)
 	}
 	s := newSkysearch(q.rects, ends)
+	s.seed = exactSeed
 	keep := func() int64 {
 		high := int64(0)
 		for k, i := range q.ids {
@@ -191,37 +217,75 @@ func (x *exact) solveGeneral() {
 // plan that d has found and returns its height. All heights of bottom-justified plans are multiples of unit.
 func (x *exact) squeeze(d decider, keep func() int64, high, unit, budget int64) int64 {
 	start, nodes := d.spent(), d.visited()
-	slice := max(budget/4, 1)
-	low, top := ceilDiv(x.low, unit), ceilDiv(high, unit) // in units: the plan sought is in [low, top)
-	ask, soft := low, low                                 // below soft nothing is asked until everything above has been
-	for low < top && !x.stop() {
-		left := budget - (d.spent() - start)
-		if left <= 0 {
-			break
-		}
-		switch d.run(ask*unit, min(slice, left), x.stop) {
+	left := func() int64 { return budget - (d.spent() - start) }
+	q := newQuestions(ceilDiv(x.low, unit), ceilDiv(high, unit), budget)
+	for q.low < q.top && left() > 0 && !x.stop() {
+		ask, slice := q.next(left())
+		switch d.run(ask*unit, slice, x.stop) {
 		case found:
 			high = min(high, keep())
-			top = min(ask, ceilDiv(high, unit))
+			q.yes(min(ask, ceilDiv(high, unit)))
 		case refuted:
-			low = ask + 1
-			if b := low * unit; b > x.low {
-				x.low, x.raised = b, true
+			q.no(ask)
+			if q.low*unit > x.low {
+				x.low, x.raised = q.low*unit, true
 			}
 		case cutOff:
-			soft = ask + 1
-			slice = min(slice, max(budget/16, 1))
+			q.unknown(ask)
 		}
-		if soft = max(soft, low); soft >= top {
-			soft = low
-			slice *= 4
-		}
-		ask = soft + (top-1-soft)/2
 	}
 	x.nodes += d.visited() - nodes
 	x.budget -= d.spent() - start
 	return high
 }
 
+// questions decides which height to ask for next; the answer sought is in [low, top).
+//
+//	first     the bound itself, with an eighth of the budget
+//	halving   the middle between top and the highest question without an answer, a sixteenth each
+//	pressing  a quarter of the way down from top, with half of what is left; after no answer, just below top
+type questions struct {
+	low, top int64
+	open     int64 // the highest question without an answer, plus one; low when there is none
+	small    bool  // press just below top
+	budget   int64
+	asked    int
+}
+
+func newQuestions(low, top, budget int64) *questions {
+	return &questions{low: low, top: top, open: low, budget: budget}
+}
+
+// next is a height to ask for and the budget for it, of what is left.
+func (q *questions) next(left int64) (ask, slice int64) {
+	q.asked++
+	switch {
+	case q.asked == 1:
+		return q.low, min(left, q.budget/8+1)
+	case q.open < q.top:
+		return q.open + (q.top-1-q.open)/2, min(left, q.budget/16+1)
+	case q.small:
+		return q.top - 1, left
+	}
+	return q.top - 1 - (q.top-q.low)/4, min(left, left/2+q.budget/64+1)
+}
+
+func (q *questions) yes(height int64) {
+	q.top, q.small = height, false
+	q.open = min(q.open, q.top)
+}
+
+func (q *questions) no(ask int64) {
+	q.low = ask + 1
+	q.open = max(q.open, q.low)
+}
+
+func (q *questions) unknown(ask int64) {
+	q.small = q.open >= q.top && !q.small
+	q.open = max(q.open, ask+1)
+}
+
 // ceilDiv is x/y rounded up; x >= 0, y >= 1.
 func ceilDiv(x, y int64) int64 { return (x + y - 1) / y }
+
+var exactSeed uint64

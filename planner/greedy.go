@@ -28,11 +28,11 @@ func (g GreedySize) Plan(_ context.Context, p *Problem) (*Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	return finish(g.Name(), m, m.greedySize()), nil
+	return finish(g.Name(), m, m.greedySize(anyHeight)), nil
 }
 
-func (m *model) greedySize() []int64 {
-	return m.fillTight(m.sortedItems(func(a, b *item) int { return cmp.Compare(b.size, a.size) }))
+func (m *model) greedySize(limit int64) []int64 {
+	return m.fillTight(limit, m.sortedItems(func(a, b *item) int { return cmp.Compare(b.size, a.size) }))
 }
 
 // GreedyBreadth visits the time points by the bytes alive at them, most first, and places what is alive there and not
@@ -51,12 +51,12 @@ func (g GreedyBreadth) Plan(_ context.Context, p *Problem) (*Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	return finish(g.Name(), m, m.greedyBreadth()), nil
+	return finish(g.Name(), m, m.greedyBreadth(anyHeight)), nil
 }
 
-func (m *model) greedyBreadth() []int64 {
+func (m *model) greedyBreadth(limit int64) []int64 {
 	weight := m.contention()
-	return m.fillTight(m.sortedIDs(func(a, b int) int {
+	return m.fillTight(limit, m.sortedIDs(func(a, b int) int {
 		if c := cmp.Compare(weight[b], weight[a]); c != 0 {
 			return c
 		}
@@ -86,12 +86,19 @@ func (m *model) contention() []int64 {
 	return weight
 }
 
-// fillTight places the items in the given order, each best fit.
-func (m *model) fillTight(order []int) []int64 {
+// anyHeight is a limit that no plan reaches.
+const anyHeight = wall
+
+// fillTight places the items in the given order, each best fit. It gives up, with nil, when the plan reaches the limit.
+func (m *model) fillTight(limit int64, order []int) []int64 {
 	b := newBoard(m)
 	for _, i := range order {
 		if b.at[i] == unplaced {
-			b.put(i, b.tightest(i))
+			at := b.tightest(i)
+			if at+m.items[i].size >= limit {
+				return nil
+			}
+			b.put(i, at)
 		}
 	}
 	return b.at

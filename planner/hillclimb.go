@@ -18,8 +18,8 @@ import (
 //
 // Source: the hill climb allocator of TVM's unified static memory planner, with a threshold in place of a temperature.
 type HillClimb struct {
-	// Steps is the budget: placements of one item. 0 means 2,000,000, less for crowded problems.
-	Steps int64
+	// Budget is the work allowed, in the unit of Exact. 0 means 500,000.
+	Budget int64
 }
 
 // Name is "hill-climb".
@@ -31,15 +31,12 @@ func (h HillClimb) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.Steps == 0 {
-		h.Steps = 2_000_000
-	}
 	low, _ := m.bound()
-	c := newClimber(m, m.greedySize())
-	c.climb(low, h.Steps, stopper(ctx))
+	c := newClimber(m, m.greedySize(anyHeight))
+	c.climb(low, h.Budget, stopper(ctx))
 	s := finish(h.Name(), m, c.best)
-	s.Stats.Nodes = c.steps
-	s.Stats.Cut = ctx.Err() != nil
+	s.Stats.Nodes = c.orders
+	s.Stats.Cut = ctx.Err() != nil && c.height > low
 	return s, nil
 }
 
@@ -51,7 +48,8 @@ type climber struct {
 	board  *board
 	best   []int64
 	height int64 // of best
-	steps  int64
+	spent  int64
+	orders int64 // tried
 	dice   dice
 }
 
@@ -68,17 +66,20 @@ func newClimber(m *model, at []int64) *climber {
 	return c
 }
 
-// climb runs until height low is reached, steps items have been placed or stop says so.
-func (c *climber) climb(low, steps int64, stop func() bool) {
+// climb runs until height low is reached, the budget is spent (0: the default) or stop says so.
+func (c *climber) climb(low, budget int64, stop func() bool) {
+	if budget == 0 {
+		budget = 500_000
+	}
 	if len(c.order) < 2 || c.height <= low {
 		return
 	}
 	current := c.place()
-	for c.steps < steps && c.height > low && !stop() {
+	for c.spent < budget && c.height > low && !stop() {
 		x, y := c.exchange()
 		h := c.place()
 		// what may be lost: falls linearly to nothing over the budget
-		slack := (c.height - low) / 8 * (steps - min(c.steps, steps)) / steps
+		slack := (c.height - low) / 8 * (budget - min(c.spent, budget)) / budget
 		if h <= current || h <= c.height+c.dice.draw(slack+1) {
 			current = h
 			continue
@@ -92,22 +93,19 @@ func (c *climber) place() int64 {
 	c.board = newBoard(c.m)
 	for _, i := range c.order {
 		c.board.put(i, c.board.lowest(i))
+		if c.board.scan {
+			c.spent += int64(len(c.board.lives)) / 500
+		} else {
+			c.spent += 1 + int64(len(c.m.adj[i]))/16
+		}
 	}
-	c.steps += int64(len(c.order)) * c.cost()
+	c.orders++
 	h := c.m.height(c.board.at)
 	if h < c.height {
 		c.height = h
 		c.best = slices.Clone(c.board.at)
 	}
 	return h
-}
-
-// cost weighs a placement by what it looks at, so that the budget means time.
-func (c *climber) cost() int64 {
-	if c.board.scan {
-		return int64(len(c.order)) / 32
-	}
-	return 1
 }
 
 // exchange swaps a culprit of the present height with an item before it in the order and returns the two places.

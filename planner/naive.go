@@ -19,6 +19,10 @@ func (n Naive) Plan(_ context.Context, p *Problem) (*Solution, error) {
 	if err != nil {
 		return nil, err
 	}
+	return finish(n.Name(), m, m.naive()), nil
+}
+
+func (m *model) naive() []int64 {
 	at := make([]int64, len(m.items))
 	top := m.floor()
 	for i := range m.items {
@@ -28,5 +32,5 @@ func (n Naive) Plan(_ context.Context, p *Problem) (*Solution, error) {
 			top = at[i] + it.size
 		}
 	}
-	return finish(n.Name(), m, at), nil
+	return at
 }

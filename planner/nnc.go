@@ -60,7 +60,7 @@ func (n NNC) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 		}
 	}
 	if best == nil {
-		best = finish(n.Name(), m, m.greedySize())
+		best = finish(n.Name(), m, m.greedySize(anyHeight))
 		best.Stats = Stats{Winner: "greedy-size", Cut: true}
 	}
 	return best, nil

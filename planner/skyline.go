@@ -293,52 +293,68 @@ type emptySection struct {
 }
 
 // raiseEmpty raises the sections in s.empty, which belong to the valley [a, b), to where the first item that reaches out of
-// the valley can begin.
+// the valley can begin. It looks at ever wider runs around the valley, each as high as the lower of the two walls of the
+// one before, until every section has found its item: those found first begin lowest.
 func (s *skyline) raiseEmpty(a, b int32, f int64) outcome {
-	top := f
-	for _, e := range s.empty {
-		top = max(top, f+s.slack[e.k])
-	}
-	l, r := a, b // the run around the valley that is no higher than top
+	l, r := a, b
 	s.peak[a], s.peak[b-1] = f, f
-	for ; s.floor[l-1] <= top; l-- {
-		s.peak[l-1] = max(s.peak[l], s.floor[l-1])
-	}
-	for ; s.floor[r] <= top; r++ {
-		s.peak[r] = max(s.peak[r-1], s.floor[r])
-	}
-	s.work += int64(r-l) * int64(1+len(s.empty)/4)
-	for q := l; q < b; q++ {
-		for i := s.head[q]; i >= 0; i = s.next[i] {
-			h := s.rects[i].hi
-			if h > r {
-				break
+	for open := len(s.empty); open > 0; {
+		level := min(s.floor[l-1], s.floor[r])
+		for _, e := range s.empty {
+			if e.t == wall && level-f > s.slack[e.k] {
+				s.weight[e.k] += weightUnit
+				return dead
 			}
-			if h <= a || (q >= a && h <= b) {
-				continue
+		}
+		from, to := l, r
+		for ; s.floor[l-1] <= level; l-- {
+			s.peak[l-1] = max(s.peak[l], s.floor[l-1])
+		}
+		for ; s.floor[r] <= level; r++ {
+			s.peak[r] = max(s.peak[r-1], s.floor[r])
+		}
+		s.work += int64(r - l)
+		for q := l; q < from; q++ {
+			for i := s.head[q]; i >= 0 && s.rects[i].hi <= r; i = s.next[i] {
+				open -= s.landOnEmpty(q, s.rects[i].hi, a, b)
 			}
-			t := f
-			if q < a {
-				t = s.peak[q]
-			}
-			if h > b {
-				t = max(t, s.peak[h-1])
-			}
-			for x := range s.empty {
-				if e := &s.empty[x]; q <= e.k && e.k < h {
-					e.t = min(e.t, t)
+		}
+		for q := from; q < b; q++ {
+			for i := s.head[q]; i >= 0 && s.rects[i].hi <= r; i = s.next[i] {
+				if h := s.rects[i].hi; h > to {
+					open -= s.landOnEmpty(q, h, a, b)
 				}
 			}
 		}
 	}
 	for _, e := range s.empty {
-		if e.t-f > s.slack[e.k] {
-			s.weight[e.k] += weightUnit
-			return dead
-		}
 		s.raise(e.k, e.t)
 	}
 	return moved
+}
+
+// landOnEmpty lets an item that lives over [lo, hi), reaching out of the valley [a, b), begin on the empty
+// sections that it covers and that have found no lower one. It returns for how many it is the first.
+func (s *skyline) landOnEmpty(lo, hi, a, b int32) int {
+	if hi <= s.empty[0].k || lo > s.empty[len(s.empty)-1].k {
+		return 0
+	}
+	first, t := 0, s.floor[a]
+	if lo < a {
+		t = s.peak[lo]
+	}
+	if hi > b {
+		t = max(t, s.peak[hi-1])
+	}
+	for x := range s.empty {
+		if e := &s.empty[x]; lo <= e.k && e.k < hi && t < e.t {
+			if e.t == wall {
+				first++
+			}
+			e.t = t
+		}
+	}
+	return first
 }
 
 // countChoices leaves in count the difference of alternatives from one section to the next, and returns the

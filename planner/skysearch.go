@@ -34,13 +34,17 @@ type skysearch struct {
 	stop    func() bool
 	seen    searched
 	score   []int64
-	flush   int64
-	level   int64
+	taste   taste
+	placed  int // items placed now,
+	deepest int // at most in this run,
 	options []int32
 	byEnd   []int32
 	dice    dice
 	seed    uint64 // what the dice start with
-	stopped bool
+
+	furthest  int   // and at most in all runs for this capacity,
+	favourite taste // which had this taste
+	stopped   bool
 }
 
 // verdict of a search.
@@ -83,6 +87,7 @@ func (s *skysearch) run(capacity, budget int64, stop func() bool) verdict {
 	s.dice.state = s.seed
 	s.seen.clear()
 	s.options = s.options[:0]
+	s.placed, s.deepest, s.furthest = 0, 0, 0
 	for k := int64(0); ; k++ {
 		s.reset(capacity, s.byEnd)
 		s.draw(k)
@@ -94,9 +99,7 @@ func (s *skysearch) run(capacity, budget int64, stop func() bool) verdict {
 		if v != cutOff || s.spentOut() {
 			return v
 		}
-		for q := range s.weight {
-			s.weight[q] -= (s.weight[q] - weightUnit) / 10
-		}
+		s.learn()
 	}
 }
 
@@ -119,22 +122,41 @@ func (s *skysearch) spentOut() bool {
 	return s.stopped
 }
 
-// draw sets the taste of run k: how much width, size and contention count in the order of items, and how much it counts to lie
-// flush with a wall of the valley and to end level with it. Scores are 1024 times a logarithm to base 2.
+// taste is how items are preferred in a run: by length of life, by size, and by the most crowded section they take part in,
+// in units per 1024 of a logarithm to base 2; by a random part up to noise; and, once a valley is known, by lying flush with its
+// walls and by ending level with them.
+type taste struct{ width, size, crowd, noise, flush, level int64 }
+
+// draw sets the taste of run k: a new one, or the one that has come furthest so far with every part a little changed.
 func (s *skysearch) draw(k int64) {
-	width, size, crowd := s.dice.draw(1024), s.dice.draw(1024), s.dice.draw(3072)
-	noise := 1 + s.dice.draw(1024)*s.dice.draw(740)/1024
+	d := &s.dice
+	t := taste{512 + d.draw(1024), d.draw(1024), d.draw(3072), 1 + d.draw(1024)*d.draw(740)/1024, d.draw(2048), d.draw(1480)}
+	if k > 8 && k%2 == 0 {
+		t = s.favourite
+		for _, part := range []*int64{&t.width, &t.size, &t.crowd, &t.noise, &t.flush, &t.level} {
+			*part += *part * (d.draw(512) - 256) / 1024
+		}
+		t.noise = max(t.noise, 1)
+	}
+	s.taste = t
 	for i := range s.rects {
 		r := &s.rects[i]
 		most := int64(0)
 		for q := r.lo; q < r.hi; q++ {
 			most = max(most, s.rest[q])
 		}
-		s.score[i] = (width*log2(int64(r.hi-r.lo))+size*log2(r.size)+crowd*log2(most))/1024 + s.dice.draw(noise)
+		s.score[i] = (t.width*log2(int64(r.hi-r.lo))+t.size*log2(r.size)+t.crowd*log2(most))/1024 + d.draw(t.noise)
 	}
-	s.flush, s.level = 0, s.dice.draw(1480)
-	if k&1 == 1 {
-		s.flush = s.dice.draw(1480)
+}
+
+// learn keeps the taste of a run that placed more items than any before, and lets the weights of sections fade.
+func (s *skysearch) learn() {
+	if s.deepest > s.furthest {
+		s.furthest, s.favourite = s.deepest, s.taste
+	}
+	s.placed, s.deepest = 0, 0
+	for q := range s.weight {
+		s.weight[q] -= (s.weight[q] - weightUnit) / 10
 	}
 }
 
@@ -221,15 +243,15 @@ func (s *skysearch) promise(i int32, v *valley) int64 {
 	x, r := s.score[i], &s.rects[i]
 	top := v.f + r.size
 	if r.lo == v.a {
-		x += s.flush
+		x += s.taste.flush
 		if s.floor[v.a-1] == top {
-			x += s.level
+			x += s.taste.level
 		}
 	}
 	if r.hi == v.b {
-		x += s.flush
+		x += s.taste.flush
 		if s.floor[v.b] == top {
-			x += s.level
+			x += s.taste.level
 		}
 	}
 	return x
@@ -249,8 +271,11 @@ func (s *skysearch) twin(i int32, tried []int32) bool {
 func (s *skysearch) try(i int32, v *valley, from, to, pick int) verdict {
 	mark := len(s.raises)
 	s.place(i, v.f)
+	s.placed++
+	s.deepest = max(s.deepest, s.placed)
 	r := s.descend(v, from, to, pick)
 	if r == refuted {
+		s.placed--
 		s.unraise(mark)
 		s.lift(i)
 	}
