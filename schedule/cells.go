@@ -21,8 +21,8 @@ type cell struct {
 }
 
 // postpone ties every node that only takes memory (no predecessors, touches only
-// what it alone writes, needs nothing beside) to its readers: it runs right before
-// the first of them. That loses nothing. In any order move such a node n to just
+// what it alone writes and others read, needs nothing beside) to its readers: it
+// runs right before the first of them. That loses nothing. In any order move such a node n to just
 // before its first reader r: between, n's bytes are not taken yet; at its new
 // place it needs live + bytes(n), and r needs at least as much right after,
 // because what r may save by writing over operands is at most what r writes.
@@ -38,11 +38,12 @@ func (m *model) postpone() {
 		if len(n.preds) > 0 || len(n.succs) == 0 || n.extra > 0 || len(n.touches) != len(n.writes) {
 			continue
 		}
-		sole := true
+		stays := true // until the first reader and longer
 		for _, r := range n.writes {
-			sole = sole && writers[r] == 1
+			x := m.regions[r]
+			stays = stays && writers[r] == 1 && (x.touchers > 1 || x.kept)
 		}
-		if !sole {
+		if !stays {
 			continue
 		}
 		for _, s := range n.succs {

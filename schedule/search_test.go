@@ -1,0 +1,236 @@
+package schedule
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// drawModel is a random model of at most 64 nodes with all that a model can have.
+func drawModel(r *rand.Rand, nodes int) *model {
+	m := &model{nodes: make([]mnode, nodes), base: int64(r.IntN(3))}
+	chance := func(percent int) bool { return r.IntN(100) < percent }
+	newRegion := func() int32 {
+		m.regions = append(m.regions, region{bytes: int64(1 + r.IntN(9)), kept: chance(10)})
+		return int32(len(m.regions) - 1)
+	}
+	if chance(30) {
+		m.regions[newRegion()].early = true
+	}
+	for i := range m.nodes {
+		n := &m.nodes[i]
+		if chance(10) {
+			n.extra = int64(r.IntN(12))
+		}
+		for p := range i {
+			if r.IntN(i) < 2 && chance(80) {
+				n.preds = append(n.preds, int32(p))
+				if w := m.nodes[p].writes; len(w) > 0 {
+					n.touches = appendNew(n.touches, w[r.IntN(len(w))])
+				}
+			}
+		}
+		reads := len(n.touches)
+		for range r.IntN(3) {
+			w := newRegion()
+			if len(m.regions) > 1 && chance(15) {
+				w = int32(r.IntN(len(m.regions))) // made inside a region that others write too
+			}
+			n.writes, n.touches = appendNew(n.writes, w), appendNew(n.touches, w)
+		}
+		for _, w := range n.writes {
+			if reads > 0 && chance(40) {
+				x := n.touches[r.IntN(reads)]
+				n.folds = append(n.folds, fold{[]int32{w}, []int32{x}})
+				m.regions[w].bytes = m.regions[x].bytes
+			}
+		}
+	}
+	for r := range m.regions {
+		m.regions[r].touchers = 0
+	}
+	m.countTouchers()
+	for r := range m.regions {
+		if x := &m.regions[r]; x.touchers == 0 {
+			x.early = false
+		}
+	}
+	m.link()
+	return m
+}
+
+// least is the smallest peak of all orders, by the definitions in model.go and a
+// table over all sets of executed nodes.
+func least(m *model) int64 {
+	n := len(m.nodes)
+	best := make([]int64, 1<<n)
+	for i := range best {
+		best[i] = math.MaxInt64
+	}
+	best[0] = liveAfter(m, 0)
+	for set := range best {
+		for k := range n {
+			if best[set] == math.MaxInt64 || set>>k&1 == 1 || !runnable(m, set, k) {
+				continue
+			}
+			next := set | 1<<k
+			best[next] = min(best[next], max(best[set], needAfter(m, set, k)))
+		}
+	}
+	return best[len(best)-1]
+}
+
+func runnable(m *model, set, k int) bool {
+	for _, p := range m.nodes[k].preds {
+		if set>>p&1 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// alive reports whether a region is taken after a set of nodes, those in writing
+// counted as having written.
+func alive(m *model, set, writing int, r int32) bool {
+	x := m.regions[r]
+	begun, pending := x.early, x.kept
+	for k := range m.nodes {
+		for _, w := range m.nodes[k].writes {
+			begun = begun || w == r && (set|writing)>>k&1 == 1
+		}
+		for _, w := range m.nodes[k].touches {
+			pending = pending || w == r && set>>k&1 == 0
+		}
+	}
+	return begun && pending
+}
+
+func liveAfter(m *model, set int) int64 {
+	sum := m.base
+	for r := range m.regions {
+		if alive(m, set, 0, int32(r)) {
+			sum += m.regions[r].bytes
+		}
+	}
+	return sum
+}
+
+func needAfter(m *model, set, k int) int64 {
+	x := m.nodes[k]
+	sum := m.base + x.extra
+	for r := range m.regions {
+		if alive(m, set, 1<<k, int32(r)) {
+			sum += m.regions[r].bytes
+		}
+	}
+	var over, dying int64
+	seen := map[int32]bool{}
+	for _, f := range x.folds {
+		var out, in int64
+		for _, r := range f.out {
+			if !alive(m, set, 0, r) {
+				out += m.regions[r].bytes
+			}
+		}
+		for _, r := range f.in {
+			if alive(m, set, 0, r) && !alive(m, set|1<<k, 0, r) {
+				in += m.regions[r].bytes
+				if !seen[r] {
+					seen[r] = true
+					dying += m.regions[r].bytes
+				}
+			}
+		}
+		over += min(out, in)
+	}
+	return sum - min(over, dying)
+}
+
+// TestSearchFindsTheLeast compares the search, whole and cell by cell, with all
+// orders of random models.
+func TestSearchFindsTheLeast(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	better := 0
+	for k := range 1500 {
+		m := drawModel(r, 1+r.IntN(9))
+		want := least(m)
+		given := identity(len(m.nodes))
+		first := newSim(m).peakOf(given)
+		require.LessOrEqual(t, m.bound(), want, "model %d: the bound is above the best order", k)
+
+		f := search(t.Context(), m, given, m.bound(), work)
+		require.Equal(t, want, f.peak, "model %d: %+v", k, m)
+		require.Equal(t, want, f.bound, "model %d", k)
+		require.LessOrEqual(t, peakBySets(t, m, f.order), want, "model %d: the order needs more", k)
+
+		s := &solver{ctx: t.Context()}
+		f = s.solve(m)
+		require.Equal(t, want, max(f.peak, f.bound), "model %d in cells", k)
+		require.Equal(t, want, f.bound, "model %d in cells", k)
+		require.Equal(t, want, peakBySets(t, m, f.order), "model %d: the order of the cells needs another amount", k)
+		if first > want {
+			better++
+		}
+	}
+	assert.Greater(t, better, 150, "models where the given order is not the best")
+}
+
+// peakBySets is the peak of an order by definition; it checks that it is legal.
+func peakBySets(t *testing.T, m *model, order []int32) int64 {
+	require.Len(t, order, len(m.nodes))
+	set, peak := 0, liveAfter(m, 0)
+	for _, k := range order {
+		require.True(t, set>>k&1 == 0 && runnable(m, set, int(k)))
+		peak = max(peak, needAfter(m, set, int(k)))
+		set |= 1 << k
+	}
+	return peak
+}
+
+// TestSearchWithoutTime: what is found in no time at all is still an order, and
+// the bound still holds.
+func TestSearchWithoutTime(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 200 {
+		m := drawModel(r, 9)
+		want := least(m)
+		for _, f := range []found{search(ended, m, identity(9), m.bound(), work), search(t.Context(), m, identity(9), m.bound(), 1)} {
+			require.LessOrEqual(t, f.bound, want)
+			require.LessOrEqual(t, want, f.peak)
+			require.LessOrEqual(t, peakBySets(t, m, f.order), f.peak)
+		}
+	}
+}
+
+func TestRollback(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for range 100 {
+		m := drawModel(r, 12)
+		m.postpone()
+		s, fresh := newSim(m), newSim(m)
+		for len(s.trail) < len(m.nodes) {
+			var ready []int32
+			s.eachReady(func(n int32) bool { ready = append(ready, n); return true })
+			if len(ready) == 0 {
+				break
+			}
+			n := ready[r.IntN(len(ready))]
+			at := len(s.trail)
+			s.exec(n)
+			s.rollback(at)
+			s.exec(n)
+			fresh.reset(s.done)
+			require.Equal(t, fresh.live, s.live)
+			require.Equal(t, fresh.left, s.left)
+			require.Equal(t, fresh.written, s.written)
+			require.Equal(t, fresh.ready, s.ready)
+		}
+		require.Len(t, s.trail, len(m.nodes))
+	}
+}
