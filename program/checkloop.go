@@ -152,7 +152,9 @@ func (r *replay) pickPlace(l *Loop, slot int) {
 		free := true
 		for k, off := range s.Offsets {
 			for _, c := range l.Carries {
-				free = free && (k/inner%s.Radix[d] != i || r.loc[c.Param] != where{true, off})
+				at := r.loc[c.Param]
+				inside := at.arena && at.off >= off && at.off < off+int64(s.Bytes)
+				free = free && (k/inner%s.Radix[d] != i || !inside)
 			}
 		}
 		if free {

@@ -3,6 +3,7 @@ package program
 import (
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -193,14 +194,24 @@ func (s *Session) placeFree(l *Loop, sl *Slot, d, i int) bool {
 		if k/inner%sl.Radix[d] != i || sl.Bytes == 0 {
 			continue
 		}
-		at := &s.arena[off]
+		place := s.window(off, sl.Bytes)
 		for _, c := range l.Carries {
-			if data := s.heads[c.Param].Data; len(data) > 0 && &data[0] == at {
+			if within(s.heads[c.Param].Data, place) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// within reports whether data begins inside a place: a parameter can be a slice
+// of what lies there.
+func within(data, place []byte) bool {
+	if len(data) == 0 || len(place) == 0 {
+		return false
+	}
+	at, lo := uintptr(unsafe.Pointer(&data[0])), uintptr(unsafe.Pointer(&place[0]))
+	return at >= lo && at < lo+uintptr(len(place))
 }
 
 // checkCarry makes sure that a static slot gets a value of its size.
