@@ -172,6 +172,10 @@ func (k *binary[T]) tile(c *ops.Call, i, _ int) {
 
 // binaryRow computes one row; a and b move by their steps.
 func binaryRow[T number](op binaryOp, d, a []T, sa int, b []T, sb int) {
+	if op <= opMul && sa == 1 && sb <= 1 {
+		commonRow(op, d, a[:len(d)], b, sb)
+		return
+	}
 	i, j := 0, 0
 	switch op {
 	case opAdd:
@@ -208,6 +212,44 @@ func binaryRow[T number](op binaryOp, d, a []T, sa int, b []T, sb int) {
 		for k := range d {
 			d[k] = rare(op, a[i], b[j])
 			i, j = i+sa, j+sb
+		}
+	}
+}
+
+// commonRow is the most frequent rows: a sum, difference or product of a row with a
+// row or with one number.
+func commonRow[T number](op binaryOp, d, a, b []T, sb int) {
+	if sb == 1 {
+		b = b[:len(d)]
+		switch op {
+		case opAdd:
+			for k, x := range a {
+				d[k] = x + b[k]
+			}
+		case opSub:
+			for k, x := range a {
+				d[k] = x - b[k]
+			}
+		case opMul:
+			for k, x := range a {
+				d[k] = x * b[k]
+			}
+		}
+		return
+	}
+	y := b[0]
+	switch op {
+	case opAdd:
+		for k, x := range a {
+			d[k] = x + y
+		}
+	case opSub:
+		for k, x := range a {
+			d[k] = x - y
+		}
+	case opMul:
+		for k, x := range a {
+			d[k] = x * y
 		}
 	}
 }
