@@ -121,7 +121,7 @@ func (m *Model) Optimize(ctx context.Context, opts ...Option) (*Model, *Optimize
 	}
 	r := &OptimizeReport{Before: StatsOf(m.module.Graph)}
 	r.Passes, err = rewrite.Run(ctx, bound, rewrite.Options{List: &rewrite.Portable, Check: c.check, Shuffle: c.check,
-		Dump: c.dump, Off: c.off, MaxOpset: c.maxOpset})
+		Dump: c.dump, Off: c.off, MaxOpset: c.maxOpset, Unroll: c.unroll})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -29,6 +29,7 @@ type config struct {
 	off       []string
 	maxOpset  int
 	programs  int
+	unroll    bool
 }
 
 func newConfig(opts []Option) config {
@@ -78,6 +79,10 @@ func WithoutViews() Option { return func(c *config) { c.copyViews = true } }
 // WithMaxOpset lets rewriting use operators up to that version of the default
 // operator set; the default is the version the model imports.
 func WithMaxOpset(v int) Option { return func(c *config) { c.maxOpset = v } }
+
+// WithUnrolledLoops lets [Model.Optimize] write out loops of a known number of
+// iterations, for runtimes that are slow at loops.
+func WithUnrolledLoops() Option { return func(c *config) { c.unroll = true } }
 
 // WithDump records the graph after every pass; see [rewrite.Dump.WriteHTML].
 func WithDump(d *rewrite.Dump) Option { return func(c *config) { c.dump = d } }

@@ -2,7 +2,7 @@ package rewrite
 
 // simplify are the passes that only ever shrink; they run until nothing changes.
 // Folding makes captures constant, so these are sunk again in every round.
-var simplify = []*Pass{SinkConstants, ShapeFold, Targets, ShapeVectors, Fold, Identity, Views, Transposes, FoldAffine, Algebra, Gemm, Fuse, CSE, Inline, LoopInvariant, Dead}
+var simplify = []*Pass{SinkConstants, ShapeFold, Targets, ShapeVectors, Fold, Identity, Views, Transposes, FoldAffine, Algebra, Gemm, Fuse, CSE, Unroll, Inline, LoopInvariant, Dead}
 
 // absorb takes in what stands before weights. It comes when patterns have been
 // recognized, because their factors would vanish into the weights.

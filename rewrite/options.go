@@ -13,6 +13,9 @@ type Options struct {
 	Off  []string // passes left out, by name; required ones stay on
 	Only []string // if not empty, run these passes and the required ones
 
+	// Unroll writes out loops of a known number of iterations; see [Unroll].
+	Unroll bool
+
 	// StopAfter stops after that many patches; negative means before the first, 0
 	// means no limit.
 	StopAfter int

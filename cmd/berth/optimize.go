@@ -24,6 +24,7 @@ type optimizeFlags struct {
 	noPlan    bool
 	external  int64
 	keepIO    bool
+	unroll    bool
 	rtol      float64
 	atol      float64
 }
@@ -55,6 +56,7 @@ func (a *app) optimizeCmd() *cobra.Command {
 	c.Flags().BoolVar(&f.noVerify, "no-verify", false, "do not compare outputs before writing")
 	c.Flags().BoolVar(&f.noCompare, "no-compare", false, "do not print the table of planners")
 	c.Flags().BoolVar(&f.noPlan, "no-plan", false, "do not keep the memory plan in the file")
+	c.Flags().BoolVar(&f.unroll, "unroll-loops", false, "write out loops of a known number of iterations, up to 64")
 	c.Flags().Int64Var(&f.external, "save-external", 0, "write weights of at least this many bytes to OUT.data")
 	c.Flags().BoolVar(&f.keepIO, "keep-io", false, "keep the declared input and output types although shapes are fixed inside")
 	c.Flags().Float64Var(&f.rtol, "rtol", 1e-3, "relative tolerance of the check")
@@ -89,6 +91,9 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 	opts, err := a.options()
 	if err != nil {
 		return err
+	}
+	if f.unroll {
+		opts = append(opts, berth.WithUnrolledLoops())
 	}
 	m, err := a.model(model)
 	if err != nil {

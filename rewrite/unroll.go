@@ -1,0 +1,93 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Limits of unrolling: iterations of one loop, and nodes it may become.
+const (
+	maxUnroll      = 64
+	maxUnrollNodes = 10_000
+)
+
+// Unroll writes out loops whose number of iterations is known, if Options.Unroll
+// asks for it: the body's nodes once per iteration, stacked results joined by a
+// concatenation. For runtimes that are slow at loops; berth itself is not.
+var Unroll = &Pass{
+	Name: "unroll", Doc: "Loop of a known number of iterations -> the body's nodes, once per iteration", Needs: ConstSunk,
+	run: func(c *Context, g *ssa.Graph) error {
+		if !c.opts.Unroll {
+			return nil
+		}
+		for _, n := range slices.Clone(g.Nodes) {
+			if !c.alive(n) || c.unread(n) || !is(n, "Loop") {
+				continue
+			}
+			if err := c.unrollLoop(n); err != nil {
+				return err
+			}
+		}
+		return nil
+	},
+}
+
+func (c *Context) unrollLoop(n *ssa.Node) error {
+	s, err := ops.LoopOf(n)
+	if err != nil {
+		return err
+	}
+	trips, known := s.Trips(n).Const()
+	if !known || trips < 2 || trips > maxUnroll || int(trips)*Count(s.Body).Nodes > maxUnrollNodes {
+		return nil
+	}
+	if !c.patch(n, "runs %d times", trips) {
+		return nil
+	}
+	cond := n.In[1]
+	if cond == nil {
+		cond = c.constant("cond", ssa.ScalarConst(true))
+	}
+	carried := slices.Clone(n.In[2 : 2+s.Carried])
+	stacks := make([][]*ssa.Value, s.Scans)
+	for t := range trips {
+		body, _ := s.Body.Clone()
+		args := append([]*ssa.Value{c.constant("iter", ssa.ScalarConst(t)), cond}, carried...)
+		out := c.splice(n, body, append(args, n.Captured()...))
+		cond, carried = out[0], slices.Clone(out[1:1+s.Carried])
+		for k, v := range out[1+s.Carried:] {
+			stacks[k] = append(stacks[k], v)
+		}
+	}
+	return c.joinStacks(n, carried, stacks)
+}
+
+// joinStacks substitutes the results of an unrolled loop: the last carried
+// values, and the slices of each stack joined along a new first axis.
+func (c *Context) joinStacks(n *ssa.Node, results []*ssa.Value, stacks [][]*ssa.Value) error {
+	for _, stack := range stacks {
+		i := len(results)
+		results = append(results, nil)
+		if i >= len(n.Out) || c.unreadResult(n, i) {
+			continue
+		}
+		axes := c.constant("axes", ssa.Int64s(0))
+		var parts []*ssa.Value
+		for _, v := range stack {
+			un, err := c.node(n, n.Out[i].Name, "Unsqueeze", []*ssa.Value{v, axes}, 1)
+			if err != nil {
+				return err
+			}
+			parts = append(parts, un.Out[0])
+		}
+		join, err := c.node(n, n.Out[i].Name, "Concat", parts, 1, ssa.IntAttr("axis", 0))
+		if err != nil {
+			return err
+		}
+		results[i] = join.Out[0]
+	}
+	c.substitute(n, results)
+	return nil
+}
