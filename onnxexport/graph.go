@@ -2,6 +2,7 @@ package onnxexport
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ssa"
@@ -120,7 +121,7 @@ func (x *exporter) body(n *ssa.Node, g *ssa.Graph, around *names) (*onnxwire.Gra
 		return nil, err
 	}
 	seen := map[string]bool{}
-	for _, r := range g.Results {
+	for i, r := range g.Results {
 		name := x.names[r]
 		if seen[name] || !scope.taken[name] { // given twice, or not this graph's own
 			own := scope.fresh(r.Name)
@@ -132,9 +133,28 @@ func (x *exporter) body(n *ssa.Node, g *ssa.Graph, around *names) (*onnxwire.Gra
 		if n.Op == "If" {
 			t = withoutShape(t)
 		}
-		out.Outputs = append(out.Outputs, info(name, t, r.Doc))
+		w := info(name, t, r.Doc)
+		if o := declaredResult(n, g, i); o != nil && !settled(t) {
+			w.Type = o.Type
+		}
+		out.Outputs = append(out.Outputs, w)
 	}
 	return out, nil
+}
+
+// declaredResult is what the file said of result i of a body of an operator that
+// is not known: what feeds such a body has no type to infer from.
+func declaredResult(n *ssa.Node, g *ssa.Graph, i int) *onnxwire.ValueInfo {
+	origin, _ := n.Origin.(*onnxwire.Node)
+	if !n.Opaque || origin == nil {
+		return nil
+	}
+	name, _, _ := strings.Cut(n.BodyAttr[slices.Index(n.Bodies, g)], "[")
+	a := originAttr(origin, name)
+	if a == nil || a.G == nil || i >= len(a.G.Outputs) {
+		return nil
+	}
+	return a.G.Outputs[i]
 }
 
 // identity passes a value on under another name.
