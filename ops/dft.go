@@ -55,7 +55,10 @@ func inferDFT(n *ssa.Node) ([]Fact, error) {
 	at := int64(-2)
 	if n.Input(2) != nil {
 		v, ok := ConstInts(n, 2)
-		if !ok || len(v) != 1 {
+		switch {
+		case (!ok || len(v) != 1) && n.Input(1) == nil && !onesided: // every axis keeps its length
+			return One(ssa.TensorOf(x.DType, shape...)), nil
+		case !ok || len(v) != 1:
 			for i := range shape[:len(shape)-1] {
 				shape[i] = ssa.Dim{}
 			}
