@@ -1,0 +1,221 @@
+package ops_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+	"github.com/berth-onnx/berth/testmodels/conformance"
+)
+
+// TestInferenceAgrees: the type, shape and content inferred of every value in
+// every recorded test fit what ran. The inputs' symbols stand for the sizes the
+// test gives.
+func TestInferenceAgrees(t *testing.T) {
+	eachCase(t, func(t *testing.T, _ string, c *conformance.Case) {
+		mod, in := stripped(t, c), firstSet(t, c)
+		args := make([]ndarray.Value, len(mod.Graph.Params))
+		bind := map[string]int64{}
+		for i, p := range mod.Graph.Params {
+			args[i] = argument(t, mod, p, in)
+			bindSymbols(bind, p.Type, args[i])
+		}
+		_, err := ops.Interpret(context.Background(), mod.Graph, args, func(n *ssa.Node, out []ndarray.Value) {
+			for i, v := range n.Out {
+				if v != nil && out[i] != nil {
+					assert.NoError(t, agrees(v, out[i], bind), "result %d of %s", i, n)
+				}
+			}
+		})
+		require.NoError(t, err)
+	})
+}
+
+// TestInferenceKnowsWhatONNXKnows: where ONNX's own inference finds a rank or a
+// number, the rules here do; see testdata/inference/gen.py.
+func TestInferenceKnowsWhatONNXKnows(t *testing.T) {
+	raw, err := os.ReadFile("testdata/inference/known.json")
+	require.NoError(t, err)
+	var table map[string]map[string]string
+	require.NoError(t, json.Unmarshal(raw, &table))
+	eachCase(t, func(t *testing.T, archive string, c *conformance.Case) {
+		want := table[archive+"/"+c.Name]
+		if len(want) == 0 {
+			return
+		}
+		mod := stripped(t, c)
+		types := map[string]ssa.Type{}
+		for _, v := range mod.Graph.Values() {
+			types[v.Name] = v.Type
+		}
+		for i, v := range mod.Graph.Results { // may go by other names
+			types[mod.OutputName(i)] = v.Type
+		}
+		for name, dims := range want {
+			if got, ok := types[name]; ok { // an upgrade may do without a value in between
+				assert.NoError(t, knows(got, dims), name)
+			}
+		}
+	})
+}
+
+// eachCase runs a check for every case of every archive, side by side.
+func eachCase(t *testing.T, check func(t *testing.T, archive string, c *conformance.Case)) {
+	for _, path := range archives(t) {
+		t.Run(archiveName(path), func(t *testing.T) {
+			cases, err := conformance.Open(path)
+			require.NoError(t, err)
+			for _, c := range cases {
+				t.Run(c.Name, func(t *testing.T) {
+					t.Parallel()
+					check(t, archiveName(path), c)
+				})
+			}
+		})
+	}
+}
+
+// stripped imports a case's model without the shapes it declares for results, so
+// that what is known of them comes from the rules.
+func stripped(t *testing.T, c *conformance.Case) *ssa.Module {
+	data, err := c.ModelBytes()
+	require.NoError(t, err)
+	m, err := onnxwire.Parse(data)
+	require.NoError(t, err)
+	m.Graph.ValueInfo = nil
+	for _, o := range m.Graph.Outputs {
+		if o.Type != nil && o.Type.Tensor != nil {
+			o.Type.Tensor.Shape = nil
+		}
+	}
+	mod, err := onnximport.FromModel(m, "", onnximport.Options{})
+	require.NoError(t, err)
+	return mod
+}
+
+func firstSet(t *testing.T, c *conformance.Case) []conformance.Named {
+	sig, err := c.Signature()
+	require.NoError(t, err)
+	names, err := c.SetNames()
+	require.NoError(t, err)
+	set, err := c.LoadSet(sig, names[0])
+	require.NoError(t, err)
+	return set.Inputs
+}
+
+// argument is what a parameter gets: the test's value or the model's default.
+func argument(t *testing.T, mod *ssa.Module, p *ssa.Value, in []conformance.Named) ndarray.Value {
+	if i := slices.IndexFunc(in, func(v conformance.Named) bool { return v.Name == p.Name }); i >= 0 {
+		return in[i].Value
+	}
+	def := mod.Defaults[p.Name]
+	require.NotNil(t, def, "no value for input %s", p.Name)
+	a, err := def.Array()
+	require.NoError(t, err)
+	return a
+}
+
+// bindSymbols notes the sizes that a parameter's symbols stand for.
+func bindSymbols(bind map[string]int64, typ ssa.Type, v ndarray.Value) {
+	a, ok := v.(*ndarray.Array)
+	if !ok || len(typ.Shape) != a.Rank() {
+		return
+	}
+	for i, d := range typ.Shape {
+		if s, ok := d.SymbolName(); ok {
+			bind[s] = int64(a.Shape[i])
+		}
+	}
+}
+
+// agrees compares what was inferred of a value with what it is.
+func agrees(v *ssa.Value, got ndarray.Value, bind map[string]int64) error {
+	if err := typeAgrees(v.Type.Bind(bind), got); err != nil {
+		return err
+	}
+	a, ok := got.(*ndarray.Array)
+	if !ok || v.Content == nil {
+		return nil
+	}
+	if len(v.Content) != a.Len() {
+		return fmt.Errorf("%s has %d elements, %d inferred", a, a.Len(), len(v.Content))
+	}
+	for i, d := range v.Content {
+		if n, ok := d.Bind(bind).Const(); ok && n != a.Int(i) {
+			return fmt.Errorf("element %d is %d, inferred %s", i, a.Int(i), d)
+		}
+	}
+	return nil
+}
+
+// typeAgrees compares a type with a value, members of sequences included.
+func typeAgrees(t ssa.Type, got ndarray.Value) error {
+	fail := func() error { return fmt.Errorf("is %v, inferred %s", got, t) }
+	switch got := got.(type) {
+	case *ndarray.Array:
+		if t.Kind == ssa.KindOptional && t.Elem != nil {
+			return typeAgrees(*t.Elem, got)
+		}
+		if _, ok := ssa.StaticTensor(got.DType, got.Shape...).Refine(t); !ok {
+			return fail()
+		}
+	case *ndarray.Sequence:
+		if t.Kind == ssa.KindOptional && t.Elem != nil {
+			return typeAgrees(*t.Elem, got)
+		}
+		if t.Kind != ssa.KindUnknown && t.Kind != ssa.KindSequence {
+			return fail()
+		}
+		for _, m := range got.Items {
+			if t.Elem == nil {
+				break
+			}
+			if err := typeAgrees(*t.Elem, m); err != nil {
+				return err
+			}
+		}
+	case *ndarray.Optional:
+		if t.Kind != ssa.KindUnknown && t.Kind != ssa.KindOptional {
+			return fail()
+		}
+	case *ndarray.Map:
+		if t.Kind != ssa.KindUnknown && t.Kind != ssa.KindMap {
+			return fail()
+		}
+	}
+	return nil
+}
+
+// knows compares a type with the dimensions ONNX knows, "?" being no number. An
+// input's declared length of 0 is a symbol here, since exporters write 0 for
+// lengths they do not know.
+func knows(t ssa.Type, dims string) error {
+	want := strings.Split(dims, ",")
+	if dims == "" {
+		want = nil
+	}
+	if t.Kind != ssa.KindTensor || len(t.Shape) != len(want) || !t.Ranked {
+		return fmt.Errorf("inferred %s, ONNX knows [%s]", t, dims)
+	}
+	for i, w := range want {
+		if _, number := t.Shape[i].Const(); w == "0" && t.Shape[i].Known() && !number {
+			continue
+		}
+		if w != "?" && t.Shape[i].String() != w {
+			return fmt.Errorf("inferred %s, ONNX knows [%s]", t, dims)
+		}
+	}
+	return nil
+}
