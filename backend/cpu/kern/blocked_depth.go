@@ -28,20 +28,18 @@ func (r *blockedRun) depthTask(i int) {
 	if e.Bias != NoBias {
 		bias = &r.bias[block*p.b]
 	}
-	lo, hi := p.bounds()
-	g.sum(p.t, y, r.args.X[at*c.inN*p.b:][:c.inN*p.b], y0, y0+n, 0, &p.weights[block*c.taps*p.b], bias, lo, hi)
+	var res []float32
 	if e.Residual {
-		p.t.binaryRow(Add, y, y, r.args.Residual[first:][:len(y)])
-		if c.clamp {
-			p.t.unaryRow(e.Act, y, y, e.P0, e.P1)
-		}
+		res = r.args.Residual[first:][:len(y)]
 	}
+	lo, hi := p.bounds()
+	g.sum(p.t, y, r.args.X[at*c.inN*p.b:][:c.inN*p.b], res, y0, y0+n, 0, &p.weights[block*c.taps*p.b], bias, lo, hi)
 	p.after(y, at*c.outN*p.b)
 }
 
-// bounds returns the clamp of the epilogue, or none if a residual comes first.
+// bounds returns the clamp of the epilogue.
 func (p *BlockedConv) bounds() (lo, hi float32) {
-	if p.c.clamp && (p.algo != blockedDepth || !p.c.s.Epilogue.Residual) {
+	if p.c.clamp {
 		return p.c.lo, p.c.hi
 	}
 	return negInf, posInf

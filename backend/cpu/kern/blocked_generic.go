@@ -8,7 +8,7 @@ type vec4 = [genericBlock]float32
 
 func vec4At(p *float32, off int) *vec4 { return (*vec4)(unsafe.Add(unsafe.Pointer(p), off)) }
 
-func blockTapsGeneric(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int, w, bias *float32, lo, hi float32) {
+func blockTapsGeneric(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int, w, bias, res *float32, lo, hi float32) {
 	list := unsafe.Slice(taps, 2*count)
 	for i := range rows * n {
 		y, x := i/n, i%n
@@ -19,8 +19,12 @@ func blockTapsGeneric(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int
 				acc[l] += v[l] * wt[l]
 			}
 		}
-		out := vec4At(dst, y*dstRow+4*genericBlock*x)
+		at := y*dstRow + 4*genericBlock*x
+		out := vec4At(dst, at)
 		for l, v := range acc {
+			if res != nil {
+				v += vec4At(res, at)[l]
+			}
 			out[l] = clampNaN(v, lo, hi)
 		}
 	}

@@ -111,11 +111,7 @@ func (j *layoutJob) Run(i, _ int) {
 		}
 		return
 	}
-	// Pixels are the rows of the source now: a vector's worth at a time.
-	for p := 0; p < j.spatial; p += t.tw {
-		n := min(t.tw, j.spatial-p)
-		t.transpose(f32p(j.dst, plainAt+p), f32p(j.src, blockedAt+p*b), have, 4*j.spatial, 4*b, n)
-	}
+	t.unblock(j.dst[plainAt:], j.src[blockedAt:], have, j.spatial, j.spatial)
 }
 
 // paddedCopy writes planes of rows × cols elements of width each into larger

@@ -81,13 +81,17 @@ func runBlocked(t *testing.T, s BlockedSpec, tol float64) {
 	if !s.PlainInput {
 		run.X = blocked(a.X, cs.Batch, cs.InC, geo.inN)
 	}
-	run.Residual = blocked(a.Residual, cs.Batch, cs.OutC, geo.outN)
+	residual := blocked(a.Residual, cs.Batch, cs.OutC, geo.outN)
 	for _, threads := range []int{1, 4} {
 		y, check := guarded(BlockedLen(cs.Batch, cs.OutC, geo.outN))
 		for i := range y {
 			y[i] = 777
 		}
-		run.Y = y
+		run.Y, run.Residual = y, residual
+		if cs.Epilogue.Residual && threads > 1 { // the residual may be the result
+			copy(y, residual)
+			run.Residual = y
+		}
 		ws := make([]byte, p.Workspace(threads))
 		for i := range ws {
 			ws[i] = 0xff

@@ -260,9 +260,9 @@ func (c *Conv) workers(threads int) int { return max(1, min(threads, c.tasks()))
 func (c *Conv) perWorker() int {
 	switch c.algo {
 	case convDepthwise:
-		return c.dw.strips.perWorker() + scratchBytes(4*c.t.block())
+		return c.dw.strips.perWorker() + scratchBytes(4*c.t.block(), 4*c.leaveLen(c.dw.strips.rows*c.out[2]))
 	case convDirect:
-		return scratchBytes(4 * c.directTile())
+		return scratchBytes(8*c.direct.b*c.directPixels(), 4*c.leaveLen(c.directPixels()))
 	}
 	return scratchBytes(4 * c.mat.bufLen)
 }

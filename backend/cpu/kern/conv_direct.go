@@ -56,14 +56,13 @@ func (c *Conv) directPieces() (bias, image int) {
 	return bias, image
 }
 
-// directTile is the floats of a task's result.
-func (c *Conv) directTile() int {
+// directPixels is the most pixels of a task.
+func (c *Conv) directPixels() int {
 	d := &c.direct
-	pixels := d.perTask * d.rowLen
 	if d.flat {
-		pixels = d.perTask * d.pieces.largest()
+		return d.perTask * d.pieces.largest()
 	}
-	return 2 * d.b * pixels
+	return d.perTask * d.rowLen
 }
 
 // runDirect does one image after the other.
@@ -103,38 +102,23 @@ func (r *convRun) directTask(i int, buf *scratch) {
 	if c.clamp && !e.Residual {
 		a.flags |= directCut
 	}
-	tile := buf.floats(c.directTile())[:k.blocks*k.pixels*d.b]
+	tile := buf.floats(2 * d.b * c.directPixels())[:k.blocks*k.pixels*d.b]
 	d.compute(&a, r.in, &k, tile, nil, 0)
-	if c.after != Identity && !e.Residual {
-		c.t.unaryRow(c.after, tile, tile, e.P0, e.P1)
-	}
 	to := (r.image*c.s.OutC+channel)*c.outN + k.pixel
 	for j := range k.blocks {
-		have := min(d.b, c.ocg-(2*k.pair+j)*d.b)
-		src := tile[j*k.pixels*d.b:]
-		at := to + j*d.b*c.outN
-		for p := 0; p < k.pixels; p += c.t.tw {
-			c.t.transpose(&r.args.Y[at+p], &src[p*d.b], have, 4*c.outN, 4*d.b, min(c.t.tw, k.pixels-p))
-		}
-		if e.Residual {
-			r.addResidual(at, have, k.pixels)
-		}
+		rest := *buf // each block takes the same room
+		r.leave(tile[j*k.pixels*d.b:][:k.pixels*d.b], &rest, to+j*d.b*c.outN, min(d.b, c.ocg-(2*k.pair+j)*d.b), k.pixels)
 	}
 }
 
 // planWinograd prepares the blocked convolution that a Winograd convolution of
-// plain images runs; false if the shape does not allow one. The residual comes
-// after the way back to the plain layout, and with it the activation.
+// plain images runs; false if the shape does not allow one.
 func (c *Conv) planWinograd(weights []float32) (bool, error) {
-	s := BlockedSpec{ConvSpec: c.s}
-	if s.Epilogue.Residual {
-		s.Epilogue.Residual, s.Epilogue.Act = false, Identity
-	}
 	if c.t.level == LevelGeneric || !c.prefersDirect() || c.s.Groups != 1 || !winogradFits(&c.s) {
 		return false, nil
 	}
 	var err error
-	c.wino, err = NewBlockedConv(s, weights)
+	c.wino, err = NewBlockedConv(BlockedSpec{ConvSpec: c.s}, weights)
 	return err == nil, err
 }
 
@@ -155,14 +139,15 @@ func (r *convRun) runWinograd(s *scratch, threads int) error {
 	c := r.c
 	n, m := c.winogradPieces()
 	x, y := s.floats(n), s.floats(m)
+	a := ConvArgs{X: x, Y: y, Bias: r.args.Bias}
 	c.t.changeLayout(x, r.args.X, c.s.Batch, c.s.InC, c.inN, false, threads)
-	if err := c.wino.Run(ConvArgs{X: x, Y: y, Bias: r.args.Bias}, s.rest, threads); err != nil {
+	if c.s.Epilogue.Residual { // the result takes its place
+		c.t.changeLayout(y, r.args.Residual, c.s.Batch, c.s.OutC, c.outN, false, threads)
+		a.Residual = y
+	}
+	if err := c.wino.Run(a, s.rest, threads); err != nil {
 		return err
 	}
 	c.t.changeLayout(r.args.Y, y, c.s.Batch, c.s.OutC, c.outN, true, threads)
-	if c.s.Epilogue.Residual {
-		r.phase = convAdds
-		Parallel(c.s.Batch*c.s.OutC, threads, r)
-	}
 	return nil
 }

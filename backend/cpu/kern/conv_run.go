@@ -23,7 +23,6 @@ const (
 	convComputes convPhase = iota
 	convPacks              // pack the weights of a group
 	convPads               // copy a plane with its padding
-	convAdds               // add the residual to a channel
 )
 
 var convRuns freeList[convRun]
@@ -100,9 +99,6 @@ func (r *convRun) Run(i, worker int) {
 		return
 	case convPads:
 		c.direct.pad.plane(r.padded[i*c.direct.pad.size():], r.in[i*c.inN:])
-		return
-	case convAdds:
-		r.addResidual(i*c.outN, 1, c.outN)
 		return
 	}
 	var buf scratch

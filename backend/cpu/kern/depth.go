@@ -48,27 +48,41 @@ func (r *convRun) depthTask(i int, buf *scratch) {
 		lo, hi = c.lo, c.hi
 	}
 	w := &r.weights[p.block*c.taps*s.g.b]
-	s.g.sum(c.t, p.out, p.in, p.y0, p.y1, p.top, w, &bias[0], lo, hi)
-	if c.after != Identity && !e.Residual {
-		n := (p.y1 - p.y0) * c.out[2] * s.g.b
-		c.t.unaryRow(c.after, p.out[:n], p.out[:n], e.P0, e.P1)
-	}
-	s.store(c.t, &p, r.args.Y)
-	if e.Residual {
-		r.addResidual((p.image*c.s.OutC+p.block*s.g.b)*c.outN+p.y0*c.out[2], p.have, (p.y1-p.y0)*c.out[2])
-	}
+	s.g.sum(c.t, p.out, p.in, nil, p.y0, p.y1, p.top, w, &bias[0], lo, hi)
+	n := (p.y1 - p.y0) * c.out[2]
+	to := (p.image*c.s.OutC+p.block*s.g.b)*c.outN + p.y0*c.out[2]
+	r.leave(p.out, buf, to, p.have, n)
 }
 
-// addResidual adds the residual to n pixels of some channels from element at
-// on, and applies the activation.
-func (r *convRun) addResidual(at, channels, n int) {
+// leave brings n pixels of a block, without residual and activation as yet, into
+// the plain layout at element to of the result. The residual may be the result:
+// it is read before the result is written.
+func (r *convRun) leave(block []float32, buf *scratch, to, channels, n int) {
 	c := r.c
 	e := &c.s.Epilogue
+	if !e.Residual {
+		if c.after != Identity {
+			block = block[:n*c.t.block()]
+			c.t.unaryRow(c.after, block, block, e.P0, e.P1)
+		}
+		c.t.unblock(r.args.Y[to:], block, channels, n, c.outN)
+		return
+	}
+	plain := buf.floats(channels * n)
+	c.t.unblock(plain, block, channels, n, n)
 	for ch := range channels {
-		y := r.args.Y[at+ch*c.outN:][:n]
-		c.t.binaryRow(Add, y, y, r.args.Residual[at+ch*c.outN:][:n])
+		y := r.args.Y[to+ch*c.outN:][:n]
+		c.t.binaryRow(Add, y, plain[ch*n:][:n], r.args.Residual[to+ch*c.outN:][:n])
 		if e.Act != Identity {
 			c.t.unaryRow(e.Act, y, y, e.P0, e.P1)
 		}
 	}
+}
+
+// leaveLen is the floats that leave needs for n pixels of a block.
+func (c *Conv) leaveLen(n int) int {
+	if !c.s.Epilogue.Residual {
+		return 0
+	}
+	return c.t.block() * n
 }

@@ -14,8 +14,8 @@ type gemmRun struct {
 var gemmRuns freeList[gemmRun]
 
 // Run computes the product on at most threads threads. The workspace must have
-// Workspace(threads) bytes. C may be the residual; otherwise C overlaps
-// nothing.
+// Workspace(threads) bytes. C may be the residual, laid out alike; otherwise C
+// overlaps nothing.
 func (g *Gemm) Run(a GemmArgs, ws []byte, threads int) error {
 	if err := g.checkArgs(&a, ws, threads); err != nil {
 		return err

@@ -84,7 +84,7 @@ func (j *rowJob) Run(i, _ int) {
 		case rowLayerNorm:
 			j.layerNormRow(dst, src, r)
 		case rowRMSNorm:
-			j.rmsNormRow(dst, src, r)
+			j.rmsNormRow(dst, src)
 		case rowBatchNorm:
 			c := r % j.channels
 			j.t.mulAdd(f32p(dst, 0), f32p(src, 0), j.cols, j.scale[c], j.shift[c])
@@ -175,7 +175,7 @@ func (j *rowJob) layerNormRow(dst, src []float32, r int) {
 	}
 }
 
-func (j *rowJob) rmsNormRow(dst, src []float32, _ int) {
+func (j *rowJob) rmsNormRow(dst, src []float32) {
 	t, n := j.t, len(src)
 	inv := float32(1 / math.Sqrt(float64(t.sumSq(f32p(src, 0), n))/float64(n)+j.eps))
 	t.binaryScalarRow(Mul, dst, src, inv)

@@ -75,8 +75,14 @@ func (s *strips) store(t *table, p *strip, y []float32) {
 	g := &s.g
 	outN := g.out[0] * g.out[1]
 	to := (p.image*s.channels+p.block*g.b)*outN + p.y0*g.out[1]
-	n := (p.y1 - p.y0) * g.out[1]
+	t.unblock(y[to:], p.out, p.have, (p.y1-p.y0)*g.out[1], outN)
+}
+
+// unblock brings n pixels of a block of channels into the plain layout, where
+// channels are stride apart.
+func (t *table) unblock(dst, src []float32, channels, n, stride int) {
+	b := t.block()
 	for i := 0; i < n; i += t.tw {
-		t.transpose(&y[to+i], &p.out[i*g.b], p.have, 4*outN, 4*g.b, min(t.tw, n-i))
+		t.transpose(&dst[i], &src[i*b], channels, 4*stride, 4*b, min(t.tw, n-i))
 	}
 }

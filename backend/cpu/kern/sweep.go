@@ -27,9 +27,14 @@ type sweep struct {
 }
 
 // stages sets the flags of the epilogue for one block of K: the first scales C
-// by beta, the last adds bias and residual and clamps.
+// by beta, the last adds bias and residual and clamps. A residual that is C
+// itself comes with the first block, before C is written.
 func (w *sweep) stages(e *Epilogue, alpha, beta float32, clamp, first, last bool) {
 	u := &w.u
+	inPlace := e.Residual && w.res == w.c
+	if inPlace {
+		beta++
+	}
 	u.flags, u.alpha, u.beta = ukAcc, alpha, 1
 	if first {
 		u.beta = beta
@@ -49,7 +54,7 @@ func (w *sweep) stages(e *Epilogue, alpha, beta float32, clamp, first, last bool
 	case BiasPerCol:
 		u.flags |= ukCol
 	}
-	if e.Residual {
+	if e.Residual && !inPlace {
 		u.flags |= ukRes
 	}
 	if clamp {

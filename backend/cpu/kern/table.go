@@ -24,7 +24,7 @@ type table struct {
 	lrn75 func(dst, src *float32, n int, p0, p1 float32) // (p1 + p0·x)^(−3/4)
 
 	// Kernels of the channel-blocked layout; distances in bytes.
-	blockTaps   func(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int, w, bias *float32, lo, hi float32)
+	blockTaps   func(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int, w, bias, res *float32, lo, hi float32)
 	blockMax    func(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int)
 	blockSum    func(dst, src *float32, n int)
 	blockMulAdd func(dst, src *float32, n int, scale, shift *float32)

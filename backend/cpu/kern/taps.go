@@ -134,16 +134,21 @@ var emptyTap [2]int
 var noBias [16]float32
 
 // sum computes weighted sums of output rows y0..y1 of a block: x is its input
-// from row top on, y its output from row y0 on.
-func (g *tapGrid) sum(t *table, y, x []float32, y0, y1, top int, w, bias *float32, lo, hi float32) {
+// from row top on, y its output from row y0 on, res its residual likewise, or
+// nil. y may be res.
+func (g *tapGrid) sum(t *table, y, x, res []float32, y0, y1, top int, w, bias *float32, lo, hi float32) {
 	line := 4 * g.b * g.out[1]
 	g.each(y0, y1, top, func(c tapCall) {
-		dst := &y[((c.y-y0)*g.out[1]+c.x)*g.b]
+		at := ((c.y-y0)*g.out[1] + c.x) * g.b
+		var add *float32
+		if res != nil {
+			add = &res[at]
+		}
 		if len(c.taps) == 0 { // the bias alone
-			t.blockTaps(dst, &noBias[0], 0, c.rows, c.n, line, 0, 0, &emptyTap[0], 1, &noBias[0], bias, lo, hi)
+			t.blockTaps(&y[at], &noBias[0], 0, c.rows, c.n, line, 0, 0, &emptyTap[0], 1, &noBias[0], bias, add, lo, hi)
 			return
 		}
-		t.blockTaps(dst, &x[0], c.off, c.rows, c.n, line, 4*g.b*g.in[1]*g.stride[0], 4*g.b*g.stride[1], &c.taps[0], len(c.taps)/2, w, bias, lo, hi)
+		t.blockTaps(&y[at], &x[0], c.off, c.rows, c.n, line, 4*g.b*g.in[1]*g.stride[0], 4*g.b*g.stride[1], &c.taps[0], len(c.taps)/2, w, bias, add, lo, hi)
 	})
 }
 
@@ -153,7 +158,7 @@ func (g *tapGrid) max(t *table, y, x []float32, y0, y1, top int) {
 	g.each(y0, y1, top, func(c tapCall) {
 		dst := &y[((c.y-y0)*g.out[1]+c.x)*g.b]
 		if len(c.taps) == 0 {
-			t.blockTaps(dst, &noBias[0], 0, c.rows, c.n, line, 0, 0, &emptyTap[0], 1, &noBias[0], &noBias[0], negInf, negInf)
+			t.blockTaps(dst, &noBias[0], 0, c.rows, c.n, line, 0, 0, &emptyTap[0], 1, &noBias[0], &noBias[0], nil, negInf, negInf)
 			return
 		}
 		t.blockMax(dst, &x[0], c.off, c.rows, c.n, line, 4*g.b*g.in[1]*g.stride[0], 4*g.b*g.stride[1], &c.taps[0], len(c.taps)/2)
@@ -167,10 +172,10 @@ func (g *tapGrid) average(t *table, y, x []float32, y0, y1, top int, scales map[
 		dst := &y[((c.y-y0)*g.out[1]+c.x)*g.b]
 		w := scales[c.count]
 		if len(c.taps) == 0 {
-			t.blockTaps(dst, &noBias[0], 0, c.rows, c.n, line, 0, 0, &emptyTap[0], 1, &w[0], &noBias[0], negInf, posInf)
+			t.blockTaps(dst, &noBias[0], 0, c.rows, c.n, line, 0, 0, &emptyTap[0], 1, &w[0], &noBias[0], nil, negInf, posInf)
 			return
 		}
-		t.blockTaps(dst, &x[0], c.off, c.rows, c.n, line, 4*g.b*g.in[1]*g.stride[0], 4*g.b*g.stride[1], &c.taps[0], len(c.taps)/2, &w[0], &noBias[0], negInf, posInf)
+		t.blockTaps(dst, &x[0], c.off, c.rows, c.n, line, 4*g.b*g.in[1]*g.stride[0], 4*g.b*g.stride[1], &c.taps[0], len(c.taps)/2, &w[0], &noBias[0], nil, negInf, posInf)
 	})
 }
 

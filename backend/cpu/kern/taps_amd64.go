@@ -2,10 +2,10 @@
 
 package kern
 
-// blockTapsAVX2 sums rows of n pixels over taps, each an input distance and a weight distance; all in bytes.
+// blockTapsAVX2 sums rows of n pixels over taps, each an input distance and a weight distance, and adds a residual that lies like dst, unless nil; all in bytes.
 //
 //go:noescape
-func blockTapsAVX2(dst *float32, src *float32, off int, rows int, n int, dstRow int, srcRow int, pixel int, taps *int, count int, w *float32, bias *float32, lo float32, hi float32)
+func blockTapsAVX2(dst *float32, src *float32, off int, rows int, n int, dstRow int, srcRow int, pixel int, taps *int, count int, w *float32, bias *float32, res *float32, lo float32, hi float32)
 
 // blockMaxAVX2 takes the largest of the taps of rows of n pixels; NaN if there is one.
 //
@@ -22,10 +22,10 @@ func blockSumAVX2(dst *float32, src *float32, n int)
 //go:noescape
 func blockMulAddAVX2(dst *float32, src *float32, n int, scale *float32, shift *float32)
 
-// blockTapsAVX512 sums rows of n pixels over taps, each an input distance and a weight distance; all in bytes.
+// blockTapsAVX512 sums rows of n pixels over taps, each an input distance and a weight distance, and adds a residual that lies like dst, unless nil; all in bytes.
 //
 //go:noescape
-func blockTapsAVX512(dst *float32, src *float32, off int, rows int, n int, dstRow int, srcRow int, pixel int, taps *int, count int, w *float32, bias *float32, lo float32, hi float32)
+func blockTapsAVX512(dst *float32, src *float32, off int, rows int, n int, dstRow int, srcRow int, pixel int, taps *int, count int, w *float32, bias *float32, res *float32, lo float32, hi float32)
 
 // blockMaxAVX512 takes the largest of the taps of rows of n pixels; NaN if there is one.
 //

@@ -2,14 +2,14 @@
 
 #include "textflag.h"
 
-// func blockTapsAVX2(dst *float32, src *float32, off int, rows int, n int, dstRow int, srcRow int, pixel int, taps *int, count int, w *float32, bias *float32, lo float32, hi float32)
+// func blockTapsAVX2(dst *float32, src *float32, off int, rows int, n int, dstRow int, srcRow int, pixel int, taps *int, count int, w *float32, bias *float32, res *float32, lo float32, hi float32)
 // Requires: AVX, FMA3
-TEXT ·blockTapsAVX2(SB), NOSPLIT, $0-104
+TEXT ·blockTapsAVX2(SB), NOSPLIT, $0-112
 	MOVQ         w+80(FP), AX
 	MOVQ         bias+88(FP), CX
 	VMOVUPS      (CX), Y0
-	VBROADCASTSS lo+96(FP), Y1
-	VBROADCASTSS hi+100(FP), Y2
+	VBROADCASTSS lo+104(FP), Y1
+	VBROADCASTSS hi+108(FP), Y2
 	MOVQ         rows+24(FP), CX
 	MOVQ         dst+0(FP), DX
 	MOVQ         src+8(FP), BX
@@ -58,34 +58,50 @@ tap8:
 	ADDQ        $+16, R10
 	DECQ        R11
 	JNZ         tap8
-	VMAXPS      Y3, Y1, Y3
-	VMINPS      Y3, Y2, Y3
-	VMOVUPS     Y3, (DI)
-	VMAXPS      Y4, Y1, Y4
-	VMINPS      Y4, Y2, Y4
-	VMOVUPS     Y4, 32(DI)
-	VMAXPS      Y5, Y1, Y5
-	VMINPS      Y5, Y2, Y5
-	VMOVUPS     Y5, 64(DI)
-	VMAXPS      Y6, Y1, Y6
-	VMINPS      Y6, Y2, Y6
-	VMOVUPS     Y6, 96(DI)
-	VMAXPS      Y7, Y1, Y7
-	VMINPS      Y7, Y2, Y7
-	VMOVUPS     Y7, 128(DI)
-	VMAXPS      Y8, Y1, Y8
-	VMINPS      Y8, Y2, Y8
-	VMOVUPS     Y8, 160(DI)
-	VMAXPS      Y9, Y1, Y9
-	VMINPS      Y9, Y2, Y9
-	VMOVUPS     Y9, 192(DI)
-	VMAXPS      Y10, Y1, Y10
-	VMINPS      Y10, Y2, Y10
-	VMOVUPS     Y10, 224(DI)
-	ADDQ        $+256, DI
-	LEAQ        (R8)(SI*8), R8
-	SUBQ        $+8, R9
-	JMP         by8
+	MOVQ        res+96(FP), R10
+	TESTQ       R10, R10
+	JZ          nores8
+	ADDQ        DI, R10
+	MOVQ        dst+0(FP), R11
+	SUBQ        R11, R10
+	VADDPS      (R10), Y3, Y3
+	VADDPS      32(R10), Y4, Y4
+	VADDPS      64(R10), Y5, Y5
+	VADDPS      96(R10), Y6, Y6
+	VADDPS      128(R10), Y7, Y7
+	VADDPS      160(R10), Y8, Y8
+	VADDPS      192(R10), Y9, Y9
+	VADDPS      224(R10), Y10, Y10
+
+nores8:
+	VMAXPS  Y3, Y1, Y3
+	VMINPS  Y3, Y2, Y3
+	VMAXPS  Y4, Y1, Y4
+	VMINPS  Y4, Y2, Y4
+	VMAXPS  Y5, Y1, Y5
+	VMINPS  Y5, Y2, Y5
+	VMAXPS  Y6, Y1, Y6
+	VMINPS  Y6, Y2, Y6
+	VMAXPS  Y7, Y1, Y7
+	VMINPS  Y7, Y2, Y7
+	VMAXPS  Y8, Y1, Y8
+	VMINPS  Y8, Y2, Y8
+	VMAXPS  Y9, Y1, Y9
+	VMINPS  Y9, Y2, Y9
+	VMAXPS  Y10, Y1, Y10
+	VMINPS  Y10, Y2, Y10
+	VMOVUPS Y3, (DI)
+	VMOVUPS Y4, 32(DI)
+	VMOVUPS Y5, 64(DI)
+	VMOVUPS Y6, 96(DI)
+	VMOVUPS Y7, 128(DI)
+	VMOVUPS Y8, 160(DI)
+	VMOVUPS Y9, 192(DI)
+	VMOVUPS Y10, 224(DI)
+	ADDQ    $+256, DI
+	LEAQ    (R8)(SI*8), R8
+	SUBQ    $+8, R9
+	JMP     by8
 
 by8_end:
 by4:
@@ -112,22 +128,34 @@ tap4:
 	ADDQ        $+16, R10
 	DECQ        R11
 	JNZ         tap4
-	VMAXPS      Y3, Y1, Y3
-	VMINPS      Y3, Y2, Y3
-	VMOVUPS     Y3, (DI)
-	VMAXPS      Y4, Y1, Y4
-	VMINPS      Y4, Y2, Y4
-	VMOVUPS     Y4, 32(DI)
-	VMAXPS      Y5, Y1, Y5
-	VMINPS      Y5, Y2, Y5
-	VMOVUPS     Y5, 64(DI)
-	VMAXPS      Y6, Y1, Y6
-	VMINPS      Y6, Y2, Y6
-	VMOVUPS     Y6, 96(DI)
-	ADDQ        $+128, DI
-	LEAQ        (R8)(SI*4), R8
-	SUBQ        $+4, R9
-	JMP         by4
+	MOVQ        res+96(FP), R10
+	TESTQ       R10, R10
+	JZ          nores4
+	ADDQ        DI, R10
+	MOVQ        dst+0(FP), R11
+	SUBQ        R11, R10
+	VADDPS      (R10), Y3, Y3
+	VADDPS      32(R10), Y4, Y4
+	VADDPS      64(R10), Y5, Y5
+	VADDPS      96(R10), Y6, Y6
+
+nores4:
+	VMAXPS  Y3, Y1, Y3
+	VMINPS  Y3, Y2, Y3
+	VMAXPS  Y4, Y1, Y4
+	VMINPS  Y4, Y2, Y4
+	VMAXPS  Y5, Y1, Y5
+	VMINPS  Y5, Y2, Y5
+	VMAXPS  Y6, Y1, Y6
+	VMINPS  Y6, Y2, Y6
+	VMOVUPS Y3, (DI)
+	VMOVUPS Y4, 32(DI)
+	VMOVUPS Y5, 64(DI)
+	VMOVUPS Y6, 96(DI)
+	ADDQ    $+128, DI
+	LEAQ    (R8)(SI*4), R8
+	SUBQ    $+4, R9
+	JMP     by4
 
 by4_end:
 by2:
@@ -148,16 +176,26 @@ tap2:
 	ADDQ        $+16, R10
 	DECQ        R11
 	JNZ         tap2
-	VMAXPS      Y3, Y1, Y3
-	VMINPS      Y3, Y2, Y3
-	VMOVUPS     Y3, (DI)
-	VMAXPS      Y4, Y1, Y4
-	VMINPS      Y4, Y2, Y4
-	VMOVUPS     Y4, 32(DI)
-	ADDQ        $+64, DI
-	LEAQ        (R8)(SI*2), R8
-	SUBQ        $+2, R9
-	JMP         by2
+	MOVQ        res+96(FP), R10
+	TESTQ       R10, R10
+	JZ          nores2
+	ADDQ        DI, R10
+	MOVQ        dst+0(FP), R11
+	SUBQ        R11, R10
+	VADDPS      (R10), Y3, Y3
+	VADDPS      32(R10), Y4, Y4
+
+nores2:
+	VMAXPS  Y3, Y1, Y3
+	VMINPS  Y3, Y2, Y3
+	VMAXPS  Y4, Y1, Y4
+	VMINPS  Y4, Y2, Y4
+	VMOVUPS Y3, (DI)
+	VMOVUPS Y4, 32(DI)
+	ADDQ    $+64, DI
+	LEAQ    (R8)(SI*2), R8
+	SUBQ    $+2, R9
+	JMP     by2
 
 by2_end:
 by1:
@@ -176,13 +214,22 @@ tap1:
 	ADDQ        $+16, R10
 	DECQ        R11
 	JNZ         tap1
-	VMAXPS      Y3, Y1, Y3
-	VMINPS      Y3, Y2, Y3
-	VMOVUPS     Y3, (DI)
-	ADDQ        $+32, DI
-	LEAQ        (R8)(SI*1), R8
-	SUBQ        $+1, R9
-	JMP         by1
+	MOVQ        res+96(FP), R10
+	TESTQ       R10, R10
+	JZ          nores1
+	ADDQ        DI, R10
+	MOVQ        dst+0(FP), R11
+	SUBQ        R11, R10
+	VADDPS      (R10), Y3, Y3
+
+nores1:
+	VMAXPS  Y3, Y1, Y3
+	VMINPS  Y3, Y2, Y3
+	VMOVUPS Y3, (DI)
+	ADDQ    $+32, DI
+	LEAQ    (R8)(SI*1), R8
+	SUBQ    $+1, R9
+	JMP     by1
 
 by1_end:
 	MOVQ dstRow+40(FP), DI
@@ -484,14 +531,14 @@ by1_end:
 	VZEROUPPER
 	RET
 
-// func blockTapsAVX512(dst *float32, src *float32, off int, rows int, n int, dstRow int, srcRow int, pixel int, taps *int, count int, w *float32, bias *float32, lo float32, hi float32)
+// func blockTapsAVX512(dst *float32, src *float32, off int, rows int, n int, dstRow int, srcRow int, pixel int, taps *int, count int, w *float32, bias *float32, res *float32, lo float32, hi float32)
 // Requires: AVX, AVX512F
-TEXT ·blockTapsAVX512(SB), NOSPLIT, $0-104
+TEXT ·blockTapsAVX512(SB), NOSPLIT, $0-112
 	MOVQ         w+80(FP), AX
 	MOVQ         bias+88(FP), CX
 	VMOVUPS      (CX), Z0
-	VBROADCASTSS lo+96(FP), Z1
-	VBROADCASTSS hi+100(FP), Z2
+	VBROADCASTSS lo+104(FP), Z1
+	VBROADCASTSS hi+108(FP), Z2
 	MOVQ         rows+24(FP), CX
 	MOVQ         dst+0(FP), DX
 	MOVQ         src+8(FP), BX
@@ -540,34 +587,50 @@ tap8:
 	ADDQ        $+16, R10
 	DECQ        R11
 	JNZ         tap8
-	VMAXPS      Z3, Z1, Z3
-	VMINPS      Z3, Z2, Z3
-	VMOVUPS     Z3, (DI)
-	VMAXPS      Z4, Z1, Z4
-	VMINPS      Z4, Z2, Z4
-	VMOVUPS     Z4, 64(DI)
-	VMAXPS      Z5, Z1, Z5
-	VMINPS      Z5, Z2, Z5
-	VMOVUPS     Z5, 128(DI)
-	VMAXPS      Z6, Z1, Z6
-	VMINPS      Z6, Z2, Z6
-	VMOVUPS     Z6, 192(DI)
-	VMAXPS      Z7, Z1, Z7
-	VMINPS      Z7, Z2, Z7
-	VMOVUPS     Z7, 256(DI)
-	VMAXPS      Z8, Z1, Z8
-	VMINPS      Z8, Z2, Z8
-	VMOVUPS     Z8, 320(DI)
-	VMAXPS      Z9, Z1, Z9
-	VMINPS      Z9, Z2, Z9
-	VMOVUPS     Z9, 384(DI)
-	VMAXPS      Z10, Z1, Z10
-	VMINPS      Z10, Z2, Z10
-	VMOVUPS     Z10, 448(DI)
-	ADDQ        $+512, DI
-	LEAQ        (R8)(SI*8), R8
-	SUBQ        $+8, R9
-	JMP         by8
+	MOVQ        res+96(FP), R10
+	TESTQ       R10, R10
+	JZ          nores8
+	ADDQ        DI, R10
+	MOVQ        dst+0(FP), R11
+	SUBQ        R11, R10
+	VADDPS      (R10), Z3, Z3
+	VADDPS      64(R10), Z4, Z4
+	VADDPS      128(R10), Z5, Z5
+	VADDPS      192(R10), Z6, Z6
+	VADDPS      256(R10), Z7, Z7
+	VADDPS      320(R10), Z8, Z8
+	VADDPS      384(R10), Z9, Z9
+	VADDPS      448(R10), Z10, Z10
+
+nores8:
+	VMAXPS  Z3, Z1, Z3
+	VMINPS  Z3, Z2, Z3
+	VMAXPS  Z4, Z1, Z4
+	VMINPS  Z4, Z2, Z4
+	VMAXPS  Z5, Z1, Z5
+	VMINPS  Z5, Z2, Z5
+	VMAXPS  Z6, Z1, Z6
+	VMINPS  Z6, Z2, Z6
+	VMAXPS  Z7, Z1, Z7
+	VMINPS  Z7, Z2, Z7
+	VMAXPS  Z8, Z1, Z8
+	VMINPS  Z8, Z2, Z8
+	VMAXPS  Z9, Z1, Z9
+	VMINPS  Z9, Z2, Z9
+	VMAXPS  Z10, Z1, Z10
+	VMINPS  Z10, Z2, Z10
+	VMOVUPS Z3, (DI)
+	VMOVUPS Z4, 64(DI)
+	VMOVUPS Z5, 128(DI)
+	VMOVUPS Z6, 192(DI)
+	VMOVUPS Z7, 256(DI)
+	VMOVUPS Z8, 320(DI)
+	VMOVUPS Z9, 384(DI)
+	VMOVUPS Z10, 448(DI)
+	ADDQ    $+512, DI
+	LEAQ    (R8)(SI*8), R8
+	SUBQ    $+8, R9
+	JMP     by8
 
 by8_end:
 by4:
@@ -594,22 +657,34 @@ tap4:
 	ADDQ        $+16, R10
 	DECQ        R11
 	JNZ         tap4
-	VMAXPS      Z3, Z1, Z3
-	VMINPS      Z3, Z2, Z3
-	VMOVUPS     Z3, (DI)
-	VMAXPS      Z4, Z1, Z4
-	VMINPS      Z4, Z2, Z4
-	VMOVUPS     Z4, 64(DI)
-	VMAXPS      Z5, Z1, Z5
-	VMINPS      Z5, Z2, Z5
-	VMOVUPS     Z5, 128(DI)
-	VMAXPS      Z6, Z1, Z6
-	VMINPS      Z6, Z2, Z6
-	VMOVUPS     Z6, 192(DI)
-	ADDQ        $+256, DI
-	LEAQ        (R8)(SI*4), R8
-	SUBQ        $+4, R9
-	JMP         by4
+	MOVQ        res+96(FP), R10
+	TESTQ       R10, R10
+	JZ          nores4
+	ADDQ        DI, R10
+	MOVQ        dst+0(FP), R11
+	SUBQ        R11, R10
+	VADDPS      (R10), Z3, Z3
+	VADDPS      64(R10), Z4, Z4
+	VADDPS      128(R10), Z5, Z5
+	VADDPS      192(R10), Z6, Z6
+
+nores4:
+	VMAXPS  Z3, Z1, Z3
+	VMINPS  Z3, Z2, Z3
+	VMAXPS  Z4, Z1, Z4
+	VMINPS  Z4, Z2, Z4
+	VMAXPS  Z5, Z1, Z5
+	VMINPS  Z5, Z2, Z5
+	VMAXPS  Z6, Z1, Z6
+	VMINPS  Z6, Z2, Z6
+	VMOVUPS Z3, (DI)
+	VMOVUPS Z4, 64(DI)
+	VMOVUPS Z5, 128(DI)
+	VMOVUPS Z6, 192(DI)
+	ADDQ    $+256, DI
+	LEAQ    (R8)(SI*4), R8
+	SUBQ    $+4, R9
+	JMP     by4
 
 by4_end:
 by2:
@@ -630,16 +705,26 @@ tap2:
 	ADDQ        $+16, R10
 	DECQ        R11
 	JNZ         tap2
-	VMAXPS      Z3, Z1, Z3
-	VMINPS      Z3, Z2, Z3
-	VMOVUPS     Z3, (DI)
-	VMAXPS      Z4, Z1, Z4
-	VMINPS      Z4, Z2, Z4
-	VMOVUPS     Z4, 64(DI)
-	ADDQ        $+128, DI
-	LEAQ        (R8)(SI*2), R8
-	SUBQ        $+2, R9
-	JMP         by2
+	MOVQ        res+96(FP), R10
+	TESTQ       R10, R10
+	JZ          nores2
+	ADDQ        DI, R10
+	MOVQ        dst+0(FP), R11
+	SUBQ        R11, R10
+	VADDPS      (R10), Z3, Z3
+	VADDPS      64(R10), Z4, Z4
+
+nores2:
+	VMAXPS  Z3, Z1, Z3
+	VMINPS  Z3, Z2, Z3
+	VMAXPS  Z4, Z1, Z4
+	VMINPS  Z4, Z2, Z4
+	VMOVUPS Z3, (DI)
+	VMOVUPS Z4, 64(DI)
+	ADDQ    $+128, DI
+	LEAQ    (R8)(SI*2), R8
+	SUBQ    $+2, R9
+	JMP     by2
 
 by2_end:
 by1:
@@ -658,13 +743,22 @@ tap1:
 	ADDQ        $+16, R10
 	DECQ        R11
 	JNZ         tap1
-	VMAXPS      Z3, Z1, Z3
-	VMINPS      Z3, Z2, Z3
-	VMOVUPS     Z3, (DI)
-	ADDQ        $+64, DI
-	LEAQ        (R8)(SI*1), R8
-	SUBQ        $+1, R9
-	JMP         by1
+	MOVQ        res+96(FP), R10
+	TESTQ       R10, R10
+	JZ          nores1
+	ADDQ        DI, R10
+	MOVQ        dst+0(FP), R11
+	SUBQ        R11, R10
+	VADDPS      (R10), Z3, Z3
+
+nores1:
+	VMAXPS  Z3, Z1, Z3
+	VMINPS  Z3, Z2, Z3
+	VMOVUPS Z3, (DI)
+	ADDQ    $+64, DI
+	LEAQ    (R8)(SI*1), R8
+	SUBQ    $+1, R9
+	JMP     by1
 
 by1_end:
 	MOVQ dstRow+40(FP), DI

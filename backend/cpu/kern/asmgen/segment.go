@@ -31,7 +31,7 @@ func (g *gen) laneBits() operand.Mem {
 	return g.table("lanebits", func(i int) uint32 { return 1 << i }, 8)
 }
 
-// lanes16 is memory holding 0, 1, 2, … 15.
+// laneIndex is memory holding 0, 1, 2, … 15.
 func (g *gen) laneIndex() operand.Mem {
 	return g.table("laneindex", func(i int) uint32 { return uint32(i) }, 16)
 }

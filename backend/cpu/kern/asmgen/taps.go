@@ -15,8 +15,8 @@ import (
 func emitTaps(g *gen) {
 	g.both(func() {
 		t := &taps{gen: g}
-		g.fn("blockTaps", "(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int, w, bias *float32, lo, hi float32)",
-			"sums rows of n pixels over taps, each an input distance and a weight distance; all in bytes.")
+		g.fn("blockTaps", "(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int, w, bias, res *float32, lo, hi float32)",
+			"sums rows of n pixels over taps, each an input distance and a weight distance, and adds a residual that lies like dst, unless nil; all in bytes.")
 		t.w = g.arg("w")
 		t.bias = g.ld(at(g.arg("bias"), 0))
 		t.lo, t.hi = g.argVec("lo"), g.argVec("hi")
@@ -27,9 +27,12 @@ func emitTaps(g *gen) {
 			for i := range acc {
 				g.fma(acc[i], w, mem(i))
 			}
-		}, func(v vec) {
-			g.max(v, t.lo, v)
-			g.min(v, t.hi, v)
+		}, func(acc []vec, dst gp) {
+			t.addResidual(acc, dst)
+			for _, v := range acc {
+				g.max(v, t.lo, v)
+				g.min(v, t.hi, v)
+			}
 		})
 		g.fn("blockMax", "(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int)",
 			"takes the largest of the taps of rows of n pixels; NaN if there is one.")
@@ -43,7 +46,7 @@ func emitTaps(g *gen) {
 				g.max(x, old, mem(i))
 				g.VMOVAPS(g.pick(g.cmp(cmpUnord, old, old), old, x), acc[i])
 			}
-		}, func(vec) {})
+		}, func([]vec, gp) {})
 		g.fn("blockSum", "(dst, src *float32, n int)", "adds up n pixels.")
 		dst, src, n := g.arg("dst"), g.arg("src"), g.arg("n")
 		v := g.fourSums2(n, src)
@@ -93,9 +96,24 @@ type taps struct {
 	bias, lo, hi vec
 }
 
+// addResidual adds the residual of the pixels that go to dst.
+func (t *taps) addResidual(acc []vec, dst gp) {
+	skip := fmt.Sprintf("nores%d", len(acc))
+	p := t.arg("res")
+	t.TESTQ(p, p)
+	t.JZ(operand.LabelRef(skip))
+	t.ADDQ(dst, p) // res + (dst − its start)
+	start := t.arg("dst")
+	t.SUBQ(start, p)
+	for i := range acc {
+		t.add(acc[i], acc[i], at(p, i*t.bytes()))
+	}
+	t.Label(skip)
+}
+
 // run emits the loops over rows, pixels and taps: eight pixels at a time, then
 // four, two, one.
-func (t *taps) run(start func(i int) vec, tap func(acc []vec, mem func(i int) operand.Mem, list gp), end func(v vec)) {
+func (t *taps) run(start func(i int) vec, tap func(acc []vec, mem func(i int) operand.Mem, list gp), end func(acc []vec, dst gp)) {
 	rows, dstRow, srcRow, pixel := t.arg("rows"), t.arg("dst"), t.arg("src"), t.arg("pixel")
 	t.ADDQ(t.arg("off"), srcRow)
 	t.loop("row", rows, 1, func() {
@@ -116,7 +134,7 @@ func (t *taps) run(start func(i int) vec, tap func(acc []vec, mem func(i int) op
 }
 
 // pixels emits u neighbouring pixels.
-func (t *taps) pixels(u int, dst, src, pixel gp, start func(i int) vec, tap func(acc []vec, mem func(i int) operand.Mem, list gp), end func(v vec)) {
+func (t *taps) pixels(u int, dst, src, pixel gp, start func(i int) vec, tap func(acc []vec, mem func(i int) operand.Mem, list gp), end func(acc []vec, dst gp)) {
 	acc := make([]vec, u)
 	for i := range acc {
 		acc[i] = start(i)
@@ -141,8 +159,8 @@ func (t *taps) pixels(u int, dst, src, pixel gp, start func(i int) vec, tap func
 	t.ADDQ(operand.I32(16), list)
 	t.DECQ(count)
 	t.JNZ(operand.LabelRef(name))
+	end(acc, dst)
 	for i := range acc {
-		end(acc[i])
 		t.st(acc[i], at(dst, i*t.bytes()))
 	}
 	t.advance(u*t.bytes(), dst)

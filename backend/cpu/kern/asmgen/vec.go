@@ -104,7 +104,7 @@ func at(base reg.Register, disp int) operand.Mem {
 	return operand.Mem{Base: base, Disp: disp}
 }
 
-// full returns memory holding the constant in every lane (AVX2) or once
+// konstMem returns memory holding the constant in every lane (AVX2) or once
 // (AVX-512, which broadcasts while loading).
 func (g *gen) konstMem(c konst) operand.Mem {
 	if g.consts == nil {
@@ -184,7 +184,6 @@ func (g *gen) horner(d, x vec, c any) { g.three(g.VFMADD213PS, g.VFMADD213PS_BCS
 func (g *gen) and(d, a vec, b any)  { g.three(g.VANDPS, g.VANDPS_BCST, d, a, b) }
 func (g *gen) or(d, a vec, b any)   { g.three(g.VORPS, g.VORPS_BCST, d, a, b) }
 func (g *gen) xor(d, a vec, b any)  { g.three(g.VXORPS, g.VXORPS_BCST, d, a, b) }
-func (g *gen) andn(d, a vec, b any) { g.three(g.VANDNPS, g.VANDNPS_BCST, d, a, b) } // ¬a ∧ b
 func (g *gen) addi(d, a vec, b any) { g.three(g.VPADDD, g.VPADDD_BCST, d, a, b) }
 func (g *gen) subi(d, a vec, b any) { g.three(g.VPSUBD, g.VPSUBD_BCST, d, a, b) }
 
