@@ -12,10 +12,13 @@ import (
 // the search does not end, and lets the search drop what can not be better.
 //
 // Steps are safe moves for what is needed anyway, and then one node.
-func beam(ctx context.Context, s *sim, width int, floor int64) ([]int32, int64) {
+//
+// It gives up, with a nil order, when the context ends or after so many steps.
+func beam(ctx context.Context, s *sim, width int, floor, steps int64) ([]int32, int64) {
+	steps += s.steps
 	s.reset(nil)
 	layer := []state{{done: slices.Clone(s.done), parent: -1, price: floor, live: s.live}}
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && s.steps < steps {
 		var next []state
 		seen := map[string]int{}
 		for i := range layer {
@@ -64,5 +67,5 @@ func grow(s *sim, at *state, base int, next []state, seen map[string]int) []stat
 // beamWidth is how many beginnings of so many nodes to keep, so that the beam takes
 // a small part of the work allowed.
 func beamWidth(nodes int, steps int64) int {
-	return int(min(max(steps/8/int64(nodes*nodes+1), 2), 32))
+	return int(min(max(steps/4/int64(nodes*nodes+1), 1), 32))
 }

@@ -129,6 +129,33 @@ func drawn(t testing.TB, seed uint64, nodes int) *ssa.Graph {
 	return g
 }
 
+// irregular is the text of a network of cells as architecture search finds them:
+// each reads the two cells before it, and its branches are summed and concatenated
+// in no regular way.
+func irregular(cells int) string {
+	var b strings.Builder
+	b.WriteString("in %x: float32[16,16] in %w: float32[16,16] in %u: float32[96,16]\n")
+	k := 0
+	node := func(format string, in ...any) string {
+		k++
+		fmt.Fprintf(&b, "%%v%d = %s\n", k, fmt.Sprintf(format, in...))
+		return fmt.Sprintf("%%v%d", k)
+	}
+	conv := func(x string) string { return node("MatMul(%s, %%w)", node("Relu(%s)", x)) }
+	sep := func(x string) string { return conv(conv(x)) }
+	pool := func(x string) string { return node("Softmax(%s)", x) }
+	add := func(x, y string) string { return node("Add(%s, %s)", x, y) }
+	last, now := conv("%x"), pool("%x")
+	for range cells {
+		h, p := conv(now), conv(last)
+		out := node("Concat(%s, %s, %s, %s, %s, %s) [axis=0]", p, add(sep(h), h), add(sep(p), sep(h)), add(pool(h), p),
+			add(pool(p), pool(p)), add(sep(p), sep(p)))
+		last, now = now, node("MatMul(%s, %%u)", node("Transpose(%s) [perm=[1,0]]", out))
+	}
+	b.WriteString("out " + now)
+	return b.String()
+}
+
 // eachOrder calls f with the graph in every legal order.
 func eachOrder(g *ssa.Graph, f func()) {
 	given := g.Nodes

@@ -43,6 +43,7 @@ const maxLeaves = 40
 type leaf struct {
 	how   counting
 	bound int64
+	unend bool // the search did not end: its decisions are not what is missing
 }
 
 func (l *leveler) run() error {
@@ -55,7 +56,7 @@ func (l *leveler) run() error {
 	leaves := []leaf{}
 	add := func(how counting, bound int64) error {
 		f := l.solve(newModel(l.g, l.rot, l.control, how))
-		leaves = append(leaves, leaf{how, max(bound, f.bound)})
+		leaves = append(leaves, leaf{how, max(bound, f.bound), f.bound < f.peak})
 		return l.try(l.ordered(given, f.order))
 	}
 	if err := add(counting{least: true}, 0); err != nil {
@@ -70,6 +71,9 @@ func (l *leveler) run() error {
 	}
 	for len(leaves) < maxLeaves && !l.done() {
 		at := lowest(leaves)
+		if leaves[at].unend {
+			break
+		}
 		next := l.decide(leaves[at].how, given)
 		if len(next) == 0 {
 			break

@@ -14,7 +14,8 @@ type Result struct {
 	// Peak is what the order needs at once: the most bytes alive at any step.
 	Peak int64
 	// LowerBound: no order needs less, however windows, concatenations and in-place
-	// results are chosen. Bodies of control flow are free to overlap with their
+	// results are chosen in it (if there is only one order, it is what that needs as
+	// they are chosen). Bodies of control flow are free to overlap with their
 	// operands in it, so that it is weak for graphs that spend their memory there.
 	LowerBound int64
 	// Proven: no order needs less than this one.
@@ -24,8 +25,12 @@ type Result struct {
 }
 
 // work bounds one search by executions of nodes tried, so that its end does not
-// depend on the machine: some tens of milliseconds.
-const work = 1 << 20
+// depend on the machine: some tens of milliseconds. allWork bounds all searches
+// for one graph together.
+const (
+	work    = 1 << 20
+	allWork = 3 << 20
+)
 
 // MinPeak brings a graph and its bodies, whose types must be inferred, into an
 // order that needs as little memory at once as the search finds, and says what any
@@ -36,7 +41,7 @@ const work = 1 << 20
 //
 // Bodies are ordered first; see leveler for one graph.
 func MinPeak(ctx context.Context, g *ssa.Graph) (*Result, error) {
-	s := &solver{ctx: ctx}
+	s := &solver{ctx: ctx, left: allWork}
 	f, err := s.level(g, nil, nil)
 	if err != nil {
 		return nil, err
@@ -50,6 +55,7 @@ func MinPeak(ctx context.Context, g *ssa.Graph) (*Result, error) {
 type solver struct {
 	ctx   context.Context
 	nodes int64
+	left  int64 // work that may still be done
 }
 
 // level orders a graph, a body of owner (a node of around) unless that is nil. In the answer, peak is
@@ -60,21 +66,40 @@ func (s *solver) level(g *ssa.Graph, owner *ssa.Node, around *ssa.Graph) (found,
 		return found{}, err
 	}
 	control := map[*ssa.Node]*inner{}
+	only := onlyOrder(g)
 	for _, n := range g.Nodes {
-		in, err := s.bodies(n, g)
+		in, sole, err := s.bodies(n, g)
 		if err != nil {
 			return found{}, err
 		}
 		if in != nil {
 			control[n] = in
 		}
+		only = only && sole
 	}
-	return s.order(g, owner, around, control)
+	f, err := s.order(g, owner, around, control)
+	if f.only = only; only {
+		f.bound = f.peak
+	}
+	return f, err
 }
 
-// bodies orders the bodies of a node and measures it, if it is control flow.
-func (s *solver) bodies(n *ssa.Node, g *ssa.Graph) (*inner, error) {
+// onlyOrder reports whether the nodes can run in no other order: each needs the
+// one before.
+func onlyOrder(g *ssa.Graph) bool {
+	for i := 1; i < len(g.Nodes); i++ {
+		if !slices.ContainsFunc(g.Nodes[i].In, func(v *ssa.Value) bool { return v != nil && v.Def == g.Nodes[i-1] }) {
+			return false
+		}
+	}
+	return true
+}
+
+// bodies orders the bodies of a node and measures it, if it is control flow. only
+// is true if the bodies have no other order.
+func (s *solver) bodies(n *ssa.Node, g *ssa.Graph) (in *inner, only bool, err error) {
 	var bound int64
+	only = true
 	for _, b := range n.Bodies {
 		owner := n
 		if !isControl(n) || n.Op == "If" {
@@ -82,18 +107,18 @@ func (s *solver) bodies(n *ssa.Node, g *ssa.Graph) (*inner, error) {
 		}
 		f, err := s.level(b, owner, g)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		bound = max(bound, f.bound)
+		only = only && f.only
 	}
 	if !isControl(n) {
-		return nil, nil
+		return nil, only, nil
 	}
-	in, err := measure(n, g)
-	if err == nil {
+	if in, err = measure(n, g); err == nil {
 		in.bound = bound
 	}
-	return in, err
+	return in, only, err
 }
 
 // order finds the order of one graph whose bodies are ordered.
@@ -129,7 +154,8 @@ func (s *solver) solve(m *model) found {
 			out.peak = max(out.peak, peaks[i])
 			break // as are all after it
 		}
-		f := search(s.ctx, cells[i].m, orders[i], out.bound, work)
+		f := search(s.ctx, cells[i].m, orders[i], out.bound, min(work, s.left))
+		s.left = max(s.left-f.steps, 0)
 		orders[i] = f.order
 		out.peak, out.bound = max(out.peak, f.peak), max(out.bound, f.bound)
 		s.nodes += f.nodes

@@ -182,6 +182,22 @@ func TestMinPeakEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// TestIrregularCells: cells that reach over each other have no cut between them,
+// but what one cell leaves is all that the next ones see.
+func TestIrregularCells(t *testing.T) {
+	for _, cells := range []int{1, 2, 6, 12} {
+		g := parse(t, irregular(cells))
+		r, err := MinPeak(t.Context(), g)
+		require.NoError(t, err)
+		assert.True(t, r.Proven, "%d cells: %+v", cells, *r)
+	}
+	wide := drawn(t, 1, 300) // has nothing to hold on to: it ends all the same
+	r, err := MinPeak(t.Context(), wide)
+	require.NoError(t, err)
+	assert.Positive(t, r.LowerBound)
+	t.Logf("wide: %+v", *r)
+}
+
 // TestRecordedModels logs what every order of the recorded models needs, and how
 // long the search takes. What is known to be proven stays so.
 func TestRecordedModels(t *testing.T) {

@@ -35,6 +35,7 @@ type found struct {
 	bound int64 // every order needs that much
 	steps int64 // work done
 	nodes int64 // states taken
+	only  bool  // there is no other order
 }
 
 // state is a set of executed nodes on the way to a full order.
@@ -128,7 +129,7 @@ func search(ctx context.Context, m *model, known []int32, floor, steps int64) fo
 		return out
 	}
 	for _, width := range []int{1, beamWidth(len(m.nodes), steps)} {
-		if order, peak := beam(ctx, s, width, out.bound); order != nil && peak < out.peak {
+		if order, peak := beam(ctx, s, width, out.bound, steps/2); order != nil && peak < out.peak {
 			out.order, out.peak = order, peak
 		}
 		if out.peak <= out.bound {

@@ -167,7 +167,7 @@ func TestSearchFindsTheLeast(t *testing.T) {
 		require.Equal(t, want, f.bound, "model %d", k)
 		require.LessOrEqual(t, peakBySets(t, m, f.order), want, "model %d: the order needs more", k)
 
-		s := &solver{ctx: t.Context()}
+		s := &solver{ctx: t.Context(), left: allWork}
 		f = s.solve(m)
 		require.Equal(t, want, max(f.peak, f.bound), "model %d in cells", k)
 		require.Equal(t, want, f.bound, "model %d in cells", k)
