@@ -1,0 +1,3 @@
+package kern
+
+//go:generate go -C asmgen run . -out ..
