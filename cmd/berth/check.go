@@ -28,13 +28,14 @@ var tried = []int{1, 2, 16, 32, 64, 160, 224}
 // is a cancellation.
 func (v *verification) run(ctx context.Context) error {
 	var last error
-	for _, size := range tried {
+	for try := range 2 * len(tried) {
+		size, lastOnly := tried[try/2], try%2 == 1
 		shapes, err := v.a.bindShapes(v.m, v.set)
 		if err != nil {
 			last = err
 			break
 		}
-		if open := growOpen(v.m, shapes, v.set, size); !open && size != tried[0] {
+		if open := growOpen(v.m, shapes, v.set, size, lastOnly); !open && try > 0 {
 			break
 		}
 		in, err := v.a.randomInputs(v.m, shapes, given(v.set))
@@ -64,20 +65,32 @@ func (v *verification) run(ctx context.Context) error {
 	return nil
 }
 
-// growOpen sets open dimensions to size; it reports whether there are any.
-func growOpen(m *berth.Model, shapes map[string][]int, set *conformance.Set, size int) bool {
+// growOpen sets open dimensions to size; it reports whether there are any. Batch
+// dimensions stay 1: those that come first, and their symbol wherever it stands.
+// With lastOnly, only the last dimension of each input grows.
+func growOpen(m *berth.Model, shapes map[string][]int, set *conformance.Set, size int, lastOnly bool) bool {
 	open := false
 	have := given(set)
+	batch := map[string]bool{}
+	for _, in := range m.Inputs() {
+		if len(in.Type.Shape) > 1 {
+			if s, ok := in.Type.Shape[0].SymbolName(); ok {
+				batch[s] = true
+			}
+		}
+	}
 	for _, in := range m.Inputs() {
 		if have[in.Name] != nil || in.Type.Rank() != len(shapes[in.Name]) {
 			continue
 		}
 		for i, d := range in.Type.Shape {
-			if _, ok := d.Const(); !ok && shapes[in.Name][i] == 1 {
-				open = true
-				if i > 0 || size == 1 { // leave a batch dimension alone
-					shapes[in.Name][i] = size
-				}
+			if _, ok := d.Const(); ok || shapes[in.Name][i] != 1 {
+				continue
+			}
+			open = true
+			s, _ := d.SymbolName()
+			if i > 0 && !batch[s] && (!lastOnly || i == len(in.Type.Shape)-1) {
+				shapes[in.Name][i] = size
 			}
 		}
 	}

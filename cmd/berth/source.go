@@ -156,7 +156,7 @@ func randomArray(dt ndarray.DType, shape []int, seed, stream uint64) (*ndarray.A
 		case dt == ndarray.Bool:
 			arr.SetInt(i, int64(rng.IntN(2)))
 		case dt.IsInteger():
-			arr.SetInt(i, int64(rng.IntN(4)))
+			arr.SetInt(i, int64(rng.IntN(2)))
 		default:
 			arr.SetFloat(i, rng.NormFloat64())
 		}
