@@ -367,5 +367,5 @@ var refusals = []refusal{
 	{"com.microsoft.MatMulNBits", "weight_prepacked", "the layout is private to the runtime that packed it", "ms_matmulnbits.go", "weight_prepacked"},
 	{"com.microsoft.MatMulNBits", "bits other than 2, 4, 8; block sizes that are no power of two of at least 16", "the operator asks for such block sizes; elements must fill whole bytes", "ms_matmulnbits.go", "bits=%d and block_size=%d"},
 	{"com.microsoft.MultiHeadAttention", "operands past_sequence_length and cache_indirection", otherDevices, "ms_attention.go", "cache_indirection"},
-	{"com.microsoft.RotaryEmbedding", "scale other than 1", "no model that sets it is known to give an answer to compare with", "ms_rotaryembedding.go", "scale=%g"},
+	{"com.microsoft.RotaryEmbedding", "scale other than 1", "ONNX Runtime's kernel reads it and then ignores it", "ms_rotaryembedding.go", "scale=%g"},
 }
