@@ -69,6 +69,7 @@ func (m *model) members(start []int64) []member {
 	}
 	list := []member{
 		greedy("greedy-width", m.greedyWidth),
+		greedy("first-fit", m.firstFit),
 		greedy("greedy-breadth", m.greedyBreadth),
 		greedy("best-fit", m.bestFit),
 		windowed("pool", m.pool),
@@ -101,4 +102,18 @@ func (m *model) greedyWidth(limit int64) []int64 {
 	return m.fillTight(limit, m.sortedIDs(func(a, b int) int {
 		return cmp.Or(cmp.Compare(width(b), width(a)), cmp.Compare(m.items[b].size, m.items[a].size))
 	}))
+}
+
+// firstFit places the largest first, each in the lowest gap: the first order of hill-climb.
+func (m *model) firstFit(limit int64) []int64 {
+	b := newBoard(m)
+	for _, i := range m.sortedItems(func(a, b *item) int { return cmp.Compare(b.size, a.size) }) {
+		if b.at[i] == unplaced {
+			b.put(i, b.lowest(i))
+			if b.at[i]+m.items[i].size >= limit {
+				return nil
+			}
+		}
+	}
+	return b.at
 }

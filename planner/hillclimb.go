@@ -93,8 +93,8 @@ func (c *climber) place() int64 {
 	c.board = newBoard(c.m)
 	for _, i := range c.order {
 		c.board.put(i, c.board.lowest(i))
-		if c.board.scan {
-			c.spent += int64(len(c.board.lives)) / 500
+		if c.board.shelf != nil {
+			c.spent += int64(len(c.board.shelf.list(i).lives)) / 500
 		} else {
 			c.spent += 1 + int64(len(c.m.adj[i]))/16
 		}

@@ -144,8 +144,8 @@ func (p *Problem) order() Order {
 
 // alignUp is the smallest multiple of a that is >= x; x >= 0, a >= 1.
 func alignUp(x, a int64) int64 {
-	if a <= 1 {
-		return x
+	if a&(a-1) == 0 {
+		return (x + a - 1) &^ (a - 1)
 	}
 	if r := x % a; r != 0 {
 		return x + a - r
