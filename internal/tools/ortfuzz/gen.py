@@ -9,6 +9,17 @@ cache folder. A case is an ONNX test folder: model.onnx and test_data_set_0. The
 same seed gives the same cases. Shapes are small and odd on purpose: broadcasts of
 every form, dimensions of 0 and 1, rank 0, negative axes, NaN and infinities.
 Models that ONNX Runtime refuses are left out and counted by operator.
+
+Differences that are known, where berth keeps to ONNX's recorded tests, its
+reference implementation or the standard's shapes:
+
+    Clip without bounds     ONNX Runtime turns infinities into the largest numbers;
+                            ONNX's reference implementation leaves them
+    Resize, align_corners   with a scale that gives no whole length ONNX Runtime works
+                            with the rounded length, the recorded tests with
+                            scale * length
+    Reduce* of no elements  some of ONNX Runtime's kernels give the operand's shape
+                            back instead of the reduced one
 """
 
 import argparse
