@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/berth-onnx/berth/inplace"
@@ -34,7 +35,7 @@ type PlanRow struct {
 // CompareOptions chooses the rows of a comparison.
 type CompareOptions struct {
 	Planners  []string // nil: all
-	Schedules []string // nil: the first
+	Schedules []string // nil: the file's order and, where it needs less, the default
 	// Progress, if set, is told which row is being computed.
 	Progress func(planner, schedule string)
 	// Others adds rows for berth without in-place results, without views, and for
@@ -50,15 +51,22 @@ func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) 
 	if co.Planners == nil {
 		co.Planners = Planners()
 	}
-	if co.Schedules == nil {
-		co.Schedules = []string{Schedules()[0]}
+	orders, standard := co.Schedules, co.Schedules == nil
+	if standard {
+		orders = []string{fileOrder, Schedules()[0]}
 	}
 	c := newConfig(opts)
 	var rows []PlanRow
-	for _, sched := range co.Schedules {
+	var first *ssa.Graph
+	for i, sched := range orders {
 		g, err := m.foldedGraph(ctx, &c, sched)
 		if err != nil {
 			return nil, err
+		}
+		if i == 0 {
+			first = g
+		} else if standard && sameOrder(first, g) {
+			break
 		}
 		prob, base, err := planProblem(g, &c)
 		if err != nil {
@@ -89,6 +97,22 @@ func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) 
 		}
 	}
 	return rows, nil
+}
+
+// fileOrder is the schedule that leaves a model as it is.
+const fileOrder = "file"
+
+// sameOrder reports whether two copies of a model run their nodes in one order.
+func sameOrder(a, b *ssa.Graph) bool {
+	ids := func(g *ssa.Graph) (out []int) {
+		g.Walk(func(g *ssa.Graph) {
+			for _, n := range g.Nodes {
+				out = append(out, n.ID)
+			}
+		})
+		return out
+	}
+	return slices.Equal(ids(a), ids(b))
 }
 
 // otherRows are the rows that are no planner of berth's on its own problem.

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/rewrite"
+	"github.com/berth-onnx/berth/schedule"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -123,6 +124,9 @@ func (m *Model) Optimize(ctx context.Context, opts ...Option) (*Model, *Optimize
 	r.Passes, err = rewrite.Run(ctx, bound, rewrite.Options{List: &rewrite.Portable, Check: c.check, Shuffle: c.check,
 		Dump: c.dump, Off: c.off, MaxOpset: c.maxOpset, Unroll: c.unroll})
 	if err != nil {
+		return nil, nil, err
+	}
+	if err := schedule.Apply(ctx, bound.Graph, c.schedule); err != nil {
 		return nil, nil, err
 	}
 	r.After = StatsOf(bound.Graph)

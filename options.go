@@ -33,7 +33,7 @@ type config struct {
 }
 
 func newConfig(opts []Option) config {
-	c := config{shapes: map[string][]int{}, dims: map[string]int64{}, threads: 1, backend: "cpu", schedule: "file", programs: 8}
+	c := config{shapes: map[string][]int{}, dims: map[string]int64{}, threads: 1, backend: "cpu", programs: 8}
 	for _, o := range opts {
 		o(&c)
 	}
@@ -54,7 +54,9 @@ func WithThreads(n int) Option { return func(c *config) { c.threads = max(n, 1) 
 // WithPlanner chooses the memory planner by name; see [Planners].
 func WithPlanner(name string) Option { return func(c *config) { c.planner = name } }
 
-// WithSchedule chooses the execution order by name; see [Schedules].
+// WithSchedule chooses the execution order by name; see [Schedules]. The default
+// is the first of them: the least memory at once, the model's own order where that
+// is as good.
 func WithSchedule(name string) Option { return func(c *config) { c.schedule = name } }
 
 // WithBackend chooses what computes the nodes: "cpu" (the default) or "reference".

@@ -161,7 +161,7 @@ func TestNamedOrders(t *testing.T) {
 
 func TestUnknownOrder(t *testing.T) {
 	err := Apply(t.Context(), ssa.NewGraph("g"), "sideways")
-	assert.EqualError(t, err, `there is no schedule "sideways"; there are file, bfs, dfs, greedy, min-peak`)
+	assert.EqualError(t, err, `there is no schedule "sideways"; there are min-peak, file, bfs, dfs, greedy`)
 }
 
 // TestMinPeakEndsWithItsContext: without time there is still an order, no worse

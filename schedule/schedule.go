@@ -35,11 +35,11 @@ type order struct {
 
 // orders lists the schedules; the first is the default.
 var orders = []order{
+	{"min-peak", "the least memory at once: searched, and proven where the search ends; the file's order where that is as good", minPeak},
 	{"file", "the order of the model file", func(context.Context, *ssa.Graph) error { return nil }},
 	{"bfs", "the symbolic compiler's order: breadth first from the inputs", eachGraph(bfs)},
 	{"dfs", "every tensor right before its first reader, depth first from the results", eachGraph(dfs)},
 	{"greedy", "always the node that leaves the least memory in use", eachGraph(greedy)},
-	{"min-peak", "the least memory at once: searched, and proven where the search ends", minPeak},
 }
 
 // eachGraph makes an order of one that looks at one graph without its bodies:

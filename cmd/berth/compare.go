@@ -28,7 +28,8 @@ func (a *app) compareCmd() *cobra.Command {
 	c := &cobra.Command{Use: "compare MODEL | --instance FILE.csv", Short: "Compare peak memory across planners",
 		Long: "Compare plans the model with every planner (or the one given by --planner) and prints the arena,\n" +
 			"its gap to the proven lower bound, the planning time and the bytes copied per loop iteration.\n" +
-			"Every plan is judged before it is printed. --schedule all repeats with every order.\n" +
+			"Every plan is judged before it is printed. Without --schedule that is done for\n" +
+			"the model's own order and, where it needs less memory, for min-peak; --schedule all tries every order.\n" +
 			"The arena holds intermediates and outputs, 64-byte aligned, in the model's own layout; inputs,\n" +
 			"weights and kernels' workspace are not in it. A bare instance counts bytes as given.",
 		Example: "  berth compare model.onnx --shape x=1x3x224x224\n  berth compare model.onnx --schedule all --csv > planners.csv\n" +

@@ -63,7 +63,7 @@ func TestCompareRun(t *testing.T) {
 // published rules of other tools; they are not run.
 func TestCompareRules(t *testing.T) {
 	own := len(berth.Planners())
-	m := object(t, ok(t, "compare", "builtin:inception", "--json", "--rules", "--run"))
+	m := object(t, ok(t, "compare", "builtin:inception", "--json", "--rules", "--run", "--schedule", "file"))
 	rows := m["planners"].([]any)
 	require.Greater(t, len(rows), own+2)
 	best := rows[own-1].(map[string]any)
@@ -96,14 +96,15 @@ func TestCompareForms(t *testing.T) {
 
 	records, err := csv.NewReader(strings.NewReader(ok(t, "compare", "builtin:inception", "--csv"))).ReadAll()
 	require.NoError(t, err)
-	require.Len(t, records, 1+len(berth.Planners()))
+	require.Len(t, records, 1+2*len(berth.Planners()), "the model's own order, and a better one")
 	assert.Equal(t, append(append([]string{"model"}, rowFields...), "run_error", "outputs", "measured_bytes"), records[0])
 	for i, p := range berth.Planners() {
 		assert.Equal(t, []string{"builtin:inception", p, "file"}, records[1+i][:3])
+		assert.Equal(t, []string{"builtin:inception", p, "min-peak"}, records[1+len(berth.Planners())+i][:3])
 	}
 
 	lines := strings.Split(strings.TrimSpace(ok(t, "compare", "builtin:inception", "--markdown")), "\n")
-	require.Len(t, lines, 2+len(berth.Planners()))
+	require.Len(t, lines, 2+2*len(berth.Planners()))
 	for _, l := range lines {
 		assert.True(t, strings.HasPrefix(l, "| ") && strings.HasSuffix(l, "|"), l)
 	}

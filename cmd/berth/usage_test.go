@@ -52,7 +52,7 @@ func TestUsage(t *testing.T) {
 		{`no planner "best"; there are naive, `, []string{"run", "builtin:mlp", "--planner", "best"}},
 		{`no planner "all"`, []string{"run", "builtin:mlp", "--planner", "all"}},
 		{`no planner "best"`, []string{"compare", "--instance", "x.csv", "--planner", "best"}},
-		{`no schedule "best"; there are file`, []string{"compare", "builtin:mlp", "--schedule", "best"}},
+		{`no schedule "best"; there are min-peak`, []string{"compare", "builtin:mlp", "--schedule", "best"}},
 		{"--threads must be at least 1", []string{"bench", "builtin:mlp", "--threads", "0"}},
 		{"invalid argument \"x\" for \"--threads\"", []string{"bench", "builtin:mlp", "--threads", "x"}},
 		{`no backend "gpu"`, []string{"bench", "builtin:mlp", "--backend", "gpu"}},
