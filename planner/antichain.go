@@ -20,11 +20,12 @@ import "sort"
 // antichainLimit is the number of buffers up to which the exact flow is run.
 const antichainLimit = 2500
 
-// maxAntichain is a heavy set of pairwise interfering buffers: the heaviest for a Partial order of moderate size.
-func (m *model) maxAntichain() (int64, Proof) {
+// maxAntichain is a heavy set of pairwise interfering buffers aligned to multiples of g: the heaviest for a Partial order of
+// moderate size.
+func (m *model) maxAntichain(g int64) (int64, Proof) {
 	var ids []int
 	for _, i := range m.p.birthOrder() {
-		if m.p.Buffers[i].Size > 0 {
+		if m.p.Buffers[i].Size > 0 && m.p.align(i)%g == 0 {
 			ids = append(ids, i)
 		}
 	}
@@ -32,12 +33,11 @@ func (m *model) maxAntichain() (int64, Proof) {
 	if o, ok := m.order.(*Partial); !ok {
 		members = m.greedyClique(ids)
 	} else if len(ids) <= antichainLimit {
-		members = m.heaviestAntichain(o, ids)
+		members = m.heaviestAntichain(o, ids, g)
 	} else {
 		members = m.liveInSchedule(o, ids)
 	}
 	sort.Ints(members)
-	g := m.commonAlign()
 	var sum, pad int64
 	for _, i := range members {
 		size := m.p.Buffers[i].Size
@@ -48,9 +48,8 @@ func (m *model) maxAntichain() (int64, Proof) {
 }
 
 // heaviestAntichain runs the flow over the buffers ids, which stand in an order that respects the partial one.
-func (m *model) heaviestAntichain(o *Partial, ids []int) []int {
+func (m *model) heaviestAntichain(o *Partial, ids []int, g int64) []int {
 	n := len(ids)
-	g := m.commonAlign()
 	source, sink := 2*n, 2*n+1
 	f := newFlow(2*n + 2)
 	behind := make([]bitset, n) // what is after each buffer

@@ -7,8 +7,8 @@ import (
 
 // Auto is the planner to use. It stops as soon as the plan meets the lower bound, and answers with the certificate.
 //
-//	greedy-size ──▶ exact ──▶ the other planners ──▶ exact again, when one of them did better
-//	      └── proven?    └── proven?        └── proven?       the plan, the bound, the proof
+//	greedy orders ──▶ exact ──▶ the other planners ──▶ exact again, when one of them did better
+//	      └── proven?      └── proven?        └── proven?       the plan, the bound, the proof
 //
 // All budgets are counted, so the answer is the same on every machine. Auto is never above another planner in its
 // default setting; on problems of more than a few thousand buffers it leaves out those that take too long there: dsatur, the
@@ -32,20 +32,15 @@ func (a Auto) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 		return nil, err
 	}
 	low, proof := m.bound()
-	start := m.greedySize(anyHeight)
-	x := &exact{m: m, at: start, low: low, budget: a.Budget, stop: stopper(ctx)}
-	x.improve("greedy-size")
-	for _, member := range m.members(start) {
-		if m.height(x.at) <= x.low || x.stop() {
-			break
-		}
-		if at := member.plan(m.height(x.at), x.stop); at != nil && m.height(at) < m.height(x.at) {
-			x.at, x.winner = at, member.name
-		}
+	x := &exact{m: m, low: low, budget: a.Budget, stop: stopper(ctx)}
+	x.start()
+	x.improve()
+	for _, other := range m.members(low) {
+		x.offer(other.name, func(limit int64) []int64 { return other.plan(limit, x.stop) })
 	}
 	if x.winner != "exact" {
 		x.budget = a.Budget
-		x.improve(x.winner)
+		x.improve()
 	}
 	return x.solution(a.Name(), proof), nil
 }
@@ -56,8 +51,8 @@ type member struct {
 	plan func(limit int64, stop func() bool) []int64
 }
 
-// members lists the planners that auto runs beside greedy-size and exact. start is the plan of greedy-size.
-func (m *model) members(start []int64) []member {
+// members lists the planners that auto runs beside exact and the greedy orders that this starts from. low is the lower bound.
+func (m *model) members(low int64) []member {
 	greedy := func(name string, plan func(limit int64) []int64) member {
 		return member{name, func(limit int64, _ func() bool) []int64 { return plan(limit) }}
 	}
@@ -68,8 +63,6 @@ func (m *model) members(start []int64) []member {
 		return member{name, func(_ int64, stop func() bool) []int64 { at, _, _ := m.nnc(r, stop); return at }}
 	}
 	list := []member{
-		greedy("greedy-width", m.greedyWidth),
-		greedy("first-fit", m.firstFit),
 		greedy("greedy-breadth", m.greedyBreadth),
 		greedy("best-fit", m.bestFit),
 		windowed("pool", m.pool),
@@ -84,8 +77,7 @@ func (m *model) members(start []int64) []member {
 		rule("nnc", byEdges),
 		rule("nnc-best", byTriples),
 		member{"hill-climb", func(_ int64, stop func() bool) []int64 {
-			low, _ := m.bound()
-			c := newClimber(m, start)
+			c := newClimber(m, m.greedySize(anyHeight))
 			c.climb(low, 0, stop)
 			return c.best
 		}},

@@ -1,6 +1,10 @@
 package planner
 
-import "container/heap"
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+)
 
 // Lower bounds. Buffers that are pairwise live together lie side by side, so the arena holds their sum.
 //
@@ -10,22 +14,25 @@ import "container/heap"
 //	  3 | ############
 //	    +------^-------> time
 //
-// With a common alignment g every buffer but the topmost occupies a multiple of g; the bound counts padded sizes less the
-// largest padding. For a partial order the stack becomes an antichain (antichain.go). A single buffer, and the end of
-// a fixed one, are bounds too.
+// Of buffers that are all aligned to g, every one but the topmost occupies a multiple of g: the bound counts padded sizes
+// less the largest padding. Where alignments differ, each stands for the buffers aligned to a multiple of it, and the
+// highest stack of any counts. For a partial order the stack becomes an antichain (antichain.go). A single buffer, and
+// the end of a fixed one, are bounds too.
 
 // bound is the best cheap lower bound with its witness.
 func (m *model) bound() (int64, Proof) {
 	best, proof := m.singleBound()
-	var high int64
-	var at Proof
-	if m.timed {
-		high, at = m.maxLive()
-	} else {
-		high, at = m.maxAntichain()
-	}
-	if high > best {
-		return high, at
+	for _, g := range m.alignments() {
+		var high int64
+		var at Proof
+		if m.timed {
+			high, at = m.maxLive(g)
+		} else {
+			high, at = m.maxAntichain(g)
+		}
+		if high > best {
+			best, proof = high, at
+		}
 	}
 	return best, proof
 }
@@ -48,20 +55,31 @@ func (m *model) singleBound() (int64, Proof) {
 	return best, proof
 }
 
-// commonAlign is the greatest common divisor of the alignments of all buffers of some size.
-func (m *model) commonAlign() int64 {
-	var g int64
+// alignmentLimit is how many alignments are looked at, beside the common one; larger ones pad more.
+const alignmentLimit = 7
+
+// alignments lists those that make a difference: the greatest common divisor of all, then the others from the largest down.
+func (m *model) alignments() []int64 {
+	g := int64(0)
+	var list []int64
 	for i := range m.p.Buffers {
 		if m.p.Buffers[i].Size > 0 {
-			g = gcd(m.p.align(i), g)
+			a := m.p.align(i)
+			g = gcd(a, g)
+			if !slices.Contains(list, a) && len(list) < 4*alignmentLimit {
+				list = append(list, a)
+			}
 		}
 	}
-	return max(g, 1)
+	g = max(g, 1)
+	list = slices.DeleteFunc(list, func(a int64) bool { return a == g })
+	slices.SortFunc(list, func(a, b int64) int { return cmp.Compare(b, a) })
+	return append([]int64{g}, list[:min(len(list), alignmentLimit)]...)
 }
 
-// maxLive is the highest stack of live bytes over all points.
-func (m *model) maxLive() (int64, Proof) {
-	heights := m.stacks()
+// maxLive is the highest stack over all points of live bytes in buffers aligned to multiples of g.
+func (m *model) maxLive(g int64) (int64, Proof) {
+	heights := m.stacks(g)
 	best, point := int64(0), -1
 	for t, h := range heights {
 		if h > best {
@@ -73,7 +91,7 @@ func (m *model) maxLive() (int64, Proof) {
 	}
 	proof := Proof{Kind: ProofWitness, Point: m.times[point]}
 	for i := range m.p.Buffers {
-		if b := &m.p.Buffers[i]; b.Size > 0 && b.liveAt(proof.Point) {
+		if b := &m.p.Buffers[i]; b.Size > 0 && m.p.align(i)%g == 0 && b.liveAt(proof.Point) {
 			proof.Members = append(proof.Members, i)
 		}
 	}
@@ -93,13 +111,24 @@ func (b *Buffer) liveAt(t int) bool {
 	return true
 }
 
-// stacks gives the bytes that the live pieces need at each dense point.
-func (m *model) stacks() []int64 {
+// grain is what the alignments of all members of item i are multiples of.
+func (m *model) grain(i int) int64 {
+	g := int64(0)
+	for _, b := range m.items[i].members {
+		g = gcd(m.p.align(int(b)), g)
+	}
+	return g
+}
+
+// stacks gives the bytes that the live pieces of items aligned to multiples of g need at each dense point.
+func (m *model) stacks(g int64) []int64 {
 	n := max(len(m.times)-1, 0)
 	heights := make([]int64, n+1)
-	g := m.commonAlign()
 	padded := false
 	for i := range m.items {
+		if m.grain(i)%g != 0 {
+			continue
+		}
 		for _, p := range m.items[i].pieces {
 			s := alignUp(p.size, g)
 			padded = padded || s != p.size
@@ -120,6 +149,9 @@ func (m *model) stacks() []int64 {
 func (m *model) unpadTop(heights []int64, g int64) {
 	starts := make([][]padding, len(heights))
 	for i := range m.items {
+		if m.grain(i)%g != 0 {
+			continue
+		}
 		for _, p := range m.items[i].pieces {
 			if pad := alignUp(p.size, g) - p.size; pad > 0 {
 				starts[p.lo] = append(starts[p.lo], padding{pad, p.hi})

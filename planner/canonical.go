@@ -2,6 +2,7 @@ package planner
 
 import (
 	"cmp"
+	"math"
 	"slices"
 )
 
@@ -21,7 +22,8 @@ import (
 // Pruning: in every clique, the highest placed end (or o, or the least low of what is still to come) plus the heights
 // still to come must fit the capacity; an item left below o that nothing can lift any more could have been placed
 // before; a fixed item must not be lifted over its offset. Positions that were searched in vain are remembered.
-// Runs are restarted with other tastes, as in skysearch.
+// Runs are restarted with other tastes, as in skysearch. What was searched in vain in one order says nothing about another, so
+// short runs prove little: half of the budget goes to a single long one.
 //
 // Source: MiniMalloc (Moffitt, ASPLOS 2023), with heights per pair of items for groups and cliques in place of sections.
 type canonical struct {
@@ -52,6 +54,7 @@ type canonical struct {
 	stops  bool
 	seen   searched
 	dice   dice
+	work   int64 // items and cliques looked at
 }
 
 // seat is an item's place in a clique.
@@ -82,46 +85,59 @@ func newCanonical(m *model) *canonical {
 }
 
 // findClasses numbers the items so that those with equal size, alignment and neighbours (less each other) share a number: then
-// they can be exchanged in any plan.
+// they can be exchanged in any plan. Candidates are found by a sum over neighbours that counts the item as one of its own.
 func (c *canonical) findClasses() {
 	next := int32(0)
+	first := map[uint64][]int32{} // one item of each class by the sum
 	for i := range c.class {
-		c.class[i] = -1
+		it := &c.m.items[i]
+		sum := edgeKey(edge{int32(i), it.size, it.size}) + scramble(uint64(it.align))
 		for _, e := range c.adj[i] {
-			if j := int(e.to); j < i && e.under == e.over && c.alike(i, j) {
+			sum += edgeKey(e)
+		}
+		c.class[i] = -1
+		for _, j := range first[sum] {
+			if c.alike(i, int(j)) {
 				c.class[i] = c.class[j]
 				break
 			}
 		}
 		if c.class[i] < 0 {
 			c.class[i] = next
+			first[sum] = append(first[sum], int32(i))
 			next++
 		}
 	}
 }
 
-// alike reports whether two neighbours with the same height against each other can be exchanged.
+func edgeKey(e edge) uint64 {
+	return scramble(scramble(uint64(e.to)+uint64(e.under)<<20) + uint64(e.over))
+}
+
+// alike reports whether two neighbours of one size can be exchanged.
 func (c *canonical) alike(i, j int) bool {
 	a, b := &c.m.items[i], &c.m.items[j]
 	if a.size != b.size || a.align != b.align || a.fixed >= 0 || b.fixed >= 0 || len(c.adj[i]) != len(c.adj[j]) {
 		return false
 	}
 	x, y := c.adj[i], c.adj[j]
+	mutual := false
 	for p, q := 0, 0; p < len(x) || q < len(y); p, q = p+1, q+1 {
 		if p < len(x) && int(x[p].to) == j {
+			mutual = x[p].under == x[p].over
 			p++
 		}
 		if q < len(y) && int(y[q].to) == i {
 			q++
 		}
 		if p == len(x) || q == len(y) {
-			return p == len(x) && q == len(y)
+			return mutual && p == len(x) && q == len(y)
 		}
 		if x[p] != y[q] {
 			return false
 		}
 	}
-	return true
+	return mutual
 }
 
 // run looks for a plan of the given capacity within a budget of positions. See skysearch.run.
@@ -136,6 +152,9 @@ func (c *canonical) run(capacity, budget int64, stop func() bool) verdict {
 		c.draw()
 		c.salt = scramble(uint64(k))
 		c.limit = c.nodes + int64(len(c.at)) + patience*(1+k/runsPerStep)
+		if c.spent() > c.budget-budget/2 {
+			c.limit = math.MaxInt64 // one long run, for a proof
+		}
 		v := c.search(0, -1)
 		if v != cutOff || c.spentOut() {
 			return v
@@ -143,11 +162,20 @@ func (c *canonical) run(capacity, budget int64, stop func() bool) verdict {
 	}
 }
 
+// descent is about what one run without a dead end costs.
+func (c *canonical) descent() int64 {
+	n := int64(len(c.at))
+	for k := range c.cliques {
+		n += int64(len(c.cliques[k].members))
+	}
+	return 1 + int64(len(c.at))*n/50
+}
+
 // visited is the number of positions over all runs.
 func (c *canonical) visited() int64 { return c.nodes }
 
 // spent is what all runs have cost, in the unit of skysearch.spent.
-func (c *canonical) spent() int64 { return c.nodes * int64(1+(len(c.at)+len(c.cliques))/32) }
+func (c *canonical) spent() int64 { return c.nodes + c.work/100 }
 
 // spentOut reports whether the budget is gone or the caller wants an end; the caller is asked now and then.
 func (c *canonical) spentOut() bool {
@@ -168,7 +196,7 @@ func (c *canonical) reset(capacity int64) bool {
 	c.undo, c.order = c.undo[:0], c.order[:0]
 	for k := range c.cliques {
 		c.floor[k], c.rest[k] = 0, c.cliques[k].total
-		if c.rest[k] > capacity {
+		if c.rest[k] > capacity+c.cliques[k].pad {
 			return false
 		}
 	}
@@ -227,7 +255,7 @@ func (c *canonical) search(o int64, after int32) verdict {
 		return cutOff
 	}
 	hash := c.hash ^ scramble(c.salt+uint64(o)*0xff51afd7ed558ccd+uint64(after))
-	if c.seen.has(hash) {
+	if _, ok := c.seen.find(hash); ok {
 		return refuted
 	}
 	first := len(c.order)
@@ -241,7 +269,7 @@ func (c *canonical) search(o int64, after int32) verdict {
 		}
 	}
 	c.order = c.order[:first]
-	c.seen.add(hash)
+	c.seen.add(hash, stretch{})
 	return refuted
 }
 
@@ -249,6 +277,7 @@ func (c *canonical) search(o int64, after int32) verdict {
 // that nothing can lift any more.
 func (c *canonical) gather(o int64, after int32) bool {
 	h, first := int64(wall), len(c.order)
+	c.work += int64(len(c.at))
 	for i, at := range c.at {
 		if at != unplaced {
 			continue
@@ -270,6 +299,7 @@ func (c *canonical) gather(o int64, after int32) bool {
 		return cmp.Compare(c.rank[x], c.rank[y])
 	})
 	c.order = c.order[:first+len(kept)]
+	c.work += 8 * int64(len(kept))
 	return true
 }
 
@@ -319,6 +349,7 @@ func (c *canonical) try(i int32) verdict {
 
 // lift raises the lows of i's unplaced neighbours; false when one no longer fits.
 func (c *canonical) lift(i int32, o int64) bool {
+	c.work += 2 * int64(len(c.adj[i]))
 	for _, e := range c.adj[i] {
 		c.lifts[e.to]--
 	}
@@ -354,8 +385,9 @@ func (c *canonical) seatsFit(i int32, o int64) bool {
 			c.floor[s.clique] = end
 		}
 	}
+	c.work += int64(len(c.cliques))
 	for k := range c.cliques {
-		if c.rest[k] > 0 && max(c.floor[k], o)+c.rest[k] > c.cap {
+		if q := &c.cliques[k]; c.rest[k] > 0 && alignUp(max(c.floor[k], o), q.grain)+c.rest[k] > c.cap+q.pad {
 			return false
 		}
 	}
@@ -370,12 +402,13 @@ func (c *canonical) seatsFit(i int32, o int64) bool {
 // fitsAboveLows sharpens the test of one clique: what is to come begins at its least low.
 func (c *canonical) fitsAboveLows(k int32) bool {
 	least := int64(wall)
+	c.work += int64(len(c.cliques[k].members))
 	for _, s := range c.cliques[k].members {
 		if c.at[s.item] == unplaced {
 			least = min(least, c.low[s.item])
 		}
 	}
-	return least == wall || least+c.rest[k] <= c.cap
+	return least == wall || least+c.rest[k] <= c.cap+c.cliques[k].pad
 }
 
 // dice is a small deterministic generator.

@@ -10,10 +10,15 @@ import (
 // it has there. Side by side they need the sum of their heights, whatever the plan; the search over general problems bounds by them.
 //
 //	intervals: the maximal sets alive together, one per section, holes and groups included
-//	partial:   a greedy clique around every item, heaviest members first, less those that repeat another
+//	partial:   greedy cliques around the most crowded items, heaviest members first, less those that repeat another
+//
+// Heights are padded to the alignment that the members have in common, which all but the topmost of them need; where
+// alignments differ, the members aligned to more than that make a clique of their own.
 type clique struct {
 	members []share
 	total   int64
+	grain   int64 // every member's offset is a multiple of it
+	pad     int64 // most padding of a member: so much may stick out of the arena
 }
 
 // share is an item's part in a clique.
@@ -22,25 +27,38 @@ type share struct {
 	height int64
 }
 
-// cliqueLimit bounds the members over all cliques; past it the lightest cliques are dropped.
-const cliqueLimit = 4 << 20
+// Limits of the cliques kept, heaviest first: members over all of them, and for partial orders, where cliques overlap
+// much, their number.
+const (
+	cliqueLimit = 4 << 20
+	greedyLimit = 64
+	growLimit   = 16 << 20 // neighbours looked at while growing them
+)
 
 // cliques lists cliques that cover every conflict neighbourhood, heaviest first.
 func (m *model) cliques() []clique {
 	var list []clique
+	limit := len(m.times) + greedyLimit
 	if m.timed {
 		list = m.sectionCliques()
 	} else {
-		list = m.greedyCliques()
+		list, limit = m.greedyCliques(), greedyLimit
 	}
 	slices.SortStableFunc(list, func(a, b clique) int { return cmp.Compare(b.total, a.total) })
+	var out []clique
+	grains := m.alignments()
 	sum := 0
 	for k := range list {
-		if sum += len(list[k].members); sum > cliqueLimit {
-			return list[:k]
+		if sum += len(list[k].members); sum > cliqueLimit || k >= limit {
+			break
+		}
+		for x, g := range grains {
+			if c := m.padded(&list[k], g); x == 0 || (c.pad > 0 && len(c.members) > 1) {
+				out = append(out, c)
+			}
 		}
 	}
-	return list
+	return out
 }
 
 // sectionCliques sweeps over time and takes the live set whenever a death follows a birth.
@@ -89,14 +107,31 @@ func newClique(live []share) clique {
 	return c
 }
 
-// greedyCliques grows a clique around every item.
+// padded is the part of clique c whose items are aligned to multiples of g, with heights padded to it.
+func (m *model) padded(c *clique, g int64) clique {
+	q := clique{grain: g}
+	for _, s := range c.members {
+		if m.items[s.item].align%g == 0 {
+			h := alignUp(s.height, g)
+			q.members = append(q.members, share{s.item, h})
+			q.total += h
+			q.pad = max(q.pad, h-s.height)
+		}
+	}
+	return q
+}
+
+// greedyCliques grows a clique around each of the most crowded items.
 func (m *model) greedyCliques() []clique {
 	adj := m.conflicts()
 	var list []clique
 	seen := map[string]bool{}
 	mark := make([]int, len(m.items)) // how many members conflict with the item
-	for i := range m.items {
-		if len(adj[i]) == 0 {
+	looked := 0
+	weight := m.contention()
+	seeds := m.sortedIDs(func(a, b int) int { return cmp.Compare(weight[b], weight[a]) })
+	for _, i := range seeds[:min(len(seeds), 4*greedyLimit)] {
+		if len(adj[i]) == 0 || looked > growLimit {
 			continue
 		}
 		around := slices.Clone(adj[i])
@@ -109,6 +144,7 @@ func (m *model) greedyCliques() []clique {
 		for _, e := range around {
 			if mark[e.to] == len(members) {
 				members = append(members, int(e.to))
+				looked += len(adj[e.to])
 				for _, f := range adj[e.to] {
 					mark[f.to]++
 				}

@@ -25,8 +25,8 @@ type Exact struct {
 	Budget int64
 }
 
-// defaultBudget is the work of exact and auto: well under a second.
-const defaultBudget = 1_600_000
+// defaultBudget is the work of exact and auto: about half a second.
+const defaultBudget = 1_000_000
 
 // Name is "exact".
 func (Exact) Name() string { return "exact" }
@@ -39,8 +39,9 @@ func (e Exact) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 		return nil, err
 	}
 	low, proof := m.bound()
-	x := &exact{m: m, at: m.greedySize(anyHeight), low: low, budget: e.Budget, stop: stopper(ctx)}
-	x.improve("greedy-size")
+	x := &exact{m: m, low: low, budget: e.Budget, stop: stopper(ctx)}
+	x.start()
+	x.improve()
 	return x.solution(e.Name(), proof), nil
 }
 
@@ -64,6 +65,7 @@ type decider interface {
 	run(capacity, budget int64, stop func() bool) verdict
 	visited() int64 // positions so far
 	spent() int64   // cost so far
+	descent() int64 // about the cost of one run to a plan when nothing goes wrong
 }
 
 func (x *exact) solution(name string, proof Proof) *Solution {
@@ -76,10 +78,27 @@ func (x *exact) solution(name string, proof Proof) *Solution {
 	return s
 }
 
-// improve searches for a better plan and a better bound until they meet or the budget is spent. start names the
-// planner whose plan is the best so far.
-func (x *exact) improve(start string) {
-	x.winner = start
+// start takes the best of three greedy orders: size and best fit, length of life and best fit, size and first fit.
+func (x *exact) start() {
+	x.at, x.winner = x.m.greedySize(anyHeight), "greedy-size"
+	x.offer("greedy-width", x.m.greedyWidth)
+	x.offer("first-fit", x.m.firstFit)
+}
+
+// offer runs a planner unless the plan is proven or the time is over, and takes its plan when it is lower. The planner may
+// answer nil when it would reach the height of the present plan.
+func (x *exact) offer(name string, plan func(limit int64) []int64) {
+	h := x.m.height(x.at)
+	if h <= x.low || x.stop() {
+		return
+	}
+	if at := plan(h); at != nil && x.m.height(at) < h {
+		x.at, x.winner = at, name
+	}
+}
+
+// improve searches for a better plan and a better bound until they meet or the budget is spent.
+func (x *exact) improve() {
 	before := x.m.height(x.at)
 	if before <= x.low {
 		return
@@ -167,20 +186,11 @@ func (x *exact) solvePlain(pad int64) {
 	settled := int64(0) // height of the parts that are done
 	for k := range parts {
 		q := &parts[k]
-		if q.height > max(settled, x.low) && q.worthwhile(x.budget) {
+		if q.height > max(settled, x.low) {
 			x.squeezePart(q, x.budget/int64(len(parts)-k))
 		}
 		settled = max(settled, q.height)
 	}
-}
-
-// worthwhile reports whether the budget allows a few descents through the part at all.
-func (q *part) worthwhile(budget int64) bool {
-	ends := int32(0)
-	for _, r := range q.rects {
-		ends = max(ends, r.hi)
-	}
-	return int64(len(q.rects))*int64(ends)/100 <= budget
 }
 
 // squeezePart lowers the height of one part by skyline search.
@@ -191,7 +201,9 @@ func (x *exact) squeezePart(q *part, budget int64) {
 		unit = gcd(gcd(r.size, r.pad), unit)
 	}
 	s := newSkysearch(q.rects, ends)
-	s.seed = exactSeed
+	if s.descent() > budget/2 {
+		return
+	}
 	keep := func() int64 {
 		high := int64(0)
 		for k, i := range q.ids {
@@ -218,7 +230,7 @@ func (x *exact) solveGeneral() {
 func (x *exact) squeeze(d decider, keep func() int64, high, unit, budget int64) int64 {
 	start, nodes := d.spent(), d.visited()
 	left := func() int64 { return budget - (d.spent() - start) }
-	q := newQuestions(ceilDiv(x.low, unit), ceilDiv(high, unit), budget)
+	q := newQuestions(ceilDiv(x.low, unit), ceilDiv(high, unit), budget, d.descent())
 	for q.low < q.top && left() > 0 && !x.stop() {
 		ask, slice := q.next(left())
 		switch d.run(ask*unit, slice, x.stop) {
@@ -241,33 +253,36 @@ func (x *exact) squeeze(d decider, keep func() int64, high, unit, budget int64) 
 
 // questions decides which height to ask for next; the answer sought is in [low, top).
 //
-//	first     the bound itself, with an eighth of the budget
-//	halving   the middle between top and the highest question without an answer, a sixteenth each
+//	first     the bound itself, with an eighth of the budget, unless a few descents cost more
+//	halving   the middle between top and the highest question without an answer, a sixteenth or a few descents each
 //	pressing  a quarter of the way down from top, with half of what is left; after no answer, just below top
 type questions struct {
 	low, top int64
 	open     int64 // the highest question without an answer, plus one; low when there is none
-	small    bool  // press just below top
-	budget   int64
-	asked    int
+	first    int64 // slices of the budget
+	half     int64
+	small    bool // press just below top
+	begun    bool
 }
 
-func newQuestions(low, top, budget int64) *questions {
-	return &questions{low: low, top: top, open: low, budget: budget}
+func newQuestions(low, top, budget, descent int64) *questions {
+	q := &questions{low: low, top: top, open: low, first: max(budget/8, 1), half: max(budget/16, 3*descent)}
+	q.begun = q.first < 3*descent
+	return q
 }
 
 // next is a height to ask for and the budget for it, of what is left.
 func (q *questions) next(left int64) (ask, slice int64) {
-	q.asked++
 	switch {
-	case q.asked == 1:
-		return q.low, min(left, q.budget/8+1)
+	case !q.begun:
+		q.begun = true
+		return q.low, min(left, q.first)
 	case q.open < q.top:
-		return q.open + (q.top-1-q.open)/2, min(left, q.budget/16+1)
+		return q.open + (q.top-1-q.open)/2, min(left, q.half)
 	case q.small:
 		return q.top - 1, left
 	}
-	return q.top - 1 - (q.top-q.low)/4, min(left, left/2+q.budget/64+1)
+	return q.top - 1 - (q.top-q.low)/4, min(left, left/2+q.half/4)
 }
 
 func (q *questions) yes(height int64) {
@@ -287,5 +302,3 @@ func (q *questions) unknown(ask int64) {
 
 // ceilDiv is x/y rounded up; x >= 0, y >= 1.
 func ceilDiv(x, y int64) int64 { return (x + y - 1) / y }
-
-var exactSeed uint64

@@ -77,7 +77,7 @@ func (m *model) contention() []int64 {
 		}
 		return weight
 	}
-	top := newPeaks(m.stacks())
+	top := newPeaks(m.stacks(m.alignments()[0]))
 	for i := range m.items {
 		for _, p := range m.items[i].pieces {
 			weight[i] = max(weight[i], top.max(int(p.lo), int(p.hi)))

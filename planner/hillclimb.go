@@ -18,7 +18,7 @@ import (
 //
 // Source: the hill climb allocator of TVM's unified static memory planner, with a threshold in place of a temperature.
 type HillClimb struct {
-	// Budget is the work allowed, in the unit of Exact. 0 means 500,000.
+	// Budget is the work allowed, in the unit of Exact. 0 means 150,000.
 	Budget int64
 }
 
@@ -69,7 +69,7 @@ func newClimber(m *model, at []int64) *climber {
 // climb runs until height low is reached, the budget is spent (0: the default) or stop says so.
 func (c *climber) climb(low, budget int64, stop func() bool) {
 	if budget == 0 {
-		budget = 500_000
+		budget = 150_000
 	}
 	if len(c.order) < 2 || c.height <= low {
 		return

@@ -46,8 +46,9 @@ type skyline struct {
 	count  []int32  // scratch: alternatives per section
 	peak   []int64  // scratch: running maxima of floors
 	empty  []emptySection
-	minCap int64 // highest stack: no capacity below is possible
-	work   int64 // sections looked at: what the search costs
+	read   stretch // what the last rescan has looked at
+	minCap int64   // highest stack: no capacity below is possible
+	work   int64   // sections looked at: what the search costs
 }
 
 // raise is an entry of the undo list.
@@ -64,7 +65,14 @@ type valley struct {
 	skip    bool
 	weight  int64
 	f       int64
+	read    stretch // what this rests on
 }
+
+// stretch is a run of sections [lo, hi), walls included.
+type stretch struct{ lo, hi int32 }
+
+func (x stretch) with(y stretch) stretch { return stretch{min(x.lo, y.lo), max(x.hi, y.hi)} }
+func (x stretch) meets(y stretch) bool   { return x.lo < y.hi && y.lo < x.hi }
 
 // wall is the height of what can never be built on: outside of time, and sections that are complete.
 const wall = maxBytes
@@ -202,19 +210,26 @@ func (s *skyline) unraise(mark int) {
 // nothing can lie on are raised, which may change the valleys, until all stand still. False means a dead end.
 func (s *skyline) rescan(x, y int32) bool {
 	mark := len(s.vals)
-	for a, end := s.runsAround(x, y); a < end; {
+	a, end := s.runsAround(x, y)
+	s.read = stretch{a - 1, end + 1}
+	for a < end {
 		f, b := s.floor[a], a+1
 		for s.floor[b] == f && b <= s.ends {
 			b++
 		}
 		if f < wall && s.floor[a-1] > f && s.floor[b] > f {
-			switch s.study(a, b) {
+			seen := s.read
+			s.read = stretch{a - 1, b + 1}
+			out := s.study(a, b)
+			s.read = s.read.with(seen)
+			switch out {
 			case dead:
 				return false
 			case moved:
 				s.vals = s.vals[:mark]
 				x, y = min(x, a), max(y, b)
 				a, end = s.runsAround(x, y)
+				s.read = s.read.with(stretch{a - 1, end + 1})
 				continue
 			}
 		}
@@ -282,6 +297,7 @@ func (s *skyline) study(a, b int32) outcome {
 			v.choices--
 		}
 	}
+	v.read = s.read
 	s.vals = append(s.vals, v)
 	return settled
 }
@@ -302,6 +318,7 @@ func (s *skyline) raiseEmpty(a, b int32, f int64) outcome {
 		level := min(s.floor[l-1], s.floor[r])
 		for _, e := range s.empty {
 			if e.t == wall && level-f > s.slack[e.k] {
+				s.read = s.read.with(stretch{l - 1, r + 1})
 				s.weight[e.k] += weightUnit
 				return dead
 			}
@@ -327,6 +344,7 @@ func (s *skyline) raiseEmpty(a, b int32, f int64) outcome {
 			}
 		}
 	}
+	s.read = s.read.with(stretch{l - 1, r + 1})
 	for _, e := range s.empty {
 		s.raise(e.k, e.t)
 	}
@@ -393,6 +411,7 @@ func (s *skyline) canSkip(k, a, b int32, f, rim, low int64) bool {
 		r++
 	}
 	s.work += int64(r - l)
+	s.read = s.read.with(stretch{l - 1, r + 1})
 	for q := l; q <= k; q++ {
 		for i := s.head[q]; i >= 0; i = s.next[i] {
 			h := s.rects[i].hi
@@ -451,6 +470,7 @@ func (s *skyline) skipTo(v *valley) int64 {
 	for ; s.floor[r] <= top; r++ {
 		s.peak[r] = max(s.peak[r-1], s.floor[r])
 	}
+	v.read = v.read.with(stretch{l - 1, r + 1})
 	for q := l; q <= v.k; q++ {
 		for i := s.head[q]; i >= 0; i = s.next[i] {
 			h := s.rects[i].hi

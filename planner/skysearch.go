@@ -45,6 +45,8 @@ type skysearch struct {
 	furthest  int   // and at most in all runs for this capacity,
 	favourite taste // which had this taste
 	stopped   bool
+	conflict  stretch // of the last refutation: it rests on these sections alone
+	elsewhere bool    // and they are none that the last decision has touched
 }
 
 // verdict of a search.
@@ -102,6 +104,9 @@ func (s *skysearch) run(capacity, budget int64, stop func() bool) verdict {
 		s.learn()
 	}
 }
+
+// descent is about what one run without a dead end costs.
+func (s *skysearch) descent() int64 { return 1 + int64(len(s.rects))*int64(s.ends)/27 }
 
 // visited is the number of positions over all runs.
 func (s *skysearch) visited() int64 { return s.nodes }
@@ -177,7 +182,8 @@ func (s *skysearch) search(from int) verdict {
 		return cutOff
 	}
 	hash := s.hash
-	if s.seen.has(hash) {
+	if at, ok := s.seen.find(hash); ok {
+		s.conflict = at
 		return refuted
 	}
 	pick := s.tightestValley(from, to)
@@ -185,12 +191,19 @@ func (s *skysearch) search(from int) verdict {
 	first := len(s.options)
 	s.gather(&v)
 	last := len(s.options)
+	reason := v.read
 	for x := first; x < last; x++ {
 		if i := s.options[x]; !s.twin(i, s.options[first:x]) {
 			if r := s.try(i, &v, from, to, pick); r != refuted {
 				return r
 			}
 			s.hash = hash
+			if s.elsewhere {
+				s.options = s.options[:first]
+				s.seen.add(hash, s.conflict)
+				return refuted
+			}
+			reason = reason.with(s.conflict)
 		}
 	}
 	s.options = s.options[:first]
@@ -199,8 +212,15 @@ func (s *skysearch) search(from int) verdict {
 			return r
 		}
 		s.hash = hash
+		reason = reason.with(v.read)
+		if s.elsewhere {
+			reason = s.conflict
+		} else {
+			reason = reason.with(s.conflict)
+		}
 	}
-	s.seen.add(hash)
+	s.conflict = reason
+	s.seen.add(hash, reason)
 	return refuted
 }
 
@@ -298,20 +318,33 @@ func (s *skysearch) descend(v *valley, from, to, pick int) verdict {
 	s.vals = append(s.vals[:to], s.vals[from:pick]...)
 	s.vals = append(s.vals, s.vals[pick+1:to]...)
 	r := refuted
-	if s.rescan(v.a, v.b) {
+	alive := s.rescan(v.a, v.b)
+	read := s.read
+	if alive {
 		r = s.search(to)
+	} else {
+		s.conflict = read
 	}
 	if r == refuted {
 		s.vals = s.vals[:to]
+		if s.elsewhere = !s.conflict.meets(read); !s.elsewhere {
+			s.conflict = s.conflict.with(read)
+		}
 	}
 	return r
 }
 
-// searched remembers hashes of positions without a plan. It grows with its content up to a limit, then forgets some.
+// searched remembers hashes of positions without a plan, and what that rests on. It grows with its content up to a
+// limit, then forgets some.
 type searched struct {
-	slots []uint64
+	slots []searchedSlot
 	shift int
 	used  int
+}
+
+type searchedSlot struct {
+	hash uint64
+	at   stretch
 }
 
 const (
@@ -322,24 +355,27 @@ const (
 // clear empties the table.
 func (t *searched) clear() {
 	if len(t.slots) != 1<<searchedMin {
-		t.slots = make([]uint64, 1<<searchedMin)
+		t.slots = make([]searchedSlot, 1<<searchedMin)
 	}
 	clear(t.slots)
 	t.shift, t.used = 64-searchedMin, 0
 }
 
-func (t *searched) has(h uint64) bool { return t.slots[h>>t.shift] == h }
+func (t *searched) find(h uint64) (stretch, bool) {
+	s := &t.slots[h>>t.shift]
+	return s.at, s.hash == h
+}
 
-func (t *searched) add(h uint64) {
+func (t *searched) add(h uint64, at stretch) {
 	if t.used++; t.used > len(t.slots)/2 && len(t.slots) < 1<<searchedMax {
 		old := t.slots
-		t.slots = make([]uint64, 2*len(old))
+		t.slots = make([]searchedSlot, 2*len(old))
 		t.shift--
-		for _, h := range old {
-			if h != 0 {
-				t.slots[h>>t.shift] = h
+		for _, s := range old {
+			if s.hash != 0 {
+				t.slots[s.hash>>t.shift] = s
 			}
 		}
 	}
-	t.slots[h>>t.shift] = h
+	t.slots[h>>t.shift] = searchedSlot{h, at}
 }
