@@ -23,7 +23,8 @@ type Call struct {
 	// Alloc makes the memory of a result whose size was not known before the
 	// run; nil means fresh memory.
 	Alloc func(dt ndarray.DType, shape []int) (*ndarray.Array, error)
-	// Body runs body i of the node on the given arguments (captures included).
+	// Body runs body i of the node on the given arguments (captures included). Only
+	// the interpreter sets it: programs have bodies of their own.
 	Body func(i int, args []ndarray.Value) ([]ndarray.Value, error)
 }
 

@@ -28,10 +28,11 @@ var FlexAttention = Op{
 	Facts: Facts{Cost: attentionCost},
 }
 
-// flexPrecision is the element type of scores and probabilities.
-func flexPrecision(n *ssa.Node, q ndarray.DType) (ndarray.DType, error) {
+// FlexPrecision is the element type in which a FlexAttention gives scores to the
+// softmax and to its bodies.
+func FlexPrecision(n *ssa.Node) (ndarray.DType, error) {
 	def := ndarray.Float32
-	if q == ndarray.Float64 {
+	if InType(n, 0).DType == ndarray.Float64 {
 		def = ndarray.Float64
 	}
 	dt, err := dtypeAttr(n, "softmax_precision", def)
@@ -48,7 +49,7 @@ func inferFlexAttention(n *ssa.Node) ([]Fact, error) {
 			return nil, fmt.Errorf("operand %s, expected rank 4", t)
 		}
 	}
-	dt, err := flexPrecision(n, q.DType)
+	dt, err := FlexPrecision(n)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ func evalFlexAttention[T float32 | float64](c *Call) error {
 	if err := checkHeads(q, k, v); err != nil {
 		return err
 	}
-	dt, err := flexPrecision(c.Node, c.Array(0).DType)
+	dt, err := FlexPrecision(c.Node)
 	if err != nil {
 		return err
 	}

@@ -301,6 +301,8 @@ func (c *compiler) instr(in *Instr, levels []int) error {
 	}
 	switch {
 	case in.Kernel != nil:
+	case len(n.Bodies) > 0 && !n.Opaque:
+		in.Kernel = ops.KernelFunc(bodyLeft)
 	case in.Dynamic:
 		in.Kernel = newDynamicKernel(n, c.opts.Backend, c.opts.Threads)
 	default:
@@ -308,6 +310,12 @@ func (c *compiler) instr(in *Instr, levels []int) error {
 		in.Kernel = ops.KernelFunc(ops.Eval)
 	}
 	return nil
+}
+
+// bodyLeft serves operators with a body that rewriting could not turn into control
+// flow: there is no planned way to run the body.
+func bodyLeft(c *ops.Call) error {
+	return fmt.Errorf("the operator has a body whose types are not known: bind input shapes, or declare the types of its operands: %w", ops.ErrUnsupported)
 }
 
 // view makes the instruction one that only sets pointers, if all its results

@@ -153,11 +153,6 @@ func (s *Session) wire(b *Block) {
 		}
 		c := &s.calls[in.call]
 		c.Node, c.Threads = in.Node, s.p.threads
-		if len(in.Node.Bodies) > 0 { // bodies of kernels that are no control flow
-			c.Body = func(i int, args []ndarray.Value) ([]ndarray.Value, error) {
-				return ops.Interpret(s.ctx, in.Node.Bodies[i], args, nil)
-			}
-		}
 		c.In = make([]ndarray.Value, len(in.In))
 		c.Out = make([]ndarray.Value, len(in.Out))
 		s.fill(c, in)

@@ -25,6 +25,7 @@ var Runtime = List{
 	AnyOpset: true,
 	Growth:   Growth{PerNode: 64 << 20, Total: 1 << 30},
 	Stages: []Stage{
+		{Name: "lower", Passes: []*Pass{Lower}},
 		{Name: "simplify", Repeat: true, Passes: simplify},
 		{Name: "absorb", Repeat: true, Passes: absorb},
 	},
@@ -42,6 +43,8 @@ var orderRules = []orderRule{
 	{FoldAffine, FoldBefore, "what can go into the weights before need not go into those after, which may be shared"},
 	{Algebra, Fuse, "patterns are written in canonical arithmetic"},
 	{Fuse, Inline, "a pattern inside a body is found there, however often the body is spliced"},
+	{Lower, SinkConstants, "what becomes a capture of a loop may be a constant"},
+	{Lower, Fuse, "the operators it writes are patterns"},
 	{Dead, HoistConstants, "a capture for a reader that is dead would stay"},
 }
 

@@ -1,0 +1,67 @@
+package rewrite
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// TestLower checks that no body but those of control flow is left, and that the
+// lowered graph computes what the reference kernels of the operators do.
+func TestLower(t *testing.T) {
+	const sequences = `in %a: float32[2,3] in %b: float32[4] in %t: float32[] %s = SequenceConstruct(%a, %b) %r = SequenceConstruct(%b, %t) const %k: int64[] = 1 `
+	const flex = `in %q: float32[1,4,N,8] in %k: float32[1,2,5,8] in %v: float32[1,2,5,6] in %w: float32[] `
+	const score = `score_mod: graph "s" { in %p: float32[1,4,N,5] in %w: float32[] %x = Mul(%p, %w) %y = Tanh(%x) out %y }`
+	const prob = `prob_mod: graph "m" { in %p: float32[1,4,N,5] in %w: float32[] %x = Add(%p, %w) out %x }`
+	for _, c := range []struct {
+		name, graph string
+		has         []string // operators of the lowered graph
+	}{
+		{"members and a tensor", sequences + `%m = SequenceMap(%s, %t) { body: graph "b" { in %x: float32[] in %y: float32[] %z = Mul(%x, %y) out %z } } %o = SequenceAt(%m, %k) out %o`,
+			[]string{"Loop"}},
+		{"two sequences, two results, one of them the member itself", sequences + `%m, %n = SequenceMap(%s, %r) { body: graph "b" { in %x: float32[] in %y: float32[] %z = Add(%x, %x) out %z, %y } } %o = SequenceAt(%m, %k) %p = SequenceAt(%n, %k) out %o, %p`,
+			[]string{"Loop"}},
+		{"captures", sequences + `%m = SequenceMap(%s | %t) { body: graph "b" { in %x: float32[] in %c: float32[] %z = Sub(%x, %c) out %z } } %o = SequenceAt(%m, %k) out %o`,
+			[]string{"Loop"}},
+		{"in a branch", sequences + `const %yes: bool[] = true %c = Identity(%yes) %o = If(%c | %s, %k) {
+			then_branch: graph "t" { in %s: seq(float32[...]) in %k: int64[] %m = SequenceMap(%s) { body: graph "b" { in %x: float32[...] %z = Neg(%x) out %z } } %o = SequenceAt(%m, %k) out %o }
+			else_branch: graph "e" { in %s: seq(float32[...]) in %k: int64[] %o = SequenceAt(%s, %k) out %o } } out %o`, []string{"If"}},
+		{"attention with both bodies and shared key heads", flex + `%y = ai.onnx.preview::FlexAttention(%q, %k, %v | %w) { ` + score + ` ` + prob + ` } out %y`,
+			[]string{"MatMul", "Tanh", "Softmax"}},
+		{"attention with a scale and a precision", flex + `%y = ai.onnx.preview::FlexAttention(%q, %k, %v | %w) [scale=0.5, softmax_precision=11] { score_mod: graph "s" { in %p: float64[1,4,N,5] in %w: float32[] %x = Abs(%p) out %x } } out %y`,
+			[]string{"MatMul", "Abs", "Softmax"}},
+		{"attention without bodies", flex + `%y = ai.onnx.preview::FlexAttention(%q, %k, %v) [scale=0.25] out %y`, []string{"Attention"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before, m := parseCase(t, c.graph), &ssa.Module{Graph: parseCase(t, c.graph)}
+			_, err := Run(t.Context(), m, Options{List: &List{Name: "lower", AnyOpset: true, Stages: []Stage{{Name: "lower", Passes: []*Pass{Lower}}}}, Check: true})
+			require.NoError(t, err)
+			ops := map[string]bool{}
+			m.Graph.Walk(func(g *ssa.Graph) {
+				for _, n := range g.Nodes {
+					ops[n.Op] = true
+				}
+			})
+			for _, op := range c.has {
+				assert.Contains(t, ops, op)
+			}
+			assert.NotContains(t, ops, "SequenceMap")
+			assert.NotContains(t, ops, "FlexAttention")
+			sameResults(t, before, m.Graph, false)
+		})
+	}
+}
+
+// TestLowerIsRequired: the executor can not do without it, whatever is switched
+// off.
+func TestLowerIsRequired(t *testing.T) {
+	m := &ssa.Module{Graph: parseCase(t, `in %a: float32[2] %s = SequenceConstruct(%a, %a) const %k: int64[] = 1 %m = SequenceMap(%s) { body: graph "b" { in %x: float32[2] %z = Neg(%x) out %z } } %o = SequenceAt(%m, %k) out %o`)}
+	_, err := Run(t.Context(), m, Options{List: &Runtime, Only: []string{"dead"}, Off: []string{"lower"}})
+	require.NoError(t, err)
+	for _, n := range m.Graph.Nodes {
+		assert.NotEqual(t, "SequenceMap", n.Op)
+	}
+}
