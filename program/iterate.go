@@ -16,8 +16,13 @@ type stack struct {
 	items []ndarray.Value // slices kept apart, when their shape is not known before the run
 }
 
-func newLoopState(l *Loop) loopState {
-	return loopState{next: make([]carried, len(l.Carries)), stacks: make([]stack, len(l.ScanOuts))}
+func (p *Program) newLoopState(l *Loop) loopState {
+	st := loopState{next: make([]carried, len(l.Carries)), stacks: make([]stack, len(l.ScanOuts))}
+	st.turns, st.rest = p.turnsOf(l)
+	for _, c := range l.Carries {
+		st.flat = append(st.flat, p.flat(c))
+	}
+	return st
 }
 
 // iterate runs a Loop or Scan. Carried values move by pointer: before iteration
@@ -60,14 +65,15 @@ func (s *Session) iterate(in *Instr) error {
 		if err := s.run(body); err != nil {
 			return ops.AtNode("run", in.Node, err)
 		}
-		for i, c := range l.Carries {
-			st.next[i] = carry(s.vals[c.Result])
-		}
+		s.handOver(l, st)
 		if err := s.push(l, st, t, limit); err != nil {
 			return ops.AtNode("run", in.Node, err)
 		}
 	}
 	for i, c := range l.Carries {
+		if st.flat[i] >= 0 && t > 0 {
+			st.next[i] = carry(s.vals[c.Result])
+		}
 		if c.Out >= 0 {
 			if err := s.checkCarry(c.Out, st.next[i]); err != nil {
 				return ops.AtNode("run", in.Node, err)
@@ -118,15 +124,17 @@ func (s *Session) tripLimit(in *Instr) (int64, error) {
 // enter points every header of the body at what iteration t uses.
 func (s *Session) enter(in *Instr, st *loopState, t, limit int64) error {
 	l := in.Loop
-	s.iter[l.Level] = int(t % int64(l.Rotation.Ring))
-	for _, slot := range l.Rotate {
+	phase := int(t % int64(l.Rotation.Ring))
+	s.iter[l.Level] = phase
+	for i := range st.turns {
+		r := &st.turns[i]
+		s.heads[r.slot].Data = s.window(r.offs[phase], r.bytes)
+	}
+	for _, slot := range st.rest {
 		s.rotate(slot)
 	}
-	for i, c := range l.Carries {
-		if err := s.checkCarry(c.Param, st.next[i]); err != nil {
-			return err
-		}
-		s.deliver(c.Param, st.next[i])
+	if err := s.takeOver(l, st, t == 0); err != nil {
+		return err
 	}
 	for _, slot := range l.Sticky {
 		s.pickPlace(l, slot)

@@ -52,7 +52,10 @@ func (s *Session) Touched() int64 {
 // loopState is a loop's memory between iterations.
 type loopState struct {
 	next   []carried
+	flat   []int // by carried value: its size if it moves as bytes alone, or -1
 	stacks []stack
+	turns  []turn
+	rest   []int // rotating slots without a turn
 }
 
 // carried is a value on its way to the next iteration: bytes of a static value,
@@ -146,7 +149,7 @@ func (s *Session) window(off int64, n int) []byte {
 func (s *Session) wire(b *Block) {
 	b.each(func(in *Instr) {
 		if in.Loop != nil {
-			s.loops[in.Loop.state] = newLoopState(in.Loop)
+			s.loops[in.Loop.state] = s.p.newLoopState(in.Loop)
 		}
 		if in.call < 0 {
 			return
