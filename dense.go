@@ -28,6 +28,9 @@ type (
 	Float8E8M0 uint8
 	// Float4E2M1 is a float4 bit pattern in the low four bits.
 	Float4E2M1 uint8
+	// Float6E2M3 and Float6E3M2 are float6 bit patterns in the low six bits.
+	Float6E2M3 uint8
+	Float6E3M2 uint8
 	// Uint4, Int4, Uint2 and Int2 hold one number each.
 	Uint4 uint8
 	Int4  int8
@@ -50,6 +53,7 @@ var goTypes = map[ndarray.DType]reflect.Type{
 	ndarray.Float8E8M0: reflect.TypeFor[Float8E8M0](), ndarray.Float4E2M1: reflect.TypeFor[Float4E2M1](),
 	ndarray.Uint4: reflect.TypeFor[Uint4](), ndarray.Int4: reflect.TypeFor[Int4](),
 	ndarray.Uint2: reflect.TypeFor[Uint2](), ndarray.Int2: reflect.TypeFor[Int2](),
+	ndarray.Float6E2M3: reflect.TypeFor[Float6E2M3](), ndarray.Float6E3M2: reflect.TypeFor[Float6E3M2](),
 }
 
 var onnxTypes = func() map[reflect.Type]ndarray.DType {

@@ -34,9 +34,11 @@ const (
 	Float8E8M0    DType = 24
 	Uint2         DType = 25
 	Int2          DType = 26
+	Float6E2M3    DType = 27
+	Float6E3M2    DType = 28
 
 	// NumDTypes is one more than the largest known element type.
-	NumDTypes = 27
+	NumDTypes = 29
 )
 
 type dtypeInfo struct {
@@ -53,6 +55,7 @@ var dtypes = [NumDTypes]dtypeInfo{
 	BFloat16: {"bfloat16", 2, 16}, Float8E4M3FN: {"float8e4m3fn", 1, 8}, Float8E4M3FNZ: {"float8e4m3fnuz", 1, 8},
 	Float8E5M2: {"float8e5m2", 1, 8}, Float8E5M2FNZ: {"float8e5m2fnuz", 1, 8}, Uint4: {"uint4", 1, 4}, Int4: {"int4", 1, 4},
 	Float4E2M1: {"float4e2m1", 1, 4}, Float8E8M0: {"float8e8m0", 1, 8}, Uint2: {"uint2", 1, 2}, Int2: {"int2", 1, 2},
+	Float6E2M3: {"float6e2m3", 1, 6}, Float6E3M2: {"float6e3m2", 1, 6},
 }
 
 // Valid reports whether d names an element type berth knows.
@@ -92,10 +95,10 @@ func ParseDType(s string) (d DType, ok bool) {
 	return Undefined, false
 }
 
-// IsFloat reports a real floating-point type of any width, float8 and float4 included.
+// IsFloat reports a real floating-point type of any width, down to float4.
 func (d DType) IsFloat() bool {
 	switch d {
-	case Float32, Float64, Float16, BFloat16, Float8E4M3FN, Float8E4M3FNZ, Float8E5M2, Float8E5M2FNZ, Float4E2M1, Float8E8M0:
+	case Float32, Float64, Float16, BFloat16, Float8E4M3FN, Float8E4M3FNZ, Float8E5M2, Float8E5M2FNZ, Float4E2M1, Float8E8M0, Float6E2M3, Float6E3M2:
 		return true
 	}
 	return false

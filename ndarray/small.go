@@ -24,9 +24,11 @@ var smallFloats = map[DType]smallFloat{
 	Float8E5M2:    {5, 2, 15, true, false, true},
 	Float8E5M2FNZ: {5, 2, 16, false, true, true},
 	Float4E2M1:    {2, 1, 1, false, false, false},
+	Float6E2M3:    {2, 3, 1, false, false, false},
+	Float6E3M2:    {3, 2, 3, false, false, false},
 }
 
-// F8ToF32 widens a float8, float8e8m0 or float4 bit pattern. The table lookup is
+// F8ToF32 widens a float8, float8e8m0, float6 or float4 bit pattern. The table lookup is
 // exact: every such value is a float32.
 func F8ToF32(dt DType, b byte) float32 { return smallTable[dt][b] }
 
@@ -69,7 +71,7 @@ func (f smallFloat) decode(b byte) float32 {
 	return float32(neg * math.Ldexp(1+frac, e-f.bias))
 }
 
-// F32ToF8 rounds v to the nearest value of a float8 or float4 type, ties to
+// F32ToF8 rounds v to the nearest value of a float8, float6 or float4 type, ties to
 // even. With saturate, out-of-range values and infinities become the largest
 // finite value; without, they become infinity or NaN as the type has it.
 // float8e8m0 rounds up to the next power of two ("up", the ONNX default).
@@ -138,7 +140,7 @@ func (f smallFloat) nanCode(sign, maxCode byte) byte {
 	case f.nan:
 		return sign | maxCode + 1
 	}
-	return 1 << (f.exp + f.man) // float4 has no NaN: negative zero stands in
+	return 1 << (f.exp + f.man) // float4 and float6 have no NaN: negative zero stands in
 }
 
 func (f smallFloat) overflow(sign, maxCode byte, saturate, isInf bool) byte {

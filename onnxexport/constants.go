@@ -250,13 +250,18 @@ func fillTensor(t *onnxwire.Tensor, a *ndarray.Array) error {
 	return nil
 }
 
-// pack puts elements of 4 or 2 bits together, the first in the lowest bits.
+// pack puts elements of 6, 4 or 2 bits together as one stream of bits, the first
+// in the lowest bits.
 func pack(a *ndarray.Array) []byte {
 	width := a.DType.FileBits()
-	per := 8 / width
 	out := make([]byte, packedLen(a.DType, len(a.Data)))
 	for i, b := range a.Data {
-		out[i/per] |= b & byte(1<<width-1) << (i % per * width)
+		b &= byte(1<<width - 1)
+		at, shift := i/8*width+i%8*width/8, i%8*width%8
+		out[at] |= b << shift
+		if shift+width > 8 {
+			out[at+1] |= b >> (8 - shift)
+		}
 	}
 	return out
 }
@@ -267,6 +272,5 @@ func packedLen(dt ndarray.DType, n int) int {
 	if width >= 8 || width == 0 {
 		return n * (width / 8)
 	}
-	per := 8 / width
-	return n/per + (n%per+per-1)/per
+	return n/8*width + (n%8*width+7)/8
 }

@@ -219,7 +219,7 @@ func TestElementTypesSurvive(t *testing.T) {
 	}
 	back := sameAfterImport(t, module(t, g))
 	sameAfterImport(t, back) // packed bytes as the file had them
-	assert.Equal(t, int64(13), back.IR, "2-bit types need IR version 13")
+	assert.Equal(t, int64(14), back.IR, "6-bit types need IR version 14")
 }
 
 func TestOperatorSets(t *testing.T) {

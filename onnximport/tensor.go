@@ -37,8 +37,7 @@ func packedBytes(dt ndarray.DType, n int) int {
 	if bits >= 8 {
 		return n * (bits / 8)
 	}
-	per := 8 / bits
-	return n/per + (n%per+per-1)/per
+	return n/8*bits + (n%8*bits+7)/8
 }
 
 // constantOf makes a constant of a tensor whose elements are in the file itself.
@@ -105,19 +104,22 @@ func cleanBools(raw []byte) []byte {
 	return out
 }
 
-// unpack spreads elements of 4 or 2 bits, the first in the lowest bits of a
-// byte, over one byte each, sign-extended for signed types:
+// unpack spreads elements of 6, 4 or 2 bits over one byte each, sign-extended for
+// signed types. In the file they are one stream of bits, lowest bits first:
 //
-//	file    b1a1 | b0a0      (4 bits: two in a byte; 2 bits: four)
-//	memory  a0 b0 a1 b1
+//	4 bits   bbbbaaaa ddddcccc                 two in a byte (2 bits: four)
+//	6 bits   bbaaaaaa ccccbbbb ddddddcc        four in three bytes
 func unpack(a *ndarray.Array, raw []byte) {
 	bits := a.DType.FileBits()
-	per := 8 / bits
 	mask := byte(1<<bits - 1)
 	signed := a.DType.IsSigned()
 	for i := range a.Data {
-		b := raw[i/per] >> (i % per * bits) & mask
-		if signed {
+		at, shift := i/8*bits+i%8*bits/8, i%8*bits%8
+		b := raw[at] >> shift
+		if shift+bits > 8 {
+			b |= raw[at+1] << (8 - shift)
+		}
+		if b &= mask; signed {
 			b = byte(int8(b<<(8-bits)) >> (8 - bits))
 		}
 		a.Data[i] = b
@@ -150,7 +152,7 @@ func typedArray(t *onnxwire.Tensor, dt ndarray.DType, shape []int, n int) (*ndar
 		have, list = len(t.StringData), "string_data"
 	default:
 		have, list = len(t.Int32Data), "int32_data"
-		if dt.FileBits() < 8 {
+		if packedEntries(dt) {
 			want = packedBytes(dt, n)
 		}
 	}
@@ -162,6 +164,10 @@ func typedArray(t *onnxwire.Tensor, dt ndarray.DType, shape []int, n int) (*ndar
 	}
 	return a, nil
 }
+
+// packedEntries reports that an entry of int32_data holds a byte of packed
+// elements. Those of 6 bits have an entry each.
+func packedEntries(dt ndarray.DType) bool { return dt.FileBits() == 4 || dt.FileBits() == 2 }
 
 // convertTyped fills a from lists whose entries are wider than its elements.
 func convertTyped(a *ndarray.Array, t *onnxwire.Tensor) {
@@ -175,7 +181,7 @@ func convertTyped(a *ndarray.Array, t *onnxwire.Tensor) {
 		a.Data = ndarray.Bytes(t.Uint64Data)
 	case a.DType == ndarray.Int32:
 		a.Data = ndarray.Bytes(t.Int32Data)
-	case a.DType.FileBits() < 8:
+	case packedEntries(a.DType):
 		raw := make([]byte, len(t.Int32Data))
 		for i, v := range t.Int32Data {
 			raw[i] = byte(v)
@@ -188,8 +194,8 @@ func convertTyped(a *ndarray.Array, t *onnxwire.Tensor) {
 	}
 }
 
-// narrowInto cuts integers down to the width of a's elements; half and float8
-// types are their bit patterns.
+// narrowInto cuts integers down to the width of a's elements; half, float8
+// and float6 types are their bit patterns.
 func narrowInto(a *ndarray.Array, t *onnxwire.Tensor) {
 	if a.DType == ndarray.Uint32 {
 		out := ndarray.Slice[uint32](a)
@@ -200,8 +206,9 @@ func narrowInto(a *ndarray.Array, t *onnxwire.Tensor) {
 	}
 	switch a.DType.Size() {
 	case 1:
+		mask := byte(1<<a.DType.FileBits() - 1)
 		for i, v := range t.Int32Data {
-			a.Data[i] = byte(v)
+			a.Data[i] = byte(v) & mask
 			if a.DType == ndarray.Bool && v != 0 {
 				a.Data[i] = 1
 			}

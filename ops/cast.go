@@ -39,7 +39,7 @@ var CastLike = Op{
 }
 
 func castForm(n *ssa.Node) int {
-	form := typeForm(6, 13, 19, 21, 23, 24, 25)(n)
+	form := typeForm(6, 13, 19, 21, 23, 24, 25, 28)(n)
 	for _, v := range []*ssa.Value{n.Input(0), n.Output(0)} {
 		if v != nil && v.Type.DType == ndarray.String {
 			form = max(form, 9)

@@ -45,6 +45,9 @@ func TestCast(t *testing.T) {
 		{ndarray.Float32, ndarray.Float8E4M3FN, []float64{449, 1000, -inf, 0.001953125}, []float64{448, 448, -448, 0.001953125}},
 		{ndarray.Float32, ndarray.Float8E5M2, []float64{61440, inf}, []float64{57344, 57344}},
 		{ndarray.Float32, ndarray.Float4E2M1, []float64{2.5, 100, nan}, []float64{2, 6, zero}},
+		{ndarray.Float32, ndarray.Float6E2M3, []float64{0.0625, 0.1875, 7.75, -100, inf}, []float64{0, 0.25, 7.5, -7.5, 7.5}},
+		{ndarray.Float64, ndarray.Float6E3M2, []float64{1.125, 1.375, 30, -inf, nan}, []float64{1, 1.5, 28, -28, zero}},
+		{ndarray.Float6E3M2, ndarray.Int32, []float64{28, -0.0625}, []float64{28, 0}},
 		{ndarray.Float8E5M2, ndarray.Float16, []float64{1.75, -57344}, []float64{1.75, -57344}},
 		{ndarray.Float32, ndarray.Float8E8M0, []float64{3, 4, 0}, []float64{4, 4, math.Ldexp(1, -127)}},
 	} {

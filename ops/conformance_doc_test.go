@@ -354,7 +354,6 @@ func (r refusal) check(t *testing.T) {
 const otherDevices = "only kernels of other devices have it: there is no answer to compare with"
 
 var refusals = []refusal{
-	{"all", "element types float6e2m3 and float6e3m2 of operator set 28", "no operator berth runs needs them and `ndarray` has no such types; refused when the file is read", "../ndarray/dtype.go", "NumDTypes = 27"},
 	{"BatchNormalization", "spatial=0 in training mode (before operator set 9)", "the newest form has no statistics per element", "batchnormalization.go", "spatial=0 in training mode"},
 	{"BatchNormalization", "saved_mean, saved_var as results that are read (before operator set 14)", "newer forms of the operator have no such results", "batchnormalization.go", "(saved statistics) is used"},
 	{"FlexAttention", "softmax_precision other than a float type", "scores and probabilities are floats", "flexattention.go", "softmax_precision %s"},

@@ -12,7 +12,7 @@ import (
 var (
 	byteInts       = typesOf(ndarray.Int8, ndarray.Uint8)
 	quantInts      = byteInts | typesOf(ndarray.Int16, ndarray.Uint16, ndarray.Int4, ndarray.Uint4, ndarray.Int2, ndarray.Uint2)
-	quantFloats    = float8Types | typesOf(ndarray.Float4E2M1)
+	quantFloats    = float8Types | typesOf(ndarray.Float4E2M1, ndarray.Float6E2M3, ndarray.Float6E3M2)
 	fullPrecisions = typesOf(ndarray.Float32, ndarray.Float16, ndarray.BFloat16)
 )
 

@@ -52,6 +52,8 @@ func typeSince(t ssa.Type, base int, widened []int) int {
 		born = 24
 	case ndarray.Uint2, ndarray.Int2:
 		born = 25
+	case ndarray.Float6E2M3, ndarray.Float6E3M2:
+		born = 28
 	}
 	if born <= base {
 		return base

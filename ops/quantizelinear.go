@@ -25,6 +25,8 @@ var QuantizeLinear = Op{
 // and attributes QuantizeLinear and DequantizeLinear share ask for.
 func quantVersion(n *ssa.Node) int {
 	switch {
+	case usesType(n, ndarray.Float6E2M3, ndarray.Float6E3M2):
+		return 28
 	case usesType(n, ndarray.Int2, ndarray.Uint2):
 		return 25
 	case usesType(n, ndarray.Float8E8M0):
