@@ -3,8 +3,6 @@ package planner_test
 import (
 	"context"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
@@ -15,12 +13,14 @@ import (
 	"github.com/berth-onnx/berth/planner/plannertest"
 )
 
-// TestRandomProblems judges random problems for about a second, or as many as BERTH_PLANNER_CASES says.
+// TestRandomProblems judges random problems of every kind for about a second; the command internal/tools/planstress judges
+// as many as one likes.
 func TestRandomProblems(t *testing.T) {
-	cases, err := strconv.ParseUint(os.Getenv("BERTH_PLANNER_CASES"), 10, 64)
 	deadline := time.Now().Add(time.Second)
-	for seed := uint64(0); seed < cases || (err != nil && time.Now().Before(deadline)); seed++ {
-		require.NoError(t, plannertest.Judge(context.Background(), seed), "seed %d", seed)
+	for index := uint64(0); time.Now().Before(deadline); index++ {
+		c, err := plannertest.Draw(7, index, "")
+		require.NoError(t, err)
+		require.NoError(t, plannertest.Judge(context.Background(), &c).Err(), "problem %d", index)
 	}
 }
 

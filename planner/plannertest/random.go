@@ -3,6 +3,7 @@ package plannertest
 
 import (
 	"math/rand/v2"
+	"slices"
 
 	"github.com/berth-onnx/berth/planner"
 )
@@ -40,6 +41,13 @@ func Pick(r *rand.Rand) Options {
 
 // Random draws a problem. The same source and options give the same problem.
 func Random(r *rand.Rand, o Options) *planner.Problem {
+	p, _ := random(r, o)
+	return p
+}
+
+// random is Random that also tells the graph of a partial order.
+func random(r *rand.Rand, o Options) (*planner.Problem, *Graph) {
+	var g *Graph
 	o.MaxBuffers, o.MaxTime, o.MaxSize = orElse(o.MaxBuffers, 12), orElse(o.MaxTime, 12), orElse(o.MaxSize, 20)
 	p := &planner.Problem{Buffers: make([]planner.Buffer, r.IntN(o.MaxBuffers+1))}
 	for i := range p.Buffers {
@@ -49,7 +57,7 @@ func Random(r *rand.Rand, o Options) *planner.Problem {
 		p.Align = int64(1 + r.IntN(4))
 	}
 	if o.Partial {
-		drawGraph(r, o, p)
+		g = drawGraph(r, o, p)
 	}
 	if o.Groups {
 		drawGroups(r, p)
@@ -57,7 +65,7 @@ func Random(r *rand.Rand, o Options) *planner.Problem {
 	if o.Fixed {
 		fixSome(r, p)
 	}
-	return p
+	return p, g
 }
 
 func orElse(x, missing int) int {
@@ -93,42 +101,33 @@ func drawBuffer(r *rand.Rand, o Options, b *planner.Buffer) {
 }
 
 // drawGraph replaces the lives by heads and tails in a random acyclic graph.
-func drawGraph(r *rand.Rand, o Options, p *planner.Problem) {
-	n := 1 + r.IntN(o.MaxTime)
-	var edges [][2]int
-	for v := 1; v < n; v++ {
+func drawGraph(r *rand.Rand, o Options, p *planner.Problem) *Graph {
+	g := &Graph{Nodes: 1 + r.IntN(o.MaxTime), Lives: make([]planner.Life, len(p.Buffers))}
+	for v := 1; v < g.Nodes; v++ {
 		for range 1 + r.IntN(2) {
-			edges = append(edges, [2]int{r.IntN(v), v})
+			g.Edges = append(g.Edges, [2]int{r.IntN(v), v})
 		}
 	}
-	reach := make([][]bool, n)
-	for u := n - 1; u >= 0; u-- {
-		reach[u] = make([]bool, n)
-		for _, e := range edges {
-			if e[0] == u {
-				reach[u][e[1]] = true
-				for v := range n {
-					reach[u][v] = reach[u][v] || reach[e[1]][v]
-				}
-			}
+	reach := g.reach()
+	for i := range g.Lives {
+		heads := []int{r.IntN(g.Nodes)}
+		if h := r.IntN(g.Nodes); r.IntN(4) == 0 && h != heads[0] && !reach[h][heads[0]] && !reach[heads[0]][h] {
+			heads = append(heads, h)
 		}
-	}
-	lives := make([]planner.Life, len(p.Buffers))
-	for i := range lives {
-		head := r.IntN(n)
-		tails := []int{head}
-		for v := range n {
-			if reach[head][v] && r.IntN(3) == 0 {
+		tails := slices.Clone(heads)
+		for v := range g.Nodes {
+			if slices.ContainsFunc(heads, func(h int) bool { return reach[h][v] }) && r.IntN(3) == 0 {
 				tails = addTail(tails, v, reach)
 			}
 		}
-		lives[i] = planner.Life{Heads: []int{head}, Tails: tails}
+		g.Lives[i] = planner.Life{Heads: heads, Tails: tails}
 	}
-	order, err := planner.NewPartial(n, edges, lives)
+	order, err := planner.NewPartial(g.Nodes, g.Edges, g.Lives)
 	if err != nil {
 		panic(err) // the graph is acyclic by construction
 	}
 	p.Order = order
+	return g
 }
 
 // addTail keeps a set of tails an antichain.
