@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/backend/cpu"
+	"github.com/berth-onnx/berth/backend/cpu/kern"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/rewrite"
@@ -105,6 +106,9 @@ func (c *config) plannerOf() (planner.Planner, error) {
 func (c *config) backendOf() (backend.Backend, error) {
 	switch c.backend {
 	case "", "cpu":
+		if err := kern.StartError(); err != nil {
+			return nil, fmt.Errorf("environment variable BERTH_CPU: %w", err)
+		}
 		return cpu.New(), nil
 	case "reference":
 		return backend.Reference{}, nil

@@ -28,7 +28,6 @@ var (
 	unsignedTypes = typesOf(ndarray.Uint8, ndarray.Uint16, ndarray.Uint32, ndarray.Uint64)
 	integerTypes  = signedTypes | unsignedTypes
 	wideTypes     = typesOf(ndarray.Int32, ndarray.Int64, ndarray.Uint32, ndarray.Uint64)
-	complexTypes  = typesOf(ndarray.Complex64, ndarray.Complex128)
 	boolType      = typesOf(ndarray.Bool)
 	stringType    = typesOf(ndarray.String)
 	anyType       = ^typeSet(0)

@@ -44,15 +44,6 @@ func giveOut(c *Call, i int, v ndarray.Value) error {
 	return nil
 }
 
-// elemDType is the element type of the tensors in a sequence of type t, as far
-// as known.
-func elemDType(t ssa.Type) ndarray.DType {
-	if t.Elem == nil {
-		return ndarray.Undefined
-	}
-	return t.Elem.DType
-}
-
 // elemOf returns the member type of a sequence or optional, the unknown type if
 // t is neither.
 func elemOf(t ssa.Type) ssa.Type {

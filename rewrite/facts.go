@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -165,9 +164,4 @@ func dims(v *ssa.Value) []int {
 		s = []int{}
 	}
 	return s
-}
-
-// allOnes reports that every dimension is 1.
-func allOnes(shape []int) bool {
-	return !slices.ContainsFunc(shape, func(d int) bool { return d != 1 })
 }

@@ -84,16 +84,6 @@ func (p *prep) has(i int) bool { return i < len(p.in) && p.in[i].present }
 // wants reports whether result i is used.
 func (p *prep) wants(i int) bool { return i < len(p.out) && p.out[i].present }
 
-// only reports that no operand beyond the first k is present.
-func (p *prep) only(k int) bool {
-	for i := k; i < len(p.in); i++ {
-		if p.in[i].present {
-			return false
-		}
-	}
-	return true
-}
-
 // all reports that every present operand and result among the listed operands, and
 // every result, has the element type dt.
 func (p *prep) all(dt ndarray.DType) bool {

@@ -25,6 +25,7 @@ type optimizeFlags struct {
 	external  int64
 	keepIO    bool
 	unroll    bool
+	maxOpset  int
 	rtol      float64
 	atol      float64
 }
@@ -57,6 +58,7 @@ func (a *app) optimizeCmd() *cobra.Command {
 	c.Flags().BoolVar(&f.noCompare, "no-compare", false, "do not print the table of planners")
 	c.Flags().BoolVar(&f.noPlan, "no-plan", false, "do not keep the memory plan in the file")
 	c.Flags().BoolVar(&f.unroll, "unroll-loops", false, "write out loops of a known number of iterations, up to 64")
+	c.Flags().IntVar(&f.maxOpset, "max-opset", 0, "operator set that new nodes may need (default: the model's own)")
 	c.Flags().Int64Var(&f.external, "save-external", 0, "write weights of at least this many bytes to OUT.data")
 	c.Flags().BoolVar(&f.keepIO, "keep-io", false, "keep the declared input and output types although shapes are fixed inside")
 	c.Flags().Float64Var(&f.rtol, "rtol", 1e-3, "relative tolerance of the check")
@@ -95,6 +97,10 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 	if f.unroll {
 		opts = append(opts, berth.WithUnrolledLoops())
 	}
+	if f.maxOpset < 0 {
+		return usagef("--max-opset %d: want an operator set, such as 20", f.maxOpset)
+	}
+	opts = append(opts, berth.WithMaxOpset(f.maxOpset))
 	m, err := a.model(model)
 	if err != nil {
 		return err

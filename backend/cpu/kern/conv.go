@@ -85,9 +85,6 @@ func NewConv(s ConvSpec, weights []float32) (*Conv, error) {
 	return c, nil
 }
 
-// NewConvBytes is NewConv for little-endian weights of any alignment.
-func NewConvBytes(s ConvSpec, raw []byte) (*Conv, error) { return NewConv(s, FloatsOf(raw)) }
-
 // check validates the specification and derives the sizes.
 func (c *Conv) check() error {
 	s := &c.s

@@ -46,7 +46,7 @@ type LevelError struct {
 
 // Error names the level asked for and those that can be had.
 func (e *LevelError) Error() string {
-	return fmt.Sprintf("kern: CPU level %q cannot be used here; choose one of %v", e.Asked, Levels())
+	return fmt.Sprintf("CPU level %q cannot be used here; choose one of %v", e.Asked, Levels())
 }
 
 // active is the table of kernels in use.
