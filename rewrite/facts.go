@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
