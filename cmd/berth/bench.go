@@ -77,33 +77,33 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	if err != nil {
 		return err
 	}
-	shapes, err := a.bindShapes(m, set)
-	if err != nil {
+	var p *berth.Program
+	var sess *berth.Session
+	var args []ndarray.Value
+	err = a.withOpenSizes(ctx, m, given(set), func(shapes map[string][]int, in map[string]ndarray.Value) error {
+		var err error
+		if p, err = m.Compile(ctx, append(append(shapeOptions(shapes), opts...), berth.WithBackend(f.backend))...); err != nil {
+			return err
+		}
+		if sess, err = p.NewSession(); err != nil {
+			return err
+		}
+		if args, err = a.arguments(m, p, in); err != nil {
+			return err
+		}
+		_, err = sess.Run(ctx, args)
 		return err
-	}
-	in, err := a.randomInputs(m, shapes, given(set))
-	if err != nil {
-		return err
-	}
-	p, err := m.Compile(ctx, append(append(shapeOptions(shapes), opts...), berth.WithBackend(f.backend))...)
-	if err != nil {
-		return err
-	}
-	s, err := p.NewSession()
-	if err != nil {
-		return err
-	}
-	args, err := a.arguments(m, p, in)
+	})
 	if err != nil {
 		return err
 	}
 	res := benchJSON{Model: model, Threads: a.threads, LoadNanos: (opened + p.CompileTime()).Nanoseconds(), CompileNanos: p.CompileTime().Nanoseconds(),
 		ArenaBytes: p.Plan().ArenaBytes, WeightsBytes: p.Plan().WeightBytes}
-	if err := timeRuns(ctx, s, args, f.seconds, &res); err != nil {
+	if err := timeRuns(ctx, sess, args, f.seconds, &res); err != nil {
 		return err
 	}
 	if f.profile {
-		if err := profile(ctx, s, args, &res); err != nil {
+		if err := profile(ctx, sess, args, &res); err != nil {
 			return err
 		}
 	}

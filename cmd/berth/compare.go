@@ -183,7 +183,7 @@ func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 
 // runRows runs the model once per row and compares outputs with the first.
 func (a *app) runRows(ctx context.Context, m *berth.Model, set *conformance.Set, rows []plannerJSON) error {
-	shapes, err := a.bindShapes(m, set)
+	shapes, err := a.bindShapes(m, given(set))
 	if err != nil {
 		return err
 	}

@@ -46,15 +46,13 @@ func (a *app) diff(ctx context.Context, pathA, pathB string, f diffFlags) error 
 	if err != nil {
 		return err
 	}
-	shapes, err := a.bindShapes(ma, set)
-	if err != nil {
+	var ta *berth.Trace
+	var in map[string]ndarray.Value
+	err = a.withOpenSizes(ctx, ma, given(set), func(_ map[string][]int, values map[string]ndarray.Value) (err error) {
+		in = values
+		ta, err = ma.Trace(ctx, in, append(opts, berth.WithBackend("reference"), berth.WithoutPasses())...)
 		return err
-	}
-	in, err := a.randomInputs(ma, shapes, given(set))
-	if err != nil {
-		return err
-	}
-	ta, err := ma.Trace(ctx, in, append(opts, berth.WithBackend("reference"), berth.WithoutPasses())...)
+	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", pathA, err)
 	}

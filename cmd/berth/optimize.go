@@ -297,7 +297,7 @@ func (a *app) printOptimize(res optimizeJSON) {
 	row("activation arena", res.Before.ArenaBytes, res.After.ArenaBytes, bytesText)
 	row("weights + arena", res.Before.PeakBytes, res.After.PeakBytes, bytesText)
 	t.Render()
-	fmt.Fprintf(a.out, "\ninputs:   %s\n", shapesText(res.Shapes))
+	fmt.Fprintf(a.out, "\ninputs:   %s\n", allShapesText(res.Shapes))
 	if res.Verified {
 		fmt.Fprintf(a.out, "verified: same outputs, largest difference %.3g\nwritten:  %s\n", res.MaxDiff, res.Output)
 	} else {

@@ -67,20 +67,11 @@ func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
 			return err
 		}
 	}
-	shapes, err := a.bindShapes(m, set)
-	if err != nil {
+	var got map[string]ndarray.Value
+	err = a.withOpenSizes(ctx, m, in, func(_ map[string][]int, in map[string]ndarray.Value) (err error) {
+		got, err = m.RunValues(ctx, in, opts...)
 		return err
-	}
-	for name, v := range in {
-		if arr, ok := v.(*ndarray.Array); ok {
-			shapes[name] = arr.Shape
-		}
-	}
-	in, err = a.randomInputs(m, shapes, in)
-	if err != nil {
-		return err
-	}
-	got, err := m.RunValues(ctx, in, opts...)
+	})
 	if err != nil {
 		return err
 	}

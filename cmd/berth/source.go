@@ -164,9 +164,9 @@ func randomArray(dt ndarray.DType, shape []int, seed, stream uint64) (*ndarray.A
 	return arr, nil
 }
 
-// bindShapes collects the shapes given by --shape and a data set, and 1 for
-// what stays open, for commands that must run a model.
-func (a *app) bindShapes(m *berth.Model, set *conformance.Set) (map[string][]int, error) {
+// bindShapes collects the shapes given by --shape and those of given inputs, and 1
+// for what stays open, for commands that must run a model.
+func (a *app) bindShapes(m *berth.Model, have map[string]ndarray.Value) (map[string][]int, error) {
 	shapes, err := a.givenShapes()
 	if err != nil {
 		return nil, err
@@ -175,11 +175,9 @@ func (a *app) bindShapes(m *berth.Model, set *conformance.Set) (map[string][]int
 	if err != nil {
 		return nil, err
 	}
-	if set != nil {
-		for _, in := range set.Inputs {
-			if arr, ok := in.Value.(*ndarray.Array); ok && shapes[in.Name] == nil {
-				shapes[in.Name] = arr.Shape
-			}
+	for name, v := range have {
+		if arr, ok := v.(*ndarray.Array); ok && shapes[name] == nil {
+			shapes[name] = arr.Shape
 		}
 	}
 	for _, in := range m.Inputs() {

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// TestOpenSizes runs models whose open dimensions may not be one.
+func TestOpenSizes(t *testing.T) {
+	for _, c := range []struct {
+		name, graph string
+		args        []string
+		note        string // on standard error; what is taken
+		fails       string // with this text
+	}{
+		{name: "a window of seven", graph: `in %x: float32[N,1,T] const %w: float32[2,1,7] = splat 1 %y = Conv(%x, %w) out %y`,
+			note: "they were taken as --shape x=1x1x16"},
+		{name: "a signal without a batch", graph: `in %x: float32[T] const %a: int64[2] = [0, 1] %u = Unsqueeze(%x, %a)
+			const %w: float32[2,1,7] = splat 1 %y = Conv(%u, %w) out %y`, note: "they were taken as --shape x=16"},
+		{name: "one is enough", graph: `in %x: float32[N,T] %y = Neg(%x) out %y`},
+		{name: "what is given stays", graph: `in %x: float32[N,1,T] const %w: float32[2,1,7] = splat 1 %y = Conv(%x, %w) out %y`,
+			args: []string{"--shape", "x=1x1x1"}, fails: "the window spans 7"},
+		{name: "so does a symbol", graph: `in %x: float32[N,1,T] const %w: float32[2,1,7] = splat 1 %y = Conv(%x, %w) out %y`,
+			args: []string{"--dim", "T=3"}, fails: "the window spans 7"},
+		{name: "no size does", graph: `in %x: float32[N,T] const %w: float32[1575,2] = splat 1 %y = MatMul(%x, %w) out %y`,
+			fails: "the sizes of x are open and were guessed: give them with --shape or --dim"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, err := ssa.ParseGraph(`graph "g" { ` + c.graph + ` }`)
+			require.NoError(t, err)
+			path := filepath.Join(t.TempDir(), "open.onnx")
+			require.NoError(t, berth.FromModule(&ssa.Module{Graph: g}).Save(path, berth.SaveOptions{}))
+			for _, cmd := range [][]string{{"run", path}, {"bench", path, "--seconds", "0"}, {"diff", path, path}} {
+				args := append(cmd, c.args...)
+				if c.fails != "" {
+					fails(t, exitFailed, []string{c.fails}, args...)
+					continue
+				}
+				o := cli(t, args...)
+				require.Zero(t, o.code, o.err)
+				if c.note == "" {
+					assert.Empty(t, o.err)
+				}
+				assert.Contains(t, o.err, c.note)
+			}
+		})
+	}
+}
