@@ -49,6 +49,37 @@ func (p *prep) windowOf(kernel, in, out []int) (w window, ok bool) {
 	return w, w.autoPad(p.node.Str("auto_pad", "NOTSET"))
 }
 
+// squeezed moves dimensions in which nothing slides in front of the others, which
+// leaves memory as it is: a signal that came as an image one pixel wide becomes an
+// image one pixel high, whose rows are long enough for vectors.
+//
+//	in  [512, 1]  kernel [5, 1]   ->   in  [1, 512]  kernel [1, 5]
+func (w window) squeezed() window {
+	s, at := w, 2
+	put := func(from int) {
+		s.in[at], s.out[at], s.kernel[at] = w.in[from], w.out[from], w.kernel[from]
+		s.stride[at], s.dilation[at] = w.stride[from], w.dilation[from]
+		s.begin[at], s.end[at] = w.begin[from], w.end[from]
+		if w.idle(from) {
+			s.stride[at], s.dilation[at] = 1, 1
+		}
+		at--
+	}
+	for _, idle := range []bool{false, true} {
+		for d := 2; d >= 0; d-- {
+			if w.idle(d) == idle {
+				put(d)
+			}
+		}
+	}
+	return s
+}
+
+// idle reports a dimension of one pixel under a kernel of one.
+func (w *window) idle(d int) bool {
+	return w.in[d] == 1 && w.out[d] == 1 && w.kernel[d] == 1 && w.begin[d] == 0 && w.end[d] == 0
+}
+
 // list reads a list attribute of n numbers, def each if it is absent.
 func (p *prep) list(name string, n, def int) ([]int, bool) {
 	given := p.node.Ints(name)
@@ -108,6 +139,7 @@ func prepareConv(p *prep) (ops.Kernel, error) {
 	if !ok {
 		return nil, nil
 	}
+	win = win.squeezed()
 	if k := p.filterConv(win, act); k != nil {
 		return k, nil
 	}

@@ -105,6 +105,10 @@ func TestRowConv(t *testing.T) {
 		{op: "Conv", name: "frames", in: []arg{f32s(1, 1, 640), f32s(30, 1, 256).c()}, attrs: lists("strides", []int{128}), tol: 1e-4},
 		{op: "Conv", name: "patches", in: []arg{f32s(2, 3, 40, 48), f32s(33, 3, 8, 8).c(), f32s(33)}, attrs: lists("strides", []int{8, 8}), tol: 1e-4},
 		{op: "Conv", name: "patches with a rest", in: []arg{f32s(1, 3, 41, 50), f32s(33, 3, 8, 8).c()}, attrs: lists("strides", []int{8, 8}), tol: 1e-4},
+		{op: "Conv", name: "one pixel wide", in: []arg{f32s(2, 12, 70, 1), f32s(20, 12, 5, 1).c(), f32s(20)}, attrs: lists("pads", []int{2, 0, 1, 0}, "strides", []int{1, 3}), tol: 1e-4},
+		{op: "Conv", name: "one pixel wide, patches", in: []arg{f32s(1, 3, 64, 1), f32s(9, 3, 8, 1).c()}, attrs: lists("strides", []int{8, 2}), tol: 1e-4},
+		{op: "Conv", name: "a flat volume", in: []arg{f32s(1, 3, 9, 1, 8), f32s(9, 3, 3, 1, 2).c()}, attrs: lists("dilations", []int{2, 5, 1}), tol: 1e-4},
+		{op: "Conv", name: "one pixel under a wide kernel", in: []arg{f32s(1, 3, 30, 1), f32s(9, 3, 3, 3).c()}, attrs: lists("pads", []int{1, 1, 1, 1}), tol: 1e-4},
 		{op: "Conv", name: "volume", in: []arg{f32s(1, 3, 3, 3, 3), f32s(9, 3, 2, 2, 2).c()}, tol: 1e-4},
 		{op: "FusedConv", domain: microsoft, in: []arg{f32s(3, 40, 1, 1), f32s(50, 40, 1, 1).c(), f32s(50)}, attrs: strs("activation", "Sigmoid"), tol: 1e-4},
 	})

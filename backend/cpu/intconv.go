@@ -33,6 +33,7 @@ func (p *prep) newIntConv(w, zx, zw int) (*intConv, error) {
 	if !ok {
 		return nil, nil
 	}
+	win = win.squeezed()
 	s := kern.IntConvSpec{XSigned: xs.dt == ndarray.Int8, WSigned: ws.dt == ndarray.Int8}
 	s.ConvSpec = kern.ConvSpec{
 		Batch: xs.shape[0], InC: xs.shape[1], OutC: ws.shape[0], Groups: int(p.node.Int("group", 1)),
