@@ -192,31 +192,32 @@ func whereIdentity(_ *Context, n *ssa.Node) *ssa.Value {
 }
 
 // neutralRight: x+0, x-0, x*1, x/1, x^1, and 0+x, 1*x. With floats, x + 0.0 would
-// turn -0.0 into 0.0; the neutral element of addition is -0.0.
-func neutralRight(_ *Context, n *ssa.Node) *ssa.Value {
+// turn -0.0 into 0.0, which someone must be able to notice; the neutral element of
+// addition is -0.0.
+func neutralRight(c *Context, n *ssa.Node) *ssa.Value {
 	k, x, at := constFirst(n)
 	if at < 0 || at == 0 && n.Op != "Add" && n.Op != "Mul" || !keepsShape(x.Type, k.Const.Shape()) {
 		return nil
 	}
 	e := element(k)
-	if e == nil || x.Type.DType != n.Out[0].Type.DType || !neutral(n.Op, e, x) {
+	if e == nil || x.Type.DType != n.Out[0].Type.DType || !c.neutral(n, e, x) {
 		return nil
 	}
 	return x
 }
 
-func neutral(op string, e *ndarray.Array, x *ssa.Value) bool {
+func (c *Context) neutral(n *ssa.Node, e *ndarray.Array, x *ssa.Value) bool {
 	if e.DType == ndarray.String || e.DType.IsComplex() {
 		return false
 	}
 	v := e.Float(0)
-	switch op {
+	switch n.Op {
 	case "Mul", "Div", "Pow":
 		return v == 1
 	case "Sub":
-		return v == 0 && (!math.Signbit(v) || neverNegativeZero(x))
+		v = -v
 	}
-	return v == 0 && (!e.DType.IsFloat() || math.Signbit(v) || neverNegativeZero(x))
+	return v == 0 && (!e.DType.IsFloat() || math.Signbit(v) || neverNegativeZero(x) || c.hidesZeroSign(n.Out[0]))
 }
 
 // neverNegativeZero reports that x can not contain -0.0.

@@ -36,6 +36,11 @@ func TestIdentity(t *testing.T) {
 		{name: "one over x stays", before: `in %x: float32[N,4] const %k: float32[] = 1 %y = Div(%k, %x) out %y`},
 		{name: "times one that broadcasts stays", before: `in %x: float32[N,1] const %v: float32[4] = [1, 1, 1, 1] %y = Mul(%x, %v) out %y`},
 		{name: "plus zero turns -0 into 0: stays", before: `in %x: float32[N] const %z: float32[] = 0 %y = Add(%x, %z) out %y`},
+		{name: "plus zero before a reader that loses the sign", before: `in %x: float32[N] const %z: float32[] = 0
+			%a = Add(%x, %z) %b = Sigmoid(%a) %c = Mul(%a, %b) %y = Exp(%c) out %y`,
+			after: `in %x: float32[N] %b = Sigmoid(%x) %c = Mul(%x, %b) %y = Exp(%c) out %y`},
+		{name: "plus zero before one that does not stays", before: `in %x: float32[N] const %z: float32[] = 0
+			%a = Add(%x, %z) %b = Tanh(%a) %c = Reciprocal(%b) %y = Exp(%a) out %y, %c`},
 		{name: "plus minus zero, minus zero", before: `in %x: float32[N] const %m: float32[] = -0 const %z: float32[] = 0
 			%a = Add(%x, %m) %b = Sub(%a, %z) %y = Neg(%b) out %y`, after: `in %x: float32[N] %y = Neg(%x) out %y`},
 		{name: "plus zero after exp", before: `in %x: float32[N] const %z: float32[] = 0 %a = Exp(%x) %b = Add(%z, %a) %y = Neg(%b) out %y`,
