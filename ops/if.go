@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -65,14 +66,18 @@ func UnionType(a, b ssa.Type) ssa.Type {
 // inferBranch infers a branch. Unless the branch surely runs, a node whose
 // operands do not fit is no error: with shapes bound, branches for other shapes
 // are left over in a model. Its results get the unknown type, and it fails if it
-// is ever run.
+// is ever run. A node that lacks a part fits no shape and is an error everywhere.
 func inferBranch(body *ssa.Graph, surelyRuns bool) error {
 	if surelyRuns {
 		return InferGraph(body)
 	}
 	for _, n := range body.Nodes {
-		if Infer(n) == nil {
+		err := Infer(n)
+		if err == nil {
 			continue
+		}
+		if broken := (*structureError)(nil); errors.As(err, &broken) {
+			return err
 		}
 		for _, v := range n.Out {
 			if v != nil {
@@ -83,13 +88,32 @@ func inferBranch(body *ssa.Graph, surelyRuns bool) error {
 	return nil
 }
 
+// checkBodies checks that the bodies of control flow have as many parameters and
+// results as the node's operands and results ask for.
+func checkBodies(n *ssa.Node) (err error) {
+	switch {
+	case n.Domain != "":
+	case n.Op == "If":
+		for i, body := range n.Bodies {
+			if len(body.Results) != len(n.Out) {
+				return fmt.Errorf("%s gives %d results, the node has %d", n.BodyAttr[i], len(body.Results), len(n.Out))
+			}
+			if len(body.Params) != n.Captures {
+				return fmt.Errorf("%s has %d parameters for %d captured values", n.BodyAttr[i], len(body.Params), n.Captures)
+			}
+		}
+	case n.Op == "Loop":
+		_, err = LoopOf(n)
+	case n.Op == "Scan":
+		_, err = ScanOf(n)
+	}
+	return err
+}
+
 func inferIf(n *ssa.Node) ([]Fact, error) {
 	var branch [2][]*ssa.Value
 	for k, name := range []string{"then_branch", "else_branch"} {
 		body := n.Body(name)
-		if len(body.Results) != len(n.Out) {
-			return nil, fmt.Errorf("%s gives %d results, the node has %d", name, len(body.Results), len(n.Out))
-		}
 		if err := bindCaptures(n, body); err != nil {
 			return nil, err
 		}

@@ -13,8 +13,10 @@ func Infer(n *ssa.Node) error {
 	if o == nil {
 		return nil
 	}
-	if err := o.CheckArity(n); err != nil {
-		return AtNode("shape inference", n, err)
+	for _, check := range []func(*ssa.Node) error{o.CheckArity, checkBodies} {
+		if err := check(n); err != nil {
+			return AtNode("shape inference", n, &structureError{err})
+		}
 	}
 	facts, err := o.Infer(n)
 	if err != nil {
@@ -31,6 +33,13 @@ func Infer(n *ssa.Node) error {
 	}
 	return nil
 }
+
+// structureError is a failure that no shape of the operands can mend: operands,
+// results, attributes or bodies are missing or too many.
+type structureError struct{ error }
+
+// Unwrap returns the cause.
+func (e *structureError) Unwrap() error { return e.error }
 
 // InferGraph infers every node of a graph in order; parameters must be typed.
 func InferGraph(g *ssa.Graph) error {

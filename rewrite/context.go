@@ -43,8 +43,21 @@ func (c *Context) patch(n *ssa.Node, format string, args ...any) bool {
 		c.report.Stopped = true
 		return false
 	}
+	if c.current.Name != "dead" && misfit(n) {
+		return false
+	}
 	c.report.Patches = append(c.report.Patches, Patch{Pass: c.current.Name, Graph: c.graph.Name, Node: n.String(), What: fmt.Sprintf(format, args...)})
 	return true
+}
+
+// misfit reports a node whose operands do not fit the operator. Such nodes are left
+// over in branches for other shapes, and in models opened only to look at them;
+// what a pass would make of them does not fit either.
+func misfit(n *ssa.Node) bool {
+	if n.Opaque || len(n.Bodies) > 0 || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].Type.Kind != ssa.KindUnknown {
+		return false
+	}
+	return ops.Infer(n) != nil
 }
 
 // skip records why a change that looked possible was not made.

@@ -98,12 +98,9 @@ func codeOf(err error) int {
 	var e *exitError
 	var imp *onnximport.ImportError
 	var exp *onnxexport.ExportError
-	var node *ops.NodeError
 	switch {
 	case errors.As(err, &e):
 		return e.code
-	case errors.As(err, &node) && node.Stage == "run": // the file is valid: it can be inspected and optimized
-		return exitFailed
 	case errors.As(err, &imp), errors.As(err, &exp), errors.Is(err, ops.ErrUnsupported):
 		return exitModel
 	}

@@ -73,7 +73,7 @@ func TestInspectUnknown(t *testing.T) {
 
 	assert.Contains(t, ok(t, "inspect", path), "example.org.Frobnicate")
 	for _, c := range [][]string{{"run", path}, {"bench", path}} {
-		fails(t, exitFailed, []string{path, "Frobnicate", "the odd one", "berth inspect"}, c...)
+		fails(t, exitModel, []string{path, "Frobnicate", "the odd one", "berth inspect"}, c...)
 	}
 	out := filepath.Join(t.TempDir(), "o.onnx")
 	o := cli(t, "optimize", path, "-o", out)

@@ -99,7 +99,7 @@ func TestUnknownOperatorsDoNotRun(t *testing.T) {
 		{nodes[1], "g", []string{"second", "Gadget", "my.own", "7"}},
 	} {
 		path := strangeModel(t, []*onnxwire.Node{c.node}, c.out)
-		o := fails(t, exitFailed, append(c.want, path, "not supported"), "run", path)
+		o := fails(t, exitModel, append(c.want, path, "not supported"), "run", path)
 		assert.Equal(t, 1, len(o.err)-len(trimLines(o.err)), "one line: %q", o.err)
 	}
 }
@@ -107,4 +107,89 @@ func TestUnknownOperatorsDoNotRun(t *testing.T) {
 // trimLines drops line ends.
 func trimLines(s string) string {
 	return string(slices.DeleteFunc([]byte(s), func(b byte) bool { return b == '\n' }))
+}
+
+// bodyModel writes a model with one control-flow node whose bodies hold an unknown
+// operator.
+func bodyModel(t *testing.T, op string) string {
+	t.Helper()
+	strange := func(in, out string) *onnxwire.Node {
+		return &onnxwire.Node{Name: "odd_" + out, OpType: "Gadget", Domain: "my.own", Inputs: []string{in}, Outputs: []string{out},
+			Attributes: []*onnxwire.Attribute{{Name: "gain", Type: onnxwire.AttrFloat, F: 0.1}}}
+	}
+	scalar := func(name string, elem onnxwire.DataType) *onnxwire.ValueInfo {
+		return &onnxwire.ValueInfo{Name: name, Type: &onnxwire.Type{Tensor: &onnxwire.TensorType{ElemType: elem, Shape: &onnxwire.Shape{}}}}
+	}
+	value := func(name string) *onnxwire.ValueInfo { return &onnxwire.ValueInfo{Name: name, Type: floatType()} }
+	body := func(name string, in, out []*onnxwire.ValueInfo, nodes ...*onnxwire.Node) *onnxwire.Attribute {
+		return &onnxwire.Attribute{Name: name, Type: onnxwire.AttrGraph, G: &onnxwire.Graph{Name: name, Inputs: in, Outputs: out, Nodes: nodes}}
+	}
+	n := &onnxwire.Node{Name: "control", OpType: op, Inputs: []string{"x"}, Outputs: []string{"y"}}
+	init := []*onnxwire.Tensor{{Name: "yes", DataType: onnxwire.TypeBool, RawData: []byte{1}}, {Name: "trips", DataType: onnxwire.TypeInt64, Int64Data: []int64{2}}}
+	switch op {
+	case "If":
+		n.Inputs = []string{"cond"}
+		n.Attributes = []*onnxwire.Attribute{
+			body("then_branch", nil, []*onnxwire.ValueInfo{value("t")}, strange("x", "t")),
+			body("else_branch", nil, []*onnxwire.ValueInfo{value("e")}, strange("x", "e"))}
+	case "Loop":
+		n.Inputs = []string{"trips", "yes", "x"}
+		n.Attributes = []*onnxwire.Attribute{body("body", []*onnxwire.ValueInfo{scalar("i", onnxwire.TypeInt64), scalar("c", onnxwire.TypeBool), value("p")},
+			[]*onnxwire.ValueInfo{scalar("c", onnxwire.TypeBool), value("q")}, strange("p", "q"))}
+	case "Scan":
+		n.Attributes = []*onnxwire.Attribute{{Name: "num_scan_inputs", Type: onnxwire.AttrInt, I: 1},
+			body("body", []*onnxwire.ValueInfo{scalar("p", onnxwire.TypeFloat)}, []*onnxwire.ValueInfo{scalar("q", onnxwire.TypeFloat)}, strange("p", "q"))}
+	}
+	m := &onnxwire.Model{IRVersion: 9, OpsetImports: []*onnxwire.OperatorSetID{{Version: 20}, {Domain: "my.own", Version: 7}},
+		Graph: &onnxwire.Graph{Name: "g", Initializers: init, Inputs: []*onnxwire.ValueInfo{value("in"), scalar("cond", onnxwire.TypeBool)}, Outputs: []*onnxwire.ValueInfo{value("out")},
+			Nodes: []*onnxwire.Node{{Name: "known", OpType: "Relu", Inputs: []string{"in"}, Outputs: []string{"x"}}, n,
+				{Name: "last", OpType: "Relu", Inputs: []string{"y"}, Outputs: []string{"out"}}}}}
+	data, err := onnxwire.Marshal(m)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "strange.onnx")
+	require.NoError(t, os.WriteFile(path, data, 0o644))
+	return path
+}
+
+// TestUnknownOperatorsInBodies: the bodies of control flow keep what berth does
+// not know as it is, inspect shows it, and run says where it is.
+func TestUnknownOperatorsInBodies(t *testing.T) {
+	for _, op := range []string{"If", "Loop", "Scan"} {
+		t.Run(op, func(t *testing.T) {
+			path := bodyModel(t, op)
+			assert.Contains(t, ok(t, "inspect", path), "Gadget")
+			fails(t, exitModel, []string{"control", "odd_", "Gadget", "my.own", "7", path, "not supported"}, "run", path)
+			out := filepath.Join(t.TempDir(), "out.onnx")
+			ok(t, "optimize", path, "-o", out, "--no-compare")
+			before, after := oddNodes(t, path), oddNodes(t, out)
+			require.NotEmpty(t, before)
+			require.Len(t, after, len(before))
+			for i := range before { // names of operands may change; everything else is the same
+				after[i].Inputs, after[i].Outputs = before[i].Inputs, before[i].Outputs
+				assert.Equal(t, nodeBytes(t, before[i]), nodeBytes(t, after[i]))
+			}
+		})
+	}
+}
+
+// oddNodes returns the nodes of the bodies in a model that berth does not know.
+func oddNodes(t *testing.T, path string) (out []*onnxwire.Node) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	require.NoError(t, err)
+	m, err := onnxwire.Parse(data)
+	require.NoError(t, err)
+	for _, n := range m.Graph.Nodes {
+		for _, a := range n.Attributes {
+			if a.G == nil {
+				continue
+			}
+			for _, inner := range a.G.Nodes {
+				if inner.Domain == "my.own" {
+					out = append(out, inner)
+				}
+			}
+		}
+	}
+	return out
 }
