@@ -41,6 +41,9 @@ func prepareResize(p *prep) (ops.Kernel, error) {
 	if x.n == 0 || x.dt != out.dt || p.node.Str("keep_aspect_ratio_policy", "stretch") != "stretch" {
 		return nil, nil
 	}
+	if p.node.Str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" {
+		return nil, nil // a region, even where the factors are 1
+	}
 	axes, err := p.resizeAxes()
 	if axes == nil || err != nil {
 		return nil, err

@@ -59,6 +59,7 @@ func TestResize(t *testing.T) {
 		{op: "Resize", in: []arg{f32s(3, 4, 5, 6, 2), absent, factors(1, 2, 2, 2, 1)}, attrs: strs("mode", "linear"), tol: 1e-5},
 		{op: "Resize", in: []arg{x, absent, factors(1, 1, 1, 1)}, attrs: strs("mode", "linear")},
 		{op: "Resize", in: []arg{x, factors(0, 0, 0.1, 0.1, 1, 1, 0.8, 0.8), factors(1, 1, 2, 2)}, attrs: strs("coordinate_transformation_mode", "tf_crop_and_resize"), left: true},
+		{op: "Resize", name: "a region of the same size", in: []arg{x, factors(0, 0, 0.1, 0.1, 1, 1, 0.8, 0.8), factors(1, 1, 1, 1)}, attrs: strs("coordinate_transformation_mode", "tf_crop_and_resize"), left: true},
 	})
 }
 
