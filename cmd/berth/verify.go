@@ -24,6 +24,7 @@ type verifyFlags struct {
 	optimized  bool
 	only       string
 	poison     bool
+	backend    string
 }
 
 func (a *app) verifyCmd() *cobra.Command {
@@ -45,6 +46,7 @@ func (a *app) verifyCmd() *cobra.Command {
 	c.Flags().StringVar(&f.list, "list", "", "write a status line per case to this file")
 	c.Flags().StringVar(&f.only, "only", "", "only cases whose name contains this")
 	c.Flags().BoolVar(&f.optimized, "optimized", false, "optimize each model first and run the result")
+	c.Flags().StringVar(&f.backend, "backend", "cpu", "cpu, or reference: the reference kernels on the graph as written, no passes")
 	c.Flags().BoolVar(&f.poison, "poison", true, "fill the arena with garbage before each run")
 	return c
 }
@@ -67,6 +69,13 @@ func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 		return err
 	}
 	a.dump = one.dump
+	switch f.backend {
+	case "cpu":
+	case "reference":
+		opts = append(opts, berth.WithBackend("reference"), berth.WithoutPasses())
+	default:
+		return usagef("there is no backend %q; there are cpu and reference", f.backend)
+	}
 	var cases []*conformance.Case
 	for _, p := range paths {
 		cs, err := conformance.Open(p)

@@ -53,6 +53,9 @@ func TestVerify(t *testing.T) {
 	assert.Equal(t, "1 passed, 0 failed, 0 skipped\n", ok(t, "verify", dir, "--only", "if-"))
 	assert.Equal(t, "3 passed, 0 failed, 0 skipped\n", ok(t, "verify", dir, "--optimized", "--check"))
 
+	assert.Equal(t, "3 passed, 0 failed, 0 skipped\n", ok(t, "verify", dir, "--backend", "reference"))
+	fails(t, exitUsage, []string{`no backend "tpu"`}, "verify", dir, "--backend", "tpu")
+
 	list := filepath.Join(t.TempDir(), "list.txt")
 	want := 3 * len(berth.Planners())
 	assert.Equal(t, fmt.Sprintf("%d passed, 0 failed, 0 skipped\n", want), ok(t, "verify", dir, "--planner", "all", "--list", list))
