@@ -162,6 +162,13 @@ func TestValues(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, []string{"k"}, v.(*ndarray.Map).Keys.Str)
 
+	each := &onnxwire.Sequence{ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{floats("", 1), floats("", 2)}}
+	for _, values := range []*onnxwire.Sequence{each, {ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{floats("", 1, 2)}}} {
+		v, err = ValueOf(&onnxwire.Map{KeyType: onnxwire.TypeInt64, Keys: []int64{5, 3}, Values: values})
+		require.NoError(t, err)
+		assert.Equal(t, []float32{1, 2}, ndarray.Slice[float32](v.(*ndarray.Map).Values.(*ndarray.Array)))
+	}
+
 	v, err = ValueOf(&onnxwire.SparseTensor{Dims: []int64{4}, Values: floats("", 1), Indices: ints("", 3)})
 	require.NoError(t, err)
 	assert.Equal(t, []int{4}, v.(*ndarray.Sparse).Shape)

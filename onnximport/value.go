@@ -98,6 +98,37 @@ func mapOf(m *onnxwire.Map) (*ndarray.Map, error) {
 		return out, nil
 	}
 	v, err := ValueOf(m.Values)
-	out.Values = v
-	return out, err
+	if err != nil {
+		return nil, err
+	}
+	out.Values = joined(v, out.Keys.Len())
+	return out, nil
+}
+
+// joined makes one array of a map's values: files hold them as a sequence of as
+// many tensors of one element as there are keys, or of one tensor with all. What is
+// neither stays as it is.
+func joined(v ndarray.Value, n int) ndarray.Value {
+	s, ok := v.(*ndarray.Sequence)
+	if !ok || len(s.Items) == 0 {
+		return v
+	}
+	first, ok := s.Items[0].(*ndarray.Array)
+	if !ok || len(s.Items) != n && (len(s.Items) != 1 || first.Len() != n) {
+		return v
+	}
+	out, err := ndarray.New(first.DType, n)
+	if err != nil {
+		return v
+	}
+	each := n / len(s.Items)
+	for i, item := range s.Items {
+		a, ok := item.(*ndarray.Array)
+		if !ok || a.DType != first.DType || a.Len() != each {
+			return v
+		}
+		copy(out.Data[i*each*out.DType.Size():], a.Data)
+		copy(out.Str[min(i*each, len(out.Str)):], a.Str)
+	}
+	return out
 }

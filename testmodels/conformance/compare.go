@@ -1,10 +1,12 @@
 package conformance
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/cmplx"
 	"slices"
+	"strings"
 
 	"github.com/berth-onnx/berth/ndarray"
 )
@@ -63,10 +65,7 @@ func compareAt(where string, got, want ndarray.Value, tol Tolerance) *Diff {
 		return compareAt(where, got, w.Value, tol)
 	case *ndarray.Map:
 		if g, ok := got.(*ndarray.Map); ok {
-			if d := compareArrays(where+".keys", g.Keys, w.Keys, tol); d != nil {
-				return d
-			}
-			return compareAt(where+".values", g.Values, w.Values, tol)
+			return compareMaps(where, g, w, tol)
 		}
 	case *ndarray.Sparse:
 		if g, ok := got.(*ndarray.Sparse); ok {
@@ -77,6 +76,43 @@ func compareAt(where string, got, want ndarray.Value, tol Tolerance) *Diff {
 		return compareAt(where, g.Value, want, tol)
 	}
 	return other
+}
+
+// compareMaps compares maps, whose keys have no order.
+func compareMaps(where string, got, want *ndarray.Map, tol Tolerance) *Diff {
+	if d := compareArrays(where+".keys", inOrder(got.Keys, got.Keys), inOrder(want.Keys, want.Keys), tol); d != nil {
+		return d
+	}
+	g, ok1 := got.Values.(*ndarray.Array)
+	w, ok2 := want.Values.(*ndarray.Array)
+	if !ok1 || !ok2 || g.Len() != got.Keys.Len() || w.Len() != want.Keys.Len() {
+		return compareAt(where+".values", got.Values, want.Values, tol)
+	}
+	return compareArrays(where+".values", inOrder(g, got.Keys), inOrder(w, want.Keys), tol)
+}
+
+// inOrder returns the elements of a vector by increasing key.
+func inOrder(a, keys *ndarray.Array) *ndarray.Array {
+	at := make([]int, keys.Len())
+	for i := range at {
+		at[i] = i
+	}
+	slices.SortStableFunc(at, func(x, y int) int {
+		if keys.DType == ndarray.String {
+			return strings.Compare(keys.Str[x], keys.Str[y])
+		}
+		return cmp.Compare(keys.Int(x), keys.Int(y))
+	})
+	out := &ndarray.Array{DType: a.DType, Shape: a.Shape}
+	size := a.DType.Size()
+	for _, i := range at {
+		if a.DType == ndarray.String {
+			out.Str = append(out.Str, a.Str[i])
+			continue
+		}
+		out.Data = append(out.Data, a.Data[i*size:][:size]...)
+	}
+	return out
 }
 
 func compareSequences(where string, got, want *ndarray.Sequence, tol Tolerance) *Diff {

@@ -66,6 +66,10 @@ func TestCompare(t *testing.T) {
 		{"tensor is its optional", &ndarray.Optional{Value: one}, one, ""},
 		{"something for nothing", one, &ndarray.Optional{}, "is float32[1], want an optional"},
 		{"kinds", seq(), one, "is a sequence of 0, want float32[1]"},
+		{"maps in another order", &ndarray.Map{Keys: ndarray.Strings([]string{"a", "b"}, 2), Values: f32(1, 2)},
+			&ndarray.Map{Keys: ndarray.Strings([]string{"b", "a"}, 2), Values: f32(2, 1)}, ""},
+		{"map values", &ndarray.Map{Keys: ndarray.Of([]int64{7, 3}, 2), Values: f32(1, 2)},
+			&ndarray.Map{Keys: ndarray.Of([]int64{3, 7}, 2), Values: f32(1, 2)}, ".values: element [0] is 2, want 1 (2 of 2"},
 		{"map keys", &ndarray.Map{Keys: f32(1), Values: one}, &ndarray.Map{Keys: f32(2), Values: one}, ".keys: element [0] is 1, want 2"},
 		{"sparse", &ndarray.Sparse{Shape: []int{3}, Values: one, Indices: one}, &ndarray.Sparse{Shape: []int{4}, Values: one, Indices: one}, "has shape [3], want [4]"},
 	}
