@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""Runs berth over the cases that gen.py made and says what differs.
+
+    python judge.py [FOLDER] [--berth COMMAND] [--markdown]
+
+Each case is judged four times: the reference kernels on the graph as written, the
+program with the fast kernels on one and on four threads, and the model that berth
+optimizes. A difference that known.py explains is counted under its explanation; of the
+others it is said whether ONNX's own reference implementation sides with ONNX Runtime.
+The exit status is 1 if a difference is left unexplained.
+"""
+
+import argparse
+import collections
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+
+import known
+
+MODES = {"reference": ["--backend", "reference"], "fast": [], "fast, 4 threads": ["--threads", "4"], "optimized": ["--optimized"]}
+
+
+def verdicts(berth, folder, flags):
+    """Case name -> None, or what berth says about it."""
+    with tempfile.TemporaryDirectory() as d:
+        listed = pathlib.Path(d) / "list.txt"
+        subprocess.run([*berth.split(), "verify", str(folder), "--list", str(listed), *flags], capture_output=True, check=False)
+        out = {}
+        for line in listed.read_text().splitlines():
+            state, _, rest = line.partition(" ")
+            if state == "PASS":
+                out[rest] = None
+            elif state == "FAIL":
+                name, _, why = rest.partition(": ")
+                out[name] = why
+        return out
+
+
+def load(path):
+    data = path.read_bytes()
+    try:
+        return numpy_helper.to_array(onnx.TensorProto.FromString(data))
+    except Exception:
+        return None
+
+
+def second_opinion(folder):
+    """Whether ONNX's reference implementation gives what ONNX Runtime does."""
+    from onnx.reference import ReferenceEvaluator
+    data = folder / "test_data_set_0"
+    m = onnx.load(folder / "model.onnx")
+    try:
+        feeds = {v.name: load(data / f"input_{i}.pb") for i, v in enumerate(m.graph.input)}
+        got = ReferenceEvaluator(m).run(None, feeds)
+    except Exception as e:
+        return f"does not run ({type(e).__name__})"
+    for i, g in enumerate(got):
+        want, g = load(data / f"output_{i}.pb"), np.asarray(g)
+        if want is None or g.shape != want.shape:
+            return f"disagrees: shape {list(g.shape)}"
+        try:
+            if not np.allclose(g.astype(np.float64), want.astype(np.float64), 1e-3, 1e-4, equal_nan=True):
+                k = np.unravel_index(np.argmax(~np.isclose(g.astype(np.float64), want.astype(np.float64), 1e-3, 1e-4, equal_nan=True)), g.shape)
+                return f"disagrees: {g[k]} at {[int(x) for x in k]}"
+        except (TypeError, ValueError):
+            if not np.array_equal(g, want):
+                return "disagrees"
+    return "agrees"
+
+
+def table(title, count, differ):
+    print(f"\n| {title} | cases | differ |\n|---|---:|---:|")
+    for k in sorted(count, key=str):
+        print(f"| {k} | {count[k]} | {differ[k] or ''} |")
+
+
+def main():
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("folder", nargs="?", type=pathlib.Path, default=pathlib.Path(cache) / "berth" / "ortfuzz")
+    p.add_argument("--berth", default="berth")
+    p.add_argument("--brief", action="store_true", help="leave the tables out")
+    a = p.parse_args()
+    modes = {m: verdicts(a.berth, a.folder, flags) for m, flags in MODES.items()}
+    names = sorted(modes["reference"])
+    about = {n: json.loads((a.folder / n / "case.json").read_text()) for n in names}
+    bad = {n: [m for m in MODES if modes[m].get(n, "did not run")] for n in names}
+    bad = {n: ms for n, ms in bad.items() if ms}
+    reasons, open_questions = collections.Counter(), []
+    for n, ms in bad.items():
+        why = known.explain(a.folder / n, about[n], modes[ms[0]].get(n) or "did not run")
+        reasons[why or "not explained"] += 1
+        if not why:
+            open_questions.append(n)
+    if not a.brief:
+        for key in ("domain", "opset", "type"):
+            count = collections.Counter(about[n][key] or "ai.onnx" for n in names)
+            table(key, count, collections.Counter(about[n][key] or "ai.onnx" for n in bad))
+    print(f"\n{len(names)} cases of {len({(x['domain'], x['op']) for x in about.values()})} operators; {len(bad)} differ in some way of running")
+    for m in MODES:
+        print(f"  {m}: {sum(v is not None for v in modes[m].values())}")
+    for why, n in sorted(reasons.items()):
+        print(f"{n:5} {why}")
+    for n in open_questions:
+        m = bad[n]
+        print(f"? {n} [{', '.join(m)}] {(modes[m[0]].get(n) or 'did not run').split(': ', 1)[-1][:200]}; ONNX's reference {second_opinion(a.folder / n)}")
+    sys.exit(bool(open_questions))
+
+
+if __name__ == "__main__":
+    main()
