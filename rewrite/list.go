@@ -27,6 +27,8 @@ var Runtime = List{
 	Stages: []Stage{
 		{Name: "lower", Passes: []*Pass{Lower}},
 		{Name: "simplify", Repeat: true, Passes: simplify},
+		{Name: "quantized", Repeat: true, Passes: []*Pass{Quantized, CSE, Dead}},
+		{Name: "unpack", Passes: []*Pass{Unpack}},
 		{Name: "absorb", Repeat: true, Passes: absorb},
 	},
 }
@@ -45,6 +47,8 @@ var orderRules = []orderRule{
 	{Fuse, Inline, "a pattern inside a body is found there, however often the body is spliced"},
 	{Lower, SinkConstants, "what becomes a capture of a loop may be a constant"},
 	{Lower, Fuse, "the operators it writes are patterns"},
+	{Quantized, Unpack, "weights that integers can be multiplied with must not become real numbers"},
+	{Unpack, FoldBefore, "weights can take something in when they are real numbers"},
 	{Dead, HoistConstants, "a capture for a reader that is dead would stay"},
 }
 

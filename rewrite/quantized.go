@@ -1,0 +1,455 @@
+package rewrite
+
+import (
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Quantized computes in integers what a quantized model says in real numbers, with
+// DequantizeLinear before every operator and QuantizeLinear behind it (the QDQ
+// form, which most tools write):
+//
+//	x ─DQ─┐                                       x ────────┐
+//	w ─DQ─┼▶ Conv ─[Relu]─ Q ──▶ y        ->      w ────────┼▶ QLinearConv ──▶ y
+//	b ─DQ─┘                                       b, s, z ──┘
+//
+//	Q(MatMul(DQ(a), DQ(b)))        ->   QLinearMatMul(a, b)
+//	MatMul(DQ(a), DQ(b)), Gemm     ->   Cast(MatMulInteger(a, b) + bias) * (sa*sb)
+//	Q(move(DQ(x)))                 ->   move(x)        same scale and zero point before and after
+//	Gather(DQ(x), i)               ->   DQ(Gather(x, i))
+//
+// The integer forms sum up exactly and round once, the real ones round every sum;
+// so a result may be one step of its scale away from what the written graph gives.
+// That is why the pass is not among those that change a model file. Scales and zero
+// points are constants, of a tensor for activations, of a channel or column for
+// weights; weights are constants.
+var Quantized = &Pass{
+	Name: "quantized", Doc: "operators between DequantizeLinear and QuantizeLinear -> operators on integers",
+	run: func(c *Context, g *ssa.Graph) error {
+		// Backwards: a QuantizeLinear takes a product before that is looked at alone.
+		for _, n := range slices.Backward(slices.Clone(g.Nodes)) {
+			if !c.alive(n) || n.Opaque || n.Domain != "" || c.unread(n) {
+				continue
+			}
+			for _, rule := range quantizedRules[n.Op] {
+				if done, err := rule(c, n); err != nil {
+					return err
+				} else if done {
+					break
+				}
+			}
+		}
+		return nil
+	},
+}
+
+var quantizedRules map[string][]func(c *Context, n *ssa.Node) (bool, error)
+
+func init() {
+	quantizedRules = map[string][]func(c *Context, n *ssa.Node) (bool, error){
+		"QuantizeLinear": {quantizedMove, quantizedConv, quantizedMatMul},
+		"MatMul":         {integerProduct},
+		"Gemm":           {integerProduct},
+		"Gather":         {gatherQuantized},
+	}
+}
+
+// quantum is how integers stand for real numbers: (x - zero) * scale.
+type quantum struct {
+	node        *ssa.Node // DequantizeLinear or QuantizeLinear
+	x           *ssa.Value
+	dt          ndarray.DType // of the integers
+	scale, zero *ssa.Value    // operands; zero may be nil
+	s           []float32     // the scales: one, or one for each index of axis
+	axis        int64         // as the node says
+}
+
+// dequantized reads v as DQ(x) with 8-bit x and constant parameters; nil if it is
+// something else.
+func dequantized(v *ssa.Value) *quantum {
+	n := def(v, "DequantizeLinear")
+	if n == nil || v.Type.DType != ndarray.Float32 || !isByte(n.In[0]) {
+		return nil
+	}
+	return quantumOf(n, n.In[0].Type.DType)
+}
+
+// quantumOf reads the parameters of a quantization to or from dt.
+func quantumOf(n *ssa.Node, dt ndarray.DType) *quantum {
+	q := &quantum{node: n, x: n.In[0], dt: dt, scale: n.In[1], zero: n.Input(2), axis: n.Int("axis", 1)}
+	if n.Int("block_size", 0) != 0 || q.scale == nil || q.scale.Const == nil || q.scale.Type.DType != ndarray.Float32 ||
+		len(q.scale.Const.Shape()) > 1 || q.zero != nil && (q.zero.Const == nil || q.zero.Type.DType != dt || q.zero.Const.Len() != q.scale.Const.Len()) {
+		return nil
+	}
+	a, err := q.scale.Const.Array()
+	if err != nil {
+		return nil
+	}
+	q.s = ndarray.Slice[float32](a)
+	for _, s := range q.s {
+		if !(s > 0) || math.IsInf(float64(s), 0) {
+			return nil
+		}
+	}
+	return q
+}
+
+func isByte(v *ssa.Value) bool {
+	return v != nil && (v.Type.DType == ndarray.Int8 || v.Type.DType == ndarray.Uint8)
+}
+
+// whole reports one scale for the whole tensor.
+func (q *quantum) whole() bool { return q != nil && len(q.s) == 1 }
+
+// along reports constant integers with one scale, or one for each of n indices of
+// an axis.
+func (q *quantum) along(axis, rank, n int) bool {
+	if q == nil || q.x.Const == nil {
+		return false
+	}
+	a := q.axis
+	if a < 0 {
+		a += int64(rank)
+	}
+	return len(q.s) == 1 || len(q.s) == n && a == int64(axis)
+}
+
+// zeroOr is the zero point, a constant 0 where there is none.
+func (q *quantum) zeroOr(c *Context) *ssa.Value {
+	if q.zero != nil {
+		return q.zero
+	}
+	return c.constant(q.node.Out[0].Name+"_zero", ssa.NewConstant(ndarray.Must(q.dt, q.scale.Const.Shape()...)))
+}
+
+// zeroAt is the zero point of a tensor with one.
+func (q *quantum) zeroAt() int64 {
+	if q.zero == nil {
+		return 0
+	}
+	v, _ := scalar(q.zero)
+	return int64(v)
+}
+
+// same reports that two tensors with one scale mean the same by the same integers.
+func (q *quantum) same(r *quantum) bool {
+	return q.whole() && r.whole() && q.dt == r.dt && q.s[0] == r.s[0] && q.zeroAt() == r.zeroAt()
+}
+
+// target reads a QuantizeLinear to 8 bits with one scale.
+func target(n *ssa.Node) *quantum {
+	if !isByte(n.Out[0]) || n.In[0].Type.DType != ndarray.Float32 || n.Int("precision", 0) != 0 {
+		return nil
+	}
+	if q := quantumOf(n, n.Out[0].Type.DType); q.whole() {
+		return q
+	}
+	return nil
+}
+
+// source is the node whose result n quantizes, past an activation that saturation
+// does anyway: Relu and Clip to the range of the integers. Only n may read it.
+func (c *Context) source(n *ssa.Node, q *quantum) *ssa.Node {
+	v := n.In[0]
+	if !c.only(v, n) {
+		return nil
+	}
+	if m := v.Def; c.saturates(m, q) && c.only(m.In[0], m) {
+		return m.In[0].Def
+	}
+	return v.Def
+}
+
+// saturates reports an activation whose limits lie outside of what q can hold.
+func (c *Context) saturates(m *ssa.Node, q *quantum) bool {
+	lo, hi := int64(0), int64(math.MaxUint8)
+	if q.dt == ndarray.Int8 {
+		lo, hi = math.MinInt8, math.MaxInt8
+	}
+	least, most := float64(lo-q.zeroAt())*float64(q.s[0]), float64(hi-q.zeroAt())*float64(q.s[0])
+	slack := float64(q.s[0]) / 1000 // the limits were rounded when they were written
+	k, ok := clampOf(m)
+	return ok && k.lo <= least+slack && k.hi >= most-slack
+}
+
+// quantizedConv is Q(Conv(DQ, DQ)).
+func quantizedConv(c *Context, n *ssa.Node) (bool, error) {
+	q := target(n)
+	if q == nil {
+		return false, nil
+	}
+	conv := c.source(n, q)
+	if !is(conv, "Conv") {
+		return false, nil
+	}
+	x, w := dequantized(conv.In[0]), dequantized(conv.In[1])
+	if rank := conv.In[1].Type.Rank(); !x.whole() || rank < 3 || rank > 5 || !w.along(0, rank, w.channels()) {
+		return false, nil
+	}
+	bias, why := integerBias(conv.Input(2), x, w, w.channels())
+	if why != "" {
+		c.skip(n, "%s", why)
+		return false, nil
+	}
+	if !c.patch(n, "and %s are QLinearConv", conv) {
+		return false, nil
+	}
+	in := []*ssa.Value{x.x, x.scale, x.zeroOr(c), w.x, w.scale, w.zeroOr(c), q.scale, q.zeroOr(c)}
+	if bias != nil {
+		in = append(in, c.constant(n.Out[0].Name+"_bias", bias))
+	}
+	return c.become(n, "QLinearConv", in, conv.Attrs...)
+}
+
+// channels is the first dimension of weights.
+func (q *quantum) channels() int {
+	if q == nil || q.x.Const == nil || len(q.x.Const.Shape()) == 0 {
+		return -1
+	}
+	return q.x.Const.Shape()[0]
+}
+
+// integerBias writes a constant bias of n channels in steps of the product of the
+// scales of x and w, nil for none; why says why not.
+func integerBias(b *ssa.Value, x, w *quantum, n int) (k *ssa.Constant, why string) {
+	if b == nil {
+		return nil, ""
+	}
+	real, why := realBias(b)
+	if why != "" {
+		return nil, why
+	}
+	if len(real) != 1 && len(real) != n {
+		return nil, "the bias is not one number for each channel"
+	}
+	out := make([]int32, n)
+	for i := range out {
+		v := math.RoundToEven(real[min(i, len(real)-1)] / (float64(x.s[0]) * float64(w.s[min(i, len(w.s)-1)])))
+		if !(math.Abs(v) < 1<<30) {
+			return nil, "the bias is out of the range of 32-bit sums"
+		}
+		out[i] = int32(v)
+	}
+	return ssa.NewConstant(ndarray.Of(out, n)), ""
+}
+
+// realBias reads a bias that is constant, or dequantized from constants.
+func realBias(b *ssa.Value) (real []float64, why string) {
+	src, scale := b, []float32{1}
+	var zero *ndarray.Array
+	if n := def(b, "DequantizeLinear"); n != nil {
+		q := quantumOf(n, n.In[0].Type.DType)
+		if q == nil {
+			return nil, "the bias is dequantized in blocks or by values that are not constant"
+		}
+		src, scale = n.In[0], q.s
+		if q.zero != nil {
+			zero, _ = q.zero.Const.Array()
+		}
+	}
+	if src.Const == nil {
+		return nil, "the bias is not constant"
+	}
+	a, err := src.Const.Array()
+	if err != nil {
+		return nil, err.Error()
+	}
+	for i := range a.Len() {
+		v := a.Float(i)
+		if zero != nil {
+			v -= zero.Float(min(i, zero.Len()-1))
+		}
+		real = append(real, v*float64(scale[min(i, len(scale)-1)]))
+	}
+	return real, ""
+}
+
+// quantizedMatMul is Q(MatMul(DQ, DQ)).
+func quantizedMatMul(c *Context, n *ssa.Node) (bool, error) {
+	q := target(n)
+	if q == nil {
+		return false, nil
+	}
+	m := c.source(n, q)
+	if !is(m, "MatMul") {
+		return false, nil
+	}
+	a, b := dequantized(m.In[0]), dequantized(m.In[1])
+	ra, rb := m.In[0].Type.Rank(), m.In[1].Type.Rank()
+	if !a.whole() || b == nil || ra < 2 || rb < 2 || !b.columns() && !(b.whole() && ra == rb) {
+		return false, nil
+	}
+	if !c.patch(n, "and %s are QLinearMatMul", m) {
+		return false, nil
+	}
+	return c.become(n, "QLinearMatMul", []*ssa.Value{a.x, a.scale, a.zeroOr(c),
+		b.x, b.scale, b.zeroOr(c), q.scale, q.zeroOr(c)})
+}
+
+// columns reports a constant matrix with one scale, or one for each column.
+func (q *quantum) columns() bool {
+	return q != nil && q.x.Const != nil && len(q.x.Const.Shape()) == 2 && q.along(1, 2, q.x.Const.Shape()[1])
+}
+
+// rows is columns of the transposed matrix.
+func (q *quantum) rows() bool {
+	return q != nil && q.x.Const != nil && len(q.x.Const.Shape()) == 2 && q.along(0, 2, q.x.Const.Shape()[0])
+}
+
+// integerProduct is a product of a dequantized operand with dequantized constant
+// weights whose result is wanted in real numbers.
+func integerProduct(c *Context, n *ssa.Node) (bool, error) {
+	a, b := dequantized(n.In[0]), dequantized(n.In[1])
+	transposed := n.Int("transB", 0) != 0
+	if !a.whole() || a.x.Const != nil || n.In[0].Type.Rank() < 2 || n.Out[0].Type.DType != ndarray.Float32 ||
+		!transposed && !b.columns() || transposed && !b.rows() {
+		return false, nil
+	}
+	if n.Op == "Gemm" && (n.Int("transA", 0) != 0 || n.Float("alpha", 1) != 1 || n.Float("beta", 1) != 1) {
+		return false, nil
+	}
+	width := b.x.Const.Shape()[1]
+	if transposed {
+		width = b.channels()
+	}
+	bias, why := integerBias(n.Input(2), a, b, width)
+	if why != "" {
+		c.skip(n, "%s", why)
+		return false, nil
+	}
+	if !c.patch(n, "is a product of integers, scaled") {
+		return false, nil
+	}
+	return true, c.scaledProduct(n, a, b, bias, transposed)
+}
+
+// scaledProduct puts Mul(Cast(MatMulInteger + bias), scales) in the place of n.
+func (c *Context) scaledProduct(n *ssa.Node, a, b *quantum, bias *ssa.Constant, transposed bool) error {
+	name := n.Out[0].Name
+	w := b.x
+	if transposed {
+		t, err := c.node(n, w.Name, "Transpose", []*ssa.Value{w}, 1, ssa.IntsAttr("perm", 1, 0))
+		if err != nil {
+			return err
+		}
+		w = t.Out[0]
+	}
+	m, err := c.node(n, name+"_sums", "MatMulInteger", []*ssa.Value{a.x, w, a.zeroOr(c), b.zeroOr(c)}, 1)
+	if err != nil {
+		return err
+	}
+	sums := m.Out[0]
+	if bias != nil {
+		add, err := c.node(n, name+"_sums", "Add", []*ssa.Value{sums, c.constant(name+"_bias", bias)}, 1)
+		if err != nil {
+			return err
+		}
+		sums = add.Out[0]
+	}
+	f, err := c.node(n, name+"_sums", "Cast", []*ssa.Value{sums}, 1, ssa.IntAttr("to", int64(ndarray.Float32)))
+	if err != nil {
+		return err
+	}
+	scales := make([]float32, len(b.s))
+	for i, s := range b.s {
+		scales[i] = a.s[0] * s
+	}
+	k := c.constant(name+"_scale", ssa.NewConstant(ndarray.Of(scales, len(scales))))
+	_, err = c.become(n, "Mul", []*ssa.Value{f.Out[0], k})
+	return err
+}
+
+// moves are operators that only move the elements of operand 0.
+var moves = []string{"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Gather", "Expand", "Identity"}
+
+// quantizedMove is Q(DQ(x)), Q(move(DQ(x))) and Q(Concat(DQ(x), DQ(y))).
+func quantizedMove(c *Context, n *ssa.Node) (bool, error) {
+	q := target(n)
+	if q == nil {
+		return false, nil
+	}
+	if d := dequantized(n.In[0]); d.same(q) {
+		if !c.patch(n, "quantizes what %s dequantized", d.node) {
+			return false, nil
+		}
+		c.replace(n.Out[0], d.x)
+		return true, nil
+	}
+	m := n.In[0].Def
+	if m == nil || m.Opaque || m.Domain != "" || !c.only(n.In[0], n) {
+		return false, nil
+	}
+	in := slices.Clone(m.In)
+	switch {
+	case m.Op == "Concat":
+		for i, v := range in {
+			d := dequantized(v)
+			if !d.same(q) {
+				return false, nil
+			}
+			in[i] = d.x
+		}
+	case slices.Contains(moves, m.Op):
+		d := dequantized(in[0])
+		if !d.same(q) {
+			return false, nil
+		}
+		in[0] = d.x
+	default:
+		return false, nil
+	}
+	if !c.patch(n, "and what was dequantized before %s: the integers move", m) {
+		return false, nil
+	}
+	return c.become(n, m.Op, in, m.Attrs...)
+}
+
+// gatherQuantized looks up integers: of a table of constants only the rows that
+// are used need to become real numbers.
+func gatherQuantized(c *Context, n *ssa.Node) (bool, error) {
+	d := dequantized(n.In[0])
+	if !d.whole() || d.x.Const == nil || !c.patch(n, "looks up integers") {
+		return false, nil
+	}
+	m, err := c.copyNode(n, []*ssa.Value{d.x, n.In[1]})
+	if err != nil {
+		return true, err
+	}
+	in := []*ssa.Value{m.Out[0], d.scale}
+	if d.zero != nil {
+		in = append(in, d.zero)
+	}
+	return c.become(n, "DequantizeLinear", in)
+}
+
+// Unpack dequantizes constant weights that are left, ahead of time, so that they
+// are read as they are needed and not computed in every run. It takes four or eight
+// times their memory, within Growth.
+var Unpack = &Pass{
+	Name: "unpack", Doc: "DequantizeLinear of constants -> constants",
+	run: func(c *Context, g *ssa.Graph) error {
+		for _, n := range slices.Clone(g.Nodes) {
+			if !c.alive(n) || !is(n, "DequantizeLinear") || c.unread(n) || slices.ContainsFunc(n.In, func(v *ssa.Value) bool { return v != nil && v.Const == nil }) {
+				continue
+			}
+			results, why := c.evaluate(n)
+			if why != "" {
+				c.skip(n, "%s", why)
+				continue
+			}
+			added := c.addedBytes(n, results)
+			if !c.fits(added) {
+				c.skip(n, "would add %d bytes", added)
+				continue
+			}
+			if !c.patch(n, "of constants, %+d bytes", added) {
+				return nil
+			}
+			c.replace(n.Out[0], c.constant(n.Out[0].Name, results[0]))
+		}
+		return nil
+	},
+}
