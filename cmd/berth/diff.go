@@ -56,7 +56,7 @@ func (a *app) diff(ctx context.Context, pathA, pathB string, f diffFlags) error 
 	if err != nil {
 		return fmt.Errorf("%s: %w", pathA, err)
 	}
-	tb, err := mb.Trace(ctx, in, opts...)
+	tb, err := mb.Trace(ctx, in, append(opts, exact)...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", pathB, err)
 	}

@@ -298,9 +298,12 @@ func (a *app) printOptimize(res optimizeJSON) {
 	row("weights + arena", res.Before.PeakBytes, res.After.PeakBytes, bytesText)
 	t.Render()
 	fmt.Fprintf(a.out, "\ninputs:   %s\n", allShapesText(res.Shapes))
-	if res.Verified {
+	switch {
+	case res.Verified && res.Note != "":
+		fmt.Fprintf(a.out, "verified: %s\nwritten:  %s\n", res.Note, res.Output)
+	case res.Verified:
 		fmt.Fprintf(a.out, "verified: same outputs, largest difference %.3g\nwritten:  %s\n", res.MaxDiff, res.Output)
-	} else {
+	default:
 		fmt.Fprintf(a.out, "written:  %s (not verified)\n", res.Output)
 	}
 	if len(res.Planners) > 0 {
