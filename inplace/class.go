@@ -32,7 +32,7 @@ func (c *Class) hold(x content) {
 	c.held = append(c.held, x)
 }
 
-// move shifts everything in the class by n bytes, n >= 0.
+// move shifts everything in the class by n bytes.
 func (c *Class) move(n int64) {
 	c.Bytes += n
 	for i := range c.held {
@@ -40,15 +40,20 @@ func (c *Class) move(n int64) {
 	}
 }
 
-// absorb takes over the blocks of another class that lies at the same origin.
-func (c *Class) absorb(o *Class) {
+// absorb takes over the blocks of another class whose origin lies shift bytes
+// after its own, shift >= 0.
+func (c *Class) absorb(o *Class, shift int64) {
 	c.Vars = append(c.Vars, o.Vars...)
-	c.Bytes = max(c.Bytes, o.Bytes)
+	c.Bytes = max(c.Bytes, o.Bytes+shift)
 	c.Live = c.Live.Union(o.Live)
 	for _, h := range o.held {
-		c.hold(h)
+		h.at += shift
+		c.held = append(c.held, h)
 	}
 }
+
+// size is what a class takes of the arena.
+func (c *Class) size() int64 { return roundUp(c.Bytes, 64) }
 
 // clash reports whether two classes, y's origin shift bytes after x's, would
 // hold different contents in the same bytes at one point outside the excepted
@@ -112,20 +117,19 @@ func (c *contents) agree(a int, atA int64, b int, atB int64) bool {
 
 // window notes that value a is the window of value r that begins at by. It
 // fails if a is a window of another value already: that value and r have only a
-// in common.
-func (c *contents) window(a, r int, by int64) bool {
+// in common. fresh says that nothing was known of a before; then forget takes it
+// back.
+func (c *contents) window(a, r int, by int64) (fresh, ok bool) {
 	if ra, da := c.root(a); ra != a {
 		rr, dr := c.root(r)
-		return ra == rr && da == dr+by
+		return false, ra == rr && da == dr+by
 	}
 	rr, dr := c.root(r)
 	if rr == a {
-		return false
+		return false, false
 	}
 	c.up[a], c.by[a] = rr, dr+by
-	return true
+	return true, true
 }
 
-func (c *contents) clone() *contents {
-	return &contents{append([]int(nil), c.up...), append([]int64(nil), c.by...)}
-}
+func (c *contents) forget(a int) { c.up[a], c.by[a] = a, 0 }

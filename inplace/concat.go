@@ -23,60 +23,102 @@ import (
 type windowUse struct {
 	operand, result int
 	by              int64
-	points          []int
 }
 
-// foldConcats tries every node with in-result operands, largest result first.
-func (f *Folding) foldConcats(t *liveness.Timeline) {
-	var order []*ssa.Node
-	uses := map[*ssa.Node][]windowUse{}
-	for s, st := range t.Steps {
+// joined is a concatenation and the operands that could be made inside its result.
+type joined struct {
+	node *ssa.Node
+	uses []windowUse
+}
+
+// concatsOf lists the concatenations of a program, largest result first.
+func concatsOf(t *liveness.Timeline) []joined {
+	var list []joined
+	at := map[*ssa.Node]int{}
+	for _, st := range t.Steps {
 		if st.Border || st.Node == nil {
 			continue
 		}
-		found := windowsAt(t, st)
-		if len(found) > 0 && uses[st.Node] == nil {
-			order = append(order, st.Node)
-		}
-		for _, u := range found {
-			uses[st.Node] = addUse(uses[st.Node], u, s)
-		}
-	}
-	slices.SortStableFunc(order, func(a, b *ssa.Node) int {
-		x, _ := a.Out[0].Type.ByteSize()
-		y, _ := b.Out[0].Type.ByteSize()
-		return y - x
-	})
-	bound := f.peak()
-	for _, n := range order {
-		saved := f.snapshot()
-		made := 0
-		for _, u := range uses[n] {
-			if f.place(t, u) {
-				made++
+		for _, u := range windowsAt(t, st) {
+			i, ok := at[st.Node]
+			if !ok {
+				i = len(list)
+				at[st.Node] = i
+				list = append(list, joined{node: st.Node})
+			}
+			if !slices.Contains(list[i].uses, u) {
+				list[i].uses = append(list[i].uses, u)
 			}
 		}
-		if made == 0 {
-			continue
+	}
+	slices.SortStableFunc(list, func(a, b joined) int {
+		x, _ := a.node.Out[0].Type.ByteSize()
+		y, _ := b.node.Out[0].Type.ByteSize()
+		return y - x
+	})
+	return list
+}
+
+// foldConcats tries every concatenation: with all operands in the result, or, if
+// less must be live at once then, with those that come to be last.
+func (f *Folding) foldConcats(t *liveness.Timeline, list []joined, prescribed []choice) {
+	for _, c := range list {
+		if len(prescribed) > 0 {
+			c.uses = slices.DeleteFunc(slices.Clone(c.uses), func(u windowUse) bool {
+				return slices.Contains(prescribed, choice{out: u.result, in: u.operand, none: true, joined: true})
+			})
 		}
-		if after := f.peak(); after > bound {
-			f.restore(saved)
-		} else {
-			bound = after
-			f.Concats += made
+		before, mark := f.load.need(), f.mark()
+		made, all := f.placeAll(t, c.uses), f.load.need()
+		if made > 0 && f.load.over(f.Classes[f.Of[c.uses[0].result]].Live) == all.peak { // it is part of the peak
+			f.rewind(mark)
+			made = f.placeLast(t, c.uses)
+			if all.peak <= before.peak && !f.load.need().less(all) {
+				f.rewind(mark)
+				made = f.placeAll(t, c.uses)
+			}
 		}
+		f.Concats += made
 	}
 }
 
-func addUse(list []windowUse, u windowUse, step int) []windowUse {
-	for i := range list {
-		if list[i].operand == u.operand && list[i].result == u.result && list[i].by == u.by {
-			list[i].points = append(list[i].points, step)
-			return list
+func (f *Folding) placeAll(t *liveness.Timeline, uses []windowUse) (made int) {
+	for _, u := range uses {
+		if f.place(t, u) {
+			made++
 		}
 	}
-	u.points = []int{step}
-	return append(list, u)
+	return made
+}
+
+// placeLast makes operands inside the result for as long as nothing more must be
+// live at once, the one that comes to be last first.
+func (f *Folding) placeLast(t *liveness.Timeline, uses []windowUse) (made int) {
+	if len(uses) < 2 {
+		return 0
+	}
+	uses = slices.Clone(uses)
+	slices.SortStableFunc(uses, func(a, b windowUse) int { return birth(t, b.operand) - birth(t, a.operand) })
+	for _, u := range uses {
+		before, mark := f.load.need(), f.mark()
+		if !f.place(t, u) {
+			continue
+		}
+		if f.load.need().peak > before.peak {
+			f.rewind(mark)
+			break
+		}
+		made++
+	}
+	return made
+}
+
+// birth is the first point at which a block lives.
+func birth(t *liveness.Timeline, v int) int {
+	if len(t.Live[v]) == 0 {
+		return 0
+	}
+	return t.Live[v][0].Lo
 }
 
 // windowsAt lists the operands of a step that its operator copies whole into a
@@ -118,56 +160,15 @@ func (f *Folding) place(t *liveness.Timeline, u windowUse) bool {
 	if f.Of[u.operand] == f.Of[u.result] {
 		return false
 	}
-	saved := f.same.clone()
-	if !f.same.window(u.operand, u.result, u.by) || !f.try(u.result, u.operand, u.by, nil) {
-		f.same = saved
-		return false
-	}
-	return true
-}
-
-// peak is the most bytes the classes need at one point: no plan is smaller.
-func (f *Folding) peak() int64 {
-	type event struct {
-		at    int
-		bytes int64
-	}
-	var events []event
-	for _, c := range f.Classes {
-		size := roundUp(c.Bytes, 64)
-		for _, r := range c.Live {
-			events = append(events, event{r.Lo, size}, event{r.Hi, -size})
+	fresh, ok := f.same.window(u.operand, u.result, u.by)
+	if ok && f.try(u.result, u.operand, u.by, nil) {
+		if fresh {
+			f.log[len(f.log)-1].window = u.operand
 		}
+		return true
 	}
-	slices.SortFunc(events, func(a, b event) int {
-		if a.at != b.at {
-			return a.at - b.at
-		}
-		if a.bytes < b.bytes {
-			return -1
-		} else if a.bytes > b.bytes {
-			return 1
-		}
-		return 0
-	})
-	var now, most int64
-	for _, e := range events {
-		now += e.bytes
-		most = max(most, now)
+	if fresh {
+		f.same.forget(u.operand)
 	}
-	return most
+	return false
 }
-
-// snapshot copies what folding changes.
-func (f *Folding) snapshot() *Folding {
-	s := *f
-	s.Of, s.Offset, s.same = slices.Clone(f.Of), slices.Clone(f.Offset), f.same.clone()
-	s.Classes = slices.Clone(f.Classes)
-	for i := range s.Classes {
-		s.Classes[i].Vars = slices.Clone(s.Classes[i].Vars)
-		s.Classes[i].held = slices.Clone(s.Classes[i].held)
-	}
-	return &s
-}
-
-func (f *Folding) restore(s *Folding) { *f = *s }

@@ -1,8 +1,9 @@
 package inplace
 
 import (
+	"slices"
+
 	"github.com/berth-onnx/berth/liveness"
-	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/planner"
 )
 
@@ -11,6 +12,7 @@ type Options struct {
 	NoInPlace bool // no result over an operand
 	NoMerge   bool // no sharing between alternatives of control flow
 	NoConcat  bool // no operand made inside the result it is copied to
+	NoSmaller bool // no result over an operand that is larger
 }
 
 // Folding says which class each block belongs to, and where in it.
@@ -21,32 +23,74 @@ type Folding struct {
 	Folds   int     // results written over operands
 	Merges  int     // alternatives that share
 	Concats int     // operands made inside the result
+	Smaller int     // results written over larger operands
 
 	same *contents
+	load *load // by the classes as they are now
+	// least is a bound for the most that is held at once, however one folds.
+	least int64
+	log   []undo
 }
 
-// Fold decides all folding for a timeline, steps in order.
+// undo is how one fold is taken back.
+type undo struct {
+	into, from   int // classes; from was emptied
+	vars, held   int // what into had of each
+	bytes        int64
+	live         liveness.Set
+	moved, shift int64 // into was moved by moved, from by shift
+	was          Class // from
+	window       int   // a value that became a window, -1 if none
+}
+
+// options is what can be folded.
+type options struct {
+	merge   bool
+	overs   []over
+	concats []joined
+}
+
+// Fold decides all folding for a timeline.
 func Fold(t *liveness.Timeline, o Options) *Folding {
-	f := newFolding(t)
-	if !o.NoMerge {
-		f.mergeAlternatives(t)
-	}
+	c := options{merge: !o.NoMerge}
 	if !o.NoInPlace {
-		f.foldOperands(t)
+		c.overs = overs(t)
+		if o.NoSmaller {
+			c.overs = slices.DeleteFunc(c.overs, func(p over) bool { return p.smaller })
+		}
 		if !o.NoConcat {
-			f.foldConcats(t)
+			c.concats = concatsOf(t)
 		}
 	}
+	return improve(t, c, foldWith(t, c, nil))
+}
+
+// foldWith folds alternatives of control flow, results over operands of their
+// size, operands inside concatenations, and results over larger operands.
+// prescribed are choices for single results.
+func foldWith(t *liveness.Timeline, o options, prescribed []choice) *Folding {
+	f := newFolding(t)
+	if o.merge {
+		f.mergeAlternatives(t)
+	}
+	if prescribed == nil {
+		f.least = f.leastHeld(t, o)
+	}
+	f.foldOperands(o.overs, prescribed)
+	f.foldConcats(t, o.concats, prescribed)
+	f.foldSmaller(t, o.overs)
 	return f
 }
 
 func newFolding(t *liveness.Timeline) *Folding {
-	f := &Folding{Of: make([]int, len(t.Vars)), Offset: make([]int64, len(t.Vars)), same: newContents(len(t.Vars))}
+	f := &Folding{Of: make([]int, len(t.Vars)), Offset: make([]int64, len(t.Vars)), same: newContents(len(t.Vars)), load: newLoad(len(t.Steps) + 2)}
 	for v, x := range t.Vars {
 		f.Of[v] = -1
 		if x.Kind == liveness.Block {
 			f.Of[v] = len(f.Classes)
-			f.Classes = append(f.Classes, Class{Vars: []int{v}, Bytes: x.Bytes, Live: t.Live[v]})
+			c := Class{Vars: []int{v}, Bytes: x.Bytes, Live: t.Live[v]}
+			f.Classes = append(f.Classes, c)
+			f.load.put(c.Live, c.size())
 		}
 	}
 	for v, x := range t.Vars {
@@ -87,111 +131,84 @@ func (f *Folding) mergeAlternatives(t *liveness.Timeline) {
 	}
 }
 
-type pair struct{ in, out int }
-
-// foldOperands folds results over operands wherever the operator allows it.
-func (f *Folding) foldOperands(t *liveness.Timeline) {
-	var order []pair
-	points := map[pair][]int{}
-	for s := range t.Steps {
-		for _, p := range overwritable(t, s) {
-			if points[p] == nil {
-				order = append(order, p)
-			}
-			points[p] = append(points[p], s)
-		}
-	}
-	for _, p := range order {
-		if f.try(p.in, p.out, 0, liveness.Points(points[p]...)) {
-			f.Folds++
-		}
-	}
-}
-
-// overwritable lists the blocks that step s may write over: in is read there
-// through in-place pairs with out only, and has out's size.
-func overwritable(t *liveness.Timeline, s int) []pair {
-	st := t.Steps[s]
-	if st.Border || st.Node == nil {
-		return nil
-	}
-	allowed := ops.InPlacePairs(st.Node)
-	if len(allowed) == 0 {
-		return nil
-	}
-	var out []pair
-	for _, a := range allowed {
-		o := st.Out[a.Out]
-		if o == liveness.None || t.Vars[o].Kind != liveness.Block {
-			continue
-		}
-		bytes, ok := st.Node.In[a.In].Type.ByteSize()
-		if !ok || int64(bytes) != t.Vars[o].Bytes {
-			continue
-		}
-		for _, r := range t.Roots(st.In[a.In]) {
-			if r != o && t.Vars[r].Bytes == int64(bytes) && onlyThrough(t, st, r, a.Out, allowed) {
-				out = append(out, pair{r, o})
-			}
-		}
-	}
-	return out
-}
-
-// onlyThrough reports whether every operand whose bytes may be block r forms an
-// in-place pair with result k.
-func onlyThrough(t *liveness.Timeline, st liveness.Step, r, k int, allowed []ops.Pair) bool {
-	for i, v := range st.In {
-		reads := false
-		for _, x := range t.Roots(v) {
-			reads = reads || x == r
-		}
-		if !reads {
-			continue
-		}
-		ok := false
-		for _, a := range allowed {
-			ok = ok || a.In == i && a.Out == k
-		}
-		if !ok {
-			return false
-		}
-	}
-	return true
-}
-
 // try places block b at by bytes after the start of block a, folding their
 // classes, unless different contents would meet outside the excepted points. It
 // reports whether a new fold was made.
 func (f *Folding) try(a, b int, by int64, except liveness.Set) bool {
+	ca, cb, shift := f.origins(a, b, by)
+	if ca == cb || f.clash(&f.Classes[ca], &f.Classes[cb], shift, except) {
+		return false
+	}
+	f.join(ca, cb, shift)
+	return true
+}
+
+// origins returns the classes of two blocks, the older one first, and how far
+// the second's origin lies after the first's if b is placed by bytes after a.
+func (f *Folding) origins(a, b int, by int64) (older, other int, shift int64) {
 	ca, cb := f.Of[a], f.Of[b]
-	shift := f.Offset[a] + by - f.Offset[b] // of b's class against a's
-	if ca == cb {
-		return false
+	shift = f.Offset[a] + by - f.Offset[b]
+	if ca > cb {
+		return cb, ca, -shift
 	}
-	if ca > cb { // keep the older class
-		ca, cb, shift = cb, ca, -shift
-	}
-	x, y := &f.Classes[ca], &f.Classes[cb]
-	if f.clash(x, y, shift, except) {
-		return false
-	}
+	return ca, cb, shift
+}
+
+// join makes one class of two and notes how to part them.
+func (f *Folding) join(into, from int, shift int64) {
+	x, y := &f.Classes[into], &f.Classes[from]
+	u := undo{into: into, from: from, vars: len(x.Vars), held: len(x.held), bytes: x.Bytes, live: x.Live, was: *y, window: -1}
+	f.load.put(x.Live, -x.size())
+	f.load.put(y.Live, -y.size())
 	if shift < 0 {
 		for _, v := range x.Vars {
 			f.Offset[v] -= shift
 		}
 		x.move(-shift)
-		shift = 0
+		u.moved, shift = -shift, 0
 	}
 	for _, v := range y.Vars {
-		f.Of[v] = ca
+		f.Of[v] = into
 		f.Offset[v] += shift
 	}
-	y.move(shift)
-	x.absorb(y)
+	u.shift = shift
+	x.absorb(y, shift)
 	*y = Class{}
-	return true
+	f.load.put(x.Live, x.size())
+	f.log = append(f.log, u)
 }
+
+// mark is a state of the folding that rewind goes back to.
+func (f *Folding) mark() int { return len(f.log) }
+
+// rewind takes back every fold made since a mark.
+func (f *Folding) rewind(mark int) {
+	for len(f.log) > mark {
+		u := f.log[len(f.log)-1]
+		f.log = f.log[:len(f.log)-1]
+		x, y := &f.Classes[u.into], &f.Classes[u.from]
+		f.load.put(x.Live, -x.size())
+		*y = u.was
+		x.Vars, x.held = x.Vars[:u.vars], x.held[:u.held]
+		x.move(-u.moved)
+		x.Bytes, x.Live = u.bytes, u.live
+		for _, v := range x.Vars[:u.vars] {
+			f.Offset[v] -= u.moved
+		}
+		for _, v := range y.Vars {
+			f.Of[v] = u.from
+			f.Offset[v] -= u.shift
+		}
+		if u.window >= 0 {
+			f.same.forget(u.window)
+		}
+		f.load.put(x.Live, x.size())
+		f.load.put(y.Live, y.size())
+	}
+}
+
+// peak is the most bytes the classes need at one point: no plan is smaller.
+func (f *Folding) peak() int64 { return f.load.need().peak }
 
 // Problem states the placing of all classes, with offsets at multiples of
 // align. ids[i] is the class of buffer i.

@@ -25,8 +25,19 @@ func argOp(name, doc string, sign int) Op {
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "keepdims", Kind: ssa.AttrInt}, {Name: "select_last_index", Kind: ssa.AttrInt}},
 		Infer: inferArg, Eval: func(c *Call) error { return evalArg(c, sign) },
-		Facts: Facts{Cost: reduceCost},
+		Facts: Facts{Smaller: argSmaller, Cost: reduceCost},
 	}
+}
+
+// argSmaller is the Smaller fact of ArgMax and ArgMin.
+func argSmaller(n *ssa.Node) []Pair {
+	mask := make([]bool, n.In[0].Type.Rank())
+	axis, err := NormAxis(n.Int("axis", 0), len(mask))
+	if err != nil {
+		return nil
+	}
+	mask[axis] = true
+	return innerReduced(n, mask)
 }
 
 func argForm(n *ssa.Node) int {

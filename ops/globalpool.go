@@ -8,16 +8,16 @@ import (
 var GlobalAveragePool = Op{
 	Name: "GlobalAveragePool", Since: 22, Form: bf16Since22(1), Doc: "Y[n,c] = mean of X[n,c,...]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: inferGlobalPool,
-	Eval:  func(c *Call) error { return byReal(c, 0, evalGlobalAverage[float32], evalGlobalAverage[float64]) },
+	Infer: inferGlobalPool, Facts: Facts{Smaller: globalPlanes},
+	Eval: func(c *Call) error { return byReal(c, 0, evalGlobalAverage[float32], evalGlobalAverage[float64]) },
 }
 
 // GlobalMaxPool is the maximum of every plane: https://onnx.ai/onnx/operators/onnx__GlobalMaxPool.html
 var GlobalMaxPool = Op{
 	Name: "GlobalMaxPool", Since: 22, Form: bf16Since22(1), Doc: "Y[n,c] = max of X[n,c,...]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: inferGlobalPool,
-	Eval:  func(c *Call) error { return byReal(c, 0, evalGlobalMax[float32], evalGlobalMax[float64]) },
+	Infer: inferGlobalPool, Facts: Facts{Smaller: globalPlanes},
+	Eval: func(c *Call) error { return byReal(c, 0, evalGlobalMax[float32], evalGlobalMax[float64]) },
 }
 
 func evalGlobalAverage[T float32 | float64](c *Call) error {

@@ -84,7 +84,11 @@ func Eval(c *Call) (err error) {
 	for len(c.Out) < len(c.Node.Out) {
 		c.Out = append(c.Out, nil)
 	}
-	if err := o.Eval(c); err != nil {
+	run := o.Eval
+	if c.OverlaysAny() {
+		run = func(c *Call) error { return evalApart(o, c) }
+	}
+	if err := run(c); err != nil {
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 			return err
 		}

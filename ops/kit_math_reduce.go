@@ -47,7 +47,7 @@ func reduceOp(name string, since, axesInput int, doc string, r reduction, form f
 		Attrs: []AttrSpec{{Name: "keepdims", Kind: ssa.AttrInt}, {Name: "noop_with_empty_axes", Kind: ssa.AttrInt}},
 		Infer: func(n *ssa.Node) ([]Fact, error) { return inferReduce(n, r.content) },
 		Eval:  func(c *Call) error { return evalReduce(c, r) },
-		Facts: Facts{Cost: reduceCost},
+		Facts: Facts{Cost: reduceCost, Smaller: reducedSmaller},
 		Upgrades: []Upgrade{{Below: axesInput, Source: changelog(name, axesInput), Apply: func(u *Upgrader, n *ssa.Node) error {
 			u.AttrToInput(n, "axes", 1)
 			return nil
@@ -129,6 +129,19 @@ func reduceContent(n *ssa.Node, t ssa.Type, mask []bool, f func(acc, x ssa.Dim) 
 		acc = f(acc, d)
 	}
 	return []ssa.Dim{acc}
+}
+
+// reducedSmaller is the Smaller fact of reductions over known axes.
+func reducedSmaller(n *ssa.Node) []Pair {
+	axes, ok := ConstInts(n, 1)
+	if n.Input(1) != nil && !ok {
+		return nil
+	}
+	mask, err := reduceMask(n, axes, n.In[0].Type.Rank())
+	if err != nil {
+		return nil
+	}
+	return innerReduced(n, mask)
 }
 
 // reduceCost counts one operation per input element.

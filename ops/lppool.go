@@ -16,7 +16,7 @@ var LpPool = Op{
 	Attrs:    append([]AttrSpec{{Name: "p", Kind: ssa.AttrInt}}, poolAttrs...),
 	Infer:    inferPool,
 	Eval:     func(c *Call) error { return byReal(c, 0, evalLpPool[float32], evalLpPool[float64]) },
-	Facts:    Facts{Cost: poolCost},
+	Facts:    Facts{Smaller: pooledPlanes, Cost: poolCost},
 	Upgrades: floatNormOrder("LpPool"),
 }
 

@@ -29,7 +29,7 @@ var MaxPool = Op{
 		return append(out, Fact{Type: t}), nil
 	},
 	Eval:  evalMaxPool,
-	Facts: Facts{Cost: poolCost},
+	Facts: Facts{Smaller: pooledPlanes, Cost: poolCost},
 }
 
 func maxPoolForm(n *ssa.Node) int {

@@ -16,6 +16,7 @@ var MSQuantizeLinear = Op{
 	Domain: microsoft, Name: "QuantizeLinear", Since: 1, Doc: QuantizeLinear.Doc,
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}}, Infer: inferQuantize, Eval: evalQuantize,
+	Facts: Facts{Smaller: narrowingFirst},
 }
 
 // MSDequantizeLinear is DequantizeLinear, per tensor or per axis.

@@ -56,6 +56,12 @@ type Facts struct {
 	// the result. nil: for elementwise operators every operand of the result's
 	// element width and shape, for others none.
 	InPlace func(n *ssa.Node) []Pair
+	// Smaller lists pairs whose result is smaller than the operand and may begin at
+	// the operand's first byte: whatever kernel runs, on any number of threads,
+	// nothing is overwritten before it is read for the last time. nil: for
+	// elementwise operators every operand of the result's shape with elements at
+	// least twice as wide, for others none. Asked only when the types are static.
+	Smaller func(n *ssa.Node) []Pair
 	// Alias lists results that hold the same bytes as (a part of) an operand, or
 	// operands that hold the same bytes as a part of a result. Asked only when
 	// the types are static.
@@ -181,6 +187,21 @@ func InPlacePairs(n *ssa.Node) []Pair {
 		}
 	}
 	return out
+}
+
+// SmallerPairs returns the pairs of a node with static types whose result may be
+// written from the first byte of the operand on, though it is smaller.
+func SmallerPairs(n *ssa.Node) []Pair {
+	o := Of(n)
+	switch {
+	case o == nil:
+		return nil
+	case o.Facts.Smaller != nil:
+		return o.Facts.Smaller(n)
+	case !o.Facts.Elementwise || n.Output(0) == nil:
+		return nil
+	}
+	return narrowing(n)
 }
 
 func sameLayout(a, b ssa.Type) bool {

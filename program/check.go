@@ -345,11 +345,15 @@ func (r *replay) apart(in *Instr) error {
 			if a < 0 || !r.overlap(a, lo, hi) {
 				continue
 			}
-			exact := r.loc[a].off == lo && r.p.Slots[a].Bytes == r.p.Slots[o].Bytes
 			if r.madeThere(in, a, lo) {
 				continue
 			}
-			if !exact || !slices.Contains(pairs, ops.Pair{In: i, Out: k}) {
+			may := pairs
+			if r.p.Slots[a].Bytes > r.p.Slots[o].Bytes {
+				may = ops.SmallerPairs(in.Node)
+			}
+			fits := r.loc[a].off == lo && r.p.Slots[a].Bytes >= r.p.Slots[o].Bytes
+			if !fits || !slices.Contains(may, ops.Pair{In: i, Out: k}) {
 				return r.fail(in.Node, o, "is written over operand %d while that is read", i)
 			}
 		}

@@ -8,9 +8,14 @@ import (
 )
 
 // folds lists the results of a node that may go over operands. Where the least
-// counts, an operand may be written over as far as it dies, wherever it lies.
+// counts, an operand may be written over as far as it dies, wherever it lies, and
+// by smaller results, too: package inplace decides about those when all else is
+// laid out.
 func (c *counter) folds(n *ssa.Node) []fold {
 	pairs := ops.InPlacePairs(n)
+	if c.how.least && static(n) {
+		pairs = append(slices.Clone(pairs), ops.SmallerPairs(n)...)
+	}
 	var out []fold
 	for k, y := range n.Out {
 		if !c.writes(n, y) || !c.how.least && !c.alone(y) {
@@ -39,11 +44,11 @@ func (c *counter) alone(root *ssa.Value) bool {
 }
 
 // mayDie reports whether operand i of a node can be written over by result k: it
-// has the result's size, is a whole block or what control flow left behind, and
+// has the result's size, or more where the least counts, is a whole block or what control flow left behind, and
 // is read through no operand that result k may not overwrite.
 func (c *counter) mayDie(n *ssa.Node, i, k int, pairs []ops.Pair) bool {
 	v := n.In[i]
-	if v.Const != nil || sizeOf(v) != sizeOf(n.Out[k]) {
+	if size, out := sizeOf(v), sizeOf(n.Out[k]); v.Const != nil || size < out || size > out && !c.how.least {
 		return false
 	}
 	p := c.place[v.ID]

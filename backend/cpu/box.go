@@ -58,6 +58,9 @@ func (m *mover) run(dst, src *ndarray.Array, threads int) error {
 	if m.inPlace(dst, src) {
 		return nil
 	}
+	if len(dst.Data) < len(src.Data) && sameStart(dst.Data, src.Data) {
+		threads = 1 // front to back: nothing is overwritten before it is read
+	}
 	switch m.width {
 	case 1:
 		return kern.RunCopy(m.c, dst.Data, m.d0, src.Data, m.s0, threads)

@@ -359,6 +359,7 @@ func (b *bench) check(t *testing.T, level string, p backend.Prepared) {
 	}
 	b.together(t, level, p, out)
 	b.inPlace(t, level, p, out)
+	b.smaller(t, level, p, out)
 	b.aliased(t, level, p, out)
 }
 
@@ -395,6 +396,25 @@ func (b *bench) inPlace(t *testing.T, level string, p backend.Prepared, want []*
 		out[pair.Out].Data = in[pair.In].Data
 		require.NoError(t, p.Kernel.Run(b.call(p, in, out, 2)), level)
 		b.same(t, fmt.Sprintf("%s in place %v", level, pair), want, out)
+	}
+}
+
+// smaller runs with every result that may begin where a larger operand does: on one
+// thread, on several, and as several that come in the worst order.
+func (b *bench) smaller(t *testing.T, level string, p backend.Prepared, want []*ndarray.Array) {
+	for _, pair := range ops.SmallerPairs(b.node) {
+		if b.node.In[pair.In].Const != nil || b.node.Out[pair.Out] == nil {
+			continue
+		}
+		for _, threads := range []int{1, 2, -2} {
+			in, out := b.cloned(), b.results()
+			out[pair.Out].Data = in[pair.In].Data[:len(out[pair.Out].Data)]
+			kern.Backwards.Store(threads < 0)
+			err := p.Kernel.Run(b.call(p, in, out, max(threads, -threads)))
+			kern.Backwards.Store(false)
+			require.NoError(t, err, level)
+			b.same(t, fmt.Sprintf("%s over a larger operand %v, %d threads", level, pair, threads), want, out)
+		}
 	}
 }
 

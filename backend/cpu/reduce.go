@@ -296,10 +296,16 @@ func newFoldOf[T number](op binaryOp, b box, least, most T) *fold[T] {
 // Run folds all elements in.
 func (k *fold[T]) Run(c *ops.Call) error {
 	dst, src := elems[T](c.Out[0]), elems[T](c.In[0])
-	fill(dst, k.init)
 	b := &k.b
 	last := len(b.dims) - 1
 	ds, ss := b.ds[last], b.ss[last]
+	if len(dst)*b.run == len(src) && ds == 0 { // one row each, front to back: dst may lie over src
+		for i := range dst {
+			dst[i] = foldRow(k.op, k.init, src[i*b.run:][:b.run])
+		}
+		return nil
+	}
+	fill(dst, k.init)
 	var p place
 	b.seek(&p, 0)
 	for range b.runs {

@@ -35,7 +35,10 @@ var jobs struct {
 	free []*job
 }
 
-// runTiles runs tiles 0..n-1 on at most c.Threads threads.
+// runTiles runs tiles 0..n-1 on at most c.Threads threads. If a result begins where
+// a larger operand does they run in waves, which keeps the promise of
+// [ops.Facts].Smaller as long as later tiles are no longer than earlier ones and
+// each writes at most half of what it reads.
 func runTiles(c *ops.Call, n int, t tiler) { runTasks(c, n, 1, c.Threads, t) }
 
 // runTilesOn is runTiles for kernels with a workspace for each worker, which was
@@ -59,6 +62,10 @@ func runTasks(c *ops.Call, n, per, threads int, t tiler) {
 	j := takeJob()
 	j.t, j.c, j.n, j.per = t, c, n, per
 	defer j.release()
+	if c.OverlaysAny() {
+		kern.ParallelWaves(tasks, threads, j)
+		return
+	}
 	kern.Parallel(tasks, threads, j)
 }
 

@@ -73,12 +73,23 @@ func (p *pool) start() {
 	}
 }
 
+// Backwards makes Parallel run the tasks of a call on several threads one by one,
+// the last first, all on the caller: tests set it to find work that leans on an
+// order that several threads do not keep.
+var Backwards atomic.Bool
+
 // Parallel calls t.Run for every index below n on at most threads goroutines,
 // one of them the caller, and returns when all calls have returned. If a call
 // panics, Parallel panics with the same value in the caller's goroutine.
 func Parallel(n, threads int, t Task) {
 	threads = min(threads, n)
 	if threads > 1 {
+		if Backwards.Load() {
+			for i := n - 1; i >= 0; i-- {
+				t.Run(i, 0)
+			}
+			return
+		}
 		threads = min(threads, Threads())
 	}
 	if threads <= 1 {

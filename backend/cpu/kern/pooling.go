@@ -119,11 +119,15 @@ type poolRun struct {
 	p    *Pool
 	x, y []float32
 	ws   []byte
+	// first and past are the planes of a wave of overlaid; past is 0 elsewhere.
+	first, past int
 }
 
 var poolRuns freeList[poolRun]
 
-// Run pools x into y on at most threads threads.
+// Run pools x into y on at most threads threads. y may begin where x does if its
+// planes are at most half as large and windows move on by more rows than they
+// reach back.
 func (p *Pool) Run(x, y []float32, ws []byte, threads int) error {
 	n := p.s.Batch * p.s.Channels
 	if n == 0 {
@@ -145,15 +149,44 @@ func (p *Pool) Run(x, y []float32, ws []byte, threads int) error {
 		poolRuns.put(r)
 	}()
 	r.p, r.x, r.y, r.ws = p, x, y, newScratch(ws).rest
+	if &x[0] == &y[0] {
+		r.overlaid(threads)
+		return nil
+	}
 	Parallel(p.strips.tasks(p.s.Batch), threads, r)
 	return nil
+}
+
+// overlaid pools over the input, in waves of planes. Those of a wave are written
+// where only planes of earlier waves were:
+//
+//	input   0000│1111│2222│3333│4444│…      planes of four
+//	result  0│1│2│3│4│5│…                   0; then 1 2 3, behind them 4 and later
+//
+// The first plane goes strip by strip, each read before it is written.
+func (r *poolRun) overlaid(threads int) {
+	p, s := r.p, &r.p.strips
+	planes := p.s.Batch * p.s.Channels
+	in, out := p.s.In[0]*p.s.In[1], s.g.out[0]*s.g.out[1]
+	for lo, hi := 0, 1; lo < planes; lo, hi = hi, min(planes, max(hi+1, hi*in/out)) {
+		r.first, r.past = lo, hi
+		most := threads
+		if lo == 0 {
+			most = 1
+		}
+		Parallel(ceilDiv(hi-lo, s.g.b)*s.cuts, most, r)
+	}
 }
 
 // Run pools one strip.
 func (r *poolRun) Run(i, worker int) {
 	p, s := r.p, &r.p.strips
 	buf := newScratch(r.ws[worker*s.perWorker():])
-	q := s.load(p.t, i, r.x, &buf)
+	at := s.strip(i)
+	if r.past > 0 {
+		at = s.stripOf(r.first, r.past, i)
+	}
+	q := s.loadAt(p.t, at, r.x, &buf)
 	p.rows(&s.g, q.out, q.in, q.y0, q.y1, q.top)
 	s.store(p.t, &q, r.y)
 }

@@ -34,10 +34,15 @@ func (j *reduceJob) start(tasks, threads int) {
 		*j = reduceJob{}
 		reduceJobs.put(j)
 	}()
+	if !j.vertical && j.cols > 1 && &j.dst[0] == &j.src[0] {
+		ParallelWaves(tasks, threads, j)
+		return
+	}
 	Parallel(tasks, threads, j)
 }
 
-// ReduceRows reduces each of rows rows of cols elements to one value.
+// ReduceRows reduces each of rows rows of cols elements to one value. dst may begin
+// where src does.
 func ReduceRows(op ReduceOp, dst, src []float32, rows, cols, threads int) {
 	if rows == 0 {
 		return

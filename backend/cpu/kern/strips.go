@@ -41,7 +41,8 @@ func (s *strips) perWorker() int { return scratchBytes(4*s.inLen, 4*s.outLen) }
 // strip is one strip in work.
 type strip struct {
 	image, block int
-	have         int // channels of the block
+	plane        int // first plane, over all images
+	have         int // planes of the block
 	y0, y1       int // output rows
 	top          int // first input row
 	in, out      []float32
@@ -49,18 +50,39 @@ type strip struct {
 
 // load brings strip i into the blocked layout.
 func (s *strips) load(t *table, i int, x []float32, buf *scratch) strip {
-	g := &s.g
-	p := strip{in: buf.floats(s.inLen), out: buf.floats(s.outLen)}
-	cut := i % s.cuts
-	p.block = i / s.cuts % s.blocks
-	p.image = i / s.cuts / s.blocks
-	p.have = min(g.b, s.channels-p.block*g.b)
+	return s.loadAt(t, s.strip(i), x, buf)
+}
+
+// strip is strip i of a batch.
+func (s *strips) strip(i int) strip {
+	p := strip{block: i / s.cuts % s.blocks, image: i / s.cuts / s.blocks}
+	p.have = min(s.g.b, s.channels-p.block*s.g.b)
+	p.plane = p.image*s.channels + p.block*s.g.b
+	return p.rows(s, i%s.cuts)
+}
+
+// stripOf is strip i of the planes first … past-1, cut into blocks wherever images
+// begin: only for work that does not depend on the channel.
+func (s *strips) stripOf(first, past, i int) strip {
+	p := strip{plane: first + i/s.cuts*s.g.b}
+	p.have = min(s.g.b, past-p.plane)
+	return p.rows(s, i%s.cuts)
+}
+
+func (p strip) rows(s *strips, cut int) strip {
 	p.y0 = cut * s.rows
-	p.y1 = min(p.y0+s.rows, g.out[0])
+	p.y1 = min(p.y0+s.rows, s.g.out[0])
+	return p
+}
+
+// loadAt brings a strip into the blocked layout.
+func (s *strips) loadAt(t *table, p strip, x []float32, buf *scratch) strip {
+	g := &s.g
+	p.in, p.out = buf.floats(s.inLen), buf.floats(s.outLen)
 	var end int
 	p.top, end = g.reach(p.y0, p.y1)
 	inN := g.in[0] * g.in[1]
-	from := (p.image*s.channels+p.block*g.b)*inN + p.top*g.in[1]
+	from := p.plane*inN + p.top*g.in[1]
 	if n := (end - p.top) * g.in[1]; n > 0 {
 		if p.have < g.b {
 			clear(p.in[:n*g.b])
@@ -74,7 +96,7 @@ func (s *strips) load(t *table, i int, x []float32, buf *scratch) strip {
 func (s *strips) store(t *table, p *strip, y []float32) {
 	g := &s.g
 	outN := g.out[0] * g.out[1]
-	to := (p.image*s.channels+p.block*g.b)*outN + p.y0*g.out[1]
+	to := p.plane*outN + p.y0*g.out[1]
 	t.unblock(y[to:], p.out, p.have, (p.y1-p.y0)*g.out[1], outN)
 }
 

@@ -1,0 +1,233 @@
+package inplace
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// A result may go over an operand that dies where it is made. Where it may go
+// over several, it matters which one is taken:
+//
+//	a ■■■■                 a lies in a place of 4, b in one of 2 of its own:
+//	b ■■                   c over a keeps 4 for as long as c lives,
+//	c = add(a, b)          c over b keeps 2
+//
+// and an operand taken here can not be made inside a concatenation any more
+// without taking the result with it. The one is taken that leaves the least
+// memory held where the two live, then the least summed over time, then the
+// first. What that rule can not see, a search over the choices at the peak
+// finds; see best.go.
+//
+// A result smaller than the operand takes the operand's whole place with it, so
+// it goes there only if the most that is held at once falls.
+
+// over is a result that may be written over an operand at some steps.
+type over struct {
+	in, out int // blocks
+	points  []int
+	smaller bool
+}
+
+// choice is what a search prescribes for a result: the operand to try first.
+type choice struct {
+	out, in int
+	none    bool // no operand at all
+	joined  bool // out is a concatenation, in the operand not to be made inside it
+}
+
+// overs lists all pairs, in order of the steps.
+func overs(t *liveness.Timeline) []over {
+	type key struct{ in, out int }
+	var list []over
+	at := map[key]int{}
+	for s := range t.Steps {
+		for _, o := range overwritable(t, s) {
+			k := key{o.in, o.out}
+			i, ok := at[k]
+			if !ok {
+				i = len(list)
+				at[k] = i
+				list = append(list, o)
+			}
+			list[i].points = append(list[i].points, s)
+		}
+	}
+	return list
+}
+
+// foldOperands folds results over operands of their size.
+func (f *Folding) foldOperands(list []over, prescribed []choice) {
+	var group []over
+	for i := 0; i < len(list); i += len(group) {
+		group = list[i:]
+		for k := range group {
+			if group[k].out != group[0].out {
+				group = group[:k]
+				break
+			}
+		}
+		f.foldResult(group, prescribed)
+	}
+}
+
+// foldResult folds one result over as many operands as it can (they may be
+// alternatives), the best one first.
+func (f *Folding) foldResult(group []over, prescribed []choice) {
+	left := make([]over, 0, len(group))
+	for _, o := range group {
+		if !o.smaller {
+			left = append(left, o)
+		}
+	}
+	if k := slices.IndexFunc(prescribed, func(c choice) bool { return len(left) > 0 && c.out == left[0].out && !c.joined }); k >= 0 {
+		c := prescribed[k]
+		if c.none {
+			return
+		}
+		slices.SortStableFunc(left, func(a, b over) int { return rank(a.in == c.in) - rank(b.in == c.in) })
+		f.foldFirst(&left, 0)
+	}
+	for len(left) > 0 {
+		best := 0
+		if len(left) > 1 {
+			best = f.cheapest(left)
+		}
+		f.foldFirst(&left, best)
+	}
+}
+
+func rank(first bool) int {
+	if first {
+		return 0
+	}
+	return 1
+}
+
+func (f *Folding) foldFirst(left *[]over, i int) {
+	o := (*left)[i]
+	*left = slices.Delete(*left, i, i+1)
+	if f.try(o.in, o.out, 0, liveness.Points(o.points...)) {
+		f.Folds++
+	}
+}
+
+// cheapest is the candidate that costs least, the first of equals.
+func (f *Folding) cheapest(list []over) int {
+	out := &f.Classes[f.Of[list[0].out]]
+	wide, differ := out.Live, false
+	for _, o := range list {
+		c := &f.Classes[f.Of[o.in]]
+		wide, differ = wide.Union(c.Live), differ || c.size() != out.size()
+	}
+	if !differ {
+		return 0 // every choice leaves as much
+	}
+	best, least := -1, price{}
+	for i, o := range list {
+		mark, before := f.mark(), f.areaOf(o.in)+f.areaOf(o.out)
+		if !f.try(o.in, o.out, 0, liveness.Points(o.points...)) {
+			continue
+		}
+		p := price{f.load.over(wide), f.areaOf(o.out) - before}
+		f.rewind(mark)
+		if best < 0 || p.less(least) {
+			best, least = i, p
+		}
+	}
+	return max(best, 0)
+}
+
+// price is what a fold costs: the most held then where the blocks concerned live,
+// and how much it adds, summed over time.
+type price struct{ held, area int64 }
+
+func (p price) less(q price) bool { return p.held < q.held || p.held == q.held && p.area < q.area }
+
+// areaOf is the size of a block's class times the points at which it lives.
+func (f *Folding) areaOf(v int) int64 {
+	c := &f.Classes[f.Of[v]]
+	var points int64
+	for _, r := range c.Live {
+		points += int64(r.Hi - r.Lo)
+	}
+	return c.size() * points
+}
+
+// foldSmaller folds results over larger operands for as long as that lowers the
+// need. Only a fold at a step that holds the most can.
+func (f *Folding) foldSmaller(t *liveness.Timeline, list []over) {
+	for again := true; again; {
+		again = false
+		for _, o := range list {
+			if !o.smaller || f.Of[o.in] == f.Of[o.out] || !f.bare(t, o.in) || !f.bare(t, o.out) {
+				continue
+			}
+			before, at := f.load.need(), liveness.Points(o.points...)
+			if f.load.over(at) < before.peak {
+				continue
+			}
+			mark := f.mark()
+			if !f.try(o.in, o.out, 0, at) {
+				continue
+			}
+			if !f.load.need().less(before) {
+				f.rewind(mark)
+				continue
+			}
+			f.Smaller++
+			again = true
+		}
+	}
+}
+
+// bare reports whether a block's class is no larger than the block. Inside of
+// another, an operand might not be aligned, and would cost nothing, which the
+// bounds of package schedule do not reckon with.
+func (f *Folding) bare(t *liveness.Timeline, v int) bool {
+	return f.Classes[f.Of[v]].Bytes == t.Vars[v].Bytes
+}
+
+// overwritable lists the blocks that step s may write over: in is read there
+// through pairs with out only, and begins where out may begin.
+func overwritable(t *liveness.Timeline, s int) []over {
+	st := t.Steps[s]
+	if st.Border || st.Node == nil {
+		return nil
+	}
+	same, smaller := ops.InPlacePairs(st.Node), ops.SmallerPairs(st.Node)
+	if len(same)+len(smaller) == 0 {
+		return nil
+	}
+	var out []over
+	for k, pairs := range [2][]ops.Pair{same, smaller} {
+		for _, a := range pairs {
+			o := st.Out[a.Out]
+			if o == liveness.None || t.Vars[o].Kind != liveness.Block {
+				continue
+			}
+			bytes, ok := st.Node.In[a.In].Type.ByteSize()
+			if !ok || (k == 0) != (int64(bytes) == t.Vars[o].Bytes) || int64(bytes) < t.Vars[o].Bytes {
+				continue
+			}
+			for _, r := range t.Roots(st.In[a.In]) {
+				if r != o && t.Vars[r].Bytes == int64(bytes) && onlyThrough(t, st, r, a.Out, pairs) {
+					out = append(out, over{in: r, out: o, smaller: k == 1})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// onlyThrough reports whether every operand whose bytes may be block r forms a
+// pair with result k.
+func onlyThrough(t *liveness.Timeline, st liveness.Step, r, k int, allowed []ops.Pair) bool {
+	for i, v := range st.In {
+		if slices.Contains(t.Roots(v), r) && !slices.Contains(allowed, ops.Pair{In: i, Out: k}) {
+			return false
+		}
+	}
+	return true
+}
