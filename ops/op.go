@@ -189,12 +189,13 @@ func InPlacePairs(n *ssa.Node) []Pair {
 	return out
 }
 
-// SmallerPairs returns the pairs of a node with static types whose result may be
-// written from the first byte of the operand on, though it is smaller.
+// SmallerPairs returns the pairs of a node whose result may be written from the
+// first byte of the operand on, though it is smaller; none unless all types are
+// static.
 func SmallerPairs(n *ssa.Node) []Pair {
 	o := Of(n)
 	switch {
-	case o == nil:
+	case o == nil || !staticTypes(n):
 		return nil
 	case o.Facts.Smaller != nil:
 		return o.Facts.Smaller(n)
@@ -202,6 +203,17 @@ func SmallerPairs(n *ssa.Node) []Pair {
 		return nil
 	}
 	return narrowing(n)
+}
+
+func staticTypes(n *ssa.Node) bool {
+	for _, vs := range [2][]*ssa.Value{n.In, n.Out} {
+		for _, v := range vs {
+			if v != nil && !v.Type.IsStatic() {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 func sameLayout(a, b ssa.Type) bool {
