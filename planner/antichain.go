@@ -54,6 +54,9 @@ func (m *model) heaviestAntichain(o *Partial, ids []int, g int64) []int {
 	f := newFlow(2*n + 2)
 	behind := make([]bitset, n) // what is after each buffer
 	for x := n - 1; x >= 0; x-- {
+		if m.stop() {
+			return m.liveInSchedule(o, ids)
+		}
 		covered := make(bitset, (n+63)/64)
 		for y := x + 1; y < n; y++ {
 			if covered.has(y) || !o.after(ids[x], ids[y]) {
@@ -71,7 +74,9 @@ func (m *model) heaviestAntichain(o *Partial, ids []int, g int64) []int {
 		f.connect(n+x, sink, w)
 		f.connect(n+x, x, maxBytes)
 	}
-	f.run(source, sink)
+	if !f.run(source, sink, m.stop) {
+		return m.liveInSchedule(o, ids)
+	}
 	side := f.reachable(source)
 	var members []int
 	for x, i := range ids {
@@ -125,6 +130,9 @@ func (m *model) greedyClique(ids []int) []int {
 	var kept []int
 next:
 	for _, i := range ids {
+		if m.stop() {
+			break
+		}
 		for _, j := range kept {
 			if !m.order.Interfere(i, j) {
 				continue next
@@ -161,13 +169,17 @@ func (f *flow) connect(u, v int, room int64) {
 	f.first[u], f.first[v] = int32(len(f.arcs)-2), int32(len(f.arcs)-1)
 }
 
-// run pushes a maximum flow.
-func (f *flow) run(source, sink int) {
+// run pushes a maximum flow; false when stop ends it before.
+func (f *flow) run(source, sink int, stop func() bool) bool {
 	for f.layer(source, sink) {
 		copy(f.next, f.first)
 		for f.push(int32(source), int32(sink), maxBytes) > 0 {
+			if stop() {
+				return false
+			}
 		}
 	}
+	return true
 }
 
 // layer numbers the nodes by distance from the source over arcs with room; false when the sink is cut off.

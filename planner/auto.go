@@ -27,16 +27,16 @@ const slowMembersLimit = 3000
 
 // Plan answers with the best plan when the bound or the budget is reached or ctx ends.
 func (a Auto) Plan(ctx context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(p)
+	m, err := prepare(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	low, proof := m.bound()
-	x := &exact{m: m, low: low, budget: a.Budget, stop: stopper(ctx)}
+	x := &exact{m: m, low: low, budget: a.Budget}
 	x.start()
 	x.improve()
 	for _, other := range m.members(low) {
-		x.offer(other.name, func(limit int64) []int64 { return other.plan(limit, x.stop) })
+		x.offer(other.name, other.plan)
 	}
 	if x.winner != "exact" {
 		x.budget = a.Budget
@@ -45,28 +45,25 @@ func (a Auto) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 	return x.solution(a.Name(), proof), nil
 }
 
-// member is a planner that auto runs. Its plan is nil when stop cut it short, and may be nil when it would reach limit.
+// member is a planner that auto runs. Its plan may be nil when it would reach limit, or when it was cut short.
 type member struct {
 	name string
-	plan func(limit int64, stop func() bool) []int64
+	plan func(limit int64) []int64
 }
 
 // members lists the planners that auto runs beside exact and the greedy orders that this starts from. low is the lower bound.
 func (m *model) members(low int64) []member {
-	greedy := func(name string, plan func(limit int64) []int64) member {
-		return member{name, func(limit int64, _ func() bool) []int64 { return plan(limit) }}
-	}
 	windowed := func(name string, plan func() ([]int64, []Window)) member {
-		return member{name, func(int64, func() bool) []int64 { at, _ := plan(); return at }}
+		return member{name, func(int64) []int64 { at, _ := plan(); return at }}
 	}
 	rule := func(name string, r nncRule) member {
-		return member{name, func(_ int64, stop func() bool) []int64 { at, _, _ := m.nnc(r, stop); return at }}
+		return member{name, func(int64) []int64 { at, _ := m.nnc(r); return at }}
 	}
 	list := []member{
-		greedy("greedy-breadth", m.greedyBreadth),
-		greedy("best-fit", m.bestFit),
+		{"greedy-breadth", m.greedyBreadth},
+		{"best-fit", m.bestFit},
 		windowed("pool", m.pool),
-		greedy("naive", func(int64) []int64 { return m.naive() }),
+		{"naive", func(int64) []int64 { return m.naive() }},
 	}
 	if len(m.items) > slowMembersLimit {
 		return list
@@ -76,9 +73,9 @@ func (m *model) members(low int64) []member {
 		rule("nnc-size", bySize),
 		rule("nnc", byEdges),
 		rule("nnc-best", byTriples),
-		member{"hill-climb", func(_ int64, stop func() bool) []int64 {
+		member{"hill-climb", func(int64) []int64 {
 			c := newClimber(m, m.greedySize(anyHeight))
-			c.climb(low, 0, stop)
+			c.climb(low, 0)
 			return c.best
 		}},
 	)
@@ -89,6 +86,9 @@ func (m *model) greedyWidth(limit int64) []int64 {
 	width := func(i int) int32 { return m.items[i].hi - m.items[i].lo }
 	if !m.timed {
 		adj := m.conflicts()
+		if adj == nil {
+			return nil
+		}
 		width = func(i int) int32 { return int32(len(adj[i])) }
 	}
 	return m.fillTight(limit, m.sortedIDs(func(a, b int) int {
@@ -99,13 +99,5 @@ func (m *model) greedyWidth(limit int64) []int64 {
 // firstFit places the largest first, each in the lowest gap: the first order of hill-climb.
 func (m *model) firstFit(limit int64) []int64 {
 	b := newBoard(m)
-	for _, i := range m.sortedItems(func(a, b *item) int { return cmp.Compare(b.size, a.size) }) {
-		if b.at[i] == unplaced {
-			b.put(i, b.lowest(i))
-			if b.at[i]+m.items[i].size >= limit {
-				return nil
-			}
-		}
-	}
-	return b.at
+	return b.fill(limit, m.sortedItems(func(a, b *item) int { return cmp.Compare(b.size, a.size) }), b.lowest)
 }

@@ -18,9 +18,9 @@ type BestFit struct{}
 // Name is "best-fit".
 func (BestFit) Name() string { return "best-fit" }
 
-// Plan runs to its end whatever ctx says.
-func (f BestFit) Plan(_ context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(p)
+// Plan piles up what is not placed yet when ctx ends.
+func (f BestFit) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+	m, err := prepare(ctx, p)
 	if err != nil {
 		return nil, err
 	}

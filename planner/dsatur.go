@@ -23,9 +23,9 @@ type DSatur struct{}
 // Name is "dsatur".
 func (DSatur) Name() string { return "dsatur" }
 
-// Plan colours to the end whatever ctx says.
-func (d DSatur) Plan(_ context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(p)
+// Plan gives a colour of its own to what is not painted yet when ctx ends.
+func (d DSatur) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+	m, err := prepare(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -54,6 +54,10 @@ func (m *model) dsatur() ([]int64, []Window) {
 		}
 		i := c.order[r]
 		c.level[top].remove(r)
+		if m.stop() {
+			c.groups = append(c.groups, []int{i})
+			continue
+		}
 		c.paint(i, c.seen[i].firstClear())
 		top = len(c.level) - 1
 	}

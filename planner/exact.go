@@ -34,19 +34,16 @@ func (Exact) Name() string { return "exact" }
 // Plan spends the budget or reaches a proof; when ctx ends it answers with the best plan so far. A problem
 // too large for the budget gets the plan of greedy-size.
 func (e Exact) Plan(ctx context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(p)
+	m, err := prepare(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	low, proof := m.bound()
-	x := &exact{m: m, low: low, budget: e.Budget, stop: stopper(ctx)}
+	x := &exact{m: m, low: low, budget: e.Budget}
 	x.start()
 	x.improve()
 	return x.solution(e.Name(), proof), nil
 }
-
-// stopper tells whether ctx has ended.
-func stopper(ctx context.Context) func() bool { return func() bool { return ctx.Err() != nil } }
 
 // exact is the state of one solve: the best plan and the bound so far.
 type exact struct {
@@ -57,7 +54,6 @@ type exact struct {
 	winner string  // whose plan it is
 	nodes  int64
 	budget int64
-	stop   func() bool
 }
 
 // decider answers whether a plan of some capacity exists; after found, offset gives the place of its k-th thing.
@@ -74,14 +70,21 @@ func (x *exact) solution(name string, proof Proof) *Solution {
 		s.Proof = Proof{Kind: ProofExhausted, Point: -1}
 	}
 	s.ArenaBytes = x.m.p.height(s.Offsets)
-	s.Stats = Stats{Winner: x.winner, Nodes: x.nodes, Cut: x.stop() && s.ArenaBytes > s.LowerBound}
+	s.Stats = Stats{Winner: x.winner, Nodes: x.nodes, Cut: x.m.stop() && s.ArenaBytes > s.LowerBound}
 	return s
 }
 
-// start takes the best of three greedy orders: size and best fit, length of life and best fit, size and first fit.
+// start takes the best of three greedy orders: size and best fit, length of life and best fit, size and first fit. In large
+// problems length of life goes first: it seldom does badly there, and by size the top is reached early, so that the
+// others give up soon when they do worse.
 func (x *exact) start() {
-	x.at, x.winner = x.m.greedySize(anyHeight), "greedy-size"
-	x.offer("greedy-width", x.m.greedyWidth)
+	if x.m.crowded() {
+		x.at, x.winner = x.m.greedyWidth(anyHeight), "greedy-width"
+		x.offer("greedy-size", x.m.greedySize)
+	} else {
+		x.at, x.winner = x.m.greedySize(anyHeight), "greedy-size"
+		x.offer("greedy-width", x.m.greedyWidth)
+	}
 	x.offer("first-fit", x.m.firstFit)
 }
 
@@ -89,7 +92,7 @@ func (x *exact) start() {
 // answer nil when it would reach the height of the present plan.
 func (x *exact) offer(name string, plan func(limit int64) []int64) {
 	h := x.m.height(x.at)
-	if h <= x.low || x.stop() {
+	if h <= x.low || x.m.stop() {
 		return
 	}
 	if at := plan(h); at != nil && x.m.height(at) < h {
@@ -100,7 +103,7 @@ func (x *exact) offer(name string, plan func(limit int64) []int64) {
 // improve searches for a better plan and a better bound until they meet or the budget is spent.
 func (x *exact) improve() {
 	before := x.m.height(x.at)
-	if before <= x.low {
+	if before <= x.low || x.m.stop() {
 		return
 	}
 	if x.budget == 0 {
@@ -200,10 +203,10 @@ func (x *exact) squeezePart(q *part, budget int64) {
 		ends = max(ends, r.hi)
 		unit = gcd(gcd(r.size, r.pad), unit)
 	}
-	s := newSkysearch(q.rects, ends)
-	if s.descent() > budget/2 {
+	if skyDescent(len(q.rects), ends) > budget/2 {
 		return
 	}
+	s := newSkysearch(q.rects, ends)
 	keep := func() int64 {
 		high := int64(0)
 		for k, i := range q.ids {
@@ -231,9 +234,9 @@ func (x *exact) squeeze(d decider, keep func() int64, high, unit, budget int64) 
 	start, nodes := d.spent(), d.visited()
 	left := func() int64 { return budget - (d.spent() - start) }
 	q := newQuestions(ceilDiv(x.low, unit), ceilDiv(high, unit), budget, d.descent())
-	for q.low < q.top && left() > 0 && !x.stop() {
+	for q.low < q.top && left() > 0 && !x.m.stop() {
 		ask, slice := q.next(left())
-		switch d.run(ask*unit, slice, x.stop) {
+		switch d.run(ask*unit, slice, x.m.stop) {
 		case found:
 			high = min(high, keep())
 			q.yes(min(ask, ceilDiv(high, unit)))

@@ -22,9 +22,9 @@ type GreedySize struct{}
 // Name is "greedy-size".
 func (GreedySize) Name() string { return "greedy-size" }
 
-// Plan runs to its end whatever ctx says: it is the plan that others fall back on.
-func (g GreedySize) Plan(_ context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(p)
+// Plan piles up what is not placed yet when ctx ends.
+func (g GreedySize) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+	m, err := prepare(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -45,9 +45,9 @@ type GreedyBreadth struct{}
 // Name is "greedy-breadth".
 func (GreedyBreadth) Name() string { return "greedy-breadth" }
 
-// Plan runs to its end whatever ctx says.
-func (g GreedyBreadth) Plan(_ context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(p)
+// Plan piles up what is not placed yet when ctx ends.
+func (g GreedyBreadth) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+	m, err := prepare(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -92,16 +92,7 @@ const anyHeight = wall
 // fillTight places the items in the given order, each best fit. It gives up, with nil, when the plan reaches the limit.
 func (m *model) fillTight(limit int64, order []int) []int64 {
 	b := newBoard(m)
-	for _, i := range order {
-		if b.at[i] == unplaced {
-			at := b.tightest(i)
-			if at+m.items[i].size >= limit {
-				return nil
-			}
-			b.put(i, at)
-		}
-	}
-	return b.at
+	return b.fill(limit, order, b.tightest)
 }
 
 // sortedItems lists all items by cmp, ties by birth, then index.
@@ -114,6 +105,9 @@ func (m *model) sortedIDs(less func(a, b int) int) []int {
 	ids := make([]int, len(m.items))
 	for i := range ids {
 		ids[i] = i
+	}
+	if m.stop() {
+		return ids // they will be piled up anyhow
 	}
 	slices.SortFunc(ids, func(a, b int) int {
 		if c := less(a, b); c != 0 {

@@ -27,13 +27,13 @@ func (HillClimb) Name() string { return "hill-climb" }
 
 // Plan climbs until the bound, the budget or the end of ctx.
 func (h HillClimb) Plan(ctx context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(p)
+	m, err := prepare(ctx, p)
 	if err != nil {
 		return nil, err
 	}
 	low, _ := m.bound()
 	c := newClimber(m, m.greedySize(anyHeight))
-	c.climb(low, h.Budget, stopper(ctx))
+	c.climb(low, h.Budget)
 	s := finish(h.Name(), m, c.best)
 	s.Stats.Nodes = c.orders
 	s.Stats.Cut = ctx.Err() != nil && c.height > low
@@ -49,6 +49,7 @@ type climber struct {
 	best   []int64
 	height int64 // of best
 	spent  int64
+	cost   int64 // of one order, with conflict lists
 	orders int64 // tried
 	dice   dice
 }
@@ -66,16 +67,22 @@ func newClimber(m *model, at []int64) *climber {
 	return c
 }
 
-// climb runs until height low is reached, the budget is spent (0: the default) or stop says so.
-func (c *climber) climb(low, budget int64, stop func() bool) {
+// climb runs until height low is reached, the budget is spent (0: the default) or the time is over.
+func (c *climber) climb(low, budget int64) {
 	if budget == 0 {
 		budget = 150_000
 	}
-	if len(c.order) < 2 || c.height <= low {
+	if len(c.order) < 2 || c.height <= low || c.m.stop() {
 		return
 	}
+	c.board = newBoard(c.m)
+	for _, i := range c.order {
+		if c.m.adj != nil {
+			c.cost += 1 + int64(len(c.m.adj[i]))/16
+		}
+	}
 	current := c.place()
-	for c.spent < budget && c.height > low && !stop() {
+	for c.spent < budget && c.height > low && !c.m.stop() {
 		x, y := c.exchange()
 		h := c.place()
 		// what may be lost: falls linearly to nothing over the budget
@@ -90,14 +97,12 @@ func (c *climber) climb(low, budget int64, stop func() bool) {
 
 // place fills a board in the current order, first fit, and returns its height; a new best plan is kept.
 func (c *climber) place() int64 {
-	c.board = newBoard(c.m)
-	for _, i := range c.order {
-		c.board.put(i, c.board.lowest(i))
-		if c.board.shelf != nil {
-			c.spent += int64(len(c.board.shelf.list(i).lives)) / 500
-		} else {
-			c.spent += 1 + int64(len(c.m.adj[i]))/16
-		}
+	c.board.clear()
+	c.board.fill(anyHeight, c.order, c.board.lowest)
+	if s := c.board.shelf; s != nil {
+		c.spent += int64(len(c.order)) + s.made/200
+	} else {
+		c.spent += c.cost
 	}
 	c.orders++
 	h := c.m.height(c.board.at)

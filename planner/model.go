@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"slices"
 	"sort"
 )
@@ -26,6 +27,9 @@ type model struct {
 	timed  bool     // items have pieces on a common time axis
 	plain  bool     // timed, and every item is at most one piece: conflicts are hull overlaps
 	adj    [][]edge // conflicts, built on demand
+	sorted []int    // byLo, built on demand
+	dense  int      // whether the conflicts are too many for lists: 0 not known, 1 no, 2 yes
+	stop   func() bool
 }
 
 // piece is a rectangle of an item: alive in the dense points [lo, hi), size bytes high.
@@ -71,12 +75,16 @@ func newModel(p *Problem) (*model, error) {
 	return m, nil
 }
 
-// prepare checks a problem and builds its model.
-func prepare(p *Problem) (*model, error) {
+// prepare checks a problem and builds its model, whose long steps end early when ctx does.
+func prepare(ctx context.Context, p *Problem) (*model, error) {
 	if err := p.checkFields(); err != nil {
 		return nil, err
 	}
-	return newModel(p)
+	m, err := newModel(p)
+	if err == nil {
+		m.stop = func() bool { return ctx.Err() != nil }
+	}
+	return m, err
 }
 
 // collect makes one item per ungrouped buffer and one per group, in buffer order.
@@ -272,7 +280,8 @@ func tallestMeeting(a, b []piece) int64 {
 	return h
 }
 
-// conflicts returns the conflict lists, ascending by item, building them on the first call.
+// conflicts returns the conflict lists, ascending by item, building them on the first call. They are nil when stop
+// has ended that.
 func (m *model) conflicts() [][]edge {
 	if m.adj != nil {
 		return m.adj
@@ -282,6 +291,10 @@ func (m *model) conflicts() [][]edge {
 		m.meetings()
 	} else {
 		for i := range m.items {
+			if i%16 == 0 && m.stop() {
+				m.adj = nil
+				return nil
+			}
 			for j := range i {
 				m.link(i, j)
 			}
@@ -291,6 +304,16 @@ func (m *model) conflicts() [][]edge {
 		slices.SortFunc(list, func(a, b edge) int { return int(a.to) - int(b.to) })
 	}
 	return m.adj
+}
+
+// crowded reports whether the conflicts of a fixed schedule are too many to be listed.
+func (m *model) crowded() bool {
+	if m.dense == 0 {
+		if m.dense = 1; m.timed && m.countMeetings(scanLimit) >= scanLimit {
+			m.dense = 2
+		}
+	}
+	return m.dense == 2
 }
 
 // meetings links all items whose hulls overlap, by a sweep over births.
@@ -317,16 +340,30 @@ func (m *model) link(i, j int) {
 	}
 }
 
-// byLo lists the items that are ever alive by first point, then index.
+// byLo lists the items that are ever alive by first point, then index. The list must not be changed.
 func (m *model) byLo() []int {
-	var ids []int
+	if m.sorted != nil {
+		return m.sorted
+	}
+	next := make([]int, len(m.times)+1) // where the next item that begins at a point goes
+	alive := 0
 	for i := range m.items {
-		if m.items[i].lo < m.items[i].hi {
-			ids = append(ids, i)
+		if it := &m.items[i]; it.lo < it.hi {
+			next[it.lo+1]++
+			alive++
 		}
 	}
-	sort.SliceStable(ids, func(a, b int) bool { return m.items[ids[a]].lo < m.items[ids[b]].lo })
-	return ids
+	for t := 1; t < len(next); t++ {
+		next[t] += next[t-1]
+	}
+	m.sorted = make([]int, alive)
+	for i := range m.items {
+		if it := &m.items[i]; it.lo < it.hi {
+			m.sorted[next[it.lo]] = i
+			next[it.lo]++
+		}
+	}
+	return m.sorted
 }
 
 // offsets spreads the items' offsets over their buffers.

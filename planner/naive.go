@@ -14,8 +14,8 @@ type Naive struct{}
 func (Naive) Name() string { return "naive" }
 
 // Plan lays the buffers end to end above the fixed ones; a group is one buffer.
-func (n Naive) Plan(_ context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(p)
+func (n Naive) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+	m, err := prepare(ctx, p)
 	if err != nil {
 		return nil, err
 	}

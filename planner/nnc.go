@@ -39,7 +39,7 @@ func (n NNC) Name() string {
 
 // Plan places string by string. When ctx ends before, the plan is that of greedy-size.
 func (n NNC) Plan(ctx context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(p)
+	m, err := prepare(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -49,8 +49,8 @@ func (n NNC) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 	}
 	var best *Solution
 	for _, r := range rules {
-		at, windows, ok := m.nnc(r, stopper(ctx))
-		if !ok {
+		at, windows := m.nnc(r)
+		if at == nil {
 			break
 		}
 		if best == nil || m.height(at) < best.ArenaBytes {
@@ -66,22 +66,22 @@ func (n NNC) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 	return best, nil
 }
 
-// nnc runs one rule; false when stop ended it.
-func (m *model) nnc(rule nncRule, stop func() bool) ([]int64, []Window, bool) {
+// nnc runs one rule; nil when the time is over before the end.
+func (m *model) nnc(rule nncRule) ([]int64, []Window) {
 	g, strings := newNNCGraph(m)
 	a := &nncAllocator{nncGraph: g, strings: strings, of: make([]int32, len(m.items))}
 	a.countEdges()
 	a.sortSizes()
 	for range strings {
-		if stop() {
-			return nil, nil, false
+		if m.stop() {
+			return nil, nil
 		}
 		if !a.step(rule) {
 			break
 		}
 	}
 	at, windows := g.layout()
-	return at, windows, true
+	return at, windows
 }
 
 // nncAllocator picks strings and keeps their edge counts.
@@ -104,6 +104,9 @@ func (a *nncAllocator) countEdges() {
 	}
 	a.around = a.m.neighbours()
 	for i := range a.m.items {
+		if i%64 == 0 && a.m.stop() {
+			return
+		}
 		a.around(i, func(j int) {
 			if a.of[i] >= 0 && a.of[j] >= 0 {
 				a.strings[a.of[i]].oc++
@@ -114,8 +117,11 @@ func (a *nncAllocator) countEdges() {
 
 // neighbours returns a function that visits the items in conflict with one.
 func (m *model) neighbours() func(i int, fn func(j int)) {
-	if !m.timed || m.adj != nil || m.countMeetings(scanLimit) < scanLimit {
+	if !m.crowded() {
 		adj := m.conflicts()
+		if adj == nil {
+			return func(int, func(int)) {}
+		}
 		return func(i int, fn func(j int)) {
 			for _, e := range adj[i] {
 				fn(int(e.to))
@@ -224,6 +230,9 @@ func (a *nncAllocator) pickByEdges(triples bool) (pick *nncString, window, edge 
 		s := &a.strings[k]
 		if s.done || s.oc < most || s.size < size {
 			continue
+		}
+		if len(tuples) > 0 && a.m.stop() {
+			break
 		}
 		tuples = append(tuples, *s)
 		if t, ok := a.extend(s, s.size); ok {

@@ -1,6 +1,6 @@
 package planner
 
-import "sort"
+import "slices"
 
 // Order answers, for two buffers by their index, whether they may be live at once and how far apart they are.
 // Both answers are over an abstract time: one fixed schedule (Intervals) or every schedule that a
@@ -90,10 +90,14 @@ func (p *Problem) birthOrder() []int {
 	if o, ok := p.Order.(interface{ Births() []int }); ok {
 		return o.Births()
 	}
-	ids := make([]int, len(p.Buffers))
-	for i := range ids {
-		ids[i] = i
+	keys := make([]uint64, len(p.Buffers)) // the point above, the index below
+	for i := range keys {
+		keys[i] = uint64(int64(p.Buffers[i].Lo)+maxPoint)<<32 | uint64(i)
 	}
-	sort.SliceStable(ids, func(a, b int) bool { return p.Buffers[ids[a]].Lo < p.Buffers[ids[b]].Lo })
+	slices.Sort(keys)
+	ids := make([]int, len(keys))
+	for k, key := range keys {
+		ids[k] = int(uint32(key))
+	}
 	return ids
 }

@@ -33,18 +33,52 @@ const scanLimit = 1 << 20
 // newBoard starts with the fixed items in place.
 func newBoard(m *model) *board {
 	b := &board{m: m, at: make([]int64, len(m.items))}
-	if m.adj == nil && m.timed && m.countMeetings(scanLimit) >= scanLimit {
-		b.shelf = newShelf(m)
-	} else {
-		m.conflicts()
+	b.clear()
+	return b
+}
+
+// clear takes everything off but the fixed items.
+func (b *board) clear() {
+	if b.shelf = nil; b.m.crowded() {
+		b.shelf = newShelf(b.m)
 	}
 	for i := range b.at {
 		b.at[i] = unplaced
-		if f := m.items[i].fixed; f >= 0 {
+		if f := b.m.items[i].fixed; f >= 0 {
 			b.put(i, f)
 		}
 	}
-	return b
+}
+
+// fill places the items of order by a rule for each, unless they are placed already. It returns nil when the plan reaches the
+// limit. When stop says so, what is left is piled up above everything else.
+func (b *board) fill(limit int64, order []int, rule func(i int) int64) []int64 {
+	cut := b.shelf == nil && b.m.conflicts() == nil
+	for n, i := range order {
+		if cut = cut || (n%64 == 0 && b.m.stop()); cut {
+			b.pile(order[n:])
+			break
+		}
+		if b.at[i] == unplaced {
+			at := rule(i)
+			if at+b.m.items[i].size >= limit {
+				return nil
+			}
+			b.put(i, at)
+		}
+	}
+	return b.at
+}
+
+// pile lays items end to end above everything placed.
+func (b *board) pile(items []int) {
+	top := b.m.height(b.at)
+	for _, i := range items {
+		if b.at[i] == unplaced {
+			b.at[i] = alignUp(top, b.m.items[i].align)
+			top = b.at[i] + b.m.items[i].size
+		}
+	}
 }
 
 // countMeetings counts pairs of items with overlapping hulls, up to limit.

@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"cmp"
+	"container/heap"
 	"context"
 	"slices"
 )
@@ -26,14 +28,14 @@ func (Pool) Name() string { return "pool" }
 
 // poolBlock is one block with all the items that have held it.
 type poolBlock struct {
-	size  int64
+	rank  int   // of the item that it was made for, in the order of sizes
 	until int32 // timed orders: free from this point on
 	items []int
 }
 
-// Plan follows the birth order to its end whatever ctx says.
-func (pl Pool) Plan(_ context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(p)
+// Plan gives a block of its own to what is not placed yet when ctx ends.
+func (pl Pool) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+	m, err := prepare(ctx, p)
 	if err != nil {
 		return nil, err
 	}
@@ -45,39 +47,109 @@ func (pl Pool) Plan(_ context.Context, p *Problem) (*Solution, error) {
 
 func (m *model) pool() ([]int64, []Window) {
 	order := m.sortedIDs(func(int, int) int { return 0 })
-	var blocks []poolBlock
-	for _, i := range order {
-		if m.items[i].fixed >= 0 || m.items[i].size == 0 {
-			continue
+	order = slices.DeleteFunc(order, func(i int) bool { return m.items[i].fixed >= 0 || m.items[i].size == 0 })
+	l := newPoolList(m, order)
+	for n, i := range order {
+		k := -1
+		if n%64 != 0 || !m.stop() {
+			k = l.freeBlock(i)
 		}
-		k := m.freeBlock(blocks, i)
-		if k < 0 {
-			k = len(blocks)
-			blocks = append(blocks, poolBlock{size: m.items[i].size})
-		}
-		b := &blocks[k]
-		b.items = append(b.items, i)
-		b.until = max(b.until, m.items[i].hi)
+		l.give(k, i)
 	}
-	groups := make([][]int, len(blocks))
-	for k := range blocks {
-		groups[k] = blocks[k].items
+	groups := make([][]int, len(l.blocks))
+	for k := range l.blocks {
+		groups[k] = l.blocks[k].items
 	}
 	return m.stack(groups)
 }
 
-// freeBlock is the smallest block that is free for item i and large enough, or -1.
-func (m *model) freeBlock(blocks []poolBlock, i int) int {
-	it := &m.items[i]
-	best := -1
-	for k := range blocks {
-		b := &blocks[k]
-		if b.size < it.size || (best >= 0 && b.size >= blocks[best].size) || !m.isFree(b, i) {
-			continue
-		}
-		best = k
+// poolList holds the blocks. A block has the size of the item that it was made for; ranking the items by size, then birth,
+// ranks all blocks that there can be, and the smallest free one that is large enough is the next in a set of ranks.
+type poolList struct {
+	m      *model
+	blocks []poolBlock
+	rank   []int    // of items
+	sizes  []int64  // by rank
+	of     []int    // rank -> block
+	made   *rankSet // ranks of all blocks
+	free   *rankSet // of those that were free at the latest instant looked at; all blocks where there is no time
+	busy   busyHeap // the others
+}
+
+// newPoolList takes the items in the order of births.
+func newPoolList(m *model, order []int) *poolList {
+	l := &poolList{m: m, rank: make([]int, len(m.items)), of: make([]int, len(order)), made: newRankSet(len(order))}
+	if l.free = l.made; m.timed {
+		l.free = newRankSet(len(order))
 	}
-	return best
+	sorted := slices.Clone(order)
+	slices.SortStableFunc(sorted, func(a, b int) int { return cmp.Compare(m.items[a].size, m.items[b].size) })
+	for r, i := range sorted {
+		l.rank[i] = r
+		l.sizes = append(l.sizes, m.items[i].size)
+	}
+	return l
+}
+
+// give hands block k to item i; k < 0 makes a new block.
+func (l *poolList) give(k, i int) {
+	if k < 0 {
+		k = len(l.blocks)
+		l.blocks = append(l.blocks, poolBlock{rank: l.rank[i]})
+		l.of[l.rank[i]] = k
+		l.made.add(l.rank[i])
+	}
+	b := &l.blocks[k]
+	b.items = append(b.items, i)
+	if it := &l.m.items[i]; it.lo < it.hi || len(b.items) == 1 {
+		b.until = it.hi
+		if l.m.timed {
+			l.free.remove(b.rank)
+			heap.Push(&l.busy, busyBlock{b.until, k})
+		}
+	}
+}
+
+// freeBlock is the smallest block that is free for item i and large enough, or -1.
+func (l *poolList) freeBlock(i int) int {
+	it := &l.m.items[i]
+	for len(l.busy) > 0 && l.busy[0].until <= it.lo {
+		b := heap.Pop(&l.busy).(busyBlock)
+		l.free.add(l.blocks[b.block].rank)
+	}
+	set := l.free
+	if l.m.timed && it.lo == it.hi {
+		set = l.made // never alive: every block will do
+	}
+	r, _ := slices.BinarySearch(l.sizes, it.size)
+	if !set.has(r) {
+		r = set.after(r)
+	}
+	for ; r >= 0; r = set.after(r) {
+		if k := l.of[r]; l.m.isFree(&l.blocks[k], i) {
+			return k
+		}
+	}
+	return -1
+}
+
+// busyBlock is a heap entry: a block that is free from a point on.
+type busyBlock struct {
+	until int32
+	block int
+}
+
+type busyHeap []busyBlock
+
+func (h busyHeap) Len() int           { return len(h) }
+func (h busyHeap) Less(i, j int) bool { return h[i].until < h[j].until }
+func (h busyHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *busyHeap) Push(x any)        { *h = append(*h, x.(busyBlock)) }
+func (h *busyHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
 }
 
 // isFree reports whether every earlier holder of the block is dead when i is born.

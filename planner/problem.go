@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"math"
 	"math/bits"
 )
@@ -46,7 +47,7 @@ const maxBytes = math.MaxInt64 / 4
 // Check tells whether the problem is well formed: sizes, alignments and lives in range, fixed offsets aligned and
 // free of overlap with each other, groups free of interference inside and of contradiction. The error is a *ProblemError.
 func (p *Problem) Check() error {
-	_, err := prepare(p)
+	_, err := prepare(context.Background(), p)
 	return err
 }
 

@@ -40,21 +40,9 @@ func FuzzPlanners(f *testing.F) {
 	})
 }
 
-// large draws an interval problem of n buffers: long lives seldom, short ones often, few sizes.
-func large(n int, seed uint64) *planner.Problem {
-	r := rand.New(rand.NewPCG(seed, 4))
-	p := &planner.Problem{Buffers: make([]planner.Buffer, n)}
-	for i := range p.Buffers {
-		lo := r.IntN(n)
-		width := 1 + r.IntN(1+n>>(1+r.IntN(12)))
-		p.Buffers[i] = planner.Buffer{Size: int64(1+r.IntN(1<<r.IntN(12))) * 64, Align: 64, Lo: lo, Hi: lo + width}
-	}
-	return p
-}
-
 // TestDeterministic plans the same problems twice, the second time with other work going on.
 func TestDeterministic(t *testing.T) {
-	problems := []*planner.Problem{large(300, 1)}
+	problems := []*planner.Problem{shape(t, "scattered", 300, 1)}
 	for seed := range uint64(20) {
 		problems = append(problems, plannertest.Random(rand.New(rand.NewPCG(seed, 5)), plannertest.All))
 	}
@@ -64,58 +52,5 @@ func TestDeterministic(t *testing.T) {
 			go planWith(t, "best-fit", problems[0])
 			assert.Equal(t, first, planWith(t, name, p), "%s %d", name, k)
 		}
-	}
-}
-
-// TestCancelled asks for plans with a context that has ended: there must be one.
-func TestCancelled(t *testing.T) {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	p := large(400, 2)
-	for _, name := range planner.Names() {
-		pl, err := planner.Get(name)
-		require.NoError(t, err)
-		s, err := pl.Plan(ctx, p)
-		require.NoError(t, err, name)
-		assert.NoError(t, planner.Validate(p, s), name)
-	}
-}
-
-// TestDeadline gives the slow planners a tenth of a second on a hard problem.
-func TestDeadline(t *testing.T) {
-	p := large(20000, 3)
-	for _, name := range []string{"auto", "exact", "hill-climb", "nnc", "nnc-best"} {
-		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
-		defer cancel()
-		pl, err := planner.Get(name)
-		require.NoError(t, err)
-		begin := time.Now()
-		s, err := pl.Plan(ctx, p)
-		require.NoError(t, err)
-		require.NoError(t, planner.Validate(p, s))
-		assert.Less(t, time.Since(begin), 20*time.Second, name)
-		t.Logf("%s: %.2f%% in %v", name, 100*s.Gap(), time.Since(begin))
-	}
-}
-
-// TestLarge plans 62,000 buffers, with and without holes and groups.
-func TestLarge(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
-	p := large(62000, 4)
-	q := large(62000, 5)
-	for i := range q.Buffers {
-		if b := &q.Buffers[i]; i%10 == 0 && b.Hi > b.Lo+3 {
-			b.Holes = []planner.Range{{Lo: b.Lo + 1, Hi: b.Lo + 2}}
-		}
-		if b := &q.Buffers[i]; i%100 == 1 && b.Lo > q.Buffers[i-1].Hi {
-			b.Group, q.Buffers[i-1].Group = i, i
-		}
-	}
-	for k, p := range []*planner.Problem{p, q} {
-		begin := time.Now()
-		s := planWith(t, "auto", p)
-		t.Logf("%d: %.2f%% above the bound by %s in %v", k, 100*s.Gap(), s.Stats.Winner, time.Since(begin))
 	}
 }

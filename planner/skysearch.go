@@ -106,7 +106,9 @@ func (s *skysearch) run(capacity, budget int64, stop func() bool) verdict {
 }
 
 // descent is about what one run without a dead end costs.
-func (s *skysearch) descent() int64 { return 1 + int64(len(s.rects))*int64(s.ends)/27 }
+func (s *skysearch) descent() int64 { return skyDescent(len(s.rects), s.ends) }
+
+func skyDescent(rects int, sections int32) int64 { return 1 + int64(rects)*int64(sections)/27 }
 
 // visited is the number of positions over all runs.
 func (s *skysearch) visited() int64 { return s.nodes }

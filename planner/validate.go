@@ -261,6 +261,8 @@ func (s *rankSet) remove(x int) {
 	}
 }
 
+func (s *rankSet) has(x int) bool { return s.level[0][x>>6]>>(x&63)&1 == 1 }
+
 // before is the largest member below x, or -1.
 func (s *rankSet) before(x int) int {
 	for k, l := range s.level {
