@@ -50,7 +50,8 @@ func (m *Model) compile(ctx context.Context, c config) (*Program, error) {
 		return nil, err
 	}
 	p, err := program.Compile(ctx, g, program.Options{Backend: be, Planner: pl, Threads: c.threads,
-		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews, Saved: m.savedPlans(&c)})
+		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews, Saved: m.savedPlans(&c),
+		MaxMemory: c.maxMemory})
 	if err != nil {
 		return nil, err
 	}

@@ -31,6 +31,7 @@ type config struct {
 	maxOpset  int
 	programs  int
 	unroll    bool
+	maxMemory int64
 }
 
 func newConfig(opts []Option) config {
@@ -51,6 +52,12 @@ func WithDim(symbol string, n int64) Option { return func(c *config) { c.dims[sy
 
 // WithThreads sets how many threads one run may use; the default is 1.
 func WithThreads(n int) Option { return func(c *config) { c.threads = max(n, 1) } }
+
+// WithMaxMemory limits what the Go heap of the process may hold while a compiled
+// model runs: arenas, results whose size only data tells, weights that are not in
+// mapped files. A run that would need more fails with an [ops.MemoryError] before
+// it takes the memory. The default, and 0, is [ops.DefaultMaxMemory].
+func WithMaxMemory(bytes int64) Option { return func(c *config) { c.maxMemory = bytes } }
 
 // WithPlanner chooses the memory planner by name; see [Planners].
 func WithPlanner(name string) Option { return func(c *config) { c.planner = name } }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"math"
 	"unsafe"
+
+	"github.com/berth-onnx/berth/internal/sysmem"
 )
 
 // ErrSize reports a shape whose element or byte count does not fit in an int.
@@ -86,10 +88,14 @@ func ByteSize(dt DType, shape []int) (int, error) {
 	return n * dt.Size(), nil
 }
 
-// New allocates a zeroed array. The memory is 64-byte aligned.
+// New allocates a zeroed array. The memory is 64-byte aligned. A size that the
+// machine does not have is an error, as is one that overflows.
 func New(dt DType, shape ...int) (*Array, error) {
 	n, err := ByteSize(dt, shape)
 	if err != nil {
+		return nil, err
+	}
+	if err := sysmem.Room("an array", int64(n), 0); err != nil {
 		return nil, err
 	}
 	a := &Array{DType: dt, Shape: append([]int(nil), shape...)}

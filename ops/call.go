@@ -20,9 +20,9 @@ type Call struct {
 	Scratch []byte          // workspace of the size the kernel asked for when prepared
 	Threads int             // how many threads the kernel may use, at least 1
 	Seed    int64           // for random operators without a seed of their own
-	// Alloc makes the memory of a result whose size was not known before the
-	// run; nil means fresh memory.
-	Alloc func(dt ndarray.DType, shape []int) (*ndarray.Array, error)
+	// MaxMemory is the limit for results whose size was not known before the run,
+	// as [Room] takes it; 0 is the default one.
+	MaxMemory int64
 	// Body runs body i of the node on the given arguments (captures included). Only
 	// the interpreter sets it: programs have bodies of their own.
 	Body func(i int, args []ndarray.Value) ([]ndarray.Value, error)
@@ -52,10 +52,6 @@ func (c *Call) Has(i int) bool { return i < len(c.In) && c.In[i] != nil }
 // Wants reports whether result i is used by anyone.
 func (c *Call) Wants(i int) bool { return i < len(c.Node.Out) && c.Node.Out[i] != nil }
 
-// MaxResultBytes is the largest result a kernel may ask for: a size that comes
-// from data must not take the machine down before anyone can see the error.
-const MaxResultBytes int64 = 1 << 36
-
 // Output returns the memory of tensor result i: the planned place if there is
 // one (its type must then agree), else new memory. The contents are undefined:
 // kernels write every element. An unused result gets memory of its own.
@@ -69,14 +65,14 @@ func (c *Call) Output(i int, dt ndarray.DType, shape ...int) (*ndarray.Array, er
 		}
 		return a, nil
 	}
-	if n, err := ndarray.ByteSize(dt, shape); err != nil || int64(n) > MaxResultBytes {
-		return nil, fmt.Errorf("result %d of type %s%v is beyond the limit of %d bytes", i, dt, shape, MaxResultBytes)
+	n, err := ndarray.ByteSize(dt, shape)
+	if err != nil {
+		return nil, fmt.Errorf("result %d of type %s%v: %w", i, dt, shape, err)
 	}
-	alloc := c.Alloc
-	if alloc == nil {
-		alloc = func(dt ndarray.DType, shape []int) (*ndarray.Array, error) { return ndarray.New(dt, shape...) }
+	if err := Room("a result", int64(n), c.MaxMemory); err != nil {
+		return nil, fmt.Errorf("result %d of type %s%v: %w", i, dt, shape, err)
 	}
-	a, err := alloc(dt, shape)
+	a, err := ndarray.New(dt, shape...)
 	if err != nil {
 		return nil, err
 	}

@@ -227,7 +227,7 @@ func multinomialArgs(n *ssa.Node) (dt ndarray.DType, samples int64, err error) {
 	if dt != ndarray.Int32 && dt != ndarray.Int64 {
 		return dt, 0, badAttr("dtype", dt, "int32 or int64")
 	}
-	if samples = n.Int("sample_size", 1); samples < 0 || samples > maxRange {
+	if samples = n.Int("sample_size", 1); samples < 0 || samples > math.MaxInt32 {
 		return dt, 0, badAttr("sample_size", samples, "a number of samples")
 	}
 	return dt, samples, nil

@@ -21,10 +21,6 @@ var Range = Op{
 	Infer: inferRange, Eval: evalRange,
 }
 
-// maxRange is the largest number of elements a Range makes: the count comes from
-// data, and a wrong one must not take the machine's memory.
-const maxRange int64 = 1 << 31
-
 func rangeForm(n *ssa.Node) int {
 	if dt := InType(n, 0).DType; n.Has("stash_type") || dt == ndarray.Float16 || dt == ndarray.BFloat16 {
 		return 27
@@ -116,8 +112,8 @@ func rangeInts(c *Call, dt ndarray.DType, start, limit, delta int64) error {
 	} else if delta < 0 && limit < start {
 		n = (uint64(start)-uint64(limit)-1)/(-uint64(delta)) + 1
 	}
-	if n > uint64(maxRange) {
-		return fmt.Errorf("%d elements are more than the limit of %d", n, maxRange)
+	if n > math.MaxInt {
+		return fmt.Errorf("%d elements: %w", n, ndarray.ErrSize)
 	}
 	out, err := c.Output(0, dt, int(n))
 	if err != nil {
@@ -134,8 +130,8 @@ func rangeFloats[T float32 | float64](c *Call, dt ndarray.DType, start, limit, d
 		return fmt.Errorf("delta is 0")
 	}
 	n := max(math.Ceil(float64((limit-start)/delta)), 0)
-	if !(n <= float64(maxRange)) {
-		return fmt.Errorf("from %v to %v in steps of %v are more elements than the limit of %d", start, limit, delta, maxRange)
+	if !(n < math.MaxInt) {
+		return fmt.Errorf("from %v to %v in steps of %v: %w", start, limit, delta, ndarray.ErrSize)
 	}
 	out, err := c.Output(0, dt, int(n))
 	if err != nil {

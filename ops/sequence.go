@@ -159,5 +159,7 @@ func evalSequenceInsert(c *Call) error {
 	if err != nil {
 		return err
 	}
-	return c.SetOutput(0, &ndarray.Sequence{Elem: elem, Items: slices.Insert(slices.Clone(s.Items), k, ownedCopy(c.In[1]))})
+	items := make([]ndarray.Value, 0, len(s.Items)+1)
+	items = append(append(items, s.Items[:k]...), ownedCopy(c.In[1]))
+	return c.SetOutput(0, &ndarray.Sequence{Elem: elem, Items: append(items, s.Items[k:]...)})
 }

@@ -55,7 +55,7 @@ func evalWindow(c *Call, a0, a1, a2 float64) error {
 	if err != nil {
 		return err
 	}
-	if size < 0 || size > maxRange {
+	if size < 0 || size > math.MaxInt32 {
 		return fmt.Errorf("a window of %d elements", size)
 	}
 	out, err := c.Output(0, dt, int(size))

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 )
 
 // Arena is memory that sessions of several programs take turns in: it is as
@@ -29,7 +30,9 @@ func (a *Arena) Bytes() int64 {
 func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.grow(p.ArenaBytes)
+	if err := a.grow(p.ArenaBytes, p.maxMemory); err != nil {
+		return nil, err
+	}
 	s, err := p.newSession(a.data)
 	if err != nil {
 		return nil, err
@@ -39,10 +42,15 @@ func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
 }
 
 // grow makes room for n bytes. Sessions made before move at their next run.
-func (a *Arena) grow(n int64) {
-	if int64(len(a.data)) < n {
-		a.data = ndarray.AlignedBytes(int(n))
+func (a *Arena) grow(n, limit int64) error {
+	if int64(len(a.data)) >= n {
+		return nil
 	}
+	if err := ops.Room("the arena", n, limit); err != nil {
+		return err
+	}
+	a.data = ndarray.AlignedBytes(int(n))
+	return nil
 }
 
 // enter takes the arena for a run of s, moving s if the arena has grown.

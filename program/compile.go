@@ -27,6 +27,9 @@ type Options struct {
 	InPlace inplace.Options
 	// CopyViews gives views memory of their own, for comparisons.
 	CopyViews bool
+	// MaxMemory is how many bytes a run may use, as [ops.Room] takes it; 0 is the
+	// default limit.
+	MaxMemory int64
 	// NoCheck skips the symbolic check of the finished program.
 	NoCheck bool
 
@@ -52,7 +55,7 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 		return nil, err
 	}
 	c.p = p
-	p.threads = c.opts.Threads
+	p.threads, p.maxMemory = c.opts.Threads, c.opts.MaxMemory
 	if p.Main, err = c.block(g, nil); err != nil {
 		return nil, err
 	}
@@ -84,7 +87,7 @@ func (c *compiler) prepareAll(g *ssa.Graph) error {
 				return err
 			}
 		}
-		if isControl(n) || !staticNode(n) || joins(n) != nil {
+		if isControl(n) || !staticNode(n) || joins(n) != nil || !fits(n, c.opts.MaxMemory) {
 			continue
 		}
 		// A node the backend refuses may sit in a branch that never runs: the
@@ -304,7 +307,7 @@ func (c *compiler) instr(in *Instr, levels []int) error {
 	case len(n.Bodies) > 0 && !n.Opaque:
 		in.Kernel = ops.KernelFunc(bodyLeft)
 	case in.Dynamic:
-		in.Kernel = newDynamicKernel(n, c.opts.Backend, c.opts.Threads)
+		in.Kernel = newDynamicKernel(n, c.opts.Backend, c.opts.Threads, c.opts.MaxMemory)
 	default:
 		c.p.Report.ReferenceKernel++
 		in.Kernel = ops.KernelFunc(ops.Eval)

@@ -17,6 +17,8 @@ type dynamicKernel struct {
 	node    *ssa.Node
 	backend backend.Backend
 	threads int
+	// maxMemory is the limit of a run, as ops.Room takes it.
+	maxMemory int64
 
 	mu    sync.Mutex
 	cache map[string]*specialized
@@ -33,8 +35,8 @@ const (
 	maxKeyContent  = 64 // elements of small integer operands that are part of the key
 )
 
-func newDynamicKernel(n *ssa.Node, b backend.Backend, threads int) ops.Kernel {
-	return &dynamicKernel{node: n, backend: b, threads: threads, cache: map[string]*specialized{}}
+func newDynamicKernel(n *ssa.Node, b backend.Backend, threads int, maxMemory int64) ops.Kernel {
+	return &dynamicKernel{node: n, backend: b, threads: threads, maxMemory: maxMemory, cache: map[string]*specialized{}}
 }
 
 // Run picks the kernel for the operands' shapes and runs it.
@@ -52,6 +54,9 @@ func (k *dynamicKernel) Run(c *ops.Call) error {
 		}
 	}
 	if n := int(sp.prep.Scratch); len(c.Scratch) < n {
+		if err := ops.Room("workspace", sp.prep.Scratch, c.MaxMemory); err != nil {
+			return err
+		}
 		c.Scratch = ndarray.AlignedBytes(n)
 	}
 	return sp.prep.Kernel.Run(c)
@@ -103,6 +108,24 @@ func isSmallInt(a *ndarray.Array) bool {
 	return (a.DType == ndarray.Int64 || a.DType == ndarray.Int32) && a.Rank() <= 1 && a.Len() <= maxKeyContent
 }
 
+// fits reports that the results of a node with static types are not beyond the
+// limit by themselves. What a backend prepares for a node can be as large as they
+// are, so it is not asked for nodes that can not run anyway.
+func fits(n *ssa.Node, limit int64) bool {
+	if limit <= 0 {
+		limit = ops.DefaultMaxMemory()
+	}
+	for _, v := range n.Out {
+		if v == nil {
+			continue
+		}
+		if b, ok := v.Type.ByteSize(); ok && int64(b) > limit {
+			return false
+		}
+	}
+	return true
+}
+
 // specialize makes a node with the run's shapes and asks the backend for it.
 func (k *dynamicKernel) specialize(in []ndarray.Value) *specialized {
 	g := ssa.NewGraph("specialized")
@@ -138,8 +161,10 @@ func (k *dynamicKernel) specialize(in []ndarray.Value) *specialized {
 			n.Out[i] = nil
 		}
 	}
-	prep, err := k.backend.Prepare(n, k.threads)
-	if err == nil {
+	if !fits(n, k.maxMemory) {
+		return sp // the reference kernel says so
+	}
+	if prep, err := k.backend.Prepare(n, k.threads); err == nil {
 		sp.prep = prep
 	}
 	return sp

@@ -116,6 +116,7 @@ type Program struct {
 	stickyDigit   map[int]int // by sticky slot: the digit of its place that is picked
 	calls, states int
 	threads       int
+	maxMemory     int64
 
 	mu   sync.Mutex
 	free []*Session

@@ -28,6 +28,7 @@ type Session struct {
 	ctx   context.Context
 	done  <-chan struct{}
 	at    *Instr // the instruction being run, for panics
+	steps uint   // steps since the first run in which something may have grown
 	// Poison fills the arena with garbage before each run, so that a read of
 	// memory nothing wrote shows.
 	Poison bool
@@ -67,6 +68,9 @@ type carried struct {
 
 // NewSession allocates an arena and wires all headers and calls.
 func (p *Program) NewSession() (*Session, error) {
+	if err := ops.Room("the arena", p.ArenaBytes, p.maxMemory); err != nil {
+		return nil, err
+	}
 	return p.newSession(ndarray.AlignedBytes(int(p.ArenaBytes)))
 }
 
@@ -84,6 +88,11 @@ func (p *Program) newSession(arena []byte) (*Session, error) {
 		if sl.Kind == SlotConst {
 			if !read[i] {
 				continue
+			}
+			if _, splat := sl.Const.Splat(); splat {
+				if err := ops.Room("constant "+sl.Value.Name, int64(sl.Const.Len())*int64(sl.Const.DType().Size()), p.maxMemory); err != nil {
+					return nil, err
+				}
 			}
 			a, err := sl.Const.Array()
 			if err != nil {
@@ -155,7 +164,7 @@ func (s *Session) wire(b *Block) {
 			return
 		}
 		c := &s.calls[in.call]
-		c.Node, c.Threads = in.Node, s.p.threads
+		c.Node, c.Threads, c.MaxMemory = in.Node, s.p.threads, s.p.maxMemory
 		c.In = make([]ndarray.Value, len(in.In))
 		c.Out = make([]ndarray.Value, len(in.Out))
 		s.fill(c, in)
@@ -317,6 +326,9 @@ func (s *Session) exec(in *Instr) error {
 		return nil
 	}
 	s.fill(c, in)
+	if err := s.grown(); err != nil {
+		return s.wrap(in, err)
+	}
 	if err := in.Kernel.Run(c); err != nil {
 		return s.wrap(in, err)
 	}
@@ -326,6 +338,15 @@ func (s *Session) exec(in *Instr) error {
 		}
 	}
 	return nil
+}
+
+// grown checks now and then that what grows bit by bit, such as a sequence in a
+// loop, has not outgrown the memory a run may use.
+func (s *Session) grown() error {
+	if s.steps++; s.steps%64 != 0 {
+		return nil
+	}
+	return ops.Room("the run", 0, s.p.maxMemory)
 }
 
 // wrap names the node of an error unless it is named or a cancellation.
@@ -346,11 +367,19 @@ func (s *Session) detach(v ndarray.Value) ndarray.Value {
 			return x.Clone()
 		}
 	case *ndarray.Sequence:
-		out := &ndarray.Sequence{Elem: x.Elem, Items: make([]ndarray.Value, len(x.Items))}
+		var own []ndarray.Value // made with the first member that is copied
 		for i, it := range x.Items {
-			out.Items[i] = s.detach(it)
+			d := s.detach(it)
+			if d != it && own == nil {
+				own = slices.Clone(x.Items)
+			}
+			if own != nil {
+				own[i] = d
+			}
 		}
-		return out
+		if own != nil {
+			return &ndarray.Sequence{Elem: x.Elem, Items: own}
+		}
 	case *ndarray.Optional:
 		if x.Value != nil {
 			return &ndarray.Optional{Value: s.detach(x.Value)}

@@ -30,7 +30,11 @@ func (s *Session) openStacks(l *Loop, st *loopState, limit int64) error {
 			if limit > 0 && int64(sk.slice) > math.MaxInt/limit {
 				return fmt.Errorf("scan output %d: %w", k, ndarray.ErrSize)
 			}
-			sk.data = ndarray.AlignedBytes(sk.slice * int(limit))
+			bytes := sk.slice * int(limit)
+			if err := ops.Room("a scan output", int64(bytes), s.p.maxMemory); err != nil {
+				return err
+			}
+			sk.data = ndarray.AlignedBytes(bytes)
 		case sk.slice >= 0:
 			sk.data = ndarray.AlignedBytes(0)
 		}
@@ -55,7 +59,7 @@ func (s *Session) placeSlices(l *Loop, st *loopState, t, limit int64) error {
 			continue
 		}
 		at := position(rot.Reverse, t, limit)
-		if err := sk.grow(at); err != nil {
+		if err := sk.grow(at, s.p.maxMemory); err != nil {
 			return fmt.Errorf("scan output %d: %w", k, err)
 		}
 		if rot.Window {
@@ -66,7 +70,7 @@ func (s *Session) placeSlices(l *Loop, st *loopState, t, limit int64) error {
 }
 
 // grow makes room for slice at, doubling.
-func (sk *stack) grow(at int64) error {
+func (sk *stack) grow(at, maxMemory int64) error {
 	need := (at + 1) * int64(sk.slice)
 	if need <= int64(len(sk.data)) {
 		return nil
@@ -74,7 +78,11 @@ func (sk *stack) grow(at int64) error {
 	if need > math.MaxInt/4 {
 		return ndarray.ErrSize
 	}
-	more := ndarray.AlignedBytes(max(int(need), 2*len(sk.data), 4096))
+	size := max(int(need), 2*len(sk.data), 4096)
+	if err := ops.Room("a scan output", int64(size), maxMemory); err != nil {
+		return err
+	}
+	more := ndarray.AlignedBytes(size)
 	copy(more, sk.data)
 	sk.data = more
 	return nil
@@ -92,6 +100,9 @@ func (s *Session) push(l *Loop, st *loopState, t, limit int64) error {
 			return fmt.Errorf("scan output %d is no tensor", k)
 		}
 		if sk.slice < 0 || rot.Axis != 0 {
+			if err := s.grown(); err != nil {
+				return err
+			}
 			sk.items = append(sk.items, a.Clone())
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -57,6 +58,9 @@ type app struct {
 	check       bool
 	dumpFile    string
 	data        string
+	maxMemory   string
+	timeout     time.Duration
+	cancel      func() // ends the timeout's timer
 
 	dump *rewrite.Dump
 }
@@ -73,6 +77,9 @@ func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
 		fmt.Fprintln(errOut, "berth: interrupted")
 		return exitFailed
 	}
+	if a.timeout > 0 && errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("stopped after %v (--timeout)", a.timeout)
+	}
 	fmt.Fprintln(errOut, "berth:", err)
 	return codeOf(err)
 }
@@ -83,6 +90,8 @@ func (a *app) execute(ctx context.Context, args []string) (err error) {
 			err = fmt.Errorf("internal error: %v; please report it with the command line and, if you can, the model", r)
 		}
 	}()
+	a.cancel = func() {}
+	defer func() { a.cancel() }()
 	root := a.root()
 	root.SetArgs(args)
 	root.SetOut(a.out)
@@ -137,8 +146,21 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.planner, "planner", "", "memory planner: "+strings.Join(berth.Planners(), ", ")+" (default "+berth.DefaultPlanner()+")")
 	f.StringVar(&a.schedule, "schedule", "", "execution order: "+strings.Join(berth.Schedules(), ", ")+" (default "+berth.Schedules()[0]+")")
 	f.Int64Var(&a.seed, "seed", 0, "seed of random inputs")
+	f.StringVar(&a.maxMemory, "max-memory", "", "memory a run may use: 8GiB, 512MB, … (default three quarters of the machine's)")
+	f.DurationVar(&a.timeout, "timeout", 0, "stop after this long: 30s, 5m, … (default never)")
 	f.BoolVar(&a.check, "check", false, "verify the graph after every pass")
 	f.StringVar(&a.dumpFile, "dump", "", "write an HTML page with the graph after every pass")
+	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if a.timeout < 0 {
+			return usagef("--timeout %v is negative", a.timeout)
+		}
+		if a.timeout > 0 {
+			var ctx context.Context
+			ctx, a.cancel = context.WithTimeout(c.Context(), a.timeout)
+			c.SetContext(ctx)
+		}
+		return nil
+	}
 	root.AddCommand(a.optimizeCmd(), a.runCmd(), a.verifyCmd(), a.compareCmd(), a.inspectCmd(), a.benchCmd(), a.diffCmd(), a.modelsCmd())
 	return root
 }

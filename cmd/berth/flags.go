@@ -16,6 +16,11 @@ func (a *app) options() ([]berth.Option, error) {
 		return nil, err
 	}
 	opts := []berth.Option{berth.WithThreads(a.threads), berth.WithPlanner(a.planner), berth.WithSchedule(a.schedule)}
+	limit, err := a.memoryLimit()
+	if err != nil {
+		return nil, err
+	}
+	opts = append(opts, berth.WithMaxMemory(limit))
 	if a.check {
 		opts = append(opts, berth.WithCheck())
 	}
@@ -36,6 +41,31 @@ func (a *app) options() ([]berth.Option, error) {
 		opts = append(opts, berth.WithDim(name, n))
 	}
 	return opts, nil
+}
+
+// memoryUnits are the suffixes of --max-memory, in bytes.
+var memoryUnits = []struct {
+	suffix string
+	bytes  float64
+}{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}}
+
+// memoryLimit reads --max-memory: a number with a unit, or of bytes; 0 without it.
+func (a *app) memoryLimit() (int64, error) {
+	if a.maxMemory == "" {
+		return 0, nil
+	}
+	text, unit := strings.TrimSpace(a.maxMemory), 1.0
+	for _, u := range memoryUnits {
+		if rest, ok := strings.CutSuffix(text, u.suffix); ok {
+			text, unit = strings.TrimSpace(rest), u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n*unit >= 1 && n*unit < 1<<62) {
+		return 0, usagef("--max-memory %q is no size; give bytes or a size like 512MiB or 8GB", a.maxMemory)
+	}
+	return int64(n * unit), nil
 }
 
 // checkChoices rejects what the flags with a fixed set of values can not be; some

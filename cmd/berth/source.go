@@ -63,8 +63,9 @@ func modelError(path string, err error) error {
 func about(model string, err error) error {
 	var ne *ops.NodeError
 	var exp *onnxexport.ExportError
+	var full *ops.MemoryError
 	switch {
-	case !errors.As(err, &ne) && !errors.As(err, &exp):
+	case !errors.As(err, &ne) && !errors.As(err, &exp) && !errors.As(err, &full):
 		return err
 	case errors.Is(err, ops.ErrUnsupported):
 		return fmt.Errorf("%s: %w; 'berth inspect' shows the model", model, err)
@@ -119,7 +120,11 @@ func (a *app) randomInputs(m *berth.Model, shapes map[string][]int, given map[st
 				return nil, usagef("input %q is %s: give it with --input %s=FILE or its shape with --shape", in.Name, in.Type, in.Name)
 			}
 		}
-		v, err := randomArray(in.Type.DType, shape, uint64(a.seed), uint64(i))
+		limit, err := a.memoryLimit()
+		if err != nil {
+			return nil, err
+		}
+		v, err := randomArray(in.Type.DType, shape, uint64(a.seed), uint64(i), limit)
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", in.Name, err)
 		}
@@ -144,8 +149,15 @@ func openAsOne(t ssa.Type) ([]int, bool) {
 }
 
 // randomArray fills an array with values by seed: standard normal floats, small
-// non-negative integers, coin flips.
-func randomArray(dt ndarray.DType, shape []int, seed, stream uint64) (*ndarray.Array, error) {
+// non-negative integers, coin flips. limit is that of [ops.Room].
+func randomArray(dt ndarray.DType, shape []int, seed, stream uint64, limit int64) (*ndarray.Array, error) {
+	size, err := ndarray.ByteSize(dt, shape)
+	if err != nil {
+		return nil, err
+	}
+	if err := ops.Room("a random input", int64(size), limit); err != nil {
+		return nil, err
+	}
 	arr, err := ndarray.New(dt, shape...)
 	if err != nil {
 		return nil, err
