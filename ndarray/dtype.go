@@ -1,6 +1,9 @@
 package ndarray
 
-import "fmt"
+import (
+	"fmt"
+	"math"
+)
 
 // DType is an ONNX element type. The numbers are those of TensorProto.DataType.
 type DType uint8
@@ -102,6 +105,21 @@ func (d DType) IsFloat() bool {
 		return true
 	}
 	return false
+}
+
+// MaxFinite is the largest number of a float type of 16 bits or more; 0 for others.
+func (d DType) MaxFinite() float64 {
+	switch d {
+	case Float16:
+		return 65504
+	case BFloat16:
+		return float64(BF16ToF32(0x7f7f))
+	case Float32:
+		return math.MaxFloat32
+	case Float64:
+		return math.MaxFloat64
+	}
+	return 0
 }
 
 // IsInteger reports a signed or unsigned integer type of any width (bool is none).

@@ -9,8 +9,8 @@ import (
 )
 
 // Clip limits elements to an interval: https://onnx.ai/onnx/operators/onnx__Clip.html
-// An absent limit is no limit; where min is above max, everything is max. NaN
-// stays NaN.
+// An absent limit is the least or largest number of the type, which infinities are
+// clipped to; where min is above max, everything is max. NaN stays NaN.
 var Clip = Op{
 	Name: "Clip", Since: 13, Doc: "Y = min(max, max(X, min))",
 	Form:  formBy(typeStep{11, floatTypes}, typeStep{12, integerTypes}, typeStep{13, anyType}),
@@ -95,7 +95,7 @@ func evalClip(c *Call) error {
 	u := unary{}
 	switch lo, hi := c.Array(1), c.Array(2); {
 	case x.DType.IsFloat():
-		u.float = clipFloat(lo, hi)
+		u.float = clipFloat(x.DType.MaxFinite(), lo, hi)
 	case x.DType.IsSigned():
 		l, h := int64(math.MinInt64), int64(math.MaxInt64)
 		if lo != nil {
@@ -118,8 +118,9 @@ func evalClip(c *Call) error {
 	return evalUnary(c, u)
 }
 
-func clipFloat(lo, hi *ndarray.Array) func(float64) float64 {
-	l, h := math.Inf(-1), math.Inf(1)
+// clipFloat clips to limits, absent ones being those of a type up to most.
+func clipFloat(most float64, lo, hi *ndarray.Array) func(float64) float64 {
+	l, h := -most, most
 	if lo != nil {
 		l = lo.Float(0)
 	}

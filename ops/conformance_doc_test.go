@@ -227,6 +227,14 @@ const documentRefused = `
 |---|---|---|
 `
 
+const documentReadings = `
+## Where texts disagree
+
+| operator | case | berth | why |
+|---|---|---|---|
+| Clip | infinities, with a limit absent | become the least or largest number of the type | the operator's text: limits "default to numeric_limits::lowest() and numeric_limits::max()", the defaults of operator set 6, and ONNX Runtime; the standard's function body and reference implementation pass infinities on |
+`
+
 // document writes the survey.
 func (s *conformanceSurvey) document(t *testing.T) string {
 	var b strings.Builder
@@ -249,6 +257,7 @@ func (s *conformanceSurvey) document(t *testing.T) string {
 		require.NotEmpty(t, tests, "operator %s of domain %q has no test", k.Name, k.Domain)
 		fmt.Fprintf(&b, "| %s | %s |\n", qualified(k), strings.Join(tests, "; "))
 	}
+	b.WriteString(documentReadings)
 	b.WriteString(documentRefused)
 	for _, r := range refusals {
 		r.check(t)

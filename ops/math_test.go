@@ -169,7 +169,7 @@ func TestUnary(t *testing.T) {
 		{"Gelu", nil, []float64{0, 1, -1}, []float64{0, 0.8413447, -0.1586553}},
 		{"Gelu", attrs{ssa.StringAttr("approximate", "tanh")}, []float64{1}, []float64{0.8411920}},
 		{"Shrink", attrs{ssa.FloatAttr("lambd", 1), ssa.FloatAttr("bias", 0.5)}, []float64{-2, 0, 2}, []float64{-1.5, 0, 1.5}},
-		{"Clip", nil, []float64{-inf, 5, nan}, []float64{-inf, 5, nan}},
+		{"Clip", nil, []float64{-3, 5, nan}, []float64{-3, 5, nan}},
 		{"Acosh", nil, []float64{1, 0.5}, []float64{0, nan}},
 		{"Atanh", nil, []float64{0, 1, 2}, []float64{0, inf, nan}},
 	} {
@@ -468,4 +468,17 @@ var mathNames = []string{
 	"ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare", "Relu", "Round", "Selu", "Shrink", "Sigmoid",
 	"Sign", "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Swish", "Tan", "Tanh",
 	"ThresholdedRelu", "TopK", "Trilu", "Where", "Xor",
+}
+
+// TestClipInfinities: an absent limit is the least or largest number of the type,
+// by the operator's text.
+func TestClipInfinities(t *testing.T) {
+	for dt, most := range map[ndarray.DType]float64{
+		ndarray.Float16: 65504, ndarray.BFloat16: math.Ldexp(255, 120), ndarray.Float32: math.MaxFloat32, ndarray.Float64: math.MaxFloat64,
+	} {
+		x := typed(dt, inf, -inf, 1)
+		assert.Equal(t, []float64{most, -most, 1}, numbers(mustEval(t, "Clip", nil, x)), dt)
+		assert.Equal(t, []float64{most, 0, 1}, numbers(mustEval(t, "Clip", nil, x, array(dt, nil, 0))), dt)
+		assert.Equal(t, []float64{inf, 0, 1}, numbers(mustEval(t, "Clip", nil, x, array(dt, nil, 0), array(dt, nil, inf))), dt)
+	}
 }

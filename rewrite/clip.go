@@ -11,18 +11,20 @@ import (
 //
 //	clamp(clamp(x, a, b), c, d) = clamp(x, clamp(a, c, d), clamp(b, c, d))
 //
-// because the outer clamp is monotone. Relu is the clamp to [0, +inf].
+// because the outer clamp is monotone. Relu is the clamp to [0, +inf]; a Clip whose
+// upper limit is absent is not, because it takes infinity to the largest number.
 type clamp struct{ lo, hi float64 }
 
 func (c clamp) of(v float64) float64 { return math.Min(math.Max(v, c.lo), c.hi) }
 
 // clampOf reads a Relu, or a Clip whose limits are constants.
 func clampOf(n *ssa.Node) (clamp, bool) {
-	k := clamp{math.Inf(-1), math.Inf(1)}
+	most := n.In[0].Type.DType.MaxFinite()
+	k := clamp{-most, most}
 	switch {
 	case is(n, "Relu"):
 		return clamp{0, math.Inf(1)}, n.In[0].Type.DType.IsFloat()
-	case !is(n, "Clip") || !n.In[0].Type.DType.IsFloat():
+	case !is(n, "Clip") || most == 0:
 		return k, false
 	}
 	for i, limit := range []*float64{&k.lo, &k.hi} {
@@ -77,7 +79,7 @@ func (c *Context) becomeClamp(n *ssa.Node, x *ssa.Value, k clamp) (bool, error) 
 	}
 	in := []*ssa.Value{x, nil, nil}
 	for i, v := range []float64{k.lo, k.hi} {
-		if math.IsInf(v, 0) {
+		if v == []float64{-1, 1}[i]*x.Type.DType.MaxFinite() { // what an absent limit is
 			continue
 		}
 		a := ndarray.Must(x.Type.DType)

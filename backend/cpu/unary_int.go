@@ -163,9 +163,9 @@ func prepareClip(p *prep) (ops.Kernel, error) {
 	}
 	switch x.dt {
 	case ndarray.Float32:
-		return newClip(p, float32(math.Inf(-1)), float32(math.Inf(1))), nil
+		return newClip(p, float32(-math.MaxFloat32), float32(math.MaxFloat32)), nil
 	case ndarray.Float64:
-		return newClip(p, math.Inf(-1), math.Inf(1)), nil
+		return newClip(p, -math.MaxFloat64, math.MaxFloat64), nil
 	case ndarray.Int64:
 		return newClip(p, int64(math.MinInt64), int64(math.MaxInt64)), nil
 	case ndarray.Int32:
