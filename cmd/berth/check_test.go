@@ -35,7 +35,7 @@ func TestWithinRounding(t *testing.T) {
 			in := map[string]ndarray.Value{}
 			for i, p := range m.Inputs() {
 				shape, _ := p.Type.Static()
-				x, err := randomArray(ndarray.Float32, shape, 1, uint64(i))
+				x, err := randomArray(ndarray.Float32, shape, 1, uint64(i), 0)
 				require.NoError(t, err)
 				for j := range x.Len() {
 					x.SetFloat(j, x.Float(j)/60)
