@@ -107,6 +107,10 @@ func TestUpgradeSoftmax(t *testing.T) {
 			sameNumbers(t, numbers(want), numbers(got), 1e-6, op)
 		}
 	}
+	for _, typ := range []ssa.Type{shaped("2", "3", "0"), shaped("A", "B", "C"), shaped("...")} {
+		got := runGraph(t, upgraded(t, 12, "Softmax", nil, 1, typ), array(ndarray.Float32, []int{2, 3, 0}))
+		assert.Equal(t, []int{2, 3, 0}, got.Shape, "no elements")
+	}
 	g := upgraded(t, 12, "Softmax", nil, 1, shaped("N", "1000", "1", "1"))
 	assert.EqualValues(t, 1, g.Nodes[0].Int("axis", -1), "the default axis, one dimension that counts")
 }

@@ -41,7 +41,9 @@ func upgradeUpsample(u *Upgrader, n *ssa.Node) error {
 
 // upgradeResize10 states what Resize-10 leaves unsaid: coordinates are
 // asymmetric; nearest takes the pixel below when it enlarges and the one above
-// when it shrinks. A node that does both along different axes becomes two.
+// when it shrinks. A node that does both along different axes, or whose scales are
+// not known, becomes two: the first enlarges by max(scales, 1), the second shrinks by
+// min(scales, 1).
 func upgradeResize10(u *Upgrader, n *ssa.Node) error {
 	if len(n.In) != 2 {
 		return fmt.Errorf("has %d operands, needs X and scales", len(n.In))
@@ -53,27 +55,40 @@ func upgradeResize10(u *Upgrader, n *ssa.Node) error {
 		return nil
 	}
 	n.SetAttr(ssa.StringAttr("nearest_mode", "floor"))
-	v, known := constFloats(n, 2)
-	if !known {
-		return nil
-	}
-	grow, shrink := make([]float32, len(v)), make([]float32, len(v))
-	grows, shrinks := false, false
-	for i, s := range v {
-		grow[i], shrink[i] = max(s, 1), min(s, 1)
-		grows, shrinks = grows || s > 1, shrinks || s < 1
-	}
+	grow, shrink, grows, shrinks := resizeParts(u, n)
 	if !shrinks {
 		return nil
 	}
 	if grows {
-		in := []*ssa.Value{n.In[0], nil, u.Const("scales", ssa.NewConstant(ndarray.Of(grow, len(grow))))}
-		first := u.Before(n, "Resize", in, 1, n.Attrs...)
+		first := u.Before(n, "Resize", []*ssa.Value{n.In[0], nil, grow}, 1, n.Attrs...)
 		n.SetInput(0, first.Out[0])
-		n.SetInput(2, u.Const("scales", ssa.NewConstant(ndarray.Of(shrink, len(shrink)))))
+		n.SetInput(2, shrink)
 	}
 	n.SetAttr(ssa.StringAttr("nearest_mode", "ceil"))
 	return nil
+}
+
+// resizeParts returns max(scales, 1) and min(scales, 1), and whether there may be
+// scales above and below 1.
+func resizeParts(u *Upgrader, n *ssa.Node) (grow, shrink *ssa.Value, grows, shrinks bool) {
+	v, known := constFloats(n, 2)
+	if !known {
+		one := u.Const("one", ssa.NewConstant(ndarray.Of([]float32{1}, 1)))
+		in := []*ssa.Value{n.In[2], one}
+		return u.Before(n, "Max", in, 1).Out[0], u.Before(n, "Min", in, 1).Out[0], true, true
+	}
+	up, down := make([]float32, len(v)), make([]float32, len(v))
+	for i, s := range v {
+		up[i], down[i] = max(s, 1), min(s, 1)
+		grows, shrinks = grows || s > 1, shrinks || s < 1
+	}
+	if !grows || !shrinks {
+		return nil, nil, grows, shrinks
+	}
+	constant := func(v []float32) *ssa.Value {
+		return u.Const("scales", ssa.NewConstant(ndarray.Of(v, len(v))))
+	}
+	return constant(up), constant(down), true, true
 }
 
 // upgradeResize11 replaces the coordinates tf_half_pixel_for_nn, dropped in

@@ -74,8 +74,21 @@ func upgradeSoftmax(u *Upgrader, n *ssa.Node) error {
 	rows := u.Before(n, n.Op, []*ssa.Value{flat.Out[0]}, 1, ssa.IntAttr("axis", 1))
 	n.Op = "Reshape"
 	n.DropAttr("axis")
+	if mayBeEmpty(x) { // else a 0 in the shape would copy a dimension of the matrix
+		n.SetAttr(ssa.IntAttr("allowzero", 1))
+	}
 	n.SetInputs([]*ssa.Value{rows.Out[0], shape.Out[0]})
 	return nil
+}
+
+// mayBeEmpty reports that a dimension is 0 or not known.
+func mayBeEmpty(t ssa.Type) bool {
+	for _, d := range t.Shape {
+		if k, ok := d.Const(); !ok || k == 0 {
+			return true
+		}
+	}
+	return !t.Ranked
 }
 
 // soleAxis finds the one dimension from axis on that is not 1.

@@ -82,6 +82,23 @@ func modernize(t *testing.T, g *ssa.Graph, n *ssa.Node, version int) {
 	require.NoError(t, ops.InferGraph(g))
 }
 
+// TestResize10Unknown gives scales only when running: pixels come from below where
+// it enlarges and from above where it shrinks all the same.
+func TestResize10Unknown(t *testing.T) {
+	g := ssa.NewGraph("Resize")
+	x := g.AddConst("x", ssa.NewConstant(cube(1, 4)))
+	n := g.NewNode("Resize", []*ssa.Value{x, g.AddParam("scales", ssa.StaticTensor(ndarray.Float32, 2))}, 1)
+	g.Results = n.Out
+	modernize(t, g, n, 10)
+	for _, c := range []struct{ scales, want []float64 }{
+		{[]float64{1, 0.6}, []float64{0, 2}}, {[]float64{1, 1.5}, []float64{0, 0, 1, 2, 2, 3}}, {[]float64{2, 0.6}, []float64{0, 2, 0, 2}}, {[]float64{1, 1}, []float64{0, 1, 2, 3}},
+	} {
+		out, err := ops.Interpret(context.Background(), g, []ndarray.Value{vec(c.scales...)}, nil)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, numbers(out[0].(*ndarray.Array)), "%v", c.scales)
+	}
+}
+
 // TestTile1 checks counts that are known only when running.
 func TestTile1(t *testing.T) {
 	for _, known := range []bool{true, false} {

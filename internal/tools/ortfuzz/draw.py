@@ -102,7 +102,11 @@ class Draw:
         dims = (0, 1, 1, 2, 3, 4, 5) if empty and self.chance(0.15) else (1, 2, 3, 4, 5)
         if most > 5 and self.chance(0.15):  # long enough for several vectors and a tail
             dims = dims + (17, 33, 70)
-        return tuple(int(self.pick(*dims)) for _ in range(self.r.integers(lo, hi + 1)))
+        rank = self.r.integers(lo, hi + 1)
+        while True:
+            out = tuple(int(self.pick(*dims)) for _ in range(rank))
+            if np.prod(out) <= 20000:
+                return out
 
     def array(self, shape, dtype=None, special=True, full=True):
         """Elements that suit the type. special allows NaN, infinities, zeros of both
