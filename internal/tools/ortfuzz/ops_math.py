@@ -33,7 +33,7 @@ def activation(d):
     a = float(d.pick(0.0, 0.1, 0.5, 1.5, -0.7))
     attrs = {"Selu": {"alpha": 1.2, "gamma": 0.9}, "HardSigmoid": {"alpha": 0.3, "beta": 0.4}, "Shrink": {"lambd": 0.7, "bias": 0.3},
              "Gelu": {"approximate": d.pick("none", "tanh")}}.get(d.op, {"alpha": a or 0.25 if d.op == "Celu" else a})
-    return [d.array(d.shape(most=70))], d.maybe(attrs), 1
+    return [d.array(d.shape(most=70), full=False)], d.maybe(attrs), 1
 
 
 @gen("Add Sub Mul Div")
@@ -53,6 +53,9 @@ def power(d):
     a, b = d.array(s, full=False), d.array(p, t1, full=False)
     if d.chance(0.7):
         a = d.positive(s, hi=3) if is_float(d.t) else d.array(s, full=False)
+    if is_float(t1) and not is_float(d.t):  # what is no integer has no defined value
+        a, b = np.abs(a), np.asarray(d.r.integers(0, 4, p)).astype(t1)
+        return [a, b], {}, 1
     if not is_float(t1) and not is_float(d.t):
         b = np.abs(b.astype(L)).astype(t1) % t1.type(4)
     if d.chance(0.4) and is_float(t1):
@@ -167,6 +170,9 @@ def reduction(d):
     s = d.shape(0, 4, most=33)
     axes = d.axes(len(s)) if s and d.chance(0.8) else []
     x = d.array(s, full=False, special=d.op in ("ReduceMax", "ReduceMin", "ReduceSum") and d.chance(0.3))
+    if d.op == "ReduceProd" and not is_float(d.t):  # overflow has no defined value
+        x = np.asarray(d.r.integers(0 if d.t.kind == "u" else -1, 3, s)).astype(d.t)
+        x.reshape(-1)[20:] = 1
     if d.op in ("ReduceLogSum",) and x.size:
         x = d.positive(s) if is_float(d.t) else np.abs(x).astype(d.t)
     attrs = d.maybe({"keepdims": d.flag()})
@@ -233,7 +239,10 @@ def matmul(d):
         a = (k,)
     if d.chance(0.15):
         b = (k,)
-    return [d.array(a, full=False), d.array(b, full=False, special=False)], {}, 1, {"atol": 1e-4} if d.t == F else {}
+    x = d.array(a, full=False)
+    if is_float(d.t):  # large numbers cancel out differently
+        x = np.where(np.abs(x.astype(F)) > 1e6, d.t.type(1), x) if np.isfinite(x.astype(F)).all() else d.near(a)
+    return [x, d.array(b, full=False, special=False)], {}, 1, {"atol": 1e-4} if d.t == F else {}
 
 
 @gen("Gemm")
@@ -278,7 +287,7 @@ def count(d):
 @gen("HannWindow HammingWindow BlackmanWindow", t="T1")
 def window(d):
     to = d.type("T2", F, D, H, I, L)
-    return [np.array(d.int(1, 12), d.t)], d.maybe({"output_datatype": int(proto_type(to)), "periodic": d.flag()}), 1
+    return [np.array(d.int(2, 12), d.t)], d.maybe({"output_datatype": int(proto_type(to)), "periodic": d.flag()}), 1
 
 
 @gen("MelWeightMatrix", t="T3")

@@ -186,14 +186,13 @@ def recurrent(d):
     both = d.pick("forward", "reverse", "bidirectional")
     n, k, h, gates = 2 if both == "bidirectional" else 1, int(d.pick(1, 3, 9)), int(d.pick(1, 2, 5, 16)), {"RNN": 1, "GRU": 3, "LSTM": 4}[d.op]
     steps, batch = d.int(1, 5), d.int(1, 3)
-    turned = d.v >= 14 and d.chance(0.3)
-    x = d.near((batch, steps, k) if turned else (steps, batch, k))
+    x = d.near((steps, batch, k))  # ONNX Runtime has no kernel for layout=1
     ins = [x, d.near((n, gates * h, k), scale=0.5), d.near((n, gates * h, h), scale=0.5)]
     ins.append(d.near((n, 2 * gates * h), scale=0.5) if d.chance(0.6) else None)
     ins.append(np.asarray(d.r.integers(1, steps + 1, batch), I) if d.chance(0.4) else None)
-    state = (batch, n, h) if turned else (n, batch, h)
+    state = (n, batch, h)
     ins.append(d.near(state) if d.chance(0.5) else None)
-    attrs = {"hidden_size": h, "direction": both} | d.maybe({"clip": 1.0} if d.chance(0.3) else {}) | ({"layout": 1} if turned else {})
+    attrs = {"hidden_size": h, "direction": both} | d.maybe({"clip": 1.0} if d.chance(0.3) else {})
     if d.chance(0.3):
         per = {"RNN": 1, "GRU": 2, "LSTM": 3}[d.op]
         attrs["activations"] = [d.pick(*ACTS) for _ in range(per * n)]
