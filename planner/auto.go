@@ -35,7 +35,7 @@ func (a Auto) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 	x := &exact{m: m, low: low, budget: a.Budget}
 	x.start()
 	x.improve()
-	for _, other := range m.members(low) {
+	for _, other := range m.members(low, x.base) {
 		x.offer(other.name, other.plan)
 	}
 	if x.winner != "exact" {
@@ -51,13 +51,14 @@ type member struct {
 	plan func(limit int64) []int64
 }
 
-// members lists the planners that auto runs beside exact and the greedy orders that this starts from. low is the lower bound.
-func (m *model) members(low int64) []member {
+// members lists the planners that auto runs beside exact and the greedy orders that this starts from. low is the lower bound,
+// base the plan of greedy-size, or nil.
+func (m *model) members(low int64, base []int64) []member {
 	windowed := func(name string, plan func() ([]int64, []Window)) member {
 		return member{name, func(int64) []int64 { at, _ := plan(); return at }}
 	}
 	rule := func(name string, r nncRule) member {
-		return member{name, func(int64) []int64 { at, _ := m.nnc(r); return at }}
+		return member{name, func(limit int64) []int64 { at, _ := m.nnc(r, limit); return at }}
 	}
 	list := []member{
 		{"greedy-breadth", m.greedyBreadth},
@@ -74,7 +75,10 @@ func (m *model) members(low int64) []member {
 		rule("nnc", byEdges),
 		rule("nnc-best", byTriples),
 		member{"hill-climb", func(int64) []int64 {
-			c := newClimber(m, m.greedySize(anyHeight))
+			if base == nil {
+				base = m.greedySize(anyHeight)
+			}
+			c := newClimber(m, base)
 			c.climb(low, 0)
 			return c.best
 		}},

@@ -49,6 +49,7 @@ func (e Exact) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 type exact struct {
 	m      *model
 	at     []int64 // best plan
+	base   []int64 // plan of greedy-size, nil when that was cut short
 	low    int64   // no plan is smaller
 	raised bool    // low is more than the witness shows
 	winner string  // whose plan it is
@@ -82,7 +83,8 @@ func (x *exact) start() {
 		x.at, x.winner = x.m.greedyWidth(anyHeight), "greedy-width"
 		x.offer("greedy-size", x.m.greedySize)
 	} else {
-		x.at, x.winner = x.m.greedySize(anyHeight), "greedy-size"
+		x.base = x.m.greedySize(anyHeight)
+		x.at, x.winner = x.base, "greedy-size"
 		x.offer("greedy-width", x.m.greedyWidth)
 	}
 	x.offer("first-fit", x.m.firstFit)

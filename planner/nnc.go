@@ -49,7 +49,7 @@ func (n NNC) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 	}
 	var best *Solution
 	for _, r := range rules {
-		at, windows := m.nnc(r)
+		at, windows := m.nnc(r, anyHeight)
 		if at == nil {
 			break
 		}
@@ -66,14 +66,14 @@ func (n NNC) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 	return best, nil
 }
 
-// nnc runs one rule; nil when the time is over before the end.
-func (m *model) nnc(rule nncRule) ([]int64, []Window) {
+// nnc runs one rule; nil when its windows reach the limit by more than padding, or the time is over before the end.
+func (m *model) nnc(rule nncRule, limit int64) ([]int64, []Window) {
 	g, strings := newNNCGraph(m)
 	a := &nncAllocator{nncGraph: g, strings: strings, of: make([]int32, len(m.items))}
 	a.countEdges()
 	a.sortSizes()
 	for range strings {
-		if m.stop() {
+		if m.stop() || a.total-a.pad >= limit {
 			return nil, nil
 		}
 		if !a.step(rule) {

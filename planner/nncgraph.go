@@ -27,6 +27,8 @@ type nncGraph struct {
 	blocks  []nncBlock
 	rows    int64 // more than any number of hops: the cost of an end that is S or T
 	windows []nncWindow
+	total   int64 // of their sizes
+	pad     int64 // common multiple of all alignments: sizes of windows are multiples of it
 }
 
 // nncBlock is one buffer, or the members of a group that cannot be told apart in time.
@@ -66,10 +68,9 @@ type nncString struct {
 
 // newNNCGraph makes the blocks and the elementary strings: one per item that needs a place.
 func newNNCGraph(m *model) (*nncGraph, []nncString) {
-	g := &nncGraph{m: m, order: m.order, rows: 1}
-	pad := int64(1)
+	g := &nncGraph{m: m, order: m.order, rows: 1, pad: 1}
 	for i := range m.items {
-		pad = lcm(pad, m.items[i].align)
+		g.pad = lcm(g.pad, m.items[i].align)
 	}
 	var list []nncString
 	for i := range m.items {
@@ -82,7 +83,7 @@ func newNNCGraph(m *model) (*nncGraph, []nncString) {
 			b := nncBlock{members: part, window: -1, lo: maxPoint, hi: -maxPoint}
 			for _, k := range part {
 				x := &m.p.Buffers[k]
-				b.size = max(b.size, alignUp(x.Size, pad))
+				b.size = max(b.size, alignUp(x.Size, g.pad))
 				b.lo, b.hi = min(b.lo, x.Lo), max(b.hi, x.Hi)
 			}
 			g.blocks = append(g.blocks, b)
@@ -199,6 +200,7 @@ func less(a, b *nncEdge) bool {
 
 // open makes a window of the string's size and returns its only edge.
 func (g *nncGraph) open(s *nncString) (window, edge int) {
+	g.total += s.size
 	g.windows = append(g.windows, nncWindow{size: s.size, edges: []nncEdge{{source, sink, s.size, 0}}})
 	return len(g.windows) - 1, 0
 }
@@ -247,11 +249,7 @@ func (g *nncGraph) layout() ([]int64, []Window) {
 	for i := range at {
 		at[i] = max(m.items[i].fixed, 0)
 	}
-	pad := int64(1)
-	for i := range m.items {
-		pad = lcm(pad, m.items[i].align)
-	}
-	top := alignUp(m.floor(), pad)
+	top := alignUp(m.floor(), g.pad)
 	windows := make([]Window, len(g.windows))
 	for k, w := range g.windows {
 		windows[k] = Window{top, w.size}
