@@ -52,10 +52,10 @@ func ReadCSV(r io.Reader) (p *Problem, offsets []int64, err error) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		line, _ := in.FieldPos(0)
 		if err != nil {
-			return nil, nil, csvError(err, line)
+			return nil, nil, csvError(err, 0)
 		}
+		line, _ := in.FieldPos(0)
 		if len(p.Buffers) == maxInstanceBuffers {
 			return nil, nil, &FileError{line, fmt.Sprintf("more than %d buffers", maxInstanceBuffers)}
 		}
@@ -71,7 +71,7 @@ func ReadCSV(r io.Reader) (p *Problem, offsets []int64, err error) {
 	return p, offsets, p.Check()
 }
 
-// csvError keeps errors of the reader below as they are and gives the others a line.
+// csvError keeps errors of the reader below as they are and gives the others a line: their own, or else the one given.
 func csvError(err error, line int) error {
 	var bad *csv.ParseError
 	switch {
