@@ -37,6 +37,9 @@ type ScanOut struct {
 	// Window: the body writes the slice straight into the stacked output;
 	// otherwise it is copied once per iteration.
 	Window bool
+	// Made is the value that is written there: Result, or what Result shows all the
+	// bytes of. Set if Window is.
+	Made *ssa.Value
 }
 
 // Rotation is the movement of values around one Loop or Scan node.
@@ -141,19 +144,23 @@ func ofScan(n *ssa.Node) (*Rotation, error) {
 
 // markWindows decides which scan outputs the body writes in place: the stacking
 // axis is outermost, slices are static, and the slice is made by a node of the
-// body that writes fresh memory, for this one stack only.
+// body that writes fresh memory, for this one stack only, or is a view of such a
+// value.
 func (r *Rotation) markWindows() {
 	taken := map[*ssa.Value]bool{}
 	for k := range r.ScanOuts {
 		s := &r.ScanOuts[k]
-		v := s.Result
-		if s.Out == nil || s.Axis != 0 || v.Def == nil || taken[v] || !v.Type.IsStatic() || IsPointer(v) {
+		if s.Out == nil || s.Axis != 0 || !s.Result.Type.IsStatic() {
+			continue
+		}
+		v := throughViews(s.Result)
+		if v.Def == nil || taken[v] || IsPointer(v) {
 			continue
 		}
 		if _, ok := v.Type.ByteSize(); !ok {
 			continue
 		}
-		s.Window, taken[v] = true, true
+		s.Window, s.Made, taken[v] = true, v, true
 	}
 }
 
@@ -229,7 +236,7 @@ func ViewOf(v *ssa.Value) (of *ssa.Value, operand int, ok bool) {
 // StackOf returns the scan output that a body value is written into, nil if none.
 func (r *Rotation) StackOf(v *ssa.Value) *ScanOut {
 	for k := range r.ScanOuts {
-		if s := &r.ScanOuts[k]; s.Window && s.Result == v {
+		if s := &r.ScanOuts[k]; s.Window && s.Made == v {
 			return s
 		}
 	}

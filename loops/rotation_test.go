@@ -178,3 +178,15 @@ func TestScanOutputsAreWrittenInPlace(t *testing.T) {
 	assert.EqualValues(t, 2*64, r.CopyBytes())
 	assert.Equal(t, 1, r.Ring, "a carried value that stays in its stack needs no second place")
 }
+
+// A slice that is a view of what the body makes is written in place, too; that a
+// value is carried as well as stacked costs nothing.
+func TestViewsAreStackedInPlace(t *testing.T) {
+	n := loopOf(t, []string{"x0"}, []string{"%y = MatMul(%x0, %v)", "%same = Identity(%y)", "%old = Identity(%x0)"}, []string{"y", "same", "old"})
+	r, err := loops.Of(n)
+	require.NoError(t, err)
+	assert.True(t, r.ScanOuts[0].Window)
+	assert.Equal(t, "y", r.ScanOuts[0].Made.Name)
+	assert.False(t, r.ScanOuts[1].Window, "a parameter")
+	assert.EqualValues(t, 64, r.CopyBytes())
+}

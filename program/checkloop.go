@@ -110,9 +110,9 @@ func (r *replay) enter(in *Instr, next []held, t int) error {
 		if o.Out < 0 || !l.Rotation.ScanOuts[k].Window {
 			continue
 		}
-		r.loc[o.Result] = where{off: -1}
+		r.loc[o.Made] = where{off: -1}
 		if out := r.loc[o.Out]; r.p.Slots[o.Out].Static && out.arena {
-			r.loc[o.Result] = where{true, out.off + int64(r.position(l.Rotation.ScanOuts[k].Reverse, o.Out, t)*r.p.Slots[o.Result].Bytes)}
+			r.loc[o.Made] = where{true, out.off + int64(r.position(l.Rotation.ScanOuts[k].Reverse, o.Out, t)*r.p.Slots[o.Result].Bytes)}
 		}
 	}
 	return nil

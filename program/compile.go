@@ -390,6 +390,7 @@ func (c *compiler) iterate(in *Instr, levels []int) error {
 		}
 	}
 	c.wireLoop(l, rot, in, inner)
+	findGrowth(l, b)
 	return nil
 }
 
@@ -415,7 +416,7 @@ func (c *compiler) wireLoop(l *Loop, rot *loops.Rotation, in *Instr, inner []int
 		l.ScanIns = append(l.ScanIns, slot(s.Param))
 	}
 	for _, s := range rot.ScanOuts {
-		l.ScanOuts = append(l.ScanOuts, ScanOut{slot(s.Result), slot(s.Out)})
+		l.ScanOuts = append(l.ScanOuts, ScanOut{slot(s.Result), slot(s.Out), slot(s.Made)})
 	}
 }
 

@@ -17,7 +17,7 @@ type stack struct {
 }
 
 func (p *Program) newLoopState(l *Loop) loopState {
-	st := loopState{next: make([]carried, len(l.Carries)), stacks: make([]stack, len(l.ScanOuts))}
+	st := loopState{next: make([]carried, len(l.Carries)), stacks: make([]stack, len(l.ScanOuts)), grown: make([]buffer, len(l.Carries))}
 	st.turns, st.rest = p.turnsOf(l)
 	for _, c := range l.Carries {
 		st.flat = append(st.flat, p.flat(c))
@@ -38,6 +38,7 @@ func (s *Session) iterate(in *Instr) error {
 	body := in.Bodies[0]
 	for i, c := range l.Carries {
 		st.next[i] = s.initial(c)
+		st.grown[i] = buffer{}
 	}
 	if err := s.openStacks(l, st, limit); err != nil {
 		return ops.AtNode("run", in.Node, err)
@@ -59,6 +60,7 @@ func (s *Session) iterate(in *Instr) error {
 			return s.ctx.Err()
 		default:
 		}
+		st.left = limit - t
 		if err := s.enter(in, st, t, limit); err != nil {
 			return ops.AtNode("run", in.Node, err)
 		}

@@ -71,6 +71,7 @@ type Instr struct {
 	Loop    *Loop
 	Free    []int // dynamic slots nothing reads after this instruction
 	call    int   // index of the Call in a session
+	grow    *grow // of a concatenation that appends to a value that grows, else nil
 }
 
 // Block is a list of instructions with parameters and results.
@@ -98,8 +99,9 @@ type Loop struct {
 // Carry is one carried value by slots; Init or Out is -1 when absent.
 type Carry struct{ Param, Init, Result, Out int }
 
-// ScanOut is one stacked output by slots; Out is -1 when unused.
-type ScanOut struct{ Result, Out int }
+// ScanOut is one stacked output by slots; Out is -1 when unused. Made is the slot
+// of the value that is written into the stack, where one is.
+type ScanOut struct{ Result, Out, Made int }
 
 // Program is a compiled graph. It never changes; any number of sessions run it.
 type Program struct {

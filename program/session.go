@@ -29,6 +29,7 @@ type Session struct {
 	done  <-chan struct{}
 	at    *Instr // the instruction being run, for panics
 	steps uint   // steps since the first run in which something may have grown
+	moved int64  // see Moved
 	// Poison fills the arena with garbage before each run, so that a read of
 	// memory nothing wrote shows.
 	Poison bool
@@ -56,7 +57,9 @@ type loopState struct {
 	flat   []int // by carried value: its size if it moves as bytes alone, or -1
 	stacks []stack
 	turns  []turn
-	rest   []int // rotating slots without a turn
+	rest   []int    // rotating slots without a turn
+	grown  []buffer // by carry: of values the body appends to
+	left   int64    // iterations that may still come, the present one included
 }
 
 // carried is a value on its way to the next iteration: bytes of a static value,
@@ -197,7 +200,7 @@ func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) (out []ndarra
 	if err := s.bind(inputs); err != nil {
 		return nil, err
 	}
-	s.ctx, s.done = ctx, ctx.Done()
+	s.ctx, s.done, s.moved = ctx, ctx.Done(), 0
 	for i := range s.calls {
 		s.calls[i].Ctx = ctx
 	}
@@ -325,6 +328,9 @@ func (s *Session) exec(in *Instr) error {
 		}
 		return nil
 	}
+	if done, err := s.shortcut(in); done || err != nil {
+		return s.wrapAny(in, err)
+	}
 	s.fill(c, in)
 	if err := s.grown(); err != nil {
 		return s.wrap(in, err)
@@ -347,6 +353,37 @@ func (s *Session) grown() error {
 		return nil
 	}
 	return ops.Room("the run", 0, s.p.maxMemory)
+}
+
+// shortcut runs instructions on dynamic values that need no kernel.
+func (s *Session) shortcut(in *Instr) (done bool, err error) {
+	if in.grow != nil {
+		if done, err = s.appendTo(in); done || err != nil {
+			return done, err
+		}
+	}
+	return s.passOn(in), nil
+}
+
+func (s *Session) wrapAny(in *Instr, err error) error {
+	if err == nil {
+		return nil
+	}
+	return s.wrap(in, err)
+}
+
+// passOn lets the result of an Identity be its operand, where that lies outside the
+// arena: dynamic values are never written again.
+func (s *Session) passOn(in *Instr) bool {
+	if in.Node.Op != "Identity" || in.Node.Domain != "" || in.In[0] < 0 || s.p.Slots[in.In[0]].Static || s.p.Slots[in.Out[0]].Static {
+		return false
+	}
+	v := s.vals[in.In[0]]
+	if a, ok := v.(*ndarray.Array); !ok || s.inArena(a.Data) {
+		return false
+	}
+	s.point(in.Out[0], v)
+	return true
 }
 
 // wrap names the node of an error unless it is named or a cancellation.

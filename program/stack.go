@@ -8,9 +8,23 @@ import (
 	"github.com/berth-onnx/berth/ops"
 )
 
+// reserved is the most bytes that are taken in advance for a value that grows by a
+// known amount, for as many iterations as may come. Beyond it memory doubles.
+const reserved = 16 << 20
+
+// room is the memory to begin with for limit pieces of size bytes.
+func room(limit int64, size int) int {
+	if size <= 0 || limit <= 0 || limit > int64(reserved/size) {
+		return 0
+	}
+	return int(limit) * size
+}
+
 // openStacks prepares every stacked output before the first iteration: its
 // arena place where the number of slices was known when compiling, else memory
-// that grows by doubling (a slice is then moved at most once on average).
+// for as many slices as may come; where that is no number one would take in
+// advance, memory that grows by doubling (a slice is then moved at most once on
+// average).
 func (s *Session) openStacks(l *Loop, st *loopState, limit int64) error {
 	for k := range l.ScanOuts {
 		o, sk := l.ScanOuts[k], &st.stacks[k]
@@ -36,7 +50,11 @@ func (s *Session) openStacks(l *Loop, st *loopState, limit int64) error {
 			}
 			sk.data = ndarray.AlignedBytes(bytes)
 		case sk.slice >= 0:
-			sk.data = ndarray.AlignedBytes(0)
+			bytes := room(limit, sk.slice)
+			if err := ops.Room("a scan output", int64(bytes), s.p.maxMemory); err != nil {
+				return err
+			}
+			sk.data = ndarray.AlignedBytes(bytes)
 		}
 	}
 	return nil
@@ -63,7 +81,7 @@ func (s *Session) placeSlices(l *Loop, st *loopState, t, limit int64) error {
 			return fmt.Errorf("scan output %d: %w", k, err)
 		}
 		if rot.Window {
-			s.heads[o.Result].Data = sk.data[at*int64(sk.slice) : (at+1)*int64(sk.slice) : (at+1)*int64(sk.slice)]
+			s.heads[o.Made].Data = sk.data[at*int64(sk.slice) : (at+1)*int64(sk.slice) : (at+1)*int64(sk.slice)]
 		}
 	}
 	return nil
