@@ -46,9 +46,13 @@ func NewExecDep(n int, edges [][2]int) (*ExecDep, error) {
 		if e[0] < 0 || e[0] >= n || e[1] < 0 || e[1] >= n {
 			return nil, fmt.Errorf("liveness: the dependence %d → %d is outside the %d steps", e[0], e[1], n)
 		}
-		if !slices.Contains(d.succ[e[0]], int32(e[1])) {
-			d.succ[e[0]] = append(d.succ[e[0]], int32(e[1]))
-			waits[e[1]]++
+		d.succ[e[0]] = append(d.succ[e[0]], int32(e[1]))
+	}
+	for u := range d.succ {
+		slices.Sort(d.succ[u])
+		d.succ[u] = slices.Compact(d.succ[u])
+		for _, v := range d.succ[u] {
+			waits[v]++
 		}
 	}
 	if !d.sort(waits) {
@@ -136,23 +140,56 @@ func (d *ExecDep) Hop(a, b int) int {
 // Heads returns the steps of a set that no other of the set comes before,
 // ascending.
 func (d *ExecDep) Heads(set []int) []int {
-	return extremes(set, func(a, b int) bool { return d.Before(b, a) })
-}
-
-// Tails returns the steps of a set that no other of the set comes after,
-// ascending.
-func (d *ExecDep) Tails(set []int) []int {
-	return extremes(set, d.Before)
-}
-
-// extremes keeps the members of a set that are under no other, ascending.
-func extremes(set []int, under func(a, b int) bool) []int {
+	covered := make([]uint64, words(len(d.topo))) // what comes after some step of the set
+	for _, a := range set {
+		if covered[a/64]>>(a%64)&1 == 1 {
+			continue // so is what comes after it
+		}
+		for w, x := range d.after[a] {
+			covered[w] |= x
+		}
+	}
 	var out []int
 	for _, a := range set {
-		if !slices.ContainsFunc(set, func(b int) bool { return under(a, b) }) {
+		if covered[a/64]>>(a%64)&1 == 0 {
 			out = append(out, a)
 		}
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// Tails returns the steps of a set that no other of the set comes after,
+// ascending.
+func (d *ExecDep) Tails(set []int) []int {
+	all := make([]uint64, words(len(d.topo)))
+	for _, a := range set {
+		all[a/64] |= 1 << (a % 64)
+	}
+	var out []int
+next:
+	for _, a := range set {
+		for w, x := range d.after[a] {
+			if x&all[w] != 0 {
+				continue next
+			}
+		}
+		out = append(out, a)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Follows reports whether in every schedule all steps of b come after all steps of
+// a, given the heads of b and the tails of a. One step, at, may be both; None is no
+// step.
+func (d *ExecDep) Follows(heads, tails []int, at int) bool {
+	for _, t := range tails {
+		for _, h := range heads {
+			if !d.Before(t, h) && (t != h || t != at) {
+				return false
+			}
+		}
+	}
+	return true
 }

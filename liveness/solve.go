@@ -71,7 +71,7 @@ func equalSets(a, b Set) bool {
 
 // Roots returns the blocks a variable's bytes may belong to, ascending; for a
 // block that is itself. A pointer to constants or inputs only has none.
-func (t *Timeline) Roots(v int) []int {
+func (t *Layout) Roots(v int) []int {
 	if v == None {
 		return nil
 	}

@@ -40,11 +40,17 @@ type Step struct {
 	Scratch int   // workspace block alive at this step only, or None
 }
 
-// Timeline is a program laid out in time.
-type Timeline struct {
+// Layout is a program laid out as steps and variables: with times, as a
+// [Timeline], or without, as a [Concurrent].
+type Layout struct {
 	Graph *ssa.Graph
 	Steps []Step
 	Vars  []Var
+}
+
+// Timeline is a program laid out in time.
+type Timeline struct {
+	Layout
 	// Live is where each variable's bytes are needed: its own life and that of
 	// every pointer to it. Filled by Build.
 	Live []Set
@@ -73,11 +79,22 @@ type Options struct {
 	// Windows lets parts of a tensor (slices, splits) be pointers too, not only
 	// whole views: no copy, but the whole tensor stays.
 	Windows bool
+	// AnyOrder gives values that loops hand on as many places as they need whatever
+	// the order of the body; see [loops.OfAnyOrder].
+	AnyOrder bool
+}
+
+// rotation analyses a loop as the options say.
+func (o Options) rotation(n *ssa.Node) (*loops.Rotation, error) {
+	if o.AnyOrder {
+		return loops.OfAnyOrder(n)
+	}
+	return loops.Of(n)
 }
 
 // Build lays out the graph, whose types must be inferred, and solves liveness.
 func Build(g *ssa.Graph, o Options) (*Timeline, error) {
-	b := &builder{opts: o, scratch: map[*ssa.Node]int{}, tl: &Timeline{Graph: g, places: map[*ssa.Value]*Places{}, loops: map[*ssa.Node]*loops.Rotation{}}}
+	b := &builder{opts: o, scratch: map[*ssa.Node]int{}, tl: &Timeline{Layout: Layout{Graph: g}, places: map[*ssa.Value]*Places{}, loops: map[*ssa.Node]*loops.Rotation{}}}
 	b.startBlock()
 	f := newFrame(g)
 	for _, p := range g.Params {
@@ -351,7 +368,7 @@ func (b *builder) windowOf(w *loops.ScanOut) int {
 //	  │         │                ▲ └─────────────────────────┘ (ring)
 //	  └─────────┴───── each copy ┴──▶ leave
 func (b *builder) loop(f *frame, n *ssa.Node) error {
-	rot, err := loops.Of(n)
+	rot, err := b.opts.rotation(n)
 	if err != nil {
 		return err
 	}
@@ -501,7 +518,7 @@ func (b *builder) leaveLoop(f *frame, n *ssa.Node, rot *loops.Rotation, frames [
 }
 
 // String prints a variable for messages: the value's name and place.
-func (t *Timeline) String(v int) string {
+func (t *Layout) String(v int) string {
 	if v == None {
 		return "-"
 	}

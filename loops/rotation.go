@@ -64,8 +64,14 @@ type Rotation struct {
 	index  map[*ssa.Value]int  // position in Carries by parameter
 }
 
-// Of analyses a Loop or Scan node.
-func Of(n *ssa.Node) (*Rotation, error) {
+// Of analyses a Loop or Scan node whose body runs in the order its nodes stand in.
+func Of(n *ssa.Node) (*Rotation, error) { return of(n, false) }
+
+// OfAnyOrder analyses a Loop or Scan node whose body may run in any order its
+// operands allow, independent nodes also at once: see anyorder.go.
+func OfAnyOrder(n *ssa.Node) (*Rotation, error) { return of(n, true) }
+
+func of(n *ssa.Node, anyOrder bool) (*Rotation, error) {
 	var r *Rotation
 	var err error
 	switch n.Op {
@@ -84,7 +90,7 @@ func Of(n *ssa.Node) (*Rotation, error) {
 		r.index[c.Param] = i
 	}
 	r.markWindows()
-	r.setPeriods()
+	r.setPeriods(anyOrder)
 	return r, nil
 }
 
@@ -265,9 +271,10 @@ func (r *Rotation) Next(t int) int {
 
 // setPeriods finds the period of every carried value made in the body, the
 // prefix, and the ring that all of them divide.
-func (r *Rotation) setPeriods() {
+func (r *Rotation) setPeriods(anyOrder bool) {
 	r.period, r.sticky = map[*ssa.Value]int{}, map[*ssa.Value]bool{}
-	life := newLifetimes(r.Body)
+	life := newLifetimes(r.Body, r.Body.Nodes)
+	life.anyOrder = anyOrder
 	flow := r.flows()
 	if len(r.Carries) > 0 {
 		r.Prefix = 1
@@ -517,14 +524,16 @@ func lcm(a, b int) int { return a / gcd(a, b) * b }
 // lifetimes answers positions inside one body: a node's position is its index,
 // the end of the body is one past the last.
 type lifetimes struct {
-	body  *ssa.Graph
-	pos   map[*ssa.Node]int
-	first map[*ssa.Value]int // memo of firstWrite
+	body     *ssa.Graph
+	pos      map[*ssa.Node]int
+	first    map[*ssa.Value]int // memo of firstWrite
+	anyOrder bool               // answers must hold for every order
 }
 
-func newLifetimes(body *ssa.Graph) *lifetimes {
-	l := &lifetimes{body, make(map[*ssa.Node]int, len(body.Nodes)), map[*ssa.Value]int{}}
-	for i, n := range body.Nodes {
+// newLifetimes takes the nodes of a body in one of its orders.
+func newLifetimes(body *ssa.Graph, order []*ssa.Node) *lifetimes {
+	l := &lifetimes{body: body, pos: make(map[*ssa.Node]int, len(order)), first: map[*ssa.Value]int{}}
+	for i, n := range order {
 		l.pos[n] = i
 	}
 	return l
@@ -533,6 +542,9 @@ func newLifetimes(body *ssa.Graph) *lifetimes {
 // periodFor is the smallest number of places for q such that the q of one
 // iteration is intact when p, which holds it depth iterations later, is last read.
 func (l *lifetimes) periodFor(p, q *ssa.Value, depth int) int {
+	if l.anyOrder && q.Def != nil {
+		l = newLifetimes(l.body, earliest(l.body.Nodes, q.Def))
+	}
 	last, at := l.lastUse(p, map[*ssa.Value]bool{})
 	def := -1 // a parameter that is filled before the body runs
 	if q.Def != nil {

@@ -1,0 +1,42 @@
+package loops
+
+import "github.com/berth-onnx/berth/ssa"
+
+// Rotation without an order. When the nodes of a body may run in any order, or at
+// once, a value needs as many places as in the worst order. For the places of one
+// value that is the order which makes it as early as can be: what then still reads
+// an older one afterwards does not have to read it before, and so might not.
+//
+//	q = f(p)      m = g(p)      p <= q
+//
+//	f, g        q is made while m is yet to read the q before: two places
+//	g, f        one would do, but nothing asks for this order
+//	m = g(p), q = f(m)          g surely comes first: one place
+//
+// Each value is judged in its own worst order; the ring is a common multiple of
+// all of them, as ever.
+
+// earliest is a legal order of a body that brings a node as far to the front as
+// its operands allow; otherwise the nodes keep their order.
+func earliest(nodes []*ssa.Node, first *ssa.Node) []*ssa.Node {
+	needed := map[*ssa.Node]bool{first: true}
+	for i := len(nodes) - 1; i >= 0; i-- {
+		if !needed[nodes[i]] {
+			continue
+		}
+		for _, v := range nodes[i].In {
+			if v != nil && v.Def != nil {
+				needed[v.Def] = true
+			}
+		}
+	}
+	var front, back []*ssa.Node
+	for _, n := range nodes {
+		if needed[n] {
+			front = append(front, n)
+		} else {
+			back = append(back, n)
+		}
+	}
+	return append(front, back...)
+}
