@@ -17,7 +17,8 @@ import "sort"
 // The members fall out of the minimum cut: L reachable from the source, R not.
 // Source: Dilworth 1950; Möhring, Algorithmic Aspects of Comparability Graphs (1985); flow by Dinic's algorithm.
 
-// antichainLimit is the number of buffers up to which the exact flow is run.
+// antichainLimit is the number of buffers up to which the exact flow is run. Above it the heaviest of three antichains found
+// greedily is the bound: still a bound, since its members are pairwise unordered, but not always the best.
 const antichainLimit = 2500
 
 // maxAntichain is a heavy set of pairwise interfering buffers aligned to multiples of g: the heaviest for a Partial order of
@@ -36,15 +37,56 @@ func (m *model) maxAntichain(g int64) (int64, Proof) {
 		members = m.heaviestAntichain(o, ids, g)
 	} else {
 		members = m.liveInSchedule(o, ids)
+		for _, byNeighbours := range []bool{false, true} {
+			if other := m.greedyAntichain(ids, byNeighbours); m.stackOf(other, g) > m.stackOf(members, g) {
+				members = other
+			}
+		}
 	}
 	sort.Ints(members)
+	return m.stackOf(members, g), Proof{Kind: ProofWitness, Point: -1, Members: members}
+}
+
+// stackOf is what buffers that are live together need: their sizes padded to multiples of g, less the largest padding.
+func (m *model) stackOf(members []int, g int64) int64 {
 	var sum, pad int64
 	for _, i := range members {
 		size := m.p.Buffers[i].Size
 		sum += alignUp(size, g)
 		pad = max(pad, alignUp(size, g)-size)
 	}
-	return sum - pad, Proof{Kind: ProofWitness, Point: -1, Members: members}
+	return sum - pad
+}
+
+// greedyAntichain keeps each buffer that interferes with all kept so far, largest first, or those first whose
+// neighbours are largest in sum.
+func (m *model) greedyAntichain(ids []int, byNeighbours bool) []int {
+	c := m.crowd()
+	if c == nil {
+		return nil
+	}
+	weight := make([]int64, len(m.p.Buffers))
+	for _, i := range ids {
+		if weight[i] = m.p.Buffers[i].Size; byNeighbours {
+			c.each(i, func(j int) { weight[i] += m.p.Buffers[j].Size })
+		}
+	}
+	ids = append([]int(nil), ids...)
+	sort.SliceStable(ids, func(a, b int) bool { return weight[ids[a]] > weight[ids[b]] })
+	common := make(bitset, (len(weight)+63)/64)
+	for w := range common {
+		common[w] = ^uint64(0)
+	}
+	var kept []int
+	for _, i := range ids {
+		if common.has(i) {
+			kept = append(kept, i)
+			for w, x := range c.rows[i] {
+				common[w] &= x
+			}
+		}
+	}
+	return kept
 }
 
 // heaviestAntichain runs the flow over the buffers ids, which stand in an order that respects the partial one.

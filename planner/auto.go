@@ -89,11 +89,12 @@ func (m *model) members(low int64, base []int64) []member {
 func (m *model) greedyWidth(limit int64) []int64 {
 	width := func(i int) int32 { return m.items[i].hi - m.items[i].lo }
 	if !m.timed {
-		adj := m.conflicts()
-		if adj == nil {
-			return nil
+		degree := make([]int32, len(m.items))
+		around := m.neighbours()
+		for i := range m.items {
+			around(i, func(int) { degree[i]++ })
 		}
-		width = func(i int) int32 { return int32(len(adj[i])) }
+		width = func(i int) int32 { return degree[i] }
 	}
 	return m.fillTight(limit, m.sortedIDs(func(a, b int) int {
 		return cmp.Or(cmp.Compare(width(b), width(a)), cmp.Compare(m.items[b].size, m.items[a].size))

@@ -69,11 +69,10 @@ func (m *model) greedyBreadth(limit int64) []int64 {
 func (m *model) contention() []int64 {
 	weight := make([]int64, len(m.items))
 	if !m.timed {
-		for i, list := range m.conflicts() {
+		around := m.neighbours()
+		for i := range m.items {
 			weight[i] = m.items[i].size
-			for _, e := range list {
-				weight[i] += e.over
-			}
+			around(i, func(j int) { weight[i] += m.below(j, i) })
 		}
 		return weight
 	}

@@ -79,6 +79,8 @@ func (c *climber) climb(low, budget int64) {
 	for _, i := range c.order {
 		if c.m.adj != nil {
 			c.cost += 1 + int64(len(c.m.adj[i]))/16
+		} else if u := c.board.crowd; u != nil {
+			c.cost += 1 + int64(u.count(i))/16
 		}
 	}
 	current := c.place()

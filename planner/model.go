@@ -29,6 +29,7 @@ type model struct {
 	adj    [][]edge // conflicts, built on demand
 	sorted []int    // byLo, built on demand
 	dense  int      // whether the conflicts are too many for lists: 0 not known, 1 no, 2 yes
+	rows   []bitset // conflicts of a partial order, built on demand
 	stop   func() bool
 }
 
@@ -289,6 +290,11 @@ func (m *model) conflicts() [][]edge {
 	m.adj = make([][]edge, len(m.items))
 	if m.timed {
 		m.meetings()
+	} else if c := m.crowd(); c != nil {
+		for i := range m.items {
+			c.each(i, func(j int) { m.adj[i] = append(m.adj[i], edge{int32(j), m.items[i].size, m.items[j].size}) })
+		}
+		return m.adj
 	} else {
 		for i := range m.items {
 			if i%16 == 0 && m.stop() {
@@ -308,8 +314,11 @@ func (m *model) conflicts() [][]edge {
 
 // crowded reports whether the conflicts of a fixed schedule are too many to be listed.
 func (m *model) crowded() bool {
+	if !m.timed {
+		return false
+	}
 	if m.dense == 0 {
-		if m.dense = 1; m.timed && m.countMeetings(scanLimit) >= scanLimit {
+		if m.dense = 1; m.countMeetings(scanLimit) >= scanLimit {
 			m.dense = 2
 		}
 	}

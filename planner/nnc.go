@@ -117,6 +117,9 @@ func (a *nncAllocator) countEdges() {
 
 // neighbours returns a function that visits the items in conflict with one.
 func (m *model) neighbours() func(i int, fn func(j int)) {
+	if c := m.unlisted(); c != nil {
+		return c.each
+	}
 	if !m.crowded() {
 		adj := m.conflicts()
 		if adj == nil {

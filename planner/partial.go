@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"sync/atomic"
 )
 
@@ -26,12 +27,12 @@ type Partial struct {
 	topo   []int32 // nodes in a topological order
 	pos    []int32 // position of each node in topo
 	succ   [][]int32
-	reach  []bitset // reach[u] has v: there is a path u -> v of at least one edge
+	behind []bitset // by buffer: those that are after it
 	births []int
 	hops   []atomic.Pointer[[]uint16] // longest paths from a node, made when first asked for
 }
 
-// maxPartialNodes keeps path lengths in 16 bits and the reachability matrix at half a gigabyte.
+// maxPartialNodes keeps path lengths in 16 bits and each matrix of what comes after what at half a gigabyte.
 const maxPartialNodes = 1<<16 - 1
 
 // NewPartial builds the order of a graph with nodes 0..nodes-1; lives has one entry per buffer. It fails with a
@@ -40,16 +41,17 @@ func NewPartial(nodes int, edges [][2]int, lives []Life) (*Partial, error) {
 	if nodes < 0 || nodes > maxPartialNodes {
 		return nil, &ProblemError{Buffer: -1, Reason: fmt.Sprintf("has a graph of %d nodes; at most %d are supported", nodes, maxPartialNodes)}
 	}
-	o := &Partial{lives: lives, pos: make([]int32, nodes), succ: make([][]int32, nodes), reach: make([]bitset, nodes), hops: make([]atomic.Pointer[[]uint16], nodes)}
+	o := &Partial{lives: lives, pos: make([]int32, nodes), succ: make([][]int32, nodes), hops: make([]atomic.Pointer[[]uint16], nodes)}
 	if err := o.sortNodes(edges); err != nil {
 		return nil, err
 	}
-	o.closePaths()
+	reach := o.closePaths()
 	for i, l := range lives {
-		if reason := o.checkLife(l); reason != "" {
+		if reason := o.checkLife(l, reach); reason != "" {
 			return nil, &ProblemError{Buffer: i, Reason: reason}
 		}
 	}
+	o.sortBehind(reach)
 	o.sortBirths()
 	return o, nil
 }
@@ -87,23 +89,75 @@ func (o *Partial) sortNodes(edges [][2]int) error {
 	return nil
 }
 
-// closePaths fills reach from the last node to the first.
-func (o *Partial) closePaths() {
-	words := (len(o.topo) + 63) / 64
+// closePaths works from the last node to the first; reach[u] has v when there is a path u -> v of at least one edge.
+func (o *Partial) closePaths() []bitset {
+	reach := make([]bitset, len(o.topo))
+	for k := len(o.topo) - 1; k >= 0; k-- {
+		u := o.topo[k]
+		row := make(bitset, (len(o.topo)+63)/64)
+		for _, v := range o.succ[u] {
+			row[v>>6] |= 1 << (v & 63)
+			row.join(reach[v])
+		}
+		reach[u] = row
+	}
+	return reach
+}
+
+// sortBehind finds what is after each buffer: per node the buffers whose heads it all reaches, from the last node to the
+// first, and of a buffer with several tails what all of them have.
+func (o *Partial) sortBehind(reach []bitset) {
+	words := (len(o.lives) + 63) / 64
+	born := make([][]int, len(o.topo)) // buffers with one head, by head
+	var many []int                     // the others
+	for i, l := range o.lives {
+		if len(l.Heads) == 1 {
+			born[l.Heads[0]] = append(born[l.Heads[0]], i)
+		} else {
+			many = append(many, i)
+		}
+	}
+	rows := make([]bitset, len(o.topo))
 	for k := len(o.topo) - 1; k >= 0; k-- {
 		u := o.topo[k]
 		row := make(bitset, words)
 		for _, v := range o.succ[u] {
-			row.set(int(v))
-			for w, bits := range o.reach[v] {
-				row[w] |= bits
+			row.join(rows[v])
+			for _, i := range born[v] {
+				row[i>>6] |= 1 << (i & 63)
 			}
 		}
-		o.reach[u] = row
+		for _, i := range many {
+			if !slices.ContainsFunc(o.lives[i].Heads, func(h int) bool { return !reach[u].has(h) }) {
+				row[i>>6] |= 1 << (i & 63)
+			}
+		}
+		rows[u] = row
+	}
+	o.behind = make([]bitset, len(o.lives))
+	for i, l := range o.lives {
+		o.behind[i] = rows[l.Tails[0]]
+		if len(l.Tails) == 1 {
+			continue
+		}
+		row := slices.Clone(rows[l.Tails[0]])
+		for _, t := range l.Tails[1:] {
+			for w := range row {
+				row[w] &= rows[t][w]
+			}
+		}
+		o.behind[i] = row
 	}
 }
 
-func (o *Partial) checkLife(l Life) string {
+// join adds the members of another set of the same range.
+func (b bitset) join(other bitset) {
+	for w, x := range other {
+		b[w] |= x
+	}
+}
+
+func (o *Partial) checkLife(l Life, reach []bitset) string {
 	if len(l.Heads) == 0 || len(l.Tails) == 0 {
 		return "has no head or no tail node"
 	}
@@ -116,7 +170,7 @@ func (o *Partial) checkLife(l Life) string {
 	}
 	for _, h := range l.Heads {
 		for _, t := range l.Tails {
-			if h == t || o.reach[h].has(t) {
+			if h == t || reach[h].has(t) {
 				return ""
 			}
 		}
@@ -149,16 +203,7 @@ func (o *Partial) Births() []int { return o.births }
 func (o *Partial) Interfere(a, b int) bool { return !o.after(a, b) && !o.after(b, a) }
 
 // after reports whether every head of b follows every tail of a.
-func (o *Partial) after(a, b int) bool {
-	for _, t := range o.lives[a].Tails {
-		for _, h := range o.lives[b].Heads {
-			if !o.reach[t].has(h) {
-				return false
-			}
-		}
-	}
-	return true
-}
+func (o *Partial) after(a, b int) bool { return o.behind[a].has(b) }
 
 // Hops is the longest path from a tail of a to a head of b when b is after a, else 0.
 func (o *Partial) Hops(a, b int) int {

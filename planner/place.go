@@ -25,6 +25,7 @@ type board struct {
 	at    []int64 // offset per item, or unplaced
 	runs  []forbidden
 	shelf *shelf // in place of conflict lists where those would be too long
+	crowd *crowd // the same for partial orders
 }
 
 // scanLimit: above so many pairs of overlapping hulls, conflict lists cost more memory than they save time.
@@ -42,6 +43,7 @@ func (b *board) clear() {
 	if b.shelf = nil; b.m.crowded() {
 		b.shelf = newShelf(b.m)
 	}
+	b.crowd = b.m.unlisted()
 	for i := range b.at {
 		b.at[i] = unplaced
 		if f := b.m.items[i].fixed; f >= 0 {
@@ -53,7 +55,7 @@ func (b *board) clear() {
 // fill places the items of order by a rule for each, unless they are placed already. It returns nil when the plan reaches the
 // limit. When stop says so, what is left is piled up above everything else.
 func (b *board) fill(limit int64, order []int, rule func(i int) int64) []int64 {
-	cut := b.shelf == nil && b.m.conflicts() == nil
+	cut := b.shelf == nil && b.crowd == nil && b.m.conflicts() == nil
 	for n, i := range order {
 		if cut = cut || (n%64 == 0 && b.m.stop()); cut {
 			b.pile(order[n:])
@@ -103,6 +105,9 @@ func (b *board) put(i int, off int64) {
 	if b.shelf != nil {
 		b.shelf.put(i, off)
 	}
+	if b.crowd != nil {
+		b.crowd.put(i, b.at)
+	}
 }
 
 // lowest is the first fit of item i.
@@ -145,6 +150,15 @@ func (b *board) tightest(i int) int64 {
 // gather lists what the placed neighbours of i forbid, by beginning.
 func (b *board) gather(i int) {
 	b.runs = b.runs[:0]
+	if b.crowd != nil {
+		row, size := b.crowd.rows[i], b.m.items[i].size
+		for _, j := range b.crowd.pile {
+			if row.has(int(j)) {
+				b.runs = append(b.runs, forbidden{b.at[j] - size, b.at[j] + b.m.items[j].size})
+			}
+		}
+		return
+	}
 	for _, e := range b.m.adj[i] {
 		if at := b.at[e.to]; at != unplaced {
 			b.runs = append(b.runs, forbidden{at - e.under, at + e.over})
