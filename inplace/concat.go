@@ -39,7 +39,7 @@ func concatsOf(t *liveness.Timeline) []joined {
 		if st.Border || st.Node == nil {
 			continue
 		}
-		for _, u := range windowsAt(t, st) {
+		for _, u := range windowsAt(&t.Layout, st) {
 			i, ok := at[st.Node]
 			if !ok {
 				i = len(list)
@@ -123,7 +123,7 @@ func birth(t *liveness.Timeline, v int) int {
 
 // windowsAt lists the operands of a step that its operator copies whole into a
 // window of its result, where both own their bytes.
-func windowsAt(t *liveness.Timeline, st liveness.Step) []windowUse {
+func windowsAt(t *liveness.Layout, st liveness.Step) []windowUse {
 	var out []windowUse
 	if !staticTypes(st.Node) {
 		return nil

@@ -98,7 +98,7 @@ func newFolding(t *liveness.Timeline) *Folding {
 			continue
 		}
 		for _, r := range t.Roots(v) {
-			f.Classes[f.Of[r]].hold(content{shown(t, v), 0, t.Vars[r].Bytes, t.Own[v]})
+			f.Classes[f.Of[r]].hold(content{shown(&t.Layout, v), 0, t.Vars[r].Bytes, t.Own[v]})
 		}
 	}
 	return f
@@ -106,7 +106,7 @@ func newFolding(t *liveness.Timeline) *Folding {
 
 // shown is the variable whose content a view shows: views are followed, blocks
 // and merged values stand for themselves.
-func shown(t *liveness.Timeline, v int) int {
+func shown(t *liveness.Layout, v int) int {
 	for t.Vars[v].Kind == liveness.Pointer && !t.Vars[v].Phi && len(t.Vars[v].Sources) == 1 {
 		v = t.Vars[v].Sources[0]
 	}
@@ -227,6 +227,23 @@ func (f *Folding) Problem(t *liveness.Timeline, name string, align int64) (p *pl
 		ids = append(ids, c)
 	}
 	return p, ids
+}
+
+// OffsetsIn carries a plan of [Folding.Problem] over to the timeline's blocks: by
+// variable, where it begins in the arena, and whether it lies inside a larger class
+// away from its start.
+func (f *Folding) OffsetsIn(t *liveness.Timeline, ids []int, s *planner.Solution) (offsets []int64, inside []bool) {
+	offsets, inside = make([]int64, len(t.Vars)), make([]bool, len(t.Vars))
+	byClass := make([]int64, len(f.Classes))
+	for i, id := range ids {
+		byClass[id] = s.Offsets[i]
+	}
+	for v := range t.Vars {
+		if cl := f.Of[v]; cl >= 0 {
+			offsets[v], inside[v] = byClass[cl]+f.Offset[v], f.Offset[v] != 0
+		}
+	}
+	return offsets, inside
 }
 
 func roundUp(n, a int64) int64 {

@@ -15,7 +15,7 @@ func Lay(g *ssa.Graph, lo liveness.Options, o Options) (*liveness.Timeline, *Fol
 		return nil, nil, err
 	}
 	f := Fold(t, o)
-	if lo.CopyViews || !hasWindows(t) {
+	if lo.CopyViews || !hasWindows(&t.Layout) {
 		return t, f, nil
 	}
 	lo.Windows = false
@@ -30,7 +30,7 @@ func Lay(g *ssa.Graph, lo liveness.Options, o Options) (*liveness.Timeline, *Fol
 }
 
 // hasWindows reports whether some pointer shows a part of a block only.
-func hasWindows(t *liveness.Timeline) bool {
+func hasWindows(t *liveness.Layout) bool {
 	for _, v := range t.Vars {
 		if v.Kind != liveness.Pointer || v.Phi || len(v.Sources) != 1 || v.Value == nil {
 			continue

@@ -43,7 +43,7 @@ func overs(t *liveness.Timeline) []over {
 	var list []over
 	at := map[key]int{}
 	for s := range t.Steps {
-		for _, o := range overwritable(t, s) {
+		for _, o := range overwritable(&t.Layout, s) {
 			k := key{o.in, o.out}
 			i, ok := at[k]
 			if !ok {
@@ -191,7 +191,7 @@ func (f *Folding) bare(t *liveness.Timeline, v int) bool {
 
 // overwritable lists the blocks that step s may write over: in is read there
 // through pairs with out only, and begins where out may begin.
-func overwritable(t *liveness.Timeline, s int) []over {
+func overwritable(t *liveness.Layout, s int) []over {
 	st := t.Steps[s]
 	if st.Border || st.Node == nil {
 		return nil
@@ -223,7 +223,7 @@ func overwritable(t *liveness.Timeline, s int) []over {
 
 // onlyThrough reports whether every operand whose bytes may be block r forms a
 // pair with result k.
-func onlyThrough(t *liveness.Timeline, st liveness.Step, r, k int, allowed []ops.Pair) bool {
+func onlyThrough(t *liveness.Layout, st liveness.Step, r, k int, allowed []ops.Pair) bool {
 	for i, v := range st.In {
 		if slices.Contains(t.Roots(v), r) && !slices.Contains(allowed, ops.Pair{In: i, Out: k}) {
 			return false
