@@ -40,7 +40,11 @@ func (e *CheckError) Error() string {
 }
 
 // Check replays the program for every pattern of trip counts and branches.
-func Check(p *Program) error {
+func Check(p *Program) error { return replays(p, nil) }
+
+// replays replays the program in every pattern, with or without an eye on what
+// other schedules could do.
+func replays(p *Program, orders map[*Block]*order) error {
 	rings, loops, branches := 0, 0, false
 	p.Main.each(func(in *Instr) {
 		if in.Loop != nil {
@@ -69,6 +73,9 @@ func Check(p *Program) error {
 		for pat := range patterns {
 			r := newReplay(p, t, pat)
 			r.most = 2*rings + 2
+			if orders != nil {
+				r.race = &races{orders: orders}
+			}
 			if err := r.main(); err != nil {
 				return err
 			}
@@ -118,6 +125,8 @@ type replay struct {
 	chosen  int // branches taken so far
 	most    int // one more than the largest trip count of a mixed replay
 	entered int // loops entered so far
+
+	race *races // nil when only the program's own order counts
 }
 
 func newReplay(p *Program, trips, pattern int) *replay {
@@ -182,9 +191,12 @@ func (r *replay) geometry() error {
 }
 
 func (r *replay) block(b *Block) error {
+	r.race.open(b)
+	defer r.race.shut()
 	for i := range b.Instrs {
 		in := &b.Instrs[i]
 		var err error
+		r.race.step(i)
 		switch in.Kind {
 		case Exec:
 			err = r.exec(in)
@@ -238,6 +250,9 @@ func (r *replay) read(n *ssa.Node, slot int) error {
 		if got, ok := r.cells.find(at, want); !ok {
 			return r.fail(n, slot, "is overwritten at arena byte %d: %s", at, r.name(got))
 		}
+		if at := r.race.read(at, at+want.n); at >= 0 {
+			return r.fail(n, slot, "may be overwritten at arena byte %d in another order of the nodes", at)
+		}
 		at += want.n
 	}
 	return nil
@@ -266,6 +281,15 @@ func (r *replay) write(n *ssa.Node, slot int) error {
 	}
 	r.expect[slot] = r.value(int64(s.Bytes))
 	r.cells.put(r.loc[slot].off, r.expect[slot][0])
+	return r.alone(n, slot, r.loc[slot].off, int64(s.Bytes))
+}
+
+// alone reports an error if another schedule could bring the write of a run of
+// bytes that happens now before what is needed of them.
+func (r *replay) alone(n *ssa.Node, slot int, off, size int64) error {
+	if at := r.race.write(off, off+size); at >= 0 {
+		return r.fail(n, slot, "is written at arena byte %d, and nothing makes that wait until all have read what was there before", at)
+	}
 	return nil
 }
 
@@ -286,6 +310,9 @@ func (r *replay) exec(in *Instr) error {
 	if in.Work > 0 {
 		r.fresh++
 		r.cells.put(in.Scratch, piece{r.fresh, 0, in.Work})
+		if err := r.alone(in.Node, -1, in.Scratch, in.Work); err != nil {
+			return err
+		}
 	}
 	for _, s := range in.Out {
 		if s < 0 {
@@ -312,10 +339,16 @@ func (r *replay) join(in *Instr) error {
 		return r.fail(in.Node, o, "is written but has no place in the arena")
 	}
 	var all []piece
-	for _, a := range in.In {
-		all = append(all, r.expectOf(a, int64(r.p.Slots[a].Bytes))...)
-	}
 	at := r.loc[o].off
+	for i, a := range in.In {
+		size := int64(r.p.Slots[a].Bytes)
+		all = append(all, r.expectOf(a, size)...)
+		if into := at + in.Join[i]; size > 0 && r.loc[a] != (where{true, into}) {
+			if err := r.alone(in.Node, o, into, size); err != nil {
+				return err
+			}
+		}
+	}
 	for _, p := range all {
 		r.cells.put(at, p)
 		at += p.n
@@ -406,9 +439,11 @@ func (r *replay) branch(in *Instr) error {
 	}
 	r.chosen++
 	body := in.Bodies[which%len(in.Bodies)]
+	r.race.tick()
 	if err := r.block(body); err != nil {
 		return err
 	}
+	r.race.tick()
 	for i, o := range in.Out {
 		if err := r.read(in.Node, body.Results[i]); err != nil {
 			return err

@@ -33,12 +33,15 @@ func (r *replay) iterate(in *Instr) error {
 		trips = min(trips, int(k))
 	}
 	for t := range trips {
+		r.race.tick()
 		if err := r.enter(in, next, t); err != nil {
 			return err
 		}
+		r.race.tick()
 		if err := r.block(in.Bodies[0]); err != nil {
 			return err
 		}
+		r.race.tick()
 		for _, s := range in.Bodies[0].Results {
 			if err := r.read(in.Node, s); err != nil {
 				return err
@@ -47,7 +50,9 @@ func (r *replay) iterate(in *Instr) error {
 		for i, c := range l.Carries {
 			next[i] = held{r.loc[c.Result], r.expect[c.Result]}
 		}
-		r.push(in, stacks, t, trips)
+		if err := r.push(in, stacks, t, trips); err != nil {
+			return err
+		}
 	}
 	for i, c := range l.Carries {
 		if c.Out >= 0 {
@@ -188,7 +193,7 @@ func (r *replay) scanIn(in *Instr, sc loops.ScanIn, of, param, t int) error {
 
 // push notes what iteration t adds to the stacked outputs, and writes the slices
 // that are copied.
-func (r *replay) push(in *Instr, stacks [][]piece, t, trips int) {
+func (r *replay) push(in *Instr, stacks [][]piece, t, trips int) error {
 	l := in.Loop
 	for k, o := range l.ScanOuts {
 		rot := l.Rotation.ScanOuts[k]
@@ -197,7 +202,9 @@ func (r *replay) push(in *Instr, stacks [][]piece, t, trips int) {
 		}
 		if rot.Axis != 0 {
 			if t == trips-1 { // joined after the last iteration
-				_ = r.write(in.Node, o.Out)
+				if err := r.write(in.Node, o.Out); err != nil {
+					return err
+				}
 				stacks[k] = r.expect[o.Out]
 			}
 			continue
@@ -211,6 +218,9 @@ func (r *replay) push(in *Instr, stacks [][]piece, t, trips int) {
 				r.cells.put(pos, p)
 				pos += p.n
 			}
+			if err := r.alone(in.Node, o.Out, base, size); err != nil {
+				return err
+			}
 		}
 		if rot.Reverse {
 			stacks[k] = append(slices.Clone(r.expectOf(o.Result, size)), stacks[k]...)
@@ -218,6 +228,7 @@ func (r *replay) push(in *Instr, stacks [][]piece, t, trips int) {
 			stacks[k] = append(stacks[k], r.expectOf(o.Result, size)...)
 		}
 	}
+	return nil
 }
 
 // expectOf is a slot's expected value; a value no plan can harm gets an identity

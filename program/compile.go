@@ -32,6 +32,10 @@ type Options struct {
 	MaxMemory int64
 	// NoCheck skips the symbolic check of the finished program.
 	NoCheck bool
+	// ParallelSafe plans for every schedule of the graph, also for those that run
+	// independent nodes at the same time. The plan holds for the order the nodes
+	// stand in too, in more memory than that order needs.
+	ParallelSafe bool
 
 	// Saved are plans written by [Program.SavePlan]; one made for the same problem
 	// is used instead of planning, after the same two judges.
@@ -61,9 +65,14 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	}
 	c.countReport()
 	if !o.NoCheck {
-		if err := Check(p); err != nil {
+		check := Check
+		if o.ParallelSafe {
+			check = CheckParallel
+		}
+		if err := check(p); err != nil {
 			return nil, err
 		}
+		p.Report.ParallelSafe = o.ParallelSafe
 	}
 	return p, nil
 }
@@ -73,7 +82,7 @@ type compiler struct {
 	prepared map[*ssa.Node]backend.Prepared
 	slot     map[*ssa.Value]int
 	offsets  []int64 // by timeline variable
-	folding  *inplace.Folding
+	inside   []bool  // by timeline variable: lies inside a larger block, away from its start
 	scratch  map[*ssa.Node]int64
 	p        *Program
 	levels   int
@@ -118,24 +127,104 @@ func staticNode(n *ssa.Node) bool {
 	return true
 }
 
-// plan lays the graph out in time, folds and places its blocks.
+// plan lays the graph out, folds and places its blocks.
 func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 	start := time.Now()
-	scratch := func(n *ssa.Node) int64 { return c.prepared[n].Scratch }
-	t, f, err := inplace.Lay(g, liveness.Options{Scratch: scratch, CopyViews: c.opts.CopyViews}, c.opts.InPlace)
+	o := liveness.Options{Scratch: func(n *ssa.Node) int64 { return c.prepared[n].Scratch }, CopyViews: c.opts.CopyViews}
+	lay := c.layInOrder
+	if c.opts.ParallelSafe {
+		lay = c.layParallel
+	}
+	l, err := lay(g, o)
+	if err != nil {
+		return nil, err
+	}
+	sol, err := c.solve(ctx, l.problem)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.settle(l, sol); err != nil {
+		return nil, err
+	}
+	p := &Program{Graph: g, stickyDigit: map[int]int{}, ArenaBytes: sol.ArenaBytes, Timeline: l.timeline, Problem: l.problem, Solution: sol}
+	r := &p.Report
+	r.Planner, r.ArenaBytes, r.LowerBound, r.Proven = sol.Planner, sol.ArenaBytes, sol.LowerBound, sol.Proven()
+	r.Folds, r.Merges, r.Blocks, r.PlanNanos = l.folds, l.merges, len(l.problem.Buffers), time.Since(start).Nanoseconds()
+	for _, b := range l.problem.Buffers {
+		r.NaiveBytes += b.Size
+	}
+	return p, nil
+}
+
+// JudgeParallel is [CheckParallel] for a plan that was not compiled, without
+// workspaces. Offsets are by the timeline's variables, at any alignment; the arena's
+// size is in bytes.
+func JudgeParallel(t *liveness.Timeline, offsets []int64, arena int64) error {
+	c := &compiler{opts: Options{Backend: backend.Reference{}, Threads: 1}, prepared: map[*ssa.Node]backend.Prepared{}, slot: map[*ssa.Value]int{},
+		offsets: offsets, inside: make([]bool, len(offsets)), p: &Program{Graph: t.Graph, stickyDigit: map[int]int{}, ArenaBytes: arena, Timeline: t}}
+	var err error
+	if c.p.Main, err = c.block(t.Graph, nil); err != nil {
+		return err
+	}
+	for i := range c.p.Slots {
+		c.p.Slots[i].Align = 1
+	}
+	return CheckParallel(c.p)
+}
+
+// layout is a graph laid out in time, the placing of its blocks as a problem, and
+// how a solution of that becomes offsets of the timeline's variables.
+type layout struct {
+	timeline      *liveness.Timeline
+	problem       *planner.Problem
+	offsetsOf     func(*planner.Solution) (offsets []int64, inside []bool, err error)
+	folds, merges int
+}
+
+func (c *compiler) layInOrder(g *ssa.Graph, o liveness.Options) (*layout, error) {
+	t, f, err := inplace.Lay(g, o, c.opts.InPlace)
 	if err != nil {
 		return nil, err
 	}
 	prob, ids := f.Problem(t, g.Name, ArenaAlign)
+	offsets := func(s *planner.Solution) ([]int64, []bool, error) {
+		at, inside := f.OffsetsIn(t, ids, s)
+		return at, inside, nil
+	}
+	return &layout{t, prob, offsets, f.Folds, f.Merges}, nil
+}
+
+func (c *compiler) layParallel(g *ssa.Graph, o liveness.Options) (*layout, error) {
+	f, err := inplace.LayParallel(g, o, c.opts.InPlace)
+	if err != nil {
+		return nil, err
+	}
+	prob, err := f.Problem(g.Name, ArenaAlign)
+	if err != nil {
+		return nil, err
+	}
+	o.AnyOrder, o.Windows = true, f.Windows
+	t, err := liveness.Build(g, o)
+	if err != nil {
+		return nil, err
+	}
+	offsets := func(s *planner.Solution) ([]int64, []bool, error) { return f.OffsetsIn(t, s) }
+	return &layout{t, prob, offsets, f.Folds, f.Merges}, nil
+}
+
+// solve plans, or takes a saved plan of the same problem; the plan is judged.
+func (c *compiler) solve(ctx context.Context, prob *planner.Problem) (*planner.Solution, error) {
 	pl := c.opts.Planner
 	if pl == nil {
 		names := planner.Names()
+		var err error
 		if pl, err = planner.Get(names[len(names)-1]); err != nil {
 			return nil, err
 		}
 	}
 	sol := savedPlan(c.opts.Saved, prob)
 	if sol == nil || planner.Validate(prob, sol) != nil {
+		var err error
 		if sol, err = pl.Plan(ctx, prob); err != nil {
 			return nil, fmt.Errorf("planner %s: %w", pl.Name(), err)
 		}
@@ -143,30 +232,21 @@ func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 	if err := planner.Validate(prob, sol); err != nil && !c.opts.noValidate {
 		return nil, fmt.Errorf("planner %s made an invalid plan: %w", pl.Name(), err)
 	}
-	c.offsets, c.folding = make([]int64, len(t.Vars)), f
-	byClass := make([]int64, len(f.Classes))
-	for i, id := range ids {
-		byClass[id] = sol.Offsets[i]
+	return sol, nil
+}
+
+// settle gives the timeline's variables and the nodes' workspaces their offsets.
+func (c *compiler) settle(l *layout, sol *planner.Solution) (err error) {
+	if c.offsets, c.inside, err = l.offsetsOf(sol); err != nil {
+		return err
 	}
 	c.scratch = map[*ssa.Node]int64{}
-	for v := range t.Vars {
-		if cl := f.Of[v]; cl >= 0 {
-			c.offsets[v] = byClass[cl] + f.Offset[v]
-		}
-	}
-	for _, s := range t.Steps {
+	for _, s := range l.timeline.Steps {
 		if s.Scratch != liveness.None {
 			c.scratch[s.Node] = c.offsets[s.Scratch]
 		}
 	}
-	p := &Program{Graph: g, stickyDigit: map[int]int{}, ArenaBytes: sol.ArenaBytes, Timeline: t, Problem: prob, Solution: sol}
-	r := &p.Report
-	r.Planner, r.ArenaBytes, r.LowerBound, r.Proven = sol.Planner, sol.ArenaBytes, sol.LowerBound, sol.Proven()
-	r.Folds, r.Merges, r.Blocks, r.PlanNanos = f.Folds, f.Merges, len(ids), time.Since(start).Nanoseconds()
-	for _, b := range prob.Buffers {
-		r.NaiveBytes += b.Size
-	}
-	return p, nil
+	return nil
 }
 
 // block makes the instructions of a graph. levels are the loop levels around it.
@@ -249,7 +329,7 @@ func (c *compiler) addSlot(v *ssa.Value, kind SlotKind, levels []int) int {
 		s.Align = ArenaAlign
 		for _, id := range pl.Vars {
 			s.Offsets = append(s.Offsets, c.offsets[id])
-			if c.folding.Offset[id] != 0 {
+			if c.inside[id] {
 				s.Align = max(v.Type.DType.Size(), 1)
 			}
 		}

@@ -130,6 +130,7 @@ type Report struct {
 	ArenaBytes      int64 // as planned, workspaces included
 	LowerBound      int64
 	Proven          bool
+	ParallelSafe    bool  // planned and judged for every schedule
 	ScratchBytes    int64 // the largest kernel workspace
 	NaiveBytes      int64 // every block its own memory
 	Blocks          int   // classes placed

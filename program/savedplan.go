@@ -21,8 +21,8 @@ import (
 
 const savedVersion = 1
 
-// Fingerprint identifies a planning problem: sizes, lives, alignment, in order.
-// Names are not part of it.
+// Fingerprint identifies a planning problem: sizes, lives, alignment, in order, and
+// whether it is for one schedule or for all. Names are not part of it.
 func Fingerprint(p *planner.Problem) uint64 {
 	h := fnv.New64a()
 	var b []byte
@@ -38,6 +38,9 @@ func Fingerprint(p *planner.Problem) uint64 {
 			add(int64(r.Lo))
 			add(int64(r.Hi))
 		}
+	}
+	if p.Order != nil {
+		b = append(b, "any order"...)
 	}
 	_, _ = h.Write(b)
 	return h.Sum64()
