@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -27,9 +28,11 @@ type PlanRow struct {
 	PlanNanos  int64
 	// LoopCopyBytes is what one iteration of a loop copies, the largest loop's.
 	LoopCopyBytes int64
-	ParallelSafe  bool // valid for every order and for concurrent branches
-	Dynamic       int  // values whose size is known only while running
-	Err           error
+	// ParallelSafe: the plan holds for every order of the nodes, and when
+	// independent nodes run at the same time.
+	ParallelSafe bool
+	Dynamic      int // values whose size is known only while running
+	Err          error
 }
 
 // CompareOptions chooses the rows of a comparison.
@@ -46,16 +49,21 @@ type CompareOptions struct {
 }
 
 // Compare plans the model, as it is but with known shapes folded, with several
-// planners. Each plan is judged before it is reported.
+// planners. Each plan is judged before it is reported. With [WithParallelSafe] the
+// plans are made for every order of the nodes at once, and so are the bounds: the
+// heaviest set of values that some order has live together.
 func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) ([]PlanRow, error) {
 	if co.Planners == nil {
 		co.Planners = Planners()
 	}
+	c := newConfig(opts)
 	orders, standard := co.Schedules, co.Schedules == nil
 	if standard {
 		orders = []string{fileOrder, Schedules()[0]}
 	}
-	c := newConfig(opts)
+	if standard && c.parallelSafe { // one plan for all orders
+		orders = orders[:1]
+	}
 	var rows []PlanRow
 	var first *ssa.Graph
 	for i, sched := range orders {
@@ -73,7 +81,7 @@ func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) 
 			return nil, err
 		}
 		base.Schedule = sched
-		apart, _, err := planProblem(g, &config{noInPlace: true, copyViews: true})
+		apart, _, err := planProblem(g, &config{noInPlace: true, copyViews: true, parallelSafe: c.parallelSafe})
 		if err != nil {
 			return nil, err
 		}
@@ -144,18 +152,78 @@ func (m *Model) foldedGraph(ctx context.Context, c *config, sched string) (*ssa.
 	return bound.Graph, schedule.Apply(ctx, bound.Graph, sched)
 }
 
-// planProblem states the placing of a graph without kernels.
-func planProblem(g *ssa.Graph, c *config) (*planner.Problem, PlanRow, error) {
-	t, f, err := inplace.Lay(g, liveness.Options{CopyViews: c.copyViews}, inplace.Options{NoInPlace: c.noInPlace, NoMerge: c.noInPlace})
-	if err != nil {
-		return nil, PlanRow{}, err
-	}
-	p, _ := f.Problem(t, g.Name, program.ArenaAlign)
-	row := PlanRow{LoopCopyBytes: t.CopiesPerTrip(), Dynamic: t.Dynamic()}
-	return p, row, nil
+// stated is the placing of values as a problem, and how one learns whether a
+// solution of it holds for every order.
+type stated struct {
+	*planner.Problem
+	parallelSafe func(*planner.Solution) bool
 }
 
-func planRow(ctx context.Context, name string, prob *planner.Problem, base PlanRow, budget time.Duration) PlanRow {
+// planProblem states the placing of a graph without kernels.
+func planProblem(g *ssa.Graph, c *config) (stated, PlanRow, error) {
+	lo, fo := liveness.Options{CopyViews: c.copyViews}, inplace.Options{NoInPlace: c.noInPlace, NoMerge: c.noInPlace}
+	t, f, err := inplace.Lay(g, lo, fo)
+	if err != nil {
+		return stated{}, PlanRow{}, err
+	}
+	row := PlanRow{LoopCopyBytes: t.CopiesPerTrip(), Dynamic: t.Dynamic()}
+	if c.parallelSafe {
+		s, err := parallelProblem(g, lo, fo)
+		return s, row, err
+	}
+	return orderedProblem(t, f, program.ArenaAlign), row, nil
+}
+
+// orderedProblem states the placing for the one order a graph is laid out in.
+func orderedProblem(t *liveness.Timeline, f *inplace.Folding, align int64) stated {
+	p, ids := f.Problem(t, t.Graph.Name, align)
+	return stated{p, func(s *planner.Solution) bool {
+		offsets, _ := f.OffsetsIn(t, ids, s)
+		return program.JudgeParallel(t, offsets, s.ArenaBytes) == nil
+	}}
+}
+
+// parallelProblem states the placing of a graph for every order at once. Its plans
+// are judged a second time, by replay.
+func parallelProblem(g *ssa.Graph, lo liveness.Options, fo inplace.Options) (stated, error) {
+	f, err := inplace.LayParallel(g, lo, fo)
+	if err != nil {
+		return stated{}, err
+	}
+	p, err := f.Problem(g.Name, program.ArenaAlign)
+	if err != nil {
+		return stated{}, err
+	}
+	lo.AnyOrder, lo.Windows = true, f.Windows
+	t, err := liveness.Build(g, lo)
+	if err != nil {
+		return stated{}, err
+	}
+	return stated{p, func(s *planner.Solution) bool {
+		offsets, _, err := f.OffsetsIn(t, s)
+		return err == nil && program.JudgeParallel(t, offsets, s.ArenaBytes) == nil
+	}}, nil
+}
+
+// disjoint reports whether no two buffers share bytes: of a bare instance, whose
+// graph is not known, only such a plan surely holds for every order.
+func disjoint(p *planner.Problem, s *planner.Solution) bool {
+	ids := make([]int, 0, len(p.Buffers))
+	for i, b := range p.Buffers {
+		if b.Size > 0 {
+			ids = append(ids, i)
+		}
+	}
+	slices.SortFunc(ids, func(a, b int) int { return cmp.Compare(s.Offsets[a], s.Offsets[b]) })
+	for k := range len(ids) - 1 {
+		if s.Offsets[ids[k]]+p.Buffers[ids[k]].Size > s.Offsets[ids[k+1]] {
+			return false
+		}
+	}
+	return true
+}
+
+func planRow(ctx context.Context, name string, prob stated, base PlanRow, budget time.Duration) PlanRow {
 	row := base
 	row.Planner = name
 	pl, err := planner.Get(name)
@@ -169,17 +237,17 @@ func planRow(ctx context.Context, name string, prob *planner.Problem, base PlanR
 		defer cancel()
 	}
 	start := time.Now()
-	sol, err := pl.Plan(ctx, prob)
+	sol, err := pl.Plan(ctx, prob.Problem)
 	row.PlanNanos = time.Since(start).Nanoseconds()
 	if err == nil {
-		err = planner.Validate(prob, sol)
+		err = planner.Validate(prob.Problem, sol)
 	}
 	if err != nil {
 		row.Err = err
 		return row
 	}
 	row.ArenaBytes, row.LowerBound, row.Proven = sol.ArenaBytes, sol.LowerBound, sol.Proven()
-	row.ParallelSafe = name == "naive"
+	row.ParallelSafe = prob.parallelSafe(sol)
 	return row
 }
 
@@ -219,12 +287,13 @@ func CompareInstance(ctx context.Context, name string, r io.Reader, co CompareOp
 	if co.Planners == nil {
 		co.Planners = Planners()
 	}
+	prob := stated{p, func(s *planner.Solution) bool { return disjoint(p, s) }}
 	var rows []PlanRow
 	for _, n := range co.Planners {
 		if co.Progress != nil {
 			co.Progress(n, "given")
 		}
-		rows = append(rows, planRow(ctx, n, p, PlanRow{Schedule: "given"}, co.Budget))
+		rows = append(rows, planRow(ctx, n, prob, PlanRow{Schedule: "given"}, co.Budget))
 	}
 	return rows, nil
 }

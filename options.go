@@ -31,7 +31,12 @@ type config struct {
 	maxOpset  int
 	programs  int
 	unroll    bool
+<<<<<<< HEAD
 	maxMemory int64
+=======
+
+	parallelSafe bool
+>>>>>>> e54514e (compare, run and the rest: --parallel-safe; parallel_safe is computed)
 }
 
 func newConfig(opts []Option) config {
@@ -66,6 +71,11 @@ func WithPlanner(name string) Option { return func(c *config) { c.planner = name
 // is the first of them: the least memory at once, the model's own order where that
 // is as good.
 func WithSchedule(name string) Option { return func(c *config) { c.schedule = name } }
+
+// WithParallelSafe plans memory for every order of the nodes at once, and for
+// branches of the graph that run at the same time, instead of for one order. It takes
+// more memory wherever the graph branches.
+func WithParallelSafe() Option { return func(c *config) { c.parallelSafe = true } }
 
 // WithBackend chooses what computes the nodes: "cpu" (the default) or "reference".
 func WithBackend(name string) Option { return func(c *config) { c.backend = name } }

@@ -43,8 +43,7 @@ func ruleRow(ctx context.Context, g *ssa.Graph, r Rule, base PlanRow, budget tim
 		return row
 	}
 	f := inplace.Fold(t, inplace.Options{NoInPlace: !r.inPlace, NoConcat: true, NoMerge: true, NoSmaller: true})
-	prob, _ := f.Problem(t, g.Name, r.align)
-	row = planRow(ctx, r.planner, prob, base, budget)
+	row = planRow(ctx, r.planner, orderedProblem(t, f, r.align), base, budget)
 	row.Planner, row.LowerBound, row.Proven = r.Name, 0, false
 	return row
 }

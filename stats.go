@@ -49,7 +49,7 @@ func StatsOf(g *ssa.Graph) Stats {
 type PlanInfo struct {
 	Planner       string
 	ArenaBytes    int64 // one run's arena, workspaces included
-	LowerBound    int64 // no plan of this order is smaller
+	LowerBound    int64 // no plan of this order is smaller; of all orders, if ParallelSafe
 	Proven        bool  // ArenaBytes equals LowerBound
 	NaiveBytes    int64 // every tensor its own memory
 	ScratchBytes  int64 // the largest kernel workspace
@@ -60,12 +60,13 @@ type PlanInfo struct {
 	Folds         int   // results written over operands
 	DynamicValues int   // values whose size is known only while running
 	ReferenceOps  int   // nodes that run the reference kernel
+	ParallelSafe  bool  // made and judged for every order and for nodes that run at once
 	PlanNanos     int64
 }
 
 func planInfo(p *program.Program) PlanInfo {
 	r := p.Report
-	return PlanInfo{Planner: r.Planner, ArenaBytes: p.ArenaBytes, LowerBound: r.LowerBound, Proven: r.Proven, NaiveBytes: r.NaiveBytes,
+	return PlanInfo{Planner: r.Planner, ArenaBytes: p.ArenaBytes, LowerBound: r.LowerBound, Proven: r.Proven, ParallelSafe: r.ParallelSafe, NaiveBytes: r.NaiveBytes,
 		ScratchBytes: r.ScratchBytes, PackedBytes: r.PackedBytes, WeightBytes: rewrite.Count(p.Graph).ConstBytes,
 		CopiesPerTrip: r.CopiesPerTrip, Blocks: r.Blocks, Folds: r.Folds, DynamicValues: r.Dynamic, ReferenceOps: r.ReferenceKernel, PlanNanos: r.PlanNanos}
 }

@@ -62,6 +62,8 @@ type app struct {
 	timeout     time.Duration
 	cancel      func() // ends the timeout's timer
 
+	parallelSafe bool
+
 	dump *rewrite.Dump
 }
 
@@ -145,6 +147,7 @@ func (a *app) root() *cobra.Command {
 	f.IntVar(&a.threads, "threads", 1, "threads one run may use")
 	f.StringVar(&a.planner, "planner", "", "memory planner: "+strings.Join(berth.Planners(), ", ")+" (default "+berth.DefaultPlanner()+")")
 	f.StringVar(&a.schedule, "schedule", "", "execution order: "+strings.Join(berth.Schedules(), ", ")+" (default "+berth.Schedules()[0]+")")
+	f.BoolVar(&a.parallelSafe, "parallel-safe", false, "plan memory for every order of the nodes at once, also for independent nodes that run at the same time")
 	f.Int64Var(&a.seed, "seed", 0, "seed of random inputs")
 	f.StringVar(&a.maxMemory, "max-memory", "", "memory a run may use: 8GiB, 512MB, … (default three quarters of the machine's)")
 	f.DurationVar(&a.timeout, "timeout", 0, "stop after this long: 30s, 5m, … (default never)")

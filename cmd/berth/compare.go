@@ -30,6 +30,8 @@ func (a *app) compareCmd() *cobra.Command {
 			"its gap to the proven lower bound, the planning time and the bytes copied per loop iteration.\n" +
 			"Every plan is judged before it is printed. Without --schedule that is done for\n" +
 			"the model's own order and, where it needs less memory, for min-peak; --schedule all tries every order.\n" +
+			"A plan that is safe in any order stays right when the nodes run in another order, or\n" +
+			"independent ones at the same time; --parallel-safe makes such plans.\n" +
 			"The arena holds intermediates and outputs, 64-byte aligned, in the model's own layout; inputs,\n" +
 			"weights and kernels' workspace are not in it. A bare instance counts bytes as given.",
 		Example: "  berth compare model.onnx --shape x=1x3x224x224\n  berth compare model.onnx --schedule all --csv > planners.csv\n" +
@@ -41,6 +43,9 @@ func (a *app) compareCmd() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if f.instance != "" && a.parallelSafe {
+				return usagef("--parallel-safe needs a model: a bare instance has one order only")
+			}
 			if f.csv && f.markdown || a.json && (f.csv || f.markdown) {
 				return usagef("only one of --json, --csv and --markdown can be printed")
 			}
@@ -219,7 +224,11 @@ func (a *app) runRows(ctx context.Context, m *berth.Model, set *conformance.Set,
 }
 
 func (a *app) runRow(ctx context.Context, m *berth.Model, r *plannerJSON, in map[string]ndarray.Value, shapes map[string][]int) (map[string]ndarray.Value, error) {
-	p, err := m.Compile(ctx, append(shapeOptions(shapes), berth.WithPlanner(r.Planner), berth.WithSchedule(r.Schedule), berth.WithThreads(a.threads))...)
+	opts := append(shapeOptions(shapes), berth.WithPlanner(r.Planner), berth.WithSchedule(r.Schedule), berth.WithThreads(a.threads))
+	if a.parallelSafe {
+		opts = append(opts, berth.WithParallelSafe())
+	}
+	p, err := m.Compile(ctx, opts...)
 	if err != nil {
 		return nil, err
 	}

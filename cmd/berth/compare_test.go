@@ -30,7 +30,9 @@ func checkPlannerRows(t *testing.T, rows any, more ...string) {
 		assert.Positive(t, row["lower_bound_bytes"])
 		assert.GreaterOrEqual(t, row["arena_bytes"], row["lower_bound_bytes"])
 		assert.Equal(t, row["arena_bytes"] == row["lower_bound_bytes"], row["proven"])
-		assert.Equal(t, row["planner"] == "naive", row["parallel_safe"])
+		if row["planner"] == "naive" {
+			assert.Equal(t, true, row["parallel_safe"])
+		}
 		assert.Zero(t, row["loop_copy_bytes_per_iteration"])
 		assert.Zero(t, row["dynamic_values"])
 	}
@@ -47,6 +49,36 @@ func TestCompareJSON(t *testing.T) {
 	open := object(t, ok(t, "compare", "builtin:encoder", "--json", "--planner", "exact"))
 	row := open["planners"].([]any)[0].(map[string]any)
 	assert.Positive(t, row["dynamic_values"])
+}
+
+func TestCompareParallelSafe(t *testing.T) {
+	cases := []struct {
+		model string
+		flags []string
+		safe  bool // the ordinary plans of greedy-size hold in every order
+		more  bool // plans for every order take more memory
+	}{
+		{"builtin:unet", nil, true, false},
+		{"builtin:lstm-loop", nil, false, true},
+		{"builtin:encoder", []string{"--dim", "N=2", "--dim", "S=7"}, false, false},
+	}
+	for _, c := range cases {
+		args := append([]string{"compare", c.model, "--json"}, c.flags...)
+		ordered := object(t, ok(t, append(args, "--planner", "greedy-size", "--schedule", "file")...))["planners"].([]any)[0].(map[string]any)
+		assert.Equal(t, c.safe, ordered["parallel_safe"], c.model)
+		rows := object(t, ok(t, append(args, "--parallel-safe", "--run")...))["planners"]
+		checkPlannerRows(t, rows, "outputs", "measured_bytes")
+		for _, r := range rows.([]any) {
+			row := r.(map[string]any)
+			assert.Equal(t, true, row["parallel_safe"], "%s, %s", c.model, row["planner"])
+			assert.Equal(t, "same outputs", row["outputs"], "%s, %s", c.model, row["planner"])
+			if row["planner"] == "auto" {
+				assert.Equal(t, c.more, row["arena_bytes"].(float64) > ordered["lower_bound_bytes"].(float64), c.model)
+			}
+		}
+	}
+	assert.Contains(t, ok(t, "compare", "builtin:unet", "--parallel-safe"), "any order")
+	fails(t, exitUsage, []string{"--parallel-safe"}, "compare", "--instance", "x.csv", "--parallel-safe")
 }
 
 func TestCompareRun(t *testing.T) {

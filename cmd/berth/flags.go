@@ -24,6 +24,9 @@ func (a *app) options() ([]berth.Option, error) {
 	if a.check {
 		opts = append(opts, berth.WithCheck())
 	}
+	if a.parallelSafe {
+		opts = append(opts, berth.WithParallelSafe())
+	}
 	if a.dumpFile != "" {
 		a.dump = &rewrite.Dump{}
 		opts = append(opts, berth.WithDump(a.dump))

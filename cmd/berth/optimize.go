@@ -159,7 +159,11 @@ func (a *app) metadata(ctx context.Context, opt *berth.Model, f optimizeFlags) (
 	if f.noPlan {
 		return meta, nil
 	}
-	p, err := opt.Compile(ctx, berth.WithThreads(a.threads))
+	opts := []berth.Option{berth.WithThreads(a.threads)}
+	if a.parallelSafe {
+		opts = append(opts, berth.WithParallelSafe())
+	}
+	p, err := opt.Compile(ctx, opts...)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -56,11 +56,11 @@ func (a *app) printPlanners(rows []plannerJSON) {
 }
 
 func plannerTable(w io.Writer, rows []plannerJSON) table.Writer {
-	t := newTable(w, "planner", "order", "arena", "bytes", "over bound", "proven", "plan time", "copied/trip", "note")
+	t := newTable(w, "planner", "order", "arena", "bytes", "over bound", "proven", "plan time", "copied/trip", "any order", "note")
 	alignRight(t, 3, 4, 5, 7, 8)
 	for _, r := range rows {
 		if r.Error != "" {
-			t.AppendRow([]any{r.Planner, r.Schedule, "-", "-", "-", "", "-", "-", r.Error})
+			t.AppendRow([]any{r.Planner, r.Schedule, "-", "-", "-", "", "-", "-", "", r.Error})
 			continue
 		}
 		gap := "-"
@@ -71,7 +71,11 @@ func plannerTable(w io.Writer, rows []plannerJSON) table.Writer {
 		if r.Proven {
 			proven = "optimal"
 		}
-		t.AppendRow([]any{r.Planner, r.Schedule, bytesText(r.ArenaBytes), r.ArenaBytes, gap, proven, durationText(r.PlanNanos), r.LoopCopyBytes, strings.TrimSpace(r.Outputs + " " + r.RunError)})
+		safe := ""
+		if r.ParallelSafe {
+			safe = "safe"
+		}
+		t.AppendRow([]any{r.Planner, r.Schedule, bytesText(r.ArenaBytes), r.ArenaBytes, gap, proven, durationText(r.PlanNanos), r.LoopCopyBytes, safe, strings.TrimSpace(r.Outputs + " " + r.RunError)})
 	}
 	return t
 }
