@@ -50,12 +50,8 @@ func (m *Model) compile(ctx context.Context, c config) (*Program, error) {
 		return nil, err
 	}
 	p, err := program.Compile(ctx, g, program.Options{Backend: be, Planner: pl, Threads: c.threads,
-<<<<<<< HEAD
-		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews, Saved: m.savedPlans(&c),
+		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews, ParallelSafe: c.parallelSafe, Saved: m.savedPlans(&c),
 		MaxMemory: c.maxMemory})
-=======
-		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews, ParallelSafe: c.parallelSafe, Saved: m.savedPlans(&c)})
->>>>>>> e54514e (compare, run and the rest: --parallel-safe; parallel_safe is computed)
 	if err != nil {
 		return nil, err
 	}

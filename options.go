@@ -31,12 +31,9 @@ type config struct {
 	maxOpset  int
 	programs  int
 	unroll    bool
-<<<<<<< HEAD
 	maxMemory int64
-=======
 
 	parallelSafe bool
->>>>>>> e54514e (compare, run and the rest: --parallel-safe; parallel_safe is computed)
 }
 
 func newConfig(opts []Option) config {
