@@ -116,6 +116,9 @@ func sliceBound(b, dim ssa.Dim) ssa.Dim {
 		return symMax(dim.AddN(k), ssa.D(0))
 	}
 	if !b.NonNegative() {
+		if dim.Sub(b).Is(1) { // -1 only where the axis is empty
+			return symMax(b, ssa.D(0))
+		}
 		return ssa.Dim{}
 	}
 	return symMin(b, dim)

@@ -188,6 +188,7 @@ func TestDimAgainstEvaluation(t *testing.T) {
 			require.NoError(t, err, d.String())
 			require.True(t, back.Equal(d), "case %d: %s parses to %s", i, d, back)
 		}
+		sure := d.NonNegative()
 		for range 4 {
 			bind := map[string]int64{}
 			for _, s := range dimSymbols {
@@ -198,6 +199,9 @@ func TestDimAgainstEvaluation(t *testing.T) {
 				continue
 			}
 			checkBound(t, d, bind, want)
+			if sure {
+				require.GreaterOrEqual(t, want, 0.0, "%s under %v", d, bind)
+			}
 			compared++
 		}
 	}
@@ -290,4 +294,29 @@ func FuzzParseDim(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, d.String(), back.String())
 	})
+}
+
+func TestDimNonNegative(t *testing.T) {
+	for text, want := range map[string]bool{
+		"0": true, "-1": false, "N": true, "N-1": false, "-N": false, "N*M+3": true,
+		"N-min(N,4)": true, "4-min(N,4)": true, "3-min(N,4)": false,
+		"min(9,P+S)-min(9,P)": true, "min(9,P)-min(9,P+S)": false,
+		"max(N,M)-N": true, "N-max(N,M)": false, "N+M-max(N,M)": true,
+		"N-floor(N/2)": true, "2*N-3*floor(N/2)": true, "N-3*floor(N/2)": false,
+		"floor((N+1)/2)-floor(N/2)": true, "floor((N+3)/2)-floor(N/2)": true, "floor((N-1)/2)+1": true, "floor((N-3)/2)": false,
+	} {
+		d, err := ParseDim(text)
+		require.NoError(t, err)
+		assert.Equal(t, want, d.NonNegative(), text)
+		if !want {
+			continue
+		}
+		for n := range int64(5) {
+			for m := range int64(5) {
+				k, ok := d.Bind(map[string]int64{"N": n, "M": m, "P": n, "S": m}).Const()
+				require.True(t, ok)
+				assert.GreaterOrEqual(t, k, int64(0), "%s, N=%d, M=%d", text, n, m)
+			}
+		}
+	}
 }
