@@ -76,7 +76,11 @@ func evalWindow(c *Call, a0, a1, a2 float64) error {
 			continue
 		}
 		x := 2 * math.Pi * float64(i) / n
-		write(i, a0-a1*math.Cos(x)+a2*math.Cos(2*x))
+		v := a0 - a1*math.Cos(x) + a2*math.Cos(2*x)
+		if dt.IsInteger() { // the operator's function cuts a float32 off: the middle is 1, not just below
+			v = float64(float32(v))
+		}
+		write(i, v)
 	}
 	return nil
 }

@@ -102,11 +102,13 @@ def main():
         for key in ("domain", "opset", "type"):
             count = collections.Counter(about[n][key] or "ai.onnx" for n in names)
             table(key, count, collections.Counter(about[n][key] or "ai.onnx" for n in bad))
-    print(f"\n{len(names)} cases of {len({(x['domain'], x['op']) for x in about.values()})} operators; {len(bad)} differ in some way of running")
+    print(f"\n{len(names)} cases of {len({(x['domain'], x['op']) for x in about.values()})} operators; {len(bad)} differ.\n")
+    print("| way of running | differ |\n|---|---:|")
     for m in MODES:
-        print(f"  {m}: {sum(v is not None for v in modes[m].values())}")
+        print(f"| {m} | {sum(v is not None for v in modes[m].values())} |")
+    print("\n| cases | why |\n|---:|---|")
     for why, n in sorted(reasons.items()):
-        print(f"{n:5} {why}")
+        print(f"| {n} | {why} |")
     for n in open_questions:
         m = bad[n]
         print(f"? {n} [{', '.join(m)}] {(modes[m[0]].get(n) or 'did not run').split(': ', 1)[-1][:200]}; ONNX's reference {second_opinion(a.berth, cases[n])}")
