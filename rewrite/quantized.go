@@ -157,7 +157,7 @@ func (c *Context) source(n *ssa.Node, q *quantum) *ssa.Node {
 	if !c.only(v, n) {
 		return nil
 	}
-	if m := v.Def; c.saturates(m, q) && c.only(m.In[0], m) {
+	if m := v.Def; m != nil && c.saturates(m, q) && c.only(m.In[0], m) {
 		return m.In[0].Def
 	}
 	return v.Def

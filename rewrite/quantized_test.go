@@ -48,6 +48,7 @@ func TestQuantized(t *testing.T) {
 		{name: "moved to another scale stays", before: params + `in %x: uint8[2,3] %xf = DequantizeLinear(%x, %sx, %zx) %m = Transpose(%xf) [perm=[1, 0]] %y = QuantizeLinear(%m, %sy, %zy) out %y`},
 		{name: "there and back", before: params + `in %x: uint8[2,3] %xf = DequantizeLinear(%x, %sx, %zx) %q = QuantizeLinear(%xf, %sx, %zx) %y = Transpose(%q) [perm=[1, 0]] out %y`,
 			after: `in %x: uint8[2,3] %y = Transpose(%x) [perm=[1, 0]] out %y`},
+		{name: "a quantized input stays", before: params + `in %x: float32[2,3] %q = QuantizeLinear(%x, %sx, %zx) %y = Transpose(%q) [perm=[1, 0]] out %y`},
 		{name: "rows of a table", before: params + `in %i: int64[2] const %w: int8[3,2] = [1, 2, 3, 4, 5, -6] %wf = DequantizeLinear(%w, %sw, %zw) const %three: int64[] = 3 %k = Mod(%i, %three) %y = Gather(%wf, %k) [axis=0] out %y`,
 			after: `const %sw: float32[] = 0.25 const %zw: int8[] = 0 in %i: int64[2] const %w: int8[3,2] = [1, 2, 3, 4, 5, -6] const %three: int64[] = 3 %k = Mod(%i, %three) %g = Gather(%w, %k) [axis=0] %y = DequantizeLinear(%g, %sw, %zw) out %y`},
 	})
