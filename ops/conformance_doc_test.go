@@ -235,6 +235,16 @@ const documentReadings = `
 | Clip | infinities, with a limit absent | become the least or largest number of the type | the operator's text: limits "default to numeric_limits::lowest() and numeric_limits::max()", the defaults of operator set 6, and ONNX Runtime; the standard's function body and reference implementation pass infinities on |
 `
 
+const documentRandom = `
+## Random models
+
+Random models of one node, of every operator ONNX Runtime has a CPU kernel for, in every version and element type, and
+random graphs of the patterns that rewriting looks for are compared with ONNX Runtime by the scripts in
+[internal/tools/ortfuzz](internal/tools/ortfuzz/gen.py); [RESULTS.md](internal/tools/ortfuzz/RESULTS.md) has the counts of
+the last run by domain, operator set and element type, and the reason of every difference. Without it, ` + "`go test ./backend/cpu -run Drawn`" + `
+compares the fast kernel of every operator that has one with the reference kernel on drawn shapes, types and attributes.
+`
+
 // document writes the survey.
 func (s *conformanceSurvey) document(t *testing.T) string {
 	var b strings.Builder
@@ -257,6 +267,7 @@ func (s *conformanceSurvey) document(t *testing.T) string {
 		require.NotEmpty(t, tests, "operator %s of domain %q has no test", k.Name, k.Domain)
 		fmt.Fprintf(&b, "| %s | %s |\n", qualified(k), strings.Join(tests, "; "))
 	}
+	b.WriteString(documentRandom)
 	b.WriteString(documentReadings)
 	b.WriteString(documentRefused)
 	for _, r := range refusals {

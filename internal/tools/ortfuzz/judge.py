@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs berth over the cases that gen.py made and says what differs.
 
-    python judge.py [FOLDER] [--berth COMMAND] [--brief]
+    python judge.py [FOLDER] [--berth COMMAND] [--brief] > RESULTS.md
 
 Each case is judged four times: the reference kernels on the graph as written, the
 program with the fast kernels on one and on four threads, and the model that berth
@@ -20,6 +20,7 @@ import sys
 import tempfile
 
 import numpy as np
+import onnxruntime as ort
 
 import known
 
@@ -75,7 +76,7 @@ def second_opinion(berth, case):
 
 def table(title, count, differ):
     print(f"\n| {title} | cases | differ |\n|---|---:|---:|")
-    for k in sorted(count, key=str):
+    for k in sorted(count, key=lambda k: (isinstance(k, str), k)):
         print(f"| {k} | {count[k]} | {differ[k] or ''} |")
 
 
@@ -99,9 +100,11 @@ def main():
         if not why:
             open_questions.append(n)
     if not a.brief:
+        print(f"# berth and ONNX Runtime {ort.__version__} on random models\n\nWritten by judge.py from the cases of gen.py; see there.")
         for key in ("domain", "opset", "type"):
-            count = collections.Counter(about[n][key] or "ai.onnx" for n in names)
-            table(key, count, collections.Counter(about[n][key] or "ai.onnx" for n in bad))
+            named = names if key != "opset" else [n for n in names if about[n]["domain"] in ("", "chains")]
+            count = collections.Counter(about[n][key] or "ai.onnx" for n in named)
+            table(key, count, collections.Counter(about[n][key] or "ai.onnx" for n in bad if n in named))
     print(f"\n{len(names)} cases of {len({(x['domain'], x['op']) for x in about.values()})} operators; {len(bad)} differ.\n")
     print("| way of running | differ |\n|---|---:|")
     for m in MODES:
