@@ -104,8 +104,9 @@ func inTime(t *testing.T, name string, p *planner.Problem, after time.Duration) 
 	return late
 }
 
-// lateness is allowed between the end of a context and the plan. A machine with nothing else to do needs a tenth of it.
-const lateness = time.Second
+// lateness is allowed between the end of a context and the plan: far more than any machine needs, since this is no measurement,
+// and far less than planning to the end would take on a busy one.
+const lateness = 20 * time.Second
 
 // TestEnded asks every planner for plans under a context that has ended already, and under one that ends while they prepare or
 // search: there is a plan, soon.
@@ -123,7 +124,7 @@ func TestEnded(t *testing.T) {
 			for _, after := range []time.Duration{0, 80 * time.Millisecond} {
 				late := inTime(t, name, p, after)
 				assert.Less(t, late, lateness, "%s %s after %v", name, shape, after)
-				if late > lateness/10 {
+				if late > lateness/200 {
 					t.Logf("%s %s: %v after the end at %v", name, shape, late.Round(time.Millisecond), after)
 				}
 			}
