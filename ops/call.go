@@ -37,6 +37,17 @@ type KernelFunc func(c *Call) error
 // Run calls f.
 func (f KernelFunc) Run(c *Call) error { return f(c) }
 
+// evalPrepared is the reference kernel of an operator that is prepared.
+func evalPrepared(prepare func(n *ssa.Node) (Kernel, error)) func(c *Call) error {
+	return func(c *Call) error {
+		k, err := prepare(c.Node)
+		if err != nil {
+			return err
+		}
+		return k.Run(c)
+	}
+}
+
 // Array returns tensor operand i, nil if it is absent or no tensor.
 func (c *Call) Array(i int) *ndarray.Array {
 	if i >= len(c.In) || c.In[i] == nil {

@@ -36,13 +36,14 @@ const (
 var branchNames = map[string]branchMode{"BRANCH_LEQ": branchLEQ, "BRANCH_LT": branchLT, "BRANCH_GTE": branchGTE,
 	"BRANCH_GT": branchGT, "BRANCH_EQ": branchEQ, "BRANCH_NEQ": branchNEQ, "BRANCH_MEMBER": branchMember}
 
+// forestNode takes little memory: walks are bound by reading nodes.
 type forestNode struct {
-	mode    branchMode
-	feature int
 	split   float64
-	members []float64 // sorted, for branchMember
-	nanYes  bool      // a missing value takes the true branch
-	yes, no int
+	feature int32
+	yes, no int32
+	mode    branchMode
+	nanYes  bool // a missing value takes the true branch
+	set     int32
 }
 
 // vote adds weight to a target.
@@ -53,12 +54,13 @@ type vote struct {
 
 type forest struct {
 	nodes  []forestNode
-	roots  []int
+	roots  []int32
 	leaves [][]vote
+	sets   [][]float64 // sorted, for branchMember
 }
 
 // test reports whether a feature takes the true branch.
-func (n *forestNode) test(v float64) bool {
+func (f *forest) test(n *forestNode, v float64) bool {
 	if n.nanYes && math.IsNaN(v) {
 		return true
 	}
@@ -76,24 +78,31 @@ func (n *forestNode) test(v float64) bool {
 	case branchNEQ:
 		return v != n.split
 	}
-	_, found := slices.BinarySearch(n.members, v)
+	_, found := slices.BinarySearch(f.sets[n.set], v)
 	return found && !math.IsNaN(v)
 }
 
-// check makes sure that walks end and stay inside of all tables.
-func (f *forest) check(features, targets int) error {
+// fits makes sure that samples have all the features that are asked for.
+func (f *forest) fits(features int) error {
 	for i, n := range f.nodes {
-		if n.feature < 0 || n.feature >= features {
+		if n.feature < 0 || int(n.feature) >= features {
 			return fmt.Errorf("tree node %d asks for feature %d of %d", i, n.feature, features)
 		}
-		for _, child := range []int{n.yes, n.no} {
-			if child >= len(f.nodes) || child < 0 && ^child >= len(f.leaves) {
+	}
+	return nil
+}
+
+// check makes sure that walks end and stay inside of all tables.
+func (f *forest) check(targets int) error {
+	for i, n := range f.nodes {
+		for _, child := range []int32{n.yes, n.no} {
+			if int(child) >= len(f.nodes) || child < 0 && int(^child) >= len(f.leaves) {
 				return fmt.Errorf("tree node %d has a child that does not exist", i)
 			}
 		}
 	}
 	for _, r := range f.roots {
-		if r >= len(f.nodes) || r < 0 && ^r >= len(f.leaves) {
+		if int(r) >= len(f.nodes) || r < 0 && int(^r) >= len(f.leaves) {
 			return fmt.Errorf("a tree root does not exist")
 		}
 	}
@@ -111,7 +120,7 @@ func (f *forest) check(features, targets int) error {
 // current path marked 1, finished ones 2.
 func (f *forest) acyclic() error {
 	state := make([]uint8, len(f.nodes))
-	var stack []int
+	var stack []int32
 	for _, root := range f.roots {
 		if root >= 0 {
 			stack = append(stack, root)
@@ -123,7 +132,7 @@ func (f *forest) acyclic() error {
 				continue
 			}
 			state[at] = 1
-			for _, child := range []int{f.nodes[at].yes, f.nodes[at].no} {
+			for _, child := range []int32{f.nodes[at].yes, f.nodes[at].no} {
 				switch {
 				case child < 0 || state[child] == 2:
 				case state[child] == 1:
@@ -138,11 +147,12 @@ func (f *forest) acyclic() error {
 }
 
 // leaf walks one tree down.
-func (f *forest) leaf(root int, row []float64) []vote {
+func (f *forest) leaf(root int32, row []float64) []vote {
 	at := root
 	for at >= 0 {
 		n := &f.nodes[at]
-		if n.test(row[n.feature]) {
+		v := row[n.feature]
+		if n.mode == branchLEQ && !n.nanYes && v <= n.split || (n.mode != branchLEQ || n.nanYes) && f.test(n, v) {
 			at = n.yes
 		} else {
 			at = n.no
@@ -151,24 +161,40 @@ func (f *forest) leaf(root int, row []float64) []vote {
 	return f.leaves[^at]
 }
 
+// aggregate is how the votes for a target are combined, numbered as in
+// TreeEnsemble-5.
+type aggregate uint8
+
+const (
+	aggregateAverage aggregate = iota
+	aggregateSum
+	aggregateMin
+	aggregateMax
+)
+
+var aggregateNames = map[string]aggregate{"AVERAGE": aggregateAverage, "SUM": aggregateSum, "MIN": aggregateMin, "MAX": aggregateMax}
+
 // tally combines the votes of all trees: the sum, mean, minimum or maximum of
-// the weights of each target. voted tells which targets got any.
-func (f *forest) tally(row []float64, how string, score []float64, voted []bool) {
+// the weights of each target, 0 where nobody votes. voted tells which targets got
+// any.
+func (f *forest) tally(row []float64, how aggregate, score []float64, voted []bool) {
+	clear(score)
+	clear(voted)
 	for _, root := range f.roots {
 		for _, v := range f.leaf(root, row) {
 			switch t := v.target; {
 			case !voted[t]:
 				score[t], voted[t] = v.weight, true
-			case how == "MIN":
+			case how == aggregateMin:
 				score[t] = min(score[t], v.weight)
-			case how == "MAX":
+			case how == aggregateMax:
 				score[t] = max(score[t], v.weight)
 			default:
 				score[t] += v.weight
 			}
 		}
 	}
-	if how == "AVERAGE" {
+	if how == aggregateAverage {
 		for t := range score {
 			score[t] /= float64(max(len(f.roots), 1))
 		}
@@ -205,19 +231,22 @@ func classicForest(n *ssa.Node, prefix string) (*forest, error) {
 		return nil, err
 	}
 	k := len(ids)
+	if k > math.MaxInt32 {
+		return nil, fmt.Errorf("%d tree nodes are more than %d", k, math.MaxInt32)
+	}
 	if len(trees) != k || len(modes) != k || len(yes) != k || len(no) != k || len(features) != k || len(splits) != k ||
 		len(nan) != 0 && len(nan) != k {
 		return nil, fmt.Errorf("the attributes nodes_* differ in length")
 	}
 	f := &forest{}
-	place := map[treeKey]int{} // node index, or ^leaf
+	place := make(map[treeKey]int32, k) // node index, or ^leaf
 	for i := range ids {
 		key := treeKey{trees[i], ids[i]}
 		if _, again := place[key]; again {
 			return nil, fmt.Errorf("tree %d has two nodes %d", trees[i], ids[i])
 		}
 		if modes[i] == "LEAF" {
-			place[key] = ^len(f.leaves)
+			place[key] = ^int32(len(f.leaves))
 			f.leaves = append(f.leaves, nil)
 			continue
 		}
@@ -225,10 +254,10 @@ func classicForest(n *ssa.Node, prefix string) (*forest, error) {
 		if !ok || mode == branchMember {
 			return nil, badAttr("nodes_modes", modes[i], "a comparison or LEAF")
 		}
-		place[key] = len(f.nodes)
-		f.nodes = append(f.nodes, forestNode{mode: mode, feature: int(features[i]), split: splits[i], nanYes: len(nan) > 0 && nan[i] != 0})
+		place[key] = int32(len(f.nodes))
+		f.nodes = append(f.nodes, forestNode{mode: mode, feature: featureID(features[i]), split: splits[i], nanYes: len(nan) > 0 && nan[i] != 0})
 	}
-	child := map[treeKey]bool{}
+	child := make(map[treeKey]bool, k)
 	for i := range ids {
 		at := place[treeKey{trees[i], ids[i]}]
 		if at < 0 {
@@ -236,7 +265,7 @@ func classicForest(n *ssa.Node, prefix string) (*forest, error) {
 		}
 		for _, c := range []struct {
 			id int64
-			to *int
+			to *int32
 		}{{yes[i], &f.nodes[at].yes}, {no[i], &f.nodes[at].no}} {
 			key := treeKey{trees[i], c.id}
 			to, ok := place[key]
@@ -262,7 +291,7 @@ func classicForest(n *ssa.Node, prefix string) (*forest, error) {
 }
 
 // classicVotes attaches the votes to the leaves.
-func (f *forest) classicVotes(n *ssa.Node, prefix string, place map[treeKey]int) error {
+func (f *forest) classicVotes(n *ssa.Node, prefix string, place map[treeKey]int32) error {
 	trees, ids, targets := n.Ints(prefix+"_treeids"), n.Ints(prefix+"_nodeids"), n.Ints(prefix+"_ids")
 	weights, err := floatsOrTensor(n, prefix+"_weights", prefix+"_weights_as_tensor")
 	if err != nil {
@@ -310,6 +339,9 @@ func newForest(n *ssa.Node) (*forest, error) {
 	features, targets, nan := n.Ints("nodes_featureids"), n.Ints("leaf_targetids"), n.Ints("nodes_missing_value_tracks_true")
 	yes, no, yesLeaf, noLeaf := n.Ints("nodes_truenodeids"), n.Ints("nodes_falsenodeids"), n.Ints("nodes_trueleafs"), n.Ints("nodes_falseleafs")
 	k := len(features)
+	if max(k, len(targets)) > math.MaxInt32 {
+		return nil, fmt.Errorf("%d tree nodes and %d leaves are more than %d", k, len(targets), math.MaxInt32)
+	}
 	if modes.Len() != k || splits.Len() != k || len(yes) != k || len(no) != k || len(yesLeaf) != k || len(noLeaf) != k ||
 		weights.Len() != len(targets) || len(nan) != 0 && len(nan) != k {
 		return nil, fmt.Errorf("the attributes nodes_* or leaf_* differ in length")
@@ -318,18 +350,19 @@ func newForest(n *ssa.Node) (*forest, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &forest{}
+	f, members := &forest{sets: sets}, 0
 	for i := range features {
 		if mode := modes.Int(i); mode < 0 || mode > int64(branchMember) {
 			return nil, badAttr("nodes_modes", mode, "0 to 6")
 		}
-		node := forestNode{mode: branchMode(modes.Int(i)), feature: int(features[i]), split: splits.Float(i),
+		node := forestNode{mode: branchMode(modes.Int(i)), feature: featureID(features[i]), split: splits.Float(i),
 			nanYes: len(nan) > 0 && nan[i] != 0, yes: childOf(yes[i], yesLeaf[i]), no: childOf(no[i], noLeaf[i])}
 		if node.mode == branchMember {
-			if len(sets) == 0 {
+			if members == len(sets) {
 				return nil, fmt.Errorf("membership_values has fewer sets than there are BRANCH_MEMBER nodes")
 			}
-			node.members, sets = sets[0], sets[1:]
+			node.set = int32(members)
+			members++
 		}
 		f.nodes = append(f.nodes, node)
 	}
@@ -337,17 +370,27 @@ func newForest(n *ssa.Node) (*forest, error) {
 		f.leaves = append(f.leaves, []vote{{int(t), weights.Float(i)}})
 	}
 	for _, r := range n.Ints("tree_roots") {
-		f.roots = append(f.roots, int(max(r, 0)))
+		f.roots = append(f.roots, childOf(r, 0))
 	}
 	return f, nil
 }
 
-// childOf encodes a child of TreeEnsemble-5.
-func childOf(id, leaf int64) int {
+// childOf encodes a child of TreeEnsemble-5; one that can not exist becomes the
+// last number, which no table has.
+func childOf(id, leaf int64) int32 {
+	at := int32(min(max(id, 0), math.MaxInt32))
 	if leaf != 0 {
-		return ^int(max(id, 0))
+		return ^at
 	}
-	return int(max(id, 0))
+	return at
+}
+
+// featureID is a feature's column, -1 if there can be none.
+func featureID(id int64) int32 {
+	if id < 0 || id > math.MaxInt32 {
+		return -1
+	}
+	return int32(id)
 }
 
 // memberSets cuts membership_values at NaNs into sorted sets.

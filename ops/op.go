@@ -24,8 +24,12 @@ type Op struct {
 	// Infer is the type and shape rule: what is known of each result.
 	Infer func(n *ssa.Node) ([]Fact, error)
 	// Eval is the reference kernel.
-	Eval  func(c *Call) error
-	Facts Facts
+	Eval func(c *Call) error
+	// Prepare reads what attributes say once for many runs, for operators whose
+	// attributes are tables; nil for others. Eval then is Prepare and Run. Results of
+	// such an operator share no bytes with operands.
+	Prepare func(n *ssa.Node) (Kernel, error)
+	Facts   Facts
 	// Upgrades bring older nodes to the newest form, in ascending order of Below.
 	Upgrades []Upgrade
 }

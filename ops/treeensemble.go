@@ -23,7 +23,7 @@ var TreeEnsemble = Op{
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		return One(ssa.TensorOf(InType(n, 0).DType, rowsOf(n, 0), ssa.D(n.Int("n_targets", 1)))), nil
 	},
-	Eval: evalTreeEnsemble,
+	Prepare: prepareTreeEnsemble, Eval: evalPrepared(prepareTreeEnsemble),
 }
 
 // TreeEnsembleRegressor is the regressor of ai.onnx.ml before version 5:
@@ -37,7 +37,7 @@ var TreeEnsembleRegressor = Op{
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(n.Int("n_targets", 1)))), nil
 	},
-	Eval: evalTreeEnsembleRegressor,
+	Prepare: prepareTreeEnsembleRegressor, Eval: evalPrepared(prepareTreeEnsembleRegressor),
 }
 
 // TreeEnsembleClassifier is the classifier of ai.onnx.ml before version 5:
@@ -57,7 +57,7 @@ var TreeEnsembleClassifier = Op{
 		l := labelsOf(n)
 		return inferClassifier(n, ssa.D(int64(max(l.count(), 1))))
 	},
-	Eval: evalTreeEnsembleClassifier,
+	Prepare: prepareTreeEnsembleClassifier, Eval: evalPrepared(prepareTreeEnsembleClassifier),
 }
 
 // classicTreeAttrs is what both older tree operators have.
@@ -78,97 +78,100 @@ func classicTreeForm(n *ssa.Node) int {
 	return 1
 }
 
-func evalTreeEnsemble(c *Call) error {
+func prepareTreeEnsemble(n *ssa.Node) (Kernel, error) {
+	f, err := newForest(n)
+	if err != nil {
+		return nil, err
+	}
+	posts := []string{transformNone, transformSoftmax, transformLogistic, transformZero, transformProbit}
+	how, transform := n.Int("aggregate_function", int64(aggregateSum)), n.Int("post_transform", 0)
+	if how < 0 || how > int64(aggregateMax) {
+		return nil, badAttr("aggregate_function", how, "0 to 3")
+	}
+	if transform < 0 || transform >= int64(len(posts)) {
+		return nil, badAttr("post_transform", transform, "0 to 4")
+	}
+	return newTreeRegression(n, f, aggregate(how), posts[transform], nil)
+}
+
+func prepareTreeEnsembleRegressor(n *ssa.Node) (Kernel, error) {
+	f, err := classicForest(n, "target")
+	if err != nil {
+		return nil, err
+	}
+	base, err := floatsOrTensor(n, "base_values", "base_values_as_tensor")
+	if err != nil {
+		return nil, err
+	}
+	how, ok := aggregateNames[n.Str("aggregate_function", "SUM")]
+	if !ok {
+		return nil, badAttr("aggregate_function", n.Str("aggregate_function", ""), "SUM, AVERAGE, MIN or MAX")
+	}
+	return newTreeRegression(n, f, how, n.Str("post_transform", transformNone), base)
+}
+
+// treeRegression gives the aggregated and transformed votes for every sample.
+type treeRegression struct {
+	f       *forest
+	targets int
+	how     aggregate
+	base    []float64
+	post    func([]float64)
+}
+
+func newTreeRegression(n *ssa.Node, f *forest, how aggregate, transform string, base []float64) (*treeRegression, error) {
+	targets := n.Int("n_targets", 1)
+	if targets < 1 || targets > maxColumns {
+		return nil, badAttr("n_targets", targets, "above 0")
+	}
+	if len(base) != 0 && len(base) != 1 && len(base) != int(targets) {
+		return nil, badAttr("base_values", len(base), fmt.Sprintf("%d elements", targets))
+	}
+	post, err := postTransform(transform)
+	if err != nil {
+		return nil, err
+	}
+	return &treeRegression{f, int(targets), how, base, post}, f.check(int(targets))
+}
+
+// Run scores all samples.
+func (k *treeRegression) Run(c *Call) error {
 	x, err := needSamples(c, 0)
 	if err != nil {
 		return err
 	}
-	f, err := newForest(c.Node)
-	if err != nil {
+	if err := k.f.fits(x.f); err != nil {
 		return err
 	}
-	hows := []string{"AVERAGE", "SUM", "MIN", "MAX"}
-	posts := []string{transformNone, transformSoftmax, transformLogistic, transformZero, transformProbit}
-	how, transform := c.Node.Int("aggregate_function", 1), c.Node.Int("post_transform", 0)
-	if how < 0 || how >= int64(len(hows)) {
-		return badAttr("aggregate_function", how, "0 to 3")
+	dt := ndarray.Float32
+	if c.Node.Op == "TreeEnsemble" {
+		dt = c.Array(0).DType
 	}
-	if transform < 0 || transform >= int64(len(posts)) {
-		return badAttr("post_transform", transform, "0 to 4")
-	}
-	rows, targets, err := f.regress(c.Node, x, hows[how], posts[transform], nil)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, c.Array(0).DType, x.n, targets)
+	out, err := c.Output(0, dt, x.n, k.targets)
 	if err != nil {
 		return err
 	}
 	set := floatWriter(out)
-	for i, row := range rows {
-		for k, v := range row {
-			set(i*targets+k, v)
+	score, voted := make([]float64, k.targets), make([]bool, k.targets)
+	for i := range x.n {
+		k.f.tally(x.row(i), k.how, score, voted)
+		for t := range score {
+			if len(k.base) > 0 {
+				score[t] += k.base[t%len(k.base)]
+			}
+		}
+		k.post(score)
+		for t, v := range score {
+			set(i*k.targets+t, v)
 		}
 	}
 	return nil
 }
 
-// regress returns the aggregated and transformed votes for every sample.
-func (f *forest) regress(n *ssa.Node, x *samples, how, transform string, base []float64) ([][]float64, int, error) {
-	targets := n.Int("n_targets", 1)
-	if targets < 1 || targets > maxColumns {
-		return nil, 0, badAttr("n_targets", targets, "above 0")
-	}
-	if err := f.check(x.f, int(targets)); err != nil {
-		return nil, 0, err
-	}
-	if !slices.Contains([]string{"SUM", "AVERAGE", "MIN", "MAX"}, how) {
-		return nil, 0, badAttr("aggregate_function", how, "SUM, AVERAGE, MIN or MAX")
-	}
-	if len(base) != 0 && len(base) != 1 && len(base) != int(targets) {
-		return nil, 0, badAttr("base_values", len(base), fmt.Sprintf("%d elements", targets))
-	}
-	post, err := postTransform(transform)
-	if err != nil {
-		return nil, 0, err
-	}
-	rows, voted := make([][]float64, x.n), make([]bool, targets)
-	for i := range rows {
-		rows[i] = make([]float64, targets)
-		clear(voted)
-		f.tally(x.row(i), how, rows[i], voted)
-		for k := range rows[i] {
-			if len(base) > 0 {
-				rows[i][k] += base[k%len(base)]
-			}
-		}
-		post(rows[i])
-	}
-	return rows, int(targets), nil
-}
-
-func evalTreeEnsembleRegressor(c *Call) error {
-	x, err := needSamples(c, 0)
-	if err != nil {
-		return err
-	}
-	f, err := classicForest(c.Node, "target")
-	if err != nil {
-		return err
-	}
-	base, err := floatsOrTensor(c.Node, "base_values", "base_values_as_tensor")
-	if err != nil {
-		return err
-	}
-	rows, targets, err := f.regress(c.Node, x, c.Node.Str("aggregate_function", "SUM"), c.Node.Str("post_transform", transformNone), base)
-	if err != nil {
-		return err
-	}
-	return outputScores(c, 0, rows, targets)
-}
-
 // treeVoting is how the scores of a tree classifier become a class.
 type treeVoting struct {
+	f         *forest
+	labels    classLabels
 	classes   int
 	one       bool // all votes go to one class,
 	only      int  // this one
@@ -178,32 +181,26 @@ type treeVoting struct {
 	post      func([]float64)
 }
 
-func evalTreeEnsembleClassifier(c *Call) error {
-	x, err := needSamples(c, 0)
-	if err != nil {
-		return err
-	}
-	n := c.Node
+func prepareTreeEnsembleClassifier(n *ssa.Node) (Kernel, error) {
 	f, err := classicForest(n, "class")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	labels := labelsOf(n)
-	v := treeVoting{classes: max(labels.count(), 1), one: true, positive: true, transform: n.Str("post_transform", transformNone)}
-	if err := f.check(x.f, v.classes); err != nil {
-		return err
+	v := &treeVoting{f: f, labels: labelsOf(n), one: true, positive: true, transform: n.Str("post_transform", transformNone)}
+	v.classes = max(v.labels.count(), 1)
+	if err := f.check(v.classes); err != nil {
+		return nil, err
 	}
 	if v.base, err = floatsOrTensor(n, "base_values", "base_values_as_tensor"); err != nil {
-		return err
+		return nil, err
 	}
 	if len(v.base) > 1 && len(v.base) != v.classes {
-		return badAttr("base_values", len(v.base), fmt.Sprintf("%d elements", v.classes))
+		return nil, badAttr("base_values", len(v.base), fmt.Sprintf("%d elements", v.classes))
 	}
 	if v.post, err = postTransform(v.transform); err != nil {
-		return err
+		return nil, err
 	}
-	ids := n.Ints("class_ids")
-	if len(ids) > 0 {
+	if ids := n.Ints("class_ids"); len(ids) > 0 {
 		v.only = int(ids[0])
 	}
 	for _, l := range f.leaves {
@@ -212,16 +209,33 @@ func evalTreeEnsembleClassifier(c *Call) error {
 			v.positive = v.positive && w.weight >= 0
 		}
 	}
-	class, rows := make([]int, x.n), make([][]float64, x.n)
-	for i := range rows {
-		score, voted := make([]float64, v.classes), make([]bool, v.classes)
-		f.tally(x.row(i), "SUM", score, voted)
-		class[i], rows[i] = v.decide(score)
-	}
-	if err := labels.output(c, class); err != nil {
+	return v, nil
+}
+
+// Run classifies all samples.
+func (v *treeVoting) Run(c *Call) error {
+	x, err := needSamples(c, 0)
+	if err != nil {
 		return err
 	}
-	return outputScores(c, 1, rows, v.classes)
+	if err := v.f.fits(x.f); err != nil {
+		return err
+	}
+	out, err := c.Output(1, ndarray.Float32, x.n, v.classes)
+	if err != nil {
+		return err
+	}
+	y := ndarray.Slice[float32](out)
+	class, score, voted := make([]int, x.n), make([]float64, v.classes), make([]bool, v.classes)
+	for i := range class {
+		var row []float64
+		v.f.tally(x.row(i), aggregateSum, score, voted)
+		class[i], row = v.decide(score)
+		for k, s := range row {
+			y[i*v.classes+k] = float32(s)
+		}
+	}
+	return v.labels.output(c, class)
 }
 
 // decide picks the class and returns the transformed scores.

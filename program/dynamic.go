@@ -35,7 +35,14 @@ const (
 	maxKeyContent  = 64 // elements of small integer operands that are part of the key
 )
 
+// newDynamicKernel makes the kernel of a node of unknown shapes. Where all there is
+// to prepare are attributes, one answer serves all shapes.
 func newDynamicKernel(n *ssa.Node, b backend.Backend, threads int, maxMemory int64) ops.Kernel {
+	if o := ops.Of(n); o != nil && o.Prepare != nil {
+		if p, err := b.Prepare(n, threads); err == nil && p.Kernel != nil {
+			return p.Kernel
+		}
+	}
 	return &dynamicKernel{node: n, backend: b, threads: threads, maxMemory: maxMemory, cache: map[string]*specialized{}}
 }
 

@@ -101,6 +101,12 @@ func (b *Backend) Prepare(n *ssa.Node, threads int) (backend.Prepared, error) {
 	if n.Opaque || len(n.Bodies) > 0 {
 		return backend.Prepared{}, nil
 	}
+	if o := ops.Of(n); o != nil && o.Prepare != nil {
+		if k, err := o.Prepare(n); err == nil {
+			return backend.Prepared{Kernel: k}, nil
+		}
+		return backend.Prepared{}, nil // the reference kernel says what is wrong, if the node runs
+	}
 	e := table[ops.Key{Domain: n.Domain, Name: n.Op}]
 	if e.prepare == nil {
 		return backend.Prepared{}, nil
