@@ -1,0 +1,121 @@
+package loops
+
+import (
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// When, inside one iteration, a parameter is read for the last time and the value
+// that replaces it is first written. Between the two nothing may lie over the other:
+//
+//	body            0     1     2     3
+//	p read          ■─────■                   last use 1
+//	q written             │     ■             first write 2: q may go where p was
+//	q' written      ■     │                   first write 0: q' needs another place
+//
+// Reading through a view is reading, writing into what a view shows is writing. A
+// node that reads p last may itself write q over it, if its operator allows that.
+
+// lifetimes answers positions inside one body: a node's position is its index,
+// the end of the body is one past the last.
+type lifetimes struct {
+	body     *ssa.Graph
+	pos      map[*ssa.Node]int
+	first    map[*ssa.Value]int // memo of firstWrite
+	anyOrder bool               // answers must hold for every order
+}
+
+// newLifetimes takes the nodes of a body in one of its orders.
+func newLifetimes(body *ssa.Graph, order []*ssa.Node) *lifetimes {
+	l := &lifetimes{body: body, pos: make(map[*ssa.Node]int, len(order)), first: map[*ssa.Value]int{}}
+	for i, n := range order {
+		l.pos[n] = i
+	}
+	return l
+}
+
+// periodFor is the smallest number of places for q such that the q of one
+// iteration is intact when p, which holds it depth iterations later, is last read.
+func (l *lifetimes) periodFor(p, q *ssa.Value, depth int) int {
+	if l.anyOrder && q.Def != nil {
+		l = newLifetimes(l.body, earliest(l.body.Nodes, q.Def))
+	}
+	last, at := l.lastUse(p, map[*ssa.Value]bool{})
+	def := -1 // a parameter that is filled before the body runs
+	if q.Def != nil {
+		def = l.firstWrite(q)
+	}
+	switch {
+	case last < def:
+		return depth
+	case last == def && at != nil && !IsPointer(q) && overwrites(at, p, q):
+		return depth
+	}
+	return depth + 1
+}
+
+// overwrites reports whether node n may write q over p: every operand that is p
+// forms an in-place pair with q.
+func overwrites(n *ssa.Node, p, q *ssa.Value) bool {
+	pairs := ops.InPlacePairs(n)
+	for i, v := range n.In {
+		if v != p {
+			continue
+		}
+		ok := false
+		for _, pr := range pairs {
+			ok = ok || pr.In == i && n.Output(pr.Out) == q
+		}
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// lastUse is the position of the last reader of v's bytes, through views and
+// control flow that pass the bytes on; node is that reader when it reads v itself.
+func (l *lifetimes) lastUse(v *ssa.Value, seen map[*ssa.Value]bool) (pos int, node *ssa.Node) {
+	if l.body.IsResult(v) {
+		return len(l.body.Nodes), nil
+	}
+	pos = -1
+	for _, u := range v.Uses() {
+		p, n := l.pos[u.Node], u.Node
+		for _, o := range u.Node.Out {
+			if o == nil || seen[o] || !IsPointer(o) {
+				continue
+			}
+			seen[o] = true
+			if q, _ := l.lastUse(o, seen); q > p {
+				p, n = q, nil
+			}
+		}
+		if p > pos {
+			pos, node = p, n
+		} else if p == pos && node != n {
+			node = nil
+		}
+	}
+	return pos, node
+}
+
+// firstWrite is the earliest position at which bytes that v may point to are written.
+func (l *lifetimes) firstWrite(v *ssa.Value) int {
+	if v.Def == nil {
+		return len(l.body.Nodes)
+	}
+	if p, ok := l.first[v]; ok {
+		return p
+	}
+	pos := l.pos[v.Def]
+	if IsPointer(v) {
+		for _, src := range v.Def.In {
+			if src != nil && src.Def != nil {
+				pos = min(pos, l.firstWrite(src))
+			}
+		}
+	}
+	l.first[v] = pos
+	return pos
+}
