@@ -3,6 +3,7 @@ package rewrite
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -171,21 +172,28 @@ func (c *Context) unread(n *ssa.Node) bool {
 // leaves the graph at the end of the pass; its uses are dropped at once, so that
 // later patches see exact counts.
 func (c *Context) killIfUnread(n *ssa.Node) {
-	work := []*ssa.Node{n}
-	for len(work) > 0 {
-		n := work[len(work)-1]
-		work = work[:len(work)-1]
-		if n == nil || c.dead[n] || !c.unread(n) || !removable(n) {
+	if n != nil && !c.dead[n] && c.unread(n) && removable(n) {
+		c.kill(n)
+	}
+}
+
+// kill removes a node that something else has taken the place of, whatever it
+// does, and then what only it read.
+func (c *Context) kill(n *ssa.Node) {
+	c.dead[n] = true
+	read := slices.Clone(n.In)
+	n.TruncateInputs(0)
+	n.Captures = 0
+	for len(read) > 0 {
+		v := read[len(read)-1]
+		read = read[:len(read)-1]
+		if v == nil || v.Def == nil || c.dead[v.Def] || !c.unread(v.Def) || !removable(v.Def) {
 			continue
 		}
-		c.dead[n] = true
-		for _, v := range n.In {
-			if v != nil && v.Def != nil {
-				work = append(work, v.Def)
-			}
-		}
-		n.TruncateInputs(0)
-		n.Captures = 0
+		c.dead[v.Def] = true
+		read = append(read, v.Def.In...)
+		v.Def.TruncateInputs(0)
+		v.Def.Captures = 0
 	}
 }
 

@@ -246,6 +246,34 @@ func TestOpaqueAndRandomStay(t *testing.T) {
 	}
 }
 
+// TestDissolvedOnce: where control flow is dissolved, nodes nobody may drop move; they
+// do not stay behind as well.
+func TestDissolvedOnce(t *testing.T) {
+	for _, c := range []struct {
+		name, text string
+		want       map[string]int
+	}{
+		{"if", `in %x: float32[2] const %t: bool[] = true %y = If(%t | %x) {
+			then_branch: graph "t" { in %p: float32[2] %a: float32[2] = opaque com.acme::Foo(%p) out %a }
+			else_branch: graph "e" { in %p: float32[2] %a: float32[2] = opaque com.acme::Bar(%p) out %a } } out %y`, map[string]int{"Foo": 1}},
+		{"loop that runs once", `in %x: float32[2] const %n: int64[] = 1 %y = Loop(%n, _, %x) {
+			body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[2] %a: float32[2] = opaque com.acme::Foo(%p) out %c, %a } } out %y`, map[string]int{"Foo": 1}},
+		{"loop that never runs", `in %x: float32[2] const %n: int64[] = 0 %y = Loop(%n, _, %x) {
+			body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[2] %a: float32[2] = opaque com.acme::Foo(%p) out %c, %a } } %z = Neg(%y) out %z`, map[string]int{"Neg": 1}},
+		{"scan over one", `in %x: float32[1,2] in %s: float32[2] %y, %o = Scan(%s, %x) [num_scan_inputs=1] {
+			body: graph "b" { in %p: float32[2] in %q: float32[2] %a: float32[2] = opaque com.acme::Foo(%p) %b = Add(%a, %q) out %b, %b } } out %y, %o`, map[string]int{"Foo": 1, "Squeeze": 1, "Add": 1, "Unsqueeze": 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, _ := run(t, c.text, Options{List: &Portable, Check: true})
+			count := map[string]int{}
+			for _, n := range g.Nodes {
+				count[n.Op]++
+			}
+			assert.Equal(t, c.want, count)
+		})
+	}
+}
+
 // TestDeclaredTypesSurvive: what only the file says of a value is not forgotten.
 func TestDeclaredTypesSurvive(t *testing.T) {
 	g := parseCase(t, `in %x: float32[4] %a = NonZero(%x) %b = Identity(%a) %y = Cast(%b) [to=1] out %y`)

@@ -145,12 +145,16 @@ func (c *Context) stackOne(n *ssa.Node, results []*ssa.Value, carried int, axes 
 	return nil
 }
 
-// substitute lets the readers of a node's results read other values.
+// substitute lets the readers of a node's results read other values and drops the
+// node: what it did is done elsewhere now, also what is done for its own sake.
 func (c *Context) substitute(n *ssa.Node, results []*ssa.Value) {
 	for i, v := range n.Out {
 		if v != nil && c.alive(n) && !c.unreadResult(n, i) {
 			c.replace(v, results[i])
 		}
+	}
+	if c.alive(n) {
+		c.kill(n)
 	}
 }
 
