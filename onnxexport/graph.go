@@ -103,6 +103,8 @@ func (x *exporter) fill(g *ssa.Graph, out *onnxwire.Graph, scope *names) error {
 // and outputs; those of branches are left to the reader's own inference, which
 // may differ in a branch that never runs.
 func (x *exporter) body(n *ssa.Node, g *ssa.Graph, around *names) (*onnxwire.Graph, error) {
+	x.path = append(x.path, n.String())
+	defer func() { x.path = x.path[:len(x.path)-1] }()
 	captured := n.Captured()
 	out := &onnxwire.Graph{Name: g.Name, DocString: g.Doc}
 	if out.Name == "" {

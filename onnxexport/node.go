@@ -14,35 +14,38 @@ func (x *exporter) node(n *ssa.Node, scope *names) (*onnxwire.Node, error) {
 	if n.Name != "" {
 		w.Name = x.nodes.fresh(n.Name)
 	}
-	origin, _ := n.Origin.(*onnxwire.Node)
-	if n.Opaque && origin != nil {
-		w.MetadataProps, w.DeviceConfigurations, w.Extra = origin.MetadataProps, origin.DeviceConfigurations, origin.Extra
-	} else {
-		origin = nil
-	}
 	for _, v := range n.Formals() {
 		w.Inputs = append(w.Inputs, x.nameOf(v))
 	}
 	for _, v := range n.Out {
 		w.Outputs = append(w.Outputs, x.nameOf(v))
 	}
+	if origin, _ := n.Origin.(*onnxwire.Node); n.Opaque && origin != nil {
+		w.Domain, w.MetadataProps, w.DeviceConfigurations, w.Extra = origin.Domain, origin.MetadataProps, origin.DeviceConfigurations, origin.Extra
+		if done, err := x.opaqueAttrs(n, w, origin, scope); done || err != nil {
+			return w, err
+		}
+	}
+	return w, x.attrs(n, w, scope)
+}
+
+// attrs gives w the attributes and bodies of a node.
+func (x *exporter) attrs(n *ssa.Node, w *onnxwire.Node, scope *names) error {
 	for i := range n.Attrs {
-		a, err := x.attr(&n.Attrs[i], origin)
+		a, err := x.attr(&n.Attrs[i])
 		if err != nil {
-			return nil, x.at(n, err)
+			return x.at(n, err)
 		}
 		w.Attributes = append(w.Attributes, a)
 	}
-	x.path = append(x.path, n.String())
-	defer func() { x.path = x.path[:len(x.path)-1] }()
 	for i, g := range n.Bodies {
 		b, err := x.body(n, g, scope)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		addBody(w, n.BodyAttr[i], b, origin)
+		w.Attributes = append(w.Attributes, &onnxwire.Attribute{Name: n.BodyAttr[i], Type: onnxwire.AttrGraph, G: b})
 	}
-	return w, nil
+	return nil
 }
 
 // nameOf returns a value's name, "" for an absent one.
@@ -65,41 +68,9 @@ func (x *exporter) at(n *ssa.Node, err error) error {
 	return e
 }
 
-// addBody adds a graph attribute, or, for a body "name[i]" of a node whose record
-// has a list of graphs, one more graph to that list.
-func addBody(w *onnxwire.Node, name string, g *onnxwire.Graph, origin *onnxwire.Node) {
-	list, _, _ := strings.Cut(name, "[")
-	if o := originAttr(origin, list); o == nil || o.Kind() != onnxwire.AttrGraphs {
-		w.Attributes = append(w.Attributes, &onnxwire.Attribute{Name: name, Type: onnxwire.AttrGraph, G: g})
-		return
-	}
-	for _, a := range w.Attributes {
-		if a.Name == list {
-			a.Graphs = append(a.Graphs, g)
-			return
-		}
-	}
-	w.Attributes = append(w.Attributes, &onnxwire.Attribute{Name: list, Type: onnxwire.AttrGraphs, Graphs: []*onnxwire.Graph{g}})
-}
-
-func originAttr(origin *onnxwire.Node, name string) *onnxwire.Attribute {
-	if origin == nil {
-		return nil
-	}
-	for _, a := range origin.Attributes {
-		if a.Name == name {
-			return a
-		}
-	}
-	return nil
-}
-
 // attr writes one attribute.
-func (x *exporter) attr(a *ssa.Attr, origin *onnxwire.Node) (*onnxwire.Attribute, error) {
+func (x *exporter) attr(a *ssa.Attr) (*onnxwire.Attribute, error) {
 	w := &onnxwire.Attribute{Name: a.Name}
-	if o := originAttr(origin, a.Name); o != nil {
-		w.DocString = o.DocString
-	}
 	switch a.Kind {
 	case ssa.AttrInt:
 		w.Type, w.I = onnxwire.AttrInt, a.I

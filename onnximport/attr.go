@@ -1,6 +1,8 @@
 package onnximport
 
 import (
+	"slices"
+
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -72,6 +74,12 @@ func (imp *importer) convert(a *onnxwire.Attribute) (ssa.Attr, error) {
 		return ssa.Attr{Name: a.Name, Kind: ssa.AttrType, Type: t}, err
 	}
 	return ssa.Attr{Name: a.Name, Kind: ssa.AttrOther, Other: a}, nil
+}
+
+// elsewhere reports that elements of an attribute's tensors lie in another file.
+func elsewhere(a *onnxwire.Attribute) bool {
+	external := func(t *onnxwire.Tensor) bool { return t.DataLocation == onnxwire.DataExternal }
+	return a.T != nil && external(a.T) || slices.ContainsFunc(a.Tensors, external)
 }
 
 func texts(list [][]byte) []string {

@@ -69,6 +69,7 @@ func (s *scope) newNode(w *onnxwire.Node, domain string, attrs []boundAttr) (*ss
 	if err != nil {
 		return nil, err
 	}
+	opaque := ops.Lookup(domain, w.OpType) == nil
 	plain := make([]ssa.Attr, 0, len(attrs))
 	var bodies []boundAttr
 	for _, b := range attrs {
@@ -77,8 +78,11 @@ func (s *scope) newNode(w *onnxwire.Node, domain string, attrs []boundAttr) (*ss
 			continue
 		}
 		a, err := s.imp.convert(b.attr)
-		if err != nil {
+		if err != nil && (!opaque || elsewhere(b.attr)) {
 			return nil, err
+		}
+		if err != nil { // of no use to berth, perhaps of use to whoever knows the operator
+			a = ssa.Attr{Name: b.attr.Name, Kind: ssa.AttrOther, Other: b.attr}
 		}
 		plain = append(plain, a)
 	}
@@ -93,9 +97,8 @@ func (s *scope) newNode(w *onnxwire.Node, domain string, attrs []boundAttr) (*ss
 		n.Name = s.prefix + w.Name
 	}
 	built.attach(n)
-	n.Opaque = ops.Lookup(domain, w.OpType) == nil
-	if n.Opaque {
-		n.Origin = w
+	if opaque {
+		n.Opaque, n.Origin = true, w
 	}
 	return n, s.addOutputs(n, w.Outputs)
 }

@@ -11,6 +11,35 @@ import (
 // ErrUnsupported marks an operator, type or combination berth can not run.
 var ErrUnsupported = errors.New("not supported")
 
+// UnknownOperatorError says that a node can not run because berth has no operator
+// of its name. The [NodeError] around it names the node.
+type UnknownOperatorError struct {
+	Domain  string // "ai.onnx" for the default domain
+	Op      string
+	Version int // operator-set version of the domain that the file imports; 0 if it names none
+}
+
+// Error prints operator, domain and version.
+func (e *UnknownOperatorError) Error() string {
+	version := ""
+	if e.Version > 0 {
+		version = fmt.Sprintf(", version %d", e.Version)
+	}
+	return fmt.Sprintf("operator %s of domain %s%s: %v", e.Op, e.Domain, version, ErrUnsupported)
+}
+
+// Unwrap returns [ErrUnsupported].
+func (e *UnknownOperatorError) Unwrap() error { return ErrUnsupported }
+
+// unknownOperator says which operator there is no kernel for.
+func unknownOperator(n *ssa.Node) error {
+	e := &UnknownOperatorError{Domain: n.Domain, Op: n.Op, Version: n.Version}
+	if e.Domain == "" {
+		e.Domain = "ai.onnx"
+	}
+	return e
+}
+
 // NodeError is a failure at one node. Path names the nodes whose bodies lead to
 // it, outermost first.
 type NodeError struct {

@@ -74,7 +74,7 @@ func lookup(env []ndarray.Value, v *ssa.Value) (ndarray.Value, error) {
 func Eval(c *Call) (err error) {
 	o := Of(c.Node)
 	if o == nil || o.Eval == nil {
-		return AtNode("run", c.Node, unknown(c.Node))
+		return AtNode("run", c.Node, unknownOperator(c.Node))
 	}
 	defer func() {
 		if r := recover(); r != nil {
@@ -95,18 +95,6 @@ func Eval(c *Call) (err error) {
 		return AtNode("run", c.Node, err)
 	}
 	return nil
-}
-
-// unknown says which operator there is no kernel for.
-func unknown(n *ssa.Node) error {
-	domain, version := n.Domain, ""
-	if domain == "" {
-		domain = "ai.onnx"
-	}
-	if n.Version > 0 {
-		version = fmt.Sprintf(", version %d", n.Version)
-	}
-	return fmt.Errorf("operator %s of domain %s%s: %w", n.Op, domain, version, ErrUnsupported)
 }
 
 // PanicError is a panic caught at an API border: a bug in berth, or operands a

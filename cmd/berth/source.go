@@ -11,6 +11,7 @@ import (
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnxexport"
+	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels"
@@ -64,7 +65,10 @@ func about(model string, err error) error {
 	var ne *ops.NodeError
 	var exp *onnxexport.ExportError
 	var full *ops.MemoryError
+	var imp *onnximport.ImportError
 	switch {
+	case errors.As(err, &imp) && imp.File != "": // names it already
+		return err
 	case !errors.As(err, &ne) && !errors.As(err, &exp) && !errors.As(err, &full):
 		return err
 	case errors.Is(err, ops.ErrUnsupported):
