@@ -53,10 +53,12 @@ type vote struct {
 }
 
 type forest struct {
-	nodes  []forestNode
-	roots  []int32
-	leaves [][]vote
-	sets   [][]float64 // sorted, for branchMember
+	nodes    []forestNode
+	roots    []int32
+	leaves   [][]vote
+	sets     [][]float64 // sorted, for branchMember
+	features int         // that samples must have
+	quick    []quickNode // of the same numbers as nodes; nil if they do not fit
 }
 
 // test reports whether a feature takes the true branch.
@@ -84,17 +86,20 @@ func (f *forest) test(n *forestNode, v float64) bool {
 
 // fits makes sure that samples have all the features that are asked for.
 func (f *forest) fits(features int) error {
-	for i, n := range f.nodes {
-		if n.feature < 0 || int(n.feature) >= features {
-			return fmt.Errorf("tree node %d asks for feature %d of %d", i, n.feature, features)
-		}
+	if f.features > features {
+		return fmt.Errorf("the trees ask for feature %d of %d", f.features-1, features)
 	}
 	return nil
 }
 
-// check makes sure that walks end and stay inside of all tables.
+// check makes sure that walks end and stay inside of all tables, and makes what
+// quick walks read.
 func (f *forest) check(targets int) error {
 	for i, n := range f.nodes {
+		if n.feature < 0 {
+			return fmt.Errorf("tree node %d asks for a feature that can not be", i)
+		}
+		f.features = max(f.features, int(n.feature)+1)
 		for _, child := range []int32{n.yes, n.no} {
 			if int(child) >= len(f.nodes) || child < 0 && int(^child) >= len(f.leaves) {
 				return fmt.Errorf("tree node %d has a child that does not exist", i)
@@ -113,6 +118,7 @@ func (f *forest) check(targets int) error {
 			}
 		}
 	}
+	f.quick = quickNodes(f.nodes)
 	return f.acyclic()
 }
 
@@ -144,61 +150,6 @@ func (f *forest) acyclic() error {
 		}
 	}
 	return nil
-}
-
-// leaf walks one tree down.
-func (f *forest) leaf(root int32, row []float64) []vote {
-	at := root
-	for at >= 0 {
-		n := &f.nodes[at]
-		v := row[n.feature]
-		if n.mode == branchLEQ && !n.nanYes && v <= n.split || (n.mode != branchLEQ || n.nanYes) && f.test(n, v) {
-			at = n.yes
-		} else {
-			at = n.no
-		}
-	}
-	return f.leaves[^at]
-}
-
-// aggregate is how the votes for a target are combined, numbered as in
-// TreeEnsemble-5.
-type aggregate uint8
-
-const (
-	aggregateAverage aggregate = iota
-	aggregateSum
-	aggregateMin
-	aggregateMax
-)
-
-var aggregateNames = map[string]aggregate{"AVERAGE": aggregateAverage, "SUM": aggregateSum, "MIN": aggregateMin, "MAX": aggregateMax}
-
-// tally combines the votes of all trees: the sum, mean, minimum or maximum of
-// the weights of each target, 0 where nobody votes. voted tells which targets got
-// any.
-func (f *forest) tally(row []float64, how aggregate, score []float64, voted []bool) {
-	clear(score)
-	clear(voted)
-	for _, root := range f.roots {
-		for _, v := range f.leaf(root, row) {
-			switch t := v.target; {
-			case !voted[t]:
-				score[t], voted[t] = v.weight, true
-			case how == aggregateMin:
-				score[t] = min(score[t], v.weight)
-			case how == aggregateMax:
-				score[t] = max(score[t], v.weight)
-			default:
-				score[t] += v.weight
-			}
-		}
-	}
-	if how == aggregateAverage {
-		for t := range score {
-			score[t] /= float64(max(len(f.roots), 1))
-		}
-	}
 }
 
 // floatsOrTensor reads a list that is given as floats or, for double precision,

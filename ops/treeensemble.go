@@ -152,9 +152,7 @@ func (k *treeRegression) Run(c *Call) error {
 		return err
 	}
 	set := floatWriter(out)
-	score, voted := make([]float64, k.targets), make([]bool, k.targets)
-	for i := range x.n {
-		k.f.tally(x.row(i), k.how, score, voted)
+	k.f.tally(x, k.how, k.targets, func(i int, score []float64) {
 		for t := range score {
 			if len(k.base) > 0 {
 				score[t] += k.base[t%len(k.base)]
@@ -164,7 +162,7 @@ func (k *treeRegression) Run(c *Call) error {
 		for t, v := range score {
 			set(i*k.targets+t, v)
 		}
-	}
+	})
 	return nil
 }
 
@@ -226,15 +224,13 @@ func (v *treeVoting) Run(c *Call) error {
 		return err
 	}
 	y := ndarray.Slice[float32](out)
-	class, score, voted := make([]int, x.n), make([]float64, v.classes), make([]bool, v.classes)
-	for i := range class {
-		var row []float64
-		v.f.tally(x.row(i), aggregateSum, score, voted)
-		class[i], row = v.decide(score)
-		for k, s := range row {
+	class := make([]int, x.n)
+	v.f.tally(x, aggregateSum, v.classes, func(i int, score []float64) {
+		class[i], score = v.decide(score)
+		for k, s := range score {
 			y[i*v.classes+k] = float32(s)
 		}
-	}
+	})
 	return v.labels.output(c, class)
 }
 
