@@ -103,9 +103,7 @@ func (b *builder) copies(f *frame, n *ssa.Node, rot *loops.Rotation, stacks []in
 			return
 		}
 		tail := Step{Node: n, Border: true, Scratch: None, In: bf.all(rot.Body.Results)}
-		for _, s := range stacks {
-			tail.In = append(tail.In, s)
-		}
+		tail.In = append(tail.In, stacks...)
 		b.step(tail)
 		last = append(last, b.endBlock())
 		b.levels = b.levels[:len(b.levels)-1]

@@ -106,9 +106,6 @@ func (d *ExecDep) close() {
 
 func words(n int) int { return (n + 63) / 64 }
 
-// Len is the number of steps.
-func (d *ExecDep) Len() int { return len(d.topo) }
-
 // Before reports whether a comes before b in every schedule. No step is before
 // itself.
 func (d *ExecDep) Before(a, b int) bool { return d.after[a][b/64]>>(b%64)&1 == 1 }

@@ -1,6 +1,7 @@
 package onnximport
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,7 +41,7 @@ func TestTensorForms(t *testing.T) {
 		{"uint2 raw", wt{DataType: 25, Dims: []int64{4}, RawData: []byte{0b11_10_01_00}}, ndarray.Uint2, []float64{0, 1, 2, 3}},
 		{"float4 raw", wt{DataType: 23, Dims: []int64{2}, RawData: []byte{0xa2}}, ndarray.Float4E2M1, []float64{1, -1}},
 		{"float6e2m3 raw, not in fours", wt{DataType: 27, Dims: []int64{5}, RawData: []byte{0x40, 0x20, 0x0c, 0x04}}, ndarray.Float6E2M3, []float64{0, 0.125, 0.25, 0.375, 0.5}},
-		{"float6e3m2 raw, signs across bytes", wt{DataType: 28, Dims: []int64{3}, RawData: []byte{0xcc, 0x0e, 0x02}}, ndarray.Float6E3M2, []float64{1, -14, -0.0}},
+		{"float6e3m2 raw, signs across bytes", wt{DataType: 28, Dims: []int64{3}, RawData: []byte{0xcc, 0x0e, 0x02}}, ndarray.Float6E3M2, []float64{1, -14, math.Copysign(0, -1)}},
 		{"float6 in int32 list, one each", wt{DataType: 28, Dims: []int64{3}, Int32Data: []int32{12, 44, 31}}, ndarray.Float6E3M2, []float64{1, -1, 28}},
 		{"complex64 list", wt{DataType: 14, Dims: []int64{1}, FloatData: []float32{3, 4}}, ndarray.Complex64, []float64{3}},
 		{"complex128 list", wt{DataType: 15, Dims: []int64{1}, DoubleData: []float64{3, 4}}, ndarray.Complex128, []float64{3}},
@@ -56,6 +57,7 @@ func TestTensorForms(t *testing.T) {
 			require.Equal(t, len(tt.want), a.Len())
 			for i, w := range tt.want {
 				assert.Equal(t, w, a.Float(i), "element %d", i)
+				assert.Equal(t, math.Signbit(w), math.Signbit(a.Float(i)), "sign of element %d", i)
 			}
 		})
 	}

@@ -37,7 +37,7 @@ func inferExpand(n *ssa.Node) ([]Fact, error) {
 	out := ssa.TensorOf(t.DType, shape...)
 	content := known(n, 0)
 	k, ok := out.NumElems().Const()
-	if content == nil || len(content) == 0 || !ok || k > ssa.MaxContent || len(content) != 1 && int(k) != len(content) {
+	if len(content) == 0 || !ok || k > ssa.MaxContent || len(content) != 1 && int(k) != len(content) {
 		return One(out), nil
 	}
 	all := make([]ssa.Dim, k)

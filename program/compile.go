@@ -83,7 +83,6 @@ type compiler struct {
 	inside   []bool  // by timeline variable: lies inside a larger block, away from its start
 	scratch  map[*ssa.Node]int64
 	p        *Program
-	levels   int
 }
 
 // prepareAll asks the backend for a kernel for every node with static types.

@@ -1,8 +1,6 @@
 package program
 
 import (
-	"sync"
-
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/loops"
 	"github.com/berth-onnx/berth/ndarray"
@@ -22,11 +20,6 @@ const (
 	SlotPointer                 // bytes of another slot: views, loop parameters, merged results
 	SlotDynamic                 // size known only while running
 )
-
-// String names the storage class.
-func (k SlotKind) String() string {
-	return [...]string{"const", "input", "arena", "pointer", "dynamic"}[k]
-}
 
 // Slot says where one value lies.
 type Slot struct {
@@ -119,9 +112,6 @@ type Program struct {
 	calls, states int
 	threads       int
 	maxMemory     int64
-
-	mu   sync.Mutex
-	free []*Session
 }
 
 // Report says what planning did.

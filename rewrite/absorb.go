@@ -166,7 +166,7 @@ func (a *absorber) absorb(n *ssa.Node, chain affine) (in []operand, why string) 
 
 // newBias is beta*s*b + t as a vector; nil if there was none and none is needed.
 func (a *absorber) newBias(n *ssa.Node, chain affine) (*ssa.Constant, string) {
-	b, bias := channels{0}, n.Input(a.bias)
+	bias := n.Input(a.bias)
 	dt := n.Out[0].Type.DType
 	if bias == nil {
 		if chain.t.all(0) {

@@ -9,13 +9,6 @@ import (
 
 func axisAttr(a int64) []ssa.Attr { return []ssa.Attr{ssa.IntAttr("axis", a)} }
 
-// list is an int64 vector, constant or not.
-func (d *dice) list(v ...int64) arg {
-	a := ints(v...)
-	a.konst = d.chance(0.7)
-	return a
-}
-
 var moveDrawers = []drawer{
 	{"Identity", func(d *dice, _ string) opCase { return opCase{in: []arg{tensor(d.anything(), d.shape(0, 5)...)}} }},
 	{"Reshape", func(d *dice, _ string) opCase {

@@ -1,6 +1,9 @@
 package kern
 
-import "time"
+import (
+	"runtime"
+	"time"
+)
 
 // Peak measures the arithmetic peak of one core at a level, in floating point
 // operations a second (a fused multiply-add counts two): the best of several
@@ -42,7 +45,5 @@ func peakGeneric(rounds int) {
 		s10 = s10*a + b
 		s11 = s11*a + b
 	}
-	peakSink = s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8 + s9 + s10 + s11
+	runtime.KeepAlive(s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8 + s9 + s10 + s11)
 }
-
-var peakSink float32
