@@ -25,6 +25,9 @@ type Options struct {
 	InPlace inplace.Options
 	// CopyViews gives views memory of their own, for comparisons.
 	CopyViews bool
+	// Bounds are the most that symbolic dimensions can be. Inputs that grow along one
+	// of them from run to run become caches that sessions keep; see Cache.
+	Bounds map[string]int64
 	// MaxMemory is how many bytes a run may use, as [ops.Room] takes it; 0 is the
 	// default limit.
 	MaxMemory int64
@@ -61,6 +64,7 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	if p.Main, err = c.block(g, nil); err != nil {
 		return nil, err
 	}
+	c.markCaches()
 	c.countReport()
 	if !o.NoCheck {
 		check := Check

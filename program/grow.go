@@ -165,7 +165,8 @@ func concatAxis(n *ssa.Node, rank int) int {
 	return int(axis)
 }
 
-// Moved is how many bytes of growing values the last run copied to make room for
-// more: the first time a value is appended to, and when nobody could say in advance
-// how large it gets.
+// Moved is how many bytes of growing values the last run copied: in loops to make
+// room for more, the first time a value is appended to and when nobody could say in
+// advance how large it gets; of caches (see [Cache]) for readers that want them in
+// one piece.
 func (s *Session) Moved() int64 { return s.moved }

@@ -65,6 +65,7 @@ type Instr struct {
 	Free    []int // dynamic slots nothing reads after this instruction
 	call    int   // index of the Call in a session
 	grow    *grow // of a concatenation that appends to a value that grows, else nil
+	cache   int   // of a concatenation that appends to a cache: one more than its index; 0 elsewhere
 }
 
 // Block is a list of instructions with parameters and results.
@@ -108,6 +109,8 @@ type Program struct {
 	Problem    *planner.Problem
 	Solution   *planner.Solution
 
+	caches        []Cache
+	products      *products
 	stickyDigit   map[int]int // by sticky slot: the digit of its place that is picked
 	calls, states int
 	threads       int

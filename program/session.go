@@ -30,6 +30,7 @@ type Session struct {
 	at    *Instr // the instruction being run, for panics
 	steps uint   // steps since the first run in which something may have grown
 	moved int64  // see Moved
+	kept  []kept // by cache of the program
 	// Poison fills the arena with garbage before each run, so that a read of
 	// memory nothing wrote shows.
 	Poison bool
@@ -80,7 +81,7 @@ func (p *Program) NewSession() (*Session, error) {
 func (p *Program) newSession(arena []byte) (*Session, error) {
 	s := &Session{p: p, arena: arena, heads: make([]ndarray.Array, len(p.Slots)),
 		vals: make([]ndarray.Value, len(p.Slots)), calls: make([]ops.Call, p.calls), iter: make([]int, p.Levels),
-		loops: make([]loopState, p.states), outs: make([]ndarray.Value, len(p.Main.Results))}
+		loops: make([]loopState, p.states), outs: make([]ndarray.Value, len(p.Main.Results)), kept: make([]kept, len(p.caches))}
 	s.pick = make([]int, len(p.Slots))
 	for i := range s.pick {
 		s.pick[i] = -1
@@ -191,13 +192,18 @@ func (s *Session) fill(c *ops.Call, in *Instr) {
 }
 
 // Run executes the program on one value per parameter. The results are the
-// session's own memory (or the inputs, passed through) until the next run.
+// session's own memory (or the inputs, passed through) until the next run. Inputs
+// among [Program.Caches] may be nil: the session has them, and keeps the results
+// that continue them, which are nil then.
 func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) (out []ndarray.Value, err error) {
 	if s.from != nil {
 		s.from.enter(s)
 		defer s.from.leave()
 	}
 	if err := s.bind(inputs); err != nil {
+		return nil, err
+	}
+	if err := s.bindCaches(inputs); err != nil {
 		return nil, err
 	}
 	s.ctx, s.done, s.moved = ctx, ctx.Done(), 0
@@ -213,6 +219,7 @@ func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) (out []ndarra
 	if err := s.run(s.p.Main); err != nil {
 		return nil, err
 	}
+	s.keepCaches()
 	return s.results(), nil
 }
 
@@ -220,6 +227,12 @@ func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) (out []ndarra
 func (s *Session) results() []ndarray.Value {
 	for i, r := range s.p.Main.Results {
 		s.outs[i] = s.vals[r]
+		if s.Keeps(i) {
+			s.outs[i] = nil
+		} else if v, ok := s.outs[i].(*strided); ok {
+			a := v.contiguous()
+			s.outs[i], s.moved = a, s.moved+int64(len(a.Data))
+		}
 	}
 	return s.outs
 }
@@ -292,10 +305,8 @@ func (s *Session) run(b *Block) error {
 			err = s.exec(in)
 		case View:
 			s.view(in)
-		case Branch:
-			err = s.branch(in)
-		case Iterate:
-			err = s.iterate(in)
+		case Branch, Iterate:
+			err = s.control(in)
 		}
 		if err != nil {
 			return err
@@ -310,11 +321,27 @@ func (s *Session) run(b *Block) error {
 	return nil
 }
 
+// control runs a branch or a loop; their bodies know arrays only.
+func (s *Session) control(in *Instr) error {
+	if len(s.kept) > 0 {
+		if _, err := s.onStrided(in); err != nil {
+			return s.wrap(in, err)
+		}
+	}
+	if in.Kind == Branch {
+		return s.branch(in)
+	}
+	return s.iterate(in)
+}
+
 func (s *Session) observe(in *Instr) {
 	out := make([]ndarray.Value, len(in.Out))
 	for i, sl := range in.Out {
 		if sl >= 0 {
 			out[i] = s.vals[sl]
+			if v, ok := out[i].(*strided); ok {
+				out[i] = v.contiguous()
+			}
 		}
 	}
 	s.Observe(in, out)
@@ -359,6 +386,16 @@ func (s *Session) grown() error {
 func (s *Session) shortcut(in *Instr) (done bool, err error) {
 	if in.grow != nil {
 		if done, err = s.appendTo(in); done || err != nil {
+			return done, err
+		}
+	}
+	if in.cache > 0 {
+		if done, err = s.appendCache(in); done || err != nil {
+			return done, err
+		}
+	}
+	if len(s.kept) > 0 {
+		if done, err = s.onStrided(in); done || err != nil {
 			return done, err
 		}
 	}
