@@ -37,6 +37,9 @@ func (m *Model) Compile(ctx context.Context, opts ...Option) (*Program, error) {
 
 func (m *Model) compile(ctx context.Context, c config) (*Program, error) {
 	start := time.Now()
+	if err := m.checkBounds(c.bounds); err != nil {
+		return nil, err
+	}
 	g, err := m.lower(ctx, &c)
 	if err != nil {
 		return nil, err
@@ -50,7 +53,7 @@ func (m *Model) compile(ctx context.Context, c config) (*Program, error) {
 		return nil, err
 	}
 	p, err := program.Compile(ctx, g, program.Options{Backend: be, Planner: pl, Threads: c.threads,
-		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews, ParallelSafe: c.parallelSafe, Saved: m.savedPlans(&c),
+		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews, Bounds: c.bounds, ParallelSafe: c.parallelSafe, Saved: m.savedPlans(&c),
 		MaxMemory: c.maxMemory})
 	if err != nil {
 		return nil, err
@@ -116,6 +119,9 @@ func (p *Program) Run(ctx context.Context, inputs map[string]*tensor.Dense) (map
 
 // RunValues is Run for values of any ONNX type; the results are copies.
 func (p *Program) RunValues(ctx context.Context, inputs map[string]ndarray.Value) (map[string]ndarray.Value, error) {
+	if err := p.handedOver(inputs); err != nil {
+		return nil, err
+	}
 	s, err := p.session()
 	if err != nil {
 		return nil, err
@@ -186,12 +192,14 @@ func (s *Session) Raw() *program.Session { return s.s }
 
 // Run executes the program on inputs in the model's order, reading them in
 // place. The results, in the model's order, lie in the arena (or are the inputs
-// and weights themselves) and are valid until the next run.
+// and weights themselves) and are valid until the next run. Caches that the session
+// keeps (see [Program.Caches]) are nil among the inputs, and nil among the results.
 func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) ([]ndarray.Value, error) {
 	return s.s.Run(ctx, inputs)
 }
 
-// RunValues is Run by name; inputs with defaults may be left out.
+// RunValues is Run by name; inputs with defaults may be left out, and those that
+// the session keeps (see [Program.Caches]).
 func (s *Session) RunValues(ctx context.Context, inputs map[string]ndarray.Value) (map[string]ndarray.Value, error) {
 	params := s.p.prog.Graph.Params
 	known := 0
@@ -205,7 +213,7 @@ func (s *Session) RunValues(ctx context.Context, inputs map[string]ndarray.Value
 				return nil, err
 			}
 			v = a
-		} else if prm.Type.Kind != ssa.KindOptional {
+		} else if prm.Type.Kind != ssa.KindOptional && !s.p.isCache(i) {
 			return nil, &program.InputError{Name: prm.Name, Want: prm.Type.String(), Got: "nothing; the inputs are " + portNames(params)}
 		}
 		s.args[i] = v
@@ -223,7 +231,9 @@ func (s *Session) RunValues(ctx context.Context, inputs map[string]ndarray.Value
 	}
 	res := make(map[string]ndarray.Value, len(out))
 	for i, name := range s.p.outputs {
-		res[name] = out[i]
+		if !s.s.Keeps(i) {
+			res[name] = out[i]
+		}
 	}
 	return res, nil
 }

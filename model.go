@@ -192,7 +192,7 @@ func (m *Model) RunValues(ctx context.Context, inputs map[string]ndarray.Value, 
 // programFor returns the program for the shapes of a set of inputs.
 func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value, opts []Option) (*Program, error) {
 	c := newConfig(opts)
-	key := fmt.Sprint(c.threads, c.planner, c.schedule, c.backend, c.noPasses, c.noInPlace, c.copyViews)
+	key := fmt.Sprint(c.threads, c.planner, c.schedule, c.backend, c.noPasses, c.noInPlace, c.copyViews, c.bounds)
 	for _, in := range m.module.Graph.Params {
 		if a, ok := inputs[in.Name].(*ndarray.Array); ok {
 			c.shapes[in.Name] = a.Shape

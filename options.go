@@ -18,6 +18,7 @@ type Option func(*config)
 type config struct {
 	shapes    map[string][]int
 	dims      map[string]int64
+	bounds    map[string]int64
 	threads   int
 	planner   string
 	schedule  string
@@ -37,7 +38,7 @@ type config struct {
 }
 
 func newConfig(opts []Option) config {
-	c := config{shapes: map[string][]int{}, dims: map[string]int64{}, threads: 1, backend: "cpu", programs: 8}
+	c := config{shapes: map[string][]int{}, dims: map[string]int64{}, bounds: map[string]int64{}, threads: 1, backend: "cpu", programs: 8}
 	for _, o := range opts {
 		o(&c)
 	}
@@ -51,6 +52,14 @@ func WithShape(input string, shape ...int) Option {
 
 // WithDim fixes a symbolic dimension ("N", "batch", …) everywhere.
 func WithDim(symbol string, n int64) Option { return func(c *config) { c.dims[symbol] = n } }
+
+// WithBound leaves a symbolic dimension open, but says how large it gets at most.
+// An input that some result continues along it, Concat(past, new), is a cache then:
+// a [Session] keeps it and writes only the new rows; see [Program.Caches]. A bound
+// below 1, or for what is no dimension of an input, is an error when compiling.
+func WithBound(symbol string, most int64) Option {
+	return func(c *config) { c.bounds[symbol] = most }
+}
 
 // WithThreads sets how many threads one run may use; the default is 1.
 func WithThreads(n int) Option { return func(c *config) { c.threads = max(n, 1) } }
