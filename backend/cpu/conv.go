@@ -143,7 +143,14 @@ func prepareConv(p *prep) (ops.Kernel, error) {
 	if k := p.filterConv(win, act); k != nil {
 		return k, nil
 	}
-	if k, err := p.rowConv(win, act); k != nil || err != nil {
+	weights, err := p.floats(1)
+	if err != nil {
+		return nil, err
+	}
+	if weights != nil {
+		win, weights = win.cropped(weights)
+	}
+	if k, err := p.rowConv(win, act, weights); k != nil || err != nil {
 		return k, err
 	}
 	s := kern.ConvSpec{
@@ -167,10 +174,6 @@ func prepareConv(p *prep) (ops.Kernel, error) {
 			return nil, nil
 		}
 		k.residual, s.Epilogue.Residual = 3, true
-	}
-	weights, err := p.floats(1)
-	if err != nil {
-		return nil, err
 	}
 	if k.c, err = kern.NewConv(s, weights); err != nil {
 		return nil, err

@@ -114,6 +114,24 @@ func TestRowConv(t *testing.T) {
 	})
 }
 
+func TestDeadTaps(t *testing.T) {
+	wide := lists("pads", []int{6, 6, 6, 6}, "dilations", []int{6, 6})
+	runCases(t, []opCase{
+		{op: "Conv", name: "center", in: []arg{f32s(2, 8, 6, 6), f32s(20, 8, 3, 3).c(), f32s(20)}, attrs: wide, tol: 1e-4},
+		{op: "Conv", name: "center of rows", in: []arg{f32s(1, 8, 6, 13), f32s(20, 8, 3, 3).c()}, attrs: wide, tol: 1e-4},
+		{op: "Conv", name: "depthwise", in: []arg{f32s(1, 8, 6, 6), f32s(8, 1, 3, 3).c()}, attrs: grouped(8, wide...), tol: 1e-4},
+		{op: "Conv", name: "strided", in: []arg{f32s(2, 3, 5, 4), f32s(9, 3, 3, 3).c()}, attrs: lists("pads", []int{7, 1, 3, 9}, "dilations", []int{4, 5}, "strides", []int{2, 3}), tol: 1e-4},
+		{op: "Conv", name: "the end", in: []arg{f32s(1, 3, 40), f32s(9, 3, 5).c()}, attrs: lists("pads", []int{120, 0}, "dilations", []int{30}), tol: 1e-4},
+		{op: "Conv", name: "none", in: []arg{f32s(1, 3, 2), f32s(9, 3, 2).c(), f32s(9)}, attrs: lists("pads", []int{10, 10}, "dilations", []int{21}), tol: 1e-4},
+		{op: "FusedConv", domain: microsoft, name: "few", in: []arg{f32s(1, 3, 1, 2), f32s(4, 3, 3, 3).c(), f32s(4), f32s(1, 4, 1, 2)}, attrs: lists("pads", []int{1, 1, 1, 1}), tol: 1e-4},
+	})
+	runRandom(t, 60, func(r *rand.Rand) opCase {
+		n := func(m int) int { return 1 + r.Intn(m) }
+		return opCase{op: "Conv", in: []arg{f32s(1, 4, n(9), n(9)), f32s(5, 4, n(4), n(4)).c()}, tol: 1e-4,
+			attrs: lists("pads", []int{30 + r.Intn(9), 30 + r.Intn(9), r.Intn(9), r.Intn(9)}, "strides", []int{n(3), n(3)}, "dilations", []int{n(8), n(8)})}
+	})
+}
+
 func TestFewChannels(t *testing.T) {
 	act := strs("activation", "Tanh")
 	signal := f32s(2, 1, 3, 500)

@@ -35,8 +35,9 @@ const rowPositions = 16
 // have.
 const maxWindows = 1 << 20
 
-// rowConv prepares this form of a convolution; nil where it does not pay.
-func (p *prep) rowConv(win window, act activation) (ops.Kernel, error) {
+// rowConv prepares this form of a convolution; nil where it does not pay. The
+// weights are what cropped left.
+func (p *prep) rowConv(win window, act activation, weights []float32) (ops.Kernel, error) {
 	x, w := p.in[0].shape, p.in[1].shape
 	positions, taps := sizeOf(win.out[:]), sizeOf(win.kernel[:])
 	patches := win.stride == win.kernel && win.kernel[2] >= 4 && win.dilation == [3]int{1, 1, 1} && win.begin == [3]int{} && win.end == [3]int{}
@@ -58,7 +59,12 @@ func (p *prep) rowConv(win window, act activation) (ops.Kernel, error) {
 	if k.g, err = kern.NewGemm(s); err != nil {
 		return nil, err
 	}
-	if k.packed, err = p.packB(k.g, 1, 0); err != nil {
+	if len(weights) == p.in[1].n {
+		k.packed, err = p.packB(k.g, 1, 0)
+	} else if k.packed, err = k.g.PackB(weights); err == nil {
+		p.packed += int64(k.packed.Bytes())
+	}
+	if err != nil {
 		return nil, err
 	}
 	p.absorb(1, 0)
