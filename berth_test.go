@@ -2,8 +2,6 @@ package berth_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,18 +9,11 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/shareddata"
 )
 
 func zoo(t testing.TB, name string) string {
-	dir := os.Getenv("BERTH_SHARED")
-	if dir == "" {
-		dir = "../shared"
-	}
-	path := filepath.Join(dir, "models", name, "model.onnx")
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no model: set BERTH_SHARED to the folder that holds models/ (%v)", err)
-	}
-	return path
+	return shareddata.Path(t, "models", name, "model.onnx")
 }
 
 func TestRunDense(t *testing.T) {

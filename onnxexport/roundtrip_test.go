@@ -8,24 +8,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels/conformance"
 )
-
-// sharedDir returns a folder of the test data outside the repository.
-func sharedDir(t testing.TB, name string) string {
-	root := os.Getenv("BERTH_SHARED")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared")
-	}
-	dir := filepath.Join(root, name)
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no %s here: set BERTH_SHARED to the folder with the test data", name)
-	}
-	return dir
-}
 
 // exportDir is where a test writes models: BERTH_EXPORT_DIR keeps them for a
 // look with other tools.
@@ -49,7 +37,7 @@ func roundTrip(t *testing.T, mod *ssa.Module, path string) *ssa.Module {
 }
 
 func TestModelsRoundTrip(t *testing.T) {
-	cases, err := conformance.Open(sharedDir(t, "models"))
+	cases, err := conformance.Open(shareddata.Path(t, "models"))
 	require.NoError(t, err)
 	dir := exportDir(t)
 	for _, c := range cases {
@@ -65,7 +53,7 @@ func TestModelsRoundTrip(t *testing.T) {
 }
 
 func TestConformanceRoundTrip(t *testing.T) {
-	archives, err := filepath.Glob(filepath.Join(sharedDir(t, "onnx-conformance"), "*.tar.gz"))
+	archives, err := filepath.Glob(filepath.Join(shareddata.Path(t, "onnx-conformance"), "*.tar.gz"))
 	require.NoError(t, err)
 	for _, archive := range archives {
 		name := filepath.Base(archive)

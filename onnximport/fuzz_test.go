@@ -1,13 +1,13 @@
 package onnximport_test
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ssa"
@@ -51,11 +51,7 @@ func FuzzImport(f *testing.F) {
 // sharedSeeds returns small models of the test data outside the repository, if
 // it is there.
 func sharedSeeds(f *testing.F) [][]byte {
-	root := os.Getenv("BERTH_SHARED")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared")
-	}
-	cases, err := conformance.Open(filepath.Join(root, "onnx-conformance", "simple.tar.gz"))
+	cases, err := conformance.Open(filepath.Join(shareddata.Root(), "onnx-conformance", "simple.tar.gz"))
 	if err != nil {
 		return nil
 	}

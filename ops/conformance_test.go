@@ -4,32 +4,19 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels/conformance"
 )
-
-// sharedDir returns a folder of the test data outside the repository.
-func sharedDir(t testing.TB, name string) string {
-	root := os.Getenv("BERTH_SHARED")
-	if root == "" {
-		root = filepath.Join("..", "..", "shared")
-	}
-	dir := filepath.Join(root, name)
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no %s here: set BERTH_SHARED to the folder with the test data", name)
-	}
-	return dir
-}
 
 // TestConformance runs the recorded ONNX tests with the reference kernels:
 // TestConformance/<archive>/<case>, the cases of an archive side by side.
@@ -45,7 +32,7 @@ func TestConformance(t *testing.T) {
 
 // archives lists the archives of recorded ONNX tests.
 func archives(t testing.TB) []string {
-	out, err := filepath.Glob(filepath.Join(sharedDir(t, "onnx-conformance"), "*.tar.gz"))
+	out, err := filepath.Glob(filepath.Join(shareddata.Path(t, "onnx-conformance"), "*.tar.gz"))
 	require.NoError(t, err)
 	require.NotEmpty(t, out)
 	return out
@@ -59,7 +46,7 @@ func TestModels(t *testing.T) {
 	if strings.Count(flag.Lookup("test.run").Value.String(), "/") == 0 {
 		t.Skip("select models with -run TestModels/NAME")
 	}
-	cases, err := conformance.Open(sharedDir(t, "models"))
+	cases, err := conformance.Open(shareddata.Path(t, "models"))
 	require.NoError(t, err)
 	runCases(t, cases)
 }

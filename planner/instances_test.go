@@ -3,26 +3,20 @@ package planner_test
 import (
 	"context"
 	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/planner"
 )
 
 // loadInstance reads an instance of the shared collection, or skips the test.
 func loadInstance(t testing.TB, name string) *planner.Problem {
 	t.Helper()
-	shared := os.Getenv("BERTH_SHARED")
-	if shared == "" {
-		shared = filepath.Join("..", "..", "shared")
-	}
-	f, err := os.Open(filepath.Join(shared, "planner-instances", name))
-	if err != nil {
-		t.Skipf("planner instances are not here (set BERTH_SHARED): %v", err)
-	}
+	f, err := os.Open(shareddata.Path(t, "planner-instances", name))
+	require.NoError(t, err)
 	defer f.Close()
 	p, _, err := planner.ReadCSV(f)
 	require.NoError(t, err)

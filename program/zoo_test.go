@@ -2,13 +2,12 @@ package program_test
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
@@ -18,17 +17,6 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels/conformance"
 )
-
-func shared(t testing.TB) string {
-	dir := os.Getenv("BERTH_SHARED")
-	if dir == "" {
-		dir = "../../shared"
-	}
-	if _, err := os.Stat(filepath.Join(dir, "models")); err != nil {
-		t.Skipf("no models: set BERTH_SHARED to the folder that holds models/ (%v)", err)
-	}
-	return dir
-}
 
 // compiled prepares a case the way the public API does: shapes bound to the data
 // set's, rewritten, compiled, run with a poisoned arena.
@@ -99,7 +87,7 @@ func runBound(ctx context.Context, t testing.TB, m *ssa.Module, in []conformance
 }
 
 func TestZooPrograms(t *testing.T) {
-	cases, err := conformance.Open(filepath.Join(shared(t), "models"))
+	cases, err := conformance.Open(shareddata.Path(t, "models"))
 	require.NoError(t, err)
 	for _, c := range cases {
 		t.Run(c.Name, func(t *testing.T) {

@@ -2,13 +2,13 @@ package rewrite
 
 import (
 	"context"
-	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
@@ -19,14 +19,8 @@ import (
 // openShared opens recorded models of the shared test data.
 func openShared(t *testing.T, name string) []*conformance.Case {
 	t.Helper()
-	root := os.Getenv("BERTH_SHARED")
-	if root == "" {
-		root = "../../shared"
-	}
-	cases, err := conformance.Open(filepath.Join(root, name))
-	if err != nil {
-		t.Skipf("no recorded models: set BERTH_SHARED to the folder that holds %s (%v)", name, err)
-	}
+	cases, err := conformance.Open(shareddata.Path(t, name))
+	require.NoError(t, err)
 	return cases
 }
 

@@ -3,13 +3,12 @@ package schedule
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
@@ -29,16 +28,10 @@ type named struct {
 // first data set and folded.
 func recorded(t testing.TB) []named {
 	t.Helper()
-	root := os.Getenv("BERTH_SHARED")
-	if root == "" {
-		root = "../../shared"
-	}
 	var out []named
 	for _, dir := range []string{"onnx-conformance/light.tar.gz", "models"} {
-		cases, err := conformance.Open(filepath.Join(root, dir))
-		if err != nil {
-			t.Skipf("no recorded models: set BERTH_SHARED to the folder that holds %s (%v)", dir, err)
-		}
+		cases, err := conformance.Open(shareddata.Path(t, dir))
+		require.NoError(t, err)
 		for _, c := range cases {
 			out = append(out, named{c.Name, open1(t, c)})
 		}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -113,18 +112,4 @@ func absent(t testing.TB, path string) {
 	require.NoError(t, err)
 	assert.NotContains(t, left, path)
 	assert.Empty(t, hidden)
-}
-
-// shared returns a folder of the shared test data, or skips the test.
-func shared(t testing.TB, parts ...string) string {
-	t.Helper()
-	dir := os.Getenv("BERTH_SHARED")
-	if dir == "" {
-		dir = "../../../shared"
-	}
-	path := filepath.Join(append([]string{dir}, parts...)...)
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("no test data: set BERTH_SHARED to the folder that holds %s", filepath.Join(parts...))
-	}
-	return path
 }

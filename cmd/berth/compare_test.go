@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/shareddata"
 )
 
 // rowFields are the fields that every row of a comparison has.
@@ -160,7 +161,7 @@ func TestCompareInstance(t *testing.T) {
 
 // TestComparePublicInstance plans the first of the shared instances.
 func TestComparePublicInstance(t *testing.T) {
-	path := shared(t, "planner-instances", "frag7.csv")
+	path := shareddata.Path(t, "planner-instances", "frag7.csv")
 	m := object(t, ok(t, "compare", "--instance", path, "--json", "--planner", "greedy-size"), "model", "planners")
 	assert.Len(t, m["planners"], 1)
 }

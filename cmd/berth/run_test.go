@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/ops"
@@ -162,7 +163,7 @@ func TestRunImage(t *testing.T) {
 
 // TestRunData takes inputs from a recorded set.
 func TestRunData(t *testing.T) {
-	dir := shared(t, "models", "wakeword")
+	dir := shareddata.Path(t, "models", "wakeword")
 	model, set := filepath.Join(dir, "model.onnx"), filepath.Join(dir, "test_data_set_0")
 	for _, args := range [][]string{{"run", model}, {"bench", model, "--seconds", "0.01"}, {"compare", model, "--planner", "greedy-size"}, {"inspect", model},
 		{"optimize", model, "-o", filepath.Join(t.TempDir(), "o.onnx"), "--no-compare"}} {

@@ -12,27 +12,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
-// sharedDir returns a folder of the model collection, or skips the test.
-func sharedDir(t testing.TB, name string) string {
-	root := os.Getenv("BERTH_SHARED")
-	if root == "" {
-		root = filepath.Join("..", "..", "..", "shared")
-	}
-	dir := filepath.Join(root, name)
-	if _, err := os.Stat(dir); err != nil {
-		t.Skipf("no %s here: set BERTH_SHARED to the folder with the model collection", name)
-	}
-	return dir
-}
-
 // modelPaths lists the model files of the collection in a fixed order.
 func modelPaths(t testing.TB) []string {
 	var paths []string
-	err := filepath.WalkDir(sharedDir(t, "models"), func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(shareddata.Path(t, "models"), func(path string, _ fs.DirEntry, err error) error {
 		if strings.HasSuffix(path, ".onnx") {
 			paths = append(paths, path)
 		}
@@ -73,7 +61,7 @@ func TestModelsRoundTrip(t *testing.T) {
 
 func TestTestDataRoundTrip(t *testing.T) {
 	count := 0
-	err := filepath.WalkDir(sharedDir(t, "models"), func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir(shareddata.Path(t, "models"), func(path string, _ fs.DirEntry, err error) error {
 		if err == nil && strings.HasSuffix(path, ".pb") {
 			data, err := os.ReadFile(path)
 			require.NoError(t, err)
@@ -87,7 +75,7 @@ func TestTestDataRoundTrip(t *testing.T) {
 }
 
 func TestConformanceArchivesRoundTrip(t *testing.T) {
-	archives, err := filepath.Glob(filepath.Join(sharedDir(t, "onnx-conformance"), "*.tar.gz"))
+	archives, err := filepath.Glob(filepath.Join(shareddata.Path(t, "onnx-conformance"), "*.tar.gz"))
 	require.NoError(t, err)
 	require.NotEmpty(t, archives)
 	for _, archive := range archives {
