@@ -80,13 +80,19 @@ func unsqueezeTrailing(u *Upgrader, n *ssa.Node, i, rank, count int) {
 	n.SetInput(i, un.Out[0])
 }
 
+// alike returns two operands of one element type, and the shape they broadcast to.
+func alike(c *Call) (a, b *ndarray.Array, shape []int, err error) {
+	a, b = c.Array(0), c.Array(1)
+	if a == nil || b == nil || a.DType != b.DType {
+		return nil, nil, nil, fmt.Errorf("operands are not two tensors of one element type")
+	}
+	shape, err = BroadcastShapes(a.Shape, b.Shape)
+	return a, b, shape, err
+}
+
 // evalArithmetic runs a binary operation with broadcasting over any element type.
 func evalArithmetic(c *Call, op arithmetic) error {
-	a, b := c.Array(0), c.Array(1)
-	if a == nil || b == nil || a.DType != b.DType {
-		return fmt.Errorf("operands are not two tensors of one element type")
-	}
-	shape, err := BroadcastShapes(a.Shape, b.Shape)
+	a, b, shape, err := alike(c)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -55,11 +54,7 @@ func inferComparison(n *ssa.Node, r relation) ([]Fact, error) {
 }
 
 func evalComparison(c *Call, r relation) error {
-	a, b := c.Array(0), c.Array(1)
-	if a == nil || b == nil || a.DType != b.DType {
-		return fmt.Errorf("operands are not two tensors of one element type")
-	}
-	shape, err := BroadcastShapes(a.Shape, b.Shape)
+	a, b, shape, err := alike(c)
 	if err != nil {
 		return err
 	}

@@ -42,6 +42,16 @@ func inferCompress(n *ssa.Node) ([]Fact, error) {
 	return One(ssa.TensorOf(t.DType, dims...)), nil
 }
 
+// axisOrFlat returns the tensor and the axis that the attribute names; without the
+// attribute, the tensor as one row and axis 0.
+func axisOrFlat(n *ssa.Node, a *ndarray.Array) (*ndarray.Array, int, error) {
+	if !n.Has("axis") {
+		return a.Reshaped(a.Len()), 0, nil
+	}
+	axis, err := NormAxis(n.Int("axis", 0), a.Rank())
+	return a, axis, err
+}
+
 func evalCompress(c *Call) error {
 	a, err := needTensor(c, 0)
 	if err != nil {
@@ -51,13 +61,9 @@ func evalCompress(c *Call) error {
 	if err != nil {
 		return err
 	}
-	axis := 0
-	if c.Node.Has("axis") {
-		if axis, err = NormAxis(c.Node.Int("axis", 0), a.Rank()); err != nil {
-			return err
-		}
-	} else {
-		a = a.Reshaped(a.Len())
+	a, axis, err := axisOrFlat(c.Node, a)
+	if err != nil {
+		return err
 	}
 	if cond.DType != ndarray.Bool || cond.Rank() != 1 {
 		return fmt.Errorf("the condition is %s, it must be one row of booleans", cond)

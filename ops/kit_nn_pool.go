@@ -12,8 +12,13 @@ var poolAttrs = []AttrSpec{{Name: "auto_pad", Kind: ssa.AttrString}, {Name: "cei
 	{Name: "kernel_shape", Kind: ssa.AttrInts, Required: true}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}}
 
 // inferPool is the type rule of pooling: batch and channels stay, the spatial
-// dimensions become windows.
-func inferPool(n *ssa.Node) ([]Fact, error) {
+// dimensions become windows. inferPoolLast is the same with channels last.
+func inferPool(n *ssa.Node) ([]Fact, error)     { return inferPoolAt(n, 2) }
+func inferPoolLast(n *ssa.Node) ([]Fact, error) { return inferPoolAt(n, 1) }
+
+// inferPoolAt is the type rule of pooling where the spatial dimensions begin at axis
+// first, and all others stay.
+func inferPoolAt(n *ssa.Node, first int) ([]Fact, error) {
 	x := InType(n, 0)
 	kernel, err := kernelAttr(n)
 	if err != nil {
@@ -28,8 +33,8 @@ func inferPool(n *ssa.Node) ([]Fact, error) {
 	}
 	out := make([]ssa.Dim, len(kernel)+2)
 	if x.Ranked {
-		copy(out, x.Shape[:2])
-		copy(out[2:], win.outDims(x.Shape[2:]))
+		copy(out, x.Shape)
+		copy(out[first:], win.outDims(x.Shape[first:first+len(kernel)]))
 	}
 	return One(ssa.TensorOf(x.DType, out...)), nil
 }

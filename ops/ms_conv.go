@@ -127,28 +127,6 @@ var NhwcMaxPool = Op{
 	Attrs: poolAttrs, Infer: inferPoolLast, Eval: evalNhwcMaxPool,
 }
 
-// inferPoolLast is inferPool for data with channels last.
-func inferPoolLast(n *ssa.Node) ([]Fact, error) {
-	x := InType(n, 0)
-	kernel, err := kernelAttr(n)
-	if err != nil {
-		return nil, err
-	}
-	if x.Ranked && x.Rank() != len(kernel)+2 {
-		return nil, fmt.Errorf("kernel_shape %v does not fit an operand %s", kernel, x)
-	}
-	win, err := windowOf(n, kernel)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]ssa.Dim, len(kernel)+2)
-	if x.Ranked {
-		out[0], out[len(out)-1] = x.Shape[0], x.Shape[len(out)-1]
-		copy(out[1:], win.outDims(x.Shape[1:len(out)-1]))
-	}
-	return One(ssa.TensorOf(x.DType, out...)), nil
-}
-
 // poolLast binds a pooling window over data with channels last.
 func poolLast(c *Call) (w window, shape []int, err error) {
 	x := c.Array(0)

@@ -126,13 +126,9 @@ func evalUnique(c *Call) error {
 	if err != nil {
 		return err
 	}
-	axis := 0
-	if c.Node.Has("axis") {
-		if axis, err = NormAxis(c.Node.Int("axis", 0), a.Rank()); err != nil {
-			return err
-		}
-	} else {
-		a = a.Reshaped(a.Len())
+	a, axis, err := axisOrFlat(c.Node, a)
+	if err != nil {
+		return err
 	}
 	outer, dim, inner := splitDims(a.Shape, axis)
 	elems := compareElems(a)
