@@ -78,6 +78,7 @@ var families = [][]entry{
 	quantRecurrentOps,
 	resizeOps,
 	gridOps,
+	roiOps,
 }
 
 var table = func() map[ops.Key]entry {

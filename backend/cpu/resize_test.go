@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"math/rand"
+	"slices"
 	"testing"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -78,4 +79,25 @@ func TestGridSample(t *testing.T) {
 		}
 	}
 	runCases(t, []opCase{{op: "GridSample", in: []arg{x, grid}, attrs: strs("mode", "cubic"), left: true}})
+}
+
+func TestRoiAlign(t *testing.T) {
+	regions, batch := f32s(9, 4).between(-6, 30), tensor(ndarray.Int64, 9).between(-2, 2)
+	for _, mode := range []string{"half_pixel", "output_half_pixel"} {
+		attrs := append(strs("coordinate_transformation_mode", mode), ssa.IntAttr("output_height", 3), ssa.IntAttr("output_width", 5), ssa.FloatAttr("spatial_scale", 0.5))
+		for _, ratio := range []int64{0, 1, 2, 9} {
+			attrs := append(slices.Clone(attrs), ssa.IntAttr("sampling_ratio", ratio))
+			runCases(t, []opCase{
+				{op: "RoiAlign", name: "blocked", in: []arg{f32s(2, 19, 8, 9), regions, batch}, attrs: attrs, tol: 1e-5},
+				{op: "RoiAlign", name: "plain", in: []arg{f32s(2, 5, 40, 41), regions, batch}, attrs: attrs, tol: 1e-5},
+				{op: "RoiAlign", name: "one pixel", in: []arg{f32s(2, 3, 1, 1), regions, batch}, attrs: attrs, tol: 1e-5},
+			})
+		}
+	}
+	runCases(t, []opCase{
+		{op: "RoiAlign", name: "defaults", in: []arg{f32s(2, 5, 4, 4), regions, batch}, tol: 1e-5},
+		{op: "RoiAlign", name: "many pixels in a bin", in: []arg{f32s(2, 19, 12, 12), f32s(40, 4).between(-6, 30), tensor(ndarray.Int64, 40).between(0, 1)}, tol: 1e-5},
+		{op: "RoiAlign", name: "no region", in: []arg{f32s(2, 5, 4, 4), f32s(0, 4), tensor(ndarray.Int64, 0)}, tol: 1e-5, either: true},
+		{op: "RoiAlign", name: "max", in: []arg{f32s(2, 5, 4, 4), regions, batch}, attrs: strs("mode", "max"), left: true},
+	})
 }

@@ -130,8 +130,11 @@ func putElements[I index, T number](k *scatterElements[I], dst, src []T, idx []I
 	for range b.runs {
 		s := p.s
 		for d := p.d; d < p.d+run; d++ {
-			at := s + wrapped(idx[d], k.dim)*k.stride
-			combineInto(k.how, dst[at:at+1], src[d:d+1])
+			if at := s + wrapped(idx[d], k.dim)*k.stride; k.how == replace {
+				dst[at] = src[d]
+			} else {
+				combineInto(k.how, dst[at:at+1], src[d:d+1])
+			}
 			s += ss
 		}
 		b.next(&p)
