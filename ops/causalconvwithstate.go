@@ -19,7 +19,17 @@ var CausalConvWithState = Op{
 	Name: "CausalConvWithState", Since: 27, Doc: "output = act(weight * [past_state input] + bias), per channel",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "activation", Kind: ssa.AttrString}},
-	Infer: inferCausalConv, Eval: evalCausalConv,
+	Facts: Facts{Cost: causalConvCost}, Infer: inferCausalConv, Eval: evalCausalConv,
+}
+
+// causalConvCost counts a product and a sum per tap.
+func causalConvCost(n *ssa.Node) Cost {
+	c := trafficOf(n)
+	w := InType(n, 1)
+	if work, ok := n.Out[0].Type.NumElems().Mul(dimOf(w, w.Rank()-1)).Const(); ok {
+		c.FLOPs = 2 * work
+	}
+	return c
 }
 
 func inferCausalConv(n *ssa.Node) ([]Fact, error) {

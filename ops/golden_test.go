@@ -31,6 +31,8 @@ type goldenArray struct {
 	Data  []any
 }
 
+func TestMLGolden(t *testing.T) { runGolden(t, "ml") }
+
 // runGolden compares every case of a file with the reference kernels: into fresh
 // memory, into planned memory full of garbage, and over operands where the
 // operator says so. The types that inference finds must fit the results.
@@ -49,6 +51,12 @@ func runGolden(t *testing.T, file string) {
 				}
 				_, ok = ssa.StaticTensor(got.DType, got.Shape...).Refine(n.Out[i].Type)
 				require.True(t, ok, "result %d is %s, inferred as %s", i, got, n.Out[i].Type)
+				require.True(t, n.Out[i].Type.IsStatic() || sizedByData[Key{c.Domain, c.Op}], "result %d is %s, inferred only as %s", i, got, n.Out[i].Type)
+			}
+			if n.Out[0] != nil && len(call.Out) > 0 {
+				if a, ok := call.Out[0].(*ndarray.Array); ok && a.DType == ndarray.String {
+					return // strings lie in no planned memory
+				}
 			}
 			again := &Call{Node: n, In: cloneAll(in), Out: garbageLike(call.Out), Threads: 1}
 			require.NoError(t, Eval(again))
@@ -62,6 +70,13 @@ func runGolden(t *testing.T, file string) {
 			}
 		})
 	}
+}
+
+// sizedByData lists the operators with recorded answers whose results have a shape
+// that elements decide.
+var sizedByData = map[Key]bool{
+	{microsoft, "Range"}:  true,
+	{microsoft, "Unique"}: true,
 }
 
 // readGolden reads a file of cases.
@@ -126,7 +141,7 @@ func (c *goldenCase) node(t *testing.T) (*ssa.Node, []ndarray.Value) {
 		a := src.array(t)
 		in = append(in, a)
 		name := fmt.Sprintf("i%d", i)
-		if a.DType == ndarray.Int64 && a.Rank() <= 1 {
+		if (a.DType == ndarray.Int64 || a.DType == ndarray.Int32) && a.Rank() <= 1 {
 			operands = append(operands, g.AddConst(name, ssa.NewConstant(a)))
 			continue
 		}
@@ -184,6 +199,10 @@ func (a *goldenArray) array(t *testing.T) *ndarray.Array {
 	require.True(t, ok, a.DType)
 	out := ndarray.Must(dt, a.Shape...)
 	for i, v := range a.Data {
+		if dt == ndarray.String {
+			out.Str[i] = v.(string)
+			continue
+		}
 		if dt.IsInteger() {
 			n, err := v.(json.Number).Int64()
 			require.NoError(t, err)
@@ -204,6 +223,12 @@ func sameAsGolden(got *ndarray.Array, want *goldenArray, rtol, atol float64) err
 		return fmt.Errorf("is %s, want %s%v", got, want.DType, want.Shape)
 	}
 	for i, v := range want.Data {
+		if got.DType == ndarray.String {
+			if got.Str[i] != v {
+				return fmt.Errorf("element %d is %q, want %q", i, got.Str[i], v)
+			}
+			continue
+		}
 		w, err := strconv.ParseFloat(fmt.Sprint(v), 64)
 		if err != nil {
 			return err

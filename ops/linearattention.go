@@ -22,7 +22,21 @@ var LinearAttention = Op{
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "chunk_size", Kind: ssa.AttrInt}, {Name: "kv_num_heads", Kind: ssa.AttrInt, Required: true},
 		{Name: "q_num_heads", Kind: ssa.AttrInt, Required: true}, {Name: "scale", Kind: ssa.AttrFloat}, {Name: "update_rule", Kind: ssa.AttrString}},
-	Infer: inferLinearAttention, Eval: evalLinearAttention,
+	Facts: Facts{Cost: linearAttentionCost}, Infer: inferLinearAttention, Eval: evalLinearAttention,
+}
+
+// linearAttentionCost counts what is done to the state at every position: decay,
+// correction and sum for every key head, reading for every query head.
+func linearAttentionCost(n *ssa.Node) Cost {
+	c := trafficOf(n)
+	q, k, v := InType(n, 0), InType(n, 1), InType(n, 2)
+	steps := dimOf(q, 0).Mul(dimOf(q, 1))
+	state := dimOf(k, 2).Mul(dimOf(v, 2).FloorDiv(ssa.D(max(n.Int("kv_num_heads", 1), 1))))
+	read := n.Out[0].Type.NumElems().Mul(dimOf(q, 2).FloorDiv(ssa.D(max(n.Int("q_num_heads", 1), 1))))
+	if work, ok := steps.Mul(state).MulN(5).Add(read.MulN(2)).Const(); ok {
+		c.FLOPs = work
+	}
+	return c
 }
 
 // inferLinearAttention: the state has past_state's element type, else the query's.

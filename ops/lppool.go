@@ -24,8 +24,8 @@ var LpPool = Op{
 var GlobalLpPool = Op{
 	Name: "GlobalLpPool", Since: 22, Form: bf16Since22(2), Doc: "Y[n,c] = p-norm of X[n,c,...]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs:    []AttrSpec{{Name: "p", Kind: ssa.AttrInt}},
-	Infer:    inferGlobalPool,
+	Attrs: []AttrSpec{{Name: "p", Kind: ssa.AttrInt}},
+	Facts: Facts{Cost: readCost}, Infer: inferGlobalPool,
 	Eval:     func(c *Call) error { return byReal(c, 0, evalGlobalLpPool[float32], evalGlobalLpPool[float64]) },
 	Upgrades: floatNormOrder("GlobalLpPool"),
 }

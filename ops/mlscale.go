@@ -14,7 +14,7 @@ var Scaler = Op{
 	Domain: mlDomain, Name: "Scaler", Since: 1, Doc: "Y = (X - offset) * scale",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "offset", Kind: ssa.AttrFloats}, {Name: "scale", Kind: ssa.AttrFloats}},
-	Infer: inferAsFloat, Eval: evalScaler,
+	Facts: Facts{Cost: elementCost}, Infer: inferAsFloat, Eval: evalScaler,
 }
 
 // Normalizer divides rows by their norm: https://onnx.ai/onnx/operators/onnx_aionnxml_Normalizer.html
@@ -25,7 +25,7 @@ var Normalizer = Op{
 	Domain: mlDomain, Name: "Normalizer", Since: 1, Doc: "Y = X / norm(X) row by row",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "norm", Kind: ssa.AttrString}},
-	Infer: inferAsFloat, Eval: evalNormalizer,
+	Facts: Facts{Cost: elementCost}, Infer: inferAsFloat, Eval: evalNormalizer,
 }
 
 // Binarizer compares with a threshold: https://onnx.ai/onnx/operators/onnx_aionnxml_Binarizer.html
@@ -58,7 +58,7 @@ var FeatureVectorizer = Op{
 	Domain: mlDomain, Name: "FeatureVectorizer", Since: 1, Doc: "Y = inputs side by side as floats",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "inputdimensions", Kind: ssa.AttrInts}},
-	Infer: inferFeatureVectorizer, Eval: evalFeatureVectorizer,
+	Facts: Facts{Cost: elementCost}, Infer: inferFeatureVectorizer, Eval: evalFeatureVectorizer,
 }
 
 // inferAsFloat is operand 0's shape with element type float32.

@@ -52,7 +52,7 @@ var MatMulInteger16 = Op{
 var MulInteger = Op{
 	Domain: microsoft, Name: "MulInteger", Since: 1, Doc: "C = (A - A_zero_point) * (B - B_zero_point) in int32",
 	MinIn: 1, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		t, err := BroadcastTypes(ndarray.Int32, InType(n, 0), InType(n, 2))
 		return One(t), err
 	},
@@ -190,7 +190,7 @@ var QGemm = Op{
 	Domain: microsoft, Name: "QGemm", Since: 1, Doc: "Y = quantize((A' - za) · (B' - zb) + C)",
 	MinIn: 6, MaxIn: 9, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "transA", Kind: ssa.AttrInt}, {Name: "transB", Kind: ssa.AttrInt}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Cost: innerCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		a, b := InType(n, 0), InType(n, 3)
 		rows, cols := dimOf(a, 0), dimOf(b, 1)
 		if n.Int("transA", 0) != 0 {

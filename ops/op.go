@@ -70,7 +70,8 @@ type Facts struct {
 	// operands that hold the same bytes as a part of a result. Asked only when
 	// the types are static.
 	Alias func(n *ssa.Node) []Alias
-	// Cost counts the work of a node whose types are static.
+	// Cost counts the work of a node whose types are static; nil for elementwise
+	// operators, which do one operation per result element.
 	Cost func(n *ssa.Node) Cost
 }
 
@@ -240,28 +241,11 @@ func Aliases(n *ssa.Node) []Alias {
 	return nil
 }
 
-// CostOf returns the work of a node with static types; operators without a
-// cost rule count one operation per result element.
+// CostOf returns the work of a node with static types; operators berth does not
+// know count one operation per result element.
 func CostOf(n *ssa.Node) Cost {
 	if o := Of(n); o != nil && o.Facts.Cost != nil {
 		return o.Facts.Cost(n)
 	}
-	var c Cost
-	for _, v := range n.In {
-		if v != nil {
-			b, _ := v.Type.ByteSize()
-			c.Bytes += int64(b)
-		}
-	}
-	for _, v := range n.Out {
-		if v == nil {
-			continue
-		}
-		b, _ := v.Type.ByteSize()
-		c.Bytes += int64(b)
-		if k, ok := v.Type.NumElems().Const(); ok {
-			c.FLOPs += k
-		}
-	}
-	return c
+	return elementCost(n)
 }

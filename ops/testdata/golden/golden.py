@@ -1,6 +1,6 @@
 """Records what onnxruntime computes for single operators.
 
-    python golden.py            writes nn.json, quant.json and microsoft.json here
+    python golden.py            writes nn.json, ml.json, quant.json and microsoft.json here
 
 Needs numpy, onnx and onnxruntime (1.31). The Go tests compare the reference
 kernels with the files and need none of them.
@@ -14,7 +14,7 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto, helper
 
-MS = "com.microsoft"
+MS, ML = "com.microsoft", "ai.onnx.ml"
 DTYPES = {
     np.dtype("float32"): ("float32", TensorProto.FLOAT),
     np.dtype("float64"): ("float64", TensorProto.DOUBLE),
@@ -27,6 +27,7 @@ DTYPES = {
     np.dtype("uint32"): ("uint32", TensorProto.UINT32),
     np.dtype("int64"): ("int64", TensorProto.INT64),
     np.dtype("bool"): ("bool", TensorProto.BOOL),
+    np.dtype("object"): ("string", TensorProto.STRING),
 }
 
 
@@ -36,7 +37,9 @@ def record(a):
         return None
     name, _ = DTYPES[a.dtype]
     flat = a.reshape(-1)
-    if name.startswith("float"):
+    if name == "string":
+        data = [str(v) for v in flat]
+    elif name.startswith("float"):
         data = [str(v) if not np.isfinite(v) else float(np.format_float_scientific(v)) for v in flat]
     else:
         data = [int(v) for v in flat]
@@ -74,7 +77,7 @@ class Book:
         for k, dt in (typed or {}).items():
             results[k] = helper.make_tensor_value_info(results[k].name, DTYPES[np.dtype(dt)][1], None)
         graph = helper.make_graph([node], "g", infos, results, inits)
-        opsets = [helper.make_opsetid("", opset), helper.make_opsetid(MS, 1)]
+        opsets = [helper.make_opsetid("", opset), helper.make_opsetid(MS, 1), helper.make_opsetid(ML, 3)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
         options = ort.SessionOptions()
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -115,10 +118,11 @@ def source(seed):
 
 if __name__ == "__main__":
     import microsoft
+    import ml
     import nn
     import quant
 
-    for module in (nn, quant, microsoft):
+    for module in (nn, ml, quant, microsoft):
         book = Book(module.__name__)
         module.cases(book)
         book.write()

@@ -118,6 +118,9 @@ def signals(book):
 def others(book):
     r = source(10)
     book.add("DeformConv", "DeformConv", [r(2, 4, 5, 5), r(6, 2, 3, 2), r(2, 2 * 6 * 2, 3, 4), r(6), r(2, 2 * 6, 3, 4)], group=2, offset_group=2)
+    rois = np.array([[0, 0, 0, 4, 3], [1, 1, 2, 3, 4], [0, 2, 2, 2, 2]], np.float32)
+    for scale in (1.0, 0.5):
+        book.add(f"MaxRoiPool_{scale}", "MaxRoiPool", [source(11)(2, 3, 5, 5), rois], pooled_shape=[2, 2], spatial_scale=scale, opset=21)
     book.add("MaxUnpool", "MaxUnpool", [r(1, 2, 2, 2), np.array([[[[0, 3], [9, 14]], [[17, 18], [26, 31]]]])], kernel_shape=[2, 2], strides=[2, 2])
     B, S, L, N, H = 2, 3, 5, 2, 4
     q, k, v = r(B, 2 * N, S, H), r(B, N, L, H), r(B, N, L, 3)
