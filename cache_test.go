@@ -6,8 +6,6 @@ import (
 	"log"
 	"maps"
 	"math"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/program"
@@ -109,14 +108,8 @@ func openDecoder(t testing.TB, name string) *berth.Model {
 		require.NoError(t, err)
 		return berth.FromModule(m)
 	}
-	dir := os.Getenv("BERTH_SHARED")
-	if dir == "" {
-		dir = "../shared"
-	}
-	m, err := berth.Open(filepath.Join(dir, "models", name, "model.onnx"))
-	if err != nil {
-		t.Skipf("no model: set BERTH_SHARED to the folder that holds models/ (%v)", err)
-	}
+	m, err := berth.Open(shareddata.Path(t, "models", name, "model.onnx"))
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = m.Close() })
 	return m
 }

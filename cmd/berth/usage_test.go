@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 	"time"
 
@@ -28,6 +29,23 @@ func TestHelp(t *testing.T) {
 			assert.Contains(t, out, flag, c)
 		}
 	}
+}
+
+// TestReadme: the README has a line per command, in the order of the help, and every
+// flag that it names there is one of that command.
+func TestReadme(t *testing.T) {
+	text, err := os.ReadFile("../../README.md")
+	require.NoError(t, err)
+	rows := regexp.MustCompile("(?m)^\\| `([a-z]+)[^`]*` \\| (.*) \\|$").FindAllStringSubmatch(string(text), -1)
+	var named []string
+	for _, row := range rows {
+		named = append(named, row[1])
+		help := ok(t, row[1], "--help")
+		for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(row[0], -1) {
+			assert.Contains(t, help, flag+" ", row[1])
+		}
+	}
+	assert.Equal(t, commands, named)
 }
 
 // TestUsage has a command line per mistake a person can make.

@@ -1,0 +1,138 @@
+package berth_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// room is a package of the module, as the code has it or as ARCHITECTURE.md says.
+type room struct {
+	dir     string // "." for the module's root
+	imports []string
+}
+
+const modulePath = "github.com/berth-onnx/berth"
+
+// roomsOf reads the table of rooms, from the bottom up.
+func roomsOf(t *testing.T, doc string) []room {
+	t.Helper()
+	quoted := regexp.MustCompile("`([^`]+)`")
+	var out []room
+	_, table, found := strings.Cut(doc, "| package | holds | takes → gives | imports |\n")
+	require.True(t, found, "there is no table of rooms")
+	for _, line := range strings.Split(table, "\n")[1:] {
+		cells := strings.Split(line, "|")
+		if len(cells) < 6 {
+			break
+		}
+		r := room{dir: strings.TrimSuffix(quoted.FindStringSubmatch(cells[1])[1], "/"), imports: []string{}}
+		for _, m := range quoted.FindAllStringSubmatch(cells[4], -1) {
+			r.imports = append(r.imports, m[1])
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// source is what the Go files of the module say.
+type source struct {
+	imports map[string]map[string]bool // by package folder: other packages of the module
+	files   []string
+	funcs   map[string]bool // names of test functions and benchmarks
+}
+
+// readSource parses all Go files of the module, for every system.
+func readSource(t *testing.T) source {
+	t.Helper()
+	s := source{imports: map[string]map[string]bool{}, funcs: map[string]bool{}}
+	err := filepath.WalkDir(".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if e.IsDir() {
+			if _, err := os.Stat(filepath.Join(name, "go.mod")); name != "." && err == nil || e.Name() == "testdata" || name != "." && strings.HasPrefix(e.Name(), ".") {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if strings.HasSuffix(name, ".go") {
+			s.add(t, filepath.ToSlash(name))
+		}
+		return nil
+	})
+	require.NoError(t, err)
+	return s
+}
+
+func (s *source) add(t *testing.T, name string) {
+	t.Helper()
+	s.files = append(s.files, name)
+	f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+	require.NoError(t, err)
+	if strings.HasSuffix(name, "_test.go") {
+		for _, d := range f.Decls {
+			if fn, ok := d.(*ast.FuncDecl); ok {
+				s.funcs[fn.Name.Name] = true
+			}
+		}
+		return
+	}
+	dir := path.Dir(name)
+	if s.imports[dir] == nil {
+		s.imports[dir] = map[string]bool{}
+	}
+	for _, i := range f.Imports {
+		p, err := strconv.Unquote(i.Path.Value)
+		require.NoError(t, err)
+		if p == modulePath {
+			s.imports[dir]["."] = true
+		} else if sub, ok := strings.CutPrefix(p, modulePath+"/"); ok {
+			s.imports[dir][sub] = true
+		}
+	}
+}
+
+// TestArchitecture holds ARCHITECTURE.md against the code: it names every package
+// and no other, says what each imports, from the bottom up, and the files and tests
+// that it points to exist.
+func TestArchitecture(t *testing.T) {
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	require.NoError(t, err)
+	src := readSource(t)
+
+	var below []string
+	for _, r := range roomsOf(t, string(text)) {
+		got, exists := src.imports[r.dir]
+		if !assert.True(t, exists, "%s is in the table and not in the code", r.dir) {
+			continue
+		}
+		assert.ElementsMatch(t, slices.Collect(maps.Keys(got)), r.imports, "imports of %s", r.dir)
+		for _, i := range r.imports {
+			assert.Contains(t, below, i, "%s imports what the table has above it", r.dir)
+		}
+		below = append(below, r.dir)
+	}
+	assert.ElementsMatch(t, slices.Collect(maps.Keys(src.imports)), below, "packages of the code, packages of the table")
+
+	for _, m := range regexp.MustCompile("`((?:[a-z0-9_]+/)*[a-z0-9_]+\\.go)`").FindAllStringSubmatch(string(text), -1) {
+		named := func(f string) bool { return f == m[1] || strings.HasSuffix(f, "/"+m[1]) }
+		assert.True(t, slices.ContainsFunc(src.files, named), "the file %s is nowhere", m[1])
+	}
+	for _, m := range regexp.MustCompile(`\b(?:Test|Benchmark)[A-Z]\w+`).FindAllString(string(text), -1) {
+		assert.True(t, src.funcs[m], "there is no %s", m)
+	}
+}
