@@ -14,6 +14,7 @@ import (
 //	a ■■■■■■■■          made by a node: owns its bytes
 //	b = Reshape(a)      the whole window of a                base: a
 //	c = Slice(a)            ■■■■  from a+16 on               bases: a, c
+//	e = Gather(a, i)        ■■    from a+8·i on              bases: a, e
 //	d = If(b, y)        b in one branch, y in the other      bases: a, y, d
 
 // IsPointer reports whether a value may own no memory: its bytes can be those of
@@ -36,6 +37,9 @@ type Window struct {
 	Operand int
 	Offset  int64 // bytes from the operand's start
 	Whole   bool  // the operand's bytes, all of them
+	// Moving says how far after Offset the window begins, if that is known only
+	// while running: it may be anywhere in the operand.
+	Moving *ops.Moving
 }
 
 // WindowOf returns what a value is a window of. ok is false unless every used
@@ -61,7 +65,7 @@ func WindowOf(v *ssa.Value) (w Window, ok bool) {
 		}
 		found++
 		if a.Out == v.DefIndex {
-			w = Window{Of: v.Def.Input(a.In), Operand: a.In, Offset: a.Offset}
+			w = Window{Of: v.Def.Input(a.In), Operand: a.In, Offset: a.Offset, Moving: a.Moving}
 		}
 	}
 	used := 0
@@ -113,6 +117,11 @@ func Bases(v *ssa.Value) []*ssa.Value {
 		}
 		if src, _, ok := ViewOf(v); ok {
 			visit(src)
+			return
+		}
+		if w, ok := WindowOf(v); ok {
+			visit(w.Of)
+			out = append(out, v)
 			return
 		}
 		for _, src := range passedOn(v) {

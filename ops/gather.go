@@ -58,23 +58,44 @@ func inferGather(n *ssa.Node) ([]Fact, error) {
 	return factOf(out, content), nil
 }
 
-// gatherAlias finds the gather of one known index below leading 1-dimensions.
+// gatherAlias finds the gather of one index below leading 1-dimensions: a window,
+// at a place that may be known only while running (the slice of an iteration).
 func gatherAlias(n *ssa.Node) []Alias {
 	t := InType(n, 0)
-	picks, known := ConstInts(n, 1)
-	if !known || len(picks) != 1 || !t.IsStatic() || !isPlainTensor(n.In[0]) {
+	if !t.IsStatic() || !isPlainTensor(n.In[0]) {
 		return nil
 	}
 	axis, err := NormAxis(n.Int("axis", 0), len(t.Shape))
 	if err != nil || !onesBefore(t, axis) {
 		return nil
 	}
-	dim, _ := t.Shape[axis].Const()
-	k, err := wrapIndex(picks[0], int(dim))
+	return tupleAlias(n, 1, axis, 1)
+}
+
+// tupleAlias is the window of operand 0 that one tuple of k indices picks, which
+// index the dimensions from axis on. Operand at holds the tuple.
+func tupleAlias(n *ssa.Node, at, axis, k int) []Alias {
+	t, ix := InType(n, 0), InType(n, at)
+	if k == 0 || !ix.NumElems().Is(int64(k)) {
+		return nil
+	}
+	m := &Moving{Operand: at}
+	for i := range k {
+		dim, _ := t.Shape[axis+i].Const()
+		m.Dims, m.Steps = append(m.Dims, int(dim)), append(m.Steps, bytesAfter(t, axis+i))
+	}
+	if n.In[at].Const == nil {
+		return []Alias{{In: 0, Out: 0, Moving: m}}
+	}
+	tuple, err := n.In[at].Const.Array()
 	if err != nil {
 		return nil
 	}
-	return []Alias{{In: 0, Out: 0, Offset: int64(k) * bytesAfter(t, axis)}}
+	off, err := m.Offset(tuple)
+	if err != nil {
+		return nil
+	}
+	return []Alias{{In: 0, Out: 0, Offset: off}}
 }
 
 func evalGather(c *Call) error {

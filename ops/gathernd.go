@@ -18,7 +18,20 @@ var GatherND = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "batch_dims", Kind: ssa.AttrInt}},
 	Infer: inferGatherND, Eval: evalGatherND,
-	Facts: Facts{Cost: moveCost},
+	Facts: Facts{Alias: gatherNDAlias, Cost: moveCost},
+}
+
+// gatherNDAlias finds the gather of one index tuple.
+func gatherNDAlias(n *ssa.Node) []Alias {
+	t, ix := InType(n, 0), InType(n, 1)
+	if !t.IsStatic() || !ix.IsStatic() || !isPlainTensor(n.In[0]) || len(ix.Shape) == 0 || n.Int("batch_dims", 0) != 0 {
+		return nil
+	}
+	k, _ := ix.Shape[len(ix.Shape)-1].Const()
+	if int(k) > len(t.Shape) {
+		return nil
+	}
+	return tupleAlias(n, 1, 0, int(k))
 }
 
 func gatherNDForm(n *ssa.Node) int {

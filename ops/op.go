@@ -80,11 +80,38 @@ type Pair struct{ In, Out int }
 
 // Alias says that bytes are shared: with Concat false, result Out is the window
 // of operand In that starts at byte Offset; with Concat true, operand In is the
-// window of result Out that starts at byte Offset.
+// window of result Out that starts at byte Offset. A window whose place an index
+// decides while running begins Moving bytes after Offset.
 type Alias struct {
 	In, Out int
 	Offset  int64
 	Concat  bool
+	Moving  *Moving
+}
+
+// Moving is the distance that an operand of one index tuple says: the sum of
+// index times Steps over the leading dimensions Dims. Negative indices count from
+// the back.
+type Moving struct {
+	Operand int     // the index tuple
+	Dims    []int   // indices are below these
+	Steps   []int64 // bytes
+}
+
+// Offset is the distance in bytes for an index tuple.
+func (m *Moving) Offset(tuple *ndarray.Array) (int64, error) {
+	if tuple == nil || tuple.Len() != len(m.Dims) || !tuple.DType.IsInteger() {
+		return 0, fmt.Errorf("%s is no tuple of %d indices", tuple, len(m.Dims))
+	}
+	var off int64
+	for i, d := range m.Dims {
+		k, err := wrapIndex(tuple.Int(i), d)
+		if err != nil {
+			return 0, err
+		}
+		off += int64(k) * m.Steps[i]
+	}
+	return off, nil
 }
 
 // Cost is the work of one node.

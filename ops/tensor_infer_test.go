@@ -253,6 +253,10 @@ func TestTensorAliases(t *testing.T) {
 				if s.Concat {
 					whole, part = part, whole
 				}
+				if s.Moving != nil {
+					s.Offset, err = s.Moving.Offset(c.in[s.Moving.Operand])
+					require.NoError(t, err)
+				}
 				require.LessOrEqual(t, int(s.Offset)+len(part), len(whole))
 				assert.Equal(t, part, whole[s.Offset:int(s.Offset)+len(part)])
 			}

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -110,7 +111,10 @@ const anything = -1
 type where struct {
 	arena bool
 	off   int64
+	span  int64 // not 0: somewhere in this many bytes
 }
+
+func arenaAt(off int64) where { return where{arena: true, off: off} }
 
 type replay struct {
 	p       *Program
@@ -135,7 +139,7 @@ func newReplay(p *Program, trips, pattern int) *replay {
 	for i, s := range p.Slots {
 		switch s.Kind {
 		case SlotArena:
-			r.loc[i] = where{true, s.Offsets[0]}
+			r.loc[i] = arenaAt(s.Offsets[0])
 		case SlotConst, SlotInput:
 			r.expect[i] = r.value(int64(s.Bytes))
 		}
@@ -201,9 +205,10 @@ func (r *replay) block(b *Block) error {
 		case Exec:
 			err = r.exec(in)
 		case View:
-			if err = r.read(in.Node, in.In[0]); err == nil {
-				r.view(in)
+			for _, a := range in.In {
+				err = cmp.Or(err, r.read(in.Node, a))
 			}
+			r.view(in)
 		case Branch:
 			err = r.branch(in)
 		case Iterate:
@@ -224,8 +229,21 @@ func (r *replay) view(in *Instr) {
 			continue
 		}
 		r.loc[o] = r.loc[of]
+		if in.Moving != nil || r.loc[of].span > 0 {
+			r.anywhere(o, of)
+			continue
+		}
 		r.loc[o].off += in.Windows[i]
 		r.expect[o] = window(r.expect[of], in.Windows[i], int64(r.p.Slots[o].Bytes))
+	}
+}
+
+// anywhere points a slot at a window that may be anywhere in an operand: to read it
+// is to read all of that.
+func (r *replay) anywhere(slot, of int) {
+	r.expect[slot] = r.expect[of]
+	if r.loc[slot].span == 0 {
+		r.loc[slot].span = max(int64(r.p.Slots[of].Bytes), 1)
 	}
 }
 
@@ -343,7 +361,7 @@ func (r *replay) join(in *Instr) error {
 	for i, a := range in.In {
 		size := int64(r.p.Slots[a].Bytes)
 		all = append(all, r.expectOf(a, size)...)
-		if into := at + in.Join[i]; size > 0 && r.loc[a] != (where{true, into}) {
+		if into := at + in.Join[i]; size > 0 && r.loc[a] != arenaAt(into) {
 			if err := r.alone(in.Node, o, into, size); err != nil {
 				return err
 			}
@@ -385,7 +403,7 @@ func (r *replay) apart(in *Instr) error {
 			if r.p.Slots[a].Bytes > r.p.Slots[o].Bytes {
 				may = ops.SmallerPairs(in.Node)
 			}
-			fits := r.loc[a].off == lo && r.p.Slots[a].Bytes >= r.p.Slots[o].Bytes
+			fits := r.loc[a] == arenaAt(lo) && r.p.Slots[a].Bytes >= r.p.Slots[o].Bytes
 			if !fits || !slices.Contains(may, ops.Pair{In: i, Out: k}) {
 				return r.fail(in.Node, o, "is written over operand %d while that is read", i)
 			}
@@ -406,10 +424,10 @@ func (r *replay) apart(in *Instr) error {
 // was made in its window of the result, and so is not written over.
 func (r *replay) madeThere(in *Instr, operand int, result int64) bool {
 	lo := r.loc[operand].off
-	hi := lo + int64(r.p.Slots[operand].Bytes)
+	hi := lo + r.extent(operand)
 	for j, at := range in.Join {
 		s := in.In[j]
-		if s < 0 || r.loc[s] != (where{true, result + at}) {
+		if s < 0 || r.loc[s] != arenaAt(result+at) {
 			continue
 		}
 		if lo >= result+at && hi <= result+at+int64(r.p.Slots[s].Bytes) {
@@ -421,7 +439,12 @@ func (r *replay) madeThere(in *Instr, operand int, result int64) bool {
 
 func (r *replay) overlap(slot int, lo, hi int64) bool {
 	w := r.loc[slot]
-	return w.arena && w.off < hi && lo < w.off+int64(r.p.Slots[slot].Bytes)
+	return w.arena && w.off < hi && lo < w.off+r.extent(slot)
+}
+
+// extent is the bytes from its place on that a slot may show.
+func (r *replay) extent(slot int) int64 {
+	return max(r.loc[slot].span, int64(r.p.Slots[slot].Bytes))
 }
 
 func (r *replay) branch(in *Instr) error {

@@ -117,7 +117,7 @@ func (r *replay) enter(in *Instr, next []held, t int) error {
 		}
 		r.loc[o.Made] = where{off: -1}
 		if out := r.loc[o.Out]; r.p.Slots[o.Out].Static && out.arena {
-			r.loc[o.Made] = where{true, out.off + int64(r.position(l.Rotation.ScanOuts[k].Reverse, o.Out, t)*r.p.Slots[o.Result].Bytes)}
+			r.loc[o.Made] = arenaAt(out.off + int64(r.position(l.Rotation.ScanOuts[k].Reverse, o.Out, t)*r.p.Slots[o.Result].Bytes))
 		}
 	}
 	return nil
@@ -141,7 +141,7 @@ func (r *replay) rotate(slot int) {
 		}
 		k = k*s.Radix[d] + i
 	}
-	r.loc[slot] = where{true, s.Offsets[k]}
+	r.loc[slot] = arenaAt(s.Offsets[k])
 }
 
 // pickPlace picks the first place of a sticky slot that no parameter points to.
@@ -181,6 +181,10 @@ func (r *replay) scanIn(in *Instr, sc loops.ScanIn, of, param, t int) error {
 	if !r.loc[of].arena || !r.p.Slots[of].Static || !r.p.Slots[param].Static {
 		return nil
 	}
+	if r.loc[of].span > 0 {
+		r.anywhere(param, of)
+		return nil
+	}
 	at := t
 	if sc.Reverse {
 		at = r.p.Slots[of].Shape[0] - 1 - t
@@ -211,10 +215,11 @@ func (r *replay) push(in *Instr, stacks [][]piece, t, trips int) error {
 		}
 		at := r.position(rot.Reverse, o.Out, t)
 		size := int64(r.p.Slots[o.Result].Bytes)
+		slice := r.expectOf(o.Result, size)
 		if !rot.Window {
 			base := r.loc[o.Out].off + int64(at)*size
 			pos := base
-			for _, p := range r.expectOf(o.Result, size) {
+			for _, p := range slice {
 				r.cells.put(pos, p)
 				pos += p.n
 			}
@@ -223,17 +228,21 @@ func (r *replay) push(in *Instr, stacks [][]piece, t, trips int) error {
 			}
 		}
 		if rot.Reverse {
-			stacks[k] = append(slices.Clone(r.expectOf(o.Result, size)), stacks[k]...)
+			stacks[k] = append(slices.Clone(slice), stacks[k]...)
 		} else {
-			stacks[k] = append(stacks[k], r.expectOf(o.Result, size)...)
+			stacks[k] = append(stacks[k], slice...)
 		}
 	}
 	return nil
 }
 
 // expectOf is a slot's expected value; a value no plan can harm gets an identity
-// the first time it is copied somewhere.
+// the first time it is copied somewhere, and so does a window that may be anywhere
+// each time.
 func (r *replay) expectOf(slot int, size int64) []piece {
+	if r.loc[slot].span > 0 {
+		return r.value(size)
+	}
 	if r.expect[slot] == nil {
 		r.expect[slot] = r.value(size)
 	}

@@ -224,6 +224,7 @@ func bodyLeft(c *ops.Call) error {
 // are windows of one operand.
 func (c *compiler) view(in *Instr) bool {
 	var offsets []int64
+	var moving *ops.Moving
 	operand := -1
 	for i, v := range in.Node.Out {
 		offsets = append(offsets, 0)
@@ -234,12 +235,16 @@ func (c *compiler) view(in *Instr) bool {
 		if !ok || c.p.Slots[in.Out[i]].Kind != SlotPointer || operand >= 0 && operand != w.Operand {
 			return false
 		}
-		operand, offsets[i] = w.Operand, w.Offset
+		operand, offsets[i], moving = w.Operand, w.Offset, w.Moving
 	}
 	if operand < 0 {
 		return false
 	}
-	in.Kind, in.Windows, in.In = View, offsets, in.In[operand:operand+1]
+	of := in.In[operand : operand+1 : operand+1]
+	if moving != nil {
+		of = append(of, in.In[moving.Operand])
+	}
+	in.Kind, in.Windows, in.Moving, in.In = View, offsets, moving, of
 	return true
 }
 

@@ -55,11 +55,12 @@ type Instr struct {
 	Node    *ssa.Node
 	In, Out []int // slots by operand and result position, -1 = absent
 	Kernel  ops.Kernel
-	Scratch int64   // arena offset of the workspace
-	Work    int64   // bytes of workspace
-	Windows []int64 // of a View, by result: where in the operand it begins
-	Join    []int64 // of a concatenation along the outermost axis, by operand: where in the result it goes
-	Dynamic bool    // some operand or result is in a dynamic slot
+	Scratch int64       // arena offset of the workspace
+	Work    int64       // bytes of workspace
+	Windows []int64     // of a View, by result: where in the operand it begins
+	Moving  *ops.Moving // of a View whose window is further on: operand 1 is the index tuple
+	Join    []int64     // of a concatenation along the outermost axis, by operand: where in the result it goes
+	Dynamic bool        // some operand or result is in a dynamic slot
 	Bodies  []*Block
 	Loop    *Loop
 	Free    []int // dynamic slots nothing reads after this instruction

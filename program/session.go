@@ -304,7 +304,7 @@ func (s *Session) run(b *Block) error {
 		case Exec:
 			err = s.exec(in)
 		case View:
-			s.view(in)
+			err = s.view(in)
 		case Branch, Iterate:
 			err = s.control(in)
 		}
@@ -474,14 +474,23 @@ func (s *Session) inArena(b []byte) bool {
 }
 
 // view points results at their windows of the operand.
-func (s *Session) view(in *Instr) {
+func (s *Session) view(in *Instr) error {
+	var further int64
+	if in.Moving != nil {
+		tuple, _ := s.vals[in.In[1]].(*ndarray.Array)
+		var err error
+		if further, err = in.Moving.Offset(tuple); err != nil {
+			return ops.AtNode("run", in.Node, err)
+		}
+	}
 	of := s.vals[in.In[0]].(*ndarray.Array).Data
 	for i, o := range in.Out {
 		if o >= 0 {
-			lo, n := in.Windows[i], int64(s.p.Slots[o].Bytes)
+			lo, n := in.Windows[i]+further, int64(s.p.Slots[o].Bytes)
 			s.heads[o].Data = of[lo : lo+n : lo+n]
 		}
 	}
+	return nil
 }
 
 // point lets a slot stand for another slot's value without moving bytes.

@@ -38,11 +38,8 @@ func (d *dots) tile(c *ops.Call, i, _ int) {
 
 // dotRows computes rows r0..r1 of b against all of a.
 func dotRows(dst, a, b []float32, few, r0, r1, k, fewStride, manyStride int) {
-	for r := r0; r < r1; r++ {
-		row := b[r*k : (r+1)*k]
-		for i := range few {
-			dst[i*fewStride+r*manyStride] = kern.Dot(a[i*k:(i+1)*k], row)
-		}
+	for i := range few {
+		kern.DotRows(dst[i*fewStride+r0*manyStride:], a[i*k:(i+1)*k], b[r0*k:], r1-r0, k, manyStride)
 	}
 }
 

@@ -426,6 +426,11 @@ func (b *bench) aliased(t *testing.T, level string, p backend.Prepared, want []*
 	}
 	in, out := b.cloned(), b.results()
 	for _, a := range aliases {
+		if a.Moving != nil {
+			off, err := a.Moving.Offset(in[a.Moving.Operand])
+			require.NoError(t, err)
+			a.Offset += off
+		}
 		if a.Concat {
 			window := out[a.Out].Data[a.Offset:][:len(in[a.In].Data)]
 			copy(window, in[a.In].Data)

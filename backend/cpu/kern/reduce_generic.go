@@ -40,6 +40,13 @@ func dotGeneric(x, y *float32, n int) float32 {
 	return float32(s)
 }
 
+func dotRowsGeneric(dst, x, rows *float32, n, k, ld, step int) {
+	for i := range n {
+		row := (*float32)(unsafe.Add(unsafe.Pointer(rows), i*ld))
+		*(*float32)(unsafe.Add(unsafe.Pointer(dst), i*step)) = dotGeneric(x, row, k)
+	}
+}
+
 func sumSqDiffGeneric(x *float32, n int, mean float32) float32 {
 	s := 0.0
 	for _, v := range unsafe.Slice(x, n) {

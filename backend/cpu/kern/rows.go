@@ -26,6 +26,16 @@ func Dot(a, b []float32) float32 {
 	return active.Load().dot(f32p(a, 0), f32p(b, 0), len(a))
 }
 
+// DotRows computes dst[i·step] = Σ x·rows[i·ld : i·ld+len(x)] for n rows, in one sum
+// per lane of a vector: a result depends on its row only, not on n or i.
+func DotRows(dst, x, rows []float32, n, ld, step int) {
+	if n <= 0 {
+		return
+	}
+	_, _ = dst[(n-1)*step], rows[(n-1)*ld+len(x):]
+	active.Load().dotRows(f32p(dst, 0), f32p(x, 0), f32p(rows, 0), n, len(x), 4*ld, 4*step)
+}
+
 // rowOp names a function of rowJob.
 type rowOp uint8
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -80,6 +81,35 @@ func TestReductions(t *testing.T) {
 				got = float64(r.fast(y))
 				if r.name != "MinOf" || n == 1 {
 					require.True(t, math.IsInf(got, 1), "%s with infinity is %g", r.name, got)
+				}
+			}
+		}
+	})
+}
+
+// TestDotRows compares with float64, and every row in company with itself alone.
+func TestDotRows(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	eachLevel(t, func(t *testing.T) {
+		for k := 0; k <= 70; k++ {
+			for n := 0; n <= 9; n++ {
+				ld, step := k+n%3, 1+n%2
+				x, rows := noise(rng, k, k%3), noise(rng, n*ld+k, n%2)
+				dst := slices.Repeat([]float32{77}, n*step+3)
+				DotRows(dst, x, rows, n, ld, step)
+				for i := range n {
+					row, want := rows[i*ld:i*ld+k], 0.0
+					for j, v := range x {
+						want += float64(v) * float64(row[j])
+					}
+					require.InDelta(t, want, dst[i*step], 1e-5, "row %d of %d, k %d", i, n, k)
+					var alone [1]float32
+					DotRows(alone[:], x, row, 1, k, 1)
+					require.Equal(t, alone[0], dst[i*step])
+					dst[i*step] = 77
+				}
+				for _, v := range dst {
+					require.Equal(t, float32(77), v, "written beside the results")
 				}
 			}
 		}
@@ -269,6 +299,8 @@ func BenchmarkRows(b *testing.B) {
 		{"BatchNorm", func() { BatchNorm(y, x, g, g, 1, rows, cols, 1) }},
 		{"Sum", func() { Sum(x) }},
 		{"Dot", func() { Dot(x, y) }},
+		{"DotRows of 16", func() { DotRows(y, x[:16], x, rows*cols/16, 16, 1) }},
+		{"DotRows", func() { DotRows(y, x[:cols], x, rows, cols, 1) }},
 		{"MaxOf", func() { MaxOf(x) }},
 	}
 	for _, l := range Levels() {

@@ -50,6 +50,7 @@ type table struct {
 	sum, sumAbs, sumSq func(x *float32, n int) float32
 	max, min           func(x *float32, n int) float32
 	dot                func(x, y *float32, n int) float32
+	dotRows            func(dst, x, rows *float32, n, k, ld, step int) // see DotRows; ld and step in bytes
 	sumSqDiff          func(x *float32, n int, mean float32) float32
 	expSum             func(dst, x *float32, n int, max float32) float32 // stores the powers
 	expSumOnly         func(x *float32, n int, max float32) float32
@@ -82,6 +83,7 @@ var genericTable = &table{
 	max:        maxGeneric,
 	min:        minGeneric,
 	dot:        dotGeneric,
+	dotRows:    dotRowsGeneric,
 	sumSqDiff:  sumSqDiffGeneric,
 	expSum:     expSumGeneric,
 	expSumOnly: expSumOnlyGeneric,

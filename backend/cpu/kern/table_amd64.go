@@ -94,7 +94,7 @@ var tables = [numLevels]*table{
 		blockTaps: blockTapsAVX2, blockMax: blockMaxAVX2, blockSum: blockSumAVX2, blockMulAdd: blockMulAddAVX2,
 		halfToFloat: halfToFloatAVX2, floatToHalf: floatToHalfAVX2, bfloatToFloat: bfloatToFloatAVX2, floatToBfloat: floatToBfloatAVX2,
 		normRow: vNormRowAVX2,
-		sum:     rSumAVX2, sumAbs: rSumAbsAVX2, sumSq: rSumSqAVX2, dot: rDotAVX2, sumSqDiff: rSumSqDiffAVX2,
+		sum:     rSumAVX2, sumAbs: rSumAbsAVX2, sumSq: rSumSqAVX2, dot: rDotAVX2, dotRows: rDotRowsAVX2, sumSqDiff: rSumSqDiffAVX2,
 		max: rMaxAVX2, min: rMinAVX2, expSum: rExpSumAVX2, expSumOnly: rExpSumOnlyAVX2,
 	},
 	LevelAVX512: {
@@ -173,7 +173,7 @@ var tables = [numLevels]*table{
 		blockTaps: blockTapsAVX512, blockMax: blockMaxAVX512, blockSum: blockSumAVX512, blockMulAdd: blockMulAddAVX512,
 		halfToFloat: halfToFloatAVX512, floatToHalf: floatToHalfAVX512, bfloatToFloat: bfloatToFloatAVX512, floatToBfloat: floatToBfloatAVX512,
 		normRow: vNormRowAVX512,
-		sum:     rSumAVX512, sumAbs: rSumAbsAVX512, sumSq: rSumSqAVX512, dot: rDotAVX512, sumSqDiff: rSumSqDiffAVX512,
+		sum:     rSumAVX512, sumAbs: rSumAbsAVX512, sumSq: rSumSqAVX512, dot: rDotAVX512, dotRows: rDotRowsAVX512, sumSqDiff: rSumSqDiffAVX512,
 		max: rMaxAVX512, min: rMinAVX512, expSum: rExpSumAVX512, expSumOnly: rExpSumOnlyAVX512,
 	},
 }

@@ -32,6 +32,7 @@ var files = []struct {
 	{"elem", emitElem},
 	{"binary", emitBinary},
 	{"reduce", emitReduce},
+	{"dotrows", emitDotRows},
 	{"lrn", emitLRN},
 	{"half", emitHalf},
 	{"int8", emitInt8},
