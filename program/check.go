@@ -229,7 +229,7 @@ func (r *replay) view(in *Instr) {
 			continue
 		}
 		r.loc[o] = r.loc[of]
-		if in.Moving != nil || r.loc[of].span > 0 {
+		if r.loc[of].span > 0 || in.Moving != nil && r.p.Slots[o].Bytes < r.p.Slots[of].Bytes {
 			r.anywhere(o, of)
 			continue
 		}

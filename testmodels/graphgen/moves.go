@@ -137,12 +137,34 @@ func gather(b *builder) {
 	if v == nil {
 		return
 	}
+	if b.chance(40) {
+		gatherRow(b, v)
+		return
+	}
 	k := int64(lastDim(v))
 	idx := b.constant(ssa.ScalarConst(b.rng.Int64N(k)))
 	if b.chance(50) {
 		idx = b.ints(b.rng.Int64N(k), -1-b.rng.Int64N(k))
 	}
 	b.one("Gather", []*ssa.Value{v, idx}, ssa.IntAttr("axis", -1))
+}
+
+// gatherRow picks one slice along the first axis by an index that is known only
+// while running: an integer of the graph, such as the number of an iteration, modulo
+// the dimension.
+func gatherRow(b *builder, v *ssa.Value) {
+	k, ok := v.Type.Shape[0].Const()
+	at := b.pick(func(v *ssa.Value) bool {
+		return isTensor(v) && v.Type.DType == ndarray.Int64 && v.Type.Ranked && v.Type.NumElems().Is(1)
+	})
+	if !ok || k < 1 || at == nil {
+		return
+	}
+	idx := b.one("Mod", []*ssa.Value{at, b.constant(ssa.ScalarConst(k))})
+	if b.chance(25) {
+		idx = b.one("Sub", []*ssa.Value{idx, b.constant(ssa.ScalarConst(k))}) // counts from the back
+	}
+	b.one("Gather", []*ssa.Value{v, idx}, ssa.IntAttr("axis", 0))
 }
 
 func pad(b *builder) {
