@@ -192,6 +192,13 @@ var moveDrawers = []drawer{
 		return opCase{in: []arg{f32s(n, d.to(1, 3), d.to(1, 6), d.to(1, 6)), f32s(n, d.to(1, 5), d.to(1, 5), 2).between(-1.6, 1.6)}, tol: 1e-5,
 			attrs: append(strs("mode", pick(d.Rand, "linear", "nearest", "cubic"), "padding_mode", pick(d.Rand, "zeros", "border", "reflection")), d.flag("align_corners"))}
 	}},
+	{"RoiAlign", func(d *dice, _ string) opCase {
+		n, regions := d.to(1, 3), d.to(0, 9)
+		return opCase{in: []arg{f32s(n, d.size(), d.to(1, 12), d.to(1, 12)), f32s(regions, 4).between(-5, 20), indices(ndarray.Int64, n, regions)}, tol: 1e-5,
+			attrs: d.some(append(strs("mode", pick(d.Rand, "avg", "avg", "max"), "coordinate_transformation_mode", pick(d.Rand, "half_pixel", "output_half_pixel")),
+				ssa.IntAttr("output_height", int64(d.to(1, 4))), ssa.IntAttr("output_width", int64(d.to(1, 4))),
+				ssa.IntAttr("sampling_ratio", int64(d.to(0, 3))), ssa.FloatAttr("spatial_scale", pick[float32](d.Rand, 0.25, 1.5)))...)}
+	}},
 }
 
 // at is the dimension of an axis that may count from the end.
