@@ -2,6 +2,18 @@ package inplace
 
 import "github.com/berth-onnx/berth/liveness"
 
+// Classes. Blocks whose places are tied to each other are one class, planned as one
+// buffer. Two classes may become one although both are live at some point, as long as
+// no byte would have to hold two contents then; so a class remembers what lies in it,
+// where and when:
+//
+//	bytes 64 ┌───────┬─────────────┐    content   bytes     points
+//	         │  q    │             │    q         32 to 64  3 to 5
+//	      32 ├───────┤  r          │    p          0 to 32  2 to 5
+//	         │  p    │             │    r          0 to 64  5 to 9
+//	       0 └───────┴─────────────┘    at 5, where concat(p, q) = r is made, p and q
+//	         2       5             9    are windows of r: the same bytes, no clash
+
 // Class is a set of blocks with fixed places relative to each other.
 type Class struct {
 	Vars  []int // blocks of the timeline, in order of folding

@@ -7,6 +7,20 @@ import (
 	"github.com/berth-onnx/berth/planner"
 )
 
+// The order of folding. Each step is taken if nothing clashes and the peak allows it,
+// and can be taken back (see undo): what is tried later is measured on what is there.
+//
+//	1  alternatives    places that a merged value may come from: branches, loops
+//	2  operands        a result over an operand of its size            operands.go
+//	3  concatenations  operands made inside their result               concat.go
+//	4  smaller         a result over a larger operand                  operands.go
+//	5  improvement     single choices at the peak changed, all again   best.go
+//
+// Sources: the in-place attribute of the memory optimization transpiler (step 2);
+// NNC tensor allocation, which folds an operand into a result where the operator
+// allows it and is the operand's only last reader (steps 1 and 2). Here lives and
+// contents decide, not the number of readers.
+
 // Options switches kinds of folding off, for comparisons.
 type Options struct {
 	NoInPlace bool // no result over an operand

@@ -2,6 +2,17 @@ package liveness
 
 import "slices"
 
+// From the lives of variables to the lives of bytes. A block must stay as long as
+// anything that points to it, however many pointers lie between:
+//
+//	a  ■■■■■■               block               own life, by the dataflow equations
+//	b      ■■■■■■■          view of a
+//	c           ■■■■■■■     If: b or something else
+//	a  ■■■■■■■■■■■■■■■■     where a's bytes are needed: its own life, b's and c's
+//
+// Pointers may lead around loops in circles, so lives are handed on along them until
+// nothing changes; they only grow, and there are finitely many points.
+
 // solve runs the dataflow equations over the steps and extends every block by
 // the lives of the pointers that lead to it.
 func (t *Timeline) solve() {

@@ -16,6 +16,14 @@ import (
 //
 // The nodes are visited in execution order, so the first of equal nodes is
 // defined before every reader of the others.
+//
+//	a = exp(x)           a = exp(x)          found in the table: b is a
+//	b = exp(x)     ─▶
+//	c = add(a, a)        c = add(a, a)
+//	d = add(a, b)                            by now add(a, a): d is c
+//
+// Source: value numbering with a hash table (Cocke and Schwartz, Programming Languages
+// and their Compilers, 1970); single assignment makes it valid for the whole graph.
 var CSE = &Pass{
 	Name: "cse", Doc: "equal nodes and equal constants -> one of them",
 	run: runCSE,

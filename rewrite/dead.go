@@ -9,6 +9,11 @@ import (
 
 // Dead drops what nobody reads: nodes, optional results of nodes, results and
 // captures of bodies, and values carried around a loop that only feed themselves.
+//
+//	x ─▶ f ─▶ g ─▶ (nobody)      g goes, and then f: nodes are visited from the end, so
+//	└──▶ h ─▶ y                  one walk takes a whole chain
+//
+// Loops need more than reader counts, see deadloop.go.
 var Dead = &Pass{
 	Name: "dead", Doc: "nodes, results, captures and carried values nobody reads -> nothing",
 	run: runDead,

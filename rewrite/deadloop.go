@@ -17,6 +17,9 @@ import (
 //	         └─────────────────────────────────┘
 //
 // The set is the least fixed point of that rule; everything outside it goes.
+//
+// Source: the marking of needed code in Cytron et al., Efficiently Computing Static
+// Single Assignment Form and the Control Dependence Graph, 1991.
 
 // loopParts is the common layout of Loop and Scan.
 type loopParts struct {

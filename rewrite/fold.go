@@ -17,6 +17,10 @@ import (
 //
 // Constants that hold one element repeated stay so (splats): elementwise
 // operators compute that one element, operators that only move elements keep it.
+//
+//	W ─▶ Transpose ─▶ Mul ─▶ MatMul        W' ─▶ MatMul        one constant in the
+//	             2 ───▲        ▲      ─▶             ▲         place of two nodes
+//	                           x                     x
 var Fold = &Pass{
 	Name: "fold", Doc: "a node with constant operands -> constants",
 	run: runFold,

@@ -6,6 +6,20 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
+// Activations written out. A pattern is read from its last node back; constants may
+// stand on either side, and x + 3 may be any chain that adds up to it (Context.linear,
+// Context.plus).
+//
+//	1 / (1 + exp(-x))                                  Sigmoid(x)
+//	clip(a*x + b, 0, 1),  clip(a*x + b, 0, h) / h      HardSigmoid(x; a, b)
+//	x * clip(x + 3, 0, 6) / 6                          HardSwish(x)
+//	x * sigmoid(a*x)                                   Swish(x; a)
+//	x * tanh(softplus(x))                              Mish(x)
+//	x/2 * (1 + erf(x/√2))                              Gelu(x)
+//	x/2 * (1 + tanh(√(2/π) * (x + 0.044715 x³)))       Gelu(x; tanh)
+//
+// Source: the formulas and function bodies at https://onnx.ai/onnx/operators/.
+
 // fuseSigmoid: 1/(1 + exp(-x)).
 func fuseSigmoid(c *Context, n *ssa.Node) (bool, error) {
 	e := def(c.plus(n.In[0], 1, n), "Exp")

@@ -7,6 +7,18 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
+// Normalizations written out: what a reduction over some axes gives is taken from
+// what was reduced, or divides it.
+//
+//	x ──┬─▶ Sub ─┬──────────────────────────────▶ Div ─▶      LayerNormalization(x)
+//	    └─ mean ─▲└─▶ square ─▶ mean ─▶ + eps ─▶ √ ─▲
+//
+//	x / sqrt(mean(x²) + eps)                           RMSNormalization(x)
+//	e / sum(e),  e = exp(x - max(x))                   Softmax(x)
+//	Reshape [N, G, rest], InstanceNormalization, back  GroupNormalization(x; G)
+//
+// Source: the formulas and function bodies at https://onnx.ai/onnx/operators/.
+
 // trailing reports that a reduction keeps its dimensions and reduces the last
 // ones, from axis on.
 func trailing(n *ssa.Node) (axis int, ok bool) {

@@ -16,6 +16,8 @@ import (
 //
 // A loop that does not run at all would not have computed them, so what could
 // fail is only moved where at least one iteration is certain.
+//
+// Source: code motion in Aho, Lam, Sethi, Ullman, Compilers, chapter 9.
 var LoopInvariant = &Pass{
 	Name: "loop-invariant", Doc: "what every iteration computes alike -> once, before the loop",
 	run: func(c *Context, g *ssa.Graph) error {

@@ -11,6 +11,10 @@ import (
 // such as Shape of a static tensor and everything computed from it, by constants.
 // The rules track elements through Shape, Gather, Slice, Concat, arithmetic and
 // the like (ssa.Value.Content), so a chain folds from its end at once.
+//
+//	x: float32[1,3,8,8] ─▶ Shape ─▶ Gather 2 ─▶ Mul 4 ─▶ Unsqueeze ─▶ Reshape
+//	content            {1,3,8,8}       8          32        {32}
+//	                                              here a constant {32}; the rest is dead
 var ShapeFold = &Pass{
 	Name: "shape-fold", Doc: "integers known from shapes -> constants",
 	run: runShapeFold,

@@ -6,6 +6,8 @@ import (
 
 // SinkConstants gives every body its own reference to the constants it captured,
 // so that folding sees them inside. The elements are shared, not copied.
+//
+//	k = const; Loop(… | k) { p: f(p) }   ->   Loop(…) { k = const; f(k) }
 var SinkConstants = &Pass{
 	Name: "sink-constants", Doc: "a captured constant -> a constant of the body", Required: true, Makes: ConstSunk, Breaks: ConstShared,
 	run: func(c *Context, g *ssa.Graph) error {

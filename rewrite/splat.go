@@ -8,6 +8,12 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
+// Constants of one element repeated. They are kept as that element and a shape; what
+// can be computed from them without writing them out is:
+//
+//	splat 2, [1000,1000] ─▶ Mul 3 ─▶ Transpose     splat 6, [1000,1000]
+//	                        one product, no element moved
+
 // movingOps only move or repeat elements of operand 0.
 var movingOps = map[string]bool{
 	"Reshape": true, "Transpose": true, "Expand": true, "Tile": true, "Slice": true, "Squeeze": true, "Unsqueeze": true,

@@ -16,6 +16,9 @@ const (
 // Unroll writes out loops whose number of iterations is known, if Options.Unroll
 // asks for it: the body's nodes once per iteration, stacked results joined by a
 // concatenation. For runtimes that are slow at loops; berth itself is not.
+//
+//	Loop(3, x) { y = f(x); x <= y; stack y }
+//	   ->  y0 = f(x), y1 = f(y0), y2 = f(y1);  stack = Concat(y0, y1, y2)
 var Unroll = &Pass{
 	Name: "unroll", Doc: "Loop of a known number of iterations -> the body's nodes, once per iteration", Needs: ConstSunk,
 	run: func(c *Context, g *ssa.Graph) error {
