@@ -8,6 +8,15 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
+// Laying a graph out without an order: a step per node, an edge from what makes an
+// operand to what reads it, and borders around bodies (see Concurrent). What a body
+// captures is an edge to the border, so that a branch or loop starts when all of it
+// is there.
+//
+//	a ─▶ f ─┐                         the loop waits for a and b, whoever reads them inside;
+//	        ├─▶ enter ─▶ … ─▶ leave   nothing of the body is before enter or after leave
+//	b ──────┘
+
 // spreader lays a graph out for [BuildConcurrent].
 type spreader struct {
 	opts   Options

@@ -17,10 +17,17 @@ import (
 //	           bytes, and nothing ever merges them again.
 //	nnc-best   both, and nnc with tuples of three; the smallest result counts.
 //
+//	A 500 [0,3)  B 500 [0,3)  C 800 [3,6)
+//
+//	nnc-size   C first: opens a window of 800. A fits the edge S -> C and takes 500 of it; B fits nowhere, since no
+//	           edge has 500 left, and opens a window: 1300 bytes. A and B side by side, C over both, need 1000.
+//
 // Companions of a loop (a Group) are one string from the start. Ties go to the lower index.
 //
 // The offsets work for every schedule that the order allows. A block must fit into the bytes that one predecessor hands over, so
 // fragments stay: exact and auto have no such limit.
+//
+// Source: L. Liu, the NNC tensor allocation algorithm, and the library that implements it.
 type NNC struct{ rule nncRule }
 
 type nncRule int

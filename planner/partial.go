@@ -22,6 +22,8 @@ type Life struct{ Heads, Tails []int }
 //
 // Branches of an If that exclude each other may be put in sequence by edges from the last nodes of one to the first
 // of the next: only one of them runs, so nothing is lost, and their buffers share memory.
+//
+// Source: NNC tensor allocation (exec-dep, head and tail of a block, "after").
 type Partial struct {
 	lives  []Life
 	topo   []int32 // nodes in a topological order

@@ -8,6 +8,19 @@ import (
 	"sort"
 )
 
+// The geometric judge. For a fixed schedule it runs over time once, with what is live
+// sorted by place; a buffer that comes has to fit between its two neighbours there,
+// and if it does, it fits with all:
+//
+//	bytes
+//	   |      ####  next above          The new buffer x is compared with the nearest
+//	   |   xxxx                         live one on each side. All others are farther
+//	   | ####       next below          away, since those were found disjoint before.
+//	   +----^-----> time
+//
+// For a partial order there is no such run; the pairs that share bytes are found by a
+// run over bytes, and each is asked whether it interferes.
+
 // FaultKind names what is wrong with a plan.
 type FaultKind int
 

@@ -6,6 +6,14 @@ import (
 	"github.com/berth-onnx/berth/loops"
 )
 
+// Replaying a loop: the body once per iteration, each time with the parameters' slots
+// where the runtime would point them, and with what SSA says must lie there.
+//
+//	iteration  reads x at      expects              writes y at
+//	0          place of init   init                 y's place for phase 0
+//	1          y's last place  y of iteration 0     y's place for phase 1
+//	2          y's last place  y of iteration 1     y's place for phase 0, which must be free
+
 // held is a value on its way to the next iteration.
 type held struct {
 	loc    where

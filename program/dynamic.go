@@ -11,6 +11,15 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
+// Nodes whose shapes are known only while running. Most see the same few shapes again
+// and again, so what the backend prepares for one is kept:
+//
+//	operand shapes, small integer operands ──▶ key ──┬─ kept: run it
+//	                                                 └─ new: prepare, keep, run
+//
+// Kernels prepared so are those of static nodes; results and workspace are taken while
+// running. What the backend does not claim runs the reference kernel.
+
 // dynamicKernel serves a node whose shapes are known only while running: for
 // each new set of operand shapes it asks the backend once and keeps the answer.
 type dynamicKernel struct {

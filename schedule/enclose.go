@@ -6,6 +6,15 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
+// What a node with bodies counts for where it stands: the regions its results leave
+// behind, and what its bodies need beside them while it runs.
+//
+//	       ┌ extra   peak of the bodies less results
+//	       ■■
+//	    ■■■■■■■■■■   results: written by the node, alive as long as they are read
+//	■■■■■■■          operands, which a body may write over where they die
+//	    while it runs
+
 // placeResults makes the regions of what control flow leaves behind. A result
 // that may be an operand passed on also shows that operand's bytes. Where the
 // least counts, the operand is not held, since nobody knows whether it is.
