@@ -13,6 +13,7 @@ import (
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/program"
+	"github.com/berth-onnx/berth/testmodels"
 )
 
 func TestPorts(t *testing.T) {
@@ -176,5 +177,34 @@ func TestCompareOrders(t *testing.T) {
 		bounds[r.Schedule] = r.LowerBound
 		assert.GreaterOrEqual(t, r.ArenaBytes, r.LowerBound)
 		assert.Equal(t, r.ArenaBytes == r.LowerBound, r.Proven)
+	}
+}
+
+// TestBuiltinsMeetTheBound: on every built-in model the default planner needs no more
+// than what is alive at once, in the order of the file and in any other. No loop copies
+// what it carries; slices are copied where they do not lie in one piece, or were made
+// elsewhere.
+func TestBuiltinsMeetTheBound(t *testing.T) {
+	stacked := map[string]int64{
+		"loop-stack":         8,      // the iteration's number
+		"loop-stack-carried": 4 * 24, // the value before, which the iteration before has made
+		"scan-axis1":         2 * 96, // a slice read and one stacked along an inner axis
+	}
+	for _, b := range testmodels.List() {
+		t.Run(b.Name, func(t *testing.T) {
+			m := builtin(b.Name)
+			var opts []berth.Option
+			for _, symbol := range []string{"N", "S", "M", "T", "P"} {
+				opts = append(opts, berth.WithDim(symbol, 3))
+			}
+			rows, err := m.Compare(t.Context(), berth.CompareOptions{Planners: []string{"auto"}, Schedules: berth.Schedules()}, opts...)
+			require.NoError(t, err)
+			for _, r := range rows {
+				require.NoError(t, r.Err, r.Schedule)
+				assert.Equal(t, r.LowerBound, r.ArenaBytes, r.Schedule)
+				assert.True(t, r.Proven, r.Schedule)
+				assert.Equal(t, stacked[b.Name], r.LoopCopyBytes, r.Schedule)
+			}
+		})
 	}
 }
