@@ -34,8 +34,10 @@ type boundProgram struct {
 // they are used; call [Model.Close] when the model and everything made from it
 // is no longer used. Errors name file, node, operator and remedy
 // ([onnximport.ImportError]).
-func Open(path string) (*Model, error) {
-	m, err := onnximport.Load(path, importOptions(false))
+//
+// Of the options, [WithChannelBlock] matters here.
+func Open(path string, opts ...Option) (*Model, error) {
+	m, err := onnximport.Load(path, importOptions(false, opts))
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +46,8 @@ func Open(path string) (*Model, error) {
 
 // OpenLenient opens a model for looking at: nodes that can not be understood
 // stay opaque, and [Model.Warnings] says why.
-func OpenLenient(path string) (*Model, error) {
-	m, err := onnximport.Load(path, importOptions(true))
+func OpenLenient(path string, opts ...Option) (*Model, error) {
+	m, err := onnximport.Load(path, importOptions(true, opts))
 	if err != nil {
 		return nil, err
 	}
@@ -54,8 +56,8 @@ func OpenLenient(path string) (*Model, error) {
 
 // Parse imports a serialized model, which must not change while it is in use.
 // External data can not be reached.
-func Parse(data []byte) (*Model, error) {
-	m, err := onnximport.FromBytes(data, "", importOptions(false))
+func Parse(data []byte, opts ...Option) (*Model, error) {
+	m, err := onnximport.FromBytes(data, "", importOptions(false, opts))
 	if err != nil {
 		return nil, err
 	}

@@ -35,6 +35,7 @@ type config struct {
 	maxMemory int64
 
 	parallelSafe bool
+	channelBlock int
 }
 
 func newConfig(opts []Option) config {
@@ -110,6 +111,11 @@ func WithMaxOpset(v int) Option { return func(c *config) { c.maxOpset = v } }
 // iterations, for runtimes that are slow at loops.
 func WithUnrolledLoops() Option { return func(c *config) { c.unroll = true } }
 
+// WithChannelBlock tells [Open] for which block of channels, 8 or 16, ONNX Runtime
+// wrote a model at its highest optimization level; such a file does not always show
+// it. See [onnximport.Options].
+func WithChannelBlock(n int) Option { return func(c *config) { c.channelBlock = n } }
+
 // WithDump records the graph after every pass; see [rewrite.Dump.WriteHTML].
 func WithDump(d *rewrite.Dump) Option { return func(c *config) { c.dump = d } }
 
@@ -139,4 +145,7 @@ func (c *config) backendOf() (backend.Backend, error) {
 	return nil, fmt.Errorf("there is no backend %q; there are cpu and reference", c.backend)
 }
 
-func importOptions(lenient bool) onnximport.Options { return onnximport.Options{Lenient: lenient} }
+func importOptions(lenient bool, opts []Option) onnximport.Options {
+	c := newConfig(opts)
+	return onnximport.Options{Lenient: lenient, ChannelBlock: c.channelBlock}
+}

@@ -102,6 +102,7 @@ func (imp *importer) run() (mod *ssa.Module, err error) {
 	if err := imp.mainGraph(); err != nil {
 		return nil, err
 	}
+	imp.plainLayout()
 	imp.module.Holds = append(imp.holds, imp.external.files()...)
 	return imp.module, nil
 }

@@ -27,6 +27,10 @@ type Options struct {
 	// stores files elsewhere and links to them needs this.)
 	DataRoot string
 	Limits   Limits
+	// ChannelBlock is the block of channels for which ONNX Runtime laid out the
+	// filters of operators of the domain com.microsoft.nchwc: 16 on machines with
+	// AVX-512, 8 on others. 0 finds it out where the file shows it.
+	ChannelBlock int
 }
 
 // Limits bound what one model may cost. A zero field means the default.

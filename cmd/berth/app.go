@@ -63,6 +63,7 @@ type app struct {
 	cancel      func() // ends the timeout's timer
 
 	parallelSafe bool
+	channelBlock int
 
 	dump *rewrite.Dump
 }
@@ -148,12 +149,16 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.planner, "planner", "", "memory planner: "+strings.Join(berth.Planners(), ", ")+" (default "+berth.DefaultPlanner()+")")
 	f.StringVar(&a.schedule, "schedule", "", "execution order: "+strings.Join(berth.Schedules(), ", ")+" (default "+berth.Schedules()[0]+")")
 	f.BoolVar(&a.parallelSafe, "parallel-safe", false, "plan memory for every order of the nodes at once, also for independent nodes that run at the same time")
+	f.IntVar(&a.channelBlock, "channel-block", 0, "block of channels of a file that ONNX Runtime wrote at its highest optimization level: 16 if that machine had AVX-512, 8 if not (default what the file shows)")
 	f.Int64Var(&a.seed, "seed", 0, "seed of random inputs")
 	f.StringVar(&a.maxMemory, "max-memory", "", "memory a run may use: 8GiB, 512MB, … (default three quarters of the machine's)")
 	f.DurationVar(&a.timeout, "timeout", 0, "stop after this long: 30s, 5m, … (default never)")
 	f.BoolVar(&a.check, "check", false, "verify the graph after every pass")
 	f.StringVar(&a.dumpFile, "dump", "", "write an HTML page with the graph after every pass")
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
+		if b := a.channelBlock; b != 0 && b != 8 && b != 16 {
+			return usagef("--channel-block %d is neither 8 nor 16", b)
+		}
 		if a.timeout < 0 {
 			return usagef("--timeout %v is negative", a.timeout)
 		}

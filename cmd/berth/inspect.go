@@ -223,7 +223,7 @@ func (a *app) openLenient(model string) (*berth.Model, error) {
 	if strings.HasPrefix(model, "builtin:") {
 		return a.open(model)
 	}
-	m, err := berth.OpenLenient(model)
+	m, err := berth.OpenLenient(model, a.openOptions()...)
 	if err != nil {
 		return nil, modelError(model, err)
 	}

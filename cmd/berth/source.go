@@ -40,7 +40,7 @@ func (a *app) open(model string) (*berth.Model, error) {
 		}
 		return berth.FromModule(m), nil
 	}
-	m, err := berth.Open(model)
+	m, err := berth.Open(model, a.openOptions()...)
 	if err != nil {
 		return nil, modelError(model, err)
 	}
@@ -48,6 +48,11 @@ func (a *app) open(model string) (*berth.Model, error) {
 		a.note("berth: warning: %s", w)
 	}
 	return m, nil
+}
+
+// openOptions are the flags that say how to read a model file.
+func (a *app) openOptions() []berth.Option {
+	return []berth.Option{berth.WithChannelBlock(a.channelBlock)}
 }
 
 // modelError says that a file is no model, naming it once.
