@@ -77,7 +77,10 @@ func (f *Flow) Solve() []Set {
 	return f.ranges(out)
 }
 
-// ranges turns live-out sets into point sets, block by block.
+// ranges turns live-out sets into point sets. It walks the blocks from the last
+// to the first with the set of variables that are live, and looks only at those
+// in which that set and what lives out of the next block on the way differ: a
+// variable that lives through many blocks costs nothing there.
 func (f *Flow) ranges(out []bitset) []Set {
 	live := make([]Set, f.Vars)
 	end := make([]int, f.Vars) // exclusive end of the open run, 0 = not live
@@ -86,34 +89,38 @@ func (f *Flow) ranges(out []bitset) []Set {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return f.Blocks[b].Lo - f.Blocks[a].Lo })
+	now := newBits(1, (f.Vars+63)/64)[0] // live at the point from
+	from := 0
 	emit := func(v, lo int) {
 		live[v] = append(live[v], Range{lo, end[v]})
 		end[v] = 0
+		now.clear(v)
+	}
+	open := func(v, hi int) {
+		if end[v] == 0 {
+			end[v] = hi
+			now.set(v)
+		}
 	}
 	for _, b := range order {
 		blk := f.Blocks[b]
-		var open []int
-		out[b].each(func(v int) { end[v] = blk.Hi; open = append(open, v) })
+		if from != blk.Hi {
+			now.each(func(v int) { emit(v, from) })
+		}
+		now.without(out[b]).each(func(v int) { emit(v, blk.Hi) })
+		out[b].without(now).each(func(v int) { open(v, blk.Hi) })
 		for s := blk.Hi - 1; s >= blk.Lo; s-- {
 			for _, v := range f.Defs[s] {
-				if end[v] == 0 {
-					end[v] = min(s+2, blk.Hi)
-				}
+				open(v, min(s+2, blk.Hi))
 				emit(v, s)
 			}
 			for _, v := range f.Uses[s] {
-				if end[v] == 0 {
-					end[v] = s + 1
-					open = append(open, v)
-				}
+				open(v, s+1)
 			}
 		}
-		for _, v := range open {
-			if end[v] != 0 {
-				emit(v, blk.Lo)
-			}
-		}
+		from = blk.Lo
 	}
+	now.each(func(v int) { emit(v, from) })
 	for v := range live {
 		live[v] = normalize(live[v])
 	}
@@ -151,6 +158,15 @@ func (b bitset) or(c bitset) {
 	for i := range b {
 		b[i] |= c[i]
 	}
+}
+
+// without is what is in b and not in c.
+func (b bitset) without(c bitset) bitset {
+	d := make(bitset, len(b))
+	for i := range b {
+		d[i] = b[i] &^ c[i]
+	}
+	return d
 }
 
 func (b bitset) each(f func(int)) {

@@ -9,13 +9,17 @@ package schedule
 //	└─────────────▲        nothing of what is neither before nor after n
 //
 // From that the most is taken off that n could save by writing over operands.
-func (m *model) bound() int64 {
+//
+// left is how many pairs of a node and a node or region may still be looked at.
+func (m *model) bound(left *int64) int64 {
 	if len(m.nodes) == 0 {
 		return m.base
 	}
-	if len(m.nodes) > 1<<13 {
-		return m.largest() // the sets would take too much memory
+	pairs := int64(len(m.nodes)) * int64(len(m.nodes)+len(m.regions))
+	if len(m.nodes) > 1<<13 || pairs > *left {
+		return m.largest() // the sets would take too much memory, or too long
 	}
+	*left -= pairs
 	before, after := m.closures()
 	best := int64(0)
 	for n := range m.nodes {
@@ -24,14 +28,37 @@ func (m *model) bound() int64 {
 	return best
 }
 
-// largest is the bytes that the largest node needs on its own.
+// largest is the bytes that the largest node needs on its own, with what nothing
+// ever frees.
 func (m *model) largest() int64 {
-	best := m.base
-	none := make([]uint64, (len(m.nodes)+63)/64)
+	best, always := m.base, m.base
+	known := make([]lives, len(m.regions))
+	for r := range m.regions {
+		if known[r] = m.regions[r].known(); known[r].held() {
+			always += m.regions[r].bytes
+		}
+	}
 	for n := range m.nodes {
-		setBit(none, n)
-		best = max(best, m.mustNeed(n, m.mustLive(none, none, n)))
-		clearBit(none, n)
+		x := &m.nodes[n]
+		for _, r := range x.writes {
+			known[r] |= written
+		}
+		for _, r := range x.touches {
+			known[r] |= touched
+		}
+		sum := always + x.extra
+		for _, r := range x.touches {
+			if x := &m.regions[r]; known[r].held() && !x.known().held() {
+				sum += x.bytes
+			}
+		}
+		best = max(best, sum-m.couldSave(n, known))
+		for _, r := range x.touches {
+			known[r] = m.regions[r].known()
+		}
+		for _, r := range x.writes {
+			known[r] = m.regions[r].known()
+		}
 	}
 	return best
 }
@@ -74,16 +101,25 @@ const (
 	later                     // something after the node touches it
 )
 
+// held reports whether a region must be alive.
+func (k lives) held() bool { return k&written != 0 && k&touched != 0 }
+
+// known is what holds for a region at every node.
+func (x *region) known() (k lives) {
+	if x.early {
+		k |= written
+	}
+	if x.kept {
+		k |= touched | later
+	}
+	return k
+}
+
 // mustLive finds what is known of every region while n runs.
 func (m *model) mustLive(before, after []uint64, n int) []lives {
 	known := make([]lives, len(m.regions))
-	for r, x := range m.regions {
-		if x.early {
-			known[r] |= written
-		}
-		if x.kept {
-			known[r] |= touched | later
-		}
+	for r := range m.regions {
+		known[r] = m.regions[r].known()
 	}
 	for i := range m.nodes {
 		if hasBit(before, i) {
@@ -106,13 +142,19 @@ func (m *model) mustLive(before, after []uint64, n int) []lives {
 // mustNeed is the least that n needs with what is known. Operands that nothing
 // after n touches may die at n.
 func (m *model) mustNeed(n int, known []lives) int64 {
-	x := &m.nodes[n]
-	sum := m.base + x.extra
+	sum := m.base + m.nodes[n].extra
 	for r, k := range known {
-		if k&written != 0 && k&touched != 0 {
+		if k.held() {
 			sum += m.regions[r].bytes
 		}
 	}
+	return sum - m.couldSave(n, known)
+}
+
+// couldSave is the most that n could take less by writing over operands.
+func (m *model) couldSave(n int, known []lives) int64 {
+	x := &m.nodes[n]
+	var sum int64
 	for _, f := range x.folds {
 		var out, in int64
 		for _, r := range f.out {
@@ -123,11 +165,11 @@ func (m *model) mustNeed(n int, known []lives) int64 {
 				in += m.regions[r].bytes
 			}
 		}
-		sum -= min(out, in)
+		sum += min(out, in)
 	}
 	for _, r := range x.frees {
 		if known[r]&later == 0 {
-			sum -= m.regions[r].bytes
+			sum += m.regions[r].bytes
 		}
 	}
 	return sum

@@ -155,7 +155,7 @@ func (q *searcher) run(ctx context.Context, out *found, steps int64) {
 			continue // reached at a lower price, or taken
 		}
 		out.bound = max(out.bound, at.price)
-		if s.steps > steps || len(q.states) > maxStates || out.nodes&63 == 63 && ctx.Err() != nil {
+		if s.steps > steps || len(q.states) > min(maxStates, maxWords/len(at.done)) || out.nodes&63 == 63 && ctx.Err() != nil {
 			return
 		}
 		out.nodes++
@@ -194,5 +194,9 @@ func (q *searcher) branch(k int32, settled []int32, out *found) {
 	}
 }
 
-// maxStates bounds the memory of one search.
-const maxStates = 1 << 18
+// maxStates and maxWords bound the memory of one search: how many states there are,
+// and the words of the sets of all of them.
+const (
+	maxStates = 1 << 18
+	maxWords  = 1 << 24
+)

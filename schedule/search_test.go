@@ -160,14 +160,14 @@ func TestSearchFindsTheLeast(t *testing.T) {
 		want := least(m)
 		given := identity(len(m.nodes))
 		first := newSim(m).peakOf(given)
-		require.LessOrEqual(t, m.bound(), want, "model %d: the bound is above the best order", k)
+		require.LessOrEqual(t, boundOf(m), want, "model %d: the bound is above the best order", k)
 
-		f := search(t.Context(), m, given, m.bound(), work)
+		f := search(t.Context(), m, given, boundOf(m), work)
 		require.Equal(t, want, f.peak, "model %d: %+v", k, m)
 		require.Equal(t, want, f.bound, "model %d", k)
 		require.LessOrEqual(t, peakBySets(t, m, f.order), want, "model %d: the order needs more", k)
 
-		s := &solver{ctx: t.Context(), left: allWork}
+		s := &solver{ctx: t.Context(), left: allWork, pairs: allPairs}
 		f = s.solve(m)
 		require.Equal(t, want, max(f.peak, f.bound), "model %d in cells", k)
 		require.Equal(t, want, f.bound, "model %d in cells", k)
@@ -177,6 +177,30 @@ func TestSearchFindsTheLeast(t *testing.T) {
 		}
 	}
 	assert.Greater(t, better, 150, "models where the given order is not the best")
+}
+
+// boundOf is the bound with all the work it may take.
+func boundOf(m *model) int64 {
+	pairs := int64(allPairs)
+	return m.bound(&pairs)
+}
+
+// TestBoundOfLargeModels: without leave to look at pairs of nodes, the bound is what the
+// largest node must have alive if nothing were known to come before or after it.
+func TestBoundOfLargeModels(t *testing.T) {
+	r := rand.New(rand.NewPCG(9, 10))
+	for k := range 500 {
+		m := drawModel(r, 1+r.IntN(40))
+		want := m.base
+		for n := range m.nodes {
+			alone := make([]uint64, 1)
+			setBit(alone, n)
+			want = max(want, m.mustNeed(n, m.mustLive(alone, alone, n)))
+		}
+		none := int64(0)
+		require.Equal(t, want, m.bound(&none), "model %d", k)
+		require.LessOrEqual(t, want, boundOf(m), "model %d", k)
+	}
 }
 
 // peakBySets is the peak of an order by definition; it checks that it is legal.
@@ -200,7 +224,7 @@ func TestSearchWithoutTime(t *testing.T) {
 	for range 200 {
 		m := drawModel(r, 9)
 		want := least(m)
-		for _, f := range []found{search(ended, m, identity(9), m.bound(), work), search(t.Context(), m, identity(9), m.bound(), 1)} {
+		for _, f := range []found{search(ended, m, identity(9), boundOf(m), work), search(t.Context(), m, identity(9), boundOf(m), 1)} {
 			require.LessOrEqual(t, f.bound, want)
 			require.LessOrEqual(t, want, f.peak)
 			require.LessOrEqual(t, peakBySets(t, m, f.order), f.peak)
