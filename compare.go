@@ -19,44 +19,62 @@ import (
 
 // PlanRow is one planner's result for one model and order.
 type PlanRow struct {
-	Planner    string
-	Schedule   string
+	Planner  string
+	Schedule string
+	// InPlace: results may lie over operands that die, and inside concatenations.
+	// It is false for the planner "naive", which never lets two tensors share.
+	InPlace    bool
 	ArenaBytes int64 // intermediates and outputs, 64-byte aligned, no workspace
+	Buffers    int   // pieces of memory that were placed
 	Scratch    int64 // the largest kernel workspace
 	LowerBound int64
 	Proven     bool
 	PlanNanos  int64
+	// Cut: the planner's time was over before it was done. The plan is its best by
+	// then, judged like any other, and another machine may find another.
+	Cut bool
 	// LoopCopyBytes is what one iteration of a loop copies, the largest loop's.
 	LoopCopyBytes int64
 	// ParallelSafe: the plan holds for every order of the nodes, and when
 	// independent nodes run at the same time.
 	ParallelSafe bool
 	Dynamic      int // values whose size is known only while running
-	Err          error
+	// Unsound says what is overwritten too early in a plan made by another tool's
+	// rule; empty if its replay finds nothing. Plans of berth's are errors then.
+	Unsound string
+	Err     error
+
+	problem int // rows of one number plan the same blocks under the same order
 }
 
 // CompareOptions chooses the rows of a comparison.
 type CompareOptions struct {
 	Planners  []string // nil: all
 	Schedules []string // nil: the file's order and, where it needs less, the default
+	InPlace   []bool   // with or without in-place results, or one after the other; nil: with
 	// Progress, if set, is told which row is being computed.
 	Progress func(planner, schedule string)
 	// Others adds rows for berth without in-place results, without views, and for
 	// the published rules of other tools; see [Rules].
 	Others bool
-	// Budget bounds each planner's time; 0 is none.
+	// Budget bounds each planner's time; 0 is none. What a planner finds does not
+	// depend on the time it takes unless that is over; see [PlanRow.Cut].
 	Budget time.Duration
 }
 
 // Compare plans the model, as it is but with known shapes folded, with several
-// planners. Each plan is judged before it is reported. With [WithParallelSafe] the
+// planners. Each plan is judged twice before it is reported, by geometry and by
+// replaying the program. With [WithParallelSafe] the
 // plans are made for every order of the nodes at once, and so are the bounds: the
 // heaviest set of values that some order has live together.
 func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) ([]PlanRow, error) {
+	c := newConfig(opts)
 	if co.Planners == nil {
 		co.Planners = Planners()
 	}
-	c := newConfig(opts)
+	if co.InPlace == nil {
+		co.InPlace = []bool{!c.noInPlace}
+	}
 	orders, standard := co.Schedules, co.Schedules == nil
 	if standard {
 		orders = []string{fileOrder, Schedules()[0]}
@@ -64,7 +82,7 @@ func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) 
 	if standard && c.parallelSafe { // one plan for all orders
 		orders = orders[:1]
 	}
-	var rows []PlanRow
+	t := &comparison{ctx: ctx, co: co, c: c, budget: co.Budget}
 	var first *ssa.Graph
 	for i, sched := range orders {
 		g, err := m.foldedGraph(ctx, &c, sched)
@@ -73,38 +91,87 @@ func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) 
 		}
 		if i == 0 {
 			first = g
+			if t.scratch, err = c.workspace(g); err != nil {
+				return nil, err
+			}
 		} else if standard && sameOrder(first, g) {
 			break
 		}
-		prob, base, err := planProblem(g, &c)
-		if err != nil {
-			return nil, err
-		}
-		base.Schedule = sched
-		apart, _, err := planProblem(g, &config{noInPlace: true, copyViews: true, parallelSafe: c.parallelSafe})
-		if err != nil {
-			return nil, err
-		}
-		for _, name := range co.Planners {
-			if co.Progress != nil {
-				co.Progress(name, sched)
-			}
-			if name == "naive" { // every tensor its own memory: nothing folded either
-				row := planRow(ctx, name, apart, base, co.Budget)
-				row.LowerBound, row.Proven = 0, false
-				rows = append(rows, row)
-			} else {
-				rows = append(rows, planRow(ctx, name, prob, base, co.Budget))
-			}
-			if err := ctx.Err(); err != nil {
-				return rows, err
-			}
-		}
-		if co.Others {
-			rows = append(rows, otherRows(ctx, g, c, base, co)...)
+		if err := t.order(g, sched); err != nil {
+			return t.rows, err
 		}
 	}
-	return rows, nil
+	return t.rows, nil
+}
+
+// comparison gathers rows.
+type comparison struct {
+	ctx      context.Context
+	co       CompareOptions
+	c        config
+	budget   time.Duration
+	scratch  int64
+	problems int // stated so far
+	rows     []PlanRow
+}
+
+// order adds the rows of one order of the nodes.
+func (t *comparison) order(g *ssa.Graph, sched string) error {
+	for k, inPlace := range t.co.InPlace {
+		how := t.c
+		how.noInPlace = !inPlace
+		prob, base, err := planProblem(g, &how)
+		if err != nil {
+			return err
+		}
+		base.Schedule = sched
+		for _, name := range t.co.Planners {
+			switch {
+			case name != naive:
+				t.plan(name, name, prob, base)
+			case k == 0: // in place or not is nothing to it
+				if err := t.apart(g, base); err != nil {
+					return err
+				}
+			}
+			if err := t.ctx.Err(); err != nil {
+				return err
+			}
+		}
+		t.problems++
+	}
+	if t.co.Others {
+		return t.others(g, sched)
+	}
+	return nil
+}
+
+// plan adds the row of one planner. base is what is known of all rows of the problem.
+func (t *comparison) plan(title, name string, prob stated, base PlanRow) {
+	if t.co.Progress != nil {
+		t.co.Progress(title, base.Schedule)
+	}
+	base.Scratch, base.problem = t.scratch, t.problems
+	row := planRow(t.ctx, name, prob, base, t.budget)
+	row.Planner = title
+	t.rows = append(t.rows, row)
+}
+
+// naive is the planner that gives everything memory of its own.
+const naive = "naive"
+
+// apart adds the row in which every tensor, views and in-place results included, has
+// memory of its own. The bound of the folded problem holds for it, too.
+func (t *comparison) apart(g *ssa.Graph, base PlanRow) error {
+	prob, own, err := planProblem(g, &config{noInPlace: true, noMerge: true, copyViews: true, parallelSafe: t.c.parallelSafe})
+	if err != nil {
+		return err
+	}
+	own.Schedule = base.Schedule
+	t.plan(naive, naive, prob, own)
+	row := &t.rows[len(t.rows)-1]
+	row.LowerBound, row.Proven = 0, false
+	return nil
 }
 
 // fileOrder is the schedule that leaves a model as it is.
@@ -123,21 +190,40 @@ func sameOrder(a, b *ssa.Graph) bool {
 	return slices.Equal(ids(a), ids(b))
 }
 
-// otherRows are the rows that are no planner of berth's on its own problem.
-func otherRows(ctx context.Context, g *ssa.Graph, c config, base PlanRow, co CompareOptions) []PlanRow {
-	noInPlace, noViews := c, c
+// others adds the rows that are no planner of berth's on its own problem: the
+// default planner with a part of the folding switched off, which shows what that
+// part saves, and the rules of other tools.
+func (t *comparison) others(g *ssa.Graph, sched string) error {
+	without := func(part string, how config) error {
+		prob, own, err := planProblem(g, &how)
+		if err != nil {
+			return err
+		}
+		own.Schedule = sched
+		t.plan(DefaultPlanner()+" without "+part, DefaultPlanner(), prob, own)
+		t.problems++
+		return nil
+	}
+	noInPlace, noViews := t.c, t.c
 	noInPlace.noInPlace, noViews.copyViews = true, true
-	rows := []PlanRow{
-		variantRow(ctx, g, DefaultPlanner()+" without in-place", noInPlace, base, co.Budget),
-		variantRow(ctx, g, DefaultPlanner()+" without views", noViews, base, co.Budget),
+	if !slices.Contains(t.co.InPlace, false) {
+		if err := without("in-place", noInPlace); err != nil {
+			return err
+		}
+	}
+	if err := without("views", noViews); err != nil {
+		return err
 	}
 	for _, r := range Rules() {
-		if co.Progress != nil {
-			co.Progress(r.Name, base.Schedule)
+		if t.co.Progress != nil {
+			t.co.Progress(r.Name, sched)
 		}
-		rows = append(rows, ruleRow(ctx, g, r, base, co.Budget))
+		t.rows = append(t.rows, ruleRow(t.ctx, g, r, PlanRow{Schedule: sched, Dynamic: t.rows[len(t.rows)-1].Dynamic}, t.budget))
+		if err := t.ctx.Err(); err != nil {
+			return err
+		}
 	}
-	return rows
+	return nil
 }
 
 // foldedGraph binds, folds what shapes determine, and orders.
@@ -152,39 +238,53 @@ func (m *Model) foldedGraph(ctx context.Context, c *config, sched string) (*ssa.
 	return bound.Graph, schedule.Apply(ctx, bound.Graph, sched)
 }
 
-// stated is the placing of values as a problem, and how one learns whether a
-// solution of it holds for every order.
-type stated struct {
-	*planner.Problem
-	parallelSafe func(*planner.Solution) bool
+// workspace is the most that one kernel of the chosen backend needs beside its
+// operands and results. It depends on neither order nor planner.
+func (c *config) workspace(g *ssa.Graph) (int64, error) {
+	be, err := c.backendOf()
+	if err != nil {
+		return 0, err
+	}
+	return program.Workspace(g, be, c.threads, c.maxMemory), nil
 }
 
-// planProblem states the placing of a graph without kernels.
+// stated is the placing of values as a problem, and a second judge of its
+// solutions, after geometry: the program is replayed with them. It also says whether
+// a solution holds for every order.
+type stated struct {
+	*planner.Problem
+	judge func(*planner.Solution) (parallelSafe bool, err error)
+}
+
+// planProblem states the placing of a graph without kernels. In the row is what
+// all plans of the problem share.
 func planProblem(g *ssa.Graph, c *config) (stated, PlanRow, error) {
-	lo, fo := liveness.Options{CopyViews: c.copyViews}, inplace.Options{NoInPlace: c.noInPlace, NoMerge: c.noInPlace}
+	lo, fo := liveness.Options{CopyViews: c.copyViews}, inplace.Options{NoInPlace: c.noInPlace, NoMerge: c.noMerge}
 	t, f, err := inplace.Lay(g, lo, fo)
 	if err != nil {
 		return stated{}, PlanRow{}, err
 	}
-	row := PlanRow{LoopCopyBytes: t.CopiesPerTrip(), Dynamic: t.Dynamic()}
+	row := PlanRow{LoopCopyBytes: t.CopiesPerTrip(), Dynamic: t.Dynamic(), InPlace: !c.noInPlace}
 	if c.parallelSafe {
 		s, err := parallelProblem(g, lo, fo)
 		return s, row, err
 	}
-	return orderedProblem(t, f, program.ArenaAlign), row, nil
+	return orderedProblem(t, f), row, nil
 }
 
 // orderedProblem states the placing for the one order a graph is laid out in.
-func orderedProblem(t *liveness.Timeline, f *inplace.Folding, align int64) stated {
-	p, ids := f.Problem(t, t.Graph.Name, align)
-	return stated{p, func(s *planner.Solution) bool {
+func orderedProblem(t *liveness.Timeline, f *inplace.Folding) stated {
+	p, ids := f.Problem(t, t.Graph.Name, program.ArenaAlign)
+	return stated{p, func(s *planner.Solution) (bool, error) {
 		offsets, _ := f.OffsetsIn(t, ids, s)
-		return program.JudgeParallel(t, offsets, s.ArenaBytes) == nil
+		if program.JudgeParallel(t, offsets, s.ArenaBytes) == nil {
+			return true, nil
+		}
+		return false, program.Judge(t, offsets, s.ArenaBytes)
 	}}
 }
 
-// parallelProblem states the placing of a graph for every order at once. Its plans
-// are judged a second time, by replay.
+// parallelProblem states the placing of a graph for every order at once.
 func parallelProblem(g *ssa.Graph, lo liveness.Options, fo inplace.Options) (stated, error) {
 	f, err := inplace.LayParallel(g, lo, fo)
 	if err != nil {
@@ -199,9 +299,12 @@ func parallelProblem(g *ssa.Graph, lo liveness.Options, fo inplace.Options) (sta
 	if err != nil {
 		return stated{}, err
 	}
-	return stated{p, func(s *planner.Solution) bool {
+	return stated{p, func(s *planner.Solution) (bool, error) {
 		offsets, _, err := f.OffsetsIn(t, s)
-		return err == nil && program.JudgeParallel(t, offsets, s.ArenaBytes) == nil
+		if err == nil {
+			err = program.JudgeParallel(t, offsets, s.ArenaBytes)
+		}
+		return err == nil, err
 	}}, nil
 }
 
@@ -223,6 +326,8 @@ func disjoint(p *planner.Problem, s *planner.Solution) bool {
 	return true
 }
 
+// planRow plans with one planner, in at most budget if that is positive, and judges
+// the plan.
 func planRow(ctx context.Context, name string, prob stated, base PlanRow, budget time.Duration) PlanRow {
 	row := base
 	row.Planner = name
@@ -238,62 +343,61 @@ func planRow(ctx context.Context, name string, prob stated, base PlanRow, budget
 	}
 	start := time.Now()
 	sol, err := pl.Plan(ctx, prob.Problem)
-	row.PlanNanos = time.Since(start).Nanoseconds()
+	row.PlanNanos, row.Cut = time.Since(start).Nanoseconds(), ctx.Err() != nil
 	if err == nil {
 		err = planner.Validate(prob.Problem, sol)
+	}
+	if err == nil {
+		row.ParallelSafe, err = prob.judge(sol)
 	}
 	if err != nil {
 		row.Err = err
 		return row
 	}
+	row.Buffers = len(prob.Buffers)
 	row.ArenaBytes, row.LowerBound, row.Proven = sol.ArenaBytes, sol.LowerBound, sol.Proven()
-	row.ParallelSafe = prob.parallelSafe(sol)
+	row.Cut = row.Cut && !row.Proven
 	return row
 }
 
-// own reports whether a row plans the same problem as the other planners: a
-// planner of berth's, nothing switched off. (naive plans more memory, which the
-// bound holds for as well.)
+// own reports whether a row is one of a planner of berth's, not of a rule.
 func (r PlanRow) own() bool { _, err := planner.Get(r.Planner); return err == nil }
 
 // ShareBounds gives every row the best lower bound any of them proved for the
-// same order: a bound holds whoever found it.
+// same blocks and order: a bound holds whoever found it.
 func ShareBounds(rows []PlanRow) {
-	best := map[string]int64{}
+	best := map[int]int64{}
 	for _, r := range rows {
 		if r.Err == nil && r.own() {
-			best[r.Schedule] = max(best[r.Schedule], r.LowerBound)
+			best[r.problem] = max(best[r.problem], r.LowerBound)
 		}
 	}
 	for i := range rows {
 		if r := &rows[i]; r.Err == nil && r.own() {
-			r.LowerBound = best[r.Schedule]
+			r.LowerBound = best[r.problem]
 			r.Proven = r.ArenaBytes == r.LowerBound
 		}
 	}
 }
 
 // CompareInstance plans a bare instance with several planners. Bytes count as
-// given. capacity, if positive, is what a plan should fit into; it is not
-// enforced.
+// given; a buffer's alignment and the points at which it holds nothing are kept.
+// What a bare instance does not tell (orders, in place, loops) is left zero.
 func CompareInstance(ctx context.Context, name string, r io.Reader, co CompareOptions) ([]PlanRow, error) {
 	p, _, err := planner.ReadCSV(r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if err := p.Check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
 	if co.Planners == nil {
 		co.Planners = Planners()
 	}
-	prob := stated{p, func(s *planner.Solution) bool { return disjoint(p, s) }}
-	var rows []PlanRow
+	prob := stated{p, func(s *planner.Solution) (bool, error) { return disjoint(p, s), nil }}
+	t := &comparison{ctx: ctx, co: co, budget: co.Budget}
 	for _, n := range co.Planners {
-		if co.Progress != nil {
-			co.Progress(n, "given")
+		t.plan(n, n, prob, PlanRow{Schedule: "given"})
+		if err := ctx.Err(); err != nil {
+			return t.rows, err
 		}
-		rows = append(rows, planRow(ctx, n, prob, PlanRow{Schedule: "given"}, co.Budget))
 	}
-	return rows, nil
+	return t.rows, nil
 }

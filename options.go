@@ -26,6 +26,7 @@ type config struct {
 	check     bool
 	noPasses  bool
 	noInPlace bool
+	noMerge   bool // alternatives of control flow do not share either
 	copyViews bool
 	dump      *rewrite.Dump
 	off       []string

@@ -97,7 +97,7 @@ func (c *compiler) prepareAll(g *ssa.Graph) error {
 				return err
 			}
 		}
-		if isControl(n) || !staticNode(n) || joins(n) != nil || !fits(n, c.opts.MaxMemory) {
+		if !hasKernel(n, c.opts.MaxMemory) {
 			continue
 		}
 		// A node the backend refuses may sit in a branch that never runs: the
@@ -107,6 +107,28 @@ func (c *compiler) prepareAll(g *ssa.Graph) error {
 		}
 	}
 	return nil
+}
+
+// hasKernel reports whether a backend is asked for a kernel for a node before it runs.
+func hasKernel(n *ssa.Node, maxMemory int64) bool {
+	return !isControl(n) && staticNode(n) && joins(n) == nil && fits(n, maxMemory)
+}
+
+// Workspace is the largest workspace that a kernel of the backend needs for a node of
+// the graph or of its bodies. Weights that kernels pack are let go at once.
+func Workspace(g *ssa.Graph, b backend.Backend, threads int, maxMemory int64) int64 {
+	var most int64
+	g.Walk(func(g *ssa.Graph) {
+		for _, n := range g.Nodes {
+			if !hasKernel(n, maxMemory) {
+				continue
+			}
+			if p, err := b.Prepare(n, max(threads, 1)); err == nil {
+				most = max(most, p.Scratch)
+			}
+		}
+	})
+	return most
 }
 
 func isControl(n *ssa.Node) bool {
@@ -128,20 +150,37 @@ func staticNode(n *ssa.Node) bool {
 	return true
 }
 
-// JudgeParallel is [CheckParallel] for a plan that was not compiled, without
-// workspaces. Offsets are by the timeline's variables, at any alignment; the arena's
-// size is in bytes.
+// Judge is [Check] for a plan that was not compiled, without workspaces. Offsets are
+// by the timeline's variables, at any alignment; the arena's size is in bytes.
+func Judge(t *liveness.Timeline, offsets []int64, arena int64) error {
+	p, err := bare(t, offsets, arena)
+	if err != nil {
+		return err
+	}
+	return Check(p)
+}
+
+// JudgeParallel is [CheckParallel] for a plan that was not compiled, as in [Judge].
 func JudgeParallel(t *liveness.Timeline, offsets []int64, arena int64) error {
+	p, err := bare(t, offsets, arena)
+	if err != nil {
+		return err
+	}
+	return CheckParallel(p)
+}
+
+// bare is a program without kernels for a plan.
+func bare(t *liveness.Timeline, offsets []int64, arena int64) (*Program, error) {
 	c := &compiler{opts: Options{Backend: backend.Reference{}, Threads: 1}, prepared: map[*ssa.Node]backend.Prepared{}, slot: map[*ssa.Value]int{},
 		offsets: offsets, inside: make([]bool, len(offsets)), p: &Program{Graph: t.Graph, stickyDigit: map[int]int{}, ArenaBytes: arena, Timeline: t}}
 	var err error
 	if c.p.Main, err = c.block(t.Graph, nil); err != nil {
-		return err
+		return nil, err
 	}
 	for i := range c.p.Slots {
 		c.p.Slots[i].Align = 1
 	}
-	return CheckParallel(c.p)
+	return c.p, nil
 }
 
 // block makes the instructions of a graph. levels are the loop levels around it.

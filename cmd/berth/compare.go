@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,8 @@ type compareFlags struct {
 	csv      bool
 	markdown bool
 	rules    bool
+	inPlace  string
+	budget   time.Duration
 }
 
 func (a *app) compareCmd() *cobra.Command {
@@ -28,13 +31,20 @@ func (a *app) compareCmd() *cobra.Command {
 	c := &cobra.Command{Use: "compare MODEL | --instance FILE.csv", Short: "Compare peak memory across planners",
 		Long: "Compare plans the model with every planner (or the one given by --planner) and prints the arena,\n" +
 			"its gap to the proven lower bound, the planning time and the bytes copied per loop iteration.\n" +
-			"Every plan is judged before it is printed. Without --schedule that is done for\n" +
-			"the model's own order and, where it needs less memory, for min-peak; --schedule all tries every order.\n" +
+			"Every plan is judged twice before it is printed: by geometry, and by replaying the program.\n" +
+			"Without --schedule that is done for the model's own order and, where it needs less memory,\n" +
+			"for min-peak; --schedule all tries every order. --in-place both adds the same without results\n" +
+			"written over operands. (naive never lets two tensors share.)\n" +
 			"A plan that is safe in any order stays right when the nodes run in another order, or\n" +
 			"independent ones at the same time; --parallel-safe makes such plans.\n" +
 			"The arena holds intermediates and outputs, 64-byte aligned, in the model's own layout; inputs,\n" +
-			"weights and kernels' workspace are not in it. A bare instance counts bytes as given.",
-		Example: "  berth compare model.onnx --shape x=1x3x224x224\n  berth compare model.onnx --schedule all --csv > planners.csv\n" +
+			"weights and kernels' workspace are not in it. --run compiles the model under each planner, fuses\n" +
+			"operators, runs it, and prints the arena that program holds, workspace included, and how far the\n" +
+			"run really wrote into it.\n" +
+			"A bare instance counts bytes as given; its columns are id, lower, upper, size and, if need be,\n" +
+			"alignment and gaps.\n" +
+			"A planner whose time (--budget) is over gives its best plan by then, marked as cut.",
+		Example: "  berth compare model.onnx --shape x=1x3x224x224\n  berth compare model.onnx --schedule all --in-place both --rules --run --csv > planners.csv\n" +
 			"  berth compare --instance D.csv --capacity 1048576",
 		Args: func(_ *cobra.Command, args []string) error {
 			if (f.instance == "") != (len(args) == 1) {
@@ -45,6 +55,15 @@ func (a *app) compareCmd() *cobra.Command {
 		RunE: func(c *cobra.Command, args []string) error {
 			if f.instance != "" && a.parallelSafe {
 				return usagef("--parallel-safe needs a model: a bare instance has one order only")
+			}
+			if !slices.Contains([]string{"on", "off", "both"}, f.inPlace) {
+				return usagef("--in-place %q: want on, off or both", f.inPlace)
+			}
+			if f.instance != "" && (f.run || f.rules || c.Flags().Changed("in-place") || a.schedule != "") {
+				return usagef("--run, --rules, --in-place and --schedule need a model: a bare instance is only placed")
+			}
+			if f.budget < 0 {
+				return usagef("--budget %v is negative", f.budget)
 			}
 			if f.csv && f.markdown || a.json && (f.csv || f.markdown) {
 				return usagef("only one of --json, --csv and --markdown can be printed")
@@ -58,16 +77,24 @@ func (a *app) compareCmd() *cobra.Command {
 	c.Flags().Int64Var(&f.capacity, "capacity", 0, "bytes an instance should fit into")
 	c.Flags().BoolVar(&f.run, "run", false, "also run the model under each planner, compare outputs, and measure the arena bytes written to")
 	c.Flags().BoolVar(&f.rules, "rules", false, "add rows without in-place results and without views, and for the published rules of other tools")
+	c.Flags().StringVar(&f.inPlace, "in-place", "on", "results over operands, and operands made inside concatenations: on, off or both")
+	c.Flags().DurationVar(&f.budget, "budget", defaultBudget, "time for each planner; 0 is as long as it takes")
 	c.Flags().BoolVar(&f.csv, "csv", false, "print comma-separated values with a header line")
 	c.Flags().BoolVar(&f.markdown, "markdown", false, "print a Markdown table")
 	a.dataFlag(c)
 	return c
 }
 
+// defaultBudget is the time each planner gets. Only on problems of tens of thousands
+// of buffers some need more.
+const defaultBudget = 10 * time.Second
+
 // compareOptions chooses the rows by --planner and --schedule. done ends the
 // progress bar.
-func (a *app) compareOptions() (co berth.CompareOptions, done func()) {
+func (a *app) compareOptions(f compareFlags) (co berth.CompareOptions, done func()) {
 	planners, orders := 1, 1
+	co.Others, co.Budget = f.rules, f.budget
+	co.InPlace = map[string][]bool{"on": {true}, "off": {false}, "both": {true, false}}[f.inPlace]
 	switch a.planner {
 	case "", "all":
 		planners = len(berth.Planners())
@@ -82,7 +109,7 @@ func (a *app) compareOptions() (co berth.CompareOptions, done func()) {
 	default:
 		co.Schedules = []string{a.schedule}
 	}
-	bar := a.newProgress(planners * orders)
+	bar := a.newProgress(planners * orders * max(1, len(co.InPlace)))
 	co.Progress = func(p, s string) {
 		bar.step(p)
 		if a.verbose {
@@ -96,9 +123,8 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	if err := a.checkChoices(true); err != nil {
 		return err
 	}
-	co, done := a.compareOptions()
+	co, done := a.compareOptions(f)
 	defer done()
-	co.Others = f.rules
 	shared := *a // every planner and order is asked for by itself
 	shared.planner, shared.schedule = "", ""
 	opts, err := shared.options()
@@ -123,9 +149,6 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	}
 	berth.ShareBounds(rows)
 	out := plannerRows(rows)
-	if ctx.Err() == nil {
-		scratch(ctx, m, out, opts)
-	}
 	if f.run && ctx.Err() == nil {
 		if err := a.runRows(ctx, m, set, out); err != nil {
 			return err
@@ -137,23 +160,6 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	return ctx.Err()
 }
 
-// scratch fills in the largest workspace of the kernels, which depends on the
-// order of the nodes but not on the planner.
-func scratch(ctx context.Context, m *berth.Model, rows []plannerJSON, opts []berth.Option) {
-	known := map[string]int64{}
-	for i := range rows {
-		order := rows[i].Schedule
-		if _, ok := known[order]; !ok {
-			known[order] = 0
-			p, err := m.Compile(ctx, append(opts[:len(opts):len(opts)], berth.WithoutPasses(), berth.WithSchedule(order), berth.WithPlanner(berth.Planners()[0]))...)
-			if err == nil { // a model that can not be compiled can still be planned
-				known[order] = p.Plan().ScratchBytes
-			}
-		}
-		rows[i].ScratchBytes = known[order]
-	}
-}
-
 func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 	if err := a.checkChoices(true); err != nil {
 		return err
@@ -163,10 +169,10 @@ func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 		return modelError(f.instance, err)
 	}
 	defer file.Close()
-	co, done := a.compareOptions()
+	co, done := a.compareOptions(f)
 	rows, err := berth.CompareInstance(ctx, f.instance, file, co)
 	done()
-	if err != nil {
+	if err != nil && (ctx.Err() == nil || len(rows) == 0) {
 		return &exitError{exitModel, err}
 	}
 	berth.ShareBounds(rows)
@@ -199,10 +205,11 @@ func (a *app) runRows(ctx context.Context, m *berth.Model, set *conformance.Set,
 	var want map[string]ndarray.Value
 	for i := range rows {
 		r := &rows[i]
-		if r.Error != "" || !slices.Contains(berth.Planners(), r.Planner) {
-			continue // a rule of another tool, or a variant: nothing berth would run
+		how, runs := a.howToRun(r)
+		if r.Error != "" || !runs {
+			continue
 		}
-		got, err := a.runRow(ctx, m, r, in, shapes)
+		got, err := a.runRow(ctx, m, r, in, append(shapeOptions(shapes), how...))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -223,16 +230,32 @@ func (a *app) runRows(ctx context.Context, m *berth.Model, set *conformance.Set,
 	return nil
 }
 
-func (a *app) runRow(ctx context.Context, m *berth.Model, r *plannerJSON, in map[string]ndarray.Value, shapes map[string][]int) (map[string]ndarray.Value, error) {
-	opts := append(shapeOptions(shapes), berth.WithPlanner(r.Planner), berth.WithSchedule(r.Schedule), berth.WithThreads(a.threads))
+// howToRun returns the options under which a program has the memory plan of a row;
+// rules of other tools are nothing that berth would run.
+func (a *app) howToRun(r *plannerJSON) (opts []berth.Option, runs bool) {
+	name, without, _ := strings.Cut(r.Planner, " without ")
+	if !slices.Contains(berth.Planners(), name) {
+		return nil, false
+	}
+	opts = []berth.Option{berth.WithPlanner(name), berth.WithSchedule(r.Schedule), berth.WithThreads(a.threads)}
+	if !r.InPlace {
+		opts = append(opts, berth.WithoutInPlace())
+	}
+	if without == "views" || r.Planner == "naive" {
+		opts = append(opts, berth.WithoutViews())
+	}
 	if a.parallelSafe {
 		opts = append(opts, berth.WithParallelSafe())
 	}
+	return opts, true
+}
+
+func (a *app) runRow(ctx context.Context, m *berth.Model, r *plannerJSON, in map[string]ndarray.Value, opts []berth.Option) (map[string]ndarray.Value, error) {
 	p, err := m.Compile(ctx, opts...)
 	if err != nil {
 		return nil, err
 	}
-	r.ScratchBytes = p.Plan().ScratchBytes
+	r.ProgramBytes = p.Plan().ArenaBytes
 	s, err := p.NewSession()
 	if err != nil {
 		return nil, err
@@ -255,13 +278,17 @@ func (a *app) report(model string, rows []plannerJSON, f compareFlags) error {
 	var err error
 	switch {
 	case a.json:
-		err = a.printJSON(map[string]any{"model": model, "planners": rows})
+		out := map[string]any{"model": model, "planners": rows}
+		if f.rules {
+			out["rules"] = berth.Rules()
+		}
+		err = a.printJSON(out)
 	case f.csv:
 		err = a.printPlannersCSV(model, rows)
 	case f.markdown:
-		plannerTable(a.out, rows).RenderMarkdown()
+		plannerTable(a.out, rows, shownOf(f)).RenderMarkdown()
 	default:
-		a.printPlanners(rows)
+		a.printPlanners(rows, shownOf(f))
 	}
 	if err != nil {
 		return err

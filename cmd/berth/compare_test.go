@@ -2,8 +2,10 @@ package main
 
 import (
 	"encoding/csv"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +18,10 @@ import (
 
 // rowFields are the fields that every row of a comparison has.
 var rowFields = []string{"planner", "schedule", "arena_bytes", "scratch_bytes", "lower_bound_bytes", "proven", "plan_ns",
-	"loop_copy_bytes_per_iteration", "parallel_safe", "dynamic_values", "error"}
+	"loop_copy_bytes_per_iteration", "parallel_safe", "dynamic_values", "error", "in_place", "cut", "buffers"}
+
+// csvFields are the columns of a CSV file: the oldest ones first.
+var csvFields = slices.Concat([]string{"model"}, rowFields[:11], []string{"run_error", "outputs", "measured_bytes", "program_bytes", "in_place", "cut", "buffers", "unsound"})
 
 // checkPlannerRows checks the rows of a comparison with all planners.
 func checkPlannerRows(t *testing.T, rows any, more ...string) {
@@ -68,7 +73,7 @@ func TestCompareParallelSafe(t *testing.T) {
 		ordered := object(t, ok(t, append(args, "--planner", "greedy-size", "--schedule", "file")...))["planners"].([]any)[0].(map[string]any)
 		assert.Equal(t, c.safe, ordered["parallel_safe"], c.model)
 		rows := object(t, ok(t, append(args, "--parallel-safe", "--run")...))["planners"]
-		checkPlannerRows(t, rows, "outputs", "measured_bytes")
+		checkPlannerRows(t, rows, "outputs", "measured_bytes", "program_bytes")
 		for _, r := range rows.([]any) {
 			row := r.(map[string]any)
 			assert.Equal(t, true, row["parallel_safe"], "%s, %s", c.model, row["planner"])
@@ -84,16 +89,103 @@ func TestCompareParallelSafe(t *testing.T) {
 
 func TestCompareRun(t *testing.T) {
 	m := object(t, ok(t, "compare", "builtin:dense-block", "--json", "--run"))
-	checkPlannerRows(t, m["planners"], "outputs", "measured_bytes")
+	checkPlannerRows(t, m["planners"], "outputs", "measured_bytes", "program_bytes")
 	for _, r := range m["planners"].([]any) {
 		assert.Equal(t, "same outputs", r.(map[string]any)["outputs"])
 		assert.Positive(t, r.(map[string]any)["scratch_bytes"])
 		assert.Positive(t, r.(map[string]any)["measured_bytes"])
+		assert.GreaterOrEqual(t, r.(map[string]any)["program_bytes"], r.(map[string]any)["measured_bytes"])
+	}
+}
+
+// TestCompareInPlace: every planner with and without, naive once; without needs at
+// least the bound with.
+func TestCompareInPlace(t *testing.T) {
+	own := len(berth.Planners())
+	for _, c := range []struct {
+		flag    string
+		on, off int
+	}{{"on", own - 1, 1}, {"off", 0, own}, {"both", own - 1, own}} {
+		rows := object(t, ok(t, "compare", "builtin:resnet50", "--json", "--schedule", "file", "--in-place", c.flag))["planners"].([]any)
+		least := map[bool]float64{}
+		count := map[bool]int{}
+		for _, r := range rows {
+			row := r.(map[string]any)
+			on := row["in_place"].(bool)
+			count[on]++
+			assert.Equal(t, "", row["error"])
+			if row["planner"] == "auto" {
+				assert.Equal(t, true, row["proven"])
+				least[on] = row["arena_bytes"].(float64)
+			}
+		}
+		assert.Equal(t, map[bool]int{true: c.on, false: c.off}, map[bool]int{true: count[true], false: count[false]}, c.flag)
+		if c.flag == "both" {
+			assert.Less(t, least[true], least[false])
+		}
+	}
+	m := object(t, ok(t, "compare", "builtin:capture-if", "--json", "--in-place", "both", "--run"))
+	for _, r := range m["planners"].([]any) {
+		assert.Equal(t, "same outputs", r.(map[string]any)["outputs"], r)
+	}
+	text := ok(t, "compare", "builtin:inception", "--in-place", "both", "--run")
+	for _, part := range []string{"in place", "program", "written"} {
+		assert.Contains(t, text, part)
+	}
+}
+
+// TestCompareUnsoundRule: of the rules of other tools, one loses values that bodies
+// capture, and the row says so.
+func TestCompareUnsoundRule(t *testing.T) {
+	m := object(t, ok(t, "compare", "builtin:capture-if", "--json", "--rules", "--planner", "auto", "--schedule", "file"), "model", "planners", "rules")
+	for _, r := range m["planners"].([]any) {
+		row := r.(map[string]any)
+		if row["planner"] == "rule:onnxsim" {
+			assert.Contains(t, row["unsound"], "overwritten")
+		} else {
+			assert.NotContains(t, row, "unsound")
+		}
+	}
+	assert.Contains(t, ok(t, "compare", "builtin:capture-if", "--rules"), "unsound: ")
+}
+
+// TestCompareBudget cuts planners short at once: there is a valid plan, and the row
+// says that it was cut.
+func TestCompareBudget(t *testing.T) {
+	var lines strings.Builder
+	lines.WriteString("id,lower,upper,size\n")
+	for i := range 3000 {
+		fmt.Fprintf(&lines, "%d,%d,%d,%d\n", i, i*7919%1000, i*7919%1000+1+i*31%97, 1+i*104729%5000)
+	}
+	path := filepath.Join(t.TempDir(), "many.csv")
+	require.NoError(t, os.WriteFile(path, []byte(lines.String()), 0o644))
+	m := object(t, ok(t, "compare", "--instance", path, "--json", "--budget", "1ns"))
+	for _, r := range m["planners"].([]any) {
+		row := r.(map[string]any)
+		assert.Equal(t, "", row["error"])
+		assert.EqualValues(t, 3000, row["buffers"])
+		assert.Equal(t, row["proven"] == false, row["cut"], row["planner"])
+	}
+	assert.Contains(t, ok(t, "compare", "--instance", path, "--budget", "1ns"), "cut: the planner was not done after 1ns")
+}
+
+func TestCompareUsage(t *testing.T) {
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"--in-place", []string{"builtin:mlp", "--in-place", "maybe"}},
+		{"--budget", []string{"builtin:mlp", "--budget", "-1s"}},
+		{"need a model", []string{"--instance", "x.csv", "--run"}},
+		{"need a model", []string{"--instance", "x.csv", "--in-place", "both"}},
+		{"need a model", []string{"--instance", "x.csv", "--schedule", "all"}},
+	} {
+		fails(t, exitUsage, []string{c.says}, append([]string{"compare"}, c.args...)...)
 	}
 }
 
 // TestCompareRules adds what berth would need without two of its means, and the
-// published rules of other tools; they are not run.
+// published rules of other tools; the rules are not run.
 func TestCompareRules(t *testing.T) {
 	own := len(berth.Planners())
 	m := object(t, ok(t, "compare", "builtin:inception", "--json", "--rules", "--run", "--schedule", "file"))
@@ -102,7 +194,11 @@ func TestCompareRules(t *testing.T) {
 	best := rows[own-1].(map[string]any)
 	for _, r := range rows[own:] {
 		row := r.(map[string]any)
-		hasFields(t, row, rowFields...)
+		if strings.HasPrefix(row["planner"].(string), "rule:") {
+			hasFields(t, row, rowFields...)
+		} else {
+			assert.Equal(t, "same outputs", row["outputs"])
+		}
 		assert.Equal(t, "", row["error"])
 		assert.GreaterOrEqual(t, row["arena_bytes"], best["arena_bytes"], row["planner"])
 	}
@@ -130,7 +226,7 @@ func TestCompareForms(t *testing.T) {
 	records, err := csv.NewReader(strings.NewReader(ok(t, "compare", "builtin:inception", "--csv"))).ReadAll()
 	require.NoError(t, err)
 	require.Len(t, records, 1+2*len(berth.Planners()), "the model's own order, and a better one")
-	assert.Equal(t, append(append([]string{"model"}, rowFields...), "run_error", "outputs", "measured_bytes"), records[0])
+	assert.Equal(t, csvFields, records[0])
 	for i, p := range berth.Planners() {
 		assert.Equal(t, []string{"builtin:inception", p, "file"}, records[1+i][:3])
 		assert.Equal(t, []string{"builtin:inception", p, "min-peak"}, records[1+len(berth.Planners())+i][:3])

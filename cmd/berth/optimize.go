@@ -263,7 +263,7 @@ func (a *app) arenas(ctx context.Context, m, opt *berth.Model, res *optimizeJSON
 	if f.noCompare {
 		return ctx.Err()
 	}
-	co, done := a.compareOptions()
+	co, done := a.compareOptions(compareFlags{budget: defaultBudget})
 	rows, err := opt.Compare(ctx, co, bind...)
 	done()
 	if err != nil {
@@ -312,7 +312,7 @@ func (a *app) printOptimize(res optimizeJSON) {
 	}
 	if len(res.Planners) > 0 {
 		fmt.Fprintln(a.out, "\npeak memory of the optimized model, by planner:")
-		a.printPlanners(res.Planners)
+		a.printPlanners(res.Planners, shown{budget: defaultBudget})
 	}
 }
 
