@@ -65,7 +65,8 @@ func TestCompareParallelSafe(t *testing.T) {
 		more  bool // plans for every order take more memory
 	}{
 		{"builtin:unet", nil, true, false},
-		{"builtin:lstm-loop", nil, false, true},
+		{"builtin:lstm-loop", nil, false, false},
+		{"builtin:inception", nil, false, true},
 		{"builtin:encoder", []string{"--dim", "N=2", "--dim", "S=7"}, false, false},
 	}
 	for _, c := range cases {
