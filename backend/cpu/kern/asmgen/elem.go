@@ -127,27 +127,40 @@ const (
 
 // simple emits the functions of a few instructions.
 func (g *gen) simple() {
-	one := func(emit func(d, x vec)) fun {
-		return func(x vec) vec {
-			d := g.v()
-			emit(d, x)
-			return d
-		}
+	g.arithmetic()
+	g.gates()
+	g.affine()
+}
+
+// one is a function of one instruction into a new register.
+func (g *gen) one(emit func(d, x vec)) fun {
+	return func(x vec) vec {
+		d := g.v()
+		emit(d, x)
+		return d
 	}
-	g.plain("Neg", "is −x.", 4, one(func(d, x vec) { g.xor(d, x, signBit) }))
-	g.plain("Abs", "is |x|.", 4, one(func(d, x vec) { g.and(d, x, absMask) }))
-	g.plain("Sqrt", "is √x.", 2, one(func(d, x vec) { g.VSQRTPS(x, d) }))
+}
+
+// arithmetic emits signs, roots and roundings.
+func (g *gen) arithmetic() {
+	g.plain("Neg", "is −x.", 4, g.one(func(d, x vec) { g.xor(d, x, signBit) }))
+	g.plain("Abs", "is |x|.", 4, g.one(func(d, x vec) { g.and(d, x, absMask) }))
+	g.plain("Sqrt", "is √x.", 2, g.one(func(d, x vec) { g.VSQRTPS(x, d) }))
 	g.unary("Recip", "is 1/x.", 2, func() fun {
 		u := g.splat(oneBits)
-		return one(func(d, x vec) { g.div(d, u, x) })
+		return g.one(func(d, x vec) { g.div(d, u, x) })
 	})
-	g.plain("Square", "is x².", 4, one(func(d, x vec) { g.mul(d, x, x) }))
+	g.plain("Square", "is x².", 4, g.one(func(d, x vec) { g.mul(d, x, x) }))
 	g.plain("Floor", "rounds down.", 4, func(x vec) vec { return g.round(x, 1) })
 	g.plain("Ceil", "rounds up.", 4, func(x vec) vec { return g.round(x, 2) })
 	g.plain("Round", "rounds to nearest, halves to even.", 4, func(x vec) vec { return g.round(x, 0) })
+}
+
+// gates emits what activations are made of.
+func (g *gen) gates() {
 	g.unary("Relu", "is max(x, 0).", 4, func() fun {
 		z := g.splat(0)
-		return one(func(d, x vec) { g.max(d, z, x) })
+		return g.one(func(d, x vec) { g.max(d, z, x) })
 	})
 	g.unary("Clip", "is min(max(x, p0), p1).", 4, func() fun {
 		lo, hi := g.argVec("p0"), g.argVec("p1")
@@ -188,16 +201,20 @@ func (g *gen) simple() {
 			return y
 		}
 	})
+}
+
+// affine emits differences, products and sums with two numbers.
+func (g *gen) affine() {
 	g.unary("SubSub", "is (x−p0)−p1.", 2, func() fun {
 		a, b := g.argVec("p0"), g.argVec("p1")
-		return one(func(d, x vec) {
+		return g.one(func(d, x vec) {
 			g.sub(d, x, a)
 			g.sub(d, d, b)
 		})
 	})
 	g.unary("SubMul", "is (x−p0)·p1.", 2, func() fun {
 		a, b := g.argVec("p0"), g.argVec("p1")
-		return one(func(d, x vec) {
+		return g.one(func(d, x vec) {
 			g.sub(d, x, a)
 			g.mul(d, d, b)
 		})
