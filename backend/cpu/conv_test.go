@@ -100,6 +100,8 @@ func TestRowConv(t *testing.T) {
 		{op: "Conv", name: "covering", in: []arg{f32s(3, 5, 3, 4), f32s(50, 5, 3, 4).c()}, tol: 1e-4},
 		{op: "Conv", name: "center", in: []arg{f32s(1, 40, 1, 1), f32s(50, 40, 3, 3).c(), f32s(50).c()}, attrs: one, tol: 1e-4},
 		{op: "Conv", name: "few", in: []arg{f32s(2, 40, 3, 4), f32s(20, 40, 3, 3).c()}, attrs: one, tol: 1e-4},
+		{op: "Conv", name: "pixels", in: []arg{f32s(3, 40, 3, 4), f32s(20, 40, 1, 1).c(), f32s(20)}, tol: 1e-4},
+		{op: "Conv", name: "pixels in steps", in: []arg{f32s(3, 40, 3, 4), f32s(20, 40, 1, 1).c()}, attrs: lists("strides", []int{2, 1}), tol: 1e-4},
 		{op: "Conv", name: "dilated", in: []arg{f32s(2, 6, 7, 7), f32s(20, 6, 3, 3).c()}, attrs: lists("pads", []int{2, 1, 2, 0}, "dilations", []int{2, 3}, "strides", []int{2, 2}), tol: 1e-4},
 		{op: "Conv", name: "outside", in: []arg{f32s(1, 3, 1, 2), f32s(4, 3, 1, 1).c()}, attrs: lists("pads", []int{0, 3, 0, 4}), tol: 1e-4},
 		{op: "Conv", name: "frames", in: []arg{f32s(1, 1, 640), f32s(30, 1, 256).c()}, attrs: lists("strides", []int{128}), tol: 1e-4},

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"slices"
+	"unsafe"
 
 	"github.com/berth-onnx/berth/backend/cpu/kern"
 	"github.com/berth-onnx/berth/ndarray"
@@ -153,19 +154,20 @@ func (m *quantMatrix) product(c *ops.Call, d int, bytes []byte, scale float32, z
 	_ = m.g.Run(args, c.Scratch[m.ws+d*m.wsBytes:][:m.wsBytes], threads)
 }
 
-// rescale writes a row of sums as floats, plus a bias or nothing.
+// rescale writes a row of sums as floats, plus a bias or nothing. It uses the sums
+// up.
 func (m *quantMatrix) rescale(c *ops.Call, d int, dst []float32, acc []int32, scale float32, bias []float32) {
 	s := f32(c.In[m.scale])[d*m.scales:][:m.scales]
-	for i, v := range acc[:len(dst)] {
-		f := s[0]
-		if m.scales > 1 {
-			f = s[i]
-		}
-		r := float32(v) * (scale * f)
-		if bias != nil {
-			r += bias[i]
-		}
-		dst[i] = r
+	if acc = acc[:len(dst)]; m.scales == 1 {
+		kern.IntToFloat(dst, acc, scale*s[0])
+	} else {
+		sums := unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(acc))), len(acc))
+		kern.IntToFloat(sums, acc, 1)
+		kern.BinaryScalar(kern.Mul, dst, s, scale)
+		kern.Binary(kern.Mul, dst, dst, sums)
+	}
+	if bias != nil {
+		kern.Binary(kern.Add, dst, dst, bias)
 	}
 }
 

@@ -23,6 +23,7 @@ type rowConv struct {
 	bias        int        // operand position, -1 for none
 	direct      bool       // the input is the matrix of windows
 	turn        *kern.Copy // from rows to channels, nil for one position
+	gather      *kern.Copy // of windows of one pixel, nil for others
 	rows, sums  int        // workspace: windows, products
 	ws, threads int
 	cut         // over windows
@@ -73,7 +74,12 @@ func (p *prep) rowConv(win window, act activation, weights []float32) (ops.Kerne
 	}
 	if positions > 1 {
 		k.sums = p.workspace(4 * s.M * s.N)
-		k.turn, err = kern.NewTranspose([]int{k.n, positions, k.m}, []int{0, 2, 1})
+		if k.turn, err = kern.NewTranspose([]int{k.n, positions, k.m}, []int{0, 2, 1}); err != nil {
+			return nil, err
+		}
+	}
+	if !k.direct && taps == 1 && win.in == win.out && win.stride == [3]int{1, 1, 1} && win.begin == [3]int{} {
+		k.gather, err = kern.NewTranspose([]int{k.n, k.c, positions}, []int{0, 2, 1})
 	}
 	k.cut = newCut(s.M, 1, max(1, tileElems/s.K))
 	k.ws = p.workspace(k.g.Workspace(p.threads))
@@ -84,8 +90,12 @@ func (p *prep) rowConv(win window, act activation, weights []float32) (ops.Kerne
 func (k *rowConv) Run(c *ops.Call) error {
 	args := kern.GemmArgs{A: f32(c.In[0]), C: f32(c.Out[0]), PackedB: k.packed}
 	if !k.direct {
-		runTiles(c, k.tiles, k)
 		args.A = scratchOf[float32](c, k.rows, k.runs*k.c*k.taps)
+		if k.gather == nil {
+			runTiles(c, k.tiles, k)
+		} else if err := kern.RunCopy(k.gather, args.A, 0, f32(c.In[0]), 0, c.Threads); err != nil {
+			return err
+		}
 	}
 	if k.bias >= 0 {
 		args.Bias = f32(c.In[k.bias])

@@ -72,24 +72,24 @@ func (g *IntGemm) checkArgs(a *IntGemmArgs, ws []byte, threads int) error {
 // zeroPoints moves the zero points as packing moves the values.
 func (r *intRun) zeroPoints() {
 	g := r.g
-	sa, sb := g.a.shift(), g.b.shift()
-	r.za = sa
+	sb := g.b.shift()
+	r.za = g.a.shift()
 	if len(r.args.ZA) == 1 {
 		r.za += r.args.ZA[0]
 	}
 	r.perRow = len(r.args.ZA) > 1
+	for _, z := range r.args.ZB {
+		r.hasZB = r.hasZB || z+sb != 0
+	}
+	if len(r.args.ZB) == 0 {
+		r.hasZB = sb != 0
+	}
+	if !r.hasZB {
+		return // nobody reads them
+	}
 	clear(r.l.zb)
 	for j := range g.s.N {
-		z := sb
-		switch len(r.args.ZB) {
-		case 0:
-		case 1:
-			z += r.args.ZB[0]
-		default:
-			z += r.args.ZB[j]
-		}
-		r.l.zb[j] = z
-		r.hasZB = r.hasZB || z != 0
+		r.l.zb[j] = sb + zeroOf(r.args.ZB, j)
 	}
 }
 
@@ -108,10 +108,8 @@ func (r *intRun) columnStarts() {
 	for b := range r.g.copies(r.g.s.StrideB) {
 		init := r.l.init[b*n:][:n]
 		clear(init)
-		if !r.perRow {
-			for j, s := range r.colSums(b) {
-				init[j] = -r.za * s
-			}
+		if !r.perRow && r.za != 0 {
+			r.g.t.ints.mulSub(&init[0], &r.colSums(b)[0], n, r.za)
 		}
 	}
 }
