@@ -33,6 +33,9 @@ type PlanRow struct {
 	// Cut: the planner's time was over before it was done. The plan is its best by
 	// then, judged like any other, and another machine may find another.
 	Cut bool
+	// By is the planner that the plan comes from where that is another one: of auto,
+	// which runs several, and of planners that were cut before they had a plan.
+	By string
 	// LoopCopyBytes is what one iteration of a loop copies, the largest loop's.
 	LoopCopyBytes int64
 	// ParallelSafe: the plan holds for every order of the nodes, and when
@@ -357,6 +360,9 @@ func planRow(ctx context.Context, name string, prob stated, base PlanRow, budget
 	row.Buffers = len(prob.Buffers)
 	row.ArenaBytes, row.LowerBound, row.Proven = sol.ArenaBytes, sol.LowerBound, sol.Proven()
 	row.Cut = row.Cut && !row.Proven
+	if w := sol.Stats.Winner; w != name {
+		row.By = w
+	}
 	return row
 }
 
@@ -378,6 +384,37 @@ func ShareBounds(rows []PlanRow) {
 			r.Proven = r.ArenaBytes == r.LowerBound
 		}
 	}
+}
+
+// WriteInstance writes the placing of the model's values, as [Model.Compare] states it
+// for the chosen order (without a choice, the file's), as an instance file, with the
+// offsets of the chosen planner's plan. Other tools read these files, and so does
+// [CompareInstance]. A placing for every order at once has no such form.
+func (m *Model) WriteInstance(ctx context.Context, w io.Writer, opts ...Option) error {
+	c := newConfig(opts)
+	if c.parallelSafe {
+		return fmt.Errorf("an instance file has lives in one order; plans for every order need none")
+	}
+	if c.schedule == "" {
+		c.schedule = fileOrder
+	}
+	g, err := m.foldedGraph(ctx, &c, c.schedule)
+	if err != nil {
+		return err
+	}
+	prob, _, err := planProblem(g, &c)
+	if err != nil {
+		return err
+	}
+	pl, err := c.plannerOf()
+	if err != nil {
+		return err
+	}
+	sol, err := pl.Plan(ctx, prob.Problem)
+	if err != nil {
+		return err
+	}
+	return planner.WriteCSV(w, prob.Problem, sol.Offsets)
 }
 
 // CompareInstance plans a bare instance with several planners. Bytes count as

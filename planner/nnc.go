@@ -44,11 +44,16 @@ func (n NNC) Name() string {
 	return [...]string{byEdges: "nnc", bySize: "nnc-size", byTriples: "nnc-triples", bestOfAll: "nnc-best"}[n.rule]
 }
 
-// Plan places string by string. When ctx ends before, the plan is that of greedy-size.
+// Plan places string by string. When ctx ends before, the plan is that of greedy-size, which for large problems is
+// made beforehand: they take NNC long, and greedy-size next to nothing.
 func (n NNC) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 	m, err := prepare(ctx, p)
 	if err != nil {
 		return nil, err
+	}
+	var base []int64
+	if len(m.items) > slowMembersLimit {
+		base = m.greedySize(anyHeight)
 	}
 	rules := []nncRule{n.rule}
 	if n.rule == bestOfAll {
@@ -67,7 +72,10 @@ func (n NNC) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 		}
 	}
 	if best == nil {
-		best = finish(n.Name(), m, m.greedySize(anyHeight))
+		if base == nil {
+			base = m.greedySize(anyHeight)
+		}
+		best = finish(n.Name(), m, base)
 		best.Stats = Stats{Winner: "greedy-size", Cut: true}
 	}
 	return best, nil

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -24,6 +25,7 @@ type compareFlags struct {
 	rules    bool
 	inPlace  string
 	budget   time.Duration
+	write    string
 }
 
 func (a *app) compareCmd() *cobra.Command {
@@ -62,6 +64,9 @@ func (a *app) compareCmd() *cobra.Command {
 			if f.instance != "" && (f.run || f.rules || c.Flags().Changed("in-place") || a.schedule != "") {
 				return usagef("--run, --rules, --in-place and --schedule need a model: a bare instance is only placed")
 			}
+			if f.write != "" && (f.instance != "" || a.parallelSafe) {
+				return usagef("--write-instance needs a model and its lives in one order, so neither --instance nor --parallel-safe")
+			}
 			if f.budget < 0 {
 				return usagef("--budget %v is negative", f.budget)
 			}
@@ -79,6 +84,7 @@ func (a *app) compareCmd() *cobra.Command {
 	c.Flags().BoolVar(&f.rules, "rules", false, "add rows without in-place results and without views, and for the published rules of other tools")
 	c.Flags().StringVar(&f.inPlace, "in-place", "on", "results over operands, and operands made inside concatenations: on, off or both")
 	c.Flags().DurationVar(&f.budget, "budget", defaultBudget, "time for each planner; 0 is as long as it takes")
+	c.Flags().StringVar(&f.write, "write-instance", "", "also write the model's placing problem, with a plan, as an instance file")
 	c.Flags().BoolVar(&f.csv, "csv", false, "print comma-separated values with a header line")
 	c.Flags().BoolVar(&f.markdown, "markdown", false, "print a Markdown table")
 	a.dataFlag(c)
@@ -149,6 +155,11 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	}
 	berth.ShareBounds(rows)
 	out := plannerRows(rows)
+	if f.write != "" && ctx.Err() == nil {
+		if err := a.writeInstance(ctx, m, co, opts, f); err != nil {
+			return err
+		}
+	}
 	if f.run && ctx.Err() == nil {
 		if err := a.runRows(ctx, m, set, out); err != nil {
 			return err
@@ -158,6 +169,20 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 		return err
 	}
 	return ctx.Err()
+}
+
+// writeInstance writes the placing problem of the first order compared.
+func (a *app) writeInstance(ctx context.Context, m *berth.Model, co berth.CompareOptions, opts []berth.Option, f compareFlags) error {
+	if len(co.Planners) > 0 {
+		opts = append(opts, berth.WithPlanner(co.Planners[0]))
+	}
+	if len(co.Schedules) > 0 {
+		opts = append(opts, berth.WithSchedule(co.Schedules[0]))
+	}
+	if !co.InPlace[0] {
+		opts = append(opts, berth.WithoutInPlace())
+	}
+	return writeFile(f.write, func(w io.Writer) error { return m.WriteInstance(ctx, w, opts...) })
 }
 
 func (a *app) compareInstance(ctx context.Context, f compareFlags) error {

@@ -18,10 +18,10 @@ import (
 
 // rowFields are the fields that every row of a comparison has.
 var rowFields = []string{"planner", "schedule", "arena_bytes", "scratch_bytes", "lower_bound_bytes", "proven", "plan_ns",
-	"loop_copy_bytes_per_iteration", "parallel_safe", "dynamic_values", "error", "in_place", "cut", "buffers"}
+	"loop_copy_bytes_per_iteration", "parallel_safe", "dynamic_values", "error", "in_place", "cut", "buffers", "plan_by"}
 
 // csvFields are the columns of a CSV file: the oldest ones first.
-var csvFields = slices.Concat([]string{"model"}, rowFields[:11], []string{"run_error", "outputs", "measured_bytes", "program_bytes", "in_place", "cut", "buffers", "unsound"})
+var csvFields = slices.Concat([]string{"model"}, rowFields[:11], []string{"run_error", "outputs", "measured_bytes", "program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by"})
 
 // checkPlannerRows checks the rows of a comparison with all planners.
 func checkPlannerRows(t *testing.T, rows any, more ...string) {
@@ -254,6 +254,20 @@ func TestCompareInstance(t *testing.T) {
 	o := cli(t, "compare", "--instance", path, "--capacity", "29")
 	assert.Equal(t, exitDone, o.code)
 	assert.Contains(t, o.err, "no planner fits 29 bytes")
+}
+
+// TestCompareWriteInstance writes a model's placing problem and plans it again: the
+// bare instance needs the same.
+func TestCompareWriteInstance(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "unet.csv")
+	m := object(t, ok(t, "compare", "builtin:unet", "--json", "--planner", "auto", "--schedule", "file", "--write-instance", path))
+	model := m["planners"].([]any)[0].(map[string]any)
+	bare := object(t, ok(t, "compare", "--instance", path, "--json", "--planner", "auto"))["planners"].([]any)[0].(map[string]any)
+	for _, same := range []string{"arena_bytes", "lower_bound_bytes", "buffers", "proven"} {
+		assert.Equal(t, model[same], bare[same], same)
+	}
+	fails(t, exitUsage, []string{"--write-instance"}, "compare", "builtin:unet", "--parallel-safe", "--write-instance", path)
+	fails(t, exitUsage, []string{"--write-instance"}, "compare", "--instance", path, "--write-instance", path)
 }
 
 // TestComparePublicInstance plans the first of the shared instances.

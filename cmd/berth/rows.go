@@ -31,10 +31,11 @@ type plannerJSON struct {
 	// arena, workspace and fused operators included.
 	MeasuredBytes int64 `json:"measured_bytes,omitempty"`
 	// ProgramBytes is the arena of that program.
-	ProgramBytes int64 `json:"program_bytes,omitempty"`
-	InPlace      bool  `json:"in_place"`
-	Cut          bool  `json:"cut"` // the planner's time was over before it was done
-	Buffers      int   `json:"buffers"`
+	ProgramBytes int64  `json:"program_bytes,omitempty"`
+	InPlace      bool   `json:"in_place"`
+	Cut          bool   `json:"cut"`     // the planner's time was over before it was done
+	By           string `json:"plan_by"` // the planner the plan comes from, if it is another one
+	Buffers      int    `json:"buffers"`
 	// Unsound says what is overwritten too early in the plan of another tool's rule.
 	Unsound string `json:"unsound,omitempty"`
 }
@@ -44,7 +45,7 @@ func plannerRows(rows []berth.PlanRow) []plannerJSON {
 	for i, r := range rows {
 		out[i] = plannerJSON{Planner: r.Planner, Schedule: r.Schedule, ArenaBytes: r.ArenaBytes, ScratchBytes: r.Scratch, LowerBound: r.LowerBound,
 			Proven: r.Proven, PlanNanos: r.PlanNanos, LoopCopyBytes: r.LoopCopyBytes, ParallelSafe: r.ParallelSafe, Dynamic: r.Dynamic,
-			InPlace: r.InPlace, Cut: r.Cut, Buffers: r.Buffers, Unsound: r.Unsound}
+			InPlace: r.InPlace, Cut: r.Cut, By: r.By, Buffers: r.Buffers, Unsound: r.Unsound}
 		if r.Err != nil {
 			out[i].Error = r.Err.Error()
 		}
@@ -185,10 +186,18 @@ func count(n int64) string {
 	return fmt.Sprint(n)
 }
 
+// cutText says that a planner was cut, and whose plan it gave then.
+func cutText(r *plannerJSON) string {
+	if r.Cut && r.By != "" {
+		return "cut, plan of " + r.By
+	}
+	return word(r.Cut, "cut", "")
+}
+
 // noteText is what is to say about a row beside its figures.
 func noteText(r *plannerJSON) string {
 	var notes []string
-	for _, n := range []struct{ what, text string }{{"", r.Error}, {"", word(r.Cut, "cut", "")}, {"unsound: ", r.Unsound}, {"", r.Outputs}, {"", r.RunError}} {
+	for _, n := range []struct{ what, text string }{{"", r.Error}, {"", cutText(r)}, {"unsound: ", r.Unsound}, {"", r.Outputs}, {"", r.RunError}} {
 		if n.text != "" {
 			notes = append(notes, n.what+n.text)
 		}
@@ -201,11 +210,11 @@ func (a *app) printPlannersCSV(model string, rows []plannerJSON) error {
 	w := csv.NewWriter(a.out)
 	_ = w.Write([]string{"model", "planner", "schedule", "arena_bytes", "scratch_bytes", "lower_bound_bytes", "proven", "plan_ns",
 		"loop_copy_bytes_per_iteration", "parallel_safe", "dynamic_values", "error", "run_error", "outputs", "measured_bytes",
-		"program_bytes", "in_place", "cut", "buffers", "unsound"})
+		"program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by"})
 	for _, r := range rows {
 		fields := []any{model, r.Planner, r.Schedule, r.ArenaBytes, r.ScratchBytes, r.LowerBound, r.Proven, r.PlanNanos,
 			r.LoopCopyBytes, r.ParallelSafe, r.Dynamic, r.Error, r.RunError, r.Outputs, r.MeasuredBytes,
-			r.ProgramBytes, r.InPlace, r.Cut, r.Buffers, r.Unsound}
+			r.ProgramBytes, r.InPlace, r.Cut, r.Buffers, r.Unsound, r.By}
 		line := make([]string, len(fields))
 		for i, f := range fields {
 			line[i] = fmt.Sprint(f)
