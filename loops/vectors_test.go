@@ -44,11 +44,13 @@ func nested(iterations int, line string) []string {
 //	prefix   iterations that see initial values
 //	slots    different places in the arena that carried values made in the body take;
 //	         in a loop in a loop as many as the one period times the other
-var vectors = []struct {
+type vector struct {
 	name                        string
 	params, lines, results      []string
 	period, ring, prefix, slots int
-}{
+}
+
+var vectors = []vector{
 	{"y = avg(conv(x)): x dies before y is born", []string{"x0"},
 		[]string{"%a = MatMul(%x0, %v)", "%y = MatMul(%a, %v)"}, []string{"y"}, 1, 1, 1, 1},
 	{"y = conv(x): both live at the convolution", []string{"x0"},
@@ -162,6 +164,47 @@ func slotsOf(p *program.Program, loop *ssa.Node) []int64 {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// TestInitialValues counts the places of what is carried together with those of the
+// initial values. One that nothing reads after the loop gives its place to the values
+// that follow it (the ring, K0N); one that is still read keeps it, and the loop goes on
+// in places of its own (one header for the first iteration, then the ring: K1N). Chains
+// are not here: their initial values may be results, so they keep their places.
+func TestInitialValues(t *testing.T) {
+	for _, c := range []struct {
+		vector        string
+		ring, keeping int // places if nothing reads the initial values afterwards, and if something does
+	}{
+		{"y = avg(conv(x)): x dies before y is born", 1, 2},
+		{"y = conv(x): both live at the convolution", 2, 3},
+		{"h = relu(h): in place", 1, 2},
+		{"(a, b) <= (b, a), a swap: nothing is written", 2, 2},
+		{"If: both branches make the carried value", 2, 3},
+	} {
+		t.Run(c.vector, func(t *testing.T) {
+			i := slices.IndexFunc(vectors, func(v vector) bool { return v.name == c.vector })
+			require.GreaterOrEqual(t, i, 0)
+			for _, preserve := range []bool{false, true} {
+				g := loopGraph(t, vectors[i].params, vectors[i].lines, vectors[i].results, preserve)
+				p, err := program.Compile(t.Context(), g, program.Options{})
+				require.NoError(t, err)
+				loop := g.Nodes[len(vectors[i].params)]
+				places := slotsOf(p, loop)
+				for _, s := range p.Slots {
+					if slices.Contains(loop.In[2:2+len(vectors[i].params)], s.Value) {
+						places = append(places, s.Offsets...)
+					}
+				}
+				slices.Sort(places)
+				want := c.ring
+				if preserve {
+					want = c.keeping
+				}
+				assert.Len(t, slices.Compact(places), want, "initial values read after the loop: %v", preserve)
+			}
+		})
+	}
 }
 
 // TestValues runs every vector 0, 1, 2, … 2·ring+1 times, ended by the number of
