@@ -37,9 +37,9 @@ func (p *prep) filterConv(w window, act activation) ops.Kernel {
 		cut: newCut(1, w.out[2], max(1, 2*tileElems/w.kernel[2]))}
 }
 
-// present is a position, -1 where the operand is absent.
+// present is a position, -1 where the operand is absent, or for -1.
 func present(p *prep, i int) int {
-	if p.has(i) {
+	if i >= 0 && p.has(i) {
 		return i
 	}
 	return -1

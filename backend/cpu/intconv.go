@@ -13,16 +13,21 @@ var intConvOps = []entry{
 	{op: "QLinearConv", prepare: prepareQLinearConv},
 }
 
-// intConv sums up products of bytes less their zero points.
+// intSums sums up products of bytes less their zero points, and a bias.
+type intSums interface {
+	into(c *ops.Call, y []int32) error
+}
+
+// intConv is the sums in the forms of kern.
 type intConv struct {
 	c           *kern.IntConv
-	zx          int // operand position of the input's zero point, -1 for none
+	zx, bias    int // operand positions of the input's zero point and the bias, -1 for none
 	ws, threads int
 }
 
-// newIntConv prepares the sums over operand 0 and the weights, operand w; nil if
+// newIntSums prepares the sums over operand 0 and the weights, operand w; nil if
 // there is no code for their types or shapes, or the weights are no constants.
-func (p *prep) newIntConv(w, zx, zw int) (*intConv, error) {
+func (p *prep) newIntSums(w, zx, zw, bias int) (intSums, error) {
 	xs, ws, out := p.in[0], p.in[w], p.out[0]
 	if !isByte(xs.dt) || !isByte(ws.dt) || len(xs.shape) < 3 || len(ws.shape) != len(xs.shape) ||
 		!p.isConst(w) || p.has(zw) && (!p.isConst(zw) || p.in[zw].dt != ws.dt || !vector(p.in[zw].shape)) ||
@@ -39,10 +44,6 @@ func (p *prep) newIntConv(w, zx, zw int) (*intConv, error) {
 		Batch: xs.shape[0], InC: xs.shape[1], OutC: ws.shape[0], Groups: int(p.node.Int("group", 1)),
 		In: win.in, Kernel: win.kernel, Stride: win.stride, Dilation: win.dilation, PadBegin: win.begin, PadEnd: win.end,
 	}
-	weights, err := p.constant(w)
-	if err != nil {
-		return nil, err
-	}
 	var zeros []int32
 	if p.has(zw) {
 		z, err := p.constant(zw)
@@ -52,28 +53,40 @@ func (p *prep) newIntConv(w, zx, zw int) (*intConv, error) {
 		zeros = make([]int32, z.Len())
 		widen(zeros, z)
 	}
-	k := &intConv{zx: -1, threads: p.threads}
+	weights, err := p.constant(w)
+	if err != nil {
+		return nil, err
+	}
+	p.absorb(w, ws.n)
+	if k, err := p.intRowConv(win, s, weights.Data, zeros, present(p, zx), present(p, bias)); k != nil || err != nil {
+		return k, err
+	}
+	k := &intConv{zx: present(p, zx), bias: present(p, bias), threads: p.threads}
 	if k.c, err = kern.NewIntConv(s, weights.Data, zeros); err != nil {
 		return nil, err
 	}
 	if k.c.Out() != win.out {
 		return nil, nil
 	}
-	if p.has(zx) {
-		k.zx = zx
-	}
-	p.absorb(w, ws.n)
 	k.ws = p.workspace(k.c.Workspace(p.threads))
 	return k, nil
 }
 
 // into writes the sums.
 func (k *intConv) into(c *ops.Call, y []int32) error {
-	zero := int32(0)
-	if k.zx >= 0 {
-		zero = byteOf(arrayOf(c.In[k.zx]), 0)
+	x, zero, bias := intOperands(c, k.zx, k.bias)
+	return k.c.Run(x, zero, bias, y, c.Scratch[k.ws:], min(k.threads, c.Threads))
+}
+
+// intOperands reads the input, its zero point and the bias, where they are present.
+func intOperands(c *ops.Call, zxAt, biasAt int) (x []byte, zx int32, bias []int32) {
+	if zxAt >= 0 {
+		zx = byteOf(arrayOf(c.In[zxAt]), 0)
 	}
-	return k.c.Run(arrayOf(c.In[0]).Data, zero, y, c.Scratch[k.ws:], min(k.threads, c.Threads))
+	if biasAt >= 0 {
+		bias = elems[int32](c.In[biasAt])
+	}
+	return arrayOf(c.In[0]).Data, zx, bias
 }
 
 // byteOf is 8-bit element i as a number.
@@ -85,10 +98,10 @@ func byteOf(a *ndarray.Array, i int) int32 {
 }
 
 // convInteger gives the sums as they are.
-type convInteger struct{ *intConv }
+type convInteger struct{ intSums }
 
 func prepareConvInteger(p *prep) (ops.Kernel, error) {
-	k, err := p.newIntConv(1, 2, 3)
+	k, err := p.newIntSums(1, 2, 3, -1)
 	if k == nil || err != nil {
 		return nil, err
 	}
@@ -98,12 +111,11 @@ func prepareConvInteger(p *prep) (ops.Kernel, error) {
 // Run computes the sums.
 func (k convInteger) Run(c *ops.Call) error { return k.into(c, elems[int32](c.Out[0])) }
 
-// qLinearConv adds a bias and quantizes the sums, one output channel of one image
-// after the other.
+// qLinearConv quantizes the sums, one output channel of one image after the other.
 type qLinearConv struct {
-	*intConv
+	intSums
+	threads     int
 	n, m, plane int // images, output channels, positions
-	bias        bool
 	scales      int // of the weights: 1 or one per output channel
 	acc         int // workspace: sums
 }
@@ -119,11 +131,11 @@ func prepareQLinearConv(p *prep) (ops.Kernel, error) {
 	if scales != 1 && scales != m || p.in[7].n != 1 || p.has(8) && (p.in[8].dt != ndarray.Int32 || p.in[8].n != m) || !isByte(out.dt) {
 		return nil, nil
 	}
-	k, err := p.newIntConv(3, 2, 5)
+	k, err := p.newIntSums(3, 2, 5, 8)
 	if k == nil || err != nil {
 		return nil, err
 	}
-	return &qLinearConv{k, out.shape[0], m, sizeOf(out.shape[2:]), p.has(8), scales, p.workspace(4 * out.n)}, nil
+	return &qLinearConv{k, p.threads, out.shape[0], m, sizeOf(out.shape[2:]), scales, p.workspace(4 * out.n)}, nil
 }
 
 // Run computes the sums, then quantizes them.
@@ -138,12 +150,6 @@ func (k *qLinearConv) Run(c *ops.Call) error {
 func (k *qLinearConv) tile(c *ops.Call, i, _ int) {
 	acc := scratchOf[int32](c, k.acc, k.n*k.m*k.plane)[i*k.plane : (i+1)*k.plane]
 	ch := i % k.m
-	if k.bias {
-		b := elems[int32](c.In[8])[ch]
-		for j := range acc {
-			acc[j] += b
-		}
-	}
 	out := arrayOf(c.Out[0])
 	factor := f32(c.In[1])[0] * f32(c.In[4])[min(ch, k.scales-1)] / f32(c.In[6])[0]
 	kern.Requantize(out.Data[i*k.plane:(i+1)*k.plane], acc, out.DType == ndarray.Int8, factor, byteOf(arrayOf(c.In[7]), 0))

@@ -95,6 +95,10 @@ func TestIntConv(t *testing.T) {
 		{[]int{2, 3, 30}, []int{5, 3, 4}, auto("SAME_UPPER")},
 		{[]int{1, 2, 4, 5, 6}, []int{3, 2, 2, 3, 2}, nil},
 		{[]int{1, 4, 50, 60}, []int{3, 4, 3, 3}, lists("pads", []int{1, 1, 1, 1})},
+		{[]int{2, 20, 3, 4}, []int{17, 20, 1, 1}, nil},
+		{[]int{2, 20, 3, 4}, []int{17, 20, 3, 3}, lists("pads", []int{1, 1, 1, 1})},
+		{[]int{1, 16, 7, 6}, []int{16, 16, 2, 3}, lists("pads", []int{2, 0, 1, 3}, "strides", []int{3, 2}, "dilations", []int{2, 1})},
+		{[]int{1, 16, 3, 3, 3}, []int{16, 16, 2, 2, 2}, nil},
 	} {
 		for _, dt := range [][2]ndarray.DType{{u8, u8}, {u8, i8}, {i8, i8}} {
 			x, w, m := tensor(dt[0], f.x...), tensor(dt[1], f.w...), f.w[0]

@@ -182,10 +182,18 @@ func runIntConv(t *testing.T, s IntConvSpec, form int) {
 	for i := range ws {
 		ws[i] = 0xff
 	}
-	require.NoError(t, p.Run(x, zx, y, ws, 2))
+	var bias []int32
+	for i := range cs.OutC * min(form, 1) {
+		bias = append(bias, int32(rng.Uint32())+int32(i))
+	}
+	require.NoError(t, p.Run(x, zx, bias, y, ws, 2))
 	for i := range want {
-		if int32(want[i]) != y[i] {
-			require.Equal(t, int32(want[i]), y[i], "element %d of %+v form %d", i, s, form)
+		sum := int32(want[i])
+		if bias != nil {
+			sum += bias[i/geo.outN%cs.OutC]
+		}
+		if sum != y[i] {
+			require.Equal(t, sum, y[i], "element %d of %+v form %d", i, s, form)
 		}
 	}
 	for _, v := range y[len(want):] {
@@ -264,7 +272,7 @@ func BenchmarkIntConv(b *testing.B) {
 					require.NoError(b, err)
 					x, y := make([]byte, c.InC*geo.inN), make([]int32, c.OutC*geo.outN)
 					ws := make([]byte, p.Workspace(1))
-					sec := bestOf(b, func() { _ = p.Run(x, 128, y, ws, 1) })
+					sec := bestOf(b, func() { _ = p.Run(x, 128, nil, y, ws, 1) })
 					b.ReportMetric(float64(geo.FLOPs())/sec/1e9, "GOP/s")
 				})
 			})

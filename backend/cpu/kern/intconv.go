@@ -227,9 +227,9 @@ func (p *IntConv) imageWords() int {
 	return p.c.s.Batch*p.img.s.InC*p.img.inN + slackFloats
 }
 
-// Run convolves x, with zero point zx, into y. The workspace must have
-// Workspace(threads) bytes.
-func (p *IntConv) Run(x []byte, zx int32, y []int32, ws []byte, threads int) error {
+// Run convolves x, with zero point zx, into y, and adds bias, one value for each
+// output channel, or nil. The workspace must have Workspace(threads) bytes.
+func (p *IntConv) Run(x []byte, zx int32, bias, y []int32, ws []byte, threads int) error {
 	s := &p.c.s
 	if p.c.outN*s.Batch*s.OutC == 0 {
 		return nil
@@ -243,8 +243,13 @@ func (p *IntConv) Run(x []byte, zx int32, y []int32, ws []byte, threads int) err
 	if err := needs("IntConv", "workspace", ws, p.Workspace(threads)); err != nil {
 		return err
 	}
+	if bias != nil {
+		if err := needs("IntConv", "bias", bias, s.OutC); err != nil {
+			return err
+		}
+	}
 	if p.float != nil {
-		return p.runFloat(x, zx, y, ws, threads)
+		return p.runFloat(x, zx, bias, y, ws, threads)
 	}
 	r := intConvRuns.get()
 	defer func() {
@@ -256,6 +261,9 @@ func (p *IntConv) Run(x []byte, zx int32, y []int32, ws []byte, threads int) err
 	r.ws = b.rest
 	for i, sum := range p.sums {
 		r.init[i] = -r.zx * sum
+		if bias != nil {
+			r.init[i] += bias[i]
+		}
 	}
 	r.packing = true
 	Parallel(s.Batch*p.img.s.InC, threads, r)
@@ -265,7 +273,7 @@ func (p *IntConv) Run(x []byte, zx int32, y []int32, ws []byte, threads int) err
 }
 
 // runFloat does a depthwise convolution in float32.
-func (p *IntConv) runFloat(x []byte, zx int32, y []int32, ws []byte, threads int) error {
+func (p *IntConv) runFloat(x []byte, zx int32, bias, y []int32, ws []byte, threads int) error {
 	s := &p.c.s
 	b := newScratch(ws)
 	n := s.Batch * s.InC * p.c.inN
@@ -275,6 +283,13 @@ func (p *IntConv) runFloat(x []byte, zx int32, y []int32, ws []byte, threads int
 		return err
 	}
 	p.t.ints.fromFloat(&y[0], &fy[0], len(fy))
+	if bias != nil {
+		for i := range s.Batch * s.OutC {
+			for j := range p.c.outN {
+				y[i*p.c.outN+j] += bias[i%s.OutC]
+			}
+		}
+	}
 	return nil
 }
 

@@ -53,7 +53,7 @@ func Quantize(dst []byte, src []float32, signed bool, scale float32, zero int32)
 }
 
 // Requantize is dst = saturate(round(src·scale) + zero): it brings the 32-bit
-// sums of an integer product back to bytes.
+// sums of an integer product back to bytes. dst and src share no memory.
 func Requantize(dst []byte, src []int32, signed bool, scale float32, zero int32) {
 	dst = dst[:len(src)]
 	lo, hi := quantRange(signed)
@@ -62,6 +62,10 @@ func Requantize(dst []byte, src []int32, signed bool, scale float32, zero int32)
 	if f := active.Load().ints.requant; f != nil && len(src) >= 16 {
 		n = len(src) &^ 15
 		f(unsafe.SliceData(dst), unsafe.SliceData(src), n, scale, lo, hi, zero)
+		if last := len(src) - 16; n < len(src) { // the end, some of it a second time
+			f(&dst[last], &src[last], 16, scale, lo, hi, zero)
+			n = len(src)
+		}
 	}
 	for i, x := range src[n:] {
 		dst[n+i] = toByte(float32(x)*scale, lo, hi, zero)

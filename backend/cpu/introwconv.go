@@ -1,0 +1,127 @@
+package cpu
+
+import (
+	"github.com/berth-onnx/berth/backend/cpu/kern"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Convolutions of bytes with few output positions, as a product with the positions
+// as rows (see rowConv). The image is turned first, so that the channels of a pixel
+// are neighbours and a window is gathered pixel by pixel:
+//
+//	X [C, pixels]  ->  [pixels, C]  ->  windows [P, taps·C] · Wᵀ  ->  [P, M]  ->  Y [M, P]
+//
+// The weights are laid out to suit.
+type intRowConv struct {
+	win                         window
+	n, c, m                     int
+	taps                        int
+	g                           *kern.IntGemm
+	packed                      *kern.IntPacked
+	zeros                       []int32 // of the weights
+	zx, bias                    int     // operand positions, -1 for none
+	turn, back                  *kern.Copy
+	pixels                      bool // the turned image is the windows
+	image, rows, sums, zero, ws int  // workspace
+	threads                     int
+}
+
+// intRowConv prepares this form; nil where it does not pay.
+func (p *prep) intRowConv(win window, s kern.IntConvSpec, weights []byte, zeros []int32, zx, bias int) (intSums, error) {
+	positions, taps := sizeOf(win.out[:]), sizeOf(win.kernel[:])
+	if s.Groups != 1 || positions > rowPositions || s.InC < 16 || s.OutC < 16 || len(weights) != s.OutC*s.InC*taps {
+		return nil, nil
+	}
+	k := &intRowConv{win: win, n: s.Batch, c: s.InC, m: s.OutC, taps: taps, zeros: zeros, zx: zx, bias: bias, threads: p.threads,
+		pixels: taps == 1 && win.in == win.out && win.stride == [3]int{1, 1, 1} && win.begin == [3]int{}}
+	g := kern.IntGemmSpec{M: k.n * positions, N: k.m, K: taps * k.c, TransB: true, ASigned: s.XSigned, BSigned: s.WSigned, ConstB: true}
+	var err error
+	if k.g, err = kern.NewIntGemm(g); err != nil {
+		return nil, err
+	}
+	order, err := kern.NewTranspose([]int{k.m, k.c, taps}, []int{0, 2, 1})
+	if err != nil {
+		return nil, err
+	}
+	laid := make([]byte, len(weights))
+	if err := kern.RunCopy(order, laid, 0, weights, 0, 1); err != nil {
+		return nil, err
+	}
+	if k.packed, err = k.g.PackB(laid); err != nil {
+		return nil, err
+	}
+	in := sizeOf(win.in[:])
+	if k.turn, err = kern.NewTranspose([]int{k.n, k.c, in}, []int{0, 2, 1}); err != nil {
+		return nil, err
+	}
+	if k.back, err = kern.NewTranspose([]int{k.n, positions, k.m}, []int{0, 2, 1}); err != nil {
+		return nil, err
+	}
+	k.image = p.workspace(k.n * k.c * in)
+	if !k.pixels {
+		k.rows = p.workspace(g.M * g.K)
+	}
+	k.sums, k.zero = p.workspace(4*g.M*g.N), p.workspace(4)
+	k.ws = p.workspace(k.g.Workspace(p.threads))
+	return k, nil
+}
+
+// into writes the sums.
+func (k *intRowConv) into(c *ops.Call, y []int32) error {
+	x, zx, bias := intOperands(c, k.zx, k.bias)
+	threads := min(k.threads, c.Threads)
+	in, positions := sizeOf(k.win.in[:]), sizeOf(k.win.out[:])
+	rows := scratchOf[byte](c, k.image, k.n*k.c*in)
+	if err := kern.RunCopy(k.turn, rows, 0, x, 0, threads); err != nil {
+		return err
+	}
+	if !k.pixels {
+		windows := scratchOf[byte](c, k.rows, k.n*positions*k.taps*k.c)
+		k.gather(windows, rows, byte(zx))
+		rows = windows
+	}
+	zero, sums := scratchOf[int32](c, k.zero, 1), scratchOf[int32](c, k.sums, k.n*positions*k.m)
+	zero[0] = zx
+	err := k.g.Run(kern.IntGemmArgs{A: rows, PackedB: k.packed, C: sums, ZA: zero, ZB: k.zeros}, c.Scratch[k.ws:], threads)
+	if err != nil {
+		return err
+	}
+	for i := 0; i < len(sums) && bias != nil; i += k.m {
+		for j, b := range bias {
+			sums[i+j] += b
+		}
+	}
+	return kern.RunCopy(k.back, y, 0, sums, 0, threads)
+}
+
+// gather copies the pixels of all windows from a turned image; padding is the zero
+// point.
+func (k *intRowConv) gather(windows, image []byte, zero byte) {
+	w := &k.win
+	in := sizeOf(w.in[:])
+	var o, t [3]int
+	for b := range k.n {
+		plane := image[b*in*k.c:][:in*k.c]
+		for i := range sizeOf(w.out[:]) {
+			o = [3]int{i / (w.out[1] * w.out[2]), i / w.out[2] % w.out[1], i % w.out[2]}
+			for tap := range k.taps {
+				t = [3]int{tap / (w.kernel[1] * w.kernel[2]), tap / w.kernel[2] % w.kernel[1], tap % w.kernel[2]}
+				dst := windows[:k.c]
+				windows = windows[k.c:]
+				at, inside := 0, true
+				for d := range 3 {
+					v := o[d]*w.stride[d] - w.begin[d] + t[d]*w.dilation[d]
+					inside = inside && v >= 0 && v < w.in[d]
+					at = at*w.in[d] + v
+				}
+				if inside {
+					copy(dst, plane[at*k.c:])
+					continue
+				}
+				for j := range dst {
+					dst[j] = zero
+				}
+			}
+		}
+	}
+}
