@@ -64,6 +64,7 @@ type linearRun struct {
 	decay, beta       heads[float32]
 	gated, correcting bool
 	scale             float32
+	after             func(b, h, t int, state []float32) // sees the state after every position; may be nil
 }
 
 func evalLinearAttention(c *Call) error {
@@ -116,7 +117,11 @@ func newLinearRun(c *Call) (*linearRun, error) {
 			return nil, err
 		}
 	}
-	if err := checkHeads(a.q, a.k, a.v); err != nil {
+	q := a.q
+	if q.n > 0 && a.k.n%q.n == 0 { // more key heads than query heads: checked the other way round
+		q.n = a.k.n
+	}
+	if err := checkHeads(q, a.k, a.v); err != nil {
 		return nil, err
 	}
 	if a.q.seq != a.k.seq {
@@ -171,9 +176,10 @@ func perToken(what string, a *ndarray.Array, k heads[float32], w1, w2 int) (head
 	return bsnh(reals[float32](a), k.batch, k.seq, k.n, a.Shape[2]/k.n), nil
 }
 
-// head runs the recurrence of one key head and writes its query heads' results.
+// head runs the recurrence of one key head and writes its query heads' results;
+// where several key heads share a query head, its own result.
 func (a *linearRun) head(b, h int, state []float32, out heads[float32]) {
-	dv, group := a.v.size, a.q.n/a.k.n
+	dv, group, sharing := a.v.size, max(a.q.n/a.k.n, 1), max(a.k.n/a.q.n, 1)
 	v := make([]float32, dv)
 	for t := range a.q.seq {
 		k := a.k.at(b, h, t)
@@ -202,9 +208,12 @@ func (a *linearRun) head(b, h int, state []float32, out heads[float32]) {
 		for g := range group {
 			o := out.at(b, h*group+g, t)
 			clear(o)
-			for i, e := range a.q.at(b, h*group+g, t) {
+			for i, e := range a.q.at(b, (h*group+g)/sharing, t) {
 				addScaled(o, e*a.scale, state[i*dv:(i+1)*dv])
 			}
+		}
+		if a.after != nil {
+			a.after(b, h, t, state)
 		}
 	}
 }

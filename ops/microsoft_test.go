@@ -268,3 +268,49 @@ func TestMicrosoftRefuses(t *testing.T) {
 		})
 	}
 }
+
+// TestStateWindow: slot j of the states is the state after the position it stands
+// for, as a shorter run gives it, and zero before the first.
+func TestStateWindow(t *testing.T) {
+	const window, length = 5, 3
+	heads := []ssa.Attr{attrInt("q_num_heads", 2), attrInt("kv_num_heads", 2), ssa.StringAttr("update_rule", "linear")}
+	for _, c := range []struct {
+		op       string
+		attrs    []ssa.Attr
+		operands func(length int) []*ndarray.Array // of the first positions
+		past     *ndarray.Array
+		at       int // operand past_state
+	}{
+		{"LinearAttention", heads, func(n int) []*ndarray.Array {
+			return []*ndarray.Array{firstRows(wavy(1, 1, length, 8), n), firstRows(wavy(2, 1, length, 8), n), firstRows(wavy(3, 1, length, 6), n), nil}
+		}, wavy(4, 1, 2, 4, 3), 3},
+		{"CausalConvWithState", []ssa.Attr{attrInt("channels_last", 1)}, func(n int) []*ndarray.Array {
+			return []*ndarray.Array{firstRows(wavy(1, 1, length, 4), n), wavy(2, 4, 1, 3), wavy(3, 4), nil}
+		}, wavy(4, 1, 2, 4), 3},
+	} {
+		t.Run(c.op, func(t *testing.T) {
+			in := c.operands(length)
+			slots := ndarray.Must(ndarray.Float32, append([]int{window}, c.past.Shape...)...)
+			copy(slots.Data[len(slots.Data)-len(c.past.Data):], c.past.Data)
+			in[c.at] = slots
+			got := mustMS(t, c.op, 2, append(slices.Clone(c.attrs), attrInt("state_window", window)), in...)[1]
+			for j := range window {
+				slot := got.Data[j*len(c.past.Data):][:len(c.past.Data)]
+				want := make([]byte, len(slot))
+				if n := length - window + j + 1; n > 0 {
+					short := c.operands(n)
+					short[c.at] = c.past
+					want = mustMS(t, c.op, 2, c.attrs, short...)[1].Data
+				}
+				assert.Equal(t, want, slot, "slot %d", j)
+			}
+		})
+	}
+}
+
+// firstRows is the first rows of a [1, rows, width] array.
+func firstRows(a *ndarray.Array, n int) *ndarray.Array {
+	out := ndarray.Must(a.DType, 1, n, a.Shape[2])
+	copy(out.Data, a.Data)
+	return out
+}

@@ -23,6 +23,8 @@ def cases(book):
     integers(ms)
     packed(ms)
     standard(ms)
+    streams(ms)
+    recurrent(ms)
 
 
 def activations(ms):
@@ -289,3 +291,77 @@ def standard(ms):
         ms(f"DynamicQuantizeLSTM_{name}", "DynamicQuantizeLSTM",
            [r(4, 1, W), r.ints(-99, 99, dirs, W, 4 * H, dtype=np.int8), r.ints(-99, 99, dirs, H, 4 * H, dtype=np.int8), r(dirs, 8 * H), None,
             r(dirs, 1, H), r(dirs, 1, H), r(dirs, 3 * H), ws, wz, ws, wz], 3, const=(1, 2, 8, 9, 10, 11), direction="bidirectional", hidden_size=H)
+
+
+def streams(ms):
+    r = source(43)
+    f16 = np.float16
+    for dt in (f32, f16):
+        name = np.dtype(dt).name
+        h = lambda *shape, **kw: r(*shape, dtype=dt, **kw)
+        ms(f"GatedAdd_{name}", "GatedAdd", [h(2, 3, 4), h(2, 3, 4), h(2, 3, 1)])
+        ms(f"ScaledSiLU_{name}", "ScaledSiLU", [h(3, 5, scale=3)], alpha=0.75)
+        ms(f"ScaledSiLU_operand_{name}", "ScaledSiLU", [h(3, 5, scale=3), np.array(1.25, f32)], alpha=0.75)
+        for act in ("silu", "swish", "sigmoid"):
+            ms(f"GatedRMSNorm_{act}_{name}", "GatedRMSNorm", [h(2, 3, 8), h(4), h(2, 3, 8)], activation=act, epsilon=1e-3)
+        ms(f"BranchwiseRMSNorm_{name}", "BranchwiseRMSNorm", [h(2, 3, 4)], epsilon=1e-3)
+        ms(f"BranchwiseRMSNorm_flat_{name}", "BranchwiseRMSNorm", [h(2, 12), h(4)], num_branches=3)
+        ms(f"BranchwiseRMSNorm_scales_{name}", "BranchwiseRMSNorm", [h(2, 3, 4), h(3, 4)])
+        ms(f"EngramGate_{name}", "EngramGate", [h(1, 2, 3, 4), h(1, 2, 3, 4), h(1, 2, 4), h(3, 4), h(3, 4), h(3, 4)], 2)
+        ms(f"EngramGate_one_{name}", "EngramGate", [h(1, 2, 3, 4), h(1, 2, 3, 4), h(1, 2, 4), h(3, 4), h(3, 4)])
+        ms(f"LinearAttentionGate_{name}", "LinearAttentionGate", [h(2, 3, 4), r(4), r(4), h(2, 3, 4)], 2)
+        ms(f"LinearAttentionGate_decay_{name}", "LinearAttentionGate", [h(2, 3, 4), r(4), r(4)])
+        for mix, shape in (("branch", (2, 3)), ("column", (2, 3, 1)), ("feature", (2, 3, 4))):
+            ms(f"HyperConnectionPreMix_{mix}_{name}", "HyperConnectionPreMix", [h(2, 3, 4), h(*shape)], reduction_scale=0.5)
+            ms(f"HyperConnectionPostMix_{mix}_{name}", "HyperConnectionPostMix", [h(2, 3, 4), h(2, 4), h(*shape), h(2, 3, 3)])
+        ms(f"HyperConnectionPreMix_flat_{name}", "HyperConnectionPreMix", [h(2, 12), h(2, 12)], num_branches=3)
+        ms(f"HyperConnectionPreMix_flat_branch_{name}", "HyperConnectionPreMix", [h(2, 12), h(2, 3)], num_branches=3)
+        ms(f"HyperConnectionPostMix_flat_{name}", "HyperConnectionPostMix", [h(2, 12), h(2, 4), h(2, 3)], num_branches=3)
+
+
+def recurrent(ms):
+    r = source(44)
+    B, T, K, V = 2, 3, 4, 5
+    small = lambda *shape: r(*shape, scale=0.4)
+
+    def linear(name, hq, hk, rule, decay=None, beta=None, past=False, **attrs):
+        state = [B, hk, K, V]
+        ms(f"LinearAttention_{name}", "LinearAttention",
+           [small(B, T, hq * K), small(B, T, hk * K), small(B, T, hk * V), small(*state) if past else None,
+            -abs(small(B, T, decay)) if decay else None, abs(small(B, T, beta)) if beta else None],
+           2, q_num_heads=hq, kv_num_heads=hk, update_rule=rule, **attrs)
+
+    linear("linear", 2, 2, "linear")
+    linear("linear_scale", 4, 2, "linear", scale=0.3, past=True)
+    linear("gated", 2, 2, "gated", decay=2 * K, past=True)
+    linear("gated_heads", 2, 2, "gated", decay=2)
+    linear("delta", 2, 2, "delta", beta=2)
+    linear("gated_delta", 4, 2, "gated_delta", decay=2, beta=2, past=True)
+    linear("gated_delta_shared", 2, 2, "gated_delta", decay=2 * K, beta=1)
+    linear("more_keys", 2, 4, "gated_delta", decay=4, beta=4, past=True)
+
+    def conv(name, taps=3, past=False, bias=True, dilation=1, last=None, **attrs):
+        C, L, S = 4, 6, (taps - 1) * dilation
+        x, state = [B, C, L], [B, C, S]
+        if last:
+            x, state = [B, L] + last, [B, S] + last
+            attrs["channels_last"] = 1
+        if dilation > 1:
+            attrs["dilation"] = dilation
+        ms(f"CausalConv_{name}", "CausalConvWithState", [r(*x), r(C, 1, taps), r(C) if bias else None, r(*state) if past else None], 2, **attrs)
+
+    conv("plain", bias=False)
+    conv("silu", past=True, activation="silu")
+    conv("swish", activation="swish")
+    conv("dilated", past=True, dilation=2)
+    conv("last", past=True, last=[4])
+    conv("last_axes", past=True, last=[2, 2], dilation=2)
+    cos, sin = r(9, 4), r(9, 4)
+    ids = r.ints(0, 9, 3, 2, 3)
+    for layout in (0, 1):
+        for section in ([2, 1, 1], [1, 1, 2], [4, 0, 0]):
+            name = f"MRotary_{layout}_" + "".join(map(str, section))
+            ms(name, "MRotaryEmbedding", [r(2, 3, 16), ids, cos, sin], mrope_section=section, mrope_layout=layout, num_heads=2)
+    ms("MRotary_interleaved", "MRotaryEmbedding", [r(2, 3, 16), ids, cos, sin], mrope_section=[2, 1, 1], interleaved=1, num_heads=2)
+    ms("MRotary_4d", "MRotaryEmbedding", [r(2, 2, 3, 8), ids, cos, sin], mrope_section=[1, 2, 1], mrope_layout=1)
+    ms("MRotary_partial", "MRotaryEmbedding", [r(2, 3, 24), ids, cos, sin], mrope_section=[1, 2, 1], num_heads=2, rotary_embedding_dim=8)

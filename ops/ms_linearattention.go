@@ -1,0 +1,273 @@
+package ops
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// The recurrent operators of the com.microsoft domain keep, with state_window = W,
+// the states after the last W positions instead of the last one, so that a decoder
+// that ran ahead can go back:
+//
+//	present [W, …]   slot j = state after position length-W+j; slots before the first
+//	                 position of this call are 0; slot W-1 of past is where it starts
+const mostStateWindow = 8
+
+func stateWindow(n *ssa.Node) (int, error) {
+	w := n.Int("state_window", 0)
+	if w < 0 || w > mostStateWindow {
+		return 0, fmt.Errorf("state_window=%d is not between 0 and %d", w, mostStateWindow)
+	}
+	return int(w), nil
+}
+
+// windowed puts the axis of the window before a state's shape.
+func windowed[D any](shape []D, w int, dim func(int) D) []D {
+	if w == 0 {
+		return shape
+	}
+	return append([]D{dim(w)}, shape...)
+}
+
+func plainDim(n int) int { return n }
+
+func symbolDim(n int) ssa.Dim { return ssa.D(int64(n)) }
+
+// lastSlot is the state a run starts from: the whole of past, or its last slot.
+func lastSlot(past []float32, w int) []float32 {
+	if w == 0 || past == nil {
+		return past
+	}
+	return past[len(past)/w*(w-1):]
+}
+
+// MSLinearAttention is LinearAttention of the com.microsoft domain: several key
+// heads may share a query head, and states have a window.
+var MSLinearAttention = Op{
+	Domain: microsoft, Name: "LinearAttention", Since: 1, Doc: "S = exp(g)∘S + k⊗v, o = scale * Sᵀq over a sequence",
+	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
+	Attrs: append(slices.Clone(LinearAttention.Attrs), AttrSpec{Name: "state_window", Kind: ssa.AttrInt}),
+	Infer: inferMSLinearAttention, Facts: Facts{Cost: linearAttentionCost}, Eval: notDouble(evalMSLinearAttention),
+}
+
+func inferMSLinearAttention(n *ssa.Node) ([]Fact, error) {
+	q, v := InType(n, 0), InType(n, 2)
+	hq, hk := n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0)
+	if hk < 1 || hq < 1 || hq%hk != 0 && hk%hq != 0 {
+		return nil, fmt.Errorf("%d query heads and %d key heads do not go together", hq, hk)
+	}
+	w, err := stateWindow(n)
+	if err != nil {
+		return nil, err
+	}
+	dv := dimOf(v, 2).FloorDiv(ssa.D(hk))
+	state := windowed([]ssa.Dim{dimOf(q, 0), ssa.D(hk), dimOf(q, 2).FloorDiv(ssa.D(hq)), dv}, w, symbolDim)
+	dt := q.DType
+	if n.Input(3) != nil {
+		dt = InType(n, 3).DType
+	}
+	return []Fact{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), dv.MulN(max(hq, hk)))}, {Type: ssa.TensorOf(dt, state...)}}, nil
+}
+
+func evalMSLinearAttention(c *Call) error {
+	w, err := stateWindow(c.Node)
+	if err != nil {
+		return err
+	}
+	a, err := newLinearRun(c)
+	if err != nil {
+		return err
+	}
+	q, k, v := a.q, a.k, a.v
+	one, past := k.size*v.size, c.Array(3)
+	shape := windowed([]int{k.batch, k.n, k.size, v.size}, w, plainDim)
+	if err := wantShape("past_state", past, shape...); err != nil {
+		return err
+	}
+	dt, all := c.Array(0).DType, k.batch*k.n*one
+	state, slots := make([]float32, all), make([]float32, w*all)
+	if past != nil {
+		dt = past.DType
+		copy(state, lastSlot(reals[float32](past), w))
+	}
+	a.after = func(b, h, t int, s []float32) {
+		if j := t - k.seq + w; j >= 0 {
+			copy(slots[j*all+(b*k.n+h)*one:][:one], s)
+		}
+	}
+	y, err := newReal[float32](c, 0, c.Array(0).DType, q.batch, q.seq, max(q.n, k.n)*v.size)
+	if err != nil {
+		return err
+	}
+	out := bsnh(y.V, q.batch, q.seq, max(q.n, k.n), v.size)
+	for i := range k.batch * k.n {
+		a.head(i/k.n, i%k.n, state[i*one:][:one], out)
+	}
+	if err := y.store(); err != nil {
+		return err
+	}
+	if w > 0 {
+		state = slots
+	}
+	return storeWanted(c, 1, &ndarray.Array{DType: dt, Shape: shape}, state)
+}
+
+// MSCausalConvWithState is CausalConvWithState of the com.microsoft domain: taps
+// may lie dilation positions apart, channels may come last, and states have a
+// window.
+//
+//	channels_last=0   input [B,C,L]        state [B,C,S]        S = (k-1)*dilation
+//	channels_last=1   input [B,L,d1,…]     state [B,S,d1,…]     C = d1*…
+var MSCausalConvWithState = Op{
+	Domain: microsoft, Name: "CausalConvWithState", Since: 1, Doc: "output = act(weight * [past_state input] + bias), per channel",
+	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
+	Attrs: []AttrSpec{{Name: "activation", Kind: ssa.AttrString}, {Name: "channels_last", Kind: ssa.AttrInt}, {Name: "dilation", Kind: ssa.AttrInt},
+		{Name: "ndim", Kind: ssa.AttrInt}, {Name: "state_window", Kind: ssa.AttrInt}},
+	Infer: inferMSCausalConv, Facts: Facts{Cost: causalConvCost}, Eval: notDouble(evalMSCausalConv),
+}
+
+func inferMSCausalConv(n *ssa.Node) ([]Fact, error) {
+	x, k := InType(n, 0), dimOf(InType(n, 1), -1)
+	w, err := stateWindow(n)
+	if err != nil || !x.Ranked || x.Rank() < 3 {
+		return []Fact{{Type: x}, {Type: ssa.UnrankedTensor(x.DType)}}, err
+	}
+	length := k.AddN(-1).MulN(n.Int("dilation", 1))
+	state := slices.Clone(x.Shape)
+	if n.Int("channels_last", 0) != 0 {
+		state[1] = length
+	} else {
+		state[len(state)-1] = length
+	}
+	return []Fact{{Type: x}, {Type: ssa.TensorOf(x.DType, windowed(state, w, symbolDim)...)}}, nil
+}
+
+// causalLine is the layout of one evaluation: where position t of a channel lies.
+type causalLine struct {
+	batch, channels, length, taps, dilation, state, window int
+	last                                                   bool
+	stateShape                                             []int
+}
+
+// at is the index of position t of channel i in a tensor of so many positions.
+func (l *causalLine) at(b, i, t, positions int) int {
+	if l.last {
+		return (b*positions+t)*l.channels + i
+	}
+	return (b*l.channels+i)*positions + t
+}
+
+func newCausalLine(c *Call) (*causalLine, error) {
+	x, w := c.Array(0), c.Array(1)
+	l := &causalLine{dilation: int(c.Node.Int("dilation", 1)), last: c.Node.Int("channels_last", 0) != 0}
+	var err error
+	if l.window, err = stateWindow(c.Node); err != nil {
+		return nil, err
+	}
+	if d := c.Node.Int("ndim", 1); d != 1 {
+		return nil, fmt.Errorf("ndim=%d: %w", d, ErrUnsupported)
+	}
+	if act := c.Node.Str("activation", "none"); !slices.Contains([]string{"none", "silu", "swish"}, act) {
+		return nil, fmt.Errorf("activation=%q is not silu, swish or none", act)
+	}
+	if x.Rank() < 3 || !l.last && x.Rank() != 3 || l.dilation < 1 {
+		return nil, fmt.Errorf("input of shape %v with dilation %d", x.Shape, l.dilation)
+	}
+	if err := wantRank("weight", w, 3); err != nil {
+		return nil, err
+	}
+	l.batch, l.channels, l.length, l.taps = x.Shape[0], x.Shape[1], x.Shape[2], w.Shape[2]
+	l.stateShape = slices.Clone(x.Shape)
+	if l.last {
+		l.channels, l.length = sizeOf(x.Shape[2:]), x.Shape[1]
+	}
+	if l.taps < 1 || l.taps > 1<<20 || l.dilation > 1<<20 {
+		return nil, fmt.Errorf("%d taps with dilation %d", l.taps, l.dilation)
+	}
+	l.state = (l.taps - 1) * l.dilation
+	if l.last {
+		l.stateShape[1] = l.state
+	} else {
+		l.stateShape[2] = l.state
+	}
+	l.stateShape = windowed(l.stateShape, l.window, plainDim)
+	if _, err := ndarray.NumElems(l.stateShape); err != nil {
+		return nil, err
+	}
+	if err := wantShape("weight", w, l.channels, 1, l.taps); err != nil {
+		return nil, err
+	}
+	if err := wantShape("bias", c.Array(2), l.channels); err != nil {
+		return nil, err
+	}
+	return l, wantShape("past_state", c.Array(3), l.stateShape...)
+}
+
+func evalMSCausalConv(c *Call) error {
+	l, err := newCausalLine(c)
+	if err != nil {
+		return err
+	}
+	x := c.Array(0)
+	y, err := newReal[float32](c, 0, x.DType, x.Shape...)
+	if err != nil {
+		return err
+	}
+	in, weight, bias := reals[float32](x), reals[float32](c.Array(1)), reals[float32](c.Array(2))
+	past := lastSlot(reals[float32](c.Array(3)), l.window)
+	gated := c.Node.Str("activation", "none") != "none"
+	present := make([]float32, sizeOf(l.stateShape))
+	line := make([]float32, l.state+l.length)
+	for i := range l.batch * l.channels {
+		b, ch := i/max(l.channels, 1), i%max(l.channels, 1)
+		l.fill(line, b, ch, in, past)
+		for t := range l.length {
+			sum := float32(0)
+			for j := range l.taps {
+				sum += weight[ch*l.taps+j] * line[t+j*l.dilation]
+			}
+			if bias != nil {
+				sum += bias[ch]
+			}
+			if gated {
+				sum = swish(sum)
+			}
+			y.V[l.at(b, ch, t, l.length)] = sum
+		}
+		l.keep(present, line, b, ch)
+	}
+	if err := y.store(); err != nil {
+		return err
+	}
+	return storeWanted(c, 1, &ndarray.Array{DType: x.DType, Shape: l.stateShape}, present)
+}
+
+// fill lays out one channel: its past, 0 where there is none, and its input.
+func (l *causalLine) fill(line []float32, b, ch int, in, past []float32) {
+	clear(line[:l.state])
+	for t := range l.state {
+		if past != nil {
+			line[t] = past[l.at(b, ch, t, l.state)]
+		}
+	}
+	for t := range l.length {
+		line[l.state+t] = in[l.at(b, ch, t, l.length)]
+	}
+}
+
+// keep writes the states of one channel.
+func (l *causalLine) keep(present, line []float32, b, ch int) {
+	slots, one := max(l.window, 1), l.batch*l.channels*l.state
+	for j := range slots {
+		end := l.length - slots + j + 1 // positions of this call the state covers
+		if l.window > 0 && end < 1 {
+			continue
+		}
+		for t := range l.state {
+			present[j*one+l.at(b, ch, t, l.state)] = line[end+t]
+		}
+	}
+}
