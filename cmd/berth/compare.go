@@ -61,8 +61,8 @@ func (a *app) compareCmd() *cobra.Command {
 			if !slices.Contains([]string{"on", "off", "both"}, f.inPlace) {
 				return usagef("--in-place %q: want on, off or both", f.inPlace)
 			}
-			if f.instance != "" && (f.run || f.rules || c.Flags().Changed("in-place") || a.schedule != "") {
-				return usagef("--run, --rules, --in-place and --schedule need a model: a bare instance is only placed")
+			if f.instance != "" && (f.run || f.rules || c.Flags().Changed("in-place")) {
+				return usagef("--run, --rules and --in-place need a model: a bare instance is only placed")
 			}
 			if f.write != "" && (f.instance != "" || a.parallelSafe) {
 				return usagef("--write-instance needs a model and its lives in one order, so neither --instance nor --parallel-safe")

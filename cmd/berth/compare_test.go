@@ -179,7 +179,7 @@ func TestCompareUsage(t *testing.T) {
 		{"--budget", []string{"builtin:mlp", "--budget", "-1s"}},
 		{"need a model", []string{"--instance", "x.csv", "--run"}},
 		{"need a model", []string{"--instance", "x.csv", "--in-place", "both"}},
-		{"need a model", []string{"--instance", "x.csv", "--schedule", "all"}},
+		{"need a model", []string{"--instance", "x.csv", "--rules"}},
 	} {
 		fails(t, exitUsage, []string{c.says}, append([]string{"compare"}, c.args...)...)
 	}
