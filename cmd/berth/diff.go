@@ -20,7 +20,8 @@ func (a *app) diffCmd() *cobra.Command {
 		Long: "Diff runs both models on the same inputs and compares every value that has the same name in both, in\n" +
 			"the order of A, and then the outputs by position. The first divergence is named; exit code 3.\n" +
 			"The same model twice compares the reference kernels (A) with the compiled program (B).",
-		RunE: func(c *cobra.Command, args []string) error { return a.diff(c.Context(), args[0], args[1], f) }}
+		Example: "  berth diff model.onnx model.opt.onnx\n  berth diff model.onnx model.onnx --data test_data_set_0",
+		RunE:    func(c *cobra.Command, args []string) error { return a.diff(c.Context(), args[0], args[1], f) }}
 	c.Flags().Float64Var(&f.rtol, "rtol", 1e-3, "relative tolerance")
 	c.Flags().Float64Var(&f.atol, "atol", 1e-5, "absolute tolerance")
 	a.dataFlag(c)

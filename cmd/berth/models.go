@@ -8,6 +8,8 @@ import (
 
 func (a *app) modelsCmd() *cobra.Command {
 	return &cobra.Command{Use: "models", Short: "List the built-in models", Args: exactArgs(0, "no arguments"),
+		Long:    "Models lists the models that need no file. Every command takes their names in the place of a path.",
+		Example: "  berth models\n  berth run builtin:mlp",
 		RunE: func(*cobra.Command, []string) error {
 			type row struct {
 				Name string `json:"name"`

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +28,12 @@ func TestHelp(t *testing.T) {
 		out := ok(t, c, "--help")
 		for _, flag := range []string{"--json", "--shape", "--dim", "--threads", "--planner", "--schedule", "--seed", "--check", "--dump", "--verbose"} {
 			assert.Contains(t, out, flag, c)
+		}
+		_, examples, found := strings.Cut(out, "Examples:\n")
+		require.True(t, found, "%s has no example", c)
+		examples, _, _ = strings.Cut(examples, "\n\n")
+		for _, flag := range regexp.MustCompile(`--[a-z-]+`).FindAllString(examples, -1) {
+			assert.Contains(t, strings.Replace(out, examples, "", 1), " "+flag+" ", "an example of %s", c)
 		}
 	}
 }
