@@ -5,6 +5,15 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
+// A slice can be a window of its operand, which costs no time and keeps the whole
+// operand alive, or a copy, which lets the operand go:
+//
+//	a  ■■■■■■■■              a  ■■■
+//	s  window of a           s    ■■■■■■■      the copy is smaller, and a's place
+//	                                           is free earlier
+//
+// Which is better depends on what else is alive, so both layouts are folded.
+
 // Lay lays a graph out in time and folds it, with slices and splits as windows
 // of their operand or as copies, whichever needs less memory at once; windows if
 // it is the same, since they cost no time.

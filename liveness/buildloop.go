@@ -14,6 +14,9 @@ import (
 //	        q@0          q@1          q@0 again
 //
 // No value is moved anywhere in this picture: parameters and results are pointers.
+//
+// Sources: NNC tensor allocation (loops are unrolled for planning only); M. Lam,
+// Software Pipelining, 1988 (modulo variable expansion).
 
 func (b *builder) windowOf(w *loops.ScanOut) int {
 	p := b.tl.places[w.Out]

@@ -18,6 +18,9 @@ import (
 // less the largest padding. Where alignments differ, each stands for the buffers aligned to a multiple of it, and the
 // highest stack of any counts. For a partial order the stack becomes an antichain (antichain.go). A single buffer, and
 // the end of a fixed one, are bounds too.
+//
+// Source: the largest clique of an interval graph is the set alive at some point (Golumbic, Algorithmic Graph Theory and
+// Perfect Graphs, 1980).
 
 // bound is the best cheap lower bound with its witness.
 func (m *model) bound() (int64, Proof) {

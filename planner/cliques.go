@@ -14,6 +14,8 @@ import (
 //
 // Heights are padded to the alignment that the members have in common, which all but the topmost of them need; where
 // alignments differ, the members aligned to more than that make a clique of their own.
+//
+// Source: the sections of MiniMalloc (sections.go), for problems that have no single time axis.
 type clique struct {
 	members []share
 	total   int64

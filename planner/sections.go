@@ -12,6 +12,8 @@ import "slices"
 //	c                  |==============|
 //	d                       |====|
 //	section  |    0    |  1 |    2    |
+//
+// Source: MiniMalloc (Moffitt, ASPLOS 2023).
 type rect struct {
 	lo, hi int32 // sections [lo, hi)
 	size   int64 // padded to the alignment

@@ -11,6 +11,14 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
+// Running passes. A pass sees one graph at a time, bodies before the graph around
+// them; what holds between passes is put right after each that changed something:
+//
+//	stage ──▶ pass ──▶ walk: body, body, graph ──▶ sort nodes, infer types, check
+//	  ▲         │                                     │
+//	  │         └───────── next pass ◀────────────────┘
+//	  └── again, as long as a round changes something and the stage repeats
+
 // maxRounds bounds the rounds of a repeating stage. Every pass lowers some
 // measure, so a stage that needs more is two passes undoing each other.
 const maxRounds = 40

@@ -11,6 +11,12 @@ import (
 
 // Identity removes nodes that give an operand back unchanged. Every rule is
 // exact: the bits stay the same, signed zeros and NaN included.
+//
+//	same shape      Reshape, Expand, Tile, GlobalAveragePool … whose result is as the operand
+//	nothing moves   Transpose [0,1,2], Pad by 0, Slice of all, Resize by 1, a window of 1
+//	neutral         x - 0, x * 1, x / 1, x ^ 1
+//	equal operands  max(x, x), x and x, where(c, x, x)
+//	twice           relu(relu(x)) is relu(x), -(-x) is x
 var Identity = &Pass{
 	Name: "identity", Doc: "a node that gives its operand back -> the operand",
 	run: runIdentity,

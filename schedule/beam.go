@@ -11,6 +11,10 @@ import (
 // width one it is a greedy order. Its peak is only an upper bound; it serves where
 // the search does not end, and lets the search drop what can not be better.
 //
+//	{}          ─▶  {a} {b} {c}       the cheapest two go on
+//	{a} {b}     ─▶  {a b} {a c} {b d}    equal sets are one
+//	{a b} {b d} ─▶  …
+//
 // Steps are safe moves for what is needed anyway, and then one node.
 //
 // It gives up, with a nil order, when the context ends or after so many steps.

@@ -7,6 +7,13 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
+// What may be written over what, as far as it is known before the order is. A fold
+// saves the bytes of a result if the operand dies at the node, and whether it does
+// depends on the order:
+//
+//	x ─▶ relu ─▶ y       if relu is x's last reader, y costs nothing; the search asks
+//	└──▶ exp ─▶ …        for each order whether exp came before
+
 // folds lists the results of a node that may go over operands. Where the least
 // counts, an operand may be written over as far as it dies, wherever it lies, and
 // by smaller results, too: package inplace decides about those when all else is

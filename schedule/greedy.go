@@ -10,6 +10,10 @@ import (
 // greedy is list scheduling by memory: of the nodes that can run, the one after
 // which the least is in use, and of equals the one that comes first in the present
 // order. Bodies are ordered already.
+//
+//	ready    after it in use
+//	a        12                 b runs next; then its readers may be ready, too
+//	b         8
 func greedy(ctx context.Context, g *ssa.Graph) error {
 	if err := sortedGraph(g); err != nil {
 		return err
