@@ -26,7 +26,7 @@ func (a *app) inspectCmd() *cobra.Command {
 		Long: "Inspect prints inputs, outputs, operators, weights, the memory timeline and what is dynamic and why.\n" +
 			"It works on models that can not be run, too. --node shows one node; --html writes the memory map.",
 		Example: "  berth inspect model.onnx --shape x=1x3x224x224 --html map.html\n  berth inspect builtin:lstm-loop --text",
-		RunE: func(c *cobra.Command, args []string) error { return about(args[0], a.inspect(c.Context(), args[0], f)) }}
+		RunE:    func(c *cobra.Command, args []string) error { return about(args[0], a.inspect(c.Context(), args[0], f)) }}
 	c.Flags().StringVar(&f.node, "node", "", "show one node, by name or by one of its results")
 	c.Flags().StringVar(&f.html, "html", "", "write the memory map as a page")
 	c.Flags().BoolVar(&f.text, "text", false, "print the graph as text")
