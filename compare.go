@@ -29,6 +29,9 @@ type PlanRow struct {
 	Scratch    int64 // the largest kernel workspace
 	LowerBound int64
 	Proven     bool
+	// OrderBound: no plan needs less in any order of the nodes. 0 if that was not
+	// searched for: in rows that are not in place, and without the order "min-peak".
+	OrderBound int64
 	PlanNanos  int64
 	// Cut: the planner's time was over before it was done. The plan is its best by
 	// then, judged like any other, and another machine may find another.
@@ -88,9 +91,12 @@ func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) 
 	t := &comparison{ctx: ctx, co: co, c: c, budget: co.Budget}
 	var first *ssa.Graph
 	for i, sched := range orders {
-		g, err := m.foldedGraph(ctx, &c, sched)
+		g, best, err := m.foldedGraph(ctx, &c, sched)
 		if err != nil {
 			return nil, err
+		}
+		if best != nil {
+			t.best = best
 		}
 		if i == 0 {
 			first = g
@@ -104,7 +110,20 @@ func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) 
 			return t.rows, err
 		}
 	}
+	t.boundOrders()
 	return t.rows, nil
+}
+
+// boundOrders puts what no order can do without into the rows it holds for.
+func (t *comparison) boundOrders() {
+	if t.best == nil || t.c.parallelSafe || t.c.copyViews {
+		return
+	}
+	for i := range t.rows {
+		if r := &t.rows[i]; r.InPlace && r.LowerBound > 0 && slices.Contains(t.co.Planners, r.Planner) {
+			r.OrderBound = t.best.LowerBound
+		}
+	}
 }
 
 // comparison gathers rows.
@@ -114,7 +133,8 @@ type comparison struct {
 	c        config
 	budget   time.Duration
 	scratch  int64
-	problems int // stated so far
+	problems int              // stated so far
+	best     *schedule.Result // of the search for the best order, if there was one
 	rows     []PlanRow
 }
 
@@ -229,16 +249,18 @@ func (t *comparison) others(g *ssa.Graph, sched string) error {
 	return nil
 }
 
-// foldedGraph binds, folds what shapes determine, and orders.
-func (m *Model) foldedGraph(ctx context.Context, c *config, sched string) (*ssa.Graph, error) {
+// foldedGraph binds, folds what shapes determine, and orders. best is what the
+// search for an order says, nil for orders that are not searched for.
+func (m *Model) foldedGraph(ctx context.Context, c *config, sched string) (g *ssa.Graph, best *schedule.Result, err error) {
 	bound, err := m.bind(c)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if _, err := rewrite.Run(ctx, bound, rewrite.Options{List: &rewrite.Runtime, Only: foldingOnly, Check: c.check, MaxOpset: -1}); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return bound.Graph, schedule.Apply(ctx, bound.Graph, sched)
+	best, err = schedule.Apply(ctx, bound.Graph, sched)
+	return bound.Graph, best, err
 }
 
 // workspace is the most that one kernel of the chosen backend needs beside its
@@ -398,7 +420,7 @@ func (m *Model) WriteInstance(ctx context.Context, w io.Writer, opts ...Option) 
 	if c.schedule == "" {
 		c.schedule = fileOrder
 	}
-	g, err := m.foldedGraph(ctx, &c, c.schedule)
+	g, _, err := m.foldedGraph(ctx, &c, c.schedule)
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 	if _, err := rewrite.Run(ctx, bound, o); err != nil {
 		return nil, err
 	}
-	if err := schedule.Apply(ctx, bound.Graph, c.schedule); err != nil {
+	if _, err := schedule.Apply(ctx, bound.Graph, c.schedule); err != nil {
 		return nil, err
 	}
 	return bound.Graph, nil

@@ -128,7 +128,7 @@ func (m *Model) Optimize(ctx context.Context, opts ...Option) (*Model, *Optimize
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := schedule.Apply(ctx, bound.Graph, c.schedule); err != nil {
+	if _, err := schedule.Apply(ctx, bound.Graph, c.schedule); err != nil {
 		return nil, nil, err
 	}
 	r.After = StatsOf(bound.Graph)

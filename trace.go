@@ -62,7 +62,8 @@ func (m *Model) Trace(ctx context.Context, inputs map[string]ndarray.Value, opts
 // folded: what planning sees.
 func (m *Model) Folded(ctx context.Context, opts ...Option) (*ssa.Graph, error) {
 	c := newConfig(opts)
-	return m.foldedGraph(ctx, &c, c.schedule)
+	g, _, err := m.foldedGraph(ctx, &c, c.schedule)
+	return g, err
 }
 
 // KeepPorts gives the model the input and output types that another one, from

@@ -30,13 +30,13 @@ import (
 type order struct {
 	name string
 	doc  string
-	run  func(ctx context.Context, g *ssa.Graph) error
+	run  func(ctx context.Context, g *ssa.Graph) (*Result, error)
 }
 
 // orders lists the schedules; the first is the default.
 var orders = []order{
-	{"min-peak", "the least memory at once: searched, and proven where the search ends; the file's order where that is as good", minPeak},
-	{"file", "the order of the model file", func(context.Context, *ssa.Graph) error { return nil }},
+	{"min-peak", "the least memory at once: searched, and proven where the search ends; the file's order where that is as good", MinPeak},
+	{"file", "the order of the model file", func(context.Context, *ssa.Graph) (*Result, error) { return nil, nil }},
 	{"bfs", "the symbolic compiler's order: breadth first from the inputs", eachGraph(bfs)},
 	{"dfs", "every tensor right before its first reader, depth first from the results", eachGraph(dfs)},
 	{"greedy", "always the node that leaves the least memory in use", eachGraph(greedy)},
@@ -44,7 +44,7 @@ var orders = []order{
 
 // eachGraph makes an order of one that looks at one graph without its bodies:
 // bodies first, so that the weight of control flow is that of ordered bodies.
-func eachGraph(f func(context.Context, *ssa.Graph) error) func(context.Context, *ssa.Graph) error {
+func eachGraph(f func(context.Context, *ssa.Graph) error) func(context.Context, *ssa.Graph) (*Result, error) {
 	var run func(ctx context.Context, g *ssa.Graph) error
 	run = func(ctx context.Context, g *ssa.Graph) error {
 		for _, n := range g.Nodes {
@@ -56,12 +56,7 @@ func eachGraph(f func(context.Context, *ssa.Graph) error) func(context.Context, 
 		}
 		return f(ctx, g)
 	}
-	return run
-}
-
-func minPeak(ctx context.Context, g *ssa.Graph) error {
-	_, err := MinPeak(ctx, g)
-	return err
+	return func(ctx context.Context, g *ssa.Graph) (*Result, error) { return nil, run(ctx, g) }
 }
 
 // Names lists the schedules, the default first.
@@ -76,8 +71,9 @@ func Names() []string {
 // Apply reorders a graph and its bodies, whose types must be inferred; an empty
 // name is the default. A graph with a cycle is an error, as is a name that does
 // not exist. The order is the same on every machine and in every run, unless the
-// context ends the search of "min-peak" early.
-func Apply(ctx context.Context, g *ssa.Graph, name string) error {
+// context ends the search of "min-peak" early. The result is what that search says,
+// nil for the other orders.
+func Apply(ctx context.Context, g *ssa.Graph, name string) (*Result, error) {
 	if name == "" {
 		name = orders[0].name
 	}
@@ -86,5 +82,5 @@ func Apply(ctx context.Context, g *ssa.Graph, name string) error {
 			return o.run(ctx, g)
 		}
 	}
-	return fmt.Errorf("there is no schedule %q; there are %s", name, strings.Join(Names(), ", "))
+	return nil, fmt.Errorf("there is no schedule %q; there are %s", name, strings.Join(Names(), ", "))
 }

@@ -311,9 +311,9 @@ func (a *app) report(model string, rows []plannerJSON, f compareFlags) error {
 	case f.csv:
 		err = a.printPlannersCSV(model, rows)
 	case f.markdown:
-		plannerTable(a.out, rows, shownOf(f)).RenderMarkdown()
+		plannerTable(a.out, rows, shownOf(rows, f)).RenderMarkdown()
 	default:
-		a.printPlanners(rows, shownOf(f))
+		a.printPlanners(rows, shownOf(rows, f))
 	}
 	if err != nil {
 		return err

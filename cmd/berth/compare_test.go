@@ -18,10 +18,10 @@ import (
 
 // rowFields are the fields that every row of a comparison has.
 var rowFields = []string{"planner", "schedule", "arena_bytes", "scratch_bytes", "lower_bound_bytes", "proven", "plan_ns",
-	"loop_copy_bytes_per_iteration", "parallel_safe", "dynamic_values", "error", "in_place", "cut", "buffers", "plan_by"}
+	"loop_copy_bytes_per_iteration", "parallel_safe", "dynamic_values", "error", "in_place", "cut", "buffers", "plan_by", "order_bound_bytes"}
 
 // csvFields are the columns of a CSV file: the oldest ones first.
-var csvFields = slices.Concat([]string{"model"}, rowFields[:11], []string{"run_error", "outputs", "measured_bytes", "program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by"})
+var csvFields = slices.Concat([]string{"model"}, rowFields[:11], []string{"run_error", "outputs", "measured_bytes", "program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by", "order_bound_bytes"})
 
 // checkPlannerRows checks the rows of a comparison with all planners.
 func checkPlannerRows(t *testing.T, rows any, more ...string) {
@@ -216,6 +216,31 @@ func TestCompareSchedules(t *testing.T) {
 	for _, order := range berth.Schedules() {
 		ok(t, "run", "builtin:inception", "--schedule", order)
 	}
+}
+
+// TestCompareOrderBound: no order needs less than what the search for one says, and
+// the order it finds needs no more; without in-place results it says nothing.
+func TestCompareOrderBound(t *testing.T) {
+	for _, model := range []string{"inception", "dense-block", "unet", "mobilenetv2", "heads", "lstm-loop", "nested-conv"} {
+		t.Run(model, func(t *testing.T) {
+			m := object(t, ok(t, "compare", "builtin:"+model, "--json", "--schedule", "all", "--planner", "auto", "--in-place", "both"))
+			for _, r := range m["planners"].([]any) {
+				row := r.(map[string]any)
+				bound, arena := row["order_bound_bytes"].(float64), row["arena_bytes"].(float64)
+				switch {
+				case row["in_place"] == false:
+					assert.Zero(t, bound)
+				case row["schedule"] == "min-peak" && model != "nested-conv" && model != "lstm-loop":
+					assert.Equal(t, bound, arena)
+				default:
+					assert.Positive(t, bound)
+					assert.LessOrEqual(t, bound, arena)
+				}
+			}
+		})
+	}
+	assert.NotContains(t, ok(t, "compare", "builtin:heads", "--schedule", "file"), "over all orders")
+	assert.Contains(t, ok(t, "compare", "builtin:heads"), "over all orders")
 }
 
 // TestCompareForms prints the same rows for people, for spreadsheets and for pages.

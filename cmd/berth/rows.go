@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,6 +37,8 @@ type plannerJSON struct {
 	Cut          bool   `json:"cut"`     // the planner's time was over before it was done
 	By           string `json:"plan_by"` // the planner the plan comes from, if it is another one
 	Buffers      int    `json:"buffers"`
+	// OrderBound: no plan needs less in any order; 0 is not known.
+	OrderBound int64 `json:"order_bound_bytes"`
 	// Unsound says what is overwritten too early in the plan of another tool's rule.
 	Unsound string `json:"unsound,omitempty"`
 }
@@ -45,7 +48,7 @@ func plannerRows(rows []berth.PlanRow) []plannerJSON {
 	for i, r := range rows {
 		out[i] = plannerJSON{Planner: r.Planner, Schedule: r.Schedule, ArenaBytes: r.ArenaBytes, ScratchBytes: r.Scratch, LowerBound: r.LowerBound,
 			Proven: r.Proven, PlanNanos: r.PlanNanos, LoopCopyBytes: r.LoopCopyBytes, ParallelSafe: r.ParallelSafe, Dynamic: r.Dynamic,
-			InPlace: r.InPlace, Cut: r.Cut, By: r.By, Buffers: r.Buffers, Unsound: r.Unsound}
+			InPlace: r.InPlace, Cut: r.Cut, By: r.By, Buffers: r.Buffers, OrderBound: r.OrderBound, Unsound: r.Unsound}
 		if r.Err != nil {
 			out[i].Error = r.Err.Error()
 		}
@@ -59,11 +62,13 @@ type shown struct {
 	inPlace  bool
 	run      bool
 	rules    bool
+	ordered  bool // some row has a bound over all orders
 	budget   time.Duration
 }
 
-func shownOf(f compareFlags) shown {
-	return shown{instance: f.instance != "", inPlace: f.inPlace != "on", run: f.run, rules: f.rules, budget: f.budget}
+func shownOf(rows []plannerJSON, f compareFlags) shown {
+	ordered := slices.ContainsFunc(rows, func(r plannerJSON) bool { return r.OrderBound > 0 })
+	return shown{instance: f.instance != "", inPlace: f.inPlace != "on", run: f.run, rules: f.rules, ordered: ordered, budget: f.budget}
 }
 
 // printPlanners prints the table for people.
@@ -76,6 +81,9 @@ func (a *app) printPlanners(rows []plannerJSON, s shown) {
 	}
 	if dynamic > 0 {
 		fmt.Fprintf(a.out, "%d values have a size that is known only while running: they are not in these figures; give shapes with --shape, --dim or --data.\n", dynamic)
+	}
+	if s.ordered {
+		fmt.Fprintln(a.out, "over bound: above what this order needs at least; over all orders: above what no order of the nodes can do without.")
 	}
 	if cut {
 		fmt.Fprintf(a.out, "cut: the planner was not done after %v (--budget); its best plan by then, judged like the others.\n", s.budget)
@@ -109,7 +117,8 @@ func (s shown) columns() []column {
 		{column{"in place", false, func(r *plannerJSON) any { return word(r.InPlace, "on", "off") }}, s.inPlace || s.rules},
 		{column{"arena", true, func(r *plannerJSON) any { return bytesText(r.ArenaBytes) }}, true},
 		{column{"bytes", true, func(r *plannerJSON) any { return r.ArenaBytes }}, true},
-		{column{"over bound", true, func(r *plannerJSON) any { return gapText(r) }}, true},
+		{column{"over bound", true, func(r *plannerJSON) any { return gapText(r.ArenaBytes, r.LowerBound) }}, true},
+		{column{"over all orders", true, func(r *plannerJSON) any { return gapText(r.ArenaBytes, r.OrderBound) }}, s.ordered},
 		{column{"proven", false, func(r *plannerJSON) any { return word(r.Proven, "optimal", "") }}, true},
 		{column{"plan time", true, func(r *plannerJSON) any { return durationText(r.PlanNanos) }}, true},
 		{column{"copied/trip", true, func(r *plannerJSON) any { return byRule(r, fmt.Sprint(r.LoopCopyBytes)) }}, !s.instance},
@@ -172,11 +181,11 @@ func byRule(r *plannerJSON, text string) string {
 }
 
 // gapText is how far an arena is above the bound, if there is one.
-func gapText(r *plannerJSON) string {
-	if r.LowerBound <= 0 {
+func gapText(arena, bound int64) string {
+	if bound <= 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.2f%%", 100*float64(r.ArenaBytes-r.LowerBound)/float64(r.LowerBound))
+	return fmt.Sprintf("%.2f%%", 100*float64(arena-bound)/float64(bound))
 }
 
 func count(n int64) string {
@@ -210,11 +219,11 @@ func (a *app) printPlannersCSV(model string, rows []plannerJSON) error {
 	w := csv.NewWriter(a.out)
 	_ = w.Write([]string{"model", "planner", "schedule", "arena_bytes", "scratch_bytes", "lower_bound_bytes", "proven", "plan_ns",
 		"loop_copy_bytes_per_iteration", "parallel_safe", "dynamic_values", "error", "run_error", "outputs", "measured_bytes",
-		"program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by"})
+		"program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by", "order_bound_bytes"})
 	for _, r := range rows {
 		fields := []any{model, r.Planner, r.Schedule, r.ArenaBytes, r.ScratchBytes, r.LowerBound, r.Proven, r.PlanNanos,
 			r.LoopCopyBytes, r.ParallelSafe, r.Dynamic, r.Error, r.RunError, r.Outputs, r.MeasuredBytes,
-			r.ProgramBytes, r.InPlace, r.Cut, r.Buffers, r.Unsound, r.By}
+			r.ProgramBytes, r.InPlace, r.Cut, r.Buffers, r.Unsound, r.By, r.OrderBound}
 		line := make([]string, len(fields))
 		for i, f := range fields {
 			line[i] = fmt.Sprint(f)
