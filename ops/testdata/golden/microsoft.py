@@ -25,6 +25,8 @@ def cases(book):
     standard(ms)
     streams(ms)
     recurrent(ms)
+    tokens(ms)
+    pieces(ms)
 
 
 def activations(ms):
@@ -365,3 +367,73 @@ def recurrent(ms):
     ms("MRotary_interleaved", "MRotaryEmbedding", [r(2, 3, 16), ids, cos, sin], mrope_section=[2, 1, 1], interleaved=1, num_heads=2)
     ms("MRotary_4d", "MRotaryEmbedding", [r(2, 2, 3, 8), ids, cos, sin], mrope_section=[1, 2, 1], mrope_layout=1)
     ms("MRotary_partial", "MRotaryEmbedding", [r(2, 3, 24), ids, cos, sin], mrope_section=[1, 2, 1], num_heads=2, rotary_embedding_dim=8)
+
+
+def tokens(ms):
+    r = source(45)
+    ids = np.array([[1, 2, 3, 1, 2], [4, 4, 4, 4, 4], [1, 2, 3, 4, 0]])
+    for size in (1, 2, 3, 6):
+        ms(f"NGramRepeatBlock_{size}", "NGramRepeatBlock", [ids, r(3, 6)], ngram_size=size)
+    for dt in (np.int32, np.int64):
+        name = np.dtype(dt).name
+        i = lambda *v: np.array(v, dt)
+        sizes, multipliers = i(11, 13, 17, 19), i(31, -1000003, 998244353)
+        base = {"max_ngram_size": 3, "n_head_per_ngram": 2, "pad_id": 7}
+        seq = r.ints(0, 100000, 2, 6, dtype=dt)
+        ms(f"NGramHash_{name}", "NGramHashMapping", [seq, multipliers, sizes], 2, **base)
+        ms(f"NGramHash_past_{name}", "NGramHashMapping", [seq, multipliers, sizes, r.ints(0, 99, 2, 2, dtype=dt), i(0, 11, 24, 41)], 2, **base)
+        seq = r.ints(0, 4, 2, 6, dtype=dt)
+        past = r.ints(0, 4, 2, 2, dtype=dt)
+        ms(f"NGramHash_eos_{name}", "NGramHashMapping", [seq, multipliers, sizes, past, None, np.array(2, dt)], 2, reset_on_eos=1, **base)
+        ms(f"NGramHash_eos_kept_{name}", "NGramHashMapping", [seq, multipliers, sizes, None, None, np.array(2, dt)], 2, **base)
+        ms(f"NGramHash_segments_{name}", "NGramHashMapping",
+           [seq, multipliers, sizes, past, None, None, np.array([[0, 0, 1, 1, 1, 2], [5, 5, 5, 5, 5, 5]], np.int32)], 2, **base)
+        ms(f"NGramHash_short_{name}", "NGramHashMapping", [seq[:, :1], multipliers, sizes, past], 2, **base)
+    src = np.array([1, 5, 3, 4, 2, 4, 5, 3, 6])
+    for name, cur, at, pred in (("none", [2, 4], 0, None), ("first", [9, 5], 4, [2, 4, 7, 3, 6, 0]), ("all", [1], 5, [4, 5, 3, 6, 8]),
+                                ("several", [5, 3], 0, None), ("longer", [4, 5, 3], 0, None), ("end", [3, 6], 0, None)):
+        ms(f"Bifurcation_{name}", "BifurcationDetector", [src, np.array(cur), np.array([at])] + ([np.array(pred)] if pred else []), 2,
+           min_ngram_size=1, max_ngram_size=3)
+    for positive in (0, 1):
+        for dt in (np.int32, np.uint32, np.int64, np.float32, np.float64):
+            ms(f"MurmurHash3_{positive}_{np.dtype(dt).name}", "MurmurHash3", [r.ints(0, 100, 2, 3).astype(dt)], seed=5, positive=positive,
+               typed={0: np.uint32 if positive else np.int32})
+        ms(f"MurmurHash3_{positive}_string", "MurmurHash3", [np.array(["", "a", "ab", "abc", "abcd", "h\u00e4user am see"], dtype=object)],
+           positive=positive, typed={0: np.uint32 if positive else np.int32})
+    text = np.array([["a b,c", "xyz"], ["  one  two", "\u00e4\u00f6 \u00fc"]], dtype=object)
+    for mark in (0, 1):
+        t = lambda name, x=text, **kw: ms(f"Tokenizer_{name}_{mark}", "Tokenizer", [x], mark=mark, pad_value="#", **kw)
+        t("space", separators=[" "], mincharnum=1)
+        t("several", separators=[" ", ","], mincharnum=1)
+        t("long", separators=[" +", ","], mincharnum=2)
+        t("first", x=text[0], separators=["[bx]", " "], mincharnum=1)
+        t("chars", separators=[""], mincharnum=1)
+        t("match", tokenexp="[a-z]+", mincharnum=1)
+        t("match_long", tokenexp="a|[a-z]{2}", mincharnum=2)
+        t("dot", tokenexp=".", mincharnum=1)
+        t("nothing", x=text[0], tokenexp="[0-9]+", mincharnum=1)
+    words = np.array([[3, 2, 0, 0, 0], [1, 2, 3, 4, 5], [1, 0, 0, 0, 0]], np.int32)
+    ms("WordConvEmbedding", "WordConvEmbedding", [words, r(4, 1, 2, 3), r(4), r(6, 3)])
+    ms("WordConvEmbedding_wide", "WordConvEmbedding", [words, r(4, 1, 5, 3), r(4), r(6, 3)], conv_window_size=5, embedding_size=4, char_embedding_size=3)
+
+
+def pieces(ms):
+    r = source(46)
+    rois = np.array([[0.1, 0.2, 0.8, 0.9], [0, 0, 1, 1], [-0.3, 0.5, 0.4, 1.3]], f32)
+    batch = np.array([0, 1, 0], np.int32)
+    for mode in ("bilinear", "nearest"):
+        for size in ((3, 4), (1, 1), (2, 1)):
+            ms(f"CropAndResize_{mode}_{size[0]}x{size[1]}", "CropAndResize", [r(2, 2, 5, 6), rois, batch, np.array(size, np.int32)], mode=mode,
+               extrapolation_value=-1.5, const=(3,))
+    for name, pads in (("none", [0, 0, 0, 0]), ("some", [1, 0, 1, 2])):
+        ms(f"ConvTransposeDynamic_{name}", "ConvTransposeWithDynamicPads", [r(1, 2, 3, 4), r(2, 3, 3, 3), np.array(pads), r(3)], strides=[2, 1],
+           kernel_shape=[3, 3])
+    ms("ConvTransposeDynamic_group", "ConvTransposeWithDynamicPads", [r(1, 4, 3, 4), r(4, 3, 3, 3), np.array([0, 1, 1, 0])], group=2, output_padding=[1, 0], strides=[2, 2])
+    for name, attrs in (("last", {"size": 3}), ("step", {"size": 2, "step": 2, "dim": 1}), ("first", {"size": 2, "dim": 0}), ("wide", {"size": 1, "step": 9})):
+        ms(f"Unfold_{name}", "UnfoldTensor", [r(2, 5, 6)], **attrs)
+    ms("Unfold_int64", "UnfoldTensor", [r.ints(-9, 9, 2, 7)], size=4, step=2)
+    ms("SampleOp", "SampleOp", [r(2, 3)])
+    for shape in ((4, 6), (1, 5, 3), (1, 1), (7, 1)):
+        ms("TimeWarping_" + "x".join(map(str, shape)), "DynamicTimeWarping", [r(*shape)])
+    ms("TimeWarping_ties", "DynamicTimeWarping", [np.ones((4, 6), f32)])
+    ms("TimeWarping_ints", "DynamicTimeWarping", [r.ints(0, 3, 6, 8).astype(f32)])

@@ -1,0 +1,199 @@
+package ops
+
+import (
+	"fmt"
+	"math/bits"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// murmur3 is the 32-bit hash for 32-bit machines: blocks of 4 bytes, the rest, and
+// a final mix.
+func murmur3(key []byte, seed uint32) uint32 {
+	scramble := func(k uint32) uint32 { return bits.RotateLeft32(k*0xcc9e2d51, 15) * 0x1b873593 }
+	h, rest := seed, key
+	for ; len(rest) >= 4; rest = rest[4:] {
+		h ^= scramble(uint32(rest[0]) | uint32(rest[1])<<8 | uint32(rest[2])<<16 | uint32(rest[3])<<24)
+		h = bits.RotateLeft32(h, 13)*5 + 0xe6546b64
+	}
+	k := uint32(0)
+	for i, b := range rest {
+		k |= uint32(b) << (8 * i)
+	}
+	h ^= scramble(k)
+	h ^= uint32(len(key))
+	h = (h ^ h>>16) * 0x85ebca6b
+	h = (h ^ h>>13) * 0xc2b2ae35
+	return h ^ h>>16
+}
+
+// NGramHashMapping hashes the n-grams that end at every token, for n = 2 to
+// max_ngram_size, with n_head_per_ngram hashes each, of the com.microsoft domain:
+//
+//	mix  = id[t]*multiplier[0] ^ id[t-1]*multiplier[1] ^ … ^ id[t-n+1]*multiplier[n-1]
+//	hash = mix mod vocab_sizes[head] + head_offsets[head]           mod is never negative
+//
+// Ids before the first token are past_ids, and before those eos_token_id or else
+// pad_id. History is cut, and filled in the same way, behind an end-of-sequence
+// token (reset_on_eos) and where the segment changes.
+var NGramHashMapping = Op{
+	Domain: microsoft, Name: "NGramHashMapping", Since: 1, Doc: "hash ids of the n-grams that end at every token",
+	MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 2,
+	Attrs: []AttrSpec{{Name: "max_ngram_size", Kind: ssa.AttrInt, Required: true}, {Name: "n_head_per_ngram", Kind: ssa.AttrInt, Required: true},
+		{Name: "pad_id", Kind: ssa.AttrInt, Required: true}, {Name: "reset_on_eos", Kind: ssa.AttrInt}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		ids := InType(n, 0)
+		most := n.Int("max_ngram_size", 0)
+		heads := (most - 1) * n.Int("n_head_per_ngram", 0)
+		return []Fact{{Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), dimOf(ids, 1), ssa.D(heads))}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), ssa.D(most-1))}}, nil
+	},
+	Facts: Facts{Cost: elementCost}, Eval: evalNGramHash,
+}
+
+// ngramHash is what all sequences of a call share.
+type ngramHash struct {
+	most, perSize       int
+	fill, eos           int64
+	resets              bool
+	multipliers         []int64
+	vocabulary, offsets []int64
+	narrow              bool // ids of 32 bits: products wrap there
+}
+
+func newNGramHash(c *Call) (*ngramHash, error) {
+	n := c.Node
+	h := &ngramHash{most: int(n.Int("max_ngram_size", 0)), perSize: int(n.Int("n_head_per_ngram", 0)), fill: n.Int("pad_id", 0)}
+	ids := c.Array(0)
+	if h.most < 2 || h.most > 1<<16 || h.perSize < 1 || h.perSize > 1<<16 {
+		return nil, fmt.Errorf("max_ngram_size=%d with n_head_per_ngram=%d", h.most, h.perSize)
+	}
+	if ids.DType != ndarray.Int32 && ids.DType != ndarray.Int64 {
+		return nil, unsupportedType(ids.DType)
+	}
+	h.narrow = ids.DType == ndarray.Int32
+	heads := (h.most - 1) * h.perSize
+	h.multipliers, h.vocabulary = c.Array(1).Ints(), c.Array(2).Ints()
+	if len(h.multipliers) < h.most || len(h.vocabulary) != heads {
+		return nil, fmt.Errorf("%d multipliers and %d vocabulary sizes for n-grams of up to %d tokens with %d heads each", len(h.multipliers), len(h.vocabulary), h.most, h.perSize)
+	}
+	for _, v := range h.vocabulary {
+		if v < 1 {
+			return nil, fmt.Errorf("a vocabulary of %d ids", v)
+		}
+	}
+	if c.Has(4) {
+		if err := wantShape("head_offsets", c.Array(4), heads); err != nil {
+			return nil, err
+		}
+		h.offsets = c.Array(4).Ints()
+	}
+	if eos := c.Array(5); eos != nil {
+		if eos.Len() != 1 {
+			return nil, fmt.Errorf("eos_token_id has shape %v", eos.Shape)
+		}
+		h.eos, h.fill, h.resets = eos.Int(0), eos.Int(0), n.Int("reset_on_eos", 0) != 0
+	}
+	return h, nil
+}
+
+// wrap keeps arithmetic in the ids' width.
+func (h *ngramHash) wrap(v int64) int64 {
+	if h.narrow {
+		return int64(int32(v))
+	}
+	return v
+}
+
+// run hashes a sequence. line is history of most-1 ids and the ids; segments, if
+// not nil, goes with line.
+func (h *ngramHash) run(line, segments []int64, put func(t, head int, id int64)) {
+	for t := h.most - 1; t < len(line); t++ {
+		mix, cut := h.wrap(line[t]*h.multipliers[0]), false
+		for back := 1; back < h.most; back++ {
+			at := t - back
+			cut = cut || h.resets && line[at] == h.eos || segments != nil && segments[at] != segments[at+1]
+			id := line[at]
+			if cut {
+				id = h.fill
+			}
+			mix ^= h.wrap(id * h.multipliers[back])
+			for k := range h.perSize {
+				head := (back-1)*h.perSize + k
+				id := (mix%h.vocabulary[head] + h.vocabulary[head]) % h.vocabulary[head]
+				if h.offsets != nil {
+					id = h.wrap(id + h.offsets[head])
+				}
+				put(t-h.most+1, head, id)
+			}
+		}
+	}
+}
+
+// history fills the ids before a sequence.
+func (h *ngramHash) history(line []int64, past []int64) {
+	for i := range h.most - 1 {
+		line[i] = h.fill
+		if past != nil {
+			line[i] = past[i]
+		}
+	}
+}
+
+func evalNGramHash(c *Call) error {
+	ids := c.Array(0)
+	if err := wantRank("input_ids", ids, 2); err != nil {
+		return err
+	}
+	h, err := newNGramHash(c)
+	if err != nil {
+		return err
+	}
+	batch, length, back := ids.Shape[0], ids.Shape[1], h.most-1
+	if err := wantShape("past_ids", c.Array(3), batch, back); err != nil {
+		return err
+	}
+	if err := wantShape("segment_ids", c.Array(6), batch, length); err != nil {
+		return err
+	}
+	heads := back * h.perSize
+	out, err := c.Output(0, ids.DType, batch, length, heads)
+	if err != nil {
+		return err
+	}
+	var present *ndarray.Array
+	if c.Wants(1) {
+		if present, err = c.Output(1, ids.DType, batch, back); err != nil {
+			return err
+		}
+	}
+	all := ids.Ints()
+	for b := range batch {
+		line := make([]int64, back+length)
+		h.history(line, rowOf(c.Array(3), b))
+		copy(line[back:], all[b*length:][:length])
+		var segments []int64
+		if s := rowOf(c.Array(6), b); s != nil && length > 0 {
+			segments = make([]int64, back+length)
+			for i := range back { // segments are compared within this call only
+				segments[i] = s[0]
+			}
+			copy(segments[back:], s)
+		}
+		h.run(line, segments, func(t, head int, id int64) { out.SetInt((b*length+t)*heads+head, id) })
+		if present != nil {
+			for i, id := range line[length:] {
+				present.SetInt(b*back+i, id)
+			}
+		}
+	}
+	return nil
+}
+
+// rowOf is row b of a matrix of integers, nil for nil.
+func rowOf(a *ndarray.Array, b int) []int64 {
+	if a == nil {
+		return nil
+	}
+	return a.Ints()[b*a.Shape[1]:][:a.Shape[1]]
+}

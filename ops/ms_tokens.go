@@ -1,0 +1,187 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Operators of the com.microsoft domain on token ids.
+
+// NGramRepeatBlock forbids tokens that would repeat an n-gram of a row: their
+// scores become -∞.
+var NGramRepeatBlock = Op{
+	Domain: microsoft, Name: "NGramRepeatBlock", Since: 1, Doc: "scores_out = scores, -∞ for tokens that complete an n-gram of input_ids again",
+	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "ngram_size", Kind: ssa.AttrInt, Required: true}},
+	Infer: func(n *ssa.Node) ([]Fact, error) { return One(InType(n, 1)), nil },
+	Facts: Facts{InPlace: func(n *ssa.Node) []Pair {
+		if sameLayout(InType(n, 1), n.Out[0].Type) {
+			return []Pair{{1, 0}}
+		}
+		return nil
+	}, Cost: elementCost}, Eval: evalNGramRepeat,
+}
+
+func evalNGramRepeat(c *Call) error {
+	ids, scores := c.Array(0), c.Array(1)
+	if err := wantRank("input_ids", ids, 2); err != nil {
+		return err
+	}
+	if err := wantRank("scores", scores, 2); err != nil {
+		return err
+	}
+	size := int(c.Node.Int("ngram_size", 0))
+	if size < 1 || scores.Shape[0] != ids.Shape[0] || scores.DType != ndarray.Float32 || !ids.DType.IsInteger() {
+		return fmt.Errorf("ngram_size=%d, input_ids %s and scores %s do not go together", size, ids, scores)
+	}
+	out, err := c.Output(0, scores.DType, scores.Shape...)
+	if err != nil {
+		return err
+	}
+	copy(out.Data, scores.Data)
+	length, vocabulary, v := ids.Shape[1], scores.Shape[1], ndarray.Slice[float32](out)
+	for b := range ids.Shape[0] {
+		row := ids.Ints()[b*length:][:length]
+		for i := 0; i+size <= length; i++ {
+			if !slices.Equal(row[i:i+size-1], row[length-size+1:]) {
+				continue
+			}
+			t := row[i+size-1]
+			if t < 0 || t >= int64(vocabulary) {
+				return fmt.Errorf("token %d is outside a vocabulary of %d", t, vocabulary)
+			}
+			v[b*vocabulary+int(t)] = float32(math.Inf(-1))
+		}
+	}
+	return nil
+}
+
+// BifurcationDetector is a step of decoding that copies from its source: predicted
+// tokens are taken over up to the first that the source does not have, and the end
+// of what results is looked for in the source, by n-grams of growing size as long
+// as several places match.
+var BifurcationDetector = Op{
+	Domain: microsoft, Name: "BifurcationDetector", Since: 1, Doc: "tokens = cur_tokens and the predicted ones up to the first that differs; where their end lies in src_tokens",
+	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 2,
+	Attrs: []AttrSpec{{Name: "max_ngram_size", Kind: ssa.AttrInt}, {Name: "min_ngram_size", Kind: ssa.AttrInt}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		tokens := InType(n, 1)
+		if n.Input(3) != nil {
+			tokens = ssa.TensorOf(ndarray.Int64, ssa.Dim{})
+		}
+		return []Fact{{Type: tokens}, {Type: InType(n, 2)}}, nil
+	},
+	Facts: Facts{Cost: readCost}, Eval: evalBifurcation,
+}
+
+func evalBifurcation(c *Call) error {
+	for i, what := range []string{"src_tokens", "cur_tokens", "", "pred_tokens"} {
+		if what != "" && c.Has(i) && (c.Array(i).Rank() != 1 || c.Array(i).DType != ndarray.Int64) {
+			return fmt.Errorf("%s is %s, expected int64[n]", what, c.Array(i))
+		}
+	}
+	src, out, match := c.Array(0).Ints(), slices.Clone(c.Array(1).Ints()), c.Array(2)
+	if match.Len() != 1 {
+		return fmt.Errorf("prev_suffix_match_idx has shape %v", match.Shape)
+	}
+	if p := c.Array(3); p != nil {
+		from, pred := match.Int(0), p.Ints()
+		if from < 0 || from > int64(len(src)) || len(pred) != len(src)+1-int(from) {
+			return fmt.Errorf("%d predicted tokens for a source of %d read from %d", len(pred), len(src), from)
+		}
+		same := 0
+		for same < len(pred)-1 && pred[same] == src[int(from)+same] {
+			same++
+		}
+		out = append(out, pred[:same+1]...)
+	}
+	least, most := int(c.Node.Int("min_ngram_size", 1)), int(c.Node.Int("max_ngram_size", 3))
+	if least < 1 || most < least {
+		return fmt.Errorf("n-grams of %d to %d tokens", least, most)
+	}
+	if err := c.SetOutput(0, ndarray.Of(out, len(out))); err != nil || !c.Wants(1) {
+		return err
+	}
+	idx, err := c.Output(1, ndarray.Int64, match.Shape...)
+	if err != nil {
+		return err
+	}
+	idx.SetInt(0, int64(suffixMatch(src, out, least, most)))
+	return nil
+}
+
+// suffixMatch is where in src the one place ends that matches the last tokens, -1
+// if there is none or still more than one.
+func suffixMatch(src, tokens []int64, least, most int) int {
+	found := -1
+	for size := least; size <= most && size <= len(tokens); size++ {
+		end := tokens[len(tokens)-size:]
+		first := indexOf(src, end)
+		if first < 0 {
+			break
+		}
+		if found = first + size; found >= len(src) {
+			break
+		}
+		if indexOf(src[first+1:], end) >= 0 {
+			found = -1
+		}
+	}
+	return found
+}
+
+func indexOf(list, part []int64) int {
+	for i := 0; i+len(part) <= len(list); i++ {
+		if slices.Equal(list[i:i+len(part)], part) {
+			return i
+		}
+	}
+	return -1
+}
+
+// MurmurHash3 hashes every element's bytes, a string's as they stand.
+//
+// Source: https://github.com/aappleby/smhasher, MurmurHash3_x86_32
+var MurmurHash3 = Op{
+	Domain: microsoft, Name: "MurmurHash3", Since: 1, Doc: "Y = MurmurHash3_x86_32(X, seed) for every element",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "positive", Kind: ssa.AttrInt}, {Name: "seed", Kind: ssa.AttrInt}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		t := InType(n, 0)
+		t.DType = hashType(n)
+		return One(t), nil
+	},
+	Facts: Facts{Cost: elementCost},
+	Eval: func(c *Call) error {
+		x := c.Array(0)
+		out, err := c.Output(0, hashType(c.Node), x.Shape...)
+		if err != nil {
+			return err
+		}
+		seed, width := uint32(c.Node.Int("seed", 0)), x.DType.Size()
+		for i := range x.Len() {
+			var key []byte
+			if x.DType == ndarray.String {
+				key = []byte(x.Str[i])
+			} else {
+				key = x.Data[i*width:][:width]
+			}
+			h := murmur3(key, seed)
+			if out.DType == ndarray.Int32 {
+				out.SetInt(i, int64(int32(h)))
+			} else {
+				out.SetInt(i, int64(h))
+			}
+		}
+		return nil
+	},
+}
+
+func hashType(n *ssa.Node) ndarray.DType {
+	if n.Int("positive", 1) != 0 {
+		return ndarray.Uint32
+	}
+	return ndarray.Int32
+}

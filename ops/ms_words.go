@@ -1,0 +1,215 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// WordConvEmbedding embeds words by a convolution over the embeddings of their
+// characters, of the com.microsoft domain:
+//
+//	Y[word] = max over positions of tanh(W * C[characters] + B)
+//
+// A word ends with its first characters that are 0; one shorter than the window is
+// padded with character 0. A word without characters is 0.
+var WordConvEmbedding = Op{
+	Domain: microsoft, Name: "WordConvEmbedding", Since: 1, Doc: "Y[word] = max over positions of tanh(W * C[characters] + B)",
+	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "char_embedding_size", Kind: ssa.AttrInt}, {Name: "conv_window_size", Kind: ssa.AttrInt}, {Name: "embedding_size", Kind: ssa.AttrInt}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		return One(ssa.TensorOf(InType(n, 1).DType, dimOf(InType(n, 0), 0), dimOf(InType(n, 1), 0))), nil
+	},
+	Facts: Facts{Cost: elementCost}, Eval: evalWordConv,
+}
+
+func evalWordConv(c *Call) error {
+	seq, w, bias, table := c.Array(0), c.Array(1), c.Array(2), c.Array(3)
+	for i, rank := range []int{2, 4, 1, 2} {
+		if err := wantRank([]string{"Sequence", "W", "B", "C"}[i], c.Array(i), rank); err != nil {
+			return err
+		}
+	}
+	filters, window, size, most := w.Shape[0], w.Shape[2], table.Shape[1], seq.Shape[1]
+	if w.DType != ndarray.Float32 || w.Shape[1] != 1 || w.Shape[3] != size || bias.Len() != filters || window < 1 || window > most {
+		return fmt.Errorf("words of %d characters, weights %s, bias %s and embeddings %s do not go together", most, w, bias, table)
+	}
+	for i, want := range []int{size, window, filters} {
+		if a := c.Node.Int([]string{"char_embedding_size", "conv_window_size", "embedding_size"}[i], int64(want)); a != int64(want) && a != -1 {
+			return fmt.Errorf("attribute %s is %d, the operands say %d", []string{"char_embedding_size", "conv_window_size", "embedding_size"}[i], a, want)
+		}
+	}
+	out, err := newReal[float32](c, 0, w.DType, seq.Shape[0], filters)
+	if err != nil {
+		return err
+	}
+	weights, b, chars := reals[float32](w), reals[float32](bias), reals[float32](table)
+	line := make([]float32, most*size)
+	for i := range seq.Shape[0] {
+		row := out.V[i*filters:][:filters]
+		clear(row)
+		length := wordLength(seq.Ints()[i*most:][:most])
+		if length == 0 {
+			continue
+		}
+		length = max(length, window)
+		for j, id := range seq.Ints()[i*most:][:length] {
+			if id < 0 || id >= int64(table.Shape[0]) {
+				return fmt.Errorf("character %d is outside a table of %d", id, table.Shape[0])
+			}
+			copy(line[j*size:], chars[int(id)*size:][:size])
+		}
+		for f := range row {
+			best := math.Inf(-1)
+			for at := range length - window + 1 {
+				sum := dot(weights[f*window*size:][:window*size], line[at*size:][:window*size]) + b[f]
+				best = max(best, math.Tanh(float64(sum)))
+			}
+			row[f] = float32(best)
+		}
+	}
+	return out.store()
+}
+
+// wordLength counts the characters of a word; one that begins with none has none.
+func wordLength(word []int64) (n int) {
+	if len(word) == 0 || word[0] <= 0 {
+		return 0
+	}
+	for _, id := range word {
+		if id > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Tokenizer splits strings into tokens, of the com.microsoft domain: by what lies
+// between separators, by what matches tokenexp, or into characters where the
+// separator is empty or tokenexp is ".". Expressions are in the syntax of RE2, and
+// separators are applied one after the other. mark puts U+0002 and U+0003 around
+// the tokens; shorter rows are filled with pad_value.
+var Tokenizer = Op{
+	Domain: microsoft, Name: "Tokenizer", Since: 1, Doc: "Y[…, i] = token i of X[…]",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{{Name: "mark", Kind: ssa.AttrInt, Required: true}, {Name: "mincharnum", Kind: ssa.AttrInt, Required: true},
+		{Name: "pad_value", Kind: ssa.AttrString, Required: true}, {Name: "separators", Kind: ssa.AttrStrings}, {Name: "tokenexp", Kind: ssa.AttrString}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		x := InType(n, 0)
+		if !x.Ranked {
+			return One(x), nil
+		}
+		if x.Rank() != 1 && x.Rank() != 2 {
+			return nil, fmt.Errorf("strings %s, expected [C] or [N,C]", x)
+		}
+		return One(ssa.TensorOf(x.DType, append(append([]ssa.Dim{}, x.Shape...), ssa.Dim{})...)), nil
+	},
+	Facts: Facts{Cost: elementCost}, Eval: evalTokenizer,
+}
+
+func evalTokenizer(c *Call) error {
+	x, n := c.Array(0), c.Node
+	if x.DType != ndarray.String || x.Rank() != 1 && x.Rank() != 2 {
+		return fmt.Errorf("strings %s, expected string[C] or string[N,C]", x)
+	}
+	split, err := tokenSplitter(n)
+	if err != nil {
+		return err
+	}
+	mark, most := n.Int("mark", 0) != 0, 0
+	rows := make([][]string, x.Len())
+	for i, s := range x.Str {
+		if !utf8.ValidString(s) {
+			return fmt.Errorf("string %d is no valid UTF-8", i)
+		}
+		rows[i] = split(s)
+		most = max(most, len(rows[i]))
+	}
+	if x.Len() == 0 {
+		out, err := c.Output(0, ndarray.String, append([]int{}, x.Shape...)...)
+		_ = out
+		return err
+	}
+	width := most
+	if mark && most > 0 {
+		width += 2
+	}
+	out, err := c.Output(0, ndarray.String, append(append([]int{}, x.Shape...), width)...)
+	if err != nil || width == 0 {
+		return err
+	}
+	for i, row := range rows {
+		if mark {
+			row = append(append([]string{"\x02"}, row...), "\x03")
+		}
+		for j := range width {
+			out.Str[i*width+j] = n.Str("pad_value", "")
+			if j < len(row) {
+				out.Str[i*width+j] = row[j]
+			}
+		}
+	}
+	return nil
+}
+
+// tokenSplitter returns the function that splits a string as the attributes say.
+func tokenSplitter(n *ssa.Node) (func(s string) []string, error) {
+	least := int(n.Int("mincharnum", 1))
+	var separators []string
+	if a := n.Attr("separators"); a != nil {
+		separators = a.Strings
+	}
+	expression, byMatch := n.Str("tokenexp", ""), n.Has("tokenexp")
+	if byMatch == (len(separators) > 0) {
+		return nil, fmt.Errorf("one of separators and tokenexp must be given")
+	}
+	if least < 1 {
+		return nil, fmt.Errorf("mincharnum=%d", least)
+	}
+	if expression == "." || len(separators) == 1 && separators[0] == "" {
+		if least > 1 {
+			return nil, fmt.Errorf("mincharnum=%d for tokens of one character", least)
+		}
+		return func(s string) []string { return strings.Split(s, "") }, nil
+	}
+	long := func(tokens []string) (out []string) {
+		for _, t := range tokens {
+			if t != "" && utf8.RuneCountInString(t) >= least {
+				out = append(out, t)
+			}
+		}
+		return out
+	}
+	if byMatch {
+		re, err := regexp.Compile(expression)
+		if err != nil {
+			return nil, fmt.Errorf("tokenexp: %w", err)
+		}
+		re.Longest()
+		return func(s string) []string { return long(re.FindAllString(s, -1)) }, nil
+	}
+	var list []*regexp.Regexp
+	for _, sep := range separators {
+		re, err := regexp.Compile(sep)
+		if err != nil {
+			return nil, fmt.Errorf("separators: %w", err)
+		}
+		list = append(list, re)
+	}
+	return func(s string) []string {
+		parts := []string{s}
+		for _, re := range list {
+			var next []string
+			for _, p := range parts {
+				next = append(next, re.Split(p, -1)...)
+			}
+			parts = next
+		}
+		return long(parts)
+	}, nil
+}
