@@ -1,5 +1,10 @@
 package schedule
 
+import (
+	"math/bits"
+	"slices"
+)
+
 // bound is memory that every order of the model needs: the most that must be
 // alive when some node runs. A region must be alive while n runs if something
 // that writes it comes before n (or is n) in every order, and something that
@@ -10,80 +15,100 @@ package schedule
 //
 // From that the most is taken off that n could save by writing over operands.
 //
-// left is how many pairs of a node and a node or region may still be looked at.
-func (m *model) bound(left *int64) int64 {
+// What is written before a node is what its predecessors write and what is written
+// before those, so sets of regions are handed down the graph and up again; the nodes
+// stand in an order in which that takes one pass each.
+func (m *model) bound() int64 {
 	if len(m.nodes) == 0 {
 		return m.base
 	}
-	pairs := int64(len(m.nodes)) * int64(len(m.nodes)+len(m.regions))
-	if len(m.nodes) > 1<<13 || pairs > *left {
-		return m.largest() // the sets would take too much memory, or too long
+	words := (len(m.regions) + 63) / 64
+	if len(m.nodes)*words > maxBoundWords {
+		return m.largest()
 	}
-	*left -= pairs
-	before, after := m.closures()
-	best := int64(0)
+	written, touched := m.writtenBefore(words), m.touchedAfter(words)
+	best, later := m.base, make([]uint64, words)
 	for n := range m.nodes {
-		best = max(best, m.mustNeed(n, m.mustLive(before[n], after[n], n)))
-	}
-	return best
-}
-
-// largest is the bytes that the largest node needs on its own, with what nothing
-// ever frees.
-func (m *model) largest() int64 {
-	best, always := m.base, m.base
-	known := make([]lives, len(m.regions))
-	for r := range m.regions {
-		if known[r] = m.regions[r].known(); known[r].held() {
-			always += m.regions[r].bytes
-		}
-	}
-	for n := range m.nodes {
-		x := &m.nodes[n]
-		for _, r := range x.writes {
-			known[r] |= written
-		}
-		for _, r := range x.touches {
-			known[r] |= touched
-		}
-		sum := always + x.extra
-		for _, r := range x.touches {
-			if x := &m.regions[r]; known[r].held() && !x.known().held() {
-				sum += x.bytes
+		m.later(later, touched, n)
+		sum := m.base + m.nodes[n].extra
+		for w, set := range written[n] {
+			for set &= touched[n][w]; set != 0; set &= set - 1 {
+				sum += m.regions[w*64+bits.TrailingZeros64(set)].bytes
 			}
 		}
-		best = max(best, sum-m.couldSave(n, known))
-		for _, r := range x.touches {
-			known[r] = m.regions[r].known()
-		}
-		for _, r := range x.writes {
-			known[r] = m.regions[r].known()
-		}
+		best = max(best, sum-m.couldSave(n, later))
 	}
 	return best
 }
 
-// closures returns for every node the set of nodes before and after it, itself
-// included.
-func (m *model) closures() (before, after [][]uint64) {
-	n, words := len(m.nodes), (len(m.nodes)+63)/64
-	before, after = make([][]uint64, n), make([][]uint64, n)
-	all := make([]uint64, 2*n*words)
-	for i := range n {
-		before[i], all = all[:words], all[words:]
-		after[i], all = all[:words], all[words:]
-		setBit(before[i], i)
-		setBit(after[i], i)
+// maxBoundWords bounds the memory of the sets of regions by node, in words: each
+// of the two takes 64 MiB at most. It is reached by models of 23,000 nodes and regions.
+const maxBoundWords = 1 << 23
+
+// writtenBefore is, by node, the regions that it or something before it writes.
+func (m *model) writtenBefore(words int) [][]uint64 {
+	sets := m.setsOf(words, func(x *region) bool { return x.early })
+	for i := range m.nodes {
+		for _, r := range m.nodes[i].writes {
+			setBit(sets[i], int(r))
+		}
 		for _, p := range m.nodes[i].preds {
-			join(before[i], before[p])
+			join(sets[i], sets[p])
 		}
 	}
-	for i := n - 1; i >= 0; i-- {
+	return sets
+}
+
+// touchedAfter is, by node, the regions that it or something after it touches.
+func (m *model) touchedAfter(words int) [][]uint64 {
+	sets := m.setsOf(words, func(x *region) bool { return x.kept })
+	for i := range slices.Backward(m.nodes) {
+		for _, r := range m.nodes[i].touches {
+			setBit(sets[i], int(r))
+		}
 		for _, s := range m.nodes[i].succs {
-			join(after[i], after[s])
+			join(sets[i], sets[s])
 		}
 	}
-	return before, after
+	return sets
+}
+
+// later puts into set the regions that something after n touches.
+func (m *model) later(set []uint64, touched [][]uint64, n int) {
+	clear(set)
+	for _, s := range m.nodes[n].succs {
+		join(set, touched[s])
+	}
+	for _, f := range m.nodes[n].folds {
+		m.keep(set, f.in)
+	}
+	m.keep(set, m.nodes[n].frees)
+}
+
+// keep adds those of some regions that are alive after the last node.
+func (m *model) keep(set []uint64, regions []int32) {
+	for _, r := range regions {
+		if m.regions[r].kept {
+			setBit(set, int(r))
+		}
+	}
+}
+
+// setsOf makes a set of regions for every node, with the same regions in all.
+func (m *model) setsOf(words int, in func(*region) bool) [][]uint64 {
+	first := make([]uint64, words)
+	for r := range m.regions {
+		if in(&m.regions[r]) {
+			setBit(first, r)
+		}
+	}
+	all := make([]uint64, 0, len(m.nodes)*words)
+	sets := make([][]uint64, len(m.nodes))
+	for i := range sets {
+		all = append(all, first...)
+		sets[i] = all[i*words : (i+1)*words : (i+1)*words]
+	}
+	return sets
 }
 
 func join(a, b []uint64) {
@@ -92,67 +117,9 @@ func join(a, b []uint64) {
 	}
 }
 
-// lives says what is known of a region while some node runs, in every order.
-type lives uint8
-
-const (
-	written lives = 1 << iota // it has been taken
-	touched                   // the node or something after it touches it
-	later                     // something after the node touches it
-)
-
-// held reports whether a region must be alive.
-func (k lives) held() bool { return k&written != 0 && k&touched != 0 }
-
-// known is what holds for a region at every node.
-func (x *region) known() (k lives) {
-	if x.early {
-		k |= written
-	}
-	if x.kept {
-		k |= touched | later
-	}
-	return k
-}
-
-// mustLive finds what is known of every region while n runs.
-func (m *model) mustLive(before, after []uint64, n int) []lives {
-	known := make([]lives, len(m.regions))
-	for r := range m.regions {
-		known[r] = m.regions[r].known()
-	}
-	for i := range m.nodes {
-		if hasBit(before, i) {
-			for _, r := range m.nodes[i].writes {
-				known[r] |= written
-			}
-		}
-		if hasBit(after, i) {
-			for _, r := range m.nodes[i].touches {
-				known[r] |= touched
-				if i != n {
-					known[r] |= later
-				}
-			}
-		}
-	}
-	return known
-}
-
-// mustNeed is the least that n needs with what is known. Operands that nothing
-// after n touches may die at n.
-func (m *model) mustNeed(n int, known []lives) int64 {
-	sum := m.base + m.nodes[n].extra
-	for r, k := range known {
-		if k.held() {
-			sum += m.regions[r].bytes
-		}
-	}
-	return sum - m.couldSave(n, known)
-}
-
-// couldSave is the most that n could take less by writing over operands.
-func (m *model) couldSave(n int, known []lives) int64 {
+// couldSave is the most that n could take less by writing over operands that are
+// not touched later.
+func (m *model) couldSave(n int, later []uint64) int64 {
 	x := &m.nodes[n]
 	var sum int64
 	for _, f := range x.folds {
@@ -161,16 +128,45 @@ func (m *model) couldSave(n int, known []lives) int64 {
 			out += m.regions[r].bytes
 		}
 		for _, r := range f.in {
-			if known[r]&later == 0 {
+			if !hasBit(later, int(r)) {
 				in += m.regions[r].bytes
 			}
 		}
 		sum += min(out, in)
 	}
 	for _, r := range x.frees {
-		if known[r]&later == 0 {
+		if !hasBit(later, int(r)) {
 			sum += m.regions[r].bytes
 		}
 	}
 	return sum
+}
+
+// largest is a bound that takes no sets: the bytes that the largest node needs with
+// what is alive throughout, as if nothing were known to come before or after it.
+func (m *model) largest() int64 {
+	best, always := m.base, m.base
+	for _, r := range m.regions {
+		if r.early && r.kept {
+			always += r.bytes
+		}
+	}
+	later := make([]uint64, (len(m.regions)+63)/64)
+	m.keep(later, identity(len(m.regions)))
+	for n := range m.nodes {
+		x := &m.nodes[n]
+		sum := always + x.extra
+		for _, r := range x.touches {
+			if g := &m.regions[r]; !(g.early && g.kept) && (g.early || slices.Contains(x.writes, r)) {
+				sum += g.bytes
+			}
+		}
+		for _, r := range x.writes {
+			if g := &m.regions[r]; g.kept && !g.early && !slices.Contains(x.touches, r) {
+				sum += g.bytes
+			}
+		}
+		best = max(best, sum-m.couldSave(n, later))
+	}
+	return best
 }

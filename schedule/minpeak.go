@@ -30,8 +30,6 @@ type Result struct {
 const (
 	work    = 1 << 20
 	allWork = 3 << 20
-	// allPairs bounds what the bounds of all graphs look at; see [model.bound].
-	allPairs = 1 << 30
 )
 
 // MinPeak brings a graph and its bodies, whose types must be inferred, into an
@@ -43,7 +41,7 @@ const (
 //
 // Bodies are ordered first; see leveler for one graph.
 func MinPeak(ctx context.Context, g *ssa.Graph) (*Result, error) {
-	s := &solver{ctx: ctx, left: allWork, pairs: allPairs}
+	s := &solver{ctx: ctx, left: allWork}
 	f, err := s.level(g, nil, nil)
 	if err != nil {
 		return nil, err
@@ -58,7 +56,6 @@ type solver struct {
 	ctx   context.Context
 	nodes int64
 	left  int64 // work that may still be done
-	pairs int64 // what bounds may still look at
 }
 
 // level orders a graph, a body of owner (a node of around) unless that is nil. In the answer, peak is
@@ -149,7 +146,7 @@ func (s *solver) solve(m *model) found {
 		ranks[i] = i
 		orders[i] = identity(len(c.nodes))
 		peaks[i] = newSim(c.m).peakOf(orders[i])
-		out.bound = max(out.bound, c.m.bound(&s.pairs))
+		out.bound = max(out.bound, c.m.bound())
 	}
 	slices.SortStableFunc(ranks, func(a, b int) int { return int(min(max(peaks[b]-peaks[a], -1), 1)) })
 	for _, i := range ranks {
