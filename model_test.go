@@ -10,10 +10,12 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/program"
 	"github.com/berth-onnx/berth/testmodels"
+	"github.com/berth-onnx/berth/testmodels/conformance"
 )
 
 func TestPorts(t *testing.T) {
@@ -204,6 +206,28 @@ func TestBuiltinsMeetTheBound(t *testing.T) {
 				assert.Equal(t, r.LowerBound, r.ArenaBytes, r.Schedule)
 				assert.True(t, r.Proven, r.Schedule)
 				assert.Equal(t, stacked[b.Name], r.LoopCopyBytes, r.Schedule)
+			}
+		})
+	}
+}
+
+// TestRecordedArchitecturesMeetTheBound: the same on AlexNet, DenseNet, Inception,
+// ResNet, ShuffleNet and the like, as the ONNX project records them.
+func TestRecordedArchitecturesMeetTheBound(t *testing.T) {
+	cases, err := conformance.Open(shareddata.Path(t, "onnx-conformance", "light.tar.gz"))
+	require.NoError(t, err)
+	for _, c := range cases {
+		t.Run(c.Name, func(t *testing.T) {
+			data, err := c.ModelBytes()
+			require.NoError(t, err)
+			m, err := berth.Parse(data)
+			require.NoError(t, err)
+			rows, err := m.Compare(t.Context(), berth.CompareOptions{Planners: []string{"auto"}, Schedules: []string{"file", "min-peak"}})
+			require.NoError(t, err)
+			for _, r := range rows {
+				require.NoError(t, r.Err, r.Schedule)
+				assert.Equal(t, r.LowerBound, r.ArenaBytes, r.Schedule)
+				assert.True(t, r.Proven, r.Schedule)
 			}
 		})
 	}
