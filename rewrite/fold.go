@@ -51,6 +51,7 @@ func runFold(c *Context, g *ssa.Graph) error {
 			}
 		}
 	}
+	c.foldChains(g)
 	return nil
 }
 
@@ -62,6 +63,11 @@ func foldable(n *ssa.Node) bool {
 			return false
 		}
 	}
+	return mayFold(n)
+}
+
+// mayFold reports an operator that may run ahead of time.
+func mayFold(n *ssa.Node) bool {
 	o := ops.Of(n)
 	return o != nil && o.Eval != nil && pure(n) && n.Op != "DequantizeLinear" && n.Op != "DynamicQuantizeLinear"
 }
@@ -91,14 +97,24 @@ func (c *Context) evaluate(n *ssa.Node) (results []*ssa.Constant, why string) {
 	if why := c.tooExpensive(n); why != "" {
 		return nil, why
 	}
-	call := &ops.Call{Ctx: c.ctx, Node: n, Threads: 1, Out: make([]ndarray.Value, len(n.Out))}
-	for _, v := range n.In {
+	in := make([]ndarray.Value, len(n.In))
+	for i, v := range n.In {
 		a, err := constArray(v)
 		if err != nil {
 			return nil, err.Error()
 		}
-		call.In = append(call.In, a)
+		in[i] = a
 	}
+	arrays, why := c.eval(n, in)
+	for _, a := range arrays {
+		results = append(results, packed(a))
+	}
+	return results, why
+}
+
+// eval runs the reference kernel of a node; nil for results that are not there.
+func (c *Context) eval(n *ssa.Node, in []ndarray.Value) (results []*ndarray.Array, why string) {
+	call := &ops.Call{Ctx: c.ctx, Node: n, Threads: 1, In: in, Out: make([]ndarray.Value, len(n.Out))}
 	call.Body = func(i int, args []ndarray.Value) ([]ndarray.Value, error) {
 		return ops.Interpret(c.ctx, n.Bodies[i], args, nil)
 	}
@@ -110,7 +126,7 @@ func (c *Context) evaluate(n *ssa.Node) (results []*ssa.Constant, why string) {
 		if v != nil && !ok {
 			return nil, fmt.Sprintf("result %d is no tensor", i)
 		}
-		results = append(results, packed(a))
+		results = append(results, a)
 	}
 	return results, ""
 }

@@ -30,6 +30,17 @@ func TestFold(t *testing.T) {
 		{name: "a loop that never starts", before: `in %x: float32[2] const %n: int64[] = 9000000000000000000 const %k: float32[2] = [1, 2] const %f: bool[] = false
 			%a = Loop(%n, %f, %k) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[2] %q = Add(%p, %p) %d = And(%c, %c) out %d, %q } }
 			%y = Add(%x, %a) out %y`, after: `in %x: float32[2] const %a: float32[2] = [1, 2] %y = Add(%x, %a) out %y`},
+		{name: "a chain that is larger inside", opts: Options{Growth: Growth{PerNode: -1}},
+			before: `in %x: float32[8] const %k: float32[2,8,1] = [1, 2, 3, 4, 5, 6, 7, 8, 1, 1, 1, 1, 1, 1, 1, 1] const %l: float32[2,1,8] = [1, 2, 3, 4, 5, 6, 7, 8, 1, 1, 1, 1, 1, 1, 1, 1]
+			const %ax: int64[2] = [0, 1] %a = Add(%k, %l) %b = Mul(%a, %a) %s = ReduceSum(%b, %ax) [keepdims=0] %y = Add(%x, %s) out %y`,
+			after: `in %x: float32[8] const %s: float32[8] = [316, 412, 524, 652, 796, 956, 1132, 1324] %y = Add(%x, %s) out %y`},
+		{name: "a chain whose constants are read elsewhere", opts: Options{Growth: Growth{PerNode: -1}},
+			before: `in %x: float32[40] const %k: float32[40,1] = [1, 2, 3, 4, 5, 6, 7, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1]
+			const %l: float32[1,40] = [1, 2, 3, 4, 5, 6, 7, 8, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1] const %ax: int64[1] = [0] 
+			%a = Add(%k, %l) %s = ReduceSum(%a, %ax) %y = Add(%x, %s) %z = Mul(%x, %k) %u = Sub(%x, %l) out %y, %z, %u`},
+		{name: "a chain to a result", opts: Options{Growth: Growth{PerNode: -1}}, before: `in %x: float32[2] const %k: float32[2] = [1, 2]
+			const %s: int64[2] = [30, 2] %w = Expand(%k, %s) const %ax: int64[1] = [0] %y = ReduceSum(%w, %ax) [keepdims=0] %z = Neg(%x) out %y, %z`,
+			after: `in %x: float32[2] const %y: float32[2] = [30, 60] %z = Neg(%x) out %y, %z`},
 		{name: "shape chain of a static tensor", before: `in %x: float32[2,3,4] %s = Shape(%x) const %i: int64[1] = [0] %a = Gather(%s, %i) [axis=0]
 			const %m: int64[1] = [-1] %t = Concat(%a, %m) [axis=0] %y = Reshape(%x, %t) out %y`,
 			after: `in %x: float32[2,3,4] const %t: int64[2] = [2, -1] %y = Reshape(%x, %t) out %y`},
