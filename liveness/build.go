@@ -2,6 +2,7 @@ package liveness
 
 import (
 	"github.com/berth-onnx/berth/loops"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -92,10 +93,10 @@ func (b *builder) graph(f *frame) error {
 	for _, n := range f.g.Nodes {
 		var err error
 		switch {
-		case n.Domain == "" && n.Op == "If" && !n.Opaque:
-			err = b.branch(f, n)
-		case n.Domain == "" && (n.Op == "Loop" || n.Op == "Scan") && !n.Opaque:
+		case ops.IsLoop(n):
 			err = b.loop(f, n)
+		case ops.IsControl(n):
+			err = b.branch(f, n)
 		default:
 			b.plain(f, n)
 		}

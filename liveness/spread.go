@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-onnx/berth/loops"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -81,10 +82,10 @@ func (b *spreader) graph(s *scope) (done []int, err error) {
 	for _, n := range s.g.Nodes {
 		var at int
 		switch {
-		case n.Domain == "" && n.Op == "If" && !n.Opaque:
-			at, err = b.choose(s, n)
-		case n.Domain == "" && (n.Op == "Loop" || n.Op == "Scan") && !n.Opaque:
+		case ops.IsLoop(n):
 			at, err = b.loop(s, n)
+		case ops.IsControl(n):
+			at, err = b.choose(s, n)
 		default:
 			at = b.plain(s, n)
 		}

@@ -23,9 +23,8 @@ func IsPointer(v *ssa.Value) bool {
 	if v.Def == nil {
 		return false
 	}
-	switch v.Def.Op {
-	case "If", "Loop", "Scan":
-		return v.Def.Domain == ""
+	if ops.IsControl(v.Def) {
+		return true
 	}
 	_, ok := WindowOf(v)
 	return ok

@@ -111,7 +111,7 @@ func (c *compiler) prepareAll(g *ssa.Graph) error {
 
 // hasKernel reports whether a backend is asked for a kernel for a node before it runs.
 func hasKernel(n *ssa.Node, maxMemory int64) bool {
-	return !isControl(n) && staticNode(n) && joins(n) == nil && fits(n, maxMemory)
+	return !ops.IsControl(n) && staticNode(n) && joins(n) == nil && fits(n, maxMemory)
 }
 
 // Workspace is the largest workspace that a kernel of the backend needs for a node of
@@ -129,10 +129,6 @@ func Workspace(g *ssa.Graph, b backend.Backend, threads int, maxMemory int64) in
 		}
 	})
 	return most
-}
-
-func isControl(n *ssa.Node) bool {
-	return n.Domain == "" && !n.Opaque && (n.Op == "If" || n.Op == "Loop" || n.Op == "Scan")
 }
 
 // staticNode reports whether all operands and results are tensors of known shape.
@@ -215,10 +211,10 @@ func (c *compiler) instr(in *Instr, levels []int) error {
 		in.Dynamic = in.Dynamic || s >= 0 && c.p.Slots[s].Kind != SlotConst && !c.p.Slots[s].Static
 	}
 	switch {
-	case isControl(n) && n.Op == "If":
-		return c.branch(in, levels)
-	case isControl(n):
+	case ops.IsLoop(n):
 		return c.iterate(in, levels)
+	case ops.IsControl(n):
+		return c.branch(in, levels)
 	}
 	if c.view(in) {
 		return nil

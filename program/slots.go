@@ -1,6 +1,8 @@
 package program
 
 import (
+	"slices"
+
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -19,19 +21,10 @@ func (c *compiler) param(v *ssa.Value, levels []int) int {
 	if s, ok := c.slot[v]; ok {
 		return s
 	}
-	if len(levels) == 0 && c.p.Graph.Params != nil && v.IsParam() && c.isMainParam(v) {
+	if len(levels) == 0 && slices.Contains(c.p.Graph.Params, v) {
 		return c.addSlot(v, SlotInput, levels)
 	}
 	return c.slotOf(v, levels)
-}
-
-func (c *compiler) isMainParam(v *ssa.Value) bool {
-	for _, p := range c.p.Graph.Params {
-		if p == v {
-			return true
-		}
-	}
-	return false
 }
 
 // slotOf returns the slot of a value, making it on first use.

@@ -32,11 +32,6 @@ type inner struct {
 	starts []int
 }
 
-// isControl reports whether a node's bodies are laid out in time.
-func isControl(n *ssa.Node) bool {
-	return !n.Opaque && n.Domain == "" && (n.Op == "If" || n.Op == "Loop" || n.Op == "Scan")
-}
-
 // isolated is a graph of one control-flow node, which shares the bodies. Its
 // parameters stand for the operands, its results are those of the node that
 // anything reads.

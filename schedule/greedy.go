@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/berth-onnx/berth/loops"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -20,7 +21,7 @@ func greedy(ctx context.Context, g *ssa.Graph) error {
 	}
 	control := map[*ssa.Node]*inner{}
 	for _, n := range g.Nodes {
-		if isControl(n) {
+		if ops.IsControl(n) {
 			in, err := measure(n, g)
 			if err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/loops"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -102,7 +103,7 @@ func (s *solver) bodies(n *ssa.Node, g *ssa.Graph) (in *inner, only bool, err er
 	only = true
 	for _, b := range n.Bodies {
 		owner := n
-		if !isControl(n) || n.Op == "If" {
+		if !ops.IsLoop(n) {
 			owner = nil // the body is ordered as a graph of its own
 		}
 		f, err := s.level(b, owner, g)
@@ -112,7 +113,7 @@ func (s *solver) bodies(n *ssa.Node, g *ssa.Graph) (in *inner, only bool, err er
 		bound = max(bound, f.bound)
 		only = only && f.only
 	}
-	if !isControl(n) {
+	if !ops.IsControl(n) {
 		return nil, only, nil
 	}
 	if in, err = measure(n, g); err == nil {

@@ -101,7 +101,7 @@ func TestOrders(t *testing.T) {
 }
 
 func hasControl(g *ssa.Graph) bool {
-	return slices.ContainsFunc(g.Nodes, isControl)
+	return slices.ContainsFunc(g.Nodes, ops.IsControl)
 }
 
 // lines are the nodes of a graph and its bodies in no order.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/rewrite"
 	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels/graphgen"
@@ -18,7 +19,7 @@ import (
 func controlOf(t testing.TB, g *ssa.Graph) map[*ssa.Node]*inner {
 	control := map[*ssa.Node]*inner{}
 	for _, n := range g.Nodes {
-		if isControl(n) {
+		if ops.IsControl(n) {
 			in, err := measure(n, g)
 			require.NoError(t, err)
 			control[n] = in
