@@ -15,14 +15,14 @@ type Options struct {
 	// the 2 GiB a protobuf file can hold. Used by [Save] only.
 	External int64
 	// Splat is the size in bytes from which a splat is written as a node; 0 means
-	// 256, negative never.
+	// 1 KiB, which is what one folded node may add; negative never.
 	Splat int64
 	// ValueInfo writes the inferred types of all values, not only of inputs,
 	// outputs and results of opaque nodes.
 	ValueInfo bool
 }
 
-const defaultSplat = 256
+const defaultSplat = 1 << 10
 
 // exporter is the state of one export.
 type exporter struct {

@@ -14,10 +14,11 @@ import (
 //	Transpose that only moves dimensions of one    -> Reshape
 //	Cast, Cast where the first loses nothing       -> one Cast, or nothing
 //	Concat of Concat on one axis                   -> one Concat
+//	Slice, Slice along other dimensions            -> one Slice
 //	Pad (zeros) before Conv                        -> pads of the Conv
 //	reduction, then its axes dropped or put back   -> reduction with the other keepdims
 var Views = &Pass{
-	Name: "views", Doc: "rows of Reshape, Transpose, Cast, Concat, Pad -> one node",
+	Name: "views", Doc: "rows of Reshape, Transpose, Cast, Concat, Slice, Pad -> one node",
 	run: func(c *Context, g *ssa.Graph) error {
 		for _, n := range slices.Clone(g.Nodes) {
 			if !c.alive(n) || n.Opaque || n.Domain != "" || len(n.Out) == 0 || c.unread(n) {
@@ -40,7 +41,7 @@ var viewRules map[string]func(c *Context, n *ssa.Node) error
 func init() {
 	viewRules = map[string]func(c *Context, n *ssa.Node) error{
 		"Reshape": mergeReshape, "Flatten": mergeReshape, "Squeeze": mergeReshape, "Unsqueeze": mergeReshape,
-		"Transpose": mergeTranspose, "Cast": mergeCast, "Concat": mergeConcat, "Conv": mergePad,
+		"Transpose": mergeTranspose, "Cast": mergeCast, "Concat": mergeConcat, "Slice": mergeSlice, "Conv": mergePad,
 	}
 }
 

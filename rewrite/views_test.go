@@ -89,3 +89,17 @@ func TestTransposes(t *testing.T) {
 			after: `in %x: float32[3,2,4] in %z: float32[3,5,4] %a = Concat(%x, %z) [axis=1] %y = Transpose(%a) [perm=[2, 0, 1]] out %y`},
 	})
 }
+
+func TestMergeSlice(t *testing.T) {
+	const head = `in %x: float32[2,8,9] const %0: int64[1] = [0] const %1: int64[1] = [1] const %2: int64[1] = [2] const %end: int64[1] = [9223372036854775807] const %m: int64[1] = [-1] `
+	testRewrite(t, []*Pass{Views, CSE, Dead}, []rewriteCase{
+		{name: "every second pixel, four times", exact: true, before: head + `%a = Slice(%x, %0, %end, %1, %2) %b = Slice(%a, %1, %end, %m, %2) %c = Slice(%a, %0, %end, %m, %2) %y = Add(%b, %b) %z = Neg(%c) out %y, %z`,
+			after: `in %x: float32[2,8,9] const %s: int64[2] = [0, 1] const %e: int64[2] = [9223372036854775807, 9223372036854775807] const %a: int64[2] = [1, 2] const %t: int64[2] = [2, 2] const %o: int64[2] = [0, 0]
+				%b = Slice(%x, %s, %e, %a, %t) %c = Slice(%x, %o, %e, %a, %t) %y = Add(%b, %b) %z = Neg(%c) out %y, %z`},
+		{name: "without axes and steps", before: head + `const %s: int64[2] = [1, 2] const %e: int64[2] = [2, 7] %a = Slice(%x, %s, %e) %b = Slice(%a, %m, %0, %2, %m) out %b`,
+			after: `in %x: float32[2,8,9] const %s: int64[3] = [1, 2, -1] const %e: int64[3] = [2, 7, 0] const %a: int64[3] = [0, 1, 2] const %t: int64[3] = [1, 1, -1] %b = Slice(%x, %s, %e, %a, %t) out %b`},
+		{name: "one axis twice stays", exact: true, before: head + `%a = Slice(%x, %1, %end, %1, %2) %b = Slice(%a, %1, %end, %1, %2) out %b`},
+		{name: "another reader needs the first", exact: true, before: head + `%a = Slice(%x, %1, %end, %1, %2) %b = Slice(%a, %1, %end, %2, %2) %y = Neg(%a) out %b, %y`},
+		{name: "the first is a result", exact: true, before: head + `%a = Slice(%x, %1, %end, %1, %2) %b = Slice(%a, %1, %end, %2, %2) out %a, %b`},
+	})
+}
