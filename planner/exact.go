@@ -21,12 +21,22 @@ import (
 // independent parts, and by the canonical search (canonical.go) for everything else.
 type Exact struct {
 	// Budget is how much work the search may do, in units of about a third of a microsecond on today's machines. The
-	// unit is counted, not measured. 0 means defaultBudget.
+	// unit is counted, not measured. 0 means the default: about half a second, up to four times that for thousands of buffers.
 	Budget int64
 }
 
-// defaultBudget is the work of exact and auto: about half a second.
-const defaultBudget = 1_000_000
+// defaultBudget is the work of exact and auto: about half a second. Where one descent to a plan costs more than that, which begins at
+// a few thousand buffers, they may do up to mostBudgets times as much.
+const (
+	defaultBudget    = 1_000_000
+	buffersPerBudget = 1600
+	mostBudgets      = 4
+)
+
+// searchBudget is the default budget of a problem.
+func (m *model) searchBudget() int64 {
+	return defaultBudget * int64(min(max(len(m.items)/buffersPerBudget, 1), mostBudgets))
+}
 
 // Name is "exact".
 func (Exact) Name() string { return "exact" }
@@ -109,7 +119,7 @@ func (x *exact) improve() {
 		return
 	}
 	if x.budget == 0 {
-		x.budget = defaultBudget
+		x.budget = x.m.searchBudget()
 	}
 	x.at = slices.Clone(x.at)
 	if pad := x.m.skylineAlign(); pad > 0 {
