@@ -84,4 +84,6 @@ var microsoftOps = []*Op{
 	&DynamicTimeWarping,
 	&WordConvEmbedding,
 	&Tokenizer,
+	&MoE,
+	&QMoE,
 }

@@ -27,6 +27,7 @@ def cases(book):
     recurrent(ms)
     tokens(ms)
     pieces(ms)
+    mixtures(ms)
 
 
 def activations(ms):
@@ -437,3 +438,46 @@ def pieces(ms):
         ms("TimeWarping_" + "x".join(map(str, shape)), "DynamicTimeWarping", [r(*shape)])
     ms("TimeWarping_ties", "DynamicTimeWarping", [np.ones((4, 6), f32)])
     ms("TimeWarping_ints", "DynamicTimeWarping", [r.ints(0, 3, 6, 8).astype(f32)])
+
+
+def mixtures(ms):
+    r = source(47)
+    E, H, I = 4, 8, 16
+    x, router = r(3, H), r(3, E)
+    small = lambda *shape: r(*shape, scale=0.4)
+    for act in ("relu", "gelu", "silu", "identity"):
+        ms(f"MoE_{act}", "MoE", [x, router, small(E, I, H), small(E, I), small(E, H, I), small(E, H)], k=2, activation_type=act)
+    ms("MoE_plain", "MoE", [r(1, 3, H), router, small(E, I, H), None, small(E, H, I)], k=1)
+    ms("MoE_normalized", "MoE", [x, router, small(E, I, H), None, small(E, H, I)], k=3, normalize_routing_weights=1)
+    ms("MoE_swiglu", "MoE", [x, router, small(E, 2 * I, H), small(E, 2 * I), small(E, H, I), small(E, H)], k=2, activation_type="swiglu",
+       swiglu_fusion=1, activation_alpha=1.702, activation_beta=1.0, swiglu_limit=0.8)
+    ms("MoE_ties", "MoE", [x, np.zeros((3, E), f32), small(E, I, H), None, small(E, H, I)], k=2)
+    E, H, I = 3, 32, 16
+    x, router = r(4, H), r(4, E)
+
+    def quantized(name, bits, block=0, zeros=False, wide=1, weights=False, **attrs):
+        per = 8 // bits
+        q = lambda rows, cols: r.ints(0, 256, E, rows, cols // per, dtype=np.uint8)
+        scales = lambda rows, cols: abs(small(E, rows, *([cols // block] if block else []))) * f32(0.5 / 2 ** (bits - 3)) + f32(0.01)
+        zero = lambda rows, cols: r.ints(0, 256, *((E, rows, -(-(cols // block) // per)) if block else (E, -(-rows // per))), dtype=np.uint8)
+        ins = [x, router, q(wide * I, H), scales(wide * I, H), small(E, wide * I), q(H, I), scales(H, I), small(E, H), None, None, None]
+        ins += [zero(wide * I, H), zero(H, I)] if zeros else [None, None]
+        ins += [None, abs(r(4, E)) if weights else None]
+        while ins[-1] is None:
+            ins.pop()
+        if block:
+            attrs["block_size"] = block
+        ms(f"QMoE_{name}", "QMoE", ins, expert_weight_bits=bits, const=(2, 3, 4, 5, 6, 7, 11, 12), rtol=2e-3, atol=2e-3, weights_prepacked=0,
+           **{"k": 2, "activation_type": "silu", **attrs})
+
+    quantized("4", 4)
+    quantized("8", 8)
+    quantized("2", 2)
+    quantized("4_zeros", 4, zeros=True)
+    quantized("8_zeros", 8, zeros=True)
+    quantized("4_blocks", 4, block=16)
+    quantized("4_blocks_zeros", 4, block=16, zeros=True)
+    quantized("4_normalized", 4, normalize_routing_weights=1)
+    quantized("4_swiglu", 4, wide=2, activation_type="swiglu", swiglu_fusion=1, activation_alpha=1.702, activation_beta=1.0, swiglu_limit=7.0)
+    quantized("4_weights", 4, weights=True)
+    quantized("4_weights_normalized", 4, weights=True, normalize_routing_weights=1)

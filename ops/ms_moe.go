@@ -1,0 +1,377 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"sort"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// MoE is a mixture of experts, of the com.microsoft domain: a router gives every
+// token a logit for each expert, the k best experts each run a two-layer network
+// on it, and the results are added with the router's probabilities as weights.
+//
+//	p = softmax(router_probs)                 of all experts, or of the chosen ones only (normalize_routing_weights)
+//	output = Σ over chosen e of p[e] * (fc2[e] · act(fc1[e]·x + b1[e]) + b2[e])
+//
+// With activation_type swiglu, fc1 gives pairs, gates at even places:
+//
+//	act(g, l) = G * sigmoid(alpha*G) * (L + beta)    G = min(g, limit), L = l within ±limit
+//
+// Source: https://arxiv.org/abs/2101.03961
+var MoE = Op{
+	Domain: microsoft, Name: "MoE", Since: 1, Doc: "output = Σ over the k best experts of p[e] * (fc2[e]·act(fc1[e]·x + b1[e]) + b2[e])",
+	MinIn: 3, MaxIn: 8, MinOut: 1, MaxOut: 1, Attrs: moeAttrs,
+	Infer: SameAs, Facts: Facts{Cost: moeCost}, Eval: notDouble(evalMoE),
+}
+
+var moeAttrs = []AttrSpec{{Name: "activation_alpha", Kind: ssa.AttrFloat}, {Name: "activation_beta", Kind: ssa.AttrFloat},
+	{Name: "activation_type", Kind: ssa.AttrString}, {Name: "k", Kind: ssa.AttrInt}, {Name: "normalize_routing_weights", Kind: ssa.AttrInt},
+	{Name: "swiglu_fusion", Kind: ssa.AttrInt}, {Name: "swiglu_limit", Kind: ssa.AttrFloat}, {Name: "use_sparse_mixer", Kind: ssa.AttrInt}}
+
+// moeCost counts the products of k experts for every token.
+func moeCost(n *ssa.Node) Cost {
+	c := trafficOf(n)
+	w := InType(n, 2)
+	tokens := InType(n, 0).NumElems()
+	if work, ok := tokens.Mul(dimOf(w, 1)).MulN(n.Int("k", 1)).Const(); ok {
+		c.FLOPs = 4 * work
+	}
+	return c
+}
+
+// experts is one evaluation: sizes, and the two layers by expert.
+type experts struct {
+	tokens, hidden, inner, count, chosen int
+	first, second                        expertLayer
+	act                                  func(dst, src []float32) // dst has inner elements
+	wide                                 int                      // rows of the first layer: inner, or twice as many
+	normalize                            bool
+}
+
+// expertLayer gives the weights [rows, cols] of an expert; bias may be nil.
+type expertLayer struct {
+	weights func(expert int) []float32
+	bias    []float32 // [experts, rows]
+}
+
+// apply computes y = W·x + b.
+func (l expertLayer) apply(w []float32, expert int, y, x []float32) {
+	for r := range y {
+		y[r] = dot(w[r*len(x):][:len(x)], x)
+		if l.bias != nil {
+			y[r] += l.bias[expert*len(y)+r]
+		}
+	}
+}
+
+func newExperts(c *Call, inner int) (*experts, error) {
+	x, router, n := c.Array(0), c.Array(1), c.Node
+	if x.Rank() != 2 && x.Rank() != 3 {
+		return nil, fmt.Errorf("input has shape %v, expected [tokens,hidden] or [batch,sequence,hidden]", x.Shape)
+	}
+	e := &experts{hidden: x.Shape[x.Rank()-1], tokens: sizeOf(x.Shape[:x.Rank()-1]), inner: inner, chosen: int(n.Int("k", 1)),
+		normalize: n.Int("normalize_routing_weights", 0) != 0}
+	if err := wantRank("router_probs", router, 2); err != nil {
+		return nil, err
+	}
+	e.count = router.Shape[1]
+	if router.Shape[0] != e.tokens || e.chosen < 1 || e.chosen > e.count {
+		return nil, fmt.Errorf("router_probs of shape %v for %d tokens with k=%d", router.Shape, e.tokens, e.chosen)
+	}
+	if n.Int("use_sparse_mixer", 0) != 0 {
+		return nil, fmt.Errorf("use_sparse_mixer=1: %w", ErrUnsupported)
+	}
+	return e, e.readActivation(n)
+}
+
+func (e *experts) readActivation(n *ssa.Node) error {
+	each := func(f func(float64) float64) func(dst, src []float32) {
+		return func(dst, src []float32) {
+			for i, v := range src {
+				dst[i] = float32(f(float64(v)))
+			}
+		}
+	}
+	e.wide = e.inner
+	switch name := n.Str("activation_type", "relu"); name {
+	case "relu":
+		e.act = each(func(x float64) float64 { return math.Max(x, 0) })
+	case "gelu":
+		e.act = each(geluTanh)
+	case "silu":
+		e.act = each(func(x float64) float64 { return x * sigmoid(x) })
+	case "identity":
+		e.act = func(dst, src []float32) { copy(dst, src) }
+	case "swiglu":
+		if f := n.Int("swiglu_fusion", 0); f != 1 {
+			return fmt.Errorf("swiglu_fusion=%d: %w", f, ErrUnsupported)
+		}
+		e.wide = 2 * e.inner
+		alpha, beta := float64(n.Float("activation_alpha", 1)), float64(n.Float("activation_beta", 0))
+		limit := float64(n.Float("swiglu_limit", float32(math.Inf(1))))
+		e.act = func(dst, src []float32) {
+			for i := range dst {
+				g, l := math.Min(float64(src[2*i]), limit), math.Max(-limit, math.Min(float64(src[2*i+1]), limit))
+				dst[i] = float32(g * sigmoid(alpha*g) * (l + beta))
+			}
+		}
+	default:
+		return fmt.Errorf("activation_type=%q is not relu, gelu, silu, swiglu or identity", name)
+	}
+	return nil
+}
+
+// route chooses experts for a token: the k largest logits, of equal ones the later
+// expert, with their weights.
+func (e *experts) route(logits, weights []float32, order []int, p []float32) []int {
+	for i := range order {
+		order[i] = i
+	}
+	copy(p, logits)
+	softmaxRow(p)
+	sort.SliceStable(order, func(i, j int) bool {
+		a, b := order[i], order[j]
+		return logits[a] > logits[b] || logits[a] == logits[b] && a > b
+	})
+	chosen := order[:e.chosen]
+	if weights != nil {
+		copy(p, weights)
+	}
+	if e.normalize {
+		sum := float32(0)
+		for _, i := range chosen {
+			sum += p[i]
+		}
+		for _, i := range chosen {
+			p[i] /= sum
+		}
+	}
+	return chosen
+}
+
+// run sends every token through its experts. Experts are taken one after the
+// other, so that the weights of one at a time are unpacked.
+func (e *experts) run(x, logits, weights, out []float32) {
+	type visit struct {
+		token int
+		p     float32
+	}
+	visits := make([][]visit, e.count)
+	order, p := make([]int, e.count), make([]float32, e.count)
+	for t := range e.tokens {
+		var w []float32
+		if weights != nil {
+			w = weights[t*e.count:][:e.count]
+		}
+		for _, i := range e.route(logits[t*e.count:][:e.count], w, order, p) {
+			if p[i] != 0 {
+				visits[i] = append(visits[i], visit{t, p[i]})
+			}
+		}
+	}
+	clear(out)
+	wide, mid, y := make([]float32, e.wide), make([]float32, e.inner), make([]float32, e.hidden)
+	for i, list := range visits {
+		if len(list) == 0 {
+			continue
+		}
+		w1, w2 := e.first.weights(i), e.second.weights(i)
+		for _, v := range list {
+			e.first.apply(w1, i, wide, x[v.token*e.hidden:][:e.hidden])
+			e.act(mid, wide)
+			e.second.apply(w2, i, y, mid)
+			addScaled(out[v.token*e.hidden:][:e.hidden], v.p, y)
+		}
+	}
+}
+
+func evalMoE(c *Call) error {
+	w1, w2 := c.Array(2), c.Array(4)
+	if err := wantRank("fc1_experts_weights", w1, 3); err != nil {
+		return err
+	}
+	if err := wantRank("fc2_experts_weights", w2, 3); err != nil {
+		return err
+	}
+	if c.Has(6) || c.Has(7) {
+		return fmt.Errorf("a third layer (fc3): %w", ErrUnsupported)
+	}
+	e, err := newExperts(c, w2.Shape[2])
+	if err != nil {
+		return err
+	}
+	plain := func(what string, at, rows, cols int) (expertLayer, error) {
+		a := c.Array(at)
+		if err := wantShape(what+"_weights", a, e.count, rows, cols); err != nil {
+			return expertLayer{}, err
+		}
+		v := reals[float32](a)
+		return expertLayer{func(i int) []float32 { return v[i*rows*cols:][:rows*cols] }, reals[float32](c.Array(at + 1))},
+			wantShape(what+"_bias", c.Array(at+1), e.count, rows)
+	}
+	if e.first, err = plain("fc1_experts", 2, e.wide, e.hidden); err != nil {
+		return err
+	}
+	if e.second, err = plain("fc2_experts", 4, e.hidden, e.inner); err != nil {
+		return err
+	}
+	return e.store(c, nil)
+}
+
+// store runs the experts and writes result 0.
+func (e *experts) store(c *Call, weights []float32) error {
+	x := c.Array(0)
+	y, err := newReal[float32](c, 0, x.DType, x.Shape...)
+	if err != nil {
+		return err
+	}
+	out := make([]float32, e.tokens*e.hidden)
+	e.run(reals[float32](x), reals[float32](c.Array(1)), weights, out)
+	copy(y.V, out)
+	return y.store()
+}
+
+// QMoE is MoE with weights of 2, 4 or 8 bits, of the com.microsoft domain:
+//
+//	w = (q - zero point) * scale        one scale per row, or per block of block_size columns
+//
+// Several weights share a byte, the first in its low bits. The zero point is half
+// the range where none is given. router_weights, if given, are the experts'
+// weights, and router_probs only choose; else the probabilities are always those
+// among the chosen experts.
+var QMoE = Op{
+	Domain: microsoft, Name: "QMoE", Since: 1, Doc: "MoE with weights (q - zero point) * scale",
+	MinIn: 3, MaxIn: 21, MinOut: 1, MaxOut: 1,
+	Attrs: append([]AttrSpec{{Name: "accuracy_level", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt}, {Name: "expert_weight_bits", Kind: ssa.AttrInt},
+		{Name: "fc1_expert_weight_bits", Kind: ssa.AttrInt}, {Name: "fc2_expert_weight_bits", Kind: ssa.AttrInt}, {Name: "fc3_expert_weight_bits", Kind: ssa.AttrInt},
+		{Name: "quant_type", Kind: ssa.AttrString}, {Name: "weights_prepacked", Kind: ssa.AttrInt}}, moeAttrs...),
+	Infer: SameAs, Facts: Facts{Cost: moeCost}, Eval: notDouble(evalQMoE),
+}
+
+func evalQMoE(c *Call) error {
+	n := c.Node
+	if err := qmoeSupported(c); err != nil {
+		return err
+	}
+	bits := n.Int("expert_weight_bits", 4)
+	bits1, bits2 := int(n.Int("fc1_expert_weight_bits", bits)), int(n.Int("fc2_expert_weight_bits", bits))
+	w2 := c.Array(5)
+	if err := wantRank("fc2_experts_weights", w2, 3); err != nil {
+		return err
+	}
+	for _, b := range []int{bits1, bits2} {
+		if b != 2 && b != 4 && b != 8 {
+			return fmt.Errorf("weights of %d bits: %w", b, ErrUnsupported)
+		}
+	}
+	e, err := newExperts(c, w2.Shape[2]*8/bits2)
+	if err != nil {
+		return err
+	}
+	if e.first, err = e.quantized(c, 2, 11, e.wide, e.hidden, bits1); err != nil {
+		return err
+	}
+	if e.second, err = e.quantized(c, 5, 12, e.hidden, e.inner, bits2); err != nil {
+		return err
+	}
+	if err := wantShape("router_weights", c.Array(14), e.tokens, e.count); err != nil {
+		return err
+	}
+	e.normalize = e.normalize || !c.Has(14)
+	return e.store(c, reals[float32](c.Array(14)))
+}
+
+// qmoeSupported names the forms that only other devices' kernels have.
+func qmoeSupported(c *Call) error {
+	n := c.Node
+	switch {
+	case n.Str("quant_type", "int") != "int":
+		return fmt.Errorf("quant_type=%q: %w", n.Str("quant_type", ""), ErrUnsupported)
+	case n.Int("weights_prepacked", -1) > 0:
+		return fmt.Errorf("weights_prepacked=1: %w", ErrUnsupported)
+	case c.Has(8) || c.Has(9) || c.Has(10) || c.Has(13):
+		return fmt.Errorf("a third layer (fc3): %w", ErrUnsupported)
+	}
+	for i := 15; i < len(c.In); i++ {
+		if c.Has(i) {
+			return fmt.Errorf("operand %d, of float quantization: %w", i, ErrUnsupported)
+		}
+	}
+	return nil
+}
+
+// quantized reads a layer from weights at, scales at+1, bias at+2 and zero points.
+func (e *experts) quantized(c *Call, at, zeroAt, rows, cols, bits int) (expertLayer, error) {
+	what := fmt.Sprintf("operand %d", at)
+	perByte, block := 8/bits, int(c.Node.Int("block_size", 0))
+	if cols%perByte != 0 || block < 0 || block > 0 && cols%block != 0 {
+		return expertLayer{}, fmt.Errorf("%s: rows of %d weights of %d bits in blocks of %d", what, cols, bits, block)
+	}
+	q, scales, zeros := c.Array(at), c.Array(at+1), c.Array(zeroAt)
+	if err := wantShape(what, q, e.count, rows, cols/perByte); err != nil {
+		return expertLayer{}, err
+	}
+	if q.DType != ndarray.Uint8 || scales == nil || zeros != nil && zeros.DType != ndarray.Uint8 {
+		return expertLayer{}, fmt.Errorf("%s: weights and zero points are uint8, and scales must be given", what)
+	}
+	blocks, shape, zeroShape := 1, []int{e.count, rows}, []int{e.count, (rows + perByte - 1) / perByte}
+	if block > 0 {
+		blocks = cols / block
+		shape = append(shape, blocks)
+		zeroShape = []int{e.count, rows, (blocks + perByte - 1) / perByte}
+	}
+	if err := wantShape("scales of "+what, scales, shape...); err != nil {
+		return expertLayer{}, err
+	}
+	if err := wantShape("zero points of "+what, zeros, zeroShape...); err != nil {
+		return expertLayer{}, err
+	}
+	if err := wantShape("bias of "+what, c.Array(at+2), e.count, rows); err != nil {
+		return expertLayer{}, err
+	}
+	u := unpacker{bits, perByte, rows, cols, blocks, block > 0, q.Data, nil, reals[float32](scales)}
+	if zeros != nil {
+		u.zeros = zeros.Data
+	}
+	return expertLayer{u.weights, reals[float32](c.Array(at + 2))}, nil
+}
+
+// unpacker gives the weights of an expert as floats.
+type unpacker struct {
+	bits, perByte, rows, cols, blocks int
+	blockwise                         bool // zero points are packed along blocks, not along rows
+	q, zeros                          []byte
+	scales                            []float32
+}
+
+// part is element i of packed bytes.
+func (u *unpacker) part(b []byte, i int) float32 {
+	return float32(b[i/u.perByte] >> (i % u.perByte * u.bits) & byte(1<<u.bits-1))
+}
+
+func (u unpacker) weights(expert int) []float32 {
+	out := make([]float32, u.rows*u.cols)
+	q := u.q[expert*u.rows*u.cols/u.perByte:]
+	width := u.cols / u.blocks
+	for r := range u.rows {
+		for b := range u.blocks {
+			zero := float32(int(1) << (u.bits - 1))
+			switch {
+			case u.zeros != nil && u.blockwise:
+				row := (u.blocks + u.perByte - 1) / u.perByte
+				zero = u.part(u.zeros[(expert*u.rows+r)*row:], b)
+			case u.zeros != nil:
+				zero = u.part(u.zeros[expert*((u.rows+u.perByte-1)/u.perByte):], r)
+			}
+			scale := u.scales[(expert*u.rows+r)*u.blocks+b]
+			for k := range width {
+				at := r*u.cols + b*width + k
+				out[at] = (u.part(q, at) - zero) * scale
+			}
+		}
+	}
+	return out
+}
