@@ -62,6 +62,7 @@ type groupQuery[T realNum] struct {
 	total         int
 	bias          *maskView
 	sink          []T
+	keep          bool // what lies behind the new positions stays in the caches
 }
 
 func evalGroupQuery[T float32 | float64](c *Call) error {
@@ -202,6 +203,11 @@ func (g *groupQuery[T]) rotate() error {
 			ids.SetInt(i, int64(min(g.past[i/g.q.seq]+i%g.q.seq, cos.Shape[0]-1)))
 		}
 	}
+	return g.rotateBy(cos, sin, ids)
+}
+
+// rotateBy rotates Q and the new keys by the angles of their positions.
+func (g *groupQuery[T]) rotateBy(cos, sin, ids *ndarray.Array) error {
 	for _, x := range []*heads[T]{&g.q, &g.newK} {
 		*x = x.contiguous(heads[T]{})
 		r, err := newRotation(cos, sin, ids, *x, 2*cos.Shape[1])
@@ -233,8 +239,12 @@ func (g *groupQuery[T]) fillCaches() error {
 			if g.past[b] > past.seq {
 				return fmt.Errorf("sequence %d needs %d past positions, the cache has %d", b, g.past[b], past.seq)
 			}
+			before := g.past[b]
+			if g.keep {
+				before = past.seq
+			}
 			for h := range x.n {
-				for s := range g.past[b] {
+				for s := range before {
 					copy(cache.at(b, h, s), past.at(b, h, s))
 				}
 				for s := range min(x.seq, size-g.past[b]) {

@@ -86,4 +86,6 @@ var microsoftOps = []*Op{
 	&Tokenizer,
 	&MoE,
 	&QMoE,
+	&SparseAttention,
+	&DecoderMaskedMultiHeadAttention,
 }

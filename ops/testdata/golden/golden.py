@@ -52,13 +52,14 @@ class Book:
     def __init__(self, name):
         self.name, self.cases, self.failed = name, [], 0
 
-    def add(self, name, op, inputs, outputs=1, domain="", opset=22, const=(), typed=None, unchecked=(), more=None,
+    def add(self, name, op, inputs, outputs=1, domain="", opset=22, const=(), typed=None, unchecked=(), more=None, shared=None,
             rtol=1e-4, atol=1e-5, **attrs):
         """Runs one operator. outputs is a count, or a string of 1 and 0 for
         present and absent results; const lists operands given as initializers;
         typed gives element types of results that onnxruntime can not infer;
         unchecked results are computed but not recorded; more has attributes
-        whose names are taken here."""
+        whose names are taken here; shared maps operands to the results that
+        must lie in the same memory."""
         attrs = {**attrs, **(more or {})}
         present = outputs if isinstance(outputs, str) else "1" * outputs
         names = ["" if a is None else f"i{k}" for k, a in enumerate(inputs)]
@@ -85,7 +86,7 @@ class Book:
         options.log_severity_level = 4
         try:
             session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-            got = iter(session.run(None, feeds))
+            got = iter(self.run(session, feeds, outs, shared or {}))
         except Exception as e:  # the case is left out, and said so
             self.failed += 1
             print(f"{self.name}/{name}: {str(e)[:300]}")
@@ -97,6 +98,24 @@ class Book:
             "attrs": attrs, "inputs": [record(a) for a in inputs], "outputs": [record(v) for v in recorded],
         })
         return values
+
+    @staticmethod
+    def run(session, feeds, outs, shared):
+        """Runs a session; operands that results share memory with are copies."""
+        if not shared:
+            return session.run(None, feeds)
+        binding = session.io_binding()
+        values = {name: ort.OrtValue.ortvalue_from_numpy(a.copy()) for name, a in feeds.items()}
+        for name, v in values.items():
+            binding.bind_ortvalue_input(name, v)
+        over = {f"o{to}": values[f"i{of}"] for of, to in shared.items()}
+        for o in outs:
+            if o in over:
+                binding.bind_ortvalue_output(o, over[o])
+            elif o:
+                binding.bind_output(o)
+        session.run_with_iobinding(binding)
+        return [np.array(v.numpy()) for v in binding.get_outputs()]
 
     def write(self):
         path = os.path.join(os.path.dirname(os.path.abspath(__file__)), self.name + ".json")

@@ -28,6 +28,8 @@ def cases(book):
     tokens(ms)
     pieces(ms)
     mixtures(ms)
+    sparse(ms)
+    one_query(ms)
 
 
 def activations(ms):
@@ -481,3 +483,48 @@ def mixtures(ms):
     quantized("4_swiglu", 4, wide=2, activation_type="swiglu", swiglu_fusion=1, activation_alpha=1.702, activation_beta=1.0, swiglu_limit=7.0)
     quantized("4_weights", 4, weights=True)
     quantized("4_weights_normalized", 4, weights=True, normalize_routing_weights=1)
+
+
+def sparse(ms):
+    r = source(48)
+    B, N, K, H, cache, block = 1, 2, 1, 16, 64, 16  # heads of 16 are the smallest that can be rotated
+    rows = np.array([[0, 1, 3, 5, 8], [0, 1, 3, 6, 9]], np.int32)
+    cols = np.array([[0, 0, 1, 1, 2, 1, 2, 3, -1], [0, 0, 1, 0, 1, 2, 0, 2, 3]], np.int32)
+    angle = r(cache, H // 2)
+
+    def run(name, seq, total, lens=None, packed=False, layouts=2, **attrs):
+        ins = [r(B, seq, (N + 2 * K) * H), None, None] if packed else [r(B, seq, N * H), r(B, seq, K * H), r(B, seq, K * H)]
+        ins += [r(B, K, cache, H), r(B, K, cache, H), rows[:layouts], cols[:layouts], np.array([total], np.int32), np.array(lens or [total] * B, np.int32)]
+        if attrs.get("do_rotary"):
+            ins += [np.cos(angle), np.sin(angle)]
+        ms(f"SparseAttention_{name}", "SparseAttention", ins, 3, num_heads=N, kv_num_heads=K, sparse_block_size=block, shared={3: 1, 4: 2},
+           unchecked=() if name == "decode_rotary" else (1, 2), **attrs)
+
+    run("prompt", 40, 40)
+    run("prompt_rotary", 20, 20, do_rotary=1)
+    run("decode", 1, 50)
+    run("decode_rotary", 1, 37, do_rotary=1, rotary_interleaved=1)
+    run("one_layout", 1, 60, layouts=1, scale=0.4)
+    run("packed", 18, 18, packed=True)
+
+
+def one_query(ms):
+    r = source(49)
+    B, N, H, L, M = 2, 2, 4, 5, 6
+    op, wide = "DecoderMaskedMultiHeadAttention", lambda: r(B, 1, N * H)
+    i32 = lambda *v: np.array(v, np.int32)
+    ms("OneQuery_alone", op, [wide(), wide(), wide()], num_heads=N)
+    for name, attrs in (("cross", {}), ("cross_scale", {"scale": 0.3})):
+        ms(f"OneQuery_{name}", op, [wide(), r(B, N, L, H), r(B, N, L, H)], num_heads=N, **attrs)
+    ms("OneQuery_cross_mask", op, [wide(), r(B, N, L, H), r(B, N, L, H), i32([1, 1, 0, 1, 0], [1, 1, 1, 1, 1])], num_heads=N, mask_filter_value=-2.0)
+    ms("OneQuery_cross_probs", op, [wide(), r(B, N, L, H), r(B, N, L, H)], "1001", num_heads=N, output_qk=1, typed={1: f32})
+
+    def shared(name, mask=None, bias=None, extra=(), **attrs):
+        ms(f"OneQuery_{name}", op, [wide(), wide(), wide(), mask, bias, r(B, N, M, H), r(B, N, M, H), i32(3)] + list(extra), 3, num_heads=N,
+           past_present_share_buffer=1, shared={5: 1, 6: 2}, const=(7,), **attrs)
+
+    shared("past")
+    shared("past_mask", mask=i32([1, 0, 1, 1], [1, 1, 1, 1]))
+    shared("past_bias", bias=r(B, N, 1, 4))
+    shared("past_projection", extra=(None, None, r(3 * N * H)))
+    shared("beams", extra=(i32(2), r.ints(0, 2, 1, 2, M, dtype=np.int32)))
