@@ -115,3 +115,46 @@ func testSources(t *testing.T) string {
 	}
 	return b.String()
 }
+
+// leftOut names operators that ONNX Runtime has kernels of on this kind of machine
+// and berth does not know, and why.
+var leftOut = []struct {
+	domain, why string
+	names       []string
+}{
+	{"ai.onnx", "they are no operators of models: a runtime puts them between devices", []string{"MemcpyFromHost", "MemcpyToHost"}},
+	{"com.microsoft", "a search that runs a decoder, given as a body in the form of a few exporters, and keeps its caches itself; such models hold the decoder, which runs",
+		[]string{"BeamSearch", "GreedySearch", "Sampling", "WhisperBeamSearch"}},
+	{"com.microsoft", "sparse tensors are no values of models here; sparse constants are read as dense ones", []string{"SparseToDenseMatMul"}},
+	{"com.microsoft", "the weights are a blob in a layout private to the runtime that packed it; MatMulNBits replaced it", []string{"MatMulFpQ4"}},
+	{"com.microsoft", "it is for one model's internal use: its text says no more, and the mask of one channel is read from others", []string{"MaxpoolWithMask"}},
+	{"com.microsoft", "not done: recurrent attention of sequence-to-sequence models from before transformers", []string{"AttnLSTM"}},
+	{"com.microsoft", "not done: for packed batches; NGramHashMapping computes the same for batches that are not packed", []string{"VarlenNGramHashMapping"}},
+	{"com.microsoft.nchwc", "they work on blocks of channels; import turns them into standard operators (see DECISIONS.md)",
+		[]string{"AveragePool", "Conv", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "ReorderInput", "ReorderOutput", "Upsample"}},
+}
+
+// TestEveryKernelIsKnown compares the table with the kernels of ONNX Runtime:
+// testdata/golden/kernels.txt, written with the answers.
+func TestEveryKernelIsKnown(t *testing.T) {
+	text, err := os.ReadFile("testdata/golden/kernels.txt")
+	require.NoError(t, err)
+	out := map[string]bool{}
+	for _, l := range leftOut {
+		for _, name := range l.names {
+			out[l.domain+" "+name] = true
+		}
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	require.Greater(t, len(lines), 250)
+	for _, line := range lines {
+		domain, name, _ := strings.Cut(line, " ")
+		known := ops.Lookup(strings.TrimPrefix(domain, "ai.onnx"), name) != nil
+		if strings.HasPrefix(domain, "ai.onnx.") {
+			known = ops.Lookup(domain, name) != nil
+		}
+		assert.NotEqualf(t, known, out[line], "%s: known %v, on the list of what is left out %v", line, known, out[line])
+		delete(out, line)
+	}
+	assert.Empty(t, out, "on the list, but no kernels")
+}

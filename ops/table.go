@@ -11,4 +11,5 @@ var families = [][]*Op{
 	mlOps,
 	trainingOps,
 	microsoftOps,
+	experimentalOps,
 }

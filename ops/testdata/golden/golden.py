@@ -1,6 +1,6 @@
 """Records what onnxruntime computes for single operators.
 
-    python golden.py            writes nn.json, ml.json, quant.json and microsoft.json here
+    python golden.py            writes nn.json, ml.json, quant.json, microsoft.json and kernels.txt here
 
 Needs numpy, onnx and onnxruntime (1.31). The Go tests compare the reference
 kernels with the files and need none of them.
@@ -124,6 +124,15 @@ class Book:
         print(f"{self.name}: {len(self.cases)} cases, {self.failed} refused, {os.path.getsize(path)} bytes")
 
 
+def write_kernels():
+    """Lists the operators that onnxruntime has CPU kernels of."""
+    from onnxruntime.capi import _pybind_state as state
+
+    names = {f"{k.domain or 'ai.onnx'} {k.op_name}" for k in state.get_all_opkernel_def() if k.provider == "CPUExecutionProvider"}
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernels.txt"), "w") as f:
+        f.write("\n".join(sorted(names)) + "\n")
+
+
 def source(seed):
     """A function that makes arrays of normal random numbers of few digits."""
     rng = np.random.default_rng(seed)
@@ -145,3 +154,4 @@ if __name__ == "__main__":
         book = Book(module.__name__)
         module.cases(book)
         book.write()
+    write_kernels()

@@ -13,6 +13,7 @@ def cases(book):
     norms(book)
     signals(book)
     others(book)
+    experimental(book)
 
 
 def recurrent(book):
@@ -133,3 +134,21 @@ def others(book):
     book.add("RotaryEmbedding_partial", "RotaryEmbedding", [r(2, 3, 16), r(9, 2), r(9, 2), r.ints(0, 9, 2, 3)], opset=23, num_heads=2,
              rotary_embedding_dim=4, interleaved=1)
     book.add("RMSNormalization", "RMSNormalization", [r(2, 3, 4), r(3, 4)], opset=23, axis=1)
+
+
+def experimental(book):
+    r = source(12)
+
+    def old(name, op, *inputs, **attrs):
+        book.add(name, op, list(inputs), opset=9, **attrs)
+
+    old("Affine", "Affine", r(2, 3), alpha=0.5, beta=-1.0)
+    old("Affine_plain", "Affine", r(2, 3))
+    old("ParametricSoftplus", "ParametricSoftplus", r(2, 3), alpha=0.5, beta=2.0)
+    old("ScaledTanh", "ScaledTanh", r(2, 3), alpha=0.5, beta=2.0)
+    old("Scale", "Scale", r(2, 3), scale=0.25)
+    old("ImageScaler", "ImageScaler", r(2, 3, 2, 2), scale=0.25, bias=[0.5, -1.0, 2.0])
+    old("Crop", "Crop", r(1, 2, 5, 6), border=[1, 2, 0, 1])
+    old("Crop_scale", "Crop", r(1, 2, 5, 6), border=[1, 2, 0, 0], scale=[2, 4])
+    old("DynamicSlice", "DynamicSlice", r(4, 5), np.array([1, -3]), np.array([3, 100]), np.array([0, 1]))
+    old("DynamicSlice_all", "DynamicSlice", r(4, 5), np.array([1, 2], np.int32), np.array([-1, 4], np.int32))

@@ -1,0 +1,150 @@
+package ops
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Experimental operators of the default domain. The standard dropped them with
+// operator set 10; converters of those years wrote them into files, and ONNX
+// Runtime still runs them.
+// https://github.com/onnx/onnx/blob/rel-1.4.1/docs/Operators.md#experimental-onnx-operators
+
+// Affine is alpha*X + beta.
+var Affine = mappedOp("Affine", "Y = alpha * X + beta", [2]float32{1, 0}, func(x, alpha, beta float64) float64 { return alpha*x + beta })
+
+// ParametricSoftplus is alpha * ln(1 + e^(beta*X)).
+var ParametricSoftplus = mappedOp("ParametricSoftplus", "Y = alpha * ln(1 + exp(beta * X))", [2]float32{}, func(x, alpha, beta float64) float64 { return alpha * softplus(beta*x) })
+
+// ScaledTanh is alpha * tanh(beta*X).
+var ScaledTanh = mappedOp("ScaledTanh", "Y = alpha * tanh(beta * X)", [2]float32{}, func(x, alpha, beta float64) float64 { return alpha * math.Tanh(beta*x) })
+
+// mappedOp is an elementwise operator with two parameters.
+func mappedOp(name, doc string, def [2]float32, f func(x, alpha, beta float64) float64) Op {
+	return Op{
+		Name: name, Since: 1, Doc: doc,
+		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "beta", Kind: ssa.AttrFloat}},
+		Infer: SameAs, Facts: Facts{Elementwise: true},
+		Eval: func(c *Call) error {
+			alpha, beta := float64(c.Node.Float("alpha", def[0])), float64(c.Node.Float("beta", def[1]))
+			return evalBiased(c, func(x float64) float64 { return f(x, alpha, beta) })
+		},
+	}
+}
+
+// Scale is scale*X.
+var Scale = Op{
+	Name: "Scale", Since: 1, Doc: "Y = scale * X",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "scale", Kind: ssa.AttrFloat}},
+	Infer: SameAs, Facts: Facts{Elementwise: true},
+	Eval: func(c *Call) error {
+		scale := float64(c.Node.Float("scale", 1))
+		return evalBiased(c, func(x float64) float64 { return scale * x })
+	},
+}
+
+// ImageScaler is scale*X plus a bias for every channel of images [N,C,H,W].
+var ImageScaler = Op{
+	Name: "ImageScaler", Since: 1, Doc: "Y[n,c] = scale * X[n,c] + bias[c]",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "bias", Kind: ssa.AttrFloats}, {Name: "scale", Kind: ssa.AttrFloat}},
+	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst, Cost: elementCost},
+	Eval: notDouble(func(c *Call) error {
+		x := c.Array(0)
+		var bias []float32
+		if a := c.Node.Attr("bias"); a != nil {
+			bias = a.Floats
+		}
+		if x.Rank() != 4 || len(bias) != x.Shape[1] {
+			return fmt.Errorf("images of shape %v with %d biases", x.Shape, len(bias))
+		}
+		y, err := newReal[float32](c, 0, x.DType, x.Shape...)
+		if err != nil {
+			return err
+		}
+		scale, plane := c.Node.Float("scale", 1), x.Shape[2]*x.Shape[3]
+		for i, v := range reals[float32](x) {
+			y.V[i] = v*scale + bias[i/plane%len(bias)]
+		}
+		return y.store()
+	}),
+}
+
+// Crop cuts borders [left, top, right, bottom] off images [N,C,H,W]; with scale
+// [height, width] it cuts out as much as that from left and top on.
+var Crop = Op{
+	Name: "Crop", Since: 1, Doc: "Y = X without its borders, or scale of it from left and top on",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "border", Kind: ssa.AttrInts}, {Name: "scale", Kind: ssa.AttrInts}},
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		x := InType(n, 0)
+		if !x.Ranked {
+			return One(x), nil
+		}
+		if x.Rank() != 4 {
+			return nil, fmt.Errorf("images %s, expected [N,C,H,W]", x)
+		}
+		out := slices.Clone(x.Shape)
+		border, scale := n.Ints("border"), n.Ints("scale")
+		if len(border) != 4 || len(scale) != 0 && len(scale) != 2 {
+			return nil, fmt.Errorf("border=%v with scale=%v", border, scale)
+		}
+		for i := range 2 {
+			out[2+i] = out[2+i].AddN(-border[1-i]).AddN(-border[3-i])
+			if len(scale) > 0 {
+				out[2+i] = ssa.D(scale[i])
+			}
+		}
+		return One(ssa.TensorOf(x.DType, out...)), nil
+	},
+	Facts: Facts{Cost: moveCost}, Eval: evalCrop,
+}
+
+func evalCrop(c *Call) error {
+	x := c.Array(0)
+	border, scale := c.Node.Ints("border"), c.Node.Ints("scale")
+	if x.Rank() != 4 || len(border) != 4 || len(scale) != 0 && len(scale) != 2 {
+		return fmt.Errorf("images of shape %v with border=%v and scale=%v", x.Shape, border, scale)
+	}
+	var from, size [2]int64
+	for i := range from {
+		length := int64(x.Shape[2+i])
+		from[i], size[i] = border[1-i], length-border[1-i]-border[3-i]
+		if len(scale) > 0 {
+			size[i] = scale[i]
+		}
+		if from[i] < 0 || size[i] < 0 || from[i] > length || size[i] > length-from[i] {
+			return fmt.Errorf("border=%v and scale=%v cut more than there is of images of shape %v", border, scale, x.Shape)
+		}
+	}
+	out, err := c.Output(0, x.DType, x.Shape[0], x.Shape[1], int(size[0]), int(size[1]))
+	if err != nil {
+		return err
+	}
+	width, line := x.DType.Size(), int(size[1])
+	for p := range x.Shape[0] * x.Shape[1] {
+		for i := range int(size[0]) {
+			at := (p*x.Shape[2]+int(from[0])+i)*x.Shape[3] + int(from[1])
+			copy(out.Data[(p*int(size[0])+i)*line*width:][:line*width], x.Data[at*width:])
+		}
+	}
+	return nil
+}
+
+// DynamicSlice is Slice without steps, from before ranges could be operands.
+var DynamicSlice = Op{
+	Name: "DynamicSlice", Since: 1, Doc: "output = data[starts:ends] along axes",
+	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1,
+	Infer: inferSlice, Eval: evalSlice, Facts: Facts{Alias: sliceAlias, Smaller: forwardSlice, Cost: moveCost},
+}
+
+var experimentalOps = []*Op{
+	&Affine,
+	&ParametricSoftplus,
+	&ScaledTanh,
+	&Scale,
+	&ImageScaler,
+	&Crop,
+	&DynamicSlice,
+}
