@@ -72,14 +72,7 @@ func evalMRotary(c *Call) error {
 	}
 	r := &rotation[float32]{cos: gathered(reals[float32](cos)), sin: gathered(reals[float32](sin)), half: half, scale: 1,
 		interleaved: c.Node.Int("interleaved", 0) != 0, row: func(b, s int) int { return b*x.seq + s }}
-	y, err := newReal[float32](c, 0, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
-	out := x
-	out.v = y.V
-	r.applyAll(out, x)
-	return y.store()
+	return r.eval(c, x)
 }
 
 // angleStreams says for every angle which of the three positions it belongs to.

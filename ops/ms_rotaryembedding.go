@@ -52,14 +52,7 @@ func evalMSRotary[T float32 | float64](c *Call) error {
 	if s := c.Node.Float("scale", 1); s != 1 {
 		return fmt.Errorf("scale=%g: %w", s, ErrUnsupported)
 	}
-	y, err := newReal[T](c, 0, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
-	out := x
-	out.v = y.V
-	r.applyAll(out, x)
-	return y.store()
+	return r.eval(c, x)
 }
 
 // runFrom is the positions start, start+1, … of every batch.

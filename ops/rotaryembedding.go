@@ -91,6 +91,19 @@ func newRotation[T realNum](cos, sin, ids *ndarray.Array, x heads[T], dim int) (
 	return r, nil
 }
 
+// eval makes the first result of a call: its first operand, seen as heads x, rotated.
+func (r *rotation[T]) eval(c *Call, x heads[T]) error {
+	a := c.Array(0)
+	y, err := newReal[T](c, 0, a.DType, a.Shape...)
+	if err != nil {
+		return err
+	}
+	out := x
+	out.v = y.V
+	r.applyAll(out, x)
+	return y.store()
+}
+
 func evalRotary[T float32 | float64](c *Call) error {
 	if err := wantArrays(c, 3); err != nil {
 		return err
@@ -105,12 +118,5 @@ func evalRotary[T float32 | float64](c *Call) error {
 		return err
 	}
 	r.interleaved = c.Node.Int("interleaved", 0) != 0
-	y, err := newReal[T](c, 0, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
-	out := x
-	out.v = y.V
-	r.applyAll(out, x)
-	return y.store()
+	return r.eval(c, x)
 }
