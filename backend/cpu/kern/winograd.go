@@ -98,27 +98,42 @@ func (p *BlockedConv) planWinograd(weights []float32) {
 }
 
 // transformWeights makes V = G·g·Gᵀ in float64, laid out like the weights of a
-// pointwise convolution for each position.
+// pointwise convolution for each position. All filters of a pair of blocks are
+// transformed for one channel at a time, so that what is written is contiguous.
 func (p *BlockedConv) transformWeights(weights []float32) {
 	c, w, b := p.c, &p.wino, p.b
 	gm := winoG(w.m)
 	p.weights = alignedFloats(w.n * w.n * w.weightsLen)
-	for oc := range c.ocg {
-		pair, j := oc/(2*b), oc%(2*b)
+	v := make([]float32, w.n*w.n*2*b) // by position, filters next to each other
+	for pair := range p.pairs() {
 		blocks := min(2, p.outBlocks-2*pair)
+		filters := min(blocks*b, c.ocg-2*b*pair)
 		for ic := range c.icg {
-			k := weights[(oc*c.icg+ic)*9:][:9]
-			for y := range w.n {
-				for x := range w.n {
-					v := 0.0
-					for r := range 3 {
-						for q := range 3 {
-							v += gm[y][r] * float64(k[3*r+q]) * gm[x][q]
-						}
-					}
-					p.weights[(y*w.n+x)*w.weightsLen+pair*p.pairLen+ic*blocks*b+j] = float32(v)
-				}
+			for j := range filters {
+				k := weights[((2*b*pair+j)*c.icg+ic)*9:][:9]
+				winoFilter(gm, k, v[j:], 2*b)
 			}
+			for at := range w.n * w.n {
+				copy(p.weights[at*w.weightsLen+pair*p.pairLen+ic*blocks*b:], v[at*2*b:][:filters])
+			}
+		}
+	}
+}
+
+// winoFilter transforms one filter of 3×3; its positions lie step apart in v.
+func winoFilter(gm [][3]float64, k, v []float32, step int) {
+	n := len(gm)
+	var rows [6][3]float64 // G·g
+	for y := range n {
+		for q := range 3 {
+			rows[y][q] = gm[y][0]*float64(k[q]) + gm[y][1]*float64(k[3+q]) + gm[y][2]*float64(k[6+q])
+		}
+	}
+	for y := range n {
+		r := &rows[y]
+		for x := range n {
+			g := &gm[x]
+			v[(y*n+x)*step] = float32(r[0]*g[0] + r[1]*g[1] + r[2]*g[2])
 		}
 	}
 }
