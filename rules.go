@@ -46,6 +46,6 @@ func ruleRow(ctx context.Context, g *ssa.Graph, r Rule, base PlanRow, budget tim
 		row.Err = err
 		return row
 	}
-	row.ArenaBytes, row.Buffers, row.Unsound = p.Arena, p.Buffers, p.Unsound
+	row.ArenaBytes, row.Buffers, row.Unsound = p.Arena, p.Buffers, p.Unsound()
 	return row
 }

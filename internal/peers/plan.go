@@ -12,12 +12,22 @@ import (
 type Plan struct {
 	Arena   int64 // bytes, bodies included
 	Buffers int   // bodies included
-	// Unsound says which value of the graph or of a body is overwritten before it is
-	// read; empty if the replay finds none.
-	Unsound string
 
 	share   *sharing
 	offsets []int64
+	own     []*ssa.Value // parameters that take memory here
+	bodies  []*Plan      // in order of their nodes
+}
+
+// Unsound replays the plan and says which value of the graph or of a body is
+// overwritten before it is read; "" if none is.
+func (p *Plan) Unsound() string {
+	for _, b := range p.bodies {
+		if bad := b.Unsound(); bad != "" {
+			return bad
+		}
+	}
+	return p.replay()
 }
 
 // Plan plans a graph, whose types must be inferred, and its bodies. It ends early,
@@ -26,7 +36,7 @@ func (t *Tool) Plan(ctx context.Context, g *ssa.Graph) (*Plan, error) { return t
 
 // plan plans one graph. own are the parameters that take memory in it.
 func (t *Tool) plan(ctx context.Context, g *ssa.Graph, own []*ssa.Value) (*Plan, error) {
-	out := &Plan{}
+	out := &Plan{own: own}
 	bodies := map[*ssa.Node]*Plan{}
 	var beside int64
 	for _, n := range g.Nodes {
@@ -42,9 +52,7 @@ func (t *Tool) plan(ctx context.Context, g *ssa.Graph, own []*ssa.Value) (*Plan,
 				sum.Arena += p.Arena
 			}
 			out.Buffers += p.Buffers
-			if out.Unsound == "" {
-				out.Unsound = p.Unsound
-			}
+			out.bodies = append(out.bodies, p)
 		}
 		if len(n.Bodies) > 0 {
 			bodies[n] = sum
@@ -58,9 +66,6 @@ func (t *Tool) plan(ctx context.Context, g *ssa.Graph, own []*ssa.Value) (*Plan,
 		return nil, err
 	}
 	out.Buffers += len(out.share.buffers)
-	if bad := out.replay(own); bad != "" && out.Unsound == "" {
-		out.Unsound = bad
-	}
 	out.Arena += beside
 	return out, nil
 }

@@ -53,7 +53,7 @@ func (m *memory) holds(lo, hi int64, of *ssa.Value) bool {
 }
 
 // replay says what is overwritten too early, or "".
-func (p *Plan) replay(own []*ssa.Value) string {
+func (p *Plan) replay() string {
 	var m memory
 	shows := map[*ssa.Value]*ssa.Value{} // views: the value whose bytes they are
 	content := func(v *ssa.Value) *ssa.Value {
@@ -62,7 +62,7 @@ func (p *Plan) replay(own []*ssa.Value) string {
 		}
 		return v
 	}
-	for _, v := range own {
+	for _, v := range p.own {
 		if lo, hi, ok := p.at(v); ok {
 			m.write(lo, hi, v)
 		}
