@@ -21,7 +21,7 @@ import (
 // that nobody else needs. Only then is it computed.
 
 const (
-	chainBytes = 1 << 20 // the largest result inside a chain
+	chainBytes = 1 << 20 // the largest result inside a chain, except of operands as large
 	nodeBytes  = 64      // about what a node takes in a file
 )
 
@@ -63,6 +63,11 @@ func (c *Context) foldChains(g *ssa.Graph) {
 				c.replace(v, c.constant(v.Name, packed(k.made[v])))
 			}
 		}
+		for v := range k.made {
+			if c.dead[v.Def] {
+				delete(k.made, v)
+			}
+		}
 	}
 }
 
@@ -72,9 +77,16 @@ func (k *chain) fits(n *ssa.Node) bool {
 	if len(n.Bodies) > 0 || len(n.Out) == 0 || !mayFold(n) {
 		return false
 	}
+	most := chainBytes
 	for _, v := range n.In {
-		if v != nil && v.Const == nil && !k.in[v.Def] {
+		if v == nil {
+			continue
+		}
+		if v.Const == nil && !k.in[v.Def] {
 			return false
+		}
+		if size, ok := v.Type.ByteSize(); ok {
+			most = max(most, size)
 		}
 	}
 	for _, v := range n.Out {
@@ -82,7 +94,7 @@ func (k *chain) fits(n *ssa.Node) bool {
 			continue
 		}
 		size, ok := v.Type.ByteSize()
-		if !v.Type.IsStatic() || !ok || int64(size) > chainBytes {
+		if !v.Type.IsStatic() || !ok || size > most {
 			return false
 		}
 	}

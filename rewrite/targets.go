@@ -56,7 +56,10 @@ func computed(n *ssa.Node, i int) []ssa.Dim {
 }
 
 // reshapeOperand keeps entries 0 and -1 of the target as they are: they mean the
-// same in the constant.
+// same in the constant. A -1 that is known to come out as a number gives way to it,
+// so that another entry can be -1:
+//
+//	Reshape(x [N,256,16,16], [4*N, 64, -1])   [-1, 64, 256]
 func (c *Context) reshapeOperand(n *ssa.Node) {
 	want := computed(n, 1)
 	in := n.In[0].Type
@@ -68,6 +71,8 @@ func (c *Context) reshapeOperand(n *ssa.Node) {
 	for i, d := range want {
 		k, known := d.Const()
 		switch {
+		case known && k == -1:
+			target[i] = solved(n.Out[0].Type, i)
 		case known:
 			target[i] = k
 		case i < len(in.Shape) && in.Shape[i].Equal(d):
@@ -90,6 +95,16 @@ func (c *Context) reshapeOperand(n *ssa.Node) {
 	if c.patch(n, "target %v is %v", want, target) {
 		c.setOperand(n, 1, ssa.Int64s(target...))
 	}
+}
+
+// solved is dimension i of a type if it is a number above 0, else -1.
+func solved(t ssa.Type, i int) int64 {
+	if t.Ranked && i < len(t.Shape) {
+		if k, ok := t.Shape[i].Const(); ok && k > 0 {
+			return k
+		}
+	}
+	return -1
 }
 
 func (c *Context) expandOperand(n *ssa.Node) {
