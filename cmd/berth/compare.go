@@ -67,6 +67,9 @@ func (a *app) compareCmd() *cobra.Command {
 			if f.write != "" && (f.instance != "" || a.parallelSafe) {
 				return usagef("--write-instance needs a model and its lives in one order, so neither --instance nor --parallel-safe")
 			}
+			if f.capacity < 0 || f.capacity > 0 && f.instance == "" {
+				return usagef("--capacity %d: want bytes, for a bare instance (--instance)", f.capacity)
+			}
 			if f.budget < 0 {
 				return usagef("--budget %v is negative", f.budget)
 			}
@@ -204,8 +207,10 @@ func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 	out := plannerRows(rows)
 	if f.capacity > 0 {
 		fits := false
-		for _, r := range out {
-			fits = fits || r.Error == "" && r.ArenaBytes <= f.capacity
+		for i := range out {
+			keeps := out[i].Error == "" && out[i].ArenaBytes <= f.capacity
+			out[i].Fits = &keeps
+			fits = fits || keeps
 		}
 		if !fits {
 			a.note("berth: no planner fits %d bytes", f.capacity)

@@ -21,7 +21,7 @@ var rowFields = []string{"planner", "schedule", "arena_bytes", "scratch_bytes", 
 	"loop_copy_bytes_per_iteration", "parallel_safe", "dynamic_values", "error", "in_place", "cut", "buffers", "plan_by", "order_bound_bytes"}
 
 // csvFields are the columns of a CSV file: the oldest ones first.
-var csvFields = slices.Concat([]string{"model"}, rowFields[:11], []string{"run_error", "outputs", "measured_bytes", "program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by", "order_bound_bytes"})
+var csvFields = slices.Concat([]string{"model"}, rowFields[:11], []string{"run_error", "outputs", "measured_bytes", "program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by", "order_bound_bytes", "fits"})
 
 // checkPlannerRows checks the rows of a comparison with all planners.
 func checkPlannerRows(t *testing.T, rows any, more ...string) {
@@ -279,6 +279,12 @@ func TestCompareInstance(t *testing.T) {
 	o := cli(t, "compare", "--instance", path, "--capacity", "29")
 	assert.Equal(t, exitDone, o.code)
 	assert.Contains(t, o.err, "no planner fits 29 bytes")
+	assert.Contains(t, o.out, "fits")
+	m = object(t, ok(t, "compare", "--instance", path, "--capacity", "30", "--json"))
+	for _, r := range m["planners"].([]any) {
+		assert.Equal(t, r.(map[string]any)["arena_bytes"].(float64) <= 30, r.(map[string]any)["fits"])
+	}
+	fails(t, exitUsage, []string{"--capacity"}, "compare", "builtin:mlp", "--capacity", "30")
 }
 
 // TestCompareWriteInstance writes a model's placing problem and plans it again: the

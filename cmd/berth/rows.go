@@ -41,6 +41,8 @@ type plannerJSON struct {
 	OrderBound int64 `json:"order_bound_bytes"`
 	// Unsound says what is overwritten too early in the plan of another tool's rule.
 	Unsound string `json:"unsound,omitempty"`
+	// Fits says whether the arena keeps the capacity asked for.
+	Fits *bool `json:"fits,omitempty"`
 }
 
 func plannerRows(rows []berth.PlanRow) []plannerJSON {
@@ -60,6 +62,7 @@ func plannerRows(rows []berth.PlanRow) []plannerJSON {
 type shown struct {
 	instance bool // no order, nothing in place, no loops
 	inPlace  bool
+	capacity bool
 	run      bool
 	rules    bool
 	ordered  bool // some row has a bound over all orders
@@ -68,7 +71,7 @@ type shown struct {
 
 func shownOf(rows []plannerJSON, f compareFlags) shown {
 	ordered := slices.ContainsFunc(rows, func(r plannerJSON) bool { return r.OrderBound > 0 })
-	return shown{instance: f.instance != "", inPlace: f.inPlace != "on", run: f.run, rules: f.rules, ordered: ordered, budget: f.budget}
+	return shown{instance: f.instance != "", capacity: f.capacity > 0, inPlace: f.inPlace != "on", run: f.run, rules: f.rules, ordered: ordered, budget: f.budget}
 }
 
 // printPlanners prints the table for people.
@@ -120,6 +123,7 @@ func (s shown) columns() []column {
 		{column{"over bound", true, func(r *plannerJSON) any { return gapText(r.ArenaBytes, r.LowerBound) }}, true},
 		{column{"over all orders", true, func(r *plannerJSON) any { return gapText(r.ArenaBytes, r.OrderBound) }}, s.ordered},
 		{column{"proven", false, func(r *plannerJSON) any { return word(r.Proven, "optimal", "") }}, true},
+		{column{"fits", false, func(r *plannerJSON) any { return word(r.Fits != nil && *r.Fits, "yes", "no") }}, s.capacity},
 		{column{"plan time", true, func(r *plannerJSON) any { return durationText(r.PlanNanos) }}, true},
 		{column{"copied/trip", true, func(r *plannerJSON) any { return byRule(r, fmt.Sprint(r.LoopCopyBytes)) }}, !s.instance},
 		{column{"any order", false, func(r *plannerJSON) any { return byRule(r, word(r.ParallelSafe, "safe", "")) }}, !s.instance},
@@ -163,6 +167,14 @@ func plannerTable(w io.Writer, rows []plannerJSON, s shown) table.Writer {
 		t.AppendRow(line)
 	}
 	return t
+}
+
+// fitsText is empty where no capacity was asked for.
+func fitsText(fits *bool) string {
+	if fits == nil {
+		return ""
+	}
+	return fmt.Sprint(*fits)
 }
 
 func word(is bool, yes, no string) string {
@@ -219,11 +231,11 @@ func (a *app) printPlannersCSV(model string, rows []plannerJSON) error {
 	w := csv.NewWriter(a.out)
 	_ = w.Write([]string{"model", "planner", "schedule", "arena_bytes", "scratch_bytes", "lower_bound_bytes", "proven", "plan_ns",
 		"loop_copy_bytes_per_iteration", "parallel_safe", "dynamic_values", "error", "run_error", "outputs", "measured_bytes",
-		"program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by", "order_bound_bytes"})
+		"program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by", "order_bound_bytes", "fits"})
 	for _, r := range rows {
 		fields := []any{model, r.Planner, r.Schedule, r.ArenaBytes, r.ScratchBytes, r.LowerBound, r.Proven, r.PlanNanos,
 			r.LoopCopyBytes, r.ParallelSafe, r.Dynamic, r.Error, r.RunError, r.Outputs, r.MeasuredBytes,
-			r.ProgramBytes, r.InPlace, r.Cut, r.Buffers, r.Unsound, r.By, r.OrderBound}
+			r.ProgramBytes, r.InPlace, r.Cut, r.Buffers, r.Unsound, r.By, r.OrderBound, fitsText(r.Fits)}
 		line := make([]string, len(fields))
 		for i, f := range fields {
 			line[i] = fmt.Sprint(f)
