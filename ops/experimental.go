@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -104,6 +105,9 @@ var Crop = Op{
 func evalCrop(c *Call) error {
 	x := c.Array(0)
 	border, scale := c.Node.Ints("border"), c.Node.Ints("scale")
+	if x.DType == ndarray.String {
+		return unsupportedType(x.DType)
+	}
 	if x.Rank() != 4 || len(border) != 4 || len(scale) != 0 && len(scale) != 2 {
 		return fmt.Errorf("images of shape %v with border=%v and scale=%v", x.Shape, border, scale)
 	}

@@ -98,8 +98,8 @@ func (a *paddedAttention[T]) joinShared(c *Call) error {
 	if !c.Has(5) && !c.Has(6) {
 		return a.storeJoined(c, 1, a.k, a.v)
 	}
-	if c.Node.Int("past_present_share_buffer", 0) == 0 || !c.Has(7) {
-		return fmt.Errorf("a past without past_present_share_buffer=1: %w", ErrUnsupported)
+	if c.Node.Int("past_present_share_buffer", 0) == 0 || !c.Has(5) || !c.Has(6) || !c.Has(7) {
+		return fmt.Errorf("a past that is not past_key, past_value and past_sequence_length with past_present_share_buffer=1: %w", ErrUnsupported)
 	}
 	filled, err := optInt(c, 7, -1)
 	if err != nil {

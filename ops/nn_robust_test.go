@@ -48,7 +48,7 @@ type base struct {
 }
 
 func bases(t *testing.T) (out []base) {
-	for _, file := range []string{"nn", "quant", "microsoft"} {
+	for _, file := range []string{"nn", "quant", "microsoft", "ml"} {
 		for _, c := range readGolden(t, file) {
 			out = append(out, base{c.Name, c.node})
 		}
