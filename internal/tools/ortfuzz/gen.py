@@ -41,6 +41,7 @@ import runtime
 from draw import B, D, F, GENERATORS, H, S, Draw, is_float, label, proto_type
 
 import chains
+import ops_contrib
 import ops_control
 import ops_math
 import ops_microsoft
