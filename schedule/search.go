@@ -128,14 +128,23 @@ func search(ctx context.Context, m *model, known []int32, floor, steps int64) fo
 		out.bound = out.peak
 		return out
 	}
-	for _, width := range []int{1, beamWidth(len(m.nodes), steps)} {
-		if order, peak := beam(ctx, s, width, out.bound, steps/2); order != nil && peak < out.peak {
+	keep := func(order []int32, peak int64) bool {
+		if order != nil && peak < out.peak {
 			out.order, out.peak = order, peak
 		}
-		if out.peak <= out.bound {
-			out.bound, out.steps = out.peak, s.steps
-			return out
-		}
+		return out.peak <= out.bound
+	}
+	done := keep(walk(ctx, s, out.bound, steps))
+	if width := beamWidth(len(m.nodes), steps); !done && width > 1 {
+		done = keep(beam(ctx, s, width, out.bound, steps/2))
+	}
+	if done {
+		out.bound, out.steps = out.peak, s.steps
+		return out
+	}
+	if s.steps+fewStates*int64(len(m.nodes)) > steps {
+		out.steps = s.steps // a search would hardly begin
+		return out
 	}
 	q := newSearcher(s)
 	s.reset(nil)
@@ -193,6 +202,10 @@ func (q *searcher) branch(k int32, settled []int32, out *found) {
 		s.rollback(base)
 	}
 }
+
+// fewStates is how many states a search must be able to take to be worth beginning; each
+// takes as many steps as there are nodes.
+const fewStates = 32
 
 // maxStates and maxWords bound the memory of one search: how many states there are,
 // and the words of the sets of all of them.

@@ -266,6 +266,21 @@ func TestSearchWithoutTime(t *testing.T) {
 	}
 }
 
+// TestWalk: the walk finds the order of the beam of width one, in far fewer steps.
+func TestWalk(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	for k := range 300 {
+		m := drawModel(r, 1+r.IntN(60))
+		m.postpone()
+		a, b := newSim(m), newSim(m)
+		want, wantPeak := beam(t.Context(), a, 1, m.bound(), math.MaxInt32)
+		order, peak := walk(t.Context(), b, m.bound(), math.MaxInt32)
+		require.Equal(t, want, order, "model %d", k)
+		require.Equal(t, wantPeak, peak, "model %d", k)
+		require.LessOrEqual(t, b.steps, a.steps, "model %d", k)
+	}
+}
+
 func TestRollback(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for range 100 {
