@@ -13,7 +13,7 @@ import (
 //
 //	Y = X / sqrt(mean(X²) + epsilon) * scale
 //
-// Result 1 is the reciprocal root of every row.
+// Result 1 is the reciprocal root of every row, always in float32.
 var SimplifiedLayerNormalization = simplifiedNorm("")
 
 // MSSimplifiedLayerNormalization is the same in the com.microsoft domain.
@@ -25,21 +25,13 @@ func simplifiedNorm(domain string) Op {
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 2,
 		Attrs: normAttrs, Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
 		Infer: func(n *ssa.Node) ([]Fact, error) {
-			stats, err := inferSuffixStats(n, statsType(InType(n, 0).DType))
+			stats, err := inferSuffixStats(n, ndarray.Float32)
 			y := InType(n, 0)
 			y.DType = InType(n, 1).DType
 			return []Fact{{Type: y}, {Type: stats}}, err
 		},
 		Eval: func(c *Call) error { return byReal(c, 0, evalSimplifiedNorm[float32], evalSimplifiedNorm[float64]) },
 	}
-}
-
-// statsType is the element type of saved statistics.
-func statsType(x ndarray.DType) ndarray.DType {
-	if x == ndarray.Float64 {
-		return x
-	}
-	return ndarray.Float32
 }
 
 func evalSimplifiedNorm[T float32 | float64](c *Call) error {
@@ -51,7 +43,9 @@ func evalSimplifiedNorm[T float32 | float64](c *Call) error {
 	if err != nil {
 		return err
 	}
-	s.stash = statsType(x.DType)
+	if s.stash = ndarray.Float32; x.DType == ndarray.Float64 {
+		s.stash = x.DType
+	}
 	scale, err := spread[T]("scale", c.Array(1), x.Shape)
 	if err != nil {
 		return err
@@ -78,7 +72,7 @@ func statWriter(c *Call, meanAt, invAt int, s suffixNorm, x *ndarray.Array) (fun
 			continue
 		}
 		var err error
-		if out[i], err = c.Output(at, statsType(x.DType), s.statShape(x.Shape)...); err != nil {
+		if out[i], err = c.Output(at, ndarray.Float32, s.statShape(x.Shape)...); err != nil {
 			return nil, err
 		}
 	}

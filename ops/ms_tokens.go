@@ -3,6 +3,7 @@ package ops
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -184,4 +185,24 @@ func hashType(n *ssa.Node) ndarray.DType {
 		return ndarray.Uint32
 	}
 	return ndarray.Int32
+}
+
+// murmur3 is the 32-bit hash for 32-bit machines: blocks of 4 bytes, the rest, and
+// a final mix.
+func murmur3(key []byte, seed uint32) uint32 {
+	scramble := func(k uint32) uint32 { return bits.RotateLeft32(k*0xcc9e2d51, 15) * 0x1b873593 }
+	h, rest := seed, key
+	for ; len(rest) >= 4; rest = rest[4:] {
+		h ^= scramble(uint32(rest[0]) | uint32(rest[1])<<8 | uint32(rest[2])<<16 | uint32(rest[3])<<24)
+		h = bits.RotateLeft32(h, 13)*5 + 0xe6546b64
+	}
+	k := uint32(0)
+	for i, b := range rest {
+		k |= uint32(b) << (8 * i)
+	}
+	h ^= scramble(k)
+	h ^= uint32(len(key))
+	h = (h ^ h>>16) * 0x85ebca6b
+	h = (h ^ h>>13) * 0xc2b2ae35
+	return h ^ h>>16
 }

@@ -52,8 +52,9 @@ def schemas(top):
     for s in defs.get_all_schemas_with_history():
         if s.domain in ("", ML):
             found[s.domain, s.name].append(s)
+    standard = {name for domain, name in found if domain == ""}
     for s in internals.get_all_operator_schema():
-        if s.domain == MICROSOFT:
+        if s.domain == MICROSOFT or s.domain == "" and s.name not in standard:
             found[s.domain, s.name].append(s)
     out = []
     for (domain, _), versions in sorted(found.items()):

@@ -74,6 +74,8 @@ def norms(ms, book):
     r = source(34)
     book.add("SimplifiedLayerNormalization", "SimplifiedLayerNormalization", [r(2, 3, 4), r(4)], 2, epsilon=1e-3)
     book.add("SimplifiedLayerNormalization_axis", "SimplifiedLayerNormalization", [r(2, 3, 4), r(3, 4)], 2, axis=1)
+    wide = [source(50)(2, 3, 4, dtype=np.float64), source(51)(4, dtype=np.float64)]
+    book.add("SimplifiedLayerNormalization_float64", "SimplifiedLayerNormalization", wide, 2)
     ms("SkipLayerNormalization", "SkipLayerNormalization", [r(2, 3, 4), r(2, 3, 4), r(4), r(4), r(4)], "1001", epsilon=1e-3)
     ms("SkipLayerNormalization_broadcast", "SkipLayerNormalization", [r(2, 3, 4), r(3, 4), r(4)], "1")
     ms("SkipLayerNormalization_broadcast1", "SkipLayerNormalization", [r(2, 3, 4), r(1, 3, 4), r(4), r(4)], "1")
