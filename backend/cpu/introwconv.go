@@ -97,31 +97,12 @@ func (k *intRowConv) into(c *ops.Call, y []int32) error {
 // gather copies the pixels of all windows from a turned image; padding is the zero
 // point.
 func (k *intRowConv) gather(windows, image []byte, zero byte) {
-	w := &k.win
-	in := sizeOf(w.in[:])
-	var o, t [3]int
+	w, size := &k.win, k.taps*k.c
+	in, out := sizeOf(w.in[:])*k.c, sizeOf(w.out[:])
 	for b := range k.n {
-		plane := image[b*in*k.c:][:in*k.c]
-		for i := range sizeOf(w.out[:]) {
-			o = [3]int{i / (w.out[1] * w.out[2]), i / w.out[2] % w.out[1], i % w.out[2]}
-			for tap := range k.taps {
-				t = [3]int{tap / (w.kernel[1] * w.kernel[2]), tap / w.kernel[2] % w.kernel[1], tap % w.kernel[2]}
-				dst := windows[:k.c]
-				windows = windows[k.c:]
-				at, inside := 0, true
-				for d := range 3 {
-					v := o[d]*w.stride[d] - w.begin[d] + t[d]*w.dilation[d]
-					inside = inside && v >= 0 && v < w.in[d]
-					at = at*w.in[d] + v
-				}
-				if inside {
-					copy(dst, plane[at*k.c:])
-					continue
-				}
-				for j := range dst {
-					dst[j] = zero
-				}
-			}
+		for i := range out {
+			o := [3]int{i / (w.out[1] * w.out[2]), i / w.out[2] % w.out[1], i % w.out[2]}
+			gatherPixels(w, windows[(b*out+i)*size:][:size], image[b*in:][:in], k.c, o, zero)
 		}
 	}
 }

@@ -22,6 +22,7 @@ type packKey struct {
 	constant weak.Pointer[ssa.Constant]
 	offset   int // first element
 	isA      bool
+	turned   bool // taps before channels, see rowConv
 	trans    bool
 	rows, k  int // M or N; K
 	ld       int

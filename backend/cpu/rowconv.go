@@ -14,6 +14,9 @@ import (
 // be idle (a squeezed image has one position), and gathering patches would go
 // element by element where it can copy whole runs of a row. One position needs no
 // turning, and if the kernel covers the image exactly the windows are the image.
+//
+// With enough channels the image itself is turned first, and windows are gathered
+// pixel by pixel, all channels of one at a time: [N·P, taps·C].
 type rowConv struct {
 	win         window
 	n, c, m     int
@@ -23,7 +26,9 @@ type rowConv struct {
 	bias        int        // operand position, -1 for none
 	direct      bool       // the input is the matrix of windows
 	turn        *kern.Copy // from rows to channels, nil for one position
-	gather      *kern.Copy // of windows of one pixel, nil for others
+	image       *kern.Copy // channels last, nil where windows are gathered channel by channel
+	pixels      int        // workspace: the image, channels last
+	pointwise   bool       // that image is the windows
 	rows, sums  int        // workspace: windows, products
 	ws, threads int
 	cut         // over windows
@@ -60,16 +65,16 @@ func (p *prep) rowConv(win window, act activation, weights []float32) (ops.Kerne
 	if k.g, err = kern.NewGemm(s); err != nil {
 		return nil, err
 	}
-	if len(weights) == p.in[1].n {
-		k.packed, err = p.packB(k.g, 1, 0)
-	} else if k.packed, err = k.g.PackB(weights); err == nil {
-		p.packed += int64(k.packed.Bytes())
+	if !k.direct && !patches && !frames && k.c >= 16 {
+		if err := k.byPixel(p); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
+	if k.packed, err = k.pack(p, weights); err != nil {
 		return nil, err
 	}
 	p.absorb(1, 0)
-	if !k.direct {
+	if !k.direct && !k.pointwise {
 		k.rows = p.workspace(4 * s.M * s.K)
 	}
 	if positions > 1 {
@@ -78,24 +83,61 @@ func (p *prep) rowConv(win window, act activation, weights []float32) (ops.Kerne
 			return nil, err
 		}
 	}
-	if !k.direct && taps == 1 && win.in == win.out && win.stride == [3]int{1, 1, 1} && win.begin == [3]int{} {
-		k.gather, err = kern.NewTranspose([]int{k.n, k.c, positions}, []int{0, 2, 1})
-	}
 	k.cut = newCut(s.M, 1, max(1, tileElems/s.K))
 	k.ws = p.workspace(k.g.Workspace(p.threads))
 	return k, err
 }
 
+// byPixel prepares the image with its channels last.
+func (k *rowConv) byPixel(p *prep) (err error) {
+	w := &k.win
+	in := sizeOf(w.in[:])
+	k.pointwise = k.taps == 1 && w.in == w.out && w.stride == [3]int{1, 1, 1} && w.begin == [3]int{}
+	k.pixels = p.workspace(4 * k.n * k.c * in)
+	k.image, err = kern.NewTranspose([]int{k.n, k.c, in}, []int{0, 2, 1})
+	return err
+}
+
+// pack lays the weights out, from the constant itself where they are all of it.
+func (k *rowConv) pack(p *prep, weights []float32) (*kern.Packed, error) {
+	s := k.g.Spec()
+	key := packKey{trans: s.TransB, rows: s.N, k: s.K, ld: s.LDB, turned: k.image != nil}
+	laid := func([]float32) (*kern.Packed, error) {
+		if k.image == nil || k.taps == 1 {
+			return k.g.PackB(weights)
+		}
+		order, err := kern.NewTranspose([]int{k.m, k.c, k.taps}, []int{0, 2, 1})
+		if err != nil {
+			return nil, err
+		}
+		turned := make([]float32, len(weights))
+		if err := kern.RunCopy(order, turned, 0, weights, 0, 1); err != nil {
+			return nil, err
+		}
+		return k.g.PackB(turned)
+	}
+	if len(weights) == p.in[1].n {
+		return p.pack(1, key, laid)
+	}
+	packed, err := laid(nil)
+	if err == nil {
+		p.packed += int64(packed.Bytes())
+	}
+	return packed, err
+}
+
 // Run gathers the windows, multiplies and turns the result.
 func (k *rowConv) Run(c *ops.Call) error {
 	args := kern.GemmArgs{A: f32(c.In[0]), C: f32(c.Out[0]), PackedB: k.packed}
-	if !k.direct {
-		args.A = scratchOf[float32](c, k.rows, k.runs*k.c*k.taps)
-		if k.gather == nil {
-			runTiles(c, k.tiles, k)
-		} else if err := kern.RunCopy(k.gather, args.A, 0, f32(c.In[0]), 0, c.Threads); err != nil {
+	if k.image != nil {
+		args.A = scratchOf[float32](c, k.pixels, k.n*k.c*sizeOf(k.win.in[:]))
+		if err := kern.RunCopy(k.image, args.A, 0, f32(c.In[0]), 0, c.Threads); err != nil {
 			return err
 		}
+	}
+	if !k.direct && !k.pointwise {
+		args.A = scratchOf[float32](c, k.rows, k.runs*k.c*k.taps)
+		runTiles(c, k.tiles, k)
 	}
 	if k.bias >= 0 {
 		args.Bias = f32(c.In[k.bias])
@@ -120,8 +162,39 @@ func (k *rowConv) tile(c *ops.Call, i, _ int) {
 	for r := r0; r < r1; r++ {
 		o := r % positions
 		at := [3]int{o / (w.out[1] * w.out[2]), o / w.out[2] % w.out[1], o % w.out[2]}
+		if k.image != nil {
+			turned := scratchOf[float32](c, k.pixels, k.n*k.c*in)[r/positions*k.c*in:][:k.c*in]
+			gatherPixels(&k.win, rows[r*size:(r+1)*size], turned, k.c, at, 0)
+			continue
+		}
 		image := x[r/positions*k.c*in:][:k.c*in]
 		k.window(rows[r*size:(r+1)*size], image, at)
+	}
+}
+
+// gatherPixels copies the pixels of a window out of an image with its channels
+// last; padding is zero.
+func gatherPixels[T byte | float32](w *window, dst, image []T, channels int, o [3]int, zero T) {
+	for a := range w.kernel[0] {
+		for b := range w.kernel[1] {
+			for e := range w.kernel[2] {
+				pixel := dst[:channels]
+				dst = dst[channels:]
+				at, inside := 0, true
+				for d, tap := range [3]int{a, b, e} {
+					v := o[d]*w.stride[d] - w.begin[d] + tap*w.dilation[d]
+					inside = inside && v >= 0 && v < w.in[d]
+					at = at*w.in[d] + v
+				}
+				if inside {
+					copy(pixel, image[at*channels:])
+					continue
+				}
+				for i := range pixel {
+					pixel[i] = zero
+				}
+			}
+		}
 	}
 }
 

@@ -1,5 +1,7 @@
 package kern
 
+import "math"
+
 // Reductions of the rows or the columns of a matrix.
 
 // ReduceOp names a reduction.
@@ -75,8 +77,52 @@ func (j *reduceJob) Run(i, _ int) {
 		j.columns(i/j.blocks, c0, min(c0+j.per, j.cols))
 		return
 	}
-	for r := i * j.per; r < min((i+1)*j.per, j.rows); r++ {
+	r0, r1 := i*j.per, min((i+1)*j.per, j.rows)
+	if j.cols > 0 && j.cols <= shortReduction {
+		reduceShort(j.op, j.dst[r0:r1], j.src[r0*j.cols:r1*j.cols], j.cols)
+		return
+	}
+	for r := r0; r < r1; r++ {
 		j.dst[r] = j.t.reduceRow(j.op, j.src[r*j.cols:][:j.cols])
+	}
+}
+
+// shortReduction is up to how many elements a row is too short for a call of its own.
+const shortReduction = 8
+
+// reduceShort reduces rows of a few elements. dst may begin where src does.
+func reduceShort(op ReduceOp, dst, src []float32, cols int) {
+	for r := range dst {
+		row := src[r*cols:][:cols]
+		v := row[0]
+		switch op {
+		case ReduceMax:
+			for _, x := range row[1:] {
+				v = max(v, x)
+			}
+		case ReduceMin:
+			for _, x := range row[1:] {
+				v = min(v, x)
+			}
+		case ReduceSumSquares:
+			v *= v
+			for _, x := range row[1:] {
+				v += x * x
+			}
+		case ReduceSumAbs:
+			v = magnitude(v)
+			for _, x := range row[1:] {
+				v += magnitude(x)
+			}
+		default:
+			for _, x := range row[1:] {
+				v += x
+			}
+			if op == ReduceMean {
+				v /= float32(cols)
+			}
+		}
+		dst[r] = v
 	}
 }
 
@@ -149,3 +195,6 @@ func (t *table) addAbs(dst, x []float32) {
 		t.binaryRow(Add, dst[i:i+n], dst[i:i+n], b[:n])
 	}
 }
+
+// magnitude is x without its sign.
+func magnitude(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) }
