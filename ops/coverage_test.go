@@ -129,7 +129,6 @@ var leftOut = []struct {
 	{"com.microsoft", "the weights are a blob in a layout private to the runtime that packed it; MatMulNBits replaced it", []string{"MatMulFpQ4"}},
 	{"com.microsoft", "it is for one model's internal use: its text says no more, and the mask of one channel is read from others", []string{"MaxpoolWithMask"}},
 	{"com.microsoft", "not done: recurrent attention of sequence-to-sequence models from before transformers", []string{"AttnLSTM"}},
-	{"com.microsoft", "not done: for packed batches; NGramHashMapping computes the same for batches that are not packed", []string{"VarlenNGramHashMapping"}},
 	{"com.microsoft.nchwc", "they work on blocks of channels; import turns them into standard operators (see DECISIONS.md)",
 		[]string{"AveragePool", "Conv", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "ReorderInput", "ReorderOutput", "Upsample"}},
 }

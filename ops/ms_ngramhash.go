@@ -40,7 +40,9 @@ type ngramHash struct {
 	narrow              bool // ids of 32 bits: products wrap there
 }
 
-func newNGramHash(c *Call) (*ngramHash, error) {
+// newNGramHash reads attributes and operands; offsets and eos are positions of
+// head_offsets and eos_token_id.
+func newNGramHash(c *Call, offsets, eos int) (*ngramHash, error) {
 	n := c.Node
 	h := &ngramHash{most: int(n.Int("max_ngram_size", 0)), perSize: int(n.Int("n_head_per_ngram", 0)), fill: n.Int("pad_id", 0)}
 	ids := c.Array(0)
@@ -61,13 +63,13 @@ func newNGramHash(c *Call) (*ngramHash, error) {
 			return nil, fmt.Errorf("a vocabulary of %d ids", v)
 		}
 	}
-	if c.Has(4) {
-		if err := wantShape("head_offsets", c.Array(4), heads); err != nil {
+	if c.Has(offsets) {
+		if err := wantShape("head_offsets", c.Array(offsets), heads); err != nil {
 			return nil, err
 		}
-		h.offsets = c.Array(4).Ints()
+		h.offsets = c.Array(offsets).Ints()
 	}
-	if eos := c.Array(5); eos != nil {
+	if eos := c.Array(eos); eos != nil {
 		if eos.Len() != 1 {
 			return nil, fmt.Errorf("eos_token_id has shape %v", eos.Shape)
 		}
@@ -124,7 +126,7 @@ func evalNGramHash(c *Call) error {
 	if err := wantRank("input_ids", ids, 2); err != nil {
 		return err
 	}
-	h, err := newNGramHash(c)
+	h, err := newNGramHash(c, 4, 5)
 	if err != nil {
 		return err
 	}
@@ -175,4 +177,145 @@ func rowOf(a *ndarray.Array, b int) []int64 {
 		return nil
 	}
 	return a.Ints()[b*a.Shape[1]:][:a.Shape[1]]
+}
+
+// VarlenNGramHashMapping is NGramHashMapping of sequences of different lengths one
+// behind the other, of the com.microsoft domain: sequence b has the ids from
+// cumulative_sequence_length[b] to [b+1]. Segments of the ids before a sequence may
+// be given. state_update has the last ids after each of the first capture_count[b]
+// tokens of a sequence, pad_id behind them.
+var VarlenNGramHashMapping = Op{
+	Domain: microsoft, Name: "VarlenNGramHashMapping", Since: 1, Doc: "hash ids of the n-grams that end at every token of packed sequences",
+	MinIn: 4, MaxIn: 10, MinOut: 1, MaxOut: 4,
+	Attrs: append([]AttrSpec{{Name: "state_update_capacity", Kind: ssa.AttrInt}}, NGramHashMapping.Attrs...),
+	Infer: func(n *ssa.Node) ([]Fact, error) {
+		ids := InType(n, 0)
+		back := ssa.D(n.Int("max_ngram_size", 0) - 1)
+		batch := dimOf(InType(n, 3), 0).AddN(-1)
+		return []Fact{{Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), back.MulN(n.Int("n_head_per_ngram", 0)))}, {Type: ssa.TensorOf(ids.DType, batch, back)},
+			{Type: ssa.TensorOf(ndarray.Int32, batch, back)}, {Type: ssa.TensorOf(ids.DType, batch, ssa.D(n.Int("state_update_capacity", 0)), back)}}, nil
+	},
+	Facts: Facts{Cost: elementCost}, Eval: evalVarlenNGramHash,
+}
+
+// packedHash is one evaluation of VarlenNGramHashMapping.
+type packedHash struct {
+	*ngramHash
+	c                          *Call
+	batch, back, capacity      int
+	hashes                     *ndarray.Array
+	present, segments, updates *ndarray.Array // nil where nobody wants them
+}
+
+func evalVarlenNGramHash(c *Call) error {
+	h, err := newNGramHash(c, 5, 6)
+	if err != nil {
+		return err
+	}
+	p := &packedHash{ngramHash: h, c: c, back: h.most - 1, capacity: int(c.Node.Int("state_update_capacity", 0))}
+	if err := p.check(); err != nil {
+		return err
+	}
+	dt := c.Array(0).DType
+	if p.hashes, err = c.Output(0, dt, c.Array(0).Len(), p.back*h.perSize); err != nil {
+		return err
+	}
+	optional := func(at int, dt ndarray.DType, shape ...int) *ndarray.Array {
+		if err != nil || !c.Wants(at) {
+			return nil
+		}
+		var a *ndarray.Array
+		a, err = c.Output(at, dt, shape...)
+		return a
+	}
+	p.present = optional(1, dt, p.batch, p.back)
+	p.segments = optional(2, ndarray.Int32, p.batch, p.back)
+	p.updates = optional(3, dt, p.batch, p.capacity, p.back)
+	if err != nil {
+		return err
+	}
+	bounds := c.Array(3).Ints()
+	for b := range p.batch {
+		p.sequence(b, int(bounds[b]), int(bounds[b+1]))
+	}
+	return nil
+}
+
+// check checks shapes and bounds.
+func (p *packedHash) check() error {
+	c, ids, bounds := p.c, p.c.Array(0), p.c.Array(3)
+	if err := wantRank("input_ids", ids, 1); err != nil {
+		return err
+	}
+	if err := wantRank("cumulative_sequence_length", bounds, 1); err != nil {
+		return err
+	}
+	if p.batch = bounds.Len() - 1; p.batch < 0 || p.capacity < 0 || p.capacity > 8 || !bounds.DType.IsInteger() {
+		return fmt.Errorf("%d bounds of sequences, state_update_capacity=%d", bounds.Len(), p.capacity)
+	}
+	last := int64(0)
+	for i, at := range bounds.Ints() {
+		if at < last || i == 0 && at != 0 || i == p.batch && at != int64(ids.Len()) {
+			return fmt.Errorf("cumulative_sequence_length %v does not divide %d tokens", bounds.Ints(), ids.Len())
+		}
+		last = at
+	}
+	if err := wantShape("past_ids", c.Array(4), p.batch, p.back); err != nil {
+		return err
+	}
+	if err := wantShape("segment_ids", c.Array(7), ids.Len()); err != nil {
+		return err
+	}
+	if err := wantShape("past_segment_ids", c.Array(8), p.batch, p.back); err != nil {
+		return err
+	}
+	if c.Wants(2) && !c.Has(7) || c.Has(9) != (p.capacity > 0) {
+		return fmt.Errorf("present_segment_ids needs segment_ids, and capture_count goes with state_update_capacity")
+	}
+	return wantShape("capture_count", c.Array(9), p.batch)
+}
+
+// sequence hashes one sequence and stores what comes after it.
+func (p *packedHash) sequence(b, from, to int) {
+	line := make([]int64, p.back+to-from)
+	p.history(line, rowOf(p.c.Array(4), b))
+	copy(line[p.back:], p.c.Array(0).Ints()[from:to])
+	var segments []int64
+	if s := p.c.Array(7); s != nil {
+		segments = make([]int64, len(line))
+		copy(segments[p.back:], s.Ints()[from:to])
+		for i := range p.back {
+			if past := rowOf(p.c.Array(8), b); past != nil {
+				segments[i] = past[i]
+			} else if to > from {
+				segments[i] = segments[p.back]
+			}
+		}
+	}
+	heads := p.back * p.perSize
+	p.run(line, segments, func(t, head int, id int64) { p.hashes.SetInt((from+t)*heads+head, id) })
+	for i := range p.back {
+		if p.present != nil {
+			p.present.SetInt(b*p.back+i, line[to-from+i])
+		}
+		if p.segments != nil {
+			p.segments.SetInt(b*p.back+i, segments[to-from+i])
+		}
+	}
+	if p.updates == nil {
+		return
+	}
+	kept := 0
+	if count := p.c.Array(9); count != nil {
+		kept = int(max(0, min(count.Int(b), int64(to-from), int64(p.capacity))))
+	}
+	for k := range p.capacity {
+		for i := range p.back {
+			id := p.c.Node.Int("pad_id", 0)
+			if k < kept {
+				id = line[k+1+i]
+			}
+			p.updates.SetInt((b*p.capacity+k)*p.back+i, id)
+		}
+	}
 }

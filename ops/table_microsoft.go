@@ -75,6 +75,7 @@ var microsoftOps = []*Op{
 	&MRotaryEmbedding,
 	&NGramRepeatBlock,
 	&NGramHashMapping,
+	&VarlenNGramHashMapping,
 	&BifurcationDetector,
 	&MurmurHash3,
 	&CropAndResize,

@@ -375,7 +375,7 @@ def recurrent(ms):
 
 
 def tokens(ms):
-    r = source(45)
+    r, s2 = source(45), source(52)
     ids = np.array([[1, 2, 3, 1, 2], [4, 4, 4, 4, 4], [1, 2, 3, 4, 0]])
     for size in (1, 2, 3, 6):
         ms(f"NGramRepeatBlock_{size}", "NGramRepeatBlock", [ids, r(3, 6)], ngram_size=size)
@@ -394,6 +394,15 @@ def tokens(ms):
         ms(f"NGramHash_segments_{name}", "NGramHashMapping",
            [seq, multipliers, sizes, past, None, None, np.array([[0, 0, 1, 1, 1, 2], [5, 5, 5, 5, 5, 5]], np.int32)], 2, **base)
         ms(f"NGramHash_short_{name}", "NGramHashMapping", [seq[:, :1], multipliers, sizes, past], 2, **base)
+        packed, bounds = s2.ints(0, 4, 8, dtype=dt), np.array([0, 3, 4, 8], np.int32)
+        op, shared = "VarlenNGramHashMapping", [packed, multipliers, sizes, bounds]
+        segments, past = np.array([0, 0, 1, 1, 2, 2, 2, 3], np.int32), s2.ints(0, 4, 3, 2, dtype=dt)
+        ms(f"VarlenNGramHash_{name}", op, shared, 2, **base)
+        ms(f"VarlenNGramHash_eos_{name}", op, shared + [past, i(0, 11, 24, 41), np.array(2, dt)], 2, reset_on_eos=1, **base)
+        ms(f"VarlenNGramHash_segments_{name}", op, shared + [past, None, None, segments, s2.ints(0, 2, 3, 2, dtype=np.int32)], 3, **base)
+        ms(f"VarlenNGramHash_segments_here_{name}", op, shared + [past, None, None, segments], 3, **base)
+        ms(f"VarlenNGramHash_states_{name}", op, shared + [past, None, None, None, None, np.array([2, 5, 3], np.int32)], "1101",
+           state_update_capacity=3, **base)
     src = np.array([1, 5, 3, 4, 2, 4, 5, 3, 6])
     for name, cur, at, pred in (("none", [2, 4], 0, None), ("first", [9, 5], 4, [2, 4, 7, 3, 6, 0]), ("all", [1], 5, [4, 5, 3, 6, 8]),
                                 ("several", [5, 3], 0, None), ("longer", [4, 5, 3], 0, None), ("end", [3, 6], 0, None)):
