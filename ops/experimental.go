@@ -52,25 +52,27 @@ var ImageScaler = Op{
 	Name: "ImageScaler", Since: 1, Doc: "Y[n,c] = scale * X[n,c] + bias[c]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "bias", Kind: ssa.AttrFloats}, {Name: "scale", Kind: ssa.AttrFloat}},
 	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst, Cost: elementCost},
-	Eval: notDouble(func(c *Call) error {
-		x := c.Array(0)
-		var bias []float32
-		if a := c.Node.Attr("bias"); a != nil {
-			bias = a.Floats
-		}
-		if x.Rank() != 4 || len(bias) != x.Shape[1] {
-			return fmt.Errorf("images of shape %v with %d biases", x.Shape, len(bias))
-		}
-		y, err := newReal[float32](c, 0, x.DType, x.Shape...)
-		if err != nil {
-			return err
-		}
-		scale, plane := c.Node.Float("scale", 1), x.Shape[2]*x.Shape[3]
-		for i, v := range reals[float32](x) {
-			y.V[i] = v*scale + bias[i/plane%len(bias)]
-		}
-		return y.store()
-	}),
+	Eval: func(c *Call) error { return byReal(c, 0, evalImageScaler[float32], evalImageScaler[float64]) },
+}
+
+func evalImageScaler[T float32 | float64](c *Call) error {
+	x := c.Array(0)
+	var bias []float32
+	if a := c.Node.Attr("bias"); a != nil {
+		bias = a.Floats
+	}
+	if x.Rank() != 4 || len(bias) != x.Shape[1] {
+		return fmt.Errorf("images of shape %v with %d biases", x.Shape, len(bias))
+	}
+	y, err := newReal[T](c, 0, x.DType, x.Shape...)
+	if err != nil {
+		return err
+	}
+	scale, plane := T(c.Node.Float("scale", 1)), x.Shape[2]*x.Shape[3]
+	for i, v := range reals[T](x) {
+		y.V[i] = v*scale + T(bias[i/plane%len(bias)])
+	}
+	return y.store()
 }
 
 // Crop cuts borders [left, top, right, bottom] off images [N,C,H,W]; with scale
