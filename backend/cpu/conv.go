@@ -156,8 +156,8 @@ func prepareConv(p *prep) (ops.Kernel, error) {
 	s := kern.ConvSpec{
 		Batch: x.shape[0], InC: x.shape[1], OutC: w.shape[0], Groups: int(p.node.Int("group", 1)),
 		In: win.in, Kernel: win.kernel, Stride: win.stride, Dilation: win.dilation, PadBegin: win.begin, PadEnd: win.end,
-		Winograd: p.options.Winograd,
 	}
+	s.Winograd = min(p.options.Winograd, kern.SuggestWinograd(s))
 	if k, err := p.sumConv(s, act); k != nil || err != nil {
 		return k, err
 	}

@@ -4,6 +4,10 @@ import (
 	"math/rand"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/backend/cpu/kern"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -147,4 +151,21 @@ func TestFewChannels(t *testing.T) {
 		{op: "Conv", name: "one channel", in: []arg{f32s(1, 3, 60), f32s(1, 3, 5).c()}, attrs: lists("strides", []int{2}), tol: 1e-4},
 		{op: "FusedConv", domain: microsoft, name: "one channel", in: []arg{f32s(2, 8, 20, 30), f32s(1, 8, 5, 5).c(), f32s(1).c()}, attrs: act, tol: 1e-4},
 	})
+}
+
+// TestWinogradWherePays: few channels are convolved directly, whatever is allowed.
+func TestWinogradWherePays(t *testing.T) {
+	if kern.Active() == kern.LevelGeneric {
+		t.Skip("no direct kernels")
+	}
+	for _, c := range []struct {
+		channels, pixels int
+		most             kern.Winograd
+		want             string
+	}{{3, 40, kern.Winograd4, "direct"}, {64, 40, kern.Winograd4, "winograd"}, {64, 40, kern.WinogradOff, "direct"}, {64, 5, kern.Winograd2, "winograd"}} {
+		b := opCase{op: "Conv", in: []arg{f32s(1, c.channels, c.pixels, c.pixels), f32s(64, c.channels, 3, 3).c()}, attrs: lists("pads", []int{1, 1, 1, 1})}.build(t, 1)
+		p, err := NewWith(Options{Winograd: c.most}).Prepare(b.node, 1)
+		require.NoError(t, err)
+		assert.Equal(t, c.want, p.Kernel.(*conv).c.Algorithm(), "%+v", c)
+	}
 }
