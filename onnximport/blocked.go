@@ -85,6 +85,10 @@ func (b *unblocker) findBlock() error {
 	possible := slices.DeleteFunc(slices.Clone(blocks), func(k int) bool {
 		return slices.ContainsFunc(b.nodes, func(n *ssa.Node) bool { return !fitsBlock(n, k) })
 	})
+	if len(possible) > 1 && !slices.ContainsFunc(b.nodes, func(n *ssa.Node) bool { return n.Op == "Conv" }) {
+		b.block = possible[0] // only filters depend on it: what else is padded is cut off again
+		return nil
+	}
 	if len(possible) > 1 {
 		padded := slices.DeleteFunc(slices.Clone(possible), func(k int) bool {
 			return !slices.ContainsFunc(b.nodes, func(n *ssa.Node) bool { return showsPadding(n, k) })

@@ -26,7 +26,7 @@ func TestBlockedLayout(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		block int
-	}{{"padded", 0}, {"padded", 16}, {"resized", 0}, {"last", 0}, {"silent", 16}} {
+	}{{"padded", 0}, {"padded", 16}, {"resized", 0}, {"last", 0}, {"silent", 16}, {"pools", 0}, {"pools", 8}, {"pools", 16}} {
 		t.Run(c.name, func(t *testing.T) {
 			want, err := onnximport.Load(blockedFiles+c.name+".onnx", onnximport.Options{})
 			require.NoError(t, err)

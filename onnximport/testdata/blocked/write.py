@@ -93,5 +93,11 @@ def silent():
     n.write(n.conv(n.add("Relu", [n.conv("x", 3, 32)]), 32, 32))
 
 
-for write in (padded, resized, last, silent):
+def pools():
+    """No filters: the block does not matter."""
+    n = Net("pools", 16)
+    n.write(n.add("AveragePool", [n.add("MaxPool", ["x"], kernel_shape=[3, 3], strides=[2, 2])], kernel_shape=[2, 2], pads=[1, 1, 0, 0]))
+
+
+for write in (padded, resized, last, silent, pools):
     write()
