@@ -26,7 +26,7 @@ type PlanRow struct {
 	InPlace    bool
 	ArenaBytes int64 // intermediates and outputs, 64-byte aligned, no workspace
 	Buffers    int   // pieces of memory that were placed
-	Scratch    int64 // the largest kernel workspace
+	Scratch    int64 // the largest kernel workspace; see [CompareOptions]
 	LowerBound int64
 	Proven     bool
 	// OrderBound: no plan needs less in any order of the nodes. 0 if that was not
@@ -66,6 +66,8 @@ type CompareOptions struct {
 	// Budget bounds each planner's time; 0 is none. What a planner finds does not
 	// depend on the time it takes unless that is over; see [PlanRow.Cut].
 	Budget time.Duration
+	// Workspace asks for [PlanRow.Scratch], for which every kernel is prepared once.
+	Workspace bool
 }
 
 // Compare plans the model, as it is but with known shapes folded, with several
@@ -100,8 +102,10 @@ func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) 
 		}
 		if i == 0 {
 			first = g
-			if t.scratch, err = c.workspace(g); err != nil {
-				return nil, err
+			if co.Workspace {
+				if t.scratch, err = c.workspace(g); err != nil {
+					return nil, err
+				}
 			}
 		} else if standard && sameOrder(first, g) {
 			break

@@ -102,7 +102,7 @@ const defaultBudget = 10 * time.Second
 // progress bar.
 func (a *app) compareOptions(f compareFlags) (co berth.CompareOptions, done func()) {
 	planners, orders := 1, 1
-	co.Others, co.Budget = f.rules, f.budget
+	co.Others, co.Budget, co.Workspace = f.rules, f.budget, true
 	co.InPlace = map[string][]bool{"on": {true}, "off": {false}, "both": {true, false}}[f.inPlace]
 	switch a.planner {
 	case "", "all":

@@ -92,7 +92,11 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	}
 	res := a.describe(model, m, g)
 	res.Warnings = warnings
-	rows, err := m.Compare(ctx, berth.CompareOptions{Planners: []string{berth.DefaultPlanner()}}, opts...)
+	order := a.schedule
+	if order == "" {
+		order = berth.Schedules()[0]
+	}
+	rows, err := m.Compare(ctx, berth.CompareOptions{Planners: []string{berth.DefaultPlanner()}, Schedules: []string{order}}, opts...)
 	if err == nil && len(rows) == 1 && rows[0].Err == nil {
 		res.Arena, res.Bound = rows[0].ArenaBytes, rows[0].LowerBound
 	}

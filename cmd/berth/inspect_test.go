@@ -81,3 +81,17 @@ func TestInspectUnknown(t *testing.T) {
 	assert.Contains(t, o.err, "not verified")
 	assert.FileExists(t, out)
 }
+
+// TestInspectArena: the arena is that of the order asked for, also where the searched
+// order needs less than the model's own.
+func TestInspectArena(t *testing.T) {
+	for _, c := range []struct {
+		flags []string
+		order string
+	}{{nil, "min-peak"}, {[]string{"--schedule", "file"}, "file"}} {
+		m := object(t, ok(t, append([]string{"inspect", "builtin:inception", "--json"}, c.flags...)...))
+		rows := object(t, ok(t, "compare", "builtin:inception", "--json", "--planner", "auto", "--schedule", c.order))["planners"].([]any)
+		assert.Equal(t, rows[0].(map[string]any)["arena_bytes"], m["arena_bytes"], c.order)
+		assert.Positive(t, m["arena_bytes"])
+	}
+}

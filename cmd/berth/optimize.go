@@ -253,7 +253,7 @@ func (a *app) arenas(ctx context.Context, m, opt *berth.Model, res *optimizeJSON
 		if g, err := x.m.Folded(ctx, bind...); err == nil {
 			x.s.FLOPs = berth.StatsOf(g).FLOPs
 		}
-		rows, err := x.m.Compare(ctx, berth.CompareOptions{Planners: []string{a.plannerOr(berth.DefaultPlanner())}}, bind...)
+		rows, err := x.m.Compare(ctx, berth.CompareOptions{Planners: []string{a.plannerOr(berth.DefaultPlanner())}, Schedules: []string{"file"}}, bind...)
 		if err != nil || len(rows) == 0 || rows[0].Err != nil {
 			continue
 		}
@@ -264,6 +264,7 @@ func (a *app) arenas(ctx context.Context, m, opt *berth.Model, res *optimizeJSON
 		return ctx.Err()
 	}
 	co, done := a.compareOptions(compareFlags{budget: defaultBudget})
+	co.Workspace = false
 	rows, err := opt.Compare(ctx, co, bind...)
 	done()
 	if err != nil {
