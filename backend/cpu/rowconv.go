@@ -101,7 +101,7 @@ func (k *rowConv) byPixel(p *prep) (err error) {
 // pack lays the weights out, from the constant itself where they are all of it.
 func (k *rowConv) pack(p *prep, weights []float32) (*kern.Packed, error) {
 	s := k.g.Spec()
-	key := packKey{trans: s.TransB, rows: s.N, k: s.K, ld: s.LDB, turned: k.image != nil}
+	key := packKey{trans: s.TransB, rows: s.N, k: s.K, ld: s.LDB, turned: k.image != nil && k.taps > 1}
 	laid := func([]float32) (*kern.Packed, error) {
 		if k.image == nil || k.taps == 1 {
 			return k.g.PackB(weights)
