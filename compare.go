@@ -56,7 +56,7 @@ type PlanRow struct {
 // CompareOptions chooses the rows of a comparison.
 type CompareOptions struct {
 	Planners  []string // nil: all
-	Schedules []string // nil: the file's order and, where it needs less, the default
+	Schedules []string // nil: the default, which is called "file" where it leaves the file's order
 	InPlace   []bool   // with or without in-place results, or one after the other; nil: with
 	// Progress, if set, is told which row is being computed.
 	Progress func(planner, schedule string)
@@ -83,32 +83,20 @@ func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) 
 	if co.InPlace == nil {
 		co.InPlace = []bool{!c.noInPlace}
 	}
-	orders, standard := co.Schedules, co.Schedules == nil
-	if standard {
-		orders = []string{fileOrder, Schedules()[0]}
+	t := &comparison{ctx: ctx, co: co, c: c, budget: co.Budget, graphs: map[string]*ssa.Graph{}}
+	orders, err := t.orders(m)
+	if err != nil {
+		return nil, err
 	}
-	if standard && c.parallelSafe { // one plan for all orders
-		orders = orders[:1]
-	}
-	t := &comparison{ctx: ctx, co: co, c: c, budget: co.Budget}
-	var first *ssa.Graph
 	for i, sched := range orders {
-		g, best, err := m.foldedGraph(ctx, &c, sched)
+		g, err := t.graph(m, sched)
 		if err != nil {
 			return nil, err
 		}
-		if best != nil {
-			t.best = best
-		}
-		if i == 0 {
-			first = g
-			if co.Workspace {
-				if t.scratch, err = c.workspace(g); err != nil {
-					return nil, err
-				}
+		if i == 0 && co.Workspace {
+			if t.scratch, err = c.workspace(g); err != nil {
+				return nil, err
 			}
-		} else if standard && sameOrder(first, g) {
-			break
 		}
 		if err := t.order(g, sched); err != nil {
 			return t.rows, err
@@ -116,6 +104,48 @@ func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) 
 	}
 	t.boundOrders()
 	return t.rows, nil
+}
+
+// orders lists the orders to compare: those asked for, or else the default. Where that
+// leaves the file's order, it goes by that name; where it does not, the file's order
+// goes before it if there are rows for other tools, which plan that one.
+func (t *comparison) orders(m *Model) ([]string, error) {
+	switch {
+	case t.co.Schedules != nil:
+		return t.co.Schedules, nil
+	case t.c.parallelSafe: // one plan for all orders
+		return []string{fileOrder}, nil
+	}
+	searched, err := t.graph(m, Schedules()[0])
+	if err != nil {
+		return nil, err
+	}
+	file, err := t.graph(m, fileOrder)
+	switch {
+	case err != nil:
+		return nil, err
+	case sameOrder(file, searched):
+		return []string{fileOrder}, nil
+	case t.co.Others:
+		return []string{fileOrder, Schedules()[0]}, nil
+	}
+	return Schedules()[:1], nil
+}
+
+// graph returns the model in an order, made once.
+func (t *comparison) graph(m *Model, sched string) (*ssa.Graph, error) {
+	if g := t.graphs[sched]; g != nil {
+		return g, nil
+	}
+	g, best, err := m.foldedGraph(t.ctx, &t.c, sched)
+	if err != nil {
+		return nil, err
+	}
+	if best != nil {
+		t.best = best
+	}
+	t.graphs[sched] = g
+	return g, nil
 }
 
 // boundOrders puts what no order can do without into the rows it holds for.
@@ -137,8 +167,9 @@ type comparison struct {
 	c        config
 	budget   time.Duration
 	scratch  int64
-	problems int              // stated so far
-	best     *schedule.Result // of the search for the best order, if there was one
+	graphs   map[string]*ssa.Graph // by order
+	problems int                   // stated so far
+	best     *schedule.Result      // of the search for the best order, if there was one
 	rows     []PlanRow
 }
 

@@ -34,8 +34,8 @@ func (a *app) compareCmd() *cobra.Command {
 		Long: "Compare plans the model with every planner (or the one given by --planner) and prints the arena,\n" +
 			"its gap to the proven lower bound, the planning time and the bytes copied per loop iteration.\n" +
 			"Every plan is judged twice before it is printed: by geometry, and by replaying the program.\n" +
-			"Without --schedule that is done for the model's own order and, where it needs less memory,\n" +
-			"for min-peak; --schedule all tries every order. --in-place both adds the same without results\n" +
+			"Without --schedule the order is the one that needs least (min-peak), or the file's where that is\n" +
+			"as good; --schedule all tries every order, --rules the file's too. --in-place both adds the same without results\n" +
 			"written over operands. (naive never lets two tensors share.)\n" +
 			"A plan that is safe in any order stays right when the nodes run in another order, or\n" +
 			"independent ones at the same time; --parallel-safe makes such plans.\n" +
@@ -318,7 +318,9 @@ func (a *app) report(model string, rows []plannerJSON, f compareFlags) error {
 	case f.markdown:
 		plannerTable(a.out, rows, shownOf(rows, f)).RenderMarkdown()
 	default:
-		a.printPlanners(rows, shownOf(rows, f))
+		s := shownOf(rows, f)
+		s.moved = a.schedule == "" && slices.ContainsFunc(rows, func(r plannerJSON) bool { return r.Schedule == berth.Schedules()[0] })
+		a.printPlanners(rows, s)
 	}
 	if err != nil {
 		return err

@@ -65,6 +65,7 @@ type shown struct {
 	capacity bool
 	run      bool
 	rules    bool
+	moved    bool // the default order is not the file's
 	ordered  bool // some row has a bound over all orders
 	budget   time.Duration
 }
@@ -87,6 +88,9 @@ func (a *app) printPlanners(rows []plannerJSON, s shown) {
 	}
 	if s.ordered {
 		fmt.Fprintln(a.out, "over bound: above what this order needs at least; over all orders: above what no order of the nodes can do without.")
+	}
+	if s.moved {
+		fmt.Fprintln(a.out, "The nodes are in an order that needs less than the file's; --schedule file plans that one, --schedule all every order.")
 	}
 	if cut {
 		fmt.Fprintf(a.out, "cut: the planner was not done after %v (--budget); its best plan by then, judged like the others.\n", s.budget)
