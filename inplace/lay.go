@@ -14,7 +14,7 @@ import (
 //
 // Which is better depends on what else is alive, so both layouts are folded.
 
-// Lay lays a graph out in time and folds it, with slices and splits as windows
+// Lay lays a graph out in time and folds it, with parts of operands as windows
 // of their operand or as copies, whichever needs less memory at once; windows if
 // it is the same, since they cost no time.
 func Lay(g *ssa.Graph, lo liveness.Options, o Options) (*liveness.Timeline, *Folding, error) {

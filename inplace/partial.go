@@ -33,7 +33,7 @@ import (
 // buffers of a [planner.Problem] under a partial order.
 type Parallel struct {
 	Layout  *liveness.Concurrent
-	Windows bool // slices and splits are windows of their operand, not copies
+	Windows bool // parts of an operand are windows of it, not copies
 	Folds   int  // results written over operands
 	Merges  int  // alternatives that share
 	Concats int  // operands made inside the result

@@ -141,8 +141,8 @@ func (b *builder) workspace(n *ssa.Node) int {
 // define returns the variable a node's result goes to: a pointer for a view, the
 // block of this copy for a tensor of known size, Outside otherwise.
 func (b *builder) define(f *frame, v *ssa.Value) int {
-	if w, ok := loops.WindowOf(v); ok && !b.opts.CopyViews && (w.Whole || b.opts.Windows) {
-		return b.pointer(v, false, f.ref(w.Of))
+	if of, ok := b.opts.shown(v); ok {
+		return b.pointer(v, false, f.ref(of))
 	}
 	if len(b.levels) > 0 {
 		l := b.levels[len(b.levels)-1]

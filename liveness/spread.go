@@ -122,8 +122,8 @@ func (b *spreader) plain(s *scope, n *ssa.Node) int {
 
 // define makes the variable of a node's result.
 func (b *spreader) define(s *scope, v *ssa.Value) int {
-	if w, ok := loops.WindowOf(v); ok && !b.opts.CopyViews && (w.Whole || b.opts.Windows) {
-		return b.addVar(Var{Kind: Pointer, Value: v, Sources: some(s.ref(w.Of))}, s)
+	if of, ok := b.opts.shown(v); ok {
+		return b.addVar(Var{Kind: Pointer, Value: v, Sources: some(s.ref(of))}, s)
 	}
 	if s.rot != nil {
 		if w := s.rot.StackOf(v); w != nil {

@@ -75,12 +75,19 @@ type Options struct {
 	Scratch func(n *ssa.Node) int64
 	// CopyViews lays views out as blocks of their own.
 	CopyViews bool
-	// Windows lets parts of a tensor (slices, splits) be pointers too, not only
+	// Windows lets parts of a tensor (slices, splits, a gathered slice) be pointers too, not only
 	// whole views: no copy, but the whole tensor stays.
 	Windows bool
 	// AnyOrder gives values that loops hand on as many places as they need whatever
 	// the order of the body; see [loops.OfAnyOrder].
 	AnyOrder bool
+}
+
+// shown returns the value of whose bytes v is a window, where the options lay
+// windows out as pointers.
+func (o Options) shown(v *ssa.Value) (of *ssa.Value, ok bool) {
+	w, ok := loops.WindowOf(v)
+	return w.Of, ok && !o.CopyViews && (w.Whole || o.Windows)
 }
 
 // rotation analyses a loop as the options say.

@@ -2,7 +2,6 @@ package ops_test
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -40,12 +39,8 @@ func archives(t testing.TB) []string {
 
 func archiveName(path string) string { return strings.TrimSuffix(filepath.Base(path), ".tar.gz") }
 
-// TestModels runs the recorded real models with the reference kernels, which
-// takes minutes: only models selected by -run.
+// TestModels runs the recorded real models with the reference kernels.
 func TestModels(t *testing.T) {
-	if strings.Count(flag.Lookup("test.run").Value.String(), "/") == 0 {
-		t.Skip("select models with -run TestModels/NAME")
-	}
 	cases, err := conformance.Open(shareddata.Path(t, "models"))
 	require.NoError(t, err)
 	runCases(t, cases)

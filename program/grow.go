@@ -155,14 +155,11 @@ func (s *Session) pieces(in *Instr) (old *ndarray.Array, more []*ndarray.Array, 
 // concatAxis is the axis of a concatenation of tensors of some rank, -1 if it has
 // none.
 func concatAxis(n *ssa.Node, rank int) int {
-	axis := n.Int("axis", 0)
-	if axis < 0 {
-		axis += int64(rank)
-	}
-	if axis < 0 || axis >= int64(rank) {
+	axis, err := ops.NormAxis(n.Int("axis", 0), rank)
+	if err != nil {
 		return -1
 	}
-	return int(axis)
+	return axis
 }
 
 // Moved is how many bytes of growing values the last run copied: in loops to make
