@@ -17,6 +17,14 @@ func quantRange(signed bool) (lo, hi float32) {
 	return 0, 255
 }
 
+// byteValue is a byte as uint8 or int8.
+func byteValue(b byte, signed bool) int32 {
+	if signed {
+		return int32(int8(b))
+	}
+	return int32(b)
+}
+
 // Dequantize is dst = (src − zero)·scale.
 func Dequantize(dst []float32, src []byte, signed bool, scale float32, zero int32) {
 	dst = dst[:len(src)]
@@ -30,9 +38,8 @@ func Dequantize(dst []float32, src []byte, signed bool, scale float32, zero int3
 		n = len(src) &^ 15
 		f(f32p(dst, 0), unsafe.SliceData(src), n, scale, float32(zero))
 	}
-	side := intSide{kind: quadsUS, signed: signed}
 	for i, b := range src[n:] {
-		dst[n+i] = (float32(side.value(b)) - float32(zero)) * scale
+		dst[n+i] = (float32(byteValue(b, signed)) - float32(zero)) * scale
 	}
 }
 
