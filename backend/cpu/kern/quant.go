@@ -95,18 +95,3 @@ func IntToFloat(dst []float32, src []int32, scale float32) {
 	dst = dst[:len(src)]
 	active.Load().ints.toFloat(f32p(dst, 0), unsafe.SliceData(src), len(src), scale)
 }
-
-// DynamicScale returns the scale and zero point with which unsigned bytes cover
-// all of x and zero, as DynamicQuantizeLinear defines them.
-func DynamicScale(x []float32) (scale float32, zero int32) {
-	lo, hi := float32(0), float32(0)
-	if len(x) > 0 {
-		lo, hi = min(MinOf(x), 0), max(MaxOf(x), 0)
-	}
-	scale = (hi - lo) / 255
-	if scale == 0 {
-		return 1, 0
-	}
-	z := math.RoundToEven(float64(-lo / scale))
-	return scale, int32(math.Max(0, math.Min(255, z)))
-}
