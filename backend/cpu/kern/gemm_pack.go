@@ -36,6 +36,12 @@ func (g *Gemm) PackB(b []float32) (*Packed, error) {
 	return p, nil
 }
 
+// PackABytes is PackA for little-endian bytes of any alignment.
+func (g *Gemm) PackABytes(raw []byte) (*Packed, error) { return g.PackA(FloatsOf(raw)) }
+
+// PackBBytes is PackB for little-endian bytes of any alignment.
+func (g *Gemm) PackBBytes(raw []byte) (*Packed, error) { return g.PackB(FloatsOf(raw)) }
+
 func (g *Gemm) keyA() packKey { return packKey{g.t.level, false, g.s.M, g.s.K} }
 func (g *Gemm) keyB() packKey { return packKey{g.t.level, true, g.s.N, g.s.K} }
 
