@@ -66,7 +66,7 @@ func (x *exporter) run() error {
 	c := x.carried
 	x.model = &onnxwire.Model{
 		ProducerName: c.ProducerName, ProducerVersion: c.ProducerVersion, Domain: c.Domain, ModelVersion: c.ModelVersion,
-		DocString: c.DocString, MetadataProps: x.metadata(), Configurations: c.Configurations, Extra: c.Extra,
+		DocString: c.DocString, MetadataProps: x.metadata(), Extra: c.Extra,
 	}
 	var err error
 	if x.opsets, err = chooseOpsets(x.mod); err != nil {

@@ -21,7 +21,7 @@ func (x *exporter) node(n *ssa.Node, scope *names) (*onnxwire.Node, error) {
 		w.Outputs = append(w.Outputs, x.nameOf(v))
 	}
 	if origin, _ := n.Origin.(*onnxwire.Node); n.Opaque && origin != nil {
-		w.Domain, w.MetadataProps, w.DeviceConfigurations, w.Extra = origin.Domain, origin.MetadataProps, origin.DeviceConfigurations, origin.Extra
+		w.Domain, w.MetadataProps, w.Extra = origin.Domain, origin.MetadataProps, origin.Extra
 		if done, err := x.opaqueAttrs(n, w, origin, scope); done || err != nil {
 			return w, err
 		}

@@ -21,7 +21,7 @@ func typeProto(t ssa.Type) *onnxwire.Type {
 	case ssa.KindTensor:
 		return &onnxwire.Type{Tensor: &onnxwire.TensorType{ElemType: onnxwire.DataType(t.DType), Shape: shapeProto(t)}}
 	case ssa.KindSparse:
-		return &onnxwire.Type{SparseTensor: &onnxwire.SparseTensorType{ElemType: onnxwire.DataType(t.DType), Shape: shapeProto(t)}}
+		return &onnxwire.Type{SparseTensor: &onnxwire.TensorType{ElemType: onnxwire.DataType(t.DType), Shape: shapeProto(t)}}
 	case ssa.KindSequence:
 		return &onnxwire.Type{Sequence: &onnxwire.SequenceType{ElemType: elem()}}
 	case ssa.KindOptional:

@@ -167,7 +167,7 @@ func carry(m *onnxwire.Model) *onnxwire.Model {
 	g := m.Graph
 	return &onnxwire.Model{
 		IRVersion: m.IRVersion, ProducerName: m.ProducerName, ProducerVersion: m.ProducerVersion, Domain: m.Domain,
-		ModelVersion: m.ModelVersion, DocString: m.DocString, MetadataProps: m.MetadataProps, Configurations: m.Configurations,
+		ModelVersion: m.ModelVersion, DocString: m.DocString, MetadataProps: m.MetadataProps,
 		Extra: m.Extra,
 		Graph: &onnxwire.Graph{Name: g.Name, DocString: g.DocString, Inputs: g.Inputs, Outputs: g.Outputs,
 			QuantizationAnnotations: g.QuantizationAnnotations, MetadataProps: g.MetadataProps, Extra: g.Extra},

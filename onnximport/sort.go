@@ -1,8 +1,6 @@
 package onnximport
 
 import (
-	"container/heap"
-
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -10,7 +8,7 @@ import (
 // sorted returns the nodes of a graph in an order in which every value is
 // defined before it is read, bodies included. Files must list them so, but not
 // all do. The listed order is kept where it is legal: among the nodes that are
-// ready, the one listed first comes next (Kahn's algorithm with a heap).
+// ready, the one listed first comes next.
 func sorted(nodes []*onnxwire.Node, defined map[string]*ssa.Value) ([]*onnxwire.Node, error) {
 	maker, err := makers(nodes, defined)
 	if err != nil {
@@ -33,21 +31,13 @@ func sorted(nodes []*onnxwire.Node, defined map[string]*ssa.Value) ([]*onnxwire.
 	if legal {
 		return nodes, nil
 	}
-	var ready intHeap
-	for i, p := range pending {
-		if p == 0 {
-			ready = append(ready, i)
-		}
-	}
 	out := make([]*onnxwire.Node, 0, len(nodes))
-	for len(ready) > 0 {
-		i := heap.Pop(&ready).(int)
-		out = append(out, nodes[i])
+	for _, i := range ssa.StableOrder(pending, func(i int, f func(int)) {
 		for _, r := range readers[i] {
-			if pending[r]--; pending[r] == 0 {
-				heap.Push(&ready, r)
-			}
+			f(r)
 		}
+	}) {
+		out = append(out, nodes[i])
 	}
 	if len(out) < len(nodes) {
 		return nil, cycleError(nodes, pending)
@@ -132,17 +122,4 @@ func freeOfGraph(g *onnxwire.Graph, f func(string)) {
 	for _, o := range g.Outputs {
 		outer(o.Name)
 	}
-}
-
-type intHeap []int
-
-func (h intHeap) Len() int           { return len(h) }
-func (h intHeap) Less(i, j int) bool { return h[i] < h[j] }
-func (h intHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *intHeap) Push(x any)        { *h = append(*h, x.(int)) }
-func (h *intHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
 }

@@ -27,15 +27,11 @@ const slowMembersLimit = 3000
 
 // Plan answers with the best plan when the bound or the budget is reached or ctx ends.
 func (a Auto) Plan(ctx context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(ctx, p)
+	x, proof, err := improved(ctx, p, a.Budget)
 	if err != nil {
 		return nil, err
 	}
-	low, proof := m.bound()
-	x := &exact{m: m, low: low, budget: a.Budget}
-	x.start()
-	x.improve()
-	for _, other := range m.members(low, x.base) {
+	for _, other := range x.m.members(x.low, x.base) {
 		x.offer(other.name, other.plan)
 	}
 	if x.winner != "exact" {

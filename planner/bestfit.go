@@ -20,11 +20,7 @@ func (BestFit) Name() string { return "best-fit" }
 
 // Plan piles up what is not placed yet when ctx ends.
 func (f BestFit) Plan(ctx context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	return finish(f.Name(), m, m.bestFit(anyHeight)), nil
+	return planBy(ctx, p, f.Name(), func(m *model) ([]int64, []Window) { return m.bestFit(anyHeight), nil })
 }
 
 func (m *model) bestFit(limit int64) []int64 {

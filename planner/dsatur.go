@@ -25,14 +25,7 @@ func (DSatur) Name() string { return "dsatur" }
 
 // Plan gives a colour of its own to what is not painted yet when ctx ends.
 func (d DSatur) Plan(ctx context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	at, windows := m.dsatur()
-	s := finish(d.Name(), m, at)
-	s.Windows = windows
-	return s, nil
+	return planBy(ctx, p, d.Name(), (*model).dsatur)
 }
 
 func (m *model) dsatur() ([]int64, []Window) {

@@ -44,15 +44,24 @@ func (Exact) Name() string { return "exact" }
 // Plan spends the budget or reaches a proof; when ctx ends it answers with the best plan so far. A problem
 // too large for the budget gets the plan of greedy-size.
 func (e Exact) Plan(ctx context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(ctx, p)
+	x, proof, err := improved(ctx, p, e.Budget)
 	if err != nil {
 		return nil, err
 	}
-	low, proof := m.bound()
-	x := &exact{m: m, low: low, budget: e.Budget}
+	return x.solution(e.Name(), proof), nil
+}
+
+// improved returns a solve after its first search within the budget, and what proves its lower bound.
+func improved(ctx context.Context, p *Problem, budget int64) (x *exact, proof Proof, err error) {
+	m, err := prepare(ctx, p)
+	if err != nil {
+		return nil, proof, err
+	}
+	x = &exact{m: m, budget: budget}
+	x.low, proof = m.bound()
 	x.start()
 	x.improve()
-	return x.solution(e.Name(), proof), nil
+	return x, proof, nil
 }
 
 // exact is the state of one solve: the best plan and the bound so far.

@@ -24,11 +24,7 @@ func (GreedySize) Name() string { return "greedy-size" }
 
 // Plan piles up what is not placed yet when ctx ends.
 func (g GreedySize) Plan(ctx context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	return finish(g.Name(), m, m.greedySize(anyHeight)), nil
+	return planBy(ctx, p, g.Name(), func(m *model) ([]int64, []Window) { return m.greedySize(anyHeight), nil })
 }
 
 func (m *model) greedySize(limit int64) []int64 {
@@ -47,11 +43,7 @@ func (GreedyBreadth) Name() string { return "greedy-breadth" }
 
 // Plan piles up what is not placed yet when ctx ends.
 func (g GreedyBreadth) Plan(ctx context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	return finish(g.Name(), m, m.greedyBreadth(anyHeight)), nil
+	return planBy(ctx, p, g.Name(), func(m *model) ([]int64, []Window) { return m.greedyBreadth(anyHeight), nil })
 }
 
 func (m *model) greedyBreadth(limit int64) []int64 {

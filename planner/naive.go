@@ -15,11 +15,7 @@ func (Naive) Name() string { return "naive" }
 
 // Plan lays the buffers end to end above the fixed ones; a group is one buffer.
 func (n Naive) Plan(ctx context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	return finish(n.Name(), m, m.naive()), nil
+	return planBy(ctx, p, n.Name(), func(m *model) ([]int64, []Window) { return m.naive(), nil })
 }
 
 func (m *model) naive() []int64 {

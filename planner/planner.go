@@ -54,3 +54,15 @@ func finish(name string, m *model, at []int64) *Solution {
 	s.Stats.Winner = name
 	return s
 }
+
+// planBy is Plan for planners that place all items in one go, and say which windows of the arena they used, if they do.
+func planBy(ctx context.Context, p *Problem, name string, place func(*model) ([]int64, []Window)) (*Solution, error) {
+	m, err := prepare(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	at, windows := place(m)
+	s := finish(name, m, at)
+	s.Windows = windows
+	return s, nil
+}

@@ -35,14 +35,7 @@ type poolBlock struct {
 
 // Plan gives a block of its own to what is not placed yet when ctx ends.
 func (pl Pool) Plan(ctx context.Context, p *Problem) (*Solution, error) {
-	m, err := prepare(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	at, windows := m.pool()
-	s := finish(pl.Name(), m, at)
-	s.Windows = windows
-	return s, nil
+	return planBy(ctx, p, pl.Name(), (*model).pool)
 }
 
 func (m *model) pool() ([]int64, []Window) {

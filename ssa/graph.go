@@ -368,92 +368,37 @@ func (g *Graph) Walk(f func(*Graph)) {
 // Sort puts the nodes into a legal order, keeping the present order where it is
 // legal already (stable topological sort). It fails on a cycle.
 func (g *Graph) Sort() error {
-	pending := make([]int, g.nextN)
-	in := make([]bool, g.nextN)
-	for _, n := range g.Nodes {
-		in[n.ID] = true
+	rank := make([]int, g.nextN) // 1 + the place of a node of g
+	for i, n := range g.Nodes {
+		rank[n.ID] = i + 1
 	}
-	for _, n := range g.Nodes {
+	pending := make([]int, len(g.Nodes))
+	for i, n := range g.Nodes {
 		for _, v := range n.In {
-			if v != nil && v.Def != nil && in[v.Def.ID] {
-				pending[n.ID]++
+			if v != nil && v.Def != nil && rank[v.Def.ID] > 0 {
+				pending[i]++
 			}
 		}
 	}
-	out := make([]*Node, 0, len(g.Nodes))
-	var ready nodeHeap
-	rank := make([]int, g.nextN)
-	for i, n := range g.Nodes {
-		rank[n.ID] = i
-		if pending[n.ID] == 0 {
-			ready.push(n, i)
-		}
-	}
-	for len(ready) > 0 {
-		n := ready.pop()
-		out = append(out, n)
-		for _, v := range n.Out {
+	order := StableOrder(pending, func(i int, f func(int)) {
+		for _, v := range g.Nodes[i].Out {
 			if v == nil {
 				continue
 			}
 			for _, u := range v.uses {
-				if !in[u.Node.ID] {
-					continue
-				}
-				if pending[u.Node.ID]--; pending[u.Node.ID] == 0 {
-					ready.push(u.Node, rank[u.Node.ID])
+				if r := rank[u.Node.ID]; r > 0 {
+					f(r - 1)
 				}
 			}
 		}
-	}
-	if len(out) != len(g.Nodes) {
+	})
+	if len(order) != len(g.Nodes) {
 		return fmt.Errorf("graph %q has a cycle", g.Name)
+	}
+	out := make([]*Node, len(order))
+	for i, k := range order {
+		out[i] = g.Nodes[k]
 	}
 	g.Nodes = out
 	return nil
-}
-
-// nodeHeap is a min-heap of nodes by rank.
-type nodeHeap []rankedNode
-
-type rankedNode struct {
-	n    *Node
-	rank int
-}
-
-func (h *nodeHeap) push(n *Node, rank int) {
-	*h = append(*h, rankedNode{n, rank})
-	a := *h
-	for i := len(a) - 1; i > 0; {
-		p := (i - 1) / 2
-		if a[p].rank <= a[i].rank {
-			break
-		}
-		a[p], a[i] = a[i], a[p]
-		i = p
-	}
-}
-
-func (h *nodeHeap) pop() *Node {
-	a := *h
-	top := a[0].n
-	last := len(a) - 1
-	a[0] = a[last]
-	a = a[:last]
-	for i := 0; ; {
-		c := 2*i + 1
-		if c >= last {
-			break
-		}
-		if c+1 < last && a[c+1].rank < a[c].rank {
-			c++
-		}
-		if a[i].rank <= a[c].rank {
-			break
-		}
-		a[i], a[c] = a[c], a[i]
-		i = c
-	}
-	*h = a
-	return top
 }

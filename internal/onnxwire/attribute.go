@@ -1,10 +1,5 @@
 package onnxwire
 
-import (
-	"fmt"
-	"math"
-)
-
 // AttributeType is AttributeProto.AttributeType: which value field of an Attribute is in use.
 type AttributeType int32
 
@@ -27,17 +22,14 @@ const (
 	AttrTypeProtos    AttributeType = 14
 )
 
-var attributeTypeNames = [...]string{
+var attributeTypeNames = []string{
 	"UNDEFINED", "FLOAT", "INT", "STRING", "TENSOR", "GRAPH", "FLOATS", "INTS", "STRINGS", "TENSORS", "GRAPHS",
 	"SPARSE_TENSOR", "SPARSE_TENSORS", "TYPE_PROTO", "TYPE_PROTOS",
 }
 
 // String returns the name onnx.proto gives to t.
 func (t AttributeType) String() string {
-	if t >= 0 && int(t) < len(attributeTypeNames) {
-		return attributeTypeNames[t]
-	}
-	return fmt.Sprintf("AttributeType(%d)", int32(t))
+	return enumName(t, attributeTypeNames, "AttributeType")
 }
 
 // Attribute is AttributeProto: a named constant given to a node, or, with RefAttrName, taken from the function around it.
@@ -117,63 +109,9 @@ const (
 	attrFieldI = 3
 )
 
-func (a *Attribute) decode(d *decoder) {
-	for d.next() {
-		switch d.num {
-		case 1:
-			a.Name = d.str(&a.Extra)
-		case attrFieldF:
-			a.F = d.float32(&a.Extra)
-		case attrFieldI:
-			a.I = d.int64(&a.Extra)
-		case 4:
-			a.S = d.bytes()
-		case 7:
-			a.Floats = d.floats(a.Floats)
-		case 8:
-			a.Ints = varints(d, a.Ints)
-		case 9:
-			a.Strings = d.blobs(a.Strings)
-		case 13:
-			a.DocString = d.str(&a.Extra)
-		case 20:
-			a.Type = AttributeType(d.int32(&a.Extra))
-		case 21:
-			a.RefAttrName = d.str(&a.Extra)
-		default:
-			a.decodeMessage(d)
-		}
-	}
-	a.settle()
-}
-
-// decodeMessage reads the fields that are messages.
-func (a *Attribute) decodeMessage(d *decoder) {
-	switch d.num {
-	case 5:
-		a.T = optional(d, a.T, "t")
-	case 6:
-		a.G = optional(d, a.G, "g")
-	case 10:
-		a.Tensors = repeated(d, a.Tensors, "tensors")
-	case 11:
-		a.Graphs = repeated(d, a.Graphs, "graphs")
-	case 14:
-		a.TP = optional(d, a.TP, "tp")
-	case 15:
-		a.TypeProtos = repeated(d, a.TypeProtos, "type_protos")
-	case 22:
-		a.SparseTensor = optional(d, a.SparseTensor, "sparse_tensor")
-	case 23:
-		a.SparseTensors = repeated(d, a.SparseTensors, "sparse_tensors")
-	default:
-		d.unknown(&a.Extra)
-	}
-}
-
-// settle makes an attribute read from a file equal to one built by hand: where Type names the field, the field's presence
+// finish makes an attribute read from a file equal to one built by hand: where Type names the field, the field's presence
 // says nothing more. A reference has a type and no value.
-func (a *Attribute) settle() {
+func (a *Attribute) finish() {
 	if a.RefAttrName != "" {
 		return
 	}
@@ -189,38 +127,29 @@ func (a *Attribute) settle() {
 	}
 }
 
-func (a *Attribute) encode(e *encoder) {
-	typ := a.Type
-	if a.RefAttrName != "" {
-		typ = AttrUndefined
-	}
-	e.str(1, a.Name, &a.Extra)
-	if typ == AttrFloat {
-		e.fixed32(attrFieldF, math.Float32bits(a.F))
-	} else {
-		e.float32(attrFieldF, a.F, &a.Extra)
-	}
-	if typ == AttrInt {
-		e.varint(attrFieldI, uint64(a.I))
-	} else {
-		e.int64(attrFieldI, a.I, &a.Extra)
-	}
-	if typ == AttrString || a.S != nil {
-		e.bytes(4, a.S)
-	}
-	writeOptional(e, 5, a.T)
-	writeOptional(e, 6, a.G)
-	e.floats(7, a.Floats)
-	writeVarints(e, 8, a.Ints)
-	e.blobs(9, a.Strings)
-	writeRepeated(e, 10, a.Tensors)
-	writeRepeated(e, 11, a.Graphs)
-	e.str(13, a.DocString, &a.Extra)
-	writeOptional(e, 14, a.TP)
-	writeRepeated(e, 15, a.TypeProtos)
-	e.int32(20, int32(a.Type), &a.Extra)
-	e.str(21, a.RefAttrName, &a.Extra)
-	writeOptional(e, 22, a.SparseTensor)
-	writeRepeated(e, 23, a.SparseTensors)
-	e.unknown(&a.Extra)
+// written returns c for the value field of type t, which is written even if zero where Type names it.
+func (a *Attribute) written(c codec, t AttributeType) codec {
+	c.always = a.Type == t && a.RefAttrName == ""
+	return c
+}
+
+func (a *Attribute) fields(c codec) {
+	c.str(1, &a.Name)
+	a.written(c, AttrFloat).float32(attrFieldF, &a.F)
+	integer(a.written(c, AttrInt), attrFieldI, &a.I)
+	a.written(c, AttrString).bytes(4, &a.S, c.d.bytes)
+	optional(c, 5, &a.T, "t")
+	optional(c, 6, &a.G, "g")
+	c.floats(7, &a.Floats)
+	varints(c, 8, &a.Ints)
+	c.blobs(9, &a.Strings)
+	repeated(c, 10, &a.Tensors, "tensors")
+	repeated(c, 11, &a.Graphs, "graphs")
+	c.str(13, &a.DocString)
+	optional(c, 14, &a.TP, "tp")
+	repeated(c, 15, &a.TypeProtos, "type_protos")
+	integer(c, 20, &a.Type)
+	c.str(21, &a.RefAttrName)
+	optional(c, 22, &a.SparseTensor, "sparse_tensor")
+	repeated(c, 23, &a.SparseTensors, "sparse_tensors")
 }

@@ -38,58 +38,21 @@ const (
 	TypeFloat6E3M2     DataType = 28
 )
 
-var dataTypes = [...]struct {
-	name string
-	bits int
-}{
-	TypeUndefined:      {"UNDEFINED", 0},
-	TypeFloat:          {"FLOAT", 32},
-	TypeUint8:          {"UINT8", 8},
-	TypeInt8:           {"INT8", 8},
-	TypeUint16:         {"UINT16", 16},
-	TypeInt16:          {"INT16", 16},
-	TypeInt32:          {"INT32", 32},
-	TypeInt64:          {"INT64", 64},
-	TypeString:         {"STRING", 0},
-	TypeBool:           {"BOOL", 8},
-	TypeFloat16:        {"FLOAT16", 16},
-	TypeDouble:         {"DOUBLE", 64},
-	TypeUint32:         {"UINT32", 32},
-	TypeUint64:         {"UINT64", 64},
-	TypeComplex64:      {"COMPLEX64", 64},
-	TypeComplex128:     {"COMPLEX128", 128},
-	TypeBFloat16:       {"BFLOAT16", 16},
-	TypeFloat8E4M3FN:   {"FLOAT8E4M3FN", 8},
-	TypeFloat8E4M3FNUZ: {"FLOAT8E4M3FNUZ", 8},
-	TypeFloat8E5M2:     {"FLOAT8E5M2", 8},
-	TypeFloat8E5M2FNUZ: {"FLOAT8E5M2FNUZ", 8},
-	TypeUint4:          {"UINT4", 4},
-	TypeInt4:           {"INT4", 4},
-	TypeFloat4E2M1:     {"FLOAT4E2M1", 4},
-	TypeFloat8E8M0:     {"FLOAT8E8M0", 8},
-	TypeUint2:          {"UINT2", 2},
-	TypeInt2:           {"INT2", 2},
-	TypeFloat6E2M3:     {"FLOAT6E2M3", 6},
-	TypeFloat6E3M2:     {"FLOAT6E3M2", 6},
-}
-
-// Known reports whether t is a type of the format other than TypeUndefined.
-func (t DataType) Known() bool {
-	return t > 0 && int(t) < len(dataTypes)
-}
-
-// Bits returns how many bits an element has in RawData: 0 for strings, which are not in RawData, and for unknown types.
-func (t DataType) Bits() int {
-	if !t.Known() {
-		return 0
-	}
-	return dataTypes[t].bits
+var dataTypeNames = []string{
+	"UNDEFINED", "FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64", "STRING", "BOOL", "FLOAT16", "DOUBLE",
+	"UINT32", "UINT64", "COMPLEX64", "COMPLEX128", "BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E4M3FNUZ", "FLOAT8E5M2",
+	"FLOAT8E5M2FNUZ", "UINT4", "INT4", "FLOAT4E2M1", "FLOAT8E8M0", "UINT2", "INT2", "FLOAT6E2M3", "FLOAT6E3M2",
 }
 
 // String returns the name onnx.proto gives to t.
 func (t DataType) String() string {
-	if t >= 0 && int(t) < len(dataTypes) {
-		return dataTypes[t].name
+	return enumName(t, dataTypeNames, "DataType")
+}
+
+// enumName returns the name of v among those of its enumeration, which counts from 0.
+func enumName[T ~int32](v T, names []string, enum string) string {
+	if v >= 0 && int(v) < len(names) {
+		return names[v]
 	}
-	return fmt.Sprintf("DataType(%d)", int32(t))
+	return fmt.Sprintf("%s(%d)", enum, int32(v))
 }

@@ -1,5 +1,6 @@
 // Package onnxwire reads and writes ONNX files: the protobuf messages of onnx.proto and onnx-data.proto as plain Go
-// structs, coded by hand on protowire. It knows the format and nothing of what the operators mean.
+// structs over protowire; each says once, for reading and for writing, which fields it has. The package knows the format and
+// nothing of what the operators mean. What berth has no use for (devices, opaque types) is left to [Extra].
 //
 //	model.onnx ──Open (mmap)──▶ *File{Model} ──Marshal / WriteTo / WriteFile──▶ model.opt.onnx
 //	                                │

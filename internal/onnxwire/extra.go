@@ -23,3 +23,11 @@ func (x *Extra) note(num int, isDefault bool) {
 		x.Explicit &^= 1 << uint(num)
 	}
 }
+
+// extra is how the codec finds the Extra of any message.
+func (x *Extra) extra() *Extra {
+	return x
+}
+
+// finish is called when a message has been read; messages that have something to settle then have their own.
+func (x *Extra) finish() {}

@@ -70,17 +70,11 @@ func (f *filler) fillStruct(v reflect.Value, depth int) {
 	case *Type: // only one of its pointers may be set
 		m.Denotation = fmt.Sprintf("text %d", f.count())
 		if depth > 0 {
-			f.fill(v.Field(f.count()%6), depth)
+			f.fill(v.Field(f.count()%5), depth)
 		}
 		return
 	case *Dim:
 		*m = Dim{Kind: DimValue, Value: int64(f.count()), Denotation: "axis"}
-		if f.dims++; f.dims%2 == 0 {
-			m.Kind, m.Value, m.Param = DimParam, 0, fmt.Sprintf("n%d", f.count())
-		}
-		return
-	case *SimpleShardedDim:
-		*m = SimpleShardedDim{Kind: DimValue, Value: int64(f.count()), NumShards: int64(f.count())}
 		if f.dims++; f.dims%2 == 0 {
 			m.Kind, m.Value, m.Param = DimParam, 0, fmt.Sprintf("n%d", f.count())
 		}

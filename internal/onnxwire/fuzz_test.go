@@ -18,10 +18,10 @@ func seeds() []Message {
 var fuzzReaders = []func([]byte) (Message, error){
 	func(b []byte) (Message, error) { return orNil(Parse(b)) },
 	func(b []byte) (Message, error) { return orNil(ParseTensor(b)) },
-	func(b []byte) (Message, error) { return orNil(ParseSparseTensor(b)) },
-	func(b []byte) (Message, error) { return orNil(ParseSequence(b)) },
-	func(b []byte) (Message, error) { return orNil(ParseMap(b)) },
-	func(b []byte) (Message, error) { return orNil(ParseOptional(b)) },
+	func(b []byte) (Message, error) { return orNil(parse[SparseTensor](b, "sparse_tensor")) },
+	func(b []byte) (Message, error) { return orNil(parse[Sequence](b, "sequence")) },
+	func(b []byte) (Message, error) { return orNil(parse[Map](b, "map")) },
+	func(b []byte) (Message, error) { return orNil(parse[Optional](b, "optional")) },
 }
 
 // FuzzParse: whatever the bytes, reading answers with a typed error or with a message that is written and read back equal.

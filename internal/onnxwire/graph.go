@@ -15,47 +15,17 @@ type Graph struct {
 	Extra
 }
 
-func (g *Graph) decode(d *decoder) {
-	for d.next() {
-		switch d.num {
-		case 1:
-			g.Nodes = repeated(d, g.Nodes, "node")
-		case 2:
-			g.Name = d.str(&g.Extra)
-		case 5:
-			g.Initializers = repeated(d, g.Initializers, "initializer")
-		case 10:
-			g.DocString = d.str(&g.Extra)
-		case 11:
-			g.Inputs = repeated(d, g.Inputs, "input")
-		case 12:
-			g.Outputs = repeated(d, g.Outputs, "output")
-		case 13:
-			g.ValueInfo = repeated(d, g.ValueInfo, "value_info")
-		case 14:
-			g.QuantizationAnnotations = repeated(d, g.QuantizationAnnotations, "quantization_annotation")
-		case 15:
-			g.SparseInitializers = repeated(d, g.SparseInitializers, "sparse_initializer")
-		case 16:
-			g.MetadataProps = repeated(d, g.MetadataProps, "metadata_props")
-		default:
-			d.unknown(&g.Extra)
-		}
-	}
-}
-
-func (g *Graph) encode(e *encoder) {
-	writeRepeated(e, 1, g.Nodes)
-	e.str(2, g.Name, &g.Extra)
-	writeRepeated(e, 5, g.Initializers)
-	e.str(10, g.DocString, &g.Extra)
-	writeRepeated(e, 11, g.Inputs)
-	writeRepeated(e, 12, g.Outputs)
-	writeRepeated(e, 13, g.ValueInfo)
-	writeRepeated(e, 14, g.QuantizationAnnotations)
-	writeRepeated(e, 15, g.SparseInitializers)
-	writeRepeated(e, 16, g.MetadataProps)
-	e.unknown(&g.Extra)
+func (g *Graph) fields(c codec) {
+	repeated(c, 1, &g.Nodes, "node")
+	c.str(2, &g.Name)
+	repeated(c, 5, &g.Initializers, "initializer")
+	c.str(10, &g.DocString)
+	repeated(c, 11, &g.Inputs, "input")
+	repeated(c, 12, &g.Outputs, "output")
+	repeated(c, 13, &g.ValueInfo, "value_info")
+	repeated(c, 14, &g.QuantizationAnnotations, "quantization_annotation")
+	repeated(c, 15, &g.SparseInitializers, "sparse_initializer")
+	repeated(c, 16, &g.MetadataProps, "metadata_props")
 }
 
 // ValueInfo is ValueInfoProto: the name of a value and its type.
@@ -67,29 +37,11 @@ type ValueInfo struct {
 	Extra
 }
 
-func (v *ValueInfo) decode(d *decoder) {
-	for d.next() {
-		switch d.num {
-		case 1:
-			v.Name = d.str(&v.Extra)
-		case 2:
-			v.Type = optional(d, v.Type, "type")
-		case 3:
-			v.DocString = d.str(&v.Extra)
-		case 4:
-			v.MetadataProps = repeated(d, v.MetadataProps, "metadata_props")
-		default:
-			d.unknown(&v.Extra)
-		}
-	}
-}
-
-func (v *ValueInfo) encode(e *encoder) {
-	e.str(1, v.Name, &v.Extra)
-	writeOptional(e, 2, v.Type)
-	e.str(3, v.DocString, &v.Extra)
-	writeRepeated(e, 4, v.MetadataProps)
-	e.unknown(&v.Extra)
+func (v *ValueInfo) fields(c codec) {
+	c.str(1, &v.Name)
+	optional(c, 2, &v.Type, "type")
+	c.str(3, &v.DocString)
+	repeated(c, 4, &v.MetadataProps, "metadata_props")
 }
 
 // TensorAnnotation is TensorAnnotation: which tensors hold the quantization parameters of a value.
@@ -99,21 +51,7 @@ type TensorAnnotation struct {
 	Extra
 }
 
-func (t *TensorAnnotation) decode(d *decoder) {
-	for d.next() {
-		switch d.num {
-		case 1:
-			t.TensorName = d.str(&t.Extra)
-		case 2:
-			t.QuantParameterTensorNames = repeated(d, t.QuantParameterTensorNames, "quant_parameter_tensor_names")
-		default:
-			d.unknown(&t.Extra)
-		}
-	}
-}
-
-func (t *TensorAnnotation) encode(e *encoder) {
-	e.str(1, t.TensorName, &t.Extra)
-	writeRepeated(e, 2, t.QuantParameterTensorNames)
-	e.unknown(&t.Extra)
+func (t *TensorAnnotation) fields(c codec) {
+	c.str(1, &t.TensorName)
+	repeated(c, 2, &t.QuantParameterTensorNames, "quant_parameter_tensor_names")
 }

@@ -37,13 +37,6 @@ const (
 	internMax = 128
 )
 
-// message is what every message type of this package implements on its pointer.
-type message[T any] interface {
-	*T
-	decode(*decoder)
-	encode(*encoder)
-}
-
 type frame struct {
 	name  string
 	index int // place in a repeated field, -1 in a singular one
@@ -56,15 +49,16 @@ type decoder struct {
 	end    int // of the message the cursor stands in
 	num    protowire.Number
 	typ    protowire.Type
-	start  int // offset of the current field's tag
+	start  int  // offset of the current field's tag
+	taken  bool // the current field has been read
 	stack  []frame
 	budget int64
 	names  map[string]string
 	err    *SyntaxError
 }
 
-// decodeRoot reads data as one message of the type that into has. root is the first word of paths in errors.
-func decodeRoot[T any, P message[T]](data []byte, root string, into P) error {
+// decodeRoot reads data into m. root is the first word of paths in errors.
+func decodeRoot(data []byte, root string, m Message) error {
 	d := &decoder{
 		data:   data,
 		end:    len(data),
@@ -72,7 +66,7 @@ func decodeRoot[T any, P message[T]](data []byte, root string, into P) error {
 		budget: budgetBase + budgetFactor*int64(len(data)),
 		names:  map[string]string{},
 	}
-	into.decode(d)
+	d.message(m)
 	if d.err != nil {
 		return d.err
 	}
@@ -81,11 +75,42 @@ func decodeRoot[T any, P message[T]](data []byte, root string, into P) error {
 
 // parse reads data as one message of type T.
 func parse[T any, P message[T]](data []byte, root string) (*T, error) {
-	m := new(T)
-	if err := decodeRoot(data, root, P(m)); err != nil {
+	m := P(new(T))
+	if err := decodeRoot(data, root, m); err != nil {
 		return nil, err
 	}
 	return m, nil
+}
+
+// message reads the fields of m up to the end of the message the cursor stands in.
+func (d *decoder) message(m Message) {
+	c := codec{d: d, x: m.extra()}
+	d.taken = true
+	for d.current() {
+		first := d.start
+		m.fields(c)
+		if d.start == first && !d.taken && d.current() {
+			d.unknown(c.x)
+			d.taken = true
+		}
+	}
+	m.finish()
+	d.taken = true // the whole message, as a field of the one around it
+}
+
+// current moves on where the current field has been read, and reports whether there is another; num is 0 where there is none.
+func (d *decoder) current() bool {
+	if d.taken && !d.next() {
+		d.num = 0
+	}
+	d.taken = false
+	return d.num != 0 && d.err == nil
+}
+
+// take reports whether the field to be read next has the number num, and marks it as read.
+func (d *decoder) take(num protowire.Number) bool {
+	d.taken = d.current() && d.num == num
+	return d.taken
 }
 
 // next moves to the next field of the current message and reads its tag into num and typ; false at the end or after an error.
@@ -194,8 +219,8 @@ func (d *decoder) run() int {
 	}
 }
 
-// repeated reads the run of fields that starts with the current one as more elements of list.
-func repeated[T any, P message[T]](d *decoder, list []*T, name string) []*T {
+// readRepeated reads the run of fields that starts with the current one as more elements of list.
+func readRepeated[T any, P message[T]](d *decoder, list []P, name string) []P {
 	var zero T
 	n := d.run()
 	if !d.want(protowire.BytesType) || !d.charge(n, int(unsafe.Sizeof(zero))+8) {
@@ -207,16 +232,16 @@ func repeated[T any, P message[T]](d *decoder, list []*T, name string) []*T {
 		if i > 0 && !d.next() || !d.enter(name, len(list)) {
 			return list
 		}
-		P(&block[i]).decode(d)
+		d.message(P(&block[i]))
 		d.leave()
 		list = append(list, &block[i])
 	}
 	return list
 }
 
-// optional reads the current field into old, or into a new message where there is none yet: protobuf merges the
+// readOptional reads the current field into old, or into a new message where there is none yet: protobuf merges the
 // occurrences of a singular message.
-func optional[T any, P message[T]](d *decoder, old *T, name string) *T {
+func readOptional[T any, P message[T]](d *decoder, old P, name string) P {
 	if old == nil {
 		var zero T
 		if !d.charge(1, int(unsafe.Sizeof(zero))) {
@@ -225,7 +250,7 @@ func optional[T any, P message[T]](d *decoder, old *T, name string) *T {
 		old = new(T)
 	}
 	if d.enter(name, -1) {
-		P(old).decode(d)
+		d.message(old)
 		d.leave()
 	}
 	return old
@@ -276,35 +301,15 @@ func (d *decoder) text() string {
 	return s
 }
 
-// str reads an optional string field.
-func (d *decoder) str(x *Extra) string {
-	s := d.text()
-	x.note(int(d.num), s == "")
-	return s
-}
-
-// strs reads a run of elements of a repeated string field.
-func (d *decoder) strs(list []string) []string {
+// elements reads the run of fields that starts with the current one as more elements of list.
+func elements[T any](d *decoder, list []T, read func() T) []T {
 	n := d.run()
-	if !d.charge(n, 16) {
+	if !d.charge(n, int(unsafe.Sizeof(*new(T)))) {
 		return list
 	}
-	list = append(slices.Grow(list, n), d.text())
+	list = append(slices.Grow(list, n), read())
 	for i := 1; i < n && d.next(); i++ {
-		list = append(list, d.text())
-	}
-	return list
-}
-
-// blobs reads a run of elements of a repeated bytes field.
-func (d *decoder) blobs(list [][]byte) [][]byte {
-	n := d.run()
-	if !d.charge(n, 24) {
-		return list
-	}
-	list = append(slices.Grow(list, n), d.bytes())
-	for i := 1; i < n && d.next(); i++ {
-		list = append(list, d.bytes())
+		list = append(list, read())
 	}
 	return list
 }
@@ -322,53 +327,43 @@ func (d *decoder) varint() uint64 {
 	return v
 }
 
-// int64 reads an optional int64 field.
-func (d *decoder) int64(x *Extra) int64 {
-	v := int64(d.varint())
-	x.note(int(d.num), v == 0)
-	return v
-}
-
-// int32 reads an optional int32 or enum field; as in every protobuf reader the upper half of the varint is dropped.
-func (d *decoder) int32(x *Extra) int32 {
-	v := int32(d.varint())
-	x.note(int(d.num), v == 0)
-	return v
-}
-
-// float32 reads an optional float field.
-func (d *decoder) float32(x *Extra) float32 {
-	if !d.want(protowire.Fixed32Type) {
-		return 0
+// fixed reads the current field, of the given wire type and size in bytes; zeros after an error.
+func (d *decoder) fixed(typ protowire.Type, size int) []byte {
+	if left := d.end - d.pos; d.want(typ) && left < size {
+		d.fail("field %d needs %d bytes, %d are left in its message", d.num, size, left)
 	}
-	v, n := protowire.ConsumeFixed32(d.data[d.pos:d.end])
-	if n < 0 {
-		d.fail("field %d: %v", d.num, protowire.ParseError(n))
-		return 0
+	if d.err != nil {
+		return make([]byte, size)
 	}
-	d.pos += n
-	x.note(int(d.num), v == 0)
-	return math.Float32frombits(v)
+	d.pos += size
+	return d.data[d.pos-size : d.pos]
 }
 
-// varints reads a repeated integer field: a packed run, or a run of single elements where the file does not pack.
-func varints[T int32 | int64 | uint64](d *decoder, list []T) []T {
-	size := int(unsafe.Sizeof(T(0)))
+// number returns the little-endian float or double at the start of b.
+func number[T float32 | float64](b []byte) T {
+	if unsafe.Sizeof(T(0)) == 4 {
+		return T(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+	}
+	return T(math.Float64frombits(binary.LittleEndian.Uint64(b)))
+}
+
+// appendNumber is the inverse of number.
+func appendNumber[T float32 | float64](b []byte, v T) []byte {
+	if unsafe.Sizeof(v) == 4 {
+		return binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
+	}
+	return binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(v)))
+}
+
+// readVarints reads a repeated integer field: a packed run, or a run of single elements where the file does not pack.
+func readVarints[T int32 | int64 | uint64](d *decoder, list []T) []T {
 	if d.typ != protowire.VarintType {
-		return packedVarints(d, list, size)
+		return readPackedVarints(d, list)
 	}
-	n := d.run()
-	if !d.charge(n, size) {
-		return list
-	}
-	list = append(slices.Grow(list, n), T(d.varint()))
-	for i := 1; i < n && d.next(); i++ {
-		list = append(list, T(d.varint()))
-	}
-	return list
+	return elements(d, list, func() T { return T(d.varint()) })
 }
 
-func packedVarints[T int32 | int64 | uint64](d *decoder, list []T, size int) []T {
+func readPackedVarints[T int32 | int64 | uint64](d *decoder, list []T) []T {
 	b := d.view()
 	count := 0 // each varint ends in the only byte of its own below 0x80
 	for _, c := range b {
@@ -376,7 +371,7 @@ func packedVarints[T int32 | int64 | uint64](d *decoder, list []T, size int) []T
 			count++
 		}
 	}
-	if !d.charge(count, size) {
+	if !d.charge(count, int(unsafe.Sizeof(T(0)))) {
 		return list
 	}
 	list = slices.Grow(list, count)
@@ -392,32 +387,16 @@ func packedVarints[T int32 | int64 | uint64](d *decoder, list []T, size int) []T
 	return list
 }
 
-// fixed reads a repeated field of fixed-size elements: a packed run, or a run of single elements of wire type single.
-func fixed[T float32 | float64](d *decoder, list []T, single protowire.Type, read func([]byte) T) []T {
+// readFixed reads a repeated float or double field: a packed run, or a run of single elements where the file does not pack.
+func readFixed[T float32 | float64](d *decoder, list []T) []T {
 	size := int(unsafe.Sizeof(T(0)))
-	if d.typ == protowire.BytesType {
-		return packedFixed(d, list, size, read)
-	}
-	n := d.run()
-	if !d.want(single) || !d.charge(n, size) {
-		return list
-	}
-	list = slices.Grow(list, n)
-	for i := range n {
-		if i > 0 && !d.next() {
-			return list
+	if d.typ != protowire.BytesType {
+		typ := protowire.Fixed32Type
+		if size == 8 {
+			typ = protowire.Fixed64Type
 		}
-		if d.end-d.pos < size {
-			d.fail("field %d needs %d bytes, %d are left in its message", d.num, size, d.end-d.pos)
-			return list
-		}
-		list = append(list, read(d.data[d.pos:]))
-		d.pos += size
+		return elements(d, list, func() T { return number[T](d.fixed(typ, size)) })
 	}
-	return list
-}
-
-func packedFixed[T float32 | float64](d *decoder, list []T, size int, read func([]byte) T) []T {
 	b := d.view()
 	if len(b)%size != 0 {
 		d.fail("field %d: %d packed bytes are no whole number of %d-byte elements", d.num, len(b), size)
@@ -427,21 +406,7 @@ func packedFixed[T float32 | float64](d *decoder, list []T, size int, read func(
 	}
 	list = slices.Grow(list, len(b)/size)
 	for ; len(b) > 0; b = b[size:] {
-		list = append(list, read(b))
+		list = append(list, number[T](b))
 	}
 	return list
-}
-
-// floats reads a repeated float field.
-func (d *decoder) floats(list []float32) []float32 {
-	return fixed(d, list, protowire.Fixed32Type, func(b []byte) float32 {
-		return math.Float32frombits(binary.LittleEndian.Uint32(b))
-	})
-}
-
-// doubles reads a repeated double field.
-func (d *decoder) doubles(list []float64) []float64 {
-	return fixed(d, list, protowire.Fixed64Type, func(b []byte) float64 {
-		return math.Float64frombits(binary.LittleEndian.Uint64(b))
-	})
 }

@@ -40,72 +40,22 @@ func ParseTensor(data []byte) (*Tensor, error) {
 	return parse[Tensor](data, "tensor")
 }
 
-func (t *Tensor) decode(d *decoder) {
-	for d.next() {
-		switch d.num {
-		case 1:
-			t.Dims = varints(d, t.Dims)
-		case 2:
-			t.DataType = DataType(d.int32(&t.Extra))
-		case 3:
-			t.Segment = optional(d, t.Segment, "segment")
-		case 8:
-			t.Name = d.str(&t.Extra)
-		case 9:
-			t.RawData = d.view()
-		case 12:
-			t.DocString = d.str(&t.Extra)
-		case 13:
-			t.ExternalData = repeated(d, t.ExternalData, "external_data")
-		case 14:
-			t.DataLocation = DataLocation(d.int32(&t.Extra))
-		case 16:
-			t.MetadataProps = repeated(d, t.MetadataProps, "metadata_props")
-		default:
-			t.decodeTyped(d)
-		}
-	}
-}
-
-// decodeTyped reads the typed lists of elements.
-func (t *Tensor) decodeTyped(d *decoder) {
-	switch d.num {
-	case 4:
-		t.FloatData = d.floats(t.FloatData)
-	case 5:
-		t.Int32Data = varints(d, t.Int32Data)
-	case 6:
-		t.StringData = d.blobs(t.StringData)
-	case 7:
-		t.Int64Data = varints(d, t.Int64Data)
-	case 10:
-		t.DoubleData = d.doubles(t.DoubleData)
-	case 11:
-		t.Uint64Data = varints(d, t.Uint64Data)
-	default:
-		d.unknown(&t.Extra)
-	}
-}
-
-func (t *Tensor) encode(e *encoder) {
-	writeVarints(e, 1, t.Dims)
-	e.int32(2, int32(t.DataType), &t.Extra)
-	writeOptional(e, 3, t.Segment)
-	e.packedFloats(4, t.FloatData)
-	writePacked(e, 5, t.Int32Data)
-	e.blobs(6, t.StringData)
-	writePacked(e, 7, t.Int64Data)
-	e.str(8, t.Name, &t.Extra)
-	if t.RawData != nil {
-		e.bytes(9, t.RawData)
-	}
-	e.packedDoubles(10, t.DoubleData)
-	writePacked(e, 11, t.Uint64Data)
-	e.str(12, t.DocString, &t.Extra)
-	writeRepeated(e, 13, t.ExternalData)
-	e.int32(14, int32(t.DataLocation), &t.Extra)
-	writeRepeated(e, 16, t.MetadataProps)
-	e.unknown(&t.Extra)
+func (t *Tensor) fields(c codec) {
+	varints(c, 1, &t.Dims)
+	integer(c, 2, &t.DataType)
+	optional(c, 3, &t.Segment, "segment")
+	packedFixed(c, 4, &t.FloatData)
+	packedVarints(c, 5, &t.Int32Data)
+	c.blobs(6, &t.StringData)
+	packedVarints(c, 7, &t.Int64Data)
+	c.str(8, &t.Name)
+	c.bytes(9, &t.RawData, c.d.view)
+	packedFixed(c, 10, &t.DoubleData)
+	packedVarints(c, 11, &t.Uint64Data)
+	c.str(12, &t.DocString)
+	repeated(c, 13, &t.ExternalData, "external_data")
+	integer(c, 14, &t.DataLocation)
+	repeated(c, 16, &t.MetadataProps, "metadata_props")
 }
 
 // Segment is TensorProto.Segment: the part of a larger tensor that this one holds, in elements.
@@ -115,23 +65,9 @@ type Segment struct {
 	Extra
 }
 
-func (s *Segment) decode(d *decoder) {
-	for d.next() {
-		switch d.num {
-		case 1:
-			s.Begin = d.int64(&s.Extra)
-		case 2:
-			s.End = d.int64(&s.Extra)
-		default:
-			d.unknown(&s.Extra)
-		}
-	}
-}
-
-func (s *Segment) encode(e *encoder) {
-	e.int64(1, s.Begin, &s.Extra)
-	e.int64(2, s.End, &s.Extra)
-	e.unknown(&s.Extra)
+func (s *Segment) fields(c codec) {
+	integer(c, 1, &s.Begin)
+	integer(c, 2, &s.End)
 }
 
 // SparseTensor is SparseTensorProto: a constant array given by its elements that are not zero.
@@ -142,29 +78,8 @@ type SparseTensor struct {
 	Extra
 }
 
-// ParseSparseTensor reads a SparseTensorProto. RawData of its tensors aliases data.
-func ParseSparseTensor(data []byte) (*SparseTensor, error) {
-	return parse[SparseTensor](data, "sparse_tensor")
-}
-
-func (s *SparseTensor) decode(d *decoder) {
-	for d.next() {
-		switch d.num {
-		case 1:
-			s.Values = optional(d, s.Values, "values")
-		case 2:
-			s.Indices = optional(d, s.Indices, "indices")
-		case 3:
-			s.Dims = varints(d, s.Dims)
-		default:
-			d.unknown(&s.Extra)
-		}
-	}
-}
-
-func (s *SparseTensor) encode(e *encoder) {
-	writeOptional(e, 1, s.Values)
-	writeOptional(e, 2, s.Indices)
-	writeVarints(e, 3, s.Dims)
-	e.unknown(&s.Extra)
+func (s *SparseTensor) fields(c codec) {
+	optional(c, 1, &s.Values, "values")
+	optional(c, 2, &s.Indices, "indices")
+	varints(c, 3, &s.Dims)
 }

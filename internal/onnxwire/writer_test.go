@@ -35,13 +35,7 @@ func TestSizeIsExactAndWritingAllocatesOnce(t *testing.T) {
 	require.NoError(t, err)
 	assert.Len(t, b, size)
 
-	room := make([]byte, 3, 3+size)
-	copy(room, "abc")
-	appended, err := Append(room, m)
-	require.NoError(t, err)
-	assert.Same(t, &room[0], &appended[0], "there was room")
-	assert.Equal(t, "abc", string(appended[:3]))
-	assert.Equal(t, b, appended[3:])
+	assert.Equal(t, size, cap(b), "the buffer has the size and did not grow")
 }
 
 func TestStreamingWritesTheSame(t *testing.T) {
@@ -106,9 +100,8 @@ func TestOverTwoGiB(t *testing.T) {
 		g.Initializers = append(g.Initializers, weight)
 	}
 	var large *TooLargeError
-	b, err := Append([]byte("kept"), &Model{Graph: g})
+	_, err := Marshal(&Model{Graph: g})
 	require.ErrorAs(t, err, &large)
-	assert.Equal(t, "kept", string(b))
 	assert.Greater(t, large.Size, int64(1<<31))
 	assert.Contains(t, err.Error(), "external data")
 	_, err = Size(&Model{Graph: g})

@@ -35,12 +35,12 @@
 //	convolution     Conv (plain layout), IntConv (bytes), BlockedConv (blocked layout);
 //	                direct, as a product, depthwise, Winograd F(2,3) and F(4,3)
 //	pooling         Pool, BlockedPool, BlockedGlobalAverage, ReduceRows (global)
-//	elementwise     Unary, Binary, BinaryScalar, ScalarBinary, BinaryRows (broadcasting),
+//	elementwise     Unary, Binary, BinaryScalar, BinaryRows (broadcasting),
 //	                ScaleShift, MulAdd, BatchNorm, BlockedScale; ...N on the pool
 //	rows            Softmax, LogSoftmax, LayerNorm, RMSNorm, LRN
-//	reductions      Sum, SumAbs, SumSquares, Dot, MaxOf, MinOf, ReduceRows, ReduceCols
+//	reductions      Sum, Dot, MaxOf, MinOf, ReduceRows, ReduceCols
 //	movement        Copy (transpose, slice, expand, concat, pad), ToBlocked, FromBlocked
-//	conversion      Quantize, Dequantize, Requantize, IntToFloat, DynamicScale,
+//	conversion      Quantize, Dequantize, Requantize, IntToFloat,
 //	                HalfToFloat, FloatToHalf, BfloatToFloat, FloatToBfloat
 //
 // # Epilogues

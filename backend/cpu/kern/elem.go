@@ -16,11 +16,6 @@ func BinaryScalar(op BinaryOp, dst, a []float32, s float32) {
 	active.Load().binaryScalarRow(op, dst, a, s)
 }
 
-// ScalarBinary is dst[i] = s op b[i].
-func ScalarBinary(op BinaryOp, dst []float32, s float32, b []float32) {
-	active.Load().scalarBinaryRow(op, dst, s, b)
-}
-
 // ScaleShift is dst[i] = src[i]·scale + shift.
 func ScaleShift(dst, src []float32, scale, shift float32) {
 	dst = dst[:len(src)]

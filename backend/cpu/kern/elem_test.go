@@ -209,7 +209,7 @@ func TestBinary(t *testing.T) {
 						require.Fail(t, "differs", "%g %s scalar %g = %g", a[i], op, s, got[i])
 					}
 				}
-				ScalarBinary(op, got, s, b)
+				active.Load().scalarBinaryRow(op, got, s, b)
 				for i := range a {
 					if !same(binary1(op, s, b[i]), got[i]) {
 						require.Fail(t, "differs", "scalar %g %s %g = %g", s, op, b[i], got[i])
@@ -226,7 +226,7 @@ func TestBinary(t *testing.T) {
 					case 1:
 						BinaryScalar(op, dst, x, 3)
 					case 2:
-						ScalarBinary(op, dst, 3, y)
+						active.Load().scalarBinaryRow(op, dst, 3, y)
 					}
 					check(t)
 					for i := range dst {
@@ -276,7 +276,7 @@ func TestElementwiseOnThreads(t *testing.T) {
 	require.Equal(t, one, two)
 	require.Zero(t, testing.AllocsPerRun(20, func() {
 		UnaryN(Relu, two, x, 0, 0, 2)
-		BinaryN(Add, two, x, one, 2)
+		BinaryRowsN(Add, two, x, Full, one, Full, 1, len(x), 2)
 		BinaryRowsN(Mul, two, x, Full, one, Row, 1000, 90, 2)
 		BinaryRowsN(Mul, two, x, Full, one, Row, 9000, 9, 2)
 	}))

@@ -101,10 +101,7 @@ func (s intSide) value(b byte) int32 {
 	if s.flip {
 		b ^= 0x80
 	}
-	if s.signed != s.flip {
-		return int32(int8(b))
-	}
-	return int32(b)
+	return byteValue(b, s.signed != s.flip)
 }
 
 // word packs up to four (quads) or two (pairs) bytes; missing ones are zero as

@@ -6,21 +6,20 @@ import (
 	"sync/atomic"
 )
 
-// The worker pool.
+// The worker pool: fork-join parallelism on long-lived worker goroutines.
 //
-// A call of Parallel publishes a job with a number of free seats. Idle workers
-// take a seat, claim task indices from the job's counter until none is left,
-// and stand up again. The caller always works on its own job too, so a call
-// makes progress even if every worker is busy elsewhere, and a call from
-// inside a task cannot dead-lock.
+// A call of Parallel (the caller) publishes a job that admits a number of
+// workers. Idle workers join it, claim task indices from its shared counter
+// until none is left, and leave it. The caller runs tasks of its own job too:
+// a call makes progress even if every worker is busy, and a nested call from
+// inside a task cannot deadlock.
 //
-//	caller:  publish ── run tasks ── close (no new seats) ── wait for seated workers
-//	worker:  spin ≈20 µs ── take seat ── run tasks ── leave ── spin … park
+//	caller:  publish ── run tasks ── withdraw (admits no more) ── wait for joined workers
+//	worker:  spin ≈20 µs ── join ── run tasks ── leave ── spin … park
 //
-// Nothing is allocated per call: jobs come from a free list, and a Task is a
-// pointer to state that its owner keeps. All bookkeeping happens under one
-// mutex, held for some ten instructions; only the claiming of task indices is
-// lock-free.
+// A call allocates nothing: jobs come from a free list, and a Task is a
+// pointer to state that its owner keeps. Jobs and their counts are guarded by
+// one mutex; only the claiming of task indices is lock-free.
 
 // Task is a piece of parallel work. Run is called once for every index
 // 0 ≤ i < n; worker, 0 ≤ worker < threads, is never used by two calls at the
@@ -29,23 +28,23 @@ type Task interface{ Run(i, worker int) }
 
 type job struct {
 	next   atomic.Int64 // next unclaimed index
-	_      [56]byte     // keep the busy counter on a line of its own
+	_      [56]byte     // the contended counter has a cache line of its own
 	task   Task
 	n      int
-	active atomic.Int32 // seated workers, changed under pool.mu
-	seats  int          // seats still free
-	ids    int          // next worker number
+	joined atomic.Int32 // workers in the job, changed under pool.mu
+	admits int          // how many more workers may join
+	nextID int          // number of the next worker to join
 	wait   bool         // the caller is parked on done
 	done   chan struct{}
-	panics any // first panic of a seated worker
+	panics any // first panic of a worker
 }
 
 type pool struct {
 	mu      sync.Mutex
-	open    atomic.Int32 // free seats over all jobs
-	jobs    []*job       // published jobs
+	admits  atomic.Int32 // sum of admits over the published jobs
+	jobs    []*job       // published
 	free    []*job
-	parked  int
+	parked  int // workers waiting on wake
 	workers int
 	wake    chan struct{}
 }
@@ -73,9 +72,9 @@ func (p *pool) start() {
 	}
 }
 
-// Backwards makes Parallel run the tasks of a call on several threads one by one,
-// the last first, all on the caller: tests set it to find work that leans on an
-// order that several threads do not keep.
+// Backwards makes Parallel run the tasks of a call on several threads one by one
+// on the caller, in descending order of their indices. Tests set it to find tasks
+// that depend on an order which several threads do not keep.
 var Backwards atomic.Bool
 
 // Parallel calls t.Run for every index below n on at most threads goroutines,
@@ -104,7 +103,7 @@ func Parallel(n, threads int, t Task) {
 	j.work(0)
 }
 
-// publish offers a job to the workers and wakes as many as it has seats.
+// publish makes a job of t available to the workers and wakes as many parked ones as it admits.
 func (p *pool) publish(n, threads int, t Task) *job {
 	p.mu.Lock()
 	var j *job
@@ -113,11 +112,11 @@ func (p *pool) publish(n, threads int, t Task) *job {
 	} else {
 		j = &job{done: make(chan struct{}, 1)}
 	}
-	j.task, j.n, j.seats, j.ids, j.wait, j.panics = t, n, threads-1, 1, false, nil
+	j.task, j.n, j.admits, j.nextID, j.wait, j.panics = t, n, threads-1, 1, false, nil
 	j.next.Store(0)
 	p.jobs = append(p.jobs, j)
-	p.open.Add(int32(j.seats))
-	wake := min(j.seats, p.parked)
+	p.admits.Add(int32(j.admits))
+	wake := min(j.admits, p.parked)
 	p.parked -= wake
 	p.mu.Unlock()
 	for range wake {
@@ -126,10 +125,10 @@ func (p *pool) publish(n, threads int, t Task) *job {
 	return j
 }
 
-// finish withdraws a job, waits for its seated workers and recycles it. It
-// runs deferred, so that workers never outlive a job whose caller panics.
+// finish withdraws a job, waits for the workers that joined it and recycles it.
+// It runs deferred: no worker still runs a task when Parallel panics.
 func (p *pool) finish(j *job) {
-	j.next.Store(int64(j.n)) // only matters after a panic: claim nothing more
+	j.next.Store(int64(j.n)) // after a panic: no index is left to claim
 	p.mu.Lock()
 	for i, q := range p.jobs {
 		if q == j {
@@ -140,8 +139,8 @@ func (p *pool) finish(j *job) {
 			break
 		}
 	}
-	p.open.Add(-int32(j.seats))
-	j.seats = 0
+	p.admits.Add(-int32(j.admits))
+	j.admits = 0
 	p.mu.Unlock()
 	p.await(j)
 	p.mu.Lock()
@@ -154,16 +153,16 @@ func (p *pool) finish(j *job) {
 	}
 }
 
-// await spins, then parks, until no worker is seated at j.
+// await spins, then parks, until no worker is in j.
 func (p *pool) await(j *job) {
 	for i := 0; i < spinRounds; i++ {
-		if j.active.Load() == 0 {
+		if j.joined.Load() == 0 {
 			return
 		}
 		relax(i)
 	}
 	p.mu.Lock()
-	if j.active.Load() == 0 {
+	if j.joined.Load() == 0 {
 		p.mu.Unlock()
 		return
 	}
@@ -183,8 +182,8 @@ func (j *job) work(id int) {
 	}
 }
 
-// workSeated is work for a pool goroutine: a panic is kept for the caller.
-func (j *job) workSeated(id int) (panicked any) {
+// workGuarded is work on a pool goroutine: a panic is returned, for the caller of Parallel to raise.
+func (j *job) workGuarded(id int) (panicked any) {
 	defer func() {
 		if panicked = recover(); panicked != nil {
 			j.next.Store(int64(j.n))
@@ -194,20 +193,20 @@ func (j *job) workSeated(id int) (panicked any) {
 	return nil
 }
 
-// loop is the life of a worker.
+// loop is the body of a worker goroutine, which never ends.
 func (p *pool) loop() {
 	for {
-		j, id := p.take()
+		j, id := p.join()
 		if j == nil {
 			p.idle()
 			continue
 		}
-		panicked := j.workSeated(id)
+		panicked := j.workGuarded(id)
 		p.mu.Lock()
 		if panicked != nil && j.panics == nil {
 			j.panics = panicked
 		}
-		if j.active.Add(-1) == 0 && j.wait {
+		if j.joined.Add(-1) == 0 && j.wait {
 			j.wait = false
 			j.done <- struct{}{}
 		}
@@ -215,36 +214,36 @@ func (p *pool) loop() {
 	}
 }
 
-// take sits down at a published job with a free seat.
-func (p *pool) take() (*job, int) {
-	if p.open.Load() <= 0 {
+// join enters a published job that admits another worker; nil where there is none.
+func (p *pool) join() (*job, int) {
+	if p.admits.Load() <= 0 {
 		return nil, 0
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, j := range p.jobs {
-		if j.seats > 0 {
-			j.seats--
-			p.open.Add(-1)
-			j.active.Add(1)
-			id := j.ids
-			j.ids++
+		if j.admits > 0 {
+			j.admits--
+			p.admits.Add(-1)
+			j.joined.Add(1)
+			id := j.nextID
+			j.nextID++
 			return j, id
 		}
 	}
 	return nil, 0
 }
 
-// idle waits for a free seat: spinning first, then parked.
+// idle waits until a job admits workers: it spins first, then parks.
 func (p *pool) idle() {
 	for i := 0; i < spinRounds; i++ {
-		if p.open.Load() > 0 {
+		if p.admits.Load() > 0 {
 			return
 		}
 		relax(i)
 	}
 	p.mu.Lock()
-	if p.open.Load() > 0 {
+	if p.admits.Load() > 0 {
 		p.mu.Unlock()
 		return
 	}
@@ -253,7 +252,7 @@ func (p *pool) idle() {
 	<-p.wake
 }
 
-// relax passes a moment of a busy wait, now and then letting others run.
+// relax delays round i of a busy wait; every 64th round yields the processor.
 func relax(i int) {
 	if i&63 == 63 {
 		runtime.Gosched()
@@ -262,8 +261,8 @@ func relax(i int) {
 	pause()
 }
 
-// freeList keeps the states of running calls, so that a run allocates nothing
-// once it has been called as often at the same time before.
+// freeList recycles the state of calls: a run allocates only when more calls
+// are in flight at the same time than ever before.
 type freeList[T any] struct {
 	mu   sync.Mutex
 	free []*T
@@ -280,7 +279,7 @@ func (f *freeList[T]) get() *T {
 	return new(T)
 }
 
-// put returns a state; the caller has cleared its references.
+// put recycles a state; the caller has cleared its references.
 func (f *freeList[T]) put(t *T) {
 	f.mu.Lock()
 	f.free = append(f.free, t)

@@ -17,6 +17,14 @@ func quantRange(signed bool) (lo, hi float32) {
 	return 0, 255
 }
 
+// byteValue is a byte as uint8 or int8.
+func byteValue(b byte, signed bool) int32 {
+	if signed {
+		return int32(int8(b))
+	}
+	return int32(b)
+}
+
 // Dequantize is dst = (src − zero)·scale.
 func Dequantize(dst []float32, src []byte, signed bool, scale float32, zero int32) {
 	dst = dst[:len(src)]
@@ -30,9 +38,8 @@ func Dequantize(dst []float32, src []byte, signed bool, scale float32, zero int3
 		n = len(src) &^ 15
 		f(f32p(dst, 0), unsafe.SliceData(src), n, scale, float32(zero))
 	}
-	side := intSide{kind: quadsUS, signed: signed}
 	for i, b := range src[n:] {
-		dst[n+i] = (float32(side.value(b)) - float32(zero)) * scale
+		dst[n+i] = (float32(byteValue(b, signed)) - float32(zero)) * scale
 	}
 }
 
@@ -87,19 +94,4 @@ func toByte(x, lo, hi float32, zero int32) byte {
 func IntToFloat(dst []float32, src []int32, scale float32) {
 	dst = dst[:len(src)]
 	active.Load().ints.toFloat(f32p(dst, 0), unsafe.SliceData(src), len(src), scale)
-}
-
-// DynamicScale returns the scale and zero point with which unsigned bytes cover
-// all of x and zero, as DynamicQuantizeLinear defines them.
-func DynamicScale(x []float32) (scale float32, zero int32) {
-	lo, hi := float32(0), float32(0)
-	if len(x) > 0 {
-		lo, hi = min(MinOf(x), 0), max(MaxOf(x), 0)
-	}
-	scale = (hi - lo) / 255
-	if scale == 0 {
-		return 1, 0
-	}
-	z := math.RoundToEven(float64(-lo / scale))
-	return scale, int32(math.Max(0, math.Min(255, z)))
 }

@@ -4,15 +4,9 @@ import "math"
 
 // Reductions, and functions that work row by row.
 
-// Sum returns Σx. Sum, SumAbs, SumSquares and Dot add in float32, in 32 to 64
+// Sum returns Σx. Sum and Dot add in float32, in 32 to 64
 // interleaved partial sums whose order depends on the length only.
 func Sum(x []float32) float32 { return active.Load().sum(f32p(x, 0), len(x)) }
-
-// SumAbs returns Σ|x|.
-func SumAbs(x []float32) float32 { return active.Load().sumAbs(f32p(x, 0), len(x)) }
-
-// SumSquares returns Σx².
-func SumSquares(x []float32) float32 { return active.Load().sumSq(f32p(x, 0), len(x)) }
 
 // MaxOf returns the largest element, NaN if there is one, −∞ for none.
 func MaxOf(x []float32) float32 { return active.Load().max(f32p(x, 0), len(x)) }

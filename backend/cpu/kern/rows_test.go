@@ -23,13 +23,13 @@ var reductions = []struct {
 		}
 		return s
 	}},
-	{"SumAbs", SumAbs, func(x []float32) (s float64) {
+	{"SumAbs", func(x []float32) float32 { return active.Load().sumAbs(f32p(x, 0), len(x)) }, func(x []float32) (s float64) {
 		for _, v := range x {
 			s += math.Abs(float64(v))
 		}
 		return s
 	}},
-	{"SumSquares", SumSquares, func(x []float32) (s float64) {
+	{"SumSquares", func(x []float32) float32 { return active.Load().sumSq(f32p(x, 0), len(x)) }, func(x []float32) (s float64) {
 		for _, v := range x {
 			s += float64(v) * float64(v)
 		}

@@ -217,11 +217,6 @@ func UnaryN(op UnaryOp, dst, src []float32, p0, p1 float32, threads int) {
 	Parallel(ceilDiv(len(src), parChunk), threads, j)
 }
 
-// BinaryN is Binary on at most threads threads.
-func BinaryN(op BinaryOp, dst, a, b []float32, threads int) {
-	BinaryRowsN(op, dst, a, Full, b, Full, 1, len(a), threads)
-}
-
 // BinaryRowsN is BinaryRows on at most threads threads.
 func BinaryRowsN(op BinaryOp, dst, a []float32, ka Spread, b []float32, kb Spread, rows, cols, threads int) {
 	if threads <= 1 || rows*cols <= parChunk {
