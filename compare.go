@@ -334,9 +334,9 @@ func planProblem(g *ssa.Graph, c *config) (stated, PlanRow, error) {
 
 // orderedProblem states the placing for the one order a graph is laid out in.
 func orderedProblem(t *liveness.Timeline, f *inplace.Folding) stated {
-	p, ids := f.Problem(t, t.Graph.Name, program.ArenaAlign)
+	p, ids := f.Problem(t.Graph.Name)
 	return stated{p, func(s *planner.Solution) (bool, error) {
-		offsets, _ := f.OffsetsIn(t, ids, s)
+		offsets, _ := f.OffsetsIn(ids, s)
 		if program.JudgeParallel(t, offsets, s.ArenaBytes) == nil {
 			return true, nil
 		}
@@ -350,7 +350,7 @@ func parallelProblem(g *ssa.Graph, lo liveness.Options, fo inplace.Options) (sta
 	if err != nil {
 		return stated{}, err
 	}
-	p, err := f.Problem(g.Name, program.ArenaAlign)
+	p, err := f.Problem(g.Name)
 	if err != nil {
 		return stated{}, err
 	}

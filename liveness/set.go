@@ -74,6 +74,31 @@ func (s Set) Minus(t Set) Set {
 	return out
 }
 
+// Meets reports whether some point is in both sets and not in except.
+func (s Set) Meets(t, except Set) bool {
+	for len(s) > 0 && len(t) > 0 {
+		if lo, hi := max(s[0].Lo, t[0].Lo), min(s[0].Hi, t[0].Hi); lo < hi && !except.covers(lo, hi) {
+			return true
+		}
+		if s[0].Hi < t[0].Hi {
+			s = s[1:]
+		} else {
+			t = t[1:]
+		}
+	}
+	return false
+}
+
+// covers reports whether all points of a run are in the set.
+func (s Set) covers(lo, hi int) bool {
+	for _, r := range s {
+		if r.Lo <= lo && hi <= r.Hi {
+			return true
+		}
+	}
+	return false
+}
+
 // Has reports whether point p is in the set.
 func (s Set) Has(p int) bool {
 	i, ok := slices.BinarySearchFunc(s, p, func(r Range, p int) int {

@@ -96,7 +96,7 @@ func newNNCGraph(m *model) (*nncGraph, []nncString) {
 		list = append(list, s)
 	}
 	if o, ok := m.order.(*Partial); ok {
-		g.rows += int64(len(o.topo))
+		g.rows += int64(len(o.nodes.Topo))
 	} else {
 		g.rows += int64(m.span())
 	}

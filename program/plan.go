@@ -63,9 +63,9 @@ func (c *compiler) layInOrder(g *ssa.Graph, o liveness.Options) (*layout, error)
 	if err != nil {
 		return nil, err
 	}
-	prob, ids := f.Problem(t, g.Name, ArenaAlign)
+	prob, ids := f.Problem(g.Name)
 	offsets := func(s *planner.Solution) ([]int64, []bool, error) {
-		at, inside := f.OffsetsIn(t, ids, s)
+		at, inside := f.OffsetsIn(ids, s)
 		return at, inside, nil
 	}
 	return &layout{t, prob, offsets, f.Folds, f.Merges}, nil
@@ -76,7 +76,7 @@ func (c *compiler) layParallel(g *ssa.Graph, o liveness.Options) (*layout, error
 	if err != nil {
 		return nil, err
 	}
-	prob, err := f.Problem(g.Name, ArenaAlign)
+	prob, err := f.Problem(g.Name)
 	if err != nil {
 		return nil, err
 	}
