@@ -17,10 +17,10 @@ type crowd struct {
 	pile []int32 // placed items by offset, for boards
 }
 
-// crowd returns the rows of the problem, nil where there are none: only for partial orders without groups.
+// crowd returns the rows of the problem, nil where there are none: only for partial orders.
 func (m *model) crowd() *crowd {
 	o, ok := m.order.(*Partial)
-	if !ok || len(m.items) != len(m.p.Buffers) {
+	if !ok {
 		return nil
 	}
 	if m.rows == nil {

@@ -166,11 +166,3 @@ func (o *Partial) Hops(a, b int) int {
 
 // has reports whether x is in the set.
 func (b bitset) has(x int) bool { return x>>6 < len(b) && b[x>>6]>>(x&63)&1 == 1 }
-
-// first is the smallest member, or -1.
-func (s *rankSet) first() int {
-	if s.level[0][0]&1 == 1 {
-		return 0
-	}
-	return s.after(0)
-}

@@ -34,7 +34,7 @@ func Fingerprint(p *planner.Problem) uint64 {
 		add(x.Align)
 		add(int64(x.Lo))
 		add(int64(x.Hi))
-		add(int64(x.Group))
+		add(0) // once a group: plans of files written then stay valid
 		for _, r := range x.Holes {
 			add(int64(r.Lo))
 			add(int64(r.Hi))
