@@ -50,30 +50,6 @@ func (s Set) Intersect(t Set) Set {
 	return out
 }
 
-// Minus returns the points of s that are not in t.
-func (s Set) Minus(t Set) Set {
-	var out Set
-	for _, r := range s {
-		for len(t) > 0 && t[0].Hi <= r.Lo {
-			t = t[1:]
-		}
-		lo := r.Lo
-		for _, h := range t {
-			if h.Lo >= r.Hi {
-				break
-			}
-			if lo < h.Lo {
-				out = append(out, Range{lo, h.Lo})
-			}
-			lo = max(lo, h.Hi)
-		}
-		if lo < r.Hi {
-			out = append(out, Range{lo, r.Hi})
-		}
-	}
-	return out
-}
-
 // Meets reports whether some point is in both sets and not in except.
 func (s Set) Meets(t, except Set) bool {
 	for len(s) > 0 && len(t) > 0 {
@@ -101,7 +77,7 @@ func (s Set) covers(lo, hi int) bool {
 
 // Has reports whether point p is in the set.
 func (s Set) Has(p int) bool {
-	i, ok := slices.BinarySearchFunc(s, p, func(r Range, p int) int {
+	_, ok := slices.BinarySearchFunc(s, p, func(r Range, p int) int {
 		switch {
 		case r.Hi <= p:
 			return -1
@@ -110,7 +86,6 @@ func (s Set) Has(p int) bool {
 		}
 		return 0
 	})
-	_ = i
 	return ok
 }
 
@@ -123,24 +98,4 @@ func (s Set) Hull() (hull Range, holes []Range) {
 		holes = append(holes, Range{s[i-1].Hi, s[i].Lo})
 	}
 	return Range{s[0].Lo, s[len(s)-1].Hi}, holes
-}
-
-// points builds a set from ascending single points.
-func points(ps []int) Set {
-	var out Set
-	for _, p := range ps {
-		if k := len(out) - 1; k >= 0 && p <= out[k].Hi {
-			out[k].Hi = max(out[k].Hi, p+1)
-		} else {
-			out = append(out, Range{p, p + 1})
-		}
-	}
-	return out
-}
-
-// Points makes a set of single time points; they need not be sorted.
-func Points(ps ...int) Set {
-	ps = slices.Clone(ps)
-	slices.Sort(ps)
-	return points(ps)
 }
