@@ -319,53 +319,23 @@ type stated struct {
 // planProblem states the placing of a graph without kernels. In the row is what
 // all plans of the problem share.
 func planProblem(g *ssa.Graph, c *config) (stated, PlanRow, error) {
-	lo, fo := liveness.Options{CopyViews: c.copyViews}, inplace.Options{NoInPlace: c.noInPlace, NoMerge: c.noMerge}
-	t, f, err := inplace.Lay(g, lo, fo)
+	lo, fo := liveness.Options{CopyViews: c.copyViews, AnyOrder: c.parallelSafe}, inplace.Options{NoInPlace: c.noInPlace, NoMerge: c.noMerge}
+	st, err := inplace.State(g, lo, fo)
 	if err != nil {
 		return stated{}, PlanRow{}, err
 	}
-	row := PlanRow{LoopCopyBytes: t.CopiesPerTrip(), Dynamic: t.Dynamic(), InPlace: !c.noInPlace}
-	if c.parallelSafe {
-		s, err := parallelProblem(g, lo, fo)
-		return s, row, err
-	}
-	return orderedProblem(t, f), row, nil
-}
-
-// orderedProblem states the placing for the one order a graph is laid out in.
-func orderedProblem(t *liveness.Timeline, f *inplace.Folding) stated {
-	p, ids := f.Problem(t, t.Graph.Name, program.ArenaAlign)
-	return stated{p, func(s *planner.Solution) (bool, error) {
-		offsets, _ := f.OffsetsIn(t, ids, s)
-		if program.JudgeParallel(t, offsets, s.ArenaBytes) == nil {
-			return true, nil
+	row := PlanRow{LoopCopyBytes: st.Timeline.CopiesPerTrip(), Dynamic: st.Timeline.Dynamic(), InPlace: !c.noInPlace}
+	return stated{st.Problem, func(s *planner.Solution) (bool, error) {
+		offsets, _, err := st.OffsetsOf(s)
+		if err != nil {
+			return false, err
 		}
-		return false, program.Judge(t, offsets, s.ArenaBytes)
-	}}
-}
-
-// parallelProblem states the placing of a graph for every order at once.
-func parallelProblem(g *ssa.Graph, lo liveness.Options, fo inplace.Options) (stated, error) {
-	f, err := inplace.LayParallel(g, lo, fo)
-	if err != nil {
-		return stated{}, err
-	}
-	p, err := f.Problem(g.Name, program.ArenaAlign)
-	if err != nil {
-		return stated{}, err
-	}
-	lo.AnyOrder, lo.Windows = true, f.Windows
-	t, err := liveness.Build(g, lo)
-	if err != nil {
-		return stated{}, err
-	}
-	return stated{p, func(s *planner.Solution) (bool, error) {
-		offsets, _, err := f.OffsetsIn(t, s)
-		if err == nil {
-			err = program.JudgeParallel(t, offsets, s.ArenaBytes)
+		err = program.JudgeParallel(st.Timeline, offsets, s.ArenaBytes)
+		if err == nil || c.parallelSafe {
+			return err == nil, err
 		}
-		return err == nil, err
-	}}, nil
+		return false, program.Judge(st.Timeline, offsets, s.ArenaBytes)
+	}}, row, nil
 }
 
 // disjoint reports whether no two buffers share bytes: of a bare instance, whose

@@ -26,11 +26,11 @@ const (
 // improve folds with other choices while that lowers the need.
 func improve(t *liveness.Timeline, o options, best *Folding) *Folding {
 	trials := min(mostTrials, trialWork/max(1, len(t.Vars)))
-	if trials == 0 || best.peak() <= best.least {
+	if trials == 0 || best.Peak() <= best.least {
 		return best
 	}
 	var taken []choice
-	for found := true; found && best.peak() > best.least; {
+	for found := true; found && best.Peak() > best.least; {
 		found = false
 		for _, c := range best.alternatives(o, taken) {
 			if trials--; trials < 0 {
@@ -54,7 +54,7 @@ func (f *Folding) alternatives(o options, taken []choice) []choice {
 	var out []choice
 	add := func(c choice) {
 		if !slices.ContainsFunc(taken, func(t choice) bool { return t.out == c.out && (!c.joined || t.in == c.in) }) &&
-			f.load.over(f.Classes[f.Of[c.out]].Live) == peak {
+			f.load.over(f.Classes[f.Of[c.out]].life.points) == peak {
 			out = append(out, c)
 		}
 	}
@@ -82,8 +82,8 @@ func (f *Folding) alternatives(o options, taken []choice) []choice {
 // what the step could write over operands.
 func (f *Folding) leastHeld(t *liveness.Timeline, o options) int64 {
 	l := newLoad(len(t.Steps) + 2)
-	for _, c := range f.Classes {
-		l.put(c.Live, c.size())
+	for i := range f.Classes {
+		l.put(&f.Classes[i], 1)
 	}
 	end := len(t.Steps) + 2
 	joinedAt := make([]int, len(t.Vars))
@@ -94,15 +94,17 @@ func (f *Folding) leastHeld(t *liveness.Timeline, o options) int64 {
 	}
 	for v, since := range joinedAt {
 		if since > 0 {
-			l.put(t.Live[v].Intersect(liveness.Set{{Lo: end - since, Hi: end}}), -roundUp(t.Vars[v].Bytes, 64))
+			l.hold(t.Live[v].Intersect(liveness.Set{{Lo: end - since, Hi: end}}), -Round(t.Vars[v].Bytes))
 		}
 	}
 	seen := make([]int, len(t.Vars))
 	for _, p := range o.overs {
-		for _, at := range p.points {
-			if seen[p.out] != at+1 {
-				l.put(liveness.Points(at), -roundUp(t.Vars[p.out].Bytes, 64))
-				seen[p.out] = at + 1
+		for _, r := range p.points {
+			for at := r.Lo; at < r.Hi; at++ {
+				if seen[p.out] != at+1 {
+					l.hold(liveness.Set{{Lo: at, Hi: at + 1}}, -Round(t.Vars[p.out].Bytes))
+					seen[p.out] = at + 1
+				}
 			}
 		}
 	}

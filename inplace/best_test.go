@@ -32,33 +32,33 @@ func lay(t testing.TB, g *ssa.Graph) *liveness.Timeline {
 // decided folds with every decision prescribed: bit i says whether fold i, in the
 // order in which Fold tries them, is made.
 func decided(t *liveness.Timeline, list []over, wins []windowUse, bits uint) int64 {
-	f := newFolding(t)
-	f.mergeAlternatives(t)
+	f := foldingOf(t)
+	f.mergeAlternatives(func(a, b int) bool { return true })
 	next := func() bool { b := bits&1 == 1; bits >>= 1; return b }
 	for _, o := range list {
 		if !o.smaller && next() {
-			f.try(o.in, o.out, 0, liveness.Points(o.points...))
+			f.try(o.in, o.out, 0, o.points)
 		}
 	}
 	for _, u := range wins {
 		if next() {
-			f.place(t, u)
+			f.place(u)
 		}
 	}
 	for _, o := range list {
-		if o.smaller && next() && f.bare(t, o.in) && f.bare(t, o.out) {
-			f.try(o.in, o.out, 0, liveness.Points(o.points...))
+		if o.smaller && next() && f.bare(o.in) && f.bare(o.out) {
+			f.try(o.in, o.out, 0, o.points)
 		}
 	}
-	return f.peak()
+	return f.Peak()
 }
 
 // exhaustive is the least peak over all decisions; ok is false if there are too
 // many to go through.
 func exhaustive(t *liveness.Timeline) (least int64, ok bool) {
-	list := overs(t)
+	list := overs(&t.Layout)
 	var wins []windowUse
-	for _, w := range concatsOf(t) {
+	for _, w := range concatsOf(&t.Layout) {
 		wins = append(wins, w.uses...)
 	}
 	n := len(list) + len(wins)
@@ -122,16 +122,16 @@ func TestFoldAgainstAllChoices(t *testing.T) {
 			continue
 		}
 		f := Fold(tl, Options{})
-		first := foldWith(tl, options{true, overs(tl), concatsOf(tl)}, nil)
-		require.GreaterOrEqual(t, f.peak(), least, "seed %d: better than the best: exhaustive leaves something out", seed)
+		first := foldWith(tl, options{true, overs(&tl.Layout), concatsOf(&tl.Layout)}, nil)
+		require.GreaterOrEqual(t, f.Peak(), least, "seed %d: better than the best: exhaustive leaves something out", seed)
 		require.LessOrEqual(t, f.least, least, "seed %d: the bound does not hold", seed)
 		graphs++
-		if f.peak() == least {
+		if f.Peak() == least {
 			best++
 		} else {
-			over = max(over, float64(f.peak())/float64(least)-1)
+			over = max(over, float64(f.Peak())/float64(least)-1)
 		}
-		if first.peak() == least {
+		if first.Peak() == least {
 			greedy++
 		}
 	}
@@ -163,9 +163,9 @@ func TestChoices(t *testing.T) {
 			tl := lay(t, parse(t, in+c.text))
 			least, ok := exhaustive(tl)
 			require.True(t, ok)
-			assert.Equal(t, c.plain, Fold(tl, Options{NoInPlace: true}).peak(), "nothing folded")
-			assert.Equal(t, c.greedy, foldWith(tl, options{true, overs(tl), concatsOf(tl)}, nil).peak(), "without the search")
-			assert.Equal(t, c.want, Fold(tl, Options{}).peak())
+			assert.Equal(t, c.plain, Fold(tl, Options{NoInPlace: true}).Peak(), "nothing folded")
+			assert.Equal(t, c.greedy, foldWith(tl, options{true, overs(&tl.Layout), concatsOf(&tl.Layout)}, nil).Peak(), "without the search")
+			assert.Equal(t, c.want, Fold(tl, Options{}).Peak())
 			assert.Equal(t, least, c.want, "the best of all choices")
 		})
 	}

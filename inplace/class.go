@@ -16,28 +16,28 @@ import "github.com/berth-onnx/berth/liveness"
 
 // Class is a set of blocks with fixed places relative to each other.
 type Class struct {
-	Vars  []int // blocks of the timeline, in order of folding
+	Vars  []int // blocks of the layout, in order of folding
 	Bytes int64 // from the first byte of any to the last of any
-	Live  liveness.Set
 
+	life life
 	held []content // what may lie here, and when
 }
 
-// content is a value and the points at which bytes [at, at+n) of the class hold
-// it for a reader. A block's own content is named by the block, a merged
-// value's by its variable.
+// content is a value and when bytes [at, at+n) of the class hold it for a reader. A
+// block's own content is named by the block, a merged value's by its variable.
 type content struct {
 	value int
+	block int // the block it lies in
 	at, n int64
-	live  liveness.Set
+	life  life
 }
 
 // hold adds a content to the class.
-func (c *Class) hold(x content) {
+func (f *Folding) hold(c *Class, x content) {
 	for i := range c.held {
 		h := &c.held[i]
 		if h.value == x.value && h.at == x.at && h.n == x.n {
-			h.live = h.live.Union(x.live)
+			h.life = f.times.union(h.life, x.life)
 			return
 		}
 	}
@@ -53,11 +53,11 @@ func (c *Class) move(n int64) {
 }
 
 // absorb takes over the blocks of another class whose origin lies shift bytes
-// after its own, shift >= 0.
-func (c *Class) absorb(o *Class, shift int64) {
+// after its own, shift >= 0; life is that of both.
+func (c *Class) absorb(o *Class, shift int64, life life) {
 	c.Vars = append(c.Vars, o.Vars...)
 	c.Bytes = max(c.Bytes, o.Bytes+shift)
-	c.Live = c.Live.Union(o.Live)
+	c.life = life
 	for _, h := range o.held {
 		h.at += shift
 		c.held = append(c.held, h)
@@ -65,26 +65,24 @@ func (c *Class) absorb(o *Class, shift int64) {
 }
 
 // size is what a class takes of the arena.
-func (c *Class) size() int64 { return roundUp(c.Bytes, 64) }
+func (c *Class) size() int64 { return Round(c.Bytes) }
 
 // clash reports whether two classes, y's origin shift bytes after x's, would
-// hold different contents in the same bytes at one point outside the excepted
-// ones.
+// hold different contents in the same bytes at once, but for the excepted steps.
 func (f *Folding) clash(x, y *Class, shift int64, except liveness.Set) bool {
-	both := x.Live.Intersect(y.Live).Minus(except)
-	if len(both) == 0 {
+	if !f.times.meet(x.life, y.life, except) {
 		return false
 	}
 	for _, a := range x.held {
-		if len(a.live.Intersect(both)) == 0 {
+		if !f.times.meet(a.life, y.life, except) {
 			continue
 		}
 		for _, b := range y.held {
 			at := b.at + shift
-			if at >= a.at+a.n || a.at >= at+b.n || f.same.agree(a.value, a.at, b.value, at) {
+			if at >= a.at+a.n || a.at >= at+b.n || f.same.agree(a.value, a.at, b.value, at) || f.times.exclusive(a.block, b.block) {
 				continue
 			}
-			if len(a.live.Intersect(b.live).Minus(except)) > 0 {
+			if f.times.meet(a.life, b.life, except) {
 				return true
 			}
 		}

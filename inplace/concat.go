@@ -3,8 +3,8 @@ package inplace
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/liveness"
-	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -32,14 +32,11 @@ type joined struct {
 }
 
 // concatsOf lists the concatenations of a program, largest result first.
-func concatsOf(t *liveness.Timeline) []joined {
+func concatsOf(t *liveness.Layout) []joined {
 	var list []joined
 	at := map[*ssa.Node]int{}
 	for _, st := range t.Steps {
-		if st.Border || st.Node == nil {
-			continue
-		}
-		for _, u := range windowsAt(&t.Layout, st) {
+		for _, u := range windowsAt(t, st) {
 			i, ok := at[st.Node]
 			if !ok {
 				i = len(list)
@@ -69,22 +66,22 @@ func (f *Folding) foldConcats(t *liveness.Timeline, list []joined, prescribed []
 			})
 		}
 		before, mark := f.load.need(), f.mark()
-		made, all := f.placeAll(t, c.uses), f.load.need()
-		if made > 0 && f.load.over(f.Classes[f.Of[c.uses[0].result]].Live) == all.peak { // it is part of the peak
+		made, all := f.placeAll(c.uses), f.load.need()
+		if made > 0 && f.load.over(f.Classes[f.Of[c.uses[0].result]].life.points) == all.peak { // it is part of the peak
 			f.rewind(mark)
 			made = f.placeLast(t, c.uses)
 			if all.peak <= before.peak && !f.load.need().less(all) {
 				f.rewind(mark)
-				made = f.placeAll(t, c.uses)
+				made = f.placeAll(c.uses)
 			}
 		}
 		f.Concats += made
 	}
 }
 
-func (f *Folding) placeAll(t *liveness.Timeline, uses []windowUse) (made int) {
+func (f *Folding) placeAll(uses []windowUse) (made int) {
 	for _, u := range uses {
-		if f.place(t, u) {
+		if f.place(u) {
 			made++
 		}
 	}
@@ -101,7 +98,7 @@ func (f *Folding) placeLast(t *liveness.Timeline, uses []windowUse) (made int) {
 	slices.SortStableFunc(uses, func(a, b windowUse) int { return birth(t, b.operand) - birth(t, a.operand) })
 	for _, u := range uses {
 		before, mark := f.load.need(), f.mark()
-		if !f.place(t, u) {
+		if !f.place(u) {
 			continue
 		}
 		if f.load.need().peak > before.peak {
@@ -124,14 +121,11 @@ func birth(t *liveness.Timeline, v int) int {
 // windowsAt lists the operands of a step that its operator copies whole into a
 // window of its result, where both own their bytes.
 func windowsAt(t *liveness.Layout, st liveness.Step) []windowUse {
-	var out []windowUse
-	if !staticTypes(st.Node) {
+	if st.Border || st.Node == nil {
 		return nil
 	}
-	for _, a := range ops.Aliases(st.Node) {
-		if !a.Concat || st.Out[a.Out] == liveness.None {
-			continue
-		}
+	var out []windowUse
+	for _, a := range alias.Parts(st.Node) {
 		roots := t.Roots(st.In[a.In])
 		bytes, ok := st.Node.In[a.In].Type.ByteSize()
 		r := st.Out[a.Out]
@@ -143,20 +137,9 @@ func windowsAt(t *liveness.Layout, st liveness.Step) []windowUse {
 	return out
 }
 
-func staticTypes(n *ssa.Node) bool {
-	for _, vs := range [2][]*ssa.Value{n.In, n.Out} {
-		for _, v := range vs {
-			if v != nil && !v.Type.IsStatic() {
-				return false
-			}
-		}
-	}
-	return true
-}
-
 // place makes one operand inside the result: from the concatenation on both are
 // the same content.
-func (f *Folding) place(t *liveness.Timeline, u windowUse) bool {
+func (f *Folding) place(u windowUse) bool {
 	if f.Of[u.operand] == f.Of[u.result] {
 		return false
 	}

@@ -39,8 +39,10 @@ type Folding struct {
 	Concats int     // operands made inside the result
 	Smaller int     // results written over larger operands
 
-	same *contents
-	load *load // by the classes as they are now
+	lay   *liveness.Layout
+	times times
+	same  *contents
+	load  *load // by the classes as they are now; nil without an order
 	// least is a bound for the most that is held at once, however one folds.
 	least int64
 	log   []undo
@@ -51,7 +53,7 @@ type undo struct {
 	into, from   int // classes; from was emptied
 	vars, held   int // what into had of each
 	bytes        int64
-	live         liveness.Set
+	life         life
 	moved, shift int64 // into was moved by moved, from by shift
 	was          Class // from
 	window       int   // a value that became a window, -1 if none
@@ -68,12 +70,12 @@ type options struct {
 func Fold(t *liveness.Timeline, o Options) *Folding {
 	c := options{merge: !o.NoMerge}
 	if !o.NoInPlace {
-		c.overs = overs(t)
+		c.overs = overs(&t.Layout)
 		if o.NoSmaller {
 			c.overs = slices.DeleteFunc(c.overs, func(p over) bool { return p.smaller })
 		}
 		if !o.NoConcat {
-			c.concats = concatsOf(t)
+			c.concats = concatsOf(&t.Layout)
 		}
 	}
 	return improve(t, c, foldWith(t, c, nil))
@@ -83,61 +85,63 @@ func Fold(t *liveness.Timeline, o Options) *Folding {
 // size, operands inside concatenations, and results over larger operands.
 // prescribed are choices for single results.
 func foldWith(t *liveness.Timeline, o options, prescribed []choice) *Folding {
-	f := newFolding(t)
+	f := foldingOf(t)
 	if o.merge {
-		f.mergeAlternatives(t)
+		f.mergeAlternatives(func(a, b int) bool { return true })
 	}
 	if prescribed == nil {
 		f.least = f.leastHeld(t, o)
 	}
 	f.foldOperands(o.overs, prescribed)
 	f.foldConcats(t, o.concats, prescribed)
-	f.foldSmaller(t, o.overs)
+	f.foldSmaller(o.overs)
 	return f
 }
 
-func newFolding(t *liveness.Timeline) *Folding {
-	f := &Folding{Of: make([]int, len(t.Vars)), Offset: make([]int64, len(t.Vars)), same: newContents(len(t.Vars)), load: newLoad(len(t.Steps) + 2)}
-	for v, x := range t.Vars {
+// newFolding gives every block a class of its own.
+func newFolding(l *liveness.Layout, when times) *Folding {
+	f := &Folding{Of: make([]int, len(l.Vars)), Offset: make([]int64, len(l.Vars)), lay: l, times: when, same: newContents(len(l.Vars))}
+	for v, x := range l.Vars {
 		f.Of[v] = -1
 		if x.Kind == liveness.Block {
 			f.Of[v] = len(f.Classes)
-			c := Class{Vars: []int{v}, Bytes: x.Bytes, Live: t.Live[v]}
-			f.Classes = append(f.Classes, c)
-			f.load.put(c.Live, c.size())
+			f.Classes = append(f.Classes, Class{Vars: []int{v}, Bytes: x.Bytes})
 		}
 	}
-	for v, x := range t.Vars {
-		if x.Kind == liveness.Outside {
-			continue
+	for v := range l.Vars {
+		for _, r := range l.Roots(v) {
+			f.hold(&f.Classes[f.Of[r]], content{l.Shown(v), r, 0, l.Vars[r].Bytes, when.of(v)})
 		}
-		for _, r := range t.Roots(v) {
-			f.Classes[f.Of[r]].hold(content{shown(&t.Layout, v), 0, t.Vars[r].Bytes, t.Own[v]})
-		}
+	}
+	for i := range f.Classes {
+		c := &f.Classes[i]
+		c.life = when.all(c.Vars[0], c.held)
 	}
 	return f
 }
 
-// shown is the variable whose content a view shows: views are followed, blocks
-// and merged values stand for themselves.
-func shown(t *liveness.Layout, v int) int {
-	for t.Vars[v].Kind == liveness.Pointer && !t.Vars[v].Phi && len(t.Vars[v].Sources) == 1 {
-		v = t.Vars[v].Sources[0]
+// foldingOf is a folding for one order, which knows what is held at every point.
+func foldingOf(t *liveness.Timeline) *Folding {
+	f := newFolding(&t.Layout, oneOrder{t})
+	f.load = newLoad(len(t.Steps) + 2)
+	for i := range f.Classes {
+		f.load.put(&f.Classes[i], 1)
 	}
-	return v
+	return f
 }
 
-// mergeAlternatives folds the places a merged value may come from: they hold it
-// in turn, never at once.
-func (f *Folding) mergeAlternatives(t *liveness.Timeline) {
-	for v, x := range t.Vars {
+// mergeAlternatives folds the places a merged value may come from, as far as they
+// are alike: they hold it in turn, never at once.
+func (f *Folding) mergeAlternatives(alike func(a, b int) bool) {
+	vars := f.lay.Vars
+	for v, x := range vars {
 		if x.Kind != liveness.Pointer || !x.Phi || len(x.Sources) < 2 {
 			continue
 		}
-		roots := t.Roots(v)
-		for i := range roots {
-			for k := i + 1; k < len(roots); k++ {
-				if t.Vars[roots[i]].Bytes == t.Vars[roots[k]].Bytes && f.try(roots[i], roots[k], 0, nil) {
+		roots := f.lay.Roots(v)
+		for i, a := range roots {
+			for _, b := range roots[i+1:] {
+				if vars[a].Bytes == vars[b].Bytes && alike(a, b) && f.try(a, b, 0, nil) {
 					f.Merges++
 				}
 			}
@@ -171,9 +175,9 @@ func (f *Folding) origins(a, b int, by int64) (older, other int, shift int64) {
 // join makes one class of two and notes how to part them.
 func (f *Folding) join(into, from int, shift int64) {
 	x, y := &f.Classes[into], &f.Classes[from]
-	u := undo{into: into, from: from, vars: len(x.Vars), held: len(x.held), bytes: x.Bytes, live: x.Live, was: *y, window: -1}
-	f.load.put(x.Live, -x.size())
-	f.load.put(y.Live, -y.size())
+	u := undo{into: into, from: from, vars: len(x.Vars), held: len(x.held), bytes: x.Bytes, life: x.life, was: *y, window: -1}
+	f.load.put(x, -1)
+	f.load.put(y, -1)
 	if shift < 0 {
 		for _, v := range x.Vars {
 			f.Offset[v] -= shift
@@ -186,9 +190,9 @@ func (f *Folding) join(into, from int, shift int64) {
 		f.Offset[v] += shift
 	}
 	u.shift = shift
-	x.absorb(y, shift)
+	x.absorb(y, shift, f.times.union(x.life, y.life))
 	*y = Class{}
-	f.load.put(x.Live, x.size())
+	f.load.put(x, 1)
 	f.log = append(f.log, u)
 }
 
@@ -201,11 +205,11 @@ func (f *Folding) rewind(mark int) {
 		u := f.log[len(f.log)-1]
 		f.log = f.log[:len(f.log)-1]
 		x, y := &f.Classes[u.into], &f.Classes[u.from]
-		f.load.put(x.Live, -x.size())
+		f.load.put(x, -1)
 		*y = u.was
 		x.Vars, x.held = x.Vars[:u.vars], x.held[:u.held]
 		x.move(-u.moved)
-		x.Bytes, x.Live = u.bytes, u.live
+		x.Bytes, x.life = u.bytes, u.life
 		for _, v := range x.Vars[:u.vars] {
 			f.Offset[v] -= u.moved
 		}
@@ -216,24 +220,24 @@ func (f *Folding) rewind(mark int) {
 		if u.window >= 0 {
 			f.same.forget(u.window)
 		}
-		f.load.put(x.Live, x.size())
-		f.load.put(y.Live, y.size())
+		f.load.put(x, 1)
+		f.load.put(y, 1)
 	}
 }
 
-// peak is the most bytes the classes need at one point: no plan is smaller.
-func (f *Folding) peak() int64 { return f.load.need().peak }
+// Peak is the most bytes the classes need at one point: no plan is smaller.
+func (f *Folding) Peak() int64 { return f.load.need().peak }
 
-// Problem states the placing of all classes, with offsets at multiples of
-// align. ids[i] is the class of buffer i.
-func (f *Folding) Problem(t *liveness.Timeline, name string, align int64) (p *planner.Problem, ids []int) {
-	p = &planner.Problem{Name: name, Align: align}
-	for c, cl := range f.Classes {
+// Problem states the placing of all classes. ids[i] is the class of buffer i.
+func (f *Folding) Problem(name string) (p *planner.Problem, ids []int) {
+	p = &planner.Problem{Name: name, Align: Align}
+	for c := range f.Classes {
+		cl := &f.Classes[c]
 		if len(cl.Vars) == 0 {
 			continue
 		}
-		hull, holes := cl.Live.Hull()
-		b := planner.Buffer{Name: t.String(cl.Vars[0]), Size: roundUp(cl.Bytes, align), Lo: hull.Lo, Hi: hull.Hi}
+		hull, holes := cl.life.points.Hull()
+		b := planner.Buffer{Name: f.lay.String(cl.Vars[0]), Size: cl.size(), Lo: hull.Lo, Hi: hull.Hi}
 		for _, h := range holes {
 			b.Holes = append(b.Holes, planner.Range{Lo: h.Lo, Hi: h.Hi})
 		}
@@ -246,23 +250,23 @@ func (f *Folding) Problem(t *liveness.Timeline, name string, align int64) (p *pl
 // OffsetsIn carries a plan of [Folding.Problem] over to the timeline's blocks: by
 // variable, where it begins in the arena, and whether it lies inside a larger class
 // away from its start.
-func (f *Folding) OffsetsIn(t *liveness.Timeline, ids []int, s *planner.Solution) (offsets []int64, inside []bool) {
-	offsets, inside = make([]int64, len(t.Vars)), make([]bool, len(t.Vars))
+func (f *Folding) OffsetsIn(ids []int, s *planner.Solution) (offsets []int64, inside []bool) {
+	offsets, inside = make([]int64, len(f.Of)), make([]bool, len(f.Of))
 	byClass := make([]int64, len(f.Classes))
 	for i, id := range ids {
 		byClass[id] = s.Offsets[i]
 	}
-	for v := range t.Vars {
-		if cl := f.Of[v]; cl >= 0 {
+	for v, cl := range f.Of {
+		if cl >= 0 {
 			offsets[v], inside[v] = byClass[cl]+f.Offset[v], f.Offset[v] != 0
 		}
 	}
 	return offsets, inside
 }
 
-func roundUp(n, a int64) int64 {
-	if a <= 1 {
-		return n
-	}
-	return (n + a - 1) / a * a
-}
+// Align is the alignment of every block in the arena: a cache line, and the widest
+// vector register.
+const Align = 64
+
+// Round is the size that a block takes in the arena.
+func Round(n int64) int64 { return (n + Align - 1) &^ (Align - 1) }

@@ -1,6 +1,7 @@
 package inplace
 
 import (
+	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -24,7 +25,7 @@ func Lay(g *ssa.Graph, lo liveness.Options, o Options) (*liveness.Timeline, *Fol
 		return nil, nil, err
 	}
 	f := Fold(t, o)
-	if lo.CopyViews || !hasWindows(&t.Layout) {
+	if lo.CopyViews || !alias.HasParts(g) {
 		return t, f, nil
 	}
 	lo.Windows = false
@@ -32,22 +33,8 @@ func Lay(g *ssa.Graph, lo liveness.Options, o Options) (*liveness.Timeline, *Fol
 	if err != nil {
 		return nil, nil, err
 	}
-	if f2 := Fold(t2, o); f2.peak() < f.peak() {
+	if f2 := Fold(t2, o); f2.Peak() < f.Peak() {
 		return t2, f2, nil
 	}
 	return t, f, nil
-}
-
-// hasWindows reports whether some pointer shows a part of a block only.
-func hasWindows(t *liveness.Layout) bool {
-	for _, v := range t.Vars {
-		if v.Kind != liveness.Pointer || v.Phi || len(v.Sources) != 1 || v.Value == nil {
-			continue
-		}
-		n, ok := v.Value.Type.ByteSize()
-		if s := t.Vars[v.Sources[0]]; ok && s.Kind == liveness.Block && s.Bytes != int64(n) {
-			return true
-		}
-	}
-	return false
 }

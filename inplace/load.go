@@ -33,8 +33,16 @@ func newLoad(points int) *load {
 	return l
 }
 
-// put adds bytes at every point of a set.
-func (l *load) put(s liveness.Set, bytes int64) {
+// put adds the size of a class, or takes it off, wherever the class lives. Without a
+// load it does nothing.
+func (l *load) put(c *Class, sign int64) {
+	if l != nil {
+		l.hold(c.life.points, sign*c.size())
+	}
+}
+
+// hold adds bytes at every point of a set.
+func (l *load) hold(s liveness.Set, bytes int64) {
 	if bytes == 0 {
 		return
 	}

@@ -3,6 +3,7 @@ package inplace
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -25,8 +26,8 @@ import (
 
 // over is a result that may be written over an operand at some steps.
 type over struct {
-	in, out int // blocks
-	points  []int
+	in, out int          // blocks
+	points  liveness.Set // steps that read in and write out
 	smaller bool
 }
 
@@ -38,12 +39,12 @@ type choice struct {
 }
 
 // overs lists all pairs, in order of the steps.
-func overs(t *liveness.Timeline) []over {
+func overs(t *liveness.Layout) []over {
 	type key struct{ in, out int }
 	var list []over
 	at := map[key]int{}
 	for s := range t.Steps {
-		for _, o := range overwritable(&t.Layout, s) {
+		for _, o := range overwritable(t, s) {
 			k := key{o.in, o.out}
 			i, ok := at[k]
 			if !ok {
@@ -51,7 +52,7 @@ func overs(t *liveness.Timeline) []over {
 				at[k] = i
 				list = append(list, o)
 			}
-			list[i].points = append(list[i].points, s)
+			list[i].points = list[i].points.Union(liveness.Set{{Lo: s, Hi: s + 1}})
 		}
 	}
 	return list
@@ -108,7 +109,7 @@ func rank(first bool) int {
 func (f *Folding) foldFirst(left *[]over, i int) {
 	o := (*left)[i]
 	*left = slices.Delete(*left, i, i+1)
-	if f.try(o.in, o.out, 0, liveness.Points(o.points...)) {
+	if f.try(o.in, o.out, 0, o.points) {
 		f.Folds++
 	}
 }
@@ -116,10 +117,10 @@ func (f *Folding) foldFirst(left *[]over, i int) {
 // cheapest is the candidate that costs least, the first of equals.
 func (f *Folding) cheapest(list []over) int {
 	out := &f.Classes[f.Of[list[0].out]]
-	wide, differ := out.Live, false
+	wide, differ := out.life.points, false
 	for _, o := range list {
 		c := &f.Classes[f.Of[o.in]]
-		wide, differ = wide.Union(c.Live), differ || c.size() != out.size()
+		wide, differ = wide.Union(c.life.points), differ || c.size() != out.size()
 	}
 	if !differ {
 		return 0 // every choice leaves as much
@@ -127,7 +128,7 @@ func (f *Folding) cheapest(list []over) int {
 	best, least := -1, price{}
 	for i, o := range list {
 		mark, before := f.mark(), f.areaOf(o.in)+f.areaOf(o.out)
-		if !f.try(o.in, o.out, 0, liveness.Points(o.points...)) {
+		if !f.try(o.in, o.out, 0, o.points) {
 			continue
 		}
 		p := price{f.load.over(wide), f.areaOf(o.out) - before}
@@ -149,7 +150,7 @@ func (p price) less(q price) bool { return p.held < q.held || p.held == q.held &
 func (f *Folding) areaOf(v int) int64 {
 	c := &f.Classes[f.Of[v]]
 	var points int64
-	for _, r := range c.Live {
+	for _, r := range c.life.points {
 		points += int64(r.Hi - r.Lo)
 	}
 	return c.size() * points
@@ -157,19 +158,19 @@ func (f *Folding) areaOf(v int) int64 {
 
 // foldSmaller folds results over larger operands for as long as that lowers the
 // need. Only a fold at a step that holds the most can.
-func (f *Folding) foldSmaller(t *liveness.Timeline, list []over) {
+func (f *Folding) foldSmaller(list []over) {
 	for again := true; again; {
 		again = false
 		for _, o := range list {
-			if !o.smaller || f.Of[o.in] == f.Of[o.out] || !f.bare(t, o.in) || !f.bare(t, o.out) {
+			if !o.smaller || f.Of[o.in] == f.Of[o.out] || !f.bare(o.in) || !f.bare(o.out) {
 				continue
 			}
-			before, at := f.load.need(), liveness.Points(o.points...)
-			if f.load.over(at) < before.peak {
+			before := f.load.need()
+			if f.load.over(o.points) < before.peak {
 				continue
 			}
 			mark := f.mark()
-			if !f.try(o.in, o.out, 0, at) {
+			if !f.try(o.in, o.out, 0, o.points) {
 				continue
 			}
 			if !f.load.need().less(before) {
@@ -185,9 +186,7 @@ func (f *Folding) foldSmaller(t *liveness.Timeline, list []over) {
 // bare reports whether a block's class is no larger than the block. Inside of
 // another, an operand might not be aligned, and would cost nothing, which the
 // bounds of package schedule do not reckon with.
-func (f *Folding) bare(t *liveness.Timeline, v int) bool {
-	return f.Classes[f.Of[v]].Bytes == t.Vars[v].Bytes
-}
+func (f *Folding) bare(v int) bool { return f.Classes[f.Of[v]].Bytes == f.lay.Vars[v].Bytes }
 
 // overwritable lists the blocks that step s may write over: in is read there
 // through pairs with out only, and begins where out may begin.
@@ -212,22 +211,11 @@ func overwritable(t *liveness.Layout, s int) []over {
 				continue
 			}
 			for _, r := range t.Roots(st.In[a.In]) {
-				if r != o && t.Vars[r].Bytes == int64(bytes) && onlyThrough(t, st, r, a.Out, pairs) {
+				if r != o && t.Vars[r].Bytes == int64(bytes) && alias.OverwritesAll(st.Node, a.Out, pairs, func(i int) bool { return slices.Contains(t.Roots(st.In[i]), r) }) {
 					out = append(out, over{in: r, out: o, smaller: k == 1})
 				}
 			}
 		}
 	}
 	return out
-}
-
-// onlyThrough reports whether every operand whose bytes may be block r forms a
-// pair with result k.
-func onlyThrough(t *liveness.Layout, st liveness.Step, r, k int, allowed []ops.Pair) bool {
-	for i, v := range st.In {
-		if slices.Contains(t.Roots(v), r) && !slices.Contains(allowed, ops.Pair{In: i, Out: k}) {
-			return false
-		}
-	}
-	return true
 }

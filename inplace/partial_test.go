@@ -6,12 +6,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/ssa"
 )
 
 func planned(t testing.TB, g *ssa.Graph) (*planner.Problem, *planner.Solution) {
-	p, err := ParallelProblem(g, 64)
+	f, err := LayParallel(g, liveness.Options{}, Options{})
+	require.NoError(t, err)
+	p, err := f.Problem(g.Name)
 	require.NoError(t, err)
 	require.NoError(t, p.Check())
 	s, err := planner.Auto{}.Plan(t.Context(), p)

@@ -1,6 +1,9 @@
 package liveness
 
 import (
+	"slices"
+
+	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/loops"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -17,19 +20,29 @@ import (
 //	                         step 3   border  in b               end of the branch
 //	                         …                                   the other branch
 //	                         step k   border          out d      d points to b or to the other
+//
+// One builder serves both kinds of layout. For a [Timeline] it cuts the steps into
+// the blocks of a control-flow graph, for a [Concurrent] it notes which step waits
+// for which.
 
 type frame struct {
 	g    *ssa.Graph
 	refs []int
+	// Without an order: the step that makes a value, by value, None if it comes from
+	// outside; and the step that all in the frame wait for, or None.
+	def   []int
+	entry int
 }
 
-func newFrame(g *ssa.Graph) *frame {
-	f := &frame{g, make([]int, g.NumValues())}
-	for i := range f.refs {
-		f.refs[i] = None
+func (b *builder) newFrame(g *ssa.Graph, entry int) *frame {
+	f := &frame{g: g, refs: nones(g.NumValues()), entry: entry}
+	if b.any != nil {
+		f.def = nones(g.NumValues())
 	}
 	return f
 }
+
+func nones(n int) []int { return slices.Repeat([]int{None}, n) }
 
 func (f *frame) ref(v *ssa.Value) int {
 	if v == nil || v.Const != nil {
@@ -54,61 +67,123 @@ type level struct {
 
 type builder struct {
 	opts   Options
-	tl     *Timeline
+	out    *Layout
+	any    *Concurrent // nil where the order counts
 	levels []level
-	cur    int // index of the open block
+	branch int // without an order: the innermost branch being built, or None
+
+	blocks []FlowBlock // of the control-flow graph, where the order counts
+	cur    int         // index of the open block
+	pins   []pin
 
 	scratch map[*ssa.Node]int
-	pins    []pin
+}
+
+func newBuilder(l *Layout, o Options, any *Concurrent) *builder {
+	l.places, l.loops = map[*ssa.Value]*Places{}, map[*ssa.Node]*loops.Rotation{}
+	return &builder{opts: o, out: l, any: any, branch: None, scratch: map[*ssa.Node]int{}}
+}
+
+// main lays out the main graph and ends with the step that reads its results.
+func (b *builder) main(g *ssa.Graph) error {
+	b.startBlock()
+	f := b.newFrame(g, None)
+	for _, p := range g.Params {
+		f.refs[p.ID] = b.addVar(Var{Kind: Outside, Value: p})
+	}
+	done, err := b.graph(f)
+	if err != nil {
+		return err
+	}
+	b.waitFor(done, b.step(Step{Border: true, In: f.all(g.Results), Scratch: None}))
+	b.endBlock()
+	return nil
 }
 
 func (b *builder) addVar(v Var) int {
-	b.tl.Vars = append(b.tl.Vars, v)
-	return len(b.tl.Vars) - 1
+	b.out.Vars = append(b.out.Vars, v)
+	if b.any != nil {
+		b.any.addVar(len(b.levels), b.branch)
+	}
+	return len(b.out.Vars) - 1
 }
 
-func (b *builder) step(s Step) {
-	if s.Scratch == 0 {
-		s.Scratch = None
-	}
-	b.tl.Steps = append(b.tl.Steps, s)
+func (b *builder) step(s Step) int {
+	b.out.Steps = append(b.out.Steps, s)
+	return len(b.out.Steps) - 1
 }
 
 func (b *builder) startBlock() int {
-	b.tl.Blocks = append(b.tl.Blocks, FlowBlock{Lo: len(b.tl.Steps)})
-	b.cur = len(b.tl.Blocks) - 1
+	b.blocks = append(b.blocks, FlowBlock{Lo: len(b.out.Steps)})
+	b.cur = len(b.blocks) - 1
 	return b.cur
 }
 
 func (b *builder) endBlock() int {
-	b.tl.Blocks[b.cur].Hi = len(b.tl.Steps)
+	b.blocks[b.cur].Hi = len(b.out.Steps)
 	return b.cur
 }
 
-func (b *builder) edge(from, to int) {
-	b.tl.Blocks[from].Succ = append(b.tl.Blocks[from].Succ, to)
-}
+// flow notes that one block can follow another.
+func (b *builder) flow(from, to int) { b.blocks[from].Succ = append(b.blocks[from].Succ, to) }
 
-func (b *builder) graph(f *frame) error {
-	for _, n := range f.g.Nodes {
-		var err error
-		switch {
-		case ops.IsLoop(n):
-			err = b.loop(f, n)
-		case ops.IsControl(n):
-			err = b.branch(f, n)
-		default:
-			b.plain(f, n)
-		}
-		if err != nil {
-			return err
+// waitFor notes, without an order, that a step waits for others.
+func (b *builder) waitFor(steps []int, at int) {
+	if b.any == nil {
+		return
+	}
+	for _, s := range steps {
+		if s != None {
+			b.any.Edges = append(b.any.Edges, [2]int{s, at})
 		}
 	}
-	return nil
+}
+
+// begin adds a step that waits for the operands of a node.
+func (b *builder) begin(f *frame, n *ssa.Node, st Step) int {
+	at := b.step(st)
+	if b.any == nil {
+		return at
+	}
+	b.waitFor([]int{f.entry}, at)
+	for i, v := range n.In {
+		if v != nil && v.Const == nil && !slices.Contains(n.In[:i], v) {
+			b.waitFor([]int{f.def[v.ID]}, at)
+		}
+	}
+	return at
+}
+
+// graph lays out the nodes of a frame and returns the steps after which each is done.
+func (b *builder) graph(f *frame) (done []int, err error) {
+	for _, n := range f.g.Nodes {
+		var at int
+		switch {
+		case ops.IsLoop(n):
+			at, err = b.loop(f, n)
+		case ops.IsControl(n):
+			at, err = b.choose(f, n)
+		default:
+			at = b.plain(f, n)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if b.any == nil {
+			continue
+		}
+		done = append(done, at)
+		for _, v := range n.Out {
+			if v != nil {
+				f.def[v.ID] = at
+			}
+		}
+	}
+	return done, nil
 }
 
 // plain adds the step of an ordinary node.
-func (b *builder) plain(f *frame, n *ssa.Node) {
+func (b *builder) plain(f *frame, n *ssa.Node) int {
 	s := Step{Node: n, In: f.all(n.In), Scratch: None}
 	for _, v := range n.Out {
 		if v == nil {
@@ -121,7 +196,7 @@ func (b *builder) plain(f *frame, n *ssa.Node) {
 	if b.opts.Scratch != nil {
 		s.Scratch = b.workspace(n)
 	}
-	b.step(s)
+	return b.begin(f, n, s)
 }
 
 // workspace returns the workspace block of a node, the same in every copy of a
@@ -136,6 +211,16 @@ func (b *builder) workspace(n *ssa.Node) int {
 	}
 	b.scratch[n] = id
 	return id
+}
+
+// shown returns the value of whose bytes v is a window, where the options lay
+// windows out as pointers.
+func (o Options) shown(v *ssa.Value) (of *ssa.Value, ok bool) {
+	if o.CopyViews {
+		return nil, false
+	}
+	w, ok := alias.WindowOf(v)
+	return w.Of, ok && (w.Whole || o.Windows)
 }
 
 // define returns the variable a node's result goes to: a pointer for a view, the
@@ -159,32 +244,31 @@ func (b *builder) define(f *frame, v *ssa.Value) int {
 // pointer returns the pointer variable of v in this copy with more sources.
 func (b *builder) pointer(v *ssa.Value, phi bool, sources ...int) int {
 	id := b.place(v, Var{Kind: Pointer, Value: v, Phi: phi})
-	for _, s := range sources {
-		if s != None && s != id {
-			b.tl.Vars[id].Sources = appendNew(b.tl.Vars[id].Sources, s)
-		}
-	}
+	b.addSources(id, sources...)
 	return id
 }
 
-func appendNew(list []int, x int) []int {
-	for _, y := range list {
-		if x == y {
-			return list
+func (b *builder) addSources(id int, sources ...int) {
+	x := &b.out.Vars[id]
+	for _, s := range sources {
+		if s != None && s != id && !slices.Contains(x.Sources, s) {
+			x.Sources = append(x.Sources, s)
 		}
 	}
-	return append(list, x)
 }
 
 // place returns the variable of v for the present copies of the loops around it,
 // making all of them on first use.
 func (b *builder) place(v *ssa.Value, proto Var) int {
-	p := b.tl.places[v]
+	p := b.out.places[v]
 	if p == nil {
 		p = &Places{}
 		count := 1
 		for _, l := range b.levels {
-			r := l.rot.Period(v)
+			r := 1
+			if b.any == nil {
+				r = l.rot.Period(v)
+			}
 			p.Radix = append(p.Radix, r)
 			count *= r
 		}
@@ -192,50 +276,68 @@ func (b *builder) place(v *ssa.Value, proto Var) int {
 			proto.Place = i
 			p.Vars = append(p.Vars, b.addVar(proto))
 		}
-		b.tl.places[v] = p
+		b.out.places[v] = p
 	}
+	return p.at(b.levels)
+}
+
+// at is the variable for the present copies of the loops.
+func (p *Places) at(levels []level) int {
 	i := 0
-	for k, l := range b.levels {
+	for k, l := range levels {
 		i = i*p.Radix[k] + l.copy%p.Radix[k]
 	}
 	return p.Vars[i]
 }
 
-// branch lays an If out: the condition, one branch, the other, the join.
+// choose lays an If out: the condition, one branch, the other, the join. Without an
+// order the branches wait for each other: only one of them runs.
 //
 //	enter ──▶ then ──▶ leave
 //	  └─────▶ else ─────▲
-func (b *builder) branch(f *frame, n *ssa.Node) error {
-	b.step(Step{Node: n, Border: true, In: f.all(n.In[:1])})
-	enter := b.endBlock()
-	var ends []int
+func (b *builder) choose(f *frame, n *ssa.Node) (int, error) {
+	at := b.begin(f, n, Step{Node: n, Border: true, In: f.all(n.In[:1]), Scratch: None})
+	enter, ends, around := b.endBlock(), []int(nil), b.branch
+	first := at
 	sources := make([][]int, len(n.Out))
-	for _, body := range n.Bodies {
-		first := b.startBlock()
-		b.edge(enter, first)
-		bf := newFrame(body)
+	for k, body := range n.Bodies {
+		b.flow(enter, b.startBlock())
+		b.enterBranch(first, k, around)
+		bf := b.newFrame(body, at)
 		for i, p := range body.Params {
 			bf.refs[p.ID] = f.ref(n.In[len(n.In)-len(body.Params)+i])
 		}
-		if err := b.graph(bf); err != nil {
-			return err
+		done, err := b.graph(bf)
+		if err != nil {
+			return 0, err
 		}
-		b.step(Step{Border: true, In: bf.all(body.Results)})
-		ends = append(ends, b.endBlock())
-		for i, r := range body.Results {
-			sources[i] = append(sources[i], bf.ref(r))
+		end := b.step(Step{Node: n, Border: true, In: bf.all(body.Results), Scratch: None})
+		b.waitFor(append(done, at), end)
+		ends, at = append(ends, b.endBlock()), end
+		for i := range min(len(n.Out), len(body.Results)) {
+			sources[i] = append(sources[i], bf.ref(body.Results[i]))
 		}
 	}
+	b.branch = around
 	join := b.startBlock()
 	for _, e := range ends {
-		b.edge(e, join)
+		b.flow(e, join)
 	}
 	leave := Step{Node: n, Border: true, Scratch: None}
 	for i, v := range n.Out {
 		leave.Out = append(leave.Out, b.result(f, v, sources[i]))
 	}
-	b.step(leave)
-	return nil
+	end := b.step(leave)
+	b.waitFor([]int{at}, end)
+	return end, nil
+}
+
+// enterBranch notes, without an order, that what follows is made in a branch only.
+func (b *builder) enterBranch(enter, body, around int) {
+	if b.any != nil {
+		b.any.branches = append(b.any.branches, inBranch{enter, body, around})
+		b.branch = len(b.any.branches) - 1
+	}
 }
 
 // result makes the pointer variable of a control-flow node's result.

@@ -1,6 +1,8 @@
 package liveness
 
 import (
+	"slices"
+
 	"github.com/berth-onnx/berth/loops"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -14,20 +16,35 @@ import (
 //	        q@0          q@1          q@0 again
 //
 // No value is moved anywhere in this picture: parameters and results are pointers.
+// Without an order the body stands there once, and a parameter points to its own
+// next value, too.
 //
 // Sources: NNC tensor allocation (loops are unrolled for planning only); M. Lam,
 // Software Pipelining, 1988 (modulo variable expansion).
 
+// windowOf is the variable of a stacked output outside the loop that fills it; None
+// if it has no planned place, since its size is known only while running.
 func (b *builder) windowOf(w *loops.ScanOut) int {
-	p := b.tl.places[w.Out]
-	if p == nil {
-		return None // the stack has no planned place: its size is known only while running
+	if p := b.out.places[w.Out]; p != nil {
+		return p.at(b.levels[:len(b.levels)-1])
 	}
-	i := 0
-	for k, l := range b.levels[:len(b.levels)-1] {
-		i = i*p.Radix[k] + l.copy%p.Radix[k]
+	return None
+}
+
+// rotation analyses a loop as the layout needs it.
+func (b *builder) rotation(n *ssa.Node) (rot *loops.Rotation, copies int, err error) {
+	if b.opts.AnyOrder {
+		rot, err = loops.OfAnyOrder(n)
+	} else {
+		rot, err = loops.Of(n)
 	}
-	return p.Vars[i]
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case b.any != nil:
+		return rot, 1, nil
+	}
+	return rot, rot.Copies(), nil
 }
 
 // loop lays a Loop or Scan out: prefix and ring copies of the body.
@@ -35,39 +52,43 @@ func (b *builder) windowOf(w *loops.ScanOut) int {
 //	enter ──▶ copy 0 ──▶ … ──▶ copy D ──▶ … ──▶ copy D+R-1 ──┐
 //	  │         │                ▲ └─────────────────────────┘ (ring)
 //	  └─────────┴───── each copy ┴──▶ leave
-func (b *builder) loop(f *frame, n *ssa.Node) error {
-	rot, err := b.opts.rotation(n)
+func (b *builder) loop(f *frame, n *ssa.Node) (int, error) {
+	rot, copies, err := b.rotation(n)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	b.tl.loops[n] = rot
-	begin := len(b.tl.Steps)
-	stacks := b.enterLoop(f, n, rot)
+	b.out.loops[n] = rot
+	at, stacks := b.enterLoop(f, n, rot)
+	begin := at
 	enter := b.endBlock()
-	first, last, frames, err := b.copies(f, n, rot, stacks)
-	if err != nil {
-		return err
+	var first, last []int
+	var frames []*frame
+	for t := range copies {
+		first = append(first, b.startBlock())
+		bf, tail, err := b.copy(f, n, rot, stacks, frames, t, at)
+		if err != nil {
+			return 0, err
+		}
+		frames, at = append(frames, bf), tail
+		last = append(last, b.endBlock())
 	}
-	for t := range first {
-		b.edge(last[t], first[rot.Next(t)])
-	}
-	b.edge(enter, first[0])
-	leave := b.startBlock()
-	for _, e := range last {
-		b.edge(e, leave)
-	}
-	if rot.MinTrips == 0 {
-		b.edge(enter, leave)
-	}
-	b.leaveLoop(f, n, rot, frames, stacks)
-	for _, c := range rot.Carries {
-		if rot.Sticky(c) {
-			for _, bf := range frames {
-				b.pins = append(b.pins, pin{bf.ref(c.Result), Range{begin, len(b.tl.Steps)}})
-			}
+	if b.any == nil {
+		for t := range first {
+			b.flow(last[t], first[rot.Next(t)])
 		}
 	}
-	return nil
+	b.flow(enter, first[0])
+	leave := b.startBlock()
+	for _, e := range last {
+		b.flow(e, leave)
+	}
+	if rot.MinTrips == 0 {
+		b.flow(enter, leave)
+	}
+	end := b.leaveLoop(f, n, rot, frames, stacks)
+	b.waitFor([]int{at}, end)
+	b.pin(rot, frames, Range{begin, len(b.out.Steps)})
+	return end, nil
 }
 
 // pin keeps every block a variable may show alive over a run of steps: the places
@@ -77,96 +98,107 @@ type pin struct {
 	over Range
 }
 
+func (b *builder) pin(rot *loops.Rotation, frames []*frame, over Range) {
+	for _, c := range rot.Carries {
+		if rot.Sticky(c) {
+			for _, bf := range frames {
+				b.pins = append(b.pins, pin{bf.ref(c.Result), over})
+			}
+		}
+	}
+}
+
 // enterLoop adds the step before the first iteration: the trip count, condition
 // and initial values are read, the stacked results come to be.
-func (b *builder) enterLoop(f *frame, n *ssa.Node, rot *loops.Rotation) []int {
-	s := Step{Node: n, Border: true, Scratch: None, In: f.all(n.Formals())}
-	var stacks []int
+func (b *builder) enterLoop(f *frame, n *ssa.Node, rot *loops.Rotation) (at int, stacks []int) {
+	at = b.begin(f, n, Step{Node: n, Border: true, Scratch: None, In: f.all(n.Formals())})
 	for _, so := range rot.ScanOuts {
-		id := None
 		if so.Out != nil {
-			id = b.define(f, so.Out)
-			f.refs[so.Out.ID] = id
-			s.Out = append(s.Out, id)
+			f.refs[so.Out.ID] = b.define(f, so.Out)
+			stacks = append(stacks, f.refs[so.Out.ID])
 		}
-		stacks = append(stacks, id)
 	}
-	b.step(s)
-	return stacks
+	b.out.Steps[at].Out = slices.Clone(stacks)
+	return at, stacks
 }
 
-// copies lays out the body copies; first and last are each copy's outer blocks.
-func (b *builder) copies(f *frame, n *ssa.Node, rot *loops.Rotation, stacks []int) (first, last []int, frames []*frame, err error) {
-	for t := range rot.Copies() {
-		b.levels = append(b.levels, level{rot, t})
-		first = append(first, b.startBlock())
-		bf := b.bindParams(f, n, rot, frames, t)
-		frames = append(frames, bf)
-		if err = b.graph(bf); err != nil {
-			return
-		}
-		tail := Step{Node: n, Border: true, Scratch: None, In: bf.all(rot.Body.Results)}
-		tail.In = append(tail.In, stacks...)
-		b.step(tail)
-		last = append(last, b.endBlock())
-		b.levels = b.levels[:len(b.levels)-1]
+// copy lays out copy t of the body, which begins after a step, and returns its last
+// step.
+func (b *builder) copy(f *frame, n *ssa.Node, rot *loops.Rotation, stacks []int, frames []*frame, t, after int) (bf *frame, tail int, err error) {
+	b.levels = append(b.levels, level{rot, t})
+	defer func() { b.levels = b.levels[:len(b.levels)-1] }()
+	firstVar := len(b.out.Vars)
+	bf = b.newFrame(rot.Body, None)
+	head := Step{Node: n, Border: true, Scratch: None, Out: b.bindParams(f, bf, n, rot, frames)}
+	var stays []int // what is read in every iteration
+	if b.any != nil {
+		stays = f.all(n.Captured())
 	}
-	return
+	for _, s := range rot.ScanIns {
+		head.In = append(head.In, f.ref(s.Of)) // later slices are still to come
+		if b.any != nil {
+			stays = append(stays, f.ref(s.Of))
+		}
+	}
+	if b.any != nil {
+		head.In = stays
+	}
+	bf.entry = b.step(head)
+	b.waitFor([]int{after}, bf.entry)
+	done, err := b.graph(bf)
+	if err != nil {
+		return nil, 0, err
+	}
+	tail = b.step(Step{Node: n, Border: true, Scratch: None, In: slices.Concat(bf.all(rot.Body.Results), stays, stacks)})
+	b.waitFor(append(done, bf.entry), tail)
+	if b.any != nil {
+		b.rotate(rot, bf, firstVar)
+	}
+	return bf, tail, nil
 }
 
-// bindParams makes the frame of copy t: carried parameters are pointers to the
-// initial value or the copy before's result, slices point into their operand,
-// captures are the outer values themselves.
-func (b *builder) bindParams(f *frame, n *ssa.Node, rot *loops.Rotation, frames []*frame, t int) *frame {
-	bf := newFrame(rot.Body)
-	head := Step{Node: n, Border: true, Scratch: None}
+// bindParams makes the variables of a copy's parameters and returns them: carried
+// parameters are pointers to the initial value or the result of the copy before,
+// slices point into their operand, captures are the outer values themselves.
+func (b *builder) bindParams(f, bf *frame, n *ssa.Node, rot *loops.Rotation, frames []*frame) (made []int) {
+	set := func(p *ssa.Value, id int) {
+		bf.refs[p.ID] = id
+		made = append(made, id)
+	}
 	if rot.Iter != nil {
-		bf.refs[rot.Iter.ID] = b.place(rot.Iter, Var{Kind: Block, Value: rot.Iter, Bytes: int64(ndarray.Int64.Size())})
-		head.Out = append(head.Out, bf.refs[rot.Iter.ID])
+		set(rot.Iter, b.place(rot.Iter, Var{Kind: Block, Value: rot.Iter, Bytes: int64(ndarray.Int64.Size())}))
 	}
 	for _, c := range rot.Carries {
 		src := f.ref(c.Init)
-		if t > 0 {
+		if t := len(frames); t > 0 {
 			src = frames[t-1].ref(c.Result)
 		}
-		bf.refs[c.Param.ID] = b.addVar(Var{Kind: Pointer, Value: c.Param, Phi: true})
-		if src != None {
-			b.tl.Vars[bf.refs[c.Param.ID]].Sources = []int{src}
-		}
-		head.Out = append(head.Out, bf.refs[c.Param.ID])
+		set(c.Param, b.addVar(Var{Kind: Pointer, Value: c.Param, Phi: true}))
+		b.addSources(bf.refs[c.Param.ID], src)
 	}
 	for _, s := range rot.ScanIns {
 		bytes, static := s.Param.Type.ByteSize()
 		switch {
 		case s.Axis == 0:
-			bf.refs[s.Param.ID] = b.addVar(Var{Kind: Pointer, Value: s.Param, Sources: some(f.ref(s.Of))})
+			set(s.Param, b.addVar(Var{Kind: Pointer, Value: s.Param}))
+			b.addSources(bf.refs[s.Param.ID], f.ref(s.Of))
 		case static:
-			bf.refs[s.Param.ID] = b.place(s.Param, Var{Kind: Block, Value: s.Param, Bytes: int64(bytes)})
+			set(s.Param, b.place(s.Param, Var{Kind: Block, Value: s.Param, Bytes: int64(bytes)}))
 		default:
-			bf.refs[s.Param.ID] = b.addVar(Var{Kind: Outside, Value: s.Param})
+			set(s.Param, b.addVar(Var{Kind: Outside, Value: s.Param}))
 		}
-		head.In = append(head.In, f.ref(s.Of)) // later slices are still to come
-		head.Out = append(head.Out, bf.refs[s.Param.ID])
 	}
 	captures := n.Captured()
 	for i, p := range rot.Body.Params[len(rot.Body.Params)-len(captures):] {
 		bf.refs[p.ID] = f.ref(captures[i])
 	}
-	b.step(head)
-	return bf
-}
-
-func some(id int) []int {
-	if id == None {
-		return nil
-	}
-	return []int{id}
+	return made
 }
 
 // leaveLoop adds the step at which results exist: carried ones point to where
 // the last iteration, whichever it was, left them.
-func (b *builder) leaveLoop(f *frame, n *ssa.Node, rot *loops.Rotation, frames []*frame, stacks []int) {
-	s := Step{Node: n, Border: true, Scratch: None}
+func (b *builder) leaveLoop(f *frame, n *ssa.Node, rot *loops.Rotation, frames []*frame, stacks []int) int {
+	s := Step{Node: n, Border: true, Scratch: None, In: stacks}
 	for _, c := range rot.Carries {
 		var sources []int
 		if rot.MinTrips == 0 {
@@ -179,6 +211,27 @@ func (b *builder) leaveLoop(f *frame, n *ssa.Node, rot *loops.Rotation, frames [
 			s.Out = append(s.Out, b.result(f, c.Out, sources))
 		}
 	}
-	s.In = append(s.In, stacks...)
-	b.step(s)
+	return b.step(s)
+}
+
+// rotate, without an order, lets parameters point to their next values, and gives
+// the blocks that an iteration leaves to the next the places they need. first is the
+// first variable made inside.
+func (b *builder) rotate(rot *loops.Rotation, bf *frame, first int) {
+	for _, c := range rot.Carries {
+		b.addSources(bf.ref(c.Param), bf.ref(c.Result))
+	}
+	c, depth := b.any, len(b.levels)
+	for _, x := range rot.Carries {
+		for _, v := range b.out.rootsOf(bf.ref(x.Result)) {
+			if v < first {
+				continue
+			}
+			c.sticky[v] = c.sticky[v] || rot.Sticky(x)
+			if !slices.Contains(c.heldBy[v], bf.entry) {
+				c.heldBy[v] = append(c.heldBy[v], bf.entry)
+			}
+			c.Radix[v][depth-1] = rot.Period(b.out.Vars[v].Value)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package liveness
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/poset"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -30,7 +31,7 @@ import (
 type Concurrent struct {
 	Layout // Live sets have no meaning here: see Touches
 
-	Deps  *ExecDep
+	Deps  *poset.Order
 	Edges [][2]int // the dependences that Deps is made of; some more than once
 	// Touches are the steps that name a variable, ascending; views not counted.
 	Touches [][]int
@@ -38,7 +39,6 @@ type Concurrent struct {
 	// outermost first: 1 where it is not handed on.
 	Radix [][]int
 
-	roots    [][]int // by variable
 	heldBy   [][]int // by block: the heads of the loops that hand it on
 	sticky   []bool  // by block: its place is picked at run time
 	branch   []int   // by variable: index of the innermost branch it is made in, or None
@@ -52,13 +52,12 @@ type inBranch struct {
 	outer int // index of the branch around it, or None
 }
 
-// RootsOf returns the blocks a variable's bytes may belong to, ascending, as
-// [Layout.Roots] does.
-func (c *Concurrent) RootsOf(v int) []int {
-	if v == None {
-		return nil
-	}
-	return c.roots[v]
+// addVar notes where a new variable is made: in how many loops, in which branch.
+func (c *Concurrent) addVar(depth, branch int) {
+	c.branch = append(c.branch, branch)
+	c.Radix = append(c.Radix, slices.Repeat([]int{1}, depth))
+	c.heldBy = append(c.heldBy, nil)
+	c.sticky = append(c.sticky, false)
 }
 
 // Places is in how many places a block lies.
@@ -88,38 +87,18 @@ func (c *Concurrent) Exclusive(a, b int) bool {
 }
 
 // BuildConcurrent lays out a graph, whose types must be inferred. AnyOrder is
-// implied. Graphs of more than [MaxSteps] steps are an error.
+// implied. Graphs of more than [poset.Max] steps are an error.
 func BuildConcurrent(g *ssa.Graph, o Options) (*Concurrent, error) {
 	o.AnyOrder = true
-	b := &spreader{opts: o, c: &Concurrent{Layout: Layout{Graph: g}}, stacks: map[*ssa.Value]int{}}
-	s := newScope(g, None, None, 0)
-	for _, p := range g.Params {
-		s.refs[p.ID] = b.addVar(Var{Kind: Outside, Value: p}, s)
-	}
-	steps, err := b.graph(s)
-	if err != nil {
+	c := &Concurrent{Layout: Layout{Graph: g}}
+	if err := newBuilder(&c.Layout, o, c).main(g); err != nil {
 		return nil, err
 	}
-	end := b.step(Step{Border: true, In: s.all(g.Results), Scratch: None})
-	for _, at := range steps {
-		b.edge(at, end)
-	}
-	return b.finish()
-}
-
-// finish orders the steps and notes what each variable needs.
-func (b *spreader) finish() (*Concurrent, error) {
-	c := b.c
 	var err error
-	if c.Deps, err = NewExecDep(len(c.Steps), c.Edges); err != nil {
+	if c.Deps, err = poset.New(len(c.Steps), c.Edges); err != nil {
 		return nil, err
 	}
-	c.roots = make([][]int, len(c.Vars))
-	for v, x := range c.Vars {
-		if x.Kind != Outside {
-			c.roots[v] = c.Layout.Roots(v)
-		}
-	}
+	c.findRoots()
 	c.Touches = make([][]int, len(c.Vars))
 	for at, s := range c.Steps {
 		for _, v := range slices.Concat(s.In, s.Out, []int{s.Scratch}) {

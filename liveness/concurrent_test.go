@@ -16,13 +16,13 @@ import (
 // are alive together in some schedule.
 func meet(c *liveness.Concurrent, a, b int) bool {
 	x, y := touches(c, a), touches(c, b)
-	return !c.Deps.Follows(c.Deps.Heads(x), c.Deps.Tails(y), liveness.None) && !c.Deps.Follows(c.Deps.Heads(y), c.Deps.Tails(x), liveness.None)
+	return !c.Deps.Follows(c.Deps.Heads(x), c.Deps.Tails(y)) && !c.Deps.Follows(c.Deps.Heads(y), c.Deps.Tails(x))
 }
 
 // touches are the steps that touch anything that may lie in a block.
 func touches(c *liveness.Concurrent, block int) (steps []int) {
 	for v := range c.Vars {
-		if slices.Contains(c.RootsOf(v), block) {
+		if slices.Contains(c.Roots(v), block) {
 			steps = append(steps, c.Touches[v]...)
 		}
 	}
@@ -122,23 +122,5 @@ func TestConcurrentExclusive(t *testing.T) {
 	}{{"b", "d", true}, {"g", "d", true}, {"h", "d", true}, {"g", "h", true}, {"a", "b", false}, {"b", "g", false}, {"d", "d", false}} {
 		assert.Equal(t, c.want, p.Exclusive(index[c.a], index[c.b]), "%s, %s", c.a, c.b)
 		assert.Equal(t, c.want, p.Exclusive(index[c.b], index[c.a]), "%s, %s", c.b, c.a)
-	}
-}
-
-func TestExecDepFollows(t *testing.T) {
-	d, err := liveness.NewExecDep(5, [][2]int{{0, 1}, {0, 2}, {1, 3}, {2, 3}, {3, 4}})
-	require.NoError(t, err)
-	for _, c := range []struct {
-		heads, tails []int
-		at           int
-		want         bool
-	}{
-		{[]int{3}, []int{1, 2}, liveness.None, true},
-		{[]int{3}, []int{1, 3}, liveness.None, false},
-		{[]int{3}, []int{1, 3}, 3, true},
-		{[]int{1, 4}, []int{0, 2}, liveness.None, false},
-		{[]int{2}, []int{1}, 1, false},
-	} {
-		assert.Equal(t, c.want, d.Follows(c.heads, c.tails, c.at), "%v", c)
 	}
 }

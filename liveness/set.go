@@ -50,33 +50,34 @@ func (s Set) Intersect(t Set) Set {
 	return out
 }
 
-// Minus returns the points of s that are not in t.
-func (s Set) Minus(t Set) Set {
-	var out Set
-	for _, r := range s {
-		for len(t) > 0 && t[0].Hi <= r.Lo {
+// Meets reports whether some point is in both sets and not in except.
+func (s Set) Meets(t, except Set) bool {
+	for len(s) > 0 && len(t) > 0 {
+		if lo, hi := max(s[0].Lo, t[0].Lo), min(s[0].Hi, t[0].Hi); lo < hi && !except.covers(lo, hi) {
+			return true
+		}
+		if s[0].Hi < t[0].Hi {
+			s = s[1:]
+		} else {
 			t = t[1:]
 		}
-		lo := r.Lo
-		for _, h := range t {
-			if h.Lo >= r.Hi {
-				break
-			}
-			if lo < h.Lo {
-				out = append(out, Range{lo, h.Lo})
-			}
-			lo = max(lo, h.Hi)
-		}
-		if lo < r.Hi {
-			out = append(out, Range{lo, r.Hi})
+	}
+	return false
+}
+
+// covers reports whether all points of a run are in the set.
+func (s Set) covers(lo, hi int) bool {
+	for _, r := range s {
+		if r.Lo <= lo && hi <= r.Hi {
+			return true
 		}
 	}
-	return out
+	return false
 }
 
 // Has reports whether point p is in the set.
 func (s Set) Has(p int) bool {
-	i, ok := slices.BinarySearchFunc(s, p, func(r Range, p int) int {
+	_, ok := slices.BinarySearchFunc(s, p, func(r Range, p int) int {
 		switch {
 		case r.Hi <= p:
 			return -1
@@ -85,7 +86,6 @@ func (s Set) Has(p int) bool {
 		}
 		return 0
 	})
-	_ = i
 	return ok
 }
 
@@ -98,24 +98,4 @@ func (s Set) Hull() (hull Range, holes []Range) {
 		holes = append(holes, Range{s[i-1].Hi, s[i].Lo})
 	}
 	return Range{s[0].Lo, s[len(s)-1].Hi}, holes
-}
-
-// points builds a set from ascending single points.
-func points(ps []int) Set {
-	var out Set
-	for _, p := range ps {
-		if k := len(out) - 1; k >= 0 && p <= out[k].Hi {
-			out[k].Hi = max(out[k].Hi, p+1)
-		} else {
-			out = append(out, Range{p, p + 1})
-		}
-	}
-	return out
-}
-
-// Points makes a set of single time points; they need not be sorted.
-func Points(ps ...int) Set {
-	ps = slices.Clone(ps)
-	slices.Sort(ps)
-	return points(ps)
 }

@@ -1,6 +1,10 @@
 package liveness
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/ssa"
+)
 
 // From the lives of variables to the lives of bytes. A block must stay as long as
 // anything that points to it, however many pointers lie between:
@@ -81,9 +85,32 @@ func equalSets(a, b Set) bool {
 }
 
 // Roots returns the blocks a variable's bytes may belong to, ascending; for a
-// block that is itself. A pointer to constants or inputs only has none.
+// block that is itself. A pointer to constants or inputs only has none. The list
+// must not be changed.
 func (t *Layout) Roots(v int) []int {
 	if v == None {
+		return nil
+	}
+	return t.roots[v]
+}
+
+// findRoots notes the roots of all variables of a finished layout.
+func (t *Layout) findRoots() {
+	t.roots = make([][]int, len(t.Vars))
+	for v := range t.Vars {
+		t.roots[v] = t.rootsOf(v)
+	}
+}
+
+// rootsOf follows sources, which may lead around loops in circles, to the blocks.
+func (t *Layout) rootsOf(v int) []int {
+	if v == None {
+		return nil
+	}
+	if x := &t.Vars[v]; len(x.Sources) == 0 {
+		if x.Kind == Block {
+			return []int{v}
+		}
 		return nil
 	}
 	seen := map[int]bool{}
@@ -104,4 +131,28 @@ func (t *Layout) Roots(v int) []int {
 	visit(v)
 	slices.Sort(out)
 	return out
+}
+
+// BlocksOf returns the blocks that the bytes of a value may belong to, in all the
+// copies of the loops around it, ascending; none if it has no variable.
+func (t *Layout) BlocksOf(v *ssa.Value) []int {
+	p := t.places[v]
+	if p == nil {
+		return nil
+	}
+	var out []int
+	for _, id := range p.Vars {
+		out = append(out, t.Roots(id)...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Shown is the variable whose content a view shows: views are followed, blocks and
+// merged values stand for themselves.
+func (t *Layout) Shown(v int) int {
+	for t.Vars[v].Kind == Pointer && !t.Vars[v].Phi && len(t.Vars[v].Sources) == 1 {
+		v = t.Vars[v].Sources[0]
+	}
+	return v
 }

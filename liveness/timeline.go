@@ -45,6 +45,10 @@ type Layout struct {
 	Graph *ssa.Graph
 	Steps []Step
 	Vars  []Var
+
+	roots  [][]int // by variable
+	places map[*ssa.Value]*Places
+	loops  map[*ssa.Node]*loops.Rotation
 }
 
 // Timeline is a program laid out in time.
@@ -56,9 +60,6 @@ type Timeline struct {
 	// Own is the life of the variable itself, pointers to it not counted.
 	Own    []Set
 	Blocks []FlowBlock
-
-	places map[*ssa.Value]*Places
-	loops  map[*ssa.Node]*loops.Rotation
 }
 
 // Places lists the variables of one value over the copies of the loops around
@@ -83,49 +84,30 @@ type Options struct {
 	AnyOrder bool
 }
 
-// shown returns the value of whose bytes v is a window, where the options lay
-// windows out as pointers.
-func (o Options) shown(v *ssa.Value) (of *ssa.Value, ok bool) {
-	w, ok := loops.WindowOf(v)
-	return w.Of, ok && !o.CopyViews && (w.Whole || o.Windows)
-}
-
-// rotation analyses a loop as the options say.
-func (o Options) rotation(n *ssa.Node) (*loops.Rotation, error) {
-	if o.AnyOrder {
-		return loops.OfAnyOrder(n)
-	}
-	return loops.Of(n)
-}
-
 // Build lays out the graph, whose types must be inferred, and solves liveness.
 func Build(g *ssa.Graph, o Options) (*Timeline, error) {
-	b := &builder{opts: o, scratch: map[*ssa.Node]int{}, tl: &Timeline{Layout: Layout{Graph: g}, places: map[*ssa.Value]*Places{}, loops: map[*ssa.Node]*loops.Rotation{}}}
-	b.startBlock()
-	f := newFrame(g)
-	for _, p := range g.Params {
-		f.refs[p.ID] = b.addVar(Var{Kind: Outside, Value: p})
-	}
-	if err := b.graph(f); err != nil {
+	t := &Timeline{Layout: Layout{Graph: g}}
+	b := newBuilder(&t.Layout, o, nil)
+	if err := b.main(g); err != nil {
 		return nil, err
 	}
-	b.step(Step{Border: true, In: f.all(g.Results)})
-	b.endBlock()
-	b.tl.solve()
+	t.Blocks = b.blocks
+	t.findRoots()
+	t.solve()
 	for _, p := range b.pins {
-		for _, r := range b.tl.Roots(p.v) {
-			b.tl.Own[r] = b.tl.Own[r].Union(Set{p.over})
-			b.tl.Live[r] = b.tl.Live[r].Union(Set{p.over})
+		for _, r := range t.Roots(p.v) {
+			t.Own[r] = t.Own[r].Union(Set{p.over})
+			t.Live[r] = t.Live[r].Union(Set{p.over})
 		}
 	}
-	return b.tl, nil
+	return t, nil
 }
 
 // PlacesOf returns the places of a value, nil if it owns none.
-func (t *Timeline) PlacesOf(v *ssa.Value) *Places { return t.places[v] }
+func (t *Layout) PlacesOf(v *ssa.Value) *Places { return t.places[v] }
 
 // Rotation returns the analysis of a Loop or Scan node met while building.
-func (t *Timeline) Rotation(n *ssa.Node) *loops.Rotation { return t.loops[n] }
+func (t *Layout) Rotation(n *ssa.Node) *loops.Rotation { return t.loops[n] }
 
 // String prints a variable for messages: the value's name and place.
 func (t *Layout) String(v int) string {

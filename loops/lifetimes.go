@@ -1,6 +1,7 @@
 package loops
 
 import (
+	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -48,29 +49,11 @@ func (l *lifetimes) periodFor(p, q *ssa.Value, depth int) int {
 	switch {
 	case last < def:
 		return depth
-	case last == def && at != nil && !IsPointer(q) && overwrites(at, p, q):
+	case last == def && at != nil && !alias.IsPointer(q) && q.Def == at &&
+		alias.OverwritesAll(at, q.DefIndex, ops.InPlacePairs(at), func(i int) bool { return at.In[i] == p }):
 		return depth
 	}
 	return depth + 1
-}
-
-// overwrites reports whether node n may write q over p: every operand that is p
-// forms an in-place pair with q.
-func overwrites(n *ssa.Node, p, q *ssa.Value) bool {
-	pairs := ops.InPlacePairs(n)
-	for i, v := range n.In {
-		if v != p {
-			continue
-		}
-		ok := false
-		for _, pr := range pairs {
-			ok = ok || pr.In == i && n.Output(pr.Out) == q
-		}
-		if !ok {
-			return false
-		}
-	}
-	return true
 }
 
 // lastUse is the position of the last reader of v's bytes, through views and
@@ -83,7 +66,7 @@ func (l *lifetimes) lastUse(v *ssa.Value, seen map[*ssa.Value]bool) (pos int, no
 	for _, u := range v.Uses() {
 		p, n := l.pos[u.Node], u.Node
 		for _, o := range u.Node.Out {
-			if o == nil || seen[o] || !IsPointer(o) {
+			if o == nil || seen[o] || !alias.IsPointer(o) {
 				continue
 			}
 			seen[o] = true
@@ -109,7 +92,7 @@ func (l *lifetimes) firstWrite(v *ssa.Value) int {
 		return p
 	}
 	pos := l.pos[v.Def]
-	if IsPointer(v) {
+	if alias.IsPointer(v) {
 		for _, src := range v.Def.In {
 			if src != nil && src.Def != nil {
 				pos = min(pos, l.firstWrite(src))

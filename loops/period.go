@@ -3,6 +3,7 @@ package loops
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -35,7 +36,7 @@ func (r *Rotation) setPeriods(anyOrder bool) {
 	}
 	var made []*ssa.Value // values of the body that parameters may hold, in order
 	for _, c := range r.Carries {
-		for _, v := range append(Bases(c.Result), throughViews(c.Result)) {
+		for _, v := range append(alias.Bases(c.Result), alias.Shown(c.Result)) {
 			if r.followValue(v, flow, life) {
 				made = append(made, v)
 			}
@@ -61,7 +62,7 @@ func (r *Rotation) setPeriods(anyOrder bool) {
 		}
 	}
 	for v := range r.period {
-		if IsPointer(v) {
+		if alias.IsPointer(v) {
 			delete(r.period, v) // its memory belongs to values that take the whole ring
 		}
 	}
@@ -77,7 +78,7 @@ type flow struct{ next [][]int }
 func (r *Rotation) flows() flow {
 	f := flow{make([][]int, len(r.Carries))}
 	for i, c := range r.Carries {
-		for _, b := range Bases(c.Result) {
+		for _, b := range alias.Bases(c.Result) {
 			if j, ok := r.index[b]; ok {
 				f.next[j] = append(f.next[j], i)
 			}
@@ -124,7 +125,7 @@ func (r *Rotation) followValue(v *ssa.Value, flow flow, life *lifetimes) (found 
 	}
 	var start []int
 	for i, c := range r.Carries {
-		if throughViews(c.Result) == v || slices.Contains(Bases(c.Result), v) {
+		if alias.Shown(c.Result) == v || slices.Contains(alias.Bases(c.Result), v) {
 			start = append(start, i)
 		}
 	}
@@ -152,8 +153,8 @@ func (r *Rotation) writtenAtStart(v *ssa.Value) bool {
 
 // Sticky reports whether a carry's value may stay for any number of iterations;
 // see followValue.
-func (r *Rotation) Sticky(c Carry) bool {
-	return slices.ContainsFunc(append(Bases(c.Result), throughViews(c.Result)), func(v *ssa.Value) bool { return r.sticky[v] })
+func (r *Rotation) Sticky(c alias.Carry) bool {
+	return slices.ContainsFunc(append(alias.Bases(c.Result), alias.Shown(c.Result)), func(v *ssa.Value) bool { return r.sticky[v] })
 }
 
 func gcd(a, b int) int {

@@ -3,6 +3,7 @@ package loops
 import (
 	"fmt"
 
+	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -10,14 +11,6 @@ import (
 // MaxRing limits how many body copies are laid out for planning. Past it the
 // ring is the largest single period, which costs memory, never a copy.
 const MaxRing = 24
-
-// Carry is one value that moves from iteration to iteration.
-type Carry struct {
-	Param  *ssa.Value // parameter of the body
-	Init   *ssa.Value // operand of the node; nil: true (an absent Loop condition)
-	Result *ssa.Value // result of the body that Param becomes
-	Out    *ssa.Value // result of the node, nil if unused or none
-}
 
 // ScanIn is a parameter that holds one slice of an operand per iteration.
 type ScanIn struct {
@@ -45,9 +38,9 @@ type ScanOut struct {
 type Rotation struct {
 	Node     *ssa.Node
 	Body     *ssa.Graph
-	Iter     *ssa.Value // the iteration counter, nil for Scan
-	Trip     *ssa.Value // operand with the maximal trip count, nil if none
-	Carries  []Carry    // the condition first, for Loop
+	Iter     *ssa.Value    // the iteration counter, nil for Scan
+	Trip     *ssa.Value    // operand with the maximal trip count, nil if none
+	Carries  []alias.Carry // the condition first, for Loop
 	ScanIns  []ScanIn
 	ScanOuts []ScanOut
 	// Prefix is how many first iterations read initial values; Ring is how many
@@ -81,6 +74,9 @@ func of(n *ssa.Node, anyOrder bool) (*Rotation, error) {
 	default:
 		return nil, fmt.Errorf("%s is no loop", n)
 	}
+	if err == nil {
+		_, r.Carries, err = alias.Carries(n)
+	}
 	if err != nil {
 		return nil, ops.AtNode("loops", n, err)
 	}
@@ -98,12 +94,7 @@ func ofLoop(n *ssa.Node) (*Rotation, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := s.Body.Params
-	r := &Rotation{Node: n, Body: s.Body, Iter: p[0], Trip: n.In[0], Trips: s.Trips(n)}
-	r.Carries = append(r.Carries, Carry{Param: p[1], Init: n.In[1], Result: s.Body.Results[0]})
-	for i := range s.Carried {
-		r.Carries = append(r.Carries, Carry{p[2+i], n.In[2+i], s.Body.Results[1+i], n.Output(i)})
-	}
+	r := &Rotation{Node: n, Body: s.Body, Iter: s.Body.Params[0], Trip: n.In[0], Trips: s.Trips(n)}
 	for k := range s.Scans {
 		r.ScanOuts = append(r.ScanOuts, ScanOut{Result: s.Body.Results[1+s.Carried+k], Out: n.Output(s.Carried + k)})
 	}
@@ -119,9 +110,6 @@ func ofScan(n *ssa.Node) (*Rotation, error) {
 		return nil, err
 	}
 	r := &Rotation{Node: n, Body: s.Body}
-	for i := range s.States {
-		r.Carries = append(r.Carries, Carry{s.Body.Params[i], n.In[i], s.Body.Results[i], n.Output(i)})
-	}
 	for k := range s.Ins {
 		of := n.In[s.States+k]
 		axis, err := ops.NormAxis(s.InAxes[k], max(of.Type.Rank(), 1))
@@ -158,8 +146,8 @@ func (r *Rotation) markWindows() {
 		if s.Out == nil || s.Axis != 0 || !s.Result.Type.IsStatic() {
 			continue
 		}
-		v := throughViews(s.Result)
-		if v.Def == nil || taken[v] || IsPointer(v) {
+		v := alias.Shown(s.Result)
+		if v.Def == nil || taken[v] || alias.IsPointer(v) {
 			continue
 		}
 		if _, ok := v.Type.ByteSize(); !ok {

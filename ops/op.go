@@ -227,7 +227,7 @@ func InPlacePairs(n *ssa.Node) []Pair {
 func SmallerPairs(n *ssa.Node) []Pair {
 	o := Of(n)
 	switch {
-	case o == nil || !staticTypes(n):
+	case o == nil || !n.IsStatic():
 		return nil
 	case o.Facts.Smaller != nil:
 		return o.Facts.Smaller(n)
@@ -235,17 +235,6 @@ func SmallerPairs(n *ssa.Node) []Pair {
 		return nil
 	}
 	return narrowing(n)
-}
-
-func staticTypes(n *ssa.Node) bool {
-	for _, vs := range [2][]*ssa.Value{n.In, n.Out} {
-		for _, v := range vs {
-			if v != nil && !v.Type.IsStatic() {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 func sameLayout(a, b ssa.Type) bool {

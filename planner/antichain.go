@@ -132,15 +132,15 @@ func (m *model) heaviestAntichain(o *Partial, ids []int, g int64) []int {
 // liveInSchedule takes one schedule of the graph and returns what is alive at its most crowded node: buffers alive
 // together in one valid schedule are unordered.
 func (m *model) liveInSchedule(o *Partial, ids []int) []int {
-	n := len(o.topo)
+	n := len(o.nodes.Topo)
 	load := make([]int64, n+1)
 	span := func(i int) (lo, hi int) {
 		lo = n
 		for _, h := range o.lives[i].Heads {
-			lo = min(lo, int(o.pos[h]))
+			lo = min(lo, int(o.nodes.Pos[h]))
 		}
 		for _, t := range o.lives[i].Tails {
-			hi = max(hi, int(o.pos[t])+1)
+			hi = max(hi, int(o.nodes.Pos[t])+1)
 		}
 		return lo, hi
 	}

@@ -16,8 +16,8 @@ import (
 //
 // Of buffers that are all aligned to g, every one but the topmost occupies a multiple of g: the bound counts padded sizes
 // less the largest padding. Where alignments differ, each stands for the buffers aligned to a multiple of it, and the
-// highest stack of any counts. For a partial order the stack becomes an antichain (antichain.go). A single buffer, and
-// the end of a fixed one, are bounds too.
+// highest stack of any counts. For a partial order the stack becomes an antichain (antichain.go). A single buffer
+// is a bound too.
 //
 // Source: the largest clique of an interval graph is the set alive at some point (Golumbic, Algorithmic Graph Theory and
 // Perfect Graphs, 1980).
@@ -40,17 +40,12 @@ func (m *model) bound() (int64, Proof) {
 	return best, proof
 }
 
-// singleBound is the end of the highest fixed buffer or the size of the largest one.
+// singleBound is the size of the largest buffer.
 func (m *model) singleBound() (int64, Proof) {
 	var best int64
 	proof := Proof{Kind: ProofNone, Point: -1}
 	for i := range m.p.Buffers {
-		b := &m.p.Buffers[i]
-		h := b.Size
-		if it := &m.items[m.itemOf[i]]; it.fixed >= 0 {
-			h += it.fixed
-		}
-		if h > best {
+		if h := m.p.Buffers[i].Size; h > best {
 			best = h
 			proof = Proof{Kind: ProofWitness, Point: -1, Members: []int{i}}
 		}
@@ -114,27 +109,18 @@ func (b *Buffer) liveAt(t int) bool {
 	return true
 }
 
-// grain is what the alignments of all members of item i are multiples of.
-func (m *model) grain(i int) int64 {
-	g := int64(0)
-	for _, b := range m.items[i].members {
-		g = gcd(m.p.align(int(b)), g)
-	}
-	return g
-}
-
 // stacks gives the bytes that the live pieces of items aligned to multiples of g need at each dense point.
 func (m *model) stacks(g int64) []int64 {
 	n := max(len(m.times)-1, 0)
 	heights := make([]int64, n+1)
 	padded := false
 	for i := range m.items {
-		if m.grain(i)%g != 0 {
+		if m.items[i].align%g != 0 {
 			continue
 		}
+		s := alignUp(m.items[i].size, g)
 		for _, p := range m.items[i].pieces {
-			s := alignUp(p.size, g)
-			padded = padded || s != p.size
+			padded = padded || s != m.items[i].size
 			heights[p.lo] += s
 			heights[p.hi] -= s
 		}
@@ -152,11 +138,11 @@ func (m *model) stacks(g int64) []int64 {
 func (m *model) unpadTop(heights []int64, g int64) {
 	starts := make([][]padding, len(heights))
 	for i := range m.items {
-		if m.grain(i)%g != 0 {
+		if m.items[i].align%g != 0 {
 			continue
 		}
-		for _, p := range m.items[i].pieces {
-			if pad := alignUp(p.size, g) - p.size; pad > 0 {
+		if pad := alignUp(m.items[i].size, g) - m.items[i].size; pad > 0 {
+			for _, p := range m.items[i].pieces {
 				starts[p.lo] = append(starts[p.lo], padding{pad, p.hi})
 			}
 		}

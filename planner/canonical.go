@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// The canonical search is the exact search for problems that are more than plain intervals: groups, holes, fixed offsets,
-// mixed alignments, partial orders. (Plain intervals have the faster skyline.)
+// The canonical search is the exact search for problems that are more than plain intervals: holes, mixed alignments,
+// partial orders. (Plain intervals have the faster skyline.)
 //
 // A plan is canonical when no item can sink: each lies at 0 or on an item that it conflicts with. Placing items in the
 // order of their offsets builds every canonical plan bottom up:
 //
 //	low[i] = the least offset left to item i by what is placed; placing i at low[i] = o lifts the
-//	         unplaced neighbours j to at least o + under(i, j), rounded up to their alignment
+//	         unplaced neighbours j to at least o + size(i), rounded up to their alignment
 //
 //	bytes |   |  low of x, y, z      Next comes an item with low >= o. An item with low >= h, where h is the
 //	      | h-+-----z-               least end that any unplaced item could have now, can wait: the one that
@@ -21,14 +21,14 @@ import (
 //
 // Pruning: in every clique, the highest placed end (or o, or the least low of what is still to come) plus the heights
 // still to come must fit the capacity; an item left below o that nothing can lift any more could have been placed
-// before; a fixed item must not be lifted over its offset. Positions that were searched in vain are remembered.
+// before. Positions that were searched in vain are remembered.
 // Runs are restarted with other tastes, as in skysearch. What was searched in vain in one order says nothing about another, so
 // short runs prove little: half of the budget goes to a single long one.
 //
-// Source: MiniMalloc (Moffitt, ASPLOS 2023), with heights per pair of items for groups and cliques in place of sections.
+// Source: MiniMalloc (Moffitt, ASPLOS 2023), with cliques in place of sections.
 type canonical struct {
 	m       *model
-	adj     [][]edge
+	adj     [][]int32
 	cliques []clique
 	in      [][]seat // per item: where it sits
 	class   []int32  // equal items share a class
@@ -91,9 +91,9 @@ func (c *canonical) findClasses() {
 	first := map[uint64][]int32{} // one item of each class by the sum
 	for i := range c.class {
 		it := &c.m.items[i]
-		sum := edgeKey(edge{int32(i), it.size, it.size}) + scramble(uint64(it.align))
-		for _, e := range c.adj[i] {
-			sum += edgeKey(e)
+		sum := scramble(uint64(i)) + scramble(uint64(it.align)) + scramble(uint64(it.size))
+		for _, j := range c.adj[i] {
+			sum += scramble(uint64(j))
 		}
 		c.class[i] = -1
 		for _, j := range first[sum] {
@@ -110,24 +110,20 @@ func (c *canonical) findClasses() {
 	}
 }
 
-func edgeKey(e edge) uint64 {
-	return scramble(scramble(uint64(e.to)+uint64(e.under)<<20) + uint64(e.over))
-}
-
 // alike reports whether two neighbours of one size can be exchanged.
 func (c *canonical) alike(i, j int) bool {
 	a, b := &c.m.items[i], &c.m.items[j]
-	if a.size != b.size || a.align != b.align || a.fixed >= 0 || b.fixed >= 0 || len(c.adj[i]) != len(c.adj[j]) {
+	if a.size != b.size || a.align != b.align || len(c.adj[i]) != len(c.adj[j]) {
 		return false
 	}
 	x, y := c.adj[i], c.adj[j]
 	mutual := false
 	for p, q := 0, 0; p < len(x) || q < len(y); p, q = p+1, q+1 {
-		if p < len(x) && int(x[p].to) == j {
-			mutual = x[p].under == x[p].over
+		if p < len(x) && int(x[p]) == j {
+			mutual = true
 			p++
 		}
-		if q < len(y) && int(y[q].to) == i {
+		if q < len(y) && int(y[q]) == i {
 			q++
 		}
 		if p == len(x) || q == len(y) {
@@ -201,9 +197,9 @@ func (c *canonical) reset(capacity int64) bool {
 		}
 	}
 	for i := range c.at {
-		c.at[i], c.low[i] = unplaced, max(c.m.items[i].fixed, 0)
+		c.at[i], c.low[i] = unplaced, 0
 		c.lifts[i] = int32(len(c.adj[i]))
-		if c.low[i]+c.m.items[i].size > capacity {
+		if c.m.items[i].size > capacity {
 			return false
 		}
 		if len(c.adj[i]) == 0 {
@@ -283,7 +279,7 @@ func (c *canonical) gather(o int64, after int32) bool {
 			continue
 		}
 		if c.low[i] < o || (c.low[i] == o && c.rank[i] <= after) {
-			if c.lifts[i] == 0 || c.m.items[i].fixed >= 0 {
+			if c.lifts[i] == 0 {
 				return false
 			}
 		} else {
@@ -330,8 +326,8 @@ func (c *canonical) try(i int32) verdict {
 	c.hash = hash
 	c.left++
 	c.at[i] = unplaced
-	for _, e := range c.adj[i] {
-		c.lifts[e.to]++
+	for _, j := range c.adj[i] {
+		c.lifts[j]++
 	}
 	for _, s := range c.in[i] {
 		c.rest[s.clique] += s.height
@@ -350,23 +346,22 @@ func (c *canonical) try(i int32) verdict {
 // lift raises the lows of i's unplaced neighbours; false when one no longer fits.
 func (c *canonical) lift(i int32, o int64) bool {
 	c.work += 2 * int64(len(c.adj[i]))
-	for _, e := range c.adj[i] {
-		c.lifts[e.to]--
+	for _, j := range c.adj[i] {
+		c.lifts[j]--
 	}
 	for _, s := range c.in[i] {
 		c.rest[s.clique] -= s.height
 	}
-	for _, e := range c.adj[i] {
-		j := e.to
+	for _, j := range c.adj[i] {
 		if c.at[j] != unplaced {
 			continue
 		}
 		it := &c.m.items[j]
-		low := alignUp(o+e.under, it.align)
+		low := alignUp(o+c.m.items[i].size, it.align)
 		if low <= c.low[j] {
 			continue
 		}
-		if low+it.size > c.cap || it.fixed >= 0 {
+		if low+it.size > c.cap {
 			return false
 		}
 		c.undo = append(c.undo, lowered{j, c.low[j]})

@@ -6,10 +6,9 @@ import (
 	"slices"
 )
 
-// Cliques generalize sections to every kind of problem: sets of items that pairwise interfere, each with the height that
-// it has there. Side by side they need the sum of their heights, whatever the plan; the search over general problems bounds by them.
+// Cliques generalize sections to every kind of problem: sets of items that pairwise interfere. Side by side they need the sum of their heights, whatever the plan; the search over general problems bounds by them.
 //
-//	intervals: the maximal sets alive together, one per section, holes and groups included
+//	intervals: the maximal sets alive together, one per section, holes included
 //	partial:   greedy cliques around the most crowded items, heaviest members first, less those that repeat another
 //
 // Heights are padded to the alignment that the members have in common, which all but the topmost of them need; where
@@ -65,46 +64,41 @@ func (m *model) cliques() []clique {
 
 // sectionCliques sweeps over time and takes the live set whenever a death follows a birth.
 func (m *model) sectionCliques() []clique {
-	starts := make([][]share, len(m.times)+1)
+	starts := make([][]int32, len(m.times)+1)
 	ends := make([]bool, len(m.times)+1)
 	for i := range m.items {
 		for _, p := range m.items[i].pieces {
-			starts[p.lo] = append(starts[p.lo], share{int32(i), p.size})
+			starts[p.lo] = append(starts[p.lo], int32(i))
 			ends[p.hi] = true
 		}
 	}
-	until := func(s share, t int) bool { // is the piece that gave this share alive at t?
-		return slices.ContainsFunc(m.items[s.item].pieces, func(p piece) bool {
-			return int(p.lo) <= t && t < int(p.hi) && p.size == s.height
-		})
+	alive := func(i int32, t int) bool {
+		return slices.ContainsFunc(m.items[i].pieces, func(p piece) bool { return int(p.lo) <= t && t < int(p.hi) })
 	}
-	var live []share
+	var live []int32
 	var list []clique
 	grown := false
 	for t := range starts {
 		if ends[t] {
 			if grown {
-				list = append(list, newClique(live))
+				list = append(list, m.newClique(live))
 				grown = false
 			}
-			live = slices.DeleteFunc(live, func(s share) bool { return !until(s, t) })
+			live = slices.DeleteFunc(live, func(i int32) bool { return !alive(i, t) })
 		}
 		if len(starts[t]) > 0 {
-			for _, s := range starts[t] {
-				if !slices.Contains(live, s) {
-					live = append(live, s)
-				}
-			}
+			live = append(live, starts[t]...)
 			grown = true
 		}
 	}
 	return list
 }
 
-func newClique(live []share) clique {
-	c := clique{members: slices.Clone(live)}
-	for _, s := range live {
-		c.total += s.height
+func (m *model) newClique(items []int32) clique {
+	c := clique{members: make([]share, len(items))}
+	for k, i := range items {
+		c.members[k] = share{i, m.items[i].size}
+		c.total += m.items[i].size
 	}
 	return c
 }
@@ -137,18 +131,18 @@ func (m *model) greedyCliques() []clique {
 			continue
 		}
 		around := slices.Clone(adj[i])
-		slices.SortStableFunc(around, func(a, b edge) int { return cmp.Compare(b.over, a.over) })
-		members := []int{i}
+		slices.SortStableFunc(around, func(a, b int32) int { return cmp.Compare(m.items[b].size, m.items[a].size) })
+		members := []int32{int32(i)}
 		clear(mark)
-		for _, e := range adj[i] {
-			mark[e.to] = 1
+		for _, j := range adj[i] {
+			mark[j] = 1
 		}
-		for _, e := range around {
-			if mark[e.to] == len(members) {
-				members = append(members, int(e.to))
-				looked += len(adj[e.to])
-				for _, f := range adj[e.to] {
-					mark[f.to]++
+		for _, j := range around {
+			if mark[j] == len(members) {
+				members = append(members, j)
+				looked += len(adj[j])
+				for _, k := range adj[j] {
+					mark[k]++
 				}
 			}
 		}
@@ -161,23 +155,7 @@ func (m *model) greedyCliques() []clique {
 			continue
 		}
 		seen[string(key)] = true
-		list = append(list, newClique(m.shares(members)))
+		list = append(list, m.newClique(members))
 	}
 	return list
-}
-
-// shares gives every member of a clique the least height that it has against another member. The least is
-// what is sure: of the pieces of a grouped item only one need take part.
-func (m *model) shares(members []int) []share {
-	out := make([]share, len(members))
-	for k, i := range members {
-		h := m.items[i].size
-		for _, e := range m.adj[i] {
-			if _, in := slices.BinarySearch(members, int(e.to)); in {
-				h = min(h, e.under, m.items[i].size)
-			}
-		}
-		out[k] = share{int32(i), h}
-	}
-	return out
 }

@@ -11,16 +11,16 @@ import (
 //	row of b   a b c d e f     one bit per item: 1 where b interferes
 //	           1 . 1 0 0 1
 //
-// A row is what is neither after b nor before it; the latter is the transposed matrix of the former.
+// A row is what is neither after b nor before it.
 type crowd struct {
 	rows []bitset
 	pile []int32 // placed items by offset, for boards
 }
 
-// crowd returns the rows of the problem, nil where there are none: only for partial orders without groups.
+// crowd returns the rows of the problem, nil where there are none: only for partial orders.
 func (m *model) crowd() *crowd {
 	o, ok := m.order.(*Partial)
-	if !ok || len(m.items) != len(m.p.Buffers) {
+	if !ok {
 		return nil
 	}
 	if m.rows == nil {
@@ -73,13 +73,7 @@ func (c *crowd) count(i int) int {
 }
 
 // each visits the items in conflict with item i, ascending.
-func (c *crowd) each(i int, fn func(j int)) {
-	for k, w := range c.rows[i] {
-		for ; w != 0; w &= w - 1 {
-			fn(k<<6 + bits.TrailingZeros64(w))
-		}
-	}
-}
+func (c *crowd) each(i int, fn func(j int)) { c.rows[i].each(fn) }
 
 // put notes that item i has been placed; at are the offsets of all items.
 func (c *crowd) put(i int, at []int64) {
@@ -96,11 +90,10 @@ func (c *crowd) put(i int, at []int64) {
 func (o *Partial) interference() []bitset {
 	n := len(o.lives)
 	out := make([]bitset, n)
-	before := transposed(o.behind)
 	for i := range out {
 		row := make(bitset, (n+63)/64)
 		for w := range row {
-			row[w] = ^(o.behind[i][w] | before[i][w])
+			row[w] = ^o.behind[i][w]
 		}
 		if n&63 != 0 {
 			row[n>>6] &= 1<<(n&63) - 1
@@ -108,46 +101,18 @@ func (o *Partial) interference() []bitset {
 		row.clear(i)
 		out[i] = row
 	}
-	return out
-}
-
-// transposed turns rows into columns, 64 by 64 bits at a time.
-func transposed(rows []bitset) []bitset {
-	n := len(rows)
-	out := make([]bitset, n)
 	for i := range out {
-		out[i] = make(bitset, (n+63)/64)
-	}
-	var block [64]uint64
-	for y := 0; y < n; y += 64 {
-		for w := range (n + 63) / 64 {
-			for k := range block {
-				block[k] = 0
-				if y+k < n {
-					block[k] = rows[y+k][w]
-				}
-			}
-			turn(&block)
-			for k := range block {
-				if x := w<<6 + k; x < n {
-					out[x][y>>6] = block[k]
-				}
-			}
-		}
+		o.behind[i].each(func(j int) { out[j].clear(i) })
 	}
 	return out
 }
 
-// turn transposes a block: quarters are swapped across the diagonal, then quarters of quarters.
-func turn(a *[64]uint64) {
-	mask := uint64(1)<<32 - 1
-	for j := 32; j != 0; j >>= 1 {
-		for k := 0; k < 64; k = (k + j + 1) &^ j {
-			t := (a[k]>>j ^ a[k+j]) & mask
-			a[k] ^= t << j
-			a[k+j] ^= t
+// each visits the members, ascending.
+func (b bitset) each(fn func(x int)) {
+	for k, w := range b {
+		for ; w != 0; w &= w - 1 {
+			fn(k<<6 + bits.TrailingZeros64(w))
 		}
-		mask ^= mask << (j >> 1)
 	}
 }
 

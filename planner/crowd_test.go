@@ -51,11 +51,11 @@ type slow struct {
 
 func slowly(p *Problem) slow {
 	o := p.Order.(*Partial)
-	s := slow{o.lives, make([][]bool, len(o.topo))}
-	for k := len(o.topo) - 1; k >= 0; k-- {
-		u := o.topo[k]
-		s.reach[u] = make([]bool, len(o.topo))
-		for _, v := range o.succ[u] {
+	s := slow{o.lives, make([][]bool, len(o.nodes.Topo))}
+	for k := len(o.nodes.Topo) - 1; k >= 0; k-- {
+		u := o.nodes.Topo[k]
+		s.reach[u] = make([]bool, len(o.nodes.Topo))
+		for _, v := range o.nodes.Succ[u] {
 			s.reach[u][v] = true
 			for w, x := range s.reach[v] {
 				s.reach[u][w] = s.reach[u][w] || x

@@ -21,13 +21,12 @@
 // # Lives
 //
 // With Problem.Order nil, buffer i lives in the half-open interval [Lo, Hi) less its Holes: one fixed schedule. A
-// Partial order instead covers every schedule of a graph, concurrent branches included. Buffers of the same
-// Group share one offset (loop companions). Fixed buffers stay where they are. Buffers of size zero get an offset
+// Partial order instead covers every schedule of a graph, concurrent branches included. Buffers of size zero get an offset
 // and interfere with nothing. Offsets are multiples of Buffer.Align and of Problem.Align.
 //
 // # Planners
 //
-// Get and Names give access to all of them; every one honours groups, alignment, fixed offsets and both kinds of order.
+// Get and Names give access to all of them; every one honours alignment and both kinds of order.
 // One file each: naive, pool, dsatur, greedy-size, greedy-breadth, best-fit, the nnc family, hill-climb, exact, and auto, which is
 // the one to use.
 //

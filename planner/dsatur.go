@@ -35,7 +35,7 @@ func (m *model) dsatur() ([]int64, []Window) {
 	c.level = []*rankSet{newRankSet(len(c.order))}
 	for r, i := range c.order {
 		c.rank[i], c.colour[i] = int32(r), -1
-		if m.items[i].fixed < 0 && m.items[i].size > 0 {
+		if m.items[i].size > 0 {
 			c.level[0].add(r)
 		}
 	}
@@ -78,7 +78,7 @@ func (c *colouring) paint(i, colour int) {
 	}
 	c.groups[colour] = append(c.groups[colour], i)
 	c.around(i, func(j int) {
-		if c.colour[j] < 0 && c.m.items[j].fixed < 0 && c.seen[j].set(colour) {
+		if c.colour[j] < 0 && c.seen[j].set(colour) {
 			c.promote(j)
 		}
 	})

@@ -85,7 +85,7 @@ type decider interface {
 }
 
 func (x *exact) solution(name string, proof Proof) *Solution {
-	s := &Solution{Planner: name, Offsets: x.m.offsets(x.at), LowerBound: x.low, Proof: proof}
+	s := &Solution{Planner: name, Offsets: x.at, LowerBound: x.low, Proof: proof}
 	if x.raised {
 		s.Proof = Proof{Kind: ProofExhausted, Point: -1}
 	}
@@ -157,9 +157,6 @@ func (m *model) skylineAlign() int64 {
 		it := &m.items[i]
 		if it.lo == it.hi {
 			continue
-		}
-		if it.fixed >= 0 {
-			return 0
 		}
 		if all = lcm(all, it.align); same == 0 {
 			same = it.align

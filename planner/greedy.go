@@ -64,7 +64,7 @@ func (m *model) contention() []int64 {
 		around := m.neighbours()
 		for i := range m.items {
 			weight[i] = m.items[i].size
-			around(i, func(j int) { weight[i] += m.below(j, i) })
+			around(i, func(j int) { weight[i] += m.items[j].size })
 		}
 		return weight
 	}

@@ -43,8 +43,8 @@ func (h HillClimb) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 // climber is the state of a climb.
 type climber struct {
 	m      *model
-	order  []int // free items in the order of placing
-	index  []int // item -> place in order, -1 for fixed items
+	order  []int // items in the order of placing
+	index  []int // item -> place in order
 	board  *board
 	best   []int64
 	height int64 // of best
@@ -58,11 +58,8 @@ type climber struct {
 func newClimber(m *model, at []int64) *climber {
 	c := &climber{m: m, index: make([]int, len(m.items)), best: at, height: m.height(at)}
 	for _, i := range m.sortedItems(func(a, b *item) int { return int(min(max(b.size-a.size, -1), 1)) }) {
-		c.index[i] = -1
-		if m.items[i].fixed < 0 {
-			c.index[i] = len(c.order)
-			c.order = append(c.order, i)
-		}
+		c.index[i] = len(c.order)
+		c.order = append(c.order, i)
 	}
 	return c
 }
@@ -158,10 +155,10 @@ func (c *climber) support(i int) int {
 		return -1
 	}
 	pick, n := -1, int64(0)
-	for _, e := range c.m.adj[i] {
-		if c.board.at[e.to]+e.over == c.board.at[i] {
+	for _, j := range c.m.adj[i] {
+		if c.board.at[j]+c.m.items[j].size == c.board.at[i] {
 			if n++; c.dice.draw(n) == 0 {
-				pick = int(e.to)
+				pick = int(j)
 			}
 		}
 	}

@@ -13,20 +13,17 @@ type Naive struct{}
 // Name is "naive".
 func (Naive) Name() string { return "naive" }
 
-// Plan lays the buffers end to end above the fixed ones; a group is one buffer.
+// Plan lays the buffers end to end.
 func (n Naive) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 	return planBy(ctx, p, n.Name(), func(m *model) ([]int64, []Window) { return m.naive(), nil })
 }
 
 func (m *model) naive() []int64 {
 	at := make([]int64, len(m.items))
-	top := m.floor()
+	top := int64(0)
 	for i := range m.items {
-		it := &m.items[i]
-		if at[i] = it.fixed; it.fixed < 0 {
-			at[i] = alignUp(top, it.align)
-			top = at[i] + it.size
-		}
+		at[i] = alignUp(top, m.items[i].align)
+		top = at[i] + m.items[i].size
 	}
 	return at
 }

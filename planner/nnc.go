@@ -22,7 +22,7 @@ import (
 //	nnc-size   C first: opens a window of 800. A fits the edge S -> C and takes 500 of it; B fits nowhere, since no
 //	           edge has 500 left, and opens a window: 1300 bytes. A and B side by side, C over both, need 1000.
 //
-// Companions of a loop (a Group) are one string from the start. Ties go to the lower index.
+// Ties go to the lower index.
 //
 // The offsets work for every schedule that the order allows. A block must fit into the bytes that one predecessor hands over, so
 // fragments stay: exact and auto have no such limit.
@@ -115,7 +115,7 @@ func (a *nncAllocator) countEdges() {
 		a.of[i] = -1
 	}
 	for k := range a.strings {
-		a.of[a.m.itemOf[a.blocks[a.strings[k].blocks[0]].members[0]]] = int32(k)
+		a.of[a.blocks[a.strings[k].blocks[0]].item] = int32(k)
 	}
 	a.around = a.m.neighbours()
 	for i := range a.m.items {
@@ -141,15 +141,15 @@ func (m *model) neighbours() func(i int, fn func(j int)) {
 			return func(int, func(int)) {}
 		}
 		return func(i int, fn func(j int)) {
-			for _, e := range adj[i] {
-				fn(int(e.to))
+			for _, j := range adj[i] {
+				fn(int(j))
 			}
 		}
 	}
 	h := newHullIndex(m)
 	return func(i int, fn func(j int)) {
 		h.each(i, func(j int) {
-			if m.plain || m.below(i, j) > 0 {
+			if m.plain || m.meet(i, j) {
 				fn(j)
 			}
 		})
@@ -173,7 +173,7 @@ func (a *nncAllocator) step(rule nncRule) bool {
 	}
 	a.insert(s, window, edge)
 	for _, b := range s.blocks {
-		a.settle(a.of[a.m.itemOf[a.blocks[b].members[0]]])
+		a.settle(a.of[a.blocks[b].item])
 	}
 	return true
 }
@@ -185,7 +185,7 @@ func (a *nncAllocator) settle(k int32) {
 		return
 	}
 	s.done, s.oc = true, -1
-	a.around(int(a.m.itemOf[a.blocks[s.blocks[0]].members[0]]), func(j int) {
+	a.around(a.blocks[s.blocks[0]].item, func(j int) {
 		if q := a.of[j]; q >= 0 && !a.strings[q].done {
 			a.strings[q].oc--
 		}

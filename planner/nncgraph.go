@@ -1,9 +1,6 @@
 package planner
 
-import (
-	"cmp"
-	"slices"
-)
+import "cmp"
 
 // The NNC allocation graph: which bytes pass from which block to which, and where they lie.
 //
@@ -31,13 +28,13 @@ type nncGraph struct {
 	pad     int64 // common multiple of all alignments: sizes of windows are multiples of it
 }
 
-// nncBlock is one buffer, or the members of a group that cannot be told apart in time.
+// nncBlock is one buffer.
 type nncBlock struct {
-	members []int32
-	lo, hi  int   // life in time points, for fixed schedules
-	size    int64 // padded to the common alignment
-	window  int32 // -1 while not placed
-	off     int64 // in the window
+	item   int
+	lo, hi int   // life in time points, for fixed schedules
+	size   int64 // padded to the common alignment
+	window int32 // -1 while not placed
+	off    int64 // in the window
 }
 
 type nncWindow struct {
@@ -56,8 +53,7 @@ const (
 	sink   = int32(-2)
 )
 
-// nncString is what is placed in one step: blocks in order of time, each dead before the next is born. A group
-// of companions is one string from the start.
+// nncString is what is placed in one step: blocks in order of time, each dead before the next is born.
 type nncString struct {
 	blocks []int32
 	size   int64 // of the largest
@@ -74,29 +70,16 @@ func newNNCGraph(m *model) (*nncGraph, []nncString) {
 	}
 	var list []nncString
 	for i := range m.items {
-		it := &m.items[i]
-		if it.fixed >= 0 || it.size == 0 {
+		if m.items[i].size == 0 {
 			continue
 		}
-		first := len(g.blocks)
-		for _, part := range g.splitGroup(it.members) {
-			b := nncBlock{members: part, window: -1, lo: maxPoint, hi: -maxPoint}
-			for _, k := range part {
-				x := &m.p.Buffers[k]
-				b.size = max(b.size, alignUp(x.Size, g.pad))
-				b.lo, b.hi = min(b.lo, x.Lo), max(b.hi, x.Hi)
-			}
-			g.blocks = append(g.blocks, b)
-		}
-		s := nncString{}
-		for k := first; k < len(g.blocks); k++ {
-			s.blocks = append(s.blocks, int32(k))
-			s.size = max(s.size, g.blocks[k].size)
-		}
-		list = append(list, s)
+		x := &m.p.Buffers[i]
+		b := nncBlock{item: i, window: -1, lo: x.Lo, hi: x.Hi, size: alignUp(x.Size, g.pad)}
+		list = append(list, nncString{blocks: []int32{int32(len(g.blocks))}, size: b.size})
+		g.blocks = append(g.blocks, b)
 	}
 	if o, ok := m.order.(*Partial); ok {
-		g.rows += int64(len(o.topo))
+		g.rows += int64(len(o.nodes.Topo))
 	} else {
 		g.rows += int64(m.span())
 	}
@@ -112,35 +95,6 @@ func (m *model) span() int {
 	return max(hi-lo, 0) + 1
 }
 
-// splitGroup orders the members of a group by time, one block each; members that are not in such an order make one block.
-func (g *nncGraph) splitGroup(members []int32) [][]int32 {
-	if len(members) == 1 {
-		return [][]int32{members}
-	}
-	sorted := slices.DeleteFunc(slices.Clone(members), func(k int32) bool { return g.m.p.Buffers[k].Size == 0 })
-	slices.SortStableFunc(sorted, func(a, b int32) int {
-		switch {
-		case g.order.Hops(int(a), int(b)) > 0:
-			return -1
-		case g.order.Hops(int(b), int(a)) > 0:
-			return 1
-		}
-		return 0
-	})
-	for k := 1; k < len(sorted); k++ {
-		for _, earlier := range sorted[:k] {
-			if g.order.Hops(int(earlier), int(sorted[k])) == 0 {
-				return [][]int32{sorted}
-			}
-		}
-	}
-	parts := make([][]int32, len(sorted))
-	for k := range sorted {
-		parts[k] = sorted[k : k+1]
-	}
-	return parts
-}
-
 // hops is the distance from block a to block b, 0 unless b is after a.
 func (g *nncGraph) hops(a, b int32) int64 {
 	if g.m.timed {
@@ -150,17 +104,7 @@ func (g *nncGraph) hops(a, b int32) int64 {
 		}
 		return int64(y.lo - x.hi + 1)
 	}
-	best := 0
-	for _, x := range g.blocks[a].members {
-		for _, y := range g.blocks[b].members {
-			h := g.order.Hops(int(x), int(y))
-			if h == 0 {
-				return 0
-			}
-			best = max(best, h)
-		}
-	}
-	return int64(best)
+	return int64(g.order.Hops(g.blocks[a].item, g.blocks[b].item))
 }
 
 // fit finds the edge that holds string s with the fewest hops to both sides; an end at S or T costs more than any hop,
@@ -242,14 +186,11 @@ func (g *nncGraph) insert(s *nncString, window, edge int) {
 	s.done = true
 }
 
-// layout lays the windows end to end above the fixed items and gives every item its offset.
+// layout lays the windows end to end and gives every item its offset.
 func (g *nncGraph) layout() ([]int64, []Window) {
 	m := g.m
 	at := make([]int64, len(m.items))
-	for i := range at {
-		at[i] = max(m.items[i].fixed, 0)
-	}
-	top := alignUp(m.floor(), g.pad)
+	top := int64(0)
 	windows := make([]Window, len(g.windows))
 	for k, w := range g.windows {
 		windows[k] = Window{top, w.size}
@@ -257,7 +198,7 @@ func (g *nncGraph) layout() ([]int64, []Window) {
 	}
 	for k := range g.blocks {
 		b := &g.blocks[k]
-		at[m.itemOf[b.members[0]]] = windows[b.window].Offset + b.off
+		at[b.item] = windows[b.window].Offset + b.off
 	}
 	return at, windows
 }

@@ -3,7 +3,8 @@ package planner
 import (
 	"fmt"
 	"slices"
-	"sync/atomic"
+
+	"github.com/berth-onnx/berth/internal/poset"
 )
 
 // Life is where a buffer lives in a graph of nodes: Heads are the nodes that may be the first to touch it, Tails the
@@ -26,92 +27,35 @@ type Life struct{ Heads, Tails []int }
 // Source: NNC tensor allocation (exec-dep, head and tail of a block, "after").
 type Partial struct {
 	lives  []Life
-	topo   []int32 // nodes in a topological order
-	pos    []int32 // position of each node in topo
-	succ   [][]int32
+	nodes  *poset.Order
 	behind []bitset // by buffer: those that are after it
 	births []int
-	hops   []atomic.Pointer[[]uint16] // longest paths from a node, made when first asked for
 }
-
-// maxPartialNodes keeps path lengths in 16 bits and each matrix of what comes after what at half a gigabyte.
-const maxPartialNodes = 1<<16 - 1
 
 // NewPartial builds the order of a graph with nodes 0..nodes-1; lives has one entry per buffer. It fails with a
 // *ProblemError on a cycle, on node numbers out of range, and on a life without a head that reaches (or is) a tail.
 func NewPartial(nodes int, edges [][2]int, lives []Life) (*Partial, error) {
-	if nodes < 0 || nodes > maxPartialNodes {
-		return nil, &ProblemError{Buffer: -1, Reason: fmt.Sprintf("has a graph of %d nodes; at most %d are supported", nodes, maxPartialNodes)}
+	order, err := poset.New(nodes, edges)
+	if err != nil {
+		return nil, &ProblemError{Buffer: -1, Reason: "has " + err.Error()}
 	}
-	o := &Partial{lives: lives, pos: make([]int32, nodes), succ: make([][]int32, nodes), hops: make([]atomic.Pointer[[]uint16], nodes)}
-	if err := o.sortNodes(edges); err != nil {
-		return nil, err
-	}
-	reach := o.closePaths()
+	o := &Partial{lives: lives, nodes: order}
 	for i, l := range lives {
-		if reason := o.checkLife(l, reach); reason != "" {
+		if reason := o.checkLife(l); reason != "" {
 			return nil, &ProblemError{Buffer: i, Reason: reason}
 		}
 	}
-	o.sortBehind(reach)
+	o.sortBehind()
 	o.sortBirths()
 	return o, nil
 }
 
-// sortNodes finds a topological order, smallest number first among what is ready.
-func (o *Partial) sortNodes(edges [][2]int) error {
-	n := len(o.pos)
-	waits := make([]int32, n)
-	for _, e := range edges {
-		if e[0] < 0 || e[0] >= n || e[1] < 0 || e[1] >= n {
-			return &ProblemError{Buffer: -1, Reason: fmt.Sprintf("has an edge %d -> %d outside its %d nodes", e[0], e[1], n)}
-		}
-		o.succ[e[0]] = append(o.succ[e[0]], int32(e[1]))
-		waits[e[1]]++
-	}
-	ready := newRankSet(n)
-	for v, w := range waits {
-		if w == 0 {
-			ready.add(v)
-		}
-	}
-	for u := ready.first(); u >= 0; u = ready.first() {
-		ready.remove(u)
-		o.pos[u] = int32(len(o.topo))
-		o.topo = append(o.topo, int32(u))
-		for _, v := range o.succ[u] {
-			if waits[v]--; waits[v] == 0 {
-				ready.add(int(v))
-			}
-		}
-	}
-	if len(o.topo) < n {
-		return &ProblemError{Buffer: -1, Reason: "has a graph with a cycle"}
-	}
-	return nil
-}
-
-// closePaths works from the last node to the first; reach[u] has v when there is a path u -> v of at least one edge.
-func (o *Partial) closePaths() []bitset {
-	reach := make([]bitset, len(o.topo))
-	for k := len(o.topo) - 1; k >= 0; k-- {
-		u := o.topo[k]
-		row := make(bitset, (len(o.topo)+63)/64)
-		for _, v := range o.succ[u] {
-			row[v>>6] |= 1 << (v & 63)
-			row.join(reach[v])
-		}
-		reach[u] = row
-	}
-	return reach
-}
-
 // sortBehind finds what is after each buffer: per node the buffers whose heads it all reaches, from the last node to the
 // first, and of a buffer with several tails what all of them have.
-func (o *Partial) sortBehind(reach []bitset) {
+func (o *Partial) sortBehind() {
 	words := (len(o.lives) + 63) / 64
-	born := make([][]int, len(o.topo)) // buffers with one head, by head
-	var many []int                     // the others
+	born := make([][]int, len(o.nodes.Topo)) // buffers with one head, by head
+	var many []int                           // the others
 	for i, l := range o.lives {
 		if len(l.Heads) == 1 {
 			born[l.Heads[0]] = append(born[l.Heads[0]], i)
@@ -119,18 +63,17 @@ func (o *Partial) sortBehind(reach []bitset) {
 			many = append(many, i)
 		}
 	}
-	rows := make([]bitset, len(o.topo))
-	for k := len(o.topo) - 1; k >= 0; k-- {
-		u := o.topo[k]
+	rows := make([]bitset, len(o.nodes.Topo))
+	for _, u := range slices.Backward(o.nodes.Topo) {
 		row := make(bitset, words)
-		for _, v := range o.succ[u] {
+		for _, v := range o.nodes.Succ[u] {
 			row.join(rows[v])
 			for _, i := range born[v] {
 				row[i>>6] |= 1 << (i & 63)
 			}
 		}
 		for _, i := range many {
-			if !slices.ContainsFunc(o.lives[i].Heads, func(h int) bool { return !reach[u].has(h) }) {
+			if !slices.ContainsFunc(o.lives[i].Heads, func(h int) bool { return !o.nodes.Before(int(u), h) }) {
 				row[i>>6] |= 1 << (i & 63)
 			}
 		}
@@ -159,20 +102,20 @@ func (b bitset) join(other bitset) {
 	}
 }
 
-func (o *Partial) checkLife(l Life, reach []bitset) string {
+func (o *Partial) checkLife(l Life) string {
 	if len(l.Heads) == 0 || len(l.Tails) == 0 {
 		return "has no head or no tail node"
 	}
 	for _, set := range [][]int{l.Heads, l.Tails} {
 		for _, v := range set {
-			if v < 0 || v >= len(o.pos) {
+			if v < 0 || v >= len(o.nodes.Pos) {
 				return fmt.Sprintf("lives at node %d, which does not exist", v)
 			}
 		}
 	}
 	for _, h := range l.Heads {
 		for _, t := range l.Tails {
-			if h == t || reach[h].has(t) {
+			if h == t || o.nodes.Before(h, t) {
 				return ""
 			}
 		}
@@ -182,11 +125,11 @@ func (o *Partial) checkLife(l Life, reach []bitset) string {
 
 // sortBirths orders the buffers by the earliest head in the topological order.
 func (o *Partial) sortBirths() {
-	at := make([][]int, len(o.pos))
+	at := make([][]int, len(o.nodes.Pos))
 	for i, l := range o.lives {
-		first := o.pos[l.Heads[0]]
+		first := o.nodes.Pos[l.Heads[0]]
 		for _, h := range l.Heads {
-			first = min(first, o.pos[h])
+			first = min(first, o.nodes.Pos[h])
 		}
 		at[first] = append(at[first], i)
 	}
@@ -214,43 +157,12 @@ func (o *Partial) Hops(a, b int) int {
 	}
 	best := 0
 	for _, t := range o.lives[a].Tails {
-		row := o.longest(t)
 		for _, h := range o.lives[b].Heads {
-			best = max(best, int(row[o.pos[h]-o.pos[t]]))
+			best = max(best, o.nodes.Hops(t, h))
 		}
 	}
 	return best
 }
 
-// longest gives the longest path from u to every node at or behind it in the topological order, indexed by distance
-// in that order; 0 where there is no path.
-func (o *Partial) longest(u int) []uint16 {
-	if row := o.hops[u].Load(); row != nil {
-		return *row
-	}
-	base := o.pos[u]
-	row := make([]uint16, len(o.topo)-int(base))
-	for k := range row {
-		v := o.topo[int(base)+k]
-		if k > 0 && row[k] == 0 {
-			continue
-		}
-		for _, w := range o.succ[v] {
-			d := o.pos[w] - base
-			row[d] = max(row[d], row[k]+1)
-		}
-	}
-	o.hops[u].Store(&row)
-	return row
-}
-
 // has reports whether x is in the set.
 func (b bitset) has(x int) bool { return x>>6 < len(b) && b[x>>6]>>(x&63)&1 == 1 }
-
-// first is the smallest member, or -1.
-func (s *rankSet) first() int {
-	if s.level[0][0]&1 == 1 {
-		return 0
-	}
-	return s.after(0)
-}

@@ -9,7 +9,7 @@ import (
 //
 //	bytes
 //	  |#######|      A new item must not begin inside the forbidden run of any conflicting item j,
-//	  |   gap |      ( at[j] - under(item, j) , at[j] + over(j, item) ), both ends allowed.
+//	  |   gap |      ( at[j] - size(item) , at[j] + size(j) ), both ends allowed.
 //	  |#######|      Sorted by their beginnings, the runs leave gaps; first fit takes the lowest gap,
 //	  |  gap  |      best fit the one with the least left over (the space above the last run counts as the loosest).
 //	  |#######|
@@ -31,14 +31,14 @@ type board struct {
 // scanLimit: above so many pairs of overlapping hulls, conflict lists cost more memory than they save time.
 const scanLimit = 1 << 20
 
-// newBoard starts with the fixed items in place.
+// newBoard is an empty board.
 func newBoard(m *model) *board {
 	b := &board{m: m, at: make([]int64, len(m.items))}
 	b.clear()
 	return b
 }
 
-// clear takes everything off but the fixed items.
+// clear takes everything off.
 func (b *board) clear() {
 	if b.shelf = nil; b.m.crowded() {
 		b.shelf = newShelf(b.m)
@@ -46,9 +46,6 @@ func (b *board) clear() {
 	b.crowd = b.m.unlisted()
 	for i := range b.at {
 		b.at[i] = unplaced
-		if f := b.m.items[i].fixed; f >= 0 {
-			b.put(i, f)
-		}
 	}
 }
 
@@ -150,8 +147,9 @@ func (b *board) tightest(i int) int64 {
 // gather lists what the placed neighbours of i forbid, by beginning.
 func (b *board) gather(i int) {
 	b.runs = b.runs[:0]
+	size := b.m.items[i].size
 	if b.crowd != nil {
-		row, size := b.crowd.rows[i], b.m.items[i].size
+		row := b.crowd.rows[i]
 		for _, j := range b.crowd.pile {
 			if row.has(int(j)) {
 				b.runs = append(b.runs, forbidden{b.at[j] - size, b.at[j] + b.m.items[j].size})
@@ -159,9 +157,9 @@ func (b *board) gather(i int) {
 		}
 		return
 	}
-	for _, e := range b.m.adj[i] {
-		if at := b.at[e.to]; at != unplaced {
-			b.runs = append(b.runs, forbidden{at - e.under, at + e.over})
+	for _, j := range b.m.adj[i] {
+		if at := b.at[j]; at != unplaced {
+			b.runs = append(b.runs, forbidden{at - size, at + b.m.items[j].size})
 		}
 	}
 	slices.SortFunc(b.runs, func(x, y forbidden) int { return cmp.Compare(x.lo, y.lo) })

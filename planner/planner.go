@@ -48,7 +48,7 @@ func Names() []string {
 
 // finish turns offsets of items into a solution with the cheap lower bound.
 func finish(name string, m *model, at []int64) *Solution {
-	s := &Solution{Planner: name, Offsets: m.offsets(at)}
+	s := &Solution{Planner: name, Offsets: at}
 	s.ArenaBytes = m.p.height(s.Offsets)
 	s.LowerBound, s.Proof = m.bound()
 	s.Stats.Winner = name

@@ -40,7 +40,7 @@ func (pl Pool) Plan(ctx context.Context, p *Problem) (*Solution, error) {
 
 func (m *model) pool() ([]int64, []Window) {
 	order := m.sortedIDs(func(int, int) int { return 0 })
-	order = slices.DeleteFunc(order, func(i int) bool { return m.items[i].fixed >= 0 || m.items[i].size == 0 })
+	order = slices.DeleteFunc(order, func(i int) bool { return m.items[i].size == 0 })
 	l := newPoolList(m, order)
 	for n, i := range order {
 		k := -1
@@ -150,18 +150,14 @@ func (m *model) isFree(b *poolBlock, i int) bool {
 	if m.timed {
 		return m.items[i].lo == m.items[i].hi || b.until <= m.items[i].lo
 	}
-	return !slices.ContainsFunc(b.items, func(j int) bool { return m.below(i, j) > 0 })
+	return !slices.ContainsFunc(b.items, func(j int) bool { return m.meet(i, j) })
 }
 
-// stack lays groups of items end to end above the fixed ones; all items of a group get the same offset.
-// Items in no group lie at their fixed offset or at zero.
+// stack lays groups of items end to end; all items of a group get the same offset. Items in no group lie at zero.
 func (m *model) stack(groups [][]int) ([]int64, []Window) {
 	at := make([]int64, len(m.items))
-	for i := range at {
-		at[i] = max(m.items[i].fixed, 0)
-	}
 	windows := make([]Window, 0, len(groups))
-	top := m.floor()
+	top := int64(0)
 	for _, g := range groups {
 		size, align := int64(0), int64(1)
 		for _, i := range g {

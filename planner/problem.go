@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"context"
 	"math"
 	"math/bits"
 )
@@ -23,12 +22,6 @@ type Buffer struct {
 	// Holes are runs inside [Lo, Hi) where the buffer holds nothing: ascending, disjoint. A value that lives
 	// before an If and in its second branch only has the first branch's points as a hole.
 	Holes []Range
-	// Group: buffers with the same positive number get the same offset (loop companions). 0 is "no group".
-	// Members of a group must not interfere with each other.
-	Group int
-	// Fixed buffers lie at Offset already, and stay there.
-	Fixed  bool
-	Offset int64
 }
 
 // Problem asks for an offset per buffer so that no two interfering buffers share a byte.
@@ -44,15 +37,8 @@ type Problem struct {
 // maxBytes bounds the sum of all padded sizes, so that no arithmetic on offsets can overflow.
 const maxBytes = math.MaxInt64 / 4
 
-// Check tells whether the problem is well formed: sizes, alignments and lives in range, fixed offsets aligned and
-// free of overlap with each other, groups free of interference inside and of contradiction. The error is a *ProblemError.
+// Check tells whether the problem is well formed: sizes, alignments and lives in range. The error is a *ProblemError.
 func (p *Problem) Check() error {
-	_, err := prepare(context.Background(), p)
-	return err
-}
-
-// checkFields is the part of Check that looks at one buffer at a time, and at the sum of all sizes.
-func (p *Problem) checkFields() error {
 	if p == nil {
 		return &ProblemError{Buffer: -1, Reason: "is nil"}
 	}
@@ -65,7 +51,7 @@ func (p *Problem) checkFields() error {
 	if o, ok := p.Order.(Intervals); ok && len(o.Buffers) > 0 && &o.Buffers[0] != &p.Buffers[0] {
 		return &ProblemError{Buffer: -1, Reason: "has an interval order over other buffers; leave Order nil"}
 	}
-	step := int64(1) // least common multiple of all alignments: what a shared offset may have to satisfy
+	step := int64(1) // least common multiple of all alignments: what all offsets may have to satisfy
 	for i := range p.Buffers {
 		if reason := p.checkBuffer(i); reason != "" {
 			return p.errorAt(i, reason)
@@ -74,7 +60,7 @@ func (p *Problem) checkFields() error {
 			return p.errorAt(i, "has an alignment that overflows together with the others'")
 		}
 	}
-	var total, top int64
+	var total int64
 	for i := range p.Buffers {
 		b := &p.Buffers[i]
 		room := b.Size + min(step, maxBytes-b.Size)
@@ -82,12 +68,6 @@ func (p *Problem) checkFields() error {
 			return p.errorAt(i, "makes the sum of all sizes overflow")
 		}
 		total += room
-		if b.Fixed {
-			top = max(top, b.Offset+b.Size)
-		}
-		if top > maxBytes-total {
-			return p.errorAt(i, "makes the sum of all sizes and the fixed offsets overflow")
-		}
 	}
 	return nil
 }
@@ -106,14 +86,8 @@ func (p *Problem) checkBuffer(i int) string {
 		return "ends before it begins"
 	case b.Lo < -maxPoint || b.Hi > maxPoint:
 		return "has a life outside the supported range of time points"
-	case b.Group < 0:
-		return "has a negative group"
 	case b.Align > maxBytes || p.align(i) < 0 || p.align(i) > maxBytes:
 		return "has an alignment out of range"
-	case b.Fixed && (b.Offset < 0 || b.Offset > maxBytes):
-		return "is fixed at an offset out of range"
-	case b.Fixed && b.Offset%p.align(i) != 0:
-		return "is fixed at an offset that breaks its alignment"
 	}
 	at := b.Lo
 	for _, h := range b.Holes {

@@ -33,7 +33,7 @@ func FuzzPlanners(f *testing.F) {
 		o := plannertest.Options{
 			MaxBuffers: 1 + int(buffers)%50, MaxTime: 1 + int(points)%60, MaxSize: 1 + int(size),
 			Zero: features&1 != 0, Align: features&2 != 0, Holes: features&4 != 0,
-			Fixed: features&8 != 0, Groups: features&16 != 0, Partial: features&32 != 0,
+			Partial: features&8 != 0,
 		}
 		p := plannertest.Random(rand.New(rand.NewPCG(seed, 3)), o)
 		require.NoError(t, plannertest.JudgeProblem(context.Background(), p))

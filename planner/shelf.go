@@ -68,14 +68,14 @@ func newShelf(m *model) *shelf {
 // put adds item i at offset off.
 func (s *shelf) put(i int, off int64) {
 	for _, p := range s.m.items[i].pieces {
-		bytes := forbidden{off, alignUp(off+p.size, s.grain)}
+		bytes := forbidden{off, alignUp(off+s.m.items[i].size, s.grain)}
 		from, to := s.strip[p.lo], s.strip[p.hi-1]
 		for k := from; k <= to; k++ {
 			if p.lo > s.first[k] {
 				continue
 			}
 			s.edge[k].add(bytes)
-			s.load[k] += p.size
+			s.load[k] += s.m.items[i].size
 			if p.hi >= s.first[k+1] {
 				s.whole[k].add(bytes)
 			}

@@ -3,7 +3,6 @@ package planner
 import (
 	"cmp"
 	"fmt"
-	"math/bits"
 	"slices"
 	"sort"
 )
@@ -28,15 +27,13 @@ const (
 	FaultCount     FaultKind = iota // another number of offsets than buffers
 	FaultBounds                     // a buffer begins below zero or ends above the arena
 	FaultAlignment                  // an offset breaks an alignment
-	FaultFixed                      // a fixed buffer has moved
-	FaultGroup                      // two buffers of a group have different offsets
 	FaultOverlap                    // two interfering buffers share bytes
 	FaultHeight                     // ArenaBytes is not the end of the highest buffer
 	FaultBound                      // LowerBound is above the arena, or its witness does not support it
 )
 
 func (k FaultKind) String() string {
-	return [...]string{"count", "bounds", "alignment", "fixed", "group", "overlap", "height", "bound"}[k]
+	return [...]string{"count", "bounds", "alignment", "overlap", "height", "bound"}[k]
 }
 
 // Fault is Validate's verdict on a bad plan. A and B are the buffers at fault, -1 where there is none.
@@ -51,7 +48,7 @@ func (f *Fault) Error() string { return "planner: invalid plan: " + f.Reason }
 // Validate judges a plan, sharing no code with the planners: it trusts the problem alone. A nil error means that the plan
 // is sound and its height exact, and that a witnessed lower bound holds; otherwise the error is a *Fault.
 //
-// For fixed schedules it sweeps over time in O(n log n): the live buffers are kept by their rank in offset order, and a new one
+// For fixed schedules it sweeps over time: the live buffers are kept by their rank in offset order, and a new one
 // is compared with the nearest live one on each side. For other orders all pairs that share bytes are asked for interference.
 func Validate(p *Problem, s *Solution) error {
 	if f := validateEach(p, s); f != nil {
@@ -72,12 +69,11 @@ func Validate(p *Problem, s *Solution) error {
 	return nil
 }
 
-// validateEach judges what can be seen without time: count, bounds, alignment, fixed, groups, height.
+// validateEach judges what can be seen without time: count, bounds, alignment, height.
 func validateEach(p *Problem, s *Solution) *Fault {
 	if len(s.Offsets) != len(p.Buffers) {
 		return &Fault{FaultCount, -1, -1, fmt.Sprintf("%d offsets for %d buffers", len(s.Offsets), len(p.Buffers))}
 	}
-	group := map[int]int{}
 	var high int64
 	for i := range p.Buffers {
 		b, off := &p.Buffers[i], s.Offsets[i]
@@ -87,15 +83,6 @@ func validateEach(p *Problem, s *Solution) *Fault {
 		}
 		if (b.Align > 1 && off%b.Align != 0) || (p.Align > 1 && off%p.Align != 0) {
 			return &Fault{FaultAlignment, i, -1, fmt.Sprintf("buffer %s at %d is not aligned to %d and %d", name, off, b.Align, p.Align)}
-		}
-		if b.Fixed && off != b.Offset {
-			return &Fault{FaultFixed, i, -1, fmt.Sprintf("buffer %s is fixed at %d but was put at %d", name, b.Offset, off)}
-		}
-		if b.Group > 0 {
-			if j, ok := group[b.Group]; ok && s.Offsets[j] != off {
-				return &Fault{FaultGroup, j, i, fmt.Sprintf("buffers %s at %d and %s at %d must share an offset", label(j, p.Buffers[j].Name), s.Offsets[j], name, off)}
-			}
-			group[b.Group] = i
 		}
 		high = max(high, off+b.Size)
 	}
@@ -134,20 +121,19 @@ func sweepTime(o Intervals, p *Problem, s *Solution) *Fault {
 		return cmp.Compare(a.buf, b.buf)
 	})
 	byRank, rank := rankByOffset(s.Offsets)
-	live := newRankSet(len(rank))
+	var live []int // ranks, ascending
 	for _, e := range events {
-		r := rank[e.buf]
+		k, _ := slices.BinarySearch(live, rank[e.buf])
 		if !e.birth {
-			live.remove(r)
+			live = slices.Delete(live, k, k+1)
 			continue
 		}
-		if q := live.before(r); q >= 0 && touches(p, s, byRank[q], e.buf) {
-			return overlap(p, s, byRank[q], e.buf)
+		for _, near := range live[max(k-1, 0):min(k+1, len(live))] {
+			if touches(p, s, byRank[near], e.buf) {
+				return overlap(p, s, byRank[near], e.buf)
+			}
 		}
-		if q := live.after(r); q >= 0 && touches(p, s, byRank[q], e.buf) {
-			return overlap(p, s, byRank[q], e.buf)
-		}
-		live.add(r)
+		live = slices.Insert(live, k, rank[e.buf])
 	}
 	return nil
 }
@@ -203,7 +189,7 @@ func validateBound(p *Problem, s *Solution) *Fault {
 	if s.Proof.Kind != ProofWitness {
 		return nil
 	}
-	g, base := int64(0), int64(0)
+	g := int64(0)
 	for _, i := range s.Proof.Members {
 		if i < 0 || i >= len(p.Buffers) {
 			return &Fault{FaultBound, i, -1, "the witness names a buffer that does not exist"}
@@ -222,86 +208,8 @@ func validateBound(p *Problem, s *Solution) *Fault {
 			}
 		}
 	}
-	if len(s.Proof.Members) == 1 {
-		base = p.fixedAt(s.Proof.Members[0])
-	}
-	if s.LowerBound > base+sum-pad {
-		return &Fault{FaultBound, -1, -1, fmt.Sprintf("the witness supports only %d of the claimed %d bytes", base+sum-pad, s.LowerBound)}
+	if s.LowerBound > sum-pad {
+		return &Fault{FaultBound, -1, -1, fmt.Sprintf("the witness supports only %d of the claimed %d bytes", sum-pad, s.LowerBound)}
 	}
 	return nil
-}
-
-// fixedAt is the offset that buffer i is held to, by itself or by its group; 0 when free.
-func (p *Problem) fixedAt(i int) int64 {
-	for j := range p.Buffers {
-		b := &p.Buffers[j]
-		if b.Fixed && (j == i || (b.Group > 0 && b.Group == p.Buffers[i].Group)) {
-			return b.Offset
-		}
-	}
-	return 0
-}
-
-// rankSet is a set of numbers below n with nearest-member questions: bitsets in levels, a bit of one level says
-// whether the word of 64 below it has any.
-type rankSet struct{ level [][]uint64 }
-
-func newRankSet(n int) *rankSet {
-	s := &rankSet{}
-	for {
-		n = (n + 63) / 64
-		s.level = append(s.level, make([]uint64, max(n, 1)))
-		if n <= 1 {
-			return s
-		}
-	}
-}
-
-func (s *rankSet) add(x int) {
-	for _, l := range s.level {
-		l[x>>6] |= 1 << (x & 63)
-		x >>= 6
-	}
-}
-
-func (s *rankSet) remove(x int) {
-	for _, l := range s.level {
-		l[x>>6] &^= 1 << (x & 63)
-		if l[x>>6] != 0 {
-			return
-		}
-		x >>= 6
-	}
-}
-
-func (s *rankSet) has(x int) bool { return s.level[0][x>>6]>>(x&63)&1 == 1 }
-
-// before is the largest member below x, or -1.
-func (s *rankSet) before(x int) int {
-	for k, l := range s.level {
-		if w := l[x>>6] & (1<<(x&63) - 1); w != 0 {
-			x = x>>6<<6 + 63 - bits.LeadingZeros64(w)
-			for k--; k >= 0; k-- {
-				x = x<<6 + 63 - bits.LeadingZeros64(s.level[k][x])
-			}
-			return x
-		}
-		x >>= 6
-	}
-	return -1
-}
-
-// after is the smallest member above x, or -1.
-func (s *rankSet) after(x int) int {
-	for k, l := range s.level {
-		if w := l[x>>6] &^ (1<<(x&63+1) - 1); x&63 < 63 && w != 0 {
-			x = x>>6<<6 + bits.TrailingZeros64(w)
-			for k--; k >= 0; k-- {
-				x = x<<6 + bits.TrailingZeros64(s.level[k][x])
-			}
-			return x
-		}
-		x >>= 6
-	}
-	return -1
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -51,11 +52,11 @@ func (c Cache) String() string { return fmt.Sprintf("%s, at most %d rows", c.nam
 func findCaches(g *ssa.Graph, bounds map[string]int64) []Cache {
 	var out []Cache
 	for k, r := range g.Results {
-		n := identical(r).Def
+		n := alias.Identical(r).Def
 		if n == nil || n.Op != "Concat" || n.Domain != "" || len(n.In) < 2 || n.In[0] == nil {
 			continue
 		}
-		i := slices.Index(g.Params, identical(n.In[0]))
+		i := slices.Index(g.Params, alias.Identical(n.In[0]))
 		if i < 0 || slices.ContainsFunc(out, func(c Cache) bool { return c.Param == i }) {
 			continue
 		}
@@ -65,14 +66,6 @@ func findCaches(g *ssa.Graph, bounds map[string]int64) []Cache {
 		}
 	}
 	return out
-}
-
-// identical is the value that v is by way of Identity.
-func identical(v *ssa.Value) *ssa.Value {
-	for v.Def != nil && v.Def.Op == "Identity" && v.Def.Domain == "" {
-		v = v.Def.In[0]
-	}
-	return v
 }
 
 // cacheOf is the cache for a parameter: all dimensions but the axis must be known,
@@ -108,7 +101,7 @@ func cacheOf(p *ssa.Value, axis int, bounds map[string]int64) (c Cache, ok bool)
 func (c *compiler) markCaches() {
 	g := c.p.Graph
 	for _, k := range findCaches(g, c.opts.Bounds) {
-		n := identical(g.Results[k.Result]).Def
+		n := alias.Identical(g.Results[k.Result]).Def
 		for j := range c.p.Main.Instrs {
 			in := &c.p.Main.Instrs[j]
 			if in.Node == n && in.Kind == Exec && in.Dynamic && !c.p.Slots[in.Out[0]].Static {

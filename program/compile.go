@@ -4,18 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/liveness"
-	"github.com/berth-onnx/berth/loops"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/ssa"
 )
-
-// ArenaAlign is the alignment of every block in the arena: a cache line, and
-// the widest vector register.
-const ArenaAlign = 64
 
 // Options chooses how a graph is compiled.
 type Options struct {
@@ -111,7 +107,7 @@ func (c *compiler) prepareAll(g *ssa.Graph) error {
 
 // hasKernel reports whether a backend is asked for a kernel for a node before it runs.
 func hasKernel(n *ssa.Node, maxMemory int64) bool {
-	return !ops.IsControl(n) && staticNode(n) && joins(n) == nil && fits(n, maxMemory)
+	return !ops.IsControl(n) && n.IsStatic() && joins(n) == nil && fits(n, maxMemory)
 }
 
 // Workspace is the largest workspace that a kernel of the backend needs for a node of
@@ -129,21 +125,6 @@ func Workspace(g *ssa.Graph, b backend.Backend, threads int, maxMemory int64) in
 		}
 	})
 	return most
-}
-
-// staticNode reports whether all operands and results are tensors of known shape.
-func staticNode(n *ssa.Node) bool {
-	for _, vs := range [2][]*ssa.Value{n.In, n.Out} {
-		for _, v := range vs {
-			if v == nil {
-				continue
-			}
-			if _, ok := v.Type.ByteSize(); !ok {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 // Judge is [Check] for a plan that was not compiled, without workspaces. Offsets are
@@ -266,7 +247,7 @@ func (c *compiler) view(in *Instr) bool {
 		if v == nil {
 			continue
 		}
-		w, ok := loops.WindowOf(v)
+		w, ok := alias.WindowOf(v)
 		if !ok || c.p.Slots[in.Out[i]].Kind != SlotPointer || operand >= 0 && operand != w.Operand {
 			return false
 		}

@@ -166,7 +166,7 @@ func (k *dynamicKernel) specialize(in []ndarray.Value) *specialized {
 	n := g.NewNode(k.node.Op, args, len(k.node.Out), slices.Clone(k.node.Attrs)...)
 	n.Domain, n.Overload, n.Name = k.node.Domain, k.node.Overload, k.node.Name
 	sp := &specialized{}
-	if err := ops.Infer(n); err != nil || !staticNode(n) {
+	if err := ops.Infer(n); err != nil || !n.IsStatic() {
 		return sp
 	}
 	for _, o := range n.Out {

@@ -3,7 +3,7 @@ package program
 import (
 	"slices"
 
-	"github.com/berth-onnx/berth/loops"
+	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -48,8 +48,8 @@ func (b *buffer) holds(a []byte) bool {
 func findGrowth(l *Loop, body *Block) {
 	next := map[*ssa.Node]int{}
 	for i, c := range l.Rotation.Carries {
-		r := through(c.Result)
-		if r.Def == nil || r.Def.Op != "Concat" || r.Def.Domain != "" || r.Type.IsStatic() || through(r.Def.In[0]) != c.Param {
+		r := alias.Identical(c.Result)
+		if r.Def == nil || r.Def.Op != "Concat" || r.Def.Domain != "" || r.Type.IsStatic() || alias.Identical(r.Def.In[0]) != c.Param {
 			continue
 		}
 		next[r.Def] = i
@@ -59,20 +59,6 @@ func findGrowth(l *Loop, body *Block) {
 			in.grow = &grow{state: l.state, carry: i}
 		}
 	})
-}
-
-// through follows Identity nodes and whole views to the value they show.
-func through(v *ssa.Value) *ssa.Value {
-	for {
-		of, _, ok := loops.ViewOf(v)
-		if !ok && v.Def != nil && v.Def.Op == "Identity" && v.Def.Domain == "" {
-			of, ok = v.Def.In[0], true
-		}
-		if !ok {
-			return v
-		}
-		v = of
-	}
 }
 
 // appendTo runs a concatenation that grows a value; false if it is none that can be

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -9,19 +10,16 @@ import (
 // joins returns, by operand, where in the result each operand's bytes go, for a
 // node that does nothing but put them there; nil for other nodes.
 func joins(n *ssa.Node) []int64 {
-	if n.Opaque || n.Op != "Concat" || n.Domain != "" || !staticNode(n) {
+	if n.Opaque || n.Op != "Concat" || n.Domain != "" {
+		return nil
+	}
+	parts := alias.Parts(n)
+	if len(parts) != len(n.In) {
 		return nil
 	}
 	at := make([]int64, len(n.In))
-	found := 0
-	for _, a := range ops.Aliases(n) {
-		if a.Concat && a.Out == 0 && a.In < len(at) {
-			at[a.In] = a.Offset
-			found++
-		}
-	}
-	if found != len(n.In) {
-		return nil
+	for _, p := range parts {
+		at[p.In] = p.Offset
 	}
 	return at
 }

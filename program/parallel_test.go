@@ -97,7 +97,7 @@ func TestParallelPlansHoldInEveryOrder(t *testing.T) {
 		require.NoError(t, err)
 		f, err := inplace.LayParallel(g, liveness.Options{}, inplace.Options{})
 		require.NoError(t, err)
-		prob, err := f.Problem("", ArenaAlign)
+		prob, err := f.Problem("")
 		require.NoError(t, err)
 		s, err := pl.Plan(t.Context(), prob)
 		require.NoError(t, err)
@@ -187,10 +187,10 @@ func TestParallelJudgeIsExact(t *testing.T) {
 		require.NoError(t, err)
 		tl, f, err := inplace.Lay(g, liveness.Options{}, inplace.Options{})
 		require.NoError(t, err)
-		prob, ids := f.Problem(tl, "", ArenaAlign)
+		prob, ids := f.Problem("")
 		s, err := planner.Auto{}.Plan(t.Context(), prob)
 		require.NoError(t, err)
-		offsets, inside := f.OffsetsIn(tl, ids, s)
+		offsets, inside := f.OffsetsIn(ids, s)
 		verdict := CheckParallel(placed(t, g, tl, offsets, inside, s.ArenaBytes))
 		tried := 0
 		all := everyOrder(g, func() bool {
@@ -315,7 +315,7 @@ func TestParallelBuiltins(t *testing.T) {
 		require.NoError(t, err)
 		f, err := inplace.LayParallel(m.Graph, liveness.Options{}, inplace.Options{})
 		require.NoError(t, err)
-		prob, err := f.Problem(b.Name, ArenaAlign)
+		prob, err := f.Problem(b.Name)
 		require.NoError(t, err)
 		for _, name := range planner.Names() {
 			pl, err := planner.Get(name)

@@ -23,70 +23,26 @@ import (
 // plan lays the graph out, folds and places its blocks.
 func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 	start := time.Now()
-	o := liveness.Options{Scratch: func(n *ssa.Node) int64 { return c.prepared[n].Scratch }, CopyViews: c.opts.CopyViews}
-	lay := c.layInOrder
-	if c.opts.ParallelSafe {
-		lay = c.layParallel
-	}
-	l, err := lay(g, o)
+	l, err := inplace.State(g, liveness.Options{Scratch: func(n *ssa.Node) int64 { return c.prepared[n].Scratch },
+		CopyViews: c.opts.CopyViews, AnyOrder: c.opts.ParallelSafe}, c.opts.InPlace)
 	if err != nil {
 		return nil, err
 	}
-	sol, err := c.solve(ctx, l.problem)
+	sol, err := c.solve(ctx, l.Problem)
 	if err != nil {
 		return nil, err
 	}
 	if err := c.settle(l, sol); err != nil {
 		return nil, err
 	}
-	p := &Program{Graph: g, stickyDigit: map[int]int{}, ArenaBytes: sol.ArenaBytes, Timeline: l.timeline, Problem: l.problem, Solution: sol}
+	p := &Program{Graph: g, stickyDigit: map[int]int{}, ArenaBytes: sol.ArenaBytes, Timeline: l.Timeline, Problem: l.Problem, Solution: sol}
 	r := &p.Report
 	r.Planner, r.ArenaBytes, r.LowerBound, r.Proven = sol.Planner, sol.ArenaBytes, sol.LowerBound, sol.Proven()
-	r.Folds, r.Merges, r.Blocks, r.PlanNanos = l.folds, l.merges, len(l.problem.Buffers), time.Since(start).Nanoseconds()
-	for _, b := range l.problem.Buffers {
+	r.Folds, r.Merges, r.Blocks, r.PlanNanos = l.Folds, l.Merges, len(l.Problem.Buffers), time.Since(start).Nanoseconds()
+	for _, b := range l.Problem.Buffers {
 		r.NaiveBytes += b.Size
 	}
 	return p, nil
-}
-
-// layout is a graph laid out in time, the placing of its blocks as a problem, and
-// how a solution of that becomes offsets of the timeline's variables.
-type layout struct {
-	timeline      *liveness.Timeline
-	problem       *planner.Problem
-	offsetsOf     func(*planner.Solution) (offsets []int64, inside []bool, err error)
-	folds, merges int
-}
-
-func (c *compiler) layInOrder(g *ssa.Graph, o liveness.Options) (*layout, error) {
-	t, f, err := inplace.Lay(g, o, c.opts.InPlace)
-	if err != nil {
-		return nil, err
-	}
-	prob, ids := f.Problem(t, g.Name, ArenaAlign)
-	offsets := func(s *planner.Solution) ([]int64, []bool, error) {
-		at, inside := f.OffsetsIn(t, ids, s)
-		return at, inside, nil
-	}
-	return &layout{t, prob, offsets, f.Folds, f.Merges}, nil
-}
-
-func (c *compiler) layParallel(g *ssa.Graph, o liveness.Options) (*layout, error) {
-	f, err := inplace.LayParallel(g, o, c.opts.InPlace)
-	if err != nil {
-		return nil, err
-	}
-	prob, err := f.Problem(g.Name, ArenaAlign)
-	if err != nil {
-		return nil, err
-	}
-	o.AnyOrder, o.Windows = true, f.Windows
-	t, err := liveness.Build(g, o)
-	if err != nil {
-		return nil, err
-	}
-	offsets := func(s *planner.Solution) ([]int64, []bool, error) { return f.OffsetsIn(t, s) }
-	return &layout{t, prob, offsets, f.Folds, f.Merges}, nil
 }
 
 // solve plans, or takes a saved plan of the same problem; the plan is judged.
@@ -113,12 +69,12 @@ func (c *compiler) solve(ctx context.Context, prob *planner.Problem) (*planner.S
 }
 
 // settle gives the timeline's variables and the nodes' workspaces their offsets.
-func (c *compiler) settle(l *layout, sol *planner.Solution) (err error) {
-	if c.offsets, c.inside, err = l.offsetsOf(sol); err != nil {
+func (c *compiler) settle(l *inplace.Stated, sol *planner.Solution) (err error) {
+	if c.offsets, c.inside, err = l.OffsetsOf(sol); err != nil {
 		return err
 	}
 	c.scratch = map[*ssa.Node]int64{}
-	for _, s := range l.timeline.Steps {
+	for _, s := range l.Timeline.Steps {
 		if s.Scratch != liveness.None {
 			c.scratch[s.Node] = c.offsets[s.Scratch]
 		}

@@ -33,7 +33,7 @@ type Slot struct {
 	// Offsets are the arena places of an arena slot: one, or one per copy of the
 	// loops around it, at index (iter[Levels[0]] mod Radix[0])*Radix[1]*… + ….
 	Offsets []int64
-	Align   int   // what Offsets are multiples of: ArenaAlign, less for blocks inside a concatenation
+	Align   int   // what Offsets are multiples of: inplace.Align, less for blocks inside a concatenation
 	Levels  []int // loop levels of the digits, outermost first
 	Radix   []int
 }

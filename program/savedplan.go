@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/fnv"
 
+	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/planner"
 )
 
@@ -33,7 +34,7 @@ func Fingerprint(p *planner.Problem) uint64 {
 		add(x.Align)
 		add(int64(x.Lo))
 		add(int64(x.Hi))
-		add(int64(x.Group))
+		add(0) // once a group: plans of files written then stay valid
 		for _, r := range x.Holes {
 			add(int64(r.Lo))
 			add(int64(r.Hi))
@@ -53,7 +54,7 @@ func (p *Program) SavePlan() string {
 	b = binary.AppendUvarint(b, uint64(p.Solution.ArenaBytes))
 	b = binary.AppendUvarint(b, uint64(len(p.Solution.Offsets)))
 	for _, o := range p.Solution.Offsets {
-		b = binary.AppendUvarint(b, uint64(o/ArenaAlign))
+		b = binary.AppendUvarint(b, uint64(o/inplace.Align))
 	}
 	return base64.RawStdEncoding.EncodeToString(b)
 }
@@ -95,7 +96,7 @@ func parsePlan(text string) (s *planner.Solution, fingerprint uint64, err error)
 		return nil, 0, fmt.Errorf("a saved plan is cut short")
 	}
 	for range n {
-		s.Offsets = append(s.Offsets, next()*ArenaAlign)
+		s.Offsets = append(s.Offsets, next()*inplace.Align)
 	}
 	return s, fingerprint, err
 }

@@ -3,6 +3,7 @@ package program
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -57,7 +58,7 @@ func (c *compiler) addSlot(v *ssa.Value, kind SlotKind, levels []int) int {
 	}
 	if kind == SlotArena {
 		pl := c.p.Timeline.PlacesOf(v)
-		s.Align = ArenaAlign
+		s.Align = inplace.Align
 		for _, id := range pl.Vars {
 			s.Offsets = append(s.Offsets, c.offsets[id])
 			if c.inside[id] {

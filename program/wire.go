@@ -94,17 +94,14 @@ func (c *compiler) wireLoop(l *Loop, rot *loops.Rotation, in *Instr, inner []int
 func (c *compiler) findSticky(l *Loop, rot *loops.Rotation) {
 	t := c.p.Timeline
 	for _, cr := range rot.Carries {
-		pl := t.PlacesOf(cr.Result)
-		if !rot.Sticky(cr) || pl == nil {
+		if !rot.Sticky(cr) {
 			continue
 		}
-		for _, v := range pl.Vars {
-			for _, root := range t.Roots(v) {
-				s, ok := c.slot[t.Vars[root].Value]
-				if ok && slices.Contains(l.Rotate, s) && !slices.Contains(l.Sticky, s) {
-					l.Sticky = append(l.Sticky, s)
-					c.p.stickyDigit[s] = slices.Index(c.p.Slots[s].Levels, l.Level)
-				}
+		for _, block := range t.BlocksOf(cr.Result) {
+			s, ok := c.slot[t.Vars[block].Value]
+			if ok && slices.Contains(l.Rotate, s) && !slices.Contains(l.Sticky, s) {
+				l.Sticky = append(l.Sticky, s)
+				c.p.stickyDigit[s] = slices.Index(c.p.Slots[s].Levels, l.Level)
 			}
 		}
 	}

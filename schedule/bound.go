@@ -82,7 +82,6 @@ func (m *model) later(set []uint64, touched [][]uint64, n int) {
 	for _, f := range m.nodes[n].folds {
 		m.keep(set, f.in)
 	}
-	m.keep(set, m.nodes[n].frees)
 }
 
 // keep adds those of some regions that are alive after the last node.
@@ -133,11 +132,6 @@ func (m *model) couldSave(n int, later []uint64) int64 {
 			}
 		}
 		sum += min(out, in)
-	}
-	for _, r := range x.frees {
-		if !hasBit(later, int(r)) {
-			sum += m.regions[r].bytes
-		}
 	}
 	return sum
 }

@@ -178,7 +178,7 @@ func (m *model) part(s *sim, nodes []int32) *model {
 	for i, n := range nodes {
 		x := &m.nodes[n]
 		y := mnode{extra: x.extra, preds: inside(x.preds), brings: inside(x.brings),
-			touches: regionsOf(x.touches), writes: regionsOf(x.writes), frees: regionsOf(x.frees)}
+			touches: regionsOf(x.touches), writes: regionsOf(x.writes)}
 		for _, f := range x.folds {
 			y.folds = append(y.folds, fold{regionsOf(f.out), regionsOf(f.in)})
 		}

@@ -3,40 +3,44 @@ package schedule
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/alias"
+	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/loops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// choice is a decision of package inplace, taken in advance or left open.
-type choice uint8
-
-const (
-	open choice = iota
-	yes
-	no
-)
-
-// counting says how the memory of a level is counted. Whether slices are windows
-// or copies, and which operands of concatenations are made in place, is decided
-// by package inplace for the finished order; here each is fixed, or left open:
+// The model of one level, by which orders are searched. What an order needs is
+// measured by laying it out and folding it (leveler.try); a search can not do that for
+// every set of executed nodes, so it counts with a relaxation of folding, which needs
+// no more than any folding of any order does. This is the one place where the two
+// differ, and the model is never the larger:
 //
-//	concat(p, q) = r      no     p and q are blocks, r is another
-//	  p ■■■■              yes    one region of r's size, taken from the first
-//	  q     ■■■■■■               write to p or q on
-//	  r ■■■■■■■■■■        open   a region per piece, for the contents: it counts
-//	                             once, whatever blocks it is in
+//	results over operands   wherever an operand may die, no matter what else is
+//	                        folded, also smaller results over larger operands
+//	concatenations          a region per piece, for the contents: it counts once,
+//	                        whatever block it is in, unless that is decided
+//	control flow            its bodies may use the memory of its operands, and
+//	                        results that may be operands passed on cost nothing
 //
-// What is open costs no more than any decision would, so the least peak over all
-// orders is then a lower bound for all orders and decisions.
+//	concat(p, q) = r      p outside  p and q are blocks, r is another
+//	  p ■■■■              p inside   one region of r's size, taken from the first
+//	  q     ■■■■■■                   write to p or q on
+//	  r ■■■■■■■■■■        open       a region per piece
+//
+// So the least peak of the model over all orders is a lower bound for all orders and
+// all decisions of folding. TestMinPeakOfRandomGraphs and TestModelIsABound hold the
+// model against folding.
+
+// counting says what of folding is decided.
 type counting struct {
-	windows, concats choice
-	// least counts what must be needed, not what will be: results over operands
-	// wherever it may happen, control flow as if its bodies could use the memory
-	// of its operands.
-	least bool
-	// decided fixes operands while concats is open: the block an operand is made
-	// inside of, nil for none.
+	// copies: parts of a tensor (slices, splits) are copies, not windows.
+	copies bool
+	// decided is the block that an operand of concatenations is made inside of, nil
+	// for none. Others are left open.
 	decided map[*ssa.Value]*ssa.Value
+	// estimate counts control flow by what its bodies need as they are laid out: for
+	// candidates only, since it is no bound.
+	estimate bool
 }
 
 // place says which bytes a value shows: those of a block, or regions of their own
@@ -53,8 +57,6 @@ type spot struct {
 }
 
 func (p spot) whole() bool { return p.root != nil && p.off == 0 && p.n == sizeOf(p.root) }
-
-func wholeOf(v *ssa.Value) spot { return spot{v, 0, sizeOf(v)} }
 
 // span is the run of bytes [lo, hi) of an outermost block that one region stands
 // for.
@@ -81,21 +83,20 @@ type counter struct {
 	m      *model
 	place  []place
 	inside map[*ssa.Value]member
-	hosts  map[*ssa.Value]bool // blocks that others lie in
-	// loose are bytes that may come to lie in more than one way, so that nobody
+	// loose are blocks that may come to lie in more than one way, so that nobody
 	// knows what holds them: readers do not keep them alive.
-	loose  map[spot]bool
-	adrift map[int32]bool        // the same for regions of control flow
-	spans  map[*ssa.Value][]span // by outermost block
-	index  []int32               // node number by id
+	loose  map[*ssa.Value]bool
+	exact  map[*ssa.Value]bool       // blocks that may lie inside another, which count their bytes, not rounded up
+	adrift map[int32]bool            // the same for regions of control flow
+	before map[*ssa.Value]*ssa.Value // by value a loop hands on: the parameter that shows the one before
+	spans  map[*ssa.Value][]span     // by outermost block
+	index  []int32                   // node number by id
 }
 
 // newModel counts one level. control holds what its control-flow nodes need.
 func newModel(g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner, how counting) *model {
 	c := newCounter(g, rot, control, how)
-	if how.concats != no {
-		c.nestConcats()
-	}
+	c.nestConcats()
 	c.makeRegions()
 	for i := range g.Nodes {
 		c.node(i)
@@ -110,33 +111,26 @@ func newModel(g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner, h
 	return c.m
 }
 
-// operandsOf lists what could be made inside the results of concatenations.
-func operandsOf(g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner, how counting) []operand {
-	return newCounter(g, rot, control, how).operands()
-}
-
 func newCounter(g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner, how counting) *counter {
 	c := &counter{g: g, how: how, rot: rot, control: control, m: &model{nodes: make([]mnode, len(g.Nodes))},
-		place: make([]place, g.NumValues()), inside: map[*ssa.Value]member{}, hosts: map[*ssa.Value]bool{}, loose: map[spot]bool{},
-		adrift: map[int32]bool{}, spans: map[*ssa.Value][]span{}, index: make([]int32, g.NumNodeIDs())}
+		place: make([]place, g.NumValues()), inside: map[*ssa.Value]member{}, loose: map[*ssa.Value]bool{},
+		exact: map[*ssa.Value]bool{}, adrift: map[int32]bool{}, before: map[*ssa.Value]*ssa.Value{}, spans: map[*ssa.Value][]span{}, index: make([]int32, g.NumNodeIDs())}
 	c.findPlaces()
 	return c
 }
 
 // sizeOf is the size of a tensor whose shape is known, else 0.
 func sizeOf(v *ssa.Value) int64 {
-	if n, ok := v.Type.ByteSize(); ok {
-		return int64(n)
-	}
-	return 0
+	n, _ := v.Type.ByteSize()
+	return int64(n)
 }
 
 // findPlaces gives every value its place.
 func (c *counter) findPlaces() {
-	for _, p := range c.g.Params {
-		if c.rot != nil && !c.how.least && ownsPlace(c.rot, p) {
-			c.place[p.ID].spot = wholeOf(p)
-		}
+	params, made := handedOn(c.rot)
+	for i, p := range params {
+		c.place[p.ID].spot = spot{p, 0, sizeOf(p)}
+		c.before[made[i]] = p
 	}
 	for _, n := range c.g.Nodes {
 		if in := c.control[n]; in != nil {
@@ -152,7 +146,7 @@ func (c *counter) findPlaces() {
 }
 
 func (c *counter) placeOf(v *ssa.Value) place {
-	if w, ok := loops.WindowOf(v); ok && (w.Whole || c.how.windows != no) {
+	if w, ok := alias.WindowOf(v); ok && (w.Whole || !c.how.copies) {
 		of := c.place[w.Of.ID]
 		if of.root != nil {
 			of.off, of.n = of.off+w.Offset, sizeOf(v)
@@ -162,17 +156,14 @@ func (c *counter) placeOf(v *ssa.Value) place {
 	if c.rot != nil && c.rot.StackOf(v) != nil || sizeOf(v) == 0 {
 		return place{}
 	}
-	return place{spot: wholeOf(v)}
+	return place{spot: spot{v, 0, sizeOf(v)}}
 }
 
 // extent is the outermost block that holds bytes, and the run of it that must be
 // there when they are: windows keep all of their block, and blocks inside another
 // for sure keep all of that.
 func (c *counter) extent(p spot) (top *ssa.Value, lo, hi int64) {
-	top, lo, hi = p.root, p.off, p.off+p.n
-	if c.how.windows != open {
-		lo, hi = 0, sizeOf(top)
-	}
+	top, lo, hi = p.root, 0, sizeOf(p.root)
 	for {
 		m, ok := c.inside[top]
 		if !ok {
@@ -204,16 +195,13 @@ func (c *counter) makeRegions() {
 		cuts[top] = append(cuts[top], lo, hi)
 	}
 	for _, top := range tops {
-		if c.spans[top] != nil {
-			continue
-		}
 		at := cuts[top]
 		slices.Sort(at)
 		at = slices.Compact(at)
 		for i := 1; i < len(at); i++ {
 			bytes := at[i] - at[i-1]
-			if len(at) == 2 {
-				bytes = round(bytes)
+			if len(at) == 2 && !c.exact[top] {
+				bytes = inplace.Round(bytes)
 			}
 			r := c.addRegion(bytes)
 			c.m.regions[r].early = top.Def == nil
@@ -267,11 +255,8 @@ func (c *counter) held(v *ssa.Value) []int32 {
 	if p.root == nil {
 		return slices.DeleteFunc(slices.Clone(p.regions), func(r int32) bool { return c.adrift[r] })
 	}
-	if c.loose[p.spot] {
-		return nil
-	}
 	for at, ok := p.root, true; ok; {
-		if c.loose[wholeOf(at)] {
+		if c.loose[at] {
 			return nil
 		}
 		var m member
@@ -321,6 +306,3 @@ func appendNew(list []int32, x int32) []int32 {
 	}
 	return append(list, x)
 }
-
-// round is the size that a block takes in an arena.
-func round(n int64) int64 { return (n + 63) &^ 63 }

@@ -3,6 +3,7 @@ package schedule
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -14,18 +15,16 @@ import (
 //	x ─▶ relu ─▶ y       if relu is x's last reader, y costs nothing; the search asks
 //	└──▶ exp ─▶ …        for each order whether exp came before
 
-// folds lists the results of a node that may go over operands. Where the least
-// counts, an operand may be written over as far as it dies, wherever it lies, and
-// by smaller results, too: package inplace decides about those when all else is
-// laid out.
+// folds lists the results of a node that may go over operands, as far as these die,
+// wherever they lie; smaller results, too.
 func (c *counter) folds(n *ssa.Node) []fold {
 	pairs := ops.InPlacePairs(n)
-	if c.how.least && static(n) {
-		pairs = append(slices.Clone(pairs), ops.SmallerPairs(n)...)
+	if smaller := ops.SmallerPairs(n); len(smaller) > 0 {
+		pairs = append(slices.Clone(pairs), smaller...)
 	}
 	var out []fold
 	for k, y := range n.Out {
-		if !c.writes(n, y) || !c.how.least && !c.alone(y) {
+		if !c.writes(n, y) {
 			continue
 		}
 		f := fold{out: c.regionsOf(y)}
@@ -44,44 +43,23 @@ func (c *counter) folds(n *ssa.Node) []fold {
 	return out
 }
 
-// alone reports whether a block is a region of its own.
-func (c *counter) alone(root *ssa.Value) bool {
-	_, nested := c.inside[root]
-	return !nested && !c.hosts[root]
-}
-
-// mayDie reports whether operand i of a node can be written over by result k: it
-// has the result's size, or more where the least counts, is a whole block or what control flow left behind, and
-// is read through no operand that result k may not overwrite.
+// mayDie reports whether operand i of a node can be written over by result k: it has
+// the result's size or more, is a whole block or what control flow left behind, and is
+// read through no operand that result k may not overwrite.
 func (c *counter) mayDie(n *ssa.Node, i, k int, pairs []ops.Pair) bool {
 	v := n.In[i]
-	if size, out := sizeOf(v), sizeOf(n.Out[k]); v.Const != nil || size < out || size > out && !c.how.least {
+	if v.Const != nil || sizeOf(v) < sizeOf(n.Out[k]) {
 		return false
 	}
 	p := c.place[v.ID]
-	_, nested := c.inside[p.root]
-	switch {
-	case c.how.least && (p.root == nil || !p.whole()):
-		return p.root == nil || c.how.windows == open // as a copy it may be
-	case p.root == nil:
-		return len(p.regions) == 1 && c.m.regions[p.regions[0]].bytes == round(sizeOf(v))
-	case !p.whole() || nested && !c.how.least:
-		return false
-	}
-	return c.through(n, p.root, k, pairs)
+	return p.root == nil || p.whole() && c.through(n, p.root, k, pairs)
 }
 
 // through reports whether a node reads a block only through operands that result k
-// may be written over. While windows are open those are not counted: they may be
-// copies.
+// may be written over.
 func (c *counter) through(n *ssa.Node, root *ssa.Value, k int, pairs []ops.Pair) bool {
-	for j, u := range n.In {
-		if u == nil || u.Const != nil || c.place[u.ID].root != root || c.how.windows == open && !c.place[u.ID].whole() {
-			continue
-		}
-		if !slices.Contains(pairs, ops.Pair{In: j, Out: k}) {
-			return false
-		}
-	}
-	return true
+	return alias.OverwritesAll(n, k, pairs, func(i int) bool {
+		u := n.In[i]
+		return u != nil && u.Const == nil && c.place[u.ID].root == root
+	})
 }

@@ -35,7 +35,7 @@ func greedy(ctx context.Context, g *ssa.Graph) error {
 
 // greedyOrder is the greedy order of a graph whose control flow is measured.
 func greedyOrder(g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner) []*ssa.Node {
-	s := newSim(newModel(g, rot, control, counting{windows: yes, concats: no}))
+	s := newSim(newModel(g, rot, control, counting{estimate: true}))
 	out := make([]*ssa.Node, 0, len(g.Nodes))
 	for len(out) < len(g.Nodes) {
 		best, low := int32(-1), int64(0)

@@ -1,27 +1,32 @@
 package schedule
 
 import (
+	"maps"
+	"math"
 	"slices"
 
+	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/loops"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
 // leveler finds the order of one graph whose bodies are ordered.
 //
 // It keeps two numbers: what the best order known needs, laid out and folded as it
-// will be for the plan, and a bound below all orders. Orders come from searches
-// with memory counted in different ways, and from the plain heuristics. The bound
-// comes from the search with all decisions of folding open; while it is below the
-// peak, decisions are taken one by one:
+// will be for the plan, and a bound below all orders. Orders come from searches of the
+// model (count.go), and from the plain heuristics. The bound comes from the searches;
+// while it is below the peak, decisions that the model leaves open are taken one by
+// one, the operand that matters most first:
 //
-//	           all open: 40             the bound of all orders is the
-//	     ╭─────────┴─────────╮          lowest of the leaves, and a leaf
-//	windows: 52           copies: 44    at or above the best peak is done
-//	                    ╭─────┴─────╮
-//	           p inside r: 60    p apart: 52
+//	windows: 44             copies: 52        the bound of all orders is the
+//	   ╭─────┴─────╮                          lowest of the leaves, and a leaf
+//	p inside r: 60    p outside: 52           at or above the best peak is done
+//
+// It ends when the two meet; or when no decision can raise the lowest leaf, since none
+// is about memory that its order holds at its peak.
 type leveler struct {
 	*solver
 	g       *ssa.Graph
@@ -30,10 +35,12 @@ type leveler struct {
 	rot     *loops.Rotation
 	control map[*ssa.Node]*inner
 
-	best  []*ssa.Node
-	tried [][]*ssa.Node
-	peak  int64 // of best
-	bound int64
+	given  []*ssa.Node // the nodes in their order at first
+	best   []*ssa.Node
+	tried  [][]*ssa.Node
+	peak   int64 // of best
+	bound  int64
+	leaves []leaf
 }
 
 // maxLeaves bounds how many sets of decisions are searched for one graph.
@@ -43,86 +50,95 @@ const maxLeaves = 40
 type leaf struct {
 	how   counting
 	bound int64
-	unend bool // the search did not end: its decisions are not what is missing
+	order []int32
+	steps []int32 // of the order, those that need the bound
+	unend bool    // the search did not end: its decisions are not what is missing
 }
 
 func (l *leveler) run() error {
-	given := l.g.Nodes
+	l.given, l.best = l.g.Nodes, l.g.Nodes
 	defer func() { l.g.Nodes = l.best }()
-	l.best = given
-	if err := l.try(given); err != nil {
+	if err := l.try(l.given); err != nil {
 		return err
 	}
-	leaves := []leaf{}
-	add := func(how counting, bound int64) error {
-		f := l.solve(newModel(l.g, l.rot, l.control, how))
-		leaves = append(leaves, leaf{how, max(bound, f.bound), f.bound < f.peak})
-		return l.try(l.ordered(given, f.order))
+	ways := []counting{{}}
+	if alias.HasParts(l.g) {
+		ways = append(ways, counting{copies: true})
 	}
-	if err := add(counting{least: true}, 0); err != nil {
-		return err
+	for _, how := range ways {
+		if err := l.search(how, 0); err != nil {
+			return err
+		}
 	}
-	l.bound = leaves[0].bound
+	l.bound = l.leaves[l.lowest()].bound
 	if l.done() {
 		return nil
 	}
-	if err := l.tryOthers(given); err != nil {
+	if err := l.tryOthers(); err != nil {
 		return err
 	}
-	for len(leaves) < maxLeaves && !l.done() {
-		at := lowest(leaves)
-		if leaves[at].unend {
-			break
-		}
-		next := l.decide(leaves[at].how, given)
+	for len(l.leaves) < maxLeaves && !l.done() {
+		at := l.lowest()
+		next := l.decide(l.leaves[at])
 		if len(next) == 0 {
 			break
 		}
-		bound := leaves[at].bound
-		leaves = slices.Delete(leaves, at, at+1)
+		bound := l.leaves[at].bound
+		l.leaves = slices.Delete(l.leaves, at, at+1)
 		for _, how := range next {
-			l.g.Nodes = given
-			if err := add(how, bound); err != nil {
+			if err := l.search(how, bound); err != nil {
 				return err
 			}
 		}
-		l.bound = leaves[lowest(leaves)].bound
+		l.bound = l.leaves[l.lowest()].bound
 	}
 	return nil
+}
+
+// search adds the leaf of a set of decisions whose bound is known to be no lower than
+// bound, and tries the order found for it.
+func (l *leveler) search(how counting, bound int64) error {
+	l.g.Nodes = l.given
+	m := newModel(l.g, l.rot, l.control, how)
+	f := l.solve(m)
+	x := leaf{how: how, bound: max(bound, f.bound), order: f.order, unend: f.bound < f.peak}
+	x.steps = newSim(m).stepsOver(f.order, f.bound)
+	l.leaves = append(l.leaves, x)
+	return l.try(l.ordered(f.order))
 }
 
 // done reports whether there is nothing more to find, or no time.
 func (l *leveler) done() bool { return l.peak <= l.bound || l.ctx.Err() != nil }
 
-func lowest(leaves []leaf) int {
+// lowest is the leaf with the lowest bound.
+func (l *leveler) lowest() int {
 	at := 0
-	for i := range leaves {
-		if leaves[i].bound < leaves[at].bound {
+	for i := range l.leaves {
+		if l.leaves[i].bound < l.leaves[at].bound {
 			at = i
 		}
 	}
 	return at
 }
 
-func (l *leveler) ordered(nodes []*ssa.Node, order []int32) []*ssa.Node {
+func (l *leveler) ordered(order []int32) []*ssa.Node {
 	out := make([]*ssa.Node, len(order))
 	for i, n := range order {
-		out[i] = nodes[n]
+		out[i] = l.given[n]
 	}
 	return out
 }
 
-// tryOthers tries the orders of the other ways to count, and of the heuristics.
-func (l *leveler) tryOthers(given []*ssa.Node) error {
-	for _, how := range []counting{{windows: yes, concats: yes}, {windows: yes, concats: no}, {windows: no, concats: yes}, {windows: no, concats: no}} {
-		l.g.Nodes = given
-		f := l.solve(newModel(l.g, l.rot, l.control, how))
-		if err := l.try(l.ordered(given, f.order)); err != nil || l.done() {
-			return err
-		}
+// tryOthers tries the order of a search that estimates control flow, and those of the
+// heuristics.
+func (l *leveler) tryOthers() error {
+	l.g.Nodes = l.given
+	orders := [][]*ssa.Node{greedyOrder(l.g, l.rot, l.control), depthFirst(l.g), breadthFirst(l.g)}
+	if len(l.control) > 0 {
+		f := l.solve(newModel(l.g, l.rot, l.control, counting{estimate: true}))
+		orders = append(orders, l.ordered(f.order))
 	}
-	l.g.Nodes = given
-	for _, nodes := range [][]*ssa.Node{greedyOrder(l.g, l.rot, l.control), depthFirst(l.g), breadthFirst(l.g)} {
+	for _, nodes := range orders {
 		if err := l.try(nodes); err != nil || l.done() {
 			return err
 		}
@@ -145,57 +161,93 @@ func (l *leveler) try(nodes []*ssa.Node) error {
 	return err
 }
 
-// decide splits a set of decisions at the next open one: whether windows are
-// copies, if there are any; then where the largest undecided operand of a
-// concatenation lies. Nothing is left open if the answer is empty.
-func (l *leveler) decide(how counting, given []*ssa.Node) []counting {
-	l.g.Nodes = given
-	if how.windows == open {
-		kept, copied := how, how
-		kept.windows, copied.windows = yes, no
-		if !hasWindows(l.g) {
-			return l.decide(kept, given)
-		}
-		return []counting{kept, copied}
-	}
-	if how.concats != open {
+// decide splits a leaf: where the largest undecided operand of a concatenation lies
+// that its order holds where it needs the most. Nothing is left to decide if the
+// answer is empty.
+func (l *leveler) decide(x leaf) []counting {
+	if x.unend {
 		return nil
 	}
-	var at *operand
-	for _, o := range operandsOf(l.g, l.rot, l.control, how) {
-		if _, ok := how.decided[o.root]; !ok && (at == nil || sizeOf(o.root) > sizeOf(at.root)) {
-			at = &o
+	l.g.Nodes = l.given
+	c := newCounter(l.g, l.rot, l.control, x.how)
+	at := make([]int, len(x.order)) // position by node
+	for i, n := range x.order {
+		at[n] = i
+	}
+	for i, n := range l.given {
+		c.index[n.ID] = int32(i)
+	}
+	var best *operand
+	for _, o := range c.operands() {
+		if _, ok := x.how.decided[o.root]; ok || best != nil && sizeOf(o.root) <= sizeOf(best.root) {
+			continue
+		}
+		if from, to := c.stretch(o, at); slices.ContainsFunc(x.steps, func(s int32) bool { return from <= at[s] && at[s] <= to }) {
+			best = &o
 		}
 	}
-	if at == nil {
+	if best == nil {
 		return nil
 	}
 	var out []counting
-	for _, m := range append(at.homes, member{}) {
-		next := how
-		next.decided = make(map[*ssa.Value]*ssa.Value, len(how.decided)+1)
-		for k, v := range how.decided {
-			next.decided[k] = v
+	for _, m := range append(best.homes, member{}) {
+		next := counting{copies: x.how.copies, decided: maps.Clone(x.how.decided)}
+		if next.decided == nil {
+			next.decided = map[*ssa.Value]*ssa.Value{}
 		}
-		next.decided[at.root] = m.of
+		next.decided[best.root] = m.of
 		out = append(out, next)
 	}
 	return out
 }
 
-// hasWindows reports whether some result is a part of an operand.
-func hasWindows(g *ssa.Graph) bool {
-	for _, n := range g.Nodes {
-		for _, v := range n.Out {
-			if v == nil {
-				continue
-			}
-			if w, ok := loops.WindowOf(v); ok && !w.Whole {
-				return true
+// stretch is the run of positions of an order within which it can matter where an
+// operand lies: from the first of the blocks that it may be written over, or that share
+// a result with it, to the last reader of a result.
+func (c *counter) stretch(o operand, at []int) (from, to int) {
+	from = math.MaxInt
+	var reach func(v *ssa.Value, seen map[*ssa.Value]bool)
+	reach = func(v *ssa.Value, seen map[*ssa.Value]bool) {
+		if seen[v] || v.Def == nil {
+			return
+		}
+		seen[v] = true
+		from = min(from, at[c.index[v.Def.ID]])
+		for _, a := range ops.InPlacePairs(v.Def) {
+			if x := v.Def.Input(a.In); a.Out == v.DefIndex && x != nil {
+				reach(alias.Shown(x), seen)
 			}
 		}
 	}
-	return false
+	seen := map[*ssa.Value]bool{}
+	reach(o.root, seen)
+	to = c.lastUse(o.root, at)
+	for _, m := range o.homes {
+		for _, v := range m.of.Def.In {
+			if v != nil {
+				reach(alias.Shown(v), seen)
+			}
+		}
+		to = max(to, c.lastUse(m.of, at))
+	}
+	return from, to
+}
+
+// lastUse is the position of the last reader of a value or of a view of it.
+func (c *counter) lastUse(v *ssa.Value, at []int) int {
+	if c.g.IsResult(v) {
+		return len(at)
+	}
+	last := at[c.index[v.Def.ID]]
+	for _, u := range v.Uses() {
+		last = max(last, at[c.index[u.Node.ID]])
+		for _, o := range u.Node.Out {
+			if o != nil && c.place[o.ID].root == c.place[v.ID].root && c.place[v.ID].root != nil {
+				last = max(last, c.lastUse(o, at))
+			}
+		}
+	}
+	return last
 }
 
 // laid is what a graph needs at once in its present order, as it will be folded.
@@ -208,5 +260,5 @@ func laid(g *ssa.Graph, owner *ssa.Node, around *ssa.Graph) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return peakOf(f), nil
+	return f.Peak(), nil
 }

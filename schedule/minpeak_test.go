@@ -28,7 +28,7 @@ func leastOf(t testing.TB, g *ssa.Graph) int64 {
 			tl, err := liveness.Build(g, liveness.Options{Windows: windows})
 			require.NoError(t, err)
 			for _, o := range []inplace.Options{{}, {NoConcat: true}} {
-				least = min(least, peakOf(inplace.Fold(tl, o)))
+				least = min(least, inplace.Fold(tl, o).Peak())
 			}
 		}
 	})

@@ -38,9 +38,6 @@ type mnode struct {
 	touches      []int32 // regions it reads or writes
 	extra        int64   // bytes it needs beside operands and results while it runs
 	folds        []fold
-	// frees are operand regions whose bytes extra and the results pay for already:
-	// if they die here they are not counted twice (initial values of loops).
-	frees []int32
 	// brings are nodes without operands of their own that run right before the
 	// first node that reads them; see model.postpone.
 	brings []int32
@@ -175,11 +172,6 @@ func (s *sim) saved(x *mnode) int64 {
 	if len(x.folds) > 1 {
 		over = min(over, s.dying(x))
 	}
-	for _, r := range x.frees {
-		if s.left[r] == 1 {
-			over += s.m.regions[r].bytes
-		}
-	}
 	return over
 }
 
@@ -296,6 +288,18 @@ func (s *sim) peakOf(order []int32) int64 {
 		s.run(n)
 	}
 	return peak
+}
+
+// stepsOver lists the nodes of an order that need at least so much when they run.
+func (s *sim) stepsOver(order []int32, least int64) (out []int32) {
+	s.reset(nil)
+	for _, n := range order {
+		if s.need(n) >= least {
+			out = append(out, n)
+		}
+		s.run(n)
+	}
+	return out
 }
 
 func setBit(set []uint64, i int)      { set[i>>6] |= 1 << (i & 63) }

@@ -28,13 +28,12 @@ func controlOf(t testing.TB, g *ssa.Graph) map[*ssa.Node]*inner {
 	return control
 }
 
-// folded is what the graph needs at once as laid out in its order, with the
-// decisions of a counting; results over larger operands, which come on top, are not
-// counted.
+// folded is the least that the graph needs at once as laid out in its order, with and
+// without operands made inside concatenations.
 func folded(t testing.TB, g *ssa.Graph, how counting) int64 {
-	tl, err := liveness.Build(g, liveness.Options{Windows: how.windows == yes})
+	tl, err := liveness.Build(g, liveness.Options{Windows: !how.copies})
 	require.NoError(t, err)
-	return peakOf(inplace.Fold(tl, inplace.Options{NoConcat: how.concats == no, NoSmaller: true}))
+	return min(inplace.Fold(tl, inplace.Options{}).Peak(), inplace.Fold(tl, inplace.Options{NoConcat: true}).Peak())
 }
 
 // live removes nodes that nothing needs, whose results package liveness counts one
@@ -53,25 +52,37 @@ func live(t testing.TB, g *ssa.Graph) bool {
 	return all
 }
 
-// TestModelCountsWhatFoldingNeeds compares the model's peak of an order with that
-// of the folded timeline: the same for graphs without control flow, and no less
-// for those with it.
-func TestModelCountsWhatFoldingNeeds(t *testing.T) {
+// TestModelIsABound compares the model's peak of an order with that of the folded
+// timeline, which it must not exceed, and of which it must not fall far short: where
+// there is no control flow, the two are mostly the same.
+func TestModelIsABound(t *testing.T) {
+	same, graphs := 0, 0
+	worst := 1.0 // of graphs without control flow
 	check := func(t *testing.T, name string, g *ssa.Graph) {
 		if !live(t, g) {
 			return
 		}
-		if control := controlOf(t, g); len(control) > 0 {
-			m := newModel(g, nil, control, counting{windows: yes, concats: no})
-			need, err := laid(g, nil, nil)
-			require.NoError(t, err)
-			assert.GreaterOrEqual(t, newSim(m).peakOf(identity(len(m.nodes))), need, name)
-			return
+		control := controlOf(t, g)
+		for _, how := range []counting{{}, {copies: true}} {
+			m := newModel(g, nil, control, how)
+			counted, need := newSim(m).peakOf(identity(len(m.nodes))), folded(t, g, how)
+			require.LessOrEqual(t, counted, need, "%s, copies %v", name, how.copies)
+			if len(control) > 0 {
+				continue
+			}
+			graphs++
+			if counted == need {
+				same++
+			} else {
+				worst = min(worst, float64(counted)/float64(need))
+			}
 		}
-		for _, how := range []counting{{windows: yes, concats: no}, {windows: no, concats: no}} {
-			m := newModel(g, nil, nil, how)
-			assert.Equal(t, folded(t, g, how), newSim(m).peakOf(identity(len(m.nodes))), "%s, windows %v", name, how.windows == yes)
-		}
+	}
+	report := func(t *testing.T, least float64, part int) {
+		t.Logf("of %d, %d the same, the lowest %.3f of what folding needs", graphs, same, worst)
+		assert.GreaterOrEqual(t, worst, least)
+		assert.GreaterOrEqual(t, same, graphs*part/100)
+		same, graphs, worst = 0, 0, 1
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	both := func(t *testing.T, models []named) {
@@ -81,8 +92,8 @@ func TestModelCountsWhatFoldingNeeds(t *testing.T) {
 			check(t, m.name+" shuffled", m.graph)
 		}
 	}
-	t.Run("built-in", func(t *testing.T) { both(t, builtin(t)) })
-	t.Run("recorded", func(t *testing.T) { both(t, recorded(t)) })
+	t.Run("built-in", func(t *testing.T) { both(t, builtin(t)); report(t, 0.5, 50) })
+	t.Run("recorded", func(t *testing.T) { both(t, recorded(t)); report(t, 0.5, 50) })
 	t.Run("drawn", func(t *testing.T) {
 		for seed := range uint64(200) {
 			g := drawn(t, seed, 20)
@@ -91,5 +102,6 @@ func TestModelCountsWhatFoldingNeeds(t *testing.T) {
 			require.NoError(t, err)
 			check(t, g.String(), g)
 		}
+		report(t, 0.1, 10)
 	})
 }

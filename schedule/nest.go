@@ -1,8 +1,10 @@
 package schedule
 
 import (
+	"cmp"
 	"slices"
 
+	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -15,60 +17,62 @@ type operand struct {
 }
 
 // operands lists what could be made inside the results of concatenations, larger
-// results first. Bytes that may be made so in a way that no choice of this level
-// speaks of become loose: windows that may be copies, results of control flow.
+// results first. What may be made so in a way that no choice of this level speaks of
+// becomes loose: results of control flow, values that a loop hands on.
 func (c *counter) operands() []operand {
 	var out []operand
 	index := map[*ssa.Value]int{}
-	for _, n := range c.concatNodes() {
-		for _, a := range ops.Aliases(n) {
-			v, r := n.Input(a.In), n.Output(a.Out)
-			if !a.Concat || v == nil || r == nil || v.Const != nil || !c.place[r.ID].whole() {
-				continue
+	for _, x := range c.concats() {
+		v, r := x.node.In[x.In], x.node.Out[x.Out]
+		p := c.place[v.ID]
+		switch {
+		case v.Const != nil || !c.place[r.ID].whole():
+			continue
+		case p.root == nil:
+			for _, q := range p.regions {
+				c.adrift[q] = true
 			}
-			p := c.place[v.ID]
-			switch {
-			case p.root == nil:
-				for _, q := range p.regions {
-					c.adrift[q] = c.how.least
-				}
-				continue
-			case !p.whole():
-				c.loose[p.spot] = c.how.least && c.how.windows == open
-				continue
-			case p.root.Def == nil || p.root == r || c.spans[p.root] != nil || c.spans[r] != nil:
-				continue
-			case a.Offset < 0 || a.Offset+p.n > sizeOf(r):
-				continue
-			}
-			k, ok := index[p.root]
-			if !ok {
-				k = len(out)
-				index[p.root] = k
-				out = append(out, operand{root: p.root})
-			}
-			if !slices.ContainsFunc(out[k].homes, func(m member) bool { return m.of == r }) {
-				out[k].homes = append(out[k].homes, member{of: r, off: a.Offset})
-			}
+			continue
+		case !p.whole() || p.root == r || x.Offset < 0 || x.Offset+p.n > sizeOf(r):
+			continue
+		case p.root.Def == nil:
+			c.loose[p.root] = true
+			continue
+		}
+		if p := c.before[p.root]; p != nil {
+			c.loose[p] = true // may lie in the result, too
+		}
+		k, ok := index[p.root]
+		if !ok {
+			k = len(out)
+			index[p.root] = k
+			out = append(out, operand{root: p.root})
+		}
+		if !slices.ContainsFunc(out[k].homes, func(m member) bool { return m.of == r }) {
+			out[k].homes = append(out[k].homes, member{of: r, off: x.Offset})
 		}
 	}
 	return out
 }
 
-// concatNodes lists the nodes with operands that lie in results, largest result
-// first.
-func (c *counter) concatNodes() []*ssa.Node {
-	var nodes []*ssa.Node
+// joined is an operand of a concatenation.
+type joined struct {
+	alias.Part
+	node *ssa.Node
+}
+
+// concats lists the operands that could lie in results, largest result first.
+func (c *counter) concats() []joined {
+	var out []joined
 	for _, n := range c.g.Nodes {
-		if c.control[n] == nil && static(n) && slices.ContainsFunc(ops.Aliases(n), func(a ops.Alias) bool { return a.Concat }) {
-			nodes = append(nodes, n)
+		if c.control[n] == nil {
+			for _, p := range alias.Parts(n) {
+				out = append(out, joined{p, n})
+			}
 		}
 	}
-	slices.SortStableFunc(nodes, func(a, b *ssa.Node) int {
-		x, y := sizeOf(a.Out[0]), sizeOf(b.Out[0])
-		return int(min(max(y-x, -1), 1))
-	})
-	return nodes
+	slices.SortStableFunc(out, func(a, b joined) int { return cmp.Compare(sizeOf(b.node.Out[0]), sizeOf(a.node.Out[0])) })
+	return out
 }
 
 // nestConcats puts operands of concatenations inside the results.
@@ -80,19 +84,18 @@ func (c *counter) nestConcats() {
 	for _, o := range c.operands() {
 		home, decided := c.how.decided[o.root]
 		switch {
-		case c.how.concats == yes:
-			c.nest(o.root, o.homes[0], true)
-		case decided && home != nil:
+		case decided:
 			for _, m := range o.homes {
 				if m.of == home {
 					c.nest(o.root, m, true)
 				}
 			}
-		case decided:
 		case len(o.homes) == 1:
 			c.nest(o.root, o.homes[0], false)
+			c.unround(o.root)
 		default:
-			c.loose[wholeOf(o.root)] = true
+			c.loose[o.root] = true
+			c.unround(o.root)
 		}
 	}
 }
@@ -100,7 +103,6 @@ func (c *counter) nestConcats() {
 func (c *counter) nest(v *ssa.Value, m member, fixed bool) {
 	m.fixed = fixed
 	c.inside[v] = m
-	c.hosts[m.of] = true
 	if fixed {
 		c.nestChain(v)
 	}
@@ -113,68 +115,74 @@ func (c *counter) nest(v *ssa.Value, m member, fixed bool) {
 //	                                 so x, which v is written over, is too
 //
 // If x surely is written over (only this node reads it, and v can go nowhere
-// else) it lies inside as well. Where the least counts and it is not sure, x may be
-// there and cost nothing: it becomes loose.
+// else) it lies inside as well. Where it is not sure, x may be there and cost
+// nothing: it becomes loose.
 func (c *counter) nestChain(v *ssa.Value) {
 	n := v.Def
 	if n == nil || c.control[n] != nil {
 		return
 	}
-	pairs := ops.InPlacePairs(n)
-	var roots []*ssa.Value
-	for _, a := range pairs {
-		x := n.Input(a.In)
-		if a.Out != v.DefIndex || x == nil || x.Const != nil || sizeOf(x) != sizeOf(v) {
-			continue
-		}
-		p := c.place[x.ID]
-		if p.root == nil {
-			for _, q := range p.regions {
-				c.adrift[q] = c.adrift[q] || c.how.least
-			}
-		} else if p.whole() && !slices.Contains(roots, p.root) && c.through(n, p.root, a.Out, pairs) {
-			roots = append(roots, p.root)
-		}
-	}
+	roots := c.overwritten(v, func(root *ssa.Value) bool { return c.through(n, root, v.DefIndex, ops.InPlacePairs(n)) })
 	for _, x := range roots {
 		_, taken := c.inside[x]
-		if !taken && len(roots) == 1 && x.Def != nil && !c.loose[wholeOf(x)] && c.soleReader(x, x, n) {
+		if !taken && len(roots) == 1 && x.Def != nil && !c.loose[x] && c.soleReader(x, x, n) {
 			c.nest(x, member{of: v}, true)
-		} else if c.how.least {
+		} else {
 			c.loosen(x)
 		}
 	}
 }
 
-// loosen makes a block loose, and all that it may be written over.
-func (c *counter) loosen(v *ssa.Value) {
-	if c.loose[wholeOf(v)] {
+// unround notes that the blocks which a block may be written over may lie inside of
+// another one with it: there they take no more than their bytes.
+func (c *counter) unround(v *ssa.Value) {
+	if c.exact[v] || v.Def == nil || c.control[v.Def] != nil {
 		return
 	}
-	c.loose[wholeOf(v)] = true
-	if v.Def == nil || c.control[v.Def] != nil {
-		return
+	c.exact[v] = true
+	for _, x := range c.overwritten(v, func(*ssa.Value) bool { return true }) {
+		c.unround(x)
 	}
+}
+
+// overwritten lists the blocks of v's size that v may be written over. What control
+// flow left behind becomes adrift.
+func (c *counter) overwritten(v *ssa.Value, may func(root *ssa.Value) bool) []*ssa.Value {
+	var roots []*ssa.Value
 	for _, a := range ops.InPlacePairs(v.Def) {
 		x := v.Def.Input(a.In)
 		if a.Out != v.DefIndex || x == nil || x.Const != nil || sizeOf(x) != sizeOf(v) {
 			continue
 		}
 		p := c.place[x.ID]
-		if p.root == nil {
-			for _, q := range p.regions {
-				c.adrift[q] = true
-			}
-		} else if p.whole() {
-			c.loosen(p.root)
+		for _, q := range p.regions {
+			c.adrift[q] = true
 		}
+		if p.whole() && !slices.Contains(roots, p.root) && may(p.root) {
+			roots = append(roots, p.root)
+		}
+	}
+	return roots
+}
+
+// loosen makes a block loose, and all that it may be written over.
+func (c *counter) loosen(v *ssa.Value) {
+	if c.loose[v] {
+		return
+	}
+	c.loose[v] = true
+	if v.Def == nil || c.control[v.Def] != nil {
+		return
+	}
+	for _, x := range c.overwritten(v, func(*ssa.Value) bool { return true }) {
+		c.loosen(x)
 	}
 }
 
 // soleReader reports whether nothing but n reads v, which shows all of a block,
 // views aside.
 func (c *counter) soleReader(v, root *ssa.Value, n *ssa.Node) bool {
-	if c.spans[root] != nil || c.g.IsResult(v) {
+	if c.g.IsResult(v) {
 		return false
 	}
 	for _, u := range v.Uses() {
@@ -183,18 +191,6 @@ func (c *counter) soleReader(v, root *ssa.Value, n *ssa.Node) bool {
 		}
 		for _, o := range u.Node.Out {
 			if o == nil || c.place[o.ID].root != root || !c.soleReader(o, root, n) {
-				return false
-			}
-		}
-	}
-	return true
-}
-
-// static reports whether all types of a node are known.
-func static(n *ssa.Node) bool {
-	for _, vs := range [2][]*ssa.Value{n.In, n.Out} {
-		for _, v := range vs {
-			if v != nil && !v.Type.IsStatic() {
 				return false
 			}
 		}

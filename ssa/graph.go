@@ -315,6 +315,22 @@ func (n *Node) Input(i int) *Value {
 	return nil
 }
 
+// IsStatic reports whether all operands and results are tensors whose size in bytes
+// is known.
+func (n *Node) IsStatic() bool {
+	for _, vs := range [2][]*Value{n.In, n.Out} {
+		for _, v := range vs {
+			if v == nil {
+				continue
+			}
+			if _, ok := v.Type.ByteSize(); !ok {
+				return false
+			}
+		}
+	}
+	return true
+}
+
 // Formals returns the operands without the captured ones.
 func (n *Node) Formals() []*Value { return n.In[:len(n.In)-n.Captures] }
 

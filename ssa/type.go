@@ -110,9 +110,14 @@ func (t Type) NumElems() Dim {
 // ByteSize returns the bytes of a static tensor in memory; ok is false when the
 // type is not static or the size overflows.
 func (t Type) ByteSize() (int, bool) {
-	shape, ok := t.Static()
-	if !ok || t.DType == ndarray.String {
+	if t.DType == ndarray.String || !t.IsStatic() {
 		return 0, false
+	}
+	var room [8]int // most shapes need no memory of their own
+	shape := room[:0]
+	for _, d := range t.Shape {
+		n, _ := d.Const()
+		shape = append(shape, int(n))
 	}
 	n, err := ndarray.ByteSize(t.DType, shape)
 	return n, err == nil

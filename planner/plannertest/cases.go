@@ -29,8 +29,6 @@ var kinds = []struct {
 	{"zero", 1, false, func(r *rand.Rand, n int) Case { return featured(r, n, Options{Zero: true}) }},
 	{"alignment", 2, true, func(r *rand.Rand, n int) Case { return featured(r, n, Options{Align: true}) }},
 	{"windows", 2, false, func(r *rand.Rand, n int) Case { return featured(r, n, Options{Holes: true}) }},
-	{"fixed", 1, true, func(r *rand.Rand, n int) Case { return featured(r, n, Options{Fixed: true}) }},
-	{"groups", 1, true, func(r *rand.Rand, n int) Case { return featured(r, n, Options{Groups: true}) }},
 	{"capacity", 2, false, drawBox},
 	{"partial", 3, false, func(r *rand.Rand, n int) Case { return featured(r, n, Options{Partial: true}) }},
 	{"mixed", 1, true, drawMixed},

@@ -145,8 +145,8 @@ func (c *Case) clash(s *planner.Solution, step []int) (int, int) {
 	return -1, -1
 }
 
-// checkWindows says what is wrong with the windows of a plan that has any: they must not overlap, and every buffer that is
-// not fixed lies in one.
+// checkWindows says what is wrong with the windows of a plan that has any: they must not overlap, and every buffer
+// lies in one.
 func checkWindows(p *planner.Problem, s *planner.Solution) string {
 	if len(s.Windows) == 0 {
 		return ""
@@ -158,16 +158,10 @@ func checkWindows(p *planner.Problem, s *planner.Solution) string {
 			}
 		}
 	}
-	held := map[int]bool{}
-	for i := range p.Buffers {
-		if b := &p.Buffers[i]; b.Fixed && b.Group > 0 {
-			held[b.Group] = true
-		}
-	}
 next:
 	for i, off := range s.Offsets {
 		b := &p.Buffers[i]
-		if b.Size == 0 || b.Fixed || held[b.Group] {
+		if b.Size == 0 {
 			continue
 		}
 		for _, w := range s.Windows {

@@ -53,30 +53,13 @@ func meetings(buffers []planner.Buffer) [][]bool {
 
 // Optimum is the least height of a plan that is below limit, or limit when there is none. Buffers are placed in every order, each at
 // the lowest place that is free: taken in the order of its offsets, no plan is lower than what this makes of that order,
-// for whatever is placed before a buffer lies under it in the plan. Buffers of a group are placed together.
+// for whatever is placed before a buffer lies under it in the plan.
 func (c *Case) Optimum(limit int64) int64 {
 	b := &brute{p: c.Problem, conflict: c.Conflicts(), at: make([]int64, len(c.Problem.Buffers)), best: limit}
-	groups := map[int]int{}
 	for i := range b.at {
-		x := &b.p.Buffers[i]
 		b.at[i] = -1
-		if k, ok := groups[x.Group]; ok && x.Group > 0 {
-			b.items[k] = append(b.items[k], i)
-			continue
-		}
-		groups[x.Group] = len(b.items)
-		b.items = append(b.items, []int{i})
 	}
-	b.done = make([]bool, len(b.items))
-	height := int64(0)
-	for k, item := range b.items {
-		for _, i := range item {
-			if x := &b.p.Buffers[i]; x.Fixed {
-				height = max(height, b.put(k, x.Offset))
-			}
-		}
-	}
-	b.search(height)
+	b.search(0)
 	return b.best
 }
 
@@ -84,20 +67,8 @@ func (c *Case) Optimum(limit int64) int64 {
 type brute struct {
 	p        *planner.Problem
 	conflict [][]bool
-	items    [][]int // buffers that share an offset
-	done     []bool
-	at       []int64
+	at       []int64 // -1 while not placed
 	best     int64
-}
-
-// put places item k and returns the end of its highest buffer.
-func (b *brute) put(k int, off int64) (end int64) {
-	b.done[k] = true
-	for _, i := range b.items[k] {
-		b.at[i] = off
-		end = max(end, off+b.p.Buffers[i].Size)
-	}
-	return end
 }
 
 // search places what is left, in every order, over a height reached already.
@@ -106,14 +77,12 @@ func (b *brute) search(height int64) {
 		return
 	}
 	last := true
-	for k := range b.items {
-		if !b.done[k] {
+	for i := range b.at {
+		if b.at[i] < 0 {
 			last = false
-			b.search(max(height, b.put(k, b.lowest(k))))
-			b.done[k] = false
-			for _, i := range b.items[k] {
-				b.at[i] = -1
-			}
+			b.at[i] = b.lowest(i)
+			b.search(max(height, b.at[i]+b.p.Buffers[i].Size))
+			b.at[i] = -1
 		}
 	}
 	if last {
@@ -121,24 +90,21 @@ func (b *brute) search(height int64) {
 	}
 }
 
-// lowest is the first offset at which item k fits.
-func (b *brute) lowest(k int) int64 {
-	off := int64(0)
+// lowest is the first offset at which buffer i fits.
+func (b *brute) lowest(i int) int64 {
+	off, x := int64(0), &b.p.Buffers[i]
 	for again := true; again; {
 		again = false
-		for _, i := range b.items[k] {
-			x := &b.p.Buffers[i]
-			for _, a := range []int64{x.Align, b.p.Align} {
-				if a > 1 && off%a != 0 {
-					off += a - off%a
-					again = true
-				}
+		for _, a := range []int64{x.Align, b.p.Align} {
+			if a > 1 && off%a != 0 {
+				off += a - off%a
+				again = true
 			}
-			for j, at := range b.at {
-				if end := at + b.p.Buffers[j].Size; at >= 0 && b.conflict[i][j] && off < end && at < off+x.Size {
-					off = end
-					again = true
-				}
+		}
+		for j, at := range b.at {
+			if end := at + b.p.Buffers[j].Size; at >= 0 && b.conflict[i][j] && off < end && at < off+x.Size {
+				off = end
+				again = true
 			}
 		}
 	}

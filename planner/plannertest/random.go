@@ -16,13 +16,11 @@ type Options struct {
 	Zero       bool // buffers of size zero and empty lives
 	Align      bool // own and common alignments
 	Holes      bool // lives with holes
-	Fixed      bool // some buffers lie at fixed offsets
-	Groups     bool // companions that share an offset
 	Partial    bool // the order of a random graph in place of intervals
 }
 
 // All switches on everything that intervals can have; Partial is drawn separately.
-var All = Options{Zero: true, Align: true, Holes: true, Fixed: true, Groups: true}
+var All = Options{Zero: true, Align: true, Holes: true}
 
 // Pick draws options: each feature with a chance of its own, small problems more often than large.
 func Pick(r *rand.Rand) Options {
@@ -33,8 +31,6 @@ func Pick(r *rand.Rand) Options {
 		Zero:       r.IntN(3) == 0,
 		Align:      r.IntN(3) == 0,
 		Holes:      r.IntN(3) == 0,
-		Fixed:      r.IntN(4) == 0,
-		Groups:     r.IntN(3) == 0,
 		Partial:    r.IntN(4) == 0,
 	}
 }
@@ -58,12 +54,6 @@ func random(r *rand.Rand, o Options) (*planner.Problem, *Graph) {
 	}
 	if o.Partial {
 		g = drawGraph(r, o, p)
-	}
-	if o.Groups {
-		drawGroups(r, p)
-	}
-	if o.Fixed {
-		fixSome(r, p)
 	}
 	return p, g
 }
@@ -142,49 +132,4 @@ func addTail(tails []int, v int, reach [][]bool) []int {
 		}
 	}
 	return append(kept, v)
-}
-
-// drawGroups joins buffers that do not interfere.
-func drawGroups(r *rand.Rand, p *planner.Problem) {
-	order := orderOf(p)
-	for g := 1; g <= len(p.Buffers)/3; g++ {
-		var members []int
-		for range 4 {
-			i := r.IntN(len(p.Buffers))
-			if p.Buffers[i].Group == 0 && fitsGroup(order, members, i) {
-				members = append(members, i)
-			}
-		}
-		for _, i := range members {
-			p.Buffers[i].Group = g
-		}
-	}
-}
-
-func fitsGroup(order planner.Order, members []int, i int) bool {
-	for _, j := range members {
-		if i == j || order.Interfere(i, j) {
-			return false
-		}
-	}
-	return true
-}
-
-func orderOf(p *planner.Problem) planner.Order {
-	if p.Order != nil {
-		return p.Order
-	}
-	return planner.Intervals{Buffers: p.Buffers}
-}
-
-// fixSome fixes a few buffers where a plan of the rest has them, so that the problem stays solvable: each is tried at a
-// random aligned offset and kept if the problem still checks.
-func fixSome(r *rand.Rand, p *planner.Problem) {
-	for range len(p.Buffers) / 4 {
-		b := &p.Buffers[r.IntN(len(p.Buffers))]
-		b.Fixed, b.Offset = true, int64(r.IntN(40)*24)/int64(1+r.IntN(24))
-		if p.Check() != nil {
-			b.Fixed, b.Offset = false, 0
-		}
-	}
 }

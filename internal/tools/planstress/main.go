@@ -100,12 +100,6 @@ func showOne(s *settings, out io.Writer) int {
 		if len(b.Holes) > 0 {
 			fmt.Fprintf(out, " holes %v", b.Holes)
 		}
-		if b.Group > 0 {
-			fmt.Fprintf(out, " group %d", b.Group)
-		}
-		if b.Fixed {
-			fmt.Fprintf(out, " fixed at %d", b.Offset)
-		}
 		fmt.Fprintln(out)
 	}
 	if c.Graph != nil {

@@ -1,4 +1,4 @@
-package liveness
+package poset
 
 import (
 	"math/rand/v2"
@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestExecDep(t *testing.T) {
-	d, err := NewExecDep(6, [][2]int{{0, 1}, {1, 2}, {0, 3}, {2, 4}, {3, 4}, {0, 4}, {0, 4}})
+func TestOrder(t *testing.T) {
+	d, err := New(6, [][2]int{{0, 1}, {1, 2}, {0, 3}, {2, 4}, {3, 4}, {0, 4}, {0, 4}})
 	require.NoError(t, err)
 	hops := [][]int{
 		{0, 1, 2, 1, 3, 0},
@@ -21,7 +21,7 @@ func TestExecDep(t *testing.T) {
 	}
 	for a := range hops {
 		for b, want := range hops[a] {
-			assert.Equal(t, want, d.Hop(a, b), "%d → %d", a, b)
+			assert.Equal(t, want, d.Hops(a, b), "%d → %d", a, b)
 			assert.Equal(t, want > 0, d.Before(a, b), "%d → %d", a, b)
 		}
 	}
@@ -38,18 +38,18 @@ func TestExecDep(t *testing.T) {
 	}
 }
 
-func TestExecDepErrors(t *testing.T) {
-	_, err := NewExecDep(2, [][2]int{{0, 1}, {1, 0}})
+func TestOrderErrors(t *testing.T) {
+	_, err := New(2, [][2]int{{0, 1}, {1, 0}})
 	assert.ErrorContains(t, err, "cycle")
-	_, err = NewExecDep(2, [][2]int{{0, 2}})
+	_, err = New(2, [][2]int{{0, 2}})
 	assert.ErrorContains(t, err, "0 → 2")
-	_, err = NewExecDep(MaxSteps+1, nil)
-	assert.ErrorContains(t, err, "too many")
+	_, err = New(Max+1, nil)
+	assert.ErrorContains(t, err, "at most")
 }
 
-// TestExecDepAgainstPaths compares with longest paths by dynamic programming over
+// TestOrderAgainstPaths compares with longest paths by dynamic programming over
 // all pairs.
-func TestExecDepAgainstPaths(t *testing.T) {
+func TestOrderAgainstPaths(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 9))
 	for range 60 {
 		n := 1 + r.IntN(90)
@@ -72,12 +72,30 @@ func TestExecDepAgainstPaths(t *testing.T) {
 				}
 			}
 		}
-		d, err := NewExecDep(n, edges)
+		d, err := New(n, edges)
 		require.NoError(t, err)
 		for a := range n {
 			for b := range n {
-				require.Equal(t, far[a][b], d.Hop(name[a], name[b]))
+				require.Equal(t, far[a][b], d.Hops(name[a], name[b]))
 			}
 		}
+	}
+}
+
+func TestOrderFollows(t *testing.T) {
+	d, err := New(5, [][2]int{{0, 1}, {0, 2}, {1, 3}, {2, 3}, {3, 4}})
+	require.NoError(t, err)
+	for _, c := range []struct {
+		heads, tails []int
+		shared       []int
+		want         bool
+	}{
+		{[]int{3}, []int{1, 2}, nil, true},
+		{[]int{3}, []int{1, 3}, nil, false},
+		{[]int{3}, []int{1, 3}, []int{0, 3}, true},
+		{[]int{1, 4}, []int{0, 2}, nil, false},
+		{[]int{2}, []int{1}, []int{1}, false},
+	} {
+		assert.Equal(t, c.want, d.Follows(c.heads, c.tails, c.shared...), "%v", c)
 	}
 }
