@@ -14,11 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/graphgen"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/program"
 	"github.com/berth-onnx/berth/testmodels"
-	"github.com/berth-onnx/berth/testmodels/graphgen"
 )
 
 // askedFor is one input of a model and what it must give.

@@ -11,12 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/graphgen"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
-	"github.com/berth-onnx/berth/testmodels/graphgen"
 )
 
 // testSize builds a model at the size its tests use.

@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
-	"github.com/berth-onnx/berth/testmodels/conformance"
 )
 
 // verification runs a model and its optimized form on the same inputs.

@@ -5,7 +5,7 @@ import (
 	"io"
 
 	"github.com/berth-onnx/berth"
-	"github.com/berth-onnx/berth/report"
+	"github.com/berth-onnx/berth/internal/report"
 )
 
 // memoryMap writes the page with the arena over time.

@@ -9,13 +9,13 @@ import (
 	"strings"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels"
-	"github.com/berth-onnx/berth/testmodels/conformance"
 )
 
 // model opens a model and checks that the flags fit it.
