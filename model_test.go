@@ -169,7 +169,6 @@ func TestCompareOrders(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rows, len(berth.Planners())*len(berth.Schedules()))
 	assert.Equal(t, len(rows), told)
-	berth.ShareBounds(rows)
 	bounds := map[string]int64{}
 	for _, r := range rows {
 		require.NoError(t, r.Err)

@@ -29,23 +29,14 @@ func Rules() []Rule {
 	return out
 }
 
-// ruleRow plans a graph by another tool's rule. Rules say nothing of lower bounds,
-// of other orders, or of what iterations copy.
-func ruleRow(ctx context.Context, g *ssa.Graph, r Rule, base PlanRow, budget time.Duration) PlanRow {
-	if budget > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, budget)
-		defer cancel()
-	}
-	row := base
-	row.Planner, row.InPlace = r.Name, r.tool.InPlace()
+// plan plans a graph by the rule. Rules say nothing of lower bounds, of other orders, or of what iterations copy.
+func (r Rule) plan(ctx context.Context, g *ssa.Graph, row *PlanRow) error {
 	start := time.Now()
 	p, err := r.tool.Plan(ctx, g)
 	row.PlanNanos, row.Cut = time.Since(start).Nanoseconds(), ctx.Err() != nil
 	if err != nil {
-		row.Err = err
-		return row
+		return err
 	}
 	row.ArenaBytes, row.Buffers, row.Unsound = p.Arena, p.Buffers, p.Unsound()
-	return row
+	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/program"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -117,11 +118,11 @@ func TestPlanners(t *testing.T) {
 // every loop's ring of places, and one further.
 func TestTripsCoverRings(t *testing.T) {
 	each(t, func(t *testing.T, m *ssa.Module) {
-		p, err := berth.FromModule(m).Compile(context.Background(), berth.WithoutPasses())
+		p, err := program.Compile(context.Background(), m.Graph, program.Options{})
 		require.NoError(t, err)
-		p.Compiled().Graph.Walk(func(g *ssa.Graph) {
+		p.Graph.Walk(func(g *ssa.Graph) {
 			for _, n := range g.Nodes {
-				if r := p.Compiled().Timeline.Rotation(n); r != nil && n.Op == "Loop" {
+				if r := p.Timeline.Rotation(n); r != nil && n.Op == "Loop" {
 					assert.LessOrEqual(t, int64(2*r.Ring+1), trips[len(trips)-1], "%s: ring %d", n, r.Ring)
 				}
 			}
@@ -161,7 +162,7 @@ func newSession(t *testing.T, m *berth.Model, shapes map[string][]int, opts []be
 	require.NoError(t, err)
 	s, err := p.NewSession()
 	require.NoError(t, err)
-	s.Raw().Poison = true
+	s.Poison(true)
 	return s
 }
 

@@ -6,18 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
-	"github.com/berth-onnx/berth/onnxexport"
+	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
-	"github.com/berth-onnx/berth/rewrite"
 )
 
 // The exit codes.
@@ -65,7 +62,7 @@ type app struct {
 	parallelSafe bool
 	channelBlock int
 
-	dump *rewrite.Dump
+	dump *berth.Dump
 }
 
 // execute runs a command line and returns its exit code. Whatever goes wrong is
@@ -109,7 +106,7 @@ func (a *app) execute(ctx context.Context, args []string) (err error) {
 func codeOf(err error) int {
 	var e *exitError
 	var imp *onnximport.ImportError
-	var exp *onnxexport.ExportError
+	var exp *berth.ExportError
 	switch {
 	case errors.As(err, &e):
 		return e.code
@@ -205,26 +202,5 @@ func (a *app) writeDump() error {
 	if a.dump == nil {
 		return nil
 	}
-	return writeFile(a.dumpFile, a.dump.WriteHTML)
-}
-
-// writeFile writes a file under a temporary name and renames it when complete.
-func writeFile(path string, fill func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".berth-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	if err := fill(f); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return safefile.Write(a.dumpFile, a.dump.WriteHTML)
 }

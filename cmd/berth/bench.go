@@ -11,7 +11,6 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/program"
 )
 
 // benchJSON is the object printed by bench.
@@ -88,7 +87,7 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 		if sess, err = p.NewSession(); err != nil {
 			return err
 		}
-		if args, err = a.arguments(m, p, in); err != nil {
+		if args, err = p.Arguments(in); err != nil {
 			return err
 		}
 		_, err = sess.Run(ctx, args)
@@ -113,23 +112,6 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	}
 	a.printBench(res, p.Plan())
 	return nil
-}
-
-// arguments lists the inputs in the order of the program's parameters.
-func (a *app) arguments(m *berth.Model, p *berth.Program, in map[string]ndarray.Value) ([]ndarray.Value, error) {
-	var args []ndarray.Value
-	for _, prm := range p.Compiled().Graph.Params {
-		v := in[prm.Name]
-		if d := m.Module().Defaults[prm.Name]; v == nil && d != nil {
-			arr, err := d.Array()
-			if err != nil {
-				return nil, err
-			}
-			v = arr
-		}
-		args = append(args, v)
-	}
-	return args, nil
 }
 
 func timeRuns(ctx context.Context, s *berth.Session, args []ndarray.Value, seconds float64, res *benchJSON) error {
@@ -172,16 +154,15 @@ func profile(ctx context.Context, s *berth.Session, args []ndarray.Value, res *b
 		r.Count++
 	}
 	last := time.Now()
-	raw := s.Raw()
-	raw.Observe = func(in *program.Instr, _ []ndarray.Value) {
-		now := time.Now()
-		if in.Kind == program.Exec {
-			add(byOp, in.Node.Op, now.Sub(last).Nanoseconds())
-			add(byNode, in.Node.String(), now.Sub(last).Nanoseconds())
+	s.Observe(func(step berth.Step, _ []ndarray.Value) {
+		took := time.Since(last).Nanoseconds()
+		if step.Kernel() {
+			add(byOp, step.Op(), took)
+			add(byNode, step.Node(), took)
 		}
 		last = time.Now()
-	}
-	defer func() { raw.Observe = nil }()
+	})
+	defer s.Observe(nil)
 	const runs = 5
 	for range runs {
 		last = time.Now()

@@ -122,7 +122,7 @@ func (v *verification) withinRounding(ctx context.Context, in, want map[string]n
 
 // quantizesWhileRunning reports a node that rounds computed values to few steps.
 func quantizesWhileRunning(m *berth.Model) (found bool) {
-	m.Module().Graph.Walk(func(g *ssa.Graph) {
+	m.Graph().Walk(func(g *ssa.Graph) {
 		for _, n := range g.Nodes {
 			found = found || strings.HasPrefix(n.Op, "QuantizeLinear") || strings.HasPrefix(n.Op, "DynamicQuantize")
 		}

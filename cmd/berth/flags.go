@@ -7,13 +7,22 @@ import (
 	"strings"
 
 	"github.com/berth-onnx/berth"
-	"github.com/berth-onnx/berth/rewrite"
+	"github.com/berth-onnx/berth/internal/safefile"
 )
 
-// options turns the shared flags into options of the library.
-func (a *app) options() ([]berth.Option, error) {
+// options turns the shared flags into options of the library. Files that the command is going to write, "" for none, are
+// checked first, so that no work is in vain.
+func (a *app) options(outputs ...string) ([]berth.Option, error) {
 	if err := a.checkChoices(false); err != nil {
 		return nil, err
+	}
+	for _, path := range append(outputs, a.dumpFile) {
+		if path == "" {
+			continue
+		}
+		if err := safefile.Check(path); err != nil {
+			return nil, err
+		}
 	}
 	opts := []berth.Option{berth.WithThreads(a.threads), berth.WithPlanner(a.planner), berth.WithSchedule(a.schedule)}
 	limit, err := a.memoryLimit()
@@ -28,7 +37,7 @@ func (a *app) options() ([]berth.Option, error) {
 		opts = append(opts, berth.WithParallelSafe())
 	}
 	if a.dumpFile != "" {
-		a.dump = &rewrite.Dump{}
+		a.dump = &berth.Dump{}
 		opts = append(opts, berth.WithDump(a.dump))
 	}
 	shapes, err := a.givenShapes()

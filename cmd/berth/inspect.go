@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -63,7 +65,7 @@ type dynamicJSON struct {
 }
 
 func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
-	opts, err := a.options()
+	opts, err := a.options(f.html)
 	if err != nil {
 		return err
 	}
@@ -92,16 +94,15 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	}
 	res := a.describe(model, m, g)
 	res.Warnings = warnings
-	order := a.schedule
-	if order == "" {
-		order = berth.Schedules()[0]
-	}
-	rows, err := m.Compare(ctx, berth.CompareOptions{Planners: []string{berth.DefaultPlanner()}, Schedules: []string{order}}, opts...)
-	if err == nil && len(rows) == 1 && rows[0].Err == nil {
-		res.Arena, res.Bound = rows[0].ArenaBytes, rows[0].LowerBound
+	if row, ok := planOf(ctx, m, berth.DefaultPlanner(), cmp.Or(a.schedule, berth.Schedules()[0]), opts); ok {
+		res.Arena, res.Bound = row.ArenaBytes, row.LowerBound
 	}
 	if f.html != "" {
-		if err := a.memoryMap(ctx, m, f.html, opts); err != nil {
+		p, err := m.Compile(ctx, append(opts, berth.WithoutPasses())...)
+		if err != nil {
+			return err
+		}
+		if err := safefile.Write(f.html, p.WriteMemoryMap); err != nil {
 			return err
 		}
 	}
@@ -110,6 +111,15 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	}
 	a.printInspect(res)
 	return nil
+}
+
+// planOf is one planner's plan for one order of a model, if there is one.
+func planOf(ctx context.Context, m *berth.Model, planner, order string, opts []berth.Option) (row berth.PlanRow, ok bool) {
+	rows, err := m.Compare(ctx, berth.CompareOptions{Planners: []string{planner}, Schedules: []string{order}}, opts...)
+	if err != nil || len(rows) != 1 {
+		return row, false
+	}
+	return rows[0], rows[0].Err == nil
 }
 
 // folded works the shapes out; a model that does not allow it is shown as it is,
@@ -126,14 +136,14 @@ func (a *app) folded(ctx context.Context, m *berth.Model, opts []berth.Option) (
 	if pe := (*ops.PanicError)(nil); errors.As(err, &pe) {
 		why = "its nodes do not fit together"
 	}
-	return m.Module().Graph, append(slices.Clip(m.Warnings()), "the model can not be run: "+why), nil
+	return m.Graph(), append(slices.Clip(m.Warnings()), "the model can not be run: "+why), nil
 }
 
 func (a *app) describe(model string, m *berth.Model, g *ssa.Graph) inspectJSON {
 	st := berth.StatsOf(g)
 	res := inspectJSON{Model: model, Opsets: map[string]int{}, Nodes: st.Nodes, Operators: st.Operators, Weights: st.WeightBytes,
 		FLOPs: st.FLOPs, Dynamic: dynamicValues(g)}
-	for _, o := range m.Module().Opsets {
+	for _, o := range m.Opsets() {
 		res.Opsets[o.Domain] = o.Version
 	}
 	for _, p := range g.Params {

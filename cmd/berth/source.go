@@ -11,12 +11,25 @@ import (
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels"
 )
+
+// load opens a model, checks that the flags fit it, and reads the folder given by --data, if it is.
+func (a *app) load(name string) (*berth.Model, *conformance.Set, error) {
+	m, err := a.model(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	set, err := a.dataSet(name)
+	if err != nil {
+		m.Close()
+		return nil, nil, err
+	}
+	return m, set, nil
+}
 
 // model opens a model and checks that the flags fit it.
 func (a *app) model(name string) (*berth.Model, error) {
@@ -68,7 +81,7 @@ func modelError(path string, err error) error {
 // an operator that is not there.
 func about(model string, err error) error {
 	var ne *ops.NodeError
-	var exp *onnxexport.ExportError
+	var exp *berth.ExportError
 	var full *ops.MemoryError
 	var imp *onnximport.ImportError
 	switch {

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -64,7 +65,7 @@ func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 	}
 	one := *a // each planner is asked for by itself
 	one.planner = ""
-	opts, err := one.options()
+	opts, err := one.options(f.list)
 	if err != nil {
 		return err
 	}
@@ -121,8 +122,9 @@ func (n *tally) count(a *app, name, planner string, err error) string {
 	}
 	n.failed++
 	var syntax *onnxwire.SyntaxError
-	inModel := errors.As(err, &syntax) && strings.HasPrefix(syntax.Path, "model")
-	if inModel || codeOf(err) == exitModel || errors.Is(err, fs.ErrNotExist) {
+	var failure *conformance.Failure
+	inModel := errors.As(err, &failure) && failure.Set == ""
+	if inModel && errors.As(err, &syntax) || codeOf(err) == exitModel || errors.Is(err, fs.ErrNotExist) {
 		n.badModel++
 	}
 	a.note("FAIL %s: %v", name, err)
@@ -131,7 +133,7 @@ func (n *tally) count(a *app, name, planner string, err error) string {
 
 func (a *app) verifyEnd(n tally, lines []string, f verifyFlags) error {
 	if f.list != "" {
-		if err := writeFile(f.list, func(w io.Writer) error {
+		if err := safefile.Write(f.list, func(w io.Writer) error {
 			_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
 			return err
 		}); err != nil {
@@ -205,7 +207,7 @@ func (a *app) runCase(ctx context.Context, m *berth.Model, in []conformance.Name
 	if err != nil {
 		return nil, err
 	}
-	s.Raw().Poison = f.poison
+	s.Poison(f.poison)
 	got, err := s.RunValues(ctx, args)
 	if err != nil {
 		return nil, err
