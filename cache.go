@@ -2,6 +2,7 @@ package berth
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -89,7 +90,7 @@ func (p *Program) cache(input string) (int, error) {
 
 // checkBounds reports bounds that can not be meant.
 func (m *Model) checkBounds(bounds map[string]int64) error {
-	for _, symbol := range sortedKeys(bounds) {
+	for _, symbol := range slices.Sorted(maps.Keys(bounds)) {
 		if bounds[symbol] < 1 {
 			return fmt.Errorf("dimension %q is bounded by %d; a bound must be at least 1", symbol, bounds[symbol])
 		}

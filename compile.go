@@ -3,6 +3,7 @@ package berth
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -234,7 +235,7 @@ func (p *Program) arguments(args []ndarray.Value, inputs map[string]ndarray.Valu
 		args[i] = v
 	}
 	if known != len(inputs) {
-		for _, name := range sortedKeys(inputs) {
+		for _, name := range slices.Sorted(maps.Keys(inputs)) {
 			if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return v.Name == name }) {
 				return &program.InputError{Name: name, Want: "one of " + portNames(params), Got: "an unknown name"}
 			}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/berth-onnx/berth/internal/peers"
+	"github.com/berth-onnx/berth/internal/rules"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -17,13 +17,13 @@ type Rule struct {
 	Doc    string `json:"rule"`
 	Source string `json:"source"` // where the rule is published
 
-	tool peers.Tool
+	tool rules.Tool
 }
 
 // Rules lists the rules of other tools.
 func Rules() []Rule {
 	var out []Rule
-	for _, t := range peers.Tools() {
+	for _, t := range rules.Tools() {
 		out = append(out, Rule{Name: t.Name, Doc: t.Doc, Source: t.Source, tool: t})
 	}
 	return out
