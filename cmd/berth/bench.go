@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -186,15 +187,7 @@ func rank(m map[string]*profileRow, runs int) []profileRow {
 		out[i].Nanos /= int64(runs)
 		out[i].Count /= runs
 	}
-	slices.SortFunc(out, func(a, b profileRow) int {
-		if a.Nanos != b.Nanos {
-			return int(b.Nanos - a.Nanos)
-		}
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(out, func(a, b profileRow) int { return cmp.Or(cmp.Compare(b.Nanos, a.Nanos), cmp.Compare(a.Name, b.Name)) })
 	return out
 }
 

@@ -222,10 +222,7 @@ func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 
 // runRows runs the model once per row and compares outputs with the first.
 func (a *app) runRows(ctx context.Context, m *berth.Model, set *conformance.Set, rows planRows) error {
-	shapes, err := a.bindShapes(m, given(set))
-	if err != nil {
-		return err
-	}
+	shapes := a.bindShapes(m, given(set))
 	in, err := a.randomInputs(m, shapes, given(set))
 	if err != nil {
 		return err
@@ -237,16 +234,23 @@ func (a *app) runRows(ctx context.Context, m *berth.Model, set *conformance.Set,
 		if r.Err != nil || !runs {
 			continue
 		}
-		var got map[string]ndarray.Value
-		got, r.ProgramBytes, r.WrittenBytes, r.RunErr = a.runPoisoned(ctx, m, in, slices.Concat(shapeOptions(shapes), how, []berth.Option{berth.WithThreads(a.threads)}))
+		got, p, s, err := runPlanned(ctx, m, in, true, slices.Concat(shapeOptions(shapes), how, []berth.Option{berth.WithThreads(a.threads)}))
+		if p != nil {
+			r.ProgramBytes = p.Plan().ArenaBytes
+		}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case r.RunErr != nil:
+		case err != nil:
+			r.RunErr = err
 			continue
 		case want == nil:
-			want = got
+			want = map[string]ndarray.Value{}
+			for name, v := range got { // copies, so that the arena need not be kept
+				want[name] = ndarray.CloneValue(v)
+			}
 		}
+		r.WrittenBytes = s.Written()
 		r.compare(m, got, want)
 	}
 	return nil
@@ -262,27 +266,20 @@ func (r *planRow) compare(m *berth.Model, got, want map[string]ndarray.Value) {
 	}
 }
 
-// runPoisoned runs the model once in an arena full of garbage. It returns copies of the outputs, the arena, and how far the
-// run wrote into it.
-func (a *app) runPoisoned(ctx context.Context, m *berth.Model, in map[string]ndarray.Value, opts []berth.Option) (out map[string]ndarray.Value, arena, written int64, err error) {
+// runPlanned compiles the model and runs it once in an arena of its own, full of garbage if poison is set. The outputs lie
+// in the session's arena.
+func runPlanned(ctx context.Context, m *berth.Model, in map[string]ndarray.Value, poison bool, opts []berth.Option) (map[string]ndarray.Value, *berth.Program, *berth.Session, error) {
 	p, err := m.Compile(ctx, opts...)
 	if err != nil {
-		return nil, 0, 0, err
+		return nil, nil, nil, err
 	}
-	arena = p.Plan().ArenaBytes
 	s, err := p.NewSession()
 	if err != nil {
-		return nil, arena, 0, err
+		return nil, p, nil, err
 	}
-	s.Poison(true)
-	out, err = s.RunValues(ctx, in)
-	if err != nil {
-		return nil, arena, 0, err
-	}
-	for name, v := range out {
-		out[name] = ndarray.CloneValue(v)
-	}
-	return out, arena, s.Written(), nil
+	s.Poison(poison)
+	out, err := s.RunValues(ctx, in)
+	return out, p, s, err
 }
 
 // report prints the rows in the form asked for; outputs that differ are an error

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -204,19 +205,10 @@ func (a *app) printInspect(r inspectJSON) {
 	}
 	t.Render()
 	fmt.Fprintf(a.out, "\n%d nodes, weights %s, %s FLOPs, arena %s (lower bound %s)\n\n", r.Nodes, bytesText(r.Weights), countText(r.FLOPs), bytesText(r.Arena), bytesText(r.Bound))
-	names := make([]string, 0, len(r.Operators))
-	for k := range r.Operators {
-		names = append(names, k)
-	}
-	slices.SortFunc(names, func(x, y string) int {
-		if r.Operators[x] != r.Operators[y] {
-			return r.Operators[y] - r.Operators[x]
-		}
-		return strings.Compare(x, y)
-	})
+	byCount := func(x, y string) int { return cmp.Or(r.Operators[y]-r.Operators[x], cmp.Compare(x, y)) }
 	t = newTable(a.out, "operator", "nodes")
 	alignRight(t, 2)
-	for _, k := range names {
+	for _, k := range slices.SortedFunc(maps.Keys(r.Operators), byCount) {
 		t.AppendRow([]any{k, r.Operators[k]})
 	}
 	t.Render()

@@ -42,14 +42,8 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 	var first error
 	for try := range 2 * len(tried) {
 		size, lastOnly := tried[try/2], try%2 == 1
-		shapes, err := a.bindShapes(m, have)
-		if err != nil {
-			return err
-		}
-		open, err := a.growOpen(m, shapes, have, size, lastOnly)
-		if err != nil {
-			return err
-		}
+		shapes := a.bindShapes(m, have)
+		open := a.growOpen(m, shapes, have, size, lastOnly)
 		if first != nil && len(open) == 0 || size == 1 && lastOnly {
 			continue
 		}
@@ -77,15 +71,7 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 // growOpen sets open dimensions to size and lists the inputs that have any. Batch
 // dimensions stay 1: those that come first, and their symbol wherever it stands.
 // What is given stays. With lastOnly, only the last dimension of each input grows.
-func (a *app) growOpen(m *berth.Model, shapes map[string][]int, have map[string]ndarray.Value, size int, lastOnly bool) (open []string, err error) {
-	fixed, err := a.givenShapes()
-	if err != nil {
-		return nil, err
-	}
-	dims, err := a.givenDims()
-	if err != nil {
-		return nil, err
-	}
+func (a *app) growOpen(m *berth.Model, shapes map[string][]int, have map[string]ndarray.Value, size int, lastOnly bool) (open []string) {
 	batch := map[string]bool{}
 	for _, in := range m.Inputs() {
 		if len(in.Type.Shape) > 1 {
@@ -96,10 +82,10 @@ func (a *app) growOpen(m *berth.Model, shapes map[string][]int, have map[string]
 	}
 	for _, in := range m.Inputs() {
 		shape := shapes[in.Name]
-		if have[in.Name] != nil || fixed[in.Name] != nil || in.Type.Rank() != len(shape) {
+		if have[in.Name] != nil || a.shapes[in.Name] != nil || in.Type.Rank() != len(shape) {
 			continue
 		}
-		t := in.Type.Bind(dims)
+		t := in.Type.Bind(a.dims)
 		for i, d := range t.Shape {
 			if _, ok := d.Const(); ok {
 				continue
@@ -113,7 +99,7 @@ func (a *app) growOpen(m *berth.Model, shapes map[string][]int, have map[string]
 			}
 		}
 	}
-	return open, nil
+	return open
 }
 
 // shapesText prints shapes as --shape takes them, those of the named inputs.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -142,11 +143,7 @@ func (a *app) randomInputs(m *berth.Model, shapes map[string][]int, given map[st
 				return nil, usagef("input %q is %s: give it with --input %s=FILE or its shape with --shape", in.Name, in.Type, in.Name)
 			}
 		}
-		limit, err := a.memoryLimit()
-		if err != nil {
-			return nil, err
-		}
-		v, err := randomArray(in.Type.DType, shape, uint64(a.seed), uint64(i), limit)
+		v, err := randomArray(in.Type.DType, shape, uint64(a.seed), uint64(i), a.memoryLimit)
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", in.Name, err)
 		}
@@ -200,15 +197,8 @@ func randomArray(dt ndarray.DType, shape []int, seed, stream uint64, limit int64
 
 // bindShapes collects the shapes given by --shape and those of given inputs, and 1
 // for what stays open, for commands that must run a model.
-func (a *app) bindShapes(m *berth.Model, have map[string]ndarray.Value) (map[string][]int, error) {
-	shapes, err := a.givenShapes()
-	if err != nil {
-		return nil, err
-	}
-	dims, err := a.givenDims()
-	if err != nil {
-		return nil, err
-	}
+func (a *app) bindShapes(m *berth.Model, have map[string]ndarray.Value) map[string][]int {
+	shapes := maps.Clone(a.shapes)
 	for name, v := range have {
 		if arr, ok := v.(*ndarray.Array); ok && shapes[name] == nil {
 			shapes[name] = arr.Shape
@@ -216,12 +206,12 @@ func (a *app) bindShapes(m *berth.Model, have map[string]ndarray.Value) (map[str
 	}
 	for _, in := range m.Inputs() {
 		if shapes[in.Name] == nil && !in.Optional {
-			if shape, ok := openAsOne(in.Type.Bind(dims)); ok {
+			if shape, ok := openAsOne(in.Type.Bind(a.dims)); ok {
 				shapes[in.Name] = shape
 			}
 		}
 	}
-	return shapes, nil
+	return shapes
 }
 
 // given returns a data set's inputs by name.

@@ -199,16 +199,7 @@ func (a *app) runCase(ctx context.Context, m *berth.Model, in []conformance.Name
 		}
 		m = o
 	}
-	p, err := m.Compile(ctx, append(shapes, opts...)...)
-	if err != nil {
-		return nil, err
-	}
-	s, err := p.NewSession()
-	if err != nil {
-		return nil, err
-	}
-	s.Poison(f.poison)
-	got, err := s.RunValues(ctx, args)
+	got, _, _, err := runPlanned(ctx, m, args, f.poison, append(shapes, opts...))
 	if err != nil {
 		return nil, err
 	}
