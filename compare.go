@@ -174,7 +174,7 @@ type comparison struct {
 	c        config
 	scratch  int64
 	graphs   map[string]*ssa.Graph // by order
-	problems int                   // stated so far
+	problems int                   // so far
 	best     *schedule.Result      // of the search for the best order, if there was one
 	rows     []PlanRow
 }
@@ -194,7 +194,7 @@ func (t *comparison) order(g *ssa.Graph, sched string) error {
 	for k, inPlace := range t.co.InPlace {
 		how := t.c
 		how.noInPlace = !inPlace
-		prob, base, err := t.state(g, sched, how)
+		prob, base, err := t.problem(g, sched, how)
 		if err != nil {
 			return err
 		}
@@ -203,7 +203,7 @@ func (t *comparison) order(g *ssa.Graph, sched string) error {
 			case name != naive:
 				err = t.plan(name, prob, base)
 			case k == 0: // in place or not is nothing to it
-				err = t.apart(g, sched, base.problem)
+				err = t.unshared(g, sched, base.problem)
 			}
 			if err != nil {
 				return err
@@ -216,8 +216,8 @@ func (t *comparison) order(g *ssa.Graph, sched string) error {
 	return nil
 }
 
-// state lays a graph out and states its placing. The row has what all plans of it share.
-func (t *comparison) state(g *ssa.Graph, sched string, how config) (stated, PlanRow, error) {
+// problem lays a graph out. The row has what all its plans share.
+func (t *comparison) problem(g *ssa.Graph, sched string, how config) (placing, PlanRow, error) {
 	prob, row, err := planProblem(g, &how)
 	row.Schedule, row.Scratch, row.problem = sched, t.scratch, t.problems
 	t.problems++
@@ -225,7 +225,7 @@ func (t *comparison) state(g *ssa.Graph, sched string, how config) (stated, Plan
 }
 
 // plan adds the row of one planner. Its error is a cancellation.
-func (t *comparison) plan(name string, prob stated, row PlanRow) error {
+func (t *comparison) plan(name string, prob placing, row PlanRow) error {
 	row.name, row.Planner = name, name+row.Planner
 	return t.timed(row, func(ctx context.Context, row *PlanRow) error { return prob.plan(ctx, row) })
 }
@@ -245,10 +245,10 @@ func (t *comparison) timed(row PlanRow, make func(ctx context.Context, row *Plan
 	return t.ctx.Err()
 }
 
-// apart adds the row in which every tensor, views and in-place results included, has memory of its own. The bound of the
+// unshared adds the row in which every tensor, views and in-place results included, has memory of its own. The bound of the
 // folded problem, whose number is given, holds for it, too.
-func (t *comparison) apart(g *ssa.Graph, sched string, folded int) error {
-	prob, row, err := t.state(g, sched, config{noInPlace: true, noMerge: true, copyViews: true, parallelSafe: t.c.parallelSafe})
+func (t *comparison) unshared(g *ssa.Graph, sched string, folded int) error {
+	prob, row, err := t.problem(g, sched, config{noInPlace: true, noMerge: true, copyViews: true, parallelSafe: t.c.parallelSafe})
 	if err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func sameOrder(a, b *ssa.Graph) bool {
 // switched off, which shows what that part saves, and the rules of other tools.
 func (t *comparison) others(g *ssa.Graph, sched string) error {
 	without := func(part string, how config) error {
-		prob, row, err := t.state(g, sched, how)
+		prob, row, err := t.problem(g, sched, how)
 		if err != nil {
 			return err
 		}
@@ -351,21 +351,20 @@ func (c *config) workspace(g *ssa.Graph) (int64, error) {
 	return program.Workspace(g, be, c.threads, c.maxMemory), nil
 }
 
-// stated is the placing of values as a problem, and a second judge of its
-// solutions, after geometry: the program is replayed with them. It also says whether
-// a solution holds for every order.
-type stated struct {
+// placing is the planning problem of a graph, and the second verifier of its plans, after geometry: the program is replayed
+// with them. It also says whether a plan holds for every order.
+type placing struct {
 	*planner.Problem
-	judge func(*planner.Solution) (parallelSafe bool, err error)
+	verify func(*planner.Solution) (parallelSafe bool, err error)
 }
 
 // planProblem states the placing of a graph without kernels. In the row is what
 // all plans of the problem share.
-func planProblem(g *ssa.Graph, c *config) (stated, PlanRow, error) {
+func planProblem(g *ssa.Graph, c *config) (placing, PlanRow, error) {
 	lo, fo := liveness.Options{CopyViews: c.copyViews}, inplace.Options{NoInPlace: c.noInPlace, NoMerge: c.noMerge}
 	t, f, err := inplace.Lay(g, lo, fo)
 	if err != nil {
-		return stated{}, PlanRow{}, err
+		return placing{}, PlanRow{}, err
 	}
 	row := PlanRow{LoopCopyBytes: t.CopiesPerTrip(), Dynamic: t.Dynamic(), InPlace: !c.noInPlace, copyViews: c.copyViews, parallelSafe: c.parallelSafe}
 	if c.parallelSafe {
@@ -376,9 +375,9 @@ func planProblem(g *ssa.Graph, c *config) (stated, PlanRow, error) {
 }
 
 // orderedProblem states the placing for the one order a graph is laid out in.
-func orderedProblem(t *liveness.Timeline, f *inplace.Folding) stated {
+func orderedProblem(t *liveness.Timeline, f *inplace.Folding) placing {
 	p, ids := f.Problem(t, t.Graph.Name, program.ArenaAlign)
-	return stated{p, func(s *planner.Solution) (bool, error) {
+	return placing{p, func(s *planner.Solution) (bool, error) {
 		offsets, _ := f.OffsetsIn(t, ids, s)
 		if program.JudgeParallel(t, offsets, s.ArenaBytes) == nil {
 			return true, nil
@@ -388,21 +387,21 @@ func orderedProblem(t *liveness.Timeline, f *inplace.Folding) stated {
 }
 
 // parallelProblem states the placing of a graph for every order at once.
-func parallelProblem(g *ssa.Graph, lo liveness.Options, fo inplace.Options) (stated, error) {
+func parallelProblem(g *ssa.Graph, lo liveness.Options, fo inplace.Options) (placing, error) {
 	f, err := inplace.LayParallel(g, lo, fo)
 	if err != nil {
-		return stated{}, err
+		return placing{}, err
 	}
 	p, err := f.Problem(g.Name, program.ArenaAlign)
 	if err != nil {
-		return stated{}, err
+		return placing{}, err
 	}
 	lo.AnyOrder, lo.Windows = true, f.Windows
 	t, err := liveness.Build(g, lo)
 	if err != nil {
-		return stated{}, err
+		return placing{}, err
 	}
-	return stated{p, func(s *planner.Solution) (bool, error) {
+	return placing{p, func(s *planner.Solution) (bool, error) {
 		offsets, _, err := f.OffsetsIn(t, s)
 		if err == nil {
 			err = program.JudgeParallel(t, offsets, s.ArenaBytes)
@@ -429,8 +428,8 @@ func disjoint(p *planner.Problem, s *planner.Solution) bool {
 	return true
 }
 
-// plan plans with the row's planner and judges the plan.
-func (s stated) plan(ctx context.Context, row *PlanRow) error {
+// plan plans with the row's planner and verifies the plan.
+func (s placing) plan(ctx context.Context, row *PlanRow) error {
 	pl, err := planner.Get(row.name)
 	if err != nil {
 		return err
@@ -442,7 +441,7 @@ func (s stated) plan(ctx context.Context, row *PlanRow) error {
 		err = planner.Validate(s.Problem, sol)
 	}
 	if err == nil {
-		row.ParallelSafe, err = s.judge(sol)
+		row.ParallelSafe, err = s.verify(sol)
 	}
 	if err != nil {
 		return err
@@ -495,7 +494,7 @@ func CompareInstance(ctx context.Context, name string, r io.Reader, co CompareOp
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	prob := stated{p, func(s *planner.Solution) (bool, error) { return disjoint(p, s), nil }}
+	prob := placing{p, func(s *planner.Solution) (bool, error) { return disjoint(p, s), nil }}
 	t := newComparison(ctx, co, config{})
 	for _, name := range t.co.Planners {
 		if err := t.plan(name, prob, PlanRow{Schedule: "given"}); err != nil {

@@ -17,20 +17,21 @@ func (s Step) Op() string { return s.in.Node.Op }
 // Node names operator and node.
 func (s Step) Node() string { return s.in.Node.String() }
 
-// Kernel reports whether the step ran a kernel. Views, branches and loops only point at memory; what their bodies do are
-// steps of their own.
+// Kernel reports whether the step ran a kernel. Views, branches and loops run none; the nodes of their bodies are steps of
+// their own.
 func (s Step) Kernel() bool { return s.in.Kind == program.Exec }
 
-// Observe calls f after every step of the runs to come with the values it made (nil for absent ones), which lie in the
-// arena and are valid during the call only. A nil f ends that.
-func (s *Session) Observe(f func(step Step, made []ndarray.Value)) {
+// Observe has f called after every step of later runs, on the goroutine that runs, with the results of the step: nil for
+// absent ones, in the arena, valid during the call only. A nil f ends that.
+func (s *Session) Observe(f func(step Step, results []ndarray.Value)) {
 	s.s.Observe = nil
 	if f != nil {
-		s.s.Observe = func(in *program.Instr, made []ndarray.Value) { f(Step{in}, made) }
+		s.s.Observe = func(in *program.Instr, results []ndarray.Value) { f(Step{in}, results) }
 	}
 }
 
-// Poison fills the arena with garbage before each run to come, so that reading what nothing wrote shows in the results.
+// Poison has the arena filled with garbage before each later run, so that reading bytes that nothing wrote shows in the
+// results.
 func (s *Session) Poison(on bool) { s.s.Poison = on }
 
 // Written is how many bytes of the arena, from its start, the last run wrote to; only with [Session.Poison].

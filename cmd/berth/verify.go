@@ -14,7 +14,6 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
-	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/ndarray"
 )
@@ -121,10 +120,8 @@ func (n *tally) count(a *app, name, planner string, err error) string {
 		return "PASS " + name
 	}
 	n.failed++
-	var syntax *onnxwire.SyntaxError
 	var failure *conformance.Failure
-	inModel := errors.As(err, &failure) && failure.Set == ""
-	if inModel && errors.As(err, &syntax) || codeOf(err) == exitModel || errors.Is(err, fs.ErrNotExist) {
+	if errors.As(err, &failure) && failure.DamagedModel() || codeOf(err) == exitModel || errors.Is(err, fs.ErrNotExist) {
 		n.badModel++
 	}
 	a.note("FAIL %s: %v", name, err)
