@@ -73,14 +73,14 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	}
 	defer m.Close()
 	opened := time.Since(start)
-	set, err := a.dataSet(model)
+	have, err := a.inputsOf(model)
 	if err != nil {
 		return err
 	}
 	var p *berth.Program
 	var sess *berth.Session
 	var args []ndarray.Value
-	err = a.withOpenSizes(ctx, m, given(set), func(shapes map[string][]int, in map[string]ndarray.Value) error {
+	err = a.withOpenSizes(ctx, m, have, func(shapes map[string][]int, in map[string]ndarray.Value) error {
 		var err error
 		if p, err = m.Compile(ctx, append(append(shapeOptions(shapes), opts...), berth.WithBackend(f.backend))...); err != nil {
 			return err

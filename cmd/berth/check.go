@@ -15,7 +15,7 @@ import (
 type verification struct {
 	a      *app
 	m, opt *berth.Model
-	set    *conformance.Set
+	have   map[string]ndarray.Value
 	f      optimizeFlags
 	res    *optimizeJSON
 }
@@ -25,7 +25,7 @@ type verification struct {
 func (v *verification) run(ctx context.Context) error {
 	var ran map[string]ndarray.Value // inputs with which the model ran, and its outputs
 	var want map[string]ndarray.Value
-	err := v.a.withOpenSizes(ctx, v.m, given(v.set), func(shapes map[string][]int, in map[string]ndarray.Value) error {
+	err := v.a.withOpenSizes(ctx, v.m, v.have, func(shapes map[string][]int, in map[string]ndarray.Value) error {
 		got, err := v.m.RunValues(ctx, in, berth.WithoutPasses(), berth.WithThreads(v.a.threads))
 		if err == nil {
 			ran, want, v.res.Shapes = in, got, shapes

@@ -145,12 +145,12 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 		return err
 	}
 	a.dump = shared.dump
-	m, set, err := a.load(model)
+	m, have, err := a.load(model)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	opts = append(a.shapesOf(set), opts...)
+	opts = append(shapesIn(have), opts...)
 	rows, err := m.Compare(ctx, co, opts...)
 	done()
 	if err != nil && (ctx.Err() == nil || len(rows) == 0) {
@@ -163,7 +163,7 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 		}
 	}
 	if f.run && ctx.Err() == nil {
-		if err := a.runRows(ctx, m, set, out); err != nil {
+		if err := a.runRows(ctx, m, have, out); err != nil {
 			return err
 		}
 	}
@@ -221,9 +221,9 @@ func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 }
 
 // runRows runs the model once per row and compares outputs with the first.
-func (a *app) runRows(ctx context.Context, m *berth.Model, set *conformance.Set, rows planRows) error {
-	shapes := a.bindShapes(m, given(set))
-	in, err := a.randomInputs(m, shapes, given(set))
+func (a *app) runRows(ctx context.Context, m *berth.Model, have map[string]ndarray.Value, rows planRows) error {
+	shapes := a.bindShapes(m, have)
+	in, err := a.randomInputs(m, shapes, have)
 	if err != nil {
 		return err
 	}

@@ -43,13 +43,13 @@ func (a *app) diff(ctx context.Context, pathA, pathB string, f diffFlags) error 
 		return err
 	}
 	defer mb.Close()
-	set, err := a.dataSet(pathA)
+	have, err := a.inputsOf(pathA)
 	if err != nil {
 		return err
 	}
 	var ta *berth.Trace
 	var in map[string]ndarray.Value
-	err = a.withOpenSizes(ctx, ma, given(set), func(_ map[string][]int, values map[string]ndarray.Value) (err error) {
+	err = a.withOpenSizes(ctx, ma, have, func(_ map[string][]int, values map[string]ndarray.Value) (err error) {
 		in = values
 		ta, err = ma.Trace(ctx, in, append(opts, berth.WithBackend("reference"), berth.WithoutPasses())...)
 		return err

@@ -78,11 +78,11 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	if err := a.checkNames(m); err != nil {
 		return err
 	}
-	set, err := a.dataSet(model)
+	have, err := a.inputsOf(model)
 	if err != nil {
 		return err
 	}
-	opts = append(a.shapesOf(set), opts...)
+	opts = append(shapesIn(have), opts...)
 	g, warnings, err := a.folded(ctx, m, opts)
 	if err != nil {
 		return err

@@ -23,18 +23,6 @@ var tried = []int{1, 2, 16, 32, 64, 160, 224, 512}
 // attempt is one use of a model: inputs and their shapes.
 type attempt func(shapes map[string][]int, in map[string]ndarray.Value) error
 
-// runsError says that a model failed with every size of its open dimensions.
-type runsError struct {
-	open string // the open inputs
-	err  error  // of the first size
-}
-
-func (e *runsError) Error() string {
-	return fmt.Sprintf("%v; the sizes of %s are open and were guessed: give them with --shape or --dim", e.err, e.open)
-}
-
-func (e *runsError) Unwrap() error { return e.err }
-
 // withOpenSizes calls use with inputs for the model, those given and random ones,
 // with one size after the other for what stays open, until a call does not fail at
 // a node. Where nothing is open it calls use once.
@@ -62,7 +50,7 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 		case ctx.Err() != nil || !errors.As(err, &at) || errors.Is(err, ops.ErrUnsupported) || len(open) == 0:
 			return err
 		case first == nil:
-			first = &runsError{strings.Join(open, ", "), err}
+			first = fmt.Errorf("%w; the sizes of %s are open and were guessed: give them with --shape or --dim", err, strings.Join(open, ", "))
 		}
 	}
 	return first

@@ -107,7 +107,7 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 		return usagef("--max-opset %d: want an operator set, such as 20", f.maxOpset)
 	}
 	opts = append(opts, berth.WithMaxOpset(f.maxOpset))
-	m, set, err := a.load(model)
+	m, have, err := a.load(model)
 	if err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 		opt.KeepPorts(m)
 	}
 	res := optimizeJSON{Model: model, Output: output, Before: statsOf(rep.Before), After: statsOf(rep.After)}
-	v := verification{a: a, m: m, opt: opt, set: set, f: f, res: &res}
+	v := verification{a: a, m: m, opt: opt, have: have, f: f, res: &res}
 	if err := v.run(ctx); err != nil {
 		return err
 	}

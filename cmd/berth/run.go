@@ -54,14 +54,13 @@ func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	m, set, err := a.load(model)
+	m, have, err := a.load(model)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	in := given(set)
 	for _, s := range f.inputs {
-		if err := a.readInput(m, s, in); err != nil {
+		if err := a.readInput(m, s, have); err != nil {
 			return err
 		}
 	}
@@ -71,7 +70,7 @@ func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
 		}
 	}
 	var got map[string]ndarray.Value
-	err = a.withOpenSizes(ctx, m, in, func(_ map[string][]int, in map[string]ndarray.Value) (err error) {
+	err = a.withOpenSizes(ctx, m, have, func(_ map[string][]int, in map[string]ndarray.Value) (err error) {
 		got, err = m.RunValues(ctx, in, opts...)
 		return err
 	})

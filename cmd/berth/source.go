@@ -18,18 +18,18 @@ import (
 	"github.com/berth-onnx/berth/testmodels"
 )
 
-// load opens a model, checks that the flags fit it, and reads the folder given by --data, if it is.
-func (a *app) load(name string) (*berth.Model, *conformance.Set, error) {
+// load opens a model, checks that the flags fit it, and reads the inputs given by --data.
+func (a *app) load(name string) (*berth.Model, map[string]ndarray.Value, error) {
 	m, err := a.model(name)
 	if err != nil {
 		return nil, nil, err
 	}
-	set, err := a.dataSet(name)
+	in, err := a.inputsOf(name)
 	if err != nil {
 		m.Close()
 		return nil, nil, err
 	}
-	return m, set, nil
+	return m, in, nil
 }
 
 // model opens a model and checks that the flags fit it.
@@ -96,10 +96,11 @@ func about(model string, err error) error {
 	return fmt.Errorf("%s: %w", model, err)
 }
 
-// dataSet reads the folder given by --data; nil without the flag.
-func (a *app) dataSet(model string) (*conformance.Set, error) {
+// inputsOf reads the inputs in the folder given by --data; there are none without the flag.
+func (a *app) inputsOf(model string) (map[string]ndarray.Value, error) {
+	in := map[string]ndarray.Value{}
 	if a.data == "" {
-		return nil, nil
+		return in, nil
 	}
 	if strings.HasPrefix(model, "builtin:") {
 		return nil, usagef("--data goes with a model file; %s has no recorded inputs", model)
@@ -108,18 +109,18 @@ func (a *app) dataSet(model string) (*conformance.Set, error) {
 	if err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
-	return set, nil
+	for _, x := range set.Inputs {
+		in[x.Name] = x.Value
+	}
+	return in, nil
 }
 
-// shapesOf turns a data set's inputs into shape options; --shape wins.
-func (a *app) shapesOf(set *conformance.Set) []berth.Option {
+// shapesIn fixes the shapes of inputs to those of their values.
+func shapesIn(values map[string]ndarray.Value) []berth.Option {
 	var opts []berth.Option
-	if set == nil {
-		return nil
-	}
-	for _, in := range set.Inputs {
-		if arr, ok := in.Value.(*ndarray.Array); ok {
-			opts = append(opts, berth.WithShape(in.Name, arr.Shape...))
+	for name, v := range values {
+		if arr, ok := v.(*ndarray.Array); ok {
+			opts = append(opts, berth.WithShape(name, arr.Shape...))
 		}
 	}
 	return opts
@@ -212,17 +213,6 @@ func (a *app) bindShapes(m *berth.Model, have map[string]ndarray.Value) map[stri
 		}
 	}
 	return shapes
-}
-
-// given returns a data set's inputs by name.
-func given(set *conformance.Set) map[string]ndarray.Value {
-	out := map[string]ndarray.Value{}
-	if set != nil {
-		for _, in := range set.Inputs {
-			out[in.Name] = in.Value
-		}
-	}
-	return out
 }
 
 // maxAbsDiff is the largest absolute difference of two arrays; infinite where

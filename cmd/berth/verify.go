@@ -182,12 +182,8 @@ func openCase(c *conformance.Case) (*berth.Model, error) {
 
 func (a *app) runCase(ctx context.Context, m *berth.Model, in []conformance.Named, opts []berth.Option, f verifyFlags) ([]conformance.Named, error) {
 	args := map[string]ndarray.Value{}
-	var shapes []berth.Option
 	for _, x := range in {
 		args[x.Name] = x.Value
-		if arr, ok := x.Value.(*ndarray.Array); ok {
-			shapes = append(shapes, berth.WithShape(x.Name, arr.Shape...))
-		}
 	}
 	if f.optimized {
 		o, _, err := m.Optimize(ctx, opts...)
@@ -196,7 +192,7 @@ func (a *app) runCase(ctx context.Context, m *berth.Model, in []conformance.Name
 		}
 		m = o
 	}
-	got, _, _, err := runPlanned(ctx, m, args, f.poison, append(shapes, opts...))
+	got, _, _, err := runPlanned(ctx, m, args, f.poison, append(shapesIn(args), opts...))
 	if err != nil {
 		return nil, err
 	}
