@@ -230,8 +230,8 @@ func (t *comparison) plan(name string, prob placing, row PlanRow) error {
 	return t.timed(row, func(ctx context.Context, row *PlanRow) error { return prob.plan(ctx, row) })
 }
 
-// timed adds a row with what make puts into it, in at most the planner's time, and the time it took.
-func (t *comparison) timed(row PlanRow, make func(ctx context.Context, row *PlanRow) error) error {
+// timed adds a row with what fill puts into it, in at most the planner's time, and the time it took.
+func (t *comparison) timed(row PlanRow, fill func(ctx context.Context, row *PlanRow) error) error {
 	if t.co.Progress != nil {
 		t.co.Progress(row.Planner, row.Schedule)
 	}
@@ -239,7 +239,7 @@ func (t *comparison) timed(row PlanRow, make func(ctx context.Context, row *Plan
 	if t.co.Budget > 0 {
 		ctx, cancel = context.WithTimeout(ctx, t.co.Budget)
 	}
-	row.Err = make(ctx, &row)
+	row.Err = fill(ctx, &row)
 	cancel()
 	t.rows = append(t.rows, row)
 	return t.ctx.Err()
