@@ -63,8 +63,8 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.backend != "cpu" && f.backend != "reference" {
-		return usagef("there is no backend %q; there are cpu and reference", f.backend)
+	if err := checkBackend(f.backend); err != nil {
+		return err
 	}
 	start := time.Now()
 	m, err := a.model(model)

@@ -75,9 +75,8 @@ func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.
 
 // differences lists the outputs that differ beyond the tolerance.
 func (v *verification) differences(got, want map[string]ndarray.Value) (all []string) {
-	tol := conformance.Tolerance{Rtol: v.f.rtol, Atol: v.f.atol}
 	for _, o := range v.m.Outputs() {
-		if d := conformance.Compare(got[o.Name], want[o.Name], tol); d != nil {
+		if d := conformance.Compare(got[o.Name], want[o.Name], v.f.tolerance); d != nil {
 			all = append(all, fmt.Sprintf("output %q: %v", o.Name, d))
 		}
 	}

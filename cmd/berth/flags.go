@@ -6,7 +6,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/internal/safefile"
 )
 
@@ -110,6 +113,19 @@ func (a *app) checkChoices(all bool) error {
 		return usagef("--threads must be at least 1")
 	}
 	return nil
+}
+
+func checkBackend(name string) error {
+	if name != "cpu" && name != "reference" {
+		return usagef("there is no backend %q; there are cpu and reference", name)
+	}
+	return nil
+}
+
+// toleranceFlags adds --rtol and --atol.
+func toleranceFlags(c *cobra.Command, tol *conformance.Tolerance, atol float64, what string) {
+	c.Flags().Float64Var(&tol.Rtol, "rtol", 1e-3, "relative tolerance"+what)
+	c.Flags().Float64Var(&tol.Atol, "atol", atol, "absolute tolerance"+what)
 }
 
 func shapeOptions(shapes map[string][]int) []berth.Option {

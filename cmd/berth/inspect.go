@@ -143,15 +143,9 @@ func (a *app) folded(ctx context.Context, m *berth.Model, opts []berth.Option) (
 func (a *app) describe(model string, m *berth.Model, g *ssa.Graph) inspectJSON {
 	st := berth.StatsOf(g)
 	res := inspectJSON{Model: model, Opsets: map[string]int{}, Nodes: st.Nodes, Operators: st.Operators, Weights: st.WeightBytes,
-		FLOPs: st.FLOPs, Dynamic: dynamicValues(g)}
+		FLOPs: st.FLOPs, Inputs: portsOf(g.Params), Outputs: portsOf(g.Results), Dynamic: dynamicValues(g)}
 	for _, o := range m.Opsets() {
 		res.Opsets[o.Domain] = o.Version
-	}
-	for _, p := range g.Params {
-		res.Inputs = append(res.Inputs, portJSON{p.Name, p.Type.String()})
-	}
-	for _, p := range g.Results {
-		res.Outputs = append(res.Outputs, portJSON{p.Name, p.Type.String()})
 	}
 	return res
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/conformance"
 )
 
 // defaultModel is what the main command works on when no model is named.
@@ -27,8 +28,7 @@ type optimizeFlags struct {
 	keepIO    bool
 	unroll    bool
 	maxOpset  int
-	rtol      float64
-	atol      float64
+	tolerance conformance.Tolerance
 }
 
 func (a *app) optimizeCmd() *cobra.Command {
@@ -62,8 +62,7 @@ func (a *app) optimizeCmd() *cobra.Command {
 	c.Flags().IntVar(&f.maxOpset, "max-opset", 0, "operator set that new nodes may need (default: the model's own)")
 	c.Flags().Int64Var(&f.external, "save-external", 0, "write weights of at least this many bytes to OUT.data (OUT.1.data where the model that is replaced reads that one)")
 	c.Flags().BoolVar(&f.keepIO, "keep-io", false, "keep the declared input and output types although shapes are fixed inside")
-	c.Flags().Float64Var(&f.rtol, "rtol", 1e-3, "relative tolerance of the check")
-	c.Flags().Float64Var(&f.atol, "atol", 1e-4, "absolute tolerance of the check")
+	toleranceFlags(c, &f.tolerance, 1e-4, " of the check")
 	a.dataFlag(c)
 	return c
 }

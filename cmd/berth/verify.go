@@ -19,12 +19,12 @@ import (
 )
 
 type verifyFlags struct {
-	rtol, atol float64
-	list       string
-	optimized  bool
-	only       string
-	poison     bool
-	backend    string
+	tolerance conformance.Tolerance
+	list      string
+	optimized bool
+	only      string
+	poison    bool
+	backend   string
 }
 
 func (a *app) verifyCmd() *cobra.Command {
@@ -41,8 +41,7 @@ func (a *app) verifyCmd() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args, f) }}
-	c.Flags().Float64Var(&f.rtol, "rtol", 1e-3, "relative tolerance")
-	c.Flags().Float64Var(&f.atol, "atol", 1e-5, "absolute tolerance")
+	toleranceFlags(c, &f.tolerance, 1e-5, "")
 	c.Flags().StringVar(&f.list, "list", "", "write a status line per case to this file")
 	c.Flags().StringVar(&f.only, "only", "", "only cases whose name contains this")
 	c.Flags().BoolVar(&f.optimized, "optimized", false, "optimize each model first and run the result")
@@ -69,12 +68,10 @@ func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 		return err
 	}
 	a.dump = one.dump
-	switch f.backend {
-	case "cpu":
-	case "reference":
+	if f.backend == "reference" {
 		opts = append(opts, berth.WithBackend("reference"), berth.WithoutPasses())
-	default:
-		return usagef("there is no backend %q; there are cpu and reference", f.backend)
+	} else if err := checkBackend(f.backend); err != nil {
+		return err
 	}
 	var cases []*conformance.Case
 	for _, p := range paths {
@@ -100,7 +97,7 @@ func (a *app) verifyCases(ctx context.Context, cases []*conformance.Case, planne
 		for _, pl := range planners {
 			bar.step(c.Name)
 			prepare := a.prepareCase(append(opts[:len(opts):len(opts)], berth.WithPlanner(pl)), f)
-			err := conformance.Verify(ctx, c, prepare, conformance.Tolerance{Rtol: f.rtol, Atol: f.atol})
+			err := conformance.Verify(ctx, c, prepare, f.tolerance)
 			if ctx.Err() != nil {
 				return n, lines
 			}
