@@ -2,6 +2,7 @@ package berth
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -22,7 +23,7 @@ type Cache struct {
 // (nil in [Session.Run]): each is what the run before left, empty at first, and a
 // run writes only the rows that are new. The results that continue them are not
 // delivered then; [Session.Cache] copies them. A run that fails leaves the caches as
-// they were; one for which they have no room fails with a [program.CacheError].
+// they were; one for which they have no room fails with a [CacheError].
 // Caches along one dimension are left out together.
 //
 // A cache is an input whose dimensions are all known but one, along which a result
@@ -66,7 +67,7 @@ func (s *Session) Cache(input string) (*ndarray.Array, error) {
 
 // SetCache lets the session keep a copy of an array for an input in place of what it
 // keeps, to go on from what [Session.Cache] returned, say. An array that does not
-// fit is an error ([program.InputError], [program.CacheError]) and changes nothing.
+// fit is an error ([InputError], [CacheError]) and changes nothing.
 func (s *Session) SetCache(input string, a *ndarray.Array) error {
 	i, err := s.p.cache(input)
 	if err != nil {
@@ -89,7 +90,7 @@ func (p *Program) cache(input string) (int, error) {
 
 // checkBounds reports bounds that can not be meant.
 func (m *Model) checkBounds(bounds map[string]int64) error {
-	for _, symbol := range sortedKeys(bounds) {
+	for _, symbol := range slices.Sorted(maps.Keys(bounds)) {
 		if bounds[symbol] < 1 {
 			return fmt.Errorf("dimension %q is bounded by %d; a bound must be at least 1", symbol, bounds[symbol])
 		}

@@ -125,7 +125,7 @@ func TestSessionKeepsCaches(t *testing.T) {
 				p := d.compile(t, threads, int64(runs-1+d.first))
 				kept, err := p.NewSession()
 				require.NoError(t, err)
-				kept.Raw().Poison = true
+				kept.Poison(true)
 				past := caches(t, p, kept) // empty
 				for i := range runs {
 					all := d.tokens(i)
@@ -173,21 +173,25 @@ func TestSessionCachesOfEndedRuns(t *testing.T) {
 		_, err = want.RunValues(context.Background(), d.tokens(i))
 		require.NoError(t, err)
 	}
-	steps := len(p.Compiled().Main.Instrs)
+	steps := 0
+	s.Observe(func(berth.Step, []ndarray.Value) { steps++ })
+	_, err = s.RunValues(context.Background(), d.tokens(0))
+	require.NoError(t, err)
+	s.Reset()
 	for i := range 3 {
 		for stop := 0; stop < steps-1; stop += 7 {
 			ctx, cancel := context.WithCancel(context.Background())
 			left := stop
-			s.Raw().Observe = func(*program.Instr, []ndarray.Value) {
+			s.Observe(func(berth.Step, []ndarray.Value) {
 				if left--; left < 0 {
 					cancel()
 				}
-			}
+			})
 			_, err = s.RunValues(ctx, d.tokens(i+10)) // tokens that do not come
 			require.ErrorIs(t, err, context.Canceled)
 			assert.Equal(t, i, s.Raw().CacheRows(0))
 		}
-		s.Raw().Observe = nil
+		s.Observe(nil)
 		_, err = s.RunValues(context.Background(), d.tokens(i))
 		require.NoError(t, err)
 	}

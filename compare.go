@@ -17,10 +17,12 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// PlanRow is one planner's result for one model and order.
+// PlanRow is one plan of a comparison: a planner's, or that of another tool's rule, for one order of the nodes.
 type PlanRow struct {
-	Planner  string
+	Planner  string // with what it was without: "auto without views"
 	Schedule string
+	// Rule: the plan follows the published rule of another tool; see [Rules].
+	Rule bool
 	// InPlace: results may lie over operands that die, and inside concatenations.
 	// It is false for the planner "naive", which never lets two tensors share.
 	InPlace    bool
@@ -50,7 +52,28 @@ type PlanRow struct {
 	Unsound string
 	Err     error
 
-	problem int // rows of one number plan the same blocks under the same order
+	problem      int    // rows of one number plan the same blocks under the same order
+	name         string // of the planner; "" for a rule
+	copyViews    bool
+	parallelSafe bool
+}
+
+// Options returns the options under which a program has the memory plan of a model's row; a rule of another tool has none.
+func (r PlanRow) Options() (opts []Option, runs bool) {
+	if r.Rule {
+		return nil, false
+	}
+	opts = []Option{WithPlanner(r.name), WithSchedule(r.Schedule)}
+	if !r.InPlace {
+		opts = append(opts, WithoutInPlace())
+	}
+	if r.copyViews {
+		opts = append(opts, WithoutViews())
+	}
+	if r.parallelSafe {
+		opts = append(opts, WithParallelSafe())
+	}
+	return opts, true
 }
 
 // CompareOptions chooses the rows of a comparison.
@@ -77,13 +100,10 @@ type CompareOptions struct {
 // heaviest set of values that some order has live together.
 func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) ([]PlanRow, error) {
 	c := newConfig(opts)
-	if co.Planners == nil {
-		co.Planners = Planners()
-	}
 	if co.InPlace == nil {
 		co.InPlace = []bool{!c.noInPlace}
 	}
-	t := &comparison{ctx: ctx, co: co, c: c, budget: co.Budget, graphs: map[string]*ssa.Graph{}}
+	t := newComparison(ctx, co, c)
 	orders, err := t.orders(m)
 	if err != nil {
 		return nil, err
@@ -99,11 +119,10 @@ func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) 
 			}
 		}
 		if err := t.order(g, sched); err != nil {
-			return t.rows, err
+			return t.finish(), err
 		}
 	}
-	t.boundOrders()
-	return t.rows, nil
+	return t.finish(), nil
 }
 
 // orders lists the orders to compare: those asked for, or else the default. Where that
@@ -148,55 +167,48 @@ func (t *comparison) graph(m *Model, sched string) (*ssa.Graph, error) {
 	return g, nil
 }
 
-// boundOrders puts what no order can do without into the rows it holds for.
-func (t *comparison) boundOrders() {
-	if t.best == nil || t.c.parallelSafe || t.c.copyViews {
-		return
-	}
-	for i := range t.rows {
-		if r := &t.rows[i]; r.InPlace && r.LowerBound > 0 && slices.Contains(t.co.Planners, r.Planner) {
-			r.OrderBound = t.best.LowerBound
-		}
-	}
-}
-
 // comparison gathers rows.
 type comparison struct {
 	ctx      context.Context
 	co       CompareOptions
 	c        config
-	budget   time.Duration
 	scratch  int64
 	graphs   map[string]*ssa.Graph // by order
-	problems int                   // stated so far
+	problems int                   // so far
 	best     *schedule.Result      // of the search for the best order, if there was one
 	rows     []PlanRow
 }
+
+func newComparison(ctx context.Context, co CompareOptions, c config) *comparison {
+	if co.Planners == nil {
+		co.Planners = Planners()
+	}
+	return &comparison{ctx: ctx, co: co, c: c, graphs: map[string]*ssa.Graph{}}
+}
+
+// naive is the planner that gives everything memory of its own.
+const naive = "naive"
 
 // order adds the rows of one order of the nodes.
 func (t *comparison) order(g *ssa.Graph, sched string) error {
 	for k, inPlace := range t.co.InPlace {
 		how := t.c
 		how.noInPlace = !inPlace
-		prob, base, err := planProblem(g, &how)
+		prob, base, err := t.problem(g, sched, how)
 		if err != nil {
 			return err
 		}
-		base.Schedule = sched
 		for _, name := range t.co.Planners {
 			switch {
 			case name != naive:
-				t.plan(name, name, prob, base)
+				err = t.plan(name, prob, base)
 			case k == 0: // in place or not is nothing to it
-				if err := t.apart(g, base); err != nil {
-					return err
-				}
+				err = t.unshared(g, sched, base.problem)
 			}
-			if err := t.ctx.Err(); err != nil {
+			if err != nil {
 				return err
 			}
 		}
-		t.problems++
 	}
 	if t.co.Others {
 		return t.others(g, sched)
@@ -204,32 +216,68 @@ func (t *comparison) order(g *ssa.Graph, sched string) error {
 	return nil
 }
 
-// plan adds the row of one planner. base is what is known of all rows of the problem.
-func (t *comparison) plan(title, name string, prob stated, base PlanRow) {
-	if t.co.Progress != nil {
-		t.co.Progress(title, base.Schedule)
-	}
-	base.Scratch, base.problem = t.scratch, t.problems
-	row := planRow(t.ctx, name, prob, base, t.budget)
-	row.Planner = title
-	t.rows = append(t.rows, row)
+// problem lays a graph out. The row has what all its plans share.
+func (t *comparison) problem(g *ssa.Graph, sched string, how config) (placing, PlanRow, error) {
+	prob, row, err := planProblem(g, &how)
+	row.Schedule, row.Scratch, row.problem = sched, t.scratch, t.problems
+	t.problems++
+	return prob, row, err
 }
 
-// naive is the planner that gives everything memory of its own.
-const naive = "naive"
+// plan adds the row of one planner. Its error is a cancellation.
+func (t *comparison) plan(name string, prob placing, row PlanRow) error {
+	row.name, row.Planner = name, name+row.Planner
+	return t.timed(row, func(ctx context.Context, row *PlanRow) error { return prob.plan(ctx, row) })
+}
 
-// apart adds the row in which every tensor, views and in-place results included, has
-// memory of its own. The bound of the folded problem holds for it, too.
-func (t *comparison) apart(g *ssa.Graph, base PlanRow) error {
-	prob, own, err := planProblem(g, &config{noInPlace: true, noMerge: true, copyViews: true, parallelSafe: t.c.parallelSafe})
+// timed adds a row with what fill puts into it, in at most the planner's time, and the time it took.
+func (t *comparison) timed(row PlanRow, fill func(ctx context.Context, row *PlanRow) error) error {
+	if t.co.Progress != nil {
+		t.co.Progress(row.Planner, row.Schedule)
+	}
+	ctx, cancel := t.ctx, func() {}
+	if t.co.Budget > 0 {
+		ctx, cancel = context.WithTimeout(ctx, t.co.Budget)
+	}
+	row.Err = fill(ctx, &row)
+	cancel()
+	t.rows = append(t.rows, row)
+	return t.ctx.Err()
+}
+
+// unshared adds the row in which every tensor, views and in-place results included, has memory of its own. The bound of the
+// folded problem, whose number is given, holds for it, too.
+func (t *comparison) unshared(g *ssa.Graph, sched string, folded int) error {
+	prob, row, err := t.problem(g, sched, config{noInPlace: true, noMerge: true, copyViews: true, parallelSafe: t.c.parallelSafe})
 	if err != nil {
 		return err
 	}
-	own.Schedule = base.Schedule
-	t.plan(naive, naive, prob, own)
-	row := &t.rows[len(t.rows)-1]
-	row.LowerBound, row.Proven = 0, false
-	return nil
+	err = t.plan(naive, prob, row)
+	last := &t.rows[len(t.rows)-1]
+	last.LowerBound, last.Proven, last.problem = 0, false, folded
+	return err
+}
+
+// finish puts bounds into the rows that they hold for: what no order can do without, and for plans of the same blocks in the
+// same order the best bound that any planner proved.
+func (t *comparison) finish() []PlanRow {
+	best := map[int]int64{}
+	for i := range t.rows {
+		r := &t.rows[i]
+		if t.best != nil && !t.c.parallelSafe && r.InPlace && !r.copyViews && !r.Rule && r.LowerBound > 0 {
+			r.OrderBound = t.best.LowerBound
+		}
+		if r.Err == nil && !r.Rule {
+			best[r.problem] = max(best[r.problem], r.LowerBound)
+		}
+	}
+	for i := range t.rows {
+		if r := &t.rows[i]; r.Err == nil && !r.Rule {
+			r.LowerBound = best[r.problem]
+			r.Proven = r.ArenaBytes == r.LowerBound
+		}
+	}
+	return t.rows
 }
 
 // fileOrder is the schedule that leaves a model as it is.
@@ -248,19 +296,16 @@ func sameOrder(a, b *ssa.Graph) bool {
 	return slices.Equal(ids(a), ids(b))
 }
 
-// others adds the rows that are no planner of berth's on its own problem: the
-// default planner with a part of the folding switched off, which shows what that
-// part saves, and the rules of other tools.
+// others adds the rows that are no planner of berth's on its own problem: the default planner with a part of the folding
+// switched off, which shows what that part saves, and the rules of other tools.
 func (t *comparison) others(g *ssa.Graph, sched string) error {
 	without := func(part string, how config) error {
-		prob, own, err := planProblem(g, &how)
+		prob, row, err := t.problem(g, sched, how)
 		if err != nil {
 			return err
 		}
-		own.Schedule = sched
-		t.plan(DefaultPlanner()+" without "+part, DefaultPlanner(), prob, own)
-		t.problems++
-		return nil
+		row.Planner = " without " + part
+		return t.plan(DefaultPlanner(), prob, row)
 	}
 	noInPlace, noViews := t.c, t.c
 	noInPlace.noInPlace, noViews.copyViews = true, true
@@ -272,12 +317,10 @@ func (t *comparison) others(g *ssa.Graph, sched string) error {
 	if err := without("views", noViews); err != nil {
 		return err
 	}
+	dynamic := t.rows[len(t.rows)-1].Dynamic
 	for _, r := range Rules() {
-		if t.co.Progress != nil {
-			t.co.Progress(r.Name, sched)
-		}
-		t.rows = append(t.rows, ruleRow(t.ctx, g, r, PlanRow{Schedule: sched, Dynamic: t.rows[len(t.rows)-1].Dynamic}, t.budget))
-		if err := t.ctx.Err(); err != nil {
+		row := PlanRow{Planner: r.Name, Schedule: sched, Rule: true, InPlace: r.tool.InPlace(), Dynamic: dynamic}
+		if err := t.timed(row, func(ctx context.Context, row *PlanRow) error { return r.plan(ctx, g, row) }); err != nil {
 			return err
 		}
 	}
@@ -308,24 +351,23 @@ func (c *config) workspace(g *ssa.Graph) (int64, error) {
 	return program.Workspace(g, be, c.threads, c.maxMemory), nil
 }
 
-// stated is the placing of values as a problem, and a second judge of its
-// solutions, after geometry: the program is replayed with them. It also says whether
-// a solution holds for every order.
-type stated struct {
+// placing is the planning problem of a graph, and the second verifier of its plans, after geometry: the program is replayed
+// with them. It also says whether a plan holds for every order.
+type placing struct {
 	*planner.Problem
-	judge func(*planner.Solution) (parallelSafe bool, err error)
+	verify func(*planner.Solution) (parallelSafe bool, err error)
 }
 
 // planProblem states the placing of a graph without kernels. In the row is what
 // all plans of the problem share.
-func planProblem(g *ssa.Graph, c *config) (stated, PlanRow, error) {
+func planProblem(g *ssa.Graph, c *config) (placing, PlanRow, error) {
 	lo, fo := liveness.Options{CopyViews: c.copyViews, AnyOrder: c.parallelSafe}, inplace.Options{NoInPlace: c.noInPlace, NoMerge: c.noMerge}
 	st, err := inplace.State(g, lo, fo)
 	if err != nil {
-		return stated{}, PlanRow{}, err
+		return placing{}, PlanRow{}, err
 	}
-	row := PlanRow{LoopCopyBytes: st.Timeline.CopiesPerTrip(), Dynamic: st.Timeline.Dynamic(), InPlace: !c.noInPlace}
-	return stated{st.Problem, func(s *planner.Solution) (bool, error) {
+	row := PlanRow{LoopCopyBytes: st.Timeline.CopiesPerTrip(), Dynamic: st.Timeline.Dynamic(), InPlace: !c.noInPlace, copyViews: c.copyViews, parallelSafe: c.parallelSafe}
+	return placing{st.Problem, func(s *planner.Solution) (bool, error) {
 		offsets, _, err := st.OffsetsOf(s)
 		if err != nil {
 			return false, err
@@ -356,61 +398,31 @@ func disjoint(p *planner.Problem, s *planner.Solution) bool {
 	return true
 }
 
-// planRow plans with one planner, in at most budget if that is positive, and judges
-// the plan.
-func planRow(ctx context.Context, name string, prob stated, base PlanRow, budget time.Duration) PlanRow {
-	row := base
-	row.Planner = name
-	pl, err := planner.Get(name)
+// plan plans with the row's planner and verifies the plan.
+func (s placing) plan(ctx context.Context, row *PlanRow) error {
+	pl, err := planner.Get(row.name)
 	if err != nil {
-		row.Err = err
-		return row
-	}
-	if budget > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, budget)
-		defer cancel()
+		return err
 	}
 	start := time.Now()
-	sol, err := pl.Plan(ctx, prob.Problem)
+	sol, err := pl.Plan(ctx, s.Problem)
 	row.PlanNanos, row.Cut = time.Since(start).Nanoseconds(), ctx.Err() != nil
 	if err == nil {
-		err = planner.Validate(prob.Problem, sol)
+		err = planner.Validate(s.Problem, sol)
 	}
 	if err == nil {
-		row.ParallelSafe, err = prob.judge(sol)
+		row.ParallelSafe, err = s.verify(sol)
 	}
 	if err != nil {
-		row.Err = err
-		return row
+		return err
 	}
-	row.Buffers = len(prob.Buffers)
+	row.Buffers = len(s.Buffers)
 	row.ArenaBytes, row.LowerBound, row.Proven = sol.ArenaBytes, sol.LowerBound, sol.Proven()
 	row.Cut = row.Cut && !row.Proven
-	if w := sol.Stats.Winner; w != name {
+	if w := sol.Stats.Winner; w != row.name {
 		row.By = w
 	}
-	return row
-}
-
-// own reports whether a row is one of a planner of berth's, not of a rule.
-func (r PlanRow) own() bool { _, err := planner.Get(r.Planner); return err == nil }
-
-// ShareBounds gives every row the best lower bound any of them proved for the
-// same blocks and order: a bound holds whoever found it.
-func ShareBounds(rows []PlanRow) {
-	best := map[int]int64{}
-	for _, r := range rows {
-		if r.Err == nil && r.own() {
-			best[r.problem] = max(best[r.problem], r.LowerBound)
-		}
-	}
-	for i := range rows {
-		if r := &rows[i]; r.Err == nil && r.own() {
-			r.LowerBound = best[r.problem]
-			r.Proven = r.ArenaBytes == r.LowerBound
-		}
-	}
+	return nil
 }
 
 // WriteInstance writes the placing of the model's values, as [Model.Compare] states it
@@ -452,16 +464,12 @@ func CompareInstance(ctx context.Context, name string, r io.Reader, co CompareOp
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	if co.Planners == nil {
-		co.Planners = Planners()
-	}
-	prob := stated{p, func(s *planner.Solution) (bool, error) { return disjoint(p, s), nil }}
-	t := &comparison{ctx: ctx, co: co, budget: co.Budget}
-	for _, n := range co.Planners {
-		t.plan(n, n, prob, PlanRow{Schedule: "given"})
-		if err := ctx.Err(); err != nil {
-			return t.rows, err
+	prob := placing{p, func(s *planner.Solution) (bool, error) { return disjoint(p, s), nil }}
+	t := newComparison(ctx, co, config{})
+	for _, name := range t.co.Planners {
+		if err := t.plan(name, prob, PlanRow{Schedule: "given"}); err != nil {
+			return t.finish(), err
 		}
 	}
-	return t.rows, nil
+	return t.finish(), nil
 }

@@ -3,6 +3,7 @@ package berth
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -91,9 +92,6 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 // Plan describes the memory plan of a program.
 func (p *Program) Plan() PlanInfo { return planInfo(p.prog) }
 
-// Compiled gives access to the instructions, slots and plan.
-func (p *Program) Compiled() *program.Program { return p.prog }
-
 // CompileTime is how long compiling took.
 func (p *Program) CompileTime() time.Duration { return p.compile }
 
@@ -162,16 +160,18 @@ type Session struct {
 }
 
 // NewSession allocates an arena.
-func (p *Program) NewSession() (*Session, error) {
-	s, err := p.prog.NewSession()
+func (p *Program) NewSession() (*Session, error) { return p.wrap(p.prog.NewSession()) }
+
+func (p *Program) wrap(s *program.Session, err error) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
 	return &Session{p: p, s: s, args: make([]ndarray.Value, len(p.prog.Main.Params))}, nil
 }
 
-// Arena is memory that sessions of several programs (other shapes, other
-// models) take turns in; see [program.Arena].
+// Arena is memory that sessions of several programs (other shapes, other models) take turns in: it is as large as the
+// largest of them needs, not as all together. A run holds it; other runs wait. The results of a run are valid until the
+// next run of any session in the arena.
 type Arena = program.Arena
 
 // NewArena returns an empty arena for [Program.NewSessionIn].
@@ -180,15 +180,8 @@ func NewArena() *Arena { return program.NewArena() }
 // NewSessionIn makes a session that shares an arena with others: together they
 // hold what the largest needs, not the sum. Runs in one arena exclude each other.
 func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
-	s, err := p.prog.NewSessionIn(a)
-	if err != nil {
-		return nil, err
-	}
-	return &Session{p: p, s: s, args: make([]ndarray.Value, len(p.prog.Main.Params))}, nil
+	return p.wrap(p.prog.NewSessionIn(a))
 }
-
-// Raw gives access to the arena's session, for hooks and poisoning.
-func (s *Session) Raw() *program.Session { return s.s }
 
 // Run executes the program on inputs in the model's order, reading them in
 // place. The results, in the model's order, lie in the arena (or are the inputs
@@ -201,29 +194,8 @@ func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) ([]ndarray.Va
 // RunValues is Run by name; inputs with defaults may be left out, and those that
 // the session keeps (see [Program.Caches]).
 func (s *Session) RunValues(ctx context.Context, inputs map[string]ndarray.Value) (map[string]ndarray.Value, error) {
-	params := s.p.prog.Graph.Params
-	known := 0
-	for i, prm := range params {
-		v, ok := inputs[prm.Name]
-		if ok {
-			known++
-		} else if d := s.p.defaults[prm.Name]; d != nil {
-			a, err := d.Array()
-			if err != nil {
-				return nil, err
-			}
-			v = a
-		} else if prm.Type.Kind != ssa.KindOptional && !s.p.isCache(i) {
-			return nil, &program.InputError{Name: prm.Name, Want: prm.Type.String(), Got: "nothing; the inputs are " + portNames(params)}
-		}
-		s.args[i] = v
-	}
-	if known != len(inputs) {
-		for _, name := range sortedKeys(inputs) {
-			if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return v.Name == name }) {
-				return nil, &program.InputError{Name: name, Want: "one of " + portNames(params), Got: "an unknown name"}
-			}
-		}
+	if err := s.p.arguments(s.args, inputs); err != nil {
+		return nil, err
 	}
 	out, err := s.s.Run(ctx, s.args)
 	if err != nil {
@@ -236,6 +208,40 @@ func (s *Session) RunValues(ctx context.Context, inputs map[string]ndarray.Value
 		}
 	}
 	return res, nil
+}
+
+// Arguments lists inputs in the model's order, as [Session.Run] takes them, with defaults for those left out.
+func (p *Program) Arguments(inputs map[string]ndarray.Value) ([]ndarray.Value, error) {
+	args := make([]ndarray.Value, len(p.prog.Main.Params))
+	return args, p.arguments(args, inputs)
+}
+
+func (p *Program) arguments(args []ndarray.Value, inputs map[string]ndarray.Value) error {
+	params := p.prog.Graph.Params
+	known := 0
+	for i, prm := range params {
+		v, ok := inputs[prm.Name]
+		if ok {
+			known++
+		} else if d := p.defaults[prm.Name]; d != nil {
+			a, err := d.Array()
+			if err != nil {
+				return err
+			}
+			v = a
+		} else if prm.Type.Kind != ssa.KindOptional && !p.isCache(i) {
+			return &program.InputError{Name: prm.Name, Want: prm.Type.String(), Got: "nothing; the inputs are " + portNames(params)}
+		}
+		args[i] = v
+	}
+	if known != len(inputs) {
+		for _, name := range slices.Sorted(maps.Keys(inputs)) {
+			if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return v.Name == name }) {
+				return &program.InputError{Name: name, Want: "one of " + portNames(params), Got: "an unknown name"}
+			}
+		}
+	}
+	return nil
 }
 
 func portNames(vs []*ssa.Value) string {

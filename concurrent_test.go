@@ -14,11 +14,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/graphgen"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
-	"github.com/berth-onnx/berth/program"
 	"github.com/berth-onnx/berth/testmodels"
-	"github.com/berth-onnx/berth/testmodels/graphgen"
 )
 
 // askedFor is one input of a model and what it must give.
@@ -186,7 +185,7 @@ func TestConcurrentCancel(t *testing.T) {
 	m, asked := questions(t, "nested-conv", map[string]int64{}, 4)
 	for _, q := range asked {
 		q.in[0], q.in[1] = ndarray.Scalar[int64](3), ndarray.Scalar[int64](2)
-		want, err := ops.Interpret(t.Context(), m.Module().Graph, q.in, nil)
+		want, err := ops.Interpret(t.Context(), m.Graph(), q.in, nil)
 		require.NoError(t, err)
 		copy(q.want, want)
 	}
@@ -253,15 +252,15 @@ func TestCancelBetweenNodes(t *testing.T) {
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := 0
-	s.Raw().Observe = func(*program.Instr, []ndarray.Value) {
+	s.Observe(func(berth.Step, []ndarray.Value) {
 		ran++
 		cancel()
-	}
+	})
 	in := []ndarray.Value{ndarray.Must(ndarray.Float32, 1, 3, 64, 64)}
 	_, err = s.Run(ctx, in)
 	require.ErrorIs(t, err, context.Canceled)
 	assert.Equal(t, 1, ran)
-	s.Raw().Observe = nil
+	s.Observe(nil)
 	_, err = s.Run(t.Context(), in)
 	require.NoError(t, err)
 }

@@ -164,7 +164,7 @@ func sliceOf(t reflect.Type, data []byte, n int) any {
 
 func valuesOf(in map[string]*tensor.Dense) (map[string]ndarray.Value, error) {
 	out := make(map[string]ndarray.Value, len(in))
-	for _, name := range sortedKeys(in) {
+	for _, name := range slices.Sorted(maps.Keys(in)) {
 		a, err := ArrayOf(in[name])
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", name, err)
@@ -173,5 +173,3 @@ func valuesOf(in map[string]*tensor.Dense) (map[string]ndarray.Value, error) {
 	}
 	return out, nil
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -3,6 +3,7 @@ package berth
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"gorgonia.org/tensor"
@@ -25,6 +26,9 @@ type Model struct {
 	programs []boundProgram // most recently used first
 }
 
+// keptPrograms is how many programs a model keeps for [Model.Run].
+const keptPrograms = 8
+
 type boundProgram struct {
 	key string
 	p   *Program
@@ -37,38 +41,39 @@ type boundProgram struct {
 //
 // Of the options, [WithChannelBlock] matters here.
 func Open(path string, opts ...Option) (*Model, error) {
-	m, err := onnximport.Load(path, importOptions(false, opts))
+	return newModel(onnximport.Load(path, importOptions(false, opts)))
+}
+
+func newModel(m *ssa.Module, err error) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Model{module: m}, nil
+	return FromModule(m), nil
 }
 
 // OpenLenient opens a model for looking at: nodes that can not be understood
 // stay opaque, and [Model.Warnings] says why.
 func OpenLenient(path string, opts ...Option) (*Model, error) {
-	m, err := onnximport.Load(path, importOptions(true, opts))
-	if err != nil {
-		return nil, err
-	}
-	return &Model{module: m}, nil
+	return newModel(onnximport.Load(path, importOptions(true, opts)))
 }
 
 // Parse imports a serialized model, which must not change while it is in use.
 // External data can not be reached.
 func Parse(data []byte, opts ...Option) (*Model, error) {
-	m, err := onnximport.FromBytes(data, "", importOptions(false, opts))
-	if err != nil {
-		return nil, err
-	}
-	return &Model{module: m}, nil
+	return newModel(onnximport.FromBytes(data, "", importOptions(false, opts)))
 }
 
 // FromModule wraps a module built or imported elsewhere.
 func FromModule(m *ssa.Module) *Model { return &Model{module: m} }
 
-// Module gives access to the graph, which must not be changed.
-func (m *Model) Module() *ssa.Module { return m.module }
+// Graph returns a copy of the model's graph; constants are shared and must not be changed.
+func (m *Model) Graph() *ssa.Graph {
+	g, _ := m.module.Graph.Clone()
+	return g
+}
+
+// Opsets lists the operator sets that the model imports, as it was read.
+func (m *Model) Opsets() []ssa.Opset { return slices.Clone(m.module.Opsets) }
 
 // Warnings lists what the importer noticed and went on with.
 func (m *Model) Warnings() []string { return m.module.Warnings }
@@ -110,7 +115,7 @@ func (m *Model) Outputs() []Port {
 // OptimizeReport says what optimizing did.
 type OptimizeReport struct {
 	Before, After Stats
-	Passes        *rewrite.Report
+	Passes        []PassStat
 }
 
 // Optimize returns a rewritten model of standard ONNX operators. Shapes and
@@ -123,7 +128,7 @@ func (m *Model) Optimize(ctx context.Context, opts ...Option) (*Model, *Optimize
 		return nil, nil, err
 	}
 	r := &OptimizeReport{Before: StatsOf(m.module.Graph)}
-	r.Passes, err = rewrite.Run(ctx, bound, rewrite.Options{List: &rewrite.Portable, Check: c.check, Shuffle: c.check,
+	did, err := rewrite.Run(ctx, bound, rewrite.Options{List: &rewrite.Portable, Check: c.check, Shuffle: c.check,
 		Dump: c.dump, Off: c.off, MaxOpset: c.maxOpset, Unroll: c.unroll})
 	if err != nil {
 		return nil, nil, err
@@ -131,7 +136,7 @@ func (m *Model) Optimize(ctx context.Context, opts ...Option) (*Model, *Optimize
 	if _, err := schedule.Apply(ctx, bound.Graph, c.schedule); err != nil {
 		return nil, nil, err
 	}
-	r.After = StatsOf(bound.Graph)
+	r.Passes, r.After = did.Passes, StatsOf(bound.Graph)
 	return &Model{module: bound, root: m.base()}, r, nil
 }
 
@@ -155,14 +160,18 @@ func (m *Model) bind(c *config) (*ssa.Module, error) {
 
 // SaveOptions change how a model is written.
 type SaveOptions struct {
-	// External is the size in bytes from which weights go to a .data file beside
+	// External is the size in bytes from which weights go to a data file beside
 	// the model; 0 keeps them in the model up to the format's 2 GiB.
 	External int64
 	// Metadata is added to the model's metadata.
 	Metadata map[string]string
 }
 
-// Save writes the model as an ONNX file. The file appears complete or not at all.
+// DataFiles lists the names that [Model.Save] can give the data file of a model file.
+func DataFiles(path string) []string { return onnxexport.DataFiles(path) }
+
+// Save writes the model as an ONNX file, and weights to one of [DataFiles] if there is need. A file or the target of a link
+// that is there is replaced when all is complete, and keeps its permissions; folders, devices and pipes are refused.
 func (m *Model) Save(path string, o SaveOptions) error {
 	return onnxexport.Save(m.module, path, onnxexport.Options{External: o.External, Metadata: o.Metadata})
 }
@@ -214,6 +223,6 @@ func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value,
 	if err != nil {
 		return nil, err
 	}
-	m.programs = append([]boundProgram{{key, p}}, m.programs[:min(len(m.programs), c.programs-1)]...)
+	m.programs = append([]boundProgram{{key, p}}, m.programs[:min(len(m.programs), keptPrograms-1)]...)
 	return p, nil
 }

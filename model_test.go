@@ -10,12 +10,12 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/program"
 	"github.com/berth-onnx/berth/testmodels"
-	"github.com/berth-onnx/berth/testmodels/conformance"
 )
 
 func TestPorts(t *testing.T) {
@@ -169,7 +169,6 @@ func TestCompareOrders(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, rows, len(berth.Planners())*len(berth.Schedules()))
 	assert.Equal(t, len(rows), told)
-	berth.ShareBounds(rows)
 	bounds := map[string]int64{}
 	for _, r := range rows {
 		require.NoError(t, r.Err)

@@ -31,7 +31,6 @@ type config struct {
 	dump      *rewrite.Dump
 	off       []string
 	maxOpset  int
-	programs  int
 	unroll    bool
 	maxMemory int64
 
@@ -40,7 +39,7 @@ type config struct {
 }
 
 func newConfig(opts []Option) config {
-	c := config{shapes: map[string][]int{}, dims: map[string]int64{}, bounds: map[string]int64{}, threads: 1, backend: "cpu", programs: 8}
+	c := config{shapes: map[string][]int{}, dims: map[string]int64{}, bounds: map[string]int64{}, threads: 1, backend: "cpu"}
 	for _, o := range opts {
 		o(&c)
 	}
@@ -117,8 +116,8 @@ func WithUnrolledLoops() Option { return func(c *config) { c.unroll = true } }
 // it. See [onnximport.Options].
 func WithChannelBlock(n int) Option { return func(c *config) { c.channelBlock = n } }
 
-// WithDump records the graph after every pass; see [rewrite.Dump.WriteHTML].
-func WithDump(d *rewrite.Dump) Option { return func(c *config) { c.dump = d } }
+// WithDump records the graph after every pass; see [Dump.WriteHTML].
+func WithDump(d *Dump) Option { return func(c *config) { c.dump = &d.d } }
 
 // Planners lists the memory planners, from the simplest to the default.
 func Planners() []string { return planner.Names() }

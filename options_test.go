@@ -19,7 +19,7 @@ func TestOptionsThatTakeAway(t *testing.T) {
 	require.NoError(t, err)
 	require.Less(t, report.After.Nodes, report.Before.Nodes, "passes find something")
 	changed := ""
-	for _, p := range report.Passes.Passes {
+	for _, p := range report.Passes {
 		if p.Patches > 0 {
 			changed = p.Pass
 			break
@@ -28,7 +28,7 @@ func TestOptionsThatTakeAway(t *testing.T) {
 	require.NotEmpty(t, changed)
 	_, without, err := m.Optimize(t.Context(), berth.WithoutPass(changed))
 	require.NoError(t, err)
-	for _, p := range without.Passes.Passes {
+	for _, p := range without.Passes {
 		assert.NotEqual(t, changed, p.Pass)
 	}
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/berth-onnx/berth/internal/peers"
+	"github.com/berth-onnx/berth/internal/rules"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -17,35 +17,26 @@ type Rule struct {
 	Doc    string `json:"rule"`
 	Source string `json:"source"` // where the rule is published
 
-	tool peers.Tool
+	tool rules.Tool
 }
 
 // Rules lists the rules of other tools.
 func Rules() []Rule {
 	var out []Rule
-	for _, t := range peers.Tools() {
+	for _, t := range rules.Tools() {
 		out = append(out, Rule{Name: t.Name, Doc: t.Doc, Source: t.Source, tool: t})
 	}
 	return out
 }
 
-// ruleRow plans a graph by another tool's rule. Rules say nothing of lower bounds,
-// of other orders, or of what iterations copy.
-func ruleRow(ctx context.Context, g *ssa.Graph, r Rule, base PlanRow, budget time.Duration) PlanRow {
-	if budget > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, budget)
-		defer cancel()
-	}
-	row := base
-	row.Planner, row.InPlace = r.Name, r.tool.InPlace()
+// plan plans a graph by the rule. Rules say nothing of lower bounds, of other orders, or of what iterations copy.
+func (r Rule) plan(ctx context.Context, g *ssa.Graph, row *PlanRow) error {
 	start := time.Now()
 	p, err := r.tool.Plan(ctx, g)
 	row.PlanNanos, row.Cut = time.Since(start).Nanoseconds(), ctx.Err() != nil
 	if err != nil {
-		row.Err = err
-		return row
+		return err
 	}
 	row.ArenaBytes, row.Buffers, row.Unsound = p.Arena, p.Buffers, p.Unsound()
-	return row
+	return nil
 }

@@ -375,11 +375,26 @@ func TestSaveReplacesTheFileItIsMappedFrom(t *testing.T) {
 	g := ssa.NewGraph("g")
 	g.Results = []*ssa.Value{g.NewNode("Relu", []*ssa.Value{g.AddConst("w", ssa.NewConstant(ndarray.Of(w, len(w))))}, 1).Out[0]}
 	require.NoError(t, Save(module(t, g), path, Options{}))
-	for _, opts := range []Options{{}, {External: 1 << 10}, {External: 1 << 10}, {}} {
+	require.NoError(t, os.WriteFile(filepath.Join(filepath.Dir(path), "other.data"), nil, 0o644)) // nobody's
+	for _, c := range []struct {
+		external int64
+		data     string // the file beside the model: never the one that the old model reads
+	}{{0, ""}, {1 << 10, "m.onnx.data"}, {1 << 10, "m.onnx.1.data"}, {1 << 10, "m.onnx.data"}, {0, ""}} {
 		mod, err := onnximport.Load(path, onnximport.Options{})
 		require.NoError(t, err)
-		require.NoError(t, Save(mod, path, opts))
+		require.NoError(t, Save(mod, path, Options{External: c.external}))
 		require.NoError(t, mod.Close())
+		names := []string{"m.onnx", "other.data"}
+		if c.data != "" {
+			names = append(names, c.data)
+		}
+		list, err := os.ReadDir(filepath.Dir(path))
+		require.NoError(t, err)
+		got := []string{}
+		for _, e := range list {
+			got = append(got, e.Name())
+		}
+		assert.ElementsMatch(t, names, got)
 	}
 	mod, err := onnximport.Load(path, onnximport.Options{})
 	require.NoError(t, err)

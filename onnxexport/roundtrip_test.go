@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ssa"
-	"github.com/berth-onnx/berth/testmodels/conformance"
 )
 
 // exportDir is where a test writes models: BERTH_EXPORT_DIR keeps them for a

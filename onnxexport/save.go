@@ -1,15 +1,19 @@
 package onnxexport
 
 import (
-	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
+	"google.golang.org/protobuf/encoding/protowire"
+
 	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -23,56 +27,72 @@ const (
 	largeFrom  = 1 << 20 // bytes
 )
 
-// Save writes a module to an ONNX file, and the constants that Options.External
-// picks to a file beside it with ".data" added to the name. Both files appear by
-// renaming when they are complete. The module may be mapped from the very files
-// that are replaced. Errors are [*ExportError] and those of the file system.
+// Save writes a module to an ONNX file, and the constants that Options.External picks to a data file beside it, the first
+// of [DataFiles] that the model now at path does not read. That file is complete before the model that refers to it takes
+// the place of the old one; the old one's data file is removed last. So whenever the process ends, path is the old model
+// or the new one, and the data it reads are there. The module may be mapped from the very files that are replaced. Errors
+// are [*ExportError] and those of [safefile.WriteAll].
 func Save(m *ssa.Module, path string, opts Options) error {
 	x, err := prepare(m, opts)
 	if err != nil {
 		return err
 	}
-	var large *onnxwire.TooLargeError
-	if opts.External <= 0 {
-		if _, err := onnxwire.Size(x.model); err == nil {
-			return onnxwire.WriteFile(path, x.model)
-		} else if !errors.As(err, &large) {
-			return &ExportError{Reason: err.Error(), Err: err}
-		}
-		opts.External = autoExternal
-	}
-	return x.saveExternal(path, opts.External)
-}
-
-// saveExternal writes the data file and then the model. Neither replaces an old
-// file before both are complete.
-func (x *exporter) saveExternal(path string, threshold int64) error {
-	data := path + ".data"
-	moved := x.external(filepath.Base(data), threshold)
-	if len(moved) == 0 {
-		return onnxwire.WriteFile(path, x.model)
-	}
-	tmp, err := writeTemp(data, func(w io.Writer) error { return writeData(w, moved) })
+	old := slices.DeleteFunc(DataFiles(path), func(data string) bool { return !reads(path, data) })
+	files, err := x.files(path, old)
 	if err != nil {
 		return err
 	}
-	for _, t := range moved {
-		t.tensor.RawData = nil
+	if err := safefile.WriteAll(files...); err != nil {
+		return err
 	}
-	if _, err := onnxwire.Size(x.model); err != nil {
-		return errors.Join(&ExportError{Reason: err.Error(), Err: err}, os.Remove(tmp))
-	}
-	modelTmp, err := writeTemp(path, func(w io.Writer) error { _, err := onnxwire.WriteTo(w, x.model); return err })
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp))
-	}
-	if err := os.Rename(tmp, data); err != nil {
-		return errors.Join(err, os.Remove(tmp), os.Remove(modelTmp))
-	}
-	if err := os.Rename(modelTmp, path); err != nil {
-		return errors.Join(err, os.Remove(modelTmp))
+	for _, data := range old {
+		os.Remove(data) // where the system keeps a mapped file, it only takes up room
 	}
 	return nil
+}
+
+// DataFiles lists the names that a data file of the model at path can have.
+func DataFiles(path string) []string { return []string{path + ".data", path + ".1.data"} }
+
+// reads reports whether the model at path has weights in a data file beside it.
+func reads(path, data string) bool {
+	if _, err := os.Stat(data); err != nil {
+		return false
+	}
+	m, err := onnxwire.MapFile(path)
+	if err != nil {
+		return false
+	}
+	defer m.Close()
+	return bytes.Contains(m.Bytes(), protowire.AppendString(nil, filepath.Base(data)))
+}
+
+// files lists what is to be written: the data file if there is one, by a name not in taken, then the model.
+func (x *exporter) files(path string, taken []string) ([]safefile.File, error) {
+	write := safefile.File{Path: path, Fill: func(w io.Writer) error { _, err := onnxwire.WriteTo(w, x.model); return err }}
+	_, err := onnxwire.Size(x.model)
+	var large *onnxwire.TooLargeError
+	threshold := x.opts.External
+	switch {
+	case threshold <= 0 && errors.As(err, &large):
+		threshold = autoExternal
+	case threshold <= 0 && err != nil:
+		return nil, &ExportError{Reason: err.Error(), Err: err}
+	case threshold <= 0:
+		return []safefile.File{write}, nil
+	}
+	free := slices.DeleteFunc(DataFiles(path), func(name string) bool { return slices.Contains(taken, name) })
+	if len(free) == 0 {
+		return nil, &ExportError{Reason: fmt.Sprintf("the model that is replaced reads both %q", taken), Remedy: "write to another name"}
+	}
+	moved := x.external(filepath.Base(free[0]), threshold)
+	if _, err := onnxwire.Size(x.model); err != nil {
+		return nil, &ExportError{Reason: err.Error(), Err: err}
+	}
+	if len(moved) == 0 {
+		return []safefile.File{write}, nil
+	}
+	return []safefile.File{{Path: free[0], Fill: func(w io.Writer) error { return writeData(w, moved) }}, write}, nil
 }
 
 // movedTensor is a tensor whose elements go to the data file.
@@ -99,7 +119,7 @@ func (x *exporter) external(location string, threshold int64) []movedTensor {
 		offset := (end + align - 1) / align * align
 		end = offset + size
 		moved = append(moved, movedTensor{t, t.RawData, offset})
-		t.DataLocation = onnxwire.DataExternal
+		t.RawData, t.DataLocation = nil, onnxwire.DataExternal
 		t.ExternalData = []*onnxwire.StringEntry{
 			{Key: "location", Value: location},
 			{Key: "offset", Value: strconv.FormatInt(offset, 10)},
@@ -122,25 +142,4 @@ func writeData(w io.Writer, moved []movedTensor) error {
 		at = m.offset + int64(len(m.raw))
 	}
 	return nil
-}
-
-// writeTemp writes a temporary file beside path and returns its name; on an
-// error nothing is left behind.
-func writeTemp(path string, write func(io.Writer) error) (name string, err error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return "", err
-	}
-	buffered := bufio.NewWriterSize(f, 64<<10)
-	err = write(buffered)
-	if err == nil {
-		err = buffered.Flush()
-	}
-	if err == nil {
-		err = f.Chmod(0o644)
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return "", errors.Join(err, os.Remove(f.Name()))
-	}
-	return f.Name(), nil
 }

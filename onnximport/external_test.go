@@ -47,7 +47,9 @@ func TestExternalData(t *testing.T) {
 	for _, location := range []string{"sub/weights.bin", "./sub/weights.bin", `sub\weights.bin`, "inside", "sub/../sub/weights.bin"} {
 		t.Run(location, func(t *testing.T) {
 			path := filepath.Join(dir, "m.onnx")
-			require.NoError(t, onnxwire.WriteFile(path, externalModel("location", location, "offset", "8", "length", "12")))
+			model, err := onnxwire.Marshal(externalModel("location", location, "offset", "8", "length", "12"))
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(path, model, 0o644))
 			mod, err := Load(path, Options{})
 			require.NoError(t, err)
 			a, err := mod.Graph.Nodes[0].In[1].Const.Array()

@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/plannertest"
 	"github.com/berth-onnx/berth/planner"
-	"github.com/berth-onnx/berth/planner/plannertest"
 )
 
 // optimum tries every offset of every buffer, with nothing but the rules of the problem.

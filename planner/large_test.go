@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/plannertest"
 	"github.com/berth-onnx/berth/planner"
-	"github.com/berth-onnx/berth/planner/plannertest"
 )
 
 // shape draws a problem of one of the structures of plannertest.

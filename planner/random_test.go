@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/plannertest"
 	"github.com/berth-onnx/berth/planner"
-	"github.com/berth-onnx/berth/planner/plannertest"
 )
 
 // TestRandomProblems judges random problems of every kind for about a second; the command internal/tools/planstress judges

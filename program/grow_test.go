@@ -7,11 +7,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/graphgen"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/program"
 	"github.com/berth-onnx/berth/ssa"
-	"github.com/berth-onnx/berth/testmodels/graphgen"
 )
 
 // growing is a loop over %m trips that carries %x as %c; the text is its body.

@@ -8,11 +8,11 @@ import (
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/backend/cpu"
+	"github.com/berth-onnx/berth/internal/graphgen"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/program"
 	"github.com/berth-onnx/berth/ssa"
-	"github.com/berth-onnx/berth/testmodels/graphgen"
 )
 
 // TestMovingWindows: slices that an index picks while running are windows of their

@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
@@ -15,7 +16,6 @@ import (
 	"github.com/berth-onnx/berth/program"
 	"github.com/berth-onnx/berth/rewrite"
 	"github.com/berth-onnx/berth/ssa"
-	"github.com/berth-onnx/berth/testmodels/conformance"
 )
 
 // compiled prepares a case the way the public API does: shapes bound to the data

@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/graphgen"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
-	"github.com/berth-onnx/berth/testmodels/graphgen"
 )
 
 const manyPatches = `in %x: float32[N,4] const %one: float32[] = 1 const %k: float32[4] = [1, 2, 3, 4] const %l: float32[4] = [1, 2, 3, 4]

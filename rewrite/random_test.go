@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/graphgen"
 	"github.com/berth-onnx/berth/ssa"
-	"github.com/berth-onnx/berth/testmodels/graphgen"
 )
 
 // randomCase draws a graph, rewrites a copy and compares what both compute.

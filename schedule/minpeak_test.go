@@ -13,10 +13,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/internal/graphgen"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
-	"github.com/berth-onnx/berth/testmodels/graphgen"
 )
 
 // leastOf is the least that any order needs with any of the decisions that can be

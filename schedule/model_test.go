@@ -8,11 +8,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/internal/graphgen"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/rewrite"
 	"github.com/berth-onnx/berth/ssa"
-	"github.com/berth-onnx/berth/testmodels/graphgen"
 )
 
 // controlOf measures the control flow of one graph.

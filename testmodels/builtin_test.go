@@ -11,12 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/graphgen"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/program"
 	"github.com/berth-onnx/berth/ssa"
-	"github.com/berth-onnx/berth/testmodels/graphgen"
 )
 
 // testSize builds a model at the size its tests use.
@@ -117,11 +118,11 @@ func TestPlanners(t *testing.T) {
 // every loop's ring of places, and one further.
 func TestTripsCoverRings(t *testing.T) {
 	each(t, func(t *testing.T, m *ssa.Module) {
-		p, err := berth.FromModule(m).Compile(context.Background(), berth.WithoutPasses())
+		p, err := program.Compile(context.Background(), m.Graph, program.Options{})
 		require.NoError(t, err)
-		p.Compiled().Graph.Walk(func(g *ssa.Graph) {
+		p.Graph.Walk(func(g *ssa.Graph) {
 			for _, n := range g.Nodes {
-				if r := p.Compiled().Timeline.Rotation(n); r != nil && n.Op == "Loop" {
+				if r := p.Timeline.Rotation(n); r != nil && n.Op == "Loop" {
 					assert.LessOrEqual(t, int64(2*r.Ring+1), trips[len(trips)-1], "%s: ring %d", n, r.Ring)
 				}
 			}
@@ -161,7 +162,7 @@ func newSession(t *testing.T, m *berth.Model, shapes map[string][]int, opts []be
 	require.NoError(t, err)
 	s, err := p.NewSession()
 	require.NoError(t, err)
-	s.Raw().Poison = true
+	s.Poison(true)
 	return s
 }
 

@@ -6,18 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
-	"github.com/berth-onnx/berth/onnxexport"
+	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
-	"github.com/berth-onnx/berth/rewrite"
 )
 
 // The exit codes.
@@ -49,8 +46,10 @@ type app struct {
 	out, errOut io.Writer
 	json        bool
 	verbose     bool
-	shapes      []string
-	dims        []string
+	shapeFlags  []string
+	dimFlags    []string
+	shapes      map[string][]int // read from shapeFlags
+	dims        map[string]int64 // read from dimFlags
 	threads     int
 	planner     string
 	schedule    string
@@ -59,13 +58,14 @@ type app struct {
 	dumpFile    string
 	data        string
 	maxMemory   string
+	memoryLimit int64 // read from maxMemory, 0 without it
 	timeout     time.Duration
 	cancel      func() // ends the timeout's timer
 
 	parallelSafe bool
 	channelBlock int
 
-	dump *rewrite.Dump
+	dump *berth.Dump
 }
 
 // execute runs a command line and returns its exit code. Whatever goes wrong is
@@ -109,7 +109,7 @@ func (a *app) execute(ctx context.Context, args []string) (err error) {
 func codeOf(err error) int {
 	var e *exitError
 	var imp *onnximport.ImportError
-	var exp *onnxexport.ExportError
+	var exp *berth.ExportError
 	switch {
 	case errors.As(err, &e):
 		return e.code
@@ -143,8 +143,8 @@ func (a *app) root() *cobra.Command {
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print one JSON object, nothing else, on standard output")
 	f.BoolVarP(&a.verbose, "verbose", "v", false, "say more")
-	f.StringArrayVar(&a.shapes, "shape", nil, "fix an input's shape: NAME=1x3x224x224 (repeatable)")
-	f.StringArrayVar(&a.dims, "dim", nil, "fix a symbolic dimension: N=4 (repeatable)")
+	f.StringArrayVar(&a.shapeFlags, "shape", nil, "fix an input's shape: NAME=1x3x224x224 (repeatable)")
+	f.StringArrayVar(&a.dimFlags, "dim", nil, "fix a symbolic dimension: N=4 (repeatable)")
 	f.IntVar(&a.threads, "threads", 1, "threads one run may use")
 	f.StringVar(&a.planner, "planner", "", "memory planner: "+strings.Join(berth.Planners(), ", ")+" (default "+berth.DefaultPlanner()+")")
 	f.StringVar(&a.schedule, "schedule", "", "execution order: "+strings.Join(berth.Schedules(), ", ")+" (default "+berth.Schedules()[0]+")")
@@ -156,11 +156,8 @@ func (a *app) root() *cobra.Command {
 	f.BoolVar(&a.check, "check", false, "verify the graph after every pass")
 	f.StringVar(&a.dumpFile, "dump", "", "write an HTML page with the graph after every pass")
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		if b := a.channelBlock; b != 0 && b != 8 && b != 16 {
-			return usagef("--channel-block %d is neither 8 nor 16", b)
-		}
-		if a.timeout < 0 {
-			return usagef("--timeout %v is negative", a.timeout)
+		if err := a.readFlags(); err != nil {
+			return err
 		}
 		if a.timeout > 0 {
 			var ctx context.Context
@@ -205,26 +202,5 @@ func (a *app) writeDump() error {
 	if a.dump == nil {
 		return nil
 	}
-	return writeFile(a.dumpFile, a.dump.WriteHTML)
-}
-
-// writeFile writes a file under a temporary name and renames it when complete.
-func writeFile(path string, fill func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".berth-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	if err := fill(f); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Chmod(0o644); err != nil {
-		f.Close()
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
+	return safefile.Write(a.dumpFile, a.dump.WriteHTML)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/program"
 )
 
 // benchJSON is the object printed by bench.
@@ -63,8 +63,8 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.backend != "cpu" && f.backend != "reference" {
-		return usagef("there is no backend %q; there are cpu and reference", f.backend)
+	if err := checkBackend(f.backend); err != nil {
+		return err
 	}
 	start := time.Now()
 	m, err := a.model(model)
@@ -73,14 +73,14 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	}
 	defer m.Close()
 	opened := time.Since(start)
-	set, err := a.dataSet(model)
+	have, err := a.inputsOf(model)
 	if err != nil {
 		return err
 	}
 	var p *berth.Program
 	var sess *berth.Session
 	var args []ndarray.Value
-	err = a.withOpenSizes(ctx, m, given(set), func(shapes map[string][]int, in map[string]ndarray.Value) error {
+	err = a.withOpenSizes(ctx, m, have, func(shapes map[string][]int, in map[string]ndarray.Value) error {
 		var err error
 		if p, err = m.Compile(ctx, append(append(shapeOptions(shapes), opts...), berth.WithBackend(f.backend))...); err != nil {
 			return err
@@ -88,7 +88,7 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 		if sess, err = p.NewSession(); err != nil {
 			return err
 		}
-		if args, err = a.arguments(m, p, in); err != nil {
+		if args, err = p.Arguments(in); err != nil {
 			return err
 		}
 		_, err = sess.Run(ctx, args)
@@ -113,23 +113,6 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	}
 	a.printBench(res, p.Plan())
 	return nil
-}
-
-// arguments lists the inputs in the order of the program's parameters.
-func (a *app) arguments(m *berth.Model, p *berth.Program, in map[string]ndarray.Value) ([]ndarray.Value, error) {
-	var args []ndarray.Value
-	for _, prm := range p.Compiled().Graph.Params {
-		v := in[prm.Name]
-		if d := m.Module().Defaults[prm.Name]; v == nil && d != nil {
-			arr, err := d.Array()
-			if err != nil {
-				return nil, err
-			}
-			v = arr
-		}
-		args = append(args, v)
-	}
-	return args, nil
 }
 
 func timeRuns(ctx context.Context, s *berth.Session, args []ndarray.Value, seconds float64, res *benchJSON) error {
@@ -172,16 +155,15 @@ func profile(ctx context.Context, s *berth.Session, args []ndarray.Value, res *b
 		r.Count++
 	}
 	last := time.Now()
-	raw := s.Raw()
-	raw.Observe = func(in *program.Instr, _ []ndarray.Value) {
-		now := time.Now()
-		if in.Kind == program.Exec {
-			add(byOp, in.Node.Op, now.Sub(last).Nanoseconds())
-			add(byNode, in.Node.String(), now.Sub(last).Nanoseconds())
+	s.Observe(func(step berth.Step, _ []ndarray.Value) {
+		took := time.Since(last).Nanoseconds()
+		if step.Kernel() {
+			add(byOp, step.Op(), took)
+			add(byNode, step.Node(), took)
 		}
 		last = time.Now()
-	}
-	defer func() { raw.Observe = nil }()
+	})
+	defer s.Observe(nil)
 	const runs = 5
 	for range runs {
 		last = time.Now()
@@ -205,15 +187,7 @@ func rank(m map[string]*profileRow, runs int) []profileRow {
 		out[i].Nanos /= int64(runs)
 		out[i].Count /= runs
 	}
-	slices.SortFunc(out, func(a, b profileRow) int {
-		if a.Nanos != b.Nanos {
-			return int(b.Nanos - a.Nanos)
-		}
-		if a.Name < b.Name {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(out, func(a, b profileRow) int { return cmp.Or(cmp.Compare(b.Nanos, a.Nanos), cmp.Compare(a.Name, b.Name)) })
 	return out
 }
 

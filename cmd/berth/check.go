@@ -6,16 +6,16 @@ import (
 	"strings"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
-	"github.com/berth-onnx/berth/testmodels/conformance"
 )
 
 // verification runs a model and its optimized form on the same inputs.
 type verification struct {
 	a      *app
 	m, opt *berth.Model
-	set    *conformance.Set
+	have   map[string]ndarray.Value
 	f      optimizeFlags
 	res    *optimizeJSON
 }
@@ -25,7 +25,7 @@ type verification struct {
 func (v *verification) run(ctx context.Context) error {
 	var ran map[string]ndarray.Value // inputs with which the model ran, and its outputs
 	var want map[string]ndarray.Value
-	err := v.a.withOpenSizes(ctx, v.m, given(v.set), func(shapes map[string][]int, in map[string]ndarray.Value) error {
+	err := v.a.withOpenSizes(ctx, v.m, v.have, func(shapes map[string][]int, in map[string]ndarray.Value) error {
 		got, err := v.m.RunValues(ctx, in, berth.WithoutPasses(), berth.WithThreads(v.a.threads))
 		if err == nil {
 			ran, want, v.res.Shapes = in, got, shapes
@@ -75,9 +75,8 @@ func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.
 
 // differences lists the outputs that differ beyond the tolerance.
 func (v *verification) differences(got, want map[string]ndarray.Value) (all []string) {
-	tol := conformance.Tolerance{Rtol: v.f.rtol, Atol: v.f.atol}
 	for _, o := range v.m.Outputs() {
-		if d := conformance.Compare(got[o.Name], want[o.Name], tol); d != nil {
+		if d := conformance.Compare(got[o.Name], want[o.Name], v.f.tolerance); d != nil {
 			all = append(all, fmt.Sprintf("output %q: %v", o.Name, d))
 		}
 	}
@@ -122,7 +121,7 @@ func (v *verification) withinRounding(ctx context.Context, in, want map[string]n
 
 // quantizesWhileRunning reports a node that rounds computed values to few steps.
 func quantizesWhileRunning(m *berth.Model) (found bool) {
-	m.Module().Graph.Walk(func(g *ssa.Graph) {
+	m.Graph().Walk(func(g *ssa.Graph) {
 		for _, n := range g.Nodes {
 			found = found || strings.HasPrefix(n.Op, "QuantizeLinear") || strings.HasPrefix(n.Op, "DynamicQuantize")
 		}

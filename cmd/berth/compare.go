@@ -6,14 +6,14 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/testmodels/conformance"
 )
 
 type compareFlags struct {
@@ -55,26 +55,8 @@ func (a *app) compareCmd() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			if f.instance != "" && a.parallelSafe {
-				return usagef("--parallel-safe needs a model: a bare instance has one order only")
-			}
-			if !slices.Contains([]string{"on", "off", "both"}, f.inPlace) {
-				return usagef("--in-place %q: want on, off or both", f.inPlace)
-			}
-			if f.instance != "" && (f.run || f.rules || c.Flags().Changed("in-place")) {
-				return usagef("--run, --rules and --in-place need a model: a bare instance is only placed")
-			}
-			if f.write != "" && (f.instance != "" || a.parallelSafe) {
-				return usagef("--write-instance needs a model and its lives in one order, so neither --instance nor --parallel-safe")
-			}
-			if f.capacity < 0 || f.capacity > 0 && f.instance == "" {
-				return usagef("--capacity %d: want bytes, for a bare instance (--instance)", f.capacity)
-			}
-			if f.budget < 0 {
-				return usagef("--budget %v is negative", f.budget)
-			}
-			if f.csv && f.markdown || a.json && (f.csv || f.markdown) {
-				return usagef("only one of --json, --csv and --markdown can be printed")
+			if err := f.check(a, c.Flags().Changed("in-place")); err != nil {
+				return err
 			}
 			if f.instance != "" {
 				return a.compareInstance(c.Context(), f)
@@ -92,6 +74,28 @@ func (a *app) compareCmd() *cobra.Command {
 	c.Flags().BoolVar(&f.markdown, "markdown", false, "print a Markdown table")
 	a.dataFlag(c)
 	return c
+}
+
+// check reports flags that do not go together.
+func (f *compareFlags) check(a *app, inPlaceGiven bool) error {
+	bare := f.instance != ""
+	switch {
+	case bare && a.parallelSafe:
+		return usagef("--parallel-safe needs a model: a bare instance has one order only")
+	case !slices.Contains([]string{"on", "off", "both"}, f.inPlace):
+		return usagef("--in-place %q: want on, off or both", f.inPlace)
+	case bare && (f.run || f.rules || inPlaceGiven):
+		return usagef("--run, --rules and --in-place need a model: a bare instance is only placed")
+	case f.write != "" && (bare || a.parallelSafe):
+		return usagef("--write-instance needs a model and its lives in one order, so neither --instance nor --parallel-safe")
+	case f.capacity < 0 || f.capacity > 0 && !bare:
+		return usagef("--capacity %d: want bytes, for a bare instance (--instance)", f.capacity)
+	case f.budget < 0:
+		return usagef("--budget %v is negative", f.budget)
+	case f.csv && f.markdown || a.json && (f.csv || f.markdown):
+		return usagef("only one of --json, --csv and --markdown can be printed")
+	}
+	return nil
 }
 
 // defaultBudget is the time each planner gets. Only on problems of tens of thousands
@@ -136,35 +140,30 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	defer done()
 	shared := *a // every planner and order is asked for by itself
 	shared.planner, shared.schedule = "", ""
-	opts, err := shared.options()
+	opts, err := shared.options(f.write)
 	if err != nil {
 		return err
 	}
 	a.dump = shared.dump
-	m, err := a.model(model)
+	m, have, err := a.load(model)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	set, err := a.dataSet(model)
-	if err != nil {
-		return err
-	}
-	opts = append(a.shapesOf(set), opts...)
+	opts = append(shapesIn(have), opts...)
 	rows, err := m.Compare(ctx, co, opts...)
 	done()
 	if err != nil && (ctx.Err() == nil || len(rows) == 0) {
 		return err
 	}
-	berth.ShareBounds(rows)
-	out := plannerRows(rows)
+	out := newRows(rows)
 	if f.write != "" && ctx.Err() == nil {
 		if err := a.writeInstance(ctx, m, co, opts, f); err != nil {
 			return err
 		}
 	}
 	if f.run && ctx.Err() == nil {
-		if err := a.runRows(ctx, m, set, out); err != nil {
+		if err := a.runRows(ctx, m, have, out); err != nil {
 			return err
 		}
 	}
@@ -185,7 +184,7 @@ func (a *app) writeInstance(ctx context.Context, m *berth.Model, co berth.Compar
 	if !co.InPlace[0] {
 		opts = append(opts, berth.WithoutInPlace())
 	}
-	return writeFile(f.write, func(w io.Writer) error { return m.WriteInstance(ctx, w, opts...) })
+	return safefile.Write(f.write, func(w io.Writer) error { return m.WriteInstance(ctx, w, opts...) })
 }
 
 func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
@@ -203,12 +202,11 @@ func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 	if err != nil && (ctx.Err() == nil || len(rows) == 0) {
 		return &exitError{exitModel, err}
 	}
-	berth.ShareBounds(rows)
-	out := plannerRows(rows)
+	out := newRows(rows)
 	if f.capacity > 0 {
 		fits := false
 		for i := range out {
-			keeps := out[i].Error == "" && out[i].ArenaBytes <= f.capacity
+			keeps := out[i].Err == nil && out[i].ArenaBytes <= f.capacity
 			out[i].Fits = &keeps
 			fits = fits || keeps
 		}
@@ -223,89 +221,74 @@ func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 }
 
 // runRows runs the model once per row and compares outputs with the first.
-func (a *app) runRows(ctx context.Context, m *berth.Model, set *conformance.Set, rows []plannerJSON) error {
-	shapes, err := a.bindShapes(m, given(set))
-	if err != nil {
-		return err
-	}
-	in, err := a.randomInputs(m, shapes, given(set))
+func (a *app) runRows(ctx context.Context, m *berth.Model, have map[string]ndarray.Value, rows planRows) error {
+	shapes := a.bindShapes(m, have)
+	in, err := a.randomInputs(m, shapes, have)
 	if err != nil {
 		return err
 	}
 	var want map[string]ndarray.Value
 	for i := range rows {
 		r := &rows[i]
-		how, runs := a.howToRun(r)
-		if r.Error != "" || !runs {
+		how, runs := r.Options()
+		if r.Err != nil || !runs {
 			continue
 		}
-		got, err := a.runRow(ctx, m, r, in, append(shapeOptions(shapes), how...))
-		if ctx.Err() != nil {
+		got, p, s, err := runPlanned(ctx, m, in, true, slices.Concat(shapeOptions(shapes), how, []berth.Option{berth.WithThreads(a.threads)}))
+		if p != nil {
+			r.ProgramBytes = p.Plan().ArenaBytes
+		}
+		switch {
+		case ctx.Err() != nil:
 			return ctx.Err()
-		}
-		if err != nil {
-			r.RunError = err.Error()
+		case err != nil:
+			r.RunErr = err
 			continue
-		}
-		if want == nil {
-			want = got
-		}
-		r.Outputs = "same outputs"
-		for _, o := range m.Outputs() {
-			if d := conformance.Compare(got[o.Name], want[o.Name], conformance.Tolerance{Rtol: 1e-3, Atol: 1e-5}); d != nil {
-				r.Outputs = fmt.Sprintf("differ: %s: %v", o.Name, d)
+		case want == nil:
+			want = map[string]ndarray.Value{}
+			for name, v := range got { // copies, so that the arena need not be kept
+				want[name] = ndarray.CloneValue(v)
 			}
 		}
+		r.WrittenBytes = s.Written()
+		r.compare(m, got, want)
 	}
 	return nil
 }
 
-// howToRun returns the options under which a program has the memory plan of a row;
-// rules of other tools are nothing that berth would run.
-func (a *app) howToRun(r *plannerJSON) (opts []berth.Option, runs bool) {
-	name, without, _ := strings.Cut(r.Planner, " without ")
-	if !slices.Contains(berth.Planners(), name) {
-		return nil, false
+// compare says whether the outputs of a row's run are those wanted.
+func (r *planRow) compare(m *berth.Model, got, want map[string]ndarray.Value) {
+	r.Outputs = "same outputs"
+	for _, o := range m.Outputs() {
+		if d := conformance.Compare(got[o.Name], want[o.Name], conformance.Tolerance{Rtol: 1e-3, Atol: 1e-5}); d != nil {
+			r.Outputs, r.Differ = fmt.Sprintf("differ: %s: %v", o.Name, d), true
+		}
 	}
-	opts = []berth.Option{berth.WithPlanner(name), berth.WithSchedule(r.Schedule), berth.WithThreads(a.threads)}
-	if !r.InPlace {
-		opts = append(opts, berth.WithoutInPlace())
-	}
-	if without == "views" || r.Planner == "naive" {
-		opts = append(opts, berth.WithoutViews())
-	}
-	if a.parallelSafe {
-		opts = append(opts, berth.WithParallelSafe())
-	}
-	return opts, true
 }
 
-func (a *app) runRow(ctx context.Context, m *berth.Model, r *plannerJSON, in map[string]ndarray.Value, opts []berth.Option) (map[string]ndarray.Value, error) {
+// runPlanned compiles the model and runs it once in an arena of its own, full of garbage if poison is set. The outputs lie
+// in the session's arena.
+func runPlanned(ctx context.Context, m *berth.Model, in map[string]ndarray.Value, poison bool, opts []berth.Option) (map[string]ndarray.Value, *berth.Program, *berth.Session, error) {
 	p, err := m.Compile(ctx, opts...)
 	if err != nil {
-		return nil, err
+		return nil, nil, nil, err
 	}
-	r.ProgramBytes = p.Plan().ArenaBytes
 	s, err := p.NewSession()
 	if err != nil {
-		return nil, err
+		return nil, p, nil, err
 	}
-	s.Raw().Poison = true
-	got, err := s.RunValues(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	r.MeasuredBytes = s.Raw().Touched()
-	for name, v := range got {
-		got[name] = ndarray.CloneValue(v)
-	}
-	return got, nil
+	s.Poison(poison)
+	out, err := s.RunValues(ctx, in)
+	return out, p, s, err
 }
 
 // report prints the rows in the form asked for; outputs that differ are an error
 // with exit code 3.
-func (a *app) report(model string, rows []plannerJSON, f compareFlags) error {
+func (a *app) report(model string, rows planRows, f compareFlags) error {
 	var err error
+	s := shown{instance: f.instance != "", capacity: f.capacity > 0, inPlace: f.inPlace != "on", run: f.run, rules: f.rules, budget: f.budget,
+		ordered: slices.ContainsFunc(rows, func(r planRow) bool { return r.OrderBound > 0 }),
+		moved:   a.schedule == "" && slices.ContainsFunc(rows, func(r planRow) bool { return r.Schedule == berth.Schedules()[0] })}
 	switch {
 	case a.json:
 		out := map[string]any{"model": model, "planners": rows}
@@ -314,19 +297,17 @@ func (a *app) report(model string, rows []plannerJSON, f compareFlags) error {
 		}
 		err = a.printJSON(out)
 	case f.csv:
-		err = a.printPlannersCSV(model, rows)
+		err = rows.csv(a.out, model)
 	case f.markdown:
-		plannerTable(a.out, rows, shownOf(rows, f)).RenderMarkdown()
+		rows.table(a.out, s).RenderMarkdown()
 	default:
-		s := shownOf(rows, f)
-		s.moved = a.schedule == "" && slices.ContainsFunc(rows, func(r plannerJSON) bool { return r.Schedule == berth.Schedules()[0] })
-		a.printPlanners(rows, s)
+		rows.print(a.out, s)
 	}
 	if err != nil {
 		return err
 	}
 	for _, r := range rows {
-		if strings.HasPrefix(r.Outputs, "differ") {
+		if r.Differ {
 			return differs(fmt.Errorf("%s: planner %s: outputs %s", model, r.Planner, r.Outputs))
 		}
 	}

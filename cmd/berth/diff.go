@@ -8,27 +8,24 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/testmodels/conformance"
 )
 
-type diffFlags struct{ rtol, atol float64 }
-
 func (a *app) diffCmd() *cobra.Command {
-	var f diffFlags
+	var tol conformance.Tolerance
 	c := &cobra.Command{Use: "diff A B", Short: "Find the first node at which two models differ", Args: exactArgs(2, "two models"),
 		Long: "Diff runs both models on the same inputs and compares every value that has the same name in both, in\n" +
 			"the order of A, and then the outputs by position. The first divergence is named; exit code 3.\n" +
 			"The same model twice compares the reference kernels (A) with the compiled program (B).",
 		Example: "  berth diff model.onnx model.opt.onnx\n  berth diff model.onnx model.onnx --data test_data_set_0",
-		RunE:    func(c *cobra.Command, args []string) error { return a.diff(c.Context(), args[0], args[1], f) }}
-	c.Flags().Float64Var(&f.rtol, "rtol", 1e-3, "relative tolerance")
-	c.Flags().Float64Var(&f.atol, "atol", 1e-5, "absolute tolerance")
+		RunE:    func(c *cobra.Command, args []string) error { return a.diff(c.Context(), args[0], args[1], tol) }}
+	toleranceFlags(c, &tol, 1e-5, "")
 	a.dataFlag(c)
 	return c
 }
 
-func (a *app) diff(ctx context.Context, pathA, pathB string, f diffFlags) error {
+func (a *app) diff(ctx context.Context, pathA, pathB string, tol conformance.Tolerance) error {
 	opts, err := a.options()
 	if err != nil {
 		return err
@@ -43,13 +40,13 @@ func (a *app) diff(ctx context.Context, pathA, pathB string, f diffFlags) error 
 		return err
 	}
 	defer mb.Close()
-	set, err := a.dataSet(pathA)
+	have, err := a.inputsOf(pathA)
 	if err != nil {
 		return err
 	}
 	var ta *berth.Trace
 	var in map[string]ndarray.Value
-	err = a.withOpenSizes(ctx, ma, given(set), func(_ map[string][]int, values map[string]ndarray.Value) (err error) {
+	err = a.withOpenSizes(ctx, ma, have, func(_ map[string][]int, values map[string]ndarray.Value) (err error) {
 		in = values
 		ta, err = ma.Trace(ctx, in, append(opts, berth.WithBackend("reference"), berth.WithoutPasses())...)
 		return err
@@ -61,7 +58,7 @@ func (a *app) diff(ctx context.Context, pathA, pathB string, f diffFlags) error 
 	if err != nil {
 		return fmt.Errorf("%s: %w", pathB, err)
 	}
-	return a.diffTraces(ta, tb, f)
+	return a.diffTraces(ta, tb, tol)
 }
 
 // diffJSON is the object printed by diff.
@@ -73,8 +70,8 @@ type diffJSON struct {
 	Difference string `json:"difference,omitempty"`
 }
 
-func (a *app) diffTraces(ta, tb *berth.Trace, f diffFlags) error {
-	res := firstDifference(ta, tb, conformance.Tolerance{Rtol: f.rtol, Atol: f.atol})
+func (a *app) diffTraces(ta, tb *berth.Trace, tol conformance.Tolerance) error {
+	res := firstDifference(ta, tb, tol)
 	switch {
 	case a.json:
 		if err := a.printJSON(res); err != nil {

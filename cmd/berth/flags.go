@@ -6,21 +6,28 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/berth-onnx/berth"
-	"github.com/berth-onnx/berth/rewrite"
+	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/internal/safefile"
 )
 
-// options turns the shared flags into options of the library.
-func (a *app) options() ([]berth.Option, error) {
+// options turns the shared flags into options of the library. Files that the command is going to write, "" for none, are
+// checked first, so that no work is in vain.
+func (a *app) options(outputs ...string) ([]berth.Option, error) {
 	if err := a.checkChoices(false); err != nil {
 		return nil, err
 	}
-	opts := []berth.Option{berth.WithThreads(a.threads), berth.WithPlanner(a.planner), berth.WithSchedule(a.schedule)}
-	limit, err := a.memoryLimit()
-	if err != nil {
-		return nil, err
+	for _, path := range append(outputs, a.dumpFile) {
+		if path == "" {
+			continue
+		}
+		if err := safefile.Check(path); err != nil {
+			return nil, err
+		}
 	}
-	opts = append(opts, berth.WithMaxMemory(limit))
+	opts := []berth.Option{berth.WithThreads(a.threads), berth.WithPlanner(a.planner), berth.WithSchedule(a.schedule), berth.WithMaxMemory(a.memoryLimit)}
 	if a.check {
 		opts = append(opts, berth.WithCheck())
 	}
@@ -28,19 +35,11 @@ func (a *app) options() ([]berth.Option, error) {
 		opts = append(opts, berth.WithParallelSafe())
 	}
 	if a.dumpFile != "" {
-		a.dump = &rewrite.Dump{}
+		a.dump = &berth.Dump{}
 		opts = append(opts, berth.WithDump(a.dump))
 	}
-	shapes, err := a.givenShapes()
-	if err != nil {
-		return nil, err
-	}
-	dims, err := a.givenDims()
-	if err != nil {
-		return nil, err
-	}
-	opts = append(opts, shapeOptions(shapes)...)
-	for name, n := range dims {
+	opts = append(opts, shapeOptions(a.shapes)...)
+	for name, n := range a.dims {
 		opts = append(opts, berth.WithDim(name, n))
 	}
 	return opts, nil
@@ -52,12 +51,40 @@ var memoryUnits = []struct {
 	bytes  float64
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}}
 
-// memoryLimit reads --max-memory: a number with a unit, or of bytes; 0 without it.
-func (a *app) memoryLimit() (int64, error) {
-	if a.maxMemory == "" {
+// readFlags checks the flags that every command has and reads those with a form of their own.
+func (a *app) readFlags() (err error) {
+	if b := a.channelBlock; b != 0 && b != 8 && b != 16 {
+		return usagef("--channel-block %d is neither 8 nor 16", b)
+	}
+	if a.timeout < 0 {
+		return usagef("--timeout %v is negative", a.timeout)
+	}
+	a.shapes, a.dims = map[string][]int{}, map[string]int64{}
+	for _, s := range a.shapeFlags {
+		name, shape, err := parseShape(s)
+		if err != nil {
+			return err
+		}
+		a.shapes[name] = shape
+	}
+	for _, d := range a.dimFlags {
+		i := strings.LastIndex(d, "=")
+		n, err := strconv.ParseInt(d[i+1:], 10, 64)
+		if i <= 0 || err != nil || n < 0 {
+			return usagef("--dim %q: want NAME=NUMBER", d)
+		}
+		a.dims[d[:i]] = n
+	}
+	a.memoryLimit, err = parseMemory(a.maxMemory)
+	return err
+}
+
+// parseMemory reads --max-memory: a number with a unit, or of bytes; 0 for "".
+func parseMemory(s string) (int64, error) {
+	if s == "" {
 		return 0, nil
 	}
-	text, unit := strings.TrimSpace(a.maxMemory), 1.0
+	text, unit := strings.TrimSpace(s), 1.0
 	for _, u := range memoryUnits {
 		if rest, ok := strings.CutSuffix(text, u.suffix); ok {
 			text, unit = strings.TrimSpace(rest), u.bytes
@@ -66,7 +93,7 @@ func (a *app) memoryLimit() (int64, error) {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(n*unit >= 1 && n*unit < 1<<62) {
-		return 0, usagef("--max-memory %q is no size; give bytes or a size like 512MiB or 8GB", a.maxMemory)
+		return 0, usagef("--max-memory %q is no size; give bytes or a size like 512MiB or 8GB", s)
 	}
 	return int64(n * unit), nil
 }
@@ -88,39 +115,25 @@ func (a *app) checkChoices(all bool) error {
 	return nil
 }
 
+func checkBackend(name string) error {
+	if name != "cpu" && name != "reference" {
+		return usagef("there is no backend %q; there are cpu and reference", name)
+	}
+	return nil
+}
+
+// toleranceFlags adds --rtol and --atol.
+func toleranceFlags(c *cobra.Command, tol *conformance.Tolerance, atol float64, what string) {
+	c.Flags().Float64Var(&tol.Rtol, "rtol", 1e-3, "relative tolerance"+what)
+	c.Flags().Float64Var(&tol.Atol, "atol", atol, "absolute tolerance"+what)
+}
+
 func shapeOptions(shapes map[string][]int) []berth.Option {
 	var opts []berth.Option
 	for name, s := range shapes {
 		opts = append(opts, berth.WithShape(name, s...))
 	}
 	return opts
-}
-
-// givenShapes reads the --shape flags.
-func (a *app) givenShapes() (map[string][]int, error) {
-	out := map[string][]int{}
-	for _, s := range a.shapes {
-		name, shape, err := parseShape(s)
-		if err != nil {
-			return nil, err
-		}
-		out[name] = shape
-	}
-	return out, nil
-}
-
-// givenDims reads the --dim flags.
-func (a *app) givenDims() (map[string]int64, error) {
-	out := map[string]int64{}
-	for _, d := range a.dims {
-		i := strings.LastIndex(d, "=")
-		n, err := strconv.ParseInt(d[i+1:], 10, 64)
-		if i <= 0 || err != nil || n < 0 {
-			return nil, usagef("--dim %q: want NAME=NUMBER", d)
-		}
-		out[d[:i]] = n
-	}
-	return out, nil
 }
 
 // parseShape reads NAME=1x3x224x224 or NAME:1,3,224,224; NAME= is a scalar. Names
@@ -154,18 +167,10 @@ func parseDims(s string) (shape []int, ok bool) {
 // checkNames makes sure that --shape and --dim name what the model has and agree
 // with it.
 func (a *app) checkNames(m *berth.Model) error {
-	shapes, err := a.givenShapes()
-	if err != nil {
-		return err
-	}
-	dims, err := a.givenDims()
-	if err != nil {
-		return err
-	}
 	var inputs, symbols []string
 	for _, in := range m.Inputs() {
 		inputs = append(inputs, in.Name)
-		shape, given := shapes[in.Name]
+		shape, given := a.shapes[in.Name]
 		if given && !fits(in, shape) {
 			return usagef("--shape %s: the input is %s", in.Name, in.Type)
 		}
@@ -173,12 +178,12 @@ func (a *app) checkNames(m *berth.Model) error {
 			symbols = d.Symbols(symbols)
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(shapes)) {
+	for _, name := range slices.Sorted(maps.Keys(a.shapes)) {
 		if !slices.Contains(inputs, name) {
 			return usagef("there is no input %q; the inputs are %s", name, strings.Join(inputs, ", "))
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(dims)) {
+	for _, name := range slices.Sorted(maps.Keys(a.dims)) {
 		if len(symbols) == 0 {
 			return usagef("there is no dimension %q: the inputs have no symbolic dimensions; use --shape", name)
 		}

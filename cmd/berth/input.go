@@ -15,9 +15,8 @@ import (
 	"golang.org/x/image/draw"
 
 	"github.com/berth-onnx/berth"
-	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/onnximport"
 )
 
 // readInput reads NAME=FILE into the set of inputs. A .npz without a name gives
@@ -48,7 +47,7 @@ func (a *app) readInput(m *berth.Model, spec string, in map[string]ndarray.Value
 		}
 		v = all[name]
 	case ".pb":
-		v, err = readPB(file)
+		v, err = conformance.ReadTensor(file)
 	case ".png", ".jpg", ".jpeg", ".gif", ".bmp":
 		v, err = readImage(file, port)
 	default:
@@ -105,18 +104,6 @@ func readNPZ(m *berth.Model, file string, in map[string]ndarray.Value) error {
 		in[name] = a
 	}
 	return nil
-}
-
-func readPB(file string) (ndarray.Value, error) {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	t, err := onnxwire.ParseTensor(data)
-	if err != nil {
-		return nil, err
-	}
-	return onnximport.ArrayOf(t)
 }
 
 // readImage turns an image into the input's layout: channels first or last, one

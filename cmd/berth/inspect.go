@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -63,7 +66,7 @@ type dynamicJSON struct {
 }
 
 func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
-	opts, err := a.options()
+	opts, err := a.options(f.html)
 	if err != nil {
 		return err
 	}
@@ -75,11 +78,11 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	if err := a.checkNames(m); err != nil {
 		return err
 	}
-	set, err := a.dataSet(model)
+	have, err := a.inputsOf(model)
 	if err != nil {
 		return err
 	}
-	opts = append(a.shapesOf(set), opts...)
+	opts = append(shapesIn(have), opts...)
 	g, warnings, err := a.folded(ctx, m, opts)
 	if err != nil {
 		return err
@@ -92,16 +95,15 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	}
 	res := a.describe(model, m, g)
 	res.Warnings = warnings
-	order := a.schedule
-	if order == "" {
-		order = berth.Schedules()[0]
-	}
-	rows, err := m.Compare(ctx, berth.CompareOptions{Planners: []string{berth.DefaultPlanner()}, Schedules: []string{order}}, opts...)
-	if err == nil && len(rows) == 1 && rows[0].Err == nil {
-		res.Arena, res.Bound = rows[0].ArenaBytes, rows[0].LowerBound
+	if row, ok := planOf(ctx, m, berth.DefaultPlanner(), cmp.Or(a.schedule, berth.Schedules()[0]), opts); ok {
+		res.Arena, res.Bound = row.ArenaBytes, row.LowerBound
 	}
 	if f.html != "" {
-		if err := a.memoryMap(ctx, m, f.html, opts); err != nil {
+		p, err := m.Compile(ctx, append(opts, berth.WithoutPasses())...)
+		if err != nil {
+			return err
+		}
+		if err := safefile.Write(f.html, p.WriteMemoryMap); err != nil {
 			return err
 		}
 	}
@@ -110,6 +112,15 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	}
 	a.printInspect(res)
 	return nil
+}
+
+// planOf is one planner's plan for one order of a model, if there is one.
+func planOf(ctx context.Context, m *berth.Model, planner, order string, opts []berth.Option) (row berth.PlanRow, ok bool) {
+	rows, err := m.Compare(ctx, berth.CompareOptions{Planners: []string{planner}, Schedules: []string{order}}, opts...)
+	if err != nil || len(rows) != 1 {
+		return row, false
+	}
+	return rows[0], rows[0].Err == nil
 }
 
 // folded works the shapes out; a model that does not allow it is shown as it is,
@@ -126,21 +137,15 @@ func (a *app) folded(ctx context.Context, m *berth.Model, opts []berth.Option) (
 	if pe := (*ops.PanicError)(nil); errors.As(err, &pe) {
 		why = "its nodes do not fit together"
 	}
-	return m.Module().Graph, append(slices.Clip(m.Warnings()), "the model can not be run: "+why), nil
+	return m.Graph(), append(slices.Clip(m.Warnings()), "the model can not be run: "+why), nil
 }
 
 func (a *app) describe(model string, m *berth.Model, g *ssa.Graph) inspectJSON {
 	st := berth.StatsOf(g)
 	res := inspectJSON{Model: model, Opsets: map[string]int{}, Nodes: st.Nodes, Operators: st.Operators, Weights: st.WeightBytes,
-		FLOPs: st.FLOPs, Dynamic: dynamicValues(g)}
-	for _, o := range m.Module().Opsets {
+		FLOPs: st.FLOPs, Inputs: portsOf(g.Params), Outputs: portsOf(g.Results), Dynamic: dynamicValues(g)}
+	for _, o := range m.Opsets() {
 		res.Opsets[o.Domain] = o.Version
-	}
-	for _, p := range g.Params {
-		res.Inputs = append(res.Inputs, portJSON{p.Name, p.Type.String()})
-	}
-	for _, p := range g.Results {
-		res.Outputs = append(res.Outputs, portJSON{p.Name, p.Type.String()})
 	}
 	return res
 }
@@ -194,19 +199,10 @@ func (a *app) printInspect(r inspectJSON) {
 	}
 	t.Render()
 	fmt.Fprintf(a.out, "\n%d nodes, weights %s, %s FLOPs, arena %s (lower bound %s)\n\n", r.Nodes, bytesText(r.Weights), countText(r.FLOPs), bytesText(r.Arena), bytesText(r.Bound))
-	names := make([]string, 0, len(r.Operators))
-	for k := range r.Operators {
-		names = append(names, k)
-	}
-	slices.SortFunc(names, func(x, y string) int {
-		if r.Operators[x] != r.Operators[y] {
-			return r.Operators[y] - r.Operators[x]
-		}
-		return strings.Compare(x, y)
-	})
+	byCount := func(x, y string) int { return cmp.Or(r.Operators[y]-r.Operators[x], cmp.Compare(x, y)) }
 	t = newTable(a.out, "operator", "nodes")
 	alignRight(t, 2)
-	for _, k := range names {
+	for _, k := range slices.SortedFunc(maps.Keys(r.Operators), byCount) {
 		t.AppendRow([]any{k, r.Operators[k]})
 	}
 	t.Render()

@@ -23,18 +23,6 @@ var tried = []int{1, 2, 16, 32, 64, 160, 224, 512}
 // attempt is one use of a model: inputs and their shapes.
 type attempt func(shapes map[string][]int, in map[string]ndarray.Value) error
 
-// runsError says that a model failed with every size of its open dimensions.
-type runsError struct {
-	open string // the open inputs
-	err  error  // of the first size
-}
-
-func (e *runsError) Error() string {
-	return fmt.Sprintf("%v; the sizes of %s are open and were guessed: give them with --shape or --dim", e.err, e.open)
-}
-
-func (e *runsError) Unwrap() error { return e.err }
-
 // withOpenSizes calls use with inputs for the model, those given and random ones,
 // with one size after the other for what stays open, until a call does not fail at
 // a node. Where nothing is open it calls use once.
@@ -42,14 +30,8 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 	var first error
 	for try := range 2 * len(tried) {
 		size, lastOnly := tried[try/2], try%2 == 1
-		shapes, err := a.bindShapes(m, have)
-		if err != nil {
-			return err
-		}
-		open, err := a.growOpen(m, shapes, have, size, lastOnly)
-		if err != nil {
-			return err
-		}
+		shapes := a.bindShapes(m, have)
+		open := a.growOpen(m, shapes, have, size, lastOnly)
 		if first != nil && len(open) == 0 || size == 1 && lastOnly {
 			continue
 		}
@@ -68,7 +50,7 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 		case ctx.Err() != nil || !errors.As(err, &at) || errors.Is(err, ops.ErrUnsupported) || len(open) == 0:
 			return err
 		case first == nil:
-			first = &runsError{strings.Join(open, ", "), err}
+			first = fmt.Errorf("%w; the sizes of %s are open and were guessed: give them with --shape or --dim", err, strings.Join(open, ", "))
 		}
 	}
 	return first
@@ -77,15 +59,7 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 // growOpen sets open dimensions to size and lists the inputs that have any. Batch
 // dimensions stay 1: those that come first, and their symbol wherever it stands.
 // What is given stays. With lastOnly, only the last dimension of each input grows.
-func (a *app) growOpen(m *berth.Model, shapes map[string][]int, have map[string]ndarray.Value, size int, lastOnly bool) (open []string, err error) {
-	fixed, err := a.givenShapes()
-	if err != nil {
-		return nil, err
-	}
-	dims, err := a.givenDims()
-	if err != nil {
-		return nil, err
-	}
+func (a *app) growOpen(m *berth.Model, shapes map[string][]int, have map[string]ndarray.Value, size int, lastOnly bool) (open []string) {
 	batch := map[string]bool{}
 	for _, in := range m.Inputs() {
 		if len(in.Type.Shape) > 1 {
@@ -96,10 +70,10 @@ func (a *app) growOpen(m *berth.Model, shapes map[string][]int, have map[string]
 	}
 	for _, in := range m.Inputs() {
 		shape := shapes[in.Name]
-		if have[in.Name] != nil || fixed[in.Name] != nil || in.Type.Rank() != len(shape) {
+		if have[in.Name] != nil || a.shapes[in.Name] != nil || in.Type.Rank() != len(shape) {
 			continue
 		}
-		t := in.Type.Bind(dims)
+		t := in.Type.Bind(a.dims)
 		for i, d := range t.Shape {
 			if _, ok := d.Const(); ok {
 				continue
@@ -113,7 +87,7 @@ func (a *app) growOpen(m *berth.Model, shapes map[string][]int, have map[string]
 			}
 		}
 	}
-	return open, nil
+	return open
 }
 
 // shapesText prints shapes as --shape takes them, those of the named inputs.

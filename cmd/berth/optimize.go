@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/conformance"
 )
 
 // defaultModel is what the main command works on when no model is named.
@@ -26,8 +28,7 @@ type optimizeFlags struct {
 	keepIO    bool
 	unroll    bool
 	maxOpset  int
-	rtol      float64
-	atol      float64
+	tolerance conformance.Tolerance
 }
 
 func (a *app) optimizeCmd() *cobra.Command {
@@ -59,10 +60,9 @@ func (a *app) optimizeCmd() *cobra.Command {
 	c.Flags().BoolVar(&f.noPlan, "no-plan", false, "do not keep the memory plan in the file")
 	c.Flags().BoolVar(&f.unroll, "unroll-loops", false, "write out loops of a known number of iterations, up to 64")
 	c.Flags().IntVar(&f.maxOpset, "max-opset", 0, "operator set that new nodes may need (default: the model's own)")
-	c.Flags().Int64Var(&f.external, "save-external", 0, "write weights of at least this many bytes to OUT.data")
+	c.Flags().Int64Var(&f.external, "save-external", 0, "write weights of at least this many bytes to OUT.data (OUT.1.data where the model that is replaced reads that one)")
 	c.Flags().BoolVar(&f.keepIO, "keep-io", false, "keep the declared input and output types although shapes are fixed inside")
-	c.Flags().Float64Var(&f.rtol, "rtol", 1e-3, "relative tolerance of the check")
-	c.Flags().Float64Var(&f.atol, "atol", 1e-4, "absolute tolerance of the check")
+	toleranceFlags(c, &f.tolerance, 1e-4, " of the check")
 	a.dataFlag(c)
 	return c
 }
@@ -77,7 +77,7 @@ type optimizeJSON struct {
 	Verified bool             `json:"verified"`
 	MaxDiff  float64          `json:"max_abs_diff"`
 	Note     string           `json:"note,omitempty"`
-	Planners []plannerJSON    `json:"planners,omitempty"`
+	Planners planRows         `json:"planners,omitempty"`
 }
 
 type statsJSON struct {
@@ -90,7 +90,12 @@ type statsJSON struct {
 }
 
 func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error {
-	opts, err := a.options()
+	output := outputName(model, f.output)
+	files := []string{output}
+	if f.external > 0 {
+		files = append(files, berth.DataFiles(output)...)
+	}
+	opts, err := a.options(files...)
 	if err != nil {
 		return err
 	}
@@ -101,15 +106,11 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 		return usagef("--max-opset %d: want an operator set, such as 20", f.maxOpset)
 	}
 	opts = append(opts, berth.WithMaxOpset(f.maxOpset))
-	m, err := a.model(model)
+	m, have, err := a.load(model)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	set, err := a.dataSet(model)
-	if err != nil {
-		return err
-	}
 	opt, rep, err := m.Optimize(ctx, opts...)
 	if err != nil {
 		return err
@@ -117,8 +118,8 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 	if f.keepIO {
 		opt.KeepPorts(m)
 	}
-	res := optimizeJSON{Model: model, Output: outputName(model, f.output), Before: statsOf(rep.Before), After: statsOf(rep.After)}
-	v := verification{a: a, m: m, opt: opt, set: set, f: f, res: &res}
+	res := optimizeJSON{Model: model, Output: output, Before: statsOf(rep.Before), After: statsOf(rep.After)}
+	v := verification{a: a, m: m, opt: opt, have: have, f: f, res: &res}
 	if err := v.run(ctx); err != nil {
 		return err
 	}
@@ -209,7 +210,7 @@ func outputName(model, out string) string {
 // beside it, 0 if there is none.
 func fileSize(path string) int64 {
 	var n int64
-	for _, p := range []string{path, path + ".data"} {
+	for _, p := range append(berth.DataFiles(path), path) {
 		if st, err := os.Stat(p); err == nil {
 			n += st.Size()
 		}
@@ -253,12 +254,9 @@ func (a *app) arenas(ctx context.Context, m, opt *berth.Model, res *optimizeJSON
 		if g, err := x.m.Folded(ctx, bind...); err == nil {
 			x.s.FLOPs = berth.StatsOf(g).FLOPs
 		}
-		rows, err := x.m.Compare(ctx, berth.CompareOptions{Planners: []string{a.plannerOr(berth.DefaultPlanner())}, Schedules: []string{"file"}}, bind...)
-		if err != nil || len(rows) == 0 || rows[0].Err != nil {
-			continue
+		if row, ok := planOf(ctx, x.m, cmp.Or(a.planner, berth.DefaultPlanner()), "file", bind); ok {
+			x.s.ArenaBytes, x.s.PeakBytes = row.ArenaBytes, row.ArenaBytes+x.s.WeightBytes
 		}
-		x.s.ArenaBytes = rows[0].ArenaBytes
-		x.s.PeakBytes = rows[0].ArenaBytes + x.s.WeightBytes
 	}
 	if f.noCompare {
 		return ctx.Err()
@@ -273,16 +271,8 @@ func (a *app) arenas(ctx context.Context, m, opt *berth.Model, res *optimizeJSON
 		}
 		return ctx.Err()
 	}
-	berth.ShareBounds(rows)
-	res.Planners = plannerRows(rows)
+	res.Planners = newRows(rows)
 	return nil
-}
-
-func (a *app) plannerOr(def string) string {
-	if a.planner == "" {
-		return def
-	}
-	return a.planner
 }
 
 func (a *app) printOptimize(res optimizeJSON) {
@@ -313,7 +303,7 @@ func (a *app) printOptimize(res optimizeJSON) {
 	}
 	if len(res.Planners) > 0 {
 		fmt.Fprintln(a.out, "\npeak memory of the optimized model, by planner:")
-		a.printPlanners(res.Planners, shown{budget: defaultBudget})
+		res.Planners.print(a.out, shown{budget: defaultBudget})
 	}
 }
 

@@ -1,9 +1,13 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/csv"
+	"encoding/json"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -13,52 +17,78 @@ import (
 	"github.com/berth-onnx/berth"
 )
 
-// plannerJSON is one row of a comparison.
-type plannerJSON struct {
-	Planner       string `json:"planner"`
-	Schedule      string `json:"schedule"`
-	ArenaBytes    int64  `json:"arena_bytes"`
-	ScratchBytes  int64  `json:"scratch_bytes"`
-	LowerBound    int64  `json:"lower_bound_bytes"`
-	Proven        bool   `json:"proven"`
-	PlanNanos     int64  `json:"plan_ns"`
-	LoopCopyBytes int64  `json:"loop_copy_bytes_per_iteration"`
-	ParallelSafe  bool   `json:"parallel_safe"`
-	Dynamic       int    `json:"dynamic_values"`
-	Error         string `json:"error"`
-	RunError      string `json:"run_error,omitempty"`
-	Outputs       string `json:"outputs,omitempty"`
-	// MeasuredBytes is how far a real run of the compiled program wrote into its
-	// arena, workspace and fused operators included.
-	MeasuredBytes int64 `json:"measured_bytes,omitempty"`
-	// ProgramBytes is the arena of that program.
-	ProgramBytes int64  `json:"program_bytes,omitempty"`
-	InPlace      bool   `json:"in_place"`
-	Cut          bool   `json:"cut"`     // the planner's time was over before it was done
-	By           string `json:"plan_by"` // the planner the plan comes from, if it is another one
-	Buffers      int    `json:"buffers"`
-	// OrderBound: no plan needs less in any order; 0 is not known.
-	OrderBound int64 `json:"order_bound_bytes"`
-	// Unsound says what is overwritten too early in the plan of another tool's rule.
-	Unsound string `json:"unsound,omitempty"`
-	// Fits says whether the arena keeps the capacity asked for.
-	Fits *bool `json:"fits,omitempty"`
+// planRow is one row of a comparison, in every form it is printed in.
+type planRow struct {
+	berth.PlanRow
+	ProgramBytes int64 // arena of the compiled program that ran
+	WrittenBytes int64 // how far the run wrote into it
+	Outputs      string
+	Differ       bool // Outputs says how
+	RunErr       error
+	Fits         *bool // whether the arena keeps the capacity asked for
 }
 
-func plannerRows(rows []berth.PlanRow) []plannerJSON {
-	out := make([]plannerJSON, len(rows))
+type planRows []planRow
+
+func newRows(rows []berth.PlanRow) planRows {
+	out := make(planRows, len(rows))
 	for i, r := range rows {
-		out[i] = plannerJSON{Planner: r.Planner, Schedule: r.Schedule, ArenaBytes: r.ArenaBytes, ScratchBytes: r.Scratch, LowerBound: r.LowerBound,
-			Proven: r.Proven, PlanNanos: r.PlanNanos, LoopCopyBytes: r.LoopCopyBytes, ParallelSafe: r.ParallelSafe, Dynamic: r.Dynamic,
-			InPlace: r.InPlace, Cut: r.Cut, By: r.By, Buffers: r.Buffers, OrderBound: r.OrderBound, Unsound: r.Unsound}
-		if r.Err != nil {
-			out[i].Error = r.Err.Error()
-		}
+		out[i].PlanRow = r
 	}
 	return out
 }
 
-// shown says which columns and notes a table of planners has beside the usual ones.
+// column is one fact of a row: a field of JSON and CSV, a column of the tables, or both.
+type column struct {
+	key   string // of JSON and CSV; "" where only tables have it
+	value func(r *planRow) any
+	some  bool // JSON leaves it out where it is zero, and always where there is none (nil)
+
+	head   string // in tables; "" where only JSON and CSV have it
+	at     int    // from left to right
+	text   func(r *planRow) string
+	right  bool
+	shown  func(s shown) bool // nil: always
+	failed bool               // rows of plans that failed have it, too
+}
+
+// columns lists the facts of a row in the order of JSON and CSV, where new ones come last.
+var columns = []column{
+	{key: "planner", value: func(r *planRow) any { return r.Planner }, head: "planner", at: 1, failed: true},
+	{key: "schedule", value: func(r *planRow) any { return r.Schedule }, head: "order", at: 2, shown: ofModel, failed: true},
+	{key: "arena_bytes", value: func(r *planRow) any { return r.ArenaBytes }, head: "bytes", at: 5, right: true},
+	{head: "arena", at: 4, text: func(r *planRow) string { return bytesText(r.ArenaBytes) }, right: true},
+	{key: "scratch_bytes", value: func(r *planRow) any { return r.Scratch }},
+	{key: "lower_bound_bytes", value: func(r *planRow) any { return r.LowerBound },
+		head: "over bound", at: 6, text: func(r *planRow) string { return gapText(r.ArenaBytes, r.LowerBound) }, right: true},
+	{key: "proven", value: func(r *planRow) any { return r.Proven }, head: "proven", at: 8, text: func(r *planRow) string { return word(r.Proven, "optimal", "") }},
+	{key: "plan_ns", value: func(r *planRow) any { return r.PlanNanos }, head: "plan time", at: 10, text: func(r *planRow) string { return durationText(r.PlanNanos) }, right: true},
+	{key: "loop_copy_bytes_per_iteration", value: func(r *planRow) any { return r.LoopCopyBytes },
+		head: "copied/trip", at: 11, text: func(r *planRow) string { return word(r.Rule, "-", fmt.Sprint(r.LoopCopyBytes)) }, right: true, shown: ofModel},
+	{key: "parallel_safe", value: func(r *planRow) any { return r.ParallelSafe },
+		head: "any order", at: 12, text: func(r *planRow) string { return word(r.Rule, "-", word(r.ParallelSafe, "safe", "")) }, shown: ofModel},
+	{key: "dynamic_values", value: func(r *planRow) any { return r.Dynamic }},
+	{key: "error", value: func(r *planRow) any { return errorText(r.Err) }},
+	{key: "run_error", value: func(r *planRow) any { return errorText(r.RunErr) }, some: true},
+	{key: "outputs", value: func(r *planRow) any { return r.Outputs }, some: true},
+	{key: "measured_bytes", value: func(r *planRow) any { return r.WrittenBytes }, some: true,
+		head: "written", at: 14, text: func(r *planRow) string { return dash(r.WrittenBytes, plain) }, right: true, shown: func(s shown) bool { return s.run }},
+	{key: "program_bytes", value: func(r *planRow) any { return r.ProgramBytes }, some: true,
+		head: "program", at: 13, text: func(r *planRow) string { return dash(r.ProgramBytes, plain) }, right: true, shown: func(s shown) bool { return s.run }},
+	{key: "in_place", value: func(r *planRow) any { return r.InPlace },
+		head: "in place", at: 3, text: func(r *planRow) string { return word(r.InPlace, "on", "off") }, shown: func(s shown) bool { return s.inPlace || s.rules }, failed: true},
+	{key: "cut", value: func(r *planRow) any { return r.Cut }},
+	{key: "buffers", value: func(r *planRow) any { return r.Buffers }},
+	{key: "unsound", value: func(r *planRow) any { return r.Unsound }, some: true},
+	{key: "plan_by", value: func(r *planRow) any { return r.By }},
+	{key: "order_bound_bytes", value: func(r *planRow) any { return r.OrderBound },
+		head: "over all orders", at: 7, text: func(r *planRow) string { return gapText(r.ArenaBytes, r.OrderBound) }, right: true, shown: func(s shown) bool { return s.ordered }},
+	{key: "fits", value: func(r *planRow) any { return r.fits() },
+		head: "fits", at: 9, text: func(r *planRow) string { return word(r.Fits != nil && *r.Fits, "yes", "no") }, shown: func(s shown) bool { return s.capacity }},
+	{head: "note", at: 15, text: noteText, failed: true},
+}
+
+// shown says which columns and notes a table has beside the usual ones.
 type shown struct {
 	instance bool // no order, nothing in place, no loops
 	inPlace  bool
@@ -70,85 +100,74 @@ type shown struct {
 	budget   time.Duration
 }
 
-func shownOf(rows []plannerJSON, f compareFlags) shown {
-	ordered := slices.ContainsFunc(rows, func(r plannerJSON) bool { return r.OrderBound > 0 })
-	return shown{instance: f.instance != "", capacity: f.capacity > 0, inPlace: f.inPlace != "on", run: f.run, rules: f.rules, ordered: ordered, budget: f.budget}
+func ofModel(s shown) bool { return !s.instance }
+
+// fits is nil where no capacity was asked for.
+func (r *planRow) fits() any {
+	if r.Fits == nil {
+		return nil
+	}
+	return *r.Fits
 }
 
-// printPlanners prints the table for people.
-func (a *app) printPlanners(rows []plannerJSON, s shown) {
-	plannerTable(a.out, rows, s).Render()
-	dynamic, cut := 0, false
-	for _, r := range rows {
-		dynamic = max(dynamic, r.Dynamic)
-		cut = cut || r.Cut
+// MarshalJSON gives the row's fields in the order of the columns.
+func (r planRow) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	sep := "{"
+	for _, c := range columns {
+		if c.key == "" {
+			continue
+		}
+		v := c.value(&r)
+		if v == nil || c.some && reflect.ValueOf(v).IsZero() {
+			continue
+		}
+		b, err := json.Marshal(v)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(&out, "%s%q:%s", sep, c.key, b)
+		sep = ","
 	}
-	if dynamic > 0 {
-		fmt.Fprintf(a.out, "%d values have a size that is known only while running: they are not in these figures; give shapes with --shape, --dim or --data.\n", dynamic)
-	}
-	if s.ordered {
-		fmt.Fprintln(a.out, "over bound: above what this order needs at least; over all orders: above what no order of the nodes can do without.")
-	}
-	if s.moved {
-		fmt.Fprintln(a.out, "The nodes are in an order that needs less than the file's; --schedule file plans that one, --schedule all every order.")
-	}
-	if cut {
-		fmt.Fprintf(a.out, "cut: the planner was not done after %v (--budget); its best plan by then, judged like the others.\n", s.budget)
-	}
-	if s.run {
-		fmt.Fprintln(a.out, "program: the arena of the compiled program, operators fused, kernels' workspace included; written: how far one run wrote into it.")
-	}
-	if s.rules {
-		fmt.Fprintln(a.out, "rules of other tools, as published, on this graph and order; the tools themselves rewrite and reorder first:")
-		for _, r := range berth.Rules() {
-			fmt.Fprintf(a.out, "  %s\n    %s.\n    Source: %s.\n", r.Name, r.Doc, r.Source)
+	out.WriteByte('}')
+	return out.Bytes(), nil
+}
+
+// csv prints the fields of the JSON form, one row per plan.
+func (rows planRows) csv(out io.Writer, model string) error {
+	w := csv.NewWriter(out)
+	header := []string{"model"}
+	for _, c := range columns {
+		if c.key != "" {
+			header = append(header, c.key)
 		}
 	}
-}
-
-// column is a column of the table of planners.
-type column struct {
-	name  string
-	right bool
-	text  func(r *plannerJSON) any
-}
-
-// columns lists those of a table.
-func (s shown) columns() []column {
-	all := []struct {
-		column
-		show bool
-	}{
-		{column{"planner", false, func(r *plannerJSON) any { return r.Planner }}, true},
-		{column{"order", false, func(r *plannerJSON) any { return r.Schedule }}, !s.instance},
-		{column{"in place", false, func(r *plannerJSON) any { return word(r.InPlace, "on", "off") }}, s.inPlace || s.rules},
-		{column{"arena", true, func(r *plannerJSON) any { return bytesText(r.ArenaBytes) }}, true},
-		{column{"bytes", true, func(r *plannerJSON) any { return r.ArenaBytes }}, true},
-		{column{"over bound", true, func(r *plannerJSON) any { return gapText(r.ArenaBytes, r.LowerBound) }}, true},
-		{column{"over all orders", true, func(r *plannerJSON) any { return gapText(r.ArenaBytes, r.OrderBound) }}, s.ordered},
-		{column{"proven", false, func(r *plannerJSON) any { return word(r.Proven, "optimal", "") }}, true},
-		{column{"fits", false, func(r *plannerJSON) any { return word(r.Fits != nil && *r.Fits, "yes", "no") }}, s.capacity},
-		{column{"plan time", true, func(r *plannerJSON) any { return durationText(r.PlanNanos) }}, true},
-		{column{"copied/trip", true, func(r *plannerJSON) any { return byRule(r, fmt.Sprint(r.LoopCopyBytes)) }}, !s.instance},
-		{column{"any order", false, func(r *plannerJSON) any { return byRule(r, word(r.ParallelSafe, "safe", "")) }}, !s.instance},
-		{column{"program", true, func(r *plannerJSON) any { return count(r.ProgramBytes) }}, s.run},
-		{column{"written", true, func(r *plannerJSON) any { return count(r.MeasuredBytes) }}, s.run},
-		{column{"note", false, func(r *plannerJSON) any { return noteText(r) }}, true},
-	}
-	var out []column
-	for _, c := range all {
-		if c.show {
-			out = append(out, c.column)
+	_ = w.Write(header) // w keeps the first error
+	for i := range rows {
+		line := []string{model}
+		for _, c := range columns {
+			if c.key == "" {
+				continue
+			}
+			if v := c.value(&rows[i]); v != nil {
+				line = append(line, fmt.Sprint(v))
+			} else {
+				line = append(line, "")
+			}
 		}
+		_ = w.Write(line)
 	}
-	return out
+	w.Flush()
+	return w.Error()
 }
 
-func plannerTable(w io.Writer, rows []plannerJSON, s shown) table.Writer {
+// table is the form for people.
+func (rows planRows) table(w io.Writer, s shown) table.Writer {
+	cols := slices.DeleteFunc(slices.Clone(columns), func(c column) bool { return c.head == "" || c.shown != nil && !c.shown(s) })
+	slices.SortFunc(cols, func(a, b column) int { return cmp.Compare(a.at, b.at) })
 	var header, right = []any{}, []int{}
-	cols := s.columns()
 	for i, c := range cols {
-		header = append(header, c.name)
+		header = append(header, c.head)
 		if c.right {
 			right = append(right, i+1)
 		}
@@ -156,29 +175,55 @@ func plannerTable(w io.Writer, rows []plannerJSON, s shown) table.Writer {
 	t := newTable(w, header...)
 	alignRight(t, right...)
 	for i := range rows {
-		r := &rows[i]
 		var line []any
 		for _, c := range cols {
-			switch {
-			case r.Error == "" || c.name == "planner" || c.name == "order" || c.name == "in place" || c.name == "note":
-				line = append(line, c.text(r))
-			case c.right:
-				line = append(line, "-")
-			default:
-				line = append(line, "")
-			}
+			line = append(line, c.cell(&rows[i]))
 		}
 		t.AppendRow(line)
 	}
 	return t
 }
 
-// fitsText is empty where no capacity was asked for.
-func fitsText(fits *bool) string {
-	if fits == nil {
-		return ""
+// cell is what a table says in a row.
+func (c *column) cell(r *planRow) string {
+	switch {
+	case r.Err != nil && !c.failed:
+		return word(c.right, "-", "")
+	case c.text == nil:
+		return fmt.Sprint(c.value(r))
 	}
-	return fmt.Sprint(*fits)
+	return c.text(r)
+}
+
+// print prints the table for people, and what is to say about it.
+func (rows planRows) print(w io.Writer, s shown) {
+	rows.table(w, s).Render()
+	dynamic, cut := 0, false
+	for _, r := range rows {
+		dynamic = max(dynamic, r.Dynamic)
+		cut = cut || r.Cut
+	}
+	if dynamic > 0 {
+		fmt.Fprintf(w, "%d values have a size that is known only while running: they are not in these figures; give shapes with --shape, --dim or --data.\n", dynamic)
+	}
+	if s.ordered {
+		fmt.Fprintln(w, "over bound: above what this order needs at least; over all orders: above what no order of the nodes can do without.")
+	}
+	if s.moved {
+		fmt.Fprintln(w, "The nodes are in an order that needs less than the file's; --schedule file plans that one, --schedule all every order.")
+	}
+	if cut {
+		fmt.Fprintf(w, "cut: the planner was not done after %v (--budget); its best plan by then, judged like the others.\n", s.budget)
+	}
+	if s.run {
+		fmt.Fprintln(w, "program: the arena of the compiled program, operators fused, kernels' workspace included; written: how far one run wrote into it.")
+	}
+	if s.rules {
+		fmt.Fprintln(w, "rules of other tools, as published, on this graph and order; the tools themselves rewrite and reorder first:")
+		for _, r := range berth.Rules() {
+			fmt.Fprintf(w, "  %s\n    %s.\n    Source: %s.\n", r.Name, r.Doc, r.Source)
+		}
+	}
 }
 
 func word(is bool, yes, no string) string {
@@ -188,12 +233,11 @@ func word(is bool, yes, no string) string {
 	return no
 }
 
-// byRule is a text that rows of other tools' rules do not have.
-func byRule(r *plannerJSON, text string) string {
-	if strings.HasPrefix(r.Planner, "rule:") {
-		return "-"
+func errorText(err error) string {
+	if err == nil {
+		return ""
 	}
-	return text
+	return err.Error()
 }
 
 // gapText is how far an arena is above the bound, if there is one.
@@ -204,48 +248,18 @@ func gapText(arena, bound int64) string {
 	return fmt.Sprintf("%.2f%%", 100*float64(arena-bound)/float64(bound))
 }
 
-func count(n int64) string {
-	if n == 0 {
-		return "-"
-	}
-	return fmt.Sprint(n)
-}
+func plain(n int64) string { return fmt.Sprint(n) }
 
-// cutText says that a planner was cut, and whose plan it gave then.
-func cutText(r *plannerJSON) string {
-	if r.Cut && r.By != "" {
-		return "cut, plan of " + r.By
+// noteText is what is to say about a row beside its figures: errors, that a planner was cut and whose plan it gave then,
+// what a rule's plan loses, how the run ended.
+func noteText(r *planRow) string {
+	cut, unsound := "", ""
+	if r.Cut {
+		cut = "cut" + word(r.By == "", "", ", plan of "+r.By)
 	}
-	return word(r.Cut, "cut", "")
-}
-
-// noteText is what is to say about a row beside its figures.
-func noteText(r *plannerJSON) string {
-	var notes []string
-	for _, n := range []struct{ what, text string }{{"", r.Error}, {"", cutText(r)}, {"unsound: ", r.Unsound}, {"", r.Outputs}, {"", r.RunError}} {
-		if n.text != "" {
-			notes = append(notes, n.what+n.text)
-		}
+	if r.Unsound != "" {
+		unsound = "unsound: " + r.Unsound
 	}
-	return strings.Join(notes, "; ")
-}
-
-// printPlannersCSV prints the fields of the JSON form, one row per planner.
-func (a *app) printPlannersCSV(model string, rows []plannerJSON) error {
-	w := csv.NewWriter(a.out)
-	_ = w.Write([]string{"model", "planner", "schedule", "arena_bytes", "scratch_bytes", "lower_bound_bytes", "proven", "plan_ns",
-		"loop_copy_bytes_per_iteration", "parallel_safe", "dynamic_values", "error", "run_error", "outputs", "measured_bytes",
-		"program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by", "order_bound_bytes", "fits"})
-	for _, r := range rows {
-		fields := []any{model, r.Planner, r.Schedule, r.ArenaBytes, r.ScratchBytes, r.LowerBound, r.Proven, r.PlanNanos,
-			r.LoopCopyBytes, r.ParallelSafe, r.Dynamic, r.Error, r.RunError, r.Outputs, r.MeasuredBytes,
-			r.ProgramBytes, r.InPlace, r.Cut, r.Buffers, r.Unsound, r.By, r.OrderBound, fitsText(r.Fits)}
-		line := make([]string, len(fields))
-		for i, f := range fields {
-			line[i] = fmt.Sprint(f)
-		}
-		_ = w.Write(line)
-	}
-	w.Flush()
-	return w.Error()
+	notes := []string{errorText(r.Err), cut, unsound, r.Outputs, errorText(r.RunErr)}
+	return strings.Join(slices.DeleteFunc(notes, func(n string) bool { return n == "" }), "; ")
 }

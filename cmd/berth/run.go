@@ -12,7 +12,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 type runFlags struct {
@@ -52,23 +54,23 @@ func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	m, err := a.model(model)
+	m, have, err := a.load(model)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	set, err := a.dataSet(model)
-	if err != nil {
-		return err
-	}
-	in := given(set)
 	for _, s := range f.inputs {
-		if err := a.readInput(m, s, in); err != nil {
+		if err := a.readInput(m, s, have); err != nil {
+			return err
+		}
+	}
+	if f.outputDir != "" {
+		if err := checkOutputs(f.outputDir, m); err != nil {
 			return err
 		}
 	}
 	var got map[string]ndarray.Value
-	err = a.withOpenSizes(ctx, m, in, func(_ map[string][]int, in map[string]ndarray.Value) (err error) {
+	err = a.withOpenSizes(ctx, m, have, func(_ map[string][]int, in map[string]ndarray.Value) (err error) {
 		got, err = m.RunValues(ctx, in, opts...)
 		return err
 	})
@@ -145,27 +147,42 @@ func summarize(name string, v ndarray.Value) outputJSON {
 	return o
 }
 
-// writeOutput writes one output as .npy (or .txt where NumPy has no such type).
-func writeOutput(dir, name string, v ndarray.Value) (string, error) {
+// checkOutputs makes the folder and reports what would keep an output from being written.
+func checkOutputs(dir string, m *berth.Model) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
+		return err
 	}
+	for _, p := range m.Outputs() {
+		if err := safefile.Check(outputFile(dir, p.Name, p.Type.Kind == ssa.KindTensor && p.Type.DType != ndarray.String)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// outputFile is the file of an output: .npy, or .txt where NumPy has no such type.
+func outputFile(dir, name string, numbers bool) string {
 	safe := strings.Map(func(r rune) rune {
 		if r == '/' || r == '\\' || r == ':' || r < ' ' {
 			return '_'
 		}
 		return r
 	}, name)
+	return filepath.Join(dir, safe+word(numbers, ".npy", ".txt"))
+}
+
+// writeOutput writes one output.
+func writeOutput(dir, name string, v ndarray.Value) (string, error) {
 	arr, ok := v.(*ndarray.Array)
-	if !ok || arr.DType == ndarray.String {
-		path := filepath.Join(dir, safe+".txt")
-		return path, writeFile(path, func(w io.Writer) error {
-			_, err := fmt.Fprintf(w, "%+v\n", v)
-			return err
-		})
-	}
-	path := filepath.Join(dir, safe+".npy")
-	return path, writeFile(path, func(w io.Writer) error { return writeNPY(w, arr) })
+	numbers := ok && arr.DType != ndarray.String
+	path := outputFile(dir, name, numbers)
+	return path, safefile.Write(path, func(w io.Writer) error {
+		if numbers {
+			return writeNPY(w, arr)
+		}
+		_, err := fmt.Fprintf(w, "%+v\n", v)
+		return err
+	})
 }
 
 func inputPort(m *berth.Model, name string) (berth.Port, error) {

@@ -4,19 +4,33 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"strings"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels"
-	"github.com/berth-onnx/berth/testmodels/conformance"
 )
+
+// load opens a model, checks that the flags fit it, and reads the inputs given by --data.
+func (a *app) load(name string) (*berth.Model, map[string]ndarray.Value, error) {
+	m, err := a.model(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	in, err := a.inputsOf(name)
+	if err != nil {
+		m.Close()
+		return nil, nil, err
+	}
+	return m, in, nil
+}
 
 // model opens a model and checks that the flags fit it.
 func (a *app) model(name string) (*berth.Model, error) {
@@ -68,7 +82,7 @@ func modelError(path string, err error) error {
 // an operator that is not there.
 func about(model string, err error) error {
 	var ne *ops.NodeError
-	var exp *onnxexport.ExportError
+	var exp *berth.ExportError
 	var full *ops.MemoryError
 	var imp *onnximport.ImportError
 	switch {
@@ -82,10 +96,11 @@ func about(model string, err error) error {
 	return fmt.Errorf("%s: %w", model, err)
 }
 
-// dataSet reads the folder given by --data; nil without the flag.
-func (a *app) dataSet(model string) (*conformance.Set, error) {
+// inputsOf reads the inputs in the folder given by --data; there are none without the flag.
+func (a *app) inputsOf(model string) (map[string]ndarray.Value, error) {
+	in := map[string]ndarray.Value{}
 	if a.data == "" {
-		return nil, nil
+		return in, nil
 	}
 	if strings.HasPrefix(model, "builtin:") {
 		return nil, usagef("--data goes with a model file; %s has no recorded inputs", model)
@@ -94,18 +109,18 @@ func (a *app) dataSet(model string) (*conformance.Set, error) {
 	if err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
-	return set, nil
+	for _, x := range set.Inputs {
+		in[x.Name] = x.Value
+	}
+	return in, nil
 }
 
-// shapesOf turns a data set's inputs into shape options; --shape wins.
-func (a *app) shapesOf(set *conformance.Set) []berth.Option {
+// shapesIn fixes the shapes of inputs to those of their values.
+func shapesIn(values map[string]ndarray.Value) []berth.Option {
 	var opts []berth.Option
-	if set == nil {
-		return nil
-	}
-	for _, in := range set.Inputs {
-		if arr, ok := in.Value.(*ndarray.Array); ok {
-			opts = append(opts, berth.WithShape(in.Name, arr.Shape...))
+	for name, v := range values {
+		if arr, ok := v.(*ndarray.Array); ok {
+			opts = append(opts, berth.WithShape(name, arr.Shape...))
 		}
 	}
 	return opts
@@ -129,11 +144,7 @@ func (a *app) randomInputs(m *berth.Model, shapes map[string][]int, given map[st
 				return nil, usagef("input %q is %s: give it with --input %s=FILE or its shape with --shape", in.Name, in.Type, in.Name)
 			}
 		}
-		limit, err := a.memoryLimit()
-		if err != nil {
-			return nil, err
-		}
-		v, err := randomArray(in.Type.DType, shape, uint64(a.seed), uint64(i), limit)
+		v, err := randomArray(in.Type.DType, shape, uint64(a.seed), uint64(i), a.memoryLimit)
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", in.Name, err)
 		}
@@ -187,15 +198,8 @@ func randomArray(dt ndarray.DType, shape []int, seed, stream uint64, limit int64
 
 // bindShapes collects the shapes given by --shape and those of given inputs, and 1
 // for what stays open, for commands that must run a model.
-func (a *app) bindShapes(m *berth.Model, have map[string]ndarray.Value) (map[string][]int, error) {
-	shapes, err := a.givenShapes()
-	if err != nil {
-		return nil, err
-	}
-	dims, err := a.givenDims()
-	if err != nil {
-		return nil, err
-	}
+func (a *app) bindShapes(m *berth.Model, have map[string]ndarray.Value) map[string][]int {
+	shapes := maps.Clone(a.shapes)
 	for name, v := range have {
 		if arr, ok := v.(*ndarray.Array); ok && shapes[name] == nil {
 			shapes[name] = arr.Shape
@@ -203,23 +207,12 @@ func (a *app) bindShapes(m *berth.Model, have map[string]ndarray.Value) (map[str
 	}
 	for _, in := range m.Inputs() {
 		if shapes[in.Name] == nil && !in.Optional {
-			if shape, ok := openAsOne(in.Type.Bind(dims)); ok {
+			if shape, ok := openAsOne(in.Type.Bind(a.dims)); ok {
 				shapes[in.Name] = shape
 			}
 		}
 	}
-	return shapes, nil
-}
-
-// given returns a data set's inputs by name.
-func given(set *conformance.Set) map[string]ndarray.Value {
-	out := map[string]ndarray.Value{}
-	if set != nil {
-		for _, in := range set.Inputs {
-			out[in.Name] = in.Value
-		}
-	}
-	return out
+	return shapes
 }
 
 // maxAbsDiff is the largest absolute difference of two arrays; infinite where

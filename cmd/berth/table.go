@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"slices"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -34,40 +36,30 @@ func alignRight(t table.Writer, cols ...int) {
 	t.SetColumnConfigs(cfg)
 }
 
+// unit prints numbers from a size on, divided.
+type unit struct {
+	from, per float64
+	format    string
+}
+
+var (
+	byteUnits  = []unit{{1e9, 1e9, "%.2f GB"}, {1e6, 1e6, "%.2f MB"}, {1e4, 1e3, "%.1f kB"}, {math.Inf(-1), 1, "%.0f B"}}
+	countUnits = []unit{{1e9, 1e9, "%.2f G"}, {1e6, 1e6, "%.2f M"}, {math.Inf(-1), 1, "%.0f"}}
+	timeUnits  = []unit{{1e9, 1e9, "%.2f s"}, {1e6, 1e6, "%.2f ms"}, {1e3, 1e3, "%.1f µs"}, {math.Inf(-1), 1, "%.0f ns"}}
+)
+
 // bytesText prints a byte count in decimal units, "9.63 MB".
-func bytesText(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.2f GB", float64(n)/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.2f MB", float64(n)/1e6)
-	case n >= 1e4:
-		return fmt.Sprintf("%.1f kB", float64(n)/1e3)
-	}
-	return fmt.Sprintf("%d B", n)
-}
+func bytesText(n int64) string { return inUnits(n, byteUnits) }
 
-// countText prints a large count, "4.1 G".
-func countText(n int64) string {
-	switch {
-	case n >= 1e9:
-		return fmt.Sprintf("%.2f G", float64(n)/1e9)
-	case n >= 1e6:
-		return fmt.Sprintf("%.2f M", float64(n)/1e6)
-	}
-	return fmt.Sprint(n)
-}
+// countText prints a large count, "4.10 G".
+func countText(n int64) string { return inUnits(n, countUnits) }
 
-func durationText(ns int64) string {
-	switch {
-	case ns >= 1e9:
-		return fmt.Sprintf("%.2f s", float64(ns)/1e9)
-	case ns >= 1e6:
-		return fmt.Sprintf("%.2f ms", float64(ns)/1e6)
-	case ns >= 1e3:
-		return fmt.Sprintf("%.1f µs", float64(ns)/1e3)
-	}
-	return fmt.Sprintf("%d ns", ns)
+// durationText prints nanoseconds, "1.25 ms".
+func durationText(n int64) string { return inUnits(n, timeUnits) }
+
+func inUnits(n int64, units []unit) string {
+	i := slices.IndexFunc(units, func(u unit) bool { return float64(n) >= u.from })
+	return fmt.Sprintf(units[i].format, float64(n)/units[i].per)
 }
 
 // terminal reports whether w is a terminal.

@@ -186,3 +186,19 @@ func TestPanic(t *testing.T) {
 	assert.Equal(t, exitFailed, code)
 	assert.Equal(t, "berth: internal error: broken; please report it with the command line and, if you can, the model\n", errOut.String())
 }
+
+// TestOutputFiles: what can not be a file is refused before the model is looked at.
+func TestOutputFiles(t *testing.T) {
+	refused := []string{os.DevNull, "is a device and can not be replaced"}
+	for _, args := range [][]string{
+		{"optimize", "none.onnx", "-o", os.DevNull}, {"inspect", "none.onnx", "--html", os.DevNull}, {"verify", "none.onnx", "--list", os.DevNull},
+		{"compare", "none.onnx", "--write-instance", os.DevNull}, {"run", "none.onnx", "--dump", os.DevNull},
+	} {
+		fails(t, exitFailed, refused, args...)
+	}
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "o.onnx.data"), 0o755))
+	fails(t, exitFailed, []string{"o.onnx.data is a folder"}, "optimize", "none.onnx", "-o", filepath.Join(dir, "o.onnx"), "--save-external", "1")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "probabilities.npy"), 0o755))
+	fails(t, exitFailed, []string{"probabilities.npy is a folder"}, "run", "builtin:mlp", "--output-dir", dir)
+}

@@ -13,18 +13,18 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
-	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/internal/safefile"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/testmodels/conformance"
 )
 
 type verifyFlags struct {
-	rtol, atol float64
-	list       string
-	optimized  bool
-	only       string
-	poison     bool
-	backend    string
+	tolerance conformance.Tolerance
+	list      string
+	optimized bool
+	only      string
+	poison    bool
+	backend   string
 }
 
 func (a *app) verifyCmd() *cobra.Command {
@@ -41,8 +41,7 @@ func (a *app) verifyCmd() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error { return a.verify(c.Context(), args, f) }}
-	c.Flags().Float64Var(&f.rtol, "rtol", 1e-3, "relative tolerance")
-	c.Flags().Float64Var(&f.atol, "atol", 1e-5, "absolute tolerance")
+	toleranceFlags(c, &f.tolerance, 1e-5, "")
 	c.Flags().StringVar(&f.list, "list", "", "write a status line per case to this file")
 	c.Flags().StringVar(&f.only, "only", "", "only cases whose name contains this")
 	c.Flags().BoolVar(&f.optimized, "optimized", false, "optimize each model first and run the result")
@@ -64,17 +63,15 @@ func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 	}
 	one := *a // each planner is asked for by itself
 	one.planner = ""
-	opts, err := one.options()
+	opts, err := one.options(f.list)
 	if err != nil {
 		return err
 	}
 	a.dump = one.dump
-	switch f.backend {
-	case "cpu":
-	case "reference":
+	if f.backend == "reference" {
 		opts = append(opts, berth.WithBackend("reference"), berth.WithoutPasses())
-	default:
-		return usagef("there is no backend %q; there are cpu and reference", f.backend)
+	} else if err := checkBackend(f.backend); err != nil {
+		return err
 	}
 	var cases []*conformance.Case
 	for _, p := range paths {
@@ -100,7 +97,7 @@ func (a *app) verifyCases(ctx context.Context, cases []*conformance.Case, planne
 		for _, pl := range planners {
 			bar.step(c.Name)
 			prepare := a.prepareCase(append(opts[:len(opts):len(opts)], berth.WithPlanner(pl)), f)
-			err := conformance.Verify(ctx, c, prepare, conformance.Tolerance{Rtol: f.rtol, Atol: f.atol})
+			err := conformance.Verify(ctx, c, prepare, f.tolerance)
 			if ctx.Err() != nil {
 				return n, lines
 			}
@@ -120,9 +117,8 @@ func (n *tally) count(a *app, name, planner string, err error) string {
 		return "PASS " + name
 	}
 	n.failed++
-	var syntax *onnxwire.SyntaxError
-	inModel := errors.As(err, &syntax) && strings.HasPrefix(syntax.Path, "model")
-	if inModel || codeOf(err) == exitModel || errors.Is(err, fs.ErrNotExist) {
+	var failure *conformance.Failure
+	if errors.As(err, &failure) && failure.DamagedModel() || codeOf(err) == exitModel || errors.Is(err, fs.ErrNotExist) {
 		n.badModel++
 	}
 	a.note("FAIL %s: %v", name, err)
@@ -131,7 +127,7 @@ func (n *tally) count(a *app, name, planner string, err error) string {
 
 func (a *app) verifyEnd(n tally, lines []string, f verifyFlags) error {
 	if f.list != "" {
-		if err := writeFile(f.list, func(w io.Writer) error {
+		if err := safefile.Write(f.list, func(w io.Writer) error {
 			_, err := io.WriteString(w, strings.Join(lines, "\n")+"\n")
 			return err
 		}); err != nil {
@@ -183,12 +179,8 @@ func openCase(c *conformance.Case) (*berth.Model, error) {
 
 func (a *app) runCase(ctx context.Context, m *berth.Model, in []conformance.Named, opts []berth.Option, f verifyFlags) ([]conformance.Named, error) {
 	args := map[string]ndarray.Value{}
-	var shapes []berth.Option
 	for _, x := range in {
 		args[x.Name] = x.Value
-		if arr, ok := x.Value.(*ndarray.Array); ok {
-			shapes = append(shapes, berth.WithShape(x.Name, arr.Shape...))
-		}
 	}
 	if f.optimized {
 		o, _, err := m.Optimize(ctx, opts...)
@@ -197,16 +189,7 @@ func (a *app) runCase(ctx context.Context, m *berth.Model, in []conformance.Name
 		}
 		m = o
 	}
-	p, err := m.Compile(ctx, append(shapes, opts...)...)
-	if err != nil {
-		return nil, err
-	}
-	s, err := p.NewSession()
-	if err != nil {
-		return nil, err
-	}
-	s.Raw().Poison = f.poison
-	got, err := s.RunValues(ctx, args)
+	got, _, _, err := runPlanned(ctx, m, args, f.poison, append(shapesIn(args), opts...))
 	if err != nil {
 		return nil, err
 	}

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 )
 
 // Mapping is a file's content in memory, read-only: mapped where the system can, else read.
 //
 // A mapped file must not be cut short while it is in use: touching a page that is gone ends the process. Replace files by
-// renaming, as WriteFile does.
+// renaming, as internal/safefile does.
 type Mapping struct {
 	data  []byte
 	unmap func([]byte) error // nil: data is ordinary memory
@@ -105,32 +104,4 @@ func parseFile(path string, data []byte) (*Model, error) {
 		e.File = path
 	}
 	return model, err
-}
-
-// WriteFile writes m to path, by way of a temporary file beside it that is renamed at the end: a reader sees the old file
-// or the new one, and m may hold weights mapped from the very file it replaces. A file that was there before keeps its
-// permissions, a new one gets 0644. The errors are those of WriteTo and of the file system.
-func WriteFile(path string, m Message) (err error) {
-	mode := os.FileMode(0o644)
-	if info, err := os.Stat(path); err == nil {
-		mode = info.Mode().Perm()
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	_, err = WriteTo(f, m)
-	if err == nil {
-		err = f.Chmod(mode)
-	}
-	if closing := f.Close(); err == nil {
-		err = closing
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		os.Remove(f.Name())
-	}
-	return err
 }

@@ -20,8 +20,8 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/berth-onnx/berth/internal/plannertest"
 	"github.com/berth-onnx/berth/planner"
-	"github.com/berth-onnx/berth/planner/plannertest"
 )
 
 // settings are the command line.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/berth-onnx/berth/planner/plannertest"
+	"github.com/berth-onnx/berth/internal/plannertest"
 )
 
 // TestSmoke judges a few thousand problems, twice with different numbers of workers: the figures are the same.

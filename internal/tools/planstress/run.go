@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/berth-onnx/berth/planner/plannertest"
+	"github.com/berth-onnx/berth/internal/plannertest"
 )
 
 // chunk is how many problems a worker takes at a time.

@@ -7,8 +7,8 @@ import (
 	"sort"
 	"text/tabwriter"
 
+	"github.com/berth-onnx/berth/internal/plannertest"
 	"github.com/berth-onnx/berth/planner"
-	"github.com/berth-onnx/berth/planner/plannertest"
 )
 
 // tally sums outcomes. Everything in it is a sum, a maximum with ties to the lower problem number, or a list sorted by it: tallies

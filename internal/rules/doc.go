@@ -1,4 +1,4 @@
-// Package peers plans a graph by the rules that other tools publish for themselves.
+// Package rules plans a graph by the rules that other tools publish for themselves.
 //
 // The figures are these rules carried out here, on the graph and in the order that
 // berth's own planners get; they are no measurements of the tools, which rewrite graphs
@@ -13,4 +13,4 @@
 //
 // Plans are judged by a replay (replay.go). A rule that is not sound for a graph gets its
 // figure with the reason.
-package peers
+package rules

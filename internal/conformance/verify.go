@@ -2,7 +2,10 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	"github.com/berth-onnx/berth/internal/onnxwire"
 )
 
 // Runner runs a prepared model on named inputs and returns its outputs in the
@@ -30,6 +33,12 @@ func (f *Failure) Error() string {
 		s += fmt.Sprintf(": output %q", f.Output)
 	}
 	return s + ": " + f.Err.Error()
+}
+
+// DamagedModel reports that the file of the model, not one of a data set, is no ONNX protobuf.
+func (f *Failure) DamagedModel() bool {
+	var syntax *onnxwire.SyntaxError
+	return f.Set == "" && errors.As(f.Err, &syntax)
 }
 
 // Unwrap returns the cause.

@@ -6,7 +6,22 @@ import (
 	"path/filepath"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/onnximport"
 )
+
+// ReadTensor reads a file with one serialized tensor.
+func ReadTensor(file string) (ndarray.Value, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	t, err := onnxwire.ParseTensor(data)
+	if err != nil {
+		return nil, err
+	}
+	return onnximport.ArrayOf(t)
+}
 
 // ReadSet reads one folder of input_N.pb and output_N.pb files for a model file;
 // the folder need not lie beside the model.

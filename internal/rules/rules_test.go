@@ -1,4 +1,4 @@
-package peers
+package rules
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/graphgen"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
-	"github.com/berth-onnx/berth/testmodels/graphgen"
 )
 
 func parse(t *testing.T, body string) *ssa.Graph {
