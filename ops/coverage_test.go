@@ -80,7 +80,7 @@ func TestEveryOperatorIsCovered(t *testing.T) {
 // hasFacts reports that an operator says something of itself.
 func hasFacts(o *ops.Op) bool {
 	f := o.Facts
-	return f.Elementwise || f.Random || f.SideEffect || f.InPlace != nil || f.Smaller != nil || f.Alias != nil || f.Cost != nil
+	return f.IsElementwise() || f.Randomness != ops.Deterministic || f.InPlace != nil || f.Smaller != nil || f.Alias != nil || f.Cost != nil
 }
 
 // archivedOperators reads which operators the archives have cases of that pass.

@@ -26,31 +26,31 @@ import (
 // and their Compilers, 1970); single assignment makes it valid for the whole graph.
 var CSE = &Pass{
 	Name: "cse", Doc: "equal nodes and equal constants -> one of them",
-	run: runCSE,
+	before: func(c *Context, g *ssa.Graph) {
+		c.numbers = map[string][]*ssa.Node{}
+		c.mergeConstants(g)
+	},
+	rules: []rule{{"an equal node -> the first", anyOp, mergeEqual}},
 }
 
 // cseConstBytes is up to which size constants are read only to compare them;
 // larger ones are compared where their bytes are at hand.
 const cseConstBytes = 1 << 12
 
-func runCSE(c *Context, g *ssa.Graph) error {
-	c.mergeConstants(g)
-	seen := map[string][]*ssa.Node{}
-	for _, n := range slices.Clone(g.Nodes) {
-		if !c.alive(n) || !pure(n) || is(n, "Identity") || len(n.Out) == 0 {
-			continue
-		}
-		key := cseKey(n)
-		i := slices.IndexFunc(seen[key], func(m *ssa.Node) bool { return c.alive(m) && sameNode(m, n) })
-		if i < 0 {
-			seen[key] = append(seen[key], n)
-			continue
-		}
-		if m := seen[key][i]; c.patch(n, "same as %s", m) {
+// mergeEqual looks a node up in the table and enters it if there is no equal one.
+func mergeEqual(c *Context, n *ssa.Node) bool {
+	if !pure(n) || is(n, "Identity") {
+		return false
+	}
+	key := cseKey(n)
+	for _, m := range c.numbers[key] {
+		if c.alive(m) && sameNode(m, n) {
 			c.mergeNodes(n, m)
+			return true
 		}
 	}
-	return nil
+	c.numbers[key] = append(c.numbers[key], n)
+	return false
 }
 
 // mergeNodes lets the readers of n read m.
@@ -81,7 +81,7 @@ func operandIDs(n *ssa.Node) []int {
 			ids[i] = v.ID
 		}
 	}
-	if o := ops.Of(n); o != nil && o.Facts.Commutative && len(ids) >= 2 && ids[0] > ids[1] {
+	if o := ops.Of(n); o != nil && o.Facts.Order == ops.Commutative && len(ids) >= 2 && ids[0] > ids[1] {
 		ids[0], ids[1] = ids[1], ids[0]
 	}
 	return ids
@@ -148,12 +148,8 @@ func (c *Context) mergeGroup(vs []*ssa.Value) {
 			byHash[h] = append(byHash[h], v)
 			continue
 		}
-		if w := byHash[h][i]; c.patch(v.Uses()[0].Node, "constant %s equals %s", v.Name, w.Name) {
-			for len(v.Uses()) > 0 {
-				u := v.Uses()[0]
-				u.Node.SetInput(u.Index, w)
-			}
-		}
+		c.patch(v.Uses()[0].Node, "an equal constant -> the first")
+		redirect(v, byHash[h][i])
 	}
 }
 

@@ -1,42 +1,32 @@
 package rewrite
 
 import (
+	"slices"
+
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// removable reports that a node may be dropped when nobody reads it.
+// removable reports that a node may be dropped when nobody reads it: it and the nodes
+// of its bodies are of operators that berth knows.
 func removable(n *ssa.Node) bool {
-	o := ops.Of(n)
-	if o == nil || o.Facts.SideEffect {
-		return false
-	}
-	for _, b := range n.Bodies {
-		for _, m := range b.Nodes {
-			if !removable(m) {
-				return false
-			}
-		}
-	}
-	return true
+	return all(n, func(o *ops.Op) bool { return true })
 }
 
 // pure reports that a node gives the same results for the same operands, so that
 // it may be folded, merged and moved.
 func pure(n *ssa.Node) bool {
+	return all(n, func(o *ops.Op) bool { return o.Facts.Randomness == ops.Deterministic })
+}
+
+// all reports that the operators of a node and of the nodes in its bodies are known
+// and have a property.
+func all(n *ssa.Node, property func(o *ops.Op) bool) bool {
 	o := ops.Of(n)
-	if o == nil || o.Facts.Random || o.Facts.SideEffect {
-		return false
-	}
-	for _, b := range n.Bodies {
-		for _, m := range b.Nodes {
-			if !pure(m) {
-				return false
-			}
-		}
-	}
-	return true
+	return o != nil && property(o) && !slices.ContainsFunc(n.Bodies, func(b *ssa.Graph) bool {
+		return slices.ContainsFunc(b.Nodes, func(m *ssa.Node) bool { return !all(m, property) })
+	})
 }
 
 // is reports a node of the default domain with that operator.
@@ -44,9 +34,21 @@ func is(n *ssa.Node, op string) bool {
 	return n != nil && !n.Opaque && n.Domain == "" && n.Op == op
 }
 
-// def returns the node that defines v if it is of that operator, else nil.
-func def(v *ssa.Value, op string) *ssa.Node {
-	if v == nil || !is(v.Def, op) {
+// def returns the node that defines v if it is of one of the operators, else nil.
+func def(v *ssa.Value, names ...string) *ssa.Node {
+	if v == nil || v.Def == nil || v.Def.Opaque || v.Def.Domain != "" || !slices.Contains(names, v.Def.Op) {
+		return nil
+	}
+	return v.Def
+}
+
+// defWith returns the node that defines v if its operator is of the default domain and
+// has a property, else nil.
+func defWith(v *ssa.Value, property func(f *ops.Facts) bool) *ssa.Node {
+	if v == nil || v.Def == nil || v.Def.Domain != "" {
+		return nil
+	}
+	if o := ops.Of(v.Def); o == nil || !property(&o.Facts) {
 		return nil
 	}
 	return v.Def

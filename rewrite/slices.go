@@ -50,41 +50,31 @@ func sliceRangeOf(n *ssa.Node) (r sliceRange, ok bool) {
 //	      ┌─▶ [:, ::2] ─▶          ┌─▶ [::2, ::2]  ─▶
 //	[::2] ┤                   x ─▶ ┤
 //	      └─▶ [:, 1::2] ─▶         └─▶ [::2, 1::2] ─▶
-func mergeSlice(c *Context, n *ssa.Node) error {
+func mergeSlice(c *Context, n *ssa.Node) bool {
 	first := def(n.In[0], "Slice")
 	if first == nil || c.graph.IsResult(first.Out[0]) {
-		return nil
+		return false
 	}
 	a, ok := sliceRangeOf(first)
 	if !ok {
-		return nil
+		return false
 	}
 	var b sliceRange
 	for _, u := range first.Out[0].Uses() {
 		if !is(u.Node, "Slice") || u.Index != 0 {
-			return nil
+			return false
 		}
 		r, ok := sliceRangeOf(u.Node)
 		if !ok || slices.ContainsFunc(r.axes, func(x int64) bool { return slices.Contains(a.axes, x) }) {
-			return nil
+			return false
 		}
 		if u.Node == n {
 			b = r
 		}
 	}
-	if !c.patch(n, "with the Slice before it") {
-		return nil
-	}
-	out := n.Out[0]
 	in := []*ssa.Value{first.In[0]}
 	for _, l := range [][2][]int64{{a.starts, b.starts}, {a.ends, b.ends}, {a.axes, b.axes}, {a.steps, b.steps}} {
-		in = append(in, c.constant(out.Name+"_slice", ssa.Int64s(slices.Concat(l[0], l[1])...)))
+		in = append(in, c.constant(n.Out[0].Name+"_slice", ssa.Int64s(slices.Concat(l[0], l[1])...)))
 	}
-	m, err := c.node(n, out.Name, "Slice", in, 1)
-	if err != nil {
-		return err
-	}
-	m.Name = n.Name
-	c.replace(out, m.Out[0])
-	return nil
+	return c.become(n, "Slice", in)
 }
