@@ -213,8 +213,8 @@ func (g *gradient) reverse(path []*ssa.Node) {
 		if !reached || !g.wantsAny(n) {
 			continue
 		}
-		rule := gradientRules[n.Op]
-		if n.Domain != "" || rule == nil {
+		rule := gradientRuleOf(n)
+		if rule == nil {
 			g.fail(n, ErrUnsupported)
 			return
 		}
