@@ -21,7 +21,6 @@ import (
 // normalization. Weights are computed in float64 and rounded once.
 var FoldAffine = &Pass{
 	Name: "fold-affine", Doc: "Conv/Gemm/MatMul/normalization, then batch norm, Mul, Add by channel -> weights that do it all",
-	Makes: BatchNormFolded,
 	rules: []rule{{"a linear node, a chain by channel -> the node with other weights", with(linear), foldBehind}},
 }
 

@@ -8,17 +8,9 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Algebra rewrites arithmetic into cheaper or canonical forms:
+// Algebra rewrites arithmetic into cheaper or canonical forms, as its rules say.
 //
-//	x^2 -> x*x          x^-1, 1/x -> Reciprocal(x)      x / 2^k -> x * 2^-k (exact)
-//	x - c -> x + (-c)   x + Neg(y) -> x - y             x - Neg(y) -> x + y
-//	(x + c) + d -> x + (c+d)        (x * c) * d -> x * (c*d)
-//	x * Reciprocal(y) -> x / y      Min(Max(x, lo), hi) -> Clip(x, lo, hi)
-//	Clip and Relu in a row -> one Clip or Relu
-//	(a*s) @ (b*t) -> (a * s*t) @ b, with numbers s, t
-//	ReduceMean over all of [2, 3, …] -> GlobalAveragePool
-//
-// Only the constant chains and x*Reciprocal(y) round differently; they are left
+// Only the constant chains and x * Reciprocal(y) round differently; they are left
 // alone where that could be more than noise (cancellation, overflow).
 var Algebra = &Pass{
 	Name: "algebra", Doc: "arithmetic with constants -> cheaper or canonical arithmetic",

@@ -151,18 +151,3 @@ func constFirst(n *ssa.Node) (k, x *ssa.Value, i int) {
 	}
 	return b, a, 1
 }
-
-// dims returns the shape as numbers where it is known, nil else.
-func dims(v *ssa.Value) []int {
-	if v == nil {
-		return nil
-	}
-	s, ok := v.Type.Static()
-	if !ok {
-		return nil
-	}
-	if s == nil {
-		s = []int{}
-	}
-	return s
-}

@@ -8,12 +8,10 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Fuse recognizes operators that exporters wrote out in smaller ones. The result
-// is always one standard ONNX operator; where the operator set the model may use
-// is too old for it, the pattern stays (Options.MaxOpset).
-//
-//	Sigmoid, HardSigmoid, HardSwish, Swish, Gelu, Mish     fuseact.go
-//	LayerNormalization, RMSNormalization, Softmax, GroupNormalization   fusenorm.go
+// Fuse recognizes operators that exporters wrote out in smaller ones: activations
+// (fuseact.go) and normalizations (fusenorm.go). The result is always one standard ONNX
+// operator; where the operator set the model may use is too old for it, the pattern
+// stays (Options.MaxOpset).
 var Fuse = &Pass{
 	Name: "fuse", Doc: "operators written out in smaller ones -> the operator",
 	rules: []rule{

@@ -6,13 +6,11 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Gemm makes one product with bias of a matrix product and what surrounds it,
-// where all is of rank 2:
+// Gemm makes one product with bias of a matrix product and what surrounds it, where all
+// is of rank 2:
 //
-//	MatMul(A, B), Add C      -> Gemm(A, B, C)
-//	Gemm(A, B), Add C        -> Gemm(A, B, C)
-//	Transpose before Gemm    -> transA, transB
-//	MatMul(A, Transpose(B))  -> Gemm(A, B, transB)
+//	A ─▶ Transpose ─▶ MatMul ─▶ Add C     Gemm(A, B, C) with transA
+//	B ────────────────▲
 var Gemm = &Pass{
 	Name: "gemm", Doc: "MatMul, Add, Transpose of rank 2 -> Gemm",
 	rules: []rule{

@@ -11,12 +11,6 @@ import (
 
 // Identity removes nodes that give an operand back unchanged. Every rule is
 // exact: the bits stay the same, signed zeros and NaN included.
-//
-//	same shape      Reshape, Expand, Tile, GlobalAveragePool … whose result is as the operand
-//	nothing moves   Transpose [0,1,2], Pad by 0, Slice of all, Resize by 1, a window of 1
-//	neutral         x - 0, x * 1, x / 1, x ^ 1
-//	equal operands  max(x, x), x and x, where(c, x, x)
-//	twice           relu(relu(x)) is relu(x), -(-x) is x
 var Identity = &Pass{
 	Name: "identity", Doc: "a node that gives its operand back -> the operand",
 	rules: []rule{
@@ -131,17 +125,11 @@ func padIdentity(_ *Context, n *ssa.Node) *ssa.Value {
 }
 
 // sliceIdentity: with steps forward, a result as large as the operand is all of it.
-func sliceIdentity(_ *Context, n *ssa.Node) *ssa.Value {
-	if !sameShape(n.In[0].Type, n.Out[0].Type) {
+func sliceIdentity(c *Context, n *ssa.Node) *ssa.Value {
+	if !forward(n) {
 		return nil
 	}
-	if n.Input(4) != nil {
-		steps, ok := ints(n, 4)
-		if !ok || slices.ContainsFunc(steps, func(s int64) bool { return s < 0 }) {
-			return nil
-		}
-	}
-	return n.In[0]
+	return sameShapeAsFirst(c, n)
 }
 
 func onlyOperand(_ *Context, n *ssa.Node) *ssa.Value {
@@ -164,9 +152,9 @@ func equalOperands(_ *Context, n *ssa.Node) *ssa.Value {
 	return n.In[0]
 }
 
-func splitIdentity(_ *Context, n *ssa.Node) *ssa.Value {
-	if len(n.Out) == 1 && sameShape(n.In[0].Type, n.Out[0].Type) {
-		return n.In[0]
+func splitIdentity(c *Context, n *ssa.Node) *ssa.Value {
+	if len(n.Out) == 1 {
+		return sameShapeAsFirst(c, n)
 	}
 	return nil
 }

@@ -8,11 +8,8 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Inline dissolves control flow that does not control anything:
-//
-//	If with a constant condition       -> the nodes of the branch taken
-//	Loop with no iteration             -> the initial values
-//	Loop or Scan with one iteration    -> the nodes of the body
+// Inline dissolves control flow that does not control anything: its body's nodes take the
+// node's place, with the operands for the parameters.
 var Inline = &Pass{
 	Name: "inline", Doc: "If with a known condition, Loop and Scan of 0 or 1 iterations -> the body's nodes", Needs: ConstSunk,
 	rules: []rule{

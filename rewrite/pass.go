@@ -3,7 +3,6 @@ package rewrite
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/berth-onnx/berth/ops"
@@ -82,21 +81,13 @@ type Invariant uint
 const (
 	// ConstSunk: no body captures a constant; each body holds its own.
 	ConstSunk Invariant = 1 << iota
-	// ConstShared: no large constant is held by two graphs.
-	ConstShared
-	// BatchNormFolded: every batch normalization that can be is part of a convolution
-	// or matrix product.
-	BatchNormFolded
 )
 
 func (i Invariant) String() string {
-	var names []string
-	for k, s := range []string{"ConstSunk", "ConstShared", "BatchNormFolded"} {
-		if i&(1<<k) != 0 {
-			names = append(names, s)
-		}
+	if i == ConstSunk {
+		return "ConstSunk"
 	}
-	return strings.Join(names, "+")
+	return fmt.Sprintf("Invariant(%d)", uint(i))
 }
 
 // Stage is a row of passes; with Repeat it runs again until no pass changes

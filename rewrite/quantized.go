@@ -35,8 +35,7 @@ var Quantized = &Pass{
 	rules: []rule{
 		{"Q(DQ(x)) -> x", named("QuantizeLinear"), requantized},
 		{"Q(move(DQ(x))) -> move(x)", named("QuantizeLinear"), quantizedMove},
-		{"Q(Conv(DQ, DQ)) -> QLinearConv", named("QuantizeLinear"), quantizedConv},
-		{"Q(MatMul(DQ, DQ)) -> QLinearMatMul", named("QuantizeLinear"), quantizedMatMul},
+		{"Q(Conv or MatMul(DQ, DQ)) -> QLinearConv, QLinearMatMul", named("QuantizeLinear"), quantizedProduct},
 		{"MatMul(DQ, DQ) -> Cast(MatMulInteger) * scale", named("MatMul", "Gemm"), integerProduct},
 		{"Gather(DQ(x), i) -> DQ(Gather(x, i))", named("Gather"), gatherQuantized},
 	},
@@ -160,16 +159,22 @@ func (c *Context) saturates(m *ssa.Node, q *quantum) bool {
 	return ok && k.lo <= least+slack && k.hi >= most-slack
 }
 
-// quantizedConv is Q(Conv(DQ, DQ)).
-func quantizedConv(c *Context, n *ssa.Node) bool {
+// quantizedProduct is Q(Conv(DQ, DQ)) and Q(MatMul(DQ, DQ)).
+func quantizedProduct(c *Context, n *ssa.Node) bool {
 	q := target(n)
 	if q == nil {
 		return false
 	}
-	conv := c.source(n, q)
-	if !is(conv, "Conv") {
-		return false
+	switch m := c.source(n, q); {
+	case is(m, "Conv"):
+		return c.quantizedConv(n, m, q)
+	case is(m, "MatMul"):
+		return c.quantizedMatMul(n, m, q)
 	}
+	return false
+}
+
+func (c *Context) quantizedConv(n, conv *ssa.Node, q *quantum) bool {
 	x, w := dequantized(conv.In[0]), dequantized(conv.In[1])
 	if rank := conv.In[1].Type.Rank(); !x.whole() || rank < 3 || rank > 5 || !w.along(0, rank, w.channels()) {
 		return false
@@ -246,16 +251,7 @@ func realBias(b *ssa.Value) (real []float64) {
 	return real
 }
 
-// quantizedMatMul is Q(MatMul(DQ, DQ)).
-func quantizedMatMul(c *Context, n *ssa.Node) bool {
-	q := target(n)
-	if q == nil {
-		return false
-	}
-	m := c.source(n, q)
-	if !is(m, "MatMul") {
-		return false
-	}
+func (c *Context) quantizedMatMul(n, m *ssa.Node, q *quantum) bool {
 	a, b := dequantized(m.In[0]), dequantized(m.In[1])
 	ra, rb := m.In[0].Type.Rank(), m.In[1].Type.Rank()
 	if !a.whole() || b == nil || ra < 2 || rb < 2 || !b.columns() && !(b.whole() && ra == rb) {

@@ -9,7 +9,7 @@ import (
 //
 //	k = const; Loop(… | k) { p: f(p) }   ->   Loop(…) { k = const; f(k) }
 var SinkConstants = &Pass{
-	Name: "sink-constants", Doc: "a captured constant -> a constant of the body", Required: true, Makes: ConstSunk, Breaks: ConstShared, every: true,
+	Name: "sink-constants", Doc: "a captured constant -> a constant of the body", Required: true, Makes: ConstSunk, every: true,
 	rules: []rule{{"captured constants -> constants of the bodies", anyOp, sinkConstants}},
 }
 
@@ -31,7 +31,7 @@ func sinkConstants(c *Context, n *ssa.Node) bool {
 // HoistConstants keeps constants that several graphs share in the outermost
 // graph only, captured by the bodies, so that a written file holds them once.
 var HoistConstants = &Pass{
-	Name: "hoist-constants", Doc: "a large constant that several graphs hold -> one, captured", Makes: ConstShared, Breaks: ConstSunk,
+	Name: "hoist-constants", Doc: "a large constant that several graphs hold -> one, captured", Breaks: ConstSunk,
 	after: hoistConstants,
 }
 

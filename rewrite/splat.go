@@ -20,9 +20,9 @@ func splatResult(n *ssa.Node) *ssa.Constant {
 	if len(n.Out) != 1 || n.Domain != "" || n.Out[0] == nil {
 		return nil
 	}
-	shape := dims(n.Out[0])
+	shape, ok := n.Out[0].Type.Static()
 	size, err := ndarray.NumElems(shape)
-	if shape == nil || err != nil || size == 0 {
+	if !ok || err != nil || size == 0 {
 		return nil
 	}
 	var e *ndarray.Array

@@ -2,9 +2,7 @@ package rewrite
 
 import (
 	"math"
-	"slices"
 
-	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -117,8 +115,8 @@ func sliceOperand(c *Context, n *ssa.Node) bool {
 	if want == nil || !in.Ranked {
 		return false
 	}
-	axes, ok := sliceAxes(n, len(want), len(in.Shape))
-	if !ok || !forwardSteps(n) {
+	axes, ok := sliceAxes(n, len(want))
+	if !ok || !forward(n) {
 		return false
 	}
 	ends := make([]int64, len(want))
@@ -133,34 +131,6 @@ func sliceOperand(c *Context, n *ssa.Node) bool {
 	}
 	k := ssa.Int64s(ends...)
 	return n.In[2].Type.DType == k.DType() && c.setOperand(n, 2, k)
-}
-
-// sliceAxes returns the normal axis of every entry.
-func sliceAxes(n *ssa.Node, entries, rank int) ([]int, bool) {
-	out := make([]int, entries)
-	axes, ok := ints(n, 3)
-	if n.Input(3) != nil && (!ok || len(axes) != entries) || n.Input(3) == nil && entries > rank {
-		return nil, false
-	}
-	for i := range out {
-		out[i] = i
-		if n.Input(3) != nil {
-			a, err := ops.NormAxis(axes[i], rank)
-			if err != nil {
-				return nil, false
-			}
-			out[i] = a
-		}
-	}
-	return out, true
-}
-
-func forwardSteps(n *ssa.Node) bool {
-	if n.Input(4) == nil {
-		return true
-	}
-	steps, ok := ints(n, 4)
-	return ok && !slices.ContainsFunc(steps, func(s int64) bool { return s <= 0 })
 }
 
 // resizeOperand: sizes that are whole multiples of the data's dimensions become

@@ -8,16 +8,11 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Views merges neighbours that only rename elements:
+// Views merges neighbours that only rename or move elements:
 //
-//	Reshape, Flatten, Squeeze, Unsqueeze in a row  -> one Reshape, or nothing
-//	Transpose, Transpose                           -> one Transpose, or nothing
-//	Transpose that only moves dimensions of one    -> Reshape
-//	Cast, Cast where the first loses nothing       -> one Cast, or nothing
-//	Concat of Concat on one axis                   -> one Concat
-//	Slice, Slice along other dimensions            -> one Slice
-//	Pad (zeros) before Conv                        -> pads of the Conv
-//	reduction, then its axes dropped or put back   -> reduction with the other keepdims
+//	Reshape ─▶ Flatten ─▶ Unsqueeze     one Reshape, or nothing
+//	Transpose p ─▶ Transpose q          Transpose p∘q, or nothing
+//	Cast ─▶ Cast                        one Cast if the first loses nothing
 var Views = &Pass{
 	Name: "views", Doc: "rows of Reshape, Transpose, Cast, Concat, Slice, Pad -> one node",
 	rules: []rule{
