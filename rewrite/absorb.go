@@ -2,7 +2,6 @@ package rewrite
 
 import (
 	"math"
-	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -113,11 +112,13 @@ type operand struct {
 	k   *ssa.Constant
 }
 
-func (c *Context) folding(n *ssa.Node, l *ops.Linear, chain affine) *folding {
+// folding starts with the operands of n as they are, but x for operand 0.
+func (c *Context) folding(n *ssa.Node, l *ops.Linear, chain affine, x *ssa.Value) *folding {
 	f := &folding{c: c, n: n, l: l, chain: chain}
 	for _, v := range n.In {
 		f.in = append(f.in, operand{old: v})
 	}
+	f.in[0].old = x
 	return f
 }
 
@@ -154,11 +155,24 @@ func (f *folding) bias(dt ndarray.DType, sum func(b channels) channels) bool {
 	return f.in[f.l.Bias].k != nil
 }
 
-// pays reports that the new constants may be stored, and counts what they add.
-func (f *folding) pays() bool { return f.c.fits(f.c.swapBytes(f.n, f.chain, f.in)) }
+// pays reports that the new constants may be stored in the place of those that only the
+// old nodes read, and counts what they add.
+func (f *folding) pays() bool {
+	var kept []*ssa.Value
+	var added int64
+	for _, o := range f.in {
+		if o.k == nil {
+			kept = append(kept, o.old)
+		} else {
+			added += o.k.StoredBytes()
+		}
+	}
+	_, freed := f.c.freed(kept, append(f.chain.nodes, f.n)...)
+	return f.c.fits(added - freed)
+}
 
-// rebuild makes the node again with its new operands; x is operand 0.
-func (f *folding) rebuild(x *ssa.Value) *ssa.Value {
+// rebuild makes the node again with its new operands.
+func (f *folding) rebuild() *ssa.Value {
 	vals := make([]*ssa.Value, len(f.in))
 	for i, o := range f.in {
 		vals[i] = o.old
@@ -166,7 +180,6 @@ func (f *folding) rebuild(x *ssa.Value) *ssa.Value {
 			vals[i] = f.c.constant(hint(o.old, f.n.Out[0].Name), o.k)
 		}
 	}
-	vals[0] = x
 	return f.c.copyNode(f.n, vals, func(m *ssa.Node) {
 		if b := f.l.Bias; b >= 0 && b < len(f.in) && f.in[b].k != nil {
 			m.DropAttr("beta")
@@ -183,31 +196,6 @@ func hint(v *ssa.Value, other string) string {
 
 // last is the value the chain computes.
 func (a *affine) last() *ssa.Value { return a.nodes[len(a.nodes)-1].Out[0] }
-
-// swapBytes is what the new constants cost, less the constants that only the
-// replaced nodes read.
-func (c *Context) swapBytes(n *ssa.Node, chain affine, in []operand) int64 {
-	var sum int64
-	for _, o := range in {
-		if o.k != nil {
-			sum += o.k.StoredBytes()
-		}
-	}
-	going := append([]*ssa.Node{n}, chain.nodes...)
-	seen := map[*ssa.Value]bool{}
-	for _, m := range going {
-		for _, v := range m.In {
-			if v == nil || v.Const == nil || seen[v] || slices.ContainsFunc(in, func(o operand) bool { return o.old == v && o.k == nil }) {
-				continue
-			}
-			seen[v] = true
-			if !slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return !slices.Contains(going, u.Node) }) && !c.graph.IsResult(v) {
-				sum -= v.Const.StoredBytes()
-			}
-		}
-	}
-	return sum
-}
 
 // fillsOut reports that scaling a splat by different numbers would write it out,
 // and that this is more than may be added.

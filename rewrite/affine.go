@@ -41,11 +41,11 @@ func foldBehind(c *Context, n *ssa.Node) bool {
 	if len(chain.nodes) == 0 || !chain.worth(l) || !chain.s.finite() || !chain.t.finite() || c.fillsOut(n.In[l.Weight].Const, chain.s) {
 		return false
 	}
-	f := c.folding(n, l, chain)
+	f := c.folding(n, l, chain, n.In[0])
 	if !f.scale(l.Out) || !f.shift() || !f.pays() {
 		return false
 	}
-	v := f.rebuild(n.In[0])
+	v := f.rebuild()
 	if l.Bias < 0 && !chain.t.all(0) {
 		k := chain.t.constant(v.Type.DType, l.Out.Count())
 		last := chain.nodes[len(chain.nodes)-1]

@@ -40,7 +40,7 @@ func foldBefore(c *Context, n *ssa.Node) bool {
 	if shifted && !l.Shifts && len(a.nodes) == 1 && !is(a.nodes[0], "BatchNormalization") {
 		return false // one Add before, one Add after
 	}
-	f := c.folding(n, l, a)
+	f := c.folding(n, l, a, x)
 	if !f.scale(l.In) || shifted && !f.shiftBefore() || !f.pays() {
 		return false
 	}
@@ -51,9 +51,9 @@ func foldBefore(c *Context, n *ssa.Node) bool {
 		if k == nil {
 			return false
 		}
-		x = c.op(n, x.Name, "Add", []*ssa.Value{x, c.constant(x.Name+"_shift", k.Reshaped(shape...))})
+		f.in[0].old = c.op(n, x.Name, "Add", []*ssa.Value{x, c.constant(x.Name+"_shift", k.Reshaped(shape...))})
 	}
-	c.replace(n.Out[0], f.rebuild(x))
+	c.replace(n.Out[0], f.rebuild())
 	return true
 }
 

@@ -259,6 +259,35 @@ func (c *Context) kill(n *ssa.Node) {
 	}
 }
 
+// freed counts the nodes that go if some go, since nobody else reads them, and the bytes of
+// the constants that only they read. Values that are kept will be read by others.
+func (c *Context) freed(kept []*ssa.Value, going ...*ssa.Node) (nodes int, bytes int64) {
+	gone, counted := map[*ssa.Node]bool{}, map[*ssa.Value]bool{}
+	for _, n := range going {
+		gone[n] = true
+	}
+	read := func(v *ssa.Value) bool {
+		return v != nil && (c.graph.IsResult(v) || slices.Contains(kept, v) ||
+			slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return !gone[u.Node] }))
+	}
+	for work := slices.Clone(going); len(work) > 0; {
+		n := work[len(work)-1]
+		work = work[:len(work)-1]
+		for _, v := range n.In {
+			switch {
+			case v == nil || counted[v] || read(v):
+			case v.Const != nil:
+				counted[v] = true
+				bytes += v.Const.StoredBytes()
+			case v.Def != nil && !gone[v.Def] && removable(v.Def) && !slices.ContainsFunc(v.Def.Out, read):
+				gone[v.Def] = true
+				work = append(work, v.Def)
+			}
+		}
+	}
+	return len(gone), bytes
+}
+
 // sweep deletes the killed nodes.
 func (c *Context) sweep(g *ssa.Graph) {
 	if len(c.dead) > 0 {

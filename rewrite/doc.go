@@ -23,6 +23,6 @@
 //   - a value never changes its meaning: new meanings are new values, so that
 //     facts known of a value stay true;
 //   - names of the model's inputs and outputs stay;
-//   - random operators and opaque nodes are never removed, merged, folded or moved;
+//   - random operators are never merged, folded or moved, opaque nodes not even removed;
 //   - the order of nodes it happens to see carries no meaning.
 package rewrite

@@ -45,18 +45,13 @@ func foldNode(c *Context, n *ssa.Node) bool {
 // addedBytes is what storing the results costs, less the operands that nobody
 // else reads.
 func (c *Context) addedBytes(n *ssa.Node, results []*ssa.Constant) int64 {
-	var sum int64
+	_, bytes := c.freed(nil, n)
 	for i, r := range results {
 		if r != nil && !c.unreadResult(n, i) {
-			sum += r.StoredBytes()
+			bytes -= r.StoredBytes()
 		}
 	}
-	for i, v := range n.In {
-		if v != nil && c.only(v, n) && !slices.Contains(n.In[:i], v) {
-			sum -= v.Const.StoredBytes()
-		}
-	}
-	return sum
+	return -bytes
 }
 
 // mayAdd reports that so many bytes may be added.

@@ -113,37 +113,15 @@ func (k *chain) long(n *ssa.Node) bool {
 
 // added is what the model grows by if the results of a node are stored.
 func (k *chain) added(end *ssa.Node) int64 {
-	var sum int64
+	nodes, bytes := k.c.freed(nil, end)
+	sum := -bytes - int64(nodes)*nodeBytes
 	for i, v := range end.Out {
 		if v != nil && !k.c.unreadResult(end, i) {
 			b, _ := v.Type.ByteSize()
 			sum += int64(b)
 		}
 	}
-	gone := map[*ssa.Node]bool{end: true}
-	counted := map[*ssa.Value]bool{}
-	for stack := []*ssa.Node{end}; len(stack) > 0; {
-		n := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		sum -= nodeBytes
-		for _, v := range n.In {
-			switch {
-			case v == nil || counted[v] || !k.readBy(v, gone):
-			case v.Const != nil:
-				counted[v] = true
-				sum -= v.Const.StoredBytes()
-			case !gone[v.Def] && !slices.ContainsFunc(v.Def.Out, func(o *ssa.Value) bool { return o != nil && !k.readBy(o, gone) }):
-				gone[v.Def] = true
-				stack = append(stack, v.Def)
-			}
-		}
-	}
 	return sum
-}
-
-// readBy reports that a value has no readers but these.
-func (k *chain) readBy(v *ssa.Value, nodes map[*ssa.Node]bool) bool {
-	return !k.c.graph.IsResult(v) && !slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return !nodes[u.Node] })
 }
 
 // compute runs a node and what it depends on, if that is possible within the limits.

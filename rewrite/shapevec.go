@@ -1,8 +1,6 @@
 package rewrite
 
 import (
-	"slices"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -48,7 +46,7 @@ func shortenVector(c *Context, n *ssa.Node) bool {
 	if len(pieces) > 1 {
 		made++
 	}
-	if made >= c.dying(n) {
+	if going, _ := c.freed(nil, n); made >= going {
 		return false
 	}
 	c.replace(v, c.assemble(n, pieces))
@@ -113,36 +111,6 @@ func (c *Context) dimOfParam(d ssa.Dim, before []piece) (*ssa.Value, int64) {
 		}
 	}
 	return nil, 0
-}
-
-// dying counts the nodes that would go with n: those only it reads, and so on.
-func (c *Context) dying(n *ssa.Node) int {
-	gone := map[*ssa.Node]bool{n: true}
-	work := []*ssa.Node{n}
-	for len(work) > 0 {
-		m := work[len(work)-1]
-		work = work[:len(work)-1]
-		for _, v := range m.In {
-			if v == nil || v.Def == nil || gone[v.Def] || !removable(v.Def) || !c.onlyReadBy(v.Def, gone) {
-				continue
-			}
-			gone[v.Def] = true
-			work = append(work, v.Def)
-		}
-	}
-	return len(gone)
-}
-
-func (c *Context) onlyReadBy(n *ssa.Node, readers map[*ssa.Node]bool) bool {
-	for _, v := range n.Out {
-		if v == nil {
-			continue
-		}
-		if c.graph.IsResult(v) || slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return !readers[u.Node] }) {
-			return false
-		}
-	}
-	return true
 }
 
 // assemble builds the vector before mark.
