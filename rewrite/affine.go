@@ -48,8 +48,7 @@ func foldBehind(c *Context, n *ssa.Node) bool {
 	v := f.rebuild()
 	if l.Bias < 0 && !chain.t.all(0) {
 		k := chain.t.constant(v.Type.DType, l.Out.Count())
-		last := chain.nodes[len(chain.nodes)-1]
-		v = c.op(last, last.Out[0].Name, "Add", []*ssa.Value{v, c.constant(out.Name+"_bias", k)})
+		v = c.op(chain.last().Def, chain.last().Name, "Add", []*ssa.Value{v, c.constant(out.Name+"_bias", k)})
 	}
 	c.replace(chain.last(), v)
 	return true

@@ -78,36 +78,30 @@ func (c *Context) cheapSwap(n *ssa.Node, k *ssa.Value, made *ssa.Constant) bool 
 // mapConst applies f to every element of a float constant; nil if f refuses one
 // or the result is not finite in the element type.
 func mapConst(k *ssa.Constant, f func(v float64) (float64, bool)) *ssa.Constant {
-	apply := func(src *ndarray.Array) *ndarray.Array {
-		dst := ndarray.Must(src.DType, src.Shape...)
-		for i := range src.Len() {
-			v, ok := f(src.Float(i))
-			if dst.SetFloat(i, v); !ok || math.IsInf(dst.Float(i), 0) || math.IsNaN(dst.Float(i)) {
-				return nil
-			}
+	src, splat := k.Splat()
+	if !splat {
+		var err error
+		if src, err = k.Array(); err != nil {
+			return nil
 		}
-		return dst
 	}
-	if e, ok := k.Splat(); ok {
-		if d := apply(e); d != nil {
-			return ssa.NewSplat(d, k.Shape()...)
+	dst := ndarray.Must(src.DType, src.Shape...)
+	for i := range src.Len() {
+		v, ok := f(src.Float(i))
+		if dst.SetFloat(i, v); !ok || !(channels{dst.Float(i)}).finite() {
+			return nil
 		}
-		return nil
 	}
-	a, err := k.Array()
-	if err != nil {
-		return nil
+	if splat {
+		return ssa.NewSplat(dst, k.Shape()...)
 	}
-	if d := apply(a); d != nil {
-		return ssa.NewConstant(d)
-	}
-	return nil
+	return ssa.NewConstant(dst)
 }
 
 // subRule: x - (-y) = x + y, and x - c = x + (-c), bit for bit.
 func subRule(c *Context, n *ssa.Node) bool {
-	if m := def(n.In[1], "Neg"); m != nil {
-		return c.become(n, "Add", []*ssa.Value{n.In[0], m.In[0]})
+	if x := operandOf(n.In[1], "Neg"); x != nil {
+		return c.become(n, "Add", []*ssa.Value{n.In[0], x})
 	}
 	k, x, at := constFirst(n)
 	if at != 1 || !k.Type.DType.IsFloat() {
@@ -122,22 +116,18 @@ func subRule(c *Context, n *ssa.Node) bool {
 
 func addNegRule(c *Context, n *ssa.Node) bool {
 	for i := range 2 {
-		m := def(n.In[i], "Neg")
-		if m == nil {
-			continue
+		if x := operandOf(n.In[i], "Neg"); x != nil {
+			return c.become(n, "Sub", []*ssa.Value{n.In[1-i], x})
 		}
-		return c.become(n, "Sub", []*ssa.Value{n.In[1-i], m.In[0]})
 	}
 	return false
 }
 
 func mulReciprocalRule(c *Context, n *ssa.Node) bool {
 	for i := range 2 {
-		m := def(n.In[i], "Reciprocal")
-		if m == nil || !c.only(n.In[i], n) {
-			continue
+		if x := operandOf(n.In[i], "Reciprocal"); x != nil && c.only(n.In[i], n) {
+			return c.become(n, "Div", []*ssa.Value{n.In[1-i], x})
 		}
-		return c.become(n, "Div", []*ssa.Value{n.In[1-i], m.In[0]})
 	}
 	return false
 }
@@ -218,15 +208,11 @@ func matMulScaleRule(c *Context, n *ssa.Node) bool {
 		if m == nil || !c.only(n.In[i], n) || n.In[0] == n.In[1] {
 			return false
 		}
-		y, at := otherThanNumber(m)
-		if at < 0 || at == 1 && m.Op == "Div" || y.Type.Rank() != n.In[i].Type.Rank() {
+		p := c.productOf(m)
+		if len(p.factors) != 1 || p.factors[0] == n.In[i] || p.factors[0].Type.Rank() != n.In[i].Type.Rank() {
 			return false
 		}
-		k, _ := number(m.In[1-at])
-		if m.Op == "Div" {
-			k = 1 / k
-		}
-		x[i], coef = y, coef*k
+		x[i], coef = p.factors[0], coef*p.coef
 	}
 	if !x[0].Type.DType.IsFloat() || !(math.Abs(coef) < 1e30 && math.Abs(coef) > 1e-30) {
 		return false
@@ -246,18 +232,6 @@ func matMulScaleRule(c *Context, n *ssa.Node) bool {
 // globalPoolRule: the mean over every spatial dimension, kept, is the pooling
 // that kernels know best.
 func globalPoolRule(c *Context, n *ssa.Node) bool {
-	in := n.In[0].Type
-	axes, ok := ints(n, 1)
-	if !ok || in.Rank() < 3 || len(axes) != in.Rank()-2 || n.Int("keepdims", 1) != 1 || !in.DType.IsFloat() {
-		return false
-	}
-	for i := 2; i < in.Rank(); i++ {
-		if !axisListed(axes, i, in.Rank()) {
-			return false
-		}
-	}
-	if in.Rank() != 4 {
-		return false
-	}
-	return c.become(n, "GlobalAveragePool", []*ssa.Value{n.In[0]})
+	axis, ok := trailing(n)
+	return ok && axis == 2 && n.In[0].Type.Rank() == 4 && n.In[0].Type.DType.IsFloat() && c.become(n, "GlobalAveragePool", n.In[:1])
 }

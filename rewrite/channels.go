@@ -22,21 +22,11 @@ func (c channels) at(i int) float64 {
 
 // all reports that every channel has the number v.
 func (c channels) all(v float64) bool {
-	for _, x := range c {
-		if x != v {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c, func(x float64) bool { return x != v })
 }
 
 func (c channels) finite() bool {
-	for _, x := range c {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 }
 
 // zip applies f channel by channel.

@@ -157,11 +157,11 @@ func (c *Context) give(n *ssa.Node, v *ssa.Value) bool {
 	return true
 }
 
-// giveConstants lets the readers of a node's results read constants.
-func (c *Context) giveConstants(n *ssa.Node, results []*ssa.Constant) {
+// giveAll lets the readers of every result i of a node that is read now read with(i).
+func (c *Context) giveAll(n *ssa.Node, with func(i int) *ssa.Value) {
 	for i, v := range n.Out {
-		if v != nil && c.alive(n) && !c.unreadResult(n, i) {
-			c.replace(v, c.constant(v.Name, results[i]))
+		if c.alive(n) && !c.unreadResult(n, i) {
+			c.replace(v, with(i))
 		}
 	}
 }
@@ -266,10 +266,7 @@ func (c *Context) freed(kept []*ssa.Value, going ...*ssa.Node) (nodes int, bytes
 	for _, n := range going {
 		gone[n] = true
 	}
-	read := func(v *ssa.Value) bool {
-		return v != nil && (c.graph.IsResult(v) || slices.Contains(kept, v) ||
-			slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return !gone[u.Node] }))
-	}
+	read := func(v *ssa.Value) bool { return slices.Contains(kept, v) || c.readBesides(v, gone) }
 	for work := slices.Clone(going); len(work) > 0; {
 		n := work[len(work)-1]
 		work = work[:len(work)-1]
@@ -286,6 +283,11 @@ func (c *Context) freed(kept []*ssa.Value, going ...*ssa.Node) (nodes int, bytes
 		}
 	}
 	return len(gone), bytes
+}
+
+// readBesides reports that v leaves the graph or that nodes other than these read it.
+func (c *Context) readBesides(v *ssa.Value, nodes map[*ssa.Node]bool) bool {
+	return v != nil && (c.graph.IsResult(v) || slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return !nodes[u.Node] }))
 }
 
 // sweep deletes the killed nodes.

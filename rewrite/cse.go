@@ -45,22 +45,13 @@ func mergeEqual(c *Context, n *ssa.Node) bool {
 	key := cseKey(n)
 	for _, m := range c.numbers[key] {
 		if c.alive(m) && sameNode(m, n) {
-			c.mergeNodes(n, m)
+			c.giveAll(n, func(i int) *ssa.Value { return m.Out[i] })
+			c.killIfUnread(n)
 			return true
 		}
 	}
 	c.numbers[key] = append(c.numbers[key], n)
 	return false
-}
-
-// mergeNodes lets the readers of n read m.
-func (c *Context) mergeNodes(n, m *ssa.Node) {
-	for i, v := range n.Out {
-		if v != nil && c.alive(n) && !c.unreadResult(n, i) {
-			c.replace(v, m.Out[i])
-		}
-	}
-	c.killIfUnread(n)
 }
 
 // cseKey is equal for equal nodes.
@@ -117,39 +108,26 @@ func sameNode(m, n *ssa.Node) bool {
 
 // mergeConstants lets readers of equal constants read the first of them.
 func (c *Context) mergeConstants(g *ssa.Graph) {
-	groups := map[string][]*ssa.Value{}
-	var order []string
+	type key struct {
+		of   string
+		hash uint32
+	}
+	table := map[key][]*ssa.Value{}
 	for _, v := range g.Values() {
 		if v.Const == nil || len(v.Uses()) == 0 {
 			continue
 		}
-		key := v.Type.String()
-		if groups[key] == nil {
-			order = append(order, key)
-		}
-		groups[key] = append(groups[key], v)
-	}
-	for _, key := range order {
-		if len(groups[key]) > 1 {
-			c.mergeGroup(groups[key])
-		}
-	}
-}
-
-func (c *Context) mergeGroup(vs []*ssa.Value) {
-	byHash := map[uint32][]*ssa.Value{}
-	for _, v := range vs {
 		h, ok := constHash(v.Const)
 		if !ok {
 			continue
 		}
-		i := slices.IndexFunc(byHash[h], func(w *ssa.Value) bool { return w.Const.Equal(v.Const) })
-		if i < 0 {
-			byHash[h] = append(byHash[h], v)
-			continue
+		k := key{v.Type.String(), h}
+		if i := slices.IndexFunc(table[k], func(w *ssa.Value) bool { return w.Const.Equal(v.Const) }); i >= 0 {
+			c.patch(v.Uses()[0].Node, "an equal constant -> the first")
+			redirect(v, table[k][i])
+		} else {
+			table[k] = append(table[k], v)
 		}
-		c.patch(v.Uses()[0].Node, "an equal constant -> the first")
-		redirect(v, byHash[h][i])
 	}
 }
 

@@ -111,13 +111,10 @@ func trimCaptures(c *Context, n *ssa.Node) bool {
 }
 
 func captureRead(n *ssa.Node, k int) bool {
-	for _, b := range n.Bodies {
+	return slices.ContainsFunc(n.Bodies, func(b *ssa.Graph) bool {
 		p := captureParam(n, b, k)
-		if len(p.Uses()) > 0 || b.IsResult(p) {
-			return true
-		}
-	}
-	return false
+		return len(p.Uses()) > 0 || b.IsResult(p)
+	})
 }
 
 // sweepBody removes nodes of a body that nobody reads.

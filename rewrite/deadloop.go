@@ -133,20 +133,11 @@ func dropListEntry(n *ssa.Node, attr string, k int) {
 func (c *Context) neededCarried(n *ssa.Node, l loopParts) []bool {
 	needed := make([]bool, l.count)
 	live := make([]bool, l.body.NumValues())
-	mark := func(v *ssa.Value) {
-		markLive(v, live)
-	}
-	for _, r := range l.body.Results[:l.always] {
-		mark(r)
-	}
-	for _, r := range l.body.Results[l.result+l.count:] {
-		mark(r)
-	}
+	markLive(live, l.body.Results[:l.always]...)
+	markLive(live, l.body.Results[l.result+l.count:]...)
 	for _, m := range l.body.Nodes {
 		if !removable(m) {
-			for _, v := range m.In {
-				mark(v)
-			}
+			markLive(live, m.In...)
 		}
 	}
 	for changed := true; changed; {
@@ -154,17 +145,16 @@ func (c *Context) neededCarried(n *ssa.Node, l loopParts) []bool {
 		for i := range needed {
 			if !needed[i] && (!c.unreadResult(n, i) || live[l.body.Params[l.param+i].ID]) {
 				needed[i], changed = true, true
-				mark(l.body.Results[l.result+i])
+				markLive(live, l.body.Results[l.result+i])
 			}
 		}
 	}
 	return needed
 }
 
-// markLive marks a value and everything it is computed from.
-func markLive(v *ssa.Value, live []bool) {
-	work := []*ssa.Value{v}
-	for len(work) > 0 {
+// markLive marks values and everything they are computed from.
+func markLive(live []bool, vs ...*ssa.Value) {
+	for work := slices.Clone(vs); len(work) > 0; {
 		v := work[len(work)-1]
 		work = work[:len(work)-1]
 		if v == nil || live[v.ID] {

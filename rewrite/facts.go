@@ -42,6 +42,15 @@ func def(v *ssa.Value, names ...string) *ssa.Node {
 	return v.Def
 }
 
+// operandOf returns operand 0 of the node that defines v if it is of one of the
+// operators, else nil.
+func operandOf(v *ssa.Value, names ...string) *ssa.Value {
+	if n := def(v, names...); n != nil {
+		return n.In[0]
+	}
+	return nil
+}
+
 // defWith returns the node that defines v if its operator is of the default domain and
 // has a property, else nil.
 func defWith(v *ssa.Value, property func(f *ops.Facts) bool) *ssa.Node {
@@ -113,15 +122,7 @@ func ints(n *ssa.Node, i int) ([]int64, bool) {
 
 // sameShape reports that two types have the same known shape.
 func sameShape(a, b ssa.Type) bool {
-	if a.Kind != ssa.KindTensor || b.Kind != ssa.KindTensor || !a.Ranked || !b.Ranked || len(a.Shape) != len(b.Shape) {
-		return false
-	}
-	for i := range a.Shape {
-		if !a.Shape[i].Equal(b.Shape[i]) {
-			return false
-		}
-	}
-	return true
+	return a.Kind == ssa.KindTensor && b.Kind == ssa.KindTensor && a.Ranked && b.Ranked && slices.EqualFunc(a.Shape, b.Shape, ssa.Dim.Equal)
 }
 
 // keepsShape reports that broadcasting x with a constant of the given shape

@@ -38,7 +38,7 @@ func foldNode(c *Context, n *ssa.Node) bool {
 	if !ok || !c.fits(c.addedBytes(n, results)) {
 		return false
 	}
-	c.giveConstants(n, results)
+	c.giveAll(n, func(i int) *ssa.Value { return c.constant(n.Out[i].Name, results[i]) })
 	return true
 }
 
@@ -157,26 +157,12 @@ func (c *Context) tooExpensive(n *ssa.Node) bool {
 // bodiesTooExpensive counts the operations a control-flow node would run, a body's
 // nodes once per iteration. Unknown sizes and control flow inside are too expensive.
 func (c *Context) bodiesTooExpensive(n *ssa.Node) bool {
-	trips := int64(1)
-	switch n.Op {
-	case "Loop":
-		s, err := ops.LoopOf(n)
-		if err != nil {
+	trips, cost := int64(1), int64(0)
+	if known := false; !is(n, "If") {
+		if trips, known = tripsOf(n).Const(); !known {
 			return true
 		}
-		k, ok := s.Trips(n).Const()
-		if !ok {
-			return true
-		}
-		trips = k
-	case "Scan":
-		s, err := ops.ScanOf(n)
-		if err != nil {
-			return true
-		}
-		trips = int64(n.In[s.States].Const.Len())
 	}
-	cost := int64(0)
 	for _, b := range n.Bodies {
 		for _, m := range b.Nodes {
 			if len(m.Bodies) > 0 || slices.ContainsFunc(m.Out, func(v *ssa.Value) bool { return v != nil && !v.Type.IsStatic() }) {

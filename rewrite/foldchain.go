@@ -50,11 +50,7 @@ func foldChains(c *Context, g *ssa.Graph) {
 		}
 		c.grown += max(added, 0)
 		c.patch(n, "a chain of nodes over constants -> constants")
-		results := make([]*ssa.Constant, len(n.Out))
-		for i, v := range n.Out {
-			results[i] = packed(k.made[v])
-		}
-		c.giveConstants(n, results)
+		c.giveAll(n, func(i int) *ssa.Value { return c.constant(n.Out[i].Name, packed(k.made[n.Out[i]])) })
 		for v := range k.made {
 			if c.dead[v.Def] {
 				delete(k.made, v)
@@ -95,15 +91,7 @@ func (k *chain) fits(n *ssa.Node) bool {
 
 // ends reports that something outside of the chain reads the node.
 func (k *chain) ends(n *ssa.Node) bool {
-	for _, v := range n.Out {
-		if v == nil {
-			continue
-		}
-		if k.c.graph.IsResult(v) || slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return !k.in[u.Node] }) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.Out, func(v *ssa.Value) bool { return k.c.readBesides(v, k.in) })
 }
 
 // long reports that a node before this one is in the chain, too.

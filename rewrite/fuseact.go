@@ -22,15 +22,8 @@ import (
 
 // fuseSigmoid: 1/(1 + exp(-x)).
 func fuseSigmoid(c *Context, n *ssa.Node) bool {
-	e := def(c.plus(n.In[0], 1, n), "Exp")
-	if e == nil {
-		return false
-	}
-	m := def(e.In[0], "Neg")
-	if m == nil {
-		return false
-	}
-	return c.fused(n, "Sigmoid", []*ssa.Value{m.In[0]})
+	x := operandOf(operandOf(c.plus(n.In[0], 1, n), "Exp"), "Neg")
+	return x != nil && c.fused(n, "Sigmoid", []*ssa.Value{x})
 }
 
 // hardSigmoid reads clip(a*x + b, 0, h) as h * HardSigmoid(x; a/h, b/h).
@@ -62,13 +55,10 @@ func fuseHardSigmoidClip(c *Context, n *ssa.Node) bool {
 // fuseHardSigmoid: clip(a*x + b, 0, h) / h.
 func fuseHardSigmoid(c *Context, n *ssa.Node) bool {
 	p := c.productOf(n)
-	if len(p.factors) != 1 {
+	if len(p.factors) != 1 || def(p.factors[0], "Clip") == nil {
 		return false
 	}
 	v := p.factors[0]
-	if def(v, "Clip") == nil {
-		return false
-	}
 	x, alpha, beta, h, depth := c.hardSigmoid(v, soleReader(c, v))
 	if x == nil || soleReader(c, v) == nil || depth == 0 || !near(p.coef*h, 1, n.Out[0].Type.DType) {
 		return false
@@ -94,10 +84,8 @@ func fuseHardSwish(c *Context, n *ssa.Node) bool {
 		if x == nil || x != p.factors[1-i] || !near(p.coef*h, 1, dt) {
 			continue
 		}
-		if near(alpha, 1.0/6, dt) && near(beta, 0.5, dt) {
-			if c.fused(n, "HardSwish", []*ssa.Value{x}) {
-				return true
-			}
+		if near(alpha, 1.0/6, dt) && near(beta, 0.5, dt) && c.fused(n, "HardSwish", []*ssa.Value{x}) {
+			return true
 		}
 		if depth == 0 {
 			return false
@@ -119,11 +107,9 @@ func fuseSwish(c *Context, n *ssa.Node) bool {
 		if m == nil || soleReader(c, m.Out[0]) == nil {
 			continue
 		}
-		x, a, b, _ := c.linear(m.In[0], m)
-		if x != p.factors[1-i] || b != 0 {
-			continue
+		if x, a, b, _ := c.linear(m.In[0], m); x == p.factors[1-i] && b == 0 {
+			return c.fused(n, "Swish", []*ssa.Value{x}, ssa.FloatAttr("alpha", float32(a)))
 		}
-		return c.fused(n, "Swish", []*ssa.Value{x}, ssa.FloatAttr("alpha", float32(a)))
 	}
 	return false
 }
@@ -131,15 +117,10 @@ func fuseSwish(c *Context, n *ssa.Node) bool {
 // fuseMish: x * tanh(softplus(x)).
 func fuseMish(c *Context, n *ssa.Node) bool {
 	for i := range 2 {
-		m := def(n.In[i], "Tanh")
-		if m == nil || !c.only(n.In[i], n) {
-			continue
+		x := operandOf(operandOf(n.In[i], "Tanh"), "Softplus")
+		if x != nil && x == n.In[1-i] && c.only(n.In[i], n) {
+			return c.fused(n, "Mish", []*ssa.Value{x})
 		}
-		s := def(m.In[0], "Softplus")
-		if s == nil || s.In[0] != n.In[1-i] {
-			continue
-		}
-		return c.fused(n, "Mish", []*ssa.Value{s.In[0]})
 	}
 	return false
 }

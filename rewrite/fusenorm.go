@@ -51,11 +51,7 @@ func squareOf(v *ssa.Value) *ssa.Value {
 
 // rootMeanSquare reads v as sqrt(mean(x*x) + eps) over the dimensions from axis on.
 func (c *Context) rootMeanSquare(v *ssa.Value) (x *ssa.Value, eps float64, axis int) {
-	s := def(v, "Sqrt")
-	if s == nil {
-		return nil, 0, 0
-	}
-	add := def(s.In[0], "Add")
+	add := def(operandOf(v, "Sqrt"), "Add")
 	if add == nil {
 		return nil, 0, 0
 	}
@@ -131,13 +127,8 @@ func (c *Context) fusedNorm(n *ssa.Node, op string, x *ssa.Value, eps float64, a
 
 // fuseSoftmax: e / sum(e), e = exp(x - max(x)), over one axis.
 func fuseSoftmax(c *Context, n *ssa.Node) bool {
-	sum := def(n.In[1], "ReduceSum")
-	e := def(n.In[0], "Exp")
-	if sum == nil || e == nil || sum.In[0] != n.In[0] || len(e.Out[0].Uses()) != 2 || !c.only(n.In[1], n) {
-		return false
-	}
-	sub := def(e.In[0], "Sub")
-	if sub == nil {
+	sum, sub := def(n.In[1], "ReduceSum"), def(operandOf(n.In[0], "Exp"), "Sub")
+	if sum == nil || sub == nil || sum.In[0] != n.In[0] || len(n.In[0].Uses()) != 2 || !c.only(n.In[1], n) {
 		return false
 	}
 	top := def(sub.In[1], "ReduceMax")

@@ -244,12 +244,10 @@ func reduceIdentity(_ *Context, n *ssa.Node) *ssa.Value {
 }
 
 func axisListed(axes []int64, i, rank int) bool {
-	for _, a := range axes {
-		if k, err := ops.NormAxis(a, rank); err == nil && k == i {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(axes, func(a int64) bool {
+		k, err := ops.NormAxis(a, rank)
+		return err == nil && k == i
+	})
 }
 
 // poolIdentity: a window of one element that moves by one, without padding.

@@ -122,11 +122,7 @@ func (c *Context) stackOne(n *ssa.Node, results []*ssa.Value, carried int, axes 
 // substitute lets the readers of a node's results read other values and drops the
 // node: what it did is done elsewhere now, also what is done for its own sake.
 func (c *Context) substitute(n *ssa.Node, results []*ssa.Value) {
-	for i, v := range n.Out {
-		if v != nil && c.alive(n) && !c.unreadResult(n, i) {
-			c.replace(v, results[i])
-		}
-	}
+	c.giveAll(n, func(i int) *ssa.Value { return results[i] })
 	if c.alive(n) {
 		c.kill(n)
 	}

@@ -47,12 +47,7 @@ func hoistFrom(c *Context, n *ssa.Node) (moved bool) {
 
 // invariant reports that every operand is known outside the loop.
 func invariant(m *ssa.Node, outside map[*ssa.Value]*ssa.Value) bool {
-	for _, v := range m.In {
-		if v != nil && v.Const == nil && outside[v] == nil {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.In, func(v *ssa.Value) bool { return v != nil && v.Const == nil && outside[v] == nil })
 }
 
 // hoist makes m before the loop n; the body captures its results.
@@ -80,24 +75,7 @@ func (c *Context) hoist(n *ssa.Node, b *ssa.Graph, m *ssa.Node, outside map[*ssa
 
 // surelyRuns reports that at least one iteration is certain.
 func surelyRuns(n *ssa.Node) bool {
-	if is(n, "Loop") {
-		s, err := ops.LoopOf(n)
-		if err != nil {
-			return false
-		}
-		k, ok := s.Trips(n).Const()
-		return ok && k >= 1
-	}
-	s, err := ops.ScanOf(n)
-	if err != nil {
-		return false
-	}
-	t := n.In[s.States].Type
-	axis, err := ops.NormAxis(s.InAxes[0], max(t.Rank(), 0))
-	if err != nil {
-		return false
-	}
-	k, ok := t.Shape[axis].Const()
+	k, ok := tripsOf(n).Const()
 	return ok && k >= 1
 }
 

@@ -55,15 +55,7 @@ func shortenVector(c *Context, n *ssa.Node) bool {
 
 // whole reports that the piece is the complete shape of its parameter.
 func (p piece) whole() bool {
-	if len(p.axes) != p.of.Type.Rank() {
-		return false
-	}
-	for i, a := range p.axes {
-		if a != int64(i) {
-			return false
-		}
-	}
-	return true
+	return len(p.axes) == p.of.Type.Rank() && isIdentityPerm(p.axes)
 }
 
 // pieces splits a vector where numbers and parameters change.

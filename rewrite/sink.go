@@ -1,6 +1,8 @@
 package rewrite
 
 import (
+	"slices"
+
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -114,10 +116,8 @@ func (h *hoister) holder(g *ssa.Graph, v *ssa.Value) *ssa.Value {
 
 // captured returns the body's parameter for v, capturing it if it is not yet.
 func (h *hoister) captured(l *level, v *ssa.Value) *ssa.Value {
-	for k, w := range l.owner.Captured() {
-		if w == v {
-			return captureParam(l.owner, l.owner.Bodies[l.body], k)
-		}
+	if k := slices.Index(l.owner.Captured(), v); k >= 0 {
+		return captureParam(l.owner, l.owner.Bodies[l.body], k)
 	}
 	return h.c.addCapture(l.owner, v)[l.body]
 }
