@@ -18,7 +18,7 @@ var LayerNormalization = Op{
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalLayerNorm[float32], evalLayerNorm[float64])
 	},
-	Facts: Facts{Traits: ignoring, Linear: lastNormLinear(2), InPlace: inPlaceFirst, Cost: normCost},
+	Facts: Facts{Traits: passing, Linear: lastNormLinear(2), InPlace: inPlaceFirst, Cost: normCost},
 }
 
 // RMSNormalization scales by the root mean square of the dimensions from axis

@@ -82,77 +82,85 @@ func run1(o *ops.Op, in ...*ndarray.Array) *ndarray.Array {
 
 // TestTraitsHold evaluates operators on samples and compares with what their traits say.
 func TestTraitsHold(t *testing.T) {
-	const negativeZero = 1 << 31
 	floats := ndarray.Of([]float32{-2.5, -1, -0.25, 0, 0.5, 1, 3, 40}, 8)
-	positive := ndarray.Of([]float32{0, 0, 1, 2}, 4)
-	negative := ndarray.Of([]float32{0, 0, 1, 2}, 4)
-	ndarray.Slice[uint32](&ndarray.Array{DType: ndarray.Uint32, Shape: []int{4}, Data: negative.Data})[1] = negativeZero
 	samples := []*ndarray.Array{floats, ndarray.Of([]int32{-7, 0, 1, 5}, 4), ndarray.Of([]bool{true, false}, 2)}
-	bits := func(a *ndarray.Array) []byte { return a.Data }
 	checked := map[string]int{}
+	same := func(property string, want, got *ndarray.Array, o *ops.Op) {
+		if want != nil && got != nil {
+			checked[property]++
+			assert.Equalf(t, want.Data, got.Data, "%s: %s", o.Name, property)
+		}
+	}
 	for _, o := range ops.All() {
 		f := o.Facts
 		if o.MinIn > 2 || f.Randomness != ops.Deterministic || len(o.Attrs) > 0 && o.Attrs[0].Required {
 			continue
 		}
 		for _, x := range samples {
-			if y := run1(o, x); y != nil && o.MaxIn == 1 {
-				switch again := run1(o, y); {
-				case f.Composition == ops.Idempotent && again != nil:
-					checked["idempotent"]++
-					assert.Equalf(t, bits(y), bits(again), "%s(%s(x))", o.Name, o.Name)
-				case f.Composition == ops.Involutive && again != nil:
-					checked["involutive"]++
-					assert.Equalf(t, bits(x), bits(again), "%s(%s(x))", o.Name, o.Name)
-				}
-			}
-			if y := run1(o, x, x); y != nil && o.MaxIn != 1 && f.Composition == ops.Idempotent {
-				checked["equal operands"]++
-				assert.Equalf(t, bits(x), bits(y), "%s(x, x)", o.Name)
-			}
-			reversed := ndarray.Must(x.DType, x.Shape...)
-			w := x.DType.Size()
-			for i := range x.Len() {
-				copy(reversed.Data[i*w:(i+1)*w], x.Data[(x.Len()-1-i)*w:])
-			}
-			if y := run1(o, x, reversed); y != nil && f.Order == ops.Commutative {
-				checked["commutative"]++
-				assert.Equalf(t, bits(y), bits(run1(o, reversed, x)), "%s(x, y)", o.Name)
-			}
-			unit := ndarray.Must(x.DType)
+			y, reversed := run1(o, x), backwards(x)
 			switch {
-			case f.Unit == ops.UnitNone || x.DType == ndarray.Bool:
-				continue
-			case f.Unit == ops.UnitOne:
-				unit.SetFloat(0, 1)
-			case f.Unit == ops.UnitNegativeZero && x.DType.IsFloat():
-				unit.Data[3] = 0x80
+			case f.Composition == ops.Idempotent && o.MaxIn != 1:
+				same("equal operands", x, run1(o, x, x), o)
+			case f.Composition == ops.Idempotent && y != nil:
+				same("idempotent", y, run1(o, y), o)
+			case f.Composition == ops.Involutive && y != nil:
+				same("involutive", x, run1(o, y), o)
 			}
-			if y := run1(o, x, unit); y != nil {
-				checked["unit"]++
-				assert.Equalf(t, bits(x), bits(y), "%s(x, unit)", o.Name)
+			if f.Order == ops.Commutative {
+				same("commutative", run1(o, x, reversed), run1(o, reversed, x), o)
+			}
+			if f.Unit != ops.UnitNone && x.DType != ndarray.Bool {
+				same("unit", x, run1(o, x, unitOf(f.Unit, x.DType)), o)
 			}
 		}
-		p, n := run1(o, positive), run1(o, negative)
-		if p == nil || n == nil || p.DType == ndarray.String || !p.DType.IsFloat() && p.DType != ndarray.Bool && !p.DType.IsInteger() {
-			continue
-		}
-		checked["sign of zero"]++
-		for i := range p.Len() {
-			a, b := p.Float(i), n.Float(i)
-			switch f.ZeroSign {
-			case ops.ZeroSignPassed:
-				assert.Truef(t, a == b || a != a && b != b, "%s tells -0.0 from 0.0: %v, %v", o.Name, a, b)
-			case ops.ZeroSignIgnored, ops.ZeroSignCleared:
-				assert.Equalf(t, bits(p), bits(n), "%s tells -0.0 from 0.0", o.Name)
-				assert.Falsef(t, f.ZeroSign == ops.ZeroSignCleared && a == 0 && math.Signbit(a), "%s gives -0.0", o.Name)
-			}
+		if zeroSignHolds(t, o) {
+			checked["sign of zero"]++
 		}
 	}
-	for _, what := range []string{"idempotent", "involutive", "equal operands", "commutative", "unit", "sign of zero"} {
-		assert.Positivef(t, checked[what], "no operator was checked for %s", what)
+	for _, property := range []string{"idempotent", "involutive", "equal operands", "commutative", "unit", "sign of zero"} {
+		assert.Positivef(t, checked[property], "no operator was checked for %s", property)
 	}
-	t.Log(checked)
+}
+
+// backwards is x with the elements in reverse order.
+func backwards(x *ndarray.Array) *ndarray.Array {
+	y, w := ndarray.Must(x.DType, x.Shape...), x.DType.Size()
+	for i := range x.Len() {
+		copy(y.Data[i*w:(i+1)*w], x.Data[(x.Len()-1-i)*w:])
+	}
+	return y
+}
+
+// unitOf is the number that a unit is in an element type of four bytes.
+func unitOf(u ops.Unit, dt ndarray.DType) *ndarray.Array {
+	a := ndarray.Must(dt)
+	switch {
+	case u == ops.UnitOne:
+		a.SetFloat(0, 1)
+	case u == ops.UnitNegativeZero && dt.IsFloat():
+		a.Data[3] = 0x80
+	}
+	return a
+}
+
+// zeroSignHolds evaluates an operator on -0.0 and 0.0; false if it takes no floats.
+func zeroSignHolds(t *testing.T, o *ops.Op) bool {
+	p := run1(o, ndarray.Of([]float32{0, 0, 1, 2}, 4))
+	n := run1(o, ndarray.Of([]float32{0, float32(math.Copysign(0, -1)), 1, 2}, 4))
+	if p == nil || n == nil || p.DType == ndarray.String || !p.DType.IsFloat() && p.DType != ndarray.Bool && !p.DType.IsInteger() {
+		return false
+	}
+	for i := range p.Len() {
+		a, b := p.Float(i), n.Float(i)
+		switch o.Facts.ZeroSign {
+		case ops.ZeroSignPassed:
+			assert.Truef(t, a == b || a != a && b != b, "%s tells -0.0 from 0.0: %v, %v", o.Name, a, b)
+		case ops.ZeroSignIgnored, ops.ZeroSignCleared:
+			assert.Equalf(t, p.Data, n.Data, "%s tells -0.0 from 0.0", o.Name)
+			assert.Falsef(t, o.Facts.ZeroSign == ops.ZeroSignCleared && a == 0 && math.Signbit(a), "%s gives -0.0", o.Name)
+		}
+	}
+	return true
 }
 
 // TestElementwiseInAnyLayout transposes the operands of elementwise operators: the results

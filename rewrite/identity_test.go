@@ -67,6 +67,8 @@ func TestIdentity(t *testing.T) {
 
 func TestIdentityByParameters(t *testing.T) {
 	testRewrite(t, []*Pass{Identity, Dead}, []rewriteCase{
+		{name: "plus zero before a normalization without bias that does not lose the sign stays", before: `in %x: float32[N,4] const %z: float32[] = 0
+			const %s: float32[4] = [1, 2, 3, 4] %a = Add(%x, %z) %b = LayerNormalization(%a, %s) %y = Reciprocal(%b) out %y`},
 		{name: "dropout", before: `in %x: float32[N,4] const %r: float32[] = 0.5 const %f: bool[] = false
 			%a = Dropout(%x) %b = Dropout(%a, %r, %f) %y = Neg(%b) out %y`, after: `in %x: float32[N,4] %y = Neg(%x) out %y`},
 		{name: "dropout whose mask is read stays", before: `in %x: float32[N,4] %y, %m = Dropout(%x) out %y, %m`},
