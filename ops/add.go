@@ -12,9 +12,9 @@ func arithmeticForm() func(*ssa.Node) int {
 var Add = Op{
 	Name: "Add", Since: 14, Form: arithmeticForm(), Doc: "C = A + B",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer:    inferArithmetic,
+	Infer:    inferArithmetic(exactly(ssa.Dim.Add)),
 	Eval:     addition.kernel,
-	Facts:    Facts{Elementwise: true, Commutative: true},
+	Facts:    Facts{Traits: elementwise.but(Commutative, UnitNegativeZero, ZeroSignPassed)},
 	Upgrades: legacyBroadcast("Add"),
 }
 

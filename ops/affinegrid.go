@@ -17,7 +17,7 @@ var AffineGrid = Op{
 	Name: "AffineGrid", Since: 20, Doc: "grid = theta applied to evenly spaced positions",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "align_corners", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferAffineGrid, Eval: evalAffineGrid,
+	Facts: Facts{Traits: general}, Infer: inferAffineGrid, Eval: evalAffineGrid,
 }
 
 func inferAffineGrid(n *ssa.Node) ([]Fact, error) {

@@ -25,7 +25,7 @@ func argOp(name, doc string, sign int) Op {
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "keepdims", Kind: ssa.AttrInt}, {Name: "select_last_index", Kind: ssa.AttrInt}},
 		Infer: inferArg, Eval: func(c *Call) error { return evalArg(c, sign) },
-		Facts: Facts{Smaller: argSmaller, Cost: reduceCost},
+		Facts: Facts{Traits: ignoring, Smaller: argSmaller, Cost: reduceCost},
 	}
 }
 

@@ -22,18 +22,20 @@ type arithmetic struct {
 // kernel returns the kernel of an operation without attributes.
 func (op arithmetic) kernel(c *Call) error { return evalArithmetic(c, op) }
 
-// inferArithmetic is the rule of two-operand arithmetic: the operands' element
+// inferArithmetic makes the rule of two-operand arithmetic: the operands' element
 // type, the broadcast shape, and contents where both are known.
-func inferArithmetic(n *ssa.Node) ([]Fact, error) {
-	dt, err := sameDType(n, 0, 1)
-	if err != nil {
-		return nil, err
+func inferArithmetic(r contentRule) func(n *ssa.Node) ([]Fact, error) {
+	return func(n *ssa.Node) ([]Fact, error) {
+		dt, err := sameDType(n, 0, 1)
+		if err != nil {
+			return nil, err
+		}
+		t, err := BroadcastTypes(dt, InType(n, 0), InType(n, 1))
+		if err != nil {
+			return nil, err
+		}
+		return factOf(t, r.content(n, t)), nil
 	}
-	t, err := BroadcastTypes(dt, InType(n, 0), InType(n, 1))
-	if err != nil {
-		return nil, err
-	}
-	return factOf(t, arithmeticContent(n, t)), nil
 }
 
 // legacyBroadcast is the upgrade from the explicit broadcast of operator set 6

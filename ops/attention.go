@@ -26,7 +26,7 @@ var Attention = Op{
 		{Name: "scale", Kind: ssa.AttrFloat}, {Name: "softcap", Kind: ssa.AttrFloat}, {Name: "softmax_precision", Kind: ssa.AttrInt}},
 	Infer: inferAttention,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalAttention[float32], evalAttention[float64]) },
-	Facts: Facts{Cost: attentionCost},
+	Facts: Facts{Traits: general, Cost: attentionCost},
 }
 
 func attentionForm(n *ssa.Node) int {

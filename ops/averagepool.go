@@ -14,7 +14,7 @@ var AveragePool = Op{
 	Attrs: append([]AttrSpec{{Name: "count_include_pad", Kind: ssa.AttrInt}}, poolAttrs...),
 	Infer: inferPool,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalAveragePool[float32], evalAveragePool[float64]) },
-	Facts: Facts{Smaller: pooledPlanes, Cost: poolCost},
+	Facts: Facts{Traits: passing, Smaller: pooledPlanes, Cost: poolCost},
 }
 
 func averagePoolForm(n *ssa.Node) int {

@@ -22,7 +22,7 @@ var BatchNormalization = Op{
 	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "momentum", Kind: ssa.AttrFloat}, {Name: "training_mode", Kind: ssa.AttrInt}},
 	Infer: inferBatchNorm,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalBatchNorm[float32], evalBatchNorm[float64]) },
-	Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
+	Facts: Facts{Traits: passing, Linear: channelNormLinear, InPlace: inPlaceFirst, Cost: normCost},
 	Upgrades: []Upgrade{
 		{Below: 7, Source: changelog("BatchNormalization", 7), Apply: upgradeBatchNorm6},
 		{Below: 9, Source: changelog("BatchNormalization", 9), Apply: upgradeBatchNormSpatial},

@@ -14,7 +14,7 @@ var BitCast = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "to", Kind: ssa.AttrInt, Required: true}},
 	Infer: inferBitCast, Eval: evalBitCast,
-	Facts: Facts{Elementwise: true, Alias: bitCastAlias},
+	Facts: Facts{Traits: elementwise.but(ElementwiseInLayout), Alias: bitCastAlias},
 }
 
 func bitCastTypes(n *ssa.Node, from ndarray.DType) (ndarray.DType, error) {

@@ -7,28 +7,28 @@ func bitwiseOp(name, doc string, i func(a, b int64) int64, u func(a, b uint64) u
 	return Op{
 		Name: name, Since: 18, Doc: doc,
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Infer: inferArithmetic, Eval: arithmetic{int: i, uint: u}.kernel,
-		Facts: Facts{Elementwise: true, Commutative: true},
+		Infer: inferArithmetic(nil), Eval: arithmetic{int: i, uint: u}.kernel,
+		Facts: Facts{Traits: elementwise.but(Commutative, ZeroSignIgnored)},
 	}
 }
 
 // BitwiseAnd keeps common bits: https://onnx.ai/onnx/operators/onnx__BitwiseAnd.html
 var BitwiseAnd = bitwiseOp("BitwiseAnd", "C = A & B",
-	func(a, b int64) int64 { return a & b }, func(a, b uint64) uint64 { return a & b })
+	func(a, b int64) int64 { return a & b }, func(a, b uint64) uint64 { return a & b }).but(Idempotent)
 
 // BitwiseOr joins bits: https://onnx.ai/onnx/operators/onnx__BitwiseOr.html
 var BitwiseOr = bitwiseOp("BitwiseOr", "C = A | B",
-	func(a, b int64) int64 { return a | b }, func(a, b uint64) uint64 { return a | b })
+	func(a, b int64) int64 { return a | b }, func(a, b uint64) uint64 { return a | b }).but(Idempotent, UnitZero)
 
 // BitwiseXor keeps differing bits: https://onnx.ai/onnx/operators/onnx__BitwiseXor.html
 var BitwiseXor = bitwiseOp("BitwiseXor", "C = A ^ B",
-	func(a, b int64) int64 { return a ^ b }, func(a, b uint64) uint64 { return a ^ b })
+	func(a, b int64) int64 { return a ^ b }, func(a, b uint64) uint64 { return a ^ b }).but(UnitZero)
 
 // BitwiseNot flips every bit: https://onnx.ai/onnx/operators/onnx__BitwiseNot.html
 var BitwiseNot = unaryOp("BitwiseNot", 18, "Y = ^X", unary{
 	int:  func(x int64) int64 { return ^x },
 	uint: func(x uint64) uint64 { return ^x },
-}.kernel, since(18))
+}.kernel, since(18)).but(ZeroSignIgnored, Involutive)
 
 // BitShift shifts bits: https://onnx.ai/onnx/operators/onnx__BitShift.html
 // A right shift of a signed element keeps its sign. Counts below 0 or beyond the
@@ -39,8 +39,8 @@ var BitShift = Op{
 	Form:  formBy(typeStep{11, unsignedTypes}, typeStep{28, anyType}),
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "direction", Kind: ssa.AttrString, Required: true}},
-	Infer: inferArithmetic, Eval: evalBitShift,
-	Facts: Facts{Elementwise: true},
+	Infer: inferArithmetic(nil), Eval: evalBitShift,
+	Facts: Facts{Traits: elementwise.but(UnitZero, ZeroSignIgnored)},
 }
 
 func evalBitShift(c *Call) error {

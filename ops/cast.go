@@ -24,7 +24,7 @@ var Cast = Op{
 	Attrs: []AttrSpec{{Name: "to", Kind: ssa.AttrInt, Required: true},
 		{Name: "saturate", Kind: ssa.AttrInt}, {Name: "round_mode", Kind: ssa.AttrString}},
 	Infer: inferCast, Eval: evalCast,
-	Facts:    Facts{Elementwise: true},
+	Facts:    Facts{Traits: elementwise},
 	Upgrades: []Upgrade{{Below: 6, Source: changelog("Cast", 6), Apply: upgradeCast}},
 }
 
@@ -35,7 +35,7 @@ var CastLike = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "saturate", Kind: ssa.AttrInt}, {Name: "round_mode", Kind: ssa.AttrString}},
 	Infer: inferCastLike, Eval: evalCastLike,
-	Facts: Facts{InPlace: firstInPlace, Smaller: narrowingFirst},
+	Facts: Facts{Traits: general, InPlace: firstInPlace, Smaller: narrowingFirst},
 }
 
 func castForm(n *ssa.Node) int {

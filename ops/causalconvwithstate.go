@@ -19,7 +19,7 @@ var CausalConvWithState = Op{
 	Name: "CausalConvWithState", Since: 27, Doc: "output = act(weight * [past_state input] + bias), per channel",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "activation", Kind: ssa.AttrString}},
-	Facts: Facts{Cost: causalConvCost}, Infer: inferCausalConv, Eval: evalCausalConv,
+	Facts: Facts{Traits: general, Cost: causalConvCost}, Infer: inferCausalConv, Eval: evalCausalConv,
 }
 
 // causalConvCost counts a product and a sum per tap.

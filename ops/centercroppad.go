@@ -15,7 +15,7 @@ var CenterCropPad = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axes", Kind: ssa.AttrInts}},
 	Infer: inferCenterCropPad, Eval: evalCenterCropPad,
-	Facts: Facts{Cost: moveCost},
+	Facts: Facts{Traits: general, Cost: moveCost},
 }
 
 func inferCenterCropPad(n *ssa.Node) ([]Fact, error) {

@@ -16,7 +16,7 @@ var Clip = Op{
 	Form:  formBy(typeStep{11, floatTypes}, typeStep{12, integerTypes}, typeStep{13, anyType}),
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Infer: inferClip, Eval: evalClip,
-	Facts: Facts{Elementwise: true, InPlace: firstInPlace},
+	Facts: Facts{Traits: elementwise.but(ZeroSignPassed), InPlace: firstInPlace},
 	Upgrades: append(dropConsumedInputs("Clip"),
 		Upgrade{Below: 11, Source: changelog("Clip", 11), Apply: upgradeClip}),
 }

@@ -19,7 +19,7 @@ var Col2Im = Op{
 	Name: "Col2Im", Since: 18, Doc: "output = sum of the blocks of input at their places",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "dilations", Kind: ssa.AttrInts}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}},
-	Facts: Facts{Cost: elementCost}, Infer: inferCol2Im, Eval: evalCol2Im,
+	Facts: Facts{Traits: general}, Infer: inferCol2Im, Eval: evalCol2Im,
 }
 
 func inferCol2Im(n *ssa.Node) ([]Fact, error) {

@@ -37,7 +37,7 @@ func comparison(name string, since int, doc string, r relation, form func(*ssa.N
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 		Infer:    func(n *ssa.Node) ([]Fact, error) { return inferComparison(n, r) },
 		Eval:     func(c *Call) error { return evalComparison(c, r) },
-		Facts:    Facts{Elementwise: true},
+		Facts:    Facts{Traits: elementwise.but(ZeroSignIgnored)},
 		Upgrades: legacyBroadcast(name),
 	}
 }
@@ -130,13 +130,9 @@ func compareUnusual(out, a, b *ndarray.Array, r relation) error {
 
 // Equal is elementwise equality: https://onnx.ai/onnx/operators/onnx__Equal.html
 // NaN equals nothing.
-var Equal = func() Op {
-	o := comparison("Equal", 19, "C = A == B", relEqual, formBy(
-		typeStep{7, boolType | typesOf(ndarray.Int32, ndarray.Int64)}, typeStep{11, floatTypes | integerTypes},
-		typeStep{13, bfloatType}, typeStep{19, stringType}))
-	o.Facts.Commutative = true
-	return o
-}()
+var Equal = comparison("Equal", 19, "C = A == B", relEqual, formBy(
+	typeStep{7, boolType | typesOf(ndarray.Int32, ndarray.Int64)}, typeStep{11, floatTypes | integerTypes},
+	typeStep{13, bfloatType}, typeStep{19, stringType})).but(Commutative)
 
 // Less is elementwise less-than: https://onnx.ai/onnx/operators/onnx__Less.html
 var Less = comparison("Less", 13, "C = A < B", relLess, formBy(typeStep{7, floatTypes}, typeStep{9, integerTypes}, typeStep{13, anyType}))

@@ -15,7 +15,7 @@ var Compress = Op{
 	Name: "Compress", Since: 28, Form: compressForm, Doc: "output = slices of input along axis where condition is true",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferCompress, Eval: evalCompress,
+	Facts: Facts{Traits: passing.but(ExtentBounded)}, Infer: inferCompress, Eval: evalCompress,
 }
 
 func compressForm(n *ssa.Node) int {

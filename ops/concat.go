@@ -13,7 +13,7 @@ var Concat = Op{
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt, Required: true}},
 	Infer: inferConcat, Eval: evalConcat,
-	Facts: Facts{Alias: concatAlias, Cost: moveCost},
+	Facts: Facts{Traits: passing.but(FailsNever), Alias: concatAlias, Cost: moveCost},
 	Upgrades: []Upgrade{{Below: 4, Source: "https://onnx.ai/onnx/operators/onnx__Concat.html#concat-4",
 		Apply: func(_ *Upgrader, n *ssa.Node) error {
 			if !n.Has("axis") {

@@ -14,7 +14,7 @@ var ConcatFromSequence = Op{
 	Name: "ConcatFromSequence", Since: 11, Doc: "concat_result = members one after the other along axis",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt, Required: true}, {Name: "new_axis", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferConcatFromSequence, Eval: evalConcatFromSequence,
+	Facts: Facts{Traits: general}, Infer: inferConcatFromSequence, Eval: evalConcatFromSequence,
 }
 
 func inferConcatFromSequence(n *ssa.Node) ([]Fact, error) {

@@ -16,7 +16,7 @@ var Constant = Op{
 		{Name: "value_int", Kind: ssa.AttrInt}, {Name: "value_ints", Kind: ssa.AttrInts},
 		{Name: "value_string", Kind: ssa.AttrString}, {Name: "value_strings", Kind: ssa.AttrStrings}},
 	Infer: inferConstant, Eval: evalConstant,
-	Facts: Facts{Cost: freeCost},
+	Facts: Facts{Traits: general, Cost: freeCost},
 }
 
 func constantForm(n *ssa.Node) int {

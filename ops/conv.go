@@ -17,7 +17,7 @@ var Conv = Op{
 		return One(t), err
 	},
 	Eval:  func(c *Call) error { return byReal(c, 0, evalConv[float32], evalConv[float64]) },
-	Facts: Facts{Cost: convCost(1)},
+	Facts: Facts{Traits: ignoring.but(FailsNever), Linear: convLinear, Cost: convCost(1)},
 }
 
 // convAttrs are the attributes all convolutions have.

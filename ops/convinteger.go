@@ -19,7 +19,7 @@ var ConvInteger = Op{
 		t, err := inferConv(n, 0, 1, ndarray.Int32)
 		return One(t), err
 	},
-	Eval: evalConvInteger, Facts: Facts{Cost: convCost(1)},
+	Eval: evalConvInteger, Facts: Facts{Traits: general, Cost: convCost(1)},
 }
 
 func evalConvInteger(c *Call) error {

@@ -19,7 +19,7 @@ var ConvTranspose = Op{
 	Attrs: append([]AttrSpec{{Name: "output_padding", Kind: ssa.AttrInts}, {Name: "output_shape", Kind: ssa.AttrInts}}, convAttrs...),
 	Infer: inferConvTranspose,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalConvTranspose[float32], evalConvTranspose[float64]) },
-	Facts: Facts{Cost: convTransposeCost},
+	Facts: Facts{Traits: ignoring, Linear: convTransposeLinear, Cost: convTransposeCost},
 }
 
 // growth is the geometry of a transposed convolution: the window of the

@@ -26,7 +26,7 @@ var DeformConv = Op{
 		return One(t), err
 	},
 	Eval:  func(c *Call) error { return byReal(c, 0, evalDeformConv[float32], evalDeformConv[float64]) },
-	Facts: Facts{Cost: convCost(1)},
+	Facts: Facts{Traits: general, Cost: convCost(1)},
 }
 
 func evalDeformConv[T float32 | float64](c *Call) error {

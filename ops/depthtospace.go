@@ -17,7 +17,7 @@ var DepthToSpace = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "blocksize", Kind: ssa.AttrInt, Required: true}, {Name: "mode", Kind: ssa.AttrString}},
 	Infer: inferDepthToSpace, Eval: evalDepthToSpace,
-	Facts: Facts{Cost: moveCost},
+	Facts: Facts{Traits: movement, Cost: moveCost},
 }
 
 // SpaceToDepth is the inverse of [DepthToSpace]:
@@ -27,7 +27,7 @@ var SpaceToDepth = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "blocksize", Kind: ssa.AttrInt, Required: true}, {Name: "mode", Kind: ssa.AttrString}},
 	Infer: inferSpaceToDepth, Eval: evalSpaceToDepth,
-	Facts: Facts{Cost: moveCost},
+	Facts: Facts{Traits: movement, Cost: moveCost},
 }
 
 func depthToSpaceForm(n *ssa.Node) int {

@@ -16,7 +16,7 @@ var Det = Op{
 	Name: "Det", Since: 22, Doc: "Y = det X", Form: formBy(typeStep{11, floatTypes}, typeStep{22, anyType}),
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Infer: inferDet, Eval: evalDet,
-	Facts: Facts{Cost: detCost},
+	Facts: Facts{Traits: general, Cost: detCost},
 }
 
 func inferDet(n *ssa.Node) ([]Fact, error) {

@@ -21,7 +21,7 @@ var DFT = Op{
 	Name: "DFT", Since: 20, Doc: "y[k] = Σ x[n]·e^(∓2πi·kn/N)",
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "inverse", Kind: ssa.AttrInt}, {Name: "onesided", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferDFT, Eval: evalDFT,
+	Facts: Facts{Traits: general}, Infer: inferDFT, Eval: evalDFT,
 	Upgrades: []Upgrade{{Below: 20, Source: changelog("DFT", 20), Apply: func(u *Upgrader, n *ssa.Node) error {
 		axis := u.Const("axis", ssa.ScalarConst(n.Int("axis", 1)))
 		n.DropAttr("axis")

@@ -12,8 +12,8 @@ import (
 var Div = Op{
 	Name: "Div", Since: 14, Form: arithmeticForm(), Doc: "C = A / B",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: inferArithmetic, Eval: evalDiv,
-	Facts:    Facts{Elementwise: true},
+	Infer: inferArithmetic(quotientContent), Eval: evalDiv,
+	Facts:    Facts{Traits: elementwise.but(UnitOne, FailsIntegers)},
 	Upgrades: legacyBroadcast("Div"),
 }
 

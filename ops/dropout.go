@@ -23,7 +23,7 @@ var Dropout = Op{
 		return []Fact{{Type: x, Content: ContentOf(n, 0)}, {Type: mask}}, nil
 	},
 	Eval: evalDropout,
-	Facts: Facts{Random: true, InPlace: inPlaceFirst, Alias: func(n *ssa.Node) []Alias {
+	Facts: Facts{Traits: passing.but(RandomTraining), InPlace: inPlaceFirst, Alias: func(n *ssa.Node) []Alias {
 		if constBool(n.Input(2)) == 0 || n.Input(2) == nil {
 			return []Alias{{In: 0, Out: 0}}
 		}

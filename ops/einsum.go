@@ -22,7 +22,7 @@ var Einsum = Op{
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "equation", Kind: ssa.AttrString, Required: true}},
 	Infer: inferEinsum, Eval: evalEinsum,
-	Facts: Facts{Cost: einsumCost},
+	Facts: Facts{Traits: general, Cost: einsumCost},
 }
 
 func inferEinsum(n *ssa.Node) ([]Fact, error) {

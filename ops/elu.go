@@ -9,7 +9,7 @@ import (
 
 // Elu is the exponential linear unit: https://onnx.ai/onnx/operators/onnx__Elu.html
 var Elu = unaryOp("Elu", 22, "Y = X < 0 ? alpha·(eˣ - 1) : X", evalElu,
-	formBy(typeStep{6, floatTypes}, typeStep{22, anyType})).legacy().with(ssa.AttrFloat, "alpha")
+	formBy(typeStep{6, floatTypes}, typeStep{22, anyType})).legacy().with(ssa.AttrFloat, "alpha").but(ZeroSignPassed, Composes)
 
 func evalElu(c *Call) error {
 	alpha := float64(c.Node.Float("alpha", 1))
@@ -23,7 +23,7 @@ func evalElu(c *Call) error {
 
 // Selu is the scaled exponential linear unit: https://onnx.ai/onnx/operators/onnx__Selu.html
 var Selu = unaryOp("Selu", 22, "Y = gamma · (X > 0 ? X : alpha·eˣ - alpha)", evalSelu,
-	formBy(typeStep{6, floatTypes}, typeStep{22, anyType})).legacy().with(ssa.AttrFloat, "alpha", "gamma")
+	formBy(typeStep{6, floatTypes}, typeStep{22, anyType})).legacy().with(ssa.AttrFloat, "alpha", "gamma").but(ZeroSignPassed, Composes)
 
 // Defaults of Selu: the fixed point of the activation's mean and variance.
 const (
@@ -44,7 +44,7 @@ func evalSelu(c *Call) error {
 // Celu is the continuously differentiable exponential linear unit:
 // https://onnx.ai/onnx/operators/onnx__Celu.html
 var Celu = unaryOp("Celu", 28, "Y = max(0, X) + min(0, alpha·(exp(X/alpha) - 1))", evalCelu,
-	formBy(typeStep{12, typesOf(ndarray.Float32)}, typeStep{28, anyType})).with(ssa.AttrFloat, "alpha")
+	formBy(typeStep{12, typesOf(ndarray.Float32)}, typeStep{28, anyType})).with(ssa.AttrFloat, "alpha").but(ZeroSignPassed, Composes)
 
 func evalCelu(c *Call) error {
 	alpha := float64(c.Node.Float("alpha", 1))

@@ -13,7 +13,7 @@ var Expand = Op{
 	Name: "Expand", Since: 13, Form: typeForm(8, 13), Doc: "output = input * ones(shape)",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Infer: inferExpand, Eval: evalExpand,
-	Facts: Facts{Alias: expandAlias, Cost: moveCost},
+	Facts: Facts{Traits: movement.but(FailsNever), Alias: expandAlias, Cost: moveCost},
 }
 
 func inferExpand(n *ssa.Node) ([]Fact, error) {

@@ -15,20 +15,20 @@ import (
 // https://github.com/onnx/onnx/blob/rel-1.4.1/docs/Operators.md#experimental-onnx-operators
 
 // Affine is alpha*X + beta.
-var Affine = mappedOp("Affine", "Y = alpha * X + beta", [2]float32{1, 0}, func(x, alpha, beta float64) float64 { return alpha*x + beta })
+var Affine = mappedOp("Affine", "Y = alpha * X + beta", [2]float32{1, 0}, func(x, alpha, beta float64) float64 { return alpha*x + beta }).but(ZeroSignRead)
 
 // ParametricSoftplus is alpha * ln(1 + e^(beta*X)).
-var ParametricSoftplus = mappedOp("ParametricSoftplus", "Y = alpha * ln(1 + exp(beta * X))", [2]float32{}, func(x, alpha, beta float64) float64 { return alpha * softplus(beta*x) })
+var ParametricSoftplus = mappedOp("ParametricSoftplus", "Y = alpha * ln(1 + exp(beta * X))", [2]float32{}, func(x, alpha, beta float64) float64 { return alpha * softplus(beta*x) }).but(ZeroSignRead)
 
 // ScaledTanh is alpha * tanh(beta*X).
-var ScaledTanh = mappedOp("ScaledTanh", "Y = alpha * tanh(beta * X)", [2]float32{}, func(x, alpha, beta float64) float64 { return alpha * math.Tanh(beta*x) })
+var ScaledTanh = mappedOp("ScaledTanh", "Y = alpha * tanh(beta * X)", [2]float32{}, func(x, alpha, beta float64) float64 { return alpha * math.Tanh(beta*x) }).but(ZeroSignPassed)
 
 // mappedOp is an elementwise operator with two parameters.
 func mappedOp(name, doc string, def [2]float32, f func(x, alpha, beta float64) float64) Op {
 	return Op{
 		Name: name, Since: 1, Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "beta", Kind: ssa.AttrFloat}},
-		Infer: SameAs, Facts: Facts{Elementwise: true},
+		Infer: SameAs, Facts: Facts{Traits: elementwise.but(ZeroSign(0))},
 		Eval: func(c *Call) error {
 			alpha, beta := float64(c.Node.Float("alpha", def[0])), float64(c.Node.Float("beta", def[1]))
 			return evalBiased(c, func(x float64) float64 { return f(x, alpha, beta) })
@@ -40,7 +40,7 @@ func mappedOp(name, doc string, def [2]float32, f func(x, alpha, beta float64) f
 var Scale = Op{
 	Name: "Scale", Since: 1, Doc: "Y = scale * X",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "scale", Kind: ssa.AttrFloat}},
-	Infer: SameAs, Facts: Facts{Elementwise: true},
+	Infer: SameAs, Facts: Facts{Traits: elementwise},
 	Eval: func(c *Call) error {
 		scale := float64(c.Node.Float("scale", 1))
 		return evalBiased(c, func(x float64) float64 { return scale * x })
@@ -51,7 +51,7 @@ var Scale = Op{
 var ImageScaler = Op{
 	Name: "ImageScaler", Since: 1, Doc: "Y[n,c] = scale * X[n,c] + bias[c]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "bias", Kind: ssa.AttrFloats}, {Name: "scale", Kind: ssa.AttrFloat}},
-	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst, Cost: elementCost},
+	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 	Eval: func(c *Call) error { return byReal(c, 0, evalImageScaler[float32], evalImageScaler[float64]) },
 }
 
@@ -101,7 +101,7 @@ var Crop = Op{
 		}
 		return One(ssa.TensorOf(x.DType, out...)), nil
 	},
-	Facts: Facts{Cost: moveCost}, Eval: evalCrop,
+	Facts: Facts{Traits: general, Cost: moveCost}, Eval: evalCrop,
 }
 
 func evalCrop(c *Call) error {
@@ -142,7 +142,7 @@ func evalCrop(c *Call) error {
 var DynamicSlice = Op{
 	Name: "DynamicSlice", Since: 1, Doc: "output = data[starts:ends] along axes",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Infer: inferSlice, Eval: evalSlice, Facts: Facts{Alias: sliceAlias, Smaller: forwardSlice, Cost: moveCost},
+	Infer: inferSlice, Eval: evalSlice, Facts: Facts{Traits: general, Alias: sliceAlias, Smaller: forwardSlice, Cost: moveCost},
 }
 
 var experimentalOps = []*Op{

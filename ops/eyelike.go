@@ -13,7 +13,7 @@ var EyeLike = Op{
 	Name: "EyeLike", Since: 22, Doc: "Y[i,j] = j == i + k ? 1 : 0", Form: eyeLikeForm,
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "dtype", Kind: ssa.AttrInt}, {Name: "k", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferEyeLike, Eval: evalEyeLike,
+	Facts: Facts{Traits: general}, Infer: inferEyeLike, Eval: evalEyeLike,
 }
 
 func eyeLikeForm(n *ssa.Node) int {

@@ -14,7 +14,7 @@ var Flatten = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
 	Infer: inferFlatten, Eval: evalFlatten,
-	Facts: Facts{Alias: wholeView, Cost: freeCost},
+	Facts: Facts{Traits: reshaping, Alias: wholeView, Cost: freeCost},
 }
 
 func flattenForm(n *ssa.Node) int {

@@ -25,7 +25,7 @@ var FlexAttention = Op{
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalFlexAttention[float32], evalFlexAttention[float64])
 	},
-	Facts: Facts{Cost: attentionCost},
+	Facts: Facts{Traits: general, Cost: attentionCost},
 }
 
 // FlexPrecision is the element type in which a FlexAttention gives scores to the

@@ -16,7 +16,7 @@ var Gather = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
 	Infer: inferGather, Eval: evalGather,
-	Facts: Facts{Alias: gatherAlias, Cost: moveCost},
+	Facts: Facts{Traits: movement, Alias: gatherAlias, Cost: moveCost},
 }
 
 func gatherForm(n *ssa.Node) int {

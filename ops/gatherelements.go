@@ -19,7 +19,7 @@ var GatherElements = Op{
 		return One(ssa.Type{Kind: ssa.KindTensor, DType: InType(n, 0).DType, Ranked: t.Ranked, Shape: t.Shape}), nil
 	},
 	Eval:  evalGatherElements,
-	Facts: Facts{Cost: moveCost},
+	Facts: Facts{Traits: movement, Cost: moveCost},
 }
 
 // alongAxis prepares walking positions of a box in data with one axis replaced:

@@ -18,7 +18,7 @@ var GatherND = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "batch_dims", Kind: ssa.AttrInt}},
 	Infer: inferGatherND, Eval: evalGatherND,
-	Facts: Facts{Alias: gatherNDAlias, Cost: moveCost},
+	Facts: Facts{Traits: movement, Alias: gatherNDAlias, Cost: moveCost},
 }
 
 // gatherNDAlias finds the gather of one index tuple.

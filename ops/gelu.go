@@ -10,7 +10,7 @@ import (
 //
 //	approximate="none"   Y = X/2 · (1 + erf(X/√2))
 //	approximate="tanh"   Y = X/2 · (1 + tanh(√(2/π) · (X + 0.044715·X³)))
-var Gelu = unaryOp("Gelu", 20, "Y = X/2 · (1 + erf(X/√2))", evalGelu, since(20)).with(ssa.AttrString, "approximate")
+var Gelu = unaryOp("Gelu", 20, "Y = X/2 · (1 + erf(X/√2))", evalGelu, since(20)).with(ssa.AttrString, "approximate").but(ZeroSignPassed, Composes)
 
 func evalGelu(c *Call) error {
 	switch kind := c.Node.Str("approximate", "none"); kind {

@@ -18,7 +18,7 @@ var Gemm = Op{
 	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "beta", Kind: ssa.AttrFloat},
 		{Name: "transA", Kind: ssa.AttrInt}, {Name: "transB", Kind: ssa.AttrInt}},
 	Infer: inferGemm, Eval: evalGemm,
-	Facts: Facts{Cost: gemmCost},
+	Facts: Facts{Traits: ignoring.but(FailsNever), Linear: gemmLinear, Cost: gemmCost},
 	Upgrades: []Upgrade{{Below: 7, Source: changelog("Gemm", 7), Apply: func(_ *Upgrader, n *ssa.Node) error {
 		n.DropAttr("broadcast")
 		return nil

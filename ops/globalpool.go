@@ -8,7 +8,7 @@ import (
 var GlobalAveragePool = Op{
 	Name: "GlobalAveragePool", Since: 22, Form: bf16Since22(1), Doc: "Y[n,c] = mean of X[n,c,...]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: inferGlobalPool, Facts: Facts{Smaller: globalPlanes},
+	Infer: inferGlobalPool, Facts: Facts{Traits: passing, Smaller: globalPlanes},
 	Eval: func(c *Call) error { return byReal(c, 0, evalGlobalAverage[float32], evalGlobalAverage[float64]) },
 }
 
@@ -16,7 +16,7 @@ var GlobalAveragePool = Op{
 var GlobalMaxPool = Op{
 	Name: "GlobalMaxPool", Since: 22, Form: bf16Since22(1), Doc: "Y[n,c] = max of X[n,c,...]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: inferGlobalPool, Facts: Facts{Smaller: globalPlanes},
+	Infer: inferGlobalPool, Facts: Facts{Traits: passing, Smaller: globalPlanes},
 	Eval: func(c *Call) error { return byReal(c, 0, evalGlobalMax[float32], evalGlobalMax[float64]) },
 }
 

@@ -67,15 +67,29 @@ func init() {
 		"AveragePool": averagePoolGradient, "GlobalAveragePool": globalPoolGradient,
 		"BatchNormalization": batchNormGradient, "LayerNormalization": layerNormGradient, "Dropout": dropoutGradient,
 		"Clip": clipGradient, "Concat": concatGradient, "Split": splitGradient, "Transpose": transposeGradient,
-		"Reshape": viewGradient, "Flatten": viewGradient, "Squeeze": viewGradient, "Unsqueeze": viewGradient,
+		"Pad": moveGradient, "Compress": moveGradient,
 		"Expand": func(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 			return []*ssa.Value{g.sumTo(dy[0], n.In[0])}
 		},
 		"ScatterElements": scatterGradient,
 	}
-	for _, op := range []string{"Slice", "Gather", "GatherElements", "GatherND", "Tile", "Pad", "DepthToSpace", "SpaceToDepth", "ReverseSequence", "Compress"} {
-		gradientRules[op] = moveGradient
+}
+
+// gradientRuleOf returns the rule of a node, nil if there is none. Pure data movement
+// needs no rule of its own.
+func gradientRuleOf(n *ssa.Node) gradientRule {
+	o := Of(n)
+	switch {
+	case n.Domain != "" || o == nil:
+		return nil
+	case gradientRules[n.Op] != nil:
+		return gradientRules[n.Op]
+	case o.Facts.Access == Reshapes:
+		return viewGradient
+	case o.Facts.Access == Moves:
+		return moveGradient
 	}
+	return nil
 }
 
 // pointwise makes a rule of the derivative of a function of one operand.

@@ -26,7 +26,7 @@ var GridSample = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "align_corners", Kind: ssa.AttrInt}, {Name: "mode", Kind: ssa.AttrString}, {Name: "padding_mode", Kind: ssa.AttrString}},
 	Infer: inferGridSample, Eval: evalGridSample,
-	Facts: Facts{Cost: gridSampleCost},
+	Facts: Facts{Traits: general, Cost: gridSampleCost},
 	Upgrades: []Upgrade{{Below: 20, Source: changelog("GridSample", 20), Apply: func(_ *Upgrader, n *ssa.Node) error {
 		renamed := map[string]string{"bilinear": "linear", "bicubic": "cubic"}
 		if m, ok := renamed[n.Str("mode", "")]; ok {

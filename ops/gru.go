@@ -17,7 +17,7 @@ var GRU = Op{
 	MinIn: 3, MaxIn: 6, MinOut: 0, MaxOut: 2,
 	Attrs: append([]AttrSpec{{Name: "linear_before_reset", Kind: ssa.AttrInt}}, recurrentAttrs...), Infer: inferRecurrent(1),
 	Eval:     func(c *Call) error { return byReal(c, 0, evalGRU[float32], evalGRU[float64]) },
-	Facts:    Facts{Cost: recurrentCost(3)},
+	Facts:    Facts{Traits: general, Cost: recurrentCost(3)},
 	Upgrades: dropOutputSequence("GRU"),
 }
 

@@ -12,7 +12,7 @@ var Identity = Op{
 	Name: "Identity", Since: 25, Form: identityForm, Doc: "Y = X",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Infer: inferIdentity, Eval: evalIdentity,
-	Facts: Facts{Elementwise: true, Alias: wholeView, Cost: freeCost},
+	Facts: Facts{Traits: elementwise.but(Idempotent, ZeroSignPassed), Alias: wholeView, Cost: freeCost},
 }
 
 func identityForm(n *ssa.Node) int {

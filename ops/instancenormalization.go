@@ -18,7 +18,7 @@ var InstanceNormalization = Op{
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalInstanceNorm[float32], evalInstanceNorm[float64])
 	},
-	Facts:    Facts{InPlace: inPlaceFirst, Cost: normCost},
+	Facts:    Facts{Traits: ignoring, Linear: channelNormLinear, InPlace: inPlaceFirst, Cost: normCost},
 	Upgrades: dropConsumedInputs("InstanceNormalization"),
 }
 
@@ -33,7 +33,7 @@ var GroupNormalization = Op{
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalGroupNorm[float32], evalGroupNorm[float64])
 	},
-	Facts:    Facts{InPlace: inPlaceFirst, Cost: normCost},
+	Facts:    Facts{Traits: ignoring, Linear: channelNormLinear, InPlace: inPlaceFirst, Cost: normCost},
 	Upgrades: []Upgrade{{Below: 21, Source: changelog("GroupNormalization", 21), Apply: upgradeGroupNorm}},
 }
 

@@ -13,7 +13,7 @@ var IsNaN = Op{
 	Form:  formBy(typeStep{9, floatTypes}, typeStep{13, bfloatType}, typeStep{20, anyType}),
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Infer: inferPredicate, Eval: func(c *Call) error { return evalPredicate(c, math.IsNaN) },
-	Facts: Facts{Elementwise: true},
+	Facts: Facts{Traits: elementwise.but(ZeroSignIgnored)},
 }
 
 // IsInf marks infinite elements: https://onnx.ai/onnx/operators/onnx__IsInf.html
@@ -24,7 +24,7 @@ var IsInf = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "detect_negative", Kind: ssa.AttrInt}, {Name: "detect_positive", Kind: ssa.AttrInt}},
 	Infer: inferPredicate, Eval: evalIsInf,
-	Facts: Facts{Elementwise: true},
+	Facts: Facts{Traits: elementwise.but(ZeroSignIgnored)},
 }
 
 func evalIsInf(c *Call) error {

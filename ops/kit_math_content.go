@@ -87,28 +87,41 @@ func zipContent(n *ssa.Node, t ssa.Type, f func(x, y ssa.Dim) ssa.Dim) []ssa.Dim
 	return out
 }
 
-// arithmeticContent folds shape arithmetic symbolically.
-func arithmeticContent(n *ssa.Node, t ssa.Type) []ssa.Dim {
-	if !followed(t.DType) {
+// contentRule is how an operator combines elements of its operands that are known as
+// expressions over dimensions; nil where it can not for that node and element type.
+type contentRule func(n *ssa.Node, dt ndarray.DType) func(a, b ssa.Dim) ssa.Dim
+
+// exactly is the rule of an operation that keeps integers integers in any type.
+func exactly(f func(a, b ssa.Dim) ssa.Dim) contentRule {
+	return func(*ssa.Node, ndarray.DType) func(a, b ssa.Dim) ssa.Dim { return f }
+}
+
+// content folds shape arithmetic symbolically.
+func (r contentRule) content(n *ssa.Node, t ssa.Type) []ssa.Dim {
+	if r == nil || !followed(t.DType) {
 		return nil
 	}
-	f := contentRules[n.Op]
-	if n.Op == "Div" && t.DType.IsInteger() {
-		f = divContent
-	}
-	if n.Op == "Mod" && (n.Int("fmod", 0) != 0 || !t.DType.IsInteger()) {
-		return nil
-	}
+	f := r(n, t.DType)
 	if f == nil {
 		return nil
 	}
 	return zipContent(n, t, f)
 }
 
-// contentRules are the operations that keep integers integers in any type.
-var contentRules = map[string]func(a, b ssa.Dim) ssa.Dim{
-	"Add": ssa.Dim.Add, "Sub": ssa.Dim.Sub, "Mul": ssa.Dim.Mul, "Div": exactDivContent, "Mod": modContent,
-	"Min": ssa.Dim.Min, "Max": ssa.Dim.Max,
+// quotientContent is the rule of Div: floats stay integers only without remainder.
+func quotientContent(_ *ssa.Node, dt ndarray.DType) func(a, b ssa.Dim) ssa.Dim {
+	if dt.IsInteger() {
+		return divContent
+	}
+	return exactDivContent
+}
+
+// remainderContent is the rule of Mod on integers with the sign of the divisor.
+func remainderContent(n *ssa.Node, dt ndarray.DType) func(a, b ssa.Dim) ssa.Dim {
+	if n.Int("fmod", 0) != 0 || !dt.IsInteger() {
+		return nil
+	}
+	return modContent
 }
 
 // divContent is integer division, which truncates; for a symbolic dividend the

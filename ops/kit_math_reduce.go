@@ -47,7 +47,7 @@ func reduceOp(name string, since, axesInput int, doc string, r reduction, form f
 		Attrs: []AttrSpec{{Name: "keepdims", Kind: ssa.AttrInt}, {Name: "noop_with_empty_axes", Kind: ssa.AttrInt}},
 		Infer: func(n *ssa.Node) ([]Fact, error) { return inferReduce(n, r.content) },
 		Eval:  func(c *Call) error { return evalReduce(c, r) },
-		Facts: Facts{Cost: reduceCost, Smaller: reducedSmaller},
+		Facts: Facts{Traits: general.but(ZeroSign(0)), Cost: reduceCost, Smaller: reducedSmaller},
 		Upgrades: []Upgrade{{Below: axesInput, Source: changelog(name, axesInput), Apply: func(u *Upgrader, n *ssa.Node) error {
 			u.AttrToInput(n, "axes", 1)
 			return nil

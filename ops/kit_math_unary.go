@@ -22,8 +22,14 @@ func unaryOp(name string, since int, doc string, eval func(*Call) error, form fu
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 		Infer: SameAs, Eval: eval,
-		Facts: Facts{Elementwise: true},
+		Facts: Facts{Traits: elementwise.but(ZeroSign(0), Composition(0))},
 	}
+}
+
+// but returns the operator with some traits changed.
+func (o Op) but(changes ...Trait) Op {
+	o.Facts.Traits = o.Facts.Traits.but(changes...)
+	return o
 }
 
 // legacy returns the operator with the upgrade from operator set 5 and older.

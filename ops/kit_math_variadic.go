@@ -14,6 +14,8 @@ type variadic struct {
 	step arithmetic
 	// mean divides the sum by the number of operands at the end.
 	mean bool
+	// content combines known elements of two operands.
+	content contentRule
 }
 
 // variadicOp fills in what such operators have in common.
@@ -21,13 +23,13 @@ func variadicOp(name string, since int, doc string, v variadic, form func(*ssa.N
 	return Op{
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
-		Infer: inferVariadic, Eval: func(c *Call) error { return evalVariadic(c, v) },
-		Facts:    Facts{Elementwise: true, Commutative: true},
+		Infer: func(n *ssa.Node) ([]Fact, error) { return inferVariadic(n, v.content) }, Eval: func(c *Call) error { return evalVariadic(c, v) },
+		Facts:    Facts{Traits: elementwise.but(Commutative, ZeroSign(0))},
 		Upgrades: dropConsumedInputs(name),
 	}
 }
 
-func inferVariadic(n *ssa.Node) ([]Fact, error) {
+func inferVariadic(n *ssa.Node, r contentRule) ([]Fact, error) {
 	types := make([]ssa.Type, len(n.In))
 	all := make([]int, len(n.In))
 	for i := range n.In {
@@ -45,7 +47,7 @@ func inferVariadic(n *ssa.Node) ([]Fact, error) {
 		return nil, err
 	}
 	if len(n.In) == 2 {
-		return factOf(t, arithmeticContent(n, t)), nil
+		return factOf(t, r.content(n, t)), nil
 	}
 	return One(t), nil
 }

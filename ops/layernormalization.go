@@ -18,7 +18,7 @@ var LayerNormalization = Op{
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalLayerNorm[float32], evalLayerNorm[float64])
 	},
-	Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
+	Facts: Facts{Traits: passing, Linear: lastNormLinear(2), InPlace: inPlaceFirst, Cost: normCost},
 }
 
 // RMSNormalization scales by the root mean square of the dimensions from axis
@@ -42,7 +42,7 @@ var RMSNormalization = Op{
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalRMSNorm[float32], evalRMSNorm[float64])
 	},
-	Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
+	Facts: Facts{Traits: passing, Linear: lastNormLinear(-1), InPlace: inPlaceFirst, Cost: normCost},
 }
 
 var normAttrs = []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "stash_type", Kind: ssa.AttrInt}}

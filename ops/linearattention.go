@@ -22,7 +22,7 @@ var LinearAttention = Op{
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "chunk_size", Kind: ssa.AttrInt}, {Name: "kv_num_heads", Kind: ssa.AttrInt, Required: true},
 		{Name: "q_num_heads", Kind: ssa.AttrInt, Required: true}, {Name: "scale", Kind: ssa.AttrFloat}, {Name: "update_rule", Kind: ssa.AttrString}},
-	Facts: Facts{Cost: linearAttentionCost}, Infer: inferLinearAttention, Eval: evalLinearAttention,
+	Facts: Facts{Traits: general, Cost: linearAttentionCost}, Infer: inferLinearAttention, Eval: evalLinearAttention,
 }
 
 // linearAttentionCost counts what is done to the state at every position: decay,

@@ -19,7 +19,7 @@ var LinearClassifier = Op{
 	Attrs: []AttrSpec{{Name: "coefficients", Kind: ssa.AttrFloats, Required: true}, {Name: "intercepts", Kind: ssa.AttrFloats},
 		{Name: "classlabels_ints", Kind: ssa.AttrInts}, {Name: "classlabels_strings", Kind: ssa.AttrStrings},
 		{Name: "multi_class", Kind: ssa.AttrInt}, {Name: "post_transform", Kind: ssa.AttrString}},
-	Facts: Facts{Cost: elementCost}, Infer: inferLinearClassifier, Eval: evalLinearClassifier,
+	Facts: Facts{Traits: general}, Infer: inferLinearClassifier, Eval: evalLinearClassifier,
 }
 
 // LinearRegressor evaluates linear functions:
@@ -29,7 +29,7 @@ var LinearRegressor = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "coefficients", Kind: ssa.AttrFloats}, {Name: "intercepts", Kind: ssa.AttrFloats},
 		{Name: "targets", Kind: ssa.AttrInt}, {Name: "post_transform", Kind: ssa.AttrString}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(n.Int("targets", 1)))), nil
 	},
 	Eval: evalLinearRegressor,

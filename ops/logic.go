@@ -14,7 +14,7 @@ func logicOp(name, doc string, f func(x, y bool) bool) Op {
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 		Infer:    func(n *ssa.Node) ([]Fact, error) { return inferLogic(n, f) },
 		Eval:     func(c *Call) error { return evalLogic(c, f) },
-		Facts:    Facts{Elementwise: true, Commutative: true},
+		Facts:    Facts{Traits: elementwise.but(Commutative, ZeroSignIgnored)},
 		Upgrades: legacyBroadcast(name),
 	}
 }
@@ -77,10 +77,10 @@ func evalLogic(c *Call, f func(x, y bool) bool) error {
 }
 
 // And is logical conjunction: https://onnx.ai/onnx/operators/onnx__And.html
-var And = logicOp("And", "C = A && B", func(x, y bool) bool { return x && y })
+var And = logicOp("And", "C = A && B", func(x, y bool) bool { return x && y }).but(Idempotent)
 
 // Or is logical disjunction: https://onnx.ai/onnx/operators/onnx__Or.html
-var Or = logicOp("Or", "C = A || B", func(x, y bool) bool { return x || y })
+var Or = logicOp("Or", "C = A || B", func(x, y bool) bool { return x || y }).but(Idempotent)
 
 // Xor is logical inequality: https://onnx.ai/onnx/operators/onnx__Xor.html
 var Xor = logicOp("Xor", "C = A != B", func(x, y bool) bool { return x != y })

@@ -20,7 +20,7 @@ var Loop = Op{
 	Name: "Loop", Since: 25, Form: since(13), Doc: "repeat body while i < M and cond",
 	MinIn: 2, MaxIn: -1, MinOut: 0, MaxOut: -1,
 	Attrs: []AttrSpec{{Name: "body", Graph: true, Required: true}},
-	Facts: Facts{Cost: elementCost}, Infer: inferLoop, Eval: evalLoop,
+	Facts: Facts{Traits: general}, Infer: inferLoop, Eval: evalLoop,
 }
 
 // LoopShape names the parts of a Loop node.

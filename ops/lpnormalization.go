@@ -18,7 +18,7 @@ var LpNormalization = Op{
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalLpNormalization[float32], evalLpNormalization[float64])
 	},
-	Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
+	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: normCost},
 }
 
 func evalLpNormalization[T float32 | float64](c *Call) error {

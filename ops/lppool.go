@@ -16,7 +16,7 @@ var LpPool = Op{
 	Attrs:    append([]AttrSpec{{Name: "p", Kind: ssa.AttrInt}}, poolAttrs...),
 	Infer:    inferPool,
 	Eval:     func(c *Call) error { return byReal(c, 0, evalLpPool[float32], evalLpPool[float64]) },
-	Facts:    Facts{Smaller: pooledPlanes, Cost: poolCost},
+	Facts:    Facts{Traits: passing, Smaller: pooledPlanes, Cost: poolCost},
 	Upgrades: floatNormOrder("LpPool"),
 }
 
@@ -25,7 +25,7 @@ var GlobalLpPool = Op{
 	Name: "GlobalLpPool", Since: 22, Form: bf16Since22(2), Doc: "Y[n,c] = p-norm of X[n,c,...]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "p", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: readCost}, Infer: inferGlobalPool,
+	Facts: Facts{Traits: general, Cost: readCost}, Infer: inferGlobalPool,
 	Eval:     func(c *Call) error { return byReal(c, 0, evalGlobalLpPool[float32], evalGlobalLpPool[float64]) },
 	Upgrades: floatNormOrder("GlobalLpPool"),
 }

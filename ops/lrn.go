@@ -19,7 +19,7 @@ var LRN = Op{
 		{Name: "size", Kind: ssa.AttrInt, Required: true}},
 	Infer: SameAs,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalLRN[float32], evalLRN[float64]) },
-	Facts: Facts{Cost: normCost},
+	Facts: Facts{Traits: general, Cost: normCost},
 }
 
 func evalLRN[T float32 | float64](c *Call) error {

@@ -20,7 +20,7 @@ var LSTM = Op{
 	MinIn: 3, MaxIn: 8, MinOut: 0, MaxOut: 3,
 	Attrs: append([]AttrSpec{{Name: "input_forget", Kind: ssa.AttrInt}}, recurrentAttrs...), Infer: inferRecurrent(2),
 	Eval:     func(c *Call) error { return byReal(c, 0, evalLSTM[float32], evalLSTM[float64]) },
-	Facts:    Facts{Cost: recurrentCost(4)},
+	Facts:    Facts{Traits: general, Cost: recurrentCost(4)},
 	Upgrades: dropOutputSequence("LSTM"),
 }
 

@@ -18,7 +18,7 @@ var MatMul = Op{
 	Form:  formBy(typeStep{1, floatTypes}, typeStep{9, wideTypes}, typeStep{13, anyType}),
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Infer: inferMatMul, Eval: evalMatMul,
-	Facts: Facts{Cost: matMulCost},
+	Facts: Facts{Traits: ignoring.but(FailsNever), Linear: matMulLinear, Cost: matMulCost},
 }
 
 // MatMulShape is the shape rule of matrix products, shared by their relatives.

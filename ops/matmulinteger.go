@@ -18,7 +18,7 @@ var MatMulInteger = Op{
 		t, err := MatMulShape(InType(n, 0), InType(n, 1), ndarray.Int32)
 		return One(t), err
 	},
-	Eval: evalMatMulInteger, Facts: Facts{Cost: matMulCost},
+	Eval: evalMatMulInteger, Facts: Facts{Traits: general, Cost: matMulCost},
 }
 
 func evalMatMulInteger(c *Call) error {

@@ -29,7 +29,7 @@ var MaxPool = Op{
 		return append(out, Fact{Type: t}), nil
 	},
 	Eval:  evalMaxPool,
-	Facts: Facts{Smaller: pooledPlanes, Cost: poolCost},
+	Facts: Facts{Traits: passing, Smaller: pooledPlanes, Cost: poolCost},
 }
 
 func maxPoolForm(n *ssa.Node) int {

@@ -19,7 +19,7 @@ var MaxRoiPool = Op{
 	Name: "MaxRoiPool", Since: 22, Form: typeForm(1, 22), Doc: "Y[r] = maxima of X over the bins of rois[r]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "pooled_shape", Kind: ssa.AttrInts, Required: true}, {Name: "spatial_scale", Kind: ssa.AttrFloat}},
-	Facts: Facts{Cost: elementCost}, Infer: inferMaxRoiPool, Eval: func(c *Call) error { return byReal(c, 0, maxRoiPool[float32], maxRoiPool[float64]) },
+	Facts: Facts{Traits: general}, Infer: inferMaxRoiPool, Eval: func(c *Call) error { return byReal(c, 0, maxRoiPool[float32], maxRoiPool[float64]) },
 }
 
 func inferMaxRoiPool(n *ssa.Node) ([]Fact, error) {

@@ -21,7 +21,7 @@ var MaxUnpool = Op{
 	Name: "MaxUnpool", Since: 22, Form: bf16Since22(11), Doc: "Y.flat[I] = X, zero elsewhere",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "kernel_shape", Kind: ssa.AttrInts, Required: true}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}},
-	Facts: Facts{Cost: elementCost}, Infer: inferMaxUnpool, Eval: evalMaxUnpool,
+	Facts: Facts{Traits: general}, Infer: inferMaxUnpool, Eval: evalMaxUnpool,
 }
 
 // unpoolDim is the size a pooled dimension had.

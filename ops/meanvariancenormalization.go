@@ -18,7 +18,7 @@ var MeanVarianceNormalization = Op{
 	Attrs: []AttrSpec{{Name: "axes", Kind: ssa.AttrInts}},
 	Infer: SameAs,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalMVN[float32], evalMVN[float64]) },
-	Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
+	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: normCost},
 }
 
 // mvnEpsilon keeps the deviation off zero; the function body in the standard

@@ -14,7 +14,7 @@ var Scaler = Op{
 	Domain: mlDomain, Name: "Scaler", Since: 1, Doc: "Y = (X - offset) * scale",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "offset", Kind: ssa.AttrFloats}, {Name: "scale", Kind: ssa.AttrFloats}},
-	Facts: Facts{Cost: elementCost}, Infer: inferAsFloat, Eval: evalScaler,
+	Facts: Facts{Traits: general}, Infer: inferAsFloat, Eval: evalScaler,
 }
 
 // Normalizer divides rows by their norm: https://onnx.ai/onnx/operators/onnx_aionnxml_Normalizer.html
@@ -25,7 +25,7 @@ var Normalizer = Op{
 	Domain: mlDomain, Name: "Normalizer", Since: 1, Doc: "Y = X / norm(X) row by row",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "norm", Kind: ssa.AttrString}},
-	Facts: Facts{Cost: elementCost}, Infer: inferAsFloat, Eval: evalNormalizer,
+	Facts: Facts{Traits: general}, Infer: inferAsFloat, Eval: evalNormalizer,
 }
 
 // Binarizer compares with a threshold: https://onnx.ai/onnx/operators/onnx_aionnxml_Binarizer.html
@@ -34,7 +34,7 @@ var Binarizer = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "threshold", Kind: ssa.AttrFloat}},
 	Infer: SameAs, Eval: evalBinarizer,
-	Facts: Facts{Elementwise: true},
+	Facts: Facts{Traits: elementwise.but(ZeroSignCleared)},
 }
 
 // Imputer replaces a value that stands for a missing one:
@@ -47,7 +47,7 @@ var Imputer = Op{
 	Attrs: []AttrSpec{{Name: "imputed_value_floats", Kind: ssa.AttrFloats}, {Name: "imputed_value_int64s", Kind: ssa.AttrInts},
 		{Name: "replaced_value_float", Kind: ssa.AttrFloat}, {Name: "replaced_value_int64", Kind: ssa.AttrInt}},
 	Infer: SameAs, Eval: evalImputer,
-	Facts: Facts{InPlace: inPlaceFirst},
+	Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 }
 
 // FeatureVectorizer joins rows of features: https://onnx.ai/onnx/operators/onnx_aionnxml_FeatureVectorizer.html
@@ -58,7 +58,7 @@ var FeatureVectorizer = Op{
 	Domain: mlDomain, Name: "FeatureVectorizer", Since: 1, Doc: "Y = inputs side by side as floats",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "inputdimensions", Kind: ssa.AttrInts}},
-	Facts: Facts{Cost: elementCost}, Infer: inferFeatureVectorizer, Eval: evalFeatureVectorizer,
+	Facts: Facts{Traits: general}, Infer: inferFeatureVectorizer, Eval: evalFeatureVectorizer,
 }
 
 // inferAsFloat is operand 0's shape with element type float32.

@@ -16,8 +16,8 @@ var Mod = Op{
 	Name: "Mod", Since: 28, Doc: "C = A mod B", Form: modForm,
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "fmod", Kind: ssa.AttrInt}},
-	Infer: inferArithmetic, Eval: evalMod,
-	Facts: Facts{Elementwise: true},
+	Infer: inferArithmetic(remainderContent), Eval: evalMod,
+	Facts: Facts{Traits: elementwise.but(ZeroSignPassed, FailsIntegers)},
 }
 
 // modForm: floats with fmod=0 are allowed since 28 only.

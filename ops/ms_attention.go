@@ -18,7 +18,7 @@ var MSAttention = Op{
 	Domain: microsoft, Name: "Attention", Since: 1, Doc: "output = attention of [Q K V] = input · weights + bias",
 	MinIn: 2, MaxIn: 7, MinOut: 1, MaxOut: 2,
 	Attrs: msAttentionAttrs,
-	Facts: Facts{Cost: projectedCost}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferSelfAttention(n, 4, InType(n, 0).DType) },
+	Facts: Facts{Traits: general, Cost: projectedCost}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferSelfAttention(n, 4, InType(n, 0).DType) },
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalMSAttention[float32], evalMSAttention[float64])
 	},
@@ -31,7 +31,7 @@ var QAttention = Op{
 	Domain: microsoft, Name: "QAttention", Since: 1, Doc: "output = attention of [Q K V] = dequantize(input) · dequantize(weight) + bias",
 	MinIn: 5, MaxIn: 9, MinOut: 1, MaxOut: 2,
 	Attrs: msAttentionAttrs,
-	Facts: Facts{Cost: projectedCost}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferSelfAttention(n, 8, InType(n, 3).DType) },
+	Facts: Facts{Traits: general, Cost: projectedCost}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferSelfAttention(n, 8, InType(n, 3).DType) },
 	Eval: evalQAttention,
 }
 
@@ -202,7 +202,7 @@ var MultiHeadAttention = Op{
 	MinIn: 1, MaxIn: 10, MinOut: 1, MaxOut: 4,
 	Attrs: []AttrSpec{{Name: "mask_filter_value", Kind: ssa.AttrFloat}, {Name: "num_heads", Kind: ssa.AttrInt, Required: true},
 		{Name: "scale", Kind: ssa.AttrFloat}, {Name: "unidirectional", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: cachedCost(1)}, Infer: inferMultiHead,
+	Facts: Facts{Traits: general, Cost: cachedCost(1)}, Infer: inferMultiHead,
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalMultiHead[float32], evalMultiHead[float64])
 	},

@@ -16,7 +16,7 @@ var fusedConvAttrs = append([]AttrSpec{{Name: "activation", Kind: ssa.AttrString
 var FusedConv = Op{
 	Domain: microsoft, Name: "FusedConv", Since: 1, Doc: "Y = act(Conv(X, W, B) + Z)",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: fusedConvAttrs, Infer: Conv.Infer, Facts: Facts{Cost: convCost(1)},
+	Attrs: fusedConvAttrs, Infer: Conv.Infer, Facts: Facts{Traits: general, Cost: convCost(1)},
 	Eval: func(c *Call) error {
 		return byReal(c, 0, func(c *Call) error { return evalFusedConv[float32](c, false) },
 			func(c *Call) error { return evalFusedConv[float64](c, false) })
@@ -33,7 +33,7 @@ func nhwcConv(name, doc string, attrs []AttrSpec, operands int) Op {
 	return Op{
 		Domain: microsoft, Name: name, Since: 1, Doc: doc,
 		MinIn: 2, MaxIn: operands, MinOut: 1, MaxOut: 1,
-		Attrs: attrs, Facts: Facts{Cost: convCost(1)},
+		Attrs: attrs, Facts: Facts{Traits: general, Cost: convCost(1)},
 		Infer: func(n *ssa.Node) ([]Fact, error) { return inferChannelsLast(n, 0, 1, InType(n, 0).DType) },
 		Eval: func(c *Call) error {
 			return byReal(c, 0, func(c *Call) error { return evalFusedConv[float32](c, true) },
@@ -124,7 +124,7 @@ func evalFusedConv[T float32 | float64](c *Call, last bool) error {
 var NhwcMaxPool = Op{
 	Domain: microsoft, Name: "NhwcMaxPool", Since: 1, Doc: "y = max over sliding windows, channels last",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: poolAttrs, Facts: Facts{Cost: poolCost}, Infer: inferPoolLast, Eval: evalNhwcMaxPool,
+	Attrs: poolAttrs, Facts: Facts{Traits: general, Cost: poolCost}, Infer: inferPoolLast, Eval: evalNhwcMaxPool,
 }
 
 // poolLast binds a pooling window over data with channels last.

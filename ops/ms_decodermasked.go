@@ -24,7 +24,7 @@ var DecoderMaskedMultiHeadAttention = Op{
 	MinIn: 1, MaxIn: 11, MinOut: 1, MaxOut: 4,
 	Attrs: []AttrSpec{{Name: "mask_filter_value", Kind: ssa.AttrFloat}, {Name: "num_heads", Kind: ssa.AttrInt, Required: true},
 		{Name: "output_qk", Kind: ssa.AttrInt}, {Name: "past_present_share_buffer", Kind: ssa.AttrInt}, {Name: "scale", Kind: ssa.AttrFloat}},
-	Infer: inferDecoderMasked, Facts: Facts{Cost: cachedCost(1)}, Eval: notDouble(evalDecoderMasked),
+	Infer: inferDecoderMasked, Facts: Facts{Traits: general, Cost: cachedCost(1)}, Eval: notDouble(evalDecoderMasked),
 }
 
 func inferDecoderMasked(n *ssa.Node) ([]Fact, error) {

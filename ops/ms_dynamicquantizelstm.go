@@ -21,7 +21,7 @@ var DynamicQuantizeLSTM = Op{
 	Attrs: append([]AttrSpec{{Name: "input_forget", Kind: ssa.AttrInt}}, recurrentAttrs...),
 	Infer: func(n *ssa.Node) ([]Fact, error) { return inferRecurrent(2)(n) },
 	Eval:  evalDynamicQuantizeLSTM,
-	Facts: Facts{Cost: recurrentCost(4)},
+	Facts: Facts{Traits: general, Cost: recurrentCost(4)},
 }
 
 func evalDynamicQuantizeLSTM(c *Call) error {

@@ -25,7 +25,7 @@ var DynamicTimeWarping = Op{
 		}
 		return One(ssa.TensorOf(ndarray.Int32, ssa.D(2), ssa.Dim{})), nil
 	},
-	Facts: Facts{Cost: readCost}, Eval: evalTimeWarping,
+	Facts: Facts{Traits: general, Cost: readCost}, Eval: evalTimeWarping,
 }
 
 func evalTimeWarping(c *Call) error {

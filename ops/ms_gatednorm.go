@@ -19,7 +19,7 @@ var GatedRMSNorm = Op{
 	Domain: microsoft, Name: "GatedRMSNorm", Since: 1, Doc: "Y = rms(X) * activation(gate)",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "activation", Kind: ssa.AttrString}, {Name: "epsilon", Kind: ssa.AttrFloat}},
-	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst, Cost: normCost}, Eval: notDouble(evalGatedRMS),
+	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: normCost}, Eval: notDouble(evalGatedRMS),
 }
 
 func evalGatedRMS(c *Call) error {
@@ -69,7 +69,7 @@ var BranchwiseRMSNorm = Op{
 	Domain: microsoft, Name: "BranchwiseRMSNorm", Since: 1, Doc: "Y = rms(X) along every branch",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "num_branches", Kind: ssa.AttrInt}},
-	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
+	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: normCost},
 	Eval: notDouble(func(c *Call) error {
 		x := c.Array(0)
 		s, err := streamsOf(c.Node, x.Shape)
@@ -100,7 +100,7 @@ var BranchwiseRMSNorm = Op{
 var EngramGate = Op{
 	Domain: microsoft, Name: "EngramGate", Since: 1, Doc: "output = sigmoid(±√|rms(key)·rms(query)/√H|) * value",
 	MinIn: 5, MaxIn: 6, MinOut: 1, MaxOut: 2, Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}},
-	Infer: firstType(2), Facts: Facts{Cost: normCost}, Eval: notDouble(evalEngramGate),
+	Infer: firstType(2), Facts: Facts{Traits: general, Cost: normCost}, Eval: notDouble(evalEngramGate),
 }
 
 func evalEngramGate(c *Call) error {
@@ -161,7 +161,7 @@ func evalEngramGate(c *Call) error {
 var LinearAttentionGate = Op{
 	Domain: microsoft, Name: "LinearAttentionGate", Since: 1, Doc: "decay = decay_scale * softplus(a + dt_bias); beta = sigmoid(b)",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 2,
-	Infer: firstType(2), Facts: Facts{InPlace: inPlaceFirst, Cost: elementCost},
+	Infer: firstType(2), Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 	Eval: notDouble(func(c *Call) error {
 		a, b := c.Array(0), c.Array(3)
 		if a.Rank() < 1 {

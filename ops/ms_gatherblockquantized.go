@@ -21,7 +21,7 @@ var GatherBlockQuantized = Op{
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "bits", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt}, {Name: "gather_axis", Kind: ssa.AttrInt},
 		{Name: "quantize_axis", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferGatherBlock, Eval: evalGatherBlock,
+	Facts: Facts{Traits: general}, Infer: inferGatherBlock, Eval: evalGatherBlock,
 }
 
 // packedBits is how many elements a byte of the data holds.

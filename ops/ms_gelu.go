@@ -10,7 +10,7 @@ import (
 var MSGelu = Op{
 	Domain: microsoft, Name: "Gelu", Since: 1, Doc: "Y = X/2 · (1 + erf(X/√2))",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: SameAs, Facts: Facts{Elementwise: true},
+	Infer: SameAs, Facts: Facts{Traits: elementwise},
 	Eval: func(c *Call) error { return evalBiased(c, gelu) },
 }
 
@@ -18,7 +18,7 @@ var MSGelu = Op{
 var BiasGelu = Op{
 	Domain: microsoft, Name: "BiasGelu", Since: 1, Doc: "C = gelu(A + B)",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
+	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 	Eval: func(c *Call) error { return evalBiased(c, gelu) },
 }
 
@@ -28,7 +28,7 @@ var BiasGelu = Op{
 var FastGelu = Op{
 	Domain: microsoft, Name: "FastGelu", Since: 1, Doc: "Y = gelu(X + bias) by the tanh approximation",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
+	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 	Eval: func(c *Call) error { return evalBiased(c, geluTanh) },
 }
 
@@ -37,7 +37,7 @@ var QuickGelu = Op{
 	Domain: microsoft, Name: "QuickGelu", Since: 1, Doc: "Y = X * sigmoid(alpha * X)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}},
-	Infer: SameAs, Facts: Facts{Elementwise: true},
+	Infer: SameAs, Facts: Facts{Traits: elementwise},
 	Eval: func(c *Call) error {
 		alpha := float64(c.Node.Float("alpha", 1.702))
 		return evalBiased(c, func(x float64) float64 { return x * sigmoid(alpha*x) })
@@ -49,7 +49,7 @@ var QuickGelu = Op{
 var BiasSplitGelu = Op{
 	Domain: microsoft, Name: "BiasSplitGelu", Since: 1, Doc: "Y = X1 * gelu(X2), [X1 X2] = X + bias",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		x := InType(n, 0)
 		if x.Ranked && x.Rank() != 3 {
 			return nil, fmt.Errorf("operand %s, expected rank 3", x)

@@ -16,7 +16,7 @@ var msGroupNormAttrs = []AttrSpec{{Name: "activation", Kind: ssa.AttrInt, Requir
 var MSGroupNorm = Op{
 	Domain: microsoft, Name: "GroupNorm", Since: 1, Doc: "Y = act(GroupNormalization(X))",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: msGroupNormAttrs, Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
+	Attrs: msGroupNormAttrs, Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: normCost},
 	Eval: func(c *Call) error { return byReal(c, 0, evalGroupNormLast[float32], evalGroupNormLast[float64]) },
 }
 
@@ -25,7 +25,7 @@ var MSGroupNorm = Op{
 var SkipGroupNorm = Op{
 	Domain: microsoft, Name: "SkipGroupNorm", Since: 1, Doc: "Y = act(GroupNormalization(X + skip + bias))",
 	MinIn: 4, MaxIn: 5, MinOut: 1, MaxOut: 2,
-	Attrs: msGroupNormAttrs, Infer: firstType(2), Facts: Facts{Cost: normCost},
+	Attrs: msGroupNormAttrs, Infer: firstType(2), Facts: Facts{Traits: general, Cost: normCost},
 	Eval: func(c *Call) error { return byReal(c, 0, evalGroupNormLast[float32], evalGroupNormLast[float64]) },
 }
 
@@ -33,7 +33,7 @@ var SkipGroupNorm = Op{
 var BiasAdd = Op{
 	Domain: microsoft, Name: "BiasAdd", Since: 1, Doc: "Y = X + bias + skip",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
+	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 	Eval: func(c *Call) error { return byReal(c, 0, evalBiasAdd[float32], evalBiasAdd[float64]) },
 }
 

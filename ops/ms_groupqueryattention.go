@@ -27,7 +27,7 @@ var GroupQueryAttention = Op{
 		{Name: "qk_output", Kind: ssa.AttrInt}, {Name: "rotary_interleaved", Kind: ssa.AttrInt}, {Name: "scale", Kind: ssa.AttrFloat},
 		{Name: "sliding_window_cache", Kind: ssa.AttrInt}, {Name: "smooth_softmax", Kind: ssa.AttrInt}, {Name: "softcap", Kind: ssa.AttrFloat},
 		{Name: "v_quant_type", Kind: ssa.AttrString}},
-	Facts: Facts{Cost: cachedCost(1)}, Infer: inferGroupQuery,
+	Facts: Facts{Traits: general, Cost: cachedCost(1)}, Infer: inferGroupQuery,
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalGroupQuery[float32], evalGroupQuery[float64])
 	},

@@ -24,7 +24,7 @@ var CropAndResize = Op{
 		}
 		return One(ssa.TensorOf(x.DType, dimOf(InType(n, 1), 0), dimOf(x, 1), size[0], size[1])), nil
 	},
-	Facts: Facts{Cost: elementCost}, Eval: notDouble(evalCropAndResize),
+	Facts: Facts{Traits: general}, Eval: notDouble(evalCropAndResize),
 }
 
 func evalCropAndResize(c *Call) error {
@@ -119,7 +119,7 @@ var ConvTransposeWithDynamicPads = Op{
 		}
 		return facts, err
 	},
-	Facts: Facts{Cost: convTransposeCost},
+	Facts: Facts{Traits: general, Cost: convTransposeCost},
 	Eval: func(c *Call) error {
 		inner := *c
 		var pads []int64
@@ -167,7 +167,7 @@ var UnfoldTensor = Op{
 		}
 		return One(ssa.TensorOf(x.DType, append(out, ssa.D(size))...)), nil
 	},
-	Facts: Facts{Cost: moveCost}, Eval: evalUnfold,
+	Facts: Facts{Traits: general, Cost: moveCost}, Eval: evalUnfold,
 }
 
 func unfoldAttrs(n *ssa.Node, rank int) (axis int, size, step int64, err error) {
@@ -221,7 +221,7 @@ func evalUnfold(c *Call) error {
 var SampleOp = Op{
 	Domain: microsoft, Name: "SampleOp", Since: 1, Doc: "Y = X",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: SameAs, Facts: Facts{Elementwise: true, Alias: wholeView, Cost: freeCost},
+	Infer: SameAs, Facts: Facts{Traits: elementwise, Alias: wholeView, Cost: freeCost},
 	Eval: func(c *Call) error {
 		x := c.Array(0)
 		y, err := c.Output(0, x.DType, x.Shape...)

@@ -15,7 +15,7 @@ import (
 var Inverse = Op{
 	Domain: microsoft, Name: "Inverse", Since: 1, Doc: "Y = X⁻¹ for every matrix",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: SameAs, Eval: evalInverse, Facts: Facts{InPlace: inPlaceFirst},
+	Infer: SameAs, Eval: evalInverse, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 }
 
 func evalInverse(c *Call) error {
@@ -59,7 +59,7 @@ var CDist = Op{
 	Domain: microsoft, Name: "CDist", Since: 1, Doc: "C[m,k] = distance of A[m] and B[k]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "metric", Kind: ssa.AttrString}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		a, b := InType(n, 0), InType(n, 1)
 		return One(ssa.TensorOf(a.DType, dimOf(a, 0), dimOf(b, 0))), nil
 	},

@@ -50,7 +50,7 @@ var MSLinearAttention = Op{
 	Domain: microsoft, Name: "LinearAttention", Since: 1, Doc: "S = exp(g)∘S + k⊗v, o = scale * Sᵀq over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
 	Attrs: append(slices.Clone(LinearAttention.Attrs), AttrSpec{Name: "state_window", Kind: ssa.AttrInt}),
-	Infer: inferMSLinearAttention, Facts: Facts{Cost: linearAttentionCost}, Eval: notDouble(evalMSLinearAttention),
+	Infer: inferMSLinearAttention, Facts: Facts{Traits: general, Cost: linearAttentionCost}, Eval: notDouble(evalMSLinearAttention),
 }
 
 func inferMSLinearAttention(n *ssa.Node) ([]Fact, error) {
@@ -126,7 +126,7 @@ var MSCausalConvWithState = Op{
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "activation", Kind: ssa.AttrString}, {Name: "channels_last", Kind: ssa.AttrInt}, {Name: "dilation", Kind: ssa.AttrInt},
 		{Name: "ndim", Kind: ssa.AttrInt}, {Name: "state_window", Kind: ssa.AttrInt}},
-	Infer: inferMSCausalConv, Facts: Facts{Cost: causalConvCost}, Eval: notDouble(evalMSCausalConv),
+	Infer: inferMSCausalConv, Facts: Facts{Traits: general, Cost: causalConvCost}, Eval: notDouble(evalMSCausalConv),
 }
 
 func inferMSCausalConv(n *ssa.Node) ([]Fact, error) {

@@ -34,7 +34,7 @@ func fusedMatMul(name, doc string, attrs []AttrSpec) Op {
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 		Attrs: attrs, Infer: inferFusedMatMul,
 		Eval:  func(c *Call) error { return byReal(c, 0, evalFusedMatMul[float32], evalFusedMatMul[float64]) },
-		Facts: Facts{Cost: matMulCost},
+		Facts: Facts{Traits: general, Cost: matMulCost},
 	}
 }
 
@@ -139,7 +139,7 @@ var FusedGemm = Op{
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{{Name: "activation", Kind: ssa.AttrString}, {Name: "activation_alpha", Kind: ssa.AttrFloat},
 		{Name: "activation_beta", Kind: ssa.AttrFloat}, {Name: "activation_gamma", Kind: ssa.AttrFloat}}, Gemm.Attrs...),
-	Infer: inferGemm, Facts: Facts{Cost: gemmCost},
+	Infer: inferGemm, Facts: Facts{Traits: general, Cost: gemmCost},
 	Eval: func(c *Call) error {
 		act, err := fusedActivation(c.Node.Str("activation", ""), activationParams(c.Node))
 		if err != nil {
@@ -157,7 +157,7 @@ var FusedGemm = Op{
 var GemmFastGelu = Op{
 	Domain: microsoft, Name: "GemmFastGelu", Since: 1, Doc: "Y = gelu(X · W + bias) by the tanh approximation",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Infer: inferMatMul, Facts: Facts{Cost: matMulCost},
+	Infer: inferMatMul, Facts: Facts{Traits: general, Cost: matMulCost},
 	Eval: func(c *Call) error { return byReal(c, 0, evalGemmFastGelu[float32], evalGemmFastGelu[float64]) },
 }
 

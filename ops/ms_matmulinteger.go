@@ -20,7 +20,7 @@ var DynamicQuantizeMatMul = Op{
 		t, err := MatMulShape(InType(n, 0), InType(n, 1), InType(n, 0).DType)
 		return One(t), err
 	},
-	Eval: evalDynamicQuantizeMatMul, Facts: Facts{Cost: matMulCost},
+	Eval: evalDynamicQuantizeMatMul, Facts: Facts{Traits: general, Cost: matMulCost},
 }
 
 // MatMulIntegerToFloat is the product of quantized matrices in real numbers:
@@ -33,7 +33,7 @@ var MatMulIntegerToFloat = Op{
 		t, err := MatMulShape(InType(n, 0), InType(n, 1), InType(n, 2).DType)
 		return One(t), err
 	},
-	Eval: evalMatMulIntegerToFloat, Facts: Facts{Cost: matMulCost},
+	Eval: evalMatMulIntegerToFloat, Facts: Facts{Traits: general, Cost: matMulCost},
 }
 
 // MatMulInteger16 is the product of 16-bit integers in 32 bits.
@@ -44,7 +44,7 @@ var MatMulInteger16 = Op{
 		t, err := MatMulShape(InType(n, 0), InType(n, 1), wideInt(InType(n, 0).DType))
 		return One(t), err
 	},
-	Eval: evalMatMulInteger16, Facts: Facts{Cost: matMulCost},
+	Eval: evalMatMulInteger16, Facts: Facts{Traits: general, Cost: matMulCost},
 }
 
 // MulInteger multiplies quantized elements in 32 bits, broadcasting:
@@ -52,7 +52,7 @@ var MatMulInteger16 = Op{
 var MulInteger = Op{
 	Domain: microsoft, Name: "MulInteger", Since: 1, Doc: "C = (A - A_zero_point) * (B - B_zero_point) in int32",
 	MinIn: 1, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		t, err := BroadcastTypes(ndarray.Int32, InType(n, 0), InType(n, 2))
 		return One(t), err
 	},
@@ -190,7 +190,7 @@ var QGemm = Op{
 	Domain: microsoft, Name: "QGemm", Since: 1, Doc: "Y = quantize((A' - za) · (B' - zb) + C)",
 	MinIn: 6, MaxIn: 9, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "transA", Kind: ssa.AttrInt}, {Name: "transB", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: innerCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general, Cost: innerCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		a, b := InType(n, 0), InType(n, 3)
 		rows, cols := dimOf(a, 0), dimOf(b, 1)
 		if n.Int("transA", 0) != 0 {

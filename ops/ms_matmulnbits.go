@@ -23,7 +23,7 @@ var MatMulNBits = Op{
 		{Name: "accuracy_level", Kind: ssa.AttrInt}, {Name: "bits", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt, Required: true},
 		{Name: "weight_prepacked", Kind: ssa.AttrInt}},
 	Infer: inferLastTo("N"), Eval: evalMatMulNBits,
-	Facts: Facts{Cost: weightedCost},
+	Facts: Facts{Traits: general, Cost: weightedCost},
 }
 
 // inferLastTo is the type rule of operators that replace operand 0's last
@@ -199,7 +199,7 @@ var MatMulBnb4 = Op{
 		}
 		return inferLastTo("N")(n)
 	},
-	Eval: evalMatMulBnb4, Facts: Facts{Cost: weightedCost},
+	Eval: evalMatMulBnb4, Facts: Facts{Traits: general, Cost: weightedCost},
 }
 
 // bnb4Tables are the values of FP4 and NF4.

@@ -24,7 +24,7 @@ import (
 var MoE = Op{
 	Domain: microsoft, Name: "MoE", Since: 1, Doc: "output = Σ over the k best experts of p[e] * (fc2[e]·act(fc1[e]·x + b1[e]) + b2[e])",
 	MinIn: 3, MaxIn: 8, MinOut: 1, MaxOut: 1, Attrs: moeAttrs,
-	Infer: SameAs, Facts: Facts{Cost: moeCost}, Eval: notDouble(evalMoE),
+	Infer: SameAs, Facts: Facts{Traits: general, Cost: moeCost}, Eval: notDouble(evalMoE),
 }
 
 var moeAttrs = []AttrSpec{{Name: "activation_alpha", Kind: ssa.AttrFloat}, {Name: "activation_beta", Kind: ssa.AttrFloat},
@@ -248,7 +248,7 @@ var QMoE = Op{
 	Attrs: append([]AttrSpec{{Name: "accuracy_level", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt}, {Name: "expert_weight_bits", Kind: ssa.AttrInt},
 		{Name: "fc1_expert_weight_bits", Kind: ssa.AttrInt}, {Name: "fc2_expert_weight_bits", Kind: ssa.AttrInt}, {Name: "fc3_expert_weight_bits", Kind: ssa.AttrInt},
 		{Name: "quant_type", Kind: ssa.AttrString}, {Name: "weights_prepacked", Kind: ssa.AttrInt}}, moeAttrs...),
-	Infer: SameAs, Facts: Facts{Cost: moeCost}, Eval: notDouble(evalQMoE),
+	Infer: SameAs, Facts: Facts{Traits: general, Cost: moeCost}, Eval: notDouble(evalQMoE),
 }
 
 func evalQMoE(c *Call) error {

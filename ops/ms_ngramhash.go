@@ -27,7 +27,7 @@ var NGramHashMapping = Op{
 		heads := (most - 1) * n.Int("n_head_per_ngram", 0)
 		return []Fact{{Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), dimOf(ids, 1), ssa.D(heads))}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), ssa.D(most-1))}}, nil
 	},
-	Facts: Facts{Cost: elementCost}, Eval: evalNGramHash,
+	Facts: Facts{Traits: general}, Eval: evalNGramHash,
 }
 
 // ngramHash is what all sequences of a call share.
@@ -195,7 +195,7 @@ var VarlenNGramHashMapping = Op{
 		return []Fact{{Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), back.MulN(n.Int("n_head_per_ngram", 0)))}, {Type: ssa.TensorOf(ids.DType, batch, back)},
 			{Type: ssa.TensorOf(ndarray.Int32, batch, back)}, {Type: ssa.TensorOf(ids.DType, batch, ssa.D(n.Int("state_update_capacity", 0)), back)}}, nil
 	},
-	Facts: Facts{Cost: elementCost}, Eval: evalVarlenNGramHash,
+	Facts: Facts{Traits: general}, Eval: evalVarlenNGramHash,
 }
 
 // packedHash is one evaluation of VarlenNGramHashMapping.

@@ -23,7 +23,7 @@ func simplifiedNorm(domain string) Op {
 	return Op{
 		Domain: domain, Name: "SimplifiedLayerNormalization", Since: 1, Doc: "Y = X / sqrt(mean(X²) + epsilon) * scale over the last dimensions",
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 2,
-		Attrs: normAttrs, Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
+		Attrs: normAttrs, Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: normCost},
 		Infer: func(n *ssa.Node) ([]Fact, error) {
 			stats, err := inferSuffixStats(n, ndarray.Float32)
 			y := InType(n, 0)
@@ -93,7 +93,7 @@ func statWriter(c *Call, meanAt, invAt int, s suffixNorm, x *ndarray.Array) (fun
 var SkipLayerNormalization = Op{
 	Domain: microsoft, Name: "SkipLayerNormalization", Since: 1, Doc: "output = LayerNormalization(input + skip + bias)",
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 4,
-	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}}, Infer: inferSkipNorm, Facts: Facts{Cost: normCost},
+	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}}, Infer: inferSkipNorm, Facts: Facts{Traits: general, Cost: normCost},
 	Eval: func(c *Call) error { return evalSkipNorm(c, true, 3, 4) },
 }
 
@@ -103,7 +103,7 @@ var SkipLayerNormalization = Op{
 var SkipSimplifiedLayerNormalization = Op{
 	Domain: microsoft, Name: "SkipSimplifiedLayerNormalization", Since: 1, Doc: "output = SimplifiedLayerNormalization(input + skip + bias)",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 4,
-	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}}, Infer: inferSkipNorm, Facts: Facts{Cost: normCost},
+	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}}, Infer: inferSkipNorm, Facts: Facts{Traits: general, Cost: normCost},
 	Eval: func(c *Call) error { return evalSkipNorm(c, false, -1, 3) },
 }
 
@@ -184,7 +184,7 @@ var EmbedLayerNormalization = Op{
 	Domain: microsoft, Name: "EmbedLayerNormalization", Since: 1, Doc: "output = LayerNormalization(word[ids] + position + segment[ids])",
 	MinIn: 1, MaxIn: 9, MinOut: 1, MaxOut: 3,
 	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "mask_index_type", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		ids, w := InType(n, 0), InType(n, 2)
 		y := ssa.TensorOf(w.DType, dimOf(ids, 0), dimOf(ids, 1), dimOf(w, 1))
 		return []Fact{{Type: y}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0))}, {Type: y}}, nil

@@ -93,7 +93,7 @@ var QLinearMul = qlinearBinary("QLinearMul", "C = quantize(A * B)", func(a, b fl
 func qlinearBinary(name, doc string, f func(a, b float32) float32) Op {
 	return Op{
 		Domain: microsoft, Name: name, Since: 1, Doc: doc,
-		MinIn: 2, MaxIn: 8, MinOut: 1, MaxOut: 1, Facts: Facts{Cost: elementCost},
+		MinIn: 2, MaxIn: 8, MinOut: 1, MaxOut: 1, Facts: Facts{Traits: general},
 		Infer: func(n *ssa.Node) ([]Fact, error) {
 			t, err := BroadcastTypes(InType(n, 0).DType, InType(n, 0), InType(n, 3))
 			return One(t), err
@@ -141,7 +141,7 @@ func qlinearUnary(name, doc string, attrs []AttrSpec, f func(*ssa.Node) func(flo
 	return Op{
 		Domain: microsoft, Name: name, Since: 1, Doc: doc,
 		MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1, Attrs: attrs,
-		Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
+		Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 		Eval: func(c *Call) error {
 			v, err := dequantized(c, 0)
 			if err != nil {
@@ -163,7 +163,7 @@ var QLinearSoftmax = Op{
 	Domain: microsoft, Name: "QLinearSoftmax", Since: 1, Doc: "Y = quantize(softmax(X)) along axis",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "opset", Kind: ssa.AttrInt, Required: true}},
-	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst}, Eval: evalQLinearSoftmax,
+	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst}, Eval: evalQLinearSoftmax,
 }
 
 func evalQLinearSoftmax(c *Call) error {
@@ -205,7 +205,7 @@ var QLinearConcat = Op{
 	Domain: microsoft, Name: "QLinearConcat", Since: 1, Doc: "Y = quantize(concat(dequantize(X), …)) along axis",
 	MinIn: 5, MaxIn: -1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt, Required: true}},
-	Facts: Facts{Cost: elementCost}, Infer: inferQLinearConcat, Eval: evalQLinearConcat,
+	Facts: Facts{Traits: general}, Infer: inferQLinearConcat, Eval: evalQLinearConcat,
 }
 
 func inferQLinearConcat(n *ssa.Node) ([]Fact, error) {
@@ -274,7 +274,7 @@ func evalQLinearConcat(c *Call) error {
 var QLinearWhere = Op{
 	Domain: microsoft, Name: "QLinearWhere", Since: 1, Doc: "Z = quantize(condition ? X : Y)",
 	MinIn: 9, MaxIn: 9, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		t, err := BroadcastTypes(InType(n, 1).DType, InType(n, 0), InType(n, 1), InType(n, 4))
 		return One(t), err
 	},
@@ -322,7 +322,7 @@ var QLinearReduceMean = Op{
 	Domain: microsoft, Name: "QLinearReduceMean", Since: 1, Doc: "reduced = quantize(mean(data)) over axes",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axes", Kind: ssa.AttrInts, Required: true}, {Name: "keepdims", Kind: ssa.AttrInt, Required: true}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferReduceAttr(n, InType(n, 0).DType) },
+	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferReduceAttr(n, InType(n, 0).DType) },
 	Eval: evalQLinearReduceMean,
 }
 
@@ -331,7 +331,7 @@ var ReduceSumInteger = Op{
 	Domain: microsoft, Name: "ReduceSumInteger", Since: 1, Doc: "reduced = sum(data) over axes in 32 bits",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axes", Kind: ssa.AttrInts, Required: true}, {Name: "keepdims", Kind: ssa.AttrInt, Required: true}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferReduceAttr(n, wideInt(InType(n, 0).DType)) },
+	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferReduceAttr(n, wideInt(InType(n, 0).DType)) },
 	Eval: evalReduceSumInteger,
 }
 

@@ -14,7 +14,7 @@ var QLinearAveragePool = Op{
 	Domain: microsoft, Name: "QLinearAveragePool", Since: 1, Doc: "Y = quantize(mean over sliding windows of X)",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{{Name: "channels_last", Kind: ssa.AttrInt}, {Name: "count_include_pad", Kind: ssa.AttrInt}}, poolAttrs...),
-	Facts: Facts{Cost: poolCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general, Cost: poolCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		if n.Int("channels_last", 0) != 0 {
 			return inferPoolLast(n)
 		}
@@ -28,7 +28,7 @@ var QLinearGlobalAveragePool = Op{
 	Domain: microsoft, Name: "QLinearGlobalAveragePool", Since: 1, Doc: "Y = quantize(mean of every plane of X)",
 	MinIn: 5, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "channels_last", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: readCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general, Cost: readCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		x := InType(n, 0)
 		if n.Int("channels_last", 0) == 0 || !x.Ranked || x.Rank() < 2 {
 			return inferGlobalPool(n)
@@ -134,7 +134,7 @@ var MSQLinearConv = Op{
 		}
 		return QLinearConv.Infer(n)
 	},
-	Eval: evalMSQLinearConv, Facts: Facts{Cost: convCost(3)},
+	Eval: evalMSQLinearConv, Facts: Facts{Traits: general, Cost: convCost(3)},
 }
 
 func evalMSQLinearConv(c *Call) error {

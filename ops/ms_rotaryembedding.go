@@ -16,7 +16,7 @@ var MSRotaryEmbedding = Op{
 	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "interleaved", Kind: ssa.AttrInt}, {Name: "is_packed_batching", Kind: ssa.AttrInt}, {Name: "num_heads", Kind: ssa.AttrInt},
 		{Name: "rotary_embedding_dim", Kind: ssa.AttrInt}, {Name: "scale", Kind: ssa.AttrFloat}},
-	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
+	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalMSRotary[float32], evalMSRotary[float64])
 	},

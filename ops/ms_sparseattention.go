@@ -33,7 +33,7 @@ var SparseAttention = Op{
 		}
 		return []Fact{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), hidden)}, {Type: InType(n, 3)}, {Type: InType(n, 4)}}, nil
 	},
-	Facts: Facts{Cost: cachedCost(1)}, Eval: notDouble(evalSparseAttention),
+	Facts: Facts{Traits: general, Cost: cachedCost(1)}, Eval: notDouble(evalSparseAttention),
 }
 
 // keyBlocks says which blocks of keys each block of queries sees, by layout.

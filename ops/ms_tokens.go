@@ -18,12 +18,12 @@ var NGramRepeatBlock = Op{
 	Domain: microsoft, Name: "NGramRepeatBlock", Since: 1, Doc: "scores_out = scores, -∞ for tokens that complete an n-gram of input_ids again",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "ngram_size", Kind: ssa.AttrInt, Required: true}},
 	Infer: func(n *ssa.Node) ([]Fact, error) { return One(InType(n, 1)), nil },
-	Facts: Facts{InPlace: func(n *ssa.Node) []Pair {
+	Facts: Facts{Traits: general, InPlace: func(n *ssa.Node) []Pair {
 		if sameLayout(InType(n, 1), n.Out[0].Type) {
 			return []Pair{{1, 0}}
 		}
 		return nil
-	}, Cost: elementCost}, Eval: evalNGramRepeat,
+	}}, Eval: evalNGramRepeat,
 }
 
 func evalNGramRepeat(c *Call) error {
@@ -75,7 +75,7 @@ var BifurcationDetector = Op{
 		}
 		return []Fact{{Type: tokens}, {Type: InType(n, 2)}}, nil
 	},
-	Facts: Facts{Cost: readCost}, Eval: evalBifurcation,
+	Facts: Facts{Traits: general, Cost: readCost}, Eval: evalBifurcation,
 }
 
 func evalBifurcation(c *Call) error {
@@ -154,7 +154,7 @@ var MurmurHash3 = Op{
 		t.DType = hashType(n)
 		return One(t), nil
 	},
-	Facts: Facts{Cost: elementCost},
+	Facts: Facts{Traits: general},
 	Eval: func(c *Call) error {
 		x := c.Array(0)
 		out, err := c.Output(0, hashType(c.Node), x.Shape...)

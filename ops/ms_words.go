@@ -25,7 +25,7 @@ var WordConvEmbedding = Op{
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		return One(ssa.TensorOf(InType(n, 1).DType, dimOf(InType(n, 0), 0), dimOf(InType(n, 1), 0))), nil
 	},
-	Facts: Facts{Cost: elementCost}, Eval: evalWordConv,
+	Facts: Facts{Traits: general}, Eval: evalWordConv,
 }
 
 func evalWordConv(c *Call) error {
@@ -109,7 +109,7 @@ var Tokenizer = Op{
 		}
 		return One(ssa.TensorOf(x.DType, append(append([]ssa.Dim{}, x.Shape...), ssa.Dim{})...)), nil
 	},
-	Facts: Facts{Cost: elementCost}, Eval: evalTokenizer,
+	Facts: Facts{Traits: general.but(ExtentOpen)}, Eval: evalTokenizer,
 }
 
 func evalTokenizer(c *Call) error {

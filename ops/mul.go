@@ -1,10 +1,12 @@
 package ops
 
+import "github.com/berth-onnx/berth/ssa"
+
 // Mul is elementwise multiplication: https://onnx.ai/onnx/operators/onnx__Mul.html
 var Mul = Op{
 	Name: "Mul", Since: 14, Form: arithmeticForm(), Doc: "C = A · B",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: inferArithmetic,
+	Infer: inferArithmetic(exactly(ssa.Dim.Mul)),
 	Eval: arithmetic{
 		float: func(a, b float64) float64 { return a * b },
 		f32:   func(a, b float32) float32 { return a * b },
@@ -12,6 +14,6 @@ var Mul = Op{
 		uint:  func(a, b uint64) uint64 { return a * b },
 		cplx:  func(a, b complex128) complex128 { return a * b },
 	}.kernel,
-	Facts:    Facts{Elementwise: true, Commutative: true},
+	Facts:    Facts{Traits: elementwise.but(Commutative, UnitOne, ZeroSignPassed)},
 	Upgrades: legacyBroadcast("Mul"),
 }

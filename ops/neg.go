@@ -8,4 +8,4 @@ var Neg = unaryOp("Neg", 13, "Y = -X", unary{
 	f32:   func(x float32) float32 { return -x },
 	int:   func(x int64) int64 { return -x },
 }.kernel, formBy(typeStep{6, floatTypes | signedTypes}, typeStep{13, anyType})).legacy().
-	following(func(d ssa.Dim) ssa.Dim { return d.MulN(-1) })
+	following(func(d ssa.Dim) ssa.Dim { return d.MulN(-1) }).but(ZeroSignPassed, Involutive)

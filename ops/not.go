@@ -6,7 +6,7 @@ import (
 )
 
 // Not is logical negation: https://onnx.ai/onnx/operators/onnx__Not.html
-var Not = unaryOp("Not", 1, "Y = !X", evalNot, since(1)).following(notContent)
+var Not = unaryOp("Not", 1, "Y = !X", evalNot, since(1)).following(notContent).but(ZeroSignIgnored, Involutive)
 
 func notContent(d ssa.Dim) ssa.Dim {
 	if k, ok := d.Const(); ok && k != 0 {

@@ -18,7 +18,7 @@ var OneHot = Op{
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
 	Infer: inferOneHot, Eval: evalOneHot,
-	Facts: Facts{Cost: moveCost},
+	Facts: Facts{Traits: general, Cost: moveCost},
 }
 
 func oneHotForm(n *ssa.Node) int {

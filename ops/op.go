@@ -51,10 +51,10 @@ type Fact struct {
 
 // Facts is what passes and planners ask of an operator.
 type Facts struct {
-	Elementwise bool // out[i] depends on the inputs at (broadcast) position i only
-	Commutative bool // the first two operands may change places
-	Random      bool // two runs differ: never folded, merged or moved
-	SideEffect  bool // never removed
+	Traits
+	// Linear says where constant weights of the shape given keep their channels; nil
+	// for operators that no factor or offset per channel folds into.
+	Linear func(n *ssa.Node, weight []int) *Linear
 	// InPlace lists operand/result pairs that may share their bytes exactly: the
 	// kernel reads element i of the operand no later than it writes element i of
 	// the result. nil: for elementwise operators every operand of the result's
@@ -209,7 +209,7 @@ func InPlacePairs(n *ssa.Node) []Pair {
 		return nil
 	case o.Facts.InPlace != nil:
 		return o.Facts.InPlace(n)
-	case !o.Facts.Elementwise || n.Output(0) == nil:
+	case !o.Facts.IsElementwise() || n.Output(0) == nil:
 		return nil
 	}
 	var out []Pair
@@ -231,7 +231,7 @@ func SmallerPairs(n *ssa.Node) []Pair {
 		return nil
 	case o.Facts.Smaller != nil:
 		return o.Facts.Smaller(n)
-	case !o.Facts.Elementwise || n.Output(0) == nil:
+	case !o.Facts.IsElementwise() || n.Output(0) == nil:
 		return nil
 	}
 	return narrowing(n)

@@ -27,7 +27,7 @@ var Adam = Op{
 		{Name: "norm_coefficient", Kind: ssa.AttrFloat}, {Name: "norm_coefficient_post", Kind: ssa.AttrFloat}},
 	Infer: func(n *ssa.Node) ([]Fact, error) { return inferOptimizer(n, 4) },
 	Eval:  func(c *Call) error { return evalOptimizer(c, 4, adamStep) },
-	Facts: Facts{InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 4) }},
+	Facts: Facts{Traits: general, InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 4) }},
 }
 
 // Adagrad does one update of the Adagrad optimizer:
@@ -42,7 +42,7 @@ var Adagrad = Op{
 	Attrs: []AttrSpec{{Name: "decay_factor", Kind: ssa.AttrFloat}, {Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "norm_coefficient", Kind: ssa.AttrFloat}},
 	Infer: func(n *ssa.Node) ([]Fact, error) { return inferOptimizer(n, 3) },
 	Eval:  func(c *Call) error { return evalOptimizer(c, 3, adagradStep) },
-	Facts: Facts{InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 3) }},
+	Facts: Facts{Traits: general, InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 3) }},
 }
 
 // Momentum does one update of gradient descent with momentum:
@@ -59,7 +59,7 @@ var Momentum = Op{
 		{Name: "mode", Kind: ssa.AttrString, Required: true}, {Name: "norm_coefficient", Kind: ssa.AttrFloat, Required: true}},
 	Infer: func(n *ssa.Node) ([]Fact, error) { return inferOptimizer(n, 3) },
 	Eval:  func(c *Call) error { return evalOptimizer(c, 3, momentumStep) },
-	Facts: Facts{InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 3) }},
+	Facts: Facts{Traits: general, InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 3) }},
 }
 
 // optimizerCount returns how many tensors a node updates; each has group

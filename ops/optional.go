@@ -13,7 +13,7 @@ var Optional = Op{
 	Name: "Optional", Since: 28, Form: typeForm(15, 28), Doc: "output = some(input), or none",
 	MinIn: 0, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "type", Kind: ssa.AttrType}},
-	Facts: Facts{Cost: elementCost}, Infer: inferOptional,
+	Facts: Facts{Traits: general}, Infer: inferOptional,
 	Eval: func(c *Call) error {
 		if !c.Has(0) {
 			return c.SetOutput(0, &ndarray.Optional{})
@@ -27,7 +27,7 @@ var Optional = Op{
 var OptionalGetElement = Op{
 	Name: "OptionalGetElement", Since: 28, Form: optionalForm, Doc: "output = the value in input",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: inferOptionalGetElement,
+	Facts: Facts{Traits: general}, Infer: inferOptionalGetElement,
 	Eval: func(c *Call) error {
 		v := optionalValue(c)
 		if v == nil {
@@ -42,7 +42,7 @@ var OptionalGetElement = Op{
 var OptionalHasElement = Op{
 	Name: "OptionalHasElement", Since: 28, Form: optionalForm, Doc: "output = whether input holds a value",
 	MinIn: 0, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: inferOptionalHasElement,
+	Facts: Facts{Traits: general}, Infer: inferOptionalHasElement,
 	Eval: func(c *Call) error {
 		out, err := c.Output(0, ndarray.Bool)
 		if err != nil {

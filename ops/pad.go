@@ -23,7 +23,7 @@ var Pad = Op{
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "mode", Kind: ssa.AttrString}},
 	Infer: inferPad, Eval: evalPad,
-	Facts: Facts{Cost: moveCost},
+	Facts: Facts{Traits: passing, Cost: moveCost},
 	Upgrades: []Upgrade{
 		{Below: 2, Source: "https://onnx.ai/onnx/operators/onnx__Pad.html#pad-2", Apply: func(_ *Upgrader, n *ssa.Node) error {
 			if a := n.Attr("paddings"); a != nil {

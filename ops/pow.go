@@ -16,7 +16,7 @@ var Pow = Op{
 	Name: "Pow", Since: 15, Doc: "Z = X^Y", Form: powForm,
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Infer: inferPow, Eval: evalPow,
-	Facts:    Facts{Elementwise: true},
+	Facts:    Facts{Traits: elementwise.but(UnitOne, FailsIntegers)},
 	Upgrades: legacyBroadcast("Pow"),
 }
 

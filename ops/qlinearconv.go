@@ -20,7 +20,7 @@ var QLinearConv = Op{
 		t, err := inferConv(n, 0, 3, InType(n, 7).DType)
 		return One(t), err
 	},
-	Eval: evalQLinearConv, Facts: Facts{Cost: convCost(3)},
+	Eval: evalQLinearConv, Facts: Facts{Traits: general, Cost: convCost(3)},
 }
 
 func evalQLinearConv(c *Call) error {

@@ -17,7 +17,7 @@ var QLinearMatMul = Op{
 	Form: sinceTypes(10, 21, ndarray.Float16, ndarray.BFloat16, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNZ,
 		ndarray.Float8E5M2, ndarray.Float8E5M2FNZ),
 	MinIn: 8, MaxIn: 8, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: innerCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general, Cost: innerCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		t, err := MatMulShape(InType(n, 0), InType(n, 3), InType(n, 7).DType)
 		return One(t), err
 	},

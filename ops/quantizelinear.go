@@ -19,7 +19,7 @@ var QuantizeLinear = Op{
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt}, {Name: "output_dtype", Kind: ssa.AttrInt},
 		{Name: "precision", Kind: ssa.AttrInt}, {Name: "saturate", Kind: ssa.AttrInt}},
 	Infer: inferQuantize, Eval: evalQuantize,
-	Facts: Facts{Smaller: narrowingFirst},
+	Facts: Facts{Traits: ignoring, Smaller: narrowingFirst},
 }
 
 // quantVersion is the operator-set version that the element types, granularity

@@ -37,7 +37,7 @@ func randomOp(name, doc string, like bool, draw func(*Call) func() float64, para
 		MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{{Name: "dtype", Kind: ssa.AttrInt}, {Name: "seed", Kind: ssa.AttrFloat}},
 		Infer: inferRandom, Eval: func(c *Call) error { return evalRandom(c, draw) },
-		Facts: Facts{Random: true},
+		Facts: Facts{Traits: random},
 	}
 	if like {
 		o.MinIn, o.MaxIn = 1, 1
@@ -173,7 +173,7 @@ var Bernoulli = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "dtype", Kind: ssa.AttrInt}, {Name: "seed", Kind: ssa.AttrFloat}},
 	Infer: inferRandom, Eval: evalBernoulli,
-	Facts: Facts{Random: true},
+	Facts: Facts{Traits: random},
 }
 
 func bernoulliForm(n *ssa.Node) int {
@@ -217,7 +217,7 @@ var Multinomial = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "dtype", Kind: ssa.AttrInt}, {Name: "sample_size", Kind: ssa.AttrInt}, {Name: "seed", Kind: ssa.AttrFloat}},
 	Infer: inferMultinomial, Eval: evalMultinomial,
-	Facts: Facts{Random: true},
+	Facts: Facts{Traits: random},
 }
 
 func multinomialArgs(n *ssa.Node) (dt ndarray.DType, samples int64, err error) {

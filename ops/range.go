@@ -18,7 +18,7 @@ var Range = Op{
 	Name: "Range", Since: 27, Doc: "Y[i] = start + i·delta, i < ceil((limit-start)/delta)", Form: rangeForm,
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "stash_type", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferRange, Eval: evalRange,
+	Facts: Facts{Traits: general}, Infer: inferRange, Eval: evalRange,
 }
 
 func rangeForm(n *ssa.Node) int {

@@ -24,7 +24,7 @@ var ReduceSum = reduceOp("ReduceSum", 13, 13, "Y = Σ X", reduction{
 	int:     sameFold(fold[int64]{step: addInt}),
 	uint:    sameFold(fold[uint64]{step: addUint}),
 	content: ssa.Dim.Add,
-}, since(13))
+}, since(13)).but(ZeroSignPassed)
 
 // ReduceMean averages along axes: https://onnx.ai/onnx/operators/onnx__ReduceMean.html
 // Of nothing it is NaN; integer means are cut off towards 0 and 0 of nothing.
@@ -32,7 +32,7 @@ var ReduceMean = reduceOp("ReduceMean", 18, 18, "Y = Σ X / n", reduction{
 	float: fold[float64]{step: addFloat, done: func(s float64, n int) float64 { return s / float64(n) }},
 	int:   sameFold(fold[int64]{step: addInt, done: func(s int64, n int) int64 { return s / int64(max(n, 1)) }}),
 	uint:  sameFold(fold[uint64]{step: addUint, done: func(s uint64, n int) uint64 { return s / uint64(max(n, 1)) }}),
-}, since(18))
+}, since(18)).but(ZeroSignPassed)
 
 // ReduceMax takes the maximum along axes: https://onnx.ai/onnx/operators/onnx__ReduceMax.html
 // Of nothing it is -∞ or the smallest value of the type; NaN wins.
@@ -44,7 +44,7 @@ var ReduceMax = reduceOp("ReduceMax", 20, 18, "Y = max X", reduction{
 	uint:    sameFold(fold[uint64]{step: func(a, x uint64) uint64 { return max(a, x) }}),
 	bools:   true,
 	content: ssa.Dim.Max,
-}, reduceExtremeForm)
+}, reduceExtremeForm).but(ZeroSignPassed)
 
 // ReduceMin takes the minimum along axes: https://onnx.ai/onnx/operators/onnx__ReduceMin.html
 // Of nothing it is +∞ or the largest value of the type; NaN wins.
@@ -58,7 +58,7 @@ var ReduceMin = reduceOp("ReduceMin", 20, 18, "Y = min X", reduction{
 	},
 	bools:   true,
 	content: ssa.Dim.Min,
-}, reduceExtremeForm)
+}, reduceExtremeForm).but(ZeroSignPassed)
 
 // maxFloat and minFloat let NaN through, without the care for signed zeros that
 // makes math.Max slow.
@@ -91,14 +91,14 @@ var ReduceProd = reduceOp("ReduceProd", 18, 18, "Y = Π X", reduction{
 	int:     sameFold(fold[int64]{init: 1, step: func(a, x int64) int64 { return a * x }}),
 	uint:    sameFold(fold[uint64]{init: 1, step: func(a, x uint64) uint64 { return a * x }}),
 	content: ssa.Dim.Mul,
-}, since(18))
+}, since(18)).but(ZeroSignPassed)
 
 // ReduceL1 adds absolute values: https://onnx.ai/onnx/operators/onnx__ReduceL1.html
 var ReduceL1 = reduceOp("ReduceL1", 18, 18, "Y = Σ |X|", reduction{
 	float: fold[float64]{step: func(a, x float64) float64 { return a + math.Abs(x) }},
 	int:   sameFold(fold[int64]{step: func(a, x int64) int64 { return a + max(x, -x) }}),
 	uint:  sameFold(fold[uint64]{step: addUint}),
-}, since(18))
+}, since(18)).but(ZeroSignCleared)
 
 // ReduceL2 is the Euclidean norm: https://onnx.ai/onnx/operators/onnx__ReduceL2.html
 var ReduceL2 = reduceOp("ReduceL2", 18, 18, "Y = √ Σ X²", reduction{
@@ -107,7 +107,7 @@ var ReduceL2 = reduceOp("ReduceL2", 18, 18, "Y = √ Σ X²", reduction{
 		done: func(s int64, _ int) int64 { return truncToInt64(math.Sqrt(float64(s))) }}),
 	uint: sameFold(fold[uint64]{step: func(a, x uint64) uint64 { return a + x*x },
 		done: func(s uint64, _ int) uint64 { return truncToUint64(math.Sqrt(float64(s))) }}),
-}, since(18))
+}, since(18)).but(ZeroSignCleared)
 
 func addSquare(acc, x float64) float64 { return acc + x*x }
 
@@ -116,7 +116,7 @@ var ReduceSumSquare = reduceOp("ReduceSumSquare", 18, 18, "Y = Σ X²", reductio
 	float: fold[float64]{step: addSquare},
 	int:   sameFold(fold[int64]{step: func(a, x int64) int64 { return a + x*x }}),
 	uint:  sameFold(fold[uint64]{step: func(a, x uint64) uint64 { return a + x*x }}),
-}, since(18))
+}, since(18)).but(ZeroSignCleared)
 
 // ReduceLogSum is the logarithm of the sum: https://onnx.ai/onnx/operators/onnx__ReduceLogSum.html
 // Of nothing it is -∞. Integers, which operator sets below 28 allowed, are cut off.
@@ -126,7 +126,7 @@ var ReduceLogSum = reduceOp("ReduceLogSum", 28, 18, "Y = ln Σ X", reduction{
 		done: func(s int64, _ int) int64 { return truncToInt64(math.Log(float64(s))) }}),
 	uint: sameFold(fold[uint64]{step: addUint,
 		done: func(s uint64, _ int) uint64 { return truncToUint64(math.Log(float64(s))) }}),
-}, since(18))
+}, since(18)).but(ZeroSignIgnored)
 
 // ReduceLogSumExp is the logarithm of the sum of exponentials:
 // https://onnx.ai/onnx/operators/onnx__ReduceLogSumExp.html
@@ -135,7 +135,7 @@ var ReduceLogSum = reduceOp("ReduceLogSum", 28, 18, "Y = ln Σ X", reduction{
 //
 // The maximum is taken out first so that nothing overflows. Of nothing it is -∞.
 var ReduceLogSumExp = func() Op {
-	o := reduceOp("ReduceLogSumExp", 28, 18, "Y = ln Σ exp X", reduction{}, since(18))
+	o := reduceOp("ReduceLogSumExp", 28, 18, "Y = ln Σ exp X", reduction{}, since(18)).but(ZeroSignIgnored)
 	o.Eval = evalReduceLogSumExp
 	return o
 }()

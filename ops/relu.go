@@ -24,11 +24,11 @@ var Relu = unaryOp("Relu", 14, "Y = max(0, X)", unary{
 	},
 	int:  func(x int64) int64 { return max(x, 0) },
 	uint: func(x uint64) uint64 { return x },
-}.kernel, formBy(typeStep{6, floatTypes}, typeStep{13, bfloatType}, typeStep{14, anyType})).legacy()
+}.kernel, formBy(typeStep{6, floatTypes}, typeStep{13, bfloatType}, typeStep{14, anyType})).legacy().but(ZeroSignPassed, Idempotent)
 
 // LeakyRelu scales negative elements: https://onnx.ai/onnx/operators/onnx__LeakyRelu.html
 var LeakyRelu = unaryOp("LeakyRelu", 16, "Y = X < 0 ? alpha·X : X", evalLeakyRelu,
-	formBy(typeStep{6, floatTypes}, typeStep{16, anyType})).legacy().with(ssa.AttrFloat, "alpha")
+	formBy(typeStep{6, floatTypes}, typeStep{16, anyType})).legacy().with(ssa.AttrFloat, "alpha").but(ZeroSignPassed, Composes)
 
 func evalLeakyRelu(c *Call) error {
 	alpha := c.Node.Float("alpha", 0.01)
@@ -51,7 +51,7 @@ func evalLeakyRelu(c *Call) error {
 // ThresholdedRelu keeps what is above alpha:
 // https://onnx.ai/onnx/operators/onnx__ThresholdedRelu.html
 var ThresholdedRelu = unaryOp("ThresholdedRelu", 22, "Y = X > alpha ? X : 0", evalThresholdedRelu,
-	formBy(typeStep{10, floatTypes}, typeStep{22, anyType})).with(ssa.AttrFloat, "alpha")
+	formBy(typeStep{10, floatTypes}, typeStep{22, anyType})).with(ssa.AttrFloat, "alpha").but(ZeroSignPassed, Composes)
 
 func evalThresholdedRelu(c *Call) error {
 	alpha := float64(c.Node.Float("alpha", 1))
@@ -70,7 +70,7 @@ var PRelu = Op{
 	Form:  formBy(typeStep{7, floatTypes}, typeStep{9, wideTypes}, typeStep{16, anyType}),
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Infer: inferPRelu, Eval: evalPRelu,
-	Facts: Facts{Elementwise: true},
+	Facts: Facts{Traits: elementwise.but(ElementwiseInLayout, ZeroSignPassed)},
 	Upgrades: append(dropConsumedInputs("PRelu"),
 		Upgrade{Below: 7, Source: changelog("PRelu", 7), Apply: upgradePRelu}),
 }

@@ -15,7 +15,7 @@ var Reshape = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "allowzero", Kind: ssa.AttrInt}},
 	Infer: inferReshape, Eval: evalReshape,
-	Facts: Facts{Alias: wholeView, Cost: freeCost},
+	Facts: Facts{Traits: reshaping, Alias: wholeView, Cost: freeCost},
 	Upgrades: []Upgrade{{Below: 5, Source: "https://onnx.ai/onnx/operators/onnx__Reshape.html#reshape-5",
 		Apply: func(u *Upgrader, n *ssa.Node) error {
 			n.DropAttr("consumed_inputs")

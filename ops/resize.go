@@ -23,7 +23,7 @@ var Resize = Op{
 		{Name: "antialias", Kind: ssa.AttrInt}, {Name: "axes", Kind: ssa.AttrInts},
 		{Name: "keep_aspect_ratio_policy", Kind: ssa.AttrString}},
 	Infer: inferResize, Eval: evalResize,
-	Facts: Facts{Cost: resizeCost},
+	Facts: Facts{Traits: passing, Cost: resizeCost},
 	Upgrades: []Upgrade{
 		{Below: 11, Source: changelog("Resize", 11), Apply: upgradeResize10},
 		{Below: 13, Source: changelog("Resize", 13), Apply: upgradeResize11},
@@ -37,7 +37,7 @@ var Upsample = Op{
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "mode", Kind: ssa.AttrString}},
 	Infer: inferUpsample, Eval: evalUpsample,
-	Facts:    Facts{Cost: resizeCost},
+	Facts:    Facts{Traits: general, Cost: resizeCost},
 	Upgrades: []Upgrade{{Below: always, Source: changelog("Upsample", 10), Apply: upgradeUpsample}},
 }
 

@@ -15,7 +15,7 @@ var ReverseSequence = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "batch_axis", Kind: ssa.AttrInt}, {Name: "time_axis", Kind: ssa.AttrInt}},
 	Infer: SameAs, Eval: evalReverseSequence,
-	Facts: Facts{Cost: moveCost},
+	Facts: Facts{Traits: movement, Cost: moveCost},
 }
 
 func evalReverseSequence(c *Call) error {

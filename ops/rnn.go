@@ -10,7 +10,7 @@ var RNN = Op{
 	MinIn: 3, MaxIn: 6, MinOut: 0, MaxOut: 2,
 	Attrs: recurrentAttrs, Infer: inferRecurrent(1),
 	Eval:     func(c *Call) error { return byReal(c, 0, evalRNN[float32], evalRNN[float64]) },
-	Facts:    Facts{Cost: recurrentCost(1)},
+	Facts:    Facts{Traits: general, Cost: recurrentCost(1)},
 	Upgrades: dropOutputSequence("RNN"),
 }
 

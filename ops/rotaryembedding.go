@@ -20,7 +20,7 @@ var RotaryEmbedding = Op{
 	Attrs: []AttrSpec{{Name: "interleaved", Kind: ssa.AttrInt}, {Name: "num_heads", Kind: ssa.AttrInt}, {Name: "rotary_embedding_dim", Kind: ssa.AttrInt}},
 	Infer: SameAs,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalRotary[float32], evalRotary[float64]) },
-	Facts: Facts{InPlace: inPlaceFirst},
+	Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 }
 
 // rotation is the angles of every position and how to apply them.

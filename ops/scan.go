@@ -21,7 +21,7 @@ var Scan = Op{
 	Attrs: []AttrSpec{{Name: "body", Graph: true, Required: true}, {Name: "num_scan_inputs", Kind: ssa.AttrInt, Required: true},
 		{Name: "scan_input_axes", Kind: ssa.AttrInts}, {Name: "scan_input_directions", Kind: ssa.AttrInts},
 		{Name: "scan_output_axes", Kind: ssa.AttrInts}, {Name: "scan_output_directions", Kind: ssa.AttrInts}},
-	Facts: Facts{Cost: elementCost}, Infer: inferScan, Eval: evalScan,
+	Facts: Facts{Traits: general}, Infer: inferScan, Eval: evalScan,
 	Upgrades: []Upgrade{{Below: 9, Source: changelog("Scan", 9), Apply: upgradeScan8}},
 }
 

@@ -19,7 +19,7 @@ var ScatterElements = Op{
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "reduction", Kind: ssa.AttrString}},
 	Infer: SameAs, Eval: evalScatterElements,
-	Facts: Facts{InPlace: inPlaceFirst, Cost: moveCost},
+	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: moveCost},
 }
 
 // Scatter is the name of ScatterElements before operator set 11; it is replaced
@@ -29,7 +29,7 @@ var Scatter = Op{
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
 	Infer: SameAs, Eval: evalScatterElements,
-	Facts: Facts{InPlace: inPlaceFirst, Cost: moveCost},
+	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: moveCost},
 	Upgrades: []Upgrade{{Below: always, Source: changelog("Scatter", 11), Apply: func(_ *Upgrader, n *ssa.Node) error {
 		n.Op = "ScatterElements"
 		return nil

@@ -19,7 +19,7 @@ var ScatterND = Op{
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "reduction", Kind: ssa.AttrString}},
 	Infer: SameAs, Eval: evalScatterND,
-	Facts: Facts{InPlace: inPlaceFirst, Cost: moveCost},
+	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: moveCost},
 }
 
 func evalScatterND(c *Call) error {

@@ -18,7 +18,7 @@ var SequenceMap = Op{
 	Name: "SequenceMap", Since: 17, Doc: "out_sequence[i] = body(input_sequence[i], …)",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{{Name: "body", Graph: true, Required: true}},
-	Facts: Facts{Cost: elementCost}, Infer: inferSequenceMap, Eval: evalSequenceMap,
+	Facts: Facts{Traits: general}, Infer: inferSequenceMap, Eval: evalSequenceMap,
 }
 
 func inferSequenceMap(n *ssa.Node) ([]Fact, error) {

@@ -13,7 +13,7 @@ var Shape = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "start", Kind: ssa.AttrInt}, {Name: "end", Kind: ssa.AttrInt}},
 	Infer: inferShape, Eval: evalShape,
-	Facts: Facts{Cost: freeCost},
+	Facts: Facts{Traits: ignoring.but(FailsNever), Cost: freeCost},
 }
 
 // Size is the number of an operand's elements: https://onnx.ai/onnx/operators/onnx__Size.html
@@ -21,7 +21,7 @@ var Size = Op{
 	Name: "Size", Since: 25, Form: typeForm(1, viewVersions...), Doc: "size = number of elements of data",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Infer: inferSize, Eval: evalSize,
-	Facts: Facts{Cost: freeCost},
+	Facts: Facts{Traits: ignoring.but(FailsNever), Cost: freeCost},
 }
 
 func shapeForm(n *ssa.Node) int {

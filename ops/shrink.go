@@ -5,7 +5,7 @@ import "github.com/berth-onnx/berth/ssa"
 // Shrink moves elements towards 0: https://onnx.ai/onnx/operators/onnx__Shrink.html
 // Integers are computed as floats and truncated.
 var Shrink = unaryOp("Shrink", 9, "Y = X < -lambd ? X + bias : X > lambd ? X - bias : 0", evalShrink, since(9)).
-	with(ssa.AttrFloat, "lambd", "bias")
+	with(ssa.AttrFloat, "lambd", "bias").but(ZeroSignPassed, Composes)
 
 func evalShrink(c *Call) error {
 	bias, lambd := float64(c.Node.Float("bias", 0)), float64(c.Node.Float("lambd", 0.5))

@@ -15,12 +15,12 @@ func clamp01(x float64) float64 { return math.Max(0, math.Min(1, x)) }
 
 // Sigmoid is the logistic function: https://onnx.ai/onnx/operators/onnx__Sigmoid.html
 var Sigmoid = unaryOp("Sigmoid", 13, "Y = 1 / (1 + e⁻ˣ)", unary{float: sigmoid}.kernel,
-	formBy(typeStep{6, floatTypes}, typeStep{13, anyType})).legacy()
+	formBy(typeStep{6, floatTypes}, typeStep{13, anyType})).legacy().but(ZeroSignCleared, Composes)
 
 // HardSigmoid is the piecewise linear sigmoid:
 // https://onnx.ai/onnx/operators/onnx__HardSigmoid.html
 var HardSigmoid = unaryOp("HardSigmoid", 22, "Y = max(0, min(1, alpha·X + beta))", evalHardSigmoid,
-	formBy(typeStep{6, floatTypes}, typeStep{22, anyType})).legacy().with(ssa.AttrFloat, "alpha", "beta")
+	formBy(typeStep{6, floatTypes}, typeStep{22, anyType})).legacy().with(ssa.AttrFloat, "alpha", "beta").but(ZeroSignCleared, Composes)
 
 func evalHardSigmoid(c *Call) error {
 	alpha, beta := float64(c.Node.Float("alpha", 0.2)), float64(c.Node.Float("beta", 0.5))
@@ -31,10 +31,10 @@ func evalHardSigmoid(c *Call) error {
 // https://onnx.ai/onnx/operators/onnx__HardSwish.html
 var HardSwish = unaryOp("HardSwish", 22, "Y = X · max(0, min(1, X/6 + 1/2))", unary{
 	float: func(x float64) float64 { return x * clamp01(x/6+0.5) },
-}.kernel, formBy(typeStep{14, floatTypes}, typeStep{22, anyType}))
+}.kernel, formBy(typeStep{14, floatTypes}, typeStep{22, anyType})).but(ZeroSignPassed, Composes)
 
 // Swish is X times the sigmoid of alpha·X: https://onnx.ai/onnx/operators/onnx__Swish.html
-var Swish = unaryOp("Swish", 24, "Y = X · sigmoid(alpha·X)", evalSwish, since(24)).with(ssa.AttrFloat, "alpha")
+var Swish = unaryOp("Swish", 24, "Y = X · sigmoid(alpha·X)", evalSwish, since(24)).with(ssa.AttrFloat, "alpha").but(ZeroSignPassed, Composes)
 
 func evalSwish(c *Call) error {
 	alpha := float64(c.Node.Float("alpha", 1))

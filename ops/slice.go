@@ -17,7 +17,7 @@ var Slice = Op{
 	Name: "Slice", Since: 13, Form: sliceForm, Doc: "output = data[starts:ends:steps] along axes",
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Infer: inferSlice, Eval: evalSlice,
-	Facts: Facts{Alias: sliceAlias, Smaller: forwardSlice, Cost: moveCost},
+	Facts: Facts{Traits: movement, Alias: sliceAlias, Smaller: forwardSlice, Cost: moveCost},
 	Upgrades: []Upgrade{{Below: 10, Source: "https://onnx.ai/onnx/operators/onnx__Slice.html#slice-10",
 		Apply: func(u *Upgrader, n *ssa.Node) error {
 			for i, name := range []string{"starts", "ends", "axes"} {

@@ -15,14 +15,14 @@ import (
 
 // Softmax is the normalized exponential: https://onnx.ai/onnx/operators/onnx__Softmax.html
 // The maximum is taken out first so that nothing overflows.
-var Softmax = softmaxOp("Softmax", "Y = exp(X) / Σ exp(X) along axis", softmaxLine)
+var Softmax = softmaxOp("Softmax", "Y = exp(X) / Σ exp(X) along axis", softmaxLine).but(ZeroSignCleared)
 
 // LogSoftmax is the logarithm of Softmax: https://onnx.ai/onnx/operators/onnx__LogSoftmax.html
-var LogSoftmax = softmaxOp("LogSoftmax", "Y = X - ln Σ exp(X) along axis", logSoftmaxLine)
+var LogSoftmax = softmaxOp("LogSoftmax", "Y = X - ln Σ exp(X) along axis", logSoftmaxLine).but(ZeroSignIgnored)
 
 // Hardmax is 1 at the first maximum and 0 elsewhere:
 // https://onnx.ai/onnx/operators/onnx__Hardmax.html
-var Hardmax = softmaxOp("Hardmax", "Y = 1 at the first maximum along axis, else 0", hardmaxLine)
+var Hardmax = softmaxOp("Hardmax", "Y = 1 at the first maximum along axis, else 0", hardmaxLine).but(ZeroSignIgnored)
 
 func softmaxOp(name, doc string, line func(x []float64)) Op {
 	return Op{
@@ -30,7 +30,7 @@ func softmaxOp(name, doc string, line func(x []float64)) Op {
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
 		Infer: inferSoftmax, Eval: func(c *Call) error { return evalLines(c, line) },
-		Facts:    Facts{InPlace: firstInPlace, Cost: softmaxCost},
+		Facts:    Facts{Traits: general.but(FailsNever, ZeroSign(0)), InPlace: firstInPlace, Cost: softmaxCost},
 		Upgrades: []Upgrade{{Below: 13, Source: changelog(name, 13), Apply: upgradeSoftmax}},
 	}
 }

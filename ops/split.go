@@ -16,7 +16,7 @@ var Split = Op{
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "num_outputs", Kind: ssa.AttrInt}},
 	Infer: inferSplit, Eval: evalSplit,
-	Facts: Facts{Alias: splitAlias, Cost: moveCost},
+	Facts: Facts{Traits: passing, Alias: splitAlias, Cost: moveCost},
 	Upgrades: []Upgrade{
 		{Below: 13, Source: "https://onnx.ai/onnx/operators/onnx__Split.html#split-13", Apply: func(u *Upgrader, n *ssa.Node) error {
 			u.AttrToInput(n, "split", 1)

@@ -17,7 +17,7 @@ var STFT = Op{
 	Name: "STFT", Since: 17, Doc: "y[f] = DFT(window · signal[f·step : f·step+length])",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "onesided", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferSTFT, Eval: evalSTFT,
+	Facts: Facts{Traits: general}, Infer: inferSTFT, Eval: evalSTFT,
 }
 
 func inferSTFT(n *ssa.Node) ([]Fact, error) {

@@ -21,7 +21,7 @@ var StringConcat = Op{
 		return One(t), err
 	},
 	Eval:  evalStringConcat,
-	Facts: Facts{Elementwise: true},
+	Facts: Facts{Traits: elementwise.but(ZeroSignIgnored)},
 }
 
 // StringSplit cuts every string at a delimiter:
@@ -33,7 +33,7 @@ var StringSplit = Op{
 	Name: "StringSplit", Since: 20, Doc: "Y = pieces of X between delimiters, Z = how many",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "delimiter", Kind: ssa.AttrString}, {Name: "maxsplit", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general.but(ExtentOpen)}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		t := InType(n, 0)
 		count := ssa.Type{Kind: ssa.KindTensor, DType: ndarray.Int64, Ranked: t.Ranked, Shape: t.Shape}
 		pieces := ssa.UnrankedTensor(ndarray.String)
@@ -51,7 +51,7 @@ var RegexFullMatch = Op{
 	Name: "RegexFullMatch", Since: 20, Doc: "Y = whether all of X matches pattern",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "pattern", Kind: ssa.AttrString}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		t := InType(n, 0)
 		_, err := fullMatch(n)
 		return One(ssa.Type{Kind: ssa.KindTensor, DType: ndarray.Bool, Ranked: t.Ranked, Shape: t.Shape}), err

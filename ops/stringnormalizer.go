@@ -20,7 +20,7 @@ var StringNormalizer = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "case_change_action", Kind: ssa.AttrString}, {Name: "is_case_sensitive", Kind: ssa.AttrInt},
 		{Name: "locale", Kind: ssa.AttrString}, {Name: "stopwords", Kind: ssa.AttrStrings}},
-	Facts: Facts{Cost: elementCost}, Infer: inferStringNormalizer, Eval: evalStringNormalizer,
+	Facts: Facts{Traits: general.but(ExtentOpen)}, Infer: inferStringNormalizer, Eval: evalStringNormalizer,
 }
 
 func inferStringNormalizer(n *ssa.Node) ([]Fact, error) {

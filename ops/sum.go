@@ -3,8 +3,8 @@ package ops
 // Sum adds any number of tensors: https://onnx.ai/onnx/operators/onnx__Sum.html
 // Narrow floats are added in float64 and rounded once.
 var Sum = variadicOp("Sum", 13, "Y = X₀ + X₁ + …", variadic{step: addition},
-	formBy(typeStep{8, floatTypes}, typeStep{13, anyType}))
+	formBy(typeStep{8, floatTypes}, typeStep{13, anyType})).but(ZeroSignPassed)
 
 // Mean averages any number of tensors: https://onnx.ai/onnx/operators/onnx__Mean.html
 var Mean = variadicOp("Mean", 13, "Y = (X₀ + X₁ + … + Xₙ₋₁) / n", variadic{step: addition, mean: true},
-	formBy(typeStep{8, floatTypes}, typeStep{13, anyType}))
+	formBy(typeStep{8, floatTypes}, typeStep{13, anyType})).but(ZeroSignPassed)

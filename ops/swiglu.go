@@ -17,7 +17,7 @@ var SwiGLU = Op{
 	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}},
 	Infer: SameAs,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalSwiGLU[float32], evalSwiGLU[float64]) },
-	Facts: Facts{Elementwise: true},
+	Facts: Facts{Traits: elementwise},
 }
 
 func evalSwiGLU[T float32 | float64](c *Call) error {

@@ -21,7 +21,7 @@ func TestTable(t *testing.T) {
 			assert.Positive(t, o.Since, "Since")
 			assert.NotNil(t, o.Infer, "Infer")
 			assert.NotNil(t, o.Eval, "Eval")
-			assert.False(t, o.Prepare != nil && (o.Facts.InPlace != nil || o.Facts.Elementwise), "what is prepared once does not ask where results lie")
+			assert.False(t, o.Prepare != nil && (o.Facts.InPlace != nil || o.Facts.IsElementwise()), "what is prepared once does not ask where results lie")
 			assert.Same(t, o, ops.Lookup(o.Domain, o.Name))
 			assert.GreaterOrEqual(t, o.MinIn, 0)
 			assert.GreaterOrEqual(t, o.MinOut, 0)

@@ -18,7 +18,7 @@ var TensorScatter = Op{
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "mode", Kind: ssa.AttrString}},
 	Infer: SameAs, Eval: evalTensorScatter,
-	Facts: Facts{InPlace: inPlaceFirst, Cost: moveCost},
+	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: moveCost},
 }
 
 func evalTensorScatter(c *Call) error {

@@ -13,7 +13,7 @@ var Tile = Op{
 	Name: "Tile", Since: 13, Form: typeForm(6, 13), Doc: "output[i] = input[i mod input dimensions]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Infer: inferTile, Eval: evalTile,
-	Facts: Facts{Cost: moveCost},
+	Facts: Facts{Traits: movement, Cost: moveCost},
 	Upgrades: []Upgrade{{Below: 6, Source: "https://onnx.ai/onnx/operators/onnx__Tile.html#tile-6",
 		Apply: upgradeTile}},
 }

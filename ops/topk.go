@@ -17,7 +17,7 @@ var TopK = Op{
 	Name: "TopK", Since: 24, Doc: "Values, Indices = K best elements along axis", Form: topKForm,
 	MinIn: 2, MaxIn: 2, MinOut: 2, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "largest", Kind: ssa.AttrInt}, {Name: "sorted", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferTopK, Eval: evalTopK,
+	Facts: Facts{Traits: passing}, Infer: inferTopK, Eval: evalTopK,
 	Upgrades: []Upgrade{{Below: 10, Source: changelog("TopK", 10), Apply: upgradeTopK}},
 }
 

@@ -12,7 +12,7 @@ var Transpose = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "perm", Kind: ssa.AttrInts}},
 	Infer: inferTranspose, Eval: evalTranspose,
-	Facts: Facts{Alias: transposeAlias, Cost: moveCost},
+	Facts: Facts{Traits: movement.but(FailsNever), Alias: transposeAlias, Cost: moveCost},
 }
 
 // transposePerm returns the checked permutation; reversed order by default.

@@ -18,7 +18,7 @@ var Trilu = Op{
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "upper", Kind: ssa.AttrInt}},
 	Infer: inferTrilu, Eval: evalTrilu,
-	Facts: Facts{InPlace: firstInPlace},
+	Facts: Facts{Traits: passing, InPlace: firstInPlace},
 }
 
 func inferTrilu(n *ssa.Node) ([]Fact, error) {

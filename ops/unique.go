@@ -20,7 +20,7 @@ var Unique = Op{
 	Name: "Unique", Since: 28, Form: typeForm(11, 28), Doc: "Y = distinct elements of X",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 4,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "sorted", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferUnique, Eval: evalUnique,
+	Facts: Facts{Traits: general.but(ExtentBounded)}, Infer: inferUnique, Eval: evalUnique,
 }
 
 func inferUnique(n *ssa.Node) ([]Fact, error) {

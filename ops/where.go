@@ -13,7 +13,7 @@ var Where = Op{
 	Name: "Where", Since: 16, Doc: "out = condition ? X : Y", Form: whereForm,
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Infer: inferWhere, Eval: evalWhere,
-	Facts: Facts{Elementwise: true},
+	Facts: Facts{Traits: elementwise.but(ZeroSignPassed)},
 }
 
 func whereForm(n *ssa.Node) int {

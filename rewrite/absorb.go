@@ -1,8 +1,109 @@
 package rewrite
 
 import (
+	"math"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
+
+// What [FoldAffine] and [FoldBefore] share: chains of nodes that scale and shift
+// channels, and the operands of the linear node that takes a chain in.
+//
+//	y ─▶ Mul a ─▶ Add b ─▶ Mul c      one affine map: s = a·c, t = b·c
+
+// affine is r = s*y + t along one axis of y.
+type affine struct {
+	s, t  channels
+	nodes []*ssa.Node
+}
+
+// then appends r = s2*(s*y+t) + t2.
+func (a *affine) then(n *ssa.Node, s2, t2 channels) {
+	a.t = a.t.zip(s2, func(t, s float64) float64 { return t * s }).zip(t2, func(x, y float64) float64 { return x + y })
+	a.s = a.s.zip(s2, func(x, y float64) float64 { return x * y })
+	a.nodes = append(a.nodes, n)
+}
+
+// affineStep reads one node of a chain: its result is s*v + t.
+func affineStep(n *ssa.Node, v *ssa.Value, axis, count int) (s, t channels, ok bool) {
+	if n.Opaque || n.Domain != "" {
+		return nil, nil, false
+	}
+	switch n.Op {
+	case "BatchNormalization":
+		if axis != 1 || n.In[0] != v {
+			return nil, nil, false
+		}
+		return batchNormStep(n, count)
+	case "Neg":
+		return channels{-1}, channels{0}, true
+	case "Add", "Sub", "Mul", "Div":
+		return arithmeticStep(n, v, axis, count)
+	}
+	return nil, nil, false
+}
+
+// batchNormStep turns an inference batch normalization into s and t.
+func batchNormStep(n *ssa.Node, count int) (s, t channels, ok bool) {
+	if n.Int("training_mode", 0) != 0 || len(n.In) != 5 {
+		return nil, nil, false
+	}
+	var p [4]channels // scale, bias, mean, variance
+	for i := range p {
+		if p[i], ok = vector(n.In[1+i], count); !ok {
+			return nil, nil, false
+		}
+	}
+	eps := float64(n.Float("epsilon", 1e-5))
+	s = p[0].zip(p[3], func(g, v float64) float64 { return g / math.Sqrt(v+eps) })
+	t = p[1].zip(p[2].zip(s, func(m, s float64) float64 { return m * s }), func(b, m float64) float64 { return b - m })
+	return s, t, true
+}
+
+// arithmeticStep reads v op constant and constant op v.
+func arithmeticStep(n *ssa.Node, v *ssa.Value, axis, count int) (s, t channels, ok bool) {
+	k, x, at := constFirst(n)
+	if at < 0 || x != v || !keepsShape(x.Type, k.Const.Shape()) || !x.Type.DType.IsFloat() {
+		return nil, nil, false
+	}
+	p, ok := perChannel(k.Const, x.Type.Rank(), axis, count)
+	if !ok {
+		return nil, nil, false
+	}
+	neg := p.zip(channels{-1}, func(a, b float64) float64 { return a * b })
+	switch {
+	case n.Op == "Add":
+		return channels{1}, p, true
+	case n.Op == "Sub" && at == 1:
+		return channels{1}, neg, true
+	case n.Op == "Sub":
+		return channels{-1}, p, true
+	case n.Op == "Mul":
+		return p, channels{0}, true
+	case at == 1:
+		return p.zip(p, func(a, _ float64) float64 { return 1 / a }), channels{0}, true
+	}
+	return nil, nil, false
+}
+
+// axisOf is the axis of channels in data of a float type, counted from the front; ok is
+// false where the type is another one or its rank is not known.
+func axisOf(ch ops.Channels, t ssa.Type) (axis int, ok bool) {
+	axis, err := ops.NormAxis(int64(ch.Axis), max(t.Rank(), 0))
+	return axis, err == nil && t.DType.IsFloat()
+}
+
+// folding collects the operands of a linear node that takes in a chain.
+type folding struct {
+	c     *Context
+	n     *ssa.Node
+	l     *ops.Linear
+	chain affine
+	in    []operand
+	left  channels // the shift that stays in front of the node, nil for none
+}
 
 // operand is an operand of a rebuilt node: the old value, or a new constant in
 // its place.
@@ -11,188 +112,94 @@ type operand struct {
 	k   *ssa.Constant
 }
 
-// absorber says how one operator takes a scale and shift of its channels into
-// its constant operands.
-type absorber struct {
-	weight, bias int // operand places
-	count        int // channels
-	view         weightView
-	lastAxis     bool // channels are the last axis, else axis 1
-	noBias       bool // no bias operand: an Add stays
-	scalesBeta   bool // Gemm: beta goes into the bias
-}
-
-func (a *absorber) axis(rank int) int {
-	if a.lastAxis {
-		return rank - 1
+// folding starts with the operands of n as they are, but x for operand 0.
+func (c *Context) folding(n *ssa.Node, l *ops.Linear, chain affine, x *ssa.Value) *folding {
+	f := &folding{c: c, n: n, l: l, chain: chain}
+	for _, v := range n.In {
+		f.in = append(f.in, operand{old: v})
 	}
-	return 1
+	f.in[0].old = x
+	return f
 }
 
-// worth reports that folding makes the graph cheaper. Where there is no bias, a
-// lone shift is an Add before and after.
-func (a *absorber) worth(chain affine) bool {
-	if !a.noBias || chain.t.all(0) {
+// scale multiplies the channels of the weights; false if they overflow.
+func (f *folding) scale(w ops.Channels) bool {
+	if f.chain.s.all(1) {
 		return true
 	}
-	return len(chain.nodes) > 1 || is(chain.nodes[0], "BatchNormalization")
+	f.in[f.l.Weight].k = scaled(f.n.In[f.l.Weight].Const, w, f.chain.s)
+	return f.in[f.l.Weight].k != nil
 }
 
-// absorberOf returns how n absorbs, nil if it does not.
-func absorberOf(n *ssa.Node) *absorber {
-	if n.Opaque || n.Domain != "" || len(n.Out) == 0 || n.Out[0] == nil || len(n.In) < 2 {
-		return nil
-	}
-	switch n.Op {
-	case "Conv":
-		return convAbsorber(n)
-	case "ConvTranspose":
-		return convTransposeAbsorber(n)
-	case "Gemm":
-		return gemmAbsorber(n)
-	case "MatMul":
-		return matMulAbsorber(n)
-	case "BatchNormalization", "InstanceNormalization", "GroupNormalization", "LayerNormalization", "RMSNormalization":
-		return normAbsorber(n)
-	}
-	return nil
-}
-
-// weightShape returns the shape of a constant weight operand of at least rank 2.
-func weightShape(n *ssa.Node) []int {
-	if w := n.In[1]; w != nil && w.Const != nil && len(w.Const.Shape()) >= 2 && w.Const.Len() > 0 {
-		return w.Const.Shape()
-	}
-	return nil
-}
-
-func elems(shape []int) int {
-	p := 1
-	for _, d := range shape {
-		p *= d
-	}
-	return p
-}
-
-// convAbsorber: W is [M, C/group, kernel...].
-func convAbsorber(n *ssa.Node) *absorber {
-	w := weightShape(n)
-	if w == nil {
-		return nil
-	}
-	return &absorber{weight: 1, bias: 2, count: w[0], view: weightView{1, 1, w[0], elems(w[1:])}}
-}
-
-// convTransposeAbsorber: W is [C, M/group, kernel...]; output channel g*(M/group)+j
-// is column j of the rows of group g.
-func convTransposeAbsorber(n *ssa.Node) *absorber {
-	w := weightShape(n)
-	groups := int(n.Int("group", 1))
-	if w == nil || groups < 1 || w[0]%groups != 0 {
-		return nil
-	}
-	return &absorber{weight: 1, bias: 2, count: groups * w[1], view: weightView{groups, w[0] / groups, w[1], elems(w[2:])}}
-}
-
-// gemmAbsorber: B is [K, N], or [N, K] when transposed.
-func gemmAbsorber(n *ssa.Node) *absorber {
-	w := weightShape(n)
-	if w == nil || len(w) != 2 {
-		return nil
-	}
-	a := &absorber{weight: 1, bias: 2, lastAxis: true, count: w[1], view: weightView{1, w[0], w[1], 1}, scalesBeta: true}
-	if n.Int("transB", 0) != 0 {
-		a.count, a.view = w[0], weightView{1, 1, w[0], w[1]}
-	}
-	return a
-}
-
-// matMulAbsorber: the right operand is [..., K, N].
-func matMulAbsorber(n *ssa.Node) *absorber {
-	w := weightShape(n)
-	if w == nil || n.In[0] == nil || n.In[0].Type.Rank() < 1 {
-		return nil
-	}
-	last := w[len(w)-1]
-	return &absorber{weight: 1, bias: -1, lastAxis: true, noBias: true, count: last, view: weightView{1, elems(w[:len(w)-1]), last, 1}}
-}
-
-// normAbsorber: scale and bias are vectors.
-func normAbsorber(n *ssa.Node) *absorber {
-	s := n.In[1]
-	if s == nil || s.Const == nil || len(s.Const.Shape()) != 1 || n.Int("training_mode", 0) != 0 || len(n.Out) > 1 {
-		return nil
-	}
-	a := &absorber{weight: 1, bias: 2, count: s.Const.Len()}
-	a.view = weightView{1, 1, a.count, 1}
-	if n.Op == "LayerNormalization" || n.Op == "RMSNormalization" {
-		rank := n.In[0].Type.Rank()
-		if axis := n.Int("axis", -1); axis != -1 && (rank < 0 || axis != int64(rank-1)) {
-			return nil
+// bias makes the bias sum(b) of the old one, a vector of zeros if there is none. A
+// Gemm's beta goes in. It is false for a bias that is not one constant per channel, and
+// where the result overflows.
+func (f *folding) bias(dt ndarray.DType, sum func(b channels) channels) bool {
+	count := f.l.Out.Count()
+	old := channels{0}
+	if b := f.n.Input(f.l.Bias); b != nil {
+		if b.Const == nil {
+			return false
 		}
-		a.lastAxis, a.noBias = true, n.Op == "RMSNormalization"
-	}
-	return a
-}
-
-// absorb returns the operands of the rebuilt node; why says why it can not be.
-func (a *absorber) absorb(n *ssa.Node, chain affine) (in []operand, why string) {
-	for _, v := range n.In {
-		in = append(in, operand{old: v})
-	}
-	if !chain.s.finite() || !chain.t.finite() {
-		return nil, "the numbers overflow"
-	}
-	if !chain.s.all(1) {
-		k := a.view.scaled(n.In[a.weight].Const, chain.s)
-		if k == nil {
-			return nil, "the weights overflow"
+		rank := len(b.Const.Shape())
+		var ok bool
+		if old, ok = perChannel(b.Const, max(2, rank), max(1, rank-1), count); !ok {
+			return false
 		}
-		in[a.weight].k = k
+		old = old.zip(channels{f.l.Beta}, func(b, beta float64) float64 { return beta * b })
 	}
-	if a.noBias {
-		return in, ""
+	for len(f.in) <= f.l.Bias {
+		f.in = append(f.in, operand{})
 	}
-	k, why := a.newBias(n, chain)
-	if why != "" || k == nil {
-		return in, why
-	}
-	for len(in) <= a.bias {
-		in = append(in, operand{})
-	}
-	in[a.bias].k = k
-	return in, ""
+	f.in[f.l.Bias].k = sum(old).constant(dt, count)
+	return f.in[f.l.Bias].k != nil
 }
 
-// newBias is beta*s*b + t as a vector; nil if there was none and none is needed.
-func (a *absorber) newBias(n *ssa.Node, chain affine) (*ssa.Constant, string) {
-	bias := n.Input(a.bias)
-	dt := n.Out[0].Type.DType
-	if bias == nil {
-		if chain.t.all(0) {
-			return nil, ""
+// pays reports that the new constants may be stored in the place of those that only the
+// old nodes read, and counts what they add.
+func (f *folding) pays() bool {
+	var kept []*ssa.Value
+	var added int64
+	for _, o := range f.in {
+		if o.k == nil {
+			kept = append(kept, o.old)
+		} else {
+			added += o.k.StoredBytes()
 		}
-		return orOverflow(chain.t.constant(dt, a.count))
 	}
-	if bias.Const == nil {
-		return nil, "the bias is not constant"
-	}
-	b, ok := perChannel(bias.Const, max(2, len(bias.Const.Shape())), max(1, len(bias.Const.Shape())-1), a.count)
-	if !ok {
-		return nil, "the bias is no vector"
-	}
-	dt = bias.Type.DType
-	beta := 1.0
-	if a.scalesBeta {
-		beta = float64(n.Float("beta", 1))
-	}
-	sum := b.zip(chain.s, func(b, s float64) float64 { return beta * b * s }).zip(chain.t, func(x, t float64) float64 { return x + t })
-	return orOverflow(sum.constant(dt, a.count))
+	_, freed := f.c.freed(kept, append(f.chain.nodes, f.n)...)
+	return f.c.fits(added - freed)
 }
 
-func orOverflow(k *ssa.Constant) (*ssa.Constant, string) {
-	if k == nil {
-		return nil, "the bias overflows"
+// rebuild makes the node again with its new operands.
+func (f *folding) rebuild() *ssa.Value {
+	vals := make([]*ssa.Value, len(f.in))
+	for i, o := range f.in {
+		vals[i] = o.old
+		if o.k != nil {
+			vals[i] = f.c.constant(hint(o.old, f.n.Out[0].Name), o.k)
+		}
 	}
-	return k, ""
+	return f.c.copyNode(f.n, vals, func(m *ssa.Node) {
+		if b := f.l.Bias; b >= 0 && b < len(f.in) && f.in[b].k != nil {
+			m.DropAttr("beta")
+		}
+	}).Out[0]
+}
+
+func hint(v *ssa.Value, other string) string {
+	if v != nil {
+		return v.Name
+	}
+	return other + "_bias"
+}
+
+// last is the value the chain computes.
+func (a *affine) last() *ssa.Value { return a.nodes[len(a.nodes)-1].Out[0] }
+
+// fillsOut reports that scaling a splat by different numbers would write it out,
+// and that this is more than may be added.
+func (c *Context) fillsOut(w *ssa.Constant, s channels) bool {
+	_, splat := w.Splat()
+	return splat && !s.all(s[0]) && !c.mayAdd(int64(w.Len())*int64(w.DType().Size()))
 }

@@ -1,9 +1,6 @@
 package rewrite
 
 import (
-	"math"
-	"slices"
-
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -24,37 +21,62 @@ import (
 // normalization. Weights are computed in float64 and rounded once.
 var FoldAffine = &Pass{
 	Name: "fold-affine", Doc: "Conv/Gemm/MatMul/normalization, then batch norm, Mul, Add by channel -> weights that do it all",
-	Makes: BatchNormFolded,
-	run: func(c *Context, g *ssa.Graph) error {
-		for _, n := range slices.Clone(g.Nodes) {
-			if !c.alive(n) {
-				continue
-			}
-			if a := absorberOf(n); a != nil {
-				if err := c.foldChain(n, a); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	},
+	rules: []rule{{"a linear node, a chain by channel -> the node with other weights", with(linear), foldBehind}},
 }
 
-// affine is r = s*y + t along one axis of y.
-type affine struct {
-	s, t  channels
-	nodes []*ssa.Node
+func linear(f *ops.Facts) bool { return f.Linear != nil }
+
+// foldBehind absorbs the chain behind n, if there is one worth it.
+func foldBehind(c *Context, n *ssa.Node) bool {
+	l := ops.LinearOf(n)
+	if l == nil {
+		return false
+	}
+	out := n.Out[0]
+	axis, ok := axisOf(l.Out, out.Type)
+	if !ok {
+		return false
+	}
+	chain := c.chain(out, axis, l.Out.Count())
+	if len(chain.nodes) == 0 || !chain.worth(l) || !chain.s.finite() || !chain.t.finite() || c.fillsOut(n.In[l.Weight].Const, chain.s) {
+		return false
+	}
+	f := c.folding(n, l, chain, n.In[0])
+	if !f.scale(l.Out) || !f.shift() || !f.pays() {
+		return false
+	}
+	v := f.rebuild()
+	if l.Bias < 0 && !chain.t.all(0) {
+		k := chain.t.constant(v.Type.DType, l.Out.Count())
+		v = c.op(chain.last().Def, chain.last().Name, "Add", []*ssa.Value{v, c.constant(out.Name+"_bias", k)})
+	}
+	c.replace(chain.last(), v)
+	return true
 }
 
-// then appends r = s2*(s*y+t) + t2.
-func (a *affine) then(n *ssa.Node, s2, t2 channels) {
-	a.t = a.t.zip(s2, func(t, s float64) float64 { return t * s }).zip(t2, func(x, y float64) float64 { return x + y })
-	a.s = a.s.zip(s2, func(x, y float64) float64 { return x * y })
-	a.nodes = append(a.nodes, n)
+// shift makes the bias s·b + t, where there is anything to shift.
+func (f *folding) shift() bool {
+	if f.l.Bias < 0 {
+		return true
+	}
+	old := f.n.Input(f.l.Bias)
+	if old == nil && f.chain.t.all(0) {
+		return true
+	}
+	dt := f.n.Out[0].Type.DType
+	if old != nil {
+		dt = old.Type.DType
+	}
+	return f.bias(dt, func(b channels) channels {
+		return b.zip(f.chain.s, func(b, s float64) float64 { return b * s }).zip(f.chain.t, func(x, t float64) float64 { return x + t })
+	})
 }
 
-// last is the value the chain computes.
-func (a *affine) last() *ssa.Value { return a.nodes[len(a.nodes)-1].Out[0] }
+// worth reports that folding makes the graph cheaper. Where there is no bias, a
+// lone shift is an Add before and after.
+func (a *affine) worth(l *ops.Linear) bool {
+	return l.Bias >= 0 || a.t.all(0) || len(a.nodes) > 1 || is(a.nodes[0], "BatchNormalization")
+}
 
 // chain collects what follows v along single readers.
 func (c *Context) chain(v *ssa.Value, axis, count int) affine {
@@ -69,199 +91,4 @@ func (c *Context) chain(v *ssa.Value, axis, count int) affine {
 		v = n.Out[0]
 	}
 	return a
-}
-
-// affineStep reads one node of a chain: its result is s*v + t.
-func affineStep(n *ssa.Node, v *ssa.Value, axis, count int) (s, t channels, ok bool) {
-	if n.Opaque || n.Domain != "" {
-		return nil, nil, false
-	}
-	switch n.Op {
-	case "BatchNormalization":
-		if axis != 1 || n.In[0] != v {
-			return nil, nil, false
-		}
-		return batchNormStep(n, count)
-	case "Neg":
-		return channels{-1}, channels{0}, true
-	case "Add", "Sub", "Mul", "Div":
-		return arithmeticStep(n, v, axis, count)
-	}
-	return nil, nil, false
-}
-
-// batchNormStep turns an inference batch normalization into s and t.
-func batchNormStep(n *ssa.Node, count int) (s, t channels, ok bool) {
-	if n.Int("training_mode", 0) != 0 || len(n.In) != 5 {
-		return nil, nil, false
-	}
-	var p [4]channels // scale, bias, mean, variance
-	for i := range p {
-		if p[i], ok = vector(n.In[1+i], count); !ok {
-			return nil, nil, false
-		}
-	}
-	eps := float64(n.Float("epsilon", 1e-5))
-	s = p[0].zip(p[3], func(g, v float64) float64 { return g / math.Sqrt(v+eps) })
-	t = p[1].zip(p[2].zip(s, func(m, s float64) float64 { return m * s }), func(b, m float64) float64 { return b - m })
-	return s, t, true
-}
-
-// arithmeticStep reads v op constant and constant op v.
-func arithmeticStep(n *ssa.Node, v *ssa.Value, axis, count int) (s, t channels, ok bool) {
-	k, x, at := constFirst(n)
-	if at < 0 || x != v || !keepsShape(x.Type, k.Const.Shape()) || !x.Type.DType.IsFloat() {
-		return nil, nil, false
-	}
-	p, ok := perChannel(k.Const, x.Type.Rank(), axis, count)
-	if !ok {
-		return nil, nil, false
-	}
-	neg := p.zip(channels{-1}, func(a, b float64) float64 { return a * b })
-	switch {
-	case n.Op == "Add":
-		return channels{1}, p, true
-	case n.Op == "Sub" && at == 1:
-		return channels{1}, neg, true
-	case n.Op == "Sub":
-		return channels{-1}, p, true
-	case n.Op == "Mul":
-		return p, channels{0}, true
-	case at == 1:
-		return p.zip(p, func(a, _ float64) float64 { return 1 / a }), channels{0}, true
-	}
-	return nil, nil, false
-}
-
-// foldChain absorbs the chain behind n, if there is one worth it.
-func (c *Context) foldChain(n *ssa.Node, a *absorber) error {
-	out := n.Out[0]
-	rank := out.Type.Rank()
-	if rank < 0 || rank <= a.axis(rank) || !out.Type.DType.IsFloat() {
-		return nil
-	}
-	chain := c.chain(out, a.axis(rank), a.count)
-	if len(chain.nodes) == 0 || !a.worth(chain) {
-		return nil
-	}
-	if c.fillsOut(n.In[a.weight].Const, chain.s) {
-		c.skip(n, "%s not folded: the weights repeat one number and would not any more", chain.nodes[0])
-		return nil
-	}
-	in, why := a.absorb(n, chain)
-	if why != "" {
-		c.skip(n, "%s not folded: %s", chain.nodes[0], why)
-		return nil
-	}
-	if added := c.swapBytes(n, chain, in); !c.fits(added) {
-		c.skip(n, "%s not folded: would add %d bytes", chain.nodes[0], added)
-		return nil
-	}
-	if !c.patch(n, "absorbs %d nodes, first %s", len(chain.nodes), chain.nodes[0]) {
-		return nil
-	}
-	return c.replaceChain(n, a, chain, in)
-}
-
-// replaceChain puts the node with its new operands in the place of the chain.
-func (c *Context) replaceChain(n *ssa.Node, a *absorber, chain affine, in []operand) error {
-	last := chain.last()
-	vals := make([]*ssa.Value, len(in))
-	for i, o := range in {
-		vals[i] = o.old
-		if o.k != nil {
-			vals[i] = c.constant(hint(o.old, n.Out[0].Name), o.k)
-		}
-	}
-	m, err := c.copyNode(n, vals)
-	if err != nil {
-		return err
-	}
-	if a.scalesBeta {
-		m.DropAttr("beta")
-	}
-	v := m.Out[0]
-	if a.noBias && !chain.t.all(0) {
-		k := chain.t.constant(v.Type.DType, a.count)
-		add, err := c.node(chain.nodes[len(chain.nodes)-1], last.Name, "Add", []*ssa.Value{v, c.constant(n.Out[0].Name+"_bias", k)}, 1)
-		if err != nil {
-			return err
-		}
-		v = add.Out[0]
-	}
-	c.replace(last, v)
-	return nil
-}
-
-func hint(v *ssa.Value, other string) string {
-	if v != nil {
-		return v.Name
-	}
-	return other + "_bias"
-}
-
-// copyNode adds a node like n, right before it, that reads other operands.
-func (c *Context) copyNode(n *ssa.Node, in []*ssa.Value) (*ssa.Node, error) {
-	return c.copyNodeWith(n, in, nil)
-}
-
-// copyNodeWith is copyNode with a change before the types are inferred.
-func (c *Context) copyNodeWith(n *ssa.Node, in []*ssa.Value, change func(m *ssa.Node)) (*ssa.Node, error) {
-	m := c.graph.InsertBefore(n, n.Op, in, len(n.Out), n.Attrs...)
-	m.Domain, m.Overload, m.Version, m.Name, m.Doc = n.Domain, n.Overload, n.Version, n.Name, n.Doc
-	for i, v := range n.Out {
-		if v == nil {
-			m.Out[i] = nil
-		} else {
-			m.Out[i].Name = c.fresh(v.Name)
-		}
-	}
-	if change != nil {
-		change(m)
-	}
-	return m, ops.Infer(m)
-}
-
-// swapBytes is what the new constants cost, less the constants that only the
-// replaced nodes read.
-func (c *Context) swapBytes(n *ssa.Node, chain affine, in []operand) int64 {
-	var sum int64
-	for _, o := range in {
-		if o.k != nil {
-			sum += o.k.StoredBytes()
-		}
-	}
-	going := append([]*ssa.Node{n}, chain.nodes...)
-	seen := map[*ssa.Value]bool{}
-	for _, m := range going {
-		for _, v := range m.In {
-			if v == nil || v.Const == nil || seen[v] || slices.ContainsFunc(in, func(o operand) bool { return o.old == v && o.k == nil }) {
-				continue
-			}
-			seen[v] = true
-			if !slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return !slices.Contains(going, u.Node) }) && !c.graph.IsResult(v) {
-				sum -= v.Const.StoredBytes()
-			}
-		}
-	}
-	return sum
-}
-
-// fillsOut reports that scaling a splat by different numbers would write it out,
-// and that this is more than may be added.
-func (c *Context) fillsOut(w *ssa.Constant, s channels) bool {
-	if _, splat := w.Splat(); !splat || s.all(s[0]) {
-		return false
-	}
-	bytes := int64(w.Len()) * int64(w.DType().Size())
-	return bytes > c.opts.Growth.PerNode || c.grown+bytes > c.opts.Growth.Total
-}
-
-// fits reports that so many bytes may be added, and counts them.
-func (c *Context) fits(added int64) bool {
-	if added > c.opts.Growth.PerNode || added > 0 && c.grown+added > c.opts.Growth.Total {
-		return false
-	}
-	c.grown += max(added, 0)
-	return true
 }

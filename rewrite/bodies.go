@@ -3,6 +3,7 @@ package rewrite
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -56,6 +57,22 @@ func padOut(n *ssa.Node, size int) {
 	for len(n.Out) < size {
 		n.Out = append(n.Out, nil)
 	}
+}
+
+// tripsOf is the number of iterations of a Loop or Scan, the unknown dimension where
+// operands decide it.
+func tripsOf(n *ssa.Node) ssa.Dim {
+	if is(n, "Loop") {
+		if s, err := ops.LoopOf(n); err == nil {
+			return s.Trips(n)
+		}
+	} else if s, err := ops.ScanOf(n); err == nil {
+		t := n.In[s.States].Type
+		if axis, err := ops.NormAxis(s.InAxes[0], max(t.Rank(), 0)); err == nil {
+			return t.Shape[axis]
+		}
+	}
+	return ssa.Dim{}
 }
 
 // carriedLayout says where a Loop or Scan keeps carried value i: operand In+i,

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -21,21 +22,11 @@ func (c channels) at(i int) float64 {
 
 // all reports that every channel has the number v.
 func (c channels) all(v float64) bool {
-	for _, x := range c {
-		if x != v {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c, func(x float64) bool { return x != v })
 }
 
 func (c channels) finite() bool {
-	for _, x := range c {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(c, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
 }
 
 // zip applies f channel by channel.
@@ -91,16 +82,10 @@ func readChannels(k *ssa.Constant, count int) (channels, bool) {
 	return out, true
 }
 
-// weightView says where the channels of a weight tensor are: seen as
-// [groups, outer, per, inner], element (g, o, j, i) belongs to channel g*per+j.
-type weightView struct{ groups, outer, per, inner int }
-
-func (w weightView) channels() int { return w.groups * w.per }
-
 // scaled multiplies every channel of a weight by its number, computing in
 // float64 and rounding once. A splat times one number stays a splat. nil if
 // something finite would overflow.
-func (w weightView) scaled(k *ssa.Constant, s channels) *ssa.Constant {
+func scaled(k *ssa.Constant, w ops.Channels, s channels) *ssa.Constant {
 	if e, ok := k.Splat(); ok && (len(s) == 1 || s.all(s[0])) {
 		a := ndarray.Must(k.DType())
 		a.SetFloat(0, e.Float(0)*s[0])
@@ -110,25 +95,32 @@ func (w weightView) scaled(k *ssa.Constant, s channels) *ssa.Constant {
 		return ssa.NewSplat(a, k.Shape()...)
 	}
 	src, err := k.Array()
-	if err != nil || src.Len() != w.groups*w.outer*w.per*w.inner {
+	if err != nil || src.Len() != w.Groups*w.Outer*w.Per*w.Inner {
 		return nil
 	}
 	dst, err := ndarray.New(k.DType(), k.Shape()...)
 	if err != nil {
 		return nil
 	}
-	row := 0
-	for g := range w.groups {
-		for range w.outer {
-			for j := range w.per {
-				if !scaleRow(dst, src, row*w.inner, w.inner, s.at(g*w.per+j)) {
-					return nil
-				}
-				row++
-			}
+	for row := range w.Groups * w.Outer * w.Per {
+		if !scaleRow(dst, src, row*w.Inner, w.Inner, s.at(channelOfRow(w, row))) {
+			return nil
 		}
 	}
 	return ssa.NewConstant(dst)
+}
+
+// channelOfRow is the channel of a row of Inner elements.
+func channelOfRow(w ops.Channels, row int) int { return row/(w.Outer*w.Per)*w.Per + row%w.Per }
+
+// offsets adds up, for every output channel, the weights times the offsets t of the
+// input channels: W·t.
+func offsets(l *ops.Linear, w *ndarray.Array, t channels) channels {
+	out := make(channels, l.Out.Count())
+	for i := range w.Len() {
+		out[channelOfRow(l.Out, i/l.Out.Inner)] += w.Float(i) * t.at(channelOfRow(l.In, i/l.In.Inner))
+	}
+	return out
 }
 
 // scaleRow multiplies n elements from position p by f; false if a finite one

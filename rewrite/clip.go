@@ -42,38 +42,31 @@ func clampOf(n *ssa.Node) (clamp, bool) {
 
 // clipRowRule merges a Clip or Relu with the one before it, and canonicalizes
 // Clip(x, 0, inf) to Relu.
-func clipRowRule(c *Context, n *ssa.Node) (bool, error) {
+func clipRowRule(c *Context, n *ssa.Node) bool {
 	outer, ok := clampOf(n)
 	if !ok {
-		return false, nil
+		return false
 	}
-	m := defAny(n.In[0], "Clip", "Relu")
+	m := def(n.In[0], "Clip", "Relu")
 	if m == nil {
-		if is(n, "Clip") && outer == (clamp{0, math.Inf(1)}) && c.patch(n, "is Relu") {
+		if is(n, "Clip") && outer == (clamp{0, math.Inf(1)}) {
 			return c.become(n, "Relu", []*ssa.Value{n.In[0]})
 		}
-		return false, nil
+		return false
 	}
 	inner, ok := clampOf(m)
 	if !ok {
-		return false, nil
+		return false
 	}
 	both := clamp{outer.of(inner.lo), outer.of(inner.hi)}
 	if both == inner {
-		if !c.canReplace(n.Out[0], n.In[0]) || !c.patch(n, "%s already clamps so", m) {
-			return false, nil
-		}
-		c.replace(n.Out[0], n.In[0])
-		return true, nil
-	}
-	if !c.patch(n, "one clamp with %s", m) {
-		return false, nil
+		return c.give(n, n.In[0])
 	}
 	return c.becomeClamp(n, m.In[0], both)
 }
 
 // becomeClamp replaces n by Relu or Clip of x.
-func (c *Context) becomeClamp(n *ssa.Node, x *ssa.Value, k clamp) (bool, error) {
+func (c *Context) becomeClamp(n *ssa.Node, x *ssa.Value, k clamp) bool {
 	if k == (clamp{0, math.Inf(1)}) {
 		return c.become(n, "Relu", []*ssa.Value{x})
 	}
@@ -94,34 +87,34 @@ func (c *Context) becomeClamp(n *ssa.Node, x *ssa.Value, k clamp) (bool, error) 
 
 // clampRule: Min(Max(x, lo), hi), Max(Min(x, hi), lo) with numbers lo <= hi, and
 // Min(Relu(x), hi).
-func clampRule(c *Context, n *ssa.Node) (bool, error) {
+func clampRule(c *Context, n *ssa.Node) bool {
 	if len(n.In) != 2 || !n.Out[0].Type.DType.IsFloat() {
-		return false, nil
+		return false
 	}
 	outer, y, at := constFirst(n)
 	other := map[string]string{"Min": "Max", "Max": "Min"}[n.Op]
 	if at < 0 {
-		return false, nil
+		return false
 	}
 	if hi, ok := scalar(outer); ok && n.Op == "Min" && hi >= 0 && def(y, "Relu") != nil && c.only(y, n) &&
-		keepsShape(y.Type, outer.Const.Shape()) && c.patch(n, "clamps with %s", y.Def) {
+		keepsShape(y.Type, outer.Const.Shape()) {
 		return c.becomeClamp(n, y.Def.In[0], clamp{0, hi})
 	}
 	m := def(y, other)
 	if m == nil || len(m.In) != 2 || !c.only(y, n) {
-		return false, nil
+		return false
 	}
 	inner, x, at := constFirst(m)
 	if at < 0 || !keepsShape(x.Type, inner.Const.Shape()) || !keepsShape(x.Type, outer.Const.Shape()) {
-		return false, nil
+		return false
 	}
 	hi, okHi := scalar(outer)
 	lo, okLo := scalar(inner)
 	if n.Op == "Max" {
 		lo, hi = hi, lo
 	}
-	if !okHi || !okLo || !(lo <= hi) || !c.patch(n, "clamps with %s", m) {
-		return false, nil
+	if !okHi || !okLo || !(lo <= hi) {
+		return false
 	}
 	return c.becomeClamp(n, x, clamp{lo, hi})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Context is what a pass works with: the graph at hand, leave to patch, and
-// surgery that keeps uses, names and types right.
+// Context is what rules work with: the graph at hand, and changes to it that keep uses,
+// names and types right.
 type Context struct {
 	ctx     context.Context
 	module  *ssa.Module
@@ -24,6 +24,9 @@ type Context struct {
 	names map[string]bool    // every name in the model, old ones included
 	dead  map[*ssa.Node]bool // killed in this graph, to be swept
 	grown int64              // bytes that folding has added so far
+	err   error              // of the rule that failed
+
+	numbers map[string][]*ssa.Node // of the pass cse: nodes by what they compute
 }
 
 func newContext(ctx context.Context, m *ssa.Module, opts Options) *Context {
@@ -37,18 +40,27 @@ func newContext(ctx context.Context, m *ssa.Module, opts Options) *Context {
 	return c
 }
 
-// patch asks for leave to make one change at a node and records it. A pass must
-// not change anything when the answer is no.
-func (c *Context) patch(n *ssa.Node, format string, args ...any) bool {
-	if k := c.opts.StopAfter; k < 0 || k > 0 && len(c.report.Patches) >= k {
-		c.report.Stopped = true
-		return false
+// record adds a patch to the report.
+func (c *Context) record(op, name, what string) {
+	c.report.Patches = append(c.report.Patches, Patch{Pass: c.current.Name, Graph: c.graph.Name, Node: fmt.Sprintf("%s %q", op, name), What: what})
+}
+
+// patch records a change that a pass made outside of its rules.
+func (c *Context) patch(n *ssa.Node, what string) { c.record(n.Op, nameOf(n), what) }
+
+// nameOf is the name of a node, or of its first result where it has none.
+func nameOf(n *ssa.Node) string {
+	if v := n.Output(0); n.Name == "" && v != nil {
+		return v.Name
 	}
-	if c.current.Name != "dead" && misfit(n) {
-		return false
+	return n.Name
+}
+
+// fail ends the run with an error, once the rule at hand returns. The first one counts.
+func (c *Context) fail(err error) {
+	if c.err == nil {
+		c.err = err
 	}
-	c.report.Patches = append(c.report.Patches, Patch{Pass: c.current.Name, Graph: c.graph.Name, Node: n.String(), What: fmt.Sprintf(format, args...)})
-	return true
 }
 
 // misfit reports a node whose operands do not fit the operator. Such nodes are left
@@ -59,20 +71,6 @@ func misfit(n *ssa.Node) bool {
 		return false
 	}
 	return ops.Infer(n) != nil
-}
-
-// skip records why a change that looked possible was not made.
-func (c *Context) skip(n *ssa.Node, format string, args ...any) {
-	if !c.opts.Reasons {
-		return
-	}
-	s := Skip{Pass: c.current.Name, Graph: c.graph.Name, Node: n.String(), Why: fmt.Sprintf(format, args...)}
-	for _, old := range c.report.Skipped {
-		if old == s {
-			return
-		}
-	}
-	c.report.Skipped = append(c.report.Skipped, s)
 }
 
 // alive reports that the node has not been killed by an earlier patch.
@@ -100,13 +98,72 @@ func (c *Context) constant(hint string, k *ssa.Constant) *ssa.Value {
 	return c.graph.AddConst(c.fresh(hint), k)
 }
 
-// node adds a node before mark and infers its results. hint names them.
-func (c *Context) node(mark *ssa.Node, hint, op string, in []*ssa.Value, numOut int, attrs ...ssa.Attr) (*ssa.Node, error) {
-	n := c.graph.InsertBefore(mark, op, in, numOut, attrs...)
-	for _, v := range n.Out {
-		v.Name = c.fresh(hint)
+// op adds a node with one result before mark, infers its type and returns the result.
+// Attributes that the operator does not have are left out. hint names the result.
+func (c *Context) op(mark *ssa.Node, hint, op string, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value {
+	schema := ops.Lookup("", op).Attrs
+	attrs = slices.DeleteFunc(slices.Clone(attrs), func(a ssa.Attr) bool {
+		return !slices.ContainsFunc(schema, func(s ops.AttrSpec) bool { return s.Name == a.Name })
+	})
+	n := c.graph.InsertBefore(mark, op, in, 1, attrs...)
+	n.Out[0].Name = c.fresh(hint)
+	c.fail(ops.Infer(n))
+	return n.Out[0]
+}
+
+// become replaces a node with one result by a new node of the default domain, which
+// takes over its name but, unlike [Context.reread], none of its attributes.
+func (c *Context) become(n *ssa.Node, op string, in []*ssa.Value, attrs ...ssa.Attr) bool {
+	v := c.op(n, n.Out[0].Name, op, in, attrs...)
+	v.Def.Name = n.Name
+	c.replace(n.Out[0], v)
+	return true
+}
+
+// reread replaces a node with one result by one of the same operator that reads other
+// operands, after a change.
+func (c *Context) reread(n *ssa.Node, in []*ssa.Value, change ...func(m *ssa.Node)) bool {
+	c.replace(n.Out[0], c.copyNode(n, in, change...).Out[0])
+	return true
+}
+
+// copyNode adds a node like n, right before it, that reads other operands, after a
+// change.
+func (c *Context) copyNode(n *ssa.Node, in []*ssa.Value, change ...func(m *ssa.Node)) *ssa.Node {
+	m := c.graph.InsertBefore(n, n.Op, in, len(n.Out), n.Attrs...)
+	m.Domain, m.Overload, m.Version, m.Name, m.Doc = n.Domain, n.Overload, n.Version, n.Name, n.Doc
+	for i, v := range n.Out {
+		if v == nil {
+			m.Out[i] = nil
+		} else {
+			m.Out[i].Name = c.fresh(v.Name)
+		}
 	}
-	return n, ops.Infer(n)
+	for _, f := range change {
+		f(m)
+	}
+	c.fail(ops.Infer(m))
+	return m
+}
+
+// give lets the readers of result 0 read v. It reports whether that is progress: an
+// Identity that only gives a name to a result of the model has to stay.
+func (c *Context) give(n *ssa.Node, v *ssa.Value) bool {
+	old := n.Out[0]
+	if is(n, "Identity") && c.top() && c.graph.IsResult(old) && len(old.Uses()) == 0 && v.Const == nil && (v.Def == nil || c.graph.IsResult(v)) {
+		return false
+	}
+	c.replace(old, v)
+	return true
+}
+
+// giveAll lets the readers of every result i of a node that is read now read with(i).
+func (c *Context) giveAll(n *ssa.Node, with func(i int) *ssa.Value) {
+	for i, v := range n.Out {
+		if c.alive(n) && !c.unreadResult(n, i) {
+			c.replace(v, with(i))
+		}
+	}
 }
 
 // replace makes every reader of old read v, and drops the node of old once none
@@ -138,10 +195,7 @@ func (c *Context) replace(old, v *ssa.Value) {
 // detour lets the inner readers of a model result read v, and computes the
 // result itself as Identity(v).
 func (c *Context) detour(old, v *ssa.Value) {
-	for len(old.Uses()) > 0 {
-		u := old.Uses()[0]
-		u.Node.SetInput(u.Index, v)
-	}
+	redirect(old, v)
 	n := old.Def
 	if n.Op == "Identity" && n.Domain == "" && n.In[0] == v {
 		return
@@ -156,6 +210,14 @@ func (c *Context) detour(old, v *ssa.Value) {
 		}
 	}
 	c.killIfUnread(n)
+}
+
+// redirect makes the nodes that read old read v; results of the graph stay.
+func redirect(old, v *ssa.Value) {
+	for len(old.Uses()) > 0 {
+		u := old.Uses()[0]
+		u.Node.SetInput(u.Index, v)
+	}
 }
 
 // unread reports that nothing reads any result of the node.
@@ -195,6 +257,37 @@ func (c *Context) kill(n *ssa.Node) {
 		v.Def.TruncateInputs(0)
 		v.Def.Captures = 0
 	}
+}
+
+// freed counts the nodes that go if some go, since nobody else reads them, and the bytes of
+// the constants that only they read. Values that are kept will be read by others.
+func (c *Context) freed(kept []*ssa.Value, going ...*ssa.Node) (nodes int, bytes int64) {
+	gone, counted := map[*ssa.Node]bool{}, map[*ssa.Value]bool{}
+	for _, n := range going {
+		gone[n] = true
+	}
+	read := func(v *ssa.Value) bool { return slices.Contains(kept, v) || c.readBesides(v, gone) }
+	for work := slices.Clone(going); len(work) > 0; {
+		n := work[len(work)-1]
+		work = work[:len(work)-1]
+		for _, v := range n.In {
+			switch {
+			case v == nil || counted[v] || read(v):
+			case v.Const != nil:
+				counted[v] = true
+				bytes += v.Const.StoredBytes()
+			case v.Def != nil && !gone[v.Def] && removable(v.Def) && !slices.ContainsFunc(v.Def.Out, read):
+				gone[v.Def] = true
+				work = append(work, v.Def)
+			}
+		}
+	}
+	return len(gone), bytes
+}
+
+// readBesides reports that v leaves the graph or that nodes other than these read it.
+func (c *Context) readBesides(v *ssa.Value, nodes map[*ssa.Node]bool) bool {
+	return v != nil && (c.graph.IsResult(v) || slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return !nodes[u.Node] }))
 }
 
 // sweep deletes the killed nodes.

@@ -26,41 +26,32 @@ import (
 // and their Compilers, 1970); single assignment makes it valid for the whole graph.
 var CSE = &Pass{
 	Name: "cse", Doc: "equal nodes and equal constants -> one of them",
-	run: runCSE,
+	before: func(c *Context, g *ssa.Graph) {
+		c.numbers = map[string][]*ssa.Node{}
+		c.mergeConstants(g)
+	},
+	rules: []rule{{"an equal node -> the first", anyOp, mergeEqual}},
 }
 
 // cseConstBytes is up to which size constants are read only to compare them;
 // larger ones are compared where their bytes are at hand.
 const cseConstBytes = 1 << 12
 
-func runCSE(c *Context, g *ssa.Graph) error {
-	c.mergeConstants(g)
-	seen := map[string][]*ssa.Node{}
-	for _, n := range slices.Clone(g.Nodes) {
-		if !c.alive(n) || !pure(n) || is(n, "Identity") || len(n.Out) == 0 {
-			continue
-		}
-		key := cseKey(n)
-		i := slices.IndexFunc(seen[key], func(m *ssa.Node) bool { return c.alive(m) && sameNode(m, n) })
-		if i < 0 {
-			seen[key] = append(seen[key], n)
-			continue
-		}
-		if m := seen[key][i]; c.patch(n, "same as %s", m) {
-			c.mergeNodes(n, m)
+// mergeEqual looks a node up in the table and enters it if there is no equal one.
+func mergeEqual(c *Context, n *ssa.Node) bool {
+	if !pure(n) || is(n, "Identity") {
+		return false
+	}
+	key := cseKey(n)
+	for _, m := range c.numbers[key] {
+		if c.alive(m) && sameNode(m, n) {
+			c.giveAll(n, func(i int) *ssa.Value { return m.Out[i] })
+			c.killIfUnread(n)
+			return true
 		}
 	}
-	return nil
-}
-
-// mergeNodes lets the readers of n read m.
-func (c *Context) mergeNodes(n, m *ssa.Node) {
-	for i, v := range n.Out {
-		if v != nil && c.alive(n) && !c.unreadResult(n, i) {
-			c.replace(v, m.Out[i])
-		}
-	}
-	c.killIfUnread(n)
+	c.numbers[key] = append(c.numbers[key], n)
+	return false
 }
 
 // cseKey is equal for equal nodes.
@@ -81,7 +72,7 @@ func operandIDs(n *ssa.Node) []int {
 			ids[i] = v.ID
 		}
 	}
-	if o := ops.Of(n); o != nil && o.Facts.Commutative && len(ids) >= 2 && ids[0] > ids[1] {
+	if o := ops.Of(n); o != nil && o.Facts.Order == ops.Commutative && len(ids) >= 2 && ids[0] > ids[1] {
 		ids[0], ids[1] = ids[1], ids[0]
 	}
 	return ids
@@ -117,42 +108,25 @@ func sameNode(m, n *ssa.Node) bool {
 
 // mergeConstants lets readers of equal constants read the first of them.
 func (c *Context) mergeConstants(g *ssa.Graph) {
-	groups := map[string][]*ssa.Value{}
-	var order []string
+	type key struct {
+		of   string
+		hash uint32
+	}
+	table := map[key][]*ssa.Value{}
 	for _, v := range g.Values() {
 		if v.Const == nil || len(v.Uses()) == 0 {
 			continue
 		}
-		key := v.Type.String()
-		if groups[key] == nil {
-			order = append(order, key)
-		}
-		groups[key] = append(groups[key], v)
-	}
-	for _, key := range order {
-		if len(groups[key]) > 1 {
-			c.mergeGroup(groups[key])
-		}
-	}
-}
-
-func (c *Context) mergeGroup(vs []*ssa.Value) {
-	byHash := map[uint32][]*ssa.Value{}
-	for _, v := range vs {
 		h, ok := constHash(v.Const)
 		if !ok {
 			continue
 		}
-		i := slices.IndexFunc(byHash[h], func(w *ssa.Value) bool { return w.Const.Equal(v.Const) })
-		if i < 0 {
-			byHash[h] = append(byHash[h], v)
-			continue
-		}
-		if w := byHash[h][i]; c.patch(v.Uses()[0].Node, "constant %s equals %s", v.Name, w.Name) {
-			for len(v.Uses()) > 0 {
-				u := v.Uses()[0]
-				u.Node.SetInput(u.Index, w)
-			}
+		k := key{v.Type.String(), h}
+		if i := slices.IndexFunc(table[k], func(w *ssa.Value) bool { return w.Const.Equal(v.Const) }); i >= 0 {
+			c.patch(v.Uses()[0].Node, "an equal constant -> the first")
+			redirect(v, table[k][i])
+		} else {
+			table[k] = append(table[k], v)
 		}
 	}
 }

@@ -15,50 +15,36 @@ import (
 //
 // Loops need more than reader counts, see deadloop.go.
 var Dead = &Pass{
-	Name: "dead", Doc: "nodes, results, captures and carried values nobody reads -> nothing",
-	run: runDead,
+	Name: "dead", Doc: "nodes, results, captures and carried values nobody reads -> nothing", backward: true, every: true,
+	rules: []rule{
+		{"a node nobody reads -> nothing", anyOp, dropUnread},
+		{"an optional result nobody reads -> nothing", anyOp, dropResults},
+		{"results of branches nobody reads, or that are captures -> nothing", named("If"), trimIf},
+		{"values around a loop nobody needs -> nothing", named("Loop", "Scan"), trimLoop},
+		{"captures no body reads -> nothing", anyOp, trimCaptures},
+	},
 }
 
-func runDead(c *Context, g *ssa.Graph) error {
-	for _, n := range slices.Backward(slices.Clone(g.Nodes)) {
-		if c.alive(n) && c.unread(n) && removable(n) && c.patch(n, "nobody reads it") {
-			c.killIfUnread(n)
-		}
-	}
-	for _, n := range slices.Clone(g.Nodes) {
-		if !c.alive(n) || n.Opaque {
-			continue
-		}
-		c.dropResults(n)
-		switch {
-		case is(n, "If"):
-			c.trimIf(n)
-		case is(n, "Loop"), is(n, "Scan"):
-			c.trimLoop(n)
-		}
-		if c.alive(n) {
-			c.trimCaptures(n)
-		}
-	}
-	return nil
+func dropUnread(c *Context, n *ssa.Node) bool {
+	c.killIfUnread(n)
+	return !c.alive(n)
 }
 
 // dropResults marks optional results that nobody reads as absent.
-func (c *Context) dropResults(n *ssa.Node) {
+func dropResults(c *Context, n *ssa.Node) (done bool) {
 	o := ops.Of(n)
-	if o == nil || o.MaxOut < 0 {
-		return
+	if o.MaxOut < 0 {
+		return false
 	}
 	for i := o.MinOut; i < len(n.Out); i++ {
-		v := n.Out[i]
-		if v == nil || len(v.Uses()) > 0 || c.graph.IsResult(v) || !c.patch(n, "nobody reads result %d", i) {
-			continue
+		if n.Out[i] != nil && c.unreadResult(n, i) {
+			n.Out[i], done = nil, true
 		}
-		n.Out[i] = nil
 	}
 	for len(n.Out) > o.MinOut && n.Out[len(n.Out)-1] == nil {
 		n.Out = n.Out[:len(n.Out)-1]
 	}
+	return done
 }
 
 // unreadResult reports that result i of a node is absent or not read.
@@ -69,23 +55,26 @@ func (c *Context) unreadResult(n *ssa.Node, i int) bool {
 
 // trimIf drops results that nobody reads from the node and both branches, and
 // passes on what both branches pass on.
-func (c *Context) trimIf(n *ssa.Node) {
+func trimIf(c *Context, n *ssa.Node) (done bool) {
 	for i := len(n.Out) - 1; i >= 0; i-- {
-		if v := c.passedThrough(n, i); v != nil && n.Out[i] != nil && !c.unreadResult(n, i) && c.patch(n, "both branches give capture %s", v.Name) {
+		if v := c.passedThrough(n, i); v != nil && !c.unreadResult(n, i) {
 			c.replace(n.Out[i], v)
+			done = true
 			if !c.alive(n) {
-				return
+				return true
 			}
 		}
-		if len(n.Out) == 1 || !c.unreadResult(n, i) || !c.patch(n, "nobody reads result %d", i) {
+		if len(n.Out) == 1 || !c.unreadResult(n, i) {
 			continue
 		}
+		done = true
 		setOut(n, slices.Delete(slices.Clone(n.Out), i, i+1))
 		for _, b := range n.Bodies {
 			b.Results = slices.Delete(b.Results, i, i+1)
 			sweepBody(b)
 		}
 	}
+	return done
 }
 
 // passedThrough returns the captured operand that every branch gives as result
@@ -104,30 +93,28 @@ func (c *Context) passedThrough(n *ssa.Node, i int) *ssa.Value {
 }
 
 // trimCaptures drops captures that no body reads and merges equal ones.
-func (c *Context) trimCaptures(n *ssa.Node) {
+func trimCaptures(c *Context, n *ssa.Node) bool {
+	captures := n.Captures
 	for k := n.Captures - 1; k >= 0; k-- {
 		caps := n.Captured()
-		if first := slices.Index(caps, caps[k]); first < k && captureRead(n, k) && c.patch(n, "captures %s twice", caps[k].Name) {
+		if first := slices.Index(caps, caps[k]); first < k {
 			for _, b := range n.Bodies {
 				b.ReplaceUses(captureParam(n, b, k), captureParam(n, b, first))
 			}
 		}
-		if !captureRead(n, k) && c.patch(n, "no body reads capture %s", caps[k].Name) {
-			v := caps[k]
+		if !captureRead(n, k) {
 			removeCapture(n, k)
-			c.killIfUnread(v.Def)
+			c.killIfUnread(caps[k].Def)
 		}
 	}
+	return n.Captures < captures
 }
 
 func captureRead(n *ssa.Node, k int) bool {
-	for _, b := range n.Bodies {
+	return slices.ContainsFunc(n.Bodies, func(b *ssa.Graph) bool {
 		p := captureParam(n, b, k)
-		if len(p.Uses()) > 0 || b.IsResult(p) {
-			return true
-		}
-	}
-	return false
+		return len(p.Uses()) > 0 || b.IsResult(p)
+	})
 }
 
 // sweepBody removes nodes of a body that nobody reads.

@@ -39,21 +39,49 @@ func loopOf(n *ssa.Node) (loopParts, bool) {
 
 // trimLoop drops stacked results and carried values nobody needs and turns
 // carried values that never change into captures.
-func (c *Context) trimLoop(n *ssa.Node) {
+func trimLoop(c *Context, n *ssa.Node) bool {
 	l, ok := loopOf(n)
 	if !ok {
-		return
+		return false
 	}
 	padOut(n, l.count+l.stacked)
-	for k := l.stacked - 1; k >= 0; k-- {
-		if i := l.count + k; c.unreadResult(n, i) && c.patch(n, "nobody reads stacked result %d", k) {
-			c.removeStacked(n, l, k)
-			l.stacked--
+	done := c.trimStacked(n, &l)
+	sweepBody(l.body)
+	done = c.captureConstant(n, &l) || done
+	if c.killIfUnread(n); !c.alive(n) { // what it passed on was all that was read
+		return true
+	}
+	needed := c.neededCarried(n, l)
+	for i := l.count - 1; i >= 0; i-- {
+		if !needed[i] {
+			c.dropCarried(n, l, i)
+			l.count--
+			done = true
 		}
 	}
-	sweepBody(l.body)
+	c.nameResults(n)
+	if is(n, "Scan") {
+		done = c.trimScanInputs(n) || done
+	}
+	return done
+}
+
+// trimStacked drops stacked results that nobody reads.
+func (c *Context) trimStacked(n *ssa.Node, l *loopParts) (done bool) {
+	for k := l.stacked - 1; k >= 0; k-- {
+		if c.unreadResult(n, l.count+k) {
+			c.removeStacked(n, *l, k)
+			l.stacked--
+			done = true
+		}
+	}
+	return done
+}
+
+// captureConstant turns carried values that no iteration changes into captures.
+func (c *Context) captureConstant(n *ssa.Node, l *loopParts) (done bool) {
 	for i := l.count - 1; i >= 0; i-- {
-		if l.body.Results[l.result+i] != l.body.Params[l.param+i] || n.In[l.in+i] == nil || !c.patch(n, "carried value %d never changes", i) {
+		if l.body.Results[l.result+i] != l.body.Params[l.param+i] || n.In[l.in+i] == nil {
 			continue
 		}
 		if n.Out[i] != nil {
@@ -61,24 +89,9 @@ func (c *Context) trimLoop(n *ssa.Node) {
 		}
 		carriedToCapture(n, l.carriedLayout, i)
 		l.count--
+		done = true
 	}
-	if c.unread(n) { // what it passed on was all that was read
-		c.killIfUnread(n)
-		if !c.alive(n) {
-			return
-		}
-	}
-	needed := c.neededCarried(n, l)
-	for i := l.count - 1; i >= 0; i-- {
-		if !needed[i] && c.patch(n, "carried value %d only feeds itself", i) {
-			c.dropCarried(n, l, i)
-			l.count--
-		}
-	}
-	c.nameResults(n)
-	if is(n, "Scan") {
-		c.trimScanInputs(n)
-	}
+	return done
 }
 
 // replaceKeeping is replace for a node that is being changed and must not be
@@ -120,20 +133,11 @@ func dropListEntry(n *ssa.Node, attr string, k int) {
 func (c *Context) neededCarried(n *ssa.Node, l loopParts) []bool {
 	needed := make([]bool, l.count)
 	live := make([]bool, l.body.NumValues())
-	mark := func(v *ssa.Value) {
-		markLive(v, live)
-	}
-	for _, r := range l.body.Results[:l.always] {
-		mark(r)
-	}
-	for _, r := range l.body.Results[l.result+l.count:] {
-		mark(r)
-	}
+	markLive(live, l.body.Results[:l.always]...)
+	markLive(live, l.body.Results[l.result+l.count:]...)
 	for _, m := range l.body.Nodes {
 		if !removable(m) {
-			for _, v := range m.In {
-				mark(v)
-			}
+			markLive(live, m.In...)
 		}
 	}
 	for changed := true; changed; {
@@ -141,17 +145,16 @@ func (c *Context) neededCarried(n *ssa.Node, l loopParts) []bool {
 		for i := range needed {
 			if !needed[i] && (!c.unreadResult(n, i) || live[l.body.Params[l.param+i].ID]) {
 				needed[i], changed = true, true
-				mark(l.body.Results[l.result+i])
+				markLive(live, l.body.Results[l.result+i])
 			}
 		}
 	}
 	return needed
 }
 
-// markLive marks a value and everything it is computed from.
-func markLive(v *ssa.Value, live []bool) {
-	work := []*ssa.Value{v}
-	for len(work) > 0 {
+// markLive marks values and everything they are computed from.
+func markLive(live []bool, vs ...*ssa.Value) {
+	for work := slices.Clone(vs); len(work) > 0; {
 		v := work[len(work)-1]
 		work = work[:len(work)-1]
 		if v == nil || live[v.ID] {
@@ -186,14 +189,14 @@ func (c *Context) dropCarried(n *ssa.Node, l loopParts, i int) {
 
 // trimScanInputs drops scanned operands whose slices no iteration reads. One
 // stays: it says how many iterations there are.
-func (c *Context) trimScanInputs(n *ssa.Node) {
+func (c *Context) trimScanInputs(n *ssa.Node) (done bool) {
 	s, err := ops.ScanOf(n)
 	if err != nil {
-		return
+		return false
 	}
 	for k := s.Ins - 1; k >= 0 && s.Ins > 1; k-- {
 		p := s.Body.Params[s.States+k]
-		if len(p.Uses()) > 0 || s.Body.IsResult(p) || !c.patch(n, "no iteration reads scanned operand %d", k) {
+		if len(p.Uses()) > 0 || s.Body.IsResult(p) {
 			continue
 		}
 		at := s.States + k
@@ -207,5 +210,7 @@ func (c *Context) trimScanInputs(n *ssa.Node) {
 		if v != nil {
 			c.killIfUnread(v.Def)
 		}
+		done = true
 	}
+	return done
 }

@@ -2,18 +2,19 @@
 // compute.
 //
 // A [Pass] is one kind of rewrite: a file of its own, a line in the table
-// (list.go). A [List] says in which order passes run and which of them repeat
-// until nothing changes:
+// (list.go). It states rules: the operators whose nodes they match, by name or by
+// trait ([ops.Traits]), and what they do there. A [List] says in which order passes run
+// and which of them repeat until nothing changes:
 //
-//	List ── Stage "simplify" (repeat) ── Pass, Pass, Pass …
+//	List ── Stage "simplify" (repeat) ── Pass ── rule, rule …
+//	     │                            └─ Pass …
 //	     └─ Stage "fuse"              ── Pass …
 //
 // [Portable] leaves standard ONNX, for writing the model back. [Runtime] goes on
 // from there for the executor.
 //
-// Passes change the graph patch by patch. Every patch asks for leave first, so
-// that [Options.StopAfter] can bisect a wrong result down to one patch, and is
-// counted; a pass that decides against a patch says why ([Report.Skipped]).
+// The driver (driver.go) visits the nodes, applies the rules and records every change as
+// a [Patch].
 //
 // Rules every pass keeps:
 //
@@ -22,7 +23,6 @@
 //   - a value never changes its meaning: new meanings are new values, so that
 //     facts known of a value stay true;
 //   - names of the model's inputs and outputs stay;
-//   - random operators, operators with side effects and opaque nodes are never
-//     removed, merged, folded or moved;
+//   - random operators are never merged, folded or moved, opaque nodes not even removed;
 //   - the order of nodes it happens to see carries no meaning.
 package rewrite

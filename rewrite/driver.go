@@ -3,6 +3,7 @@ package rewrite
 import (
 	"context"
 	"fmt"
+	"iter"
 	"runtime/debug"
 	"slices"
 	"time"
@@ -11,13 +12,18 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Running passes. A pass sees one graph at a time, bodies before the graph around
-// them; what holds between passes is put right after each that changed something:
+// The driver runs the passes of a list. A pass sees one graph at a time, bodies before
+// the graph around them; invariants are restored after each pass that changed something:
 //
 //	stage ──▶ pass ──▶ walk: body, body, graph ──▶ sort nodes, infer types, check
-//	  ▲         │                                     │
+//	  ▲         │               │                     │
+//	  │         │     node × rule: match, apply,      │
+//	  │         │              record the patch       │
 //	  │         └───────── next pass ◀────────────────┘
 //	  └── again, as long as a round changes something and the stage repeats
+//
+// The nodes visited are those the graph had at the start of the visit; what a rule adds
+// is seen in the next round. Rules report errors through the context ([Context.fail]).
 
 // maxRounds bounds the rounds of a repeating stage. Every pass lowers some
 // measure, so a stage that needs more is two passes undoing each other.
@@ -213,12 +219,58 @@ func (c *Context) walk(g *ssa.Graph, owner *ssa.Node) error {
 	return nil
 }
 
-// runOn calls the pass; a panic in it is a bug that comes back as an error.
+// runOn applies the pass to one graph; a panic in it is a bug that comes back as an
+// error.
 func (c *Context) runOn(g *ssa.Graph) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = &ops.PanicError{Value: r, Stack: debug.Stack()}
+			if err = c.err; err == nil {
+				err = &ops.PanicError{Value: r, Stack: debug.Stack()}
+			}
 		}
 	}()
-	return c.current.run(c, g)
+	p := c.current
+	if p.before != nil {
+		p.before(c, g)
+	}
+	for n := range c.live(g) {
+		c.visit(n)
+	}
+	if p.after != nil {
+		p.after(c, g)
+	}
+	return c.err
+}
+
+// live iterates over the nodes that a graph has now. It leaves out those that have been
+// killed when their turn comes, opaque nodes and, unless the pass wants every node,
+// those that nobody reads or whose operands do not fit. It ends at the first failure.
+func (c *Context) live(g *ssa.Graph) iter.Seq[*ssa.Node] {
+	nodes := slices.Clone(g.Nodes)
+	if c.current.backward {
+		slices.Reverse(nodes)
+	}
+	return func(yield func(*ssa.Node) bool) {
+		for _, n := range nodes {
+			if n.Opaque || c.dead[n] || !c.current.every && (c.unread(n) || misfit(n)) {
+				continue
+			}
+			if c.err != nil || !yield(n) {
+				return
+			}
+		}
+	}
+}
+
+// visit tries the rules of the pass on a node, as long as it lives.
+func (c *Context) visit(n *ssa.Node) {
+	for _, r := range c.current.rulesFor(ops.Of(n)) {
+		name := nameOf(n)
+		if r.apply(c, n) {
+			c.record(n.Op, name, r.what)
+		}
+		if c.dead[n] || c.err != nil {
+			return
+		}
+	}
 }

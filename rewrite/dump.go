@@ -87,13 +87,8 @@ type dumpLine struct {
 func markNew(text string, last map[string]int) ([]dumpLine, map[string]int) {
 	now := map[string]int{}
 	var out []dumpLine
-	for len(text) > 0 {
-		line := text
-		if k := strings.IndexByte(text, '\n'); k >= 0 {
-			line, text = text[:k], text[k+1:]
-		} else {
-			text = ""
-		}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
 		now[line]++
 		out = append(out, dumpLine{line, now[line] > last[line] && len(last) > 0})
 	}

@@ -1,42 +1,32 @@
 package rewrite
 
 import (
+	"slices"
+
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// removable reports that a node may be dropped when nobody reads it.
+// removable reports that a node may be dropped when nobody reads it: it and the nodes
+// of its bodies are of operators that berth knows.
 func removable(n *ssa.Node) bool {
-	o := ops.Of(n)
-	if o == nil || o.Facts.SideEffect {
-		return false
-	}
-	for _, b := range n.Bodies {
-		for _, m := range b.Nodes {
-			if !removable(m) {
-				return false
-			}
-		}
-	}
-	return true
+	return all(n, func(o *ops.Op) bool { return true })
 }
 
 // pure reports that a node gives the same results for the same operands, so that
 // it may be folded, merged and moved.
 func pure(n *ssa.Node) bool {
+	return all(n, func(o *ops.Op) bool { return o.Facts.Randomness == ops.Deterministic })
+}
+
+// all reports that the operators of a node and of the nodes in its bodies are known
+// and have a property.
+func all(n *ssa.Node, property func(o *ops.Op) bool) bool {
 	o := ops.Of(n)
-	if o == nil || o.Facts.Random || o.Facts.SideEffect {
-		return false
-	}
-	for _, b := range n.Bodies {
-		for _, m := range b.Nodes {
-			if !pure(m) {
-				return false
-			}
-		}
-	}
-	return true
+	return o != nil && property(o) && !slices.ContainsFunc(n.Bodies, func(b *ssa.Graph) bool {
+		return slices.ContainsFunc(b.Nodes, func(m *ssa.Node) bool { return !all(m, property) })
+	})
 }
 
 // is reports a node of the default domain with that operator.
@@ -44,9 +34,30 @@ func is(n *ssa.Node, op string) bool {
 	return n != nil && !n.Opaque && n.Domain == "" && n.Op == op
 }
 
-// def returns the node that defines v if it is of that operator, else nil.
-func def(v *ssa.Value, op string) *ssa.Node {
-	if v == nil || !is(v.Def, op) {
+// def returns the node that defines v if it is of one of the operators, else nil.
+func def(v *ssa.Value, names ...string) *ssa.Node {
+	if v == nil || v.Def == nil || v.Def.Opaque || v.Def.Domain != "" || !slices.Contains(names, v.Def.Op) {
+		return nil
+	}
+	return v.Def
+}
+
+// operandOf returns operand 0 of the node that defines v if it is of one of the
+// operators, else nil.
+func operandOf(v *ssa.Value, names ...string) *ssa.Value {
+	if n := def(v, names...); n != nil {
+		return n.In[0]
+	}
+	return nil
+}
+
+// defWith returns the node that defines v if its operator is of the default domain and
+// has a property, else nil.
+func defWith(v *ssa.Value, property func(f *ops.Facts) bool) *ssa.Node {
+	if v == nil || v.Def == nil || v.Def.Domain != "" {
+		return nil
+	}
+	if o := ops.Of(v.Def); o == nil || !property(&o.Facts) {
 		return nil
 	}
 	return v.Def
@@ -111,15 +122,7 @@ func ints(n *ssa.Node, i int) ([]int64, bool) {
 
 // sameShape reports that two types have the same known shape.
 func sameShape(a, b ssa.Type) bool {
-	if a.Kind != ssa.KindTensor || b.Kind != ssa.KindTensor || !a.Ranked || !b.Ranked || len(a.Shape) != len(b.Shape) {
-		return false
-	}
-	for i := range a.Shape {
-		if !a.Shape[i].Equal(b.Shape[i]) {
-			return false
-		}
-	}
-	return true
+	return a.Kind == ssa.KindTensor && b.Kind == ssa.KindTensor && a.Ranked && b.Ranked && slices.EqualFunc(a.Shape, b.Shape, ssa.Dim.Equal)
 }
 
 // keepsShape reports that broadcasting x with a constant of the given shape
@@ -148,19 +151,4 @@ func constFirst(n *ssa.Node) (k, x *ssa.Value, i int) {
 		return a, b, 0
 	}
 	return b, a, 1
-}
-
-// dims returns the shape as numbers where it is known, nil else.
-func dims(v *ssa.Value) []int {
-	if v == nil {
-		return nil
-	}
-	s, ok := v.Type.Static()
-	if !ok {
-		return nil
-	}
-	if s == nil {
-		s = []int{}
-	}
-	return s
 }

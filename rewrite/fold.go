@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -23,124 +22,97 @@ import (
 //	                           x                     x
 var Fold = &Pass{
 	Name: "fold", Doc: "a node with constant operands -> constants",
-	run: runFold,
+	rules: []rule{{"constant operands -> constants", foldable, foldNode}},
+	after: foldChains,
 }
 
-func runFold(c *Context, g *ssa.Graph) error {
-	for _, n := range slices.Clone(g.Nodes) {
-		if !c.alive(n) || !foldable(n) || c.unread(n) {
-			continue
-		}
-		results, why := c.evaluate(n)
-		if why != "" {
-			c.skip(n, "%s", why)
-			continue
-		}
-		added := c.addedBytes(n, results)
-		if added > c.opts.Growth.PerNode || added > 0 && c.grown+added > c.opts.Growth.Total {
-			c.skip(n, "would add %d bytes", added)
-			continue
-		}
-		if !c.patch(n, "all operands are constant, %+d bytes", added) {
-			return nil
-		}
-		c.grown += max(added, 0)
-		for i, v := range n.Out {
-			if v != nil && c.alive(n) && !c.unreadResult(n, i) {
-				c.replace(v, c.constant(v.Name, results[i]))
-			}
-		}
+// foldable reports an operator that is worth computing ahead of time.
+func foldable(o *ops.Op) bool { return o.Facts.Folding == ops.Folds }
+
+// foldNode computes a node ahead of time.
+func foldNode(c *Context, n *ssa.Node) bool {
+	if !pure(n) || slices.ContainsFunc(n.In, func(v *ssa.Value) bool { return v != nil && v.Const == nil }) {
+		return false
 	}
-	c.foldChains(g)
-	return nil
-}
-
-// foldable reports constant operands and an operator that may run ahead of time.
-// Dequantization stays: the quantized weights are the point of such a model.
-func foldable(n *ssa.Node) bool {
-	for _, v := range n.In {
-		if v != nil && v.Const == nil {
-			return false
-		}
+	results, ok := c.evaluate(n)
+	if !ok || !c.fits(c.addedBytes(n, results)) {
+		return false
 	}
-	return mayFold(n)
-}
-
-// mayFold reports an operator that may run ahead of time.
-func mayFold(n *ssa.Node) bool {
-	o := ops.Of(n)
-	return o != nil && o.Eval != nil && pure(n) && n.Op != "DequantizeLinear" && n.Op != "DynamicQuantizeLinear"
+	c.giveAll(n, func(i int) *ssa.Value { return c.constant(n.Out[i].Name, results[i]) })
+	return true
 }
 
 // addedBytes is what storing the results costs, less the operands that nobody
 // else reads.
 func (c *Context) addedBytes(n *ssa.Node, results []*ssa.Constant) int64 {
-	var sum int64
+	_, bytes := c.freed(nil, n)
 	for i, r := range results {
 		if r != nil && !c.unreadResult(n, i) {
-			sum += r.StoredBytes()
+			bytes -= r.StoredBytes()
 		}
 	}
-	for i, v := range n.In {
-		if v != nil && c.only(v, n) && !slices.Contains(n.In[:i], v) {
-			sum -= v.Const.StoredBytes()
-		}
-	}
-	return sum
+	return -bytes
 }
 
-// evaluate computes the results of a node; why says why not.
-func (c *Context) evaluate(n *ssa.Node) (results []*ssa.Constant, why string) {
+// mayAdd reports that so many bytes may be added.
+func (c *Context) mayAdd(added int64) bool {
+	return added <= c.opts.Growth.PerNode && (added <= 0 || c.grown+added <= c.opts.Growth.Total)
+}
+
+// fits is mayAdd, and counts the bytes.
+func (c *Context) fits(added int64) bool {
+	ok := c.mayAdd(added)
+	if ok {
+		c.grown += max(added, 0)
+	}
+	return ok
+}
+
+// evaluate computes the results of a node, if that is possible within the limits.
+func (c *Context) evaluate(n *ssa.Node) (results []*ssa.Constant, ok bool) {
 	if r := splatResult(n); r != nil {
-		return []*ssa.Constant{r}, ""
+		return []*ssa.Constant{r}, true
 	}
-	if why := c.tooExpensive(n); why != "" {
-		return nil, why
+	if c.tooExpensive(n) {
+		return nil, false
 	}
-	in := make([]ndarray.Value, len(n.In))
-	for i, v := range n.In {
-		a, err := constArray(v)
-		if err != nil {
-			return nil, err.Error()
-		}
-		in[i] = a
-	}
-	arrays, why := c.eval(n, in)
+	arrays, ok := c.eval(n, nil)
 	for _, a := range arrays {
 		results = append(results, packed(a))
 	}
-	return results, why
+	return results, ok
 }
 
-// eval runs the reference kernel of a node; nil for results that are not there.
-func (c *Context) eval(n *ssa.Node, in []ndarray.Value) (results []*ndarray.Array, why string) {
-	call := &ops.Call{Ctx: c.ctx, Node: n, Threads: 1, In: in, Out: make([]ndarray.Value, len(n.Out))}
+// eval runs the reference kernel of a node with tensors as results; nil for results that
+// are not there. Operands are constants, or in made.
+func (c *Context) eval(n *ssa.Node, made map[*ssa.Value]*ndarray.Array) (results []*ndarray.Array, ok bool) {
+	call := &ops.Call{Ctx: c.ctx, Node: n, Threads: 1, In: make([]ndarray.Value, len(n.In)), Out: make([]ndarray.Value, len(n.Out))}
+	for i, v := range n.In {
+		a := made[v]
+		if v != nil && a == nil {
+			var err error
+			if a, err = v.Const.Array(); err != nil {
+				return nil, false
+			}
+		}
+		if a != nil {
+			call.In[i] = a
+		}
+	}
 	call.Body = func(i int, args []ndarray.Value) ([]ndarray.Value, error) {
 		return ops.Interpret(c.ctx, n.Bodies[i], args, nil)
 	}
-	if err := ops.Eval(call); err != nil {
-		return nil, err.Error()
+	if ops.Eval(call) != nil {
+		return nil, false
 	}
 	for i, v := range n.Out {
 		a, ok := call.Out[i].(*ndarray.Array)
 		if v != nil && !ok {
-			return nil, fmt.Sprintf("result %d is no tensor", i)
+			return nil, false
 		}
 		results = append(results, a)
 	}
-	return results, ""
-}
-
-// constArray returns the elements of a constant operand, nil for an absent one.
-func constArray(v *ssa.Value) (ndarray.Value, error) {
-	if v == nil {
-		return nil, nil
-	}
-	a, err := v.Const.Array()
-	if err != nil {
-		return nil, err
-	}
-	return a, nil
+	return results, true
 }
 
 // packed wraps an array, as a splat if its elements are all the same.
@@ -157,81 +129,48 @@ func packed(a *ndarray.Array) *ssa.Constant {
 	return ssa.NewConstant(a)
 }
 
-// boundedOps give results whose size depends on the elements, but never more
-// than a small multiple of the operands'.
-var boundedOps = map[string]bool{"NonZero": true, "Unique": true, "Compress": true}
-
 // tooExpensive bounds time and memory before anything is computed.
-func (c *Context) tooExpensive(n *ssa.Node) string {
+func (c *Context) tooExpensive(n *ssa.Node) bool {
 	budget := c.opts.Growth
 	if len(n.Bodies) > 0 {
 		return c.bodiesTooExpensive(n)
 	}
-	var operands int64
+	var operands, results int64
 	for _, v := range n.In {
 		if v != nil {
 			operands += v.Const.StoredBytes()
 		}
 	}
-	var results int64
 	for _, v := range n.Out {
-		if v == nil || boundedOps[n.Op] {
+		if v == nil || ops.Of(n).Facts.Extent == ops.ExtentBounded {
 			continue
 		}
-		if !v.Type.IsStatic() {
-			return "the size of a result is not known before the run"
-		}
 		b, _ := v.Type.ByteSize()
-		results += int64(b)
+		if results += int64(b); !v.Type.IsStatic() {
+			return true
+		}
 	}
-	if results > 16*(operands+budget.PerNode+budget.Total) {
-		return fmt.Sprintf("would make %d bytes of %d", results, operands)
-	}
-	if cost := ops.CostOf(n); cost.FLOPs > budget.Ops || cost.Bytes > budget.Ops {
-		return fmt.Sprintf("takes %d operations", cost.FLOPs)
-	}
-	return ""
+	cost := ops.CostOf(n)
+	return results > 16*(operands+budget.PerNode+budget.Total) || cost.FLOPs > budget.Ops || cost.Bytes > budget.Ops
 }
 
-// bodiesTooExpensive counts the nodes a control-flow node would run.
-func (c *Context) bodiesTooExpensive(n *ssa.Node) string {
-	trips := int64(1)
-	switch n.Op {
-	case "Loop":
-		s, err := ops.LoopOf(n)
-		if err != nil {
-			return err.Error()
+// bodiesTooExpensive counts the operations a control-flow node would run, a body's
+// nodes once per iteration. Unknown sizes and control flow inside are too expensive.
+func (c *Context) bodiesTooExpensive(n *ssa.Node) bool {
+	trips, cost := int64(1), int64(0)
+	if known := false; !is(n, "If") {
+		if trips, known = tripsOf(n).Const(); !known {
+			return true
 		}
-		k, ok := s.Trips(n).Const()
-		if !ok {
-			return "the number of iterations is not known"
-		}
-		trips = k
-	case "Scan":
-		s, err := ops.ScanOf(n)
-		if err != nil {
-			return err.Error()
-		}
-		x := n.In[s.States]
-		trips = int64(x.Const.Len())
 	}
-	cost := int64(0)
 	for _, b := range n.Bodies {
 		for _, m := range b.Nodes {
-			if len(m.Bodies) > 0 {
-				return "control flow inside control flow"
-			}
-			for _, v := range m.Out {
-				if v != nil && !v.Type.IsStatic() {
-					return "the sizes inside are not known before the run"
-				}
+			if len(m.Bodies) > 0 || slices.ContainsFunc(m.Out, func(v *ssa.Value) bool { return v != nil && !v.Type.IsStatic() }) {
+				return true
 			}
 			k := ops.CostOf(m)
 			cost += k.FLOPs + k.Bytes + 1000
 		}
 	}
-	if trips > 0 && cost > c.opts.Growth.Ops/trips {
-		return fmt.Sprintf("%d iterations of %d operations", trips, cost)
-	}
-	return ""
+	return trips > 0 && cost > c.opts.Growth.Ops/trips
 }

@@ -8,54 +8,30 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Fuse recognizes operators that exporters wrote out in smaller ones. The result
-// is always one standard ONNX operator; where the operator set the model may use
-// is too old for it, the pattern stays (Options.MaxOpset).
-//
-//	Sigmoid, HardSigmoid, HardSwish, Swish, Gelu, Mish     fuseact.go
-//	LayerNormalization, RMSNormalization, Softmax, GroupNormalization   fusenorm.go
+// Fuse recognizes operators that exporters wrote out in smaller ones: activations
+// (fuseact.go) and normalizations (fusenorm.go). The result is always one standard ONNX
+// operator; where the operator set the model may use is too old for it, the pattern
+// stays (Options.MaxOpset).
 var Fuse = &Pass{
 	Name: "fuse", Doc: "operators written out in smaller ones -> the operator",
-	run: func(c *Context, g *ssa.Graph) error {
-		for _, n := range slices.Clone(g.Nodes) {
-			if !c.alive(n) || n.Opaque || n.Domain != "" || len(n.Out) != 1 || c.unread(n) {
-				continue
-			}
-			for _, rule := range fuseRules[n.Op] {
-				if done, err := rule(c, n); err != nil {
-					return err
-				} else if done {
-					break
-				}
-			}
-		}
-		return nil
+	rules: []rule{
+		{"x/2 * (1 + erf(x/√2)) -> Gelu", named("Mul"), fuseGelu},
+		{"x * clip(x + 3, 0, 6) / 6 -> HardSwish", named("Mul", "Div"), fuseHardSwish},
+		{"x * sigmoid(a*x) -> Swish", named("Mul"), fuseSwish},
+		{"x * tanh(softplus(x)) -> Mish", named("Mul"), fuseMish},
+		{"clip(a*x + b, 0, h) / h -> HardSigmoid", named("Mul", "Div"), fuseHardSigmoid},
+		{"clip(a*x + b, 0, 1) -> HardSigmoid", named("Clip"), fuseHardSigmoidClip},
+		{"1 / (1 + exp(-x)) -> Sigmoid", named("Reciprocal"), fuseSigmoid},
+		{"exp(x - max x) / sum -> Softmax", named("Div"), fuseSoftmax},
+		{"(x - mean) / sqrt(variance + eps) -> LayerNormalization", named("Div"), fuseLayerNorm},
+		{"x / sqrt(mean(x^2) + eps) -> RMSNormalization", named("Div"), fuseRMSNorm},
+		{"Reshape, InstanceNormalization, Reshape -> GroupNormalization", named("Reshape"), fuseGroupNorm},
 	},
 }
 
-var fuseRules map[string][]func(c *Context, n *ssa.Node) (bool, error)
-
-func init() {
-	fuseRules = map[string][]func(c *Context, n *ssa.Node) (bool, error){
-		"Mul":        {fuseGelu, fuseHardSwish, fuseSwish, fuseMish, fuseHardSigmoid},
-		"Div":        {fuseHardSwish, fuseHardSigmoid, fuseSoftmax, fuseLayerNorm, fuseRMSNorm},
-		"Clip":       {fuseHardSigmoidClip},
-		"Reciprocal": {fuseSigmoid},
-		"Reshape":    {fuseGroupNorm},
-	}
-}
-
 // fused replaces n by op on the operands, if the operator sets allow that.
-func (c *Context) fused(n *ssa.Node, op string, in []*ssa.Value, attrs ...ssa.Attr) (bool, error) {
-	probe := &ssa.Node{Op: op, In: in, Attrs: attrs, Out: n.Out}
-	if !c.allows(probe) {
-		c.skip(n, "is %s, which the model's operator set %d does not have", op, c.opts.MaxOpset)
-		return false, nil
-	}
-	if !c.patch(n, "is %s", op) {
-		return false, nil
-	}
-	return c.become(n, op, in, attrs...)
+func (c *Context) fused(n *ssa.Node, op string, in []*ssa.Value, attrs ...ssa.Attr) bool {
+	return c.allows(&ssa.Node{Op: op, In: in, Attrs: attrs, Out: n.Out}) && c.become(n, op, in, attrs...)
 }
 
 // near compares a constant with the number of a formula: exporters round to the
@@ -95,7 +71,7 @@ func (c *Context) multiply(p *product, n *ssa.Node) {
 	for _, v := range in {
 		if k, ok := number(v); ok {
 			p.coef *= k
-		} else if m := defAny(v, "Mul", "Div"); m != nil && c.only(v, n) && len(p.factors) < 8 {
+		} else if m := def(v, "Mul", "Div"); m != nil && c.only(v, n) && len(p.factors) < 8 {
 			c.multiply(p, m)
 		} else {
 			p.factors = append(p.factors, v)
@@ -116,7 +92,7 @@ func number(v *ssa.Value) (float64, bool) {
 func (c *Context) linear(v *ssa.Value, reader *ssa.Node) (x *ssa.Value, a, b float64, depth int) {
 	var chain []*ssa.Node
 	for x = v; ; {
-		n := defAny(x, "Add", "Sub", "Mul", "Div")
+		n := def(x, "Add", "Sub", "Mul", "Div")
 		if n == nil || !c.only(x, reader) {
 			break
 		}

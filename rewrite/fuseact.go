@@ -21,16 +21,9 @@ import (
 // Source: the formulas and function bodies at https://onnx.ai/onnx/operators/.
 
 // fuseSigmoid: 1/(1 + exp(-x)).
-func fuseSigmoid(c *Context, n *ssa.Node) (bool, error) {
-	e := def(c.plus(n.In[0], 1, n), "Exp")
-	if e == nil {
-		return false, nil
-	}
-	m := def(e.In[0], "Neg")
-	if m == nil {
-		return false, nil
-	}
-	return c.fused(n, "Sigmoid", []*ssa.Value{m.In[0]})
+func fuseSigmoid(c *Context, n *ssa.Node) bool {
+	x := operandOf(operandOf(c.plus(n.In[0], 1, n), "Exp"), "Neg")
+	return x != nil && c.fused(n, "Sigmoid", []*ssa.Value{x})
 }
 
 // hardSigmoid reads clip(a*x + b, 0, h) as h * HardSigmoid(x; a/h, b/h).
@@ -51,37 +44,34 @@ func (c *Context) hardSigmoid(v *ssa.Value, reader *ssa.Node) (x *ssa.Value, alp
 }
 
 // fuseHardSigmoidClip: clip(a*x + b, 0, 1).
-func fuseHardSigmoidClip(c *Context, n *ssa.Node) (bool, error) {
+func fuseHardSigmoidClip(c *Context, n *ssa.Node) bool {
 	x, alpha, beta, h, depth := c.hardSigmoid(n.Out[0], nil)
 	if x == nil || h != 1 || depth == 0 {
-		return false, nil
+		return false
 	}
 	return c.fused(n, "HardSigmoid", []*ssa.Value{x}, ssa.FloatAttr("alpha", float32(alpha)), ssa.FloatAttr("beta", float32(beta)))
 }
 
 // fuseHardSigmoid: clip(a*x + b, 0, h) / h.
-func fuseHardSigmoid(c *Context, n *ssa.Node) (bool, error) {
+func fuseHardSigmoid(c *Context, n *ssa.Node) bool {
 	p := c.productOf(n)
-	if len(p.factors) != 1 {
-		return false, nil
+	if len(p.factors) != 1 || def(p.factors[0], "Clip") == nil {
+		return false
 	}
 	v := p.factors[0]
-	if def(v, "Clip") == nil {
-		return false, nil
-	}
 	x, alpha, beta, h, depth := c.hardSigmoid(v, soleReader(c, v))
 	if x == nil || soleReader(c, v) == nil || depth == 0 || !near(p.coef*h, 1, n.Out[0].Type.DType) {
-		return false, nil
+		return false
 	}
 	return c.fused(n, "HardSigmoid", []*ssa.Value{x}, ssa.FloatAttr("alpha", float32(alpha)), ssa.FloatAttr("beta", float32(beta)))
 }
 
 // fuseHardSwish: x * clip(x + 3, 0, 6) / 6. Where the operator set lacks it, x
 // times HardSigmoid is still fewer nodes.
-func fuseHardSwish(c *Context, n *ssa.Node) (bool, error) {
+func fuseHardSwish(c *Context, n *ssa.Node) bool {
 	p := c.productOf(n)
 	if len(p.factors) != 2 {
-		return false, nil
+		return false
 	}
 	dt := n.Out[0].Type.DType
 	for i := range 2 {
@@ -94,66 +84,54 @@ func fuseHardSwish(c *Context, n *ssa.Node) (bool, error) {
 		if x == nil || x != p.factors[1-i] || !near(p.coef*h, 1, dt) {
 			continue
 		}
-		if near(alpha, 1.0/6, dt) && near(beta, 0.5, dt) {
-			if done, err := c.fused(n, "HardSwish", []*ssa.Value{x}); done || err != nil {
-				return done, err
-			}
+		if near(alpha, 1.0/6, dt) && near(beta, 0.5, dt) && c.fused(n, "HardSwish", []*ssa.Value{x}) {
+			return true
 		}
-		if depth == 0 || !c.patch(n, "is x times HardSigmoid") {
-			return false, nil
+		if depth == 0 {
+			return false
 		}
-		hs, err := c.node(n, v.Name, "HardSigmoid", []*ssa.Value{x}, 1, ssa.FloatAttr("alpha", float32(alpha)), ssa.FloatAttr("beta", float32(beta)))
-		if err != nil {
-			return true, err
-		}
-		return c.become(n, "Mul", []*ssa.Value{x, hs.Out[0]})
+		hs := c.op(n, v.Name, "HardSigmoid", []*ssa.Value{x}, ssa.FloatAttr("alpha", float32(alpha)), ssa.FloatAttr("beta", float32(beta)))
+		return c.become(n, "Mul", []*ssa.Value{x, hs})
 	}
-	return false, nil
+	return false
 }
 
 // fuseSwish: x * sigmoid(a*x).
-func fuseSwish(c *Context, n *ssa.Node) (bool, error) {
+func fuseSwish(c *Context, n *ssa.Node) bool {
 	p := c.productOf(n)
 	if len(p.factors) != 2 || p.coef != 1 {
-		return false, nil
+		return false
 	}
 	for i := range 2 {
 		m := def(p.factors[i], "Sigmoid")
 		if m == nil || soleReader(c, m.Out[0]) == nil {
 			continue
 		}
-		x, a, b, _ := c.linear(m.In[0], m)
-		if x != p.factors[1-i] || b != 0 {
-			continue
+		if x, a, b, _ := c.linear(m.In[0], m); x == p.factors[1-i] && b == 0 {
+			return c.fused(n, "Swish", []*ssa.Value{x}, ssa.FloatAttr("alpha", float32(a)))
 		}
-		return c.fused(n, "Swish", []*ssa.Value{x}, ssa.FloatAttr("alpha", float32(a)))
 	}
-	return false, nil
+	return false
 }
 
 // fuseMish: x * tanh(softplus(x)).
-func fuseMish(c *Context, n *ssa.Node) (bool, error) {
+func fuseMish(c *Context, n *ssa.Node) bool {
 	for i := range 2 {
-		m := def(n.In[i], "Tanh")
-		if m == nil || !c.only(n.In[i], n) {
-			continue
+		x := operandOf(operandOf(n.In[i], "Tanh"), "Softplus")
+		if x != nil && x == n.In[1-i] && c.only(n.In[i], n) {
+			return c.fused(n, "Mish", []*ssa.Value{x})
 		}
-		s := def(m.In[0], "Softplus")
-		if s == nil || s.In[0] != n.In[1-i] {
-			continue
-		}
-		return c.fused(n, "Mish", []*ssa.Value{s.In[0]})
 	}
-	return false, nil
+	return false
 }
 
 // fuseGelu: x/2 * (1 + erf(x/sqrt(2))), or with tanh(sqrt(2/pi) * (x + 0.044715 x^3))
 // in the place of erf.
-func fuseGelu(c *Context, n *ssa.Node) (bool, error) {
+func fuseGelu(c *Context, n *ssa.Node) bool {
 	p := c.productOf(n)
 	dt := n.Out[0].Type.DType
 	if len(p.factors) != 2 || !near(p.coef, 0.5, dt) {
-		return false, nil
+		return false
 	}
 	for i := range 2 {
 		x, sum := p.factors[1-i], p.factors[i]
@@ -172,13 +150,13 @@ func fuseGelu(c *Context, n *ssa.Node) (bool, error) {
 			return c.fused(n, "Gelu", []*ssa.Value{x}, ssa.StringAttr("approximate", "tanh"))
 		}
 	}
-	return false, nil
+	return false
 }
 
 // geluTanhArgument recognizes sqrt(2/pi) * (x + 0.044715 x^3), also factored as
 // sqrt(2/pi) * x * (1 + 0.044715 x^2).
 func (c *Context) geluTanhArgument(v, x *ssa.Value) bool {
-	m := defAny(v, "Mul", "Div")
+	m := def(v, "Mul", "Div")
 	if m == nil {
 		return false
 	}
@@ -202,7 +180,7 @@ func (c *Context) geluTanhArgument(v, x *ssa.Value) bool {
 
 // powerOf reports that v is 0.044715 * x^k.
 func (c *Context) powerOf(v, x *ssa.Value, k int) bool {
-	m := defAny(v, "Mul", "Div")
+	m := def(v, "Mul", "Div")
 	if m == nil {
 		return false
 	}

@@ -51,11 +51,7 @@ func squareOf(v *ssa.Value) *ssa.Value {
 
 // rootMeanSquare reads v as sqrt(mean(x*x) + eps) over the dimensions from axis on.
 func (c *Context) rootMeanSquare(v *ssa.Value) (x *ssa.Value, eps float64, axis int) {
-	s := def(v, "Sqrt")
-	if s == nil {
-		return nil, 0, 0
-	}
-	add := def(s.In[0], "Add")
+	add := def(operandOf(v, "Sqrt"), "Add")
 	if add == nil {
 		return nil, 0, 0
 	}
@@ -96,61 +92,52 @@ func stashes(dt ndarray.DType) bool {
 
 // fuseLayerNorm: (x - mean) / sqrt(mean((x-mean)^2) + eps). Scale and bias follow
 // as Mul and Add, which fold-affine takes in.
-func fuseLayerNorm(c *Context, n *ssa.Node) (bool, error) {
+func fuseLayerNorm(c *Context, n *ssa.Node) bool {
 	d, eps, axis := c.rootMeanSquare(n.In[1])
 	if d == nil || d != n.In[0] || !c.only(n.In[1], n) || !stashes(d.Type.DType) {
-		return false, nil
+		return false
 	}
 	sub := def(d, "Sub")
 	if sub == nil {
-		return false, nil
+		return false
 	}
 	mean := def(sub.In[1], "ReduceMean")
 	if mean == nil || mean.In[0] != sub.In[0] {
-		return false, nil
+		return false
 	}
 	if at, ok := trailing(mean); !ok || at != axis {
-		return false, nil
+		return false
 	}
 	return c.fusedNorm(n, "LayerNormalization", sub.In[0], eps, axis)
 }
 
 // fuseRMSNorm: x / sqrt(mean(x^2) + eps).
-func fuseRMSNorm(c *Context, n *ssa.Node) (bool, error) {
+func fuseRMSNorm(c *Context, n *ssa.Node) bool {
 	x, eps, axis := c.rootMeanSquare(n.In[1])
 	if x == nil || x != n.In[0] || !c.only(n.In[1], n) || !stashes(x.Type.DType) || def(x, "Sub") != nil {
-		return false, nil
+		return false
 	}
 	return c.fusedNorm(n, "RMSNormalization", x, eps, axis)
 }
 
-func (c *Context) fusedNorm(n *ssa.Node, op string, x *ssa.Value, eps float64, axis int) (bool, error) {
+func (c *Context) fusedNorm(n *ssa.Node, op string, x *ssa.Value, eps float64, axis int) bool {
 	scale := c.ones(x, axis)
-	if scale == nil {
-		c.skip(n, "is %s, but the length it normalizes over is not known", op)
-		return false, nil
-	}
-	return c.fused(n, op, []*ssa.Value{x, scale}, ssa.IntAttr("axis", int64(axis-x.Type.Rank())), ssa.FloatAttr("epsilon", float32(eps)))
+	return scale != nil && c.fused(n, op, []*ssa.Value{x, scale}, ssa.IntAttr("axis", int64(axis-x.Type.Rank())), ssa.FloatAttr("epsilon", float32(eps)))
 }
 
 // fuseSoftmax: e / sum(e), e = exp(x - max(x)), over one axis.
-func fuseSoftmax(c *Context, n *ssa.Node) (bool, error) {
-	sum := def(n.In[1], "ReduceSum")
-	e := def(n.In[0], "Exp")
-	if sum == nil || e == nil || sum.In[0] != n.In[0] || len(e.Out[0].Uses()) != 2 || !c.only(n.In[1], n) {
-		return false, nil
-	}
-	sub := def(e.In[0], "Sub")
-	if sub == nil {
-		return false, nil
+func fuseSoftmax(c *Context, n *ssa.Node) bool {
+	sum, sub := def(n.In[1], "ReduceSum"), def(operandOf(n.In[0], "Exp"), "Sub")
+	if sum == nil || sub == nil || sum.In[0] != n.In[0] || len(n.In[0].Uses()) != 2 || !c.only(n.In[1], n) {
+		return false
 	}
 	top := def(sub.In[1], "ReduceMax")
 	if top == nil || top.In[0] != sub.In[0] || !keptAlike(sum, top) {
-		return false, nil
+		return false
 	}
 	axes, _ := ints(sum, 1)
 	if len(axes) != 1 {
-		return false, nil
+		return false
 	}
 	return c.fused(n, "Softmax", []*ssa.Value{sub.In[0]}, ssa.IntAttr("axis", axes[0]))
 }
@@ -163,30 +150,30 @@ func keptAlike(a, b *ssa.Node) bool {
 }
 
 // fuseGroupNorm: Reshape to [N, G, rest], InstanceNormalization, Reshape back.
-func fuseGroupNorm(c *Context, n *ssa.Node) (bool, error) {
+func fuseGroupNorm(c *Context, n *ssa.Node) bool {
 	in := def(n.In[0], "InstanceNormalization")
 	if in == nil || !c.only(n.In[0], n) {
-		return false, nil
+		return false
 	}
 	r := def(in.In[0], "Reshape")
 	if r == nil {
-		return false, nil
+		return false
 	}
 	x := r.In[0]
 	if !sameShape(x.Type, n.Out[0].Type) || x.Type.Rank() < 3 || !stashes(x.Type.DType) {
-		return false, nil
+		return false
 	}
 	grouped := in.In[0].Type
 	groups, okG := grouped.Shape[1].Const()
 	count, okC := x.Type.Shape[1].Const()
 	if !okG || !okC || groups <= 0 || count%groups != 0 || !grouped.Shape[0].Equal(x.Type.Shape[0]) {
-		return false, nil
+		return false
 	}
 	var vec [2]*ssa.Value
 	for i := range vec {
 		v, ok := vector(in.In[1+i], int(groups))
 		if !ok {
-			return false, nil
+			return false
 		}
 		wide := make(channels, count)
 		for k := range wide {
@@ -194,7 +181,7 @@ func fuseGroupNorm(c *Context, n *ssa.Node) (bool, error) {
 		}
 		k := wide.constant(x.Type.DType, int(count))
 		if k == nil {
-			return false, nil
+			return false
 		}
 		vec[i] = c.constant(in.In[1+i].Name, k)
 	}

@@ -6,62 +6,51 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Gemm makes one product with bias of a matrix product and what surrounds it,
-// where all is of rank 2:
+// Gemm makes one product with bias of a matrix product and what surrounds it, where all
+// is of rank 2:
 //
-//	MatMul(A, B), Add C      -> Gemm(A, B, C)
-//	Gemm(A, B), Add C        -> Gemm(A, B, C)
-//	Transpose before Gemm    -> transA, transB
-//	MatMul(A, Transpose(B))  -> Gemm(A, B, transB)
+//	A ─▶ Transpose ─▶ MatMul ─▶ Add C     Gemm(A, B, C) with transA
+//	B ────────────────▲
 var Gemm = &Pass{
 	Name: "gemm", Doc: "MatMul, Add, Transpose of rank 2 -> Gemm",
-	run: func(c *Context, g *ssa.Graph) error {
-		for _, n := range slices.Clone(g.Nodes) {
-			if !c.alive(n) || len(n.Out) == 0 || c.unread(n) {
-				continue
-			}
-			var err error
-			switch {
-			case is(n, "Add"):
-				err = c.addIntoGemm(n)
-			case is(n, "Gemm"), is(n, "MatMul"):
-				err = c.transposeIntoGemm(n)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+	rules: []rule{
+		{"MatMul or Gemm, Add -> Gemm", named("Add"), addIntoGemm},
+		{"Transpose, MatMul or Gemm -> Gemm", named("Gemm", "MatMul"), transposeIntoGemm},
 	},
 }
 
 // addIntoGemm: the sum's other operand becomes C.
-func (c *Context) addIntoGemm(n *ssa.Node) error {
+func addIntoGemm(c *Context, n *ssa.Node) bool {
 	for i := range 2 {
-		m := defAny(n.In[i], "MatMul", "Gemm")
-		bias := n.In[1-i]
-		if m == nil || !c.only(n.In[i], n) || m.Input(2) != nil || bias == n.In[i] || !rank2Floats(m) || !broadcastsTo(bias.Type, m.Out[0].Type) {
+		m, bias := def(n.In[i], "MatMul", "Gemm"), n.In[1-i]
+		if m == nil || !c.only(n.In[i], n) || m.Input(2) != nil || bias == n.In[i] || !rank2Floats(m) ||
+			!broadcastsTo(bias.Type, m.Out[0].Type) || !sameShape(n.Out[0].Type, m.Out[0].Type) {
 			continue
 		}
-		if !sameShape(n.Out[0].Type, m.Out[0].Type) {
-			continue
-		}
-		attrs := m.Attrs
-		if is(m, "Gemm") {
-			attrs = slices.DeleteFunc(slices.Clone(attrs), func(a ssa.Attr) bool { return a.Name == "beta" })
-		}
-		if !c.patch(n, "becomes the bias of %s", m) {
-			return nil
-		}
-		k, err := c.node(n, n.Out[0].Name, "Gemm", []*ssa.Value{m.In[0], m.In[1], bias}, 1, attrs...)
-		if err != nil {
-			return err
-		}
-		k.Name = m.Name
-		c.replace(n.Out[0], k.Out[0])
-		return nil
+		return c.becomeGemm(n, m, []*ssa.Value{m.In[0], m.In[1], bias}, without(gemmAttrs(m), "beta"))
+	}
+	return false
+}
+
+// becomeGemm replaces n by a Gemm with the name of the product m.
+func (c *Context) becomeGemm(n, m *ssa.Node, in []*ssa.Value, attrs []ssa.Attr) bool {
+	v := c.op(n, n.Out[0].Name, "Gemm", in, attrs...)
+	v.Def.Name = m.Name
+	c.replace(n.Out[0], v)
+	return true
+}
+
+// gemmAttrs are the attributes of a Gemm that computes the product m; a MatMul has
+// none that count.
+func gemmAttrs(m *ssa.Node) []ssa.Attr {
+	if is(m, "Gemm") {
+		return m.Attrs
 	}
 	return nil
+}
+
+func without(attrs []ssa.Attr, name string) []ssa.Attr {
+	return slices.DeleteFunc(slices.Clone(attrs), func(a ssa.Attr) bool { return a.Name == name })
 }
 
 // rank2Floats reports a product of two matrices of a type Gemm takes.
@@ -86,34 +75,20 @@ func broadcastsTo(b, t ssa.Type) bool {
 
 // transposeIntoGemm reads past transposes of a Gemm's operands. A MatMul becomes
 // a Gemm only where that saves a Transpose nobody else reads.
-func (c *Context) transposeIntoGemm(n *ssa.Node) error {
+func transposeIntoGemm(c *Context, n *ssa.Node) bool {
 	if !rank2Floats(n) {
-		return nil
+		return false
 	}
-	in := slices.Clone(n.In)
-	attrs := slices.Clone(n.Attrs)
-	flags := [2]string{"transA", "transB"}
-	var past *ssa.Node
-	for i := range 2 {
+	in, attrs, changed := slices.Clone(n.In), gemmAttrs(n), false
+	for i, flag := range []string{"transA", "transB"} {
 		t := def(in[i], "Transpose")
-		if t == nil || in[i].Type.Rank() != 2 || isIdentityPerm(permOf(t)) || !c.only(in[i], n) {
+		if t == nil || isIdentityPerm(permOf(t)) || !c.only(in[i], n) {
 			continue
 		}
-		in[i], past = t.In[0], t
-		flip := ssa.IntAttr(flags[i], 1-n.Int(flags[i], 0))
-		attrs = slices.DeleteFunc(attrs, func(a ssa.Attr) bool { return a.Name == flags[i] })
-		if flip.I != 0 {
-			attrs = append(attrs, flip)
+		in[i], attrs, changed = t.In[0], without(attrs, flag), true
+		if !is(n, "Gemm") || n.Int(flag, 0) == 0 {
+			attrs = append(attrs, ssa.IntAttr(flag, 1))
 		}
 	}
-	if past == nil || !c.patch(n, "reads past %s", past) {
-		return nil
-	}
-	k, err := c.node(n, n.Out[0].Name, "Gemm", in, 1, attrs...)
-	if err != nil {
-		return err
-	}
-	k.Name = n.Name
-	c.replace(n.Out[0], k.Out[0])
-	return nil
+	return changed && c.becomeGemm(n, n, in, attrs)
 }

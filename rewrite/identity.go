@@ -11,71 +11,50 @@ import (
 
 // Identity removes nodes that give an operand back unchanged. Every rule is
 // exact: the bits stay the same, signed zeros and NaN included.
-//
-//	same shape      Reshape, Expand, Tile, GlobalAveragePool … whose result is as the operand
-//	nothing moves   Transpose [0,1,2], Pad by 0, Slice of all, Resize by 1, a window of 1
-//	neutral         x - 0, x * 1, x / 1, x ^ 1
-//	equal operands  max(x, x), x and x, where(c, x, x)
-//	twice           relu(relu(x)) is relu(x), -(-x) is x
 var Identity = &Pass{
 	Name: "identity", Doc: "a node that gives its operand back -> the operand",
-	run: runIdentity,
+	rules: []rule{
+		gives("a copy", named("Identity"), firstOperand),
+		gives("the same shape again", with(reshapes), sameShapeAsFirst),
+		gives("the same shape again", named("Expand", "Tile", "GlobalAveragePool", "GlobalMaxPool"), sameShapeAsFirst),
+		gives("the same element type again", named("Cast", "CastLike", "BitCast"), castIdentity),
+		gives("the same bits twice", with(idempotent), equalOperands),
+		gives("f(f(x)) of an idempotent f", with(idempotent), repeated),
+		gives("f(f(x)) of an involution f", with(func(f *ops.Facts) bool { return f.Composition == ops.Involutive }), undone),
+		gives("an operation with its unit", with(func(f *ops.Facts) bool { return f.Unit != ops.UnitNone }), neutralOperand),
+		gives("one operand", named("Concat", "Sum", "Mean"), onlyOperand),
+		gives("Dropout outside of training", named("Dropout"), dropoutIdentity),
+		gives("Transpose that moves nothing", named("Transpose"), transposeIdentity),
+		gives("Pad by nothing", named("Pad"), padIdentity),
+		gives("Slice of everything", named("Slice"), sliceIdentity),
+		gives("Split into one", named("Split"), splitIdentity),
+		gives("Where of one branch", named("Where"), whereIdentity),
+		gives("reduction of nothing", named("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd"), reduceIdentity),
+		gives("a window of one element", named("MaxPool", "AveragePool"), poolIdentity),
+		gives("Resize by 1", named("Resize"), resizeIdentity),
+		gives("an optional that is there", named("OptionalGetElement"), optionalIdentity),
+	},
 }
 
-func runIdentity(c *Context, g *ssa.Graph) error {
-	for _, n := range slices.Clone(g.Nodes) {
-		if !c.alive(n) || n.Opaque || n.Domain != "" {
-			continue
-		}
-		rule := identityRules[n.Op]
-		if rule == nil {
-			continue
-		}
-		v := rule(c, n)
-		if v == nil || c.unreadResult(n, 0) || !c.canReplace(n.Out[0], v) || !c.patch(n, "gives %s back", v.Name) {
-			continue
-		}
-		c.replace(n.Out[0], v)
+// gives makes a rule of a function that returns the operand a node gives back as
+// result 0, nil if it does something.
+func gives(what string, on operators, operand func(c *Context, n *ssa.Node) *ssa.Value) rule {
+	return rule{what + " -> the operand", on, func(c *Context, n *ssa.Node) bool {
+		v := operand(c, n)
+		return v != nil && !c.unreadResult(n, 0) && c.give(n, v)
+	}}
+}
+
+func reshapes(f *ops.Facts) bool   { return f.Access == ops.Reshapes }
+func idempotent(f *ops.Facts) bool { return f.Composition == ops.Idempotent }
+
+func firstOperand(_ *Context, n *ssa.Node) *ssa.Value { return n.In[0] }
+
+func sameShapeAsFirst(_ *Context, n *ssa.Node) *ssa.Value {
+	if sameShape(n.In[0].Type, n.Out[0].Type) {
+		return n.In[0]
 	}
 	return nil
-}
-
-// canReplace reports that replacing old by v makes progress: an Identity that
-// only gives a name to a result of the model has to stay.
-func (c *Context) canReplace(old, v *ssa.Value) bool {
-	if !is(old.Def, "Identity") || !c.top() || !c.graph.IsResult(old) || len(old.Uses()) > 0 {
-		return true
-	}
-	return v.Const != nil || v.Def != nil && !c.graph.IsResult(v)
-}
-
-// identityRules return the operand a node gives back as result 0, nil if it does
-// something.
-var identityRules map[string]func(c *Context, n *ssa.Node) *ssa.Value
-
-func init() {
-	sameShapeAs0 := func(_ *Context, n *ssa.Node) *ssa.Value {
-		if sameShape(n.In[0].Type, n.Out[0].Type) {
-			return n.In[0]
-		}
-		return nil
-	}
-	identityRules = map[string]func(c *Context, n *ssa.Node) *ssa.Value{
-		"Identity": func(_ *Context, n *ssa.Node) *ssa.Value { return n.In[0] },
-		"Reshape":  sameShapeAs0, "Flatten": sameShapeAs0, "Squeeze": sameShapeAs0, "Unsqueeze": sameShapeAs0,
-		"Expand": sameShapeAs0, "Tile": sameShapeAs0,
-		"Cast": castIdentity, "CastLike": castIdentity, "BitCast": castIdentity,
-		"Dropout": dropoutIdentity, "Transpose": transposeIdentity, "Pad": padIdentity, "Slice": sliceIdentity,
-		"Concat": onlyOperand, "Sum": onlyOperand, "Mean": onlyOperand, "Max": equalOperands, "Min": equalOperands,
-		"And": equalOperands, "Or": equalOperands, "Split": splitIdentity, "Where": whereIdentity,
-		"Add": neutralRight, "Sub": neutralRight, "Mul": neutralRight, "Div": neutralRight, "Pow": neutralRight,
-		"Relu": idempotent, "Abs": idempotent, "Floor": idempotent, "Ceil": idempotent, "Round": idempotent, "Sign": idempotent,
-		"Neg": selfInverse, "Not": selfInverse, "BitwiseNot": selfInverse,
-		"ReduceSum": reduceIdentity, "ReduceMean": reduceIdentity, "ReduceMax": reduceIdentity, "ReduceMin": reduceIdentity, "ReduceProd": reduceIdentity,
-		"MaxPool": poolIdentity, "AveragePool": poolIdentity,
-		"GlobalAveragePool": sameShapeAs0, "GlobalMaxPool": sameShapeAs0,
-		"Resize": resizeIdentity, "OptionalGetElement": optionalIdentity,
-	}
 }
 
 func castIdentity(_ *Context, n *ssa.Node) *ssa.Value {
@@ -108,18 +87,22 @@ func transposeIdentity(_ *Context, n *ssa.Node) *ssa.Value {
 	return nil
 }
 
-// permOf returns the permutation of a Transpose, nil if it is not known.
+// permOf returns the permutation of a Transpose, counted from the front; nil if it is
+// not known.
 func permOf(n *ssa.Node) []int64 {
-	if p := n.Ints("perm"); p != nil {
-		return p
+	p := slices.Clone(n.Ints("perm"))
+	for i, x := range p {
+		axis, err := ops.NormAxis(x, len(p))
+		if err != nil {
+			return nil
+		}
+		p[i] = int64(axis)
 	}
-	rank := n.In[0].Type.Rank()
-	if rank < 0 {
-		return nil
-	}
-	p := make([]int64, rank)
-	for i := range p {
-		p[i] = int64(rank - 1 - i)
+	if rank := n.In[0].Type.Rank(); p == nil && rank >= 0 {
+		p = make([]int64, rank)
+		for i := range p {
+			p[i] = int64(rank - 1 - i)
+		}
 	}
 	return p
 }
@@ -142,17 +125,11 @@ func padIdentity(_ *Context, n *ssa.Node) *ssa.Value {
 }
 
 // sliceIdentity: with steps forward, a result as large as the operand is all of it.
-func sliceIdentity(_ *Context, n *ssa.Node) *ssa.Value {
-	if !sameShape(n.In[0].Type, n.Out[0].Type) {
+func sliceIdentity(c *Context, n *ssa.Node) *ssa.Value {
+	if !forward(n) {
 		return nil
 	}
-	if n.Input(4) != nil {
-		steps, ok := ints(n, 4)
-		if !ok || slices.ContainsFunc(steps, func(s int64) bool { return s < 0 }) {
-			return nil
-		}
-	}
-	return n.In[0]
+	return sameShapeAsFirst(c, n)
 }
 
 func onlyOperand(_ *Context, n *ssa.Node) *ssa.Value {
@@ -162,8 +139,11 @@ func onlyOperand(_ *Context, n *ssa.Node) *ssa.Value {
 	return nil
 }
 
-// equalOperands: max(x, x) = x, x and x = x.
+// equalOperands: max(x, x) = x, x and x = x; also the only operand of a maximum.
 func equalOperands(_ *Context, n *ssa.Node) *ssa.Value {
+	if ops.Of(n).MaxIn == 1 {
+		return nil
+	}
 	for _, v := range n.In {
 		if v != n.In[0] {
 			return nil
@@ -172,9 +152,9 @@ func equalOperands(_ *Context, n *ssa.Node) *ssa.Value {
 	return n.In[0]
 }
 
-func splitIdentity(_ *Context, n *ssa.Node) *ssa.Value {
-	if len(n.Out) == 1 && sameShape(n.In[0].Type, n.Out[0].Type) {
-		return n.In[0]
+func splitIdentity(c *Context, n *ssa.Node) *ssa.Value {
+	if len(n.Out) == 1 {
+		return sameShapeAsFirst(c, n)
 	}
 	return nil
 }
@@ -197,58 +177,47 @@ func whereIdentity(_ *Context, n *ssa.Node) *ssa.Value {
 	return nil
 }
 
-// neutralRight: x+0, x-0, x*1, x/1, x^1, and 0+x, 1*x. With floats, x + 0.0 would
-// turn -0.0 into 0.0, which someone must be able to notice; the neutral element of
-// addition is -0.0.
-func neutralRight(c *Context, n *ssa.Node) *ssa.Value {
+// neutralOperand: x+0, x-0, x*1, x/1, x^1, and 0+x, 1*x. With floats, x + 0.0 turns
+// -0.0 into 0.0, which no reader may notice.
+func neutralOperand(c *Context, n *ssa.Node) *ssa.Value {
+	f := ops.Of(n).Facts
 	k, x, at := constFirst(n)
-	if at < 0 || at == 0 && n.Op != "Add" && n.Op != "Mul" || !keepsShape(x.Type, k.Const.Shape()) {
+	if at < 0 || at == 0 && f.Order != ops.Commutative || !keepsShape(x.Type, k.Const.Shape()) || x.Type.DType != n.Out[0].Type.DType {
 		return nil
 	}
 	e := element(k)
-	if e == nil || x.Type.DType != n.Out[0].Type.DType || !c.neutral(n, e, x) {
+	if e == nil || e.DType == ndarray.String || e.DType.IsComplex() {
 		return nil
 	}
-	return x
+	v, unit := e.Float(0), units[f.Unit]
+	if v != unit {
+		return nil
+	}
+	exact := !e.DType.IsFloat() || math.Signbit(v) == math.Signbit(unit)
+	if exact || clearsZeroSign(x) || c.hidesZeroSign(n.Out[0]) {
+		return x
+	}
+	return nil
 }
 
-func (c *Context) neutral(n *ssa.Node, e *ndarray.Array, x *ssa.Value) bool {
-	if e.DType == ndarray.String || e.DType.IsComplex() {
-		return false
-	}
-	v := e.Float(0)
-	switch n.Op {
-	case "Mul", "Div", "Pow":
-		return v == 1
-	case "Sub":
-		v = -v
-	}
-	return v == 0 && (!e.DType.IsFloat() || math.Signbit(v) || neverNegativeZero(x) || c.hidesZeroSign(n.Out[0]))
+// units are the numbers of ops.Unit.
+var units = [...]float64{ops.UnitNegativeZero: math.Copysign(0, -1), ops.UnitZero: 0, ops.UnitOne: 1}
+
+// clearsZeroSign reports that x can not contain -0.0.
+func clearsZeroSign(x *ssa.Value) bool {
+	return x.Type.DType.IsInteger() || defWith(x, func(f *ops.Facts) bool { return f.ZeroSign == ops.ZeroSignCleared }) != nil
 }
 
-// neverNegativeZero reports that x can not contain -0.0.
-func neverNegativeZero(x *ssa.Value) bool {
-	if x.Type.DType.IsInteger() {
-		return true
-	}
-	for _, op := range []string{"Exp", "Abs", "Sigmoid", "Softmax", "HardSigmoid", "Softplus", "ReduceL2", "ReduceL1", "ReduceSumSquare"} {
-		if def(x, op) != nil {
-			return true
-		}
-	}
-	return false
-}
-
-// idempotent: f(f(x)) = f(x).
-func idempotent(_ *Context, n *ssa.Node) *ssa.Value {
-	if def(n.In[0], n.Op) != nil {
+// repeated: f(f(x)) = f(x).
+func repeated(_ *Context, n *ssa.Node) *ssa.Value {
+	if ops.Of(n).MaxIn == 1 && def(n.In[0], n.Op) != nil {
 		return n.In[0]
 	}
 	return nil
 }
 
-// selfInverse: f(f(x)) = x.
-func selfInverse(_ *Context, n *ssa.Node) *ssa.Value {
+// undone: f(f(x)) = x.
+func undone(_ *Context, n *ssa.Node) *ssa.Value {
 	if m := def(n.In[0], n.Op); m != nil {
 		return m.In[0]
 	}
@@ -275,12 +244,10 @@ func reduceIdentity(_ *Context, n *ssa.Node) *ssa.Value {
 }
 
 func axisListed(axes []int64, i, rank int) bool {
-	for _, a := range axes {
-		if k, err := ops.NormAxis(a, rank); err == nil && k == i {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(axes, func(a int64) bool {
+		k, err := ops.NormAxis(a, rank)
+		return err == nil && k == i
+	})
 }
 
 // poolIdentity: a window of one element that moves by one, without padding.

@@ -64,3 +64,27 @@ func TestIdentity(t *testing.T) {
 			else_branch: graph "e" { in %p: float32[N] out %p } } out %y`},
 	})
 }
+
+func TestIdentityByParameters(t *testing.T) {
+	testRewrite(t, []*Pass{Identity, Dead}, []rewriteCase{
+		{name: "plus zero before a normalization without bias that does not lose the sign stays", before: `in %x: float32[N,4] const %z: float32[] = 0
+			const %s: float32[4] = [1, 2, 3, 4] %a = Add(%x, %z) %b = LayerNormalization(%a, %s) %y = Reciprocal(%b) out %y`},
+		{name: "dropout", before: `in %x: float32[N,4] const %r: float32[] = 0.5 const %f: bool[] = false
+			%a = Dropout(%x) %b = Dropout(%a, %r, %f) %y = Neg(%b) out %y`, after: `in %x: float32[N,4] %y = Neg(%x) out %y`},
+		{name: "dropout whose mask is read stays", before: `in %x: float32[N,4] %y, %m = Dropout(%x) out %y, %m`},
+		{name: "resize", before: `in %x: float32[1,2,4,4] const %s: float32[4] = [1, 1, 1, 1] const %n: int64[4] = [1, 2, 4, 4]
+			%a = Resize(%x, _, %s) [mode="linear"] %b = Resize(%a, _, _, %n) %y = Neg(%b) out %y`,
+			after: `in %x: float32[1,2,4,4] %y = Neg(%x) out %y`},
+		{name: "resize to another size stays", before: `in %x: float32[1,2,4,4] const %n: int64[4] = [1, 2, 8, 4] %y = Resize(%x, _, _, %n) out %y`},
+		{name: "split", before: `in %x: float32[4,2] %a = Split(%x) [axis=0, num_outputs=1] %y = Neg(%a) out %y`,
+			after: `in %x: float32[4,2] %y = Neg(%x) out %y`},
+		{name: "split into two stays", before: `in %x: float32[4,2] %y, %z = Split(%x) [axis=0, num_outputs=2] out %y, %z`},
+		{name: "reductions", before: `in %x: float32[N,1] const %one: int64[1] = [-1]
+			%a = ReduceMax(%x, %one) [keepdims=1] %b = ReduceMin(%a) [noop_with_empty_axes=1] %y = Neg(%b) out %y`,
+			after: `in %x: float32[N,1] %y = Neg(%x) out %y`},
+		{name: "reductions of more, or to fewer dimensions, stay", before: `in %x: float32[2,1] const %one: int64[1] = [-1] const %zero: int64[1] = [0]
+			%y = ReduceMax(%x, %one) [keepdims=0] %z = ReduceMax(%x, %zero) [keepdims=1] out %y, %z`},
+		{name: "an optional of a tensor", before: `in %x: float32[N] %a = OptionalGetElement(%x) %y = Neg(%a) out %y`,
+			after: `in %x: float32[N] %y = Neg(%x) out %y`},
+	})
+}

@@ -8,72 +8,56 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Inline dissolves control flow that does not control anything:
-//
-//	If with a constant condition       -> the nodes of the branch taken
-//	Loop with no iteration             -> the initial values
-//	Loop or Scan with one iteration    -> the nodes of the body
+// Inline dissolves control flow that does not control anything: its body's nodes take the
+// node's place, with the operands for the parameters.
 var Inline = &Pass{
 	Name: "inline", Doc: "If with a known condition, Loop and Scan of 0 or 1 iterations -> the body's nodes", Needs: ConstSunk,
-	run: func(c *Context, g *ssa.Graph) error {
-		for _, n := range slices.Clone(g.Nodes) {
-			if !c.alive(n) || c.unread(n) {
-				continue
-			}
-			var err error
-			switch {
-			case is(n, "If"):
-				c.inlineIf(n)
-			case is(n, "Loop"):
-				err = c.inlineLoop(n)
-			case is(n, "Scan"):
-				err = c.inlineScan(n)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
+	rules: []rule{
+		{"If with a constant condition -> the branch taken", named("If"), inlineIf},
+		{"Loop of 0 or 1 iterations -> nothing, or the body", named("Loop"), inlineLoop},
+		{"Scan of 1 iteration -> the body", named("Scan"), inlineScan},
 	},
 }
 
-func (c *Context) inlineIf(n *ssa.Node) {
+func inlineIf(c *Context, n *ssa.Node) bool {
 	e := element(n.In[0])
 	if e == nil || e.DType != ndarray.Bool {
-		return
+		return false
 	}
 	name := "else_branch"
 	if e.Data[0] != 0 {
 		name = "then_branch"
 	}
-	if c.patch(n, "always takes %s", name) {
-		c.substitute(n, c.splice(n, n.Body(name), n.Captured()))
-	}
+	c.substitute(n, c.splice(n, n.Body(name), n.Captured()))
+	return true
 }
 
-func (c *Context) inlineLoop(n *ssa.Node) error {
+func inlineLoop(c *Context, n *ssa.Node) bool {
 	s, err := ops.LoopOf(n)
 	if err != nil {
-		return err
+		c.fail(err)
+		return false
 	}
-	trips := s.Trips(n)
-	carried := n.In[2 : 2+s.Carried]
-	switch {
+	switch trips := s.Trips(n); {
 	case trips.Is(0):
-		results, ok := c.emptyStacks(n, slices.Clone(carried))
-		if ok && c.patch(n, "never runs") {
+		results, ok := c.emptyStacks(n, slices.Clone(n.In[2:2+s.Carried]))
+		if ok {
 			c.substitute(n, results)
 		}
-	case trips.Is(1) && c.patch(n, "runs once"):
-		cond := n.In[1]
-		if cond == nil {
-			cond = c.constant("cond", ssa.ScalarConst(true))
-		}
-		args := append([]*ssa.Value{c.constant("iter", ssa.ScalarConst[int64](0)), cond}, n.In[2:]...)
-		results := c.splice(n, s.Body, args)[1:]
-		return c.stackOne(n, results, s.Carried, nil)
+		return ok
+	case trips.Is(1):
+		args := append([]*ssa.Value{c.constant("iter", ssa.ScalarConst[int64](0)), c.condition(n)}, n.In[2:]...)
+		return c.stackOne(n, c.splice(n, s.Body, args)[1:], s.Carried, nil)
 	}
-	return nil
+	return false
+}
+
+// condition is the first condition of a Loop, true where it is absent.
+func (c *Context) condition(n *ssa.Node) *ssa.Value {
+	if n.In[1] != nil {
+		return n.In[1]
+	}
+	return c.constant("cond", ssa.ScalarConst(true))
 }
 
 // emptyStacks appends an empty tensor for every stacked result of a loop that
@@ -97,36 +81,30 @@ func (c *Context) emptyStacks(n *ssa.Node, results []*ssa.Value) ([]*ssa.Value, 
 	return results, true
 }
 
-func (c *Context) inlineScan(n *ssa.Node) error {
+func inlineScan(c *Context, n *ssa.Node) bool {
 	s, err := ops.ScanOf(n)
 	if err != nil {
-		return err
+		c.fail(err)
+		return false
 	}
 	axes := make([]int, s.Ins)
 	for k := range s.Ins {
 		t := n.In[s.States+k].Type
 		if axes[k], err = ops.NormAxis(s.InAxes[k], max(t.Rank(), 0)); err != nil || k == 0 && !t.Shape[axes[0]].Is(1) {
-			return nil
+			return false
 		}
-	}
-	if !c.patch(n, "runs once") {
-		return nil
 	}
 	args := slices.Clone(n.In)
 	for k := range s.Ins {
 		x := n.In[s.States+k]
-		sq, err := c.node(n, x.Name+"_slice", "Squeeze", []*ssa.Value{x, c.constant("axes", ssa.Int64s(int64(axes[k])))}, 1)
-		if err != nil {
-			return err
-		}
-		args[s.States+k] = sq.Out[0]
+		args[s.States+k] = c.op(n, x.Name+"_slice", "Squeeze", []*ssa.Value{x, c.constant("axes", ssa.Int64s(int64(axes[k])))})
 	}
 	return c.stackOne(n, c.splice(n, s.Body, args), s.States, s.OutAxes)
 }
 
 // stackOne substitutes the results of a loop that runs once: stacked ones get
 // their axis of length 1. axes is nil for axis 0.
-func (c *Context) stackOne(n *ssa.Node, results []*ssa.Value, carried int, axes []int64) error {
+func (c *Context) stackOne(n *ssa.Node, results []*ssa.Value, carried int, axes []int64) bool {
 	for i := carried; i < len(n.Out); i++ {
 		if c.unreadResult(n, i) {
 			continue
@@ -135,24 +113,16 @@ func (c *Context) stackOne(n *ssa.Node, results []*ssa.Value, carried int, axes 
 		if axes != nil {
 			axis = axes[i-carried]
 		}
-		un, err := c.node(n, n.Out[i].Name, "Unsqueeze", []*ssa.Value{results[i], c.constant("axes", ssa.Int64s(axis))}, 1)
-		if err != nil {
-			return err
-		}
-		results[i] = un.Out[0]
+		results[i] = c.op(n, n.Out[i].Name, "Unsqueeze", []*ssa.Value{results[i], c.constant("axes", ssa.Int64s(axis))})
 	}
 	c.substitute(n, results)
-	return nil
+	return true
 }
 
 // substitute lets the readers of a node's results read other values and drops the
 // node: what it did is done elsewhere now, also what is done for its own sake.
 func (c *Context) substitute(n *ssa.Node, results []*ssa.Value) {
-	for i, v := range n.Out {
-		if v != nil && c.alive(n) && !c.unreadResult(n, i) {
-			c.replace(v, results[i])
-		}
-	}
+	c.giveAll(n, func(i int) *ssa.Value { return results[i] })
 	if c.alive(n) {
 		c.kill(n)
 	}

@@ -19,55 +19,35 @@ import (
 //
 // Source: code motion in Aho, Lam, Sethi, Ullman, Compilers, chapter 9.
 var LoopInvariant = &Pass{
-	Name: "loop-invariant", Doc: "what every iteration computes alike -> once, before the loop",
-	run: func(c *Context, g *ssa.Graph) error {
-		for _, n := range slices.Clone(g.Nodes) {
-			if c.alive(n) && (is(n, "Loop") || is(n, "Scan")) {
-				c.hoistFrom(n)
-			}
-		}
-		return nil
-	},
+	Name: "loop-invariant", Doc: "what every iteration computes alike -> once, before the loop", every: true,
+	rules: []rule{{"an invariant node of a loop -> the node before the loop", named("Loop", "Scan"), hoistFrom}},
 }
 
-func (c *Context) hoistFrom(n *ssa.Node) {
+func hoistFrom(c *Context, n *ssa.Node) (moved bool) {
 	b := n.Body("body")
 	if b == nil {
-		return
+		return false
 	}
 	runs := surelyRuns(n)
 	outside := map[*ssa.Value]*ssa.Value{}
 	for k, v := range n.Captured() {
 		outside[captureParam(n, b, k)] = v
 	}
-	moved := false
 	for _, m := range slices.Clone(b.Nodes) {
-		if !pure(m) || len(m.In) == 0 && len(m.Bodies) == 0 || !invariant(m, outside) {
-			continue
+		if pure(m) && (len(m.In) > 0 || len(m.Bodies) > 0) && invariant(m, outside) && (runs || !canFail(m)) {
+			c.hoist(n, b, m, outside)
+			moved = true
 		}
-		if !runs && canFail(m) {
-			c.skip(n, "%s is the same in every iteration but could fail, and the loop may not run", m)
-			continue
-		}
-		if !c.patch(n, "%s moves before the loop", m) {
-			break
-		}
-		c.hoist(n, b, m, outside)
-		moved = true
 	}
 	if moved {
 		sweepBody(b)
 	}
+	return moved
 }
 
 // invariant reports that every operand is known outside the loop.
 func invariant(m *ssa.Node, outside map[*ssa.Value]*ssa.Value) bool {
-	for _, v := range m.In {
-		if v != nil && v.Const == nil && outside[v] == nil {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(m.In, func(v *ssa.Value) bool { return v != nil && v.Const == nil && outside[v] == nil })
 }
 
 // hoist makes m before the loop n; the body captures its results.
@@ -95,43 +75,21 @@ func (c *Context) hoist(n *ssa.Node, b *ssa.Graph, m *ssa.Node, outside map[*ssa
 
 // surelyRuns reports that at least one iteration is certain.
 func surelyRuns(n *ssa.Node) bool {
-	if is(n, "Loop") {
-		s, err := ops.LoopOf(n)
-		if err != nil {
-			return false
-		}
-		k, ok := s.Trips(n).Const()
-		return ok && k >= 1
-	}
-	s, err := ops.ScanOf(n)
-	if err != nil {
-		return false
-	}
-	t := n.In[s.States].Type
-	axis, err := ops.NormAxis(s.InAxes[0], max(t.Rank(), 0))
-	if err != nil {
-		return false
-	}
-	k, ok := t.Shape[axis].Const()
+	k, ok := tripsOf(n).Const()
 	return ok && k >= 1
 }
 
-// canFail reports that a node might not run on every operand of its types.
+// canFail reports that a node might not run on every operand of its types. Where a size
+// is not known, operands might not fit each other.
 func canFail(n *ssa.Node) bool {
 	o := ops.Of(n)
-	if o == nil || len(n.Bodies) > 0 {
+	if o == nil || len(n.Bodies) > 0 || o.Facts.Failure == ops.FailsByValue {
 		return true
 	}
 	for _, v := range append(slices.Clone(n.In), n.Out...) {
-		if v != nil && (!v.Type.IsStatic() || v.Type.DType == ndarray.String) {
-			return len(n.In) != 1 || !o.Facts.Elementwise
+		if v != nil && (v.Type.DType == ndarray.String || !v.Type.IsStatic() && (len(n.In) != 1 || !o.Facts.IsElementwise())) {
+			return true
 		}
 	}
-	switch n.Op {
-	case "MatMul", "Gemm", "Conv", "Transpose", "Reshape", "Unsqueeze", "Squeeze", "Concat", "Flatten", "Softmax", "Expand", "Shape", "Size":
-		return false
-	case "Div", "Mod", "BitShift", "Pow":
-		return !n.Out[0].Type.DType.IsFloat()
-	}
-	return !o.Facts.Elementwise
+	return o.Facts.Failure == ops.FailsIntegers && !n.Out[0].Type.DType.IsFloat()
 }

@@ -26,23 +26,9 @@ import (
 // and https://onnx.ai/onnx/operators/onnx_aionnx_preview_FlexAttention.html.
 var Lower = &Pass{
 	Name: "lower", Doc: "SequenceMap, FlexAttention -> Loop and ordinary nodes", Required: true,
-	run: func(c *Context, g *ssa.Graph) error {
-		for _, n := range slices.Clone(g.Nodes) {
-			if n.Opaque || c.unread(n) {
-				continue
-			}
-			var err error
-			switch {
-			case is(n, "SequenceMap"):
-				err = c.lowerSequenceMap(n)
-			case n.Domain == "ai.onnx.preview" && n.Op == "FlexAttention":
-				err = c.lowerFlexAttention(n)
-			}
-			if err != nil {
-				return ops.AtNode("optimize", n, err)
-			}
-		}
-		return nil
+	rules: []rule{
+		{"SequenceMap -> Loop", named("SequenceMap"), lowerSequenceMap},
+		{"FlexAttention -> Attention, or MatMul, Softmax, MatMul", func(o *ops.Op) bool { return o == ops.Lookup("ai.onnx.preview", "FlexAttention") }, lowerFlexAttention},
 	},
 }
 
@@ -50,28 +36,16 @@ var Lower = &Pass{
 // sequences become picks from the captured sequences, its results are appended
 // to carried sequences. Captures of the Loop are the operands, then what the body
 // captured before.
-func (c *Context) lowerSequenceMap(n *ssa.Node) error {
+func lowerSequenceMap(c *Context, n *ssa.Node) bool {
 	body := n.Body("body")
 	for _, r := range body.Results {
 		if r.Type.Kind != ssa.KindTensor || r.Type.DType == ndarray.Undefined {
-			c.skip(n, "result %s of the body is of an unknown type", r.Name)
-			return nil
+			return false
 		}
 	}
-	if !c.patch(n, "is a loop over members") {
-		return nil
-	}
-	length, err := c.node(n, n.In[0].Name+"_length", "SequenceLength", n.In[:1], 1)
-	if err != nil {
-		return err
-	}
-	in := []*ssa.Value{length.Out[0], nil}
+	in := []*ssa.Value{c.op(n, n.In[0].Name+"_length", "SequenceLength", n.In[:1]), nil}
 	for _, r := range body.Results {
-		empty, err := c.node(n, r.Name+"_none", "SequenceEmpty", nil, 1, ssa.IntAttr("dtype", int64(r.Type.DType)))
-		if err != nil {
-			return err
-		}
-		in = append(in, empty.Out[0])
+		in = append(in, c.op(n, r.Name+"_none", "SequenceEmpty", nil, ssa.IntAttr("dtype", int64(r.Type.DType))))
 	}
 	c.mapToLoop(n, body)
 	loop := c.graph.InsertBefore(n, "Loop", append(in, n.In...), len(body.Results)-1)
@@ -80,11 +54,9 @@ func (c *Context) lowerSequenceMap(n *ssa.Node) error {
 	for k, v := range loop.Out {
 		v.Name = c.fresh(body.Results[1+k].Name)
 	}
-	if err := ops.Infer(loop); err != nil {
-		return err
-	}
+	c.fail(ops.Infer(loop))
 	c.substitute(n, loop.Out)
-	return nil
+	return true
 }
 
 // mapToLoop changes the body of SequenceMap n into the body of a Loop.
@@ -129,21 +101,19 @@ func (c *Context) mapToLoop(n *ssa.Node, body *ssa.Graph) {
 //
 // Scores are computed in float32 (float64 for such operands) and given to
 // softmax and the bodies in the precision asked for.
-func (c *Context) lowerFlexAttention(n *ssa.Node) error {
+func lowerFlexAttention(c *Context, n *ssa.Node) bool {
 	q, k, v := n.In[0], n.In[1], n.In[2]
 	dt, err := ops.FlexPrecision(n)
-	if err != nil || q.Type.DType == ndarray.Undefined {
-		return err
-	}
-	if len(n.Bodies) == 0 {
+	switch {
+	case err != nil:
+		c.fail(ops.AtNode("optimize", n, err))
+		return false
+	case q.Type.DType == ndarray.Undefined:
+		return false
+	case len(n.Bodies) == 0:
 		return c.plainAttention(n, dt)
-	}
-	if !q.Type.Ranked || !k.Type.Ranked || !v.Type.Ranked {
-		c.skip(n, "operands of unknown rank")
-		return nil
-	}
-	if !c.patch(n, "is its formula") {
-		return nil
+	case !q.Type.Ranked || !k.Type.Ranked || !v.Type.Ranked:
+		return false
 	}
 	b := &builder{c: c, mark: n, hint: n.Out[0].Name}
 	wide := ndarray.Float32
@@ -170,45 +140,29 @@ func (c *Context) lowerFlexAttention(n *ssa.Node) error {
 	if grouped {
 		y = b.ungroup(y, q)
 	}
-	y = b.cast(y, q.Type.DType)
-	if b.err != nil {
-		return b.err
-	}
-	c.replace(n.Out[0], y)
-	return nil
+	c.replace(n.Out[0], b.cast(y, q.Type.DType))
+	return true
 }
 
 // plainAttention makes a FlexAttention without bodies an Attention.
-func (c *Context) plainAttention(n *ssa.Node, dt ndarray.DType) error {
-	if !c.patch(n, "changes neither scores nor probabilities") {
-		return nil
-	}
+func (c *Context) plainAttention(n *ssa.Node, dt ndarray.DType) bool {
 	attrs := []ssa.Attr{ssa.IntAttr("softmax_precision", int64(dt))}
 	if n.Has("scale") {
 		attrs = append(attrs, ssa.FloatAttr("scale", n.Float("scale", 1)))
 	}
-	m, err := c.node(n, n.Out[0].Name, "Attention", n.In, 1, attrs...)
-	if err != nil {
-		return err
-	}
-	c.replace(n.Out[0], m.Out[0])
-	return nil
+	c.replace(n.Out[0], c.op(n, n.Out[0].Name, "Attention", n.In, attrs...))
+	return true
 }
 
-// builder adds nodes one after another before a mark and keeps the first error.
+// builder adds nodes one after another before a mark.
 type builder struct {
 	c    *Context
 	mark *ssa.Node
 	hint string
-	err  error
 }
 
 func (b *builder) node(op string, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value {
-	m, err := b.c.node(b.mark, b.hint+"_"+op, op, in, 1, attrs...)
-	if b.err == nil {
-		b.err = err
-	}
-	return m.Out[0]
+	return b.c.op(b.mark, b.hint+"_"+op, op, in, attrs...)
 }
 
 func (b *builder) op(op string, in ...*ssa.Value) *ssa.Value { return b.node(op, in) }
@@ -255,7 +209,7 @@ func (b *builder) scale(n *ssa.Node, q *ssa.Value, dt ndarray.DType) *ssa.Value 
 // modified sends x through a body of the node, if it has that body.
 func (b *builder) modified(n *ssa.Node, name string, x *ssa.Value) *ssa.Value {
 	body := n.Body(name)
-	if body == nil || b.err != nil {
+	if body == nil {
 		return x
 	}
 	return b.c.splice(b.mark, body, append([]*ssa.Value{x}, n.Captured()...))[0]

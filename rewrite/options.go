@@ -16,9 +16,6 @@ type Options struct {
 	// Unroll writes out loops of a known number of iterations; see [Unroll].
 	Unroll bool
 
-	// StopAfter stops after that many patches; negative means before the first, 0
-	// means no limit.
-	StopAfter int
 	// Check runs ops.Check after every pass that changed something; Shuffle brings the
 	// nodes into another legal order before every pass, drawn by Seed.
 	Check   bool
@@ -35,8 +32,6 @@ type Options struct {
 
 	// Dump, if not nil, records the graph after every pass for an HTML page.
 	Dump *Dump
-	// Reasons records why patches that looked possible were not made.
-	Reasons bool
 }
 
 // Growth bounds constant folding: a result is stored only if the constants that
@@ -66,11 +61,9 @@ func (g Growth) or(list Growth, weights int64) Growth {
 type Report struct {
 	Passes  []PassStat
 	Patches []Patch
-	Skipped []Skip // only with Options.Reasons
 	Rounds  map[string]int
 	Before  Stats
 	After   Stats
-	Stopped bool // StopAfter cut the run short
 }
 
 // PassStat is one run of one pass over the whole model.
@@ -87,13 +80,8 @@ type PassStat struct {
 type Patch struct {
 	Pass  string
 	Graph string // name of the graph
-	Node  string // operator and name of the node it started from
-	What  string
-}
-
-// Skip is a change that was not made.
-type Skip struct {
-	Pass, Graph, Node, Why string
+	Node  string // operator and name of the node it replaced
+	What  string // the rule
 }
 
 // Stats counts what is in a model, bodies included.

@@ -3,12 +3,14 @@ package rewrite
 import (
 	"fmt"
 	"slices"
-	"strings"
+	"sync"
 
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Pass is one kind of rewrite.
+// Pass is one kind of rewrite: rules, and the nodes they match. The driver visits the
+// nodes, applies the rules and records what they changed.
 type Pass struct {
 	Name     string // lower case with hyphens, as given to Options.Off
 	Doc      string // one line: before -> after
@@ -16,8 +18,60 @@ type Pass struct {
 
 	Needs, Makes, Breaks Invariant
 
-	// run rewrites one graph; the driver has already run it on the bodies inside.
-	run func(c *Context, g *ssa.Graph) error
+	// rules are tried in order on each node of a graph, when the driver has already
+	// run the pass on the bodies inside.
+	rules []rule
+	// backward visits the nodes from the last to the first.
+	backward bool
+	// every visits nodes that nobody reads, too, and nodes whose operands do not fit
+	// the operator.
+	every bool
+	// before and after change a graph as a whole, around the visits to its nodes. They
+	// record their patches themselves.
+	before, after func(c *Context, g *ssa.Graph)
+
+	index sync.Once
+	byOp  map[*ops.Op][]rule
+}
+
+// rule rewrites a node of certain operators.
+type rule struct {
+	what string    // before -> after, in one line
+	on   operators // the operators of the nodes it matches
+	// apply rewrites n by means of the context, if it is a case for the rule, and
+	// reports whether it changed anything.
+	apply func(c *Context, n *ssa.Node) bool
+}
+
+// operators is a set of operators.
+type operators func(o *ops.Op) bool
+
+// named is the set of some operators of the default domain.
+func named(names ...string) operators {
+	return func(o *ops.Op) bool { return o.Domain == "" && slices.Contains(names, o.Name) }
+}
+
+// with is the set of the operators of the default domain that have a property.
+func with(property func(f *ops.Facts) bool) operators {
+	return func(o *ops.Op) bool { return o.Domain == "" && property(&o.Facts) }
+}
+
+// anyOp is the set of all operators.
+func anyOp(*ops.Op) bool { return true }
+
+// rulesFor returns the rules for an operator.
+func (p *Pass) rulesFor(o *ops.Op) []rule {
+	p.index.Do(func() {
+		p.byOp = map[*ops.Op][]rule{}
+		for _, o := range ops.All() {
+			for _, r := range p.rules {
+				if r.on(o) {
+					p.byOp[o] = append(p.byOp[o], r)
+				}
+			}
+		}
+	})
+	return p.byOp[o]
 }
 
 // Invariant is a set of properties of the whole model that passes make and need.
@@ -27,21 +81,13 @@ type Invariant uint
 const (
 	// ConstSunk: no body captures a constant; each body holds its own.
 	ConstSunk Invariant = 1 << iota
-	// ConstShared: no large constant is held by two graphs.
-	ConstShared
-	// BatchNormFolded: every batch normalization that can be is part of a convolution
-	// or matrix product.
-	BatchNormFolded
 )
 
 func (i Invariant) String() string {
-	var names []string
-	for k, s := range []string{"ConstSunk", "ConstShared", "BatchNormFolded"} {
-		if i&(1<<k) != 0 {
-			names = append(names, s)
-		}
+	if i == ConstSunk {
+		return "ConstSunk"
 	}
-	return strings.Join(names, "+")
+	return fmt.Sprintf("Invariant(%d)", uint(i))
 }
 
 // Stage is a row of passes; with Repeat it runs again until no pass changes
@@ -88,7 +134,7 @@ func (l *List) validate(rules []orderRule) error {
 	names := map[string]bool{}
 	first := map[*Pass]int{}
 	for i, p := range l.Passes() {
-		if p.Name == "" || p.Doc == "" || p.run == nil || names[p.Name] {
+		if p.Name == "" || p.Doc == "" || len(p.rules) == 0 && p.before == nil && p.after == nil || names[p.Name] {
 			return fmt.Errorf("rewrite: pass %q lacks a field or appears under two definitions", p.Name)
 		}
 		names[p.Name] = true

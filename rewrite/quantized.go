@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -26,35 +27,18 @@ import (
 // That is why the pass is not among those that change a model file. Scales and zero
 // points are constants, of a tensor for activations, of a channel or column for
 // weights; weights are constants.
+//
+// The nodes are visited from the end: a QuantizeLinear takes in a product before that is
+// looked at alone.
 var Quantized = &Pass{
-	Name: "quantized", Doc: "operators between DequantizeLinear and QuantizeLinear -> operators on integers",
-	run: func(c *Context, g *ssa.Graph) error {
-		// Backwards: a QuantizeLinear takes a product before that is looked at alone.
-		for _, n := range slices.Backward(slices.Clone(g.Nodes)) {
-			if !c.alive(n) || n.Opaque || n.Domain != "" || c.unread(n) {
-				continue
-			}
-			for _, rule := range quantizedRules[n.Op] {
-				if done, err := rule(c, n); err != nil {
-					return err
-				} else if done {
-					break
-				}
-			}
-		}
-		return nil
+	Name: "quantized", Doc: "operators between DequantizeLinear and QuantizeLinear -> operators on integers", backward: true,
+	rules: []rule{
+		{"Q(DQ(x)) -> x", named("QuantizeLinear"), requantized},
+		{"Q(move(DQ(x))) -> move(x)", named("QuantizeLinear"), quantizedMove},
+		{"Q(Conv or MatMul(DQ, DQ)) -> QLinearConv, QLinearMatMul", named("QuantizeLinear"), quantizedProduct},
+		{"MatMul(DQ, DQ) -> Cast(MatMulInteger) * scale", named("MatMul", "Gemm"), integerProduct},
+		{"Gather(DQ(x), i) -> DQ(Gather(x, i))", named("Gather"), gatherQuantized},
 	},
-}
-
-var quantizedRules map[string][]func(c *Context, n *ssa.Node) (bool, error)
-
-func init() {
-	quantizedRules = map[string][]func(c *Context, n *ssa.Node) (bool, error){
-		"QuantizeLinear": {quantizedMove, quantizedConv, quantizedMatMul},
-		"MatMul":         {integerProduct},
-		"Gemm":           {integerProduct},
-		"Gather":         {gatherQuantized},
-	}
 }
 
 // quantum is how integers stand for real numbers: (x - zero) * scale.
@@ -175,27 +159,29 @@ func (c *Context) saturates(m *ssa.Node, q *quantum) bool {
 	return ok && k.lo <= least+slack && k.hi >= most-slack
 }
 
-// quantizedConv is Q(Conv(DQ, DQ)).
-func quantizedConv(c *Context, n *ssa.Node) (bool, error) {
+// quantizedProduct is Q(Conv(DQ, DQ)) and Q(MatMul(DQ, DQ)).
+func quantizedProduct(c *Context, n *ssa.Node) bool {
 	q := target(n)
 	if q == nil {
-		return false, nil
+		return false
 	}
-	conv := c.source(n, q)
-	if !is(conv, "Conv") {
-		return false, nil
+	switch m := c.source(n, q); {
+	case is(m, "Conv"):
+		return c.quantizedConv(n, m, q)
+	case is(m, "MatMul"):
+		return c.quantizedMatMul(n, m, q)
 	}
+	return false
+}
+
+func (c *Context) quantizedConv(n, conv *ssa.Node, q *quantum) bool {
 	x, w := dequantized(conv.In[0]), dequantized(conv.In[1])
 	if rank := conv.In[1].Type.Rank(); !x.whole() || rank < 3 || rank > 5 || !w.along(0, rank, w.channels()) {
-		return false, nil
+		return false
 	}
-	bias, why := integerBias(conv.Input(2), x, w, w.channels())
-	if why != "" {
-		c.skip(n, "%s", why)
-		return false, nil
-	}
-	if !c.patch(n, "and %s are QLinearConv", conv) {
-		return false, nil
+	bias, ok := integerBias(conv.Input(2), x, w, w.channels())
+	if !ok {
+		return false
 	}
 	in := []*ssa.Value{x.x, x.scale, x.zeroOr(c), w.x, w.scale, w.zeroOr(c), q.scale, q.zeroOr(c)}
 	if bias != nil {
@@ -213,37 +199,35 @@ func (q *quantum) channels() int {
 }
 
 // integerBias writes a constant bias of n channels in steps of the product of the
-// scales of x and w, nil for none; why says why not.
-func integerBias(b *ssa.Value, x, w *quantum, n int) (k *ssa.Constant, why string) {
+// scales of x and w, nil for none; ok is false where it is not constant or does not fit.
+func integerBias(b *ssa.Value, x, w *quantum, n int) (k *ssa.Constant, ok bool) {
 	if b == nil {
-		return nil, ""
+		return nil, true
 	}
-	real, why := realBias(b)
-	if why != "" {
-		return nil, why
-	}
+	real := realBias(b)
 	if len(real) != 1 && len(real) != n {
-		return nil, "the bias is not one number for each channel"
+		return nil, false
 	}
 	out := make([]int32, n)
 	for i := range out {
 		v := math.RoundToEven(real[min(i, len(real)-1)] / (float64(x.s[0]) * float64(w.s[min(i, len(w.s)-1)])))
 		if !(math.Abs(v) < 1<<30) {
-			return nil, "the bias is out of the range of 32-bit sums"
+			return nil, false
 		}
 		out[i] = int32(v)
 	}
-	return ssa.NewConstant(ndarray.Of(out, n)), ""
+	return ssa.NewConstant(ndarray.Of(out, n)), true
 }
 
-// realBias reads a bias that is constant, or dequantized from constants.
-func realBias(b *ssa.Value) (real []float64, why string) {
+// realBias reads a bias that is constant, or dequantized from constants, nil if it is
+// neither.
+func realBias(b *ssa.Value) (real []float64) {
 	src, scale := b, []float32{1}
 	var zero *ndarray.Array
 	if n := def(b, "DequantizeLinear"); n != nil {
 		q := quantumOf(n, n.In[0].Type.DType)
 		if q == nil {
-			return nil, "the bias is dequantized in blocks or by values that are not constant"
+			return nil
 		}
 		src, scale = n.In[0], q.s
 		if q.zero != nil {
@@ -251,11 +235,11 @@ func realBias(b *ssa.Value) (real []float64, why string) {
 		}
 	}
 	if src.Const == nil {
-		return nil, "the bias is not constant"
+		return nil
 	}
 	a, err := src.Const.Array()
 	if err != nil {
-		return nil, err.Error()
+		return nil
 	}
 	for i := range a.Len() {
 		v := a.Float(i)
@@ -264,26 +248,14 @@ func realBias(b *ssa.Value) (real []float64, why string) {
 		}
 		real = append(real, v*float64(scale[min(i, len(scale)-1)]))
 	}
-	return real, ""
+	return real
 }
 
-// quantizedMatMul is Q(MatMul(DQ, DQ)).
-func quantizedMatMul(c *Context, n *ssa.Node) (bool, error) {
-	q := target(n)
-	if q == nil {
-		return false, nil
-	}
-	m := c.source(n, q)
-	if !is(m, "MatMul") {
-		return false, nil
-	}
+func (c *Context) quantizedMatMul(n, m *ssa.Node, q *quantum) bool {
 	a, b := dequantized(m.In[0]), dequantized(m.In[1])
 	ra, rb := m.In[0].Type.Rank(), m.In[1].Type.Rank()
 	if !a.whole() || b == nil || ra < 2 || rb < 2 || !b.columns() && !(b.whole() && ra == rb) {
-		return false, nil
-	}
-	if !c.patch(n, "and %s are QLinearMatMul", m) {
-		return false, nil
+		return false
 	}
 	return c.become(n, "QLinearMatMul", []*ssa.Value{a.x, a.scale, a.zeroOr(c),
 		b.x, b.scale, b.zeroOr(c), q.scale, q.zeroOr(c)})
@@ -301,155 +273,83 @@ func (q *quantum) rows() bool {
 
 // integerProduct is a product of a dequantized operand with dequantized constant
 // weights whose result is wanted in real numbers.
-func integerProduct(c *Context, n *ssa.Node) (bool, error) {
+func integerProduct(c *Context, n *ssa.Node) bool {
 	a, b := dequantized(n.In[0]), dequantized(n.In[1])
 	transposed := n.Int("transB", 0) != 0
 	if !a.whole() || a.x.Const != nil || n.In[0].Type.Rank() < 2 || n.Out[0].Type.DType != ndarray.Float32 ||
 		!transposed && !b.columns() || transposed && !b.rows() {
-		return false, nil
+		return false
 	}
 	if n.Op == "Gemm" && (n.Int("transA", 0) != 0 || n.Float("alpha", 1) != 1 || n.Float("beta", 1) != 1) {
-		return false, nil
+		return false
 	}
 	width := b.x.Const.Shape()[1]
 	if transposed {
 		width = b.channels()
 	}
-	bias, why := integerBias(n.Input(2), a, b, width)
-	if why != "" {
-		c.skip(n, "%s", why)
-		return false, nil
-	}
-	if !c.patch(n, "is a product of integers, scaled") {
-		return false, nil
-	}
-	return true, c.scaledProduct(n, a, b, bias, transposed)
+	bias, ok := integerBias(n.Input(2), a, b, width)
+	return ok && c.scaledProduct(n, a, b, bias, transposed)
 }
 
 // scaledProduct puts Mul(Cast(MatMulInteger + bias), scales) in the place of n.
-func (c *Context) scaledProduct(n *ssa.Node, a, b *quantum, bias *ssa.Constant, transposed bool) error {
+func (c *Context) scaledProduct(n *ssa.Node, a, b *quantum, bias *ssa.Constant, transposed bool) bool {
 	name := n.Out[0].Name
 	w := b.x
 	if transposed {
-		t, err := c.node(n, w.Name, "Transpose", []*ssa.Value{w}, 1, ssa.IntsAttr("perm", 1, 0))
-		if err != nil {
-			return err
-		}
-		w = t.Out[0]
+		w = c.op(n, w.Name, "Transpose", []*ssa.Value{w}, ssa.IntsAttr("perm", 1, 0))
 	}
-	m, err := c.node(n, name+"_sums", "MatMulInteger", []*ssa.Value{a.x, w, a.zeroOr(c), b.zeroOr(c)}, 1)
-	if err != nil {
-		return err
-	}
-	sums := m.Out[0]
+	sums := c.op(n, name+"_sums", "MatMulInteger", []*ssa.Value{a.x, w, a.zeroOr(c), b.zeroOr(c)})
 	if bias != nil {
-		add, err := c.node(n, name+"_sums", "Add", []*ssa.Value{sums, c.constant(name+"_bias", bias)}, 1)
-		if err != nil {
-			return err
-		}
-		sums = add.Out[0]
+		sums = c.op(n, name+"_sums", "Add", []*ssa.Value{sums, c.constant(name+"_bias", bias)})
 	}
-	f, err := c.node(n, name+"_sums", "Cast", []*ssa.Value{sums}, 1, ssa.IntAttr("to", int64(ndarray.Float32)))
-	if err != nil {
-		return err
-	}
+	f := c.op(n, name+"_sums", "Cast", []*ssa.Value{sums}, ssa.IntAttr("to", int64(ndarray.Float32)))
 	scales := make([]float32, len(b.s))
 	for i, s := range b.s {
 		scales[i] = a.s[0] * s
 	}
-	k := c.constant(name+"_scale", ssa.NewConstant(ndarray.Of(scales, len(scales))))
-	_, err = c.become(n, "Mul", []*ssa.Value{f.Out[0], k})
-	return err
+	return c.become(n, "Mul", []*ssa.Value{f, c.constant(name+"_scale", ssa.NewConstant(ndarray.Of(scales, len(scales))))})
 }
 
-// moves are operators that only move the elements of operand 0.
-var moves = []string{"Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Gather", "Expand", "Identity"}
+// requantized is Q(DQ(x)).
+func requantized(c *Context, n *ssa.Node) bool {
+	d := dequantized(n.In[0])
+	return d.same(target(n)) && c.give(n, d.x)
+}
 
-// quantizedMove is Q(DQ(x)), Q(move(DQ(x))) and Q(Concat(DQ(x), DQ(y))).
-func quantizedMove(c *Context, n *ssa.Node) (bool, error) {
+// quantizedMove is Q(move(DQ(x))) and Q(Concat(DQ(x), DQ(y))).
+func quantizedMove(c *Context, n *ssa.Node) bool {
 	q := target(n)
-	if q == nil {
-		return false, nil
-	}
-	if d := dequantized(n.In[0]); d.same(q) {
-		if !c.patch(n, "quantizes what %s dequantized", d.node) {
-			return false, nil
+	m := defWith(n.In[0], func(f *ops.Facts) bool { return f.IsMovement() })
+	data := 1 // operands that are moved
+	if m == nil {
+		if m = def(n.In[0], "Concat"); m != nil {
+			data = len(m.In)
 		}
-		c.replace(n.Out[0], d.x)
-		return true, nil
 	}
-	m := n.In[0].Def
-	if m == nil || m.Opaque || m.Domain != "" || !c.only(n.In[0], n) {
-		return false, nil
+	if m == nil || !c.only(n.In[0], n) {
+		return false
 	}
 	in := slices.Clone(m.In)
-	switch {
-	case m.Op == "Concat":
-		for i, v := range in {
-			d := dequantized(v)
-			if !d.same(q) {
-				return false, nil
-			}
-			in[i] = d.x
-		}
-	case slices.Contains(moves, m.Op):
-		d := dequantized(in[0])
+	for i, v := range in[:data] {
+		d := dequantized(v)
 		if !d.same(q) {
-			return false, nil
+			return false
 		}
-		in[0] = d.x
-	default:
-		return false, nil
-	}
-	if !c.patch(n, "and what was dequantized before %s: the integers move", m) {
-		return false, nil
+		in[i] = d.x
 	}
 	return c.become(n, m.Op, in, m.Attrs...)
 }
 
 // gatherQuantized looks up integers: of a table of constants only the rows that
 // are used need to become real numbers.
-func gatherQuantized(c *Context, n *ssa.Node) (bool, error) {
+func gatherQuantized(c *Context, n *ssa.Node) bool {
 	d := dequantized(n.In[0])
-	if !d.whole() || d.x.Const == nil || !c.patch(n, "looks up integers") {
-		return false, nil
+	if !d.whole() || d.x.Const == nil {
+		return false
 	}
-	m, err := c.copyNode(n, []*ssa.Value{d.x, n.In[1]})
-	if err != nil {
-		return true, err
-	}
-	in := []*ssa.Value{m.Out[0], d.scale}
+	in := []*ssa.Value{c.copyNode(n, []*ssa.Value{d.x, n.In[1]}).Out[0], d.scale}
 	if d.zero != nil {
 		in = append(in, d.zero)
 	}
 	return c.become(n, "DequantizeLinear", in)
-}
-
-// Unpack dequantizes constant weights that are left, ahead of time, so that they
-// are read as they are needed and not computed in every run. It takes four or eight
-// times their memory, within Growth.
-var Unpack = &Pass{
-	Name: "unpack", Doc: "DequantizeLinear of constants -> constants",
-	run: func(c *Context, g *ssa.Graph) error {
-		for _, n := range slices.Clone(g.Nodes) {
-			if !c.alive(n) || !is(n, "DequantizeLinear") || c.unread(n) || slices.ContainsFunc(n.In, func(v *ssa.Value) bool { return v != nil && v.Const == nil }) {
-				continue
-			}
-			results, why := c.evaluate(n)
-			if why != "" {
-				c.skip(n, "%s", why)
-				continue
-			}
-			added := c.addedBytes(n, results)
-			if !c.fits(added) {
-				c.skip(n, "would add %d bytes", added)
-				continue
-			}
-			if !c.patch(n, "of constants, %+d bytes", added) {
-				return nil
-			}
-			c.replace(n.Out[0], c.constant(n.Out[0].Name, results[0]))
-		}
-		return nil
-	},
 }

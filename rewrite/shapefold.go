@@ -1,8 +1,6 @@
 package rewrite
 
 import (
-	"slices"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -17,29 +15,34 @@ import (
 //	                                              here a constant {32}; the rest is dead
 var ShapeFold = &Pass{
 	Name: "shape-fold", Doc: "integers known from shapes -> constants",
-	run: runShapeFold,
+	rules: []rule{{"results with known elements -> constants", anyOp, foldKnown}},
+	after: foldKnownParams,
 }
 
-func runShapeFold(c *Context, g *ssa.Graph) error {
-	for _, n := range slices.Clone(g.Nodes) {
-		if !c.alive(n) || !pure(n) {
+func foldKnown(c *Context, n *ssa.Node) (done bool) {
+	if !pure(n) {
+		return false
+	}
+	for i, v := range n.Out {
+		if v == nil || !c.alive(n) || c.unreadResult(n, i) {
 			continue
 		}
-		for i, v := range n.Out {
-			if v == nil || !c.alive(n) || c.unreadResult(n, i) {
-				continue
-			}
-			if k := knownContent(v); k != nil && c.patch(n, "elements of %s are known", v.Name) {
-				c.replace(v, c.constant(v.Name, k))
-			}
+		if k := knownContent(v); k != nil {
+			c.replace(v, c.constant(v.Name, k))
+			done = true
 		}
 	}
+	return done
+}
+
+// foldKnownParams does the same for the parameters of a body.
+func foldKnownParams(c *Context, g *ssa.Graph) {
 	for _, p := range g.Params {
-		if k := knownContent(p); k != nil && !c.top() && len(p.Uses()) > 0 && c.patch(p.Uses()[0].Node, "elements of %s are known", p.Name) {
-			c.graph.ReplaceUses(p, c.constant(p.Name, k))
+		if k := knownContent(p); k != nil && !c.top() && len(p.Uses()) > 0 {
+			c.patch(p.Uses()[0].Node, "parameters with known elements -> constants")
+			g.ReplaceUses(p, c.constant(p.Name, k))
 		}
 	}
-	return nil
 }
 
 // knownContent returns the constant that v always is, nil if it is not known.

@@ -1,8 +1,6 @@
 package rewrite
 
 import (
-	"slices"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -16,18 +14,8 @@ import (
 // Done where more nodes go than come. Exporters write such vectors as targets of
 // Expand and Reshape, with detours for cases that can not happen.
 var ShapeVectors = &Pass{
-	Name: "shape-vectors", Doc: "a detour to a vector of dimensions -> Shape of a parameter, Gather, Concat",
-	run: func(c *Context, g *ssa.Graph) error {
-		for _, n := range slices.Backward(slices.Clone(g.Nodes)) {
-			if !c.alive(n) || len(n.Out) != 1 || !pure(n) || c.unread(n) || c.unreadResult(n, 0) {
-				continue
-			}
-			if err := c.shortenVector(n); err != nil {
-				return err
-			}
-		}
-		return nil
-	},
+	Name: "shape-vectors", Doc: "a detour to a vector of dimensions -> Shape of a parameter, Gather, Concat", backward: true,
+	rules: []rule{{"a vector of dimensions -> Shape, Gather, Concat", anyOp, shortenVector}},
 }
 
 // piece is a part of a vector: numbers, or dimensions of one parameter.
@@ -37,14 +25,14 @@ type piece struct {
 	axes    []int64
 }
 
-func (c *Context) shortenVector(n *ssa.Node) error {
+func shortenVector(c *Context, n *ssa.Node) bool {
 	v := n.Out[0]
-	if v.Type.DType != ndarray.Int64 || v.Type.Rank() != 1 || len(v.Content) == 0 {
-		return nil
+	if len(n.Out) != 1 || v.Type.DType != ndarray.Int64 || v.Type.Rank() != 1 || len(v.Content) == 0 || !pure(n) {
+		return false
 	}
 	pieces, ok := c.pieces(v.Content)
 	if !ok {
-		return nil
+		return false
 	}
 	made := 0
 	for _, p := range pieces {
@@ -58,27 +46,16 @@ func (c *Context) shortenVector(n *ssa.Node) error {
 	if len(pieces) > 1 {
 		made++
 	}
-	if made >= c.dying(n) || !c.patch(n, "is %v", v.Content) {
-		return nil
+	if going, _ := c.freed(nil, n); made >= going {
+		return false
 	}
-	w, err := c.assemble(n, pieces)
-	if err == nil {
-		c.replace(v, w)
-	}
-	return err
+	c.replace(v, c.assemble(n, pieces))
+	return true
 }
 
 // whole reports that the piece is the complete shape of its parameter.
 func (p piece) whole() bool {
-	if len(p.axes) != p.of.Type.Rank() {
-		return false
-	}
-	for i, a := range p.axes {
-		if a != int64(i) {
-			return false
-		}
-	}
-	return true
+	return len(p.axes) == p.of.Type.Rank() && isIdentityPerm(p.axes)
 }
 
 // pieces splits a vector where numbers and parameters change.
@@ -128,38 +105,8 @@ func (c *Context) dimOfParam(d ssa.Dim, before []piece) (*ssa.Value, int64) {
 	return nil, 0
 }
 
-// dying counts the nodes that would go with n: those only it reads, and so on.
-func (c *Context) dying(n *ssa.Node) int {
-	gone := map[*ssa.Node]bool{n: true}
-	work := []*ssa.Node{n}
-	for len(work) > 0 {
-		m := work[len(work)-1]
-		work = work[:len(work)-1]
-		for _, v := range m.In {
-			if v == nil || v.Def == nil || gone[v.Def] || !removable(v.Def) || !c.onlyReadBy(v.Def, gone) {
-				continue
-			}
-			gone[v.Def] = true
-			work = append(work, v.Def)
-		}
-	}
-	return len(gone)
-}
-
-func (c *Context) onlyReadBy(n *ssa.Node, readers map[*ssa.Node]bool) bool {
-	for _, v := range n.Out {
-		if v == nil {
-			continue
-		}
-		if c.graph.IsResult(v) || slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return !readers[u.Node] }) {
-			return false
-		}
-	}
-	return true
-}
-
 // assemble builds the vector before mark.
-func (c *Context) assemble(mark *ssa.Node, pieces []piece) (*ssa.Value, error) {
+func (c *Context) assemble(mark *ssa.Node, pieces []piece) *ssa.Value {
 	hint := mark.Out[0].Name
 	var parts []*ssa.Value
 	for _, p := range pieces {
@@ -167,26 +114,14 @@ func (c *Context) assemble(mark *ssa.Node, pieces []piece) (*ssa.Value, error) {
 			parts = append(parts, c.constant(hint+"_dims", ssa.Int64s(p.numbers...)))
 			continue
 		}
-		s, err := c.node(mark, p.of.Name+"_shape", "Shape", []*ssa.Value{p.of}, 1)
-		if err != nil {
-			return nil, err
-		}
-		v := s.Out[0]
+		v := c.op(mark, p.of.Name+"_shape", "Shape", []*ssa.Value{p.of})
 		if !p.whole() {
-			g, err := c.node(mark, hint, "Gather", []*ssa.Value{v, c.constant(hint+"_axes", ssa.Int64s(p.axes...))}, 1, ssa.IntAttr("axis", 0))
-			if err != nil {
-				return nil, err
-			}
-			v = g.Out[0]
+			v = c.op(mark, hint, "Gather", []*ssa.Value{v, c.constant(hint+"_axes", ssa.Int64s(p.axes...))}, ssa.IntAttr("axis", 0))
 		}
 		parts = append(parts, v)
 	}
 	if len(parts) == 1 {
-		return parts[0], nil
+		return parts[0]
 	}
-	cat, err := c.node(mark, hint, "Concat", parts, 1, ssa.IntAttr("axis", 0))
-	if err != nil {
-		return nil, err
-	}
-	return cat.Out[0], nil
+	return c.op(mark, hint, "Concat", parts, ssa.IntAttr("axis", 0))
 }

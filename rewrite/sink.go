@@ -1,6 +1,8 @@
 package rewrite
 
 import (
+	"slices"
+
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -9,44 +11,43 @@ import (
 //
 //	k = const; Loop(… | k) { p: f(p) }   ->   Loop(…) { k = const; f(k) }
 var SinkConstants = &Pass{
-	Name: "sink-constants", Doc: "a captured constant -> a constant of the body", Required: true, Makes: ConstSunk, Breaks: ConstShared,
-	run: func(c *Context, g *ssa.Graph) error {
-		for _, n := range g.Nodes {
-			for k := n.Captures - 1; k >= 0; k-- {
-				v := n.Captured()[k]
-				if v.Const == nil || n.Opaque || !c.patch(n, "constant %s moves into the bodies", v.Name) {
-					continue
-				}
-				for _, b := range n.Bodies {
-					p := captureParam(n, b, k)
-					b.ReplaceUses(p, b.AddConst(c.fresh(v.Name), v.Const))
-				}
-				removeCapture(n, k)
-			}
+	Name: "sink-constants", Doc: "a captured constant -> a constant of the body", Required: true, Makes: ConstSunk, every: true,
+	rules: []rule{{"captured constants -> constants of the bodies", anyOp, sinkConstants}},
+}
+
+func sinkConstants(c *Context, n *ssa.Node) bool {
+	captured := n.Captures
+	for k := n.Captures - 1; k >= 0; k-- {
+		v := n.Captured()[k]
+		if v.Const == nil {
+			continue
 		}
-		return nil
-	},
+		for _, b := range n.Bodies {
+			b.ReplaceUses(captureParam(n, b, k), b.AddConst(c.fresh(v.Name), v.Const))
+		}
+		removeCapture(n, k)
+	}
+	return n.Captures < captured
 }
 
 // HoistConstants keeps constants that several graphs share in the outermost
 // graph only, captured by the bodies, so that a written file holds them once.
 var HoistConstants = &Pass{
-	Name: "hoist-constants", Doc: "a large constant that several graphs hold -> one, captured", Makes: ConstShared, Breaks: ConstSunk,
-	run: runHoistConstants,
+	Name: "hoist-constants", Doc: "a large constant that several graphs hold -> one, captured", Breaks: ConstSunk,
+	after: hoistConstants,
 }
 
 // hoistBytes is the size from which a second copy in the file matters.
 const hoistBytes = 256
 
-// runHoistConstants does its work once, from the model's graph.
-func runHoistConstants(c *Context, g *ssa.Graph) error {
+// hoistConstants does its work once, from the model's graph.
+func hoistConstants(c *Context, g *ssa.Graph) {
 	if !c.top() {
-		return nil
+		return
 	}
 	h := &hoister{c: c, holders: map[*ssa.Constant]int{}}
 	h.count(g)
 	h.graph(g, nil)
-	return nil
 }
 
 type hoister struct {
@@ -79,9 +80,8 @@ func (h *hoister) graph(g *ssa.Graph, outer []*level) {
 				if v.Const == nil || len(v.Uses()) == 0 && !b.IsResult(v) || h.holders[v.Const] < 2 || v.Const.StoredBytes() <= hoistBytes {
 					continue
 				}
-				if h.c.patch(n, "constant %s is held once, outside", v.Name) {
-					b.ReplaceUses(v, h.bring(v, path))
-				}
+				b.ReplaceUses(v, h.bring(v, path))
+				h.c.patch(n, "constants of several graphs -> one, captured")
 			}
 			h.graph(b, path)
 		}
@@ -116,10 +116,8 @@ func (h *hoister) holder(g *ssa.Graph, v *ssa.Value) *ssa.Value {
 
 // captured returns the body's parameter for v, capturing it if it is not yet.
 func (h *hoister) captured(l *level, v *ssa.Value) *ssa.Value {
-	for k, w := range l.owner.Captured() {
-		if w == v {
-			return captureParam(l.owner, l.owner.Bodies[l.body], k)
-		}
+	if k := slices.Index(l.owner.Captured(), v); k >= 0 {
+		return captureParam(l.owner, l.owner.Bodies[l.body], k)
 	}
 	return h.c.addCapture(l.owner, v)[l.body]
 }

@@ -12,36 +12,42 @@ type sliceRange struct{ starts, ends, axes, steps []int64 }
 
 // sliceRangeOf reads the constant operands of a Slice; axes count from the front.
 func sliceRangeOf(n *ssa.Node) (r sliceRange, ok bool) {
-	x := n.In[0].Type
-	lists := []*[]int64{nil, &r.starts, &r.ends, &r.axes, &r.steps}
-	for i := 1; i < len(lists); i++ {
-		if n.Input(i) == nil {
-			continue
+	var known [4]bool
+	r.starts, known[0] = ints(n, 1)
+	r.ends, known[1] = ints(n, 2)
+	r.axes, known[2] = sliceAxes(n, len(r.starts))
+	r.steps, known[3] = slices.Repeat([]int64{1}, len(r.starts)), true
+	if n.Input(4) != nil {
+		r.steps, known[3] = ints(n, 4)
+	}
+	return r, !slices.Contains(known[:], false) && len(r.ends) == len(r.starts) && len(r.steps) == len(r.starts)
+}
+
+// sliceAxes returns the axis of every entry of a Slice's lists, counted from the front.
+func sliceAxes(n *ssa.Node, entries int) ([]int64, bool) {
+	axes, ok := ints(n, 3)
+	if n.Input(3) == nil {
+		for i := range entries {
+			axes = append(axes, int64(i))
 		}
-		if *lists[i], ok = ints(n, i); !ok {
-			return r, false
-		}
+	} else if !ok || len(axes) != entries {
+		return nil, false
 	}
-	if !x.Ranked || len(r.starts) != len(r.ends) {
-		return r, false
-	}
-	k := len(r.starts)
-	if r.axes = slices.Clone(r.axes); n.Input(3) == nil {
-		for i := range k {
-			r.axes = append(r.axes, int64(i))
-		}
-	}
-	if n.Input(4) == nil {
-		r.steps = slices.Repeat([]int64{1}, k)
-	}
-	for i, a := range r.axes {
-		axis, err := ops.NormAxis(a, x.Rank())
+	out := make([]int64, entries)
+	for i, a := range axes {
+		axis, err := ops.NormAxis(a, max(n.In[0].Type.Rank(), 0))
 		if err != nil {
-			return r, false
+			return nil, false
 		}
-		r.axes[i] = int64(axis)
+		out[i] = int64(axis)
 	}
-	return r, len(r.axes) == k && len(r.steps) == k
+	return out, true
+}
+
+// forward reports that all steps of a Slice are positive.
+func forward(n *ssa.Node) bool {
+	steps, ok := ints(n, 4)
+	return n.Input(4) == nil || ok && !slices.ContainsFunc(steps, func(s int64) bool { return s <= 0 })
 }
 
 // mergeSlice cuts along all axes at once what is cut along one after the other. A
@@ -50,41 +56,31 @@ func sliceRangeOf(n *ssa.Node) (r sliceRange, ok bool) {
 //	      ┌─▶ [:, ::2] ─▶          ┌─▶ [::2, ::2]  ─▶
 //	[::2] ┤                   x ─▶ ┤
 //	      └─▶ [:, 1::2] ─▶         └─▶ [::2, 1::2] ─▶
-func mergeSlice(c *Context, n *ssa.Node) error {
+func mergeSlice(c *Context, n *ssa.Node) bool {
 	first := def(n.In[0], "Slice")
 	if first == nil || c.graph.IsResult(first.Out[0]) {
-		return nil
+		return false
 	}
 	a, ok := sliceRangeOf(first)
 	if !ok {
-		return nil
+		return false
 	}
 	var b sliceRange
 	for _, u := range first.Out[0].Uses() {
 		if !is(u.Node, "Slice") || u.Index != 0 {
-			return nil
+			return false
 		}
 		r, ok := sliceRangeOf(u.Node)
 		if !ok || slices.ContainsFunc(r.axes, func(x int64) bool { return slices.Contains(a.axes, x) }) {
-			return nil
+			return false
 		}
 		if u.Node == n {
 			b = r
 		}
 	}
-	if !c.patch(n, "with the Slice before it") {
-		return nil
-	}
-	out := n.Out[0]
 	in := []*ssa.Value{first.In[0]}
 	for _, l := range [][2][]int64{{a.starts, b.starts}, {a.ends, b.ends}, {a.axes, b.axes}, {a.steps, b.steps}} {
-		in = append(in, c.constant(out.Name+"_slice", ssa.Int64s(slices.Concat(l[0], l[1])...)))
+		in = append(in, c.constant(n.Out[0].Name+"_slice", ssa.Int64s(slices.Concat(l[0], l[1])...)))
 	}
-	m, err := c.node(n, out.Name, "Slice", in, 1)
-	if err != nil {
-		return err
-	}
-	m.Name = n.Name
-	c.replace(out, m.Out[0])
-	return nil
+	return c.become(n, "Slice", in)
 }

@@ -14,22 +14,15 @@ import (
 //	splat 2, [1000,1000] ─▶ Mul 3 ─▶ Transpose     splat 6, [1000,1000]
 //	                        one product, no element moved
 
-// movingOps only move or repeat elements of operand 0.
-var movingOps = map[string]bool{
-	"Reshape": true, "Transpose": true, "Expand": true, "Tile": true, "Slice": true, "Squeeze": true, "Unsqueeze": true,
-	"Flatten": true, "Gather": true, "GatherElements": true, "GatherND": true, "Identity": true, "DepthToSpace": true,
-	"SpaceToDepth": true, "ReverseSequence": true,
-}
-
 // splatResult computes a node with one result on splats without writing them
 // out; nil if it can not. Where the result is small the ordinary way is as good.
 func splatResult(n *ssa.Node) *ssa.Constant {
 	if len(n.Out) != 1 || n.Domain != "" || n.Out[0] == nil {
 		return nil
 	}
-	shape := dims(n.Out[0])
+	shape, ok := n.Out[0].Type.Static()
 	size, err := ndarray.NumElems(shape)
-	if shape == nil || err != nil || size == 0 {
+	if !ok || err != nil || size == 0 {
 		return nil
 	}
 	var e *ndarray.Array
@@ -38,9 +31,9 @@ func splatResult(n *ssa.Node) *ssa.Constant {
 		e = fillElement(n)
 	case n.Op == "Concat":
 		e = commonElement(n.In)
-	case movingOps[n.Op]:
+	case ops.Of(n).Facts.IsMovement():
 		e = splatOf(n.Input(0))
-	case ops.Of(n).Facts.Elementwise:
+	case ops.Of(n).Facts.IsElementwise():
 		e = elementwiseElement(n)
 	}
 	if e == nil || e.DType != n.Out[0].Type.DType {

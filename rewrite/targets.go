@@ -2,9 +2,7 @@ package rewrite
 
 import (
 	"math"
-	"slices"
 
-	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -19,31 +17,20 @@ import (
 //	Tile, Pad ...                only with all elements known, by shape-fold
 var Targets = &Pass{
 	Name: "targets", Doc: "shape operands that only repeat the data's dimensions -> constants",
-	run: func(c *Context, g *ssa.Graph) error {
-		for _, n := range slices.Clone(g.Nodes) {
-			if !c.alive(n) || n.Opaque || n.Domain != "" || len(n.Out) == 0 || c.unread(n) {
-				continue
-			}
-			switch n.Op {
-			case "Reshape":
-				c.reshapeOperand(n)
-			case "Expand":
-				c.expandOperand(n)
-			case "Slice":
-				c.sliceOperand(n)
-			case "Resize":
-				c.resizeOperand(n)
-			}
-		}
-		return nil
+	rules: []rule{
+		{"Reshape to dimensions of the data -> 0 and -1", named("Reshape"), reshapeOperand},
+		{"Expand to dimensions of the data -> 1", named("Expand"), expandOperand},
+		{"Slice up to the length of an axis -> to the end", named("Slice"), sliceOperand},
+		{"Resize to multiples of the data's dimensions -> scales", named("Resize"), resizeOperand},
 	},
 }
 
 // setOperand replaces one operand by a constant; what computed it may die.
-func (c *Context) setOperand(n *ssa.Node, i int, k *ssa.Constant) {
+func (c *Context) setOperand(n *ssa.Node, i int, k *ssa.Constant) bool {
 	old := n.In[i]
 	n.SetInput(i, c.constant(old.Name, k))
 	c.killIfUnread(old.Def)
+	return true
 }
 
 // computed returns the known elements of an operand that is no constant yet.
@@ -60,11 +47,11 @@ func computed(n *ssa.Node, i int) []ssa.Dim {
 // so that another entry can be -1:
 //
 //	Reshape(x [N,256,16,16], [4*N, 64, -1])   [-1, 64, 256]
-func (c *Context) reshapeOperand(n *ssa.Node) {
+func reshapeOperand(c *Context, n *ssa.Node) bool {
 	want := computed(n, 1)
 	in := n.In[0].Type
 	if want == nil || !in.Ranked || n.Int("allowzero", 0) != 0 {
-		return
+		return false
 	}
 	target := make([]int64, len(want))
 	holes, copies := 0, []int(nil)
@@ -88,13 +75,7 @@ func (c *Context) reshapeOperand(n *ssa.Node) {
 	if holes == 0 && len(copies) == 1 {
 		target[copies[0]] = -1
 	}
-	if holes > 1 {
-		c.skip(n, "target %v has more than one free dimension", want)
-		return
-	}
-	if c.patch(n, "target %v is %v", want, target) {
-		c.setOperand(n, 1, ssa.Int64s(target...))
-	}
+	return holes <= 1 && c.setOperand(n, 1, ssa.Int64s(target...))
 }
 
 // solved is dimension i of a type if it is a number above 0, else -1.
@@ -107,11 +88,11 @@ func solved(t ssa.Type, i int) int64 {
 	return -1
 }
 
-func (c *Context) expandOperand(n *ssa.Node) {
+func expandOperand(c *Context, n *ssa.Node) bool {
 	want := computed(n, 1)
 	in := n.In[0].Type
 	if want == nil || !in.Ranked {
-		return
+		return false
 	}
 	target := make([]int64, len(want))
 	for i, d := range want {
@@ -121,24 +102,22 @@ func (c *Context) expandOperand(n *ssa.Node) {
 		} else if at >= 0 && in.Shape[at].Equal(d) {
 			target[i] = 1
 		} else {
-			return
+			return false
 		}
 	}
-	if c.patch(n, "target %v is %v", want, target) {
-		c.setOperand(n, 1, ssa.Int64s(target...))
-	}
+	return c.setOperand(n, 1, ssa.Int64s(target...))
 }
 
 // sliceOperand: an end that is the length of its axis is "to the end".
-func (c *Context) sliceOperand(n *ssa.Node) {
+func sliceOperand(c *Context, n *ssa.Node) bool {
 	want := computed(n, 2)
 	in := n.In[0].Type
 	if want == nil || !in.Ranked {
-		return
+		return false
 	}
-	axes, ok := sliceAxes(n, len(want), len(in.Shape))
-	if !ok || !forwardSteps(n) {
-		return
+	axes, ok := sliceAxes(n, len(want))
+	if !ok || !forward(n) {
+		return false
 	}
 	ends := make([]int64, len(want))
 	for i, d := range want {
@@ -147,68 +126,33 @@ func (c *Context) sliceOperand(n *ssa.Node) {
 		} else if in.Shape[axes[i]].Equal(d) {
 			ends[i] = math.MaxInt64
 		} else {
-			return
+			return false
 		}
 	}
 	k := ssa.Int64s(ends...)
-	if n.In[2].Type.DType != k.DType() {
-		return
-	}
-	if c.patch(n, "ends %v are %v", want, ends) {
-		c.setOperand(n, 2, k)
-	}
-}
-
-// sliceAxes returns the normal axis of every entry.
-func sliceAxes(n *ssa.Node, entries, rank int) ([]int, bool) {
-	out := make([]int, entries)
-	axes, ok := ints(n, 3)
-	if n.Input(3) != nil && (!ok || len(axes) != entries) || n.Input(3) == nil && entries > rank {
-		return nil, false
-	}
-	for i := range out {
-		out[i] = i
-		if n.Input(3) != nil {
-			a, err := ops.NormAxis(axes[i], rank)
-			if err != nil {
-				return nil, false
-			}
-			out[i] = a
-		}
-	}
-	return out, true
-}
-
-func forwardSteps(n *ssa.Node) bool {
-	if n.Input(4) == nil {
-		return true
-	}
-	steps, ok := ints(n, 4)
-	return ok && !slices.ContainsFunc(steps, func(s int64) bool { return s <= 0 })
+	return n.In[2].Type.DType == k.DType() && c.setOperand(n, 2, k)
 }
 
 // resizeOperand: sizes that are whole multiples of the data's dimensions become
 // scales. Both forms then compute the same positions, because scale = size/length
 // is that multiple exactly.
-func (c *Context) resizeOperand(n *ssa.Node) {
+func resizeOperand(c *Context, n *ssa.Node) bool {
 	want := computed(n, 3)
 	in := n.In[0].Type
 	if want == nil || !in.Ranked || len(want) != len(in.Shape) || n.Has("axes") || n.Input(2) != nil ||
 		n.Str("keep_aspect_ratio_policy", "stretch") != "stretch" || n.Str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" {
-		return
+		return false
 	}
 	scales := make([]float32, len(want))
 	for i, d := range want {
 		q, ok := d.FloorDiv(in.Shape[i]).Const()
 		if !ok || q < 1 || !in.Shape[i].MulN(q).Equal(d) {
-			return
+			return false
 		}
 		scales[i] = float32(q)
-	}
-	if !c.patch(n, "sizes %v are scales %v", want, scales) {
-		return
 	}
 	old := n.In[3]
 	n.SetInputs([]*ssa.Value{n.In[0], nil, c.constant(old.Name+"_scales", float32s(scales...))})
 	c.killIfUnread(old.Def)
+	return true
 }

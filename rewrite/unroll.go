@@ -21,38 +21,23 @@ const (
 //	   ->  y0 = f(x), y1 = f(y0), y2 = f(y1);  stack = Concat(y0, y1, y2)
 var Unroll = &Pass{
 	Name: "unroll", Doc: "Loop of a known number of iterations -> the body's nodes, once per iteration", Needs: ConstSunk,
-	run: func(c *Context, g *ssa.Graph) error {
-		if !c.opts.Unroll {
-			return nil
-		}
-		for _, n := range slices.Clone(g.Nodes) {
-			if !c.alive(n) || c.unread(n) || !is(n, "Loop") {
-				continue
-			}
-			if err := c.unrollLoop(n); err != nil {
-				return err
-			}
-		}
-		return nil
-	},
+	rules: []rule{{"Loop of n iterations -> n times its body", named("Loop"), unrollLoop}},
 }
 
-func (c *Context) unrollLoop(n *ssa.Node) error {
+func unrollLoop(c *Context, n *ssa.Node) bool {
+	if !c.opts.Unroll {
+		return false
+	}
 	s, err := ops.LoopOf(n)
 	if err != nil {
-		return err
+		c.fail(err)
+		return false
 	}
 	trips, known := s.Trips(n).Const()
 	if !known || trips < 2 || trips > maxUnroll || int(trips)*Count(s.Body).Nodes > maxUnrollNodes {
-		return nil
+		return false
 	}
-	if !c.patch(n, "runs %d times", trips) {
-		return nil
-	}
-	cond := n.In[1]
-	if cond == nil {
-		cond = c.constant("cond", ssa.ScalarConst(true))
-	}
+	cond := c.condition(n)
 	carried := slices.Clone(n.In[2 : 2+s.Carried])
 	stacks := make([][]*ssa.Value, s.Scans)
 	for t := range trips {
@@ -64,33 +49,25 @@ func (c *Context) unrollLoop(n *ssa.Node) error {
 			stacks[k] = append(stacks[k], v)
 		}
 	}
-	return c.joinStacks(n, carried, stacks)
+	c.joinStacks(n, carried, stacks)
+	return true
 }
 
 // joinStacks substitutes the results of an unrolled loop: the last carried
 // values, and the slices of each stack joined along a new first axis.
-func (c *Context) joinStacks(n *ssa.Node, results []*ssa.Value, stacks [][]*ssa.Value) error {
+func (c *Context) joinStacks(n *ssa.Node, results []*ssa.Value, stacks [][]*ssa.Value) {
 	for _, stack := range stacks {
 		i := len(results)
 		results = append(results, nil)
-		if i >= len(n.Out) || c.unreadResult(n, i) {
+		if c.unreadResult(n, i) {
 			continue
 		}
 		axes := c.constant("axes", ssa.Int64s(0))
 		var parts []*ssa.Value
 		for _, v := range stack {
-			un, err := c.node(n, n.Out[i].Name, "Unsqueeze", []*ssa.Value{v, axes}, 1)
-			if err != nil {
-				return err
-			}
-			parts = append(parts, un.Out[0])
+			parts = append(parts, c.op(n, n.Out[i].Name, "Unsqueeze", []*ssa.Value{v, axes}))
 		}
-		join, err := c.node(n, n.Out[i].Name, "Concat", parts, 1, ssa.IntAttr("axis", 0))
-		if err != nil {
-			return err
-		}
-		results[i] = join.Out[0]
+		results[i] = c.op(n, n.Out[i].Name, "Concat", parts, ssa.IntAttr("axis", 0))
 	}
 	c.substitute(n, results)
-	return nil
 }

@@ -4,95 +4,52 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Views merges neighbours that only rename elements:
+// Views merges neighbours that only rename or move elements:
 //
-//	Reshape, Flatten, Squeeze, Unsqueeze in a row  -> one Reshape, or nothing
-//	Transpose, Transpose                           -> one Transpose, or nothing
-//	Transpose that only moves dimensions of one    -> Reshape
-//	Cast, Cast where the first loses nothing       -> one Cast, or nothing
-//	Concat of Concat on one axis                   -> one Concat
-//	Slice, Slice along other dimensions            -> one Slice
-//	Pad (zeros) before Conv                        -> pads of the Conv
-//	reduction, then its axes dropped or put back   -> reduction with the other keepdims
+//	Reshape ─▶ Flatten ─▶ Unsqueeze     one Reshape, or nothing
+//	Transpose p ─▶ Transpose q          Transpose p∘q, or nothing
+//	Cast ─▶ Cast                        one Cast if the first loses nothing
 var Views = &Pass{
 	Name: "views", Doc: "rows of Reshape, Transpose, Cast, Concat, Slice, Pad -> one node",
-	run: func(c *Context, g *ssa.Graph) error {
-		for _, n := range slices.Clone(g.Nodes) {
-			if !c.alive(n) || n.Opaque || n.Domain != "" || len(n.Out) == 0 || c.unread(n) {
-				continue
-			}
-			rule := viewRules[n.Op]
-			if rule == nil {
-				continue
-			}
-			if err := rule(c, n); err != nil {
-				return err
-			}
-		}
-		return nil
+	rules: []rule{
+		{"a reduction and its axes dropped or put back -> the reduction with the other keepdims", with(reshapes), mergeReduceAxes},
+		{"a row of Reshape, Flatten, Squeeze, Unsqueeze -> one Reshape", with(reshapes), mergeReshape},
+		{"Transpose, Transpose -> one Transpose", named("Transpose"), mergeTranspose},
+		{"Transpose of dimensions of one -> Reshape", named("Transpose"), transposeOnes},
+		{"Cast, Cast -> one Cast", named("Cast"), mergeCast},
+		{"Concat of Concat -> one Concat", named("Concat"), mergeConcat},
+		{"Slice, Slice -> one Slice", named("Slice"), mergeSlice},
+		{"Pad with zeros, Conv -> Conv with pads", named("Conv"), mergePad},
 	},
-}
-
-var viewRules map[string]func(c *Context, n *ssa.Node) error
-
-func init() {
-	viewRules = map[string]func(c *Context, n *ssa.Node) error{
-		"Reshape": mergeReshape, "Flatten": mergeReshape, "Squeeze": mergeReshape, "Unsqueeze": mergeReshape,
-		"Transpose": mergeTranspose, "Cast": mergeCast, "Concat": mergeConcat, "Slice": mergeSlice, "Conv": mergePad,
-	}
-}
-
-var reshapingOps = []string{"Reshape", "Flatten", "Squeeze", "Unsqueeze"}
-
-// defAny returns the defining node of v if it is one of the operators.
-func defAny(v *ssa.Value, names ...string) *ssa.Node {
-	for _, op := range names {
-		if n := def(v, op); n != nil {
-			return n
-		}
-	}
-	return nil
 }
 
 // mergeReshape goes up a row of reshaping nodes to its source. The result's shape
 // is known; where it can be written as a target of the source, one Reshape (or
 // the source itself) takes the place of the row's end.
-func mergeReshape(c *Context, n *ssa.Node) error {
-	if done, err := mergeReduceAxes(c, n); done || err != nil {
-		return err
-	}
-	src := n.In[0]
-	for m := defAny(src, reshapingOps...); m != nil; m = defAny(src, reshapingOps...) {
+func mergeReshape(c *Context, n *ssa.Node) bool {
+	src, out := n.In[0], n.Out[0]
+	for m := defWith(src, reshapes); m != nil; m = defWith(src, reshapes) {
 		src = m.In[0]
 	}
-	out := n.Out[0]
 	if src == n.In[0] {
-		return nil
+		return false
 	}
 	if sameShape(src.Type, out.Type) {
-		if c.canReplace(out, src) && c.patch(n, "the row of views ends as %s began", src.Name) {
-			c.replace(out, src)
-		}
-		return nil
+		return c.give(n, src)
 	}
-	target, ok := reshapeTarget(src.Type, out.Type)
-	if !ok {
-		c.skip(n, "the shape %s can not be written as a constant", out.Type)
-		return nil
-	}
-	if !c.patch(n, "one Reshape from %s", src.Name) {
-		return nil
-	}
-	m, err := c.node(n, out.Name, "Reshape", []*ssa.Value{src, c.constant(out.Name+"_shape", ssa.Int64s(target...))}, 1)
-	if err != nil {
-		return err
-	}
-	m.Name = n.Name
-	c.replace(out, m.Out[0])
-	return nil
+	return c.becomeReshape(n, src)
+}
+
+// becomeReshape replaces n by a Reshape of x to its result's shape, if that can be
+// written as a constant.
+func (c *Context) becomeReshape(n *ssa.Node, x *ssa.Value) bool {
+	out := n.Out[0]
+	target, ok := reshapeTarget(x.Type, out.Type)
+	return ok && c.become(n, "Reshape", []*ssa.Value{x, c.constant(out.Name+"_shape", ssa.Int64s(target...))})
 }
 
 // reshapeTarget writes the shape out as a constant target for a Reshape of in:
@@ -140,78 +97,59 @@ func targetDims(in, out []ssa.Dim) ([]int64, bool) {
 
 // mergeReduceAxes: a reduction, then Squeeze of its kept axes or Unsqueeze of its
 // dropped ones, is the reduction with the other keepdims.
-func mergeReduceAxes(c *Context, n *ssa.Node) (bool, error) {
+func mergeReduceAxes(c *Context, n *ssa.Node) bool {
 	r := n.In[0].Def
-	if r == nil || r.Opaque || r.Domain != "" || !reductions[r.Op] || !c.only(n.In[0], n) {
-		return false, nil
+	if r == nil || r.Domain != "" || !keepsDims(r) || !c.only(n.In[0], n) {
+		return false
 	}
-	keep := 1 - r.Int("keepdims", 1)
-	probe, err := c.copyNodeWith(r, r.In, func(m *ssa.Node) { m.SetAttr(ssa.IntAttr("keepdims", keep)) })
-	same := err == nil && sameShape(probe.Out[0].Type, n.Out[0].Type)
-	if !same || !c.patch(n, "%s with keepdims=%d", r.Op, keep) {
-		c.killIfUnread(probe)
-		return false, nil
+	flip := func(m *ssa.Node) { m.SetAttr(ssa.IntAttr("keepdims", 1-r.Int("keepdims", 1))) }
+	probe := ssa.Node{Op: r.Op, In: r.In, Out: []*ssa.Value{{}}, Attrs: slices.Clone(r.Attrs)}
+	flip(&probe)
+	if ops.Infer(&probe) != nil || !sameShape(probe.Out[0].Type, n.Out[0].Type) {
+		return false
 	}
-	c.replace(n.Out[0], probe.Out[0])
-	return true, nil
+	c.replace(n.Out[0], c.copyNode(r, r.In, flip).Out[0])
+	return true
 }
 
-var reductions = map[string]bool{
-	"ReduceSum": true, "ReduceMean": true, "ReduceMax": true, "ReduceMin": true, "ReduceProd": true, "ReduceL1": true, "ReduceL2": true,
-	"ReduceLogSum": true, "ReduceLogSumExp": true, "ReduceSumSquare": true, "ArgMax": true, "ArgMin": true,
+// keepsDims reports a reduction: an operator with the attribute keepdims.
+func keepsDims(n *ssa.Node) bool {
+	o := ops.Of(n)
+	return o != nil && slices.ContainsFunc(o.Attrs, func(a ops.AttrSpec) bool { return a.Name == "keepdims" })
 }
 
-// mergeTranspose composes two permutations, and turns one that only moves
-// dimensions of length 1 into a Reshape, which moves nothing.
-func mergeTranspose(c *Context, n *ssa.Node) error {
-	p := permOf(n)
-	if p == nil {
-		return nil
+// mergeTranspose composes two permutations.
+func mergeTranspose(c *Context, n *ssa.Node) bool {
+	m := def(n.In[0], "Transpose")
+	if m == nil {
+		return false
 	}
-	if m := def(n.In[0], "Transpose"); m != nil {
-		if q := permOf(m); q != nil {
-			return c.composeTransposes(n, m, p, q)
-		}
-	}
-	in := n.In[0].Type
-	if !onlyMovesOnes(in, p) || isIdentityPerm(p) {
-		return nil
-	}
-	target, ok := reshapeTarget(in, n.Out[0].Type)
-	if !ok || !c.patch(n, "only moves dimensions of length 1") {
-		return nil
-	}
-	m, err := c.node(n, n.Out[0].Name, "Reshape", []*ssa.Value{n.In[0], c.constant(n.Out[0].Name+"_shape", ssa.Int64s(target...))}, 1)
-	if err != nil {
-		return err
-	}
-	c.replace(n.Out[0], m.Out[0])
-	return nil
+	p, q := permOf(n), permOf(m)
+	return p != nil && len(p) == len(q) && c.becomeTranspose(n, m.In[0], composed(p, q))
 }
 
-func (c *Context) composeTransposes(n, m *ssa.Node, p, q []int64) error {
+// becomeTranspose replaces n by a Transpose of x, or by x if that moves nothing.
+func (c *Context) becomeTranspose(n *ssa.Node, x *ssa.Value, perm []int64) bool {
+	if isIdentityPerm(perm) {
+		return c.give(n, x)
+	}
+	return c.become(n, "Transpose", []*ssa.Value{x}, ssa.IntsAttr("perm", perm...))
+}
+
+// composed is the permutation of a transposition by q and then by p.
+func composed(p, q []int64) []int64 {
 	r := make([]int64, len(p))
 	for i, x := range p {
-		if x < 0 || x >= int64(len(q)) {
-			return nil
-		}
 		r[i] = q[x]
 	}
-	if isIdentityPerm(r) {
-		if c.canReplace(n.Out[0], m.In[0]) && c.patch(n, "undoes %s", m) {
-			c.replace(n.Out[0], m.In[0])
-		}
-		return nil
-	}
-	if !c.patch(n, "composed with %s", m) {
-		return nil
-	}
-	t, err := c.node(n, n.Out[0].Name, "Transpose", []*ssa.Value{m.In[0]}, 1, ssa.IntsAttr("perm", r...))
-	if err != nil {
-		return err
-	}
-	c.replace(n.Out[0], t.Out[0])
-	return nil
+	return r
+}
+
+// transposeOnes turns a Transpose that only moves dimensions of length 1 into a
+// Reshape, which moves nothing.
+func transposeOnes(c *Context, n *ssa.Node) bool {
+	p := permOf(n)
+	return onlyMovesOnes(n.In[0].Type, p) && !isIdentityPerm(p) && c.becomeReshape(n, n.In[0])
 }
 
 // onlyMovesOnes reports that the dimensions not known to be 1 keep their order.
@@ -236,29 +174,19 @@ func onlyMovesOnes(t ssa.Type, perm []int64) bool {
 }
 
 // mergeCast drops a first cast that keeps every value.
-func mergeCast(c *Context, n *ssa.Node) error {
+func mergeCast(c *Context, n *ssa.Node) bool {
 	m := def(n.In[0], "Cast")
 	if m == nil {
-		return nil
+		return false
 	}
 	from, via, to := m.In[0].Type.DType, n.In[0].Type.DType, n.Out[0].Type.DType
-	if !widens(from, via) || to == ndarray.String {
-		return nil
+	switch {
+	case !widens(from, via) || to == ndarray.String:
+		return false
+	case from == to:
+		return c.give(n, m.In[0])
 	}
-	if from == to {
-		if c.canReplace(n.Out[0], m.In[0]) && c.patch(n, "undoes %s", m) {
-			c.replace(n.Out[0], m.In[0])
-		}
-		return nil
-	}
-	if !c.patch(n, "reads past %s", m) {
-		return nil
-	}
-	k, err := c.copyNode(n, []*ssa.Value{m.In[0]})
-	if err == nil {
-		c.replace(n.Out[0], k.Out[0])
-	}
-	return err
+	return c.reread(n, m.In[:1])
 }
 
 // widens reports that every value of a is a value of b.
@@ -285,10 +213,10 @@ func widens(a, b ndarray.DType) bool {
 
 // mergeConcat takes in operands that are a Concat on the same axis which nobody
 // else reads, and drops operands of length 0.
-func mergeConcat(c *Context, n *ssa.Node) error {
+func mergeConcat(c *Context, n *ssa.Node) bool {
 	rank := n.Out[0].Type.Rank()
 	if rank < 1 {
-		return nil
+		return false
 	}
 	axis := normalAxis(n, rank)
 	var in []*ssa.Value
@@ -304,14 +232,7 @@ func mergeConcat(c *Context, n *ssa.Node) error {
 			in = append(in, v)
 		}
 	}
-	if !changed || len(in) == 0 || !c.patch(n, "one Concat of %d", len(in)) {
-		return nil
-	}
-	m, err := c.copyNode(n, in)
-	if err == nil {
-		c.replace(n.Out[0], m.Out[0])
-	}
-	return err
+	return changed && len(in) > 0 && c.reread(n, in)
 }
 
 func normalAxis(n *ssa.Node, rank int) int64 {
@@ -333,20 +254,20 @@ func countOf(vs []*ssa.Value, v *ssa.Value) int {
 }
 
 // mergePad: zeros around the spatial dimensions become pads of the convolution.
-func mergePad(c *Context, n *ssa.Node) error {
+func mergePad(c *Context, n *ssa.Node) bool {
 	m := def(n.In[0], "Pad")
 	if m == nil || m.Str("mode", "constant") != "constant" || m.Input(3) != nil || !c.only(n.In[0], n) {
-		return nil
+		return false
 	}
 	pads, ok := ints(m, 1)
 	rank := n.In[0].Type.Rank()
 	auto := n.Str("auto_pad", "NOTSET")
 	if !ok || rank < 3 || len(pads) != 2*rank || auto != "NOTSET" && auto != "VALID" {
-		return nil
+		return false
 	}
 	if v := m.Input(2); v != nil {
 		if f, ok := scalar(v); !ok || f != 0 {
-			return nil
+			return false
 		}
 	}
 	sum := make([]int64, 2*(rank-2))
@@ -354,24 +275,14 @@ func mergePad(c *Context, n *ssa.Node) error {
 	for i, p := range pads {
 		d := i%rank - 2
 		if p < 0 || p > 0 && d < 0 {
-			return nil
+			return false
 		}
 		if d >= 0 {
 			sum[i/rank*(rank-2)+d] += p
 		}
 	}
-	if !c.patch(n, "takes the zeros of %s as its pads", m) {
-		return nil
-	}
-	in := slices.Clone(n.In)
-	in[0] = m.In[0]
-	k, err := c.copyNodeWith(n, in, func(m *ssa.Node) {
+	return c.reread(n, append([]*ssa.Value{m.In[0]}, n.In[1:]...), func(m *ssa.Node) {
 		m.DropAttr("auto_pad")
 		m.SetAttr(ssa.IntsAttr("pads", sum...))
 	})
-	if err != nil {
-		return err
-	}
-	c.replace(n.Out[0], k.Out[0])
-	return nil
 }

@@ -1,8 +1,7 @@
 package rewrite
 
 import (
-	"slices"
-
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -16,18 +15,6 @@ import (
 //
 // So the addition goes where no way leads from it to a reader that could tell, nor
 // out of the graph.
-
-// losesZeroSign are operators whose results are the same for either zero.
-var losesZeroSign = []string{"Sigmoid", "HardSigmoid", "Exp", "Cos", "Cosh", "Softplus", "Softmax", "LogSoftmax", "Conv", "ConvTranspose",
-	"MatMul", "Gemm", "InstanceNormalization", "LayerNormalization", "GroupNormalization", "Abs", "Equal", "Less", "Greater",
-	"LessOrEqual", "GreaterOrEqual", "ArgMax", "ArgMin", "QuantizeLinear", "DynamicQuantizeLinear"}
-
-// keepsZeroSign are operators that hand a zero on, of whatever sign, and do
-// nothing else with it.
-var keepsZeroSign = []string{"Add", "Sub", "Mul", "Relu", "LeakyRelu", "PRelu", "Elu", "Selu", "Gelu", "Tanh", "Clip", "HardSwish", "Neg",
-	"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Concat", "Split", "Slice", "Gather", "Expand", "Tile", "Pad",
-	"MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool", "ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "Resize", "TopK",
-	"BatchNormalization", "Sum", "Mean", "Max", "Min", "Where", "DepthToSpace", "SpaceToDepth"}
 
 // zeroSignReach bounds the readers looked at.
 const zeroSignReach = 64
@@ -43,14 +30,12 @@ func (c *Context) hidesZeroSign(v *ssa.Value) bool {
 		}
 		for _, u := range v.Uses() {
 			n := u.Node
-			if budget--; budget < 0 || n.Opaque || n.Domain != "" || len(n.Bodies) > 0 {
+			o := ops.Of(n)
+			if budget--; budget < 0 || o == nil || o.Facts.ZeroSign == ops.ZeroSignRead {
 				return false
 			}
-			if slices.Contains(losesZeroSign, n.Op) {
+			if o.Facts.ZeroSign != ops.ZeroSignPassed {
 				continue
-			}
-			if !slices.Contains(keepsZeroSign, n.Op) {
-				return false
 			}
 			for _, o := range n.Out {
 				if o != nil && !seen[o] {

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/ops"
 )
 
 // Case is one model with recorded inputs and outputs.
@@ -171,11 +172,12 @@ func signatureOf(m *onnxwire.Model) *Signature {
 // differ from one runtime to the next.
 func drawsRandom(g *onnxwire.Graph) bool {
 	for _, n := range g.Nodes {
-		switch n.OpType {
-		case "Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike":
-			if n.Domain == "" || n.Domain == "ai.onnx" {
-				return true
-			}
+		domain := n.Domain
+		if domain == "ai.onnx" {
+			domain = ""
+		}
+		if o := ops.Lookup(domain, n.OpType); o != nil && o.Facts.Randomness == ops.Random {
+			return true
 		}
 		for _, a := range n.Attributes {
 			if a.G != nil && drawsRandom(a.G) {

@@ -166,7 +166,7 @@ func (s *sharing) named(n *ssa.Node) bool {
 		return slices.Contains(s.tool.ops, n.Op)
 	}
 	o := ops.Of(n)
-	return o != nil && o.Facts.Elementwise
+	return o != nil && o.Facts.IsElementwise()
 }
 
 // reusable takes the latest dead buffer of a size, or -1.
