@@ -101,9 +101,11 @@ func (s *Session) exec(in *Instr) error {
 	if err := s.grown(); err != nil {
 		return s.wrap(in, err)
 	}
+	c.Scratch = s.work
 	if err := in.Kernel.Run(c); err != nil {
 		return s.wrap(in, err)
 	}
+	s.work = c.Scratch
 	for i, sl := range in.Out {
 		if sl >= 0 && !s.p.Slots[sl].Static {
 			s.vals[sl] = s.detach(c.Out[i])

@@ -23,7 +23,7 @@ import (
 // plan lays the graph out, folds and places its blocks.
 func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 	start := time.Now()
-	o := liveness.Options{Scratch: func(n *ssa.Node) int64 { return c.prepared[n].Scratch }, CopyViews: c.opts.CopyViews}
+	o := liveness.Options{Scratch: c.scratchOf, CopyViews: c.opts.CopyViews}
 	lay := c.layInOrder
 	if c.opts.ParallelSafe {
 		lay = c.layParallel
@@ -47,6 +47,14 @@ func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 		r.NaiveBytes += b.Size
 	}
 	return p, nil
+}
+
+// scratchOf is the workspace of a node's kernel.
+func (c *compiler) scratchOf(n *ssa.Node) int64 {
+	if p := c.prepared[n]; p != nil {
+		return p.Scratch
+	}
+	return 0
 }
 
 // layout is a graph laid out in time, the placing of its blocks as a problem, and

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // Session is one arena and everything that points into it. It serves one run at
@@ -15,6 +16,7 @@ import (
 type Session struct {
 	p     *Program
 	arena []byte
+	work  []byte          // workspace of kernels whose shapes are known only while running
 	from  *Arena          // the arena shared with other sessions, nil if it is the session's own
 	heads []ndarray.Array // by slot: the header of a static slot
 	vals  []ndarray.Value // by slot: the header, or what a dynamic slot holds now
@@ -120,6 +122,17 @@ func (s *Session) rebase() {
 			s.calls[in.call].Scratch = s.window(in.Scratch, int(in.Work))
 		}
 	})
+}
+
+// Constants are those that runs read as they are; kernels hold others packed.
+func (p *Program) Constants() map[*ssa.Constant]bool {
+	read := map[*ssa.Constant]bool{}
+	for i, is := range p.readConstants() {
+		if c := p.Slots[i].Const; is && c != nil {
+			read[c] = true
+		}
+	}
+	return read
 }
 
 // readConstants marks the constants some instruction or result reads.

@@ -6,7 +6,8 @@ import "fmt"
 // at the geometry and names an algorithm with the reason for it.
 //
 //	32 or more taps along one channel            filter      inner products
-//	few output positions, patches, long frames   rows        product, positions as rows
+//	patches, long frames                         rows        product, positions as rows
+//	few output positions                         rows        the same, with enough channels pixel by pixel
 //	one output channel                           sum         depthwise, then added up
 //	one input channel to each output channel     depthwise   windows
 //	3×3 that slides by one                       winograd    transforms and products
@@ -14,7 +15,7 @@ import "fmt"
 //	1×1 that slides by one                       pointwise   product with the input
 //	anything else                                patches     product with patches
 //
-// Package kern computes all but the first three, which are put together from
+// Package kern computes all but the first four, which are put together from
 // products, copies and other convolutions by the caller.
 
 // ConvAlgorithm is a way to compute a convolution.
@@ -30,10 +31,11 @@ const (
 	ConvWinograd4 // F(4,3)
 	ConvFilter    // computed by the caller
 	ConvRows      // computed by the caller
+	ConvPixelRows // computed by the caller
 	ConvSum       // computed by the caller
 )
 
-var convAlgorithmNames = [...]string{"patches", "pointwise", "depthwise", "direct", "winograd 2x2", "winograd 4x4", "filter", "rows", "sum"}
+var convAlgorithmNames = [...]string{"patches", "pointwise", "depthwise", "direct", "winograd 2x2", "winograd 4x4", "filter", "rows", "rows of pixels", "sum"}
 
 // String returns the name that profiles show.
 func (a ConvAlgorithm) String() string { return convAlgorithmNames[a] }
@@ -100,19 +102,29 @@ func (g *geometry) composed() (ConvPlan, bool) {
 	if s.Groups != 1 || !s.ConstW {
 		return ConvPlan{}, false
 	}
-	if g.outN <= FewPositions {
-		return ConvPlan{ConvRows, fmt.Sprintf("%d output positions", g.outN)}, true
-	}
 	if g.cutsPatches() {
 		return ConvPlan{ConvRows, "the kernel cuts the image into patches"}, true
 	}
 	if g.overFrames() {
 		return ConvPlan{ConvRows, fmt.Sprintf("long frames: %d taps of a row", s.Kernel[2])}, true
 	}
+	if g.outN <= FewPositions {
+		algo := ConvPixelRows
+		if s.InC < 16 || g.covers() {
+			algo = ConvRows
+		}
+		return ConvPlan{algo, fmt.Sprintf("%d output positions", g.outN)}, true
+	}
 	if s.OutC == 1 && s.InC >= 2 && g.taps >= 4 {
 		return ConvPlan{ConvSum, "one output channel"}, true
 	}
 	return ConvPlan{}, false
+}
+
+// covers reports a single window, which is the image.
+func (g *geometry) covers() bool {
+	s := &g.s
+	return g.outN == 1 && s.In == s.Kernel && s.PadBegin == [3]int{} && s.Dilation == [3]int{1, 1, 1}
 }
 
 // cutsPatches reports a kernel that moves by its own size, with rows worth copying.
