@@ -3,6 +3,7 @@ package program
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -42,7 +43,10 @@ func newDynamicKernel(n *ssa.Node, k *kernels) ops.Kernel {
 }
 
 // Run picks the kernel for the operands' shapes and runs it.
-func (k *dynamicKernel) Run(c *ops.Call) error {
+func (k *dynamicKernel) Run(c *ops.Call) error { return k.run(c, nil) }
+
+// run is Run with memory for results from a free list.
+func (k *dynamicKernel) run(c *ops.Call, free *recycler) error {
 	p, err := k.lookup(c)
 	if err != nil {
 		return err
@@ -56,12 +60,8 @@ func (k *dynamicKernel) Run(c *ops.Call) error {
 	if err := k.constants(c, p.Absorbed); err != nil {
 		return err
 	}
-	for i, t := range p.outs {
-		if i < len(c.Out) && c.Out[i] == nil && k.node.Out[i] != nil {
-			if _, err := c.Output(i, t.dt, t.shape...); err != nil {
-				return err
-			}
-		}
+	if err := k.results(c, p, free); err != nil {
+		return err
 	}
 	if n := int(p.Scratch); len(c.Scratch) < n {
 		if err := ops.Room("workspace", p.Scratch, c.MaxMemory); err != nil {
@@ -70,6 +70,24 @@ func (k *dynamicKernel) Run(c *ops.Call) error {
 		c.Scratch = ndarray.AlignedBytes(n)
 	}
 	return p.Kernel.Run(c)
+}
+
+// results makes room for the results that have none.
+func (k *dynamicKernel) results(c *ops.Call, p *prepared, free *recycler) error {
+	for i, t := range p.outs {
+		if i >= len(c.Out) || c.Out[i] != nil || k.node.Out[i] == nil {
+			continue
+		}
+		n, err := ndarray.ByteSize(t.dt, t.shape)
+		if err != nil {
+			return err
+		}
+		if err := ops.Room("a result", int64(n), c.MaxMemory); err != nil {
+			return fmt.Errorf("result %d of type %s%v: %w", i, t.dt, t.shape, err)
+		}
+		c.Out[i] = &ndarray.Array{DType: t.dt, Shape: slices.Clone(t.shape), Data: free.take(n)}
+	}
+	return nil
 }
 
 // constants fills in the constant operands that the session left out, but for those
