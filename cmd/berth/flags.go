@@ -27,6 +27,13 @@ func (a *app) options() ([]berth.Option, error) {
 	if a.parallelSafe {
 		opts = append(opts, berth.WithParallelSafe())
 	}
+	switch a.optimizeFor {
+	case "speed":
+	case "memory":
+		opts = append(opts, berth.WithOptimizeFor(berth.Memory))
+	default:
+		return nil, usagef("--optimize-for %s is neither speed nor memory", a.optimizeFor)
+	}
 	if a.dumpFile != "" {
 		a.dump = &rewrite.Dump{}
 		opts = append(opts, berth.WithDump(a.dump))
