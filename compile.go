@@ -85,14 +85,14 @@ func (m *Model) release(p *program.Program) {
 	})
 	var s runtime.MemStats
 	runtime.ReadMemStats(&s)
-	if s.HeapSys-s.HeapReleased > s.HeapAlloc/2+heapSlack || s.HeapAlloc > heapSlack {
+	if max(s.HeapAlloc, s.HeapIdle-s.HeapReleased) > heapSlack {
 		debug.FreeOSMemory()
 	}
 }
 
 // heapSlack is how much of the heap may be in use or free before compiling ends with a
 // collection.
-const heapSlack = 16 << 20
+const heapSlack = 64 << 20
 
 // foldingOnly are the passes that make shapes known and change nothing else.
 var foldingOnly = []string{"shape-fold", "fold", "dead"}

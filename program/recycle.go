@@ -20,10 +20,10 @@ import (
 // recycler is the free list of a session.
 type recycler struct {
 	owned map[*byte]int // the buffers that results were given, by address: their size
-	free  [][]byte // the longest free first
-	held  int // bytes of owned buffers in use
-	most  int // the most of them in this run
-	spare int // bytes of free ones
+	free  [][]byte      // the longest free first
+	held  int           // bytes of owned buffers in use
+	most  int           // the most of them in this run
+	spare int           // bytes of free ones
 }
 
 // smallBuffer is the size in bytes from which on buffers are kept.

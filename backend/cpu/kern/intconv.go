@@ -140,7 +140,7 @@ func (p *IntConv) PackW(ctx context.Context, weights []byte) (*Packed, error) {
 	}
 	m := &p.mat
 	out := &Packed{layout: p.WeightLayout(), words: make([]uint32, p.s.OutC*p.taps*p.words), sums: make([]int32, p.s.OutC)}
-	err := inPieces(ctx, p.s.Groups*m.m.p, Threads(), func(i, _ int) { p.packPanel(out, weights, i) })
+	err := inPieces(ctx, p.s.Groups*m.m.p, packThreads(4*len(out.words)), func(i, _ int) { p.packPanel(out, weights, i) })
 	return out, err
 }
 

@@ -120,7 +120,7 @@ func (g *IntGemm) PackB(ctx context.Context, b []byte) (*Packed, error) {
 		return nil, err
 	}
 	p := &Packed{layout: g.LayoutB(), words: make([]uint32, g.panels*g.t.nr*g.words), sums: make([]int32, g.panels*g.t.nr)}
-	threads := Threads()
+	threads := packThreads(4 * len(p.words))
 	tmp := make([]byte, threads*g.t.pairTmp(g.s.K))
 	err := inPieces(ctx, g.panels, threads, func(q, worker int) {
 		g.packB(p.words, p.sums, b, q, q+1, tmp[worker*g.t.pairTmp(g.s.K):])

@@ -119,17 +119,27 @@ func packAll(ctx context.Context, kernel string, p packer, src Source) (*Packed,
 		return nil, err
 	}
 	out.data = alignedFloats(p.size())
+	if threads := packThreads(4 * p.size()); threads > 1 {
+		return out, packTogether(ctx, p, out.data, w, threads)
+	}
+	return out, inPieces(ctx, p.pieces(), 1, func(i, _ int) {
+		at, _ := p.span(i) // in order: what follows a piece is written over by the next
+		p.pack(out.data[at:], w, i)
+	})
+}
+
+// packTogether packs on several threads: pieces are made in buffers of the workers.
+func packTogether(ctx context.Context, p packer, data, w []float32, threads int) error {
 	most := 0
 	for i := range p.pieces() {
 		_, n := p.span(i)
 		most = max(most, n)
 	}
-	threads := Threads()
 	tmp := make([][]float32, threads)
-	err := inPieces(ctx, p.pieces(), threads, func(i, worker int) {
+	return inPieces(ctx, p.pieces(), threads, func(i, worker int) {
 		at, n := p.span(i)
 		if n == 0 {
-			p.pack(out.data, w, i)
+			p.pack(data, w, i)
 			return
 		}
 		if tmp[worker] == nil {
@@ -137,12 +147,15 @@ func packAll(ctx context.Context, kernel string, p packer, src Source) (*Packed,
 		}
 		p.pack(tmp[worker], w, i)
 		for n, from := n, 0; n > 0; {
-			m := copy(out.data[at+from:], tmp[worker][from:][:min(n, pieceBytes/4)])
+			m := copy(data[at+from:], tmp[worker][from:][:min(n, pieceBytes/4)])
 			n, from = n-m, from+m
 		}
 	})
-	return out, err
 }
+
+// packThreads is how many threads pack so many bytes: a few pieces are not worth handing
+// out.
+func packThreads(bytes int) int { return max(1, min(Threads(), bytes/pieceBytes)) }
 
 // fillUnit is packUnit for layouts in which every element is the source's.
 func fillUnit(dst []float32, v float32) {
