@@ -114,7 +114,7 @@ func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) 
 			return nil, err
 		}
 		if i == 0 && co.Workspace {
-			if t.scratch, err = c.workspace(g); err != nil {
+			if t.scratch, err = c.workspace(ctx, g); err != nil {
 				return nil, err
 			}
 		}
@@ -343,12 +343,12 @@ func (m *Model) foldedGraph(ctx context.Context, c *config, sched string) (g *ss
 
 // workspace is the most that one kernel of the chosen backend needs beside its
 // operands and results. It depends on neither order nor planner.
-func (c *config) workspace(g *ssa.Graph) (int64, error) {
+func (c *config) workspace(ctx context.Context, g *ssa.Graph) (int64, error) {
 	be, err := c.backendOf()
 	if err != nil {
 		return 0, err
 	}
-	return program.Workspace(g, be, c.threads, c.maxMemory), nil
+	return program.Workspace(ctx, g, be, c.threads, c.maxMemory), nil
 }
 
 // placing is the planning problem of a graph, and the second verifier of its plans, after geometry: the program is replayed

@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"runtime"
+	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"gorgonia.org/tensor"
@@ -22,8 +25,9 @@ import (
 type Program struct {
 	prog     *program.Program
 	defaults map[string]*ssa.Constant
-	outputs  []string // names of the results as callers know them
-	sessions chan *Session
+	outputs  []string      // names of the results as callers know them
+	idle     chan *Session // the session that the next run takes
+	more     sync.Pool     // others, until the garbage collector takes them
 	compile  time.Duration
 }
 
@@ -38,6 +42,7 @@ func (m *Model) Compile(ctx context.Context, opts ...Option) (*Program, error) {
 
 func (m *Model) compile(ctx context.Context, c config) (*Program, error) {
 	start := time.Now()
+	c.weights = m.weights()
 	if err := m.checkBounds(c.bounds); err != nil {
 		return nil, err
 	}
@@ -55,17 +60,40 @@ func (m *Model) compile(ctx context.Context, c config) (*Program, error) {
 	}
 	p, err := program.Compile(ctx, g, program.Options{Backend: be, Planner: pl, Threads: c.threads,
 		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews, Bounds: c.bounds, ParallelSafe: c.parallelSafe, Saved: m.savedPlans(&c),
-		MaxMemory: c.maxMemory})
+		MaxMemory: c.maxMemory, OwnGraph: true})
 	if err != nil {
 		return nil, err
 	}
-	out := &Program{prog: p, defaults: m.module.Defaults, sessions: make(chan *Session, 64)}
+	m.release(p)
+	out := &Program{prog: p, defaults: m.module.Defaults, idle: make(chan *Session, 1)}
 	for _, port := range m.Outputs() {
 		out.outputs = append(out.outputs, port.Name)
 	}
 	out.compile = time.Since(start)
 	return out, nil
 }
+
+// release gives back the memory that compiling took: copies of constants that the
+// program does not read, and the heap, where much of it is free.
+func (m *Model) release(p *program.Program) {
+	read := p.Constants()
+	m.module.Graph.Walk(func(g *ssa.Graph) {
+		for _, v := range g.Values() {
+			if v != nil && v.Const != nil && !read[v.Const] {
+				v.Const.Release()
+			}
+		}
+	})
+	var s runtime.MemStats
+	runtime.ReadMemStats(&s)
+	if max(s.HeapAlloc, s.HeapIdle-s.HeapReleased) > heapSlack {
+		debug.FreeOSMemory()
+	}
+}
+
+// heapSlack is how much of the heap may be in use or free before compiling ends with a
+// collection.
+const heapSlack = 64 << 20
 
 // foldingOnly are the passes that make shapes known and change nothing else.
 var foldingOnly = []string{"shape-fold", "fold", "dead"}
@@ -137,17 +165,21 @@ func (p *Program) RunValues(ctx context.Context, inputs map[string]ndarray.Value
 
 func (p *Program) session() (*Session, error) {
 	select {
-	case s := <-p.sessions:
+	case s := <-p.idle:
 		return s, nil
 	default:
-		return p.NewSession()
 	}
+	if s, ok := p.more.Get().(*Session); ok {
+		return s, nil
+	}
+	return p.NewSession()
 }
 
 func (p *Program) release(s *Session) {
 	select {
-	case p.sessions <- s:
-	default: // enough are kept; this one's arena goes back to the collector
+	case p.idle <- s:
+	default:
+		p.more.Put(s)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"gorgonia.org/tensor"
 
+	"github.com/berth-onnx/berth/backend/cpu"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/onnximport"
@@ -21,6 +22,8 @@ import (
 type Model struct {
 	module *ssa.Module
 	root   *Model // the model whose file mapping this one's constants lie in; nil for itself
+
+	weights func() *cpu.Weights // the packed weights of all programs, of the root's
 
 	mu       sync.Mutex
 	programs []boundProgram // most recently used first
@@ -64,7 +67,9 @@ func Parse(data []byte, opts ...Option) (*Model, error) {
 }
 
 // FromModule wraps a module built or imported elsewhere.
-func FromModule(m *ssa.Module) *Model { return &Model{module: m} }
+func FromModule(m *ssa.Module) *Model {
+	return &Model{module: m, weights: sync.OnceValue(cpu.NewWeights)}
+}
 
 // Graph returns a copy of the model's graph; constants are shared and must not be changed.
 func (m *Model) Graph() *ssa.Graph {
@@ -137,7 +142,7 @@ func (m *Model) Optimize(ctx context.Context, opts ...Option) (*Model, *Optimize
 		return nil, nil, err
 	}
 	r.Passes, r.After = did.Passes, StatsOf(bound.Graph)
-	return &Model{module: bound, root: m.base()}, r, nil
+	return &Model{module: bound, root: m.base(), weights: m.weights}, r, nil
 }
 
 func (m *Model) base() *Model {
@@ -203,7 +208,7 @@ func (m *Model) RunValues(ctx context.Context, inputs map[string]ndarray.Value, 
 // programFor returns the program for the shapes of a set of inputs.
 func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value, opts []Option) (*Program, error) {
 	c := newConfig(opts)
-	key := fmt.Sprint(c.threads, c.planner, c.schedule, c.backend, c.noPasses, c.noInPlace, c.copyViews, c.bounds)
+	key := fmt.Sprint(c.threads, c.planner, c.schedule, c.backend, c.optimizeFor, c.noPasses, c.noInPlace, c.copyViews, c.bounds)
 	for _, in := range m.module.Graph.Params {
 		if a, ok := inputs[in.Name].(*ndarray.Array); ok {
 			c.shapes[in.Name] = a.Shape

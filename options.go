@@ -36,6 +36,8 @@ type config struct {
 
 	parallelSafe bool
 	channelBlock int
+	optimizeFor  Aim
+	weights      *cpu.Weights
 }
 
 func newConfig(opts []Option) config {
@@ -86,6 +88,18 @@ func WithParallelSafe() Option { return func(c *config) { c.parallelSafe = true 
 
 // WithBackend chooses what computes the nodes: "cpu" (the default) or "reference".
 func WithBackend(name string) Option { return func(c *config) { c.backend = name } }
+
+// Aim is what kernels are chosen for.
+type Aim uint8
+
+// The aims.
+const (
+	Speed  Aim = iota // the fastest algorithm, whatever its layout of the weights takes
+	Memory            // no layout of weights that takes more than they do (Winograd's: 1.8 to 4 times)
+)
+
+// WithOptimizeFor chooses between speed, the default, and memory.
+func WithOptimizeFor(a Aim) Option { return func(c *config) { c.optimizeFor = a } }
 
 // WithCheck verifies the graph after every pass and runs each pass on a shuffled
 // node order.
@@ -138,7 +152,7 @@ func (c *config) backendOf() (backend.Backend, error) {
 		if err := kern.StartError(); err != nil {
 			return nil, fmt.Errorf("environment variable BERTH_CPU: %w", err)
 		}
-		return cpu.New(), nil
+		return cpu.NewWith(cpu.Options{Winograd: kern.Winograd4, Weights: c.weights, Memory: c.optimizeFor == Memory}), nil
 	case "reference":
 		return backend.Reference{}, nil
 	}

@@ -17,6 +17,9 @@ func (s Step) Op() string { return s.in.Node.Op }
 // Node names operator and node.
 func (s Step) Node() string { return s.in.Node.String() }
 
+// Choice is the algorithm that the kernel chose and why; "" where there was nothing to choose.
+func (s Step) Choice() string { return s.in.Choice }
+
 // Kernel reports whether the step ran a kernel. Views, branches and loops run none; the nodes of their bodies are steps of
 // their own.
 func (s Step) Kernel() bool { return s.in.Kind == program.Exec }

@@ -48,25 +48,32 @@ func StatsOf(g *ssa.Graph) Stats {
 // PlanInfo describes a memory plan.
 type PlanInfo struct {
 	Planner       string
-	ArenaBytes    int64 // one run's arena, workspaces included
-	LowerBound    int64 // no plan of this order is smaller; of all orders, if ParallelSafe
-	Proven        bool  // ArenaBytes equals LowerBound
-	NaiveBytes    int64 // every tensor its own memory
-	ScratchBytes  int64 // the largest kernel workspace
-	PackedBytes   int64 // weights in kernels' own layouts
-	WeightBytes   int64 // weights as stored
-	CopiesPerTrip int64 // bytes copied per iteration of a loop
-	Blocks        int   // pieces of memory placed
-	Folds         int   // results written over operands
-	DynamicValues int   // values whose size is known only while running
-	ReferenceOps  int   // nodes that run the reference kernel
-	ParallelSafe  bool  // made and judged for every order and for nodes that run at once
+	ArenaBytes    int64            // one run's arena, workspaces included
+	LowerBound    int64            // no plan of this order is smaller; of all orders, if ParallelSafe
+	Proven        bool             // ArenaBytes equals LowerBound
+	NaiveBytes    int64            // every tensor its own memory
+	ScratchBytes  int64            // the largest kernel workspace
+	PackedBytes   int64            // weights in kernels' own layouts
+	Packed        map[string]int64 // those that kernels share, by layout
+	Kernels       int              // distinct kernels of nodes with known shapes
+	KernelNodes   int              // nodes that run them
+	WeightBytes   int64            // weights as stored
+	CopiesPerTrip int64            // bytes copied per iteration of a loop
+	Blocks        int              // pieces of memory placed
+	Folds         int              // results written over operands
+	DynamicValues int              // values whose size is known only while running
+	ReferenceOps  int              // nodes that run the reference kernel
+	ParallelSafe  bool             // made and judged for every order and for nodes that run at once
 	PlanNanos     int64
 }
 
 func planInfo(p *program.Program) PlanInfo {
 	r := p.Report
 	return PlanInfo{Planner: r.Planner, ArenaBytes: p.ArenaBytes, LowerBound: r.LowerBound, Proven: r.Proven, ParallelSafe: r.ParallelSafe, NaiveBytes: r.NaiveBytes,
-		ScratchBytes: r.ScratchBytes, PackedBytes: r.PackedBytes, WeightBytes: rewrite.Count(p.Graph).ConstBytes,
+		ScratchBytes: r.ScratchBytes, PackedBytes: r.PackedBytes, Packed: r.Packed, Kernels: r.Kernels, KernelNodes: r.KernelNodes, WeightBytes: rewrite.Count(p.Graph).ConstBytes,
 		CopiesPerTrip: r.CopiesPerTrip, Blocks: r.Blocks, Folds: r.Folds, DynamicValues: r.Dynamic, ReferenceOps: r.ReferenceKernel, PlanNanos: r.PlanNanos}
 }
+
+// PackedBytes is the memory of the weights in kernels' own layouts, by layout: one copy
+// for all programs of the model and of those that were made from it.
+func (m *Model) PackedBytes() map[string]int64 { return m.weights().Bytes() }

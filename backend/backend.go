@@ -5,6 +5,8 @@
 package backend
 
 import (
+	"context"
+
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -13,10 +15,20 @@ import (
 type Prepared struct {
 	Kernel  ops.Kernel // nil: the backend does not claim the node
 	Scratch int64      // bytes of workspace, given to each run as Call.Scratch, 64-byte aligned
-	Packed  int64      // bytes of constants the kernel holds in its own layout
+	Held    int64      // bytes of what the kernel made of constants for itself alone
+	Packs   []Pack     // constants in a layout of the backend, which kernels share
+	// Choice is the algorithm and the reason for it, where there were several.
+	Choice string
 	// Absorbed lists the constant operands the kernel has packed and will not
 	// read from Call.In; they may be absent there, their memory never filled.
 	Absorbed []int
+}
+
+// Pack is a constant in a layout of the backend.
+type Pack struct {
+	ID     any // the same for kernels that share it
+	Layout string
+	Bytes  int64
 }
 
 // Backend turns nodes into kernels.
@@ -27,8 +39,8 @@ type Backend interface {
 	// static; constants are at n.In[i].Const. A zero Prepared means that the
 	// reference kernel serves this node. Kernels are safe for concurrent use with
 	// different Calls, use at most Call.Threads threads, and give the same bytes
-	// for any thread count.
-	Prepare(n *ssa.Node, threads int) (Prepared, error)
+	// for any thread count. A context that ends ends the packing of weights.
+	Prepare(ctx context.Context, n *ssa.Node, threads int) (Prepared, error)
 }
 
 // Reference is the backend that claims nothing: every node runs its reference
@@ -39,4 +51,4 @@ type Reference struct{}
 func (Reference) Name() string { return "reference" }
 
 // Prepare claims nothing.
-func (Reference) Prepare(*ssa.Node, int) (Prepared, error) { return Prepared{}, nil }
+func (Reference) Prepare(context.Context, *ssa.Node, int) (Prepared, error) { return Prepared{}, nil }

@@ -111,7 +111,7 @@ func (c *compiler) markCaches() {
 		}
 	}
 	if len(c.p.caches) > 0 {
-		c.p.products = newProducts(c.opts.Backend, c.opts.Threads, c.opts.MaxMemory)
+		c.p.products = newProducts(c.kernels)
 	}
 }
 

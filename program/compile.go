@@ -34,6 +34,10 @@ type Options struct {
 	// stand in too, in more memory than that order needs.
 	ParallelSafe bool
 
+	// OwnGraph says that nobody but the program uses the graph: constants that kernels
+	// have taken over are let go of in it.
+	OwnGraph bool
+
 	// Saved are plans written by [Program.SavePlan]; one made for the same problem
 	// is used instead of planning, after the same two judges.
 	Saved []string
@@ -43,12 +47,13 @@ type Options struct {
 
 // Compile turns a graph with inferred types into a program.
 func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
-	c := &compiler{opts: o, prepared: map[*ssa.Node]backend.Prepared{}, slot: map[*ssa.Value]int{}}
+	c := &compiler{opts: o, prepared: map[*ssa.Node]*prepared{}, slot: map[*ssa.Value]int{}}
 	if o.Backend == nil {
 		c.opts.Backend = backend.Reference{}
 	}
 	c.opts.Threads = max(o.Threads, 1)
-	if err := c.prepareAll(g); err != nil {
+	c.kernels = newKernels(c.opts)
+	if err := c.prepareAll(ctx, g); err != nil {
 		return nil, err
 	}
 	p, err := c.plan(ctx, g)
@@ -77,7 +82,8 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 
 type compiler struct {
 	opts     Options
-	prepared map[*ssa.Node]backend.Prepared
+	kernels  *kernels
+	prepared map[*ssa.Node]*prepared
 	slot     map[*ssa.Value]int
 	offsets  []int64 // by timeline variable
 	inside   []bool  // by timeline variable: lies inside a larger block, away from its start
@@ -86,20 +92,27 @@ type compiler struct {
 }
 
 // prepareAll asks the backend for a kernel for every node with static types.
-func (c *compiler) prepareAll(g *ssa.Graph) error {
+func (c *compiler) prepareAll(ctx context.Context, g *ssa.Graph) error {
+	read := map[*ssa.Value]int{} // by constant: reads that kernels do without
 	for _, n := range g.Nodes {
 		for _, b := range n.Bodies {
-			if err := c.prepareAll(b); err != nil {
+			if err := c.prepareAll(ctx, b); err != nil {
 				return err
 			}
 		}
 		if !hasKernel(n, c.opts.MaxMemory) {
 			continue
 		}
-		// A node the backend refuses may sit in a branch that never runs: the
-		// reference kernel reports it if it does.
-		if p, err := c.opts.Backend.Prepare(n, c.opts.Threads); err == nil {
-			c.prepared[n] = p
+		p, err := c.kernels.static(ctx, n)
+		if err != nil {
+			return err
+		}
+		c.prepared[n] = p
+		for _, i := range p.Absorbed {
+			v := n.In[i]
+			if read[v]++; c.opts.OwnGraph && read[v] == len(v.Uses()) && !g.IsResult(v) {
+				v.Const = v.Const.Taken()
+			}
 		}
 	}
 	return nil
@@ -112,14 +125,14 @@ func hasKernel(n *ssa.Node, maxMemory int64) bool {
 
 // Workspace is the largest workspace that a kernel of the backend needs for a node of
 // the graph or of its bodies. Weights that kernels pack are let go at once.
-func Workspace(g *ssa.Graph, b backend.Backend, threads int, maxMemory int64) int64 {
+func Workspace(ctx context.Context, g *ssa.Graph, b backend.Backend, threads int, maxMemory int64) int64 {
 	var most int64
 	g.Walk(func(g *ssa.Graph) {
 		for _, n := range g.Nodes {
 			if !hasKernel(n, maxMemory) {
 				continue
 			}
-			if p, err := b.Prepare(n, max(threads, 1)); err == nil {
+			if p, err := b.Prepare(ctx, n, max(threads, 1)); err == nil {
 				most = max(most, p.Scratch)
 			}
 		}
@@ -148,7 +161,8 @@ func JudgeParallel(t *liveness.Timeline, offsets []int64, arena int64) error {
 
 // bare is a program without kernels for a plan.
 func bare(t *liveness.Timeline, offsets []int64, arena int64) (*Program, error) {
-	c := &compiler{opts: Options{Backend: backend.Reference{}, Threads: 1}, prepared: map[*ssa.Node]backend.Prepared{}, slot: map[*ssa.Value]int{},
+	o := Options{Backend: backend.Reference{}, Threads: 1}
+	c := &compiler{opts: o, kernels: newKernels(o), prepared: map[*ssa.Node]*prepared{}, slot: map[*ssa.Value]int{},
 		offsets: offsets, inside: make([]bool, len(offsets)), p: &Program{Graph: t.Graph, stickyDigit: map[int]int{}, ArenaBytes: arena, Timeline: t}}
 	var err error
 	if c.p.Main, err = c.block(t.Graph, nil); err != nil {
@@ -207,28 +221,45 @@ func (c *compiler) instr(in *Instr, levels []int) error {
 		return nil
 	}
 	in.Join = nil
-	p := c.prepared[n]
-	in.Kernel, in.Work = p.Kernel, p.Scratch
-	if p.Scratch > 0 {
-		in.Scratch = c.scratch[n]
-	}
-	c.p.Report.ScratchBytes = max(c.p.Report.ScratchBytes, p.Scratch)
-	c.p.Report.PackedBytes += p.Packed
-	for _, i := range p.Absorbed {
-		in.In[i] = -1
+	if p := c.prepared[n]; p != nil {
+		in.Kernel, in.Work, in.Choice = p.Kernel, p.Scratch, p.Choice
+		if p.Scratch > 0 {
+			in.Scratch = c.scratch[n]
+		}
+		for _, i := range p.Absorbed {
+			in.In[i] = -1
+		}
 	}
 	switch {
 	case in.Kernel != nil:
 	case len(n.Bodies) > 0 && !n.Opaque:
 		in.Kernel = ops.KernelFunc(bodyLeft)
 	case in.Dynamic:
-		in.Kernel = newDynamicKernel(n, c.opts.Backend, c.opts.Threads, c.opts.MaxMemory)
+		c.dynamic(in)
 	default:
 		c.p.Report.ReferenceKernel++
 		in.Kernel = ops.KernelFunc(ops.Eval)
 	}
 	return nil
 }
+
+// dynamic gives an instruction of unknown shapes its kernel. Large constants are read
+// by kernels that have not taken them over, no others.
+func (c *compiler) dynamic(in *Instr) {
+	in.Kernel = newDynamicKernel(in.Node, c.kernels)
+	if _, ok := in.Kernel.(*dynamicKernel); !ok || len(ops.Aliases(in.Node)) > 0 {
+		return
+	}
+	for i, v := range in.Node.In {
+		if v != nil && v.Const != nil && v.Const.Len()*v.Const.DType().Size() > largeConstant {
+			in.In[i] = -1
+		}
+	}
+}
+
+// largeConstant is the size in bytes from which on constants of instructions of unknown
+// shapes are not made ready beforehand.
+const largeConstant = 64 << 10
 
 // bodyLeft serves operators with a body that rewriting could not turn into control
 // flow: there is no planned way to run the body.
@@ -266,12 +297,45 @@ func (c *compiler) view(in *Instr) bool {
 
 // countReport fills in what only the finished program shows.
 func (c *compiler) countReport() {
-	for _, s := range c.p.Slots {
+	r := &c.p.Report
+	for i := range c.p.Slots {
+		s := &c.p.Slots[i]
 		if s.Kind == SlotDynamic {
-			c.p.Report.Dynamic++
+			r.Dynamic++
+		}
+		if s.Kind == SlotConst {
+			s.Const = s.Value.Const
 		}
 	}
+	c.countKernels()
 	c.p.Report.CopiesPerTrip = c.p.Timeline.CopiesPerTrip()
+}
+
+// countKernels counts the kernels of nodes with known shapes and what they hold.
+func (c *compiler) countKernels() {
+	r := &c.p.Report
+	kinds, packs := map[*prepared]bool{}, map[any]bool{}
+	r.Packed = map[string]int64{}
+	for _, p := range c.prepared {
+		r.ScratchBytes = max(r.ScratchBytes, p.Scratch)
+		if p.Kernel == nil {
+			continue
+		}
+		r.KernelNodes++
+		if !kinds[p] {
+			kinds[p] = true
+			r.Kernels++
+			r.PackedBytes += p.Held
+		}
+		for _, k := range p.Packs {
+			if !packs[k.ID] {
+				packs[k.ID] = true
+				r.Packed[k.Layout] += k.Bytes
+				r.PackedBytes += k.Bytes
+			}
+		}
+	}
+	c.kernels.forget()
 }
 
 // each calls f for every instruction, bodies included.

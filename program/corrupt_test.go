@@ -61,7 +61,7 @@ type workspaces struct{}
 
 func (workspaces) Name() string { return "workspaces" }
 
-func (workspaces) Prepare(n *ssa.Node, _ int) (backend.Prepared, error) {
+func (workspaces) Prepare(_ context.Context, n *ssa.Node, _ int) (backend.Prepared, error) {
 	if n.Op != "MatMul" {
 		return backend.Prepared{}, nil
 	}

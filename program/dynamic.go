@@ -1,18 +1,18 @@
 package program
 
 import (
+	"context"
 	"encoding/binary"
+	"fmt"
 	"slices"
-	"sync"
 
-	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
 // Nodes whose shapes are known only while running. Most see the same few shapes again
-// and again, so what the backend prepares for one is kept:
+// and again, so what the backend prepares for one is kept (kernels.go):
 //
 //	operand shapes, small integer operands ──▶ key ──┬─ kept: run it
 //	                                                 └─ new: prepare, keep, run
@@ -21,103 +21,118 @@ import (
 // running. What the backend does not claim runs the reference kernel.
 
 // dynamicKernel serves a node whose shapes are known only while running: for
-// each new set of operand shapes it asks the backend once and keeps the answer.
+// each new set of operand shapes the backend is asked once for all nodes of its kind.
 type dynamicKernel struct {
 	node    *ssa.Node
-	backend backend.Backend
-	threads int
-	// maxMemory is the limit of a run, as ops.Room takes it.
-	maxMemory int64
-
-	mu    sync.Mutex
-	cache map[string]*specialized
+	kernels *kernels
+	kind    uint32
 }
 
-// specialized is a node with the shapes of one run made static.
-type specialized struct {
-	prep backend.Prepared // a zero Kernel: the reference kernel serves
-	outs []ssa.Type
-}
-
-const (
-	maxSpecialized = 64 // shape sets kept per node
-	maxKeyContent  = 64 // elements of small integer operands that are part of the key
-)
+// maxKeyContent is the elements of small integer operands that are part of the key.
+const maxKeyContent = 64
 
 // newDynamicKernel makes the kernel of a node of unknown shapes. Where all there is
 // to prepare are attributes, one answer serves all shapes.
-func newDynamicKernel(n *ssa.Node, b backend.Backend, threads int, maxMemory int64) ops.Kernel {
+func newDynamicKernel(n *ssa.Node, k *kernels) ops.Kernel {
 	if o := ops.Of(n); o != nil && o.Prepare != nil {
-		if p, err := b.Prepare(n, threads); err == nil && p.Kernel != nil {
+		if p, err := k.backend.Prepare(context.Background(), n, k.threads); err == nil && p.Kernel != nil {
 			return p.Kernel
 		}
 	}
-	return &dynamicKernel{node: n, backend: b, threads: threads, maxMemory: maxMemory, cache: map[string]*specialized{}}
+	return &dynamicKernel{n, k, k.kind(n)}
 }
 
 // Run picks the kernel for the operands' shapes and runs it.
-func (k *dynamicKernel) Run(c *ops.Call) error {
-	sp := k.lookup(c)
-	if sp == nil || sp.prep.Kernel == nil {
+func (k *dynamicKernel) Run(c *ops.Call) error { return k.run(c, nil) }
+
+// run is Run with memory for results from a free list.
+func (k *dynamicKernel) run(c *ops.Call, free *recycler) error {
+	p, err := k.lookup(c)
+	if err != nil {
+		return err
+	}
+	if p == nil || p.Kernel == nil {
+		if err := k.constants(c, nil); err != nil {
+			return err
+		}
 		return ops.Eval(c)
 	}
-	for i, t := range sp.outs {
-		if i < len(c.Out) && c.Out[i] == nil && k.node.Out[i] != nil {
-			shape, _ := t.Static()
-			if _, err := c.Output(i, t.DType, shape...); err != nil {
-				return err
-			}
-		}
+	if err := k.constants(c, p.Absorbed); err != nil {
+		return err
 	}
-	if n := int(sp.prep.Scratch); len(c.Scratch) < n {
-		if err := ops.Room("workspace", sp.prep.Scratch, c.MaxMemory); err != nil {
+	if err := k.results(c, p, free); err != nil {
+		return err
+	}
+	if n := int(p.Scratch); len(c.Scratch) < n {
+		if err := ops.Room("workspace", p.Scratch, c.MaxMemory); err != nil {
 			return err
 		}
 		c.Scratch = ndarray.AlignedBytes(n)
 	}
-	return sp.prep.Kernel.Run(c)
+	return p.Kernel.Run(c)
 }
 
-// lookup returns the specialization for the operands, nil if there can be none.
-func (k *dynamicKernel) lookup(c *ops.Call) *specialized {
-	key, ok := shapeKey(c.In)
+// results makes room for the results that have none.
+func (k *dynamicKernel) results(c *ops.Call, p *prepared, free *recycler) error {
+	for i, t := range p.outs {
+		if i >= len(c.Out) || c.Out[i] != nil || k.node.Out[i] == nil {
+			continue
+		}
+		n, err := ndarray.ByteSize(t.dt, t.shape)
+		if err != nil {
+			return err
+		}
+		if err := ops.Room("a result", int64(n), c.MaxMemory); err != nil {
+			return fmt.Errorf("result %d of type %s%v: %w", i, t.dt, t.shape, err)
+		}
+		c.Out[i] = &ndarray.Array{DType: t.dt, Shape: slices.Clone(t.shape), Data: free.take(n)}
+	}
+	return nil
+}
+
+// constants fills in the constant operands that the session left out, but for those
+// that the kernel does not read.
+func (k *dynamicKernel) constants(c *ops.Call, absorbed []int) error {
+	for i, v := range k.node.In {
+		if v == nil || v.Const == nil || c.In[i] != nil || slices.Contains(absorbed, i) {
+			continue
+		}
+		a, err := v.Const.Array()
+		if err != nil {
+			return err
+		}
+		c.In[i] = a
+	}
+	return nil
+}
+
+// lookup returns what is prepared for the operands, nil if there can be nothing.
+func (k *dynamicKernel) lookup(c *ops.Call) (*prepared, error) {
+	var room [256]byte
+	key, ok := appendShapes(binary.LittleEndian.AppendUint32(room[:0], k.kind), c.In)
 	if !ok {
-		return nil
+		return nil, nil
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if sp, ok := k.cache[key]; ok {
-		return sp
-	}
-	if len(k.cache) >= maxSpecialized {
-		clear(k.cache)
-	}
-	sp := k.specialize(c.In)
-	k.cache[key] = sp
-	return sp
+	return k.kernels.get(c.Ctx, string(key), func(p *prepared) error { return k.specialize(c, p) })
 }
 
-// shapeKey encodes operand types, shapes and the contents of small integers.
-func shapeKey(in []ndarray.Value) (string, bool) {
-	var b []byte
+// appendShapes encodes operand types, shapes and the contents of small integers.
+func appendShapes(key []byte, in []ndarray.Value) ([]byte, bool) {
 	for _, v := range in {
 		if v == nil {
-			b = append(b, 0xff)
+			key = append(key, 0xff)
 			continue
 		}
 		a, ok := v.(*ndarray.Array)
 		if !ok || a.DType == ndarray.String {
-			return "", false
+			return nil, false
 		}
-		b = append(b, byte(a.DType), byte(len(a.Shape)))
-		for _, d := range a.Shape {
-			b = binary.AppendUvarint(b, uint64(d))
-		}
+		key = appendType(key, a.DType, a.Shape)
 		if isSmallInt(a) {
-			b = append(b, a.Data...)
+			key = append(key, a.Data...)
 		}
 	}
-	return string(b), true
+	return key, true
 }
 
 func isSmallInt(a *ndarray.Array) bool {
@@ -143,16 +158,39 @@ func fits(n *ssa.Node, limit int64) bool {
 }
 
 // specialize makes a node with the run's shapes and asks the backend for it.
-func (k *dynamicKernel) specialize(in []ndarray.Value) *specialized {
+func (k *dynamicKernel) specialize(c *ops.Call, p *prepared) error {
 	g := ssa.NewGraph("specialized")
+	n := g.NewNode(k.node.Op, k.operands(g, c.In), len(k.node.Out), slices.Clone(k.node.Attrs)...)
+	n.Domain, n.Overload, n.Name = k.node.Domain, k.node.Overload, k.node.Name
+	if err := ops.Infer(n); err != nil || !n.IsStatic() {
+		return nil
+	}
+	for i, o := range n.Out {
+		shape, _ := o.Type.Static()
+		p.outs = append(p.outs, arrayType{o.Type.DType, shape})
+		if k.node.Out[i] == nil {
+			n.Out[i] = nil
+		}
+	}
+	if !fits(n, k.kernels.maxMemory) {
+		return nil // the reference kernel says so
+	}
+	if made, err := k.kernels.backend.Prepare(c.Ctx, n, k.kernels.threads); err == nil {
+		p.Prepared = made
+	}
+	return c.Ctx.Err()
+}
+
+// operands are values of the shapes of a run.
+func (k *dynamicKernel) operands(g *ssa.Graph, in []ndarray.Value) []*ssa.Value {
 	var args []*ssa.Value
 	for i, v := range in {
 		a, _ := v.(*ndarray.Array)
 		switch orig := k.node.Input(i); {
-		case v == nil:
-			args = append(args, nil)
 		case orig != nil && orig.Const != nil:
 			args = append(args, g.AddConst(orig.Name, orig.Const))
+		case v == nil:
+			args = append(args, nil)
 		case isSmallInt(a):
 			p := g.AddParam(orig.Name, ssa.StaticTensor(a.DType, a.Shape...))
 			for _, x := range a.Ints() {
@@ -163,25 +201,5 @@ func (k *dynamicKernel) specialize(in []ndarray.Value) *specialized {
 			args = append(args, g.AddParam(orig.Name, ssa.StaticTensor(a.DType, a.Shape...)))
 		}
 	}
-	n := g.NewNode(k.node.Op, args, len(k.node.Out), slices.Clone(k.node.Attrs)...)
-	n.Domain, n.Overload, n.Name = k.node.Domain, k.node.Overload, k.node.Name
-	sp := &specialized{}
-	if err := ops.Infer(n); err != nil || !n.IsStatic() {
-		return sp
-	}
-	for _, o := range n.Out {
-		sp.outs = append(sp.outs, o.Type)
-	}
-	for i, o := range k.node.Out {
-		if o == nil {
-			n.Out[i] = nil
-		}
-	}
-	if !fits(n, k.maxMemory) {
-		return sp // the reference kernel says so
-	}
-	if prep, err := k.backend.Prepare(n, k.threads); err == nil {
-		sp.prep = prep
-	}
-	return sp
+	return args
 }

@@ -54,7 +54,7 @@ func (s *Session) run(b *Block) error {
 			s.observe(in)
 		}
 		for _, f := range in.Free {
-			s.vals[f] = nil
+			s.drop(f)
 		}
 	}
 	return nil
@@ -101,15 +101,27 @@ func (s *Session) exec(in *Instr) error {
 	if err := s.grown(); err != nil {
 		return s.wrap(in, err)
 	}
-	if err := in.Kernel.Run(c); err != nil {
+	c.Scratch = s.work
+	if err := s.compute(in, c); err != nil {
 		return s.wrap(in, err)
 	}
+	s.work = c.Scratch
 	for i, sl := range in.Out {
 		if sl >= 0 && !s.p.Slots[sl].Static {
 			s.vals[sl] = s.detach(c.Out[i])
 		}
 	}
+	clear(c.In) // the call keeps no value alive
+	clear(c.Out)
 	return nil
+}
+
+// compute runs a kernel on values of unknown shapes.
+func (s *Session) compute(in *Instr, c *ops.Call) error {
+	if k, ok := in.Kernel.(*dynamicKernel); ok {
+		return k.run(c, &s.recycled)
+	}
+	return in.Kernel.Run(c)
 }
 
 // grown checks now and then that what grows bit by bit, such as a sequence in a

@@ -1,6 +1,7 @@
 package program
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -19,7 +20,7 @@ type idle struct{}
 
 func (idle) Name() string { return "idle" }
 
-func (idle) Prepare(*ssa.Node, int) (backend.Prepared, error) {
+func (idle) Prepare(context.Context, *ssa.Node, int) (backend.Prepared, error) {
 	return backend.Prepared{Kernel: ops.KernelFunc(func(*ops.Call) error { return nil })}, nil
 }
 

@@ -23,7 +23,7 @@ import (
 // plan lays the graph out, folds and places its blocks.
 func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 	start := time.Now()
-	l, err := inplace.State(g, liveness.Options{Scratch: func(n *ssa.Node) int64 { return c.prepared[n].Scratch },
+	l, err := inplace.State(g, liveness.Options{Scratch: c.scratchOf,
 		CopyViews: c.opts.CopyViews, AnyOrder: c.opts.ParallelSafe}, c.opts.InPlace)
 	if err != nil {
 		return nil, err
@@ -43,6 +43,14 @@ func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 		r.NaiveBytes += b.Size
 	}
 	return p, nil
+}
+
+// scratchOf is the workspace of a node's kernel.
+func (c *compiler) scratchOf(n *ssa.Node) int64 {
+	if p := c.prepared[n]; p != nil {
+		return p.Scratch
+	}
+	return 0
 }
 
 // solve plans, or takes a saved plan of the same problem; the plan is judged.

@@ -60,6 +60,7 @@ type Instr struct {
 	Windows []int64     // of a View, by result: where in the operand it begins
 	Moving  *ops.Moving // of a View whose window is further on: operand 1 is the index tuple
 	Join    []int64     // of a concatenation along the outermost axis, by operand: where in the result it goes
+	Choice  string      // the kernel's algorithm and the reason for it, where there were several
 	Dynamic bool        // some operand or result is in a dynamic slot
 	Bodies  []*Block
 	Loop    *Loop
@@ -130,8 +131,11 @@ type Report struct {
 	Blocks          int   // classes placed
 	Folds, Merges   int
 	PlanNanos       int64
-	PackedBytes     int64 // constants in kernels' own layouts
-	CopiesPerTrip   int64 // bytes copied per loop iteration, largest loop
-	Dynamic         int   // values whose size is known only while running
-	ReferenceKernel int   // nodes served by reference kernels
+	PackedBytes     int64            // what kernels made of constants, those that they share once
+	Packed          map[string]int64 // the shared part of that, by layout
+	Kernels         int              // distinct ones, of nodes with known shapes
+	KernelNodes     int              // nodes that run them
+	CopiesPerTrip   int64            // bytes copied per loop iteration, largest loop
+	Dynamic         int              // values whose size is known only while running
+	ReferenceKernel int              // nodes served by reference kernels
 }

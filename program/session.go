@@ -8,27 +8,30 @@ import (
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // Session is one arena and everything that points into it. It serves one run at
 // a time; results stay valid until the next run.
 type Session struct {
-	p     *Program
-	arena []byte
-	from  *Arena          // the arena shared with other sessions, nil if it is the session's own
-	heads []ndarray.Array // by slot: the header of a static slot
-	vals  []ndarray.Value // by slot: the header, or what a dynamic slot holds now
-	outs  []ndarray.Value // what Run returns
-	calls []ops.Call      // by instruction with a kernel
-	iter  []int           // by loop level: iteration number modulo the ring
-	pick  []int           // by slot: the place picked for a sticky slot's innermost loop, -1 = by iteration
-	loops []loopState
-	ctx   context.Context
-	done  <-chan struct{}
-	at    *Instr // the instruction being run, for panics
-	steps uint   // steps since the first run in which something may have grown
-	moved int64  // see Moved
-	kept  []kept // by cache of the program
+	p        *Program
+	arena    []byte
+	work     []byte // workspace of kernels whose shapes are known only while running
+	recycled recycler
+	from     *Arena          // the arena shared with other sessions, nil if it is the session's own
+	heads    []ndarray.Array // by slot: the header of a static slot
+	vals     []ndarray.Value // by slot: the header, or what a dynamic slot holds now
+	outs     []ndarray.Value // what Run returns
+	calls    []ops.Call      // by instruction with a kernel
+	iter     []int           // by loop level: iteration number modulo the ring
+	pick     []int           // by slot: the place picked for a sticky slot's innermost loop, -1 = by iteration
+	loops    []loopState
+	ctx      context.Context
+	done     <-chan struct{}
+	at       *Instr // the instruction being run, for panics
+	steps    uint   // steps since the first run in which something may have grown
+	moved    int64  // see Moved
+	kept     []kept // by cache of the program
 	// Poison fills the arena with garbage before each run, so that a read of
 	// memory nothing wrote shows.
 	Poison bool
@@ -122,6 +125,17 @@ func (s *Session) rebase() {
 	})
 }
 
+// Constants are those that runs read as they are; kernels hold others packed.
+func (p *Program) Constants() map[*ssa.Constant]bool {
+	read := map[*ssa.Constant]bool{}
+	for i, is := range p.readConstants() {
+		if c := p.Slots[i].Const; is && c != nil {
+			read[c] = true
+		}
+	}
+	return read
+}
+
 // readConstants marks the constants some instruction or result reads.
 func (p *Program) readConstants() []bool {
 	read := make([]bool, len(p.Slots))
@@ -198,6 +212,7 @@ func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) (out []ndarra
 		return nil, err
 	}
 	s.ctx, s.done, s.moved = ctx, ctx.Done(), 0
+	s.recycled.begin()
 	for i := range s.calls {
 		s.calls[i].Ctx = ctx
 	}

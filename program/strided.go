@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -162,13 +161,13 @@ func (s *Session) turn(in *Instr) bool {
 // products are the kernels that multiply one slice at a time.
 type products struct{ plain, turned ops.Kernel }
 
-func newProducts(b backend.Backend, threads int, maxMemory int64) *products {
+func newProducts(k *kernels) *products {
 	node := func(turned int64) *ssa.Node {
 		g := ssa.NewGraph("product")
 		t := ssa.UnrankedTensor(ndarray.Float32)
 		return g.NewNode("Gemm", []*ssa.Value{g.AddParam("a", t), g.AddParam("b", t)}, 1, ssa.IntAttr("transB", turned))
 	}
-	return &products{newDynamicKernel(node(0), b, threads, maxMemory), newDynamicKernel(node(1), b, threads, maxMemory)}
+	return &products{newDynamicKernel(node(0), k), newDynamicKernel(node(1), k)}
 }
 
 // multiply runs a product whose second factor is a cache along the last but one

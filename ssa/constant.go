@@ -2,9 +2,15 @@ package ssa
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/maphash"
+	"slices"
 	"sync"
+	"unsafe"
 
+	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -25,10 +31,119 @@ type Constant struct {
 	load   func() (*ndarray.Array, error) // how to make the array, when lazy or unaligned
 	packed []byte                         // the elements as a file holds them, where they lie so already
 
-	once sync.Once
-	arr  *ndarray.Array
-	err  error
+	mu  sync.Mutex
+	arr *ndarray.Array
+	err error
+	id  Identity // once it was asked for
 }
+
+// Identity tells the elements of constants apart, whatever their shape: equal
+// identities are equal bytes. It holds within a process, and for elements in a mapped
+// file until that is closed.
+type Identity struct {
+	from uintptr   // where they lie in a mapped file, or 0
+	n    int       // bytes of all of them
+	hash [2]uint64 // of those that lie elsewhere
+	of   byte      // 0: not known yet
+}
+
+// How elements are identified.
+const (
+	byAddress = 1 + iota
+	byContent
+	bySplat
+)
+
+var identitySeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+// Identity identifies the elements. Those in a mapped file are not read; others are
+// hashed to 128 bits, once.
+func (c *Constant) Identity() (Identity, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.id.of != 0 {
+		return c.id, nil
+	}
+	data, err := c.bytes()
+	if err != nil {
+		return Identity{}, err
+	}
+	id := Identity{n: len(data), of: byContent}
+	switch {
+	case c.splat != nil:
+		id.of, id.n = bySplat, c.Len()*c.dtype.Size()
+	case sysmem.IsMapped(data):
+		c.id = Identity{from: uintptr(unsafe.Pointer(unsafe.SliceData(data))), n: len(data), of: byAddress}
+		return c.id, nil
+	}
+	if c.dtype == ndarray.String {
+		data = fmt.Appendf(nil, "%q", c.arr.Str)
+	}
+	for i, seed := range identitySeeds {
+		id.hash[i] = digest(seed, data)
+	}
+	c.id = id
+	return id, nil
+}
+
+// digest hashes data piece by piece: the garbage collector can not stop a goroutine
+// within one.
+func digest(seed maphash.Seed, data []byte) uint64 {
+	const piece = 256 << 10
+	if len(data) <= piece {
+		return maphash.Bytes(seed, data)
+	}
+	var sums []byte
+	for p := range slices.Chunk(data, piece) {
+		sums = binary.LittleEndian.AppendUint64(sums, maphash.Bytes(seed, p))
+	}
+	return maphash.Bytes(seed, sums)
+}
+
+// Bytes returns the elements as bytes, at any alignment, without making a copy where
+// they lie in memory as they are; of a splat, the one element. Do not write to it.
+func (c *Constant) Bytes() ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bytes()
+}
+
+func (c *Constant) bytes() ([]byte, error) {
+	switch {
+	case c.splat != nil:
+		return c.splat.Data, nil
+	case c.packed != nil && c.dtype.FileBits() >= 8:
+		return c.packed, nil
+	}
+	a, err := c.array()
+	if err != nil {
+		return nil, err
+	}
+	return a.Data, nil
+}
+
+// Release gives back memory that reading the constant again brings back: copies made
+// of a splat, of packed or of unaligned elements, and pages of a mapped file. Arrays
+// that were handed out stay valid.
+func (c *Constant) Release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.splat != nil || c.load != nil {
+		c.arr = nil
+	}
+	sysmem.Discard(c.packed)
+}
+
+// Taken returns a constant of the same type without its elements, for graphs whose
+// readers of the constant have all taken it over: reading it is an error.
+func (c *Constant) Taken() *Constant {
+	if c.splat != nil {
+		return NewSplat(c.splat, c.shape...)
+	}
+	return NewLazy(c.dtype, c.shape, func() (*ndarray.Array, error) { return nil, errTaken })
+}
+
+var errTaken = errors.New("the elements are held by kernels alone")
 
 // NewConstant wraps an array that must not be changed any more.
 func NewConstant(a *ndarray.Array) *Constant {
@@ -118,18 +233,23 @@ func (c *Constant) Reshaped(shape ...int) *Constant {
 // Array returns the elements, aligned, filling out a splat and reading lazy
 // data on first use. Do not write to it.
 func (c *Constant) Array() (*ndarray.Array, error) {
-	c.once.Do(func() {
-		switch {
-		case c.arr != nil:
-		case c.splat != nil:
-			c.arr, c.err = Fill(c.splat, c.shape)
-		default:
-			c.arr, c.err = c.load()
-			if c.err == nil && !c.arr.Aligned() {
-				c.arr = c.arr.Clone()
-			}
-		}
-	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.array()
+}
+
+func (c *Constant) array() (*ndarray.Array, error) {
+	if c.arr != nil || c.err != nil {
+		return c.arr, c.err
+	}
+	if c.splat != nil {
+		c.arr, c.err = Fill(c.splat, c.shape)
+		return c.arr, c.err
+	}
+	c.arr, c.err = c.load()
+	if c.err == nil && !c.arr.Aligned() {
+		c.arr = c.arr.Clone()
+	}
 	return c.arr, c.err
 }
 

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"context"
 	"errors"
 
 	"github.com/berth-onnx/berth/backend"
@@ -9,15 +10,19 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Backend prepares nodes for the CPU. Programs prepared by one backend share their
-// packed weights. It is safe for concurrent use.
+// Backend prepares nodes for the CPU. Kernels prepared by backends with one
+// store share their packed weights. It is safe for concurrent use.
 type Backend struct {
 	options Options
-	packs   packs
 }
 
-// Options chooses between speed and precision.
+// Options chooses between speed, precision and memory.
 type Options struct {
+	// Weights is where packed weights are kept: those of one model in one store. Nil:
+	// in a store of the backend's own.
+	Weights *Weights
+	// Memory avoids layouts of weights that take more than the weights do.
+	Memory bool
 	// Winograd is the form of Winograd's algorithm that 3×3 convolutions may use
 	// where it is faster than the direct one: [kern.WinogradOff], [kern.Winograd2],
 	// whose results are about as good as direct ones, or [kern.Winograd4], which is
@@ -30,7 +35,12 @@ type Options struct {
 func New() *Backend { return NewWith(Options{Winograd: kern.Winograd4}) }
 
 // NewWith returns the backend with options of one's own.
-func NewWith(o Options) *Backend { return &Backend{options: o} }
+func NewWith(o Options) *Backend {
+	if o.Weights == nil {
+		o.Weights = NewWeights()
+	}
+	return &Backend{o}
+}
 
 // Name returns "cpu".
 func (*Backend) Name() string { return "cpu" }
@@ -97,8 +107,9 @@ var table = func() map[ops.Key]entry {
 
 // Prepare makes the kernel of a node; see [backend.Backend]. A node with a string,
 // a sequence or a size that is not known, and one no fast kernel serves, is left
-// to the reference kernel. An error means that a constant could not be read.
-func (b *Backend) Prepare(n *ssa.Node, threads int) (backend.Prepared, error) {
+// to the reference kernel. An error means that a constant could not be read, or that
+// the context has ended.
+func (b *Backend) Prepare(ctx context.Context, n *ssa.Node, threads int) (backend.Prepared, error) {
 	if n.Opaque || len(n.Bodies) > 0 {
 		return backend.Prepared{}, nil
 	}
@@ -116,7 +127,7 @@ func (b *Backend) Prepare(n *ssa.Node, threads int) (backend.Prepared, error) {
 	if !ok {
 		return backend.Prepared{}, nil
 	}
-	p.packs, p.options = &b.packs, b.options
+	p.ctx, p.weights, p.options = ctx, b.options.Weights, b.options
 	if p.nothingToDo() {
 		return backend.Prepared{Kernel: nothing{}}, nil
 	}
@@ -134,7 +145,7 @@ func (b *Backend) Prepare(n *ssa.Node, threads int) (backend.Prepared, error) {
 	if k == nil {
 		return backend.Prepared{}, nil
 	}
-	return backend.Prepared{Kernel: k, Scratch: p.scratch, Packed: p.packed, Absorbed: p.absorbed}, nil
+	return backend.Prepared{Kernel: k, Scratch: p.scratch, Held: p.held, Packs: p.packs, Choice: p.choice, Absorbed: p.absorbed}, nil
 }
 
 // nothing is the kernel of a node all of whose results are empty.

@@ -119,11 +119,11 @@ func (w *window) autoPad(mode string) bool {
 	return true
 }
 
-// conv is a convolution with its weights packed, or not.
+// conv is a convolution that package kern computes.
 type conv struct {
 	c              *kern.Conv
-	constW         bool
-	bias, residual int // operand positions, -1 for none
+	packed         *kern.Packed // nil: operand 1 is read
+	bias, residual int          // operand positions, -1 for none
 	ws, threads    int
 }
 
@@ -132,7 +132,8 @@ type conv struct {
 func prepareConv(p *prep) (ops.Kernel, error) {
 	act, ok := p.activation()
 	x, w, out := p.in[0], p.in[1], p.out[0]
-	if !ok || !p.allF32() || len(x.shape) < 3 || len(w.shape) != len(x.shape) {
+	if !ok || !p.allF32() || len(x.shape) < 3 || len(w.shape) != len(x.shape) ||
+		p.has(2) && p.in[2].n != w.shape[0] || p.has(3) && !slices.Equal(p.in[3].shape, out.shape) {
 		return nil, nil
 	}
 	win, ok := p.windowOf(w.shape[2:], x.shape[2:], out.shape[2:])
@@ -140,59 +141,82 @@ func prepareConv(p *prep) (ops.Kernel, error) {
 		return nil, nil
 	}
 	win = win.squeezed()
-	if k := p.filterConv(win, act); k != nil {
-		return k, nil
-	}
-	weights, err := p.floats(1)
+	plan, err := p.planConv(p.convSpec(win, act))
 	if err != nil {
 		return nil, err
 	}
-	if weights != nil {
-		win, weights = win.cropped(weights)
+	taken := arrangement{}
+	if plan.Algorithm != kern.ConvFilter && p.isConst(1) {
+		if cropped := win.cropped(&taken); cropped.kernel != win.kernel {
+			win = cropped
+			if plan, err = p.planConv(p.convSpec(win, act)); err != nil {
+				return nil, err
+			}
+		}
 	}
-	if k, err := p.rowConv(win, act, weights); k != nil || err != nil {
-		return k, err
+	p.choice = plan.Algorithm.String() + ": " + plan.Reason
+	switch plan.Algorithm {
+	case kern.ConvFilter:
+		return p.filterConv(win, act), nil
+	case kern.ConvRows, kern.ConvPixelRows:
+		return p.rowConv(win, act, taken, plan.Algorithm == kern.ConvPixelRows)
+	case kern.ConvSum:
+		return p.sumConv(p.convSpec(win, activation{}), act, taken)
 	}
+	return p.plainConv(p.convSpec(win, act), plan, win.out, taken)
+}
+
+// planConv chooses how a convolution is computed.
+func (p *prep) planConv(s kern.ConvSpec) (kern.ConvPlan, error) {
+	return kern.PlanConv(s, kern.ConvPolicy{Winograd: p.options.Winograd, Memory: p.options.Memory})
+}
+
+// convSpec is the node under a window as package kern describes it.
+func (p *prep) convSpec(win window, act activation) kern.ConvSpec {
+	x, w := p.in[0].shape, p.in[1].shape
 	s := kern.ConvSpec{
-		Batch: x.shape[0], InC: x.shape[1], OutC: w.shape[0], Groups: int(p.node.Int("group", 1)),
+		Batch: x[0], InC: x[1], OutC: w[0], Groups: int(p.node.Int("group", 1)),
 		In: win.in, Kernel: win.kernel, Stride: win.stride, Dilation: win.dilation, PadBegin: win.begin, PadEnd: win.end,
+		ConstW: p.isConst(1),
 	}
-	s.Winograd = min(p.options.Winograd, kern.SuggestWinograd(s))
-	if k, err := p.sumConv(s, act); k != nil || err != nil {
-		return k, err
-	}
-	k := &conv{bias: -1, residual: -1, threads: p.threads}
 	act.into(&s.Epilogue)
 	if p.has(2) {
-		if p.in[2].n != s.OutC {
-			return nil, nil
-		}
-		k.bias, s.Epilogue.Bias = 2, kern.BiasPerRow
+		s.Epilogue.Bias = kern.BiasPerRow
 	}
-	if p.has(3) {
-		if !slices.Equal(p.in[3].shape, out.shape) {
-			return nil, nil
-		}
-		k.residual, s.Epilogue.Residual = 3, true
-	}
-	if k.c, err = kern.NewConv(s, weights); err != nil {
+	s.Epilogue.Residual = p.has(3)
+	return s
+}
+
+// plainConv prepares what package kern computes.
+func (p *prep) plainConv(s kern.ConvSpec, plan kern.ConvPlan, out [3]int, taken arrangement) (ops.Kernel, error) {
+	k := &conv{bias: present(p, 2), residual: present(p, 3), threads: p.threads}
+	var err error
+	if k.c, err = kern.NewConv(s, plan); err != nil {
 		return nil, err
 	}
-	if k.c.Out() != win.out {
+	if k.c.Out() != out {
 		return nil, nil
 	}
-	if weights != nil {
-		k.constW = true
-		p.absorb(1, k.c.WeightBytes())
+	if s.ConstW {
+		if k.packed, err = p.packConv(k.c, taken); err != nil {
+			return nil, err
+		}
 	}
 	k.ws = p.workspace(k.c.Workspace(p.threads))
 	return k, nil
 }
 
+// packConv packs operand 1 for a convolution, or what is left of it.
+func (p *prep) packConv(c *kern.Conv, taken arrangement) (*kern.Packed, error) {
+	return p.packFloats(1, c.WeightLayout(), taken, func(w kern.Source) (*kern.Packed, error) {
+		return c.PackW(p.ctx, p.crop(w, taken))
+	})
+}
+
 // Run computes the convolution.
 func (k *conv) Run(c *ops.Call) error {
-	args := kern.ConvArgs{X: f32(c.In[0]), Y: f32(c.Out[0])}
-	if !k.constW {
+	args := kern.ConvArgs{X: f32(c.In[0]), Y: f32(c.Out[0]), Packed: k.packed}
+	if k.packed == nil {
 		args.W = f32(c.In[1])
 	}
 	if k.bias >= 0 {

@@ -161,11 +161,11 @@ func TestWinogradWherePays(t *testing.T) {
 	for _, c := range []struct {
 		channels, pixels int
 		most             kern.Winograd
-		want             string
-	}{{3, 40, kern.Winograd4, "direct"}, {64, 40, kern.Winograd4, "winograd"}, {64, 40, kern.WinogradOff, "direct"}, {64, 5, kern.Winograd2, "winograd"}} {
+		want             kern.ConvAlgorithm
+	}{{3, 40, kern.Winograd4, kern.ConvDirect}, {64, 40, kern.Winograd4, kern.ConvWinograd4}, {64, 40, kern.WinogradOff, kern.ConvDirect}, {64, 5, kern.Winograd2, kern.ConvWinograd2}} {
 		b := opCase{op: "Conv", in: []arg{f32s(1, c.channels, c.pixels, c.pixels), f32s(64, c.channels, 3, 3).c()}, attrs: lists("pads", []int{1, 1, 1, 1})}.build(t, 1)
-		p, err := NewWith(Options{Winograd: c.most}).Prepare(b.node, 1)
+		p, err := NewWith(Options{Winograd: c.most}).Prepare(t.Context(), b.node, 1)
 		require.NoError(t, err)
-		assert.Equal(t, c.want, p.Kernel.(*conv).c.Algorithm(), "%+v", c)
+		assert.Equal(t, c.want, p.Kernel.(*conv).c.Plan().Algorithm, "%+v", c)
 	}
 }

@@ -97,10 +97,7 @@ func (k *convTranspose) products(p *prep) (ops.Kernel, error) {
 	d := k.win.outer()
 	positions, line := k.win.out[d], sizeOf(k.win.out[d+1:])
 	k.slab = min(max(1, slabElems/max(1, rows*line)), positions)
-	weights, err := p.floats(1)
-	if err != nil {
-		return nil, err
-	}
+	constW := p.isConst(1)
 	sizes := []int{k.slab}
 	if rest := positions % k.slab; rest > 0 {
 		sizes = append(sizes, rest)
@@ -109,7 +106,7 @@ func (k *convTranspose) products(p *prep) (ops.Kernel, error) {
 	for _, n := range sizes {
 		g, err := kern.NewGemm(kern.GemmSpec{
 			M: rows, N: n * line, K: k.c / k.group, Alpha: 1, TransA: true,
-			LDB: plane, ConstA: weights != nil,
+			LDB: plane, ConstA: constW,
 		})
 		if err != nil {
 			return nil, err
@@ -117,15 +114,14 @@ func (k *convTranspose) products(p *prep) (ops.Kernel, error) {
 		k.g = append(k.g, slabProduct{n, g})
 		ws = max(ws, g.Workspace(p.threads))
 	}
-	if weights != nil {
+	if constW {
 		for g := range k.group {
-			packed, err := p.packA(k.g[0].g, 1, g*len(weights)/k.group)
+			packed, err := p.packA(k.g[0].g, 1, g*p.in[1].n/k.group)
 			if err != nil {
 				return nil, err
 			}
 			k.packed = append(k.packed, packed)
 		}
-		p.absorb(1, 0)
 	}
 	k.cols = p.workspace(rows * k.slab * line * 4)
 	k.state = p.workspace(4 * 8)

@@ -64,7 +64,7 @@ func TestEinsumRandom(t *testing.T) {
 		}
 		e := shuffled(classes[0], classes[1], classes[3]) + "," + shuffled(classes[0], classes[2], classes[3]) + "->" + shuffled(classes[0], classes[1], classes[2])
 		k := einsumCase(e, false)
-		p, err := New().Prepare(k.build(t, 1).node, 1)
+		p, err := New().Prepare(t.Context(), k.build(t, 1).node, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,18 +22,9 @@ type filterConv struct {
 	cut     // over the outputs of one line
 }
 
-// maxFilters is up to how many kernels inner products are the fastest way.
-const maxFilters = 4
-
-// filterConv prepares this form; nil where it does not fit.
+// filterConv prepares this form.
 func (p *prep) filterConv(w window, act activation) ops.Kernel {
-	x, out := p.in[0].shape, p.out[0].shape
-	if x[1] != 1 || out[1] > maxFilters || w.kernel[0] != 1 || w.kernel[1] != 1 || w.kernel[2] < 32 || w.dilation[2] != 1 || p.has(3) ||
-		w.stride[0] != 1 || w.stride[1] != 1 || w.in[0] != w.out[0] || w.in[1] != w.out[1] || w.begin[0] != 0 || w.begin[1] != 0 ||
-		p.in[1].n != out[1]*w.kernel[2] || p.has(2) && p.in[2].n != out[1] {
-		return nil
-	}
-	return &filterConv{win: w, n: x[0], m: out[1], weights: 1, bias: present(p, 2), act: act,
+	return &filterConv{win: w, n: p.in[0].shape[0], m: p.out[0].shape[1], weights: 1, bias: present(p, 2), act: act,
 		cut: newCut(1, w.out[2], max(1, 2*tileElems/w.kernel[2]))}
 }
 
@@ -82,6 +73,7 @@ func (k *filterConv) tile(c *ops.Call, i, _ int) {
 //	weights [1, C, k…] = [C, 1, k…]      Y = act(Σ depthwise(X) + bias)
 type sumConv struct {
 	c           *kern.Conv
+	packed      *kern.Packed
 	n, channels int
 	plane       int
 	act         activation
@@ -90,26 +82,24 @@ type sumConv struct {
 	threads     int
 }
 
-// sumConv prepares this form of a convolution; nil where it does not fit.
-func (p *prep) sumConv(s kern.ConvSpec, act activation) (ops.Kernel, error) {
-	taps := sizeOf(s.Kernel[:])
-	if s.OutC != 1 || s.Groups != 1 || s.InC < 2 || taps < 4 || p.has(3) || p.in[1].n != s.InC*taps {
-		return nil, nil
-	}
-	weights, err := p.floats(1)
-	if weights == nil || err != nil {
-		return nil, err
-	}
+// sumConv prepares this form of a convolution.
+func (p *prep) sumConv(s kern.ConvSpec, act activation, taken arrangement) (ops.Kernel, error) {
 	s.Groups, s.OutC, s.Epilogue = s.InC, s.InC, kern.Epilogue{}
 	k := &sumConv{n: s.Batch, channels: s.InC, act: act, bias: present(p, 2), threads: p.threads}
-	if k.c, err = kern.NewConv(s, weights); err != nil {
+	plan, err := p.planConv(s)
+	if err != nil {
+		return nil, err
+	}
+	if k.c, err = kern.NewConv(s, plan); err != nil {
 		return nil, err
 	}
 	out := k.c.Out()
 	if k.plane = sizeOf(out[:]); k.n*k.plane != p.out[0].n {
 		return nil, nil
 	}
-	p.absorb(1, k.c.WeightBytes())
+	if k.packed, err = p.packConv(k.c, taken); err != nil {
+		return nil, err
+	}
 	k.tmp, k.ws = p.workspace(4*k.n*k.channels*k.plane), p.workspace(k.c.Workspace(p.threads))
 	return k, nil
 }
@@ -118,7 +108,7 @@ func (p *prep) sumConv(s kern.ConvSpec, act activation) (ops.Kernel, error) {
 func (k *sumConv) Run(c *ops.Call) error {
 	threads := min(k.threads, c.Threads)
 	tmp, y := scratchOf[float32](c, k.tmp, k.n*k.channels*k.plane), f32(c.Out[0])
-	if err := k.c.Run(kern.ConvArgs{X: f32(c.In[0]), Y: tmp}, c.Scratch[k.ws:], threads); err != nil {
+	if err := k.c.Run(kern.ConvArgs{X: f32(c.In[0]), Y: tmp, Packed: k.packed}, c.Scratch[k.ws:], threads); err != nil {
 		return err
 	}
 	kern.ReduceCols(kern.ReduceSum, y, tmp, k.n, k.channels, k.plane, threads)

@@ -63,7 +63,6 @@ func (p *prep) newFloatGates(k *recurrent, apart int, cuts ...int) (*floatGates,
 		if f.packed, err = p.packB(f.w, 1, 0); err != nil {
 			return nil, err
 		}
-		p.absorb(1, 0)
 	}
 	f.wsAt = p.workspace(f.w.Workspace(p.threads))
 	return f, f.prepareParts(p, cuts)
@@ -143,10 +142,7 @@ func (f *floatGates) prepareParts(p *prep, cuts []int) error {
 		f.rws = max(f.rws, g.Workspace(inner))
 		from = to
 	}
-	switch {
-	case f.constR:
-		p.absorb(2, 0)
-	case !f.dots:
+	if !f.constR && !f.dots {
 		var err error
 		if f.turn, err = kern.NewTranspose([]int{k.dirs, k.gates * k.hidden, k.hidden}, []int{0, 2, 1}); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"github.com/berth-onnx/berth/backend/cpu/kern"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // Convolutions of 8-bit integers with constant weights.
@@ -21,6 +22,7 @@ type intSums interface {
 // intConv is the sums in the forms of kern.
 type intConv struct {
 	c           *kern.IntConv
+	packed      *kern.Packed
 	zx, bias    int // operand positions of the input's zero point and the bias, -1 for none
 	ws, threads int
 }
@@ -45,6 +47,7 @@ func (p *prep) newIntSums(w, zx, zw, bias int) (intSums, error) {
 		In: win.in, Kernel: win.kernel, Stride: win.stride, Dilation: win.dilation, PadBegin: win.begin, PadEnd: win.end,
 	}
 	var zeros []int32
+	taken := arrangement{signed: s.WSigned}
 	if p.has(zw) {
 		z, err := p.constant(zw)
 		if err != nil {
@@ -52,21 +55,32 @@ func (p *prep) newIntSums(w, zx, zw, bias int) (intSums, error) {
 		}
 		zeros = make([]int32, z.Len())
 		widen(zeros, z)
+		if taken.zeros, err = p.in[zw].value.Const.Identity(); err != nil {
+			return nil, err
+		}
 	}
-	weights, err := p.constant(w)
-	if err != nil {
-		return nil, err
-	}
-	p.absorb(w, ws.n)
-	if k, err := p.intRowConv(win, s, weights.Data, zeros, present(p, zx), present(p, bias)); k != nil || err != nil {
+	if k, err := p.intRowConv(win, s, w, zeros, present(p, zx), present(p, bias)); k != nil || err != nil {
 		return k, err
 	}
 	k := &intConv{zx: present(p, zx), bias: present(p, bias), threads: p.threads}
-	if k.c, err = kern.NewIntConv(s, weights.Data, zeros); err != nil {
+	var err error
+	if k.c, err = kern.NewIntConv(s, zeros); err != nil {
 		return nil, err
 	}
 	if k.c.Out() != win.out {
 		return nil, nil
+	}
+	plan := k.c.Plan()
+	p.choice = plan.Algorithm.String() + ": " + plan.Reason
+	k.packed, err = p.pack(w, k.c.WeightLayout(), taken, func(c *ssa.Constant) (*kern.Packed, error) {
+		data, err := bytesOf(c)
+		if err != nil {
+			return nil, err
+		}
+		return k.c.PackW(p.ctx, data)
+	})
+	if err != nil {
+		return nil, err
 	}
 	k.ws = p.workspace(k.c.Workspace(p.threads))
 	return k, nil
@@ -75,7 +89,7 @@ func (p *prep) newIntSums(w, zx, zw, bias int) (intSums, error) {
 // into writes the sums.
 func (k *intConv) into(c *ops.Call, y []int32) error {
 	x, zero, bias := intOperands(c, k.zx, k.bias)
-	return k.c.Run(x, zero, bias, y, c.Scratch[k.ws:], min(k.threads, c.Threads))
+	return k.c.Run(k.packed, x, zero, bias, y, c.Scratch[k.ws:], min(k.threads, c.Threads))
 }
 
 // intOperands reads the input, its zero point and the bias, where they are present.

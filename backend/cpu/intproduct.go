@@ -32,7 +32,7 @@ func widen(dst []int32, a *ndarray.Array) {
 // intProduct is a product of operands a and b less their zero points.
 type intProduct struct {
 	g           *kern.IntGemm
-	packed      *kern.IntPacked
+	packed      *kern.Packed
 	a, b        int // operand positions
 	za, zb      zeroPoint
 	ws, threads int
@@ -117,14 +117,9 @@ func (p *prep) newIntProduct(a, b, za, zb int) (k *intProduct, err error) {
 		return nil, err
 	}
 	if s.ConstB {
-		w, err := p.constant(b)
-		if err != nil {
+		if k.packed, err = p.packBytes(k.g, b, 0, y.n); err != nil {
 			return nil, err
 		}
-		if k.packed, err = k.g.PackB(w.Data); err != nil {
-			return nil, err
-		}
-		p.absorb(b, y.n)
 	}
 	k.ws = p.workspace(k.g.Workspace(p.threads))
 	return k, nil

@@ -1,8 +1,11 @@
 package cpu
 
 import (
+	"strconv"
+
 	"github.com/berth-onnx/berth/backend/cpu/kern"
 	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // Convolutions of bytes with few output positions, as a product with the positions
@@ -17,7 +20,7 @@ type intRowConv struct {
 	n, c, m                     int
 	taps                        int
 	g                           *kern.IntGemm
-	packed                      *kern.IntPacked
+	packed                      *kern.Packed
 	zeros                       []int32 // of the weights
 	zx, bias                    int     // operand positions, -1 for none
 	turn, back                  *kern.Copy
@@ -27,9 +30,9 @@ type intRowConv struct {
 }
 
 // intRowConv prepares this form; nil where it does not pay.
-func (p *prep) intRowConv(win window, s kern.IntConvSpec, weights []byte, zeros []int32, zx, bias int) (intSums, error) {
+func (p *prep) intRowConv(win window, s kern.IntConvSpec, weights int, zeros []int32, zx, bias int) (intSums, error) {
 	positions, taps := sizeOf(win.out[:]), sizeOf(win.kernel[:])
-	if s.Groups != 1 || positions > rowPositions || s.InC < 16 || s.OutC < 16 || len(weights) != s.OutC*s.InC*taps {
+	if s.Groups != 1 || positions > kern.FewPositions || s.InC < 16 || s.OutC < 16 || p.in[weights].n != s.OutC*s.InC*taps {
 		return nil, nil
 	}
 	k := &intRowConv{win: win, n: s.Batch, c: s.InC, m: s.OutC, taps: taps, zeros: zeros, zx: zx, bias: bias, threads: p.threads,
@@ -39,17 +42,10 @@ func (p *prep) intRowConv(win window, s kern.IntConvSpec, weights []byte, zeros 
 	if k.g, err = kern.NewIntGemm(g); err != nil {
 		return nil, err
 	}
-	order, err := kern.NewTranspose([]int{k.m, k.c, taps}, []int{0, 2, 1})
-	if err != nil {
+	if k.packed, err = k.pack(p, weights); err != nil {
 		return nil, err
 	}
-	laid := make([]byte, len(weights))
-	if err := kern.RunCopy(order, laid, 0, weights, 0, 1); err != nil {
-		return nil, err
-	}
-	if k.packed, err = k.g.PackB(laid); err != nil {
-		return nil, err
-	}
+	p.choice = kern.ConvPixelRows.String() + ": " + strconv.Itoa(positions) + " output positions"
 	in := sizeOf(win.in[:])
 	if k.turn, err = kern.NewTranspose([]int{k.n, k.c, in}, []int{0, 2, 1}); err != nil {
 		return nil, err
@@ -64,6 +60,25 @@ func (p *prep) intRowConv(win window, s kern.IntConvSpec, weights []byte, zeros 
 	k.sums, k.zero = p.workspace(4*g.M*g.N), p.workspace(4)
 	k.ws = p.workspace(k.g.Workspace(p.threads))
 	return k, nil
+}
+
+// pack lays operand weights out, taps before channels.
+func (k *intRowConv) pack(p *prep, weights int) (*kern.Packed, error) {
+	return p.pack(weights, k.g.LayoutB(), arrangement{turned: true}, func(c *ssa.Constant) (*kern.Packed, error) {
+		data, err := bytesOf(c)
+		if err != nil {
+			return nil, err
+		}
+		order, err := kern.NewTranspose([]int{k.m, k.c, k.taps}, []int{0, 2, 1})
+		if err != nil {
+			return nil, err
+		}
+		laid := make([]byte, len(data))
+		if err := kern.RunCopy(order, laid, 0, data, 0, kern.Threads()); err != nil {
+			return nil, err
+		}
+		return k.g.PackB(p.ctx, laid)
+	})
 }
 
 // into writes the sums.

@@ -1,6 +1,10 @@
 package cpu
 
 import (
+	"context"
+	"slices"
+
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -9,15 +13,18 @@ import (
 // prep is a node under preparation: its types as numbers, its constants, and what
 // the kernel asks of a run.
 type prep struct {
+	ctx     context.Context // ends the packing of weights
 	node    *ssa.Node
 	threads int
-	packs   *packs
+	weights *Weights
 	options Options
 	in, out []operand // as in the node; absent ones are not present
 
 	scratch  int64 // bytes of workspace
-	packed   int64 // bytes of constants in the kernel's own layout
+	held     int64 // bytes of what the kernel makes of constants for itself
+	packs    []backend.Pack
 	absorbed []int // constant operands that a run does not read
+	choice   string
 }
 
 // operand is one operand or result with its static type.
@@ -130,11 +137,13 @@ func (p *prep) axis(name string, def int64, rank int) (axis int, ok bool) {
 	return axis, err == nil
 }
 
-// absorb notes that the kernel holds constant operand i itself, in bytes of its own
-// that are not counted yet.
+// absorb notes that runs do not read constant operand i: the kernel holds it, in so
+// many bytes of its own.
 func (p *prep) absorb(i int, bytes int) {
-	p.absorbed = append(p.absorbed, i)
-	p.packed += int64(bytes)
+	if !slices.Contains(p.absorbed, i) {
+		p.absorbed = append(p.absorbed, i)
+	}
+	p.held += int64(bytes)
 }
 
 // workspace reserves bytes of scratch memory and returns where they begin; pieces

@@ -190,7 +190,7 @@ func (k opCase) run(t *testing.T, seed int64) bool {
 		if tileElems, tileBytes = elems, moved; i == 0 {
 			tileElems, tileBytes = 48, 200 // many tiles
 		}
-		p, err := New().Prepare(b.node, 2)
+		p, err := New().Prepare(t.Context(), b.node, 2)
 		require.NoError(t, err)
 		if k.left {
 			assert.Nil(t, p.Kernel, "the node should be left to the reference kernel")

@@ -35,13 +35,11 @@ func (p *prep) newProduct(s kern.GemmSpec, a, b int) (*product, error) {
 		if k.packedB, err = p.packB(k.g, b, 0); err != nil {
 			return nil, err
 		}
-		p.absorb(b, 0)
 	}
 	if s.ConstA {
 		if k.packedA, err = p.packA(k.g, a, 0); err != nil {
 			return nil, err
 		}
-		p.absorb(a, 0)
 	}
 	k.ws = p.workspace(k.g.Workspace(p.threads))
 	return k, nil

@@ -33,7 +33,7 @@ type quantGates struct {
 type quantMatrix struct {
 	rows, cols, stack int
 	g                 *kern.IntGemm
-	packed            []*kern.IntPacked
+	packed            []*kern.Packed
 	at, scale         int // operand positions of the weights and their scales
 	scales            int // of one direction: 1 or cols
 	zeros             []int32
@@ -117,10 +117,6 @@ func (p *prep) quantMatrix(m *quantMatrix, batch, threads int) (ok bool, err err
 	default:
 		return false, nil
 	}
-	data, err := p.constant(m.at)
-	if err != nil {
-		return false, err
-	}
 	z, err := p.constant(zero)
 	if err != nil {
 		return false, err
@@ -132,13 +128,12 @@ func (p *prep) quantMatrix(m *quantMatrix, batch, threads int) (ok bool, err err
 		return false, err
 	}
 	for d := range m.stack {
-		packed, err := m.g.PackB(data.Data[d*m.rows*m.cols:][:m.rows*m.cols])
+		packed, err := p.packBytes(m.g, m.at, d*m.rows*m.cols, m.rows*m.cols)
 		if err != nil {
 			return false, err
 		}
 		m.packed = append(m.packed, packed)
 	}
-	p.absorb(m.at, w.n)
 	m.wsBytes = roundUp(m.g.Workspace(threads), lineBytes)
 	m.ws, m.za = p.workspace(m.wsBytes*m.stack), p.workspace(lineBytes*m.stack)
 	return true, nil

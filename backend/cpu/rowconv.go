@@ -34,46 +34,29 @@ type rowConv struct {
 	cut         // over windows
 }
 
-// rowPositions is up to how many output positions an image counts as small.
-const rowPositions = 16
-
-// maxWindows is how many elements the windows of long frames, which overlap, may
-// have.
-const maxWindows = 1 << 20
-
-// rowConv prepares this form of a convolution; nil where it does not pay. The
-// weights are what cropped left.
-func (p *prep) rowConv(win window, act activation, weights []float32) (ops.Kernel, error) {
+// rowConv prepares this form of a convolution, over what is taken of the weights.
+func (p *prep) rowConv(win window, act activation, taken arrangement, byPixel bool) (ops.Kernel, error) {
 	x, w := p.in[0].shape, p.in[1].shape
 	positions, taps := sizeOf(win.out[:]), sizeOf(win.kernel[:])
-	patches := win.stride == win.kernel && win.kernel[2] >= 4 && win.dilation == [3]int{1, 1, 1} && win.begin == [3]int{} && win.end == [3]int{}
-	frames := win.kernel[2] >= 32 && win.dilation[2] == 1 && x[0]*positions*x[1]*taps <= maxWindows
-	if p.node.Int("group", 1) != 1 || x[1] != w[1] || !p.isConst(1) || p.has(3) || positions > rowPositions && !patches && !frames {
-		return nil, nil
-	}
-	k := &rowConv{win: win, n: x[0], c: x[1], m: w[0], taps: taps, bias: -1, threads: p.threads,
+	k := &rowConv{win: win, n: x[0], c: x[1], m: w[0], taps: taps, bias: present(p, 2), threads: p.threads,
 		direct: positions == 1 && win.in == win.kernel && win.begin == [3]int{} && win.dilation == [3]int{1, 1, 1}}
 	s := kern.GemmSpec{M: k.n * positions, N: k.m, K: k.c * taps, TransB: true, ConstB: true, Alpha: 1}
 	act.into(&s.Epilogue)
-	if p.has(2) {
-		if p.in[2].n != k.m {
-			return nil, nil
-		}
-		k.bias, s.Epilogue.Bias = 2, kern.BiasPerCol
+	if k.bias >= 0 {
+		s.Epilogue.Bias = kern.BiasPerCol
 	}
 	var err error
 	if k.g, err = kern.NewGemm(s); err != nil {
 		return nil, err
 	}
-	if !k.direct && !patches && !frames && k.c >= 16 {
+	if byPixel {
 		if err := k.byPixel(p); err != nil {
 			return nil, err
 		}
 	}
-	if k.packed, err = k.pack(p, weights); err != nil {
+	if k.packed, err = k.pack(p, taken); err != nil {
 		return nil, err
 	}
-	p.absorb(1, 0)
 	if !k.direct && !k.pointwise {
 		k.rows = p.workspace(4 * s.M * s.K)
 	}
@@ -98,32 +81,25 @@ func (k *rowConv) byPixel(p *prep) (err error) {
 	return err
 }
 
-// pack lays the weights out, from the constant itself where they are all of it.
-func (k *rowConv) pack(p *prep, weights []float32) (*kern.Packed, error) {
+// pack lays the weights out.
+func (k *rowConv) pack(p *prep, taken arrangement) (*kern.Packed, error) {
 	s := k.g.Spec()
-	key := packKey{trans: s.TransB, rows: s.N, k: s.K, ld: s.LDB, turned: k.image != nil && k.taps > 1}
-	laid := func([]float32) (*kern.Packed, error) {
-		if k.image == nil || k.taps == 1 {
-			return k.g.PackB(weights)
+	taken.trans, taken.ld, taken.turned = s.TransB, s.LDB, k.image != nil && k.taps > 1
+	return p.packFloats(1, k.g.LayoutB(), taken, func(w kern.Source) (*kern.Packed, error) {
+		w = p.crop(w, taken)
+		if !taken.turned || w.Splat {
+			return k.g.PackB(p.ctx, w)
 		}
 		order, err := kern.NewTranspose([]int{k.m, k.c, k.taps}, []int{0, 2, 1})
 		if err != nil {
 			return nil, err
 		}
-		turned := make([]float32, len(weights))
-		if err := kern.RunCopy(order, turned, 0, weights, 0, 1); err != nil {
+		turned := make([]float32, len(w.Data))
+		if err := kern.RunCopy(order, turned, 0, w.Data, 0, kern.Threads()); err != nil {
 			return nil, err
 		}
-		return k.g.PackB(turned)
-	}
-	if len(weights) == p.in[1].n {
-		return p.pack(1, key, laid)
-	}
-	packed, err := laid(nil)
-	if err == nil {
-		p.packed += int64(packed.Bytes())
-	}
-	return packed, err
+		return k.g.PackB(p.ctx, kern.Source{Data: turned})
+	})
 }
 
 // Run gathers the windows, multiplies and turns the result.

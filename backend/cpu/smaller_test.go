@@ -100,7 +100,7 @@ func TestSmallerFindsWrongFacts(t *testing.T) {
 	} {
 		b := k.build(t, 1)
 		assert.Empty(t, ops.SmallerPairs(b.node), k.String())
-		p, err := New().Prepare(b.node, 2)
+		p, err := New().Prepare(t.Context(), b.node, 2)
 		require.NoError(t, err)
 		in, out := b.cloned(), b.results()
 		out[0].Data = in[0].Data[:len(out[0].Data)]

@@ -58,7 +58,8 @@ type app struct {
 	dumpFile    string
 	data        string
 	maxMemory   string
-	memoryLimit int64 // read from maxMemory, 0 without it
+	memoryLimit int64  // read from maxMemory, 0 without it
+	optimizeFor string // speed or memory
 	timeout     time.Duration
 	cancel      func() // ends the timeout's timer
 
@@ -152,6 +153,7 @@ func (a *app) root() *cobra.Command {
 	f.IntVar(&a.channelBlock, "channel-block", 0, "block of channels of a file that ONNX Runtime wrote at its highest optimization level: 16 if that machine had AVX-512, 8 if not (default what the file shows)")
 	f.Int64Var(&a.seed, "seed", 0, "seed of random inputs")
 	f.StringVar(&a.maxMemory, "max-memory", "", "memory a run may use: 8GiB, 512MB, … (default three quarters of the machine's)")
+	f.StringVar(&a.optimizeFor, "optimize-for", "speed", "what kernels are chosen for: speed, or memory (no layout of weights that takes more than they do)")
 	f.DurationVar(&a.timeout, "timeout", 0, "stop after this long: 30s, 5m, … (default never)")
 	f.BoolVar(&a.check, "check", false, "verify the graph after every pass")
 	f.StringVar(&a.dumpFile, "dump", "", "write an HTML page with the graph after every pass")

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,20 +18,24 @@ import (
 
 // benchJSON is the object printed by bench.
 type benchJSON struct {
-	Model        string       `json:"model"`
-	Threads      int          `json:"threads"`
-	Runs         int          `json:"runs"`
-	MedianNanos  int64        `json:"median_ns"`
-	MinNanos     int64        `json:"min_ns"`
-	P99Nanos     int64        `json:"p99_ns"`
-	LoadNanos    int64        `json:"load_ns"`
-	CompileNanos int64        `json:"compile_ns"`
-	ArenaBytes   int64        `json:"arena_bytes"`
-	WeightsBytes int64        `json:"weights_bytes"`
-	PeakRSS      int64        `json:"peak_rss_bytes"`
-	AllocsPerRun float64      `json:"allocs_per_run"`
-	Operators    []profileRow `json:"operators,omitempty"`
-	Nodes        []profileRow `json:"nodes,omitempty"`
+	Model        string  `json:"model"`
+	Threads      int     `json:"threads"`
+	Runs         int     `json:"runs"`
+	MedianNanos  int64   `json:"median_ns"`
+	MinNanos     int64   `json:"min_ns"`
+	P99Nanos     int64   `json:"p99_ns"`
+	LoadNanos    int64   `json:"load_ns"`
+	CompileNanos int64   `json:"compile_ns"`
+	ArenaBytes   int64   `json:"arena_bytes"`
+	WeightsBytes int64   `json:"weights_bytes"`
+	PeakRSS      int64   `json:"peak_rss_bytes"`
+	AllocsPerRun float64 `json:"allocs_per_run"`
+
+	// PackedBytes are weights as kernels read them, by layout.
+	PackedBytes map[string]int64 `json:"packed_bytes"`
+
+	Operators []profileRow `json:"operators,omitempty"`
+	Nodes     []profileRow `json:"nodes,omitempty"`
 }
 
 type profileRow struct {
@@ -37,6 +43,9 @@ type profileRow struct {
 	Nanos int64   `json:"ns"`
 	Share float64 `json:"share"`
 	Count int     `json:"count"`
+
+	// Choice is the node's algorithm and the reason for it, where there were several.
+	Choice string `json:"choice,omitempty"`
 }
 
 type benchFlags struct {
@@ -98,7 +107,7 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 		return err
 	}
 	res := benchJSON{Model: model, Threads: a.threads, LoadNanos: (opened + p.CompileTime()).Nanoseconds(), CompileNanos: p.CompileTime().Nanoseconds(),
-		ArenaBytes: p.Plan().ArenaBytes, WeightsBytes: p.Plan().WeightBytes}
+		ArenaBytes: p.Plan().ArenaBytes, WeightsBytes: p.Plan().WeightBytes, PackedBytes: m.PackedBytes()}
 	if err := timeRuns(ctx, sess, args, f.seconds, &res); err != nil {
 		return err
 	}
@@ -145,10 +154,10 @@ func timeRuns(ctx context.Context, s *berth.Session, args []ndarray.Value, secon
 // profile times every instruction over a few runs.
 func profile(ctx context.Context, s *berth.Session, args []ndarray.Value, res *benchJSON) error {
 	byOp, byNode := map[string]*profileRow{}, map[string]*profileRow{}
-	add := func(m map[string]*profileRow, name string, ns int64) {
+	add := func(m map[string]*profileRow, name, choice string, ns int64) {
 		r := m[name]
 		if r == nil {
-			r = &profileRow{Name: name}
+			r = &profileRow{Name: name, Choice: choice}
 			m[name] = r
 		}
 		r.Nanos += ns
@@ -158,8 +167,8 @@ func profile(ctx context.Context, s *berth.Session, args []ndarray.Value, res *b
 	s.Observe(func(step berth.Step, _ []ndarray.Value) {
 		took := time.Since(last).Nanoseconds()
 		if step.Kernel() {
-			add(byOp, step.Op(), took)
-			add(byNode, step.Node(), took)
+			add(byOp, step.Op(), "", took)
+			add(byNode, step.Node(), step.Choice(), took)
 		}
 		last = time.Now()
 	})
@@ -191,13 +200,30 @@ func rank(m map[string]*profileRow, runs int) []profileRow {
 	return out
 }
 
+// packedText lists packed weights by layout, the largest first.
+func packedText(packed map[string]int64) string {
+	var sum int64
+	var parts []string
+	kinds := slices.SortedFunc(maps.Keys(packed), func(a, b string) int {
+		return cmp.Or(cmp.Compare(packed[b], packed[a]), cmp.Compare(a, b))
+	})
+	for _, k := range kinds {
+		sum += packed[k]
+		parts = append(parts, k+" "+bytesText(packed[k]))
+	}
+	if len(parts) < 2 {
+		return strings.Join(append(parts, "none")[:1], "")
+	}
+	return bytesText(sum) + ": " + strings.Join(parts, ", ")
+}
+
 func (a *app) printBench(r benchJSON, p berth.PlanInfo) {
 	t := newTable(a.out, r.Model, "")
 	alignRight(t, 2)
 	for _, row := range [][2]string{
 		{"median", durationText(r.MedianNanos)}, {"fastest", durationText(r.MinNanos)}, {"p99", durationText(r.P99Nanos)},
 		{"runs", fmt.Sprint(r.Runs)}, {"threads", fmt.Sprint(r.Threads)}, {"load and compile", durationText(r.LoadNanos)},
-		{"arena", bytesText(r.ArenaBytes)}, {"weights", bytesText(r.WeightsBytes)}, {"peak RSS", bytesText(r.PeakRSS)},
+		{"arena", bytesText(r.ArenaBytes)}, {"weights", bytesText(r.WeightsBytes)}, {"weights, packed", packedText(r.PackedBytes)}, {"peak RSS", bytesText(r.PeakRSS)},
 		{"allocations per run", fmt.Sprintf("%.0f", r.AllocsPerRun)}, {"nodes on reference kernels", fmt.Sprint(p.ReferenceOps)},
 	} {
 		t.AppendRow([]any{row[0], row[1]})
@@ -208,10 +234,10 @@ func (a *app) printBench(r benchJSON, p berth.PlanInfo) {
 			continue
 		}
 		fmt.Fprintln(a.out)
-		t := newTable(a.out, "what", "time", "share", "count")
+		t := newTable(a.out, "what", "time", "share", "count", "algorithm")
 		alignRight(t, 2, 3, 4)
 		for _, row := range part {
-			t.AppendRow([]any{row.Name, durationText(row.Nanos), fmt.Sprintf("%.1f%%", 100*row.Share), row.Count})
+			t.AppendRow([]any{row.Name, durationText(row.Nanos), fmt.Sprintf("%.1f%%", 100*row.Share), row.Count, row.Choice})
 		}
 		t.Render()
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 var benchFields = []string{"model", "threads", "runs", "median_ns", "min_ns", "p99_ns", "load_ns", "compile_ns", "arena_bytes",
-	"weights_bytes", "peak_rss_bytes", "allocs_per_run"}
+	"weights_bytes", "peak_rss_bytes", "packed_bytes", "allocs_per_run"}
 
 // TestBench looks at models of known sizes all of whose operators have kernels of
 // their own: their runs must not allocate.
@@ -35,12 +35,14 @@ func TestBenchProfile(t *testing.T) {
 		var share float64
 		for _, r := range m[part].([]any) {
 			row := r.(map[string]any)
+			delete(row, "choice")
 			hasFields(t, row, "name", "ns", "share", "count")
 			share += row["share"].(float64)
 		}
 		assert.InDelta(t, 1, share, 1e-6)
 	}
 	text := ok(t, "bench", "builtin:residual", "--seconds", "0.01", "--profile", "--backend", "reference")
+	assert.Regexp(t, `Conv_0.*(winograd|direct|patches).*: `, ok(t, "bench", "builtin:residual", "--seconds", "0.01", "--profile"), "the algorithm of a convolution and its reason")
 	for _, want := range []string{"median", "allocations per run", "nodes on reference kernels", "Conv"} {
 		assert.Contains(t, text, want)
 	}

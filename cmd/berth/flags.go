@@ -34,6 +34,13 @@ func (a *app) options(outputs ...string) ([]berth.Option, error) {
 	if a.parallelSafe {
 		opts = append(opts, berth.WithParallelSafe())
 	}
+	switch a.optimizeFor {
+	case "speed":
+	case "memory":
+		opts = append(opts, berth.WithOptimizeFor(berth.Memory))
+	default:
+		return nil, usagef("--optimize-for %s is neither speed nor memory", a.optimizeFor)
+	}
 	if a.dumpFile != "" {
 		a.dump = &berth.Dump{}
 		opts = append(opts, berth.WithDump(a.dump))

@@ -39,18 +39,21 @@ func (a *app) inspectCmd() *cobra.Command {
 
 // inspectJSON is the object printed by inspect.
 type inspectJSON struct {
-	Model     string         `json:"model"`
-	Opsets    map[string]int `json:"opsets"`
-	Inputs    []portJSON     `json:"inputs"`
-	Outputs   []portJSON     `json:"outputs"`
-	Nodes     int            `json:"nodes"`
-	Operators map[string]int `json:"operators"`
-	Weights   int64          `json:"weight_bytes"`
-	FLOPs     int64          `json:"flops"`
-	Arena     int64          `json:"arena_bytes"`
-	Bound     int64          `json:"lower_bound_bytes"`
-	Dynamic   []dynamicJSON  `json:"dynamic"`
-	Warnings  []string       `json:"warnings,omitempty"`
+	Model     string           `json:"model"`
+	Opsets    map[string]int   `json:"opsets"`
+	Inputs    []portJSON       `json:"inputs"`
+	Outputs   []portJSON       `json:"outputs"`
+	Nodes     int              `json:"nodes"`
+	Operators map[string]int   `json:"operators"`
+	Weights   int64            `json:"weight_bytes"`
+	FLOPs     int64            `json:"flops"`
+	Arena     int64            `json:"arena_bytes"`
+	Bound     int64            `json:"lower_bound_bytes"`
+	Kernels   int              `json:"kernels"`      // distinct ones, of nodes with known shapes
+	Compiled  int              `json:"kernel_nodes"` // nodes that run them
+	Packed    map[string]int64 `json:"packed_bytes"` // weights as kernels read them, by layout
+	Dynamic   []dynamicJSON    `json:"dynamic"`
+	Warnings  []string         `json:"warnings,omitempty"`
 }
 
 type portJSON struct {
@@ -97,6 +100,10 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	res.Warnings = warnings
 	if row, ok := planOf(ctx, m, berth.DefaultPlanner(), cmp.Or(a.schedule, berth.Schedules()[0]), opts); ok {
 		res.Arena, res.Bound = row.ArenaBytes, row.LowerBound
+	}
+	if p, err := m.Compile(ctx, opts...); err == nil {
+		plan := p.Plan()
+		res.Kernels, res.Compiled, res.Packed = plan.Kernels, plan.KernelNodes, plan.Packed
 	}
 	if f.html != "" {
 		p, err := m.Compile(ctx, append(opts, berth.WithoutPasses())...)
@@ -199,6 +206,9 @@ func (a *app) printInspect(r inspectJSON) {
 	}
 	t.Render()
 	fmt.Fprintf(a.out, "\n%d nodes, weights %s, %s FLOPs, arena %s (lower bound %s)\n\n", r.Nodes, bytesText(r.Weights), countText(r.FLOPs), bytesText(r.Arena), bytesText(r.Bound))
+	if r.Compiled > 0 {
+		fmt.Fprintf(a.out, "compiled: %d nodes run %d distinct kernels; weights packed: %s\n\n", r.Compiled, r.Kernels, packedText(r.Packed))
+	}
 	byCount := func(x, y string) int { return cmp.Or(r.Operators[y]-r.Operators[x], cmp.Compare(x, y)) }
 	t = newTable(a.out, "operator", "nodes")
 	alignRight(t, 2)

@@ -15,13 +15,16 @@ import (
 
 func TestInspectJSON(t *testing.T) {
 	m := object(t, ok(t, "inspect", "builtin:lstm-loop", "--json"),
-		"model", "opsets", "inputs", "outputs", "nodes", "operators", "weight_bytes", "flops", "arena_bytes", "lower_bound_bytes", "dynamic")
+		"model", "opsets", "inputs", "outputs", "nodes", "operators", "weight_bytes", "flops", "arena_bytes", "lower_bound_bytes", "dynamic", "kernels", "kernel_nodes", "packed_bytes")
 	assert.Equal(t, map[string]any{"": 18.0}, m["opsets"])
 	assert.Equal(t, map[string]any{"name": "x", "type": "float32[16,1,32]"}, m["inputs"].([]any)[0])
 	assert.Equal(t, map[string]any{"name": "all", "type": "float32[16,1,48]"}, m["outputs"].([]any)[2])
 	assert.EqualValues(t, 1, m["operators"].(map[string]any)["Loop"])
 	assert.Empty(t, m["dynamic"])
 	assert.Positive(t, m["arena_bytes"])
+	assert.Positive(t, m["kernels"])
+	assert.LessOrEqual(t, m["kernels"], m["kernel_nodes"])
+	assert.NotEmpty(t, m["packed_bytes"])
 }
 
 // TestInspectDynamic says where sizes stop being known, and why.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"os"
+
+	"github.com/berth-onnx/berth/internal/sysmem"
 )
 
 // Mapping is a file's content in memory, read-only: mapped where the system can, else read.
@@ -12,8 +14,8 @@ import (
 // A mapped file must not be cut short while it is in use: touching a page that is gone ends the process. Replace files by
 // renaming, as internal/safefile does.
 type Mapping struct {
-	data  []byte
-	unmap func([]byte) error // nil: data is ordinary memory
+	data   []byte
+	mapped bool // else data is ordinary memory
 }
 
 // MapFile opens path for reading. The caller closes the mapping when nothing uses its bytes any more.
@@ -31,8 +33,8 @@ func MapFile(path string) (*Mapping, error) {
 		return nil, &os.PathError{Op: "open", Path: path, Err: errors.New("is a directory; give the model file in it")}
 	}
 	if info.Mode().IsRegular() && info.Size() > 0 && info.Size() == int64(int(info.Size())) {
-		if data, unmap, err := mmap(f, int(info.Size())); err == nil {
-			return &Mapping{data: data, unmap: unmap}, nil
+		if data, err := sysmem.MapFile(f, int(info.Size())); err == nil {
+			return &Mapping{data: data, mapped: true}, nil
 		}
 	}
 	data, err := io.ReadAll(f)
@@ -49,12 +51,12 @@ func (m *Mapping) Bytes() []byte {
 
 // Close gives the memory back. Closing twice does nothing.
 func (m *Mapping) Close() error {
-	data, unmap := m.data, m.unmap
-	m.data, m.unmap = nil, nil
-	if unmap == nil {
+	data, mapped := m.data, m.mapped
+	m.data, m.mapped = nil, false
+	if !mapped {
 		return nil
 	}
-	return unmap(data)
+	return sysmem.UnmapFile(data)
 }
 
 // File is a model file and the mapping its weights lie in.

@@ -1,70 +1,30 @@
 package kern
 
+import "context"
+
 // BlockedSpec describes a convolution in the blocked layout. Input and output
 // are blocked; depth must be one and padding not negative.
 type BlockedSpec struct {
 	ConvSpec
-	PlainInput bool // the input is in the plain layout (first layers)
+	PlainInput bool     // the input is in the plain layout (first layers)
+	Winograd   Winograd // for 3×3 kernels of stride and dilation one: see winograd.go
 }
 
-// blockedAlgo is the way a blocked convolution is computed.
-type blockedAlgo uint8
-
-const (
-	blockedDirect blockedAlgo = iota
-	blockedDepth
-	blockedWinograd
-)
-
-var blockedAlgoNames = [...]string{"blocked direct", "blocked depthwise", "blocked winograd"}
-
-// BlockedConv is a prepared convolution. It is immutable.
-type BlockedConv struct {
-	s          BlockedSpec
-	algo       blockedAlgo
-	directPlan // rows, tasks and weights of a direct convolution
-
-	weights []float32
-	pairLen int  // floats of a pair of blocks' weights
+// blockedGeometry is the geometry of a convolution whose result is blocked.
+type blockedGeometry struct {
+	*geometry
+	b       int  // channels of a block
+	plainIn bool // the input is in the plain layout
 	clears  bool // the activation makes padding channels differ from zero
 
-	depth tapGrid
-	cuts  int // strips of rows of a depthwise convolution
-	wino  winoPlan
+	inBlocks, outBlocks int // of a group
+	maxT                int // pixels of a kernel call
 }
 
-// NewBlockedConv prepares a convolution at the active level; weights are OIHW.
-func NewBlockedConv(s BlockedSpec, weights []float32) (*BlockedConv, error) {
-	c := &Conv{s: s.ConvSpec, t: active.Load()}
-	if err := c.check(); err != nil {
-		return nil, err
-	}
-	p := &BlockedConv{s: s, directPlan: newDirectPlan(c, s.PlainInput)}
-	p.s.ConvSpec = c.s
-	if err := p.checkBlocked(); err != nil {
-		return nil, err
-	}
-	if err := needs("BlockedConv", "weights", weights, c.weightLen()); err != nil {
-		return nil, err
-	}
-	c.lo, c.hi, c.clamp = c.s.Epilogue.clamp()
-	c.after = c.s.Epilogue.after()
-	p.clears = c.s.OutC%p.b != 0 && !keepsZero(&c.s.Epilogue)
-	switch {
-	case p.depthwise():
-		p.algo = blockedDepth
-		p.planDepth(weights)
-	case p.wantsWinograd():
-		p.algo = blockedWinograd
-		p.planWinograd(weights)
-	default:
-		p.layOut(gemmTileWork)
-		p.weights = alignedFloats(p.packedLen())
-		for g := range c.s.Groups {
-			p.packGroup(p.weights, weights, g)
-		}
-	}
-	return p, nil
+func newBlockedGeometry(g *geometry, plainIn bool) *blockedGeometry {
+	b := g.t.block()
+	return &blockedGeometry{geometry: g, b: b, plainIn: plainIn, maxT: g.t.mr, inBlocks: ceilDiv(g.icg, b), outBlocks: ceilDiv(g.ocg, b),
+		clears: g.s.OutC%b != 0 && !keepsZero(&g.s.Epilogue)}
 }
 
 // keepsZero reports whether an activation maps zero to zero.
@@ -74,13 +34,98 @@ func keepsZero(e *Epilogue) bool {
 	return x[0] == 0
 }
 
-func (p *BlockedConv) depthwise() bool {
-	c := p.c
-	return c.s.Groups > 1 && c.icg == 1 && c.ocg == 1 && !p.s.PlainInput
+// pairs is the number of pairs of output blocks in a group; the last may be a
+// single block.
+func (p *blockedGeometry) pairs() int { return ceilDiv(p.outBlocks, 2) }
+
+// inLen and outLen are the elements of one image.
+func (p *blockedGeometry) inLen() int {
+	if p.plainIn {
+		return p.s.InC * p.inN
+	}
+	return ceilDiv(p.s.InC, p.b) * p.b * p.inN
 }
 
-func (p *BlockedConv) checkBlocked() error {
-	c, s := p.c, &p.c.s
+func (p *blockedGeometry) outLen() int { return ceilDiv(p.s.OutC, p.b) * p.b * p.outN }
+
+// biasLen is the room for a padded copy of the bias; zero if it needs none.
+func (p *blockedGeometry) biasLen() int {
+	if p.s.Epilogue.Bias == NoBias || p.s.OutC%p.b == 0 {
+		return 0
+	}
+	return ceilDiv(p.s.OutC, p.b) * p.b
+}
+
+// bounds returns the clamp of the epilogue.
+func (p *blockedGeometry) bounds() (lo, hi float32) {
+	if p.clamp {
+		return p.lo, p.hi
+	}
+	return negInf, posInf
+}
+
+// finish applies what kernels do not: activations that are no clamps, and zeros
+// in the padding channels where the activation spoils them. blockAt is the
+// element of Y at which the block starts.
+func (p *blockedGeometry) finish(y []float32, blockAt int) {
+	e := &p.s.Epilogue
+	if p.after != Identity {
+		p.t.unaryRow(p.after, y, y, e.P0, e.P1)
+	}
+	if blockAt%p.outLen() == (ceilDiv(p.s.OutC, p.b)-1)*p.outN*p.b && p.clears {
+		clearLanes(y, p.s.OutC%p.b, p.b)
+	}
+}
+
+// blockedAlgorithm computes convolutions of the blocked layout in one way.
+type blockedAlgorithm interface {
+	packer
+	workspaceBlocked(threads int) int // bytes
+	runBlocked(r *blockedRun, threads int)
+	taskBlocked(r *blockedRun, i, worker int) // of the pool
+	name() string
+}
+
+// blockedWorkspace is the workspace of a run with an algorithm.
+func (p *blockedGeometry) blockedWorkspace(a blockedAlgorithm, threads int) int {
+	return scratchBytes(4*p.biasLen(), a.workspaceBlocked(threads))
+}
+
+// BlockedConv is a prepared convolution. It is immutable.
+type BlockedConv struct {
+	*blockedGeometry
+	algo blockedAlgorithm
+}
+
+// NewBlockedConv prepares a convolution at the active level.
+func NewBlockedConv(s BlockedSpec) (*BlockedConv, error) {
+	g, err := newGeometry(s.ConvSpec)
+	if err != nil {
+		return nil, err
+	}
+	p := &BlockedConv{blockedGeometry: newBlockedGeometry(g, s.PlainInput)}
+	if err := p.checkBlocked(); err != nil {
+		return nil, err
+	}
+	switch {
+	case p.depthwise():
+		p.algo = newBlockedDepth(p.blockedGeometry)
+	case !s.PlainInput && s.Winograd != WinogradOff && g.s.Groups == 1 && g.slidesByOne():
+		p.algo = newWinograd(p.blockedGeometry, s.Winograd)
+	default:
+		d := &blockedDirect{directPlan{blockedGeometry: p.blockedGeometry}}
+		d.layOut(gemmTileWork)
+		p.algo = d
+	}
+	return p, nil
+}
+
+func (p *blockedGeometry) depthwise() bool {
+	return p.s.Groups > 1 && p.icg == 1 && p.ocg == 1 && !p.plainIn
+}
+
+func (p *blockedGeometry) checkBlocked() error {
+	s := &p.s
 	if s.In[0] != 1 || s.Kernel[0] != 1 || s.PadBegin[0] != 0 || s.PadEnd[0] != 0 || s.Stride[0] != 1 {
 		return &SpecError{"BlockedConv", "In", "depth must be one"}
 	}
@@ -90,59 +135,30 @@ func (p *BlockedConv) checkBlocked() error {
 	if s.Batch < 1 || s.InC < 1 || s.OutC < 1 {
 		return &SpecError{"BlockedConv", "Batch", "must not be empty"}
 	}
-	aligned := c.icg%p.b == 0 && c.ocg%p.b == 0
-	if s.Groups > 1 && !p.depthwise() && (!aligned || p.s.PlainInput) {
+	aligned := p.icg%p.b == 0 && p.ocg%p.b == 0
+	if s.Groups > 1 && !p.depthwise() && (!aligned || p.plainIn) {
 		return &SpecError{"BlockedConv", "Groups", "a group must consist of whole blocks, or be one channel"}
 	}
 	return nil
 }
 
-// Out returns the spatial extents of the output.
-func (p *BlockedConv) Out() [3]int { return p.c.out }
-
 // Algorithm names the way the convolution is computed.
-func (p *BlockedConv) Algorithm() string { return blockedAlgoNames[p.algo] }
+func (p *BlockedConv) Algorithm() string { return p.algo.name() }
 
-// FLOPs returns the operations of the plain definition.
-func (p *BlockedConv) FLOPs() int { return p.c.FLOPs() }
-
-// WeightBytes returns the memory held by packed weights.
-func (p *BlockedConv) WeightBytes() int { return 4 * len(p.weights) }
-
-// inLen and outLen are the elements of one image.
-func (p *BlockedConv) inLen() int {
-	if p.s.PlainInput {
-		return p.c.s.InC * p.c.inN
-	}
-	return ceilDiv(p.c.s.InC, p.b) * p.b * p.c.inN
-}
-
-func (p *BlockedConv) outLen() int { return ceilDiv(p.c.s.OutC, p.b) * p.b * p.c.outN }
-
-// biasLen is the room for a padded copy of the bias; zero if it needs none.
-func (p *BlockedConv) biasLen() int {
-	if p.c.s.Epilogue.Bias == NoBias || p.c.s.OutC%p.b == 0 {
-		return 0
-	}
-	return ceilDiv(p.c.s.OutC, p.b) * p.b
+// PackW lays the weights (OIHW) out. A splat is written out: padding channels of the
+// result must be zero.
+func (p *BlockedConv) PackW(ctx context.Context, w Source) (*Packed, error) {
+	return packAll(ctx, "BlockedConv", p.algo, dense(w.elements(p.sourceLen())))
 }
 
 // Workspace returns the bytes of workspace that Run needs with this many
 // threads.
-func (p *BlockedConv) Workspace(threads int) int {
-	n := 0
-	switch {
-	case p.algo == blockedWinograd:
-		n = p.winoBytes(threads)
-	case p.algo == blockedDirect && p.pad.needed():
-		n = 4 * p.inPlanes * p.pad.size()
-	}
-	return scratchBytes(4*p.biasLen(), n)
-}
+func (p *BlockedConv) Workspace(threads int) int { return p.blockedWorkspace(p.algo, threads) }
 
 // blockedRun is the state of one run; it is a Task.
 type blockedRun struct {
-	p       *BlockedConv
+	algo    blockedAlgorithm
+	w       packedView
 	args    ConvArgs
 	bias    []float32 // padded
 	image   int
@@ -150,6 +166,7 @@ type blockedRun struct {
 	padded  []float32 // room for it
 	packing bool      // tasks copy planes there
 	wino    winoRun
+	ws      []byte // what is left of the workspace
 }
 
 var blockedRuns freeList[blockedRun]
@@ -162,50 +179,34 @@ func (p *BlockedConv) Run(a ConvArgs, ws []byte, threads int) error {
 	if err := p.checkArgs(&a, ws, threads); err != nil {
 		return err
 	}
+	runBlocked(p.blockedGeometry, p.algo, a.Packed.packedView, a, ws, threads)
+	return nil
+}
+
+// runBlocked runs an algorithm over operands that were checked.
+func runBlocked(p *blockedGeometry, algo blockedAlgorithm, w packedView, a ConvArgs, ws []byte, threads int) {
 	r := blockedRuns.get()
 	defer func() {
 		*r = blockedRun{}
 		blockedRuns.put(r)
 	}()
-	r.p, r.args, r.bias = p, a, a.Bias
+	r.algo, r.w, r.args, r.bias = algo, w, a, a.Bias
 	s := newScratch(ws)
 	if n := p.biasLen(); n > 0 {
 		r.bias = s.floats(n)
-		clear(r.bias[copy(r.bias, a.Bias[:p.c.s.OutC]):])
+		clear(r.bias[copy(r.bias, a.Bias[:p.s.OutC]):])
 	}
-	switch p.algo {
-	case blockedWinograd:
-		p.runWinograd(r, &s, threads)
-	case blockedDepth:
-		Parallel(p.c.s.Batch*ceilDiv(p.c.s.OutC, p.b)*p.cuts, threads, r)
-	default:
-		p.runDirect(r, &s, threads)
-	}
-	return nil
-}
-
-// runDirect does one image after the other: the padded copy of one is all the
-// workspace there is.
-func (p *BlockedConv) runDirect(r *blockedRun, s *scratch, threads int) {
-	var padded []float32
-	if p.pad.needed() {
-		padded = s.floats(p.inPlanes * p.pad.size())
-	}
-	for r.image = range p.c.s.Batch {
-		r.in = r.args.X[r.image*p.inLen():]
-		if padded != nil {
-			r.padded, r.packing = padded, true
-			Parallel(p.inPlanes, threads, r)
-			r.in, r.packing = padded, false
-		}
-		Parallel(p.tasks(), threads, r)
-	}
+	r.ws = s.rest
+	algo.runBlocked(r, threads)
 }
 
 func (p *BlockedConv) checkArgs(a *ConvArgs, ws []byte, threads int) error {
-	s := &p.c.s
+	s := &p.s
 	if err := needs("BlockedConv", "X", a.X, s.Batch*p.inLen()); err != nil {
 		return err
+	}
+	if a.Packed == nil || a.Packed.layout != p.algo.layout() {
+		return &SpecError{"BlockedConv", "Packed", "missing, or packed for another layout"}
 	}
 	if err := needs("BlockedConv", "Y", a.Y, s.Batch*p.outLen()); err != nil {
 		return err
@@ -224,28 +225,50 @@ func (p *BlockedConv) checkArgs(a *ConvArgs, ws []byte, threads int) error {
 }
 
 // Run does task i of the present phase.
-func (r *blockedRun) Run(i, worker int) {
-	p := r.p
-	switch {
-	case p.algo == blockedWinograd:
-		r.winoTask(i, worker)
-	case p.algo == blockedDepth:
-		r.depthTask(i)
-	case r.packing:
-		p.pad.plane(r.padded[i*p.pad.size():], r.in[i*p.c.inN*p.width:])
-	default:
-		r.directRows(i)
+func (r *blockedRun) Run(i, worker int) { r.algo.taskBlocked(r, i, worker) }
+
+// blockedDirect convolves directly.
+type blockedDirect struct{ directPlan }
+
+func (p *blockedDirect) name() string { return "blocked direct" }
+
+func (p *blockedDirect) workspaceBlocked(int) int {
+	if !p.pad.needed() {
+		return 0
+	}
+	return 4 * p.inPlanes * p.pad.size()
+}
+
+// runBlocked does one image after the other: the padded copy of one is all the
+// workspace there is.
+func (p *blockedDirect) runBlocked(r *blockedRun, threads int) {
+	var padded []float32
+	if p.pad.needed() {
+		s := newScratch(r.ws)
+		padded = s.floats(p.inPlanes * p.pad.size())
+	}
+	for r.image = range p.s.Batch {
+		r.in = r.args.X[r.image*p.inLen():]
+		if padded != nil {
+			r.padded, r.packing = padded, true
+			Parallel(p.inPlanes, threads, r)
+			r.in, r.packing = padded, false
+		}
+		Parallel(p.tasks(), threads, r)
 	}
 }
 
-// directRows computes one task.
-func (r *blockedRun) directRows(i int) {
-	p, c := r.p, r.p.c
+// taskBlocked computes one task, or pads a plane.
+func (p *blockedDirect) taskBlocked(r *blockedRun, i, _ int) {
+	if r.packing {
+		p.pad.plane(r.padded[i*p.pad.size():], r.in[i*p.inN*p.width:])
+		return
+	}
 	k := p.task(i)
-	a := p.args(p.weights, &k)
-	a.outBlock = 4 * c.outN * p.b
+	a := p.args(&r.w, &k)
+	a.outBlock = 4 * p.outN * p.b
 	block := k.group*p.outBlocks + 2*k.pair
-	e := &c.s.Epilogue
+	e := &p.s.Epilogue
 	if e.Bias != NoBias {
 		a.flags |= directBias
 		a.bias = ptr(r.bias, block*p.b)
@@ -253,26 +276,13 @@ func (r *blockedRun) directRows(i int) {
 	if e.Residual {
 		a.flags |= directRes
 	}
-	if c.clamp {
+	if p.clamp {
 		a.flags |= directCut
 	}
-	out := r.image*p.outLen() + block*c.outN*p.b
+	out := r.image*p.outLen() + block*p.outN*p.b
 	p.compute(&a, r.in, &k, r.args.Y, r.args.Residual, out+k.pixel*p.b)
 	for j := range k.blocks {
-		at := out + j*c.outN*p.b
-		p.after(r.args.Y[at+k.pixel*p.b:][:k.pixels*p.b], at)
-	}
-}
-
-// after applies what kernels do not: activations that are no clamps, and zeros
-// in the padding channels where the activation spoils them. blockAt is the
-// element of Y at which the block starts.
-func (p *BlockedConv) after(y []float32, blockAt int) {
-	e := &p.c.s.Epilogue
-	if p.c.after != Identity {
-		p.t.unaryRow(p.c.after, y, y, e.P0, e.P1)
-	}
-	if blockAt%p.outLen() == (ceilDiv(p.c.s.OutC, p.b)-1)*p.c.outN*p.b && p.clears {
-		clearLanes(y, p.c.s.OutC%p.b, p.b)
+		at := out + j*p.outN*p.b
+		p.finish(r.args.Y[at+k.pixel*p.b:][:k.pixels*p.b], at)
 	}
 }

@@ -4,25 +4,34 @@ package kern
 // depthwise convolution make a task of their own.
 const blockedTaskTaps = 1 << 16
 
-// planDepth lays out a blocked depthwise convolution.
-func (p *BlockedConv) planDepth(w []float32) {
-	c := p.c
-	p.depth = c.depthGrid()
-	p.cuts = max(1, min(c.out[1], c.outN*c.taps/blockedTaskTaps))
-	p.weights = alignedFloats(roundUp(c.s.OutC, p.b) * c.taps)
-	packDepth(p.weights, w, c.s.OutC, c.taps, p.b)
+// blockedDepth computes depthwise convolutions of blocked images.
+type blockedDepth struct {
+	depthWeights
+	g    *blockedGeometry
+	grid tapGrid
+	rows split // strips of rows
 }
 
-// depthTask computes a strip of rows of one block.
-func (r *blockedRun) depthTask(i int) {
-	p, c, g := r.p, r.p.c, &r.p.depth
-	e := &c.s.Epilogue
-	rows := split{c.out[1], p.cuts, c.out[1] / p.cuts, c.out[1] % p.cuts}
-	y0, n := rows.part(i % p.cuts)
-	at := i / p.cuts // image and block
-	block := at % ceilDiv(c.s.OutC, p.b)
-	line := c.out[2] * p.b
-	first := at*c.outN*p.b + y0*line
+func newBlockedDepth(g *blockedGeometry) *blockedDepth {
+	cuts := max(1, min(g.out[1], g.outN*g.taps/blockedTaskTaps))
+	return &blockedDepth{depthWeights{g.geometry, g.b}, g, g.depthGrid(), split{g.out[1], cuts, g.out[1] / cuts, g.out[1] % cuts}}
+}
+
+func (p *blockedDepth) name() string             { return "blocked depthwise" }
+func (p *blockedDepth) workspaceBlocked(int) int { return 0 }
+
+func (p *blockedDepth) runBlocked(r *blockedRun, threads int) {
+	Parallel(p.s.Batch*ceilDiv(p.s.OutC, p.b)*p.rows.p, threads, r)
+}
+
+// taskBlocked computes a strip of rows of one block.
+func (p *blockedDepth) taskBlocked(r *blockedRun, i, _ int) {
+	e := &p.s.Epilogue
+	y0, n := p.rows.part(i % p.rows.p)
+	at := i / p.rows.p // image and block
+	block := at % ceilDiv(p.s.OutC, p.b)
+	line := p.out[2] * p.b
+	first := at*p.outN*p.b + y0*line
 	y := r.args.Y[first:][:n*line]
 	bias := &noBias[0]
 	if e.Bias != NoBias {
@@ -32,15 +41,7 @@ func (r *blockedRun) depthTask(i int) {
 	if e.Residual {
 		res = r.args.Residual[first:][:len(y)]
 	}
-	lo, hi := p.bounds()
-	g.sum(p.t, y, r.args.X[at*c.inN*p.b:][:c.inN*p.b], res, y0, y0+n, 0, &p.weights[block*c.taps*p.b], bias, lo, hi)
-	p.after(y, at*c.outN*p.b)
-}
-
-// bounds returns the clamp of the epilogue.
-func (p *BlockedConv) bounds() (lo, hi float32) {
-	if p.c.clamp {
-		return p.c.lo, p.c.hi
-	}
-	return negInf, posInf
+	lo, hi := p.g.bounds()
+	p.grid.sum(p.t, y, r.args.X[at*p.inN*p.b:][:p.inN*p.b], res, y0, y0+n, 0, r.w.at(block*p.taps*p.b), bias, lo, hi)
+	p.g.finish(y, at*p.outN*p.b)
 }

@@ -16,6 +16,9 @@ import "unsafe"
 // genericBlock is the block of the generic level.
 const genericBlock = 4
 
+// maxBlock is the largest block of all levels.
+const maxBlock = 16
+
 // Block returns the number of channels in a block at the active level: 16 for
 // AVX-512, 8 for AVX2, 4 for plain Go.
 func Block() int { return active.Load().block() }

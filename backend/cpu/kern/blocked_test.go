@@ -58,26 +58,29 @@ func TestBlockedLayout(t *testing.T) {
 	})
 }
 
-func withWinograd(s ConvSpec, w Winograd) ConvSpec {
-	s.Winograd = w
-	return s
+// packedBlocked prepares a blocked convolution and its weights.
+func packedBlocked(t testing.TB, s BlockedSpec, w []float32) (*BlockedConv, *Packed) {
+	p, err := NewBlockedConv(s)
+	require.NoError(t, err, "%+v", s)
+	packed, err := p.PackW(t.Context(), dense(w))
+	require.NoError(t, err)
+	return p, packed
 }
 
-// runBlocked runs a blocked convolution and compares with the definition.
-func runBlocked(t *testing.T, s BlockedSpec, tol float64) {
+// checkBlocked runs a blocked convolution and compares with the definition.
+func checkBlocked(t *testing.T, s BlockedSpec, tol float64) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(s.InC), uint64(s.OutC+s.In[2]*1000)))
-	geo, err := NewConv(s.ConvSpec, nil)
-	require.NoError(t, err)
+	geo := geometryOf(t, s.ConvSpec)
 	cs := geo.Spec()
 	a := ConvArgs{
-		X: noise(rng, cs.Batch*cs.InC*geo.inN, 1), W: noise(rng, geo.weightLen(), 1),
+		X: noise(rng, cs.Batch*cs.InC*geo.inN, 1), W: noise(rng, geo.sourceLen(), 1),
 		Bias: noise(rng, cs.OutC, 1), Residual: noise(rng, cs.Batch*cs.OutC*geo.outN, 1),
 	}
 	want := conv64(geo, a)
-	p, err := NewBlockedConv(s, a.W)
-	require.NoError(t, err, "%+v", s)
+	p, packed := packedBlocked(t, s, a.W)
 	run := a
+	run.Packed = packed
 	if !s.PlainInput {
 		run.X = blocked(a.X, cs.Batch, cs.InC, geo.inN)
 	}
@@ -125,22 +128,22 @@ func TestBlockedConv(t *testing.T) {
 				conv2(1, 5, 33, 1, 7, w+4, 5, 2, 2), conv2(1, 33, 7, 1, 6, w, 1, 2, 0),
 			} {
 				c.Epilogue = e
-				runBlocked(t, BlockedSpec{ConvSpec: c}, 1e-4)
+				checkBlocked(t, BlockedSpec{ConvSpec: c}, 1e-4)
 			}
 			c := conv2(1, 3, 37, 1, 9, w+6, 7, 2, 3)
 			c.Epilogue = e
-			runBlocked(t, BlockedSpec{ConvSpec: c, PlainInput: true}, 1e-4)
+			checkBlocked(t, BlockedSpec{ConvSpec: c, PlainInput: true}, 1e-4)
 		}
 		for _, e := range blockedEpilogues {
 			grouped := conv2(2, 32, 64, 2, 6, 9, 3, 1, 1)
 			grouped.Epilogue = e
-			runBlocked(t, BlockedSpec{ConvSpec: grouped}, 1e-4)
+			checkBlocked(t, BlockedSpec{ConvSpec: grouped}, 1e-4)
 			wide := conv2(1, 17, 20, 1, 12, 19, 3, 1, 0)
 			wide.Dilation, wide.PadBegin, wide.PadEnd = [3]int{1, 3, 2}, [3]int{0, 1, 4}, [3]int{0, 5, 0}
 			wide.Epilogue = e
-			runBlocked(t, BlockedSpec{ConvSpec: wide}, 1e-4)
+			checkBlocked(t, BlockedSpec{ConvSpec: wide}, 1e-4)
 		}
-		runBlocked(t, BlockedSpec{ConvSpec: conv2(1, 64, 96, 1, 20, 30, 3, 1, 1)}, 1e-4) // several tasks
+		checkBlocked(t, BlockedSpec{ConvSpec: conv2(1, 64, 96, 1, 20, 30, 3, 1, 1)}, 1e-4) // several tasks
 	})
 }
 
@@ -153,13 +156,13 @@ func TestBlockedDepthwise(t *testing.T) {
 				conv2(1, 5, 5, 5, 4, w+3, 4, 1, 0), conv2(1, 3, 3, 3, 2, w, 3, 1, 4),
 			} {
 				c.Epilogue = e
-				runBlocked(t, BlockedSpec{ConvSpec: c}, 1e-5)
+				checkBlocked(t, BlockedSpec{ConvSpec: c}, 1e-5)
 			}
 		}
 		c := conv2(1, 3, 3, 3, 20, 21, 3, 2, 0)
 		c.Dilation, c.PadBegin, c.PadEnd = [3]int{1, 2, 3}, [3]int{0, 3, 0}, [3]int{0, 0, 5}
-		runBlocked(t, BlockedSpec{ConvSpec: c}, 1e-5)
-		runBlocked(t, BlockedSpec{ConvSpec: conv2(1, 40, 40, 40, 60, 70, 3, 1, 1)}, 1e-5)
+		checkBlocked(t, BlockedSpec{ConvSpec: c}, 1e-5)
+		checkBlocked(t, BlockedSpec{ConvSpec: conv2(1, 40, 40, 40, 60, 70, 3, 1, 1)}, 1e-5)
 	})
 }
 
@@ -169,14 +172,14 @@ func TestBlockedWinograd(t *testing.T) {
 			for w := 1; w <= 20; w++ {
 				c := conv2(1+w%2, 20, 35, 1, 1+w%9, w, 3, 1, 1)
 				c.Epilogue = blockedEpilogues[w%len(blockedEpilogues)]
-				runBlocked(t, BlockedSpec{ConvSpec: withWinograd(c, kind)}, 2e-4)
+				checkBlocked(t, BlockedSpec{ConvSpec: c, Winograd: kind}, 2e-4)
 			}
 			c := conv2(1, 16, 16, 1, 9, 12, 3, 1, 0)
 			c.PadBegin, c.PadEnd = [3]int{0, 2, 0}, [3]int{0, 0, 3}
-			runBlocked(t, BlockedSpec{ConvSpec: withWinograd(c, kind)}, 2e-4)
+			checkBlocked(t, BlockedSpec{ConvSpec: c, Winograd: kind}, 2e-4)
 			c = conv2(1, 32, 48, 1, 40, 44, 3, 1, 1) // several chunks
 			c.Epilogue = Epilogue{Bias: BiasPerRow, Residual: true, Act: Relu}
-			runBlocked(t, BlockedSpec{ConvSpec: withWinograd(c, kind)}, 2e-4)
+			checkBlocked(t, BlockedSpec{ConvSpec: c, Winograd: kind}, 2e-4)
 		}
 	})
 }
@@ -187,9 +190,8 @@ func TestWinogradError(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	eachLevel(t, func(t *testing.T) {
 		spec := conv2(1, 64, 32, 1, 16, 16, 3, 1, 1)
-		geo, err := NewConv(spec, nil)
-		require.NoError(t, err)
-		a := ConvArgs{X: make([]float32, 64*256), W: make([]float32, geo.weightLen())}
+		geo := geometryOf(t, spec)
+		a := ConvArgs{X: make([]float32, 64*256), W: make([]float32, geo.sourceLen())}
 		for i := range a.X {
 			a.X[i] = float32(math.Max(0, rng.NormFloat64()))
 		}
@@ -199,8 +201,8 @@ func TestWinogradError(t *testing.T) {
 		want := conv64(geo, a)
 		run := ConvArgs{X: blocked(a.X, 1, 64, 256), Y: make([]float32, BlockedLen(1, 32, 256))}
 		for kind, limit := range []float64{5e-7, 5e-7, 1.2e-6} {
-			p, err := NewBlockedConv(BlockedSpec{ConvSpec: withWinograd(spec, Winograd(kind))}, a.W)
-			require.NoError(t, err)
+			p, packed := packedBlocked(t, BlockedSpec{ConvSpec: spec, Winograd: Winograd(kind)}, a.W)
+			run.Packed = packed
 			require.NoError(t, p.Run(run, make([]byte, p.Workspace(1)), 1))
 			got := plainOf(t, run.Y, 1, 32, 256)
 			e, n := 0.0, 0.0
@@ -214,39 +216,16 @@ func TestWinogradError(t *testing.T) {
 	})
 }
 
-func TestSuggestWinograd(t *testing.T) {
-	if Best() == LevelGeneric {
-		t.Skip("plain Go has no use for Winograd")
-	}
-	cases := []struct {
-		s    ConvSpec
-		want Winograd
-	}{
-		{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), Winograd4},
-		{conv2(1, 256, 256, 1, 14, 14, 3, 1, 1), Winograd4},
-		{conv2(1, 512, 512, 1, 7, 7, 3, 1, 1), Winograd2},
-		{conv2(1, 512, 512, 1, 3, 3, 3, 1, 1), WinogradOff},
-		{conv2(1, 3, 64, 1, 56, 56, 3, 1, 1), WinogradOff},
-		{conv2(1, 64, 64, 1, 56, 56, 3, 2, 1), WinogradOff},
-		{conv2(1, 64, 64, 1, 56, 56, 1, 1, 0), WinogradOff},
-		{conv2(1, 64, 64, 2, 56, 56, 3, 1, 1), WinogradOff},
-	}
-	for _, c := range cases {
-		assert.Equal(t, c.want, SuggestWinograd(c.s), "%+v", c.s)
-	}
-}
-
 func TestBlockedThreadsAgree(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	eachLevel(t, func(t *testing.T) {
 		for _, s := range []BlockedSpec{
-			{ConvSpec: conv2(1, 48, 64, 1, 30, 30, 3, 1, 1)}, {ConvSpec: withWinograd(conv2(1, 48, 64, 1, 30, 30, 3, 1, 1), Winograd4)},
+			{ConvSpec: conv2(1, 48, 64, 1, 30, 30, 3, 1, 1)}, {ConvSpec: conv2(1, 48, 64, 1, 30, 30, 3, 1, 1), Winograd: Winograd4},
 			{ConvSpec: conv2(1, 48, 48, 48, 60, 60, 3, 1, 1)}, {ConvSpec: conv2(1, 48, 64, 1, 30, 30, 1, 1, 0)},
 		} {
-			geo, _ := NewConv(s.ConvSpec, nil)
-			p, err := NewBlockedConv(s, noise(rng, geo.weightLen(), 0))
-			require.NoError(t, err)
-			a := ConvArgs{X: blocked(noise(rng, s.InC*geo.inN, 0), 1, s.InC, geo.inN)}
+			geo := geometryOf(t, s.ConvSpec)
+			p, packed := packedBlocked(t, s, noise(rng, geo.sourceLen(), 0))
+			a := ConvArgs{Packed: packed, X: blocked(noise(rng, s.InC*geo.inN, 0), 1, s.InC, geo.inN)}
 			var first []float32
 			for _, threads := range []int{1, 2, 7} {
 				a.Y = make([]float32, BlockedLen(1, s.OutC, geo.outN))
@@ -348,7 +327,7 @@ func TestBlockedErrors(t *testing.T) {
 	for i, change := range bad {
 		s := BlockedSpec{ConvSpec: conv2(1, 6, 6, 1, 8, 8, 3, 1, 1)}
 		change(&s)
-		_, err := NewBlockedConv(s, make([]float32, 1000))
+		_, err := NewBlockedConv(s)
 		assert.ErrorAs(t, err, &spec, "case %d", i)
 	}
 }
@@ -357,11 +336,9 @@ func TestBlockedErrors(t *testing.T) {
 func benchBlocked(b *testing.B, s BlockedSpec, peak float64) float64 {
 	rng := rand.New(rand.NewPCG(1, 1))
 	s.Epilogue = Epilogue{Bias: BiasPerRow, Act: Relu}
-	geo, err := NewConv(s.ConvSpec, nil)
-	require.NoError(b, err)
-	p, err := NewBlockedConv(s, noise(rng, geo.weightLen(), 0))
-	require.NoError(b, err)
-	a := ConvArgs{X: noise(rng, p.inLen(), 0), Y: alignedFloats(p.outLen()), Bias: noise(rng, s.OutC, 0)}
+	geo := geometryOf(b, s.ConvSpec)
+	p, packed := packedBlocked(b, s, noise(rng, geo.sourceLen(), 0))
+	a := ConvArgs{Packed: packed, X: noise(rng, p.inLen(), 0), Y: alignedFloats(p.outLen()), Bias: noise(rng, s.OutC, 0)}
 	ws := make([]byte, p.Workspace(1))
 	sec := bestOf(b, func() { _ = p.Run(a, ws, 1) })
 	reportFLOPs(b, p.FLOPs(), sec, peak)
@@ -382,7 +359,7 @@ func BenchmarkBlockedResNet50(b *testing.B) {
 				}
 				b.Run(fmt.Sprintf("%s/winograd%d/%s", l, 2*kind, convName(c.s)), func(b *testing.B) {
 					atLevel(b, l, func(b *testing.B) {
-						s := BlockedSpec{ConvSpec: withWinograd(c.s, kind), PlainInput: c.s.InC == 3}
+						s := BlockedSpec{ConvSpec: c.s, Winograd: kind, PlainInput: c.s.InC == 3}
 						total += float64(c.count) * benchBlocked(b, s, peak)
 					})
 				})

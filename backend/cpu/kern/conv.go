@@ -1,6 +1,7 @@
 package kern
 
 import (
+	"context"
 	"fmt"
 )
 
@@ -13,32 +14,21 @@ type ConvSpec struct {
 	In, Kernel, Stride, Dilation [3]int
 	PadBegin, PadEnd             [3]int // zeros around the input; may be negative (cropping)
 
-	Winograd Winograd // for 3×3 kernels of stride and dilation one: see winograd.go
+	ConstW   bool     // weights come packed
 	Epilogue Epilogue // bias: BiasPerRow, one per output channel
 }
 
-// ConvArgs are the operands of one run. W is read only by plans made without
-// weights. Residual is shaped like Y and may be Y itself.
-type ConvArgs struct{ X, W, Y, Bias, Residual []float32 }
+// ConvArgs are the operands of one run; Packed takes the place of W where the weights
+// are constant. Residual is shaped like Y and may be Y itself.
+type ConvArgs struct {
+	X, W, Y, Bias, Residual []float32
+	Packed                  *Packed
+}
 
-// convAlgo is the way a convolution is computed.
-type convAlgo uint8
-
-const (
-	convImplicit  convAlgo = iota // product with the implicit matrix of patches
-	convPointwise                 // product with the input itself
-	convDepthwise                 // one input channel to each output channel
-	convDirect                    // sums in registers
-	convWinograd
-)
-
-var convAlgoNames = [...]string{"implicit", "pointwise", "depthwise", "direct", "winograd"}
-
-// Conv is a prepared convolution. It is immutable.
-type Conv struct {
+// geometry is a specification with its defaults filled in, and what follows from it.
+type geometry struct {
 	s    ConvSpec
 	t    *table
-	algo convAlgo
 	out  [3]int
 	inN  int // input pixels of a channel
 	outN int // output pixels of a channel
@@ -46,48 +36,25 @@ type Conv struct {
 	ocg  int // output channels of a group
 	taps int // kernel elements
 
-	weights []float32 // packed; nil: given to Run
-	lo, hi  float32
-	clamp   bool
-	after   UnaryOp
-
-	mat    convMatrix
-	dw     depthPlan
-	direct directPlan
-	wino   *BlockedConv
+	lo, hi float32
+	clamp  bool
+	after  UnaryOp
 }
 
-// NewConv prepares a convolution at the active level. Weights may be nil when
-// they are known only at run time.
-func NewConv(s ConvSpec, weights []float32) (*Conv, error) {
-	c := &Conv{s: s, t: active.Load()}
-	if err := c.check(); err != nil {
+// newGeometry validates a specification at the active level.
+func newGeometry(s ConvSpec) (*geometry, error) {
+	g := &geometry{s: s, t: active.Load()}
+	if err := g.check(); err != nil {
 		return nil, err
 	}
-	c.lo, c.hi, c.clamp = s.Epilogue.clamp()
-	c.after = s.Epilogue.after()
-	if weights != nil {
-		if err := needs("Conv", "weights", weights, c.weightLen()); err != nil {
-			return nil, err
-		}
-		if ok, err := c.planWinograd(weights); ok || err != nil {
-			c.algo = convWinograd
-			return c, err
-		}
-	}
-	c.choose(weights != nil)
-	if weights != nil {
-		c.weights = alignedFloats(c.packedLen())
-		for g := range c.s.Groups {
-			c.packGroup(c.weights, weights, g)
-		}
-	}
-	return c, nil
+	g.lo, g.hi, g.clamp = g.s.Epilogue.clamp()
+	g.after = g.s.Epilogue.after()
+	return g, nil
 }
 
 // check validates the specification and derives the sizes.
-func (c *Conv) check() error {
-	s := &c.s
+func (g *geometry) check() error {
+	s := &g.s
 	if s.Groups == 0 {
 		s.Groups = 1
 	}
@@ -105,15 +72,15 @@ func (c *Conv) check() error {
 		if err != nil {
 			return err
 		}
-		c.out[d] = n
+		g.out[d] = n
 	}
-	c.icg, c.ocg = s.InC/s.Groups, s.OutC/s.Groups
+	g.icg, g.ocg = s.InC/s.Groups, s.OutC/s.Groups
 	var ok [5]bool
-	c.inN, ok[0] = mulAll(s.In[0], s.In[1], s.In[2])
-	c.outN, ok[1] = mulAll(c.out[0], c.out[1], c.out[2])
-	c.taps, ok[2] = mulAll(s.Kernel[0], s.Kernel[1], s.Kernel[2])
-	_, ok[3] = mulAll(s.Batch, max(s.InC, s.OutC), max(c.inN, c.outN), 4)
-	_, ok[4] = mulAll(s.OutC, c.icg, c.taps, 4)
+	g.inN, ok[0] = mulAll(s.In[0], s.In[1], s.In[2])
+	g.outN, ok[1] = mulAll(g.out[0], g.out[1], g.out[2])
+	g.taps, ok[2] = mulAll(s.Kernel[0], s.Kernel[1], s.Kernel[2])
+	_, ok[3] = mulAll(s.Batch, max(s.InC, s.OutC), max(g.inN, g.outN), 4)
+	_, ok[4] = mulAll(s.OutC, g.icg, g.taps, 4)
 	if ok != [5]bool{true, true, true, true, true} {
 		return &SpecError{"Conv", "In", "sizes overflow"}
 	}
@@ -147,119 +114,84 @@ func convExtent(s *ConvSpec, d int) (int, error) {
 	return room/st + 1, nil
 }
 
-// choose picks the algorithm and lays out its work. Weights known beforehand may
-// be packed in any order; others are packed in every run.
-func (c *Conv) choose(packed bool) {
-	s := &c.s
-	one := [3]int{1, 1, 1}
-	switch {
-	case c.icg == 1 && c.ocg == 1 && s.Groups > 1 && c.taps > 1 && s.Kernel[0] == 1 && s.In[0] == 1 && s.PadBegin[0] == 0 && s.PadEnd[0] == 0:
-		c.algo = convDepthwise
-		c.planDepth()
-		return
-	case packed && c.prefersDirect():
-		c.algo = convDirect
-		c.direct = newDirectPlan(c, true)
-		c.direct.layOut(directWork)
-		return
-	case s.Kernel == one && s.Stride == one && s.PadBegin == [3]int{} && s.PadEnd == [3]int{}:
-		c.algo = convPointwise
-	}
-	c.planMatrix()
-}
-
 // Out returns the spatial extents of the output.
-func (c *Conv) Out() [3]int { return c.out }
+func (g *geometry) Out() [3]int { return g.out }
 
 // Spec returns the specification with its defaults filled in.
-func (c *Conv) Spec() ConvSpec { return c.s }
-
-// Algorithm names the way the convolution is computed.
-func (c *Conv) Algorithm() string { return convAlgoNames[c.algo] }
+func (g *geometry) Spec() ConvSpec { return g.s }
 
 // FLOPs returns the floating point operations of one run, products with the
 // zeros of the padding included.
-func (c *Conv) FLOPs() int { return 2 * c.s.Batch * c.s.OutC * c.outN * c.icg * c.taps }
+func (g *geometry) FLOPs() int { return 2 * g.s.Batch * g.s.OutC * g.outN * g.icg * g.taps }
 
-// WeightBytes returns the memory held by packed weights.
-func (c *Conv) WeightBytes() int {
-	if c.wino != nil {
-		return c.wino.WeightBytes()
-	}
-	return 4 * len(c.weights)
+// sourceLen is the number of plain weights.
+func (g *geometry) sourceLen() int { return g.s.OutC * g.icg * g.taps }
+
+// weightLayout is the layout of weights that depends on nothing but their shape.
+func (g *geometry) weightLayout(kind string) Layout {
+	return Layout{Kind: kind, Level: g.t.level, dims: [8]int{g.s.Groups, g.ocg, g.icg, g.taps}}
 }
 
-// weightLen is the number of plain weights.
-func (c *Conv) weightLen() int { return c.s.OutC * c.icg * c.taps }
-
-// packedLen is the number of floats that packed weights take.
-func (c *Conv) packedLen() int {
-	switch c.algo {
-	case convDepthwise:
-		return roundUp(c.s.OutC, c.t.block()) * c.taps
-	case convDirect:
-		return c.direct.packedLen()
-	}
-	return c.s.Groups * c.mat.groupLen
+// convAlgorithm computes convolutions of plain images in one way.
+type convAlgorithm interface {
+	packer
+	workspace(threads int) int // bytes, without weights that are packed while running
+	run(r *convRun, threads int)
+	task(r *convRun, i, worker int) // of the pool
 }
 
-// packGroup packs the weights of one group.
-func (c *Conv) packGroup(dst, w []float32, group int) {
-	switch c.algo {
-	case convDepthwise:
-		if group == 0 { // all of them
-			packDepth(dst, w, c.s.OutC, c.taps, c.t.block())
+// Conv is a prepared convolution of plain images. It is immutable.
+type Conv struct {
+	*geometry
+	plan ConvPlan
+	algo convAlgorithm
+}
+
+// NewConv prepares a convolution at the active level, computed as planned.
+func NewConv(s ConvSpec, p ConvPlan) (*Conv, error) {
+	g, err := newGeometry(s)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conv{geometry: g, plan: p}
+	switch p.Algorithm {
+	case ConvPatches, ConvPointwise:
+		c.algo = newMatrixConv(g, p.Algorithm == ConvPointwise)
+	case ConvDepthwise:
+		c.algo = newDepthConv(g)
+	case ConvDirect:
+		c.algo = newDirectConv(g)
+	case ConvWinograd2, ConvWinograd4:
+		if !s.ConstW {
+			return nil, &SpecError{"Conv", "ConstW", "Winograd takes packed weights only"}
 		}
-	case convDirect:
-		c.direct.packGroup(dst, w, group)
+		c.algo = newWinogradConv(g, winogradForm(p.Algorithm))
 	default:
-		c.mat.pack(c, dst[group*c.mat.groupLen:], w[group*c.ocg*c.icg*c.taps:])
+		return nil, &SpecError{"Conv", "Algorithm", p.Algorithm.String() + " is computed by the caller"}
 	}
+	return c, nil
+}
+
+// Plan returns the algorithm and the reason for it.
+func (c *Conv) Plan() ConvPlan { return c.plan }
+
+// WeightLayout identifies the order in which the weights are read.
+func (c *Conv) WeightLayout() Layout { return c.algo.layout() }
+
+// PackW lays constant weights out.
+func (c *Conv) PackW(ctx context.Context, w Source) (*Packed, error) {
+	return packAll(ctx, "Conv", c.algo, w)
 }
 
 // Workspace returns the bytes of workspace that Run needs with this many
 // threads; it is enough for fewer threads, too.
 func (c *Conv) Workspace(threads int) int {
-	if c.algo == convWinograd {
-		in, out := c.winogradPieces()
-		return scratchBytes(4*in, 4*out, c.wino.Workspace(threads))
-	}
-	n := c.perWorker() * c.workers(threads)
-	if c.weights == nil {
-		n += scratchBytes(4 * c.packedLen())
-	}
-	if c.algo == convDirect {
-		bias, image := c.directPieces()
-		n += scratchBytes(bias, image)
+	n := c.algo.workspace(max(1, threads))
+	if !c.s.ConstW {
+		n += scratchBytes(4 * c.algo.size())
 	}
 	if n > 0 {
 		n += lineBytes
 	}
 	return n
-}
-
-// tasks is the number of pieces of work of a run; of an image of one, if direct.
-func (c *Conv) tasks() int {
-	switch c.algo {
-	case convDepthwise:
-		return c.dw.strips.tasks(c.s.Batch)
-	case convDirect:
-		return c.direct.tasks()
-	case convWinograd:
-		return c.s.Batch
-	}
-	return c.s.Batch * c.s.Groups * c.mat.tilesM * c.mat.tilesN
-}
-
-func (c *Conv) workers(threads int) int { return max(1, min(threads, c.tasks())) }
-
-// perWorker is the workspace of one worker.
-func (c *Conv) perWorker() int {
-	switch c.algo {
-	case convDepthwise:
-		return c.dw.strips.perWorker() + scratchBytes(4*c.t.block(), 4*c.leaveLen(c.dw.strips.rows*c.out[2]))
-	case convDirect:
-		return scratchBytes(8*c.direct.b*c.directPixels(), 4*c.leaveLen(c.directPixels()))
-	}
-	return scratchBytes(4 * c.mat.bufLen)
 }

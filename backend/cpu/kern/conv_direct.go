@@ -9,67 +9,48 @@ package kern
 // than that of a blocked one, so that rows are written in longer runs.
 const directWork = 4 << 20
 
-// prefersDirect reports whether a convolution is better computed directly than
-// as a product with patches: the direct kernels waste lanes where output
-// channels do not fill blocks, the product where pixels do not fill its panels,
-// and packing patches costs most where few output channels share them.
-func (c *Conv) prefersDirect() bool {
-	s := &c.s
-	if c.t.level == LevelGeneric || s.In[0] != 1 || s.Kernel[0] != 1 || s.Stride[0] != 1 || s.Dilation[0] != 1 ||
-		s.PadBegin[0] != 0 || s.PadEnd[0] != 0 || min(s.PadBegin[1], s.PadBegin[2], s.PadEnd[1], s.PadEnd[2]) < 0 {
-		return false
-	}
-	if s.Batch == 0 || c.outN == 0 || c.icg == 0 || c.ocg == 0 {
-		return false
-	}
-	if c.taps == 1 && c.t.mr < 8 && (c.inN > 1024 || s.Stride[1] > 1 || s.Stride[2] > 1) {
-		return false // few pixels a call, each channel on a page of its own
-	}
-	b, nr := c.t.block(), c.t.nr
-	blocks := ceilDiv(c.ocg, b)
-	row := c.out[2]
-	if c.taps == 1 && s.Stride[1] == 1 && s.Stride[2] == 1 {
-		row = c.outN
-	}
-	sums := newSplit(row, c.t.mr).base * min(2, blocks) // independent sums of a call
-	direct := float64(c.ocg) / float64(blocks*b) * min(1, float64(sums)/8)
-	packing := 4.0
-	if c.taps > 1 {
-		packing = 12
-	}
-	product := float64(c.outN) / float64(ceilDiv(c.outN, nr)*nr) * float64(c.ocg) / (float64(c.ocg) + packing)
-	if c.taps > 1 && c.out[2] < 16 {
-		product *= 0.75 // many short segments
-	}
-	return direct >= product
+// directConv computes plain images directly.
+type directConv struct{ directPlan }
+
+func newDirectConv(g *geometry) *directConv {
+	c := &directConv{newDirectPlan(g, true)}
+	c.layOut(directWork)
+	return c
 }
 
-// directPieces are the pieces of workspace of a direct convolution, in bytes:
-// the padded bias, the padded image.
-func (c *Conv) directPieces() (bias, image int) {
+// extra are the pieces of workspace beside that of the workers, in bytes: the padded
+// bias, the padded image.
+func (c *directConv) extra() (bias, image int) {
 	if c.s.Epilogue.Bias != NoBias {
-		bias = 4 * (c.s.OutC + 2*c.direct.b)
+		bias = 4 * (c.s.OutC + 2*c.b)
 	}
-	if c.direct.pad.needed() {
-		image = 4 * c.direct.inPlanes * c.direct.pad.size()
+	if c.pad.needed() {
+		image = 4 * c.inPlanes * c.pad.size()
 	}
 	return bias, image
 }
 
-// directPixels is the most pixels of a task.
-func (c *Conv) directPixels() int {
-	d := &c.direct
-	if d.flat {
-		return d.perTask * d.pieces.largest()
+// pixels is the most pixels of a task.
+func (c *directConv) pixels() int {
+	if c.flat {
+		return c.perTask * c.cuts.largest()
 	}
-	return d.perTask * d.rowLen
+	return c.perTask * c.rowLen
 }
 
-// runDirect does one image after the other.
-func (r *convRun) runDirect(s *scratch, threads int) {
-	c := r.c
-	d := &c.direct
-	nb, ni := c.directPieces()
+func (c *directConv) perWorker() int {
+	return scratchBytes(8*c.b*c.pixels(), 4*c.leaveLen(c.pixels()))
+}
+
+func (c *directConv) workspace(threads int) int {
+	bias, image := c.extra()
+	return c.perWorker()*max(1, min(threads, c.tasks())) + scratchBytes(bias, image)
+}
+
+// run does one image after the other.
+func (c *directConv) run(r *convRun, threads int) {
+	s := newScratch(r.ws)
+	nb, ni := c.extra()
 	if nb > 0 {
 		r.bias = s.floats(nb / 4)
 		clear(r.bias[copy(r.bias, r.args.Bias[:c.s.OutC]):])
@@ -80,21 +61,25 @@ func (r *convRun) runDirect(s *scratch, threads int) {
 		r.in = r.args.X[r.image*c.s.InC*c.inN:]
 		if ni > 0 {
 			r.padded, r.phase = padded, convPads
-			Parallel(d.inPlanes, threads, r)
+			Parallel(c.inPlanes, threads, r)
 			r.in, r.phase = padded, convComputes
 		}
-		Parallel(d.tasks(), c.workers(threads), r)
+		r.overPool(c.tasks(), c.perWorker(), threads)
 	}
 }
 
-// directTask computes one task and brings it into the plain layout.
-func (r *convRun) directTask(i int, buf *scratch) {
-	c, d := r.c, &r.c.direct
+// task computes one task and brings it into the plain layout, or pads a plane.
+func (c *directConv) task(r *convRun, i, worker int) {
+	if r.phase == convPads {
+		c.pad.plane(r.padded[i*c.pad.size():], r.in[i*c.inN:])
+		return
+	}
+	buf := r.buffer(worker)
 	e := &c.s.Epilogue
-	k := d.task(i)
-	channel := k.group*c.ocg + 2*k.pair*d.b
-	a := d.args(r.weights, &k)
-	a.outBlock = 4 * k.pixels * d.b
+	k := c.directPlan.task(i)
+	channel := k.group*c.ocg + 2*k.pair*c.b
+	a := c.args(&r.w, &k)
+	a.outBlock = 4 * k.pixels * c.b
 	if e.Bias != NoBias {
 		a.flags |= directBias
 		a.bias = ptr(r.bias, channel)
@@ -102,42 +87,34 @@ func (r *convRun) directTask(i int, buf *scratch) {
 	if c.clamp && !e.Residual {
 		a.flags |= directCut
 	}
-	tile := buf.floats(2 * d.b * c.directPixels())[:k.blocks*k.pixels*d.b]
-	d.compute(&a, r.in, &k, tile, nil, 0)
+	tile := buf.floats(2 * c.b * c.pixels())[:k.blocks*k.pixels*c.b]
+	c.compute(&a, r.in, &k, tile, nil, 0)
 	to := (r.image*c.s.OutC+channel)*c.outN + k.pixel
 	for j := range k.blocks {
-		rest := *buf // each block takes the same room
-		r.leave(tile[j*k.pixels*d.b:][:k.pixels*d.b], &rest, to+j*d.b*c.outN, min(d.b, c.ocg-(2*k.pair+j)*d.b), k.pixels)
+		rest := buf // each block takes the same room
+		r.leave(tile[j*k.pixels*c.b:][:k.pixels*c.b], &rest, to+j*c.b*c.outN, min(c.b, c.ocg-(2*k.pair+j)*c.b), k.pixels)
 	}
 }
 
-// planWinograd prepares the blocked convolution that a Winograd convolution of
-// plain images runs; false if the shape does not allow one.
-func (c *Conv) planWinograd(weights []float32) (bool, error) {
-	if c.t.level == LevelGeneric || !c.prefersDirect() || c.s.Groups != 1 || !winogradFits(&c.s) {
-		return false, nil
-	}
-	var err error
-	c.wino, err = NewBlockedConv(BlockedSpec{ConvSpec: c.s}, weights)
-	return err == nil, err
+// winogradConv computes plain images by Winograd's algorithm, which is at home in the
+// blocked layout: it converts the image, computes, and converts the result.
+type winogradConv struct{ *winograd }
+
+func newWinogradConv(g *geometry, form Winograd) winogradConv {
+	return winogradConv{newWinograd(newBlockedGeometry(g, false), form)}
 }
 
-// winogradFits reports whether a specification asks for Winograd and its window
-// allows it.
-func winogradFits(s *ConvSpec) bool {
-	return s.Winograd != WinogradOff && s.Winograd <= Winograd4 && s.Groups == 1 &&
-		s.Kernel == [3]int{1, 3, 3} && s.Stride == [3]int{1, 1, 1} && s.Dilation == [3]int{1, 1, 1}
+// lens are the floats of the blocked input and output.
+func (c winogradConv) lens() (in, out int) { return c.s.Batch * c.inLen(), c.s.Batch * c.outLen() }
+
+func (c winogradConv) workspace(threads int) int {
+	in, out := c.lens()
+	return scratchBytes(4*in, 4*out, c.blockedWorkspace(c.winograd, threads))
 }
 
-// winogradPieces are the floats of the blocked input and output.
-func (c *Conv) winogradPieces() (in, out int) {
-	return c.s.Batch * c.wino.inLen(), c.s.Batch * c.wino.outLen()
-}
-
-// runWinograd converts, convolves and converts back.
-func (r *convRun) runWinograd(s *scratch, threads int) error {
-	c := r.c
-	n, m := c.winogradPieces()
+func (c winogradConv) run(r *convRun, threads int) {
+	s := newScratch(r.ws)
+	n, m := c.lens()
 	x, y := s.floats(n), s.floats(m)
 	a := ConvArgs{X: x, Y: y, Bias: r.args.Bias}
 	c.t.changeLayout(x, r.args.X, c.s.Batch, c.s.InC, c.inN, false, threads)
@@ -145,9 +122,9 @@ func (r *convRun) runWinograd(s *scratch, threads int) error {
 		c.t.changeLayout(y, r.args.Residual, c.s.Batch, c.s.OutC, c.outN, false, threads)
 		a.Residual = y
 	}
-	if err := c.wino.Run(a, s.rest, threads); err != nil {
-		return err
-	}
+	runBlocked(c.blockedGeometry, c.winograd, r.w, a, s.rest, threads)
 	c.t.changeLayout(r.args.Y, y, c.s.Batch, c.s.OutC, c.outN, true, threads)
-	return nil
 }
+
+// task is not called: the tasks are those of the blocked run.
+func (winogradConv) task(*convRun, int, int) {}

@@ -2,12 +2,12 @@ package kern
 
 // convRun is the state of one run; it is the Task of the pool.
 type convRun struct {
-	c       *Conv
-	args    ConvArgs
-	weights []float32 // packed
-	ws      []byte
-	per     int // bytes of workspace of one worker
-	phase   convPhase
+	c     *Conv
+	args  ConvArgs
+	w     packedView
+	ws    []byte // what is left of the workspace
+	per   int    // bytes of it for one worker
+	phase convPhase
 
 	// Direct convolution.
 	image  int
@@ -21,7 +21,6 @@ type convPhase uint8
 
 const (
 	convComputes convPhase = iota
-	convPacks              // pack the weights of a group
 	convPads               // copy a plane with its padding
 )
 
@@ -30,7 +29,7 @@ var convRuns freeList[convRun]
 // Run computes the convolution on at most threads threads. The workspace must
 // have Workspace(threads) bytes. Y overlaps no operand but the residual.
 func (c *Conv) Run(a ConvArgs, ws []byte, threads int) error {
-	if c.tasks() == 0 || c.outN == 0 {
+	if c.s.Batch*c.s.OutC*c.outN == 0 {
 		return nil
 	}
 	if err := c.checkArgs(&a, ws, threads); err != nil {
@@ -38,24 +37,19 @@ func (c *Conv) Run(a ConvArgs, ws []byte, threads int) error {
 	}
 	r := convRuns.get()
 	defer r.release()
-	r.c, r.args, r.weights, r.per = c, a, c.weights, c.perWorker()
+	r.c, r.args = c, a
 	s := newScratch(ws)
-	if c.wino == nil && c.weights == nil {
-		r.weights, r.phase = s.floats(c.packedLen()), convPacks
-		for g := range c.s.Groups { // in order: a group writes into the slack after it
-			r.Run(g, 0)
+	if c.s.ConstW {
+		r.w = a.Packed.packedView
+	} else {
+		r.w = packedView{data: s.floats(c.algo.size())}
+		for i := range c.algo.pieces() { // in order: a piece writes into the slack after it
+			at, _ := c.algo.span(i)
+			c.algo.pack(r.w.data[at:], a.W, i)
 		}
-		r.phase = convComputes
 	}
-	switch c.algo {
-	case convWinograd:
-		return r.runWinograd(&s, threads)
-	case convDirect:
-		r.runDirect(&s, threads)
-	default:
-		r.ws = s.rest
-		Parallel(c.tasks(), c.workers(threads), r)
-	}
+	r.ws = s.rest
+	c.algo.run(r, threads)
 	return nil
 }
 
@@ -69,10 +63,8 @@ func (c *Conv) checkArgs(a *ConvArgs, ws []byte, threads int) error {
 	if err := needs("Conv", "X", a.X, s.Batch*s.InC*c.inN); err != nil {
 		return err
 	}
-	if c.wino == nil && c.weights == nil {
-		if err := needs("Conv", "W", a.W, c.weightLen()); err != nil {
-			return err
-		}
+	if err := c.checkWeights(a); err != nil {
+		return err
 	}
 	if err := needs("Conv", "Y", a.Y, s.Batch*s.OutC*c.outN); err != nil {
 		return err
@@ -90,27 +82,29 @@ func (c *Conv) checkArgs(a *ConvArgs, ws []byte, threads int) error {
 	return needs("Conv", "workspace", ws, c.Workspace(threads))
 }
 
-// Run does task i of the present phase.
-func (r *convRun) Run(i, worker int) {
-	c := r.c
-	switch r.phase {
-	case convPacks:
-		c.packGroup(r.weights, r.args.W, i)
-		return
-	case convPads:
-		c.direct.pad.plane(r.padded[i*c.direct.pad.size():], r.in[i*c.inN:])
-		return
+func (c *Conv) checkWeights(a *ConvArgs) error {
+	switch {
+	case !c.s.ConstW:
+		return needs("Conv", "W", a.W, c.sourceLen())
+	case a.Packed == nil || a.Packed.layout != c.algo.layout():
+		return &SpecError{"Conv", "Packed", "missing, or packed for another layout"}
 	}
-	var buf scratch
-	if r.per > 0 {
-		buf = newScratch(r.ws[worker*r.per:])
-	}
-	switch c.algo {
-	case convDepthwise:
-		r.depthTask(i, &buf)
-	case convDirect:
-		r.directTask(i, &buf)
-	default:
-		r.matrixTask(i, &buf)
-	}
+	return nil
 }
+
+// overPool computes n tasks with so much of the workspace for each worker.
+func (r *convRun) overPool(n, per, threads int) {
+	r.per = per
+	Parallel(n, min(threads, n), r)
+}
+
+// buffer is the workspace of a worker.
+func (r *convRun) buffer(worker int) scratch {
+	if r.per == 0 {
+		return scratch{}
+	}
+	return newScratch(r.ws[worker*r.per:])
+}
+
+// Run does task i of the present phase.
+func (r *convRun) Run(i, worker int) { r.c.algo.task(r, i, worker) }

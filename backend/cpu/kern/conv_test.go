@@ -11,7 +11,7 @@ import (
 )
 
 // conv64 is the convolution in float64, straight from its definition.
-func conv64(c *Conv, a ConvArgs) []float64 {
+func conv64(c *geometry, a ConvArgs) []float64 {
 	s := c.Spec()
 	out := make([]float64, s.Batch*s.OutC*c.outN)
 	act := make([]float32, 1)
@@ -46,23 +46,94 @@ func conv64(c *Conv, a ConvArgs) []float64 {
 	return out
 }
 
-// runConv runs one convolution, with packed weights and with weights given at
-// run time, and compares with the definition.
+// geometryOf is the geometry of a specification that is valid.
+func geometryOf(t testing.TB, s ConvSpec) *geometry {
+	g, err := newGeometry(s)
+	require.NoError(t, err, "%+v", s)
+	return g
+}
+
+// fitting lists the algorithms that can compute a convolution.
+func fitting(g *geometry) []ConvAlgorithm {
+	out := []ConvAlgorithm{ConvPatches}
+	if g.isPointwise() {
+		out = append(out, ConvPointwise)
+	}
+	if g.isDepthwise() {
+		out = append(out, ConvDepthwise)
+	}
+	if g.directFits() {
+		out = append(out, ConvDirect)
+		if g.s.Groups == 1 && g.slidesByOne() {
+			out = append(out, ConvWinograd2, ConvWinograd4)
+		}
+	}
+	return out
+}
+
+// chosen is the algorithm for weights that are constant, of those that package kern
+// computes.
+func chosen(t testing.TB, s ConvSpec, most Winograd) ConvPlan {
+	s.Epilogue.Residual = true // nothing is left to the caller
+	s.ConstW = true
+	p, err := PlanConv(s, ConvPolicy{Winograd: most})
+	require.NoError(t, err)
+	return p
+}
+
+// packedConv prepares a convolution whose weights are packed.
+func packedConv(t testing.TB, s ConvSpec, p ConvPlan, w Source) (*Conv, *Packed) {
+	s.ConstW = true
+	c, err := NewConv(s, p)
+	require.NoError(t, err, "%+v", s)
+	packed, err := c.PackW(t.Context(), w)
+	require.NoError(t, err)
+	return c, packed
+}
+
+// runConv runs one convolution by every algorithm that fits, with packed weights and
+// with weights given at run time, and compares with the definition. Weights that are
+// all alike give the same bytes as one element as they do written out.
 func runConv(t *testing.T, s ConvSpec, off int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(s.InC), uint64(s.OutC+s.In[2]*1000)))
-	free, err := NewConv(s, nil)
-	require.NoError(t, err, "%+v", s)
+	free := geometryOf(t, s)
 	s = free.Spec()
 	a := ConvArgs{
-		X: noise(rng, s.Batch*s.InC*free.inN, off), W: noise(rng, free.weightLen(), off),
+		X: noise(rng, s.Batch*s.InC*free.inN, off), W: noise(rng, free.sourceLen(), off),
 		Bias: noise(rng, s.OutC, off), Residual: noise(rng, s.Batch*s.OutC*free.outN, off),
 	}
-	packed, err := NewConv(s, a.W)
-	require.NoError(t, err)
 	want := conv64(free, a)
-	tol := 1e-6 * math.Sqrt(float64(free.icg*free.taps)+1) * 4
-	for _, c := range []*Conv{packed, free} {
+	for _, algo := range fitting(free) {
+		checkConv(t, s, algo, a, want)
+		same := Source{[]float32{a.Bias[0]}, true}
+		c, one := packedConv(t, s, ConvPlan{Algorithm: algo}, same)
+		_, full := packedConv(t, s, ConvPlan{Algorithm: algo}, dense(same.elements(free.sourceLen())))
+		assert.LessOrEqual(t, one.Bytes(), full.Bytes()+4*(gemmBlockK*free.t.mr+slackFloats))
+		ws := make([]byte, c.Workspace(2))
+		y := [2][]float32{make([]float32, len(want)), make([]float32, len(want))}
+		for i, p := range []*Packed{one, full} {
+			run := a
+			run.Packed, run.Y = p, y[i]
+			require.NoError(t, c.Run(run, ws, 2))
+		}
+		require.Equal(t, y[1], y[0], "%+v (%s)", s, algo)
+	}
+}
+
+// checkConv compares an algorithm with the definition.
+func checkConv(t *testing.T, s ConvSpec, algo ConvAlgorithm, a ConvArgs, want []float64) {
+	c, p := packedConv(t, s, ConvPlan{Algorithm: algo}, dense(a.W))
+	a.Packed = p
+	tol := 1e-6 * math.Sqrt(float64(c.icg*c.taps)+1) * 4
+	convs := []*Conv{c}
+	if free, err := NewConv(s, ConvPlan{Algorithm: algo}); algo != ConvWinograd2 && algo != ConvWinograd4 {
+		require.NoError(t, err)
+		convs = append(convs, free)
+	} else {
+		require.Error(t, err, "Winograd takes packed weights only")
+	}
+	for _, c := range convs {
 		y, check := guarded(len(want))
 		a.Y = y
 		ws := make([]byte, c.Workspace(2))
@@ -78,7 +149,7 @@ func runConv(t *testing.T, s ConvSpec, off int) {
 		check(t)
 		for i := range want {
 			if d := math.Abs(want[i] - float64(y[i])); !(d <= tol) {
-				require.InDelta(t, want[i], y[i], tol, "element %d of %+v (%s)", i, s, c.Algorithm())
+				require.InDelta(t, want[i], y[i], tol, "element %d of %+v (%s)", i, s, algo)
 			}
 		}
 	}
@@ -161,15 +232,12 @@ func TestConvVariants(t *testing.T) {
 func TestConvPlainWinograd(t *testing.T) {
 	eachLevel(t, func(t *testing.T) {
 		for w := 1; w <= 20; w += 3 {
-			for _, kind := range []Winograd{Winograd2, Winograd4} {
-				s := conv2(2, 20, 33, 1, 9, w, 3, 1, 1)
-				s.Winograd = kind
-				runConv(t, s, 1)
-				s.Epilogue = Epilogue{Bias: BiasPerRow, Residual: true, Act: Relu}
-				runConv(t, s, 1)
-				s.Epilogue = Epilogue{Bias: BiasPerRow, Act: HardSwish}
-				runConv(t, s, 1)
-			}
+			s := conv2(2, 20, 33, 1, 9, w, 3, 1, 1)
+			runConv(t, s, 1)
+			s.Epilogue = Epilogue{Bias: BiasPerRow, Residual: true, Act: Relu}
+			runConv(t, s, 1)
+			s.Epilogue = Epilogue{Bias: BiasPerRow, Act: HardSwish}
+			runConv(t, s, 1)
 		}
 	})
 }
@@ -200,9 +268,8 @@ func TestConvThreadsAgree(t *testing.T) {
 		rng := rand.New(rand.NewPCG(3, 4))
 		for _, s := range []ConvSpec{conv2(1, 40, 70, 1, 30, 30, 3, 1, 1), conv2(1, 40, 64, 1, 30, 30, 3, 1, 1), conv2(1, 40, 40, 40, 30, 30, 3, 1, 1)} {
 			s.Epilogue.Act = Tanh
-			c, err := NewConv(s, noise(rng, s.OutC*s.InC/s.Groups*9, 0))
-			require.NoError(t, err)
-			a := ConvArgs{X: noise(rng, s.InC*c.inN, 0)}
+			c, p := packedConv(t, s, chosen(t, s, WinogradOff), dense(noise(rng, s.OutC*s.InC/s.Groups*9, 0)))
+			a := ConvArgs{X: noise(rng, s.InC*c.inN, 0), Packed: p}
 			var first []float32
 			for _, threads := range []int{1, 2, 5} {
 				a.Y = make([]float32, s.OutC*c.outN)
@@ -233,26 +300,27 @@ func TestConvErrors(t *testing.T) {
 	for i, change := range bad {
 		s := conv2(1, 4, 4, 1, 8, 8, 3, 1, 1)
 		change(&s)
-		_, err := NewConv(s, nil)
+		_, err := NewConv(s, ConvPlan{})
 		assert.ErrorAs(t, err, &spec, "case %d", i)
 	}
 	s := conv2(1, 4, 4, 1, 8, 8, 3, 1, 1)
-	_, err := NewConv(s, make([]float32, 10))
+	c, p := packedConv(t, s, ConvPlan{}, dense(make([]float32, 144)))
+	_, err := c.PackW(t.Context(), dense(make([]float32, 10)))
 	require.ErrorAs(t, err, &size)
-	c, err := NewConv(s, make([]float32, 144))
-	require.NoError(t, err)
+	_, err = NewConv(s, ConvPlan{Algorithm: ConvRows})
+	require.ErrorAs(t, err, &spec)
 	x := make([]float32, 256)
 	ws := make([]byte, c.Workspace(1))
-	require.ErrorAs(t, c.Run(ConvArgs{X: x[1:], Y: x}, ws, 1), &size)
-	require.ErrorAs(t, c.Run(ConvArgs{X: x, Y: x[1:]}, ws, 1), &size)
-	require.ErrorAs(t, c.Run(ConvArgs{X: x, Y: x}, ws[1:], 1), &size)
+	require.ErrorAs(t, c.Run(ConvArgs{X: x[1:], Y: x, Packed: p}, ws, 1), &size)
+	require.ErrorAs(t, c.Run(ConvArgs{X: x, Y: x[1:], Packed: p}, ws, 1), &size)
+	require.ErrorAs(t, c.Run(ConvArgs{X: x, Y: x, Packed: p}, ws[1:], 1), &size)
+	require.ErrorAs(t, c.Run(ConvArgs{X: x, Y: x}, ws, 1), &spec)
 }
 
 func TestConvRunDoesNotAllocate(t *testing.T) {
 	for _, s := range []ConvSpec{conv2(1, 20, 20, 1, 30, 30, 3, 1, 1), conv2(1, 20, 20, 20, 30, 30, 3, 1, 1)} {
-		c, err := NewConv(s, make([]float32, 3600))
-		require.NoError(t, err)
-		a := ConvArgs{X: make([]float32, 18000), Y: make([]float32, 18000)}
+		c, p := packedConv(t, s, chosen(t, s, WinogradOff), dense(make([]float32, 3600)))
+		a := ConvArgs{Packed: p, X: make([]float32, 18000), Y: make([]float32, 18000)}
 		ws := make([]byte, c.Workspace(2))
 		require.NoError(t, c.Run(a, ws, 2))
 		assert.Zero(t, testing.AllocsPerRun(20, func() { _ = c.Run(a, ws, 2) }))
@@ -294,14 +362,12 @@ func convName(s ConvSpec) string {
 }
 
 // benchConv measures one convolution and returns the seconds of a run.
-func benchConv(b *testing.B, s ConvSpec, peak float64) float64 {
+func benchConv(b *testing.B, s ConvSpec, most Winograd, peak float64) float64 {
 	rng := rand.New(rand.NewPCG(1, 1))
 	s.Epilogue = Epilogue{Bias: BiasPerRow, Act: Relu}
-	free, err := NewConv(s, nil)
-	require.NoError(b, err)
-	a := ConvArgs{X: noise(rng, s.InC*free.inN, 0), Y: alignedFloats(s.OutC * free.outN), Bias: noise(rng, s.OutC, 0)}
-	c, err := NewConv(s, noise(rng, free.weightLen(), 0))
-	require.NoError(b, err)
+	g := geometryOf(b, s)
+	c, p := packedConv(b, s, chosen(b, s, most), dense(noise(rng, g.sourceLen(), 0)))
+	a := ConvArgs{X: noise(rng, s.InC*g.inN, 0), Y: alignedFloats(s.OutC * g.outN), Bias: noise(rng, s.OutC, 0), Packed: p}
 	ws := make([]byte, c.Workspace(1))
 	sec := bestOf(b, func() { _ = c.Run(a, ws, 1) })
 	reportFLOPs(b, c.FLOPs(), sec, peak)
@@ -318,10 +384,9 @@ func BenchmarkConvResNet50(b *testing.B) {
 		for _, c := range resnet50 {
 			b.Run(fmt.Sprintf("%s/%s", l, convName(c.s)), func(b *testing.B) {
 				atLevel(b, l, func(b *testing.B) {
-					sec := benchConv(b, c.s, peak)
+					sec := benchConv(b, c.s, WinogradOff, peak)
 					total += sec * float64(c.count)
-					p, _ := NewConv(c.s, nil)
-					flops += p.FLOPs() * c.count
+					flops += geometryOf(b, c.s).FLOPs() * c.count
 				})
 			})
 		}
@@ -338,7 +403,7 @@ func BenchmarkConvWinograd(b *testing.B) {
 			}
 			for kind := Winograd2; kind <= Winograd4; kind++ {
 				b.Run(fmt.Sprintf("%s/F%d/%s", l, 2*kind, convName(c.s)), func(b *testing.B) {
-					atLevel(b, l, func(b *testing.B) { benchConv(b, withWinograd(c.s, kind), peak) })
+					atLevel(b, l, func(b *testing.B) { benchConv(b, c.s, kind, peak) })
 				})
 			}
 		}
@@ -355,7 +420,7 @@ func BenchmarkConvDepthwise(b *testing.B) {
 			conv2(1, 120, 120, 120, 28, 28, 5, 1, 2),
 		} {
 			b.Run(fmt.Sprintf("%s/%s", l, convName(s)), func(b *testing.B) {
-				atLevel(b, l, func(b *testing.B) { benchConv(b, s, peak) })
+				atLevel(b, l, func(b *testing.B) { benchConv(b, s, WinogradOff, peak) })
 			})
 		}
 	}

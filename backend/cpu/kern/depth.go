@@ -2,11 +2,8 @@ package kern
 
 // Depthwise convolution: one window for each channel; see taps.go.
 
-// depthPlan lays out a depthwise convolution of plain images.
-type depthPlan struct{ strips strips }
-
 // depthGrid is the geometry of a depthwise convolution.
-func (c *Conv) depthGrid() tapGrid {
+func (c *geometry) depthGrid() tapGrid {
 	s := &c.s
 	hw := func(x [3]int) [2]int { return [2]int{x[1], x[2]} }
 	g := tapGrid{
@@ -17,27 +14,58 @@ func (c *Conv) depthGrid() tapGrid {
 	return g
 }
 
-// planDepth lays out the strips.
-func (c *Conv) planDepth() {
-	c.dw.strips.g = c.depthGrid()
-	c.dw.strips.plan(c.s.OutC)
+// depthWeights are depthwise weights: [block][tap][channel of the block].
+type depthWeights struct {
+	*geometry
+	b int // channels of a block
 }
 
-// packDepth lays out depthwise weights: [block][tap][channel of the block].
-func packDepth(dst, w []float32, channels, taps, b int) {
-	clear(dst)
-	for ch := range channels {
-		for t := range taps {
-			dst[((ch/b)*taps+t)*b+ch%b] = w[ch*taps+t]
+func (d depthWeights) layout() Layout                    { return d.weightLayout("depthwise") }
+func (d depthWeights) size() int                         { return roundUp(d.s.OutC, d.b) * d.taps }
+func (d depthWeights) unitSize() int                     { return d.b * d.taps }
+func (d depthWeights) pieces() int                       { return 1 }
+func (d depthWeights) span(int) (at, n int)              { return 0, d.size() }
+func (d depthWeights) packUnit(dst []float32, v float32) { fillUnit(dst, v) }
+
+func (d depthWeights) pack(dst, w []float32, _ int) {
+	clear(dst[:d.size()])
+	for ch := range d.s.OutC {
+		for t := range d.taps {
+			dst[((ch/d.b)*d.taps+t)*d.b+ch%d.b] = w[ch*d.taps+t]
 		}
 	}
 }
 
-// depthTask computes one strip.
-func (r *convRun) depthTask(i int, buf *scratch) {
-	c, s := r.c, &r.c.dw.strips
-	e := &c.s.Epilogue
-	p := s.load(c.t, i, r.args.X, buf)
+// depthConv computes depthwise convolutions of plain images.
+type depthConv struct {
+	depthWeights
+	strips strips
+}
+
+func newDepthConv(g *geometry) *depthConv {
+	c := &depthConv{depthWeights: depthWeights{g, g.t.block()}}
+	c.strips.g = g.depthGrid()
+	c.strips.plan(g.s.OutC)
+	return c
+}
+
+func (c *depthConv) perWorker() int {
+	return c.strips.perWorker() + scratchBytes(4*c.b, 4*c.leaveLen(c.strips.rows*c.out[2]))
+}
+
+func (c *depthConv) workspace(threads int) int {
+	return c.perWorker() * max(1, min(threads, c.strips.tasks(c.s.Batch)))
+}
+
+func (c *depthConv) run(r *convRun, threads int) {
+	r.overPool(c.strips.tasks(c.s.Batch), c.perWorker(), threads)
+}
+
+// task computes one strip.
+func (c *depthConv) task(r *convRun, i, worker int) {
+	s, e := &c.strips, &c.s.Epilogue
+	buf := r.buffer(worker)
+	p := s.load(c.t, i, r.args.X, &buf)
 	bias := buf.floats(s.g.b)
 	clear(bias)
 	if e.Bias != NoBias {
@@ -47,11 +75,10 @@ func (r *convRun) depthTask(i int, buf *scratch) {
 	if c.clamp && !e.Residual {
 		lo, hi = c.lo, c.hi
 	}
-	w := &r.weights[p.block*c.taps*s.g.b]
-	s.g.sum(c.t, p.out, p.in, nil, p.y0, p.y1, p.top, w, &bias[0], lo, hi)
+	s.g.sum(c.t, p.out, p.in, nil, p.y0, p.y1, p.top, r.w.at(p.block*c.taps*s.g.b), &bias[0], lo, hi)
 	n := (p.y1 - p.y0) * c.out[2]
 	to := (p.image*c.s.OutC+p.block*s.g.b)*c.outN + p.y0*c.out[2]
-	r.leave(p.out, buf, to, p.have, n)
+	r.leave(p.out, &buf, to, p.have, n)
 }
 
 // leave brings n pixels of a block, without residual and activation as yet, into
@@ -80,7 +107,7 @@ func (r *convRun) leave(block []float32, buf *scratch, to, channels, n int) {
 }
 
 // leaveLen is the floats that leave needs for n pixels of a block.
-func (c *Conv) leaveLen(n int) int {
+func (c *geometry) leaveLen(n int) int {
 	if !c.s.Epilogue.Residual {
 		return 0
 	}

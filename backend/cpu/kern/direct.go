@@ -1,5 +1,7 @@
 package kern
 
+import "unsafe"
+
 // Direct convolution.
 //
 // Each output is a sum over input channels, kernel rows and taps; a direct
@@ -17,37 +19,26 @@ package kern
 
 // directPlan lays out a direct convolution.
 type directPlan struct {
-	c       *Conv // geometry
-	t       *table
-	b       int  // channels of a block
-	plainIn bool // the input is in the plain layout
-
-	inBlocks, outBlocks int // of a group
-	maxT                int // pixels of a kernel call
-	flat                bool
-	pad                 paddedCopy
-	inPlanes            int // planes of one image: blocks, or channels if plain
-	width               int // floats of an input pixel in a plane
-	rowLen              int // output pixels of a row
-	rows                int // output rows
-	pieces              split
-	perTask             int  // rows of a task (pieces, if flat)
-	rowTasks            int  // tasks of a pair of blocks
-	rowsFirst           bool // neighbouring tasks share rows rather than weights
-	pairLen             int  // floats of a pair of blocks' weights
+	*blockedGeometry
+	flat      bool
+	pad       paddedCopy
+	inPlanes  int   // planes of one image: blocks, or channels if plain
+	width     int   // floats of an input pixel in a plane
+	rowLen    int   // output pixels of a row
+	rows      int   // output rows
+	cuts      split // pieces of a row
+	perTask   int   // rows of a task (pieces, if flat)
+	rowTasks  int   // tasks of a pair of blocks
+	rowsFirst bool  // neighbouring tasks share rows rather than weights
 }
 
-// newDirectPlan starts a plan: what other algorithms of the blocked layout need
-// of it, too.
-func newDirectPlan(c *Conv, plainIn bool) directPlan {
-	d := directPlan{c: c, t: c.t, b: c.t.block(), plainIn: plainIn, maxT: c.t.mr}
-	d.inBlocks, d.outBlocks = ceilDiv(c.icg, d.b), ceilDiv(c.ocg, d.b)
-	return d
+func newDirectPlan(g *geometry, plainIn bool) directPlan {
+	return directPlan{blockedGeometry: newBlockedGeometry(g, plainIn)}
 }
 
 // layOut works out rows, pieces and tasks of about so many multiply-adds.
 func (d *directPlan) layOut(work int) {
-	c, s := d.c, &d.c.s
+	c, s := d.geometry, &d.s
 	d.width, d.inPlanes = d.b, s.Groups*d.inBlocks
 	if d.plainIn {
 		d.width, d.inPlanes = 1, s.InC
@@ -64,62 +55,73 @@ func (d *directPlan) layOut(work int) {
 	if c.taps == 1 && s.Stride == [3]int{1, 1, 1} && !d.pad.needed() {
 		d.flat, d.rows, d.rowLen = true, 1, c.outN
 	}
-	d.pieces = newSplit(d.rowLen, d.maxT)
-	d.pairLen = c.icg * c.taps * 2 * d.b
-	if !d.plainIn {
-		d.pairLen = d.inBlocks * d.b * c.taps * 2 * d.b
-	}
+	d.cuts = newSplit(d.rowLen, d.maxT)
 	d.cut(work)
 }
 
 // cut divides rows (or, of a flat image, pieces of the one row) over tasks.
 func (d *directPlan) cut(work int) {
-	c := d.c
 	units, unit := d.rows, d.rowLen
 	if d.flat {
-		units, unit = d.pieces.p, d.pieces.largest()
+		units, unit = d.cuts.p, d.cuts.largest()
 	}
-	one := unit * 2 * d.b * c.icg * c.taps
+	one := unit * 2 * d.b * d.icg * d.taps
 	d.perTask = max(1, min(units, ceilDiv(work, max(1, one))))
 	d.perTask = newSplit(units, d.perTask).largest()
 	d.rowTasks = ceilDiv(units, d.perTask)
 	const small = 1 << 17 // floats of weights that stay in the L2 cache
-	d.rowsFirst = d.pairLen*d.pairs() <= small
+	d.rowsFirst = d.pairLen()*d.pairs() <= small
 }
 
-// pairs is the number of pairs of output blocks in a group; the last may be a
-// single block.
-func (d *directPlan) pairs() int { return ceilDiv(d.outBlocks, 2) }
+// pieces is the number of pairs of blocks.
+func (d *directPlan) pieces() int { return d.s.Groups * d.pairs() }
 
 // tasks is the number of tasks of one image.
-func (d *directPlan) tasks() int { return d.c.s.Groups * d.pairs() * d.rowTasks }
+func (d *directPlan) tasks() int { return d.pieces() * d.rowTasks }
 
-// packedLen is the number of floats of the packed weights.
-func (d *directPlan) packedLen() int { return d.c.s.Groups * d.pairs() * d.pairLen }
-
-// packGroup lays out a group's weights: for each pair of blocks: input channel
-// blocks, kernel rows, taps, channels of the input block, two output blocks. A
-// plain input has blocks of one channel.
-func (d *directPlan) packGroup(dst, w []float32, group int) {
-	inner := d.b
+// Weights: for each pair of blocks: input channel blocks, kernel rows, taps, channels of
+// the input block, two output blocks. A plain input has blocks of one channel, so the
+// weights of a pair are its rows, transposed.
+func (d *directPlan) layout() Layout {
 	if d.plainIn {
-		inner = 1
+		return d.weightLayout("conv direct")
 	}
-	for pair := range d.pairs() {
-		d.packPair(dst[(group*d.pairs()+pair)*d.pairLen:][:d.pairLen], w, group, pair, inner)
+	return d.weightLayout("conv blocked")
+}
+func (d *directPlan) size() int     { return d.pieces() * d.pairLen() }
+func (d *directPlan) unitSize() int { return d.pairLen() }
+
+func (d *directPlan) packUnit(dst []float32, v float32) { fillUnit(dst, v) }
+
+// pairLen is the floats of a pair of blocks' weights.
+func (d *directPlan) pairLen() int {
+	if d.plainIn {
+		return d.icg * d.taps * 2 * d.b
 	}
+	return d.inBlocks * d.b * d.taps * 2 * d.b
 }
 
-func (d *directPlan) packPair(dst, w []float32, group, pair, inner int) {
-	c := d.c
-	clear(dst)
+func (d *directPlan) span(i int) (at, n int) { return i * d.pairLen(), d.pairLen() }
+
+func (d *directPlan) pack(dst, w []float32, i int) {
+	pair := i % d.pairs()
 	n := min(2, d.outBlocks-2*pair) * d.b
-	for j := range min(n, c.ocg-2*pair*d.b) {
-		src := w[(group*c.ocg+2*pair*d.b+j)*c.icg*c.taps:]
-		for ic := range c.icg {
-			at := ((ic/inner*c.taps)*inner+ic%inner)*n + j
-			for tap := range c.taps {
-				dst[at+tap*inner*n] = src[ic*c.taps+tap]
+	have := min(n, d.ocg-2*pair*d.b)
+	rows := w[(i/d.pairs()*d.ocg+2*pair*d.b)*d.icg*d.taps:]
+	clear(dst[:d.pairLen()])
+	if d.plainIn {
+		k := d.icg * d.taps
+		for j := 0; j < have; j += d.t.tw {
+			d.t.transpose(f32p(dst, j), f32p(rows, j*k), k, 4*n, 4*k, min(d.t.tw, have-j))
+		}
+		return
+	}
+	for j := range have {
+		src := rows[j*d.icg*d.taps:]
+		for ic := range d.icg {
+			at := ((ic/d.b*d.taps)*d.b+ic%d.b)*n + j
+			for tap := range d.taps {
+				dst[at+tap*d.b*n] = src[ic*d.taps+tap]
 			}
 		}
 	}
@@ -134,7 +136,7 @@ type directTask struct {
 
 // task is task i of an image.
 func (d *directPlan) task(i int) directTask {
-	all := d.c.s.Groups * d.pairs()
+	all := d.pieces()
 	gp, rt := i/d.rowTasks, i%d.rowTasks
 	if d.rowsFirst {
 		gp, rt = i%all, i/all
@@ -146,18 +148,18 @@ func (d *directPlan) task(i int) directTask {
 		k.pixel, k.pixels = k.u0*d.rowLen, (k.u1-k.u0)*d.rowLen
 		return k
 	}
-	k.u1 = min(k.u0+d.perTask, d.pieces.p)
-	k.pixel, _ = d.pieces.part(k.u0)
-	last, n := d.pieces.part(k.u1 - 1)
+	k.u1 = min(k.u0+d.perTask, d.cuts.p)
+	k.pixel, _ = d.cuts.part(k.u0)
+	last, n := d.cuts.part(k.u1 - 1)
 	k.pixels = last + n - k.pixel
 	return k
 }
 
 // args fills in what all kernel calls of a task share, but for the epilogue.
-func (d *directPlan) args(weights []float32, k *directTask) directArgs {
-	c, s := d.c, &d.c.s
+func (d *directPlan) args(weights *packedView, k *directTask) directArgs {
+	c, s := d.geometry, &d.s
 	a := directArgs{
-		w: ptr(weights, (k.group*d.pairs()+k.pair)*d.pairLen), ic: d.inBlocks, kh: s.Kernel[1], kw: s.Kernel[2],
+		w: unsafe.Pointer(weights.at((k.group*d.pairs() + k.pair) * d.pairLen())), ic: d.inBlocks, kh: s.Kernel[1], kw: s.Kernel[2],
 		plane: 4 * d.pad.size(), row: 4 * d.pad.pCols * d.width * s.Dilation[1],
 		tap: 4 * d.width * s.Dilation[2], pixel: 4 * d.width * s.Stride[2],
 		lo: c.lo, hi: c.hi,
@@ -171,14 +173,14 @@ func (d *directPlan) args(weights []float32, k *directTask) directArgs {
 // compute runs the kernels of a task. The task's first pixel goes to element at
 // of y, and has its residual there.
 func (d *directPlan) compute(a *directArgs, in []float32, k *directTask, y, res []float32, at int) {
-	s := &d.c.s
+	s := &d.s
 	planes := d.inBlocks
 	if d.plainIn {
-		planes = d.c.icg
+		planes = d.icg
 	}
 	in = in[k.group*planes*d.pad.size():]
 	call := func(row, q int) {
-		x, n := d.pieces.part(q)
+		x, n := d.cuts.part(q)
 		to := at + (row*d.rowLen+x-k.pixel)*d.b
 		a.in = ptr(in, (row*s.Stride[1]*d.pad.pCols+x*s.Stride[2])*d.width)
 		a.out = ptr(y, to)
@@ -192,7 +194,7 @@ func (d *directPlan) compute(a *directArgs, in []float32, k *directTask, y, res 
 			call(0, u)
 			continue
 		}
-		for q := range d.pieces.p {
+		for q := range d.cuts.p {
 			call(u, q)
 		}
 	}

@@ -33,7 +33,8 @@
 //
 //	products        Gemm (float32, batched, packed constants, epilogues), IntGemm (bytes)
 //	convolution     Conv (plain layout), IntConv (bytes), BlockedConv (blocked layout);
-//	                direct, as a product, depthwise, Winograd F(2,3) and F(4,3)
+//	                direct, as a product, depthwise, Winograd F(2,3) and F(4,3);
+//	                PlanConv chooses
 //	pooling         Pool, BlockedPool, BlockedGlobalAverage, ReduceRows (global)
 //	elementwise     Unary, Binary, BinaryScalar, BinaryRows (broadcasting),
 //	                ScaleShift, MulAdd, BatchNorm, BlockedScale; ...N on the pool
@@ -54,7 +55,9 @@
 // The files follow the way of the data, each with its algorithm at its head:
 //
 //	level, table, pool, memory           what is used, who works, where
+//	packed                               layouts of constants, packing in pieces
 //	gemm*, micro, sweep                  blocked product: plan, packing, loops, kernels
+//	conv_plan                            which algorithm computes a convolution, and why
 //	conv, conv_matrix, segments          convolution as a product with patches
 //	direct, conv_direct, blocked_conv    direct convolution
 //	winograd                             Winograd convolution

@@ -48,24 +48,6 @@ type GemmArgs struct {
 	Bias, Residual   []float32
 }
 
-// Packed is a constant operand laid out for one plan's shape and level.
-type Packed struct {
-	data []float32
-	key  packKey
-}
-
-// packKey identifies a layout: operands packed for one plan serve any plan
-// with the same key.
-type packKey struct {
-	level Level
-	isB   bool
-	rows  int // M or N
-	k     int
-}
-
-// Bytes returns the memory a packed operand holds.
-func (p *Packed) Bytes() int { return 4 * len(p.data) }
-
 // Gemm is a prepared matrix product. It is immutable.
 type Gemm struct {
 	s        GemmSpec

@@ -1,5 +1,7 @@
 package kern
 
+import "context"
+
 // Packed layouts.
 //
 //	A: for each block of K: for each panel of rows: [k][height]
@@ -9,41 +11,89 @@ package kern
 // within a block of kc, panel i of A starts at row(i)·kc and panel j of B at
 // j·nr·kc.
 
-// PackA lays out a constant A (M×K, or K×M with TransA) once.
-func (g *Gemm) PackA(a []float32) (*Packed, error) {
-	if err := needs("Gemm", "A", a, g.matrixLen(g.s.TransA, g.s.M, g.s.K, g.s.LDA)); err != nil {
-		return nil, err
-	}
-	p := &Packed{alignedFloats(g.s.M*g.s.K + slackFloats), g.keyA()}
-	for b := range g.k.p {
-		k0, kc := g.k.part(b)
-		g.packBlockA(p.data[k0*g.s.M:], a, 0, g.m.p, k0, kc)
-	}
-	return p, nil
+// A unit of A is its tallest panel of the largest block of K, one of B a full panel.
+
+// PackA lays a constant A (M×K, or K×M with TransA) out.
+func (g *Gemm) PackA(ctx context.Context, a Source) (*Packed, error) {
+	return packAll(ctx, "Gemm", gemmA{g}, a)
 }
 
-// PackB lays out a constant B (K×N, or N×K with TransB) once.
-func (g *Gemm) PackB(b []float32) (*Packed, error) {
-	if err := needs("Gemm", "B", b, g.matrixLen(g.s.TransB, g.s.K, g.s.N, g.s.LDB)); err != nil {
-		return nil, err
-	}
-	width := g.nPanels * g.t.nr
-	p := &Packed{alignedFloats(width*g.s.K + slackFloats), g.keyB()}
-	for i := range g.k.p {
-		k0, kc := g.k.part(i)
-		g.packBlockB(p.data[k0*width:], b, 0, g.nPanels, k0, kc)
-	}
-	return p, nil
+// PackB lays a constant B (K×N, or N×K with TransB) out.
+func (g *Gemm) PackB(ctx context.Context, b Source) (*Packed, error) {
+	return packAll(ctx, "Gemm", gemmB{g}, b)
 }
 
-// PackABytes is PackA for little-endian bytes of any alignment.
-func (g *Gemm) PackABytes(raw []byte) (*Packed, error) { return g.PackA(FloatsOf(raw)) }
+// LayoutA identifies the order in which a constant A is read.
+func (g *Gemm) LayoutA() Layout { return gemmA{g}.layout() }
 
-// PackBBytes is PackB for little-endian bytes of any alignment.
-func (g *Gemm) PackBBytes(raw []byte) (*Packed, error) { return g.PackB(FloatsOf(raw)) }
+// LayoutB identifies the order in which a constant B is read.
+func (g *Gemm) LayoutB() Layout { return gemmB{g}.layout() }
 
-func (g *Gemm) keyA() packKey { return packKey{g.t.level, false, g.s.M, g.s.K} }
-func (g *Gemm) keyB() packKey { return packKey{g.t.level, true, g.s.N, g.s.K} }
+// gemmA packs A: a piece is some panels of a block of K.
+type gemmA struct{ *Gemm }
+
+const gemmPiecePanels = 8
+
+func (g gemmA) layout() Layout {
+	return Layout{Kind: "product rows", Level: g.t.level, dims: [8]int{g.s.M, g.s.K}}
+}
+func (g gemmA) size() int                         { return g.s.M*g.s.K + slackFloats }
+func (g gemmA) unitSize() int                     { return g.k.largest()*g.t.mr + slackFloats }
+func (g gemmA) sourceLen() int                    { return g.matrixLen(g.s.TransA, g.s.M, g.s.K, g.s.LDA) }
+func (g gemmA) pieces() int                       { return g.k.p * ceilDiv(g.m.p, gemmPiecePanels) }
+func (g gemmA) packUnit(dst []float32, v float32) { fillUnit(dst, v) }
+
+// place is the block of K and the panels of piece i.
+func (g gemmA) place(i int) (k0, kc, p0, p1 int) {
+	per := ceilDiv(g.m.p, gemmPiecePanels)
+	k0, kc = g.k.part(i / per)
+	p0 = i % per * gemmPiecePanels
+	return k0, kc, p0, min(p0+gemmPiecePanels, g.m.p)
+}
+
+func (g gemmA) span(i int) (at, n int) {
+	k0, kc, p0, p1 := g.place(i)
+	first, _ := g.m.part(p0)
+	last, h := g.m.part(p1 - 1)
+	return k0*g.s.M + first*kc, (last + h - first) * kc
+}
+
+func (g gemmA) pack(dst, a []float32, i int) {
+	k0, kc, p0, p1 := g.place(i)
+	g.packBlockA(dst, a, p0, p1, k0, kc)
+}
+
+// gemmB packs B: a piece is some panels of a block of K.
+type gemmB struct{ *Gemm }
+
+func (g gemmB) layout() Layout {
+	return Layout{Kind: "product columns", Level: g.t.level, dims: [8]int{g.s.N, g.s.K}}
+}
+func (g gemmB) size() int                         { return g.nPanels*g.t.nr*g.s.K + slackFloats }
+func (g gemmB) unitSize() int                     { return g.k.largest()*g.t.nr + slackFloats }
+func (g gemmB) sourceLen() int                    { return g.matrixLen(g.s.TransB, g.s.K, g.s.N, g.s.LDB) }
+func (g gemmB) pieces() int                       { return g.k.p * ceilDiv(g.nPanels, gemmPiecePanels) }
+func (g gemmB) packUnit(dst []float32, v float32) { fillUnit(dst, v) }
+
+func (g gemmB) place(i int) (k0, kc, q0, q1 int) {
+	per := ceilDiv(g.nPanels, gemmPiecePanels)
+	k0, kc = g.k.part(i / per)
+	q0 = i % per * gemmPiecePanels
+	return k0, kc, q0, min(q0+gemmPiecePanels, g.nPanels)
+}
+
+func (g gemmB) span(i int) (at, n int) {
+	k0, kc, q0, q1 := g.place(i)
+	return (k0*g.nPanels + q0*kc) * g.t.nr, (q1 - q0) * g.t.nr * kc
+}
+
+func (g gemmB) pack(dst, b []float32, i int) {
+	k0, kc, q0, q1 := g.place(i)
+	if q1*g.t.nr > g.s.N { // the last panel is padded with zeros
+		clear(dst[(q1-1-q0)*g.t.nr*kc:][:g.t.nr*kc])
+	}
+	g.packBlockB(dst, b, q0, q1, k0, kc)
+}
 
 // matrixLen is the number of elements of an unbatched operand.
 func (g *Gemm) matrixLen(trans bool, rows, cols, ld int) int {

@@ -1,5 +1,7 @@
 package kern
 
+import "unsafe"
+
 // gemmRun is the state of one run; it is the Task of the pool.
 type gemmRun struct {
 	g    *Gemm
@@ -45,10 +47,10 @@ func (g *Gemm) checkArgs(a *GemmArgs, ws []byte, threads int) error {
 	if g.tasks() == 0 {
 		return nil
 	}
-	if err := g.checkOperand("A", a.A, a.PackedA, s.ConstA, g.needA, g.keyA()); err != nil {
+	if err := g.checkOperand("A", a.A, a.PackedA, s.ConstA, g.needA, g.LayoutA()); err != nil {
 		return err
 	}
-	if err := g.checkOperand("B", a.B, a.PackedB, s.ConstB, g.needB, g.keyB()); err != nil {
+	if err := g.checkOperand("B", a.B, a.PackedB, s.ConstB, g.needB, g.LayoutB()); err != nil {
 		return err
 	}
 	if err := needs("Gemm", "C", a.C, g.needC); err != nil {
@@ -72,11 +74,11 @@ func (g *Gemm) checkArgs(a *GemmArgs, ws []byte, threads int) error {
 	return needs("Gemm", "workspace", ws, g.Workspace(threads))
 }
 
-func (g *Gemm) checkOperand(name string, x []float32, p *Packed, constant bool, need int, key packKey) error {
+func (g *Gemm) checkOperand(name string, x []float32, p *Packed, constant bool, need int, layout Layout) error {
 	if !constant {
 		return needs("Gemm", name, x, need)
 	}
-	if p == nil || p.key != key {
+	if p == nil || p.layout != layout {
 		return &SpecError{"Gemm", "Packed" + name, "missing, or packed for another shape or level"}
 	}
 	return nil
@@ -150,7 +152,7 @@ func (r *gemmRun) rowsOf(w *sweep, buf []float32, off, kb int) {
 	switch {
 	case g.s.ConstA:
 		row, _ := g.m.part(w.p0)
-		w.a = ptr(r.args.PackedA.data, k0*g.s.M+row*kc)
+		w.a, w.oneA = unsafe.Pointer(r.args.PackedA.at(k0*g.s.M+row*kc)), r.args.PackedA.unit
 	case g.shareA:
 		w.a = ptr(r.sharedA, (kb*g.tilesM+w.p0/g.tileM)*g.pieceA)
 	default:
@@ -167,7 +169,10 @@ func (r *gemmRun) colsOf(w *sweep, buf []float32, off, kb int) {
 	w.bStep, w.bLD = 4*nr*kc, 4*nr
 	switch {
 	case g.s.ConstB:
-		w.b = ptr(r.args.PackedB.data, (k0*g.nPanels+w.q0*kc)*nr)
+		w.b = unsafe.Pointer(r.args.PackedB.at((k0*g.nPanels + w.q0*kc) * nr))
+		if r.args.PackedB.unit {
+			w.bStep = 0
+		}
 	case !g.directB:
 		g.packBlockB(buf, r.args.B[off:], w.q0, w.q1, k0, kc)
 		w.b = ptr(buf, 0)

@@ -103,12 +103,12 @@ func runGemm(t *testing.T, s GemmSpec, off int) {
 	want := gemm64(s, a, c0)
 	run := a
 	if s.ConstA {
-		run.PackedA, err = g.PackA(a.A)
+		run.PackedA, err = g.PackA(t.Context(), dense(a.A))
 		require.NoError(t, err)
 		run.A = nil
 	}
 	if s.ConstB {
-		run.PackedB, err = g.PackB(a.B)
+		run.PackedB, err = g.PackB(t.Context(), dense(a.B))
 		require.NoError(t, err)
 		run.B = nil
 	}
@@ -345,10 +345,10 @@ func benchGemm(b *testing.B, l Level, s GemmSpec, peak float64, memory bool) {
 	require.NoError(b, err)
 	a := GemmArgs{A: noise(rng, g.needA, 0), B: noise(rng, g.needB, 0), C: alignedFloats(g.needC)}
 	if s.ConstA {
-		a.PackedA, _ = g.PackA(a.A)
+		a.PackedA, _ = g.PackA(b.Context(), dense(a.A))
 	}
 	if s.ConstB {
-		a.PackedB, _ = g.PackB(a.B)
+		a.PackedB, _ = g.PackB(b.Context(), dense(a.B))
 	}
 	ws := make([]byte, g.Workspace(1))
 	sec := bestOf(b, func() { _ = g.Run(a, ws, 1) })

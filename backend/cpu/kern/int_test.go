@@ -58,7 +58,7 @@ func runIntGemm(t *testing.T, s IntGemmSpec, formA, formB int) {
 	a.ZA, a.ZB = intZeros(rng, formA, s.M, s.ASigned), intZeros(rng, formB, s.N, s.BSigned)
 	b := a.B
 	if s.ConstB {
-		a.PackedB, err = g.PackB(b)
+		a.PackedB, err = g.PackB(t.Context(), b)
 		require.NoError(t, err)
 		a.B = nil
 	}
@@ -143,7 +143,7 @@ func BenchmarkIntGemm(b *testing.B) {
 					require.NoError(b, err)
 					a := IntGemmArgs{A: make([]byte, g.needA), B: make([]byte, g.needB), C: make([]int32, g.needC), ZA: []int32{128}}
 					if s.ConstB {
-						a.PackedB, _ = g.PackB(a.B)
+						a.PackedB, _ = g.PackB(b.Context(), a.B)
 					}
 					ws := make([]byte, g.Workspace(1))
 					sec := bestOf(b, func() { _ = g.Run(a, ws, 1) })
@@ -157,13 +157,14 @@ func BenchmarkIntGemm(b *testing.B) {
 func runIntConv(t *testing.T, s IntConvSpec, form int) {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(uint64(s.InC), uint64(s.OutC+s.In[2]*1000)))
-	geo, err := NewConv(s.ConvSpec, nil)
-	require.NoError(t, err)
+	geo := geometryOf(t, s.ConvSpec)
 	cs := geo.Spec()
-	w, x := randomBytes(rng, geo.weightLen()), randomBytes(rng, cs.Batch*cs.InC*geo.inN)
+	w, x := randomBytes(rng, geo.sourceLen()), randomBytes(rng, cs.Batch*cs.InC*geo.inN)
 	zw := intZeros(rng, form, cs.OutC, s.WSigned)
 	zx := asInt(byte(rng.Uint32()), s.XSigned)
-	p, err := NewIntConv(s, w, zw)
+	p, err := NewIntConv(s, zw)
+	require.NoError(t, err)
+	packed, err := p.PackW(t.Context(), w)
 	require.NoError(t, err)
 	// The definition, in float64 over values less their zero points: all exact.
 	a := ConvArgs{X: make([]float32, len(x)), W: make([]float32, len(w))}
@@ -186,7 +187,7 @@ func runIntConv(t *testing.T, s IntConvSpec, form int) {
 	for i := range cs.OutC * min(form, 1) {
 		bias = append(bias, int32(rng.Uint32())+int32(i))
 	}
-	require.NoError(t, p.Run(x, zx, bias, y, ws, 2))
+	require.NoError(t, p.Run(packed, x, zx, bias, y, ws, 2))
 	for i := range want {
 		sum := int32(want[i])
 		if bias != nil {
@@ -264,12 +265,14 @@ func BenchmarkIntConv(b *testing.B) {
 			b.Run(fmt.Sprintf("%s/%s", l, convName(c)), func(b *testing.B) {
 				atLevel(b, l, func(b *testing.B) {
 					s := IntConvSpec{c, false, true}
-					geo, _ := NewConv(c, nil)
-					p, err := NewIntConv(s, make([]byte, geo.weightLen()), nil)
+					geo := geometryOf(b, c)
+					p, err := NewIntConv(s, nil)
+					require.NoError(b, err)
+					packed, err := p.PackW(b.Context(), make([]byte, geo.sourceLen()))
 					require.NoError(b, err)
 					x, y := make([]byte, c.InC*geo.inN), make([]int32, c.OutC*geo.outN)
 					ws := make([]byte, p.Workspace(1))
-					sec := bestOf(b, func() { _ = p.Run(x, 128, nil, y, ws, 1) })
+					sec := bestOf(b, func() { _ = p.Run(packed, x, 128, nil, y, ws, 1) })
 					b.ReportMetric(float64(geo.FLOPs())/sec/1e9, "GOP/s")
 				})
 			})

@@ -1,6 +1,7 @@
 package kern
 
 import (
+	"context"
 	"math"
 	"unsafe"
 )
@@ -29,20 +30,18 @@ type IntConvSpec struct {
 
 // IntConv is a prepared integer convolution. It is immutable.
 type IntConv struct {
-	c      *Conv  // geometry
-	img    *Conv  // geometry of the image in words
-	pad    [3]int // extents of the padded image
-	t      *table
-	kind   intKind
-	w, x   intSide
-	words  int // words of a tap
-	mat    convMatrix
-	packed []uint32
-	init   []int32 // what the rows start from, without the zero point of x
-	zw     []int32 // zero points of the rows as packed; nil if all are zero
-	sums   []int32 // Σw of each row as packed
+	*geometry
+	img   *geometry // of the image in words
+	pad   [3]int    // extents of the padded image
+	ints  *table
+	kind  intKind
+	w, x  intSide
+	words int // words of a tap
+	mat   convMatrix
+	zw    []int32 // zero points of the rows as packed; nil if all are zero
 
 	float *Conv // depthwise: the float32 convolution that does the work
+	zeros []int32
 }
 
 // exactTaps is the number of products of bytes whose sum float32 holds exactly.
@@ -50,38 +49,51 @@ const exactTaps = 1 << 24 / (255 * 255)
 
 // NewIntConv prepares a convolution at the active level. zw holds the zero
 // point of the weights: nothing, one value, or one for each output channel.
-func NewIntConv(s IntConvSpec, weights []byte, zw []int32) (*IntConv, error) {
-	s.Epilogue = Epilogue{}
-	c := &Conv{s: s.ConvSpec, t: active.Load()}
-	if err := c.check(); err != nil {
+func NewIntConv(s IntConvSpec, zw []int32) (*IntConv, error) {
+	s.Epilogue, s.ConstW = Epilogue{}, true
+	g, err := newGeometry(s.ConvSpec)
+	if err != nil {
 		return nil, err
 	}
-	if n := len(zw); n > 1 && n != c.s.OutC {
-		return nil, &SizeError{"IntConv", "zero points", n, c.s.OutC}
+	if n := len(zw); n > 1 && n != g.s.OutC {
+		return nil, &SizeError{"IntConv", "zero points", n, g.s.OutC}
 	}
-	if err := needs("IntConv", "weights", weights, c.weightLen()); err != nil {
-		return nil, err
-	}
-	c.choose(false)
-	if c.outN == 0 || c.s.Batch == 0 || c.s.OutC == 0 {
-		return &IntConv{c: c, t: c.t}, nil
-	}
-	p := &IntConv{c: c, t: active.Load().products()}
-	if c.algo == convDepthwise && c.taps <= exactTaps {
-		return p, p.planFloat(s, weights, zw)
+	p := &IntConv{geometry: g, ints: g.t.products(), zeros: zw}
+	p.w, p.x = intSide{kind: intPairs, signed: s.WSigned}, intSide{kind: intPairs, signed: s.XSigned}
+	if g.isDepthwise() && g.taps <= exactTaps {
+		p.float, err = NewConv(s.ConvSpec, ConvPlan{Algorithm: ConvDepthwise})
+		return p, err
 	}
 	p.kind = intPairs
-	if p.t.ints.quads {
+	if p.ints.ints.quads {
 		p.kind = quadsSU
 	}
-	p.w, p.x = p.t.sides(p.kind, s.WSigned, s.XSigned)
-	p.words = ceilDiv(c.icg, p.kind.group())
+	p.w, p.x = p.ints.sides(p.kind, s.WSigned, s.XSigned)
+	p.words = ceilDiv(g.icg, p.kind.group())
 	if err := p.planImage(); err != nil {
 		return nil, err
 	}
-	p.planMatrix()
-	p.pack(weights, zw)
+	p.mat = newConvMatrix(p.ints, g.ocg, g.taps*p.words, g.outN, g.s.Batch*g.s.Groups)
+	p.planZeros()
 	return p, nil
+}
+
+// Plan returns the algorithm and the reason for it.
+func (p *IntConv) Plan() ConvPlan {
+	if p.float != nil {
+		return ConvPlan{ConvDepthwise, "one input channel to each output channel: float32 holds the sums exactly"}
+	}
+	return ConvPlan{ConvPatches, "a product of bytes with patches"}
+}
+
+// planZeros works out the zero points of the weights as packed.
+func (p *IntConv) planZeros() {
+	zeros := make([]int32, p.s.OutC)
+	for oc := range zeros {
+		if zeros[oc] = zeroOf(p.zeros, oc) + p.w.shift(); zeros[oc] != 0 {
+			p.zw = zeros
+		}
+	}
 }
 
 // zeroOf is the zero point of row i.
@@ -95,128 +107,102 @@ func zeroOf(z []int32, i int) int32 {
 	return z[i]
 }
 
-// planFloat prepares the float32 convolution of a depthwise one.
-func (p *IntConv) planFloat(s IntConvSpec, weights []byte, zw []int32) error {
-	f := make([]float32, p.c.weightLen())
-	side := intSide{kind: intPairs, signed: s.WSigned}
-	for i := range f {
-		f[i] = float32(side.value(weights[i]) - zeroOf(zw, i/p.c.taps))
-	}
-	p.x = intSide{kind: intPairs, signed: s.XSigned}
-	var err error
-	p.float, err = NewConv(s.ConvSpec, f)
-	return err
-}
-
 // planImage describes the convolution of the padded image of words.
 func (p *IntConv) planImage() error {
-	s := p.c.s
+	s := p.s
 	for d := range 3 {
 		p.pad[d] = max(s.In[d]+s.PadBegin[d]+s.PadEnd[d], 0)
 	}
 	s.In, s.PadBegin, s.PadEnd = p.pad, [3]int{}, [3]int{}
-	s.InC, s.OutC = s.Groups*p.words, s.Groups*p.c.ocg
-	p.img = &Conv{s: s, t: p.t}
-	if err := p.img.check(); err != nil {
-		return err
-	}
-	if s.Kernel == [3]int{1, 1, 1} && s.Stride == [3]int{1, 1, 1} {
-		p.img.algo = convPointwise
-	}
-	return nil
+	s.InC, s.OutC = s.Groups*p.words, s.Groups*p.ocg
+	p.img = &geometry{s: s, t: p.ints}
+	return p.img.check()
 }
 
-// planMatrix lays out the product, in words.
-func (p *IntConv) planMatrix() {
-	c, m := p.c, &p.mat
-	kAll := c.taps * p.words
-	m.m, m.k = newSplit(c.ocg, p.t.mr), newSplit(kAll, gemmBlockK)
-	m.panels = ceilDiv(c.outN, p.t.nr)
-	m.groupLen = c.ocg * kAll
-	if m.m.p == 0 || m.panels == 0 {
-		return
+// WeightLayout identifies the order in which the weights are read. Those of a depthwise
+// convolution are numbers less their zero points.
+func (p *IntConv) WeightLayout() Layout {
+	if p.float != nil {
+		return p.float.WeightLayout()
 	}
-	m.tileN = newSplit(m.panels, max(1, convTileCols/p.t.nr)).largest()
-	m.tilesN = ceilDiv(m.panels, m.tileN)
-	parts := 1
-	if n := c.s.Batch * c.s.Groups * m.tilesN; n < convMinTiles {
-		parts = max(1, min(ceilDiv(convMinTiles, n), c.ocg*kAll*m.tileN*p.t.nr/gemmTileWork))
-	}
-	m.tileM = ceilDiv(m.m.p, parts)
-	m.tilesM = ceilDiv(m.m.p, m.tileM)
-	m.bufLen = m.k.largest() * m.tileN * p.t.nr
-	m.loopRows = m.tileM*p.t.mr <= m.tileN*p.t.nr
+	l := p.weightLayout("integer rows")
+	l.Level, l.dims[7] = p.ints.level, signs(p.x.signed, p.w.signed)
+	return l
 }
 
-// pack lays out the weights and works out the corrections for zero points.
-func (p *IntConv) pack(weights []byte, zw []int32) {
-	c, m, grp := p.c, &p.mat, p.kind.group()
-	p.packed = make([]uint32, c.s.Groups*m.groupLen)
-	p.sums, p.init = make([]int32, c.s.OutC), make([]int32, c.s.OutC)
-	zeros := make([]int32, c.s.OutC)
-	for oc := range c.s.OutC {
-		group, row := oc/c.ocg, oc%c.ocg
-		w := weights[oc*c.icg*c.taps:][:c.icg*c.taps]
-		for k := range c.taps * p.words {
-			tap, ch := k/p.words, k%p.words*grp
-			var b [4]byte
-			n := min(grp, c.icg-ch)
-			for i := range n {
-				b[i] = w[(ch+i)*c.taps+tap]
-				p.sums[oc] += p.w.value(b[i])
-			}
-			p.packed[group*m.groupLen+p.at(row, k)] = p.w.word(b, n)
-		}
-		zeros[oc] = zeroOf(zw, oc) + p.w.shift()
-		if zeros[oc] != 0 {
-			p.zw = zeros
-		}
+// PackW lays the weights out.
+func (p *IntConv) PackW(ctx context.Context, weights []byte) (*Packed, error) {
+	if err := needs("IntConv", "weights", weights, p.sourceLen()); err != nil {
+		return nil, err
 	}
-}
-
-// at is the place of word k of a row within its group.
-func (p *IntConv) at(row, k int) int {
+	if p.float != nil {
+		return p.packFloat(ctx, weights)
+	}
 	m := &p.mat
-	kb := min(k/max(1, m.k.base), m.k.p-1)
-	for {
-		if start, _ := m.k.part(kb); start <= k {
-			break
-		}
-		kb--
-	}
-	k0, kc := m.k.part(kb)
-	pn := min(row/max(1, m.m.base), m.m.p-1)
-	for {
-		if start, _ := m.m.part(pn); start <= row {
-			break
-		}
-		pn--
-	}
-	r0, h := m.m.part(pn)
-	return k0*p.c.ocg + r0*kc + (k-k0)*h + row - r0
+	out := &Packed{layout: p.WeightLayout(), words: make([]uint32, p.s.OutC*p.taps*p.words), sums: make([]int32, p.s.OutC)}
+	err := inPieces(ctx, p.s.Groups*m.m.p, packThreads(4*len(out.words)), func(i, _ int) { p.packPanel(out, weights, i) })
+	return out, err
 }
 
-// Out returns the spatial extents of the output.
-func (p *IntConv) Out() [3]int { return p.c.out }
+// packFloat converts the weights of a depthwise convolution, less their zero points.
+func (p *IntConv) packFloat(ctx context.Context, weights []byte) (*Packed, error) {
+	f := make([]float32, p.sourceLen())
+	for i := range f {
+		f[i] = float32(p.w.value(weights[i]) - zeroOf(p.zeros, i/p.taps))
+	}
+	return p.float.PackW(ctx, dense(f))
+}
 
-// tasks is the number of tiles.
-func (p *IntConv) tasks() int { return p.c.s.Batch * p.c.s.Groups * p.mat.tilesM * p.mat.tilesN }
+// packPanel packs a panel of rows for all of K and adds the rows up.
+func (p *IntConv) packPanel(out *Packed, weights []byte, i int) {
+	m := &p.mat
+	group := i / m.m.p
+	row, h := m.m.part(i % m.m.p)
+	dst := out.words[group*p.ocg*p.taps*p.words:]
+	for j := range h {
+		oc := group*p.ocg + row + j
+		src := weights[oc*p.icg*p.taps:][:p.icg*p.taps]
+		for kb := range m.k.p {
+			k0, kc := m.k.part(kb)
+			out.sums[oc] += p.packRow(dst[k0*p.ocg+row*kc+j:], src, k0, kc, h)
+		}
+	}
+}
 
-func (p *IntConv) workers(threads int) int { return max(1, min(threads, p.tasks())) }
+// packRow packs words k0… of a row, h words apart, and returns the sum of their bytes.
+func (p *IntConv) packRow(dst []uint32, src []byte, k0, kc, h int) (sum int32) {
+	grp := p.kind.group()
+	tap, word := k0/p.words, k0%p.words
+	for k := range kc {
+		var b [4]byte
+		n := min(grp, p.icg-word*grp)
+		for i := range n {
+			b[i] = src[(word*grp+i)*p.taps+tap]
+			sum += p.w.value(b[i])
+		}
+		dst[k*h] = p.w.word(b, n)
+		if word++; word == p.words {
+			tap, word = tap+1, 0
+		}
+	}
+	return sum
+}
+
+func (p *IntConv) workers(threads int) int { return max(1, min(threads, p.mat.tasks())) }
 
 // perWorker is the workspace of one worker: packed panels and sums of columns.
 func (p *IntConv) perWorker() int {
-	return scratchBytes(4*p.mat.bufLen, 4*p.mat.tileN*p.t.nr)
+	return scratchBytes(4*p.mat.bufLen(p.ints), 4*p.mat.tileN*p.ints.nr)
 }
 
 // Workspace returns the bytes of workspace that Run needs with this many
 // threads.
 func (p *IntConv) Workspace(threads int) int {
 	if p.float != nil {
-		s := &p.c.s
-		return scratchBytes(4*s.Batch*s.InC*p.c.inN, 4*s.Batch*s.OutC*p.c.outN, p.float.Workspace(threads))
+		s := &p.s
+		return scratchBytes(4*s.Batch*s.InC*p.inN, 4*s.Batch*s.OutC*p.outN, p.float.Workspace(threads))
 	}
-	return scratchBytes(4*p.c.s.OutC, 4*p.imageWords(), p.perWorker()*p.workers(threads)) + lineBytes
+	return scratchBytes(4*p.s.OutC, 4*p.imageWords(), p.perWorker()*p.workers(threads)) + lineBytes
 }
 
 // imageWords is the size of the images in words.
@@ -224,20 +210,20 @@ func (p *IntConv) imageWords() int {
 	if p.img == nil {
 		return 0
 	}
-	return p.c.s.Batch*p.img.s.InC*p.img.inN + slackFloats
+	return p.s.Batch*p.img.s.InC*p.img.inN + slackFloats
 }
 
-// Run convolves x, with zero point zx, into y, and adds bias, one value for each
+// Run convolves x, with zero point zx, by weights from PackW into y, and adds bias, one value for each
 // output channel, or nil. The workspace must have Workspace(threads) bytes.
-func (p *IntConv) Run(x []byte, zx int32, bias, y []int32, ws []byte, threads int) error {
-	s := &p.c.s
-	if p.c.outN*s.Batch*s.OutC == 0 {
+func (p *IntConv) Run(w *Packed, x []byte, zx int32, bias, y []int32, ws []byte, threads int) error {
+	s := &p.s
+	if p.outN*s.Batch*s.OutC == 0 {
 		return nil
 	}
-	if err := needs("IntConv", "X", x, s.Batch*s.InC*p.c.inN); err != nil {
+	if err := needs("IntConv", "X", x, s.Batch*s.InC*p.inN); err != nil {
 		return err
 	}
-	if err := needs("IntConv", "Y", y, s.Batch*s.OutC*p.c.outN); err != nil {
+	if err := needs("IntConv", "Y", y, s.Batch*s.OutC*p.outN); err != nil {
 		return err
 	}
 	if err := needs("IntConv", "workspace", ws, p.Workspace(threads)); err != nil {
@@ -248,8 +234,11 @@ func (p *IntConv) Run(x []byte, zx int32, bias, y []int32, ws []byte, threads in
 			return err
 		}
 	}
+	if w == nil || w.layout != p.WeightLayout() {
+		return &SpecError{"IntConv", "weights", "missing, or packed for another layout"}
+	}
 	if p.float != nil {
-		return p.runFloat(x, zx, bias, y, ws, threads)
+		return p.runFloat(w, x, zx, bias, y, ws, threads)
 	}
 	r := intConvRuns.get()
 	defer func() {
@@ -257,9 +246,9 @@ func (p *IntConv) Run(x []byte, zx int32, bias, y []int32, ws []byte, threads in
 		intConvRuns.put(r)
 	}()
 	b := newScratch(ws)
-	*r = intConvRun{p: p, x: x, y: y, zx: zx + p.x.shift(), init: b.int32s(s.OutC), words: b.floats(p.imageWords())}
+	*r = intConvRun{p: p, w: w, x: x, y: y, zx: zx + p.x.shift(), init: b.int32s(s.OutC), words: b.floats(p.imageWords())}
 	r.ws = b.rest
-	for i, sum := range p.sums {
+	for i, sum := range w.sums {
 		r.init[i] = -r.zx * sum
 		if bias != nil {
 			r.init[i] += bias[i]
@@ -268,25 +257,25 @@ func (p *IntConv) Run(x []byte, zx int32, bias, y []int32, ws []byte, threads in
 	r.packing = true
 	Parallel(s.Batch*p.img.s.InC, threads, r)
 	r.packing = false
-	Parallel(p.tasks(), threads, r)
+	Parallel(p.mat.tasks(), threads, r)
 	return nil
 }
 
 // runFloat does a depthwise convolution in float32.
-func (p *IntConv) runFloat(x []byte, zx int32, bias, y []int32, ws []byte, threads int) error {
-	s := &p.c.s
+func (p *IntConv) runFloat(w *Packed, x []byte, zx int32, bias, y []int32, ws []byte, threads int) error {
+	s := &p.s
 	b := newScratch(ws)
-	n := s.Batch * s.InC * p.c.inN
-	fx, fy := b.floats(n), b.floats(s.Batch*s.OutC*p.c.outN)
+	n := s.Batch * s.InC * p.inN
+	fx, fy := b.floats(n), b.floats(s.Batch*s.OutC*p.outN)
 	Dequantize(fx, x[:n], p.x.signed, 1, zx)
-	if err := p.float.Run(ConvArgs{X: fx, Y: fy}, b.rest, threads); err != nil {
+	if err := p.float.Run(ConvArgs{X: fx, Y: fy, Packed: w}, b.rest, threads); err != nil {
 		return err
 	}
-	p.t.ints.fromFloat(&y[0], &fy[0], len(fy))
+	p.ints.ints.fromFloat(&y[0], &fy[0], len(fy))
 	if bias != nil {
 		for i := range s.Batch * s.OutC {
-			for j := range p.c.outN {
-				y[i*p.c.outN+j] += bias[i%s.OutC]
+			for j := range p.outN {
+				y[i*p.outN+j] += bias[i%s.OutC]
 			}
 		}
 	}
@@ -296,6 +285,7 @@ func (p *IntConv) runFloat(x []byte, zx int32, bias, y []int32, ws []byte, threa
 // intConvRun is the state of one run; it is a Task.
 type intConvRun struct {
 	p    *IntConv
+	w    *Packed
 	x    []byte
 	y    []int32
 	zx   int32 // as packed
@@ -314,21 +304,16 @@ func (r *intConvRun) Run(i, worker int) {
 		r.plane(i)
 		return
 	}
-	p, c, m := r.p, r.p.c, &r.p.mat
-	tm := i % m.tilesM
-	tn := i / m.tilesM % m.tilesN
-	group := i / m.tilesM / m.tilesN % c.s.Groups
-	image := i / m.tilesM / m.tilesN / c.s.Groups
-	w := sweep{t: p.t, ints: p.kind, rows: m.m, cols: c.outN, loopRows: m.loopRows}
-	w.u.ldc = 4 * c.outN
-	w.p0, w.p1 = tm*m.tileM, min((tm+1)*m.tileM, m.m.p)
-	w.q0, w.q1 = tn*m.tileN, min((tn+1)*m.tileN, m.panels)
-	w.bias = ptr(r.init, group*c.ocg)
+	p, m := r.p, &r.p.mat
+	w, outer := m.tile(p.ints, i, p.outN)
+	w.ints = p.kind
+	image, group := outer/p.s.Groups, outer%p.s.Groups
+	w.bias = ptr(r.init, group*p.ocg)
 	x := r.words[(image*p.img.s.InC+group*p.words)*p.img.inN:]
-	off := (image*c.s.OutC + group*c.ocg) * c.outN
+	off := (image*p.s.OutC + group*p.ocg) * p.outN
 	w.c = ptr(r.y, off)
 	buf := newScratch(r.ws[worker*p.perWorker():])
-	panels, sums := buf.floats(m.bufLen), buf.int32s(m.tileN*p.t.nr)
+	panels, sums := buf.floats(m.bufLen(p.ints)), buf.int32s(m.tileN*p.ints.nr)
 	clear(sums)
 	row0, _ := m.m.part(w.p0)
 	for kb := range max(1, m.k.p) {
@@ -337,12 +322,12 @@ func (r *intConvRun) Run(i, worker int) {
 		if kb == 0 {
 			w.u.flags = ukRow
 		}
-		w.a = ptr(p.packed, group*m.groupLen+k0*c.ocg+row0*kc)
-		w.b, w.bStep, w.bLD = ptr(panels, 0), 4*p.t.nr*kc, 4*p.t.nr
-		p.img.packPixels(panels, x, w.q0, w.q1, k0, kc)
+		w.a = ptr(r.w.words, group*p.ocg*p.taps*p.words+k0*p.ocg+row0*kc)
+		w.b, w.bStep, w.bLD = ptr(panels, 0), 4*p.ints.nr*kc, 4*p.ints.nr
+		p.img.packPixels(p.img.isPointwise(), panels, x, w.q0, w.q1, k0, kc)
 		if p.zw != nil {
 			for q := w.q0; q < w.q1; q++ {
-				p.addColumns(sums[(q-w.q0)*p.t.nr:][:p.t.nr], panels[(q-w.q0)*p.t.nr*kc:], kc)
+				p.addColumns(sums[(q-w.q0)*p.ints.nr:][:p.ints.nr], panels[(q-w.q0)*p.ints.nr*kc:], kc)
 			}
 		}
 		w.run(kc)
@@ -356,7 +341,7 @@ func (r *intConvRun) Run(i, worker int) {
 // unsigned.
 func (p *IntConv) addColumns(sums []int32, panel []float32, words int) {
 	for k := range words {
-		row := panel[k*p.t.nr:][:len(sums)]
+		row := panel[k*p.ints.nr:][:len(sums)]
 		for j, f := range row {
 			v := math.Float32bits(f)
 			if p.kind == intPairs {
@@ -371,17 +356,17 @@ func (p *IntConv) addColumns(sums []int32, panel []float32, words int) {
 // correct subtracts what the zero points of the weights owe:
 // zw·(Σx − K·zx) for every row and column.
 func (r *intConvRun) correct(w *sweep, group int, sums, y []int32) {
-	p, c := r.p, r.p.c
-	k := int32(c.icg * c.taps)
+	p := r.p
+	k := int32(p.icg * p.taps)
 	for j := range sums {
 		sums[j] -= k * r.zx
 	}
 	r0, _ := w.rows.part(w.p0)
 	last, h := w.rows.part(w.p1 - 1)
-	c0, c1 := w.q0*p.t.nr, min(w.q1*p.t.nr, c.outN)
+	c0, c1 := w.q0*p.ints.nr, min(w.q1*p.ints.nr, p.outN)
 	for row := r0; row < last+h; row++ {
-		if z := p.zw[group*c.ocg+row]; z != 0 {
-			p.t.ints.mulSub(&y[row*c.outN+c0], &sums[0], c1-c0, z)
+		if z := p.zw[group*p.ocg+row]; z != 0 {
+			p.ints.ints.mulSub(&y[row*p.outN+c0], &sums[0], c1-c0, z)
 		}
 	}
 }
@@ -389,16 +374,16 @@ func (r *intConvRun) correct(w *sweep, group int, sums, y []int32) {
 // plane brings one plane of words of one image into place: rows of several
 // channels interleaved, surrounded by the zero point.
 func (r *intConvRun) plane(i int) {
-	p, c := r.p, r.p.c
-	s := &c.s
+	p := r.p
+	s := &p.s
 	word := i % p.words
 	group := i / p.words % s.Groups
 	image := i / p.words / s.Groups
 	grp := p.kind.group()
 	ch := word * grp
-	have := min(grp, c.icg-ch)
+	have := min(grp, p.icg-ch)
 	dst := unsafe.Slice((*uint32)(ptr(r.words, i*p.img.inN)), p.img.inN)
-	src := r.x[(image*s.InC+group*c.icg+ch)*c.inN:]
+	src := r.x[(image*s.InC+group*p.icg+ch)*p.inN:]
 	fill := p.fillWord(r.zx, have)
 	for j := range dst {
 		dst[j] = fill
@@ -431,26 +416,26 @@ func (p *IntConv) fillWord(zx int32, have int) uint32 {
 // row interleaves one row of as many channels as there are.
 func (p *IntConv) row(dst []uint32, src []byte, have int) {
 	n := 0
-	switch k := &p.t.ints; {
+	switch k := &p.ints.ints; {
 	case p.kind == quadsSU && have == 4:
 		flip := uint32(0)
 		if p.x.flip {
 			flip = 0x80808080
 		}
-		k.quadRow(&dst[0], &src[0], len(dst), p.c.inN, flip)
+		k.quadRow(&dst[0], &src[0], len(dst), p.inN, flip)
 		return
 	case p.kind == intPairs && have == 2 && k.pairRowU != nil && len(dst) >= 16:
 		n = len(dst) &^ 15
 		if p.x.signed {
-			k.pairRowS(&dst[0], &src[0], n, p.c.inN)
+			k.pairRowS(&dst[0], &src[0], n, p.inN)
 		} else {
-			k.pairRowU(&dst[0], &src[0], n, p.c.inN)
+			k.pairRowU(&dst[0], &src[0], n, p.inN)
 		}
 	}
 	for ; n < len(dst); n++ {
 		var b [4]byte
 		for i := range have {
-			b[i] = src[n+i*p.c.inN]
+			b[i] = src[n+i*p.inN]
 		}
 		dst[n] = p.x.word(b, have)
 	}

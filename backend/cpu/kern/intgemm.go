@@ -1,5 +1,7 @@
 package kern
 
+import "context"
+
 // IntGemmSpec describes C = Σ (A−za)·(B−zb) over bytes, in 32-bit integers that
 // wrap around. A is M×K; B is K×N, or N×K with TransB.
 type IntGemmSpec struct {
@@ -16,22 +18,9 @@ type IntGemmSpec struct {
 // value for all, or one for each row of A, each column of B.
 type IntGemmArgs struct {
 	A, B    []byte
-	PackedB *IntPacked
+	PackedB *Packed
 	C       []int32
 	ZA, ZB  []int32
-}
-
-// IntPacked is a constant B laid out for one plan's shape and level.
-type IntPacked struct {
-	words []uint32
-	sums  []int32 // of each column
-	key   intKey
-}
-
-type intKey struct {
-	level        Level
-	n, k         int
-	aSign, bSign bool
 }
 
 // IntGemm is a prepared integer product. It is immutable.
@@ -109,19 +98,34 @@ func (g *IntGemm) check() error {
 	return nil
 }
 
-func (g *IntGemm) key() intKey {
-	return intKey{g.t.level, g.s.N, g.s.K, g.s.ASigned, g.s.BSigned}
+// LayoutB identifies the order in which a constant B is read.
+func (g *IntGemm) LayoutB() Layout {
+	return Layout{Kind: "integer columns", Level: g.t.level, dims: [8]int{g.s.N, g.s.K, signs(g.s.ASigned, g.s.BSigned)}}
 }
 
-// PackB lays out a constant B once.
-func (g *IntGemm) PackB(b []byte) (*IntPacked, error) {
+// signs encodes which operands are signed.
+func signs(a, b bool) (n int) {
+	if a {
+		n = 1
+	}
+	if b {
+		n |= 2
+	}
+	return n
+}
+
+// PackB lays a constant B out.
+func (g *IntGemm) PackB(ctx context.Context, b []byte) (*Packed, error) {
 	if err := needs("IntGemm", "B", b, g.needB-(g.s.Batch-1)*g.s.StrideB); err != nil {
 		return nil, err
 	}
-	p := &IntPacked{make([]uint32, g.panels*g.t.nr*g.words), make([]int32, g.panels*g.t.nr), g.key()}
-	tmp := make([]byte, g.t.pairTmp(g.s.K))
-	g.packB(p.words, p.sums, b, 0, g.panels, tmp)
-	return p, nil
+	p := &Packed{layout: g.LayoutB(), words: make([]uint32, g.panels*g.t.nr*g.words), sums: make([]int32, g.panels*g.t.nr)}
+	threads := packThreads(4 * len(p.words))
+	tmp := make([]byte, threads*g.t.pairTmp(g.s.K))
+	err := inPieces(ctx, g.panels, threads, func(q, worker int) {
+		g.packB(p.words, p.sums, b, q, q+1, tmp[worker*g.t.pairTmp(g.s.K):])
+	})
+	return p, err
 }
 
 // packB packs panels q0..q1 for all of K and adds up their columns. A block of

@@ -54,7 +54,7 @@ func (g *IntGemm) checkArgs(a *IntGemmArgs, ws []byte, threads int) error {
 		return err
 	}
 	if g.s.ConstB {
-		if a.PackedB == nil || a.PackedB.key != g.key() {
+		if a.PackedB == nil || a.PackedB.layout != g.LayoutB() {
 			return &SpecError{"IntGemm", "PackedB", "missing, or packed for another shape or level"}
 		}
 	} else if err := needs("IntGemm", "B", a.B, g.needB); err != nil {

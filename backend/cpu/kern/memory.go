@@ -3,6 +3,7 @@ package kern
 import (
 	"encoding/binary"
 	"math"
+	"runtime"
 	"unsafe"
 )
 
@@ -78,14 +79,15 @@ func alignedFloats(n int) []float32 {
 }
 
 // FloatsOf reads little-endian float32 from bytes of any alignment: in place
-// where alignment and byte order allow, else from a copy.
+// where alignment (or a machine that does not mind it) and byte order allow, else
+// from a copy.
 func FloatsOf(raw []byte) []float32 {
 	n := len(raw) / 4
 	if n == 0 {
 		return nil
 	}
 	p := unsafe.Pointer(unsafe.SliceData(raw))
-	if littleEndian && uintptr(p)%4 == 0 {
+	if littleEndian && (unaligned || uintptr(p)%4 == 0) {
 		return unsafe.Slice((*float32)(p), n)
 	}
 	out := make([]float32, n)
@@ -94,6 +96,9 @@ func FloatsOf(raw []byte) []float32 {
 	}
 	return out
 }
+
+// unaligned says that loads may begin at any address.
+const unaligned = runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" || runtime.GOARCH == "386"
 
 var littleEndian = func() bool {
 	x := uint16(1)

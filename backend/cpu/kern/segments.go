@@ -27,7 +27,7 @@ type vectorRuns struct {
 }
 
 // cutFor finds the runs of the vector of tw pixels that starts at a flat pixel.
-func (v *vectorRuns) cutFor(c *Conv, tw, pixel int) {
+func (v *vectorRuns) cutFor(c *geometry, tw, pixel int) {
 	v.n = 0
 	end := min(pixel+tw, c.outN)
 	for lane := 0; pixel < end; v.n++ {
@@ -41,7 +41,7 @@ func (v *vectorRuns) cutFor(c *Conv, tw, pixel int) {
 }
 
 // packPatches packs one panel of the implicit matrix for one block of K.
-func (c *Conv) packPatches(dst, x []float32, panel, k0, kc int) {
+func (c *geometry) packPatches(dst, x []float32, panel, k0, kc int) {
 	tw := c.t.tw
 	for v := 0; v < c.t.nr; v += tw {
 		var runs vectorRuns
@@ -56,7 +56,7 @@ func (c *Conv) packPatches(dst, x []float32, panel, k0, kc int) {
 }
 
 // packTap packs n channels from ch of one tap for one vector of pixels.
-func (c *Conv) packTap(dst *float32, x []float32, runs *vectorRuns, tap, ch, n int) {
+func (c *geometry) packTap(dst *float32, x []float32, runs *vectorRuns, tap, ch, n int) {
 	src := f32p(x, ch*c.inN)
 	fill := true
 	for i := range runs.n {
@@ -74,7 +74,7 @@ func (c *Conv) packTap(dst *float32, x []float32, runs *vectorRuns, tap, ch, n i
 
 // segmentOf returns the lanes of a run whose input element exists for a tap,
 // and the element at which lane 0 would lie.
-func (c *Conv) segmentOf(r *pixelRun, tap int) (mask, off int) {
+func (c *geometry) segmentOf(r *pixelRun, tap int) (mask, off int) {
 	s := &c.s
 	kx := tap % s.Kernel[2]
 	ky := tap / s.Kernel[2] % s.Kernel[1]

@@ -16,6 +16,7 @@ type sweep struct {
 	loopRows       bool // the inner loop runs over panels of A
 
 	a     unsafe.Pointer // panel p0 of the block
+	oneA  bool           // all panels of A are that one
 	b     unsafe.Pointer // panel q0 of the block
 	bStep int            // bytes between panels of B
 	bLD   int            // bytes between the rows of a panel
@@ -71,7 +72,7 @@ func (w *sweep) run(kc int) {
 			w.panelB(q)
 			for p := w.p0; p < w.p1; p++ {
 				row, h := w.rows.part(p)
-				w.u.a = unsafe.Add(w.a, 4*(row-row0)*kc)
+				w.panelA(row-row0, kc)
 				w.fetch(w.u.b, w.bStep, p-w.p0, q+1 < w.q1)
 				w.call(row, h, q)
 			}
@@ -80,13 +81,21 @@ func (w *sweep) run(kc int) {
 	}
 	for p := w.p0; p < w.p1; p++ {
 		row, h := w.rows.part(p)
-		w.u.a = unsafe.Add(w.a, 4*(row-row0)*kc)
+		w.panelA(row-row0, kc)
 		for q := w.q0; q < w.q1; q++ {
 			w.panelB(q)
 			w.fetch(w.u.a, 4*kc*h, q-w.q0, p+1 < w.p1)
 			w.call(row, h, q)
 		}
 	}
+}
+
+// panelA points the micro-kernel at the panel of A that begins so many rows in.
+func (w *sweep) panelA(rows, kc int) {
+	if w.oneA {
+		rows = 0
+	}
+	w.u.a = unsafe.Add(w.a, 4*rows*kc)
 }
 
 // panelB points the micro-kernel at a panel of B.

@@ -33,39 +33,24 @@ const (
 	Winograd4                   // F(4,3): 4 times fewer multiplications
 )
 
-// SuggestWinograd returns the choice that is fastest for a convolution at the
-// active level, where the error of F(4,3) is no concern: off where the window
-// does not allow Winograd, where there are too few channels for the transforms
-// to pay, or where tiles would hang far over the border.
-func SuggestWinograd(s ConvSpec) Winograd {
-	c := &Conv{s: s, t: active.Load()}
-	if c.s.Winograd = Winograd4; c.check() != nil || !winogradFits(&c.s) {
-		return WinogradOff
-	}
-	covered := func(m int) float64 {
-		h, w := c.out[1], c.out[2]
-		return float64(h*w) / float64(ceilDiv(h, m)*ceilDiv(w, m)*m*m)
-	}
-	switch tiles := ceilDiv(c.out[1], 4) * ceilDiv(c.out[2], 4); {
-	case min(c.icg, c.ocg) < 16 || c.t.level == LevelGeneric:
-		return WinogradOff
-	case tiles >= 9 && covered(4) > 0.6:
+// winogradForm is the form of an algorithm.
+func winogradForm(a ConvAlgorithm) Winograd {
+	if a == ConvWinograd4 {
 		return Winograd4
-	case tiles >= 4 && covered(2) > 0.6:
-		return Winograd2
 	}
-	return WinogradOff
+	return Winograd2
 }
 
-// winoPlan lays out a Winograd convolution.
-type winoPlan struct {
+// winograd computes convolutions of blocked images by Winograd's algorithm.
+type winograd struct {
+	*blockedGeometry
 	m, n        int // tile of outputs, of inputs
 	across      int // tiles in a row
 	tiles       int // of an image
 	chunks      split
 	posU, posM  int // floats of one position of U and of M
-	weightsLen  int // floats of one position of V
 	patchFloats int // room for a patch of inputs, outputs or residuals
+	filter      [][3]float64
 }
 
 const (
@@ -73,55 +58,83 @@ const (
 	winoMinTiles    = 42
 )
 
-// wantsWinograd reports whether the specification asks for Winograd and the
-// geometry allows it.
-func (p *BlockedConv) wantsWinograd() bool { return !p.plainIn && winogradFits(&p.c.s) }
-
-// planWinograd lays out the tiles and transforms the weights.
-func (p *BlockedConv) planWinograd(weights []float32) {
-	c, w := p.c, &p.wino
-	w.m = 2
-	if p.c.s.Winograd == Winograd4 {
+// newWinograd lays the tiles out.
+func newWinograd(g *blockedGeometry, form Winograd) *winograd {
+	w := &winograd{blockedGeometry: g, m: 2}
+	if form == Winograd4 {
 		w.m = 4
 	}
 	w.n = w.m + 2
-	w.across = ceilDiv(c.out[2], w.m)
-	w.tiles = w.across * ceilDiv(c.out[1], w.m)
-	perTile := w.n * w.n * (p.inBlocks + p.outBlocks) * p.b
+	w.filter = winoG(w.m)
+	w.across = ceilDiv(g.out[2], w.m)
+	w.tiles = w.across * ceilDiv(g.out[1], w.m)
+	perTile := w.n * w.n * (g.inBlocks + g.outBlocks) * g.b
 	w.chunks = newSplit(w.tiles, max(winoMinTiles, winoChunkFloats/perTile))
-	g := w.chunks.largest()
-	w.posU, w.posM = p.inBlocks*g*p.b, p.outBlocks*g*p.b
-	p.pairLen = p.inBlocks * p.b * 2 * p.b
-	w.weightsLen = p.pairs() * p.pairLen
-	w.patchFloats = w.n * w.n * p.b
-	p.transformWeights(weights)
+	most := w.chunks.largest()
+	w.posU, w.posM = g.inBlocks*most*g.b, g.outBlocks*most*g.b
+	w.patchFloats = w.n * w.n * g.b
+	return w
 }
 
-// transformWeights makes V = G·g·Gᵀ in float64, laid out like the weights of a
-// pointwise convolution for each position. All filters of a pair of blocks are
-// transformed for one channel at a time, so that what is written is contiguous.
-func (p *BlockedConv) transformWeights(weights []float32) {
-	c, w, b := p.c, &p.wino, p.b
-	gm := winoG(w.m)
-	p.weights = alignedFloats(w.n * w.n * w.weightsLen)
-	v := make([]float32, w.n*w.n*2*b) // by position, filters next to each other
-	for pair := range p.pairs() {
-		blocks := min(2, p.outBlocks-2*pair)
-		filters := min(blocks*b, c.ocg-2*b*pair)
-		for ic := range c.icg {
-			for j := range filters {
-				k := weights[((2*b*pair+j)*c.icg+ic)*9:][:9]
-				winoFilter(gm, k, v[j:], 2*b)
-			}
-			for at := range w.n * w.n {
-				copy(p.weights[at*w.weightsLen+pair*p.pairLen+ic*blocks*b:], v[at*2*b:][:filters])
-			}
+func (p *winograd) name() string { return "blocked winograd" }
+
+// Weights: V = G·g·Gᵀ, computed in float64, laid out for each position like the
+// weights of a pointwise convolution.
+func (p *winograd) layout() Layout {
+	if p.m == 4 {
+		return p.weightLayout("winograd 4x4")
+	}
+	return p.weightLayout("winograd 2x2")
+}
+func (p *winograd) size() int            { return p.n * p.n * p.pairs() * p.pairLen() }
+func (p *winograd) unitSize() int        { return p.n * p.n * p.pairLen() }
+func (p *winograd) pairLen() int         { return p.inBlocks * p.b * 2 * p.b }
+func (p *winograd) span(int) (at, n int) { return 0, 0 } // pieces have a part of every position
+
+// winoPieceChannels is the input channels of a piece.
+const winoPieceChannels = 32
+
+func (p *winograd) pieces() int { return p.pairs() * ceilDiv(p.icg, winoPieceChannels) }
+
+// pack transforms the filters of a pair of blocks for some input channels, one channel
+// at a time, so that what is written is contiguous.
+func (p *winograd) pack(dst, weights []float32, i int) {
+	pair, first := i%p.pairs(), i/p.pairs()*winoPieceChannels
+	blocks := min(2, p.outBlocks-2*pair)
+	filters := min(blocks*p.b, p.ocg-2*p.b*pair)
+	var v [36 * 2 * maxBlock]float32 // by position, filters next to each other
+	step := 2 * p.b
+	for ic := first; ic < min(first+winoPieceChannels, p.icg); ic++ {
+		for j := range filters {
+			k := (*[9]float32)(weights[((2*p.b*pair+j)*p.icg+ic)*9:])
+			winoFilter(p.filter, k, v[j:], step)
+		}
+		for at := range p.n * p.n {
+			copy(dst[p.weightAt(at, pair, false)+ic*blocks*p.b:], v[at*step:][:filters])
 		}
 	}
 }
 
+// packUnit writes a pair of blocks of filters whose elements are all x.
+func (p *winograd) packUnit(dst []float32, x float32) {
+	var v [36]float32
+	winoFilter(p.filter, &[9]float32{x, x, x, x, x, x, x, x, x}, v[:], 1)
+	for at := range p.n * p.n {
+		fillUnit(dst[at*p.pairLen():][:p.pairLen()], v[at])
+	}
+}
+
+// weightAt is where the weights of a position and a pair of blocks begin; of a unit,
+// all pairs have the same.
+func (p *winograd) weightAt(pos, pair int, unit bool) int {
+	if unit {
+		return pos * p.pairLen()
+	}
+	return (pos*p.pairs() + pair) * p.pairLen()
+}
+
 // winoFilter transforms one filter of 3×3; its positions lie step apart in v.
-func winoFilter(gm [][3]float64, k, v []float32, step int) {
+func winoFilter(gm [][3]float64, k *[9]float32, v []float32, step int) {
 	n := len(gm)
 	var rows [6][3]float64 // G·g
 	for y := range n {
@@ -185,54 +198,53 @@ const (
 )
 
 // winoShares reports whether the threads go through the chunks together.
-func (p *BlockedConv) winoShares(threads int) bool {
-	return threads > 1 && p.c.s.Batch*p.wino.chunks.p < 2*threads
+func (p *winograd) winoShares(threads int) bool {
+	return threads > 1 && p.s.Batch*p.chunks.p < 2*threads
 }
 
 // winoSizes are the floats of U, M and the temporaries.
-func (p *BlockedConv) winoSizes() (u, m, tmp int) {
-	w := &p.wino
-	return w.n * w.n * w.posU, w.n * w.n * w.posM, 3 * w.patchFloats
+func (p *winograd) winoSizes() (u, m, tmp int) {
+	return p.n * p.n * p.posU, p.n * p.n * p.posM, 3 * p.patchFloats
 }
 
-// winoBytes is the workspace of a run, enough for fewer threads too.
-func (p *BlockedConv) winoBytes(threads int) int {
+// workspaceBlocked is the workspace of a run, enough for fewer threads too.
+func (p *winograd) workspaceBlocked(threads int) int {
 	threads = max(1, threads)
 	u, m, tmp := p.winoSizes()
 	apart := threads // most threads that do not share
 	if p.winoShares(threads) {
-		apart = max(1, p.c.s.Batch*p.wino.chunks.p/2)
+		apart = max(1, p.s.Batch*p.chunks.p/2)
 	}
 	return max(apart*scratchBytes(4*u, 4*m, 4*tmp), scratchBytes(4*u, 4*m, threads*scratchBytes(4*tmp))) + lineBytes
 }
 
-// runWinograd runs the phases.
-func (p *BlockedConv) runWinograd(r *blockedRun, s *scratch, threads int) {
-	w := &r.wino
+// runBlocked runs the phases.
+func (p *winograd) runBlocked(r *blockedRun, threads int) {
+	w, s := &r.wino, newScratch(r.ws)
 	nu, nm, nt := p.winoSizes()
 	if !p.winoShares(max(1, threads)) {
 		w.phase, w.per = winoWhole, scratchBytes(4*nu, 4*nm, 4*nt)
 		w.each = s.rest
-		Parallel(p.c.s.Batch*p.wino.chunks.p, threads, r)
+		Parallel(p.s.Batch*p.chunks.p, threads, r)
 		return
 	}
 	w.shared.u, w.shared.m = s.floats(nu), s.floats(nm)
 	w.each, w.per = s.rest, scratchBytes(4*nt)
-	for w.image = range p.c.s.Batch {
-		for w.chunk = range p.wino.chunks.p {
+	for w.image = range p.s.Batch {
+		for w.chunk = range p.chunks.p {
 			w.phase = winoInput
 			Parallel(p.inBlocks, threads, r)
 			w.phase = winoMultiply
-			Parallel(p.wino.n*p.wino.n*p.pairs(), threads, r)
+			Parallel(p.n*p.n*p.pairs(), threads, r)
 			w.phase = winoOutput
 			Parallel(p.outBlocks, threads, r)
 		}
 	}
 }
 
-// winoTask does task i of the present phase.
-func (r *blockedRun) winoTask(i, worker int) {
-	p, w := r.p, &r.wino
+// taskBlocked does task i of the present phase.
+func (p *winograd) taskBlocked(r *blockedRun, i, worker int) {
+	w := &r.wino
 	nu, nm, nt := p.winoSizes()
 	s := newScratch(w.each[worker*w.per:])
 	b := w.shared
@@ -243,9 +255,9 @@ func (r *blockedRun) winoTask(i, worker int) {
 	t := winoTile{r: r, p: p, b: b, image: w.image}
 	chunk := w.chunk
 	if w.phase == winoWhole {
-		t.image, chunk = i/p.wino.chunks.p, i%p.wino.chunks.p
+		t.image, chunk = i/p.chunks.p, i%p.chunks.p
 	}
-	t.first, t.count = p.wino.chunks.part(chunk)
+	t.first, t.count = p.chunks.part(chunk)
 	switch w.phase {
 	case winoInput:
 		t.input(i)
@@ -261,7 +273,7 @@ func (r *blockedRun) winoTask(i, worker int) {
 // winoTile is one chunk being computed.
 type winoTile struct {
 	r            *blockedRun
-	p            *BlockedConv
+	p            *winograd
 	b            winoBuffers
 	image        int
 	first, count int // tiles of the chunk
@@ -273,7 +285,7 @@ func (t *winoTile) whole() {
 	for i := range p.inBlocks {
 		t.input(i)
 	}
-	for pos := range p.wino.n * p.wino.n {
+	for pos := range p.n * p.n {
 		for pair := range p.pairs() {
 			t.multiply(pos, pair)
 		}
@@ -285,29 +297,29 @@ func (t *winoTile) whole() {
 
 // input transforms the tiles of one block of input channels.
 func (t *winoTile) input(block int) {
-	p, c, w := t.p, t.p.c, &t.p.wino
-	s := &c.s
-	x := t.r.args.X[t.image*p.inLen()+block*c.inN*p.b:][:c.inN*p.b]
-	tmp, patch := t.b.tmp[:w.patchFloats], t.b.tmp[w.patchFloats:][:w.patchFloats]
-	g := w.chunks.largest()
+	p := t.p
+	s := &p.s
+	x := t.r.args.X[t.image*p.inLen()+block*p.inN*p.b:][:p.inN*p.b]
+	tmp, patch := t.b.tmp[:p.patchFloats], t.b.tmp[p.patchFloats:][:p.patchFloats]
+	g := p.chunks.largest()
 	for i := range t.count {
 		tile := t.first + i
-		y := tile/w.across*w.m - s.PadBegin[1]
-		xx := tile%w.across*w.m - s.PadBegin[2]
-		src, stride := patch, w.n*p.b
-		if y >= 0 && xx >= 0 && y+w.n <= s.In[1] && xx+w.n <= s.In[2] {
+		y := tile/p.across*p.m - s.PadBegin[1]
+		xx := tile%p.across*p.m - s.PadBegin[2]
+		src, stride := patch, p.n*p.b
+		if y >= 0 && xx >= 0 && y+p.n <= s.In[1] && xx+p.n <= s.In[2] {
 			src, stride = x[(y*s.In[2]+xx)*p.b:], s.In[2]*p.b
 		} else {
 			p.gather(patch, x, y, xx)
 		}
 		dst := t.b.u[(block*g+i)*p.b:]
-		p.t.winoIn(w.m, &dst[0], &src[0], &tmp[0], 4*stride, 4*w.posU)
+		p.t.winoIn(p.m, &dst[0], &src[0], &tmp[0], 4*stride, 4*p.posU)
 	}
 }
 
 // gather copies an input patch that reaches over the border, zeros outside.
-func (p *BlockedConv) gather(patch, x []float32, y0, x0 int) {
-	s, n, b := &p.c.s, p.wino.n, p.b
+func (p *winograd) gather(patch, x []float32, y0, x0 int) {
+	s, n, b := &p.s, p.n, p.b
 	lo, hi := max(0, -x0), min(n, s.In[2]-x0)
 	for i := range n {
 		row := patch[i*n*b:][:n*b]
@@ -324,74 +336,75 @@ func (p *BlockedConv) gather(patch, x []float32, y0, x0 int) {
 
 // multiply does the product of one position for a pair of output blocks.
 func (t *winoTile) multiply(pos, pair int) {
-	p, w := t.p, &t.p.wino
-	g := w.chunks.largest()
+	p := t.p
+	g := p.chunks.largest()
 	blocks := min(2, p.outBlocks-2*pair)
+	unit := t.r.w.unit
 	a := directArgs{
-		w: ptr(p.weights, pos*w.weightsLen+pair*p.pairLen), ic: p.inBlocks, kh: 1, kw: 1,
+		w: ptr(t.r.w.data, p.weightAt(pos, pair, unit)), ic: p.inBlocks, kh: 1, kw: 1,
 		plane: 4 * g * p.b, pixel: 4 * p.b, outBlock: 4 * g * p.b,
 	}
 	pieces := newSplit(t.count, p.maxT)
 	for q := range pieces.p {
 		i, n := pieces.part(q)
-		a.in = ptr(t.b.u, pos*w.posU+i*p.b)
-		a.out = ptr(t.b.m, pos*w.posM+(2*pair*g+i)*p.b)
+		a.in = ptr(t.b.u, pos*p.posU+i*p.b)
+		a.out = ptr(t.b.m, pos*p.posM+(2*pair*g+i)*p.b)
 		p.t.direct(n, blocks, false, &a)
 	}
 }
 
 // output transforms the tiles of one block of output channels back.
 func (t *winoTile) output(block int) {
-	p, c, w := t.p, t.p.c, &t.p.wino
-	at := t.image*p.outLen() + block*c.outN*p.b
-	y := t.r.args.Y[at:][:c.outN*p.b]
+	p := t.p
+	at := t.image*p.outLen() + block*p.outN*p.b
+	y := t.r.args.Y[at:][:p.outN*p.b]
 	var res []float32
-	if c.s.Epilogue.Residual {
-		res = t.r.args.Residual[at:][:c.outN*p.b]
+	if p.s.Epilogue.Residual {
+		res = t.r.args.Residual[at:][:p.outN*p.b]
 	}
 	bias := &noBias[0]
-	if c.s.Epilogue.Bias != NoBias {
+	if p.s.Epilogue.Bias != NoBias {
 		bias = &t.r.bias[block*p.b]
 	}
-	g := w.chunks.largest()
+	g := p.chunks.largest()
 	for i := range t.count {
 		tile := t.first + i
-		t.outTile(y, res, bias, t.b.m[(block*g+i)*p.b:], tile/w.across*w.m, tile%w.across*w.m, at)
+		t.outTile(y, res, bias, t.b.m[(block*g+i)*p.b:], tile/p.across*p.m, tile%p.across*p.m, at)
 	}
 }
 
 // outTile transforms one tile back to rows oy.. and columns ox... A tile that
 // reaches over the border goes through a patch.
 func (t *winoTile) outTile(y, res []float32, bias *float32, m []float32, oy, ox, blockAt int) {
-	p, c, w := t.p, t.p.c, &t.p.wino
-	tmp, patch := t.b.tmp[:w.patchFloats], t.b.tmp[w.patchFloats:][:w.patchFloats]
+	p := t.p
+	tmp, patch := t.b.tmp[:p.patchFloats], t.b.tmp[p.patchFloats:][:p.patchFloats]
 	lo, hi := p.bounds()
-	rows, cols := min(w.m, c.out[1]-oy), min(w.m, c.out[2]-ox)
-	line, b := c.out[2]*p.b, p.b
+	rows, cols := min(p.m, p.out[1]-oy), min(p.m, p.out[2]-ox)
+	line, b := p.out[2]*p.b, p.b
 	at := oy*line + ox*b
-	if rows == w.m && cols == w.m {
+	if rows == p.m && cols == p.m {
 		var r *float32
 		if res != nil {
 			r = &res[at]
 		}
-		p.t.winoOut(w.m, &y[at], &m[0], &tmp[0], 4*line, 4*w.posM, bias, r, lo, hi)
+		p.t.winoOut(p.m, &y[at], &m[0], &tmp[0], 4*line, 4*p.posM, bias, r, lo, hi)
 	} else {
 		var r *float32
 		if res != nil {
-			old := t.b.tmp[2*w.patchFloats:][:w.patchFloats]
+			old := t.b.tmp[2*p.patchFloats:][:p.patchFloats]
 			for i := range rows {
-				copy(old[i*w.m*b:][:cols*b], res[at+i*line:])
+				copy(old[i*p.m*b:][:cols*b], res[at+i*line:])
 			}
 			r = &old[0]
 		}
-		p.t.winoOut(w.m, &patch[0], &m[0], &tmp[0], 4*w.m*b, 4*w.posM, bias, r, lo, hi)
+		p.t.winoOut(p.m, &patch[0], &m[0], &tmp[0], 4*p.m*b, 4*p.posM, bias, r, lo, hi)
 		for i := range rows {
-			copy(y[at+i*line:][:cols*b], patch[i*w.m*b:])
+			copy(y[at+i*line:][:cols*b], patch[i*p.m*b:])
 		}
 	}
-	if c.after != Identity || p.clears {
+	if p.after != Identity || p.clears {
 		for i := range rows {
-			p.after(y[at+i*line:][:cols*b], blockAt)
+			p.finish(y[at+i*line:][:cols*b], blockAt)
 		}
 	}
 }

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package sysmem
+
+// discard does nothing: only Linux says that pages of a file are dropped at once and
+// come back unchanged.
+func discard([]byte) {}

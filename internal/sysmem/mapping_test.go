@@ -1,0 +1,35 @@
+package sysmem
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestDiscardedBytesComeBack(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "data")
+	want := bytes.Repeat([]byte("berth"), 40000)
+	require.NoError(t, os.WriteFile(path, want, 0o600))
+	f, err := os.Open(path)
+	require.NoError(t, err)
+	defer f.Close()
+	data, err := MapFile(f, len(want))
+	if err != nil {
+		t.Skip("files are not mapped here")
+	}
+	assert.True(t, IsMapped(data[7:99]))
+	assert.False(t, IsMapped(want), "ordinary memory")
+	assert.False(t, IsMapped(nil))
+	for _, part := range [][]byte{data, data[1:20000], data[5000:5001]} {
+		Discard(part)
+		require.Equal(t, want, data)
+	}
+	Discard(want)
+	assert.Equal(t, byte('b'), want[0], "ordinary memory is left alone")
+	require.NoError(t, UnmapFile(data))
+	assert.False(t, IsMapped(data[:1]))
+}

@@ -1,0 +1,119 @@
+package berth_test
+
+import (
+	"context"
+	"runtime"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/shareddata"
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// sumOf adds up bytes by layout.
+func sumOf(packed map[string]int64) (n int64) {
+	for _, b := range packed {
+		n += b
+	}
+	return n
+}
+
+// openReader opens a model whose input has an open width.
+func openReader(t testing.TB) *berth.Model {
+	m, err := berth.Open(shareddata.Path(t, "models", "ppocr_rec", "model.onnx"))
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = m.Close() })
+	return m
+}
+
+// line is an image of a line of text; widths are numbered from 0.
+func line(width int) []ndarray.Value {
+	return []ndarray.Value{ndarray.Must(ndarray.Float32, 1, 3, 48, 64+8*width)}
+}
+
+// TestProgramsShareWeights: a second program of a model, for another shape, packs what
+// its layouts do not share, no more; weights go with the last program.
+func TestProgramsShareWeights(t *testing.T) {
+	m := openReader(t)
+	var programs []*berth.Program
+	var first, all int64
+	for w := range 10 {
+		p, err := m.Compile(t.Context(), berth.WithShape("x", 1, 3, 48, 320+8*w), berth.WithThreads(1+w%2))
+		require.NoError(t, err)
+		programs = append(programs, p)
+		all = sumOf(m.PackedBytes())
+		if w == 0 {
+			first = all
+			assert.Equal(t, all, sumOf(p.Plan().Packed))
+		}
+	}
+	assert.Less(t, all, first*5/4, "ten programs hold about the weights of one")
+	runtime.KeepAlive(programs)
+	programs = nil
+	runtime.GC()
+	assert.Zero(t, sumOf(m.PackedBytes()), "nobody holds them")
+}
+
+// TestWidthsShareWeights: a program with an open width packs each weight once for each
+// layout, not for each width.
+func TestWidthsShareWeights(t *testing.T) {
+	m := openReader(t)
+	p, err := m.Compile(t.Context())
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	weights := berth.StatsOf(m.Graph()).WeightBytes
+	for w := range 60 {
+		_, err := s.Run(t.Context(), line(w))
+		require.NoError(t, err)
+	}
+	assert.Less(t, sumOf(m.PackedBytes()), 2*weights)
+	runtime.KeepAlive(s)
+}
+
+// TestOptimizeForMemory: no layout takes more than the weights do.
+func TestOptimizeForMemory(t *testing.T) {
+	m, err := berth.Open(shareddata.Path(t, "models", "nudenet_320n", "model.onnx"))
+	require.NoError(t, err)
+	defer m.Close()
+	shape := berth.WithShape(m.Inputs()[0].Name, 1, 3, 320, 320)
+	fast, err := m.Compile(t.Context(), shape)
+	require.NoError(t, err)
+	small, err := m.Compile(t.Context(), shape, berth.WithOptimizeFor(berth.Memory))
+	require.NoError(t, err)
+	assert.Contains(t, fast.Plan().Packed, "winograd 4x4")
+	assert.NotContains(t, small.Plan().Packed, "winograd 4x4")
+	assert.Less(t, small.Plan().PackedBytes, fast.Plan().PackedBytes/2)
+	assert.Less(t, fast.Plan().Kernels, fast.Plan().KernelNodes, "like nodes share a kernel")
+}
+
+// TestCompileEndsWithItsContext: packing is given up.
+func TestCompileEndsWithItsContext(t *testing.T) {
+	m := openReader(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := m.Compile(ctx, berth.WithShape("x", 1, 3, 48, 320))
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+// BenchmarkOpenWidths runs 60 widths in one program, one after the other, and reports
+// the weights that are held and the heap in use after that.
+func BenchmarkOpenWidths(b *testing.B) {
+	m := openReader(b)
+	p, err := m.Compile(b.Context())
+	require.NoError(b, err)
+	s, err := p.NewSession()
+	require.NoError(b, err)
+	for i := 0; b.Loop(); i++ {
+		if _, err := s.Run(b.Context(), line(i%60)); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var mem runtime.MemStats
+	runtime.ReadMemStats(&mem)
+	b.ReportMetric(float64(sumOf(m.PackedBytes()))/1e6, "packed-MB")
+	b.ReportMetric(float64(mem.HeapSys-mem.HeapReleased)/1e6, "heap-MB")
+}
