@@ -129,20 +129,15 @@ func (b *builder) copy(f *frame, n *ssa.Node, rot *loops.Rotation, stacks []int,
 	defer func() { b.levels = b.levels[:len(b.levels)-1] }()
 	firstVar := len(b.out.Vars)
 	bf = b.newFrame(rot.Body, None)
-	head := Step{Node: n, Border: true, Scratch: None, Out: b.bindParams(f, bf, n, rot, frames)}
-	var stays []int // what is read in every iteration
-	if b.any != nil {
-		stays = f.all(n.Captured())
-	}
+	var reads, stays []int // what the head reads, and what is read in every iteration, however late
 	for _, s := range rot.ScanIns {
-		head.In = append(head.In, f.ref(s.Of)) // later slices are still to come
-		if b.any != nil {
-			stays = append(stays, f.ref(s.Of))
-		}
+		reads = append(reads, f.ref(s.Of)) // later slices are still to come
 	}
 	if b.any != nil {
-		head.In = stays
+		reads = append(f.all(n.Captured()), reads...)
+		stays = reads
 	}
+	head := Step{Node: n, Border: true, Scratch: None, In: reads, Out: b.bindParams(f, bf, n, rot, frames)}
 	bf.entry = b.step(head)
 	b.waitFor([]int{after}, bf.entry)
 	done, err := b.graph(bf)

@@ -8,7 +8,8 @@ const (
 	ProofNone ProofKind = iota
 	// ProofWitness: the buffers listed in Proof.Members are all live together and need LowerBound bytes.
 	ProofWitness
-	// ProofExhausted: a search visited everything below LowerBound and found no plan there.
+	// ProofExhausted: a search visited everything below LowerBound and found no plan there. Positions that it met before
+	// are known by 64 bits of hash, so that two of them could be taken for one.
 	ProofExhausted
 )
 
