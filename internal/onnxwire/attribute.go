@@ -63,45 +63,22 @@ func (a *Attribute) Kind() AttributeType {
 	if a.Type != AttrUndefined {
 		return a.Type
 	}
-	switch {
-	case a.Floats != nil:
-		return AttrFloats
-	case a.Ints != nil:
-		return AttrInts
-	case a.Strings != nil:
-		return AttrStrings
-	case a.T != nil:
-		return AttrTensor
-	case a.G != nil:
-		return AttrGraph
-	case a.S != nil:
-		return AttrString
-	case a.F != 0 || a.Explicit.Has(attrFieldF):
-		return AttrFloat
-	case a.I != 0 || a.Explicit.Has(attrFieldI):
-		return AttrInt
-	default:
-		return a.rareKind()
+	for _, v := range [...]struct {
+		kind  AttributeType
+		there bool
+	}{
+		{AttrFloats, a.Floats != nil}, {AttrInts, a.Ints != nil}, {AttrStrings, a.Strings != nil},
+		{AttrTensor, a.T != nil}, {AttrGraph, a.G != nil}, {AttrString, a.S != nil},
+		{AttrFloat, a.F != 0 || a.Explicit.Has(attrFieldF)}, {AttrInt, a.I != 0 || a.Explicit.Has(attrFieldI)},
+		{AttrTensors, a.Tensors != nil}, {AttrGraphs, a.Graphs != nil},
+		{AttrSparseTensor, a.SparseTensor != nil}, {AttrSparseTensors, a.SparseTensors != nil},
+		{AttrTypeProto, a.TP != nil}, {AttrTypeProtos, a.TypeProtos != nil},
+	} {
+		if v.there {
+			return v.kind
+		}
 	}
-}
-
-func (a *Attribute) rareKind() AttributeType {
-	switch {
-	case a.Tensors != nil:
-		return AttrTensors
-	case a.Graphs != nil:
-		return AttrGraphs
-	case a.SparseTensor != nil:
-		return AttrSparseTensor
-	case a.SparseTensors != nil:
-		return AttrSparseTensors
-	case a.TP != nil:
-		return AttrTypeProto
-	case a.TypeProtos != nil:
-		return AttrTypeProtos
-	default:
-		return AttrUndefined
-	}
+	return AttrUndefined
 }
 
 const (
