@@ -120,7 +120,7 @@ func (c *Context) stackOne(n *ssa.Node, results []*ssa.Value, carried int, axes 
 }
 
 // substitute lets the readers of a node's results read other values and drops the
-// node: what it did is done elsewhere now, also what is done for its own sake.
+// node, which other nodes have taken the place of.
 func (c *Context) substitute(n *ssa.Node, results []*ssa.Value) {
 	c.giveAll(n, func(i int) *ssa.Value { return results[i] })
 	if c.alive(n) {
