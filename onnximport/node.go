@@ -116,59 +116,16 @@ func (s *scope) addOutputs(n *ssa.Node, names []string) error {
 	return nil
 }
 
-// modernize applies upgrade rules until the node is in its newest form and
-// infers the types of its results. A rule may put nodes before it (they are
-// inferred at once, so that the next rule can ask for their types) and may
-// change the operator.
+// modernize brings a node to its newest form and infers the types of its results.
 func (s *scope) modernize(n *ssa.Node) error {
-	version := n.Version
-	for {
-		rule := nextUpgrade(n, version)
-		if rule == nil {
-			break
-		}
-		before := len(s.graph.Nodes)
-		err := rule.Apply(&ops.Upgrader{Graph: s.graph}, n)
-		if err == nil {
-			err = s.inferInserted(before)
-		}
-		if err != nil {
-			return s.tolerate(n, fmt.Errorf("the form of operator set %d: %w", version, err), true)
-		}
-		version = rule.Below
+	if err := ops.Modernize(s.graph, n); err != nil {
+		return s.tolerate(n, err, true)
 	}
 	if ops.Of(n) == nil {
 		return s.tolerate(n, fmt.Errorf("no operator %s is known to stand for it", n.Op), true)
 	}
-	n.Version = 0
 	if err := ops.Infer(n); err != nil {
 		return s.tolerate(n, err, false)
-	}
-	return nil
-}
-
-// nextUpgrade returns the first rule that concerns a node written for a version.
-func nextUpgrade(n *ssa.Node, version int) *ops.Upgrade {
-	o := ops.Of(n)
-	if o == nil {
-		return nil
-	}
-	for i := range o.Upgrades {
-		if o.Upgrades[i].Below > version {
-			return &o.Upgrades[i]
-		}
-	}
-	return nil
-}
-
-// inferInserted infers nodes that a rule put before the last one.
-func (s *scope) inferInserted(before int) error {
-	added := len(s.graph.Nodes) - before
-	last := len(s.graph.Nodes) - 1
-	for _, n := range s.graph.Nodes[last-added : last] {
-		if err := ops.Infer(n); err != nil {
-			return err
-		}
 	}
 	return nil
 }

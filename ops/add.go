@@ -15,6 +15,7 @@ var Add = Op{
 	Infer:    inferArithmetic,
 	Eval:     addition.kernel,
 	Facts:    Facts{Elementwise: true, Commutative: true},
+	Attrs:    append(broadcastAttrs, consumedInputs),
 	Upgrades: legacyBroadcast("Add"),
 }
 

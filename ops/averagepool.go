@@ -11,7 +11,7 @@ import "github.com/berth-onnx/berth/ssa"
 var AveragePool = Op{
 	Name: "AveragePool", Since: 22, Form: averagePoolForm, Doc: "Y = mean over sliding windows",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: append([]AttrSpec{{Name: "count_include_pad", Kind: ssa.AttrInt}}, poolAttrs...),
+	Attrs: append([]AttrSpec{intAttr("count_include_pad", 0).since(7)}, poolAttrs...),
 	Infer: inferPool,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalAveragePool[float32], evalAveragePool[float64]) },
 	Facts: Facts{Smaller: pooledPlanes, Cost: poolCost},
@@ -43,7 +43,7 @@ func evalAveragePool[T float32 | float64](c *Call) error {
 	}
 	planes, out := shape[0]*shape[1], sizeOf(w.out)
 	poolSum(&w, planes, reals[T](x), y.V, nil)
-	w.eachCoverage(c.Node.Int("count_include_pad", 0) != 0, func(o, count int) {
+	w.eachCoverage(Int(c.Node, "count_include_pad") != 0, func(o, count int) {
 		if count < 2 {
 			return
 		}

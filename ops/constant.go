@@ -11,10 +11,10 @@ import (
 var Constant = Op{
 	Name: "Constant", Since: 25, Form: constantForm, Doc: "output = the one attribute that is set",
 	MinIn: 0, MaxIn: 0, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "value", Kind: ssa.AttrTensor}, {Name: "sparse_value", Kind: ssa.AttrOther},
-		{Name: "value_float", Kind: ssa.AttrFloat}, {Name: "value_floats", Kind: ssa.AttrFloats},
-		{Name: "value_int", Kind: ssa.AttrInt}, {Name: "value_ints", Kind: ssa.AttrInts},
-		{Name: "value_string", Kind: ssa.AttrString}, {Name: "value_strings", Kind: ssa.AttrStrings}},
+	Attrs: []AttrSpec{tensorAttr("value").required().until(11), tensorAttr("value").since(11), {Name: "sparse_value", Kind: ssa.AttrOther},
+		floatAttr("value_float").since(12), floatsAttr("value_floats").since(12),
+		intAttr("value_int").since(12), intsAttr("value_ints").since(12),
+		strAttr("value_string").since(12), stringsAttr("value_strings").since(12)},
 	Infer: inferConstant, Eval: evalConstant,
 	Facts: Facts{Cost: freeCost},
 }

@@ -21,8 +21,8 @@ var Conv = Op{
 }
 
 // convAttrs are the attributes all convolutions have.
-var convAttrs = []AttrSpec{{Name: "auto_pad", Kind: ssa.AttrString}, {Name: "dilations", Kind: ssa.AttrInts}, {Name: "group", Kind: ssa.AttrInt},
-	{Name: "kernel_shape", Kind: ssa.AttrInts}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}}
+var convAttrs = []AttrSpec{strAttr("auto_pad", "NOTSET"), intsAttr("dilations"), intAttr("group", 1),
+	intsAttr("kernel_shape"), intsAttr("pads"), intsAttr("strides")}
 
 func evalConv[T float32 | float64](c *Call) error {
 	if err := wantArrays(c, 2); err != nil {

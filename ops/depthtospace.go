@@ -15,7 +15,7 @@ import (
 var DepthToSpace = Op{
 	Name: "DepthToSpace", Since: 28, Form: depthToSpaceForm, Doc: "output = input with blocksize² channels spread over the plane",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "blocksize", Kind: ssa.AttrInt, Required: true}, {Name: "mode", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{intAttr("blocksize").required(), strAttr("mode", "DCR").since(11)},
 	Infer: inferDepthToSpace, Eval: evalDepthToSpace,
 	Facts: Facts{Cost: moveCost},
 }
@@ -25,7 +25,7 @@ var DepthToSpace = Op{
 var SpaceToDepth = Op{
 	Name: "SpaceToDepth", Since: 28, Form: spaceToDepthForm, Doc: "output = input with blocks of the plane moved to channels",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "blocksize", Kind: ssa.AttrInt, Required: true}, {Name: "mode", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{intAttr("blocksize").required(), strAttr("mode", "DCR").since(28)},
 	Infer: inferSpaceToDepth, Eval: evalSpaceToDepth,
 	Facts: Facts{Cost: moveCost},
 }
@@ -46,8 +46,8 @@ func spaceToDepthForm(n *ssa.Node) int {
 
 // blockOf checks the attributes: the block size and whether the mode is CRD.
 func blockOf(n *ssa.Node, rank int) (b int64, crd bool, err error) {
-	b = n.Int("blocksize", 0)
-	mode := n.Str("mode", "DCR")
+	b = Int(n, "blocksize")
+	mode := Str(n, "mode")
 	switch {
 	case b < 1 || b > 1<<15:
 		return 0, false, badAttr("blocksize", b, "above 0")

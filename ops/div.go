@@ -14,6 +14,7 @@ var Div = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Infer: inferArithmetic, Eval: evalDiv,
 	Facts:    Facts{Elementwise: true},
+	Attrs:    append(broadcastAttrs, consumedInputs),
 	Upgrades: legacyBroadcast("Div"),
 }
 

@@ -24,12 +24,12 @@ import (
 var GridSample = Op{
 	Name: "GridSample", Since: 22, Form: gridSampleForm, Doc: "Y = X interpolated at the positions of grid",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "align_corners", Kind: ssa.AttrInt}, {Name: "mode", Kind: ssa.AttrString}, {Name: "padding_mode", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{intAttr("align_corners", 0), strAttr("mode", "bilinear").until(20), strAttr("mode", "linear").since(20), strAttr("padding_mode", "zeros")},
 	Infer: inferGridSample, Eval: evalGridSample,
 	Facts: Facts{Cost: gridSampleCost},
 	Upgrades: []Upgrade{{Below: 20, Source: changelog("GridSample", 20), Apply: func(_ *Upgrader, n *ssa.Node) error {
 		renamed := map[string]string{"bilinear": "linear", "bicubic": "cubic"}
-		if m, ok := renamed[n.Str("mode", "")]; ok {
+		if m, ok := renamed[Str(n, "mode")]; ok {
 			n.SetAttr(ssa.StringAttr("mode", m))
 		}
 		return nil
@@ -38,7 +38,7 @@ var GridSample = Op{
 
 func gridSampleForm(n *ssa.Node) int {
 	base := 20
-	if m := n.Str("mode", "nearest"); m == "nearest" && InType(n, 0).Rank() == 4 {
+	if (!n.Has("mode") || Str(n, "mode") == "nearest") && InType(n, 0).Rank() == 4 {
 		base = 16
 	}
 	return typeForm(base, 22)(n)
@@ -70,7 +70,7 @@ func gridSampleCost(n *ssa.Node) Cost {
 	c := moveCost(n)
 	taps := int64(1)
 	per := map[string]int64{"nearest": 0, "cubic": 4}
-	width, ok := per[n.Str("mode", "linear")]
+	width, ok := per[Str(n, "mode")]
 	if !ok {
 		width = 2
 	}
@@ -103,8 +103,8 @@ func evalGridSample(c *Call) error {
 	if r < 1 || g.Rank() != r+2 || g.Shape[r+1] != r || g.Shape[0] != x.Shape[0] || !g.DType.IsFloat() {
 		return fmt.Errorf("grid %s does not fit X %s", g, x)
 	}
-	s := gridSampler{mode: c.Node.Str("mode", "linear"), padding: c.Node.Str("padding_mode", "zeros"),
-		corners: c.Node.Int("align_corners", 0) != 0, dims: x.Shape[2:], strides: Strides(x.Shape[2:])}
+	s := gridSampler{mode: Str(c.Node, "mode"), padding: Str(c.Node, "padding_mode"),
+		corners: Int(c.Node, "align_corners") != 0, dims: x.Shape[2:], strides: Strides(x.Shape[2:])}
 	if !slices.Contains([]string{"nearest", "linear", "cubic"}, s.mode) {
 		return badAttr("mode", s.mode, "nearest, linear or cubic")
 	}

@@ -66,7 +66,7 @@ func (o *Op) CheckArity(n *ssa.Node) error {
 		return fmt.Errorf("has %d results, the operator gives %s", out, span(o.MinOut, o.MaxOut))
 	}
 	for _, a := range o.Attrs {
-		if a.Required && (a.Graph && n.Body(a.Name) == nil || !a.Graph && !n.Has(a.Name)) {
+		if a.Required && a.at(0) && (a.Kind == ssa.AttrGraph && n.Body(a.Name) == nil || a.Kind != ssa.AttrGraph && !n.Has(a.Name)) {
 			return fmt.Errorf("required attribute %q is missing", a.Name)
 		}
 	}

@@ -96,7 +96,7 @@ func arithmeticContent(n *ssa.Node, t ssa.Type) []ssa.Dim {
 	if n.Op == "Div" && t.DType.IsInteger() {
 		f = divContent
 	}
-	if n.Op == "Mod" && (n.Int("fmod", 0) != 0 || !t.DType.IsInteger()) {
+	if n.Op == "Mod" && (Int(n, "fmod") != 0 || !t.DType.IsInteger()) {
 		return nil
 	}
 	if f == nil {

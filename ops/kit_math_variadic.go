@@ -22,8 +22,8 @@ func variadicOp(name string, since int, doc string, v variadic, form func(*ssa.N
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
 		Infer: inferVariadic, Eval: func(c *Call) error { return evalVariadic(c, v) },
-		Facts:    Facts{Elementwise: true, Commutative: true},
-		Upgrades: dropConsumedInputs(name),
+		Facts: Facts{Elementwise: true, Commutative: true},
+		Attrs: []AttrSpec{consumedInputs},
 	}
 }
 

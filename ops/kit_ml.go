@@ -57,9 +57,9 @@ type classLabels struct {
 
 // labelsOf reads the label attributes; the integer one has two names.
 func labelsOf(n *ssa.Node) classLabels {
-	l := classLabels{strings: n.Strings("classlabels_strings"), ints: n.Ints("classlabels_int64s")}
+	l := classLabels{strings: Strings(n, "classlabels_strings"), ints: Ints(n, "classlabels_int64s")}
 	if l.ints == nil {
-		l.ints = n.Ints("classlabels_ints")
+		l.ints = Ints(n, "classlabels_ints")
 	}
 	return l
 }

@@ -20,8 +20,8 @@ func newScatter(c *Call, data, updates *ndarray.Array) (*scatter, error) {
 	}
 	copyWhole(out, data)
 	s := &scatter{out: out, to: out, from: updates}
-	kind := c.Node.Str("reduction", "none")
-	if kind == "none" {
+	kind := Str(c.Node, "reduction")
+	if kind == "none" || kind == "" { // Scatter has no such attribute
 		return s, nil
 	}
 	switch dt := data.DType; {

@@ -18,7 +18,7 @@ import (
 var MaxPool = Op{
 	Name: "MaxPool", Since: 22, Form: maxPoolForm, Doc: "Y = max over sliding windows",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
-	Attrs: append([]AttrSpec{{Name: "storage_order", Kind: ssa.AttrInt}}, poolAttrs...),
+	Attrs: append([]AttrSpec{intAttr("storage_order", 0).since(8)}, poolAttrs...),
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		out, err := inferPool(n)
 		if err != nil {
@@ -131,7 +131,7 @@ func maxRunIndexed[T float32 | float64 | int8 | uint8](y []T, arg []int64, src [
 
 // flatIndices turns row-major indices into the ones storage_order asks for.
 func flatIndices(n *ssa.Node, w *window, arg []int64) error {
-	switch order := n.Int("storage_order", 0); order {
+	switch order := Int(n, "storage_order"); order {
 	case 0:
 		return nil
 	case 1:

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-var fusedConvAttrs = append([]AttrSpec{{Name: "activation", Kind: ssa.AttrString}, {Name: "activation_params", Kind: ssa.AttrFloats}}, convAttrs...)
+var fusedConvAttrs = append([]AttrSpec{strAttr("activation"), floatsAttr("activation_params")}, convAttrs...)
 
 // FusedConv is Conv followed by a residual sum and an activation, of the
 // com.microsoft domain: Y = act(Conv(X, W, B) + Z).
@@ -94,7 +94,7 @@ func evalFusedConv[T float32 | float64](c *Call, last bool) error {
 	if err := wantLen("bias", b, s.m); err != nil {
 		return err
 	}
-	act, err := fusedActivation(c.Node.Str("activation", ""), c.Node.Floats("activation_params"))
+	act, err := fusedActivation(Str(c.Node, "activation"), Floats(c.Node, "activation_params"))
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 var MSQuantizeLinear = Op{
 	Domain: microsoft, Name: "QuantizeLinear", Since: 1, Doc: QuantizeLinear.Doc,
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}}, Infer: inferQuantize, Eval: evalQuantize,
+	Attrs: []AttrSpec{intAttr("axis", 1)}, Infer: inferQuantize, Eval: evalQuantize,
 	Facts: Facts{Smaller: narrowingFirst},
 }
 
@@ -23,7 +23,7 @@ var MSQuantizeLinear = Op{
 var MSDequantizeLinear = Op{
 	Domain: microsoft, Name: "DequantizeLinear", Since: 1, Doc: DequantizeLinear.Doc,
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}}, Facts: Facts{Cost: elementCost}, Infer: DequantizeLinear.Infer, Eval: evalDequantize,
+	Attrs: []AttrSpec{intAttr("axis", 1)}, Facts: Facts{Cost: elementCost}, Infer: DequantizeLinear.Infer, Eval: evalDequantize,
 }
 
 // MSTrilu is Trilu.

@@ -13,5 +13,6 @@ var Mul = Op{
 		cplx:  func(a, b complex128) complex128 { return a * b },
 	}.kernel,
 	Facts:    Facts{Elementwise: true, Commutative: true},
+	Attrs:    append(broadcastAttrs, consumedInputs),
 	Upgrades: legacyBroadcast("Mul"),
 }

@@ -34,14 +34,6 @@ type Op struct {
 	Upgrades []Upgrade
 }
 
-// AttrSpec is one attribute of a schema.
-type AttrSpec struct {
-	Name     string
-	Kind     ssa.AttrKind
-	Required bool
-	Graph    bool // a body; Kind is ignored
-}
-
 // Fact is what a rule knows of one result. Content holds the elements of a small
 // integer tensor where they can be computed (unknown elements are unknown dims).
 type Fact struct {
@@ -118,48 +110,6 @@ func (m *Moving) Offset(tuple *ndarray.Array) (int64, error) {
 type Cost struct {
 	FLOPs int64 // multiply and add count as two
 	Bytes int64 // read and written once
-}
-
-// Upgrade turns a node written for an operator set below a version into the
-// form of that version.
-type Upgrade struct {
-	Below  int
-	Source string // the operator's changelog entry the rule comes from
-	Apply  func(u *Upgrader, n *ssa.Node) error
-}
-
-// Upgrader gives upgrade rules what they may do to the graph around a node.
-type Upgrader struct {
-	Graph *ssa.Graph
-}
-
-// Const adds a constant operand source.
-func (u *Upgrader) Const(hint string, c *ssa.Constant) *ssa.Value {
-	return u.Graph.AddConst(fmt.Sprintf("%s_const_%d", hint, u.Graph.NumValues()), c)
-}
-
-// Before inserts a node in newest form ahead of n.
-func (u *Upgrader) Before(n *ssa.Node, op string, in []*ssa.Value, numOut int, attrs ...ssa.Attr) *ssa.Node {
-	return u.Graph.InsertBefore(n, op, in, numOut, attrs...)
-}
-
-// AttrToInput moves an integer-list (or single integer) attribute into operand i
-// as an int64 constant of rank 1, padding absent operands before it.
-func (u *Upgrader) AttrToInput(n *ssa.Node, attr string, i int) {
-	a := n.Attr(attr)
-	if a == nil {
-		return
-	}
-	ints := a.Ints
-	if a.Kind == ssa.AttrInt {
-		ints = []int64{a.I}
-	}
-	v := u.Const(attr, ssa.Int64s(ints...))
-	n.DropAttr(attr)
-	for len(n.In) <= i {
-		n.AddInput(nil)
-	}
-	n.SetInput(i, v)
 }
 
 // Key identifies an operator in the table.

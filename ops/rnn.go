@@ -9,9 +9,8 @@ var RNN = Op{
 	Name: "RNN", Since: 22, Form: recurrentForm, Doc: "H = f(X·Wᵀ + H·Rᵀ + Wb + Rb) over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 0, MaxOut: 2,
 	Attrs: recurrentAttrs, Infer: inferRecurrent(1),
-	Eval:     func(c *Call) error { return byReal(c, 0, evalRNN[float32], evalRNN[float64]) },
-	Facts:    Facts{Cost: recurrentCost(1)},
-	Upgrades: dropOutputSequence("RNN"),
+	Eval:  func(c *Call) error { return byReal(c, 0, evalRNN[float32], evalRNN[float64]) },
+	Facts: Facts{Cost: recurrentCost(1)},
 }
 
 func evalRNN[T float32 | float64](c *Call) error {

@@ -11,7 +11,7 @@ import (
 var Shape = Op{
 	Name: "Shape", Since: 25, Form: shapeForm, Doc: "shape = dimensions start..end-1 of data",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "start", Kind: ssa.AttrInt}, {Name: "end", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("start", 0).since(15), intAttr("end").since(15)},
 	Infer: inferShape, Eval: evalShape,
 	Facts: Facts{Cost: freeCost},
 }
@@ -34,7 +34,7 @@ func shapeForm(n *ssa.Node) int {
 // shapeRange returns the clamped range of dimensions a Shape node asks for.
 func shapeRange(n *ssa.Node, rank int) (from, to int) {
 	at := func(name string, def int64) int {
-		k := n.Int(name, def)
+		k := IntOr(n, name, def)
 		if k < 0 {
 			k += int64(rank)
 		}

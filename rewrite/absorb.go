@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -87,7 +88,7 @@ func convAbsorber(n *ssa.Node) *absorber {
 // is column j of the rows of group g.
 func convTransposeAbsorber(n *ssa.Node) *absorber {
 	w := weightShape(n)
-	groups := int(n.Int("group", 1))
+	groups := int(ops.Int(n, "group"))
 	if w == nil || groups < 1 || w[0]%groups != 0 {
 		return nil
 	}
@@ -101,7 +102,7 @@ func gemmAbsorber(n *ssa.Node) *absorber {
 		return nil
 	}
 	a := &absorber{weight: 1, bias: 2, lastAxis: true, count: w[1], view: weightView{1, w[0], w[1], 1}, scalesBeta: true}
-	if n.Int("transB", 0) != 0 {
+	if ops.Int(n, "transB") != 0 {
 		a.count, a.view = w[0], weightView{1, 1, w[0], w[1]}
 	}
 	return a
@@ -120,14 +121,14 @@ func matMulAbsorber(n *ssa.Node) *absorber {
 // normAbsorber: scale and bias are vectors.
 func normAbsorber(n *ssa.Node) *absorber {
 	s := n.In[1]
-	if s == nil || s.Const == nil || len(s.Const.Shape()) != 1 || n.Int("training_mode", 0) != 0 || len(n.Out) > 1 {
+	if s == nil || s.Const == nil || len(s.Const.Shape()) != 1 || ops.Int(n, "training_mode") != 0 || len(n.Out) > 1 {
 		return nil
 	}
 	a := &absorber{weight: 1, bias: 2, count: s.Const.Len()}
 	a.view = weightView{1, 1, a.count, 1}
 	if n.Op == "LayerNormalization" || n.Op == "RMSNormalization" {
 		rank := n.In[0].Type.Rank()
-		if axis := n.Int("axis", -1); axis != -1 && (rank < 0 || axis != int64(rank-1)) {
+		if axis := ops.Int(n, "axis"); axis != -1 && (rank < 0 || axis != int64(rank-1)) {
 			return nil
 		}
 		a.lastAxis, a.noBias = true, n.Op == "RMSNormalization"
@@ -184,7 +185,7 @@ func (a *absorber) newBias(n *ssa.Node, chain affine) (*ssa.Constant, string) {
 	dt = bias.Type.DType
 	beta := 1.0
 	if a.scalesBeta {
-		beta = float64(n.Float("beta", 1))
+		beta = float64(ops.Float(n, "beta"))
 	}
 	sum := b.zip(chain.s, func(b, s float64) float64 { return beta * b * s }).zip(chain.t, func(x, t float64) float64 { return x + t })
 	return orOverflow(sum.constant(dt, a.count))

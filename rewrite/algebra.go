@@ -299,7 +299,7 @@ func matMulScaleRule(c *Context, n *ssa.Node) (bool, error) {
 func globalPoolRule(c *Context, n *ssa.Node) (bool, error) {
 	in := n.In[0].Type
 	axes, ok := ints(n, 1)
-	if !ok || in.Rank() < 3 || len(axes) != in.Rank()-2 || n.Int("keepdims", 1) != 1 || !in.DType.IsFloat() {
+	if !ok || in.Rank() < 3 || len(axes) != in.Rank()-2 || ops.Int(n, "keepdims") != 1 || !in.DType.IsFloat() {
 		return false, nil
 	}
 	for i := 2; i < in.Rank(); i++ {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -71,24 +72,24 @@ func inputSideOf(n *ssa.Node) *inputSide {
 }
 
 func convInput(n *ssa.Node, w []int) *inputSide {
-	groups := int(n.Int("group", 1))
+	groups := int(ops.Int(n, "group"))
 	if groups < 1 || w[0]%groups != 0 {
 		return nil
 	}
 	p := &inputSide{axis: 1, view: weightView{groups, w[0] / groups, w[1], elems(w[2:])}, alpha: 1, beta: 1}
-	auto := n.Str("auto_pad", "NOTSET")
-	padded := slices.ContainsFunc(n.Ints("pads"), func(k int64) bool { return k != 0 }) || auto != "NOTSET" && auto != "VALID"
+	auto := ops.Str(n, "auto_pad")
+	padded := slices.ContainsFunc(ops.Ints(n, "pads"), func(k int64) bool { return k != 0 }) || auto != "NOTSET" && auto != "VALID"
 	p.shifts = !padded
 	p.sums = func(a *ndarray.Array, t channels) channels { return p.view.sumRows(a, t) }
 	return p
 }
 
 func gemmInput(n *ssa.Node, w []int) *inputSide {
-	if n.Int("transA", 0) != 0 || len(w) != 2 {
+	if ops.Int(n, "transA") != 0 || len(w) != 2 {
 		return nil
 	}
-	p := &inputSide{axis: -1, shifts: true, alpha: float64(n.Float("alpha", 1)), beta: float64(n.Float("beta", 1))}
-	if n.Int("transB", 0) != 0 {
+	p := &inputSide{axis: -1, shifts: true, alpha: float64(ops.Float(n, "alpha")), beta: float64(ops.Float(n, "beta"))}
+	if ops.Int(n, "transB") != 0 {
 		p.view = weightView{1, w[0], w[1], 1}
 		p.sums = func(a *ndarray.Array, t channels) channels { return p.view.sumRows(a, t) }
 	} else {

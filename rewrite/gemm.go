@@ -3,6 +3,7 @@ package rewrite
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -100,7 +101,7 @@ func (c *Context) transposeIntoGemm(n *ssa.Node) error {
 			continue
 		}
 		in[i], past = t.In[0], t
-		flip := ssa.IntAttr(flags[i], 1-n.Int(flags[i], 0))
+		flip := ssa.IntAttr(flags[i], 1-ops.Int(n, flags[i]))
 		attrs = slices.DeleteFunc(attrs, func(a ssa.Attr) bool { return a.Name == flags[i] })
 		if flip.I != 0 {
 			attrs = append(attrs, flip)

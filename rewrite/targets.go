@@ -63,7 +63,7 @@ func computed(n *ssa.Node, i int) []ssa.Dim {
 func (c *Context) reshapeOperand(n *ssa.Node) {
 	want := computed(n, 1)
 	in := n.In[0].Type
-	if want == nil || !in.Ranked || n.Int("allowzero", 0) != 0 {
+	if want == nil || !in.Ranked || ops.Int(n, "allowzero") != 0 {
 		return
 	}
 	target := make([]int64, len(want))
@@ -194,7 +194,7 @@ func (c *Context) resizeOperand(n *ssa.Node) {
 	want := computed(n, 3)
 	in := n.In[0].Type
 	if want == nil || !in.Ranked || len(want) != len(in.Shape) || n.Has("axes") || n.Input(2) != nil ||
-		n.Str("keep_aspect_ratio_policy", "stretch") != "stretch" || n.Str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" {
+		ops.Str(n, "keep_aspect_ratio_policy") != "stretch" || ops.Str(n, "coordinate_transformation_mode") == "tf_crop_and_resize" {
 		return
 	}
 	scales := make([]float32, len(want))

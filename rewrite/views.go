@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -145,7 +146,7 @@ func mergeReduceAxes(c *Context, n *ssa.Node) (bool, error) {
 	if r == nil || r.Opaque || r.Domain != "" || !reductions[r.Op] || !c.only(n.In[0], n) {
 		return false, nil
 	}
-	keep := 1 - r.Int("keepdims", 1)
+	keep := 1 - ops.Int(r, "keepdims")
 	probe, err := c.copyNodeWith(r, r.In, func(m *ssa.Node) { m.SetAttr(ssa.IntAttr("keepdims", keep)) })
 	same := err == nil && sameShape(probe.Out[0].Type, n.Out[0].Type)
 	if !same || !c.patch(n, "%s with keepdims=%d", r.Op, keep) {
@@ -315,7 +316,7 @@ func mergeConcat(c *Context, n *ssa.Node) error {
 }
 
 func normalAxis(n *ssa.Node, rank int) int64 {
-	a := n.Int("axis", 0)
+	a := ops.Int(n, "axis")
 	if a < 0 {
 		a += int64(rank)
 	}
@@ -335,12 +336,12 @@ func countOf(vs []*ssa.Value, v *ssa.Value) int {
 // mergePad: zeros around the spatial dimensions become pads of the convolution.
 func mergePad(c *Context, n *ssa.Node) error {
 	m := def(n.In[0], "Pad")
-	if m == nil || m.Str("mode", "constant") != "constant" || m.Input(3) != nil || !c.only(n.In[0], n) {
+	if m == nil || ops.Str(m, "mode") != "constant" || m.Input(3) != nil || !c.only(n.In[0], n) {
 		return nil
 	}
 	pads, ok := ints(m, 1)
 	rank := n.In[0].Type.Rank()
-	auto := n.Str("auto_pad", "NOTSET")
+	auto := ops.Str(n, "auto_pad")
 	if !ok || rank < 3 || len(pads) != 2*rank || auto != "NOTSET" && auto != "VALID" {
 		return nil
 	}
@@ -350,7 +351,7 @@ func mergePad(c *Context, n *ssa.Node) error {
 		}
 	}
 	sum := make([]int64, 2*(rank-2))
-	copy(sum, n.Ints("pads"))
+	copy(sum, ops.Ints(n, "pads"))
 	for i, p := range pads {
 		d := i%rank - 2
 		if p < 0 || p > 0 && d < 0 {

@@ -48,7 +48,7 @@ func (p *prep) rowConv(win window, act activation, weights []float32) (ops.Kerne
 	positions, taps := sizeOf(win.out[:]), sizeOf(win.kernel[:])
 	patches := win.stride == win.kernel && win.kernel[2] >= 4 && win.dilation == [3]int{1, 1, 1} && win.begin == [3]int{} && win.end == [3]int{}
 	frames := win.kernel[2] >= 32 && win.dilation[2] == 1 && x[0]*positions*x[1]*taps <= maxWindows
-	if p.node.Int("group", 1) != 1 || x[1] != w[1] || !p.isConst(1) || p.has(3) || positions > rowPositions && !patches && !frames {
+	if ops.Int(p.node, "group") != 1 || x[1] != w[1] || !p.isConst(1) || p.has(3) || positions > rowPositions && !patches && !frames {
 		return nil, nil
 	}
 	k := &rowConv{win: win, n: x[0], c: x[1], m: w[0], taps: taps, bias: -1, threads: p.threads,
