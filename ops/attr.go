@@ -106,6 +106,16 @@ func (s AttrSpec) atLeast(least float64) AttrSpec { return s.between(least, math
 // between bounds numbers.
 func (s AttrSpec) between(least, most float64) AttrSpec { s.Min, s.Max = least, most; return s }
 
+// newest returns the newest forms in a list, for a domain that has no other.
+func newest(list []AttrSpec) (out []AttrSpec) {
+	for _, s := range list {
+		if s.at(0) {
+			out = append(out, s.since(0))
+		}
+	}
+	return out
+}
+
 // at reports whether the entry is valid in an operator-set version; 0 is the newest.
 func (s *AttrSpec) at(version int) bool {
 	if version == 0 {

@@ -11,7 +11,7 @@ import (
 var Constant = Op{
 	Name: "Constant", Since: 25, Form: constantForm, Doc: "output = the one attribute that is set",
 	MinIn: 0, MaxIn: 0, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{tensorAttr("value").required().until(11), tensorAttr("value").since(11), {Name: "sparse_value", Kind: ssa.AttrOther},
+	Attrs: []AttrSpec{tensorAttr("value").required().until(11), tensorAttr("value").since(11), AttrSpec{Name: "sparse_value", Kind: ssa.AttrOther}.since(11),
 		floatAttr("value_float").since(12), floatsAttr("value_floats").since(12),
 		intAttr("value_int").since(12), intsAttr("value_ints").since(12),
 		strAttr("value_string").since(12), stringsAttr("value_strings").since(12)},

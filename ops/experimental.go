@@ -79,7 +79,7 @@ func evalImageScaler[T float32 | float64](c *Call) error {
 // [height, width] it cuts out as much as that from left and top on.
 var Crop = Op{
 	Name: "Crop", Since: 1, Doc: "Y = X without its borders, or scale of it from left and top on",
-	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{intsAttr("border"), intsAttr("scale")},
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{intsAttr("border").until(10), intsAttr("border").required().since(10), intsAttr("scale")},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		x := InType(n, 0)
 		if !x.Ranked {

@@ -8,8 +8,7 @@ import (
 )
 
 // poolAttrs are the attributes all pooling operators have.
-var poolAttrs = []AttrSpec{strAttr("auto_pad", "NOTSET"), intAttr("ceil_mode", 0).since(10), intsAttr("dilations").since(10),
-	intsAttr("kernel_shape").required(), intsAttr("pads"), intsAttr("strides")}
+var poolAttrs = []AttrSpec{strAttr("auto_pad", "NOTSET"), intsAttr("pads"), intsAttr("strides")}
 
 // inferPool is the type rule of pooling: batch and channels stay, the spatial
 // dimensions become windows. inferPoolLast is the same with channels last.

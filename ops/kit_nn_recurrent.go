@@ -318,7 +318,8 @@ func inferRecurrent(states int) func(*ssa.Node) ([]Fact, error) {
 	}
 }
 
-// recurrentAttrs are the attributes all recurrent operators have.
+// recurrentAttrs are the attributes that the recurrent operators of the default
+// domain have.
 var recurrentAttrs = []AttrSpec{floatsAttr("activation_alpha"), floatsAttr("activation_beta"),
 	stringsAttr("activations"), floatAttr("clip"), strAttr("direction", "forward"),
 	intAttr("hidden_size"), intAttr("layout", 0).since(14),

@@ -17,7 +17,7 @@ import (
 var MSAttention = Op{
 	Domain: microsoft, Name: "Attention", Since: 1, Doc: "output = attention of [Q K V] = input · weights + bias",
 	MinIn: 2, MaxIn: 7, MinOut: 1, MaxOut: 2,
-	Attrs: msAttentionAttrs,
+	Attrs: append([]AttrSpec{intsAttr("qkv_hidden_sizes"), intAttr("rotary_embedding_dim")}, msAttentionAttrs...),
 	Facts: Facts{Cost: projectedCost}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferSelfAttention(n, 4, InType(n, 0).DType) },
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalMSAttention[float32], evalMSAttention[float64])
@@ -35,9 +35,9 @@ var QAttention = Op{
 	Eval: evalQAttention,
 }
 
+// msAttentionAttrs are the attributes of both.
 var msAttentionAttrs = []AttrSpec{intAttr("do_rotary"), floatAttr("mask_filter_value", -10000),
 	intAttr("num_heads").required(), intAttr("past_present_share_buffer"),
-	intsAttr("qkv_hidden_sizes"), intAttr("rotary_embedding_dim"),
 	floatAttr("scale"), intAttr("unidirectional", 0)}
 
 // projectionSizes splits the columns of the weights into Q, K and V.

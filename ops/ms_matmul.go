@@ -138,7 +138,7 @@ var FusedGemm = Op{
 	Domain: microsoft, Name: "FusedGemm", Since: 1, Doc: "Y = act(alpha * A' · B' + beta * C)",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{strAttr("activation"), floatAttr("activation_alpha"),
-		floatAttr("activation_beta"), floatAttr("activation_gamma")}, Gemm.Attrs...),
+		floatAttr("activation_beta"), floatAttr("activation_gamma")}, newest(Gemm.Attrs)...),
 	Infer: inferGemm, Facts: Facts{Cost: gemmCost},
 	Eval: func(c *Call) error {
 		act, err := fusedActivation(Str(c.Node, "activation"), activationParams(c.Node))

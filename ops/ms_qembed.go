@@ -89,19 +89,7 @@ func evalBiasSoftmax[T float32 | float64](c *Call) error {
 var MSGridSample = Op{
 	Domain: microsoft, Name: "GridSample", Since: 1, Doc: GridSample.Doc,
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: GridSample.Attrs, Facts: Facts{Cost: elementCost}, Infer: inferGridSample,
-	Eval: func(c *Call) error {
-		names := map[string]string{"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
-		mode, ok := names[Str(c.Node, "mode")]
-		if !ok {
-			return fmt.Errorf("mode=%q is not bilinear, nearest or bicubic", Str(c.Node, "mode"))
-		}
-		node, inner := *c.Node, *c
-		node.Attrs = append([]ssa.Attr(nil), c.Node.Attrs...)
-		node.SetAttr(ssa.StringAttr("mode", mode))
-		inner.Node = &node
-		err := evalGridSample(&inner)
-		c.Out = inner.Out
-		return err
-	},
+	Attrs: []AttrSpec{intAttr("align_corners", 0), strAttr("mode", "bilinear", "nearest", "bicubic"),
+		strAttr("padding_mode", "zeros", "border", "reflection")},
+	Facts: Facts{Cost: gridSampleCost}, Infer: inferGridSample, Eval: evalGridSample,
 }

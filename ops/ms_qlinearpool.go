@@ -13,7 +13,8 @@ import (
 var QLinearAveragePool = Op{
 	Domain: microsoft, Name: "QLinearAveragePool", Since: 1, Doc: "Y = quantize(mean over sliding windows of X)",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: append([]AttrSpec{intAttr("channels_last", 0), intAttr("count_include_pad", 0)}, poolAttrs...),
+	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0), intAttr("channels_last", 0), intAttr("count_include_pad", 0),
+		intsAttr("kernel_shape").required()}, poolAttrs...),
 	Facts: Facts{Cost: poolCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		if Int(n, "channels_last") != 0 {
 			return inferPoolLast(n)

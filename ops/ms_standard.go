@@ -37,7 +37,7 @@ var MSTrilu = Op{
 var MSPad = Op{
 	Domain: microsoft, Name: "Pad", Since: 1, Doc: Pad.Doc,
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: Pad.Attrs, Infer: inferPad, Eval: evalPad, Facts: Pad.Facts,
+	Attrs: newest(Pad.Attrs), Infer: inferPad, Eval: evalPad, Facts: Pad.Facts,
 }
 
 // MSGatherND is GatherND without batch dimensions.

@@ -35,16 +35,6 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTableAttributes checks that attribute names are unique and typed.
-func TestTableAttributes(t *testing.T) {
-	for _, o := range ops.All() {
-		for _, a := range o.Attrs {
-			assert.NotEmpty(t, a.Name, o.Name)
-			assert.Truef(t, a.Kind != ssa.AttrNone, "%s: attribute %s has no kind", o.Name, a.Name)
-		}
-	}
-}
-
 // TestTableUpgrades checks that upgrade rules are complete and in order.
 func TestTableUpgrades(t *testing.T) {
 	for _, o := range ops.All() {
