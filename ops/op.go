@@ -117,7 +117,7 @@ type Key struct{ Domain, Name string }
 
 // table is filled at start, not by an initializer: operators with bodies refer to
 // it through shape inference.
-var table = map[Key]*Op{}
+var table = map[Key]*ssa.Operator{}
 
 func init() {
 	for _, family := range families {
@@ -126,20 +126,29 @@ func init() {
 			if table[k] != nil {
 				panic("ops: " + o.Name + " is in the table twice")
 			}
-			table[k] = o
+			table[k] = &ssa.Operator{Domain: o.Domain, Name: o.Name, Def: o}
 		}
 	}
 }
 
 // Lookup returns the operator, nil if berth does not know it.
-func Lookup(domain, name string) *Op { return table[Key{domain, name}] }
+func Lookup(domain, name string) *Op { return opOf(find(domain, name)) }
+
+func find(domain, name string) *ssa.Operator { return table[Key{domain, name}] }
+
+func opOf(o *ssa.Operator) *Op {
+	if o == nil {
+		return nil
+	}
+	return o.Def.(*Op)
+}
 
 // Of returns the operator of a node, nil if it is opaque.
 func Of(n *ssa.Node) *Op {
 	if n.Opaque {
 		return nil
 	}
-	return table[Key{n.Domain, n.Op}]
+	return opOf(n.Operator(find))
 }
 
 // All returns every operator, families in table order.
