@@ -49,6 +49,9 @@ func (s *scope) buildNode(w *onnxwire.Node) error {
 		}
 		return nil
 	}
+	if err := ops.Of(n).CheckAttrs(n); err != nil {
+		return s.tolerate(n, err, true)
+	}
 	return s.modernize(n)
 }
 
@@ -152,8 +155,12 @@ func (s *scope) atNode(w *onnxwire.Node, err error) error {
 	} else {
 		e = &ImportError{Reason: err.Error(), Err: err}
 		var ne *ops.NodeError
-		if errors.As(err, &ne) {
+		var ae *ops.AttrError
+		switch {
+		case errors.As(err, &ne):
 			e.Reason = nodeReason(ne)
+		case errors.As(err, &ae):
+			e.Reason, e.Remedy = ae.Reason, ae.Remedy
 		}
 	}
 	e.Node = strings.Join(append(s.path[:len(s.path):len(s.path)], label(w)), " / ")

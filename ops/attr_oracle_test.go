@@ -116,14 +116,12 @@ func readAttributeOracle(t *testing.T) map[string][]oracleLine {
 	return out
 }
 
-var kindNames = map[ssa.AttrKind]string{
-	ssa.AttrInt: "int", ssa.AttrFloat: "float", ssa.AttrString: "string", ssa.AttrInts: "ints", ssa.AttrFloats: "floats",
-	ssa.AttrStrings: "strings", ssa.AttrTensor: "tensor", ssa.AttrGraph: "graph", ssa.AttrType: "type_proto", ssa.AttrOther: "sparse_tensor",
-}
-
 // attrText words a schema the way the oracle's file does.
 func attrText(s *ops.AttrSpec) string {
-	out := kindNames[s.Kind]
+	out := s.Kind.String()
+	if s.Kind == ssa.AttrOther {
+		out = "sparse_tensor"
+	}
 	if s.Required {
 		out += "!"
 	}

@@ -74,12 +74,12 @@ func inferInserted(g *ssa.Graph, n *ssa.Node, added int) error {
 	return nil
 }
 
-// dropIgnored removes attributes that have no effect.
+// dropIgnored removes attributes that have no effect, and those that are tolerated.
 func dropIgnored(n *ssa.Node) {
 	o := Of(n)
 	n.Attrs = slices.DeleteFunc(n.Attrs, func(a ssa.Attr) bool {
 		s := o.Attr(a.Name, n.Version)
-		return s != nil && s.Ignored
+		return s != nil && s.Ignored || s == nil && tolerated(a.Name)
 	})
 }
 

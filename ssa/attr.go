@@ -25,6 +25,11 @@ const (
 	AttrOther // kept verbatim in Other (sparse tensors, type lists)
 )
 
+var attrKindNames = [...]string{"undefined", "int", "float", "string", "ints", "floats", "strings", "tensor", "tensors", "type_proto", "graph", "other"}
+
+// String returns the name that ONNX has for the kind, in lower case.
+func (k AttrKind) String() string { return attrKindNames[k] }
+
 // Attr is one attribute of a node.
 type Attr struct {
 	Name    string
