@@ -11,8 +11,8 @@ import "github.com/berth-onnx/berth/ssa"
 var AveragePool = Op{
 	Name: "AveragePool", Since: 22, Form: averagePoolForm, Doc: "Y = mean over sliding windows",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0).since(10), intAttr("count_include_pad", 0).since(7), intsAttr("dilations").since(19),
-		intsAttr("kernel_shape").required()}, poolAttrs...),
+	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0).since(10), intAttr("count_include_pad", 0).since(7), intsAttr("dilations").atLeast(1).since(19),
+		intsAttr("kernel_shape").atLeast(1).required()}, poolAttrs...),
 	Infer: inferPool,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalAveragePool[float32], evalAveragePool[float64]) },
 	Facts: Facts{Smaller: pooledPlanes, Cost: poolCost},

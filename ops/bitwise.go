@@ -36,7 +36,7 @@ var BitShift = Op{
 	Name: "BitShift", Since: 28, Doc: "Z = X << Y or X >> Y",
 	Form:  formBy(typeStep{11, unsignedTypes}, typeStep{28, anyType}),
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{strAttr("direction").required()},
+	Attrs: []AttrSpec{strAttr("direction").required().oneOf("LEFT", "RIGHT")},
 	Infer: inferArithmetic, Eval: evalBitShift,
 	Facts: Facts{Elementwise: true},
 }

@@ -22,7 +22,7 @@ var Cast = Op{
 	Name: "Cast", Since: 28, Doc: "Y = X converted to type to", Form: castForm,
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{strAttr("to").required().until(6), intAttr("to").required().since(6),
-		intAttr("saturate", 1).since(19), strAttr("round_mode", "up").since(24)},
+		intAttr("saturate", 1).since(19), strAttr("round_mode", "up", "down", "nearest").since(24)},
 	Infer: inferCast, Eval: evalCast,
 	Facts:    Facts{Elementwise: true},
 	Upgrades: []Upgrade{{Below: 6, Source: changelog("Cast", 6), Apply: upgradeCast}},
@@ -33,7 +33,7 @@ var Cast = Op{
 var CastLike = Op{
 	Name: "CastLike", Since: 25, Doc: "Y = X converted to the type of target_type", Form: castLikeForm,
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{intAttr("saturate", 1).since(19), strAttr("round_mode", "up").since(24)},
+	Attrs: []AttrSpec{intAttr("saturate", 1).since(19), strAttr("round_mode", "up", "down", "nearest").since(24)},
 	Infer: inferCastLike, Eval: evalCastLike,
 	Facts: Facts{InPlace: firstInPlace, Smaller: narrowingFirst},
 }

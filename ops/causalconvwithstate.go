@@ -18,7 +18,7 @@ import (
 var CausalConvWithState = Op{
 	Name: "CausalConvWithState", Since: 27, Doc: "output = act(weight * [past_state input] + bias), per channel",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
-	Attrs: []AttrSpec{strAttr("activation", "none")},
+	Attrs: []AttrSpec{strAttr("activation", "none", "silu", "swish")},
 	Facts: Facts{Cost: causalConvCost}, Infer: inferCausalConv, Eval: evalCausalConv,
 }
 

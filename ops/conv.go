@@ -20,9 +20,12 @@ var Conv = Op{
 	Facts: Facts{Cost: convCost(1)},
 }
 
+// autoPad is how windows are padded; empty is read as NOTSET, as ONNX Runtime does.
+var autoPad = strAttr("auto_pad", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
+
 // convAttrs are the attributes all convolutions have.
-var convAttrs = []AttrSpec{strAttr("auto_pad", "NOTSET"), intsAttr("dilations"), intAttr("group", 1),
-	intsAttr("kernel_shape"), intsAttr("pads"), intsAttr("strides")}
+var convAttrs = []AttrSpec{autoPad, intsAttr("dilations").atLeast(1), intAttr("group", 1).atLeast(1),
+	intsAttr("kernel_shape").atLeast(1), intsAttr("pads"), intsAttr("strides").atLeast(1)}
 
 func evalConv[T float32 | float64](c *Call) error {
 	if err := wantArrays(c, 2); err != nil {

@@ -19,7 +19,7 @@ import (
 var DeformConv = Op{
 	Name: "DeformConv", Since: 22, Form: sinceTypes(19, 22, ndarray.BFloat16), Doc: "convolution with learned tap offsets and weights",
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{intsAttr("dilations"), intAttr("group", 1), intsAttr("kernel_shape"),
+	Attrs: []AttrSpec{intsAttr("dilations"), intAttr("group", 1).atLeast(1), intsAttr("kernel_shape"),
 		intAttr("offset_group", 1), intsAttr("pads"), intsAttr("strides")},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		t, err := inferConv(n, 0, 1, InType(n, 0).DType)

@@ -15,7 +15,7 @@ import (
 var DepthToSpace = Op{
 	Name: "DepthToSpace", Since: 28, Form: depthToSpaceForm, Doc: "output = input with blocksize² channels spread over the plane",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{intAttr("blocksize").required(), strAttr("mode", "DCR").since(11)},
+	Attrs: []AttrSpec{intAttr("blocksize").required().atLeast(1), strAttr("mode", "DCR", "CRD").since(11)},
 	Infer: inferDepthToSpace, Eval: evalDepthToSpace,
 	Facts: Facts{Cost: moveCost},
 }
@@ -25,7 +25,7 @@ var DepthToSpace = Op{
 var SpaceToDepth = Op{
 	Name: "SpaceToDepth", Since: 28, Form: spaceToDepthForm, Doc: "output = input with blocks of the plane moved to channels",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{intAttr("blocksize").required(), strAttr("mode", "DCR").since(28)},
+	Attrs: []AttrSpec{intAttr("blocksize").required().atLeast(1), strAttr("mode", "DCR", "CRD").since(28)},
 	Infer: inferSpaceToDepth, Eval: evalSpaceToDepth,
 	Facts: Facts{Cost: moveCost},
 }

@@ -27,7 +27,7 @@ import (
 var ImageDecoder = Op{
 	Name: "ImageDecoder", Since: 20, Doc: "image = pixels of encoded_stream",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{strAttr("pixel_format", "RGB")},
+	Attrs: []AttrSpec{strAttr("pixel_format", "RGB", "BGR", "Grayscale")},
 	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		channels, _, err := pixelFormat(n)
 		return One(ssa.TensorOf(ndarray.Uint8, ssa.Dim{}, ssa.Dim{}, ssa.D(int64(channels)))), err

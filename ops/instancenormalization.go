@@ -27,7 +27,7 @@ var InstanceNormalization = Op{
 var GroupNormalization = Op{
 	Name: "GroupNormalization", Since: 21, Doc: "Y = scale * (X - mean) / sqrt(var + epsilon) + bias per image and group of channels",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{floatAttr("epsilon", 1e-5), intAttr("num_groups").required(), intAttr("stash_type", 1).since(21)},
+	Attrs: []AttrSpec{floatAttr("epsilon", 1e-5), intAttr("num_groups").required().atLeast(1), intAttr("stash_type", 1).since(21)},
 	Infer: SameAs,
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalGroupNorm[float32], evalGroupNorm[float64])

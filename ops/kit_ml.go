@@ -133,6 +133,9 @@ const (
 	transformProbit   = "PROBIT"
 )
 
+// postTransformAttr declares it.
+var postTransformAttr = strAttr("post_transform", transformNone, transformSoftmax, transformLogistic, transformZero, transformProbit)
+
 // postTransform returns the function that transforms a row of scores in place.
 func postTransform(name string) (func(row []float64), error) {
 	switch name {

@@ -9,7 +9,7 @@ import (
 )
 
 // lossAttrs are the attributes of the class losses.
-var lossAttrs = []AttrSpec{intAttr("ignore_index"), strAttr("reduction", "mean")}
+var lossAttrs = []AttrSpec{intAttr("ignore_index"), strAttr("reduction", "mean", "none", "sum")}
 
 // inferLoss is the type of a class loss: the labels' shape, or a scalar.
 func inferLoss(n *ssa.Node) (ssa.Type, error) {

@@ -8,7 +8,7 @@ import (
 )
 
 // poolAttrs are the attributes all pooling operators have.
-var poolAttrs = []AttrSpec{strAttr("auto_pad", "NOTSET"), intsAttr("pads"), intsAttr("strides")}
+var poolAttrs = []AttrSpec{autoPad, intsAttr("pads"), intsAttr("strides").atLeast(1)}
 
 // inferPool is the type rule of pooling: batch and channels stay, the spatial
 // dimensions become windows. inferPoolLast is the same with channels last.

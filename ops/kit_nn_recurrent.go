@@ -321,7 +321,7 @@ func inferRecurrent(states int) func(*ssa.Node) ([]Fact, error) {
 // recurrentAttrs are the attributes that the recurrent operators of the default
 // domain have.
 var recurrentAttrs = []AttrSpec{floatsAttr("activation_alpha"), floatsAttr("activation_beta"),
-	stringsAttr("activations"), floatAttr("clip"), strAttr("direction", "forward"),
+	stringsAttr("activations"), floatAttr("clip"), strAttr("direction", "forward", "reverse", "bidirectional"),
 	intAttr("hidden_size"), intAttr("layout", 0).since(14),
 	intAttr("output_sequence", 0).ignored().until(7)}
 

@@ -12,6 +12,9 @@ type scatter struct {
 	combine       func(d, s int) // nil: replace
 }
 
+// scatterReduction says how updates and what is there go together.
+var scatterReduction = strAttr("reduction", "none", "add", "mul", "max", "min")
+
 // newScatter copies data into result 0 and prepares attribute reduction.
 func newScatter(c *Call, data, updates *ndarray.Array) (*scatter, error) {
 	out, err := c.Output(0, data.DType, data.Shape...)

@@ -21,7 +21,7 @@ var LinearAttention = Op{
 	Name: "LinearAttention", Since: 27, Doc: "S = exp(g)∘S + k⊗v, o = scale * Sᵀq over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{intAttr("chunk_size", 64), intAttr("kv_num_heads").required(),
-		intAttr("q_num_heads").required(), floatAttr("scale", 0), strAttr("update_rule", "gated_delta")},
+		intAttr("q_num_heads").required(), floatAttr("scale", 0), strAttr("update_rule", "gated_delta", "linear", "gated", "delta")},
 	Facts: Facts{Cost: linearAttentionCost}, Infer: inferLinearAttention, Eval: evalLinearAttention,
 }
 

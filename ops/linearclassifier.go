@@ -18,7 +18,7 @@ var LinearClassifier = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{floatsAttr("coefficients").required(), floatsAttr("intercepts"),
 		intsAttr("classlabels_ints"), stringsAttr("classlabels_strings"),
-		intAttr("multi_class", 0), strAttr("post_transform", "NONE")},
+		intAttr("multi_class", 0), postTransformAttr},
 	Facts: Facts{Cost: elementCost}, Infer: inferLinearClassifier, Eval: evalLinearClassifier,
 }
 
@@ -28,7 +28,7 @@ var LinearRegressor = Op{
 	Domain: mlDomain, Name: "LinearRegressor", Since: 1, Doc: "Y = post(X·Wᵀ + b)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{floatsAttr("coefficients"), floatsAttr("intercepts"),
-		intAttr("targets", 1), strAttr("post_transform", "NONE")},
+		intAttr("targets", 1), postTransformAttr},
 	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(Int(n, "targets")))), nil
 	},

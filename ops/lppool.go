@@ -13,8 +13,8 @@ import (
 var LpPool = Op{
 	Name: "LpPool", Since: 22, Form: lpPoolForm, Doc: "Y = p-norm over sliding windows",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0).since(18), intsAttr("dilations").since(18), intsAttr("kernel_shape").until(2),
-		intsAttr("kernel_shape").required().since(2), floatAttr("p", 2).until(2), intAttr("p", 2).since(2)}, poolAttrs...),
+	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0).since(18), intsAttr("dilations").atLeast(1).since(18), intsAttr("kernel_shape").atLeast(1).until(2),
+		intsAttr("kernel_shape").atLeast(1).required().since(2), floatAttr("p", 2).until(2), intAttr("p", 2).since(2)}, poolAttrs...),
 	Infer:    inferPool,
 	Eval:     func(c *Call) error { return byReal(c, 0, evalLpPool[float32], evalLpPool[float64]) },
 	Facts:    Facts{Smaller: pooledPlanes, Cost: poolCost},

@@ -18,7 +18,7 @@ import (
 var MaxPool = Op{
 	Name: "MaxPool", Since: 22, Form: maxPoolForm, Doc: "Y = max over sliding windows",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
-	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0).since(10), intsAttr("dilations").since(10), intsAttr("kernel_shape").required(),
+	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0).since(10), intsAttr("dilations").atLeast(1).since(10), intsAttr("kernel_shape").atLeast(1).required(),
 		intAttr("storage_order", 0).since(8)}, poolAttrs...),
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		out, err := inferPool(n)

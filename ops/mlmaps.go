@@ -47,7 +47,7 @@ var DictVectorizer = Op{
 var CastMap = Op{
 	Domain: mlDomain, Name: "CastMap", Since: 1, Doc: "Y = values of X by key",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{strAttr("cast_to", "TO_FLOAT"), strAttr("map_form", "DENSE"), intAttr("max_map", 1)},
+	Attrs: []AttrSpec{strAttr("cast_to", "TO_FLOAT", "TO_INT64", "TO_STRING"), strAttr("map_form", "DENSE", "SPARSE"), intAttr("max_map", 1)},
 	Facts: Facts{Cost: elementCost}, Infer: inferCastMap, Eval: evalCastMap,
 }
 

@@ -24,7 +24,7 @@ var Scaler = Op{
 var Normalizer = Op{
 	Domain: mlDomain, Name: "Normalizer", Since: 1, Doc: "Y = X / norm(X) row by row",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{strAttr("norm", "MAX")},
+	Attrs: []AttrSpec{strAttr("norm", "MAX", "L1", "L2")},
 	Facts: Facts{Cost: elementCost}, Infer: inferAsFloat, Eval: evalNormalizer,
 }
 

@@ -124,7 +124,7 @@ func evalFusedConv[T float32 | float64](c *Call, last bool) error {
 var NhwcMaxPool = Op{
 	Domain: microsoft, Name: "NhwcMaxPool", Since: 1, Doc: "y = max over sliding windows, channels last",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0), intsAttr("dilations"), intsAttr("kernel_shape").required()}, poolAttrs...),
+	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0), intsAttr("dilations").atLeast(1), intsAttr("kernel_shape").atLeast(1).required()}, poolAttrs...),
 	Facts: Facts{Cost: poolCost}, Infer: inferPoolLast, Eval: evalNhwcMaxPool,
 }
 

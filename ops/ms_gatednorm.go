@@ -17,7 +17,7 @@ import (
 var GatedRMSNorm = Op{
 	Domain: microsoft, Name: "GatedRMSNorm", Since: 1, Doc: "Y = rms(X) * activation(gate)",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{strAttr("activation", "silu"), floatAttr("epsilon", 1e-5)},
+	Attrs: []AttrSpec{strAttr("activation", "silu", "swish", "sigmoid"), floatAttr("epsilon", 1e-5)},
 	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst, Cost: normCost}, Eval: notDouble(evalGatedRMS),
 }
 

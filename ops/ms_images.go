@@ -15,7 +15,7 @@ import (
 var CropAndResize = Op{
 	Domain: microsoft, Name: "CropAndResize", Since: 1, Doc: "Y[r] = box rois[r] of image X[batch_indices[r]], scaled to crop_size",
 	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{floatAttr("extrapolation_value", 0), strAttr("mode", "bilinear")},
+	Attrs: []AttrSpec{floatAttr("extrapolation_value", 0), strAttr("mode", "bilinear", "nearest")},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		x := InType(n, 0)
 		size := []ssa.Dim{{}, {}}
@@ -107,8 +107,8 @@ func sampleAt(image []float32, height, width int, y, x float32, nearest bool, ou
 var ConvTransposeWithDynamicPads = Op{
 	Domain: microsoft, Name: "ConvTransposeWithDynamicPads", Since: 1, Doc: "ConvTranspose(X, W, B) with pads from operand 2",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{strAttr("auto_pad", "NOTSET"), intsAttr("dilations"), intAttr("group", 1),
-		intsAttr("kernel_shape"), intsAttr("output_padding"), intsAttr("strides")},
+	Attrs: []AttrSpec{autoPad, intsAttr("dilations").atLeast(1), intAttr("group", 1).atLeast(1),
+		intsAttr("kernel_shape").atLeast(1), intsAttr("output_padding"), intsAttr("strides").atLeast(1)},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		pads, known := ConstInts(n, 2)
 		facts, err := inferConvTranspose(withPads(n, pads))

@@ -58,7 +58,7 @@ func evalInverse(c *Call) error {
 var CDist = Op{
 	Domain: microsoft, Name: "CDist", Since: 1, Doc: "C[m,k] = distance of A[m] and B[k]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{strAttr("metric", "sqeuclidean")},
+	Attrs: []AttrSpec{strAttr("metric", "sqeuclidean", "euclidean")},
 	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		a, b := InType(n, 0), InType(n, 1)
 		return One(ssa.TensorOf(a.DType, dimOf(a, 0), dimOf(b, 0))), nil

@@ -124,7 +124,7 @@ func evalMSLinearAttention(c *Call) error {
 var MSCausalConvWithState = Op{
 	Domain: microsoft, Name: "CausalConvWithState", Since: 1, Doc: "output = act(weight * [past_state input] + bias), per channel",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
-	Attrs: []AttrSpec{strAttr("activation", "none"), intAttr("channels_last", 0), intAttr("dilation", 1),
+	Attrs: []AttrSpec{strAttr("activation", "none", "silu", "swish"), intAttr("channels_last", 0), intAttr("dilation", 1),
 		intAttr("ndim", 1), intAttr("state_window", 0)},
 	Infer: inferMSCausalConv, Facts: Facts{Cost: causalConvCost}, Eval: notDouble(evalMSCausalConv),
 }

@@ -28,7 +28,7 @@ var MoE = Op{
 }
 
 var moeAttrs = []AttrSpec{floatAttr("activation_alpha", 1), floatAttr("activation_beta", 0),
-	strAttr("activation_type", "relu"), intAttr("k", 1), intAttr("normalize_routing_weights", 0),
+	strAttr("activation_type", "relu", "gelu", "silu", "swiglu", "identity"), intAttr("k", 1), intAttr("normalize_routing_weights", 0),
 	intAttr("swiglu_fusion", 0), floatAttr("swiglu_limit", float32(math.Inf(1))), intAttr("use_sparse_mixer", 0)}
 
 // moeCost counts the products of k experts for every token.

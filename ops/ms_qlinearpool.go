@@ -14,7 +14,7 @@ var QLinearAveragePool = Op{
 	Domain: microsoft, Name: "QLinearAveragePool", Since: 1, Doc: "Y = quantize(mean over sliding windows of X)",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0), intAttr("channels_last", 0), intAttr("count_include_pad", 0),
-		intsAttr("kernel_shape").required()}, poolAttrs...),
+		intsAttr("kernel_shape").atLeast(1).required()}, poolAttrs...),
 	Facts: Facts{Cost: poolCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		if Int(n, "channels_last") != 0 {
 			return inferPoolLast(n)

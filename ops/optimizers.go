@@ -56,7 +56,7 @@ var Momentum = Op{
 	Domain: trainingDomain, Name: "Momentum", Since: 1, Doc: "X' = X - R·V'",
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{floatAttr("alpha").required(), floatAttr("beta").required(),
-		strAttr("mode").required(), floatAttr("norm_coefficient").required()},
+		strAttr("mode").required().oneOf("standard", "nesterov"), floatAttr("norm_coefficient").required()},
 	Infer: func(n *ssa.Node) ([]Fact, error) { return inferOptimizer(n, 3) },
 	Eval:  func(c *Call) error { return evalOptimizer(c, 3, momentumStep) },
 	Facts: Facts{InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 3) }},

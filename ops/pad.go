@@ -21,7 +21,7 @@ import (
 var Pad = Op{
 	Name: "Pad", Since: 25, Form: padForm, Doc: "output = data extended by pads per mode",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{strAttr("mode", "constant"),
+	Attrs: []AttrSpec{strAttr("mode", "constant", "reflect", "edge", "wrap"),
 		intsAttr("paddings").required().until(2), intsAttr("pads").required().since(2).until(11), floatAttr("value", 0).until(11)},
 	Infer: inferPad, Eval: evalPad,
 	Facts: Facts{Cost: moveCost},

@@ -17,11 +17,12 @@ import (
 var Resize = Op{
 	Name: "Resize", Since: 19, Form: resizeForm, Doc: "Y = X sampled at scales or sizes",
 	MinIn: 1, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{strAttr("mode", "nearest"), strAttr("coordinate_transformation_mode", "half_pixel").since(11),
-		strAttr("nearest_mode", "round_prefer_floor").since(11), floatAttr("cubic_coeff_a", -0.75).since(11),
+	Attrs: []AttrSpec{strAttr("mode", "nearest", "linear", "cubic"), strAttr("coordinate_transformation_mode", "half_pixel", "half_pixel_symmetric",
+		"pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn").since(11),
+		strAttr("nearest_mode", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil").since(11), floatAttr("cubic_coeff_a", -0.75).since(11),
 		intAttr("exclude_outside", 0).since(11), floatAttr("extrapolation_value", 0).since(11),
 		intAttr("antialias", 0).since(18), intsAttr("axes").since(18),
-		strAttr("keep_aspect_ratio_policy", "stretch").since(18)},
+		strAttr("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller").since(18)},
 	Infer: inferResize, Eval: evalResize,
 	Facts: Facts{Cost: resizeCost},
 	Upgrades: []Upgrade{
@@ -35,7 +36,7 @@ var Resize = Op{
 var Upsample = Op{
 	Name: "Upsample", Since: 9, Form: since(9), Doc: "Y = Resize(X, scales), asymmetric coordinates",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{strAttr("mode", "nearest"),
+	Attrs: []AttrSpec{strAttr("mode", "nearest", "linear", "bilinear", "trilinear", "cubic"),
 		floatAttr("height_scale").required().until(7), floatsAttr("scales").required().since(7).until(9), floatAttr("width_scale").required().until(7)},
 	Infer: inferUpsample, Eval: evalUpsample,
 	Facts:    Facts{Cost: resizeCost},

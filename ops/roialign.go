@@ -23,7 +23,7 @@ import (
 var RoiAlign = Op{
 	Name: "RoiAlign", Since: 22, Form: typeForm(16, 22), Doc: "Y[r] = X[batch_indices[r]] pooled over rois[r]",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{strAttr("coordinate_transformation_mode", "half_pixel").since(16), strAttr("mode", "avg"),
+	Attrs: []AttrSpec{strAttr("coordinate_transformation_mode", "half_pixel", "output_half_pixel").since(16), strAttr("mode", "avg", "max"),
 		intAttr("output_height", 1), intAttr("output_width", 1),
 		intAttr("sampling_ratio", 0), floatAttr("spatial_scale", 1)},
 	Facts: Facts{Cost: elementCost}, Infer: inferRoiAlign, Eval: evalRoiAlign,

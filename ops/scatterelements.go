@@ -17,7 +17,7 @@ import (
 var ScatterElements = Op{
 	Name: "ScatterElements", Since: 18, Form: scatterForm, Doc: "output = data with updates written at indices along axis",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{intAttr("axis", 0), strAttr("reduction", "none").since(16)},
+	Attrs: []AttrSpec{intAttr("axis", 0), scatterReduction.since(16)},
 	Infer: SameAs, Eval: evalScatterElements,
 	Facts: Facts{InPlace: inPlaceFirst, Cost: moveCost},
 }

@@ -15,7 +15,7 @@ import (
 var ScatterND = Op{
 	Name: "ScatterND", Since: 18, Form: scatterForm, Doc: "output = data with updates written at the index tuples",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{strAttr("reduction", "none").since(16)},
+	Attrs: []AttrSpec{scatterReduction.since(16)},
 	Infer: SameAs, Eval: evalScatterND,
 	Facts: Facts{InPlace: inPlaceFirst, Cost: moveCost},
 }

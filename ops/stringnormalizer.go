@@ -18,7 +18,7 @@ import (
 var StringNormalizer = Op{
 	Name: "StringNormalizer", Since: 10, Doc: "Y = X without stopwords, in lower or upper case",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{strAttr("case_change_action", "NONE"), intAttr("is_case_sensitive", 0),
+	Attrs: []AttrSpec{strAttr("case_change_action", "NONE", "LOWER", "UPPER"), intAttr("is_case_sensitive", 0),
 		strAttr("locale", "en_US"), stringsAttr("stopwords")},
 	Facts: Facts{Cost: elementCost}, Infer: inferStringNormalizer, Eval: evalStringNormalizer,
 }

@@ -18,8 +18,8 @@ var SVMRegressor = Op{
 	Domain: mlDomain, Name: "SVMRegressor", Since: 1, Doc: "Y = rho + sum_s c_s * K(X, s)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{floatsAttr("coefficients"), floatsAttr("kernel_params"),
-		strAttr("kernel_type", "LINEAR"), intAttr("n_supports", 0), intAttr("one_class", 0),
-		strAttr("post_transform", "NONE"), floatsAttr("rho"), floatsAttr("support_vectors")},
+		strAttr("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"), intAttr("n_supports", 0), intAttr("one_class", 0),
+		postTransformAttr, floatsAttr("rho"), floatsAttr("support_vectors")},
 	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(1))), nil
 	},
@@ -109,8 +109,8 @@ var SVMClassifier = Op{
 	Domain: mlDomain, Name: "SVMClassifier", Since: 1, Doc: "Y = class with most votes, Z = scores or probabilities",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{intsAttr("classlabels_ints"), stringsAttr("classlabels_strings"),
-		floatsAttr("coefficients"), floatsAttr("kernel_params"), strAttr("kernel_type", "LINEAR"),
-		strAttr("post_transform", "NONE"), floatsAttr("prob_a"), floatsAttr("prob_b"),
+		floatsAttr("coefficients"), floatsAttr("kernel_params"), strAttr("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"),
+		postTransformAttr, floatsAttr("prob_a"), floatsAttr("prob_b"),
 		floatsAttr("rho"), floatsAttr("support_vectors"), intsAttr("vectors_per_class")},
 	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		l := labelsOf(n)

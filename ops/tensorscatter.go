@@ -15,7 +15,7 @@ import (
 var TensorScatter = Op{
 	Name: "TensorScatter", Since: 24, Doc: "present_cache = past_cache with update written from write_indices on",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{intAttr("axis", -2), strAttr("mode", "linear")},
+	Attrs: []AttrSpec{intAttr("axis", -2), strAttr("mode", "linear", "circular")},
 	Infer: SameAs, Eval: evalTensorScatter,
 	Facts: Facts{InPlace: inPlaceFirst, Cost: moveCost},
 }

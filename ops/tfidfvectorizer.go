@@ -22,7 +22,7 @@ var TfIdfVectorizer = Op{
 	Name: "TfIdfVectorizer", Since: 9, Doc: "Y[ngram_indexes[i]] = weight * occurrences of n-gram i",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("max_gram_length").required(), intAttr("max_skip_count").required(),
-		intAttr("min_gram_length").required(), strAttr("mode").required(),
+		intAttr("min_gram_length").required(), strAttr("mode").required().oneOf("TF", "IDF", "TFIDF"),
 		intsAttr("ngram_counts").required(), intsAttr("ngram_indexes").required(),
 		intsAttr("pool_int64s"), stringsAttr("pool_strings"), floatsAttr("weights")},
 	Facts: Facts{Cost: elementCost}, Infer: inferTfIdf, Eval: evalTfIdf,

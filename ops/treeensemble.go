@@ -31,7 +31,7 @@ var TreeEnsemble = Op{
 var TreeEnsembleRegressor = Op{
 	Domain: mlDomain, Name: "TreeEnsembleRegressor", Since: 3, Form: classicTreeForm, Doc: "Y = post(aggregate of the leaves reached + base)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: slices.Concat(classicTreeAttrs, []AttrSpec{strAttr("aggregate_function", "SUM"), intAttr("n_targets", 1),
+	Attrs: slices.Concat(classicTreeAttrs, []AttrSpec{strAttr("aggregate_function", "SUM", "AVERAGE", "MIN", "MAX"), intAttr("n_targets", 1),
 		intsAttr("target_ids"), intsAttr("target_nodeids"), intsAttr("target_treeids"),
 		floatsAttr("target_weights"), tensorAttr("target_weights_as_tensor").since(3)}),
 	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
@@ -67,7 +67,7 @@ var classicTreeAttrs = []AttrSpec{floatsAttr("base_values"), tensorAttr("base_va
 	intsAttr("nodes_missing_value_tracks_true"), stringsAttr("nodes_modes"),
 	intsAttr("nodes_nodeids"), intsAttr("nodes_treeids"), intsAttr("nodes_truenodeids"),
 	floatsAttr("nodes_values"), tensorAttr("nodes_values_as_tensor").since(3),
-	strAttr("post_transform", "NONE")}
+	postTransformAttr}
 
 func classicTreeForm(n *ssa.Node) int {
 	for _, a := range n.Attrs {
