@@ -44,8 +44,6 @@ func argForm(n *ssa.Node) int {
 	switch {
 	case InType(n, 0).DType == ndarray.BFloat16:
 		return 13
-	case Int(n, "select_last_index") != 0:
-		return 12
 	case Int(n, "axis") < 0:
 		return 11
 	}

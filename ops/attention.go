@@ -30,10 +30,7 @@ var Attention = Op{
 }
 
 func attentionForm(n *ssa.Node) int {
-	switch {
-	case n.Has("left_window_size") || n.Has("right_window_size"):
-		return 25
-	case n.Input(6) != nil:
+	if n.Input(6) != nil {
 		return 24
 	}
 	return 23

@@ -169,6 +169,21 @@ func given(n *ssa.Node, name string) bool {
 	return s != nil && !a.EqualValue(s.Default)
 }
 
+// SameAttrs reports whether two nodes of one operator have equal attributes, where an
+// absent one is equal to its default.
+func SameAttrs(m, n *ssa.Node) bool {
+	covers := func(m, n *ssa.Node) bool {
+		for i := range m.Attrs {
+			a, b := &m.Attrs[i], n.Attr(m.Attrs[i].Name)
+			if b == nil && given(m, a.Name) || b != nil && !a.EqualValue(*b) {
+				return false
+			}
+		}
+		return true
+	}
+	return covers(m, n) && covers(n, m)
+}
+
 // Int returns an integer attribute of a node or its default by the schema; 0 if it
 // has neither.
 func Int(n *ssa.Node, name string) int64 { return valueOf(n, name, ssa.AttrInt).I }

@@ -38,7 +38,7 @@ func batchNormForm(n *ssa.Node) int {
 	switch {
 	case x != s || m != s && m != x:
 		return 15
-	case Int(n, "training_mode") != 0 || usesType(n, ndarray.BFloat16) || m != x:
+	case usesType(n, ndarray.BFloat16) || m != x:
 		return 14
 	}
 	return 9

@@ -31,7 +31,7 @@ var Cast = Op{
 // CastLike converts to the element type of operand 1, whose elements do not
 // matter: https://onnx.ai/onnx/operators/onnx__CastLike.html
 var CastLike = Op{
-	Name: "CastLike", Since: 25, Doc: "Y = X converted to the type of target_type", Form: castLikeForm,
+	Name: "CastLike", Since: 25, Doc: "Y = X converted to the type of target_type", Form: typeForm(15, 19, 21, 23, 24, 25),
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("saturate", 1).since(19), strAttr("round_mode", "up", "down", "nearest").since(24)},
 	Infer: inferCastLike, Eval: evalCastLike,
@@ -44,18 +44,6 @@ func castForm(n *ssa.Node) int {
 		if v != nil && v.Type.DType == ndarray.String {
 			form = max(form, 9)
 		}
-	}
-	return castAttrForm(n, form)
-}
-
-func castLikeForm(n *ssa.Node) int { return castAttrForm(n, typeForm(15, 19, 21, 23, 24, 25)(n)) }
-
-func castAttrForm(n *ssa.Node, form int) int {
-	if n.Has("saturate") {
-		form = max(form, 19)
-	}
-	if n.Has("round_mode") {
-		form = max(form, 24)
 	}
 	return form
 }

@@ -13,7 +13,7 @@ import (
 //	         y  x                                 y  x
 //	both become  [N, C/b², H, y, W, x] = [N, C/b², H*b, W*b]
 var DepthToSpace = Op{
-	Name: "DepthToSpace", Since: 28, Form: depthToSpaceForm, Doc: "output = input with blocksize² channels spread over the plane",
+	Name: "DepthToSpace", Since: 28, Form: typeForm(1, 13), Doc: "output = input with blocksize² channels spread over the plane",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("blocksize").required().atLeast(1), strAttr("mode", "DCR", "CRD").since(11)},
 	Infer: inferDepthToSpace, Eval: evalDepthToSpace,
@@ -23,25 +23,11 @@ var DepthToSpace = Op{
 // SpaceToDepth is the inverse of [DepthToSpace]:
 // https://onnx.ai/onnx/operators/onnx__SpaceToDepth.html
 var SpaceToDepth = Op{
-	Name: "SpaceToDepth", Since: 28, Form: spaceToDepthForm, Doc: "output = input with blocks of the plane moved to channels",
+	Name: "SpaceToDepth", Since: 28, Form: typeForm(1, 13), Doc: "output = input with blocks of the plane moved to channels",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("blocksize").required().atLeast(1), strAttr("mode", "DCR", "CRD").since(28)},
 	Infer: inferSpaceToDepth, Eval: evalSpaceToDepth,
 	Facts: Facts{Cost: moveCost},
-}
-
-func depthToSpaceForm(n *ssa.Node) int {
-	if n.Has("mode") {
-		return typeForm(11, 13)(n)
-	}
-	return typeForm(1, 13)(n)
-}
-
-func spaceToDepthForm(n *ssa.Node) int {
-	if n.Has("mode") {
-		return 28
-	}
-	return typeForm(1, 13)(n)
 }
 
 // blockOf checks the attributes: the block size and whether the mode is CRD.

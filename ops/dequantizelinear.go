@@ -14,7 +14,7 @@ import (
 //
 // per tensor, per axis or per block of block_size along axis.
 var DequantizeLinear = Op{
-	Name: "DequantizeLinear", Since: 28, Form: dequantizeForm, Doc: "y = (x - x_zero_point) * x_scale",
+	Name: "DequantizeLinear", Since: 28, Form: quantVersion, Doc: "y = (x - x_zero_point) * x_scale",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis", 1).since(13), intAttr("block_size", 0).since(21), intAttr("output_dtype", 0).since(23)},
 	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
@@ -27,13 +27,6 @@ var DequantizeLinear = Op{
 		return One(t), err
 	},
 	Eval: evalDequantize,
-}
-
-func dequantizeForm(n *ssa.Node) int {
-	if Int(n, "output_dtype") != 0 {
-		return max(quantVersion(n), 23)
-	}
-	return quantVersion(n)
 }
 
 // dequantizedType is output_dtype, or the scale's element type.

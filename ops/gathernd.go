@@ -14,7 +14,7 @@ import (
 //
 // The first batch_dims dimensions b belong to both operands.
 var GatherND = Op{
-	Name: "GatherND", Since: 13, Form: gatherNDForm, Doc: "output = data at the index tuples in the last dimension of indices",
+	Name: "GatherND", Since: 13, Form: typeForm(11, 13), Doc: "output = data at the index tuples in the last dimension of indices",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("batch_dims", 0).since(12)},
 	Infer: inferGatherND, Eval: evalGatherND,
@@ -32,13 +32,6 @@ func gatherNDAlias(n *ssa.Node) []Alias {
 		return nil
 	}
 	return tupleAlias(n, 1, 0, int(k))
-}
-
-func gatherNDForm(n *ssa.Node) int {
-	if Int(n, "batch_dims") != 0 {
-		return typeForm(12, 13)(n)
-	}
-	return typeForm(11, 13)(n)
 }
 
 // checkTuples checks that tuples of width k below batch dimensions address data.

@@ -46,7 +46,7 @@ func gridMode(n *ssa.Node) string {
 
 func gridSampleForm(n *ssa.Node) int {
 	base := 20
-	if (!n.Has("mode") || Str(n, "mode") == "nearest") && InType(n, 0).Rank() == 4 {
+	if InType(n, 0).Rank() == 4 {
 		base = 16
 	}
 	return typeForm(base, 22)(n)

@@ -12,7 +12,7 @@ import (
 //	n = g(X·Whᵀ + r∘(H·Rhᵀ + Rbh) + Wbh)       linear_before_reset = 1
 //	H = (1 - z)∘n + z∘H
 var GRU = Op{
-	Name: "GRU", Since: 22, Form: recurrentForm, Doc: "H = (1 - z)∘n + z∘H over a sequence",
+	Name: "GRU", Since: 22, Form: bf16Since22(7), Doc: "H = (1 - z)∘n + z∘H over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 0, MaxOut: 2,
 	Attrs: append([]AttrSpec{intAttr("linear_before_reset", 0).since(3)}, recurrentAttrs...), Infer: inferRecurrent(1),
 	Eval:  func(c *Call) error { return byReal(c, 0, evalGRU[float32], evalGRU[float64]) },

@@ -325,16 +325,6 @@ var recurrentAttrs = []AttrSpec{floatsAttr("activation_alpha"), floatsAttr("acti
 	intAttr("hidden_size"), intAttr("layout", 0).since(14),
 	intAttr("output_sequence", 0).ignored().until(7)}
 
-func recurrentForm(n *ssa.Node) int {
-	switch {
-	case bf16Since22(7)(n) == 22:
-		return 22
-	case Int(n, "layout") != 0:
-		return 14
-	}
-	return 7
-}
-
 // recurrentCost counts the products of all steps.
 func recurrentCost(gates int64) func(*ssa.Node) Cost {
 	return func(n *ssa.Node) Cost {

@@ -11,7 +11,7 @@ import (
 //
 //	Y[n,c,o] = (sum over k of |X[n,c, o*stride + k*dilation - pad]|^p)^(1/p)
 var LpPool = Op{
-	Name: "LpPool", Since: 22, Form: lpPoolForm, Doc: "Y = p-norm over sliding windows",
+	Name: "LpPool", Since: 22, Form: bf16Since22(2), Doc: "Y = p-norm over sliding windows",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0).since(18), intsAttr("dilations").atLeast(1).since(18), intsAttr("kernel_shape").atLeast(1).until(2),
 		intsAttr("kernel_shape").atLeast(1).required().since(2), floatAttr("p", 2).until(2), intAttr("p", 2).since(2)}, poolAttrs...),
@@ -29,16 +29,6 @@ var GlobalLpPool = Op{
 	Facts: Facts{Cost: readCost}, Infer: inferGlobalPool,
 	Eval:     func(c *Call) error { return byReal(c, 0, evalGlobalLpPool[float32], evalGlobalLpPool[float64]) },
 	Upgrades: floatNormOrder("GlobalLpPool"),
-}
-
-func lpPoolForm(n *ssa.Node) int {
-	switch {
-	case bf16Since22(2)(n) == 22:
-		return 22
-	case n.Has("dilations") || n.Has("ceil_mode"):
-		return 18
-	}
-	return 2
 }
 
 // floatNormOrder is the upgrade from version 1, where p was a float.

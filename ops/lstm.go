@@ -15,7 +15,7 @@ import (
 //
 // The weights hold the gates in the order i, o, f, c.
 var LSTM = Op{
-	Name: "LSTM", Since: 22, Form: recurrentForm, Doc: "C = f∘C + i∘c, H = o∘h(C) over a sequence",
+	Name: "LSTM", Since: 22, Form: bf16Since22(7), Doc: "C = f∘C + i∘c, H = o∘h(C) over a sequence",
 	MinIn: 3, MaxIn: 8, MinOut: 0, MaxOut: 3,
 	Attrs: append([]AttrSpec{intAttr("input_forget", 0)}, recurrentAttrs...), Infer: inferRecurrent(2),
 	Eval:  func(c *Call) error { return byReal(c, 0, evalLSTM[float32], evalLSTM[float64]) },

@@ -39,9 +39,7 @@ func maxPoolForm(n *ssa.Node) int {
 		return 22
 	case usesType(n, ndarray.Int8, ndarray.Uint8):
 		return 12
-	case n.Has("ceil_mode") || n.Has("dilations"):
-		return 10
-	case n.Output(1) != nil || n.Has("storage_order"):
+	case n.Output(1) != nil:
 		return 8
 	}
 	return 1

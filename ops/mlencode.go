@@ -30,7 +30,7 @@ var OneHotEncoder = Op{
 //
 // NaN is a key like any other; the last of repeated keys counts.
 var LabelEncoder = Op{
-	Domain: mlDomain, Name: "LabelEncoder", Since: 4, Form: labelEncoderForm, Doc: "Y = values[keys == X], or the default",
+	Domain: mlDomain, Name: "LabelEncoder", Since: 4, Form: since(2), Doc: "Y = values[keys == X], or the default",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{floatsAttr("keys_floats").since(2), intsAttr("keys_int64s").since(2),
 		stringsAttr("keys_strings").since(2), tensorAttr("keys_tensor").since(4),
@@ -154,13 +154,6 @@ func defaultAttr(n *ssa.Node, dt ndarray.DType) (*ndarray.Array, error) {
 		out.SetInt(0, Int(n, "default_int64"))
 	}
 	return out, nil
-}
-
-func labelEncoderForm(n *ssa.Node) int {
-	if n.Has("keys_tensor") || n.Has("values_tensor") || n.Has("default_tensor") {
-		return 4
-	}
-	return 2
 }
 
 // upgradeLabelEncoder writes the one list of LabelEncoder-1, where a string's

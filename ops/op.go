@@ -12,8 +12,9 @@ type Op struct {
 	Domain string // "" is the default ONNX domain
 	Name   string // exact ONNX name
 	Since  int    // operator-set version that introduced the newest form
-	// Form returns the oldest operator-set version in which the node, as it
-	// stands, can be written; nil means Since. The exporter takes the maximum.
+	// Form returns the oldest operator-set version that has the node's operands,
+	// results, types and attribute values; nil means Since. In which version
+	// attributes came stands in Attrs. See [Op.Oldest].
 	Form func(n *ssa.Node) int
 	Doc  string // the formula in one line
 

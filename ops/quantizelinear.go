@@ -34,11 +34,11 @@ func quantVersion(n *ssa.Node) int {
 		return 24
 	case usesType(n, ndarray.Float4E2M1):
 		return 23
-	case Int(n, "block_size") != 0 || usesType(n, ndarray.Int16, ndarray.Uint16, ndarray.Int4, ndarray.Uint4):
+	case usesType(n, ndarray.Int16, ndarray.Uint16, ndarray.Int4, ndarray.Uint4):
 		return 21
 	case usesType(n, ndarray.Float16, ndarray.BFloat16, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNZ):
 		return 19
-	case n.Has("axis") || InType(n, 1).Rank() == 1:
+	case InType(n, 1).Rank() == 1:
 		return 13
 	}
 	return 10
@@ -47,14 +47,8 @@ func quantVersion(n *ssa.Node) int {
 func quantizeForm(n *ssa.Node) int {
 	v := quantVersion(n)
 	x, s := InType(n, 0).DType, InType(n, 1).DType
-	if Int(n, "precision") != 0 || x != s && !(x == ndarray.Int32 && s == ndarray.Float32) {
+	if x != s && !(x == ndarray.Int32 && s == ndarray.Float32) {
 		v = max(v, 23)
-	}
-	if Int(n, "output_dtype") != 0 {
-		v = max(v, 21)
-	}
-	if n.Has("saturate") {
-		v = max(v, 19)
 	}
 	return v
 }

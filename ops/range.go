@@ -22,7 +22,7 @@ var Range = Op{
 }
 
 func rangeForm(n *ssa.Node) int {
-	if dt := InType(n, 0).DType; n.Has("stash_type") || dt == ndarray.Float16 || dt == ndarray.BFloat16 {
+	if dt := InType(n, 0).DType; dt == ndarray.Float16 || dt == ndarray.BFloat16 {
 		return 27
 	}
 	return 11

@@ -11,7 +11,7 @@ import (
 // An entry -1 stands for what the number of elements leaves over; an entry 0
 // copies the operand's dimension at that position, or is a zero with allowzero.
 var Reshape = Op{
-	Name: "Reshape", Since: 25, Form: reshapeForm, Doc: "reshaped = data with dimensions shape",
+	Name: "Reshape", Since: 25, Form: typeForm(5, viewVersions...), Doc: "reshaped = data with dimensions shape",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("allowzero", 0).since(14),
 		consumedInputs.until(5), intsAttr("shape").until(5)},
@@ -22,13 +22,6 @@ var Reshape = Op{
 			u.AttrToInput(n, "shape", 1)
 			return nil
 		}}},
-}
-
-func reshapeForm(n *ssa.Node) int {
-	if Int(n, "allowzero") != 0 {
-		return typeForm(14, 19, 21, 23, 24, 25)(n)
-	}
-	return typeForm(5, viewVersions...)(n)
 }
 
 func inferReshape(n *ssa.Node) ([]Fact, error) {

@@ -48,9 +48,6 @@ func resizeForm(n *ssa.Node) int {
 	if n.Input(1) == nil || n.Input(2) == nil {
 		base = 13
 	}
-	if n.Has("antialias") || n.Has("axes") || n.Has("keep_aspect_ratio_policy") {
-		base = 18
-	}
 	if Str(n, "coordinate_transformation_mode") == "half_pixel_symmetric" {
 		base = 19
 	}

@@ -6,7 +6,7 @@ import "github.com/berth-onnx/berth/ndarray"
 //
 //	H = f(X·Wᵀ + H·Rᵀ + Wb + Rb)
 var RNN = Op{
-	Name: "RNN", Since: 22, Form: recurrentForm, Doc: "H = f(X·Wᵀ + H·Rᵀ + Wb + Rb) over a sequence",
+	Name: "RNN", Since: 22, Form: bf16Since22(7), Doc: "H = f(X·Wᵀ + H·Rᵀ + Wb + Rb) over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 0, MaxOut: 2,
 	Attrs: recurrentAttrs, Infer: inferRecurrent(1),
 	Eval:  func(c *Call) error { return byReal(c, 0, evalRNN[float32], evalRNN[float64]) },

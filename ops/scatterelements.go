@@ -38,13 +38,10 @@ var Scatter = Op{
 
 // scatterForm is the oldest version with the node's reduction.
 func scatterForm(n *ssa.Node) int {
-	switch Str(n, "reduction") {
-	case "none":
-		return typeForm(11, 13)(n)
-	case "max", "min":
+	if r := Str(n, "reduction"); r == "max" || r == "min" {
 		return 18
 	}
-	return 16
+	return typeForm(11, 13)(n)
 }
 
 func evalScatterElements(c *Call) error {

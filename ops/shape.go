@@ -9,7 +9,7 @@ import (
 //
 // start and end count from the back when negative and are clamped to [0, rank].
 var Shape = Op{
-	Name: "Shape", Since: 25, Form: shapeForm, Doc: "shape = dimensions start..end-1 of data",
+	Name: "Shape", Since: 25, Form: typeForm(1, viewVersions...), Doc: "shape = dimensions start..end-1 of data",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("start", 0).since(15), intAttr("end").since(15)},
 	Infer: inferShape, Eval: evalShape,
@@ -22,13 +22,6 @@ var Size = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Infer: inferSize, Eval: evalSize,
 	Facts: Facts{Cost: freeCost},
-}
-
-func shapeForm(n *ssa.Node) int {
-	if n.Has("start") || n.Has("end") {
-		return typeForm(15, 19, 21, 23, 24, 25)(n)
-	}
-	return typeForm(1, viewVersions...)(n)
 }
 
 // shapeRange returns the clamped range of dimensions a Shape node asks for.

@@ -24,11 +24,7 @@ var TopK = Op{
 
 func topKForm(n *ssa.Node) int {
 	dt := InType(n, 0).DType
-	form := versionFor(dt, typeStep{10, floatTypes}, typeStep{11, integerTypes}, typeStep{24, anyType})
-	if n.Has("largest") || n.Has("sorted") {
-		form = max(form, 11)
-	}
-	return form
+	return versionFor(dt, typeStep{10, floatTypes}, typeStep{11, integerTypes}, typeStep{24, anyType})
 }
 
 // upgradeTopK makes the attribute k an operand.

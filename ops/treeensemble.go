@@ -29,7 +29,7 @@ var TreeEnsemble = Op{
 // TreeEnsembleRegressor is the regressor of ai.onnx.ml before version 5:
 // https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleRegressor.html
 var TreeEnsembleRegressor = Op{
-	Domain: mlDomain, Name: "TreeEnsembleRegressor", Since: 3, Form: classicTreeForm, Doc: "Y = post(aggregate of the leaves reached + base)",
+	Domain: mlDomain, Name: "TreeEnsembleRegressor", Since: 3, Form: since(1), Doc: "Y = post(aggregate of the leaves reached + base)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: slices.Concat(classicTreeAttrs, []AttrSpec{strAttr("aggregate_function", "SUM", "AVERAGE", "MIN", "MAX"), intAttr("n_targets", 1),
 		intsAttr("target_ids"), intsAttr("target_nodeids"), intsAttr("target_treeids"),
@@ -48,7 +48,7 @@ var TreeEnsembleRegressor = Op{
 // one, as exporters of boosted trees write it): a probability, compared with 0.5,
 // if no weight is negative, else compared with 0.
 var TreeEnsembleClassifier = Op{
-	Domain: mlDomain, Name: "TreeEnsembleClassifier", Since: 3, Form: classicTreeForm, Doc: "Y = class with the highest score Z",
+	Domain: mlDomain, Name: "TreeEnsembleClassifier", Since: 3, Form: since(1), Doc: "Y = class with the highest score Z",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
 	Attrs: slices.Concat(classicTreeAttrs, []AttrSpec{intsAttr("class_ids"), intsAttr("class_nodeids"),
 		intsAttr("class_treeids"), floatsAttr("class_weights"), tensorAttr("class_weights_as_tensor").since(3),
@@ -68,15 +68,6 @@ var classicTreeAttrs = []AttrSpec{floatsAttr("base_values"), tensorAttr("base_va
 	intsAttr("nodes_nodeids"), intsAttr("nodes_treeids"), intsAttr("nodes_truenodeids"),
 	floatsAttr("nodes_values"), tensorAttr("nodes_values_as_tensor").since(3),
 	postTransformAttr}
-
-func classicTreeForm(n *ssa.Node) int {
-	for _, a := range n.Attrs {
-		if a.Kind == ssa.AttrTensor {
-			return 3
-		}
-	}
-	return 1
-}
 
 func prepareTreeEnsemble(n *ssa.Node) (Kernel, error) {
 	f, err := newForest(n)

@@ -49,6 +49,40 @@ func Modernize(g *ssa.Graph, n *ssa.Node) error {
 	return nil
 }
 
+// Oldest returns the oldest operator-set version in which a node in newest form can be
+// written: that of its form, and of every attribute that says something else than
+// its absence.
+func (o *Op) Oldest(n *ssa.Node) int {
+	version := o.Since
+	if o.Form != nil {
+		version = o.Form(n)
+	}
+	for i := range n.Attrs {
+		if a := &n.Attrs[i]; given(n, a.Name) {
+			version = max(version, o.attrSince(a))
+		}
+	}
+	return version
+}
+
+// attrSince returns the first version whose schema, as all later ones, takes an
+// attribute.
+func (o *Op) attrSince(a *ssa.Attr) (first int) {
+	for s := o.Attr(a.Name, 0); s != nil && o.CheckAttr(a, max(s.Since, 1)) == nil; s = o.Attr(a.Name, first-1) {
+		if first = s.Since; first <= 1 {
+			break
+		}
+	}
+	return first
+}
+
+// Omitted reports whether a node is written without one of its attributes in an
+// operator-set version: the version does not take it, and its absence says the same.
+func Omitted(n *ssa.Node, a *ssa.Attr, version int) bool {
+	o := Of(n)
+	return o != nil && n.Version == 0 && !given(n, a.Name) && o.CheckAttr(a, version) != nil
+}
+
 // nextUpgrade returns the first rule that concerns a node, nil if there is none.
 func nextUpgrade(n *ssa.Node) *Upgrade {
 	o := Of(n)
