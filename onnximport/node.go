@@ -59,7 +59,7 @@ func (s *scope) addConstant(w *onnxwire.Node, attrs []boundAttr) error {
 	if len(w.Outputs) != 1 || w.Outputs[0] == "" {
 		return fail("", "it has %d outputs and must have one", len(w.Outputs))
 	}
-	c, err := s.imp.constantNode(attrs)
+	c, err := s.imp.constantNode(attrs, s.version(""))
 	if err != nil {
 		return err
 	}
@@ -76,9 +76,13 @@ func (s *scope) newNode(w *onnxwire.Node, domain string, attrs []boundAttr) (*ss
 	plain := make([]ssa.Attr, 0, len(attrs))
 	var bodies []boundAttr
 	for _, b := range attrs {
-		if k := b.attr.Kind(); k == onnxwire.AttrGraph || k == onnxwire.AttrGraphs {
+		k := b.attr.Kind()
+		if k == onnxwire.AttrGraph || k == onnxwire.AttrGraphs {
 			bodies = append(bodies, b)
 			continue
+		}
+		if k == onnxwire.AttrUndefined && !opaque {
+			continue // the empty list of an old file
 		}
 		a, err := s.imp.convert(b.attr)
 		if err != nil && (!opaque || elsewhere(b.attr)) {
