@@ -14,7 +14,7 @@
 //     large splat is written as a ConstantOfShape node: folding must never make a
 //     file grow.
 //   - The operator set of each domain is the smallest one, from the imported one
-//     on, in which every node can be written as it stands ([ops.Op.Form]). Opaque
+//     on, in which every node can be written as it stands ([ops.Op.Oldest]). Opaque
 //     nodes pin the version they were written for.
 //   - The IR version is at least 4, so that initializers are no inputs, and what
 //     the operator sets and element types ask for.

@@ -453,3 +453,27 @@ func TestSaveFailureLeavesNothing(t *testing.T) {
 		assert.False(t, strings.HasPrefix(e.Name(), "."), "%s is left", e.Name())
 	}
 }
+
+// TestExplicitDefaults writes attributes that say what their absence does: they need
+// no newer operator set, and are left out where an older one does not have them.
+func TestExplicitDefaults(t *testing.T) {
+	for _, c := range []struct {
+		op      string
+		attr    ssa.Attr
+		version int64
+		written int
+	}{
+		{"Shape", ssa.IntAttr("start", 0), 13, 0},
+		{"Shape", ssa.IntAttr("start", 1), 15, 1},
+		{"CastLike", ssa.IntAttr("saturate", 1), 15, 0},
+		{"CastLike", ssa.IntAttr("saturate", 0), 19, 1},
+		{"Softmax", ssa.IntAttr("axis", -1), 13, 1},
+	} {
+		g := ssa.NewGraph("g")
+		in := []*ssa.Value{g.AddParam("x", f23), g.AddParam("y", f23)}
+		g.Results = g.NewNode(c.op, in[:ops.Lookup("", c.op).MinIn], 1, c.attr).Out
+		w := export(t, module(t, g), Options{})
+		assert.Equal(t, c.version, w.OpsetImports[0].Version, c.op)
+		assert.Len(t, w.Graph.Nodes[0].Attributes, c.written, c.op)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -32,6 +33,9 @@ func (x *exporter) node(n *ssa.Node, scope *names) (*onnxwire.Node, error) {
 // attrs gives w the attributes and bodies of a node.
 func (x *exporter) attrs(n *ssa.Node, w *onnxwire.Node, scope *names) error {
 	for i := range n.Attrs {
+		if ops.Omitted(n, &n.Attrs[i], x.opsets.version[n.Domain]) {
+			continue
+		}
 		a, err := x.attr(&n.Attrs[i])
 		if err != nil {
 			return x.at(n, err)

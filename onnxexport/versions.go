@@ -70,11 +70,7 @@ func (c *opsetChoice) node(n *ssa.Node) error {
 		c.need(n.Domain, v, n.String())
 		return nil
 	}
-	v := o.Since
-	if o.Form != nil {
-		v = o.Form(n)
-	}
-	c.need(n.Domain, v, n.String())
+	c.need(n.Domain, o.Oldest(n), n.String())
 	return nil
 }
 

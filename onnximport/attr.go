@@ -1,10 +1,12 @@
 package onnximport
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -76,6 +78,17 @@ func (imp *importer) convert(a *onnxwire.Attribute) (ssa.Attr, error) {
 	return ssa.Attr{Name: a.Name, Kind: ssa.AttrOther, Other: a}, nil
 }
 
+// kindOf returns the kind that an attribute has in the IR.
+func kindOf(a *onnxwire.Attribute) ssa.AttrKind {
+	kinds := map[onnxwire.AttributeType]ssa.AttrKind{
+		onnxwire.AttrInt: ssa.AttrInt, onnxwire.AttrFloat: ssa.AttrFloat, onnxwire.AttrString: ssa.AttrString,
+		onnxwire.AttrInts: ssa.AttrInts, onnxwire.AttrFloats: ssa.AttrFloats, onnxwire.AttrStrings: ssa.AttrStrings,
+		onnxwire.AttrTensor: ssa.AttrTensor, onnxwire.AttrTensors: ssa.AttrTensors, onnxwire.AttrTypeProto: ssa.AttrType,
+		onnxwire.AttrGraph: ssa.AttrGraph, onnxwire.AttrGraphs: ssa.AttrGraph,
+	}
+	return cmp.Or(kinds[a.Kind()], ssa.AttrOther)
+}
+
 // elsewhere reports that elements of an attribute's tensors lie in another file.
 func elsewhere(a *onnxwire.Attribute) bool {
 	external := func(t *onnxwire.Tensor) bool { return t.DataLocation == onnxwire.DataExternal }
@@ -104,9 +117,12 @@ func (imp *importer) constant(t *onnxwire.Tensor) (*ssa.Constant, error) {
 // constantNode reads the value of a Constant node: exactly one of its attributes.
 //
 // https://onnx.ai/onnx/operators/onnx__Constant.html
-func (imp *importer) constantNode(list []boundAttr) (*ssa.Constant, error) {
+func (imp *importer) constantNode(list []boundAttr, version int) (*ssa.Constant, error) {
 	var values []*onnxwire.Attribute
 	for _, b := range list {
+		if err := ops.Constant.CheckAttr(&ssa.Attr{Name: b.attr.Name, Kind: kindOf(b.attr)}, version); err != nil {
+			return nil, err
+		}
 		switch b.attr.Name {
 		case "value", "sparse_value", "value_int", "value_ints", "value_float", "value_floats", "value_string", "value_strings":
 			values = append(values, b.attr)

@@ -138,7 +138,7 @@ func fitsBlock(n *ssa.Node, block int) bool {
 		return true
 	}
 	_, o, _ = filterOf(src)
-	c := int(n.Int("channels", 0))
+	c := int(ops.Int(n, "channels"))
 	return o == 0 || (c+block-1)/block*block == o
 }
 
@@ -150,7 +150,7 @@ func fitsInputs(n *ssa.Node, i, block int) bool {
 	}
 	x := n.Input(0)
 	switch {
-	case n.Int("group", 1) > 1:
+	case ops.Int(n, "group") > 1:
 		return i == 1 || inBlocks(i, block)
 	case x == nil:
 		return false

@@ -1,6 +1,7 @@
 package onnximport
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -72,7 +73,7 @@ func constant(g *ssa.Graph, name string, c *ssa.Constant) *ssa.Value {
 
 func (b *unblocker) reorderInput(g *ssa.Graph, n *ssa.Node) (err error) {
 	x := n.In[0]
-	if n.Int("channels_last", 0) != 0 {
+	if ops.Int(n, "channels_last") != 0 {
 		if x, err = insert(g, n, "Transpose", []*ssa.Value{x}, ssa.IntsAttr("perm", 0, 3, 1, 2)); err != nil {
 			return err
 		}
@@ -97,11 +98,11 @@ func (b *unblocker) reorderInput(g *ssa.Graph, n *ssa.Node) (err error) {
 }
 
 func (b *unblocker) reorderOutput(g *ssa.Graph, n *ssa.Node) (err error) {
-	x, last := n.In[0], n.Int("channels_last", 0) != 0
+	x, last := n.In[0], ops.Int(n, "channels_last") != 0
 	if x.Type.Rank() != 4 {
 		return fmt.Errorf("operand %s is no tensor of rank 4", x.Type)
 	}
-	channels := n.Int("channels", 0)
+	channels := ops.Int(n, "channels")
 	n.Attrs = nil
 	cut := []*ssa.Value{x, constant(g, "from", ssa.Int64s(0)), constant(g, "to", ssa.Int64s(channels)), constant(g, "axis", ssa.Int64s(1))}
 	whole := x.Type.Shape[1].Is(channels)
@@ -137,7 +138,7 @@ func (b *unblocker) conv(g *ssa.Graph, n *ssa.Node) (err error) {
 		return err
 	}
 	n.SetInput(1, constant(g, n.In[1].Name, plain))
-	act, params, sum := n.Str("activation", ""), floatsOf(n, "activation_params"), n.Input(3)
+	act, params, sum := ops.Str(n, "activation"), ops.Floats(n, "activation_params"), n.Input(3)
 	n.DropAttr("activation")
 	n.DropAttr("activation_params")
 	if len(n.In) > 3 {
@@ -187,21 +188,14 @@ func activate(g *ssa.Graph, n *ssa.Node, y *ssa.Value, act string, params []floa
 	return nil
 }
 
-func floatsOf(n *ssa.Node, name string) []float32 {
-	if a := n.Attr(name); a != nil {
-		return a.Floats
-	}
-	return nil
-}
-
 func (b *unblocker) upsample(g *ssa.Graph, n *ssa.Node) error {
-	scales := ndarray.Must(ndarray.Float32, len(n.Ints("scales")))
-	for i, s := range n.Ints("scales") {
+	scales := ndarray.Must(ndarray.Float32, len(ops.Ints(n, "scales")))
+	for i, s := range ops.Ints(n, "scales") {
 		scales.SetInt(i, s)
 	}
-	attrs := []ssa.Attr{ssa.StringAttr("mode", n.Str("mode", "nearest")),
-		ssa.StringAttr("coordinate_transformation_mode", n.Str("coordinate_transformation_mode", "asymmetric"))}
-	if n.Str("mode", "nearest") == "nearest" {
+	mode, coord := cmp.Or(ops.Str(n, "mode"), "nearest"), cmp.Or(ops.Str(n, "coordinate_transformation_mode"), "asymmetric")
+	attrs := []ssa.Attr{ssa.StringAttr("mode", mode), ssa.StringAttr("coordinate_transformation_mode", coord)}
+	if mode == "nearest" {
 		attrs = append(attrs, ssa.StringAttr("nearest_mode", "floor"))
 	}
 	become(n, "", "Resize")

@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -209,7 +210,7 @@ func scanParam(n *ssa.Node, i, params int, operand func(int) ssa.Type) ssa.Type 
 		first, drop = 1, 2
 	}
 	t := openShape(operand(first + i))
-	if states := params - int(n.Int("num_scan_inputs", 0)); i < states {
+	if states := params - int(ops.Int(n, "num_scan_inputs")); i < states {
 		drop--
 	}
 	if t.Ranked {
@@ -241,7 +242,7 @@ func carried(n *ssa.Node, params int) (first, count, shift int) {
 	case n.Op == "Loop" && params > 2:
 		return 2, params - 2, -1
 	case n.Op == "Scan":
-		return 0, max(params-int(n.Int("num_scan_inputs", 0)), 0), 0
+		return 0, max(params-int(ops.Int(n, "num_scan_inputs")), 0), 0
 	}
 	return 0, 0, 0
 }

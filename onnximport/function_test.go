@@ -58,9 +58,9 @@ func TestFunctionAttributes(t *testing.T) {
 			f.AttributeProtos = []*onnxwire.Attribute{intAttr("d", 5)}
 			n := load(t, callModel("o", []*onnxwire.Function{f}, in("f", wnode("F", "x", "o", tt.call...)))).Graph.Nodes[0]
 			assert.Equal(t, tt.has, n.Has("axis"))
-			assert.Equal(t, tt.want, n.Int("axis", 0))
+			assert.Equal(t, tt.want, ops.Int(n, "axis"))
 			if len(tt.call) < 2 {
-				assert.Equal(t, int64(5), n.Int("d", 0))
+				assert.Equal(t, int64(5), ops.Int(n, "d"))
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func TestFunctionAttributePassedOn(t *testing.T) {
 	outer := function("Out", "a", "r", in("f", wnode("In", "a", "r", refAttr("p", "q", onnxwire.AttrInt))))
 	outer.Attributes = []string{"q"}
 	n := load(t, callModel("o", []*onnxwire.Function{inner, outer}, in("f", wnode("Out", "x", "o", intAttr("q", 4))))).Graph.Nodes[0]
-	assert.Equal(t, int64(4), n.Int("axis", 0))
+	assert.Equal(t, int64(4), ops.Int(n, "axis"))
 }
 
 func TestFunctionWithAbsentInput(t *testing.T) {
@@ -93,7 +93,7 @@ func TestFunctionWithBodies(t *testing.T) {
 	mod := load(t, callModel("o", []*onnxwire.Function{f}, in("f", wnode("F", "c y", "o", intAttr("k", 9)))))
 	n := mod.Graph.Nodes[1]
 	assert.Equal(t, "c F_1/y y", valueNames(n.In))
-	assert.Equal(t, int64(9), n.Bodies[0].Nodes[0].Int("k", 0))
+	assert.Equal(t, int64(9), ops.Int(n.Bodies[0].Nodes[0], "k"))
 	assert.Equal(t, "y", mod.Graph.Nodes[0].In[0].Name)
 }
 

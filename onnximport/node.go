@@ -49,6 +49,9 @@ func (s *scope) buildNode(w *onnxwire.Node) error {
 		}
 		return nil
 	}
+	if err := ops.Of(n).CheckAttrs(n); err != nil {
+		return s.tolerate(n, err, true)
+	}
 	return s.modernize(n)
 }
 
@@ -56,7 +59,7 @@ func (s *scope) addConstant(w *onnxwire.Node, attrs []boundAttr) error {
 	if len(w.Outputs) != 1 || w.Outputs[0] == "" {
 		return fail("", "it has %d outputs and must have one", len(w.Outputs))
 	}
-	c, err := s.imp.constantNode(attrs)
+	c, err := s.imp.constantNode(attrs, s.version(""))
 	if err != nil {
 		return err
 	}
@@ -73,9 +76,13 @@ func (s *scope) newNode(w *onnxwire.Node, domain string, attrs []boundAttr) (*ss
 	plain := make([]ssa.Attr, 0, len(attrs))
 	var bodies []boundAttr
 	for _, b := range attrs {
-		if k := b.attr.Kind(); k == onnxwire.AttrGraph || k == onnxwire.AttrGraphs {
+		k := b.attr.Kind()
+		if k == onnxwire.AttrGraph || k == onnxwire.AttrGraphs {
 			bodies = append(bodies, b)
 			continue
+		}
+		if k == onnxwire.AttrUndefined && !opaque {
+			continue // the empty list of an old file
 		}
 		a, err := s.imp.convert(b.attr)
 		if err != nil && (!opaque || elsewhere(b.attr)) {
@@ -116,59 +123,16 @@ func (s *scope) addOutputs(n *ssa.Node, names []string) error {
 	return nil
 }
 
-// modernize applies upgrade rules until the node is in its newest form and
-// infers the types of its results. A rule may put nodes before it (they are
-// inferred at once, so that the next rule can ask for their types) and may
-// change the operator.
+// modernize brings a node to its newest form and infers the types of its results.
 func (s *scope) modernize(n *ssa.Node) error {
-	version := n.Version
-	for {
-		rule := nextUpgrade(n, version)
-		if rule == nil {
-			break
-		}
-		before := len(s.graph.Nodes)
-		err := rule.Apply(&ops.Upgrader{Graph: s.graph}, n)
-		if err == nil {
-			err = s.inferInserted(before)
-		}
-		if err != nil {
-			return s.tolerate(n, fmt.Errorf("the form of operator set %d: %w", version, err), true)
-		}
-		version = rule.Below
+	if err := ops.Modernize(s.graph, n); err != nil {
+		return s.tolerate(n, err, true)
 	}
 	if ops.Of(n) == nil {
 		return s.tolerate(n, fmt.Errorf("no operator %s is known to stand for it", n.Op), true)
 	}
-	n.Version = 0
 	if err := ops.Infer(n); err != nil {
 		return s.tolerate(n, err, false)
-	}
-	return nil
-}
-
-// nextUpgrade returns the first rule that concerns a node written for a version.
-func nextUpgrade(n *ssa.Node, version int) *ops.Upgrade {
-	o := ops.Of(n)
-	if o == nil {
-		return nil
-	}
-	for i := range o.Upgrades {
-		if o.Upgrades[i].Below > version {
-			return &o.Upgrades[i]
-		}
-	}
-	return nil
-}
-
-// inferInserted infers nodes that a rule put before the last one.
-func (s *scope) inferInserted(before int) error {
-	added := len(s.graph.Nodes) - before
-	last := len(s.graph.Nodes) - 1
-	for _, n := range s.graph.Nodes[last-added : last] {
-		if err := ops.Infer(n); err != nil {
-			return err
-		}
 	}
 	return nil
 }
@@ -195,8 +159,12 @@ func (s *scope) atNode(w *onnxwire.Node, err error) error {
 	} else {
 		e = &ImportError{Reason: err.Error(), Err: err}
 		var ne *ops.NodeError
-		if errors.As(err, &ne) {
+		var ae *ops.AttrError
+		switch {
+		case errors.As(err, &ne):
 			e.Reason = nodeReason(ne)
+		case errors.As(err, &ae):
+			e.Reason, e.Remedy = ae.Reason, ae.Remedy
 		}
 	}
 	e.Node = strings.Join(append(s.path[:len(s.path):len(s.path)], label(w)), " / ")

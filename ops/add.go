@@ -15,6 +15,7 @@ var Add = Op{
 	Infer:    inferArithmetic(exactly(ssa.Dim.Add)),
 	Eval:     addition.kernel,
 	Facts:    Facts{Traits: elementwise.but(Commutative, UnitNegativeZero, ZeroSignPassed)},
+	Attrs:    append(broadcastAttrs, consumedInputs),
 	Upgrades: legacyBroadcast("Add"),
 }
 

@@ -16,7 +16,7 @@ import (
 var AffineGrid = Op{
 	Name: "AffineGrid", Since: 20, Doc: "grid = theta applied to evenly spaced positions",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "align_corners", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("align_corners", 0)},
 	Facts: Facts{Traits: general}, Infer: inferAffineGrid, Eval: evalAffineGrid,
 }
 
@@ -71,7 +71,7 @@ func evalAffineGrid(c *Call) error {
 	if err != nil {
 		return err
 	}
-	corners := c.Node.Int("align_corners", 0) != 0
+	corners := Int(c.Node, "align_corners") != 0
 	m, set, at := reals[float64](theta), floatWriter(out), 0
 	for b := range dims[0] {
 		EachIndex(space, func(idx []int) {

@@ -23,7 +23,7 @@ func argOp(name, doc string, sign int) Op {
 	return Op{
 		Name: name, Since: 13, Doc: doc, Form: argForm,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-		Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "keepdims", Kind: ssa.AttrInt}, {Name: "select_last_index", Kind: ssa.AttrInt}},
+		Attrs: []AttrSpec{intAttr("axis", 0), intAttr("keepdims", 1), intAttr("select_last_index", 0).since(12)},
 		Infer: inferArg, Eval: func(c *Call) error { return evalArg(c, sign) },
 		Facts: Facts{Traits: ignoring, Smaller: argSmaller, Cost: reduceCost},
 	}
@@ -32,7 +32,7 @@ func argOp(name, doc string, sign int) Op {
 // argSmaller is the Smaller fact of ArgMax and ArgMin.
 func argSmaller(n *ssa.Node) []Pair {
 	mask := make([]bool, n.In[0].Type.Rank())
-	axis, err := NormAxis(n.Int("axis", 0), len(mask))
+	axis, err := NormAxis(Int(n, "axis"), len(mask))
 	if err != nil {
 		return nil
 	}
@@ -44,9 +44,7 @@ func argForm(n *ssa.Node) int {
 	switch {
 	case InType(n, 0).DType == ndarray.BFloat16:
 		return 13
-	case n.Int("select_last_index", 0) != 0:
-		return 12
-	case n.Int("axis", 0) < 0:
+	case Int(n, "axis") < 0:
 		return 11
 	}
 	return 1
@@ -57,12 +55,12 @@ func inferArg(n *ssa.Node) ([]Fact, error) {
 	if !t.Ranked {
 		return One(ssa.UnrankedTensor(ndarray.Int64)), nil
 	}
-	axis, err := NormAxis(n.Int("axis", 0), len(t.Shape))
+	axis, err := NormAxis(Int(n, "axis"), len(t.Shape))
 	if err != nil {
 		return nil, err
 	}
 	shape := slices.Clone(t.Shape)
-	if n.Int("keepdims", 1) != 0 {
+	if Int(n, "keepdims") != 0 {
 		shape[axis] = ssa.D(1)
 	} else {
 		shape = slices.Delete(shape, axis, axis+1)
@@ -75,12 +73,12 @@ func evalArg(c *Call, sign int) error {
 	if err != nil {
 		return err
 	}
-	axis, err := NormAxis(c.Node.Int("axis", 0), len(a.Shape))
+	axis, err := NormAxis(Int(c.Node, "axis"), len(a.Shape))
 	if err != nil {
 		return err
 	}
 	shape := slices.Clone(a.Shape)
-	if c.Node.Int("keepdims", 1) != 0 {
+	if Int(c.Node, "keepdims") != 0 {
 		shape[axis] = 1
 	} else {
 		shape = slices.Delete(shape, axis, axis+1)
@@ -97,7 +95,7 @@ func evalArg(c *Call, sign int) error {
 	if err != nil {
 		return err
 	}
-	o, last := ndarray.Slice[int64](out), c.Node.Int("select_last_index", 0) != 0
+	o, last := ndarray.Slice[int64](out), Int(c.Node, "select_last_index") != 0
 	for i := range o {
 		base := i/inner*size*inner + i%inner
 		best := 0

@@ -38,6 +38,10 @@ func inferArithmetic(r contentRule) func(n *ssa.Node) ([]Fact, error) {
 	}
 }
 
+// broadcastAttrs stated, up to operator set 6, at which axis of operand 0 operand 1
+// begins; broadcast had to be set for operands of different shapes.
+var broadcastAttrs = []AttrSpec{intAttr("axis").until(7), intAttr("broadcast", 0).ignored().until(7)}
+
 // legacyBroadcast is the upgrade from the explicit broadcast of operator set 6
 // and older (attributes axis and broadcast: B's dimensions line up with A's from
 // axis on) to numpy-style broadcasting.
@@ -46,10 +50,8 @@ func legacyBroadcast(op string) []Upgrade {
 }
 
 func upgradeLegacyBroadcast(u *Upgrader, n *ssa.Node) error {
-	axis, has := n.Int("axis", 0), n.Has("axis")
+	axis, has := Int(n, "axis"), n.Has("axis")
 	n.DropAttr("axis")
-	n.DropAttr("broadcast")
-	n.DropAttr("consumed_inputs")
 	if !has {
 		return nil
 	}

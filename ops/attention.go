@@ -21,19 +21,16 @@ import (
 var Attention = Op{
 	Name: "Attention", Since: 25, Form: attentionForm, Doc: "Y = softmax(scale * Q·Kᵀ + bias) · V",
 	MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 4,
-	Attrs: []AttrSpec{{Name: "is_causal", Kind: ssa.AttrInt}, {Name: "kv_num_heads", Kind: ssa.AttrInt}, {Name: "left_window_size", Kind: ssa.AttrInt},
-		{Name: "q_num_heads", Kind: ssa.AttrInt}, {Name: "qk_matmul_output_mode", Kind: ssa.AttrInt}, {Name: "right_window_size", Kind: ssa.AttrInt},
-		{Name: "scale", Kind: ssa.AttrFloat}, {Name: "softcap", Kind: ssa.AttrFloat}, {Name: "softmax_precision", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("is_causal", 0), intAttr("kv_num_heads"), intAttr("left_window_size", -1).since(25),
+		intAttr("q_num_heads"), intAttr("qk_matmul_output_mode", 0), intAttr("right_window_size", -1).since(25),
+		floatAttr("scale"), floatAttr("softcap", 0), intAttr("softmax_precision")},
 	Infer: inferAttention,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalAttention[float32], evalAttention[float64]) },
 	Facts: Facts{Traits: general, Cost: attentionCost},
 }
 
 func attentionForm(n *ssa.Node) int {
-	switch {
-	case n.Has("left_window_size") || n.Has("right_window_size"):
-		return 25
-	case n.Input(6) != nil:
+	if n.Input(6) != nil {
 		return 24
 	}
 	return 23
@@ -58,7 +55,7 @@ func inferAttention(n *ssa.Node) ([]Fact, error) {
 			return nil, fmt.Errorf("operand %s, expected rank 3 or 4", t)
 		}
 	}
-	hq, hk := n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0)
+	hq, hk := Int(n, "q_num_heads"), Int(n, "kv_num_heads")
 	q, okQ := attentionDims(qt, hq)
 	k, _ := attentionDims(kt, hk)
 	v, _ := attentionDims(vt, hk)
@@ -94,16 +91,16 @@ func evalAttention[T float32 | float64](c *Call) error {
 	if err != nil {
 		return err
 	}
-	mode := c.Node.Int("qk_matmul_output_mode", 0)
+	mode := Int(c.Node, "qk_matmul_output_mode")
 	if mode < 0 || mode > 3 {
 		return fmt.Errorf("qk_matmul_output_mode=%d is not 0 to 3", mode)
 	}
-	scale := float64(c.Node.Float("scale", float32(1/math.Sqrt(float64(a.q.size)))))
+	scale := float64(FloatOr(c.Node, "scale", float32(1/math.Sqrt(float64(a.q.size)))))
 	scores := attentionScores(a.q, a.k, scale)
 	if err := a.keep(0, scores); err != nil {
 		return err
 	}
-	softCap(scores, float64(c.Node.Float("softcap", 0)))
+	softCap(scores, float64(Float(c.Node, "softcap")))
 	if err := a.keep(1, scores); err != nil {
 		return err
 	}
@@ -122,7 +119,7 @@ func evalAttention[T float32 | float64](c *Call) error {
 
 func newAttentionRun[T float32 | float64](c *Call) (*attentionRun[T], error) {
 	a := &attentionRun[T]{c: c, valid: c.Array(6)}
-	hq, hk := int(c.Node.Int("q_num_heads", 0)), int(c.Node.Int("kv_num_heads", 0))
+	hq, hk := int(Int(c.Node, "q_num_heads")), int(Int(c.Node, "kv_num_heads"))
 	var err error
 	if a.q, err = headsOf[T]("Q", c.Array(0), hq); err != nil {
 		return nil, err
@@ -213,13 +210,13 @@ func (a *attentionRun[T]) addWindow(b, s int, bias []float64) {
 		offset, last = n-a.q.seq, min(last, n-1)
 	}
 	first := 0
-	if a.c.Node.Int("is_causal", 0) != 0 {
+	if Int(a.c.Node, "is_causal") != 0 {
 		last = min(last, s+offset)
 	}
-	if w := a.c.Node.Int("left_window_size", -1); w >= 0 {
+	if w := Int(a.c.Node, "left_window_size"); w >= 0 {
 		first = s + offset - int(min(w, math.MaxInt32))
 	}
-	if w := a.c.Node.Int("right_window_size", -1); w >= 0 {
+	if w := Int(a.c.Node, "right_window_size"); w >= 0 {
 		last = min(last, s+offset+int(min(w, math.MaxInt32)))
 	}
 	maskOutside(bias, first, last)
@@ -246,7 +243,7 @@ func (a *attentionRun[T]) normalize(scores []T, empty []bool) error {
 
 // keep stores the scores as result 3 if they are at the stage the node asks for.
 func (a *attentionRun[T]) keep(stage int64, scores []T) error {
-	if !a.c.Wants(3) || a.c.Node.Int("qk_matmul_output_mode", 0) != stage {
+	if !a.c.Wants(3) || Int(a.c.Node, "qk_matmul_output_mode") != stage {
 		return nil
 	}
 	out, err := newReal[T](a.c, 3, a.c.Array(0).DType, a.q.batch, a.q.n, a.q.seq, a.k.seq)
@@ -278,8 +275,8 @@ func (a *attentionRun[T]) storeY(probs []T) error {
 // attentionCost counts both products.
 func attentionCost(n *ssa.Node) Cost {
 	c := trafficOf(n)
-	q, ok := attentionDims(InType(n, 0), n.Int("q_num_heads", 0))
-	v, ok2 := attentionDims(InType(n, 2), n.Int("kv_num_heads", 0))
+	q, ok := attentionDims(InType(n, 0), Int(n, "q_num_heads"))
+	v, ok2 := attentionDims(InType(n, 2), Int(n, "kv_num_heads"))
 	total := v[2]
 	if n.Input(5) != nil {
 		total = total.Add(dimOf(InType(n, 5), 2))

@@ -1,7 +1,5 @@
 package ops
 
-import "github.com/berth-onnx/berth/ssa"
-
 // AveragePool is the mean over sliding windows: https://onnx.ai/onnx/operators/onnx__AveragePool.html
 //
 //	Y[n,c,o] = (sum over k of X[n,c, o*stride + k*dilation - pad]) / count
@@ -9,26 +7,13 @@ import "github.com/berth-onnx/berth/ssa"
 // count is the number of taps inside the input; with count_include_pad=1 inside
 // the padded input.
 var AveragePool = Op{
-	Name: "AveragePool", Since: 22, Form: averagePoolForm, Doc: "Y = mean over sliding windows",
+	Name: "AveragePool", Since: 22, Form: bf16Since22(1), Doc: "Y = mean over sliding windows",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: append([]AttrSpec{{Name: "count_include_pad", Kind: ssa.AttrInt}}, poolAttrs...),
+	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0).since(10), intAttr("count_include_pad", 0).since(7), intsAttr("dilations").atLeast(1).since(19),
+		intsAttr("kernel_shape").atLeast(1).required()}, poolAttrs...),
 	Infer: inferPool,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalAveragePool[float32], evalAveragePool[float64]) },
 	Facts: Facts{Traits: passing, Smaller: pooledPlanes, Cost: poolCost},
-}
-
-func averagePoolForm(n *ssa.Node) int {
-	switch {
-	case bf16Since22(1)(n) == 22:
-		return 22
-	case n.Has("dilations"):
-		return 19
-	case n.Has("ceil_mode"):
-		return 10
-	case n.Has("count_include_pad"):
-		return 7
-	}
-	return 1
 }
 
 func evalAveragePool[T float32 | float64](c *Call) error {
@@ -43,7 +28,7 @@ func evalAveragePool[T float32 | float64](c *Call) error {
 	}
 	planes, out := shape[0]*shape[1], sizeOf(w.out)
 	poolSum(&w, planes, reals[T](x), y.V, nil)
-	w.eachCoverage(c.Node.Int("count_include_pad", 0) != 0, func(o, count int) {
+	w.eachCoverage(Int(c.Node, "count_include_pad") != 0, func(o, count int) {
 		if count < 2 {
 			return
 		}

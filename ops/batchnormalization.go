@@ -16,15 +16,18 @@ import (
 // itself, and results 1 and 2 are the running ones:
 //
 //	running = input * momentum + current * (1 - momentum)
+//
+// Up to operator set 13 nodes with more than one result were training, and nodes
+// with one result were inference, whatever is_test said.
 var BatchNormalization = Op{
 	Name: "BatchNormalization", Since: 15, Form: batchNormForm, Doc: "Y = (X - mean) / sqrt(var + epsilon) * scale + B",
 	MinIn: 5, MaxIn: 5, MinOut: 1, MaxOut: 3,
-	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "momentum", Kind: ssa.AttrFloat}, {Name: "training_mode", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{floatAttr("epsilon", 1e-5), floatAttr("momentum", 0.9), intAttr("training_mode", 0).since(14),
+		consumedInputs.required(), intAttr("is_test", 0).ignored().until(7), intAttr("spatial", 1).until(9)},
 	Infer: inferBatchNorm,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalBatchNorm[float32], evalBatchNorm[float64]) },
 	Facts: Facts{Traits: passing, Linear: channelNormLinear, InPlace: inPlaceFirst, Cost: normCost},
 	Upgrades: []Upgrade{
-		{Below: 7, Source: changelog("BatchNormalization", 7), Apply: upgradeBatchNorm6},
 		{Below: 9, Source: changelog("BatchNormalization", 9), Apply: upgradeBatchNormSpatial},
 		{Below: 14, Source: changelog("BatchNormalization", 14), Apply: upgradeBatchNormTraining},
 	},
@@ -35,14 +38,14 @@ func batchNormForm(n *ssa.Node) int {
 	switch {
 	case x != s || m != s && m != x:
 		return 15
-	case n.Int("training_mode", 0) != 0 || usesType(n, ndarray.BFloat16) || m != x:
+	case usesType(n, ndarray.BFloat16) || m != x:
 		return 14
 	}
 	return 9
 }
 
 func inferBatchNorm(n *ssa.Node) ([]Fact, error) {
-	if n.Int("training_mode", 0) == 0 && (n.Output(1) != nil || n.Output(2) != nil) {
+	if Int(n, "training_mode") == 0 && (n.Output(1) != nil || n.Output(2) != nil) {
 		return nil, fmt.Errorf("results 1 and 2 exist only with training_mode=1")
 	}
 	x, m := InType(n, 0), InType(n, 3)
@@ -83,7 +86,7 @@ func evalBatchNorm[T float32 | float64](c *Call) error {
 	}
 	mean, variance := reals[float64](c.Array(3)), reals[float64](c.Array(4))
 	v := reals[T](x)
-	if c.Node.Int("training_mode", 0) != 0 {
+	if Int(c.Node, "training_mode") != 0 {
 		m, s := channelMoments(b, v)
 		if err := storeRunning(c, 1, mean, m); err != nil {
 			return err
@@ -98,7 +101,7 @@ func evalBatchNorm[T float32 | float64](c *Call) error {
 	if err != nil {
 		return err
 	}
-	eps := float64(c.Node.Float("epsilon", 1e-5))
+	eps := float64(Float(c.Node, "epsilon"))
 	for i := range b.n * b.c {
 		ch := i % b.c
 		m, f, o := T(mean[ch]), T(scale[ch]/math.Sqrt(variance[ch]+eps)), T(bias[ch])
@@ -147,25 +150,17 @@ func storeRunning(c *Call, i int, old, now []float64) error {
 	if err != nil {
 		return err
 	}
-	momentum := float64(c.Node.Float("momentum", 0.9))
+	momentum := float64(Float(c.Node, "momentum"))
 	for k := range old {
 		out.SetFloat(k, old[k]*momentum+now[k]*(1-momentum))
 	}
 	return nil
 }
 
-// upgradeBatchNorm6 drops is_test. Nodes with more than one result were
-// training; nodes with one result were inference, whatever is_test says.
-func upgradeBatchNorm6(_ *Upgrader, n *ssa.Node) error {
-	n.DropAttr("is_test")
-	n.DropAttr("consumed_inputs")
-	return nil
-}
-
 // upgradeBatchNormSpatial replaces spatial=0, statistics per element of
 // [C,D1,...], by the elementwise formula.
 func upgradeBatchNormSpatial(u *Upgrader, n *ssa.Node) error {
-	spatial := n.Int("spatial", 1)
+	spatial := Int(n, "spatial")
 	n.DropAttr("spatial")
 	if r := InType(n, 0).Rank(); spatial != 0 || r >= 0 && r <= 2 {
 		return nil
@@ -175,7 +170,7 @@ func upgradeBatchNormSpatial(u *Upgrader, n *ssa.Node) error {
 			return fmt.Errorf("spatial=0 in training mode: %w", ErrUnsupported)
 		}
 	}
-	eps := u.Const("epsilon", scalarOf(InType(n, 0).DType, float64(n.Float("epsilon", 1e-5))))
+	eps := u.Const("epsilon", scalarOf(InType(n, 0).DType, float64(Float(n, "epsilon"))))
 	x, scale, bias, mean, variance := n.In[0], n.In[1], n.In[2], n.In[3], n.In[4]
 	centered := u.Before(n, "Sub", []*ssa.Value{x, mean}, 1).Out[0]
 	shifted := u.Before(n, "Add", []*ssa.Value{variance, eps}, 1).Out[0]

@@ -12,7 +12,7 @@ import (
 var BitCast = Op{
 	Name: "BitCast", Since: 26, Doc: "Y = bits of X as type to",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "to", Kind: ssa.AttrInt, Required: true}},
+	Attrs: []AttrSpec{intAttr("to").required()},
 	Infer: inferBitCast, Eval: evalBitCast,
 	Facts: Facts{Traits: elementwise.but(ElementwiseInLayout), Alias: bitCastAlias},
 }

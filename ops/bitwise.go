@@ -1,7 +1,5 @@
 package ops
 
-import "github.com/berth-onnx/berth/ssa"
-
 // bitwiseOp is one of the bit operations on two integer tensors.
 func bitwiseOp(name, doc string, i func(a, b int64) int64, u func(a, b uint64) uint64) Op {
 	return Op{
@@ -38,7 +36,7 @@ var BitShift = Op{
 	Name: "BitShift", Since: 28, Doc: "Z = X << Y or X >> Y",
 	Form:  formBy(typeStep{11, unsignedTypes}, typeStep{28, anyType}),
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "direction", Kind: ssa.AttrString, Required: true}},
+	Attrs: []AttrSpec{strAttr("direction").required().oneOf("LEFT", "RIGHT")},
 	Infer: inferArithmetic(nil), Eval: evalBitShift,
 	Facts: Facts{Traits: elementwise.but(UnitZero, ZeroSignIgnored)},
 }
@@ -56,7 +54,7 @@ func evalBitShift(c *Call) error {
 		}
 		return uint64(y)
 	}
-	switch dir := c.Node.Str("direction", ""); dir {
+	switch dir := Str(c.Node, "direction"); dir {
 	case "LEFT":
 		return evalArithmetic(c, arithmetic{
 			int:  func(x, y int64) int64 { return x << count(y) },

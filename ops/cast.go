@@ -21,8 +21,8 @@ import (
 var Cast = Op{
 	Name: "Cast", Since: 28, Doc: "Y = X converted to type to", Form: castForm,
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "to", Kind: ssa.AttrInt, Required: true},
-		{Name: "saturate", Kind: ssa.AttrInt}, {Name: "round_mode", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{strAttr("to").required().until(6), intAttr("to").required().since(6),
+		intAttr("saturate", 1).since(19), strAttr("round_mode", "up", "down", "nearest").since(24)},
 	Infer: inferCast, Eval: evalCast,
 	Facts:    Facts{Traits: elementwise},
 	Upgrades: []Upgrade{{Below: 6, Source: changelog("Cast", 6), Apply: upgradeCast}},
@@ -31,9 +31,9 @@ var Cast = Op{
 // CastLike converts to the element type of operand 1, whose elements do not
 // matter: https://onnx.ai/onnx/operators/onnx__CastLike.html
 var CastLike = Op{
-	Name: "CastLike", Since: 25, Doc: "Y = X converted to the type of target_type", Form: castLikeForm,
+	Name: "CastLike", Since: 25, Doc: "Y = X converted to the type of target_type", Form: typeForm(15, 19, 21, 23, 24, 25),
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "saturate", Kind: ssa.AttrInt}, {Name: "round_mode", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{intAttr("saturate", 1).since(19), strAttr("round_mode", "up", "down", "nearest").since(24)},
 	Infer: inferCastLike, Eval: evalCastLike,
 	Facts: Facts{Traits: general, InPlace: firstInPlace, Smaller: narrowingFirst},
 }
@@ -45,18 +45,6 @@ func castForm(n *ssa.Node) int {
 			form = max(form, 9)
 		}
 	}
-	return castAttrForm(n, form)
-}
-
-func castLikeForm(n *ssa.Node) int { return castAttrForm(n, typeForm(15, 19, 21, 23, 24, 25)(n)) }
-
-func castAttrForm(n *ssa.Node, form int) int {
-	if n.Has("saturate") {
-		form = max(form, 19)
-	}
-	if n.Has("round_mode") {
-		form = max(form, 24)
-	}
 	return form
 }
 
@@ -67,7 +55,7 @@ func upgradeCast(_ *Upgrader, n *ssa.Node) error {
 		"INT16": ndarray.Int16, "INT32": ndarray.Int32, "INT64": ndarray.Int64, "BOOL": ndarray.Bool,
 		"FLOAT16": ndarray.Float16, "DOUBLE": ndarray.Float64, "UINT32": ndarray.Uint32, "UINT64": ndarray.Uint64,
 	}
-	name := n.Str("to", "")
+	name := Str(n, "to")
 	dt, ok := names[strings.ToUpper(name)]
 	if !ok {
 		return badAttr("to", name, "the name of a numeric type")
@@ -80,7 +68,7 @@ func upgradeCast(_ *Upgrader, n *ssa.Node) error {
 func targetType(n *ssa.Node) (ndarray.DType, error) {
 	to, err := dtypeAttr(n, "to", ndarray.Undefined)
 	if err == nil && to == ndarray.Undefined {
-		err = badAttr("to", n.Int("to", 0), "an element type")
+		err = badAttr("to", Int(n, "to"), "an element type")
 	}
 	return to, err
 }
@@ -145,7 +133,7 @@ func evalCastTo(c *Call, to ndarray.DType) error {
 	if err != nil {
 		return err
 	}
-	mode := c.Node.Str("round_mode", "up")
+	mode := Str(c.Node, "round_mode")
 	if mode != "up" && mode != "down" && mode != "nearest" {
 		return badAttr("round_mode", mode, "up, down or nearest")
 	}
@@ -156,7 +144,7 @@ func evalCastTo(c *Call, to ndarray.DType) error {
 	if err != nil {
 		return err
 	}
-	return convertArray(out, a, conversion{saturate: c.Node.Int("saturate", 1) != 0, mode: mode})
+	return convertArray(out, a, conversion{saturate: Int(c.Node, "saturate") != 0, mode: mode})
 }
 
 // conversion says how to round to the smallest float types.

@@ -18,7 +18,7 @@ import (
 var CausalConvWithState = Op{
 	Name: "CausalConvWithState", Since: 27, Doc: "output = act(weight * [past_state input] + bias), per channel",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
-	Attrs: []AttrSpec{{Name: "activation", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{strAttr("activation", "none", "silu", "swish")},
 	Facts: Facts{Traits: general, Cost: causalConvCost}, Infer: inferCausalConv, Eval: evalCausalConv,
 }
 
@@ -51,7 +51,7 @@ func evalCausalConv(c *Call) error {
 		return err
 	}
 	in, weight, bias, past := reals[float32](x), reals[float32](w), reals[float32](c.Array(2)), reals[float32](c.Array(3))
-	gated := c.Node.Str("activation", "none") != "none"
+	gated := Str(c.Node, "activation") != "none"
 	state := make([]float32, batch*ch*(k-1))
 	line := make([]float32, k-1+length)
 	for i := range batch * ch {
@@ -97,7 +97,7 @@ func checkCausalConv(c *Call) error {
 	if err := wantShape("bias", c.Array(2), ch); err != nil {
 		return err
 	}
-	if act := c.Node.Str("activation", "none"); !slices.Contains([]string{"none", "silu", "swish"}, act) {
+	if act := Str(c.Node, "activation"); !slices.Contains([]string{"none", "silu", "swish"}, act) {
 		return fmt.Errorf("activation=%q is not silu, swish or none", act)
 	}
 	return wantShape("past_state", c.Array(3), batch, ch, k-1)

@@ -13,7 +13,7 @@ import (
 var CenterCropPad = Op{
 	Name: "CenterCropPad", Since: 18, Doc: "output_data = center of input_data at the sizes shape",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axes", Kind: ssa.AttrInts}},
+	Attrs: []AttrSpec{intsAttr("axes")},
 	Infer: inferCenterCropPad, Eval: evalCenterCropPad,
 	Facts: Facts{Traits: general, Cost: moveCost},
 }

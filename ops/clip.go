@@ -17,8 +17,9 @@ var Clip = Op{
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Infer: inferClip, Eval: evalClip,
 	Facts: Facts{Traits: elementwise.but(ZeroSignPassed), InPlace: firstInPlace},
-	Upgrades: append(dropConsumedInputs("Clip"),
-		Upgrade{Below: 11, Source: changelog("Clip", 11), Apply: upgradeClip}),
+	Attrs: []AttrSpec{consumedInputs, floatAttr("min").until(6), floatAttr("min", -math.MaxFloat32).since(6).until(11),
+		floatAttr("max").until(6), floatAttr("max", math.MaxFloat32).since(6).until(11)},
+	Upgrades: []Upgrade{{Below: 11, Source: changelog("Clip", 11), Apply: upgradeClip}},
 }
 
 // firstInPlace lets the result take the place of operand 0 only.
@@ -35,7 +36,7 @@ func upgradeClip(u *Upgrader, n *ssa.Node) error {
 		if !n.Has(name) {
 			continue
 		}
-		v := float32Operand(u, n, name, n.Float(name, 0))
+		v := float32Operand(u, n, name, Float(n, name))
 		n.DropAttr(name)
 		for len(n.In) <= i+1 {
 			n.AddInput(nil)

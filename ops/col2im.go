@@ -18,7 +18,7 @@ import (
 var Col2Im = Op{
 	Name: "Col2Im", Since: 18, Doc: "output = sum of the blocks of input at their places",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "dilations", Kind: ssa.AttrInts}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}},
+	Attrs: []AttrSpec{intsAttr("dilations"), intsAttr("pads"), intsAttr("strides")},
 	Facts: Facts{Traits: general}, Infer: inferCol2Im, Eval: evalCol2Im,
 }
 
@@ -70,7 +70,7 @@ func blockLayoutOf(c *Call) (*blockLayout, error) {
 	}
 	r := len(image)
 	list := func(name string, count int, def, least int64) ([]int, error) {
-		v := c.Node.Ints(name)
+		v := Ints(c.Node, name)
 		if !c.Node.Has(name) {
 			v = slices.Repeat([]int64{def}, count)
 		}

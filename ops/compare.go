@@ -38,6 +38,7 @@ func comparison(name string, since int, doc string, r relation, form func(*ssa.N
 		Infer:    func(n *ssa.Node) ([]Fact, error) { return inferComparison(n, r) },
 		Eval:     func(c *Call) error { return evalComparison(c, r) },
 		Facts:    Facts{Traits: elementwise.but(ZeroSignIgnored)},
+		Attrs:    broadcastAttrs,
 		Upgrades: legacyBroadcast(name),
 	}
 }

@@ -14,12 +14,12 @@ import (
 var Compress = Op{
 	Name: "Compress", Since: 28, Form: compressForm, Doc: "output = slices of input along axis where condition is true",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("axis")},
 	Facts: Facts{Traits: passing.but(ExtentBounded)}, Infer: inferCompress, Eval: evalCompress,
 }
 
 func compressForm(n *ssa.Node) int {
-	if n.Int("axis", 0) < 0 {
+	if Int(n, "axis") < 0 {
 		return typeForm(11, 28)(n)
 	}
 	return typeForm(9, 28)(n)
@@ -33,7 +33,7 @@ func inferCompress(n *ssa.Node) ([]Fact, error) {
 	if !t.Ranked {
 		return One(t), nil
 	}
-	axis, err := NormAxis(n.Int("axis", 0), len(t.Shape))
+	axis, err := NormAxis(Int(n, "axis"), len(t.Shape))
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func axisOrFlat(n *ssa.Node, a *ndarray.Array) (*ndarray.Array, int, error) {
 	if !n.Has("axis") {
 		return a.Reshaped(a.Len()), 0, nil
 	}
-	axis, err := NormAxis(n.Int("axis", 0), a.Rank())
+	axis, err := NormAxis(Int(n, "axis"), a.Rank())
 	return a, axis, err
 }
 

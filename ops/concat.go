@@ -11,7 +11,7 @@ import (
 var Concat = Op{
 	Name: "Concat", Since: 13, Form: concatForm, Doc: "concat_result = inputs one after the other along axis",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt, Required: true}},
+	Attrs: []AttrSpec{intAttr("axis").until(4), intAttr("axis").required().since(4)},
 	Infer: inferConcat, Eval: evalConcat,
 	Facts: Facts{Traits: passing.but(FailsNever), Alias: concatAlias, Cost: moveCost},
 	Upgrades: []Upgrade{{Below: 4, Source: "https://onnx.ai/onnx/operators/onnx__Concat.html#concat-4",
@@ -25,7 +25,7 @@ var Concat = Op{
 
 func concatForm(n *ssa.Node) int {
 	base := 4
-	if n.Int("axis", 0) < 0 {
+	if Int(n, "axis") < 0 {
 		base = 11
 	}
 	return typeForm(base, 13)(n)
@@ -45,7 +45,7 @@ func inferConcat(n *ssa.Node) ([]Fact, error) {
 			continue
 		}
 		if !out.Ranked {
-			k, err := NormAxis(n.Int("axis", 0), len(t.Shape))
+			k, err := NormAxis(Int(n, "axis"), len(t.Shape))
 			if err != nil {
 				return nil, err
 			}
@@ -116,7 +116,7 @@ func concatContent(n *ssa.Node) []ssa.Dim {
 // the result.
 func concatAlias(n *ssa.Node) []Alias {
 	t := n.Out[0].Type
-	axis, err := NormAxis(n.Int("axis", 0), t.Rank())
+	axis, err := NormAxis(Int(n, "axis"), t.Rank())
 	if err != nil || !isPlainTensor(n.Out[0]) || !t.IsStatic() || !onesBefore(t, axis) {
 		return nil
 	}
@@ -142,7 +142,7 @@ func evalConcat(c *Call) error {
 		}
 		parts[i] = a
 	}
-	return concatArrays(c, parts, c.Node.Int("axis", 0))
+	return concatArrays(c, parts, Int(c.Node, "axis"))
 }
 
 // concatArrays stores the parts joined along axis as result 0.

@@ -13,7 +13,7 @@ import (
 var ConcatFromSequence = Op{
 	Name: "ConcatFromSequence", Since: 11, Doc: "concat_result = members one after the other along axis",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt, Required: true}, {Name: "new_axis", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("axis").required(), intAttr("new_axis", 0)},
 	Facts: Facts{Traits: general}, Infer: inferConcatFromSequence, Eval: evalConcatFromSequence,
 }
 
@@ -22,8 +22,8 @@ func inferConcatFromSequence(n *ssa.Node) ([]Fact, error) {
 	if !t.Ranked {
 		return One(ssa.UnrankedTensor(t.DType)), nil
 	}
-	stack := n.Int("new_axis", 0) != 0
-	axis, err := NormAxis(n.Int("axis", 0), len(t.Shape)+btoi(stack))
+	stack := Int(n, "new_axis") != 0
+	axis, err := NormAxis(Int(n, "axis"), len(t.Shape)+btoi(stack))
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func evalConcatFromSequence(c *Call) error {
 	if len(s.Items) == 0 {
 		return fmt.Errorf("the sequence is empty: the shape of the result is not known")
 	}
-	stack, axis := c.Node.Int("new_axis", 0) != 0, c.Node.Int("axis", 0)
+	stack, axis := Int(c.Node, "new_axis") != 0, Int(c.Node, "axis")
 	parts := make([]*ndarray.Array, len(s.Items))
 	for i, v := range s.Items {
 		a, ok := v.(*ndarray.Array)

@@ -9,25 +9,14 @@ import (
 
 // Constant yields a value held in an attribute: https://onnx.ai/onnx/operators/onnx__Constant.html
 var Constant = Op{
-	Name: "Constant", Since: 25, Form: constantForm, Doc: "output = the one attribute that is set",
+	Name: "Constant", Since: 25, Form: typeForm(1, viewVersions...), Doc: "output = the one attribute that is set",
 	MinIn: 0, MaxIn: 0, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "value", Kind: ssa.AttrTensor}, {Name: "sparse_value", Kind: ssa.AttrOther},
-		{Name: "value_float", Kind: ssa.AttrFloat}, {Name: "value_floats", Kind: ssa.AttrFloats},
-		{Name: "value_int", Kind: ssa.AttrInt}, {Name: "value_ints", Kind: ssa.AttrInts},
-		{Name: "value_string", Kind: ssa.AttrString}, {Name: "value_strings", Kind: ssa.AttrStrings}},
+	Attrs: []AttrSpec{tensorAttr("value").required().until(11), tensorAttr("value").since(11), AttrSpec{Name: "sparse_value", Kind: ssa.AttrOther}.since(11),
+		floatAttr("value_float").since(12), floatsAttr("value_floats").since(12),
+		intAttr("value_int").since(12), intsAttr("value_ints").since(12),
+		strAttr("value_string").since(12), stringsAttr("value_strings").since(12)},
 	Infer: inferConstant, Eval: evalConstant,
 	Facts: Facts{Traits: general, Cost: freeCost},
-}
-
-func constantForm(n *ssa.Node) int {
-	base := 1
-	switch {
-	case n.Has("sparse_value"):
-		base = 11
-	case !n.Has("value"):
-		base = 12
-	}
-	return typeForm(base, viewVersions...)(n)
 }
 
 // ConstantValue returns the value a Constant node stands for. A sparse value is

@@ -11,7 +11,7 @@ import (
 var ConstantOfShape = Op{
 	Name: "ConstantOfShape", Since: 25, Form: typeForm(9, 20, 21, 23, 24, 25), Doc: "output[i] = value, with shape input",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "value", Kind: ssa.AttrTensor}},
+	Attrs: []AttrSpec{tensorAttr("value")},
 	Facts: Facts{Traits: general}, Infer: inferConstantOfShape, Eval: evalConstantOfShape,
 }
 

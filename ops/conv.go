@@ -20,9 +20,12 @@ var Conv = Op{
 	Facts: Facts{Traits: ignoring.but(FailsNever), Linear: convLinear, Cost: convCost(1)},
 }
 
+// autoPad is how windows are padded; empty is read as NOTSET, as ONNX Runtime does.
+var autoPad = strAttr("auto_pad", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
+
 // convAttrs are the attributes all convolutions have.
-var convAttrs = []AttrSpec{{Name: "auto_pad", Kind: ssa.AttrString}, {Name: "dilations", Kind: ssa.AttrInts}, {Name: "group", Kind: ssa.AttrInt},
-	{Name: "kernel_shape", Kind: ssa.AttrInts}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}}
+var convAttrs = []AttrSpec{autoPad, intsAttr("dilations").atLeast(1), intAttr("group", 1).atLeast(1),
+	intsAttr("kernel_shape").atLeast(1), intsAttr("pads"), intsAttr("strides").atLeast(1)}
 
 func evalConv[T float32 | float64](c *Call) error {
 	if err := wantArrays(c, 2); err != nil {

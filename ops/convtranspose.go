@@ -16,7 +16,7 @@ import (
 var ConvTranspose = Op{
 	Name: "ConvTranspose", Since: 22, Form: bf16Since22(1), Doc: "Y = Wᵀ * X + B, the transpose of convolution",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: append([]AttrSpec{{Name: "output_padding", Kind: ssa.AttrInts}, {Name: "output_shape", Kind: ssa.AttrInts}}, convAttrs...),
+	Attrs: append([]AttrSpec{intsAttr("output_padding"), intsAttr("output_shape")}, convAttrs...),
 	Infer: inferConvTranspose,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalConvTranspose[float32], evalConvTranspose[float64]) },
 	Facts: Facts{Traits: ignoring, Linear: convTransposeLinear, Cost: convTransposeCost},
@@ -38,7 +38,7 @@ func growthOf(n *ssa.Node, kernel []int) (growth, error) {
 	if g.extra, err = smallInts(n, "output_padding", len(kernel), 0, 0); err != nil {
 		return g, err
 	}
-	if len(n.Ints("output_shape")) > 0 {
+	if len(Ints(n, "output_shape")) > 0 {
 		g.want, err = smallInts(n, "output_shape", len(kernel), 0, 0)
 	}
 	return g, err
@@ -105,7 +105,7 @@ func inferConvTranspose(n *ssa.Node) ([]Fact, error) {
 	}
 	out := make([]ssa.Dim, rank)
 	if w.Ranked {
-		out[1] = w.Shape[1].MulN(n.Int("group", 1))
+		out[1] = w.Shape[1].MulN(Int(n, "group"))
 	}
 	if !x.Ranked {
 		return One(ssa.TensorOf(x.DType, out...)), nil
@@ -130,7 +130,7 @@ func evalConvTranspose[T float32 | float64](c *Call) error {
 		return err
 	}
 	x, w, b := c.Array(0), c.Array(1), c.Array(2)
-	group := int(c.Node.Int("group", 1))
+	group := int(Int(c.Node, "group"))
 	if x.Rank() < 3 || w.Rank() != x.Rank() || group < 1 || x.Shape[1] != w.Shape[0] || w.Shape[0]%group != 0 {
 		return fmt.Errorf("data %v and weights %v with group=%d do not fit", x.Shape, w.Shape, group)
 	}

@@ -31,7 +31,7 @@ func innerCost(n *ssa.Node) Cost {
 	c := trafficOf(n)
 	a := InType(n, 0)
 	along := a.Rank() - 1
-	if n.Int("transA", 0) != 0 {
+	if Int(n, "transA") != 0 {
 		along--
 	}
 	outs, ok := n.Out[0].Type.NumElems().Const()

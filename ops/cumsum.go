@@ -27,7 +27,7 @@ func cumulativeOp(name string, since int, doc string, step arithmetic, empty int
 	return Op{
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Attrs: []AttrSpec{{Name: "exclusive", Kind: ssa.AttrInt}, {Name: "reverse", Kind: ssa.AttrInt}},
+		Attrs: []AttrSpec{intAttr("exclusive", 0), intAttr("reverse", 0)},
 		Infer: inferCumulative, Eval: func(c *Call) error { return evalCumulative(c, step, empty) },
 		Facts: Facts{Traits: passing, InPlace: firstInPlace},
 	}
@@ -66,7 +66,7 @@ func evalCumulative(c *Call, step arithmetic, empty int64) error {
 	if err != nil {
 		return err
 	}
-	p := cumulation{exclusive: c.Node.Int("exclusive", 0) != 0, reverse: c.Node.Int("reverse", 0) != 0}
+	p := cumulation{exclusive: Int(c.Node, "exclusive") != 0, reverse: Int(c.Node, "reverse") != 0}
 	p.outer, p.size, p.inner = splitDims(a.Shape, axis)
 	switch {
 	case a.DType.IsInteger(): // unsigned sums and products have the same low bits

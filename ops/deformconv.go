@@ -19,8 +19,8 @@ import (
 var DeformConv = Op{
 	Name: "DeformConv", Since: 22, Form: sinceTypes(19, 22, ndarray.BFloat16), Doc: "convolution with learned tap offsets and weights",
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "dilations", Kind: ssa.AttrInts}, {Name: "group", Kind: ssa.AttrInt}, {Name: "kernel_shape", Kind: ssa.AttrInts},
-		{Name: "offset_group", Kind: ssa.AttrInt}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}},
+	Attrs: []AttrSpec{intsAttr("dilations"), intAttr("group", 1).atLeast(1), intsAttr("kernel_shape"),
+		intAttr("offset_group", 1), intsAttr("pads"), intsAttr("strides")},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		t, err := inferConv(n, 0, 1, InType(n, 0).DType)
 		return One(t), err
@@ -38,7 +38,7 @@ func evalDeformConv[T float32 | float64](c *Call) error {
 	if err != nil {
 		return err
 	}
-	og, taps, r := int(c.Node.Int("offset_group", 1)), s.win.taps(), len(s.win.kernel)
+	og, taps, r := int(Int(c.Node, "offset_group")), s.win.taps(), len(s.win.kernel)
 	if og < 1 || s.c%og != 0 {
 		return fmt.Errorf("offset_group=%d does not divide %d channels", og, s.c)
 	}

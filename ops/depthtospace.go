@@ -13,9 +13,9 @@ import (
 //	         y  x                                 y  x
 //	both become  [N, C/b², H, y, W, x] = [N, C/b², H*b, W*b]
 var DepthToSpace = Op{
-	Name: "DepthToSpace", Since: 28, Form: depthToSpaceForm, Doc: "output = input with blocksize² channels spread over the plane",
+	Name: "DepthToSpace", Since: 28, Form: typeForm(1, 13), Doc: "output = input with blocksize² channels spread over the plane",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "blocksize", Kind: ssa.AttrInt, Required: true}, {Name: "mode", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{intAttr("blocksize").required().atLeast(1), strAttr("mode", "DCR", "CRD").since(11)},
 	Infer: inferDepthToSpace, Eval: evalDepthToSpace,
 	Facts: Facts{Traits: movement, Cost: moveCost},
 }
@@ -23,31 +23,17 @@ var DepthToSpace = Op{
 // SpaceToDepth is the inverse of [DepthToSpace]:
 // https://onnx.ai/onnx/operators/onnx__SpaceToDepth.html
 var SpaceToDepth = Op{
-	Name: "SpaceToDepth", Since: 28, Form: spaceToDepthForm, Doc: "output = input with blocks of the plane moved to channels",
+	Name: "SpaceToDepth", Since: 28, Form: typeForm(1, 13), Doc: "output = input with blocks of the plane moved to channels",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "blocksize", Kind: ssa.AttrInt, Required: true}, {Name: "mode", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{intAttr("blocksize").required().atLeast(1), strAttr("mode", "DCR", "CRD").since(28)},
 	Infer: inferSpaceToDepth, Eval: evalSpaceToDepth,
 	Facts: Facts{Traits: movement, Cost: moveCost},
 }
 
-func depthToSpaceForm(n *ssa.Node) int {
-	if n.Has("mode") {
-		return typeForm(11, 13)(n)
-	}
-	return typeForm(1, 13)(n)
-}
-
-func spaceToDepthForm(n *ssa.Node) int {
-	if n.Has("mode") {
-		return 28
-	}
-	return typeForm(1, 13)(n)
-}
-
 // blockOf checks the attributes: the block size and whether the mode is CRD.
 func blockOf(n *ssa.Node, rank int) (b int64, crd bool, err error) {
-	b = n.Int("blocksize", 0)
-	mode := n.Str("mode", "DCR")
+	b = Int(n, "blocksize")
+	mode := Str(n, "mode")
 	switch {
 	case b < 1 || b > 1<<15:
 		return 0, false, badAttr("blocksize", b, "above 0")

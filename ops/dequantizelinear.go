@@ -14,9 +14,9 @@ import (
 //
 // per tensor, per axis or per block of block_size along axis.
 var DequantizeLinear = Op{
-	Name: "DequantizeLinear", Since: 28, Form: dequantizeForm, Doc: "y = (x - x_zero_point) * x_scale",
+	Name: "DequantizeLinear", Since: 28, Form: quantVersion, Doc: "y = (x - x_zero_point) * x_scale",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt}, {Name: "output_dtype", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("axis", 1).since(13), intAttr("block_size", 0).since(21), intAttr("output_dtype", 0).since(23)},
 	Facts: Facts{Traits: passing.but(KeepsPacked)}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		t, s := InType(n, 0), InType(n, 1).DType
 		dt, err := dequantizedType(n, s)
@@ -29,16 +29,9 @@ var DequantizeLinear = Op{
 	Eval: evalDequantize,
 }
 
-func dequantizeForm(n *ssa.Node) int {
-	if n.Int("output_dtype", 0) != 0 {
-		return max(quantVersion(n), 23)
-	}
-	return quantVersion(n)
-}
-
 // dequantizedType is output_dtype, or the scale's element type.
 func dequantizedType(n *ssa.Node, scale ndarray.DType) (ndarray.DType, error) {
-	if n.Int("output_dtype", 0) == 0 {
+	if Int(n, "output_dtype") == 0 {
 		if scale == ndarray.Float8E8M0 {
 			return 0, fmt.Errorf("a float8e8m0 scale needs attribute output_dtype")
 		}

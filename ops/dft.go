@@ -20,10 +20,11 @@ import (
 var DFT = Op{
 	Name: "DFT", Since: 20, Doc: "y[k] = Σ x[n]·e^(∓2πi·kn/N)",
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "inverse", Kind: ssa.AttrInt}, {Name: "onesided", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("inverse", 0), intAttr("onesided", 0),
+		intAttr("axis", 1).until(20)},
 	Facts: Facts{Traits: general}, Infer: inferDFT, Eval: evalDFT,
 	Upgrades: []Upgrade{{Below: 20, Source: changelog("DFT", 20), Apply: func(u *Upgrader, n *ssa.Node) error {
-		axis := u.Const("axis", ssa.ScalarConst(n.Int("axis", 1)))
+		axis := u.Const("axis", ssa.ScalarConst(Int(n, "axis")))
 		n.DropAttr("axis")
 		for len(n.In) < 3 {
 			n.AddInput(nil)
@@ -35,7 +36,7 @@ var DFT = Op{
 
 // dftModes reads the attributes.
 func dftModes(n *ssa.Node) (inverse, onesided bool) {
-	return n.Int("inverse", 0) != 0, n.Int("onesided", 0) != 0
+	return Int(n, "inverse") != 0, Int(n, "onesided") != 0
 }
 
 func inferDFT(n *ssa.Node) ([]Fact, error) {

@@ -14,6 +14,7 @@ var Div = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Infer: inferArithmetic(quotientContent), Eval: evalDiv,
 	Facts:    Facts{Traits: elementwise.but(UnitOne, FailsIntegers)},
+	Attrs:    append(broadcastAttrs, consumedInputs),
 	Upgrades: legacyBroadcast("Div"),
 }
 

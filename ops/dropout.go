@@ -15,7 +15,8 @@ import (
 var Dropout = Op{
 	Name: "Dropout", Since: 22, Form: dropoutForm, Doc: "output = data * mask / (1 - ratio) while training, else data",
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 2,
-	Attrs: []AttrSpec{{Name: "seed", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("seed").since(12),
+		consumedInputs, intAttr("is_test", 0).until(7), floatAttr("ratio", 0.5).until(12)},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		x := InType(n, 0)
 		mask := x
@@ -81,7 +82,7 @@ func evalDropout(c *Call) error {
 	if !(ratio > 0 && ratio < 1) {
 		return fmt.Errorf("ratio %g is not in [0,1)", ratio)
 	}
-	next := uniform(c.Node.Int("seed", c.Seed))
+	next := uniform(IntOr(c.Node, "seed", c.Seed))
 	scale := 1 / (1 - ratio)
 	for i := range y.Len() {
 		keep := next() >= ratio
@@ -99,9 +100,8 @@ func evalDropout(c *Call) error {
 
 // upgradeDropoutTest turns is_test, whose default is 0, into training_mode.
 func upgradeDropoutTest(u *Upgrader, n *ssa.Node) error {
-	training := n.Int("is_test", 0) == 0
+	training := Int(n, "is_test") == 0
 	n.DropAttr("is_test")
-	n.DropAttr("consumed_inputs")
 	if training {
 		moveRatio(u, n)
 		for len(n.In) < 3 {
@@ -118,6 +118,7 @@ func upgradeDropoutMask(u *Upgrader, n *ssa.Node) error {
 	if n.Output(1) == nil {
 		return nil
 	}
+	moveRatio(u, n)
 	d := u.Before(n, "Dropout", n.In, 2, n.Attrs...)
 	d.Name = n.Name
 	data, mask := n.Out[0], n.Out[1]
@@ -125,7 +126,7 @@ func upgradeDropoutMask(u *Upgrader, n *ssa.Node) error {
 	n.Op, n.Attrs, n.Out = "Cast", []ssa.Attr{ssa.IntAttr("to", int64(InType(n, 0).DType))}, []*ssa.Value{mask}
 	mask.DefIndex = 0
 	n.SetInputs([]*ssa.Value{d.Out[1]})
-	return upgradeDropoutRatio(u, d)
+	return nil
 }
 
 // upgradeDropoutRatio moves the ratio from the attribute to operand 1.
@@ -138,7 +139,7 @@ func moveRatio(u *Upgrader, n *ssa.Node) {
 	if !n.Has("ratio") {
 		return
 	}
-	ratio := u.Const("ratio", ssa.ScalarConst(n.Float("ratio", 0.5)))
+	ratio := u.Const("ratio", ssa.ScalarConst(Float(n, "ratio")))
 	n.DropAttr("ratio")
 	for len(n.In) < 2 {
 		n.AddInput(nil)

@@ -20,7 +20,7 @@ var Einsum = Op{
 	Name: "Einsum", Since: 28, Doc: "Y[output labels] = Σ over other labels of the product of the operands",
 	Form:  formBy(typeStep{12, floatTypes | integerTypes}, typeStep{28, anyType}),
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "equation", Kind: ssa.AttrString, Required: true}},
+	Attrs: []AttrSpec{strAttr("equation").required()},
 	Infer: inferEinsum, Eval: evalEinsum,
 	Facts: Facts{Traits: general, Cost: einsumCost},
 }
@@ -38,7 +38,7 @@ func inferEinsum(n *ssa.Node) ([]Fact, error) {
 	if slices.Contains(ranks, -1) {
 		return One(ssa.UnrankedTensor(dt)), nil
 	}
-	eq, err := parseEinsum(n.Str("equation", ""), ranks)
+	eq, err := parseEinsum(Str(n, "equation"), ranks)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func einsumCost(n *ssa.Node) Cost {
 		}
 		shapes, ranks = append(shapes, s), append(ranks, len(s))
 	}
-	eq, err := parseEinsum(n.Str("equation", ""), ranks)
+	eq, err := parseEinsum(Str(n, "equation"), ranks)
 	if err != nil {
 		return c
 	}
@@ -106,7 +106,7 @@ func evalEinsum(c *Call) error {
 		}
 		arrays[i], shapes[i], ranks[i] = a, a.Shape, len(a.Shape)
 	}
-	eq, err := parseEinsum(c.Node.Str("equation", ""), ranks)
+	eq, err := parseEinsum(Str(c.Node, "equation"), ranks)
 	if err != nil {
 		return err
 	}

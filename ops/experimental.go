@@ -15,22 +15,22 @@ import (
 // https://github.com/onnx/onnx/blob/rel-1.4.1/docs/Operators.md#experimental-onnx-operators
 
 // Affine is alpha*X + beta.
-var Affine = mappedOp("Affine", "Y = alpha * X + beta", [2]float32{1, 0}, func(x, alpha, beta float64) float64 { return alpha*x + beta }).but(ZeroSignRead)
+var Affine = mappedOp("Affine", "Y = alpha * X + beta", []AttrSpec{floatAttr("alpha", 1), floatAttr("beta", 0)}, func(x, alpha, beta float64) float64 { return alpha*x + beta }).but(ZeroSignRead)
 
 // ParametricSoftplus is alpha * ln(1 + e^(beta*X)).
-var ParametricSoftplus = mappedOp("ParametricSoftplus", "Y = alpha * ln(1 + exp(beta * X))", [2]float32{}, func(x, alpha, beta float64) float64 { return alpha * softplus(beta*x) }).but(ZeroSignRead)
+var ParametricSoftplus = mappedOp("ParametricSoftplus", "Y = alpha * ln(1 + exp(beta * X))", []AttrSpec{floatAttr("alpha"), floatAttr("beta")}, func(x, alpha, beta float64) float64 { return alpha * softplus(beta*x) }).but(ZeroSignRead)
 
 // ScaledTanh is alpha * tanh(beta*X).
-var ScaledTanh = mappedOp("ScaledTanh", "Y = alpha * tanh(beta * X)", [2]float32{}, func(x, alpha, beta float64) float64 { return alpha * math.Tanh(beta*x) }).but(ZeroSignPassed)
+var ScaledTanh = mappedOp("ScaledTanh", "Y = alpha * tanh(beta * X)", []AttrSpec{floatAttr("alpha"), floatAttr("beta")}, func(x, alpha, beta float64) float64 { return alpha * math.Tanh(beta*x) }).but(ZeroSignPassed)
 
 // mappedOp is an elementwise operator with two parameters.
-func mappedOp(name, doc string, def [2]float32, f func(x, alpha, beta float64) float64) Op {
+func mappedOp(name, doc string, attrs []AttrSpec, f func(x, alpha, beta float64) float64) Op {
 	return Op{
 		Name: name, Since: 1, Doc: doc,
-		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "beta", Kind: ssa.AttrFloat}},
+		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: attrs,
 		Infer: SameAs, Facts: Facts{Traits: elementwise.but(ZeroSign(0))},
 		Eval: func(c *Call) error {
-			alpha, beta := float64(c.Node.Float("alpha", def[0])), float64(c.Node.Float("beta", def[1]))
+			alpha, beta := float64(Float(c.Node, "alpha")), float64(Float(c.Node, "beta"))
 			return evalBiased(c, func(x float64) float64 { return f(x, alpha, beta) })
 		},
 	}
@@ -39,10 +39,10 @@ func mappedOp(name, doc string, def [2]float32, f func(x, alpha, beta float64) f
 // Scale is scale*X.
 var Scale = Op{
 	Name: "Scale", Since: 1, Doc: "Y = scale * X",
-	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "scale", Kind: ssa.AttrFloat}},
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{floatAttr("scale", 1)},
 	Infer: SameAs, Facts: Facts{Traits: elementwise},
 	Eval: func(c *Call) error {
-		scale := float64(c.Node.Float("scale", 1))
+		scale := float64(Float(c.Node, "scale"))
 		return evalBiased(c, func(x float64) float64 { return scale * x })
 	},
 }
@@ -50,7 +50,7 @@ var Scale = Op{
 // ImageScaler is scale*X plus a bias for every channel of images [N,C,H,W].
 var ImageScaler = Op{
 	Name: "ImageScaler", Since: 1, Doc: "Y[n,c] = scale * X[n,c] + bias[c]",
-	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "bias", Kind: ssa.AttrFloats}, {Name: "scale", Kind: ssa.AttrFloat}},
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{floatsAttr("bias"), floatAttr("scale", 1)},
 	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 	Eval: func(c *Call) error { return byReal(c, 0, evalImageScaler[float32], evalImageScaler[float64]) },
 }
@@ -68,7 +68,7 @@ func evalImageScaler[T float32 | float64](c *Call) error {
 	if err != nil {
 		return err
 	}
-	scale, plane := T(c.Node.Float("scale", 1)), x.Shape[2]*x.Shape[3]
+	scale, plane := T(Float(c.Node, "scale")), x.Shape[2]*x.Shape[3]
 	for i, v := range reals[T](x) {
 		y.V[i] = v*scale + T(bias[i/plane%len(bias)])
 	}
@@ -79,7 +79,7 @@ func evalImageScaler[T float32 | float64](c *Call) error {
 // [height, width] it cuts out as much as that from left and top on.
 var Crop = Op{
 	Name: "Crop", Since: 1, Doc: "Y = X without its borders, or scale of it from left and top on",
-	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "border", Kind: ssa.AttrInts}, {Name: "scale", Kind: ssa.AttrInts}},
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{intsAttr("border").until(10), intsAttr("border").required().since(10), intsAttr("scale")},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		x := InType(n, 0)
 		if !x.Ranked {
@@ -89,7 +89,7 @@ var Crop = Op{
 			return nil, fmt.Errorf("images %s, expected [N,C,H,W]", x)
 		}
 		out := slices.Clone(x.Shape)
-		border, scale := n.Ints("border"), n.Ints("scale")
+		border, scale := Ints(n, "border"), Ints(n, "scale")
 		if len(border) != 4 || len(scale) != 0 && len(scale) != 2 {
 			return nil, fmt.Errorf("border=%v with scale=%v", border, scale)
 		}
@@ -106,7 +106,7 @@ var Crop = Op{
 
 func evalCrop(c *Call) error {
 	x := c.Array(0)
-	border, scale := c.Node.Ints("border"), c.Node.Ints("scale")
+	border, scale := Ints(c.Node, "border"), Ints(c.Node, "scale")
 	if x.DType == ndarray.String {
 		return unsupportedType(x.DType)
 	}

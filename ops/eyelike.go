@@ -12,7 +12,7 @@ import (
 var EyeLike = Op{
 	Name: "EyeLike", Since: 22, Doc: "Y[i,j] = j == i + k ? 1 : 0", Form: eyeLikeForm,
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "dtype", Kind: ssa.AttrInt}, {Name: "k", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("dtype"), intAttr("k", 0)},
 	Facts: Facts{Traits: general}, Infer: inferEyeLike, Eval: evalEyeLike,
 }
 
@@ -60,7 +60,7 @@ func evalEyeLike(c *Call) error {
 	}
 	clear(out.Data)
 	rows, cols := a.Shape[0], a.Shape[1]
-	k := c.Node.Int("k", 0)
+	k := Int(c.Node, "k")
 	if k <= -int64(rows) || k >= int64(cols) {
 		return nil
 	}

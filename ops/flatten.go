@@ -12,7 +12,7 @@ import (
 var Flatten = Op{
 	Name: "Flatten", Since: 25, Form: flattenForm, Doc: "output = input as a matrix, split at axis",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("axis", 1)},
 	Infer: inferFlatten, Eval: evalFlatten,
 	Facts: Facts{Traits: reshaping, Alias: wholeView, Cost: freeCost},
 }
@@ -22,7 +22,7 @@ func flattenForm(n *ssa.Node) int {
 	if !InType(n, 0).DType.IsFloat() {
 		base = 9
 	}
-	if n.Int("axis", 1) < 0 {
+	if Int(n, "axis") < 0 {
 		base = 11
 	}
 	return typeForm(base, 13, 21, 23, 24, 25)(n)
@@ -30,7 +30,7 @@ func flattenForm(n *ssa.Node) int {
 
 // flattenAxis checks the axis, which may be the rank itself.
 func flattenAxis(n *ssa.Node, rank int) (int, error) {
-	axis := n.Int("axis", 1)
+	axis := Int(n, "axis")
 	k := axis
 	if k < 0 {
 		k += int64(rank)

@@ -19,8 +19,8 @@ import (
 var FlexAttention = Op{
 	Domain: "ai.onnx.preview", Name: "FlexAttention", Since: 1, Doc: "Y = prob_mod(softmax(score_mod(scale * Q·Kᵀ))) · V",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "prob_mod", Graph: true}, {Name: "scale", Kind: ssa.AttrFloat}, {Name: "score_mod", Graph: true},
-		{Name: "softmax_precision", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{graphAttr("prob_mod"), floatAttr("scale"), graphAttr("score_mod"),
+		intAttr("softmax_precision")},
 	Infer: inferFlexAttention,
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalFlexAttention[float32], evalFlexAttention[float64])
@@ -89,7 +89,7 @@ func evalFlexAttention[T float32 | float64](c *Call) error {
 		return err
 	}
 	shape := []int{q.batch, q.n, q.seq, k.seq}
-	p := attentionScores(q, k, float64(c.Node.Float("scale", float32(1/math.Sqrt(float64(q.size))))))
+	p := attentionScores(q, k, float64(FloatOr(c.Node, "scale", float32(1/math.Sqrt(float64(q.size))))))
 	if p, err = modify(c, "score_mod", dt, shape, p); err != nil {
 		return err
 	}

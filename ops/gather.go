@@ -14,7 +14,7 @@ import (
 var Gather = Op{
 	Name: "Gather", Since: 13, Form: gatherForm, Doc: "output = data taken at indices along axis",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("axis", 0)},
 	Infer: inferGather, Eval: evalGather,
 	Facts: Facts{Traits: movement, Alias: gatherAlias, Cost: moveCost},
 }
@@ -33,7 +33,7 @@ func inferGather(n *ssa.Node) ([]Fact, error) {
 	if !t.Ranked {
 		return One(ssa.UnrankedTensor(t.DType)), nil
 	}
-	axis, err := NormAxis(n.Int("axis", 0), len(t.Shape))
+	axis, err := NormAxis(Int(n, "axis"), len(t.Shape))
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func gatherAlias(n *ssa.Node) []Alias {
 	if !t.IsStatic() || !isPlainTensor(n.In[0]) {
 		return nil
 	}
-	axis, err := NormAxis(n.Int("axis", 0), len(t.Shape))
+	axis, err := NormAxis(Int(n, "axis"), len(t.Shape))
 	if err != nil || !onesBefore(t, axis) {
 		return nil
 	}
@@ -107,7 +107,7 @@ func evalGather(c *Call) error {
 	if err != nil {
 		return err
 	}
-	axis, err := NormAxis(c.Node.Int("axis", 0), a.Rank())
+	axis, err := NormAxis(Int(c.Node, "axis"), a.Rank())
 	if err != nil {
 		return err
 	}

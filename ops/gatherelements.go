@@ -13,7 +13,7 @@ import (
 var GatherElements = Op{
 	Name: "GatherElements", Since: 13, Form: typeForm(11, 13), Doc: "output[…i…] = data[…indices[…i…]…] along axis",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("axis", 0)},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		t := InType(n, 1)
 		return One(ssa.Type{Kind: ssa.KindTensor, DType: InType(n, 0).DType, Ranked: t.Ranked, Shape: t.Shape}), nil
@@ -48,7 +48,7 @@ func evalGatherElements(c *Call) error {
 	if err != nil {
 		return err
 	}
-	axis, err := NormAxis(c.Node.Int("axis", 0), a.Rank())
+	axis, err := NormAxis(Int(c.Node, "axis"), a.Rank())
 	if err != nil {
 		return err
 	}

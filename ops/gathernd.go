@@ -14,9 +14,9 @@ import (
 //
 // The first batch_dims dimensions b belong to both operands.
 var GatherND = Op{
-	Name: "GatherND", Since: 13, Form: gatherNDForm, Doc: "output = data at the index tuples in the last dimension of indices",
+	Name: "GatherND", Since: 13, Form: typeForm(11, 13), Doc: "output = data at the index tuples in the last dimension of indices",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "batch_dims", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("batch_dims", 0).since(12)},
 	Infer: inferGatherND, Eval: evalGatherND,
 	Facts: Facts{Traits: movement, Alias: gatherNDAlias, Cost: moveCost},
 }
@@ -24,7 +24,7 @@ var GatherND = Op{
 // gatherNDAlias finds the gather of one index tuple.
 func gatherNDAlias(n *ssa.Node) []Alias {
 	t, ix := InType(n, 0), InType(n, 1)
-	if !t.IsStatic() || !ix.IsStatic() || !isPlainTensor(n.In[0]) || len(ix.Shape) == 0 || n.Int("batch_dims", 0) != 0 {
+	if !t.IsStatic() || !ix.IsStatic() || !isPlainTensor(n.In[0]) || len(ix.Shape) == 0 || Int(n, "batch_dims") != 0 {
 		return nil
 	}
 	k, _ := ix.Shape[len(ix.Shape)-1].Const()
@@ -32,13 +32,6 @@ func gatherNDAlias(n *ssa.Node) []Alias {
 		return nil
 	}
 	return tupleAlias(n, 1, 0, int(k))
-}
-
-func gatherNDForm(n *ssa.Node) int {
-	if n.Int("batch_dims", 0) != 0 {
-		return typeForm(12, 13)(n)
-	}
-	return typeForm(11, 13)(n)
 }
 
 // checkTuples checks that tuples of width k below batch dimensions address data.
@@ -59,7 +52,7 @@ func inferGatherND(n *ssa.Node) ([]Fact, error) {
 	if !ok {
 		return One(ssa.UnrankedTensor(t.DType)), nil
 	}
-	batch := int(n.Int("batch_dims", 0))
+	batch := int(Int(n, "batch_dims"))
 	if err := checkTuples(len(t.Shape), q, batch, int(k)); err != nil {
 		return nil, err
 	}
@@ -99,7 +92,7 @@ func evalGatherND(c *Call) error {
 	if err != nil {
 		return err
 	}
-	batch, k := int(c.Node.Int("batch_dims", 0)), 0
+	batch, k := int(Int(c.Node, "batch_dims")), 0
 	if ix.Rank() > 0 {
 		k = ix.Shape[ix.Rank()-1]
 	}

@@ -2,18 +2,16 @@ package ops
 
 import (
 	"math"
-
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // Gelu is the Gaussian error linear unit: https://onnx.ai/onnx/operators/onnx__Gelu.html
 //
 //	approximate="none"   Y = X/2 · (1 + erf(X/√2))
 //	approximate="tanh"   Y = X/2 · (1 + tanh(√(2/π) · (X + 0.044715·X³)))
-var Gelu = unaryOp("Gelu", 20, "Y = X/2 · (1 + erf(X/√2))", evalGelu, since(20)).with(ssa.AttrString, "approximate").but(ZeroSignPassed, Composes)
+var Gelu = unaryOp("Gelu", 20, "Y = X/2 · (1 + erf(X/√2))", evalGelu, since(20)).with(strAttr("approximate", "none", "tanh")).but(ZeroSignPassed, Composes)
 
 func evalGelu(c *Call) error {
-	switch kind := c.Node.Str("approximate", "none"); kind {
+	switch kind := Str(c.Node, "approximate"); kind {
 	case "none":
 		return evalUnary(c, unary{float: gelu})
 	case "tanh":

@@ -15,14 +15,11 @@ import (
 var Gemm = Op{
 	Name: "Gemm", Since: 13, Doc: "Y = alpha·A'·B' + beta·C", Form: gemmForm,
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "beta", Kind: ssa.AttrFloat},
-		{Name: "transA", Kind: ssa.AttrInt}, {Name: "transB", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{floatAttr("alpha", 1), floatAttr("beta", 1),
+		intAttr("transA", 0), intAttr("transB", 0),
+		intAttr("broadcast", 0).ignored().until(7)},
 	Infer: inferGemm, Eval: evalGemm,
 	Facts: Facts{Traits: ignoring.but(FailsNever), Linear: gemmLinear, Cost: gemmCost},
-	Upgrades: []Upgrade{{Below: 7, Source: changelog("Gemm", 7), Apply: func(_ *Upgrader, n *ssa.Node) error {
-		n.DropAttr("broadcast")
-		return nil
-	}}},
 }
 
 func gemmForm(n *ssa.Node) int {
@@ -49,7 +46,7 @@ func inferGemm(n *ssa.Node) ([]Fact, error) {
 			return nil, fmt.Errorf("operand %d has rank %d, Gemm takes matrices", i, len(t.Shape))
 		}
 		outer := i
-		if n.Int(trans, 0) != 0 {
+		if Int(n, trans) != 0 {
 			outer = 1 - i
 		}
 		out.Shape[i], inner[i] = t.Shape[outer], t.Shape[1-outer]
@@ -78,7 +75,7 @@ func gemmCost(n *ssa.Node) Cost {
 		return c
 	}
 	k := shape[1]
-	if n.Int("transA", 0) != 0 {
+	if Int(n, "transA") != 0 {
 		k = shape[0]
 	}
 	c.FLOPs = 2 * elems * int64(k)
@@ -105,8 +102,8 @@ func planGemm(c *Call) (p gemmPlan, err error) {
 	case a.DType != b.DType || bias != nil && bias.DType != a.DType:
 		return p, fmt.Errorf("operands are not of one element type")
 	}
-	p = gemmPlan{transA: c.Node.Int("transA", 0) != 0, transB: c.Node.Int("transB", 0) != 0,
-		alpha: float64(c.Node.Float("alpha", 1)), beta: float64(c.Node.Float("beta", 1))}
+	p = gemmPlan{transA: Int(c.Node, "transA") != 0, transB: Int(c.Node, "transB") != 0,
+		alpha: float64(Float(c.Node, "alpha")), beta: float64(Float(c.Node, "beta"))}
 	p.m, p.k = a.Shape[0], a.Shape[1]
 	if p.transA {
 		p.m, p.k = p.k, p.m

@@ -29,7 +29,7 @@ import (
 var Gradient = Op{
 	Domain: trainingDomain, Name: "Gradient", Since: 1, Doc: "outputs[i] = d sum(y) / d xs[i]",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []AttrSpec{{Name: "xs", Kind: ssa.AttrStrings, Required: true}, {Name: "zs", Kind: ssa.AttrStrings}, {Name: "y", Kind: ssa.AttrString, Required: true}},
+	Attrs: []AttrSpec{stringsAttr("xs").required(), stringsAttr("zs"), strAttr("y").required()},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		out := make([]Fact, len(n.Out))
 		for i := range out {
@@ -56,7 +56,7 @@ type gradientRule func(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value
 
 // expandGradient replaces a Gradient node by the nodes that compute it.
 func expandGradient(u *Upgrader, n *ssa.Node) error {
-	xs, zs := n.Strings("xs"), n.Strings("zs")
+	xs, zs := Strings(n, "xs"), Strings(n, "zs")
 	if len(n.In) != len(xs)+len(zs) || len(n.Out) > len(xs) {
 		return fmt.Errorf("%d operands and %d results for %d xs and %d zs", len(n.In), len(n.Out), len(xs), len(zs))
 	}
@@ -68,9 +68,9 @@ func expandGradient(u *Upgrader, n *ssa.Node) error {
 		}
 		given[v] = n.In[i]
 	}
-	y := valueNamed(u.Graph, n.Str("y", ""))
+	y := valueNamed(u.Graph, Str(n, "y"))
 	if y == nil {
-		return fmt.Errorf("no tensor %q around the node", n.Str("y", ""))
+		return fmt.Errorf("no tensor %q around the node", Str(n, "y"))
 	}
 	g := &gradient{graph: u.Graph, before: n, adj: map[*ssa.Value]*ssa.Value{}, active: map[*ssa.Value]bool{}}
 	path := g.forward(y, given)
@@ -329,7 +329,7 @@ func (g *gradient) rank(v *ssa.Value) int {
 // evalGradient differentiates and runs a node that was not expanded: the nodes
 // between its operands and y are copied to a graph of their own.
 func evalGradient(c *Call) error {
-	n, names := c.Node, append(append([]string(nil), c.Node.Strings("xs")...), c.Node.Strings("zs")...)
+	n, names := c.Node, append(append([]string(nil), Strings(c.Node, "xs")...), Strings(c.Node, "zs")...)
 	if len(names) != len(n.In) {
 		return fmt.Errorf("%d operands for %d xs and zs", len(n.In), len(names))
 	}
@@ -341,9 +341,9 @@ func evalGradient(c *Call) error {
 		}
 		made[v] = g.AddParam(v.Name, v.Type)
 	}
-	y := downstream(n.In, n.Str("y", ""))
+	y := downstream(n.In, Str(n, "y"))
 	if y == nil {
-		return fmt.Errorf("%q does not depend on the operands", n.Str("y", ""))
+		return fmt.Errorf("%q does not depend on the operands", Str(n, "y"))
 	}
 	if err := copyUpstream(g, y, made); err != nil {
 		return err

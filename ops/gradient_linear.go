@@ -53,8 +53,8 @@ func matMulGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 
 // gemmGradient differentiates alpha·A'·B' + beta·C.
 func gemmGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
-	alpha := g.scaled(dy[0], float64(n.Float("alpha", 1)))
-	ta, tb := n.Int("transA", 0) != 0, n.Int("transB", 0) != 0
+	alpha := g.scaled(dy[0], float64(Float(n, "alpha")))
+	ta, tb := Int(n, "transA") != 0, Int(n, "transB") != 0
 	turned := func(v *ssa.Value, yes bool) *ssa.Value {
 		if yes {
 			return g.swapped(v)
@@ -69,7 +69,7 @@ func gemmGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		out[1] = turned(g.op("MatMul", turned(n.In[0], !ta), alpha), tb)
 	}
 	if g.wants(n, 2) {
-		out[2] = g.sumTo(g.scaled(dy[0], float64(n.Float("beta", 1))), n.In[2])
+		out[2] = g.sumTo(g.scaled(dy[0], float64(Float(n, "beta"))), n.In[2])
 	}
 	return out
 }
@@ -84,12 +84,12 @@ type windowAttrs struct {
 func (g *gradient) window(n *ssa.Node, kernel []int) (*windowAttrs, bool) {
 	x, okX := n.In[0].Type.Static()
 	y, okY := n.Out[0].Type.Static()
-	if !okX || !okY || len(x) != len(kernel)+2 || n.Int("ceil_mode", 0) != 0 {
+	if !okX || !okY || len(x) != len(kernel)+2 || Int(n, "ceil_mode") != 0 {
 		g.fail(n, fmt.Errorf("sizes must be known and ceil_mode 0: %w", ErrUnsupported))
 		return nil, false
 	}
 	r := len(kernel)
-	w := &windowAttrs{in: x[2:], out: y[2:], kernel: kernel, strides: n.Ints("strides"), dilations: n.Ints("dilations"), pads: n.Ints("pads")}
+	w := &windowAttrs{in: x[2:], out: y[2:], kernel: kernel, strides: Ints(n, "strides"), dilations: Ints(n, "dilations"), pads: Ints(n, "pads")}
 	ones := make([]int64, r)
 	for i := range ones {
 		ones[i] = 1
@@ -100,7 +100,7 @@ func (g *gradient) window(n *ssa.Node, kernel []int) (*windowAttrs, bool) {
 	if w.dilations == nil {
 		w.dilations = ones
 	}
-	auto := n.Str("auto_pad", "NOTSET")
+	auto := Str(n, "auto_pad")
 	if w.pads == nil || auto != "NOTSET" {
 		w.pads = make([]int64, 2*r)
 	}
@@ -140,7 +140,7 @@ func convGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	if !ok {
 		return nil
 	}
-	group := n.Int("group", 1)
+	group := Int(n, "group")
 	out := make([]*ssa.Value, len(n.In))
 	if g.wants(n, 0) {
 		out[0] = g.transposed(w, d, weights, group)
@@ -184,7 +184,7 @@ func (g *gradient) convWeights(w *windowAttrs, x, d *ssa.Value) *ssa.Value {
 
 // maxPoolGradient sends the adjoint to where the maxima were.
 func maxPoolGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
-	if dy[0] == nil || n.Int("storage_order", 0) != 0 {
+	if dy[0] == nil || Int(n, "storage_order") != 0 {
 		g.fail(n, ErrUnsupported)
 		return nil
 	}
@@ -203,7 +203,7 @@ func maxPoolGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 func averagePoolGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	x := n.In[0]
 	shape, ok := x.Type.Static()
-	kernel := n.Ints("kernel_shape")
+	kernel := Ints(n, "kernel_shape")
 	if !ok || len(kernel) != len(shape)-2 {
 		g.fail(n, fmt.Errorf("sizes must be known: %w", ErrUnsupported))
 		return nil
@@ -220,7 +220,7 @@ func averagePoolGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value
 	one := g.number(x, 1)
 	ones := g.op("Expand", one, g.ints(append(dims, kernel...)...))
 	count := g.number(x, float64(sizeOf(size)))
-	if n.Int("count_include_pad", 0) == 0 {
+	if Int(n, "count_include_pad") == 0 {
 		count = g.with("Conv", []*ssa.Value{g.filled(x, 1), ones}, ssa.IntAttr("group", dims[0]), ssa.IntsAttr("strides", w.strides...),
 			ssa.IntsAttr("dilations", w.dilations...), ssa.IntsAttr("pads", w.pads...))
 	}
@@ -245,13 +245,13 @@ func (g *gradient) asChannel(v, x *ssa.Value) *ssa.Value {
 // batchNormGradient differentiates scale·(x - mean)/√(var + ε) + bias with given
 // mean and variance.
 func batchNormGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
-	if n.Int("training_mode", 0) != 0 {
+	if Int(n, "training_mode") != 0 {
 		g.fail(n, fmt.Errorf("training_mode: %w", ErrUnsupported))
 		return nil
 	}
 	x, d := n.In[0], dy[0]
 	scale, mean, variance := g.asChannel(n.In[1], x), g.asChannel(n.In[3], x), g.asChannel(n.In[4], x)
-	spread := g.op("Add", variance, g.number(variance, float64(n.Float("epsilon", 1e-5))))
+	spread := g.op("Add", variance, g.number(variance, float64(Float(n, "epsilon"))))
 	inv := g.op("Reciprocal", g.op("Sqrt", spread))
 	normal := g.op("Mul", g.op("Sub", x, mean), inv)
 	perScale := g.op("Mul", d, g.op("Mul", scale, inv))
@@ -277,7 +277,7 @@ func batchNormGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 //	dx = inv·(e - mean(e) - h·mean(e·h)),  dscale = Σ d·h,  dbias = Σ d
 func layerNormGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	x, scale, d := n.In[0], n.In[1], dy[0]
-	axis, err := NormAxis(n.Int("axis", -1), g.rank(x))
+	axis, err := NormAxis(Int(n, "axis"), g.rank(x))
 	if err != nil || dy[0] == nil {
 		g.fail(n, fmt.Errorf("only the first result can be differentiated: %w", ErrUnsupported))
 		return nil
@@ -291,7 +291,7 @@ func layerNormGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	}
 	centered := g.op("Sub", x, mean(x))
 	variance := mean(g.op("Mul", centered, centered))
-	inv := g.op("Reciprocal", g.op("Sqrt", g.op("Add", variance, g.number(variance, float64(n.Float("epsilon", 1e-5))))))
+	inv := g.op("Reciprocal", g.op("Sqrt", g.op("Add", variance, g.number(variance, float64(Float(n, "epsilon"))))))
 	h, e := g.op("Mul", centered, inv), g.op("Mul", d, scale)
 	inner := g.op("Sub", g.op("Sub", e, mean(e)), g.op("Mul", h, mean(g.op("Mul", e, h))))
 	out := []*ssa.Value{g.op("Mul", inv, inner), nil, nil}

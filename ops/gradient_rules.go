@@ -39,7 +39,7 @@ func init() {
 			return g.op("Mul", d, g.scaled(g.op("Exp", g.op("Neg", g.op("Mul", x, x))), 2/math.Sqrt(math.Pi)))
 		}),
 		"LeakyRelu": func(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
-			slope := g.scaled(dy[0], float64(n.Float("alpha", 0.01)))
+			slope := g.scaled(dy[0], float64(Float(n, "alpha")))
 			return []*ssa.Value{g.op("Where", g.above(n.In[0], 0), dy[0], slope)}
 		},
 		"Cast": func(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
@@ -256,7 +256,7 @@ func clipGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 
 // keptDims returns v, a result of reduction n, with the reduced dimensions as 1.
 func (g *gradient) keptDims(n *ssa.Node, v *ssa.Value) *ssa.Value {
-	if n.Int("keepdims", 1) != 0 {
+	if Int(n, "keepdims") != 0 {
 		return v
 	}
 	axes := n.Input(1)
@@ -273,7 +273,7 @@ func (g *gradient) keptDims(n *ssa.Node, v *ssa.Value) *ssa.Value {
 // reduceGradient spreads the adjoint back over the reduced dimensions.
 func reduceGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	x := n.In[0]
-	if n.Input(1) == nil && n.Int("noop_with_empty_axes", 0) != 0 {
+	if n.Input(1) == nil && Int(n, "noop_with_empty_axes") != 0 {
 		g.fail(n, fmt.Errorf("noop_with_empty_axes: %w", ErrUnsupported))
 		return nil
 	}
@@ -306,7 +306,7 @@ func reduceGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 func softmaxGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	d, y := dy[0], n.Out[0]
 	sum := func(v *ssa.Value) *ssa.Value {
-		return g.with("ReduceSum", []*ssa.Value{v, g.ints(n.Int("axis", -1))}, ssa.IntAttr("keepdims", 1))
+		return g.with("ReduceSum", []*ssa.Value{v, g.ints(Int(n, "axis"))}, ssa.IntAttr("keepdims", 1))
 	}
 	if n.Op == "LogSoftmax" {
 		return []*ssa.Value{g.op("Sub", d, g.op("Mul", g.op("Exp", y), sum(d)))}
@@ -334,7 +334,7 @@ func transposeGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 
 // concatGradient cuts the adjoint into the operands' parts.
 func concatGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
-	axis, err := NormAxis(n.Int("axis", 0), g.rank(n.Out[0]))
+	axis, err := NormAxis(Int(n, "axis"), g.rank(n.Out[0]))
 	if err != nil {
 		g.fail(n, err)
 		return nil
@@ -361,7 +361,7 @@ func splitGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 			return nil
 		}
 	}
-	return []*ssa.Value{g.with("Concat", parts, ssa.IntAttr("axis", n.Int("axis", 0)))}
+	return []*ssa.Value{g.with("Concat", parts, ssa.IntAttr("axis", Int(n, "axis")))}
 }
 
 // moveGradient is the rule of every operator that only moves elements. The
@@ -377,7 +377,7 @@ func moveGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	zero := g.constant(ssa.ScalarConst(int64(0)))
 	where := g.op("Reshape", g.op("Range", zero, size, one), g.shape(x))
 	in := append([]*ssa.Value{where}, n.In[1:]...)
-	if n.Op == "Pad" && n.Str("mode", "constant") == "constant" {
+	if n.Op == "Pad" && Str(n, "mode") == "constant" {
 		for len(in) < 3 {
 			in = append(in, nil)
 		}
@@ -395,9 +395,9 @@ func moveGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 // scatterGradient reads the adjoints of updates where they were written; data
 // keeps its own unless it was overwritten.
 func scatterGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
-	axis := ssa.IntAttr("axis", n.Int("axis", 0))
+	axis := ssa.IntAttr("axis", Int(n, "axis"))
 	out := []*ssa.Value{dy[0], nil, g.with("GatherElements", []*ssa.Value{dy[0], n.In[1]}, axis)}
-	switch reduction := n.Str("reduction", "none"); reduction {
+	switch reduction := Str(n, "reduction"); reduction {
 	case "add":
 	case "none":
 		out[0] = g.with("ScatterElements", []*ssa.Value{dy[0], n.In[1], g.filled(n.In[2], 0)}, axis)

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -24,21 +25,28 @@ import (
 var GridSample = Op{
 	Name: "GridSample", Since: 22, Form: gridSampleForm, Doc: "Y = X interpolated at the positions of grid",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "align_corners", Kind: ssa.AttrInt}, {Name: "mode", Kind: ssa.AttrString}, {Name: "padding_mode", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{intAttr("align_corners", 0), strAttr("mode", "bilinear", "nearest", "bicubic").until(20),
+		strAttr("mode", "linear", "nearest", "cubic").since(20), strAttr("padding_mode", "zeros", "border", "reflection")},
 	Infer: inferGridSample, Eval: evalGridSample,
 	Facts: Facts{Traits: general, Cost: gridSampleCost},
 	Upgrades: []Upgrade{{Below: 20, Source: changelog("GridSample", 20), Apply: func(_ *Upgrader, n *ssa.Node) error {
-		renamed := map[string]string{"bilinear": "linear", "bicubic": "cubic"}
-		if m, ok := renamed[n.Str("mode", "")]; ok {
+		m := gridMode(n)
+		if n.DropAttr("mode"); m != "linear" { // the default of either version
 			n.SetAttr(ssa.StringAttr("mode", m))
 		}
 		return nil
 	}}},
 }
 
+// gridMode returns the mode of a node by the name it has since version 20.
+func gridMode(n *ssa.Node) string {
+	m := Str(n, "mode")
+	return cmp.Or(map[string]string{"bilinear": "linear", "bicubic": "cubic"}[m], m)
+}
+
 func gridSampleForm(n *ssa.Node) int {
 	base := 20
-	if m := n.Str("mode", "nearest"); m == "nearest" && InType(n, 0).Rank() == 4 {
+	if InType(n, 0).Rank() == 4 {
 		base = 16
 	}
 	return typeForm(base, 22)(n)
@@ -70,7 +78,7 @@ func gridSampleCost(n *ssa.Node) Cost {
 	c := moveCost(n)
 	taps := int64(1)
 	per := map[string]int64{"nearest": 0, "cubic": 4}
-	width, ok := per[n.Str("mode", "linear")]
+	width, ok := per[gridMode(n)]
 	if !ok {
 		width = 2
 	}
@@ -103,14 +111,8 @@ func evalGridSample(c *Call) error {
 	if r < 1 || g.Rank() != r+2 || g.Shape[r+1] != r || g.Shape[0] != x.Shape[0] || !g.DType.IsFloat() {
 		return fmt.Errorf("grid %s does not fit X %s", g, x)
 	}
-	s := gridSampler{mode: c.Node.Str("mode", "linear"), padding: c.Node.Str("padding_mode", "zeros"),
-		corners: c.Node.Int("align_corners", 0) != 0, dims: x.Shape[2:], strides: Strides(x.Shape[2:])}
-	if !slices.Contains([]string{"nearest", "linear", "cubic"}, s.mode) {
-		return badAttr("mode", s.mode, "nearest, linear or cubic")
-	}
-	if !slices.Contains([]string{"zeros", "border", "reflection"}, s.padding) {
-		return badAttr("padding_mode", s.padding, "zeros, border or reflection")
-	}
+	s := gridSampler{mode: gridMode(c.Node), padding: Str(c.Node, "padding_mode"),
+		corners: Int(c.Node, "align_corners") != 0, dims: x.Shape[2:], strides: Strides(x.Shape[2:])}
 	out, err := c.Output(0, x.DType, slices.Concat(x.Shape[:2], g.Shape[1:r+1])...)
 	if err != nil || out.Len() == 0 {
 		return err

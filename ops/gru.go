@@ -2,7 +2,6 @@ package ops
 
 import (
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // GRU is a gated recurrent layer: https://onnx.ai/onnx/operators/onnx__GRU.html
@@ -13,12 +12,11 @@ import (
 //	n = g(X·Whᵀ + r∘(H·Rhᵀ + Rbh) + Wbh)       linear_before_reset = 1
 //	H = (1 - z)∘n + z∘H
 var GRU = Op{
-	Name: "GRU", Since: 22, Form: recurrentForm, Doc: "H = (1 - z)∘n + z∘H over a sequence",
+	Name: "GRU", Since: 22, Form: bf16Since22(7), Doc: "H = (1 - z)∘n + z∘H over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 0, MaxOut: 2,
-	Attrs: append([]AttrSpec{{Name: "linear_before_reset", Kind: ssa.AttrInt}}, recurrentAttrs...), Infer: inferRecurrent(1),
-	Eval:     func(c *Call) error { return byReal(c, 0, evalGRU[float32], evalGRU[float64]) },
-	Facts:    Facts{Traits: general, Cost: recurrentCost(3)},
-	Upgrades: dropOutputSequence("GRU"),
+	Attrs: append([]AttrSpec{intAttr("linear_before_reset", 0).since(3)}, recurrentAttrs...), Infer: inferRecurrent(1),
+	Eval:  func(c *Call) error { return byReal(c, 0, evalGRU[float32], evalGRU[float64]) },
+	Facts: Facts{Traits: general, Cost: recurrentCost(3)},
 }
 
 func evalGRU[T float32 | float64](c *Call) error {
@@ -37,7 +35,7 @@ func evalGRU[T float32 | float64](c *Call) error {
 	if err != nil {
 		return err
 	}
-	linear := c.Node.Int("linear_before_reset", 0) != 0
+	linear := Int(c.Node, "linear_before_reset") != 0
 	bias := reals[T](c.Array(3))
 	apart := 3
 	if linear {

@@ -12,7 +12,7 @@ import (
 var If = Op{
 	Name: "If", Since: 25, Form: since(13), Doc: "out = cond ? then_branch() : else_branch()",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: -1,
-	Attrs: []AttrSpec{{Name: "then_branch", Graph: true, Required: true}, {Name: "else_branch", Graph: true, Required: true}},
+	Attrs: []AttrSpec{graphAttr("then_branch").required(), graphAttr("else_branch").required()},
 	Facts: Facts{Traits: general}, Infer: inferIf, Eval: evalIf,
 }
 

@@ -27,7 +27,7 @@ import (
 var ImageDecoder = Op{
 	Name: "ImageDecoder", Since: 20, Doc: "image = pixels of encoded_stream",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "pixel_format", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{strAttr("pixel_format", "RGB", "BGR", "Grayscale")},
 	Facts: Facts{Traits: general.but(ExtentOpen)}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		channels, _, err := pixelFormat(n)
 		return One(ssa.TensorOf(ndarray.Uint8, ssa.Dim{}, ssa.Dim{}, ssa.D(int64(channels)))), err
@@ -73,7 +73,7 @@ func (f *imageFormat) matches(data []byte) bool {
 
 // pixelFormat returns how many channels are asked for and how a color gives them.
 func pixelFormat(n *ssa.Node) (channels int, put func(dst []byte, c color.NRGBA), err error) {
-	switch name := n.Str("pixel_format", "RGB"); name {
+	switch name := Str(n, "pixel_format"); name {
 	case "RGB":
 		return 3, func(dst []byte, c color.NRGBA) { dst[0], dst[1], dst[2] = c.R, c.G, c.B }, nil
 	case "BGR":

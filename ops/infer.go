@@ -13,7 +13,7 @@ func Infer(n *ssa.Node) error {
 	if o == nil {
 		return nil
 	}
-	for _, check := range []func(*ssa.Node) error{o.CheckArity, checkBodies} {
+	for _, check := range []func(*ssa.Node) error{o.CheckArity, o.CheckAttrs, checkBodies} {
 		if err := check(n); err != nil {
 			return AtNode("shape inference", n, &structureError{err})
 		}
@@ -64,11 +64,6 @@ func (o *Op) CheckArity(n *ssa.Node) error {
 	}
 	if out := len(n.Out); out < o.MinOut || o.MaxOut >= 0 && out > o.MaxOut {
 		return fmt.Errorf("has %d results, the operator gives %s", out, span(o.MinOut, o.MaxOut))
-	}
-	for _, a := range o.Attrs {
-		if a.Required && (a.Graph && n.Body(a.Name) == nil || !a.Graph && !n.Has(a.Name)) {
-			return fmt.Errorf("required attribute %q is missing", a.Name)
-		}
 	}
 	return nil
 }

@@ -13,13 +13,12 @@ import (
 var InstanceNormalization = Op{
 	Name: "InstanceNormalization", Since: 22, Form: bf16Since22(6), Doc: "Y = scale * (X - mean) / sqrt(var + epsilon) + B per image and channel",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{floatAttr("epsilon", 1e-5), consumedInputs},
 	Infer: SameAs,
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalInstanceNorm[float32], evalInstanceNorm[float64])
 	},
-	Facts:    Facts{Traits: ignoring, Linear: channelNormLinear, InPlace: inPlaceFirst, Cost: normCost},
-	Upgrades: dropConsumedInputs("InstanceNormalization"),
+	Facts: Facts{Traits: ignoring, Linear: channelNormLinear, InPlace: inPlaceFirst, Cost: normCost},
 }
 
 // GroupNormalization normalizes groups of channels: https://onnx.ai/onnx/operators/onnx__GroupNormalization.html
@@ -28,7 +27,7 @@ var InstanceNormalization = Op{
 var GroupNormalization = Op{
 	Name: "GroupNormalization", Since: 21, Doc: "Y = scale * (X - mean) / sqrt(var + epsilon) + bias per image and group of channels",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "num_groups", Kind: ssa.AttrInt, Required: true}, {Name: "stash_type", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{floatAttr("epsilon", 1e-5), intAttr("num_groups").required().atLeast(1), intAttr("stash_type", 1).since(21)},
 	Infer: SameAs,
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalGroupNorm[float32], evalGroupNorm[float64])
@@ -42,7 +41,7 @@ func evalInstanceNorm[T float32 | float64](c *Call) error {
 }
 
 func evalGroupNorm[T float32 | float64](c *Call) error {
-	groups := c.Node.Int("num_groups", 0)
+	groups := Int(c.Node, "num_groups")
 	if groups < 1 {
 		return fmt.Errorf("num_groups=%d is not positive", groups)
 	}
@@ -82,7 +81,7 @@ func normalizeGroups[T float32 | float64](c *Call, groups int) error {
 	v, scale, bias := reals[T](x), reals[T](c.Array(1)), reals[T](c.Array(2))
 	size := ch / groups * plane
 	for r := range x.Shape[0] * groups {
-		standardize(y.V[r*size:(r+1)*size], v[r*size:(r+1)*size], float64(c.Node.Float("epsilon", 1e-5)), true)
+		standardize(y.V[r*size:(r+1)*size], v[r*size:(r+1)*size], float64(Float(c.Node, "epsilon")), true)
 	}
 	if c.Node.Has("num_groups") {
 		roundTo(y.V, stash)
@@ -100,7 +99,7 @@ func normalizeGroups[T float32 | float64](c *Call, groups int) error {
 // upgradeGroupNorm repeats the scale and bias of every group for its channels:
 // [G] -> [G,1] -> [G,C/G] -> [C].
 func upgradeGroupNorm(u *Upgrader, n *ssa.Node) error {
-	groups := n.Int("num_groups", 0)
+	groups := Int(n, "num_groups")
 	if groups < 1 {
 		return fmt.Errorf("num_groups=%d is not positive", groups)
 	}

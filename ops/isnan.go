@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // IsNaN marks elements that are not a number: https://onnx.ai/onnx/operators/onnx__IsNaN.html
@@ -22,12 +21,12 @@ var IsInf = Op{
 	Name: "IsInf", Since: 20, Doc: "Y = X is +∞ (detect_positive) or -∞ (detect_negative)",
 	Form:  formBy(typeStep{10, floatTypes &^ typesOf(ndarray.Float16)}, typeStep{20, anyType}),
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "detect_negative", Kind: ssa.AttrInt}, {Name: "detect_positive", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("detect_negative", 1), intAttr("detect_positive", 1)},
 	Infer: inferPredicate, Eval: evalIsInf,
 	Facts: Facts{Traits: elementwise.but(ZeroSignIgnored)},
 }
 
 func evalIsInf(c *Call) error {
-	neg, pos := c.Node.Int("detect_negative", 1) != 0, c.Node.Int("detect_positive", 1) != 0
+	neg, pos := Int(c.Node, "detect_negative") != 0, Int(c.Node, "detect_positive") != 0
 	return evalPredicate(c, func(x float64) bool { return pos && math.IsInf(x, 1) || neg && math.IsInf(x, -1) })
 }

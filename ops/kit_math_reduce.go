@@ -44,7 +44,8 @@ func reduceOp(name string, since, axesInput int, doc string, r reduction, form f
 	return Op{
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Attrs: []AttrSpec{{Name: "keepdims", Kind: ssa.AttrInt}, {Name: "noop_with_empty_axes", Kind: ssa.AttrInt}},
+		Attrs: []AttrSpec{intAttr("keepdims", 1), intAttr("noop_with_empty_axes", 0).since(axesInput),
+			intsAttr("axes").until(axesInput)},
 		Infer: func(n *ssa.Node) ([]Fact, error) { return inferReduce(n, r.content) },
 		Eval:  func(c *Call) error { return evalReduce(c, r) },
 		Facts: Facts{Traits: general.but(ZeroSign(0)), Cost: reduceCost, Smaller: reducedSmaller},
@@ -59,7 +60,7 @@ func reduceOp(name string, since, axesInput int, doc string, r reduction, form f
 // none or all where none is given.
 func reduceMask(n *ssa.Node, axes []int64, rank int) ([]bool, error) {
 	mask := make([]bool, rank)
-	if len(axes) == 0 && n.Int("noop_with_empty_axes", 0) == 0 {
+	if len(axes) == 0 && Int(n, "noop_with_empty_axes") == 0 {
 		for i := range mask {
 			mask[i] = true
 		}
@@ -76,7 +77,7 @@ func reduceMask(n *ssa.Node, axes []int64, rank int) ([]bool, error) {
 
 func inferReduce(n *ssa.Node, content func(acc, x ssa.Dim) ssa.Dim) ([]Fact, error) {
 	t := InType(n, 0)
-	keep := n.Int("keepdims", 1) != 0
+	keep := Int(n, "keepdims") != 0
 	if !t.Ranked {
 		return One(ssa.UnrankedTensor(t.DType)), nil
 	}
@@ -108,7 +109,7 @@ func reduceUnknownAxes(n *ssa.Node, t ssa.Type, keep bool) ssa.Type {
 	switch axes := lenOf(n, 1); {
 	case keep:
 		return tensorOfRank(t.DType, len(t.Shape))
-	case axes == 0 && n.Int("noop_with_empty_axes", 0) != 0:
+	case axes == 0 && Int(n, "noop_with_empty_axes") != 0:
 		return t
 	case axes == 0:
 		return ssa.TensorOf(t.DType)
@@ -190,7 +191,7 @@ func prepareReduce(c *Call) (r reduceCall, err error) {
 		return r, err
 	}
 	var shape []int
-	shape, r.kept, r.count = reduceShapes(r.in.Shape, mask, c.Node.Int("keepdims", 1) != 0)
+	shape, r.kept, r.count = reduceShapes(r.in.Shape, mask, Int(c.Node, "keepdims") != 0)
 	r.out, err = c.Output(0, r.in.DType, shape...)
 	return r, err
 }

@@ -56,14 +56,9 @@ func versionFor(dt ndarray.DType, steps ...typeStep) int {
 	return steps[len(steps)-1].Version
 }
 
-// dropConsumedInputs is the upgrade from operator set 5 and older, where
-// elementwise operators carried a hint about memory reuse.
-func dropConsumedInputs(op string) []Upgrade {
-	return []Upgrade{{Below: 6, Source: changelog(op, 6), Apply: func(_ *Upgrader, n *ssa.Node) error {
-		n.DropAttr("consumed_inputs")
-		return nil
-	}}}
-}
+// consumedInputs said, up to operator set 5, which operands an operator may write
+// its results over.
+var consumedInputs = intsAttr("consumed_inputs").ignored().until(6)
 
 // changelog is the address of an operator's documentation in one version.
 func changelog(op string, version int) string {
@@ -99,7 +94,7 @@ func sameDType(n *ssa.Node, operands ...int) (ndarray.DType, error) {
 
 // dtypeAttr reads an element type from an attribute; def if it is absent.
 func dtypeAttr(n *ssa.Node, name string, def ndarray.DType) (ndarray.DType, error) {
-	v := n.Int(name, int64(def))
+	v := IntOr(n, name, int64(def))
 	if v < 0 || v >= int64(ndarray.NumDTypes) || v == 0 && def != ndarray.Undefined {
 		return 0, fmt.Errorf("attribute %s=%d is no element type: %w", name, v, ErrUnsupported)
 	}

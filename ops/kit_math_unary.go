@@ -32,17 +32,12 @@ func (o Op) but(changes ...Trait) Op {
 	return o
 }
 
-// legacy returns the operator with the upgrade from operator set 5 and older.
-func (o Op) legacy() Op {
-	o.Upgrades = dropConsumedInputs(o.Name)
-	return o
-}
+// legacy returns the operator with the attribute it had up to operator set 5.
+func (o Op) legacy() Op { return o.with(consumedInputs) }
 
-// with returns the operator with attributes of one kind.
-func (o Op) with(kind ssa.AttrKind, names ...string) Op {
-	for _, n := range names {
-		o.Attrs = append(o.Attrs, AttrSpec{Name: n, Kind: kind})
-	}
+// with returns the operator with more attributes.
+func (o Op) with(attrs ...AttrSpec) Op {
+	o.Attrs = append(o.Attrs, attrs...)
 	return o
 }
 

@@ -24,8 +24,8 @@ func variadicOp(name string, since int, doc string, v variadic, form func(*ssa.N
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
 		Infer: func(n *ssa.Node) ([]Fact, error) { return inferVariadic(n, v.content) }, Eval: func(c *Call) error { return evalVariadic(c, v) },
-		Facts:    Facts{Traits: elementwise.but(Commutative, ZeroSign(0))},
-		Upgrades: dropConsumedInputs(name),
+		Facts: Facts{Traits: elementwise.but(Commutative, ZeroSign(0))},
+		Attrs: []AttrSpec{consumedInputs},
 	}
 }
 

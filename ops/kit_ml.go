@@ -57,9 +57,9 @@ type classLabels struct {
 
 // labelsOf reads the label attributes; the integer one has two names.
 func labelsOf(n *ssa.Node) classLabels {
-	l := classLabels{strings: n.Strings("classlabels_strings"), ints: n.Ints("classlabels_int64s")}
+	l := classLabels{strings: Strings(n, "classlabels_strings"), ints: Ints(n, "classlabels_int64s")}
 	if l.ints == nil {
-		l.ints = n.Ints("classlabels_ints")
+		l.ints = Ints(n, "classlabels_ints")
 	}
 	return l
 }
@@ -132,6 +132,9 @@ const (
 	transformZero     = "SOFTMAX_ZERO"
 	transformProbit   = "PROBIT"
 )
+
+// postTransformAttr declares it.
+var postTransformAttr = strAttr("post_transform", transformNone, transformSoftmax, transformLogistic, transformZero, transformProbit)
 
 // postTransform returns the function that transforms a row of scores in place.
 func postTransform(name string) (func(row []float64), error) {

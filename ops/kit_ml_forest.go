@@ -162,7 +162,7 @@ func floatsOrTensor(n *ssa.Node, name, tensor string) ([]float64, error) {
 		}
 		return reals[float64](v), nil
 	}
-	if v := n.Floats(name); len(v) > 0 {
+	if v := Floats(n, name); len(v) > 0 {
 		return widen(v), nil
 	}
 	return nil, nil
@@ -174,9 +174,9 @@ type treeKey struct{ tree, node int64 }
 // classicForest reads the attributes nodes_* of TreeEnsembleClassifier and
 // TreeEnsembleRegressor, and the votes of their leaves under prefix + "_*".
 func classicForest(n *ssa.Node, prefix string) (*forest, error) {
-	trees, ids, modes := n.Ints("nodes_treeids"), n.Ints("nodes_nodeids"), n.Strings("nodes_modes")
-	yes, no, features := n.Ints("nodes_truenodeids"), n.Ints("nodes_falsenodeids"), n.Ints("nodes_featureids")
-	nan := n.Ints("nodes_missing_value_tracks_true")
+	trees, ids, modes := Ints(n, "nodes_treeids"), Ints(n, "nodes_nodeids"), Strings(n, "nodes_modes")
+	yes, no, features := Ints(n, "nodes_truenodeids"), Ints(n, "nodes_falsenodeids"), Ints(n, "nodes_featureids")
+	nan := Ints(n, "nodes_missing_value_tracks_true")
 	splits, err := floatsOrTensor(n, "nodes_values", "nodes_values_as_tensor")
 	if err != nil {
 		return nil, err
@@ -243,7 +243,7 @@ func classicForest(n *ssa.Node, prefix string) (*forest, error) {
 
 // classicVotes attaches the votes to the leaves.
 func (f *forest) classicVotes(n *ssa.Node, prefix string, place map[treeKey]int32) error {
-	trees, ids, targets := n.Ints(prefix+"_treeids"), n.Ints(prefix+"_nodeids"), n.Ints(prefix+"_ids")
+	trees, ids, targets := Ints(n, prefix+"_treeids"), Ints(n, prefix+"_nodeids"), Ints(n, prefix+"_ids")
 	weights, err := floatsOrTensor(n, prefix+"_weights", prefix+"_weights_as_tensor")
 	if err != nil {
 		return err
@@ -261,8 +261,8 @@ func (f *forest) classicVotes(n *ssa.Node, prefix string, place map[treeKey]int3
 	return nil
 }
 
-// tensorAttr returns a tensor attribute's elements; nil if it is absent.
-func tensorAttr(n *ssa.Node, name string) (*ndarray.Array, error) {
+// arrayAttr returns a tensor attribute's elements; nil if it is absent.
+func arrayAttr(n *ssa.Node, name string) (*ndarray.Array, error) {
 	a := n.Attr(name)
 	if a == nil || a.Tensor == nil {
 		return nil, nil
@@ -272,23 +272,23 @@ func tensorAttr(n *ssa.Node, name string) (*ndarray.Array, error) {
 
 // newForest reads the attributes of TreeEnsemble-5.
 func newForest(n *ssa.Node) (*forest, error) {
-	modes, err := tensorAttr(n, "nodes_modes")
+	modes, err := arrayAttr(n, "nodes_modes")
 	if err != nil {
 		return nil, err
 	}
-	splits, err := tensorAttr(n, "nodes_splits")
+	splits, err := arrayAttr(n, "nodes_splits")
 	if err != nil {
 		return nil, err
 	}
-	weights, err := tensorAttr(n, "leaf_weights")
+	weights, err := arrayAttr(n, "leaf_weights")
 	if err != nil {
 		return nil, err
 	}
 	if modes == nil || splits == nil || weights == nil {
 		return nil, fmt.Errorf("nodes_modes, nodes_splits or leaf_weights is missing")
 	}
-	features, targets, nan := n.Ints("nodes_featureids"), n.Ints("leaf_targetids"), n.Ints("nodes_missing_value_tracks_true")
-	yes, no, yesLeaf, noLeaf := n.Ints("nodes_truenodeids"), n.Ints("nodes_falsenodeids"), n.Ints("nodes_trueleafs"), n.Ints("nodes_falseleafs")
+	features, targets, nan := Ints(n, "nodes_featureids"), Ints(n, "leaf_targetids"), Ints(n, "nodes_missing_value_tracks_true")
+	yes, no, yesLeaf, noLeaf := Ints(n, "nodes_truenodeids"), Ints(n, "nodes_falsenodeids"), Ints(n, "nodes_trueleafs"), Ints(n, "nodes_falseleafs")
 	k := len(features)
 	if max(k, len(targets)) > math.MaxInt32 {
 		return nil, fmt.Errorf("%d tree nodes and %d leaves are more than %d", k, len(targets), math.MaxInt32)
@@ -320,7 +320,7 @@ func newForest(n *ssa.Node) (*forest, error) {
 	for i, t := range targets {
 		f.leaves = append(f.leaves, []vote{{int(t), weights.Float(i)}})
 	}
-	for _, r := range n.Ints("tree_roots") {
+	for _, r := range Ints(n, "tree_roots") {
 		f.roots = append(f.roots, childOf(r, 0))
 	}
 	return f, nil
@@ -346,7 +346,7 @@ func featureID(id int64) int32 {
 
 // memberSets cuts membership_values at NaNs into sorted sets.
 func memberSets(n *ssa.Node) ([][]float64, error) {
-	a, err := tensorAttr(n, "membership_values")
+	a, err := arrayAttr(n, "membership_values")
 	if a == nil || err != nil {
 		return nil, err
 	}

@@ -68,7 +68,7 @@ var gateSpecs = map[string]gateSpec{
 // function that has an alpha or beta takes the next of the attribute's values
 // while there are any.
 func gateFuncs(n *ssa.Node, def []string, dirs int) ([][]gateFunc, error) {
-	names := n.Strings("activations")
+	names := Strings(n, "activations")
 	if len(names) == 0 {
 		for range dirs {
 			names = append(names, def...)
@@ -77,7 +77,7 @@ func gateFuncs(n *ssa.Node, def []string, dirs int) ([][]gateFunc, error) {
 	if len(names) != dirs*len(def) {
 		return nil, fmt.Errorf("%d activations for %d directions, expected %d each", len(names), dirs, len(def))
 	}
-	alphas, betas := n.Floats("activation_alpha"), n.Floats("activation_beta")
+	alphas, betas := Floats(n, "activation_alpha"), Floats(n, "activation_beta")
 	next := func(list *[]float32, def float64) float64 {
 		if len(*list) == 0 {
 			return def

@@ -32,7 +32,7 @@ type convShape struct {
 
 // convShapeOf checks the shapes of X [N,C,D...] and W [M,C/group,k...].
 func convShapeOf(n *ssa.Node, x, w []int) (convShape, error) {
-	s := convShape{group: int(n.Int("group", 1))}
+	s := convShape{group: int(Int(n, "group"))}
 	if len(x) < 3 || len(w) != len(x) {
 		return s, fmt.Errorf("operands of shape %v and %v; both must have batch, channel and the same number of spatial dimensions", x, w)
 	}
@@ -159,10 +159,10 @@ func inferConv(n *ssa.Node, xi, wi int, dt ndarray.DType) (ssa.Type, error) {
 		out[1] = w.Shape[0]
 	}
 	if x.Ranked && w.Ranked {
-		want := w.Shape[1].MulN(n.Int("group", 1))
+		want := w.Shape[1].MulN(Int(n, "group"))
 		if a, ok := want.Const(); ok {
 			if b, ok := x.Shape[1].Const(); ok && a != b {
-				return ssa.Type{}, fmt.Errorf("weights %s with group=%d do not fit %d input channels", w, n.Int("group", 1), b)
+				return ssa.Type{}, fmt.Errorf("weights %s with group=%d do not fit %d input channels", w, Int(n, "group"), b)
 			}
 		}
 	}

@@ -9,17 +9,17 @@ import (
 )
 
 // lossAttrs are the attributes of the class losses.
-var lossAttrs = []AttrSpec{{Name: "ignore_index", Kind: ssa.AttrInt}, {Name: "reduction", Kind: ssa.AttrString}}
+var lossAttrs = []AttrSpec{intAttr("ignore_index"), strAttr("reduction", "mean", "none", "sum")}
 
 // inferLoss is the type of a class loss: the labels' shape, or a scalar.
 func inferLoss(n *ssa.Node) (ssa.Type, error) {
 	x, labels := InType(n, 0), InType(n, 1)
-	switch n.Str("reduction", "mean") {
+	switch Str(n, "reduction") {
 	case "mean", "sum":
 		return ssa.TensorOf(x.DType), nil
 	case "none":
 	default:
-		return ssa.Type{}, fmt.Errorf("reduction=%q is not none, sum or mean", n.Str("reduction", ""))
+		return ssa.Type{}, fmt.Errorf("reduction=%q is not none, sum or mean", Str(n, "reduction"))
 	}
 	if labels.Ranked {
 		return ssa.TensorOf(x.DType, labels.Shape...), nil
@@ -49,7 +49,7 @@ func classLoss[T realNum](c *Call, logp []T) error {
 		return err
 	}
 	weights := reals[T](c.Array(2))
-	ignore, ignoring := c.Node.Int("ignore_index", 0), c.Node.Has("ignore_index")
+	ignore, ignoring := Int(c.Node, "ignore_index"), c.Node.Has("ignore_index")
 	loss := make([]T, labels.Len())
 	var total, weight float64
 	for i := range loss {
@@ -72,7 +72,7 @@ func classLoss[T realNum](c *Call, logp []T) error {
 }
 
 func reduceLoss[T realNum](c *Call, loss []T, shape []int, total, weight float64) error {
-	switch reduction := c.Node.Str("reduction", "mean"); reduction {
+	switch reduction := Str(c.Node, "reduction"); reduction {
 	case "none":
 		y, err := newReal[T](c, 0, c.Array(0).DType, shape...)
 		if err != nil {

@@ -23,11 +23,11 @@ type paddedAttention[T realNum] struct {
 
 // paddedAttrs reads the attributes of attention over heads of a size.
 func (a *paddedAttention[T]) paddedAttrs(n *ssa.Node) {
-	a.scale = float64(n.Float("scale", 0))
+	a.scale = float64(Float(n, "scale"))
 	if a.scale == 0 {
 		a.scale = 1 / math.Sqrt(float64(a.q.size))
 	}
-	a.causal, a.filter = n.Int("unidirectional", 0) != 0, float64(n.Float("mask_filter_value", -10000))
+	a.causal, a.filter = Int(n, "unidirectional") != 0, float64(Float(n, "mask_filter_value"))
 }
 
 // masked returns whether query s of batch b must not see key t. The mask is

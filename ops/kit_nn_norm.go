@@ -137,11 +137,11 @@ type suffixNorm struct {
 
 // suffixNormOf reads axis, epsilon and stash_type for an operand of a shape.
 func suffixNormOf(n *ssa.Node, shape []int, center bool) (s suffixNorm, err error) {
-	if s.axis, err = NormAxis(n.Int("axis", -1), len(shape)); err != nil {
+	if s.axis, err = NormAxis(IntOr(n, "axis", -1), len(shape)); err != nil {
 		return s, err
 	}
 	s.outer, s.inner = sizeOf(shape[:s.axis]), sizeOf(shape[s.axis:])
-	s.eps, s.center = float64(n.Float("epsilon", 1e-5)), center
+	s.eps, s.center = float64(Float(n, "epsilon")), center
 	s.stash, err = stashType(n)
 	return s, err
 }
@@ -171,7 +171,7 @@ func inferSuffixStats(n *ssa.Node, dt ndarray.DType) (ssa.Type, error) {
 	if !x.Ranked {
 		return ssa.UnrankedTensor(dt), nil
 	}
-	axis, err := NormAxis(n.Int("axis", -1), x.Rank())
+	axis, err := NormAxis(IntOr(n, "axis", -1), x.Rank())
 	if err != nil {
 		return ssa.Type{}, err
 	}

@@ -8,8 +8,7 @@ import (
 )
 
 // poolAttrs are the attributes all pooling operators have.
-var poolAttrs = []AttrSpec{{Name: "auto_pad", Kind: ssa.AttrString}, {Name: "ceil_mode", Kind: ssa.AttrInt}, {Name: "dilations", Kind: ssa.AttrInts},
-	{Name: "kernel_shape", Kind: ssa.AttrInts, Required: true}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}}
+var poolAttrs = []AttrSpec{autoPad, intsAttr("pads"), intsAttr("strides").atLeast(1)}
 
 // inferPool is the type rule of pooling: batch and channels stay, the spatial
 // dimensions become windows. inferPoolLast is the same with channels last.

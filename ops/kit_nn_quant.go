@@ -65,14 +65,14 @@ type grain struct {
 
 // grainOf derives the granularity from the shapes of an operand and its scale.
 func grainOf(n *ssa.Node, x, scale []int) (grain, error) {
-	block := n.Int("block_size", 0)
+	block := Int(n, "block_size")
 	if block < 0 || block > math.MaxInt32 {
 		return grain{}, fmt.Errorf("block_size=%d", block)
 	}
 	if block == 0 && sizeOf(scale) == 1 && len(scale) <= 1 {
 		return grain{outer: 1, dim: 1, inner: sizeOf(x)}, nil
 	}
-	a := n.Int("axis", 1)
+	a := Int(n, "axis")
 	if len(x) == 1 && block == 0 {
 		a = 0
 	}

@@ -42,7 +42,7 @@ type recurrentParts[T realNum] struct {
 
 // directionsOf reads attribute direction: whether each direction is reversed.
 func directionsOf(n *ssa.Node) ([]bool, error) {
-	switch d := n.Str("direction", "forward"); d {
+	switch d := Str(n, "direction"); d {
 	case "forward":
 		return []bool{false}, nil
 	case "reverse":
@@ -57,7 +57,7 @@ func directionsOf(n *ssa.Node) ([]bool, error) {
 // recurrenceOf reads the geometry from X and the hidden size.
 func recurrenceOf(c *Call, gates, hidden int) (recurrence, error) {
 	x := c.Array(0)
-	r := recurrence{gates: gates, hidden: hidden, batchFirst: c.Node.Int("layout", 0) != 0}
+	r := recurrence{gates: gates, hidden: hidden, batchFirst: Int(c.Node, "layout") != 0}
 	var err error
 	if r.reverse, err = directionsOf(c.Node); err != nil {
 		return r, err
@@ -70,7 +70,7 @@ func recurrenceOf(c *Call, gates, hidden int) (recurrence, error) {
 	if r.batchFirst {
 		r.seq, r.batch = r.batch, r.seq
 	}
-	if h := c.Node.Int("hidden_size", int64(hidden)); h != int64(hidden) {
+	if h := IntOr(c.Node, "hidden_size", int64(hidden)); h != int64(hidden) {
 		return r, fmt.Errorf("hidden_size=%d, but the weights are for %d", h, hidden)
 	}
 	return r, r.readLens(c.Array(4))
@@ -276,7 +276,7 @@ func hiddenOf(c *Call) (int, error) {
 
 // clipper limits activations' inputs to [-clip, clip].
 func clipper(n *ssa.Node) func(float64) float64 {
-	limit := float64(n.Float("clip", 0))
+	limit := float64(Float(n, "clip"))
 	if !n.Has("clip") || limit <= 0 {
 		return func(x float64) float64 { return x }
 	}
@@ -301,12 +301,12 @@ func inferRecurrent(states int) func(*ssa.Node) ([]Fact, error) {
 		if rec.Ranked {
 			hidden = rec.Shape[2]
 		}
-		if h := n.Int("hidden_size", 0); h > 0 {
+		if h := Int(n, "hidden_size"); h > 0 {
 			hidden = ssa.D(h)
 		}
 		d := ssa.D(int64(len(dirs)))
 		y, h := []ssa.Dim{seq, d, batch, hidden}, []ssa.Dim{d, batch, hidden}
-		if n.Int("layout", 0) != 0 {
+		if Int(n, "layout") != 0 {
 			seq, batch = batch, seq
 			y, h = []ssa.Dim{batch, seq, d, hidden}, []ssa.Dim{batch, d, hidden}
 		}
@@ -318,29 +318,12 @@ func inferRecurrent(states int) func(*ssa.Node) ([]Fact, error) {
 	}
 }
 
-// recurrentAttrs are the attributes all recurrent operators have.
-var recurrentAttrs = []AttrSpec{{Name: "activation_alpha", Kind: ssa.AttrFloats}, {Name: "activation_beta", Kind: ssa.AttrFloats},
-	{Name: "activations", Kind: ssa.AttrStrings}, {Name: "clip", Kind: ssa.AttrFloat}, {Name: "direction", Kind: ssa.AttrString},
-	{Name: "hidden_size", Kind: ssa.AttrInt}, {Name: "layout", Kind: ssa.AttrInt}}
-
-func recurrentForm(n *ssa.Node) int {
-	switch {
-	case bf16Since22(7)(n) == 22:
-		return 22
-	case n.Int("layout", 0) != 0:
-		return 14
-	}
-	return 7
-}
-
-// dropOutputSequence is the upgrade from version 1 and 3, where an attribute
-// repeated which results exist.
-func dropOutputSequence(op string) []Upgrade {
-	return []Upgrade{{Below: 7, Source: changelog(op, 7), Apply: func(_ *Upgrader, n *ssa.Node) error {
-		n.DropAttr("output_sequence")
-		return nil
-	}}}
-}
+// recurrentAttrs are the attributes that the recurrent operators of the default
+// domain have.
+var recurrentAttrs = []AttrSpec{floatsAttr("activation_alpha"), floatsAttr("activation_beta"),
+	stringsAttr("activations"), floatAttr("clip"), strAttr("direction", "forward", "reverse", "bidirectional"),
+	intAttr("hidden_size"), intAttr("layout", 0).since(14),
+	intAttr("output_sequence", 0).ignored().until(7)}
 
 // recurrentCost counts the products of all steps.
 func recurrentCost(gates int64) func(*ssa.Node) Cost {

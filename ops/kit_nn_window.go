@@ -30,7 +30,7 @@ type window struct {
 // windowOf reads a node's window attributes for a kernel of known size.
 func windowOf(n *ssa.Node, kernel []int) (window, error) {
 	r := len(kernel)
-	w := window{kernel: kernel, auto: n.Str("auto_pad", "NOTSET"), ceil: n.Int("ceil_mode", 0) != 0}
+	w := window{kernel: kernel, auto: Str(n, "auto_pad"), ceil: Int(n, "ceil_mode") != 0}
 	switch w.auto {
 	case "", "NOTSET":
 		w.auto = "NOTSET"
@@ -66,7 +66,7 @@ func windowOf(n *ssa.Node, kernel []int) (window, error) {
 // smallInts reads a list attribute of r numbers in [least, 2^31), def each if absent.
 func smallInts(n *ssa.Node, name string, r, def, least int) ([]int, error) {
 	out := make([]int, r)
-	list := n.Ints(name)
+	list := Ints(n, name)
 	if len(list) == 0 {
 		for i := range out {
 			out[i] = def
@@ -87,7 +87,7 @@ func smallInts(n *ssa.Node, name string, r, def, least int) ([]int, error) {
 
 // kernelAttr reads kernel_shape; nil if the node has none.
 func kernelAttr(n *ssa.Node) ([]int, error) {
-	list := n.Ints("kernel_shape")
+	list := Ints(n, "kernel_shape")
 	if list == nil {
 		return nil, nil
 	}

@@ -12,6 +12,9 @@ type scatter struct {
 	combine       func(d, s int) // nil: replace
 }
 
+// scatterReduction says how updates and what is there go together.
+var scatterReduction = strAttr("reduction", "none", "add", "mul", "max", "min")
+
 // newScatter copies data into result 0 and prepares attribute reduction.
 func newScatter(c *Call, data, updates *ndarray.Array) (*scatter, error) {
 	out, err := c.Output(0, data.DType, data.Shape...)
@@ -20,8 +23,8 @@ func newScatter(c *Call, data, updates *ndarray.Array) (*scatter, error) {
 	}
 	copyWhole(out, data)
 	s := &scatter{out: out, to: out, from: updates}
-	kind := c.Node.Str("reduction", "none")
-	if kind == "none" {
+	kind := Str(c.Node, "reduction")
+	if kind == "none" || kind == "" { // Scatter has no such attribute
 		return s, nil
 	}
 	switch dt := data.DType; {

@@ -45,7 +45,7 @@ var RMSNormalization = Op{
 	Facts: Facts{Traits: passing, Linear: lastNormLinear(-1), InPlace: inPlaceFirst, Cost: normCost},
 }
 
-var normAttrs = []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "stash_type", Kind: ssa.AttrInt}}
+var normAttrs = []AttrSpec{intAttr("axis", -1), floatAttr("epsilon", 1e-5), intAttr("stash_type", 1)}
 
 func inferLayerNorm(n *ssa.Node) ([]Fact, error) {
 	dt, err := stashType(n)

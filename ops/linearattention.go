@@ -20,8 +20,8 @@ import (
 var LinearAttention = Op{
 	Name: "LinearAttention", Since: 27, Doc: "S = exp(g)∘S + k⊗v, o = scale * Sᵀq over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
-	Attrs: []AttrSpec{{Name: "chunk_size", Kind: ssa.AttrInt}, {Name: "kv_num_heads", Kind: ssa.AttrInt, Required: true},
-		{Name: "q_num_heads", Kind: ssa.AttrInt, Required: true}, {Name: "scale", Kind: ssa.AttrFloat}, {Name: "update_rule", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{intAttr("chunk_size", 64), intAttr("kv_num_heads").required(),
+		intAttr("q_num_heads").required(), floatAttr("scale", 0), strAttr("update_rule", "gated_delta", "linear", "gated", "delta")},
 	Facts: Facts{Traits: general, Cost: linearAttentionCost}, Infer: inferLinearAttention, Eval: evalLinearAttention,
 }
 
@@ -31,8 +31,8 @@ func linearAttentionCost(n *ssa.Node) Cost {
 	c := trafficOf(n)
 	q, k, v := InType(n, 0), InType(n, 1), InType(n, 2)
 	steps := dimOf(q, 0).Mul(dimOf(q, 1))
-	state := dimOf(k, 2).Mul(dimOf(v, 2).FloorDiv(ssa.D(max(n.Int("kv_num_heads", 1), 1))))
-	read := n.Out[0].Type.NumElems().Mul(dimOf(q, 2).FloorDiv(ssa.D(max(n.Int("q_num_heads", 1), 1))))
+	state := dimOf(k, 2).Mul(dimOf(v, 2).FloorDiv(ssa.D(max(Int(n, "kv_num_heads"), 1))))
+	read := n.Out[0].Type.NumElems().Mul(dimOf(q, 2).FloorDiv(ssa.D(max(Int(n, "q_num_heads"), 1))))
 	if work, ok := steps.Mul(state).MulN(5).Add(read.MulN(2)).Const(); ok {
 		c.FLOPs = work
 	}
@@ -42,7 +42,7 @@ func linearAttentionCost(n *ssa.Node) Cost {
 // inferLinearAttention: the state has past_state's element type, else the query's.
 func inferLinearAttention(n *ssa.Node) ([]Fact, error) {
 	q, v := InType(n, 0), InType(n, 2)
-	hq, hk := n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0)
+	hq, hk := Int(n, "q_num_heads"), Int(n, "kv_num_heads")
 	if hk < 1 || hq < 1 || hq%hk != 0 {
 		return nil, fmt.Errorf("%d query heads can not share %d key heads", hq, hk)
 	}
@@ -102,7 +102,7 @@ func evalLinearAttention(c *Call) error {
 }
 
 func newLinearRun(c *Call) (*linearRun, error) {
-	hq, hk := int(c.Node.Int("q_num_heads", 0)), int(c.Node.Int("kv_num_heads", 0))
+	hq, hk := int(Int(c.Node, "q_num_heads")), int(Int(c.Node, "kv_num_heads"))
 	a := &linearRun{}
 	for i, x := range []*heads[float32]{&a.q, &a.k, &a.v} {
 		n := hk
@@ -127,7 +127,7 @@ func newLinearRun(c *Call) (*linearRun, error) {
 	if a.q.seq != a.k.seq {
 		return nil, fmt.Errorf("query has %d positions, key %d", a.q.seq, a.k.seq)
 	}
-	a.scale = c.Node.Float("scale", 0)
+	a.scale = Float(c.Node, "scale")
 	if a.scale == 0 {
 		a.scale = float32(1 / math.Sqrt(float64(a.q.size)))
 	}
@@ -136,7 +136,7 @@ func newLinearRun(c *Call) (*linearRun, error) {
 
 // readRule reads the update rule and the operands it needs.
 func (a *linearRun) readRule(c *Call) error {
-	switch rule := c.Node.Str("update_rule", "gated_delta"); rule {
+	switch rule := Str(c.Node, "update_rule"); rule {
 	case "linear":
 	case "gated":
 		a.gated = true

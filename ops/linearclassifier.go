@@ -16,9 +16,9 @@ import (
 var LinearClassifier = Op{
 	Domain: mlDomain, Name: "LinearClassifier", Since: 1, Doc: "Y = label of the largest of Z = post(X·Wᵀ + b)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
-	Attrs: []AttrSpec{{Name: "coefficients", Kind: ssa.AttrFloats, Required: true}, {Name: "intercepts", Kind: ssa.AttrFloats},
-		{Name: "classlabels_ints", Kind: ssa.AttrInts}, {Name: "classlabels_strings", Kind: ssa.AttrStrings},
-		{Name: "multi_class", Kind: ssa.AttrInt}, {Name: "post_transform", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{floatsAttr("coefficients").required(), floatsAttr("intercepts"),
+		intsAttr("classlabels_ints"), stringsAttr("classlabels_strings"),
+		intAttr("multi_class", 0), postTransformAttr},
 	Facts: Facts{Traits: general}, Infer: inferLinearClassifier, Eval: evalLinearClassifier,
 }
 
@@ -27,10 +27,10 @@ var LinearClassifier = Op{
 var LinearRegressor = Op{
 	Domain: mlDomain, Name: "LinearRegressor", Since: 1, Doc: "Y = post(X·Wᵀ + b)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "coefficients", Kind: ssa.AttrFloats}, {Name: "intercepts", Kind: ssa.AttrFloats},
-		{Name: "targets", Kind: ssa.AttrInt}, {Name: "post_transform", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{floatsAttr("coefficients"), floatsAttr("intercepts"),
+		intAttr("targets", 1), postTransformAttr},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(n.Int("targets", 1)))), nil
+		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(Int(n, "targets")))), nil
 	},
 	Eval: evalLinearRegressor,
 }
@@ -45,7 +45,7 @@ type linearMap struct {
 // linearMapOf reads the attributes; rows tells how many functions there are, 0
 // for as many as the coefficients give.
 func linearMapOf(n *ssa.Node, features, rows int) (*linearMap, error) {
-	m := &linearMap{w: widen(n.Floats("coefficients")), b: widen(n.Floats("intercepts")), k: rows}
+	m := &linearMap{w: widen(Floats(n, "coefficients")), b: widen(Floats(n, "intercepts")), k: rows}
 	if rows == 0 && features > 0 {
 		m.k = len(m.w) / features
 	}
@@ -73,7 +73,7 @@ func inferLinearClassifier(n *ssa.Node) ([]Fact, error) {
 	cols, labels := ssa.Dim{}, labelsOf(n)
 	if t := InType(n, 0); t.Rank() > 0 {
 		if f, ok := t.Shape[len(t.Shape)-1].Const(); ok && f > 0 {
-			k := int64(len(n.Floats("coefficients"))) / f
+			k := int64(len(Floats(n, "coefficients"))) / f
 			if k == 1 && labels.count() == 2 {
 				k = 2
 			}
@@ -92,7 +92,7 @@ func evalLinearClassifier(c *Call) error {
 	if err != nil {
 		return err
 	}
-	transform := c.Node.Str("post_transform", transformNone)
+	transform := Str(c.Node, "post_transform")
 	post, err := postTransform(transform)
 	if err != nil {
 		return err
@@ -143,7 +143,7 @@ func evalLinearRegressor(c *Call) error {
 	if err != nil {
 		return err
 	}
-	targets := c.Node.Int("targets", 1)
+	targets := Int(c.Node, "targets")
 	if targets < 1 || targets > 1<<31 {
 		return badAttr("targets", targets, "above 0")
 	}
@@ -151,7 +151,7 @@ func evalLinearRegressor(c *Call) error {
 	if err != nil {
 		return err
 	}
-	post, err := postTransform(c.Node.Str("post_transform", transformNone))
+	post, err := postTransform(Str(c.Node, "post_transform"))
 	if err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ func logicOp(name, doc string, f func(x, y bool) bool) Op {
 		Infer:    func(n *ssa.Node) ([]Fact, error) { return inferLogic(n, f) },
 		Eval:     func(c *Call) error { return evalLogic(c, f) },
 		Facts:    Facts{Traits: elementwise.but(Commutative, ZeroSignIgnored)},
+		Attrs:    broadcastAttrs,
 		Upgrades: legacyBroadcast(name),
 	}
 }

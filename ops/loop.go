@@ -19,7 +19,7 @@ import (
 var Loop = Op{
 	Name: "Loop", Since: 25, Form: since(13), Doc: "repeat body while i < M and cond",
 	MinIn: 2, MaxIn: -1, MinOut: 0, MaxOut: -1,
-	Attrs: []AttrSpec{{Name: "body", Graph: true, Required: true}},
+	Attrs: []AttrSpec{graphAttr("body").required()},
 	Facts: Facts{Traits: general}, Infer: inferLoop, Eval: evalLoop,
 }
 

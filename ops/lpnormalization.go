@@ -3,8 +3,6 @@ package ops
 import (
 	"fmt"
 	"math"
-
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // LpNormalization divides by the p-norm along an axis: https://onnx.ai/onnx/operators/onnx__LpNormalization.html
@@ -13,7 +11,7 @@ import (
 var LpNormalization = Op{
 	Name: "LpNormalization", Since: 22, Form: bf16Since22(1), Doc: "output = input / p-norm(input) along axis",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "p", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("axis", -1), intAttr("p", 2)},
 	Infer: SameAs,
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalLpNormalization[float32], evalLpNormalization[float64])
@@ -22,11 +20,11 @@ var LpNormalization = Op{
 }
 
 func evalLpNormalization[T float32 | float64](c *Call) error {
-	x, p := c.Array(0), c.Node.Int("p", 2)
+	x, p := c.Array(0), Int(c.Node, "p")
 	if p != 1 && p != 2 {
 		return fmt.Errorf("p=%d is neither 1 nor 2", p)
 	}
-	axis, err := NormAxis(c.Node.Int("axis", -1), x.Rank())
+	axis, err := NormAxis(Int(c.Node, "axis"), x.Rank())
 	if err != nil {
 		return err
 	}

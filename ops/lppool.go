@@ -11,9 +11,10 @@ import (
 //
 //	Y[n,c,o] = (sum over k of |X[n,c, o*stride + k*dilation - pad]|^p)^(1/p)
 var LpPool = Op{
-	Name: "LpPool", Since: 22, Form: lpPoolForm, Doc: "Y = p-norm over sliding windows",
+	Name: "LpPool", Since: 22, Form: bf16Since22(2), Doc: "Y = p-norm over sliding windows",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs:    append([]AttrSpec{{Name: "p", Kind: ssa.AttrInt}}, poolAttrs...),
+	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0).since(18), intsAttr("dilations").atLeast(1).since(18), intsAttr("kernel_shape").atLeast(1).until(2),
+		intsAttr("kernel_shape").atLeast(1).required().since(2), floatAttr("p", 2).until(2), intAttr("p", 2).since(2)}, poolAttrs...),
 	Infer:    inferPool,
 	Eval:     func(c *Call) error { return byReal(c, 0, evalLpPool[float32], evalLpPool[float64]) },
 	Facts:    Facts{Traits: passing, Smaller: pooledPlanes, Cost: poolCost},
@@ -24,26 +25,16 @@ var LpPool = Op{
 var GlobalLpPool = Op{
 	Name: "GlobalLpPool", Since: 22, Form: bf16Since22(2), Doc: "Y[n,c] = p-norm of X[n,c,...]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "p", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{floatAttr("p", 2).until(2), intAttr("p", 2).since(2)},
 	Facts: Facts{Traits: general, Cost: readCost}, Infer: inferGlobalPool,
 	Eval:     func(c *Call) error { return byReal(c, 0, evalGlobalLpPool[float32], evalGlobalLpPool[float64]) },
 	Upgrades: floatNormOrder("GlobalLpPool"),
 }
 
-func lpPoolForm(n *ssa.Node) int {
-	switch {
-	case bf16Since22(2)(n) == 22:
-		return 22
-	case n.Has("dilations") || n.Has("ceil_mode"):
-		return 18
-	}
-	return 2
-}
-
 // floatNormOrder is the upgrade from version 1, where p was a float.
 func floatNormOrder(op string) []Upgrade {
 	return []Upgrade{{Below: 2, Source: changelog(op, 2), Apply: func(_ *Upgrader, n *ssa.Node) error {
-		p := n.Float("p", 2)
+		p := Float(n, "p")
 		if p != float32(math.Trunc(float64(p))) || p < 1 {
 			return fmt.Errorf("p=%g is no whole number; newer operator sets only have whole ones", p)
 		}
@@ -54,7 +45,7 @@ func floatNormOrder(op string) []Upgrade {
 
 // normOrder reads and checks attribute p.
 func normOrder(n *ssa.Node) (int64, error) {
-	p := n.Int("p", 2)
+	p := Int(n, "p")
 	if p < 1 {
 		return 0, fmt.Errorf("p=%d is not positive", p)
 	}

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // LRN is local response normalization across channels: https://onnx.ai/onnx/operators/onnx__LRN.html
@@ -15,15 +14,15 @@ import (
 var LRN = Op{
 	Name: "LRN", Since: 13, Form: sinceTypes(1, 13, ndarray.BFloat16), Doc: "Y = X / (bias + alpha/size * sum over neighbour channels of X²)^beta",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "beta", Kind: ssa.AttrFloat}, {Name: "bias", Kind: ssa.AttrFloat},
-		{Name: "size", Kind: ssa.AttrInt, Required: true}},
+	Attrs: []AttrSpec{floatAttr("alpha", 0.0001), floatAttr("beta", 0.75), floatAttr("bias", 1),
+		intAttr("size").required()},
 	Infer: SameAs,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalLRN[float32], evalLRN[float64]) },
 	Facts: Facts{Traits: general, Cost: normCost},
 }
 
 func evalLRN[T float32 | float64](c *Call) error {
-	x, size := c.Array(0), int(c.Node.Int("size", 0))
+	x, size := c.Array(0), int(Int(c.Node, "size"))
 	if x.Rank() < 2 || size < 1 {
 		return fmt.Errorf("operand of shape %v with size=%d; needs batch and channel dimensions and a positive size", x.Shape, size)
 	}
@@ -33,8 +32,8 @@ func evalLRN[T float32 | float64](c *Call) error {
 	}
 	v := reals[T](x)
 	ch, plane := x.Shape[1], sizeOf(x.Shape[2:])
-	scale := float64(c.Node.Float("alpha", 1e-4)) / float64(size)
-	bias, beta := float64(c.Node.Float("bias", 1)), float64(c.Node.Float("beta", 0.75))
+	scale := float64(Float(c.Node, "alpha")) / float64(size)
+	bias, beta := float64(Float(c.Node, "bias")), float64(Float(c.Node, "beta"))
 	squares := make([]T, plane)
 	for i := range x.Shape[0] * ch {
 		at := i % ch

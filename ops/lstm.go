@@ -2,7 +2,6 @@ package ops
 
 import (
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // LSTM is a long short-term memory layer: https://onnx.ai/onnx/operators/onnx__LSTM.html
@@ -16,12 +15,11 @@ import (
 //
 // The weights hold the gates in the order i, o, f, c.
 var LSTM = Op{
-	Name: "LSTM", Since: 22, Form: recurrentForm, Doc: "C = f∘C + i∘c, H = o∘h(C) over a sequence",
+	Name: "LSTM", Since: 22, Form: bf16Since22(7), Doc: "C = f∘C + i∘c, H = o∘h(C) over a sequence",
 	MinIn: 3, MaxIn: 8, MinOut: 0, MaxOut: 3,
-	Attrs: append([]AttrSpec{{Name: "input_forget", Kind: ssa.AttrInt}}, recurrentAttrs...), Infer: inferRecurrent(2),
-	Eval:     func(c *Call) error { return byReal(c, 0, evalLSTM[float32], evalLSTM[float64]) },
-	Facts:    Facts{Traits: general, Cost: recurrentCost(4)},
-	Upgrades: dropOutputSequence("LSTM"),
+	Attrs: append([]AttrSpec{intAttr("input_forget", 0)}, recurrentAttrs...), Infer: inferRecurrent(2),
+	Eval:  func(c *Call) error { return byReal(c, 0, evalLSTM[float32], evalLSTM[float64]) },
+	Facts: Facts{Traits: general, Cost: recurrentCost(4)},
 }
 
 func evalLSTM[T float32 | float64](c *Call) error {
@@ -51,7 +49,7 @@ func runLSTM[T realNum](c *Call, r *recurrence, p recurrentParts[T]) error {
 		return err
 	}
 	p.bias = sumBias(r, reals[T](c.Array(3)), 4)
-	cell := lstmCell[T]{r: r, p: &p, acts: acts, clip: clipper(c.Node), coupled: c.Node.Int("input_forget", 0) != 0,
+	cell := lstmCell[T]{r: r, p: &p, acts: acts, clip: clipper(c.Node), coupled: Int(c.Node, "input_forget") != 0,
 		peep: reals[T](c.Array(7)), rec: make([]T, 4*r.batch*r.hidden)}
 	p.step = cell.step
 	return runRecurrence(c, r, p, [2]*ndarray.Array{c.Array(5), c.Array(6)}, 2)

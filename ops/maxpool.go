@@ -18,7 +18,8 @@ import (
 var MaxPool = Op{
 	Name: "MaxPool", Since: 22, Form: maxPoolForm, Doc: "Y = max over sliding windows",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
-	Attrs: append([]AttrSpec{{Name: "storage_order", Kind: ssa.AttrInt}}, poolAttrs...),
+	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0).since(10), intsAttr("dilations").atLeast(1).since(10), intsAttr("kernel_shape").atLeast(1).required(),
+		intAttr("storage_order", 0).since(8)}, poolAttrs...),
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		out, err := inferPool(n)
 		if err != nil {
@@ -38,9 +39,7 @@ func maxPoolForm(n *ssa.Node) int {
 		return 22
 	case usesType(n, ndarray.Int8, ndarray.Uint8):
 		return 12
-	case n.Has("ceil_mode") || n.Has("dilations"):
-		return 10
-	case n.Output(1) != nil || n.Has("storage_order"):
+	case n.Output(1) != nil:
 		return 8
 	}
 	return 1
@@ -131,7 +130,7 @@ func maxRunIndexed[T float32 | float64 | int8 | uint8](y []T, arg []int64, src [
 
 // flatIndices turns row-major indices into the ones storage_order asks for.
 func flatIndices(n *ssa.Node, w *window, arg []int64) error {
-	switch order := n.Int("storage_order", 0); order {
+	switch order := Int(n, "storage_order"); order {
 	case 0:
 		return nil
 	case 1:

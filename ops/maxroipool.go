@@ -18,12 +18,12 @@ import (
 var MaxRoiPool = Op{
 	Name: "MaxRoiPool", Since: 22, Form: typeForm(1, 22), Doc: "Y[r] = maxima of X over the bins of rois[r]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "pooled_shape", Kind: ssa.AttrInts, Required: true}, {Name: "spatial_scale", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{intsAttr("pooled_shape").required(), floatAttr("spatial_scale", 1)},
 	Facts: Facts{Traits: general}, Infer: inferMaxRoiPool, Eval: func(c *Call) error { return byReal(c, 0, maxRoiPool[float32], maxRoiPool[float64]) },
 }
 
 func inferMaxRoiPool(n *ssa.Node) ([]Fact, error) {
-	x, rois, pooled := InType(n, 0), InType(n, 1), n.Ints("pooled_shape")
+	x, rois, pooled := InType(n, 0), InType(n, 1), Ints(n, "pooled_shape")
 	if len(pooled) != 2 {
 		return nil, badAttr("pooled_shape", pooled, "height and width")
 	}
@@ -55,7 +55,7 @@ func maxRoiPool[T realNum](c *Call) error {
 	if err != nil {
 		return err
 	}
-	pooled := c.Node.Ints("pooled_shape")
+	pooled := Ints(c.Node, "pooled_shape")
 	if x.Rank() != 4 || rois.Rank() != 2 || rois.Shape[1] != 5 {
 		return fmt.Errorf("X %s and rois %s must be [N, C, H, W] and [regions, 5]", x, rois)
 	}
@@ -67,7 +67,7 @@ func maxRoiPool[T realNum](c *Call) error {
 	if err != nil {
 		return err
 	}
-	scale, regions := T(c.Node.Float("spatial_scale", 1)), reals[T](rois)
+	scale, regions := T(Float(c.Node, "spatial_scale")), reals[T](rois)
 	data, channels, h, w := reals[T](x), x.Shape[1], x.Shape[2], x.Shape[3]
 	for r := range rois.Shape[0] {
 		b, err := wrapIndex(int64(rois.Float(r*5)), x.Shape[0])

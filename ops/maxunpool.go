@@ -20,7 +20,7 @@ import (
 var MaxUnpool = Op{
 	Name: "MaxUnpool", Since: 22, Form: bf16Since22(11), Doc: "Y.flat[I] = X, zero elsewhere",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "kernel_shape", Kind: ssa.AttrInts, Required: true}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}},
+	Attrs: []AttrSpec{intsAttr("kernel_shape").required(), intsAttr("pads"), intsAttr("strides")},
 	Facts: Facts{Traits: general}, Infer: inferMaxUnpool, Eval: evalMaxUnpool,
 }
 

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // MeanVarianceNormalization standardizes over the listed axes:
@@ -15,7 +14,7 @@ import (
 var MeanVarianceNormalization = Op{
 	Name: "MeanVarianceNormalization", Since: 13, Form: sinceTypes(9, 13, ndarray.BFloat16), Doc: "Y = (X - EX) / sqrt(E(X - EX)²) over axes",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axes", Kind: ssa.AttrInts}},
+	Attrs: []AttrSpec{intsAttr("axes", 0, 2, 3)},
 	Infer: SameAs,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalMVN[float32], evalMVN[float64]) },
 	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: normCost},
@@ -27,7 +26,7 @@ const mvnEpsilon = 1e-9
 
 func evalMVN[T float32 | float64](c *Call) error {
 	x := c.Array(0)
-	axes := c.Node.Ints("axes")
+	axes := Ints(c.Node, "axes")
 	if !c.Node.Has("axes") {
 		axes = []int64{0, 2, 3}
 	}

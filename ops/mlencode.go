@@ -14,13 +14,13 @@ import (
 var OneHotEncoder = Op{
 	Domain: mlDomain, Name: "OneHotEncoder", Since: 1, Doc: "Y[…, k] = X[…] == category k",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "cats_int64s", Kind: ssa.AttrInts}, {Name: "cats_strings", Kind: ssa.AttrStrings}, {Name: "zeros", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intsAttr("cats_int64s"), stringsAttr("cats_strings"), intAttr("zeros", 1)},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		t := InType(n, 0)
 		if !t.Ranked {
 			return One(ssa.UnrankedTensor(ndarray.Float32)), nil
 		}
-		cats := max(len(n.Ints("cats_int64s")), len(n.Strings("cats_strings")))
+		cats := max(len(Ints(n, "cats_int64s")), len(Strings(n, "cats_strings")))
 		return One(ssa.TensorOf(ndarray.Float32, append(slices.Clone(t.Shape), ssa.D(int64(cats)))...)), nil
 	},
 	Eval: evalOneHotEncoder,
@@ -30,14 +30,15 @@ var OneHotEncoder = Op{
 //
 // NaN is a key like any other; the last of repeated keys counts.
 var LabelEncoder = Op{
-	Domain: mlDomain, Name: "LabelEncoder", Since: 4, Form: labelEncoderForm, Doc: "Y = values[keys == X], or the default",
+	Domain: mlDomain, Name: "LabelEncoder", Since: 4, Form: since(2), Doc: "Y = values[keys == X], or the default",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "keys_floats", Kind: ssa.AttrFloats}, {Name: "keys_int64s", Kind: ssa.AttrInts},
-		{Name: "keys_strings", Kind: ssa.AttrStrings}, {Name: "keys_tensor", Kind: ssa.AttrTensor},
-		{Name: "values_floats", Kind: ssa.AttrFloats}, {Name: "values_int64s", Kind: ssa.AttrInts},
-		{Name: "values_strings", Kind: ssa.AttrStrings}, {Name: "values_tensor", Kind: ssa.AttrTensor},
-		{Name: "default_float", Kind: ssa.AttrFloat}, {Name: "default_int64", Kind: ssa.AttrInt},
-		{Name: "default_string", Kind: ssa.AttrString}, {Name: "default_tensor", Kind: ssa.AttrTensor}},
+	Attrs: []AttrSpec{floatsAttr("keys_floats").since(2), intsAttr("keys_int64s").since(2),
+		stringsAttr("keys_strings").since(2), tensorAttr("keys_tensor").since(4),
+		floatsAttr("values_floats").since(2), intsAttr("values_int64s").since(2),
+		stringsAttr("values_strings").since(2), tensorAttr("values_tensor").since(4),
+		floatAttr("default_float", float32(math.Copysign(0, -1))).since(2), intAttr("default_int64", -1),
+		strAttr("default_string", "_Unused"), tensorAttr("default_tensor").since(4),
+		stringsAttr("classes_strings").until(2)},
 	Facts: Facts{Traits: general}, Infer: inferLabelEncoder, Eval: evalLabelEncoder,
 	Upgrades: []Upgrade{{Below: 2, Source: "https://onnx.ai/onnx/operators/onnx_aionnxml_LabelEncoder.html#labelencoder-2",
 		Apply: upgradeLabelEncoder}},
@@ -48,8 +49,8 @@ var LabelEncoder = Op{
 var CategoryMapper = Op{
 	Domain: mlDomain, Name: "CategoryMapper", Since: 1, Doc: "Y = the other name of category X",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "cats_int64s", Kind: ssa.AttrInts}, {Name: "cats_strings", Kind: ssa.AttrStrings},
-		{Name: "default_int64", Kind: ssa.AttrInt}, {Name: "default_string", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{intsAttr("cats_int64s"), stringsAttr("cats_strings"),
+		intAttr("default_int64", -1), strAttr("default_string", "_Unused")},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		t := InType(n, 0)
 		switch t.DType {
@@ -112,13 +113,13 @@ func (x *keyIndex) find(a *ndarray.Array, i int) int {
 // "_int64s", "_strings" and "_tensor", as an array.
 func listAttr(n *ssa.Node, name string) (*ndarray.Array, error) {
 	var found []*ndarray.Array
-	if v := n.Floats(name + "_floats"); len(v) > 0 {
+	if v := Floats(n, name+"_floats"); len(v) > 0 {
 		found = append(found, ndarray.Of(slices.Clone(v), len(v)))
 	}
-	if v := n.Ints(name + "_int64s"); len(v) > 0 {
+	if v := Ints(n, name+"_int64s"); len(v) > 0 {
 		found = append(found, ndarray.Of(slices.Clone(v), len(v)))
 	}
-	if v := n.Strings(name + "_strings"); len(v) > 0 {
+	if v := Strings(n, name+"_strings"); len(v) > 0 {
 		found = append(found, ndarray.Strings(v, len(v)))
 	}
 	if a := n.Attr(name + "_tensor"); a != nil && a.Tensor != nil {
@@ -146,26 +147,19 @@ func defaultAttr(n *ssa.Node, dt ndarray.DType) (*ndarray.Array, error) {
 	out := ndarray.Must(dt)
 	switch {
 	case dt == ndarray.String:
-		out.Str[0] = n.Str("default_string", "_Unused")
+		out.Str[0] = Str(n, "default_string")
 	case dt.IsFloat():
-		out.SetFloat(0, float64(n.Float("default_float", float32(math.Copysign(0, -1)))))
+		out.SetFloat(0, float64(Float(n, "default_float")))
 	default:
-		out.SetInt(0, n.Int("default_int64", -1))
+		out.SetInt(0, Int(n, "default_int64"))
 	}
 	return out, nil
-}
-
-func labelEncoderForm(n *ssa.Node) int {
-	if n.Has("keys_tensor") || n.Has("values_tensor") || n.Has("default_tensor") {
-		return 4
-	}
-	return 2
 }
 
 // upgradeLabelEncoder writes the one list of LabelEncoder-1, where a string's
 // value is its position, as keys and values.
 func upgradeLabelEncoder(_ *Upgrader, n *ssa.Node) error {
-	classes := n.Strings("classes_strings")
+	classes := Strings(n, "classes_strings")
 	n.DropAttr("classes_strings")
 	numbers := make([]int64, len(classes))
 	for i := range numbers {
@@ -235,7 +229,7 @@ func evalLabelEncoder(c *Call) error {
 }
 
 func evalCategoryMapper(c *Call) error {
-	ints, texts := c.Node.Ints("cats_int64s"), c.Node.Strings("cats_strings")
+	ints, texts := Ints(c.Node, "cats_int64s"), Strings(c.Node, "cats_strings")
 	keys, values := ndarray.Of(slices.Clone(ints), len(ints)), ndarray.Strings(texts, len(texts))
 	if a := c.Array(0); a != nil && a.DType == ndarray.String {
 		keys, values = values, keys
@@ -271,7 +265,7 @@ func evalOneHotEncoder(c *Call) error {
 	x := newKeyIndex(cats)
 	for i := range a.Len() {
 		k := x.find(a, i)
-		if k < 0 && c.Node.Int("zeros", 1) == 0 {
+		if k < 0 && Int(c.Node, "zeros") == 0 {
 			return fmt.Errorf("element %d is none of the categories", i)
 		}
 		if k >= 0 {

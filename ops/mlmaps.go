@@ -16,7 +16,7 @@ import (
 var ZipMap = Op{
 	Domain: mlDomain, Name: "ZipMap", Since: 1, Doc: "Z[n] = {label k: X[n, k]}",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "classlabels_int64s", Kind: ssa.AttrInts}, {Name: "classlabels_strings", Kind: ssa.AttrStrings}},
+	Attrs: []AttrSpec{intsAttr("classlabels_int64s"), stringsAttr("classlabels_strings")},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		l, value := labelsOf(n), ssa.TensorOf(ndarray.Float32)
 		return One(ssa.SequenceOf(ssa.Type{Kind: ssa.KindMap, DType: l.dtype(), Elem: &value})), nil
@@ -32,9 +32,9 @@ var ZipMap = Op{
 var DictVectorizer = Op{
 	Domain: mlDomain, Name: "DictVectorizer", Since: 1, Doc: "Y[0, i] = X[vocabulary[i]], or 0",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "int64_vocabulary", Kind: ssa.AttrInts}, {Name: "string_vocabulary", Kind: ssa.AttrStrings}},
+	Attrs: []AttrSpec{intsAttr("int64_vocabulary"), stringsAttr("string_vocabulary")},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		words := max(len(n.Ints("int64_vocabulary")), len(n.Strings("string_vocabulary")))
+		words := max(len(Ints(n, "int64_vocabulary")), len(Strings(n, "string_vocabulary")))
 		return One(ssa.StaticTensor(mapValueType(InType(n, 0)), 1, words)), nil
 	},
 	Eval: evalDictVectorizer,
@@ -47,7 +47,7 @@ var DictVectorizer = Op{
 var CastMap = Op{
 	Domain: mlDomain, Name: "CastMap", Since: 1, Doc: "Y = values of X by key",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "cast_to", Kind: ssa.AttrString}, {Name: "map_form", Kind: ssa.AttrString}, {Name: "max_map", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{strAttr("cast_to", "TO_FLOAT", "TO_INT64", "TO_STRING"), strAttr("map_form", "DENSE", "SPARSE"), intAttr("max_map", 1)},
 	Facts: Facts{Traits: general}, Infer: inferCastMap, Eval: evalCastMap,
 }
 
@@ -106,7 +106,7 @@ func evalDictVectorizer(c *Call) error {
 	if err != nil {
 		return err
 	}
-	ints, texts := c.Node.Ints("int64_vocabulary"), c.Node.Strings("string_vocabulary")
+	ints, texts := Ints(c.Node, "int64_vocabulary"), Strings(c.Node, "string_vocabulary")
 	if (keys.DType == ndarray.String) != (len(texts) > 0) {
 		return fmt.Errorf("the map's keys are %s, the vocabulary is of the other kind", keys.DType)
 	}
@@ -131,7 +131,7 @@ func evalDictVectorizer(c *Call) error {
 
 // castMapType is the element type that attribute cast_to names.
 func castMapType(n *ssa.Node) (ndarray.DType, error) {
-	switch to := n.Str("cast_to", "TO_FLOAT"); to {
+	switch to := Str(n, "cast_to"); to {
 	case "TO_FLOAT":
 		return ndarray.Float32, nil
 	case "TO_INT64":
@@ -149,8 +149,8 @@ func inferCastMap(n *ssa.Node) ([]Fact, error) {
 		return nil, err
 	}
 	cols := ssa.Dim{}
-	if n.Str("map_form", "DENSE") == "SPARSE" {
-		cols = ssa.D(n.Int("max_map", 1))
+	if Str(n, "map_form") == "SPARSE" {
+		cols = ssa.D(Int(n, "max_map"))
 	}
 	return One(ssa.TensorOf(dt, ssa.D(1), cols)), nil
 }
@@ -169,11 +169,11 @@ func evalCastMap(c *Call) error {
 	}
 	order := positions(keys.Len())
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(keys.Int(i), keys.Int(j)) })
-	form, cols := c.Node.Str("map_form", "DENSE"), int64(keys.Len())
+	form, cols := Str(c.Node, "map_form"), int64(keys.Len())
 	switch form {
 	case "DENSE":
 	case "SPARSE":
-		if cols = c.Node.Int("max_map", 1); cols < 1 || cols > maxColumns {
+		if cols = Int(c.Node, "max_map"); cols < 1 || cols > maxColumns {
 			return badAttr("max_map", cols, "above 0")
 		}
 	default:

@@ -13,7 +13,7 @@ import (
 var Scaler = Op{
 	Domain: mlDomain, Name: "Scaler", Since: 1, Doc: "Y = (X - offset) * scale",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "offset", Kind: ssa.AttrFloats}, {Name: "scale", Kind: ssa.AttrFloats}},
+	Attrs: []AttrSpec{floatsAttr("offset"), floatsAttr("scale")},
 	Facts: Facts{Traits: general}, Infer: inferAsFloat, Eval: evalScaler,
 }
 
@@ -24,7 +24,7 @@ var Scaler = Op{
 var Normalizer = Op{
 	Domain: mlDomain, Name: "Normalizer", Since: 1, Doc: "Y = X / norm(X) row by row",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "norm", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{strAttr("norm", "MAX", "L1", "L2")},
 	Facts: Facts{Traits: general}, Infer: inferAsFloat, Eval: evalNormalizer,
 }
 
@@ -32,7 +32,7 @@ var Normalizer = Op{
 var Binarizer = Op{
 	Domain: mlDomain, Name: "Binarizer", Since: 1, Doc: "Y = X > threshold ? 1 : 0",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "threshold", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{floatAttr("threshold", 0)},
 	Infer: SameAs, Eval: evalBinarizer,
 	Facts: Facts{Traits: elementwise.but(ZeroSignCleared)},
 }
@@ -44,8 +44,8 @@ var Binarizer = Op{
 var Imputer = Op{
 	Domain: mlDomain, Name: "Imputer", Since: 1, Doc: "Y = X == replaced ? imputed : X",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "imputed_value_floats", Kind: ssa.AttrFloats}, {Name: "imputed_value_int64s", Kind: ssa.AttrInts},
-		{Name: "replaced_value_float", Kind: ssa.AttrFloat}, {Name: "replaced_value_int64", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{floatsAttr("imputed_value_floats"), intsAttr("imputed_value_int64s"),
+		floatAttr("replaced_value_float", 0), intAttr("replaced_value_int64", 0)},
 	Infer: SameAs, Eval: evalImputer,
 	Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 }
@@ -57,7 +57,7 @@ var Imputer = Op{
 var FeatureVectorizer = Op{
 	Domain: mlDomain, Name: "FeatureVectorizer", Since: 1, Doc: "Y = inputs side by side as floats",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "inputdimensions", Kind: ssa.AttrInts}},
+	Attrs: []AttrSpec{intsAttr("inputdimensions")},
 	Facts: Facts{Traits: general}, Infer: inferFeatureVectorizer, Eval: evalFeatureVectorizer,
 }
 
@@ -94,11 +94,11 @@ func evalScaler(c *Call) error {
 	if err != nil {
 		return err
 	}
-	offset, err := perFeature("offset", widen(c.Node.Floats("offset")), lastDim(a), 0)
+	offset, err := perFeature("offset", widen(Floats(c.Node, "offset")), lastDim(a), 0)
 	if err != nil {
 		return err
 	}
-	scale, err := perFeature("scale", widen(c.Node.Floats("scale")), lastDim(a), 1)
+	scale, err := perFeature("scale", widen(Floats(c.Node, "scale")), lastDim(a), 1)
 	if err != nil {
 		return err
 	}
@@ -136,7 +136,7 @@ func evalNormalizer(c *Call) error {
 	if err != nil {
 		return err
 	}
-	norm, err := normOf(c.Node.Str("norm", "MAX"))
+	norm, err := normOf(Str(c.Node, "norm"))
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func evalBinarizer(c *Call) error {
 	if err != nil {
 		return err
 	}
-	limit := float64(c.Node.Float("threshold", 0))
+	limit := float64(Float(c.Node, "threshold"))
 	for i := range a.Len() {
 		out.SetInt(i, int64(btoi(a.Float(i) > limit)))
 	}
@@ -183,15 +183,15 @@ func evalImputer(c *Call) error {
 	}
 	n := c.Node
 	if a.DType.IsInteger() {
-		return imputeInts(c, a, n.Ints("imputed_value_int64s"), n.Int("replaced_value_int64", 0))
+		return imputeInts(c, a, Ints(n, "imputed_value_int64s"), Int(n, "replaced_value_int64"))
 	}
 	if !a.DType.IsFloat() {
 		return unsupportedType(a.DType)
 	}
-	if len(n.Floats("imputed_value_floats")) == 0 {
+	if len(Floats(n, "imputed_value_floats")) == 0 {
 		return badAttr("imputed_value_floats", "", "given for an operand of floats")
 	}
-	put, err := perFeature("imputed_value_floats", widen(n.Floats("imputed_value_floats")), lastDim(a), 0)
+	put, err := perFeature("imputed_value_floats", widen(Floats(n, "imputed_value_floats")), lastDim(a), 0)
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func evalImputer(c *Call) error {
 	if err != nil {
 		return err
 	}
-	old := float64(n.Float("replaced_value_float", 0))
+	old := float64(Float(n, "replaced_value_float"))
 	for i := range a.Len() {
 		v := a.Float(i)
 		if v == old || v != v && old != old {
@@ -230,7 +230,7 @@ func imputeInts(c *Call, a *ndarray.Array, put []int64, old int64) error {
 }
 
 func inferFeatureVectorizer(n *ssa.Node) ([]Fact, error) {
-	dims, rows, cols := n.Ints("inputdimensions"), ssa.Dim{}, ssa.D(0)
+	dims, rows, cols := Ints(n, "inputdimensions"), ssa.Dim{}, ssa.D(0)
 	for i := range n.In {
 		if r := rowsOf(n, i); r.Known() {
 			rows = r
@@ -248,7 +248,7 @@ func inferFeatureVectorizer(n *ssa.Node) ([]Fact, error) {
 }
 
 func evalFeatureVectorizer(c *Call) error {
-	dims := c.Node.Ints("inputdimensions")
+	dims := Ints(c.Node, "inputdimensions")
 	parts, widths, cols := make([]*samples, len(c.In)), make([]int, len(c.In)), 0
 	for i := range parts {
 		x, err := needSamples(c, i)

@@ -15,7 +15,7 @@ import (
 var Mod = Op{
 	Name: "Mod", Since: 28, Doc: "C = A mod B", Form: modForm,
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "fmod", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("fmod", 0)},
 	Infer: inferArithmetic(remainderContent), Eval: evalMod,
 	Facts: Facts{Traits: elementwise.but(ZeroSignPassed, FailsIntegers)},
 }
@@ -23,7 +23,7 @@ var Mod = Op{
 // modForm: floats with fmod=0 are allowed since 28 only.
 func modForm(n *ssa.Node) int {
 	dt := InType(n, 0).DType
-	if dt.IsFloat() && n.Int("fmod", 0) == 0 {
+	if dt.IsFloat() && Int(n, "fmod") == 0 {
 		return 28
 	}
 	return versionFor(dt, typeStep{10, floatTypes | integerTypes}, typeStep{13, anyType})
@@ -33,7 +33,7 @@ func evalMod(c *Call) error {
 	if err := checkDivisor(c); err != nil {
 		return err
 	}
-	switch fmod := c.Node.Int("fmod", 0); fmod {
+	switch fmod := Int(c.Node, "fmod"); fmod {
 	case 0:
 		return evalArithmetic(c, arithmetic{
 			float: floorMod,

@@ -17,7 +17,7 @@ import (
 var MSAttention = Op{
 	Domain: microsoft, Name: "Attention", Since: 1, Doc: "output = attention of [Q K V] = input · weights + bias",
 	MinIn: 2, MaxIn: 7, MinOut: 1, MaxOut: 2,
-	Attrs: msAttentionAttrs,
+	Attrs: append([]AttrSpec{intsAttr("qkv_hidden_sizes"), intAttr("rotary_embedding_dim")}, msAttentionAttrs...),
 	Facts: Facts{Traits: general, Cost: projectedCost}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferSelfAttention(n, 4, InType(n, 0).DType) },
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalMSAttention[float32], evalMSAttention[float64])
@@ -35,14 +35,14 @@ var QAttention = Op{
 	Eval: evalQAttention,
 }
 
-var msAttentionAttrs = []AttrSpec{{Name: "do_rotary", Kind: ssa.AttrInt}, {Name: "mask_filter_value", Kind: ssa.AttrFloat},
-	{Name: "num_heads", Kind: ssa.AttrInt, Required: true}, {Name: "past_present_share_buffer", Kind: ssa.AttrInt},
-	{Name: "qkv_hidden_sizes", Kind: ssa.AttrInts}, {Name: "rotary_embedding_dim", Kind: ssa.AttrInt},
-	{Name: "scale", Kind: ssa.AttrFloat}, {Name: "unidirectional", Kind: ssa.AttrInt}}
+// msAttentionAttrs are the attributes of both.
+var msAttentionAttrs = []AttrSpec{intAttr("do_rotary"), floatAttr("mask_filter_value", -10000),
+	intAttr("num_heads").required(), intAttr("past_present_share_buffer"),
+	floatAttr("scale"), intAttr("unidirectional", 0)}
 
 // projectionSizes splits the columns of the weights into Q, K and V.
 func projectionSizes(n *ssa.Node, cols ssa.Dim) (sizes [3]ssa.Dim, err error) {
-	if list := n.Ints("qkv_hidden_sizes"); len(list) > 0 {
+	if list := Ints(n, "qkv_hidden_sizes"); len(list) > 0 {
 		if len(list) != 3 {
 			return sizes, fmt.Errorf("qkv_hidden_sizes has %d elements", len(list))
 		}
@@ -65,7 +65,7 @@ func inferSelfAttention(n *ssa.Node, pastAt int, dt ndarray.DType) ([]Fact, erro
 	if err != nil {
 		return nil, err
 	}
-	count := ssa.D(n.Int("num_heads", 1))
+	count := ssa.D(Int(n, "num_heads"))
 	total := dimOf(x, 1)
 	if n.Input(pastAt) != nil {
 		total = total.Add(dimOf(InType(n, pastAt), 3))
@@ -109,7 +109,7 @@ func checkProjection(n *ssa.Node, x, w *ndarray.Array) error {
 		return fmt.Errorf("input of shape %v does not fit weights of shape %v", x.Shape, w.Shape)
 	}
 	for _, name := range []string{"do_rotary", "past_present_share_buffer"} {
-		if n.Int(name, 0) != 0 {
+		if Int(n, name) != 0 {
 			return fmt.Errorf("%s=1: %w", name, ErrUnsupported)
 		}
 	}
@@ -118,7 +118,7 @@ func checkProjection(n *ssa.Node, x, w *ndarray.Array) error {
 
 // selfAttention runs attention over projected rows qkv [batch, seq, cols].
 func selfAttention[T realNum](c *Call, dt ndarray.DType, qkv []T, x []int, cols int, mask, past, bias *ndarray.Array) error {
-	count := int(c.Node.Int("num_heads", 0))
+	count := int(Int(c.Node, "num_heads"))
 	dims, err := projectionSizes(c.Node, ssa.D(int64(cols)))
 	if err != nil {
 		return err
@@ -200,8 +200,8 @@ func evalQAttention(c *Call) error {
 var MultiHeadAttention = Op{
 	Domain: microsoft, Name: "MultiHeadAttention", Since: 1, Doc: "output = softmax(scale * Q·Kᵀ + mask) · V per head",
 	MinIn: 1, MaxIn: 10, MinOut: 1, MaxOut: 4,
-	Attrs: []AttrSpec{{Name: "mask_filter_value", Kind: ssa.AttrFloat}, {Name: "num_heads", Kind: ssa.AttrInt, Required: true},
-		{Name: "scale", Kind: ssa.AttrFloat}, {Name: "unidirectional", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{floatAttr("mask_filter_value", -10000), intAttr("num_heads").required(),
+		floatAttr("scale"), intAttr("unidirectional", 0)},
 	Facts: Facts{Traits: general, Cost: cachedCost(1)}, Infer: inferMultiHead,
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalMultiHead[float32], evalMultiHead[float64])
@@ -210,7 +210,7 @@ var MultiHeadAttention = Op{
 
 func inferMultiHead(n *ssa.Node) ([]Fact, error) {
 	q, k, v := InType(n, 0), InType(n, 1), InType(n, 2)
-	count := ssa.D(n.Int("num_heads", 1))
+	count := ssa.D(Int(n, "num_heads"))
 	batch, seq := dimOf(q, 0), dimOf(q, 1)
 	var kv, hidden, size ssa.Dim
 	switch {
@@ -270,7 +270,7 @@ func evalMultiHead[T float32 | float64](c *Call) error {
 
 // readProjected views Q, K and V in any of their packings and adds the bias.
 func (a *paddedAttention[T]) readProjected(c *Call) error {
-	n, q, k, v := int(c.Node.Int("num_heads", 0)), c.Array(0), c.Array(1), c.Array(2)
+	n, q, k, v := int(Int(c.Node, "num_heads")), c.Array(0), c.Array(1), c.Array(2)
 	if n < 1 {
 		return fmt.Errorf("num_heads=%d is not positive", n)
 	}

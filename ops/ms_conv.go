@@ -9,7 +9,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-var fusedConvAttrs = append([]AttrSpec{{Name: "activation", Kind: ssa.AttrString}, {Name: "activation_params", Kind: ssa.AttrFloats}}, convAttrs...)
+var fusedConvAttrs = append([]AttrSpec{strAttr("activation"), floatsAttr("activation_params")}, convAttrs...)
 
 // FusedConv is Conv followed by a residual sum and an activation, of the
 // com.microsoft domain: Y = act(Conv(X, W, B) + Z).
@@ -94,7 +94,7 @@ func evalFusedConv[T float32 | float64](c *Call, last bool) error {
 	if err := wantLen("bias", b, s.m); err != nil {
 		return err
 	}
-	act, err := fusedActivation(c.Node.Str("activation", ""), c.Node.Floats("activation_params"))
+	act, err := fusedActivation(Str(c.Node, "activation"), Floats(c.Node, "activation_params"))
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,8 @@ func evalFusedConv[T float32 | float64](c *Call, last bool) error {
 var NhwcMaxPool = Op{
 	Domain: microsoft, Name: "NhwcMaxPool", Since: 1, Doc: "y = max over sliding windows, channels last",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: poolAttrs, Facts: Facts{Traits: general, Cost: poolCost}, Infer: inferPoolLast, Eval: evalNhwcMaxPool,
+	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0), intsAttr("dilations").atLeast(1), intsAttr("kernel_shape").atLeast(1).required()}, poolAttrs...),
+	Facts: Facts{Traits: general, Cost: poolCost}, Infer: inferPoolLast, Eval: evalNhwcMaxPool,
 }
 
 // poolLast binds a pooling window over data with channels last.

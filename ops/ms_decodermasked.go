@@ -22,14 +22,14 @@ import (
 var DecoderMaskedMultiHeadAttention = Op{
 	Domain: microsoft, Name: "DecoderMaskedMultiHeadAttention", Since: 1, Doc: "output = softmax(scale * q·Kᵀ + mask) · V for one query per sequence",
 	MinIn: 1, MaxIn: 11, MinOut: 1, MaxOut: 4,
-	Attrs: []AttrSpec{{Name: "mask_filter_value", Kind: ssa.AttrFloat}, {Name: "num_heads", Kind: ssa.AttrInt, Required: true},
-		{Name: "output_qk", Kind: ssa.AttrInt}, {Name: "past_present_share_buffer", Kind: ssa.AttrInt}, {Name: "scale", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{floatAttr("mask_filter_value", -10000), intAttr("num_heads").required(),
+		intAttr("output_qk"), intAttr("past_present_share_buffer"), floatAttr("scale")},
 	Infer: inferDecoderMasked, Facts: Facts{Traits: general, Cost: cachedCost(1)}, Eval: notDouble(evalDecoderMasked),
 }
 
 func inferDecoderMasked(n *ssa.Node) ([]Fact, error) {
 	q, v := InType(n, 0), InType(n, 2)
-	count := ssa.D(n.Int("num_heads", 1))
+	count := ssa.D(Int(n, "num_heads"))
 	hidden, length := dimOf(v, 2), ssa.Dim{}
 	if v.Rank() == 4 {
 		hidden, length = dimOf(v, 3).Mul(count), dimOf(v, 2)
@@ -56,7 +56,7 @@ func evalDecoderMasked(c *Call) error {
 	if !c.Has(1) || !c.Has(2) {
 		return fmt.Errorf("a packed query: %w", ErrUnsupported)
 	}
-	heads := int(n.Int("num_heads", 0))
+	heads := int(Int(n, "num_heads"))
 	var err error
 	for i, x := range []*headsF{&a.q, &a.k, &a.v} {
 		if *x, err = headsOf[float32]([]string{"query", "key", "value"}[i], c.Array(i), heads); err != nil {
@@ -98,7 +98,7 @@ func (a *paddedAttention[T]) joinShared(c *Call) error {
 	if !c.Has(5) && !c.Has(6) {
 		return a.storeJoined(c, 1, a.k, a.v)
 	}
-	if c.Node.Int("past_present_share_buffer", 0) == 0 || !c.Has(5) || !c.Has(6) || !c.Has(7) {
+	if Int(c.Node, "past_present_share_buffer") == 0 || !c.Has(5) || !c.Has(6) || !c.Has(7) {
 		return fmt.Errorf("a past that is not past_key, past_value and past_sequence_length with past_present_share_buffer=1: %w", ErrUnsupported)
 	}
 	filled, err := optInt(c, 7, -1)

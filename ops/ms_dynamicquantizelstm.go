@@ -18,7 +18,8 @@ import (
 var DynamicQuantizeLSTM = Op{
 	Domain: microsoft, Name: "DynamicQuantizeLSTM", Since: 1, Doc: "LSTM over int8 weights, activations quantized on the fly",
 	MinIn: 3, MaxIn: 12, MinOut: 0, MaxOut: 3,
-	Attrs: append([]AttrSpec{{Name: "input_forget", Kind: ssa.AttrInt}}, recurrentAttrs...),
+	Attrs: []AttrSpec{floatsAttr("activation_alpha"), floatsAttr("activation_beta"), stringsAttr("activations"), floatAttr("clip"),
+		strAttr("direction", "forward", "reverse", "bidirectional"), intAttr("hidden_size"), intAttr("input_forget", 0)},
 	Infer: func(n *ssa.Node) ([]Fact, error) { return inferRecurrent(2)(n) },
 	Eval:  evalDynamicQuantizeLSTM,
 	Facts: Facts{Traits: general, Cost: recurrentCost(4)},

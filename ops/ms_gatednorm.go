@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // Root-mean-square norms with gates, of the com.microsoft domain. All compute in
@@ -18,7 +17,7 @@ import (
 var GatedRMSNorm = Op{
 	Domain: microsoft, Name: "GatedRMSNorm", Since: 1, Doc: "Y = rms(X) * activation(gate)",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "activation", Kind: ssa.AttrString}, {Name: "epsilon", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{strAttr("activation", "silu", "swish", "sigmoid"), floatAttr("epsilon", 1e-5)},
 	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: normCost}, Eval: notDouble(evalGatedRMS),
 }
 
@@ -35,7 +34,7 @@ func evalGatedRMS(c *Call) error {
 		return err
 	}
 	var act func(float64) float64
-	switch name := c.Node.Str("activation", "silu"); name {
+	switch name := Str(c.Node, "activation"); name {
 	case "silu", "swish":
 		act = func(z float64) float64 { return z * sigmoid(z) }
 	case "sigmoid":
@@ -48,7 +47,7 @@ func evalGatedRMS(c *Call) error {
 		return err
 	}
 	v, g := reals[float32](x), append([]float32{}, reals[float32](gate)...)
-	rmsGroups(y.V, v, width, float64(c.Node.Float("epsilon", 1e-5)))
+	rmsGroups(y.V, v, width, float64(Float(c.Node, "epsilon")))
 	scaleShift(y.V, reals[float32](scale), nil)
 	for i := range y.V {
 		y.V[i] *= float32(act(float64(g[i])))
@@ -68,7 +67,7 @@ func rmsGroups(y, x []float32, width int, eps float64) {
 var BranchwiseRMSNorm = Op{
 	Domain: microsoft, Name: "BranchwiseRMSNorm", Since: 1, Doc: "Y = rms(X) along every branch",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "num_branches", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{floatAttr("epsilon", 1e-5), intAttr("num_branches", 0)},
 	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: normCost},
 	Eval: notDouble(func(c *Call) error {
 		x := c.Array(0)
@@ -84,7 +83,7 @@ var BranchwiseRMSNorm = Op{
 		if err != nil {
 			return err
 		}
-		rmsGroups(y.V, reals[float32](x), s.width, float64(c.Node.Float("epsilon", 1e-5)))
+		rmsGroups(y.V, reals[float32](x), s.width, float64(Float(c.Node, "epsilon")))
 		scaleShift(y.V, reals[float32](scale), nil)
 		return y.store()
 	}),
@@ -99,7 +98,7 @@ var BranchwiseRMSNorm = Op{
 // Keys and queries are [B,S,M,H], the value [B,S,H] is shared by the M of them.
 var EngramGate = Op{
 	Domain: microsoft, Name: "EngramGate", Since: 1, Doc: "output = sigmoid(±√|rms(key)·rms(query)/√H|) * value",
-	MinIn: 5, MaxIn: 6, MinOut: 1, MaxOut: 2, Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}},
+	MinIn: 5, MaxIn: 6, MinOut: 1, MaxOut: 2, Attrs: []AttrSpec{floatAttr("epsilon", 1e-5)},
 	Infer: firstType(2), Facts: Facts{Traits: general, Cost: normCost}, Eval: notDouble(evalEngramGate),
 }
 
@@ -117,7 +116,7 @@ func evalEngramGate(c *Call) error {
 	if c.Wants(1) && !c.Has(5) {
 		return fmt.Errorf("gated_value_normed needs conv_norm_scale")
 	}
-	eps := float64(c.Node.Float("epsilon", 1e-5))
+	eps := float64(Float(c.Node, "epsilon"))
 	normed := func(a, scale *ndarray.Array) []float32 {
 		out := append([]float32{}, reals[float32](a)...)
 		rmsGroups(out, out, h, eps)

@@ -19,8 +19,8 @@ import (
 var GatherBlockQuantized = Op{
 	Domain: microsoft, Name: "GatherBlockQuantized", Since: 1, Doc: "output = dequantize(gather(data, indices))",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "bits", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt}, {Name: "gather_axis", Kind: ssa.AttrInt},
-		{Name: "quantize_axis", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("bits", 4), intAttr("block_size", 128), intAttr("gather_axis", 0),
+		intAttr("quantize_axis", 1)},
 	Facts: Facts{Traits: general}, Infer: inferGatherBlock, Eval: evalGatherBlock,
 }
 
@@ -29,7 +29,7 @@ func packedBits(n *ssa.Node, dt ndarray.DType) (perByte, bits int) {
 	if dt != ndarray.Uint8 {
 		return 1, dt.FileBits()
 	}
-	bits = int(n.Int("bits", 4))
+	bits = int(Int(n, "bits"))
 	return 8 / max(1, bits), bits
 }
 
@@ -38,7 +38,7 @@ func inferGatherBlock(n *ssa.Node) ([]Fact, error) {
 	if !data.Ranked || !idx.Ranked {
 		return One(ssa.UnrankedTensor(dt)), nil
 	}
-	axis, err := NormAxis(n.Int("gather_axis", 0), data.Rank())
+	axis, err := NormAxis(Int(n, "gather_axis"), data.Rank())
 	if err != nil {
 		return nil, err
 	}
@@ -74,10 +74,10 @@ func newBlockTable(c *Call) (*blockTable, error) {
 	t.bits = bits
 	t.shape[len(t.shape)-1] *= per
 	var err error
-	if t.axis, err = NormAxis(c.Node.Int("quantize_axis", 1), len(t.shape)); err != nil {
+	if t.axis, err = NormAxis(Int(c.Node, "quantize_axis"), len(t.shape)); err != nil {
 		return nil, err
 	}
-	t.block = int(c.Node.Int("block_size", 128))
+	t.block = int(Int(c.Node, "block_size"))
 	if t.block == 0 {
 		t.block = t.shape[t.axis]
 	}
@@ -153,7 +153,7 @@ func evalGatherBlock(c *Call) error {
 	if !idx.DType.IsInteger() {
 		return unsupportedType(idx.DType)
 	}
-	axis, err := NormAxis(c.Node.Int("gather_axis", 0), len(t.shape))
+	axis, err := NormAxis(Int(c.Node, "gather_axis"), len(t.shape))
 	if err != nil {
 		return err
 	}

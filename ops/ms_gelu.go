@@ -36,10 +36,10 @@ var FastGelu = Op{
 var QuickGelu = Op{
 	Domain: microsoft, Name: "QuickGelu", Since: 1, Doc: "Y = X * sigmoid(alpha * X)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{floatAttr("alpha", 1.702)},
 	Infer: SameAs, Facts: Facts{Traits: elementwise},
 	Eval: func(c *Call) error {
-		alpha := float64(c.Node.Float("alpha", 1.702))
+		alpha := float64(Float(c.Node, "alpha"))
 		return evalBiased(c, func(x float64) float64 { return x * sigmoid(alpha*x) })
 	},
 }

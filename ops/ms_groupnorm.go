@@ -5,11 +5,10 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
 )
 
-var msGroupNormAttrs = []AttrSpec{{Name: "activation", Kind: ssa.AttrInt, Required: true}, {Name: "channels_last", Kind: ssa.AttrInt},
-	{Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "groups", Kind: ssa.AttrInt, Required: true}}
+var msGroupNormAttrs = []AttrSpec{intAttr("activation").required(), intAttr("channels_last", 1),
+	floatAttr("epsilon", 1e-5), intAttr("groups").required()}
 
 // MSGroupNorm is group normalization with channels last (unless channels_last is
 // 0) and an optional SiLU, of the com.microsoft domain.
@@ -66,7 +65,7 @@ func evalGroupNormLast[T float32 | float64](c *Call) error {
 		return err
 	}
 	x := c.Array(0)
-	groups, act := int(c.Node.Int("groups", 0)), c.Node.Int("activation", 0)
+	groups, act := int(Int(c.Node, "groups")), Int(c.Node, "activation")
 	if x.Rank() < 3 || act != 0 && act != 1 {
 		return fmt.Errorf("X of shape %v with activation=%d", x.Shape, act)
 	}
@@ -74,7 +73,7 @@ func evalGroupNormLast[T float32 | float64](c *Call) error {
 	if err != nil {
 		return err
 	}
-	last := c.Node.Int("channels_last", 1) != 0
+	last := Int(c.Node, "channels_last") != 0
 	shape := x.Shape
 	if last {
 		shape = firstShape(shape)
@@ -91,7 +90,7 @@ func evalGroupNormLast[T float32 | float64](c *Call) error {
 	}
 	size := ch / groups * plane
 	for at := 0; at < len(sum); at += size {
-		standardize(sum[at:at+size], sum[at:at+size], float64(c.Node.Float("epsilon", 1e-5)), true)
+		standardize(sum[at:at+size], sum[at:at+size], float64(Float(c.Node, "epsilon")), true)
 	}
 	gamma, beta := reals[T](c.Array(1)), reals[T](c.Array(2))
 	for i := range sum {

@@ -21,12 +21,12 @@ import (
 var GroupQueryAttention = Op{
 	Domain: microsoft, Name: "GroupQueryAttention", Since: 1, Doc: "output = causal attention over a cache, key heads shared by query heads",
 	MinIn: 1, MaxIn: 16, MinOut: 1, MaxOut: 4,
-	Attrs: []AttrSpec{{Name: "causal", Kind: ssa.AttrInt}, {Name: "do_rotary", Kind: ssa.AttrInt}, {Name: "k_quant_type", Kind: ssa.AttrString},
-		{Name: "kv_cache_bit_width", Kind: ssa.AttrInt}, {Name: "kv_num_heads", Kind: ssa.AttrInt, Required: true},
-		{Name: "local_window_size", Kind: ssa.AttrInt}, {Name: "num_heads", Kind: ssa.AttrInt, Required: true}, {Name: "qk_norm_epsilon", Kind: ssa.AttrFloat},
-		{Name: "qk_output", Kind: ssa.AttrInt}, {Name: "rotary_interleaved", Kind: ssa.AttrInt}, {Name: "scale", Kind: ssa.AttrFloat},
-		{Name: "sliding_window_cache", Kind: ssa.AttrInt}, {Name: "smooth_softmax", Kind: ssa.AttrInt}, {Name: "softcap", Kind: ssa.AttrFloat},
-		{Name: "v_quant_type", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{intAttr("causal", 1), intAttr("do_rotary"), strAttr("k_quant_type", "NONE"),
+		intAttr("kv_cache_bit_width"), intAttr("kv_num_heads").required(),
+		intAttr("local_window_size", -1), intAttr("num_heads").required(), floatAttr("qk_norm_epsilon", 1e-6),
+		intAttr("qk_output", 0), intAttr("rotary_interleaved"), floatAttr("scale"),
+		intAttr("sliding_window_cache", 0), intAttr("smooth_softmax", -1), floatAttr("softcap"),
+		strAttr("v_quant_type", "NONE")},
 	Facts: Facts{Traits: general, Cost: cachedCost(1)}, Infer: inferGroupQuery,
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalGroupQuery[float32], evalGroupQuery[float64])
@@ -35,7 +35,7 @@ var GroupQueryAttention = Op{
 
 func inferGroupQuery(n *ssa.Node) ([]Fact, error) {
 	q := InType(n, 0)
-	hq, hk := n.Int("num_heads", 0), n.Int("kv_num_heads", 0)
+	hq, hk := Int(n, "num_heads"), Int(n, "kv_num_heads")
 	if hq < 1 || hk < 1 || hq%hk != 0 {
 		return nil, fmt.Errorf("%d query heads can not share %d key heads", hq, hk)
 	}
@@ -89,11 +89,11 @@ func evalGroupQuery[T float32 | float64](c *Call) error {
 func groupQuerySupported(c *Call) error {
 	n := c.Node
 	switch {
-	case n.Str("k_quant_type", "NONE") != "NONE" || n.Str("v_quant_type", "NONE") != "NONE" || n.Int("kv_cache_bit_width", 0) != 0:
+	case Str(n, "k_quant_type") != "NONE" || Str(n, "v_quant_type") != "NONE" || Int(n, "kv_cache_bit_width") != 0:
 		return fmt.Errorf("a quantized cache: %w", ErrUnsupported)
-	case n.Int("sliding_window_cache", 0) != 0:
+	case Int(n, "sliding_window_cache") != 0:
 		return fmt.Errorf("sliding_window_cache=1: %w", ErrUnsupported)
-	case n.Int("causal", 1) == 0 && n.Int("local_window_size", -1) > 0:
+	case Int(n, "causal") == 0 && Int(n, "local_window_size") > 0:
 		return fmt.Errorf("local_window_size goes with causal=1")
 	case c.Has(14) != c.Has(15):
 		return fmt.Errorf("q_norm_weight and k_norm_weight come together")
@@ -103,7 +103,7 @@ func groupQuerySupported(c *Call) error {
 
 func (g *groupQuery[T]) readOperands() error {
 	n, c := g.c.Node, g.c
-	hq, hk := int(n.Int("num_heads", 0)), int(n.Int("kv_num_heads", 0))
+	hq, hk := int(Int(n, "num_heads")), int(Int(n, "kv_num_heads"))
 	q := c.Array(0)
 	if err := wantRank("query", q, 3); err != nil {
 		return err
@@ -185,11 +185,11 @@ func (g *groupQuery[T]) rotate() error {
 		*x = x.contiguous(heads[T]{})
 		for r := 0; r < len(x.v); r += x.size {
 			row := x.v[r : r+x.size]
-			standardize(row, row, float64(g.c.Node.Float("qk_norm_epsilon", 1e-6)), false)
+			standardize(row, row, float64(Float(g.c.Node, "qk_norm_epsilon")), false)
 			scaleShift(row, reals[T](w), nil)
 		}
 	}
-	if g.c.Node.Int("do_rotary", 0) == 0 {
+	if Int(g.c.Node, "do_rotary") == 0 {
 		return nil
 	}
 	cos, sin := g.c.Array(7), g.c.Array(8)
@@ -214,7 +214,7 @@ func (g *groupQuery[T]) rotateBy(cos, sin, ids *ndarray.Array) error {
 		if err != nil {
 			return err
 		}
-		r.interleaved = g.c.Node.Int("rotary_interleaved", 0) != 0
+		r.interleaved = Int(g.c.Node, "rotary_interleaved") != 0
 		r.applyAll(*x, *x)
 	}
 	return nil
@@ -268,7 +268,7 @@ func (g *groupQuery[T]) fillCaches() error {
 
 func (g *groupQuery[T]) attend() error {
 	n := g.c.Node
-	scale := float64(n.Float("scale", 0))
+	scale := float64(Float(n, "scale"))
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(g.q.size))
 	}
@@ -276,7 +276,7 @@ func (g *groupQuery[T]) attend() error {
 		return err
 	}
 	g.sink = reals[T](g.c.Array(11))
-	if g.sink == nil && n.Int("smooth_softmax", 0) == 1 {
+	if g.sink == nil && Int(n, "smooth_softmax") == 1 {
 		g.sink = make([]T, g.q.n)
 	}
 	var err error
@@ -284,11 +284,11 @@ func (g *groupQuery[T]) attend() error {
 		return err
 	}
 	scores := attentionScores(g.q, g.k, scale)
-	softCap(scores, float64(n.Float("softcap", 0)))
+	softCap(scores, float64(Float(n, "softcap")))
 	probs := g.mask(scores)
 	dt := g.c.Array(0).DType
 	shape := &ndarray.Array{DType: dt, Shape: []int{g.q.batch, g.q.n, g.q.seq, g.total}}
-	switch n.Int("qk_output", 0) {
+	switch Int(n, "qk_output") {
 	case 1:
 		err = storeWanted(g.c, 3, shape, scores)
 	case 2:
@@ -310,7 +310,7 @@ func (g *groupQuery[T]) attend() error {
 func (g *groupQuery[T]) mask(scores []T) []T {
 	probs := make([]T, len(scores))
 	bias := make([]float64, g.total)
-	causal, window := g.c.Node.Int("causal", 1) != 0, int(g.c.Node.Int("local_window_size", -1))
+	causal, window := Int(g.c.Node, "causal") != 0, int(Int(g.c.Node, "local_window_size"))
 	for r := range g.q.batch * g.q.n * g.q.seq {
 		b, h, s := r/g.q.seq/g.q.n, r/g.q.seq%g.q.n, r%g.q.seq
 		clear(bias)

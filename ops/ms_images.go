@@ -15,7 +15,7 @@ import (
 var CropAndResize = Op{
 	Domain: microsoft, Name: "CropAndResize", Since: 1, Doc: "Y[r] = box rois[r] of image X[batch_indices[r]], scaled to crop_size",
 	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "extrapolation_value", Kind: ssa.AttrFloat}, {Name: "mode", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{floatAttr("extrapolation_value", 0), strAttr("mode", "bilinear", "nearest")},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		x := InType(n, 0)
 		size := []ssa.Dim{{}, {}}
@@ -38,7 +38,7 @@ func evalCropAndResize(c *Call) error {
 		return fmt.Errorf("rois %v, batch_indices %v and crop_size %v do not go together", rois.Shape, batches.Shape, size.Ints())
 	}
 	nearest := false
-	switch mode := c.Node.Str("mode", "bilinear"); mode {
+	switch mode := Str(c.Node, "mode"); mode {
 	case "bilinear":
 	case "nearest":
 		nearest = true
@@ -51,7 +51,7 @@ func evalCropAndResize(c *Call) error {
 		return err
 	}
 	v, boxes := reals[float32](x), reals[float32](rois)
-	outside, plane := c.Node.Float("extrapolation_value", 0), x.Shape[2]*x.Shape[3]
+	outside, plane := Float(c.Node, "extrapolation_value"), x.Shape[2]*x.Shape[3]
 	for r := range rois.Shape[0] {
 		b := batches.Int(r)
 		if b < 0 || b >= int64(x.Shape[0]) {
@@ -107,8 +107,8 @@ func sampleAt(image []float32, height, width int, y, x float32, nearest bool, ou
 var ConvTransposeWithDynamicPads = Op{
 	Domain: microsoft, Name: "ConvTransposeWithDynamicPads", Since: 1, Doc: "ConvTranspose(X, W, B) with pads from operand 2",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "auto_pad", Kind: ssa.AttrString}, {Name: "dilations", Kind: ssa.AttrInts}, {Name: "group", Kind: ssa.AttrInt},
-		{Name: "kernel_shape", Kind: ssa.AttrInts}, {Name: "output_padding", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}},
+	Attrs: []AttrSpec{autoPad, intsAttr("dilations").atLeast(1), intAttr("group", 1).atLeast(1),
+		intsAttr("kernel_shape").atLeast(1), intsAttr("output_padding"), intsAttr("strides").atLeast(1)},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		pads, known := ConstInts(n, 2)
 		facts, err := inferConvTranspose(withPads(n, pads))
@@ -150,7 +150,7 @@ func withPads(n *ssa.Node, pads []int64) *ssa.Node {
 var UnfoldTensor = Op{
 	Domain: microsoft, Name: "UnfoldTensor", Since: 1, Doc: "output[…, i, …, j] = input[…, i*step + j, …] along dim",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "dim", Kind: ssa.AttrInt}, {Name: "size", Kind: ssa.AttrInt, Required: true}, {Name: "step", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("dim", -1), intAttr("size").required(), intAttr("step", 1)},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		x := InType(n, 0)
 		if !x.Ranked {
@@ -171,11 +171,11 @@ var UnfoldTensor = Op{
 }
 
 func unfoldAttrs(n *ssa.Node, rank int) (axis int, size, step int64, err error) {
-	size, step = n.Int("size", 0), n.Int("step", 1)
+	size, step = Int(n, "size"), Int(n, "step")
 	if size < 1 || step < 1 {
 		return 0, 0, 0, fmt.Errorf("windows of %d every %d", size, step)
 	}
-	axis, err = NormAxis(n.Int("dim", -1), rank)
+	axis, err = NormAxis(Int(n, "dim"), rank)
 	return axis, size, step, err
 }
 

@@ -58,7 +58,7 @@ func evalInverse(c *Call) error {
 var CDist = Op{
 	Domain: microsoft, Name: "CDist", Since: 1, Doc: "C[m,k] = distance of A[m] and B[k]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "metric", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{strAttr("metric", "sqeuclidean", "euclidean")},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		a, b := InType(n, 0), InType(n, 1)
 		return One(ssa.TensorOf(a.DType, dimOf(a, 0), dimOf(b, 0))), nil
@@ -77,7 +77,7 @@ func evalCDist[T float32 | float64](c *Call) error {
 	if a.Shape[1] != b.Shape[1] || a.DType != b.DType {
 		return fmt.Errorf("operands %s and %s have rows of different kind", a, b)
 	}
-	metric := c.Node.Str("metric", "sqeuclidean")
+	metric := Str(c.Node, "metric")
 	if metric != "sqeuclidean" && metric != "euclidean" {
 		return fmt.Errorf("metric %q: %w", metric, ErrUnsupported)
 	}

@@ -17,7 +17,7 @@ import (
 const mostStateWindow = 8
 
 func stateWindow(n *ssa.Node) (int, error) {
-	w := n.Int("state_window", 0)
+	w := Int(n, "state_window")
 	if w < 0 || w > mostStateWindow {
 		return 0, fmt.Errorf("state_window=%d is not between 0 and %d", w, mostStateWindow)
 	}
@@ -49,13 +49,13 @@ func lastSlot(past []float32, w int) []float32 {
 var MSLinearAttention = Op{
 	Domain: microsoft, Name: "LinearAttention", Since: 1, Doc: "S = exp(g)∘S + k⊗v, o = scale * Sᵀq over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
-	Attrs: append(slices.Clone(LinearAttention.Attrs), AttrSpec{Name: "state_window", Kind: ssa.AttrInt}),
+	Attrs: append(slices.Clone(LinearAttention.Attrs), intAttr("state_window", 0)),
 	Infer: inferMSLinearAttention, Facts: Facts{Traits: general, Cost: linearAttentionCost}, Eval: notDouble(evalMSLinearAttention),
 }
 
 func inferMSLinearAttention(n *ssa.Node) ([]Fact, error) {
 	q, v := InType(n, 0), InType(n, 2)
-	hq, hk := n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0)
+	hq, hk := Int(n, "q_num_heads"), Int(n, "kv_num_heads")
 	if hk < 1 || hq < 1 || hq%hk != 0 && hk%hq != 0 {
 		return nil, fmt.Errorf("%d query heads and %d key heads do not go together", hq, hk)
 	}
@@ -124,8 +124,8 @@ func evalMSLinearAttention(c *Call) error {
 var MSCausalConvWithState = Op{
 	Domain: microsoft, Name: "CausalConvWithState", Since: 1, Doc: "output = act(weight * [past_state input] + bias), per channel",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
-	Attrs: []AttrSpec{{Name: "activation", Kind: ssa.AttrString}, {Name: "channels_last", Kind: ssa.AttrInt}, {Name: "dilation", Kind: ssa.AttrInt},
-		{Name: "ndim", Kind: ssa.AttrInt}, {Name: "state_window", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{strAttr("activation", "none", "silu", "swish"), intAttr("channels_last", 0), intAttr("dilation", 1),
+		intAttr("ndim", 1), intAttr("state_window", 0)},
 	Infer: inferMSCausalConv, Facts: Facts{Traits: general, Cost: causalConvCost}, Eval: notDouble(evalMSCausalConv),
 }
 
@@ -135,9 +135,9 @@ func inferMSCausalConv(n *ssa.Node) ([]Fact, error) {
 	if err != nil || !x.Ranked || x.Rank() < 3 {
 		return []Fact{{Type: x}, {Type: ssa.UnrankedTensor(x.DType)}}, err
 	}
-	length := k.AddN(-1).MulN(n.Int("dilation", 1))
+	length := k.AddN(-1).MulN(Int(n, "dilation"))
 	state := slices.Clone(x.Shape)
-	if n.Int("channels_last", 0) != 0 {
+	if Int(n, "channels_last") != 0 {
 		state[1] = length
 	} else {
 		state[len(state)-1] = length
@@ -162,15 +162,15 @@ func (l *causalLine) at(b, i, t, positions int) int {
 
 func newCausalLine(c *Call) (*causalLine, error) {
 	x, w := c.Array(0), c.Array(1)
-	l := &causalLine{dilation: int(c.Node.Int("dilation", 1)), last: c.Node.Int("channels_last", 0) != 0}
+	l := &causalLine{dilation: int(Int(c.Node, "dilation")), last: Int(c.Node, "channels_last") != 0}
 	var err error
 	if l.window, err = stateWindow(c.Node); err != nil {
 		return nil, err
 	}
-	if d := c.Node.Int("ndim", 1); d != 1 {
+	if d := Int(c.Node, "ndim"); d != 1 {
 		return nil, fmt.Errorf("ndim=%d: %w", d, ErrUnsupported)
 	}
-	if act := c.Node.Str("activation", "none"); !slices.Contains([]string{"none", "silu", "swish"}, act) {
+	if act := Str(c.Node, "activation"); !slices.Contains([]string{"none", "silu", "swish"}, act) {
 		return nil, fmt.Errorf("activation=%q is not silu, swish or none", act)
 	}
 	if x.Rank() < 3 || !l.last && x.Rank() != 3 || l.dilation < 1 {
@@ -218,7 +218,7 @@ func evalMSCausalConv(c *Call) error {
 	}
 	in, weight, bias := reals[float32](x), reals[float32](c.Array(1)), reals[float32](c.Array(2))
 	past := lastSlot(reals[float32](c.Array(3)), l.window)
-	gated := c.Node.Str("activation", "none") != "none"
+	gated := Str(c.Node, "activation") != "none"
 	present := make([]float32, sizeOf(l.stateShape))
 	line := make([]float32, l.state+l.length)
 	for i := range l.batch * l.channels {

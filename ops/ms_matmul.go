@@ -8,8 +8,8 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-var fusedMatMulAttrs = []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "transA", Kind: ssa.AttrInt}, {Name: "transB", Kind: ssa.AttrInt},
-	{Name: "transBatchA", Kind: ssa.AttrInt}, {Name: "transBatchB", Kind: ssa.AttrInt}}
+var fusedMatMulAttrs = []AttrSpec{floatAttr("alpha", 1), intAttr("transA", 0), intAttr("transB", 0),
+	intAttr("transBatchA", 0), intAttr("transBatchB", 0)}
 
 // FusedMatMul is a scaled matrix product with transposed operands, of the
 // com.microsoft domain:
@@ -25,8 +25,8 @@ var TransposeMatMul = fusedMatMul("TransposeMatMul", "Y = alpha * A' · B'", fus
 
 // FusedMatMulActivation is FusedMatMul followed by an activation.
 var FusedMatMulActivation = fusedMatMul("FusedMatMulActivation", "Y = act(alpha * A' · B')", append([]AttrSpec{
-	{Name: "activation", Kind: ssa.AttrString, Required: true}, {Name: "activation_alpha", Kind: ssa.AttrFloat}, {Name: "activation_axis", Kind: ssa.AttrInt},
-	{Name: "activation_beta", Kind: ssa.AttrFloat}, {Name: "activation_gamma", Kind: ssa.AttrFloat}}, fusedMatMulAttrs...))
+	strAttr("activation").required(), floatAttr("activation_alpha"), intAttr("activation_axis"),
+	floatAttr("activation_beta"), floatAttr("activation_gamma")}, fusedMatMulAttrs...))
 
 func fusedMatMul(name, doc string, attrs []AttrSpec) Op {
 	return Op{
@@ -43,10 +43,10 @@ func fusedMatMul(name, doc string, attrs []AttrSpec) Op {
 func orient[D any](n *ssa.Node, side string, shape []D) []D {
 	shape = slices.Clone(shape)
 	r := len(shape)
-	if r > 1 && n.Int("transBatch"+side, 0) != 0 {
+	if r > 1 && Int(n, "transBatch"+side) != 0 {
 		shape = slices.Concat(shape[1:r-1], shape[:1], shape[r-1:])
 	}
-	if r > 1 && n.Int("trans"+side, 0) != 0 {
+	if r > 1 && Int(n, "trans"+side) != 0 {
 		shape[r-1], shape[r-2] = shape[r-2], shape[r-1]
 	}
 	return shape
@@ -66,10 +66,10 @@ func inferFusedMatMul(n *ssa.Node) ([]Fact, error) {
 // oriented returns a matrix operand in the orientation of orient.
 func oriented(n *ssa.Node, side string, a *ndarray.Array) *ndarray.Array {
 	r := a.Rank()
-	if r > 1 && n.Int("transBatch"+side, 0) != 0 {
+	if r > 1 && Int(n, "transBatch"+side) != 0 {
 		a = moveFirstAxis(a, r-2)
 	}
-	if r < 2 || n.Int("trans"+side, 0) == 0 || a.DType == ndarray.String {
+	if r < 2 || Int(n, "trans"+side) == 0 || a.DType == ndarray.String {
 		return a
 	}
 	rows, cols := a.Shape[r-2], a.Shape[r-1]
@@ -100,7 +100,7 @@ func evalFusedMatMul[T float32 | float64](c *Call) error {
 	if err != nil {
 		return err
 	}
-	act, err := fusedActivation(c.Node.Str("activation", ""), activationParams(c.Node))
+	act, err := fusedActivation(Str(c.Node, "activation"), activationParams(c.Node))
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func evalFusedMatMul[T float32 | float64](c *Call) error {
 	p.eachProduct(func(i, j, o int) {
 		matMulAdd(p.m, p.n, p.k, u[i*p.m*p.k:], p.k, v[j*p.k*p.n:], p.n, y.V[o*p.m*p.n:], p.n)
 	})
-	alpha := T(c.Node.Float("alpha", 1))
+	alpha := T(Float(c.Node, "alpha"))
 	for i := range y.V {
 		y.V[i] *= alpha
 	}
@@ -128,7 +128,7 @@ func activationParams(n *ssa.Node) (out []float32) {
 		if !n.Has(name) {
 			break
 		}
-		out = append(out, n.Float(name, 0))
+		out = append(out, Float(n, name))
 	}
 	return out
 }
@@ -137,11 +137,11 @@ func activationParams(n *ssa.Node) (out []float32) {
 var FusedGemm = Op{
 	Domain: microsoft, Name: "FusedGemm", Since: 1, Doc: "Y = act(alpha * A' · B' + beta * C)",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: append([]AttrSpec{{Name: "activation", Kind: ssa.AttrString}, {Name: "activation_alpha", Kind: ssa.AttrFloat},
-		{Name: "activation_beta", Kind: ssa.AttrFloat}, {Name: "activation_gamma", Kind: ssa.AttrFloat}}, Gemm.Attrs...),
+	Attrs: append([]AttrSpec{strAttr("activation"), floatAttr("activation_alpha"),
+		floatAttr("activation_beta"), floatAttr("activation_gamma")}, newest(Gemm.Attrs)...),
 	Infer: inferGemm, Facts: Facts{Traits: general, Cost: gemmCost},
 	Eval: func(c *Call) error {
-		act, err := fusedActivation(c.Node.Str("activation", ""), activationParams(c.Node))
+		act, err := fusedActivation(Str(c.Node, "activation"), activationParams(c.Node))
 		if err != nil {
 			return err
 		}

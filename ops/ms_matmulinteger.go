@@ -189,14 +189,14 @@ func evalMulInteger(c *Call) error {
 var QGemm = Op{
 	Domain: microsoft, Name: "QGemm", Since: 1, Doc: "Y = quantize((A' - za) · (B' - zb) + C)",
 	MinIn: 6, MaxIn: 9, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "transA", Kind: ssa.AttrInt}, {Name: "transB", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{floatAttr("alpha", 1), intAttr("transA", 0), intAttr("transB", 0)},
 	Facts: Facts{Traits: general, Cost: innerCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		a, b := InType(n, 0), InType(n, 3)
 		rows, cols := dimOf(a, 0), dimOf(b, 1)
-		if n.Int("transA", 0) != 0 {
+		if Int(n, "transA") != 0 {
 			rows = dimOf(a, 1)
 		}
-		if n.Int("transB", 0) != 0 {
+		if Int(n, "transB") != 0 {
 			cols = dimOf(b, 0)
 		}
 		dt := ndarray.Float32
@@ -242,7 +242,7 @@ func evalQGemm(c *Call) error {
 	if len(scale) != 1 && len(scale) != p.n {
 		return fmt.Errorf("b_scale has %d elements for %d columns", len(scale), p.n)
 	}
-	f := c.Node.Float("alpha", 1) * float32(c.Array(1).Float(0))
+	f := Float(c.Node, "alpha") * float32(c.Array(1).Float(0))
 	out := make([]float32, len(acc))
 	for i, v := range acc {
 		out[i] = float32(v) * (f * scale[i%p.n%len(scale)])

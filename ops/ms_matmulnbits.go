@@ -19,9 +19,9 @@ import (
 var MatMulNBits = Op{
 	Domain: microsoft, Name: "MatMulNBits", Since: 1, Doc: "Y = A · dequantize(B)ᵀ + bias",
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "K", Kind: ssa.AttrInt, Required: true}, {Name: "N", Kind: ssa.AttrInt, Required: true},
-		{Name: "accuracy_level", Kind: ssa.AttrInt}, {Name: "bits", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt, Required: true},
-		{Name: "weight_prepacked", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("K").required(), intAttr("N").required(),
+		intAttr("accuracy_level", 0), intAttr("bits", 4), intAttr("block_size").required(),
+		intAttr("weight_prepacked", 0)},
 	Infer: inferLastTo("N"), Eval: evalMatMulNBits,
 	Facts: Facts{Traits: general, Cost: weightedCost},
 }
@@ -35,7 +35,7 @@ func inferLastTo(attr string) func(*ssa.Node) ([]Fact, error) {
 			return One(ssa.UnrankedTensor(t.DType)), nil
 		}
 		dims := append([]ssa.Dim(nil), t.Shape...)
-		dims[len(dims)-1] = ssa.D(n.Int(attr, 0))
+		dims[len(dims)-1] = ssa.D(Int(n, attr))
 		return One(ssa.TensorOf(t.DType, dims...)), nil
 	}
 }
@@ -44,14 +44,14 @@ func inferLastTo(attr string) func(*ssa.Node) ([]Fact, error) {
 func weightedCost(n *ssa.Node) Cost {
 	c := trafficOf(n)
 	if k, ok := InType(n, 0).NumElems().Const(); ok {
-		c.FLOPs = 2 * k * n.Int("N", 0)
+		c.FLOPs = 2 * k * Int(n, "N")
 	}
 	return c
 }
 
 // weightSize reads the attributes N and K of packed weights.
 func weightSize(n *ssa.Node) (rows, cols int, err error) {
-	r, k := n.Int("N", 0), n.Int("K", 0)
+	r, k := Int(n, "N"), Int(n, "K")
 	if r < 1 || k < 1 || r > math.MaxInt32 || k > math.MaxInt32 {
 		return 0, 0, fmt.Errorf("weights of N=%d and K=%d", r, k)
 	}
@@ -63,7 +63,7 @@ func evalMatMulNBits(c *Call) error {
 	if err := wantArrays(c, 3); err != nil {
 		return err
 	}
-	if c.Node.Int("weight_prepacked", 0) != 0 {
+	if Int(c.Node, "weight_prepacked") != 0 {
 		return fmt.Errorf("weight_prepacked: %w", ErrUnsupported)
 	}
 	w, err := unpackNBits(c)
@@ -101,7 +101,7 @@ func unpackNBits(c *Call) ([]float32, error) {
 	if err != nil {
 		return nil, err
 	}
-	bits, block := int(c.Node.Int("bits", 4)), int(c.Node.Int("block_size", 0))
+	bits, block := int(Int(c.Node, "bits")), int(Int(c.Node, "block_size"))
 	if bits != 2 && bits != 4 && bits != 8 || block < 16 || block > math.MaxInt32 || block&(block-1) != 0 {
 		return nil, fmt.Errorf("bits=%d and block_size=%d: %w", bits, block, ErrUnsupported)
 	}
@@ -190,11 +190,11 @@ func groupOf(idx *ndarray.Array, k, block, blocks int) (func(int) int, error) {
 var MatMulBnb4 = Op{
 	Domain: microsoft, Name: "MatMulBnb4", Since: 1, Doc: "Y = A · dequantize(B)ᵀ, 4-bit floats",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "K", Kind: ssa.AttrInt, Required: true}, {Name: "N", Kind: ssa.AttrInt, Required: true},
-		{Name: "block_size", Kind: ssa.AttrInt, Required: true}, {Name: "quant_type", Kind: ssa.AttrInt, Required: true},
-		{Name: "training_mode", Kind: ssa.AttrInt}, {Name: "transB", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("K").required(), intAttr("N").required(),
+		intAttr("block_size").required(), intAttr("quant_type").required(),
+		intAttr("training_mode", 0), intAttr("transB", 1)},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
-		if n.Int("transB", 1) == 0 {
+		if Int(n, "transB") == 0 {
 			return inferLastTo("K")(n)
 		}
 		return inferLastTo("N")(n)
@@ -219,7 +219,7 @@ func evalMatMulBnb4(c *Call) error {
 	if err != nil {
 		return err
 	}
-	kind, block := c.Node.Int("quant_type", 0), int(c.Node.Int("block_size", 0))
+	kind, block := Int(c.Node, "quant_type"), int(Int(c.Node, "block_size"))
 	if kind != 0 && kind != 1 || block < 1 || block > math.MaxInt32 {
 		return fmt.Errorf("quant_type=%d and block_size=%d: %w", kind, block, ErrUnsupported)
 	}
@@ -240,7 +240,7 @@ func evalMatMulBnb4(c *Call) error {
 		}
 		w[i] = bnb4Tables[kind][q&15] * scale[i/block]
 	}
-	if c.Node.Int("transB", 1) == 0 {
+	if Int(c.Node, "transB") == 0 {
 		return timesWeights(c, transposed(n, k, w), k, n, nil)
 	}
 	return timesWeights(c, w, n, k, nil)

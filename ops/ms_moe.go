@@ -27,16 +27,16 @@ var MoE = Op{
 	Infer: SameAs, Facts: Facts{Traits: general, Cost: moeCost}, Eval: notDouble(evalMoE),
 }
 
-var moeAttrs = []AttrSpec{{Name: "activation_alpha", Kind: ssa.AttrFloat}, {Name: "activation_beta", Kind: ssa.AttrFloat},
-	{Name: "activation_type", Kind: ssa.AttrString}, {Name: "k", Kind: ssa.AttrInt}, {Name: "normalize_routing_weights", Kind: ssa.AttrInt},
-	{Name: "swiglu_fusion", Kind: ssa.AttrInt}, {Name: "swiglu_limit", Kind: ssa.AttrFloat}, {Name: "use_sparse_mixer", Kind: ssa.AttrInt}}
+var moeAttrs = []AttrSpec{floatAttr("activation_alpha", 1), floatAttr("activation_beta", 0),
+	strAttr("activation_type", "relu", "gelu", "silu", "swiglu", "identity"), intAttr("k", 1), intAttr("normalize_routing_weights", 0),
+	intAttr("swiglu_fusion", 0), floatAttr("swiglu_limit", float32(math.Inf(1))), intAttr("use_sparse_mixer", 0)}
 
 // moeCost counts the products of k experts for every token.
 func moeCost(n *ssa.Node) Cost {
 	c := trafficOf(n)
 	w := InType(n, 2)
 	tokens := InType(n, 0).NumElems()
-	if work, ok := tokens.Mul(dimOf(w, 1)).MulN(n.Int("k", 1)).Const(); ok {
+	if work, ok := tokens.Mul(dimOf(w, 1)).MulN(Int(n, "k")).Const(); ok {
 		c.FLOPs = 4 * work
 	}
 	return c
@@ -72,8 +72,8 @@ func newExperts(c *Call, inner int) (*experts, error) {
 	if x.Rank() != 2 && x.Rank() != 3 {
 		return nil, fmt.Errorf("input has shape %v, expected [tokens,hidden] or [batch,sequence,hidden]", x.Shape)
 	}
-	e := &experts{hidden: x.Shape[x.Rank()-1], tokens: sizeOf(x.Shape[:x.Rank()-1]), inner: inner, chosen: int(n.Int("k", 1)),
-		normalize: n.Int("normalize_routing_weights", 0) != 0}
+	e := &experts{hidden: x.Shape[x.Rank()-1], tokens: sizeOf(x.Shape[:x.Rank()-1]), inner: inner, chosen: int(Int(n, "k")),
+		normalize: Int(n, "normalize_routing_weights") != 0}
 	if err := wantRank("router_probs", router, 2); err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func newExperts(c *Call, inner int) (*experts, error) {
 	if router.Shape[0] != e.tokens || e.chosen < 1 || e.chosen > e.count {
 		return nil, fmt.Errorf("router_probs of shape %v for %d tokens with k=%d", router.Shape, e.tokens, e.chosen)
 	}
-	if n.Int("use_sparse_mixer", 0) != 0 {
+	if Int(n, "use_sparse_mixer") != 0 {
 		return nil, fmt.Errorf("use_sparse_mixer=1: %w", ErrUnsupported)
 	}
 	return e, e.readActivation(n)
@@ -96,7 +96,7 @@ func (e *experts) readActivation(n *ssa.Node) error {
 		}
 	}
 	e.wide = e.inner
-	switch name := n.Str("activation_type", "relu"); name {
+	switch name := Str(n, "activation_type"); name {
 	case "relu":
 		e.act = each(func(x float64) float64 { return math.Max(x, 0) })
 	case "gelu":
@@ -106,12 +106,12 @@ func (e *experts) readActivation(n *ssa.Node) error {
 	case "identity":
 		e.act = func(dst, src []float32) { copy(dst, src) }
 	case "swiglu":
-		if f := n.Int("swiglu_fusion", 0); f != 1 {
+		if f := Int(n, "swiglu_fusion"); f != 1 {
 			return fmt.Errorf("swiglu_fusion=%d: %w", f, ErrUnsupported)
 		}
 		e.wide = 2 * e.inner
-		alpha, beta := float64(n.Float("activation_alpha", 1)), float64(n.Float("activation_beta", 0))
-		limit := float64(n.Float("swiglu_limit", float32(math.Inf(1))))
+		alpha, beta := float64(Float(n, "activation_alpha")), float64(Float(n, "activation_beta"))
+		limit := float64(Float(n, "swiglu_limit"))
 		e.act = func(dst, src []float32) {
 			for i := range dst {
 				g, l := math.Min(float64(src[2*i]), limit), math.Max(-limit, math.Min(float64(src[2*i+1]), limit))
@@ -245,9 +245,9 @@ func (e *experts) store(c *Call, weights []float32) error {
 var QMoE = Op{
 	Domain: microsoft, Name: "QMoE", Since: 1, Doc: "MoE with weights (q - zero point) * scale",
 	MinIn: 3, MaxIn: 21, MinOut: 1, MaxOut: 1,
-	Attrs: append([]AttrSpec{{Name: "accuracy_level", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt}, {Name: "expert_weight_bits", Kind: ssa.AttrInt},
-		{Name: "fc1_expert_weight_bits", Kind: ssa.AttrInt}, {Name: "fc2_expert_weight_bits", Kind: ssa.AttrInt}, {Name: "fc3_expert_weight_bits", Kind: ssa.AttrInt},
-		{Name: "quant_type", Kind: ssa.AttrString}, {Name: "weights_prepacked", Kind: ssa.AttrInt}}, moeAttrs...),
+	Attrs: append([]AttrSpec{intAttr("accuracy_level", 0), intAttr("block_size"), intAttr("expert_weight_bits", 4),
+		intAttr("fc1_expert_weight_bits"), intAttr("fc2_expert_weight_bits"), intAttr("fc3_expert_weight_bits"),
+		strAttr("quant_type", "int"), intAttr("weights_prepacked", -1)}, moeAttrs...),
 	Infer: SameAs, Facts: Facts{Traits: general, Cost: moeCost}, Eval: notDouble(evalQMoE),
 }
 
@@ -256,8 +256,8 @@ func evalQMoE(c *Call) error {
 	if err := qmoeSupported(c); err != nil {
 		return err
 	}
-	bits := n.Int("expert_weight_bits", 4)
-	bits1, bits2 := int(n.Int("fc1_expert_weight_bits", bits)), int(n.Int("fc2_expert_weight_bits", bits))
+	bits := Int(n, "expert_weight_bits")
+	bits1, bits2 := int(IntOr(n, "fc1_expert_weight_bits", bits)), int(IntOr(n, "fc2_expert_weight_bits", bits))
 	w2 := c.Array(5)
 	if err := wantRank("fc2_experts_weights", w2, 3); err != nil {
 		return err
@@ -288,9 +288,9 @@ func evalQMoE(c *Call) error {
 func qmoeSupported(c *Call) error {
 	n := c.Node
 	switch {
-	case n.Str("quant_type", "int") != "int":
-		return fmt.Errorf("quant_type=%q: %w", n.Str("quant_type", ""), ErrUnsupported)
-	case n.Int("weights_prepacked", -1) > 0:
+	case Str(n, "quant_type") != "int":
+		return fmt.Errorf("quant_type=%q: %w", Str(n, "quant_type"), ErrUnsupported)
+	case Int(n, "weights_prepacked") > 0:
 		return fmt.Errorf("weights_prepacked=1: %w", ErrUnsupported)
 	case c.Has(8) || c.Has(9) || c.Has(10) || c.Has(13):
 		return fmt.Errorf("a third layer (fc3): %w", ErrUnsupported)
@@ -306,7 +306,7 @@ func qmoeSupported(c *Call) error {
 // quantized reads a layer from weights at, scales at+1, bias at+2 and zero points.
 func (e *experts) quantized(c *Call, at, zeroAt, rows, cols, bits int) (expertLayer, error) {
 	what := fmt.Sprintf("operand %d", at)
-	perByte, block := 8/bits, int(c.Node.Int("block_size", 0))
+	perByte, block := 8/bits, int(Int(c.Node, "block_size"))
 	if cols%perByte != 0 || block < 0 || block > 0 && cols%block != 0 {
 		return expertLayer{}, fmt.Errorf("%s: rows of %d weights of %d bits in blocks of %d", what, cols, bits, block)
 	}

@@ -17,9 +17,9 @@ import (
 var MRotaryEmbedding = Op{
 	Domain: microsoft, Name: "MRotaryEmbedding", Since: 1, Doc: "rotate pairs of input by angles of three positions each",
 	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "interleaved", Kind: ssa.AttrInt}, {Name: "is_packed_batching", Kind: ssa.AttrInt}, {Name: "mrope_layout", Kind: ssa.AttrInt},
-		{Name: "mrope_section", Kind: ssa.AttrInts, Required: true}, {Name: "num_heads", Kind: ssa.AttrInt}, {Name: "rotary_embedding_dim", Kind: ssa.AttrInt},
-		{Name: "scale", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{intAttr("interleaved"), intAttr("is_packed_batching"), intAttr("mrope_layout"),
+		intsAttr("mrope_section").required(), intAttr("num_heads"), intAttr("rotary_embedding_dim"),
+		floatAttr("scale", 1)},
 	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst}, Eval: notDouble(evalMRotary),
 }
 
@@ -28,11 +28,11 @@ func evalMRotary(c *Call) error {
 	if err := wantRank("cos_cache", cos, 2); err != nil {
 		return err
 	}
-	if s := c.Node.Float("scale", 1); s != 1 {
+	if s := Float(c.Node, "scale"); s != 1 {
 		return fmt.Errorf("scale=%g: %w", s, ErrUnsupported)
 	}
 	half := cos.Shape[1]
-	n, dim := int(c.Node.Int("num_heads", 0)), int(c.Node.Int("rotary_embedding_dim", 0))
+	n, dim := int(Int(c.Node, "num_heads")), int(Int(c.Node, "rotary_embedding_dim"))
 	if dim == 0 && a.Rank() == 3 && half > 0 {
 		n = a.Shape[2] / (2 * half)
 	}
@@ -71,18 +71,18 @@ func evalMRotary(c *Call) error {
 		return fmt.Errorf("a cache of %d angles does not fit heads of size %d with rotary_embedding_dim=%d", half, x.size, dim)
 	}
 	r := &rotation[float32]{cos: gathered(reals[float32](cos)), sin: gathered(reals[float32](sin)), half: half, scale: 1,
-		interleaved: c.Node.Int("interleaved", 0) != 0, row: func(b, s int) int { return b*x.seq + s }}
+		interleaved: Int(c.Node, "interleaved") != 0, row: func(b, s int) int { return b*x.seq + s }}
 	return r.eval(c, x)
 }
 
 // angleStreams says for every angle which of the three positions it belongs to.
 func angleStreams(n *ssa.Node, half int) ([]int, error) {
-	section := n.Ints("mrope_section")
+	section := Ints(n, "mrope_section")
 	if len(section) != 3 || section[0] < 0 || section[1] < 0 || section[2] < 0 || section[0]+section[1]+section[2] != int64(half) {
 		return nil, fmt.Errorf("mrope_section=%v does not divide %d angles among three positions", section, half)
 	}
 	out := make([]int, half)
-	switch layout := n.Int("mrope_layout", 0); layout {
+	switch layout := Int(n, "mrope_layout"); layout {
 	case 0:
 		for i := range out {
 			switch {

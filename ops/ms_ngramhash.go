@@ -19,12 +19,12 @@ import (
 var NGramHashMapping = Op{
 	Domain: microsoft, Name: "NGramHashMapping", Since: 1, Doc: "hash ids of the n-grams that end at every token",
 	MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 2,
-	Attrs: []AttrSpec{{Name: "max_ngram_size", Kind: ssa.AttrInt, Required: true}, {Name: "n_head_per_ngram", Kind: ssa.AttrInt, Required: true},
-		{Name: "pad_id", Kind: ssa.AttrInt, Required: true}, {Name: "reset_on_eos", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("max_ngram_size").required(), intAttr("n_head_per_ngram").required(),
+		intAttr("pad_id").required(), intAttr("reset_on_eos", 0)},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		ids := InType(n, 0)
-		most := n.Int("max_ngram_size", 0)
-		heads := (most - 1) * n.Int("n_head_per_ngram", 0)
+		most := Int(n, "max_ngram_size")
+		heads := (most - 1) * Int(n, "n_head_per_ngram")
 		return []Fact{{Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), dimOf(ids, 1), ssa.D(heads))}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), ssa.D(most-1))}}, nil
 	},
 	Facts: Facts{Traits: general}, Eval: evalNGramHash,
@@ -44,7 +44,7 @@ type ngramHash struct {
 // head_offsets and eos_token_id.
 func newNGramHash(c *Call, offsets, eos int) (*ngramHash, error) {
 	n := c.Node
-	h := &ngramHash{most: int(n.Int("max_ngram_size", 0)), perSize: int(n.Int("n_head_per_ngram", 0)), fill: n.Int("pad_id", 0)}
+	h := &ngramHash{most: int(Int(n, "max_ngram_size")), perSize: int(Int(n, "n_head_per_ngram")), fill: Int(n, "pad_id")}
 	ids := c.Array(0)
 	if h.most < 2 || h.most > 1<<16 || h.perSize < 1 || h.perSize > 1<<16 {
 		return nil, fmt.Errorf("max_ngram_size=%d with n_head_per_ngram=%d", h.most, h.perSize)
@@ -73,7 +73,7 @@ func newNGramHash(c *Call, offsets, eos int) (*ngramHash, error) {
 		if eos.Len() != 1 {
 			return nil, fmt.Errorf("eos_token_id has shape %v", eos.Shape)
 		}
-		h.eos, h.fill, h.resets = eos.Int(0), eos.Int(0), n.Int("reset_on_eos", 0) != 0
+		h.eos, h.fill, h.resets = eos.Int(0), eos.Int(0), Int(n, "reset_on_eos") != 0
 	}
 	return h, nil
 }
@@ -187,13 +187,13 @@ func rowOf(a *ndarray.Array, b int) []int64 {
 var VarlenNGramHashMapping = Op{
 	Domain: microsoft, Name: "VarlenNGramHashMapping", Since: 1, Doc: "hash ids of the n-grams that end at every token of packed sequences",
 	MinIn: 4, MaxIn: 10, MinOut: 1, MaxOut: 4,
-	Attrs: append([]AttrSpec{{Name: "state_update_capacity", Kind: ssa.AttrInt}}, NGramHashMapping.Attrs...),
+	Attrs: append([]AttrSpec{intAttr("state_update_capacity", 0)}, NGramHashMapping.Attrs...),
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		ids := InType(n, 0)
-		back := ssa.D(n.Int("max_ngram_size", 0) - 1)
+		back := ssa.D(Int(n, "max_ngram_size") - 1)
 		batch := dimOf(InType(n, 3), 0).AddN(-1)
-		return []Fact{{Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), back.MulN(n.Int("n_head_per_ngram", 0)))}, {Type: ssa.TensorOf(ids.DType, batch, back)},
-			{Type: ssa.TensorOf(ndarray.Int32, batch, back)}, {Type: ssa.TensorOf(ids.DType, batch, ssa.D(n.Int("state_update_capacity", 0)), back)}}, nil
+		return []Fact{{Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), back.MulN(Int(n, "n_head_per_ngram")))}, {Type: ssa.TensorOf(ids.DType, batch, back)},
+			{Type: ssa.TensorOf(ndarray.Int32, batch, back)}, {Type: ssa.TensorOf(ids.DType, batch, ssa.D(Int(n, "state_update_capacity")), back)}}, nil
 	},
 	Facts: Facts{Traits: general}, Eval: evalVarlenNGramHash,
 }
@@ -212,7 +212,7 @@ func evalVarlenNGramHash(c *Call) error {
 	if err != nil {
 		return err
 	}
-	p := &packedHash{ngramHash: h, c: c, back: h.most - 1, capacity: int(c.Node.Int("state_update_capacity", 0))}
+	p := &packedHash{ngramHash: h, c: c, back: h.most - 1, capacity: int(Int(c.Node, "state_update_capacity"))}
 	if err := p.check(); err != nil {
 		return err
 	}
@@ -311,7 +311,7 @@ func (p *packedHash) sequence(b, from, to int) {
 	}
 	for k := range p.capacity {
 		for i := range p.back {
-			id := p.c.Node.Int("pad_id", 0)
+			id := Int(p.c.Node, "pad_id")
 			if k < kept {
 				id = line[k+1+i]
 			}

@@ -93,7 +93,7 @@ func statWriter(c *Call, meanAt, invAt int, s suffixNorm, x *ndarray.Array) (fun
 var SkipLayerNormalization = Op{
 	Domain: microsoft, Name: "SkipLayerNormalization", Since: 1, Doc: "output = LayerNormalization(input + skip + bias)",
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 4,
-	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}}, Infer: inferSkipNorm, Facts: Facts{Traits: general, Cost: normCost},
+	Attrs: []AttrSpec{floatAttr("epsilon", 1e-12)}, Infer: inferSkipNorm, Facts: Facts{Traits: general, Cost: normCost},
 	Eval: func(c *Call) error { return evalSkipNorm(c, true, 3, 4) },
 }
 
@@ -103,7 +103,7 @@ var SkipLayerNormalization = Op{
 var SkipSimplifiedLayerNormalization = Op{
 	Domain: microsoft, Name: "SkipSimplifiedLayerNormalization", Since: 1, Doc: "output = SimplifiedLayerNormalization(input + skip + bias)",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 4,
-	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}}, Infer: inferSkipNorm, Facts: Facts{Traits: general, Cost: normCost},
+	Attrs: []AttrSpec{floatAttr("epsilon", 1e-12)}, Infer: inferSkipNorm, Facts: Facts{Traits: general, Cost: normCost},
 	Eval: func(c *Call) error { return evalSkipNorm(c, false, -1, 3) },
 }
 
@@ -124,7 +124,7 @@ func skipNorm[T realNum](c *Call, center bool, betaAt, biasAt int) error {
 		return err
 	}
 	x := c.Array(0)
-	s := suffixNorm{axis: x.Rank() - 1, eps: float64(c.Node.Float("epsilon", 1e-12)), center: center, stash: ndarray.Float32}
+	s := suffixNorm{axis: x.Rank() - 1, eps: float64(Float(c.Node, "epsilon")), center: center, stash: ndarray.Float32}
 	if x.Rank() < 1 {
 		return fmt.Errorf("input is a scalar")
 	}
@@ -183,7 +183,7 @@ func storeWanted[T realNum](c *Call, i int, like *ndarray.Array, v []T) error {
 var EmbedLayerNormalization = Op{
 	Domain: microsoft, Name: "EmbedLayerNormalization", Since: 1, Doc: "output = LayerNormalization(word[ids] + position + segment[ids])",
 	MinIn: 1, MaxIn: 9, MinOut: 1, MaxOut: 3,
-	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "mask_index_type", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{floatAttr("epsilon", 1e-12), intAttr("mask_index_type")},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		ids, w := InType(n, 0), InType(n, 2)
 		y := ssa.TensorOf(w.DType, dimOf(ids, 0), dimOf(ids, 1), dimOf(w, 1))
@@ -279,7 +279,7 @@ func storeEmbedNorm(c *Call, sum []float32, shape []int) error {
 		return err
 	}
 	s := suffixNorm{axis: 2, outer: shape[0] * shape[1], inner: shape[2], center: true, stash: ndarray.Float32,
-		eps: float64(c.Node.Float("epsilon", 1e-12))}
+		eps: float64(Float(c.Node, "epsilon"))}
 	normalizeSuffix(s, sum, y.V, nil)
 	scaleShift(y.V, reals[float32](c.Array(5)), reals[float32](c.Array(6)))
 	return y.store()

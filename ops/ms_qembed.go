@@ -13,7 +13,7 @@ import (
 var QEmbedLayerNormalization = Op{
 	Domain: microsoft, Name: "QEmbedLayerNormalization", Since: 1, Doc: "output = LayerNormalization(word[ids] + position + segment[ids]), tables quantized",
 	MinIn: 1, MaxIn: 18, MinOut: 1, MaxOut: 2,
-	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{floatAttr("epsilon", 1e-12)},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		ids := InType(n, 0)
 		y := ssa.TensorOf(InType(n, 8).DType, dimOf(ids, 0), dimOf(ids, 1), dimOf(InType(n, 2), 1))
@@ -56,7 +56,7 @@ func evalQEmbedNorm(c *Call) error {
 var BiasSoftmax = Op{
 	Domain: microsoft, Name: "BiasSoftmax", Since: 1, Doc: "output = softmax(data + bias) over the dimensions from axis on",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "is_inner_broadcast", Kind: ssa.AttrInt, Required: true}},
+	Attrs: []AttrSpec{intAttr("axis", 1), intAttr("is_inner_broadcast").required()},
 	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 	Eval: func(c *Call) error { return byReal(c, 0, evalBiasSoftmax[float32], evalBiasSoftmax[float64]) },
 }
@@ -66,7 +66,7 @@ func evalBiasSoftmax[T float32 | float64](c *Call) error {
 		return err
 	}
 	x := c.Array(0)
-	axis, err := NormAxis(c.Node.Int("axis", 1), x.Rank())
+	axis, err := NormAxis(Int(c.Node, "axis"), x.Rank())
 	if err != nil {
 		return err
 	}
@@ -89,19 +89,7 @@ func evalBiasSoftmax[T float32 | float64](c *Call) error {
 var MSGridSample = Op{
 	Domain: microsoft, Name: "GridSample", Since: 1, Doc: GridSample.Doc,
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: GridSample.Attrs, Facts: Facts{Traits: general}, Infer: inferGridSample,
-	Eval: func(c *Call) error {
-		names := map[string]string{"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
-		mode, ok := names[c.Node.Str("mode", "bilinear")]
-		if !ok {
-			return fmt.Errorf("mode=%q is not bilinear, nearest or bicubic", c.Node.Str("mode", ""))
-		}
-		node, inner := *c.Node, *c
-		node.Attrs = append([]ssa.Attr(nil), c.Node.Attrs...)
-		node.SetAttr(ssa.StringAttr("mode", mode))
-		inner.Node = &node
-		err := evalGridSample(&inner)
-		c.Out = inner.Out
-		return err
-	},
+	Attrs: []AttrSpec{intAttr("align_corners", 0), strAttr("mode", "bilinear", "nearest", "bicubic"),
+		strAttr("padding_mode", "zeros", "border", "reflection")},
+	Facts: Facts{Traits: general, Cost: gridSampleCost}, Infer: inferGridSample, Eval: evalGridSample,
 }

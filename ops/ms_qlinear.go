@@ -128,9 +128,9 @@ func qlinearBinary(name, doc string, f func(a, b float32) float32) Op {
 }
 
 // QLinearLeakyRelu is Y = quantize(x < 0 ? alpha*x : x), x = dequantize(X).
-var QLinearLeakyRelu = qlinearUnary("QLinearLeakyRelu", "Y = quantize(leakyRelu(X))", []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}},
+var QLinearLeakyRelu = qlinearUnary("QLinearLeakyRelu", "Y = quantize(leakyRelu(X))", []AttrSpec{floatAttr("alpha", 0.01)},
 	func(n *ssa.Node) func(float64) float64 {
-		return gateSpecs["leakyrelu"].build(float64(n.Float("alpha", 0.01)), 0)
+		return gateSpecs["leakyrelu"].build(float64(Float(n, "alpha")), 0)
 	})
 
 // QLinearSigmoid is Y = quantize(sigmoid(dequantize(X))).
@@ -162,7 +162,7 @@ func qlinearUnary(name, doc string, attrs []AttrSpec, f func(*ssa.Node) func(flo
 var QLinearSoftmax = Op{
 	Domain: microsoft, Name: "QLinearSoftmax", Since: 1, Doc: "Y = quantize(softmax(X)) along axis",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "opset", Kind: ssa.AttrInt, Required: true}},
+	Attrs: []AttrSpec{intAttr("axis", -1), intAttr("opset").required()},
 	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst}, Eval: evalQLinearSoftmax,
 }
 
@@ -176,12 +176,12 @@ func evalQLinearSoftmax(c *Call) error {
 	if err != nil {
 		return err
 	}
-	axis, err := NormAxis(c.Node.Int("axis", -1), x.Rank())
+	axis, err := NormAxis(Int(c.Node, "axis"), x.Rank())
 	if err != nil {
 		return err
 	}
 	outer, dim, inner := splitDims(x.Shape, axis)
-	if c.Node.Int("opset", 13) < 13 {
+	if Int(c.Node, "opset") < 13 {
 		dim, inner = dim*inner, 1
 	}
 	line := make([]float32, dim)
@@ -204,7 +204,7 @@ func evalQLinearSoftmax(c *Call) error {
 var QLinearConcat = Op{
 	Domain: microsoft, Name: "QLinearConcat", Since: 1, Doc: "Y = quantize(concat(dequantize(X), …)) along axis",
 	MinIn: 5, MaxIn: -1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt, Required: true}},
+	Attrs: []AttrSpec{intAttr("axis").required()},
 	Facts: Facts{Traits: general}, Infer: inferQLinearConcat, Eval: evalQLinearConcat,
 }
 
@@ -216,7 +216,7 @@ func inferQLinearConcat(n *ssa.Node) ([]Fact, error) {
 	if !first.Ranked {
 		return One(ssa.UnrankedTensor(first.DType)), nil
 	}
-	axis, err := NormAxis(n.Int("axis", 0), first.Rank())
+	axis, err := NormAxis(Int(n, "axis"), first.Rank())
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +232,7 @@ func evalQLinearConcat(c *Call) error {
 	if first == nil || (len(c.In)-2)%3 != 0 {
 		return fmt.Errorf("%d operands do not make whole parts", len(c.In)-2)
 	}
-	axis, err := NormAxis(c.Node.Int("axis", 0), first.Rank())
+	axis, err := NormAxis(Int(c.Node, "axis"), first.Rank())
 	if err != nil {
 		return err
 	}
@@ -321,7 +321,7 @@ func evalQLinearWhere(c *Call) error {
 var QLinearReduceMean = Op{
 	Domain: microsoft, Name: "QLinearReduceMean", Since: 1, Doc: "reduced = quantize(mean(data)) over axes",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axes", Kind: ssa.AttrInts, Required: true}, {Name: "keepdims", Kind: ssa.AttrInt, Required: true}},
+	Attrs: []AttrSpec{intsAttr("axes").required(), intAttr("keepdims").required()},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferReduceAttr(n, InType(n, 0).DType) },
 	Eval: evalQLinearReduceMean,
 }
@@ -330,7 +330,7 @@ var QLinearReduceMean = Op{
 var ReduceSumInteger = Op{
 	Domain: microsoft, Name: "ReduceSumInteger", Since: 1, Doc: "reduced = sum(data) over axes in 32 bits",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axes", Kind: ssa.AttrInts, Required: true}, {Name: "keepdims", Kind: ssa.AttrInt, Required: true}},
+	Attrs: []AttrSpec{intsAttr("axes").required(), intAttr("keepdims").required()},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferReduceAttr(n, wideInt(InType(n, 0).DType)) },
 	Eval: evalReduceSumInteger,
 }
@@ -349,7 +349,7 @@ func inferReduceAttr(n *ssa.Node, dt ndarray.DType) ([]Fact, error) {
 	if !t.Ranked {
 		return One(ssa.UnrankedTensor(dt)), nil
 	}
-	axes, err := normAxes(n.Ints("axes"), t.Rank())
+	axes, err := normAxes(Ints(n, "axes"), t.Rank())
 	if err != nil {
 		return nil, err
 	}
@@ -358,7 +358,7 @@ func inferReduceAttr(n *ssa.Node, dt ndarray.DType) ([]Fact, error) {
 		switch {
 		case !slices.Contains(axes, i):
 			out = append(out, d)
-		case n.Int("keepdims", 1) != 0:
+		case Int(n, "keepdims") != 0:
 			out = append(out, ssa.D(1))
 		}
 	}
@@ -368,7 +368,7 @@ func inferReduceAttr(n *ssa.Node, dt ndarray.DType) ([]Fact, error) {
 // reducedShapes returns a reduction's result shape with the reduced dimensions
 // as 1, and as the attribute keepdims wants it.
 func reducedShapes(n *ssa.Node, shape []int) (kept, result []int, err error) {
-	axes, err := normAxes(n.Ints("axes"), len(shape))
+	axes, err := normAxes(Ints(n, "axes"), len(shape))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -377,7 +377,7 @@ func reducedShapes(n *ssa.Node, shape []int) (kept, result []int, err error) {
 		if slices.Contains(axes, i) {
 			kept[i] = 1
 		}
-		if !slices.Contains(axes, i) || n.Int("keepdims", 1) != 0 {
+		if !slices.Contains(axes, i) || Int(n, "keepdims") != 0 {
 			result = append(result, kept[i])
 		}
 	}

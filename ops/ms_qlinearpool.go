@@ -13,9 +13,10 @@ import (
 var QLinearAveragePool = Op{
 	Domain: microsoft, Name: "QLinearAveragePool", Since: 1, Doc: "Y = quantize(mean over sliding windows of X)",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: append([]AttrSpec{{Name: "channels_last", Kind: ssa.AttrInt}, {Name: "count_include_pad", Kind: ssa.AttrInt}}, poolAttrs...),
+	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0), intAttr("channels_last", 0), intAttr("count_include_pad", 0),
+		intsAttr("kernel_shape").atLeast(1).required()}, poolAttrs...),
 	Facts: Facts{Traits: general, Cost: poolCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		if n.Int("channels_last", 0) != 0 {
+		if Int(n, "channels_last") != 0 {
 			return inferPoolLast(n)
 		}
 		return inferPool(n)
@@ -27,10 +28,10 @@ var QLinearAveragePool = Op{
 var QLinearGlobalAveragePool = Op{
 	Domain: microsoft, Name: "QLinearGlobalAveragePool", Since: 1, Doc: "Y = quantize(mean of every plane of X)",
 	MinIn: 5, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "channels_last", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("channels_last", 0)},
 	Facts: Facts{Traits: general, Cost: readCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		x := InType(n, 0)
-		if n.Int("channels_last", 0) == 0 || !x.Ranked || x.Rank() < 2 {
+		if Int(n, "channels_last") == 0 || !x.Ranked || x.Rank() < 2 {
 			return inferGlobalPool(n)
 		}
 		out := slices.Clone(x.Shape)
@@ -47,7 +48,7 @@ func planesOf(c *Call) (v []float32, shape []int, last bool, err error) {
 	if v, err = dequantized(c, 0); err != nil {
 		return nil, nil, false, err
 	}
-	shape, last = c.Array(0).Shape, c.Node.Int("channels_last", 0) != 0
+	shape, last = c.Array(0).Shape, Int(c.Node, "channels_last") != 0
 	if len(shape) < 3 {
 		return nil, nil, false, fmt.Errorf("X has shape %v, without batch, channel and spatial dimensions", shape)
 	}
@@ -90,7 +91,7 @@ func evalQLinearAveragePool(c *Call) error {
 	planes, out := shape[0]*shape[1], sizeOf(w.out)
 	sums := make([]float32, planes*out)
 	poolSum(&w, planes, v, sums, nil)
-	w.eachCoverage(c.Node.Int("count_include_pad", 0) != 0, func(o, count int) {
+	w.eachCoverage(Int(c.Node, "count_include_pad") != 0, func(o, count int) {
 		for q := range planes {
 			sums[q*out+o] /= float32(max(count, 1))
 		}
@@ -127,9 +128,9 @@ func evalQLinearGlobalAverage(c *Call) error {
 var MSQLinearConv = Op{
 	Domain: microsoft, Name: "QLinearConv", Since: 1, Doc: "y = quantize(dequantize(w) * dequantize(x) + B)",
 	MinIn: 8, MaxIn: 9, MinOut: 1, MaxOut: 1,
-	Attrs: append([]AttrSpec{{Name: "channels_last", Kind: ssa.AttrInt}}, convAttrs...),
+	Attrs: append([]AttrSpec{intAttr("channels_last", 0)}, convAttrs...),
 	Infer: func(n *ssa.Node) ([]Fact, error) {
-		if n.Int("channels_last", 0) != 0 {
+		if Int(n, "channels_last") != 0 {
 			return inferChannelsLast(n, 0, 3, InType(n, 7).DType)
 		}
 		return QLinearConv.Infer(n)
@@ -139,7 +140,7 @@ var MSQLinearConv = Op{
 
 func evalMSQLinearConv(c *Call) error {
 	x := c.Array(0)
-	if c.Node.Int("channels_last", 0) == 0 || x == nil || x.Rank() < 3 {
+	if Int(c.Node, "channels_last") == 0 || x == nil || x.Rank() < 3 {
 		return evalQLinearConv(c)
 	}
 	if !byteInts.has(x.DType) {

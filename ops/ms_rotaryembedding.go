@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // MSRotaryEmbedding is RotaryEmbedding of the com.microsoft domain: positions
@@ -14,8 +13,8 @@ import (
 var MSRotaryEmbedding = Op{
 	Domain: microsoft, Name: "RotaryEmbedding", Since: 1, Doc: "rotate pairs of input by the angles of position_ids",
 	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "interleaved", Kind: ssa.AttrInt}, {Name: "is_packed_batching", Kind: ssa.AttrInt}, {Name: "num_heads", Kind: ssa.AttrInt},
-		{Name: "rotary_embedding_dim", Kind: ssa.AttrInt}, {Name: "scale", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{intAttr("interleaved"), intAttr("is_packed_batching"), intAttr("num_heads"),
+		intAttr("rotary_embedding_dim"), floatAttr("scale", 1)},
 	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalMSRotary[float32], evalMSRotary[float64])
@@ -30,7 +29,7 @@ func evalMSRotary[T float32 | float64](c *Call) error {
 	if err := wantRank("cos_cache", cos, 2); err != nil {
 		return err
 	}
-	n, dim := int(c.Node.Int("num_heads", 0)), int(c.Node.Int("rotary_embedding_dim", 0))
+	n, dim := int(Int(c.Node, "num_heads")), int(Int(c.Node, "rotary_embedding_dim"))
 	if dim == 0 {
 		dim = 2 * cos.Shape[1]
 		if a.Rank() == 3 && dim > 0 {
@@ -48,8 +47,8 @@ func evalMSRotary[T float32 | float64](c *Call) error {
 	if err != nil {
 		return err
 	}
-	r.interleaved = c.Node.Int("interleaved", 0) != 0
-	if s := c.Node.Float("scale", 1); s != 1 {
+	r.interleaved = Int(c.Node, "interleaved") != 0
+	if s := Float(c.Node, "scale"); s != 1 {
 		return fmt.Errorf("scale=%g: %w", s, ErrUnsupported)
 	}
 	return r.eval(c, x)

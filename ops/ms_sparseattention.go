@@ -19,11 +19,11 @@ import (
 var SparseAttention = Op{
 	Domain: microsoft, Name: "SparseAttention", Since: 1, Doc: "output = causal attention to the key blocks of a layout, with caches",
 	MinIn: 1, MaxIn: 11, MinOut: 1, MaxOut: 3,
-	Attrs: []AttrSpec{{Name: "do_rotary", Kind: ssa.AttrInt}, {Name: "kv_num_heads", Kind: ssa.AttrInt, Required: true}, {Name: "num_heads", Kind: ssa.AttrInt, Required: true},
-		{Name: "rotary_interleaved", Kind: ssa.AttrInt}, {Name: "scale", Kind: ssa.AttrFloat}, {Name: "sparse_block_size", Kind: ssa.AttrInt, Required: true}},
+	Attrs: []AttrSpec{intAttr("do_rotary"), intAttr("kv_num_heads").required(), intAttr("num_heads").required(),
+		intAttr("rotary_interleaved"), floatAttr("scale"), intAttr("sparse_block_size").required()},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		q := InType(n, 0)
-		hq, hk := n.Int("num_heads", 0), n.Int("kv_num_heads", 0)
+		hq, hk := Int(n, "num_heads"), Int(n, "kv_num_heads")
 		if hq < 1 || hk < 1 || hq%hk != 0 {
 			return nil, fmt.Errorf("%d query heads can not share %d key heads", hq, hk)
 		}
@@ -92,7 +92,7 @@ func readKeyBlocks(c *Call, total, queryHeads int) (*keyBlocks, error) {
 	if err := wantRank("block_col_indices", cols, 2); err != nil {
 		return nil, err
 	}
-	k := &keyBlocks{size: int(c.Node.Int("sparse_block_size", 0))}
+	k := &keyBlocks{size: int(Int(c.Node, "sparse_block_size"))}
 	layouts, count := rows.Shape[0], rows.Shape[1]-1
 	if k.size < 1 || k.size > 1<<20 || layouts < 1 || layouts != cols.Shape[0] || queryHeads%layouts != 0 || count < 1 || count*k.size < total {
 		return nil, fmt.Errorf("block_row_indices %v and block_col_indices %v with blocks of %d do not cover %d positions of %d heads", rows.Shape, cols.Shape, k.size, total, queryHeads)
@@ -119,7 +119,7 @@ func readKeyBlocks(c *Call, total, queryHeads int) (*keyBlocks, error) {
 }
 
 func rotateSparse(g *groupQuery[float32]) error {
-	if g.c.Node.Int("do_rotary", 0) == 0 {
+	if Int(g.c.Node, "do_rotary") == 0 {
 		return nil
 	}
 	cos, sin := g.c.Array(9), g.c.Array(10)
@@ -134,7 +134,7 @@ func rotateSparse(g *groupQuery[float32]) error {
 }
 
 func attendBlocks(g *groupQuery[float32], blocks *keyBlocks) error {
-	scale := float64(g.c.Node.Float("scale", 0))
+	scale := float64(Float(g.c.Node, "scale"))
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(g.q.size))
 	}

@@ -15,7 +15,7 @@ import (
 var MSQuantizeLinear = Op{
 	Domain: microsoft, Name: "QuantizeLinear", Since: 1, Doc: QuantizeLinear.Doc,
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}}, Infer: inferQuantize, Eval: evalQuantize,
+	Attrs: []AttrSpec{intAttr("axis", 1)}, Infer: inferQuantize, Eval: evalQuantize,
 	Facts: Facts{Traits: general, Smaller: narrowingFirst},
 }
 
@@ -23,7 +23,7 @@ var MSQuantizeLinear = Op{
 var MSDequantizeLinear = Op{
 	Domain: microsoft, Name: "DequantizeLinear", Since: 1, Doc: DequantizeLinear.Doc,
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}}, Facts: Facts{Traits: general.but(KeepsPacked)}, Infer: DequantizeLinear.Infer, Eval: evalDequantize,
+	Attrs: []AttrSpec{intAttr("axis", 1)}, Facts: Facts{Traits: general.but(KeepsPacked)}, Infer: DequantizeLinear.Infer, Eval: evalDequantize,
 }
 
 // MSTrilu is Trilu.
@@ -37,7 +37,7 @@ var MSTrilu = Op{
 var MSPad = Op{
 	Domain: microsoft, Name: "Pad", Since: 1, Doc: Pad.Doc,
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: Pad.Attrs, Infer: inferPad, Eval: evalPad, Facts: Pad.Facts,
+	Attrs: newest(Pad.Attrs), Infer: inferPad, Eval: evalPad, Facts: Pad.Facts,
 }
 
 // MSGatherND is GatherND without batch dimensions.

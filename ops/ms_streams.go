@@ -57,11 +57,11 @@ var GatedAdd = Op{
 // ScaledSiLU is z * sigmoid(z) of z = scale*X, each rounded to the element type.
 var ScaledSiLU = Op{
 	Domain: microsoft, Name: "ScaledSiLU", Since: 1, Doc: "Y = Z * sigmoid(Z), Z = scale * X",
-	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}},
+	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{floatAttr("alpha", 1)},
 	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 	Eval: notDouble(func(c *Call) error {
 		x := c.Array(0)
-		scale, err := optScalar(c, 1, float64(c.Node.Float("alpha", 1)))
+		scale, err := optScalar(c, 1, float64(Float(c.Node, "alpha")))
 		if err != nil {
 			return err
 		}
@@ -91,13 +91,13 @@ var ScaledSiLU = Op{
 var HyperConnectionPreMix = Op{
 	Domain: microsoft, Name: "HyperConnectionPreMix", Since: 1, Doc: "Y[h] = reduction_scale * sum over c of X[c,h] * pre_mix[c,h]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "num_branches", Kind: ssa.AttrInt}, {Name: "reduction_scale", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{intAttr("num_branches", 0), floatAttr("reduction_scale", 1)},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		x := InType(n, 0)
 		if !x.Ranked {
 			return One(x), nil
 		}
-		if k := n.Int("num_branches", 0); k > 0 && x.Rank() > 0 {
+		if k := Int(n, "num_branches"); k > 0 && x.Rank() > 0 {
 			out := append([]ssa.Dim{}, x.Shape...)
 			out[len(out)-1] = out[len(out)-1].FloorDiv(ssa.D(k))
 			return One(ssa.TensorOf(x.DType, out...)), nil
@@ -125,7 +125,7 @@ func evalPreMix(c *Call) error {
 	if err != nil {
 		return err
 	}
-	v, scale := reals[float32](x), c.Node.Float("reduction_scale", 1)
+	v, scale := reals[float32](x), Float(c.Node, "reduction_scale")
 	for r := range sizeOf(s.outer) {
 		for h := range s.width {
 			sum := float32(0)
@@ -142,7 +142,7 @@ func evalPreMix(c *Call) error {
 // to each.
 var HyperConnectionPostMix = Op{
 	Domain: microsoft, Name: "HyperConnectionPostMix", Since: 1, Doc: "Y[k,h] = (sum over c of stream_mix[c,k] * streams[c,h]) + post_mix[k,h] * block_output[h]",
-	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "num_branches", Kind: ssa.AttrInt}},
+	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{intAttr("num_branches", 0)},
 	Infer: SameAs, Facts: Facts{Traits: general}, Eval: notDouble(evalPostMix),
 }
 
@@ -196,7 +196,7 @@ type streams struct {
 
 // streamsOf reads the layout of an operand.
 func streamsOf(n *ssa.Node, shape []int) (s streams, err error) {
-	k := int(n.Int("num_branches", 0))
+	k := int(Int(n, "num_branches"))
 	switch {
 	case k < 0:
 		return s, fmt.Errorf("num_branches=%d", k)

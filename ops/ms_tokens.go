@@ -16,7 +16,7 @@ import (
 // scores become -∞.
 var NGramRepeatBlock = Op{
 	Domain: microsoft, Name: "NGramRepeatBlock", Since: 1, Doc: "scores_out = scores, -∞ for tokens that complete an n-gram of input_ids again",
-	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "ngram_size", Kind: ssa.AttrInt, Required: true}},
+	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{intAttr("ngram_size").required()},
 	Infer: func(n *ssa.Node) ([]Fact, error) { return One(InType(n, 1)), nil },
 	Facts: Facts{Traits: general, InPlace: func(n *ssa.Node) []Pair {
 		if sameLayout(InType(n, 1), n.Out[0].Type) {
@@ -34,7 +34,7 @@ func evalNGramRepeat(c *Call) error {
 	if err := wantRank("scores", scores, 2); err != nil {
 		return err
 	}
-	size := int(c.Node.Int("ngram_size", 0))
+	size := int(Int(c.Node, "ngram_size"))
 	if size < 1 || scores.Shape[0] != ids.Shape[0] || scores.DType != ndarray.Float32 || !ids.DType.IsInteger() {
 		return fmt.Errorf("ngram_size=%d, input_ids %s and scores %s do not go together", size, ids, scores)
 	}
@@ -67,7 +67,7 @@ func evalNGramRepeat(c *Call) error {
 var BifurcationDetector = Op{
 	Domain: microsoft, Name: "BifurcationDetector", Since: 1, Doc: "tokens = cur_tokens and the predicted ones up to the first that differs; where their end lies in src_tokens",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 2,
-	Attrs: []AttrSpec{{Name: "max_ngram_size", Kind: ssa.AttrInt}, {Name: "min_ngram_size", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("max_ngram_size", 3), intAttr("min_ngram_size", 1)},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		tokens := InType(n, 1)
 		if n.Input(3) != nil {
@@ -99,7 +99,7 @@ func evalBifurcation(c *Call) error {
 		}
 		out = append(out, pred[:same+1]...)
 	}
-	least, most := int(c.Node.Int("min_ngram_size", 1)), int(c.Node.Int("max_ngram_size", 3))
+	least, most := int(Int(c.Node, "min_ngram_size")), int(Int(c.Node, "max_ngram_size"))
 	if least < 1 || most < least {
 		return fmt.Errorf("n-grams of %d to %d tokens", least, most)
 	}
@@ -148,7 +148,7 @@ func indexOf(list, part []int64) int {
 // Source: https://github.com/aappleby/smhasher, MurmurHash3_x86_32
 var MurmurHash3 = Op{
 	Domain: microsoft, Name: "MurmurHash3", Since: 1, Doc: "Y = MurmurHash3_x86_32(X, seed) for every element",
-	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "positive", Kind: ssa.AttrInt}, {Name: "seed", Kind: ssa.AttrInt}},
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{intAttr("positive", 1), intAttr("seed", 0)},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		t := InType(n, 0)
 		t.DType = hashType(n)
@@ -161,7 +161,7 @@ var MurmurHash3 = Op{
 		if err != nil {
 			return err
 		}
-		seed, width := uint32(c.Node.Int("seed", 0)), x.DType.Size()
+		seed, width := uint32(Int(c.Node, "seed")), x.DType.Size()
 		for i := range x.Len() {
 			var key []byte
 			if x.DType == ndarray.String {
@@ -181,7 +181,7 @@ var MurmurHash3 = Op{
 }
 
 func hashType(n *ssa.Node) ndarray.DType {
-	if n.Int("positive", 1) != 0 {
+	if Int(n, "positive") != 0 {
 		return ndarray.Uint32
 	}
 	return ndarray.Int32

@@ -21,7 +21,7 @@ import (
 var WordConvEmbedding = Op{
 	Domain: microsoft, Name: "WordConvEmbedding", Since: 1, Doc: "Y[word] = max over positions of tanh(W * C[characters] + B)",
 	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "char_embedding_size", Kind: ssa.AttrInt}, {Name: "conv_window_size", Kind: ssa.AttrInt}, {Name: "embedding_size", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("char_embedding_size"), intAttr("conv_window_size"), intAttr("embedding_size")},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		return One(ssa.TensorOf(InType(n, 1).DType, dimOf(InType(n, 0), 0), dimOf(InType(n, 1), 0))), nil
 	},
@@ -40,7 +40,7 @@ func evalWordConv(c *Call) error {
 		return fmt.Errorf("words of %d characters, weights %s, bias %s and embeddings %s do not go together", most, w, bias, table)
 	}
 	for i, want := range []int{size, window, filters} {
-		if a := c.Node.Int([]string{"char_embedding_size", "conv_window_size", "embedding_size"}[i], int64(want)); a != int64(want) && a != -1 {
+		if a := IntOr(c.Node, []string{"char_embedding_size", "conv_window_size", "embedding_size"}[i], int64(want)); a != int64(want) && a != -1 {
 			return fmt.Errorf("attribute %s is %d, the operands say %d", []string{"char_embedding_size", "conv_window_size", "embedding_size"}[i], a, want)
 		}
 	}
@@ -97,8 +97,8 @@ func wordLength(word []int64) (n int) {
 var Tokenizer = Op{
 	Domain: microsoft, Name: "Tokenizer", Since: 1, Doc: "Y[…, i] = token i of X[…]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "mark", Kind: ssa.AttrInt, Required: true}, {Name: "mincharnum", Kind: ssa.AttrInt, Required: true},
-		{Name: "pad_value", Kind: ssa.AttrString, Required: true}, {Name: "separators", Kind: ssa.AttrStrings}, {Name: "tokenexp", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{intAttr("mark").required(), intAttr("mincharnum").required(),
+		strAttr("pad_value").required(), stringsAttr("separators"), strAttr("tokenexp")},
 	Infer: func(n *ssa.Node) ([]Fact, error) {
 		x := InType(n, 0)
 		if !x.Ranked {
@@ -121,7 +121,7 @@ func evalTokenizer(c *Call) error {
 	if err != nil {
 		return err
 	}
-	mark, most := n.Int("mark", 0) != 0, 0
+	mark, most := Int(n, "mark") != 0, 0
 	rows := make([][]string, x.Len())
 	for i, s := range x.Str {
 		if !utf8.ValidString(s) {
@@ -148,7 +148,7 @@ func evalTokenizer(c *Call) error {
 			row = append(append([]string{"\x02"}, row...), "\x03")
 		}
 		for j := range width {
-			out.Str[i*width+j] = n.Str("pad_value", "")
+			out.Str[i*width+j] = Str(n, "pad_value")
 			if j < len(row) {
 				out.Str[i*width+j] = row[j]
 			}
@@ -159,12 +159,12 @@ func evalTokenizer(c *Call) error {
 
 // tokenSplitter returns the function that splits a string as the attributes say.
 func tokenSplitter(n *ssa.Node) (func(s string) []string, error) {
-	least := int(n.Int("mincharnum", 1))
+	least := int(Int(n, "mincharnum"))
 	var separators []string
 	if a := n.Attr("separators"); a != nil {
 		separators = a.Strings
 	}
-	expression, byMatch := n.Str("tokenexp", ""), n.Has("tokenexp")
+	expression, byMatch := Str(n, "tokenexp"), n.Has("tokenexp")
 	if byMatch == (len(separators) > 0) {
 		return nil, fmt.Errorf("one of separators and tokenexp must be given")
 	}

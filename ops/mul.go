@@ -15,5 +15,6 @@ var Mul = Op{
 		cplx:  func(a, b complex128) complex128 { return a * b },
 	}.kernel,
 	Facts:    Facts{Traits: elementwise.but(Commutative, UnitOne, ZeroSignPassed)},
+	Attrs:    append(broadcastAttrs, consumedInputs),
 	Upgrades: legacyBroadcast("Mul"),
 }

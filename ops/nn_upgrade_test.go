@@ -21,21 +21,9 @@ func modernized(t *testing.T, version int, op string, results int, attrs []ssa.A
 	}
 	n := g.NewNode(op, operands, results, attrs...)
 	g.Results = []*ssa.Value{n.Out[0]}
-	for {
-		var rule *Upgrade
-		for i, u := range Lookup("", n.Op).Upgrades {
-			if u.Below > version {
-				rule = &Lookup("", n.Op).Upgrades[i]
-				break
-			}
-		}
-		if rule == nil {
-			break
-		}
-		if err := rule.Apply(&Upgrader{Graph: g}, n); err != nil {
-			return nil, err
-		}
-		version = rule.Below
+	n.Version = version
+	if err := Modernize(g, n); err != nil {
+		return nil, err
 	}
 	return g, InferGraph(g)
 }
@@ -75,7 +63,7 @@ func TestUpgradeBatchNormalization(t *testing.T) {
 		p := []*ndarray.Array{x, filled(2, 2), ones(2), filled(3, 2), filled(4, 2)}
 		g, err := modernized(t, 6, "BatchNormalization", 1, []ssa.Attr{attrInt("is_test", 1), attrInt("spatial", 1), ssa.FloatAttr("epsilon", 0)}, p...)
 		require.NoError(t, err)
-		assert.Equal(t, int64(0), g.Nodes[0].Int("training_mode", 0))
+		assert.Equal(t, int64(0), Int(g.Nodes[0], "training_mode"))
 		assert.InDelta(t, (5.0-3)/2*2+1, interpretOne(t, g, p...).Float(5), 1e-6)
 	})
 	t.Run("per element", func(t *testing.T) {
@@ -91,7 +79,7 @@ func TestUpgradeBatchNormalization(t *testing.T) {
 		g, err := modernized(t, 9, "BatchNormalization", 5, nil, p...)
 		require.NoError(t, err)
 		n := g.Nodes[len(g.Nodes)-1]
-		assert.Equal(t, int64(1), n.Int("training_mode", 0))
+		assert.Equal(t, int64(1), Int(n, "training_mode"))
 		assert.Len(t, n.Out, 3)
 	})
 }
@@ -153,7 +141,7 @@ func TestUpgradeAttributes(t *testing.T) {
 	t.Run("LpPool", func(t *testing.T) {
 		g, err := modernized(t, 1, "GlobalLpPool", 1, []ssa.Attr{ssa.FloatAttr("p", 1)}, ones(1, 1, 3))
 		require.NoError(t, err)
-		assert.Equal(t, int64(1), g.Nodes[0].Int("p", 2))
+		assert.Equal(t, int64(1), Int(g.Nodes[0], "p"))
 		_, err = modernized(t, 1, "GlobalLpPool", 1, []ssa.Attr{ssa.FloatAttr("p", 1.5)}, ones(1, 1, 3))
 		assert.ErrorContains(t, err, "p=1.5")
 	})

@@ -20,7 +20,7 @@ import (
 var NonMaxSuppression = Op{
 	Name: "NonMaxSuppression", Since: 11, Form: since(10), Doc: "selected_indices = boxes kept, best first",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "center_point_box", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("center_point_box", 0)},
 	Facts: Facts{Traits: general.but(ExtentOpen)}, Infer: func(*ssa.Node) ([]Fact, error) {
 		return One(ssa.TensorOf(ndarray.Int64, ssa.Dim{}, ssa.D(3))), nil
 	},
@@ -102,7 +102,7 @@ func evalNonMaxSuppression(c *Call) error {
 	boxes := make([]box, n)
 	for i := range s.Shape[0] {
 		for k := range boxes {
-			boxes[k] = boxAt(v[(i*n+k)*4:], c.Node.Int("center_point_box", 0) != 0)
+			boxes[k] = boxAt(v[(i*n+k)*4:], Int(c.Node, "center_point_box") != 0)
 		}
 		for class := range s.Shape[1] {
 			for _, k := range suppress(boxes, scores[(i*s.Shape[1]+class)*n:][:n], limit, iou, threshold) {

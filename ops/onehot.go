@@ -16,7 +16,7 @@ import (
 var OneHot = Op{
 	Name: "OneHot", Since: 28, Form: oneHotForm, Doc: "output = one-hot code of indices along axis",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("axis", -1)},
 	Infer: inferOneHot, Eval: evalOneHot,
 	Facts: Facts{Traits: general, Cost: moveCost},
 }
@@ -24,7 +24,7 @@ var OneHot = Op{
 func oneHotForm(n *ssa.Node) int {
 	idx, ok := ConstInts(n, 0)
 	negative := func(i int64) bool { return i < 0 }
-	if n.Int("axis", -1) < -1 || !ok || slices.ContainsFunc(idx, negative) {
+	if Int(n, "axis") < -1 || !ok || slices.ContainsFunc(idx, negative) {
 		return typeForm(11, 28)(n)
 	}
 	return typeForm(9, 28)(n)
@@ -35,7 +35,7 @@ func inferOneHot(n *ssa.Node) ([]Fact, error) {
 	if !t.Ranked {
 		return One(ssa.UnrankedTensor(dt)), nil
 	}
-	axis, err := NormAxis(n.Int("axis", -1), len(t.Shape)+1)
+	axis, err := NormAxis(Int(n, "axis"), len(t.Shape)+1)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func evalOneHot(c *Call) error {
 	if d.Len() != 1 || values.Len() != 2 {
 		return fmt.Errorf("depth %s must have one element, values %s two", d, values)
 	}
-	axis, err := NormAxis(c.Node.Int("axis", -1), ix.Rank()+1)
+	axis, err := NormAxis(Int(c.Node, "axis"), ix.Rank()+1)
 	if err != nil {
 		return err
 	}

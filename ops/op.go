@@ -12,8 +12,9 @@ type Op struct {
 	Domain string // "" is the default ONNX domain
 	Name   string // exact ONNX name
 	Since  int    // operator-set version that introduced the newest form
-	// Form returns the oldest operator-set version in which the node, as it
-	// stands, can be written; nil means Since. The exporter takes the maximum.
+	// Form returns the oldest operator-set version that has the node's operands,
+	// results, types and attribute values; nil means Since. In which version
+	// attributes came stands in Attrs. See [Op.Oldest].
 	Form func(n *ssa.Node) int
 	Doc  string // the formula in one line
 
@@ -32,14 +33,6 @@ type Op struct {
 	Facts   Facts
 	// Upgrades bring older nodes to the newest form, in ascending order of Below.
 	Upgrades []Upgrade
-}
-
-// AttrSpec is one attribute of a schema.
-type AttrSpec struct {
-	Name     string
-	Kind     ssa.AttrKind
-	Required bool
-	Graph    bool // a body; Kind is ignored
 }
 
 // Fact is what a rule knows of one result. Content holds the elements of a small
@@ -120,54 +113,12 @@ type Cost struct {
 	Bytes int64 // read and written once
 }
 
-// Upgrade turns a node written for an operator set below a version into the
-// form of that version.
-type Upgrade struct {
-	Below  int
-	Source string // the operator's changelog entry the rule comes from
-	Apply  func(u *Upgrader, n *ssa.Node) error
-}
-
-// Upgrader gives upgrade rules what they may do to the graph around a node.
-type Upgrader struct {
-	Graph *ssa.Graph
-}
-
-// Const adds a constant operand source.
-func (u *Upgrader) Const(hint string, c *ssa.Constant) *ssa.Value {
-	return u.Graph.AddConst(fmt.Sprintf("%s_const_%d", hint, u.Graph.NumValues()), c)
-}
-
-// Before inserts a node in newest form ahead of n.
-func (u *Upgrader) Before(n *ssa.Node, op string, in []*ssa.Value, numOut int, attrs ...ssa.Attr) *ssa.Node {
-	return u.Graph.InsertBefore(n, op, in, numOut, attrs...)
-}
-
-// AttrToInput moves an integer-list (or single integer) attribute into operand i
-// as an int64 constant of rank 1, padding absent operands before it.
-func (u *Upgrader) AttrToInput(n *ssa.Node, attr string, i int) {
-	a := n.Attr(attr)
-	if a == nil {
-		return
-	}
-	ints := a.Ints
-	if a.Kind == ssa.AttrInt {
-		ints = []int64{a.I}
-	}
-	v := u.Const(attr, ssa.Int64s(ints...))
-	n.DropAttr(attr)
-	for len(n.In) <= i {
-		n.AddInput(nil)
-	}
-	n.SetInput(i, v)
-}
-
 // Key identifies an operator in the table.
 type Key struct{ Domain, Name string }
 
 // table is filled at start, not by an initializer: operators with bodies refer to
 // it through shape inference.
-var table = map[Key]*Op{}
+var table = map[Key]*ssa.Operator{}
 
 func init() {
 	for _, family := range families {
@@ -176,20 +127,29 @@ func init() {
 			if table[k] != nil {
 				panic("ops: " + o.Name + " is in the table twice")
 			}
-			table[k] = o
+			table[k] = &ssa.Operator{Domain: o.Domain, Name: o.Name, Def: o}
 		}
 	}
 }
 
 // Lookup returns the operator, nil if berth does not know it.
-func Lookup(domain, name string) *Op { return table[Key{domain, name}] }
+func Lookup(domain, name string) *Op { return opOf(find(domain, name)) }
+
+func find(domain, name string) *ssa.Operator { return table[Key{domain, name}] }
+
+func opOf(o *ssa.Operator) *Op {
+	if o == nil {
+		return nil
+	}
+	return o.Def.(*Op)
+}
 
 // Of returns the operator of a node, nil if it is opaque.
 func Of(n *ssa.Node) *Op {
 	if n.Opaque {
 		return nil
 	}
-	return table[Key{n.Domain, n.Op}]
+	return opOf(n.Operator(find))
 }
 
 // All returns every operator, families in table order.

@@ -23,8 +23,8 @@ const trainingDomain = "ai.onnx.preview.training"
 var Adam = Op{
 	Domain: trainingDomain, Name: "Adam", Since: 1, Doc: "X' = X - r·V'/(√H' + ε)",
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "beta", Kind: ssa.AttrFloat}, {Name: "epsilon", Kind: ssa.AttrFloat},
-		{Name: "norm_coefficient", Kind: ssa.AttrFloat}, {Name: "norm_coefficient_post", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{floatAttr("alpha", 0.9), floatAttr("beta", 0.999), floatAttr("epsilon", 1e-6),
+		floatAttr("norm_coefficient", 0), floatAttr("norm_coefficient_post", 0)},
 	Infer: func(n *ssa.Node) ([]Fact, error) { return inferOptimizer(n, 4) },
 	Eval:  func(c *Call) error { return evalOptimizer(c, 4, adamStep) },
 	Facts: Facts{Traits: general, InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 4) }},
@@ -39,7 +39,7 @@ var Adam = Op{
 var Adagrad = Op{
 	Domain: trainingDomain, Name: "Adagrad", Since: 1, Doc: "X' = X - r·g/(√H' + ε)",
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []AttrSpec{{Name: "decay_factor", Kind: ssa.AttrFloat}, {Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "norm_coefficient", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{floatAttr("decay_factor", 0), floatAttr("epsilon", 1e-6), floatAttr("norm_coefficient", 0)},
 	Infer: func(n *ssa.Node) ([]Fact, error) { return inferOptimizer(n, 3) },
 	Eval:  func(c *Call) error { return evalOptimizer(c, 3, adagradStep) },
 	Facts: Facts{Traits: general, InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 3) }},
@@ -55,8 +55,8 @@ var Adagrad = Op{
 var Momentum = Op{
 	Domain: trainingDomain, Name: "Momentum", Since: 1, Doc: "X' = X - R·V'",
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat, Required: true}, {Name: "beta", Kind: ssa.AttrFloat, Required: true},
-		{Name: "mode", Kind: ssa.AttrString, Required: true}, {Name: "norm_coefficient", Kind: ssa.AttrFloat, Required: true}},
+	Attrs: []AttrSpec{floatAttr("alpha").required(), floatAttr("beta").required(),
+		strAttr("mode").required().oneOf("standard", "nesterov"), floatAttr("norm_coefficient").required()},
 	Infer: func(n *ssa.Node) ([]Fact, error) { return inferOptimizer(n, 3) },
 	Eval:  func(c *Call) error { return evalOptimizer(c, 3, momentumStep) },
 	Facts: Facts{Traits: general, InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 3) }},
@@ -180,8 +180,8 @@ func updateTensor(c *Call, i, k, group int, step func([]float64)) error {
 }
 
 func adamStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
-	alpha, beta, eps := float64(n.Float("alpha", 0.9)), float64(n.Float("beta", 0.999)), float64(n.Float("epsilon", 1e-6))
-	norm, post := float64(n.Float("norm_coefficient", 0)), float64(n.Float("norm_coefficient_post", 0))
+	alpha, beta, eps := float64(Float(n, "alpha")), float64(Float(n, "beta")), float64(Float(n, "epsilon"))
+	norm, post := float64(Float(n, "norm_coefficient")), float64(Float(n, "norm_coefficient_post"))
 	if t > 0 {
 		r *= math.Sqrt(1-math.Pow(beta, float64(t))) / (1 - math.Pow(alpha, float64(t)))
 	}
@@ -194,8 +194,8 @@ func adamStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
 }
 
 func adagradStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
-	r /= 1 + float64(t)*float64(n.Float("decay_factor", 0))
-	norm, eps := float64(n.Float("norm_coefficient", 0)), float64(n.Float("epsilon", 1e-6))
+	r /= 1 + float64(t)*float64(Float(n, "decay_factor"))
+	norm, eps := float64(Float(n, "norm_coefficient")), float64(Float(n, "epsilon"))
 	return func(v []float64) {
 		g := norm*v[0] + v[1]
 		v[2] += g * g
@@ -204,8 +204,8 @@ func adagradStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
 }
 
 func momentumStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
-	alpha, beta, norm := float64(n.Float("alpha", 0)), float64(n.Float("beta", 0)), float64(n.Float("norm_coefficient", 0))
-	mode := n.Str("mode", "")
+	alpha, beta, norm := float64(Float(n, "alpha")), float64(Float(n, "beta")), float64(Float(n, "norm_coefficient"))
+	mode := Str(n, "mode")
 	if mode != "standard" && mode != "nesterov" {
 		return nil, badAttr("mode", mode, "standard or nesterov")
 	}

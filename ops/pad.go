@@ -21,7 +21,8 @@ import (
 var Pad = Op{
 	Name: "Pad", Since: 25, Form: padForm, Doc: "output = data extended by pads per mode",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "mode", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{strAttr("mode", "constant", "reflect", "edge", "wrap"),
+		intsAttr("paddings").required().until(2), intsAttr("pads").required().since(2).until(11), floatAttr("value", 0).until(11)},
 	Infer: inferPad, Eval: evalPad,
 	Facts: Facts{Traits: passing, Cost: moveCost},
 	Upgrades: []Upgrade{
@@ -59,7 +60,7 @@ func padForm(n *ssa.Node) int {
 	if n.Input(3) != nil {
 		base = 18
 	}
-	if n.Str("mode", "") == "wrap" {
+	if Str(n, "mode") == "wrap" {
 		base = 19
 	}
 	return typeForm(base, 13, 18, 19, 21, 23, 24, 25)(n)
@@ -162,7 +163,7 @@ func evalPad(c *Call) error {
 	if err != nil || out.Len() == 0 {
 		return err
 	}
-	switch mode := c.Node.Str("mode", "constant"); mode {
+	switch mode := Str(c.Node, "mode"); mode {
 	case "constant":
 		return padConstant(c, out, a, begin)
 	case "reflect", "edge", "wrap":

@@ -17,6 +17,7 @@ var Pow = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Infer: inferPow, Eval: evalPow,
 	Facts:    Facts{Traits: elementwise.but(UnitOne, FailsIntegers)},
+	Attrs:    broadcastAttrs,
 	Upgrades: legacyBroadcast("Pow"),
 }
 

@@ -189,7 +189,7 @@ func TestQuantForms(t *testing.T) {
 	} {
 		n := nodeOf(t, "", c.op, operandList(c.in), 1, c.attrs...)
 		require.NoError(t, Infer(n))
-		assert.Equal(t, c.want, Of(n).Form(n), "%s %s", c.op, c.in)
+		assert.Equal(t, c.want, Of(n).Oldest(n), "%s %s", c.op, c.in)
 	}
 }
 

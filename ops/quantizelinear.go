@@ -16,8 +16,8 @@ import (
 var QuantizeLinear = Op{
 	Name: "QuantizeLinear", Since: 28, Form: quantizeForm, Doc: "y = saturate(round(x / y_scale) + y_zero_point)",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt}, {Name: "output_dtype", Kind: ssa.AttrInt},
-		{Name: "precision", Kind: ssa.AttrInt}, {Name: "saturate", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("axis", 1).since(13), intAttr("block_size", 0).since(21), intAttr("output_dtype", 0).since(21),
+		intAttr("precision", 0).since(23), intAttr("saturate", 1).since(19)},
 	Infer: inferQuantize, Eval: evalQuantize,
 	Facts: Facts{Traits: ignoring, Smaller: narrowingFirst},
 }
@@ -34,11 +34,11 @@ func quantVersion(n *ssa.Node) int {
 		return 24
 	case usesType(n, ndarray.Float4E2M1):
 		return 23
-	case n.Int("block_size", 0) != 0 || usesType(n, ndarray.Int16, ndarray.Uint16, ndarray.Int4, ndarray.Uint4):
+	case usesType(n, ndarray.Int16, ndarray.Uint16, ndarray.Int4, ndarray.Uint4):
 		return 21
 	case usesType(n, ndarray.Float16, ndarray.BFloat16, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNZ):
 		return 19
-	case n.Has("axis") || InType(n, 1).Rank() == 1:
+	case InType(n, 1).Rank() == 1:
 		return 13
 	}
 	return 10
@@ -47,14 +47,8 @@ func quantVersion(n *ssa.Node) int {
 func quantizeForm(n *ssa.Node) int {
 	v := quantVersion(n)
 	x, s := InType(n, 0).DType, InType(n, 1).DType
-	if n.Int("precision", 0) != 0 || x != s && !(x == ndarray.Int32 && s == ndarray.Float32) {
+	if x != s && !(x == ndarray.Int32 && s == ndarray.Float32) {
 		v = max(v, 23)
-	}
-	if n.Int("output_dtype", 0) != 0 {
-		v = max(v, 21)
-	}
-	if n.Has("saturate") {
-		v = max(v, 19)
 	}
 	return v
 }
@@ -121,10 +115,10 @@ func evalQuantize(c *Call) error {
 		return err
 	}
 	if precision == ndarray.Float64 || x.DType == ndarray.Float64 {
-		quantize(g, reals[float64](x), reals[float64](scale), zeros, ndarray.Float64, quantStore(y, c.Node.Int("saturate", 1) != 0))
+		quantize(g, reals[float64](x), reals[float64](scale), zeros, ndarray.Float64, quantStore(y, IntOr(c.Node, "saturate", 1) != 0))
 		return nil
 	}
-	quantize(g, reals[float32](x), reals[float32](scale), zeros, precision, quantStore(y, c.Node.Int("saturate", 1) != 0))
+	quantize(g, reals[float32](x), reals[float32](scale), zeros, precision, quantStore(y, IntOr(c.Node, "saturate", 1) != 0))
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -17,34 +18,33 @@ import (
 
 // RandomNormal draws from a normal distribution:
 // https://onnx.ai/onnx/operators/onnx__RandomNormal.html
-var RandomNormal = randomOp("RandomNormal", "Y ~ N(mean, scale²)", false, normalDraw, "mean", "scale")
+var RandomNormal = randomOp("RandomNormal", "Y ~ N(mean, scale²)", false, normalDraw, floatAttr("mean", 0), floatAttr("scale", 1))
 
 // RandomNormalLike is [RandomNormal] with the shape of its operand:
 // https://onnx.ai/onnx/operators/onnx__RandomNormalLike.html
-var RandomNormalLike = randomOp("RandomNormalLike", "Y ~ N(mean, scale²), shape of X", true, normalDraw, "mean", "scale")
+var RandomNormalLike = randomOp("RandomNormalLike", "Y ~ N(mean, scale²), shape of X", true, normalDraw, floatAttr("mean", 0), floatAttr("scale", 1))
 
 // RandomUniform draws evenly from [low, high):
 // https://onnx.ai/onnx/operators/onnx__RandomUniform.html
-var RandomUniform = randomOp("RandomUniform", "Y ~ U[low, high)", false, uniformDraw, "low", "high")
+var RandomUniform = randomOp("RandomUniform", "Y ~ U[low, high)", false, uniformDraw, floatAttr("low", 0), floatAttr("high", 1))
 
 // RandomUniformLike is [RandomUniform] with the shape of its operand:
 // https://onnx.ai/onnx/operators/onnx__RandomUniformLike.html
-var RandomUniformLike = randomOp("RandomUniformLike", "Y ~ U[low, high), shape of X", true, uniformDraw, "low", "high")
+var RandomUniformLike = randomOp("RandomUniformLike", "Y ~ U[low, high), shape of X", true, uniformDraw, floatAttr("low", 0), floatAttr("high", 1))
 
-func randomOp(name, doc string, like bool, draw func(*Call) func() float64, params ...string) Op {
+func randomOp(name, doc string, like bool, draw func(*Call) func() float64, params ...AttrSpec) Op {
 	o := Op{
 		Name: name, Since: 22, Doc: doc, Form: randomForm(1),
 		MinOut: 1, MaxOut: 1,
-		Attrs: []AttrSpec{{Name: "dtype", Kind: ssa.AttrInt}, {Name: "seed", Kind: ssa.AttrFloat}},
+		Attrs: slices.Concat(params, []AttrSpec{floatAttr("seed")}),
 		Infer: inferRandom, Eval: func(c *Call) error { return evalRandom(c, draw) },
 		Facts: Facts{Traits: random},
 	}
 	if like {
 		o.MinIn, o.MaxIn = 1, 1
-	} else {
-		o.Attrs = append(o.Attrs, AttrSpec{Name: "shape", Kind: ssa.AttrInts, Required: true})
+		return o.with(intAttr("dtype"))
 	}
-	return o.with(ssa.AttrFloat, params...)
+	return o.with(intAttr("dtype", 1), intsAttr("shape").required())
 }
 
 // randomForm: bfloat16 came in 22.
@@ -69,7 +69,7 @@ func randomType(n *ssa.Node, operand ndarray.DType) (ndarray.DType, error) {
 func inferRandom(n *ssa.Node) ([]Fact, error) {
 	t := InType(n, 0)
 	if len(n.In) == 0 {
-		shape, err := shapeOfInts(n.Ints("shape"))
+		shape, err := shapeOfInts(Ints(n, "shape"))
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ func evalRandom(c *Call, draw func(*Call) func() float64) error {
 	var shape []int
 	operand := ndarray.Undefined
 	if len(c.Node.In) == 0 {
-		s, err := shapeOfInts(c.Node.Ints("shape"))
+		s, err := shapeOfInts(Ints(c.Node, "shape"))
 		if err != nil {
 			return err
 		}
@@ -119,7 +119,7 @@ func evalRandom(c *Call, draw func(*Call) func() float64) error {
 
 // seedOf is the seed of a random node in this call.
 func seedOf(c *Call) int64 {
-	if s := float64(c.Node.Float("seed", float32(math.NaN()))); s == s {
+	if s := float64(Float(c.Node, "seed")); c.Node.Has("seed") && s == s {
 		return truncToInt64(s)
 	}
 	h := fnv.New32a()
@@ -130,13 +130,13 @@ func seedOf(c *Call) int64 {
 }
 
 func uniformDraw(c *Call) func() float64 {
-	low, high := float64(c.Node.Float("low", 0)), float64(c.Node.Float("high", 1))
+	low, high := float64(Float(c.Node, "low")), float64(Float(c.Node, "high"))
 	next := uniform(seedOf(c))
 	return func() float64 { return low + (high-low)*next() }
 }
 
 func normalDraw(c *Call) func() float64 {
-	mean, scale := float64(c.Node.Float("mean", 0)), float64(c.Node.Float("scale", 1))
+	mean, scale := float64(Float(c.Node, "mean")), float64(Float(c.Node, "scale"))
 	next := gaussian(uniform(seedOf(c)))
 	return func() float64 { return mean + scale*next() }
 }
@@ -171,7 +171,7 @@ func gaussian(uniform func() float64) func() float64 {
 var Bernoulli = Op{
 	Name: "Bernoulli", Since: 22, Doc: "Y = U[0, 1) < X ? 1 : 0", Form: bernoulliForm,
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "dtype", Kind: ssa.AttrInt}, {Name: "seed", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{intAttr("dtype"), floatAttr("seed")},
 	Infer: inferRandom, Eval: evalBernoulli,
 	Facts: Facts{Traits: random},
 }
@@ -215,7 +215,7 @@ func evalBernoulli(c *Call) error {
 var Multinomial = Op{
 	Name: "Multinomial", Since: 22, Doc: "Y[b,s] ~ softmax(X[b,:])", Form: randomForm(7),
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "dtype", Kind: ssa.AttrInt}, {Name: "sample_size", Kind: ssa.AttrInt}, {Name: "seed", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{intAttr("dtype", 6), intAttr("sample_size", 1), floatAttr("seed")},
 	Infer: inferMultinomial, Eval: evalMultinomial,
 	Facts: Facts{Traits: random},
 }
@@ -227,7 +227,7 @@ func multinomialArgs(n *ssa.Node) (dt ndarray.DType, samples int64, err error) {
 	if dt != ndarray.Int32 && dt != ndarray.Int64 {
 		return dt, 0, badAttr("dtype", dt, "int32 or int64")
 	}
-	if samples = n.Int("sample_size", 1); samples < 0 || samples > math.MaxInt32 {
+	if samples = Int(n, "sample_size"); samples < 0 || samples > math.MaxInt32 {
 		return dt, 0, badAttr("sample_size", samples, "a number of samples")
 	}
 	return dt, samples, nil

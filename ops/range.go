@@ -17,12 +17,12 @@ import (
 var Range = Op{
 	Name: "Range", Since: 27, Doc: "Y[i] = start + i·delta, i < ceil((limit-start)/delta)", Form: rangeForm,
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "stash_type", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("stash_type", 1).since(27)},
 	Facts: Facts{Traits: general}, Infer: inferRange, Eval: evalRange,
 }
 
 func rangeForm(n *ssa.Node) int {
-	if dt := InType(n, 0).DType; n.Has("stash_type") || dt == ndarray.Float16 || dt == ndarray.BFloat16 {
+	if dt := InType(n, 0).DType; dt == ndarray.Float16 || dt == ndarray.BFloat16 {
 		return 27
 	}
 	return 11
@@ -86,7 +86,7 @@ func evalRange(c *Call) error {
 			return fmt.Errorf("operand %d is %s, it must be one element of type %s", i, a, in[0].DType)
 		}
 	}
-	if stash := c.Node.Int("stash_type", 1); stash != int64(ndarray.Float32) {
+	if stash := IntOr(c.Node, "stash_type", 1); stash != int64(ndarray.Float32) {
 		return badAttr("stash_type", stash, "1 (float)")
 	}
 	switch dt := in[0].DType; {

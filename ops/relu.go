@@ -28,10 +28,10 @@ var Relu = unaryOp("Relu", 14, "Y = max(0, X)", unary{
 
 // LeakyRelu scales negative elements: https://onnx.ai/onnx/operators/onnx__LeakyRelu.html
 var LeakyRelu = unaryOp("LeakyRelu", 16, "Y = X < 0 ? alpha·X : X", evalLeakyRelu,
-	formBy(typeStep{6, floatTypes}, typeStep{16, anyType})).legacy().with(ssa.AttrFloat, "alpha").but(ZeroSignPassed, Composes)
+	formBy(typeStep{6, floatTypes}, typeStep{16, anyType})).legacy().with(floatAttr("alpha", 0.01)).but(ZeroSignPassed, Composes)
 
 func evalLeakyRelu(c *Call) error {
-	alpha := c.Node.Float("alpha", 0.01)
+	alpha := Float(c.Node, "alpha")
 	return evalUnary(c, unary{
 		float: func(x float64) float64 {
 			if x < 0 {
@@ -51,10 +51,10 @@ func evalLeakyRelu(c *Call) error {
 // ThresholdedRelu keeps what is above alpha:
 // https://onnx.ai/onnx/operators/onnx__ThresholdedRelu.html
 var ThresholdedRelu = unaryOp("ThresholdedRelu", 22, "Y = X > alpha ? X : 0", evalThresholdedRelu,
-	formBy(typeStep{10, floatTypes}, typeStep{22, anyType})).with(ssa.AttrFloat, "alpha").but(ZeroSignPassed, Composes)
+	formBy(typeStep{10, floatTypes}, typeStep{22, anyType})).with(floatAttr("alpha", 1)).but(ZeroSignPassed, Composes)
 
 func evalThresholdedRelu(c *Call) error {
-	alpha := float64(c.Node.Float("alpha", 1))
+	alpha := float64(Float(c.Node, "alpha"))
 	return evalUnary(c, unary{float: func(x float64) float64 {
 		if x > alpha {
 			return x
@@ -70,9 +70,9 @@ var PRelu = Op{
 	Form:  formBy(typeStep{7, floatTypes}, typeStep{9, wideTypes}, typeStep{16, anyType}),
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Infer: inferPRelu, Eval: evalPRelu,
-	Facts: Facts{Traits: elementwise.but(ElementwiseInLayout, ZeroSignPassed)},
-	Upgrades: append(dropConsumedInputs("PRelu"),
-		Upgrade{Below: 7, Source: changelog("PRelu", 7), Apply: upgradePRelu}),
+	Facts:    Facts{Traits: elementwise.but(ElementwiseInLayout, ZeroSignPassed)},
+	Attrs:    []AttrSpec{consumedInputs},
+	Upgrades: []Upgrade{{Below: 7, Source: changelog("PRelu", 7), Apply: upgradePRelu}},
 }
 
 // upgradePRelu lines a per-channel slope [C] up with axis 1 of X.

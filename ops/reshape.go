@@ -11,24 +11,17 @@ import (
 // An entry -1 stands for what the number of elements leaves over; an entry 0
 // copies the operand's dimension at that position, or is a zero with allowzero.
 var Reshape = Op{
-	Name: "Reshape", Since: 25, Form: reshapeForm, Doc: "reshaped = data with dimensions shape",
+	Name: "Reshape", Since: 25, Form: typeForm(5, viewVersions...), Doc: "reshaped = data with dimensions shape",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "allowzero", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("allowzero", 0).since(14),
+		consumedInputs.until(5), intsAttr("shape").until(5)},
 	Infer: inferReshape, Eval: evalReshape,
 	Facts: Facts{Traits: reshaping, Alias: wholeView, Cost: freeCost},
 	Upgrades: []Upgrade{{Below: 5, Source: "https://onnx.ai/onnx/operators/onnx__Reshape.html#reshape-5",
 		Apply: func(u *Upgrader, n *ssa.Node) error {
-			n.DropAttr("consumed_inputs")
 			u.AttrToInput(n, "shape", 1)
 			return nil
 		}}},
-}
-
-func reshapeForm(n *ssa.Node) int {
-	if n.Int("allowzero", 0) != 0 {
-		return typeForm(14, 19, 21, 23, 24, 25)(n)
-	}
-	return typeForm(5, viewVersions...)(n)
 }
 
 func inferReshape(n *ssa.Node) ([]Fact, error) {
@@ -41,7 +34,7 @@ func inferReshape(n *ssa.Node) ([]Fact, error) {
 		}
 		want = unknownDims(k)
 	}
-	dims, err := reshapeDims(t, want, n.Int("allowzero", 0) != 0)
+	dims, err := reshapeDims(t, want, Int(n, "allowzero") != 0)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +158,7 @@ func evalReshape(c *Call) error {
 	for i, d := range want {
 		wantDims[i] = ssa.D(d)
 	}
-	dims, err := reshapeDims(ssa.StaticTensor(a.DType, a.Shape...), wantDims, c.Node.Int("allowzero", 0) != 0)
+	dims, err := reshapeDims(ssa.StaticTensor(a.DType, a.Shape...), wantDims, Int(c.Node, "allowzero") != 0)
 	if err != nil {
 		return err
 	}

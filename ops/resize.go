@@ -17,11 +17,12 @@ import (
 var Resize = Op{
 	Name: "Resize", Since: 19, Form: resizeForm, Doc: "Y = X sampled at scales or sizes",
 	MinIn: 1, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "mode", Kind: ssa.AttrString}, {Name: "coordinate_transformation_mode", Kind: ssa.AttrString},
-		{Name: "nearest_mode", Kind: ssa.AttrString}, {Name: "cubic_coeff_a", Kind: ssa.AttrFloat},
-		{Name: "exclude_outside", Kind: ssa.AttrInt}, {Name: "extrapolation_value", Kind: ssa.AttrFloat},
-		{Name: "antialias", Kind: ssa.AttrInt}, {Name: "axes", Kind: ssa.AttrInts},
-		{Name: "keep_aspect_ratio_policy", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{strAttr("mode", "nearest", "linear", "cubic"), strAttr("coordinate_transformation_mode", "half_pixel", "half_pixel_symmetric",
+		"pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn").since(11),
+		strAttr("nearest_mode", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil").since(11), floatAttr("cubic_coeff_a", -0.75).since(11),
+		intAttr("exclude_outside", 0).since(11), floatAttr("extrapolation_value", 0).since(11),
+		intAttr("antialias", 0).since(18), intsAttr("axes").since(18),
+		strAttr("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller").since(18)},
 	Infer: inferResize, Eval: evalResize,
 	Facts: Facts{Traits: passing, Cost: resizeCost},
 	Upgrades: []Upgrade{
@@ -35,7 +36,8 @@ var Resize = Op{
 var Upsample = Op{
 	Name: "Upsample", Since: 9, Form: since(9), Doc: "Y = Resize(X, scales), asymmetric coordinates",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "mode", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{strAttr("mode", "nearest", "linear", "bilinear", "trilinear", "cubic"),
+		floatAttr("height_scale").required().until(7), floatsAttr("scales").required().since(7).until(9), floatAttr("width_scale").required().until(7)},
 	Infer: inferUpsample, Eval: evalUpsample,
 	Facts:    Facts{Traits: general, Cost: resizeCost},
 	Upgrades: []Upgrade{{Below: always, Source: changelog("Upsample", 10), Apply: upgradeUpsample}},
@@ -46,10 +48,7 @@ func resizeForm(n *ssa.Node) int {
 	if n.Input(1) == nil || n.Input(2) == nil {
 		base = 13
 	}
-	if n.Has("antialias") || n.Has("axes") || n.Has("keep_aspect_ratio_policy") {
-		base = 18
-	}
-	if n.Str("coordinate_transformation_mode", "") == "half_pixel_symmetric" {
+	if Str(n, "coordinate_transformation_mode") == "half_pixel_symmetric" {
 		base = 19
 	}
 	return typeForm(base, 13, 18, 19)(n)
@@ -89,7 +88,7 @@ func resizeDim(dim ssa.Dim, scale float32) ssa.Dim {
 // resizeAxes returns the axes the operands speak of, all without a list.
 func resizeAxes(n *ssa.Node, rank int) ([]int, error) {
 	if n.Has("axes") {
-		return normAxes(n.Ints("axes"), rank)
+		return normAxes(Ints(n, "axes"), rank)
 	}
 	axes := make([]int, rank)
 	for i := range axes {
@@ -134,7 +133,7 @@ func inferResize(n *ssa.Node) ([]Fact, error) {
 
 // resizeToSizes writes the result's dimensions for given sizes into dims.
 func resizeToSizes(n *ssa.Node, in, dims []ssa.Dim, axes []int, sizes []ssa.Dim) error {
-	policy := n.Str("keep_aspect_ratio_policy", "stretch")
+	policy := Str(n, "keep_aspect_ratio_policy")
 	if policy == "stretch" {
 		for i, a := range axes {
 			dims[a] = sizes[i]
@@ -205,7 +204,7 @@ func constFloats(n *ssa.Node, i int) (v []float32, known bool) {
 // two axes change.
 func resizeCost(n *ssa.Node) Cost {
 	c := moveCost(n)
-	taps := map[string]int64{"linear": 2, "cubic": 4}[n.Str("mode", "nearest")]
+	taps := map[string]int64{"linear": 2, "cubic": 4}[Str(n, "mode")]
 	x, y := InType(n, 0), n.Out[0].Type
 	if k, ok := y.NumElems().Const(); ok && len(x.Shape) == len(y.Shape) {
 		for i, d := range x.Shape {
@@ -236,10 +235,10 @@ type resizeAxis struct {
 
 func resizePlanOf(n *ssa.Node) resizePlan {
 	return resizePlan{
-		mode: n.Str("mode", "nearest"), nearest: n.Str("nearest_mode", "round_prefer_floor"),
-		coord:  n.Str("coordinate_transformation_mode", "half_pixel"),
-		cubicA: float64(n.Float("cubic_coeff_a", -0.75)), extrapolate: float64(n.Float("extrapolation_value", 0)),
-		exclude: n.Int("exclude_outside", 0) != 0, antialias: n.Int("antialias", 0) != 0,
+		mode: Str(n, "mode"), nearest: Str(n, "nearest_mode"),
+		coord:  Str(n, "coordinate_transformation_mode"),
+		cubicA: float64(Float(n, "cubic_coeff_a")), extrapolate: float64(Float(n, "extrapolation_value")),
+		exclude: Int(n, "exclude_outside") != 0, antialias: Int(n, "antialias") != 0,
 	}
 }
 
@@ -313,7 +312,7 @@ func (p *resizePlan) fromSizes(n *ssa.Node, axes []int, sizes []int64) error {
 		return err
 	}
 	common := 0.0
-	if policy := n.Str("keep_aspect_ratio_policy", "stretch"); policy != "stretch" && len(axes) > 0 {
+	if policy := Str(n, "keep_aspect_ratio_policy"); policy != "stretch" && len(axes) > 0 {
 		from := make([]int, len(axes))
 		for i, k := range axes {
 			from[i] = p.axes[k].in

@@ -23,9 +23,9 @@ func upgradeUpsample(u *Upgrader, n *ssa.Node) error {
 		var scales []float32
 		switch {
 		case n.Has("scales"):
-			scales = n.Floats("scales")
+			scales = Floats(n, "scales")
 		case n.Has("height_scale") && n.Has("width_scale"):
-			scales = []float32{1, 1, n.Float("height_scale", 1), n.Float("width_scale", 1)}
+			scales = []float32{1, 1, Float(n, "height_scale"), Float(n, "width_scale")}
 		default:
 			return fmt.Errorf("Upsample has no scales")
 		}
@@ -35,7 +35,7 @@ func upgradeUpsample(u *Upgrader, n *ssa.Node) error {
 		n.DropAttr(name)
 	}
 	n.Op = "Resize"
-	n.SetAttr(ssa.StringAttr("mode", upsampleMode(n.Str("mode", "nearest"))))
+	n.SetAttr(ssa.StringAttr("mode", upsampleMode(Str(n, "mode"))))
 	return upgradeResize10(u, n)
 }
 
@@ -51,7 +51,7 @@ func upgradeResize10(u *Upgrader, n *ssa.Node) error {
 	scales := n.In[1]
 	n.SetInputs([]*ssa.Value{n.In[0], nil, scales})
 	n.SetAttr(ssa.StringAttr("coordinate_transformation_mode", "asymmetric"))
-	if n.Str("mode", "nearest") != "nearest" {
+	if Str(n, "mode") != "nearest" {
 		return nil
 	}
 	n.SetAttr(ssa.StringAttr("nearest_mode", "floor"))
@@ -99,11 +99,11 @@ func resizeParts(u *Upgrader, n *ssa.Node) (grow, shrink *ssa.Value, grows, shri
 //
 // The kernel knows them for the other nearest modes.
 func upgradeResize11(_ *Upgrader, n *ssa.Node) error {
-	if n.Str("coordinate_transformation_mode", "") != "tf_half_pixel_for_nn" || n.Str("mode", "nearest") != "nearest" {
+	if Str(n, "coordinate_transformation_mode") != "tf_half_pixel_for_nn" || Str(n, "mode") != "nearest" {
 		return nil
 	}
 	same := map[string]string{"floor": "round_prefer_ceil", "round_prefer_floor": "ceil"}
-	if m, ok := same[n.Str("nearest_mode", "round_prefer_floor")]; ok {
+	if m, ok := same[Str(n, "nearest_mode")]; ok {
 		n.SetAttr(ssa.StringAttr("coordinate_transformation_mode", "half_pixel"))
 		n.SetAttr(ssa.StringAttr("nearest_mode", m))
 	}

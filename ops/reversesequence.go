@@ -2,8 +2,6 @@ package ops
 
 import (
 	"fmt"
-
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // ReverseSequence reverses the start of every sequence of a batch:
@@ -13,7 +11,7 @@ import (
 var ReverseSequence = Op{
 	Name: "ReverseSequence", Since: 28, Form: typeForm(10, 28), Doc: "Y = input with the first sequence_lens[b] steps reversed",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "batch_axis", Kind: ssa.AttrInt}, {Name: "time_axis", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("batch_axis", 1), intAttr("time_axis", 0)},
 	Infer: SameAs, Eval: evalReverseSequence,
 	Facts: Facts{Traits: movement, Cost: moveCost},
 }
@@ -27,7 +25,7 @@ func evalReverseSequence(c *Call) error {
 	if err != nil {
 		return err
 	}
-	batch, time := c.Node.Int("batch_axis", 1), c.Node.Int("time_axis", 0)
+	batch, time := Int(c.Node, "batch_axis"), Int(c.Node, "time_axis")
 	if a.Rank() < 2 || batch+time != 1 || batch < 0 || time < 0 {
 		return fmt.Errorf("batch_axis %d and time_axis %d must be 0 and 1 in some order, the operand is %s", batch, time, a)
 	}

@@ -6,12 +6,11 @@ import "github.com/berth-onnx/berth/ndarray"
 //
 //	H = f(X·Wᵀ + H·Rᵀ + Wb + Rb)
 var RNN = Op{
-	Name: "RNN", Since: 22, Form: recurrentForm, Doc: "H = f(X·Wᵀ + H·Rᵀ + Wb + Rb) over a sequence",
+	Name: "RNN", Since: 22, Form: bf16Since22(7), Doc: "H = f(X·Wᵀ + H·Rᵀ + Wb + Rb) over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 0, MaxOut: 2,
 	Attrs: recurrentAttrs, Infer: inferRecurrent(1),
-	Eval:     func(c *Call) error { return byReal(c, 0, evalRNN[float32], evalRNN[float64]) },
-	Facts:    Facts{Traits: general, Cost: recurrentCost(1)},
-	Upgrades: dropOutputSequence("RNN"),
+	Eval:  func(c *Call) error { return byReal(c, 0, evalRNN[float32], evalRNN[float64]) },
+	Facts: Facts{Traits: general, Cost: recurrentCost(1)},
 }
 
 func evalRNN[T float32 | float64](c *Call) error {

@@ -23,9 +23,9 @@ import (
 var RoiAlign = Op{
 	Name: "RoiAlign", Since: 22, Form: typeForm(16, 22), Doc: "Y[r] = X[batch_indices[r]] pooled over rois[r]",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "coordinate_transformation_mode", Kind: ssa.AttrString}, {Name: "mode", Kind: ssa.AttrString},
-		{Name: "output_height", Kind: ssa.AttrInt}, {Name: "output_width", Kind: ssa.AttrInt},
-		{Name: "sampling_ratio", Kind: ssa.AttrInt}, {Name: "spatial_scale", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{strAttr("coordinate_transformation_mode", "half_pixel", "output_half_pixel").since(16), strAttr("mode", "avg", "max"),
+		intAttr("output_height", 1), intAttr("output_width", 1),
+		intAttr("sampling_ratio", 0), floatAttr("spatial_scale", 1)},
 	Facts: Facts{Traits: general}, Infer: inferRoiAlign, Eval: evalRoiAlign,
 	Upgrades: []Upgrade{{Below: 16, Source: changelog("RoiAlign", 16), Apply: func(_ *Upgrader, n *ssa.Node) error {
 		n.SetAttr(ssa.StringAttr("coordinate_transformation_mode", "output_half_pixel"))
@@ -35,7 +35,7 @@ var RoiAlign = Op{
 
 func inferRoiAlign(n *ssa.Node) ([]Fact, error) {
 	x, rois, batch := InType(n, 0), InType(n, 1), InType(n, 2)
-	dims := []ssa.Dim{{}, {}, ssa.D(n.Int("output_height", 1)), ssa.D(n.Int("output_width", 1))}
+	dims := []ssa.Dim{{}, {}, ssa.D(Int(n, "output_height")), ssa.D(Int(n, "output_width"))}
 	switch {
 	case rois.Rank() > 0:
 		dims[0] = rois.Shape[0]
@@ -62,8 +62,8 @@ type roiBins struct {
 
 // roiBinsOf scales a region (x1, y1, x2, y2) and cuts it into bins.
 func roiBinsOf[T realNum](n *ssa.Node, v []T, oh, ow int) (roiBins, error) {
-	scale := T(n.Float("spatial_scale", 1))
-	half := n.Str("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+	scale := T(Float(n, "spatial_scale"))
+	half := Str(n, "coordinate_transformation_mode") == "half_pixel"
 	shift := T(0)
 	if half {
 		shift = 0.5
@@ -74,7 +74,7 @@ func roiBinsOf[T realNum](n *ssa.Node, v []T, oh, ow int) (roiBins, error) {
 		w, h = max(w, 1), max(h, 1)
 	}
 	b := roiBins{y: float64(y1), x: float64(x1), bh: float64(h / T(oh)), bw: float64(w / T(ow))}
-	ratio := n.Int("sampling_ratio", 0)
+	ratio := Int(n, "sampling_ratio")
 	gh, gw := math.Ceil(b.bh), math.Ceil(b.bw)
 	if ratio > 0 {
 		gh, gw = float64(ratio), float64(ratio)
@@ -117,8 +117,8 @@ func roiAlign[T realNum](c *Call) error {
 	if err != nil {
 		return err
 	}
-	oh, ow := int(n.Int("output_height", 1)), int(n.Int("output_width", 1))
-	mode, coord := n.Str("mode", "avg"), n.Str("coordinate_transformation_mode", "half_pixel")
+	oh, ow := int(Int(n, "output_height")), int(Int(n, "output_width"))
+	mode, coord := Str(n, "mode"), Str(n, "coordinate_transformation_mode")
 	switch {
 	case x.Rank() != 4 || rois.Rank() != 2 || rois.Shape[1] != 4 || rois.Shape[0] != len(batch):
 		return fmt.Errorf("X %s, rois %s and %d batch indices do not fit", x, rois, len(batch))

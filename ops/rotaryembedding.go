@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // RotaryEmbedding rotates pairs of every head's vector by an angle that depends
@@ -17,7 +16,7 @@ import (
 var RotaryEmbedding = Op{
 	Name: "RotaryEmbedding", Since: 23, Doc: "rotate pairs of X by the angles in cos_cache and sin_cache",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "interleaved", Kind: ssa.AttrInt}, {Name: "num_heads", Kind: ssa.AttrInt}, {Name: "rotary_embedding_dim", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("interleaved", 0), intAttr("num_heads"), intAttr("rotary_embedding_dim", 0)},
 	Infer: SameAs,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalRotary[float32], evalRotary[float64]) },
 	Facts: Facts{Traits: general, InPlace: inPlaceFirst},
@@ -109,14 +108,14 @@ func evalRotary[T float32 | float64](c *Call) error {
 		return err
 	}
 	a := c.Array(0)
-	x, err := headsOf[T]("X", a, int(c.Node.Int("num_heads", 0)))
+	x, err := headsOf[T]("X", a, int(Int(c.Node, "num_heads")))
 	if err != nil {
 		return err
 	}
-	r, err := newRotation(c.Array(1), c.Array(2), c.Array(3), x, int(c.Node.Int("rotary_embedding_dim", 0)))
+	r, err := newRotation(c.Array(1), c.Array(2), c.Array(3), x, int(Int(c.Node, "rotary_embedding_dim")))
 	if err != nil {
 		return err
 	}
-	r.interleaved = c.Node.Int("interleaved", 0) != 0
+	r.interleaved = Int(c.Node, "interleaved") != 0
 	return r.eval(c, x)
 }

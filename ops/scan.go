@@ -18,9 +18,10 @@ import (
 var Scan = Op{
 	Name: "Scan", Since: 25, Form: since(11), Doc: "iterate body over slices of the scan inputs",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []AttrSpec{{Name: "body", Graph: true, Required: true}, {Name: "num_scan_inputs", Kind: ssa.AttrInt, Required: true},
-		{Name: "scan_input_axes", Kind: ssa.AttrInts}, {Name: "scan_input_directions", Kind: ssa.AttrInts},
-		{Name: "scan_output_axes", Kind: ssa.AttrInts}, {Name: "scan_output_directions", Kind: ssa.AttrInts}},
+	Attrs: []AttrSpec{graphAttr("body").required(), intAttr("num_scan_inputs").required(),
+		intsAttr("scan_input_axes").since(9), intsAttr("scan_input_directions").since(9),
+		intsAttr("scan_output_axes").since(9), intsAttr("scan_output_directions").since(9),
+		intsAttr("directions").until(9)},
 	Facts: Facts{Traits: general}, Infer: inferScan, Eval: evalScan,
 	Upgrades: []Upgrade{{Below: 9, Source: changelog("Scan", 9), Apply: upgradeScan8}},
 }
@@ -39,7 +40,7 @@ func ScanOf(n *ssa.Node) (ScanShape, error) {
 	if body == nil {
 		return ScanShape{}, fmt.Errorf("Scan has no body")
 	}
-	s := ScanShape{Body: body, Ins: int(n.Int("num_scan_inputs", 0))}
+	s := ScanShape{Body: body, Ins: int(Int(n, "num_scan_inputs"))}
 	s.States = len(n.In) - n.Captures - s.Ins
 	s.Outs = len(body.Results) - s.States
 	if s.Ins < 1 || s.States < 0 || s.Outs < 0 || len(body.Params) != len(n.In) || len(n.Out) > len(body.Results) {
@@ -55,7 +56,7 @@ func ScanOf(n *ssa.Node) (ScanShape, error) {
 }
 
 func scanLists(n *ssa.Node, side string, count int) ([]int64, []bool, error) {
-	axes, dirs := n.Ints("scan_"+side+"_axes"), n.Ints("scan_"+side+"_directions")
+	axes, dirs := Ints(n, "scan_"+side+"_axes"), Ints(n, "scan_"+side+"_directions")
 	if axes == nil {
 		axes = make([]int64, count)
 	}

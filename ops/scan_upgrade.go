@@ -19,7 +19,7 @@ import (
 // Without lens every sequence is whole and nothing is cut or padded.
 func upgradeScan8(_ *Upgrader, n *ssa.Node) error {
 	body := n.Body("body")
-	m := int(n.Int("num_scan_inputs", 0))
+	m := int(Int(n, "num_scan_inputs"))
 	formals := n.Formals()
 	if body == nil || len(formals) == 0 || m < 1 || m > len(formals)-1 || len(body.Params) != len(n.In)-1 {
 		return fmt.Errorf("Scan-8 with %d operands and %d scan inputs does not fit its body", len(formals), m)
@@ -44,7 +44,7 @@ func upgradeScan8(_ *Upgrader, n *ssa.Node) error {
 	scan := outer.NewNode("Scan", args, len(body.Results), ssa.IntAttr("num_scan_inputs", int64(m)))
 	scan.AddBody("body", body)
 	scan.Captures = n.Captures
-	if d := n.Ints("directions"); d != nil {
+	if d := Ints(n, "directions"); d != nil {
 		scan.SetAttr(ssa.IntsAttr("scan_input_directions", d...))
 	}
 	outer.Results = append(outer.Results, scan.Out...)

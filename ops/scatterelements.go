@@ -17,7 +17,7 @@ import (
 var ScatterElements = Op{
 	Name: "ScatterElements", Since: 18, Form: scatterForm, Doc: "output = data with updates written at indices along axis",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "reduction", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{intAttr("axis", 0), scatterReduction.since(16)},
 	Infer: SameAs, Eval: evalScatterElements,
 	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: moveCost},
 }
@@ -27,7 +27,7 @@ var ScatterElements = Op{
 var Scatter = Op{
 	Name: "Scatter", Since: 9, Form: since(9), Doc: "output = ScatterElements(data, indices, updates)",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("axis", 0)},
 	Infer: SameAs, Eval: evalScatterElements,
 	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: moveCost},
 	Upgrades: []Upgrade{{Below: always, Source: changelog("Scatter", 11), Apply: func(_ *Upgrader, n *ssa.Node) error {
@@ -38,13 +38,10 @@ var Scatter = Op{
 
 // scatterForm is the oldest version with the node's reduction.
 func scatterForm(n *ssa.Node) int {
-	switch n.Str("reduction", "none") {
-	case "none":
-		return typeForm(11, 13)(n)
-	case "max", "min":
+	if r := Str(n, "reduction"); r == "max" || r == "min" {
 		return 18
 	}
-	return 16
+	return typeForm(11, 13)(n)
 }
 
 func evalScatterElements(c *Call) error {
@@ -60,7 +57,7 @@ func evalScatterElements(c *Call) error {
 	if err != nil {
 		return err
 	}
-	axis, err := NormAxis(c.Node.Int("axis", 0), a.Rank())
+	axis, err := NormAxis(Int(c.Node, "axis"), a.Rank())
 	if err != nil {
 		return err
 	}

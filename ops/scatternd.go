@@ -3,8 +3,6 @@ package ops
 import (
 	"fmt"
 	"slices"
-
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // ScatterND writes slices at index tuples into a copy of data:
@@ -17,7 +15,7 @@ import (
 var ScatterND = Op{
 	Name: "ScatterND", Since: 18, Form: scatterForm, Doc: "output = data with updates written at the index tuples",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "reduction", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{scatterReduction.since(16)},
 	Infer: SameAs, Eval: evalScatterND,
 	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: moveCost},
 }

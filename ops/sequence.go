@@ -21,7 +21,7 @@ var SequenceConstruct = Op{
 var SequenceEmpty = Op{
 	Name: "SequenceEmpty", Since: 11, Doc: "output = ()",
 	MinIn: 0, MaxIn: 0, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "dtype", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("dtype")},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		dt, err := dtypeAttr(n, "dtype", ndarray.Float32)
 		return One(ssa.SequenceOf(ssa.UnrankedTensor(dt))), err

@@ -17,7 +17,7 @@ import (
 var SequenceMap = Op{
 	Name: "SequenceMap", Since: 17, Doc: "out_sequence[i] = body(input_sequence[i], …)",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []AttrSpec{{Name: "body", Graph: true, Required: true}},
+	Attrs: []AttrSpec{graphAttr("body").required()},
 	Facts: Facts{Traits: general}, Infer: inferSequenceMap, Eval: evalSequenceMap,
 }
 

@@ -9,9 +9,9 @@ import (
 //
 // start and end count from the back when negative and are clamped to [0, rank].
 var Shape = Op{
-	Name: "Shape", Since: 25, Form: shapeForm, Doc: "shape = dimensions start..end-1 of data",
+	Name: "Shape", Since: 25, Form: typeForm(1, viewVersions...), Doc: "shape = dimensions start..end-1 of data",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "start", Kind: ssa.AttrInt}, {Name: "end", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("start", 0).since(15), intAttr("end").since(15)},
 	Infer: inferShape, Eval: evalShape,
 	Facts: Facts{Traits: ignoring.but(FailsNever), Cost: freeCost},
 }
@@ -24,17 +24,10 @@ var Size = Op{
 	Facts: Facts{Traits: ignoring.but(FailsNever), Cost: freeCost},
 }
 
-func shapeForm(n *ssa.Node) int {
-	if n.Has("start") || n.Has("end") {
-		return typeForm(15, 19, 21, 23, 24, 25)(n)
-	}
-	return typeForm(1, viewVersions...)(n)
-}
-
 // shapeRange returns the clamped range of dimensions a Shape node asks for.
 func shapeRange(n *ssa.Node, rank int) (from, to int) {
 	at := func(name string, def int64) int {
-		k := n.Int(name, def)
+		k := IntOr(n, name, def)
 		if k < 0 {
 			k += int64(rank)
 		}

@@ -1,14 +1,12 @@
 package ops
 
-import "github.com/berth-onnx/berth/ssa"
-
 // Shrink moves elements towards 0: https://onnx.ai/onnx/operators/onnx__Shrink.html
 // Integers are computed as floats and truncated.
 var Shrink = unaryOp("Shrink", 9, "Y = X < -lambd ? X + bias : X > lambd ? X - bias : 0", evalShrink, since(9)).
-	with(ssa.AttrFloat, "lambd", "bias").but(ZeroSignPassed, Composes)
+	with(floatAttr("lambd", 0.5), floatAttr("bias", 0)).but(ZeroSignPassed, Composes)
 
 func evalShrink(c *Call) error {
-	bias, lambd := float64(c.Node.Float("bias", 0)), float64(c.Node.Float("lambd", 0.5))
+	bias, lambd := float64(Float(c.Node, "bias")), float64(Float(c.Node, "lambd"))
 	f := func(x float64) float64 {
 		switch {
 		case x < -lambd:

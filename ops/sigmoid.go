@@ -2,8 +2,6 @@ package ops
 
 import (
 	"math"
-
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // sigmoid is 1/(1+e⁻ˣ). For large -x the exponential overflows to infinity and
@@ -20,10 +18,10 @@ var Sigmoid = unaryOp("Sigmoid", 13, "Y = 1 / (1 + e⁻ˣ)", unary{float: sigmoi
 // HardSigmoid is the piecewise linear sigmoid:
 // https://onnx.ai/onnx/operators/onnx__HardSigmoid.html
 var HardSigmoid = unaryOp("HardSigmoid", 22, "Y = max(0, min(1, alpha·X + beta))", evalHardSigmoid,
-	formBy(typeStep{6, floatTypes}, typeStep{22, anyType})).legacy().with(ssa.AttrFloat, "alpha", "beta").but(ZeroSignCleared, Composes)
+	formBy(typeStep{6, floatTypes}, typeStep{22, anyType})).legacy().with(floatAttr("alpha", 0.2), floatAttr("beta", 0.5)).but(ZeroSignCleared, Composes)
 
 func evalHardSigmoid(c *Call) error {
-	alpha, beta := float64(c.Node.Float("alpha", 0.2)), float64(c.Node.Float("beta", 0.5))
+	alpha, beta := float64(Float(c.Node, "alpha")), float64(Float(c.Node, "beta"))
 	return evalUnary(c, unary{float: func(x float64) float64 { return clamp01(alpha*x + beta) }})
 }
 
@@ -34,9 +32,9 @@ var HardSwish = unaryOp("HardSwish", 22, "Y = X · max(0, min(1, X/6 + 1/2))", u
 }.kernel, formBy(typeStep{14, floatTypes}, typeStep{22, anyType})).but(ZeroSignPassed, Composes)
 
 // Swish is X times the sigmoid of alpha·X: https://onnx.ai/onnx/operators/onnx__Swish.html
-var Swish = unaryOp("Swish", 24, "Y = X · sigmoid(alpha·X)", evalSwish, since(24)).with(ssa.AttrFloat, "alpha").but(ZeroSignPassed, Composes)
+var Swish = unaryOp("Swish", 24, "Y = X · sigmoid(alpha·X)", evalSwish, since(24)).with(floatAttr("alpha", 1)).but(ZeroSignPassed, Composes)
 
 func evalSwish(c *Call) error {
-	alpha := float64(c.Node.Float("alpha", 1))
+	alpha := float64(Float(c.Node, "alpha"))
 	return evalUnary(c, unary{float: func(x float64) float64 { return x * sigmoid(alpha*x) }})
 }

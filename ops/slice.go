@@ -16,6 +16,7 @@ import (
 var Slice = Op{
 	Name: "Slice", Since: 13, Form: sliceForm, Doc: "output = data[starts:ends:steps] along axes",
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{intsAttr("starts").required().until(10), intsAttr("ends").required().until(10), intsAttr("axes").until(10)},
 	Infer: inferSlice, Eval: evalSlice,
 	Facts: Facts{Traits: movement, Alias: sliceAlias, Smaller: forwardSlice, Cost: moveCost},
 	Upgrades: []Upgrade{{Below: 10, Source: "https://onnx.ai/onnx/operators/onnx__Slice.html#slice-10",

@@ -28,7 +28,7 @@ func softmaxOp(name, doc string, line func(x []float64)) Op {
 	return Op{
 		Name: name, Since: 13, Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-		Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
+		Attrs: []AttrSpec{intAttr("axis", 1).until(13), intAttr("axis", -1).since(13)},
 		Infer: inferSoftmax, Eval: func(c *Call) error { return evalLines(c, line) },
 		Facts:    Facts{Traits: general.but(FailsNever, ZeroSign(0)), InPlace: firstInPlace, Cost: softmaxCost},
 		Upgrades: []Upgrade{{Below: 13, Source: changelog(name, 13), Apply: upgradeSoftmax}},
@@ -37,7 +37,7 @@ func softmaxOp(name, doc string, line func(x []float64)) Op {
 
 func inferSoftmax(n *ssa.Node) ([]Fact, error) {
 	if t := InType(n, 0); t.Ranked && len(t.Shape) > 0 { // a scalar is a line of one
-		if _, err := NormAxis(n.Int("axis", -1), len(t.Shape)); err != nil {
+		if _, err := NormAxis(Int(n, "axis"), len(t.Shape)); err != nil {
 			return nil, err
 		}
 	}
@@ -60,7 +60,7 @@ func softmaxCost(n *ssa.Node) Cost {
 //
 // Where at most one dimension from axis on is not 1, that is the new axis.
 func upgradeSoftmax(u *Upgrader, n *ssa.Node) error {
-	axis := n.Int("axis", 1)
+	axis := Int(n, "axis")
 	x := InType(n, 0)
 	if x.Ranked {
 		if k, ok, err := soleAxis(x.Shape, axis); ok || err != nil {
@@ -124,7 +124,7 @@ func evalLines(c *Call, f func(x []float64)) error {
 	if rank == 0 {
 		rank, shape = 1, []int{1}
 	}
-	axis, err := NormAxis(c.Node.Int("axis", -1), rank)
+	axis, err := NormAxis(Int(c.Node, "axis"), rank)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,8 @@ import (
 var Split = Op{
 	Name: "Split", Since: 18, Form: splitForm, Doc: "outputs = consecutive parts of input along axis",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: -1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "num_outputs", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("axis").until(2), intAttr("axis", 0).since(2), intAttr("num_outputs").since(18),
+		intsAttr("split").until(13)},
 	Infer: inferSplit, Eval: evalSplit,
 	Facts: Facts{Traits: passing, Alias: splitAlias, Cost: moveCost},
 	Upgrades: []Upgrade{
@@ -57,7 +58,7 @@ func splitEvenly(dim ssa.Dim, k int) []ssa.Dim {
 func splitLengths(n *ssa.Node, dim ssa.Dim) ([]ssa.Dim, error) {
 	k := len(n.Out)
 	if n.Input(1) == nil {
-		if want := n.Int("num_outputs", int64(k)); want != int64(k) {
+		if want := IntOr(n, "num_outputs", int64(k)); want != int64(k) {
 			return nil, fmt.Errorf("num_outputs is %d, the node has %d results", want, k)
 		}
 		return splitEvenly(dim, k), nil
@@ -104,7 +105,7 @@ func inferSplit(n *ssa.Node) ([]Fact, error) {
 		}
 		return out, nil
 	}
-	axis, err := NormAxis(n.Int("axis", 0), len(t.Shape))
+	axis, err := NormAxis(Int(n, "axis"), len(t.Shape))
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +133,7 @@ func inferSplit(n *ssa.Node) ([]Fact, error) {
 // operand.
 func splitAlias(n *ssa.Node) []Alias {
 	t := InType(n, 0)
-	axis, err := NormAxis(n.Int("axis", 0), t.Rank())
+	axis, err := NormAxis(Int(n, "axis"), t.Rank())
 	if err != nil || !isPlainTensor(n.In[0]) || !onesBefore(t, axis) {
 		return nil
 	}
@@ -188,7 +189,7 @@ func evalSplit(c *Call) error {
 	if err != nil {
 		return err
 	}
-	axis, err := NormAxis(c.Node.Int("axis", 0), a.Rank())
+	axis, err := NormAxis(Int(c.Node, "axis"), a.Rank())
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 var SplitToSequence = Op{
 	Name: "SplitToSequence", Since: 24, Form: typeForm(11, 24), Doc: "output_sequence = consecutive parts of input along axis",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "keepdims", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("axis", 0), intAttr("keepdims", 1)},
 	Facts: Facts{Traits: general}, Infer: inferSplitToSequence, Eval: evalSplitToSequence,
 }
 
@@ -26,14 +26,14 @@ func inferSplitToSequence(n *ssa.Node) ([]Fact, error) {
 	if !t.Ranked {
 		return One(ssa.SequenceOf(t)), nil
 	}
-	axis, err := NormAxis(n.Int("axis", 0), len(t.Shape))
+	axis, err := NormAxis(Int(n, "axis"), len(t.Shape))
 	if err != nil {
 		return nil, err
 	}
 	dims := slices.Clone(t.Shape)
 	if n.Input(1) == nil {
 		dims[axis] = ssa.D(1)
-		if n.Int("keepdims", 1) == 0 {
+		if Int(n, "keepdims") == 0 {
 			dims = slices.Delete(dims, axis, axis+1)
 		}
 		return One(ssa.SequenceOf(ssa.TensorOf(t.DType, dims...))), nil
@@ -90,7 +90,7 @@ func evalSplitToSequence(c *Call) error {
 	if err != nil {
 		return err
 	}
-	axis, err := NormAxis(c.Node.Int("axis", 0), a.Rank())
+	axis, err := NormAxis(Int(c.Node, "axis"), a.Rank())
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func evalSplitToSequence(c *Call) error {
 		}
 		copyPart(item, a, axis, at)
 		at += p
-		if !c.Has(1) && c.Node.Int("keepdims", 1) == 0 {
+		if !c.Has(1) && Int(c.Node, "keepdims") == 0 {
 			item = item.Reshaped(slices.Delete(shape, axis, axis+1)...)
 		}
 		s.Items = append(s.Items, item)

@@ -12,6 +12,7 @@ import (
 var Squeeze = Op{
 	Name: "Squeeze", Since: 25, Form: squeezeForm, Doc: "squeezed = data without the 1-dimensions at axes",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{intsAttr("axes").until(13)},
 	Infer: inferSqueeze, Eval: evalSqueeze,
 	Facts: Facts{Traits: reshaping, Alias: wholeView, Cost: freeCost},
 	Upgrades: []Upgrade{{Below: 13, Source: "https://onnx.ai/onnx/operators/onnx__Squeeze.html#squeeze-13",
@@ -24,6 +25,7 @@ var Squeeze = Op{
 var Unsqueeze = Op{
 	Name: "Unsqueeze", Since: 25, Form: typeForm(13, 21, 23, 24, 25), Doc: "expanded = data with 1-dimensions inserted at axes",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Attrs: []AttrSpec{intsAttr("axes").required().until(13)},
 	Infer: inferUnsqueeze, Eval: evalUnsqueeze,
 	Facts: Facts{Traits: reshaping, Alias: wholeView, Cost: freeCost},
 	Upgrades: []Upgrade{{Below: 13, Source: "https://onnx.ai/onnx/operators/onnx__Unsqueeze.html#unsqueeze-13",

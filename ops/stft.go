@@ -16,7 +16,7 @@ import (
 var STFT = Op{
 	Name: "STFT", Since: 17, Doc: "y[f] = DFT(window · signal[f·step : f·step+length])",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "onesided", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("onesided", 1)},
 	Facts: Facts{Traits: general}, Infer: inferSTFT, Eval: evalSTFT,
 }
 
@@ -33,7 +33,7 @@ func inferSTFT(n *ssa.Node) ([]Fact, error) {
 		frame = d
 	}
 	bins := frame
-	if n.Int("onesided", 1) != 0 {
+	if Int(n, "onesided") != 0 {
 		bins = frame.FloorDiv(ssa.D(2)).AddN(1)
 	}
 	frames := length.Sub(frame).FloorDiv(scalarDim(n, 1)).AddN(1)
@@ -65,7 +65,7 @@ func evalSTFT(c *Call) error {
 		return fmt.Errorf("signal %s with frame_step=%d, frame_length=%d and window %v", x, step, frame, w)
 	}
 	frames := (length-int(frame))/int(min(step, int64(length))) + 1
-	t := newTransform(int(frame), false, c.Node.Int("onesided", 1) != 0)
+	t := newTransform(int(frame), false, Int(c.Node, "onesided") != 0)
 	y, err := newReal[float64](c, 0, x.DType, batch, frames, t.outLen(), 2)
 	if err != nil {
 		return err

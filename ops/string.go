@@ -32,7 +32,7 @@ var StringConcat = Op{
 var StringSplit = Op{
 	Name: "StringSplit", Since: 20, Doc: "Y = pieces of X between delimiters, Z = how many",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
-	Attrs: []AttrSpec{{Name: "delimiter", Kind: ssa.AttrString}, {Name: "maxsplit", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{strAttr("delimiter"), intAttr("maxsplit", -1)},
 	Facts: Facts{Traits: general.but(ExtentOpen)}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		t := InType(n, 0)
 		count := ssa.Type{Kind: ssa.KindTensor, DType: ndarray.Int64, Ranked: t.Ranked, Shape: t.Shape}
@@ -50,7 +50,7 @@ var StringSplit = Op{
 var RegexFullMatch = Op{
 	Name: "RegexFullMatch", Since: 20, Doc: "Y = whether all of X matches pattern",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "pattern", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{strAttr("pattern")},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		t := InType(n, 0)
 		_, err := fullMatch(n)
@@ -113,7 +113,7 @@ func evalStringSplit(c *Call) error {
 	if err != nil {
 		return err
 	}
-	delimiter, limit := c.Node.Str("delimiter", ""), c.Node.Int("maxsplit", -1)
+	delimiter, limit := Str(c.Node, "delimiter"), Int(c.Node, "maxsplit")
 	pieces, most := make([][]string, len(a.Str)), 0
 	for i, s := range a.Str {
 		switch {
@@ -149,7 +149,7 @@ func evalStringSplit(c *Call) error {
 
 // fullMatch compiles attribute pattern for matches of whole strings.
 func fullMatch(n *ssa.Node) (*regexp.Regexp, error) {
-	pattern := n.Str("pattern", "")
+	pattern := Str(n, "pattern")
 	if _, err := regexp.Compile(pattern); err != nil {
 		return nil, fmt.Errorf("attribute pattern: %w", err)
 	}

@@ -18,8 +18,8 @@ import (
 var StringNormalizer = Op{
 	Name: "StringNormalizer", Since: 10, Doc: "Y = X without stopwords, in lower or upper case",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "case_change_action", Kind: ssa.AttrString}, {Name: "is_case_sensitive", Kind: ssa.AttrInt},
-		{Name: "locale", Kind: ssa.AttrString}, {Name: "stopwords", Kind: ssa.AttrStrings}},
+	Attrs: []AttrSpec{strAttr("case_change_action", "NONE", "LOWER", "UPPER"), intAttr("is_case_sensitive", 0),
+		strAttr("locale", "en_US"), stringsAttr("stopwords")},
 	Facts: Facts{Traits: general.but(ExtentOpen)}, Infer: inferStringNormalizer, Eval: evalStringNormalizer,
 }
 
@@ -37,7 +37,7 @@ func inferStringNormalizer(n *ssa.Node) ([]Fact, error) {
 
 // localeOf parses a locale in the form of POSIX ("en_US.UTF-8") or BCP 47.
 func localeOf(n *ssa.Node) (language.Tag, error) {
-	name, _, _ := strings.Cut(n.Str("locale", "en_US"), ".")
+	name, _, _ := strings.Cut(Str(n, "locale"), ".")
 	switch name {
 	case "", "C", "POSIX":
 		return language.Und, nil
@@ -64,7 +64,7 @@ func evalStringNormalizer(c *Call) error {
 	same := func(s string) string { return s }
 	change, key := same, same
 	lower, upper := cases.Lower(tag), cases.Upper(tag)
-	switch action := c.Node.Str("case_change_action", "NONE"); action {
+	switch action := Str(c.Node, "case_change_action"); action {
 	case "NONE":
 	case "LOWER":
 		change = lower.String
@@ -73,11 +73,11 @@ func evalStringNormalizer(c *Call) error {
 	default:
 		return badAttr("case_change_action", action, "LOWER, UPPER or NONE")
 	}
-	if c.Node.Int("is_case_sensitive", 0) == 0 {
+	if Int(c.Node, "is_case_sensitive") == 0 {
 		key = lower.String
 	}
 	stop := map[string]bool{}
-	for _, w := range c.Node.Strings("stopwords") {
+	for _, w := range Strings(c.Node, "stopwords") {
 		stop[key(w)] = true
 	}
 	var kept []string

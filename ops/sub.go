@@ -15,5 +15,6 @@ var Sub = Op{
 		cplx:  func(a, b complex128) complex128 { return a - b },
 	}.kernel,
 	Facts:    Facts{Traits: elementwise.but(UnitZero, ZeroSignPassed)},
+	Attrs:    append(broadcastAttrs, consumedInputs),
 	Upgrades: legacyBroadcast("Sub"),
 }

@@ -17,9 +17,9 @@ import (
 var SVMRegressor = Op{
 	Domain: mlDomain, Name: "SVMRegressor", Since: 1, Doc: "Y = rho + sum_s c_s * K(X, s)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "coefficients", Kind: ssa.AttrFloats}, {Name: "kernel_params", Kind: ssa.AttrFloats},
-		{Name: "kernel_type", Kind: ssa.AttrString}, {Name: "n_supports", Kind: ssa.AttrInt}, {Name: "one_class", Kind: ssa.AttrInt},
-		{Name: "post_transform", Kind: ssa.AttrString}, {Name: "rho", Kind: ssa.AttrFloats}, {Name: "support_vectors", Kind: ssa.AttrFloats}},
+	Attrs: []AttrSpec{floatsAttr("coefficients"), floatsAttr("kernel_params"),
+		strAttr("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"), intAttr("n_supports", 0), intAttr("one_class", 0),
+		postTransformAttr, floatsAttr("rho"), floatsAttr("support_vectors")},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(1))), nil
 	},
@@ -31,7 +31,7 @@ type svmKernel func(x, s []float64) float64
 
 // svmKernelOf reads the kernel attributes.
 func svmKernelOf(n *ssa.Node) (svmKernel, error) {
-	params := widen(n.Floats("kernel_params"))
+	params := widen(Floats(n, "kernel_params"))
 	if len(params) == 0 {
 		params = make([]float64, 3)
 	}
@@ -39,7 +39,7 @@ func svmKernelOf(n *ssa.Node) (svmKernel, error) {
 		return nil, badAttr("kernel_params", params, "gamma, coef0 and degree")
 	}
 	gamma, coef0, degree := params[0], params[1], params[2]
-	switch name := n.Str("kernel_type", "LINEAR"); name {
+	switch name := Str(n, "kernel_type"); name {
 	case "LINEAR":
 		return dotRow, nil
 	case "POLY":
@@ -69,12 +69,12 @@ func evalSVMRegressor(c *Call) error {
 	if err != nil {
 		return err
 	}
-	post, err := postTransform(n.Str("post_transform", transformNone))
+	post, err := postTransform(Str(n, "post_transform"))
 	if err != nil {
 		return err
 	}
-	coef, rho, sv := widen(n.Floats("coefficients")), n.Floats("rho"), widen(n.Floats("support_vectors"))
-	count := int(n.Int("n_supports", 0))
+	coef, rho, sv := widen(Floats(n, "coefficients")), Floats(n, "rho"), widen(Floats(n, "support_vectors"))
+	count := int(Int(n, "n_supports"))
 	if count == 0 { // linear: the coefficients are the one vector
 		count, sv, coef, kernel = 1, coef, []float64{1}, dotRow
 	}
@@ -88,7 +88,7 @@ func evalSVMRegressor(c *Call) error {
 		for k := range count {
 			sum += coef[k] * kernel(x.row(i), sv[k*x.f:(k+1)*x.f])
 		}
-		if n.Int("one_class", 0) != 0 {
+		if Int(n, "one_class") != 0 {
 			sum = float64(2*btoi(sum > 0) - 1)
 		}
 		rows[i] = []float64{sum}
@@ -108,13 +108,13 @@ func evalSVMRegressor(c *Call) error {
 var SVMClassifier = Op{
 	Domain: mlDomain, Name: "SVMClassifier", Since: 1, Doc: "Y = class with most votes, Z = scores or probabilities",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
-	Attrs: []AttrSpec{{Name: "classlabels_ints", Kind: ssa.AttrInts}, {Name: "classlabels_strings", Kind: ssa.AttrStrings},
-		{Name: "coefficients", Kind: ssa.AttrFloats}, {Name: "kernel_params", Kind: ssa.AttrFloats}, {Name: "kernel_type", Kind: ssa.AttrString},
-		{Name: "post_transform", Kind: ssa.AttrString}, {Name: "prob_a", Kind: ssa.AttrFloats}, {Name: "prob_b", Kind: ssa.AttrFloats},
-		{Name: "rho", Kind: ssa.AttrFloats}, {Name: "support_vectors", Kind: ssa.AttrFloats}, {Name: "vectors_per_class", Kind: ssa.AttrInts}},
+	Attrs: []AttrSpec{intsAttr("classlabels_ints"), stringsAttr("classlabels_strings"),
+		floatsAttr("coefficients"), floatsAttr("kernel_params"), strAttr("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"),
+		postTransformAttr, floatsAttr("prob_a"), floatsAttr("prob_b"),
+		floatsAttr("rho"), floatsAttr("support_vectors"), intsAttr("vectors_per_class")},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		l := labelsOf(n)
-		return inferClassifier(n, ssa.D(int64(svmColumns(l.count(), len(n.Ints("vectors_per_class")) > 0, n.Has("prob_a")))))
+		return inferClassifier(n, ssa.D(int64(svmColumns(l.count(), len(Ints(n, "vectors_per_class")) > 0, n.Has("prob_a")))))
 	},
 	Eval: evalSVMClassifier,
 }
@@ -146,9 +146,9 @@ func svmOf(n *ssa.Node, features int) (*svm, error) {
 		return nil, err
 	}
 	l := labelsOf(n)
-	m := &svm{kernel: kernel, classes: max(l.count(), 1), coef: widen(n.Floats("coefficients")), sv: widen(n.Floats("support_vectors")),
-		rho: widen(n.Floats("rho")), pa: widen(n.Floats("prob_a")), pb: widen(n.Floats("prob_b"))}
-	for _, k := range n.Ints("vectors_per_class") {
+	m := &svm{kernel: kernel, classes: max(l.count(), 1), coef: widen(Floats(n, "coefficients")), sv: widen(Floats(n, "support_vectors")),
+		rho: widen(Floats(n, "rho")), pa: widen(Floats(n, "prob_a")), pb: widen(Floats(n, "prob_b"))}
+	for _, k := range Ints(n, "vectors_per_class") {
 		if k < 0 || k > 1<<31 {
 			return nil, badAttr("vectors_per_class", k, "not negative")
 		}
@@ -277,7 +277,7 @@ func evalSVMClassifier(c *Call) error {
 	if err != nil {
 		return err
 	}
-	transform := c.Node.Str("post_transform", transformNone)
+	transform := Str(c.Node, "post_transform")
 	post, err := postTransform(transform)
 	if err != nil {
 		return err

@@ -2,8 +2,6 @@ package ops
 
 import (
 	"math"
-
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // SwiGLU gates one tensor by the swish of another: https://onnx.ai/onnx/operators/onnx__SwiGLU.html
@@ -14,7 +12,7 @@ import (
 var SwiGLU = Op{
 	Name: "SwiGLU", Since: 28, Doc: "Y = A * sigmoid(alpha * A) * B",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}},
+	Attrs: []AttrSpec{floatAttr("alpha", 1)},
 	Infer: SameAs,
 	Eval:  func(c *Call) error { return byReal(c, 0, evalSwiGLU[float32], evalSwiGLU[float64]) },
 	Facts: Facts{Traits: elementwise},
@@ -32,7 +30,7 @@ func evalSwiGLU[T float32 | float64](c *Call) error {
 	if err != nil {
 		return err
 	}
-	alpha := float64(c.Node.Float("alpha", 1))
+	alpha := float64(Float(c.Node, "alpha"))
 	a, b := reals[T](x), reals[T](c.Array(1))
 	for i, v := range a {
 		y.V[i] = T(float64(v) / (1 + math.Exp(-alpha*float64(v))) * float64(b[i]))

@@ -35,19 +35,6 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTableAttributes checks that attribute names are unique and typed.
-func TestTableAttributes(t *testing.T) {
-	for _, o := range ops.All() {
-		seen := map[string]bool{}
-		for _, a := range o.Attrs {
-			assert.NotEmpty(t, a.Name, o.Name)
-			assert.Falsef(t, seen[a.Name], "%s: attribute %s is listed twice", o.Name, a.Name)
-			assert.Truef(t, a.Graph || a.Kind != ssa.AttrNone, "%s: attribute %s has no kind", o.Name, a.Name)
-			seen[a.Name] = true
-		}
-	}
-}
-
 // TestTableUpgrades checks that upgrade rules are complete and in order.
 func TestTableUpgrades(t *testing.T) {
 	for _, o := range ops.All() {
@@ -65,18 +52,36 @@ func TestTableUpgrades(t *testing.T) {
 // some version, at the latest the one that introduced the newest form.
 func TestTableForms(t *testing.T) {
 	for _, o := range ops.All() {
-		if o.Form == nil {
-			continue
-		}
-		g := ssa.NewGraph("form")
-		in := make([]*ssa.Value, o.MinIn)
-		for i := range in {
-			in[i] = g.AddParam(string(rune('a'+i)), ssa.Type{})
-		}
-		n := g.NewNode(o.Name, in, max(o.MinOut, 1))
-		n.Domain = o.Domain
-		form := o.Form(n)
+		form := o.Oldest(bare(o))
 		assert.Positivef(t, form, "%s: Form", o.Name)
 		assert.LessOrEqualf(t, form, o.Since, "%s: Form", o.Name)
+	}
+}
+
+// bare makes a node with the fewest operands and results and no attributes, of which
+// nothing is known.
+func bare(o *ops.Op) *ssa.Node {
+	g := ssa.NewGraph("bare")
+	in := make([]*ssa.Value, o.MinIn)
+	for i := range in {
+		in[i] = g.AddParam(string(rune('a'+i)), ssa.Type{})
+	}
+	n := g.NewNode(o.Name, in, max(o.MinOut, 1))
+	n.Domain = o.Domain
+	return n
+}
+
+// TestAbsentAttributesKeepTheirMeaning checks that no node without an attribute is
+// written for an operator set in which its absence means something else.
+func TestAbsentAttributesKeepTheirMeaning(t *testing.T) {
+	sameMeaning := map[string]string{"GridSample": "bilinear is the old name of linear"}
+	for _, o := range ops.All() {
+		oldest := o.Oldest(bare(o))
+		for _, old := range o.Attrs {
+			s := o.Attr(old.Name, 0)
+			if old.Until > oldest && s != nil && s.Kind == old.Kind && !s.Default.EqualValue(old.Default) {
+				assert.NotEmptyf(t, sameMeaning[o.Name], "%s is written for operator set %d, where the default of %s differs", o.Name, oldest, old.Name)
+			}
+		}
 	}
 }

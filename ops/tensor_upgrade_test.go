@@ -69,16 +69,8 @@ func TestTensorUpgrades(t *testing.T) {
 // rule may change the operator.
 func modernize(t *testing.T, g *ssa.Graph, n *ssa.Node, version int) {
 	t.Helper()
-	for again := true; again; {
-		again = false
-		for _, u := range ops.Of(n).Upgrades {
-			if u.Below > version {
-				require.NoError(t, u.Apply(&ops.Upgrader{Graph: g}, n))
-				version, again = u.Below, true
-				break
-			}
-		}
-	}
+	n.Version = version
+	require.NoError(t, ops.Modernize(g, n))
 	require.NoError(t, ops.InferGraph(g))
 }
 

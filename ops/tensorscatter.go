@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // TensorScatter writes new entries into a cache of keys or values:
@@ -16,7 +15,7 @@ import (
 var TensorScatter = Op{
 	Name: "TensorScatter", Since: 24, Doc: "present_cache = past_cache with update written from write_indices on",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "mode", Kind: ssa.AttrString}},
+	Attrs: []AttrSpec{intAttr("axis", -2), strAttr("mode", "linear", "circular")},
 	Infer: SameAs, Eval: evalTensorScatter,
 	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: moveCost},
 }
@@ -30,7 +29,7 @@ func evalTensorScatter(c *Call) error {
 	if err != nil {
 		return err
 	}
-	axis, err := NormAxis(c.Node.Int("axis", -2), past.Rank())
+	axis, err := NormAxis(Int(c.Node, "axis"), past.Rank())
 	if err != nil {
 		return err
 	}
@@ -68,7 +67,7 @@ func writePositions(c *Call, batch, size, n int) ([]int, error) {
 	if c.Has(2) && len(at) != batch {
 		return nil, fmt.Errorf("%d write indices for a batch of %d", len(at), batch)
 	}
-	mode := c.Node.Str("mode", "linear")
+	mode := Str(c.Node, "mode")
 	if mode != "linear" && mode != "circular" {
 		return nil, badAttr("mode", mode, "linear or circular")
 	}

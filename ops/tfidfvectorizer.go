@@ -21,10 +21,10 @@ import (
 var TfIdfVectorizer = Op{
 	Name: "TfIdfVectorizer", Since: 9, Doc: "Y[ngram_indexes[i]] = weight * occurrences of n-gram i",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "max_gram_length", Kind: ssa.AttrInt, Required: true}, {Name: "max_skip_count", Kind: ssa.AttrInt, Required: true},
-		{Name: "min_gram_length", Kind: ssa.AttrInt, Required: true}, {Name: "mode", Kind: ssa.AttrString, Required: true},
-		{Name: "ngram_counts", Kind: ssa.AttrInts, Required: true}, {Name: "ngram_indexes", Kind: ssa.AttrInts, Required: true},
-		{Name: "pool_int64s", Kind: ssa.AttrInts}, {Name: "pool_strings", Kind: ssa.AttrStrings}, {Name: "weights", Kind: ssa.AttrFloats}},
+	Attrs: []AttrSpec{intAttr("max_gram_length").required(), intAttr("max_skip_count").required(),
+		intAttr("min_gram_length").required(), strAttr("mode").required().oneOf("TF", "IDF", "TFIDF"),
+		intsAttr("ngram_counts").required(), intsAttr("ngram_indexes").required(),
+		intsAttr("pool_int64s"), stringsAttr("pool_strings"), floatsAttr("weights")},
 	Facts: Facts{Traits: general}, Infer: inferTfIdf, Eval: evalTfIdf,
 }
 
@@ -34,7 +34,7 @@ const maxColumns = 1 << 28
 // tfidfColumns is the length of a row of results.
 func tfidfColumns(n *ssa.Node) (int, error) {
 	cols := int64(0)
-	for _, i := range n.Ints("ngram_indexes") {
+	for _, i := range Ints(n, "ngram_indexes") {
 		if i < 0 || i >= maxColumns {
 			return 0, badAttr("ngram_indexes", i, "columns of the result")
 		}
@@ -74,12 +74,12 @@ type gramEdge struct {
 
 // gramTrieOf builds the trie of the n-grams whose length is wanted.
 func gramTrieOf(n *ssa.Node) (*gramTrie, error) {
-	pool := n.Strings("pool_strings")
-	for _, v := range n.Ints("pool_int64s") {
+	pool := Strings(n, "pool_strings")
+	for _, v := range Ints(n, "pool_int64s") {
 		pool = append(pool, strconv.FormatInt(v, 10))
 	}
-	counts, indexes := n.Ints("ngram_counts"), n.Ints("ngram_indexes")
-	lo, hi := n.Int("min_gram_length", 1), n.Int("max_gram_length", 1)
+	counts, indexes := Ints(n, "ngram_counts"), Ints(n, "ngram_indexes")
+	lo, hi := Int(n, "min_gram_length"), Int(n, "max_gram_length")
 	t := &gramTrie{next: map[gramEdge]int{}, gram: []int{-1}}
 	number := 0
 	for i, start := range counts {
@@ -188,11 +188,11 @@ func evalTfIdf(c *Call) error {
 	if err != nil {
 		return err
 	}
-	y, indexes := ndarray.Slice[float32](out), n.Ints("ngram_indexes")
+	y, indexes := ndarray.Slice[float32](out), Ints(n, "ngram_indexes")
 	clear(y)
 	for r := range rows {
 		row := tokens[r*len(tokens)/rows : (r+1)*len(tokens)/rows]
-		trie.count(row, n.Int("min_gram_length", 1), n.Int("max_gram_length", 1), n.Int("max_skip_count", 0), func(number int) {
+		trie.count(row, Int(n, "min_gram_length"), Int(n, "max_gram_length"), Int(n, "max_skip_count"), func(number int) {
 			y[r*cols+int(indexes[number])]++
 		})
 	}
@@ -201,7 +201,7 @@ func evalTfIdf(c *Call) error {
 
 // weighGrams turns counts into what attribute mode asks for.
 func weighGrams(n *ssa.Node, y []float32, cols int) error {
-	mode, weights := n.Str("mode", ""), n.Floats("weights")
+	mode, weights := Str(n, "mode"), Floats(n, "weights")
 	if mode != "TF" && mode != "IDF" && mode != "TFIDF" {
 		return badAttr("mode", mode, "TF, IDF or TFIDF")
 	}

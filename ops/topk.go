@@ -16,18 +16,15 @@ import (
 var TopK = Op{
 	Name: "TopK", Since: 24, Doc: "Values, Indices = K best elements along axis", Form: topKForm,
 	MinIn: 2, MaxIn: 2, MinOut: 2, MaxOut: 2,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "largest", Kind: ssa.AttrInt}, {Name: "sorted", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("axis", -1), intAttr("largest", 1).since(11), intAttr("sorted", 1).since(11),
+		intAttr("k").required().until(10)},
 	Facts: Facts{Traits: passing}, Infer: inferTopK, Eval: evalTopK,
 	Upgrades: []Upgrade{{Below: 10, Source: changelog("TopK", 10), Apply: upgradeTopK}},
 }
 
 func topKForm(n *ssa.Node) int {
 	dt := InType(n, 0).DType
-	form := versionFor(dt, typeStep{10, floatTypes}, typeStep{11, integerTypes}, typeStep{24, anyType})
-	if n.Has("largest") || n.Has("sorted") {
-		form = max(form, 11)
-	}
-	return form
+	return versionFor(dt, typeStep{10, floatTypes}, typeStep{11, integerTypes}, typeStep{24, anyType})
 }
 
 // upgradeTopK makes the attribute k an operand.
@@ -44,7 +41,7 @@ func inferTopK(n *ssa.Node) ([]Fact, error) {
 	if !t.Ranked {
 		return []Fact{{Type: t}, {Type: ssa.UnrankedTensor(ndarray.Int64)}}, nil
 	}
-	axis, err := NormAxis(n.Int("axis", -1), len(t.Shape))
+	axis, err := NormAxis(Int(n, "axis"), len(t.Shape))
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +58,7 @@ func evalTopK(c *Call) error {
 	if err != nil {
 		return err
 	}
-	axis, err := NormAxis(c.Node.Int("axis", -1), len(a.Shape))
+	axis, err := NormAxis(Int(c.Node, "axis"), len(a.Shape))
 	if err != nil {
 		return err
 	}
@@ -83,7 +80,7 @@ func evalTopK(c *Call) error {
 	if err != nil {
 		return err
 	}
-	better, err := topKOrder(a, c.Node.Int("largest", 1) != 0)
+	better, err := topKOrder(a, Int(c.Node, "largest") != 0)
 	if err != nil {
 		return err
 	}

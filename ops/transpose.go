@@ -10,14 +10,14 @@ import (
 var Transpose = Op{
 	Name: "Transpose", Since: 25, Form: typeForm(1, 13, 21, 23, 24, 25), Doc: "dimension i of transposed is dimension perm[i] of data",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "perm", Kind: ssa.AttrInts}},
+	Attrs: []AttrSpec{intsAttr("perm")},
 	Infer: inferTranspose, Eval: evalTranspose,
 	Facts: Facts{Traits: movement.but(FailsNever), Alias: transposeAlias, Cost: moveCost},
 }
 
 // transposePerm returns the checked permutation; reversed order by default.
 func transposePerm(n *ssa.Node, rank int) ([]int, error) {
-	perm := n.Ints("perm")
+	perm := Ints(n, "perm")
 	if !n.Has("perm") {
 		out := make([]int, rank)
 		for i := range out {
@@ -35,7 +35,7 @@ func inferTranspose(n *ssa.Node) ([]Fact, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
 		if n.Has("perm") {
-			return One(tensorOfRank(t.DType, len(n.Ints("perm")))), nil
+			return One(tensorOfRank(t.DType, len(Ints(n, "perm")))), nil
 		}
 		return One(t), nil
 	}

@@ -12,16 +12,16 @@ import (
 var TreeEnsemble = Op{
 	Domain: mlDomain, Name: "TreeEnsemble", Since: 5, Doc: "Y = post(aggregate of the leaves reached)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "aggregate_function", Kind: ssa.AttrInt}, {Name: "n_targets", Kind: ssa.AttrInt}, {Name: "post_transform", Kind: ssa.AttrInt},
-		{Name: "tree_roots", Kind: ssa.AttrInts, Required: true}, {Name: "nodes_modes", Kind: ssa.AttrTensor, Required: true},
-		{Name: "nodes_featureids", Kind: ssa.AttrInts, Required: true}, {Name: "nodes_splits", Kind: ssa.AttrTensor, Required: true},
-		{Name: "nodes_truenodeids", Kind: ssa.AttrInts, Required: true}, {Name: "nodes_trueleafs", Kind: ssa.AttrInts, Required: true},
-		{Name: "nodes_falsenodeids", Kind: ssa.AttrInts, Required: true}, {Name: "nodes_falseleafs", Kind: ssa.AttrInts, Required: true},
-		{Name: "nodes_missing_value_tracks_true", Kind: ssa.AttrInts}, {Name: "nodes_hitrates", Kind: ssa.AttrTensor},
-		{Name: "membership_values", Kind: ssa.AttrTensor}, {Name: "leaf_targetids", Kind: ssa.AttrInts, Required: true},
-		{Name: "leaf_weights", Kind: ssa.AttrTensor, Required: true}},
+	Attrs: []AttrSpec{intAttr("aggregate_function", 1), intAttr("n_targets", 1), intAttr("post_transform", 0),
+		intsAttr("tree_roots").required(), tensorAttr("nodes_modes").required(),
+		intsAttr("nodes_featureids").required(), tensorAttr("nodes_splits").required(),
+		intsAttr("nodes_truenodeids").required(), intsAttr("nodes_trueleafs").required(),
+		intsAttr("nodes_falsenodeids").required(), intsAttr("nodes_falseleafs").required(),
+		intsAttr("nodes_missing_value_tracks_true"), tensorAttr("nodes_hitrates"),
+		tensorAttr("membership_values"), intsAttr("leaf_targetids").required(),
+		tensorAttr("leaf_weights").required()},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		return One(ssa.TensorOf(InType(n, 0).DType, rowsOf(n, 0), ssa.D(n.Int("n_targets", 1)))), nil
+		return One(ssa.TensorOf(InType(n, 0).DType, rowsOf(n, 0), ssa.D(Int(n, "n_targets")))), nil
 	},
 	Prepare: prepareTreeEnsemble, Eval: evalPrepared(prepareTreeEnsemble),
 }
@@ -29,13 +29,13 @@ var TreeEnsemble = Op{
 // TreeEnsembleRegressor is the regressor of ai.onnx.ml before version 5:
 // https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleRegressor.html
 var TreeEnsembleRegressor = Op{
-	Domain: mlDomain, Name: "TreeEnsembleRegressor", Since: 3, Form: classicTreeForm, Doc: "Y = post(aggregate of the leaves reached + base)",
+	Domain: mlDomain, Name: "TreeEnsembleRegressor", Since: 3, Form: since(1), Doc: "Y = post(aggregate of the leaves reached + base)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: slices.Concat(classicTreeAttrs, []AttrSpec{{Name: "aggregate_function", Kind: ssa.AttrString}, {Name: "n_targets", Kind: ssa.AttrInt},
-		{Name: "target_ids", Kind: ssa.AttrInts}, {Name: "target_nodeids", Kind: ssa.AttrInts}, {Name: "target_treeids", Kind: ssa.AttrInts},
-		{Name: "target_weights", Kind: ssa.AttrFloats}, {Name: "target_weights_as_tensor", Kind: ssa.AttrTensor}}),
+	Attrs: slices.Concat(classicTreeAttrs, []AttrSpec{strAttr("aggregate_function", "SUM", "AVERAGE", "MIN", "MAX"), intAttr("n_targets", 1),
+		intsAttr("target_ids"), intsAttr("target_nodeids"), intsAttr("target_treeids"),
+		floatsAttr("target_weights"), tensorAttr("target_weights_as_tensor").since(3)}),
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(n.Int("n_targets", 1)))), nil
+		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(Int(n, "n_targets")))), nil
 	},
 	Prepare: prepareTreeEnsembleRegressor, Eval: evalPrepared(prepareTreeEnsembleRegressor),
 }
@@ -48,11 +48,11 @@ var TreeEnsembleRegressor = Op{
 // one, as exporters of boosted trees write it): a probability, compared with 0.5,
 // if no weight is negative, else compared with 0.
 var TreeEnsembleClassifier = Op{
-	Domain: mlDomain, Name: "TreeEnsembleClassifier", Since: 3, Form: classicTreeForm, Doc: "Y = class with the highest score Z",
+	Domain: mlDomain, Name: "TreeEnsembleClassifier", Since: 3, Form: since(1), Doc: "Y = class with the highest score Z",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
-	Attrs: slices.Concat(classicTreeAttrs, []AttrSpec{{Name: "class_ids", Kind: ssa.AttrInts}, {Name: "class_nodeids", Kind: ssa.AttrInts},
-		{Name: "class_treeids", Kind: ssa.AttrInts}, {Name: "class_weights", Kind: ssa.AttrFloats}, {Name: "class_weights_as_tensor", Kind: ssa.AttrTensor},
-		{Name: "classlabels_int64s", Kind: ssa.AttrInts}, {Name: "classlabels_strings", Kind: ssa.AttrStrings}}),
+	Attrs: slices.Concat(classicTreeAttrs, []AttrSpec{intsAttr("class_ids"), intsAttr("class_nodeids"),
+		intsAttr("class_treeids"), floatsAttr("class_weights"), tensorAttr("class_weights_as_tensor").since(3),
+		intsAttr("classlabels_int64s"), stringsAttr("classlabels_strings")}),
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		l := labelsOf(n)
 		return inferClassifier(n, ssa.D(int64(max(l.count(), 1))))
@@ -61,22 +61,13 @@ var TreeEnsembleClassifier = Op{
 }
 
 // classicTreeAttrs is what both older tree operators have.
-var classicTreeAttrs = []AttrSpec{{Name: "base_values", Kind: ssa.AttrFloats}, {Name: "base_values_as_tensor", Kind: ssa.AttrTensor},
-	{Name: "nodes_falsenodeids", Kind: ssa.AttrInts}, {Name: "nodes_featureids", Kind: ssa.AttrInts},
-	{Name: "nodes_hitrates", Kind: ssa.AttrFloats}, {Name: "nodes_hitrates_as_tensor", Kind: ssa.AttrTensor},
-	{Name: "nodes_missing_value_tracks_true", Kind: ssa.AttrInts}, {Name: "nodes_modes", Kind: ssa.AttrStrings},
-	{Name: "nodes_nodeids", Kind: ssa.AttrInts}, {Name: "nodes_treeids", Kind: ssa.AttrInts}, {Name: "nodes_truenodeids", Kind: ssa.AttrInts},
-	{Name: "nodes_values", Kind: ssa.AttrFloats}, {Name: "nodes_values_as_tensor", Kind: ssa.AttrTensor},
-	{Name: "post_transform", Kind: ssa.AttrString}}
-
-func classicTreeForm(n *ssa.Node) int {
-	for _, a := range n.Attrs {
-		if a.Kind == ssa.AttrTensor {
-			return 3
-		}
-	}
-	return 1
-}
+var classicTreeAttrs = []AttrSpec{floatsAttr("base_values"), tensorAttr("base_values_as_tensor").since(3),
+	intsAttr("nodes_falsenodeids"), intsAttr("nodes_featureids"),
+	floatsAttr("nodes_hitrates"), tensorAttr("nodes_hitrates_as_tensor").since(3),
+	intsAttr("nodes_missing_value_tracks_true"), stringsAttr("nodes_modes"),
+	intsAttr("nodes_nodeids"), intsAttr("nodes_treeids"), intsAttr("nodes_truenodeids"),
+	floatsAttr("nodes_values"), tensorAttr("nodes_values_as_tensor").since(3),
+	postTransformAttr}
 
 func prepareTreeEnsemble(n *ssa.Node) (Kernel, error) {
 	f, err := newForest(n)
@@ -84,7 +75,7 @@ func prepareTreeEnsemble(n *ssa.Node) (Kernel, error) {
 		return nil, err
 	}
 	posts := []string{transformNone, transformSoftmax, transformLogistic, transformZero, transformProbit}
-	how, transform := n.Int("aggregate_function", int64(aggregateSum)), n.Int("post_transform", 0)
+	how, transform := Int(n, "aggregate_function"), Int(n, "post_transform")
 	if how < 0 || how > int64(aggregateMax) {
 		return nil, badAttr("aggregate_function", how, "0 to 3")
 	}
@@ -103,11 +94,11 @@ func prepareTreeEnsembleRegressor(n *ssa.Node) (Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	how, ok := aggregateNames[n.Str("aggregate_function", "SUM")]
+	how, ok := aggregateNames[Str(n, "aggregate_function")]
 	if !ok {
-		return nil, badAttr("aggregate_function", n.Str("aggregate_function", ""), "SUM, AVERAGE, MIN or MAX")
+		return nil, badAttr("aggregate_function", Str(n, "aggregate_function"), "SUM, AVERAGE, MIN or MAX")
 	}
-	return newTreeRegression(n, f, how, n.Str("post_transform", transformNone), base)
+	return newTreeRegression(n, f, how, Str(n, "post_transform"), base)
 }
 
 // treeRegression gives the aggregated and transformed votes for every sample.
@@ -120,7 +111,7 @@ type treeRegression struct {
 }
 
 func newTreeRegression(n *ssa.Node, f *forest, how aggregate, transform string, base []float64) (*treeRegression, error) {
-	targets := n.Int("n_targets", 1)
+	targets := Int(n, "n_targets")
 	if targets < 1 || targets > maxColumns {
 		return nil, badAttr("n_targets", targets, "above 0")
 	}
@@ -184,7 +175,7 @@ func prepareTreeEnsembleClassifier(n *ssa.Node) (Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &treeVoting{f: f, labels: labelsOf(n), one: true, positive: true, transform: n.Str("post_transform", transformNone)}
+	v := &treeVoting{f: f, labels: labelsOf(n), one: true, positive: true, transform: Str(n, "post_transform")}
 	v.classes = max(v.labels.count(), 1)
 	if err := f.check(v.classes); err != nil {
 		return nil, err
@@ -198,7 +189,7 @@ func prepareTreeEnsembleClassifier(n *ssa.Node) (Kernel, error) {
 	if v.post, err = postTransform(v.transform); err != nil {
 		return nil, err
 	}
-	if ids := n.Ints("class_ids"); len(ids) > 0 {
+	if ids := Ints(n, "class_ids"); len(ids) > 0 {
 		v.only = int(ids[0])
 	}
 	for _, l := range f.leaves {

@@ -16,7 +16,7 @@ import (
 var Trilu = Op{
 	Name: "Trilu", Since: 14, Doc: "Y[i,j] = j - i ≥ k (upper) or ≤ k (lower) ? X[i,j] : 0",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "upper", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("upper", 1)},
 	Infer: inferTrilu, Eval: evalTrilu,
 	Facts: Facts{Traits: passing, InPlace: firstInPlace},
 }
@@ -49,7 +49,7 @@ func evalTrilu(c *Call) error {
 	copyWhole(out, a)
 	rows, cols := a.Shape[len(a.Shape)-2], a.Shape[len(a.Shape)-1]
 	k = max(-int64(rows), min(k, int64(cols))) // beyond that nothing changes
-	upper := c.Node.Int("upper", 1) != 0
+	upper := Int(c.Node, "upper") != 0
 	for row := range out.Len() / max(cols, 1) {
 		// The first column on or right of the diagonal, and the one after it.
 		from := row%rows + int(k)

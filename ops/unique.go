@@ -19,7 +19,7 @@ import (
 var Unique = Op{
 	Name: "Unique", Since: 28, Form: typeForm(11, 28), Doc: "Y = distinct elements of X",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 4,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "sorted", Kind: ssa.AttrInt}},
+	Attrs: []AttrSpec{intAttr("axis"), intAttr("sorted", 1)},
 	Facts: Facts{Traits: general.but(ExtentBounded)}, Infer: inferUnique, Eval: evalUnique,
 }
 
@@ -30,7 +30,7 @@ func inferUnique(n *ssa.Node) ([]Fact, error) {
 	if n.Has("axis") {
 		y, inverse = ssa.UnrankedTensor(t.DType), ssa.Dim{}
 		if t.Ranked {
-			axis, err := NormAxis(n.Int("axis", 0), len(t.Shape))
+			axis, err := NormAxis(Int(n, "axis"), len(t.Shape))
 			if err != nil {
 				return nil, err
 			}
@@ -141,7 +141,7 @@ func evalUnique(c *Call) error {
 			}
 		}
 		return 0
-	}, c.Node.Int("sorted", 1) != 0)
+	}, Int(c.Node, "sorted") != 0)
 	shape := append([]int(nil), a.Shape...)
 	shape[axis] = len(g.first)
 	y, err := c.Output(0, a.DType, shape...)

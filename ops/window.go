@@ -30,7 +30,7 @@ func windowOp(name, doc string, a0, a1, a2 float64) Op {
 	return Op{
 		Name: name, Since: 17, Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-		Attrs: []AttrSpec{{Name: "output_datatype", Kind: ssa.AttrInt}, {Name: "periodic", Kind: ssa.AttrInt}},
+		Attrs: []AttrSpec{intAttr("output_datatype", 1), intAttr("periodic", 1)},
 		Facts: Facts{Traits: general}, Infer: inferWindow, Eval: func(c *Call) error { return evalWindow(c, a0, a1, a2) },
 	}
 }
@@ -63,7 +63,7 @@ func evalWindow(c *Call, a0, a1, a2 float64) error {
 		return err
 	}
 	n := float64(size)
-	if c.Node.Int("periodic", 1) == 0 {
+	if Int(c.Node, "periodic") == 0 {
 		n--
 	}
 	write := floatWriter(out)

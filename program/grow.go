@@ -141,7 +141,7 @@ func (s *Session) pieces(in *Instr) (old *ndarray.Array, more []*ndarray.Array, 
 // concatAxis is the axis of a concatenation of tensors of some rank, -1 if it has
 // none.
 func concatAxis(n *ssa.Node, rank int) int {
-	axis, err := ops.NormAxis(n.Int("axis", 0), rank)
+	axis, err := ops.NormAxis(ops.Int(n, "axis"), rank)
 	if err != nil {
 		return -1
 	}

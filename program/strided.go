@@ -139,7 +139,7 @@ func (s *Session) readStrided(in *Instr) (done bool, err error) {
 func (s *Session) turn(in *Instr) bool {
 	v := s.vals[in.In[0]].(*strided)
 	r := len(v.Shape)
-	perm := in.Node.Ints("perm")
+	perm := ops.Ints(in.Node, "perm")
 	if v.turned || v.of.Axis != r-2 || len(perm) != r || s.p.Slots[in.Out[0]].Static {
 		return false
 	}

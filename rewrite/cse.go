@@ -79,10 +79,9 @@ func operandIDs(n *ssa.Node) []int {
 }
 
 // sameNode compares what the key leaves out: attributes, bodies, and that m gives
-// every result n gives. Attributes absent on one side count as different, even
-// where the default would agree.
+// every result n gives. An absent attribute is equal to its default.
 func sameNode(m, n *ssa.Node) bool {
-	if len(m.Attrs) != len(n.Attrs) || len(m.Out) < len(n.Out) || !slices.Equal(m.BodyAttr, n.BodyAttr) {
+	if !ops.SameAttrs(m, n) || len(m.Out) < len(n.Out) || !slices.Equal(m.BodyAttr, n.BodyAttr) {
 		return false
 	}
 	if o := ops.Of(n); o.MaxOut < 0 && len(m.Out) != len(n.Out) {
@@ -90,11 +89,6 @@ func sameNode(m, n *ssa.Node) bool {
 	}
 	for i, v := range n.Out {
 		if v != nil && m.Out[i] == nil {
-			return false
-		}
-	}
-	for _, a := range n.Attrs {
-		if b := m.Attr(a.Name); b == nil || !a.EqualValue(*b) {
 			return false
 		}
 	}

@@ -11,6 +11,8 @@ func TestCSE(t *testing.T) {
 			after: `in %x: float32[N] in %z: float32[N] %a = Add(%x, %z) %c = Sub(%x, %z) %d = Sub(%z, %x)
 			%e = Mul(%a, %a) %f = Mul(%c, %d) %y = Mul(%e, %f) out %y`},
 		{name: "attributes differ", before: `in %x: float32[2,2] %a = Concat(%x, %x) [axis=0] %b = Concat(%x, %x) [axis=1] out %a, %b`},
+		{name: "absent attributes are their defaults", before: `in %x: float32[2,2] %a = Softmax(%x) %b = Softmax(%x) [axis=-1] %c = Softmax(%x) [axis=0] %y = Add(%a, %b) %z = Add(%y, %c) out %z`,
+			after: `in %x: float32[2,2] %a = Softmax(%x) %c = Softmax(%x) [axis=0] %y = Add(%a, %a) %z = Add(%y, %c) out %z`},
 		{name: "two outputs with one value", before: `in %x: float32[N] %a = Neg(%x) %b = Neg(%x) out %a, %b`,
 			after: `in %x: float32[N] %a = Neg(%x) %b = Identity(%a) out %a, %b`},
 		{name: "constants", before: `in %x: float32[2] const %k: float32[2] = [1, 2] const %l: float32[2] = [1, 2] const %m: float32[2] = [1, 3]

@@ -124,7 +124,7 @@ func (c *Context) removeStacked(n *ssa.Node, l loopParts, k int) {
 }
 
 func dropListEntry(n *ssa.Node, attr string, k int) {
-	if list := n.Ints(attr); k < len(list) {
+	if list := ops.Ints(n, attr); k < len(list) {
 		n.SetAttr(ssa.IntsAttr(attr, slices.Delete(slices.Clone(list), k, k+1)...))
 	}
 }

@@ -98,13 +98,10 @@ func opsetLimit(m *ssa.Module, opts Options) int {
 // formOf is the oldest version of the default operator set that can write n.
 func formOf(n *ssa.Node) int {
 	o := ops.Of(n)
-	switch {
-	case o == nil || o.Domain != "":
+	if o == nil || o.Domain != "" {
 		return 0
-	case o.Form != nil:
-		return o.Form(n)
 	}
-	return o.Since
+	return o.Oldest(n)
 }
 
 // stage runs a stage once, or until nothing changes.

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"math"
 
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -29,7 +30,7 @@ func fuseSigmoid(c *Context, n *ssa.Node) bool {
 // hardSigmoid reads clip(a*x + b, 0, h) as h * HardSigmoid(x; a/h, b/h).
 func (c *Context) hardSigmoid(v *ssa.Value, reader *ssa.Node) (x *ssa.Value, alpha, beta, h float64, depth int) {
 	if m := def(v, "HardSigmoid"); m != nil {
-		return m.In[0], float64(m.Float("alpha", 0.2)), float64(m.Float("beta", 0.5)), 1, 0
+		return m.In[0], float64(ops.Float(m, "alpha")), float64(ops.Float(m, "beta")), 1, 0
 	}
 	m := def(v, "Clip")
 	if m == nil || reader != nil && !c.only(v, reader) {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -24,7 +25,7 @@ import (
 func trailing(n *ssa.Node) (axis int, ok bool) {
 	rank := n.In[0].Type.Rank()
 	axes, known := ints(n, 1)
-	if !known || rank < 1 || n.Int("keepdims", 1) != 1 || len(axes) == 0 || len(axes) > rank {
+	if !known || rank < 1 || ops.Int(n, "keepdims") != 1 || len(axes) == 0 || len(axes) > rank {
 		return 0, false
 	}
 	axis = rank - len(axes)
@@ -146,7 +147,7 @@ func fuseSoftmax(c *Context, n *ssa.Node) bool {
 func keptAlike(a, b *ssa.Node) bool {
 	x, okX := ints(a, 1)
 	y, okY := ints(b, 1)
-	return okX && okY && slices.Equal(x, y) && a.Int("keepdims", 1) == 1 && b.Int("keepdims", 1) == 1
+	return okX && okY && slices.Equal(x, y) && ops.Int(a, "keepdims") == 1 && ops.Int(b, "keepdims") == 1
 }
 
 // fuseGroupNorm: Reshape to [N, G, rest], InstanceNormalization, Reshape back.
@@ -185,5 +186,5 @@ func fuseGroupNorm(c *Context, n *ssa.Node) bool {
 		}
 		vec[i] = c.constant(in.In[1+i].Name, k)
 	}
-	return c.fused(n, "GroupNormalization", []*ssa.Value{x, vec[0], vec[1]}, ssa.IntAttr("num_groups", groups), ssa.FloatAttr("epsilon", in.Float("epsilon", 1e-5)))
+	return c.fused(n, "GroupNormalization", []*ssa.Value{x, vec[0], vec[1]}, ssa.IntAttr("num_groups", groups), ssa.FloatAttr("epsilon", ops.Float(in, "epsilon")))
 }

@@ -148,7 +148,7 @@ func lowerFlexAttention(c *Context, n *ssa.Node) bool {
 func (c *Context) plainAttention(n *ssa.Node, dt ndarray.DType) bool {
 	attrs := []ssa.Attr{ssa.IntAttr("softmax_precision", int64(dt))}
 	if n.Has("scale") {
-		attrs = append(attrs, ssa.FloatAttr("scale", n.Float("scale", 1)))
+		attrs = append(attrs, ssa.FloatAttr("scale", ops.Float(n, "scale")))
 	}
 	c.replace(n.Out[0], c.op(n, n.Out[0].Name, "Attention", n.In, attrs...))
 	return true
@@ -201,7 +201,7 @@ func (b *builder) ungroup(x, q *ssa.Value) *ssa.Value {
 // scale is the factor of the scores: the attribute, or 1/sqrt(head size).
 func (b *builder) scale(n *ssa.Node, q *ssa.Value, dt ndarray.DType) *ssa.Value {
 	if n.Has("scale") {
-		return b.cast(b.c.constant(b.hint+"_scale", float32s(n.Float("scale", 1))), dt)
+		return b.cast(b.c.constant(b.hint+"_scale", float32s(ops.Float(n, "scale"))), dt)
 	}
 	return b.op("Reciprocal", b.op("Sqrt", b.cast(b.dims(q, 3, 4), dt)))
 }

@@ -63,8 +63,8 @@ func dequantized(v *ssa.Value) *quantum {
 
 // quantumOf reads the parameters of a quantization to or from dt.
 func quantumOf(n *ssa.Node, dt ndarray.DType) *quantum {
-	q := &quantum{node: n, x: n.In[0], dt: dt, scale: n.In[1], zero: n.Input(2), axis: n.Int("axis", 1)}
-	if n.Int("block_size", 0) != 0 || q.scale == nil || q.scale.Const == nil || q.scale.Type.DType != ndarray.Float32 ||
+	q := &quantum{node: n, x: n.In[0], dt: dt, scale: n.In[1], zero: n.Input(2), axis: ops.Int(n, "axis")}
+	if ops.Int(n, "block_size") != 0 || q.scale == nil || q.scale.Const == nil || q.scale.Type.DType != ndarray.Float32 ||
 		len(q.scale.Const.Shape()) > 1 || q.zero != nil && (q.zero.Const == nil || q.zero.Type.DType != dt || q.zero.Const.Len() != q.scale.Const.Len()) {
 		return nil
 	}
@@ -125,7 +125,7 @@ func (q *quantum) same(r *quantum) bool {
 
 // target reads a QuantizeLinear to 8 bits with one scale.
 func target(n *ssa.Node) *quantum {
-	if !isByte(n.Out[0]) || n.In[0].Type.DType != ndarray.Float32 || n.Int("precision", 0) != 0 {
+	if !isByte(n.Out[0]) || n.In[0].Type.DType != ndarray.Float32 || ops.Int(n, "precision") != 0 {
 		return nil
 	}
 	if q := quantumOf(n, n.Out[0].Type.DType); q.whole() {
@@ -275,12 +275,12 @@ func (q *quantum) rows() bool {
 // weights whose result is wanted in real numbers.
 func integerProduct(c *Context, n *ssa.Node) bool {
 	a, b := dequantized(n.In[0]), dequantized(n.In[1])
-	transposed := n.Int("transB", 0) != 0
+	transposed := ops.Int(n, "transB") != 0
 	if !a.whole() || a.x.Const != nil || n.In[0].Type.Rank() < 2 || n.Out[0].Type.DType != ndarray.Float32 ||
 		!transposed && !b.columns() || transposed && !b.rows() {
 		return false
 	}
-	if n.Op == "Gemm" && (n.Int("transA", 0) != 0 || n.Float("alpha", 1) != 1 || n.Float("beta", 1) != 1) {
+	if n.Op == "Gemm" && (ops.Int(n, "transA") != 0 || ops.Float(n, "alpha") != 1 || ops.Float(n, "beta") != 1) {
 		return false
 	}
 	width := b.x.Const.Shape()[1]

@@ -50,7 +50,7 @@ func computed(n *ssa.Node, i int) []ssa.Dim {
 func reshapeOperand(c *Context, n *ssa.Node) bool {
 	want := computed(n, 1)
 	in := n.In[0].Type
-	if want == nil || !in.Ranked || n.Int("allowzero", 0) != 0 {
+	if want == nil || !in.Ranked || ops.Int(n, "allowzero") != 0 {
 		return false
 	}
 	target := make([]int64, len(want))
@@ -140,7 +140,7 @@ func resizeOperand(c *Context, n *ssa.Node) bool {
 	want := computed(n, 3)
 	in := n.In[0].Type
 	if want == nil || !in.Ranked || len(want) != len(in.Shape) || n.Has("axes") || n.Input(2) != nil ||
-		n.Str("keep_aspect_ratio_policy", "stretch") != "stretch" || n.Str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" {
+		ops.Str(n, "keep_aspect_ratio_policy") != "stretch" || ops.Str(n, "coordinate_transformation_mode") == "tf_crop_and_resize" {
 		return false
 	}
 	scales := make([]float32, len(want))

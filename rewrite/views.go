@@ -102,7 +102,7 @@ func mergeReduceAxes(c *Context, n *ssa.Node) bool {
 	if r == nil || r.Domain != "" || !keepsDims(r) || !c.only(n.In[0], n) {
 		return false
 	}
-	flip := func(m *ssa.Node) { m.SetAttr(ssa.IntAttr("keepdims", 1-r.Int("keepdims", 1))) }
+	flip := func(m *ssa.Node) { m.SetAttr(ssa.IntAttr("keepdims", 1-ops.Int(r, "keepdims"))) }
 	probe := ssa.Node{Op: r.Op, In: r.In, Out: []*ssa.Value{{}}, Attrs: slices.Clone(r.Attrs)}
 	flip(&probe)
 	if ops.Infer(&probe) != nil || !sameShape(probe.Out[0].Type, n.Out[0].Type) {
@@ -236,7 +236,7 @@ func mergeConcat(c *Context, n *ssa.Node) bool {
 }
 
 func normalAxis(n *ssa.Node, rank int) int64 {
-	a := n.Int("axis", 0)
+	a := ops.Int(n, "axis")
 	if a < 0 {
 		a += int64(rank)
 	}
@@ -256,12 +256,12 @@ func countOf(vs []*ssa.Value, v *ssa.Value) int {
 // mergePad: zeros around the spatial dimensions become pads of the convolution.
 func mergePad(c *Context, n *ssa.Node) bool {
 	m := def(n.In[0], "Pad")
-	if m == nil || m.Str("mode", "constant") != "constant" || m.Input(3) != nil || !c.only(n.In[0], n) {
+	if m == nil || ops.Str(m, "mode") != "constant" || m.Input(3) != nil || !c.only(n.In[0], n) {
 		return false
 	}
 	pads, ok := ints(m, 1)
 	rank := n.In[0].Type.Rank()
-	auto := n.Str("auto_pad", "NOTSET")
+	auto := ops.Str(n, "auto_pad")
 	if !ok || rank < 3 || len(pads) != 2*rank || auto != "NOTSET" && auto != "VALID" {
 		return false
 	}
@@ -271,7 +271,7 @@ func mergePad(c *Context, n *ssa.Node) bool {
 		}
 	}
 	sum := make([]int64, 2*(rank-2))
-	copy(sum, n.Ints("pads"))
+	copy(sum, ops.Ints(n, "pads"))
 	for i, p := range pads {
 		d := i%rank - 2
 		if p < 0 || p > 0 && d < 0 {

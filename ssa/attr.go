@@ -1,11 +1,15 @@
 package ssa
 
-import "slices"
+import (
+	"math"
+	"slices"
+)
 
 // AttrKind says which field of an [Attr] holds.
 type AttrKind uint8
 
-// The kinds of attributes. Graph attributes are [Node.Bodies].
+// The kinds of attributes. Graph attributes are [Node.Bodies]; their kind is for
+// schemas.
 const (
 	AttrNone AttrKind = iota
 	AttrInt
@@ -17,8 +21,14 @@ const (
 	AttrTensor
 	AttrTensors
 	AttrType
+	AttrGraph
 	AttrOther // kept verbatim in Other (sparse tensors, type lists)
 )
+
+var attrKindNames = [...]string{"undefined", "int", "float", "string", "ints", "floats", "strings", "tensor", "tensors", "type_proto", "graph", "other"}
+
+// String returns the name that ONNX has for the kind, in lower case.
+func (k AttrKind) String() string { return attrKindNames[k] }
 
 // Attr is one attribute of a node.
 type Attr struct {
@@ -90,57 +100,11 @@ func (n *Node) DropAttr(name string) {
 // Has reports whether the node has the attribute.
 func (n *Node) Has(name string) bool { return n.Attr(name) != nil }
 
-// Int returns an integer attribute or its default.
-func (n *Node) Int(name string, def int64) int64 {
-	if a := n.Attr(name); a != nil && a.Kind == AttrInt {
-		return a.I
-	}
-	return def
-}
-
-// Float returns a float attribute or its default.
-func (n *Node) Float(name string, def float32) float32 {
-	if a := n.Attr(name); a != nil && a.Kind == AttrFloat {
-		return a.F
-	}
-	return def
-}
-
-// Str returns a string attribute or its default.
-func (n *Node) Str(name, def string) string {
-	if a := n.Attr(name); a != nil && a.Kind == AttrString {
-		return a.S
-	}
-	return def
-}
-
-// Ints returns an integer list attribute, nil if absent.
-func (n *Node) Ints(name string) []int64 {
-	if a := n.Attr(name); a != nil {
-		return a.Ints
-	}
-	return nil
-}
-
-// Floats returns a float list attribute, nil if absent.
-func (n *Node) Floats(name string) []float32 {
-	if a := n.Attr(name); a != nil {
-		return a.Floats
-	}
-	return nil
-}
-
-// Strings returns a string list attribute, nil if absent.
-func (n *Node) Strings(name string) []string {
-	if a := n.Attr(name); a != nil {
-		return a.Strings
-	}
-	return nil
-}
-
-// Equal compares two attributes by value (tensors by identity).
+// Equal compares two attributes by value: floats bit by bit, tensors by identity.
 func (a Attr) Equal(b Attr) bool {
-	return a.Name == b.Name && a.Kind == b.Kind && a.I == b.I && (a.F == b.F || a.F != a.F && b.F != b.F) && a.S == b.S &&
-		slices.Equal(a.Ints, b.Ints) && slices.Equal(a.Floats, b.Floats) && slices.Equal(a.Strings, b.Strings) &&
+	return a.Name == b.Name && a.Kind == b.Kind && a.I == b.I && sameBits(a.F, b.F) && a.S == b.S &&
+		slices.Equal(a.Ints, b.Ints) && slices.EqualFunc(a.Floats, b.Floats, sameBits) && slices.Equal(a.Strings, b.Strings) &&
 		a.Tensor == b.Tensor && slices.Equal(a.Tensors, b.Tensors) && a.Type.Equal(b.Type) && a.Other == nil && b.Other == nil
 }
+
+func sameBits(a, b float32) bool { return math.Float32bits(a) == math.Float32bits(b) }

@@ -1,7 +1,5 @@
 package ssa
 
-import "slices"
-
 // Clone copies a graph and its bodies. Constants and attribute payloads are
 // shared. mapping[id] is the copy of the value with that id.
 func (g *Graph) Clone() (copied *Graph, mapping []*Value) {
@@ -22,10 +20,9 @@ func (g *Graph) Clone() (copied *Graph, mapping []*Value) {
 		c.Params = append(c.Params, get(p))
 	}
 	for _, n := range g.Nodes {
-		m := *n
-		m.Attrs, m.BodyAttr, m.In, m.Out, m.Bodies = slices.Clone(n.Attrs), slices.Clone(n.BodyAttr), nil, nil, nil
+		m := n.copy()
 		for _, v := range n.In {
-			(&m).In = append(m.In, get(v))
+			m.AddInput(get(v))
 		}
 		for _, v := range n.Out {
 			m.Out = append(m.Out, get(v))
@@ -34,18 +31,12 @@ func (g *Graph) Clone() (copied *Graph, mapping []*Value) {
 			body, _ := b.Clone()
 			m.Bodies = append(m.Bodies, body)
 		}
-		cn := &m
-		for i, v := range cn.In {
+		for _, v := range m.Out {
 			if v != nil {
-				v.uses = append(v.uses, Use{cn, i})
+				v.Def = m
 			}
 		}
-		for _, v := range cn.Out {
-			if v != nil {
-				v.Def = cn
-			}
-		}
-		c.Nodes = append(c.Nodes, cn)
+		c.Nodes = append(c.Nodes, m)
 	}
 	for _, r := range g.Results {
 		c.Results = append(c.Results, get(r))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync/atomic"
 
 	"github.com/berth-onnx/berth/ndarray"
 )
@@ -113,6 +114,34 @@ type Node struct {
 	BodyAttr []string // attribute name of each body ("then_branch", "body", …)
 	Captures int      // how many of the last operands are captured values
 	Origin   any      // the importer's record of the node, for opaque nodes
+
+	operator atomic.Pointer[Operator] // what Operator found last
+}
+
+// Operator names an operator and holds what a package above knows of it.
+type Operator struct {
+	Domain, Name string
+	Def          any
+}
+
+// Operator returns what find says of the node's operator, nil if it knows none. The
+// answer is kept for as long as Op and Domain stay the same; find must give the same
+// answer every time. Safe for concurrent use.
+func (n *Node) Operator(find func(domain, name string) *Operator) *Operator {
+	if o := n.operator.Load(); o != nil && o.Name == n.Op && o.Domain == n.Domain {
+		return o
+	}
+	o := find(n.Domain, n.Op)
+	n.operator.Store(o)
+	return o
+}
+
+// copy returns the node without operands, results and bodies.
+func (n *Node) copy() *Node {
+	return &Node{
+		ID: n.ID, Domain: n.Domain, Op: n.Op, Overload: n.Overload, Name: n.Name, Doc: n.Doc, Version: n.Version, Opaque: n.Opaque,
+		Attrs: slices.Clone(n.Attrs), BodyAttr: slices.Clone(n.BodyAttr), Captures: n.Captures, Origin: n.Origin,
+	}
 }
 
 // NewGraph returns an empty graph.

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/berth-onnx/berth/ops"
 	"slices"
 	"strings"
 
@@ -41,13 +42,13 @@ const (
 // activation reads the attribute activation with activation_params, or with
 // activation_alpha and activation_beta; ok is false for an unknown function.
 func (p *prep) activation() (a activation, ok bool) {
-	a, ok = activations[strings.ToLower(p.node.Str("activation", ""))]
-	params := p.node.Floats("activation_params")
+	a, ok = activations[strings.ToLower(ops.Str(p.node, "activation"))]
+	params := ops.Floats(p.node, "activation_params")
 	for _, name := range []string{"activation_alpha", "activation_beta"} {
 		if len(params) > 1 || !p.node.Has(name) {
 			break
 		}
-		params = append(slices.Clip(params), p.node.Float(name, 0))
+		params = append(slices.Clip(params), ops.Float(p.node, name))
 	}
 	switch {
 	case a.op == kern.Silu: // has no parameter here

@@ -88,9 +88,9 @@ func prepareAttention(p *prep) (ops.Kernel, error) {
 	if !p.attentionTypes() {
 		return nil, nil
 	}
-	hq, hk := int(p.node.Int("q_num_heads", 0)), int(p.node.Int("kv_num_heads", 0))
-	a := &attention{batch: p.in[0].shape[0], softcap: p.node.Float("softcap", 0),
-		causal: p.node.Int("is_causal", 0) != 0, threads: p.threads}
+	hq, hk := int(ops.Int(p.node, "q_num_heads")), int(ops.Int(p.node, "kv_num_heads"))
+	a := &attention{batch: p.in[0].shape[0], softcap: ops.Float(p.node, "softcap"),
+		causal: ops.Int(p.node, "is_causal") != 0, threads: p.threads}
 	a.left, a.right = p.window("left_window_size"), p.window("right_window_size")
 	var ok [4]bool
 	a.q, ok[0] = headsOf(p.in[0].shape, hq)
@@ -104,7 +104,7 @@ func prepareAttention(p *prep) (ops.Kernel, error) {
 	if !a.joinPast(p) || !a.readMask(p) {
 		return nil, nil
 	}
-	scale := p.node.Float("scale", float32(1/math.Sqrt(float64(a.q.size))))
+	scale := ops.FloatOr(p.node, "scale", float32(1/math.Sqrt(float64(a.q.size))))
 	if err := a.prepareBlocks(p, scale); err != nil {
 		return nil, err
 	}
@@ -113,7 +113,7 @@ func prepareAttention(p *prep) (ops.Kernel, error) {
 
 // window reads the size of a window, -1 for none.
 func (p *prep) window(name string) int {
-	return int(min(max(p.node.Int(name, -1), -1), math.MaxInt32))
+	return int(min(max(ops.Int(p.node, name), -1), math.MaxInt32))
 }
 
 // attentionTypes says whether the variant is served: float32, no lengths, no
@@ -124,7 +124,7 @@ func (p *prep) attentionTypes() bool {
 			return false
 		}
 	}
-	precision := p.node.Int("softmax_precision", 0)
+	precision := ops.Int(p.node, "softmax_precision")
 	return p.wants(0) && p.in[0].n > 0 && p.in[1].n > 0 && p.in[2].n > 0 && !p.has(6) && !p.wants(3) && p.has(4) == p.has(5) && (precision == 0 || precision == int64(ndarray.Float32))
 }
 

@@ -310,7 +310,7 @@ func intMod[T number](op binaryOp, a, b T) T {
 
 // prepareMod chooses by fmod whose sign the remainder has.
 func prepareMod(p *prep) (ops.Kernel, error) {
-	if p.node.Int("fmod", 0) != 0 {
+	if ops.Int(p.node, "fmod") != 0 {
 		return arithmetic(noOp, opFmod)(p)
 	}
 	return arithmetic(noOp, opMod)(p)

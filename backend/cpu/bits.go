@@ -72,7 +72,7 @@ func logic(op binaryOp) func(*prep) (ops.Kernel, error) {
 }
 
 func prepareShift(p *prep) (ops.Kernel, error) {
-	switch p.node.Str("direction", "") {
+	switch ops.Str(p.node, "direction") {
 	case "LEFT":
 		return bitwise(opLeft)(p)
 	case "RIGHT":

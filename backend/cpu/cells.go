@@ -34,7 +34,7 @@ func prepareLSTM(p *prep) (ops.Kernel, error) {
 
 // lstm completes a layer whose products are prepared.
 func (p *prep) lstm(k *recurrent) (ops.Kernel, error) {
-	l := &lstmCell{coupled: p.node.Int("input_forget", 0) != 0, peep: -1}
+	l := &lstmCell{coupled: ops.Int(p.node, "input_forget") != 0, peep: -1}
 	if p.has(7) {
 		if p.in[7].n != k.dirs*3*k.hidden || p.in[7].dt != ndarray.Float32 {
 			return nil, nil
@@ -112,7 +112,7 @@ func prepareGRU(p *prep) (ops.Kernel, error) {
 		return nil, nil
 	}
 	k.hidden = p.in[2].shape[2]
-	g := &gruCell{linear: p.node.Int("linear_before_reset", 0) != 0}
+	g := &gruCell{linear: ops.Int(p.node, "linear_before_reset") != 0}
 	apart, cuts := 3, []int{2}
 	if g.linear {
 		apart, cuts = 2, nil

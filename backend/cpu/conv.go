@@ -36,7 +36,7 @@ func (p *prep) windowOf(kernel, in, out []int) (w window, ok bool) {
 	if !ok1 || !ok2 || !ok3 {
 		return w, false
 	}
-	w.ceil = p.node.Int("ceil_mode", 0) != 0
+	w.ceil = ops.Int(p.node, "ceil_mode") != 0
 	for i := range 3 {
 		w.in[i], w.out[i], w.kernel[i], w.stride[i], w.dilation[i] = 1, 1, 1, 1, 1
 	}
@@ -46,7 +46,7 @@ func (p *prep) windowOf(kernel, in, out []int) (w window, ok bool) {
 		w.stride[d], w.dilation[d] = stride[i], dilation[i]
 		w.begin[d], w.end[d] = pads[i], pads[w.rank+i]
 	}
-	return w, w.autoPad(p.node.Str("auto_pad", "NOTSET"))
+	return w, w.autoPad(ops.Str(p.node, "auto_pad"))
 }
 
 // squeezed moves dimensions in which nothing slides in front of the others, which
@@ -82,7 +82,7 @@ func (w *window) idle(d int) bool {
 
 // list reads a list attribute of n numbers, def each if it is absent.
 func (p *prep) list(name string, n, def int) ([]int, bool) {
-	given := p.node.Ints(name)
+	given := ops.Ints(p.node, name)
 	if len(given) == 0 {
 		return slices.Repeat([]int{def}, n), true
 	}
@@ -175,7 +175,7 @@ func (p *prep) planConv(s kern.ConvSpec) (kern.ConvPlan, error) {
 func (p *prep) convSpec(win window, act activation) kern.ConvSpec {
 	x, w := p.in[0].shape, p.in[1].shape
 	s := kern.ConvSpec{
-		Batch: x[0], InC: x[1], OutC: w[0], Groups: int(p.node.Int("group", 1)),
+		Batch: x[0], InC: x[1], OutC: w[0], Groups: int(ops.Int(p.node, "group")),
 		In: win.in, Kernel: win.kernel, Stride: win.stride, Dilation: win.dilation, PadBegin: win.begin, PadEnd: win.end,
 		ConstW: p.isConst(1),
 	}

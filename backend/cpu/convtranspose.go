@@ -38,7 +38,7 @@ const slabElems = 256 << 10
 
 func prepareConvTranspose(p *prep) (ops.Kernel, error) {
 	x, w, out := p.in[0], p.in[1], p.out[0]
-	group := int(p.node.Int("group", 1))
+	group := int(ops.Int(p.node, "group"))
 	if !p.allF32() || len(x.shape) < 3 || len(w.shape) != len(x.shape) || group < 1 ||
 		x.shape[1] != w.shape[0] || x.shape[1]%group != 0 || out.shape[1] != w.shape[1]*group ||
 		p.has(2) && p.in[2].n != out.shape[1] {
@@ -62,11 +62,11 @@ func prepareConvTranspose(p *prep) (ops.Kernel, error) {
 func (p *prep) transposedWindow(kernel, x, y []int) (window, bool) {
 	w, ok := p.windowOf(kernel, y, x)
 	extra, ok2 := p.list("output_padding", w.rank, 0)
-	mode := p.node.Str("auto_pad", "NOTSET")
+	mode := ops.Str(p.node, "auto_pad")
 	if !ok || !ok2 {
 		return w, false
 	}
-	if len(p.node.Ints("output_shape")) == 0 && mode != "SAME_UPPER" && mode != "SAME_LOWER" {
+	if len(ops.Ints(p.node, "output_shape")) == 0 && mode != "SAME_UPPER" && mode != "SAME_LOWER" {
 		return w, true
 	}
 	for i := range w.rank {

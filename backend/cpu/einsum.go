@@ -56,7 +56,7 @@ func newTerm(labels string, shape []int, dims map[byte]int) (t term, ok bool) {
 func (t *term) has(l byte) bool { return strings.IndexByte(t.labels, l) >= 0 }
 
 func prepareEinsum(p *prep) (ops.Kernel, error) {
-	text := strings.ReplaceAll(p.node.Str("equation", ""), " ", "")
+	text := strings.ReplaceAll(ops.Str(p.node, "equation"), " ", "")
 	left, right, explicit := strings.Cut(text, "->")
 	terms := strings.Split(left, ",")
 	if !explicit || strings.Contains(text, ".") || len(terms) != len(p.in) || len(terms) > 2 {

@@ -28,7 +28,7 @@ func (k known) Run(c *ops.Call) error {
 func prepareShape(p *prep) (ops.Kernel, error) {
 	rank := int64(len(p.in[0].shape))
 	bound := func(name string, def int64) int64 {
-		v := p.node.Int(name, def)
+		v := ops.IntOr(p.node, name, def)
 		if v < 0 {
 			v += rank
 		}
@@ -133,7 +133,7 @@ func prepareTrilu(p *prep) (ops.Kernel, error) {
 	}
 	return &trilu{
 		width: x.dt.Size(), rows: x.shape[r-2], cols: x.shape[r-1], matrices: sizeOf(x.shape[:r-2]),
-		upper: p.node.Int("upper", 1) != 0, diagonal: p.has(1),
+		upper: ops.Int(p.node, "upper") != 0, diagonal: p.has(1),
 	}, nil
 }
 
@@ -171,7 +171,7 @@ func prepareOneHot(p *prep) (ops.Kernel, error) {
 
 func newOneHot[I index](p *prep) (ops.Kernel, error) {
 	out := p.out[0]
-	axis, ok := p.axis("axis", -1, len(out.shape))
+	axis, ok := p.axis(len(out.shape))
 	if !ok || p.in[2].n != 2 || p.in[2].dt != out.dt {
 		return nil, nil
 	}

@@ -67,7 +67,7 @@ type gather[I index] struct {
 
 func prepareGather[I index](p *prep) (ops.Kernel, error) {
 	x, idx := p.in[0], p.in[1]
-	axis, ok := p.axis("axis", 0, len(x.shape))
+	axis, ok := p.axis(len(x.shape))
 	if !ok {
 		return nil, nil
 	}
@@ -133,7 +133,7 @@ type gatherElements[I index] struct {
 
 func prepareGatherElements[I index](p *prep) (ops.Kernel, error) {
 	x, idx := p.in[0], p.in[1]
-	axis, ok := p.axis("axis", 0, len(x.shape))
+	axis, ok := p.axis(len(x.shape))
 	if !ok || !insideBut(idx.shape, x.shape, axis) {
 		return nil, nil
 	}
@@ -248,7 +248,7 @@ func tupleAt[I index](t *tuple, idx []I, r int) int {
 
 func prepareGatherND[I index](p *prep) (ops.Kernel, error) {
 	x, idx := p.in[0], p.in[1]
-	b := int(p.node.Int("batch_dims", 0))
+	b := int(ops.Int(p.node, "batch_dims"))
 	if b < 0 || len(idx.shape) <= b {
 		return nil, nil
 	}

@@ -43,15 +43,15 @@ func prepareGridSample(p *prep) (ops.Kernel, error) {
 		return nil, nil
 	}
 	k := &gridSample{n: x.shape[0], channels: x.shape[1], h: x.shape[2], w: x.shape[3], points: g.shape[1] * g.shape[2],
-		corners: p.node.Int("align_corners", 0) != 0, threads: p.threads}
-	switch p.node.Str("mode", "linear") {
+		corners: ops.Int(p.node, "align_corners") != 0, threads: p.threads}
+	switch ops.Str(p.node, "mode") {
 	case "nearest":
 		k.nearest = true
 	case "linear":
 	default:
 		return nil, nil
 	}
-	switch p.node.Str("padding_mode", "zeros") {
+	switch ops.Str(p.node, "padding_mode") {
 	case "zeros":
 	case "border":
 		k.padding = gridBorder

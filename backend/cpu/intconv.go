@@ -43,7 +43,7 @@ func (p *prep) newIntSums(w, zx, zw, bias int) (intSums, error) {
 	win = win.squeezed()
 	s := kern.IntConvSpec{XSigned: xs.dt == ndarray.Int8, WSigned: ws.dt == ndarray.Int8}
 	s.ConvSpec = kern.ConvSpec{
-		Batch: xs.shape[0], InC: xs.shape[1], OutC: ws.shape[0], Groups: int(p.node.Int("group", 1)),
+		Batch: xs.shape[0], InC: xs.shape[1], OutC: ws.shape[0], Groups: int(ops.Int(p.node, "group")),
 		In: win.in, Kernel: win.kernel, Stride: win.stride, Dilation: win.dilation, PadBegin: win.begin, PadEnd: win.end,
 	}
 	var zeros []int32

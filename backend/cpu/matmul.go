@@ -29,13 +29,13 @@ var productOps = []entry{
 // alpha and an activation.
 func prepareMatMul(p *prep) (ops.Kernel, error) {
 	act, ok := p.activation()
-	if !ok || !p.allF32() || p.node.Int("transBatchA", 0) != 0 || p.node.Int("transBatchB", 0) != 0 {
+	if !ok || !p.allF32() || ops.Int(p.node, "transBatchA") != 0 || ops.Int(p.node, "transBatchB") != 0 {
 		return nil, nil
 	}
 	a, b := p.in[0].shape, p.in[1].shape
-	s := kern.GemmSpec{Alpha: p.node.Float("alpha", 1)}
-	s.TransA = p.node.Int("transA", 0) != 0 && len(a) > 1
-	s.TransB = p.node.Int("transB", 0) != 0 && len(b) > 1
+	s := kern.GemmSpec{Alpha: ops.FloatOr(p.node, "alpha", 1)} // MatMul has none
+	s.TransA = ops.Int(p.node, "transA") != 0 && len(a) > 1
+	s.TransB = ops.Int(p.node, "transB") != 0 && len(b) > 1
 	act.into(&s.Epilogue)
 	return p.matMul(s, a, b)
 }
@@ -147,7 +147,7 @@ func prepareGemm(p *prep) (ops.Kernel, error) {
 	if !ok || !p.allF32() || len(p.in[0].shape) != 2 || len(p.in[1].shape) != 2 {
 		return nil, nil
 	}
-	s := kern.GemmSpec{Alpha: p.node.Float("alpha", 1), TransA: p.node.Int("transA", 0) != 0, TransB: p.node.Int("transB", 0) != 0}
+	s := kern.GemmSpec{Alpha: ops.Float(p.node, "alpha"), TransA: ops.Int(p.node, "transA") != 0, TransB: ops.Int(p.node, "transB") != 0}
 	act.into(&s.Epilogue)
 	kb := 0
 	s.M, s.K = matrix(p.in[0].shape, s.TransA)
@@ -155,7 +155,7 @@ func prepareGemm(p *prep) (ops.Kernel, error) {
 	if kb != s.K || !slices.Equal(p.out[0].shape, []int{s.M, s.N}) {
 		return nil, nil
 	}
-	beta := p.node.Float("beta", 1)
+	beta := ops.Float(p.node, "beta")
 	if !p.has(2) || beta == 0 {
 		return p.gemmOrNil(s)
 	}

@@ -43,7 +43,7 @@ func (k *parts) Run(c *ops.Call) error {
 // prepareConcat lays every operand into the result behind the one before.
 func prepareConcat(p *prep) (ops.Kernel, error) {
 	out := p.out[0]
-	axis, ok := p.axis("axis", 0, len(out.shape))
+	axis, ok := p.axis(len(out.shape))
 	if !ok {
 		return nil, nil
 	}
@@ -65,7 +65,7 @@ func prepareConcat(p *prep) (ops.Kernel, error) {
 // prepareSplit is the reverse of Concat.
 func prepareSplit(p *prep) (ops.Kernel, error) {
 	x := p.in[0]
-	axis, ok := p.axis("axis", 0, len(x.shape))
+	axis, ok := p.axis(len(x.shape))
 	if !ok {
 		return nil, nil
 	}
@@ -106,7 +106,7 @@ func splitLengths(p *prep, dim int) ([]int, bool) {
 			out[i] = min(each, max(dim-i*each, 0))
 		}
 	}
-	axis, _ := p.axis("axis", 0, len(p.in[0].shape))
+	axis, _ := p.axis(len(p.in[0].shape))
 	for i, o := range p.out {
 		if o.present && o.shape[axis] != out[i] {
 			return nil, false

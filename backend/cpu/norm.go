@@ -34,10 +34,10 @@ type batchNorm struct {
 
 func prepareBatchNorm(p *prep) (ops.Kernel, error) {
 	x := p.in[0].shape
-	if !p.allF32() || p.node.Int("training_mode", 0) != 0 || p.wants(1) || p.wants(2) || len(x) == 0 {
+	if !p.allF32() || ops.Int(p.node, "training_mode") != 0 || p.wants(1) || p.wants(2) || len(x) == 0 {
 		return nil, nil
 	}
-	k := &batchNorm{n: x[0], channels: 1, spatial: 1, eps: p.node.Float("epsilon", 1e-5)}
+	k := &batchNorm{n: x[0], channels: 1, spatial: 1, eps: ops.Float(p.node, "epsilon")}
 	if len(x) > 1 {
 		k.channels, k.spatial = x[1], sizeOf(x[2:])
 	}
@@ -101,10 +101,10 @@ func prepareInstanceNorm(p *prep) (ops.Kernel, error) {
 }
 
 func prepareGroupNorm(p *prep) (ops.Kernel, error) {
-	if p.node.Int("stash_type", 1) != 1 {
+	if ops.Int(p.node, "stash_type") != 1 {
 		return nil, nil
 	}
-	return newGroupNorm(p, int(p.node.Int("num_groups", 0)))
+	return newGroupNorm(p, int(ops.Int(p.node, "num_groups")))
 }
 
 func newGroupNorm(p *prep, groups int) (ops.Kernel, error) {
@@ -112,7 +112,7 @@ func newGroupNorm(p *prep, groups int) (ops.Kernel, error) {
 	if !p.allF32() || len(x) < 2 || groups < 1 || x[1]%groups != 0 || p.in[1].n != x[1] || p.in[2].n != x[1] {
 		return nil, nil
 	}
-	return &groupNorm{x[0] * groups, x[1], x[1] / groups, sizeOf(x[2:]), p.node.Float("epsilon", 1e-5)}, nil
+	return &groupNorm{x[0] * groups, x[1], x[1] / groups, sizeOf(x[2:]), ops.Float(p.node, "epsilon")}, nil
 }
 
 // Run normalizes all groups.
@@ -145,8 +145,8 @@ type layerNorm struct {
 // axis on; ok is false if the scale, operand 1, does not cover them exactly.
 func (p *prep) suffix() (rows, cols int, ok bool) {
 	x := p.in[0].shape
-	axis, ok := p.axis("axis", -1, len(x))
-	if !ok || p.node.Int("stash_type", 1) != 1 {
+	axis, ok := p.axis(len(x))
+	if !ok || ops.Int(p.node, "stash_type") != 1 {
 		return 0, 0, false
 	}
 	rows, cols = sizeOf(x[:axis]), sizeOf(x[axis:])
@@ -172,7 +172,7 @@ func prepareLayerNorm(p *prep) (ops.Kernel, error) {
 	if !ok || !p.allF32() || p.has(2) && (p.in[2].n != cols || !endsWith(p.in[0].shape, p.in[2].shape)) {
 		return nil, nil
 	}
-	return &layerNorm{rows, cols, p.node.Float("epsilon", 1e-5), true, p.has(2)}, nil
+	return &layerNorm{rows, cols, ops.Float(p.node, "epsilon"), true, p.has(2)}, nil
 }
 
 func prepareRMSNorm(p *prep) (ops.Kernel, error) {
@@ -180,7 +180,7 @@ func prepareRMSNorm(p *prep) (ops.Kernel, error) {
 	if !ok || !p.allF32() || p.wants(1) {
 		return nil, nil
 	}
-	return &layerNorm{rows, cols, p.node.Float("epsilon", 1e-5), false, false}, nil
+	return &layerNorm{rows, cols, ops.Float(p.node, "epsilon"), false, false}, nil
 }
 
 // Run normalizes all rows.
@@ -213,13 +213,13 @@ type lrn struct {
 }
 
 func prepareLRN(p *prep) (ops.Kernel, error) {
-	x, size := p.in[0].shape, int(p.node.Int("size", 0))
+	x, size := p.in[0].shape, int(ops.Int(p.node, "size"))
 	if !p.allF32() || len(x) < 2 || size < 1 {
 		return nil, nil
 	}
 	k := &lrn{s: kern.LRNSpec{
 		Batch: x[0], Channels: x[1], Spatial: sizeOf(x[2:]), Size: size,
-		Alpha: p.node.Float("alpha", 1e-4), Beta: p.node.Float("beta", 0.75), Bias: p.node.Float("bias", 1),
+		Alpha: ops.Float(p.node, "alpha"), Beta: ops.Float(p.node, "beta"), Bias: ops.Float(p.node, "bias"),
 	}, threads: p.threads}
 	k.ws = p.workspace(k.s.Workspace(p.threads))
 	return k, nil

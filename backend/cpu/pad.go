@@ -38,7 +38,7 @@ type pad struct {
 func preparePad(p *prep) (ops.Kernel, error) {
 	x, out := p.in[0], p.out[0]
 	begin, ok := padBegin(p, len(x.shape))
-	mode := p.node.Str("mode", "constant")
+	mode := ops.Str(p.node, "mode")
 	if !ok || len(out.shape) != len(x.shape) || p.has(2) && (p.in[2].n != 1 || p.in[2].dt != x.dt) {
 		return nil, nil
 	}

@@ -64,7 +64,7 @@ func (k *pool) Run(c *ops.Call) error {
 
 func prepareMaxPool(p *prep) (ops.Kernel, error) {
 	w, ok := p.poolWindow()
-	order := p.node.Int("storage_order", 0)
+	order := ops.Int(p.node, "storage_order")
 	if !ok || p.wants(1) && order != 0 {
 		return nil, nil
 	}
@@ -166,7 +166,7 @@ func prepareAveragePool(p *prep) (ops.Kernel, error) {
 	if !ok {
 		return nil, nil
 	}
-	padded := p.node.Int("count_include_pad", 0) != 0
+	padded := ops.Int(p.node, "count_include_pad") != 0
 	kind := kern.PoolAverage
 	if padded {
 		kind = kern.PoolAveragePad

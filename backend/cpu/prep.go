@@ -130,10 +130,10 @@ func (p *prep) floats(i int) ([]float32, error) {
 // ints returns the elements of integer operand i where all of them are known.
 func (p *prep) ints(i int) ([]int64, bool) { return ops.ConstInts(p.node, i) }
 
-// axis returns an axis attribute, counted from the front; ok is false if it is out
+// axis returns the attribute axis, counted from the front; ok is false if it is out
 // of range.
-func (p *prep) axis(name string, def int64, rank int) (axis int, ok bool) {
-	axis, err := ops.NormAxis(p.node.Int(name, def), rank)
+func (p *prep) axis(rank int) (axis int, ok bool) {
+	axis, err := ops.NormAxis(ops.Int(p.node, "axis"), rank)
 	return axis, err == nil
 }
 

@@ -83,7 +83,7 @@ type grain struct {
 // grainOf reads the granularity; ok is false for blocks.
 func (p *prep) grainOf() (g grain, ok bool) {
 	x, scale := p.in[0], p.in[1]
-	if p.node.Int("block_size", 0) != 0 || p.has(2) && p.in[2].n != scale.n {
+	if ops.Int(p.node, "block_size") != 0 || p.has(2) && p.in[2].n != scale.n {
 		return g, false
 	}
 	if scale.n == 1 && len(scale.shape) <= 1 {
@@ -91,7 +91,7 @@ func (p *prep) grainOf() (g grain, ok bool) {
 		g.cut = newCut(1, x.n, tileElems)
 		return g, true
 	}
-	a := p.node.Int("axis", 1)
+	a := ops.Int(p.node, "axis")
 	if len(x.shape) == 1 {
 		a = 0
 	}
@@ -114,7 +114,7 @@ type quantize[T small] struct {
 func prepareQuantize(p *prep) (ops.Kernel, error) {
 	g, ok := p.grainOf()
 	x, out := p.in[0], p.out[0]
-	if pr := p.node.Int("precision", 0); !ok || x.dt != ndarray.Float32 || p.in[1].dt != ndarray.Float32 ||
+	if pr := ops.Int(p.node, "precision"); !ok || x.dt != ndarray.Float32 || p.in[1].dt != ndarray.Float32 ||
 		pr != 0 && pr != int64(ndarray.Float32) || p.has(2) && p.in[2].dt != out.dt {
 		return nil, nil
 	}

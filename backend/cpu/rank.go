@@ -53,12 +53,12 @@ const argStrip = 256
 func prepareArg(largest bool) func(*prep) (ops.Kernel, error) {
 	return func(p *prep) (ops.Kernel, error) {
 		x := p.in[0]
-		axis, ok := p.axis("axis", 0, len(x.shape))
+		axis, ok := p.axis(len(x.shape))
 		if !ok {
 			return nil, nil
 		}
 		outer, size, inner := around(x.shape, axis)
-		l, last := lines{outer, size, inner}, p.node.Int("select_last_index", 0) != 0
+		l, last := lines{outer, size, inner}, ops.Int(p.node, "select_last_index") != 0
 		return byNumber(x.dt,
 			func() ops.Kernel { return newArg[float32](p, l, largest, last) },
 			func() ops.Kernel { return newArg[float64](p, l, largest, last) },
@@ -151,7 +151,7 @@ func prepareCumSum(p *prep) (ops.Kernel, error) {
 		return nil, nil
 	}
 	outer, size, inner := around(x.shape, axis)
-	l, ex, rev := lines{outer, size, inner}, p.node.Int("exclusive", 0) != 0, p.node.Int("reverse", 0) != 0
+	l, ex, rev := lines{outer, size, inner}, ops.Int(p.node, "exclusive") != 0, ops.Int(p.node, "reverse") != 0
 	return byNumber(x.dt,
 		func() ops.Kernel { return &cumSum[float32]{l, ex, rev} },
 		func() ops.Kernel { return &cumSum[float64]{l, ex, rev} },

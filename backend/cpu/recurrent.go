@@ -131,7 +131,7 @@ func (g *gateAct) apply(x []float32) {
 // gateActivations reads the activations of every direction; ok is false for an
 // unknown one.
 func (p *prep) gateActivations(dirs int, def ...string) ([][]gateAct, bool) {
-	names := p.node.Strings("activations")
+	names := ops.Strings(p.node, "activations")
 	if len(names) == 0 {
 		for range dirs {
 			names = append(names, def...)
@@ -140,7 +140,7 @@ func (p *prep) gateActivations(dirs int, def ...string) ([][]gateAct, bool) {
 	if len(names) != dirs*len(def) {
 		return nil, false
 	}
-	alphas, betas := p.node.Floats("activation_alpha"), p.node.Floats("activation_beta")
+	alphas, betas := ops.Floats(p.node, "activation_alpha"), ops.Floats(p.node, "activation_beta")
 	out := make([][]gateAct, dirs)
 	for i, name := range names {
 		g, ok := gateActs[strings.ToLower(name)]
@@ -161,9 +161,9 @@ func (p *prep) gateActivations(dirs int, def ...string) ([][]gateAct, bool) {
 // newRecurrent reads the geometry; nil if types or shapes do not fit.
 func (p *prep) newRecurrent(gates, states int, def ...string) *recurrent {
 	x := p.in[0]
-	k := &recurrent{gates: gates, states: states, batchFirst: p.node.Int("layout", 0) != 0,
+	k := &recurrent{gates: gates, states: states, batchFirst: ops.Int(p.node, "layout") != 0,
 		lens: p.has(4), initH: -1, initC: -1, threads: p.threads}
-	switch p.node.Str("direction", "forward") {
+	switch ops.Str(p.node, "direction") {
 	case "forward":
 		k.reverse = []bool{false}
 	case "reverse":
@@ -180,7 +180,7 @@ func (p *prep) newRecurrent(gates, states int, def ...string) *recurrent {
 		k.seq, k.batch = k.batch, k.seq
 	}
 	if p.node.Has("clip") {
-		k.clip = max(p.node.Float("clip", 0), 0)
+		k.clip = max(ops.Float(p.node, "clip"), 0)
 	}
 	var ok bool
 	if k.acts, ok = p.gateActivations(k.dirs, def...); !ok || k.lens && (p.in[4].dt != ndarray.Int32 || p.in[4].n != k.batch) {

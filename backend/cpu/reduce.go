@@ -48,7 +48,7 @@ func (p *prep) reduceMask() (mask []bool, ok bool) {
 			return nil, false
 		}
 	}
-	if len(axes) == 0 && p.node.Int("noop_with_empty_axes", 0) == 0 {
+	if len(axes) == 0 && ops.Int(p.node, "noop_with_empty_axes") == 0 {
 		for i := range mask {
 			mask[i] = true
 		}

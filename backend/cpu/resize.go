@@ -38,17 +38,17 @@ func (x *resizeAxis) stays() bool { return !x.listed || x.in == x.out && x.scale
 
 func prepareResize(p *prep) (ops.Kernel, error) {
 	x, out := p.in[0], p.out[0]
-	if x.n == 0 || x.dt != out.dt || p.node.Str("keep_aspect_ratio_policy", "stretch") != "stretch" {
+	if x.n == 0 || x.dt != out.dt || ops.Str(p.node, "keep_aspect_ratio_policy") != "stretch" {
 		return nil, nil
 	}
-	if p.node.Str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" {
+	if ops.Str(p.node, "coordinate_transformation_mode") == "tf_crop_and_resize" {
 		return nil, nil // a region, even where the factors are 1
 	}
 	axes, err := p.resizeAxes()
 	if axes == nil || err != nil {
 		return nil, err
 	}
-	switch p.node.Str("mode", "nearest") {
+	switch ops.Str(p.node, "mode") {
 	case "nearest":
 		return p.resizeNearest(axes), nil
 	case "linear", "cubic":
@@ -62,7 +62,7 @@ func prepareResize(p *prep) (ops.Kernel, error) {
 // resizeAxes reads the factors; nil where they are not known.
 func (p *prep) resizeAxes() ([]resizeAxis, error) {
 	x, out := p.in[0], p.out[0]
-	listed := p.node.Ints("axes")
+	listed := ops.Ints(p.node, "axes")
 	if !p.node.Has("axes") {
 		for i := range x.shape {
 			listed = append(listed, int64(i))
@@ -153,7 +153,7 @@ type resizeNearest struct {
 }
 
 func (p *prep) resizeNearest(axes []resizeAxis) ops.Kernel {
-	coord, mode := p.node.Str("coordinate_transformation_mode", "half_pixel"), p.node.Str("nearest_mode", "round_prefer_floor")
+	coord, mode := ops.Str(p.node, "coordinate_transformation_mode"), ops.Str(p.node, "nearest_mode")
 	last := 0
 	for i := range axes {
 		if !axes[i].stays() {
@@ -288,9 +288,9 @@ func (p *prep) resizeWeighted(axes []resizeAxis) ops.Kernel {
 
 // taps works out where every result index reads; false for modes not served.
 func (s *resizePass) taps(p *prep, x *resizeAxis) bool {
-	coord := p.node.Str("coordinate_transformation_mode", "half_pixel")
-	exclude, antialias := p.node.Int("exclude_outside", 0) != 0, p.node.Int("antialias", 0) != 0
-	cubic, a := p.node.Str("mode", "") == "cubic", float64(p.node.Float("cubic_coeff_a", -0.75))
+	coord := ops.Str(p.node, "coordinate_transformation_mode")
+	exclude, antialias := ops.Int(p.node, "exclude_outside") != 0, ops.Int(p.node, "antialias") != 0
+	cubic, a := ops.Str(p.node, "mode") == "cubic", float64(ops.Float(p.node, "cubic_coeff_a"))
 	stretch, reach := 1.0, 1.0
 	if antialias {
 		stretch = min(x.scale, 1)

@@ -42,12 +42,12 @@ type roiAlign struct {
 func prepareRoiAlign(p *prep) (ops.Kernel, error) {
 	x, rois, batch, out := p.in[0], p.in[1], p.in[2], p.out[0]
 	if x.dt != ndarray.Float32 || rois.dt != ndarray.Float32 || batch.dt != ndarray.Int64 || len(x.shape) != 4 || x.n == 0 ||
-		len(rois.shape) != 2 || rois.shape[1] != 4 || batch.n != rois.shape[0] || len(out.shape) != 4 || p.node.Str("mode", "avg") != "avg" {
+		len(rois.shape) != 2 || rois.shape[1] != 4 || batch.n != rois.shape[0] || len(out.shape) != 4 || ops.Str(p.node, "mode") != "avg" {
 		return nil, nil
 	}
 	k := &roiAlign{n: x.shape[0], channels: x.shape[1], h: x.shape[2], w: x.shape[3], regions: batch.n, oh: out.shape[2], ow: out.shape[3],
-		scale: float32(p.node.Float("spatial_scale", 1)), ratio: max(p.node.Int("sampling_ratio", 0), 0), threads: p.threads}
-	switch p.node.Str("coordinate_transformation_mode", "half_pixel") {
+		scale: float32(ops.Float(p.node, "spatial_scale")), ratio: max(ops.Int(p.node, "sampling_ratio"), 0), threads: p.threads}
+	switch ops.Str(p.node, "coordinate_transformation_mode") {
 	case "half_pixel":
 		k.shift = 0.5
 	case "output_half_pixel":

@@ -38,12 +38,12 @@ func prepareRotary(p *prep) (ops.Kernel, error) {
 			return nil, nil
 		}
 	}
-	k := &rotary{batch: x.shape[0], interleaved: p.node.Int("interleaved", 0) != 0}
+	k := &rotary{batch: x.shape[0], interleaved: ops.Int(p.node, "interleaved") != 0}
 	var ok bool
-	if k.x, ok = headsOf(x.shape, int(p.node.Int("num_heads", 0))); !ok {
+	if k.x, ok = headsOf(x.shape, int(ops.Int(p.node, "num_heads"))); !ok {
 		return nil, nil
 	}
-	dim := int(p.node.Int("rotary_embedding_dim", 0))
+	dim := int(ops.Int(p.node, "rotary_embedding_dim"))
 	if dim == 0 {
 		dim = k.x.size
 	}
@@ -106,7 +106,7 @@ func prepareSwiGLU(p *prep) (ops.Kernel, error) {
 	}
 	e := p.expr()
 	e.Steps = []Step{
-		{Kind: StepUnary, Unary: kern.Silu, P0: p.node.Float("alpha", 1), A: LeafRef(0)},
+		{Kind: StepUnary, Unary: kern.Silu, P0: ops.Float(p.node, "alpha"), A: LeafRef(0)},
 		{Kind: StepBinary, Binary: kern.Mul, A: StepRef(0), B: LeafRef(1)},
 	}
 	return p.tape(e)
@@ -123,8 +123,8 @@ type tensorScatter struct {
 
 func prepareTensorScatter(p *prep) (ops.Kernel, error) {
 	past, up := p.in[0], p.in[1]
-	axis, ok := p.axis("axis", -2, len(past.shape))
-	mode := p.node.Str("mode", "linear")
+	axis, ok := p.axis(len(past.shape))
+	mode := ops.Str(p.node, "mode")
 	if !ok || axis == 0 || up.dt != past.dt || !insideBut(up.shape, past.shape, axis) || up.shape[axis] > past.shape[axis] ||
 		mode != "linear" && mode != "circular" || p.has(2) && (p.in[2].dt != ndarray.Int64 || p.in[2].n != past.shape[0]) {
 		return nil, nil

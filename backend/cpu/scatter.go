@@ -32,7 +32,7 @@ var combines = map[string]combine{"none": replace, "add": addTo, "mul": mulBy, "
 // scatterWith is the reduction of a scatter and whether there is code for it over
 // the element type: any type for replacing, four for the rest.
 func scatterWith(p *prep) (combine, bool) {
-	how, ok := combines[p.node.Str("reduction", "none")]
+	how, ok := combines[ops.Str(p.node, "reduction")]
 	if !ok || p.in[2].dt != p.in[0].dt || p.out[0].dt != p.in[0].dt {
 		return 0, false
 	}
@@ -83,7 +83,7 @@ type scatterElements[I index] struct {
 
 func prepareScatterElements[I index](p *prep) (ops.Kernel, error) {
 	x, idx := p.in[0], p.in[1]
-	axis, ok := p.axis("axis", 0, len(x.shape))
+	axis, ok := p.axis(len(x.shape))
 	how, known := scatterWith(p)
 	if !ok || !known || !insideBut(idx.shape, x.shape, axis) || !slices.Equal(p.in[2].shape, idx.shape) {
 		return nil, nil

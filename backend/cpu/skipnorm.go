@@ -34,7 +34,7 @@ func skipNormOf(center bool, beta, bias int) func(*prep) (ops.Kernel, error) {
 		}
 		cols := x.shape[len(x.shape)-1]
 		k := &skipNorm{rows: x.n / cols, cols: cols, skip: p.in[1].n, beta: -1, bias: -1, center: center,
-			sum: p.wants(3), eps: p.node.Float("epsilon", 1e-12)}
+			sum: p.wants(3), eps: ops.Float(p.node, "epsilon")}
 		if k.skip%cols != 0 || !endsWith(x.shape, p.in[1].shape) || p.in[2].n != cols {
 			return nil, nil
 		}

@@ -34,7 +34,7 @@ func prepareSoftmax(log bool) func(*prep) (ops.Kernel, error) {
 		if len(shape) == 0 {
 			shape = []int{1}
 		}
-		axis, ok := p.axis("axis", -1, len(shape))
+		axis, ok := p.axis(len(shape))
 		if !ok || !p.allF32() {
 			return nil, nil
 		}

@@ -24,7 +24,7 @@ type topK[T number] struct {
 
 func prepareTopK(p *prep) (ops.Kernel, error) {
 	x := p.in[0]
-	axis, ok := p.axis("axis", -1, len(x.shape))
+	axis, ok := p.axis(len(x.shape))
 	if !ok || !p.wants(0) && !p.wants(1) {
 		return nil, nil
 	}
@@ -33,7 +33,7 @@ func prepareTopK(p *prep) (ops.Kernel, error) {
 	if !out.present {
 		out = p.out[1]
 	}
-	l, k, largest := lines{outer, size, inner}, out.shape[axis], p.node.Int("largest", 1) != 0
+	l, k, largest := lines{outer, size, inner}, out.shape[axis], ops.Int(p.node, "largest") != 0
 	if given, known := p.ints(1); !known || len(given) != 1 || int(given[0]) != k || k > size || k < 1 {
 		return nil, nil
 	}

@@ -18,7 +18,7 @@ func prepareTranspose(p *prep) (ops.Kernel, error) {
 		perm[i] = rank - 1 - i
 	}
 	if p.node.Has("perm") {
-		given := p.node.Ints("perm")
+		given := ops.Ints(p.node, "perm")
 		if len(given) != rank {
 			return nil, nil
 		}
@@ -35,12 +35,12 @@ func prepareTranspose(p *prep) (ops.Kernel, error) {
 
 // prepareDepthToSpace spreads channels over blocks of pixels.
 func prepareDepthToSpace(p *prep) (ops.Kernel, error) {
-	x, b := p.in[0], int(p.node.Int("blocksize", 0))
+	x, b := p.in[0], int(ops.Int(p.node, "blocksize"))
 	if len(x.shape) != 4 || b < 1 || x.shape[1]%(b*b) != 0 {
 		return nil, nil
 	}
 	n, c, h, w := x.shape[0], x.shape[1]/(b*b), x.shape[2], x.shape[3]
-	switch p.node.Str("mode", "DCR") {
+	switch ops.Str(p.node, "mode") {
 	case "DCR":
 		return permute(x, []int{n, b, b, c, h, w}, []int{0, 3, 4, 1, 5, 2})
 	case "CRD":
@@ -51,12 +51,12 @@ func prepareDepthToSpace(p *prep) (ops.Kernel, error) {
 
 // prepareSpaceToDepth gathers blocks of pixels into channels.
 func prepareSpaceToDepth(p *prep) (ops.Kernel, error) {
-	x, b := p.in[0], int(p.node.Int("blocksize", 0))
+	x, b := p.in[0], int(ops.Int(p.node, "blocksize"))
 	if len(x.shape) != 4 || b < 1 || x.shape[2]%b != 0 || x.shape[3]%b != 0 {
 		return nil, nil
 	}
 	n, c, h, w := x.shape[0], x.shape[1], x.shape[2]/b, x.shape[3]/b
-	if p.node.Str("mode", "DCR") == "CRD" {
+	if ops.Str(p.node, "mode") == "CRD" {
 		return permute(x, []int{n, c, h, b, w, b}, []int{0, 1, 3, 5, 2, 4})
 	}
 	return permute(x, []int{n, c, h, b, w, b}, []int{0, 3, 5, 1, 2, 4})

@@ -52,17 +52,17 @@ var unaryOps = []entry{
 	{op: "Asinh", prepare: plain(noUnary, math.Asinh)},
 	{op: "Acosh", prepare: plain(noUnary, math.Acosh)},
 	{op: "Atanh", prepare: plain(noUnary, math.Atanh)},
-	{op: "LeakyRelu", prepare: withParams(kern.LeakyRelu, leakyRelu64, "alpha", 0.01, "", 0)},
-	{op: "HardSigmoid", prepare: withParams(kern.HardSigmoid, hardSigmoid64, "alpha", 0.2, "beta", 0.5)},
-	{op: "Elu", prepare: withParams(kern.Elu, elu64, "alpha", 1, "", 0)},
-	{op: "Swish", prepare: withParams(kern.Silu, swish64, "alpha", 1, "", 0)},
-	{op: "Celu", prepare: withParams(noUnary, celu64, "alpha", 1, "", 0)},
-	{op: "Selu", prepare: withParams(noUnary, selu64, "alpha", 1.67326319217681884765625, "gamma", 1.05070102214813232421875)},
-	{op: "ThresholdedRelu", prepare: withParams(noUnary, thresholdedRelu64, "alpha", 1, "", 0)},
-	{op: "Shrink", prepare: withParams(noUnary, shrink64, "lambd", 0.5, "bias", 0)},
+	{op: "LeakyRelu", prepare: withParams(kern.LeakyRelu, leakyRelu64, "alpha", "")},
+	{op: "HardSigmoid", prepare: withParams(kern.HardSigmoid, hardSigmoid64, "alpha", "beta")},
+	{op: "Elu", prepare: withParams(kern.Elu, elu64, "alpha", "")},
+	{op: "Swish", prepare: withParams(kern.Silu, swish64, "alpha", "")},
+	{op: "Celu", prepare: withParams(noUnary, celu64, "alpha", "")},
+	{op: "Selu", prepare: withParams(noUnary, selu64, "alpha", "gamma")},
+	{op: "ThresholdedRelu", prepare: withParams(noUnary, thresholdedRelu64, "alpha", "")},
+	{op: "Shrink", prepare: withParams(noUnary, shrink64, "lambd", "bias")},
 	{op: "Gelu", prepare: prepareGelu},
 	{domain: microsoft, op: "Gelu", prepare: plain(kern.Gelu, gelu64)},
-	{domain: microsoft, op: "QuickGelu", prepare: withParams(kern.Silu, swish64, "alpha", 1.702, "", 0)},
+	{domain: microsoft, op: "QuickGelu", prepare: withParams(kern.Silu, swish64, "alpha", "")},
 	{op: "Clip", prepare: prepareClip},
 	{op: "Not", prepare: prepareNot},
 	{op: "BitwiseNot", prepare: prepareBitwiseNot},
@@ -80,14 +80,14 @@ func plain(op kern.UnaryOp, f func(float64) float64) func(*prep) (ops.Kernel, er
 }
 
 // withParams prepares a function with parameters from float attributes.
-func withParams(op kern.UnaryOp, f func(x, p0, p1 float64) float64, a0 string, d0 float32, a1 string, d1 float32) func(*prep) (ops.Kernel, error) {
+func withParams(op kern.UnaryOp, f func(x, p0, p1 float64) float64, a0, a1 string) func(*prep) (ops.Kernel, error) {
 	return func(p *prep) (ops.Kernel, error) {
-		return newUnary(p, unary{op, f, float64(p.node.Float(a0, d0)), float64(p.node.Float(a1, d1))}), nil
+		return newUnary(p, unary{op, f, float64(ops.Float(p.node, a0)), float64(ops.Float(p.node, a1))}), nil
 	}
 }
 
 func prepareGelu(p *prep) (ops.Kernel, error) {
-	switch p.node.Str("approximate", "none") {
+	switch ops.Str(p.node, "approximate") {
 	case "none":
 		return plain(kern.Gelu, gelu64)(p)
 	case "tanh":

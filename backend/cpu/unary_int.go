@@ -117,7 +117,7 @@ type predicate[T float32 | float64] struct {
 func prepareIsNaN(p *prep) (ops.Kernel, error) { return newPredicate(p, true, false, false), nil }
 
 func prepareIsInf(p *prep) (ops.Kernel, error) {
-	return newPredicate(p, false, p.node.Int("detect_positive", 1) != 0, p.node.Int("detect_negative", 1) != 0), nil
+	return newPredicate(p, false, ops.Int(p.node, "detect_positive") != 0, ops.Int(p.node, "detect_negative") != 0), nil
 }
 
 func newPredicate(p *prep, nan, pos, neg bool) ops.Kernel {

@@ -1,0 +1,226 @@
+package ops
+
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// AttrSpec is one attribute of an operator's schema, as one or more consecutive
+// versions of the operator have it. Where versions differ (another default,
+// another kind, optional at first and required later) the schema holds one entry
+// for each form, with disjoint version ranges:
+//
+//	intAttr("axis", 1).until(13), intAttr("axis", -1).since(13)
+type AttrSpec struct {
+	Name     string
+	Kind     ssa.AttrKind // ssa.AttrGraph: a body, kept in [ssa.Node.Bodies]
+	Required bool
+	// Default is the value that an absent attribute has. Its Kind is AttrNone where
+	// absence has a meaning of its own, or where the value depends on the operands.
+	Default ssa.Attr
+	OneOf   []string // the strings allowed; nil means any
+	// Min and Max bound numbers and the elements of lists, both inclusive; both 0
+	// means any number.
+	Min, Max float64
+	Ignored  bool // without effect: import drops it
+	Since    int  // first operator-set version with this entry; 0 means the operator's first
+	Until    int  // first operator-set version without this entry; 0 means still valid
+}
+
+func attrOf(a ssa.Attr, hasDefault bool) AttrSpec {
+	s := AttrSpec{Name: a.Name, Kind: a.Kind}
+	if hasDefault {
+		s.Default = a
+	}
+	return s
+}
+
+// intAttr declares an integer attribute with at most one default.
+func intAttr(name string, def ...int64) AttrSpec {
+	return attrOf(ssa.IntAttr(name, single(def)), len(def) > 0)
+}
+
+// floatAttr declares a float attribute with at most one default.
+func floatAttr(name string, def ...float32) AttrSpec {
+	return attrOf(ssa.FloatAttr(name, single(def)), len(def) > 0)
+}
+
+// single returns the default of a list with at most one, or 0.
+func single[T int64 | float32](def []T) (v T) {
+	for _, v = range def {
+	}
+	return v
+}
+
+// strAttr declares a string attribute. The first value is the default; where more
+// follow, no other values are allowed.
+func strAttr(name string, values ...string) AttrSpec {
+	if len(values) == 0 {
+		return AttrSpec{Name: name, Kind: ssa.AttrString}
+	}
+	s := attrOf(ssa.StringAttr(name, values[0]), true)
+	if len(values) > 1 {
+		s.OneOf = values
+	}
+	return s
+}
+
+// intsAttr declares an integer list; without values it has no default.
+func intsAttr(name string, def ...int64) AttrSpec {
+	return attrOf(ssa.IntsAttr(name, def...), len(def) > 0)
+}
+
+// floatsAttr declares a float list without a default.
+func floatsAttr(name string) AttrSpec { return AttrSpec{Name: name, Kind: ssa.AttrFloats} }
+
+// stringsAttr declares a string list; without values it has no default.
+func stringsAttr(name string, def ...string) AttrSpec {
+	return attrOf(ssa.StringsAttr(name, def...), len(def) > 0)
+}
+
+// tensorAttr declares a tensor attribute.
+func tensorAttr(name string) AttrSpec { return AttrSpec{Name: name, Kind: ssa.AttrTensor} }
+
+// graphAttr declares a body.
+func graphAttr(name string) AttrSpec { return AttrSpec{Name: name, Kind: ssa.AttrGraph} }
+
+// required makes an attribute mandatory.
+func (s AttrSpec) required() AttrSpec { s.Required = true; return s }
+
+// ignored marks an attribute that changes nothing.
+func (s AttrSpec) ignored() AttrSpec { s.Ignored = true; return s }
+
+// since states the first operator-set version that has the attribute in this form.
+func (s AttrSpec) since(version int) AttrSpec { s.Since = version; return s }
+
+// until states the first operator-set version without this form.
+func (s AttrSpec) until(version int) AttrSpec { s.Until = version; return s }
+
+// oneOf lists the strings allowed where there is no default.
+func (s AttrSpec) oneOf(values ...string) AttrSpec { s.OneOf = values; return s }
+
+// atLeast bounds numbers from below.
+func (s AttrSpec) atLeast(least float64) AttrSpec { return s.between(least, math.Inf(1)) }
+
+// between bounds numbers.
+func (s AttrSpec) between(least, most float64) AttrSpec { s.Min, s.Max = least, most; return s }
+
+// newest returns the newest forms in a list, for a domain that has no other.
+func newest(list []AttrSpec) (out []AttrSpec) {
+	for _, s := range list {
+		if s.at(0) {
+			out = append(out, s.since(0))
+		}
+	}
+	return out
+}
+
+// at reports whether the entry is valid in an operator-set version; 0 is the newest.
+func (s *AttrSpec) at(version int) bool {
+	if version == 0 {
+		return s.Until == 0
+	}
+	return s.Since <= version && (s.Until == 0 || version < s.Until)
+}
+
+// Attr returns the schema of an attribute in an operator-set version (0 is the
+// newest), nil if that version has no such attribute.
+func (o *Op) Attr(name string, version int) *AttrSpec {
+	for i := range o.Attrs {
+		if s := &o.Attrs[i]; s.Name == name && s.at(version) {
+			return s
+		}
+	}
+	return nil
+}
+
+// absent stands for the value of an attribute that has none.
+var absent ssa.Attr
+
+// valueOf returns the attribute of a node, or the default that the schema of the
+// node's version states, or absent. What the schema does not declare is not read;
+// operators without a schema have what the node has.
+func valueOf(n *ssa.Node, name string, kind ssa.AttrKind) *ssa.Attr {
+	var s *AttrSpec
+	if o := Of(n); o != nil {
+		if s = o.Attr(name, n.Version); s == nil {
+			return &absent
+		}
+	}
+	if a := n.Attr(name); a != nil && a.Kind == kind {
+		return a
+	}
+	if s != nil && s.Default.Kind == kind {
+		return &s.Default
+	}
+	return &absent
+}
+
+// given reports whether the attribute of a node says something else than its
+// absence does.
+func given(n *ssa.Node, name string) bool {
+	a := n.Attr(name)
+	o := Of(n)
+	if a == nil || o == nil {
+		return a != nil
+	}
+	s := o.Attr(name, n.Version)
+	return s != nil && !a.EqualValue(s.Default)
+}
+
+// SameAttrs reports whether two nodes of one operator have equal attributes, where an
+// absent one is equal to its default.
+func SameAttrs(m, n *ssa.Node) bool {
+	covers := func(m, n *ssa.Node) bool {
+		for i := range m.Attrs {
+			a, b := &m.Attrs[i], n.Attr(m.Attrs[i].Name)
+			if b == nil && given(m, a.Name) || b != nil && !a.EqualValue(*b) {
+				return false
+			}
+		}
+		return true
+	}
+	return covers(m, n) && covers(n, m)
+}
+
+// Int returns an integer attribute of a node or its default by the schema; 0 if it
+// has neither.
+func Int(n *ssa.Node, name string) int64 { return valueOf(n, name, ssa.AttrInt).I }
+
+// Float returns a float attribute of a node or its default by the schema; 0 if it
+// has neither.
+func Float(n *ssa.Node, name string) float32 { return valueOf(n, name, ssa.AttrFloat).F }
+
+// Str returns a string attribute of a node or its default by the schema; "" if it
+// has neither.
+func Str(n *ssa.Node, name string) string { return valueOf(n, name, ssa.AttrString).S }
+
+// Ints returns an integer list of a node or its default by the schema; nil if it
+// has neither.
+func Ints(n *ssa.Node, name string) []int64 { return valueOf(n, name, ssa.AttrInts).Ints }
+
+// Floats returns a float list of a node; nil if absent.
+func Floats(n *ssa.Node, name string) []float32 { return valueOf(n, name, ssa.AttrFloats).Floats }
+
+// Strings returns a string list of a node or its default by the schema; nil if it
+// has neither.
+func Strings(n *ssa.Node, name string) []string { return valueOf(n, name, ssa.AttrStrings).Strings }
+
+// IntOr returns an integer attribute, or another value where it is absent or says
+// what its absence does. The value is computed from the operands, or stands for an
+// attribute that only other operators of the same kernel have.
+func IntOr(n *ssa.Node, name string, computed int64) int64 {
+	if !given(n, name) {
+		return computed
+	}
+	return Int(n, name)
+}
+
+// FloatOr is [IntOr] for a float attribute.
+func FloatOr(n *ssa.Node, name string, computed float32) float32 {
+	if !given(n, name) {
+		return computed
+	}
+	return Float(n, name)
+}
