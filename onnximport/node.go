@@ -72,33 +72,20 @@ func (s *scope) newNode(w *onnxwire.Node, domain string, attrs []boundAttr) (*ss
 	if err != nil {
 		return nil, err
 	}
-	opaque := ops.Lookup(domain, w.OpType) == nil
-	plain := make([]ssa.Attr, 0, len(attrs))
-	var bodies []boundAttr
-	for _, b := range attrs {
-		k := b.attr.Kind()
-		if k == onnxwire.AttrGraph || k == onnxwire.AttrGraphs {
-			bodies = append(bodies, b)
-			continue
-		}
-		if k == onnxwire.AttrUndefined && !opaque {
-			continue // the empty list of an old file
-		}
-		a, err := s.imp.convert(b.attr)
-		if err != nil && (!opaque || elsewhere(b.attr)) {
-			return nil, err
-		}
-		if err != nil { // of no use to berth, perhaps of use to whoever knows the operator
-			a = ssa.Attr{Name: b.attr.Name, Kind: ssa.AttrOther, Other: b.attr}
-		}
-		plain = append(plain, a)
+	name, opaque := w.OpType, true
+	if o := ops.Lookup(domain, name); o != nil {
+		domain, name, opaque = o.Domain, o.Name, false // the same strings in all nodes
 	}
-	n := &ssa.Node{Domain: domain, Op: w.OpType, Overload: w.Overload, Version: s.version(domain), In: in, Attrs: plain}
+	plain, bodies, err := s.imp.sortAttrs(attrs, opaque)
+	if err != nil {
+		return nil, err
+	}
+	n := &ssa.Node{Domain: domain, Op: name, Overload: w.Overload, Version: s.version(domain), In: in, Attrs: plain}
 	built, err := s.bodies(w, n, bodies)
 	if err != nil {
 		return nil, err
 	}
-	n = s.graph.NewNode(w.OpType, in, 0, plain...)
+	n = s.graph.NewNode(name, in, 0, plain...)
 	n.Domain, n.Overload, n.Doc, n.Version = domain, w.Overload, w.DocString, s.version(domain)
 	if w.Name != "" {
 		n.Name = s.prefix + w.Name
@@ -108,6 +95,30 @@ func (s *scope) newNode(w *onnxwire.Node, domain string, attrs []boundAttr) (*ss
 		n.Opaque, n.Origin = true, w
 	}
 	return n, s.addOutputs(n, w.Outputs)
+}
+
+// sortAttrs converts the attributes without graphs and returns the others apart.
+func (imp *importer) sortAttrs(attrs []boundAttr, opaque bool) (plain []ssa.Attr, bodies []boundAttr, err error) {
+	plain = make([]ssa.Attr, 0, len(attrs))
+	for _, b := range attrs {
+		k := b.attr.Kind()
+		if k == onnxwire.AttrGraph || k == onnxwire.AttrGraphs {
+			bodies = append(bodies, b)
+			continue
+		}
+		if k == onnxwire.AttrUndefined && !opaque {
+			continue // the empty list of an old file
+		}
+		a, err := imp.convert(b.attr)
+		if err != nil && (!opaque || elsewhere(b.attr)) {
+			return nil, nil, err
+		}
+		if err != nil { // of no use to berth, perhaps of use to whoever knows the operator
+			a = ssa.Attr{Name: b.attr.Name, Kind: ssa.AttrOther, Other: b.attr}
+		}
+		plain = append(plain, a)
+	}
+	return plain, bodies, nil
 }
 
 func (s *scope) addOutputs(n *ssa.Node, names []string) error {

@@ -3,7 +3,6 @@ package ops
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -96,9 +95,6 @@ func checkCausalConv(c *Call) error {
 	}
 	if err := wantShape("bias", c.Array(2), ch); err != nil {
 		return err
-	}
-	if act := Str(c.Node, "activation"); !slices.Contains([]string{"none", "silu", "swish"}, act) {
-		return fmt.Errorf("activation=%q is not silu, swish or none", act)
 	}
 	return wantShape("past_state", c.Array(3), batch, ch, k-1)
 }

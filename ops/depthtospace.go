@@ -33,16 +33,13 @@ var SpaceToDepth = Op{
 // blockOf checks the attributes: the block size and whether the mode is CRD.
 func blockOf(n *ssa.Node, rank int) (b int64, crd bool, err error) {
 	b = Int(n, "blocksize")
-	mode := Str(n, "mode")
 	switch {
 	case b < 1 || b > 1<<15:
 		return 0, false, badAttr("blocksize", b, "above 0")
-	case mode != "DCR" && mode != "CRD":
-		return 0, false, badAttr("mode", mode, "DCR or CRD")
 	case rank != 4:
 		return 0, false, fmt.Errorf("the operand has rank %d, it must be 4", rank)
 	}
-	return b, mode == "CRD", nil
+	return b, Str(n, "mode") == "CRD", nil
 }
 
 func inferDepthToSpace(n *ssa.Node) ([]Fact, error) {

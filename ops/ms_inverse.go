@@ -78,9 +78,6 @@ func evalCDist[T float32 | float64](c *Call) error {
 		return fmt.Errorf("operands %s and %s have rows of different kind", a, b)
 	}
 	metric := Str(c.Node, "metric")
-	if metric != "sqeuclidean" && metric != "euclidean" {
-		return fmt.Errorf("metric %q: %w", metric, ErrUnsupported)
-	}
 	y, err := newReal[T](c, 0, a.DType, a.Shape[0], b.Shape[0])
 	if err != nil {
 		return err

@@ -170,9 +170,6 @@ func newCausalLine(c *Call) (*causalLine, error) {
 	if d := Int(c.Node, "ndim"); d != 1 {
 		return nil, fmt.Errorf("ndim=%d: %w", d, ErrUnsupported)
 	}
-	if act := Str(c.Node, "activation"); !slices.Contains([]string{"none", "silu", "swish"}, act) {
-		return nil, fmt.Errorf("activation=%q is not silu, swish or none", act)
-	}
 	if x.Rank() < 3 || !l.last && x.Rank() != 3 || l.dilation < 1 {
 		return nil, fmt.Errorf("input of shape %v with dilation %d", x.Shape, l.dilation)
 	}

@@ -89,8 +89,10 @@ func guarded(n *ssa.Node, in []ndarray.Value) (err error) {
 			err = &PanicError{Value: r, Stack: debug.Stack()}
 		}
 	}()
-	if err := Of(n).CheckArity(n); err != nil {
-		return err
+	for _, check := range []func(*ssa.Node) error{Of(n).CheckArity, Of(n).CheckAttrs} {
+		if err := check(n); err != nil {
+			return err
+		}
 	}
 	_ = Infer(n) // kernels must stand alone: types may be known only at run time
 	return Eval(&Call{Node: n, In: in, Threads: 1})

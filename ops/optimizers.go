@@ -206,9 +206,6 @@ func adagradStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
 func momentumStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
 	alpha, beta, norm := float64(Float(n, "alpha")), float64(Float(n, "beta")), float64(Float(n, "norm_coefficient"))
 	mode := Str(n, "mode")
-	if mode != "standard" && mode != "nesterov" {
-		return nil, badAttr("mode", mode, "standard or nesterov")
-	}
 	if t <= 0 {
 		beta = 1
 	}

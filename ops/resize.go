@@ -162,9 +162,6 @@ func resizeToSizes(n *ssa.Node, in, dims []ssa.Dim, axes []int, sizes []ssa.Dim)
 // keepAspect returns the sizes nearest to the wanted ones that scale all axes
 // alike, and the scale.
 func keepAspect(policy string, from, want []int) ([]int, float64, error) {
-	if policy != "not_larger" && policy != "not_smaller" {
-		return nil, 0, badAttr("keep_aspect_ratio_policy", policy, "stretch, not_larger or not_smaller")
-	}
 	scale := math.NaN()
 	for i, d := range from {
 		s := float64(want[i]) / float64(d)

@@ -150,9 +150,6 @@ func (p *resizePlan) taps(x *resizeAxis, y int) ([]tap, bool, error) {
 
 // run computes the result of a plan whose axes are known.
 func (p *resizePlan) run(c *Call, a *ndarray.Array) error {
-	if p.mode != "nearest" && p.mode != "linear" && p.mode != "cubic" {
-		return badAttr("mode", p.mode, "nearest, linear or cubic")
-	}
 	shape := make([]int, len(p.axes))
 	for i, x := range p.axes {
 		shape[i] = x.out

@@ -118,16 +118,12 @@ func roiAlign[T realNum](c *Call) error {
 		return err
 	}
 	oh, ow := int(Int(n, "output_height")), int(Int(n, "output_width"))
-	mode, coord := Str(n, "mode"), Str(n, "coordinate_transformation_mode")
+	mode := Str(n, "mode")
 	switch {
 	case x.Rank() != 4 || rois.Rank() != 2 || rois.Shape[1] != 4 || rois.Shape[0] != len(batch):
 		return fmt.Errorf("X %s, rois %s and %d batch indices do not fit", x, rois, len(batch))
 	case oh < 1 || ow < 1:
 		return fmt.Errorf("an output of %dx%d is not possible", oh, ow)
-	case mode != "avg" && mode != "max":
-		return badAttr("mode", mode, "avg or max")
-	case coord != "half_pixel" && coord != "output_half_pixel":
-		return badAttr("coordinate_transformation_mode", coord, "half_pixel or output_half_pixel")
 	}
 	y, err := newReal[T](c, 0, x.DType, len(batch), x.Shape[1], oh, ow)
 	if err != nil || len(y.V) == 0 {

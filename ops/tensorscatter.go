@@ -68,9 +68,6 @@ func writePositions(c *Call, batch, size, n int) ([]int, error) {
 		return nil, fmt.Errorf("%d write indices for a batch of %d", len(at), batch)
 	}
 	mode := Str(c.Node, "mode")
-	if mode != "linear" && mode != "circular" {
-		return nil, badAttr("mode", mode, "linear or circular")
-	}
 	out := make([]int, batch)
 	for i, p := range at {
 		if mode == "circular" && size > 0 {

@@ -202,9 +202,6 @@ func evalTfIdf(c *Call) error {
 // weighGrams turns counts into what attribute mode asks for.
 func weighGrams(n *ssa.Node, y []float32, cols int) error {
 	mode, weights := Str(n, "mode"), Floats(n, "weights")
-	if mode != "TF" && mode != "IDF" && mode != "TFIDF" {
-		return badAttr("mode", mode, "TF, IDF or TFIDF")
-	}
 	if mode != "TF" && len(weights) > 0 && len(weights) < cols {
 		return fmt.Errorf("%d weights for %d columns", len(weights), cols)
 	}

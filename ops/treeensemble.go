@@ -12,7 +12,7 @@ import (
 var TreeEnsemble = Op{
 	Domain: mlDomain, Name: "TreeEnsemble", Since: 5, Doc: "Y = post(aggregate of the leaves reached)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{intAttr("aggregate_function", 1), intAttr("n_targets", 1), intAttr("post_transform", 0),
+	Attrs: []AttrSpec{intAttr("aggregate_function", 1).between(0, 3), intAttr("n_targets", 1), intAttr("post_transform", 0).between(0, 4),
 		intsAttr("tree_roots").required(), tensorAttr("nodes_modes").required(),
 		intsAttr("nodes_featureids").required(), tensorAttr("nodes_splits").required(),
 		intsAttr("nodes_truenodeids").required(), intsAttr("nodes_trueleafs").required(),
@@ -76,12 +76,6 @@ func prepareTreeEnsemble(n *ssa.Node) (Kernel, error) {
 	}
 	posts := []string{transformNone, transformSoftmax, transformLogistic, transformZero, transformProbit}
 	how, transform := Int(n, "aggregate_function"), Int(n, "post_transform")
-	if how < 0 || how > int64(aggregateMax) {
-		return nil, badAttr("aggregate_function", how, "0 to 3")
-	}
-	if transform < 0 || transform >= int64(len(posts)) {
-		return nil, badAttr("post_transform", transform, "0 to 4")
-	}
 	return newTreeRegression(n, f, aggregate(how), posts[transform], nil)
 }
 
@@ -94,11 +88,7 @@ func prepareTreeEnsembleRegressor(n *ssa.Node) (Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	how, ok := aggregateNames[Str(n, "aggregate_function")]
-	if !ok {
-		return nil, badAttr("aggregate_function", Str(n, "aggregate_function"), "SUM, AVERAGE, MIN or MAX")
-	}
-	return newTreeRegression(n, f, how, Str(n, "post_transform"), base)
+	return newTreeRegression(n, f, aggregateNames[Str(n, "aggregate_function")], Str(n, "post_transform"), base)
 }
 
 // treeRegression gives the aggregated and transformed votes for every sample.
