@@ -118,7 +118,7 @@ func quotientContent(_ *ssa.Node, dt ndarray.DType) func(a, b ssa.Dim) ssa.Dim {
 
 // remainderContent is the rule of Mod on integers with the sign of the divisor.
 func remainderContent(n *ssa.Node, dt ndarray.DType) func(a, b ssa.Dim) ssa.Dim {
-	if n.Int("fmod", 0) != 0 || !dt.IsInteger() {
+	if Int(n, "fmod") != 0 || !dt.IsInteger() {
 		return nil
 	}
 	return modContent

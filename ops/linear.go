@@ -48,18 +48,18 @@ func convLinear(n *ssa.Node, w []int) *Linear {
 		return nil
 	}
 	l := &Linear{Weight: 1, Bias: 2, Out: Channels{1, 1, 1, w[0], product(w[1:])}, Alpha: 1, Beta: 1}
-	if groups := int(n.Int("group", 1)); groups >= 1 && w[0]%groups == 0 {
+	if groups := int(Int(n, "group")); groups >= 1 && w[0]%groups == 0 {
 		l.In = Channels{1, groups, w[0] / groups, w[1], product(w[2:])}
 	}
-	auto := n.Str("auto_pad", "NOTSET")
-	l.Shifts = (auto == "NOTSET" || auto == "VALID") && !slices.ContainsFunc(n.Ints("pads"), func(k int64) bool { return k != 0 })
+	auto := Str(n, "auto_pad")
+	l.Shifts = (auto == "NOTSET" || auto == "VALID") && !slices.ContainsFunc(Ints(n, "pads"), func(k int64) bool { return k != 0 })
 	return l
 }
 
 // convTransposeLinear: W is [C, M/group, kernel…]; output channel g·(M/group)+j is
 // column j of the rows of group g.
 func convTransposeLinear(n *ssa.Node, w []int) *Linear {
-	groups := int(n.Int("group", 1))
+	groups := int(Int(n, "group"))
 	if len(w) < 2 || slices.Contains(w, 0) || groups < 1 || w[0]%groups != 0 {
 		return nil
 	}
@@ -73,11 +73,11 @@ func gemmLinear(n *ssa.Node, w []int) *Linear {
 		return nil
 	}
 	rows, columns := Channels{-1, 1, 1, w[0], w[1]}, Channels{-1, 1, w[0], w[1], 1}
-	l := &Linear{Weight: 1, Bias: 2, Out: columns, In: rows, Alpha: float64(n.Float("alpha", 1)), Beta: float64(n.Float("beta", 1))}
-	if n.Int("transB", 0) != 0 {
+	l := &Linear{Weight: 1, Bias: 2, Out: columns, In: rows, Alpha: float64(Float(n, "alpha")), Beta: float64(Float(n, "beta"))}
+	if Int(n, "transB") != 0 {
 		l.Out, l.In = rows, columns
 	}
-	if l.Shifts = n.Int("transA", 0) == 0; !l.Shifts {
+	if l.Shifts = Int(n, "transA") == 0; !l.Shifts {
 		l.In = Channels{}
 	}
 	return l
@@ -94,7 +94,7 @@ func matMulLinear(n *ssa.Node, w []int) *Linear {
 
 // channelNormLinear is the rule of normalizations with a scale and bias per channel.
 func channelNormLinear(n *ssa.Node, w []int) *Linear {
-	if len(w) != 1 || n.Int("training_mode", 0) != 0 || len(n.Out) > 1 {
+	if len(w) != 1 || Int(n, "training_mode") != 0 || len(n.Out) > 1 {
 		return nil
 	}
 	return &Linear{Weight: 1, Bias: 2, Out: Channels{1, 1, 1, w[0], 1}, Alpha: 1, Beta: 1}
@@ -104,7 +104,7 @@ func channelNormLinear(n *ssa.Node, w []int) *Linear {
 func lastNormLinear(bias int) func(n *ssa.Node, w []int) *Linear {
 	return func(n *ssa.Node, w []int) *Linear {
 		rank := n.In[0].Type.Rank()
-		if axis := n.Int("axis", -1); axis != -1 && (rank < 0 || axis != int64(rank-1)) {
+		if axis := Int(n, "axis"); axis != -1 && (rank < 0 || axis != int64(rank-1)) {
 			return nil
 		}
 		l := channelNormLinear(n, w)

@@ -47,7 +47,7 @@ func affineStep(n *ssa.Node, v *ssa.Value, axis, count int) (s, t channels, ok b
 
 // batchNormStep turns an inference batch normalization into s and t.
 func batchNormStep(n *ssa.Node, count int) (s, t channels, ok bool) {
-	if n.Int("training_mode", 0) != 0 || len(n.In) != 5 {
+	if ops.Int(n, "training_mode") != 0 || len(n.In) != 5 {
 		return nil, nil, false
 	}
 	var p [4]channels // scale, bias, mean, variance
@@ -56,7 +56,7 @@ func batchNormStep(n *ssa.Node, count int) (s, t channels, ok bool) {
 			return nil, nil, false
 		}
 	}
-	eps := float64(n.Float("epsilon", 1e-5))
+	eps := float64(ops.Float(n, "epsilon"))
 	s = p[0].zip(p[3], func(g, v float64) float64 { return g / math.Sqrt(v+eps) })
 	t = p[1].zip(p[2].zip(s, func(m, s float64) float64 { return m * s }), func(b, m float64) float64 { return b - m })
 	return s, t, true

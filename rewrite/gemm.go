@@ -3,6 +3,7 @@ package rewrite
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -86,7 +87,7 @@ func transposeIntoGemm(c *Context, n *ssa.Node) bool {
 			continue
 		}
 		in[i], attrs, changed = t.In[0], without(attrs, flag), true
-		if !is(n, "Gemm") || n.Int(flag, 0) == 0 {
+		if !is(n, "Gemm") || ops.Int(n, flag) == 0 {
 			attrs = append(attrs, ssa.IntAttr(flag, 1))
 		}
 	}

@@ -90,7 +90,7 @@ func transposeIdentity(_ *Context, n *ssa.Node) *ssa.Value {
 // permOf returns the permutation of a Transpose, counted from the front; nil if it is
 // not known.
 func permOf(n *ssa.Node) []int64 {
-	p := slices.Clone(n.Ints("perm"))
+	p := slices.Clone(ops.Ints(n, "perm"))
 	for i, x := range p {
 		axis, err := ops.NormAxis(x, len(p))
 		if err != nil {
@@ -228,11 +228,11 @@ func undone(_ *Context, n *ssa.Node) *ssa.Value {
 func reduceIdentity(_ *Context, n *ssa.Node) *ssa.Value {
 	axes, ok := ints(n, 1)
 	empty := n.Input(1) == nil || ok && len(axes) == 0
-	if empty && n.Int("noop_with_empty_axes", 0) == 1 {
+	if empty && ops.Int(n, "noop_with_empty_axes") == 1 {
 		return n.In[0]
 	}
 	in := n.In[0].Type
-	if n.Int("keepdims", 1) != 1 || !sameShape(in, n.Out[0].Type) || n.Input(1) != nil && !ok {
+	if ops.Int(n, "keepdims") != 1 || !sameShape(in, n.Out[0].Type) || n.Input(1) != nil && !ok {
 		return nil
 	}
 	for i, d := range in.Shape {
@@ -253,7 +253,7 @@ func axisListed(axes []int64, i, rank int) bool {
 // poolIdentity: a window of one element that moves by one, without padding.
 func poolIdentity(c *Context, n *ssa.Node) *ssa.Value {
 	one := func(attr string) bool {
-		return !slices.ContainsFunc(n.Ints(attr), func(k int64) bool { return k != 1 })
+		return !slices.ContainsFunc(ops.Ints(n, attr), func(k int64) bool { return k != 1 })
 	}
 	if one("kernel_shape") && one("strides") && n.Has("kernel_shape") && c.unreadResult(n, 1) && sameShape(n.In[0].Type, n.Out[0].Type) {
 		return n.In[0]
@@ -263,8 +263,8 @@ func poolIdentity(c *Context, n *ssa.Node) *ssa.Value {
 
 // resizeIdentity: scale 1 everywhere.
 func resizeIdentity(_ *Context, n *ssa.Node) *ssa.Value {
-	mode := n.Str("mode", "nearest")
-	if mode == "cubic" || n.Str("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize" || n.Has("axes") {
+	mode := ops.Str(n, "mode")
+	if mode == "cubic" || ops.Str(n, "coordinate_transformation_mode") == "tf_crop_and_resize" || n.Has("axes") {
 		return nil
 	}
 	if s := n.Input(2); s != nil && s.Const != nil && s.Const.Len() > 0 {

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"math"
 
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
