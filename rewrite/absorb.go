@@ -197,9 +197,9 @@ func hint(v *ssa.Value, other string) string {
 // last is the value the chain computes.
 func (a *affine) last() *ssa.Value { return a.nodes[len(a.nodes)-1].Out[0] }
 
-// fillsOut reports that scaling a splat by different numbers would write it out,
+// materializes reports that scaling a splat by different numbers would write it out,
 // and that this is more than may be added.
-func (c *Context) fillsOut(w *ssa.Constant, s channels) bool {
+func (c *Context) materializes(w *ssa.Constant, s channels) bool {
 	_, splat := w.Splat()
 	return splat && !s.all(s[0]) && !c.mayAdd(int64(w.Len())*int64(w.DType().Size()))
 }

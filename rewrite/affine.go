@@ -38,7 +38,7 @@ func foldBehind(c *Context, n *ssa.Node) bool {
 		return false
 	}
 	chain := c.chain(out, axis, l.Out.Count())
-	if len(chain.nodes) == 0 || !chain.worth(l) || !chain.s.finite() || !chain.t.finite() || c.fillsOut(n.In[l.Weight].Const, chain.s) {
+	if len(chain.nodes) == 0 || !chain.worth(l) || !chain.s.finite() || !chain.t.finite() || c.materializes(n.In[l.Weight].Const, chain.s) {
 		return false
 	}
 	f := c.folding(n, l, chain, n.In[0])

@@ -33,7 +33,7 @@ func foldBefore(c *Context, n *ssa.Node) bool {
 		return false
 	}
 	x, a := c.chainBefore(n, axis, l.In.Count())
-	if len(a.nodes) == 0 || x.Type.DType != n.In[0].Type.DType || !a.s.finite() || !a.t.finite() || c.fillsOut(n.In[1].Const, a.s) {
+	if len(a.nodes) == 0 || x.Type.DType != n.In[0].Type.DType || !a.s.finite() || !a.t.finite() || c.materializes(n.In[1].Const, a.s) {
 		return false
 	}
 	shifted := !a.t.all(0)

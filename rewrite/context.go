@@ -63,10 +63,10 @@ func (c *Context) fail(err error) {
 	}
 }
 
-// misfit reports a node whose operands do not fit the operator. Such nodes are left
+// incompatible reports a node whose operands do not fit the operator. Such nodes are left
 // over in branches for other shapes, and in models opened only to look at them;
 // what a pass would make of them does not fit either.
-func misfit(n *ssa.Node) bool {
+func incompatible(n *ssa.Node) bool {
 	if n.Opaque || len(n.Bodies) > 0 || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].Type.Kind != ssa.KindUnknown {
 		return false
 	}
@@ -185,16 +185,16 @@ func (c *Context) replace(old, v *ssa.Value) {
 	case v.Def != nil && !c.graph.IsResult(v):
 		v.Name, old.Name = old.Name, v.Name
 	default:
-		c.detour(old, v)
+		c.viaIdentity(old, v)
 		return
 	}
 	c.graph.ReplaceUses(old, v)
 	c.killIfUnread(old.Def)
 }
 
-// detour lets the inner readers of a model result read v, and computes the
+// viaIdentity lets the inner readers of a model result read v, and computes the
 // result itself as Identity(v).
-func (c *Context) detour(old, v *ssa.Value) {
+func (c *Context) viaIdentity(old, v *ssa.Value) {
 	redirect(old, v)
 	n := old.Def
 	if n.Op == "Identity" && n.Domain == "" && n.In[0] == v {

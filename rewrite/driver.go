@@ -161,7 +161,7 @@ func (c *Context) pass(s Stage, p *Pass, round int) (int, error) {
 	}
 	changed := len(c.report.Patches) - patches
 	if changed > 0 {
-		if err := c.settle(p); err != nil {
+		if err := c.restore(p); err != nil {
 			return 0, err
 		}
 	}
@@ -174,8 +174,8 @@ func (c *Context) pass(s Stage, p *Pass, round int) (int, error) {
 	return changed, nil
 }
 
-// settle brings order, types and, under check, proof after a pass.
-func (c *Context) settle(p *Pass) error {
+// restore brings order, types and, under check, proof after a pass.
+func (c *Context) restore(p *Pass) error {
 	g := c.module.Graph
 	var err error
 	g.Walk(func(b *ssa.Graph) {
@@ -249,7 +249,7 @@ func (c *Context) live(g *ssa.Graph) iter.Seq[*ssa.Node] {
 	}
 	return func(yield func(*ssa.Node) bool) {
 		for _, n := range nodes {
-			if n.Opaque || c.dead[n] || !c.current.every && (c.unread(n) || misfit(n)) {
+			if n.Opaque || c.dead[n] || !c.current.every && (c.unread(n) || incompatible(n)) {
 				continue
 			}
 			if c.err != nil || !yield(n) {

@@ -41,8 +41,8 @@ var Quantized = &Pass{
 	},
 }
 
-// quantum is how integers stand for real numbers: (x - zero) * scale.
-type quantum struct {
+// quantization is how integers stand for real numbers: (x - zero) * scale.
+type quantization struct {
 	node        *ssa.Node // DequantizeLinear or QuantizeLinear
 	x           *ssa.Value
 	dt          ndarray.DType // of the integers
@@ -53,17 +53,17 @@ type quantum struct {
 
 // dequantized reads v as DQ(x) with 8-bit x and constant parameters; nil if it is
 // something else.
-func dequantized(v *ssa.Value) *quantum {
+func dequantized(v *ssa.Value) *quantization {
 	n := def(v, "DequantizeLinear")
 	if n == nil || v.Type.DType != ndarray.Float32 || !isByte(n.In[0]) {
 		return nil
 	}
-	return quantumOf(n, n.In[0].Type.DType)
+	return quantizationOf(n, n.In[0].Type.DType)
 }
 
-// quantumOf reads the parameters of a quantization to or from dt.
-func quantumOf(n *ssa.Node, dt ndarray.DType) *quantum {
-	q := &quantum{node: n, x: n.In[0], dt: dt, scale: n.In[1], zero: n.Input(2), axis: ops.Int(n, "axis")}
+// quantizationOf reads the parameters of a quantization to or from dt.
+func quantizationOf(n *ssa.Node, dt ndarray.DType) *quantization {
+	q := &quantization{node: n, x: n.In[0], dt: dt, scale: n.In[1], zero: n.Input(2), axis: ops.Int(n, "axis")}
 	if ops.Int(n, "block_size") != 0 || q.scale == nil || q.scale.Const == nil || q.scale.Type.DType != ndarray.Float32 ||
 		len(q.scale.Const.Shape()) > 1 || q.zero != nil && (q.zero.Const == nil || q.zero.Type.DType != dt || q.zero.Const.Len() != q.scale.Const.Len()) {
 		return nil
@@ -86,11 +86,11 @@ func isByte(v *ssa.Value) bool {
 }
 
 // whole reports one scale for the whole tensor.
-func (q *quantum) whole() bool { return q != nil && len(q.s) == 1 }
+func (q *quantization) whole() bool { return q != nil && len(q.s) == 1 }
 
 // along reports constant integers with one scale, or one for each of n indices of
 // an axis.
-func (q *quantum) along(axis, rank, n int) bool {
+func (q *quantization) along(axis, rank, n int) bool {
 	if q == nil || q.x.Const == nil {
 		return false
 	}
@@ -102,7 +102,7 @@ func (q *quantum) along(axis, rank, n int) bool {
 }
 
 // zeroOr is the zero point, a constant 0 where there is none.
-func (q *quantum) zeroOr(c *Context) *ssa.Value {
+func (q *quantization) zeroOr(c *Context) *ssa.Value {
 	if q.zero != nil {
 		return q.zero
 	}
@@ -110,7 +110,7 @@ func (q *quantum) zeroOr(c *Context) *ssa.Value {
 }
 
 // zeroAt is the zero point of a tensor with one.
-func (q *quantum) zeroAt() int64 {
+func (q *quantization) zeroAt() int64 {
 	if q.zero == nil {
 		return 0
 	}
@@ -119,16 +119,16 @@ func (q *quantum) zeroAt() int64 {
 }
 
 // same reports that two tensors with one scale mean the same by the same integers.
-func (q *quantum) same(r *quantum) bool {
+func (q *quantization) same(r *quantization) bool {
 	return q.whole() && r.whole() && q.dt == r.dt && q.s[0] == r.s[0] && q.zeroAt() == r.zeroAt()
 }
 
 // target reads a QuantizeLinear to 8 bits with one scale.
-func target(n *ssa.Node) *quantum {
+func target(n *ssa.Node) *quantization {
 	if !isByte(n.Out[0]) || n.In[0].Type.DType != ndarray.Float32 || ops.Int(n, "precision") != 0 {
 		return nil
 	}
-	if q := quantumOf(n, n.Out[0].Type.DType); q.whole() {
+	if q := quantizationOf(n, n.Out[0].Type.DType); q.whole() {
 		return q
 	}
 	return nil
@@ -136,7 +136,7 @@ func target(n *ssa.Node) *quantum {
 
 // source is the node whose result n quantizes, past an activation that saturation
 // does anyway: Relu and Clip to the range of the integers. Only n may read it.
-func (c *Context) source(n *ssa.Node, q *quantum) *ssa.Node {
+func (c *Context) source(n *ssa.Node, q *quantization) *ssa.Node {
 	v := n.In[0]
 	if !c.only(v, n) {
 		return nil
@@ -148,7 +148,7 @@ func (c *Context) source(n *ssa.Node, q *quantum) *ssa.Node {
 }
 
 // saturates reports an activation whose limits lie outside of what q can hold.
-func (c *Context) saturates(m *ssa.Node, q *quantum) bool {
+func (c *Context) saturates(m *ssa.Node, q *quantization) bool {
 	lo, hi := int64(0), int64(math.MaxUint8)
 	if q.dt == ndarray.Int8 {
 		lo, hi = math.MinInt8, math.MaxInt8
@@ -174,7 +174,7 @@ func quantizedProduct(c *Context, n *ssa.Node) bool {
 	return false
 }
 
-func (c *Context) quantizedConv(n, conv *ssa.Node, q *quantum) bool {
+func (c *Context) quantizedConv(n, conv *ssa.Node, q *quantization) bool {
 	x, w := dequantized(conv.In[0]), dequantized(conv.In[1])
 	if rank := conv.In[1].Type.Rank(); !x.whole() || rank < 3 || rank > 5 || !w.along(0, rank, w.channels()) {
 		return false
@@ -191,7 +191,7 @@ func (c *Context) quantizedConv(n, conv *ssa.Node, q *quantum) bool {
 }
 
 // channels is the first dimension of weights.
-func (q *quantum) channels() int {
+func (q *quantization) channels() int {
 	if q == nil || q.x.Const == nil || len(q.x.Const.Shape()) == 0 {
 		return -1
 	}
@@ -200,7 +200,7 @@ func (q *quantum) channels() int {
 
 // integerBias writes a constant bias of n channels in steps of the product of the
 // scales of x and w, nil for none; ok is false where it is not constant or does not fit.
-func integerBias(b *ssa.Value, x, w *quantum, n int) (k *ssa.Constant, ok bool) {
+func integerBias(b *ssa.Value, x, w *quantization, n int) (k *ssa.Constant, ok bool) {
 	if b == nil {
 		return nil, true
 	}
@@ -225,7 +225,7 @@ func realBias(b *ssa.Value) (real []float64) {
 	src, scale := b, []float32{1}
 	var zero *ndarray.Array
 	if n := def(b, "DequantizeLinear"); n != nil {
-		q := quantumOf(n, n.In[0].Type.DType)
+		q := quantizationOf(n, n.In[0].Type.DType)
 		if q == nil {
 			return nil
 		}
@@ -251,7 +251,7 @@ func realBias(b *ssa.Value) (real []float64) {
 	return real
 }
 
-func (c *Context) quantizedMatMul(n, m *ssa.Node, q *quantum) bool {
+func (c *Context) quantizedMatMul(n, m *ssa.Node, q *quantization) bool {
 	a, b := dequantized(m.In[0]), dequantized(m.In[1])
 	ra, rb := m.In[0].Type.Rank(), m.In[1].Type.Rank()
 	if !a.whole() || b == nil || ra < 2 || rb < 2 || !b.columns() && !(b.whole() && ra == rb) {
@@ -262,12 +262,12 @@ func (c *Context) quantizedMatMul(n, m *ssa.Node, q *quantum) bool {
 }
 
 // columns reports a constant matrix with one scale, or one for each column.
-func (q *quantum) columns() bool {
+func (q *quantization) columns() bool {
 	return q != nil && q.x.Const != nil && len(q.x.Const.Shape()) == 2 && q.along(1, 2, q.x.Const.Shape()[1])
 }
 
 // rows is columns of the transposed matrix.
-func (q *quantum) rows() bool {
+func (q *quantization) rows() bool {
 	return q != nil && q.x.Const != nil && len(q.x.Const.Shape()) == 2 && q.along(0, 2, q.x.Const.Shape()[0])
 }
 
@@ -292,7 +292,7 @@ func integerProduct(c *Context, n *ssa.Node) bool {
 }
 
 // scaledProduct puts Mul(Cast(MatMulInteger + bias), scales) in the place of n.
-func (c *Context) scaledProduct(n *ssa.Node, a, b *quantum, bias *ssa.Constant, transposed bool) bool {
+func (c *Context) scaledProduct(n *ssa.Node, a, b *quantization, bias *ssa.Constant, transposed bool) bool {
 	name := n.Out[0].Name
 	w := b.x
 	if transposed {
