@@ -17,9 +17,9 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// statedElsewhere lists, by operator and attribute, what the schema says otherwise
+// differences lists, by operator and attribute, what the schema says otherwise
 // than the packages onnx and onnxruntime, and why.
-var statedElsewhere = map[string]string{
+var differences = map[string]string{
 	".GRU direction":                             "version 1 misspells the default as foward",
 	".RNN activations":                           "the default, a Tanh for each direction, depends on how many there are",
 	".StringNormalizer locale":                   "the text of the standard: en_US",
@@ -50,7 +50,7 @@ func TestAttributeOracle(t *testing.T) {
 		op := o.Domain + "." + o.Name
 		lines := want[op]
 		if lines == nil {
-			assert.NotEmptyf(t, statedElsewhere[op], "neither package knows %s", op)
+			assert.NotEmptyf(t, differences[op], "neither package knows %s", op)
 			used[op] = true
 			continue
 		}
@@ -64,7 +64,7 @@ func TestAttributeOracle(t *testing.T) {
 			}
 		}
 	}
-	for key := range statedElsewhere {
+	for key := range differences {
 		assert.Truef(t, used[key], "%s: the difference is gone", key)
 	}
 }
@@ -84,7 +84,7 @@ func compareAttributes(t *testing.T, o *ops.Op, version int, want map[string]str
 			got = attrText(s)
 		}
 		key := o.Domain + "." + o.Name + " " + name
-		if got != want[name] && statedElsewhere[key] != "" {
+		if got != want[name] && differences[key] != "" {
 			used[key] = true
 			continue
 		}

@@ -58,7 +58,7 @@ func evalInverse(c *Call) error {
 var CDist = Op{
 	Domain: microsoft, Name: "CDist", Since: 1, Doc: "C[m,k] = distance of A[m] and B[k]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{strAttr("metric", "sqeuclidean", "euclidean")},
+	Attrs: []AttrSpec{strAttr("metric", "sqeuclidean")},
 	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
 		a, b := InType(n, 0), InType(n, 1)
 		return One(ssa.TensorOf(a.DType, dimOf(a, 0), dimOf(b, 0))), nil
@@ -78,6 +78,9 @@ func evalCDist[T float32 | float64](c *Call) error {
 		return fmt.Errorf("operands %s and %s have rows of different kind", a, b)
 	}
 	metric := Str(c.Node, "metric")
+	if metric != "sqeuclidean" && metric != "euclidean" {
+		return fmt.Errorf("metric %q: %w", metric, ErrUnsupported)
+	}
 	y, err := newReal[T](c, 0, a.DType, a.Shape[0], b.Shape[0])
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ type Upgrade struct {
 func Modernize(g *ssa.Graph, n *ssa.Node) error {
 	written := n.Version
 	dropIgnored(n)
-	spellDefaults(n)
+	setOldDefaults(n)
 	for rule := nextUpgrade(n); rule != nil; rule = nextUpgrade(n) {
 		before := len(g.Nodes)
 		err := rule.Apply(&Upgrader{Graph: g}, n)
@@ -117,8 +117,8 @@ func dropIgnored(n *ssa.Node) {
 	})
 }
 
-// spellDefaults states absent attributes whose default is another one now.
-func spellDefaults(n *ssa.Node) {
+// setOldDefaults sets absent attributes whose default has changed since.
+func setOldDefaults(n *ssa.Node) {
 	o := Of(n)
 	for i := range o.Attrs {
 		old := &o.Attrs[i]

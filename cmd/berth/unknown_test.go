@@ -180,7 +180,7 @@ func TestControlFlowWithoutBodies(t *testing.T) {
 		{"none", "If", `"then_branch" is missing`, []string{"c"}, nil},
 		{"then only", "If", `"else_branch" is missing`, []string{"c"}, []*onnxwire.Attribute{full("then_branch")}},
 		{"else only", "If", `"then_branch" is missing`, []string{"c"}, []*onnxwire.Attribute{full("else_branch")}},
-		{"other names", "If", `"then_branch" is missing`, []string{"c"}, []*onnxwire.Attribute{full("yes"), full("no")}},
+		{"other names", "If", `has no attribute "yes"`, []string{"c"}, []*onnxwire.Attribute{full("yes"), full("no")}},
 		{"hollow", "If", "gives 0 results", []string{"c"}, []*onnxwire.Attribute{hollow("then_branch"), hollow("else_branch")}},
 		{"one hollow", "If", "gives 0 results", []string{"c"}, []*onnxwire.Attribute{full("then_branch"), hollow("else_branch")}},
 		{"none", "Loop", `"body" is missing`, []string{"", "c", "in"}, nil},
