@@ -162,25 +162,6 @@ func (u *Upgrader) AttrToInput(n *ssa.Node, attr string, i int) {
 	n.SetInput(i, v)
 }
 
-// Key identifies an operator in the table.
-type Key struct{ Domain, Name string }
-
-// table is filled at start, not by an initializer: operators with bodies refer to
-// it through shape inference.
-var table = map[Key]*Op{}
-
-func init() {
-	for _, family := range families {
-		for _, o := range family {
-			k := Key{o.Domain, o.Name}
-			if table[k] != nil {
-				panic("ops: " + o.Name + " is in the table twice")
-			}
-			table[k] = o
-		}
-	}
-}
-
 // Lookup returns the operator, nil if berth does not know it.
 func Lookup(domain, name string) *Op { return table[Key{domain, name}] }
 
@@ -190,15 +171,6 @@ func Of(n *ssa.Node) *Op {
 		return nil
 	}
 	return table[Key{n.Domain, n.Op}]
-}
-
-// All returns every operator, families in table order.
-func All() []*Op {
-	var out []*Op
-	for _, f := range families {
-		out = append(out, f...)
-	}
-	return out
 }
 
 // InPlacePairs returns the operand/result pairs of a node that may share bytes.
