@@ -136,3 +136,21 @@ func TestArchitecture(t *testing.T) {
 		assert.True(t, src.funcs[m], "there is no %s", m)
 	}
 }
+
+// TestExamples holds the Go code of ARCHITECTURE.md against the files that its first
+// lines name: a block that begins with a package clause is the whole file.
+func TestExamples(t *testing.T) {
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	require.NoError(t, err)
+	blocks := regexp.MustCompile("(?s)```go\n// (\\S+)\n(.*?)```").FindAllStringSubmatch(string(text), -1)
+	require.NotEmpty(t, blocks)
+	for _, b := range blocks {
+		file, err := os.ReadFile(b[1])
+		require.NoError(t, err)
+		if strings.HasPrefix(b[2], "package ") {
+			assert.Equal(t, string(file), b[2], b[1])
+		} else {
+			assert.Contains(t, string(file), b[2], b[1])
+		}
+	}
+}

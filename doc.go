@@ -13,5 +13,8 @@
 // kernel per node. A [Program] never changes and may be run by any number of
 // goroutines at once; each run uses a [Session], which owns one arena.
 //
+// Operators that few models hold (ImageDecoder, training, some of com.microsoft)
+// are linked by importing github.com/berth-onnx/berth/ops/all.
+//
 // No cgo, no shared library: with CGO_ENABLED=0 everything works.
 package berth

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
+	_ "github.com/berth-onnx/berth/ops/all"
 	"github.com/berth-onnx/berth/ssa"
 )
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ops"
+	_ "github.com/berth-onnx/berth/ops/all"
 	"github.com/berth-onnx/berth/ssa"
 )
 

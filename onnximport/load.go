@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
+	_ "github.com/berth-onnx/berth/ops/standard" // what files hold is linked with the import
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -102,7 +103,7 @@ func (imp *importer) run() (mod *ssa.Module, err error) {
 	if err := imp.mainGraph(); err != nil {
 		return nil, err
 	}
-	imp.plainLayout()
+	imp.lower()
 	imp.module.Holds = append(imp.holds, imp.external.files()...)
 	return imp.module, nil
 }

@@ -7,5 +7,6 @@
 // what no fast kernel claims.
 //
 // To add an operator: write its file with an [Op] variable, and add one line to
-// the table of its family (table_*.go). A test fails if something is missing.
+// the table of its family (table_*.go), which is registered when the program
+// starts (see [Register]). A test fails if something is missing.
 package ops

@@ -11,21 +11,25 @@ import (
 // ErrUnsupported marks an operator, type or combination berth can not run.
 var ErrUnsupported = errors.New("not supported")
 
-// UnknownOperatorError says that a node can not run because berth has no operator
-// of its name. The [NodeError] around it names the node.
+// UnknownOperatorError says that a node can not run because the program has no
+// operator of its name. The [NodeError] around it names the node.
 type UnknownOperatorError struct {
 	Domain  string // "ai.onnx" for the default domain
 	Op      string
-	Version int // operator-set version of the domain that the file imports; 0 if it names none
+	Version int    // operator-set version of the domain that the file imports; 0 if it names none
+	Package string // the package of berth to import for it; "" if berth does not have it
 }
 
-// Error prints operator, domain and version.
+// Error prints operator, domain and version, and what to import if that helps.
 func (e *UnknownOperatorError) Error() string {
-	version := ""
+	version, remedy := "", ""
 	if e.Version > 0 {
 		version = fmt.Sprintf(", version %d", e.Version)
 	}
-	return fmt.Sprintf("operator %s of domain %s%s: %v", e.Op, e.Domain, version, ErrUnsupported)
+	if e.Package != "" {
+		remedy = fmt.Sprintf(" by this program; import _ %q", e.Package)
+	}
+	return fmt.Sprintf("operator %s of domain %s%s: %v%s", e.Op, e.Domain, version, ErrUnsupported, remedy)
 }
 
 // Unwrap returns [ErrUnsupported].
@@ -36,6 +40,9 @@ func unknownOperator(n *ssa.Node) error {
 	e := &UnknownOperatorError{Domain: n.Domain, Op: n.Op, Version: n.Version}
 	if e.Domain == "" {
 		e.Domain = "ai.onnx"
+	}
+	if Lookup(n.Domain, n.Op) == nil {
+		e.Package = PackageFor(n.Domain, n.Op)
 	}
 	return e
 }

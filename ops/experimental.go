@@ -144,13 +144,3 @@ var DynamicSlice = Op{
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Infer: inferSlice, Eval: evalSlice, Facts: Facts{Traits: general, Alias: sliceAlias, Smaller: forwardSlice, Cost: moveCost},
 }
-
-var experimentalOps = []*Op{
-	&Affine,
-	&ParametricSoftplus,
-	&ScaledTanh,
-	&Scale,
-	&ImageScaler,
-	&Crop,
-	&DynamicSlice,
-}

@@ -75,11 +75,11 @@ func runGolden(t *testing.T, file string) {
 // sizedByData lists the operators with recorded answers whose results have a shape
 // that elements decide.
 var sizedByData = map[Key]bool{
-	{microsoft, "BifurcationDetector"}: true,
-	{microsoft, "DynamicTimeWarping"}:  true,
-	{microsoft, "Range"}:               true,
-	{microsoft, "Tokenizer"}:           true,
-	{microsoft, "Unique"}:              true,
+	{"com.microsoft", "BifurcationDetector"}: true,
+	{"com.microsoft", "DynamicTimeWarping"}:  true,
+	{"com.microsoft", "Range"}:               true,
+	{"com.microsoft", "Tokenizer"}:           true,
+	{"com.microsoft", "Unique"}:              true,
 }
 
 // readGolden reads a file of cases.

@@ -63,8 +63,14 @@ func wavy(seed int, shape ...int) *ndarray.Array {
 
 // movedChannels copies an array with channels first to channels last.
 func movedChannels(a *ndarray.Array) *ndarray.Array {
-	v := channelsLast(ndarray.Slice[float32](a), a.Shape[0], a.Shape[1], sizeOf(a.Shape[2:]))
-	return ndarray.Of(v, lastShape(a.Shape)...)
+	shape := append(append([]int{a.Shape[0]}, a.Shape[2:]...), a.Shape[1])
+	out := ndarray.Must(ndarray.Float32, shape...)
+	channels, plane := a.Shape[1], a.Len()/a.Shape[0]/a.Shape[1]
+	for i := range a.Len() {
+		image, c, p := i/plane/channels, i/plane%channels, i%plane
+		out.SetFloat((image*plane+p)*channels+c, a.Float(i))
+	}
+	return out
 }
 
 // TestNhwcConv compares both layouts with each other.

@@ -28,7 +28,7 @@ func modernized(t *testing.T, version int, op string, results int, attrs []ssa.A
 	return g, InferGraph(g)
 }
 
-func ones(shape ...int) *ndarray.Array { return filled(1, shape...) }
+func filledOnes(shape ...int) *ndarray.Array { return filled(1, shape...) }
 
 func filled(v float64, shape ...int) *ndarray.Array {
 	a := ndarray.Must(ndarray.Float32, shape...)
@@ -60,14 +60,14 @@ func interpretOne(t *testing.T, g *ssa.Graph, in ...*ndarray.Array) *ndarray.Arr
 func TestUpgradeBatchNormalization(t *testing.T) {
 	x := counting(2, 2, 3)
 	t.Run("inference", func(t *testing.T) {
-		p := []*ndarray.Array{x, filled(2, 2), ones(2), filled(3, 2), filled(4, 2)}
+		p := []*ndarray.Array{x, filled(2, 2), filledOnes(2), filled(3, 2), filled(4, 2)}
 		g, err := modernized(t, 6, "BatchNormalization", 1, []ssa.Attr{attrInt("is_test", 1), attrInt("spatial", 1), ssa.FloatAttr("epsilon", 0)}, p...)
 		require.NoError(t, err)
 		assert.Equal(t, int64(0), Int(g.Nodes[0], "training_mode"))
 		assert.InDelta(t, (5.0-3)/2*2+1, interpretOne(t, g, p...).Float(5), 1e-6)
 	})
 	t.Run("per element", func(t *testing.T) {
-		p := []*ndarray.Array{x, filled(2, 2, 3), ones(2, 3), counting(2, 3), filled(4, 2, 3)}
+		p := []*ndarray.Array{x, filled(2, 2, 3), filledOnes(2, 3), counting(2, 3), filled(4, 2, 3)}
 		g, err := modernized(t, 7, "BatchNormalization", 1, []ssa.Attr{attrInt("spatial", 0), ssa.FloatAttr("epsilon", 0)}, p...)
 		require.NoError(t, err)
 		y := interpretOne(t, g, p...)
@@ -75,7 +75,7 @@ func TestUpgradeBatchNormalization(t *testing.T) {
 		assert.InDelta(t, 6.0/2*2+1, y.Float(10), 1e-6, "the second is 6 above it")
 	})
 	t.Run("training", func(t *testing.T) {
-		p := []*ndarray.Array{x, ones(2), filled(0, 2), ones(2), ones(2)}
+		p := []*ndarray.Array{x, filledOnes(2), filled(0, 2), filledOnes(2), filledOnes(2)}
 		g, err := modernized(t, 9, "BatchNormalization", 5, nil, p...)
 		require.NoError(t, err)
 		n := g.Nodes[len(g.Nodes)-1]
@@ -139,10 +139,10 @@ func TestUpgradeDropout(t *testing.T) {
 
 func TestUpgradeAttributes(t *testing.T) {
 	t.Run("LpPool", func(t *testing.T) {
-		g, err := modernized(t, 1, "GlobalLpPool", 1, []ssa.Attr{ssa.FloatAttr("p", 1)}, ones(1, 1, 3))
+		g, err := modernized(t, 1, "GlobalLpPool", 1, []ssa.Attr{ssa.FloatAttr("p", 1)}, filledOnes(1, 1, 3))
 		require.NoError(t, err)
 		assert.Equal(t, int64(1), Int(g.Nodes[0], "p"))
-		_, err = modernized(t, 1, "GlobalLpPool", 1, []ssa.Attr{ssa.FloatAttr("p", 1.5)}, ones(1, 1, 3))
+		_, err = modernized(t, 1, "GlobalLpPool", 1, []ssa.Attr{ssa.FloatAttr("p", 1.5)}, filledOnes(1, 1, 3))
 		assert.ErrorContains(t, err, "p=1.5")
 	})
 	t.Run("DFT", func(t *testing.T) {
@@ -153,12 +153,12 @@ func TestUpgradeAttributes(t *testing.T) {
 		assert.Equal(t, 6.0, interpretOne(t, g, x).Float(0))
 	})
 	t.Run("LSTM", func(t *testing.T) {
-		g, err := modernized(t, 1, "LSTM", 1, []ssa.Attr{attrInt("output_sequence", 1)}, ones(2, 1, 3), ones(1, 8, 3), ones(1, 8, 2))
+		g, err := modernized(t, 1, "LSTM", 1, []ssa.Attr{attrInt("output_sequence", 1)}, filledOnes(2, 1, 3), filledOnes(1, 8, 3), filledOnes(1, 8, 2))
 		require.NoError(t, err)
 		assert.Empty(t, g.Nodes[0].Attrs)
 	})
 	t.Run("InstanceNormalization", func(t *testing.T) {
-		g, err := modernized(t, 1, "InstanceNormalization", 1, []ssa.Attr{attrInts("consumed_inputs", 0)}, ones(1, 1, 3), ones(1), ones(1))
+		g, err := modernized(t, 1, "InstanceNormalization", 1, []ssa.Attr{attrInts("consumed_inputs", 0)}, filledOnes(1, 1, 3), filledOnes(1), filledOnes(1))
 		require.NoError(t, err)
 		assert.Empty(t, g.Nodes[0].Attrs)
 	})

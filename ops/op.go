@@ -113,25 +113,6 @@ type Cost struct {
 	Bytes int64 // read and written once
 }
 
-// Key identifies an operator in the table.
-type Key struct{ Domain, Name string }
-
-// table is filled at start, not by an initializer: operators with bodies refer to
-// it through shape inference.
-var table = map[Key]*ssa.Operator{}
-
-func init() {
-	for _, family := range families {
-		for _, o := range family {
-			k := Key{o.Domain, o.Name}
-			if table[k] != nil {
-				panic("ops: " + o.Name + " is in the table twice")
-			}
-			table[k] = &ssa.Operator{Domain: o.Domain, Name: o.Name, Def: o}
-		}
-	}
-}
-
 // Lookup returns the operator, nil if berth does not know it.
 func Lookup(domain, name string) *Op { return opOf(find(domain, name)) }
 
@@ -150,15 +131,6 @@ func Of(n *ssa.Node) *Op {
 		return nil
 	}
 	return opOf(n.Operator(find))
-}
-
-// All returns every operator, families in table order.
-func All() []*Op {
-	var out []*Op
-	for _, f := range families {
-		out = append(out, f...)
-	}
-	return out
 }
 
 // InPlacePairs returns the operand/result pairs of a node that may share bytes.

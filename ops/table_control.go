@@ -5,3 +5,5 @@ var controlOps = []*Op{
 	&Loop,
 	&Scan,
 }
+
+func init() { Register(controlOps...) }

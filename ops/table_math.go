@@ -106,3 +106,5 @@ var mathOps = []*Op{
 	&Where,
 	&Xor,
 }
+
+func init() { Register(mathOps...) }

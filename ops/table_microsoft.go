@@ -90,3 +90,5 @@ var microsoftOps = []*Op{
 	&SparseAttention,
 	&DecoderMaskedMultiHeadAttention,
 }
+
+func init() { Register(microsoftOps...) }

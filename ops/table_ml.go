@@ -21,3 +21,5 @@ var mlOps = []*Op{
 	&TreeEnsembleRegressor,
 	&ZipMap,
 }
+
+func init() { Register(mlOps...) }

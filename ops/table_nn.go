@@ -35,3 +35,5 @@ var nnOps = []*Op{
 	&STFT,
 	&MelWeightMatrix,
 }
+
+func init() { Register(nnOps...) }

@@ -9,3 +9,5 @@ var quantOps = []*Op{
 	&QLinearConv,
 	&QLinearMatMul,
 }
+
+func init() { Register(quantOps...) }

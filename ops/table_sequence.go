@@ -20,3 +20,5 @@ var sequenceOps = []*Op{
 	&TfIdfVectorizer,
 	&ImageDecoder,
 }
+
+func init() { Register(sequenceOps...) }

@@ -41,3 +41,5 @@ var tensorOps = []*Op{
 	&RoiAlign,
 	&MaxRoiPool,
 }
+
+func init() { Register(tensorOps...) }

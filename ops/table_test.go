@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/ops"
+	_ "github.com/berth-onnx/berth/ops/all"
 	"github.com/berth-onnx/berth/ssa"
 )
 

@@ -6,3 +6,5 @@ var trainingOps = []*Op{
 	&Momentum,
 	&Gradient,
 }
+
+func init() { Register(trainingOps...) }

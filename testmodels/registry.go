@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/berth-onnx/berth/ops"
+	_ "github.com/berth-onnx/berth/ops/standard"
 	"github.com/berth-onnx/berth/ssa"
 )
 

@@ -18,6 +18,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	_ "github.com/berth-onnx/berth/ops/all" // the command knows every operator
 )
 
 func main() {

@@ -336,10 +336,10 @@ func oddNodes(t *testing.T, path string) (out []*onnxwire.Node) {
 // TestChannelBlock: a file in another runtime's blocked layout runs once its block
 // is known; the file is never guessed at.
 func TestChannelBlock(t *testing.T) {
-	path := filepath.Join("..", "..", "onnximport", "testdata", "blocked", "silent.ort.onnx")
+	path := filepath.Join("..", "..", "onnximport", "nchwc", "testdata", "silent.ort.onnx")
 	fails(t, exitModel, []string{"--channel-block", "com.microsoft.nchwc", "not supported"}, "run", path)
 	ok(t, "run", path, "--channel-block", "16")
-	assert.NotContains(t, ok(t, "inspect", path, "--channel-block", "16"), "nchwc")
+	assert.NotContains(t, ok(t, "inspect", path, "--channel-block", "16"), "com.microsoft")
 	fails(t, exitUsage, []string{"neither 8 nor 16"}, "run", path, "--channel-block", "12")
 	out := filepath.Join(t.TempDir(), "out.onnx")
 	ok(t, "optimize", path, "-o", out, "--channel-block", "16")

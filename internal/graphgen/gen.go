@@ -7,6 +7,7 @@ import (
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
+	_ "github.com/berth-onnx/berth/ops/standard"
 	"github.com/berth-onnx/berth/ssa"
 )
 

@@ -1,4 +1,4 @@
-package onnximport
+package nchwc
 
 import (
 	"cmp"
@@ -10,7 +10,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// The standard operators that those of the blocked domain become; see blocked.go.
+// The standard operators that those of the domain become.
 
 // graph converts the nodes of a graph in order; the types of what comes before a
 // node are known when it is met.
@@ -26,7 +26,7 @@ func (b *unblocker) graph(g *ssa.Graph) error {
 				}
 			}
 		}
-		if n.Domain == blockedDomain {
+		if n.Domain == domain {
 			if err := b.node(g, n); err != nil {
 				return fmt.Errorf("node %s: %w", n, err)
 			}
@@ -49,15 +49,15 @@ func (b *unblocker) node(g *ssa.Graph, n *ssa.Node) error {
 	case "Upsample":
 		return b.upsample(g, n)
 	case "MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool":
-		become(n, "", n.Op)
+		become(n, n.Op)
 		return nil
 	}
 	return fmt.Errorf("operator %s is not known", n.Op)
 }
 
-// become makes an opaque node one of an operator berth knows.
-func become(n *ssa.Node, domain, op string) {
-	n.Domain, n.Op, n.Opaque, n.Version, n.Origin = domain, op, false, 0, nil
+// become makes an opaque node one of the default domain.
+func become(n *ssa.Node, op string) {
+	n.Domain, n.Op, n.Opaque, n.Version, n.Origin = "", op, false, 0, nil
 }
 
 // insert adds a node before another one and infers its type.
@@ -88,11 +88,11 @@ func (b *unblocker) reorderInput(g *ssa.Graph, n *ssa.Node) (err error) {
 	n.Attrs = nil
 	more := (int64(b.block) - c%int64(b.block)) % int64(b.block)
 	if more == 0 {
-		become(n, "", "Identity")
+		become(n, "Identity")
 		n.SetInputs([]*ssa.Value{x})
 		return nil
 	}
-	become(n, "", "Pad")
+	become(n, "Pad")
 	n.SetInputs([]*ssa.Value{x, constant(g, "pads", ssa.Int64s(0, 0, 0, 0, 0, more, 0, 0))})
 	return nil
 }
@@ -113,13 +113,13 @@ func (b *unblocker) reorderOutput(g *ssa.Graph, n *ssa.Node) (err error) {
 				return err
 			}
 		}
-		become(n, "", "Transpose")
+		become(n, "Transpose")
 		n.Attrs = []ssa.Attr{ssa.IntsAttr("perm", 0, 2, 3, 1)}
 		n.SetInputs([]*ssa.Value{x})
 	case whole:
-		become(n, "", "Identity")
+		become(n, "Identity")
 	default:
-		become(n, "", "Slice")
+		become(n, "Slice")
 		n.SetInputs(cut)
 	}
 	return nil
@@ -145,7 +145,7 @@ func (b *unblocker) conv(g *ssa.Graph, n *ssa.Node) (err error) {
 		n.TruncateInputs(3)
 	}
 	if act == "" && sum == nil {
-		become(n, "", "Conv")
+		become(n, "Conv")
 		return nil
 	}
 	y, err := insert(g, n, "Conv", slices.Clone(n.In), n.Attrs...)
@@ -154,7 +154,7 @@ func (b *unblocker) conv(g *ssa.Graph, n *ssa.Node) (err error) {
 	}
 	n.Attrs = nil
 	if act == "" {
-		become(n, "", "Add")
+		become(n, "Add")
 		n.SetInputs([]*ssa.Value{y, sum})
 		return nil
 	}
@@ -175,7 +175,7 @@ func activate(g *ssa.Graph, n *ssa.Node, y *ssa.Value, act string, params []floa
 	if k, known := wants[act]; !known || len(params) < k {
 		return fmt.Errorf("activation %q with %d parameters is not known", act, len(params))
 	}
-	become(n, "", act)
+	become(n, act)
 	n.SetInputs([]*ssa.Value{y})
 	switch act {
 	case "LeakyRelu":
@@ -198,7 +198,7 @@ func (b *unblocker) upsample(g *ssa.Graph, n *ssa.Node) error {
 	if mode == "nearest" {
 		attrs = append(attrs, ssa.StringAttr("nearest_mode", "floor"))
 	}
-	become(n, "", "Resize")
+	become(n, "Resize")
 	n.Attrs = attrs
 	n.SetInputs([]*ssa.Value{n.In[0], nil, constant(g, "scales", ssa.NewConstant(scales))})
 	return nil

@@ -1,4 +1,4 @@
-package onnximport_test
+package nchwc_test
 
 import (
 	"math"
@@ -14,11 +14,12 @@ import (
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
+	_ "github.com/berth-onnx/berth/onnximport/nchwc"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
-const blockedFiles = "testdata/blocked/"
+const blockedFiles = "testdata/"
 
 // TestBlockedLayout: what ONNX Runtime wrote computes what it was made from, and
 // holds no operator of the blocked domain any more.

@@ -1,18 +1,11 @@
-package onnximport
-
-import (
-	"fmt"
-	"slices"
-
-	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ops"
-	"github.com/berth-onnx/berth/ssa"
-)
-
-// Files that ONNX Runtime saved at its highest optimization level hold operators
-// of the domain com.microsoft.nchwc: convolutions and pools over blocks of B
-// channels, the block being what the vector registers of the machine that wrote
-// the file hold.
+// Package nchwc lowers the domain com.microsoft.nchwc to standard operators when a
+// model is imported. A program links it by importing it:
+//
+//	import _ "github.com/berth-onnx/berth/onnximport/nchwc"
+//
+// Files that ONNX Runtime saved at its highest optimization level hold operators of
+// this domain: convolutions and pools over blocks of B channels, the block being
+// what the vector registers of the machine that wrote the file hold.
 //
 //	memory of a tensor    [N][C/B][H][W][B]      declared as [N, C, H, W], C a multiple of B
 //	filters               [O/B][I/B][H][W][B][B] or, for an operand in plain layout
@@ -26,37 +19,38 @@ import (
 //
 // The file does not say what B is. It follows from channel counts that only one
 // block divides or needs, from filters that are nothing but padding under one block
-// and not under the other, or from Options.ChannelBlock; else the nodes stay as they
-// are, and a warning says why. A wrong block would not fail, it would compute
-// something else, so nothing is taken for likely.
+// and not under the other, or from [onnximport.Options].ChannelBlock; else the nodes
+// stay as they are, and a warning says why. A wrong block would not fail, it would
+// compute something else, so nothing is taken for likely.
 //
 // Source: the operators' schemas and NchwcTransformer of ONNX Runtime.
+package nchwc
 
-const blockedDomain = "com.microsoft.nchwc"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+const domain = "com.microsoft.nchwc"
+
+func init() { onnximport.RegisterLowering(domain, lower) }
 
 // channelBlocks are the blocks that ONNX Runtime has kernels for.
 var channelBlocks = []int{8, 16}
 
-// plainLayout replaces the operators of the blocked domain in the finished module.
-func (imp *importer) plainLayout() {
-	b := &unblocker{block: imp.opts.ChannelBlock}
-	g, _ := imp.module.Graph.Clone()
+// lower replaces the operators of the domain.
+func lower(g *ssa.Graph, opts onnximport.Options) error {
+	b := &unblocker{block: opts.ChannelBlock}
 	g.Walk(b.collect)
-	if len(b.nodes) == 0 {
-		return
+	if err := b.findBlock(); err != nil {
+		return err
 	}
-	err := b.findBlock()
-	if err == nil {
-		err = b.graph(g)
-	}
-	if err == nil {
-		err = ops.InferGraph(g)
-	}
-	if err != nil {
-		imp.warn("operators of domain %s are kept as they are and can not be run: %v", blockedDomain, err)
-		return
-	}
-	imp.module.Graph = g
+	return b.graph(g)
 }
 
 // unblocker is one conversion.
@@ -67,7 +61,7 @@ type unblocker struct {
 
 func (b *unblocker) collect(g *ssa.Graph) {
 	for _, n := range g.Nodes {
-		if n.Domain == blockedDomain {
+		if n.Domain == domain {
 			b.nodes = append(b.nodes, n)
 		}
 	}
@@ -134,7 +128,7 @@ func fitsBlock(n *ssa.Node, block int) bool {
 	}
 	// the source's channels are the result's, rounded up to a block
 	src := n.In[0].Def
-	if src == nil || src.Domain != blockedDomain {
+	if src == nil || src.Domain != domain {
 		return true
 	}
 	_, o, _ = filterOf(src)
@@ -154,9 +148,9 @@ func fitsInputs(n *ssa.Node, i, block int) bool {
 		return i == 1 || inBlocks(i, block)
 	case x == nil:
 		return false
-	case x.Def == nil || x.Def.Domain == blockedDomain && x.Def.Op == "ReorderOutput":
+	case x.Def == nil || x.Def.Domain == domain && x.Def.Op == "ReorderOutput":
 		return !inBlocks(i, block)
-	case x.Def.Domain == blockedDomain:
+	case x.Def.Domain == domain:
 		return inBlocks(i, block)
 	}
 	return true // what comes between does not tell which layout it works on

@@ -1,0 +1,64 @@
+package onnximport
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// A Lowering replaces the nodes of one domain, which berth has no operators of, by
+// nodes of others. It may change the graph, which is a copy; with an error the
+// import goes on with the graph as it was, and the module has a warning.
+type Lowering func(g *ssa.Graph, opts Options) error
+
+var lowerings = map[string]Lowering{}
+
+// lowerable names the packages that lower a domain when a program links them.
+var lowerable = map[string]string{
+	"com.microsoft.nchwc": "github.com/berth-onnx/berth/onnximport/nchwc",
+}
+
+// RegisterLowering makes imports lower nodes of a domain. It is for functions init
+// of packages that hold lowerings, and panics if the domain has one.
+func RegisterLowering(domain string, f Lowering) {
+	if lowerings[domain] != nil {
+		panic(fmt.Sprintf("onnximport: domain %q is registered twice", domain))
+	}
+	lowerings[domain] = f
+}
+
+// lower lowers the domains of the finished module that can be, in order.
+func (imp *importer) lower() {
+	found := map[string]bool{}
+	imp.module.Graph.Walk(func(g *ssa.Graph) {
+		for _, n := range g.Nodes {
+			if lowerings[n.Domain] != nil || lowerable[n.Domain] != "" {
+				found[n.Domain] = true
+			}
+		}
+	})
+	for _, domain := range slices.Sorted(maps.Keys(found)) {
+		if err := imp.lowerDomain(domain); err != nil {
+			imp.warn("operators of domain %s are kept as they are and can not be run: %v", domain, err)
+		}
+	}
+}
+
+func (imp *importer) lowerDomain(domain string) error {
+	f := lowerings[domain]
+	if f == nil {
+		return fmt.Errorf("the program does not import _ %q", lowerable[domain])
+	}
+	g, _ := imp.module.Graph.Clone()
+	if err := f(g, imp.opts); err != nil {
+		return err
+	}
+	if err := ops.InferGraph(g); err != nil {
+		return err
+	}
+	imp.module.Graph = g
+	return nil
+}

@@ -1,0 +1,10 @@
+// Package all links every operator that berth has, and the lowering of every domain
+// that it lowers:
+//
+//	import _ "github.com/berth-onnx/berth/ops/all"
+package all
+
+import (
+	_ "github.com/berth-onnx/berth/onnximport/nchwc"
+	_ "github.com/berth-onnx/berth/ops/standard"
+)

@@ -1,0 +1,53 @@
+package ops
+
+const modulePath = "github.com/berth-onnx/berth/"
+
+// walled names the package of every operator that ops/standard does not link: few
+// models hold them, and they bring much code along. A test compares it with the
+// tables of those packages.
+var walled = map[string][]Key{
+	"ops/image": {{"", "ImageDecoder"}},
+	"ops/training": {
+		{"ai.onnx.preview.training", "Adagrad"},
+		{"ai.onnx.preview.training", "Adam"},
+		{"ai.onnx.preview.training", "Gradient"},
+		{"ai.onnx.preview.training", "Momentum"},
+	},
+	"ops/rare": {
+		{"com.microsoft", "BifurcationDetector"},
+		{"com.microsoft", "BranchwiseRMSNorm"},
+		{"com.microsoft", "ConvTransposeWithDynamicPads"},
+		{"com.microsoft", "CropAndResize"},
+		{"com.microsoft", "DynamicTimeWarping"},
+		{"com.microsoft", "EngramGate"},
+		{"com.microsoft", "GatedAdd"},
+		{"com.microsoft", "GatedRMSNorm"},
+		{"com.microsoft", "HyperConnectionPostMix"},
+		{"com.microsoft", "HyperConnectionPreMix"},
+		{"com.microsoft", "LinearAttentionGate"},
+		{"com.microsoft", "MoE"},
+		{"com.microsoft", "MurmurHash3"},
+		{"com.microsoft", "NGramHashMapping"},
+		{"com.microsoft", "NGramRepeatBlock"},
+		{"com.microsoft", "QMoE"},
+		{"com.microsoft", "SampleOp"},
+		{"com.microsoft", "ScaledSiLU"},
+		{"com.microsoft", "Tokenizer"},
+		{"com.microsoft", "UnfoldTensor"},
+		{"com.microsoft", "VarlenNGramHashMapping"},
+		{"com.microsoft", "WordConvEmbedding"},
+	},
+}
+
+// PackageFor returns the import path of the package that brings an operator which
+// ops/standard does not link, "" if there is none.
+func PackageFor(domain, name string) string {
+	for dir, keys := range walled {
+		for _, k := range keys {
+			if k == (Key{domain, name}) {
+				return modulePath + dir
+			}
+		}
+	}
+	return ""
+}
