@@ -17,10 +17,10 @@ var AffineGrid = Op{
 	Name: "AffineGrid", Since: 20, Doc: "grid = theta applied to evenly spaced positions",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "align_corners", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferAffineGrid, Eval: evalAffineGrid,
+	Infer: inferAffineGrid, Eval: evalAffineGrid,
 }
 
-func inferAffineGrid(n *ssa.Node) ([]Fact, error) {
+func inferAffineGrid(n *ssa.Node) ([]Inferred, error) {
 	t, size := InType(n, 0), ContentOf(n, 1)
 	k := lenOf(n, 1)
 	if k < 0 {

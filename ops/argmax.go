@@ -52,7 +52,7 @@ func argForm(n *ssa.Node) int {
 	return 1
 }
 
-func inferArg(n *ssa.Node) ([]Fact, error) {
+func inferArg(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
 		return One(ssa.UnrankedTensor(ndarray.Int64)), nil

@@ -24,7 +24,7 @@ func (op arithmetic) kernel(c *Call) error { return evalArithmetic(c, op) }
 
 // inferArithmetic is the rule of two-operand arithmetic: the operands' element
 // type, the broadcast shape, and contents where both are known.
-func inferArithmetic(n *ssa.Node) ([]Fact, error) {
+func inferArithmetic(n *ssa.Node) ([]Inferred, error) {
 	dt, err := sameDType(n, 0, 1)
 	if err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 var ArrayFeatureExtractor = Op{
 	Domain: mlDomain, Name: "ArrayFeatureExtractor", Since: 1, Doc: "Z[…, i] = X[…, Y[i]]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t := InType(n, 0)
 		picks := InType(n, 1).NumElems()
 		switch t.Rank() {

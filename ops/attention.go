@@ -51,7 +51,7 @@ func attentionDims(t ssa.Type, num int64) (d [4]ssa.Dim, ok bool) {
 	return d, false
 }
 
-func inferAttention(n *ssa.Node) ([]Fact, error) {
+func inferAttention(n *ssa.Node) ([]Inferred, error) {
 	qt, kt, vt := InType(n, 0), InType(n, 1), InType(n, 2)
 	for _, t := range []ssa.Type{qt, kt, vt} {
 		if t.Ranked && t.Rank() != 3 && t.Rank() != 4 {
@@ -76,7 +76,7 @@ func inferAttention(n *ssa.Node) ([]Fact, error) {
 	case okQ:
 		y = ssa.TensorOf(qt.DType, q[0], q[2], q[1].Mul(v[3]))
 	}
-	return []Fact{{Type: y}, {Type: ssa.TensorOf(kt.DType, k[0], k[1], total, k[3])},
+	return []Inferred{{Type: y}, {Type: ssa.TensorOf(kt.DType, k[0], k[1], total, k[3])},
 		{Type: ssa.TensorOf(vt.DType, v[0], v[1], total, v[3])}, {Type: ssa.TensorOf(qt.DType, q[0], q[1], q[2], total)}}, nil
 }
 

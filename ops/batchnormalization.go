@@ -41,7 +41,7 @@ func batchNormForm(n *ssa.Node) int {
 	return 9
 }
 
-func inferBatchNorm(n *ssa.Node) ([]Fact, error) {
+func inferBatchNorm(n *ssa.Node) ([]Inferred, error) {
 	if n.Int("training_mode", 0) == 0 && (n.Output(1) != nil || n.Output(2) != nil) {
 		return nil, fmt.Errorf("results 1 and 2 exist only with training_mode=1")
 	}
@@ -50,7 +50,7 @@ func inferBatchNorm(n *ssa.Node) ([]Fact, error) {
 		return nil, fmt.Errorf("operand 0 is a scalar")
 	}
 	stats := ssa.TensorOf(m.DType, channelDim(x))
-	return []Fact{{Type: x}, {Type: stats}, {Type: stats}}, nil
+	return []Inferred{{Type: x}, {Type: stats}, {Type: stats}}, nil
 }
 
 // channelDim is dimension 1; tensors of rank 1 have one channel.

@@ -28,7 +28,7 @@ func bitCastTypes(n *ssa.Node, from ndarray.DType) (ndarray.DType, error) {
 	return to, nil
 }
 
-func inferBitCast(n *ssa.Node) ([]Fact, error) {
+func inferBitCast(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	to, err := bitCastTypes(n, t.DType)
 	if err != nil {

@@ -85,7 +85,7 @@ func targetType(n *ssa.Node) (ndarray.DType, error) {
 	return to, err
 }
 
-func inferCast(n *ssa.Node) ([]Fact, error) {
+func inferCast(n *ssa.Node) ([]Inferred, error) {
 	to, err := targetType(n)
 	if err != nil {
 		return nil, err
@@ -93,9 +93,9 @@ func inferCast(n *ssa.Node) ([]Fact, error) {
 	return castFacts(n, to), nil
 }
 
-func inferCastLike(n *ssa.Node) ([]Fact, error) { return castFacts(n, InType(n, 1).DType), nil }
+func inferCastLike(n *ssa.Node) ([]Inferred, error) { return castFacts(n, InType(n, 1).DType), nil }
 
-func castFacts(n *ssa.Node, to ndarray.DType) []Fact {
+func castFacts(n *ssa.Node, to ndarray.DType) []Inferred {
 	t := InType(n, 0)
 	t.Kind, t.DType = ssa.KindTensor, to
 	return factOf(t, castContent(known(n, 0), to))

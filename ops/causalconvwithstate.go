@@ -32,12 +32,12 @@ func causalConvCost(n *ssa.Node) Cost {
 	return c
 }
 
-func inferCausalConv(n *ssa.Node) ([]Fact, error) {
+func inferCausalConv(n *ssa.Node) ([]Inferred, error) {
 	x, w := InType(n, 0), InType(n, 1)
 	if x.Ranked && x.Rank() != 3 || w.Ranked && w.Rank() != 3 {
 		return nil, fmt.Errorf("input %s and weight %s must have rank 3", x, w)
 	}
-	return []Fact{{Type: x}, {Type: ssa.TensorOf(x.DType, dimOf(x, 0), dimOf(x, 1), dimOf(w, 2).AddN(-1))}}, nil
+	return []Inferred{{Type: x}, {Type: ssa.TensorOf(x.DType, dimOf(x, 0), dimOf(x, 1), dimOf(w, 2).AddN(-1))}}, nil
 }
 
 func evalCausalConv(c *Call) error {

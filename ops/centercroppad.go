@@ -18,7 +18,7 @@ var CenterCropPad = Op{
 	Facts: Facts{Cost: moveCost},
 }
 
-func inferCenterCropPad(n *ssa.Node) ([]Fact, error) {
+func inferCenterCropPad(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
 		return One(t), nil

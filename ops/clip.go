@@ -57,7 +57,7 @@ func float32Operand(u *Upgrader, n *ssa.Node, hint string, v float32) *ssa.Value
 	return u.Const(hint, ssa.NewConstant(a))
 }
 
-func inferClip(n *ssa.Node) ([]Fact, error) {
+func inferClip(n *ssa.Node) ([]Inferred, error) {
 	if _, err := sameDType(n, 0, 1, 2); err != nil {
 		return nil, err
 	}

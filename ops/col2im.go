@@ -19,10 +19,10 @@ var Col2Im = Op{
 	Name: "Col2Im", Since: 18, Doc: "output = sum of the blocks of input at their places",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "dilations", Kind: ssa.AttrInts}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}},
-	Facts: Facts{Cost: elementCost}, Infer: inferCol2Im, Eval: evalCol2Im,
+	Infer: inferCol2Im, Eval: evalCol2Im,
 }
 
-func inferCol2Im(n *ssa.Node) ([]Fact, error) {
+func inferCol2Im(n *ssa.Node) ([]Inferred, error) {
 	t, image, block := InType(n, 0), ContentOf(n, 1), ContentOf(n, 2)
 	k := lenOf(n, 1)
 	if k < 0 {

@@ -35,14 +35,14 @@ func comparison(name string, since int, doc string, r relation, form func(*ssa.N
 	return Op{
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Infer:    func(n *ssa.Node) ([]Fact, error) { return inferComparison(n, r) },
+		Infer:    func(n *ssa.Node) ([]Inferred, error) { return inferComparison(n, r) },
 		Eval:     func(c *Call) error { return evalComparison(c, r) },
 		Facts:    Facts{Elementwise: true},
 		Upgrades: legacyBroadcast(name),
 	}
 }
 
-func inferComparison(n *ssa.Node, r relation) ([]Fact, error) {
+func inferComparison(n *ssa.Node, r relation) ([]Inferred, error) {
 	if _, err := sameDType(n, 0, 1); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ var Compress = Op{
 	Name: "Compress", Since: 28, Form: compressForm, Doc: "output = slices of input along axis where condition is true",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferCompress, Eval: evalCompress,
+	Infer: inferCompress, Eval: evalCompress,
 }
 
 func compressForm(n *ssa.Node) int {
@@ -25,7 +25,7 @@ func compressForm(n *ssa.Node) int {
 	return typeForm(9, 28)(n)
 }
 
-func inferCompress(n *ssa.Node) ([]Fact, error) {
+func inferCompress(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !n.Has("axis") {
 		return One(ssa.TensorOf(t.DType, ssa.Dim{})), nil

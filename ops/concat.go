@@ -31,7 +31,7 @@ func concatForm(n *ssa.Node) int {
 	return typeForm(base, 13)(n)
 }
 
-func inferConcat(n *ssa.Node) ([]Fact, error) {
+func inferConcat(n *ssa.Node) ([]Inferred, error) {
 	out := ssa.Type{Kind: ssa.KindTensor}
 	axis := -1
 	for i := range n.In {

@@ -14,10 +14,10 @@ var ConcatFromSequence = Op{
 	Name: "ConcatFromSequence", Since: 11, Doc: "concat_result = members one after the other along axis",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt, Required: true}, {Name: "new_axis", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferConcatFromSequence, Eval: evalConcatFromSequence,
+	Infer: inferConcatFromSequence, Eval: evalConcatFromSequence,
 }
 
-func inferConcatFromSequence(n *ssa.Node) ([]Fact, error) {
+func inferConcatFromSequence(n *ssa.Node) ([]Inferred, error) {
 	t := elemOf(InType(n, 0))
 	if !t.Ranked {
 		return One(ssa.UnrankedTensor(t.DType)), nil

@@ -112,7 +112,7 @@ func DenseOf(s *ndarray.Sparse) (*ndarray.Array, error) {
 	return out, nil
 }
 
-func inferConstant(n *ssa.Node) ([]Fact, error) {
+func inferConstant(n *ssa.Node) ([]Inferred, error) {
 	v, err := ConstantValue(n)
 	if err != nil {
 		return nil, err

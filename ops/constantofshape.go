@@ -12,7 +12,7 @@ var ConstantOfShape = Op{
 	Name: "ConstantOfShape", Since: 25, Form: typeForm(9, 20, 21, 23, 24, 25), Doc: "output[i] = value, with shape input",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "value", Kind: ssa.AttrTensor}},
-	Facts: Facts{Cost: elementCost}, Infer: inferConstantOfShape, Eval: evalConstantOfShape,
+	Infer: inferConstantOfShape, Eval: evalConstantOfShape,
 }
 
 // fillValue returns the one element of attribute value, float32 0 without it.
@@ -27,7 +27,7 @@ func fillValue(n *ssa.Node) (*ndarray.Array, error) {
 	return a.Tensor.Array()
 }
 
-func inferConstantOfShape(n *ssa.Node) ([]Fact, error) {
+func inferConstantOfShape(n *ssa.Node) ([]Inferred, error) {
 	v, err := fillValue(n)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,7 @@ var ConvInteger = Op{
 	Name: "ConvInteger", Since: 10, Doc: "y = (w - w_zero_point) * (x - x_zero_point) in int32",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: convAttrs,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t, err := inferConv(n, 0, 1, ndarray.Int32)
 		return One(t), err
 	},

@@ -94,7 +94,7 @@ func (g *growth) bind(in []int) error {
 	return nil
 }
 
-func inferConvTranspose(n *ssa.Node) ([]Fact, error) {
+func inferConvTranspose(n *ssa.Node) ([]Inferred, error) {
 	x, w := InType(n, 0), InType(n, 1)
 	rank := max(x.Rank(), w.Rank())
 	if rank < 0 {

@@ -33,7 +33,7 @@ func cumulativeOp(name string, since int, doc string, step arithmetic, empty int
 	}
 }
 
-func inferCumulative(n *ssa.Node) ([]Fact, error) {
+func inferCumulative(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if axis, ok := ConstInts(n, 1); ok && t.Ranked {
 		if len(axis) != 1 {

@@ -21,7 +21,7 @@ var DeformConv = Op{
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "dilations", Kind: ssa.AttrInts}, {Name: "group", Kind: ssa.AttrInt}, {Name: "kernel_shape", Kind: ssa.AttrInts},
 		{Name: "offset_group", Kind: ssa.AttrInt}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t, err := inferConv(n, 0, 1, InType(n, 0).DType)
 		return One(t), err
 	},

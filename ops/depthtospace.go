@@ -59,7 +59,7 @@ func blockOf(n *ssa.Node, rank int) (b int64, crd bool, err error) {
 	return b, mode == "CRD", nil
 }
 
-func inferDepthToSpace(n *ssa.Node) ([]Fact, error) {
+func inferDepthToSpace(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
 		return One(tensorOfRank(t.DType, 4)), nil
@@ -72,7 +72,7 @@ func inferDepthToSpace(n *ssa.Node) ([]Fact, error) {
 	return One(ssa.TensorOf(t.DType, d[0], d[1].FloorDiv(ssa.D(b*b)), d[2].MulN(b), d[3].MulN(b))), nil
 }
 
-func inferSpaceToDepth(n *ssa.Node) ([]Fact, error) {
+func inferSpaceToDepth(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
 		return One(tensorOfRank(t.DType, 4)), nil

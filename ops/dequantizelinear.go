@@ -17,7 +17,7 @@ var DequantizeLinear = Op{
 	Name: "DequantizeLinear", Since: 28, Form: dequantizeForm, Doc: "y = (x - x_zero_point) * x_scale",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt}, {Name: "output_dtype", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t, s := InType(n, 0), InType(n, 1).DType
 		dt, err := dequantizedType(n, s)
 		if s == ndarray.Undefined {

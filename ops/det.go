@@ -19,7 +19,7 @@ var Det = Op{
 	Facts: Facts{Cost: detCost},
 }
 
-func inferDet(n *ssa.Node) ([]Fact, error) {
+func inferDet(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
 		return One(t), nil

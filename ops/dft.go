@@ -21,7 +21,7 @@ var DFT = Op{
 	Name: "DFT", Since: 20, Doc: "y[k] = Σ x[n]·e^(∓2πi·kn/N)",
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "inverse", Kind: ssa.AttrInt}, {Name: "onesided", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferDFT, Eval: evalDFT,
+	Infer: inferDFT, Eval: evalDFT,
 	Upgrades: []Upgrade{{Below: 20, Source: changelog("DFT", 20), Apply: func(u *Upgrader, n *ssa.Node) error {
 		axis := u.Const("axis", ssa.ScalarConst(n.Int("axis", 1)))
 		n.DropAttr("axis")
@@ -38,7 +38,7 @@ func dftModes(n *ssa.Node) (inverse, onesided bool) {
 	return n.Int("inverse", 0) != 0, n.Int("onesided", 0) != 0
 }
 
-func inferDFT(n *ssa.Node) ([]Fact, error) {
+func inferDFT(n *ssa.Node) ([]Inferred, error) {
 	x := InType(n, 0)
 	if !x.Ranked {
 		return One(x), nil

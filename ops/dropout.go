@@ -16,11 +16,11 @@ var Dropout = Op{
 	Name: "Dropout", Since: 22, Form: dropoutForm, Doc: "output = data * mask / (1 - ratio) while training, else data",
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "seed", Kind: ssa.AttrInt}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		x := InType(n, 0)
 		mask := x
 		mask.DType = ndarray.Bool
-		return []Fact{{Type: x, Content: ContentOf(n, 0)}, {Type: mask}}, nil
+		return []Inferred{{Type: x, Content: ContentOf(n, 0)}, {Type: mask}}, nil
 	},
 	Eval: evalDropout,
 	Facts: Facts{Random: true, InPlace: inPlaceFirst, Alias: func(n *ssa.Node) []Alias {
@@ -38,7 +38,7 @@ var Dropout = Op{
 
 func dropoutForm(n *ssa.Node) int {
 	switch {
-	case usesType(n, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNZ):
+	case usesType(n, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNUZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNUZ):
 		return 22
 	case usesType(n, ndarray.BFloat16):
 		return 13

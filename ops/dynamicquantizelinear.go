@@ -16,10 +16,10 @@ import (
 var DynamicQuantizeLinear = Op{
 	Name: "DynamicQuantizeLinear", Since: 11, Doc: "y = saturate(round(x / y_scale) + y_zero_point), range taken from x",
 	MinIn: 1, MaxIn: 1, MinOut: 3, MaxOut: 3,
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		y := InType(n, 0)
 		y.DType = ndarray.Uint8
-		return []Fact{{Type: y}, {Type: ssa.StaticTensor(ndarray.Float32)}, {Type: ssa.StaticTensor(ndarray.Uint8)}}, nil
+		return []Inferred{{Type: y}, {Type: ssa.StaticTensor(ndarray.Float32)}, {Type: ssa.StaticTensor(ndarray.Uint8)}}, nil
 	},
 	Eval: evalDynamicQuantize,
 }

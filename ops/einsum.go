@@ -25,7 +25,7 @@ var Einsum = Op{
 	Facts: Facts{Cost: einsumCost},
 }
 
-func inferEinsum(n *ssa.Node) ([]Fact, error) {
+func inferEinsum(n *ssa.Node) ([]Inferred, error) {
 	all := make([]int, len(n.In))
 	ranks := make([]int, len(n.In))
 	for i := range n.In {

@@ -16,7 +16,7 @@ var Expand = Op{
 	Facts: Facts{Alias: expandAlias, Cost: moveCost},
 }
 
-func inferExpand(n *ssa.Node) ([]Fact, error) {
+func inferExpand(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	dims := ContentOf(n, 1)
 	if dims == nil {

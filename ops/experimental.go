@@ -51,7 +51,7 @@ var Scale = Op{
 var ImageScaler = Op{
 	Name: "ImageScaler", Since: 1, Doc: "Y[n,c] = scale * X[n,c] + bias[c]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "bias", Kind: ssa.AttrFloats}, {Name: "scale", Kind: ssa.AttrFloat}},
-	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst, Cost: elementCost},
+	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
 	Eval: func(c *Call) error { return byReal(c, 0, evalImageScaler[float32], evalImageScaler[float64]) },
 }
 
@@ -80,7 +80,7 @@ func evalImageScaler[T float32 | float64](c *Call) error {
 var Crop = Op{
 	Name: "Crop", Since: 1, Doc: "Y = X without its borders, or scale of it from left and top on",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "border", Kind: ssa.AttrInts}, {Name: "scale", Kind: ssa.AttrInts}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		x := InType(n, 0)
 		if !x.Ranked {
 			return One(x), nil

@@ -13,7 +13,7 @@ var EyeLike = Op{
 	Name: "EyeLike", Since: 22, Doc: "Y[i,j] = j == i + k ? 1 : 0", Form: eyeLikeForm,
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "dtype", Kind: ssa.AttrInt}, {Name: "k", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferEyeLike, Eval: evalEyeLike,
+	Infer: inferEyeLike, Eval: evalEyeLike,
 }
 
 func eyeLikeForm(n *ssa.Node) int {
@@ -23,7 +23,7 @@ func eyeLikeForm(n *ssa.Node) int {
 	return 9
 }
 
-func inferEyeLike(n *ssa.Node) ([]Fact, error) {
+func inferEyeLike(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if t.Ranked && len(t.Shape) != 2 {
 		return nil, fmt.Errorf("operand of rank %d, it must be a matrix", len(t.Shape))

@@ -41,7 +41,7 @@ func flattenAxis(n *ssa.Node, rank int) (int, error) {
 	return int(k), nil
 }
 
-func inferFlatten(n *ssa.Node) ([]Fact, error) {
+func inferFlatten(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
 		return One(tensorOfRank(t.DType, 2)), nil

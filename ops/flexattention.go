@@ -42,7 +42,7 @@ func FlexPrecision(n *ssa.Node) (ndarray.DType, error) {
 	return dt, err
 }
 
-func inferFlexAttention(n *ssa.Node) ([]Fact, error) {
+func inferFlexAttention(n *ssa.Node) ([]Inferred, error) {
 	q, k, v := InType(n, 0), InType(n, 1), InType(n, 2)
 	for _, t := range []ssa.Type{q, k, v} {
 		if t.Ranked && t.Rank() != 4 {

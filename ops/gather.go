@@ -28,7 +28,7 @@ func gatherForm(n *ssa.Node) int {
 	return typeForm(base, 13)(n)
 }
 
-func inferGather(n *ssa.Node) ([]Fact, error) {
+func inferGather(n *ssa.Node) ([]Inferred, error) {
 	t, ix := InType(n, 0), InType(n, 1)
 	if !t.Ranked {
 		return One(ssa.UnrankedTensor(t.DType)), nil

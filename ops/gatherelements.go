@@ -14,7 +14,7 @@ var GatherElements = Op{
 	Name: "GatherElements", Since: 13, Form: typeForm(11, 13), Doc: "output[…i…] = data[…indices[…i…]…] along axis",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t := InType(n, 1)
 		return One(ssa.Type{Kind: ssa.KindTensor, DType: InType(n, 0).DType, Ranked: t.Ranked, Shape: t.Shape}), nil
 	},

@@ -49,7 +49,7 @@ func checkTuples(data, indices, batch, k int) error {
 	return nil
 }
 
-func inferGatherND(n *ssa.Node) ([]Fact, error) {
+func inferGatherND(n *ssa.Node) ([]Inferred, error) {
 	t, ix := InType(n, 0), InType(n, 1)
 	if !t.Ranked || !ix.Ranked || len(ix.Shape) == 0 {
 		return One(ssa.UnrankedTensor(t.DType)), nil

@@ -33,7 +33,7 @@ func gemmForm(n *ssa.Node) int {
 	return form
 }
 
-func inferGemm(n *ssa.Node) ([]Fact, error) {
+func inferGemm(n *ssa.Node) ([]Inferred, error) {
 	dt, err := sameDType(n, 0, 1, 2)
 	if err != nil {
 		return nil, err

@@ -30,8 +30,8 @@ var Gradient = Op{
 	Domain: trainingDomain, Name: "Gradient", Since: 1, Doc: "outputs[i] = d sum(y) / d xs[i]",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{{Name: "xs", Kind: ssa.AttrStrings, Required: true}, {Name: "zs", Kind: ssa.AttrStrings}, {Name: "y", Kind: ssa.AttrString, Required: true}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		out := make([]Fact, len(n.Out))
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
+		out := make([]Inferred, len(n.Out))
 		for i := range out {
 			out[i].Type = InType(n, i)
 		}

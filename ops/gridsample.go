@@ -44,7 +44,7 @@ func gridSampleForm(n *ssa.Node) int {
 	return typeForm(base, 22)(n)
 }
 
-func inferGridSample(n *ssa.Node) ([]Fact, error) {
+func inferGridSample(n *ssa.Node) ([]Inferred, error) {
 	x, g := InType(n, 0), InType(n, 1)
 	rank := max(x.Rank(), g.Rank())
 	if rank < 0 {

@@ -26,8 +26,8 @@ func identityForm(n *ssa.Node) int {
 	return max(need, typeForm(need, viewVersions...)(n))
 }
 
-func inferIdentity(n *ssa.Node) ([]Fact, error) {
-	return []Fact{{InType(n, 0), known(n, 0)}}, nil
+func inferIdentity(n *ssa.Node) ([]Inferred, error) {
+	return []Inferred{{InType(n, 0), known(n, 0)}}, nil
 }
 
 func evalIdentity(c *Call) error {

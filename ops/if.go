@@ -13,7 +13,7 @@ var If = Op{
 	Name: "If", Since: 25, Form: since(13), Doc: "out = cond ? then_branch() : else_branch()",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{{Name: "then_branch", Graph: true, Required: true}, {Name: "else_branch", Graph: true, Required: true}},
-	Facts: Facts{Cost: elementCost}, Infer: inferIf, Eval: evalIf,
+	Infer: inferIf, Eval: evalIf,
 }
 
 // since returns a constant Form.
@@ -110,7 +110,7 @@ func checkBodies(n *ssa.Node) (err error) {
 	return err
 }
 
-func inferIf(n *ssa.Node) ([]Fact, error) {
+func inferIf(n *ssa.Node) ([]Inferred, error) {
 	var branch [2][]*ssa.Value
 	for k, name := range []string{"then_branch", "else_branch"} {
 		body := n.Body(name)
@@ -122,16 +122,16 @@ func inferIf(n *ssa.Node) ([]Fact, error) {
 		}
 		branch[k] = body.Results
 	}
-	out := make([]Fact, len(n.Out))
+	out := make([]Inferred, len(n.Out))
 	for i := range out {
 		a, b := branch[0][i], branch[1][i]
 		switch taken := constBool(n.In[0]); {
 		case taken == 1:
-			out[i] = Fact{a.Type, a.Content}
+			out[i] = Inferred{a.Type, a.Content}
 		case taken == 0:
-			out[i] = Fact{b.Type, b.Content}
+			out[i] = Inferred{b.Type, b.Content}
 		default:
-			out[i] = Fact{Type: UnionType(a.Type, b.Type)}
+			out[i] = Inferred{Type: UnionType(a.Type, b.Type)}
 		}
 	}
 	return out, nil

@@ -45,7 +45,7 @@ func reduceOp(name string, since, axesInput int, doc string, r reduction, form f
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{{Name: "keepdims", Kind: ssa.AttrInt}, {Name: "noop_with_empty_axes", Kind: ssa.AttrInt}},
-		Infer: func(n *ssa.Node) ([]Fact, error) { return inferReduce(n, r.content) },
+		Infer: func(n *ssa.Node) ([]Inferred, error) { return inferReduce(n, r.content) },
 		Eval:  func(c *Call) error { return evalReduce(c, r) },
 		Facts: Facts{Cost: reduceCost, Smaller: reducedSmaller},
 		Upgrades: []Upgrade{{Below: axesInput, Source: changelog(name, axesInput), Apply: func(u *Upgrader, n *ssa.Node) error {
@@ -74,7 +74,7 @@ func reduceMask(n *ssa.Node, axes []int64, rank int) ([]bool, error) {
 	return mask, nil
 }
 
-func inferReduce(n *ssa.Node, content func(acc, x ssa.Dim) ssa.Dim) ([]Fact, error) {
+func inferReduce(n *ssa.Node, content func(acc, x ssa.Dim) ssa.Dim) ([]Inferred, error) {
 	t := InType(n, 0)
 	keep := n.Int("keepdims", 1) != 0
 	if !t.Ranked {

@@ -23,7 +23,7 @@ func (s typeSet) has(dt ndarray.DType) bool { return s>>dt&1 == 1 }
 var (
 	floatTypes    = typesOf(ndarray.Float16, ndarray.Float32, ndarray.Float64)
 	bfloatType    = typesOf(ndarray.BFloat16)
-	float8Types   = typesOf(ndarray.Float8E4M3FN, ndarray.Float8E4M3FNZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNZ)
+	float8Types   = typesOf(ndarray.Float8E4M3FN, ndarray.Float8E4M3FNUZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNUZ)
 	signedTypes   = typesOf(ndarray.Int8, ndarray.Int16, ndarray.Int32, ndarray.Int64)
 	unsignedTypes = typesOf(ndarray.Uint8, ndarray.Uint16, ndarray.Uint32, ndarray.Uint64)
 	integerTypes  = signedTypes | unsignedTypes

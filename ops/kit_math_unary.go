@@ -42,7 +42,7 @@ func (o Op) with(kind ssa.AttrKind, names ...string) Op {
 
 // following returns the operator with a rule that follows known contents.
 func (o Op) following(f func(ssa.Dim) ssa.Dim) Op {
-	o.Infer = func(n *ssa.Node) ([]Fact, error) {
+	o.Infer = func(n *ssa.Node) ([]Inferred, error) {
 		t := InType(n, 0)
 		x := known(n, 0)
 		if x == nil || !followed(t.DType) {
@@ -147,7 +147,7 @@ func eachElem[T, R ndarray.Elem](out, a *ndarray.Array, f func(T) R) {
 }
 
 // inferPredicate is the rule of operators that map every element to a boolean.
-func inferPredicate(n *ssa.Node) ([]Fact, error) {
+func inferPredicate(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if t.Kind == ssa.KindTensor {
 		t.DType = ndarray.Bool

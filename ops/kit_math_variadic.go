@@ -27,7 +27,7 @@ func variadicOp(name string, since int, doc string, v variadic, form func(*ssa.N
 	}
 }
 
-func inferVariadic(n *ssa.Node) ([]Fact, error) {
+func inferVariadic(n *ssa.Node) ([]Inferred, error) {
 	types := make([]ssa.Type, len(n.In))
 	all := make([]int, len(n.In))
 	for i := range n.In {

@@ -97,13 +97,13 @@ func (l *classLabels) output(c *Call, class []int) error {
 }
 
 // inferClassifier is the type of labels and scores.
-func inferClassifier(n *ssa.Node, columns ssa.Dim) ([]Fact, error) {
+func inferClassifier(n *ssa.Node, columns ssa.Dim) ([]Inferred, error) {
 	l := labelsOf(n)
 	if len(l.strings) > 0 && len(l.ints) > 0 {
 		return nil, fmt.Errorf("both integer and string labels are given")
 	}
 	rows := rowsOf(n, 0)
-	return []Fact{{Type: ssa.TensorOf(l.dtype(), rows)}, {Type: ssa.TensorOf(ndarray.Float32, rows, columns)}}, nil
+	return []Inferred{{Type: ssa.TensorOf(l.dtype(), rows)}, {Type: ssa.TensorOf(ndarray.Float32, rows, columns)}}, nil
 }
 
 // outputScores stores rows of equal length as result i.

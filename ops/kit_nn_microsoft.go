@@ -13,9 +13,9 @@ import (
 const microsoft = "com.microsoft"
 
 // firstType is the type rule of operators whose results have operand 0's type.
-func firstType(results int) func(*ssa.Node) ([]Fact, error) {
-	return func(n *ssa.Node) ([]Fact, error) {
-		out := make([]Fact, results)
+func firstType(results int) func(*ssa.Node) ([]Inferred, error) {
+	return func(n *ssa.Node) ([]Inferred, error) {
+		out := make([]Inferred, results)
 		for i := range out {
 			out[i].Type = InType(n, 0)
 		}

@@ -13,12 +13,12 @@ var poolAttrs = []AttrSpec{{Name: "auto_pad", Kind: ssa.AttrString}, {Name: "cei
 
 // inferPool is the type rule of pooling: batch and channels stay, the spatial
 // dimensions become windows. inferPoolLast is the same with channels last.
-func inferPool(n *ssa.Node) ([]Fact, error)     { return inferPoolAt(n, 2) }
-func inferPoolLast(n *ssa.Node) ([]Fact, error) { return inferPoolAt(n, 1) }
+func inferPool(n *ssa.Node) ([]Inferred, error)     { return inferPoolAt(n, 2) }
+func inferPoolLast(n *ssa.Node) ([]Inferred, error) { return inferPoolAt(n, 1) }
 
 // inferPoolAt is the type rule of pooling where the spatial dimensions begin at axis
 // first, and all others stay.
-func inferPoolAt(n *ssa.Node, first int) ([]Fact, error) {
+func inferPoolAt(n *ssa.Node, first int) ([]Inferred, error) {
 	x := InType(n, 0)
 	kernel, err := kernelAttr(n)
 	if err != nil {
@@ -127,7 +127,7 @@ func poolCost(n *ssa.Node) Cost {
 }
 
 // inferGlobalPool is the type rule of global pooling: spatial dimensions become 1.
-func inferGlobalPool(n *ssa.Node) ([]Fact, error) {
+func inferGlobalPool(n *ssa.Node) ([]Inferred, error) {
 	x := InType(n, 0)
 	if !x.Ranked {
 		return One(ssa.UnrankedTensor(x.DType)), nil

@@ -284,8 +284,8 @@ func clipper(n *ssa.Node) func(float64) float64 {
 }
 
 // inferRecurrent is the type rule: Y, then states final states.
-func inferRecurrent(states int) func(*ssa.Node) ([]Fact, error) {
-	return func(n *ssa.Node) ([]Fact, error) {
+func inferRecurrent(states int) func(*ssa.Node) ([]Inferred, error) {
+	return func(n *ssa.Node) ([]Inferred, error) {
 		x, rec := InType(n, 0), InType(n, 2)
 		dirs, err := directionsOf(n)
 		if err != nil {
@@ -312,7 +312,7 @@ func inferRecurrent(states int) func(*ssa.Node) ([]Fact, error) {
 		}
 		out := One(ssa.TensorOf(x.DType, y...))
 		for range states {
-			out = append(out, Fact{Type: ssa.TensorOf(x.DType, h...)})
+			out = append(out, Inferred{Type: ssa.TensorOf(x.DType, h...)})
 		}
 		return out, nil
 	}

@@ -42,7 +42,7 @@ func typeSince(t ssa.Type, base int, widened []int) int {
 	switch t.DType {
 	case ndarray.BFloat16:
 		born = 13
-	case ndarray.Float8E4M3FN, ndarray.Float8E4M3FNZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNZ:
+	case ndarray.Float8E4M3FN, ndarray.Float8E4M3FNUZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNUZ:
 		born = 19
 	case ndarray.Uint4, ndarray.Int4:
 		born = 21
@@ -109,8 +109,8 @@ func contentFor(t ssa.Type, content []ssa.Dim) []ssa.Dim {
 }
 
 // factOf joins a type and what can be carried of a content.
-func factOf(t ssa.Type, content []ssa.Dim) []Fact {
-	return []Fact{{Type: t, Content: contentFor(t, content)}}
+func factOf(t ssa.Type, content []ssa.Dim) []Inferred {
+	return []Inferred{{Type: t, Content: contentFor(t, content)}}
 }
 
 // checkDims fails on dimensions that are negative numbers.

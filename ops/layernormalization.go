@@ -31,7 +31,7 @@ var RMSNormalization = Op{
 	Name: "RMSNormalization", Since: 23, Doc: "Y = X / sqrt(mean(X²) + epsilon) * scale over the last dimensions",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: normAttrs,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t := InType(n, 0)
 		if _, err := inferSuffixStats(n, t.DType); err != nil {
 			return nil, err
@@ -47,7 +47,7 @@ var RMSNormalization = Op{
 
 var normAttrs = []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "stash_type", Kind: ssa.AttrInt}}
 
-func inferLayerNorm(n *ssa.Node) ([]Fact, error) {
+func inferLayerNorm(n *ssa.Node) ([]Inferred, error) {
 	dt, err := stashType(n)
 	if err != nil {
 		return nil, err
@@ -56,7 +56,7 @@ func inferLayerNorm(n *ssa.Node) ([]Fact, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []Fact{{Type: InType(n, 0)}, {Type: stats}, {Type: stats}}, nil
+	return []Inferred{{Type: InType(n, 0)}, {Type: stats}, {Type: stats}}, nil
 }
 
 func evalLayerNorm[T float32 | float64](c *Call) error {

@@ -40,7 +40,7 @@ func linearAttentionCost(n *ssa.Node) Cost {
 }
 
 // inferLinearAttention: the state has past_state's element type, else the query's.
-func inferLinearAttention(n *ssa.Node) ([]Fact, error) {
+func inferLinearAttention(n *ssa.Node) ([]Inferred, error) {
 	q, v := InType(n, 0), InType(n, 2)
 	hq, hk := n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0)
 	if hk < 1 || hq < 1 || hq%hk != 0 {
@@ -54,7 +54,7 @@ func inferLinearAttention(n *ssa.Node) ([]Fact, error) {
 	if n.Input(3) != nil {
 		state = InType(n, 3).DType
 	}
-	return []Fact{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), dv.MulN(hq))},
+	return []Inferred{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), dv.MulN(hq))},
 		{Type: ssa.TensorOf(state, dimOf(q, 0), ssa.D(hk), dimOf(q, 2).FloorDiv(ssa.D(hq)), dv)}}, nil
 }
 

@@ -19,7 +19,7 @@ var LinearClassifier = Op{
 	Attrs: []AttrSpec{{Name: "coefficients", Kind: ssa.AttrFloats, Required: true}, {Name: "intercepts", Kind: ssa.AttrFloats},
 		{Name: "classlabels_ints", Kind: ssa.AttrInts}, {Name: "classlabels_strings", Kind: ssa.AttrStrings},
 		{Name: "multi_class", Kind: ssa.AttrInt}, {Name: "post_transform", Kind: ssa.AttrString}},
-	Facts: Facts{Cost: elementCost}, Infer: inferLinearClassifier, Eval: evalLinearClassifier,
+	Infer: inferLinearClassifier, Eval: evalLinearClassifier,
 }
 
 // LinearRegressor evaluates linear functions:
@@ -29,7 +29,7 @@ var LinearRegressor = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "coefficients", Kind: ssa.AttrFloats}, {Name: "intercepts", Kind: ssa.AttrFloats},
 		{Name: "targets", Kind: ssa.AttrInt}, {Name: "post_transform", Kind: ssa.AttrString}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(n.Int("targets", 1)))), nil
 	},
 	Eval: evalLinearRegressor,
@@ -69,7 +69,7 @@ func (m *linearMap) apply(x []float64) []float64 {
 	return out
 }
 
-func inferLinearClassifier(n *ssa.Node) ([]Fact, error) {
+func inferLinearClassifier(n *ssa.Node) ([]Inferred, error) {
 	cols, labels := ssa.Dim{}, labelsOf(n)
 	if t := InType(n, 0); t.Rank() > 0 {
 		if f, ok := t.Shape[len(t.Shape)-1].Const(); ok && f > 0 {

@@ -12,14 +12,14 @@ func logicOp(name, doc string, f func(x, y bool) bool) Op {
 	return Op{
 		Name: name, Since: 7, Doc: doc,
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Infer:    func(n *ssa.Node) ([]Fact, error) { return inferLogic(n, f) },
+		Infer:    func(n *ssa.Node) ([]Inferred, error) { return inferLogic(n, f) },
 		Eval:     func(c *Call) error { return evalLogic(c, f) },
 		Facts:    Facts{Elementwise: true, Commutative: true},
 		Upgrades: legacyBroadcast(name),
 	}
 }
 
-func inferLogic(n *ssa.Node, f func(x, y bool) bool) ([]Fact, error) {
+func inferLogic(n *ssa.Node, f func(x, y bool) bool) ([]Inferred, error) {
 	if _, err := sameDType(n, 0, 1); err != nil {
 		return nil, err
 	}

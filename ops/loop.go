@@ -20,7 +20,7 @@ var Loop = Op{
 	Name: "Loop", Since: 25, Form: since(13), Doc: "repeat body while i < M and cond",
 	MinIn: 2, MaxIn: -1, MinOut: 0, MaxOut: -1,
 	Attrs: []AttrSpec{{Name: "body", Graph: true, Required: true}},
-	Facts: Facts{Cost: elementCost}, Infer: inferLoop, Eval: evalLoop,
+	Infer: inferLoop, Eval: evalLoop,
 }
 
 // LoopShape names the parts of a Loop node.
@@ -76,7 +76,7 @@ func (s LoopShape) Trips(n *ssa.Node) ssa.Dim {
 	return m
 }
 
-func inferLoop(n *ssa.Node) ([]Fact, error) {
+func inferLoop(n *ssa.Node) ([]Inferred, error) {
 	s, err := LoopOf(n)
 	if err != nil {
 		return nil, err
@@ -92,7 +92,7 @@ func inferLoop(n *ssa.Node) ([]Fact, error) {
 		return nil, err
 	}
 	trips := s.Trips(n)
-	var out []Fact
+	var out []Inferred
 	for i := range s.Carried {
 		t := UnionType(InType(n, 2+i), s.Body.Results[1+i].Type)
 		if k, ok := trips.Const(); ok && k == 0 {
@@ -100,14 +100,14 @@ func inferLoop(n *ssa.Node) ([]Fact, error) {
 		} else if ok {
 			t = s.Body.Results[1+i].Type
 		}
-		out = append(out, Fact{Type: t})
+		out = append(out, Inferred{Type: t})
 	}
 	for _, r := range s.Body.Results[1+s.Carried:] {
 		t := r.Type
 		if t.Kind == ssa.KindTensor && t.Ranked {
 			t.Shape = append([]ssa.Dim{trips}, t.Shape...)
 		}
-		out = append(out, Fact{Type: t})
+		out = append(out, Inferred{Type: t})
 	}
 	return out[:max(len(n.Out), 0)], nil
 }

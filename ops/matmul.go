@@ -57,7 +57,7 @@ func MatMulShape(a, b ssa.Type, dt ndarray.DType) (ssa.Type, error) {
 	return ssa.TensorOf(dt, shape...), nil
 }
 
-func inferMatMul(n *ssa.Node) ([]Fact, error) {
+func inferMatMul(n *ssa.Node) ([]Inferred, error) {
 	dt, err := sameDType(n, 0, 1)
 	if err != nil {
 		return nil, err

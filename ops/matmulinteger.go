@@ -14,7 +14,7 @@ import (
 var MatMulInteger = Op{
 	Name: "MatMulInteger", Since: 10, Doc: "Y = (A - a_zero_point) · (B - b_zero_point) in int32",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t, err := MatMulShape(InType(n, 0), InType(n, 1), ndarray.Int32)
 		return One(t), err
 	},

@@ -19,14 +19,14 @@ var MaxPool = Op{
 	Name: "MaxPool", Since: 22, Form: maxPoolForm, Doc: "Y = max over sliding windows",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
 	Attrs: append([]AttrSpec{{Name: "storage_order", Kind: ssa.AttrInt}}, poolAttrs...),
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		out, err := inferPool(n)
 		if err != nil {
 			return nil, err
 		}
 		t := out[0].Type
 		t.DType = ndarray.Int64
-		return append(out, Fact{Type: t}), nil
+		return append(out, Inferred{Type: t}), nil
 	},
 	Eval:  evalMaxPool,
 	Facts: Facts{Smaller: pooledPlanes, Cost: poolCost},

@@ -19,10 +19,10 @@ var MaxRoiPool = Op{
 	Name: "MaxRoiPool", Since: 22, Form: typeForm(1, 22), Doc: "Y[r] = maxima of X over the bins of rois[r]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "pooled_shape", Kind: ssa.AttrInts, Required: true}, {Name: "spatial_scale", Kind: ssa.AttrFloat}},
-	Facts: Facts{Cost: elementCost}, Infer: inferMaxRoiPool, Eval: func(c *Call) error { return byReal(c, 0, maxRoiPool[float32], maxRoiPool[float64]) },
+	Infer: inferMaxRoiPool, Eval: func(c *Call) error { return byReal(c, 0, maxRoiPool[float32], maxRoiPool[float64]) },
 }
 
-func inferMaxRoiPool(n *ssa.Node) ([]Fact, error) {
+func inferMaxRoiPool(n *ssa.Node) ([]Inferred, error) {
 	x, rois, pooled := InType(n, 0), InType(n, 1), n.Ints("pooled_shape")
 	if len(pooled) != 2 {
 		return nil, badAttr("pooled_shape", pooled, "height and width")

@@ -21,7 +21,7 @@ var MaxUnpool = Op{
 	Name: "MaxUnpool", Since: 22, Form: bf16Since22(11), Doc: "Y.flat[I] = X, zero elsewhere",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "kernel_shape", Kind: ssa.AttrInts, Required: true}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}},
-	Facts: Facts{Cost: elementCost}, Infer: inferMaxUnpool, Eval: evalMaxUnpool,
+	Infer: inferMaxUnpool, Eval: evalMaxUnpool,
 }
 
 // unpoolDim is the size a pooled dimension had.
@@ -40,7 +40,7 @@ func unpoolWindow(n *ssa.Node, rank int) (window, error) {
 	return windowOf(n, kernel)
 }
 
-func inferMaxUnpool(n *ssa.Node) ([]Fact, error) {
+func inferMaxUnpool(n *ssa.Node) ([]Inferred, error) {
 	x := InType(n, 0)
 	if !x.Ranked {
 		return One(ssa.UnrankedTensor(x.DType)), nil

@@ -20,7 +20,7 @@ var MelWeightMatrix = Op{
 	Name: "MelWeightMatrix", Since: 17, Doc: "[dft_length/2+1, num_mel_bins] of triangular mel filters",
 	MinIn: 5, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "output_datatype", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		dt, err := dtypeAttr(n, "output_datatype", ndarray.Float32)
 		return One(ssa.TensorOf(dt, scalarDim(n, 1).FloorDiv(ssa.D(2)).AddN(1), scalarDim(n, 0))), err
 	},

@@ -15,7 +15,7 @@ var OneHotEncoder = Op{
 	Domain: mlDomain, Name: "OneHotEncoder", Since: 1, Doc: "Y[…, k] = X[…] == category k",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "cats_int64s", Kind: ssa.AttrInts}, {Name: "cats_strings", Kind: ssa.AttrStrings}, {Name: "zeros", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t := InType(n, 0)
 		if !t.Ranked {
 			return One(ssa.UnrankedTensor(ndarray.Float32)), nil
@@ -38,7 +38,7 @@ var LabelEncoder = Op{
 		{Name: "values_strings", Kind: ssa.AttrStrings}, {Name: "values_tensor", Kind: ssa.AttrTensor},
 		{Name: "default_float", Kind: ssa.AttrFloat}, {Name: "default_int64", Kind: ssa.AttrInt},
 		{Name: "default_string", Kind: ssa.AttrString}, {Name: "default_tensor", Kind: ssa.AttrTensor}},
-	Facts: Facts{Cost: elementCost}, Infer: inferLabelEncoder, Eval: evalLabelEncoder,
+	Infer: inferLabelEncoder, Eval: evalLabelEncoder,
 	Upgrades: []Upgrade{{Below: 2, Source: "https://onnx.ai/onnx/operators/onnx_aionnxml_LabelEncoder.html#labelencoder-2",
 		Apply: upgradeLabelEncoder}},
 }
@@ -50,7 +50,7 @@ var CategoryMapper = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "cats_int64s", Kind: ssa.AttrInts}, {Name: "cats_strings", Kind: ssa.AttrStrings},
 		{Name: "default_int64", Kind: ssa.AttrInt}, {Name: "default_string", Kind: ssa.AttrString}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t := InType(n, 0)
 		switch t.DType {
 		case ndarray.String:
@@ -184,7 +184,7 @@ func upgradeLabelEncoder(_ *Upgrader, n *ssa.Node) error {
 	return nil
 }
 
-func inferLabelEncoder(n *ssa.Node) ([]Fact, error) {
+func inferLabelEncoder(n *ssa.Node) ([]Inferred, error) {
 	values, err := listAttr(n, "values")
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ var ZipMap = Op{
 	Domain: mlDomain, Name: "ZipMap", Since: 1, Doc: "Z[n] = {label k: X[n, k]}",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "classlabels_int64s", Kind: ssa.AttrInts}, {Name: "classlabels_strings", Kind: ssa.AttrStrings}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		l, value := labelsOf(n), ssa.TensorOf(ndarray.Float32)
 		return One(ssa.SequenceOf(ssa.Type{Kind: ssa.KindMap, DType: l.dtype(), Elem: &value})), nil
 	},
@@ -33,7 +33,7 @@ var DictVectorizer = Op{
 	Domain: mlDomain, Name: "DictVectorizer", Since: 1, Doc: "Y[0, i] = X[vocabulary[i]], or 0",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "int64_vocabulary", Kind: ssa.AttrInts}, {Name: "string_vocabulary", Kind: ssa.AttrStrings}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		words := max(len(n.Ints("int64_vocabulary")), len(n.Strings("string_vocabulary")))
 		return One(ssa.StaticTensor(mapValueType(InType(n, 0)), 1, words)), nil
 	},
@@ -48,7 +48,7 @@ var CastMap = Op{
 	Domain: mlDomain, Name: "CastMap", Since: 1, Doc: "Y = values of X by key",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "cast_to", Kind: ssa.AttrString}, {Name: "map_form", Kind: ssa.AttrString}, {Name: "max_map", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferCastMap, Eval: evalCastMap,
+	Infer: inferCastMap, Eval: evalCastMap,
 }
 
 // mapValueType is the element type of a map's values, as far as known.
@@ -143,7 +143,7 @@ func castMapType(n *ssa.Node) (ndarray.DType, error) {
 	}
 }
 
-func inferCastMap(n *ssa.Node) ([]Fact, error) {
+func inferCastMap(n *ssa.Node) ([]Inferred, error) {
 	dt, err := castMapType(n)
 	if err != nil {
 		return nil, err

@@ -14,7 +14,7 @@ var Scaler = Op{
 	Domain: mlDomain, Name: "Scaler", Since: 1, Doc: "Y = (X - offset) * scale",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "offset", Kind: ssa.AttrFloats}, {Name: "scale", Kind: ssa.AttrFloats}},
-	Facts: Facts{Cost: elementCost}, Infer: inferAsFloat, Eval: evalScaler,
+	Infer: inferAsFloat, Eval: evalScaler,
 }
 
 // Normalizer divides rows by their norm: https://onnx.ai/onnx/operators/onnx_aionnxml_Normalizer.html
@@ -25,7 +25,7 @@ var Normalizer = Op{
 	Domain: mlDomain, Name: "Normalizer", Since: 1, Doc: "Y = X / norm(X) row by row",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "norm", Kind: ssa.AttrString}},
-	Facts: Facts{Cost: elementCost}, Infer: inferAsFloat, Eval: evalNormalizer,
+	Infer: inferAsFloat, Eval: evalNormalizer,
 }
 
 // Binarizer compares with a threshold: https://onnx.ai/onnx/operators/onnx_aionnxml_Binarizer.html
@@ -58,11 +58,11 @@ var FeatureVectorizer = Op{
 	Domain: mlDomain, Name: "FeatureVectorizer", Since: 1, Doc: "Y = inputs side by side as floats",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "inputdimensions", Kind: ssa.AttrInts}},
-	Facts: Facts{Cost: elementCost}, Infer: inferFeatureVectorizer, Eval: evalFeatureVectorizer,
+	Infer: inferFeatureVectorizer, Eval: evalFeatureVectorizer,
 }
 
 // inferAsFloat is operand 0's shape with element type float32.
-func inferAsFloat(n *ssa.Node) ([]Fact, error) {
+func inferAsFloat(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	return One(ssa.Type{Kind: ssa.KindTensor, DType: ndarray.Float32, Ranked: t.Ranked, Shape: t.Shape}), nil
 }
@@ -229,7 +229,7 @@ func imputeInts(c *Call, a *ndarray.Array, put []int64, old int64) error {
 	return nil
 }
 
-func inferFeatureVectorizer(n *ssa.Node) ([]Fact, error) {
+func inferFeatureVectorizer(n *ssa.Node) ([]Inferred, error) {
 	dims, rows, cols := n.Ints("inputdimensions"), ssa.Dim{}, ssa.D(0)
 	for i := range n.In {
 		if r := rowsOf(n, i); r.Known() {

@@ -18,7 +18,7 @@ var MSAttention = Op{
 	Domain: microsoft, Name: "Attention", Since: 1, Doc: "output = attention of [Q K V] = input · weights + bias",
 	MinIn: 2, MaxIn: 7, MinOut: 1, MaxOut: 2,
 	Attrs: msAttentionAttrs,
-	Facts: Facts{Cost: projectedCost}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferSelfAttention(n, 4, InType(n, 0).DType) },
+	Facts: Facts{Cost: projectedCost}, Infer: func(n *ssa.Node) ([]Inferred, error) { return inferSelfAttention(n, 4, InType(n, 0).DType) },
 	Eval: func(c *Call) error {
 		return byReal(c, 0, evalMSAttention[float32], evalMSAttention[float64])
 	},
@@ -31,7 +31,7 @@ var QAttention = Op{
 	Domain: microsoft, Name: "QAttention", Since: 1, Doc: "output = attention of [Q K V] = dequantize(input) · dequantize(weight) + bias",
 	MinIn: 5, MaxIn: 9, MinOut: 1, MaxOut: 2,
 	Attrs: msAttentionAttrs,
-	Facts: Facts{Cost: projectedCost}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferSelfAttention(n, 8, InType(n, 3).DType) },
+	Facts: Facts{Cost: projectedCost}, Infer: func(n *ssa.Node) ([]Inferred, error) { return inferSelfAttention(n, 8, InType(n, 3).DType) },
 	Eval: evalQAttention,
 }
 
@@ -56,7 +56,7 @@ func projectionSizes(n *ssa.Node, cols ssa.Dim) (sizes [3]ssa.Dim, err error) {
 }
 
 // inferSelfAttention is the type rule; pastAt is the operand that holds the past.
-func inferSelfAttention(n *ssa.Node, pastAt int, dt ndarray.DType) ([]Fact, error) {
+func inferSelfAttention(n *ssa.Node, pastAt int, dt ndarray.DType) ([]Inferred, error) {
 	x, w := InType(n, 0), InType(n, 1)
 	if x.Ranked && x.Rank() != 3 || w.Ranked && w.Rank() != 2 {
 		return nil, fmt.Errorf("input %s and weights %s must have rank 3 and 2", x, w)
@@ -70,7 +70,7 @@ func inferSelfAttention(n *ssa.Node, pastAt int, dt ndarray.DType) ([]Fact, erro
 	if n.Input(pastAt) != nil {
 		total = total.Add(dimOf(InType(n, pastAt), 3))
 	}
-	return []Fact{{Type: ssa.TensorOf(dt, dimOf(x, 0), dimOf(x, 1), sizes[2])},
+	return []Inferred{{Type: ssa.TensorOf(dt, dimOf(x, 0), dimOf(x, 1), sizes[2])},
 		{Type: ssa.TensorOf(dt, ssa.D(2), dimOf(x, 0), count, total, sizes[1].FloorDiv(count))}}, nil
 }
 
@@ -208,7 +208,7 @@ var MultiHeadAttention = Op{
 	},
 }
 
-func inferMultiHead(n *ssa.Node) ([]Fact, error) {
+func inferMultiHead(n *ssa.Node) ([]Inferred, error) {
 	q, k, v := InType(n, 0), InType(n, 1), InType(n, 2)
 	count := ssa.D(n.Int("num_heads", 1))
 	batch, seq := dimOf(q, 0), dimOf(q, 1)
@@ -235,7 +235,7 @@ func inferMultiHead(n *ssa.Node) ([]Fact, error) {
 	if q.Rank() == 3 {
 		keySize = dimOf(q, 2).FloorDiv(count)
 	}
-	return []Fact{{Type: ssa.TensorOf(q.DType, batch, seq, hidden)}, {Type: ssa.TensorOf(q.DType, batch, count, total, keySize)},
+	return []Inferred{{Type: ssa.TensorOf(q.DType, batch, seq, hidden)}, {Type: ssa.TensorOf(q.DType, batch, count, total, keySize)},
 		{Type: ssa.TensorOf(q.DType, batch, count, total, size)}, {Type: ssa.TensorOf(q.DType, batch, count, seq, total)}}, nil
 }
 

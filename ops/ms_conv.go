@@ -34,7 +34,7 @@ func nhwcConv(name, doc string, attrs []AttrSpec, operands int) Op {
 		Domain: microsoft, Name: name, Since: 1, Doc: doc,
 		MinIn: 2, MaxIn: operands, MinOut: 1, MaxOut: 1,
 		Attrs: attrs, Facts: Facts{Cost: convCost(1)},
-		Infer: func(n *ssa.Node) ([]Fact, error) { return inferChannelsLast(n, 0, 1, InType(n, 0).DType) },
+		Infer: func(n *ssa.Node) ([]Inferred, error) { return inferChannelsLast(n, 0, 1, InType(n, 0).DType) },
 		Eval: func(c *Call) error {
 			return byReal(c, 0, func(c *Call) error { return evalFusedConv[float32](c, true) },
 				func(c *Call) error { return evalFusedConv[float64](c, true) })
@@ -43,7 +43,7 @@ func nhwcConv(name, doc string, attrs []AttrSpec, operands int) Op {
 }
 
 // inferChannelsLast is inferConv for data with channels last.
-func inferChannelsLast(n *ssa.Node, xi, wi int, dt ndarray.DType) ([]Fact, error) {
+func inferChannelsLast(n *ssa.Node, xi, wi int, dt ndarray.DType) ([]Inferred, error) {
 	x, w := InType(n, xi), InType(n, wi)
 	if !x.Ranked || x.Rank() < 3 {
 		return One(ssa.UnrankedTensor(dt)), nil

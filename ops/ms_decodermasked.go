@@ -27,7 +27,7 @@ var DecoderMaskedMultiHeadAttention = Op{
 	Infer: inferDecoderMasked, Facts: Facts{Cost: cachedCost(1)}, Eval: notDouble(evalDecoderMasked),
 }
 
-func inferDecoderMasked(n *ssa.Node) ([]Fact, error) {
+func inferDecoderMasked(n *ssa.Node) ([]Inferred, error) {
 	q, v := InType(n, 0), InType(n, 2)
 	count := ssa.D(n.Int("num_heads", 1))
 	hidden, length := dimOf(v, 2), ssa.Dim{}
@@ -47,7 +47,7 @@ func inferDecoderMasked(n *ssa.Node) ([]Fact, error) {
 	if n.Input(6) == nil {
 		second = present
 	}
-	return []Fact{{Type: y}, {Type: present}, {Type: second}, {Type: ssa.TensorOf(q.DType, dimOf(q, 0), count, ssa.D(1), length)}}, nil
+	return []Inferred{{Type: y}, {Type: present}, {Type: second}, {Type: ssa.TensorOf(q.DType, dimOf(q, 0), count, ssa.D(1), length)}}, nil
 }
 
 func evalDecoderMasked(c *Call) error {

@@ -19,7 +19,7 @@ var DynamicQuantizeLSTM = Op{
 	Domain: microsoft, Name: "DynamicQuantizeLSTM", Since: 1, Doc: "LSTM over int8 weights, activations quantized on the fly",
 	MinIn: 3, MaxIn: 12, MinOut: 0, MaxOut: 3,
 	Attrs: append([]AttrSpec{{Name: "input_forget", Kind: ssa.AttrInt}}, recurrentAttrs...),
-	Infer: func(n *ssa.Node) ([]Fact, error) { return inferRecurrent(2)(n) },
+	Infer: func(n *ssa.Node) ([]Inferred, error) { return inferRecurrent(2)(n) },
 	Eval:  evalDynamicQuantizeLSTM,
 	Facts: Facts{Cost: recurrentCost(4)},
 }

@@ -19,7 +19,7 @@ import (
 var DynamicTimeWarping = Op{
 	Domain: microsoft, Name: "DynamicTimeWarping", Since: 1, Doc: "output = the cheapest path through a matrix of costs",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		if x := InType(n, 0); x.Ranked && x.Rank() != 2 && x.Rank() != 3 {
 			return nil, fmt.Errorf("costs %s, expected [M,N] or [1,M,N]", x)
 		}

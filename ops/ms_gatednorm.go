@@ -161,7 +161,7 @@ func evalEngramGate(c *Call) error {
 var LinearAttentionGate = Op{
 	Domain: microsoft, Name: "LinearAttentionGate", Since: 1, Doc: "decay = decay_scale * softplus(a + dt_bias); beta = sigmoid(b)",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 2,
-	Infer: firstType(2), Facts: Facts{InPlace: inPlaceFirst, Cost: elementCost},
+	Infer: firstType(2), Facts: Facts{InPlace: inPlaceFirst},
 	Eval: notDouble(func(c *Call) error {
 		a, b := c.Array(0), c.Array(3)
 		if a.Rank() < 1 {

@@ -21,7 +21,7 @@ var GatherBlockQuantized = Op{
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "bits", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt}, {Name: "gather_axis", Kind: ssa.AttrInt},
 		{Name: "quantize_axis", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferGatherBlock, Eval: evalGatherBlock,
+	Infer: inferGatherBlock, Eval: evalGatherBlock,
 }
 
 // packedBits is how many elements a byte of the data holds.
@@ -33,7 +33,7 @@ func packedBits(n *ssa.Node, dt ndarray.DType) (perByte, bits int) {
 	return 8 / max(1, bits), bits
 }
 
-func inferGatherBlock(n *ssa.Node) ([]Fact, error) {
+func inferGatherBlock(n *ssa.Node) ([]Inferred, error) {
 	data, idx, dt := InType(n, 0), InType(n, 1), InType(n, 2).DType
 	if !data.Ranked || !idx.Ranked {
 		return One(ssa.UnrankedTensor(dt)), nil

@@ -49,7 +49,7 @@ var QuickGelu = Op{
 var BiasSplitGelu = Op{
 	Domain: microsoft, Name: "BiasSplitGelu", Since: 1, Doc: "Y = X1 * gelu(X2), [X1 X2] = X + bias",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		x := InType(n, 0)
 		if x.Ranked && x.Rank() != 3 {
 			return nil, fmt.Errorf("operand %s, expected rank 3", x)

@@ -33,7 +33,7 @@ var GroupQueryAttention = Op{
 	},
 }
 
-func inferGroupQuery(n *ssa.Node) ([]Fact, error) {
+func inferGroupQuery(n *ssa.Node) ([]Inferred, error) {
 	q := InType(n, 0)
 	hq, hk := n.Int("num_heads", 0), n.Int("kv_num_heads", 0)
 	if hq < 1 || hk < 1 || hq%hk != 0 {
@@ -49,7 +49,7 @@ func inferGroupQuery(n *ssa.Node) ([]Fact, error) {
 		cache = dimOf(InType(n, 3), 2).Max(total)
 	}
 	kv := ssa.TensorOf(q.DType, dimOf(q, 0), ssa.D(hk), cache, size)
-	return []Fact{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), hidden)}, {Type: kv}, {Type: kv},
+	return []Inferred{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), hidden)}, {Type: kv}, {Type: kv},
 		{Type: ssa.TensorOf(q.DType, dimOf(q, 0), ssa.D(hq), dimOf(q, 1), total)}}, nil
 }
 

@@ -16,7 +16,7 @@ var CropAndResize = Op{
 	Domain: microsoft, Name: "CropAndResize", Since: 1, Doc: "Y[r] = box rois[r] of image X[batch_indices[r]], scaled to crop_size",
 	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "extrapolation_value", Kind: ssa.AttrFloat}, {Name: "mode", Kind: ssa.AttrString}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		x := InType(n, 0)
 		size := []ssa.Dim{{}, {}}
 		if k := ContentOf(n, 3); len(k) == 2 {
@@ -24,7 +24,7 @@ var CropAndResize = Op{
 		}
 		return One(ssa.TensorOf(x.DType, dimOf(InType(n, 1), 0), dimOf(x, 1), size[0], size[1])), nil
 	},
-	Facts: Facts{Cost: elementCost}, Eval: notDouble(evalCropAndResize),
+	Eval: notDouble(evalCropAndResize),
 }
 
 func evalCropAndResize(c *Call) error {
@@ -109,7 +109,7 @@ var ConvTransposeWithDynamicPads = Op{
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "auto_pad", Kind: ssa.AttrString}, {Name: "dilations", Kind: ssa.AttrInts}, {Name: "group", Kind: ssa.AttrInt},
 		{Name: "kernel_shape", Kind: ssa.AttrInts}, {Name: "output_padding", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		pads, known := ConstInts(n, 2)
 		facts, err := inferConvTranspose(withPads(n, pads))
 		if err == nil && n.Input(2) != nil && !known && facts[0].Type.Ranked {
@@ -151,7 +151,7 @@ var UnfoldTensor = Op{
 	Domain: microsoft, Name: "UnfoldTensor", Since: 1, Doc: "output[…, i, …, j] = input[…, i*step + j, …] along dim",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "dim", Kind: ssa.AttrInt}, {Name: "size", Kind: ssa.AttrInt, Required: true}, {Name: "step", Kind: ssa.AttrInt}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		x := InType(n, 0)
 		if !x.Ranked {
 			return One(ssa.UnrankedTensor(x.DType)), nil

@@ -53,7 +53,7 @@ var MSLinearAttention = Op{
 	Infer: inferMSLinearAttention, Facts: Facts{Cost: linearAttentionCost}, Eval: notDouble(evalMSLinearAttention),
 }
 
-func inferMSLinearAttention(n *ssa.Node) ([]Fact, error) {
+func inferMSLinearAttention(n *ssa.Node) ([]Inferred, error) {
 	q, v := InType(n, 0), InType(n, 2)
 	hq, hk := n.Int("q_num_heads", 0), n.Int("kv_num_heads", 0)
 	if hk < 1 || hq < 1 || hq%hk != 0 && hk%hq != 0 {
@@ -69,7 +69,7 @@ func inferMSLinearAttention(n *ssa.Node) ([]Fact, error) {
 	if n.Input(3) != nil {
 		dt = InType(n, 3).DType
 	}
-	return []Fact{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), dv.MulN(max(hq, hk)))}, {Type: ssa.TensorOf(dt, state...)}}, nil
+	return []Inferred{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), dv.MulN(max(hq, hk)))}, {Type: ssa.TensorOf(dt, state...)}}, nil
 }
 
 func evalMSLinearAttention(c *Call) error {
@@ -129,11 +129,11 @@ var MSCausalConvWithState = Op{
 	Infer: inferMSCausalConv, Facts: Facts{Cost: causalConvCost}, Eval: notDouble(evalMSCausalConv),
 }
 
-func inferMSCausalConv(n *ssa.Node) ([]Fact, error) {
+func inferMSCausalConv(n *ssa.Node) ([]Inferred, error) {
 	x, k := InType(n, 0), dimOf(InType(n, 1), -1)
 	w, err := stateWindow(n)
 	if err != nil || !x.Ranked || x.Rank() < 3 {
-		return []Fact{{Type: x}, {Type: ssa.UnrankedTensor(x.DType)}}, err
+		return []Inferred{{Type: x}, {Type: ssa.UnrankedTensor(x.DType)}}, err
 	}
 	length := k.AddN(-1).MulN(n.Int("dilation", 1))
 	state := slices.Clone(x.Shape)
@@ -142,7 +142,7 @@ func inferMSCausalConv(n *ssa.Node) ([]Fact, error) {
 	} else {
 		state[len(state)-1] = length
 	}
-	return []Fact{{Type: x}, {Type: ssa.TensorOf(x.DType, windowed(state, w, symbolDim)...)}}, nil
+	return []Inferred{{Type: x}, {Type: ssa.TensorOf(x.DType, windowed(state, w, symbolDim)...)}}, nil
 }
 
 // causalLine is the layout of one evaluation: where position t of a channel lies.

@@ -52,7 +52,7 @@ func orient[D any](n *ssa.Node, side string, shape []D) []D {
 	return shape
 }
 
-func inferFusedMatMul(n *ssa.Node) ([]Fact, error) {
+func inferFusedMatMul(n *ssa.Node) ([]Inferred, error) {
 	dt, err := sameDType(n, 0, 1)
 	if err != nil {
 		return nil, err

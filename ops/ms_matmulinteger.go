@@ -16,7 +16,7 @@ import (
 var DynamicQuantizeMatMul = Op{
 	Domain: microsoft, Name: "DynamicQuantizeMatMul", Since: 1, Doc: "Y = quantize(A) · (B - b_zero_point) * scales + bias",
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t, err := MatMulShape(InType(n, 0), InType(n, 1), InType(n, 0).DType)
 		return One(t), err
 	},
@@ -29,7 +29,7 @@ var DynamicQuantizeMatMul = Op{
 var MatMulIntegerToFloat = Op{
 	Domain: microsoft, Name: "MatMulIntegerToFloat", Since: 1, Doc: "Y = (A - a_zero_point) · (B - b_zero_point) * scales + bias",
 	MinIn: 4, MaxIn: 7, MinOut: 1, MaxOut: 1,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t, err := MatMulShape(InType(n, 0), InType(n, 1), InType(n, 2).DType)
 		return One(t), err
 	},
@@ -40,7 +40,7 @@ var MatMulIntegerToFloat = Op{
 var MatMulInteger16 = Op{
 	Domain: microsoft, Name: "MatMulInteger16", Since: 1, Doc: "Y = A · B of 16-bit integers in 32 bits",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t, err := MatMulShape(InType(n, 0), InType(n, 1), wideInt(InType(n, 0).DType))
 		return One(t), err
 	},
@@ -52,7 +52,7 @@ var MatMulInteger16 = Op{
 var MulInteger = Op{
 	Domain: microsoft, Name: "MulInteger", Since: 1, Doc: "C = (A - A_zero_point) * (B - B_zero_point) in int32",
 	MinIn: 1, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t, err := BroadcastTypes(ndarray.Int32, InType(n, 0), InType(n, 2))
 		return One(t), err
 	},
@@ -190,7 +190,7 @@ var QGemm = Op{
 	Domain: microsoft, Name: "QGemm", Since: 1, Doc: "Y = quantize((A' - za) · (B' - zb) + C)",
 	MinIn: 6, MaxIn: 9, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "transA", Kind: ssa.AttrInt}, {Name: "transB", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: innerCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Cost: innerCost}, Infer: func(n *ssa.Node) ([]Inferred, error) {
 		a, b := InType(n, 0), InType(n, 3)
 		rows, cols := dimOf(a, 0), dimOf(b, 1)
 		if n.Int("transA", 0) != 0 {

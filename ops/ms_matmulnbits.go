@@ -28,8 +28,8 @@ var MatMulNBits = Op{
 
 // inferLastTo is the type rule of operators that replace operand 0's last
 // dimension by an attribute.
-func inferLastTo(attr string) func(*ssa.Node) ([]Fact, error) {
-	return func(n *ssa.Node) ([]Fact, error) {
+func inferLastTo(attr string) func(*ssa.Node) ([]Inferred, error) {
+	return func(n *ssa.Node) ([]Inferred, error) {
 		t := InType(n, 0)
 		if !t.Ranked || t.Rank() == 0 {
 			return One(ssa.UnrankedTensor(t.DType)), nil
@@ -193,7 +193,7 @@ var MatMulBnb4 = Op{
 	Attrs: []AttrSpec{{Name: "K", Kind: ssa.AttrInt, Required: true}, {Name: "N", Kind: ssa.AttrInt, Required: true},
 		{Name: "block_size", Kind: ssa.AttrInt, Required: true}, {Name: "quant_type", Kind: ssa.AttrInt, Required: true},
 		{Name: "training_mode", Kind: ssa.AttrInt}, {Name: "transB", Kind: ssa.AttrInt}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		if n.Int("transB", 1) == 0 {
 			return inferLastTo("K")(n)
 		}

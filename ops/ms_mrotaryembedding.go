@@ -20,7 +20,7 @@ var MRotaryEmbedding = Op{
 	Attrs: []AttrSpec{{Name: "interleaved", Kind: ssa.AttrInt}, {Name: "is_packed_batching", Kind: ssa.AttrInt}, {Name: "mrope_layout", Kind: ssa.AttrInt},
 		{Name: "mrope_section", Kind: ssa.AttrInts, Required: true}, {Name: "num_heads", Kind: ssa.AttrInt}, {Name: "rotary_embedding_dim", Kind: ssa.AttrInt},
 		{Name: "scale", Kind: ssa.AttrFloat}},
-	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst, Cost: elementCost}, Eval: notDouble(evalMRotary),
+	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst}, Eval: notDouble(evalMRotary),
 }
 
 func evalMRotary(c *Call) error {

@@ -21,13 +21,13 @@ var NGramHashMapping = Op{
 	MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "max_ngram_size", Kind: ssa.AttrInt, Required: true}, {Name: "n_head_per_ngram", Kind: ssa.AttrInt, Required: true},
 		{Name: "pad_id", Kind: ssa.AttrInt, Required: true}, {Name: "reset_on_eos", Kind: ssa.AttrInt}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		ids := InType(n, 0)
 		most := n.Int("max_ngram_size", 0)
 		heads := (most - 1) * n.Int("n_head_per_ngram", 0)
-		return []Fact{{Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), dimOf(ids, 1), ssa.D(heads))}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), ssa.D(most-1))}}, nil
+		return []Inferred{{Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), dimOf(ids, 1), ssa.D(heads))}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), ssa.D(most-1))}}, nil
 	},
-	Facts: Facts{Cost: elementCost}, Eval: evalNGramHash,
+	Eval: evalNGramHash,
 }
 
 // ngramHash is what all sequences of a call share.
@@ -188,14 +188,14 @@ var VarlenNGramHashMapping = Op{
 	Domain: microsoft, Name: "VarlenNGramHashMapping", Since: 1, Doc: "hash ids of the n-grams that end at every token of packed sequences",
 	MinIn: 4, MaxIn: 10, MinOut: 1, MaxOut: 4,
 	Attrs: append([]AttrSpec{{Name: "state_update_capacity", Kind: ssa.AttrInt}}, NGramHashMapping.Attrs...),
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		ids := InType(n, 0)
 		back := ssa.D(n.Int("max_ngram_size", 0) - 1)
 		batch := dimOf(InType(n, 3), 0).AddN(-1)
-		return []Fact{{Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), back.MulN(n.Int("n_head_per_ngram", 0)))}, {Type: ssa.TensorOf(ids.DType, batch, back)},
+		return []Inferred{{Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), back.MulN(n.Int("n_head_per_ngram", 0)))}, {Type: ssa.TensorOf(ids.DType, batch, back)},
 			{Type: ssa.TensorOf(ndarray.Int32, batch, back)}, {Type: ssa.TensorOf(ids.DType, batch, ssa.D(n.Int("state_update_capacity", 0)), back)}}, nil
 	},
-	Facts: Facts{Cost: elementCost}, Eval: evalVarlenNGramHash,
+	Eval: evalVarlenNGramHash,
 }
 
 // packedHash is one evaluation of VarlenNGramHashMapping.

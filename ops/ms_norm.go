@@ -24,11 +24,11 @@ func simplifiedNorm(domain string) Op {
 		Domain: domain, Name: "SimplifiedLayerNormalization", Since: 1, Doc: "Y = X / sqrt(mean(X²) + epsilon) * scale over the last dimensions",
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 2,
 		Attrs: normAttrs, Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
-		Infer: func(n *ssa.Node) ([]Fact, error) {
+		Infer: func(n *ssa.Node) ([]Inferred, error) {
 			stats, err := inferSuffixStats(n, ndarray.Float32)
 			y := InType(n, 0)
 			y.DType = InType(n, 1).DType
-			return []Fact{{Type: y}, {Type: stats}}, err
+			return []Inferred{{Type: y}, {Type: stats}}, err
 		},
 		Eval: func(c *Call) error { return byReal(c, 0, evalSimplifiedNorm[float32], evalSimplifiedNorm[float64]) },
 	}
@@ -107,10 +107,10 @@ var SkipSimplifiedLayerNormalization = Op{
 	Eval: func(c *Call) error { return evalSkipNorm(c, false, -1, 3) },
 }
 
-func inferSkipNorm(n *ssa.Node) ([]Fact, error) {
+func inferSkipNorm(n *ssa.Node) ([]Inferred, error) {
 	x := InType(n, 0)
 	stats, err := inferSuffixStats(n, ndarray.Float32)
-	return []Fact{{Type: x}, {Type: stats}, {Type: stats}, {Type: x}}, err
+	return []Inferred{{Type: x}, {Type: stats}, {Type: stats}, {Type: x}}, err
 }
 
 // evalSkipNorm runs both; beta and bias are operand positions, -1 for none.
@@ -184,10 +184,10 @@ var EmbedLayerNormalization = Op{
 	Domain: microsoft, Name: "EmbedLayerNormalization", Since: 1, Doc: "output = LayerNormalization(word[ids] + position + segment[ids])",
 	MinIn: 1, MaxIn: 9, MinOut: 1, MaxOut: 3,
 	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "mask_index_type", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		ids, w := InType(n, 0), InType(n, 2)
 		y := ssa.TensorOf(w.DType, dimOf(ids, 0), dimOf(ids, 1), dimOf(w, 1))
-		return []Fact{{Type: y}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0))}, {Type: y}}, nil
+		return []Inferred{{Type: y}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0))}, {Type: y}}, nil
 	},
 	Eval: evalEmbedNorm,
 }

@@ -14,10 +14,10 @@ var QEmbedLayerNormalization = Op{
 	Domain: microsoft, Name: "QEmbedLayerNormalization", Since: 1, Doc: "output = LayerNormalization(word[ids] + position + segment[ids]), tables quantized",
 	MinIn: 1, MaxIn: 18, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		ids := InType(n, 0)
 		y := ssa.TensorOf(InType(n, 8).DType, dimOf(ids, 0), dimOf(ids, 1), dimOf(InType(n, 2), 1))
-		return []Fact{{Type: y}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0))}}, nil
+		return []Inferred{{Type: y}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0))}}, nil
 	},
 	Eval: evalQEmbedNorm,
 }
@@ -89,7 +89,7 @@ func evalBiasSoftmax[T float32 | float64](c *Call) error {
 var MSGridSample = Op{
 	Domain: microsoft, Name: "GridSample", Since: 1, Doc: GridSample.Doc,
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: GridSample.Attrs, Facts: Facts{Cost: elementCost}, Infer: inferGridSample,
+	Attrs: GridSample.Attrs, Infer: inferGridSample,
 	Eval: func(c *Call) error {
 		names := map[string]string{"bilinear": "linear", "nearest": "nearest", "bicubic": "cubic"}
 		mode, ok := names[c.Node.Str("mode", "bilinear")]

@@ -93,8 +93,8 @@ var QLinearMul = qlinearBinary("QLinearMul", "C = quantize(A * B)", func(a, b fl
 func qlinearBinary(name, doc string, f func(a, b float32) float32) Op {
 	return Op{
 		Domain: microsoft, Name: name, Since: 1, Doc: doc,
-		MinIn: 2, MaxIn: 8, MinOut: 1, MaxOut: 1, Facts: Facts{Cost: elementCost},
-		Infer: func(n *ssa.Node) ([]Fact, error) {
+		MinIn: 2, MaxIn: 8, MinOut: 1, MaxOut: 1,
+		Infer: func(n *ssa.Node) ([]Inferred, error) {
 			t, err := BroadcastTypes(InType(n, 0).DType, InType(n, 0), InType(n, 3))
 			return One(t), err
 		},
@@ -205,10 +205,10 @@ var QLinearConcat = Op{
 	Domain: microsoft, Name: "QLinearConcat", Since: 1, Doc: "Y = quantize(concat(dequantize(X), …)) along axis",
 	MinIn: 5, MaxIn: -1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt, Required: true}},
-	Facts: Facts{Cost: elementCost}, Infer: inferQLinearConcat, Eval: evalQLinearConcat,
+	Infer: inferQLinearConcat, Eval: evalQLinearConcat,
 }
 
-func inferQLinearConcat(n *ssa.Node) ([]Fact, error) {
+func inferQLinearConcat(n *ssa.Node) ([]Inferred, error) {
 	first := InType(n, 2)
 	if (len(n.In)-2)%3 != 0 {
 		return nil, fmt.Errorf("%d operands do not make whole parts", len(n.In)-2)
@@ -274,7 +274,7 @@ func evalQLinearConcat(c *Call) error {
 var QLinearWhere = Op{
 	Domain: microsoft, Name: "QLinearWhere", Since: 1, Doc: "Z = quantize(condition ? X : Y)",
 	MinIn: 9, MaxIn: 9, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t, err := BroadcastTypes(InType(n, 1).DType, InType(n, 0), InType(n, 1), InType(n, 4))
 		return One(t), err
 	},
@@ -322,8 +322,8 @@ var QLinearReduceMean = Op{
 	Domain: microsoft, Name: "QLinearReduceMean", Since: 1, Doc: "reduced = quantize(mean(data)) over axes",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axes", Kind: ssa.AttrInts, Required: true}, {Name: "keepdims", Kind: ssa.AttrInt, Required: true}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferReduceAttr(n, InType(n, 0).DType) },
-	Eval: evalQLinearReduceMean,
+	Infer: func(n *ssa.Node) ([]Inferred, error) { return inferReduceAttr(n, InType(n, 0).DType) },
+	Eval:  evalQLinearReduceMean,
 }
 
 // ReduceSumInteger sums 8-bit integers over axes into 32 bits.
@@ -331,8 +331,8 @@ var ReduceSumInteger = Op{
 	Domain: microsoft, Name: "ReduceSumInteger", Since: 1, Doc: "reduced = sum(data) over axes in 32 bits",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axes", Kind: ssa.AttrInts, Required: true}, {Name: "keepdims", Kind: ssa.AttrInt, Required: true}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferReduceAttr(n, wideInt(InType(n, 0).DType)) },
-	Eval: evalReduceSumInteger,
+	Infer: func(n *ssa.Node) ([]Inferred, error) { return inferReduceAttr(n, wideInt(InType(n, 0).DType)) },
+	Eval:  evalReduceSumInteger,
 }
 
 // wideInt is the 32-bit type of a small integer type's sign.
@@ -344,7 +344,7 @@ func wideInt(dt ndarray.DType) ndarray.DType {
 }
 
 // inferReduceAttr is the type rule of a reduction whose axes are an attribute.
-func inferReduceAttr(n *ssa.Node, dt ndarray.DType) ([]Fact, error) {
+func inferReduceAttr(n *ssa.Node, dt ndarray.DType) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
 		return One(ssa.UnrankedTensor(dt)), nil

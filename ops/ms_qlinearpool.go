@@ -14,7 +14,7 @@ var QLinearAveragePool = Op{
 	Domain: microsoft, Name: "QLinearAveragePool", Since: 1, Doc: "Y = quantize(mean over sliding windows of X)",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{{Name: "channels_last", Kind: ssa.AttrInt}, {Name: "count_include_pad", Kind: ssa.AttrInt}}, poolAttrs...),
-	Facts: Facts{Cost: poolCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Cost: poolCost}, Infer: func(n *ssa.Node) ([]Inferred, error) {
 		if n.Int("channels_last", 0) != 0 {
 			return inferPoolLast(n)
 		}
@@ -28,7 +28,7 @@ var QLinearGlobalAveragePool = Op{
 	Domain: microsoft, Name: "QLinearGlobalAveragePool", Since: 1, Doc: "Y = quantize(mean of every plane of X)",
 	MinIn: 5, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "channels_last", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: readCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Cost: readCost}, Infer: func(n *ssa.Node) ([]Inferred, error) {
 		x := InType(n, 0)
 		if n.Int("channels_last", 0) == 0 || !x.Ranked || x.Rank() < 2 {
 			return inferGlobalPool(n)
@@ -128,7 +128,7 @@ var MSQLinearConv = Op{
 	Domain: microsoft, Name: "QLinearConv", Since: 1, Doc: "y = quantize(dequantize(w) * dequantize(x) + B)",
 	MinIn: 8, MaxIn: 9, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{{Name: "channels_last", Kind: ssa.AttrInt}}, convAttrs...),
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		if n.Int("channels_last", 0) != 0 {
 			return inferChannelsLast(n, 0, 3, InType(n, 7).DType)
 		}

@@ -21,7 +21,7 @@ var SparseAttention = Op{
 	MinIn: 1, MaxIn: 11, MinOut: 1, MaxOut: 3,
 	Attrs: []AttrSpec{{Name: "do_rotary", Kind: ssa.AttrInt}, {Name: "kv_num_heads", Kind: ssa.AttrInt, Required: true}, {Name: "num_heads", Kind: ssa.AttrInt, Required: true},
 		{Name: "rotary_interleaved", Kind: ssa.AttrInt}, {Name: "scale", Kind: ssa.AttrFloat}, {Name: "sparse_block_size", Kind: ssa.AttrInt, Required: true}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		q := InType(n, 0)
 		hq, hk := n.Int("num_heads", 0), n.Int("kv_num_heads", 0)
 		if hq < 1 || hk < 1 || hq%hk != 0 {
@@ -31,7 +31,7 @@ var SparseAttention = Op{
 		if n.Input(1) == nil {
 			hidden = hidden.FloorDiv(ssa.D(hq + 2*hk)).MulN(hq)
 		}
-		return []Fact{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), hidden)}, {Type: InType(n, 3)}, {Type: InType(n, 4)}}, nil
+		return []Inferred{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), hidden)}, {Type: InType(n, 3)}, {Type: InType(n, 4)}}, nil
 	},
 	Facts: Facts{Cost: cachedCost(1)}, Eval: notDouble(evalSparseAttention),
 }

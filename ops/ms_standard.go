@@ -23,7 +23,7 @@ var MSQuantizeLinear = Op{
 var MSDequantizeLinear = Op{
 	Domain: microsoft, Name: "DequantizeLinear", Since: 1, Doc: DequantizeLinear.Doc,
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}}, Facts: Facts{Cost: elementCost}, Infer: DequantizeLinear.Infer, Eval: evalDequantize,
+	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}}, Infer: DequantizeLinear.Infer, Eval: evalDequantize,
 }
 
 // MSTrilu is Trilu.
@@ -51,7 +51,7 @@ var MSGatherND = Op{
 var MSRange = Op{
 	Domain: microsoft, Name: "Range", Since: 1, Doc: Range.Doc,
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		if n.Input(2) != nil {
 			return inferRange(n)
 		}
@@ -84,7 +84,7 @@ var ExpandDims = Op{
 	Domain: microsoft, Name: "ExpandDims", Since: 1, Doc: "Y = X with a dimension of 1 at axis",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Facts: Facts{Alias: wholeView},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t := InType(n, 0)
 		axis, known := ConstInts(n, 1)
 		if !t.Ranked || !known || len(axis) != 1 {
@@ -123,9 +123,9 @@ var ExpandDims = Op{
 var MSUnique = Op{
 	Domain: microsoft, Name: "Unique", Since: 1, Doc: "distinct elements in order of appearance, positions, counts",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 3,
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		x := InType(n, 0)
-		return []Fact{{Type: ssa.TensorOf(x.DType, ssa.Dim{})}, {Type: ssa.TensorOf(ndarray.Int64, dimOf(x, 0))},
+		return []Inferred{{Type: ssa.TensorOf(x.DType, ssa.Dim{})}, {Type: ssa.TensorOf(ndarray.Int64, dimOf(x, 0))},
 			{Type: ssa.TensorOf(ndarray.Int64, ssa.Dim{})}}, nil
 	},
 	Eval: evalMSUnique,

@@ -24,7 +24,7 @@ func notDouble(eval func(c *Call) error) func(c *Call) error {
 var GatedAdd = Op{
 	Domain: microsoft, Name: "GatedAdd", Since: 1, Doc: "output = X + Y * gate, gate [..., 1]",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst, Cost: elementCost},
+	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
 	Eval: notDouble(func(c *Call) error {
 		x, y, g := c.Array(0), c.Array(1), c.Array(2)
 		if x.Rank() < 1 {
@@ -58,7 +58,7 @@ var GatedAdd = Op{
 var ScaledSiLU = Op{
 	Domain: microsoft, Name: "ScaledSiLU", Since: 1, Doc: "Y = Z * sigmoid(Z), Z = scale * X",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}},
-	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst, Cost: elementCost},
+	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
 	Eval: notDouble(func(c *Call) error {
 		x := c.Array(0)
 		scale, err := optScalar(c, 1, float64(c.Node.Float("alpha", 1)))
@@ -92,7 +92,7 @@ var HyperConnectionPreMix = Op{
 	Domain: microsoft, Name: "HyperConnectionPreMix", Since: 1, Doc: "Y[h] = reduction_scale * sum over c of X[c,h] * pre_mix[c,h]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "num_branches", Kind: ssa.AttrInt}, {Name: "reduction_scale", Kind: ssa.AttrFloat}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		x := InType(n, 0)
 		if !x.Ranked {
 			return One(x), nil
@@ -143,7 +143,7 @@ func evalPreMix(c *Call) error {
 var HyperConnectionPostMix = Op{
 	Domain: microsoft, Name: "HyperConnectionPostMix", Since: 1, Doc: "Y[k,h] = (sum over c of stream_mix[c,k] * streams[c,h]) + post_mix[k,h] * block_output[h]",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "num_branches", Kind: ssa.AttrInt}},
-	Infer: SameAs, Facts: Facts{Cost: elementCost}, Eval: notDouble(evalPostMix),
+	Infer: SameAs, Eval: notDouble(evalPostMix),
 }
 
 func evalPostMix(c *Call) error {

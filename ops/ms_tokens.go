@@ -17,13 +17,13 @@ import (
 var NGramRepeatBlock = Op{
 	Domain: microsoft, Name: "NGramRepeatBlock", Since: 1, Doc: "scores_out = scores, -∞ for tokens that complete an n-gram of input_ids again",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "ngram_size", Kind: ssa.AttrInt, Required: true}},
-	Infer: func(n *ssa.Node) ([]Fact, error) { return One(InType(n, 1)), nil },
+	Infer: func(n *ssa.Node) ([]Inferred, error) { return One(InType(n, 1)), nil },
 	Facts: Facts{InPlace: func(n *ssa.Node) []Pair {
 		if sameLayout(InType(n, 1), n.Out[0].Type) {
 			return []Pair{{1, 0}}
 		}
 		return nil
-	}, Cost: elementCost}, Eval: evalNGramRepeat,
+	}}, Eval: evalNGramRepeat,
 }
 
 func evalNGramRepeat(c *Call) error {
@@ -68,12 +68,12 @@ var BifurcationDetector = Op{
 	Domain: microsoft, Name: "BifurcationDetector", Since: 1, Doc: "tokens = cur_tokens and the predicted ones up to the first that differs; where their end lies in src_tokens",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "max_ngram_size", Kind: ssa.AttrInt}, {Name: "min_ngram_size", Kind: ssa.AttrInt}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		tokens := InType(n, 1)
 		if n.Input(3) != nil {
 			tokens = ssa.TensorOf(ndarray.Int64, ssa.Dim{})
 		}
-		return []Fact{{Type: tokens}, {Type: InType(n, 2)}}, nil
+		return []Inferred{{Type: tokens}, {Type: InType(n, 2)}}, nil
 	},
 	Facts: Facts{Cost: readCost}, Eval: evalBifurcation,
 }
@@ -149,12 +149,11 @@ func indexOf(list, part []int64) int {
 var MurmurHash3 = Op{
 	Domain: microsoft, Name: "MurmurHash3", Since: 1, Doc: "Y = MurmurHash3_x86_32(X, seed) for every element",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "positive", Kind: ssa.AttrInt}, {Name: "seed", Kind: ssa.AttrInt}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t := InType(n, 0)
 		t.DType = hashType(n)
 		return One(t), nil
 	},
-	Facts: Facts{Cost: elementCost},
 	Eval: func(c *Call) error {
 		x := c.Array(0)
 		out, err := c.Output(0, hashType(c.Node), x.Shape...)

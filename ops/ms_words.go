@@ -22,10 +22,10 @@ var WordConvEmbedding = Op{
 	Domain: microsoft, Name: "WordConvEmbedding", Since: 1, Doc: "Y[word] = max over positions of tanh(W * C[characters] + B)",
 	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "char_embedding_size", Kind: ssa.AttrInt}, {Name: "conv_window_size", Kind: ssa.AttrInt}, {Name: "embedding_size", Kind: ssa.AttrInt}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		return One(ssa.TensorOf(InType(n, 1).DType, dimOf(InType(n, 0), 0), dimOf(InType(n, 1), 0))), nil
 	},
-	Facts: Facts{Cost: elementCost}, Eval: evalWordConv,
+	Eval: evalWordConv,
 }
 
 func evalWordConv(c *Call) error {
@@ -99,7 +99,7 @@ var Tokenizer = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "mark", Kind: ssa.AttrInt, Required: true}, {Name: "mincharnum", Kind: ssa.AttrInt, Required: true},
 		{Name: "pad_value", Kind: ssa.AttrString, Required: true}, {Name: "separators", Kind: ssa.AttrStrings}, {Name: "tokenexp", Kind: ssa.AttrString}},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		x := InType(n, 0)
 		if !x.Ranked {
 			return One(x), nil
@@ -109,7 +109,7 @@ var Tokenizer = Op{
 		}
 		return One(ssa.TensorOf(x.DType, append(append([]ssa.Dim{}, x.Shape...), ssa.Dim{})...)), nil
 	},
-	Facts: Facts{Cost: elementCost}, Eval: evalTokenizer,
+	Eval: evalTokenizer,
 }
 
 func evalTokenizer(c *Call) error {

@@ -15,7 +15,7 @@ var NegativeLogLikelihoodLoss = Op{
 	Name: "NegativeLogLikelihoodLoss", Since: 22, Form: bf16Since22(13), Doc: "loss = -input[target] * weight[target], reduced",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: lossAttrs,
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t, err := inferLoss(n)
 		return One(t), err
 	},
@@ -31,9 +31,9 @@ var SoftmaxCrossEntropyLoss = Op{
 	Name: "SoftmaxCrossEntropyLoss", Since: 13, Doc: "loss = -log softmax(scores)[labels] * weights[labels], reduced",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 2,
 	Attrs: lossAttrs,
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t, err := inferLoss(n)
-		return []Fact{{Type: t}, {Type: InType(n, 0)}}, err
+		return []Inferred{{Type: t}, {Type: InType(n, 0)}}, err
 	},
 	Eval: func(c *Call) error { return byReal(c, 0, evalCrossEntropy[float32], evalCrossEntropy[float64]) },
 }

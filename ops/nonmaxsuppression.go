@@ -21,7 +21,7 @@ var NonMaxSuppression = Op{
 	Name: "NonMaxSuppression", Since: 11, Form: since(10), Doc: "selected_indices = boxes kept, best first",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "center_point_box", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: func(*ssa.Node) ([]Fact, error) {
+	Infer: func(*ssa.Node) ([]Inferred, error) {
 		return One(ssa.TensorOf(ndarray.Int64, ssa.Dim{}, ssa.D(3))), nil
 	},
 	Eval: evalNonMaxSuppression,

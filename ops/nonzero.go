@@ -13,7 +13,7 @@ import (
 var NonZero = Op{
 	Name: "NonZero", Since: 13, Form: typeForm(9, 13), Doc: "Y[:, i] = position of the i-th non-zero element",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		rows := ssa.Dim{}
 		if r := InType(n, 0).Rank(); r >= 0 {
 			rows = ssa.D(int64(r))

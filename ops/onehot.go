@@ -30,7 +30,7 @@ func oneHotForm(n *ssa.Node) int {
 	return typeForm(9, 28)(n)
 }
 
-func inferOneHot(n *ssa.Node) ([]Fact, error) {
+func inferOneHot(n *ssa.Node) ([]Inferred, error) {
 	t, dt := InType(n, 0), InType(n, 2).DType
 	if !t.Ranked {
 		return One(ssa.UnrankedTensor(dt)), nil

@@ -22,7 +22,7 @@ type Op struct {
 	Attrs          []AttrSpec
 
 	// Infer is the type and shape rule: what is known of each result.
-	Infer func(n *ssa.Node) ([]Fact, error)
+	Infer func(n *ssa.Node) ([]Inferred, error)
 	// Eval is the reference kernel.
 	Eval func(c *Call) error
 	// Prepare reads what attributes say once for many runs, for operators whose
@@ -42,9 +42,9 @@ type AttrSpec struct {
 	Graph    bool // a body; Kind is ignored
 }
 
-// Fact is what a rule knows of one result. Content holds the elements of a small
+// Inferred is what a rule knows of one result. Content holds the elements of a small
 // integer tensor where they can be computed (unknown elements are unknown dims).
-type Fact struct {
+type Inferred struct {
 	Type    ssa.Type
 	Content []ssa.Dim
 }
@@ -54,7 +54,6 @@ type Facts struct {
 	Elementwise bool // out[i] depends on the inputs at (broadcast) position i only
 	Commutative bool // the first two operands may change places
 	Random      bool // two runs differ: never folded, merged or moved
-	SideEffect  bool // never removed
 	// InPlace lists operand/result pairs that may share their bytes exactly: the
 	// kernel reads element i of the operand no later than it writes element i of
 	// the result. nil: for elementwise operators every operand of the result's

@@ -25,7 +25,7 @@ var Adam = Op{
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "beta", Kind: ssa.AttrFloat}, {Name: "epsilon", Kind: ssa.AttrFloat},
 		{Name: "norm_coefficient", Kind: ssa.AttrFloat}, {Name: "norm_coefficient_post", Kind: ssa.AttrFloat}},
-	Infer: func(n *ssa.Node) ([]Fact, error) { return inferOptimizer(n, 4) },
+	Infer: func(n *ssa.Node) ([]Inferred, error) { return inferOptimizer(n, 4) },
 	Eval:  func(c *Call) error { return evalOptimizer(c, 4, adamStep) },
 	Facts: Facts{InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 4) }},
 }
@@ -40,7 +40,7 @@ var Adagrad = Op{
 	Domain: trainingDomain, Name: "Adagrad", Since: 1, Doc: "X' = X - r·g/(√H' + ε)",
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{{Name: "decay_factor", Kind: ssa.AttrFloat}, {Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "norm_coefficient", Kind: ssa.AttrFloat}},
-	Infer: func(n *ssa.Node) ([]Fact, error) { return inferOptimizer(n, 3) },
+	Infer: func(n *ssa.Node) ([]Inferred, error) { return inferOptimizer(n, 3) },
 	Eval:  func(c *Call) error { return evalOptimizer(c, 3, adagradStep) },
 	Facts: Facts{InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 3) }},
 }
@@ -57,7 +57,7 @@ var Momentum = Op{
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat, Required: true}, {Name: "beta", Kind: ssa.AttrFloat, Required: true},
 		{Name: "mode", Kind: ssa.AttrString, Required: true}, {Name: "norm_coefficient", Kind: ssa.AttrFloat, Required: true}},
-	Infer: func(n *ssa.Node) ([]Fact, error) { return inferOptimizer(n, 3) },
+	Infer: func(n *ssa.Node) ([]Inferred, error) { return inferOptimizer(n, 3) },
 	Eval:  func(c *Call) error { return evalOptimizer(c, 3, momentumStep) },
 	Facts: Facts{InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 3) }},
 }
@@ -80,12 +80,12 @@ func optimizerOperand(i, k int) int {
 	return 2 + i
 }
 
-func inferOptimizer(n *ssa.Node, group int) ([]Fact, error) {
+func inferOptimizer(n *ssa.Node, group int) ([]Inferred, error) {
 	k, err := optimizerCount(n, group)
 	if err != nil {
 		return nil, err
 	}
-	out := make([]Fact, len(n.Out))
+	out := make([]Inferred, len(n.Out))
 	for i := range out {
 		out[i].Type = InType(n, optimizerOperand(i, k))
 	}

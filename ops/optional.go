@@ -13,7 +13,7 @@ var Optional = Op{
 	Name: "Optional", Since: 28, Form: typeForm(15, 28), Doc: "output = some(input), or none",
 	MinIn: 0, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "type", Kind: ssa.AttrType}},
-	Facts: Facts{Cost: elementCost}, Infer: inferOptional,
+	Infer: inferOptional,
 	Eval: func(c *Call) error {
 		if !c.Has(0) {
 			return c.SetOutput(0, &ndarray.Optional{})
@@ -27,7 +27,7 @@ var Optional = Op{
 var OptionalGetElement = Op{
 	Name: "OptionalGetElement", Since: 28, Form: optionalForm, Doc: "output = the value in input",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: inferOptionalGetElement,
+	Infer: inferOptionalGetElement,
 	Eval: func(c *Call) error {
 		v := optionalValue(c)
 		if v == nil {
@@ -42,7 +42,7 @@ var OptionalGetElement = Op{
 var OptionalHasElement = Op{
 	Name: "OptionalHasElement", Since: 28, Form: optionalForm, Doc: "output = whether input holds a value",
 	MinIn: 0, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: inferOptionalHasElement,
+	Infer: inferOptionalHasElement,
 	Eval: func(c *Call) error {
 		out, err := c.Output(0, ndarray.Bool)
 		if err != nil {
@@ -77,7 +77,7 @@ func optionalValue(c *Call) ndarray.Value {
 	return c.In[0]
 }
 
-func inferOptional(n *ssa.Node) ([]Fact, error) {
+func inferOptional(n *ssa.Node) ([]Inferred, error) {
 	if n.Input(0) != nil {
 		return One(ssa.OptionalOf(InType(n, 0))), nil
 	}
@@ -88,14 +88,14 @@ func inferOptional(n *ssa.Node) ([]Fact, error) {
 	return One(ssa.OptionalOf(a.Type)), nil
 }
 
-func inferOptionalGetElement(n *ssa.Node) ([]Fact, error) {
+func inferOptionalGetElement(n *ssa.Node) ([]Inferred, error) {
 	if t := InType(n, 0); t.Kind != ssa.KindOptional {
-		return []Fact{{t, ContentOf(n, 0)}}, nil
+		return []Inferred{{t, ContentOf(n, 0)}}, nil
 	}
 	return One(elemOf(InType(n, 0))), nil
 }
 
-func inferOptionalHasElement(n *ssa.Node) ([]Fact, error) {
+func inferOptionalHasElement(n *ssa.Node) ([]Inferred, error) {
 	t := ssa.TensorOf(ndarray.Bool)
 	switch {
 	case n.Input(0) == nil:

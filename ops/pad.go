@@ -91,7 +91,7 @@ func spreadPads[T any](pads []T, axes []int64, listed bool, rank int, zero T) (b
 	return begin, end, nil
 }
 
-func inferPad(n *ssa.Node) ([]Fact, error) {
+func inferPad(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
 		return One(t), nil

@@ -29,7 +29,7 @@ func powForm(n *ssa.Node) int {
 		versionFor(y, typeStep{12, floatTypes | integerTypes}, typeStep{15, anyType}))
 }
 
-func inferPow(n *ssa.Node) ([]Fact, error) {
+func inferPow(n *ssa.Node) ([]Inferred, error) {
 	t, err := BroadcastTypes(InType(n, 0).DType, InType(n, 0), InType(n, 1))
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ var QLinearConv = Op{
 	Name: "QLinearConv", Since: 10, Doc: "y = quantize(dequantize(w) * dequantize(x) + B)",
 	MinIn: 8, MaxIn: 9, MinOut: 1, MaxOut: 1,
 	Attrs: convAttrs,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t, err := inferConv(n, 0, 3, InType(n, 7).DType)
 		return One(t), err
 	},

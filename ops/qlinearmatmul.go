@@ -14,10 +14,10 @@ import (
 // a's scale and zero point may have one element per row, b's per column.
 var QLinearMatMul = Op{
 	Name: "QLinearMatMul", Since: 21, Doc: "y = quantize(dequantize(a) · dequantize(b))",
-	Form: sinceTypes(10, 21, ndarray.Float16, ndarray.BFloat16, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNZ,
-		ndarray.Float8E5M2, ndarray.Float8E5M2FNZ),
+	Form: sinceTypes(10, 21, ndarray.Float16, ndarray.BFloat16, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNUZ,
+		ndarray.Float8E5M2, ndarray.Float8E5M2FNUZ),
 	MinIn: 8, MaxIn: 8, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: innerCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Cost: innerCost}, Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t, err := MatMulShape(InType(n, 0), InType(n, 3), InType(n, 7).DType)
 		return One(t), err
 	},

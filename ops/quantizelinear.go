@@ -36,7 +36,7 @@ func quantVersion(n *ssa.Node) int {
 		return 23
 	case n.Int("block_size", 0) != 0 || usesType(n, ndarray.Int16, ndarray.Uint16, ndarray.Int4, ndarray.Uint4):
 		return 21
-	case usesType(n, ndarray.Float16, ndarray.BFloat16, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNZ):
+	case usesType(n, ndarray.Float16, ndarray.BFloat16, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNUZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNUZ):
 		return 19
 	case n.Has("axis") || InType(n, 1).Rank() == 1:
 		return 13
@@ -79,7 +79,7 @@ func quantizedType(n *ssa.Node, zero ndarray.DType) (ndarray.DType, error) {
 	return dt, nil
 }
 
-func inferQuantize(n *ssa.Node) ([]Fact, error) {
+func inferQuantize(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	z := InType(n, 2)
 	if n.Input(2) != nil && z.DType == ndarray.Undefined {

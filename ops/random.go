@@ -66,7 +66,7 @@ func randomType(n *ssa.Node, operand ndarray.DType) (ndarray.DType, error) {
 	return dtypeAttr(n, "dtype", operand)
 }
 
-func inferRandom(n *ssa.Node) ([]Fact, error) {
+func inferRandom(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if len(n.In) == 0 {
 		shape, err := shapeOfInts(n.Ints("shape"))
@@ -233,7 +233,7 @@ func multinomialArgs(n *ssa.Node) (dt ndarray.DType, samples int64, err error) {
 	return dt, samples, nil
 }
 
-func inferMultinomial(n *ssa.Node) ([]Fact, error) {
+func inferMultinomial(n *ssa.Node) ([]Inferred, error) {
 	dt, samples, err := multinomialArgs(n)
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ var Range = Op{
 	Name: "Range", Since: 27, Doc: "Y[i] = start + i·delta, i < ceil((limit-start)/delta)", Form: rangeForm,
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "stash_type", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferRange, Eval: evalRange,
+	Infer: inferRange, Eval: evalRange,
 }
 
 func rangeForm(n *ssa.Node) int {
@@ -28,7 +28,7 @@ func rangeForm(n *ssa.Node) int {
 	return 11
 }
 
-func inferRange(n *ssa.Node) ([]Fact, error) {
+func inferRange(n *ssa.Node) ([]Inferred, error) {
 	dt, err := sameDType(n, 0, 1, 2)
 	if err != nil {
 		return nil, err

@@ -90,7 +90,7 @@ func upgradePRelu(u *Upgrader, n *ssa.Node) error {
 	return nil
 }
 
-func inferPRelu(n *ssa.Node) ([]Fact, error) {
+func inferPRelu(n *ssa.Node) ([]Inferred, error) {
 	dt, err := sameDType(n, 0, 1)
 	if err != nil {
 		return nil, err

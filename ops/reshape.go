@@ -31,7 +31,7 @@ func reshapeForm(n *ssa.Node) int {
 	return typeForm(5, viewVersions...)(n)
 }
 
-func inferReshape(n *ssa.Node) ([]Fact, error) {
+func inferReshape(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	want := ContentOf(n, 1)
 	if want == nil {

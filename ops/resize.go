@@ -98,7 +98,7 @@ func resizeAxes(n *ssa.Node, rank int) ([]int, error) {
 	return axes, nil
 }
 
-func inferResize(n *ssa.Node) ([]Fact, error) {
+func inferResize(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
 		return One(t), nil
@@ -333,7 +333,7 @@ func (p *resizePlan) fromSizes(n *ssa.Node, axes []int, sizes []int64) error {
 	return nil
 }
 
-func inferUpsample(n *ssa.Node) ([]Fact, error) {
+func inferUpsample(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	scales, known := constFloats(n, 1)
 	if !t.Ranked || !known || len(scales) != len(t.Shape) {

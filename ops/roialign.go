@@ -26,14 +26,14 @@ var RoiAlign = Op{
 	Attrs: []AttrSpec{{Name: "coordinate_transformation_mode", Kind: ssa.AttrString}, {Name: "mode", Kind: ssa.AttrString},
 		{Name: "output_height", Kind: ssa.AttrInt}, {Name: "output_width", Kind: ssa.AttrInt},
 		{Name: "sampling_ratio", Kind: ssa.AttrInt}, {Name: "spatial_scale", Kind: ssa.AttrFloat}},
-	Facts: Facts{Cost: elementCost}, Infer: inferRoiAlign, Eval: evalRoiAlign,
+	Infer: inferRoiAlign, Eval: evalRoiAlign,
 	Upgrades: []Upgrade{{Below: 16, Source: changelog("RoiAlign", 16), Apply: func(_ *Upgrader, n *ssa.Node) error {
 		n.SetAttr(ssa.StringAttr("coordinate_transformation_mode", "output_half_pixel"))
 		return nil
 	}}},
 }
 
-func inferRoiAlign(n *ssa.Node) ([]Fact, error) {
+func inferRoiAlign(n *ssa.Node) ([]Inferred, error) {
 	x, rois, batch := InType(n, 0), InType(n, 1), InType(n, 2)
 	dims := []ssa.Dim{{}, {}, ssa.D(n.Int("output_height", 1)), ssa.D(n.Int("output_width", 1))}
 	switch {

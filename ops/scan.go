@@ -21,7 +21,7 @@ var Scan = Op{
 	Attrs: []AttrSpec{{Name: "body", Graph: true, Required: true}, {Name: "num_scan_inputs", Kind: ssa.AttrInt, Required: true},
 		{Name: "scan_input_axes", Kind: ssa.AttrInts}, {Name: "scan_input_directions", Kind: ssa.AttrInts},
 		{Name: "scan_output_axes", Kind: ssa.AttrInts}, {Name: "scan_output_directions", Kind: ssa.AttrInts}},
-	Facts: Facts{Cost: elementCost}, Infer: inferScan, Eval: evalScan,
+	Infer: inferScan, Eval: evalScan,
 	Upgrades: []Upgrade{{Below: 9, Source: changelog("Scan", 9), Apply: upgradeScan8}},
 }
 
@@ -72,7 +72,7 @@ func scanLists(n *ssa.Node, side string, count int) ([]int64, []bool, error) {
 	return axes, rev, nil
 }
 
-func inferScan(n *ssa.Node) ([]Fact, error) {
+func inferScan(n *ssa.Node) ([]Inferred, error) {
 	s, err := ScanOf(n)
 	if err != nil {
 		return nil, err
@@ -101,9 +101,9 @@ func inferScan(n *ssa.Node) ([]Fact, error) {
 	if err := InferCarried(n, s.Body, s.Body.Params[:s.States], s.Body.Results[:s.States], states); err != nil {
 		return nil, err
 	}
-	var out []Fact
+	var out []Inferred
 	for i := range states {
-		out = append(out, Fact{Type: states[i]})
+		out = append(out, Inferred{Type: states[i]})
 	}
 	for k, r := range s.Body.Results[s.States:] {
 		t := r.Type
@@ -114,7 +114,7 @@ func inferScan(n *ssa.Node) ([]Fact, error) {
 			}
 			t.Shape = slices.Insert(slices.Clone(t.Shape), axis, length)
 		}
-		out = append(out, Fact{Type: t})
+		out = append(out, Inferred{Type: t})
 	}
 	return out[:len(n.Out)], nil
 }

@@ -13,7 +13,7 @@ import (
 var SequenceConstruct = Op{
 	Name: "SequenceConstruct", Since: 11, Doc: "output_sequence = (inputs…)",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: inferSequenceConstruct, Eval: evalSequenceConstruct,
+	Infer: inferSequenceConstruct, Eval: evalSequenceConstruct,
 }
 
 // SequenceEmpty makes a sequence without members:
@@ -22,7 +22,7 @@ var SequenceEmpty = Op{
 	Name: "SequenceEmpty", Since: 11, Doc: "output = ()",
 	MinIn: 0, MaxIn: 0, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "dtype", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		dt, err := dtypeAttr(n, "dtype", ndarray.Float32)
 		return One(ssa.SequenceOf(ssa.UnrankedTensor(dt))), err
 	},
@@ -39,7 +39,7 @@ var SequenceEmpty = Op{
 var SequenceAt = Op{
 	Name: "SequenceAt", Since: 11, Doc: "tensor = input_sequence[position]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) { return One(elemOf(InType(n, 0))), nil },
+	Infer: func(n *ssa.Node) ([]Inferred, error) { return One(elemOf(InType(n, 0))), nil },
 	Eval: func(c *Call) error {
 		s, err := needSequence(c, 0)
 		if err != nil {
@@ -58,7 +58,7 @@ var SequenceAt = Op{
 var SequenceInsert = Op{
 	Name: "SequenceInsert", Since: 11, Doc: "output_sequence = input_sequence with tensor before position",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		return One(ssa.SequenceOf(UnionType(elemOf(InType(n, 0)), InType(n, 1)))), nil
 	},
 	Eval: evalSequenceInsert,
@@ -69,7 +69,7 @@ var SequenceInsert = Op{
 var SequenceErase = Op{
 	Name: "SequenceErase", Since: 11, Doc: "output_sequence = input_sequence without the member at position",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: SameAs,
+	Infer: SameAs,
 	Eval: func(c *Call) error {
 		s, err := needSequence(c, 0)
 		if err != nil {
@@ -87,7 +87,7 @@ var SequenceErase = Op{
 var SequenceLength = Op{
 	Name: "SequenceLength", Since: 11, Doc: "length = number of members",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Cost: elementCost}, Infer: func(*ssa.Node) ([]Fact, error) { return One(ssa.TensorOf(ndarray.Int64)), nil },
+	Infer: func(*ssa.Node) ([]Inferred, error) { return One(ssa.TensorOf(ndarray.Int64)), nil },
 	Eval: func(c *Call) error {
 		s, err := needSequence(c, 0)
 		if err != nil {
@@ -102,7 +102,7 @@ var SequenceLength = Op{
 	},
 }
 
-func inferSequenceConstruct(n *ssa.Node) ([]Fact, error) {
+func inferSequenceConstruct(n *ssa.Node) ([]Inferred, error) {
 	if _, err := sameDType(n, positions(len(n.In))...); err != nil {
 		return nil, err
 	}

@@ -18,10 +18,10 @@ var SequenceMap = Op{
 	Name: "SequenceMap", Since: 17, Doc: "out_sequence[i] = body(input_sequence[i], …)",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{{Name: "body", Graph: true, Required: true}},
-	Facts: Facts{Cost: elementCost}, Infer: inferSequenceMap, Eval: evalSequenceMap,
+	Infer: inferSequenceMap, Eval: evalSequenceMap,
 }
 
-func inferSequenceMap(n *ssa.Node) ([]Fact, error) {
+func inferSequenceMap(n *ssa.Node) ([]Inferred, error) {
 	body, formals := n.Body("body"), n.Formals()
 	if len(body.Params) != len(n.In) || len(body.Results) != len(n.Out) {
 		return nil, fmt.Errorf("a body of %d parameters and %d results does not fit %d operands and %d results",
@@ -40,7 +40,7 @@ func inferSequenceMap(n *ssa.Node) ([]Fact, error) {
 	if err := InferGraph(body); err != nil {
 		return nil, err
 	}
-	out := make([]Fact, len(n.Out))
+	out := make([]Inferred, len(n.Out))
 	for i, r := range body.Results {
 		out[i].Type = ssa.SequenceOf(r.Type)
 	}

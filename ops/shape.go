@@ -44,7 +44,7 @@ func shapeRange(n *ssa.Node, rank int) (from, to int) {
 	return from, max(from, to)
 }
 
-func inferShape(n *ssa.Node) ([]Fact, error) {
+func inferShape(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
 		return One(ssa.TensorOf(ndarray.Int64, ssa.Dim{})), nil
@@ -69,7 +69,7 @@ func evalShape(c *Call) error {
 	return nil
 }
 
-func inferSize(n *ssa.Node) ([]Fact, error) {
+func inferSize(n *ssa.Node) ([]Inferred, error) {
 	return factOf(ssa.TensorOf(ndarray.Int64), []ssa.Dim{InType(n, 0).NumElems()}), nil
 }
 

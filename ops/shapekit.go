@@ -8,7 +8,7 @@ import (
 )
 
 // One wraps a single result type.
-func One(t ssa.Type) []Fact { return []Fact{{Type: t}} }
+func One(t ssa.Type) []Inferred { return []Inferred{{Type: t}} }
 
 // InType returns the type of operand i, the unknown type if it is absent.
 func InType(n *ssa.Node, i int) ssa.Type {
@@ -19,7 +19,7 @@ func InType(n *ssa.Node, i int) ssa.Type {
 }
 
 // SameAs is the rule of operators whose result 0 has the type of operand 0.
-func SameAs(n *ssa.Node) ([]Fact, error) { return One(InType(n, 0)), nil }
+func SameAs(n *ssa.Node) ([]Inferred, error) { return One(InType(n, 0)), nil }
 
 // ContentOf returns the known elements of operand i: those of a constant or
 // those tracked symbolically; nil if nothing is known.

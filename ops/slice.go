@@ -220,7 +220,7 @@ func (s *sliceSpec) resolve(shape []int) (ok bool) {
 	return true
 }
 
-func inferSlice(n *ssa.Node) ([]Fact, error) {
+func inferSlice(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
 		return One(t), nil

@@ -35,7 +35,7 @@ func softmaxOp(name, doc string, line func(x []float64)) Op {
 	}
 }
 
-func inferSoftmax(n *ssa.Node) ([]Fact, error) {
+func inferSoftmax(n *ssa.Node) ([]Inferred, error) {
 	if t := InType(n, 0); t.Ranked && len(t.Shape) > 0 { // a scalar is a line of one
 		if _, err := NormAxis(n.Int("axis", -1), len(t.Shape)); err != nil {
 			return nil, err

@@ -95,9 +95,9 @@ func checkParts(part []ssa.Dim, dim ssa.Dim) error {
 	return nil
 }
 
-func inferSplit(n *ssa.Node) ([]Fact, error) {
+func inferSplit(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
-	out := make([]Fact, len(n.Out))
+	out := make([]Inferred, len(n.Out))
 	if !t.Ranked {
 		for i := range out {
 			out[i].Type = t

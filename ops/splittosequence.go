@@ -18,10 +18,10 @@ var SplitToSequence = Op{
 	Name: "SplitToSequence", Since: 24, Form: typeForm(11, 24), Doc: "output_sequence = consecutive parts of input along axis",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "keepdims", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferSplitToSequence, Eval: evalSplitToSequence,
+	Infer: inferSplitToSequence, Eval: evalSplitToSequence,
 }
 
-func inferSplitToSequence(n *ssa.Node) ([]Fact, error) {
+func inferSplitToSequence(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
 		return One(ssa.SequenceOf(t)), nil

@@ -43,7 +43,7 @@ func squeezeForm(n *ssa.Node) int {
 	return typeForm(base, 13, 21, 23, 24, 25)(n)
 }
 
-func inferSqueeze(n *ssa.Node) ([]Fact, error) {
+func inferSqueeze(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	unranked := One(ssa.UnrankedTensor(t.DType))
 	if n.Input(1) == nil {
@@ -108,7 +108,7 @@ func evalSqueeze(c *Call) error {
 	return copyReshaped(c, a, shape)
 }
 
-func inferUnsqueeze(n *ssa.Node) ([]Fact, error) {
+func inferUnsqueeze(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	axes, fixed := ConstInts(n, 1)
 	if !t.Ranked || !fixed {

@@ -17,10 +17,10 @@ var STFT = Op{
 	Name: "STFT", Since: 17, Doc: "y[f] = DFT(window · signal[f·step : f·step+length])",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "onesided", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferSTFT, Eval: evalSTFT,
+	Infer: inferSTFT, Eval: evalSTFT,
 }
 
-func inferSTFT(n *ssa.Node) ([]Fact, error) {
+func inferSTFT(n *ssa.Node) ([]Inferred, error) {
 	x := InType(n, 0)
 	if x.Ranked && x.Rank() != 3 {
 		return nil, fmt.Errorf("signal %s, expected rank 3", x)

@@ -16,7 +16,7 @@ import (
 var StringConcat = Op{
 	Name: "StringConcat", Since: 20, Doc: "Z = X followed by Y",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t, err := BroadcastTypes(ndarray.String, InType(n, 0), InType(n, 1))
 		return One(t), err
 	},
@@ -33,14 +33,14 @@ var StringSplit = Op{
 	Name: "StringSplit", Since: 20, Doc: "Y = pieces of X between delimiters, Z = how many",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "delimiter", Kind: ssa.AttrString}, {Name: "maxsplit", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t := InType(n, 0)
 		count := ssa.Type{Kind: ssa.KindTensor, DType: ndarray.Int64, Ranked: t.Ranked, Shape: t.Shape}
 		pieces := ssa.UnrankedTensor(ndarray.String)
 		if t.Ranked {
 			pieces = ssa.TensorOf(ndarray.String, append(slices.Clone(t.Shape), ssa.Dim{})...)
 		}
-		return []Fact{{Type: pieces}, {Type: count}}, nil
+		return []Inferred{{Type: pieces}, {Type: count}}, nil
 	},
 	Eval: evalStringSplit,
 }
@@ -51,7 +51,7 @@ var RegexFullMatch = Op{
 	Name: "RegexFullMatch", Since: 20, Doc: "Y = whether all of X matches pattern",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "pattern", Kind: ssa.AttrString}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		t := InType(n, 0)
 		_, err := fullMatch(n)
 		return One(ssa.Type{Kind: ssa.KindTensor, DType: ndarray.Bool, Ranked: t.Ranked, Shape: t.Shape}), err

@@ -20,10 +20,10 @@ var StringNormalizer = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "case_change_action", Kind: ssa.AttrString}, {Name: "is_case_sensitive", Kind: ssa.AttrInt},
 		{Name: "locale", Kind: ssa.AttrString}, {Name: "stopwords", Kind: ssa.AttrStrings}},
-	Facts: Facts{Cost: elementCost}, Infer: inferStringNormalizer, Eval: evalStringNormalizer,
+	Infer: inferStringNormalizer, Eval: evalStringNormalizer,
 }
 
-func inferStringNormalizer(n *ssa.Node) ([]Fact, error) {
+func inferStringNormalizer(n *ssa.Node) ([]Inferred, error) {
 	switch InType(n, 0).Rank() {
 	case 1:
 		return One(ssa.TensorOf(ndarray.String, ssa.Dim{})), nil

@@ -20,7 +20,7 @@ var SVMRegressor = Op{
 	Attrs: []AttrSpec{{Name: "coefficients", Kind: ssa.AttrFloats}, {Name: "kernel_params", Kind: ssa.AttrFloats},
 		{Name: "kernel_type", Kind: ssa.AttrString}, {Name: "n_supports", Kind: ssa.AttrInt}, {Name: "one_class", Kind: ssa.AttrInt},
 		{Name: "post_transform", Kind: ssa.AttrString}, {Name: "rho", Kind: ssa.AttrFloats}, {Name: "support_vectors", Kind: ssa.AttrFloats}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(1))), nil
 	},
 	Eval: evalSVMRegressor,
@@ -112,7 +112,7 @@ var SVMClassifier = Op{
 		{Name: "coefficients", Kind: ssa.AttrFloats}, {Name: "kernel_params", Kind: ssa.AttrFloats}, {Name: "kernel_type", Kind: ssa.AttrString},
 		{Name: "post_transform", Kind: ssa.AttrString}, {Name: "prob_a", Kind: ssa.AttrFloats}, {Name: "prob_b", Kind: ssa.AttrFloats},
 		{Name: "rho", Kind: ssa.AttrFloats}, {Name: "support_vectors", Kind: ssa.AttrFloats}, {Name: "vectors_per_class", Kind: ssa.AttrInts}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		l := labelsOf(n)
 		return inferClassifier(n, ssa.D(int64(svmColumns(l.count(), len(n.Ints("vectors_per_class")) > 0, n.Has("prob_a")))))
 	},

@@ -25,7 +25,7 @@ var TfIdfVectorizer = Op{
 		{Name: "min_gram_length", Kind: ssa.AttrInt, Required: true}, {Name: "mode", Kind: ssa.AttrString, Required: true},
 		{Name: "ngram_counts", Kind: ssa.AttrInts, Required: true}, {Name: "ngram_indexes", Kind: ssa.AttrInts, Required: true},
 		{Name: "pool_int64s", Kind: ssa.AttrInts}, {Name: "pool_strings", Kind: ssa.AttrStrings}, {Name: "weights", Kind: ssa.AttrFloats}},
-	Facts: Facts{Cost: elementCost}, Infer: inferTfIdf, Eval: evalTfIdf,
+	Infer: inferTfIdf, Eval: evalTfIdf,
 }
 
 // maxColumns bounds the size a row of results may have.
@@ -43,7 +43,7 @@ func tfidfColumns(n *ssa.Node) (int, error) {
 	return int(cols), nil
 }
 
-func inferTfIdf(n *ssa.Node) ([]Fact, error) {
+func inferTfIdf(n *ssa.Node) ([]Inferred, error) {
 	cols, err := tfidfColumns(n)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func upgradeTile(u *Upgrader, n *ssa.Node) error {
 	return nil
 }
 
-func inferTile(n *ssa.Node) ([]Fact, error) {
+func inferTile(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
 		return One(t), nil

@@ -17,7 +17,7 @@ var TopK = Op{
 	Name: "TopK", Since: 24, Doc: "Values, Indices = K best elements along axis", Form: topKForm,
 	MinIn: 2, MaxIn: 2, MinOut: 2, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "largest", Kind: ssa.AttrInt}, {Name: "sorted", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferTopK, Eval: evalTopK,
+	Infer: inferTopK, Eval: evalTopK,
 	Upgrades: []Upgrade{{Below: 10, Source: changelog("TopK", 10), Apply: upgradeTopK}},
 }
 
@@ -39,10 +39,10 @@ func upgradeTopK(u *Upgrader, n *ssa.Node) error {
 	return nil
 }
 
-func inferTopK(n *ssa.Node) ([]Fact, error) {
+func inferTopK(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return []Fact{{Type: t}, {Type: ssa.UnrankedTensor(ndarray.Int64)}}, nil
+		return []Inferred{{Type: t}, {Type: ssa.UnrankedTensor(ndarray.Int64)}}, nil
 	}
 	axis, err := NormAxis(n.Int("axis", -1), len(t.Shape))
 	if err != nil {
@@ -53,7 +53,7 @@ func inferTopK(n *ssa.Node) ([]Fact, error) {
 	if k := known(n, 1); len(k) == 1 {
 		shape[axis] = k[0]
 	}
-	return []Fact{{Type: ssa.TensorOf(t.DType, shape...)}, {Type: ssa.TensorOf(ndarray.Int64, shape...)}}, nil
+	return []Inferred{{Type: ssa.TensorOf(t.DType, shape...)}, {Type: ssa.TensorOf(ndarray.Int64, shape...)}}, nil
 }
 
 func evalTopK(c *Call) error {

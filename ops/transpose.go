@@ -31,7 +31,7 @@ func transposePerm(n *ssa.Node, rank int) ([]int, error) {
 	return normAxes(perm, rank)
 }
 
-func inferTranspose(n *ssa.Node) ([]Fact, error) {
+func inferTranspose(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	if !t.Ranked {
 		if n.Has("perm") {

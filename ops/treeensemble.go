@@ -20,7 +20,7 @@ var TreeEnsemble = Op{
 		{Name: "nodes_missing_value_tracks_true", Kind: ssa.AttrInts}, {Name: "nodes_hitrates", Kind: ssa.AttrTensor},
 		{Name: "membership_values", Kind: ssa.AttrTensor}, {Name: "leaf_targetids", Kind: ssa.AttrInts, Required: true},
 		{Name: "leaf_weights", Kind: ssa.AttrTensor, Required: true}},
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		return One(ssa.TensorOf(InType(n, 0).DType, rowsOf(n, 0), ssa.D(n.Int("n_targets", 1)))), nil
 	},
 	Prepare: prepareTreeEnsemble, Eval: evalPrepared(prepareTreeEnsemble),
@@ -34,7 +34,7 @@ var TreeEnsembleRegressor = Op{
 	Attrs: slices.Concat(classicTreeAttrs, []AttrSpec{{Name: "aggregate_function", Kind: ssa.AttrString}, {Name: "n_targets", Kind: ssa.AttrInt},
 		{Name: "target_ids", Kind: ssa.AttrInts}, {Name: "target_nodeids", Kind: ssa.AttrInts}, {Name: "target_treeids", Kind: ssa.AttrInts},
 		{Name: "target_weights", Kind: ssa.AttrFloats}, {Name: "target_weights_as_tensor", Kind: ssa.AttrTensor}}),
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(n.Int("n_targets", 1)))), nil
 	},
 	Prepare: prepareTreeEnsembleRegressor, Eval: evalPrepared(prepareTreeEnsembleRegressor),
@@ -53,7 +53,7 @@ var TreeEnsembleClassifier = Op{
 	Attrs: slices.Concat(classicTreeAttrs, []AttrSpec{{Name: "class_ids", Kind: ssa.AttrInts}, {Name: "class_nodeids", Kind: ssa.AttrInts},
 		{Name: "class_treeids", Kind: ssa.AttrInts}, {Name: "class_weights", Kind: ssa.AttrFloats}, {Name: "class_weights_as_tensor", Kind: ssa.AttrTensor},
 		{Name: "classlabels_int64s", Kind: ssa.AttrInts}, {Name: "classlabels_strings", Kind: ssa.AttrStrings}}),
-	Facts: Facts{Cost: elementCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: func(n *ssa.Node) ([]Inferred, error) {
 		l := labelsOf(n)
 		return inferClassifier(n, ssa.D(int64(max(l.count(), 1))))
 	},

@@ -21,7 +21,7 @@ var Trilu = Op{
 	Facts: Facts{InPlace: firstInPlace},
 }
 
-func inferTrilu(n *ssa.Node) ([]Fact, error) {
+func inferTrilu(n *ssa.Node) ([]Inferred, error) {
 	if t := InType(n, 0); t.Ranked && len(t.Shape) < 2 {
 		return nil, fmt.Errorf("operand of rank %d, it must hold matrices", len(t.Shape))
 	}

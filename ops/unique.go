@@ -20,10 +20,10 @@ var Unique = Op{
 	Name: "Unique", Since: 28, Form: typeForm(11, 28), Doc: "Y = distinct elements of X",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 4,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "sorted", Kind: ssa.AttrInt}},
-	Facts: Facts{Cost: elementCost}, Infer: inferUnique, Eval: evalUnique,
+	Infer: inferUnique, Eval: evalUnique,
 }
 
-func inferUnique(n *ssa.Node) ([]Fact, error) {
+func inferUnique(n *ssa.Node) ([]Inferred, error) {
 	t := InType(n, 0)
 	y := ssa.TensorOf(t.DType, ssa.Dim{})
 	inverse := t.NumElems()
@@ -39,7 +39,7 @@ func inferUnique(n *ssa.Node) ([]Fact, error) {
 		}
 	}
 	count := ssa.TensorOf(ndarray.Int64, ssa.Dim{})
-	return []Fact{{Type: y}, {Type: count}, {Type: ssa.TensorOf(ndarray.Int64, inverse)}, {Type: count}}, nil
+	return []Inferred{{Type: y}, {Type: count}, {Type: ssa.TensorOf(ndarray.Int64, inverse)}, {Type: count}}, nil
 }
 
 // compareElems orders elements i and j of an array; NaN comes last, complex

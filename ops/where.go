@@ -23,7 +23,7 @@ func whereForm(n *ssa.Node) int {
 	return 9
 }
 
-func inferWhere(n *ssa.Node) ([]Fact, error) {
+func inferWhere(n *ssa.Node) ([]Inferred, error) {
 	dt, err := sameDType(n, 1, 2)
 	if err != nil {
 		return nil, err

@@ -31,11 +31,11 @@ func windowOp(name, doc string, a0, a1, a2 float64) Op {
 		Name: name, Since: 17, Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{{Name: "output_datatype", Kind: ssa.AttrInt}, {Name: "periodic", Kind: ssa.AttrInt}},
-		Facts: Facts{Cost: elementCost}, Infer: inferWindow, Eval: func(c *Call) error { return evalWindow(c, a0, a1, a2) },
+		Infer: inferWindow, Eval: func(c *Call) error { return evalWindow(c, a0, a1, a2) },
 	}
 }
 
-func inferWindow(n *ssa.Node) ([]Fact, error) {
+func inferWindow(n *ssa.Node) ([]Inferred, error) {
 	dt, err := dtypeAttr(n, "output_datatype", ndarray.Float32)
 	if err != nil {
 		return nil, err

@@ -8,8 +8,7 @@ import (
 
 // removable reports that a node may be dropped when nobody reads it.
 func removable(n *ssa.Node) bool {
-	o := ops.Of(n)
-	if o == nil || o.Facts.SideEffect {
+	if ops.Of(n) == nil {
 		return false
 	}
 	for _, b := range n.Bodies {
@@ -26,7 +25,7 @@ func removable(n *ssa.Node) bool {
 // it may be folded, merged and moved.
 func pure(n *ssa.Node) bool {
 	o := ops.Of(n)
-	if o == nil || o.Facts.Random || o.Facts.SideEffect {
+	if o == nil || o.Facts.Random {
 		return false
 	}
 	for _, b := range n.Bodies {
