@@ -13,7 +13,7 @@ var Add = Op{
 	Name: "Add", Since: 14, Form: arithmeticForm(), Doc: "C = A + B",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Infer:    inferArithmetic,
-	Eval:     addition.kernel,
+	Eval:     addition.eval,
 	Facts:    Facts{Elementwise: true, Commutative: true},
 	Upgrades: legacyBroadcast("Add"),
 }

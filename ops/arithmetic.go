@@ -19,8 +19,8 @@ type arithmetic struct {
 	cplx  func(a, b complex128) complex128
 }
 
-// kernel returns the kernel of an operation without attributes.
-func (op arithmetic) kernel(c *Call) error { return evalArithmetic(c, op) }
+// eval is the kernel of an operation without attributes.
+func (op arithmetic) eval(c *Call) error { return evalArithmetic(c, op) }
 
 // inferArithmetic is the rule of two-operand arithmetic: the operands' element
 // type, the broadcast shape, and contents where both are known.

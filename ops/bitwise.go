@@ -7,7 +7,7 @@ func bitwiseOp(name, doc string, i func(a, b int64) int64, u func(a, b uint64) u
 	return Op{
 		Name: name, Since: 18, Doc: doc,
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Infer: inferArithmetic, Eval: arithmetic{int: i, uint: u}.kernel,
+		Infer: inferArithmetic, Eval: arithmetic{int: i, uint: u}.eval,
 		Facts: Facts{Elementwise: true, Commutative: true},
 	}
 }
@@ -28,7 +28,7 @@ var BitwiseXor = bitwiseOp("BitwiseXor", "C = A ^ B",
 var BitwiseNot = unaryOp("BitwiseNot", 18, "Y = ^X", unary{
 	int:  func(x int64) int64 { return ^x },
 	uint: func(x uint64) uint64 { return ^x },
-}.kernel, since(18))
+}.eval, since(18))
 
 // BitShift shifts bits: https://onnx.ai/onnx/operators/onnx__BitShift.html
 // A right shift of a signed element keeps its sign. Counts below 0 or beyond the

@@ -57,8 +57,8 @@ func (o Op) following(f func(ssa.Dim) ssa.Dim) Op {
 	return o
 }
 
-// kernel returns the kernel of a function without attributes.
-func (u unary) kernel(c *Call) error { return evalUnary(c, u) }
+// eval is the kernel of a function without attributes.
+func (u unary) eval(c *Call) error { return evalUnary(c, u) }
 
 // evalUnary applies u to operand 0.
 func evalUnary(c *Call, u unary) error {

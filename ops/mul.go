@@ -11,7 +11,7 @@ var Mul = Op{
 		int:   func(a, b int64) int64 { return a * b },
 		uint:  func(a, b uint64) uint64 { return a * b },
 		cplx:  func(a, b complex128) complex128 { return a * b },
-	}.kernel,
+	}.eval,
 	Facts:    Facts{Elementwise: true, Commutative: true},
 	Upgrades: legacyBroadcast("Mul"),
 }

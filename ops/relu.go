@@ -24,7 +24,7 @@ var Relu = unaryOp("Relu", 14, "Y = max(0, X)", unary{
 	},
 	int:  func(x int64) int64 { return max(x, 0) },
 	uint: func(x uint64) uint64 { return x },
-}.kernel, formBy(typeStep{6, floatTypes}, typeStep{13, bfloatType}, typeStep{14, anyType})).legacy()
+}.eval, formBy(typeStep{6, floatTypes}, typeStep{13, bfloatType}, typeStep{14, anyType})).legacy()
 
 // LeakyRelu scales negative elements: https://onnx.ai/onnx/operators/onnx__LeakyRelu.html
 var LeakyRelu = unaryOp("LeakyRelu", 16, "Y = X < 0 ? alpha·X : X", evalLeakyRelu,

@@ -14,7 +14,7 @@ func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 func clamp01(x float64) float64 { return math.Max(0, math.Min(1, x)) }
 
 // Sigmoid is the logistic function: https://onnx.ai/onnx/operators/onnx__Sigmoid.html
-var Sigmoid = unaryOp("Sigmoid", 13, "Y = 1 / (1 + e⁻ˣ)", unary{float: sigmoid}.kernel,
+var Sigmoid = unaryOp("Sigmoid", 13, "Y = 1 / (1 + e⁻ˣ)", unary{float: sigmoid}.eval,
 	formBy(typeStep{6, floatTypes}, typeStep{13, anyType})).legacy()
 
 // HardSigmoid is the piecewise linear sigmoid:
@@ -31,7 +31,7 @@ func evalHardSigmoid(c *Call) error {
 // https://onnx.ai/onnx/operators/onnx__HardSwish.html
 var HardSwish = unaryOp("HardSwish", 22, "Y = X · max(0, min(1, X/6 + 1/2))", unary{
 	float: func(x float64) float64 { return x * clamp01(x/6+0.5) },
-}.kernel, formBy(typeStep{14, floatTypes}, typeStep{22, anyType}))
+}.eval, formBy(typeStep{14, floatTypes}, typeStep{22, anyType}))
 
 // Swish is X times the sigmoid of alpha·X: https://onnx.ai/onnx/operators/onnx__Swish.html
 var Swish = unaryOp("Swish", 24, "Y = X · sigmoid(alpha·X)", evalSwish, since(24)).with(ssa.AttrFloat, "alpha")

@@ -119,7 +119,7 @@ type treeRegression struct {
 	post    func([]float64)
 }
 
-func newTreeRegression(n *ssa.Node, f *forest, how aggregate, transform string, base []float64) (*treeRegression, error) {
+func newTreeRegression(n *ssa.Node, f *forest, how aggregate, transform string, base []float64) (Kernel, error) {
 	targets := n.Int("n_targets", 1)
 	if targets < 1 || targets > maxColumns {
 		return nil, badAttr("n_targets", targets, "above 0")
@@ -131,11 +131,12 @@ func newTreeRegression(n *ssa.Node, f *forest, how aggregate, transform string, 
 	if err != nil {
 		return nil, err
 	}
-	return &treeRegression{f, int(targets), how, base, post}, f.check(int(targets))
+	k := &treeRegression{f, int(targets), how, base, post}
+	return KernelFunc(k.run), f.check(int(targets))
 }
 
-// Run scores all samples.
-func (k *treeRegression) Run(c *Call) error {
+// run scores all samples.
+func (k *treeRegression) run(c *Call) error {
 	x, err := needSamples(c, 0)
 	if err != nil {
 		return err
@@ -207,11 +208,11 @@ func prepareTreeEnsembleClassifier(n *ssa.Node) (Kernel, error) {
 			v.positive = v.positive && w.weight >= 0
 		}
 	}
-	return v, nil
+	return KernelFunc(v.run), nil
 }
 
-// Run classifies all samples.
-func (v *treeVoting) Run(c *Call) error {
+// run classifies all samples.
+func (v *treeVoting) run(c *Call) error {
 	x, err := needSamples(c, 0)
 	if err != nil {
 		return err
