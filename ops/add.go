@@ -12,8 +12,8 @@ func arithmeticForm() func(*ssa.Node) int {
 var Add = Op{
 	Name: "Add", Since: 14, Form: arithmeticForm(), Doc: "C = A + B",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer:    inferArithmetic,
-	Eval:     addition.eval,
+	Infer:    rule(inferArithmetic),
+	Eval:     kernel(addition.eval),
 	Facts:    Facts{Elementwise: true, Commutative: true},
 	Upgrades: legacyBroadcast("Add"),
 }

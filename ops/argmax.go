@@ -24,7 +24,7 @@ func argOp(name, doc string, sign int) Op {
 		Name: name, Since: 13, Doc: doc, Form: argForm,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "keepdims", Kind: ssa.AttrInt}, {Name: "select_last_index", Kind: ssa.AttrInt}},
-		Infer: inferArg, Eval: func(c *Call) error { return evalArg(c, sign) },
+		Infer: rule(inferArg), Eval: kernel(func(c *Call) { evalArg(c, sign) }),
 		Facts: Facts{Smaller: argSmaller, Cost: reduceCost},
 	}
 }
@@ -52,51 +52,36 @@ func argForm(n *ssa.Node) int {
 	return 1
 }
 
-func inferArg(n *ssa.Node) ([]Inferred, error) {
+func inferArg(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return One(ssa.UnrankedTensor(ndarray.Int64)), nil
+		return One(ssa.UnrankedTensor(ndarray.Int64))
 	}
-	axis, err := NormAxis(n.Int("axis", 0), len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	axis := try(NormAxis(n.Int("axis", 0), len(t.Shape)))
 	shape := slices.Clone(t.Shape)
 	if n.Int("keepdims", 1) != 0 {
 		shape[axis] = ssa.D(1)
 	} else {
 		shape = slices.Delete(shape, axis, axis+1)
 	}
-	return One(ssa.TensorOf(ndarray.Int64, shape...)), nil
+	return One(ssa.TensorOf(ndarray.Int64, shape...))
 }
 
-func evalArg(c *Call, sign int) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	axis, err := NormAxis(c.Node.Int("axis", 0), len(a.Shape))
-	if err != nil {
-		return err
-	}
+func evalArg(c *Call, sign int) {
+	a := needTensor(c, 0)
+	axis := try(NormAxis(c.Node.Int("axis", 0), len(a.Shape)))
 	shape := slices.Clone(a.Shape)
 	if c.Node.Int("keepdims", 1) != 0 {
 		shape[axis] = 1
 	} else {
 		shape = slices.Delete(shape, axis, axis+1)
 	}
-	better, err := orderOf(a, sign)
-	if err != nil {
-		return err
-	}
+	better := orderOf(a, sign)
 	outer, size, inner := splitDims(a.Shape, axis)
 	if size == 0 && outer*inner > 0 {
-		return errEmptyAxis
+		check(errEmptyAxis)
 	}
-	out, err := c.Output(0, ndarray.Int64, shape...)
-	if err != nil {
-		return err
-	}
+	out := try(c.Output(0, ndarray.Int64, shape...))
 	o, last := ndarray.Slice[int64](out), c.Node.Int("select_last_index", 0) != 0
 	for i := range o {
 		base := i/inner*size*inner + i%inner
@@ -108,5 +93,4 @@ func evalArg(c *Call, sign int) error {
 		}
 		o[i] = int64(best)
 	}
-	return nil
 }

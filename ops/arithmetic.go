@@ -20,20 +20,14 @@ type arithmetic struct {
 }
 
 // eval is the kernel of an operation without attributes.
-func (op arithmetic) eval(c *Call) error { return evalArithmetic(c, op) }
+func (op arithmetic) eval(c *Call) { evalArithmetic(c, op) }
 
 // inferArithmetic is the rule of two-operand arithmetic: the operands' element
 // type, the broadcast shape, and contents where both are known.
-func inferArithmetic(n *ssa.Node) ([]Inferred, error) {
-	dt, err := sameDType(n, 0, 1)
-	if err != nil {
-		return nil, err
-	}
-	t, err := BroadcastTypes(dt, InType(n, 0), InType(n, 1))
-	if err != nil {
-		return nil, err
-	}
-	return factOf(t, arithmeticContent(n, t)), nil
+func inferArithmetic(n *ssa.Node) []Inferred {
+	dt := sameDType(n, 0, 1)
+	t := try(BroadcastTypes(dt, InType(n, 0), InType(n, 1)))
+	return factOf(t, arithmeticContent(n, t))
 }
 
 // legacyBroadcast is the upgrade from the explicit broadcast of operator set 6
@@ -81,53 +75,50 @@ func unsqueezeTrailing(u *Upgrader, n *ssa.Node, i, rank, count int) {
 }
 
 // alike returns two operands of one element type, and the shape they broadcast to.
-func alike(c *Call) (a, b *ndarray.Array, shape []int, err error) {
+func alike(c *Call) (a, b *ndarray.Array, shape []int) {
 	a, b = c.Array(0), c.Array(1)
 	if a == nil || b == nil || a.DType != b.DType {
-		return nil, nil, nil, fmt.Errorf("operands are not two tensors of one element type")
+		failf("operands are not two tensors of one element type")
 	}
-	shape, err = BroadcastShapes(a.Shape, b.Shape)
-	return a, b, shape, err
+	shape = try(BroadcastShapes(a.Shape, b.Shape))
+	return a, b, shape
 }
 
 // evalArithmetic runs a binary operation with broadcasting over any element type.
-func evalArithmetic(c *Call, op arithmetic) error {
-	a, b, shape, err := alike(c)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, a.DType, shape...)
-	if err != nil {
-		return err
-	}
+func evalArithmetic(c *Call, op arithmetic) {
+	a, b, shape := alike(c)
+	out := try(c.Output(0, a.DType, shape...))
 	f32 := op.f32
 	if f32 == nil && op.float != nil {
 		f32 = viaFloat64x2(op.float)
 	}
 	switch dt := a.DType; {
 	case dt.IsFloat() && f32 != nil:
-		return op.floats(out, a, b, f32)
+		op.floats(out, a, b, f32)
+		return
 	case dt.IsSigned() && op.int != nil:
-		return op.signed(out, a, b)
+		op.signed(out, a, b)
+		return
 	case dt.IsUnsigned() && op.uint != nil:
-		return op.unsigned(out, a, b)
+		op.unsigned(out, a, b)
+		return
 	case dt == ndarray.Complex64 && op.cplx != nil:
 		binary(out, a, b, func(x, y complex64) complex64 { return complex64(op.cplx(complex128(x), complex128(y))) })
-		return nil
+		return
 	case dt == ndarray.Complex128 && op.cplx != nil:
 		binary(out, a, b, op.cplx)
-		return nil
+		return
 	}
-	return unsupportedType(a.DType)
+	check(unsupportedType(a.DType))
 }
 
-func (op arithmetic) floats(out, a, b *ndarray.Array, f32 func(x, y float32) float32) error {
+func (op arithmetic) floats(out, a, b *ndarray.Array, f32 func(x, y float32) float32) {
 	switch a.DType {
 	case ndarray.Float32:
 		binary(out, a, b, f32)
 	case ndarray.Float64:
 		if op.float == nil {
-			return unsupportedType(a.DType)
+			check(unsupportedType(a.DType))
 		}
 		binary(out, a, b, op.float)
 	case ndarray.Float16, ndarray.BFloat16:
@@ -135,10 +126,9 @@ func (op arithmetic) floats(out, a, b *ndarray.Array, f32 func(x, y float32) flo
 	default:
 		binary(out, a, b, byteCodec(a.DType).lift2(f32))
 	}
-	return nil
 }
 
-func (op arithmetic) signed(out, a, b *ndarray.Array) error {
+func (op arithmetic) signed(out, a, b *ndarray.Array) {
 	switch a.DType {
 	case ndarray.Int8:
 		binary(out, a, b, narrow2[int8](op.int))
@@ -151,10 +141,9 @@ func (op arithmetic) signed(out, a, b *ndarray.Array) error {
 	default: // int4, int2: one per byte, kept in range by SetInt
 		EachBroadcast(out.Shape, a.Shape, b.Shape, func(o, i, j int) { out.SetInt(o, op.int(a.Int(i), b.Int(j))) })
 	}
-	return nil
 }
 
-func (op arithmetic) unsigned(out, a, b *ndarray.Array) error {
+func (op arithmetic) unsigned(out, a, b *ndarray.Array) {
 	switch a.DType {
 	case ndarray.Uint8:
 		binary(out, a, b, narrow2[uint8](op.uint))
@@ -169,7 +158,6 @@ func (op arithmetic) unsigned(out, a, b *ndarray.Array) error {
 			out.SetInt(o, int64(op.uint(uint64(a.Int(i)), uint64(b.Int(j)))))
 		})
 	}
-	return nil
 }
 
 // binary applies f with broadcasting to arrays of Go element types T, giving R.

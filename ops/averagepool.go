@@ -12,8 +12,8 @@ var AveragePool = Op{
 	Name: "AveragePool", Since: 22, Form: averagePoolForm, Doc: "Y = mean over sliding windows",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{{Name: "count_include_pad", Kind: ssa.AttrInt}}, poolAttrs...),
-	Infer: inferPool,
-	Eval:  func(c *Call) error { return byReal(c, 0, evalAveragePool[float32], evalAveragePool[float64]) },
+	Infer: rule(inferPool),
+	Eval:  kernel(func(c *Call) { byReal(c, 0, evalAveragePool[float32], evalAveragePool[float64]) }),
 	Facts: Facts{Smaller: pooledPlanes, Cost: poolCost},
 }
 
@@ -31,16 +31,10 @@ func averagePoolForm(n *ssa.Node) int {
 	return 1
 }
 
-func evalAveragePool[T float32 | float64](c *Call) error {
-	w, shape, err := poolWindow(c)
-	if err != nil {
-		return err
-	}
+func evalAveragePool[T float32 | float64](c *Call) {
+	w, shape := poolWindow(c)
 	x := c.Array(0)
-	y, err := newReal[T](c, 0, x.DType, shape...)
-	if err != nil {
-		return err
-	}
+	y := newReal[T](c, 0, x.DType, shape...)
 	planes, out := shape[0]*shape[1], sizeOf(w.out)
 	poolSum(&w, planes, reals[T](x), y.V, nil)
 	w.eachCoverage(c.Node.Int("count_include_pad", 0) != 0, func(o, count int) {
@@ -51,5 +45,5 @@ func evalAveragePool[T float32 | float64](c *Call) error {
 			y.V[p*out+o] /= T(count)
 		}
 	})
-	return y.store()
+	y.store()
 }

@@ -7,7 +7,7 @@ func bitwiseOp(name, doc string, i func(a, b int64) int64, u func(a, b uint64) u
 	return Op{
 		Name: name, Since: 18, Doc: doc,
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Infer: inferArithmetic, Eval: arithmetic{int: i, uint: u}.eval,
+		Infer: rule(inferArithmetic), Eval: kernel(arithmetic{int: i, uint: u}.eval),
 		Facts: Facts{Elementwise: true, Commutative: true},
 	}
 }
@@ -39,15 +39,12 @@ var BitShift = Op{
 	Form:  formBy(typeStep{11, unsignedTypes}, typeStep{28, anyType}),
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "direction", Kind: ssa.AttrString, Required: true}},
-	Infer: inferArithmetic, Eval: evalBitShift,
+	Infer: rule(inferArithmetic), Eval: kernel(evalBitShift),
 	Facts: Facts{Elementwise: true},
 }
 
-func evalBitShift(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalBitShift(c *Call) {
+	a := needTensor(c, 0)
 	width := int64(8 * a.DType.Size())
 	// A count outside [0, width) moves everything out.
 	count := func(y int64) uint64 {
@@ -58,16 +55,16 @@ func evalBitShift(c *Call) error {
 	}
 	switch dir := c.Node.Str("direction", ""); dir {
 	case "LEFT":
-		return evalArithmetic(c, arithmetic{
+		evalArithmetic(c, arithmetic{
 			int:  func(x, y int64) int64 { return x << count(y) },
 			uint: func(x, y uint64) uint64 { return x << count(int64(y)) },
 		})
 	case "RIGHT":
-		return evalArithmetic(c, arithmetic{
+		evalArithmetic(c, arithmetic{
 			int:  func(x, y int64) int64 { return x >> count(y) },
 			uint: func(x, y uint64) uint64 { return x >> count(int64(y)) },
 		})
 	default:
-		return badAttr("direction", dir, "LEFT or RIGHT")
+		check(badAttr("direction", dir, "LEFT or RIGHT"))
 	}
 }

@@ -23,7 +23,7 @@ var Cast = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "to", Kind: ssa.AttrInt, Required: true},
 		{Name: "saturate", Kind: ssa.AttrInt}, {Name: "round_mode", Kind: ssa.AttrString}},
-	Infer: inferCast, Eval: evalCast,
+	Infer: rule(inferCast), Eval: kernel(evalCast),
 	Facts:    Facts{Elementwise: true},
 	Upgrades: []Upgrade{{Below: 6, Source: changelog("Cast", 6), Apply: upgradeCast}},
 }
@@ -34,7 +34,7 @@ var CastLike = Op{
 	Name: "CastLike", Since: 25, Doc: "Y = X converted to the type of target_type", Form: castLikeForm,
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "saturate", Kind: ssa.AttrInt}, {Name: "round_mode", Kind: ssa.AttrString}},
-	Infer: inferCastLike, Eval: evalCastLike,
+	Infer: rule(inferCastLike), Eval: kernel(evalCastLike),
 	Facts: Facts{InPlace: firstInPlace, Smaller: narrowingFirst},
 }
 
@@ -77,23 +77,20 @@ func upgradeCast(_ *Upgrader, n *ssa.Node) error {
 }
 
 // targetType reads the required attribute to.
-func targetType(n *ssa.Node) (ndarray.DType, error) {
-	to, err := dtypeAttr(n, "to", ndarray.Undefined)
-	if err == nil && to == ndarray.Undefined {
-		err = badAttr("to", n.Int("to", 0), "an element type")
+func targetType(n *ssa.Node) ndarray.DType {
+	to := try(dtypeAttr(n, "to", ndarray.Undefined))
+	if to == ndarray.Undefined {
+		check(badAttr("to", n.Int("to", 0), "an element type"))
 	}
-	return to, err
+	return to
 }
 
-func inferCast(n *ssa.Node) ([]Inferred, error) {
-	to, err := targetType(n)
-	if err != nil {
-		return nil, err
-	}
-	return castFacts(n, to), nil
+func inferCast(n *ssa.Node) []Inferred {
+	to := targetType(n)
+	return castFacts(n, to)
 }
 
-func inferCastLike(n *ssa.Node) ([]Inferred, error) { return castFacts(n, InType(n, 1).DType), nil }
+func inferCastLike(n *ssa.Node) []Inferred { return castFacts(n, InType(n, 1).DType) }
 
 func castFacts(n *ssa.Node, to ndarray.DType) []Inferred {
 	t := InType(n, 0)
@@ -124,39 +121,27 @@ func castContent(x []ssa.Dim, to ndarray.DType) []ssa.Dim {
 	return out
 }
 
-func evalCast(c *Call) error {
-	to, err := targetType(c.Node)
-	if err != nil {
-		return err
-	}
-	return evalCastTo(c, to)
+func evalCast(c *Call) {
+	to := targetType(c.Node)
+	evalCastTo(c, to)
 }
 
-func evalCastLike(c *Call) error {
-	like, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
-	return evalCastTo(c, like.DType)
+func evalCastLike(c *Call) {
+	like := needTensor(c, 1)
+	evalCastTo(c, like.DType)
 }
 
-func evalCastTo(c *Call, to ndarray.DType) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalCastTo(c *Call, to ndarray.DType) {
+	a := needTensor(c, 0)
 	mode := c.Node.Str("round_mode", "up")
 	if mode != "up" && mode != "down" && mode != "nearest" {
-		return badAttr("round_mode", mode, "up, down or nearest")
+		check(badAttr("round_mode", mode, "up, down or nearest"))
 	}
 	if a.DType.IsComplex() || to.IsComplex() {
-		return unsupportedType(max(a.DType, to))
+		check(unsupportedType(max(a.DType, to)))
 	}
-	out, err := c.Output(0, to, a.Shape...)
-	if err != nil {
-		return err
-	}
-	return convertArray(out, a, conversion{saturate: c.Node.Int("saturate", 1) != 0, mode: mode})
+	out := try(c.Output(0, to, a.Shape...))
+	convertArray(out, a, conversion{saturate: c.Node.Int("saturate", 1) != 0, mode: mode})
 }
 
 // conversion says how to round to the smallest float types.
@@ -166,12 +151,13 @@ type conversion struct {
 }
 
 // convertArray converts every element; out may lie on a where the widths agree.
-func convertArray(out, a *ndarray.Array, how conversion) error {
+func convertArray(out, a *ndarray.Array, how conversion) {
 	switch {
 	case out.DType == a.DType:
 		copyWhole(out, a)
 	case a.DType == ndarray.String:
-		return parseStrings(out, a, how)
+		parseStrings(out, a, how)
+		return
 	case out.DType == ndarray.String:
 		formatStrings(out, a)
 	case out.DType == ndarray.Bool:
@@ -196,7 +182,6 @@ func convertArray(out, a *ndarray.Array, how conversion) error {
 			out.SetInt(i, a.Int(i))
 		}
 	}
-	return nil
 }
 
 func truth(b bool) byte {

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -19,7 +18,7 @@ var CausalConvWithState = Op{
 	Name: "CausalConvWithState", Since: 27, Doc: "output = act(weight * [past_state input] + bias), per channel",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "activation", Kind: ssa.AttrString}},
-	Facts: Facts{Cost: causalConvCost}, Infer: inferCausalConv, Eval: evalCausalConv,
+	Facts: Facts{Cost: causalConvCost}, Infer: rule(inferCausalConv), Eval: kernel(evalCausalConv),
 }
 
 // causalConvCost counts a product and a sum per tap.
@@ -32,24 +31,19 @@ func causalConvCost(n *ssa.Node) Cost {
 	return c
 }
 
-func inferCausalConv(n *ssa.Node) ([]Inferred, error) {
+func inferCausalConv(n *ssa.Node) []Inferred {
 	x, w := InType(n, 0), InType(n, 1)
 	if x.Ranked && x.Rank() != 3 || w.Ranked && w.Rank() != 3 {
-		return nil, fmt.Errorf("input %s and weight %s must have rank 3", x, w)
+		failf("input %s and weight %s must have rank 3", x, w)
 	}
-	return []Inferred{{Type: x}, {Type: ssa.TensorOf(x.DType, dimOf(x, 0), dimOf(x, 1), dimOf(w, 2).AddN(-1))}}, nil
+	return []Inferred{{Type: x}, {Type: ssa.TensorOf(x.DType, dimOf(x, 0), dimOf(x, 1), dimOf(w, 2).AddN(-1))}}
 }
 
-func evalCausalConv(c *Call) error {
+func evalCausalConv(c *Call) {
 	x, w := c.Array(0), c.Array(1)
-	if err := checkCausalConv(c); err != nil {
-		return err
-	}
+	checkCausalConv(c)
 	batch, ch, length, k := x.Shape[0], x.Shape[1], x.Shape[2], w.Shape[2]
-	y, err := newReal[float32](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
+	y := newReal[float32](c, 0, x.DType, x.Shape...)
 	in, weight, bias, past := reals[float32](x), reals[float32](w), reals[float32](c.Array(2)), reals[float32](c.Array(3))
 	gated := c.Node.Str("activation", "none") != "none"
 	state := make([]float32, batch*ch*(k-1))
@@ -72,35 +66,25 @@ func evalCausalConv(c *Call) error {
 		}
 		copy(state[i*(k-1):(i+1)*(k-1)], line[length:])
 	}
-	if err := y.store(); err != nil {
-		return err
-	}
-	return storeWanted(c, 1, &ndarray.Array{DType: x.DType, Shape: []int{batch, ch, k - 1}}, state)
+	y.store()
+	storeWanted(c, 1, &ndarray.Array{DType: x.DType, Shape: []int{batch, ch, k - 1}}, state)
 }
 
 // checkCausalConv checks operands and attributes.
-func checkCausalConv(c *Call) error {
+func checkCausalConv(c *Call) {
 	x, w := c.Array(0), c.Array(1)
-	if err := wantRank("input", x, 3); err != nil {
-		return err
-	}
-	if err := wantRank("weight", w, 3); err != nil {
-		return err
-	}
+	wantRank("input", x, 3)
+	wantRank("weight", w, 3)
 	if !fullPrecisions.has(x.DType) {
-		return unsupportedType(x.DType)
+		check(unsupportedType(x.DType))
 	}
 	batch, ch, k := x.Shape[0], x.Shape[1], w.Shape[2]
-	if err := wantShape("weight", w, ch, 1, max(k, 1)); err != nil {
-		return err
-	}
-	if err := wantShape("bias", c.Array(2), ch); err != nil {
-		return err
-	}
+	wantShape("weight", w, ch, 1, max(k, 1))
+	wantShape("bias", c.Array(2), ch)
 	if act := c.Node.Str("activation", "none"); !slices.Contains([]string{"none", "silu", "swish"}, act) {
-		return fmt.Errorf("activation=%q is not silu, swish or none", act)
+		failf("activation=%q is not silu, swish or none", act)
 	}
-	return wantShape("past_state", c.Array(3), batch, ch, k-1)
+	wantShape("past_state", c.Array(3), batch, ch, k-1)
 }
 
 // swish is x * sigmoid(x).

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -15,7 +14,7 @@ var Clip = Op{
 	Name: "Clip", Since: 13, Doc: "Y = min(max, max(X, min))",
 	Form:  formBy(typeStep{11, floatTypes}, typeStep{12, integerTypes}, typeStep{13, anyType}),
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Infer: inferClip, Eval: evalClip,
+	Infer: rule(inferClip), Eval: kernel(evalClip),
 	Facts: Facts{Elementwise: true, InPlace: firstInPlace},
 	Upgrades: append(dropConsumedInputs("Clip"),
 		Upgrade{Below: 11, Source: changelog("Clip", 11), Apply: upgradeClip}),
@@ -57,14 +56,12 @@ func float32Operand(u *Upgrader, n *ssa.Node, hint string, v float32) *ssa.Value
 	return u.Const(hint, ssa.NewConstant(a))
 }
 
-func inferClip(n *ssa.Node) ([]Inferred, error) {
-	if _, err := sameDType(n, 0, 1, 2); err != nil {
-		return nil, err
-	}
+func inferClip(n *ssa.Node) []Inferred {
+	_ = sameDType(n, 0, 1, 2)
 	t := InType(n, 0)
 	x := known(n, 0)
 	if x == nil || !followed(t.DType) {
-		return One(t), nil
+		return One(t)
 	}
 	out := append([]ssa.Dim(nil), x...)
 	for i, limit := range []func(a, b ssa.Dim) ssa.Dim{ssa.Dim.Max, ssa.Dim.Min} {
@@ -73,23 +70,20 @@ func inferClip(n *ssa.Node) ([]Inferred, error) {
 		}
 		b := known(n, i+1)
 		if len(b) != 1 {
-			return One(t), nil
+			return One(t)
 		}
 		for k := range out {
 			out[k] = limit(out[k], b[0])
 		}
 	}
-	return factOf(t, out), nil
+	return factOf(t, out)
 }
 
-func evalClip(c *Call) error {
-	x, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalClip(c *Call) {
+	x := needTensor(c, 0)
 	for i := 1; i <= 2; i++ {
 		if a := c.Array(i); c.Has(i) && (a == nil || a.Len() != 1 || a.DType != x.DType) {
-			return fmt.Errorf("limit %d is not one element of type %s", i, x.DType)
+			failf("limit %d is not one element of type %s", i, x.DType)
 		}
 	}
 	u := unary{}
@@ -115,7 +109,7 @@ func evalClip(c *Call) error {
 		}
 		u.uint = func(v uint64) uint64 { return min(h, max(l, v)) }
 	}
-	return evalUnary(c, u)
+	evalUnary(c, u)
 }
 
 // clipFloat clips to limits, absent ones being those of a type up to most.

@@ -35,37 +35,26 @@ func comparison(name string, since int, doc string, r relation, form func(*ssa.N
 	return Op{
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Infer:    func(n *ssa.Node) ([]Inferred, error) { return inferComparison(n, r) },
-		Eval:     func(c *Call) error { return evalComparison(c, r) },
+		Infer:    rule(func(n *ssa.Node) []Inferred { return inferComparison(n, r) }),
+		Eval:     kernel(func(c *Call) { evalComparison(c, r) }),
 		Facts:    Facts{Elementwise: true},
 		Upgrades: legacyBroadcast(name),
 	}
 }
 
-func inferComparison(n *ssa.Node, r relation) ([]Inferred, error) {
-	if _, err := sameDType(n, 0, 1); err != nil {
-		return nil, err
-	}
-	t, err := BroadcastTypes(ndarray.Bool, InType(n, 0), InType(n, 1))
-	if err != nil {
-		return nil, err
-	}
-	return factOf(t, zipContent(n, t, compareContent(r))), nil
+func inferComparison(n *ssa.Node, r relation) []Inferred {
+	_ = sameDType(n, 0, 1)
+	t := try(BroadcastTypes(ndarray.Bool, InType(n, 0), InType(n, 1)))
+	return factOf(t, zipContent(n, t, compareContent(r)))
 }
 
-func evalComparison(c *Call, r relation) error {
-	a, b, shape, err := alike(c)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, ndarray.Bool, shape...)
-	if err != nil {
-		return err
-	}
-	return compareArrays(out, a, b, r)
+func evalComparison(c *Call, r relation) {
+	a, b, shape := alike(c)
+	out := try(c.Output(0, ndarray.Bool, shape...))
+	compareArrays(out, a, b, r)
 }
 
-func compareArrays(out, a, b *ndarray.Array, r relation) error {
+func compareArrays(out, a, b *ndarray.Array, r relation) {
 	switch dt := a.DType; dt {
 	case ndarray.Float32:
 		binary(out, a, b, ordered[float32](r))
@@ -90,14 +79,14 @@ func compareArrays(out, a, b *ndarray.Array, r relation) error {
 	case ndarray.Float16, ndarray.BFloat16:
 		binary(out, a, b, decoded(halfCodec(dt), r))
 	case ndarray.Complex64, ndarray.Complex128, ndarray.String:
-		return compareUnusual(out, a, b, r)
+		compareUnusual(out, a, b, r)
+		return
 	default:
 		if !dt.IsFloat() {
-			return unsupportedType(dt)
+			check(unsupportedType(dt))
 		}
 		binary(out, a, b, decoded(byteCodec(dt), r))
 	}
-	return nil
 }
 
 // ordered compares two elements of an ordered Go type.
@@ -112,20 +101,19 @@ func decoded[T ndarray.Elem](c codec[T], r relation) func(x, y T) bool {
 }
 
 // compareUnusual compares strings, and complex numbers for equality.
-func compareUnusual(out, a, b *ndarray.Array, r relation) error {
+func compareUnusual(out, a, b *ndarray.Array, r relation) {
 	o := ndarray.Slice[bool](out)
 	switch {
 	case a.DType == ndarray.String:
 		f := ordered[string](r)
 		EachBroadcast(out.Shape, a.Shape, b.Shape, func(k, i, j int) { o[k] = f(a.Str[i], b.Str[j]) })
 	case r != relEqual:
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	case a.DType == ndarray.Complex64:
 		binary(out, a, b, func(x, y complex64) bool { return x == y })
 	default:
 		binary(out, a, b, func(x, y complex128) bool { return x == y })
 	}
-	return nil
 }
 
 // Equal is elementwise equality: https://onnx.ai/onnx/operators/onnx__Equal.html

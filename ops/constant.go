@@ -15,7 +15,7 @@ var Constant = Op{
 		{Name: "value_float", Kind: ssa.AttrFloat}, {Name: "value_floats", Kind: ssa.AttrFloats},
 		{Name: "value_int", Kind: ssa.AttrInt}, {Name: "value_ints", Kind: ssa.AttrInts},
 		{Name: "value_string", Kind: ssa.AttrString}, {Name: "value_strings", Kind: ssa.AttrStrings}},
-	Infer: inferConstant, Eval: evalConstant,
+	Infer: rule(inferConstant), Eval: kernel(evalConstant),
 	Facts: Facts{Cost: freeCost},
 }
 
@@ -112,28 +112,19 @@ func DenseOf(s *ndarray.Sparse) (*ndarray.Array, error) {
 	return out, nil
 }
 
-func inferConstant(n *ssa.Node) ([]Inferred, error) {
-	v, err := ConstantValue(n)
-	if err != nil {
-		return nil, err
-	}
+func inferConstant(n *ssa.Node) []Inferred {
+	v := try(ConstantValue(n))
 	var content []ssa.Dim
 	if v.DType() == ndarray.Int64 || v.DType() == ndarray.Int32 {
 		for _, x := range v.Ints(ssa.MaxContent) {
 			content = append(content, ssa.D(x))
 		}
 	}
-	return factOf(v.Type(), content), nil
+	return factOf(v.Type(), content)
 }
 
-func evalConstant(c *Call) error {
-	v, err := ConstantValue(c.Node)
-	if err != nil {
-		return err
-	}
-	a, err := v.Array()
-	if err != nil {
-		return err
-	}
-	return copyReshaped(c, a, a.Shape)
+func evalConstant(c *Call) {
+	v := try(ConstantValue(c.Node))
+	a := try(v.Array())
+	copyReshaped(c, a, a.Shape)
 }

@@ -1,8 +1,6 @@
 package ops
 
-import (
-	"github.com/berth-onnx/berth/ssa"
-)
+import "github.com/berth-onnx/berth/ssa"
 
 // Conv is convolution (cross-correlation) over any number of spatial
 // dimensions: https://onnx.ai/onnx/operators/onnx__Conv.html
@@ -12,11 +10,11 @@ var Conv = Op{
 	Name: "Conv", Since: 22, Form: bf16Since22(1), Doc: "Y = W * X + B, windows over the spatial dimensions",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: convAttrs,
-	Infer: func(n *ssa.Node) ([]Inferred, error) {
-		t, err := inferConv(n, 0, 1, InType(n, 0).DType)
-		return One(t), err
-	},
-	Eval:  func(c *Call) error { return byReal(c, 0, evalConv[float32], evalConv[float64]) },
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		t := inferConv(n, 0, 1, InType(n, 0).DType)
+		return One(t)
+	}),
+	Eval:  kernel(func(c *Call) { byReal(c, 0, evalConv[float32], evalConv[float64]) }),
 	Facts: Facts{Cost: convCost(1)},
 }
 
@@ -24,22 +22,12 @@ var Conv = Op{
 var convAttrs = []AttrSpec{{Name: "auto_pad", Kind: ssa.AttrString}, {Name: "dilations", Kind: ssa.AttrInts}, {Name: "group", Kind: ssa.AttrInt},
 	{Name: "kernel_shape", Kind: ssa.AttrInts}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}}
 
-func evalConv[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
+func evalConv[T float32 | float64](c *Call) {
+	wantArrays(c, 2)
 	x, w, b := c.Array(0), c.Array(1), c.Array(2)
-	s, err := convShapeOf(c.Node, x.Shape, w.Shape)
-	if err != nil {
-		return err
-	}
-	if err := wantLen("bias", b, s.m); err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, x.DType, s.yShape()...)
-	if err != nil {
-		return err
-	}
+	s := convShapeOf(c.Node, x.Shape, w.Shape)
+	wantLen("bias", b, s.m)
+	y := newReal[T](c, 0, x.DType, s.yShape()...)
 	convolve(&s, reals[T](x), reals[T](w), reals[T](b), y.V)
-	return y.store()
+	y.store()
 }

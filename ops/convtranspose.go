@@ -18,7 +18,7 @@ var ConvTranspose = Op{
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{{Name: "output_padding", Kind: ssa.AttrInts}, {Name: "output_shape", Kind: ssa.AttrInts}}, convAttrs...),
 	Infer: inferConvTranspose,
-	Eval:  func(c *Call) error { return byReal(c, 0, evalConvTranspose[float32], evalConvTranspose[float64]) },
+	Eval:  kernel(func(c *Call) { byReal(c, 0, evalConvTranspose[float32], evalConvTranspose[float64]) }),
 	Facts: Facts{Cost: convTransposeCost},
 }
 
@@ -63,10 +63,10 @@ func (g *growth) full(i int, in ssa.Dim) ssa.Dim {
 }
 
 // bind fixes the input's spatial sizes; the window then maps output to input.
-func (g *growth) bind(in []int) error {
+func (g *growth) bind(in []int) {
 	w := &g.win
 	if len(in) != len(w.kernel) {
-		return fmt.Errorf("the input has %d spatial dimensions, the kernel %d", len(in), len(w.kernel))
+		failf("the input has %d spatial dimensions, the kernel %d", len(in), len(w.kernel))
 	}
 	w.out, w.in = in, make([]int, len(in))
 	begin, end := make([]int, len(in)), make([]int, len(in))
@@ -76,7 +76,7 @@ func (g *growth) bind(in []int) error {
 		d := ssa.D(int64(size))
 		o, known := g.outDim(i, d).Const()
 		if !known || o < 0 {
-			return fmt.Errorf("spatial dimension %d of %d gives an output of %d elements", i, size, o)
+			failf("spatial dimension %d of %d gives an output of %d elements", i, size, o)
 		}
 		w.in[i] = int(o)
 		if g.want == nil && w.auto != "SAME_UPPER" && w.auto != "SAME_LOWER" {
@@ -91,7 +91,6 @@ func (g *growth) bind(in []int) error {
 		end[i] = total - begin[i]
 	}
 	w.begin, w.end = begin, end
-	return nil
 }
 
 func inferConvTranspose(n *ssa.Node) ([]Inferred, error) {
@@ -125,36 +124,22 @@ func inferConvTranspose(n *ssa.Node) ([]Inferred, error) {
 	return One(ssa.TensorOf(x.DType, out...)), nil
 }
 
-func evalConvTranspose[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
+func evalConvTranspose[T float32 | float64](c *Call) {
+	wantArrays(c, 2)
 	x, w, b := c.Array(0), c.Array(1), c.Array(2)
 	group := int(c.Node.Int("group", 1))
 	if x.Rank() < 3 || w.Rank() != x.Rank() || group < 1 || x.Shape[1] != w.Shape[0] || w.Shape[0]%group != 0 {
-		return fmt.Errorf("data %v and weights %v with group=%d do not fit", x.Shape, w.Shape, group)
+		failf("data %v and weights %v with group=%d do not fit", x.Shape, w.Shape, group)
 	}
-	if err := checkKernel(c.Node, w.Shape[2:]); err != nil {
-		return err
-	}
-	g, err := growthOf(c.Node, w.Shape[2:])
-	if err == nil {
-		err = g.bind(x.Shape[2:])
-	}
-	if err != nil {
-		return err
-	}
+	checkKernel(c.Node, w.Shape[2:])
+	g := try(growthOf(c.Node, w.Shape[2:]))
+	g.bind(x.Shape[2:])
 	s := convShape{win: g.win, group: group, n: x.Shape[0], c: x.Shape[1], m: w.Shape[1] * group}
-	if err := wantLen("bias", b, s.m); err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, x.DType, append([]int{s.n, s.m}, s.win.in...)...)
-	if err != nil {
-		return err
-	}
+	wantLen("bias", b, s.m)
+	y := newReal[T](c, 0, x.DType, append([]int{s.n, s.m}, s.win.in...)...)
 	fillBias(y.V, reals[T](b), s.m, sizeOf(s.win.in))
 	convolveBack(&s, reals[T](x), reals[T](w), y.V)
-	return y.store()
+	y.store()
 }
 
 // convolveBack adds the transposed convolution of X to Y. The window's in is Y's

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -28,44 +26,30 @@ func cumulativeOp(name string, since int, doc string, step arithmetic, empty int
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{{Name: "exclusive", Kind: ssa.AttrInt}, {Name: "reverse", Kind: ssa.AttrInt}},
-		Infer: inferCumulative, Eval: func(c *Call) error { return evalCumulative(c, step, empty) },
+		Infer: rule(inferCumulative), Eval: kernel(func(c *Call) { evalCumulative(c, step, empty) }),
 		Facts: Facts{InPlace: firstInPlace},
 	}
 }
 
-func inferCumulative(n *ssa.Node) ([]Inferred, error) {
+func inferCumulative(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if axis, ok := ConstInts(n, 1); ok && t.Ranked {
 		if len(axis) != 1 {
-			return nil, fmt.Errorf("operand 1 has %d elements, it must be one axis", len(axis))
+			failf("operand 1 has %d elements, it must be one axis", len(axis))
 		}
-		if _, err := NormAxis(axis[0], len(t.Shape)); err != nil {
-			return nil, err
-		}
+		try(NormAxis(axis[0], len(t.Shape)))
 	}
-	return SameAs(n)
+	return try(SameAs(n))
 }
 
-func evalCumulative(c *Call, step arithmetic, empty int64) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	k, err := needScalarInt(c, 1)
-	if err != nil {
-		return err
-	}
-	axis, err := NormAxis(k, len(a.Shape))
-	if err != nil {
-		return err
-	}
+func evalCumulative(c *Call, step arithmetic, empty int64) {
+	a := needTensor(c, 0)
+	k := needScalarInt(c, 1)
+	axis := try(NormAxis(k, len(a.Shape)))
 	if !a.DType.IsFloat() && !a.DType.IsInteger() {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
-	out, err := c.Output(0, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
+	out := try(c.Output(0, a.DType, a.Shape...))
 	p := cumulation{exclusive: c.Node.Int("exclusive", 0) != 0, reverse: c.Node.Int("reverse", 0) != 0}
 	p.outer, p.size, p.inner = splitDims(a.Shape, axis)
 	switch {
@@ -79,7 +63,6 @@ func evalCumulative(c *Call, step arithmetic, empty int64) error {
 			func(x, y float32) float32 { return float32(step.float(float64(x), float64(y))) },
 			float32(empty), func(i int, v float32) { write(i, float64(v)) })
 	}
-	return nil
 }
 
 // cumulation is the way through the lines along the axis.

@@ -17,16 +17,17 @@ var DequantizeLinear = Op{
 	Name: "DequantizeLinear", Since: 28, Form: dequantizeForm, Doc: "y = (x - x_zero_point) * x_scale",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt}, {Name: "output_dtype", Kind: ssa.AttrInt}},
-	Infer: func(n *ssa.Node) ([]Inferred, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		t, s := InType(n, 0), InType(n, 1).DType
 		dt, err := dequantizedType(n, s)
 		if s == ndarray.Undefined {
 			dt, err = ndarray.Undefined, nil
 		}
 		t.DType = dt
-		return One(t), err
-	},
-	Eval: evalDequantize,
+		check(err)
+		return One(t)
+	}),
+	Eval: kernel(evalDequantize),
 }
 
 func dequantizeForm(n *ssa.Node) int {
@@ -51,33 +52,17 @@ func dequantizedType(n *ssa.Node, scale ndarray.DType) (ndarray.DType, error) {
 	return dt, err
 }
 
-func evalDequantize(c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
+func evalDequantize(c *Call) {
+	wantArrays(c, 2)
 	x, scale, zero := c.Array(0), c.Array(1), c.Array(2)
 	if !(quantInts | quantFloats | typesOf(ndarray.Int32)).has(x.DType) {
-		return unsupportedType(x.DType)
+		check(unsupportedType(x.DType))
 	}
-	if err := sameOrAbsent("x", x, zero); err != nil {
-		return err
-	}
-	dt, err := dequantizedType(c.Node, scale.DType)
-	if err != nil {
-		return err
-	}
-	g, err := grainOf(c.Node, x.Shape, scale.Shape)
-	if err != nil {
-		return err
-	}
-	zeros, err := zeroPoints(zero, scale.Len())
-	if err != nil {
-		return err
-	}
-	y, err := newReal[float32](c, 0, dt, x.Shape...)
-	if err != nil {
-		return err
-	}
+	sameOrAbsent("x", x, zero)
+	dt := try(dequantizedType(c.Node, scale.DType))
+	g := grainOf(c.Node, x.Shape, scale.Shape)
+	zeros := zeroPoints(zero, scale.Len())
+	y := newReal[float32](c, 0, dt, x.Shape...)
 	v, s := reals[float64](x), reals[float32](scale)
 	g.each(func(at, n, first, step int) {
 		for i := range n {
@@ -88,5 +73,5 @@ func evalDequantize(c *Call) error {
 			y.V[at+i] = float32(e) * s[k]
 		}
 	})
-	return y.store()
+	y.store()
 }

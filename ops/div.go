@@ -12,7 +12,7 @@ import (
 var Div = Op{
 	Name: "Div", Since: 14, Form: arithmeticForm(), Doc: "C = A / B",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: inferArithmetic, Eval: evalDiv,
+	Infer: rule(inferArithmetic), Eval: kernel(evalDiv),
 	Facts:    Facts{Elementwise: true},
 	Upgrades: legacyBroadcast("Div"),
 }
@@ -20,11 +20,9 @@ var Div = Op{
 // errZeroDivisor is the error of integer division by zero.
 var errZeroDivisor = errors.New("integer division by zero")
 
-func evalDiv(c *Call) error {
-	if err := checkDivisor(c); err != nil {
-		return err
-	}
-	return evalArithmetic(c, arithmetic{
+func evalDiv(c *Call) {
+	checkDivisor(c)
+	evalArithmetic(c, arithmetic{
 		float: func(a, b float64) float64 { return a / b },
 		f32:   func(a, b float32) float32 { return a / b },
 		int:   func(a, b int64) int64 { return a / b },
@@ -35,10 +33,10 @@ func evalDiv(c *Call) error {
 
 // checkDivisor rejects a zero in an integer operand 1 that meets any element of
 // operand 0.
-func checkDivisor(c *Call) error {
+func checkDivisor(c *Call) {
 	a, b := c.Array(0), c.Array(1)
 	if a == nil || b == nil || !b.DType.IsInteger() || a.Len() == 0 {
-		return nil
+		return
 	}
 	zero := false
 	switch b.DType.Size() {
@@ -52,7 +50,6 @@ func checkDivisor(c *Call) error {
 		zero = slices.Contains(ndarray.Slice[uint64](b), 0)
 	}
 	if zero {
-		return errZeroDivisor
+		check(errZeroDivisor)
 	}
-	return nil
 }

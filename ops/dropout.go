@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -16,13 +14,13 @@ var Dropout = Op{
 	Name: "Dropout", Since: 22, Form: dropoutForm, Doc: "output = data * mask / (1 - ratio) while training, else data",
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "seed", Kind: ssa.AttrInt}},
-	Infer: func(n *ssa.Node) ([]Inferred, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		x := InType(n, 0)
 		mask := x
 		mask.DType = ndarray.Bool
-		return []Inferred{{Type: x, Content: ContentOf(n, 0)}, {Type: mask}}, nil
-	},
-	Eval: evalDropout,
+		return []Inferred{{Type: x, Content: ContentOf(n, 0)}, {Type: mask}}
+	}),
+	Eval: kernel(evalDropout),
 	Facts: Facts{Random: true, InPlace: inPlaceFirst, Alias: func(n *ssa.Node) []Alias {
 		if constBool(n.Input(2)) == 0 || n.Input(2) == nil {
 			return []Alias{{In: 0, Out: 0}}
@@ -46,29 +44,17 @@ func dropoutForm(n *ssa.Node) int {
 	return 12
 }
 
-func evalDropout(c *Call) error {
+func evalDropout(c *Call) {
 	x := c.Array(0)
 	if x == nil || !x.DType.IsFloat() {
-		return fmt.Errorf("operand 0 is no float tensor")
+		failf("operand 0 is no float tensor")
 	}
-	ratio, err := optScalar(c, 1, 0.5)
-	if err != nil {
-		return err
-	}
-	training, err := optInt(c, 2, 0)
-	if err != nil {
-		return err
-	}
-	y, err := c.Output(0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
+	ratio := optScalar(c, 1, 0.5)
+	training := optInt(c, 2, 0)
+	y := try(c.Output(0, x.DType, x.Shape...))
 	var mask []bool
 	if c.Wants(1) {
-		m, err := c.Output(1, ndarray.Bool, x.Shape...)
-		if err != nil {
-			return err
-		}
+		m := try(c.Output(1, ndarray.Bool, x.Shape...))
 		mask = ndarray.Slice[bool](m)
 	}
 	if training == 0 || ratio == 0 {
@@ -76,10 +62,10 @@ func evalDropout(c *Call) error {
 		for i := range mask {
 			mask[i] = true
 		}
-		return nil
+		return
 	}
 	if !(ratio > 0 && ratio < 1) {
-		return fmt.Errorf("ratio %g is not in [0,1)", ratio)
+		failf("ratio %g is not in [0,1)", ratio)
 	}
 	next := uniform(c.Node.Int("seed", c.Seed))
 	scale := 1 / (1 - ratio)
@@ -94,7 +80,6 @@ func evalDropout(c *Call) error {
 			mask[i] = keep
 		}
 	}
-	return nil
 }
 
 // upgradeDropoutTest turns is_test, whose default is 0, into training_mode.

@@ -16,39 +16,27 @@ import (
 var DynamicQuantizeLinear = Op{
 	Name: "DynamicQuantizeLinear", Since: 11, Doc: "y = saturate(round(x / y_scale) + y_zero_point), range taken from x",
 	MinIn: 1, MaxIn: 1, MinOut: 3, MaxOut: 3,
-	Infer: func(n *ssa.Node) ([]Inferred, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		y := InType(n, 0)
 		y.DType = ndarray.Uint8
-		return []Inferred{{Type: y}, {Type: ssa.StaticTensor(ndarray.Float32)}, {Type: ssa.StaticTensor(ndarray.Uint8)}}, nil
-	},
-	Eval: evalDynamicQuantize,
+		return []Inferred{{Type: y}, {Type: ssa.StaticTensor(ndarray.Float32)}, {Type: ssa.StaticTensor(ndarray.Uint8)}}
+	}),
+	Eval: kernel(evalDynamicQuantize),
 }
 
-func evalDynamicQuantize(c *Call) error {
-	if err := wantArrays(c, 1); err != nil {
-		return err
-	}
+func evalDynamicQuantize(c *Call) {
+	wantArrays(c, 1)
 	a := c.Array(0)
 	if a.DType != ndarray.Float32 {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
 	x := ndarray.Slice[float32](a)
-	y, err := c.Output(0, ndarray.Uint8, a.Shape...)
-	if err != nil {
-		return err
-	}
-	s, err := c.Output(1, ndarray.Float32)
-	if err != nil {
-		return err
-	}
-	z, err := c.Output(2, ndarray.Uint8)
-	if err != nil {
-		return err
-	}
+	y := try(c.Output(0, ndarray.Uint8, a.Shape...))
+	s := try(c.Output(1, ndarray.Float32))
+	z := try(c.Output(2, ndarray.Uint8))
 	scale, zero := dynamicRange(x)
 	ndarray.Slice[float32](s)[0], z.Data[0] = scale, zero
 	quantizeBytes(y.Data, x, scale, zero)
-	return nil
 }
 
 // dynamicRange returns scale and zero point of the range of x and 0, NaN left out.

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -21,35 +20,31 @@ var Einsum = Op{
 	Form:  formBy(typeStep{12, floatTypes | integerTypes}, typeStep{28, anyType}),
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "equation", Kind: ssa.AttrString, Required: true}},
-	Infer: inferEinsum, Eval: evalEinsum,
+	Infer: rule(inferEinsum), Eval: kernel(evalEinsum),
 	Facts: Facts{Cost: einsumCost},
 }
 
-func inferEinsum(n *ssa.Node) ([]Inferred, error) {
+func inferEinsum(n *ssa.Node) []Inferred {
 	all := make([]int, len(n.In))
 	ranks := make([]int, len(n.In))
 	for i := range n.In {
 		all[i], ranks[i] = i, InType(n, i).Rank()
 	}
-	dt, err := sameDType(n, all...)
-	if err != nil {
-		return nil, err
-	}
+	dt := sameDType(n, all...)
 	if slices.Contains(ranks, -1) {
-		return One(ssa.UnrankedTensor(dt)), nil
+		return One(ssa.UnrankedTensor(dt))
 	}
-	eq, err := parseEinsum(n.Str("equation", ""), ranks)
-	if err != nil {
-		return nil, err
-	}
+	eq := try(parseEinsum(n.Str("equation", ""), ranks))
 	dims := map[int]ssa.Dim{}
 	for i, labels := range eq.in {
 		for k, l := range labels {
 			d := n.In[i].Type.Shape[k]
 			if old, ok := dims[l]; ok {
-				if d, err = broadcastDim(old, d); err != nil {
-					return nil, fmt.Errorf("label %s: %w", labelName(l), err)
+				both, err := broadcastDim(old, d)
+				if err != nil {
+					failf("label %s: %w", labelName(l), err)
 				}
+				d = both
 			}
 			dims[l] = d
 		}
@@ -58,7 +53,7 @@ func inferEinsum(n *ssa.Node) ([]Inferred, error) {
 	for _, l := range eq.out {
 		t.Shape = append(t.Shape, dims[l])
 	}
-	return One(t), nil
+	return One(t)
 }
 
 // einsumCost is two operations per combination of labels of a product of two
@@ -93,48 +88,39 @@ func einsumCost(n *ssa.Node) Cost {
 	return c
 }
 
-func evalEinsum(c *Call) error {
+func evalEinsum(c *Call) {
 	arrays := make([]*ndarray.Array, len(c.In))
 	shapes, ranks := make([][]int, len(c.In)), make([]int, len(c.In))
 	for i := range c.In {
-		a, err := needTensor(c, i)
-		if err != nil {
-			return err
-		}
+		a := needTensor(c, i)
 		if a.DType != c.Array(0).DType {
-			return fmt.Errorf("operands 0 and %d have element types %s and %s", i, c.Array(0).DType, a.DType)
+			failf("operands 0 and %d have element types %s and %s", i, c.Array(0).DType, a.DType)
 		}
 		arrays[i], shapes[i], ranks[i] = a, a.Shape, len(a.Shape)
 	}
-	eq, err := parseEinsum(c.Node.Str("equation", ""), ranks)
-	if err != nil {
-		return err
-	}
-	dims, err := eq.dims(shapes)
-	if err != nil {
-		return err
-	}
+	eq := try(parseEinsum(c.Node.Str("equation", ""), ranks))
+	dims := try(eq.dims(shapes))
 	shape := make([]int, len(eq.out))
 	for i, l := range eq.out {
 		shape[i] = dims[l]
 	}
 	t := productType(arrays[0].DType)
 	if t == ndarray.Undefined {
-		return unsupportedType(arrays[0].DType)
+		check(unsupportedType(arrays[0].DType))
 	}
-	out, err := c.Output(0, arrays[0].DType, shape...)
-	if err != nil {
-		return err
-	}
+	out := try(c.Output(0, arrays[0].DType, shape...))
 	switch t {
 	case ndarray.Float64:
-		return runEinsum[float64](eq, dims, out, arrays)
+		runEinsum[float64](eq, dims, out, arrays)
+		return
 	case ndarray.Int32:
-		return runEinsum[int32](eq, dims, out, arrays)
+		runEinsum[int32](eq, dims, out, arrays)
+		return
 	case ndarray.Int64:
-		return runEinsum[int64](eq, dims, out, arrays)
+		runEinsum[int64](eq, dims, out, arrays)
+		return
 	}
-	return runEinsum[float32](eq, dims, out, arrays)
+	runEinsum[float32](eq, dims, out, arrays)
 }
 
 // factor is one operand, or an intermediate product.
@@ -144,7 +130,7 @@ type factor[T productNum] struct {
 	data   []T
 }
 
-func runEinsum[T productNum](eq einsum, dims map[int]int, out *ndarray.Array, arrays []*ndarray.Array) error {
+func runEinsum[T productNum](eq einsum, dims map[int]int, out *ndarray.Array, arrays []*ndarray.Array) {
 	factors := make([]factor[T], len(arrays))
 	for i, a := range arrays {
 		factors[i] = factor[T]{eq.in[i], a.Shape, operandAs[T](a)}
@@ -157,7 +143,7 @@ func runEinsum[T productNum](eq einsum, dims map[int]int, out *ndarray.Array, ar
 		}
 		size, err := ndarray.ByteSize(ndarray.Float64, m.shape)
 		if err != nil {
-			return fmt.Errorf("intermediate of shape %v: %w", m.shape, err)
+			failf("intermediate of shape %v: %w", m.shape, err)
 		}
 		m.data = make([]T, size/8)
 		contract(m, dims, factors[:2])
@@ -166,7 +152,6 @@ func runEinsum[T productNum](eq einsum, dims map[int]int, out *ndarray.Array, ar
 	z := resultAs[T](out)
 	contract(factor[T]{eq.out, out.Shape, z}, dims, factors)
 	storeResult(out, z)
-	return nil
 }
 
 // contract adds the product of one or two factors, summed over the labels the

@@ -11,9 +11,9 @@ import (
 var Elu = unaryOp("Elu", 22, "Y = X < 0 ? alpha·(eˣ - 1) : X", evalElu,
 	formBy(typeStep{6, floatTypes}, typeStep{22, anyType})).legacy().with(ssa.AttrFloat, "alpha")
 
-func evalElu(c *Call) error {
+func evalElu(c *Call) {
 	alpha := float64(c.Node.Float("alpha", 1))
-	return evalUnary(c, unary{float: func(x float64) float64 {
+	evalUnary(c, unary{float: func(x float64) float64 {
 		if x < 0 {
 			return alpha * math.Expm1(x)
 		}
@@ -31,9 +31,9 @@ const (
 	seluGamma = 1.05070102214813232421875
 )
 
-func evalSelu(c *Call) error {
+func evalSelu(c *Call) {
 	alpha, gamma := float64(c.Node.Float("alpha", seluAlpha)), float64(c.Node.Float("gamma", seluGamma))
-	return evalUnary(c, unary{float: func(x float64) float64 {
+	evalUnary(c, unary{float: func(x float64) float64 {
 		if x > 0 {
 			return gamma * x
 		}
@@ -46,9 +46,9 @@ func evalSelu(c *Call) error {
 var Celu = unaryOp("Celu", 28, "Y = max(0, X) + min(0, alpha·(exp(X/alpha) - 1))", evalCelu,
 	formBy(typeStep{12, typesOf(ndarray.Float32)}, typeStep{28, anyType})).with(ssa.AttrFloat, "alpha")
 
-func evalCelu(c *Call) error {
+func evalCelu(c *Call) {
 	alpha := float64(c.Node.Float("alpha", 1))
-	return evalUnary(c, unary{float: func(x float64) float64 {
+	evalUnary(c, unary{float: func(x float64) float64 {
 		return math.Max(0, x) + math.Min(0, alpha*math.Expm1(x/alpha))
 	}})
 }

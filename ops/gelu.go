@@ -12,14 +12,14 @@ import (
 //	approximate="tanh"   Y = X/2 · (1 + tanh(√(2/π) · (X + 0.044715·X³)))
 var Gelu = unaryOp("Gelu", 20, "Y = X/2 · (1 + erf(X/√2))", evalGelu, since(20)).with(ssa.AttrString, "approximate")
 
-func evalGelu(c *Call) error {
+func evalGelu(c *Call) {
 	switch kind := c.Node.Str("approximate", "none"); kind {
 	case "none":
-		return evalUnary(c, unary{float: gelu})
+		evalUnary(c, unary{float: gelu})
 	case "tanh":
-		return evalUnary(c, unary{float: geluTanh})
+		evalUnary(c, unary{float: geluTanh})
 	default:
-		return badAttr("approximate", kind, "none or tanh")
+		check(badAttr("approximate", kind, "none or tanh"))
 	}
 }
 

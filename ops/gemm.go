@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -17,7 +15,7 @@ var Gemm = Op{
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "beta", Kind: ssa.AttrFloat},
 		{Name: "transA", Kind: ssa.AttrInt}, {Name: "transB", Kind: ssa.AttrInt}},
-	Infer: inferGemm, Eval: evalGemm,
+	Infer: rule(inferGemm), Eval: kernel(evalGemm),
 	Facts: Facts{Cost: gemmCost},
 	Upgrades: []Upgrade{{Below: 7, Source: changelog("Gemm", 7), Apply: func(_ *Upgrader, n *ssa.Node) error {
 		n.DropAttr("broadcast")
@@ -33,11 +31,8 @@ func gemmForm(n *ssa.Node) int {
 	return form
 }
 
-func inferGemm(n *ssa.Node) ([]Inferred, error) {
-	dt, err := sameDType(n, 0, 1, 2)
-	if err != nil {
-		return nil, err
-	}
+func inferGemm(n *ssa.Node) []Inferred {
+	dt := sameDType(n, 0, 1, 2)
 	out := ssa.TensorOf(dt, ssa.Dim{}, ssa.Dim{})
 	var inner [2]ssa.Dim
 	for i, trans := range []string{"transA", "transB"} {
@@ -46,7 +41,7 @@ func inferGemm(n *ssa.Node) ([]Inferred, error) {
 			continue
 		}
 		if len(t.Shape) != 2 {
-			return nil, fmt.Errorf("operand %d has rank %d, Gemm takes matrices", i, len(t.Shape))
+			failf("operand %d has rank %d, Gemm takes matrices", i, len(t.Shape))
 		}
 		outer := i
 		if n.Int(trans, 0) != 0 {
@@ -56,12 +51,12 @@ func inferGemm(n *ssa.Node) ([]Inferred, error) {
 	}
 	p, ok := inner[0].Const()
 	if q, ok2 := inner[1].Const(); ok && ok2 && p != q {
-		return nil, fmt.Errorf("inner dimensions %d and %d differ", p, q)
+		failf("inner dimensions %d and %d differ", p, q)
 	}
 	if c := InType(n, 2); c.Ranked && len(c.Shape) > 2 {
-		return nil, fmt.Errorf("operand 2 has rank %d and does not broadcast to a matrix", len(c.Shape))
+		failf("operand 2 has rank %d and does not broadcast to a matrix", len(c.Shape))
 	}
-	return One(out), nil
+	return One(out)
 }
 
 func gemmCost(n *ssa.Node) Cost {
@@ -95,15 +90,15 @@ type gemmPlan struct {
 	alpha, beta    float64
 }
 
-func planGemm(c *Call) (p gemmPlan, err error) {
+func planGemm(c *Call) (p gemmPlan) {
 	a, b, bias := c.Array(0), c.Array(1), c.Array(2)
 	switch {
 	case a == nil || b == nil || c.Has(2) && bias == nil:
-		return p, fmt.Errorf("operands are not tensors")
+		failf("operands are not tensors")
 	case len(a.Shape) != 2 || len(b.Shape) != 2:
-		return p, fmt.Errorf("operands of shape %v and %v; Gemm takes matrices", a.Shape, b.Shape)
+		failf("operands of shape %v and %v; Gemm takes matrices", a.Shape, b.Shape)
 	case a.DType != b.DType || bias != nil && bias.DType != a.DType:
-		return p, fmt.Errorf("operands are not of one element type")
+		failf("operands are not of one element type")
 	}
 	p = gemmPlan{transA: c.Node.Int("transA", 0) != 0, transB: c.Node.Int("transB", 0) != 0,
 		alpha: float64(c.Node.Float("alpha", 1)), beta: float64(c.Node.Float("beta", 1))}
@@ -117,31 +112,25 @@ func planGemm(c *Call) (p gemmPlan, err error) {
 		kb, p.n = p.n, kb
 	}
 	if kb != p.k {
-		return p, fmt.Errorf("inner dimensions %d and %d differ", p.k, kb)
+		failf("inner dimensions %d and %d differ", p.k, kb)
 	}
 	if bias != nil {
 		s, err := BroadcastShapes(bias.Shape, []int{p.m, p.n})
 		if err != nil || len(s) != 2 || s[0] != p.m || s[1] != p.n {
-			return p, fmt.Errorf("C of shape %v does not broadcast to [%d %d]", bias.Shape, p.m, p.n)
+			failf("C of shape %v does not broadcast to [%d %d]", bias.Shape, p.m, p.n)
 		}
 	}
-	return p, nil
+	return p
 }
 
-func evalGemm(c *Call) error {
-	p, err := planGemm(c)
-	if err != nil {
-		return err
-	}
+func evalGemm(c *Call) {
+	p := planGemm(c)
 	a, b, bias := c.Array(0), c.Array(1), c.Array(2)
 	t := productType(a.DType)
 	if t == ndarray.Undefined {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
-	out, err := c.Output(0, a.DType, p.m, p.n)
-	if err != nil {
-		return err
-	}
+	out := try(c.Output(0, a.DType, p.m, p.n))
 	switch t {
 	case ndarray.Float64:
 		runGemm[float64](p, out, a, b, bias)
@@ -152,7 +141,6 @@ func evalGemm(c *Call) error {
 	default:
 		runGemm[float32](p, out, a, b, bias)
 	}
-	return nil
 }
 
 func runGemm[T productNum](p gemmPlan, out, a, b, bias *ndarray.Array) {

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -25,7 +24,7 @@ var GridSample = Op{
 	Name: "GridSample", Since: 22, Form: gridSampleForm, Doc: "Y = X interpolated at the positions of grid",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "align_corners", Kind: ssa.AttrInt}, {Name: "mode", Kind: ssa.AttrString}, {Name: "padding_mode", Kind: ssa.AttrString}},
-	Infer: inferGridSample, Eval: evalGridSample,
+	Infer: rule(inferGridSample), Eval: kernel(evalGridSample),
 	Facts: Facts{Cost: gridSampleCost},
 	Upgrades: []Upgrade{{Below: 20, Source: changelog("GridSample", 20), Apply: func(_ *Upgrader, n *ssa.Node) error {
 		renamed := map[string]string{"bilinear": "linear", "bicubic": "cubic"}
@@ -44,14 +43,14 @@ func gridSampleForm(n *ssa.Node) int {
 	return typeForm(base, 22)(n)
 }
 
-func inferGridSample(n *ssa.Node) ([]Inferred, error) {
+func inferGridSample(n *ssa.Node) []Inferred {
 	x, g := InType(n, 0), InType(n, 1)
 	rank := max(x.Rank(), g.Rank())
 	if rank < 0 {
-		return One(ssa.UnrankedTensor(x.DType)), nil
+		return One(ssa.UnrankedTensor(x.DType))
 	}
 	if rank < 3 || x.Ranked && g.Ranked && len(x.Shape) != len(g.Shape) {
-		return nil, fmt.Errorf("X %s and grid %s must have one rank of at least 3", x, g)
+		failf("X %s and grid %s must have one rank of at least 3", x, g)
 	}
 	dims := unknownDims(rank)
 	if x.Ranked {
@@ -63,7 +62,7 @@ func inferGridSample(n *ssa.Node) ([]Inferred, error) {
 			dims[0] = g.Shape[0]
 		}
 	}
-	return One(ssa.TensorOf(x.DType, dims...)), nil
+	return One(ssa.TensorOf(x.DType, dims...))
 }
 
 func gridSampleCost(n *ssa.Node) Cost {
@@ -90,43 +89,36 @@ type gridSampler struct {
 	dims, strides []int
 }
 
-func evalGridSample(c *Call) error {
-	x, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	g, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
+func evalGridSample(c *Call) {
+	x := needTensor(c, 0)
+	g := needTensor(c, 1)
 	r := x.Rank() - 2
 	if r < 1 || g.Rank() != r+2 || g.Shape[r+1] != r || g.Shape[0] != x.Shape[0] || !g.DType.IsFloat() {
-		return fmt.Errorf("grid %s does not fit X %s", g, x)
+		failf("grid %s does not fit X %s", g, x)
 	}
 	s := gridSampler{mode: c.Node.Str("mode", "linear"), padding: c.Node.Str("padding_mode", "zeros"),
 		corners: c.Node.Int("align_corners", 0) != 0, dims: x.Shape[2:], strides: Strides(x.Shape[2:])}
 	if !slices.Contains([]string{"nearest", "linear", "cubic"}, s.mode) {
-		return badAttr("mode", s.mode, "nearest, linear or cubic")
+		check(badAttr("mode", s.mode, "nearest, linear or cubic"))
 	}
 	if !slices.Contains([]string{"zeros", "border", "reflection"}, s.padding) {
-		return badAttr("padding_mode", s.padding, "zeros, border or reflection")
+		check(badAttr("padding_mode", s.padding, "zeros, border or reflection"))
 	}
-	out, err := c.Output(0, x.DType, slices.Concat(x.Shape[:2], g.Shape[1:r+1])...)
-	if err != nil || out.Len() == 0 {
-		return err
+	out := try(c.Output(0, x.DType, slices.Concat(x.Shape[:2], g.Shape[1:r+1])...))
+	if out.Len() == 0 {
+		return
 	}
 	if x.Len() == 0 {
-		return fmt.Errorf("%s has no elements to sample", x)
+		failf("%s has no elements to sample", x)
 	}
 	if s.mode != "nearest" && (x.DType == ndarray.String || x.DType.IsComplex()) {
-		return unsupportedType(x.DType)
+		check(unsupportedType(x.DType))
 	}
 	if g.DType == ndarray.Float64 {
 		sampleGrid[float64](&s, out, x, g)
 	} else {
 		sampleGrid[float32](&s, out, x, g)
 	}
-	return nil
 }
 
 // sampleGrid computes all results; positions are computed in T.

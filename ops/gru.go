@@ -15,28 +15,17 @@ import (
 var GRU = Op{
 	Name: "GRU", Since: 22, Form: recurrentForm, Doc: "H = (1 - z)∘n + z∘H over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 0, MaxOut: 2,
-	Attrs: append([]AttrSpec{{Name: "linear_before_reset", Kind: ssa.AttrInt}}, recurrentAttrs...), Infer: inferRecurrent(1),
-	Eval:     func(c *Call) error { return byReal(c, 0, evalGRU[float32], evalGRU[float64]) },
+	Attrs: append([]AttrSpec{{Name: "linear_before_reset", Kind: ssa.AttrInt}}, recurrentAttrs...), Infer: rule(inferRecurrent(1)),
+	Eval:     kernel(func(c *Call) { byReal(c, 0, evalGRU[float32], evalGRU[float64]) }),
 	Facts:    Facts{Cost: recurrentCost(3)},
 	Upgrades: dropOutputSequence("GRU"),
 }
 
-func evalGRU[T float32 | float64](c *Call) error {
-	hidden, err := hiddenOf(c)
-	if err != nil {
-		return err
-	}
-	r, err := recurrenceOf(c, 3, hidden)
-	if err != nil {
-		return err
-	}
-	if err := r.checkWeights(c.Array(1), c.Array(2), c.Array(3)); err != nil {
-		return err
-	}
-	acts, err := gateFuncs(c.Node, []string{"Sigmoid", "Tanh"}, r.dirs)
-	if err != nil {
-		return err
-	}
+func evalGRU[T float32 | float64](c *Call) {
+	hidden := hiddenOf(c)
+	r := recurrenceOf(c, 3, hidden)
+	r.checkWeights(c.Array(1), c.Array(2), c.Array(3))
+	acts := gateFuncs(c.Node, []string{"Sigmoid", "Tanh"}, r.dirs)
 	linear := c.Node.Int("linear_before_reset", 0) != 0
 	bias := reals[T](c.Array(3))
 	apart := 3
@@ -48,7 +37,7 @@ func evalGRU[T float32 | float64](c *Call) error {
 	cell := gruCell[T]{r: &r, p: &p, acts: acts, clip: clipper(c.Node), linear: linear, bias: bias,
 		zr: make([]T, 2*r.batch*hidden), n: make([]T, r.batch*hidden), reset: make([]T, r.batch*hidden)}
 	p.step = cell.step
-	return runRecurrence(c, &r, p, [2]*ndarray.Array{c.Array(5)}, 1)
+	runRecurrence(c, &r, p, [2]*ndarray.Array{c.Array(5)}, 1)
 }
 
 // gruCell computes one step for a batch.

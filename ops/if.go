@@ -13,7 +13,7 @@ var If = Op{
 	Name: "If", Since: 25, Form: since(13), Doc: "out = cond ? then_branch() : else_branch()",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{{Name: "then_branch", Graph: true, Required: true}, {Name: "else_branch", Graph: true, Required: true}},
-	Infer: inferIf, Eval: evalIf,
+	Infer: rule(inferIf), Eval: kernel(evalIf),
 }
 
 // since returns a constant Form.
@@ -67,9 +67,10 @@ func UnionType(a, b ssa.Type) ssa.Type {
 // operands do not fit is no error: with shapes bound, branches for other shapes
 // are left over in a model. Its results get the unknown type, and it fails if it
 // is ever run. A node that lacks a part fits no shape and is an error everywhere.
-func inferBranch(body *ssa.Graph, surelyRuns bool) error {
+func inferBranch(body *ssa.Graph, surelyRuns bool) {
 	if surelyRuns {
-		return InferGraph(body)
+		check(InferGraph(body))
+		return
 	}
 	for _, n := range body.Nodes {
 		err := Infer(n)
@@ -77,7 +78,7 @@ func inferBranch(body *ssa.Graph, surelyRuns bool) error {
 			continue
 		}
 		if broken := (*structureError)(nil); errors.As(err, &broken) {
-			return err
+			check(err)
 		}
 		for _, v := range n.Out {
 			if v != nil {
@@ -85,7 +86,6 @@ func inferBranch(body *ssa.Graph, surelyRuns bool) error {
 			}
 		}
 	}
-	return nil
 }
 
 // checkBodies checks that the bodies of control flow have as many parameters and
@@ -110,16 +110,12 @@ func checkBodies(n *ssa.Node) (err error) {
 	return err
 }
 
-func inferIf(n *ssa.Node) ([]Inferred, error) {
+func inferIf(n *ssa.Node) []Inferred {
 	var branch [2][]*ssa.Value
 	for k, name := range []string{"then_branch", "else_branch"} {
 		body := n.Body(name)
-		if err := bindCaptures(n, body); err != nil {
-			return nil, err
-		}
-		if err := inferBranch(body, constBool(n.In[0]) == 1-k); err != nil {
-			return nil, err
-		}
+		check(bindCaptures(n, body))
+		inferBranch(body, constBool(n.In[0]) == 1-k)
 		branch[k] = body.Results
 	}
 	out := make([]Inferred, len(n.Out))
@@ -134,7 +130,7 @@ func inferIf(n *ssa.Node) ([]Inferred, error) {
 			out[i] = Inferred{Type: UnionType(a.Type, b.Type)}
 		}
 	}
-	return out, nil
+	return out
 }
 
 // constBool returns 1 or 0 for a constant boolean, -1 if it is not known.
@@ -149,10 +145,10 @@ func constBool(v *ssa.Value) int {
 	return int(a.Int(0))
 }
 
-func evalIf(c *Call) error {
+func evalIf(c *Call) {
 	cond := c.Array(0)
 	if cond == nil || cond.DType != ndarray.Bool || cond.Len() != 1 {
-		return fmt.Errorf("the condition is not one boolean")
+		failf("the condition is not one boolean")
 	}
 	k := 1
 	if cond.Data[0] != 0 {
@@ -164,14 +160,8 @@ func evalIf(c *Call) error {
 			k = i
 		}
 	}
-	out, err := c.Body(k, c.In[1:])
-	if err != nil {
-		return err
-	}
+	out := try(c.Body(k, c.In[1:]))
 	for i, v := range out {
-		if err := c.SetOutput(i, v); err != nil {
-			return err
-		}
+		check(c.SetOutput(i, v))
 	}
-	return nil
 }

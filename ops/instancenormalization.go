@@ -15,9 +15,9 @@ var InstanceNormalization = Op{
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}},
 	Infer: SameAs,
-	Eval: func(c *Call) error {
-		return byReal(c, 0, evalInstanceNorm[float32], evalInstanceNorm[float64])
-	},
+	Eval: kernel(func(c *Call) {
+		byReal(c, 0, evalInstanceNorm[float32], evalInstanceNorm[float64])
+	}),
 	Facts:    Facts{InPlace: inPlaceFirst, Cost: normCost},
 	Upgrades: dropConsumedInputs("InstanceNormalization"),
 }
@@ -30,54 +30,45 @@ var GroupNormalization = Op{
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "num_groups", Kind: ssa.AttrInt, Required: true}, {Name: "stash_type", Kind: ssa.AttrInt}},
 	Infer: SameAs,
-	Eval: func(c *Call) error {
-		return byReal(c, 0, evalGroupNorm[float32], evalGroupNorm[float64])
-	},
+	Eval: kernel(func(c *Call) {
+		byReal(c, 0, evalGroupNorm[float32], evalGroupNorm[float64])
+	}),
 	Facts:    Facts{InPlace: inPlaceFirst, Cost: normCost},
 	Upgrades: []Upgrade{{Below: 21, Source: changelog("GroupNormalization", 21), Apply: upgradeGroupNorm}},
 }
 
-func evalInstanceNorm[T float32 | float64](c *Call) error {
-	return normalizeGroups[T](c, 0)
+func evalInstanceNorm[T float32 | float64](c *Call) {
+	normalizeGroups[T](c, 0)
 }
 
-func evalGroupNorm[T float32 | float64](c *Call) error {
+func evalGroupNorm[T float32 | float64](c *Call) {
 	groups := c.Node.Int("num_groups", 0)
 	if groups < 1 {
-		return fmt.Errorf("num_groups=%d is not positive", groups)
+		failf("num_groups=%d is not positive", groups)
 	}
-	return normalizeGroups[T](c, int(groups))
+	normalizeGroups[T](c, int(groups))
 }
 
 // normalizeGroups standardizes groups of channels; groups 0 means one per channel.
-func normalizeGroups[T float32 | float64](c *Call, groups int) error {
-	if err := wantArrays(c, 3); err != nil {
-		return err
-	}
+func normalizeGroups[T float32 | float64](c *Call, groups int) {
+	wantArrays(c, 3)
 	x := c.Array(0)
 	if x.Rank() < 2 {
-		return fmt.Errorf("operand 0 has shape %v, without batch and channel dimensions", x.Shape)
+		failf("operand 0 has shape %v, without batch and channel dimensions", x.Shape)
 	}
 	ch, plane := x.Shape[1], sizeOf(x.Shape[2:])
 	if groups == 0 {
 		groups = ch
 	}
 	if groups > 0 && ch%groups != 0 {
-		return fmt.Errorf("%d groups do not divide %d channels", groups, ch)
+		failf("%d groups do not divide %d channels", groups, ch)
 	}
-	if err := wantShape("scale", c.Array(1), ch); err != nil {
-		return err
-	}
-	if err := wantShape("bias", c.Array(2), ch); err != nil {
-		return err
-	}
-	stash, err := stashType(c.Node)
-	if err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, x.DType, x.Shape...)
-	if err != nil || len(y.V) == 0 {
-		return err
+	wantShape("scale", c.Array(1), ch)
+	wantShape("bias", c.Array(2), ch)
+	stash := stashType(c.Node)
+	y := newReal[T](c, 0, x.DType, x.Shape...)
+	if len(y.V) == 0 {
+		return
 	}
 	v, scale, bias := reals[T](x), reals[T](c.Array(1)), reals[T](c.Array(2))
 	size := ch / groups * plane
@@ -94,7 +85,7 @@ func normalizeGroups[T float32 | float64](c *Call, groups int) error {
 			row[j] = row[j]*s + b
 		}
 	}
-	return y.store()
+	y.store()
 }
 
 // upgradeGroupNorm repeats the scale and bias of every group for its channels:

@@ -12,7 +12,7 @@ var IsNaN = Op{
 	Name: "IsNaN", Since: 20, Doc: "Y = X is NaN",
 	Form:  formBy(typeStep{9, floatTypes}, typeStep{13, bfloatType}, typeStep{20, anyType}),
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: inferPredicate, Eval: func(c *Call) error { return evalPredicate(c, math.IsNaN) },
+	Infer: rule(inferPredicate), Eval: kernel(func(c *Call) { evalPredicate(c, math.IsNaN) }),
 	Facts: Facts{Elementwise: true},
 }
 
@@ -23,11 +23,11 @@ var IsInf = Op{
 	Form:  formBy(typeStep{10, floatTypes &^ typesOf(ndarray.Float16)}, typeStep{20, anyType}),
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "detect_negative", Kind: ssa.AttrInt}, {Name: "detect_positive", Kind: ssa.AttrInt}},
-	Infer: inferPredicate, Eval: evalIsInf,
+	Infer: rule(inferPredicate), Eval: kernel(evalIsInf),
 	Facts: Facts{Elementwise: true},
 }
 
-func evalIsInf(c *Call) error {
+func evalIsInf(c *Call) {
 	neg, pos := c.Node.Int("detect_negative", 1) != 0, c.Node.Int("detect_positive", 1) != 0
-	return evalPredicate(c, func(x float64) bool { return pos && math.IsInf(x, 1) || neg && math.IsInf(x, -1) })
+	evalPredicate(c, func(x float64) bool { return pos && math.IsInf(x, 1) || neg && math.IsInf(x, -1) })
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -139,7 +138,7 @@ func formatFloat(v float64, bits int) string {
 
 // parseStrings reads numbers in plain or scientific notation, INF and NaN in
 // any case of letters. Text that is no number is an error.
-func parseStrings(out, a *ndarray.Array, how conversion) error {
+func parseStrings(out, a *ndarray.Array, how conversion) {
 	var write func(i int, v float64)
 	switch {
 	case out.DType == ndarray.Bool:
@@ -163,11 +162,10 @@ func parseStrings(out, a *ndarray.Array, how conversion) error {
 		}
 		v, err := strconv.ParseFloat(s, floatBits(out.DType))
 		if err != nil && !math.IsInf(v, 0) {
-			return fmt.Errorf("element %d is %q, which is no number", i, s)
+			failf("element %d is %q, which is no number", i, s)
 		}
 		write(i, v)
 	}
-	return nil
 }
 
 // floatBits is the precision to read decimal text with.

@@ -14,21 +14,21 @@ var errEmptyAxis = errors.New("the axis has no elements")
 // if i ranks before j, below 0 the other way, 0 for equals. sign 1 ranks large
 // elements first, -1 small ones; NaN ranks first with sign 1 as numpy's maximum
 // has it, and with sign -1 as well.
-func orderOf(a *ndarray.Array, sign int) (func(i, j int) int, error) {
+func orderOf(a *ndarray.Array, sign int) func(i, j int) int {
 	switch dt := a.DType; {
 	case dt == ndarray.Float32:
 		s := ndarray.Slice[float32](a)
-		return func(i, j int) int { return rankFloat(s[i], s[j], sign) }, nil
+		return func(i, j int) int { return rankFloat(s[i], s[j], sign) }
 	case dt.IsFloat():
 		read := floatReader(a)
-		return func(i, j int) int { return rankFloat(read(i), read(j), sign) }, nil
+		return func(i, j int) int { return rankFloat(read(i), read(j), sign) }
 	case dt == ndarray.Uint64:
 		s := ndarray.Slice[uint64](a)
-		return func(i, j int) int { return sign * cmp.Compare(s[i], s[j]) }, nil
+		return func(i, j int) int { return sign * cmp.Compare(s[i], s[j]) }
 	case dt.IsInteger() || dt == ndarray.Bool:
-		return func(i, j int) int { return sign * cmp.Compare(a.Int(i), a.Int(j)) }, nil
+		return func(i, j int) int { return sign * cmp.Compare(a.Int(i), a.Int(j)) }
 	}
-	return nil, unsupportedType(a.DType)
+	panic(failure{unsupportedType(a.DType)})
 }
 
 func rankFloat[T float32 | float64](x, y T, sign int) int {

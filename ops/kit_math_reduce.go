@@ -45,8 +45,8 @@ func reduceOp(name string, since, axesInput int, doc string, r reduction, form f
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{{Name: "keepdims", Kind: ssa.AttrInt}, {Name: "noop_with_empty_axes", Kind: ssa.AttrInt}},
-		Infer: func(n *ssa.Node) ([]Inferred, error) { return inferReduce(n, r.content) },
-		Eval:  func(c *Call) error { return evalReduce(c, r) },
+		Infer: rule(func(n *ssa.Node) []Inferred { return inferReduce(n, r.content) }),
+		Eval:  kernel(func(c *Call) { evalReduce(c, r) }),
 		Facts: Facts{Cost: reduceCost, Smaller: reducedSmaller},
 		Upgrades: []Upgrade{{Below: axesInput, Source: changelog(name, axesInput), Apply: func(u *Upgrader, n *ssa.Node) error {
 			u.AttrToInput(n, "axes", 1)
@@ -74,23 +74,20 @@ func reduceMask(n *ssa.Node, axes []int64, rank int) ([]bool, error) {
 	return mask, nil
 }
 
-func inferReduce(n *ssa.Node, content func(acc, x ssa.Dim) ssa.Dim) ([]Inferred, error) {
+func inferReduce(n *ssa.Node, content func(acc, x ssa.Dim) ssa.Dim) []Inferred {
 	t := InType(n, 0)
 	keep := n.Int("keepdims", 1) != 0
 	if !t.Ranked {
-		return One(ssa.UnrankedTensor(t.DType)), nil
+		return One(ssa.UnrankedTensor(t.DType))
 	}
 	var axes []int64
 	if n.Input(1) != nil {
 		var ok bool
 		if axes, ok = ConstInts(n, 1); !ok {
-			return One(reduceUnknownAxes(n, t, keep)), nil
+			return One(reduceUnknownAxes(n, t, keep))
 		}
 	}
-	mask, err := reduceMask(n, axes, len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	mask := try(reduceMask(n, axes, len(t.Shape)))
 	out := ssa.TensorOf(t.DType)
 	for i, d := range t.Shape {
 		switch {
@@ -100,7 +97,7 @@ func inferReduce(n *ssa.Node, content func(acc, x ssa.Dim) ssa.Dim) ([]Inferred,
 			out.Shape = append(out.Shape, ssa.D(1))
 		}
 	}
-	return factOf(out, reduceContent(n, t, mask, content)), nil
+	return factOf(out, reduceContent(n, t, mask, content))
 }
 
 // reduceUnknownAxes is the result type when the axes come from a computation.
@@ -177,40 +174,26 @@ type reduceCall struct {
 	count   int
 }
 
-func prepareReduce(c *Call) (r reduceCall, err error) {
-	if r.in, err = needTensor(c, 0); err != nil {
-		return r, err
-	}
-	axes, err := optInts(c, 1)
-	if err != nil {
-		return r, err
-	}
-	mask, err := reduceMask(c.Node, axes, len(r.in.Shape))
-	if err != nil {
-		return r, err
-	}
+func prepareReduce(c *Call) (r reduceCall) {
+	r.in = needTensor(c, 0)
+	axes := optInts(c, 1)
+	mask := try(reduceMask(c.Node, axes, len(r.in.Shape)))
 	var shape []int
 	shape, r.kept, r.count = reduceShapes(r.in.Shape, mask, c.Node.Int("keepdims", 1) != 0)
-	r.out, err = c.Output(0, r.in.DType, shape...)
-	return r, err
+	r.out = try(c.Output(0, r.in.DType, shape...))
+	return r
 }
 
-func evalReduce(c *Call, op reduction) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalReduce(c *Call, op reduction) {
+	a := needTensor(c, 0)
 	switch dt := a.DType; {
 	case dt.IsFloat() && op.float.step != nil:
 	case dt.IsSigned() && op.int != nil:
 	case (dt.IsUnsigned() || dt == ndarray.Bool && op.bools) && op.uint != nil:
 	default:
-		return unsupportedType(dt)
+		check(unsupportedType(dt))
 	}
-	r, err := prepareReduce(c)
-	if err != nil {
-		return err
-	}
+	r := prepareReduce(c)
 	switch dt := a.DType; {
 	case dt.IsFloat():
 		r.floats(op.float)
@@ -227,7 +210,6 @@ func evalReduce(c *Call, op reduction) error {
 			r.out.SetInt(i, int64(v))
 		}
 	}
-	return nil
 }
 
 // floats runs a float reduction; float32 without a call per element to read it.

@@ -82,7 +82,7 @@ func lower(s string) string {
 
 // sameDType returns the element type that operands share, or an error that
 // names two that differ. Types not known yet agree with any.
-func sameDType(n *ssa.Node, operands ...int) (ndarray.DType, error) {
+func sameDType(n *ssa.Node, operands ...int) ndarray.DType {
 	dt, first := ndarray.Undefined, 0
 	for _, i := range operands {
 		t := InType(n, i).DType
@@ -91,10 +91,10 @@ func sameDType(n *ssa.Node, operands ...int) (ndarray.DType, error) {
 		case dt == ndarray.Undefined:
 			dt, first = t, i
 		default:
-			return dt, fmt.Errorf("operands %d and %d have element types %s and %s; they must be the same", first, i, dt, t)
+			failf("operands %d and %d have element types %s and %s; they must be the same", first, i, dt, t)
 		}
 	}
-	return dt, nil
+	return dt
 }
 
 // dtypeAttr reads an element type from an attribute; def if it is absent.

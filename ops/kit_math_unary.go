@@ -17,11 +17,11 @@ type unary struct {
 }
 
 // unaryOp fills in what elementwise operators of one operand have in common.
-func unaryOp(name string, since int, doc string, eval func(*Call) error, form func(*ssa.Node) int) Op {
+func unaryOp(name string, since int, doc string, eval func(*Call), form func(*ssa.Node) int) Op {
 	return Op{
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-		Infer: SameAs, Eval: eval,
+		Infer: SameAs, Eval: kernel(eval),
 		Facts: Facts{Elementwise: true},
 	}
 }
@@ -42,56 +42,53 @@ func (o Op) with(kind ssa.AttrKind, names ...string) Op {
 
 // following returns the operator with a rule that follows known contents.
 func (o Op) following(f func(ssa.Dim) ssa.Dim) Op {
-	o.Infer = func(n *ssa.Node) ([]Inferred, error) {
+	o.Infer = rule(func(n *ssa.Node) []Inferred {
 		t := InType(n, 0)
 		x := known(n, 0)
 		if x == nil || !followed(t.DType) {
-			return One(t), nil
+			return One(t)
 		}
 		out := make([]ssa.Dim, len(x))
 		for i, d := range x {
 			out[i] = f(d)
 		}
-		return factOf(t, out), nil
-	}
+		return factOf(t, out)
+	})
 	return o
 }
 
 // eval is the kernel of a function without attributes.
-func (u unary) eval(c *Call) error { return evalUnary(c, u) }
+func (u unary) eval(c *Call) { evalUnary(c, u) }
 
 // evalUnary applies u to operand 0.
-func evalUnary(c *Call, u unary) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
+func evalUnary(c *Call, u unary) {
+	a := needTensor(c, 0)
+	out := try(c.Output(0, a.DType, a.Shape...))
 	f32 := u.f32
 	if f32 == nil && u.float != nil {
 		f32 = viaFloat64(u.float)
 	}
 	switch dt := a.DType; {
 	case dt.IsFloat() && f32 != nil:
-		return unaryFloat(out, a, u.float, f32)
+		unaryFloat(out, a, u.float, f32)
+		return
 	case dt.IsSigned() && u.int != nil:
-		return unarySigned(out, a, u.int)
+		unarySigned(out, a, u.int)
+		return
 	case dt.IsUnsigned() && u.uint != nil:
-		return unaryUnsigned(out, a, u.uint)
+		unaryUnsigned(out, a, u.uint)
+		return
 	}
-	return unsupportedType(a.DType)
+	check(unsupportedType(a.DType))
 }
 
-func unaryFloat(out, a *ndarray.Array, f64 func(float64) float64, f32 func(float32) float32) error {
+func unaryFloat(out, a *ndarray.Array, f64 func(float64) float64, f32 func(float32) float32) {
 	switch a.DType {
 	case ndarray.Float32:
 		eachElem(out, a, f32)
 	case ndarray.Float64:
 		if f64 == nil {
-			return unsupportedType(a.DType)
+			check(unsupportedType(a.DType))
 		}
 		eachElem(out, a, f64)
 	case ndarray.Float16, ndarray.BFloat16:
@@ -99,10 +96,9 @@ func unaryFloat(out, a *ndarray.Array, f64 func(float64) float64, f32 func(float
 	default:
 		eachElem(out, a, byteCodec(a.DType).lift(f32))
 	}
-	return nil
 }
 
-func unarySigned(out, a *ndarray.Array, f func(int64) int64) error {
+func unarySigned(out, a *ndarray.Array, f func(int64) int64) {
 	switch a.DType {
 	case ndarray.Int8:
 		eachElem(out, a, narrow[int8](f))
@@ -117,10 +113,9 @@ func unarySigned(out, a *ndarray.Array, f func(int64) int64) error {
 			out.SetInt(i, f(a.Int(i)))
 		}
 	}
-	return nil
 }
 
-func unaryUnsigned(out, a *ndarray.Array, f func(uint64) uint64) error {
+func unaryUnsigned(out, a *ndarray.Array, f func(uint64) uint64) {
 	switch a.DType {
 	case ndarray.Uint8:
 		eachElem(out, a, narrow[uint8](f))
@@ -135,7 +130,6 @@ func unaryUnsigned(out, a *ndarray.Array, f func(uint64) uint64) error {
 			out.SetInt(i, int64(f(uint64(a.Int(i)))))
 		}
 	}
-	return nil
 }
 
 // eachElem applies f to every element; out may be a itself.
@@ -147,30 +141,23 @@ func eachElem[T, R ndarray.Elem](out, a *ndarray.Array, f func(T) R) {
 }
 
 // inferPredicate is the rule of operators that map every element to a boolean.
-func inferPredicate(n *ssa.Node) ([]Inferred, error) {
+func inferPredicate(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if t.Kind == ssa.KindTensor {
 		t.DType = ndarray.Bool
 	}
-	return One(t), nil
+	return One(t)
 }
 
 // evalPredicate maps every element of a float tensor to a boolean.
-func evalPredicate(c *Call, f func(float64) bool) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalPredicate(c *Call, f func(float64) bool) {
+	a := needTensor(c, 0)
 	if !a.DType.IsFloat() {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
-	out, err := c.Output(0, ndarray.Bool, a.Shape...)
-	if err != nil {
-		return err
-	}
+	out := try(c.Output(0, ndarray.Bool, a.Shape...))
 	o, read := ndarray.Slice[bool](out), floatReader(a)
 	for i := range o {
 		o[i] = f(read(i))
 	}
-	return nil
 }

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -21,63 +19,49 @@ func variadicOp(name string, since int, doc string, v variadic, form func(*ssa.N
 	return Op{
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
-		Infer: inferVariadic, Eval: func(c *Call) error { return evalVariadic(c, v) },
+		Infer: rule(inferVariadic), Eval: kernel(func(c *Call) { evalVariadic(c, v) }),
 		Facts:    Facts{Elementwise: true, Commutative: true},
 		Upgrades: dropConsumedInputs(name),
 	}
 }
 
-func inferVariadic(n *ssa.Node) ([]Inferred, error) {
+func inferVariadic(n *ssa.Node) []Inferred {
 	types := make([]ssa.Type, len(n.In))
 	all := make([]int, len(n.In))
 	for i := range n.In {
 		if n.In[i] == nil {
-			return nil, fmt.Errorf("operand %d is absent", i)
+			failf("operand %d is absent", i)
 		}
 		types[i], all[i] = n.In[i].Type, i
 	}
-	dt, err := sameDType(n, all...)
-	if err != nil {
-		return nil, err
-	}
-	t, err := BroadcastTypes(dt, types...)
-	if err != nil {
-		return nil, err
-	}
+	dt := sameDType(n, all...)
+	t := try(BroadcastTypes(dt, types...))
 	if len(n.In) == 2 {
-		return factOf(t, arithmeticContent(n, t)), nil
+		return factOf(t, arithmeticContent(n, t))
 	}
-	return One(t), nil
+	return One(t)
 }
 
-func evalVariadic(c *Call, v variadic) error {
+func evalVariadic(c *Call, v variadic) {
 	in := make([]*ndarray.Array, len(c.In))
 	shapes := make([][]int, len(c.In))
 	for i := range in {
-		a, err := needTensor(c, i)
-		if err != nil {
-			return err
-		}
+		a := needTensor(c, i)
 		if a.DType != c.Array(0).DType {
-			return fmt.Errorf("operands 0 and %d have element types %s and %s", i, c.Array(0).DType, a.DType)
+			failf("operands 0 and %d have element types %s and %s", i, c.Array(0).DType, a.DType)
 		}
 		in[i], shapes[i] = a, a.Shape
 	}
 	if len(in) == 2 && !v.mean {
-		return evalArithmetic(c, v.step)
+		evalArithmetic(c, v.step)
+		return
 	}
-	shape, err := BroadcastShapes(shapes...)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, in[0].DType, shape...)
-	if err != nil {
-		return err
-	}
-	return v.fold(out, in, shapes)
+	shape := try(BroadcastShapes(shapes...))
+	out := try(c.Output(0, in[0].DType, shape...))
+	v.fold(out, in, shapes)
 }
 
-func (v variadic) fold(out *ndarray.Array, in []*ndarray.Array, shapes [][]int) error {
+func (v variadic) fold(out *ndarray.Array, in []*ndarray.Array, shapes [][]int) {
 	w := newWalk(out.Shape, shapes...)
 	count := float64(len(in))
 	switch dt := out.DType; {
@@ -98,9 +82,8 @@ func (v variadic) fold(out *ndarray.Array, in []*ndarray.Array, shapes [][]int) 
 		read := func(a *ndarray.Array, i int) uint64 { return uint64(a.Int(i)) }
 		foldRuns(w, readers(in, read), v.step.uint, func(i int, x uint64) { out.SetInt(i, int64(x)) })
 	default:
-		return unsupportedType(dt)
+		check(unsupportedType(dt))
 	}
-	return nil
 }
 
 // readers binds an accessor to every operand.

@@ -21,21 +21,18 @@ type samples struct {
 func (s *samples) row(i int) []float64 { return s.v[i*s.f : (i+1)*s.f] }
 
 // needSamples reads operand i as rows: [N, F], or [F] as a single row.
-func needSamples(c *Call, i int) (*samples, error) {
-	a, err := needTensor(c, i)
-	if err != nil {
-		return nil, err
-	}
+func needSamples(c *Call, i int) *samples {
+	a := needTensor(c, i)
 	if !a.DType.IsFloat() && !a.DType.IsInteger() {
-		return nil, unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
 	switch a.Rank() {
 	case 1:
-		return &samples{reals[float64](a), 1, a.Shape[0]}, nil
+		return &samples{reals[float64](a), 1, a.Shape[0]}
 	case 2:
-		return &samples{reals[float64](a), a.Shape[0], a.Shape[1]}, nil
+		return &samples{reals[float64](a), a.Shape[0], a.Shape[1]}
 	}
-	return nil, fmt.Errorf("operand %d is %s, it must be [N, F] or [F]", i, a)
+	panic(failure{fmt.Errorf("operand %d is %s, it must be [N, F] or [F]", i, a)})
 }
 
 // rowsOf is the number of rows of operand i, as far as known.
@@ -76,11 +73,8 @@ func (l *classLabels) dtype() ndarray.DType {
 }
 
 // output stores the label of every sample as result 0.
-func (l *classLabels) output(c *Call, class []int) error {
-	out, err := c.Output(0, l.dtype(), len(class))
-	if err != nil {
-		return err
-	}
+func (l *classLabels) output(c *Call, class []int) {
+	out := try(c.Output(0, l.dtype(), len(class)))
 	for i, k := range class {
 		switch {
 		case len(l.strings) > 0 && k < len(l.strings):
@@ -93,35 +87,30 @@ func (l *classLabels) output(c *Call, class []int) error {
 			out.SetInt(i, int64(k))
 		}
 	}
-	return nil
 }
 
 // inferClassifier is the type of labels and scores.
-func inferClassifier(n *ssa.Node, columns ssa.Dim) ([]Inferred, error) {
+func inferClassifier(n *ssa.Node, columns ssa.Dim) []Inferred {
 	l := labelsOf(n)
 	if len(l.strings) > 0 && len(l.ints) > 0 {
-		return nil, fmt.Errorf("both integer and string labels are given")
+		failf("both integer and string labels are given")
 	}
 	rows := rowsOf(n, 0)
-	return []Inferred{{Type: ssa.TensorOf(l.dtype(), rows)}, {Type: ssa.TensorOf(ndarray.Float32, rows, columns)}}, nil
+	return []Inferred{{Type: ssa.TensorOf(l.dtype(), rows)}, {Type: ssa.TensorOf(ndarray.Float32, rows, columns)}}
 }
 
 // outputScores stores rows of equal length as result i.
-func outputScores(c *Call, i int, rows [][]float64, columns int) error {
-	out, err := c.Output(i, ndarray.Float32, len(rows), columns)
-	if err != nil {
-		return err
-	}
+func outputScores(c *Call, i int, rows [][]float64, columns int) {
+	out := try(c.Output(i, ndarray.Float32, len(rows), columns))
 	y := ndarray.Slice[float32](out)
 	for r, row := range rows {
 		if len(row) != columns {
-			return fmt.Errorf("a row of scores has %d columns, expected %d", len(row), columns)
+			failf("a row of scores has %d columns, expected %d", len(row), columns)
 		}
 		for k, v := range row {
 			y[r*columns+k] = float32(v)
 		}
 	}
-	return nil
 }
 
 // The transforms of scores that the attribute post_transform names.

@@ -85,11 +85,10 @@ func (f *forest) test(n *forestNode, v float64) bool {
 }
 
 // fits makes sure that samples have all the features that are asked for.
-func (f *forest) fits(features int) error {
+func (f *forest) fits(features int) {
 	if f.features > features {
-		return fmt.Errorf("the trees ask for feature %d of %d", f.features-1, features)
+		failf("the trees ask for feature %d of %d", f.features-1, features)
 	}
-	return nil
 }
 
 // check makes sure that walks end and stay inside of all tables, and makes what

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"strings"
 
@@ -67,7 +66,7 @@ var gateSpecs = map[string]gateSpec{
 // gateFuncs reads a node's activations: def for every direction if absent. Each
 // function that has an alpha or beta takes the next of the attribute's values
 // while there are any.
-func gateFuncs(n *ssa.Node, def []string, dirs int) ([][]gateFunc, error) {
+func gateFuncs(n *ssa.Node, def []string, dirs int) [][]gateFunc {
 	names := n.Strings("activations")
 	if len(names) == 0 {
 		for range dirs {
@@ -75,7 +74,7 @@ func gateFuncs(n *ssa.Node, def []string, dirs int) ([][]gateFunc, error) {
 		}
 	}
 	if len(names) != dirs*len(def) {
-		return nil, fmt.Errorf("%d activations for %d directions, expected %d each", len(names), dirs, len(def))
+		failf("%d activations for %d directions, expected %d each", len(names), dirs, len(def))
 	}
 	alphas, betas := n.Floats("activation_alpha"), n.Floats("activation_beta")
 	next := func(list *[]float32, def float64) float64 {
@@ -90,7 +89,7 @@ func gateFuncs(n *ssa.Node, def []string, dirs int) ([][]gateFunc, error) {
 	for i, name := range names {
 		spec, ok := gateSpecs[strings.ToLower(name)]
 		if !ok {
-			return nil, fmt.Errorf("activation %q: %w", name, ErrUnsupported)
+			failf("activation %q: %w", name, ErrUnsupported)
 		}
 		a, b := spec.alpha, spec.beta
 		if spec.takes > 0 {
@@ -101,5 +100,5 @@ func gateFuncs(n *ssa.Node, def []string, dirs int) ([][]gateFunc, error) {
 		}
 		out[i/len(def)] = append(out[i/len(def)], spec.build(a, b))
 	}
-	return out, nil
+	return out
 }

@@ -38,20 +38,20 @@ func bsnh[T realNum](v []T, batch, seq, n, size int) heads[T] {
 
 // headsOf views an operand of rank 4, or of rank 3 with n heads packed in the
 // last dimension.
-func headsOf[T realNum](what string, a *ndarray.Array, n int) (heads[T], error) {
+func headsOf[T realNum](what string, a *ndarray.Array, n int) heads[T] {
 	if a == nil {
-		return heads[T]{}, fmt.Errorf("%s is not a tensor", what)
+		failf("%s is not a tensor", what)
 	}
 	s := a.Shape
 	switch {
 	case len(s) == 4:
-		return bnsh(reals[T](a), s[0], s[1], s[2], s[3]), nil
+		return bnsh(reals[T](a), s[0], s[1], s[2], s[3])
 	case len(s) == 3 && n > 0 && s[2]%n == 0:
-		return bsnh(reals[T](a), s[0], s[1], n, s[2]/n), nil
+		return bsnh(reals[T](a), s[0], s[1], n, s[2]/n)
 	case len(s) == 3:
-		return heads[T]{}, fmt.Errorf("%s has shape %v, which does not split into %d heads", what, s, n)
+		failf("%s has shape %v, which does not split into %d heads", what, s, n)
 	}
-	return heads[T]{}, fmt.Errorf("%s has shape %v, expected rank 3 or 4", what, s)
+	panic(failure{fmt.Errorf("%s has shape %v, expected rank 3 or 4", what, s)})
 }
 
 // from is the memory of head h of batch b from its first position on.
@@ -85,18 +85,17 @@ func (x heads[T]) contiguous(past heads[T]) heads[T] {
 }
 
 // checkHeads compares the operands of attention with each other.
-func checkHeads[T realNum](q, k, v heads[T]) error {
+func checkHeads[T realNum](q, k, v heads[T]) {
 	switch {
 	case q.batch != k.batch || k.batch != v.batch:
-		return fmt.Errorf("Q, K and V have batches of %d, %d and %d", q.batch, k.batch, v.batch)
+		failf("Q, K and V have batches of %d, %d and %d", q.batch, k.batch, v.batch)
 	case q.size != k.size:
-		return fmt.Errorf("Q has head size %d, K %d", q.size, k.size)
+		failf("Q has head size %d, K %d", q.size, k.size)
 	case k.n != v.n || k.seq != v.seq:
-		return fmt.Errorf("K has %d heads of %d positions, V %d of %d", k.n, k.seq, v.n, v.seq)
+		failf("K has %d heads of %d positions, V %d of %d", k.n, k.seq, v.n, v.seq)
 	case k.n < 1 || q.n%k.n != 0:
-		return fmt.Errorf("%d query heads can not share %d key heads", q.n, k.n)
+		failf("%d query heads can not share %d key heads", q.n, k.n)
 	}
-	return nil
 }
 
 // attentionScores returns scale * Q·Kᵀ as [B,Hq,S,T].
@@ -181,16 +180,16 @@ type maskView struct {
 	width   int
 }
 
-func newMaskView(a *ndarray.Array, full [4]int) (*maskView, error) {
+func newMaskView(a *ndarray.Array, full [4]int) *maskView {
 	if a == nil {
-		return nil, nil
+		return nil
 	}
 	if a.Rank() < 1 || a.Rank() > 4 {
-		return nil, fmt.Errorf("the mask has shape %v, expected rank 1 to 4", a.Shape)
+		failf("the mask has shape %v, expected rank 1 to 4", a.Shape)
 	}
 	width := a.Shape[a.Rank()-1]
 	if width > full[3] {
-		return nil, fmt.Errorf("the mask has shape %v, wider than %d keys", a.Shape, full[3])
+		failf("the mask has shape %v, wider than %d keys", a.Shape, full[3])
 	}
 	if width == 1 && full[3] > 1 {
 		width = full[3]
@@ -198,10 +197,10 @@ func newMaskView(a *ndarray.Array, full [4]int) (*maskView, error) {
 	target := []int{full[0], full[1], full[2], width}
 	for i := range a.Shape {
 		if d := target[4-a.Rank()+i]; a.Shape[i] != d && a.Shape[i] != 1 {
-			return nil, fmt.Errorf("the mask has shape %v, which does not broadcast to %v", a.Shape, full)
+			failf("the mask has shape %v, which does not broadcast to %v", a.Shape, full)
 		}
 	}
-	return &maskView{a, BroadcastStrides(a.Shape, target), width}, nil
+	return &maskView{a, BroadcastStrides(a.Shape, target), width}
 }
 
 // add adds the mask's row to bias: -Inf where a boolean mask is false, the number

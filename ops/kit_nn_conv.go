@@ -31,35 +31,27 @@ type convShape struct {
 }
 
 // convShapeOf checks the shapes of X [N,C,D...] and W [M,C/group,k...].
-func convShapeOf(n *ssa.Node, x, w []int) (convShape, error) {
+func convShapeOf(n *ssa.Node, x, w []int) convShape {
 	s := convShape{group: int(n.Int("group", 1))}
 	if len(x) < 3 || len(w) != len(x) {
-		return s, fmt.Errorf("operands of shape %v and %v; both must have batch, channel and the same number of spatial dimensions", x, w)
+		failf("operands of shape %v and %v; both must have batch, channel and the same number of spatial dimensions", x, w)
 	}
 	s.n, s.c, s.m = x[0], x[1], w[0]
 	if s.group < 1 || s.c%s.group != 0 || w[1] != s.c/s.group || s.m%s.group != 0 {
-		return s, fmt.Errorf("weights %v with group=%d do not fit %d input channels", w, s.group, s.c)
+		failf("weights %v with group=%d do not fit %d input channels", w, s.group, s.c)
 	}
-	if err := checkKernel(n, w[2:]); err != nil {
-		return s, err
-	}
-	var err error
-	if s.win, err = windowOf(n, w[2:]); err != nil {
-		return s, err
-	}
-	return s, s.win.bind(x[2:])
+	checkKernel(n, w[2:])
+	s.win = try(windowOf(n, w[2:]))
+	check(s.win.bind(x[2:]))
+	return s
 }
 
 // checkKernel compares the attribute kernel_shape with the weights.
-func checkKernel(n *ssa.Node, kernel []int) error {
-	attr, err := kernelAttr(n)
-	if err != nil {
-		return err
-	}
+func checkKernel(n *ssa.Node, kernel []int) {
+	attr := try(kernelAttr(n))
 	if attr != nil && !slices.Equal(attr, kernel) {
-		return fmt.Errorf("kernel_shape %v does not fit weights with spatial shape %v", attr, kernel)
+		failf("kernel_shape %v does not fit weights with spatial shape %v", attr, kernel)
 	}
-	return nil
 }
 
 // yShape is the result's shape.
@@ -145,14 +137,14 @@ func unroll[T number](w *window, x []T, c, from, to int, cols []T) {
 
 // inferConv is the type rule of convolutions whose data is operand xi, weights
 // operand wi, and whose result has element type dt.
-func inferConv(n *ssa.Node, xi, wi int, dt ndarray.DType) (ssa.Type, error) {
+func inferConv(n *ssa.Node, xi, wi int, dt ndarray.DType) ssa.Type {
 	x, w := InType(n, xi), InType(n, wi)
 	rank := max(x.Rank(), w.Rank())
 	if rank < 0 {
-		return ssa.UnrankedTensor(dt), nil
+		return ssa.UnrankedTensor(dt)
 	}
 	if rank < 3 || x.Ranked && w.Ranked && x.Rank() != w.Rank() {
-		return ssa.Type{}, fmt.Errorf("data %s and weights %s; both must have batch, channel and the same number of spatial dimensions", x, w)
+		failf("data %s and weights %s; both must have batch, channel and the same number of spatial dimensions", x, w)
 	}
 	out := make([]ssa.Dim, rank)
 	if w.Ranked {
@@ -162,24 +154,21 @@ func inferConv(n *ssa.Node, xi, wi int, dt ndarray.DType) (ssa.Type, error) {
 		want := w.Shape[1].MulN(n.Int("group", 1))
 		if a, ok := want.Const(); ok {
 			if b, ok := x.Shape[1].Const(); ok && a != b {
-				return ssa.Type{}, fmt.Errorf("weights %s with group=%d do not fit %d input channels", w, n.Int("group", 1), b)
+				failf("weights %s with group=%d do not fit %d input channels", w, n.Int("group", 1), b)
 			}
 		}
 	}
 	if !x.Ranked {
-		return ssa.TensorOf(dt, out...), nil
+		return ssa.TensorOf(dt, out...)
 	}
 	out[0] = x.Shape[0]
-	kernel, err := inferKernel(n, w, rank-2)
-	if err != nil || kernel == nil {
-		return ssa.TensorOf(dt, out...), err
+	kernel := try(inferKernel(n, w, rank-2))
+	if kernel == nil {
+		return ssa.TensorOf(dt, out...)
 	}
-	win, err := windowOf(n, kernel)
-	if err != nil {
-		return ssa.Type{}, err
-	}
+	win := try(windowOf(n, kernel))
 	copy(out[2:], win.outDims(x.Shape[2:]))
-	return ssa.TensorOf(dt, out...), nil
+	return ssa.TensorOf(dt, out...)
 }
 
 // outDims is outDim for every dimension; a size that can not be is unknown.

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -9,7 +8,7 @@ import (
 
 // fusedActivation returns the activation that a fused operator ends with; params
 // are its alpha, beta and gamma as far as they are given, an empty name is none.
-func fusedActivation(name string, params []float32) (func(float64) float64, error) {
+func fusedActivation(name string, params []float32) func(float64) float64 {
 	at := func(i int, def float64) float64 {
 		if i < len(params) {
 			return float64(params[i])
@@ -18,26 +17,26 @@ func fusedActivation(name string, params []float32) (func(float64) float64, erro
 	}
 	switch strings.ToLower(name) {
 	case "":
-		return nil, nil
+		return nil
 	case "clip":
 		lo, hi := at(0, -3.4028234663852886e38), at(1, 3.4028234663852886e38)
-		return func(x float64) float64 { return max(lo, min(hi, x)) }, nil
+		return func(x float64) float64 { return max(lo, min(hi, x)) }
 	case "selu":
 		f := gateSpecs["elu"].build(at(0, 1.67326319217681884765625), 0)
 		gamma := at(1, 1.05070102214813232421875)
-		return func(x float64) float64 { return gamma * f(x) }, nil
+		return func(x float64) float64 { return gamma * f(x) }
 	case "gelu":
-		return gelu, nil
+		return gelu
 	case "hardswish":
-		return func(x float64) float64 { return x * clamp01(x/6+0.5) }, nil
+		return func(x float64) float64 { return x * clamp01(x/6+0.5) }
 	case "silu", "swish":
-		return func(x float64) float64 { return x * sigmoid(x) }, nil
+		return func(x float64) float64 { return x * sigmoid(x) }
 	}
 	spec, ok := gateSpecs[strings.ToLower(name)]
 	if !ok {
-		return nil, fmt.Errorf("activation %q: %w", name, ErrUnsupported)
+		failf("activation %q: %w", name, ErrUnsupported)
 	}
-	return spec.build(at(0, spec.alpha), at(1, spec.beta)), nil
+	return spec.build(at(0, spec.alpha), at(1, spec.beta))
 }
 
 // activate applies f, if there is one, to every element.

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -13,13 +11,13 @@ import (
 const microsoft = "com.microsoft"
 
 // firstType is the type rule of operators whose results have operand 0's type.
-func firstType(results int) func(*ssa.Node) ([]Inferred, error) {
-	return func(n *ssa.Node) ([]Inferred, error) {
+func firstType(results int) func(*ssa.Node) []Inferred {
+	return func(n *ssa.Node) []Inferred {
 		out := make([]Inferred, results)
 		for i := range out {
 			out[i].Type = InType(n, 0)
 		}
-		return out, nil
+		return out
 	}
 }
 
@@ -36,9 +34,8 @@ func dimOf(t ssa.Type, i int) ssa.Dim {
 }
 
 // wantRank checks a required operand's rank.
-func wantRank(what string, a *ndarray.Array, rank int) error {
+func wantRank(what string, a *ndarray.Array, rank int) {
 	if a == nil || a.Rank() != rank {
-		return fmt.Errorf("%s is not a tensor of rank %d", what, rank)
+		failf("%s is not a tensor of rank %d", what, rank)
 	}
-	return nil
 }

@@ -37,40 +37,37 @@ func (a *paddedAttention[T]) paddedAttrs(n *ssa.Node) {
 //	[B,T]        0 masks a key
 //	[B,S,T]      0 masks a key of a query
 //	[B,1,M,M]    the same, query s in row past+s
-func (a *paddedAttention[T]) masked() (func(b, s, t int) bool, error) {
+func (a *paddedAttention[T]) masked() func(b, s, t int) bool {
 	m := a.mask
 	if m == nil {
-		return func(_, _, _ int) bool { return false }, nil
+		return func(_, _, _ int) bool { return false }
 	}
 	B, S, K := a.q.batch, a.q.seq, a.k.seq
 	if m.DType != ndarray.Int32 {
-		return nil, fmt.Errorf("the mask has element type %s, expected int32", m.DType)
+		failf("the mask has element type %s, expected int32", m.DType)
 	}
 	v := ndarray.Slice[int32](m)
 	dims := m.Shape
 	switch {
 	case len(dims) == 1 && dims[0] == B:
-		return func(b, _, t int) bool { return t >= int(v[b]) }, nil
+		return func(b, _, t int) bool { return t >= int(v[b]) }
 	case len(dims) == 1 && dims[0] == 2*B:
-		return func(b, _, t int) bool { return t >= int(v[b]) || t < int(v[B+b]) }, nil
+		return func(b, _, t int) bool { return t >= int(v[b]) || t < int(v[B+b]) }
 	case len(dims) == 2 && dims[0] == B && dims[1] == K:
-		return func(b, _, t int) bool { return v[b*K+t] <= 0 }, nil
+		return func(b, _, t int) bool { return v[b*K+t] <= 0 }
 	case len(dims) == 3 && dims[0] == B && dims[1] == S && dims[2] == K:
-		return func(b, s, t int) bool { return v[(b*S+s)*K+t] <= 0 }, nil
+		return func(b, s, t int) bool { return v[(b*S+s)*K+t] <= 0 }
 	case len(dims) == 4 && dims[0] == B && dims[1] == 1 && dims[2] == dims[3] && dims[3] >= K && dims[2] >= a.past+S:
 		w := dims[3]
-		return func(b, s, t int) bool { return v[(b*w+a.past+s)*w+t] <= 0 }, nil
+		return func(b, s, t int) bool { return v[(b*w+a.past+s)*w+t] <= 0 }
 	}
-	return nil, fmt.Errorf("the mask has shape %v, which does not fit %d batches of %d queries and %d keys", dims, B, S, K)
+	panic(failure{fmt.Errorf("the mask has shape %v, which does not fit %d batches of %d queries and %d keys", dims, B, S, K)})
 }
 
 // probabilities returns the softmax of the masked scores, and hands the scores
 // before it to seen if that is not nil.
-func (a *paddedAttention[T]) probabilities(seen func([]T) error) ([]T, error) {
-	masked, err := a.masked()
-	if err != nil {
-		return nil, err
-	}
+func (a *paddedAttention[T]) probabilities(seen func([]T)) []T {
+	masked := a.masked()
 	scores := attentionScores(a.q, a.k, a.scale)
 	extra := make([]float64, a.k.seq)
 	for r := range a.q.batch * a.q.n * a.q.seq {
@@ -88,22 +85,17 @@ func (a *paddedAttention[T]) probabilities(seen func([]T) error) ([]T, error) {
 		}
 	}
 	if seen != nil {
-		if err := seen(scores); err != nil {
-			return nil, err
-		}
+		seen(scores)
 	}
 	softmaxRows(scores, a.k.seq)
-	return scores, nil
+	return scores
 }
 
 // storeOutput writes probs·V to result 0 as [batch, seq, heads*size].
-func (a *paddedAttention[T]) storeOutput(c *Call, dt ndarray.DType, probs []T) error {
-	y, err := newReal[T](c, 0, dt, a.q.batch, a.q.seq, a.q.n*a.v.size)
-	if err != nil {
-		return err
-	}
+func (a *paddedAttention[T]) storeOutput(c *Call, dt ndarray.DType, probs []T) {
+	y := newReal[T](c, 0, dt, a.q.batch, a.q.seq, a.q.n*a.v.size)
 	attentionApply(probs, a.v, bsnh(y.V, a.q.batch, a.q.seq, a.q.n, a.v.size))
-	return y.store()
+	y.store()
 }
 
 // packedHeads views columns [from, from+n*size) of rows [batch, seq, width].
@@ -115,39 +107,33 @@ func packedHeads[T realNum](v []T, batch, seq, n, size, width, from int) heads[T
 }
 
 // stackedPast views past [2, batch, heads, positions, size] as keys and values.
-func stackedPast[T realNum](p *ndarray.Array, batch, n, size int) (k, v heads[T], err error) {
+func stackedPast[T realNum](p *ndarray.Array, batch, n, size int) (k, v heads[T]) {
 	if p == nil {
-		return k, v, nil
+		return k, v
 	}
 	if p.Rank() != 5 || p.Shape[0] != 2 || p.Shape[1] != batch || p.Shape[2] != n || p.Shape[4] != size {
-		return k, v, fmt.Errorf("past has shape %v, expected [2,%d,%d,positions,%d]", p.Shape, batch, n, size)
+		failf("past has shape %v, expected [2,%d,%d,positions,%d]", p.Shape, batch, n, size)
 	}
 	data := reals[T](p)
 	half := len(data) / 2
-	return bnsh(data[:half], batch, n, p.Shape[3], size), bnsh(data[half:], batch, n, p.Shape[3], size), nil
+	return bnsh(data[:half], batch, n, p.Shape[3], size), bnsh(data[half:], batch, n, p.Shape[3], size)
 }
 
 // joinStacked puts the past before keys and values and stores both as result 1,
 // present [2, batch, heads, positions, size].
-func (a *paddedAttention[T]) joinStacked(c *Call, dt ndarray.DType, past *ndarray.Array) error {
+func (a *paddedAttention[T]) joinStacked(c *Call, dt ndarray.DType, past *ndarray.Array) {
 	if past == nil && !c.Wants(1) {
-		return nil
+		return
 	}
 	if a.k.size != a.v.size {
-		return fmt.Errorf("a past needs keys and values of one size, they have %d and %d", a.k.size, a.v.size)
+		failf("a past needs keys and values of one size, they have %d and %d", a.k.size, a.v.size)
 	}
-	pk, pv, err := stackedPast[T](past, a.k.batch, a.k.n, a.k.size)
-	if err != nil {
-		return err
-	}
+	pk, pv := stackedPast[T](past, a.k.batch, a.k.n, a.k.size)
 	a.k, a.v, a.past = a.k.contiguous(pk), a.v.contiguous(pv), pk.seq
 	if !c.Wants(1) {
-		return nil
+		return
 	}
-	out, err := newReal[T](c, 1, dt, 2, a.k.batch, a.k.n, a.k.seq, a.k.size)
-	if err != nil {
-		return err
-	}
+	out := newReal[T](c, 1, dt, 2, a.k.batch, a.k.n, a.k.seq, a.k.size)
 	copy(out.V[copy(out.V, a.k.v):], a.v.v)
-	return out.store()
+	out.store()
 }

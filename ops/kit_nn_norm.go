@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -58,12 +57,12 @@ func standardize[T realNum](y, x []T, eps float64, center bool) (mean, inv float
 }
 
 // stashType reads stash_type: the precision of the first stage.
-func stashType(n *ssa.Node) (ndarray.DType, error) {
-	dt, err := dtypeAttr(n, "stash_type", ndarray.Float32)
-	if err == nil && !typesOf(ndarray.Float16, ndarray.BFloat16, ndarray.Float32, ndarray.Float64).has(dt) {
-		err = fmt.Errorf("stash_type %s is no float type of 16 bits or more", dt)
+func stashType(n *ssa.Node) ndarray.DType {
+	dt := try(dtypeAttr(n, "stash_type", ndarray.Float32))
+	if !typesOf(ndarray.Float16, ndarray.BFloat16, ndarray.Float32, ndarray.Float64).has(dt) {
+		failf("stash_type %s is no float type of 16 bits or more", dt)
 	}
-	return dt, err
+	return dt
 }
 
 // roundTo rounds values to a narrower float type; no-op where T is no wider.
@@ -87,25 +86,22 @@ func roundTo[T realNum](v []T, dt ndarray.DType) {
 // spread gives the elements of a as T, repeated to a full shape by
 // unidirectional broadcasting; nil for nil. The suffix case, where a covers the
 // last dimensions exactly, stays as it is and is indexed modulo its length.
-func spread[T realNum](what string, a *ndarray.Array, shape []int) ([]T, error) {
+func spread[T realNum](what string, a *ndarray.Array, shape []int) []T {
 	if a == nil {
-		return nil, nil
+		return nil
 	}
 	out, err := BroadcastShapes(a.Shape, shape)
 	if err != nil || !slices.Equal(out, shape) {
-		return nil, fmt.Errorf("%s of shape %v does not broadcast to %v", what, a.Shape, shape)
+		failf("%s of shape %v does not broadcast to %v", what, a.Shape, shape)
 	}
 	v := reals[T](a)
 	if slices.Equal(a.Shape, shape[len(shape)-len(a.Shape):]) || a.Len() == 1 {
-		return v, nil
+		return v
 	}
-	n, err := ndarray.NumElems(shape)
-	if err != nil {
-		return nil, err
-	}
+	n := try(ndarray.NumElems(shape))
 	full := make([]T, n)
 	EachBroadcast(shape, a.Shape, nil, func(o, i, _ int) { full[o] = v[i] })
-	return full, nil
+	return full
 }
 
 // scaleShift computes y*scale + bias for rows of spread operands; either may be nil.
@@ -136,14 +132,12 @@ type suffixNorm struct {
 }
 
 // suffixNormOf reads axis, epsilon and stash_type for an operand of a shape.
-func suffixNormOf(n *ssa.Node, shape []int, center bool) (s suffixNorm, err error) {
-	if s.axis, err = NormAxis(n.Int("axis", -1), len(shape)); err != nil {
-		return s, err
-	}
+func suffixNormOf(n *ssa.Node, shape []int, center bool) (s suffixNorm) {
+	s.axis = try(NormAxis(n.Int("axis", -1), len(shape)))
 	s.outer, s.inner = sizeOf(shape[:s.axis]), sizeOf(shape[s.axis:])
 	s.eps, s.center = float64(n.Float("epsilon", 1e-5)), center
-	s.stash, err = stashType(n)
-	return s, err
+	s.stash = stashType(n)
+	return s
 }
 
 func normalizeSuffix[T realNum](s suffixNorm, x, y []T, row func(r int, mean, inv float64)) {
@@ -166,20 +160,17 @@ func (s suffixNorm) statShape(shape []int) []int {
 }
 
 // inferSuffixStats is the type of per-row statistics.
-func inferSuffixStats(n *ssa.Node, dt ndarray.DType) (ssa.Type, error) {
+func inferSuffixStats(n *ssa.Node, dt ndarray.DType) ssa.Type {
 	x := InType(n, 0)
 	if !x.Ranked {
-		return ssa.UnrankedTensor(dt), nil
+		return ssa.UnrankedTensor(dt)
 	}
-	axis, err := NormAxis(n.Int("axis", -1), x.Rank())
-	if err != nil {
-		return ssa.Type{}, err
-	}
+	axis := try(NormAxis(n.Int("axis", -1), x.Rank()))
 	dims := slices.Clone(x.Shape)
 	for i := axis; i < len(dims); i++ {
 		dims[i] = ssa.D(1)
 	}
-	return ssa.TensorOf(dt, dims...), nil
+	return ssa.TensorOf(dt, dims...)
 }
 
 // normCost counts about eight operations per element.

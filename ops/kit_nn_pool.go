@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -13,47 +11,36 @@ var poolAttrs = []AttrSpec{{Name: "auto_pad", Kind: ssa.AttrString}, {Name: "cei
 
 // inferPool is the type rule of pooling: batch and channels stay, the spatial
 // dimensions become windows. inferPoolLast is the same with channels last.
-func inferPool(n *ssa.Node) ([]Inferred, error)     { return inferPoolAt(n, 2) }
-func inferPoolLast(n *ssa.Node) ([]Inferred, error) { return inferPoolAt(n, 1) }
+func inferPool(n *ssa.Node) []Inferred     { return inferPoolAt(n, 2) }
+func inferPoolLast(n *ssa.Node) []Inferred { return inferPoolAt(n, 1) }
 
 // inferPoolAt is the type rule of pooling where the spatial dimensions begin at axis
 // first, and all others stay.
-func inferPoolAt(n *ssa.Node, first int) ([]Inferred, error) {
+func inferPoolAt(n *ssa.Node, first int) []Inferred {
 	x := InType(n, 0)
-	kernel, err := kernelAttr(n)
-	if err != nil {
-		return nil, err
-	}
+	kernel := try(kernelAttr(n))
 	if x.Ranked && x.Rank() != len(kernel)+2 {
-		return nil, fmt.Errorf("kernel_shape %v does not fit an operand %s", kernel, x)
+		failf("kernel_shape %v does not fit an operand %s", kernel, x)
 	}
-	win, err := windowOf(n, kernel)
-	if err != nil {
-		return nil, err
-	}
+	win := try(windowOf(n, kernel))
 	out := make([]ssa.Dim, len(kernel)+2)
 	if x.Ranked {
 		copy(out, x.Shape)
 		copy(out[first:], win.outDims(x.Shape[first:first+len(kernel)]))
 	}
-	return One(ssa.TensorOf(x.DType, out...)), nil
+	return One(ssa.TensorOf(x.DType, out...))
 }
 
 // poolWindow binds the pooling window of operand 0 and gives the result's shape.
-func poolWindow(c *Call) (window, []int, error) {
+func poolWindow(c *Call) (window, []int) {
 	x := c.Array(0)
 	if x == nil || x.Rank() < 3 {
-		return window{}, nil, fmt.Errorf("operand 0 is no tensor with batch, channel and spatial dimensions")
+		failf("operand 0 is no tensor with batch, channel and spatial dimensions")
 	}
-	kernel, err := kernelAttr(c.Node)
-	if err != nil {
-		return window{}, nil, err
-	}
-	w, err := windowOf(c.Node, kernel)
-	if err == nil {
-		err = w.bind(x.Shape[2:])
-	}
-	return w, append([]int{x.Shape[0], x.Shape[1]}, w.out...), err
+	kernel := try(kernelAttr(c.Node))
+	w := try(windowOf(c.Node, kernel))
+	check(w.bind(x.Shape[2:]))
+	return w, append([]int{x.Shape[0], x.Shape[1]}, w.out...)
 }
 
 // poolSum adds f(x) over every window of every plane to y, which is cleared.
@@ -127,42 +114,39 @@ func poolCost(n *ssa.Node) Cost {
 }
 
 // inferGlobalPool is the type rule of global pooling: spatial dimensions become 1.
-func inferGlobalPool(n *ssa.Node) ([]Inferred, error) {
+func inferGlobalPool(n *ssa.Node) []Inferred {
 	x := InType(n, 0)
 	if !x.Ranked {
-		return One(ssa.UnrankedTensor(x.DType)), nil
+		return One(ssa.UnrankedTensor(x.DType))
 	}
 	if x.Rank() < 2 {
-		return nil, fmt.Errorf("operand %s has no batch and channel dimension", x)
+		failf("operand %s has no batch and channel dimension", x)
 	}
 	out := make([]ssa.Dim, x.Rank())
 	for i := range out {
 		out[i] = ssa.D(1)
 	}
 	copy(out, x.Shape[:2])
-	return One(ssa.TensorOf(x.DType, out...)), nil
+	return One(ssa.TensorOf(x.DType, out...))
 }
 
 // globalPool computes f over every plane of operand 0.
-func globalPool[T realNum](c *Call, f func(plane []T) T) error {
+func globalPool[T realNum](c *Call, f func(plane []T) T) {
 	x := c.Array(0)
 	if x.Rank() < 2 {
-		return fmt.Errorf("operand 0 has shape %v, without batch and channel dimensions", x.Shape)
+		failf("operand 0 has shape %v, without batch and channel dimensions", x.Shape)
 	}
 	shape := make([]int, x.Rank())
 	for i := range shape {
 		shape[i] = 1
 	}
 	copy(shape, x.Shape[:2])
-	y, err := newReal[T](c, 0, x.DType, shape...)
-	if err != nil {
-		return err
-	}
+	y := newReal[T](c, 0, x.DType, shape...)
 	v, plane := reals[T](x), sizeOf(x.Shape[2:])
 	for i := range y.V {
 		y.V[i] = f(v[i*plane : (i+1)*plane])
 	}
-	return y.store()
+	y.store()
 }
 
 // bf16Since22 is the Form of operators that took bfloat16 in operator set 22.

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -64,35 +63,33 @@ type grain struct {
 }
 
 // grainOf derives the granularity from the shapes of an operand and its scale.
-func grainOf(n *ssa.Node, x, scale []int) (grain, error) {
+func grainOf(n *ssa.Node, x, scale []int) grain {
 	block := n.Int("block_size", 0)
 	if block < 0 || block > math.MaxInt32 {
-		return grain{}, fmt.Errorf("block_size=%d", block)
+		failf("block_size=%d", block)
 	}
 	if block == 0 && sizeOf(scale) == 1 && len(scale) <= 1 {
-		return grain{outer: 1, dim: 1, inner: sizeOf(x)}, nil
+		return grain{outer: 1, dim: 1, inner: sizeOf(x)}
 	}
 	a := n.Int("axis", 1)
 	if len(x) == 1 && block == 0 {
 		a = 0
 	}
-	axis, err := NormAxis(a, len(x))
-	if err != nil {
-		return grain{}, err
-	}
+	axis := try(NormAxis(a, len(x)))
 	g := grain{block: int(block)}
 	g.outer, g.dim, g.inner = splitDims(x, axis)
 	if block == 0 {
 		g.perAxis = true
 		if len(scale) != 1 || scale[0] != g.dim {
-			return g, fmt.Errorf("a scale of shape %v does not fit axis %d of %v", scale, axis, x)
+			failf("a scale of shape %v does not fit axis %d of %v", scale, axis, x)
 		}
-		return g, nil
+		return g
 	}
 	g.blocks = (g.dim + g.block - 1) / g.block
 	want := append([]int(nil), x...)
 	want[axis] = g.blocks
-	return g, wantShape("the blocked scale", &ndarray.Array{Shape: scale}, want...)
+	wantShape("the blocked scale", &ndarray.Array{Shape: scale}, want...)
+	return g
 }
 
 // each calls f for every run of elements [at, at+n) whose scales start at s and
@@ -115,18 +112,16 @@ func (g grain) each(f func(at, n, s, step int)) {
 
 // zeroPoints reads zero points as numbers; nil stands for none. They must be as
 // many as the scales.
-func zeroPoints(a *ndarray.Array, scales int) ([]float64, error) {
+func zeroPoints(a *ndarray.Array, scales int) []float64 {
 	if a == nil {
-		return nil, nil
+		return nil
 	}
-	if err := wantLen("the zero point", a, scales); err != nil {
-		return nil, err
-	}
-	return reals[float64](a), nil
+	wantLen("the zero point", a, scales)
+	return reals[float64](a)
 }
 
 // centered32 returns a - zero as int32, zero broadcasting to a; nil is 0.
-func centered32(what string, a, zero *ndarray.Array) ([]int32, error) {
+func centered32(what string, a, zero *ndarray.Array) []int32 {
 	out := make([]int32, a.Len())
 	switch a.DType {
 	case ndarray.Uint8:
@@ -139,14 +134,14 @@ func centered32(what string, a, zero *ndarray.Array) ([]int32, error) {
 		}
 	default:
 		if !a.DType.IsInteger() {
-			return nil, unsupportedType(a.DType)
+			check(unsupportedType(a.DType))
 		}
 		for i := range out {
 			out[i] = int32(a.Int(i))
 		}
 	}
 	if zero == nil {
-		return out, nil
+		return out
 	}
 	if zero.Len() == 1 {
 		if z := int32(zero.Int(0)); z != 0 {
@@ -154,14 +149,14 @@ func centered32(what string, a, zero *ndarray.Array) ([]int32, error) {
 				out[i] -= z
 			}
 		}
-		return out, nil
+		return out
 	}
 	shape, err := BroadcastShapes(a.Shape, zero.Shape)
 	if err != nil || sizeOf(shape) != len(out) {
-		return nil, fmt.Errorf("the zero point of %s has shape %v, which does not broadcast to %v", what, zero.Shape, a.Shape)
+		failf("the zero point of %s has shape %v, which does not broadcast to %v", what, zero.Shape, a.Shape)
 	}
 	EachBroadcast(a.Shape, zero.Shape, nil, func(o, z, _ int) { out[o] -= int32(zero.Int(z)) })
-	return out, nil
+	return out
 }
 
 // asColumn reads a vector with one element per row as [rows, 1]; other shapes stay.
@@ -187,11 +182,10 @@ func perChannel(a *ndarray.Array, rank int) *ndarray.Array {
 }
 
 // sameOrAbsent checks that a zero point has the element type of its tensor.
-func sameOrAbsent(what string, a, zero *ndarray.Array) error {
+func sameOrAbsent(what string, a, zero *ndarray.Array) {
 	if zero != nil && zero.DType != a.DType {
-		return fmt.Errorf("%s has element type %s, its zero point %s", what, a.DType, zero.DType)
+		failf("%s has element type %s, its zero point %s", what, a.DType, zero.DType)
 	}
-	return nil
 }
 
 // eachProduct calls f with the position of every matrix of both operands and the

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -12,17 +10,19 @@ import (
 type realNum interface{ float32 | float64 }
 
 // byReal runs f64 if operand i is float64 and f32 for the narrower float types.
-func byReal(c *Call, i int, f32, f64 func(*Call) error) error {
+func byReal(c *Call, i int, f32, f64 func(*Call)) {
 	a := c.Array(i)
 	switch {
 	case a == nil:
-		return fmt.Errorf("operand %d is not a tensor", i)
+		failf("operand %d is not a tensor", i)
 	case a.DType == ndarray.Float64:
-		return f64(c)
+		f64(c)
+		return
 	case a.DType.IsFloat():
-		return f32(c)
+		f32(c)
+		return
 	}
-	return fmt.Errorf("operand %d has element type %s: %w", i, a.DType, ErrUnsupported)
+	failf("operand %d has element type %s: %w", i, a.DType, ErrUnsupported)
 }
 
 // reals returns the elements of a as T: the data itself when a holds T already,
@@ -60,19 +60,16 @@ type realOut[T realNum] struct {
 }
 
 // newReal asks the call for result i and gives it as elements of T.
-func newReal[T realNum](c *Call, i int, dt ndarray.DType, shape ...int) (realOut[T], error) {
-	a, err := c.Output(i, dt, shape...)
-	if err != nil {
-		return realOut[T]{}, err
-	}
+func newReal[T realNum](c *Call, i int, dt ndarray.DType, shape ...int) realOut[T] {
+	a := try(c.Output(i, dt, shape...))
 	if dt == ndarray.DTypeOf(T(0)) {
-		return realOut[T]{ndarray.Slice[T](a), a}, nil
+		return realOut[T]{ndarray.Slice[T](a), a}
 	}
-	return realOut[T]{make([]T, a.Len()), a}, nil
+	return realOut[T]{make([]T, a.Len()), a}
 }
 
 // store rounds V into the result where V is a buffer of its own.
-func (r realOut[T]) store() error {
+func (r realOut[T]) store() {
 	switch r.a.DType {
 	case ndarray.DTypeOf(T(0)):
 	case ndarray.Float16:
@@ -88,7 +85,6 @@ func (r realOut[T]) store() error {
 			r.a.SetFloat(i, float64(v))
 		}
 	}
-	return nil
 }
 
 // sinceTypes is a Form: base, or later when an operand or result has one of the
@@ -120,36 +116,33 @@ func usesType(n *ssa.Node, types ...ndarray.DType) bool {
 }
 
 // wantArrays checks that the first required operands are tensors.
-func wantArrays(c *Call, required int) error {
+func wantArrays(c *Call, required int) {
 	for i := range required {
 		if c.Array(i) == nil {
-			return fmt.Errorf("operand %d is not a tensor", i)
+			failf("operand %d is not a tensor", i)
 		}
 	}
-	return nil
 }
 
 // wantShape checks an operand's shape; nil operands pass (they are optional).
-func wantShape(what string, a *ndarray.Array, shape ...int) error {
+func wantShape(what string, a *ndarray.Array, shape ...int) {
 	if a == nil {
-		return nil
+		return
 	}
 	ok := len(a.Shape) == len(shape)
 	for i := 0; ok && i < len(shape); i++ {
 		ok = a.Shape[i] == shape[i]
 	}
 	if !ok {
-		return fmt.Errorf("%s has shape %v, expected %v", what, a.Shape, shape)
+		failf("%s has shape %v, expected %v", what, a.Shape, shape)
 	}
-	return nil
 }
 
 // wantLen checks an operand's element count; nil operands pass.
-func wantLen(what string, a *ndarray.Array, n int) error {
+func wantLen(what string, a *ndarray.Array, n int) {
 	if a != nil && a.Len() != n {
-		return fmt.Errorf("%s has %d elements (shape %v), expected %d", what, a.Len(), a.Shape, n)
+		failf("%s has %d elements (shape %v), expected %d", what, a.Len(), a.Shape, n)
 	}
-	return nil
 }
 
 // sizeOf is the product of dimensions that belong to an existing array.
@@ -162,25 +155,25 @@ func sizeOf(dims []int) int {
 }
 
 // optScalar reads a one-element operand, or def when it is absent.
-func optScalar(c *Call, i int, def float64) (float64, error) {
+func optScalar(c *Call, i int, def float64) float64 {
 	if !c.Has(i) {
-		return def, nil
+		return def
 	}
 	a := c.Array(i)
 	if a == nil || a.Len() != 1 {
-		return 0, fmt.Errorf("operand %d is not one number", i)
+		failf("operand %d is not one number", i)
 	}
-	return a.Float(0), nil
+	return a.Float(0)
 }
 
 // optInt reads a one-element integer operand, or def when it is absent.
-func optInt(c *Call, i int, def int64) (int64, error) {
+func optInt(c *Call, i int, def int64) int64 {
 	if !c.Has(i) {
-		return def, nil
+		return def
 	}
 	a := c.Array(i)
 	if a == nil || a.Len() != 1 {
-		return 0, fmt.Errorf("operand %d is not one integer", i)
+		failf("operand %d is not one integer", i)
 	}
-	return a.Int(0), nil
+	return a.Int(0)
 }

@@ -41,57 +41,52 @@ type recurrentParts[T realNum] struct {
 }
 
 // directionsOf reads attribute direction: whether each direction is reversed.
-func directionsOf(n *ssa.Node) ([]bool, error) {
+func directionsOf(n *ssa.Node) []bool {
 	switch d := n.Str("direction", "forward"); d {
 	case "forward":
-		return []bool{false}, nil
+		return []bool{false}
 	case "reverse":
-		return []bool{true}, nil
+		return []bool{true}
 	case "bidirectional":
-		return []bool{false, true}, nil
+		return []bool{false, true}
 	default:
-		return nil, fmt.Errorf("direction=%q is not forward, reverse or bidirectional", d)
+		panic(failure{fmt.Errorf("direction=%q is not forward, reverse or bidirectional", d)})
 	}
 }
 
 // recurrenceOf reads the geometry from X and the hidden size.
-func recurrenceOf(c *Call, gates, hidden int) (recurrence, error) {
+func recurrenceOf(c *Call, gates, hidden int) recurrence {
 	x := c.Array(0)
 	r := recurrence{gates: gates, hidden: hidden, batchFirst: c.Node.Int("layout", 0) != 0}
-	var err error
-	if r.reverse, err = directionsOf(c.Node); err != nil {
-		return r, err
-	}
+	r.reverse = directionsOf(c.Node)
 	r.dirs = len(r.reverse)
 	if x == nil || x.Rank() != 3 {
-		return r, fmt.Errorf("X is not a tensor of rank 3")
+		failf("X is not a tensor of rank 3")
 	}
 	r.seq, r.batch, r.input = x.Shape[0], x.Shape[1], x.Shape[2]
 	if r.batchFirst {
 		r.seq, r.batch = r.batch, r.seq
 	}
 	if h := c.Node.Int("hidden_size", int64(hidden)); h != int64(hidden) {
-		return r, fmt.Errorf("hidden_size=%d, but the weights are for %d", h, hidden)
+		failf("hidden_size=%d, but the weights are for %d", h, hidden)
 	}
-	return r, r.readLens(c.Array(4))
+	r.readLens(c.Array(4))
+	return r
 }
 
-func (r *recurrence) readLens(a *ndarray.Array) error {
-	if err := wantShape("sequence_lens", a, r.batch); err != nil {
-		return err
-	}
+func (r *recurrence) readLens(a *ndarray.Array) {
+	wantShape("sequence_lens", a, r.batch)
 	r.lens = make([]int, r.batch)
 	for i := range r.lens {
 		r.lens[i] = r.seq
 		if a != nil {
 			v := a.Int(i)
 			if v < 0 || v > int64(r.seq) {
-				return fmt.Errorf("sequence %d has length %d of %d", i, v, r.seq)
+				failf("sequence %d has length %d of %d", i, v, r.seq)
 			}
 			r.lens[i] = int(v)
 		}
 	}
-	return nil
 }
 
 // row is the position of step t of sequence b among the rows of X.
@@ -137,7 +132,7 @@ type recurrentOut[T realNum] struct{ y, h, c realOut[T] }
 
 // runRecurrence computes all directions. initial holds the states (nil for 0);
 // states is 1 (h) or 2 (h and c).
-func runRecurrence[T realNum](c *Call, r *recurrence, p recurrentParts[T], initial [2]*ndarray.Array, states int) error {
+func runRecurrence[T realNum](c *Call, r *recurrence, p recurrentParts[T], initial [2]*ndarray.Array, states int) {
 	dt := c.Array(0).DType
 	var out recurrentOut[T]
 	for i, o := range []*realOut[T]{&out.y, &out.h, &out.c} {
@@ -148,32 +143,24 @@ func runRecurrence[T realNum](c *Call, r *recurrence, p recurrentParts[T], initi
 		if i == 0 {
 			shape = r.yShape()
 		}
-		var err error
-		if *o, err = newReal[T](c, i, dt, shape...); err != nil {
-			return err
-		}
+		*o = newReal[T](c, i, dt, shape...)
 	}
 	for i, a := range initial {
-		if err := wantShape([]string{"initial_h", "initial_c"}[i], a, r.stateShape()...); err != nil {
-			return err
-		}
+		wantShape([]string{"initial_h", "initial_c"}[i], a, r.stateShape()...)
 	}
 	init := [2][]T{reals[T](initial[0]), reals[T](initial[1])}
 	clear(out.y.V)
 	for d := range r.dirs {
 		if c.Ctx != nil && c.Ctx.Err() != nil {
-			return c.Ctx.Err()
+			check(c.Ctx.Err())
 		}
 		runDirection(r, p, d, init, states, &out)
 	}
 	for _, o := range []realOut[T]{out.y, out.h, out.c} {
 		if o.a != nil {
-			if err := o.store(); err != nil {
-				return err
-			}
+			o.store()
 		}
 	}
-	return nil
 }
 
 func runDirection[T realNum](r *recurrence, p recurrentParts[T], d int, init [2][]T, states int, out *recurrentOut[T]) {
@@ -251,27 +238,21 @@ func sumBias[T realNum](r *recurrence, bias []T, apart int) func(d int, row []T)
 }
 
 // checkWeights compares W, R and B with the geometry.
-func (r *recurrence) checkWeights(w, rec, bias *ndarray.Array) error {
+func (r *recurrence) checkWeights(w, rec, bias *ndarray.Array) {
 	width := r.gates * r.hidden
-	if err := wantShape("W", w, r.dirs, width, r.input); err != nil {
-		return err
-	}
-	if err := wantShape("R", rec, r.dirs, width, r.hidden); err != nil {
-		return err
-	}
-	return wantShape("B", bias, r.dirs, 2*width)
+	wantShape("W", w, r.dirs, width, r.input)
+	wantShape("R", rec, r.dirs, width, r.hidden)
+	wantShape("B", bias, r.dirs, 2*width)
 }
 
 // hiddenOf finds the hidden size in R [dirs, gates*H, H].
-func hiddenOf(c *Call) (int, error) {
-	if err := wantArrays(c, 3); err != nil {
-		return 0, err
-	}
+func hiddenOf(c *Call) int {
+	wantArrays(c, 3)
 	rec := c.Array(2)
 	if rec.Rank() != 3 {
-		return 0, fmt.Errorf("R has shape %v, expected rank 3", rec.Shape)
+		failf("R has shape %v, expected rank 3", rec.Shape)
 	}
-	return rec.Shape[2], nil
+	return rec.Shape[2]
 }
 
 // clipper limits activations' inputs to [-clip, clip].
@@ -284,15 +265,12 @@ func clipper(n *ssa.Node) func(float64) float64 {
 }
 
 // inferRecurrent is the type rule: Y, then states final states.
-func inferRecurrent(states int) func(*ssa.Node) ([]Inferred, error) {
-	return func(n *ssa.Node) ([]Inferred, error) {
+func inferRecurrent(states int) func(*ssa.Node) []Inferred {
+	return func(n *ssa.Node) []Inferred {
 		x, rec := InType(n, 0), InType(n, 2)
-		dirs, err := directionsOf(n)
-		if err != nil {
-			return nil, err
-		}
+		dirs := directionsOf(n)
 		if x.Ranked && x.Rank() != 3 || rec.Ranked && rec.Rank() != 3 {
-			return nil, fmt.Errorf("X is %s and R is %s; both must have rank 3", x, rec)
+			failf("X is %s and R is %s; both must have rank 3", x, rec)
 		}
 		var seq, batch, hidden ssa.Dim
 		if x.Ranked {
@@ -314,7 +292,7 @@ func inferRecurrent(states int) func(*ssa.Node) ([]Inferred, error) {
 		for range states {
 			out = append(out, Inferred{Type: ssa.TensorOf(x.DType, h...)})
 		}
-		return out, nil
+		return out
 	}
 }
 

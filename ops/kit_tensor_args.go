@@ -8,62 +8,56 @@ import (
 )
 
 // needTensor returns tensor operand i of a call, or an error that names it.
-func needTensor(c *Call, i int) (*ndarray.Array, error) {
+func needTensor(c *Call, i int) *ndarray.Array {
 	if a := c.Array(i); a != nil {
-		return a, nil
+		return a
 	}
 	if c.Has(i) {
-		return nil, fmt.Errorf("operand %d is no tensor", i)
+		failf("operand %d is no tensor", i)
 	}
-	return nil, fmt.Errorf("operand %d is required and absent", i)
+	panic(failure{fmt.Errorf("operand %d is required and absent", i)})
 }
 
 // needInts returns the elements of an integer tensor operand.
-func needInts(c *Call, i int) ([]int64, error) {
-	a, err := needTensor(c, i)
-	if err != nil {
-		return nil, err
-	}
+func needInts(c *Call, i int) []int64 {
+	a := needTensor(c, i)
 	if !a.DType.IsInteger() {
-		return nil, fmt.Errorf("operand %d is %s, it must hold integers", i, a)
+		failf("operand %d is %s, it must hold integers", i, a)
 	}
-	return a.Ints(), nil
+	return a.Ints()
 }
 
 // optInts is needInts for an operand that may be absent (then nil).
-func optInts(c *Call, i int) ([]int64, error) {
+func optInts(c *Call, i int) []int64 {
 	if !c.Has(i) {
-		return nil, nil
+		return nil
 	}
 	return needInts(c, i)
 }
 
 // needScalarInt returns the one element of an integer operand.
-func needScalarInt(c *Call, i int) (int64, error) {
-	v, err := needInts(c, i)
-	if err != nil {
-		return 0, err
-	}
+func needScalarInt(c *Call, i int) int64 {
+	v := needInts(c, i)
 	if len(v) != 1 {
-		return 0, fmt.Errorf("operand %d has %d elements, it must have one", i, len(v))
+		failf("operand %d has %d elements, it must have one", i, len(v))
 	}
-	return v[0], nil
+	return v[0]
 }
 
 // shapeOfInts turns dimensions read from data into a shape: none negative, the
 // number of elements representable.
-func shapeOfInts(dims []int64) ([]int, error) {
+func shapeOfInts(dims []int64) []int {
 	shape := make([]int, len(dims))
 	for i, d := range dims {
 		if d < 0 || d > math.MaxInt {
-			return nil, fmt.Errorf("dimension %d of the shape is %d", i, d)
+			failf("dimension %d of the shape is %d", i, d)
 		}
 		shape[i] = int(d)
 	}
 	if _, err := ndarray.NumElems(shape); err != nil {
-		return nil, fmt.Errorf("shape %v: %w", shape, err)
+		failf("shape %v: %w", shape, err)
 	}
-	return shape, nil
+	return shape
 }
 
 // normAxes maps axes to [0, rank) and rejects repeats.
@@ -97,17 +91,14 @@ func wrapIndex(i int64, n int) (int, error) {
 }
 
 // wrapIndices applies wrapIndex to every element of an index tensor.
-func wrapIndices(a *ndarray.Array, n int) ([]int, error) {
+func wrapIndices(a *ndarray.Array, n int) []int {
 	if !a.DType.IsInteger() {
-		return nil, fmt.Errorf("indices are %s, they must be integers", a)
+		failf("indices are %s, they must be integers", a)
 	}
 	out := make([]int, a.Len())
 	for i := range out {
-		k, err := wrapIndex(a.Int(i), n)
-		if err != nil {
-			return nil, err
-		}
+		k := try(wrapIndex(a.Int(i), n))
 		out[i] = k
 	}
-	return out, nil
+	return out
 }

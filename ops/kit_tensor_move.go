@@ -173,7 +173,7 @@ func mapElems[T any](dst, src []T, dshape, sshape []int, maps [][]int) {
 
 // eachOffset calls f for every position of a box: i counts them in row-major
 // order, at is the sum of the indices times the strides.
-func eachOffset(shape, strides []int, f func(i, at int) error) error {
+func eachOffset(shape, strides []int, f func(i, at int)) {
 	total := 1
 	for _, n := range shape {
 		total *= n
@@ -181,9 +181,7 @@ func eachOffset(shape, strides []int, f func(i, at int) error) error {
 	idx := make([]int, len(shape))
 	at := 0
 	for i := range total {
-		if err := f(i, at); err != nil {
-			return err
-		}
+		f(i, at)
 		for k := len(shape) - 1; k >= 0; k-- {
 			idx[k]++
 			at += strides[k]
@@ -194,5 +192,4 @@ func eachOffset(shape, strides []int, f func(i, at int) error) error {
 			idx[k] = 0
 		}
 	}
-	return nil
 }

@@ -1,8 +1,6 @@
 package ops
 
-import (
-	"github.com/berth-onnx/berth/ndarray"
-)
+import "github.com/berth-onnx/berth/ndarray"
 
 // scatter writes updates into a copy of a tensor, combining each with what is
 // there. Types narrower than float32 combine in float32 and are rounded once,
@@ -13,36 +11,33 @@ type scatter struct {
 }
 
 // newScatter copies data into result 0 and prepares attribute reduction.
-func newScatter(c *Call, data, updates *ndarray.Array) (*scatter, error) {
-	out, err := c.Output(0, data.DType, data.Shape...)
-	if err != nil {
-		return nil, err
-	}
+func newScatter(c *Call, data, updates *ndarray.Array) *scatter {
+	out := try(c.Output(0, data.DType, data.Shape...))
 	copyWhole(out, data)
 	s := &scatter{out: out, to: out, from: updates}
 	kind := c.Node.Str("reduction", "none")
 	if kind == "none" {
-		return s, nil
+		return s
 	}
 	switch dt := data.DType; {
 	case dt == ndarray.Float64:
-		s.combine, err = combiner[float64](s, kind)
+		s.combine = combiner[float64](s, kind)
 	case dt.IsFloat():
 		s.to = ndarray.Of(append([]float32(nil), reals[float32](out)...), out.Shape...)
 		s.from = ndarray.Of(reals[float32](updates), updates.Shape...)
-		s.combine, err = combiner[float32](s, kind)
+		s.combine = combiner[float32](s, kind)
 	case dt == ndarray.Complex64:
-		s.combine, err = ringCombiner[complex64](s, kind)
+		s.combine = ringCombiner[complex64](s, kind)
 	case dt == ndarray.Complex128:
-		s.combine, err = ringCombiner[complex128](s, kind)
+		s.combine = ringCombiner[complex128](s, kind)
 	case dt == ndarray.Uint64:
-		s.combine, err = combiner[uint64](s, kind)
+		s.combine = combiner[uint64](s, kind)
 	case dt.IsInteger() || dt == ndarray.Bool:
-		s.combine, err = s.integerCombiner(kind)
+		s.combine = s.integerCombiner(kind)
 	default:
-		err = unsupportedType(dt)
+		check(unsupportedType(dt))
 	}
-	return s, err
+	return s
 }
 
 // apply combines n updates from position u on with the elements from at on.
@@ -68,32 +63,32 @@ func (s *scatter) finish() {
 }
 
 // combiner returns the reduction over one Go element type.
-func combiner[T uint64 | float32 | float64](s *scatter, kind string) (func(d, u int), error) {
+func combiner[T uint64 | float32 | float64](s *scatter, kind string) func(d, u int) {
 	to, from := ndarray.Slice[T](s.to), ndarray.Slice[T](s.from)
 	switch kind {
 	case "max":
-		return func(d, u int) { to[d] = max(to[d], from[u]) }, nil
+		return func(d, u int) { to[d] = max(to[d], from[u]) }
 	case "min":
-		return func(d, u int) { to[d] = min(to[d], from[u]) }, nil
+		return func(d, u int) { to[d] = min(to[d], from[u]) }
 	}
 	return ringCombiner[T](s, kind)
 }
 
 // ringCombiner returns the sum or product over one Go element type.
-func ringCombiner[T uint64 | float32 | float64 | complex64 | complex128](s *scatter, kind string) (func(d, u int), error) {
+func ringCombiner[T uint64 | float32 | float64 | complex64 | complex128](s *scatter, kind string) func(d, u int) {
 	to, from := ndarray.Slice[T](s.to), ndarray.Slice[T](s.from)
 	switch kind {
 	case "add":
-		return func(d, u int) { to[d] += from[u] }, nil
+		return func(d, u int) { to[d] += from[u] }
 	case "mul":
-		return func(d, u int) { to[d] *= from[u] }, nil
+		return func(d, u int) { to[d] *= from[u] }
 	}
-	return nil, badAttr("reduction", kind, "none, add, mul, max or min")
+	panic(failure{badAttr("reduction", kind, "none, add, mul, max or min")})
 }
 
 // integerCombiner reduces integers of any width, wrapping around, and booleans
 // (add is or, mul is and).
-func (s *scatter) integerCombiner(kind string) (func(d, u int), error) {
+func (s *scatter) integerCombiner(kind string) func(d, u int) {
 	f, ok := map[string]func(x, y int64) int64{
 		"add": func(x, y int64) int64 { return x + y },
 		"mul": func(x, y int64) int64 { return x * y },
@@ -101,7 +96,7 @@ func (s *scatter) integerCombiner(kind string) (func(d, u int), error) {
 		"min": func(x, y int64) int64 { return min(x, y) },
 	}[kind]
 	if !ok {
-		return nil, badAttr("reduction", kind, "none, add, mul, max or min")
+		check(badAttr("reduction", kind, "none, add, mul, max or min"))
 	}
-	return func(d, u int) { s.to.SetInt(d, f(s.to.Int(d), s.from.Int(u))) }, nil
+	return func(d, u int) { s.to.SetInt(d, f(s.to.Int(d), s.from.Int(u))) }
 }

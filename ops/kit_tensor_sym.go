@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -114,13 +112,12 @@ func factOf(t ssa.Type, content []ssa.Dim) []Inferred {
 }
 
 // checkDims fails on dimensions that are negative numbers.
-func checkDims(dims []ssa.Dim) error {
+func checkDims(dims []ssa.Dim) {
 	for i, d := range dims {
 		if k, ok := d.Const(); ok && k < 0 {
-			return fmt.Errorf("dimension %d of the shape is %d", i, k)
+			failf("dimension %d of the shape is %d", i, k)
 		}
 	}
-	return nil
 }
 
 // wholeView says that result 0 is operand 0's bytes under another shape.

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -12,22 +10,17 @@ func logicOp(name, doc string, f func(x, y bool) bool) Op {
 	return Op{
 		Name: name, Since: 7, Doc: doc,
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Infer:    func(n *ssa.Node) ([]Inferred, error) { return inferLogic(n, f) },
-		Eval:     func(c *Call) error { return evalLogic(c, f) },
+		Infer:    rule(func(n *ssa.Node) []Inferred { return inferLogic(n, f) }),
+		Eval:     kernel(func(c *Call) { evalLogic(c, f) }),
 		Facts:    Facts{Elementwise: true, Commutative: true},
 		Upgrades: legacyBroadcast(name),
 	}
 }
 
-func inferLogic(n *ssa.Node, f func(x, y bool) bool) ([]Inferred, error) {
-	if _, err := sameDType(n, 0, 1); err != nil {
-		return nil, err
-	}
-	t, err := BroadcastTypes(ndarray.Bool, InType(n, 0), InType(n, 1))
-	if err != nil {
-		return nil, err
-	}
-	return factOf(t, zipContent(n, t, func(x, y ssa.Dim) ssa.Dim { return logicContent(x, y, f) })), nil
+func inferLogic(n *ssa.Node, f func(x, y bool) bool) []Inferred {
+	_ = sameDType(n, 0, 1)
+	t := try(BroadcastTypes(ndarray.Bool, InType(n, 0), InType(n, 1)))
+	return factOf(t, zipContent(n, t, func(x, y ssa.Dim) ssa.Dim { return logicContent(x, y, f) }))
 }
 
 // logicContent tries the values an unknown side could have: where all give the
@@ -59,21 +52,14 @@ func truths(d ssa.Dim) []bool {
 	return []bool{false, true}
 }
 
-func evalLogic(c *Call, f func(x, y bool) bool) error {
+func evalLogic(c *Call, f func(x, y bool) bool) {
 	a, b := c.Array(0), c.Array(1)
 	if a == nil || b == nil || a.DType != ndarray.Bool || b.DType != ndarray.Bool {
-		return fmt.Errorf("operands are not two tensors of booleans")
+		failf("operands are not two tensors of booleans")
 	}
-	shape, err := BroadcastShapes(a.Shape, b.Shape)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, ndarray.Bool, shape...)
-	if err != nil {
-		return err
-	}
+	shape := try(BroadcastShapes(a.Shape, b.Shape))
+	out := try(c.Output(0, ndarray.Bool, shape...))
 	binary(out, a, b, func(x, y uint8) bool { return f(x != 0, y != 0) })
-	return nil
 }
 
 // And is logical conjunction: https://onnx.ai/onnx/operators/onnx__And.html

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ssa"
@@ -15,25 +14,19 @@ var LpNormalization = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "p", Kind: ssa.AttrInt}},
 	Infer: SameAs,
-	Eval: func(c *Call) error {
-		return byReal(c, 0, evalLpNormalization[float32], evalLpNormalization[float64])
-	},
+	Eval: kernel(func(c *Call) {
+		byReal(c, 0, evalLpNormalization[float32], evalLpNormalization[float64])
+	}),
 	Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
 }
 
-func evalLpNormalization[T float32 | float64](c *Call) error {
+func evalLpNormalization[T float32 | float64](c *Call) {
 	x, p := c.Array(0), c.Node.Int("p", 2)
 	if p != 1 && p != 2 {
-		return fmt.Errorf("p=%d is neither 1 nor 2", p)
+		failf("p=%d is neither 1 nor 2", p)
 	}
-	axis, err := NormAxis(c.Node.Int("axis", -1), x.Rank())
-	if err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
+	axis := try(NormAxis(c.Node.Int("axis", -1), x.Rank()))
+	y := newReal[T](c, 0, x.DType, x.Shape...)
 	v := reals[T](x)
 	outer, dim, inner := splitDims(x.Shape, axis)
 	norm := make([]float64, inner)
@@ -60,5 +53,5 @@ func evalLpNormalization[T float32 | float64](c *Call) error {
 			y.V[o*dim*inner+k] = q
 		}
 	}
-	return y.store()
+	y.store()
 }

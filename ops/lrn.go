@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -18,19 +17,16 @@ var LRN = Op{
 	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "beta", Kind: ssa.AttrFloat}, {Name: "bias", Kind: ssa.AttrFloat},
 		{Name: "size", Kind: ssa.AttrInt, Required: true}},
 	Infer: SameAs,
-	Eval:  func(c *Call) error { return byReal(c, 0, evalLRN[float32], evalLRN[float64]) },
+	Eval:  kernel(func(c *Call) { byReal(c, 0, evalLRN[float32], evalLRN[float64]) }),
 	Facts: Facts{Cost: normCost},
 }
 
-func evalLRN[T float32 | float64](c *Call) error {
+func evalLRN[T float32 | float64](c *Call) {
 	x, size := c.Array(0), int(c.Node.Int("size", 0))
 	if x.Rank() < 2 || size < 1 {
-		return fmt.Errorf("operand of shape %v with size=%d; needs batch and channel dimensions and a positive size", x.Shape, size)
+		failf("operand of shape %v with size=%d; needs batch and channel dimensions and a positive size", x.Shape, size)
 	}
-	y, err := newReal[T](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
+	y := newReal[T](c, 0, x.DType, x.Shape...)
 	v := reals[T](x)
 	ch, plane := x.Shape[1], sizeOf(x.Shape[2:])
 	scale := float64(c.Node.Float("alpha", 1e-4)) / float64(size)
@@ -51,5 +47,5 @@ func evalLRN[T float32 | float64](c *Call) error {
 			out[j] = T(float64(in[j]) / math.Pow(bias+scale*float64(s), beta))
 		}
 	}
-	return y.store()
+	y.store()
 }

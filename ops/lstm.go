@@ -18,43 +18,30 @@ import (
 var LSTM = Op{
 	Name: "LSTM", Since: 22, Form: recurrentForm, Doc: "C = f∘C + i∘c, H = o∘h(C) over a sequence",
 	MinIn: 3, MaxIn: 8, MinOut: 0, MaxOut: 3,
-	Attrs: append([]AttrSpec{{Name: "input_forget", Kind: ssa.AttrInt}}, recurrentAttrs...), Infer: inferRecurrent(2),
-	Eval:     func(c *Call) error { return byReal(c, 0, evalLSTM[float32], evalLSTM[float64]) },
+	Attrs: append([]AttrSpec{{Name: "input_forget", Kind: ssa.AttrInt}}, recurrentAttrs...), Infer: rule(inferRecurrent(2)),
+	Eval:     kernel(func(c *Call) { byReal(c, 0, evalLSTM[float32], evalLSTM[float64]) }),
 	Facts:    Facts{Cost: recurrentCost(4)},
 	Upgrades: dropOutputSequence("LSTM"),
 }
 
-func evalLSTM[T float32 | float64](c *Call) error {
-	hidden, err := hiddenOf(c)
-	if err != nil {
-		return err
-	}
-	r, err := recurrenceOf(c, 4, hidden)
-	if err != nil {
-		return err
-	}
-	if err := r.checkWeights(c.Array(1), c.Array(2), c.Array(3)); err != nil {
-		return err
-	}
+func evalLSTM[T float32 | float64](c *Call) {
+	hidden := hiddenOf(c)
+	r := recurrenceOf(c, 4, hidden)
+	r.checkWeights(c.Array(1), c.Array(2), c.Array(3))
 	p := recurrentParts[T]{}
 	p.input, p.hidden = floatProducts(&r, reals[T](c.Array(0)), reals[T](c.Array(1)), reals[T](c.Array(2)))
-	return runLSTM(c, &r, p)
+	runLSTM(c, &r, p)
 }
 
 // runLSTM completes the parts of an LSTM whose products are given and runs it.
-func runLSTM[T realNum](c *Call, r *recurrence, p recurrentParts[T]) error {
-	acts, err := gateFuncs(c.Node, []string{"Sigmoid", "Tanh", "Tanh"}, r.dirs)
-	if err != nil {
-		return err
-	}
-	if err := wantShape("P", c.Array(7), r.dirs, 3*r.hidden); err != nil {
-		return err
-	}
+func runLSTM[T realNum](c *Call, r *recurrence, p recurrentParts[T]) {
+	acts := gateFuncs(c.Node, []string{"Sigmoid", "Tanh", "Tanh"}, r.dirs)
+	wantShape("P", c.Array(7), r.dirs, 3*r.hidden)
 	p.bias = sumBias(r, reals[T](c.Array(3)), 4)
 	cell := lstmCell[T]{r: r, p: &p, acts: acts, clip: clipper(c.Node), coupled: c.Node.Int("input_forget", 0) != 0,
 		peep: reals[T](c.Array(7)), rec: make([]T, 4*r.batch*r.hidden)}
 	p.step = cell.step
-	return runRecurrence(c, r, p, [2]*ndarray.Array{c.Array(5), c.Array(6)}, 2)
+	runRecurrence(c, r, p, [2]*ndarray.Array{c.Array(5), c.Array(6)}, 2)
 }
 
 // lstmCell computes one step for a batch.

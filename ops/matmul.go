@@ -17,7 +17,7 @@ var MatMul = Op{
 	Name: "MatMul", Since: 13, Doc: "Y = A · B",
 	Form:  formBy(typeStep{1, floatTypes}, typeStep{9, wideTypes}, typeStep{13, anyType}),
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: inferMatMul, Eval: evalMatMul,
+	Infer: rule(inferMatMul), Eval: kernel(evalMatMul),
 	Facts: Facts{Cost: matMulCost},
 }
 
@@ -57,16 +57,10 @@ func MatMulShape(a, b ssa.Type, dt ndarray.DType) (ssa.Type, error) {
 	return ssa.TensorOf(dt, shape...), nil
 }
 
-func inferMatMul(n *ssa.Node) ([]Inferred, error) {
-	dt, err := sameDType(n, 0, 1)
-	if err != nil {
-		return nil, err
-	}
-	t, err := MatMulShape(InType(n, 0), InType(n, 1), dt)
-	if err != nil {
-		return nil, err
-	}
-	return One(t), nil
+func inferMatMul(n *ssa.Node) []Inferred {
+	dt := sameDType(n, 0, 1)
+	t := try(MatMulShape(InType(n, 0), InType(n, 1), dt))
+	return One(t)
 }
 
 // matMulCost is two operations per term of every inner product.
@@ -91,9 +85,9 @@ type matMulPlan struct {
 	shape         []int // of the result
 }
 
-func planMatMul(a, b []int) (p matMulPlan, err error) {
+func planMatMul(a, b []int) (p matMulPlan) {
 	if len(a) == 0 || len(b) == 0 {
-		return p, fmt.Errorf("operands of shape %v and %v; a matrix product needs at least rank 1", a, b)
+		failf("operands of shape %v and %v; a matrix product needs at least rank 1", a, b)
 	}
 	row, col := len(a) == 1, len(b) == 1
 	if row {
@@ -104,12 +98,10 @@ func planMatMul(a, b []int) (p matMulPlan, err error) {
 	}
 	p.m, p.k, p.n = a[len(a)-2], a[len(a)-1], b[len(b)-1]
 	if kb := b[len(b)-2]; kb != p.k {
-		return p, fmt.Errorf("inner dimensions %d and %d of shapes %v and %v differ", p.k, kb, a, b)
+		failf("inner dimensions %d and %d of shapes %v and %v differ", p.k, kb, a, b)
 	}
 	p.ba, p.bb = a[:len(a)-2], b[:len(b)-2]
-	if p.batch, err = BroadcastShapes(p.ba, p.bb); err != nil {
-		return p, err
-	}
+	p.batch = try(BroadcastShapes(p.ba, p.bb))
 	p.shape = slices.Clone(p.batch)
 	if !row {
 		p.shape = append(p.shape, p.m)
@@ -117,26 +109,20 @@ func planMatMul(a, b []int) (p matMulPlan, err error) {
 	if !col {
 		p.shape = append(p.shape, p.n)
 	}
-	return p, nil
+	return p
 }
 
-func evalMatMul(c *Call) error {
+func evalMatMul(c *Call) {
 	a, b := c.Array(0), c.Array(1)
 	if a == nil || b == nil || a.DType != b.DType {
-		return fmt.Errorf("operands are not two tensors of one element type")
+		failf("operands are not two tensors of one element type")
 	}
-	p, err := planMatMul(a.Shape, b.Shape)
-	if err != nil {
-		return err
-	}
+	p := planMatMul(a.Shape, b.Shape)
 	t := productType(a.DType)
 	if t == ndarray.Undefined {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
-	out, err := c.Output(0, a.DType, p.shape...)
-	if err != nil {
-		return err
-	}
+	out := try(c.Output(0, a.DType, p.shape...))
 	switch t {
 	case ndarray.Float64:
 		runMatMul[float64](p, out, a, b)
@@ -147,7 +133,6 @@ func evalMatMul(c *Call) error {
 	default:
 		runMatMul[float32](p, out, a, b)
 	}
-	return nil
 }
 
 func runMatMul[T productNum](p matMulPlan, out, a, b *ndarray.Array) {

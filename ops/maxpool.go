@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -19,16 +18,13 @@ var MaxPool = Op{
 	Name: "MaxPool", Since: 22, Form: maxPoolForm, Doc: "Y = max over sliding windows",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
 	Attrs: append([]AttrSpec{{Name: "storage_order", Kind: ssa.AttrInt}}, poolAttrs...),
-	Infer: func(n *ssa.Node) ([]Inferred, error) {
-		out, err := inferPool(n)
-		if err != nil {
-			return nil, err
-		}
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		out := inferPool(n)
 		t := out[0].Type
 		t.DType = ndarray.Int64
-		return append(out, Inferred{Type: t}), nil
-	},
-	Eval:  evalMaxPool,
+		return append(out, Inferred{Type: t})
+	}),
+	Eval:  kernel(evalMaxPool),
 	Facts: Facts{Smaller: pooledPlanes, Cost: poolCost},
 }
 
@@ -46,49 +42,35 @@ func maxPoolForm(n *ssa.Node) int {
 	return 1
 }
 
-func evalMaxPool(c *Call) error {
-	w, shape, err := poolWindow(c)
-	if err != nil {
-		return err
-	}
+func evalMaxPool(c *Call) {
+	w, shape := poolWindow(c)
 	x := c.Array(0)
 	var arg []int64
 	if c.Wants(1) {
-		a, err := c.Output(1, ndarray.Int64, shape...)
-		if err != nil {
-			return err
-		}
+		a := try(c.Output(1, ndarray.Int64, shape...))
 		arg = ndarray.Slice[int64](a)
 	}
 	planes := x.Shape[0] * x.Shape[1]
 	switch x.DType {
 	case ndarray.Int8, ndarray.Uint8:
-		y, err := c.Output(0, x.DType, shape...)
-		if err != nil {
-			return err
-		}
+		y := try(c.Output(0, x.DType, shape...))
 		if x.DType == ndarray.Int8 {
 			maxPool(&w, planes, ndarray.Slice[int8](x), math.MinInt8, ndarray.Slice[int8](y), arg)
 		} else {
 			maxPool(&w, planes, ndarray.Slice[uint8](x), 0, ndarray.Slice[uint8](y), arg)
 		}
 	default:
-		if err := byReal(c, 0, maxPoolReal[float32](&w, shape, arg), maxPoolReal[float64](&w, shape, arg)); err != nil {
-			return err
-		}
+		byReal(c, 0, maxPoolReal[float32](&w, shape, arg), maxPoolReal[float64](&w, shape, arg))
 	}
-	return flatIndices(c.Node, &w, arg)
+	flatIndices(c.Node, &w, arg)
 }
 
-func maxPoolReal[T realNum](w *window, shape []int, arg []int64) func(*Call) error {
-	return func(c *Call) error {
+func maxPoolReal[T realNum](w *window, shape []int, arg []int64) func(*Call) {
+	return func(c *Call) {
 		x := c.Array(0)
-		y, err := newReal[T](c, 0, x.DType, shape...)
-		if err != nil {
-			return err
-		}
+		y := newReal[T](c, 0, x.DType, shape...)
 		maxPool(w, shape[0]*shape[1], reals[T](x), T(math.Inf(-1)), y.V, arg)
-		return y.store()
+		y.store()
 	}
 }
 
@@ -130,13 +112,13 @@ func maxRunIndexed[T float32 | float64 | int8 | uint8](y []T, arg []int64, src [
 }
 
 // flatIndices turns row-major indices into the ones storage_order asks for.
-func flatIndices(n *ssa.Node, w *window, arg []int64) error {
+func flatIndices(n *ssa.Node, w *window, arg []int64) {
 	switch order := n.Int("storage_order", 0); order {
 	case 0:
-		return nil
+		return
 	case 1:
 	default:
-		return fmt.Errorf("storage_order=%d is neither 0 nor 1", order)
+		failf("storage_order=%d is neither 0 nor 1", order)
 	}
 	plane := int64(sizeOf(w.in))
 	for i, flat := range arg {
@@ -153,5 +135,4 @@ func flatIndices(n *ssa.Node, w *window, arg []int64) error {
 		}
 		arg[i] = flat - flat%plane + col
 	}
-	return nil
 }

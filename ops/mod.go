@@ -16,7 +16,7 @@ var Mod = Op{
 	Name: "Mod", Since: 28, Doc: "C = A mod B", Form: modForm,
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "fmod", Kind: ssa.AttrInt}},
-	Infer: inferArithmetic, Eval: evalMod,
+	Infer: rule(inferArithmetic), Eval: kernel(evalMod),
 	Facts: Facts{Elementwise: true},
 }
 
@@ -29,13 +29,11 @@ func modForm(n *ssa.Node) int {
 	return versionFor(dt, typeStep{10, floatTypes | integerTypes}, typeStep{13, anyType})
 }
 
-func evalMod(c *Call) error {
-	if err := checkDivisor(c); err != nil {
-		return err
-	}
+func evalMod(c *Call) {
+	checkDivisor(c)
 	switch fmod := c.Node.Int("fmod", 0); fmod {
 	case 0:
-		return evalArithmetic(c, arithmetic{
+		evalArithmetic(c, arithmetic{
 			float: floorMod,
 			int: func(a, b int64) int64 {
 				if r := a % b; r == 0 || (r < 0) == (b < 0) {
@@ -46,13 +44,13 @@ func evalMod(c *Call) error {
 			uint: func(a, b uint64) uint64 { return a % b },
 		})
 	case 1:
-		return evalArithmetic(c, arithmetic{
+		evalArithmetic(c, arithmetic{
 			float: math.Mod,
 			int:   func(a, b int64) int64 { return a % b },
 			uint:  func(a, b uint64) uint64 { return a % b },
 		})
 	default:
-		return badAttr("fmod", fmod, "0 or 1")
+		check(badAttr("fmod", fmod, "0 or 1"))
 	}
 }
 

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -22,21 +21,21 @@ var MatMulNBits = Op{
 	Attrs: []AttrSpec{{Name: "K", Kind: ssa.AttrInt, Required: true}, {Name: "N", Kind: ssa.AttrInt, Required: true},
 		{Name: "accuracy_level", Kind: ssa.AttrInt}, {Name: "bits", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt, Required: true},
 		{Name: "weight_prepacked", Kind: ssa.AttrInt}},
-	Infer: inferLastTo("N"), Eval: evalMatMulNBits,
+	Infer: rule(inferLastTo("N")), Eval: kernel(evalMatMulNBits),
 	Facts: Facts{Cost: weightedCost},
 }
 
 // inferLastTo is the type rule of operators that replace operand 0's last
 // dimension by an attribute.
-func inferLastTo(attr string) func(*ssa.Node) ([]Inferred, error) {
-	return func(n *ssa.Node) ([]Inferred, error) {
+func inferLastTo(attr string) func(*ssa.Node) []Inferred {
+	return func(n *ssa.Node) []Inferred {
 		t := InType(n, 0)
 		if !t.Ranked || t.Rank() == 0 {
-			return One(ssa.UnrankedTensor(t.DType)), nil
+			return One(ssa.UnrankedTensor(t.DType))
 		}
 		dims := append([]ssa.Dim(nil), t.Shape...)
 		dims[len(dims)-1] = ssa.D(n.Int(attr, 0))
-		return One(ssa.TensorOf(t.DType, dims...)), nil
+		return One(ssa.TensorOf(t.DType, dims...))
 	}
 }
 
@@ -50,80 +49,57 @@ func weightedCost(n *ssa.Node) Cost {
 }
 
 // weightSize reads the attributes N and K of packed weights.
-func weightSize(n *ssa.Node) (rows, cols int, err error) {
+func weightSize(n *ssa.Node) (rows, cols int) {
 	r, k := n.Int("N", 0), n.Int("K", 0)
 	if r < 1 || k < 1 || r > math.MaxInt32 || k > math.MaxInt32 {
-		return 0, 0, fmt.Errorf("weights of N=%d and K=%d", r, k)
+		failf("weights of N=%d and K=%d", r, k)
 	}
-	_, err = ndarray.NumElems([]int{int(r), int(k)})
-	return int(r), int(k), err
+	try(ndarray.NumElems([]int{int(r), int(k)}))
+	return int(r), int(k)
 }
 
-func evalMatMulNBits(c *Call) error {
-	if err := wantArrays(c, 3); err != nil {
-		return err
-	}
+func evalMatMulNBits(c *Call) {
+	wantArrays(c, 3)
 	if c.Node.Int("weight_prepacked", 0) != 0 {
-		return fmt.Errorf("weight_prepacked: %w", ErrUnsupported)
+		failf("weight_prepacked: %w", ErrUnsupported)
 	}
-	w, err := unpackNBits(c)
-	if err != nil {
-		return err
-	}
-	n, k, _ := weightSize(c.Node)
-	return timesWeights(c, w, n, k, c.Array(5))
+	w := unpackNBits(c)
+	n, k := weightSize(c.Node)
+	timesWeights(c, w, n, k, c.Array(5))
 }
 
 // timesWeights stores A · Wᵀ + bias for W [n,k].
-func timesWeights(c *Call, w []float32, n, k int, bias *ndarray.Array) error {
+func timesWeights(c *Call, w []float32, n, k int, bias *ndarray.Array) {
 	a := c.Array(0)
 	if a.Rank() < 1 || a.Shape[a.Rank()-1] != k || !a.DType.IsFloat() {
-		return fmt.Errorf("A is %s, expected floats with a last dimension of %d", a, k)
+		failf("A is %s, expected floats with a last dimension of %d", a, k)
 	}
-	if err := wantShape("bias", bias, n); err != nil {
-		return err
-	}
+	wantShape("bias", bias, n)
 	shape := append([]int(nil), a.Shape...)
 	shape[len(shape)-1] = n
-	y, err := newReal[float32](c, 0, a.DType, shape...)
-	if err != nil {
-		return err
-	}
+	y := newReal[float32](c, 0, a.DType, shape...)
 	clear(y.V)
 	matMulAddT(a.Len()/k, n, k, reals[float32](a), k, w, k, y.V, n)
 	scaleShift(y.V, nil, reals[float32](bias))
-	return y.store()
+	y.store()
 }
 
 // unpackNBits dequantizes B to [N,K].
-func unpackNBits(c *Call) ([]float32, error) {
-	n, k, err := weightSize(c.Node)
-	if err != nil {
-		return nil, err
-	}
+func unpackNBits(c *Call) []float32 {
+	n, k := weightSize(c.Node)
 	bits, block := int(c.Node.Int("bits", 4)), int(c.Node.Int("block_size", 0))
 	if bits != 2 && bits != 4 && bits != 8 || block < 16 || block > math.MaxInt32 || block&(block-1) != 0 {
-		return nil, fmt.Errorf("bits=%d and block_size=%d: %w", bits, block, ErrUnsupported)
+		failf("bits=%d and block_size=%d: %w", bits, block, ErrUnsupported)
 	}
 	blocks := (k + block - 1) / block
 	b, scales := c.Array(1), c.Array(2)
 	if b.DType != ndarray.Uint8 {
-		return nil, unsupportedType(b.DType)
+		check(unsupportedType(b.DType))
 	}
-	if err := wantLen("B", b, n*blocks*block*bits/8); err != nil {
-		return nil, err
-	}
-	if err := wantLen("scales", scales, n*blocks); err != nil {
-		return nil, err
-	}
-	zero, err := nbitZeros(c.Array(3), n, blocks, bits)
-	if err != nil {
-		return nil, err
-	}
-	group, err := groupOf(c.Array(4), k, block, blocks)
-	if err != nil {
-		return nil, err
-	}
+	wantLen("B", b, n*blocks*block*bits/8)
+	wantLen("scales", scales, n*blocks)
+	zero := nbitZeros(c.Array(3), n, blocks, bits)
+	group := groupOf(c.Array(4), k, block, blocks)
 	w, s := make([]float32, n*k), reals[float32](scales)
 	for i := range n {
 		row := b.Data[i*blocks*block*bits/8:]
@@ -132,7 +108,7 @@ func unpackNBits(c *Call) ([]float32, error) {
 			w[i*k+j] = (float32(bitField(row, j, bits)) - zero[g]) * s[g]
 		}
 	}
-	return w, nil
+	return w
 }
 
 // bitField is element i of a packing of 2, 4 or 8 bits, low bits first.
@@ -142,42 +118,41 @@ func bitField(data []byte, i, bits int) byte {
 }
 
 // nbitZeros returns the zero point of every block.
-func nbitZeros(a *ndarray.Array, n, blocks, bits int) ([]float32, error) {
+func nbitZeros(a *ndarray.Array, n, blocks, bits int) []float32 {
 	out := make([]float32, n*blocks)
 	if a == nil {
 		for i := range out {
 			out[i] = float32(int(1) << (bits - 1))
 		}
-		return out, nil
+		return out
 	}
 	if a.DType != ndarray.Uint8 {
-		return reals[float32](a), wantLen("zero_points", a, n*blocks)
+		wantLen("zero_points", a, n*blocks)
+		return reals[float32](a)
 	}
 	width := (blocks*bits + 7) / 8
-	if err := wantLen("zero_points", a, n*width); err != nil {
-		return nil, err
-	}
+	wantLen("zero_points", a, n*width)
 	for i := range out {
 		out[i] = float32(bitField(a.Data[i/blocks*width:], i%blocks, bits))
 	}
-	return out, nil
+	return out
 }
 
 // groupOf returns the block of every k.
-func groupOf(idx *ndarray.Array, k, block, blocks int) (func(int) int, error) {
+func groupOf(idx *ndarray.Array, k, block, blocks int) func(int) int {
 	if idx == nil {
-		return func(j int) int { return j / block }, nil
+		return func(j int) int { return j / block }
 	}
 	v := idx.Ints()
 	if len(v) < k {
-		return nil, fmt.Errorf("g_idx has %d elements for K=%d", len(v), k)
+		failf("g_idx has %d elements for K=%d", len(v), k)
 	}
 	for _, g := range v[:k] {
 		if g < 0 || g >= int64(blocks) {
-			return nil, fmt.Errorf("g_idx names block %d of %d", g, blocks)
+			failf("g_idx names block %d of %d", g, blocks)
 		}
 	}
-	return func(j int) int { return int(v[j]) }, nil
+	return func(j int) int { return int(v[j]) }
 }
 
 // MatMulBnb4 multiplies by weights of 4-bit floats, FP4 or NF4, with a scale per
@@ -193,13 +168,13 @@ var MatMulBnb4 = Op{
 	Attrs: []AttrSpec{{Name: "K", Kind: ssa.AttrInt, Required: true}, {Name: "N", Kind: ssa.AttrInt, Required: true},
 		{Name: "block_size", Kind: ssa.AttrInt, Required: true}, {Name: "quant_type", Kind: ssa.AttrInt, Required: true},
 		{Name: "training_mode", Kind: ssa.AttrInt}, {Name: "transB", Kind: ssa.AttrInt}},
-	Infer: func(n *ssa.Node) ([]Inferred, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		if n.Int("transB", 1) == 0 {
 			return inferLastTo("K")(n)
 		}
 		return inferLastTo("N")(n)
-	},
-	Eval: evalMatMulBnb4, Facts: Facts{Cost: weightedCost},
+	}),
+	Eval: kernel(evalMatMulBnb4), Facts: Facts{Cost: weightedCost},
 }
 
 // bnb4Tables are the values of FP4 and NF4.
@@ -211,27 +186,18 @@ var bnb4Tables = [2][16]float32{
 		0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1},
 }
 
-func evalMatMulBnb4(c *Call) error {
-	if err := wantArrays(c, 3); err != nil {
-		return err
-	}
-	n, k, err := weightSize(c.Node)
-	if err != nil {
-		return err
-	}
+func evalMatMulBnb4(c *Call) {
+	wantArrays(c, 3)
+	n, k := weightSize(c.Node)
 	kind, block := c.Node.Int("quant_type", 0), int(c.Node.Int("block_size", 0))
 	if kind != 0 && kind != 1 || block < 1 || block > math.MaxInt32 {
-		return fmt.Errorf("quant_type=%d and block_size=%d: %w", kind, block, ErrUnsupported)
+		failf("quant_type=%d and block_size=%d: %w", kind, block, ErrUnsupported)
 	}
 	if dt := c.Array(1).DType; dt != ndarray.Uint8 {
-		return unsupportedType(dt)
+		check(unsupportedType(dt))
 	}
-	if err := wantLen("B", c.Array(1), (n*k+1)/2); err != nil {
-		return err
-	}
-	if err := wantLen("absmax", c.Array(2), (n*k+block-1)/block); err != nil {
-		return err
-	}
+	wantLen("B", c.Array(1), (n*k+1)/2)
+	wantLen("absmax", c.Array(2), (n*k+block-1)/block)
 	w, scale := make([]float32, n*k), reals[float32](c.Array(2))
 	for i := range w {
 		q := c.Array(1).Data[i/2]
@@ -241,7 +207,8 @@ func evalMatMulBnb4(c *Call) error {
 		w[i] = bnb4Tables[kind][q&15] * scale[i/block]
 	}
 	if c.Node.Int("transB", 1) == 0 {
-		return timesWeights(c, transposed(n, k, w), k, n, nil)
+		timesWeights(c, transposed(n, k, w), k, n, nil)
+		return
 	}
-	return timesWeights(c, w, n, k, nil)
+	timesWeights(c, w, n, k, nil)
 }

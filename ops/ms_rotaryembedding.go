@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -17,19 +15,15 @@ var MSRotaryEmbedding = Op{
 	Attrs: []AttrSpec{{Name: "interleaved", Kind: ssa.AttrInt}, {Name: "is_packed_batching", Kind: ssa.AttrInt}, {Name: "num_heads", Kind: ssa.AttrInt},
 		{Name: "rotary_embedding_dim", Kind: ssa.AttrInt}, {Name: "scale", Kind: ssa.AttrFloat}},
 	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
-	Eval: func(c *Call) error {
-		return byReal(c, 0, evalMSRotary[float32], evalMSRotary[float64])
-	},
+	Eval: kernel(func(c *Call) {
+		byReal(c, 0, evalMSRotary[float32], evalMSRotary[float64])
+	}),
 }
 
-func evalMSRotary[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 4); err != nil {
-		return err
-	}
+func evalMSRotary[T float32 | float64](c *Call) {
+	wantArrays(c, 4)
 	a, ids, cos, sin := c.Array(0), c.Array(1), c.Array(2), c.Array(3)
-	if err := wantRank("cos_cache", cos, 2); err != nil {
-		return err
-	}
+	wantRank("cos_cache", cos, 2)
 	n, dim := int(c.Node.Int("num_heads", 0)), int(c.Node.Int("rotary_embedding_dim", 0))
 	if dim == 0 {
 		dim = 2 * cos.Shape[1]
@@ -37,22 +31,16 @@ func evalMSRotary[T float32 | float64](c *Call) error {
 			n = a.Shape[2] / dim
 		}
 	}
-	x, err := headsOf[T]("input", a, n)
-	if err != nil {
-		return err
-	}
+	x := headsOf[T]("input", a, n)
 	if ids.Len() == 1 && ids.Rank() <= 1 {
 		ids = runFrom(ids.Int(0), x.batch, x.seq)
 	}
-	r, err := newRotation(cos, sin, ids, x, dim)
-	if err != nil {
-		return err
-	}
+	r := newRotation(cos, sin, ids, x, dim)
 	r.interleaved = c.Node.Int("interleaved", 0) != 0
 	if s := c.Node.Float("scale", 1); s != 1 {
-		return fmt.Errorf("scale=%g: %w", s, ErrUnsupported)
+		failf("scale=%g: %w", s, ErrUnsupported)
 	}
-	return r.eval(c, x)
+	r.eval(c, x)
 }
 
 // runFrom is the positions start, start+1, … of every batch.

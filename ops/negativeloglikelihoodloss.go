@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ssa"
@@ -15,11 +14,11 @@ var NegativeLogLikelihoodLoss = Op{
 	Name: "NegativeLogLikelihoodLoss", Since: 22, Form: bf16Since22(13), Doc: "loss = -input[target] * weight[target], reduced",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: lossAttrs,
-	Infer: func(n *ssa.Node) ([]Inferred, error) {
-		t, err := inferLoss(n)
-		return One(t), err
-	},
-	Eval: func(c *Call) error { return byReal(c, 0, evalNLL[float32], evalNLL[float64]) },
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		t := inferLoss(n)
+		return One(t)
+	}),
+	Eval: kernel(func(c *Call) { byReal(c, 0, evalNLL[float32], evalNLL[float64]) }),
 }
 
 // SoftmaxCrossEntropyLoss is the same of the scores' log softmax:
@@ -31,27 +30,23 @@ var SoftmaxCrossEntropyLoss = Op{
 	Name: "SoftmaxCrossEntropyLoss", Since: 13, Doc: "loss = -log softmax(scores)[labels] * weights[labels], reduced",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 2,
 	Attrs: lossAttrs,
-	Infer: func(n *ssa.Node) ([]Inferred, error) {
-		t, err := inferLoss(n)
-		return []Inferred{{Type: t}, {Type: InType(n, 0)}}, err
-	},
-	Eval: func(c *Call) error { return byReal(c, 0, evalCrossEntropy[float32], evalCrossEntropy[float64]) },
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		t := inferLoss(n)
+		return []Inferred{{Type: t}, {Type: InType(n, 0)}}
+	}),
+	Eval: kernel(func(c *Call) { byReal(c, 0, evalCrossEntropy[float32], evalCrossEntropy[float64]) }),
 }
 
-func evalNLL[T float32 | float64](c *Call) error {
-	if err := lossArrays(c); err != nil {
-		return err
-	}
-	return classLoss(c, reals[T](c.Array(0)))
+func evalNLL[T float32 | float64](c *Call) {
+	lossArrays(c)
+	classLoss(c, reals[T](c.Array(0)))
 }
 
-func evalCrossEntropy[T float32 | float64](c *Call) error {
-	if err := lossArrays(c); err != nil {
-		return err
-	}
+func evalCrossEntropy[T float32 | float64](c *Call) {
+	lossArrays(c)
 	x := c.Array(0)
 	if x.Rank() < 2 {
-		return fmt.Errorf("scores have shape %v, expected [N,C,...]", x.Shape)
+		failf("scores have shape %v, expected [N,C,...]", x.Shape)
 	}
 	v := reals[T](x)
 	logp := make([]T, len(v))
@@ -60,16 +55,11 @@ func evalCrossEntropy[T float32 | float64](c *Call) error {
 		logSoftmaxStrided(logp[i/inner*classes*inner+i%inner:], v[i/inner*classes*inner+i%inner:], classes, inner)
 	}
 	if c.Wants(1) {
-		out, err := newReal[T](c, 1, x.DType, x.Shape...)
-		if err != nil {
-			return err
-		}
+		out := newReal[T](c, 1, x.DType, x.Shape...)
 		copy(out.V, logp)
-		if err := out.store(); err != nil {
-			return err
-		}
+		out.store()
 	}
-	return classLoss(c, logp)
+	classLoss(c, logp)
 }
 
 // logSoftmaxStrided computes x - log(sum e^x) over n elements stride apart.

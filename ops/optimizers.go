@@ -25,8 +25,8 @@ var Adam = Op{
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "beta", Kind: ssa.AttrFloat}, {Name: "epsilon", Kind: ssa.AttrFloat},
 		{Name: "norm_coefficient", Kind: ssa.AttrFloat}, {Name: "norm_coefficient_post", Kind: ssa.AttrFloat}},
-	Infer: func(n *ssa.Node) ([]Inferred, error) { return inferOptimizer(n, 4) },
-	Eval:  func(c *Call) error { return evalOptimizer(c, 4, adamStep) },
+	Infer: rule(func(n *ssa.Node) []Inferred { return inferOptimizer(n, 4) }),
+	Eval:  kernel(func(c *Call) { evalOptimizer(c, 4, adamStep) }),
 	Facts: Facts{InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 4) }},
 }
 
@@ -40,8 +40,8 @@ var Adagrad = Op{
 	Domain: trainingDomain, Name: "Adagrad", Since: 1, Doc: "X' = X - r·g/(√H' + ε)",
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{{Name: "decay_factor", Kind: ssa.AttrFloat}, {Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "norm_coefficient", Kind: ssa.AttrFloat}},
-	Infer: func(n *ssa.Node) ([]Inferred, error) { return inferOptimizer(n, 3) },
-	Eval:  func(c *Call) error { return evalOptimizer(c, 3, adagradStep) },
+	Infer: rule(func(n *ssa.Node) []Inferred { return inferOptimizer(n, 3) }),
+	Eval:  kernel(func(c *Call) { evalOptimizer(c, 3, adagradStep) }),
 	Facts: Facts{InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 3) }},
 }
 
@@ -57,8 +57,8 @@ var Momentum = Op{
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat, Required: true}, {Name: "beta", Kind: ssa.AttrFloat, Required: true},
 		{Name: "mode", Kind: ssa.AttrString, Required: true}, {Name: "norm_coefficient", Kind: ssa.AttrFloat, Required: true}},
-	Infer: func(n *ssa.Node) ([]Inferred, error) { return inferOptimizer(n, 3) },
-	Eval:  func(c *Call) error { return evalOptimizer(c, 3, momentumStep) },
+	Infer: rule(func(n *ssa.Node) []Inferred { return inferOptimizer(n, 3) }),
+	Eval:  kernel(func(c *Call) { evalOptimizer(c, 3, momentumStep) }),
 	Facts: Facts{InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 3) }},
 }
 
@@ -80,16 +80,13 @@ func optimizerOperand(i, k int) int {
 	return 2 + i
 }
 
-func inferOptimizer(n *ssa.Node, group int) ([]Inferred, error) {
-	k, err := optimizerCount(n, group)
-	if err != nil {
-		return nil, err
-	}
+func inferOptimizer(n *ssa.Node, group int) []Inferred {
+	k := try(optimizerCount(n, group))
 	out := make([]Inferred, len(n.Out))
 	for i := range out {
 		out[i].Type = InType(n, optimizerOperand(i, k))
 	}
-	return out, nil
+	return out
 }
 
 func optimizerPairs(n *ssa.Node, group int) []Pair {
@@ -108,50 +105,29 @@ func optimizerPairs(n *ssa.Node, group int) []Pair {
 
 // optimizerStep returns the update of one element for learning rate r and count
 // t: it replaces X and the accumulators in v, which holds X, G, ….
-type optimizerStep func(n *ssa.Node, r float64, t int64) (func(v []float64), error)
+type optimizerStep func(n *ssa.Node, r float64, t int64) func(v []float64)
 
-func evalOptimizer(c *Call, group int, makeStep optimizerStep) error {
-	k, err := optimizerCount(c.Node, group)
-	if err != nil {
-		return err
-	}
-	r, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	t, err := needScalarInt(c, 1)
-	if err != nil {
-		return err
-	}
+func evalOptimizer(c *Call, group int, makeStep optimizerStep) {
+	k := try(optimizerCount(c.Node, group))
+	r := needTensor(c, 0)
+	t := needScalarInt(c, 1)
 	if r.Len() != 1 || !r.DType.IsFloat() {
-		return fmt.Errorf("the learning rate is %s, it must be one number", r)
+		failf("the learning rate is %s, it must be one number", r)
 	}
-	step, err := makeStep(c.Node, r.Float(0), t)
-	if err != nil {
-		return err
-	}
+	step := makeStep(c.Node, r.Float(0), t)
 	for i := range k {
-		if err := updateTensor(c, i, k, group, step); err != nil {
-			return err
-		}
+		updateTensor(c, i, k, group, step)
 	}
-	return nil
 }
 
 // updateTensor applies the update to every element of tensor i of k.
-func updateTensor(c *Call, i, k, group int, step func([]float64)) error {
+func updateTensor(c *Call, i, k, group int, step func([]float64)) {
 	read, write := make([]func(int) float64, group), make([]func(int, float64), group)
-	x, err := needTensor(c, 2+i)
-	if err != nil {
-		return err
-	}
+	x := needTensor(c, 2+i)
 	for g := range group {
-		a, err := needTensor(c, 2+g*k+i)
-		if err != nil {
-			return err
-		}
+		a := needTensor(c, 2+g*k+i)
 		if a.DType != x.DType || !slices.Equal(a.Shape, x.Shape) || !a.DType.IsFloat() {
-			return fmt.Errorf("operand %d is %s, the tensor it belongs to %s", 2+g*k+i, a, x)
+			failf("operand %d is %s, the tensor it belongs to %s", 2+g*k+i, a, x)
 		}
 		read[g] = floatReader(a)
 		if g == 1 {
@@ -159,9 +135,7 @@ func updateTensor(c *Call, i, k, group int, step func([]float64)) error {
 		}
 		o := max(g-1, 0)*k + i
 		var out *ndarray.Array
-		if out, err = c.Output(o, a.DType, a.Shape...); err != nil {
-			return err
-		}
+		out = try(c.Output(o, a.DType, a.Shape...))
 		write[g] = floatWriter(out)
 	}
 	v := make([]float64, group)
@@ -176,10 +150,9 @@ func updateTensor(c *Call, i, k, group int, step func([]float64)) error {
 			}
 		}
 	}
-	return nil
 }
 
-func adamStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
+func adamStep(n *ssa.Node, r float64, t int64) func([]float64) {
 	alpha, beta, eps := float64(n.Float("alpha", 0.9)), float64(n.Float("beta", 0.999)), float64(n.Float("epsilon", 1e-6))
 	norm, post := float64(n.Float("norm_coefficient", 0)), float64(n.Float("norm_coefficient_post", 0))
 	if t > 0 {
@@ -190,24 +163,24 @@ func adamStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
 		v[2] = alpha*v[2] + (1-alpha)*g
 		v[3] = beta*v[3] + (1-beta)*g*g
 		v[0] = (1 - post) * (v[0] - r*v[2]/(math.Sqrt(v[3])+eps))
-	}, nil
+	}
 }
 
-func adagradStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
+func adagradStep(n *ssa.Node, r float64, t int64) func([]float64) {
 	r /= 1 + float64(t)*float64(n.Float("decay_factor", 0))
 	norm, eps := float64(n.Float("norm_coefficient", 0)), float64(n.Float("epsilon", 1e-6))
 	return func(v []float64) {
 		g := norm*v[0] + v[1]
 		v[2] += g * g
 		v[0] -= r * g / (math.Sqrt(v[2]) + eps)
-	}, nil
+	}
 }
 
-func momentumStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
+func momentumStep(n *ssa.Node, r float64, t int64) func([]float64) {
 	alpha, beta, norm := float64(n.Float("alpha", 0)), float64(n.Float("beta", 0)), float64(n.Float("norm_coefficient", 0))
 	mode := n.Str("mode", "")
 	if mode != "standard" && mode != "nesterov" {
-		return nil, badAttr("mode", mode, "standard or nesterov")
+		check(badAttr("mode", mode, "standard or nesterov"))
 	}
 	if t <= 0 {
 		beta = 1
@@ -221,5 +194,5 @@ func momentumStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
 			g = v[2]
 		}
 		v[0] -= r * g
-	}, nil
+	}
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -15,7 +14,7 @@ import (
 var Pow = Op{
 	Name: "Pow", Since: 15, Doc: "Z = X^Y", Form: powForm,
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: inferPow, Eval: evalPow,
+	Infer: rule(inferPow), Eval: kernel(evalPow),
 	Facts:    Facts{Elementwise: true},
 	Upgrades: legacyBroadcast("Pow"),
 }
@@ -29,12 +28,9 @@ func powForm(n *ssa.Node) int {
 		versionFor(y, typeStep{12, floatTypes | integerTypes}, typeStep{15, anyType}))
 }
 
-func inferPow(n *ssa.Node) ([]Inferred, error) {
-	t, err := BroadcastTypes(InType(n, 0).DType, InType(n, 0), InType(n, 1))
-	if err != nil {
-		return nil, err
-	}
-	return factOf(t, powContent(n, t)), nil
+func inferPow(n *ssa.Node) []Inferred {
+	t := try(BroadcastTypes(InType(n, 0).DType, InType(n, 0), InType(n, 1)))
+	return factOf(t, powContent(n, t))
 }
 
 // powContent follows small constant powers.
@@ -55,25 +51,19 @@ func powContent(n *ssa.Node, t ssa.Type) []ssa.Dim {
 	})
 }
 
-func evalPow(c *Call) error {
+func evalPow(c *Call) {
 	x, y := c.Array(0), c.Array(1)
 	if x == nil || y == nil {
-		return fmt.Errorf("operands are not two tensors")
+		failf("operands are not two tensors")
 	}
-	shape, err := BroadcastShapes(x.Shape, y.Shape)
-	if err != nil {
-		return err
-	}
+	shape := try(BroadcastShapes(x.Shape, y.Shape))
 	if !x.DType.IsFloat() && !x.DType.IsInteger() {
-		return unsupportedType(x.DType)
+		check(unsupportedType(x.DType))
 	}
 	if !y.DType.IsFloat() && !y.DType.IsInteger() {
-		return unsupportedType(y.DType)
+		check(unsupportedType(y.DType))
 	}
-	out, err := c.Output(0, x.DType, shape...)
-	if err != nil {
-		return err
-	}
+	out := try(c.Output(0, x.DType, shape...))
 	switch {
 	case x.DType == ndarray.Float32 && y.DType == ndarray.Float32:
 		binary(out, x, y, viaFloat64x2(pow))
@@ -88,7 +78,6 @@ func evalPow(c *Call) error {
 		readX, readY, write := floatReader(x), floatReader(y), floatWriter(out)
 		EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) { write(o, pow(readX(i), readY(j))) })
 	}
-	return nil
 }
 
 // pow takes the short way for squares, by far the most frequent power.

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -18,7 +17,7 @@ var Range = Op{
 	Name: "Range", Since: 27, Doc: "Y[i] = start + i·delta, i < ceil((limit-start)/delta)", Form: rangeForm,
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "stash_type", Kind: ssa.AttrInt}},
-	Infer: inferRange, Eval: evalRange,
+	Infer: rule(inferRange), Eval: kernel(evalRange),
 }
 
 func rangeForm(n *ssa.Node) int {
@@ -28,17 +27,14 @@ func rangeForm(n *ssa.Node) int {
 	return 11
 }
 
-func inferRange(n *ssa.Node) ([]Inferred, error) {
-	dt, err := sameDType(n, 0, 1, 2)
-	if err != nil {
-		return nil, err
-	}
+func inferRange(n *ssa.Node) []Inferred {
+	dt := sameDType(n, 0, 1, 2)
 	var length ssa.Dim
 	var content []ssa.Dim
 	start, limit, delta := soleKnown(n, 0), soleKnown(n, 1), soleKnown(n, 2)
 	if step, ok := delta.Const(); ok {
 		if step == 0 {
-			return nil, fmt.Errorf("delta is 0")
+			failf("delta is 0")
 		}
 		length = rangeLength(start, limit, step)
 		if k, ok := length.Const(); ok && k <= ssa.MaxContent && followed(dt) {
@@ -48,7 +44,7 @@ func inferRange(n *ssa.Node) ([]Inferred, error) {
 			}
 		}
 	}
-	return factOf(ssa.TensorOf(dt, length), content), nil
+	return factOf(ssa.TensorOf(dt, length), content)
 }
 
 // soleKnown is the known value of a scalar operand.
@@ -75,35 +71,32 @@ func rangeLength(start, limit ssa.Dim, step int64) ssa.Dim {
 	return length.Max(ssa.D(0))
 }
 
-func evalRange(c *Call) error {
+func evalRange(c *Call) {
 	var in [3]*ndarray.Array
 	for i := range in {
-		a, err := needTensor(c, i)
-		if err != nil {
-			return err
-		}
+		a := needTensor(c, i)
 		if in[i] = a; a.Len() != 1 || a.DType != in[0].DType {
-			return fmt.Errorf("operand %d is %s, it must be one element of type %s", i, a, in[0].DType)
+			failf("operand %d is %s, it must be one element of type %s", i, a, in[0].DType)
 		}
 	}
 	if stash := c.Node.Int("stash_type", 1); stash != int64(ndarray.Float32) {
-		return badAttr("stash_type", stash, "1 (float)")
+		check(badAttr("stash_type", stash, "1 (float)"))
 	}
 	switch dt := in[0].DType; {
 	case dt.IsInteger():
-		return rangeInts(c, dt, in[0].Int(0), in[1].Int(0), in[2].Int(0))
+		rangeInts(c, dt, in[0].Int(0), in[1].Int(0), in[2].Int(0))
 	case dt == ndarray.Float64:
-		return rangeFloats(c, dt, in[0].Float(0), in[1].Float(0), in[2].Float(0))
+		rangeFloats(c, dt, in[0].Float(0), in[1].Float(0), in[2].Float(0))
 	case dt.IsFloat():
-		return rangeFloats(c, dt, float32(in[0].Float(0)), float32(in[1].Float(0)), float32(in[2].Float(0)))
+		rangeFloats(c, dt, float32(in[0].Float(0)), float32(in[1].Float(0)), float32(in[2].Float(0)))
 	default:
-		return unsupportedType(dt)
+		check(unsupportedType(dt))
 	}
 }
 
-func rangeInts(c *Call, dt ndarray.DType, start, limit, delta int64) error {
+func rangeInts(c *Call, dt ndarray.DType, start, limit, delta int64) {
 	if delta == 0 {
-		return fmt.Errorf("delta is 0")
+		failf("delta is 0")
 	}
 	var n uint64 // distances do not overflow as unsigned numbers
 	if delta > 0 && limit > start {
@@ -113,33 +106,25 @@ func rangeInts(c *Call, dt ndarray.DType, start, limit, delta int64) error {
 		n = (uint64(start)-uint64(limit)-1)/(-uint64(delta)) + 1
 	}
 	if n > math.MaxInt {
-		return fmt.Errorf("%d elements: %w", n, ndarray.ErrSize)
+		failf("%d elements: %w", n, ndarray.ErrSize)
 	}
-	out, err := c.Output(0, dt, int(n))
-	if err != nil {
-		return err
-	}
+	out := try(c.Output(0, dt, int(n)))
 	for i := range int(n) {
 		out.SetInt(i, start+int64(i)*delta)
 	}
-	return nil
 }
 
-func rangeFloats[T float32 | float64](c *Call, dt ndarray.DType, start, limit, delta T) error {
+func rangeFloats[T float32 | float64](c *Call, dt ndarray.DType, start, limit, delta T) {
 	if delta == 0 {
-		return fmt.Errorf("delta is 0")
+		failf("delta is 0")
 	}
 	n := max(math.Ceil(float64((limit-start)/delta)), 0)
 	if !(n < math.MaxInt) {
-		return fmt.Errorf("from %v to %v in steps of %v: %w", start, limit, delta, ndarray.ErrSize)
+		failf("from %v to %v in steps of %v: %w", start, limit, delta, ndarray.ErrSize)
 	}
-	out, err := c.Output(0, dt, int(n))
-	if err != nil {
-		return err
-	}
+	out := try(c.Output(0, dt, int(n)))
 	write := floatWriter(out)
 	for i := range int(n) {
 		write(i, float64(start+T(i)*delta))
 	}
-	return nil
 }

@@ -136,22 +136,16 @@ var ReduceLogSum = reduceOp("ReduceLogSum", 28, 18, "Y = ln Σ X", reduction{
 // The maximum is taken out first so that nothing overflows. Of nothing it is -∞.
 var ReduceLogSumExp = func() Op {
 	o := reduceOp("ReduceLogSumExp", 28, 18, "Y = ln Σ exp X", reduction{}, since(18))
-	o.Eval = evalReduceLogSumExp
+	o.Eval = kernel(evalReduceLogSumExp)
 	return o
 }()
 
-func evalReduceLogSumExp(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalReduceLogSumExp(c *Call) {
+	a := needTensor(c, 0)
 	if !a.DType.IsFloat() && !a.DType.IsInteger() {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
-	r, err := prepareReduce(c)
-	if err != nil {
-		return err
-	}
+	r := prepareReduce(c)
 	read := floatReader(a)
 	top := runFold(r, fold[float64]{init: math.Inf(-1), step: maxFloat}, read)
 	sum := make([]float64, len(top))
@@ -176,5 +170,4 @@ func evalReduceLogSumExp(c *Call) error {
 			write(i, m+math.Log(sum[i]))
 		}
 	}
-	return nil
 }

@@ -30,9 +30,9 @@ var Relu = unaryOp("Relu", 14, "Y = max(0, X)", unary{
 var LeakyRelu = unaryOp("LeakyRelu", 16, "Y = X < 0 ? alpha·X : X", evalLeakyRelu,
 	formBy(typeStep{6, floatTypes}, typeStep{16, anyType})).legacy().with(ssa.AttrFloat, "alpha")
 
-func evalLeakyRelu(c *Call) error {
+func evalLeakyRelu(c *Call) {
 	alpha := c.Node.Float("alpha", 0.01)
-	return evalUnary(c, unary{
+	evalUnary(c, unary{
 		float: func(x float64) float64 {
 			if x < 0 {
 				return float64(alpha) * x
@@ -53,9 +53,9 @@ func evalLeakyRelu(c *Call) error {
 var ThresholdedRelu = unaryOp("ThresholdedRelu", 22, "Y = X > alpha ? X : 0", evalThresholdedRelu,
 	formBy(typeStep{10, floatTypes}, typeStep{22, anyType})).with(ssa.AttrFloat, "alpha")
 
-func evalThresholdedRelu(c *Call) error {
+func evalThresholdedRelu(c *Call) {
 	alpha := float64(c.Node.Float("alpha", 1))
-	return evalUnary(c, unary{float: func(x float64) float64 {
+	evalUnary(c, unary{float: func(x float64) float64 {
 		if x > alpha {
 			return x
 		}
@@ -69,7 +69,7 @@ var PRelu = Op{
 	Name: "PRelu", Since: 16, Doc: "Y = X < 0 ? slope·X : X",
 	Form:  formBy(typeStep{7, floatTypes}, typeStep{9, wideTypes}, typeStep{16, anyType}),
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: inferPRelu, Eval: evalPRelu,
+	Infer: rule(inferPRelu), Eval: kernel(evalPRelu),
 	Facts: Facts{Elementwise: true},
 	Upgrades: append(dropConsumedInputs("PRelu"),
 		Upgrade{Below: 7, Source: changelog("PRelu", 7), Apply: upgradePRelu}),
@@ -90,29 +90,21 @@ func upgradePRelu(u *Upgrader, n *ssa.Node) error {
 	return nil
 }
 
-func inferPRelu(n *ssa.Node) ([]Inferred, error) {
-	dt, err := sameDType(n, 0, 1)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := BroadcastTypes(dt, InType(n, 0), InType(n, 1)); err != nil {
-		return nil, err
-	}
-	return SameAs(n)
+func inferPRelu(n *ssa.Node) []Inferred {
+	dt := sameDType(n, 0, 1)
+	try(BroadcastTypes(dt, InType(n, 0), InType(n, 1)))
+	return try(SameAs(n))
 }
 
-func evalPRelu(c *Call) error {
+func evalPRelu(c *Call) {
 	x, slope := c.Array(0), c.Array(1)
 	if x != nil && slope != nil {
-		shape, err := BroadcastShapes(x.Shape, slope.Shape)
-		if err != nil {
-			return err
-		}
+		shape := try(BroadcastShapes(x.Shape, slope.Shape))
 		if n, err := ndarray.NumElems(shape); err != nil || n != x.Len() || len(shape) != len(x.Shape) {
-			return fmt.Errorf("slope of shape %v does not broadcast to %v", slope.Shape, x.Shape)
+			failf("slope of shape %v does not broadcast to %v", slope.Shape, x.Shape)
 		}
 	}
-	return evalArithmetic(c, arithmetic{
+	evalArithmetic(c, arithmetic{
 		float: func(x, s float64) float64 {
 			if x < 0 {
 				return s * x

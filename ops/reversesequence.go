@@ -1,10 +1,6 @@
 package ops
 
-import (
-	"fmt"
-
-	"github.com/berth-onnx/berth/ssa"
-)
+import "github.com/berth-onnx/berth/ssa"
 
 // ReverseSequence reverses the start of every sequence of a batch:
 // https://onnx.ai/onnx/operators/onnx__ReverseSequence.html
@@ -14,35 +10,26 @@ var ReverseSequence = Op{
 	Name: "ReverseSequence", Since: 28, Form: typeForm(10, 28), Doc: "Y = input with the first sequence_lens[b] steps reversed",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "batch_axis", Kind: ssa.AttrInt}, {Name: "time_axis", Kind: ssa.AttrInt}},
-	Infer: SameAs, Eval: evalReverseSequence,
+	Infer: SameAs, Eval: kernel(evalReverseSequence),
 	Facts: Facts{Cost: moveCost},
 }
 
-func evalReverseSequence(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	lens, err := needInts(c, 1)
-	if err != nil {
-		return err
-	}
+func evalReverseSequence(c *Call) {
+	a := needTensor(c, 0)
+	lens := needInts(c, 1)
 	batch, time := c.Node.Int("batch_axis", 1), c.Node.Int("time_axis", 0)
 	if a.Rank() < 2 || batch+time != 1 || batch < 0 || time < 0 {
-		return fmt.Errorf("batch_axis %d and time_axis %d must be 0 and 1 in some order, the operand is %s", batch, time, a)
+		failf("batch_axis %d and time_axis %d must be 0 and 1 in some order, the operand is %s", batch, time, a)
 	}
 	steps := a.Shape[time]
 	if len(lens) != a.Shape[batch] {
-		return fmt.Errorf("%d lengths for a batch of %d", len(lens), a.Shape[batch])
+		failf("%d lengths for a batch of %d", len(lens), a.Shape[batch])
 	}
-	out, err := c.Output(0, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
+	out := try(c.Output(0, a.DType, a.Shape...))
 	_, _, inner := splitDims(a.Shape, 1)
 	for b, l := range lens {
 		if l < 0 || l > int64(steps) {
-			return fmt.Errorf("length %d of sequence %d is outside of 0..%d", l, b, steps)
+			failf("length %d of sequence %d is outside of 0..%d", l, b, steps)
 		}
 		for t := range steps {
 			from := t
@@ -56,5 +43,4 @@ func evalReverseSequence(c *Call) error {
 			copyElems(out, x*inner, a, y*inner, inner)
 		}
 	}
-	return nil
 }

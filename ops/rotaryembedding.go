@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -19,7 +17,7 @@ var RotaryEmbedding = Op{
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "interleaved", Kind: ssa.AttrInt}, {Name: "num_heads", Kind: ssa.AttrInt}, {Name: "rotary_embedding_dim", Kind: ssa.AttrInt}},
 	Infer: SameAs,
-	Eval:  func(c *Call) error { return byReal(c, 0, evalRotary[float32], evalRotary[float64]) },
+	Eval:  kernel(func(c *Call) { byReal(c, 0, evalRotary[float32], evalRotary[float64]) }),
 	Facts: Facts{InPlace: inPlaceFirst},
 }
 
@@ -60,63 +58,49 @@ func (r *rotation[T]) applyAll(out, x heads[T]) {
 
 // newRotation checks the caches: [positions, half] with position ids, else one
 // row per batch and position [B,S,half].
-func newRotation[T realNum](cos, sin, ids *ndarray.Array, x heads[T], dim int) (*rotation[T], error) {
+func newRotation[T realNum](cos, sin, ids *ndarray.Array, x heads[T], dim int) *rotation[T] {
 	if dim == 0 {
 		dim = x.size
 	}
 	if dim < 0 || dim > x.size || dim%2 != 0 {
-		return nil, fmt.Errorf("a rotary dimension of %d does not fit heads of size %d", dim, x.size)
+		failf("a rotary dimension of %d does not fit heads of size %d", dim, x.size)
 	}
 	r := &rotation[T]{cos: reals[T](cos), sin: reals[T](sin), half: dim / 2, scale: 1}
-	if err := wantShape("sin_cache", sin, cos.Shape...); err != nil {
-		return nil, err
-	}
+	wantShape("sin_cache", sin, cos.Shape...)
 	if ids == nil {
 		r.row = func(b, s int) int { return b*x.seq + s }
-		return r, wantShape("cos_cache", cos, x.batch, x.seq, r.half)
+		wantShape("cos_cache", cos, x.batch, x.seq, r.half)
+		return r
 	}
 	if cos.Rank() != 2 || cos.Shape[1] != r.half {
-		return nil, fmt.Errorf("cos_cache has shape %v, expected [positions,%d]", cos.Shape, r.half)
+		failf("cos_cache has shape %v, expected [positions,%d]", cos.Shape, r.half)
 	}
-	if err := wantShape("position_ids", ids, x.batch, x.seq); err != nil {
-		return nil, err
-	}
+	wantShape("position_ids", ids, x.batch, x.seq)
 	rows := ids.Ints()
 	for _, p := range rows {
 		if p < 0 || p >= int64(cos.Shape[0]) {
-			return nil, fmt.Errorf("position %d is outside a cache of %d positions", p, cos.Shape[0])
+			failf("position %d is outside a cache of %d positions", p, cos.Shape[0])
 		}
 	}
 	r.row = func(b, s int) int { return int(rows[b*x.seq+s]) }
-	return r, nil
+	return r
 }
 
 // eval makes the first result of a call: its first operand, seen as heads x, rotated.
-func (r *rotation[T]) eval(c *Call, x heads[T]) error {
+func (r *rotation[T]) eval(c *Call, x heads[T]) {
 	a := c.Array(0)
-	y, err := newReal[T](c, 0, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
+	y := newReal[T](c, 0, a.DType, a.Shape...)
 	out := x
 	out.v = y.V
 	r.applyAll(out, x)
-	return y.store()
+	y.store()
 }
 
-func evalRotary[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 3); err != nil {
-		return err
-	}
+func evalRotary[T float32 | float64](c *Call) {
+	wantArrays(c, 3)
 	a := c.Array(0)
-	x, err := headsOf[T]("X", a, int(c.Node.Int("num_heads", 0)))
-	if err != nil {
-		return err
-	}
-	r, err := newRotation(c.Array(1), c.Array(2), c.Array(3), x, int(c.Node.Int("rotary_embedding_dim", 0)))
-	if err != nil {
-		return err
-	}
+	x := headsOf[T]("X", a, int(c.Node.Int("num_heads", 0)))
+	r := newRotation(c.Array(1), c.Array(2), c.Array(3), x, int(c.Node.Int("rotary_embedding_dim", 0)))
 	r.interleaved = c.Node.Int("interleaved", 0) != 0
-	return r.eval(c, x)
+	r.eval(c, x)
 }

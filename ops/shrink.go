@@ -7,7 +7,7 @@ import "github.com/berth-onnx/berth/ssa"
 var Shrink = unaryOp("Shrink", 9, "Y = X < -lambd ? X + bias : X > lambd ? X - bias : 0", evalShrink, since(9)).
 	with(ssa.AttrFloat, "lambd", "bias")
 
-func evalShrink(c *Call) error {
+func evalShrink(c *Call) {
 	bias, lambd := float64(c.Node.Float("bias", 0)), float64(c.Node.Float("lambd", 0.5))
 	f := func(x float64) float64 {
 		switch {
@@ -18,7 +18,7 @@ func evalShrink(c *Call) error {
 		}
 		return 0
 	}
-	return evalUnary(c, unary{
+	evalUnary(c, unary{
 		float: f,
 		int:   func(x int64) int64 { return truncToInt64(f(float64(x))) },
 		uint:  func(x uint64) uint64 { return uint64(truncToInt64(f(float64(x)))) },

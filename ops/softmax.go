@@ -29,19 +29,17 @@ func softmaxOp(name, doc string, line func(x []float64)) Op {
 		Name: name, Since: 13, Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
-		Infer: inferSoftmax, Eval: func(c *Call) error { return evalLines(c, line) },
+		Infer: rule(inferSoftmax), Eval: kernel(func(c *Call) { evalLines(c, line) }),
 		Facts:    Facts{InPlace: firstInPlace, Cost: softmaxCost},
 		Upgrades: []Upgrade{{Below: 13, Source: changelog(name, 13), Apply: upgradeSoftmax}},
 	}
 }
 
-func inferSoftmax(n *ssa.Node) ([]Inferred, error) {
+func inferSoftmax(n *ssa.Node) []Inferred {
 	if t := InType(n, 0); t.Ranked && len(t.Shape) > 0 { // a scalar is a line of one
-		if _, err := NormAxis(n.Int("axis", -1), len(t.Shape)); err != nil {
-			return nil, err
-		}
+		try(NormAxis(n.Int("axis", -1), len(t.Shape)))
 	}
-	return SameAs(n)
+	return try(SameAs(n))
 }
 
 // softmaxCost counts five operations per element: maximum, difference,
@@ -112,26 +110,17 @@ func soleAxis(shape []ssa.Dim, axis int64) (k int, ok bool, err error) {
 }
 
 // evalLines applies f to every line along the axis.
-func evalLines(c *Call, f func(x []float64)) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalLines(c *Call, f func(x []float64)) {
+	a := needTensor(c, 0)
 	if !a.DType.IsFloat() {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
 	rank, shape := len(a.Shape), a.Shape
 	if rank == 0 {
 		rank, shape = 1, []int{1}
 	}
-	axis, err := NormAxis(c.Node.Int("axis", -1), rank)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
+	axis := try(NormAxis(c.Node.Int("axis", -1), rank))
+	out := try(c.Output(0, a.DType, a.Shape...))
 	outer, size, inner := splitDims(shape, axis)
 	line := make([]float64, size)
 	read, write := floatReader(a), floatWriter(out)
@@ -147,7 +136,6 @@ func evalLines(c *Call, f func(x []float64)) error {
 			}
 		}
 	}
-	return nil
 }
 
 // lineMax is the maximum of a line, NaN if one is in it.

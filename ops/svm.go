@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -20,32 +19,32 @@ var SVMRegressor = Op{
 	Attrs: []AttrSpec{{Name: "coefficients", Kind: ssa.AttrFloats}, {Name: "kernel_params", Kind: ssa.AttrFloats},
 		{Name: "kernel_type", Kind: ssa.AttrString}, {Name: "n_supports", Kind: ssa.AttrInt}, {Name: "one_class", Kind: ssa.AttrInt},
 		{Name: "post_transform", Kind: ssa.AttrString}, {Name: "rho", Kind: ssa.AttrFloats}, {Name: "support_vectors", Kind: ssa.AttrFloats}},
-	Infer: func(n *ssa.Node) ([]Inferred, error) {
-		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(1))), nil
-	},
-	Eval: evalSVMRegressor,
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(1)))
+	}),
+	Eval: kernel(evalSVMRegressor),
 }
 
 // svmKernel measures how alike two rows are.
 type svmKernel func(x, s []float64) float64
 
 // svmKernelOf reads the kernel attributes.
-func svmKernelOf(n *ssa.Node) (svmKernel, error) {
+func svmKernelOf(n *ssa.Node) svmKernel {
 	params := widen(n.Floats("kernel_params"))
 	if len(params) == 0 {
 		params = make([]float64, 3)
 	}
 	if len(params) != 3 {
-		return nil, badAttr("kernel_params", params, "gamma, coef0 and degree")
+		check(badAttr("kernel_params", params, "gamma, coef0 and degree"))
 	}
 	gamma, coef0, degree := params[0], params[1], params[2]
 	switch name := n.Str("kernel_type", "LINEAR"); name {
 	case "LINEAR":
-		return dotRow, nil
+		return dotRow
 	case "POLY":
-		return func(x, s []float64) float64 { return math.Pow(gamma*dotRow(x, s)+coef0, degree) }, nil
+		return func(x, s []float64) float64 { return math.Pow(gamma*dotRow(x, s)+coef0, degree) }
 	case "SIGMOID":
-		return func(x, s []float64) float64 { return math.Tanh(gamma*dotRow(x, s) + coef0) }, nil
+		return func(x, s []float64) float64 { return math.Tanh(gamma*dotRow(x, s) + coef0) }
 	case "RBF":
 		return func(x, s []float64) float64 {
 			sum := 0.0
@@ -53,33 +52,24 @@ func svmKernelOf(n *ssa.Node) (svmKernel, error) {
 				sum += (v - s[i]) * (v - s[i])
 			}
 			return math.Exp(-gamma * sum)
-		}, nil
+		}
 	default:
-		return nil, badAttr("kernel_type", name, "LINEAR, POLY, RBF or SIGMOID")
+		panic(failure{badAttr("kernel_type", name, "LINEAR, POLY, RBF or SIGMOID")})
 	}
 }
 
-func evalSVMRegressor(c *Call) error {
-	x, err := needSamples(c, 0)
-	if err != nil {
-		return err
-	}
+func evalSVMRegressor(c *Call) {
+	x := needSamples(c, 0)
 	n := c.Node
-	kernel, err := svmKernelOf(n)
-	if err != nil {
-		return err
-	}
-	post, err := postTransform(n.Str("post_transform", transformNone))
-	if err != nil {
-		return err
-	}
+	kernel := svmKernelOf(n)
+	post := try(postTransform(n.Str("post_transform", transformNone)))
 	coef, rho, sv := widen(n.Floats("coefficients")), n.Floats("rho"), widen(n.Floats("support_vectors"))
 	count := int(n.Int("n_supports", 0))
 	if count == 0 { // linear: the coefficients are the one vector
 		count, sv, coef, kernel = 1, coef, []float64{1}, dotRow
 	}
 	if len(rho) != 1 || count < 0 || len(coef) != count || len(sv) != count*x.f {
-		return fmt.Errorf("%d support vectors of %d features do not fit %d coefficients, %d vector elements and %d rho",
+		failf("%d support vectors of %d features do not fit %d coefficients, %d vector elements and %d rho",
 			count, x.f, len(coef), len(sv), len(rho))
 	}
 	rows := make([][]float64, x.n)
@@ -94,7 +84,7 @@ func evalSVMRegressor(c *Call) error {
 		rows[i] = []float64{sum}
 		post(rows[i])
 	}
-	return outputScores(c, 0, rows, 1)
+	outputScores(c, 0, rows, 1)
 }
 
 // SVMClassifier decides between classes by support vector machines:
@@ -112,11 +102,11 @@ var SVMClassifier = Op{
 		{Name: "coefficients", Kind: ssa.AttrFloats}, {Name: "kernel_params", Kind: ssa.AttrFloats}, {Name: "kernel_type", Kind: ssa.AttrString},
 		{Name: "post_transform", Kind: ssa.AttrString}, {Name: "prob_a", Kind: ssa.AttrFloats}, {Name: "prob_b", Kind: ssa.AttrFloats},
 		{Name: "rho", Kind: ssa.AttrFloats}, {Name: "support_vectors", Kind: ssa.AttrFloats}, {Name: "vectors_per_class", Kind: ssa.AttrInts}},
-	Infer: func(n *ssa.Node) ([]Inferred, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		l := labelsOf(n)
 		return inferClassifier(n, ssa.D(int64(svmColumns(l.count(), len(n.Ints("vectors_per_class")) > 0, n.Has("prob_a")))))
-	},
-	Eval: evalSVMClassifier,
+	}),
+	Eval: kernel(evalSVMClassifier),
 }
 
 // svmColumns is how many scores a sample gets.
@@ -140,17 +130,14 @@ type svm struct {
 	rho, pa, pb  []float64
 }
 
-func svmOf(n *ssa.Node, features int) (*svm, error) {
-	kernel, err := svmKernelOf(n)
-	if err != nil {
-		return nil, err
-	}
+func svmOf(n *ssa.Node, features int) *svm {
+	kernel := svmKernelOf(n)
 	l := labelsOf(n)
 	m := &svm{kernel: kernel, classes: max(l.count(), 1), coef: widen(n.Floats("coefficients")), sv: widen(n.Floats("support_vectors")),
 		rho: widen(n.Floats("rho")), pa: widen(n.Floats("prob_a")), pb: widen(n.Floats("prob_b"))}
 	for _, k := range n.Ints("vectors_per_class") {
 		if k < 0 || k > 1<<31 {
-			return nil, badAttr("vectors_per_class", k, "not negative")
+			check(badAttr("vectors_per_class", k, "not negative"))
 		}
 		m.first, m.count = append(m.first, m.vectors), append(m.count, int(k))
 		m.vectors += int(k)
@@ -158,15 +145,15 @@ func svmOf(n *ssa.Node, features int) (*svm, error) {
 	pairs := m.classes * (m.classes - 1) / 2
 	switch {
 	case m.vectors == 0 && (len(m.coef) != m.classes*features || len(m.rho) < 1):
-		return nil, fmt.Errorf("%d coefficients and %d rho do not fit %d classes and %d features", len(m.coef), len(m.rho), m.classes, features)
+		failf("%d coefficients and %d rho do not fit %d classes and %d features", len(m.coef), len(m.rho), m.classes, features)
 	case m.vectors > 0 && (len(m.count) != m.classes || len(m.sv) != m.vectors*features ||
 		len(m.coef) != (m.classes-1)*m.vectors || len(m.rho) < pairs):
-		return nil, fmt.Errorf("%d support vector elements, %d coefficients and %d rho do not fit %d classes, %d vectors and %d features",
+		failf("%d support vector elements, %d coefficients and %d rho do not fit %d classes, %d vectors and %d features",
 			len(m.sv), len(m.coef), len(m.rho), m.classes, m.vectors, features)
 	case len(m.pa) > 0 && (len(m.pa) != pairs || len(m.pb) != pairs):
-		return nil, fmt.Errorf("%d and %d probability coefficients for %d pairs of classes", len(m.pa), len(m.pb), pairs)
+		failf("%d and %d probability coefficients for %d pairs of classes", len(m.pa), len(m.pb), pairs)
 	}
-	return m, nil
+	return m
 }
 
 // linear is the scores of the classes of a machine without support vectors.
@@ -268,20 +255,11 @@ func couple(r [][]float64) []float64 {
 	return p
 }
 
-func evalSVMClassifier(c *Call) error {
-	x, err := needSamples(c, 0)
-	if err != nil {
-		return err
-	}
-	m, err := svmOf(c.Node, x.f)
-	if err != nil {
-		return err
-	}
+func evalSVMClassifier(c *Call) {
+	x := needSamples(c, 0)
+	m := svmOf(c.Node, x.f)
 	transform := c.Node.Str("post_transform", transformNone)
-	post, err := postTransform(transform)
-	if err != nil {
-		return err
-	}
+	post := try(postTransform(transform))
 	class, rows := make([]int, x.n), make([][]float64, x.n)
 	for i := range x.n {
 		var scores, votes []float64
@@ -306,8 +284,6 @@ func evalSVMClassifier(c *Call) error {
 		rows[i] = scores
 	}
 	labels := labelsOf(c.Node)
-	if err := labels.output(c, class); err != nil {
-		return err
-	}
-	return outputScores(c, 1, rows, svmColumns(m.classes, m.vectors > 0, len(m.pa) > 0))
+	labels.output(c, class)
+	outputScores(c, 1, rows, svmColumns(m.classes, m.vectors > 0, len(m.pa) > 0))
 }

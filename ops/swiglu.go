@@ -16,26 +16,19 @@ var SwiGLU = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}},
 	Infer: SameAs,
-	Eval:  func(c *Call) error { return byReal(c, 0, evalSwiGLU[float32], evalSwiGLU[float64]) },
+	Eval:  kernel(func(c *Call) { byReal(c, 0, evalSwiGLU[float32], evalSwiGLU[float64]) }),
 	Facts: Facts{Elementwise: true},
 }
 
-func evalSwiGLU[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
+func evalSwiGLU[T float32 | float64](c *Call) {
+	wantArrays(c, 2)
 	x := c.Array(0)
-	if err := wantShape("B", c.Array(1), x.Shape...); err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
+	wantShape("B", c.Array(1), x.Shape...)
+	y := newReal[T](c, 0, x.DType, x.Shape...)
 	alpha := float64(c.Node.Float("alpha", 1))
 	a, b := reals[T](x), reals[T](c.Array(1))
 	for i, v := range a {
 		y.V[i] = T(float64(v) / (1 + math.Exp(-alpha*float64(v))) * float64(b[i]))
 	}
-	return y.store()
+	y.store()
 }

@@ -17,7 +17,7 @@ var TopK = Op{
 	Name: "TopK", Since: 24, Doc: "Values, Indices = K best elements along axis", Form: topKForm,
 	MinIn: 2, MaxIn: 2, MinOut: 2, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "largest", Kind: ssa.AttrInt}, {Name: "sorted", Kind: ssa.AttrInt}},
-	Infer: inferTopK, Eval: evalTopK,
+	Infer: rule(inferTopK), Eval: kernel(evalTopK),
 	Upgrades: []Upgrade{{Below: 10, Source: changelog("TopK", 10), Apply: upgradeTopK}},
 }
 
@@ -39,54 +39,33 @@ func upgradeTopK(u *Upgrader, n *ssa.Node) error {
 	return nil
 }
 
-func inferTopK(n *ssa.Node) ([]Inferred, error) {
+func inferTopK(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return []Inferred{{Type: t}, {Type: ssa.UnrankedTensor(ndarray.Int64)}}, nil
+		return []Inferred{{Type: t}, {Type: ssa.UnrankedTensor(ndarray.Int64)}}
 	}
-	axis, err := NormAxis(n.Int("axis", -1), len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	axis := try(NormAxis(n.Int("axis", -1), len(t.Shape)))
 	shape := slices.Clone(t.Shape)
 	shape[axis] = ssa.Dim{}
 	if k := known(n, 1); len(k) == 1 {
 		shape[axis] = k[0]
 	}
-	return []Inferred{{Type: ssa.TensorOf(t.DType, shape...)}, {Type: ssa.TensorOf(ndarray.Int64, shape...)}}, nil
+	return []Inferred{{Type: ssa.TensorOf(t.DType, shape...)}, {Type: ssa.TensorOf(ndarray.Int64, shape...)}}
 }
 
-func evalTopK(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	axis, err := NormAxis(c.Node.Int("axis", -1), len(a.Shape))
-	if err != nil {
-		return err
-	}
-	k, err := needScalarInt(c, 1)
-	if err != nil {
-		return err
-	}
+func evalTopK(c *Call) {
+	a := needTensor(c, 0)
+	axis := try(NormAxis(c.Node.Int("axis", -1), len(a.Shape)))
+	k := needScalarInt(c, 1)
 	outer, size, inner := splitDims(a.Shape, axis)
 	if k < 0 || k > int64(size) {
-		return fmt.Errorf("K is %d and the axis has %d elements", k, size)
+		failf("K is %d and the axis has %d elements", k, size)
 	}
 	shape := slices.Clone(a.Shape)
 	shape[axis] = int(k)
-	values, err := c.Output(0, a.DType, shape...)
-	if err != nil {
-		return err
-	}
-	indices, err := c.Output(1, ndarray.Int64, shape...)
-	if err != nil {
-		return err
-	}
-	better, err := topKOrder(a, c.Node.Int("largest", 1) != 0)
-	if err != nil {
-		return err
-	}
+	values := try(c.Output(0, a.DType, shape...))
+	indices := try(c.Output(1, ndarray.Int64, shape...))
+	better := topKOrder(a, c.Node.Int("largest", 1) != 0)
 	line, at := make([]int, size), ndarray.Slice[int64](indices)
 	for o := range outer {
 		for i := range inner {
@@ -102,14 +81,13 @@ func evalTopK(c *Call) error {
 			}
 		}
 	}
-	return nil
 }
 
 // topKOrder ranks large elements first, or small ones with NaN last.
-func topKOrder(a *ndarray.Array, largest bool) (func(i, j int) int, error) {
-	f, err := orderOf(a, 1)
-	if err != nil || largest {
-		return f, err
+func topKOrder(a *ndarray.Array, largest bool) func(i, j int) int {
+	f := orderOf(a, 1)
+	if largest {
+		return f
 	}
-	return func(i, j int) int { return -f(i, j) }, nil
+	return func(i, j int) int { return -f(i, j) }
 }

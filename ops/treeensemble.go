@@ -20,9 +20,9 @@ var TreeEnsemble = Op{
 		{Name: "nodes_missing_value_tracks_true", Kind: ssa.AttrInts}, {Name: "nodes_hitrates", Kind: ssa.AttrTensor},
 		{Name: "membership_values", Kind: ssa.AttrTensor}, {Name: "leaf_targetids", Kind: ssa.AttrInts, Required: true},
 		{Name: "leaf_weights", Kind: ssa.AttrTensor, Required: true}},
-	Infer: func(n *ssa.Node) ([]Inferred, error) {
-		return One(ssa.TensorOf(InType(n, 0).DType, rowsOf(n, 0), ssa.D(n.Int("n_targets", 1)))), nil
-	},
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		return One(ssa.TensorOf(InType(n, 0).DType, rowsOf(n, 0), ssa.D(n.Int("n_targets", 1))))
+	}),
 	Prepare: prepareTreeEnsemble, Eval: evalPrepared(prepareTreeEnsemble),
 }
 
@@ -34,9 +34,9 @@ var TreeEnsembleRegressor = Op{
 	Attrs: slices.Concat(classicTreeAttrs, []AttrSpec{{Name: "aggregate_function", Kind: ssa.AttrString}, {Name: "n_targets", Kind: ssa.AttrInt},
 		{Name: "target_ids", Kind: ssa.AttrInts}, {Name: "target_nodeids", Kind: ssa.AttrInts}, {Name: "target_treeids", Kind: ssa.AttrInts},
 		{Name: "target_weights", Kind: ssa.AttrFloats}, {Name: "target_weights_as_tensor", Kind: ssa.AttrTensor}}),
-	Infer: func(n *ssa.Node) ([]Inferred, error) {
-		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(n.Int("n_targets", 1)))), nil
-	},
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(n.Int("n_targets", 1))))
+	}),
 	Prepare: prepareTreeEnsembleRegressor, Eval: evalPrepared(prepareTreeEnsembleRegressor),
 }
 
@@ -53,10 +53,10 @@ var TreeEnsembleClassifier = Op{
 	Attrs: slices.Concat(classicTreeAttrs, []AttrSpec{{Name: "class_ids", Kind: ssa.AttrInts}, {Name: "class_nodeids", Kind: ssa.AttrInts},
 		{Name: "class_treeids", Kind: ssa.AttrInts}, {Name: "class_weights", Kind: ssa.AttrFloats}, {Name: "class_weights_as_tensor", Kind: ssa.AttrTensor},
 		{Name: "classlabels_int64s", Kind: ssa.AttrInts}, {Name: "classlabels_strings", Kind: ssa.AttrStrings}}),
-	Infer: func(n *ssa.Node) ([]Inferred, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		l := labelsOf(n)
 		return inferClassifier(n, ssa.D(int64(max(l.count(), 1))))
-	},
+	}),
 	Prepare: prepareTreeEnsembleClassifier, Eval: evalPrepared(prepareTreeEnsembleClassifier),
 }
 
@@ -132,26 +132,18 @@ func newTreeRegression(n *ssa.Node, f *forest, how aggregate, transform string, 
 		return nil, err
 	}
 	k := &treeRegression{f, int(targets), how, base, post}
-	return KernelFunc(k.run), f.check(int(targets))
+	return KernelFunc(kernel(k.run)), f.check(int(targets))
 }
 
 // run scores all samples.
-func (k *treeRegression) run(c *Call) error {
-	x, err := needSamples(c, 0)
-	if err != nil {
-		return err
-	}
-	if err := k.f.fits(x.f); err != nil {
-		return err
-	}
+func (k *treeRegression) run(c *Call) {
+	x := needSamples(c, 0)
+	k.f.fits(x.f)
 	dt := ndarray.Float32
 	if c.Node.Op == "TreeEnsemble" {
 		dt = c.Array(0).DType
 	}
-	out, err := c.Output(0, dt, x.n, k.targets)
-	if err != nil {
-		return err
-	}
+	out := try(c.Output(0, dt, x.n, k.targets))
 	set := floatWriter(out)
 	k.f.tally(x, k.how, k.targets, func(i int, score []float64) {
 		for t := range score {
@@ -164,7 +156,6 @@ func (k *treeRegression) run(c *Call) error {
 			set(i*k.targets+t, v)
 		}
 	})
-	return nil
 }
 
 // treeVoting is how the scores of a tree classifier become a class.
@@ -208,22 +199,14 @@ func prepareTreeEnsembleClassifier(n *ssa.Node) (Kernel, error) {
 			v.positive = v.positive && w.weight >= 0
 		}
 	}
-	return KernelFunc(v.run), nil
+	return KernelFunc(kernel(v.run)), nil
 }
 
 // run classifies all samples.
-func (v *treeVoting) run(c *Call) error {
-	x, err := needSamples(c, 0)
-	if err != nil {
-		return err
-	}
-	if err := v.f.fits(x.f); err != nil {
-		return err
-	}
-	out, err := c.Output(1, ndarray.Float32, x.n, v.classes)
-	if err != nil {
-		return err
-	}
+func (v *treeVoting) run(c *Call) {
+	x := needSamples(c, 0)
+	v.f.fits(x.f)
+	out := try(c.Output(1, ndarray.Float32, x.n, v.classes))
 	y := ndarray.Slice[float32](out)
 	class := make([]int, x.n)
 	v.f.tally(x, aggregateSum, v.classes, func(i int, score []float64) {
@@ -232,7 +215,7 @@ func (v *treeVoting) run(c *Call) error {
 			y[i*v.classes+k] = float32(s)
 		}
 	})
-	return v.labels.output(c, class)
+	v.labels.output(c, class)
 }
 
 // decide picks the class and returns the transformed scores.

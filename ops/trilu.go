@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -17,35 +15,27 @@ var Trilu = Op{
 	Name: "Trilu", Since: 14, Doc: "Y[i,j] = j - i ≥ k (upper) or ≤ k (lower) ? X[i,j] : 0",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "upper", Kind: ssa.AttrInt}},
-	Infer: inferTrilu, Eval: evalTrilu,
+	Infer: rule(inferTrilu), Eval: kernel(evalTrilu),
 	Facts: Facts{InPlace: firstInPlace},
 }
 
-func inferTrilu(n *ssa.Node) ([]Inferred, error) {
+func inferTrilu(n *ssa.Node) []Inferred {
 	if t := InType(n, 0); t.Ranked && len(t.Shape) < 2 {
-		return nil, fmt.Errorf("operand of rank %d, it must hold matrices", len(t.Shape))
+		failf("operand of rank %d, it must hold matrices", len(t.Shape))
 	}
-	return SameAs(n)
+	return try(SameAs(n))
 }
 
-func evalTrilu(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalTrilu(c *Call) {
+	a := needTensor(c, 0)
 	if len(a.Shape) < 2 {
-		return fmt.Errorf("operand of rank %d, it must hold matrices", len(a.Shape))
+		failf("operand of rank %d, it must hold matrices", len(a.Shape))
 	}
 	k := int64(0)
 	if c.Has(1) {
-		if k, err = needScalarInt(c, 1); err != nil {
-			return err
-		}
+		k = needScalarInt(c, 1)
 	}
-	out, err := c.Output(0, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
+	out := try(c.Output(0, a.DType, a.Shape...))
 	copyWhole(out, a)
 	rows, cols := a.Shape[len(a.Shape)-2], a.Shape[len(a.Shape)-1]
 	k = max(-int64(rows), min(k, int64(cols))) // beyond that nothing changes
@@ -60,7 +50,6 @@ func evalTrilu(c *Call) error {
 			clearElems(out, row*cols+from, cols-from)
 		}
 	}
-	return nil
 }
 
 // clearElems zeroes n elements from position i.

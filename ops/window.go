@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -31,37 +30,25 @@ func windowOp(name, doc string, a0, a1, a2 float64) Op {
 		Name: name, Since: 17, Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{{Name: "output_datatype", Kind: ssa.AttrInt}, {Name: "periodic", Kind: ssa.AttrInt}},
-		Infer: inferWindow, Eval: func(c *Call) error { return evalWindow(c, a0, a1, a2) },
+		Infer: rule(inferWindow), Eval: kernel(func(c *Call) { evalWindow(c, a0, a1, a2) }),
 	}
 }
 
-func inferWindow(n *ssa.Node) ([]Inferred, error) {
-	dt, err := dtypeAttr(n, "output_datatype", ndarray.Float32)
-	if err != nil {
-		return nil, err
-	}
-	return One(ssa.TensorOf(dt, soleKnown(n, 0))), nil
+func inferWindow(n *ssa.Node) []Inferred {
+	dt := try(dtypeAttr(n, "output_datatype", ndarray.Float32))
+	return One(ssa.TensorOf(dt, soleKnown(n, 0)))
 }
 
-func evalWindow(c *Call, a0, a1, a2 float64) error {
-	dt, err := dtypeAttr(c.Node, "output_datatype", ndarray.Float32)
-	if err != nil {
-		return err
-	}
+func evalWindow(c *Call, a0, a1, a2 float64) {
+	dt := try(dtypeAttr(c.Node, "output_datatype", ndarray.Float32))
 	if !dt.IsFloat() && !dt.IsInteger() {
-		return unsupportedType(dt)
+		check(unsupportedType(dt))
 	}
-	size, err := needScalarInt(c, 0)
-	if err != nil {
-		return err
-	}
+	size := needScalarInt(c, 0)
 	if size < 0 || size > math.MaxInt32 {
-		return fmt.Errorf("a window of %d elements", size)
+		failf("a window of %d elements", size)
 	}
-	out, err := c.Output(0, dt, int(size))
-	if err != nil {
-		return err
-	}
+	out := try(c.Output(0, dt, int(size)))
 	n := float64(size)
 	if c.Node.Int("periodic", 1) == 0 {
 		n--
@@ -82,5 +69,4 @@ func evalWindow(c *Call, a0, a1, a2 float64) error {
 		}
 		write(i, v)
 	}
-	return nil
 }
