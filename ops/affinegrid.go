@@ -47,17 +47,17 @@ func gridPosition(i, d int, corners bool) float64 {
 }
 
 func evalAffineGrid(c *Call) {
-	theta := needTensor(c, 0)
-	size := needInts(c, 1)
+	theta := tensor(c, 0)
+	size := ints(c, 1)
 	dims := shapeOfInts(size)
 	r := len(dims) - 2
 	if r != 2 && r != 3 || !slices.Equal(theta.Shape, []int{dims[0], r, r + 1}) || !theta.DType.IsFloat() {
 		failf("theta %s does not fit size %v", theta, size)
 	}
 	space := dims[2:]
-	out := try(c.Output(0, theta.DType, slices.Concat(dims[:1], space, []int{r})...))
+	y := newResult[float64](c, 0, theta.DType, slices.Concat(dims[:1], space, []int{r})...)
 	corners := c.Node.Int("align_corners", 0) != 0
-	m, set, at := reals[float64](theta), floatWriter(out), 0
+	m, at := elements[float64](theta), 0
 	for b := range dims[0] {
 		EachIndex(space, func(idx []int) {
 			for row := range r {
@@ -66,9 +66,10 @@ func evalAffineGrid(c *Call) {
 				for k := range r { // column k goes with the dimension k-th from the back
 					sum += w[k] * gridPosition(idx[r-1-k], space[r-1-k], corners)
 				}
-				set(at, sum)
+				y.V[at] = sum
 				at++
 			}
 		})
 	}
+	y.store()
 }

@@ -68,7 +68,7 @@ func inferArg(n *ssa.Node) []Inferred {
 }
 
 func evalArg(c *Call, sign int) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	axis := try(NormAxis(c.Node.Int("axis", 0), len(a.Shape)))
 	shape := slices.Clone(a.Shape)
 	if c.Node.Int("keepdims", 1) != 0 {
@@ -81,7 +81,7 @@ func evalArg(c *Call, sign int) {
 	if size == 0 && outer*inner > 0 {
 		check(errEmptyAxis)
 	}
-	out := try(c.Output(0, ndarray.Int64, shape...))
+	out := result(c, 0, ndarray.Int64, shape...)
 	o, last := ndarray.Slice[int64](out), c.Node.Int("select_last_index", 0) != 0
 	for i := range o {
 		base := i/inner*size*inner + i%inner

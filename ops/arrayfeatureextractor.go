@@ -26,8 +26,8 @@ var ArrayFeatureExtractor = Op{
 		return One(ssa.TensorOf(t.DType, append(slices.Clone(t.Shape[:len(t.Shape)-1]), picks)...))
 	}),
 	Eval: kernel(func(c *Call) {
-		a := needTensor(c, 0)
-		y := needTensor(c, 1)
+		a := tensor(c, 0)
+		y := tensor(c, 1)
 		if a.Rank() == 0 {
 			failf("operand 0 is a scalar")
 		}
@@ -36,7 +36,7 @@ var ArrayFeatureExtractor = Op{
 		}
 		axis := a.Rank() - 1
 		picks := wrapIndices(y, a.Shape[axis])
-		out := try(c.Output(0, a.DType, append(slices.Clone(a.Shape[:axis]), len(picks))...))
+		out := result(c, 0, a.DType, append(slices.Clone(a.Shape[:axis]), len(picks))...)
 		takeAlong(out, a, axis, picks)
 	}),
 }

@@ -24,7 +24,7 @@ var Attention = Op{
 		{Name: "q_num_heads", Kind: ssa.AttrInt}, {Name: "qk_matmul_output_mode", Kind: ssa.AttrInt}, {Name: "right_window_size", Kind: ssa.AttrInt},
 		{Name: "scale", Kind: ssa.AttrFloat}, {Name: "softcap", Kind: ssa.AttrFloat}, {Name: "softmax_precision", Kind: ssa.AttrInt}},
 	Infer: rule(inferAttention),
-	Eval:  kernel(func(c *Call) { byReal(c, 0, evalAttention[float32], evalAttention[float64]) }),
+	Eval:  floatKernel(evalAttention[float32], evalAttention[float64]),
 	Facts: Facts{Cost: attentionCost},
 }
 
@@ -140,7 +140,7 @@ func (a *attentionRun[T]) joinPast() {
 		}
 		*x = x.contiguous(past)
 		if a.c.Wants(1 + i) {
-			out := newReal[T](a.c, 1+i, a.c.Array(1+i).DType, x.batch, x.n, x.seq, x.size)
+			out := newResult[T](a.c, 1+i, a.c.Array(1+i).DType, x.batch, x.n, x.seq, x.size)
 			copy(out.V, x.v)
 			out.store()
 		}
@@ -212,7 +212,7 @@ func (a *attentionRun[T]) keep(stage int64, scores []T) {
 	if !a.c.Wants(3) || a.c.Node.Int("qk_matmul_output_mode", 0) != stage {
 		return
 	}
-	out := newReal[T](a.c, 3, a.c.Array(0).DType, a.q.batch, a.q.n, a.q.seq, a.k.seq)
+	out := newResult[T](a.c, 3, a.c.Array(0).DType, a.q.batch, a.q.n, a.q.seq, a.k.seq)
 	copy(out.V, scores)
 	out.store()
 }
@@ -223,7 +223,7 @@ func (a *attentionRun[T]) storeY(probs []T) {
 	if a.c.Array(0).Rank() == 3 {
 		shape = []int{a.q.batch, a.q.seq, a.q.n * a.v.size}
 	}
-	y := newReal[T](a.c, 0, dt, shape...)
+	y := newResult[T](a.c, 0, dt, shape...)
 	out := bnsh(y.V, a.q.batch, a.q.n, a.q.seq, a.v.size)
 	if len(shape) == 3 {
 		out = bsnh(y.V, a.q.batch, a.q.seq, a.q.n, a.v.size)

@@ -13,7 +13,7 @@ var AveragePool = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{{Name: "count_include_pad", Kind: ssa.AttrInt}}, poolAttrs...),
 	Infer: rule(inferPool),
-	Eval:  kernel(func(c *Call) { byReal(c, 0, evalAveragePool[float32], evalAveragePool[float64]) }),
+	Eval:  floatKernel(evalAveragePool[float32], evalAveragePool[float64]),
 	Facts: Facts{Smaller: pooledPlanes, Cost: poolCost},
 }
 
@@ -34,9 +34,9 @@ func averagePoolForm(n *ssa.Node) int {
 func evalAveragePool[T float32 | float64](c *Call) {
 	w, shape := poolWindow(c)
 	x := c.Array(0)
-	y := newReal[T](c, 0, x.DType, shape...)
+	y := newResult[T](c, 0, x.DType, shape...)
 	planes, out := shape[0]*shape[1], sizeOf(w.out)
-	poolSum(&w, planes, reals[T](x), y.V, nil)
+	poolSum(&w, planes, elements[T](x), y.V, nil)
 	w.eachCoverage(c.Node.Int("count_include_pad", 0) != 0, func(o, count int) {
 		if count < 2 {
 			return

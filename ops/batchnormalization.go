@@ -21,7 +21,7 @@ var BatchNormalization = Op{
 	MinIn: 5, MaxIn: 5, MinOut: 1, MaxOut: 3,
 	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "momentum", Kind: ssa.AttrFloat}, {Name: "training_mode", Kind: ssa.AttrInt}},
 	Infer: rule(inferBatchNorm),
-	Eval:  kernel(func(c *Call) { byReal(c, 0, evalBatchNorm[float32], evalBatchNorm[float64]) }),
+	Eval:  floatKernel(evalBatchNorm[float32], evalBatchNorm[float64]),
 	Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
 	Upgrades: []Upgrade{
 		{Below: 7, Source: changelog("BatchNormalization", 7), Apply: upgradeBatchNorm6},
@@ -65,8 +65,7 @@ func channelDim(x ssa.Type) ssa.Dim {
 }
 
 func evalBatchNorm[T float32 | float64](c *Call) {
-	wantArrays(c, 5)
-	x := c.Array(0)
+	x := tensor(c, 0)
 	if x.Rank() < 1 {
 		failf("operand 0 is a scalar")
 	}
@@ -77,16 +76,16 @@ func evalBatchNorm[T float32 | float64](c *Call) {
 	for i, what := range []string{"scale", "B", "mean", "var"} {
 		wantShape(what, c.Array(1+i), b.c)
 	}
-	mean, variance := reals[float64](c.Array(3)), reals[float64](c.Array(4))
-	v := reals[T](x)
+	mean, variance := elements[float64](tensor(c, 3)), elements[float64](tensor(c, 4))
+	v := elements[T](x)
 	if c.Node.Int("training_mode", 0) != 0 {
 		m, s := channelMoments(b, v)
 		storeRunning(c, 1, mean, m)
 		storeRunning(c, 2, variance, s)
 		mean, variance = m, s
 	}
-	scale, bias := reals[float64](c.Array(1)), reals[float64](c.Array(2))
-	y := newReal[T](c, 0, x.DType, x.Shape...)
+	scale, bias := elements[float64](tensor(c, 1)), elements[float64](tensor(c, 2))
+	y := newResult[T](c, 0, x.DType, x.Shape...)
 	eps := float64(c.Node.Float("epsilon", 1e-5))
 	for i := range b.n * b.c {
 		ch := i % b.c
@@ -132,7 +131,7 @@ func storeRunning(c *Call, i int, old, now []float64) {
 	if !c.Wants(i) {
 		return
 	}
-	out := try(c.Output(i, c.Array(3).DType, len(old)))
+	out := result(c, i, c.Array(3).DType, len(old))
 	momentum := float64(c.Node.Float("momentum", 0.9))
 	for k := range old {
 		out.SetFloat(k, old[k]*momentum+now[k]*(1-momentum))

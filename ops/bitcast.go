@@ -40,9 +40,9 @@ func bitCastAlias(n *ssa.Node) []Alias {
 }
 
 func evalBitCast(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	to := bitCastTypes(c.Node, a.DType)
-	out := try(c.Output(0, to, a.Shape...))
+	out := result(c, 0, to, a.Shape...)
 	if to.FileBits() >= 8 {
 		copy(out.Data, a.Data)
 		return

@@ -127,12 +127,12 @@ func evalCast(c *Call) {
 }
 
 func evalCastLike(c *Call) {
-	like := needTensor(c, 1)
+	like := tensor(c, 1)
 	evalCastTo(c, like.DType)
 }
 
 func evalCastTo(c *Call, to ndarray.DType) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	mode := c.Node.Str("round_mode", "up")
 	if mode != "up" && mode != "down" && mode != "nearest" {
 		check(badAttr("round_mode", mode, "up, down or nearest"))
@@ -140,7 +140,7 @@ func evalCastTo(c *Call, to ndarray.DType) {
 	if a.DType.IsComplex() || to.IsComplex() {
 		check(unsupportedType(max(a.DType, to)))
 	}
-	out := try(c.Output(0, to, a.Shape...))
+	out := result(c, 0, to, a.Shape...)
 	convertArray(out, a, conversion{saturate: c.Node.Int("saturate", 1) != 0, mode: mode})
 }
 
@@ -152,79 +152,43 @@ type conversion struct {
 
 // convertArray converts every element; out may lie on a where the widths agree.
 func convertArray(out, a *ndarray.Array, how conversion) {
+	from, to := a.DType, out.DType
 	switch {
-	case out.DType == a.DType:
+	case to == from:
 		copyWhole(out, a)
-	case a.DType == ndarray.String:
+	case from == ndarray.String:
 		parseStrings(out, a, how)
-		return
-	case out.DType == ndarray.String:
+	case to == ndarray.String:
 		formatStrings(out, a)
-	case out.DType == ndarray.Bool:
-		read := floatReader(a)
-		for i := range out.Data {
-			out.Data[i] = truth(read(i) != 0)
-		}
-	case machineTypes.has(out.DType) && machineTypes.has(a.DType):
-		convertMachine(out, a)
-	case out.DType.IsFloat():
-		read, write := floatReader(a), how.writer(out)
-		for i := range a.Len() {
-			write(i, read(i))
-		}
-	case a.DType.IsFloat():
-		read, write := floatReader(a), truncWriter(out)
-		for i := range a.Len() {
-			write(i, read(i))
-		}
+	case to == ndarray.Bool:
+		convert(ndarray.Slice[bool](out), elements[float64](a), func(v float64) bool { return v != 0 })
+	case !from.IsFloat() && !to.IsFloat():
+		writeInts(out, elements[int64](a))
+	case !to.IsFloat():
+		storeTruncated(out, elements[float64](a))
+	case to == ndarray.Float32 && from == ndarray.Uint64:
+		convert(ndarray.Slice[float32](out), elements[uint64](a), func(v uint64) float32 { return float32(v) })
+	case to == ndarray.Float32 && !from.IsFloat():
+		convert(ndarray.Slice[float32](out), elements[int64](a), func(v int64) float32 { return float32(v) })
 	default:
-		for i := range a.Len() {
-			out.SetInt(i, a.Int(i))
+		for i, v := range elements[float64](a) {
+			how.put(out, i, v)
 		}
 	}
 }
 
-func truth(b bool) byte {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// writer stores float64 values in a float type with one rounding.
-func (how conversion) writer(out *ndarray.Array) func(i int, v float64) {
+// put stores a float64 as element i of a float type with one rounding.
+func (how conversion) put(out *ndarray.Array, i int, v float64) {
 	switch dt := out.DType; dt {
 	case ndarray.Float32, ndarray.Float64:
-		return floatWriter(out)
+		out.SetFloat(i, v)
 	case ndarray.Float16, ndarray.BFloat16:
-		s, store := ndarray.Slice[uint16](out), halfCodec(dt).store
-		return func(i int, v float64) { s[i] = store(oddFloat32(v)) }
+		out.SetFloat(i, float64(oddFloat32(v)))
 	case ndarray.Float8E8M0:
-		return func(i int, v float64) { out.Data[i] = ndarray.F32ToE8M0(oddFloat32(v), how.mode, how.saturate) }
+		out.Data[i] = ndarray.F32ToE8M0(oddFloat32(v), how.mode, how.saturate)
 	default:
-		return func(i int, v float64) { out.Data[i] = ndarray.F32ToF8(dt, oddFloat32(v), how.saturate) }
+		out.Data[i] = ndarray.F32ToF8(dt, oddFloat32(v), how.saturate)
 	}
-}
-
-// truncWriter stores float64 values in an integer type, cut off towards 0.
-func truncWriter(out *ndarray.Array) func(i int, v float64) {
-	if out.DType == ndarray.Uint64 {
-		s := ndarray.Slice[uint64](out)
-		return func(i int, v float64) { s[i] = truncToUint64(v) }
-	}
-	return func(i int, v float64) { out.SetInt(i, truncToInt64(v)) }
-}
-
-// truncToUint64 is truncToInt64 for the upper half of uint64 too; negative
-// values wrap.
-func truncToUint64(v float64) uint64 {
-	switch {
-	case v >= math.MaxUint64:
-		return math.MaxUint64
-	case v >= math.MaxInt64:
-		return uint64(v)
-	}
-	return uint64(truncToInt64(v))
 }
 
 // oddFloat32 rounds to float32 "to odd": an inexact result gets an odd last bit,

@@ -1,10 +1,8 @@
 package ops
 
 import (
-	"math"
 	"slices"
 
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -43,8 +41,8 @@ func evalCausalConv(c *Call) {
 	x, w := c.Array(0), c.Array(1)
 	checkCausalConv(c)
 	batch, ch, length, k := x.Shape[0], x.Shape[1], x.Shape[2], w.Shape[2]
-	y := newReal[float32](c, 0, x.DType, x.Shape...)
-	in, weight, bias, past := reals[float32](x), reals[float32](w), reals[float32](c.Array(2)), reals[float32](c.Array(3))
+	y := newResult[float32](c, 0, x.DType, x.Shape...)
+	in, weight, bias, past := elements[float32](x), elements[float32](w), elements[float32](c.Array(2)), elements[float32](c.Array(3))
 	gated := c.Node.Str("activation", "none") != "none"
 	state := make([]float32, batch*ch*(k-1))
 	line := make([]float32, k-1+length)
@@ -61,13 +59,13 @@ func evalCausalConv(c *Call) {
 				out[t] += bias[i%ch]
 			}
 			if gated {
-				out[t] = swish(out[t])
+				out[t] = float32(silu(float64(out[t])))
 			}
 		}
 		copy(state[i*(k-1):(i+1)*(k-1)], line[length:])
 	}
 	y.store()
-	storeWanted(c, 1, &ndarray.Array{DType: x.DType, Shape: []int{batch, ch, k - 1}}, state)
+	setResult(c, 1, x.DType, []int{batch, ch, k - 1}, state)
 }
 
 // checkCausalConv checks operands and attributes.
@@ -86,6 +84,3 @@ func checkCausalConv(c *Call) {
 	}
 	wantShape("past_state", c.Array(3), batch, ch, k-1)
 }
-
-// swish is x * sigmoid(x).
-func swish(x float32) float32 { return float32(float64(x) / (1 + math.Exp(-float64(x)))) }

@@ -36,9 +36,9 @@ func inferCenterCropPad(n *ssa.Node) []Inferred {
 }
 
 func evalCenterCropPad(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	axes := resizeAxes(c.Node, a.Rank())
-	dims := needInts(c, 1)
+	dims := ints(c, 1)
 	if len(dims) != len(axes) {
 		failf("%d sizes for %d axes", len(dims), len(axes))
 	}
@@ -47,7 +47,7 @@ func evalCenterCropPad(c *Call) {
 	for i, k := range axes {
 		shape[k] = want[i]
 	}
-	out := try(c.Output(0, a.DType, shape...))
+	out := result(c, 0, a.DType, shape...)
 	clear(out.Data)
 	clear(out.Str)
 	b := block{shape: make([]int, len(shape)), dstr: Strides(shape), sstr: Strides(a.Shape)}

@@ -80,7 +80,7 @@ func inferClip(n *ssa.Node) []Inferred {
 }
 
 func evalClip(c *Call) {
-	x := needTensor(c, 0)
+	x := tensor(c, 0)
 	for i := 1; i <= 2; i++ {
 		if a := c.Array(i); c.Has(i) && (a == nil || a.Len() != 1 || a.DType != x.DType) {
 			failf("limit %d is not one element of type %s", i, x.DType)
@@ -109,7 +109,7 @@ func evalClip(c *Call) {
 		}
 		u.uint = func(v uint64) uint64 { return min(h, max(l, v)) }
 	}
-	evalUnary(c, u)
+	u.eval(c)
 }
 
 // clipFloat clips to limits, absent ones being those of a type up to most.

@@ -51,8 +51,8 @@ type blockLayout struct {
 }
 
 func blockLayoutOf(c *Call) *blockLayout {
-	image := needInts(c, 1)
-	block := needInts(c, 2)
+	image := ints(c, 1)
+	block := ints(c, 2)
 	b := &blockLayout{}
 	b.image = shapeOfInts(image)
 	b.block = shapeOfInts(block)
@@ -112,50 +112,35 @@ func (b *blockLayout) targets() []int {
 }
 
 func evalCol2Im(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	b := blockLayoutOf(c)
 	offsets, _ := ndarray.NumElems(b.block)
 	places, err := ndarray.NumElems(b.grid)
 	if err != nil || a.Rank() != 3 || a.Shape[1]%offsets != 0 || a.Shape[2] != places {
 		failf("the operand is %s, blocks of %v need [N, C*%d, %d]", a, b.block, offsets, places)
 	}
-	out := try(c.Output(0, a.DType, slices.Concat([]int{a.Shape[0], a.Shape[1] / offsets}, b.image)...))
-	at := b.targets()
+	shape, at := slices.Concat([]int{a.Shape[0], a.Shape[1] / offsets}, b.image), b.targets()
 	switch dt := a.DType; {
 	case dt.IsFloat():
-		sum := addBlocks(reals[float64](a), at, out.Len())
-		set := floatWriter(out)
-		for i, v := range sum {
-			set(i, v)
-		}
+		addBlocks[float64](c, a, at, shape)
 	case dt.IsInteger():
-		for i, v := range addBlocks(a.Ints(), at, out.Len()) {
-			out.SetInt(i, v)
-		}
-	case dt == ndarray.Complex64:
-		copy(ndarray.Slice[complex64](out), addBlocks(ndarray.Slice[complex64](a), at, out.Len()))
-	case dt == ndarray.Complex128:
-		copy(ndarray.Slice[complex128](out), addBlocks(ndarray.Slice[complex128](a), at, out.Len()))
+		addBlocks[int64](c, a, at, shape)
+	case dt.IsComplex():
+		addBlocks[complex128](c, a, at, shape)
 	default:
 		check(unsupportedType(dt))
 	}
 }
 
 // addBlocks adds every column element to its place in its plane.
-func addBlocks[T float64 | int64 | complex64 | complex128](cols []T, at []int, n int) []T {
-	out := make([]T, n)
-	if len(cols) == 0 || n == 0 {
-		return out
-	}
-	planes := len(cols) / len(at)
-	plane := n / planes
-	for p := range planes {
-		dst, src := out[p*plane:(p+1)*plane], cols[p*len(at):]
-		for i, to := range at {
-			if to >= 0 {
-				dst[to] += src[i]
-			}
+func addBlocks[T number](c *Call, a *ndarray.Array, at, shape []int) {
+	y, cols := newResult[T](c, 0, a.DType, shape...), elements[T](a)
+	clear(y.V)
+	plane := sizeOf(shape[2:])
+	for i, v := range cols {
+		if to := at[i%len(at)]; to >= 0 {
+			y.V[i/len(at)*plane+to] += v
 		}
 	}
-	return out
+	y.store()
 }

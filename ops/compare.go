@@ -30,101 +30,76 @@ var (
 	relGreaterOrEqual = relation{gt: true, eq: true}
 )
 
-// comparison fills in what the comparisons have in common.
-func comparison(name string, since int, doc string, r relation, form func(*ssa.Node) int) Op {
-	return Op{
-		Name: name, Since: since, Form: form, Doc: doc,
-		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Infer:    rule(func(n *ssa.Node) []Inferred { return inferComparison(n, r) }),
-		Eval:     kernel(func(c *Call) { evalComparison(c, r) }),
-		Facts:    Facts{Elementwise: true},
-		Upgrades: legacyBroadcast(name),
+// compareContent decides a comparison where the difference of both sides is a
+// number, or where one side is a negative number and the other can not be.
+func compareContent(r relation) func(x, y ssa.Dim) ssa.Dim {
+	truth := func(b bool) ssa.Dim {
+		if b {
+			return ssa.D(1)
+		}
+		return ssa.D(0)
+	}
+	return func(x, y ssa.Dim) ssa.Dim {
+		if k, ok := x.Sub(y).Const(); ok {
+			return truth(r.holds(int(max(-1, min(1, k)))))
+		}
+		if k, ok := y.Const(); ok && k < 0 && nonNegative(x) {
+			return truth(r.gt)
+		}
+		if k, ok := x.Const(); ok && k < 0 && nonNegative(y) {
+			return truth(r.lt)
+		}
+		return ssa.Dim{}
 	}
 }
 
-func inferComparison(n *ssa.Node, r relation) []Inferred {
-	_ = sameDType(n, 0, 1)
+// comparison fills in what the comparisons have in common.
+func comparison(name string, since int, doc string, r relation, form func(*ssa.Node) int) Op {
+	o := binaryOp(name, since, doc, func(c *Call) { evalComparison(c, r) }, form).broadcasting()
+	o.Infer = rule(func(n *ssa.Node) []Inferred { return inferTruth(n, compareContent(r)) })
+	return o
+}
+
+// inferTruth is the rule of operators that map pairs of elements to booleans.
+func inferTruth(n *ssa.Node, content func(x, y ssa.Dim) ssa.Dim) []Inferred {
+	sameDType(n, 0, 1)
 	t := try(BroadcastTypes(ndarray.Bool, InType(n, 0), InType(n, 1)))
-	return factOf(t, zipContent(n, t, compareContent(r)))
+	return factOf(t, zipContent(n, t, content))
 }
 
 func evalComparison(c *Call, r relation) {
 	a, b, shape := alike(c)
-	out := try(c.Output(0, ndarray.Bool, shape...))
-	compareArrays(out, a, b, r)
-}
-
-func compareArrays(out, a, b *ndarray.Array, r relation) {
-	switch dt := a.DType; dt {
-	case ndarray.Float32:
-		binary(out, a, b, ordered[float32](r))
-	case ndarray.Float64:
-		binary(out, a, b, ordered[float64](r))
-	case ndarray.Int8, ndarray.Int4, ndarray.Int2:
-		binary(out, a, b, ordered[int8](r))
-	case ndarray.Uint8, ndarray.Uint4, ndarray.Uint2, ndarray.Bool:
-		binary(out, a, b, ordered[uint8](r))
-	case ndarray.Int16:
-		binary(out, a, b, ordered[int16](r))
-	case ndarray.Uint16:
-		binary(out, a, b, ordered[uint16](r))
-	case ndarray.Int32:
-		binary(out, a, b, ordered[int32](r))
-	case ndarray.Uint32:
-		binary(out, a, b, ordered[uint32](r))
-	case ndarray.Int64:
-		binary(out, a, b, ordered[int64](r))
-	case ndarray.Uint64:
-		binary(out, a, b, ordered[uint64](r))
-	case ndarray.Float16, ndarray.BFloat16:
-		binary(out, a, b, decoded(halfCodec(dt), r))
-	case ndarray.Complex64, ndarray.Complex128, ndarray.String:
-		compareUnusual(out, a, b, r)
-		return
+	out := result(c, 0, ndarray.Bool, shape...)
+	switch dt := a.DType; {
+	case dt.IsFloat():
+		compare(out, a, b, elements[float64](a), elements[float64](b), r)
+	case dt == ndarray.Uint64:
+		compare(out, a, b, elements[uint64](a), elements[uint64](b), r)
+	case dt.IsInteger() || dt == ndarray.Bool:
+		compare(out, a, b, elements[int64](a), elements[int64](b), r)
+	case dt == ndarray.String:
+		compare(out, a, b, a.Str, b.Str, r)
+	case dt.IsComplex() && r == relEqual:
+		z, x, y := ndarray.Slice[bool](out), elements[complex128](a), elements[complex128](b)
+		EachBroadcast(shape, a.Shape, b.Shape, func(o, i, j int) { z[o] = x[i] == y[j] })
 	default:
-		if !dt.IsFloat() {
-			check(unsupportedType(dt))
-		}
-		binary(out, a, b, decoded(byteCodec(dt), r))
+		check(unsupportedType(dt))
 	}
 }
 
-// ordered compares two elements of an ordered Go type.
-func ordered[T cmp.Ordered](r relation) func(x, y T) bool {
-	return func(x, y T) bool { return r.lt && x < y || r.eq && x == y || r.gt && x > y }
-}
-
-// decoded compares two stored patterns by their values.
-func decoded[T ndarray.Elem](c codec[T], r relation) func(x, y T) bool {
-	f := ordered[float32](r)
-	return func(x, y T) bool { return f(c.load(x), c.load(y)) }
-}
-
-// compareUnusual compares strings, and complex numbers for equality.
-func compareUnusual(out, a, b *ndarray.Array, r relation) {
-	o := ndarray.Slice[bool](out)
-	switch {
-	case a.DType == ndarray.String:
-		f := ordered[string](r)
-		EachBroadcast(out.Shape, a.Shape, b.Shape, func(k, i, j int) { o[k] = f(a.Str[i], b.Str[j]) })
-	case r != relEqual:
-		check(unsupportedType(a.DType))
-	case a.DType == ndarray.Complex64:
-		binary(out, a, b, func(x, y complex64) bool { return x == y })
-	default:
-		binary(out, a, b, func(x, y complex128) bool { return x == y })
-	}
+// compare stores whether the relation holds for every pair of elements.
+func compare[T cmp.Ordered](out, a, b *ndarray.Array, x, y []T, r relation) {
+	z := ndarray.Slice[bool](out)
+	EachBroadcast(out.Shape, a.Shape, b.Shape, func(o, i, j int) {
+		z[o] = r.lt && x[i] < y[j] || r.eq && x[i] == y[j] || r.gt && x[i] > y[j]
+	})
 }
 
 // Equal is elementwise equality: https://onnx.ai/onnx/operators/onnx__Equal.html
 // NaN equals nothing.
-var Equal = func() Op {
-	o := comparison("Equal", 19, "C = A == B", relEqual, formBy(
-		typeStep{7, boolType | typesOf(ndarray.Int32, ndarray.Int64)}, typeStep{11, floatTypes | integerTypes},
-		typeStep{13, bfloatType}, typeStep{19, stringType}))
-	o.Facts.Commutative = true
-	return o
-}()
+var Equal = comparison("Equal", 19, "C = A == B", relEqual, formBy(
+	typeStep{7, boolType | typesOf(ndarray.Int32, ndarray.Int64)}, typeStep{11, floatTypes | integerTypes},
+	typeStep{13, bfloatType}, typeStep{19, stringType})).commutative()
 
 // Less is elementwise less-than: https://onnx.ai/onnx/operators/onnx__Less.html
 var Less = comparison("Less", 13, "C = A < B", relLess, formBy(typeStep{7, floatTypes}, typeStep{9, integerTypes}, typeStep{13, anyType}))

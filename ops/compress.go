@@ -48,8 +48,8 @@ func axisOrFlat(n *ssa.Node, a *ndarray.Array) (*ndarray.Array, int) {
 }
 
 func evalCompress(c *Call) {
-	a := needTensor(c, 0)
-	cond := needTensor(c, 1)
+	a := tensor(c, 0)
+	cond := tensor(c, 1)
 	a, axis := axisOrFlat(c.Node, a)
 	if cond.DType != ndarray.Bool || cond.Rank() != 1 {
 		failf("the condition is %s, it must be one row of booleans", cond)
@@ -62,7 +62,7 @@ func evalCompress(c *Call) {
 	}
 	shape := append([]int(nil), a.Shape...)
 	shape[axis] = len(keep)
-	out := try(c.Output(0, a.DType, shape...))
+	out := result(c, 0, a.DType, shape...)
 	takeAlong(out, a, axis, keep)
 }
 

@@ -133,7 +133,7 @@ func concatAlias(n *ssa.Node) []Alias {
 func evalConcat(c *Call) {
 	parts := make([]*ndarray.Array, len(c.In))
 	for i := range parts {
-		a := needTensor(c, i)
+		a := tensor(c, i)
 		parts[i] = a
 	}
 	concatArrays(c, parts, c.Node.Int("axis", 0))
@@ -157,7 +157,7 @@ func concatArrays(c *Call, parts []*ndarray.Array, axis64 int64) {
 			}
 		}
 	}
-	out := try(c.Output(0, first.DType, shape...))
+	out := result(c, 0, first.DType, shape...)
 	outer, dim, inner := splitDims(shape, axis)
 	at := 0
 	for _, a := range parts {

@@ -49,8 +49,8 @@ func inferConstantOfShape(n *ssa.Node) []Inferred {
 
 func evalConstantOfShape(c *Call) {
 	v := fillValue(c.Node)
-	dims := needInts(c, 0)
+	dims := ints(c, 0)
 	shape := shapeOfInts(dims)
-	out := try(c.Output(0, v.DType, shape...))
+	out := result(c, 0, v.DType, shape...)
 	fillWhole(out, v)
 }

@@ -14,7 +14,7 @@ var Conv = Op{
 		t := inferConv(n, 0, 1, InType(n, 0).DType)
 		return One(t)
 	}),
-	Eval:  kernel(func(c *Call) { byReal(c, 0, evalConv[float32], evalConv[float64]) }),
+	Eval:  floatKernel(evalConv[float32], evalConv[float64]),
 	Facts: Facts{Cost: convCost(1)},
 }
 
@@ -23,11 +23,10 @@ var convAttrs = []AttrSpec{{Name: "auto_pad", Kind: ssa.AttrString}, {Name: "dil
 	{Name: "kernel_shape", Kind: ssa.AttrInts}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}}
 
 func evalConv[T float32 | float64](c *Call) {
-	wantArrays(c, 2)
-	x, w, b := c.Array(0), c.Array(1), c.Array(2)
+	x, w, b := tensor(c, 0), tensor(c, 1), c.Array(2)
 	s := convShapeOf(c.Node, x.Shape, w.Shape)
 	wantLen("bias", b, s.m)
-	y := newReal[T](c, 0, x.DType, s.yShape()...)
-	convolve(&s, reals[T](x), reals[T](w), reals[T](b), y.V)
+	y := newResult[T](c, 0, x.DType, s.yShape()...)
+	convolve(&s, elements[T](x), elements[T](w), elements[T](b), y.V)
 	y.store()
 }

@@ -23,9 +23,8 @@ var ConvInteger = Op{
 }
 
 func evalConvInteger(c *Call) {
-	wantArrays(c, 2)
-	s, x, w := quantConv(c, [4]*ndarray.Array{c.Array(0), c.Array(1), c.Array(2), c.Array(3)})
-	y := try(c.Output(0, ndarray.Int32, s.yShape()...))
+	s, x, w := quantConv(c, [4]*ndarray.Array{tensor(c, 0), tensor(c, 1), c.Array(2), c.Array(3)})
+	y := result(c, 0, ndarray.Int32, s.yShape()...)
 	convolve(&s, x, w, nil, ndarray.Slice[int32](y))
 }
 

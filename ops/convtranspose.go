@@ -18,7 +18,7 @@ var ConvTranspose = Op{
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{{Name: "output_padding", Kind: ssa.AttrInts}, {Name: "output_shape", Kind: ssa.AttrInts}}, convAttrs...),
 	Infer: inferConvTranspose,
-	Eval:  kernel(func(c *Call) { byReal(c, 0, evalConvTranspose[float32], evalConvTranspose[float64]) }),
+	Eval:  floatKernel(evalConvTranspose[float32], evalConvTranspose[float64]),
 	Facts: Facts{Cost: convTransposeCost},
 }
 
@@ -125,8 +125,7 @@ func inferConvTranspose(n *ssa.Node) ([]Inferred, error) {
 }
 
 func evalConvTranspose[T float32 | float64](c *Call) {
-	wantArrays(c, 2)
-	x, w, b := c.Array(0), c.Array(1), c.Array(2)
+	x, w, b := tensor(c, 0), tensor(c, 1), c.Array(2)
 	group := int(c.Node.Int("group", 1))
 	if x.Rank() < 3 || w.Rank() != x.Rank() || group < 1 || x.Shape[1] != w.Shape[0] || w.Shape[0]%group != 0 {
 		failf("data %v and weights %v with group=%d do not fit", x.Shape, w.Shape, group)
@@ -136,15 +135,15 @@ func evalConvTranspose[T float32 | float64](c *Call) {
 	g.bind(x.Shape[2:])
 	s := convShape{win: g.win, group: group, n: x.Shape[0], c: x.Shape[1], m: w.Shape[1] * group}
 	wantLen("bias", b, s.m)
-	y := newReal[T](c, 0, x.DType, append([]int{s.n, s.m}, s.win.in...)...)
-	fillBias(y.V, reals[T](b), s.m, sizeOf(s.win.in))
-	convolveBack(&s, reals[T](x), reals[T](w), y.V)
+	y := newResult[T](c, 0, x.DType, append([]int{s.n, s.m}, s.win.in...)...)
+	fillBias(y.V, elements[T](b), s.m, sizeOf(s.win.in))
+	convolveBack(&s, elements[T](x), elements[T](w), y.V)
 	y.store()
 }
 
 // convolveBack adds the transposed convolution of X to Y. The window's in is Y's
 // spatial shape, its out X's.
-func convolveBack[T number](s *convShape, x, w, y []T) {
+func convolveBack[T productNum](s *convShape, x, w, y []T) {
 	yPlane, xPlane := sizeOf(s.win.in), sizeOf(s.win.out)
 	cg, mg := s.c/s.group, s.m/s.group
 	rows := mg * s.win.taps()
@@ -153,9 +152,8 @@ func convolveBack[T number](s *convShape, x, w, y []T) {
 	}
 	step := max(1, min(s.win.lines(), colBudget/(rows*s.win.lineLen())))
 	cols := make([]T, rows*step*s.win.lineLen())
-	wt := make([]T, rows*cg)
 	for g := range s.group {
-		transposeInto(wt, w[g*cg*rows:][:cg*rows], cg, rows)
+		wt := transposed(cg, rows, w[g*cg*rows:][:cg*rows])
 		for i := range s.n {
 			xg := x[(i*s.c+g*cg)*xPlane:][:cg*xPlane]
 			yg := y[(i*s.m+g*mg)*yPlane:][:mg*yPlane]
@@ -172,7 +170,7 @@ func convolveBack[T number](s *convShape, x, w, y []T) {
 }
 
 // rollUp adds cols, laid out like unroll writes them, to m planes of y.
-func rollUp[T number](w *window, cols []T, m, from, to int, y []T) {
+func rollUp[T productNum](w *window, cols []T, m, from, to int, y []T) {
 	taps, plane, stride := w.taps(), sizeOf(w.in), w.strides[len(w.strides)-1]
 	width := (to - from) * w.lineLen()
 	w.eachRun(from, to, func(tap, o, at, n int) {
@@ -184,15 +182,6 @@ func rollUp[T number](w *window, cols []T, m, from, to int, y []T) {
 			}
 		}
 	})
-}
-
-// transposeInto writes the transpose of src [rows,cols] to dst.
-func transposeInto[T number](dst, src []T, rows, cols int) {
-	for i := range rows {
-		for j, v := range src[i*cols : (i+1)*cols] {
-			dst[j*rows+i] = v
-		}
-	}
 }
 
 func convTransposeCost(n *ssa.Node) Cost {

@@ -43,25 +43,21 @@ func inferCumulative(n *ssa.Node) []Inferred {
 }
 
 func evalCumulative(c *Call, step arithmetic, empty int64) {
-	a := needTensor(c, 0)
-	k := needScalarInt(c, 1)
+	a := tensor(c, 0)
+	k := scalarInt(c, 1)
 	axis := try(NormAxis(k, len(a.Shape)))
 	if !a.DType.IsFloat() && !a.DType.IsInteger() {
 		check(unsupportedType(a.DType))
 	}
-	out := try(c.Output(0, a.DType, a.Shape...))
 	p := cumulation{exclusive: c.Node.Int("exclusive", 0) != 0, reverse: c.Node.Int("reverse", 0) != 0}
 	p.outer, p.size, p.inner = splitDims(a.Shape, axis)
 	switch {
 	case a.DType.IsInteger(): // unsigned sums and products have the same low bits
-		cumulate(p, a.Int, step.int, empty, out.SetInt)
+		cumulate(c, a, p, step.int, empty)
 	case a.DType == ndarray.Float64:
-		cumulate(p, floatReader(a), step.float, float64(empty), floatWriter(out))
+		cumulate(c, a, p, step.float, float64(empty))
 	default:
-		read, write := floatReader(a), floatWriter(out)
-		cumulate(p, func(i int) float32 { return float32(read(i)) },
-			func(x, y float32) float32 { return float32(step.float(float64(x), float64(y))) },
-			float32(empty), func(i int, v float32) { write(i, float64(v)) })
+		cumulate(c, a, p, func(x, y float32) float32 { return float32(step.float(float64(x), float64(y))) }, float32(empty))
 	}
 }
 
@@ -72,7 +68,8 @@ type cumulation struct {
 }
 
 // cumulate reads every element before it writes that place.
-func cumulate[T any](p cumulation, read func(int) T, step func(x, y T) T, empty T, write func(int, T)) {
+func cumulate[T number](c *Call, a *ndarray.Array, p cumulation, step func(x, y T) T, empty T) {
+	y, x := newResult[T](c, 0, a.DType, a.Shape...), elements[T](a)
 	for line := range p.outer * p.inner {
 		at, by := line/p.inner*p.size*p.inner+line%p.inner, p.inner
 		if p.reverse {
@@ -80,14 +77,14 @@ func cumulate[T any](p cumulation, read func(int) T, step func(x, y T) T, empty 
 		}
 		acc := empty
 		for range p.size {
-			next := step(acc, read(at))
+			next := step(acc, x[at])
+			y.V[at] = next
 			if p.exclusive {
-				write(at, acc)
-			} else {
-				write(at, next)
+				y.V[at] = acc
 			}
 			acc = next
 			at += by
 		}
 	}
+	y.store()
 }

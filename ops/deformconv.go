@@ -24,13 +24,12 @@ var DeformConv = Op{
 		t := inferConv(n, 0, 1, InType(n, 0).DType)
 		return One(t)
 	}),
-	Eval:  kernel(func(c *Call) { byReal(c, 0, evalDeformConv[float32], evalDeformConv[float64]) }),
+	Eval:  floatKernel(evalDeformConv[float32], evalDeformConv[float64]),
 	Facts: Facts{Cost: convCost(1)},
 }
 
 func evalDeformConv[T float32 | float64](c *Call) {
-	wantArrays(c, 3)
-	x, w, off, b, mask := c.Array(0), c.Array(1), c.Array(2), c.Array(3), c.Array(4)
+	x, w, off, b, mask := tensor(c, 0), tensor(c, 1), tensor(c, 2), c.Array(3), c.Array(4)
 	s := convShapeOf(c.Node, x.Shape, w.Shape)
 	og, taps, r := int(c.Node.Int("offset_group", 1)), s.win.taps(), len(s.win.kernel)
 	if og < 1 || s.c%og != 0 {
@@ -39,9 +38,9 @@ func evalDeformConv[T float32 | float64](c *Call) {
 	wantShape("offset", off, append([]int{s.n, og * taps * r}, s.win.out...)...)
 	wantShape("mask", mask, append([]int{s.n, og * taps}, s.win.out...)...)
 	wantLen("bias", b, s.m)
-	y := newReal[T](c, 0, x.DType, s.yShape()...)
-	d := deformer[T]{s: &s, offGroups: og, x: reals[T](x), off: reals[T](off), mask: reals[T](mask)}
-	d.run(reals[T](w), reals[T](b), y.V)
+	y := newResult[T](c, 0, x.DType, s.yShape()...)
+	d := deformer[T]{s: &s, offGroups: og, x: elements[T](x), off: elements[T](off), mask: elements[T](mask)}
+	d.run(elements[T](w), elements[T](b), y.V)
 	y.store()
 }
 

@@ -93,25 +93,25 @@ func spreadStrides(wide []int, b int) []int {
 }
 
 func evalDepthToSpace(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	b64, crd := blockOf(c.Node, a.Rank())
 	b, d := int(b64), a.Shape
 	if d[1]%(b*b) != 0 {
 		failf("%d channels are no multiple of the squared block size %d", d[1], b*b)
 	}
-	out := try(c.Output(0, a.DType, d[0], d[1]/(b*b), d[2]*b, d[3]*b))
+	out := result(c, 0, a.DType, d[0], d[1]/(b*b), d[2]*b, d[3]*b)
 	moveBlock(out, a, block{shape: []int{d[0], d[1] / (b * b), d[2], b, d[3], b},
 		dstr: spreadStrides(out.Shape, b), sstr: blockStrides(d, b, crd)})
 }
 
 func evalSpaceToDepth(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	b64, crd := blockOf(c.Node, a.Rank())
 	b, d := int(b64), a.Shape
 	if d[2]%b != 0 || d[3]%b != 0 {
 		failf("a plane of %dx%d does not divide into blocks of %d", d[2], d[3], b)
 	}
-	out := try(c.Output(0, a.DType, d[0], d[1]*b*b, d[2]/b, d[3]/b))
+	out := result(c, 0, a.DType, d[0], d[1]*b*b, d[2]/b, d[3]/b)
 	moveBlock(out, a, block{shape: []int{d[0], d[1], d[2] / b, b, d[3] / b, b},
 		dstr: blockStrides(out.Shape, b, crd), sstr: spreadStrides(d, b)})
 }

@@ -53,8 +53,7 @@ func dequantizedType(n *ssa.Node, scale ndarray.DType) (ndarray.DType, error) {
 }
 
 func evalDequantize(c *Call) {
-	wantArrays(c, 2)
-	x, scale, zero := c.Array(0), c.Array(1), c.Array(2)
+	x, scale, zero := tensor(c, 0), tensor(c, 1), c.Array(2)
 	if !(quantInts | quantFloats | typesOf(ndarray.Int32)).has(x.DType) {
 		check(unsupportedType(x.DType))
 	}
@@ -62,8 +61,8 @@ func evalDequantize(c *Call) {
 	dt := try(dequantizedType(c.Node, scale.DType))
 	g := grainOf(c.Node, x.Shape, scale.Shape)
 	zeros := zeroPoints(zero, scale.Len())
-	y := newReal[float32](c, 0, dt, x.Shape...)
-	v, s := reals[float64](x), reals[float32](scale)
+	y := newResult[float32](c, 0, dt, x.Shape...)
+	v, s := elements[float64](x), elements[float32](scale)
 	g.each(func(at, n, first, step int) {
 		for i := range n {
 			e, k := v[at+i], first+i*step

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"slices"
 
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -47,7 +48,7 @@ func detCost(n *ssa.Node) Cost {
 }
 
 func evalDet(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	r := len(a.Shape)
 	if r < 2 || a.Shape[r-1] != a.Shape[r-2] {
 		failf("operand of shape %v, it must hold square matrices", a.Shape)
@@ -55,16 +56,12 @@ func evalDet(c *Call) {
 	if !a.DType.IsFloat() {
 		check(unsupportedType(a.DType))
 	}
-	out := try(c.Output(0, a.DType, a.Shape[:r-2]...))
-	m := a.Shape[r-1]
-	read, write := floatReader(a), floatWriter(out)
-	x := make([]float64, m*m)
-	for o := range out.Len() {
-		for i := range x {
-			x[i] = read(o*m*m + i)
-		}
-		write(o, determinant(x, m))
+	y, m := newResult[float64](c, 0, a.DType, a.Shape[:r-2]...), a.Shape[r-1]
+	v := slices.Clone(elements[float64](a))
+	for o := range y.V {
+		y.V[o] = determinant(v[o*m*m:][:m*m], m)
 	}
+	y.store()
 }
 
 // determinant eliminates in place.

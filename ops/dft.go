@@ -90,27 +90,26 @@ func signalAxis(axis int64, rank int) int {
 }
 
 func evalDFT(c *Call) {
-	wantArrays(c, 1)
-	x := c.Array(0)
+	x := tensor(c, 0)
 	if x.Rank() < 2 || !x.DType.IsFloat() {
 		failf("operand 0 is %s, expected floats with signal and component dimensions", x)
 	}
-	at := optInt(c, 2, -2)
+	at := optionalInt(c, 2, -2)
 	axis := signalAxis(at, x.Rank())
 	inverse, onesided := dftModes(c.Node)
 	def := int64(x.Shape[axis])
 	if inverse && onesided {
 		def = 2 * (def - 1)
 	}
-	length := optInt(c, 1, def)
+	length := optionalInt(c, 1, def)
 	if parts := x.Shape[x.Rank()-1]; parts != 1 && parts != 2 || length < 1 || length > math.MaxInt32 {
 		failf("operand %s with dft_length=%d", x, length)
 	}
 	t := newTransform(int(length), inverse, onesided)
 	shape := slices.Clone(x.Shape)
 	shape[axis], shape[len(shape)-1] = t.outLen(), t.outParts()
-	y := newReal[float64](c, 0, x.DType, shape...)
-	t.runLines(y.V, reals[float64](x), x.Shape, axis)
+	y := newResult[float64](c, 0, x.DType, shape...)
+	t.runLines(y.V, elements[float64](x), x.Shape, axis)
 	y.store()
 }
 

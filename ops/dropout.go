@@ -49,12 +49,12 @@ func evalDropout(c *Call) {
 	if x == nil || !x.DType.IsFloat() {
 		failf("operand 0 is no float tensor")
 	}
-	ratio := optScalar(c, 1, 0.5)
-	training := optInt(c, 2, 0)
-	y := try(c.Output(0, x.DType, x.Shape...))
+	ratio := optionalFloat(c, 1, 0.5)
+	training := optionalInt(c, 2, 0)
+	y := result(c, 0, x.DType, x.Shape...)
 	var mask []bool
 	if c.Wants(1) {
-		m := try(c.Output(1, ndarray.Bool, x.Shape...))
+		m := result(c, 1, ndarray.Bool, x.Shape...)
 		mask = ndarray.Slice[bool](m)
 	}
 	if training == 0 || ratio == 0 {

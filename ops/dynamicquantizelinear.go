@@ -25,15 +25,14 @@ var DynamicQuantizeLinear = Op{
 }
 
 func evalDynamicQuantize(c *Call) {
-	wantArrays(c, 1)
-	a := c.Array(0)
+	a := tensor(c, 0)
 	if a.DType != ndarray.Float32 {
 		check(unsupportedType(a.DType))
 	}
 	x := ndarray.Slice[float32](a)
-	y := try(c.Output(0, ndarray.Uint8, a.Shape...))
-	s := try(c.Output(1, ndarray.Float32))
-	z := try(c.Output(2, ndarray.Uint8))
+	y := result(c, 0, ndarray.Uint8, a.Shape...)
+	s := result(c, 1, ndarray.Float32)
+	z := result(c, 2, ndarray.Uint8)
 	scale, zero := dynamicRange(x)
 	ndarray.Slice[float32](s)[0], z.Data[0] = scale, zero
 	quantizeBytes(y.Data, x, scale, zero)

@@ -20,7 +20,7 @@ var Einsum = Op{
 	Form:  formBy(typeStep{12, floatTypes | integerTypes}, typeStep{28, anyType}),
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "equation", Kind: ssa.AttrString, Required: true}},
-	Infer: rule(inferEinsum), Eval: kernel(evalEinsum),
+	Infer: rule(inferEinsum), Eval: numberKernel(evalEinsum[float32], evalEinsum[float64], evalEinsum[int64]),
 	Facts: Facts{Cost: einsumCost},
 }
 
@@ -88,59 +88,21 @@ func einsumCost(n *ssa.Node) Cost {
 	return c
 }
 
-func evalEinsum(c *Call) {
-	arrays := make([]*ndarray.Array, len(c.In))
-	shapes, ranks := make([][]int, len(c.In)), make([]int, len(c.In))
-	for i := range c.In {
-		a := needTensor(c, i)
-		if a.DType != c.Array(0).DType {
-			failf("operands 0 and %d have element types %s and %s", i, c.Array(0).DType, a.DType)
-		}
-		arrays[i], shapes[i], ranks[i] = a, a.Shape, len(a.Shape)
+func evalEinsum[T productNum](c *Call) {
+	arrays, shapes := sameTensors(c)
+	ranks := make([]int, len(shapes))
+	for i, s := range shapes {
+		ranks[i] = len(s)
 	}
 	eq := try(parseEinsum(c.Node.Str("equation", ""), ranks))
 	dims := try(eq.dims(shapes))
-	shape := make([]int, len(eq.out))
-	for i, l := range eq.out {
-		shape[i] = dims[l]
-	}
-	t := productType(arrays[0].DType)
-	if t == ndarray.Undefined {
-		check(unsupportedType(arrays[0].DType))
-	}
-	out := try(c.Output(0, arrays[0].DType, shape...))
-	switch t {
-	case ndarray.Float64:
-		runEinsum[float64](eq, dims, out, arrays)
-		return
-	case ndarray.Int32:
-		runEinsum[int32](eq, dims, out, arrays)
-		return
-	case ndarray.Int64:
-		runEinsum[int64](eq, dims, out, arrays)
-		return
-	}
-	runEinsum[float32](eq, dims, out, arrays)
-}
-
-// factor is one operand, or an intermediate product.
-type factor[T productNum] struct {
-	labels []int
-	shape  []int
-	data   []T
-}
-
-func runEinsum[T productNum](eq einsum, dims map[int]int, out *ndarray.Array, arrays []*ndarray.Array) {
 	factors := make([]factor[T], len(arrays))
 	for i, a := range arrays {
-		factors[i] = factor[T]{eq.in[i], a.Shape, operandAs[T](a)}
+		factors[i] = factor[T]{eq.in[i], a.Shape, elements[T](a)}
 	}
 	for len(factors) > 2 {
-		keep := eq.neededAfter(factors[0].labels, factors[1].labels, len(arrays)-len(factors)+2)
-		m := factor[T]{labels: keep}
-		for _, l := range keep {
-			m.shape = append(m.shape, dims[l])
-		}
+		m := factor[T]{labels: eq.neededAfter(factors[0].labels, factors[1].labels, len(arrays)-len(factors)+2)}
+		m.shape = labelled(m.labels, dims)
 		size, err := ndarray.ByteSize(ndarray.Float64, m.shape)
 		if err != nil {
 			failf("intermediate of shape %v: %w", m.shape, err)
@@ -149,9 +111,27 @@ func runEinsum[T productNum](eq einsum, dims map[int]int, out *ndarray.Array, ar
 		contract(m, dims, factors[:2])
 		factors = append([]factor[T]{m}, factors[2:]...)
 	}
-	z := resultAs[T](out)
-	contract(factor[T]{eq.out, out.Shape, z}, dims, factors)
-	storeResult(out, z)
+	shape := labelled(eq.out, dims)
+	y := newResult[T](c, 0, arrays[0].DType, shape...)
+	clear(y.V)
+	contract(factor[T]{eq.out, shape, y.V}, dims, factors)
+	y.store()
+}
+
+// labelled is the shape of an array with the labels.
+func labelled(labels []int, dims map[int]int) []int {
+	shape := make([]int, len(labels))
+	for i, l := range labels {
+		shape[i] = dims[l]
+	}
+	return shape
+}
+
+// factor is one operand, or an intermediate product.
+type factor[T productNum] struct {
+	labels []int
+	shape  []int
+	data   []T
 }
 
 // contract adds the product of one or two factors, summed over the labels the
@@ -166,44 +146,18 @@ func contract[T productNum](result factor[T], dims map[int]int, factors []factor
 			}
 		}
 	}
-	extent := make([]int, len(order))
-	for i, l := range order {
-		extent[i] = dims[l]
-	}
 	strides := [][]int{labelStrides(order, dims, result.labels, result.shape)}
 	for _, f := range factors {
 		strides = append(strides, labelStrides(order, dims, f.labels, f.shape))
 	}
-	w := stridedWalk(extent, strides...)
+	w := stridedWalk(labelled(order, dims), strides...)
 	z, x := result.data, factors[0].data
 	if len(factors) == 1 {
-		w.each(func(_ int, at []int) {
-			for k := range w.run {
-				z[at[0]+k*w.step[0]] += x[at[1]+k*w.step[1]]
-			}
-		})
+		w.each(func(_ int, at []int) { z[at[0]] += x[at[1]] })
 		return
 	}
 	y := factors[1].data
-	w.each(func(_ int, at []int) {
-		o, i, j := at[0], at[1], at[2]
-		if w.step[0] == 0 {
-			sum := z[o]
-			for range w.run {
-				sum += x[i] * y[j]
-				i += w.step[1]
-				j += w.step[2]
-			}
-			z[o] = sum
-			return
-		}
-		for range w.run {
-			z[o] += x[i] * y[j]
-			o += w.step[0]
-			i += w.step[1]
-			j += w.step[2]
-		}
-	})
+	w.each(func(_ int, at []int) { z[at[0]] += x[at[1]] * y[at[2]] })
 }
 
 // labelStrides gives the step of an array along every label of the loop order: 0

@@ -12,13 +12,7 @@ var Elu = unaryOp("Elu", 22, "Y = X < 0 ? alpha·(eˣ - 1) : X", evalElu,
 	formBy(typeStep{6, floatTypes}, typeStep{22, anyType})).legacy().with(ssa.AttrFloat, "alpha")
 
 func evalElu(c *Call) {
-	alpha := float64(c.Node.Float("alpha", 1))
-	evalUnary(c, unary{float: func(x float64) float64 {
-		if x < 0 {
-			return alpha * math.Expm1(x)
-		}
-		return x
-	}})
+	unary{float: elu(float64(c.Node.Float("alpha", 1)))}.eval(c)
 }
 
 // Selu is the scaled exponential linear unit: https://onnx.ai/onnx/operators/onnx__Selu.html
@@ -33,12 +27,12 @@ const (
 
 func evalSelu(c *Call) {
 	alpha, gamma := float64(c.Node.Float("alpha", seluAlpha)), float64(c.Node.Float("gamma", seluGamma))
-	evalUnary(c, unary{float: func(x float64) float64 {
+	unary{float: func(x float64) float64 {
 		if x > 0 {
 			return gamma * x
 		}
 		return gamma * alpha * math.Expm1(x)
-	}})
+	}}.eval(c)
 }
 
 // Celu is the continuously differentiable exponential linear unit:
@@ -48,7 +42,7 @@ var Celu = unaryOp("Celu", 28, "Y = max(0, X) + min(0, alpha·(exp(X/alpha) - 1)
 
 func evalCelu(c *Call) {
 	alpha := float64(c.Node.Float("alpha", 1))
-	evalUnary(c, unary{float: func(x float64) float64 {
+	unary{float: func(x float64) float64 {
 		return math.Max(0, x) + math.Min(0, alpha*math.Expm1(x/alpha))
-	}})
+	}}.eval(c)
 }

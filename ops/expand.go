@@ -51,11 +51,11 @@ func expandAlias(n *ssa.Node) []Alias {
 }
 
 func evalExpand(c *Call) {
-	a := needTensor(c, 0)
-	dims := needInts(c, 1)
+	a := tensor(c, 0)
+	dims := ints(c, 1)
 	want := shapeOfInts(dims)
 	shape := try(BroadcastShapes(a.Shape, want))
-	out := try(c.Output(0, a.DType, shape...))
+	out := result(c, 0, a.DType, shape...)
 	expandTo(out, a)
 }
 

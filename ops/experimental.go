@@ -51,7 +51,7 @@ var ImageScaler = Op{
 	Name: "ImageScaler", Since: 1, Doc: "Y[n,c] = scale * X[n,c] + bias[c]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "bias", Kind: ssa.AttrFloats}, {Name: "scale", Kind: ssa.AttrFloat}},
 	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
-	Eval: kernel(func(c *Call) { byReal(c, 0, evalImageScaler[float32], evalImageScaler[float64]) }),
+	Eval: floatKernel(evalImageScaler[float32], evalImageScaler[float64]),
 }
 
 func evalImageScaler[T float32 | float64](c *Call) {
@@ -63,9 +63,9 @@ func evalImageScaler[T float32 | float64](c *Call) {
 	if x.Rank() != 4 || len(bias) != x.Shape[1] {
 		failf("images of shape %v with %d biases", x.Shape, len(bias))
 	}
-	y := newReal[T](c, 0, x.DType, x.Shape...)
+	y := newResult[T](c, 0, x.DType, x.Shape...)
 	scale, plane := T(c.Node.Float("scale", 1)), x.Shape[2]*x.Shape[3]
-	for i, v := range reals[T](x) {
+	for i, v := range elements[T](x) {
 		y.V[i] = v*scale + T(bias[i/plane%len(bias)])
 	}
 	y.store()
@@ -120,7 +120,7 @@ func evalCrop(c *Call) {
 			failf("border=%v and scale=%v cut more than there is of images of shape %v", border, scale, x.Shape)
 		}
 	}
-	out := try(c.Output(0, x.DType, x.Shape[0], x.Shape[1], int(size[0]), int(size[1])))
+	out := result(c, 0, x.DType, x.Shape[0], x.Shape[1], int(size[0]), int(size[1]))
 	width, line := x.DType.Size(), int(size[1])
 	for p := range x.Shape[0] * x.Shape[1] {
 		for i := range int(size[0]) {

@@ -35,7 +35,7 @@ func inferEyeLike(n *ssa.Node) []Inferred {
 }
 
 func evalEyeLike(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	if len(a.Shape) != 2 {
 		failf("operand of rank %d, it must be a matrix", len(a.Shape))
 	}
@@ -43,7 +43,7 @@ func evalEyeLike(c *Call) {
 	if dt == ndarray.String {
 		check(unsupportedType(dt))
 	}
-	out := try(c.Output(0, dt, a.Shape...))
+	out := result(c, 0, dt, a.Shape...)
 	clear(out.Data)
 	rows, cols := a.Shape[0], a.Shape[1]
 	k := c.Node.Int("k", 0)

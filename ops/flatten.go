@@ -49,7 +49,7 @@ func inferFlatten(n *ssa.Node) []Inferred {
 }
 
 func evalFlatten(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	axis := flattenAxis(c.Node, a.Rank())
 	rows, cols := 1, 1
 	for i, d := range a.Shape {

@@ -22,9 +22,7 @@ var FlexAttention = Op{
 	Attrs: []AttrSpec{{Name: "prob_mod", Graph: true}, {Name: "scale", Kind: ssa.AttrFloat}, {Name: "score_mod", Graph: true},
 		{Name: "softmax_precision", Kind: ssa.AttrInt}},
 	Infer: rule(inferFlexAttention),
-	Eval: kernel(func(c *Call) {
-		byReal(c, 0, evalFlexAttention[float32], evalFlexAttention[float64])
-	}),
+	Eval:  floatKernel(evalFlexAttention[float32], evalFlexAttention[float64]),
 	Facts: Facts{Cost: attentionCost},
 }
 
@@ -76,7 +74,7 @@ func evalFlexAttention[T float32 | float64](c *Call) {
 	p = modify(c, "score_mod", dt, shape, p)
 	softmaxRows(p, k.seq)
 	p = modify(c, "prob_mod", dt, shape, p)
-	y := newReal[T](c, 0, c.Array(0).DType, q.batch, q.n, q.seq, v.size)
+	y := newResult[T](c, 0, c.Array(0).DType, q.batch, q.n, q.seq, v.size)
 	attentionApply(p, v, bnsh(y.V, q.batch, q.n, q.seq, v.size))
 	y.store()
 }
@@ -88,7 +86,7 @@ func modify[T realNum](c *Call, name string, dt ndarray.DType, shape []int, v []
 		return v
 	}
 	a := try(ndarray.New(dt, shape...))
-	r := realOut[T]{v, a}
+	r := resultOf[T]{v, a}
 	if dt == ndarray.DTypeOf(T(0)) {
 		copy(ndarray.Slice[T](a), v)
 	} else {
@@ -101,5 +99,5 @@ func modify[T realNum](c *Call, name string, dt ndarray.DType, shape []int, v []
 		failf("%s does not return a tensor of %s", name, dt)
 	}
 	wantShape("the result of "+name, b, shape...)
-	return reals[T](b)
+	return elements[T](b)
 }

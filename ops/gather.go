@@ -93,11 +93,11 @@ func tupleAlias(n *ssa.Node, at, axis, k int) []Alias {
 }
 
 func evalGather(c *Call) {
-	a := needTensor(c, 0)
-	ix := needTensor(c, 1)
+	a := tensor(c, 0)
+	ix := tensor(c, 1)
 	axis := try(NormAxis(c.Node.Int("axis", 0), a.Rank()))
 	picks := wrapIndices(ix, a.Shape[axis])
-	out := try(c.Output(0, a.DType, slices.Concat(a.Shape[:axis], ix.Shape, a.Shape[axis+1:])...))
+	out := result(c, 0, a.DType, slices.Concat(a.Shape[:axis], ix.Shape, a.Shape[axis+1:])...)
 	outer, dim, inner := splitDims(a.Shape, axis)
 	at := 0
 	for o := range outer {

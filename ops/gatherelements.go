@@ -38,15 +38,16 @@ func alongAxis(data, box []int, axis int) (strides []int, step int) {
 }
 
 func evalGatherElements(c *Call) {
-	a := needTensor(c, 0)
-	ix := needTensor(c, 1)
+	a := tensor(c, 0)
+	ix := tensor(c, 1)
 	axis := try(NormAxis(c.Node.Int("axis", 0), a.Rank()))
 	strides, step := alongAxis(a.Shape, ix.Shape, axis)
 	picks := wrapIndices(ix, a.Shape[axis])
-	out := try(c.Output(0, a.DType, ix.Shape...))
+	out := result(c, 0, a.DType, ix.Shape...)
 	from := picks
-	eachOffset(ix.Shape, strides, func(i, at int) {
-		from[i] = at + picks[i]*step
+	w := stridedWalk(ix.Shape, strides)
+	w.each(func(i int, at []int) {
+		from[i] = at[0] + picks[i]*step
 	})
 	pickElems(out, a, from)
 }

@@ -84,8 +84,8 @@ func tupleOffsets(indices *ndarray.Array, shape []int, k int) []int {
 }
 
 func evalGatherND(c *Call) {
-	a := needTensor(c, 0)
-	ix := needTensor(c, 1)
+	a := tensor(c, 0)
+	ix := tensor(c, 1)
 	batch, k := int(c.Node.Int("batch_dims", 0)), 0
 	if ix.Rank() > 0 {
 		k = ix.Shape[ix.Rank()-1]
@@ -96,7 +96,7 @@ func evalGatherND(c *Call) {
 	}
 	at := tupleOffsets(ix, a.Shape[batch:], k)
 	shape := slices.Concat(ix.Shape[:ix.Rank()-1], a.Shape[batch+k:])
-	out := try(c.Output(0, a.DType, shape...))
+	out := result(c, 0, a.DType, shape...)
 	if out.Len() == 0 {
 		return
 	}

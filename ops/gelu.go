@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"math"
-
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -15,17 +13,10 @@ var Gelu = unaryOp("Gelu", 20, "Y = X/2 · (1 + erf(X/√2))", evalGelu, since(2
 func evalGelu(c *Call) {
 	switch kind := c.Node.Str("approximate", "none"); kind {
 	case "none":
-		evalUnary(c, unary{float: gelu})
+		unary{float: gelu}.eval(c)
 	case "tanh":
-		evalUnary(c, unary{float: geluTanh})
+		unary{float: geluTanh}.eval(c)
 	default:
 		check(badAttr("approximate", kind, "none or tanh"))
 	}
-}
-
-// gelu uses erfc, which keeps its digits where 1+erf would cancel.
-func gelu(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }
-
-func geluTanh(x float64) float64 {
-	return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 }

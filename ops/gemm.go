@@ -1,7 +1,8 @@
 package ops
 
 import (
-	"github.com/berth-onnx/berth/ndarray"
+	"slices"
+
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -15,7 +16,7 @@ var Gemm = Op{
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "beta", Kind: ssa.AttrFloat},
 		{Name: "transA", Kind: ssa.AttrInt}, {Name: "transB", Kind: ssa.AttrInt}},
-	Infer: rule(inferGemm), Eval: kernel(evalGemm),
+	Infer: rule(inferGemm), Eval: gemmKernel,
 	Facts: Facts{Cost: gemmCost},
 	Upgrades: []Upgrade{{Below: 7, Source: changelog("Gemm", 7), Apply: func(_ *Upgrader, n *ssa.Node) error {
 		n.DropAttr("broadcast")
@@ -83,6 +84,8 @@ func gemmCost(n *ssa.Node) Cost {
 	return c
 }
 
+var gemmKernel = numberKernel(evalGemm[float32], evalGemm[float64], evalGemm[int64])
+
 // gemmPlan is the product with its operands' orientation resolved.
 type gemmPlan struct {
 	m, n, k        int
@@ -91,23 +94,19 @@ type gemmPlan struct {
 }
 
 func planGemm(c *Call) (p gemmPlan) {
-	a, b, bias := c.Array(0), c.Array(1), c.Array(2)
-	switch {
-	case a == nil || b == nil || c.Has(2) && bias == nil:
-		failf("operands are not tensors")
-	case len(a.Shape) != 2 || len(b.Shape) != 2:
-		failf("operands of shape %v and %v; Gemm takes matrices", a.Shape, b.Shape)
-	case a.DType != b.DType || bias != nil && bias.DType != a.DType:
-		failf("operands are not of one element type")
+	sameOperands(c, 2, 3)
+	a, b, bias := c.Array(0).Shape, c.Array(1).Shape, c.Array(2)
+	if len(a) != 2 || len(b) != 2 {
+		failf("operands of shape %v and %v; Gemm takes matrices", a, b)
 	}
 	p = gemmPlan{transA: c.Node.Int("transA", 0) != 0, transB: c.Node.Int("transB", 0) != 0,
 		alpha: float64(c.Node.Float("alpha", 1)), beta: float64(c.Node.Float("beta", 1))}
-	p.m, p.k = a.Shape[0], a.Shape[1]
+	p.m, p.k = a[0], a[1]
 	if p.transA {
 		p.m, p.k = p.k, p.m
 	}
-	kb := b.Shape[0]
-	p.n = b.Shape[1]
+	kb := b[0]
+	p.n = b[1]
 	if p.transB {
 		kb, p.n = p.n, kb
 	}
@@ -116,63 +115,41 @@ func planGemm(c *Call) (p gemmPlan) {
 	}
 	if bias != nil {
 		s, err := BroadcastShapes(bias.Shape, []int{p.m, p.n})
-		if err != nil || len(s) != 2 || s[0] != p.m || s[1] != p.n {
+		if err != nil || !slices.Equal(s, []int{p.m, p.n}) {
 			failf("C of shape %v does not broadcast to [%d %d]", bias.Shape, p.m, p.n)
 		}
 	}
 	return p
 }
 
-func evalGemm(c *Call) {
+func evalGemm[T float32 | float64 | int64](c *Call) { gemm[T](c).store() }
+
+// gemm computes result 0, before it is stored.
+func gemm[T float32 | float64 | int64](c *Call) resultOf[T] {
 	p := planGemm(c)
 	a, b, bias := c.Array(0), c.Array(1), c.Array(2)
-	t := productType(a.DType)
-	if t == ndarray.Undefined {
-		check(unsupportedType(a.DType))
-	}
-	out := try(c.Output(0, a.DType, p.m, p.n))
-	switch t {
-	case ndarray.Float64:
-		runGemm[float64](p, out, a, b, bias)
-	case ndarray.Int32:
-		runGemm[int32](p, out, a, b, bias)
-	case ndarray.Int64:
-		runGemm[int64](p, out, a, b, bias)
-	default:
-		runGemm[float32](p, out, a, b, bias)
-	}
-}
-
-func runGemm[T productNum](p gemmPlan, out, a, b, bias *ndarray.Array) {
-	x, y, z := operandAs[T](a), operandAs[T](b), resultAs[T](out)
+	y := newResult[T](c, 0, a.DType, p.m, p.n)
+	clear(y.V)
+	x, w := elements[T](a), elements[T](b)
 	if p.transA {
 		x = transposed(p.k, p.m, x)
 	}
 	if p.transB {
-		y = transposed(p.n, p.k, y)
+		w = transposed(p.n, p.k, w)
 	}
-	multiply(p.m, p.n, p.k, x, y, z)
-	if p.alpha != 1 {
-		for i, v := range z {
-			z[i] = scaled(v, p.alpha)
-		}
+	matMulAdd(p.m, p.n, p.k, x, p.k, w, p.n, y.V, p.n)
+	for i, v := range y.V {
+		y.V[i] = scaled(v, p.alpha)
 	}
 	if bias != nil && p.beta != 0 {
-		r := operandAs[T](bias)
-		w := newWalk(out.Shape, bias.Shape)
-		w.each(func(first int, at []int) {
-			j := at[0]
-			for k := first; k < first+w.run; k++ {
-				z[k] += scaled(r[j], p.beta)
-				j += w.step[0]
-			}
-		})
+		r := elements[T](bias)
+		EachBroadcast([]int{p.m, p.n}, bias.Shape, nil, func(o, i, _ int) { y.V[o] += scaled(r[i], p.beta) })
 	}
-	storeResult(out, z)
+	return y
 }
 
 // scaled is f·v in v's type; integers are cut off towards 0.
-func scaled[T productNum](v T, f float64) T {
+func scaled[T float32 | float64 | int64](v T, f float64) T {
 	if f == 1 {
 		return v
 	}

@@ -7,7 +7,7 @@ var GlobalAveragePool = Op{
 	Name: "GlobalAveragePool", Since: 22, Form: bf16Since22(1), Doc: "Y[n,c] = mean of X[n,c,...]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Infer: rule(inferGlobalPool), Facts: Facts{Smaller: globalPlanes},
-	Eval: kernel(func(c *Call) { byReal(c, 0, evalGlobalAverage[float32], evalGlobalAverage[float64]) }),
+	Eval: floatKernel(evalGlobalAverage[float32], evalGlobalAverage[float64]),
 }
 
 // GlobalMaxPool is the maximum of every plane: https://onnx.ai/onnx/operators/onnx__GlobalMaxPool.html
@@ -15,7 +15,7 @@ var GlobalMaxPool = Op{
 	Name: "GlobalMaxPool", Since: 22, Form: bf16Since22(1), Doc: "Y[n,c] = max of X[n,c,...]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Infer: rule(inferGlobalPool), Facts: Facts{Smaller: globalPlanes},
-	Eval: kernel(func(c *Call) { byReal(c, 0, evalGlobalMax[float32], evalGlobalMax[float64]) }),
+	Eval: floatKernel(evalGlobalMax[float32], evalGlobalMax[float64]),
 }
 
 func evalGlobalAverage[T float32 | float64](c *Call) {

@@ -90,8 +90,8 @@ type gridSampler struct {
 }
 
 func evalGridSample(c *Call) {
-	x := needTensor(c, 0)
-	g := needTensor(c, 1)
+	x := tensor(c, 0)
+	g := tensor(c, 1)
 	r := x.Rank() - 2
 	if r < 1 || g.Rank() != r+2 || g.Shape[r+1] != r || g.Shape[0] != x.Shape[0] || !g.DType.IsFloat() {
 		failf("grid %s does not fit X %s", g, x)
@@ -104,7 +104,7 @@ func evalGridSample(c *Call) {
 	if !slices.Contains([]string{"zeros", "border", "reflection"}, s.padding) {
 		check(badAttr("padding_mode", s.padding, "zeros, border or reflection"))
 	}
-	out := try(c.Output(0, x.DType, slices.Concat(x.Shape[:2], g.Shape[1:r+1])...))
+	out := result(c, 0, x.DType, slices.Concat(x.Shape[:2], g.Shape[1:r+1])...)
 	if out.Len() == 0 {
 		return
 	}
@@ -123,17 +123,21 @@ func evalGridSample(c *Call) {
 
 // sampleGrid computes all results; positions are computed in T.
 func sampleGrid[T realNum](s *gridSampler, out, x, g *ndarray.Array) {
-	pos, r := reals[T](g), len(s.dims)
+	pos, r := elements[T](g), len(s.dims)
 	n, channels := x.Shape[0], x.Shape[1]
 	points, plane := g.Len()/max(n*r, 1), x.Len()/max(n*channels, 1)
-	get, set := floatReader(x), floatWriter(out)
+	var v []float64
+	y := underway[float64](out)
+	if s.mode != "nearest" {
+		v = elements[float64](x)
+	}
 	var taps, axis []tap
 	for b := range n {
 		for p := range points {
 			taps = append(taps[:0], tap{0, 1})
 			for k := range r {
-				v := pos[(b*points+p)*r+r-1-k]
-				axis = s.axisTaps(axis[:0], float64(denormalize(v, s.dims[k], s.corners)), k)
+				at := pos[(b*points+p)*r+r-1-k]
+				axis = s.axisTaps(axis[:0], float64(denormalize(at, s.dims[k], s.corners)), k)
 				taps = crossTaps(taps, axis, s.strides[k])
 			}
 			for ch := range channels {
@@ -144,24 +148,23 @@ func sampleGrid[T realNum](s *gridSampler, out, x, g *ndarray.Array) {
 				}
 				sum := 0.0
 				for _, t := range taps {
-					sum += t.weight * get(from+t.index)
+					sum += t.weight * v[from+t.index]
 				}
-				set(to, sum)
+				y.V[to] = sum
 			}
 		}
+	}
+	if s.mode != "nearest" {
+		y.store()
 	}
 }
 
 // copyNearest copies the one element sampled, or stores the type's zero.
 func (s *gridSampler) copyNearest(out *ndarray.Array, to int, x *ndarray.Array, from int, taps []tap) {
-	switch {
-	case len(taps) > 0:
+	if len(taps) > 0 {
 		copyElems(out, to, x, from+taps[0].index, 1)
-	case out.DType == ndarray.String:
-		out.Str[to] = ""
-	default:
-		w := out.DType.Size()
-		clear(out.Data[to*w : (to+1)*w])
+	} else {
+		clearElems(out, to, 1)
 	}
 }
 

@@ -16,7 +16,7 @@ var GRU = Op{
 	Name: "GRU", Since: 22, Form: recurrentForm, Doc: "H = (1 - z)∘n + z∘H over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 0, MaxOut: 2,
 	Attrs: append([]AttrSpec{{Name: "linear_before_reset", Kind: ssa.AttrInt}}, recurrentAttrs...), Infer: rule(inferRecurrent(1)),
-	Eval:     kernel(func(c *Call) { byReal(c, 0, evalGRU[float32], evalGRU[float64]) }),
+	Eval:     floatKernel(evalGRU[float32], evalGRU[float64]),
 	Facts:    Facts{Cost: recurrentCost(3)},
 	Upgrades: dropOutputSequence("GRU"),
 }
@@ -25,15 +25,15 @@ func evalGRU[T float32 | float64](c *Call) {
 	hidden := hiddenOf(c)
 	r := recurrenceOf(c, 3, hidden)
 	r.checkWeights(c.Array(1), c.Array(2), c.Array(3))
-	acts := gateFuncs(c.Node, []string{"Sigmoid", "Tanh"}, r.dirs)
+	acts := gateFunctions(c.Node, []string{"Sigmoid", "Tanh"}, r.dirs)
 	linear := c.Node.Int("linear_before_reset", 0) != 0
-	bias := reals[T](c.Array(3))
+	bias := elements[T](c.Array(3))
 	apart := 3
 	if linear {
 		apart = 2
 	}
 	p := recurrentParts[T]{bias: sumBias(&r, bias, apart)}
-	p.input, p.hidden = floatProducts(&r, reals[T](c.Array(0)), reals[T](c.Array(1)), reals[T](c.Array(2)))
+	p.input, p.hidden = floatProducts(&r, elements[T](c.Array(0)), elements[T](c.Array(1)), elements[T](c.Array(2)))
 	cell := gruCell[T]{r: &r, p: &p, acts: acts, clip: clipper(c.Node), linear: linear, bias: bias,
 		zr: make([]T, 2*r.batch*hidden), n: make([]T, r.batch*hidden), reset: make([]T, r.batch*hidden)}
 	p.step = cell.step
@@ -44,7 +44,7 @@ func evalGRU[T float32 | float64](c *Call) {
 type gruCell[T realNum] struct {
 	r      *recurrence
 	p      *recurrentParts[T]
-	acts   [][]gateFunc
+	acts   [][]realFunc
 	clip   func(float64) float64
 	linear bool
 	bias   []T

@@ -44,6 +44,6 @@ func evalIdentity(c *Call) {
 // elements. Where the result is planned as a view of the operand both are the
 // same memory and nothing moves.
 func copyReshaped(c *Call, a *ndarray.Array, shape []int) {
-	out := try(c.Output(0, a.DType, shape...))
+	out := result(c, 0, a.DType, shape...)
 	copyWhole(out, a)
 }

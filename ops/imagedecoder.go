@@ -88,13 +88,13 @@ func pixelFormat(n *ssa.Node) (channels int, put func(dst []byte, c color.NRGBA)
 }
 
 func evalImageDecoder(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	if a.DType != ndarray.Uint8 {
 		failf("the stream is %s, it must be bytes", a)
 	}
 	channels, put := pixelFormat(c.Node)
 	at, width, height := try3(decodePixels(a.Data))
-	out := try(c.Output(0, ndarray.Uint8, height, width, channels))
+	out := result(c, 0, ndarray.Uint8, height, width, channels)
 	for y := range height {
 		for x := range width {
 			put(out.Data[(y*width+x)*channels:], at(x, y))

@@ -13,11 +13,9 @@ import (
 var InstanceNormalization = Op{
 	Name: "InstanceNormalization", Since: 22, Form: bf16Since22(6), Doc: "Y = scale * (X - mean) / sqrt(var + epsilon) + B per image and channel",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}},
-	Infer: SameAs,
-	Eval: kernel(func(c *Call) {
-		byReal(c, 0, evalInstanceNorm[float32], evalInstanceNorm[float64])
-	}),
+	Attrs:    []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}},
+	Infer:    SameAs,
+	Eval:     floatKernel(evalInstanceNorm[float32], evalInstanceNorm[float64]),
 	Facts:    Facts{InPlace: inPlaceFirst, Cost: normCost},
 	Upgrades: dropConsumedInputs("InstanceNormalization"),
 }
@@ -28,11 +26,9 @@ var InstanceNormalization = Op{
 var GroupNormalization = Op{
 	Name: "GroupNormalization", Since: 21, Doc: "Y = scale * (X - mean) / sqrt(var + epsilon) + bias per image and group of channels",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "num_groups", Kind: ssa.AttrInt, Required: true}, {Name: "stash_type", Kind: ssa.AttrInt}},
-	Infer: SameAs,
-	Eval: kernel(func(c *Call) {
-		byReal(c, 0, evalGroupNorm[float32], evalGroupNorm[float64])
-	}),
+	Attrs:    []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "num_groups", Kind: ssa.AttrInt, Required: true}, {Name: "stash_type", Kind: ssa.AttrInt}},
+	Infer:    SameAs,
+	Eval:     floatKernel(evalGroupNorm[float32], evalGroupNorm[float64]),
 	Facts:    Facts{InPlace: inPlaceFirst, Cost: normCost},
 	Upgrades: []Upgrade{{Below: 21, Source: changelog("GroupNormalization", 21), Apply: upgradeGroupNorm}},
 }
@@ -51,8 +47,7 @@ func evalGroupNorm[T float32 | float64](c *Call) {
 
 // normalizeGroups standardizes groups of channels; groups 0 means one per channel.
 func normalizeGroups[T float32 | float64](c *Call, groups int) {
-	wantArrays(c, 3)
-	x := c.Array(0)
+	x := tensor(c, 0)
 	if x.Rank() < 2 {
 		failf("operand 0 has shape %v, without batch and channel dimensions", x.Shape)
 	}
@@ -63,14 +58,14 @@ func normalizeGroups[T float32 | float64](c *Call, groups int) {
 	if groups > 0 && ch%groups != 0 {
 		failf("%d groups do not divide %d channels", groups, ch)
 	}
-	wantShape("scale", c.Array(1), ch)
-	wantShape("bias", c.Array(2), ch)
+	wantShape("scale", tensor(c, 1), ch)
+	wantShape("bias", tensor(c, 2), ch)
 	stash := stashType(c.Node)
-	y := newReal[T](c, 0, x.DType, x.Shape...)
+	y := newResult[T](c, 0, x.DType, x.Shape...)
 	if len(y.V) == 0 {
 		return
 	}
-	v, scale, bias := reals[T](x), reals[T](c.Array(1)), reals[T](c.Array(2))
+	v, scale, bias := elements[T](x), elements[T](c.Array(1)), elements[T](c.Array(2))
 	size := ch / groups * plane
 	for r := range x.Shape[0] * groups {
 		standardize(y.V[r*size:(r+1)*size], v[r*size:(r+1)*size], float64(c.Node.Float("epsilon", 1e-5)), true)

@@ -12,7 +12,7 @@ var IsNaN = Op{
 	Name: "IsNaN", Since: 20, Doc: "Y = X is NaN",
 	Form:  formBy(typeStep{9, floatTypes}, typeStep{13, bfloatType}, typeStep{20, anyType}),
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: rule(inferPredicate), Eval: kernel(func(c *Call) { evalPredicate(c, math.IsNaN) }),
+	Infer: rule(inferPredicate), Eval: kernel(func(c *Call) { predicate(c, math.IsNaN) }),
 	Facts: Facts{Elementwise: true},
 }
 
@@ -29,5 +29,5 @@ var IsInf = Op{
 
 func evalIsInf(c *Call) {
 	neg, pos := c.Node.Int("detect_negative", 1) != 0, c.Node.Int("detect_positive", 1) != 0
-	evalPredicate(c, func(x float64) bool { return pos && math.IsInf(x, 1) || neg && math.IsInf(x, -1) })
+	predicate(c, func(x float64) bool { return pos && math.IsInf(x, 1) || neg && math.IsInf(x, -1) })
 }

@@ -3,6 +3,7 @@ package ops
 import (
 	"fmt"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -80,4 +81,22 @@ func try2[A, B any](a A, b B, err error) (A, B) {
 func try3[A, B, C any](a A, b B, c C, err error) (A, B, C) {
 	check(err)
 	return a, b, c
+}
+
+// floatKernel is the Eval of an operator over floats: in float64 where operand 0
+// is, in float32 for narrower types. A nil f64 takes no float64.
+func floatKernel(f32, f64 func(c *Call)) func(c *Call) error {
+	return kernel(func(c *Call) { byFloat(c, f32, f64) })
+}
+
+// byFloat runs f64 if operand 0 is float64 and f32 for the narrower float types.
+func byFloat(c *Call, f32, f64 func(c *Call)) {
+	switch dt := tensor(c, 0).DType; {
+	case dt == ndarray.Float64 && f64 != nil:
+		f64(c)
+	case dt.IsFloat() && dt != ndarray.Float64:
+		f32(c)
+	default:
+		check(unsupportedType(dt))
+	}
 }

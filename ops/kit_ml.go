@@ -22,15 +22,15 @@ func (s *samples) row(i int) []float64 { return s.v[i*s.f : (i+1)*s.f] }
 
 // needSamples reads operand i as rows: [N, F], or [F] as a single row.
 func needSamples(c *Call, i int) *samples {
-	a := needTensor(c, i)
+	a := tensor(c, i)
 	if !a.DType.IsFloat() && !a.DType.IsInteger() {
 		check(unsupportedType(a.DType))
 	}
 	switch a.Rank() {
 	case 1:
-		return &samples{reals[float64](a), 1, a.Shape[0]}
+		return &samples{elements[float64](a), 1, a.Shape[0]}
 	case 2:
-		return &samples{reals[float64](a), a.Shape[0], a.Shape[1]}
+		return &samples{elements[float64](a), a.Shape[0], a.Shape[1]}
 	}
 	panic(failure{fmt.Errorf("operand %d is %s, it must be [N, F] or [F]", i, a)})
 }
@@ -74,7 +74,7 @@ func (l *classLabels) dtype() ndarray.DType {
 
 // output stores the label of every sample as result 0.
 func (l *classLabels) output(c *Call, class []int) {
-	out := try(c.Output(0, l.dtype(), len(class)))
+	out := result(c, 0, l.dtype(), len(class))
 	for i, k := range class {
 		switch {
 		case len(l.strings) > 0 && k < len(l.strings):
@@ -101,7 +101,7 @@ func inferClassifier(n *ssa.Node, columns ssa.Dim) []Inferred {
 
 // outputScores stores rows of equal length as result i.
 func outputScores(c *Call, i int, rows [][]float64, columns int) {
-	out := try(c.Output(i, ndarray.Float32, len(rows), columns))
+	out := result(c, i, ndarray.Float32, len(rows), columns)
 	y := ndarray.Slice[float32](out)
 	for r, row := range rows {
 		if len(row) != columns {
@@ -128,11 +128,11 @@ func postTransform(name string) (func(row []float64), error) {
 	case transformNone:
 		return func([]float64) {}, nil
 	case transformSoftmax:
-		return func(row []float64) { scoreSoftmax(row, false) }, nil
+		return softmaxLine[float64], nil
 	case transformZero:
-		return func(row []float64) { scoreSoftmax(row, true) }, nil
+		return softmaxZero, nil
 	case transformLogistic:
-		return func(row []float64) { mapRow(row, logistic) }, nil
+		return func(row []float64) { mapRow(row, sigmoid) }, nil
 	case transformProbit:
 		return func(row []float64) { mapRow(row, probit) }, nil
 	}
@@ -145,24 +145,15 @@ func mapRow(row []float64, f func(float64) float64) {
 	}
 }
 
-// logistic is 1 / (1 + exp(-v)).
-func logistic(v float64) float64 { return 1 / (1 + math.Exp(-v)) }
-
 // probit is the inverse of the normal distribution function.
 func probit(v float64) float64 { return math.Sqrt2 * math.Erfinv(2*v-1) }
 
-// scoreSoftmax is exp(v) / sum(exp(v)). With keepZero scores that are 0 stay so:
-// they stand for classes without a vote.
-func scoreSoftmax(row []float64, keepZero bool) {
-	if len(row) == 0 {
-		return
-	}
-	most, sum := math.Inf(-1), 0.0
-	for _, v := range row {
-		most = max(most, v)
-	}
+// softmaxZero is softmax where scores that are 0 stay so: they stand for classes
+// without a vote.
+func softmaxZero(row []float64) {
+	most, sum := lineMax(row, math.Inf(-1)), 0.0
 	for i, v := range row {
-		if keepZero && math.Abs(v) <= 1e-7 {
+		if math.Abs(v) <= 1e-7 {
 			row[i] = v * math.Exp(-most)
 		} else {
 			row[i] = math.Exp(v - most)
@@ -213,9 +204,11 @@ func twoScores(v float64, transform string, rest bool) []float64 {
 	row := []float64{-v, v}
 	switch transform {
 	case transformLogistic:
-		mapRow(row, logistic)
-	case transformSoftmax, transformZero:
-		scoreSoftmax(row, transform == transformZero)
+		mapRow(row, sigmoid)
+	case transformSoftmax:
+		softmaxLine(row)
+	case transformZero:
+		softmaxZero(row)
 	case transformProbit:
 		return []float64{probit(1 - v), probit(v)}
 	default:

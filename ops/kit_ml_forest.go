@@ -159,7 +159,7 @@ func floatsOrTensor(n *ssa.Node, name, tensor string) ([]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		return reals[float64](v), nil
+		return elements[float64](v), nil
 	}
 	if v := n.Floats(name); len(v) > 0 {
 		return widen(v), nil

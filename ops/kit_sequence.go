@@ -37,7 +37,7 @@ func giveOut(c *Call, i int, v ndarray.Value) {
 		check(c.SetOutput(i, v))
 		return
 	}
-	out := try(c.Output(i, a.DType, a.Shape...))
+	out := result(c, i, a.DType, a.Shape...)
 	copyWhole(out, a)
 }
 
@@ -55,7 +55,7 @@ func elemOf(t ssa.Type) ssa.Type {
 func seqPosition(c *Call, i, n int, def int64, end bool) int {
 	at := def
 	if c.Has(i) {
-		at = needScalarInt(c, i)
+		at = scalarInt(c, i)
 	}
 	k := at
 	if k < 0 {

@@ -15,9 +15,7 @@ var LayerNormalization = Op{
 	Name: "LayerNormalization", Since: 17, Doc: "Y = (X - mean) / sqrt(var + epsilon) * Scale + B over the last dimensions",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 3,
 	Attrs: normAttrs, Infer: rule(inferLayerNorm),
-	Eval: kernel(func(c *Call) {
-		byReal(c, 0, evalLayerNorm[float32], evalLayerNorm[float64])
-	}),
+	Eval:  floatKernel(evalLayerNorm[float32], evalLayerNorm[float64]),
 	Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
 }
 
@@ -37,9 +35,7 @@ var RMSNormalization = Op{
 		t.DType = InType(n, 1).DType
 		return One(t)
 	}),
-	Eval: kernel(func(c *Call) {
-		byReal(c, 0, evalRMSNorm[float32], evalRMSNorm[float64])
-	}),
+	Eval:  floatKernel(evalRMSNorm[float32], evalRMSNorm[float64]),
 	Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
 }
 
@@ -52,19 +48,18 @@ func inferLayerNorm(n *ssa.Node) []Inferred {
 }
 
 func evalLayerNorm[T float32 | float64](c *Call) {
-	wantArrays(c, 2)
-	x := c.Array(0)
+	x := tensor(c, 0)
 	s := suffixNormOf(c.Node, x.Shape, true)
-	scale := spread[T]("Scale", c.Array(1), x.Shape)
+	scale := spread[T]("Scale", tensor(c, 1), x.Shape)
 	bias := spread[T]("B", c.Array(2), x.Shape)
 	var stats [2]*ndarray.Array
 	for i := range stats {
 		if c.Wants(1 + i) {
-			stats[i] = try(c.Output(1+i, s.stash, s.statShape(x.Shape)...))
+			stats[i] = result(c, 1+i, s.stash, s.statShape(x.Shape)...)
 		}
 	}
-	y := newReal[T](c, 0, x.DType, x.Shape...)
-	normalizeSuffix(s, reals[T](x), y.V, func(r int, mean, inv float64) {
+	y := newResult[T](c, 0, x.DType, x.Shape...)
+	normalizeSuffix(s, elements[T](x), y.V, func(r int, mean, inv float64) {
 		for i, v := range [2]float64{mean, inv} {
 			if stats[i] != nil {
 				stats[i].SetFloat(r, v)
@@ -76,15 +71,14 @@ func evalLayerNorm[T float32 | float64](c *Call) {
 }
 
 func evalRMSNorm[T float32 | float64](c *Call) {
-	wantArrays(c, 2)
-	x := c.Array(0)
+	x := tensor(c, 0)
 	s := suffixNormOf(c.Node, x.Shape, false)
-	scale := spread[T]("scale", c.Array(1), x.Shape)
-	y := newReal[T](c, 0, c.Array(1).DType, x.Shape...)
+	scale := spread[T]("scale", tensor(c, 1), x.Shape)
+	y := newResult[T](c, 0, c.Array(1).DType, x.Shape...)
 	if len(y.V) == 0 {
 		return
 	}
-	normalizeSuffix(s, reals[T](x), y.V, nil)
+	normalizeSuffix(s, elements[T](x), y.V, nil)
 	scaleShift(y.V, scale, nil)
 	y.store()
 }

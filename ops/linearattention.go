@@ -73,16 +73,16 @@ func evalLinearAttention(c *Call) {
 	dt := c.Array(0).DType
 	if past := c.Array(3); past != nil {
 		wantShape("past_state", past, k.batch, k.n, k.size, v.size)
-		copy(state, reals[float32](past))
+		copy(state, elements[float32](past))
 		dt = past.DType
 	}
-	y := newReal[float32](c, 0, c.Array(0).DType, q.batch, q.seq, q.n*v.size)
+	y := newResult[float32](c, 0, c.Array(0).DType, q.batch, q.seq, q.n*v.size)
 	out := bsnh(y.V, q.batch, q.seq, q.n, v.size)
 	for i := range k.batch * k.n {
 		a.head(i/k.n, i%k.n, state[i*k.size*v.size:][:k.size*v.size], out)
 	}
 	y.store()
-	storeWanted(c, 1, &ndarray.Array{DType: dt, Shape: []int{k.batch, k.n, k.size, v.size}}, state)
+	setResult(c, 1, dt, []int{k.batch, k.n, k.size, v.size}, state)
 }
 
 func newLinearRun(c *Call) *linearRun {
@@ -143,11 +143,11 @@ func perToken(what string, a *ndarray.Array, k heads[float32], w1, w2 int) heads
 		failf("%s does not have shape [%d,%d,%d] or [%d,%d,%d]", what, k.batch, k.seq, w1, k.batch, k.seq, w2)
 	}
 	if a.Shape[2] == 1 {
-		h := bsnh(reals[float32](a), k.batch, k.seq, 1, 1)
+		h := bsnh(elements[float32](a), k.batch, k.seq, 1, 1)
 		h.n, h.perHead = k.n, 0
 		return h
 	}
-	return bsnh(reals[float32](a), k.batch, k.seq, k.n, a.Shape[2]/k.n)
+	return bsnh(elements[float32](a), k.batch, k.seq, k.n, a.Shape[2]/k.n)
 }
 
 // head runs the recurrence of one key head and writes its query heads' results;

@@ -7,20 +7,11 @@ import (
 
 // logicOp is one of the binary operations on booleans.
 func logicOp(name, doc string, f func(x, y bool) bool) Op {
-	return Op{
-		Name: name, Since: 7, Doc: doc,
-		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Infer:    rule(func(n *ssa.Node) []Inferred { return inferLogic(n, f) }),
-		Eval:     kernel(func(c *Call) { evalLogic(c, f) }),
-		Facts:    Facts{Elementwise: true, Commutative: true},
-		Upgrades: legacyBroadcast(name),
-	}
-}
-
-func inferLogic(n *ssa.Node, f func(x, y bool) bool) []Inferred {
-	_ = sameDType(n, 0, 1)
-	t := try(BroadcastTypes(ndarray.Bool, InType(n, 0), InType(n, 1)))
-	return factOf(t, zipContent(n, t, func(x, y ssa.Dim) ssa.Dim { return logicContent(x, y, f) }))
+	o := binaryOp(name, 7, doc, func(c *Call) { evalLogic(c, f) }, nil).commutative().broadcasting()
+	o.Infer = rule(func(n *ssa.Node) []Inferred {
+		return inferTruth(n, func(x, y ssa.Dim) ssa.Dim { return logicContent(x, y, f) })
+	})
+	return o
 }
 
 // logicContent tries the values an unknown side could have: where all give the
@@ -53,13 +44,13 @@ func truths(d ssa.Dim) []bool {
 }
 
 func evalLogic(c *Call, f func(x, y bool) bool) {
-	a, b := c.Array(0), c.Array(1)
-	if a == nil || b == nil || a.DType != ndarray.Bool || b.DType != ndarray.Bool {
-		failf("operands are not two tensors of booleans")
+	a, b, shape := alike(c)
+	if a.DType != ndarray.Bool {
+		check(unsupportedType(a.DType))
 	}
-	shape := try(BroadcastShapes(a.Shape, b.Shape))
-	out := try(c.Output(0, ndarray.Bool, shape...))
-	binary(out, a, b, func(x, y uint8) bool { return f(x != 0, y != 0) })
+	out := result(c, 0, ndarray.Bool, shape...)
+	z, x, y := ndarray.Slice[bool](out), ndarray.Slice[bool](a), ndarray.Slice[bool](b)
+	EachBroadcast(shape, a.Shape, b.Shape, func(o, i, j int) { z[o] = f(x[i], y[j]) })
 }
 
 // And is logical conjunction: https://onnx.ai/onnx/operators/onnx__And.html

@@ -14,9 +14,7 @@ var LpNormalization = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "p", Kind: ssa.AttrInt}},
 	Infer: SameAs,
-	Eval: kernel(func(c *Call) {
-		byReal(c, 0, evalLpNormalization[float32], evalLpNormalization[float64])
-	}),
+	Eval:  floatKernel(evalLpNormalization[float32], evalLpNormalization[float64]),
 	Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
 }
 
@@ -26,8 +24,8 @@ func evalLpNormalization[T float32 | float64](c *Call) {
 		failf("p=%d is neither 1 nor 2", p)
 	}
 	axis := try(NormAxis(c.Node.Int("axis", -1), x.Rank()))
-	y := newReal[T](c, 0, x.DType, x.Shape...)
-	v := reals[T](x)
+	y := newResult[T](c, 0, x.DType, x.Shape...)
+	v := elements[T](x)
 	outer, dim, inner := splitDims(x.Shape, axis)
 	norm := make([]float64, inner)
 	for o := range outer {

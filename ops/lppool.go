@@ -15,7 +15,7 @@ var LpPool = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs:    append([]AttrSpec{{Name: "p", Kind: ssa.AttrInt}}, poolAttrs...),
 	Infer:    rule(inferPool),
-	Eval:     kernel(func(c *Call) { byReal(c, 0, evalLpPool[float32], evalLpPool[float64]) }),
+	Eval:     floatKernel(evalLpPool[float32], evalLpPool[float64]),
 	Facts:    Facts{Smaller: pooledPlanes, Cost: poolCost},
 	Upgrades: floatNormOrder("LpPool"),
 }
@@ -26,7 +26,7 @@ var GlobalLpPool = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "p", Kind: ssa.AttrInt}},
 	Facts: Facts{Cost: readCost}, Infer: rule(inferGlobalPool),
-	Eval:     kernel(func(c *Call) { byReal(c, 0, evalGlobalLpPool[float32], evalGlobalLpPool[float64]) }),
+	Eval:     floatKernel(evalGlobalLpPool[float32], evalGlobalLpPool[float64]),
 	Upgrades: floatNormOrder("GlobalLpPool"),
 }
 
@@ -77,9 +77,9 @@ func evalLpPool[T float32 | float64](c *Call) {
 	p := normOrder(c.Node)
 	w, shape := poolWindow(c)
 	x := c.Array(0)
-	y := newReal[T](c, 0, x.DType, shape...)
+	y := newResult[T](c, 0, x.DType, shape...)
 	power, root := powerOf[T](p)
-	poolSum(&w, shape[0]*shape[1], reals[T](x), y.V, power)
+	poolSum(&w, shape[0]*shape[1], elements[T](x), y.V, power)
 	for i, v := range y.V {
 		y.V[i] = root(v)
 	}

@@ -17,7 +17,7 @@ var LRN = Op{
 	Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}, {Name: "beta", Kind: ssa.AttrFloat}, {Name: "bias", Kind: ssa.AttrFloat},
 		{Name: "size", Kind: ssa.AttrInt, Required: true}},
 	Infer: SameAs,
-	Eval:  kernel(func(c *Call) { byReal(c, 0, evalLRN[float32], evalLRN[float64]) }),
+	Eval:  floatKernel(evalLRN[float32], evalLRN[float64]),
 	Facts: Facts{Cost: normCost},
 }
 
@@ -26,8 +26,8 @@ func evalLRN[T float32 | float64](c *Call) {
 	if x.Rank() < 2 || size < 1 {
 		failf("operand of shape %v with size=%d; needs batch and channel dimensions and a positive size", x.Shape, size)
 	}
-	y := newReal[T](c, 0, x.DType, x.Shape...)
-	v := reals[T](x)
+	y := newResult[T](c, 0, x.DType, x.Shape...)
+	v := elements[T](x)
 	ch, plane := x.Shape[1], sizeOf(x.Shape[2:])
 	scale := float64(c.Node.Float("alpha", 1e-4)) / float64(size)
 	bias, beta := float64(c.Node.Float("bias", 1)), float64(c.Node.Float("beta", 0.75))

@@ -19,7 +19,7 @@ var LSTM = Op{
 	Name: "LSTM", Since: 22, Form: recurrentForm, Doc: "C = f∘C + i∘c, H = o∘h(C) over a sequence",
 	MinIn: 3, MaxIn: 8, MinOut: 0, MaxOut: 3,
 	Attrs: append([]AttrSpec{{Name: "input_forget", Kind: ssa.AttrInt}}, recurrentAttrs...), Infer: rule(inferRecurrent(2)),
-	Eval:     kernel(func(c *Call) { byReal(c, 0, evalLSTM[float32], evalLSTM[float64]) }),
+	Eval:     floatKernel(evalLSTM[float32], evalLSTM[float64]),
 	Facts:    Facts{Cost: recurrentCost(4)},
 	Upgrades: dropOutputSequence("LSTM"),
 }
@@ -29,17 +29,17 @@ func evalLSTM[T float32 | float64](c *Call) {
 	r := recurrenceOf(c, 4, hidden)
 	r.checkWeights(c.Array(1), c.Array(2), c.Array(3))
 	p := recurrentParts[T]{}
-	p.input, p.hidden = floatProducts(&r, reals[T](c.Array(0)), reals[T](c.Array(1)), reals[T](c.Array(2)))
+	p.input, p.hidden = floatProducts(&r, elements[T](c.Array(0)), elements[T](c.Array(1)), elements[T](c.Array(2)))
 	runLSTM(c, &r, p)
 }
 
 // runLSTM completes the parts of an LSTM whose products are given and runs it.
 func runLSTM[T realNum](c *Call, r *recurrence, p recurrentParts[T]) {
-	acts := gateFuncs(c.Node, []string{"Sigmoid", "Tanh", "Tanh"}, r.dirs)
+	acts := gateFunctions(c.Node, []string{"Sigmoid", "Tanh", "Tanh"}, r.dirs)
 	wantShape("P", c.Array(7), r.dirs, 3*r.hidden)
-	p.bias = sumBias(r, reals[T](c.Array(3)), 4)
+	p.bias = sumBias(r, elements[T](c.Array(3)), 4)
 	cell := lstmCell[T]{r: r, p: &p, acts: acts, clip: clipper(c.Node), coupled: c.Node.Int("input_forget", 0) != 0,
-		peep: reals[T](c.Array(7)), rec: make([]T, 4*r.batch*r.hidden)}
+		peep: elements[T](c.Array(7)), rec: make([]T, 4*r.batch*r.hidden)}
 	p.step = cell.step
 	runRecurrence(c, r, p, [2]*ndarray.Array{c.Array(5), c.Array(6)}, 2)
 }
@@ -48,7 +48,7 @@ func runLSTM[T realNum](c *Call, r *recurrence, p recurrentParts[T]) {
 type lstmCell[T realNum] struct {
 	r       *recurrence
 	p       *recurrentParts[T]
-	acts    [][]gateFunc
+	acts    [][]realFunc
 	clip    func(float64) float64
 	coupled bool // input_forget
 	peep    []T

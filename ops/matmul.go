@@ -2,7 +2,6 @@ package ops
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -17,7 +16,7 @@ var MatMul = Op{
 	Name: "MatMul", Since: 13, Doc: "Y = A · B",
 	Form:  formBy(typeStep{1, floatTypes}, typeStep{9, wideTypes}, typeStep{13, anyType}),
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: rule(inferMatMul), Eval: kernel(evalMatMul),
+	Infer: rule(inferMatMul), Eval: numberKernel(evalMatMul[float32], evalMatMul[float64], evalMatMul[int64]),
 	Facts: Facts{Cost: matMulCost},
 }
 
@@ -78,72 +77,11 @@ func matMulCost(n *ssa.Node) Cost {
 	return c
 }
 
-// matMulPlan is a product of stacks of matrices.
-type matMulPlan struct {
-	m, n, k       int
-	batch, ba, bb []int // leading dimensions of the result and of both operands
-	shape         []int // of the result
-}
-
-func planMatMul(a, b []int) (p matMulPlan) {
-	if len(a) == 0 || len(b) == 0 {
-		failf("operands of shape %v and %v; a matrix product needs at least rank 1", a, b)
-	}
-	row, col := len(a) == 1, len(b) == 1
-	if row {
-		a = []int{1, a[0]}
-	}
-	if col {
-		b = []int{b[0], 1}
-	}
-	p.m, p.k, p.n = a[len(a)-2], a[len(a)-1], b[len(b)-1]
-	if kb := b[len(b)-2]; kb != p.k {
-		failf("inner dimensions %d and %d of shapes %v and %v differ", p.k, kb, a, b)
-	}
-	p.ba, p.bb = a[:len(a)-2], b[:len(b)-2]
-	p.batch = try(BroadcastShapes(p.ba, p.bb))
-	p.shape = slices.Clone(p.batch)
-	if !row {
-		p.shape = append(p.shape, p.m)
-	}
-	if !col {
-		p.shape = append(p.shape, p.n)
-	}
-	return p
-}
-
-func evalMatMul(c *Call) {
+func evalMatMul[T productNum](c *Call) {
+	dt := sameOperands(c, 2, 2)
 	a, b := c.Array(0), c.Array(1)
-	if a == nil || b == nil || a.DType != b.DType {
-		failf("operands are not two tensors of one element type")
-	}
 	p := planMatMul(a.Shape, b.Shape)
-	t := productType(a.DType)
-	if t == ndarray.Undefined {
-		check(unsupportedType(a.DType))
-	}
-	out := try(c.Output(0, a.DType, p.shape...))
-	switch t {
-	case ndarray.Float64:
-		runMatMul[float64](p, out, a, b)
-	case ndarray.Int32:
-		runMatMul[int32](p, out, a, b)
-	case ndarray.Int64:
-		runMatMul[int64](p, out, a, b)
-	default:
-		runMatMul[float32](p, out, a, b)
-	}
-}
-
-func runMatMul[T productNum](p matMulPlan, out, a, b *ndarray.Array) {
-	x, y, z := operandAs[T](a), operandAs[T](b), resultAs[T](out)
-	sx, sy, sz := p.m*p.k, p.k*p.n, p.m*p.n
-	w := newWalk(p.batch, p.ba, p.bb)
-	w.each(func(first int, at []int) {
-		for r := range w.run {
-			i, j, o := at[0]+r*w.step[0], at[1]+r*w.step[1], first+r
-			multiply(p.m, p.n, p.k, x[i*sx:(i+1)*sx], y[j*sy:(j+1)*sy], z[o*sz:(o+1)*sz])
-		}
-	})
-	storeResult(out, z)
+	y := newResult[T](c, 0, dt, p.shape...)
+	multiplyStacks(p, elements[T](a), elements[T](b), y.V)
+	y.store()
 }

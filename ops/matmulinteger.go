@@ -22,11 +22,10 @@ var MatMulInteger = Op{
 }
 
 func evalMatMulInteger(c *Call) {
-	wantArrays(c, 2)
-	a, b := c.Array(0), c.Array(1)
+	a, b := tensor(c, 0), tensor(c, 1)
 	p := planMatMul(a.Shape, b.Shape)
 	acc := integerProduct(p, a, b, c.Array(2), c.Array(3))
-	y := try(c.Output(0, ndarray.Int32, p.shape...))
+	y := result(c, 0, ndarray.Int32, p.shape...)
 	copy(ndarray.Slice[int32](y), acc)
 }
 
@@ -39,10 +38,7 @@ func integerProduct(p matMulPlan, a, b, za, zb *ndarray.Array) []int32 {
 	sameOrAbsent("B", b, zb)
 	x := centered32("A", a, asColumn(za))
 	y := centered32("B", b, zb)
-	n := try(ndarray.NumElems(p.shape))
-	acc := make([]int32, n)
-	p.eachProduct(func(i, j, o int) {
-		matMulAdd(p.m, p.n, p.k, x[i*p.m*p.k:], p.k, y[j*p.k*p.n:], p.n, acc[o*p.m*p.n:], p.n)
-	})
+	acc := make([]int32, sizeOf(p.shape))
+	multiplyStacks(p, x, y, acc)
 	return acc
 }

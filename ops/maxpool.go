@@ -47,36 +47,36 @@ func evalMaxPool(c *Call) {
 	x := c.Array(0)
 	var arg []int64
 	if c.Wants(1) {
-		a := try(c.Output(1, ndarray.Int64, shape...))
+		a := result(c, 1, ndarray.Int64, shape...)
 		arg = ndarray.Slice[int64](a)
 	}
-	planes := x.Shape[0] * x.Shape[1]
-	switch x.DType {
-	case ndarray.Int8, ndarray.Uint8:
-		y := try(c.Output(0, x.DType, shape...))
-		if x.DType == ndarray.Int8 {
-			maxPool(&w, planes, ndarray.Slice[int8](x), math.MinInt8, ndarray.Slice[int8](y), arg)
-		} else {
-			maxPool(&w, planes, ndarray.Slice[uint8](x), 0, ndarray.Slice[uint8](y), arg)
-		}
+	switch {
+	case byteInts.has(x.DType):
+		lo, _ := integerRange(x.DType)
+		storeMaxPool(c, &w, shape, lo, arg)
+	case x.DType == ndarray.Float64:
+		storeMaxPool(c, &w, shape, math.Inf(-1), arg)
+	case x.DType.IsFloat():
+		storeMaxPool(c, &w, shape, float32(math.Inf(-1)), arg)
 	default:
-		byReal(c, 0, maxPoolReal[float32](&w, shape, arg), maxPoolReal[float64](&w, shape, arg))
+		check(unsupportedType(x.DType))
 	}
 	flatIndices(c.Node, &w, arg)
 }
 
-func maxPoolReal[T realNum](w *window, shape []int, arg []int64) func(*Call) {
-	return func(c *Call) {
-		x := c.Array(0)
-		y := newReal[T](c, 0, x.DType, shape...)
-		maxPool(w, shape[0]*shape[1], reals[T](x), T(math.Inf(-1)), y.V, arg)
-		y.store()
-	}
+func storeMaxPool[T poolNum](c *Call, w *window, shape []int, least T, arg []int64) {
+	x := c.Array(0)
+	y := newResult[T](c, 0, x.DType, shape...)
+	maxPool(w, shape[0]*shape[1], elements[T](x), least, y.V, arg)
+	y.store()
 }
+
+// poolNum is what maxima are taken of.
+type poolNum interface{ float32 | float64 | int64 }
 
 // maxPool computes maxima and, if arg is not nil, their flat row-major indices.
 // A window wholly in the padding gives least and index -1.
-func maxPool[T float32 | float64 | int8 | uint8](w *window, planes int, x []T, least T, y []T, arg []int64) {
+func maxPool[T poolNum](w *window, planes int, x []T, least T, y []T, arg []int64) {
 	for i := range y {
 		y[i] = least
 	}
@@ -102,7 +102,7 @@ func maxPool[T float32 | float64 | int8 | uint8](w *window, planes int, x []T, l
 }
 
 // maxRunIndexed is one run of maxPool with indices; first is the flat index of src[0].
-func maxRunIndexed[T float32 | float64 | int8 | uint8](y []T, arg []int64, src []T, stride int, first int64) {
+func maxRunIndexed[T poolNum](y []T, arg []int64, src []T, stride int, first int64) {
 	for j := range y {
 		v := src[j*stride]
 		if v > y[j] || arg[j] < 0 || v != v && y[j] == y[j] {

@@ -18,7 +18,7 @@ var MaxRoiPool = Op{
 	Name: "MaxRoiPool", Since: 22, Form: typeForm(1, 22), Doc: "Y[r] = maxima of X over the bins of rois[r]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "pooled_shape", Kind: ssa.AttrInts, Required: true}, {Name: "spatial_scale", Kind: ssa.AttrFloat}},
-	Infer: rule(inferMaxRoiPool), Eval: kernel(func(c *Call) { byReal(c, 0, maxRoiPool[float32], maxRoiPool[float64]) }),
+	Infer: rule(inferMaxRoiPool), Eval: floatKernel(maxRoiPool[float32], maxRoiPool[float64]),
 }
 
 func inferMaxRoiPool(n *ssa.Node) []Inferred {
@@ -50,7 +50,7 @@ func binRange(p, count, first, last, dim int) (lo, hi int) {
 
 func maxRoiPool[T realNum](c *Call) {
 	x := c.Array(0)
-	rois := needTensor(c, 1)
+	rois := tensor(c, 1)
 	pooled := c.Node.Ints("pooled_shape")
 	if x.Rank() != 4 || rois.Rank() != 2 || rois.Shape[1] != 5 {
 		failf("X %s and rois %s must be [N, C, H, W] and [regions, 5]", x, rois)
@@ -59,9 +59,9 @@ func maxRoiPool[T realNum](c *Call) {
 		check(badAttr("pooled_shape", pooled, "height and width above 0"))
 	}
 	oh, ow := int(pooled[0]), int(pooled[1])
-	y := newReal[T](c, 0, x.DType, rois.Shape[0], x.Shape[1], oh, ow)
-	scale, regions := T(c.Node.Float("spatial_scale", 1)), reals[T](rois)
-	data, channels, h, w := reals[T](x), x.Shape[1], x.Shape[2], x.Shape[3]
+	y := newResult[T](c, 0, x.DType, rois.Shape[0], x.Shape[1], oh, ow)
+	scale, regions := T(c.Node.Float("spatial_scale", 1)), elements[T](rois)
+	data, channels, h, w := elements[T](x), x.Shape[1], x.Shape[2], x.Shape[3]
 	for r := range rois.Shape[0] {
 		b, err := wrapIndex(int64(rois.Float(r*5)), x.Shape[0])
 		if err != nil {

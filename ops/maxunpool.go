@@ -56,8 +56,7 @@ func inferMaxUnpool(n *ssa.Node) []Inferred {
 }
 
 func evalMaxUnpool(c *Call) {
-	wantArrays(c, 2)
-	x, idx := c.Array(0), c.Array(1)
+	x, idx := tensor(c, 0), tensor(c, 1)
 	w := unpoolWindow(c.Node, x.Rank())
 	if idx.DType != ndarray.Int64 {
 		failf("the indices have element type %s, expected int64", idx.DType)
@@ -72,7 +71,7 @@ func evalMaxUnpool(c *Call) {
 	if c.Has(2) {
 		shape = unpoolShape(c, pooled)
 	}
-	y := try(c.Output(0, x.DType, shape...))
+	y := result(c, 0, x.DType, shape...)
 	clear(y.Data)
 	total := try(ndarray.NumElems(pooled))
 	strides := Strides(shape)

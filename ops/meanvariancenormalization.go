@@ -17,7 +17,7 @@ var MeanVarianceNormalization = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axes", Kind: ssa.AttrInts}},
 	Infer: SameAs,
-	Eval:  kernel(func(c *Call) { byReal(c, 0, evalMVN[float32], evalMVN[float64]) }),
+	Eval:  floatKernel(evalMVN[float32], evalMVN[float64]),
 	Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
 }
 
@@ -32,7 +32,7 @@ func evalMVN[T float32 | float64](c *Call) {
 		axes = []int64{0, 2, 3}
 	}
 	reduced := try(normAxes(axes, x.Rank()))
-	y := newReal[T](c, 0, x.DType, x.Shape...)
+	y := newResult[T](c, 0, x.DType, x.Shape...)
 	kept := slices.Clone(x.Shape)
 	for _, a := range reduced {
 		kept[a] = 1
@@ -42,7 +42,7 @@ func evalMVN[T float32 | float64](c *Call) {
 		y.store()
 		return
 	}
-	v, count := reals[T](x), float64(len(y.V)/groups)
+	v, count := elements[T](x), float64(len(y.V)/groups)
 	mean, variance := make([]float64, groups), make([]float64, groups)
 	EachBroadcast(x.Shape, kept, nil, func(o, g, _ int) { mean[g] += float64(v[o]) / count })
 	EachBroadcast(x.Shape, kept, nil, func(o, g, _ int) {

@@ -45,7 +45,7 @@ func evalMelWeightMatrix(c *Call) {
 	if last := edges[len(edges)-1]; last > bins {
 		failf("the upper edge of %g Hz is above half the sample rate", in[4])
 	}
-	y := try(c.Output(0, dt, bins, cols))
+	y := result(c, 0, dt, bins, cols)
 	clear(y.Data)
 	set := func(bin, band int, v float64) {
 		if bin < bins {

@@ -190,11 +190,11 @@ func inferLabelEncoder(n *ssa.Node) []Inferred {
 
 // lookUp stores values[index of X] as result 0, the default for unknown keys.
 func lookUp(c *Call, keys, values, def *ndarray.Array) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	if a.DType != keys.DType || keys.Len() != values.Len() {
 		failf("the operand is %s, the keys %s and the values %s", a, keys, values)
 	}
-	out := try(c.Output(0, values.DType, a.Shape...))
+	out := result(c, 0, values.DType, a.Shape...)
 	x := newKeyIndex(keys)
 	for i := range a.Len() {
 		if k := x.find(a, i); k >= 0 {
@@ -223,12 +223,12 @@ func evalCategoryMapper(c *Call) {
 }
 
 func evalOneHotEncoder(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	cats := listAttr(c.Node, "cats")
 	if (a.DType == ndarray.String) != (cats.DType == ndarray.String) || a.DType.IsComplex() || a.DType == ndarray.Bool {
 		failf("the operand is %s, the categories %s", a, cats)
 	}
-	out := try(c.Output(0, ndarray.Float32, append(slices.Clone(a.Shape), cats.Len())...))
+	out := result(c, 0, ndarray.Float32, append(slices.Clone(a.Shape), cats.Len())...)
 	y := ndarray.Slice[float32](out)
 	clear(y)
 	if a.DType != ndarray.String { // numbers are looked up as integers

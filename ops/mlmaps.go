@@ -75,7 +75,7 @@ func needMap(c *Call) (keys, values *ndarray.Array) {
 }
 
 func evalZipMap(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	if a.DType != ndarray.Float32 || a.Rank() < 1 || a.Rank() > 2 {
 		failf("the operand is %s, it must be float32[N, labels]", a)
 	}
@@ -107,7 +107,7 @@ func evalDictVectorizer(c *Call) {
 	if len(texts) > 0 {
 		words = ndarray.Strings(texts, len(texts))
 	}
-	out := try(c.Output(0, values.DType, 1, words.Len()))
+	out := result(c, 0, values.DType, 1, words.Len())
 	clear(out.Data)
 	clear(out.Str)
 	x := newKeyIndex(words)
@@ -159,7 +159,7 @@ func evalCastMap(c *Call) {
 	default:
 		check(badAttr("map_form", form, "DENSE or SPARSE"))
 	}
-	out := try(c.Output(0, dt, 1, int(cols)))
+	out := result(c, 0, dt, 1, int(cols))
 	clear(out.Data)
 	clear(out.Str)
 	for pos, i := range order {

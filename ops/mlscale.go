@@ -90,12 +90,12 @@ func perFeature(name string, v []float64, features int, def float64) func(i int)
 }
 
 func evalScaler(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	offset := perFeature("offset", widen(c.Node.Floats("offset")), lastDim(a), 0)
 	scale := perFeature("scale", widen(c.Node.Floats("scale")), lastDim(a), 1)
-	out := try(c.Output(0, ndarray.Float32, a.Shape...))
+	out := result(c, 0, ndarray.Float32, a.Shape...)
 	y := ndarray.Slice[float32](out)
-	for i, v := range reals[float64](a) {
+	for i, v := range elements[float64](a) {
 		y[i] = float32((v - offset(i)) * scale(i))
 	}
 }
@@ -121,7 +121,7 @@ func normOf(name string) func(row []float64) float64 {
 func evalNormalizer(c *Call) {
 	x := needSamples(c, 0)
 	norm := normOf(c.Node.Str("norm", "MAX"))
-	out := try(c.Output(0, ndarray.Float32, c.Array(0).Shape...))
+	out := result(c, 0, ndarray.Float32, c.Array(0).Shape...)
 	if x.f == 0 {
 		return
 	}
@@ -138,11 +138,11 @@ func evalNormalizer(c *Call) {
 }
 
 func evalBinarizer(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	if !a.DType.IsFloat() && !a.DType.IsInteger() {
 		check(unsupportedType(a.DType))
 	}
-	out := try(c.Output(0, a.DType, a.Shape...))
+	out := result(c, 0, a.DType, a.Shape...)
 	limit := float64(c.Node.Float("threshold", 0))
 	for i := range a.Len() {
 		out.SetInt(i, int64(btoi(a.Float(i) > limit)))
@@ -150,7 +150,7 @@ func evalBinarizer(c *Call) {
 }
 
 func evalImputer(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	n := c.Node
 	if a.DType.IsInteger() {
 		imputeInts(c, a, n.Ints("imputed_value_int64s"), n.Int("replaced_value_int64", 0))
@@ -163,7 +163,7 @@ func evalImputer(c *Call) {
 		check(badAttr("imputed_value_floats", "", "given for an operand of floats"))
 	}
 	put := perFeature("imputed_value_floats", widen(n.Floats("imputed_value_floats")), lastDim(a), 0)
-	out := try(c.Output(0, a.DType, a.Shape...))
+	out := result(c, 0, a.DType, a.Shape...)
 	old := float64(n.Float("replaced_value_float", 0))
 	for i := range a.Len() {
 		v := a.Float(i)
@@ -179,7 +179,7 @@ func imputeInts(c *Call, a *ndarray.Array, put []int64, old int64) {
 	if len(put) != 1 && len(put) != f {
 		check(badAttr("imputed_value_int64s", put, fmt.Sprintf("one element or %d", f)))
 	}
-	out := try(c.Output(0, a.DType, a.Shape...))
+	out := result(c, 0, a.DType, a.Shape...)
 	for i := range a.Len() {
 		v := a.Int(i)
 		if v == old {
@@ -224,7 +224,7 @@ func evalFeatureVectorizer(c *Call) {
 		}
 		cols += widths[i]
 	}
-	out := try(c.Output(0, ndarray.Float32, parts[0].n, cols))
+	out := result(c, 0, ndarray.Float32, parts[0].n, cols)
 	y, at := ndarray.Slice[float32](out), 0
 	clear(y)
 	for i, x := range parts {

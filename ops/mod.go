@@ -12,13 +12,7 @@ import (
 //	fmod=1   C = A - trunc(A/B)·B   has the sign of A, like C's fmod
 //
 // An integer remainder by 0 is an error.
-var Mod = Op{
-	Name: "Mod", Since: 28, Doc: "C = A mod B", Form: modForm,
-	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{{Name: "fmod", Kind: ssa.AttrInt}},
-	Infer: rule(inferArithmetic), Eval: kernel(evalMod),
-	Facts: Facts{Elementwise: true},
-}
+var Mod = binaryOp("Mod", 28, "C = A mod B", evalMod, modForm).with(ssa.AttrInt, "fmod")
 
 // modForm: floats with fmod=0 are allowed since 28 only.
 func modForm(n *ssa.Node) int {
@@ -33,7 +27,7 @@ func evalMod(c *Call) {
 	checkDivisor(c)
 	switch fmod := c.Node.Int("fmod", 0); fmod {
 	case 0:
-		evalArithmetic(c, arithmetic{
+		arithmetic{
 			float: floorMod,
 			int: func(a, b int64) int64 {
 				if r := a % b; r == 0 || (r < 0) == (b < 0) {
@@ -42,13 +36,13 @@ func evalMod(c *Call) {
 				return a%b + b
 			},
 			uint: func(a, b uint64) uint64 { return a % b },
-		})
+		}.eval(c)
 	case 1:
-		evalArithmetic(c, arithmetic{
+		arithmetic{
 			float: math.Mod,
 			int:   func(a, b int64) int64 { return a % b },
 			uint:  func(a, b uint64) uint64 { return a % b },
-		})
+		}.eval(c)
 	default:
 		check(badAttr("fmod", fmod, "0 or 1"))
 	}

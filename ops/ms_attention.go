@@ -18,9 +18,7 @@ var MSAttention = Op{
 	MinIn: 2, MaxIn: 7, MinOut: 1, MaxOut: 2,
 	Attrs: msAttentionAttrs,
 	Facts: Facts{Cost: projectedCost}, Infer: rule(func(n *ssa.Node) []Inferred { return inferSelfAttention(n, 4, InType(n, 0).DType) }),
-	Eval: kernel(func(c *Call) {
-		byReal(c, 0, evalMSAttention[float32], evalMSAttention[float64])
-	}),
+	Eval: floatKernel(evalMSAttention[float32], evalMSAttention[float64]),
 }
 
 // QAttention is MSAttention over quantized input and weights:
@@ -79,12 +77,12 @@ func evalMSAttention[T float32 | float64](c *Call) {
 		failf("operand past_sequence_length: %w", ErrUnsupported)
 	}
 	qkv := make([]T, rows*cols)
-	if b := reals[T](c.Array(2)); b != nil {
+	if b := elements[T](c.Array(2)); b != nil {
 		for i := range qkv {
 			qkv[i] = b[i%cols]
 		}
 	}
-	matMulAdd(rows, cols, w.Shape[0], reals[T](x), w.Shape[0], reals[T](w), cols, qkv, cols)
+	matMulAdd(rows, cols, w.Shape[0], elements[T](x), w.Shape[0], elements[T](w), cols, qkv, cols)
 	selfAttention(c, x.DType, qkv, x.Shape, cols, c.Array(3), c.Array(4), c.Array(5))
 }
 
@@ -131,8 +129,7 @@ func selfAttention[T realNum](c *Call, dt ndarray.DType, qkv []T, x []int, cols 
 }
 
 func evalQAttention(c *Call) {
-	wantArrays(c, 5)
-	x, w, bias, scale, weightScale := c.Array(0), c.Array(1), c.Array(2), c.Array(3), c.Array(4)
+	x, w, bias, scale, weightScale := tensor(c, 0), tensor(c, 1), tensor(c, 2), tensor(c, 3), tensor(c, 4)
 	checkProjection(c.Node, x, w)
 	cols := w.Shape[1]
 	wantShape("bias", bias, cols)
@@ -142,7 +139,7 @@ func evalQAttention(c *Call) {
 	}
 	p := planMatMul([]int{x.Shape[0] * x.Shape[1], x.Shape[2]}, w.Shape)
 	acc := integerProduct(p, x.Reshaped(p.m, p.k), w, c.Array(6), c.Array(7))
-	qkv, ws, b := make([]float32, len(acc)), reals[float32](weightScale), reals[float32](bias)
+	qkv, ws, b := make([]float32, len(acc)), elements[float32](weightScale), elements[float32](bias)
 	s := float32(scale.Float(0))
 	for i, v := range acc {
 		qkv[i] = float32(v)*(s*ws[i%cols%len(ws)]) + b[i%cols]
@@ -164,9 +161,7 @@ var MultiHeadAttention = Op{
 	Attrs: []AttrSpec{{Name: "mask_filter_value", Kind: ssa.AttrFloat}, {Name: "num_heads", Kind: ssa.AttrInt, Required: true},
 		{Name: "scale", Kind: ssa.AttrFloat}, {Name: "unidirectional", Kind: ssa.AttrInt}},
 	Facts: Facts{Cost: cachedCost(1)}, Infer: rule(inferMultiHead),
-	Eval: kernel(func(c *Call) {
-		byReal(c, 0, evalMultiHead[float32], evalMultiHead[float64])
-	}),
+	Eval: floatKernel(evalMultiHead[float32], evalMultiHead[float64]),
 }
 
 func inferMultiHead(n *ssa.Node) []Inferred {
@@ -212,7 +207,7 @@ func evalMultiHead[T float32 | float64](c *Call) {
 	a.bias = newMaskView(c.Array(5), [4]int{a.q.batch, a.q.n, a.q.seq, a.k.seq})
 	dt := c.Array(0).DType
 	probs := a.probabilities(func(scores []T) {
-		storeWanted(c, 3, &ndarray.Array{DType: dt, Shape: []int{a.q.batch, a.q.n, a.q.seq, a.k.seq}}, scores)
+		setResult(c, 3, dt, []int{a.q.batch, a.q.n, a.q.seq, a.k.seq}, scores)
 	})
 	a.storeOutput(c, dt, probs)
 }
@@ -229,7 +224,7 @@ func (a *paddedAttention[T]) readProjected(c *Call) {
 			failf("a packed operand has shape %v, expected [B,S,%d,%d,H]", p.Shape, n, slots)
 		}
 		h := p.Shape[4]
-		x := packedHeads(reals[T](p), p.Shape[0], p.Shape[1], n, h, n*slots*h, i*h)
+		x := packedHeads(elements[T](p), p.Shape[0], p.Shape[1], n, h, n*slots*h, i*h)
 		x.perHead = slots * h
 		return x
 	}
@@ -255,7 +250,7 @@ func (a *paddedAttention[T]) addProjectionBias(bias *ndarray.Array) {
 	if bias == nil {
 		return
 	}
-	b := reals[T](bias)
+	b := elements[T](bias)
 	if want := a.q.n * (a.q.size + a.k.size + a.v.size); len(b) != want {
 		failf("bias has %d elements, expected %d", len(b), want)
 	}
@@ -289,6 +284,6 @@ func (a *paddedAttention[T]) joinSeparate(c *Call) {
 		}
 		*x = x.contiguous(past)
 		shape := []int{x.batch, x.n, x.seq, x.size}
-		storeWanted(c, 1+i, &ndarray.Array{DType: c.Array(0).DType, Shape: shape}, x.v)
+		setResult(c, 1+i, c.Array(0).DType, shape, x.v)
 	}
 }

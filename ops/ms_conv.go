@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"math"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -16,10 +15,7 @@ var FusedConv = Op{
 	Domain: microsoft, Name: "FusedConv", Since: 1, Doc: "Y = act(Conv(X, W, B) + Z)",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: fusedConvAttrs, Infer: Conv.Infer, Facts: Facts{Cost: convCost(1)},
-	Eval: kernel(func(c *Call) {
-		byReal(c, 0, func(c *Call) { evalFusedConv[float32](c, false) },
-			func(c *Call) { evalFusedConv[float64](c, false) })
-	}),
+	Eval: floatKernel(evalFusedConv[float32](false), evalFusedConv[float64](false)),
 }
 
 // NhwcConv is Conv with channels last in X and Y.
@@ -34,10 +30,7 @@ func nhwcConv(name, doc string, attrs []AttrSpec, operands int) Op {
 		MinIn: 2, MaxIn: operands, MinOut: 1, MaxOut: 1,
 		Attrs: attrs, Facts: Facts{Cost: convCost(1)},
 		Infer: rule(func(n *ssa.Node) []Inferred { return inferChannelsLast(n, 0, 1, InType(n, 0).DType) }),
-		Eval: kernel(func(c *Call) {
-			byReal(c, 0, func(c *Call) { evalFusedConv[float32](c, true) },
-				func(c *Call) { evalFusedConv[float64](c, true) })
-		}),
+		Eval:  floatKernel(evalFusedConv[float32](true), evalFusedConv[float64](true)),
 	}
 }
 
@@ -70,10 +63,13 @@ func lastShape(shape []int) []int {
 	return slices.Concat(shape[:1], shape[2:], shape[1:2])
 }
 
-func evalFusedConv[T float32 | float64](c *Call, last bool) {
-	wantArrays(c, 2)
-	x, w, b, z := c.Array(0), c.Array(1), c.Array(2), c.Array(3)
-	shape, data := x.Shape, reals[T](x)
+func evalFusedConv[T float32 | float64](last bool) func(c *Call) {
+	return func(c *Call) { fusedConv[T](c, last) }
+}
+
+func fusedConv[T realNum](c *Call, last bool) {
+	x, w, b, z := tensor(c, 0), tensor(c, 1), c.Array(2), c.Array(3)
+	shape, data := x.Shape, elements[T](x)
 	if last && len(shape) > 2 {
 		shape = firstShape(shape)
 		data = channelsFirst(data, shape[0], sizeOf(shape[2:]), shape[1])
@@ -83,14 +79,14 @@ func evalFusedConv[T float32 | float64](c *Call, last bool) {
 	act := fusedActivation(c.Node.Str("activation", ""), c.Node.Floats("activation_params"))
 	yShape := s.yShape()
 	out := make([]T, sizeOf(yShape))
-	convolve(&s, data, reals[T](w), reals[T](b), out)
+	convolve(&s, data, elements[T](w), elements[T](b), out)
 	if last {
 		out = channelsLast(out, s.n, s.m, sizeOf(s.win.out))
 		yShape = lastShape(yShape)
 	}
 	wantShape("Z", z, yShape...)
-	y := newReal[T](c, 0, x.DType, yShape...)
-	for i, v := range reals[T](z) {
+	y := newResult[T](c, 0, x.DType, yShape...)
+	for i, v := range elements[T](z) {
 		out[i] += v
 	}
 	activate(out, act)
@@ -122,14 +118,8 @@ func evalNhwcMaxPool(c *Call) {
 	w, shape := poolLast(c)
 	x := c.Array(0)
 	n, ch, in, out := shape[0], shape[1], sizeOf(w.in), sizeOf(w.out)
-	y := try(c.Output(0, x.DType, lastShape(append([]int{n, ch}, w.out...))...))
-	if x.DType == ndarray.Int8 {
-		pooled := make([]int8, n*ch*out)
-		maxPool(&w, n*ch, channelsFirst(ndarray.Slice[int8](x), n, in, ch), math.MinInt8, pooled, nil)
-		copy(ndarray.Slice[int8](y), channelsLast(pooled, n, ch, out))
-		return
-	}
-	pooled := make([]uint8, n*ch*out)
-	maxPool(&w, n*ch, channelsFirst(x.Data, n, in, ch), 0, pooled, nil)
-	copy(y.Data, channelsLast(pooled, n, ch, out))
+	least, _ := integerRange(x.DType)
+	pooled := make([]int64, n*ch*out)
+	maxPool(&w, n*ch, channelsFirst(elements[int64](x), n, in, ch), least, pooled, nil)
+	setResult(c, 0, x.DType, lastShape(append([]int{n, ch}, w.out...)), channelsLast(pooled, n, ch, out))
 }

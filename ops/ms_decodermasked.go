@@ -3,7 +3,6 @@ package ops
 import (
 	"math"
 
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -23,7 +22,7 @@ var DecoderMaskedMultiHeadAttention = Op{
 	MinIn: 1, MaxIn: 11, MinOut: 1, MaxOut: 4,
 	Attrs: []AttrSpec{{Name: "mask_filter_value", Kind: ssa.AttrFloat}, {Name: "num_heads", Kind: ssa.AttrInt, Required: true},
 		{Name: "output_qk", Kind: ssa.AttrInt}, {Name: "past_present_share_buffer", Kind: ssa.AttrInt}, {Name: "scale", Kind: ssa.AttrFloat}},
-	Infer: rule(inferDecoderMasked), Facts: Facts{Cost: cachedCost(1)}, Eval: kernel(notDouble(evalDecoderMasked)),
+	Infer: rule(inferDecoderMasked), Facts: Facts{Cost: cachedCost(1)}, Eval: floatKernel(evalDecoderMasked, nil),
 }
 
 func inferDecoderMasked(n *ssa.Node) []Inferred {
@@ -70,7 +69,7 @@ func evalDecoderMasked(c *Call) {
 	checkHeads(a.q, a.k, a.v)
 	a.bias = newMaskView(c.Array(4), [4]int{a.q.batch, a.q.n, 1, a.k.seq})
 	probs := a.probabilities(func(scores []float32) {
-		storeWanted(c, 3, &ndarray.Array{DType: q.DType, Shape: []int{a.q.batch, a.q.n, 1, a.k.seq}}, scores)
+		setResult(c, 3, q.DType, []int{a.q.batch, a.q.n, 1, a.k.seq}, scores)
 	})
 	a.storeOutput(c, q.DType, probs)
 }
@@ -87,7 +86,7 @@ func (a *paddedAttention[T]) joinShared(c *Call) {
 	if c.Node.Int("past_present_share_buffer", 0) == 0 || !c.Has(5) || !c.Has(6) || !c.Has(7) {
 		failf("a past that is not past_key, past_value and past_sequence_length with past_present_share_buffer=1: %w", ErrUnsupported)
 	}
-	filled := optInt(c, 7, -1)
+	filled := optionalInt(c, 7, -1)
 	origin := a.beams(c)
 	for i, x := range []*heads[T]{&a.k, &a.v} {
 		p := c.Array(5 + i)
@@ -107,7 +106,7 @@ func (a *paddedAttention[T]) joinShared(c *Call) {
 				}
 			}
 		}
-		storeWanted(c, 1+i, p, present.v)
+		setResult(c, 1+i, p.DType, p.Shape, present.v)
 		*x = seen
 	}
 }
@@ -116,14 +115,14 @@ func (a *paddedAttention[T]) joinShared(c *Call) {
 func (a *paddedAttention[T]) storeJoined(c *Call, from int, k, v heads[T]) {
 	for i, x := range []heads[T]{k, v} {
 		shape := []int{x.batch, x.n, x.seq, x.size}
-		storeWanted(c, from+i, &ndarray.Array{DType: c.Array(0).DType, Shape: shape}, x.contiguous(heads[T]{}).v)
+		setResult(c, from+i, c.Array(0).DType, shape, x.contiguous(heads[T]{}).v)
 	}
 }
 
 // beams returns which sequence position t of sequence b's past is taken from.
 func (a *paddedAttention[T]) beams(c *Call) func(b, t int) int {
 	own := func(b, _ int) int { return b }
-	width := optInt(c, 8, 1)
+	width := optionalInt(c, 8, 1)
 	if width == 1 && !c.Has(9) {
 		return own
 	}

@@ -23,15 +23,14 @@ var DynamicQuantizeLSTM = Op{
 }
 
 func evalDynamicQuantizeLSTM(c *Call) {
-	wantArrays(c, 3)
-	x, rec := c.Array(0), c.Array(2)
+	x, rec := tensor(c, 0), tensor(c, 2)
 	if x.DType != ndarray.Float32 {
 		check(unsupportedType(x.DType))
 	}
 	wantRank("R", rec, 3)
 	r := recurrenceOf(c, 4, rec.Shape[1])
 	width := 4 * r.hidden
-	wantShape("W", c.Array(1), r.dirs, r.input, width)
+	wantShape("W", tensor(c, 1), r.dirs, r.input, width)
 	wantShape("R", rec, r.dirs, r.hidden, width)
 	wantShape("B", c.Array(3), r.dirs, 2*width)
 	w := newQuantWeights("W", c.Array(1), c.Array(8), c.Array(9))

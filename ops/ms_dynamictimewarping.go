@@ -36,7 +36,7 @@ func evalTimeWarping(c *Call) {
 	if len(shape) != 2 || shape[0] < 1 || shape[1] < 1 || x.DType != ndarray.Float32 {
 		failf("costs %s, expected float32[M,N] or float32[1,M,N]", x)
 	}
-	rows, cols, cost := shape[0], shape[1], reals[float32](x)
+	rows, cols, cost := shape[0], shape[1], elements[float32](x)
 	inf := float32(math.Inf(1))
 	total, from := make([]float32, (rows+1)*(cols+1)), make([]byte, (rows+1)*(cols+1))
 	for i := range total {

@@ -18,7 +18,7 @@ var GatedRMSNorm = Op{
 	Domain: microsoft, Name: "GatedRMSNorm", Since: 1, Doc: "Y = rms(X) * activation(gate)",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "activation", Kind: ssa.AttrString}, {Name: "epsilon", Kind: ssa.AttrFloat}},
-	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst, Cost: normCost}, Eval: kernel(notDouble(evalGatedRMS)),
+	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst, Cost: normCost}, Eval: floatKernel(evalGatedRMS, nil),
 }
 
 func evalGatedRMS(c *Call) {
@@ -32,16 +32,16 @@ func evalGatedRMS(c *Call) {
 	var act func(float64) float64
 	switch name := c.Node.Str("activation", "silu"); name {
 	case "silu", "swish":
-		act = func(z float64) float64 { return z * sigmoid(z) }
+		act = silu
 	case "sigmoid":
 		act = sigmoid
 	default:
 		failf("activation=%q is not silu, swish or sigmoid", name)
 	}
-	y := newReal[float32](c, 0, x.DType, x.Shape...)
-	v, g := reals[float32](x), append([]float32{}, reals[float32](gate)...)
+	y := newResult[float32](c, 0, x.DType, x.Shape...)
+	v, g := elements[float32](x), append([]float32{}, elements[float32](gate)...)
 	rmsGroups(y.V, v, width, float64(c.Node.Float("epsilon", 1e-5)))
-	scaleShift(y.V, reals[float32](scale), nil)
+	scaleShift(y.V, elements[float32](scale), nil)
 	for i := range y.V {
 		y.V[i] *= float32(act(float64(g[i])))
 	}
@@ -62,18 +62,18 @@ var BranchwiseRMSNorm = Op{
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "num_branches", Kind: ssa.AttrInt}},
 	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
-	Eval: kernel(notDouble(func(c *Call) {
+	Eval: floatKernel(func(c *Call) {
 		x := c.Array(0)
 		s := streamsOf(c.Node, x.Shape)
 		scale := c.Array(1)
 		if scale != nil && scale.Len() != s.width && scale.Len() != s.branches*s.width {
 			failf("scale has shape %v for %d branches of %d", scale.Shape, s.branches, s.width)
 		}
-		y := newReal[float32](c, 0, x.DType, x.Shape...)
-		rmsGroups(y.V, reals[float32](x), s.width, float64(c.Node.Float("epsilon", 1e-5)))
-		scaleShift(y.V, reals[float32](scale), nil)
+		y := newResult[float32](c, 0, x.DType, x.Shape...)
+		rmsGroups(y.V, elements[float32](x), s.width, float64(c.Node.Float("epsilon", 1e-5)))
+		scaleShift(y.V, elements[float32](scale), nil)
 		y.store()
-	})),
+	}, nil),
 }
 
 // EngramGate gates a value by how well normalized keys and queries agree:
@@ -86,7 +86,7 @@ var BranchwiseRMSNorm = Op{
 var EngramGate = Op{
 	Domain: microsoft, Name: "EngramGate", Since: 1, Doc: "output = sigmoid(±√|rms(key)·rms(query)/√H|) * value",
 	MinIn: 5, MaxIn: 6, MinOut: 1, MaxOut: 2, Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}},
-	Infer: rule(firstType(2)), Facts: Facts{Cost: normCost}, Eval: kernel(notDouble(evalEngramGate)),
+	Infer: rule(firstType(2)), Facts: Facts{Cost: normCost}, Eval: floatKernel(evalEngramGate, nil),
 }
 
 func evalEngramGate(c *Call) {
@@ -103,13 +103,13 @@ func evalEngramGate(c *Call) {
 	}
 	eps := float64(c.Node.Float("epsilon", 1e-5))
 	normed := func(a, scale *ndarray.Array) []float32 {
-		out := append([]float32{}, reals[float32](a)...)
+		out := append([]float32{}, elements[float32](a)...)
 		rmsGroups(out, out, h, eps)
-		scaleShift(out, reals[float32](scale), nil)
+		scaleShift(out, elements[float32](scale), nil)
 		return out
 	}
-	k, q, value := normed(key, c.Array(3)), normed(c.Array(1), c.Array(4)), reals[float32](c.Array(2))
-	y := newReal[float32](c, 0, key.DType, key.Shape...)
+	k, q, value := normed(key, c.Array(3)), normed(c.Array(1), c.Array(4)), elements[float32](c.Array(2))
+	y := newResult[float32](c, 0, key.DType, key.Shape...)
 	for r := range b * s * m {
 		d := 0.0
 		for i := r * h; i < (r+1)*h; i++ {
@@ -128,8 +128,8 @@ func evalEngramGate(c *Call) {
 		out := append([]float32{}, y.V...)
 		roundTo(out, key.DType)
 		rmsGroups(out, out, h, eps)
-		scaleShift(out, reals[float32](c.Array(5)), nil)
-		storeWanted(c, 1, key, out)
+		scaleShift(out, elements[float32](c.Array(5)), nil)
+		setResult(c, 1, key.DType, key.Shape, out)
 	}
 	y.store()
 }
@@ -141,31 +141,31 @@ var LinearAttentionGate = Op{
 	Domain: microsoft, Name: "LinearAttentionGate", Since: 1, Doc: "decay = decay_scale * softplus(a + dt_bias); beta = sigmoid(b)",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 2,
 	Infer: rule(firstType(2)), Facts: Facts{InPlace: inPlaceFirst},
-	Eval: kernel(notDouble(func(c *Call) {
+	Eval: floatKernel(func(c *Call) {
 		a, b := c.Array(0), c.Array(3)
 		if a.Rank() < 1 {
 			failf("a is a scalar")
 		}
 		heads := a.Shape[a.Rank()-1]
 		for i, what := range []string{"dt_bias", "decay_scale"} {
-			wantShape(what, needTensor(c, 1+i), heads)
+			wantShape(what, tensor(c, 1+i), heads)
 		}
 		wantShape("b", b, a.Shape...)
 		if c.Wants(1) {
 			if b == nil {
 				failf("beta needs b")
 			}
-			beta := append([]float32{}, reals[float32](b)...)
+			beta := append([]float32{}, elements[float32](b)...)
 			for i, v := range beta {
 				beta[i] = float32(sigmoid(float64(v)))
 			}
-			storeWanted(c, 1, a, beta)
+			setResult(c, 1, a.DType, a.Shape, beta)
 		}
-		y := newReal[float32](c, 0, a.DType, a.Shape...)
-		bias, scale := reals[float32](c.Array(1)), reals[float32](c.Array(2))
-		for i, v := range reals[float32](a) {
+		y := newResult[float32](c, 0, a.DType, a.Shape...)
+		bias, scale := elements[float32](c.Array(1)), elements[float32](c.Array(2))
+		for i, v := range elements[float32](a) {
 			y.V[i] = scale[i%heads] * float32(softplus(float64(v+bias[i%heads])))
 		}
 		y.store()
-	})),
+	}, nil),
 }

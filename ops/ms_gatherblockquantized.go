@@ -136,14 +136,13 @@ func (t *blockTable) read(a *ndarray.Array, i, width int) float64 {
 }
 
 func evalGatherBlock(c *Call) {
-	wantArrays(c, 3)
 	t := newBlockTable(c)
-	idx := c.Array(1)
+	idx := tensor(c, 1)
 	if !idx.DType.IsInteger() {
 		check(unsupportedType(idx.DType))
 	}
 	axis := try(NormAxis(c.Node.Int("gather_axis", 0), len(t.shape)))
-	y := try(c.Output(0, t.scales.DType, slices.Concat(t.shape[:axis], idx.Shape, t.shape[axis+1:])...))
+	y := result(c, 0, t.scales.DType, slices.Concat(t.shape[:axis], idx.Shape, t.shape[axis+1:])...)
 	rows, dim, inner := idx.Ints(), t.shape[axis], sizeOf(t.shape[axis+1:])
 	at := make([]int, len(t.shape))
 	for i := range y.Len() {

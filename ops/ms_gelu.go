@@ -52,21 +52,19 @@ var BiasSplitGelu = Op{
 		}
 		return One(ssa.TensorOf(x.DType, dimOf(x, 0), dimOf(x, 1), dimOf(x, 2).FloorDiv(ssa.D(2))))
 	}),
-	Eval: kernel(func(c *Call) {
-		byReal(c, 0, evalBiasSplitGelu[float32], evalBiasSplitGelu[float64])
-	}),
+	Eval: floatKernel(evalBiasSplitGelu[float32], evalBiasSplitGelu[float64]),
 }
 
 // evalBiased applies f to operand 0 plus the optional vector operand 1.
 func evalBiased(c *Call, f func(float64) float64) {
-	byReal(c, 0, func(c *Call) { biased[float32](c, f) }, func(c *Call) { biased[float64](c, f) })
+	byFloat(c, func(c *Call) { biased[float32](c, f) }, func(c *Call) { biased[float64](c, f) })
 }
 
 func biased[T realNum](c *Call, f func(float64) float64) {
 	x := c.Array(0)
 	bias := spread[T]("bias", c.Array(1), x.Shape)
-	y := newReal[T](c, 0, x.DType, x.Shape...)
-	for i, v := range reals[T](x) {
+	y := newResult[T](c, 0, x.DType, x.Shape...)
+	for i, v := range elements[T](x) {
 		if bias != nil {
 			v += bias[i%len(bias)]
 		}
@@ -83,8 +81,8 @@ func evalBiasSplitGelu[T float32 | float64](c *Call) {
 		failf("X has shape %v, whose last dimension is odd", x.Shape)
 	}
 	wantShape("bias", c.Array(1), d)
-	y := newReal[T](c, 0, x.DType, x.Shape[0], x.Shape[1], d/2)
-	v, b := reals[T](x), reals[T](c.Array(1))
+	y := newResult[T](c, 0, x.DType, x.Shape[0], x.Shape[1], d/2)
+	v, b := elements[T](x), elements[T](c.Array(1))
 	for i := range y.V {
 		row, j := i/(d/2)*d, i%(d/2)
 		y.V[i] = (v[row+j] + b[j]) * T(gelu(float64(v[row+d/2+j]+b[d/2+j])))

@@ -16,7 +16,7 @@ var MSGroupNorm = Op{
 	Domain: microsoft, Name: "GroupNorm", Since: 1, Doc: "Y = act(GroupNormalization(X))",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: msGroupNormAttrs, Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
-	Eval: kernel(func(c *Call) { byReal(c, 0, evalGroupNormLast[float32], evalGroupNormLast[float64]) }),
+	Eval: floatKernel(evalGroupNormLast[float32], evalGroupNormLast[float64]),
 }
 
 // SkipGroupNorm is GroupNorm of X + skip + bias, which is result 1. The skip may
@@ -25,7 +25,7 @@ var SkipGroupNorm = Op{
 	Domain: microsoft, Name: "SkipGroupNorm", Since: 1, Doc: "Y = act(GroupNormalization(X + skip + bias))",
 	MinIn: 4, MaxIn: 5, MinOut: 1, MaxOut: 2,
 	Attrs: msGroupNormAttrs, Infer: rule(firstType(2)), Facts: Facts{Cost: normCost},
-	Eval: kernel(func(c *Call) { byReal(c, 0, evalGroupNormLast[float32], evalGroupNormLast[float64]) }),
+	Eval: floatKernel(evalGroupNormLast[float32], evalGroupNormLast[float64]),
 }
 
 // BiasAdd is Y = X + bias + skip, the bias along the last dimension.
@@ -33,25 +33,23 @@ var BiasAdd = Op{
 	Domain: microsoft, Name: "BiasAdd", Since: 1, Doc: "Y = X + bias + skip",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
-	Eval: kernel(func(c *Call) { byReal(c, 0, evalBiasAdd[float32], evalBiasAdd[float64]) }),
+	Eval: floatKernel(evalBiasAdd[float32], evalBiasAdd[float64]),
 }
 
 func evalBiasAdd[T float32 | float64](c *Call) {
-	wantArrays(c, 3)
-	x := c.Array(0)
-	bias := spread[T]("bias", c.Array(1), x.Shape)
-	skip := spread[T]("skip", c.Array(2), x.Shape)
-	sum := slices.Clone(reals[T](x))
+	x := tensor(c, 0)
+	bias := spread[T]("bias", tensor(c, 1), x.Shape)
+	skip := spread[T]("skip", tensor(c, 2), x.Shape)
+	sum := slices.Clone(elements[T](x))
 	scaleShift(sum, nil, bias)
 	scaleShift(sum, nil, skip)
-	y := newReal[T](c, 0, x.DType, x.Shape...)
+	y := newResult[T](c, 0, x.DType, x.Shape...)
 	copy(y.V, sum)
 	y.store()
 }
 
 func evalGroupNormLast[T float32 | float64](c *Call) {
-	wantArrays(c, 3)
-	x := c.Array(0)
+	x := tensor(c, 0)
 	groups, act := int(c.Node.Int("groups", 0)), c.Node.Int("activation", 0)
 	if x.Rank() < 3 || act != 0 && act != 1 {
 		failf("X of shape %v with activation=%d", x.Shape, act)
@@ -74,18 +72,18 @@ func evalGroupNormLast[T float32 | float64](c *Call) {
 	for at := 0; at < len(sum); at += size {
 		standardize(sum[at:at+size], sum[at:at+size], float64(c.Node.Float("epsilon", 1e-5)), true)
 	}
-	gamma, beta := reals[T](c.Array(1)), reals[T](c.Array(2))
+	gamma, beta := elements[T](tensor(c, 1)), elements[T](tensor(c, 2))
 	for i := range sum {
 		k := i / plane % ch
 		sum[i] = sum[i]*gamma[k] + beta[k]
 	}
 	if act == 1 {
-		activate(sum, func(v float64) float64 { return v * sigmoid(v) })
+		activate(sum, silu)
 	}
 	if last {
 		sum = channelsLast(sum, shape[0], ch, plane)
 	}
-	y := newReal[T](c, 0, x.DType, x.Shape...)
+	y := newResult[T](c, 0, x.DType, x.Shape...)
 	copy(y.V, sum)
 	y.store()
 }
@@ -93,7 +91,7 @@ func evalGroupNormLast[T float32 | float64](c *Call) {
 // skipSum is X + skip + bias, stored as result 1 where wanted.
 func skipSum[T realNum](c *Call) []T {
 	x, skip := c.Array(0), c.Array(3)
-	sum := slices.Clone(reals[T](x))
+	sum := slices.Clone(elements[T](x))
 	if skip != nil && skip.Rank() == 2 { // [N,C] for all positions
 		shape := make([]int, x.Rank())
 		for i := range shape {
@@ -106,6 +104,6 @@ func skipSum[T realNum](c *Call) []T {
 		v := spread[T]([]string{"skip", "bias"}[i], a, x.Shape)
 		scaleShift(sum, nil, v)
 	}
-	storeWanted(c, 1, x, sum)
+	setResult(c, 1, x.DType, x.Shape, sum)
 	return sum
 }

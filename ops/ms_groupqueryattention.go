@@ -27,9 +27,7 @@ var GroupQueryAttention = Op{
 		{Name: "sliding_window_cache", Kind: ssa.AttrInt}, {Name: "smooth_softmax", Kind: ssa.AttrInt}, {Name: "softcap", Kind: ssa.AttrFloat},
 		{Name: "v_quant_type", Kind: ssa.AttrString}},
 	Facts: Facts{Cost: cachedCost(1)}, Infer: rule(inferGroupQuery),
-	Eval: kernel(func(c *Call) {
-		byReal(c, 0, evalGroupQuery[float32], evalGroupQuery[float64])
-	}),
+	Eval: floatKernel(evalGroupQuery[float32], evalGroupQuery[float64]),
 }
 
 func inferGroupQuery(n *ssa.Node) []Inferred {
@@ -103,7 +101,7 @@ func (g *groupQuery[T]) readOperands() {
 		if size*(hq+2*hk) != width {
 			failf("a packed query of width %d does not split into %d heads", width, hq+2*hk)
 		}
-		v := reals[T](q)
+		v := elements[T](q)
 		g.q = packedHeads(v, q.Shape[0], q.Shape[1], hq, size, width, 0)
 		g.newK = packedHeads(v, q.Shape[0], q.Shape[1], hk, size, width, hq*size)
 		g.newV = packedHeads(v, q.Shape[0], q.Shape[1], hk, size, width, (hq+hk)*size)
@@ -124,7 +122,7 @@ func (g *groupQuery[T]) readLengths() {
 		failf("seqlens_k is absent")
 	}
 	wantLen("seqlens_k", lens, g.q.batch)
-	total := optInt(g.c, 6, -1)
+	total := optionalInt(g.c, 6, -1)
 	if total < int64(g.q.seq) || total > math.MaxInt32 {
 		failf("total_sequence_length=%d with %d new positions", total, g.q.seq)
 	}
@@ -157,7 +155,7 @@ func (g *groupQuery[T]) rotate() {
 		for r := 0; r < len(x.v); r += x.size {
 			row := x.v[r : r+x.size]
 			standardize(row, row, float64(g.c.Node.Float("qk_norm_epsilon", 1e-6)), false)
-			scaleShift(row, reals[T](w), nil)
+			scaleShift(row, elements[T](w), nil)
 		}
 	}
 	if g.c.Node.Int("do_rotary", 0) == 0 {
@@ -220,7 +218,7 @@ func (g *groupQuery[T]) fillCaches() {
 			}
 		}
 		shape := []int{x.batch, x.n, size, x.size}
-		storeWanted(g.c, 1+i, &ndarray.Array{DType: g.c.Array(0).DType, Shape: shape}, cache.v)
+		setResult(g.c, 1+i, g.c.Array(0).DType, shape, cache.v)
 		cache.seq = g.total // what lies behind is unused
 		if i == 0 {
 			g.k = cache
@@ -237,7 +235,7 @@ func (g *groupQuery[T]) attend() {
 		scale = 1 / math.Sqrt(float64(g.q.size))
 	}
 	wantLen("head_sink", g.c.Array(11), g.q.n)
-	g.sink = reals[T](g.c.Array(11))
+	g.sink = elements[T](g.c.Array(11))
 	if g.sink == nil && n.Int("smooth_softmax", 0) == 1 {
 		g.sink = make([]T, g.q.n)
 	}
@@ -249,11 +247,11 @@ func (g *groupQuery[T]) attend() {
 	shape := &ndarray.Array{DType: dt, Shape: []int{g.q.batch, g.q.n, g.q.seq, g.total}}
 	switch n.Int("qk_output", 0) {
 	case 1:
-		storeWanted(g.c, 3, shape, scores)
+		setResult(g.c, 3, shape.DType, shape.Shape, scores)
 	case 2:
-		storeWanted(g.c, 3, shape, probs)
+		setResult(g.c, 3, shape.DType, shape.Shape, probs)
 	}
-	y := newReal[T](g.c, 0, dt, g.q.batch, g.q.seq, g.q.n*g.v.size)
+	y := newResult[T](g.c, 0, dt, g.q.batch, g.q.seq, g.q.n*g.v.size)
 	attentionApply(probs, g.v, bsnh(y.V, g.q.batch, g.q.seq, g.q.n, g.v.size))
 	y.store()
 }
@@ -286,25 +284,10 @@ func (g *groupQuery[T]) mask(scores []T) []T {
 			}
 		}
 		if g.sink == nil {
-			softmaxRow(row)
+			softmaxRows(row, len(row))
 		} else {
-			softmaxSink(row, float64(g.sink[h]))
+			softmax(row, float64(g.sink[h]))
 		}
 	}
 	return probs
-}
-
-// softmaxSink is a softmax whose denominator also has e^sink.
-func softmaxSink[T realNum](row []T, sink float64) {
-	most := sink
-	for _, v := range row {
-		most = math.Max(most, float64(v))
-	}
-	sum := math.Exp(sink - most)
-	for _, v := range row {
-		sum += math.Exp(float64(v) - most)
-	}
-	for i, v := range row {
-		row[i] = T(math.Exp(float64(v)-most) / sum)
-	}
 }

@@ -23,7 +23,7 @@ var CropAndResize = Op{
 		}
 		return One(ssa.TensorOf(x.DType, dimOf(InType(n, 1), 0), dimOf(x, 1), size[0], size[1]))
 	}),
-	Eval: kernel(notDouble(evalCropAndResize)),
+	Eval: floatKernel(evalCropAndResize, nil),
 }
 
 func evalCropAndResize(c *Call) {
@@ -43,8 +43,8 @@ func evalCropAndResize(c *Call) {
 		failf("mode=%q is neither bilinear nor nearest", mode)
 	}
 	h, w := int(size.Int(0)), int(size.Int(1))
-	out := newReal[float32](c, 0, x.DType, rois.Shape[0], x.Shape[1], h, w)
-	v, boxes := reals[float32](x), reals[float32](rois)
+	out := newResult[float32](c, 0, x.DType, rois.Shape[0], x.Shape[1], h, w)
+	v, boxes := elements[float32](x), elements[float32](rois)
 	outside, plane := c.Node.Float("extrapolation_value", 0), x.Shape[2]*x.Shape[3]
 	for r := range rois.Shape[0] {
 		b := batches.Int(r)
@@ -125,7 +125,7 @@ var ConvTransposeWithDynamicPads = Op{
 		if c.Has(3) {
 			inner.In = append(inner.In, c.In[3])
 		}
-		byReal(&inner, 0, evalConvTranspose[float32], evalConvTranspose[float64])
+		byFloat(&inner, evalConvTranspose[float32], evalConvTranspose[float64])
 		c.Out = inner.Out
 	}),
 }
@@ -182,7 +182,7 @@ func evalUnfold(c *Call) {
 	if step64 > int64(length) {
 		shape[axis] = 1
 	}
-	out := try(c.Output(0, x.DType, append(slices.Clone(shape), size)...))
+	out := result(c, 0, x.DType, append(slices.Clone(shape), size)...)
 	outer, inner, width := sizeOf(x.Shape[:axis]), sizeOf(x.Shape[axis+1:]), x.DType.Size()
 	for o := range outer {
 		for i := range shape[axis] {
@@ -207,7 +207,7 @@ var SampleOp = Op{
 	Infer: SameAs, Facts: Facts{Elementwise: true, Alias: wholeView, Cost: freeCost},
 	Eval: kernel(func(c *Call) {
 		x := c.Array(0)
-		y := try(c.Output(0, x.DType, x.Shape...))
+		y := result(c, 0, x.DType, x.Shape...)
 		copy(y.Data, x.Data)
 		copy(y.Str, x.Str)
 	}),

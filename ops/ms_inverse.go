@@ -18,17 +18,16 @@ var Inverse = Op{
 }
 
 func evalInverse(c *Call) {
-	wantArrays(c, 1)
-	x := c.Array(0)
+	x := tensor(c, 0)
 	size := checkMatrices(x)
 	if !x.DType.IsFloat() {
 		check(unsupportedType(x.DType))
 	}
-	y := newReal[float64](c, 0, x.DType, x.Shape...)
+	y := newResult[float64](c, 0, x.DType, x.Shape...)
 	if len(y.V) == 0 {
 		return
 	}
-	v := reals[float64](x)
+	v := elements[float64](x)
 	for at := 0; at < len(v); at += size * size {
 		var inv mat.Dense
 		err := inv.Inverse(mat.NewDense(size, size, v[at:at+size*size]))
@@ -57,7 +56,7 @@ var CDist = Op{
 		a, b := InType(n, 0), InType(n, 1)
 		return One(ssa.TensorOf(a.DType, dimOf(a, 0), dimOf(b, 0)))
 	}),
-	Eval: kernel(func(c *Call) { byReal(c, 0, evalCDist[float32], evalCDist[float64]) }),
+	Eval: floatKernel(evalCDist[float32], evalCDist[float64]),
 }
 
 func evalCDist[T float32 | float64](c *Call) {
@@ -71,8 +70,8 @@ func evalCDist[T float32 | float64](c *Call) {
 	if metric != "sqeuclidean" && metric != "euclidean" {
 		failf("metric %q: %w", metric, ErrUnsupported)
 	}
-	y := newReal[T](c, 0, a.DType, a.Shape[0], b.Shape[0])
-	n, u, v := a.Shape[1], reals[T](a), reals[T](b)
+	y := newResult[T](c, 0, a.DType, a.Shape[0], b.Shape[0])
+	n, u, v := a.Shape[1], elements[T](a), elements[T](b)
 	for i := range a.Shape[0] {
 		for j := range b.Shape[0] {
 			var sum float64

@@ -49,7 +49,7 @@ var MSLinearAttention = Op{
 	Domain: microsoft, Name: "LinearAttention", Since: 1, Doc: "S = exp(g)∘S + k⊗v, o = scale * Sᵀq over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
 	Attrs: append(slices.Clone(LinearAttention.Attrs), AttrSpec{Name: "state_window", Kind: ssa.AttrInt}),
-	Infer: rule(inferMSLinearAttention), Facts: Facts{Cost: linearAttentionCost}, Eval: kernel(notDouble(evalMSLinearAttention)),
+	Infer: rule(inferMSLinearAttention), Facts: Facts{Cost: linearAttentionCost}, Eval: floatKernel(evalMSLinearAttention, nil),
 }
 
 func inferMSLinearAttention(n *ssa.Node) []Inferred {
@@ -79,14 +79,14 @@ func evalMSLinearAttention(c *Call) {
 	state, slots := make([]float32, all), make([]float32, w*all)
 	if past != nil {
 		dt = past.DType
-		copy(state, lastSlot(reals[float32](past), w))
+		copy(state, lastSlot(elements[float32](past), w))
 	}
 	a.after = func(b, h, t int, s []float32) {
 		if j := t - k.seq + w; j >= 0 {
 			copy(slots[j*all+(b*k.n+h)*one:][:one], s)
 		}
 	}
-	y := newReal[float32](c, 0, c.Array(0).DType, q.batch, q.seq, max(q.n, k.n)*v.size)
+	y := newResult[float32](c, 0, c.Array(0).DType, q.batch, q.seq, max(q.n, k.n)*v.size)
 	out := bsnh(y.V, q.batch, q.seq, max(q.n, k.n), v.size)
 	for i := range k.batch * k.n {
 		a.head(i/k.n, i%k.n, state[i*one:][:one], out)
@@ -95,7 +95,7 @@ func evalMSLinearAttention(c *Call) {
 	if w > 0 {
 		state = slots
 	}
-	storeWanted(c, 1, &ndarray.Array{DType: dt, Shape: shape}, state)
+	setResult(c, 1, dt, shape, state)
 }
 
 // MSCausalConvWithState is CausalConvWithState of the com.microsoft domain: taps
@@ -109,7 +109,7 @@ var MSCausalConvWithState = Op{
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{{Name: "activation", Kind: ssa.AttrString}, {Name: "channels_last", Kind: ssa.AttrInt}, {Name: "dilation", Kind: ssa.AttrInt},
 		{Name: "ndim", Kind: ssa.AttrInt}, {Name: "state_window", Kind: ssa.AttrInt}},
-	Infer: rule(inferMSCausalConv), Facts: Facts{Cost: causalConvCost}, Eval: kernel(notDouble(evalMSCausalConv)),
+	Infer: rule(inferMSCausalConv), Facts: Facts{Cost: causalConvCost}, Eval: floatKernel(evalMSCausalConv, nil),
 }
 
 func inferMSCausalConv(n *ssa.Node) []Inferred {
@@ -182,9 +182,9 @@ func newCausalLine(c *Call) *causalLine {
 func evalMSCausalConv(c *Call) {
 	l := newCausalLine(c)
 	x := c.Array(0)
-	y := newReal[float32](c, 0, x.DType, x.Shape...)
-	in, weight, bias := reals[float32](x), reals[float32](c.Array(1)), reals[float32](c.Array(2))
-	past := lastSlot(reals[float32](c.Array(3)), l.window)
+	y := newResult[float32](c, 0, x.DType, x.Shape...)
+	in, weight, bias := elements[float32](x), elements[float32](c.Array(1)), elements[float32](c.Array(2))
+	past := lastSlot(elements[float32](c.Array(3)), l.window)
 	gated := c.Node.Str("activation", "none") != "none"
 	present := make([]float32, sizeOf(l.stateShape))
 	line := make([]float32, l.state+l.length)
@@ -200,14 +200,14 @@ func evalMSCausalConv(c *Call) {
 				sum += bias[ch]
 			}
 			if gated {
-				sum = swish(sum)
+				sum = float32(silu(float64(sum)))
 			}
 			y.V[l.at(b, ch, t, l.length)] = sum
 		}
 		l.keep(present, line, b, ch)
 	}
 	y.store()
-	storeWanted(c, 1, &ndarray.Array{DType: x.DType, Shape: l.stateShape}, present)
+	setResult(c, 1, x.DType, l.stateShape, present)
 }
 
 // fill lays out one channel: its past, 0 where there is none, and its input.

@@ -32,7 +32,7 @@ func fusedMatMul(name, doc string, attrs []AttrSpec) Op {
 		Domain: microsoft, Name: name, Since: 1, Doc: doc,
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 		Attrs: attrs, Infer: rule(inferFusedMatMul),
-		Eval:  kernel(func(c *Call) { byReal(c, 0, evalFusedMatMul[float32], evalFusedMatMul[float64]) }),
+		Eval:  floatKernel(evalFusedMatMul[float32], evalFusedMatMul[float64]),
 		Facts: Facts{Cost: matMulCost},
 	}
 }
@@ -84,20 +84,12 @@ func oriented(n *ssa.Node, side string, a *ndarray.Array) *ndarray.Array {
 }
 
 func evalFusedMatMul[T float32 | float64](c *Call) {
-	wantArrays(c, 2)
-	dt := c.Array(0).DType
-	if c.Array(1).DType != dt {
-		failf("operands have element types %s and %s", dt, c.Array(1).DType)
-	}
+	dt := sameOperands(c, 2, 2)
 	a, b := oriented(c.Node, "A", c.Array(0)), oriented(c.Node, "B", c.Array(1))
 	p := planMatMul(a.Shape, b.Shape)
 	act := fusedActivation(c.Node.Str("activation", ""), activationParams(c.Node))
-	y := newReal[T](c, 0, dt, p.shape...)
-	clear(y.V)
-	u, v := reals[T](a), reals[T](b)
-	p.eachProduct(func(i, j, o int) {
-		matMulAdd(p.m, p.n, p.k, u[i*p.m*p.k:], p.k, v[j*p.k*p.n:], p.n, y.V[o*p.m*p.n:], p.n)
-	})
+	y := newResult[T](c, 0, dt, p.shape...)
+	multiplyStacks(p, elements[T](a), elements[T](b), y.V)
 	alpha := T(c.Node.Float("alpha", 1))
 	for i := range y.V {
 		y.V[i] *= alpha
@@ -125,11 +117,14 @@ var FusedGemm = Op{
 	Attrs: append([]AttrSpec{{Name: "activation", Kind: ssa.AttrString}, {Name: "activation_alpha", Kind: ssa.AttrFloat},
 		{Name: "activation_beta", Kind: ssa.AttrFloat}, {Name: "activation_gamma", Kind: ssa.AttrFloat}}, Gemm.Attrs...),
 	Infer: rule(inferGemm), Facts: Facts{Cost: gemmCost},
-	Eval: kernel(func(c *Call) {
-		act := fusedActivation(c.Node.Str("activation", ""), activationParams(c.Node))
-		evalGemm(c)
-		activateArray(c.Out[0].(*ndarray.Array), act)
-	}),
+	Eval: floatKernel(evalFusedGemm[float32], evalFusedGemm[float64]),
+}
+
+func evalFusedGemm[T realNum](c *Call) {
+	act := fusedActivation(c.Node.Str("activation", ""), activationParams(c.Node))
+	y := gemm[T](c)
+	activate(y.V, act)
+	y.store()
 }
 
 // GemmFastGelu is FastGelu(X · W + bias).
@@ -137,19 +132,14 @@ var GemmFastGelu = Op{
 	Domain: microsoft, Name: "GemmFastGelu", Since: 1, Doc: "Y = gelu(X · W + bias) by the tanh approximation",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Infer: rule(inferMatMul), Facts: Facts{Cost: matMulCost},
-	Eval: kernel(func(c *Call) { byReal(c, 0, evalGemmFastGelu[float32], evalGemmFastGelu[float64]) }),
+	Eval: floatKernel(evalGemmFastGelu[float32], evalGemmFastGelu[float64]),
 }
 
 func evalGemmFastGelu[T float32 | float64](c *Call) {
-	wantArrays(c, 2)
-	p := planMatMul(c.Array(0).Shape, c.Array(1).Shape)
+	p := planMatMul(tensor(c, 0).Shape, tensor(c, 1).Shape)
 	bias := spread[T]("bias", c.Array(2), p.shape)
-	y := newReal[T](c, 0, c.Array(0).DType, p.shape...)
-	clear(y.V)
-	u, v := reals[T](c.Array(0)), reals[T](c.Array(1))
-	p.eachProduct(func(i, j, o int) {
-		matMulAdd(p.m, p.n, p.k, u[i*p.m*p.k:], p.k, v[j*p.k*p.n:], p.n, y.V[o*p.m*p.n:], p.n)
-	})
+	y := newResult[T](c, 0, c.Array(0).DType, p.shape...)
+	multiplyStacks(p, elements[T](c.Array(0)), elements[T](c.Array(1)), y.V)
 	scaleShift(y.V, nil, bias)
 	activate(y.V, geluTanh)
 	y.store()

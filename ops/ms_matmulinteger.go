@@ -58,8 +58,7 @@ var MulInteger = Op{
 }
 
 func evalDynamicQuantizeMatMul(c *Call) {
-	wantArrays(c, 3)
-	a := c.Array(0)
+	a := tensor(c, 0)
 	if a.DType != ndarray.Float32 {
 		check(unsupportedType(a.DType))
 	}
@@ -67,12 +66,11 @@ func evalDynamicQuantizeMatMul(c *Call) {
 	scale, zero := dynamicRange(x)
 	q := &ndarray.Array{DType: ndarray.Uint8, Shape: a.Shape, Data: make([]byte, len(x))}
 	quantizeBytes(q.Data, x, scale, zero)
-	scaledProduct(c, q, c.Array(1), ndarray.Scalar(zero), c.Array(3), ndarray.Scalar(scale), c.Array(2), c.Array(4))
+	scaledProduct(c, q, tensor(c, 1), ndarray.Scalar(zero), c.Array(3), ndarray.Scalar(scale), tensor(c, 2), c.Array(4))
 }
 
 func evalMatMulIntegerToFloat(c *Call) {
-	wantArrays(c, 4)
-	scaledProduct(c, c.Array(0), c.Array(1), c.Array(4), c.Array(5), c.Array(2), c.Array(3), c.Array(6))
+	scaledProduct(c, tensor(c, 0), tensor(c, 1), c.Array(4), c.Array(5), tensor(c, 2), tensor(c, 3), c.Array(6))
 }
 
 // scaledProduct stores (a - za)·(b - zb) * sa*sb + bias as result 0, of the
@@ -80,10 +78,10 @@ func evalMatMulIntegerToFloat(c *Call) {
 func scaledProduct(c *Call, a, b, za, zb, sa, sb, bias *ndarray.Array) {
 	p := planMatMul(a.Shape, b.Shape)
 	acc := integerProduct(p, a, b, za, zb)
-	full := append(append([]int(nil), p.batch...), p.m, p.n)
+	full := p.full()
 	left := spread[float32]("a_scale", asColumn(sa), full)
 	right := spread[float32]("b_scale", sb, full)
-	y := newReal[float32](c, 0, sb.DType, p.shape...)
+	y := newResult[float32](c, 0, sb.DType, p.shape...)
 	add := spread[float32]("bias", bias, full)
 	for i, v := range acc {
 		y.V[i] = float32(v) * (left[i%len(left)] * right[i%len(right)])
@@ -93,20 +91,13 @@ func scaledProduct(c *Call, a, b, za, zb, sa, sb, bias *ndarray.Array) {
 }
 
 func evalMatMulInteger16(c *Call) {
-	wantArrays(c, 2)
-	a, b := c.Array(0), c.Array(1)
+	a, b := tensor(c, 0), tensor(c, 1)
 	if !typesOf(ndarray.Int16, ndarray.Uint16).has(a.DType) || b.DType != a.DType {
 		failf("operands %s and %s: %w", a, b, ErrUnsupported)
 	}
 	p := planMatMul(a.Shape, b.Shape)
-	y := try(c.Output(0, wideInt(a.DType), p.shape...))
-	x := centered32("A", a, nil)
-	w := centered32("B", b, nil)
-	acc := ndarray.Slice[int32](y)
-	clear(acc)
-	p.eachProduct(func(i, j, o int) {
-		matMulAdd(p.m, p.n, p.k, x[i*p.m*p.k:], p.k, w[j*p.k*p.n:], p.n, acc[o*p.m*p.n:], p.n)
-	})
+	z := newResult[int32](c, 0, wideInt(a.DType), p.shape...)
+	multiplyStacks(p, elements[int32](a), elements[int32](b), z.V)
 }
 
 func evalMulInteger(c *Call) {
@@ -120,7 +111,7 @@ func evalMulInteger(c *Call) {
 	x := centered32("A", a, c.Array(1))
 	y := centered32("B", b, c.Array(3))
 	shape := try(BroadcastShapes(a.Shape, b.Shape))
-	out := try(c.Output(0, ndarray.Int32, shape...))
+	out := result(c, 0, ndarray.Int32, shape...)
 	v := ndarray.Slice[int32](out)
 	EachBroadcast(shape, a.Shape, b.Shape, func(o, i, j int) { v[o] = x[i] * y[j] })
 }
@@ -155,12 +146,11 @@ var QGemm = Op{
 }
 
 func evalQGemm(c *Call) {
-	wantArrays(c, 6)
-	wantRank("A", c.Array(0), 2)
-	wantRank("B", c.Array(3), 2)
+	wantRank("A", tensor(c, 0), 2)
+	wantRank("B", tensor(c, 3), 2)
 	a, b := oriented(c.Node, "A", c.Array(0)), oriented(c.Node, "B", c.Array(3))
 	p := planMatMul(a.Shape, b.Shape)
-	acc := integerProduct(p, a, b, c.Array(2), c.Array(5))
+	acc := integerProduct(p, a, b, tensor(c, 2), tensor(c, 5))
 	if bias := c.Array(6); bias != nil {
 		shape, err := BroadcastShapes(bias.Shape, p.shape)
 		if err != nil || bias.DType != ndarray.Int32 || sizeOf(shape) != len(acc) {
@@ -169,8 +159,8 @@ func evalQGemm(c *Call) {
 		v := ndarray.Slice[int32](bias)
 		EachBroadcast(p.shape, bias.Shape, nil, func(o, i, _ int) { acc[o] += v[i] })
 	}
-	wantLen1("a_scale", c.Array(1))
-	scale := reals[float32](c.Array(4))
+	wantLen1("a_scale", tensor(c, 1))
+	scale := elements[float32](tensor(c, 4))
 	if len(scale) != 1 && len(scale) != p.n {
 		failf("b_scale has %d elements for %d columns", len(scale), p.n)
 	}
@@ -191,7 +181,5 @@ func storeQGemm(c *Call, v []float32, shape []int) {
 		p.storeQuantized(c, z.DType, v, shape...)
 		return
 	}
-	y := newReal[float32](c, 0, ndarray.Float32, shape...)
-	copy(y.V, v)
-	y.store()
+	setResult(c, 0, ndarray.Float32, shape, v)
 }

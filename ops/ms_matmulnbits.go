@@ -59,7 +59,6 @@ func weightSize(n *ssa.Node) (rows, cols int) {
 }
 
 func evalMatMulNBits(c *Call) {
-	wantArrays(c, 3)
 	if c.Node.Int("weight_prepacked", 0) != 0 {
 		failf("weight_prepacked: %w", ErrUnsupported)
 	}
@@ -77,10 +76,10 @@ func timesWeights(c *Call, w []float32, n, k int, bias *ndarray.Array) {
 	wantShape("bias", bias, n)
 	shape := append([]int(nil), a.Shape...)
 	shape[len(shape)-1] = n
-	y := newReal[float32](c, 0, a.DType, shape...)
+	y := newResult[float32](c, 0, a.DType, shape...)
 	clear(y.V)
-	matMulAddT(a.Len()/k, n, k, reals[float32](a), k, w, k, y.V, n)
-	scaleShift(y.V, nil, reals[float32](bias))
+	matMulAddT(a.Len()/k, n, k, elements[float32](a), k, w, k, y.V, n)
+	scaleShift(y.V, nil, elements[float32](bias))
 	y.store()
 }
 
@@ -100,7 +99,7 @@ func unpackNBits(c *Call) []float32 {
 	wantLen("scales", scales, n*blocks)
 	zero := nbitZeros(c.Array(3), n, blocks, bits)
 	group := groupOf(c.Array(4), k, block, blocks)
-	w, s := make([]float32, n*k), reals[float32](scales)
+	w, s := make([]float32, n*k), elements[float32](scales)
 	for i := range n {
 		row := b.Data[i*blocks*block*bits/8:]
 		for j := range k {
@@ -128,7 +127,7 @@ func nbitZeros(a *ndarray.Array, n, blocks, bits int) []float32 {
 	}
 	if a.DType != ndarray.Uint8 {
 		wantLen("zero_points", a, n*blocks)
-		return reals[float32](a)
+		return elements[float32](a)
 	}
 	width := (blocks*bits + 7) / 8
 	wantLen("zero_points", a, n*width)
@@ -187,18 +186,17 @@ var bnb4Tables = [2][16]float32{
 }
 
 func evalMatMulBnb4(c *Call) {
-	wantArrays(c, 3)
 	n, k := weightSize(c.Node)
 	kind, block := c.Node.Int("quant_type", 0), int(c.Node.Int("block_size", 0))
 	if kind != 0 && kind != 1 || block < 1 || block > math.MaxInt32 {
 		failf("quant_type=%d and block_size=%d: %w", kind, block, ErrUnsupported)
 	}
-	if dt := c.Array(1).DType; dt != ndarray.Uint8 {
+	if dt := tensor(c, 1).DType; dt != ndarray.Uint8 {
 		check(unsupportedType(dt))
 	}
 	wantLen("B", c.Array(1), (n*k+1)/2)
-	wantLen("absmax", c.Array(2), (n*k+block-1)/block)
-	w, scale := make([]float32, n*k), reals[float32](c.Array(2))
+	wantLen("absmax", tensor(c, 2), (n*k+block-1)/block)
+	w, scale := make([]float32, n*k), elements[float32](c.Array(2))
 	for i := range w {
 		q := c.Array(1).Data[i/2]
 		if i%2 == 0 {

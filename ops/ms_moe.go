@@ -24,7 +24,7 @@ import (
 var MoE = Op{
 	Domain: microsoft, Name: "MoE", Since: 1, Doc: "output = Σ over the k best experts of p[e] * (fc2[e]·act(fc1[e]·x + b1[e]) + b2[e])",
 	MinIn: 3, MaxIn: 8, MinOut: 1, MaxOut: 1, Attrs: moeAttrs,
-	Infer: SameAs, Facts: Facts{Cost: moeCost}, Eval: kernel(notDouble(evalMoE)),
+	Infer: SameAs, Facts: Facts{Cost: moeCost}, Eval: floatKernel(evalMoE, nil),
 }
 
 var moeAttrs = []AttrSpec{{Name: "activation_alpha", Kind: ssa.AttrFloat}, {Name: "activation_beta", Kind: ssa.AttrFloat},
@@ -101,7 +101,7 @@ func (e *experts) readActivation(n *ssa.Node) {
 	case "gelu":
 		e.act = each(geluTanh)
 	case "silu":
-		e.act = each(func(x float64) float64 { return x * sigmoid(x) })
+		e.act = each(silu)
 	case "identity":
 		e.act = func(dst, src []float32) { copy(dst, src) }
 	case "swiglu":
@@ -129,7 +129,7 @@ func (e *experts) route(logits, weights []float32, order []int, p []float32) []i
 		order[i] = i
 	}
 	copy(p, logits)
-	softmaxRow(p)
+	softmaxRows(p, len(p))
 	sort.SliceStable(order, func(i, j int) bool {
 		a, b := order[i], order[j]
 		return logits[a] > logits[b] || logits[a] == logits[b] && a > b
@@ -197,9 +197,9 @@ func evalMoE(c *Call) {
 	plain := func(what string, at, rows, cols int) expertLayer {
 		a := c.Array(at)
 		wantShape(what+"_weights", a, e.count, rows, cols)
-		v := reals[float32](a)
+		v := elements[float32](a)
 		wantShape(what+"_bias", c.Array(at+1), e.count, rows)
-		return expertLayer{func(i int) []float32 { return v[i*rows*cols:][:rows*cols] }, reals[float32](c.Array(at + 1))}
+		return expertLayer{func(i int) []float32 { return v[i*rows*cols:][:rows*cols] }, elements[float32](c.Array(at + 1))}
 	}
 	e.first = plain("fc1_experts", 2, e.wide, e.hidden)
 	e.second = plain("fc2_experts", 4, e.hidden, e.inner)
@@ -209,9 +209,9 @@ func evalMoE(c *Call) {
 // store runs the experts and writes result 0.
 func (e *experts) store(c *Call, weights []float32) {
 	x := c.Array(0)
-	y := newReal[float32](c, 0, x.DType, x.Shape...)
+	y := newResult[float32](c, 0, x.DType, x.Shape...)
 	out := make([]float32, e.tokens*e.hidden)
-	e.run(reals[float32](x), reals[float32](c.Array(1)), weights, out)
+	e.run(elements[float32](x), elements[float32](c.Array(1)), weights, out)
 	copy(y.V, out)
 	y.store()
 }
@@ -230,7 +230,7 @@ var QMoE = Op{
 	Attrs: append([]AttrSpec{{Name: "accuracy_level", Kind: ssa.AttrInt}, {Name: "block_size", Kind: ssa.AttrInt}, {Name: "expert_weight_bits", Kind: ssa.AttrInt},
 		{Name: "fc1_expert_weight_bits", Kind: ssa.AttrInt}, {Name: "fc2_expert_weight_bits", Kind: ssa.AttrInt}, {Name: "fc3_expert_weight_bits", Kind: ssa.AttrInt},
 		{Name: "quant_type", Kind: ssa.AttrString}, {Name: "weights_prepacked", Kind: ssa.AttrInt}}, moeAttrs...),
-	Infer: SameAs, Facts: Facts{Cost: moeCost}, Eval: kernel(notDouble(evalQMoE)),
+	Infer: SameAs, Facts: Facts{Cost: moeCost}, Eval: floatKernel(evalQMoE, nil),
 }
 
 func evalQMoE(c *Call) {
@@ -250,7 +250,7 @@ func evalQMoE(c *Call) {
 	e.second = e.quantized(c, 5, 12, e.hidden, e.inner, bits2)
 	wantShape("router_weights", c.Array(14), e.tokens, e.count)
 	e.normalize = e.normalize || !c.Has(14)
-	e.store(c, reals[float32](c.Array(14)))
+	e.store(c, elements[float32](c.Array(14)))
 }
 
 // qmoeSupported names the forms that only other devices' kernels have.
@@ -292,11 +292,11 @@ func (e *experts) quantized(c *Call, at, zeroAt, rows, cols, bits int) expertLay
 	wantShape("scales of "+what, scales, shape...)
 	wantShape("zero points of "+what, zeros, zeroShape...)
 	wantShape("bias of "+what, c.Array(at+2), e.count, rows)
-	u := unpacker{bits, perByte, rows, cols, blocks, block > 0, q.Data, nil, reals[float32](scales)}
+	u := unpacker{bits, perByte, rows, cols, blocks, block > 0, q.Data, nil, elements[float32](scales)}
 	if zeros != nil {
 		u.zeros = zeros.Data
 	}
-	return expertLayer{u.weights, reals[float32](c.Array(at + 2))}
+	return expertLayer{u.weights, elements[float32](c.Array(at + 2))}
 }
 
 // unpacker gives the weights of an expert as floats.

@@ -16,7 +16,7 @@ var MRotaryEmbedding = Op{
 	Attrs: []AttrSpec{{Name: "interleaved", Kind: ssa.AttrInt}, {Name: "is_packed_batching", Kind: ssa.AttrInt}, {Name: "mrope_layout", Kind: ssa.AttrInt},
 		{Name: "mrope_section", Kind: ssa.AttrInts, Required: true}, {Name: "num_heads", Kind: ssa.AttrInt}, {Name: "rotary_embedding_dim", Kind: ssa.AttrInt},
 		{Name: "scale", Kind: ssa.AttrFloat}},
-	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst}, Eval: kernel(notDouble(evalMRotary)),
+	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst}, Eval: floatKernel(evalMRotary, nil),
 }
 
 func evalMRotary(c *Call) {
@@ -54,7 +54,7 @@ func evalMRotary(c *Call) {
 	if 2*half > x.size || dim != 0 && dim != 2*half {
 		failf("a cache of %d angles does not fit heads of size %d with rotary_embedding_dim=%d", half, x.size, dim)
 	}
-	r := &rotation[float32]{cos: gathered(reals[float32](cos)), sin: gathered(reals[float32](sin)), half: half, scale: 1,
+	r := &rotation[float32]{cos: gathered(elements[float32](cos)), sin: gathered(elements[float32](sin)), half: half, scale: 1,
 		interleaved: c.Node.Int("interleaved", 0) != 0, row: func(b, s int) int { return b*x.seq + s }}
 	r.eval(c, x)
 }

@@ -125,10 +125,10 @@ func evalNGramHash(c *Call) {
 	wantShape("past_ids", c.Array(3), batch, back)
 	wantShape("segment_ids", c.Array(6), batch, length)
 	heads := back * h.perSize
-	out := try(c.Output(0, ids.DType, batch, length, heads))
+	out := result(c, 0, ids.DType, batch, length, heads)
 	var present *ndarray.Array
 	if c.Wants(1) {
-		present = try(c.Output(1, ids.DType, batch, back))
+		present = result(c, 1, ids.DType, batch, back)
 	}
 	all := ids.Ints()
 	for b := range batch {
@@ -193,12 +193,12 @@ func evalVarlenNGramHash(c *Call) {
 	p := &packedHash{ngramHash: h, c: c, back: h.most - 1, capacity: int(c.Node.Int("state_update_capacity", 0))}
 	p.check()
 	dt := c.Array(0).DType
-	p.hashes = try(c.Output(0, dt, c.Array(0).Len(), p.back*h.perSize))
+	p.hashes = result(c, 0, dt, c.Array(0).Len(), p.back*h.perSize)
 	optional := func(at int, dt ndarray.DType, shape ...int) *ndarray.Array {
 		if !c.Wants(at) {
 			return nil
 		}
-		return try(c.Output(at, dt, shape...))
+		return result(c, at, dt, shape...)
 	}
 	p.present = optional(1, dt, p.batch, p.back)
 	p.segments = optional(2, ndarray.Int32, p.batch, p.back)

@@ -29,21 +29,20 @@ func simplifiedNorm(domain string) Op {
 			y.DType = InType(n, 1).DType
 			return []Inferred{{Type: y}, {Type: stats}}
 		}),
-		Eval: kernel(func(c *Call) { byReal(c, 0, evalSimplifiedNorm[float32], evalSimplifiedNorm[float64]) }),
+		Eval: floatKernel(evalSimplifiedNorm[float32], evalSimplifiedNorm[float64]),
 	}
 }
 
 func evalSimplifiedNorm[T float32 | float64](c *Call) {
-	wantArrays(c, 2)
-	x := c.Array(0)
+	x := tensor(c, 0)
 	s := suffixNormOf(c.Node, x.Shape, false)
 	if s.stash = ndarray.Float32; x.DType == ndarray.Float64 {
 		s.stash = x.DType
 	}
-	scale := spread[T]("scale", c.Array(1), x.Shape)
+	scale := spread[T]("scale", tensor(c, 1), x.Shape)
 	row := statWriter(c, -1, 1, s, x)
-	y := newReal[T](c, 0, c.Array(1).DType, x.Shape...)
-	normalizeSuffix(s, reals[T](x), y.V, row)
+	y := newResult[T](c, 0, c.Array(1).DType, x.Shape...)
+	normalizeSuffix(s, elements[T](x), y.V, row)
 	scaleShift(y.V, scale, nil)
 	y.store()
 }
@@ -56,7 +55,7 @@ func statWriter(c *Call, meanAt, invAt int, s suffixNorm, x *ndarray.Array) func
 		if at < 0 || !c.Wants(at) {
 			continue
 		}
-		out[i] = try(c.Output(at, ndarray.Float32, s.statShape(x.Shape)...))
+		out[i] = result(c, at, ndarray.Float32, s.statShape(x.Shape)...)
 	}
 	return func(r int, mean, inv float64) {
 		for i, v := range [2]float64{mean, inv} {
@@ -76,7 +75,7 @@ var SkipLayerNormalization = Op{
 	Domain: microsoft, Name: "SkipLayerNormalization", Since: 1, Doc: "output = LayerNormalization(input + skip + bias)",
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 4,
 	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}}, Infer: rule(inferSkipNorm), Facts: Facts{Cost: normCost},
-	Eval: kernel(func(c *Call) { evalSkipNorm(c, true, 3, 4) }),
+	Eval: floatKernel(func(c *Call) { skipNorm(c, true, 3, 4) }, nil),
 }
 
 // SkipSimplifiedLayerNormalization is the same without mean and beta:
@@ -86,7 +85,7 @@ var SkipSimplifiedLayerNormalization = Op{
 	Domain: microsoft, Name: "SkipSimplifiedLayerNormalization", Since: 1, Doc: "output = SimplifiedLayerNormalization(input + skip + bias)",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 4,
 	Attrs: []AttrSpec{{Name: "epsilon", Kind: ssa.AttrFloat}}, Infer: rule(inferSkipNorm), Facts: Facts{Cost: normCost},
-	Eval: kernel(func(c *Call) { evalSkipNorm(c, false, -1, 3) }),
+	Eval: floatKernel(func(c *Call) { skipNorm(c, false, -1, 3) }, nil),
 }
 
 func inferSkipNorm(n *ssa.Node) []Inferred {
@@ -95,47 +94,32 @@ func inferSkipNorm(n *ssa.Node) []Inferred {
 	return []Inferred{{Type: x}, {Type: stats}, {Type: stats}, {Type: x}}
 }
 
-// evalSkipNorm runs both; beta and bias are operand positions, -1 for none.
-func evalSkipNorm(c *Call, center bool, beta, bias int) {
-	byReal(c, 0, func(c *Call) { skipNorm[float32](c, center, beta, bias) },
-		func(c *Call) { check(unsupportedType(c.Array(0).DType)) })
-}
-
-func skipNorm[T realNum](c *Call, center bool, betaAt, biasAt int) {
-	wantArrays(c, 3)
-	x := c.Array(0)
+// skipNorm runs both; betaAt and biasAt are operand positions, -1 for none.
+func skipNorm(c *Call, center bool, betaAt, biasAt int) {
+	x := tensor(c, 0)
 	s := suffixNorm{axis: x.Rank() - 1, eps: float64(c.Node.Float("epsilon", 1e-12)), center: center, stash: ndarray.Float32}
 	if x.Rank() < 1 {
 		failf("input is a scalar")
 	}
 	s.outer, s.inner = sizeOf(x.Shape[:s.axis]), x.Shape[s.axis]
-	var extra [4][]T // skip, bias, gamma, beta
+	tensor(c, 1)
+	tensor(c, 2)
+	var extra [4][]float32 // skip, bias, gamma, beta
 	for i, at := range [4]int{1, biasAt, 2, betaAt} {
 		if at < 0 {
 			continue
 		}
-		extra[i] = spread[T]([]string{"skip", "bias", "gamma", "beta"}[i], c.Array(at), x.Shape)
+		extra[i] = spread[float32]([]string{"skip", "bias", "gamma", "beta"}[i], c.Array(at), x.Shape)
 	}
-	sum := slices.Clone(reals[T](x))
+	sum := slices.Clone(elements[float32](x))
 	scaleShift(sum, nil, extra[0])
 	scaleShift(sum, nil, extra[1])
-	storeWanted(c, 3, x, sum)
+	setResult(c, 3, x.DType, x.Shape, sum)
 	row := statWriter(c, 1, 2, s, x)
-	y := newReal[T](c, 0, x.DType, x.Shape...)
+	y := newResult[float32](c, 0, x.DType, x.Shape...)
 	normalizeSuffix(s, sum, y.V, row)
 	scaleShift(y.V, extra[2], extra[3])
 	y.store()
-}
-
-// storeWanted stores values as result i, of like's type and shape, if anyone
-// wants them.
-func storeWanted[T realNum](c *Call, i int, like *ndarray.Array, v []T) {
-	if !c.Wants(i) {
-		return
-	}
-	out := newReal[T](c, i, like.DType, like.Shape...)
-	copy(out.V, v)
-	out.store()
 }
 
 // EmbedLayerNormalization sums word, position and segment embeddings and
@@ -195,7 +179,7 @@ func addRows(sum []float32, table *ndarray.Array, width int, index func(i int) i
 	if table.Rank() != 2 || table.Shape[1] != width {
 		failf("an embedding table has shape %v, expected [rows,%d]", table.Shape, width)
 	}
-	v := reals[float32](table)
+	v := elements[float32](table)
 	for i := 0; i*width < len(sum); i++ {
 		k := index(i)
 		if k < 0 || k >= int64(table.Shape[0]) {
@@ -207,9 +191,9 @@ func addRows(sum []float32, table *ndarray.Array, width int, index func(i int) i
 
 func storeEmbedNorm(c *Call, sum []float32, shape []int) {
 	words, ids, mask := c.Array(2), c.Array(0), c.Array(7)
-	storeWanted(c, 2, &ndarray.Array{DType: words.DType, Shape: shape}, sum)
+	setResult(c, 2, words.DType, shape, sum)
 	if c.Wants(1) {
-		out := try(c.Output(1, ids.DType, shape[0]))
+		out := result(c, 1, ids.DType, shape[0])
 		for b := range shape[0] {
 			count := int64(0)
 			for i := 0; mask != nil && i < shape[1]; i++ {
@@ -220,10 +204,10 @@ func storeEmbedNorm(c *Call, sum []float32, shape []int) {
 			out.SetInt(b, count)
 		}
 	}
-	y := newReal[float32](c, 0, words.DType, shape...)
+	y := newResult[float32](c, 0, words.DType, shape...)
 	s := suffixNorm{axis: 2, outer: shape[0] * shape[1], inner: shape[2], center: true, stash: ndarray.Float32,
 		eps: float64(c.Node.Float("epsilon", 1e-12))}
 	normalizeSuffix(s, sum, y.V, nil)
-	scaleShift(y.V, reals[float32](c.Array(5)), reals[float32](c.Array(6)))
+	scaleShift(y.V, elements[float32](c.Array(5)), elements[float32](c.Array(6)))
 	y.store()
 }

@@ -52,16 +52,15 @@ var BiasSoftmax = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "is_inner_broadcast", Kind: ssa.AttrInt, Required: true}},
 	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
-	Eval: kernel(func(c *Call) { byReal(c, 0, evalBiasSoftmax[float32], evalBiasSoftmax[float64]) }),
+	Eval: floatKernel(evalBiasSoftmax[float32], evalBiasSoftmax[float64]),
 }
 
 func evalBiasSoftmax[T float32 | float64](c *Call) {
-	wantArrays(c, 2)
-	x := c.Array(0)
+	x := tensor(c, 0)
 	axis := try(NormAxis(c.Node.Int("axis", 1), x.Rank()))
-	bias := spread[T]("bias", c.Array(1), x.Shape)
-	y := newReal[T](c, 0, x.DType, x.Shape...)
-	copy(y.V, reals[T](x))
+	bias := spread[T]("bias", tensor(c, 1), x.Shape)
+	y := newResult[T](c, 0, x.DType, x.Shape...)
+	copy(y.V, elements[T](x))
 	scaleShift(y.V, nil, bias)
 	softmaxRows(y.V, sizeOf(x.Shape[axis:]))
 	y.store()

@@ -69,7 +69,7 @@ func (p qparam) real(a *ndarray.Array) []float32 {
 // storeQuantized quantizes values into result 0. Unlike QuantizeLinear, these
 // operators add the zero point before they round, which matters for ties.
 func (p qparam) storeQuantized(c *Call, dt ndarray.DType, v []float32, shape ...int) {
-	y := try(c.Output(0, dt, shape...))
+	y := result(c, 0, dt, shape...)
 	store := quantStore(y, true)
 	for i, x := range v {
 		store(i, x/p.scale+float32(p.zero), 0)
@@ -107,7 +107,7 @@ func qlinearBinary(name, doc string, f func(a, b float32) float32) Op {
 // QLinearLeakyRelu is Y = quantize(x < 0 ? alpha*x : x), x = dequantize(X).
 var QLinearLeakyRelu = qlinearUnary("QLinearLeakyRelu", "Y = quantize(leakyRelu(X))", []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}},
 	func(n *ssa.Node) func(float64) float64 {
-		return gateSpecs["leakyrelu"].build(float64(n.Float("alpha", 0.01)), 0)
+		return leakyRelu(float64(n.Float("alpha", 0.01)))
 	})
 
 // QLinearSigmoid is Y = quantize(sigmoid(dequantize(X))).
@@ -142,21 +142,10 @@ func evalQLinearSoftmax(c *Call) {
 	x := c.Array(0)
 	p := qparamOf(c, 3, 4, x.DType)
 	axis := try(NormAxis(c.Node.Int("axis", -1), x.Rank()))
-	outer, dim, inner := splitDims(x.Shape, axis)
 	if c.Node.Int("opset", 13) < 13 {
-		dim, inner = dim*inner, 1
-	}
-	line := make([]float32, dim)
-	for o := range outer {
-		for i := range inner {
-			for d := range line {
-				line[d] = v[(o*dim+d)*inner+i]
-			}
-			softmaxRow(line)
-			for d, e := range line {
-				v[(o*dim+d)*inner+i] = e
-			}
-		}
+		softmaxRows(v, sizeOf(x.Shape[axis:]))
+	} else {
+		eachLine(v, x.Shape, axis, func(line []float32) { softmaxRows(line, len(line)) })
 	}
 	p.storeQuantized(c, x.DType, v, x.Shape...)
 }
@@ -317,14 +306,14 @@ func evalQLinearReduceMean(c *Call) {
 	v := dequantized(c, 0)
 	x := c.Array(0)
 	p := qparamOf(c, 3, 4, x.DType)
-	kept, result := reducedShapes(c.Node, x.Shape)
+	kept, shape := reducedShapes(c.Node, x.Shape)
 	sums := make([]float64, sizeOf(kept))
 	EachBroadcast(x.Shape, kept, nil, func(o, i, _ int) { sums[i] += float64(v[o]) })
 	out := make([]float32, len(sums))
 	for i, s := range sums {
 		out[i] = float32(s / math.Max(1, float64(len(v)/max(1, len(sums)))))
 	}
-	p.storeQuantized(c, x.DType, out, result...)
+	p.storeQuantized(c, x.DType, out, shape...)
 }
 
 func evalReduceSumInteger(c *Call) {
@@ -332,8 +321,8 @@ func evalReduceSumInteger(c *Call) {
 	if x == nil || !byteInts.has(x.DType) {
 		failf("operand 0 is no tensor of 8-bit integers")
 	}
-	kept, result := reducedShapes(c.Node, x.Shape)
-	y := try(c.Output(0, wideInt(x.DType), result...))
+	kept, shape := reducedShapes(c.Node, x.Shape)
+	y := result(c, 0, wideInt(x.DType), shape...)
 	sums := ndarray.Slice[uint32](y)
 	clear(sums)
 	EachBroadcast(x.Shape, kept, nil, func(o, i, _ int) { sums[i] += uint32(x.Int(o)) })

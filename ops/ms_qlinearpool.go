@@ -129,6 +129,6 @@ func evalMSQLinearConv(c *Call) {
 	inner.In[0] = first
 	evalQLinearConv(inner)
 	r := inner.Out[0].(*ndarray.Array)
-	y := try(c.Output(0, r.DType, lastShape(r.Shape)...))
+	y := result(c, 0, r.DType, lastShape(r.Shape)...)
 	copy(y.Data, channelsLast(r.Data, r.Shape[0], r.Shape[1], sizeOf(r.Shape[2:])))
 }

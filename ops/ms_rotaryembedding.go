@@ -15,14 +15,11 @@ var MSRotaryEmbedding = Op{
 	Attrs: []AttrSpec{{Name: "interleaved", Kind: ssa.AttrInt}, {Name: "is_packed_batching", Kind: ssa.AttrInt}, {Name: "num_heads", Kind: ssa.AttrInt},
 		{Name: "rotary_embedding_dim", Kind: ssa.AttrInt}, {Name: "scale", Kind: ssa.AttrFloat}},
 	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
-	Eval: kernel(func(c *Call) {
-		byReal(c, 0, evalMSRotary[float32], evalMSRotary[float64])
-	}),
+	Eval: floatKernel(evalMSRotary[float32], evalMSRotary[float64]),
 }
 
 func evalMSRotary[T float32 | float64](c *Call) {
-	wantArrays(c, 4)
-	a, ids, cos, sin := c.Array(0), c.Array(1), c.Array(2), c.Array(3)
+	a, ids, cos, sin := tensor(c, 0), tensor(c, 1), tensor(c, 2), tensor(c, 3)
 	wantRank("cos_cache", cos, 2)
 	n, dim := int(c.Node.Int("num_heads", 0)), int(c.Node.Int("rotary_embedding_dim", 0))
 	if dim == 0 {

@@ -32,7 +32,7 @@ var SparseAttention = Op{
 		}
 		return []Inferred{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), hidden)}, {Type: InType(n, 3)}, {Type: InType(n, 4)}}
 	}),
-	Facts: Facts{Cost: cachedCost(1)}, Eval: kernel(notDouble(evalSparseAttention)),
+	Facts: Facts{Cost: cachedCost(1)}, Eval: floatKernel(evalSparseAttention, nil),
 }
 
 // keyBlocks says which blocks of keys each block of queries sees, by layout.
@@ -44,7 +44,7 @@ type keyBlocks struct {
 func evalSparseAttention(c *Call) {
 	g := groupQuery[float32]{c: c, keep: true}
 	g.readOperands()
-	total := optInt(c, 7, -1)
+	total := optionalInt(c, 7, -1)
 	lens, past := c.Array(8), c.Array(3)
 	if lens == nil || lens.Len() != g.q.batch || past == nil || past.Rank() != 4 || c.Array(4) == nil {
 		failf("the caches and key_total_sequence_lengths for %d sequences must be given", g.q.batch)
@@ -131,9 +131,9 @@ func attendBlocks(g *groupQuery[float32], blocks *keyBlocks) {
 				row[t] = float32(math.Inf(-1))
 			}
 		}
-		softmaxRow(row)
+		softmaxRows(row, len(row))
 	}
-	y := newReal[float32](g.c, 0, g.c.Array(0).DType, g.q.batch, g.q.seq, g.q.n*g.v.size)
+	y := newResult[float32](g.c, 0, g.c.Array(0).DType, g.q.batch, g.q.seq, g.q.n*g.v.size)
 	attentionApply(probs, g.v, bsnh(y.V, g.q.batch, g.q.seq, g.q.n, g.v.size))
 	y.store()
 }

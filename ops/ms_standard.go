@@ -62,7 +62,7 @@ var MSRange = Op{
 			evalRange(c)
 			return
 		}
-		start := needTensor(c, 0)
+		start := tensor(c, 0)
 		one := try(ndarray.New(start.DType))
 		one.SetInt(0, 1)
 		inner := *c
@@ -87,10 +87,10 @@ var ExpandDims = Op{
 		return One(ssa.TensorOf(t.DType, slices.Insert(slices.Clone(t.Shape), at, ssa.D(1))...))
 	}),
 	Eval: kernel(func(c *Call) {
-		x := needTensor(c, 0)
-		axis := needScalarInt(c, 1)
+		x := tensor(c, 0)
+		axis := scalarInt(c, 1)
 		at := try(NormAxis(axis, x.Rank()+1))
-		y := try(c.Output(0, x.DType, slices.Insert(slices.Clone(x.Shape), at, 1)...))
+		y := result(c, 0, x.DType, slices.Insert(slices.Clone(x.Shape), at, 1)...)
 		copyWhole(y, x)
 	}),
 }
@@ -132,7 +132,7 @@ func evalMSUnique(c *Call) {
 		counts[k]++
 		positions[i] = int64(k)
 	}
-	y := try(c.Output(0, x.DType, len(firsts)))
+	y := result(c, 0, x.DType, len(firsts))
 	for i, at := range firsts {
 		copyElems(y, i, x, at, 1)
 	}
@@ -146,7 +146,7 @@ func storeInts(c *Call, i int, v []int64) {
 	if !c.Wants(i) {
 		return
 	}
-	out := try(c.Output(i, ndarray.Int64, len(v)))
+	out := result(c, i, ndarray.Int64, len(v))
 	copy(ndarray.Slice[int64](out), v)
 }
 

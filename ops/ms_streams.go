@@ -12,20 +12,13 @@ import (
 //
 // Streams are [..., C, H], or flattened [..., C*H] with the attribute num_branches.
 
-// notDouble is a kernel for float types up to float32, which all compute in float32.
-func notDouble(eval func(c *Call)) func(c *Call) {
-	return func(c *Call) {
-		byReal(c, 0, eval, func(c *Call) { check(unsupportedType(c.Array(0).DType)) })
-	}
-}
-
 // GatedAdd is X + Y*gate with one gate per row; the product is rounded to the
 // element type before the sum.
 var GatedAdd = Op{
 	Domain: microsoft, Name: "GatedAdd", Since: 1, Doc: "output = X + Y * gate, gate [..., 1]",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
-	Eval: kernel(notDouble(func(c *Call) {
+	Eval: floatKernel(func(c *Call) {
 		x, y, g := c.Array(0), c.Array(1), c.Array(2)
 		if x.Rank() < 1 {
 			failf("X is a scalar")
@@ -33,18 +26,18 @@ var GatedAdd = Op{
 		rows := append(append([]int{}, x.Shape[:x.Rank()-1]...), 1)
 		wantShape("gate", g, rows...)
 		wantShape("Y", y, x.Shape...)
-		product := append([]float32{}, reals[float32](y)...)
-		gate, width := reals[float32](g), x.Shape[x.Rank()-1]
+		product := append([]float32{}, elements[float32](y)...)
+		gate, width := elements[float32](g), x.Shape[x.Rank()-1]
 		for i := range product {
 			product[i] *= gate[i/width]
 		}
 		roundTo(product, x.DType)
-		out := newReal[float32](c, 0, x.DType, x.Shape...)
-		for i, v := range reals[float32](x) {
+		out := newResult[float32](c, 0, x.DType, x.Shape...)
+		for i, v := range elements[float32](x) {
 			out.V[i] = v + product[i]
 		}
 		out.store()
-	})),
+	}, nil),
 }
 
 // ScaledSiLU is z * sigmoid(z) of z = scale*X, each rounded to the element type.
@@ -52,10 +45,10 @@ var ScaledSiLU = Op{
 	Domain: microsoft, Name: "ScaledSiLU", Since: 1, Doc: "Y = Z * sigmoid(Z), Z = scale * X",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "alpha", Kind: ssa.AttrFloat}},
 	Infer: SameAs, Facts: Facts{InPlace: inPlaceFirst},
-	Eval: kernel(notDouble(func(c *Call) {
+	Eval: floatKernel(func(c *Call) {
 		x := c.Array(0)
-		scale := optScalar(c, 1, float64(c.Node.Float("alpha", 1)))
-		z := append([]float32{}, reals[float32](x)...)
+		scale := optionalFloat(c, 1, float64(c.Node.Float("alpha", 1)))
+		z := append([]float32{}, elements[float32](x)...)
 		for i := range z {
 			z[i] *= float32(scale)
 		}
@@ -65,12 +58,12 @@ var ScaledSiLU = Op{
 			s[i] = float32(sigmoid(float64(v)))
 		}
 		roundTo(s, x.DType)
-		out := newReal[float32](c, 0, x.DType, x.Shape...)
+		out := newResult[float32](c, 0, x.DType, x.Shape...)
 		for i := range z {
 			out.V[i] = z[i] * s[i]
 		}
 		out.store()
-	})),
+	}, nil),
 }
 
 // HyperConnectionPreMix adds up streams with a weight for each, or for each of
@@ -95,15 +88,15 @@ var HyperConnectionPreMix = Op{
 		out := append([]ssa.Dim{}, x.Shape[:x.Rank()-2]...)
 		return One(ssa.TensorOf(x.DType, append(out, x.Shape[x.Rank()-1])...))
 	}),
-	Facts: Facts{Cost: readCost}, Eval: kernel(notDouble(evalPreMix)),
+	Facts: Facts{Cost: readCost}, Eval: floatKernel(evalPreMix, nil),
 }
 
 func evalPreMix(c *Call) {
 	x := c.Array(0)
 	s := streamsOf(c.Node, x.Shape)
 	gate := s.gate("pre_mix", c.Array(1))
-	out := newReal[float32](c, 0, x.DType, append(append([]int{}, s.outer...), s.width)...)
-	v, scale := reals[float32](x), c.Node.Float("reduction_scale", 1)
+	out := newResult[float32](c, 0, x.DType, append(append([]int{}, s.outer...), s.width)...)
+	v, scale := elements[float32](x), c.Node.Float("reduction_scale", 1)
 	for r := range sizeOf(s.outer) {
 		for h := range s.width {
 			sum := float32(0)
@@ -121,7 +114,7 @@ func evalPreMix(c *Call) {
 var HyperConnectionPostMix = Op{
 	Domain: microsoft, Name: "HyperConnectionPostMix", Since: 1, Doc: "Y[k,h] = (sum over c of stream_mix[c,k] * streams[c,h]) + post_mix[k,h] * block_output[h]",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{{Name: "num_branches", Kind: ssa.AttrInt}},
-	Infer: SameAs, Eval: kernel(notDouble(evalPostMix)),
+	Infer: SameAs, Eval: floatKernel(evalPostMix, nil),
 }
 
 func evalPostMix(c *Call) {
@@ -131,8 +124,8 @@ func evalPostMix(c *Call) {
 	gate := s.gate("post_mix", c.Array(2))
 	mix := c.Array(3)
 	wantShape("stream_mix", mix, append(append([]int{}, s.outer...), s.branches, s.branches)...)
-	out := newReal[float32](c, 0, x.DType, x.Shape...)
-	v, add, m := reals[float32](x), reals[float32](block), reals[float32](mix)
+	out := newResult[float32](c, 0, x.DType, x.Shape...)
+	v, add, m := elements[float32](x), elements[float32](block), elements[float32](mix)
 	for r := range sizeOf(s.outer) {
 		for k := range s.branches {
 			row := out.V[(r*s.branches+k)*s.width:][:s.width]
@@ -181,7 +174,7 @@ func (s streams) gate(what string, a *ndarray.Array) func(r, b, h int) float32 {
 	if a == nil {
 		failf("%s is not a tensor", what)
 	}
-	v, rows := reals[float32](a), sizeOf(s.outer)
+	v, rows := elements[float32](a), sizeOf(s.outer)
 	perBranch := a.Len() == rows*s.branches && a.Rank() >= len(s.outer)+1
 	perFeature := a.Len() == rows*s.branches*s.width && (a.Rank() == len(s.outer)+2 || s.flat && a.Rank() == len(s.outer)+1)
 	for i, d := range s.outer {

@@ -33,7 +33,7 @@ func evalNGramRepeat(c *Call) {
 	if size < 1 || scores.Shape[0] != ids.Shape[0] || scores.DType != ndarray.Float32 || !ids.DType.IsInteger() {
 		failf("ngram_size=%d, input_ids %s and scores %s do not go together", size, ids, scores)
 	}
-	out := try(c.Output(0, scores.DType, scores.Shape...))
+	out := result(c, 0, scores.DType, scores.Shape...)
 	copy(out.Data, scores.Data)
 	length, vocabulary, v := ids.Shape[1], scores.Shape[1], ndarray.Slice[float32](out)
 	for b := range ids.Shape[0] {
@@ -98,7 +98,7 @@ func evalBifurcation(c *Call) {
 	if !c.Wants(1) {
 		return
 	}
-	idx := try(c.Output(1, ndarray.Int64, match.Shape...))
+	idx := result(c, 1, ndarray.Int64, match.Shape...)
 	idx.SetInt(0, int64(suffixMatch(src, out, least, most)))
 }
 
@@ -144,7 +144,7 @@ var MurmurHash3 = Op{
 	}),
 	Eval: kernel(func(c *Call) {
 		x := c.Array(0)
-		out := try(c.Output(0, hashType(c.Node), x.Shape...))
+		out := result(c, 0, hashType(c.Node), x.Shape...)
 		seed, width := uint32(c.Node.Int("seed", 0)), x.DType.Size()
 		for i := range x.Len() {
 			var key []byte

@@ -41,8 +41,8 @@ func evalWordConv(c *Call) {
 			failf("attribute %s is %d, the operands say %d", []string{"char_embedding_size", "conv_window_size", "embedding_size"}[i], a, want)
 		}
 	}
-	out := newReal[float32](c, 0, w.DType, seq.Shape[0], filters)
-	weights, b, chars := reals[float32](w), reals[float32](bias), reals[float32](table)
+	out := newResult[float32](c, 0, w.DType, seq.Shape[0], filters)
+	weights, b, chars := elements[float32](w), elements[float32](bias), elements[float32](table)
 	line := make([]float32, most*size)
 	for i := range seq.Shape[0] {
 		row := out.V[i*filters:][:filters]
@@ -122,14 +122,14 @@ func evalTokenizer(c *Call) {
 		most = max(most, len(rows[i]))
 	}
 	if x.Len() == 0 {
-		try(c.Output(0, ndarray.String, x.Shape...))
+		result(c, 0, ndarray.String, x.Shape...)
 		return
 	}
 	width := most
 	if mark && most > 0 {
 		width += 2
 	}
-	out := try(c.Output(0, ndarray.String, append(append([]int{}, x.Shape...), width)...))
+	out := result(c, 0, ndarray.String, append(append([]int{}, x.Shape...), width)...)
 	if width == 0 {
 		return
 	}

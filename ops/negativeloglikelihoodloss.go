@@ -1,7 +1,7 @@
 package ops
 
 import (
-	"math"
+	"slices"
 
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -18,7 +18,7 @@ var NegativeLogLikelihoodLoss = Op{
 		t := inferLoss(n)
 		return One(t)
 	}),
-	Eval: kernel(func(c *Call) { byReal(c, 0, evalNLL[float32], evalNLL[float64]) }),
+	Eval: kernel(func(c *Call) { classLoss(c, elements[float64](lossScores(c))) }),
 }
 
 // SoftmaxCrossEntropyLoss is the same of the scores' log softmax:
@@ -34,46 +34,16 @@ var SoftmaxCrossEntropyLoss = Op{
 		t := inferLoss(n)
 		return []Inferred{{Type: t}, {Type: InType(n, 0)}}
 	}),
-	Eval: kernel(func(c *Call) { byReal(c, 0, evalCrossEntropy[float32], evalCrossEntropy[float64]) }),
+	Eval: kernel(evalCrossEntropy),
 }
 
-func evalNLL[T float32 | float64](c *Call) {
-	lossArrays(c)
-	classLoss(c, reals[T](c.Array(0)))
-}
-
-func evalCrossEntropy[T float32 | float64](c *Call) {
-	lossArrays(c)
-	x := c.Array(0)
+func evalCrossEntropy(c *Call) {
+	x := lossScores(c)
 	if x.Rank() < 2 {
 		failf("scores have shape %v, expected [N,C,...]", x.Shape)
 	}
-	v := reals[T](x)
-	logp := make([]T, len(v))
-	classes, inner := x.Shape[1], sizeOf(x.Shape[2:])
-	for i := 0; classes > 0 && i < x.Shape[0]*inner; i++ {
-		logSoftmaxStrided(logp[i/inner*classes*inner+i%inner:], v[i/inner*classes*inner+i%inner:], classes, inner)
-	}
-	if c.Wants(1) {
-		out := newReal[T](c, 1, x.DType, x.Shape...)
-		copy(out.V, logp)
-		out.store()
-	}
+	logp := slices.Clone(elements[float64](x))
+	eachLine(logp, x.Shape, 1, logSoftmaxLine)
+	setResult(c, 1, x.DType, x.Shape, logp)
 	classLoss(c, logp)
-}
-
-// logSoftmaxStrided computes x - log(sum e^x) over n elements stride apart.
-func logSoftmaxStrided[T realNum](y, x []T, n, stride int) {
-	most := math.Inf(-1)
-	for k := range n {
-		most = math.Max(most, float64(x[k*stride]))
-	}
-	var sum float64
-	for k := range n {
-		sum += math.Exp(float64(x[k*stride]) - most)
-	}
-	logSum := most + math.Log(sum)
-	for k := range n {
-		y[k*stride] = T(float64(x[k*stride]) - logSum)
-	}
 }

@@ -70,18 +70,18 @@ func suppress(boxes []box, scores []float32, limit int64, iou, threshold float64
 }
 
 func evalNonMaxSuppression(c *Call) {
-	b := needTensor(c, 0)
-	s := needTensor(c, 1)
+	b := tensor(c, 0)
+	s := tensor(c, 1)
 	if b.Rank() != 3 || s.Rank() != 3 || b.Shape[2] != 4 || b.Shape[0] != s.Shape[0] || b.Shape[1] != s.Shape[2] ||
 		!b.DType.IsFloat() || !s.DType.IsFloat() {
 		failf("boxes %s and scores %s must be [batch, boxes, 4] and [batch, classes, boxes]", b, s)
 	}
 	limit := int64(0)
 	if c.Has(2) {
-		limit = needScalarInt(c, 2)
+		limit = scalarInt(c, 2)
 	}
-	iou := optScalar(c, 3, 0)
-	threshold := optScalar(c, 4, math.Inf(-1))
+	iou := optionalFloat(c, 3, 0)
+	threshold := optionalFloat(c, 4, math.Inf(-1))
 	v, scores, n := b.Floats32(), s.Floats32(), b.Shape[1]
 	var rows []int64
 	boxes := make([]box, n)
@@ -95,6 +95,6 @@ func evalNonMaxSuppression(c *Call) {
 			}
 		}
 	}
-	out := try(c.Output(0, ndarray.Int64, len(rows)/3, 3))
+	out := result(c, 0, ndarray.Int64, len(rows)/3, 3)
 	copy(ndarray.Slice[int64](out), rows)
 }

@@ -41,7 +41,7 @@ func truthTest(a *ndarray.Array) func(i int) bool {
 }
 
 func evalNonZero(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	set := truthTest(a)
 	var found []int
 	for i, n := 0, a.Len(); i < n; i++ {
@@ -49,7 +49,7 @@ func evalNonZero(c *Call) {
 			found = append(found, i)
 		}
 	}
-	out := try(c.Output(0, ndarray.Int64, a.Rank(), len(found)))
+	out := result(c, 0, ndarray.Int64, a.Rank(), len(found))
 	y := ndarray.Slice[int64](out)
 	for k, stride := range Strides(a.Shape) {
 		for i, at := range found {

@@ -18,10 +18,10 @@ func notContent(d ssa.Dim) ssa.Dim {
 }
 
 func evalNot(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	if a.DType != ndarray.Bool {
 		check(unsupportedType(a.DType))
 	}
-	out := try(c.Output(0, ndarray.Bool, a.Shape...))
-	eachElem(out, a, func(x uint8) bool { return x == 0 })
+	out := result(c, 0, ndarray.Bool, a.Shape...)
+	convert(out.Data, a.Data, func(x uint8) uint8 { return 1 - min(x, 1) })
 }

@@ -43,9 +43,9 @@ func inferOneHot(n *ssa.Node) []Inferred {
 }
 
 func evalOneHot(c *Call) {
-	ix := needTensor(c, 0)
-	d := needTensor(c, 1)
-	values := needTensor(c, 2)
+	ix := tensor(c, 0)
+	d := tensor(c, 1)
+	values := tensor(c, 2)
 	if d.Len() != 1 || values.Len() != 2 {
 		failf("depth %s must have one element, values %s two", d, values)
 	}
@@ -53,7 +53,7 @@ func evalOneHot(c *Call) {
 	depth := shapeOfInts([]int64{d.Int(0)})
 	shape := slices.Insert(slices.Clone(ix.Shape), axis, depth[0])
 	try(ndarray.ByteSize(values.DType, shape))
-	out := try(c.Output(0, values.DType, shape...))
+	out := result(c, 0, values.DType, shape...)
 	fillWhole(out, values) // its first element is off
 	outer, dim, inner := splitDims(shape, axis)
 	for i := range outer * inner {

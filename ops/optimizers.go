@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -109,8 +108,8 @@ type optimizerStep func(n *ssa.Node, r float64, t int64) func(v []float64)
 
 func evalOptimizer(c *Call, group int, makeStep optimizerStep) {
 	k := try(optimizerCount(c.Node, group))
-	r := needTensor(c, 0)
-	t := needScalarInt(c, 1)
+	r := tensor(c, 0)
+	t := scalarInt(c, 1)
 	if r.Len() != 1 || !r.DType.IsFloat() {
 		failf("the learning rate is %s, it must be one number", r)
 	}
@@ -122,32 +121,33 @@ func evalOptimizer(c *Call, group int, makeStep optimizerStep) {
 
 // updateTensor applies the update to every element of tensor i of k.
 func updateTensor(c *Call, i, k, group int, step func([]float64)) {
-	read, write := make([]func(int) float64, group), make([]func(int, float64), group)
-	x := needTensor(c, 2+i)
+	x := tensor(c, 2+i)
+	in, out := make([][]float64, group), make([]resultOf[float64], group)
 	for g := range group {
-		a := needTensor(c, 2+g*k+i)
+		a := tensor(c, 2+g*k+i)
 		if a.DType != x.DType || !slices.Equal(a.Shape, x.Shape) || !a.DType.IsFloat() {
 			failf("operand %d is %s, the tensor it belongs to %s", 2+g*k+i, a, x)
 		}
-		read[g] = floatReader(a)
-		if g == 1 {
-			continue
+		in[g] = elements[float64](a)
+		if g != 1 { // there is no new gradient
+			out[g] = newResult[float64](c, max(g-1, 0)*k+i, a.DType, a.Shape...)
 		}
-		o := max(g-1, 0)*k + i
-		var out *ndarray.Array
-		out = try(c.Output(o, a.DType, a.Shape...))
-		write[g] = floatWriter(out)
 	}
 	v := make([]float64, group)
 	for e := range x.Len() {
 		for g := range v {
-			v[g] = read[g](e)
+			v[g] = in[g][e]
 		}
 		step(v)
 		for g := range v {
 			if g != 1 {
-				write[g](e, v[g])
+				out[g].V[e] = v[g]
 			}
+		}
+	}
+	for g, y := range out {
+		if g != 1 {
+			y.store()
 		}
 	}
 }

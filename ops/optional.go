@@ -43,7 +43,7 @@ var OptionalHasElement = Op{
 	MinIn: 0, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Infer: rule(inferOptionalHasElement),
 	Eval: kernel(func(c *Call) {
-		out := try(c.Output(0, ndarray.Bool))
+		out := result(c, 0, ndarray.Bool)
 		out.SetInt(0, int64(btoi(optionalValue(c) != nil)))
 	}),
 }

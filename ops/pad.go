@@ -126,16 +126,16 @@ func padIndex(mode string, i, n int) int {
 }
 
 func evalPad(c *Call) {
-	a := needTensor(c, 0)
-	pads := needInts(c, 1)
-	axes := optInts(c, 3)
+	a := tensor(c, 0)
+	pads := ints(c, 1)
+	axes := optionalInts(c, 3)
 	begin, end := spreadPads(pads, axes, c.Has(3), a.Rank(), 0)
 	dims := make([]int64, a.Rank())
 	for i, d := range a.Shape {
 		dims[i] = int64(d) + begin[i] + end[i]
 	}
 	shape := shapeOfInts(dims)
-	out := try(c.Output(0, a.DType, shape...))
+	out := result(c, 0, a.DType, shape...)
 	if out.Len() == 0 {
 		return
 	}

@@ -11,13 +11,11 @@ import (
 // The result has the type of the base; the exponent may have another.
 // Integer powers of integers are exact (wrapping); for a negative exponent they
 // are the truncated quotient, 0 for base 0.
-var Pow = Op{
-	Name: "Pow", Since: 15, Doc: "Z = X^Y", Form: powForm,
-	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: rule(inferPow), Eval: kernel(evalPow),
-	Facts:    Facts{Elementwise: true},
-	Upgrades: legacyBroadcast("Pow"),
-}
+var Pow = func() Op {
+	o := binaryOp("Pow", 15, "Z = X^Y", evalPow, powForm).broadcasting()
+	o.Infer = rule(inferPow)
+	return o
+}()
 
 func powForm(n *ssa.Node) int {
 	x, y := InType(n, 0).DType, InType(n, 1).DType
@@ -52,31 +50,21 @@ func powContent(n *ssa.Node, t ssa.Type) []ssa.Dim {
 }
 
 func evalPow(c *Call) {
-	x, y := c.Array(0), c.Array(1)
-	if x == nil || y == nil {
-		failf("operands are not two tensors")
+	x, y := tensor(c, 0), tensor(c, 1)
+	for _, a := range []*ndarray.Array{x, y} {
+		if !a.DType.IsFloat() && !a.DType.IsInteger() {
+			check(unsupportedType(a.DType))
+		}
 	}
 	shape := try(BroadcastShapes(x.Shape, y.Shape))
-	if !x.DType.IsFloat() && !x.DType.IsInteger() {
-		check(unsupportedType(x.DType))
-	}
-	if !y.DType.IsFloat() && !y.DType.IsInteger() {
-		check(unsupportedType(y.DType))
-	}
-	out := try(c.Output(0, x.DType, shape...))
 	switch {
-	case x.DType == ndarray.Float32 && y.DType == ndarray.Float32:
-		binary(out, x, y, viaFloat64x2(pow))
-	case x.DType.IsInteger() && y.DType.IsInteger():
-		EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) { out.SetInt(o, intPow(x.Int(i), y.Int(j))) })
-	case x.DType.IsInteger():
-		read := floatReader(y)
-		EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) {
-			out.SetInt(o, truncToInt64(pow(x.Float(i), read(j))))
-		})
+	case x.DType.IsFloat():
+		combine(c, x, y, shape, pow)
+	case y.DType.IsInteger():
+		combine(c, x, y, shape, intPow)
 	default:
-		readX, readY, write := floatReader(x), floatReader(y), floatWriter(out)
-		EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) { write(o, pow(readX(i), readY(j))) })
+		out, u, v := result(c, 0, x.DType, shape...), elements[float64](x), elements[float64](y)
+		EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) { out.SetInt(o, truncToInt64(pow(u[i], v[j]))) })
 	}
 }
 

@@ -22,9 +22,8 @@ var QLinearConv = Op{
 }
 
 func evalQLinearConv(c *Call) {
-	wantArrays(c, 8)
-	s, x, w := quantConv(c, [4]*ndarray.Array{c.Array(0), c.Array(3), c.Array(2), c.Array(5)})
-	xScale, wScale, yScale, yZero, bias := c.Array(1), c.Array(4), c.Array(6), c.Array(7), c.Array(8)
+	s, x, w := quantConv(c, [4]*ndarray.Array{tensor(c, 0), tensor(c, 3), tensor(c, 2), tensor(c, 5)})
+	xScale, wScale, yScale, yZero, bias := tensor(c, 1), tensor(c, 4), tensor(c, 6), tensor(c, 7), c.Array(8)
 	for i, a := range []*ndarray.Array{xScale, yScale, yZero} {
 		wantLen1([]string{"x_scale", "y_scale", "y_zero_point"}[i], a)
 	}
@@ -41,13 +40,13 @@ func evalQLinearConv(c *Call) {
 	if !byteInts.has(yZero.DType) {
 		check(unsupportedType(yZero.DType))
 	}
-	y := try(c.Output(0, yZero.DType, s.yShape()...))
+	y := result(c, 0, yZero.DType, s.yShape()...)
 	acc := make([]int32, y.Len())
 	convolve(&s, x, w, b, acc)
 	store, plane, zero := quantStore(y, true), sizeOf(s.win.out), yZero.Float(0)
-	ws := reals[float32](wScale)
+	ws := elements[float32](wScale)
 	for i := range s.n * s.m {
-		f := reals[float32](xScale)[0] * ws[i%s.m%len(ws)] / reals[float32](yScale)[0]
+		f := elements[float32](xScale)[0] * ws[i%s.m%len(ws)] / elements[float32](yScale)[0]
 		for k, v := range acc[i*plane : (i+1)*plane] {
 			store(i*plane+k, float32(v)*f, zero)
 		}

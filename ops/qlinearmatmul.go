@@ -23,17 +23,16 @@ var QLinearMatMul = Op{
 }
 
 func evalQLinearMatMul(c *Call) {
-	wantArrays(c, 8)
-	a, b, yScale, yZero := c.Array(0), c.Array(3), c.Array(6), c.Array(7)
+	a, b, yScale, yZero := tensor(c, 0), tensor(c, 3), tensor(c, 6), tensor(c, 7)
 	p := planMatMul(a.Shape, b.Shape)
 	if !(byteInts | float8Types).has(yZero.DType) {
 		check(unsupportedType(yZero.DType))
 	}
-	acc := quantProduct(p, a, b, c.Array(2), c.Array(5))
-	y := try(c.Output(0, yZero.DType, p.shape...))
-	full := append(append([]int(nil), p.batch...), p.m, p.n)
-	as := spread[float32]("a_scale", asColumn(c.Array(1)), full)
-	bs := spread[float32]("b_scale", c.Array(4), full)
+	acc := quantProduct(p, a, b, tensor(c, 2), tensor(c, 5))
+	y := result(c, 0, yZero.DType, p.shape...)
+	full := p.full()
+	as := spread[float32]("a_scale", asColumn(tensor(c, 1)), full)
+	bs := spread[float32]("b_scale", tensor(c, 4), full)
 	ys := spread[float32]("y_scale", asColumn(yScale), full)
 	zs := spread[float64]("y_zero_point", asColumn(yZero), full)
 	store := quantStore(y, true)
@@ -58,18 +57,15 @@ func quantProduct(p matMulPlan, a, b, za, zb *ndarray.Array) []float32 {
 	}
 	x := centeredReal("a", a, asColumn(za))
 	y := centeredReal("b", b, zb)
-	n := try(ndarray.NumElems(p.shape))
-	acc := make([]float32, n)
-	p.eachProduct(func(i, j, o int) {
-		matMulAdd(p.m, p.n, p.k, x[i*p.m*p.k:], p.k, y[j*p.k*p.n:], p.n, acc[o*p.m*p.n:], p.n)
-	})
+	acc := make([]float32, sizeOf(p.shape))
+	multiplyStacks(p, x, y, acc)
 	return acc
 }
 
 // centeredReal returns a - zero in float32, zero broadcasting to a.
 func centeredReal(what string, a, zero *ndarray.Array) []float32 {
 	z := spread[float32](what+"_zero_point", zero, a.Shape)
-	out := append([]float32(nil), reals[float32](a)...)
+	out := append([]float32(nil), elements[float32](a)...)
 	for i := range out {
 		out[i] -= z[i%len(z)]
 	}

@@ -86,8 +86,7 @@ func inferQuantize(n *ssa.Node) []Inferred {
 }
 
 func evalQuantize(c *Call) {
-	wantArrays(c, 2)
-	x, scale, zero := c.Array(0), c.Array(1), c.Array(2)
+	x, scale, zero := tensor(c, 0), tensor(c, 1), c.Array(2)
 	zt := ndarray.Undefined
 	if zero != nil {
 		zt = zero.DType
@@ -96,12 +95,12 @@ func evalQuantize(c *Call) {
 	precision := try(dtypeAttr(c.Node, "precision", scale.DType))
 	g := grainOf(c.Node, x.Shape, scale.Shape)
 	zeros := zeroPoints(zero, scale.Len())
-	y := try(c.Output(0, dt, x.Shape...))
+	y := result(c, 0, dt, x.Shape...)
 	if precision == ndarray.Float64 || x.DType == ndarray.Float64 {
-		quantize(g, reals[float64](x), reals[float64](scale), zeros, ndarray.Float64, quantStore(y, c.Node.Int("saturate", 1) != 0))
+		quantize(g, elements[float64](x), elements[float64](scale), zeros, ndarray.Float64, quantStore(y, c.Node.Int("saturate", 1) != 0))
 		return
 	}
-	quantize(g, reals[float32](x), reals[float32](scale), zeros, precision, quantStore(y, c.Node.Int("saturate", 1) != 0))
+	quantize(g, elements[float32](x), elements[float32](scale), zeros, precision, quantStore(y, c.Node.Int("saturate", 1) != 0))
 }
 
 // quantize divides with the given precision and stores.

@@ -3,6 +3,7 @@ package ops
 import (
 	"hash/fnv"
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -80,21 +81,20 @@ func evalRandom(c *Call, draw func(*Call) func() float64) {
 	var shape []int
 	operand := ndarray.Undefined
 	if len(c.Node.In) == 0 {
-		s := shapeOfInts(c.Node.Ints("shape"))
-		shape = s
+		shape = shapeOfInts(c.Node.Ints("shape"))
 	} else {
-		a := needTensor(c, 0)
+		a := tensor(c, 0)
 		shape, operand = a.Shape, a.DType
 	}
 	dt := randomType(c.Node, operand)
 	if !dt.IsFloat() {
 		failf("result of type %s (set the attribute dtype to a float type): %w", dt, ErrUnsupported)
 	}
-	out := try(c.Output(0, dt, shape...))
-	next, write := draw(c), floatWriter(out)
-	for i := range out.Len() {
-		write(i, next())
+	y, next := newResult[float64](c, 0, dt, shape...), draw(c)
+	for i := range y.V {
+		y.V[i] = next()
 	}
+	y.store()
 }
 
 // seedOf is the seed of a random node in this call.
@@ -164,19 +164,14 @@ func bernoulliForm(n *ssa.Node) int {
 }
 
 func evalBernoulli(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	dt := try(dtypeAttr(c.Node, "dtype", a.DType))
 	if !a.DType.IsFloat() || dt == ndarray.String {
 		check(unsupportedType(a.DType))
 	}
-	out := try(c.Output(0, dt, a.Shape...))
-	next, read := uniform(seedOf(c)), floatReader(a)
-	for i := range a.Len() {
-		hit := int64(0)
-		if next() < read(i) {
-			hit = 1
-		}
-		out.SetInt(i, hit)
+	out, next := result(c, 0, dt, a.Shape...), uniform(seedOf(c))
+	for i, p := range elements[float64](a) {
+		out.SetInt(i, int64(btoi(next() < p)))
 	}
 }
 
@@ -216,7 +211,7 @@ func inferMultinomial(n *ssa.Node) []Inferred {
 
 func evalMultinomial(c *Call) {
 	dt, samples := multinomialArgs(c.Node)
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	if !a.DType.IsFloat() {
 		check(unsupportedType(a.DType))
 	}
@@ -227,13 +222,10 @@ func evalMultinomial(c *Call) {
 	if classes == 0 && batch > 0 && samples > 0 {
 		check(errEmptyAxis)
 	}
-	out := try(c.Output(0, dt, batch, int(samples)))
-	next, read := uniform(seedOf(c)), floatReader(a)
-	total := make([]float64, classes) // running sums of the probabilities
+	out := result(c, 0, dt, batch, int(samples))
+	next, x := uniform(seedOf(c)), slices.Clone(elements[float64](a))
 	for b := range batch {
-		for k := range total {
-			total[k] = read(b*classes + k)
-		}
+		total := x[b*classes:][:classes] // running sums of the probabilities
 		softmaxLine(total)
 		for k := 1; k < classes; k++ {
 			total[k] += total[k-1]

@@ -74,7 +74,7 @@ func rangeLength(start, limit ssa.Dim, step int64) ssa.Dim {
 func evalRange(c *Call) {
 	var in [3]*ndarray.Array
 	for i := range in {
-		a := needTensor(c, i)
+		a := tensor(c, i)
 		if in[i] = a; a.Len() != 1 || a.DType != in[0].DType {
 			failf("operand %d is %s, it must be one element of type %s", i, a, in[0].DType)
 		}
@@ -100,15 +100,14 @@ func rangeInts(c *Call, dt ndarray.DType, start, limit, delta int64) {
 	}
 	var n uint64 // distances do not overflow as unsigned numbers
 	if delta > 0 && limit > start {
-		n = (uint64(limit) - uint64(start) - 1) / uint64(delta)
-		n++
+		n = (uint64(limit)-uint64(start)-1)/uint64(delta) + 1
 	} else if delta < 0 && limit < start {
 		n = (uint64(start)-uint64(limit)-1)/(-uint64(delta)) + 1
 	}
 	if n > math.MaxInt {
 		failf("%d elements: %w", n, ndarray.ErrSize)
 	}
-	out := try(c.Output(0, dt, int(n)))
+	out := result(c, 0, dt, int(n))
 	for i := range int(n) {
 		out.SetInt(i, start+int64(i)*delta)
 	}
@@ -122,9 +121,9 @@ func rangeFloats[T float32 | float64](c *Call, dt ndarray.DType, start, limit, d
 	if !(n < math.MaxInt) {
 		failf("from %v to %v in steps of %v: %w", start, limit, delta, ndarray.ErrSize)
 	}
-	out := try(c.Output(0, dt, int(n)))
-	write := floatWriter(out)
-	for i := range int(n) {
-		write(i, float64(start+T(i)*delta))
+	y := newResult[T](c, 0, dt, int(n))
+	for i := range y.V {
+		y.V[i] = start + T(i)*delta
 	}
+	y.store()
 }

@@ -16,12 +16,6 @@ var Relu = unaryOp("Relu", 14, "Y = max(0, X)", unary{
 		}
 		return x
 	},
-	f32: func(x float32) float32 {
-		if x < 0 {
-			return 0
-		}
-		return x
-	},
 	int:  func(x int64) int64 { return max(x, 0) },
 	uint: func(x uint64) uint64 { return x },
 }.eval, formBy(typeStep{6, floatTypes}, typeStep{13, bfloatType}, typeStep{14, anyType})).legacy()
@@ -31,21 +25,7 @@ var LeakyRelu = unaryOp("LeakyRelu", 16, "Y = X < 0 ? alpha·X : X", evalLeakyRe
 	formBy(typeStep{6, floatTypes}, typeStep{16, anyType})).legacy().with(ssa.AttrFloat, "alpha")
 
 func evalLeakyRelu(c *Call) {
-	alpha := c.Node.Float("alpha", 0.01)
-	evalUnary(c, unary{
-		float: func(x float64) float64 {
-			if x < 0 {
-				return float64(alpha) * x
-			}
-			return x
-		},
-		f32: func(x float32) float32 {
-			if x < 0 {
-				return alpha * x
-			}
-			return x
-		},
-	})
+	unary{float: leakyRelu(float64(c.Node.Float("alpha", 0.01)))}.eval(c)
 }
 
 // ThresholdedRelu keeps what is above alpha:
@@ -55,12 +35,12 @@ var ThresholdedRelu = unaryOp("ThresholdedRelu", 22, "Y = X > alpha ? X : 0", ev
 
 func evalThresholdedRelu(c *Call) {
 	alpha := float64(c.Node.Float("alpha", 1))
-	evalUnary(c, unary{float: func(x float64) float64 {
+	unary{float: func(x float64) float64 {
 		if x > alpha {
 			return x
 		}
 		return 0
-	}})
+	}}.eval(c)
 }
 
 // PRelu scales negative elements by a tensor that broadcasts to X:
@@ -104,14 +84,8 @@ func evalPRelu(c *Call) {
 			failf("slope of shape %v does not broadcast to %v", slope.Shape, x.Shape)
 		}
 	}
-	evalArithmetic(c, arithmetic{
+	arithmetic{
 		float: func(x, s float64) float64 {
-			if x < 0 {
-				return s * x
-			}
-			return x
-		},
-		f32: func(x, s float32) float32 {
 			if x < 0 {
 				return s * x
 			}
@@ -124,5 +98,5 @@ func evalPRelu(c *Call) {
 			return x
 		},
 		uint: func(x, _ uint64) uint64 { return x },
-	})
+	}.eval(c)
 }

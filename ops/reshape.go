@@ -150,8 +150,8 @@ func cancelDims(in, out []ssa.Dim, copied []bool, hole int) (total, rest ssa.Dim
 }
 
 func evalReshape(c *Call) {
-	a := needTensor(c, 0)
-	want := needInts(c, 1)
+	a := tensor(c, 0)
+	want := ints(c, 1)
 	wantDims := make([]ssa.Dim, len(want))
 	for i, d := range want {
 		wantDims[i] = ssa.D(d)

@@ -236,7 +236,7 @@ func resizePlanOf(n *ssa.Node) resizePlan {
 }
 
 func evalResize(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	p := resizePlanOf(c.Node)
 	p.size(c, a)
 	p.run(c, a)
@@ -249,7 +249,7 @@ func (p *resizePlan) size(c *Call, a *ndarray.Array) {
 	for i, d := range a.Shape {
 		p.axes[i] = resizeAxis{in: d, out: d, scale: 1, width: float64(d), to: 1}
 	}
-	sizes := optInts(c, 3)
+	sizes := optionalInts(c, 3)
 	scales := c.Array(2)
 	switch {
 	case len(sizes) > 0 || c.Has(3) && len(axes) == 0:
@@ -317,8 +317,8 @@ func inferUpsample(n *ssa.Node) []Inferred {
 }
 
 func evalUpsample(c *Call) {
-	a := needTensor(c, 0)
-	scales := needTensor(c, 1)
+	a := tensor(c, 0)
+	scales := tensor(c, 1)
 	p := resizePlanOf(c.Node)
 	p.coord, p.nearest, p.mode = "asymmetric", "floor", upsampleMode(p.mode)
 	axes := resizeAxes(c.Node, a.Rank())

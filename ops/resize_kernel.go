@@ -153,7 +153,7 @@ func (p *resizePlan) run(c *Call, a *ndarray.Array) {
 	for i, x := range p.axes {
 		shape[i] = x.out
 	}
-	out := try(c.Output(0, a.DType, shape...))
+	out := result(c, 0, a.DType, shape...)
 	if out.Len() == 0 {
 		return
 	}
@@ -205,7 +205,7 @@ func sampleWeighted(out, a *ndarray.Array, taps [][][]tap) {
 	if !a.DType.IsFloat() && !a.DType.IsInteger() {
 		check(unsupportedType(a.DType))
 	}
-	v, shape := reals[float64](a), slices.Clone(a.Shape)
+	v, shape := elements[float64](a), slices.Clone(a.Shape)
 	for axis, list := range taps {
 		if list == nil {
 			continue

@@ -15,8 +15,8 @@ var ReverseSequence = Op{
 }
 
 func evalReverseSequence(c *Call) {
-	a := needTensor(c, 0)
-	lens := needInts(c, 1)
+	a := tensor(c, 0)
+	lens := ints(c, 1)
 	batch, time := c.Node.Int("batch_axis", 1), c.Node.Int("time_axis", 0)
 	if a.Rank() < 2 || batch+time != 1 || batch < 0 || time < 0 {
 		failf("batch_axis %d and time_axis %d must be 0 and 1 in some order, the operand is %s", batch, time, a)
@@ -25,7 +25,7 @@ func evalReverseSequence(c *Call) {
 	if len(lens) != a.Shape[batch] {
 		failf("%d lengths for a batch of %d", len(lens), a.Shape[batch])
 	}
-	out := try(c.Output(0, a.DType, a.Shape...))
+	out := result(c, 0, a.DType, a.Shape...)
 	_, _, inner := splitDims(a.Shape, 1)
 	for b, l := range lens {
 		if l < 0 || l > int64(steps) {

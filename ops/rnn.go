@@ -9,7 +9,7 @@ var RNN = Op{
 	Name: "RNN", Since: 22, Form: recurrentForm, Doc: "H = f(X·Wᵀ + H·Rᵀ + Wb + Rb) over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 0, MaxOut: 2,
 	Attrs: recurrentAttrs, Infer: rule(inferRecurrent(1)),
-	Eval:     kernel(func(c *Call) { byReal(c, 0, evalRNN[float32], evalRNN[float64]) }),
+	Eval:     floatKernel(evalRNN[float32], evalRNN[float64]),
 	Facts:    Facts{Cost: recurrentCost(1)},
 	Upgrades: dropOutputSequence("RNN"),
 }
@@ -18,9 +18,9 @@ func evalRNN[T float32 | float64](c *Call) {
 	hidden := hiddenOf(c)
 	r := recurrenceOf(c, 1, hidden)
 	r.checkWeights(c.Array(1), c.Array(2), c.Array(3))
-	acts := gateFuncs(c.Node, []string{"Tanh"}, r.dirs)
-	p := recurrentParts[T]{bias: sumBias(&r, reals[T](c.Array(3)), 1)}
-	p.input, p.hidden = floatProducts(&r, reals[T](c.Array(0)), reals[T](c.Array(1)), reals[T](c.Array(2)))
+	acts := gateFunctions(c.Node, []string{"Tanh"}, r.dirs)
+	p := recurrentParts[T]{bias: sumBias(&r, elements[T](c.Array(3)), 1)}
+	p.input, p.hidden = floatProducts(&r, elements[T](c.Array(0)), elements[T](c.Array(1)), elements[T](c.Array(2)))
 	clip := clipper(c.Node)
 	rec := make([]T, r.batch*hidden)
 	p.step = func(d int, active []bool, gate func(int) []T, h, _ []T) {

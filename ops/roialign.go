@@ -25,7 +25,7 @@ var RoiAlign = Op{
 	Attrs: []AttrSpec{{Name: "coordinate_transformation_mode", Kind: ssa.AttrString}, {Name: "mode", Kind: ssa.AttrString},
 		{Name: "output_height", Kind: ssa.AttrInt}, {Name: "output_width", Kind: ssa.AttrInt},
 		{Name: "sampling_ratio", Kind: ssa.AttrInt}, {Name: "spatial_scale", Kind: ssa.AttrFloat}},
-	Infer: rule(inferRoiAlign), Eval: kernel(evalRoiAlign),
+	Infer: rule(inferRoiAlign), Eval: floatKernel(roiAlign[float32], roiAlign[float64]),
 	Upgrades: []Upgrade{{Below: 16, Source: changelog("RoiAlign", 16), Apply: func(_ *Upgrader, n *ssa.Node) error {
 		n.SetAttr(ssa.StringAttr("coordinate_transformation_mode", "output_half_pixel"))
 		return nil
@@ -49,8 +49,6 @@ func inferRoiAlign(n *ssa.Node) []Inferred {
 	}
 	return One(ssa.TensorOf(x.DType, dims...))
 }
-
-func evalRoiAlign(c *Call) { byReal(c, 0, roiAlign[float32], roiAlign[float64]) }
 
 // roiBins is one region in the coordinates of X.
 type roiBins struct {
@@ -108,8 +106,8 @@ func lowHigh(v float64, n int) (lo, hi int, frac float64) {
 
 func roiAlign[T realNum](c *Call) {
 	x, n := c.Array(0), c.Node
-	rois := needTensor(c, 1)
-	batch := needInts(c, 2)
+	rois := tensor(c, 1)
+	batch := ints(c, 2)
 	oh, ow := int(n.Int("output_height", 1)), int(n.Int("output_width", 1))
 	mode, coord := n.Str("mode", "avg"), n.Str("coordinate_transformation_mode", "half_pixel")
 	switch {
@@ -122,11 +120,11 @@ func roiAlign[T realNum](c *Call) {
 	case coord != "half_pixel" && coord != "output_half_pixel":
 		check(badAttr("coordinate_transformation_mode", coord, "half_pixel or output_half_pixel"))
 	}
-	y := newReal[T](c, 0, x.DType, len(batch), x.Shape[1], oh, ow)
+	y := newResult[T](c, 0, x.DType, len(batch), x.Shape[1], oh, ow)
 	if len(y.V) == 0 {
 		return
 	}
-	data, regions := reals[T](x), reals[T](rois)
+	data, regions := elements[T](x), elements[T](rois)
 	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
 	for r, b64 := range batch {
 		b, err := wrapIndex(b64, x.Shape[0])

@@ -17,7 +17,7 @@ var RotaryEmbedding = Op{
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "interleaved", Kind: ssa.AttrInt}, {Name: "num_heads", Kind: ssa.AttrInt}, {Name: "rotary_embedding_dim", Kind: ssa.AttrInt}},
 	Infer: SameAs,
-	Eval:  kernel(func(c *Call) { byReal(c, 0, evalRotary[float32], evalRotary[float64]) }),
+	Eval:  floatKernel(evalRotary[float32], evalRotary[float64]),
 	Facts: Facts{InPlace: inPlaceFirst},
 }
 
@@ -65,7 +65,7 @@ func newRotation[T realNum](cos, sin, ids *ndarray.Array, x heads[T], dim int) *
 	if dim < 0 || dim > x.size || dim%2 != 0 {
 		failf("a rotary dimension of %d does not fit heads of size %d", dim, x.size)
 	}
-	r := &rotation[T]{cos: reals[T](cos), sin: reals[T](sin), half: dim / 2, scale: 1}
+	r := &rotation[T]{cos: elements[T](cos), sin: elements[T](sin), half: dim / 2, scale: 1}
 	wantShape("sin_cache", sin, cos.Shape...)
 	if ids == nil {
 		r.row = func(b, s int) int { return b*x.seq + s }
@@ -89,7 +89,7 @@ func newRotation[T realNum](cos, sin, ids *ndarray.Array, x heads[T], dim int) *
 // eval makes the first result of a call: its first operand, seen as heads x, rotated.
 func (r *rotation[T]) eval(c *Call, x heads[T]) {
 	a := c.Array(0)
-	y := newReal[T](c, 0, a.DType, a.Shape...)
+	y := newResult[T](c, 0, a.DType, a.Shape...)
 	out := x
 	out.v = y.V
 	r.applyAll(out, x)
@@ -97,10 +97,9 @@ func (r *rotation[T]) eval(c *Call, x heads[T]) {
 }
 
 func evalRotary[T float32 | float64](c *Call) {
-	wantArrays(c, 3)
-	a := c.Array(0)
+	a := tensor(c, 0)
 	x := headsOf[T]("X", a, int(c.Node.Int("num_heads", 0)))
-	r := newRotation(c.Array(1), c.Array(2), c.Array(3), x, int(c.Node.Int("rotary_embedding_dim", 0)))
+	r := newRotation(tensor(c, 1), tensor(c, 2), c.Array(3), x, int(c.Node.Int("rotary_embedding_dim", 0)))
 	r.interleaved = c.Node.Int("interleaved", 0) != 0
 	r.eval(c, x)
 }

@@ -234,13 +234,3 @@ func moveFirstAxis(a *ndarray.Array, axis int) *ndarray.Array {
 	}
 	return out
 }
-
-// copyElems copies n elements between arrays of one element type.
-func copyElems(dst *ndarray.Array, d int, src *ndarray.Array, s, n int) {
-	if dst.DType == ndarray.String {
-		copy(dst.Str[d:d+n], src.Str[s:s+n])
-		return
-	}
-	w := dst.DType.Size()
-	copy(dst.Data[d*w:(d+n)*w], src.Data[s*w:(s+n)*w])
-}

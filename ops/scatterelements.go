@@ -47,9 +47,9 @@ func scatterForm(n *ssa.Node) int {
 }
 
 func evalScatterElements(c *Call) {
-	a := needTensor(c, 0)
-	ix := needTensor(c, 1)
-	up := needTensor(c, 2)
+	a := tensor(c, 0)
+	ix := tensor(c, 1)
+	up := tensor(c, 2)
 	axis := try(NormAxis(c.Node.Int("axis", 0), a.Rank()))
 	if up.DType != a.DType || !slices.Equal(up.Shape, ix.Shape) {
 		failf("updates %s do not fit data %s and indices %v", up, a, ix.Shape)
@@ -57,8 +57,9 @@ func evalScatterElements(c *Call) {
 	strides, step := alongAxis(a.Shape, ix.Shape, axis)
 	picks := wrapIndices(ix, a.Shape[axis])
 	s := newScatter(c, a, up)
-	eachOffset(ix.Shape, strides, func(i, at int) {
-		s.apply(at+picks[i]*step, i, 1)
+	w := stridedWalk(ix.Shape, strides)
+	w.each(func(i int, at []int) {
+		s.apply(at[0]+picks[i]*step, i, 1)
 	})
 	s.finish()
 }

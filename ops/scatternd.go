@@ -22,9 +22,9 @@ var ScatterND = Op{
 }
 
 func evalScatterND(c *Call) {
-	a := needTensor(c, 0)
-	ix := needTensor(c, 1)
-	up := needTensor(c, 2)
+	a := tensor(c, 0)
+	ix := tensor(c, 1)
+	up := tensor(c, 2)
 	k := 0
 	if ix.Rank() > 0 {
 		k = ix.Shape[ix.Rank()-1]

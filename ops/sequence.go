@@ -74,7 +74,7 @@ var SequenceLength = Op{
 	Infer: rule(func(*ssa.Node) []Inferred { return One(ssa.TensorOf(ndarray.Int64)) }),
 	Eval: kernel(func(c *Call) {
 		s := needSequence(c, 0)
-		out := try(c.Output(0, ndarray.Int64))
+		out := result(c, 0, ndarray.Int64)
 		out.SetInt(0, int64(len(s.Items)))
 	}),
 }
@@ -100,7 +100,7 @@ func positions(n int) []int {
 func evalSequenceConstruct(c *Call) {
 	s := &ndarray.Sequence{}
 	for i := range c.In {
-		a := needTensor(c, i)
+		a := tensor(c, i)
 		if i == 0 {
 			s.Elem = a.DType
 		}

@@ -54,9 +54,9 @@ func inferShape(n *ssa.Node) []Inferred {
 }
 
 func evalShape(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	from, to := shapeRange(c.Node, a.Rank())
-	out := try(c.Output(0, ndarray.Int64, to-from))
+	out := result(c, 0, ndarray.Int64, to-from)
 	for i, d := range a.Shape[from:to] {
 		out.SetInt(i, int64(d))
 	}
@@ -67,7 +67,7 @@ func inferSize(n *ssa.Node) []Inferred {
 }
 
 func evalSize(c *Call) {
-	a := needTensor(c, 0)
-	out := try(c.Output(0, ndarray.Int64))
+	a := tensor(c, 0)
+	out := result(c, 0, ndarray.Int64)
 	out.SetInt(0, int64(a.Len()))
 }

@@ -18,9 +18,9 @@ func evalShrink(c *Call) {
 		}
 		return 0
 	}
-	evalUnary(c, unary{
+	unary{
 		float: f,
 		int:   func(x int64) int64 { return truncToInt64(f(float64(x))) },
 		uint:  func(x uint64) uint64 { return uint64(truncToInt64(f(float64(x)))) },
-	})
+	}.eval(c)
 }

@@ -1,17 +1,8 @@
 package ops
 
 import (
-	"math"
-
 	"github.com/berth-onnx/berth/ssa"
 )
-
-// sigmoid is 1/(1+e⁻ˣ). For large -x the exponential overflows to infinity and
-// the quotient is 0, as it should be.
-func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-
-// clamp01 limits x to [0, 1]; NaN stays.
-func clamp01(x float64) float64 { return math.Max(0, math.Min(1, x)) }
 
 // Sigmoid is the logistic function: https://onnx.ai/onnx/operators/onnx__Sigmoid.html
 var Sigmoid = unaryOp("Sigmoid", 13, "Y = 1 / (1 + e⁻ˣ)", unary{float: sigmoid}.eval,
@@ -24,19 +15,18 @@ var HardSigmoid = unaryOp("HardSigmoid", 22, "Y = max(0, min(1, alpha·X + beta)
 
 func evalHardSigmoid(c *Call) {
 	alpha, beta := float64(c.Node.Float("alpha", 0.2)), float64(c.Node.Float("beta", 0.5))
-	evalUnary(c, unary{float: func(x float64) float64 { return clamp01(alpha*x + beta) }})
+	unary{float: func(x float64) float64 { return clamp01(alpha*x + beta) }}.eval(c)
 }
 
 // HardSwish is X times the hard sigmoid with alpha 1/6 and beta 1/2:
 // https://onnx.ai/onnx/operators/onnx__HardSwish.html
-var HardSwish = unaryOp("HardSwish", 22, "Y = X · max(0, min(1, X/6 + 1/2))", unary{
-	float: func(x float64) float64 { return x * clamp01(x/6+0.5) },
-}.eval, formBy(typeStep{14, floatTypes}, typeStep{22, anyType}))
+var HardSwish = unaryOp("HardSwish", 22, "Y = X · max(0, min(1, X/6 + 1/2))", unary{float: hardSwish}.eval,
+	formBy(typeStep{14, floatTypes}, typeStep{22, anyType}))
 
 // Swish is X times the sigmoid of alpha·X: https://onnx.ai/onnx/operators/onnx__Swish.html
 var Swish = unaryOp("Swish", 24, "Y = X · sigmoid(alpha·X)", evalSwish, since(24)).with(ssa.AttrFloat, "alpha")
 
 func evalSwish(c *Call) {
 	alpha := float64(c.Node.Float("alpha", 1))
-	evalUnary(c, unary{float: func(x float64) float64 { return x * sigmoid(alpha*x) }})
+	unary{float: func(x float64) float64 { return x * sigmoid(alpha*x) }}.eval(c)
 }

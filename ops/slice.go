@@ -279,10 +279,10 @@ func sliceAlias(n *ssa.Node) []Alias {
 }
 
 func evalSlice(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	s := sliceCall(c, a.Rank())
 	s.resolve(a.Shape)
-	out := try(c.Output(0, a.DType, s.count...))
+	out := result(c, 0, a.DType, s.count...)
 	b := block{shape: s.count, dstr: Strides(s.count), sstr: Strides(a.Shape)}
 	for i := range b.sstr {
 		b.src += s.first[i] * b.sstr[i]
@@ -295,7 +295,7 @@ func evalSlice(c *Call) {
 func sliceCall(c *Call, rank int) *sliceSpec {
 	var lists [4][]int64
 	for i := range lists {
-		v := optInts(c, i+1)
+		v := optionalInts(c, i+1)
 		lists[i] = v
 	}
 	start, end, axes, step := lists[0], lists[1], lists[2], lists[3]

@@ -2,10 +2,6 @@ package ops
 
 import "math"
 
-// softplus is ln(1+eˣ), arranged so that nothing overflows:
-// max(x, 0) + ln(1 + e^-|x|).
-func softplus(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
-
 // Softplus is a smooth Relu: https://onnx.ai/onnx/operators/onnx__Softplus.html
 var Softplus = unaryOp("Softplus", 22, "Y = ln(1 + eˣ)", unary{float: softplus}.eval,
 	formBy(typeStep{1, floatTypes}, typeStep{22, anyType}))

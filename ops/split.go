@@ -153,7 +153,7 @@ func splitAlias(n *ssa.Node) []Alias {
 func splitCall(c *Call, dim int) []int {
 	var parts []ssa.Dim
 	if c.Has(1) {
-		ints := needInts(c, 1)
+		ints := ints(c, 1)
 		if len(ints) != len(c.Node.Out) {
 			failf("split has %d elements, the node has %d results", len(ints), len(c.Node.Out))
 		}
@@ -173,7 +173,7 @@ func splitCall(c *Call, dim int) []int {
 }
 
 func evalSplit(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	axis := try(NormAxis(c.Node.Int("axis", 0), a.Rank()))
 	parts := splitCall(c, a.Shape[axis])
 	at := 0
@@ -181,7 +181,7 @@ func evalSplit(c *Call) {
 		if c.Wants(i) {
 			shape := append([]int(nil), a.Shape...)
 			shape[axis] = p
-			out := try(c.Output(i, a.DType, shape...))
+			out := result(c, i, a.DType, shape...)
 			copyPart(out, a, axis, at)
 		}
 		at += p

@@ -82,7 +82,7 @@ func seqParts(split *ndarray.Array, dim int) []int {
 }
 
 func evalSplitToSequence(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	axis := try(NormAxis(c.Node.Int("axis", 0), a.Rank()))
 	if c.Has(1) && c.Array(1) == nil {
 		failf("operand 1 is no tensor")

@@ -11,5 +11,4 @@ var Sqrt = unaryOp("Sqrt", 13, "Y = √X", unary{float: math.Sqrt}.eval,
 // Reciprocal is 1/X: https://onnx.ai/onnx/operators/onnx__Reciprocal.html
 var Reciprocal = unaryOp("Reciprocal", 13, "Y = 1 / X", unary{
 	float: func(x float64) float64 { return 1 / x },
-	f32:   func(x float32) float32 { return 1 / x },
 }.eval, formBy(typeStep{6, floatTypes}, typeStep{13, anyType})).legacy()

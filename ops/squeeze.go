@@ -80,8 +80,8 @@ func inferSqueeze(n *ssa.Node) []Inferred {
 }
 
 func evalSqueeze(c *Call) {
-	a := needTensor(c, 0)
-	axes := optInts(c, 1)
+	a := tensor(c, 0)
+	axes := optionalInts(c, 1)
 	drop := try(normAxes(axes, a.Rank()))
 	var shape []int
 	for i, d := range a.Shape {
@@ -126,8 +126,8 @@ func insertOnes[T any](shape []T, one T, axes []int64) []T {
 }
 
 func evalUnsqueeze(c *Call) {
-	a := needTensor(c, 0)
-	axes := needInts(c, 1)
+	a := tensor(c, 0)
+	axes := ints(c, 1)
 	shape := insertOnes(a.Shape, 1, axes)
 	copyReshaped(c, a, shape)
 }

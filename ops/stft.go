@@ -47,15 +47,15 @@ func evalSTFT(c *Call) {
 		}
 		def = w.Shape[0]
 	}
-	frame := optInt(c, 3, int64(def))
-	step := optInt(c, 1, 0)
+	frame := optionalInt(c, 3, int64(def))
+	step := optionalInt(c, 1, 0)
 	if step < 1 || frame < 1 || frame > int64(length) || w != nil && frame != int64(def) || parts != 1 && parts != 2 || !x.DType.IsFloat() {
 		failf("signal %s with frame_step=%d, frame_length=%d and window %v", x, step, frame, w)
 	}
 	frames := (length-int(frame))/int(min(step, int64(length))) + 1
 	t := newTransform(int(frame), false, c.Node.Int("onesided", 1) != 0)
-	y := newReal[float64](c, 0, x.DType, batch, frames, t.outLen(), 2)
-	v, win := reals[float64](x), reals[float64](w)
+	y := newResult[float64](c, 0, x.DType, batch, frames, t.outLen(), 2)
+	v, win := elements[float64](x), elements[float64](w)
 	for f := range batch * frames {
 		start := (f/frames*length + f%frames*int(step)) * parts
 		t.load(int(frame), func(k int) complex128 {

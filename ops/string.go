@@ -60,7 +60,7 @@ var RegexFullMatch = Op{
 
 // needStrings returns string tensor operand i.
 func needStrings(c *Call, i int) *ndarray.Array {
-	a := needTensor(c, i)
+	a := tensor(c, i)
 	if a.DType != ndarray.String {
 		failf("operand %d is %s, it must hold strings", i, a)
 	}
@@ -71,7 +71,7 @@ func evalStringConcat(c *Call) {
 	x := needStrings(c, 0)
 	y := needStrings(c, 1)
 	shape := try(BroadcastShapes(x.Shape, y.Shape))
-	out := try(c.Output(0, ndarray.String, shape...))
+	out := result(c, 0, ndarray.String, shape...)
 	EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) { out.Str[o] = x.Str[i] + y.Str[j] })
 }
 
@@ -106,7 +106,7 @@ func evalStringSplit(c *Call) {
 		}
 		most = max(most, len(pieces[i]))
 	}
-	y := try(c.Output(0, ndarray.String, append(slices.Clone(a.Shape), most)...))
+	y := result(c, 0, ndarray.String, append(slices.Clone(a.Shape), most)...)
 	clear(y.Str)
 	for i, p := range pieces {
 		copy(y.Str[i*most:], p)
@@ -114,7 +114,7 @@ func evalStringSplit(c *Call) {
 	if !c.Wants(1) {
 		return
 	}
-	z := try(c.Output(1, ndarray.Int64, a.Shape...))
+	z := result(c, 1, ndarray.Int64, a.Shape...)
 	for i, p := range pieces {
 		z.SetInt(i, int64(len(p)))
 	}
@@ -132,7 +132,7 @@ func fullMatch(n *ssa.Node) *regexp.Regexp {
 func evalRegexFullMatch(c *Call) {
 	a := needStrings(c, 0)
 	re := fullMatch(c.Node)
-	out := try(c.Output(0, ndarray.Bool, a.Shape...))
+	out := result(c, 0, ndarray.Bool, a.Shape...)
 	for i, s := range a.Str {
 		out.Data[i] = byte(btoi(re.MatchString(s)))
 	}

@@ -84,6 +84,6 @@ func evalStringNormalizer(c *Call) {
 		kept = []string{""}
 	}
 	shape := []int{1, len(kept)}
-	out := try(c.Output(0, ndarray.String, shape[2-a.Rank():]...))
+	out := result(c, 0, ndarray.String, shape[2-a.Rank():]...)
 	copy(out.Str, kept)
 }

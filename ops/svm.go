@@ -204,7 +204,7 @@ func (m *svm) probabilities(scores []float64) []float64 {
 	at := 0
 	for i := range k {
 		for j := i + 1; j < k; j++ {
-			p := 1 - logistic(scores[at]*m.pa[at]+m.pb[at])
+			p := 1 - sigmoid(scores[at]*m.pa[at]+m.pb[at])
 			r[i][j] = min(max(p, 1e-7), 1-1e-7)
 			r[j][i] = 1 - r[i][j]
 			at++

@@ -20,8 +20,8 @@ var TensorScatter = Op{
 }
 
 func evalTensorScatter(c *Call) {
-	past := needTensor(c, 0)
-	up := needTensor(c, 1)
+	past := tensor(c, 0)
+	up := tensor(c, 1)
 	axis := try(NormAxis(c.Node.Int("axis", -2), past.Rank()))
 	if axis == 0 {
 		failf("axis is the batch dimension")
@@ -35,7 +35,7 @@ func evalTensorScatter(c *Call) {
 		}
 	}
 	first := writePositions(c, past.Shape[0], past.Shape[axis], up.Shape[axis])
-	out := try(c.Output(0, past.DType, past.Shape...))
+	out := result(c, 0, past.DType, past.Shape...)
 	copyWhole(out, past)
 	writeCache(out, up, axis, first)
 }
@@ -43,7 +43,7 @@ func evalTensorScatter(c *Call) {
 // writePositions returns where each batch entry's update of length n starts in a
 // cache of length size.
 func writePositions(c *Call, batch, size, n int) []int {
-	at := optInts(c, 2)
+	at := optionalInts(c, 2)
 	if c.Has(2) && len(at) != batch {
 		failf("%d write indices for a batch of %d", len(at), batch)
 	}

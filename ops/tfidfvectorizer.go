@@ -153,7 +153,7 @@ func tokensOf(a *ndarray.Array) []string {
 }
 
 func evalTfIdf(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	if a.Rank() > 2 {
 		failf("the operand is %s, it must be [C] or [N, C]", a)
 	}
@@ -169,7 +169,7 @@ func evalTfIdf(c *Call) {
 		rows = a.Shape[0]
 		shape = []int{rows, cols}
 	}
-	out := try(c.Output(0, ndarray.Float32, shape...))
+	out := result(c, 0, ndarray.Float32, shape...)
 	y, indexes := ndarray.Slice[float32](out), n.Ints("ngram_indexes")
 	clear(y)
 	for r := range rows {

@@ -78,8 +78,8 @@ func inferTile(n *ssa.Node) []Inferred {
 // evalTile walks a box with two dimensions per axis: the repeat, along which the
 // source does not move, and the index.
 func evalTile(c *Call) {
-	a := needTensor(c, 0)
-	times := needInts(c, 1)
+	a := tensor(c, 0)
+	times := ints(c, 1)
 	if len(times) != a.Rank() {
 		failf("%d repeats for %s", len(times), a)
 	}
@@ -90,7 +90,7 @@ func evalTile(c *Call) {
 		}
 		dims[i] = try(ndarray.NumElems([]int{a.Shape[i], int(k)}))
 	}
-	out := try(c.Output(0, a.DType, dims...))
+	out := result(c, 0, a.DType, dims...)
 	os, as := Strides(dims), Strides(a.Shape)
 	var b block
 	for i, d := range a.Shape {

@@ -54,17 +54,17 @@ func inferTopK(n *ssa.Node) []Inferred {
 }
 
 func evalTopK(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	axis := try(NormAxis(c.Node.Int("axis", -1), len(a.Shape)))
-	k := needScalarInt(c, 1)
+	k := scalarInt(c, 1)
 	outer, size, inner := splitDims(a.Shape, axis)
 	if k < 0 || k > int64(size) {
 		failf("K is %d and the axis has %d elements", k, size)
 	}
 	shape := slices.Clone(a.Shape)
 	shape[axis] = int(k)
-	values := try(c.Output(0, a.DType, shape...))
-	indices := try(c.Output(1, ndarray.Int64, shape...))
+	values := result(c, 0, a.DType, shape...)
+	indices := result(c, 1, ndarray.Int64, shape...)
 	better := topKOrder(a, c.Node.Int("largest", 1) != 0)
 	line, at := make([]int, size), ndarray.Slice[int64](indices)
 	for o := range outer {

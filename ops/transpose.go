@@ -68,13 +68,13 @@ func transposeAlias(n *ssa.Node) []Alias {
 }
 
 func evalTranspose(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	perm := try(transposePerm(c.Node, a.Rank()))
 	strides := Strides(a.Shape)
 	shape, from := make([]int, len(perm)), make([]int, len(perm))
 	for i, p := range perm {
 		shape[i], from[i] = a.Shape[p], strides[p]
 	}
-	out := try(c.Output(0, a.DType, shape...))
+	out := result(c, 0, a.DType, shape...)
 	moveBlock(out, a, block{shape: shape, dstr: Strides(shape), sstr: from})
 }

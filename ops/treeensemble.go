@@ -143,8 +143,7 @@ func (k *treeRegression) run(c *Call) {
 	if c.Node.Op == "TreeEnsemble" {
 		dt = c.Array(0).DType
 	}
-	out := try(c.Output(0, dt, x.n, k.targets))
-	set := floatWriter(out)
+	y := newResult[float64](c, 0, dt, x.n, k.targets)
 	k.f.tally(x, k.how, k.targets, func(i int, score []float64) {
 		for t := range score {
 			if len(k.base) > 0 {
@@ -152,10 +151,9 @@ func (k *treeRegression) run(c *Call) {
 			}
 		}
 		k.post(score)
-		for t, v := range score {
-			set(i*k.targets+t, v)
-		}
+		copy(y.V[i*k.targets:], score)
 	})
+	y.store()
 }
 
 // treeVoting is how the scores of a tree classifier become a class.
@@ -206,7 +204,7 @@ func prepareTreeEnsembleClassifier(n *ssa.Node) (Kernel, error) {
 func (v *treeVoting) run(c *Call) {
 	x := needSamples(c, 0)
 	v.f.fits(x.f)
-	out := try(c.Output(1, ndarray.Float32, x.n, v.classes))
+	out := result(c, 1, ndarray.Float32, x.n, v.classes)
 	y := ndarray.Slice[float32](out)
 	class := make([]int, x.n)
 	v.f.tally(x, aggregateSum, v.classes, func(i int, score []float64) {

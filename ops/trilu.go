@@ -1,9 +1,6 @@
 package ops
 
-import (
-	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
-)
+import "github.com/berth-onnx/berth/ssa"
 
 // Trilu keeps a triangle of every matrix and clears the rest:
 // https://onnx.ai/onnx/operators/onnx__Trilu.html
@@ -27,15 +24,15 @@ func inferTrilu(n *ssa.Node) []Inferred {
 }
 
 func evalTrilu(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	if len(a.Shape) < 2 {
 		failf("operand of rank %d, it must hold matrices", len(a.Shape))
 	}
 	k := int64(0)
 	if c.Has(1) {
-		k = needScalarInt(c, 1)
+		k = scalarInt(c, 1)
 	}
-	out := try(c.Output(0, a.DType, a.Shape...))
+	out := result(c, 0, a.DType, a.Shape...)
 	copyWhole(out, a)
 	rows, cols := a.Shape[len(a.Shape)-2], a.Shape[len(a.Shape)-1]
 	k = max(-int64(rows), min(k, int64(cols))) // beyond that nothing changes
@@ -50,14 +47,4 @@ func evalTrilu(c *Call) {
 			clearElems(out, row*cols+from, cols-from)
 		}
 	}
-}
-
-// clearElems zeroes n elements from position i.
-func clearElems(a *ndarray.Array, i, n int) {
-	if a.DType == ndarray.String {
-		clear(a.Str[i : i+n])
-		return
-	}
-	w := a.DType.Size()
-	clear(a.Data[i*w : (i+n)*w])
 }

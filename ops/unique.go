@@ -119,7 +119,7 @@ func groupEqual(n int, compare func(i, j int) int, sorted bool) uniqueGroups {
 }
 
 func evalUnique(c *Call) {
-	a := needTensor(c, 0)
+	a := tensor(c, 0)
 	a, axis := axisOrFlat(c.Node, a)
 	outer, dim, inner := splitDims(a.Shape, axis)
 	elems := compareElems(a)
@@ -135,13 +135,13 @@ func evalUnique(c *Call) {
 	}, c.Node.Int("sorted", 1) != 0)
 	shape := append([]int(nil), a.Shape...)
 	shape[axis] = len(g.first)
-	y := try(c.Output(0, a.DType, shape...))
+	y := result(c, 0, a.DType, shape...)
 	takeAlong(y, a, axis, g.first)
 	for i, list := range [][]int{g.first, g.inverse, g.count} {
 		if !c.Wants(i + 1) {
 			continue
 		}
-		out := try(c.Output(i+1, ndarray.Int64, len(list)))
+		out := result(c, i+1, ndarray.Int64, len(list))
 		for k, v := range list {
 			out.SetInt(k, int64(v))
 		}

@@ -71,7 +71,7 @@ func evalWhere(c *Call) {
 		failf("operands are %s, %s and %s; the first must be bool, the others of one type", cond.DType, x.DType, y.DType)
 	}
 	shape := try(BroadcastShapes(cond.Shape, x.Shape, y.Shape))
-	out := try(c.Output(0, x.DType, shape...))
+	out := result(c, 0, x.DType, shape...)
 	w := newWalk(shape, cond.Shape, x.Shape, y.Shape)
 	switch {
 	case x.DType == ndarray.String:
@@ -89,19 +89,13 @@ func evalWhere(c *Call) {
 	}
 }
 
-// choose walks over condition and choices.
+// choose takes every element of x where cond holds and of y else.
 func choose[T any](w walk, out []T, cond []byte, x, y []T) {
-	w.each(func(first int, at []int) {
-		c, i, j := at[0], at[1], at[2]
-		for k := first; k < first+w.run; k++ {
-			v := y[j]
-			if cond[c] != 0 {
-				v = x[i]
-			}
-			out[k] = v
-			c += w.step[0]
-			i += w.step[1]
-			j += w.step[2]
+	w.each(func(o int, at []int) {
+		v := y[at[2]]
+		if cond[at[0]] != 0 {
+			v = x[at[1]]
 		}
+		out[o] = v
 	})
 }

@@ -44,29 +44,27 @@ func evalWindow(c *Call, a0, a1, a2 float64) {
 	if !dt.IsFloat() && !dt.IsInteger() {
 		check(unsupportedType(dt))
 	}
-	size := needScalarInt(c, 0)
+	size := scalarInt(c, 0)
 	if size < 0 || size > math.MaxInt32 {
 		failf("a window of %d elements", size)
 	}
-	out := try(c.Output(0, dt, int(size)))
+	out := result(c, 0, dt, int(size))
 	n := float64(size)
 	if c.Node.Int("periodic", 1) == 0 {
 		n--
 	}
-	write := floatWriter(out)
-	if dt.IsInteger() {
-		write = truncWriter(out)
-	}
-	for i := range int(size) {
-		if n == 0 {
-			write(i, 1)
-			continue
-		}
+	v := make([]float64, size)
+	for i := range v {
 		x := 2 * math.Pi * float64(i) / n
-		v := a0 - a1*math.Cos(x) + a2*math.Cos(2*x)
-		if dt.IsInteger() { // the operator's function cuts a float32 off: the middle is 1, not just below
-			v = float64(float32(v))
+		v[i] = a0 - a1*math.Cos(x) + a2*math.Cos(2*x)
+		if n == 0 {
+			v[i] = 1
 		}
-		write(i, v)
+	}
+	if dt.IsInteger() { // the operator's function cuts a float32 off: the middle is 1, not just below
+		roundTo(v, ndarray.Float32)
+		storeTruncated(out, v)
+	} else {
+		writeFloats(out, v)
 	}
 }

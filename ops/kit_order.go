@@ -16,22 +16,20 @@ var errEmptyAxis = errors.New("the axis has no elements")
 // has it, and with sign -1 as well.
 func orderOf(a *ndarray.Array, sign int) func(i, j int) int {
 	switch dt := a.DType; {
-	case dt == ndarray.Float32:
-		s := ndarray.Slice[float32](a)
-		return func(i, j int) int { return rankFloat(s[i], s[j], sign) }
 	case dt.IsFloat():
-		read := floatReader(a)
-		return func(i, j int) int { return rankFloat(read(i), read(j), sign) }
+		s := elements[float64](a)
+		return func(i, j int) int { return rankFloat(s[i], s[j], sign) }
 	case dt == ndarray.Uint64:
-		s := ndarray.Slice[uint64](a)
+		s := elements[uint64](a)
 		return func(i, j int) int { return sign * cmp.Compare(s[i], s[j]) }
 	case dt.IsInteger() || dt == ndarray.Bool:
-		return func(i, j int) int { return sign * cmp.Compare(a.Int(i), a.Int(j)) }
+		s := elements[int64](a)
+		return func(i, j int) int { return sign * cmp.Compare(s[i], s[j]) }
 	}
 	panic(failure{unsupportedType(a.DType)})
 }
 
-func rankFloat[T float32 | float64](x, y T, sign int) int {
+func rankFloat(x, y float64, sign int) int {
 	switch {
 	case x != x && y != y:
 		return 0

@@ -12,7 +12,7 @@ type scatter struct {
 
 // newScatter copies data into result 0 and prepares attribute reduction.
 func newScatter(c *Call, data, updates *ndarray.Array) *scatter {
-	out := try(c.Output(0, data.DType, data.Shape...))
+	out := result(c, 0, data.DType, data.Shape...)
 	copyWhole(out, data)
 	s := &scatter{out: out, to: out, from: updates}
 	kind := c.Node.Str("reduction", "none")
@@ -23,8 +23,8 @@ func newScatter(c *Call, data, updates *ndarray.Array) *scatter {
 	case dt == ndarray.Float64:
 		s.combine = combiner[float64](s, kind)
 	case dt.IsFloat():
-		s.to = ndarray.Of(append([]float32(nil), reals[float32](out)...), out.Shape...)
-		s.from = ndarray.Of(reals[float32](updates), updates.Shape...)
+		s.to = ndarray.Of(append([]float32(nil), elements[float32](out)...), out.Shape...)
+		s.from = ndarray.Of(elements[float32](updates), updates.Shape...)
 		s.combine = combiner[float32](s, kind)
 	case dt == ndarray.Complex64:
 		s.combine = ringCombiner[complex64](s, kind)
@@ -53,12 +53,8 @@ func (s *scatter) apply(at, u, n int) {
 
 // finish rounds what was combined in a wider type.
 func (s *scatter) finish() {
-	if s.to == s.out {
-		return
-	}
-	set := floatWriter(s.out)
-	for i, v := range ndarray.Slice[float32](s.to) {
-		set(i, float64(v))
+	if s.to != s.out {
+		writeFloats(s.out, ndarray.Slice[float32](s.to))
 	}
 }
 

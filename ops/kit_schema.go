@@ -116,3 +116,130 @@ func unsupportedType(dt ndarray.DType) error {
 func badAttr(name string, got any, want string) error {
 	return fmt.Errorf("attribute %s=%v must be %s", name, got, want)
 }
+
+// always is an [Upgrade.Below] that every operator set is below: the rule of
+// deprecated operators, which are replaced wherever they appear.
+const always = 1 << 30
+
+// typeForm gives the Form of an operator whose changelog, from base on, only
+// admitted more element types: the oldest of the listed versions that knows all
+// element types of the node. widened is in ascending order.
+func typeForm(base int, widened ...int) func(*ssa.Node) int {
+	return func(n *ssa.Node) int {
+		need := base
+		for _, vs := range [][]*ssa.Value{n.In, n.Out} {
+			for _, v := range vs {
+				if v != nil {
+					need = max(need, typeSince(v.Type, base, widened))
+				}
+			}
+		}
+		return need
+	}
+}
+
+// viewVersions are the versions at which the operators that take every element
+// type (Identity, Reshape, Cast, If, …) were widened.
+var viewVersions = []int{13, 19, 21, 23, 24, 25}
+
+// typeSince is the first of the listed versions that is not older than the
+// element type itself.
+func typeSince(t ssa.Type, base int, widened []int) int {
+	if t.Elem != nil {
+		return typeSince(*t.Elem, base, widened)
+	}
+	born := 0
+	switch t.DType {
+	case ndarray.BFloat16:
+		born = 13
+	case ndarray.Float8E4M3FN, ndarray.Float8E4M3FNUZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNUZ:
+		born = 19
+	case ndarray.Uint4, ndarray.Int4:
+		born = 21
+	case ndarray.Float4E2M1:
+		born = 23
+	case ndarray.Float8E8M0:
+		born = 24
+	case ndarray.Uint2, ndarray.Int2:
+		born = 25
+	case ndarray.Float6E2M3, ndarray.Float6E3M2:
+		born = 28
+	}
+	if born <= base {
+		return base
+	}
+	for _, v := range widened {
+		if v >= born {
+			return v
+		}
+	}
+	return base
+}
+
+// sinceTypes is a Form: base, or later when an operand or result has one of the
+// element types that only the later version allows.
+func sinceTypes(base, later int, types ...ndarray.DType) func(*ssa.Node) int {
+	return func(n *ssa.Node) int {
+		if usesType(n, types...) {
+			return later
+		}
+		return base
+	}
+}
+
+// usesType reports whether any operand or result has one of the element types.
+func usesType(n *ssa.Node, types ...ndarray.DType) bool {
+	for _, list := range [][]*ssa.Value{n.In, n.Out} {
+		for _, v := range list {
+			if v == nil {
+				continue
+			}
+			for _, dt := range types {
+				if v.Type.DType == dt {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// upgradeLegacyBroadcast is the upgrade from the explicit broadcast of operator set 6
+// and older (attributes axis and broadcast: B's dimensions line up with A's from
+// axis on) to numpy-style broadcasting.
+func upgradeLegacyBroadcast(u *Upgrader, n *ssa.Node) error {
+	axis, has := n.Int("axis", 0), n.Has("axis")
+	n.DropAttr("axis")
+	n.DropAttr("broadcast")
+	n.DropAttr("consumed_inputs")
+	if !has {
+		return nil
+	}
+	ra, rb := InType(n, 0).Rank(), InType(n, 1).Rank()
+	if ra < 0 || rb < 0 {
+		return fmt.Errorf("attribute axis needs operands of known rank")
+	}
+	if axis < 0 {
+		axis += int64(ra)
+	}
+	trailing := ra - int(axis) - rb
+	if trailing < 0 {
+		return fmt.Errorf("attribute axis=%d does not fit ranks %d and %d", axis, ra, rb)
+	}
+	if trailing == 0 {
+		return nil
+	}
+	unsqueezeTrailing(u, n, 1, rb, trailing)
+	return nil
+}
+
+// unsqueezeTrailing puts count dimensions of 1 behind the rank dimensions of
+// operand i.
+func unsqueezeTrailing(u *Upgrader, n *ssa.Node, i, rank, count int) {
+	axes := make([]int64, count)
+	for k := range axes {
+		axes[k] = int64(rank + k)
+	}
+	un := u.Before(n, "Unsqueeze", []*ssa.Value{n.In[i], u.Const("axes", ssa.Int64s(axes...))}, 1)
+	n.SetInput(i, un.Out[0])
+}

@@ -141,8 +141,8 @@ func globalPool[T realNum](c *Call, f func(plane []T) T) {
 		shape[i] = 1
 	}
 	copy(shape, x.Shape[:2])
-	y := newReal[T](c, 0, x.DType, shape...)
-	v, plane := reals[T](x), sizeOf(x.Shape[2:])
+	y := newResult[T](c, 0, x.DType, shape...)
+	v, plane := elements[T](x), sizeOf(x.Shape[2:])
 	for i := range y.V {
 		y.V[i] = f(v[i*plane : (i+1)*plane])
 	}

@@ -128,14 +128,14 @@ func (r *recurrence) yShape() []int {
 }
 
 // recurrentOut is Y and the final states under computation; a nil V is not wanted.
-type recurrentOut[T realNum] struct{ y, h, c realOut[T] }
+type recurrentOut[T realNum] struct{ y, h, c resultOf[T] }
 
 // runRecurrence computes all directions. initial holds the states (nil for 0);
 // states is 1 (h) or 2 (h and c).
 func runRecurrence[T realNum](c *Call, r *recurrence, p recurrentParts[T], initial [2]*ndarray.Array, states int) {
 	dt := c.Array(0).DType
 	var out recurrentOut[T]
-	for i, o := range []*realOut[T]{&out.y, &out.h, &out.c} {
+	for i, o := range []*resultOf[T]{&out.y, &out.h, &out.c} {
 		if !c.Wants(i) {
 			continue
 		}
@@ -143,12 +143,12 @@ func runRecurrence[T realNum](c *Call, r *recurrence, p recurrentParts[T], initi
 		if i == 0 {
 			shape = r.yShape()
 		}
-		*o = newReal[T](c, i, dt, shape...)
+		*o = newResult[T](c, i, dt, shape...)
 	}
 	for i, a := range initial {
 		wantShape([]string{"initial_h", "initial_c"}[i], a, r.stateShape()...)
 	}
-	init := [2][]T{reals[T](initial[0]), reals[T](initial[1])}
+	init := [2][]T{elements[T](initial[0]), elements[T](initial[1])}
 	clear(out.y.V)
 	for d := range r.dirs {
 		if c.Ctx != nil && c.Ctx.Err() != nil {
@@ -156,7 +156,7 @@ func runRecurrence[T realNum](c *Call, r *recurrence, p recurrentParts[T], initi
 		}
 		runDirection(r, p, d, init, states, &out)
 	}
-	for _, o := range []realOut[T]{out.y, out.h, out.c} {
+	for _, o := range []resultOf[T]{out.y, out.h, out.c} {
 		if o.a != nil {
 			o.store()
 		}
@@ -194,7 +194,7 @@ func runDirection[T realNum](r *recurrence, p recurrentParts[T], d int, init [2]
 			}
 		}
 	}
-	for k, o := range []realOut[T]{out.h, out.c} {
+	for k, o := range []resultOf[T]{out.h, out.c} {
 		for b := range r.batch {
 			if o.a == nil {
 				continue
@@ -247,8 +247,7 @@ func (r *recurrence) checkWeights(w, rec, bias *ndarray.Array) {
 
 // hiddenOf finds the hidden size in R [dirs, gates*H, H].
 func hiddenOf(c *Call) int {
-	wantArrays(c, 3)
-	rec := c.Array(2)
+	rec := tensor(c, 2)
 	if rec.Rank() != 3 {
 		failf("R has shape %v, expected rank 3", rec.Shape)
 	}

@@ -2,6 +2,7 @@ package ops
 
 import (
 	"math"
+	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -15,15 +16,6 @@ var (
 	fullPrecisions = typesOf(ndarray.Float32, ndarray.Float16, ndarray.BFloat16)
 )
 
-// intRange is the range of an integer type of 16 bits or less.
-func intRange(dt ndarray.DType) (lo, hi float64) {
-	bits := dt.FileBits()
-	if dt.IsUnsigned() {
-		return 0, float64(int(1)<<bits - 1)
-	}
-	return -float64(int(1) << (bits - 1)), float64(int(1)<<(bits-1) - 1)
-}
-
 // quantStore returns a function that stores v, which is x/scale, as element i:
 // integers as saturate(round(v) + zero), ties to even, NaN as zero; float types
 // as v + zero, rounded.
@@ -34,7 +26,8 @@ func quantStore(out *ndarray.Array, saturate bool) func(i int, v float32, zero f
 			out.Data[i] = ndarray.F32ToF8(dt, float32(float64(v)+zero), saturate)
 		}
 	}
-	lo, hi := intRange(dt)
+	least, most := integerRange(dt)
+	lo, hi := float64(least), float64(most)
 	round := func(v float32, zero float64) float64 {
 		if v != v {
 			v = 0
@@ -117,45 +110,27 @@ func zeroPoints(a *ndarray.Array, scales int) []float64 {
 		return nil
 	}
 	wantLen("the zero point", a, scales)
-	return reals[float64](a)
+	return elements[float64](a)
 }
 
 // centered32 returns a - zero as int32, zero broadcasting to a; nil is 0.
 func centered32(what string, a, zero *ndarray.Array) []int32 {
-	out := make([]int32, a.Len())
-	switch a.DType {
-	case ndarray.Uint8:
-		for i, v := range a.Data {
-			out[i] = int32(v)
-		}
-	case ndarray.Int8:
-		for i, v := range a.Data {
-			out[i] = int32(int8(v))
-		}
-	default:
-		if !a.DType.IsInteger() {
-			check(unsupportedType(a.DType))
-		}
-		for i := range out {
-			out[i] = int32(a.Int(i))
-		}
+	if !a.DType.IsInteger() {
+		check(unsupportedType(a.DType))
 	}
-	if zero == nil {
+	out := slices.Clone(elements[int32](a))
+	switch {
+	case zero == nil:
 		return out
-	}
-	if zero.Len() == 1 {
-		if z := int32(zero.Int(0)); z != 0 {
-			for i := range out {
-				out[i] -= z
-			}
-		}
-		return out
+	case zero.Len() == 1:
+		zero = zero.Reshaped()
 	}
 	shape, err := BroadcastShapes(a.Shape, zero.Shape)
 	if err != nil || sizeOf(shape) != len(out) {
 		failf("the zero point of %s has shape %v, which does not broadcast to %v", what, zero.Shape, a.Shape)
 	}
-	EachBroadcast(a.Shape, zero.Shape, nil, func(o, z, _ int) { out[o] -= int32(zero.Int(z)) })
+	z := elements[int32](zero)
+	EachBroadcast(a.Shape, zero.Shape, nil, func(o, i, _ int) { out[o] -= z[i] })
 	return out
 }
 
@@ -186,15 +161,4 @@ func sameOrAbsent(what string, a, zero *ndarray.Array) {
 	if zero != nil && zero.DType != a.DType {
 		failf("%s has element type %s, its zero point %s", what, a.DType, zero.DType)
 	}
-}
-
-// eachProduct calls f with the position of every matrix of both operands and the
-// result of a product of stacks.
-func (p matMulPlan) eachProduct(f func(i, j, o int)) {
-	w := newWalk(p.batch, p.ba, p.bb)
-	w.each(func(first int, at []int) {
-		for r := range w.run {
-			f(at[0]+r*w.step[0], at[1]+r*w.step[1], first+r)
-		}
-	})
 }

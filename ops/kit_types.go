@@ -5,65 +5,6 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// always is an [Upgrade.Below] that every operator set is below: the rule of
-// deprecated operators, which are replaced wherever they appear.
-const always = 1 << 30
-
-// typeForm gives the Form of an operator whose changelog, from base on, only
-// admitted more element types: the oldest of the listed versions that knows all
-// element types of the node. widened is in ascending order.
-func typeForm(base int, widened ...int) func(*ssa.Node) int {
-	return func(n *ssa.Node) int {
-		need := base
-		for _, vs := range [][]*ssa.Value{n.In, n.Out} {
-			for _, v := range vs {
-				if v != nil {
-					need = max(need, typeSince(v.Type, base, widened))
-				}
-			}
-		}
-		return need
-	}
-}
-
-// viewVersions are the versions at which the operators that take every element
-// type (Identity, Reshape, Cast, If, …) were widened.
-var viewVersions = []int{13, 19, 21, 23, 24, 25}
-
-// typeSince is the first of the listed versions that is not older than the
-// element type itself.
-func typeSince(t ssa.Type, base int, widened []int) int {
-	if t.Elem != nil {
-		return typeSince(*t.Elem, base, widened)
-	}
-	born := 0
-	switch t.DType {
-	case ndarray.BFloat16:
-		born = 13
-	case ndarray.Float8E4M3FN, ndarray.Float8E4M3FNUZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNUZ:
-		born = 19
-	case ndarray.Uint4, ndarray.Int4:
-		born = 21
-	case ndarray.Float4E2M1:
-		born = 23
-	case ndarray.Float8E8M0:
-		born = 24
-	case ndarray.Uint2, ndarray.Int2:
-		born = 25
-	case ndarray.Float6E2M3, ndarray.Float6E3M2:
-		born = 28
-	}
-	if born <= base {
-		return base
-	}
-	for _, v := range widened {
-		if v >= born {
-			return v
-		}
-	}
-	return base
-}
-
 // unknownDims returns k unknown dimensions.
 func unknownDims(k int) []ssa.Dim { return make([]ssa.Dim, k) }
 
@@ -169,3 +110,8 @@ func moveCost(n *ssa.Node) Cost {
 
 // freeCost is the cost of a view.
 func freeCost(*ssa.Node) Cost { return Cost{} }
+
+// retyped is a tensor type with another element type.
+func retyped(t ssa.Type, dt ndarray.DType) ssa.Type {
+	return ssa.Type{Kind: ssa.KindTensor, DType: dt, Ranked: t.Ranked, Shape: t.Shape}
+}

@@ -35,7 +35,7 @@ func inferLoss(n *ssa.Node) ssa.Type {
 //	l[n,d] = -logp[n, label[n,d], d] * weight[label[n,d]]      0 where the label is ignored
 //
 // reduced as attribute reduction says; mean divides by the sum of the weights.
-func classLoss[T realNum](c *Call, logp []T) {
+func classLoss(c *Call, logp []float64) {
 	x, labels := c.Array(0), c.Array(1)
 	if x.Rank() < 2 || labels == nil || !labels.DType.IsInteger() {
 		failf("operands %s and %v; expected [N,C,...] and integer labels [N,...]", x, labels)
@@ -43,9 +43,9 @@ func classLoss[T realNum](c *Call, logp []T) {
 	wantShape("labels", labels, slices.Delete(slices.Clone(x.Shape), 1, 2)...)
 	classes, inner := x.Shape[1], sizeOf(x.Shape[2:])
 	wantShape("weights", c.Array(2), classes)
-	weights := reals[T](c.Array(2))
+	weights := elements[float64](c.Array(2))
 	ignore, ignoring := c.Node.Int("ignore_index", 0), c.Node.Has("ignore_index")
-	loss := make([]T, labels.Len())
+	loss := make([]float64, labels.Len())
 	var total, weight float64
 	for i := range loss {
 		label := labels.Int(i)
@@ -55,23 +55,22 @@ func classLoss[T realNum](c *Call, logp []T) {
 		if label < 0 || label >= int64(classes) {
 			failf("label %d is not one of %d classes", label, classes)
 		}
-		w := T(1)
+		w := 1.0
 		if weights != nil {
 			w = weights[label]
 		}
 		loss[i] = -logp[(i/inner*classes+int(label))*inner+i%inner] * w
-		total += float64(loss[i])
-		weight += float64(w)
+		total += loss[i]
+		weight += w
 	}
 	reduceLoss(c, loss, labels.Shape, total, weight)
 }
 
-func reduceLoss[T realNum](c *Call, loss []T, shape []int, total, weight float64) {
+func reduceLoss(c *Call, loss []float64, shape []int, total, weight float64) {
+	dt := c.Array(0).DType
 	switch reduction := c.Node.Str("reduction", "mean"); reduction {
 	case "none":
-		y := newReal[T](c, 0, c.Array(0).DType, shape...)
-		copy(y.V, loss)
-		y.store()
+		setResult(c, 0, dt, shape, loss)
 		return
 	case "mean":
 		total /= weight
@@ -79,15 +78,17 @@ func reduceLoss[T realNum](c *Call, loss []T, shape []int, total, weight float64
 	default:
 		failf("reduction=%q is not none, sum or mean", reduction)
 	}
-	y := newReal[T](c, 0, c.Array(0).DType)
-	y.V[0] = T(total)
-	y.store()
+	setResult(c, 0, dt, nil, []float64{total})
 }
 
-// lossArrays checks that the first two operands of a loss are there and floats.
-func lossArrays(c *Call) {
-	wantArrays(c, 2)
-	if a := c.Array(1); a.DType != ndarray.Int64 && a.DType != ndarray.Int32 {
+// lossScores returns operand 0 of a loss; operand 1 must be labels.
+func lossScores(c *Call) *ndarray.Array {
+	if a := tensor(c, 1); a.DType != ndarray.Int64 && a.DType != ndarray.Int32 {
 		failf("labels have element type %s, expected int32 or int64", a.DType)
 	}
+	x := tensor(c, 0)
+	if !x.DType.IsFloat() {
+		check(unsupportedType(x.DType))
+	}
+	return x
 }

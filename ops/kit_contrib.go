@@ -1,9 +1,6 @@
 package ops
 
-import (
-	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
-)
+import "github.com/berth-onnx/berth/ssa"
 
 // microsoft is the domain of the operators that onnxruntime adds to the
 // standard. Their schemas are listed in
@@ -31,11 +28,4 @@ func dimOf(t ssa.Type, i int) ssa.Dim {
 		return ssa.Dim{}
 	}
 	return t.Shape[i]
-}
-
-// wantRank checks a required operand's rank.
-func wantRank(what string, a *ndarray.Array, rank int) {
-	if a == nil || a.Rank() != rank {
-		failf("%s is not a tensor of rank %d", what, rank)
-	}
 }

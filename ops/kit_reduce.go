@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"math"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -149,167 +147,64 @@ func reduceCost(n *ssa.Node) Cost {
 	return Cost{FLOPs: elems, Bytes: int64(in + out)}
 }
 
-// reduceShapes returns the result's shape and its shape with reduced axes kept,
-// and how many elements fall into each result element.
-func reduceShapes(shape []int, mask []bool, keep bool) (out, kept []int, count int) {
-	count = 1
+// reduceGeometry is the operand of a reduction with the shape of its result: as
+// asked for, and with the reduced axes kept.
+type reduceGeometry struct {
+	in          *ndarray.Array
+	shape, kept []int
+}
+
+func reduceGeometryOf(c *Call) (g reduceGeometry) {
+	g.in = tensor(c, 0)
+	mask := try(reduceMask(c.Node, optionalInts(c, 1), g.in.Rank()))
+	g.shape, g.kept = reduceShapes(g.in.Shape, mask, c.Node.Int("keepdims", 1) != 0)
+	return g
+}
+
+// reduceShapes returns the result's shape and its shape with reduced axes kept.
+func reduceShapes(shape []int, mask []bool, keep bool) (out, kept []int) {
 	for i, d := range shape {
-		switch {
-		case !mask[i]:
-			out, kept = append(out, d), append(kept, d)
-			continue
-		case keep:
-			out = append(out, 1)
+		if mask[i] {
+			d = 1
 		}
-		kept = append(kept, 1)
-		count *= d
+		kept = append(kept, d)
+		if !mask[i] || keep {
+			out = append(out, d)
+		}
 	}
-	return out, kept, count
-}
-
-// reduceCall is a reduction's operands, checked.
-type reduceCall struct {
-	in, out *ndarray.Array
-	kept    []int
-	count   int
-}
-
-func prepareReduce(c *Call) (r reduceCall) {
-	r.in = needTensor(c, 0)
-	axes := optInts(c, 1)
-	mask := try(reduceMask(c.Node, axes, len(r.in.Shape)))
-	var shape []int
-	shape, r.kept, r.count = reduceShapes(r.in.Shape, mask, c.Node.Int("keepdims", 1) != 0)
-	r.out = try(c.Output(0, r.in.DType, shape...))
-	return r
+	return out, kept
 }
 
 func evalReduce(c *Call, op reduction) {
-	a := needTensor(c, 0)
-	switch dt := a.DType; {
+	switch dt := tensor(c, 0).DType; {
 	case dt.IsFloat() && op.float.step != nil:
+		runFold(c, op.float)
 	case dt.IsSigned() && op.int != nil:
+		runFold(c, op.int(dt))
 	case (dt.IsUnsigned() || dt == ndarray.Bool && op.bools) && op.uint != nil:
+		runFold(c, op.uint(dt))
 	default:
 		check(unsupportedType(dt))
 	}
-	r := prepareReduce(c)
-	switch dt := a.DType; {
-	case dt.IsFloat():
-		r.floats(op.float)
-	case dt.IsSigned():
-		f := op.int(dt)
-		acc := runFold(r, f, r.in.Int)
-		for i, v := range acc {
-			r.out.SetInt(i, v)
-		}
-	default:
-		f := op.uint(dt)
-		acc := runFold(r, f, func(i int) uint64 { return uint64(r.in.Int(i)) })
-		for i, v := range acc {
-			r.out.SetInt(i, int64(v))
-		}
-	}
 }
 
-// floats runs a float reduction; float32 without a call per element to read it.
-func (r reduceCall) floats(f fold[float64]) {
-	var acc []float64
-	if r.in.DType == ndarray.Float32 {
-		acc = runFold32(r, f)
-	} else {
-		acc = runFold(r, f, floatReader(r.in))
-	}
-	write := floatWriter(r.out)
-	for i, v := range acc {
-		write(i, v)
-	}
+// runFold stores the reduction of operand 0 as result 0.
+func runFold[A number](c *Call, f fold[A]) {
+	g := reduceGeometryOf(c)
+	y := newResult[A](c, 0, g.in.DType, g.shape...)
+	foldInto(g, f, elements[A](g.in), y.V)
+	y.store()
 }
 
-// runFold folds the whole input and finishes every accumulator.
-func runFold[A any](r reduceCall, f fold[A], read func(i int) A) []A {
-	acc := newAcc(r, f)
-	w := newWalk(r.in.Shape, r.kept)
-	w.each(func(first int, at []int) {
-		o := at[0]
-		for k := range w.run {
-			acc[o] = f.step(acc[o], read(first+k))
-			o += w.step[0]
-		}
-	})
-	return finishFold(r, f, acc)
-}
-
-// runFold32 is runFold over float32 elements.
-func runFold32(r reduceCall, f fold[float64]) []float64 {
-	acc := newAcc(r, f)
-	x := ndarray.Slice[float32](r.in)
-	w := newWalk(r.in.Shape, r.kept)
-	w.each(func(first int, at []int) {
-		if w.step[0] != 0 {
-			for k, v := range x[first : first+w.run] {
-				acc[at[0]+k] = f.step(acc[at[0]+k], float64(v))
-			}
-			return
-		}
-		s := acc[at[0]]
-		for _, v := range x[first : first+w.run] {
-			s = f.step(s, float64(v))
-		}
-		acc[at[0]] = s
-	})
-	return finishFold(r, f, acc)
-}
-
-func newAcc[A any](r reduceCall, f fold[A]) []A {
-	acc := make([]A, r.out.Len())
+// foldInto folds every element of x into the accumulator it belongs to.
+func foldInto[A any](g reduceGeometry, f fold[A], x, acc []A) {
 	for i := range acc {
 		acc[i] = f.init
 	}
-	return acc
-}
-
-func finishFold[A any](r reduceCall, f fold[A], acc []A) []A {
+	EachBroadcast(g.in.Shape, g.kept, nil, func(i, o, _ int) { acc[o] = f.step(acc[o], x[i]) })
 	if f.done != nil {
 		for i, v := range acc {
-			acc[i] = f.done(v, r.count)
+			acc[i] = f.done(v, len(x)/len(acc))
 		}
 	}
-	return acc
-}
-
-// smallestInt is the low end of a signed type's range; the high end is -1 minus it.
-func smallestInt(dt ndarray.DType) int64 {
-	switch dt {
-	case ndarray.Int2:
-		return -2
-	case ndarray.Int4:
-		return -8
-	case ndarray.Int8:
-		return math.MinInt8
-	case ndarray.Int16:
-		return math.MinInt16
-	case ndarray.Int32:
-		return math.MinInt32
-	}
-	return math.MinInt64
-}
-
-// largestUint is the high end of an unsigned type's range (1, true, for bool).
-func largestUint(dt ndarray.DType) uint64 {
-	switch dt {
-	case ndarray.Bool:
-		return 1
-	case ndarray.Uint2:
-		return 3
-	case ndarray.Uint4:
-		return 15
-	case ndarray.Uint8:
-		return math.MaxUint8
-	case ndarray.Uint16:
-		return math.MaxUint16
-	case ndarray.Uint32:
-		return math.MaxUint32
-	}
-	return math.MaxUint64
 }

@@ -69,7 +69,7 @@ func (s *convShape) pointwise() bool {
 }
 
 // convolve computes Y = W * X + bias; bias (one per output channel) may be nil.
-func convolve[T number](s *convShape, x, w, bias, y []T) {
+func convolve[T productNum](s *convShape, x, w, bias, y []T) {
 	plane, outPlane := sizeOf(s.win.in), sizeOf(s.win.out)
 	cg, mg := s.c/s.group, s.m/s.group
 	rows := cg * s.win.taps()
@@ -102,7 +102,7 @@ func convolve[T number](s *convShape, x, w, bias, y []T) {
 }
 
 // fillBias starts every output channel with its bias, or 0.
-func fillBias[T number](y, bias []T, m, outPlane int) {
+func fillBias[T productNum](y, bias []T, m, outPlane int) {
 	if bias == nil {
 		clear(y)
 		return
@@ -116,7 +116,7 @@ func fillBias[T number](y, bias []T, m, outPlane int) {
 }
 
 // unroll writes the windows of output lines [from, to) of c channels to cols.
-func unroll[T number](w *window, x []T, c, from, to int, cols []T) {
+func unroll[T productNum](w *window, x []T, c, from, to int, cols []T) {
 	clear(cols)
 	taps, plane, stride := w.taps(), sizeOf(w.in), w.strides[len(w.strides)-1]
 	width := (to - from) * w.lineLen()
@@ -242,3 +242,14 @@ func trafficOf(n *ssa.Node) Cost {
 	}
 	return c
 }
+
+// channelsFirst copies [n, plane, c] to [n, c, plane]; channelsLast is its inverse.
+func channelsFirst[T any](v []T, n, plane, c int) []T {
+	out := make([]T, 0, len(v))
+	for i := range n {
+		out = append(out, transposed(plane, c, v[i*plane*c:(i+1)*plane*c])...)
+	}
+	return out
+}
+
+func channelsLast[T any](v []T, n, c, plane int) []T { return channelsFirst(v, n, c, plane) }

@@ -94,7 +94,7 @@ func spread[T realNum](what string, a *ndarray.Array, shape []int) []T {
 	if err != nil || !slices.Equal(out, shape) {
 		failf("%s of shape %v does not broadcast to %v", what, a.Shape, shape)
 	}
-	v := reals[T](a)
+	v := elements[T](a)
 	if slices.Equal(a.Shape, shape[len(shape)-len(a.Shape):]) || a.Len() == 1 {
 		return v
 	}

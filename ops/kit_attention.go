@@ -45,9 +45,9 @@ func headsOf[T realNum](what string, a *ndarray.Array, n int) heads[T] {
 	s := a.Shape
 	switch {
 	case len(s) == 4:
-		return bnsh(reals[T](a), s[0], s[1], s[2], s[3])
+		return bnsh(elements[T](a), s[0], s[1], s[2], s[3])
 	case len(s) == 3 && n > 0 && s[2]%n == 0:
-		return bsnh(reals[T](a), s[0], s[1], n, s[2]/n)
+		return bsnh(elements[T](a), s[0], s[1], n, s[2]/n)
 	case len(s) == 3:
 		failf("%s has shape %v, which does not split into %d heads", what, s, n)
 	}
@@ -119,36 +119,6 @@ func softCap[T realNum](scores []T, limit float64) {
 	}
 	for i, v := range scores {
 		scores[i] = T(limit * math.Tanh(float64(v)/limit))
-	}
-}
-
-// softmaxRow turns a row of logits into probabilities. A row of -Inf gives zeros.
-func softmaxRow[T realNum](row []T) {
-	most := T(math.Inf(-1))
-	for _, v := range row {
-		if v > most || v != v {
-			most = v
-		}
-	}
-	if math.IsInf(float64(most), -1) {
-		clear(row)
-		return
-	}
-	var sum float64
-	for i, v := range row {
-		e := math.Exp(float64(v - most))
-		row[i] = T(e)
-		sum += e
-	}
-	for i := range row {
-		row[i] = T(float64(row[i]) / sum)
-	}
-}
-
-// softmaxRows applies softmaxRow to every row of width elements.
-func softmaxRows[T realNum](v []T, width int) {
-	for i := 0; width > 0 && i < len(v); i += width {
-		softmaxRow(v[i : i+width])
 	}
 }
 

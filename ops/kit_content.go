@@ -161,26 +161,3 @@ func positive(d ssa.Dim) bool {
 	k, ok := d.Const()
 	return ok && k > 0
 }
-
-// compareContent decides a comparison where the difference of both sides is a
-// number, or where one side is a negative number and the other can not be.
-func compareContent(r relation) func(x, y ssa.Dim) ssa.Dim {
-	truth := func(b bool) ssa.Dim {
-		if b {
-			return ssa.D(1)
-		}
-		return ssa.D(0)
-	}
-	return func(x, y ssa.Dim) ssa.Dim {
-		if k, ok := x.Sub(y).Const(); ok {
-			return truth(r.holds(int(max(-1, min(1, k)))))
-		}
-		if k, ok := y.Const(); ok && k < 0 && nonNegative(x) {
-			return truth(r.gt)
-		}
-		if k, ok := x.Const(); ok && k < 0 && nonNegative(y) {
-			return truth(r.lt)
-		}
-		return ssa.Dim{}
-	}
-}

@@ -93,7 +93,7 @@ func (a *paddedAttention[T]) probabilities(seen func([]T)) []T {
 
 // storeOutput writes probs·V to result 0 as [batch, seq, heads*size].
 func (a *paddedAttention[T]) storeOutput(c *Call, dt ndarray.DType, probs []T) {
-	y := newReal[T](c, 0, dt, a.q.batch, a.q.seq, a.q.n*a.v.size)
+	y := newResult[T](c, 0, dt, a.q.batch, a.q.seq, a.q.n*a.v.size)
 	attentionApply(probs, a.v, bsnh(y.V, a.q.batch, a.q.seq, a.q.n, a.v.size))
 	y.store()
 }
@@ -114,7 +114,7 @@ func stackedPast[T realNum](p *ndarray.Array, batch, n, size int) (k, v heads[T]
 	if p.Rank() != 5 || p.Shape[0] != 2 || p.Shape[1] != batch || p.Shape[2] != n || p.Shape[4] != size {
 		failf("past has shape %v, expected [2,%d,%d,positions,%d]", p.Shape, batch, n, size)
 	}
-	data := reals[T](p)
+	data := elements[T](p)
 	half := len(data) / 2
 	return bnsh(data[:half], batch, n, p.Shape[3], size), bnsh(data[half:], batch, n, p.Shape[3], size)
 }
@@ -133,7 +133,7 @@ func (a *paddedAttention[T]) joinStacked(c *Call, dt ndarray.DType, past *ndarra
 	if !c.Wants(1) {
 		return
 	}
-	out := newReal[T](c, 1, dt, 2, a.k.batch, a.k.n, a.k.seq, a.k.size)
+	out := newResult[T](c, 1, dt, 2, a.k.batch, a.k.n, a.k.seq, a.k.size)
 	copy(out.V[copy(out.V, a.k.v):], a.v.v)
 	out.store()
 }
