@@ -38,18 +38,6 @@ func attentionForm(n *ssa.Node) int {
 	return 23
 }
 
-// attentionDims is [batch, heads, seq, size] of an operand of rank 3 or 4.
-func attentionDims(t ssa.Type, num int64) (d [4]ssa.Dim, ok bool) {
-	switch {
-	case t.Rank() == 4:
-		copy(d[:], t.Shape)
-		return d, true
-	case t.Rank() == 3 && num > 0:
-		return [4]ssa.Dim{t.Shape[0], ssa.D(num), t.Shape[1], t.Shape[2].FloorDiv(ssa.D(num))}, true
-	}
-	return d, false
-}
-
 func inferAttention(n *ssa.Node) []Inferred {
 	qt, kt, vt := InType(n, 0), InType(n, 1), InType(n, 2)
 	for _, t := range []ssa.Type{qt, kt, vt} {
@@ -230,19 +218,4 @@ func (a *attentionRun[T]) storeY(probs []T) {
 	}
 	attentionApply(probs, a.v, out)
 	y.store()
-}
-
-// attentionCost counts both products.
-func attentionCost(n *ssa.Node) Cost {
-	c := trafficOf(n)
-	q, ok := attentionDims(InType(n, 0), n.Int("q_num_heads", 0))
-	v, ok2 := attentionDims(InType(n, 2), n.Int("kv_num_heads", 0))
-	total := v[2]
-	if n.Input(5) != nil {
-		total = total.Add(dimOf(InType(n, 5), 2))
-	}
-	if work, known := q[0].Mul(q[1]).Mul(q[2]).Mul(total).Mul(q[3].Add(v[3])).Const(); ok && ok2 && known {
-		c.FLOPs = 2 * work
-	}
-	return c
 }

@@ -35,7 +35,7 @@ var CastLike = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "saturate", Kind: ssa.AttrInt}, {Name: "round_mode", Kind: ssa.AttrString}},
 	Infer: rule(inferCastLike), Eval: kernel(evalCastLike),
-	Facts: Facts{InPlace: firstInPlace, Smaller: narrowingFirst},
+	Facts: Facts{InPlace: inPlaceFirst, Smaller: narrowingFirst},
 }
 
 func castForm(n *ssa.Node) int {

@@ -19,16 +19,6 @@ var CausalConvWithState = Op{
 	Facts: Facts{Cost: causalConvCost}, Infer: rule(inferCausalConv), Eval: kernel(evalCausalConv),
 }
 
-// causalConvCost counts a product and a sum per tap.
-func causalConvCost(n *ssa.Node) Cost {
-	c := trafficOf(n)
-	w := InType(n, 1)
-	if work, ok := n.Out[0].Type.NumElems().Mul(dimOf(w, w.Rank()-1)).Const(); ok {
-		c.FLOPs = 2 * work
-	}
-	return c
-}
-
 func inferCausalConv(n *ssa.Node) []Inferred {
 	x, w := InType(n, 0), InType(n, 1)
 	if x.Ranked && x.Rank() != 3 || w.Ranked && w.Rank() != 3 {

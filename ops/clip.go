@@ -15,17 +15,9 @@ var Clip = Op{
 	Form:  formBy(typeStep{11, floatTypes}, typeStep{12, integerTypes}, typeStep{13, anyType}),
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Infer: rule(inferClip), Eval: kernel(evalClip),
-	Facts: Facts{Elementwise: true, InPlace: firstInPlace},
+	Facts: Facts{Elementwise: true, InPlace: inPlaceFirst},
 	Upgrades: append(dropConsumedInputs("Clip"),
 		Upgrade{Below: 11, Source: changelog("Clip", 11), Apply: upgradeClip}),
-}
-
-// firstInPlace lets the result take the place of operand 0 only.
-func firstInPlace(n *ssa.Node) []Pair {
-	if n.Input(0) == nil || n.Output(0) == nil || !sameLayout(n.In[0].Type, n.Out[0].Type) {
-		return nil
-	}
-	return []Pair{{0, 0}}
 }
 
 // upgradeClip turns the attributes min and max into operands of X's type.

@@ -60,13 +60,6 @@ func comparison(name string, since int, doc string, r relation, form func(*ssa.N
 	return o
 }
 
-// inferTruth is the rule of operators that map pairs of elements to booleans.
-func inferTruth(n *ssa.Node, content func(x, y ssa.Dim) ssa.Dim) []Inferred {
-	sameDType(n, 0, 1)
-	t := try(BroadcastTypes(ndarray.Bool, InType(n, 0), InType(n, 1)))
-	return factOf(t, zipContent(n, t, content))
-}
-
 func evalComparison(c *Call, r relation) {
 	a, b, shape := alike(c)
 	out := result(c, 0, ndarray.Bool, shape...)

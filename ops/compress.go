@@ -65,15 +65,3 @@ func evalCompress(c *Call) {
 	out := result(c, 0, a.DType, shape...)
 	takeAlong(out, a, axis, keep)
 }
-
-// takeAlong fills out with the listed indices of a along axis.
-func takeAlong(out, a *ndarray.Array, axis int, list []int) {
-	outer, dim, inner := splitDims(a.Shape, axis)
-	at := 0
-	for o := range outer {
-		for _, k := range list {
-			copyElems(out, at, a, (o*dim+k)*inner, inner)
-			at += inner
-		}
-	}
-}

@@ -138,33 +138,3 @@ func evalConcat(c *Call) {
 	}
 	concatArrays(c, parts, c.Node.Int("axis", 0))
 }
-
-// concatArrays stores the parts joined along axis as result 0.
-func concatArrays(c *Call, parts []*ndarray.Array, axis64 int64) {
-	first := parts[0]
-	axis := try(NormAxis(axis64, first.Rank()))
-	shape := append([]int(nil), first.Shape...)
-	shape[axis] = 0
-	for i, a := range parts {
-		if a.DType != first.DType || a.Rank() != first.Rank() {
-			failf("operand %d is %s, operand 0 is %s", i, a, first)
-		}
-		for k, d := range a.Shape {
-			if k == axis {
-				shape[k] += d
-			} else if d != shape[k] {
-				failf("operand %d is %s, it does not fit %s along axis %d", i, a, first, axis)
-			}
-		}
-	}
-	out := result(c, 0, first.DType, shape...)
-	outer, dim, inner := splitDims(shape, axis)
-	at := 0
-	for _, a := range parts {
-		run := a.Shape[axis] * inner
-		for o := range outer {
-			copyElems(out, o*dim*inner+at, a, o*run, run)
-		}
-		at += run
-	}
-}

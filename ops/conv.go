@@ -18,10 +18,6 @@ var Conv = Op{
 	Facts: Facts{Cost: convCost(1)},
 }
 
-// convAttrs are the attributes all convolutions have.
-var convAttrs = []AttrSpec{{Name: "auto_pad", Kind: ssa.AttrString}, {Name: "dilations", Kind: ssa.AttrInts}, {Name: "group", Kind: ssa.AttrInt},
-	{Name: "kernel_shape", Kind: ssa.AttrInts}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}}
-
 func evalConv[T float32 | float64](c *Call) {
 	x, w, b := tensor(c, 0), tensor(c, 1), c.Array(2)
 	s := convShapeOf(c.Node, x.Shape, w.Shape)

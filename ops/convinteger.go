@@ -27,22 +27,3 @@ func evalConvInteger(c *Call) {
 	y := result(c, 0, ndarray.Int32, s.yShape()...)
 	convolve(&s, x, w, nil, ndarray.Slice[int32](y))
 }
-
-// quantConv binds an integer convolution of x, w and their zero points and
-// returns both operands less their zero points.
-func quantConv(c *Call, in [4]*ndarray.Array) (s convShape, x, w []int32) {
-	for i, what := range []string{"x", "w"} {
-		if !byteInts.has(in[i].DType) {
-			check(unsupportedType(in[i].DType))
-		}
-		sameOrAbsent(what, in[i], in[2+i])
-	}
-	s = convShapeOf(c.Node, in[0].Shape, in[1].Shape)
-	wantLen1("x_zero_point", in[2])
-	x = centered32("x", in[0], in[2])
-	w = centered32("w", in[1], perChannel(in[3], in[1].Rank()))
-	return s, x, w
-}
-
-// wantLen1 checks that an operand, if present, is one number.
-func wantLen1(what string, a *ndarray.Array) { wantLen(what, a, 1) }

@@ -183,12 +183,3 @@ func rollUp[T productNum](w *window, cols []T, m, from, to int, y []T) {
 		}
 	})
 }
-
-func convTransposeCost(n *ssa.Node) Cost {
-	c := trafficOf(n)
-	w, ok := InType(n, 1).Static()
-	if ins, known := InType(n, 0).NumElems().Const(); ok && known && len(w) > 2 {
-		c.FLOPs = 2 * ins * int64(sizeOf(w[1:]))
-	}
-	return c
-}

@@ -27,7 +27,7 @@ func cumulativeOp(name string, since int, doc string, step arithmetic, empty int
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{{Name: "exclusive", Kind: ssa.AttrInt}, {Name: "reverse", Kind: ssa.AttrInt}},
 		Infer: rule(inferCumulative), Eval: kernel(func(c *Call) { evalCumulative(c, step, empty) }),
-		Facts: Facts{InPlace: firstInPlace},
+		Facts: Facts{InPlace: inPlaceFirst},
 	}
 }
 

@@ -4,9 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/dsp/fourier"
-
 	"github.com/berth-onnx/berth/ssa"
+	"gonum.org/v1/gonum/dsp/fourier"
 )
 
 // DFT is the discrete Fourier transform along an axis: https://onnx.ai/onnx/operators/onnx__DFT.html
@@ -202,12 +201,4 @@ func (t *transform) store(put func(k, part int, value float64)) {
 		put(k, 0, real(t.out[k])*scale)
 		put(k, 1, imag(t.out[k])*scale)
 	}
-}
-
-// scalarDim is the value of a one-element integer operand as a dimension.
-func scalarDim(n *ssa.Node, i int) ssa.Dim {
-	if c := ContentOf(n, i); len(c) == 1 {
-		return c[0]
-	}
-	return ssa.Dim{}
 }

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"math"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -36,33 +34,4 @@ func evalDynamicQuantize(c *Call) {
 	scale, zero := dynamicRange(x)
 	ndarray.Slice[float32](s)[0], z.Data[0] = scale, zero
 	quantizeBytes(y.Data, x, scale, zero)
-}
-
-// dynamicRange returns scale and zero point of the range of x and 0, NaN left out.
-func dynamicRange(x []float32) (scale float32, zero byte) {
-	var lo, hi float32
-	for _, v := range x {
-		if v < lo {
-			lo = v
-		}
-		if v > hi {
-			hi = v
-		}
-	}
-	if lo == hi {
-		return 1, 0
-	}
-	scale = (hi - lo) / 255
-	return scale, byte(max(0, min(255, math.RoundToEven(float64(-lo/scale)))))
-}
-
-// quantizeBytes quantizes to uint8 with one scale; NaN becomes the zero point.
-func quantizeBytes(y []byte, x []float32, scale float32, zero byte) {
-	for i, v := range x {
-		q := math.RoundToEven(float64(v / scale))
-		if q != q {
-			q = 0
-		}
-		y[i] = byte(max(0, min(255, q+float64(zero))))
-	}
 }

@@ -19,12 +19,6 @@ func evalElu(c *Call) {
 var Selu = unaryOp("Selu", 22, "Y = gamma · (X > 0 ? X : alpha·eˣ - alpha)", evalSelu,
 	formBy(typeStep{6, floatTypes}, typeStep{22, anyType})).legacy().with(ssa.AttrFloat, "alpha", "gamma")
 
-// Defaults of Selu: the fixed point of the activation's mean and variance.
-const (
-	seluAlpha = 1.67326319217681884765625
-	seluGamma = 1.05070102214813232421875
-)
-
 func evalSelu(c *Call) {
 	alpha, gamma := float64(c.Node.Float("alpha", seluAlpha)), float64(c.Node.Float("gamma", seluGamma))
 	unary{float: func(x float64) float64 {

@@ -60,30 +60,6 @@ func inferGemm(n *ssa.Node) []Inferred {
 	return One(out)
 }
 
-func gemmCost(n *ssa.Node) Cost {
-	c := Cost{}
-	for _, v := range []*ssa.Value{n.In[0], n.In[1], n.Input(2), n.Out[0]} {
-		if v != nil {
-			b, _ := v.Type.ByteSize()
-			c.Bytes += int64(b)
-		}
-	}
-	elems, _ := n.Out[0].Type.NumElems().Const()
-	shape, ok := n.In[0].Type.Static()
-	if !ok || len(shape) != 2 {
-		return c
-	}
-	k := shape[1]
-	if n.Int("transA", 0) != 0 {
-		k = shape[0]
-	}
-	c.FLOPs = 2 * elems * int64(k)
-	if n.Input(2) != nil {
-		c.FLOPs += elems
-	}
-	return c
-}
-
 var gemmKernel = numberKernel(evalGemm[float32], evalGemm[float64], evalGemm[int64])
 
 // gemmPlan is the product with its operands' orientation resolved.

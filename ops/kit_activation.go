@@ -177,3 +177,27 @@ func activate[T realNum](v []T, f func(float64) float64) {
 		v[i] = T(f(float64(x)))
 	}
 }
+
+// Defaults of Selu: the fixed point of the activation's mean and variance.
+const (
+	seluAlpha = 1.67326319217681884765625
+	seluGamma = 1.05070102214813232421875
+)
+
+// evalBiased applies f to operand 0 plus the optional vector operand 1.
+func evalBiased(c *Call, f func(float64) float64) {
+	byFloat(c, func(c *Call) { biased[float32](c, f) }, func(c *Call) { biased[float64](c, f) })
+}
+
+func biased[T realNum](c *Call, f func(float64) float64) {
+	x := c.Array(0)
+	bias := spread[T]("bias", c.Array(1), x.Shape)
+	y := newResult[T](c, 0, x.DType, x.Shape...)
+	for i, v := range elements[T](x) {
+		if bias != nil {
+			v += bias[i%len(bias)]
+		}
+		y.V[i] = T(f(float64(v)))
+	}
+	y.store()
+}

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -247,4 +248,40 @@ func foldOperands[T number](c *Call, in []*ndarray.Array, shapes [][]int, shape 
 		y.V[o] = done(acc)
 	})
 	y.store()
+}
+
+// arithmeticForm is the Form of the four basic operations: which element types
+// they took on over time.
+func arithmeticForm() func(*ssa.Node) int {
+	return formBy(typeStep{7, floatTypes | wideTypes}, typeStep{13, bfloatType}, typeStep{14, anyType})
+}
+
+// addition is also what Sum folds with.
+var addition = arithmetic{
+	float: func(a, b float64) float64 { return a + b },
+	int:   func(a, b int64) int64 { return a + b },
+	uint:  func(a, b uint64) uint64 { return a + b },
+	cplx:  func(a, b complex128) complex128 { return a + b },
+}
+
+// inferTruth is the rule of operators that map pairs of elements to booleans.
+func inferTruth(n *ssa.Node, content func(x, y ssa.Dim) ssa.Dim) []Inferred {
+	sameDType(n, 0, 1)
+	t := try(BroadcastTypes(ndarray.Bool, InType(n, 0), InType(n, 1)))
+	return factOf(t, zipContent(n, t, content))
+}
+
+// errZeroDivisor is the error of integer division by zero.
+var errZeroDivisor = errors.New("integer division by zero")
+
+// checkDivisor rejects a zero in an integer operand 1 that meets any element of
+// operand 0.
+func checkDivisor(c *Call) {
+	a, b := c.Array(0), c.Array(1)
+	if a == nil || b == nil || !b.DType.IsInteger() || a.Len() == 0 {
+		return
+	}
+	if slices.Contains(b.Ints(), 0) {
+		check(errZeroDivisor)
+	}
 }

@@ -161,3 +161,53 @@ func positive(d ssa.Dim) bool {
 	k, ok := d.Const()
 	return ok && k > 0
 }
+
+// scalarDim is the value of a one-element integer operand as a dimension.
+func scalarDim(n *ssa.Node, i int) ssa.Dim {
+	if c := ContentOf(n, i); len(c) == 1 {
+		return c[0]
+	}
+	return ssa.Dim{}
+}
+
+// constBool returns 1 or 0 for a constant boolean, -1 if it is not known.
+func constBool(v *ssa.Value) int {
+	if v == nil || v.Const == nil || v.Const.Len() != 1 || v.Const.DType() != ndarray.Bool {
+		return -1
+	}
+	a, err := v.Const.Array()
+	if err != nil {
+		return -1
+	}
+	return int(a.Int(0))
+}
+
+// soleKnown is the known value of a scalar operand.
+func soleKnown(n *ssa.Node, i int) ssa.Dim {
+	if x := known(n, i); len(x) == 1 {
+		return x[0]
+	}
+	return ssa.Dim{}
+}
+
+// symMin is [ssa.Dim.Min], simplified where the difference has a known sign.
+func symMin(a, b ssa.Dim) ssa.Dim {
+	switch {
+	case b.Sub(a).NonNegative():
+		return a
+	case a.Sub(b).NonNegative():
+		return b
+	}
+	return a.Min(b)
+}
+
+// symMax is [ssa.Dim.Max], simplified where the difference has a known sign.
+func symMax(a, b ssa.Dim) ssa.Dim {
+	switch {
+	case b.Sub(a).NonNegative():
+		return b
+	case a.Sub(b).NonNegative():
+		return a
+	}
+	return a.Max(b)
+}

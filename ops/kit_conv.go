@@ -213,36 +213,6 @@ func inferKernel(n *ssa.Node, w ssa.Type, r int) ([]int, error) {
 	return kernel, nil
 }
 
-// convCost counts a convolution's multiplications and additions; wi is the
-// weights' operand.
-func convCost(wi int) func(*ssa.Node) Cost {
-	return func(n *ssa.Node) Cost {
-		c := trafficOf(n)
-		w, ok := InType(n, wi).Static()
-		if !ok || len(w) < 3 || n.Output(0) == nil {
-			return c
-		}
-		if outs, ok := n.Out[0].Type.NumElems().Const(); ok {
-			c.FLOPs = 2 * outs * int64(sizeOf(w[1:]))
-		}
-		return c
-	}
-}
-
-// trafficOf counts the bytes of all operands and results, and no operations.
-func trafficOf(n *ssa.Node) Cost {
-	var c Cost
-	for _, list := range [][]*ssa.Value{n.In, n.Out} {
-		for _, v := range list {
-			if v != nil {
-				b, _ := v.Type.ByteSize()
-				c.Bytes += int64(b)
-			}
-		}
-	}
-	return c
-}
-
 // channelsFirst copies [n, plane, c] to [n, c, plane]; channelsLast is its inverse.
 func channelsFirst[T any](v []T, n, plane, c int) []T {
 	out := make([]T, 0, len(v))
@@ -253,3 +223,36 @@ func channelsFirst[T any](v []T, n, plane, c int) []T {
 }
 
 func channelsLast[T any](v []T, n, c, plane int) []T { return channelsFirst(v, n, c, plane) }
+
+// convAttrs are the attributes all convolutions have.
+var convAttrs = []AttrSpec{{Name: "auto_pad", Kind: ssa.AttrString}, {Name: "dilations", Kind: ssa.AttrInts}, {Name: "group", Kind: ssa.AttrInt},
+	{Name: "kernel_shape", Kind: ssa.AttrInts}, {Name: "pads", Kind: ssa.AttrInts}, {Name: "strides", Kind: ssa.AttrInts}}
+
+// inferChannelsLast is inferConv for data with channels last.
+func inferChannelsLast(n *ssa.Node, xi, wi int, dt ndarray.DType) []Inferred {
+	x, w := InType(n, xi), InType(n, wi)
+	if !x.Ranked || x.Rank() < 3 {
+		return One(ssa.UnrankedTensor(dt))
+	}
+	kernel := try(inferKernel(n, w, x.Rank()-2))
+	out := make([]ssa.Dim, x.Rank())
+	out[0], out[len(out)-1] = x.Shape[0], dimOf(w, 0)
+	if kernel != nil {
+		win := try(windowOf(n, kernel))
+		copy(out[1:], win.outDims(x.Shape[1:len(out)-1]))
+	}
+	return One(ssa.TensorOf(dt, out...))
+}
+
+// firstShape turns a shape with channels last into one with channels first.
+func firstShape(shape []int) []int {
+	if len(shape) < 3 {
+		return shape
+	}
+	return slices.Concat(shape[:1], shape[len(shape)-1:], shape[1:len(shape)-1])
+}
+
+// lastShape is the inverse of firstShape.
+func lastShape(shape []int) []int {
+	return slices.Concat(shape[:1], shape[2:], shape[1:2])
+}

@@ -233,3 +233,10 @@ func putTruncated(out *ndarray.Array, i int, v float64) {
 		out.SetInt(i, truncToInt64(v))
 	}
 }
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // Matrix products of the reference kernels are row-major and plain:
@@ -139,4 +140,46 @@ func sameOperands(c *Call, required, all int) ndarray.DType {
 		}
 	}
 	return dt
+}
+
+// MatMulShape is the shape rule of matrix products, shared by their relatives.
+// Unranked operands give an unranked result.
+func MatMulShape(a, b ssa.Type, dt ndarray.DType) (ssa.Type, error) {
+	if !a.Ranked || !b.Ranked {
+		return ssa.UnrankedTensor(dt), nil
+	}
+	x, y := a.Shape, b.Shape
+	if len(x) == 0 || len(y) == 0 {
+		return ssa.Type{}, fmt.Errorf("operands of rank %d and %d; a matrix product needs at least rank 1", len(x), len(y))
+	}
+	row, col := len(x) == 1, len(y) == 1
+	if row {
+		x = []ssa.Dim{ssa.D(1), x[0]}
+	}
+	if col {
+		y = []ssa.Dim{y[0], ssa.D(1)}
+	}
+	ka, kb := x[len(x)-1], y[len(y)-2]
+	if p, ok := ka.Const(); ok {
+		if q, ok := kb.Const(); ok && p != q {
+			return ssa.Type{}, fmt.Errorf("inner dimensions %d and %d differ", p, q)
+		}
+	}
+	shape, err := BroadcastDims(x[:len(x)-2], y[:len(y)-2])
+	if err != nil {
+		return ssa.Type{}, err
+	}
+	if !row {
+		shape = append(shape, x[len(x)-2])
+	}
+	if !col {
+		shape = append(shape, y[len(y)-1])
+	}
+	return ssa.TensorOf(dt, shape...), nil
+}
+
+func inferMatMul(n *ssa.Node) []Inferred {
+	dt := sameDType(n, 0, 1)
+	t := try(MatMulShape(InType(n, 0), InType(n, 1), dt))
+	return One(t)
 }

@@ -8,15 +8,6 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// inPlaceFirst is the InPlace fact of operators that may write result 0 over
-// operand 0.
-func inPlaceFirst(n *ssa.Node) []Pair {
-	if x, y := n.Input(0), n.Output(0); x != nil && y != nil && sameLayout(x.Type, y.Type) {
-		return []Pair{{0, 0}}
-	}
-	return nil
-}
-
 // moments returns mean and population variance of a row. Sums are taken in
 // float64, the variance around the mean, so that large means do not cancel.
 func moments[T realNum](x []T) (mean, variance float64) {
@@ -173,11 +164,4 @@ func inferSuffixStats(n *ssa.Node, dt ndarray.DType) ssa.Type {
 	return ssa.TensorOf(dt, dims...)
 }
 
-// normCost counts about eight operations per element.
-func normCost(n *ssa.Node) Cost {
-	c := trafficOf(n)
-	if k, ok := InType(n, 0).NumElems().Const(); ok {
-		c.FLOPs = 8 * k
-	}
-	return c
-}
+var normAttrs = []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "stash_type", Kind: ssa.AttrInt}}

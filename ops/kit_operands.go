@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // tensor returns tensor operand i of a call, or an error that names it.
@@ -157,3 +158,30 @@ func wantRank(what string, a *ndarray.Array, rank int) {
 		failf("%s is not a tensor of rank %d", what, rank)
 	}
 }
+
+// wantLen1 checks that an operand, if present, is one number.
+func wantLen1(what string, a *ndarray.Array) { wantLen(what, a, 1) }
+
+// resizeAxes returns the axes the operands speak of, all without a list.
+func resizeAxes(n *ssa.Node, rank int) []int {
+	if n.Has("axes") {
+		return try(normAxes(n.Ints("axes"), rank))
+	}
+	axes := make([]int, rank)
+	for i := range axes {
+		axes[i] = i
+	}
+	return axes
+}
+
+// positions returns 0, 1, …, n-1.
+func positions(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// maxColumns bounds the size a row of results may have.
+const maxColumns = 1 << 28

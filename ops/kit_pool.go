@@ -100,19 +100,6 @@ func (w *window) eachCoverage(padded bool, f func(o, count int)) {
 	})
 }
 
-// poolCost counts one operation per tap and output.
-func poolCost(n *ssa.Node) Cost {
-	c := trafficOf(n)
-	kernel, err := kernelAttr(n)
-	if err != nil || n.Output(0) == nil {
-		return c
-	}
-	if outs, ok := n.Out[0].Type.NumElems().Const(); ok {
-		c.FLOPs = outs * int64(sizeOf(kernel))
-	}
-	return c
-}
-
 // inferGlobalPool is the type rule of global pooling: spatial dimensions become 1.
 func inferGlobalPool(n *ssa.Node) []Inferred {
 	x := InType(n, 0)
@@ -151,3 +138,43 @@ func globalPool[T realNum](c *Call, f func(plane []T) T) {
 
 // bf16Since22 is the Form of operators that took bfloat16 in operator set 22.
 func bf16Since22(base int) func(*ssa.Node) int { return sinceTypes(base, 22, ndarray.BFloat16) }
+
+// poolNum is what maxima are taken of.
+type poolNum interface{ float32 | float64 | int64 }
+
+// maxPool computes maxima and, if arg is not nil, their flat row-major indices.
+// A window wholly in the padding gives least and index -1.
+func maxPool[T poolNum](w *window, planes int, x []T, least T, y []T, arg []int64) {
+	for i := range y {
+		y[i] = least
+	}
+	for i := range arg {
+		arg[i] = -1
+	}
+	in, out := sizeOf(w.in), sizeOf(w.out)
+	stride := w.strides[len(w.strides)-1]
+	w.eachRun(0, w.lines(), func(_, o, at, n int) {
+		for p := range planes {
+			dst, src := y[p*out+o:][:n], x[p*in+at:]
+			if arg != nil {
+				maxRunIndexed(dst, arg[p*out+o:][:n], src, stride, int64(p*in+at))
+				continue
+			}
+			for j := range dst {
+				if v := src[j*stride]; v > dst[j] || v != v {
+					dst[j] = v
+				}
+			}
+		}
+	})
+}
+
+// maxRunIndexed is one run of maxPool with indices; first is the flat index of src[0].
+func maxRunIndexed[T poolNum](y []T, arg []int64, src []T, stride int, first int64) {
+	for j := range y {
+		v := src[j*stride]
+		if v > y[j] || arg[j] < 0 || v != v && y[j] == y[j] {
+			y[j], arg[j] = v, first+int64(j*stride)
+		}
+	}
+}

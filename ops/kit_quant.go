@@ -162,3 +162,62 @@ func sameOrAbsent(what string, a, zero *ndarray.Array) {
 		failf("%s has element type %s, its zero point %s", what, a.DType, zero.DType)
 	}
 }
+
+// quantConv binds an integer convolution of x, w and their zero points and
+// returns both operands less their zero points.
+func quantConv(c *Call, in [4]*ndarray.Array) (s convShape, x, w []int32) {
+	for i, what := range []string{"x", "w"} {
+		if !byteInts.has(in[i].DType) {
+			check(unsupportedType(in[i].DType))
+		}
+		sameOrAbsent(what, in[i], in[2+i])
+	}
+	s = convShapeOf(c.Node, in[0].Shape, in[1].Shape)
+	wantLen1("x_zero_point", in[2])
+	x = centered32("x", in[0], in[2])
+	w = centered32("w", in[1], perChannel(in[3], in[1].Rank()))
+	return s, x, w
+}
+
+// dynamicRange returns scale and zero point of the range of x and 0, NaN left out.
+func dynamicRange(x []float32) (scale float32, zero byte) {
+	var lo, hi float32
+	for _, v := range x {
+		if v < lo {
+			lo = v
+		}
+		if v > hi {
+			hi = v
+		}
+	}
+	if lo == hi {
+		return 1, 0
+	}
+	scale = (hi - lo) / 255
+	return scale, byte(max(0, min(255, math.RoundToEven(float64(-lo/scale)))))
+}
+
+// quantizeBytes quantizes to uint8 with one scale; NaN becomes the zero point.
+func quantizeBytes(y []byte, x []float32, scale float32, zero byte) {
+	for i, v := range x {
+		q := math.RoundToEven(float64(v / scale))
+		if q != q {
+			q = 0
+		}
+		y[i] = byte(max(0, min(255, q+float64(zero))))
+	}
+}
+
+// integerProduct multiplies stacks of int8 or uint8 matrices less their zero points.
+func integerProduct(p matMulPlan, a, b, za, zb *ndarray.Array) []int32 {
+	if !byteInts.has(a.DType) || !byteInts.has(b.DType) {
+		check(unsupportedType(a.DType))
+	}
+	sameOrAbsent("A", a, za)
+	sameOrAbsent("B", b, zb)
+	x := centered32("A", a, asColumn(za))
+	y := centered32("B", b, zb)
+	acc := make([]int32, sizeOf(p.shape))
+	multiplyStacks(p, x, y, acc)
+	return acc
+}

@@ -243,3 +243,6 @@ func unsqueezeTrailing(u *Upgrader, n *ssa.Node, i, rank, count int) {
 	un := u.Before(n, "Unsqueeze", []*ssa.Value{n.In[i], u.Const("axes", ssa.Int64s(axes...))}, 1)
 	n.SetInput(i, un.Out[0])
 }
+
+// since returns a constant Form.
+func since(v int) func(*ssa.Node) int { return func(*ssa.Node) int { return v } }

@@ -95,23 +95,30 @@ func bytesAfter(t ssa.Type, axis int) int64 {
 	return n
 }
 
-// moveCost is the cost of an operator that only moves data: its result written
-// once and as many bytes read.
-func moveCost(n *ssa.Node) Cost {
-	var c Cost
-	for _, v := range n.Out {
-		if v != nil {
-			b, _ := v.Type.ByteSize()
-			c.Bytes += 2 * int64(b)
-		}
-	}
-	return c
-}
-
-// freeCost is the cost of a view.
-func freeCost(*ssa.Node) Cost { return Cost{} }
-
 // retyped is a tensor type with another element type.
 func retyped(t ssa.Type, dt ndarray.DType) ssa.Type {
 	return ssa.Type{Kind: ssa.KindTensor, DType: dt, Ranked: t.Ranked, Shape: t.Shape}
+}
+
+// firstType is the type rule of operators whose results have operand 0's type.
+func firstType(results int) func(*ssa.Node) []Inferred {
+	return func(n *ssa.Node) []Inferred {
+		out := make([]Inferred, results)
+		for i := range out {
+			out[i].Type = InType(n, 0)
+		}
+		return out
+	}
+}
+
+// dimOf returns dimension i of a type, counted from the end when negative;
+// unknown if the type has no such dimension.
+func dimOf(t ssa.Type, i int) ssa.Dim {
+	if i < 0 {
+		i += len(t.Shape)
+	}
+	if !t.Ranked || i < 0 || i >= len(t.Shape) {
+		return ssa.Dim{}
+	}
+	return t.Shape[i]
 }

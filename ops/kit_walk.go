@@ -1,6 +1,10 @@
 package ops
 
-import "github.com/berth-onnx/berth/ndarray"
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+)
 
 // walk is the loop nest of a computation over n-dimensional boxes, reduced to as
 // few loops as the strides allow. The box is visited in row-major order, in runs
@@ -219,4 +223,75 @@ func sizeOf(dims []int) int {
 		n *= d
 	}
 	return n
+}
+
+// takeAlong fills out with the listed indices of a along axis.
+func takeAlong(out, a *ndarray.Array, axis int, list []int) {
+	outer, dim, inner := splitDims(a.Shape, axis)
+	at := 0
+	for o := range outer {
+		for _, k := range list {
+			copyElems(out, at, a, (o*dim+k)*inner, inner)
+			at += inner
+		}
+	}
+}
+
+// concatArrays stores the parts joined along axis as result 0.
+func concatArrays(c *Call, parts []*ndarray.Array, axis64 int64) {
+	first := parts[0]
+	axis := try(NormAxis(axis64, first.Rank()))
+	shape := append([]int(nil), first.Shape...)
+	shape[axis] = 0
+	for i, a := range parts {
+		if a.DType != first.DType || a.Rank() != first.Rank() {
+			failf("operand %d is %s, operand 0 is %s", i, a, first)
+		}
+		for k, d := range a.Shape {
+			if k == axis {
+				shape[k] += d
+			} else if d != shape[k] {
+				failf("operand %d is %s, it does not fit %s along axis %d", i, a, first, axis)
+			}
+		}
+	}
+	out := result(c, 0, first.DType, shape...)
+	outer, dim, inner := splitDims(shape, axis)
+	at := 0
+	for _, a := range parts {
+		run := a.Shape[axis] * inner
+		for o := range outer {
+			copyElems(out, o*dim*inner+at, a, o*run, run)
+		}
+		at += run
+	}
+}
+
+// moveFirstAxis returns a copy with axis 0 moved to position axis.
+func moveFirstAxis(a *ndarray.Array, axis int) *ndarray.Array {
+	shape := append(slices.Clone(a.Shape[1:axis+1]), a.Shape[0])
+	shape = append(shape, a.Shape[axis+1:]...)
+	out := ndarray.Must(a.DType, shape...)
+	n, mid, inner := a.Shape[0], 1, 1
+	for _, d := range a.Shape[1 : axis+1] {
+		mid *= d
+	}
+	for _, d := range a.Shape[axis+1:] {
+		inner *= d
+	}
+	for i := range n {
+		for m := range mid {
+			copyElems(out, (m*n+i)*inner, a, (i*mid+m)*inner, inner)
+		}
+	}
+	return out
+}
+
+// copyPart fills out with the indices of a along axis that start at first.
+func copyPart(out, a *ndarray.Array, axis, first int) {
+	outer, dim, inner := splitDims(a.Shape, axis)
+	run := out.Shape[axis] * inner
+	for o := range outer {
+		copyElems(out, o*run, a, (o*dim+first)*inner, run)
+	}
 }

@@ -39,8 +39,6 @@ var RMSNormalization = Op{
 	Facts: Facts{InPlace: inPlaceFirst, Cost: normCost},
 }
 
-var normAttrs = []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}, {Name: "epsilon", Kind: ssa.AttrFloat}, {Name: "stash_type", Kind: ssa.AttrInt}}
-
 func inferLayerNorm(n *ssa.Node) []Inferred {
 	dt := stashType(n)
 	stats := inferSuffixStats(n, dt)

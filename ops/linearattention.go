@@ -24,20 +24,6 @@ var LinearAttention = Op{
 	Facts: Facts{Cost: linearAttentionCost}, Infer: rule(inferLinearAttention), Eval: kernel(evalLinearAttention),
 }
 
-// linearAttentionCost counts what is done to the state at every position: decay,
-// correction and sum for every key head, reading for every query head.
-func linearAttentionCost(n *ssa.Node) Cost {
-	c := trafficOf(n)
-	q, k, v := InType(n, 0), InType(n, 1), InType(n, 2)
-	steps := dimOf(q, 0).Mul(dimOf(q, 1))
-	state := dimOf(k, 2).Mul(dimOf(v, 2).FloorDiv(ssa.D(max(n.Int("kv_num_heads", 1), 1))))
-	read := n.Out[0].Type.NumElems().Mul(dimOf(q, 2).FloorDiv(ssa.D(max(n.Int("q_num_heads", 1), 1))))
-	if work, ok := steps.Mul(state).MulN(5).Add(read.MulN(2)).Const(); ok {
-		c.FLOPs = work
-	}
-	return c
-}
-
 // inferLinearAttention: the state has past_state's element type, else the query's.
 func inferLinearAttention(n *ssa.Node) []Inferred {
 	q, v := InType(n, 0), InType(n, 2)

@@ -28,17 +28,3 @@ func evalMatMulInteger(c *Call) {
 	y := result(c, 0, ndarray.Int32, p.shape...)
 	copy(ndarray.Slice[int32](y), acc)
 }
-
-// integerProduct multiplies stacks of int8 or uint8 matrices less their zero points.
-func integerProduct(p matMulPlan, a, b, za, zb *ndarray.Array) []int32 {
-	if !byteInts.has(a.DType) || !byteInts.has(b.DType) {
-		check(unsupportedType(a.DType))
-	}
-	sameOrAbsent("A", a, za)
-	sameOrAbsent("B", b, zb)
-	x := centered32("A", a, asColumn(za))
-	y := centered32("B", b, zb)
-	acc := make([]int32, sizeOf(p.shape))
-	multiplyStacks(p, x, y, acc)
-	return acc
-}

@@ -71,46 +71,6 @@ func storeMaxPool[T poolNum](c *Call, w *window, shape []int, least T, arg []int
 	y.store()
 }
 
-// poolNum is what maxima are taken of.
-type poolNum interface{ float32 | float64 | int64 }
-
-// maxPool computes maxima and, if arg is not nil, their flat row-major indices.
-// A window wholly in the padding gives least and index -1.
-func maxPool[T poolNum](w *window, planes int, x []T, least T, y []T, arg []int64) {
-	for i := range y {
-		y[i] = least
-	}
-	for i := range arg {
-		arg[i] = -1
-	}
-	in, out := sizeOf(w.in), sizeOf(w.out)
-	stride := w.strides[len(w.strides)-1]
-	w.eachRun(0, w.lines(), func(_, o, at, n int) {
-		for p := range planes {
-			dst, src := y[p*out+o:][:n], x[p*in+at:]
-			if arg != nil {
-				maxRunIndexed(dst, arg[p*out+o:][:n], src, stride, int64(p*in+at))
-				continue
-			}
-			for j := range dst {
-				if v := src[j*stride]; v > dst[j] || v != v {
-					dst[j] = v
-				}
-			}
-		}
-	})
-}
-
-// maxRunIndexed is one run of maxPool with indices; first is the flat index of src[0].
-func maxRunIndexed[T poolNum](y []T, arg []int64, src []T, stride int, first int64) {
-	for j := range y {
-		v := src[j*stride]
-		if v > y[j] || arg[j] < 0 || v != v && y[j] == y[j] {
-			y[j], arg[j] = v, first+int64(j*stride)
-		}
-	}
-}
-
 // flatIndices turns row-major indices into the ones storage_order asks for.
 func flatIndices(n *ssa.Node, w *window, arg []int64) {
 	switch order := n.Int("storage_order", 0); order {

@@ -1,11 +1,6 @@
 package ops
 
-import (
-	"slices"
-
-	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
-)
+import "github.com/berth-onnx/berth/ssa"
 
 var fusedConvAttrs = append([]AttrSpec{{Name: "activation", Kind: ssa.AttrString}, {Name: "activation_params", Kind: ssa.AttrFloats}}, convAttrs...)
 
@@ -32,35 +27,6 @@ func nhwcConv(name, doc string, attrs []AttrSpec, operands int) Op {
 		Infer: rule(func(n *ssa.Node) []Inferred { return inferChannelsLast(n, 0, 1, InType(n, 0).DType) }),
 		Eval:  floatKernel(evalFusedConv[float32](true), evalFusedConv[float64](true)),
 	}
-}
-
-// inferChannelsLast is inferConv for data with channels last.
-func inferChannelsLast(n *ssa.Node, xi, wi int, dt ndarray.DType) []Inferred {
-	x, w := InType(n, xi), InType(n, wi)
-	if !x.Ranked || x.Rank() < 3 {
-		return One(ssa.UnrankedTensor(dt))
-	}
-	kernel := try(inferKernel(n, w, x.Rank()-2))
-	out := make([]ssa.Dim, x.Rank())
-	out[0], out[len(out)-1] = x.Shape[0], dimOf(w, 0)
-	if kernel != nil {
-		win := try(windowOf(n, kernel))
-		copy(out[1:], win.outDims(x.Shape[1:len(out)-1]))
-	}
-	return One(ssa.TensorOf(dt, out...))
-}
-
-// firstShape turns a shape with channels last into one with channels first.
-func firstShape(shape []int) []int {
-	if len(shape) < 3 {
-		return shape
-	}
-	return slices.Concat(shape[:1], shape[len(shape)-1:], shape[1:len(shape)-1])
-}
-
-// lastShape is the inverse of firstShape.
-func lastShape(shape []int) []int {
-	return slices.Concat(shape[:1], shape[2:], shape[1:2])
 }
 
 func evalFusedConv[T float32 | float64](last bool) func(c *Call) {

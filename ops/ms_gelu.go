@@ -55,24 +55,6 @@ var BiasSplitGelu = Op{
 	Eval: floatKernel(evalBiasSplitGelu[float32], evalBiasSplitGelu[float64]),
 }
 
-// evalBiased applies f to operand 0 plus the optional vector operand 1.
-func evalBiased(c *Call, f func(float64) float64) {
-	byFloat(c, func(c *Call) { biased[float32](c, f) }, func(c *Call) { biased[float64](c, f) })
-}
-
-func biased[T realNum](c *Call, f func(float64) float64) {
-	x := c.Array(0)
-	bias := spread[T]("bias", c.Array(1), x.Shape)
-	y := newResult[T](c, 0, x.DType, x.Shape...)
-	for i, v := range elements[T](x) {
-		if bias != nil {
-			v += bias[i%len(bias)]
-		}
-		y.V[i] = T(f(float64(v)))
-	}
-	y.store()
-}
-
 func evalBiasSplitGelu[T float32 | float64](c *Call) {
 	x := c.Array(0)
 	wantRank("X", x, 3)

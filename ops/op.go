@@ -247,18 +247,6 @@ func staticTypes(n *ssa.Node) bool {
 	return true
 }
 
-func sameLayout(a, b ssa.Type) bool {
-	if a.Kind != ssa.KindTensor || b.Kind != ssa.KindTensor || !a.Ranked || !b.Ranked || len(a.Shape) != len(b.Shape) {
-		return false
-	}
-	for i := range a.Shape {
-		if !a.Shape[i].Equal(b.Shape[i]) {
-			return false
-		}
-	}
-	return a.DType.Size() == b.DType.Size() && a.DType != ndarray.String && b.DType != ndarray.String
-}
-
 // Aliases returns the byte-sharing facts of a node with static types.
 func Aliases(n *ssa.Node) []Alias {
 	if o := Of(n); o != nil && o.Facts.Alias != nil {

@@ -47,14 +47,6 @@ func inferRange(n *ssa.Node) []Inferred {
 	return factOf(ssa.TensorOf(dt, length), content)
 }
 
-// soleKnown is the known value of a scalar operand.
-func soleKnown(n *ssa.Node, i int) ssa.Dim {
-	if x := known(n, i); len(x) == 1 {
-		return x[0]
-	}
-	return ssa.Dim{}
-}
-
 // rangeLength is the symbolic element count for a constant step.
 func rangeLength(start, limit ssa.Dim, step int64) ssa.Dim {
 	span := limit.Sub(start)

@@ -86,18 +86,6 @@ func resizeDim(dim ssa.Dim, scale float32) ssa.Dim {
 	return ssa.Dim{}
 }
 
-// resizeAxes returns the axes the operands speak of, all without a list.
-func resizeAxes(n *ssa.Node, rank int) []int {
-	if n.Has("axes") {
-		return try(normAxes(n.Ints("axes"), rank))
-	}
-	axes := make([]int, rank)
-	for i := range axes {
-		axes[i] = i
-	}
-	return axes
-}
-
 func inferResize(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {

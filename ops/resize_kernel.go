@@ -24,12 +24,6 @@ import (
 // Source: ONNX operator Resize-19, attributes coordinate_transformation_mode,
 // nearest_mode, cubic_coeff_a, antialias, exclude_outside.
 
-// tap is one operand index and its weight.
-type tap struct {
-	index  int
-	weight float64
-}
-
 // coordinate returns where index y of the result lies in the operand.
 func (x *resizeAxis) coordinate(mode string, y int) float64 {
 	at, last := float64(y), float64(x.in-1)
@@ -91,16 +85,6 @@ func nearestIndex(mode string, v float64) int {
 
 // linearKernel and cubicKernel weigh a tap by its distance.
 func linearKernel(d float64) float64 { return max(0, 1-math.Abs(d)) }
-
-func cubicKernel(a, d float64) float64 {
-	switch d = math.Abs(d); {
-	case d <= 1:
-		return ((a+2)*d-(a+3))*d*d + 1
-	case d < 2:
-		return ((d-5)*d+8)*d*a - 4*a
-	}
-	return 0
-}
 
 // taps returns the operand elements result index y is made of along an axis and
 // whether y lies outside of the operand altogether (tf_crop_and_resize).

@@ -214,23 +214,3 @@ func sliceAt(a *ndarray.Array, axis64 int64, i int) *ndarray.Array {
 	}
 	return out
 }
-
-// moveFirstAxis returns a copy with axis 0 moved to position axis.
-func moveFirstAxis(a *ndarray.Array, axis int) *ndarray.Array {
-	shape := append(slices.Clone(a.Shape[1:axis+1]), a.Shape[0])
-	shape = append(shape, a.Shape[axis+1:]...)
-	out := ndarray.Must(a.DType, shape...)
-	n, mid, inner := a.Shape[0], 1, 1
-	for _, d := range a.Shape[1 : axis+1] {
-		mid *= d
-	}
-	for _, d := range a.Shape[axis+1:] {
-		inner *= d
-	}
-	for i := range n {
-		for m := range mid {
-			copyElems(out, (m*n+i)*inner, a, (i*mid+m)*inner, inner)
-		}
-	}
-	return out
-}

@@ -88,15 +88,6 @@ func inferSequenceConstruct(n *ssa.Node) []Inferred {
 	return One(ssa.SequenceOf(t))
 }
 
-// positions returns 0, 1, …, n-1.
-func positions(n int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = i
-	}
-	return out
-}
-
 func evalSequenceConstruct(c *Call) {
 	s := &ndarray.Sequence{}
 	for i := range c.In {

@@ -124,28 +124,6 @@ func sliceBound(b, dim ssa.Dim) ssa.Dim {
 	return symMin(b, dim)
 }
 
-// symMin is [ssa.Dim.Min], simplified where the difference has a known sign.
-func symMin(a, b ssa.Dim) ssa.Dim {
-	switch {
-	case b.Sub(a).NonNegative():
-		return a
-	case a.Sub(b).NonNegative():
-		return b
-	}
-	return a.Min(b)
-}
-
-// symMax is [ssa.Dim.Max], simplified where the difference has a known sign.
-func symMax(a, b ssa.Dim) ssa.Dim {
-	switch {
-	case b.Sub(a).NonNegative():
-		return b
-	case a.Sub(b).NonNegative():
-		return a
-	}
-	return a.Max(b)
-}
-
 // sliceSpec is the operands of a Slice node as far as known: one entry per
 // sliced axis.
 type sliceSpec struct {

@@ -21,7 +21,7 @@ func softmaxOp(name, doc string, line func(x []float64)) Op {
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{{Name: "axis", Kind: ssa.AttrInt}},
 		Infer: rule(inferSoftmax), Eval: kernel(func(c *Call) { evalLines(c, line) }),
-		Facts:    Facts{InPlace: firstInPlace, Cost: softmaxCost},
+		Facts:    Facts{InPlace: inPlaceFirst, Cost: softmaxCost},
 		Upgrades: []Upgrade{{Below: 13, Source: changelog(name, 13), Apply: upgradeSoftmax}},
 	}
 }

@@ -3,7 +3,6 @@ package ops
 import (
 	"fmt"
 
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -185,14 +184,5 @@ func evalSplit(c *Call) {
 			copyPart(out, a, axis, at)
 		}
 		at += p
-	}
-}
-
-// copyPart fills out with the indices of a along axis that start at first.
-func copyPart(out, a *ndarray.Array, axis, first int) {
-	outer, dim, inner := splitDims(a.Shape, axis)
-	run := out.Shape[axis] * inner
-	for o := range outer {
-		copyElems(out, o*run, a, (o*dim+first)*inner, run)
 	}
 }

@@ -28,9 +28,6 @@ var TfIdfVectorizer = Op{
 	Infer: rule(inferTfIdf), Eval: kernel(evalTfIdf),
 }
 
-// maxColumns bounds the size a row of results may have.
-const maxColumns = 1 << 28
-
 // tfidfColumns is the length of a row of results.
 func tfidfColumns(n *ssa.Node) int {
 	cols := int64(0)

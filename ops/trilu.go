@@ -13,7 +13,7 @@ var Trilu = Op{
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "upper", Kind: ssa.AttrInt}},
 	Infer: rule(inferTrilu), Eval: kernel(evalTrilu),
-	Facts: Facts{InPlace: firstInPlace},
+	Facts: Facts{InPlace: inPlaceFirst},
 }
 
 func inferTrilu(n *ssa.Node) []Inferred {

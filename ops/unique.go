@@ -68,13 +68,6 @@ func compareElems(a *ndarray.Array) func(i, j int) int {
 	return func(i, j int) int { return cmp.Compare(a.Int(i), a.Int(j)) }
 }
 
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
 // uniqueGroups is the classes of equal slices.
 type uniqueGroups struct {
 	first   []int // index of the first member of each class
