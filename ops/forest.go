@@ -20,29 +20,31 @@ import (
 //
 // A child is the index of a node, or ^k for leaf k.
 
-// branchMode is a node's comparison, numbered as in TreeEnsemble-5.
-type branchMode uint8
+// BranchMode is a node's comparison, numbered as in TreeEnsemble-5.
+type BranchMode uint8
 
+// The comparisons x <= split, and so on; BranchMember looks for x in a set.
 const (
-	branchLEQ branchMode = iota
-	branchLT
-	branchGTE
-	branchGT
-	branchEQ
-	branchNEQ
-	branchMember
+	BranchLEQ BranchMode = iota
+	BranchLT
+	BranchGTE
+	BranchGT
+	BranchEQ
+	BranchNEQ
+	BranchMember
 )
 
-var branchNames = map[string]branchMode{"BRANCH_LEQ": branchLEQ, "BRANCH_LT": branchLT, "BRANCH_GTE": branchGTE,
-	"BRANCH_GT": branchGT, "BRANCH_EQ": branchEQ, "BRANCH_NEQ": branchNEQ, "BRANCH_MEMBER": branchMember}
+var branchNames = map[string]BranchMode{"BRANCH_LEQ": BranchLEQ, "BRANCH_LT": BranchLT, "BRANCH_GTE": BranchGTE,
+	"BRANCH_GT": BranchGT, "BRANCH_EQ": BranchEQ, "BRANCH_NEQ": BranchNEQ, "BRANCH_MEMBER": BranchMember}
 
-// forestNode takes little memory: walks are bound by reading nodes.
-type forestNode struct {
-	split   float64
-	feature int32
-	yes, no int32
-	mode    branchMode
-	nanYes  bool // a missing value takes the true branch
+// ForestNode is a comparison and where it leads. It takes little memory: walks are
+// bound by reading nodes.
+type ForestNode struct {
+	Split   float64
+	Feature int32
+	Yes, No int32
+	Mode    BranchMode
+	NaNYes  bool // a missing value takes the true branch
 	set     int32
 }
 
@@ -52,61 +54,65 @@ type vote struct {
 	weight float64
 }
 
-type forest struct {
-	nodes    []forestNode
-	roots    []int32
+// Forest is what a TreeEnsemble operator holds.
+type Forest struct {
+	Nodes    []ForestNode
+	Roots    []int32
 	leaves   [][]vote
-	sets     [][]float64 // sorted, for branchMember
+	sets     [][]float64 // sorted, for BranchMember
 	features int         // that samples must have
-	quick    []quickNode // of the same numbers as nodes; nil if they do not fit
+	search   LeafSearch
 }
 
+// LeafSearch walks the trees of a forest for each of some samples: leaves, sample
+// by sample, gets the ^leaf that every tree leads to.
+type LeafSearch func(rows [][]float64, leaves []int32)
+
 // test reports whether a feature takes the true branch.
-func (f *forest) test(n *forestNode, v float64) bool {
-	if n.nanYes && math.IsNaN(v) {
+func (f *Forest) test(n *ForestNode, v float64) bool {
+	if n.NaNYes && math.IsNaN(v) {
 		return true
 	}
-	switch n.mode {
-	case branchLEQ:
-		return v <= n.split
-	case branchLT:
-		return v < n.split
-	case branchGTE:
-		return v >= n.split
-	case branchGT:
-		return v > n.split
-	case branchEQ:
-		return v == n.split
-	case branchNEQ:
-		return v != n.split
+	switch n.Mode {
+	case BranchLEQ:
+		return v <= n.Split
+	case BranchLT:
+		return v < n.Split
+	case BranchGTE:
+		return v >= n.Split
+	case BranchGT:
+		return v > n.Split
+	case BranchEQ:
+		return v == n.Split
+	case BranchNEQ:
+		return v != n.Split
 	}
 	_, found := slices.BinarySearch(f.sets[n.set], v)
 	return found && !math.IsNaN(v)
 }
 
 // fits makes sure that samples have all the features that are asked for.
-func (f *forest) fits(features int) {
+func (f *Forest) fits(features int) {
 	if f.features > features {
 		failf("the trees ask for feature %d of %d", f.features-1, features)
 	}
 }
 
-// check makes sure that walks end and stay inside of all tables, and makes what
-// quick walks read.
-func (f *forest) check(targets int) error {
-	for i, n := range f.nodes {
-		if n.feature < 0 {
+// check makes sure that walks end and stay inside of all tables.
+func (f *Forest) check(targets int) error {
+	for i, n := range f.Nodes {
+		if n.Feature < 0 {
 			return fmt.Errorf("tree node %d asks for a feature that can not be", i)
 		}
-		f.features = max(f.features, int(n.feature)+1)
-		for _, child := range []int32{n.yes, n.no} {
-			if int(child) >= len(f.nodes) || child < 0 && int(^child) >= len(f.leaves) {
+		f.features = max(f.features, int(n.Feature)+1)
+		for _, child := range []int32{n.Yes, n.No} {
+			if int(child) >= len(f.Nodes) || child < 0 && int(^child) >= len(f.leaves) {
 				return fmt.Errorf("tree node %d has a child that does not exist", i)
 			}
 		}
 	}
-	for _, r := range f.roots {
-		if int(r) >= len(f.nodes) || r < 0 && int(^r) >= len(f.leaves) {
+	for _, r := range f.Roots {
+		if int(r) >= len(f.Nodes) || r < 0 && int(^r) >= len(f.leaves) {
 			return fmt.Errorf("a tree root does not exist")
 		}
 	}
@@ -117,16 +123,15 @@ func (f *forest) check(targets int) error {
 			}
 		}
 	}
-	f.quick = quickNodes(f.nodes)
 	return f.acyclic()
 }
 
 // acyclic fails if a node can be reached from itself: depth-first, nodes on the
 // current path marked 1, finished ones 2.
-func (f *forest) acyclic() error {
-	state := make([]uint8, len(f.nodes))
+func (f *Forest) acyclic() error {
+	state := make([]uint8, len(f.Nodes))
 	var stack []int32
-	for _, root := range f.roots {
+	for _, root := range f.Roots {
 		if root >= 0 {
 			stack = append(stack, root)
 		}
@@ -137,7 +142,7 @@ func (f *forest) acyclic() error {
 				continue
 			}
 			state[at] = 1
-			for _, child := range []int32{f.nodes[at].yes, f.nodes[at].no} {
+			for _, child := range []int32{f.Nodes[at].Yes, f.Nodes[at].No} {
 				switch {
 				case child < 0 || state[child] == 2:
 				case state[child] == 1:
@@ -172,7 +177,7 @@ type treeKey struct{ tree, node int64 }
 
 // classicForest reads the attributes nodes_* of TreeEnsembleClassifier and
 // TreeEnsembleRegressor, and the votes of their leaves under prefix + "_*".
-func classicForest(n *ssa.Node, prefix string) (*forest, error) {
+func classicForest(n *ssa.Node, prefix string) (*Forest, error) {
 	trees, ids, modes := n.Ints("nodes_treeids"), n.Ints("nodes_nodeids"), n.Strings("nodes_modes")
 	yes, no, features := n.Ints("nodes_truenodeids"), n.Ints("nodes_falsenodeids"), n.Ints("nodes_featureids")
 	nan := n.Ints("nodes_missing_value_tracks_true")
@@ -188,7 +193,7 @@ func classicForest(n *ssa.Node, prefix string) (*forest, error) {
 		len(nan) != 0 && len(nan) != k {
 		return nil, fmt.Errorf("the attributes nodes_* differ in length")
 	}
-	f := &forest{}
+	f := &Forest{}
 	place := make(map[treeKey]int32, k) // node index, or ^leaf
 	for i := range ids {
 		key := treeKey{trees[i], ids[i]}
@@ -201,11 +206,11 @@ func classicForest(n *ssa.Node, prefix string) (*forest, error) {
 			continue
 		}
 		mode, ok := branchNames[modes[i]]
-		if !ok || mode == branchMember {
+		if !ok || mode == BranchMember {
 			return nil, badAttr("nodes_modes", modes[i], "a comparison or LEAF")
 		}
-		place[key] = int32(len(f.nodes))
-		f.nodes = append(f.nodes, forestNode{mode: mode, feature: featureID(features[i]), split: splits[i], nanYes: len(nan) > 0 && nan[i] != 0})
+		place[key] = int32(len(f.Nodes))
+		f.Nodes = append(f.Nodes, ForestNode{Mode: mode, Feature: featureID(features[i]), Split: splits[i], NaNYes: len(nan) > 0 && nan[i] != 0})
 	}
 	child := make(map[treeKey]bool, k)
 	for i := range ids {
@@ -216,7 +221,7 @@ func classicForest(n *ssa.Node, prefix string) (*forest, error) {
 		for _, c := range []struct {
 			id int64
 			to *int32
-		}{{yes[i], &f.nodes[at].yes}, {no[i], &f.nodes[at].no}} {
+		}{{yes[i], &f.Nodes[at].Yes}, {no[i], &f.Nodes[at].No}} {
 			key := treeKey{trees[i], c.id}
 			to, ok := place[key]
 			if !ok {
@@ -235,13 +240,13 @@ func classicForest(n *ssa.Node, prefix string) (*forest, error) {
 			return nil, fmt.Errorf("tree %d has two roots", trees[i])
 		}
 		rooted[trees[i]] = true
-		f.roots = append(f.roots, place[key])
+		f.Roots = append(f.Roots, place[key])
 	}
 	return f, f.classicVotes(n, prefix, place)
 }
 
 // classicVotes attaches the votes to the leaves.
-func (f *forest) classicVotes(n *ssa.Node, prefix string, place map[treeKey]int32) error {
+func (f *Forest) classicVotes(n *ssa.Node, prefix string, place map[treeKey]int32) error {
 	trees, ids, targets := n.Ints(prefix+"_treeids"), n.Ints(prefix+"_nodeids"), n.Ints(prefix+"_ids")
 	weights, err := floatsOrTensor(n, prefix+"_weights", prefix+"_weights_as_tensor")
 	if err != nil {
@@ -270,7 +275,7 @@ func tensorAttr(n *ssa.Node, name string) (*ndarray.Array, error) {
 }
 
 // newForest reads the attributes of TreeEnsemble-5.
-func newForest(n *ssa.Node) (*forest, error) {
+func newForest(n *ssa.Node) (*Forest, error) {
 	modes, err := tensorAttr(n, "nodes_modes")
 	if err != nil {
 		return nil, err
@@ -300,27 +305,27 @@ func newForest(n *ssa.Node) (*forest, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, members := &forest{sets: sets}, 0
+	f, members := &Forest{sets: sets}, 0
 	for i := range features {
-		if mode := modes.Int(i); mode < 0 || mode > int64(branchMember) {
+		if mode := modes.Int(i); mode < 0 || mode > int64(BranchMember) {
 			return nil, badAttr("nodes_modes", mode, "0 to 6")
 		}
-		node := forestNode{mode: branchMode(modes.Int(i)), feature: featureID(features[i]), split: splits.Float(i),
-			nanYes: len(nan) > 0 && nan[i] != 0, yes: childOf(yes[i], yesLeaf[i]), no: childOf(no[i], noLeaf[i])}
-		if node.mode == branchMember {
+		node := ForestNode{Mode: BranchMode(modes.Int(i)), Feature: featureID(features[i]), Split: splits.Float(i),
+			NaNYes: len(nan) > 0 && nan[i] != 0, Yes: childOf(yes[i], yesLeaf[i]), No: childOf(no[i], noLeaf[i])}
+		if node.Mode == BranchMember {
 			if members == len(sets) {
 				return nil, fmt.Errorf("membership_values has fewer sets than there are BRANCH_MEMBER nodes")
 			}
 			node.set = int32(members)
 			members++
 		}
-		f.nodes = append(f.nodes, node)
+		f.Nodes = append(f.Nodes, node)
 	}
 	for i, t := range targets {
 		f.leaves = append(f.leaves, []vote{{int(t), weights.Float(i)}})
 	}
 	for _, r := range n.Ints("tree_roots") {
-		f.roots = append(f.roots, childOf(r, 0))
+		f.Roots = append(f.Roots, childOf(r, 0))
 	}
 	return f, nil
 }
@@ -365,4 +370,93 @@ func memberSets(n *ssa.Node) ([][]float64, error) {
 		sets = append(sets, set)
 	}
 	return sets, nil
+}
+
+// aggregate is how the votes for a target are combined, numbered as in
+// TreeEnsemble-5.
+type aggregate uint8
+
+const (
+	aggregateAverage aggregate = iota
+	aggregateSum
+	aggregateMin
+	aggregateMax
+)
+
+var aggregateNames = map[string]aggregate{"AVERAGE": aggregateAverage, "SUM": aggregateSum, "MIN": aggregateMin, "MAX": aggregateMax}
+
+// poll is the votes for one sample: a score for each target, 0 where nobody votes.
+type poll struct {
+	how   aggregate
+	score []float64
+	voted []bool // which targets got any
+}
+
+func (p *poll) add(votes []vote) {
+	for _, v := range votes {
+		switch t := v.target; {
+		case !p.voted[t]:
+			p.score[t], p.voted[t] = v.weight, true
+		case p.how == aggregateMin:
+			p.score[t] = min(p.score[t], v.weight)
+		case p.how == aggregateMax:
+			p.score[t] = max(p.score[t], v.weight)
+		default:
+			p.score[t] += v.weight
+		}
+	}
+}
+
+// maxBlock is how many samples are looked up together.
+const maxBlock = 64
+
+// tally gives done the combined votes of all trees for each sample in turn: the
+// sum, mean, minimum or maximum of the weights of each target. It may change them.
+func (f *Forest) tally(x *samples, how aggregate, targets int, done func(i int, score []float64)) {
+	trees := len(f.Roots)
+	block := max(min(maxBlock, x.n, 1<<20/max(trees, 1)), 1)
+	p := poll{how, make([]float64, targets), make([]bool, targets)}
+	rows, leaves := make([][]float64, 0, block), make([]int32, block*trees)
+	for from := 0; from < x.n; from += block {
+		rows = rows[:0]
+		for i := from; i < min(from+block, x.n); i++ {
+			rows = append(rows, x.row(i))
+		}
+		f.search(rows, leaves)
+		for i := range rows {
+			clear(p.score)
+			clear(p.voted)
+			for _, leaf := range leaves[i*trees : (i+1)*trees] {
+				p.add(f.leaves[^leaf])
+			}
+			if how == aggregateAverage {
+				for t := range p.score {
+					p.score[t] /= float64(max(trees, 1))
+				}
+			}
+			done(from+i, p.score)
+		}
+	}
+}
+
+// walkAll is the plain search.
+func (f *Forest) walkAll(rows [][]float64, leaves []int32) {
+	for i, row := range rows {
+		for t, root := range f.Roots {
+			leaves[i*len(f.Roots)+t] = f.Walk(root, row)
+		}
+	}
+}
+
+// Walk follows a sample from a node, or ^leaf, down to its ^leaf.
+func (f *Forest) Walk(at int32, row []float64) int32 {
+	for at >= 0 {
+		n := &f.Nodes[at]
+		if f.test(n, row[n.Feature]) {
+			at = n.Yes
+		} else {
+			at = n.No
+		}
+	}
+	return at
 }

@@ -23,7 +23,7 @@ var TreeEnsemble = Op{
 	Infer: rule(func(n *ssa.Node) []Inferred {
 		return One(ssa.TensorOf(InType(n, 0).DType, rowsOf(n, 0), ssa.D(n.Int("n_targets", 1))))
 	}),
-	Prepare: prepareTreeEnsemble, Eval: evalPrepared(prepareTreeEnsemble),
+	Prepare: prepareForest, Eval: evalPrepared(prepareForest),
 }
 
 // TreeEnsembleRegressor is the regressor of ai.onnx.ml before version 5:
@@ -37,7 +37,7 @@ var TreeEnsembleRegressor = Op{
 	Infer: rule(func(n *ssa.Node) []Inferred {
 		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(n.Int("n_targets", 1))))
 	}),
-	Prepare: prepareTreeEnsembleRegressor, Eval: evalPrepared(prepareTreeEnsembleRegressor),
+	Prepare: prepareForest, Eval: evalPrepared(prepareForest),
 }
 
 // TreeEnsembleClassifier is the classifier of ai.onnx.ml before version 5:
@@ -57,7 +57,7 @@ var TreeEnsembleClassifier = Op{
 		l := labelsOf(n)
 		return inferClassifier(n, ssa.D(int64(max(l.count(), 1))))
 	}),
-	Prepare: prepareTreeEnsembleClassifier, Eval: evalPrepared(prepareTreeEnsembleClassifier),
+	Prepare: prepareForest, Eval: evalPrepared(prepareForest),
 }
 
 // classicTreeAttrs is what both older tree operators have.
@@ -78,61 +78,88 @@ func classicTreeForm(n *ssa.Node) int {
 	return 1
 }
 
-func prepareTreeEnsemble(n *ssa.Node) (Kernel, error) {
-	f, err := newForest(n)
+// prepareForest prepares any of the three.
+func prepareForest(n *ssa.Node) (Kernel, error) { return PrepareForest(n, nil) }
+
+// PrepareForest prepares a tree operator's node whose trees are searched by what
+// search makes of them; where search or what it makes is nil, they are walked one
+// by one.
+func PrepareForest(n *ssa.Node, search func(*Forest) LeafSearch) (Kernel, error) {
+	prepare := prepareTreeEnsemble
+	switch n.Op {
+	case "TreeEnsembleRegressor":
+		prepare = prepareTreeEnsembleRegressor
+	case "TreeEnsembleClassifier":
+		prepare = prepareTreeEnsembleClassifier
+	}
+	f, run, err := prepare(n)
 	if err != nil {
 		return nil, err
+	}
+	if search != nil {
+		f.search = search(f)
+	}
+	if f.search == nil {
+		f.search = f.walkAll
+	}
+	return KernelFunc(kernel(run)), nil
+}
+
+func prepareTreeEnsemble(n *ssa.Node) (*Forest, func(*Call), error) {
+	f, err := newForest(n)
+	if err != nil {
+		return nil, nil, err
 	}
 	posts := []string{transformNone, transformSoftmax, transformLogistic, transformZero, transformProbit}
 	how, transform := n.Int("aggregate_function", int64(aggregateSum)), n.Int("post_transform", 0)
 	if how < 0 || how > int64(aggregateMax) {
-		return nil, badAttr("aggregate_function", how, "0 to 3")
+		return nil, nil, badAttr("aggregate_function", how, "0 to 3")
 	}
 	if transform < 0 || transform >= int64(len(posts)) {
-		return nil, badAttr("post_transform", transform, "0 to 4")
+		return nil, nil, badAttr("post_transform", transform, "0 to 4")
 	}
 	return newTreeRegression(n, f, aggregate(how), posts[transform], nil)
 }
 
-func prepareTreeEnsembleRegressor(n *ssa.Node) (Kernel, error) {
+func prepareTreeEnsembleRegressor(n *ssa.Node) (*Forest, func(*Call), error) {
 	f, err := classicForest(n, "target")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	base, err := floatsOrTensor(n, "base_values", "base_values_as_tensor")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	how, ok := aggregateNames[n.Str("aggregate_function", "SUM")]
 	if !ok {
-		return nil, badAttr("aggregate_function", n.Str("aggregate_function", ""), "SUM, AVERAGE, MIN or MAX")
+		return nil, nil, badAttr("aggregate_function", n.Str("aggregate_function", ""), "SUM, AVERAGE, MIN or MAX")
 	}
 	return newTreeRegression(n, f, how, n.Str("post_transform", transformNone), base)
 }
 
 // treeRegression gives the aggregated and transformed votes for every sample.
 type treeRegression struct {
-	f       *forest
+	f       *Forest
 	targets int
 	how     aggregate
 	base    []float64
 	post    func([]float64)
 }
 
-func newTreeRegression(n *ssa.Node, f *forest, how aggregate, transform string, base []float64) (Kernel, error) {
+func newTreeRegression(n *ssa.Node, f *Forest, how aggregate, transform string, base []float64) (*Forest, func(*Call), error) {
 	targets := n.Int("n_targets", 1)
 	if targets < 1 || targets > maxColumns {
-		return nil, badAttr("n_targets", targets, "above 0")
+		return nil, nil, badAttr("n_targets", targets, "above 0")
 	}
 	if len(base) != 0 && len(base) != 1 && len(base) != int(targets) {
-		return nil, badAttr("base_values", len(base), fmt.Sprintf("%d elements", targets))
+		return nil, nil, badAttr("base_values", len(base), fmt.Sprintf("%d elements", targets))
 	}
 	post, err := postTransform(transform)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	k := &treeRegression{f, int(targets), how, base, post}
-	return KernelFunc(kernel(k.run)), f.check(int(targets))
+	return f, k.run, f.check(int(targets))
 }
 
 // run scores all samples.
@@ -158,7 +185,7 @@ func (k *treeRegression) run(c *Call) {
 
 // treeVoting is how the scores of a tree classifier become a class.
 type treeVoting struct {
-	f         *forest
+	f         *Forest
 	labels    classLabels
 	classes   int
 	one       bool // all votes go to one class,
@@ -169,24 +196,24 @@ type treeVoting struct {
 	post      func([]float64)
 }
 
-func prepareTreeEnsembleClassifier(n *ssa.Node) (Kernel, error) {
+func prepareTreeEnsembleClassifier(n *ssa.Node) (*Forest, func(*Call), error) {
 	f, err := classicForest(n, "class")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	v := &treeVoting{f: f, labels: labelsOf(n), one: true, positive: true, transform: n.Str("post_transform", transformNone)}
 	v.classes = max(v.labels.count(), 1)
 	if err := f.check(v.classes); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if v.base, err = floatsOrTensor(n, "base_values", "base_values_as_tensor"); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(v.base) > 1 && len(v.base) != v.classes {
-		return nil, badAttr("base_values", len(v.base), fmt.Sprintf("%d elements", v.classes))
+		return nil, nil, badAttr("base_values", len(v.base), fmt.Sprintf("%d elements", v.classes))
 	}
 	if v.post, err = postTransform(v.transform); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if ids := n.Ints("class_ids"); len(ids) > 0 {
 		v.only = int(ids[0])
@@ -197,7 +224,7 @@ func prepareTreeEnsembleClassifier(n *ssa.Node) (Kernel, error) {
 			v.positive = v.positive && w.weight >= 0
 		}
 	}
-	return KernelFunc(kernel(v.run)), nil
+	return f, v.run, nil
 }
 
 // run classifies all samples.
