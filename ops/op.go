@@ -69,8 +69,8 @@ type Facts struct {
 	// operands that hold the same bytes as a part of a result. Asked only when
 	// the types are static.
 	Alias func(n *ssa.Node) []Alias
-	// Cost counts the work of a node whose types are static; nil for elementwise
-	// operators, which do one operation per result element.
+	// Cost counts the work of a node whose types are static; nil for operators
+	// that do one operation per result element.
 	Cost func(n *ssa.Node) Cost
 }
 
