@@ -18,7 +18,7 @@ func absContent(d ssa.Dim) ssa.Dim {
 	if k, ok := d.Const(); ok {
 		return ssa.D(max(k, -k))
 	}
-	if nonNegative(d) {
+	if d.NonNegative() {
 		return d
 	}
 	return ssa.Dim{}

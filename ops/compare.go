@@ -43,10 +43,10 @@ func compareContent(r relation) func(x, y ssa.Dim) ssa.Dim {
 		if k, ok := x.Sub(y).Const(); ok {
 			return truth(r.holds(int(max(-1, min(1, k)))))
 		}
-		if k, ok := y.Const(); ok && k < 0 && nonNegative(x) {
+		if k, ok := y.Const(); ok && k < 0 && x.NonNegative() {
 			return truth(r.gt)
 		}
-		if k, ok := x.Const(); ok && k < 0 && nonNegative(y) {
+		if k, ok := x.Const(); ok && k < 0 && y.NonNegative() {
 			return truth(r.lt)
 		}
 		return ssa.Dim{}

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"math"
-	"strings"
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -127,7 +126,7 @@ func divContent(a, b ssa.Dim) ssa.Dim {
 	if q := exactDivContent(a, b); q.Known() {
 		return q
 	}
-	if nonNegative(a) {
+	if a.NonNegative() {
 		return a.FloorDiv(b)
 	}
 	return ssa.Dim{}
@@ -151,10 +150,6 @@ func modContent(a, b ssa.Dim) ssa.Dim {
 	}
 	return a.Mod(b)
 }
-
-// nonNegative reports that an expression over dimensions is at least 0 for sure:
-// dimensions are, and the canonical text shows every minus sign.
-func nonNegative(d ssa.Dim) bool { return d.Known() && !strings.Contains(d.String(), "-") }
 
 // positive reports that a dimension is at least 1 for sure.
 func positive(d ssa.Dim) bool {

@@ -57,7 +57,7 @@ func rangeLength(start, limit ssa.Dim, step int64) ssa.Dim {
 		return ssa.Dim{}
 	}
 	length := span.CeilDiv(ssa.D(step))
-	if nonNegative(span) {
+	if span.NonNegative() {
 		return length
 	}
 	return length.Max(ssa.D(0))
