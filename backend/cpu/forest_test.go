@@ -86,7 +86,7 @@ func TestForest(t *testing.T) {
 				require.NoError(t, err)
 				plain, err := ops.Of(n).Prepare(n)
 				require.NoError(t, err)
-				got, err := new(Backend).Prepare(n, 1)
+				got, err := new(Backend).Prepare(t.Context(), n, 1)
 				require.NoError(t, err)
 				assert.Equal(t, scoresOf(t, plain, n, x), scoresOf(t, got.Kernel, n, x), "aggregate %d", how)
 			}
