@@ -364,7 +364,7 @@ func testsOf(t *testing.T, k ops.Key, golden map[ops.Key]int) (out []string) {
 		text, err := os.ReadFile(f)
 		require.NoError(t, err)
 		ofDomain := k.Domain == "" || strings.Contains(string(text), strings.TrimPrefix(k.Domain, "com."))
-		if f != "conformance_doc_test.go" && f != "coverage_test.go" && ofDomain && strings.Contains(string(text), `"`+k.Name+`"`) {
+		if f != "conformance_doc_test.go" && !strings.HasSuffix(f, "_bench_test.go") && f != "coverage_test.go" && ofDomain && strings.Contains(string(text), `"`+k.Name+`"`) {
 			named = append(named, f)
 		}
 	}
