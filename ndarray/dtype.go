@@ -10,35 +10,35 @@ type DType uint8
 
 // The element types of ONNX.
 const (
-	Undefined     DType = 0
-	Float32       DType = 1
-	Uint8         DType = 2
-	Int8          DType = 3
-	Uint16        DType = 4
-	Int16         DType = 5
-	Int32         DType = 6
-	Int64         DType = 7
-	String        DType = 8
-	Bool          DType = 9
-	Float16       DType = 10
-	Float64       DType = 11
-	Uint32        DType = 12
-	Uint64        DType = 13
-	Complex64     DType = 14
-	Complex128    DType = 15
-	BFloat16      DType = 16
-	Float8E4M3FN  DType = 17
-	Float8E4M3FNZ DType = 18 // float8e4m3fnuz
-	Float8E5M2    DType = 19
-	Float8E5M2FNZ DType = 20 // float8e5m2fnuz
-	Uint4         DType = 21
-	Int4          DType = 22
-	Float4E2M1    DType = 23
-	Float8E8M0    DType = 24
-	Uint2         DType = 25
-	Int2          DType = 26
-	Float6E2M3    DType = 27
-	Float6E3M2    DType = 28
+	Undefined      DType = 0
+	Float32        DType = 1
+	Uint8          DType = 2
+	Int8           DType = 3
+	Uint16         DType = 4
+	Int16          DType = 5
+	Int32          DType = 6
+	Int64          DType = 7
+	String         DType = 8
+	Bool           DType = 9
+	Float16        DType = 10
+	Float64        DType = 11
+	Uint32         DType = 12
+	Uint64         DType = 13
+	Complex64      DType = 14
+	Complex128     DType = 15
+	BFloat16       DType = 16
+	Float8E4M3FN   DType = 17
+	Float8E4M3FNUZ DType = 18 // float8e4m3fnuz
+	Float8E5M2     DType = 19
+	Float8E5M2FNUZ DType = 20 // float8e5m2fnuz
+	Uint4          DType = 21
+	Int4           DType = 22
+	Float4E2M1     DType = 23
+	Float8E8M0     DType = 24
+	Uint2          DType = 25
+	Int2           DType = 26
+	Float6E2M3     DType = 27
+	Float6E3M2     DType = 28
 
 	// NumDTypes is one more than the largest known element type.
 	NumDTypes = 29
@@ -55,8 +55,8 @@ var dtypes = [NumDTypes]dtypeInfo{
 	Uint16: {"uint16", 2, 16}, Int16: {"int16", 2, 16}, Int32: {"int32", 4, 32}, Int64: {"int64", 8, 64},
 	String: {"string", 16, 0}, Bool: {"bool", 1, 8}, Float16: {"float16", 2, 16}, Float64: {"float64", 8, 64},
 	Uint32: {"uint32", 4, 32}, Uint64: {"uint64", 8, 64}, Complex64: {"complex64", 8, 64}, Complex128: {"complex128", 16, 128},
-	BFloat16: {"bfloat16", 2, 16}, Float8E4M3FN: {"float8e4m3fn", 1, 8}, Float8E4M3FNZ: {"float8e4m3fnuz", 1, 8},
-	Float8E5M2: {"float8e5m2", 1, 8}, Float8E5M2FNZ: {"float8e5m2fnuz", 1, 8}, Uint4: {"uint4", 1, 4}, Int4: {"int4", 1, 4},
+	BFloat16: {"bfloat16", 2, 16}, Float8E4M3FN: {"float8e4m3fn", 1, 8}, Float8E4M3FNUZ: {"float8e4m3fnuz", 1, 8},
+	Float8E5M2: {"float8e5m2", 1, 8}, Float8E5M2FNUZ: {"float8e5m2fnuz", 1, 8}, Uint4: {"uint4", 1, 4}, Int4: {"int4", 1, 4},
 	Float4E2M1: {"float4e2m1", 1, 4}, Float8E8M0: {"float8e8m0", 1, 8}, Uint2: {"uint2", 1, 2}, Int2: {"int2", 1, 2},
 	Float6E2M3: {"float6e2m3", 1, 6}, Float6E3M2: {"float6e3m2", 1, 6},
 }
@@ -101,7 +101,7 @@ func ParseDType(s string) (d DType, ok bool) {
 // IsFloat reports a real floating-point type of any width, down to float4.
 func (d DType) IsFloat() bool {
 	switch d {
-	case Float32, Float64, Float16, BFloat16, Float8E4M3FN, Float8E4M3FNZ, Float8E5M2, Float8E5M2FNZ, Float4E2M1, Float8E8M0, Float6E2M3, Float6E3M2:
+	case Float32, Float64, Float16, BFloat16, Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float4E2M1, Float8E8M0, Float6E2M3, Float6E3M2:
 		return true
 	}
 	return false

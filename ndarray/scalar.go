@@ -13,7 +13,7 @@ func (a *Array) Float(i int) float64 {
 		return float64(F16ToF32(Slice[uint16](a)[i]))
 	case BFloat16:
 		return float64(BF16ToF32(Slice[uint16](a)[i]))
-	case Float8E4M3FN, Float8E4M3FNZ, Float8E5M2, Float8E5M2FNZ, Float8E8M0, Float4E2M1, Float6E2M3, Float6E3M2:
+	case Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0, Float4E2M1, Float6E2M3, Float6E3M2:
 		return float64(F8ToF32(a.DType, a.Data[i]))
 	case Uint64:
 		return float64(Slice[uint64](a)[i])
@@ -36,7 +36,7 @@ func (a *Array) SetFloat(i int, v float64) {
 		Slice[uint16](a)[i] = F32ToF16(float32(v))
 	case BFloat16:
 		Slice[uint16](a)[i] = F32ToBF16(float32(v))
-	case Float8E4M3FN, Float8E4M3FNZ, Float8E5M2, Float8E5M2FNZ, Float8E8M0, Float4E2M1, Float6E2M3, Float6E3M2:
+	case Float8E4M3FN, Float8E4M3FNUZ, Float8E5M2, Float8E5M2FNUZ, Float8E8M0, Float4E2M1, Float6E2M3, Float6E3M2:
 		a.Data[i] = F32ToF8(a.DType, float32(v), true)
 	case Uint64:
 		if v >= math.MaxInt64 {

@@ -19,13 +19,13 @@ type smallFloat struct {
 }
 
 var smallFloats = map[DType]smallFloat{
-	Float8E4M3FN:  {4, 3, 7, false, false, true},
-	Float8E4M3FNZ: {4, 3, 8, false, true, true},
-	Float8E5M2:    {5, 2, 15, true, false, true},
-	Float8E5M2FNZ: {5, 2, 16, false, true, true},
-	Float4E2M1:    {2, 1, 1, false, false, false},
-	Float6E2M3:    {2, 3, 1, false, false, false},
-	Float6E3M2:    {3, 2, 3, false, false, false},
+	Float8E4M3FN:   {4, 3, 7, false, false, true},
+	Float8E4M3FNUZ: {4, 3, 8, false, true, true},
+	Float8E5M2:     {5, 2, 15, true, false, true},
+	Float8E5M2FNUZ: {5, 2, 16, false, true, true},
+	Float4E2M1:     {2, 1, 1, false, false, false},
+	Float6E2M3:     {2, 3, 1, false, false, false},
+	Float6E3M2:     {3, 2, 3, false, false, false},
 }
 
 // F8ToF32 widens a float8, float8e8m0, float6 or float4 bit pattern. The table lookup is

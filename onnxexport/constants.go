@@ -165,7 +165,7 @@ func constantOfShapeSince(dt ndarray.DType) int {
 		ndarray.Int8, ndarray.Int16, ndarray.Int32, ndarray.Int64,
 		ndarray.Uint8, ndarray.Uint16, ndarray.Uint32, ndarray.Uint64:
 		return 9
-	case ndarray.BFloat16, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNZ:
+	case ndarray.BFloat16, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNUZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNUZ:
 		return 20
 	case ndarray.Int4, ndarray.Uint4:
 		return 21

@@ -124,7 +124,7 @@ var irOfMLOpset = []struct{ opset, ir int }{{1, 3}, {2, 6}, {3, 8}, {4, 9}, {5, 
 
 // irOfDType is the first IR version that has an element type.
 var irOfDType = map[ndarray.DType]int{
-	ndarray.BFloat16: 4, ndarray.Float8E4M3FN: 9, ndarray.Float8E4M3FNZ: 9, ndarray.Float8E5M2: 9, ndarray.Float8E5M2FNZ: 9,
+	ndarray.BFloat16: 4, ndarray.Float8E4M3FN: 9, ndarray.Float8E4M3FNUZ: 9, ndarray.Float8E5M2: 9, ndarray.Float8E5M2FNUZ: 9,
 	ndarray.Uint4: 10, ndarray.Int4: 10, ndarray.Float4E2M1: 11, ndarray.Float8E8M0: 12, ndarray.Uint2: 13, ndarray.Int2: 13,
 	ndarray.Float6E2M3: 14, ndarray.Float6E3M2: 14,
 }

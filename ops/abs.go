@@ -10,16 +10,15 @@ import (
 // The smallest integer of a signed type is its own absolute value.
 var Abs = unaryOp("Abs", 13, "Y = |X|", unary{
 	float: math.Abs,
-	f32:   func(x float32) float32 { return math.Float32frombits(math.Float32bits(x) &^ (1 << 31)) },
 	int:   func(x int64) int64 { return max(x, -x) },
 	uint:  func(x uint64) uint64 { return x },
-}.kernel, formBy(typeStep{6, floatTypes | integerTypes}, typeStep{13, anyType})).legacy().following(absContent).but(ZeroSignCleared, Idempotent)
+}.eval, formBy(typeStep{6, floatTypes | integerTypes}, typeStep{13, anyType})).legacy().following(absContent).but(ZeroSignCleared, Idempotent)
 
 func absContent(d ssa.Dim) ssa.Dim {
 	if k, ok := d.Const(); ok {
 		return ssa.D(max(k, -k))
 	}
-	if nonNegative(d) {
+	if d.NonNegative() {
 		return d
 	}
 	return ssa.Dim{}

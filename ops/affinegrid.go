@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/ssa"
@@ -17,25 +16,23 @@ var AffineGrid = Op{
 	Name: "AffineGrid", Since: 20, Doc: "grid = theta applied to evenly spaced positions",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("align_corners", 0)},
-	Facts: Facts{Traits: general}, Infer: inferAffineGrid, Eval: evalAffineGrid,
+	Facts: Facts{Traits: general}, Infer: rule(inferAffineGrid), Eval: kernel(evalAffineGrid),
 }
 
-func inferAffineGrid(n *ssa.Node) ([]Fact, error) {
+func inferAffineGrid(n *ssa.Node) []Inferred {
 	t, size := InType(n, 0), ContentOf(n, 1)
 	k := lenOf(n, 1)
 	if k < 0 {
-		return One(ssa.UnrankedTensor(t.DType)), nil
+		return One(ssa.UnrankedTensor(t.DType))
 	}
 	if k != 4 && k != 5 {
-		return nil, fmt.Errorf("size has %d elements, it must have 4 or 5", k)
+		failf("size has %d elements, it must have 4 or 5", k)
 	}
 	if size == nil {
 		size = unknownDims(k)
 	}
-	if err := checkDims(size); err != nil {
-		return nil, err
-	}
-	return One(ssa.TensorOf(t.DType, slices.Concat(size[:1], size[2:], []ssa.Dim{ssa.D(int64(k - 2))})...)), nil
+	checkDims(size)
+	return One(ssa.TensorOf(t.DType, slices.Concat(size[:1], size[2:], []ssa.Dim{ssa.D(int64(k - 2))})...))
 }
 
 // gridPosition is step i of d evenly spaced ones in [-1, 1].
@@ -49,30 +46,18 @@ func gridPosition(i, d int, corners bool) float64 {
 	return 2*float64(i)/float64(d-1) - 1
 }
 
-func evalAffineGrid(c *Call) error {
-	theta, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	size, err := needInts(c, 1)
-	if err != nil {
-		return err
-	}
-	dims, err := shapeOfInts(size)
-	if err != nil {
-		return err
-	}
+func evalAffineGrid(c *Call) {
+	theta := tensor(c, 0)
+	size := ints(c, 1)
+	dims := shapeOfInts(size)
 	r := len(dims) - 2
 	if r != 2 && r != 3 || !slices.Equal(theta.Shape, []int{dims[0], r, r + 1}) || !theta.DType.IsFloat() {
-		return fmt.Errorf("theta %s does not fit size %v", theta, size)
+		failf("theta %s does not fit size %v", theta, size)
 	}
 	space := dims[2:]
-	out, err := c.Output(0, theta.DType, slices.Concat(dims[:1], space, []int{r})...)
-	if err != nil {
-		return err
-	}
+	y := newResult[float64](c, 0, theta.DType, slices.Concat(dims[:1], space, []int{r})...)
 	corners := Int(c.Node, "align_corners") != 0
-	m, set, at := reals[float64](theta), floatWriter(out), 0
+	m, at := elements[float64](theta), 0
 	for b := range dims[0] {
 		EachIndex(space, func(idx []int) {
 			for row := range r {
@@ -81,10 +66,10 @@ func evalAffineGrid(c *Call) error {
 				for k := range r { // column k goes with the dimension k-th from the back
 					sum += w[k] * gridPosition(idx[r-1-k], space[r-1-k], corners)
 				}
-				set(at, sum)
+				y.V[at] = sum
 				at++
 			}
 		})
 	}
-	return nil
+	y.store()
 }

@@ -24,7 +24,7 @@ func argOp(name, doc string, sign int) Op {
 		Name: name, Since: 13, Doc: doc, Form: argForm,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{intAttr("axis", 0), intAttr("keepdims", 1), intAttr("select_last_index", 0).since(12)},
-		Infer: inferArg, Eval: func(c *Call) error { return evalArg(c, sign) },
+		Infer: rule(inferArg), Eval: kernel(func(c *Call) { evalArg(c, sign) }),
 		Facts: Facts{Traits: ignoring, Smaller: argSmaller, Cost: reduceCost},
 	}
 }
@@ -50,51 +50,36 @@ func argForm(n *ssa.Node) int {
 	return 1
 }
 
-func inferArg(n *ssa.Node) ([]Fact, error) {
+func inferArg(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return One(ssa.UnrankedTensor(ndarray.Int64)), nil
+		return One(ssa.UnrankedTensor(ndarray.Int64))
 	}
-	axis, err := NormAxis(Int(n, "axis"), len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	axis := try(NormAxis(Int(n, "axis"), len(t.Shape)))
 	shape := slices.Clone(t.Shape)
 	if Int(n, "keepdims") != 0 {
 		shape[axis] = ssa.D(1)
 	} else {
 		shape = slices.Delete(shape, axis, axis+1)
 	}
-	return One(ssa.TensorOf(ndarray.Int64, shape...)), nil
+	return One(ssa.TensorOf(ndarray.Int64, shape...))
 }
 
-func evalArg(c *Call, sign int) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	axis, err := NormAxis(Int(c.Node, "axis"), len(a.Shape))
-	if err != nil {
-		return err
-	}
+func evalArg(c *Call, sign int) {
+	a := tensor(c, 0)
+	axis := try(NormAxis(Int(c.Node, "axis"), len(a.Shape)))
 	shape := slices.Clone(a.Shape)
 	if Int(c.Node, "keepdims") != 0 {
 		shape[axis] = 1
 	} else {
 		shape = slices.Delete(shape, axis, axis+1)
 	}
-	better, err := orderOf(a, sign)
-	if err != nil {
-		return err
-	}
+	better := orderOf(a, sign)
 	outer, size, inner := splitDims(a.Shape, axis)
 	if size == 0 && outer*inner > 0 {
-		return errEmptyAxis
+		check(errEmptyAxis)
 	}
-	out, err := c.Output(0, ndarray.Int64, shape...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, ndarray.Int64, shape...)
 	o, last := ndarray.Slice[int64](out), Int(c.Node, "select_last_index") != 0
 	for i := range o {
 		base := i/inner*size*inner + i%inner
@@ -106,5 +91,4 @@ func evalArg(c *Call, sign int) error {
 		}
 		o[i] = int64(best)
 	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -24,8 +23,8 @@ var Attention = Op{
 	Attrs: []AttrSpec{intAttr("is_causal", 0), intAttr("kv_num_heads"), intAttr("left_window_size", -1).since(25),
 		intAttr("q_num_heads"), intAttr("qk_matmul_output_mode", 0), intAttr("right_window_size", -1).since(25),
 		floatAttr("scale"), floatAttr("softcap", 0), intAttr("softmax_precision")},
-	Infer: inferAttention,
-	Eval:  func(c *Call) error { return byReal(c, 0, evalAttention[float32], evalAttention[float64]) },
+	Infer: rule(inferAttention),
+	Eval:  floatKernel(evalAttention[float32], evalAttention[float64]),
 	Facts: Facts{Traits: general, Cost: attentionCost},
 }
 
@@ -36,23 +35,11 @@ func attentionForm(n *ssa.Node) int {
 	return 23
 }
 
-// attentionDims is [batch, heads, seq, size] of an operand of rank 3 or 4.
-func attentionDims(t ssa.Type, num int64) (d [4]ssa.Dim, ok bool) {
-	switch {
-	case t.Rank() == 4:
-		copy(d[:], t.Shape)
-		return d, true
-	case t.Rank() == 3 && num > 0:
-		return [4]ssa.Dim{t.Shape[0], ssa.D(num), t.Shape[1], t.Shape[2].FloorDiv(ssa.D(num))}, true
-	}
-	return d, false
-}
-
-func inferAttention(n *ssa.Node) ([]Fact, error) {
+func inferAttention(n *ssa.Node) []Inferred {
 	qt, kt, vt := InType(n, 0), InType(n, 1), InType(n, 2)
 	for _, t := range []ssa.Type{qt, kt, vt} {
 		if t.Ranked && t.Rank() != 3 && t.Rank() != 4 {
-			return nil, fmt.Errorf("operand %s, expected rank 3 or 4", t)
+			failf("operand %s, expected rank 3 or 4", t)
 		}
 	}
 	hq, hk := Int(n, "q_num_heads"), Int(n, "kv_num_heads")
@@ -60,7 +47,7 @@ func inferAttention(n *ssa.Node) ([]Fact, error) {
 	k, _ := attentionDims(kt, hk)
 	v, _ := attentionDims(vt, hk)
 	if qt.Rank() == 3 && (hq < 1 || hk < 1) {
-		return nil, fmt.Errorf("operands of rank 3 need q_num_heads and kv_num_heads")
+		failf("operands of rank 3 need q_num_heads and kv_num_heads")
 	}
 	total := k[2]
 	if n.Input(4) != nil {
@@ -73,8 +60,8 @@ func inferAttention(n *ssa.Node) ([]Fact, error) {
 	case okQ:
 		y = ssa.TensorOf(qt.DType, q[0], q[2], q[1].Mul(v[3]))
 	}
-	return []Fact{{Type: y}, {Type: ssa.TensorOf(kt.DType, k[0], k[1], total, k[3])},
-		{Type: ssa.TensorOf(vt.DType, v[0], v[1], total, v[3])}, {Type: ssa.TensorOf(qt.DType, q[0], q[1], q[2], total)}}, nil
+	return []Inferred{{Type: y}, {Type: ssa.TensorOf(kt.DType, k[0], k[1], total, k[3])},
+		{Type: ssa.TensorOf(vt.DType, v[0], v[1], total, v[3])}, {Type: ssa.TensorOf(qt.DType, q[0], q[1], q[2], total)}}
 }
 
 // attentionRun is one evaluation of Attention.
@@ -86,98 +73,66 @@ type attentionRun[T realNum] struct {
 	mask    *maskView
 }
 
-func evalAttention[T float32 | float64](c *Call) error {
-	a, err := newAttentionRun[T](c)
-	if err != nil {
-		return err
-	}
+func evalAttention[T float32 | float64](c *Call) {
+	a := newAttentionRun[T](c)
 	mode := Int(c.Node, "qk_matmul_output_mode")
 	if mode < 0 || mode > 3 {
-		return fmt.Errorf("qk_matmul_output_mode=%d is not 0 to 3", mode)
+		failf("qk_matmul_output_mode=%d is not 0 to 3", mode)
 	}
 	scale := float64(FloatOr(c.Node, "scale", float32(1/math.Sqrt(float64(a.q.size)))))
 	scores := attentionScores(a.q, a.k, scale)
-	if err := a.keep(0, scores); err != nil {
-		return err
-	}
+	a.keep(0, scores)
 	softCap(scores, float64(Float(c.Node, "softcap")))
-	if err := a.keep(1, scores); err != nil {
-		return err
-	}
+	a.keep(1, scores)
 	empty := a.addBias(scores)
-	if err := a.keep(2, scores); err != nil {
-		return err
-	}
-	if err := a.normalize(scores, empty); err != nil {
-		return err
-	}
-	if err := a.keep(3, scores); err != nil {
-		return err
-	}
-	return a.storeY(scores)
+	a.keep(2, scores)
+	a.normalize(scores, empty)
+	a.keep(3, scores)
+	a.storeY(scores)
 }
 
-func newAttentionRun[T float32 | float64](c *Call) (*attentionRun[T], error) {
+func newAttentionRun[T float32 | float64](c *Call) *attentionRun[T] {
 	a := &attentionRun[T]{c: c, valid: c.Array(6)}
 	hq, hk := int(Int(c.Node, "q_num_heads")), int(Int(c.Node, "kv_num_heads"))
-	var err error
-	if a.q, err = headsOf[T]("Q", c.Array(0), hq); err != nil {
-		return nil, err
-	}
-	if a.k, err = headsOf[T]("K", c.Array(1), hk); err != nil {
-		return nil, err
-	}
-	if a.v, err = headsOf[T]("V", c.Array(2), hk); err != nil {
-		return nil, err
-	}
-	if err := checkHeads(a.q, a.k, a.v); err != nil {
-		return nil, err
-	}
-	if err := a.joinPast(); err != nil {
-		return nil, err
-	}
-	if err := wantShape("nonpad_kv_seqlen", a.valid, a.q.batch); err != nil {
-		return nil, err
-	}
-	a.mask, err = newMaskView(c.Array(3), [4]int{a.q.batch, a.q.n, a.q.seq, a.k.seq})
-	return a, err
+	a.q = headsOf[T]("Q", c.Array(0), hq)
+	a.k = headsOf[T]("K", c.Array(1), hk)
+	a.v = headsOf[T]("V", c.Array(2), hk)
+	checkHeads(a.q, a.k, a.v)
+	a.joinPast()
+	wantShape("nonpad_kv_seqlen", a.valid, a.q.batch)
+	a.mask = newMaskView(c.Array(3), [4]int{a.q.batch, a.q.n, a.q.seq, a.k.seq})
+	return a
 }
 
 // joinPast puts past_key and past_value before K and V and stores the present ones.
-func (a *attentionRun[T]) joinPast() error {
+func (a *attentionRun[T]) joinPast() {
 	if a.c.Has(4) != a.c.Has(5) {
-		return fmt.Errorf("past_key and past_value come together")
+		failf("past_key and past_value come together")
 	}
 	if a.c.Has(4) && a.valid != nil {
-		return fmt.Errorf("nonpad_kv_seqlen does not go with past_key and past_value")
+		failf("nonpad_kv_seqlen does not go with past_key and past_value")
 	}
 	for i, x := range []*heads[T]{&a.k, &a.v} {
 		var past heads[T]
 		if p := a.c.Array(4 + i); p != nil {
 			if p.Rank() != 4 || p.Shape[0] != x.batch || p.Shape[1] != x.n || p.Shape[3] != x.size {
-				return fmt.Errorf("past of shape %v does not fit %d batches of %d heads of size %d", p.Shape, x.batch, x.n, x.size)
+				failf("past of shape %v does not fit %d batches of %d heads of size %d", p.Shape, x.batch, x.n, x.size)
 			}
-			past, _ = headsOf[T]("past", p, 0)
+			past = headsOf[T]("past", p, 0)
 			a.past = past.seq
 		} else if !a.c.Wants(1 + i) {
 			continue
 		}
 		*x = x.contiguous(past)
 		if a.c.Wants(1 + i) {
-			out, err := newReal[T](a.c, 1+i, a.c.Array(1+i).DType, x.batch, x.n, x.seq, x.size)
-			if err != nil {
-				return err
-			}
+			out := newResult[T](a.c, 1+i, a.c.Array(1+i).DType, x.batch, x.n, x.seq, x.size)
 			copy(out.V, x.v)
-			if err := out.store(); err != nil {
-				return err
-			}
+			out.store()
 		}
 	}
 	if a.k.seq != a.v.seq {
-		return fmt.Errorf("keys have %d positions, values %d", a.k.seq, a.v.seq)
+		failf("keys have %d positions, values %d", a.k.seq, a.v.seq)
 	}
-	return nil
 }
 
 // addBias adds the masks to the scores and reports the rows that have no key left.
@@ -224,11 +179,8 @@ func (a *attentionRun[T]) addWindow(b, s int, bias []float64) {
 
 // normalize is the softmax, in the precision the node asks for; empty rows
 // become 0.
-func (a *attentionRun[T]) normalize(scores []T, empty []bool) error {
-	precision, err := dtypeAttr(a.c.Node, "softmax_precision", ndarray.Undefined)
-	if err != nil {
-		return err
-	}
+func (a *attentionRun[T]) normalize(scores []T, empty []bool) {
+	precision := try(dtypeAttr(a.c.Node, "softmax_precision", ndarray.Undefined))
 	if precision != ndarray.Undefined {
 		roundTo(scores, precision)
 	}
@@ -238,51 +190,29 @@ func (a *attentionRun[T]) normalize(scores []T, empty []bool) error {
 			clear(scores[r*a.k.seq : (r+1)*a.k.seq])
 		}
 	}
-	return nil
 }
 
 // keep stores the scores as result 3 if they are at the stage the node asks for.
-func (a *attentionRun[T]) keep(stage int64, scores []T) error {
+func (a *attentionRun[T]) keep(stage int64, scores []T) {
 	if !a.c.Wants(3) || Int(a.c.Node, "qk_matmul_output_mode") != stage {
-		return nil
+		return
 	}
-	out, err := newReal[T](a.c, 3, a.c.Array(0).DType, a.q.batch, a.q.n, a.q.seq, a.k.seq)
-	if err != nil {
-		return err
-	}
+	out := newResult[T](a.c, 3, a.c.Array(0).DType, a.q.batch, a.q.n, a.q.seq, a.k.seq)
 	copy(out.V, scores)
-	return out.store()
+	out.store()
 }
 
-func (a *attentionRun[T]) storeY(probs []T) error {
+func (a *attentionRun[T]) storeY(probs []T) {
 	dt := a.c.Array(0).DType
 	shape := []int{a.q.batch, a.q.n, a.q.seq, a.v.size}
 	if a.c.Array(0).Rank() == 3 {
 		shape = []int{a.q.batch, a.q.seq, a.q.n * a.v.size}
 	}
-	y, err := newReal[T](a.c, 0, dt, shape...)
-	if err != nil {
-		return err
-	}
+	y := newResult[T](a.c, 0, dt, shape...)
 	out := bnsh(y.V, a.q.batch, a.q.n, a.q.seq, a.v.size)
 	if len(shape) == 3 {
 		out = bsnh(y.V, a.q.batch, a.q.seq, a.q.n, a.v.size)
 	}
 	attentionApply(probs, a.v, out)
-	return y.store()
-}
-
-// attentionCost counts both products.
-func attentionCost(n *ssa.Node) Cost {
-	c := trafficOf(n)
-	q, ok := attentionDims(InType(n, 0), Int(n, "q_num_heads"))
-	v, ok2 := attentionDims(InType(n, 2), Int(n, "kv_num_heads"))
-	total := v[2]
-	if n.Input(5) != nil {
-		total = total.Add(dimOf(InType(n, 5), 2))
-	}
-	if work, known := q[0].Mul(q[1]).Mul(q[2]).Mul(total).Mul(q[3].Add(v[3])).Const(); ok && ok2 && known {
-		c.FLOPs = 2 * work
-	}
-	return c
+	y.store()
 }

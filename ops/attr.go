@@ -38,16 +38,16 @@ func attrOf(a ssa.Attr, hasDefault bool) AttrSpec {
 
 // intAttr declares an integer attribute with at most one default.
 func intAttr(name string, def ...int64) AttrSpec {
-	return attrOf(ssa.IntAttr(name, single(def)), len(def) > 0)
+	return attrOf(ssa.IntAttr(name, defaultOf(def)), len(def) > 0)
 }
 
 // floatAttr declares a float attribute with at most one default.
 func floatAttr(name string, def ...float32) AttrSpec {
-	return attrOf(ssa.FloatAttr(name, single(def)), len(def) > 0)
+	return attrOf(ssa.FloatAttr(name, defaultOf(def)), len(def) > 0)
 }
 
-// single returns the default of a list with at most one, or 0.
-func single[T int64 | float32](def []T) (v T) {
+// defaultOf returns the default of a list with at most one, or 0.
+func defaultOf[T int64 | float32](def []T) (v T) {
 	for _, v = range def {
 	}
 	return v

@@ -11,23 +11,17 @@ var AveragePool = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0).since(10), intAttr("count_include_pad", 0).since(7), intsAttr("dilations").atLeast(1).since(19),
 		intsAttr("kernel_shape").atLeast(1).required()}, poolAttrs...),
-	Infer: inferPool,
-	Eval:  func(c *Call) error { return byReal(c, 0, evalAveragePool[float32], evalAveragePool[float64]) },
+	Infer: rule(inferPool),
+	Eval:  floatKernel(evalAveragePool[float32], evalAveragePool[float64]),
 	Facts: Facts{Traits: passing, Smaller: pooledPlanes, Cost: poolCost},
 }
 
-func evalAveragePool[T float32 | float64](c *Call) error {
-	w, shape, err := poolWindow(c)
-	if err != nil {
-		return err
-	}
+func evalAveragePool[T float32 | float64](c *Call) {
+	w, shape := poolWindow(c)
 	x := c.Array(0)
-	y, err := newReal[T](c, 0, x.DType, shape...)
-	if err != nil {
-		return err
-	}
+	y := newResult[T](c, 0, x.DType, shape...)
 	planes, out := shape[0]*shape[1], sizeOf(w.out)
-	poolSum(&w, planes, reals[T](x), y.V, nil)
+	poolSum(&w, planes, elements[T](x), y.V, nil)
 	w.eachCoverage(Int(c.Node, "count_include_pad") != 0, func(o, count int) {
 		if count < 2 {
 			return
@@ -36,5 +30,5 @@ func evalAveragePool[T float32 | float64](c *Call) error {
 			y.V[p*out+o] /= T(count)
 		}
 	})
-	return y.store()
+	y.store()
 }

@@ -24,8 +24,8 @@ var BatchNormalization = Op{
 	MinIn: 5, MaxIn: 5, MinOut: 1, MaxOut: 3,
 	Attrs: []AttrSpec{floatAttr("epsilon", 1e-5), floatAttr("momentum", 0.9), intAttr("training_mode", 0).since(14),
 		consumedInputs.required(), intAttr("is_test", 0).ignored().until(7), intAttr("spatial", 1).until(9)},
-	Infer: inferBatchNorm,
-	Eval:  func(c *Call) error { return byReal(c, 0, evalBatchNorm[float32], evalBatchNorm[float64]) },
+	Infer: rule(inferBatchNorm),
+	Eval:  floatKernel(evalBatchNorm[float32], evalBatchNorm[float64]),
 	Facts: Facts{Traits: passing, Linear: channelNormLinear, InPlace: inPlaceFirst, Cost: normCost},
 	Upgrades: []Upgrade{
 		{Below: 9, Source: changelog("BatchNormalization", 9), Apply: upgradeBatchNormSpatial},
@@ -44,16 +44,16 @@ func batchNormForm(n *ssa.Node) int {
 	return 9
 }
 
-func inferBatchNorm(n *ssa.Node) ([]Fact, error) {
+func inferBatchNorm(n *ssa.Node) []Inferred {
 	if Int(n, "training_mode") == 0 && (n.Output(1) != nil || n.Output(2) != nil) {
-		return nil, fmt.Errorf("results 1 and 2 exist only with training_mode=1")
+		failf("results 1 and 2 exist only with training_mode=1")
 	}
 	x, m := InType(n, 0), InType(n, 3)
 	if x.Ranked && x.Rank() < 1 {
-		return nil, fmt.Errorf("operand 0 is a scalar")
+		failf("operand 0 is a scalar")
 	}
 	stats := ssa.TensorOf(m.DType, channelDim(x))
-	return []Fact{{Type: x}, {Type: stats}, {Type: stats}}, nil
+	return []Inferred{{Type: x}, {Type: stats}, {Type: stats}}
 }
 
 // channelDim is dimension 1; tensors of rank 1 have one channel.
@@ -67,40 +67,28 @@ func channelDim(x ssa.Type) ssa.Dim {
 	return x.Shape[1]
 }
 
-func evalBatchNorm[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 5); err != nil {
-		return err
-	}
-	x := c.Array(0)
+func evalBatchNorm[T float32 | float64](c *Call) {
+	x := tensor(c, 0)
 	if x.Rank() < 1 {
-		return fmt.Errorf("operand 0 is a scalar")
+		failf("operand 0 is a scalar")
 	}
 	b := channels{n: x.Shape[0], c: 1, plane: 1}
 	if x.Rank() > 1 {
 		b.c, b.plane = x.Shape[1], sizeOf(x.Shape[2:])
 	}
 	for i, what := range []string{"scale", "B", "mean", "var"} {
-		if err := wantShape(what, c.Array(1+i), b.c); err != nil {
-			return err
-		}
+		wantShape(what, c.Array(1+i), b.c)
 	}
-	mean, variance := reals[float64](c.Array(3)), reals[float64](c.Array(4))
-	v := reals[T](x)
+	mean, variance := elements[float64](tensor(c, 3)), elements[float64](tensor(c, 4))
+	v := elements[T](x)
 	if Int(c.Node, "training_mode") != 0 {
 		m, s := channelMoments(b, v)
-		if err := storeRunning(c, 1, mean, m); err != nil {
-			return err
-		}
-		if err := storeRunning(c, 2, variance, s); err != nil {
-			return err
-		}
+		storeRunning(c, 1, mean, m)
+		storeRunning(c, 2, variance, s)
 		mean, variance = m, s
 	}
-	scale, bias := reals[float64](c.Array(1)), reals[float64](c.Array(2))
-	y, err := newReal[T](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
+	scale, bias := elements[float64](tensor(c, 1)), elements[float64](tensor(c, 2))
+	y := newResult[T](c, 0, x.DType, x.Shape...)
 	eps := float64(Float(c.Node, "epsilon"))
 	for i := range b.n * b.c {
 		ch := i % b.c
@@ -110,7 +98,7 @@ func evalBatchNorm[T float32 | float64](c *Call) error {
 			out[j] = (e-m)*f + o
 		}
 	}
-	return y.store()
+	y.store()
 }
 
 // channels is a tensor seen as n images of c channels of plane elements.
@@ -142,19 +130,15 @@ func channelMoments[T realNum](b channels, x []T) (mean, variance []float64) {
 }
 
 // storeRunning writes running statistics to result i if anyone wants them.
-func storeRunning(c *Call, i int, old, now []float64) error {
+func storeRunning(c *Call, i int, old, now []float64) {
 	if !c.Wants(i) {
-		return nil
+		return
 	}
-	out, err := c.Output(i, c.Array(3).DType, len(old))
-	if err != nil {
-		return err
-	}
+	out := result(c, i, c.Array(3).DType, len(old))
 	momentum := float64(Float(c.Node, "momentum"))
 	for k := range old {
 		out.SetFloat(k, old[k]*momentum+now[k]*(1-momentum))
 	}
-	return nil
 }
 
 // upgradeBatchNormSpatial replaces spatial=0, statistics per element of

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -13,29 +11,23 @@ var BitCast = Op{
 	Name: "BitCast", Since: 26, Doc: "Y = bits of X as type to",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("to").required()},
-	Infer: inferBitCast, Eval: evalBitCast,
+	Infer: rule(inferBitCast), Eval: kernel(evalBitCast),
 	Facts: Facts{Traits: elementwise.but(ElementwiseInLayout), Alias: bitCastAlias},
 }
 
-func bitCastTypes(n *ssa.Node, from ndarray.DType) (ndarray.DType, error) {
-	to, err := targetType(n)
-	if err != nil {
-		return to, err
-	}
+func bitCastTypes(n *ssa.Node, from ndarray.DType) ndarray.DType {
+	to := targetType(n)
 	if from != ndarray.Undefined && (from.FileBits() != to.FileBits() || to == ndarray.String || from == ndarray.String) {
-		return to, fmt.Errorf("%s has %d bits, %s has %d; they must be the same", from, from.FileBits(), to, to.FileBits())
+		failf("%s has %d bits, %s has %d; they must be the same", from, from.FileBits(), to, to.FileBits())
 	}
-	return to, nil
+	return to
 }
 
-func inferBitCast(n *ssa.Node) ([]Fact, error) {
+func inferBitCast(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
-	to, err := bitCastTypes(n, t.DType)
-	if err != nil {
-		return nil, err
-	}
+	to := bitCastTypes(n, t.DType)
 	t.Kind, t.DType = ssa.KindTensor, to
-	return One(t), nil
+	return One(t)
 }
 
 // bitCastAlias: types of whole bytes share their memory; narrower ones are kept
@@ -47,22 +39,13 @@ func bitCastAlias(n *ssa.Node) []Alias {
 	return wholeView(n)
 }
 
-func evalBitCast(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	to, err := bitCastTypes(c.Node, a.DType)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, to, a.Shape...)
-	if err != nil {
-		return err
-	}
+func evalBitCast(c *Call) {
+	a := tensor(c, 0)
+	to := bitCastTypes(c.Node, a.DType)
+	out := result(c, 0, to, a.Shape...)
 	if to.FileBits() >= 8 {
 		copy(out.Data, a.Data)
-		return nil
+		return
 	}
 	for i, b := range a.Data {
 		if to.IsSigned() {
@@ -71,5 +54,4 @@ func evalBitCast(c *Call) error {
 			out.Data[i] = b & (1<<to.FileBits() - 1)
 		}
 	}
-	return nil
 }

@@ -2,12 +2,7 @@ package ops
 
 // bitwiseOp is one of the bit operations on two integer tensors.
 func bitwiseOp(name, doc string, i func(a, b int64) int64, u func(a, b uint64) uint64) Op {
-	return Op{
-		Name: name, Since: 18, Doc: doc,
-		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Infer: inferArithmetic(nil), Eval: arithmetic{int: i, uint: u}.kernel,
-		Facts: Facts{Traits: elementwise.but(Commutative, ZeroSignIgnored)},
-	}
+	return binaryOp(name, 18, doc, arithmetic{int: i, uint: u}.eval, nil, nil).but(Commutative, ZeroSignIgnored)
 }
 
 // BitwiseAnd keeps common bits: https://onnx.ai/onnx/operators/onnx__BitwiseAnd.html
@@ -26,26 +21,17 @@ var BitwiseXor = bitwiseOp("BitwiseXor", "C = A ^ B",
 var BitwiseNot = unaryOp("BitwiseNot", 18, "Y = ^X", unary{
 	int:  func(x int64) int64 { return ^x },
 	uint: func(x uint64) uint64 { return ^x },
-}.kernel, since(18)).but(ZeroSignIgnored, Involutive)
+}.eval, since(18)).but(ZeroSignIgnored, Involutive)
 
 // BitShift shifts bits: https://onnx.ai/onnx/operators/onnx__BitShift.html
 // A right shift of a signed element keeps its sign. Counts below 0 or beyond the
 // width leave what the sign alone gives: -1 for a negative element shifted right,
 // 0 otherwise.
-var BitShift = Op{
-	Name: "BitShift", Since: 28, Doc: "Z = X << Y or X >> Y",
-	Form:  formBy(typeStep{11, unsignedTypes}, typeStep{28, anyType}),
-	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{strAttr("direction").required().oneOf("LEFT", "RIGHT")},
-	Infer: inferArithmetic(nil), Eval: evalBitShift,
-	Facts: Facts{Traits: elementwise.but(UnitZero, ZeroSignIgnored)},
-}
+var BitShift = binaryOp("BitShift", 28, "Z = X << Y or X >> Y", evalBitShift, nil, formBy(typeStep{11, unsignedTypes}, typeStep{28, anyType})).
+	with(strAttr("direction").required().oneOf("LEFT", "RIGHT")).but(UnitZero, ZeroSignIgnored)
 
-func evalBitShift(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalBitShift(c *Call) {
+	a := tensor(c, 0)
 	width := int64(8 * a.DType.Size())
 	// A count outside [0, width) moves everything out.
 	count := func(y int64) uint64 {
@@ -56,16 +42,16 @@ func evalBitShift(c *Call) error {
 	}
 	switch dir := Str(c.Node, "direction"); dir {
 	case "LEFT":
-		return evalArithmetic(c, arithmetic{
+		arithmetic{
 			int:  func(x, y int64) int64 { return x << count(y) },
 			uint: func(x, y uint64) uint64 { return x << count(int64(y)) },
-		})
+		}.eval(c)
 	case "RIGHT":
-		return evalArithmetic(c, arithmetic{
+		arithmetic{
 			int:  func(x, y int64) int64 { return x >> count(y) },
 			uint: func(x, y uint64) uint64 { return x >> count(int64(y)) },
-		})
+		}.eval(c)
 	default:
-		return badAttr("direction", dir, "LEFT or RIGHT")
+		check(badAttr("direction", dir, "LEFT or RIGHT"))
 	}
 }

@@ -23,7 +23,7 @@ var Cast = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{strAttr("to").required().until(6), intAttr("to").required().since(6),
 		intAttr("saturate", 1).since(19), strAttr("round_mode", "up", "down", "nearest").since(24)},
-	Infer: inferCast, Eval: evalCast,
+	Infer: rule(inferCast), Eval: kernel(evalCast),
 	Facts:    Facts{Traits: elementwise},
 	Upgrades: []Upgrade{{Below: 6, Source: changelog("Cast", 6), Apply: upgradeCast}},
 }
@@ -34,8 +34,8 @@ var CastLike = Op{
 	Name: "CastLike", Since: 25, Doc: "Y = X converted to the type of target_type", Form: typeForm(15, 19, 21, 23, 24, 25),
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("saturate", 1).since(19), strAttr("round_mode", "up", "down", "nearest").since(24)},
-	Infer: inferCastLike, Eval: evalCastLike,
-	Facts: Facts{Traits: general, InPlace: firstInPlace, Smaller: narrowingFirst},
+	Infer: rule(inferCastLike), Eval: kernel(evalCastLike),
+	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Smaller: narrowingFirst},
 }
 
 func castForm(n *ssa.Node) int {
@@ -65,25 +65,22 @@ func upgradeCast(_ *Upgrader, n *ssa.Node) error {
 }
 
 // targetType reads the required attribute to.
-func targetType(n *ssa.Node) (ndarray.DType, error) {
-	to, err := dtypeAttr(n, "to", ndarray.Undefined)
-	if err == nil && to == ndarray.Undefined {
-		err = badAttr("to", Int(n, "to"), "an element type")
+func targetType(n *ssa.Node) ndarray.DType {
+	to := try(dtypeAttr(n, "to", ndarray.Undefined))
+	if to == ndarray.Undefined {
+		check(badAttr("to", Int(n, "to"), "an element type"))
 	}
-	return to, err
+	return to
 }
 
-func inferCast(n *ssa.Node) ([]Fact, error) {
-	to, err := targetType(n)
-	if err != nil {
-		return nil, err
-	}
-	return castFacts(n, to), nil
+func inferCast(n *ssa.Node) []Inferred {
+	to := targetType(n)
+	return castFacts(n, to)
 }
 
-func inferCastLike(n *ssa.Node) ([]Fact, error) { return castFacts(n, InType(n, 1).DType), nil }
+func inferCastLike(n *ssa.Node) []Inferred { return castFacts(n, InType(n, 1).DType) }
 
-func castFacts(n *ssa.Node, to ndarray.DType) []Fact {
+func castFacts(n *ssa.Node, to ndarray.DType) []Inferred {
 	t := InType(n, 0)
 	t.Kind, t.DType = ssa.KindTensor, to
 	return factOf(t, castContent(known(n, 0), to))
@@ -112,36 +109,24 @@ func castContent(x []ssa.Dim, to ndarray.DType) []ssa.Dim {
 	return out
 }
 
-func evalCast(c *Call) error {
-	to, err := targetType(c.Node)
-	if err != nil {
-		return err
-	}
-	return evalCastTo(c, to)
+func evalCast(c *Call) {
+	to := targetType(c.Node)
+	evalCastTo(c, to)
 }
 
-func evalCastLike(c *Call) error {
-	like, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
-	return evalCastTo(c, like.DType)
+func evalCastLike(c *Call) {
+	like := tensor(c, 1)
+	evalCastTo(c, like.DType)
 }
 
-func evalCastTo(c *Call, to ndarray.DType) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalCastTo(c *Call, to ndarray.DType) {
+	a := tensor(c, 0)
 	mode := Str(c.Node, "round_mode")
 	if a.DType.IsComplex() || to.IsComplex() {
-		return unsupportedType(max(a.DType, to))
+		check(unsupportedType(max(a.DType, to)))
 	}
-	out, err := c.Output(0, to, a.Shape...)
-	if err != nil {
-		return err
-	}
-	return convertArray(out, a, conversion{saturate: Int(c.Node, "saturate") != 0, mode: mode})
+	out := result(c, 0, to, a.Shape...)
+	convertArray(out, a, conversion{saturate: Int(c.Node, "saturate") != 0, mode: mode})
 }
 
 // conversion says how to round to the smallest float types.
@@ -151,80 +136,44 @@ type conversion struct {
 }
 
 // convertArray converts every element; out may lie on a where the widths agree.
-func convertArray(out, a *ndarray.Array, how conversion) error {
+func convertArray(out, a *ndarray.Array, how conversion) {
+	from, to := a.DType, out.DType
 	switch {
-	case out.DType == a.DType:
+	case to == from:
 		copyWhole(out, a)
-	case a.DType == ndarray.String:
-		return parseStrings(out, a, how)
-	case out.DType == ndarray.String:
+	case from == ndarray.String:
+		parseStrings(out, a, how)
+	case to == ndarray.String:
 		formatStrings(out, a)
-	case out.DType == ndarray.Bool:
-		read := floatReader(a)
-		for i := range out.Data {
-			out.Data[i] = truth(read(i) != 0)
-		}
-	case machineTypes.has(out.DType) && machineTypes.has(a.DType):
-		convertMachine(out, a)
-	case out.DType.IsFloat():
-		read, write := floatReader(a), how.writer(out)
-		for i := range a.Len() {
-			write(i, read(i))
-		}
-	case a.DType.IsFloat():
-		read, write := floatReader(a), truncWriter(out)
-		for i := range a.Len() {
-			write(i, read(i))
-		}
+	case to == ndarray.Bool:
+		convert(ndarray.Slice[bool](out), elements[float64](a), func(v float64) bool { return v != 0 })
+	case !from.IsFloat() && !to.IsFloat():
+		writeInts(out, elements[int64](a))
+	case !to.IsFloat():
+		storeTruncated(out, elements[float64](a))
+	case to == ndarray.Float32 && from == ndarray.Uint64:
+		convert(ndarray.Slice[float32](out), elements[uint64](a), func(v uint64) float32 { return float32(v) })
+	case to == ndarray.Float32 && !from.IsFloat():
+		convert(ndarray.Slice[float32](out), elements[int64](a), func(v int64) float32 { return float32(v) })
 	default:
-		for i := range a.Len() {
-			out.SetInt(i, a.Int(i))
+		for i, v := range elements[float64](a) {
+			how.put(out, i, v)
 		}
 	}
-	return nil
 }
 
-func truth(b bool) byte {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// writer stores float64 values in a float type with one rounding.
-func (how conversion) writer(out *ndarray.Array) func(i int, v float64) {
+// put stores a float64 as element i of a float type with one rounding.
+func (how conversion) put(out *ndarray.Array, i int, v float64) {
 	switch dt := out.DType; dt {
 	case ndarray.Float32, ndarray.Float64:
-		return floatWriter(out)
+		out.SetFloat(i, v)
 	case ndarray.Float16, ndarray.BFloat16:
-		s, store := ndarray.Slice[uint16](out), halfCodec(dt).store
-		return func(i int, v float64) { s[i] = store(oddFloat32(v)) }
+		out.SetFloat(i, float64(oddFloat32(v)))
 	case ndarray.Float8E8M0:
-		return func(i int, v float64) { out.Data[i] = ndarray.F32ToE8M0(oddFloat32(v), how.mode, how.saturate) }
+		out.Data[i] = ndarray.F32ToE8M0(oddFloat32(v), how.mode, how.saturate)
 	default:
-		return func(i int, v float64) { out.Data[i] = ndarray.F32ToF8(dt, oddFloat32(v), how.saturate) }
+		out.Data[i] = ndarray.F32ToF8(dt, oddFloat32(v), how.saturate)
 	}
-}
-
-// truncWriter stores float64 values in an integer type, cut off towards 0.
-func truncWriter(out *ndarray.Array) func(i int, v float64) {
-	if out.DType == ndarray.Uint64 {
-		s := ndarray.Slice[uint64](out)
-		return func(i int, v float64) { s[i] = truncToUint64(v) }
-	}
-	return func(i int, v float64) { out.SetInt(i, truncToInt64(v)) }
-}
-
-// truncToUint64 is truncToInt64 for the upper half of uint64 too; negative
-// values wrap.
-func truncToUint64(v float64) uint64 {
-	switch {
-	case v >= math.MaxUint64:
-		return math.MaxUint64
-	case v >= math.MaxInt64:
-		return uint64(v)
-	}
-	return uint64(truncToInt64(v))
 }
 
 // oddFloat32 rounds to float32 "to odd": an inexact result gets an odd last bit,

@@ -66,8 +66,8 @@ func TestCastFloat8Unsaturated(t *testing.T) {
 		to   ndarray.DType
 		x, y float64
 	}{
-		{ndarray.Float8E4M3FN, 1000, nan}, {ndarray.Float8E4M3FNZ, inf, nan},
-		{ndarray.Float8E5M2, 1e6, inf}, {ndarray.Float8E5M2, -inf, -inf}, {ndarray.Float8E5M2FNZ, 1e6, nan},
+		{ndarray.Float8E4M3FN, 1000, nan}, {ndarray.Float8E4M3FNUZ, inf, nan},
+		{ndarray.Float8E5M2, 1e6, inf}, {ndarray.Float8E5M2, -inf, -inf}, {ndarray.Float8E5M2FNUZ, 1e6, nan},
 		{ndarray.Float8E8M0, inf, nan}, {ndarray.Float8E8M0, 0, nan},
 	} {
 		sameNumbers(t, []float64{c.y}, numbers(mustEval(t, "Cast", to(c.to, off), vec(c.x))), 0, c.to.String())

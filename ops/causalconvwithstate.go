@@ -1,10 +1,6 @@
 package ops
 
 import (
-	"fmt"
-	"math"
-
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -18,38 +14,23 @@ var CausalConvWithState = Op{
 	Name: "CausalConvWithState", Since: 27, Doc: "output = act(weight * [past_state input] + bias), per channel",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{strAttr("activation", "none", "silu", "swish")},
-	Facts: Facts{Traits: general, Cost: causalConvCost}, Infer: inferCausalConv, Eval: evalCausalConv,
+	Facts: Facts{Traits: general, Cost: causalConvCost}, Infer: rule(inferCausalConv), Eval: kernel(evalCausalConv),
 }
 
-// causalConvCost counts a product and a sum per tap.
-func causalConvCost(n *ssa.Node) Cost {
-	c := trafficOf(n)
-	w := InType(n, 1)
-	if work, ok := n.Out[0].Type.NumElems().Mul(dimOf(w, w.Rank()-1)).Const(); ok {
-		c.FLOPs = 2 * work
-	}
-	return c
-}
-
-func inferCausalConv(n *ssa.Node) ([]Fact, error) {
+func inferCausalConv(n *ssa.Node) []Inferred {
 	x, w := InType(n, 0), InType(n, 1)
 	if x.Ranked && x.Rank() != 3 || w.Ranked && w.Rank() != 3 {
-		return nil, fmt.Errorf("input %s and weight %s must have rank 3", x, w)
+		failf("input %s and weight %s must have rank 3", x, w)
 	}
-	return []Fact{{Type: x}, {Type: ssa.TensorOf(x.DType, dimOf(x, 0), dimOf(x, 1), dimOf(w, 2).AddN(-1))}}, nil
+	return []Inferred{{Type: x}, {Type: ssa.TensorOf(x.DType, dimOf(x, 0), dimOf(x, 1), dimOf(w, 2).AddN(-1))}}
 }
 
-func evalCausalConv(c *Call) error {
+func evalCausalConv(c *Call) {
 	x, w := c.Array(0), c.Array(1)
-	if err := checkCausalConv(c); err != nil {
-		return err
-	}
+	checkCausalConv(c)
 	batch, ch, length, k := x.Shape[0], x.Shape[1], x.Shape[2], w.Shape[2]
-	y, err := newReal[float32](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
-	in, weight, bias, past := reals[float32](x), reals[float32](w), reals[float32](c.Array(2)), reals[float32](c.Array(3))
+	y := newResult[float32](c, 0, x.DType, x.Shape...)
+	in, weight, bias, past := elements[float32](x), elements[float32](w), elements[float32](c.Array(2)), elements[float32](c.Array(3))
 	gated := Str(c.Node, "activation") != "none"
 	state := make([]float32, batch*ch*(k-1))
 	line := make([]float32, k-1+length)
@@ -66,38 +47,25 @@ func evalCausalConv(c *Call) error {
 				out[t] += bias[i%ch]
 			}
 			if gated {
-				out[t] = swish(out[t])
+				out[t] = float32(silu(float64(out[t])))
 			}
 		}
 		copy(state[i*(k-1):(i+1)*(k-1)], line[length:])
 	}
-	if err := y.store(); err != nil {
-		return err
-	}
-	return storeWanted(c, 1, &ndarray.Array{DType: x.DType, Shape: []int{batch, ch, k - 1}}, state)
+	y.store()
+	setResult(c, 1, x.DType, []int{batch, ch, k - 1}, state)
 }
 
 // checkCausalConv checks operands and attributes.
-func checkCausalConv(c *Call) error {
+func checkCausalConv(c *Call) {
 	x, w := c.Array(0), c.Array(1)
-	if err := wantRank("input", x, 3); err != nil {
-		return err
-	}
-	if err := wantRank("weight", w, 3); err != nil {
-		return err
-	}
+	wantRank("input", x, 3)
+	wantRank("weight", w, 3)
 	if !fullPrecisions.has(x.DType) {
-		return unsupportedType(x.DType)
+		check(unsupportedType(x.DType))
 	}
 	batch, ch, k := x.Shape[0], x.Shape[1], w.Shape[2]
-	if err := wantShape("weight", w, ch, 1, max(k, 1)); err != nil {
-		return err
-	}
-	if err := wantShape("bias", c.Array(2), ch); err != nil {
-		return err
-	}
-	return wantShape("past_state", c.Array(3), batch, ch, k-1)
+	wantShape("weight", w, ch, 1, max(k, 1))
+	wantShape("bias", c.Array(2), ch)
+	wantShape("past_state", c.Array(3), batch, ch, k-1)
 }
-
-// swish is x * sigmoid(x).
-func swish(x float32) float32 { return float32(float64(x) / (1 + math.Exp(-float64(x)))) }

@@ -1,10 +1,6 @@
 package ops
 
-import (
-	"fmt"
-
-	"github.com/berth-onnx/berth/ssa"
-)
+import "github.com/berth-onnx/berth/ssa"
 
 // CenterCropPad crops or zero-pads around the center:
 // https://onnx.ai/onnx/operators/onnx__CenterCropPad.html
@@ -14,64 +10,44 @@ var CenterCropPad = Op{
 	Name: "CenterCropPad", Since: 18, Doc: "output_data = center of input_data at the sizes shape",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("axes")},
-	Infer: inferCenterCropPad, Eval: evalCenterCropPad,
+	Infer: rule(inferCenterCropPad), Eval: kernel(evalCenterCropPad),
 	Facts: Facts{Traits: general, Cost: moveCost},
 }
 
-func inferCenterCropPad(n *ssa.Node) ([]Fact, error) {
+func inferCenterCropPad(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return One(t), nil
+		return One(t)
 	}
-	axes, err := resizeAxes(n, len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	axes := resizeAxes(n, len(t.Shape))
 	want := ContentOf(n, 1)
 	if want == nil {
 		want = unknownDims(len(axes))
 	}
 	if len(want) != len(axes) {
-		return nil, fmt.Errorf("%d sizes for %d axes", len(want), len(axes))
+		failf("%d sizes for %d axes", len(want), len(axes))
 	}
-	if err := checkDims(want); err != nil {
-		return nil, err
-	}
+	checkDims(want)
 	dims := append([]ssa.Dim(nil), t.Shape...)
 	for i, a := range axes {
 		dims[a] = want[i]
 	}
-	return One(ssa.TensorOf(t.DType, dims...)), nil
+	return One(ssa.TensorOf(t.DType, dims...))
 }
 
-func evalCenterCropPad(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	axes, err := resizeAxes(c.Node, a.Rank())
-	if err != nil {
-		return err
-	}
-	dims, err := needInts(c, 1)
-	if err != nil {
-		return err
-	}
+func evalCenterCropPad(c *Call) {
+	a := tensor(c, 0)
+	axes := resizeAxes(c.Node, a.Rank())
+	dims := ints(c, 1)
 	if len(dims) != len(axes) {
-		return fmt.Errorf("%d sizes for %d axes", len(dims), len(axes))
+		failf("%d sizes for %d axes", len(dims), len(axes))
 	}
-	want, err := shapeOfInts(dims)
-	if err != nil {
-		return err
-	}
+	want := shapeOfInts(dims)
 	shape := append([]int(nil), a.Shape...)
 	for i, k := range axes {
 		shape[k] = want[i]
 	}
-	out, err := c.Output(0, a.DType, shape...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, a.DType, shape...)
 	clear(out.Data)
 	clear(out.Str)
 	b := block{shape: make([]int, len(shape)), dstr: Strides(shape), sstr: Strides(a.Shape)}
@@ -81,5 +57,4 @@ func evalCenterCropPad(c *Call) error {
 		b.dst += max(0, shape[i]-d) / 2 * b.dstr[i]
 	}
 	moveBlock(out, a, b)
-	return nil
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -15,19 +14,11 @@ var Clip = Op{
 	Name: "Clip", Since: 13, Doc: "Y = min(max, max(X, min))",
 	Form:  formBy(typeStep{11, floatTypes}, typeStep{12, integerTypes}, typeStep{13, anyType}),
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Infer: inferClip, Eval: evalClip,
-	Facts: Facts{Traits: elementwise.but(ZeroSignPassed), InPlace: firstInPlace},
+	Infer: rule(inferClip), Eval: kernel(evalClip),
+	Facts: Facts{Traits: elementwise.but(ZeroSignPassed), InPlace: inPlaceFirst},
 	Attrs: []AttrSpec{consumedInputs, floatAttr("min").until(6), floatAttr("min", -math.MaxFloat32).since(6).until(11),
 		floatAttr("max").until(6), floatAttr("max", math.MaxFloat32).since(6).until(11)},
 	Upgrades: []Upgrade{{Below: 11, Source: changelog("Clip", 11), Apply: upgradeClip}},
-}
-
-// firstInPlace lets the result take the place of operand 0 only.
-func firstInPlace(n *ssa.Node) []Pair {
-	if n.Input(0) == nil || n.Output(0) == nil || !sameLayout(n.In[0].Type, n.Out[0].Type) {
-		return nil
-	}
-	return []Pair{{0, 0}}
 }
 
 // upgradeClip turns the attributes min and max into operands of X's type.
@@ -58,14 +49,12 @@ func float32Operand(u *Upgrader, n *ssa.Node, hint string, v float32) *ssa.Value
 	return u.Const(hint, ssa.NewConstant(a))
 }
 
-func inferClip(n *ssa.Node) ([]Fact, error) {
-	if _, err := sameDType(n, 0, 1, 2); err != nil {
-		return nil, err
-	}
+func inferClip(n *ssa.Node) []Inferred {
+	_ = sameDType(n, 0, 1, 2)
 	t := InType(n, 0)
 	x := known(n, 0)
 	if x == nil || !followed(t.DType) {
-		return One(t), nil
+		return One(t)
 	}
 	out := append([]ssa.Dim(nil), x...)
 	for i, limit := range []func(a, b ssa.Dim) ssa.Dim{ssa.Dim.Max, ssa.Dim.Min} {
@@ -74,23 +63,20 @@ func inferClip(n *ssa.Node) ([]Fact, error) {
 		}
 		b := known(n, i+1)
 		if len(b) != 1 {
-			return One(t), nil
+			return One(t)
 		}
 		for k := range out {
 			out[k] = limit(out[k], b[0])
 		}
 	}
-	return factOf(t, out), nil
+	return factOf(t, out)
 }
 
-func evalClip(c *Call) error {
-	x, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalClip(c *Call) {
+	x := tensor(c, 0)
 	for i := 1; i <= 2; i++ {
 		if a := c.Array(i); c.Has(i) && (a == nil || a.Len() != 1 || a.DType != x.DType) {
-			return fmt.Errorf("limit %d is not one element of type %s", i, x.DType)
+			failf("limit %d is not one element of type %s", i, x.DType)
 		}
 	}
 	u := unary{}
@@ -116,7 +102,7 @@ func evalClip(c *Call) error {
 		}
 		u.uint = func(v uint64) uint64 { return min(h, max(l, v)) }
 	}
-	return evalUnary(c, u)
+	u.eval(c)
 }
 
 // clipFloat clips to limits, absent ones being those of a type up to most.

@@ -19,30 +19,28 @@ var Col2Im = Op{
 	Name: "Col2Im", Since: 18, Doc: "output = sum of the blocks of input at their places",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("dilations"), intsAttr("pads"), intsAttr("strides")},
-	Facts: Facts{Traits: general}, Infer: inferCol2Im, Eval: evalCol2Im,
+	Facts: Facts{Traits: general}, Infer: rule(inferCol2Im), Eval: kernel(evalCol2Im),
 }
 
-func inferCol2Im(n *ssa.Node) ([]Fact, error) {
+func inferCol2Im(n *ssa.Node) []Inferred {
 	t, image, block := InType(n, 0), ContentOf(n, 1), ContentOf(n, 2)
 	k := lenOf(n, 1)
 	if k < 0 {
-		return One(ssa.UnrankedTensor(t.DType)), nil
+		return One(ssa.UnrankedTensor(t.DType))
 	}
 	dims := unknownDims(2 + k)
 	copy(dims[2:], image)
-	if err := checkDims(image); err != nil {
-		return nil, err
-	}
+	checkDims(image)
 	if t.Ranked {
 		if len(t.Shape) != 3 {
-			return nil, fmt.Errorf("the operand has rank %d, it must be 3", len(t.Shape))
+			failf("the operand has rank %d, it must be 3", len(t.Shape))
 		}
 		dims[0] = t.Shape[0]
 		if block != nil {
 			dims[1] = t.Shape[1].FloorDiv(ssa.TensorOf(t.DType, block...).NumElems())
 		}
 	}
-	return One(ssa.TensorOf(t.DType, dims...)), nil
+	return One(ssa.TensorOf(t.DType, dims...))
 }
 
 // blockLayout says where the blocks of an image lie.
@@ -52,24 +50,14 @@ type blockLayout struct {
 	grid                  []int // how many block positions per dimension
 }
 
-func blockLayoutOf(c *Call) (*blockLayout, error) {
-	image, err := needInts(c, 1)
-	if err != nil {
-		return nil, err
-	}
-	block, err := needInts(c, 2)
-	if err != nil {
-		return nil, err
-	}
+func blockLayoutOf(c *Call) *blockLayout {
+	image := ints(c, 1)
+	block := ints(c, 2)
 	b := &blockLayout{}
-	if b.image, err = shapeOfInts(image); err != nil {
-		return nil, err
-	}
-	if b.block, err = shapeOfInts(block); err != nil {
-		return nil, err
-	}
+	b.image = shapeOfInts(image)
+	b.block = shapeOfInts(block)
 	r := len(image)
-	list := func(name string, count int, def, least int64) ([]int, error) {
+	list := func(name string, count int, def, least int64) []int {
 		v := Ints(c.Node, name)
 		if !c.Node.Has(name) {
 			v = slices.Repeat([]int64{def}, count)
@@ -77,34 +65,28 @@ func blockLayoutOf(c *Call) (*blockLayout, error) {
 		out := make([]int, len(v))
 		for i, x := range v {
 			if out[i] = int(x); x < least || x > 1<<31 {
-				return nil, badAttr(name, v, fmt.Sprintf("at least %d", least))
+				check(badAttr(name, v, fmt.Sprintf("at least %d", least)))
 			}
 		}
 		if len(out) != count {
-			return nil, badAttr(name, v, fmt.Sprintf("a list of %d", count))
+			check(badAttr(name, v, fmt.Sprintf("a list of %d", count)))
 		}
-		return out, nil
+		return out
 	}
 	if len(block) != r {
-		return nil, fmt.Errorf("image shape %v and block shape %v differ in rank", image, block)
+		failf("image shape %v and block shape %v differ in rank", image, block)
 	}
-	if b.stride, err = list("strides", r, 1, 1); err != nil {
-		return nil, err
-	}
-	if b.dilation, err = list("dilations", r, 1, 1); err != nil {
-		return nil, err
-	}
-	if b.pad, err = list("pads", 2*r, 0, 0); err != nil {
-		return nil, err
-	}
+	b.stride = list("strides", r, 1, 1)
+	b.dilation = list("dilations", r, 1, 1)
+	b.pad = list("pads", 2*r, 0, 0)
 	for i, d := range b.image {
 		room := d + b.pad[i] + b.pad[r+i] - b.dilation[i]*(b.block[i]-1) - 1
 		if room < 0 || b.block[i] < 1 {
-			return nil, fmt.Errorf("a block of %v does not fit an image of %v", b.block, b.image)
+			failf("a block of %v does not fit an image of %v", b.block, b.image)
 		}
 		b.grid = append(b.grid, room/b.stride[i]+1)
 	}
-	return b, nil
+	return b
 }
 
 // targets returns the position in the image of every (offset, block position),
@@ -129,61 +111,36 @@ func (b *blockLayout) targets() []int {
 	return out
 }
 
-func evalCol2Im(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	b, err := blockLayoutOf(c)
-	if err != nil {
-		return err
-	}
+func evalCol2Im(c *Call) {
+	a := tensor(c, 0)
+	b := blockLayoutOf(c)
 	offsets, _ := ndarray.NumElems(b.block)
 	places, err := ndarray.NumElems(b.grid)
 	if err != nil || a.Rank() != 3 || a.Shape[1]%offsets != 0 || a.Shape[2] != places {
-		return fmt.Errorf("the operand is %s, blocks of %v need [N, C*%d, %d]", a, b.block, offsets, places)
+		failf("the operand is %s, blocks of %v need [N, C*%d, %d]", a, b.block, offsets, places)
 	}
-	out, err := c.Output(0, a.DType, slices.Concat([]int{a.Shape[0], a.Shape[1] / offsets}, b.image)...)
-	if err != nil {
-		return err
-	}
-	at := b.targets()
+	shape, at := slices.Concat([]int{a.Shape[0], a.Shape[1] / offsets}, b.image), b.targets()
 	switch dt := a.DType; {
 	case dt.IsFloat():
-		sum := addBlocks(reals[float64](a), at, out.Len())
-		set := floatWriter(out)
-		for i, v := range sum {
-			set(i, v)
-		}
+		addBlocks[float64](c, a, at, shape)
 	case dt.IsInteger():
-		for i, v := range addBlocks(a.Ints(), at, out.Len()) {
-			out.SetInt(i, v)
-		}
-	case dt == ndarray.Complex64:
-		copy(ndarray.Slice[complex64](out), addBlocks(ndarray.Slice[complex64](a), at, out.Len()))
-	case dt == ndarray.Complex128:
-		copy(ndarray.Slice[complex128](out), addBlocks(ndarray.Slice[complex128](a), at, out.Len()))
+		addBlocks[int64](c, a, at, shape)
+	case dt.IsComplex():
+		addBlocks[complex128](c, a, at, shape)
 	default:
-		return unsupportedType(dt)
+		check(unsupportedType(dt))
 	}
-	return nil
 }
 
 // addBlocks adds every column element to its place in its plane.
-func addBlocks[T float64 | int64 | complex64 | complex128](cols []T, at []int, n int) []T {
-	out := make([]T, n)
-	if len(cols) == 0 || n == 0 {
-		return out
-	}
-	planes := len(cols) / len(at)
-	plane := n / planes
-	for p := range planes {
-		dst, src := out[p*plane:(p+1)*plane], cols[p*len(at):]
-		for i, to := range at {
-			if to >= 0 {
-				dst[to] += src[i]
-			}
+func addBlocks[T number](c *Call, a *ndarray.Array, at, shape []int) {
+	y, cols := newResult[T](c, 0, a.DType, shape...), elements[T](a)
+	clear(y.V)
+	plane := sizeOf(shape[2:])
+	for i, v := range cols {
+		if to := at[i%len(at)]; to >= 0 {
+			y.V[i/len(at)*plane+to] += v
 		}
 	}
-	return out
+	y.store()
 }

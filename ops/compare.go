@@ -30,103 +30,62 @@ var (
 	relGreaterOrEqual = relation{gt: true, eq: true}
 )
 
+// compareContent decides a comparison where the difference of both sides is a
+// number, or where one side is a negative number and the other can not be.
+func compareContent(r relation) func(x, y ssa.Dim) ssa.Dim {
+	truth := func(b bool) ssa.Dim {
+		if b {
+			return ssa.D(1)
+		}
+		return ssa.D(0)
+	}
+	return func(x, y ssa.Dim) ssa.Dim {
+		if k, ok := x.Sub(y).Const(); ok {
+			return truth(r.holds(int(max(-1, min(1, k)))))
+		}
+		if k, ok := y.Const(); ok && k < 0 && x.NonNegative() {
+			return truth(r.gt)
+		}
+		if k, ok := x.Const(); ok && k < 0 && y.NonNegative() {
+			return truth(r.lt)
+		}
+		return ssa.Dim{}
+	}
+}
+
 // comparison fills in what the comparisons have in common.
 func comparison(name string, since int, doc string, r relation, form func(*ssa.Node) int) Op {
-	return Op{
-		Name: name, Since: since, Form: form, Doc: doc,
-		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Infer:    func(n *ssa.Node) ([]Fact, error) { return inferComparison(n, r) },
-		Eval:     func(c *Call) error { return evalComparison(c, r) },
-		Facts:    Facts{Traits: elementwise.but(ZeroSignIgnored)},
-		Attrs:    broadcastAttrs,
-		Upgrades: legacyBroadcast(name),
-	}
+	o := binaryOp(name, since, doc, func(c *Call) { evalComparison(c, r) }, nil, form).broadcasting().but(ZeroSignIgnored)
+	o.Infer = rule(func(n *ssa.Node) []Inferred { return inferTruth(n, compareContent(r)) })
+	return o
 }
 
-func inferComparison(n *ssa.Node, r relation) ([]Fact, error) {
-	if _, err := sameDType(n, 0, 1); err != nil {
-		return nil, err
-	}
-	t, err := BroadcastTypes(ndarray.Bool, InType(n, 0), InType(n, 1))
-	if err != nil {
-		return nil, err
-	}
-	return factOf(t, zipContent(n, t, compareContent(r))), nil
-}
-
-func evalComparison(c *Call, r relation) error {
-	a, b, shape, err := alike(c)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, ndarray.Bool, shape...)
-	if err != nil {
-		return err
-	}
-	return compareArrays(out, a, b, r)
-}
-
-func compareArrays(out, a, b *ndarray.Array, r relation) error {
-	switch dt := a.DType; dt {
-	case ndarray.Float32:
-		binary(out, a, b, ordered[float32](r))
-	case ndarray.Float64:
-		binary(out, a, b, ordered[float64](r))
-	case ndarray.Int8, ndarray.Int4, ndarray.Int2:
-		binary(out, a, b, ordered[int8](r))
-	case ndarray.Uint8, ndarray.Uint4, ndarray.Uint2, ndarray.Bool:
-		binary(out, a, b, ordered[uint8](r))
-	case ndarray.Int16:
-		binary(out, a, b, ordered[int16](r))
-	case ndarray.Uint16:
-		binary(out, a, b, ordered[uint16](r))
-	case ndarray.Int32:
-		binary(out, a, b, ordered[int32](r))
-	case ndarray.Uint32:
-		binary(out, a, b, ordered[uint32](r))
-	case ndarray.Int64:
-		binary(out, a, b, ordered[int64](r))
-	case ndarray.Uint64:
-		binary(out, a, b, ordered[uint64](r))
-	case ndarray.Float16, ndarray.BFloat16:
-		binary(out, a, b, decoded(halfCodec(dt), r))
-	case ndarray.Complex64, ndarray.Complex128, ndarray.String:
-		return compareUnusual(out, a, b, r)
+func evalComparison(c *Call, r relation) {
+	a, b, shape := alike(c)
+	out := result(c, 0, ndarray.Bool, shape...)
+	switch dt := a.DType; {
+	case dt.IsFloat():
+		compare(out, a, b, elements[float64](a), elements[float64](b), r)
+	case dt == ndarray.Uint64:
+		compare(out, a, b, elements[uint64](a), elements[uint64](b), r)
+	case dt.IsInteger() || dt == ndarray.Bool:
+		compare(out, a, b, elements[int64](a), elements[int64](b), r)
+	case dt == ndarray.String:
+		compare(out, a, b, a.Str, b.Str, r)
+	case dt.IsComplex() && r == relEqual:
+		z, x, y := ndarray.Slice[bool](out), elements[complex128](a), elements[complex128](b)
+		EachBroadcast(shape, a.Shape, b.Shape, func(o, i, j int) { z[o] = x[i] == y[j] })
 	default:
-		if !dt.IsFloat() {
-			return unsupportedType(dt)
-		}
-		binary(out, a, b, decoded(byteCodec(dt), r))
+		check(unsupportedType(dt))
 	}
-	return nil
 }
 
-// ordered compares two elements of an ordered Go type.
-func ordered[T cmp.Ordered](r relation) func(x, y T) bool {
-	return func(x, y T) bool { return r.lt && x < y || r.eq && x == y || r.gt && x > y }
-}
-
-// decoded compares two stored patterns by their values.
-func decoded[T ndarray.Elem](c codec[T], r relation) func(x, y T) bool {
-	f := ordered[float32](r)
-	return func(x, y T) bool { return f(c.load(x), c.load(y)) }
-}
-
-// compareUnusual compares strings, and complex numbers for equality.
-func compareUnusual(out, a, b *ndarray.Array, r relation) error {
-	o := ndarray.Slice[bool](out)
-	switch {
-	case a.DType == ndarray.String:
-		f := ordered[string](r)
-		EachBroadcast(out.Shape, a.Shape, b.Shape, func(k, i, j int) { o[k] = f(a.Str[i], b.Str[j]) })
-	case r != relEqual:
-		return unsupportedType(a.DType)
-	case a.DType == ndarray.Complex64:
-		binary(out, a, b, func(x, y complex64) bool { return x == y })
-	default:
-		binary(out, a, b, func(x, y complex128) bool { return x == y })
-	}
-	return nil
+// compare stores whether the relation holds for every pair of elements.
+func compare[T cmp.Ordered](out, a, b *ndarray.Array, x, y []T, r relation) {
+	z := ndarray.Slice[bool](out)
+	EachBroadcast(out.Shape, a.Shape, b.Shape, func(o, i, j int) {
+		z[o] = r.lt && x[i] < y[j] || r.eq && x[i] == y[j] || r.gt && x[i] > y[j]
+	})
 }
 
 // Equal is elementwise equality: https://onnx.ai/onnx/operators/onnx__Equal.html

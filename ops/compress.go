@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -15,7 +13,7 @@ var Compress = Op{
 	Name: "Compress", Since: 28, Form: compressForm, Doc: "output = slices of input along axis where condition is true",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis")},
-	Facts: Facts{Traits: passing.but(ExtentBounded)}, Infer: inferCompress, Eval: evalCompress,
+	Facts: Facts{Traits: passing.but(ExtentBounded)}, Infer: rule(inferCompress), Eval: kernel(evalCompress),
 }
 
 func compressForm(n *ssa.Node) int {
@@ -25,48 +23,36 @@ func compressForm(n *ssa.Node) int {
 	return typeForm(9, 28)(n)
 }
 
-func inferCompress(n *ssa.Node) ([]Fact, error) {
+func inferCompress(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !n.Has("axis") {
-		return One(ssa.TensorOf(t.DType, ssa.Dim{})), nil
+		return One(ssa.TensorOf(t.DType, ssa.Dim{}))
 	}
 	if !t.Ranked {
-		return One(t), nil
+		return One(t)
 	}
-	axis, err := NormAxis(Int(n, "axis"), len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	axis := try(NormAxis(Int(n, "axis"), len(t.Shape)))
 	dims := append([]ssa.Dim(nil), t.Shape...)
 	dims[axis] = ssa.Dim{}
-	return One(ssa.TensorOf(t.DType, dims...)), nil
+	return One(ssa.TensorOf(t.DType, dims...))
 }
 
 // axisOrFlat returns the tensor and the axis that the attribute names; without the
 // attribute, the tensor as one row and axis 0.
-func axisOrFlat(n *ssa.Node, a *ndarray.Array) (*ndarray.Array, int, error) {
+func axisOrFlat(n *ssa.Node, a *ndarray.Array) (*ndarray.Array, int) {
 	if !n.Has("axis") {
-		return a.Reshaped(a.Len()), 0, nil
+		return a.Reshaped(a.Len()), 0
 	}
-	axis, err := NormAxis(Int(n, "axis"), a.Rank())
-	return a, axis, err
+	axis := try(NormAxis(Int(n, "axis"), a.Rank()))
+	return a, axis
 }
 
-func evalCompress(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	cond, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
-	a, axis, err := axisOrFlat(c.Node, a)
-	if err != nil {
-		return err
-	}
+func evalCompress(c *Call) {
+	a := tensor(c, 0)
+	cond := tensor(c, 1)
+	a, axis := axisOrFlat(c.Node, a)
 	if cond.DType != ndarray.Bool || cond.Rank() != 1 {
-		return fmt.Errorf("the condition is %s, it must be one row of booleans", cond)
+		failf("the condition is %s, it must be one row of booleans", cond)
 	}
 	var keep []int
 	for i := range min(cond.Len(), a.Shape[axis]) {
@@ -76,22 +62,6 @@ func evalCompress(c *Call) error {
 	}
 	shape := append([]int(nil), a.Shape...)
 	shape[axis] = len(keep)
-	out, err := c.Output(0, a.DType, shape...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, a.DType, shape...)
 	takeAlong(out, a, axis, keep)
-	return nil
-}
-
-// takeAlong fills out with the listed indices of a along axis.
-func takeAlong(out, a *ndarray.Array, axis int, list []int) {
-	outer, dim, inner := splitDims(a.Shape, axis)
-	at := 0
-	for o := range outer {
-		for _, k := range list {
-			copyElems(out, at, a, (o*dim+k)*inner, inner)
-			at += inner
-		}
-	}
 }

@@ -12,7 +12,7 @@ var Concat = Op{
 	Name: "Concat", Since: 13, Form: concatForm, Doc: "concat_result = inputs one after the other along axis",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis").until(4), intAttr("axis").required().since(4)},
-	Infer: inferConcat, Eval: evalConcat,
+	Infer: rule(inferConcat), Eval: kernel(evalConcat),
 	Facts: Facts{Traits: passing.but(FailsNever), Alias: concatAlias, Cost: moveCost},
 	Upgrades: []Upgrade{{Below: 4, Source: "https://onnx.ai/onnx/operators/onnx__Concat.html#concat-4",
 		Apply: func(_ *Upgrader, n *ssa.Node) error {
@@ -31,7 +31,7 @@ func concatForm(n *ssa.Node) int {
 	return typeForm(base, 13)(n)
 }
 
-func inferConcat(n *ssa.Node) ([]Fact, error) {
+func inferConcat(n *ssa.Node) []Inferred {
 	out := ssa.Type{Kind: ssa.KindTensor}
 	axis := -1
 	for i := range n.In {
@@ -39,29 +39,26 @@ func inferConcat(n *ssa.Node) ([]Fact, error) {
 		if out.DType == ndarray.Undefined {
 			out.DType = t.DType
 		} else if t.DType != ndarray.Undefined && t.DType != out.DType {
-			return nil, fmt.Errorf("operands are %s and %s; they must have one element type", out.DType, t.DType)
+			failf("operands are %s and %s; they must have one element type", out.DType, t.DType)
 		}
 		if !t.Ranked {
 			continue
 		}
 		if !out.Ranked {
-			k, err := NormAxis(Int(n, "axis"), len(t.Shape))
-			if err != nil {
-				return nil, err
-			}
+			k := try(NormAxis(Int(n, "axis"), len(t.Shape)))
 			axis = k
 			out.Ranked, out.Shape = true, append([]ssa.Dim(nil), t.Shape...)
 			out.Shape[axis] = ssa.D(0)
 		}
 		if len(t.Shape) != len(out.Shape) {
-			return nil, fmt.Errorf("operand %d is %s, the ones before have rank %d", i, t, len(out.Shape))
+			failf("operand %d is %s, the ones before have rank %d", i, t, len(out.Shape))
 		}
 		if err := joinDims(out.Shape, t.Shape, axis); err != nil {
-			return nil, fmt.Errorf("operand %d: %w", i, err)
+			failf("operand %d: %w", i, err)
 		}
 	}
 	if !out.Ranked {
-		return One(out), nil
+		return One(out)
 	}
 	out.Shape[axis] = ssa.D(0)
 	for i := range n.In {
@@ -71,7 +68,7 @@ func inferConcat(n *ssa.Node) ([]Fact, error) {
 			out.Shape[axis] = ssa.Dim{}
 		}
 	}
-	return factOf(out, concatContent(n)), nil
+	return factOf(out, concatContent(n))
 }
 
 // joinDims merges the dimensions of an operand, except axis, into those found so far.
@@ -133,51 +130,11 @@ func concatAlias(n *ssa.Node) []Alias {
 	return out
 }
 
-func evalConcat(c *Call) error {
+func evalConcat(c *Call) {
 	parts := make([]*ndarray.Array, len(c.In))
 	for i := range parts {
-		a, err := needTensor(c, i)
-		if err != nil {
-			return err
-		}
+		a := tensor(c, i)
 		parts[i] = a
 	}
-	return concatArrays(c, parts, Int(c.Node, "axis"))
-}
-
-// concatArrays stores the parts joined along axis as result 0.
-func concatArrays(c *Call, parts []*ndarray.Array, axis64 int64) error {
-	first := parts[0]
-	axis, err := NormAxis(axis64, first.Rank())
-	if err != nil {
-		return err
-	}
-	shape := append([]int(nil), first.Shape...)
-	shape[axis] = 0
-	for i, a := range parts {
-		if a.DType != first.DType || a.Rank() != first.Rank() {
-			return fmt.Errorf("operand %d is %s, operand 0 is %s", i, a, first)
-		}
-		for k, d := range a.Shape {
-			if k == axis {
-				shape[k] += d
-			} else if d != shape[k] {
-				return fmt.Errorf("operand %d is %s, it does not fit %s along axis %d", i, a, first, axis)
-			}
-		}
-	}
-	out, err := c.Output(0, first.DType, shape...)
-	if err != nil {
-		return err
-	}
-	outer, dim, inner := splitDims(shape, axis)
-	at := 0
-	for _, a := range parts {
-		run := a.Shape[axis] * inner
-		for o := range outer {
-			copyElems(out, o*dim*inner+at, a, o*run, run)
-		}
-		at += run
-	}
-	return nil
+	concatArrays(c, parts, Int(c.Node, "axis"))
 }

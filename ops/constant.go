@@ -15,7 +15,7 @@ var Constant = Op{
 		floatAttr("value_float").since(12), floatsAttr("value_floats").since(12),
 		intAttr("value_int").since(12), intsAttr("value_ints").since(12),
 		strAttr("value_string").since(12), stringsAttr("value_strings").since(12)},
-	Infer: inferConstant, Eval: evalConstant,
+	Infer: rule(inferConstant), Eval: kernel(evalConstant),
 	Facts: Facts{Traits: general, Cost: freeCost},
 }
 
@@ -101,28 +101,19 @@ func DenseOf(s *ndarray.Sparse) (*ndarray.Array, error) {
 	return out, nil
 }
 
-func inferConstant(n *ssa.Node) ([]Fact, error) {
-	v, err := ConstantValue(n)
-	if err != nil {
-		return nil, err
-	}
+func inferConstant(n *ssa.Node) []Inferred {
+	v := try(ConstantValue(n))
 	var content []ssa.Dim
 	if v.DType() == ndarray.Int64 || v.DType() == ndarray.Int32 {
 		for _, x := range v.Ints(ssa.MaxContent) {
 			content = append(content, ssa.D(x))
 		}
 	}
-	return factOf(v.Type(), content), nil
+	return factOf(v.Type(), content)
 }
 
-func evalConstant(c *Call) error {
-	v, err := ConstantValue(c.Node)
-	if err != nil {
-		return err
-	}
-	a, err := v.Array()
-	if err != nil {
-		return err
-	}
-	return copyReshaped(c, a, a.Shape)
+func evalConstant(c *Call) {
+	v := try(ConstantValue(c.Node))
+	a := try(v.Array())
+	copyReshaped(c, a, a.Shape)
 }

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -12,37 +10,32 @@ var ConstantOfShape = Op{
 	Name: "ConstantOfShape", Since: 25, Form: typeForm(9, 20, 21, 23, 24, 25), Doc: "output[i] = value, with shape input",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{tensorAttr("value")},
-	Facts: Facts{Traits: general}, Infer: inferConstantOfShape, Eval: evalConstantOfShape,
+	Facts: Facts{Traits: general}, Infer: rule(inferConstantOfShape), Eval: kernel(evalConstantOfShape),
 }
 
 // fillValue returns the one element of attribute value, float32 0 without it.
-func fillValue(n *ssa.Node) (*ndarray.Array, error) {
+func fillValue(n *ssa.Node) *ndarray.Array {
 	a := n.Attr("value")
 	if a == nil {
-		return ndarray.Scalar(float32(0)), nil
+		return ndarray.Scalar(float32(0))
 	}
 	if a.Tensor == nil || a.Tensor.Len() != 1 {
-		return nil, fmt.Errorf("attribute value must hold a tensor of one element")
+		failf("attribute value must hold a tensor of one element")
 	}
-	return a.Tensor.Array()
+	return try(a.Tensor.Array())
 }
 
-func inferConstantOfShape(n *ssa.Node) ([]Fact, error) {
-	v, err := fillValue(n)
-	if err != nil {
-		return nil, err
-	}
+func inferConstantOfShape(n *ssa.Node) []Inferred {
+	v := fillValue(n)
 	dims := ContentOf(n, 0)
 	if dims == nil {
-		return One(tensorOfRank(v.DType, lenOf(n, 0))), nil
+		return One(tensorOfRank(v.DType, lenOf(n, 0)))
 	}
-	if err := checkDims(dims); err != nil {
-		return nil, err
-	}
+	checkDims(dims)
 	t := ssa.TensorOf(v.DType, dims...)
 	k, ok := t.NumElems().Const()
 	if !ok || k > ssa.MaxContent || !followed(v.DType) {
-		return One(t), nil
+		return One(t)
 	}
 	content := make([]ssa.Dim, k)
 	for i := range content {
@@ -51,26 +44,13 @@ func inferConstantOfShape(n *ssa.Node) ([]Fact, error) {
 			content[i] = ssa.D(v.Int(0))
 		}
 	}
-	return factOf(t, content), nil
+	return factOf(t, content)
 }
 
-func evalConstantOfShape(c *Call) error {
-	v, err := fillValue(c.Node)
-	if err != nil {
-		return err
-	}
-	dims, err := needInts(c, 0)
-	if err != nil {
-		return err
-	}
-	shape, err := shapeOfInts(dims)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, v.DType, shape...)
-	if err != nil {
-		return err
-	}
+func evalConstantOfShape(c *Call) {
+	v := fillValue(c.Node)
+	dims := ints(c, 0)
+	shape := shapeOfInts(dims)
+	out := result(c, 0, v.DType, shape...)
 	fillWhole(out, v)
-	return nil
 }

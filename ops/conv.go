@@ -1,8 +1,6 @@
 package ops
 
-import (
-	"github.com/berth-onnx/berth/ssa"
-)
+import "github.com/berth-onnx/berth/ssa"
 
 // Conv is convolution (cross-correlation) over any number of spatial
 // dimensions: https://onnx.ai/onnx/operators/onnx__Conv.html
@@ -12,37 +10,19 @@ var Conv = Op{
 	Name: "Conv", Since: 22, Form: bf16Since22(1), Doc: "Y = W * X + B, windows over the spatial dimensions",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: convAttrs,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
-		t, err := inferConv(n, 0, 1, InType(n, 0).DType)
-		return One(t), err
-	},
-	Eval:  func(c *Call) error { return byReal(c, 0, evalConv[float32], evalConv[float64]) },
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		t := inferConv(n, 0, 1, InType(n, 0).DType)
+		return One(t)
+	}),
+	Eval:  floatKernel(evalConv[float32], evalConv[float64]),
 	Facts: Facts{Traits: ignoring.but(FailsNever), Linear: convLinear, Cost: convCost(1)},
 }
 
-// autoPad is how windows are padded; empty is read as NOTSET, as ONNX Runtime does.
-var autoPad = strAttr("auto_pad", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
-
-// convAttrs are the attributes all convolutions have.
-var convAttrs = []AttrSpec{autoPad, intsAttr("dilations").atLeast(1), intAttr("group", 1).atLeast(1),
-	intsAttr("kernel_shape").atLeast(1), intsAttr("pads"), intsAttr("strides").atLeast(1)}
-
-func evalConv[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
-	x, w, b := c.Array(0), c.Array(1), c.Array(2)
-	s, err := convShapeOf(c.Node, x.Shape, w.Shape)
-	if err != nil {
-		return err
-	}
-	if err := wantLen("bias", b, s.m); err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, x.DType, s.yShape()...)
-	if err != nil {
-		return err
-	}
-	convolve(&s, reals[T](x), reals[T](w), reals[T](b), y.V)
-	return y.store()
+func evalConv[T float32 | float64](c *Call) {
+	x, w, b := tensor(c, 0), tensor(c, 1), c.Array(2)
+	s := convShapeOf(c.Node, x.Shape, w.Shape)
+	wantLen("bias", b, s.m)
+	y := newResult[T](c, 0, x.DType, s.yShape()...)
+	convolve(&s, elements[T](x), elements[T](w), elements[T](b), y.V)
+	y.store()
 }

@@ -15,52 +15,15 @@ var ConvInteger = Op{
 	Name: "ConvInteger", Since: 10, Doc: "y = (w - w_zero_point) * (x - x_zero_point) in int32",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: convAttrs,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
-		t, err := inferConv(n, 0, 1, ndarray.Int32)
-		return One(t), err
-	},
-	Eval: evalConvInteger, Facts: Facts{Traits: general, Cost: convCost(1)},
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		t := inferConv(n, 0, 1, ndarray.Int32)
+		return One(t)
+	}),
+	Eval: kernel(evalConvInteger), Facts: Facts{Traits: general, Cost: convCost(1)},
 }
 
-func evalConvInteger(c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
-	s, x, w, err := quantConv(c, [4]*ndarray.Array{c.Array(0), c.Array(1), c.Array(2), c.Array(3)})
-	if err != nil {
-		return err
-	}
-	y, err := c.Output(0, ndarray.Int32, s.yShape()...)
-	if err != nil {
-		return err
-	}
+func evalConvInteger(c *Call) {
+	s, x, w := quantConv(c, [4]*ndarray.Array{tensor(c, 0), tensor(c, 1), c.Array(2), c.Array(3)})
+	y := result(c, 0, ndarray.Int32, s.yShape()...)
 	convolve(&s, x, w, nil, ndarray.Slice[int32](y))
-	return nil
 }
-
-// quantConv binds an integer convolution of x, w and their zero points and
-// returns both operands less their zero points.
-func quantConv(c *Call, in [4]*ndarray.Array) (s convShape, x, w []int32, err error) {
-	for i, what := range []string{"x", "w"} {
-		if !byteInts.has(in[i].DType) {
-			return s, nil, nil, unsupportedType(in[i].DType)
-		}
-		if err := sameOrAbsent(what, in[i], in[2+i]); err != nil {
-			return s, nil, nil, err
-		}
-	}
-	if s, err = convShapeOf(c.Node, in[0].Shape, in[1].Shape); err != nil {
-		return s, nil, nil, err
-	}
-	if err = wantLen1("x_zero_point", in[2]); err != nil {
-		return s, nil, nil, err
-	}
-	if x, err = centered32("x", in[0], in[2]); err != nil {
-		return s, nil, nil, err
-	}
-	w, err = centered32("w", in[1], perChannel(in[3], in[1].Rank()))
-	return s, x, w, err
-}
-
-// wantLen1 checks that an operand, if present, is one number.
-func wantLen1(what string, a *ndarray.Array) error { return wantLen(what, a, 1) }

@@ -18,7 +18,7 @@ var ConvTranspose = Op{
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{intsAttr("output_padding"), intsAttr("output_shape")}, convAttrs...),
 	Infer: inferConvTranspose,
-	Eval:  func(c *Call) error { return byReal(c, 0, evalConvTranspose[float32], evalConvTranspose[float64]) },
+	Eval:  floatKernel(evalConvTranspose[float32], evalConvTranspose[float64]),
 	Facts: Facts{Traits: ignoring, Linear: convTransposeLinear, Cost: convTransposeCost},
 }
 
@@ -63,10 +63,10 @@ func (g *growth) full(i int, in ssa.Dim) ssa.Dim {
 }
 
 // bind fixes the input's spatial sizes; the window then maps output to input.
-func (g *growth) bind(in []int) error {
+func (g *growth) bind(in []int) {
 	w := &g.win
 	if len(in) != len(w.kernel) {
-		return fmt.Errorf("the input has %d spatial dimensions, the kernel %d", len(in), len(w.kernel))
+		failf("the input has %d spatial dimensions, the kernel %d", len(in), len(w.kernel))
 	}
 	w.out, w.in = in, make([]int, len(in))
 	begin, end := make([]int, len(in)), make([]int, len(in))
@@ -76,7 +76,7 @@ func (g *growth) bind(in []int) error {
 		d := ssa.D(int64(size))
 		o, known := g.outDim(i, d).Const()
 		if !known || o < 0 {
-			return fmt.Errorf("spatial dimension %d of %d gives an output of %d elements", i, size, o)
+			failf("spatial dimension %d of %d gives an output of %d elements", i, size, o)
 		}
 		w.in[i] = int(o)
 		if g.want == nil && w.auto != "SAME_UPPER" && w.auto != "SAME_LOWER" {
@@ -91,10 +91,9 @@ func (g *growth) bind(in []int) error {
 		end[i] = total - begin[i]
 	}
 	w.begin, w.end = begin, end
-	return nil
 }
 
-func inferConvTranspose(n *ssa.Node) ([]Fact, error) {
+func inferConvTranspose(n *ssa.Node) ([]Inferred, error) {
 	x, w := InType(n, 0), InType(n, 1)
 	rank := max(x.Rank(), w.Rank())
 	if rank < 0 {
@@ -125,41 +124,26 @@ func inferConvTranspose(n *ssa.Node) ([]Fact, error) {
 	return One(ssa.TensorOf(x.DType, out...)), nil
 }
 
-func evalConvTranspose[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
-	x, w, b := c.Array(0), c.Array(1), c.Array(2)
+func evalConvTranspose[T float32 | float64](c *Call) {
+	x, w, b := tensor(c, 0), tensor(c, 1), c.Array(2)
 	group := int(Int(c.Node, "group"))
 	if x.Rank() < 3 || w.Rank() != x.Rank() || group < 1 || x.Shape[1] != w.Shape[0] || w.Shape[0]%group != 0 {
-		return fmt.Errorf("data %v and weights %v with group=%d do not fit", x.Shape, w.Shape, group)
+		failf("data %v and weights %v with group=%d do not fit", x.Shape, w.Shape, group)
 	}
-	if err := checkKernel(c.Node, w.Shape[2:]); err != nil {
-		return err
-	}
-	g, err := growthOf(c.Node, w.Shape[2:])
-	if err == nil {
-		err = g.bind(x.Shape[2:])
-	}
-	if err != nil {
-		return err
-	}
+	checkKernel(c.Node, w.Shape[2:])
+	g := try(growthOf(c.Node, w.Shape[2:]))
+	g.bind(x.Shape[2:])
 	s := convShape{win: g.win, group: group, n: x.Shape[0], c: x.Shape[1], m: w.Shape[1] * group}
-	if err := wantLen("bias", b, s.m); err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, x.DType, append([]int{s.n, s.m}, s.win.in...)...)
-	if err != nil {
-		return err
-	}
-	fillBias(y.V, reals[T](b), s.m, sizeOf(s.win.in))
-	convolveBack(&s, reals[T](x), reals[T](w), y.V)
-	return y.store()
+	wantLen("bias", b, s.m)
+	y := newResult[T](c, 0, x.DType, append([]int{s.n, s.m}, s.win.in...)...)
+	fillBias(y.V, elements[T](b), s.m, sizeOf(s.win.in))
+	convolveBack(&s, elements[T](x), elements[T](w), y.V)
+	y.store()
 }
 
 // convolveBack adds the transposed convolution of X to Y. The window's in is Y's
 // spatial shape, its out X's.
-func convolveBack[T number](s *convShape, x, w, y []T) {
+func convolveBack[T productNum](s *convShape, x, w, y []T) {
 	yPlane, xPlane := sizeOf(s.win.in), sizeOf(s.win.out)
 	cg, mg := s.c/s.group, s.m/s.group
 	rows := mg * s.win.taps()
@@ -168,9 +152,8 @@ func convolveBack[T number](s *convShape, x, w, y []T) {
 	}
 	step := max(1, min(s.win.lines(), colBudget/(rows*s.win.lineLen())))
 	cols := make([]T, rows*step*s.win.lineLen())
-	wt := make([]T, rows*cg)
 	for g := range s.group {
-		transposeInto(wt, w[g*cg*rows:][:cg*rows], cg, rows)
+		wt := transposed(cg, rows, w[g*cg*rows:][:cg*rows])
 		for i := range s.n {
 			xg := x[(i*s.c+g*cg)*xPlane:][:cg*xPlane]
 			yg := y[(i*s.m+g*mg)*yPlane:][:mg*yPlane]
@@ -187,7 +170,7 @@ func convolveBack[T number](s *convShape, x, w, y []T) {
 }
 
 // rollUp adds cols, laid out like unroll writes them, to m planes of y.
-func rollUp[T number](w *window, cols []T, m, from, to int, y []T) {
+func rollUp[T productNum](w *window, cols []T, m, from, to int, y []T) {
 	taps, plane, stride := w.taps(), sizeOf(w.in), w.strides[len(w.strides)-1]
 	width := (to - from) * w.lineLen()
 	w.eachRun(from, to, func(tap, o, at, n int) {
@@ -199,22 +182,4 @@ func rollUp[T number](w *window, cols []T, m, from, to int, y []T) {
 			}
 		}
 	})
-}
-
-// transposeInto writes the transpose of src [rows,cols] to dst.
-func transposeInto[T number](dst, src []T, rows, cols int) {
-	for i := range rows {
-		for j, v := range src[i*cols : (i+1)*cols] {
-			dst[j*rows+i] = v
-		}
-	}
-}
-
-func convTransposeCost(n *ssa.Node) Cost {
-	c := trafficOf(n)
-	w, ok := InType(n, 1).Static()
-	if ins, known := InType(n, 0).NumElems().Const(); ok && known && len(w) > 2 {
-		c.FLOPs = 2 * ins * int64(sizeOf(w[1:]))
-	}
-	return c
 }

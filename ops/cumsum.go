@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -28,58 +26,39 @@ func cumulativeOp(name string, since int, doc string, step arithmetic, empty int
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{intAttr("exclusive", 0), intAttr("reverse", 0)},
-		Infer: inferCumulative, Eval: func(c *Call) error { return evalCumulative(c, step, empty) },
-		Facts: Facts{Traits: passing, InPlace: firstInPlace},
+		Infer: rule(inferCumulative), Eval: kernel(func(c *Call) { evalCumulative(c, step, empty) }),
+		Facts: Facts{Traits: passing, InPlace: inPlaceFirst},
 	}
 }
 
-func inferCumulative(n *ssa.Node) ([]Fact, error) {
+func inferCumulative(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if axis, ok := ConstInts(n, 1); ok && t.Ranked {
 		if len(axis) != 1 {
-			return nil, fmt.Errorf("operand 1 has %d elements, it must be one axis", len(axis))
+			failf("operand 1 has %d elements, it must be one axis", len(axis))
 		}
-		if _, err := NormAxis(axis[0], len(t.Shape)); err != nil {
-			return nil, err
-		}
+		try(NormAxis(axis[0], len(t.Shape)))
 	}
-	return SameAs(n)
+	return try(SameAs(n))
 }
 
-func evalCumulative(c *Call, step arithmetic, empty int64) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	k, err := needScalarInt(c, 1)
-	if err != nil {
-		return err
-	}
-	axis, err := NormAxis(k, len(a.Shape))
-	if err != nil {
-		return err
-	}
+func evalCumulative(c *Call, step arithmetic, empty int64) {
+	a := tensor(c, 0)
+	k := scalarInt(c, 1)
+	axis := try(NormAxis(k, len(a.Shape)))
 	if !a.DType.IsFloat() && !a.DType.IsInteger() {
-		return unsupportedType(a.DType)
-	}
-	out, err := c.Output(0, a.DType, a.Shape...)
-	if err != nil {
-		return err
+		check(unsupportedType(a.DType))
 	}
 	p := cumulation{exclusive: Int(c.Node, "exclusive") != 0, reverse: Int(c.Node, "reverse") != 0}
 	p.outer, p.size, p.inner = splitDims(a.Shape, axis)
 	switch {
 	case a.DType.IsInteger(): // unsigned sums and products have the same low bits
-		cumulate(p, a.Int, step.int, empty, out.SetInt)
+		cumulate(c, a, p, step.int, empty)
 	case a.DType == ndarray.Float64:
-		cumulate(p, floatReader(a), step.float, float64(empty), floatWriter(out))
+		cumulate(c, a, p, step.float, float64(empty))
 	default:
-		read, write := floatReader(a), floatWriter(out)
-		cumulate(p, func(i int) float32 { return float32(read(i)) },
-			func(x, y float32) float32 { return float32(step.float(float64(x), float64(y))) },
-			float32(empty), func(i int, v float32) { write(i, float64(v)) })
+		cumulate(c, a, p, func(x, y float32) float32 { return float32(step.float(float64(x), float64(y))) }, float32(empty))
 	}
-	return nil
 }
 
 // cumulation is the way through the lines along the axis.
@@ -89,7 +68,8 @@ type cumulation struct {
 }
 
 // cumulate reads every element before it writes that place.
-func cumulate[T any](p cumulation, read func(int) T, step func(x, y T) T, empty T, write func(int, T)) {
+func cumulate[T number](c *Call, a *ndarray.Array, p cumulation, step func(x, y T) T, empty T) {
+	y, x := newResult[T](c, 0, a.DType, a.Shape...), elements[T](a)
 	for line := range p.outer * p.inner {
 		at, by := line/p.inner*p.size*p.inner+line%p.inner, p.inner
 		if p.reverse {
@@ -97,14 +77,14 @@ func cumulate[T any](p cumulation, read func(int) T, step func(x, y T) T, empty 
 		}
 		acc := empty
 		for range p.size {
-			next := step(acc, read(at))
+			next := step(acc, x[at])
+			y.V[at] = next
 			if p.exclusive {
-				write(at, acc)
-			} else {
-				write(at, next)
+				y.V[at] = acc
 			}
 			acc = next
 			at += by
 		}
 	}
+	y.store()
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -21,43 +20,28 @@ var DeformConv = Op{
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("dilations"), intAttr("group", 1).atLeast(1), intsAttr("kernel_shape"),
 		intAttr("offset_group", 1), intsAttr("pads"), intsAttr("strides")},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
-		t, err := inferConv(n, 0, 1, InType(n, 0).DType)
-		return One(t), err
-	},
-	Eval:  func(c *Call) error { return byReal(c, 0, evalDeformConv[float32], evalDeformConv[float64]) },
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		t := inferConv(n, 0, 1, InType(n, 0).DType)
+		return One(t)
+	}),
+	Eval:  floatKernel(evalDeformConv[float32], evalDeformConv[float64]),
 	Facts: Facts{Traits: general, Cost: convCost(1)},
 }
 
-func evalDeformConv[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 3); err != nil {
-		return err
-	}
-	x, w, off, b, mask := c.Array(0), c.Array(1), c.Array(2), c.Array(3), c.Array(4)
-	s, err := convShapeOf(c.Node, x.Shape, w.Shape)
-	if err != nil {
-		return err
-	}
+func evalDeformConv[T float32 | float64](c *Call) {
+	x, w, off, b, mask := tensor(c, 0), tensor(c, 1), tensor(c, 2), c.Array(3), c.Array(4)
+	s := convShapeOf(c.Node, x.Shape, w.Shape)
 	og, taps, r := int(Int(c.Node, "offset_group")), s.win.taps(), len(s.win.kernel)
 	if og < 1 || s.c%og != 0 {
-		return fmt.Errorf("offset_group=%d does not divide %d channels", og, s.c)
+		failf("offset_group=%d does not divide %d channels", og, s.c)
 	}
-	if err := wantShape("offset", off, append([]int{s.n, og * taps * r}, s.win.out...)...); err != nil {
-		return err
-	}
-	if err := wantShape("mask", mask, append([]int{s.n, og * taps}, s.win.out...)...); err != nil {
-		return err
-	}
-	if err := wantLen("bias", b, s.m); err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, x.DType, s.yShape()...)
-	if err != nil {
-		return err
-	}
-	d := deformer[T]{s: &s, offGroups: og, x: reals[T](x), off: reals[T](off), mask: reals[T](mask)}
-	d.run(reals[T](w), reals[T](b), y.V)
-	return y.store()
+	wantShape("offset", off, append([]int{s.n, og * taps * r}, s.win.out...)...)
+	wantShape("mask", mask, append([]int{s.n, og * taps}, s.win.out...)...)
+	wantLen("bias", b, s.m)
+	y := newResult[T](c, 0, x.DType, s.yShape()...)
+	d := deformer[T]{s: &s, offGroups: og, x: elements[T](x), off: elements[T](off), mask: elements[T](mask)}
+	d.run(elements[T](w), elements[T](b), y.V)
+	y.store()
 }
 
 // deformer unrolls deformed windows.

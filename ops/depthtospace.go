@@ -1,10 +1,6 @@
 package ops
 
-import (
-	"fmt"
-
-	"github.com/berth-onnx/berth/ssa"
-)
+import "github.com/berth-onnx/berth/ssa"
 
 // DepthToSpace moves blocks of channels into the plane:
 // https://onnx.ai/onnx/operators/onnx__DepthToSpace.html
@@ -16,7 +12,7 @@ var DepthToSpace = Op{
 	Name: "DepthToSpace", Since: 28, Form: typeForm(1, 13), Doc: "output = input with blocksize² channels spread over the plane",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("blocksize").required().atLeast(1), strAttr("mode", "DCR", "CRD").since(11)},
-	Infer: inferDepthToSpace, Eval: evalDepthToSpace,
+	Infer: rule(inferDepthToSpace), Eval: kernel(evalDepthToSpace),
 	Facts: Facts{Traits: movement, Cost: moveCost},
 }
 
@@ -26,46 +22,40 @@ var SpaceToDepth = Op{
 	Name: "SpaceToDepth", Since: 28, Form: typeForm(1, 13), Doc: "output = input with blocks of the plane moved to channels",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("blocksize").required().atLeast(1), strAttr("mode", "DCR", "CRD").since(28)},
-	Infer: inferSpaceToDepth, Eval: evalSpaceToDepth,
+	Infer: rule(inferSpaceToDepth), Eval: kernel(evalSpaceToDepth),
 	Facts: Facts{Traits: movement, Cost: moveCost},
 }
 
 // blockOf checks the attributes: the block size and whether the mode is CRD.
-func blockOf(n *ssa.Node, rank int) (b int64, crd bool, err error) {
+func blockOf(n *ssa.Node, rank int) (b int64, crd bool) {
 	b = Int(n, "blocksize")
 	switch {
 	case b < 1 || b > 1<<15:
-		return 0, false, badAttr("blocksize", b, "above 0")
+		check(badAttr("blocksize", b, "above 0"))
 	case rank != 4:
-		return 0, false, fmt.Errorf("the operand has rank %d, it must be 4", rank)
+		failf("the operand has rank %d, it must be 4", rank)
 	}
-	return b, Str(n, "mode") == "CRD", nil
+	return b, Str(n, "mode") == "CRD"
 }
 
-func inferDepthToSpace(n *ssa.Node) ([]Fact, error) {
+func inferDepthToSpace(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return One(tensorOfRank(t.DType, 4)), nil
+		return One(tensorOfRank(t.DType, 4))
 	}
-	b, _, err := blockOf(n, len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	b, _ := blockOf(n, len(t.Shape))
 	d := t.Shape
-	return One(ssa.TensorOf(t.DType, d[0], d[1].FloorDiv(ssa.D(b*b)), d[2].MulN(b), d[3].MulN(b))), nil
+	return One(ssa.TensorOf(t.DType, d[0], d[1].FloorDiv(ssa.D(b*b)), d[2].MulN(b), d[3].MulN(b)))
 }
 
-func inferSpaceToDepth(n *ssa.Node) ([]Fact, error) {
+func inferSpaceToDepth(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return One(tensorOfRank(t.DType, 4)), nil
+		return One(tensorOfRank(t.DType, 4))
 	}
-	b, _, err := blockOf(n, len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	b, _ := blockOf(n, len(t.Shape))
 	d := t.Shape
-	return One(ssa.TensorOf(t.DType, d[0], d[1].MulN(b*b), d[2].FloorDiv(ssa.D(b)), d[3].FloorDiv(ssa.D(b)))), nil
+	return One(ssa.TensorOf(t.DType, d[0], d[1].MulN(b*b), d[2].FloorDiv(ssa.D(b)), d[3].FloorDiv(ssa.D(b))))
 }
 
 // blockStrides returns the strides of [N, C, H, y, W, x] in a tensor of shape
@@ -85,46 +75,26 @@ func spreadStrides(wide []int, b int) []int {
 	return []int{wide[1] * wide[2] * w, wide[2] * w, b * w, w, b, 1}
 }
 
-func evalDepthToSpace(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	b64, crd, err := blockOf(c.Node, a.Rank())
-	if err != nil {
-		return err
-	}
+func evalDepthToSpace(c *Call) {
+	a := tensor(c, 0)
+	b64, crd := blockOf(c.Node, a.Rank())
 	b, d := int(b64), a.Shape
 	if d[1]%(b*b) != 0 {
-		return fmt.Errorf("%d channels are no multiple of the squared block size %d", d[1], b*b)
+		failf("%d channels are no multiple of the squared block size %d", d[1], b*b)
 	}
-	out, err := c.Output(0, a.DType, d[0], d[1]/(b*b), d[2]*b, d[3]*b)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, a.DType, d[0], d[1]/(b*b), d[2]*b, d[3]*b)
 	moveBlock(out, a, block{shape: []int{d[0], d[1] / (b * b), d[2], b, d[3], b},
 		dstr: spreadStrides(out.Shape, b), sstr: blockStrides(d, b, crd)})
-	return nil
 }
 
-func evalSpaceToDepth(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	b64, crd, err := blockOf(c.Node, a.Rank())
-	if err != nil {
-		return err
-	}
+func evalSpaceToDepth(c *Call) {
+	a := tensor(c, 0)
+	b64, crd := blockOf(c.Node, a.Rank())
 	b, d := int(b64), a.Shape
 	if d[2]%b != 0 || d[3]%b != 0 {
-		return fmt.Errorf("a plane of %dx%d does not divide into blocks of %d", d[2], d[3], b)
+		failf("a plane of %dx%d does not divide into blocks of %d", d[2], d[3], b)
 	}
-	out, err := c.Output(0, a.DType, d[0], d[1]*b*b, d[2]/b, d[3]/b)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, a.DType, d[0], d[1]*b*b, d[2]/b, d[3]/b)
 	moveBlock(out, a, block{shape: []int{d[0], d[1], d[2] / b, b, d[3] / b, b},
 		dstr: blockStrides(out.Shape, b, crd), sstr: spreadStrides(d, b)})
-	return nil
 }

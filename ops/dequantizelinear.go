@@ -17,16 +17,17 @@ var DequantizeLinear = Op{
 	Name: "DequantizeLinear", Since: 28, Form: quantVersion, Doc: "y = (x - x_zero_point) * x_scale",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis", 1).since(13), intAttr("block_size", 0).since(21), intAttr("output_dtype", 0).since(23)},
-	Facts: Facts{Traits: passing.but(KeepsPacked)}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: passing.but(KeepsPacked)}, Infer: rule(func(n *ssa.Node) []Inferred {
 		t, s := InType(n, 0), InType(n, 1).DType
 		dt, err := dequantizedType(n, s)
 		if s == ndarray.Undefined {
 			dt, err = ndarray.Undefined, nil
 		}
 		t.DType = dt
-		return One(t), err
-	},
-	Eval: evalDequantize,
+		check(err)
+		return One(t)
+	}),
+	Eval: kernel(evalDequantize),
 }
 
 // dequantizedType is output_dtype, or the scale's element type.
@@ -44,34 +45,17 @@ func dequantizedType(n *ssa.Node, scale ndarray.DType) (ndarray.DType, error) {
 	return dt, err
 }
 
-func evalDequantize(c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
-	x, scale, zero := c.Array(0), c.Array(1), c.Array(2)
+func evalDequantize(c *Call) {
+	x, scale, zero := tensor(c, 0), tensor(c, 1), c.Array(2)
 	if !(quantInts | quantFloats | typesOf(ndarray.Int32)).has(x.DType) {
-		return unsupportedType(x.DType)
+		check(unsupportedType(x.DType))
 	}
-	if err := sameOrAbsent("x", x, zero); err != nil {
-		return err
-	}
-	dt, err := dequantizedType(c.Node, scale.DType)
-	if err != nil {
-		return err
-	}
-	g, err := grainOf(c.Node, x.Shape, scale.Shape)
-	if err != nil {
-		return err
-	}
-	zeros, err := zeroPoints(zero, scale.Len())
-	if err != nil {
-		return err
-	}
-	y, err := newReal[float32](c, 0, dt, x.Shape...)
-	if err != nil {
-		return err
-	}
-	v, s := reals[float64](x), reals[float32](scale)
+	sameOrAbsent("x", x, zero)
+	dt := try(dequantizedType(c.Node, scale.DType))
+	g := grainOf(c.Node, x.Shape, scale.Shape)
+	zeros := zeroPoints(zero, scale.Len())
+	y := newResult[float32](c, 0, dt, x.Shape...)
+	v, s := elements[float64](x), elements[float32](scale)
 	g.each(func(at, n, first, step int) {
 		for i := range n {
 			e, k := v[at+i], first+i*step
@@ -81,5 +65,5 @@ func evalDequantize(c *Call) error {
 			y.V[at+i] = float32(e) * s[k]
 		}
 	})
-	return y.store()
+	y.store()
 }

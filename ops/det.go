@@ -1,8 +1,8 @@
 package ops
 
 import (
-	"fmt"
 	"math"
+	"slices"
 
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -15,24 +15,24 @@ import (
 var Det = Op{
 	Name: "Det", Since: 22, Doc: "Y = det X", Form: formBy(typeStep{11, floatTypes}, typeStep{22, anyType}),
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: inferDet, Eval: evalDet,
+	Infer: rule(inferDet), Eval: kernel(evalDet),
 	Facts: Facts{Traits: general, Cost: detCost},
 }
 
-func inferDet(n *ssa.Node) ([]Fact, error) {
+func inferDet(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return One(t), nil
+		return One(t)
 	}
 	r := len(t.Shape)
 	if r < 2 {
-		return nil, fmt.Errorf("operand of rank %d, it must hold matrices", r)
+		failf("operand of rank %d, it must hold matrices", r)
 	}
 	p, ok := t.Shape[r-2].Const()
 	if q, ok2 := t.Shape[r-1].Const(); ok && ok2 && p != q {
-		return nil, fmt.Errorf("matrices of %d by %d are not square", p, q)
+		failf("matrices of %d by %d are not square", p, q)
 	}
-	return One(ssa.TensorOf(t.DType, t.Shape[:r-2]...)), nil
+	return One(ssa.TensorOf(t.DType, t.Shape[:r-2]...))
 }
 
 func detCost(n *ssa.Node) Cost {
@@ -47,32 +47,21 @@ func detCost(n *ssa.Node) Cost {
 	return c
 }
 
-func evalDet(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalDet(c *Call) {
+	a := tensor(c, 0)
 	r := len(a.Shape)
 	if r < 2 || a.Shape[r-1] != a.Shape[r-2] {
-		return fmt.Errorf("operand of shape %v, it must hold square matrices", a.Shape)
+		failf("operand of shape %v, it must hold square matrices", a.Shape)
 	}
 	if !a.DType.IsFloat() {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
-	out, err := c.Output(0, a.DType, a.Shape[:r-2]...)
-	if err != nil {
-		return err
+	y, m := newResult[float64](c, 0, a.DType, a.Shape[:r-2]...), a.Shape[r-1]
+	v := slices.Clone(elements[float64](a))
+	for o := range y.V {
+		y.V[o] = determinant(v[o*m*m:][:m*m], m)
 	}
-	m := a.Shape[r-1]
-	read, write := floatReader(a), floatWriter(out)
-	x := make([]float64, m*m)
-	for o := range out.Len() {
-		for i := range x {
-			x[i] = read(o*m*m + i)
-		}
-		write(o, determinant(x, m))
-	}
-	return nil
+	y.store()
 }
 
 // determinant eliminates in place.

@@ -1,13 +1,11 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
-	"gonum.org/v1/gonum/dsp/fourier"
-
 	"github.com/berth-onnx/berth/ssa"
+	"gonum.org/v1/gonum/dsp/fourier"
 )
 
 // DFT is the discrete Fourier transform along an axis: https://onnx.ai/onnx/operators/onnx__DFT.html
@@ -22,7 +20,7 @@ var DFT = Op{
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("inverse", 0), intAttr("onesided", 0),
 		intAttr("axis", 1).until(20)},
-	Facts: Facts{Traits: general}, Infer: inferDFT, Eval: evalDFT,
+	Facts: Facts{Traits: general}, Infer: rule(inferDFT), Eval: kernel(evalDFT),
 	Upgrades: []Upgrade{{Below: 20, Source: changelog("DFT", 20), Apply: func(u *Upgrader, n *ssa.Node) error {
 		axis := u.Const("axis", ssa.ScalarConst(Int(n, "axis")))
 		n.DropAttr("axis")
@@ -39,15 +37,15 @@ func dftModes(n *ssa.Node) (inverse, onesided bool) {
 	return Int(n, "inverse") != 0, Int(n, "onesided") != 0
 }
 
-func inferDFT(n *ssa.Node) ([]Fact, error) {
+func inferDFT(n *ssa.Node) []Inferred {
 	x := InType(n, 0)
 	if !x.Ranked {
-		return One(x), nil
+		return One(x)
 	}
 	inverse, onesided := dftModes(n)
 	shape := slices.Clone(x.Shape)
 	if len(shape) < 2 {
-		return nil, fmt.Errorf("operand %s has no signal and component dimensions", x)
+		failf("operand %s has no signal and component dimensions", x)
 	}
 	shape[len(shape)-1] = ssa.D(2)
 	if inverse && onesided {
@@ -58,19 +56,16 @@ func inferDFT(n *ssa.Node) ([]Fact, error) {
 		v, ok := ConstInts(n, 2)
 		switch {
 		case (!ok || len(v) != 1) && n.Input(1) == nil && !onesided: // every axis keeps its length
-			return One(ssa.TensorOf(x.DType, shape...)), nil
+			return One(ssa.TensorOf(x.DType, shape...))
 		case !ok || len(v) != 1:
 			for i := range shape[:len(shape)-1] {
 				shape[i] = ssa.Dim{}
 			}
-			return One(ssa.TensorOf(x.DType, shape...)), nil
+			return One(ssa.TensorOf(x.DType, shape...))
 		}
 		at = v[0]
 	}
-	axis, err := signalAxis(at, len(shape))
-	if err != nil {
-		return nil, err
-	}
+	axis := signalAxis(at, len(shape))
 	length := shape[axis]
 	if inverse && onesided {
 		length = length.AddN(-1).MulN(2)
@@ -82,55 +77,40 @@ func inferDFT(n *ssa.Node) ([]Fact, error) {
 		length = length.FloorDiv(ssa.D(2)).AddN(1)
 	}
 	shape[axis] = length
-	return One(ssa.TensorOf(x.DType, shape...)), nil
+	return One(ssa.TensorOf(x.DType, shape...))
 }
 
 // signalAxis is NormAxis without the component dimension.
-func signalAxis(axis int64, rank int) (int, error) {
-	a, err := NormAxis(axis, rank)
-	if err == nil && a == rank-1 {
-		err = fmt.Errorf("axis %d is the dimension of the components", axis)
+func signalAxis(axis int64, rank int) int {
+	a := try(NormAxis(axis, rank))
+	if a == rank-1 {
+		failf("axis %d is the dimension of the components", axis)
 	}
-	return a, err
+	return a
 }
 
-func evalDFT(c *Call) error {
-	if err := wantArrays(c, 1); err != nil {
-		return err
-	}
-	x := c.Array(0)
+func evalDFT(c *Call) {
+	x := tensor(c, 0)
 	if x.Rank() < 2 || !x.DType.IsFloat() {
-		return fmt.Errorf("operand 0 is %s, expected floats with signal and component dimensions", x)
+		failf("operand 0 is %s, expected floats with signal and component dimensions", x)
 	}
-	at, err := optInt(c, 2, -2)
-	if err != nil {
-		return err
-	}
-	axis, err := signalAxis(at, x.Rank())
-	if err != nil {
-		return err
-	}
+	at := optionalInt(c, 2, -2)
+	axis := signalAxis(at, x.Rank())
 	inverse, onesided := dftModes(c.Node)
 	def := int64(x.Shape[axis])
 	if inverse && onesided {
 		def = 2 * (def - 1)
 	}
-	length, err := optInt(c, 1, def)
-	if err != nil {
-		return err
-	}
+	length := optionalInt(c, 1, def)
 	if parts := x.Shape[x.Rank()-1]; parts != 1 && parts != 2 || length < 1 || length > math.MaxInt32 {
-		return fmt.Errorf("operand %s with dft_length=%d", x, length)
+		failf("operand %s with dft_length=%d", x, length)
 	}
 	t := newTransform(int(length), inverse, onesided)
 	shape := slices.Clone(x.Shape)
 	shape[axis], shape[len(shape)-1] = t.outLen(), t.outParts()
-	y, err := newReal[float64](c, 0, x.DType, shape...)
-	if err != nil {
-		return err
-	}
-	t.runLines(y.V, reals[float64](x), x.Shape, axis)
-	return y.store()
+	y := newResult[float64](c, 0, x.DType, shape...)
+	t.runLines(y.V, elements[float64](x), x.Shape, axis)
+	y.store()
 }
 
 // runLines transforms every line along an axis of x, whose last dimension holds
@@ -222,12 +202,4 @@ func (t *transform) store(put func(k, part int, value float64)) {
 		put(k, 0, real(t.out[k])*scale)
 		put(k, 1, imag(t.out[k])*scale)
 	}
-}
-
-// scalarDim is the value of a one-element integer operand as a dimension.
-func scalarDim(n *ssa.Node, i int) ssa.Dim {
-	if c := ContentOf(n, i); len(c) == 1 {
-		return c[0]
-	}
-	return ssa.Dim{}
 }

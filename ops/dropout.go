@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -17,13 +15,13 @@ var Dropout = Op{
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{intAttr("seed").since(12),
 		consumedInputs, intAttr("is_test", 0).until(7), floatAttr("ratio", 0.5).until(12)},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		x := InType(n, 0)
 		mask := x
 		mask.DType = ndarray.Bool
-		return []Fact{{Type: x, Content: ContentOf(n, 0)}, {Type: mask}}, nil
-	},
-	Eval: evalDropout,
+		return []Inferred{{Type: x, Content: ContentOf(n, 0)}, {Type: mask}}
+	}),
+	Eval: kernel(evalDropout),
 	Facts: Facts{Traits: passing.but(RandomTraining), InPlace: inPlaceFirst, Alias: func(n *ssa.Node) []Alias {
 		if constBool(n.Input(2)) == 0 || n.Input(2) == nil {
 			return []Alias{{In: 0, Out: 0}}
@@ -39,7 +37,7 @@ var Dropout = Op{
 
 func dropoutForm(n *ssa.Node) int {
 	switch {
-	case usesType(n, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNZ):
+	case usesType(n, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNUZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNUZ):
 		return 22
 	case usesType(n, ndarray.BFloat16):
 		return 13
@@ -47,29 +45,17 @@ func dropoutForm(n *ssa.Node) int {
 	return 12
 }
 
-func evalDropout(c *Call) error {
+func evalDropout(c *Call) {
 	x := c.Array(0)
 	if x == nil || !x.DType.IsFloat() {
-		return fmt.Errorf("operand 0 is no float tensor")
+		failf("operand 0 is no float tensor")
 	}
-	ratio, err := optScalar(c, 1, 0.5)
-	if err != nil {
-		return err
-	}
-	training, err := optInt(c, 2, 0)
-	if err != nil {
-		return err
-	}
-	y, err := c.Output(0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
+	ratio := optionalFloat(c, 1, 0.5)
+	training := optionalInt(c, 2, 0)
+	y := result(c, 0, x.DType, x.Shape...)
 	var mask []bool
 	if c.Wants(1) {
-		m, err := c.Output(1, ndarray.Bool, x.Shape...)
-		if err != nil {
-			return err
-		}
+		m := result(c, 1, ndarray.Bool, x.Shape...)
 		mask = ndarray.Slice[bool](m)
 	}
 	if training == 0 || ratio == 0 {
@@ -77,10 +63,10 @@ func evalDropout(c *Call) error {
 		for i := range mask {
 			mask[i] = true
 		}
-		return nil
+		return
 	}
 	if !(ratio > 0 && ratio < 1) {
-		return fmt.Errorf("ratio %g is not in [0,1)", ratio)
+		failf("ratio %g is not in [0,1)", ratio)
 	}
 	next := uniform(IntOr(c.Node, "seed", c.Seed))
 	scale := 1 / (1 - ratio)
@@ -95,7 +81,6 @@ func evalDropout(c *Call) error {
 			mask[i] = keep
 		}
 	}
-	return nil
 }
 
 // upgradeDropoutTest turns is_test, whose default is 0, into training_mode.

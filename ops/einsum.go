@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -21,35 +20,31 @@ var Einsum = Op{
 	Form:  formBy(typeStep{12, floatTypes | integerTypes}, typeStep{28, anyType}),
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{strAttr("equation").required()},
-	Infer: inferEinsum, Eval: evalEinsum,
+	Infer: rule(inferEinsum), Eval: numberKernel(evalEinsum[float32], evalEinsum[float64], evalEinsum[int64]),
 	Facts: Facts{Traits: general, Cost: einsumCost},
 }
 
-func inferEinsum(n *ssa.Node) ([]Fact, error) {
+func inferEinsum(n *ssa.Node) []Inferred {
 	all := make([]int, len(n.In))
 	ranks := make([]int, len(n.In))
 	for i := range n.In {
 		all[i], ranks[i] = i, InType(n, i).Rank()
 	}
-	dt, err := sameDType(n, all...)
-	if err != nil {
-		return nil, err
-	}
+	dt := sameDType(n, all...)
 	if slices.Contains(ranks, -1) {
-		return One(ssa.UnrankedTensor(dt)), nil
+		return One(ssa.UnrankedTensor(dt))
 	}
-	eq, err := parseEinsum(Str(n, "equation"), ranks)
-	if err != nil {
-		return nil, err
-	}
+	eq := try(parseEinsum(Str(n, "equation"), ranks))
 	dims := map[int]ssa.Dim{}
 	for i, labels := range eq.in {
 		for k, l := range labels {
 			d := n.In[i].Type.Shape[k]
 			if old, ok := dims[l]; ok {
-				if d, err = broadcastDim(old, d); err != nil {
-					return nil, fmt.Errorf("label %s: %w", labelName(l), err)
+				both, err := broadcastDim(old, d)
+				if err != nil {
+					failf("label %s: %w", labelName(l), err)
 				}
+				d = both
 			}
 			dims[l] = d
 		}
@@ -58,7 +53,7 @@ func inferEinsum(n *ssa.Node) ([]Fact, error) {
 	for _, l := range eq.out {
 		t.Shape = append(t.Shape, dims[l])
 	}
-	return One(t), nil
+	return One(t)
 }
 
 // einsumCost is two operations per combination of labels of a product of two
@@ -93,48 +88,43 @@ func einsumCost(n *ssa.Node) Cost {
 	return c
 }
 
-func evalEinsum(c *Call) error {
-	arrays := make([]*ndarray.Array, len(c.In))
-	shapes, ranks := make([][]int, len(c.In)), make([]int, len(c.In))
-	for i := range c.In {
-		a, err := needTensor(c, i)
+func evalEinsum[T productNum](c *Call) {
+	arrays, shapes := sameTensors(c)
+	ranks := make([]int, len(shapes))
+	for i, s := range shapes {
+		ranks[i] = len(s)
+	}
+	eq := try(parseEinsum(Str(c.Node, "equation"), ranks))
+	dims := try(eq.dims(shapes))
+	factors := make([]factor[T], len(arrays))
+	for i, a := range arrays {
+		factors[i] = factor[T]{eq.in[i], a.Shape, elements[T](a)}
+	}
+	for len(factors) > 2 {
+		m := factor[T]{labels: eq.neededAfter(factors[0].labels, factors[1].labels, len(arrays)-len(factors)+2)}
+		m.shape = labelled(m.labels, dims)
+		size, err := ndarray.ByteSize(ndarray.Float64, m.shape)
 		if err != nil {
-			return err
+			failf("intermediate of shape %v: %w", m.shape, err)
 		}
-		if a.DType != c.Array(0).DType {
-			return fmt.Errorf("operands 0 and %d have element types %s and %s", i, c.Array(0).DType, a.DType)
-		}
-		arrays[i], shapes[i], ranks[i] = a, a.Shape, len(a.Shape)
+		m.data = make([]T, size/8)
+		contract(m, dims, factors[:2])
+		factors = append([]factor[T]{m}, factors[2:]...)
 	}
-	eq, err := parseEinsum(Str(c.Node, "equation"), ranks)
-	if err != nil {
-		return err
-	}
-	dims, err := eq.dims(shapes)
-	if err != nil {
-		return err
-	}
-	shape := make([]int, len(eq.out))
-	for i, l := range eq.out {
+	shape := labelled(eq.out, dims)
+	y := newResult[T](c, 0, arrays[0].DType, shape...)
+	clear(y.V)
+	contract(factor[T]{eq.out, shape, y.V}, dims, factors)
+	y.store()
+}
+
+// labelled is the shape of an array with the labels.
+func labelled(labels []int, dims map[int]int) []int {
+	shape := make([]int, len(labels))
+	for i, l := range labels {
 		shape[i] = dims[l]
 	}
-	t := productType(arrays[0].DType)
-	if t == ndarray.Undefined {
-		return unsupportedType(arrays[0].DType)
-	}
-	out, err := c.Output(0, arrays[0].DType, shape...)
-	if err != nil {
-		return err
-	}
-	switch t {
-	case ndarray.Float64:
-		return runEinsum[float64](eq, dims, out, arrays)
-	case ndarray.Int32:
-		return runEinsum[int32](eq, dims, out, arrays)
-	case ndarray.Int64:
-		return runEinsum[int64](eq, dims, out, arrays)
-	}
-	return runEinsum[float32](eq, dims, out, arrays)
+	return shape
 }
 
 // factor is one operand, or an intermediate product.
@@ -142,31 +132,6 @@ type factor[T productNum] struct {
 	labels []int
 	shape  []int
 	data   []T
-}
-
-func runEinsum[T productNum](eq einsum, dims map[int]int, out *ndarray.Array, arrays []*ndarray.Array) error {
-	factors := make([]factor[T], len(arrays))
-	for i, a := range arrays {
-		factors[i] = factor[T]{eq.in[i], a.Shape, operandAs[T](a)}
-	}
-	for len(factors) > 2 {
-		keep := eq.neededAfter(factors[0].labels, factors[1].labels, len(arrays)-len(factors)+2)
-		m := factor[T]{labels: keep}
-		for _, l := range keep {
-			m.shape = append(m.shape, dims[l])
-		}
-		size, err := ndarray.ByteSize(ndarray.Float64, m.shape)
-		if err != nil {
-			return fmt.Errorf("intermediate of shape %v: %w", m.shape, err)
-		}
-		m.data = make([]T, size/8)
-		contract(m, dims, factors[:2])
-		factors = append([]factor[T]{m}, factors[2:]...)
-	}
-	z := resultAs[T](out)
-	contract(factor[T]{eq.out, out.Shape, z}, dims, factors)
-	storeResult(out, z)
-	return nil
 }
 
 // contract adds the product of one or two factors, summed over the labels the
@@ -181,44 +146,18 @@ func contract[T productNum](result factor[T], dims map[int]int, factors []factor
 			}
 		}
 	}
-	extent := make([]int, len(order))
-	for i, l := range order {
-		extent[i] = dims[l]
-	}
 	strides := [][]int{labelStrides(order, dims, result.labels, result.shape)}
 	for _, f := range factors {
 		strides = append(strides, labelStrides(order, dims, f.labels, f.shape))
 	}
-	w := stridedWalk(extent, strides...)
+	w := stridedWalk(labelled(order, dims), strides...)
 	z, x := result.data, factors[0].data
 	if len(factors) == 1 {
-		w.each(func(_ int, at []int) {
-			for k := range w.run {
-				z[at[0]+k*w.step[0]] += x[at[1]+k*w.step[1]]
-			}
-		})
+		w.each(func(_ int, at []int) { z[at[0]] += x[at[1]] })
 		return
 	}
 	y := factors[1].data
-	w.each(func(_ int, at []int) {
-		o, i, j := at[0], at[1], at[2]
-		if w.step[0] == 0 {
-			sum := z[o]
-			for range w.run {
-				sum += x[i] * y[j]
-				i += w.step[1]
-				j += w.step[2]
-			}
-			z[o] = sum
-			return
-		}
-		for range w.run {
-			z[o] += x[i] * y[j]
-			o += w.step[0]
-			i += w.step[1]
-			j += w.step[2]
-		}
-	})
+	w.each(func(_ int, at []int) { z[at[0]] += x[at[1]] * y[at[2]] })
 }
 
 // labelStrides gives the step of an array along every label of the loop order: 0

@@ -12,4 +12,4 @@ var Erf = unaryOp("Erf", 13, "Y = erf(X)", unary{
 	float: math.Erf,
 	int:   func(x int64) int64 { return int64(math.Erf(float64(x))) },
 	uint:  func(x uint64) uint64 { return uint64(math.Erf(float64(x))) },
-}.kernel, formBy(typeStep{9, floatTypes}, typeStep{13, anyType})).but(ZeroSignPassed, Composes)
+}.eval, formBy(typeStep{9, floatTypes}, typeStep{13, anyType})).but(ZeroSignPassed, Composes)

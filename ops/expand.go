@@ -12,11 +12,11 @@ import (
 var Expand = Op{
 	Name: "Expand", Since: 13, Form: typeForm(8, 13), Doc: "output = input * ones(shape)",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: inferExpand, Eval: evalExpand,
+	Infer: rule(inferExpand), Eval: kernel(evalExpand),
 	Facts: Facts{Traits: movement.but(FailsNever), Alias: expandAlias, Cost: moveCost},
 }
 
-func inferExpand(n *ssa.Node) ([]Fact, error) {
+func inferExpand(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	dims := ContentOf(n, 1)
 	if dims == nil {
@@ -25,26 +25,21 @@ func inferExpand(n *ssa.Node) ([]Fact, error) {
 		}
 	}
 	if !t.Ranked || dims == nil {
-		return One(ssa.UnrankedTensor(t.DType)), nil
+		return One(ssa.UnrankedTensor(t.DType))
 	}
-	if err := checkDims(dims); err != nil {
-		return nil, err
-	}
-	shape, err := BroadcastDims(t.Shape, dims)
-	if err != nil {
-		return nil, err
-	}
+	checkDims(dims)
+	shape := try(BroadcastDims(t.Shape, dims))
 	out := ssa.TensorOf(t.DType, shape...)
 	content := known(n, 0)
 	k, ok := out.NumElems().Const()
 	if len(content) == 0 || !ok || k > ssa.MaxContent || len(content) != 1 && int(k) != len(content) {
-		return One(out), nil
+		return One(out)
 	}
 	all := make([]ssa.Dim, k)
 	for i := range all {
 		all[i] = content[min(i, len(content)-1)]
 	}
-	return factOf(out, all), nil
+	return factOf(out, all)
 }
 
 func expandAlias(n *ssa.Node) []Alias {
@@ -55,29 +50,13 @@ func expandAlias(n *ssa.Node) []Alias {
 	return nil
 }
 
-func evalExpand(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	dims, err := needInts(c, 1)
-	if err != nil {
-		return err
-	}
-	want, err := shapeOfInts(dims)
-	if err != nil {
-		return err
-	}
-	shape, err := BroadcastShapes(a.Shape, want)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, a.DType, shape...)
-	if err != nil {
-		return err
-	}
+func evalExpand(c *Call) {
+	a := tensor(c, 0)
+	dims := ints(c, 1)
+	want := shapeOfInts(dims)
+	shape := try(BroadcastShapes(a.Shape, want))
+	out := result(c, 0, a.DType, shape...)
 	expandTo(out, a)
-	return nil
 }
 
 // expandTo fills out with a, repeated along broadcast dimensions.

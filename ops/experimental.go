@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -29,10 +28,10 @@ func mappedOp(name, doc string, attrs []AttrSpec, f func(x, alpha, beta float64)
 		Name: name, Since: 1, Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: attrs,
 		Infer: SameAs, Facts: Facts{Traits: elementwise.but(ZeroSign(0))},
-		Eval: func(c *Call) error {
+		Eval: kernel(func(c *Call) {
 			alpha, beta := float64(Float(c.Node, "alpha")), float64(Float(c.Node, "beta"))
-			return evalBiased(c, func(x float64) float64 { return f(x, alpha, beta) })
-		},
+			evalBiased(c, func(x float64) float64 { return f(x, alpha, beta) })
+		}),
 	}
 }
 
@@ -41,10 +40,10 @@ var Scale = Op{
 	Name: "Scale", Since: 1, Doc: "Y = scale * X",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{floatAttr("scale", 1)},
 	Infer: SameAs, Facts: Facts{Traits: elementwise},
-	Eval: func(c *Call) error {
+	Eval: kernel(func(c *Call) {
 		scale := float64(Float(c.Node, "scale"))
-		return evalBiased(c, func(x float64) float64 { return scale * x })
-	},
+		evalBiased(c, func(x float64) float64 { return scale * x })
+	}),
 }
 
 // ImageScaler is scale*X plus a bias for every channel of images [N,C,H,W].
@@ -52,27 +51,24 @@ var ImageScaler = Op{
 	Name: "ImageScaler", Since: 1, Doc: "Y[n,c] = scale * X[n,c] + bias[c]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{floatsAttr("bias"), floatAttr("scale", 1)},
 	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
-	Eval: func(c *Call) error { return byReal(c, 0, evalImageScaler[float32], evalImageScaler[float64]) },
+	Eval: floatKernel(evalImageScaler[float32], evalImageScaler[float64]),
 }
 
-func evalImageScaler[T float32 | float64](c *Call) error {
+func evalImageScaler[T float32 | float64](c *Call) {
 	x := c.Array(0)
 	var bias []float32
 	if a := c.Node.Attr("bias"); a != nil {
 		bias = a.Floats
 	}
 	if x.Rank() != 4 || len(bias) != x.Shape[1] {
-		return fmt.Errorf("images of shape %v with %d biases", x.Shape, len(bias))
+		failf("images of shape %v with %d biases", x.Shape, len(bias))
 	}
-	y, err := newReal[T](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
+	y := newResult[T](c, 0, x.DType, x.Shape...)
 	scale, plane := T(Float(c.Node, "scale")), x.Shape[2]*x.Shape[3]
-	for i, v := range reals[T](x) {
+	for i, v := range elements[T](x) {
 		y.V[i] = v*scale + T(bias[i/plane%len(bias)])
 	}
-	return y.store()
+	y.store()
 }
 
 // Crop cuts borders [left, top, right, bottom] off images [N,C,H,W]; with scale
@@ -80,18 +76,18 @@ func evalImageScaler[T float32 | float64](c *Call) error {
 var Crop = Op{
 	Name: "Crop", Since: 1, Doc: "Y = X without its borders, or scale of it from left and top on",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{intsAttr("border").until(10), intsAttr("border").required().since(10), intsAttr("scale")},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		x := InType(n, 0)
 		if !x.Ranked {
-			return One(x), nil
+			return One(x)
 		}
 		if x.Rank() != 4 {
-			return nil, fmt.Errorf("images %s, expected [N,C,H,W]", x)
+			failf("images %s, expected [N,C,H,W]", x)
 		}
 		out := slices.Clone(x.Shape)
 		border, scale := Ints(n, "border"), Ints(n, "scale")
 		if len(border) != 4 || len(scale) != 0 && len(scale) != 2 {
-			return nil, fmt.Errorf("border=%v with scale=%v", border, scale)
+			failf("border=%v with scale=%v", border, scale)
 		}
 		for i := range 2 {
 			out[2+i] = out[2+i].AddN(-border[1-i]).AddN(-border[3-i])
@@ -99,19 +95,19 @@ var Crop = Op{
 				out[2+i] = ssa.D(scale[i])
 			}
 		}
-		return One(ssa.TensorOf(x.DType, out...)), nil
-	},
-	Facts: Facts{Traits: general, Cost: moveCost}, Eval: evalCrop,
+		return One(ssa.TensorOf(x.DType, out...))
+	}),
+	Facts: Facts{Traits: general, Cost: moveCost}, Eval: kernel(evalCrop),
 }
 
-func evalCrop(c *Call) error {
+func evalCrop(c *Call) {
 	x := c.Array(0)
 	border, scale := Ints(c.Node, "border"), Ints(c.Node, "scale")
 	if x.DType == ndarray.String {
-		return unsupportedType(x.DType)
+		check(unsupportedType(x.DType))
 	}
 	if x.Rank() != 4 || len(border) != 4 || len(scale) != 0 && len(scale) != 2 {
-		return fmt.Errorf("images of shape %v with border=%v and scale=%v", x.Shape, border, scale)
+		failf("images of shape %v with border=%v and scale=%v", x.Shape, border, scale)
 	}
 	var from, size [2]int64
 	for i := range from {
@@ -121,13 +117,10 @@ func evalCrop(c *Call) error {
 			size[i] = scale[i]
 		}
 		if from[i] < 0 || size[i] < 0 || from[i] > length || size[i] > length-from[i] {
-			return fmt.Errorf("border=%v and scale=%v cut more than there is of images of shape %v", border, scale, x.Shape)
+			failf("border=%v and scale=%v cut more than there is of images of shape %v", border, scale, x.Shape)
 		}
 	}
-	out, err := c.Output(0, x.DType, x.Shape[0], x.Shape[1], int(size[0]), int(size[1]))
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, x.DType, x.Shape[0], x.Shape[1], int(size[0]), int(size[1]))
 	width, line := x.DType.Size(), int(size[1])
 	for p := range x.Shape[0] * x.Shape[1] {
 		for i := range int(size[0]) {
@@ -135,12 +128,11 @@ func evalCrop(c *Call) error {
 			copy(out.Data[(p*int(size[0])+i)*line*width:][:line*width], x.Data[at*width:])
 		}
 	}
-	return nil
 }
 
 // DynamicSlice is Slice without steps, from before ranges could be operands.
 var DynamicSlice = Op{
 	Name: "DynamicSlice", Since: 1, Doc: "output = data[starts:ends] along axes",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Infer: inferSlice, Eval: evalSlice, Facts: Facts{Traits: general, Alias: sliceAlias, Smaller: forwardSlice, Cost: moveCost},
+	Infer: rule(inferSlice), Eval: kernel(evalSlice), Facts: Facts{Traits: general, Alias: sliceAlias, Smaller: forwardSlice, Cost: moveCost},
 }

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -13,7 +11,7 @@ var EyeLike = Op{
 	Name: "EyeLike", Since: 22, Doc: "Y[i,j] = j == i + k ? 1 : 0", Form: eyeLikeForm,
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("dtype"), intAttr("k", 0)},
-	Facts: Facts{Traits: general}, Infer: inferEyeLike, Eval: evalEyeLike,
+	Facts: Facts{Traits: general}, Infer: rule(inferEyeLike), Eval: kernel(evalEyeLike),
 }
 
 func eyeLikeForm(n *ssa.Node) int {
@@ -23,51 +21,38 @@ func eyeLikeForm(n *ssa.Node) int {
 	return 9
 }
 
-func inferEyeLike(n *ssa.Node) ([]Fact, error) {
+func inferEyeLike(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if t.Ranked && len(t.Shape) != 2 {
-		return nil, fmt.Errorf("operand of rank %d, it must be a matrix", len(t.Shape))
+		failf("operand of rank %d, it must be a matrix", len(t.Shape))
 	}
-	dt, err := dtypeAttr(n, "dtype", t.DType)
-	if err != nil {
-		return nil, err
-	}
+	dt := try(dtypeAttr(n, "dtype", t.DType))
 	t.Kind, t.DType = ssa.KindTensor, dt
 	if !t.Ranked {
 		t = tensorOfRank(dt, 2)
 	}
-	return One(t), nil
+	return One(t)
 }
 
-func evalEyeLike(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalEyeLike(c *Call) {
+	a := tensor(c, 0)
 	if len(a.Shape) != 2 {
-		return fmt.Errorf("operand of rank %d, it must be a matrix", len(a.Shape))
+		failf("operand of rank %d, it must be a matrix", len(a.Shape))
 	}
-	dt, err := dtypeAttr(c.Node, "dtype", a.DType)
-	if err != nil {
-		return err
-	}
+	dt := try(dtypeAttr(c.Node, "dtype", a.DType))
 	if dt == ndarray.String {
-		return unsupportedType(dt)
+		check(unsupportedType(dt))
 	}
-	out, err := c.Output(0, dt, a.Shape...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, dt, a.Shape...)
 	clear(out.Data)
 	rows, cols := a.Shape[0], a.Shape[1]
 	k := Int(c.Node, "k")
 	if k <= -int64(rows) || k >= int64(cols) {
-		return nil
+		return
 	}
 	for i := range rows {
 		if j := i + int(k); j >= 0 && j < cols {
 			out.SetInt(i*cols+j, 1)
 		}
 	}
-	return nil
 }

@@ -1,10 +1,6 @@
 package ops
 
-import (
-	"fmt"
-
-	"github.com/berth-onnx/berth/ssa"
-)
+import "github.com/berth-onnx/berth/ssa"
 
 // Flatten folds the dimensions into a matrix: https://onnx.ai/onnx/operators/onnx__Flatten.html
 //
@@ -13,7 +9,7 @@ var Flatten = Op{
 	Name: "Flatten", Since: 25, Form: flattenForm, Doc: "output = input as a matrix, split at axis",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis", 1)},
-	Infer: inferFlatten, Eval: evalFlatten,
+	Infer: rule(inferFlatten), Eval: kernel(evalFlatten),
 	Facts: Facts{Traits: reshaping, Alias: wholeView, Cost: freeCost},
 }
 
@@ -29,41 +25,32 @@ func flattenForm(n *ssa.Node) int {
 }
 
 // flattenAxis checks the axis, which may be the rank itself.
-func flattenAxis(n *ssa.Node, rank int) (int, error) {
+func flattenAxis(n *ssa.Node, rank int) int {
 	axis := Int(n, "axis")
 	k := axis
 	if k < 0 {
 		k += int64(rank)
 	}
 	if k < 0 || k > int64(rank) {
-		return 0, fmt.Errorf("axis %d is out of range for rank %d", axis, rank)
+		failf("axis %d is out of range for rank %d", axis, rank)
 	}
-	return int(k), nil
+	return int(k)
 }
 
-func inferFlatten(n *ssa.Node) ([]Fact, error) {
+func inferFlatten(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return One(tensorOfRank(t.DType, 2)), nil
+		return One(tensorOfRank(t.DType, 2))
 	}
-	axis, err := flattenAxis(n, len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	axis := flattenAxis(n, len(t.Shape))
 	rows := ssa.TensorOf(t.DType, t.Shape[:axis]...).NumElems()
 	cols := ssa.TensorOf(t.DType, t.Shape[axis:]...).NumElems()
-	return One(ssa.TensorOf(t.DType, rows, cols)), nil
+	return One(ssa.TensorOf(t.DType, rows, cols))
 }
 
-func evalFlatten(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	axis, err := flattenAxis(c.Node, a.Rank())
-	if err != nil {
-		return err
-	}
+func evalFlatten(c *Call) {
+	a := tensor(c, 0)
+	axis := flattenAxis(c.Node, a.Rank())
 	rows, cols := 1, 1
 	for i, d := range a.Shape {
 		if i < axis {
@@ -72,5 +59,5 @@ func evalFlatten(c *Call) error {
 			cols *= d
 		}
 	}
-	return copyReshaped(c, a, []int{rows, cols})
+	copyReshaped(c, a, []int{rows, cols})
 }

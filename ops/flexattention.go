@@ -21,10 +21,8 @@ var FlexAttention = Op{
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{graphAttr("prob_mod"), floatAttr("scale"), graphAttr("score_mod"),
 		intAttr("softmax_precision")},
-	Infer: inferFlexAttention,
-	Eval: func(c *Call) error {
-		return byReal(c, 0, evalFlexAttention[float32], evalFlexAttention[float64])
-	},
+	Infer: rule(inferFlexAttention),
+	Eval:  floatKernel(evalFlexAttention[float32], evalFlexAttention[float64]),
 	Facts: Facts{Traits: general, Cost: attentionCost},
 }
 
@@ -42,96 +40,64 @@ func FlexPrecision(n *ssa.Node) (ndarray.DType, error) {
 	return dt, err
 }
 
-func inferFlexAttention(n *ssa.Node) ([]Fact, error) {
+func inferFlexAttention(n *ssa.Node) []Inferred {
 	q, k, v := InType(n, 0), InType(n, 1), InType(n, 2)
 	for _, t := range []ssa.Type{q, k, v} {
 		if t.Ranked && t.Rank() != 4 {
-			return nil, fmt.Errorf("operand %s, expected rank 4", t)
+			failf("operand %s, expected rank 4", t)
 		}
 	}
-	dt, err := FlexPrecision(n)
-	if err != nil {
-		return nil, err
-	}
+	dt := try(FlexPrecision(n))
 	scores := ssa.TensorOf(dt, dimOf(q, 0), dimOf(q, 1), dimOf(q, 2), dimOf(k, 2))
 	for _, body := range n.Bodies {
 		if len(body.Params) != 1+n.Captures || len(body.Results) != 1 {
-			return nil, fmt.Errorf("a body has %d parameters and %d results, expected 1 each", len(body.Params)-n.Captures, len(body.Results))
+			failf("a body has %d parameters and %d results, expected 1 each", len(body.Params)-n.Captures, len(body.Results))
 		}
-		if err := bindCaptures(n, body); err != nil {
-			return nil, err
-		}
+		check(bindCaptures(n, body))
 		body.Params[0].Type = scores
-		if err := InferGraph(body); err != nil {
-			return nil, err
-		}
+		check(InferGraph(body))
 	}
-	return One(ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), dimOf(q, 2), dimOf(v, 3))), nil
+	return One(ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), dimOf(q, 2), dimOf(v, 3)))
 }
 
-func evalFlexAttention[T float32 | float64](c *Call) error {
+func evalFlexAttention[T float32 | float64](c *Call) {
 	var x [3]heads[T]
 	for i, what := range []string{"Q", "K", "V"} {
-		if err := wantRank(what, c.Array(i), 4); err != nil {
-			return err
-		}
-		var err error
-		if x[i], err = headsOf[T](what, c.Array(i), 0); err != nil {
-			return err
-		}
+		wantRank(what, c.Array(i), 4)
+		x[i] = headsOf[T](what, c.Array(i), 0)
 	}
 	q, k, v := x[0], x[1], x[2]
-	if err := checkHeads(q, k, v); err != nil {
-		return err
-	}
-	dt, err := FlexPrecision(c.Node)
-	if err != nil {
-		return err
-	}
+	checkHeads(q, k, v)
+	dt := try(FlexPrecision(c.Node))
 	shape := []int{q.batch, q.n, q.seq, k.seq}
 	p := attentionScores(q, k, float64(FloatOr(c.Node, "scale", float32(1/math.Sqrt(float64(q.size))))))
-	if p, err = modify(c, "score_mod", dt, shape, p); err != nil {
-		return err
-	}
+	p = modify(c, "score_mod", dt, shape, p)
 	softmaxRows(p, k.seq)
-	if p, err = modify(c, "prob_mod", dt, shape, p); err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, c.Array(0).DType, q.batch, q.n, q.seq, v.size)
-	if err != nil {
-		return err
-	}
+	p = modify(c, "prob_mod", dt, shape, p)
+	y := newResult[T](c, 0, c.Array(0).DType, q.batch, q.n, q.seq, v.size)
 	attentionApply(p, v, bnsh(y.V, q.batch, q.n, q.seq, v.size))
-	return y.store()
+	y.store()
 }
 
 // modify sends values through a body of the node, if it has that body.
-func modify[T realNum](c *Call, name string, dt ndarray.DType, shape []int, v []T) ([]T, error) {
+func modify[T realNum](c *Call, name string, dt ndarray.DType, shape []int, v []T) []T {
 	i := slices.Index(c.Node.BodyAttr, name)
 	if i < 0 {
-		return v, nil
+		return v
 	}
-	a, err := ndarray.New(dt, shape...)
-	if err != nil {
-		return nil, err
-	}
-	r := realOut[T]{v, a}
+	a := try(ndarray.New(dt, shape...))
+	r := resultOf[T]{v, a}
 	if dt == ndarray.DTypeOf(T(0)) {
 		copy(ndarray.Slice[T](a), v)
-	} else if err := r.store(); err != nil {
-		return nil, err
+	} else {
+		r.store()
 	}
 	args := append([]ndarray.Value{a}, c.In[len(c.In)-c.Node.Captures:]...)
-	out, err := c.Body(i, args)
-	if err != nil {
-		return nil, err
-	}
+	out := try(c.Body(i, args))
 	b, ok := out[0].(*ndarray.Array)
 	if !ok || b.DType != dt {
-		return nil, fmt.Errorf("%s does not return a tensor of %s", name, dt)
+		failf("%s does not return a tensor of %s", name, dt)
 	}
-	if err := wantShape("the result of "+name, b, shape...); err != nil {
-		return nil, err
-	}
-	return reals[T](b), nil
+	wantShape("the result of "+name, b, shape...)
+	return elements[T](b)
 }

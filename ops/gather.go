@@ -15,7 +15,7 @@ var Gather = Op{
 	Name: "Gather", Since: 13, Form: gatherForm, Doc: "output = data taken at indices along axis",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis", 0)},
-	Infer: inferGather, Eval: evalGather,
+	Infer: rule(inferGather), Eval: kernel(evalGather),
 	Facts: Facts{Traits: movement, Alias: gatherAlias, Cost: moveCost},
 }
 
@@ -28,34 +28,28 @@ func gatherForm(n *ssa.Node) int {
 	return typeForm(base, 13)(n)
 }
 
-func inferGather(n *ssa.Node) ([]Fact, error) {
+func inferGather(n *ssa.Node) []Inferred {
 	t, ix := InType(n, 0), InType(n, 1)
 	if !t.Ranked {
-		return One(ssa.UnrankedTensor(t.DType)), nil
+		return One(ssa.UnrankedTensor(t.DType))
 	}
-	axis, err := NormAxis(Int(n, "axis"), len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	axis := try(NormAxis(Int(n, "axis"), len(t.Shape)))
 	if !ix.Ranked {
-		return One(ssa.UnrankedTensor(t.DType)), nil
+		return One(ssa.UnrankedTensor(t.DType))
 	}
 	dims := slices.Concat(t.Shape[:axis], ix.Shape, t.Shape[axis+1:])
 	out := ssa.TensorOf(t.DType, dims...)
 	data := known(n, 0)
 	picks, known := ConstInts(n, 1)
 	if data == nil || len(t.Shape) != 1 || !known || len(picks) > ssa.MaxContent {
-		return One(out), nil
+		return One(out)
 	}
 	content := make([]ssa.Dim, len(picks))
 	for i, p := range picks {
-		k, err := wrapIndex(p, len(data))
-		if err != nil {
-			return nil, err
-		}
+		k := try(wrapIndex(p, len(data)))
 		content[i] = data[k]
 	}
-	return factOf(out, content), nil
+	return factOf(out, content)
 }
 
 // gatherAlias finds the gather of one index below leading 1-dimensions: a window,
@@ -98,27 +92,12 @@ func tupleAlias(n *ssa.Node, at, axis, k int) []Alias {
 	return []Alias{{In: 0, Out: 0, Offset: off}}
 }
 
-func evalGather(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	ix, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
-	axis, err := NormAxis(Int(c.Node, "axis"), a.Rank())
-	if err != nil {
-		return err
-	}
-	picks, err := wrapIndices(ix, a.Shape[axis])
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, a.DType, slices.Concat(a.Shape[:axis], ix.Shape, a.Shape[axis+1:])...)
-	if err != nil {
-		return err
-	}
+func evalGather(c *Call) {
+	a := tensor(c, 0)
+	ix := tensor(c, 1)
+	axis := try(NormAxis(Int(c.Node, "axis"), a.Rank()))
+	picks := wrapIndices(ix, a.Shape[axis])
+	out := result(c, 0, a.DType, slices.Concat(a.Shape[:axis], ix.Shape, a.Shape[axis+1:])...)
 	outer, dim, inner := splitDims(a.Shape, axis)
 	at := 0
 	for o := range outer {
@@ -127,5 +106,4 @@ func evalGather(c *Call) error {
 			at += inner
 		}
 	}
-	return nil
 }

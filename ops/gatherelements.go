@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -14,63 +12,44 @@ var GatherElements = Op{
 	Name: "GatherElements", Since: 13, Form: typeForm(11, 13), Doc: "output[…i…] = data[…indices[…i…]…] along axis",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis", 0)},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		t := InType(n, 1)
-		return One(ssa.Type{Kind: ssa.KindTensor, DType: InType(n, 0).DType, Ranked: t.Ranked, Shape: t.Shape}), nil
-	},
-	Eval:  evalGatherElements,
+		return One(ssa.Type{Kind: ssa.KindTensor, DType: InType(n, 0).DType, Ranked: t.Ranked, Shape: t.Shape})
+	}),
+	Eval:  kernel(evalGatherElements),
 	Facts: Facts{Traits: movement, Cost: moveCost},
 }
 
 // alongAxis prepares walking positions of a box in data with one axis replaced:
 // the strides (0 at axis) and the stride of the axis. The box must fit data in
 // the other dimensions.
-func alongAxis(data, box []int, axis int) (strides []int, step int, err error) {
+func alongAxis(data, box []int, axis int) (strides []int, step int) {
 	if len(box) != len(data) {
-		return nil, 0, fmt.Errorf("shapes %v and %v have different ranks", data, box)
+		failf("shapes %v and %v have different ranks", data, box)
 	}
 	for i, d := range box {
 		if i != axis && d > data[i] {
-			return nil, 0, fmt.Errorf("shape %v reaches out of %v in dimension %d", box, data, i)
+			failf("shape %v reaches out of %v in dimension %d", box, data, i)
 		}
 	}
 	strides = Strides(data)
 	step, strides[axis] = strides[axis], 0
-	return strides, step, nil
+	return strides, step
 }
 
-func evalGatherElements(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	ix, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
-	axis, err := NormAxis(Int(c.Node, "axis"), a.Rank())
-	if err != nil {
-		return err
-	}
-	strides, step, err := alongAxis(a.Shape, ix.Shape, axis)
-	if err != nil {
-		return err
-	}
-	picks, err := wrapIndices(ix, a.Shape[axis])
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, a.DType, ix.Shape...)
-	if err != nil {
-		return err
-	}
+func evalGatherElements(c *Call) {
+	a := tensor(c, 0)
+	ix := tensor(c, 1)
+	axis := try(NormAxis(Int(c.Node, "axis"), a.Rank()))
+	strides, step := alongAxis(a.Shape, ix.Shape, axis)
+	picks := wrapIndices(ix, a.Shape[axis])
+	out := result(c, 0, a.DType, ix.Shape...)
 	from := picks
-	_ = eachOffset(ix.Shape, strides, func(i, at int) error {
-		from[i] = at + picks[i]*step
-		return nil
+	w := stridedWalk(ix.Shape, strides)
+	w.each(func(i int, at []int) {
+		from[i] = at[0] + picks[i]*step
 	})
 	pickElems(out, a, from)
-	return nil
 }
 
 // pickElems sets dst[i] = src[from[i]].

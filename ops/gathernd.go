@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -17,7 +16,7 @@ var GatherND = Op{
 	Name: "GatherND", Since: 13, Form: typeForm(11, 13), Doc: "output = data at the index tuples in the last dimension of indices",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("batch_dims", 0).since(12)},
-	Infer: inferGatherND, Eval: evalGatherND,
+	Infer: rule(inferGatherND), Eval: kernel(evalGatherND),
 	Facts: Facts{Traits: movement, Alias: gatherNDAlias, Cost: moveCost},
 }
 
@@ -35,35 +34,32 @@ func gatherNDAlias(n *ssa.Node) []Alias {
 }
 
 // checkTuples checks that tuples of width k below batch dimensions address data.
-func checkTuples(data, indices, batch, k int) error {
+func checkTuples(data, indices, batch, k int) {
 	if indices < 1 || batch < 0 || batch >= indices || k < 0 || batch+k > data {
-		return fmt.Errorf("index tuples of width %d below %d batch dimensions do not fit data of rank %d", k, batch, data)
+		failf("index tuples of width %d below %d batch dimensions do not fit data of rank %d", k, batch, data)
 	}
-	return nil
 }
 
-func inferGatherND(n *ssa.Node) ([]Fact, error) {
+func inferGatherND(n *ssa.Node) []Inferred {
 	t, ix := InType(n, 0), InType(n, 1)
 	if !t.Ranked || !ix.Ranked || len(ix.Shape) == 0 {
-		return One(ssa.UnrankedTensor(t.DType)), nil
+		return One(ssa.UnrankedTensor(t.DType))
 	}
 	q := len(ix.Shape)
 	k, ok := ix.Shape[q-1].Const()
 	if !ok {
-		return One(ssa.UnrankedTensor(t.DType)), nil
+		return One(ssa.UnrankedTensor(t.DType))
 	}
 	batch := int(Int(n, "batch_dims"))
-	if err := checkTuples(len(t.Shape), q, batch, int(k)); err != nil {
-		return nil, err
-	}
-	return One(ssa.TensorOf(t.DType, slices.Concat(ix.Shape[:q-1], t.Shape[batch+int(k):])...)), nil
+	checkTuples(len(t.Shape), q, batch, int(k))
+	return One(ssa.TensorOf(t.DType, slices.Concat(ix.Shape[:q-1], t.Shape[batch+int(k):])...))
 }
 
 // tupleOffsets returns the element offset in an array of the given shape that
 // each tuple of width k in indices stands for; strides are those of shape.
-func tupleOffsets(indices *ndarray.Array, shape []int, k int) ([]int, error) {
+func tupleOffsets(indices *ndarray.Array, shape []int, k int) []int {
 	if !indices.DType.IsInteger() {
-		return nil, fmt.Errorf("indices are %s, they must be integers", indices)
+		failf("indices are %s, they must be integers", indices)
 	}
 	count := 1
 	for _, d := range indices.Shape[:indices.Rank()-1] {
@@ -73,43 +69,29 @@ func tupleOffsets(indices *ndarray.Array, shape []int, k int) ([]int, error) {
 	out := make([]int, count)
 	for i := range out {
 		for j := range k {
-			x, err := wrapIndex(indices.Int(i*k+j), shape[j])
-			if err != nil {
-				return nil, err
-			}
+			x := try(wrapIndex(indices.Int(i*k+j), shape[j]))
 			out[i] += x * strides[j]
 		}
 	}
-	return out, nil
+	return out
 }
 
-func evalGatherND(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	ix, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
+func evalGatherND(c *Call) {
+	a := tensor(c, 0)
+	ix := tensor(c, 1)
 	batch, k := int(Int(c.Node, "batch_dims")), 0
 	if ix.Rank() > 0 {
 		k = ix.Shape[ix.Rank()-1]
 	}
-	if err := checkTuples(a.Rank(), ix.Rank(), batch, k); err != nil {
-		return err
-	}
+	checkTuples(a.Rank(), ix.Rank(), batch, k)
 	if !slices.Equal(a.Shape[:batch], ix.Shape[:batch]) {
-		return fmt.Errorf("batch dimensions of %v and %v differ", a.Shape, ix.Shape)
+		failf("batch dimensions of %v and %v differ", a.Shape, ix.Shape)
 	}
-	at, err := tupleOffsets(ix, a.Shape[batch:], k)
-	if err != nil {
-		return err
-	}
+	at := tupleOffsets(ix, a.Shape[batch:], k)
 	shape := slices.Concat(ix.Shape[:ix.Rank()-1], a.Shape[batch+k:])
-	out, err := c.Output(0, a.DType, shape...)
-	if err != nil || out.Len() == 0 {
-		return err
+	out := result(c, 0, a.DType, shape...)
+	if out.Len() == 0 {
+		return
 	}
 	batches, run, each := 1, 1, 1
 	for i, d := range a.Shape {
@@ -127,5 +109,4 @@ func evalGatherND(c *Call) error {
 	for i, o := range at {
 		copyElems(out, i*run, a, i/per*each+o, run)
 	}
-	return nil
 }

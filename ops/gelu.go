@@ -1,8 +1,6 @@
 package ops
 
-import (
-	"math"
-)
+import ()
 
 // Gelu is the Gaussian error linear unit: https://onnx.ai/onnx/operators/onnx__Gelu.html
 //
@@ -10,20 +8,13 @@ import (
 //	approximate="tanh"   Y = X/2 · (1 + tanh(√(2/π) · (X + 0.044715·X³)))
 var Gelu = unaryOp("Gelu", 20, "Y = X/2 · (1 + erf(X/√2))", evalGelu, since(20)).with(strAttr("approximate", "none", "tanh")).but(ZeroSignPassed, Composes)
 
-func evalGelu(c *Call) error {
+func evalGelu(c *Call) {
 	switch kind := Str(c.Node, "approximate"); kind {
 	case "none":
-		return evalUnary(c, unary{float: gelu})
+		unary{float: gelu}.eval(c)
 	case "tanh":
-		return evalUnary(c, unary{float: geluTanh})
+		unary{float: geluTanh}.eval(c)
 	default:
-		return badAttr("approximate", kind, "none or tanh")
+		check(badAttr("approximate", kind, "none or tanh"))
 	}
-}
-
-// gelu uses erfc, which keeps its digits where 1+erf would cancel.
-func gelu(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }
-
-func geluTanh(x float64) float64 {
-	return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
 }

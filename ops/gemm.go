@@ -1,9 +1,8 @@
 package ops
 
 import (
-	"fmt"
+	"slices"
 
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -18,7 +17,7 @@ var Gemm = Op{
 	Attrs: []AttrSpec{floatAttr("alpha", 1), floatAttr("beta", 1),
 		intAttr("transA", 0), intAttr("transB", 0),
 		intAttr("broadcast", 0).ignored().until(7)},
-	Infer: inferGemm, Eval: evalGemm,
+	Infer: rule(inferGemm), Eval: gemmKernel,
 	Facts: Facts{Traits: ignoring.but(FailsNever), Linear: gemmLinear, Cost: gemmCost},
 }
 
@@ -30,11 +29,8 @@ func gemmForm(n *ssa.Node) int {
 	return form
 }
 
-func inferGemm(n *ssa.Node) ([]Fact, error) {
-	dt, err := sameDType(n, 0, 1, 2)
-	if err != nil {
-		return nil, err
-	}
+func inferGemm(n *ssa.Node) []Inferred {
+	dt := sameDType(n, 0, 1, 2)
 	out := ssa.TensorOf(dt, ssa.Dim{}, ssa.Dim{})
 	var inner [2]ssa.Dim
 	for i, trans := range []string{"transA", "transB"} {
@@ -43,7 +39,7 @@ func inferGemm(n *ssa.Node) ([]Fact, error) {
 			continue
 		}
 		if len(t.Shape) != 2 {
-			return nil, fmt.Errorf("operand %d has rank %d, Gemm takes matrices", i, len(t.Shape))
+			failf("operand %d has rank %d, Gemm takes matrices", i, len(t.Shape))
 		}
 		outer := i
 		if Int(n, trans) != 0 {
@@ -53,37 +49,15 @@ func inferGemm(n *ssa.Node) ([]Fact, error) {
 	}
 	p, ok := inner[0].Const()
 	if q, ok2 := inner[1].Const(); ok && ok2 && p != q {
-		return nil, fmt.Errorf("inner dimensions %d and %d differ", p, q)
+		failf("inner dimensions %d and %d differ", p, q)
 	}
 	if c := InType(n, 2); c.Ranked && len(c.Shape) > 2 {
-		return nil, fmt.Errorf("operand 2 has rank %d and does not broadcast to a matrix", len(c.Shape))
+		failf("operand 2 has rank %d and does not broadcast to a matrix", len(c.Shape))
 	}
-	return One(out), nil
+	return One(out)
 }
 
-func gemmCost(n *ssa.Node) Cost {
-	c := Cost{}
-	for _, v := range []*ssa.Value{n.In[0], n.In[1], n.Input(2), n.Out[0]} {
-		if v != nil {
-			b, _ := v.Type.ByteSize()
-			c.Bytes += int64(b)
-		}
-	}
-	elems, _ := n.Out[0].Type.NumElems().Const()
-	shape, ok := n.In[0].Type.Static()
-	if !ok || len(shape) != 2 {
-		return c
-	}
-	k := shape[1]
-	if Int(n, "transA") != 0 {
-		k = shape[0]
-	}
-	c.FLOPs = 2 * elems * int64(k)
-	if n.Input(2) != nil {
-		c.FLOPs += elems
-	}
-	return c
-}
+var gemmKernel = numberKernel(evalGemm[float32], evalGemm[float64], evalGemm[int64])
 
 // gemmPlan is the product with its operands' orientation resolved.
 type gemmPlan struct {
@@ -92,96 +66,63 @@ type gemmPlan struct {
 	alpha, beta    float64
 }
 
-func planGemm(c *Call) (p gemmPlan, err error) {
-	a, b, bias := c.Array(0), c.Array(1), c.Array(2)
-	switch {
-	case a == nil || b == nil || c.Has(2) && bias == nil:
-		return p, fmt.Errorf("operands are not tensors")
-	case len(a.Shape) != 2 || len(b.Shape) != 2:
-		return p, fmt.Errorf("operands of shape %v and %v; Gemm takes matrices", a.Shape, b.Shape)
-	case a.DType != b.DType || bias != nil && bias.DType != a.DType:
-		return p, fmt.Errorf("operands are not of one element type")
+func planGemm(c *Call) (p gemmPlan) {
+	sameOperands(c, 2, 3)
+	a, b, bias := c.Array(0).Shape, c.Array(1).Shape, c.Array(2)
+	if len(a) != 2 || len(b) != 2 {
+		failf("operands of shape %v and %v; Gemm takes matrices", a, b)
 	}
 	p = gemmPlan{transA: Int(c.Node, "transA") != 0, transB: Int(c.Node, "transB") != 0,
 		alpha: float64(Float(c.Node, "alpha")), beta: float64(Float(c.Node, "beta"))}
-	p.m, p.k = a.Shape[0], a.Shape[1]
+	p.m, p.k = a[0], a[1]
 	if p.transA {
 		p.m, p.k = p.k, p.m
 	}
-	kb := b.Shape[0]
-	p.n = b.Shape[1]
+	kb := b[0]
+	p.n = b[1]
 	if p.transB {
 		kb, p.n = p.n, kb
 	}
 	if kb != p.k {
-		return p, fmt.Errorf("inner dimensions %d and %d differ", p.k, kb)
+		failf("inner dimensions %d and %d differ", p.k, kb)
 	}
 	if bias != nil {
 		s, err := BroadcastShapes(bias.Shape, []int{p.m, p.n})
-		if err != nil || len(s) != 2 || s[0] != p.m || s[1] != p.n {
-			return p, fmt.Errorf("C of shape %v does not broadcast to [%d %d]", bias.Shape, p.m, p.n)
+		if err != nil || !slices.Equal(s, []int{p.m, p.n}) {
+			failf("C of shape %v does not broadcast to [%d %d]", bias.Shape, p.m, p.n)
 		}
 	}
-	return p, nil
+	return p
 }
 
-func evalGemm(c *Call) error {
-	p, err := planGemm(c)
-	if err != nil {
-		return err
-	}
+func evalGemm[T float32 | float64 | int64](c *Call) { gemm[T](c).store() }
+
+// gemm computes result 0, before it is stored.
+func gemm[T float32 | float64 | int64](c *Call) resultOf[T] {
+	p := planGemm(c)
 	a, b, bias := c.Array(0), c.Array(1), c.Array(2)
-	t := productType(a.DType)
-	if t == ndarray.Undefined {
-		return unsupportedType(a.DType)
-	}
-	out, err := c.Output(0, a.DType, p.m, p.n)
-	if err != nil {
-		return err
-	}
-	switch t {
-	case ndarray.Float64:
-		runGemm[float64](p, out, a, b, bias)
-	case ndarray.Int32:
-		runGemm[int32](p, out, a, b, bias)
-	case ndarray.Int64:
-		runGemm[int64](p, out, a, b, bias)
-	default:
-		runGemm[float32](p, out, a, b, bias)
-	}
-	return nil
-}
-
-func runGemm[T productNum](p gemmPlan, out, a, b, bias *ndarray.Array) {
-	x, y, z := operandAs[T](a), operandAs[T](b), resultAs[T](out)
+	y := newResult[T](c, 0, a.DType, p.m, p.n)
+	clear(y.V)
+	x, w := elements[T](a), elements[T](b)
 	if p.transA {
 		x = transposed(p.k, p.m, x)
 	}
 	if p.transB {
-		y = transposed(p.n, p.k, y)
+		w = transposed(p.n, p.k, w)
 	}
-	multiply(p.m, p.n, p.k, x, y, z)
-	if p.alpha != 1 {
-		for i, v := range z {
-			z[i] = scaled(v, p.alpha)
-		}
+	matMulAdd(p.m, p.n, p.k, x, p.k, w, p.n, y.V, p.n)
+	for i, v := range y.V {
+		y.V[i] = scaled(v, p.alpha)
 	}
 	if bias != nil && p.beta != 0 {
-		r := operandAs[T](bias)
-		w := newWalk(out.Shape, bias.Shape)
-		w.each(func(first int, at []int) {
-			j := at[0]
-			for k := first; k < first+w.run; k++ {
-				z[k] += scaled(r[j], p.beta)
-				j += w.step[0]
-			}
-		})
+		r := elements[T](bias)
+		EachBroadcast([]int{p.m, p.n}, bias.Shape, nil, func(o, i, _ int) { y.V[o] += scaled(r[i], p.beta) })
 	}
-	storeResult(out, z)
+	return y
 }
 
 // scaled is f·v in v's type; integers are cut off towards 0.
-func scaled[T productNum](v T, f float64) T {
+func scaled[T float32 | float64 | int64](v T, f float64) T {
 	if f == 1 {
 		return v
 	}

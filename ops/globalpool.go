@@ -1,27 +1,25 @@
 package ops
 
-import (
-	"math"
-)
+import "math"
 
 // GlobalAveragePool is the mean of every plane: https://onnx.ai/onnx/operators/onnx__GlobalAveragePool.html
 var GlobalAveragePool = Op{
 	Name: "GlobalAveragePool", Since: 22, Form: bf16Since22(1), Doc: "Y[n,c] = mean of X[n,c,...]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: inferGlobalPool, Facts: Facts{Traits: passing, Smaller: globalPlanes},
-	Eval: func(c *Call) error { return byReal(c, 0, evalGlobalAverage[float32], evalGlobalAverage[float64]) },
+	Infer: rule(inferGlobalPool), Facts: Facts{Traits: passing, Smaller: globalPlanes},
+	Eval: floatKernel(evalGlobalAverage[float32], evalGlobalAverage[float64]),
 }
 
 // GlobalMaxPool is the maximum of every plane: https://onnx.ai/onnx/operators/onnx__GlobalMaxPool.html
 var GlobalMaxPool = Op{
 	Name: "GlobalMaxPool", Since: 22, Form: bf16Since22(1), Doc: "Y[n,c] = max of X[n,c,...]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: inferGlobalPool, Facts: Facts{Traits: passing, Smaller: globalPlanes},
-	Eval: func(c *Call) error { return byReal(c, 0, evalGlobalMax[float32], evalGlobalMax[float64]) },
+	Infer: rule(inferGlobalPool), Facts: Facts{Traits: passing, Smaller: globalPlanes},
+	Eval: floatKernel(evalGlobalMax[float32], evalGlobalMax[float64]),
 }
 
-func evalGlobalAverage[T float32 | float64](c *Call) error {
-	return globalPool(c, func(plane []T) T {
+func evalGlobalAverage[T float32 | float64](c *Call) {
+	globalPool(c, func(plane []T) T {
 		var sum float64
 		for _, v := range plane {
 			sum += float64(v)
@@ -30,8 +28,8 @@ func evalGlobalAverage[T float32 | float64](c *Call) error {
 	})
 }
 
-func evalGlobalMax[T float32 | float64](c *Call) error {
-	return globalPool(c, func(plane []T) T {
+func evalGlobalMax[T float32 | float64](c *Call) {
+	globalPool(c, func(plane []T) T {
 		most := T(math.Inf(-1))
 		for _, v := range plane {
 			if v > most || v != v {

@@ -30,14 +30,14 @@ var Gradient = Op{
 	Domain: trainingDomain, Name: "Gradient", Since: 1, Doc: "outputs[i] = d sum(y) / d xs[i]",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{stringsAttr("xs").required(), stringsAttr("zs"), strAttr("y").required()},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		out := make([]Fact, len(n.Out))
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
+		out := make([]Inferred, len(n.Out))
 		for i := range out {
 			out[i].Type = InType(n, i)
 		}
-		return out, nil
-	},
-	Eval:     evalGradient,
+		return out
+	}),
+	Eval:     kernel(evalGradient),
 	Upgrades: []Upgrade{{Below: always, Source: "https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Gradient.html", Apply: expandGradient}},
 }
 
@@ -328,49 +328,37 @@ func (g *gradient) rank(v *ssa.Value) int {
 
 // evalGradient differentiates and runs a node that was not expanded: the nodes
 // between its operands and y are copied to a graph of their own.
-func evalGradient(c *Call) error {
+func evalGradient(c *Call) {
 	n, names := c.Node, append(append([]string(nil), Strings(c.Node, "xs")...), Strings(c.Node, "zs")...)
 	if len(names) != len(n.In) {
-		return fmt.Errorf("%d operands for %d xs and zs", len(n.In), len(names))
+		failf("%d operands for %d xs and zs", len(n.In), len(names))
 	}
 	g := ssa.NewGraph("gradient")
 	made := map[*ssa.Value]*ssa.Value{}
 	for i, v := range n.In {
 		if v == nil || v.Name != names[i] {
-			return fmt.Errorf("operand %d is not %q itself: the node must be expanded before it runs", i, names[i])
+			failf("operand %d is not %q itself: the node must be expanded before it runs", i, names[i])
 		}
 		made[v] = g.AddParam(v.Name, v.Type)
 	}
 	y := downstream(n.In, Str(n, "y"))
 	if y == nil {
-		return fmt.Errorf("%q does not depend on the operands", Str(n, "y"))
+		failf("%q does not depend on the operands", Str(n, "y"))
 	}
-	if err := copyUpstream(g, y, made); err != nil {
-		return err
-	}
+	copyUpstream(g, y, made)
 	m := g.NewNode(n.Op, g.Params, len(n.Out), n.Attrs...)
 	m.Domain = n.Domain
 	g.Results = append(g.Results, m.Out...)
-	if err := expandGradient(&Upgrader{Graph: g}, m); err != nil {
-		return err
-	}
-	if err := InferGraph(g); err != nil {
-		return err
-	}
+	check(expandGradient(&Upgrader{Graph: g}, m))
+	check(InferGraph(g))
 	ctx := c.Ctx
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	out, err := Interpret(ctx, g, c.In, nil)
-	if err != nil {
-		return err
-	}
+	out := try(Interpret(ctx, g, c.In, nil))
 	for i, v := range out {
-		if err := giveOut(c, i, v); err != nil {
-			return err
-		}
+		giveOut(c, i, v)
 	}
-	return nil
 }
 
 // downstream finds a value by name among those that depend on from.
@@ -396,23 +384,21 @@ func downstream(from []*ssa.Value, name string) *ssa.Value {
 
 // copyUpstream copies what computes v into g; made holds the values that exist
 // there already.
-func copyUpstream(g *ssa.Graph, v *ssa.Value, made map[*ssa.Value]*ssa.Value) error {
+func copyUpstream(g *ssa.Graph, v *ssa.Value, made map[*ssa.Value]*ssa.Value) {
 	if v == nil || made[v] != nil {
-		return nil
+		return
 	}
 	if v.Const != nil {
 		made[v] = g.AddConst(v.Name, v.Const)
-		return nil
+		return
 	}
 	if v.Def == nil {
-		return fmt.Errorf("%q is neither in xs nor in zs", v.Name)
+		failf("%q is neither in xs nor in zs", v.Name)
 	}
 	n := v.Def
 	in := make([]*ssa.Value, len(n.In))
 	for i, x := range n.In {
-		if err := copyUpstream(g, x, made); err != nil {
-			return err
-		}
+		copyUpstream(g, x, made)
 		if x != nil {
 			in[i] = made[x]
 		}
@@ -431,5 +417,4 @@ func copyUpstream(g *ssa.Graph, v *ssa.Value, made map[*ssa.Value]*ssa.Value) er
 		made[o] = g.AddOutput(m, o.Name)
 		made[o].Type = o.Type
 	}
-	return nil
 }

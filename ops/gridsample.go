@@ -2,7 +2,6 @@ package ops
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -27,7 +26,7 @@ var GridSample = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("align_corners", 0), strAttr("mode", "bilinear", "nearest", "bicubic").until(20),
 		strAttr("mode", "linear", "nearest", "cubic").since(20), strAttr("padding_mode", "zeros", "border", "reflection")},
-	Infer: inferGridSample, Eval: evalGridSample,
+	Infer: rule(inferGridSample), Eval: kernel(evalGridSample),
 	Facts: Facts{Traits: general, Cost: gridSampleCost},
 	Upgrades: []Upgrade{{Below: 20, Source: changelog("GridSample", 20), Apply: func(_ *Upgrader, n *ssa.Node) error {
 		m := gridMode(n)
@@ -52,14 +51,14 @@ func gridSampleForm(n *ssa.Node) int {
 	return typeForm(base, 22)(n)
 }
 
-func inferGridSample(n *ssa.Node) ([]Fact, error) {
+func inferGridSample(n *ssa.Node) []Inferred {
 	x, g := InType(n, 0), InType(n, 1)
 	rank := max(x.Rank(), g.Rank())
 	if rank < 0 {
-		return One(ssa.UnrankedTensor(x.DType)), nil
+		return One(ssa.UnrankedTensor(x.DType))
 	}
 	if rank < 3 || x.Ranked && g.Ranked && len(x.Shape) != len(g.Shape) {
-		return nil, fmt.Errorf("X %s and grid %s must have one rank of at least 3", x, g)
+		failf("X %s and grid %s must have one rank of at least 3", x, g)
 	}
 	dims := unknownDims(rank)
 	if x.Ranked {
@@ -71,7 +70,7 @@ func inferGridSample(n *ssa.Node) ([]Fact, error) {
 			dims[0] = g.Shape[0]
 		}
 	}
-	return One(ssa.TensorOf(x.DType, dims...)), nil
+	return One(ssa.TensorOf(x.DType, dims...))
 }
 
 func gridSampleCost(n *ssa.Node) Cost {
@@ -98,52 +97,49 @@ type gridSampler struct {
 	dims, strides []int
 }
 
-func evalGridSample(c *Call) error {
-	x, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	g, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
+func evalGridSample(c *Call) {
+	x := tensor(c, 0)
+	g := tensor(c, 1)
 	r := x.Rank() - 2
 	if r < 1 || g.Rank() != r+2 || g.Shape[r+1] != r || g.Shape[0] != x.Shape[0] || !g.DType.IsFloat() {
-		return fmt.Errorf("grid %s does not fit X %s", g, x)
+		failf("grid %s does not fit X %s", g, x)
 	}
 	s := gridSampler{mode: gridMode(c.Node), padding: Str(c.Node, "padding_mode"),
 		corners: Int(c.Node, "align_corners") != 0, dims: x.Shape[2:], strides: Strides(x.Shape[2:])}
-	out, err := c.Output(0, x.DType, slices.Concat(x.Shape[:2], g.Shape[1:r+1])...)
-	if err != nil || out.Len() == 0 {
-		return err
+	out := result(c, 0, x.DType, slices.Concat(x.Shape[:2], g.Shape[1:r+1])...)
+	if out.Len() == 0 {
+		return
 	}
 	if x.Len() == 0 {
-		return fmt.Errorf("%s has no elements to sample", x)
+		failf("%s has no elements to sample", x)
 	}
 	if s.mode != "nearest" && (x.DType == ndarray.String || x.DType.IsComplex()) {
-		return unsupportedType(x.DType)
+		check(unsupportedType(x.DType))
 	}
 	if g.DType == ndarray.Float64 {
 		sampleGrid[float64](&s, out, x, g)
 	} else {
 		sampleGrid[float32](&s, out, x, g)
 	}
-	return nil
 }
 
 // sampleGrid computes all results; positions are computed in T.
 func sampleGrid[T realNum](s *gridSampler, out, x, g *ndarray.Array) {
-	pos, r := reals[T](g), len(s.dims)
+	pos, r := elements[T](g), len(s.dims)
 	n, channels := x.Shape[0], x.Shape[1]
 	points, plane := g.Len()/max(n*r, 1), x.Len()/max(n*channels, 1)
-	get, set := floatReader(x), floatWriter(out)
+	var v []float64
+	y := underway[float64](out)
+	if s.mode != "nearest" {
+		v = elements[float64](x)
+	}
 	var taps, axis []tap
 	for b := range n {
 		for p := range points {
 			taps = append(taps[:0], tap{0, 1})
 			for k := range r {
-				v := pos[(b*points+p)*r+r-1-k]
-				axis = s.axisTaps(axis[:0], float64(denormalize(v, s.dims[k], s.corners)), k)
+				at := pos[(b*points+p)*r+r-1-k]
+				axis = s.axisTaps(axis[:0], float64(denormalize(at, s.dims[k], s.corners)), k)
 				taps = crossTaps(taps, axis, s.strides[k])
 			}
 			for ch := range channels {
@@ -154,24 +150,23 @@ func sampleGrid[T realNum](s *gridSampler, out, x, g *ndarray.Array) {
 				}
 				sum := 0.0
 				for _, t := range taps {
-					sum += t.weight * get(from+t.index)
+					sum += t.weight * v[from+t.index]
 				}
-				set(to, sum)
+				y.V[to] = sum
 			}
 		}
+	}
+	if s.mode != "nearest" {
+		y.store()
 	}
 }
 
 // copyNearest copies the one element sampled, or stores the type's zero.
 func (s *gridSampler) copyNearest(out *ndarray.Array, to int, x *ndarray.Array, from int, taps []tap) {
-	switch {
-	case len(taps) > 0:
+	if len(taps) > 0 {
 		copyElems(out, to, x, from+taps[0].index, 1)
-	case out.DType == ndarray.String:
-		out.Str[to] = ""
-	default:
-		w := out.DType.Size()
-		clear(out.Data[to*w : (to+1)*w])
+	} else {
+		clearElems(out, to, 1)
 	}
 }
 

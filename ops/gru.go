@@ -14,46 +14,35 @@ import (
 var GRU = Op{
 	Name: "GRU", Since: 22, Form: bf16Since22(7), Doc: "H = (1 - z)∘n + z∘H over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 0, MaxOut: 2,
-	Attrs: append([]AttrSpec{intAttr("linear_before_reset", 0).since(3)}, recurrentAttrs...), Infer: inferRecurrent(1),
-	Eval:  func(c *Call) error { return byReal(c, 0, evalGRU[float32], evalGRU[float64]) },
+	Attrs: append([]AttrSpec{intAttr("linear_before_reset", 0).since(3)}, recurrentAttrs...), Infer: rule(inferRecurrent(1)),
+	Eval:  floatKernel(evalGRU[float32], evalGRU[float64]),
 	Facts: Facts{Traits: general, Cost: recurrentCost(3)},
 }
 
-func evalGRU[T float32 | float64](c *Call) error {
-	hidden, err := hiddenOf(c)
-	if err != nil {
-		return err
-	}
-	r, err := recurrenceOf(c, 3, hidden)
-	if err != nil {
-		return err
-	}
-	if err := r.checkWeights(c.Array(1), c.Array(2), c.Array(3)); err != nil {
-		return err
-	}
-	acts, err := gateFuncs(c.Node, []string{"Sigmoid", "Tanh"}, r.dirs)
-	if err != nil {
-		return err
-	}
+func evalGRU[T float32 | float64](c *Call) {
+	hidden := hiddenOf(c)
+	r := recurrenceOf(c, 3, hidden)
+	r.checkWeights(c.Array(1), c.Array(2), c.Array(3))
+	acts := gateFunctions(c.Node, []string{"Sigmoid", "Tanh"}, r.dirs)
 	linear := Int(c.Node, "linear_before_reset") != 0
-	bias := reals[T](c.Array(3))
+	bias := elements[T](c.Array(3))
 	apart := 3
 	if linear {
 		apart = 2
 	}
 	p := recurrentParts[T]{bias: sumBias(&r, bias, apart)}
-	p.input, p.hidden = floatProducts(&r, reals[T](c.Array(0)), reals[T](c.Array(1)), reals[T](c.Array(2)))
+	p.input, p.hidden = floatProducts(&r, elements[T](c.Array(0)), elements[T](c.Array(1)), elements[T](c.Array(2)))
 	cell := gruCell[T]{r: &r, p: &p, acts: acts, clip: clipper(c.Node), linear: linear, bias: bias,
 		zr: make([]T, 2*r.batch*hidden), n: make([]T, r.batch*hidden), reset: make([]T, r.batch*hidden)}
 	p.step = cell.step
-	return runRecurrence(c, &r, p, [2]*ndarray.Array{c.Array(5)}, 1)
+	runRecurrence(c, &r, p, [2]*ndarray.Array{c.Array(5)}, 1)
 }
 
 // gruCell computes one step for a batch.
 type gruCell[T realNum] struct {
 	r      *recurrence
 	p      *recurrentParts[T]
-	acts   [][]gateFunc
+	acts   [][]realFunc
 	clip   func(float64) float64
 	linear bool
 	bias   []T

@@ -4,7 +4,7 @@ import "math"
 
 // hyperbolicOp is one of the hyperbolic functions: float types, bfloat16 since 22.
 func hyperbolicOp(name, doc string, f func(float64) float64) Op {
-	return unaryOp(name, 22, doc, unary{float: f}.kernel, formBy(typeStep{9, floatTypes}, typeStep{22, anyType}))
+	return unaryOp(name, 22, doc, unary{float: f}.eval, formBy(typeStep{9, floatTypes}, typeStep{22, anyType}))
 }
 
 // Sinh is the hyperbolic sine: https://onnx.ai/onnx/operators/onnx__Sinh.html
@@ -25,5 +25,5 @@ var Acosh = hyperbolicOp("Acosh", "Y = acosh X", math.Acosh).but(ZeroSignIgnored
 var Atanh = hyperbolicOp("Atanh", "Y = atanh X", math.Atanh).but(ZeroSignPassed, Composes)
 
 // Tanh is the hyperbolic tangent: https://onnx.ai/onnx/operators/onnx__Tanh.html
-var Tanh = unaryOp("Tanh", 13, "Y = (eˣ - e⁻ˣ) / (eˣ + e⁻ˣ)", unary{float: math.Tanh}.kernel,
+var Tanh = unaryOp("Tanh", 13, "Y = (eˣ - e⁻ˣ) / (eˣ + e⁻ˣ)", unary{float: math.Tanh}.eval,
 	formBy(typeStep{6, floatTypes}, typeStep{13, anyType})).legacy().but(ZeroSignPassed, Composes)

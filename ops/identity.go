@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -11,7 +9,7 @@ import (
 var Identity = Op{
 	Name: "Identity", Since: 25, Form: identityForm, Doc: "Y = X",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: inferIdentity, Eval: evalIdentity,
+	Infer: rule(inferIdentity), Eval: kernel(evalIdentity),
 	Facts: Facts{Traits: elementwise.but(Idempotent, ZeroSignPassed), Alias: wholeView, Cost: freeCost},
 }
 
@@ -26,29 +24,26 @@ func identityForm(n *ssa.Node) int {
 	return max(need, typeForm(need, viewVersions...)(n))
 }
 
-func inferIdentity(n *ssa.Node) ([]Fact, error) {
-	return []Fact{{InType(n, 0), known(n, 0)}}, nil
+func inferIdentity(n *ssa.Node) []Inferred {
+	return []Inferred{{InType(n, 0), known(n, 0)}}
 }
 
-func evalIdentity(c *Call) error {
+func evalIdentity(c *Call) {
 	if !c.Has(0) {
-		return fmt.Errorf("operand 0 is required and absent")
+		failf("operand 0 is required and absent")
 	}
 	a, ok := c.In[0].(*ndarray.Array)
 	if !ok {
-		return c.SetOutput(0, c.In[0])
+		check(c.SetOutput(0, c.In[0]))
+		return
 	}
-	return copyReshaped(c, a, a.Shape)
+	copyReshaped(c, a, a.Shape)
 }
 
 // copyReshaped stores a's elements as result 0 under another shape of as many
 // elements. Where the result is planned as a view of the operand both are the
 // same memory and nothing moves.
-func copyReshaped(c *Call, a *ndarray.Array, shape []int) error {
-	out, err := c.Output(0, a.DType, shape...)
-	if err != nil {
-		return err
-	}
+func copyReshaped(c *Call, a *ndarray.Array, shape []int) {
+	out := result(c, 0, a.DType, shape...)
 	copyWhole(out, a)
-	return nil
 }

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -13,63 +12,17 @@ var If = Op{
 	Name: "If", Since: 25, Form: since(13), Doc: "out = cond ? then_branch() : else_branch()",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{graphAttr("then_branch").required(), graphAttr("else_branch").required()},
-	Facts: Facts{Traits: general}, Infer: inferIf, Eval: evalIf,
-}
-
-// since returns a constant Form.
-func since(v int) func(*ssa.Node) int { return func(*ssa.Node) int { return v } }
-
-// bindCaptures gives the last parameters of a body the types and contents of
-// the captured operands.
-func bindCaptures(n *ssa.Node, body *ssa.Graph) error {
-	caps := n.Captured()
-	if len(body.Params) < len(caps) {
-		return fmt.Errorf("body %q has %d parameters for %d captured values", body.Name, len(body.Params), len(caps))
-	}
-	for i, p := range body.Params[len(body.Params)-len(caps):] {
-		if caps[i] == nil {
-			return fmt.Errorf("captured operand %d is absent", i)
-		}
-		p.Type, p.Content = caps[i].Type, caps[i].Content
-	}
-	return nil
-}
-
-// UnionType is the most precise type that both describe: dimensions that
-// differ become unknown.
-func UnionType(a, b ssa.Type) ssa.Type {
-	if a.Kind == ssa.KindUnknown || a.Kind != b.Kind || a.DType != b.DType {
-		if a.Kind == b.Kind && a.Kind == ssa.KindTensor {
-			a.DType = ndarray.Undefined
-			return ssa.Type{Kind: ssa.KindTensor}
-		}
-		return ssa.Type{}
-	}
-	if a.Elem != nil && b.Elem != nil {
-		e := UnionType(*a.Elem, *b.Elem)
-		a.Elem = &e
-	}
-	if !a.Ranked || !b.Ranked || len(a.Shape) != len(b.Shape) {
-		a.Ranked, a.Shape = false, nil
-		return a
-	}
-	shape := make([]ssa.Dim, len(a.Shape))
-	for i := range shape {
-		if a.Shape[i].Equal(b.Shape[i]) {
-			shape[i] = a.Shape[i]
-		}
-	}
-	a.Shape = shape
-	return a
+	Facts: Facts{Traits: general}, Infer: rule(inferIf), Eval: kernel(evalIf),
 }
 
 // inferBranch infers a branch. Unless the branch surely runs, a node whose
 // operands do not fit is no error: with shapes bound, branches for other shapes
 // are left over in a model. Its results get the unknown type, and it fails if it
 // is ever run. A node that lacks a part fits no shape and is an error everywhere.
-func inferBranch(body *ssa.Graph, surelyRuns bool) error {
+func inferBranch(body *ssa.Graph, surelyRuns bool) {
 	if surelyRuns {
-		return InferGraph(body)
+		check(InferGraph(body))
+		return
 	}
 	for _, n := range body.Nodes {
 		err := Infer(n)
@@ -77,7 +30,7 @@ func inferBranch(body *ssa.Graph, surelyRuns bool) error {
 			continue
 		}
 		if broken := (*structureError)(nil); errors.As(err, &broken) {
-			return err
+			check(err)
 		}
 		for _, v := range n.Out {
 			if v != nil {
@@ -85,74 +38,35 @@ func inferBranch(body *ssa.Graph, surelyRuns bool) error {
 			}
 		}
 	}
-	return nil
 }
 
-// checkBodies checks that the bodies of control flow have as many parameters and
-// results as the node's operands and results ask for.
-func checkBodies(n *ssa.Node) (err error) {
-	switch {
-	case n.Domain != "":
-	case n.Op == "If":
-		for i, body := range n.Bodies {
-			if len(body.Results) != len(n.Out) {
-				return fmt.Errorf("%s gives %d results, the node has %d", n.BodyAttr[i], len(body.Results), len(n.Out))
-			}
-			if len(body.Params) != n.Captures {
-				return fmt.Errorf("%s has %d parameters for %d captured values", n.BodyAttr[i], len(body.Params), n.Captures)
-			}
-		}
-	case n.Op == "Loop":
-		_, err = LoopOf(n)
-	case n.Op == "Scan":
-		_, err = ScanOf(n)
-	}
-	return err
-}
-
-func inferIf(n *ssa.Node) ([]Fact, error) {
+func inferIf(n *ssa.Node) []Inferred {
 	var branch [2][]*ssa.Value
 	for k, name := range []string{"then_branch", "else_branch"} {
 		body := n.Body(name)
-		if err := bindCaptures(n, body); err != nil {
-			return nil, err
-		}
-		if err := inferBranch(body, constBool(n.In[0]) == 1-k); err != nil {
-			return nil, err
-		}
+		check(bindCaptures(n, body))
+		inferBranch(body, constBool(n.In[0]) == 1-k)
 		branch[k] = body.Results
 	}
-	out := make([]Fact, len(n.Out))
+	out := make([]Inferred, len(n.Out))
 	for i := range out {
 		a, b := branch[0][i], branch[1][i]
 		switch taken := constBool(n.In[0]); {
 		case taken == 1:
-			out[i] = Fact{a.Type, a.Content}
+			out[i] = Inferred{a.Type, a.Content}
 		case taken == 0:
-			out[i] = Fact{b.Type, b.Content}
+			out[i] = Inferred{b.Type, b.Content}
 		default:
-			out[i] = Fact{Type: UnionType(a.Type, b.Type)}
+			out[i] = Inferred{Type: UnionType(a.Type, b.Type)}
 		}
 	}
-	return out, nil
+	return out
 }
 
-// constBool returns 1 or 0 for a constant boolean, -1 if it is not known.
-func constBool(v *ssa.Value) int {
-	if v == nil || v.Const == nil || v.Const.Len() != 1 || v.Const.DType() != ndarray.Bool {
-		return -1
-	}
-	a, err := v.Const.Array()
-	if err != nil {
-		return -1
-	}
-	return int(a.Int(0))
-}
-
-func evalIf(c *Call) error {
+func evalIf(c *Call) {
 	cond := c.Array(0)
 	if cond == nil || cond.DType != ndarray.Bool || cond.Len() != 1 {
-		return fmt.Errorf("the condition is not one boolean")
+		failf("the condition is not one boolean")
 	}
 	k := 1
 	if cond.Data[0] != 0 {
@@ -164,14 +78,8 @@ func evalIf(c *Call) error {
 			k = i
 		}
 	}
-	out, err := c.Body(k, c.In[1:])
-	if err != nil {
-		return err
-	}
+	out := try(c.Body(k, c.In[1:]))
 	for i, v := range out {
-		if err := c.SetOutput(i, v); err != nil {
-			return err
-		}
+		check(c.SetOutput(i, v))
 	}
-	return nil
 }

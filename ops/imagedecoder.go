@@ -28,11 +28,11 @@ var ImageDecoder = Op{
 	Name: "ImageDecoder", Since: 20, Doc: "image = pixels of encoded_stream",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{strAttr("pixel_format", "RGB", "BGR", "Grayscale")},
-	Facts: Facts{Traits: general.but(ExtentOpen)}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		channels, _, err := pixelFormat(n)
-		return One(ssa.TensorOf(ndarray.Uint8, ssa.Dim{}, ssa.Dim{}, ssa.D(int64(channels)))), err
-	},
-	Eval: evalImageDecoder,
+	Facts: Facts{Traits: general.but(ExtentOpen)}, Infer: rule(func(n *ssa.Node) []Inferred {
+		channels, _ := pixelFormat(n)
+		return One(ssa.TensorOf(ndarray.Uint8, ssa.Dim{}, ssa.Dim{}, ssa.D(int64(channels))))
+	}),
+	Eval: kernel(evalImageDecoder),
 }
 
 // maxPixels bounds the images that are decoded: a small file can claim to be a
@@ -72,47 +72,34 @@ func (f *imageFormat) matches(data []byte) bool {
 }
 
 // pixelFormat returns how many channels are asked for and how a color gives them.
-func pixelFormat(n *ssa.Node) (channels int, put func(dst []byte, c color.NRGBA), err error) {
+func pixelFormat(n *ssa.Node) (channels int, put func(dst []byte, c color.NRGBA)) {
 	switch name := Str(n, "pixel_format"); name {
 	case "RGB":
-		return 3, func(dst []byte, c color.NRGBA) { dst[0], dst[1], dst[2] = c.R, c.G, c.B }, nil
+		return 3, func(dst []byte, c color.NRGBA) { dst[0], dst[1], dst[2] = c.R, c.G, c.B }
 	case "BGR":
-		return 3, func(dst []byte, c color.NRGBA) { dst[0], dst[1], dst[2] = c.B, c.G, c.R }, nil
+		return 3, func(dst []byte, c color.NRGBA) { dst[0], dst[1], dst[2] = c.B, c.G, c.R }
 	case "Grayscale":
 		return 1, func(dst []byte, c color.NRGBA) {
 			dst[0] = byte((19595*uint32(c.R) + 38470*uint32(c.G) + 7471*uint32(c.B) + 1<<15) >> 16) // ITU-R 601
-		}, nil
+		}
 	default:
-		return 0, nil, badAttr("pixel_format", name, "RGB, BGR or Grayscale")
+		panic(failure{badAttr("pixel_format", name, "RGB, BGR or Grayscale")})
 	}
 }
 
-func evalImageDecoder(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalImageDecoder(c *Call) {
+	a := tensor(c, 0)
 	if a.DType != ndarray.Uint8 {
-		return fmt.Errorf("the stream is %s, it must be bytes", a)
+		failf("the stream is %s, it must be bytes", a)
 	}
-	channels, put, err := pixelFormat(c.Node)
-	if err != nil {
-		return err
-	}
-	at, width, height, err := decodePixels(a.Data)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, ndarray.Uint8, height, width, channels)
-	if err != nil {
-		return err
-	}
+	channels, put := pixelFormat(c.Node)
+	at, width, height := try3(decodePixels(a.Data))
+	out := result(c, 0, ndarray.Uint8, height, width, channels)
 	for y := range height {
 		for x := range width {
 			put(out.Data[(y*width+x)*channels:], at(x, y))
 		}
 	}
-	return nil
 }
 
 // decodePixels returns the colors of an image by position; no pixels where the

@@ -15,9 +15,7 @@ var InstanceNormalization = Op{
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{floatAttr("epsilon", 1e-5), consumedInputs},
 	Infer: SameAs,
-	Eval: func(c *Call) error {
-		return byReal(c, 0, evalInstanceNorm[float32], evalInstanceNorm[float64])
-	},
+	Eval:  floatKernel(evalInstanceNorm[float32], evalInstanceNorm[float64]),
 	Facts: Facts{Traits: ignoring, Linear: channelNormLinear, InPlace: inPlaceFirst, Cost: normCost},
 }
 
@@ -27,58 +25,46 @@ var InstanceNormalization = Op{
 var GroupNormalization = Op{
 	Name: "GroupNormalization", Since: 21, Doc: "Y = scale * (X - mean) / sqrt(var + epsilon) + bias per image and group of channels",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{floatAttr("epsilon", 1e-5), intAttr("num_groups").required().atLeast(1), intAttr("stash_type", 1).since(21)},
-	Infer: SameAs,
-	Eval: func(c *Call) error {
-		return byReal(c, 0, evalGroupNorm[float32], evalGroupNorm[float64])
-	},
+	Attrs:    []AttrSpec{floatAttr("epsilon", 1e-5), intAttr("num_groups").required().atLeast(1), intAttr("stash_type", 1).since(21)},
+	Infer:    SameAs,
+	Eval:     floatKernel(evalGroupNorm[float32], evalGroupNorm[float64]),
 	Facts:    Facts{Traits: ignoring, Linear: channelNormLinear, InPlace: inPlaceFirst, Cost: normCost},
 	Upgrades: []Upgrade{{Below: 21, Source: changelog("GroupNormalization", 21), Apply: upgradeGroupNorm}},
 }
 
-func evalInstanceNorm[T float32 | float64](c *Call) error {
-	return normalizeGroups[T](c, 0)
+func evalInstanceNorm[T float32 | float64](c *Call) {
+	normalizeGroups[T](c, 0)
 }
 
-func evalGroupNorm[T float32 | float64](c *Call) error {
+func evalGroupNorm[T float32 | float64](c *Call) {
 	groups := Int(c.Node, "num_groups")
 	if groups < 1 {
-		return fmt.Errorf("num_groups=%d is not positive", groups)
+		failf("num_groups=%d is not positive", groups)
 	}
-	return normalizeGroups[T](c, int(groups))
+	normalizeGroups[T](c, int(groups))
 }
 
 // normalizeGroups standardizes groups of channels; groups 0 means one per channel.
-func normalizeGroups[T float32 | float64](c *Call, groups int) error {
-	if err := wantArrays(c, 3); err != nil {
-		return err
-	}
-	x := c.Array(0)
+func normalizeGroups[T float32 | float64](c *Call, groups int) {
+	x := tensor(c, 0)
 	if x.Rank() < 2 {
-		return fmt.Errorf("operand 0 has shape %v, without batch and channel dimensions", x.Shape)
+		failf("operand 0 has shape %v, without batch and channel dimensions", x.Shape)
 	}
 	ch, plane := x.Shape[1], sizeOf(x.Shape[2:])
 	if groups == 0 {
 		groups = ch
 	}
 	if groups > 0 && ch%groups != 0 {
-		return fmt.Errorf("%d groups do not divide %d channels", groups, ch)
+		failf("%d groups do not divide %d channels", groups, ch)
 	}
-	if err := wantShape("scale", c.Array(1), ch); err != nil {
-		return err
+	wantShape("scale", tensor(c, 1), ch)
+	wantShape("bias", tensor(c, 2), ch)
+	stash := stashType(c.Node)
+	y := newResult[T](c, 0, x.DType, x.Shape...)
+	if len(y.V) == 0 {
+		return
 	}
-	if err := wantShape("bias", c.Array(2), ch); err != nil {
-		return err
-	}
-	stash, err := stashType(c.Node)
-	if err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, x.DType, x.Shape...)
-	if err != nil || len(y.V) == 0 {
-		return err
-	}
-	v, scale, bias := reals[T](x), reals[T](c.Array(1)), reals[T](c.Array(2))
+	v, scale, bias := elements[T](x), elements[T](c.Array(1)), elements[T](c.Array(2))
 	size := ch / groups * plane
 	for r := range x.Shape[0] * groups {
 		standardize(y.V[r*size:(r+1)*size], v[r*size:(r+1)*size], float64(Float(c.Node, "epsilon")), true)
@@ -93,7 +79,7 @@ func normalizeGroups[T float32 | float64](c *Call, groups int) error {
 			row[j] = row[j]*s + b
 		}
 	}
-	return y.store()
+	y.store()
 }
 
 // upgradeGroupNorm repeats the scale and bias of every group for its channels:

@@ -11,7 +11,7 @@ var IsNaN = Op{
 	Name: "IsNaN", Since: 20, Doc: "Y = X is NaN",
 	Form:  formBy(typeStep{9, floatTypes}, typeStep{13, bfloatType}, typeStep{20, anyType}),
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: inferPredicate, Eval: func(c *Call) error { return evalPredicate(c, math.IsNaN) },
+	Infer: rule(inferPredicate), Eval: kernel(func(c *Call) { predicate(c, math.IsNaN) }),
 	Facts: Facts{Traits: elementwise.but(ZeroSignIgnored)},
 }
 
@@ -22,11 +22,11 @@ var IsInf = Op{
 	Form:  formBy(typeStep{10, floatTypes &^ typesOf(ndarray.Float16)}, typeStep{20, anyType}),
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("detect_negative", 1), intAttr("detect_positive", 1)},
-	Infer: inferPredicate, Eval: evalIsInf,
+	Infer: rule(inferPredicate), Eval: kernel(evalIsInf),
 	Facts: Facts{Traits: elementwise.but(ZeroSignIgnored)},
 }
 
-func evalIsInf(c *Call) error {
+func evalIsInf(c *Call) {
 	neg, pos := Int(c.Node, "detect_negative") != 0, Int(c.Node, "detect_positive") != 0
-	return evalPredicate(c, func(x float64) bool { return pos && math.IsInf(x, 1) || neg && math.IsInf(x, -1) })
+	predicate(c, func(x float64) bool { return pos && math.IsInf(x, 1) || neg && math.IsInf(x, -1) })
 }

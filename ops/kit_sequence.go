@@ -13,13 +13,13 @@ import (
 // so they share members freely.
 
 // needSequence returns sequence operand i of a call.
-func needSequence(c *Call, i int) (*ndarray.Sequence, error) {
+func needSequence(c *Call, i int) *ndarray.Sequence {
 	if c.Has(i) {
 		if s, ok := c.In[i].(*ndarray.Sequence); ok && s != nil {
-			return s, nil
+			return s
 		}
 	}
-	return nil, fmt.Errorf("operand %d is no sequence", i)
+	panic(failure{fmt.Errorf("operand %d is no sequence", i)})
 }
 
 // ownedCopy returns a value that does not share the memory of a tensor operand.
@@ -31,17 +31,14 @@ func ownedCopy(v ndarray.Value) ndarray.Value {
 }
 
 // giveOut stores a member of a sequence or an optional as result i.
-func giveOut(c *Call, i int, v ndarray.Value) error {
+func giveOut(c *Call, i int, v ndarray.Value) {
 	a, ok := v.(*ndarray.Array)
 	if !ok {
-		return c.SetOutput(i, v)
+		check(c.SetOutput(i, v))
+		return
 	}
-	out, err := c.Output(i, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
+	out := result(c, i, a.DType, a.Shape...)
 	copyWhole(out, a)
-	return nil
 }
 
 // elemOf returns the member type of a sequence or optional, the unknown type if
@@ -55,13 +52,10 @@ func elemOf(t ssa.Type) ssa.Type {
 
 // seqPosition maps a position operand, which counts from the back if negative,
 // to [0, n]; n itself only if end is allowed.
-func seqPosition(c *Call, i, n int, def int64, end bool) (int, error) {
+func seqPosition(c *Call, i, n int, def int64, end bool) int {
 	at := def
 	if c.Has(i) {
-		var err error
-		if at, err = needScalarInt(c, i); err != nil {
-			return 0, err
-		}
+		at = scalarInt(c, i)
 	}
 	k := at
 	if k < 0 {
@@ -72,7 +66,7 @@ func seqPosition(c *Call, i, n int, def int64, end bool) (int, error) {
 		last++
 	}
 	if k < 0 || k > last {
-		return 0, fmt.Errorf("position %d is outside of a sequence of %d", at, n)
+		failf("position %d is outside of a sequence of %d", at, n)
 	}
-	return int(k), nil
+	return int(k)
 }

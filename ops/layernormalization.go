@@ -14,10 +14,8 @@ import (
 var LayerNormalization = Op{
 	Name: "LayerNormalization", Since: 17, Doc: "Y = (X - mean) / sqrt(var + epsilon) * Scale + B over the last dimensions",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 3,
-	Attrs: normAttrs, Infer: inferLayerNorm,
-	Eval: func(c *Call) error {
-		return byReal(c, 0, evalLayerNorm[float32], evalLayerNorm[float64])
-	},
+	Attrs: normAttrs, Infer: rule(inferLayerNorm),
+	Eval:  floatKernel(evalLayerNorm[float32], evalLayerNorm[float64]),
 	Facts: Facts{Traits: passing, Linear: lastNormLinear(2), InPlace: inPlaceFirst, Cost: normCost},
 }
 
@@ -31,64 +29,35 @@ var RMSNormalization = Op{
 	Name: "RMSNormalization", Since: 23, Doc: "Y = X / sqrt(mean(X²) + epsilon) * scale over the last dimensions",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: normAttrs,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		t := InType(n, 0)
-		if _, err := inferSuffixStats(n, t.DType); err != nil {
-			return nil, err
-		}
+		_ = inferSuffixStats(n, t.DType)
 		t.DType = InType(n, 1).DType
-		return One(t), nil
-	},
-	Eval: func(c *Call) error {
-		return byReal(c, 0, evalRMSNorm[float32], evalRMSNorm[float64])
-	},
+		return One(t)
+	}),
+	Eval:  floatKernel(evalRMSNorm[float32], evalRMSNorm[float64]),
 	Facts: Facts{Traits: passing, Linear: lastNormLinear(-1), InPlace: inPlaceFirst, Cost: normCost},
 }
 
-var normAttrs = []AttrSpec{intAttr("axis", -1), floatAttr("epsilon", 1e-5), intAttr("stash_type", 1)}
-
-func inferLayerNorm(n *ssa.Node) ([]Fact, error) {
-	dt, err := stashType(n)
-	if err != nil {
-		return nil, err
-	}
-	stats, err := inferSuffixStats(n, dt)
-	if err != nil {
-		return nil, err
-	}
-	return []Fact{{Type: InType(n, 0)}, {Type: stats}, {Type: stats}}, nil
+func inferLayerNorm(n *ssa.Node) []Inferred {
+	dt := stashType(n)
+	stats := inferSuffixStats(n, dt)
+	return []Inferred{{Type: InType(n, 0)}, {Type: stats}, {Type: stats}}
 }
 
-func evalLayerNorm[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
-	x := c.Array(0)
-	s, err := suffixNormOf(c.Node, x.Shape, true)
-	if err != nil {
-		return err
-	}
-	scale, err := spread[T]("Scale", c.Array(1), x.Shape)
-	if err != nil {
-		return err
-	}
-	bias, err := spread[T]("B", c.Array(2), x.Shape)
-	if err != nil {
-		return err
-	}
+func evalLayerNorm[T float32 | float64](c *Call) {
+	x := tensor(c, 0)
+	s := suffixNormOf(c.Node, x.Shape, true)
+	scale := spread[T]("Scale", tensor(c, 1), x.Shape)
+	bias := spread[T]("B", c.Array(2), x.Shape)
 	var stats [2]*ndarray.Array
 	for i := range stats {
 		if c.Wants(1 + i) {
-			if stats[i], err = c.Output(1+i, s.stash, s.statShape(x.Shape)...); err != nil {
-				return err
-			}
+			stats[i] = result(c, 1+i, s.stash, s.statShape(x.Shape)...)
 		}
 	}
-	y, err := newReal[T](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
-	normalizeSuffix(s, reals[T](x), y.V, func(r int, mean, inv float64) {
+	y := newResult[T](c, 0, x.DType, x.Shape...)
+	normalizeSuffix(s, elements[T](x), y.V, func(r int, mean, inv float64) {
 		for i, v := range [2]float64{mean, inv} {
 			if stats[i] != nil {
 				stats[i].SetFloat(r, v)
@@ -96,27 +65,18 @@ func evalLayerNorm[T float32 | float64](c *Call) error {
 		}
 	})
 	scaleShift(y.V, scale, bias)
-	return y.store()
+	y.store()
 }
 
-func evalRMSNorm[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
+func evalRMSNorm[T float32 | float64](c *Call) {
+	x := tensor(c, 0)
+	s := suffixNormOf(c.Node, x.Shape, false)
+	scale := spread[T]("scale", tensor(c, 1), x.Shape)
+	y := newResult[T](c, 0, c.Array(1).DType, x.Shape...)
+	if len(y.V) == 0 {
+		return
 	}
-	x := c.Array(0)
-	s, err := suffixNormOf(c.Node, x.Shape, false)
-	if err != nil {
-		return err
-	}
-	scale, err := spread[T]("scale", c.Array(1), x.Shape)
-	if err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, c.Array(1).DType, x.Shape...)
-	if err != nil || len(y.V) == 0 {
-		return err
-	}
-	normalizeSuffix(s, reals[T](x), y.V, nil)
+	normalizeSuffix(s, elements[T](x), y.V, nil)
 	scaleShift(y.V, scale, nil)
-	return y.store()
+	y.store()
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -22,40 +21,26 @@ var LinearAttention = Op{
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{intAttr("chunk_size", 64), intAttr("kv_num_heads").required(),
 		intAttr("q_num_heads").required(), floatAttr("scale", 0), strAttr("update_rule", "gated_delta", "linear", "gated", "delta")},
-	Facts: Facts{Traits: general, Cost: linearAttentionCost}, Infer: inferLinearAttention, Eval: evalLinearAttention,
-}
-
-// linearAttentionCost counts what is done to the state at every position: decay,
-// correction and sum for every key head, reading for every query head.
-func linearAttentionCost(n *ssa.Node) Cost {
-	c := trafficOf(n)
-	q, k, v := InType(n, 0), InType(n, 1), InType(n, 2)
-	steps := dimOf(q, 0).Mul(dimOf(q, 1))
-	state := dimOf(k, 2).Mul(dimOf(v, 2).FloorDiv(ssa.D(max(Int(n, "kv_num_heads"), 1))))
-	read := n.Out[0].Type.NumElems().Mul(dimOf(q, 2).FloorDiv(ssa.D(max(Int(n, "q_num_heads"), 1))))
-	if work, ok := steps.Mul(state).MulN(5).Add(read.MulN(2)).Const(); ok {
-		c.FLOPs = work
-	}
-	return c
+	Facts: Facts{Traits: general, Cost: linearAttentionCost}, Infer: rule(inferLinearAttention), Eval: kernel(evalLinearAttention),
 }
 
 // inferLinearAttention: the state has past_state's element type, else the query's.
-func inferLinearAttention(n *ssa.Node) ([]Fact, error) {
+func inferLinearAttention(n *ssa.Node) []Inferred {
 	q, v := InType(n, 0), InType(n, 2)
 	hq, hk := Int(n, "q_num_heads"), Int(n, "kv_num_heads")
 	if hk < 1 || hq < 1 || hq%hk != 0 {
-		return nil, fmt.Errorf("%d query heads can not share %d key heads", hq, hk)
+		failf("%d query heads can not share %d key heads", hq, hk)
 	}
 	if q.Ranked && q.Rank() != 3 || v.Ranked && v.Rank() != 3 {
-		return nil, fmt.Errorf("query %s and value %s must have rank 3", q, v)
+		failf("query %s and value %s must have rank 3", q, v)
 	}
 	dv := dimOf(v, 2).FloorDiv(ssa.D(hk))
 	state := q.DType
 	if n.Input(3) != nil {
 		state = InType(n, 3).DType
 	}
-	return []Fact{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), dv.MulN(hq))},
-		{Type: ssa.TensorOf(state, dimOf(q, 0), ssa.D(hk), dimOf(q, 2).FloorDiv(ssa.D(hq)), dv)}}, nil
+	return []Inferred{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), dv.MulN(hq))},
+		{Type: ssa.TensorOf(state, dimOf(q, 0), ssa.D(hk), dimOf(q, 2).FloorDiv(ssa.D(hq)), dv)}}
 }
 
 // linearRun is one evaluation of LinearAttention.
@@ -67,41 +52,26 @@ type linearRun struct {
 	after             func(b, h, t int, state []float32) // sees the state after every position; may be nil
 }
 
-func evalLinearAttention(c *Call) error {
-	a, err := newLinearRun(c)
-	if err != nil {
-		return err
-	}
+func evalLinearAttention(c *Call) {
+	a := newLinearRun(c)
 	q, k, v := a.q, a.k, a.v
 	state := make([]float32, k.batch*k.n*k.size*v.size)
 	dt := c.Array(0).DType
 	if past := c.Array(3); past != nil {
-		if err := wantShape("past_state", past, k.batch, k.n, k.size, v.size); err != nil {
-			return err
-		}
-		copy(state, reals[float32](past))
+		wantShape("past_state", past, k.batch, k.n, k.size, v.size)
+		copy(state, elements[float32](past))
 		dt = past.DType
 	}
-	y, err := newReal[float32](c, 0, c.Array(0).DType, q.batch, q.seq, q.n*v.size)
-	if err != nil {
-		return err
-	}
+	y := newResult[float32](c, 0, c.Array(0).DType, q.batch, q.seq, q.n*v.size)
 	out := bsnh(y.V, q.batch, q.seq, q.n, v.size)
 	for i := range k.batch * k.n {
 		a.head(i/k.n, i%k.n, state[i*k.size*v.size:][:k.size*v.size], out)
 	}
-	if err := y.store(); err != nil || !c.Wants(1) {
-		return err
-	}
-	present, err := newReal[float32](c, 1, dt, k.batch, k.n, k.size, v.size)
-	if err != nil {
-		return err
-	}
-	copy(present.V, state)
-	return present.store()
+	y.store()
+	setResult(c, 1, dt, []int{k.batch, k.n, k.size, v.size}, state)
 }
 
-func newLinearRun(c *Call) (*linearRun, error) {
+func newLinearRun(c *Call) *linearRun {
 	hq, hk := int(Int(c.Node, "q_num_heads")), int(Int(c.Node, "kv_num_heads"))
 	a := &linearRun{}
 	for i, x := range []*heads[float32]{&a.q, &a.k, &a.v} {
@@ -109,33 +79,27 @@ func newLinearRun(c *Call) (*linearRun, error) {
 		if i == 0 {
 			n = hq
 		}
-		if err := wantRank([]string{"query", "key", "value"}[i], c.Array(i), 3); err != nil {
-			return nil, err
-		}
-		var err error
-		if *x, err = headsOf[float32]([]string{"query", "key", "value"}[i], c.Array(i), n); err != nil {
-			return nil, err
-		}
+		wantRank([]string{"query", "key", "value"}[i], c.Array(i), 3)
+		*x = headsOf[float32]([]string{"query", "key", "value"}[i], c.Array(i), n)
 	}
 	q := a.q
 	if q.n > 0 && a.k.n%q.n == 0 { // more key heads than query heads: checked the other way round
 		q.n = a.k.n
 	}
-	if err := checkHeads(q, a.k, a.v); err != nil {
-		return nil, err
-	}
+	checkHeads(q, a.k, a.v)
 	if a.q.seq != a.k.seq {
-		return nil, fmt.Errorf("query has %d positions, key %d", a.q.seq, a.k.seq)
+		failf("query has %d positions, key %d", a.q.seq, a.k.seq)
 	}
 	a.scale = Float(c.Node, "scale")
 	if a.scale == 0 {
 		a.scale = float32(1 / math.Sqrt(float64(a.q.size)))
 	}
-	return a, a.readRule(c)
+	a.readRule(c)
+	return a
 }
 
 // readRule reads the update rule and the operands it needs.
-func (a *linearRun) readRule(c *Call) error {
+func (a *linearRun) readRule(c *Call) {
 	switch rule := Str(c.Node, "update_rule"); rule {
 	case "linear":
 	case "gated":
@@ -145,35 +109,31 @@ func (a *linearRun) readRule(c *Call) error {
 	case "gated_delta":
 		a.gated, a.correcting = true, true
 	default:
-		return fmt.Errorf("update_rule=%q is not linear, gated, delta or gated_delta", rule)
+		failf("update_rule=%q is not linear, gated, delta or gated_delta", rule)
 	}
 	if a.gated != c.Has(4) || a.correcting != c.Has(5) {
-		return fmt.Errorf("decay goes with the gated rules and beta with the delta rules, both only there")
+		failf("decay goes with the gated rules and beta with the delta rules, both only there")
 	}
-	var err error
 	if a.gated {
-		if a.decay, err = perToken("decay", c.Array(4), a.k, a.k.n, a.k.n*a.k.size); err != nil {
-			return err
-		}
+		a.decay = perToken("decay", c.Array(4), a.k, a.k.n, a.k.n*a.k.size)
 	}
 	if a.correcting {
-		a.beta, err = perToken("beta", c.Array(5), a.k, a.k.n, 1)
+		a.beta = perToken("beta", c.Array(5), a.k, a.k.n, 1)
 	}
-	return err
 }
 
 // perToken views [B,T,width] as one vector per key head; width is either of two.
 // A width of 1 is shared by all heads.
-func perToken(what string, a *ndarray.Array, k heads[float32], w1, w2 int) (heads[float32], error) {
+func perToken(what string, a *ndarray.Array, k heads[float32], w1, w2 int) heads[float32] {
 	if a == nil || a.Rank() != 3 || a.Shape[0] != k.batch || a.Shape[1] != k.seq || a.Shape[2] != w1 && a.Shape[2] != w2 {
-		return heads[float32]{}, fmt.Errorf("%s does not have shape [%d,%d,%d] or [%d,%d,%d]", what, k.batch, k.seq, w1, k.batch, k.seq, w2)
+		failf("%s does not have shape [%d,%d,%d] or [%d,%d,%d]", what, k.batch, k.seq, w1, k.batch, k.seq, w2)
 	}
 	if a.Shape[2] == 1 {
-		h := bsnh(reals[float32](a), k.batch, k.seq, 1, 1)
+		h := bsnh(elements[float32](a), k.batch, k.seq, 1, 1)
 		h.n, h.perHead = k.n, 0
-		return h, nil
+		return h
 	}
-	return bsnh(reals[float32](a), k.batch, k.seq, k.n, a.Shape[2]/k.n), nil
+	return bsnh(elements[float32](a), k.batch, k.seq, k.n, a.Shape[2]/k.n)
 }
 
 // head runs the recurrence of one key head and writes its query heads' results;

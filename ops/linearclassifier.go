@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -19,7 +17,7 @@ var LinearClassifier = Op{
 	Attrs: []AttrSpec{floatsAttr("coefficients").required(), floatsAttr("intercepts"),
 		intsAttr("classlabels_ints"), stringsAttr("classlabels_strings"),
 		intAttr("multi_class", 0), postTransformAttr},
-	Facts: Facts{Traits: general}, Infer: inferLinearClassifier, Eval: evalLinearClassifier,
+	Facts: Facts{Traits: general}, Infer: rule(inferLinearClassifier), Eval: kernel(evalLinearClassifier),
 }
 
 // LinearRegressor evaluates linear functions:
@@ -29,10 +27,10 @@ var LinearRegressor = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{floatsAttr("coefficients"), floatsAttr("intercepts"),
 		intAttr("targets", 1), postTransformAttr},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(Int(n, "targets")))), nil
-	},
-	Eval: evalLinearRegressor,
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
+		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(Int(n, "targets"))))
+	}),
+	Eval: kernel(evalLinearRegressor),
 }
 
 // linearMap is functions w·x + b, one row of weights each.
@@ -44,21 +42,21 @@ type linearMap struct {
 
 // linearMapOf reads the attributes; rows tells how many functions there are, 0
 // for as many as the coefficients give.
-func linearMapOf(n *ssa.Node, features, rows int) (*linearMap, error) {
+func linearMapOf(n *ssa.Node, features, rows int) *linearMap {
 	m := &linearMap{w: widen(Floats(n, "coefficients")), b: widen(Floats(n, "intercepts")), k: rows}
 	if rows == 0 && features > 0 {
 		m.k = len(m.w) / features
 	}
 	if m.k < 1 || len(m.w) != m.k*features {
-		return nil, fmt.Errorf("%d coefficients for %d features and %d functions", len(m.w), features, m.k)
+		failf("%d coefficients for %d features and %d functions", len(m.w), features, m.k)
 	}
 	if len(m.b) == 0 {
 		m.b = make([]float64, m.k)
 	}
 	if len(m.b) != m.k {
-		return nil, fmt.Errorf("%d intercepts for %d functions", len(m.b), m.k)
+		failf("%d intercepts for %d functions", len(m.b), m.k)
 	}
-	return m, nil
+	return m
 }
 
 func (m *linearMap) apply(x []float64) []float64 {
@@ -69,7 +67,7 @@ func (m *linearMap) apply(x []float64) []float64 {
 	return out
 }
 
-func inferLinearClassifier(n *ssa.Node) ([]Fact, error) {
+func inferLinearClassifier(n *ssa.Node) []Inferred {
 	cols, labels := ssa.Dim{}, labelsOf(n)
 	if t := InType(n, 0); t.Rank() > 0 {
 		if f, ok := t.Shape[len(t.Shape)-1].Const(); ok && f > 0 {
@@ -83,20 +81,11 @@ func inferLinearClassifier(n *ssa.Node) ([]Fact, error) {
 	return inferClassifier(n, cols)
 }
 
-func evalLinearClassifier(c *Call) error {
-	x, err := needSamples(c, 0)
-	if err != nil {
-		return err
-	}
-	m, err := linearMapOf(c.Node, x.f, 0)
-	if err != nil {
-		return err
-	}
+func evalLinearClassifier(c *Call) {
+	x := needSamples(c, 0)
+	m := linearMapOf(c.Node, x.f, 0)
 	transform := Str(c.Node, "post_transform")
-	post, err := postTransform(transform)
-	if err != nil {
-		return err
-	}
+	post := try(postTransform(transform))
 	labels, cols := labelsOf(c.Node), m.k
 	two := m.k == 1 && labels.count() == 2
 	if two {
@@ -117,48 +106,36 @@ func evalLinearClassifier(c *Call) error {
 		scores[i] = row
 	}
 	if m.k == 1 && labels.count() == 1 {
-		return oneLabel(c, labels, class, scores)
+		oneLabel(c, labels, class, scores)
+		return
 	}
-	if err := labels.output(c, class); err != nil {
-		return err
-	}
-	return outputScores(c, 1, scores, cols)
+	labels.output(c, class)
+	outputScores(c, 1, scores, cols)
 }
 
 // oneLabel stores the results of a classifier that knows one label only: the
 // label where the score is above 0, else 0 or the empty string.
-func oneLabel(c *Call, labels classLabels, class []int, scores [][]float64) error {
+func oneLabel(c *Call, labels classLabels, class []int, scores [][]float64) {
 	both := classLabels{ints: append([]int64{0}, labels.ints...)}
 	if len(labels.strings) > 0 {
 		both = classLabels{strings: append([]string{""}, labels.strings...)}
 	}
-	if err := both.output(c, class); err != nil {
-		return err
-	}
-	return outputScores(c, 1, scores, 1)
+	both.output(c, class)
+	outputScores(c, 1, scores, 1)
 }
 
-func evalLinearRegressor(c *Call) error {
-	x, err := needSamples(c, 0)
-	if err != nil {
-		return err
-	}
+func evalLinearRegressor(c *Call) {
+	x := needSamples(c, 0)
 	targets := Int(c.Node, "targets")
 	if targets < 1 || targets > 1<<31 {
-		return badAttr("targets", targets, "above 0")
+		check(badAttr("targets", targets, "above 0"))
 	}
-	m, err := linearMapOf(c.Node, x.f, int(targets))
-	if err != nil {
-		return err
-	}
-	post, err := postTransform(Str(c.Node, "post_transform"))
-	if err != nil {
-		return err
-	}
+	m := linearMapOf(c.Node, x.f, int(targets))
+	post := try(postTransform(Str(c.Node, "post_transform")))
 	rows := make([][]float64, x.n)
 	for i := range rows {
 		rows[i] = m.apply(x.row(i))
 		post(rows[i])
 	}
-	return outputScores(c, 0, rows, m.k)
+	outputScores(c, 0, rows, m.k)
 }

@@ -1,34 +1,17 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
 // logicOp is one of the binary operations on booleans.
 func logicOp(name, doc string, f func(x, y bool) bool) Op {
-	return Op{
-		Name: name, Since: 7, Doc: doc,
-		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Infer:    func(n *ssa.Node) ([]Fact, error) { return inferLogic(n, f) },
-		Eval:     func(c *Call) error { return evalLogic(c, f) },
-		Facts:    Facts{Traits: elementwise.but(Commutative, ZeroSignIgnored)},
-		Attrs:    broadcastAttrs,
-		Upgrades: legacyBroadcast(name),
-	}
-}
-
-func inferLogic(n *ssa.Node, f func(x, y bool) bool) ([]Fact, error) {
-	if _, err := sameDType(n, 0, 1); err != nil {
-		return nil, err
-	}
-	t, err := BroadcastTypes(ndarray.Bool, InType(n, 0), InType(n, 1))
-	if err != nil {
-		return nil, err
-	}
-	return factOf(t, zipContent(n, t, func(x, y ssa.Dim) ssa.Dim { return logicContent(x, y, f) })), nil
+	o := binaryOp(name, 7, doc, func(c *Call) { evalLogic(c, f) }, nil, nil).broadcasting().but(Commutative, ZeroSignIgnored)
+	o.Infer = rule(func(n *ssa.Node) []Inferred {
+		return inferTruth(n, func(x, y ssa.Dim) ssa.Dim { return logicContent(x, y, f) })
+	})
+	return o
 }
 
 // logicContent tries the values an unknown side could have: where all give the
@@ -60,21 +43,14 @@ func truths(d ssa.Dim) []bool {
 	return []bool{false, true}
 }
 
-func evalLogic(c *Call, f func(x, y bool) bool) error {
-	a, b := c.Array(0), c.Array(1)
-	if a == nil || b == nil || a.DType != ndarray.Bool || b.DType != ndarray.Bool {
-		return fmt.Errorf("operands are not two tensors of booleans")
+func evalLogic(c *Call, f func(x, y bool) bool) {
+	a, b, shape := alike(c)
+	if a.DType != ndarray.Bool {
+		check(unsupportedType(a.DType))
 	}
-	shape, err := BroadcastShapes(a.Shape, b.Shape)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, ndarray.Bool, shape...)
-	if err != nil {
-		return err
-	}
-	binary(out, a, b, func(x, y uint8) bool { return f(x != 0, y != 0) })
-	return nil
+	out := result(c, 0, ndarray.Bool, shape...)
+	z, x, y := ndarray.Slice[bool](out), ndarray.Slice[bool](a), ndarray.Slice[bool](b)
+	EachBroadcast(shape, a.Shape, b.Shape, func(o, i, j int) { z[o] = f(x[i], y[j]) })
 }
 
 // And is logical conjunction: https://onnx.ai/onnx/operators/onnx__And.html

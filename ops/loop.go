@@ -20,7 +20,7 @@ var Loop = Op{
 	Name: "Loop", Since: 25, Form: since(13), Doc: "repeat body while i < M and cond",
 	MinIn: 2, MaxIn: -1, MinOut: 0, MaxOut: -1,
 	Attrs: []AttrSpec{graphAttr("body").required()},
-	Facts: Facts{Traits: general}, Infer: inferLoop, Eval: evalLoop,
+	Facts: Facts{Traits: general}, Infer: rule(inferLoop), Eval: kernel(evalLoop),
 }
 
 // LoopShape names the parts of a Loop node.
@@ -76,11 +76,8 @@ func (s LoopShape) Trips(n *ssa.Node) ssa.Dim {
 	return m
 }
 
-func inferLoop(n *ssa.Node) ([]Fact, error) {
-	s, err := LoopOf(n)
-	if err != nil {
-		return nil, err
-	}
+func inferLoop(n *ssa.Node) []Inferred {
+	s := try(LoopOf(n))
 	p := s.Body.Params
 	p[0].Type = ssa.StaticTensor(ndarray.Int64)
 	p[1].Type = ssa.StaticTensor(ndarray.Bool)
@@ -88,11 +85,9 @@ func inferLoop(n *ssa.Node) ([]Fact, error) {
 	for i := range carried {
 		carried[i] = InType(n, 2+i)
 	}
-	if err := InferCarried(n, s.Body, p[2:2+s.Carried], s.Body.Results[1:1+s.Carried], carried); err != nil {
-		return nil, err
-	}
+	check(InferCarried(n, s.Body, p[2:2+s.Carried], s.Body.Results[1:1+s.Carried], carried))
 	trips := s.Trips(n)
-	var out []Fact
+	var out []Inferred
 	for i := range s.Carried {
 		t := UnionType(InType(n, 2+i), s.Body.Results[1+i].Type)
 		if k, ok := trips.Const(); ok && k == 0 {
@@ -100,16 +95,16 @@ func inferLoop(n *ssa.Node) ([]Fact, error) {
 		} else if ok {
 			t = s.Body.Results[1+i].Type
 		}
-		out = append(out, Fact{Type: t})
+		out = append(out, Inferred{Type: t})
 	}
 	for _, r := range s.Body.Results[1+s.Carried:] {
 		t := r.Type
 		if t.Kind == ssa.KindTensor && t.Ranked {
 			t.Shape = append([]ssa.Dim{trips}, t.Shape...)
 		}
-		out = append(out, Fact{Type: t})
+		out = append(out, Inferred{Type: t})
 	}
-	return out[:max(len(n.Out), 0)], nil
+	return out[:max(len(n.Out), 0)]
 }
 
 // InferCarried infers a loop body until the carried types are stable: params
@@ -142,11 +137,8 @@ func InferCarried(n *ssa.Node, body *ssa.Graph, params, results []*ssa.Value, ty
 	}
 }
 
-func evalLoop(c *Call) error {
-	s, err := LoopOf(c.Node)
-	if err != nil {
-		return err
-	}
+func evalLoop(c *Call) {
+	s := try(LoopOf(c.Node))
 	limit := int64(math.MaxInt64)
 	if m := c.Array(0); m != nil {
 		limit = m.Int(0)
@@ -161,16 +153,13 @@ func evalLoop(c *Call) error {
 	stacks := make([][]ndarray.Value, s.Scans)
 	for i := int64(0); i < limit && cond.Data[0] != 0; i++ {
 		if c.Ctx != nil && c.Ctx.Err() != nil {
-			return c.Ctx.Err()
+			check(c.Ctx.Err())
 		}
 		args := append([]ndarray.Value{ndarray.Scalar(i), cond}, carried...)
-		out, err := c.Body(bodyIndex, append(args, captures...))
-		if err != nil {
-			return err
-		}
+		out := try(c.Body(bodyIndex, append(args, captures...)))
 		next, ok := out[0].(*ndarray.Array)
 		if !ok || next.DType != ndarray.Bool || next.Len() != 1 {
-			return fmt.Errorf("the body's condition is not one boolean")
+			failf("the body's condition is not one boolean")
 		}
 		cond = next
 		copy(carried, out[1:1+s.Carried])
@@ -180,19 +169,14 @@ func evalLoop(c *Call) error {
 	}
 	for i, v := range carried {
 		if i < len(c.Node.Out) {
-			if err := c.SetOutput(i, v); err != nil {
-				return err
-			}
+			check(c.SetOutput(i, v))
 		}
 	}
 	for k, items := range stacks {
 		if i := s.Carried + k; i < len(c.Node.Out) {
-			if err := stackOutput(c, i, items, s.Body.Results[1+i].Type); err != nil {
-				return err
-			}
+			check(stackOutput(c, i, items, s.Body.Results[1+i].Type))
 		}
 	}
-	return nil
 }
 
 // stackOutput stores slices stacked along a new first axis. With no slices the

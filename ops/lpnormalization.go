@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 )
 
@@ -13,26 +12,18 @@ var LpNormalization = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis", -1), intAttr("p", 2)},
 	Infer: SameAs,
-	Eval: func(c *Call) error {
-		return byReal(c, 0, evalLpNormalization[float32], evalLpNormalization[float64])
-	},
+	Eval:  floatKernel(evalLpNormalization[float32], evalLpNormalization[float64]),
 	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: normCost},
 }
 
-func evalLpNormalization[T float32 | float64](c *Call) error {
+func evalLpNormalization[T float32 | float64](c *Call) {
 	x, p := c.Array(0), Int(c.Node, "p")
 	if p != 1 && p != 2 {
-		return fmt.Errorf("p=%d is neither 1 nor 2", p)
+		failf("p=%d is neither 1 nor 2", p)
 	}
-	axis, err := NormAxis(Int(c.Node, "axis"), x.Rank())
-	if err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
-	v := reals[T](x)
+	axis := try(NormAxis(Int(c.Node, "axis"), x.Rank()))
+	y := newResult[T](c, 0, x.DType, x.Shape...)
+	v := elements[T](x)
 	outer, dim, inner := splitDims(x.Shape, axis)
 	norm := make([]float64, inner)
 	for o := range outer {
@@ -58,5 +49,5 @@ func evalLpNormalization[T float32 | float64](c *Call) error {
 			y.V[o*dim*inner+k] = q
 		}
 	}
-	return y.store()
+	y.store()
 }

@@ -15,8 +15,8 @@ var LpPool = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0).since(18), intsAttr("dilations").atLeast(1).since(18), intsAttr("kernel_shape").atLeast(1).until(2),
 		intsAttr("kernel_shape").atLeast(1).required().since(2), floatAttr("p", 2).until(2), intAttr("p", 2).since(2)}, poolAttrs...),
-	Infer:    inferPool,
-	Eval:     func(c *Call) error { return byReal(c, 0, evalLpPool[float32], evalLpPool[float64]) },
+	Infer:    rule(inferPool),
+	Eval:     floatKernel(evalLpPool[float32], evalLpPool[float64]),
 	Facts:    Facts{Traits: passing, Smaller: pooledPlanes, Cost: poolCost},
 	Upgrades: floatNormOrder("LpPool"),
 }
@@ -26,8 +26,8 @@ var GlobalLpPool = Op{
 	Name: "GlobalLpPool", Since: 22, Form: bf16Since22(2), Doc: "Y[n,c] = p-norm of X[n,c,...]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{floatAttr("p", 2).until(2), intAttr("p", 2).since(2)},
-	Facts: Facts{Traits: general, Cost: readCost}, Infer: inferGlobalPool,
-	Eval:     func(c *Call) error { return byReal(c, 0, evalGlobalLpPool[float32], evalGlobalLpPool[float64]) },
+	Facts: Facts{Traits: general, Cost: readCost}, Infer: rule(inferGlobalPool),
+	Eval:     floatKernel(evalGlobalLpPool[float32], evalGlobalLpPool[float64]),
 	Upgrades: floatNormOrder("GlobalLpPool"),
 }
 
@@ -44,12 +44,12 @@ func floatNormOrder(op string) []Upgrade {
 }
 
 // normOrder reads and checks attribute p.
-func normOrder(n *ssa.Node) (int64, error) {
+func normOrder(n *ssa.Node) int64 {
 	p := Int(n, "p")
 	if p < 1 {
-		return 0, fmt.Errorf("p=%d is not positive", p)
+		failf("p=%d is not positive", p)
 	}
-	return p, nil
+	return p
 }
 
 // powerOf returns |x|^p and its inverse x^(1/p).
@@ -64,35 +64,23 @@ func powerOf[T realNum](p int64) (power, root func(T) T) {
 		func(x T) T { return T(math.Pow(float64(x), 1/float64(p))) }
 }
 
-func evalLpPool[T float32 | float64](c *Call) error {
-	p, err := normOrder(c.Node)
-	if err != nil {
-		return err
-	}
-	w, shape, err := poolWindow(c)
-	if err != nil {
-		return err
-	}
+func evalLpPool[T float32 | float64](c *Call) {
+	p := normOrder(c.Node)
+	w, shape := poolWindow(c)
 	x := c.Array(0)
-	y, err := newReal[T](c, 0, x.DType, shape...)
-	if err != nil {
-		return err
-	}
+	y := newResult[T](c, 0, x.DType, shape...)
 	power, root := powerOf[T](p)
-	poolSum(&w, shape[0]*shape[1], reals[T](x), y.V, power)
+	poolSum(&w, shape[0]*shape[1], elements[T](x), y.V, power)
 	for i, v := range y.V {
 		y.V[i] = root(v)
 	}
-	return y.store()
+	y.store()
 }
 
-func evalGlobalLpPool[T float32 | float64](c *Call) error {
-	p, err := normOrder(c.Node)
-	if err != nil {
-		return err
-	}
+func evalGlobalLpPool[T float32 | float64](c *Call) {
+	p := normOrder(c.Node)
 	power, root := powerOf[T](p)
-	return globalPool(c, func(plane []T) T {
+	globalPool(c, func(plane []T) T {
 		var sum T
 		for _, v := range plane {
 			sum += power(v)

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -17,20 +16,17 @@ var LRN = Op{
 	Attrs: []AttrSpec{floatAttr("alpha", 0.0001), floatAttr("beta", 0.75), floatAttr("bias", 1),
 		intAttr("size").required()},
 	Infer: SameAs,
-	Eval:  func(c *Call) error { return byReal(c, 0, evalLRN[float32], evalLRN[float64]) },
+	Eval:  floatKernel(evalLRN[float32], evalLRN[float64]),
 	Facts: Facts{Traits: general, Cost: normCost},
 }
 
-func evalLRN[T float32 | float64](c *Call) error {
+func evalLRN[T float32 | float64](c *Call) {
 	x, size := c.Array(0), int(Int(c.Node, "size"))
 	if x.Rank() < 2 || size < 1 {
-		return fmt.Errorf("operand of shape %v with size=%d; needs batch and channel dimensions and a positive size", x.Shape, size)
+		failf("operand of shape %v with size=%d; needs batch and channel dimensions and a positive size", x.Shape, size)
 	}
-	y, err := newReal[T](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
-	v := reals[T](x)
+	y := newResult[T](c, 0, x.DType, x.Shape...)
+	v := elements[T](x)
 	ch, plane := x.Shape[1], sizeOf(x.Shape[2:])
 	scale := float64(Float(c.Node, "alpha")) / float64(size)
 	bias, beta := float64(Float(c.Node, "bias")), float64(Float(c.Node, "beta"))
@@ -50,5 +46,5 @@ func evalLRN[T float32 | float64](c *Call) error {
 			out[j] = T(float64(in[j]) / math.Pow(bias+scale*float64(s), beta))
 		}
 	}
-	return y.store()
+	y.store()
 }

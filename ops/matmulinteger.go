@@ -14,60 +14,17 @@ import (
 var MatMulInteger = Op{
 	Name: "MatMulInteger", Since: 10, Doc: "Y = (A - a_zero_point) · (B - b_zero_point) in int32",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
-		t, err := MatMulShape(InType(n, 0), InType(n, 1), ndarray.Int32)
-		return One(t), err
-	},
-	Eval: evalMatMulInteger, Facts: Facts{Traits: general, Cost: matMulCost},
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		t := try(MatMulShape(InType(n, 0), InType(n, 1), ndarray.Int32))
+		return One(t)
+	}),
+	Eval: kernel(evalMatMulInteger), Facts: Facts{Traits: general, Cost: matMulCost},
 }
 
-func evalMatMulInteger(c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
-	a, b := c.Array(0), c.Array(1)
-	p, err := planMatMul(a.Shape, b.Shape)
-	if err != nil {
-		return err
-	}
-	acc, err := integerProduct(p, a, b, c.Array(2), c.Array(3))
-	if err != nil {
-		return err
-	}
-	y, err := c.Output(0, ndarray.Int32, p.shape...)
-	if err != nil {
-		return err
-	}
+func evalMatMulInteger(c *Call) {
+	a, b := tensor(c, 0), tensor(c, 1)
+	p := planMatMul(a.Shape, b.Shape)
+	acc := integerProduct(p, a, b, c.Array(2), c.Array(3))
+	y := result(c, 0, ndarray.Int32, p.shape...)
 	copy(ndarray.Slice[int32](y), acc)
-	return nil
-}
-
-// integerProduct multiplies stacks of int8 or uint8 matrices less their zero points.
-func integerProduct(p matMulPlan, a, b, za, zb *ndarray.Array) ([]int32, error) {
-	if !byteInts.has(a.DType) || !byteInts.has(b.DType) {
-		return nil, unsupportedType(a.DType)
-	}
-	if err := sameOrAbsent("A", a, za); err != nil {
-		return nil, err
-	}
-	if err := sameOrAbsent("B", b, zb); err != nil {
-		return nil, err
-	}
-	x, err := centered32("A", a, asColumn(za))
-	if err != nil {
-		return nil, err
-	}
-	y, err := centered32("B", b, zb)
-	if err != nil {
-		return nil, err
-	}
-	n, err := ndarray.NumElems(p.shape)
-	if err != nil {
-		return nil, err
-	}
-	acc := make([]int32, n)
-	p.eachProduct(func(i, j, o int) {
-		matMulAdd(p.m, p.n, p.k, x[i*p.m*p.k:], p.k, y[j*p.k*p.n:], p.n, acc[o*p.m*p.n:], p.n)
-	})
-	return acc, nil
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -20,16 +19,13 @@ var MaxPool = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
 	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0).since(10), intsAttr("dilations").atLeast(1).since(10), intsAttr("kernel_shape").atLeast(1).required(),
 		intAttr("storage_order", 0).since(8)}, poolAttrs...),
-	Infer: func(n *ssa.Node) ([]Fact, error) {
-		out, err := inferPool(n)
-		if err != nil {
-			return nil, err
-		}
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		out := inferPool(n)
 		t := out[0].Type
 		t.DType = ndarray.Int64
-		return append(out, Fact{Type: t}), nil
-	},
-	Eval:  evalMaxPool,
+		return append(out, Inferred{Type: t})
+	}),
+	Eval:  kernel(evalMaxPool),
 	Facts: Facts{Traits: passing, Smaller: pooledPlanes, Cost: poolCost},
 }
 
@@ -45,97 +41,43 @@ func maxPoolForm(n *ssa.Node) int {
 	return 1
 }
 
-func evalMaxPool(c *Call) error {
-	w, shape, err := poolWindow(c)
-	if err != nil {
-		return err
-	}
+func evalMaxPool(c *Call) {
+	w, shape := poolWindow(c)
 	x := c.Array(0)
 	var arg []int64
 	if c.Wants(1) {
-		a, err := c.Output(1, ndarray.Int64, shape...)
-		if err != nil {
-			return err
-		}
+		a := result(c, 1, ndarray.Int64, shape...)
 		arg = ndarray.Slice[int64](a)
 	}
-	planes := x.Shape[0] * x.Shape[1]
-	switch x.DType {
-	case ndarray.Int8, ndarray.Uint8:
-		y, err := c.Output(0, x.DType, shape...)
-		if err != nil {
-			return err
-		}
-		if x.DType == ndarray.Int8 {
-			maxPool(&w, planes, ndarray.Slice[int8](x), math.MinInt8, ndarray.Slice[int8](y), arg)
-		} else {
-			maxPool(&w, planes, ndarray.Slice[uint8](x), 0, ndarray.Slice[uint8](y), arg)
-		}
+	switch {
+	case byteInts.has(x.DType):
+		lo, _ := integerRange(x.DType)
+		storeMaxPool(c, &w, shape, lo, arg)
+	case x.DType == ndarray.Float64:
+		storeMaxPool(c, &w, shape, math.Inf(-1), arg)
+	case x.DType.IsFloat():
+		storeMaxPool(c, &w, shape, float32(math.Inf(-1)), arg)
 	default:
-		if err := byReal(c, 0, maxPoolReal[float32](&w, shape, arg), maxPoolReal[float64](&w, shape, arg)); err != nil {
-			return err
-		}
+		check(unsupportedType(x.DType))
 	}
-	return flatIndices(c.Node, &w, arg)
+	flatIndices(c.Node, &w, arg)
 }
 
-func maxPoolReal[T realNum](w *window, shape []int, arg []int64) func(*Call) error {
-	return func(c *Call) error {
-		x := c.Array(0)
-		y, err := newReal[T](c, 0, x.DType, shape...)
-		if err != nil {
-			return err
-		}
-		maxPool(w, shape[0]*shape[1], reals[T](x), T(math.Inf(-1)), y.V, arg)
-		return y.store()
-	}
-}
-
-// maxPool computes maxima and, if arg is not nil, their flat row-major indices.
-// A window wholly in the padding gives least and index -1.
-func maxPool[T float32 | float64 | int8 | uint8](w *window, planes int, x []T, least T, y []T, arg []int64) {
-	for i := range y {
-		y[i] = least
-	}
-	for i := range arg {
-		arg[i] = -1
-	}
-	in, out := sizeOf(w.in), sizeOf(w.out)
-	stride := w.strides[len(w.strides)-1]
-	w.eachRun(0, w.lines(), func(_, o, at, n int) {
-		for p := range planes {
-			dst, src := y[p*out+o:][:n], x[p*in+at:]
-			if arg != nil {
-				maxRunIndexed(dst, arg[p*out+o:][:n], src, stride, int64(p*in+at))
-				continue
-			}
-			for j := range dst {
-				if v := src[j*stride]; v > dst[j] || v != v {
-					dst[j] = v
-				}
-			}
-		}
-	})
-}
-
-// maxRunIndexed is one run of maxPool with indices; first is the flat index of src[0].
-func maxRunIndexed[T float32 | float64 | int8 | uint8](y []T, arg []int64, src []T, stride int, first int64) {
-	for j := range y {
-		v := src[j*stride]
-		if v > y[j] || arg[j] < 0 || v != v && y[j] == y[j] {
-			y[j], arg[j] = v, first+int64(j*stride)
-		}
-	}
+func storeMaxPool[T poolNum](c *Call, w *window, shape []int, least T, arg []int64) {
+	x := c.Array(0)
+	y := newResult[T](c, 0, x.DType, shape...)
+	maxPool(w, shape[0]*shape[1], elements[T](x), least, y.V, arg)
+	y.store()
 }
 
 // flatIndices turns row-major indices into the ones storage_order asks for.
-func flatIndices(n *ssa.Node, w *window, arg []int64) error {
+func flatIndices(n *ssa.Node, w *window, arg []int64) {
 	switch order := Int(n, "storage_order"); order {
 	case 0:
-		return nil
+		return
 	case 1:
 	default:
-		return fmt.Errorf("storage_order=%d is neither 0 nor 1", order)
+		failf("storage_order=%d is neither 0 nor 1", order)
 	}
 	plane := int64(sizeOf(w.in))
 	for i, flat := range arg {
@@ -152,5 +94,4 @@ func flatIndices(n *ssa.Node, w *window, arg []int64) error {
 		}
 		arg[i] = flat - flat%plane + col
 	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ssa"
@@ -19,13 +18,13 @@ var MaxRoiPool = Op{
 	Name: "MaxRoiPool", Since: 22, Form: typeForm(1, 22), Doc: "Y[r] = maxima of X over the bins of rois[r]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("pooled_shape").required(), floatAttr("spatial_scale", 1)},
-	Facts: Facts{Traits: general}, Infer: inferMaxRoiPool, Eval: func(c *Call) error { return byReal(c, 0, maxRoiPool[float32], maxRoiPool[float64]) },
+	Facts: Facts{Traits: general}, Infer: rule(inferMaxRoiPool), Eval: floatKernel(maxRoiPool[float32], maxRoiPool[float64]),
 }
 
-func inferMaxRoiPool(n *ssa.Node) ([]Fact, error) {
+func inferMaxRoiPool(n *ssa.Node) []Inferred {
 	x, rois, pooled := InType(n, 0), InType(n, 1), Ints(n, "pooled_shape")
 	if len(pooled) != 2 {
-		return nil, badAttr("pooled_shape", pooled, "height and width")
+		check(badAttr("pooled_shape", pooled, "height and width"))
 	}
 	dims := []ssa.Dim{{}, {}, ssa.D(pooled[0]), ssa.D(pooled[1])}
 	if rois.Rank() > 0 {
@@ -33,11 +32,11 @@ func inferMaxRoiPool(n *ssa.Node) ([]Fact, error) {
 	}
 	if x.Ranked {
 		if len(x.Shape) != 4 {
-			return nil, fmt.Errorf("X has rank %d, it must be 4", len(x.Shape))
+			failf("X has rank %d, it must be 4", len(x.Shape))
 		}
 		dims[1] = x.Shape[1]
 	}
-	return One(ssa.TensorOf(x.DType, dims...)), nil
+	return One(ssa.TensorOf(x.DType, dims...))
 }
 
 // binRange is the range of elements of bin p of count along one dimension, for a
@@ -49,36 +48,30 @@ func binRange(p, count, first, last, dim int) (lo, hi int) {
 	return min(max(lo, 0), dim), min(max(hi, 0), dim)
 }
 
-func maxRoiPool[T realNum](c *Call) error {
+func maxRoiPool[T realNum](c *Call) {
 	x := c.Array(0)
-	rois, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
+	rois := tensor(c, 1)
 	pooled := Ints(c.Node, "pooled_shape")
 	if x.Rank() != 4 || rois.Rank() != 2 || rois.Shape[1] != 5 {
-		return fmt.Errorf("X %s and rois %s must be [N, C, H, W] and [regions, 5]", x, rois)
+		failf("X %s and rois %s must be [N, C, H, W] and [regions, 5]", x, rois)
 	}
 	if len(pooled) != 2 || pooled[0] < 1 || pooled[1] < 1 || pooled[0] > 1<<31 || pooled[1] > 1<<31 {
-		return badAttr("pooled_shape", pooled, "height and width above 0")
+		check(badAttr("pooled_shape", pooled, "height and width above 0"))
 	}
 	oh, ow := int(pooled[0]), int(pooled[1])
-	y, err := newReal[T](c, 0, x.DType, rois.Shape[0], x.Shape[1], oh, ow)
-	if err != nil {
-		return err
-	}
-	scale, regions := T(Float(c.Node, "spatial_scale")), reals[T](rois)
-	data, channels, h, w := reals[T](x), x.Shape[1], x.Shape[2], x.Shape[3]
+	y := newResult[T](c, 0, x.DType, rois.Shape[0], x.Shape[1], oh, ow)
+	scale, regions := T(Float(c.Node, "spatial_scale")), elements[T](rois)
+	data, channels, h, w := elements[T](x), x.Shape[1], x.Shape[2], x.Shape[3]
 	for r := range rois.Shape[0] {
 		b, err := wrapIndex(int64(rois.Float(r*5)), x.Shape[0])
 		if err != nil {
-			return fmt.Errorf("rois: %w", err)
+			failf("rois: %w", err)
 		}
 		var edge [4]int
 		for k := range edge {
 			v := math.Round(float64(regions[r*5+1+k] * scale))
 			if !(math.Abs(v) < 1<<31) {
-				return fmt.Errorf("region %d is out of range", r)
+				failf("region %d is out of range", r)
 			}
 			edge[k] = int(v)
 		}
@@ -91,7 +84,7 @@ func maxRoiPool[T realNum](c *Call) error {
 			}
 		}
 	}
-	return y.store()
+	y.store()
 }
 
 // maxOf is the largest element of a window of a plane, 0 if it is empty.

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -21,7 +19,7 @@ var MaxUnpool = Op{
 	Name: "MaxUnpool", Since: 22, Form: bf16Since22(11), Doc: "Y.flat[I] = X, zero elsewhere",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("kernel_shape").required(), intsAttr("pads"), intsAttr("strides")},
-	Facts: Facts{Traits: general}, Infer: inferMaxUnpool, Eval: evalMaxUnpool,
+	Facts: Facts{Traits: general}, Infer: rule(inferMaxUnpool), Eval: kernel(evalMaxUnpool),
 }
 
 // unpoolDim is the size a pooled dimension had.
@@ -29,55 +27,41 @@ func unpoolDim(w *window, i int, in ssa.Dim) ssa.Dim {
 	return in.AddN(-1).MulN(int64(w.strides[i])).AddN(int64(w.kernel[i] - w.begin[i] - w.end[i]))
 }
 
-func unpoolWindow(n *ssa.Node, rank int) (window, error) {
-	kernel, err := kernelAttr(n)
-	if err != nil {
-		return window{}, err
-	}
+func unpoolWindow(n *ssa.Node, rank int) window {
+	kernel := try(kernelAttr(n))
 	if rank != len(kernel)+2 {
-		return window{}, fmt.Errorf("kernel_shape %v does not fit an operand of rank %d", kernel, rank)
+		failf("kernel_shape %v does not fit an operand of rank %d", kernel, rank)
 	}
-	return windowOf(n, kernel)
+	return try(windowOf(n, kernel))
 }
 
-func inferMaxUnpool(n *ssa.Node) ([]Fact, error) {
+func inferMaxUnpool(n *ssa.Node) []Inferred {
 	x := InType(n, 0)
 	if !x.Ranked {
-		return One(ssa.UnrankedTensor(x.DType)), nil
+		return One(ssa.UnrankedTensor(x.DType))
 	}
-	w, err := unpoolWindow(n, x.Rank())
-	if err != nil {
-		return nil, err
-	}
+	w := unpoolWindow(n, x.Rank())
 	out := make([]ssa.Dim, x.Rank())
 	if n.Input(2) != nil {
 		if c := ContentOf(n, 2); len(c) == len(out) {
 			copy(out, c)
 		}
-		return One(ssa.TensorOf(x.DType, out...)), nil
+		return One(ssa.TensorOf(x.DType, out...))
 	}
 	copy(out, x.Shape[:2])
 	for i := range w.kernel {
 		out[2+i] = unpoolDim(&w, i, x.Shape[2+i])
 	}
-	return One(ssa.TensorOf(x.DType, out...)), nil
+	return One(ssa.TensorOf(x.DType, out...))
 }
 
-func evalMaxUnpool(c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
-	x, idx := c.Array(0), c.Array(1)
-	w, err := unpoolWindow(c.Node, x.Rank())
-	if err != nil {
-		return err
-	}
+func evalMaxUnpool(c *Call) {
+	x, idx := tensor(c, 0), tensor(c, 1)
+	w := unpoolWindow(c.Node, x.Rank())
 	if idx.DType != ndarray.Int64 {
-		return fmt.Errorf("the indices have element type %s, expected int64", idx.DType)
+		failf("the indices have element type %s, expected int64", idx.DType)
 	}
-	if err := wantShape("indices", idx, x.Shape...); err != nil {
-		return err
-	}
+	wantShape("indices", idx, x.Shape...)
 	pooled := append([]int(nil), x.Shape...)
 	for i := range w.kernel {
 		d, _ := unpoolDim(&w, i, ssa.D(int64(x.Shape[2+i]))).Const()
@@ -85,45 +69,33 @@ func evalMaxUnpool(c *Call) error {
 	}
 	shape := pooled
 	if c.Has(2) {
-		if shape, err = unpoolShape(c, pooled); err != nil {
-			return err
-		}
+		shape = unpoolShape(c, pooled)
 	}
-	y, err := c.Output(0, x.DType, shape...)
-	if err != nil {
-		return err
-	}
+	y := result(c, 0, x.DType, shape...)
 	clear(y.Data)
-	total, err := ndarray.NumElems(pooled)
-	if err != nil {
-		return err
-	}
+	total := try(ndarray.NumElems(pooled))
 	strides := Strides(shape)
 	for i, at := range ndarray.Slice[int64](idx) {
 		if at < 0 || at >= int64(total) {
-			return fmt.Errorf("index %d is outside the unpooled shape %v", at, pooled)
+			failf("index %d is outside the unpooled shape %v", at, pooled)
 		}
 		copyElems(y, relocate(int(at), pooled, strides), x, i, 1)
 	}
-	return nil
 }
 
 // unpoolShape reads output_shape, which must hold at least the pooled shape.
-func unpoolShape(c *Call, pooled []int) ([]int, error) {
+func unpoolShape(c *Call, pooled []int) []int {
 	a := c.Array(2)
 	if a == nil || a.Len() != len(pooled) {
-		return nil, fmt.Errorf("output_shape does not have %d elements", len(pooled))
+		failf("output_shape does not have %d elements", len(pooled))
 	}
-	shape, err := shapeOfInts(a.Ints())
-	if err != nil {
-		return nil, err
-	}
+	shape := shapeOfInts(a.Ints())
 	for i, d := range shape {
 		if d < pooled[i] {
-			return nil, fmt.Errorf("output_shape %v is smaller than the unpooled shape %v", shape, pooled)
+			failf("output_shape %v is smaller than the unpooled shape %v", shape, pooled)
 		}
 	}
-	return shape, nil
+	return shape
 }
 
 // relocate maps a flat index of one shape to the same coordinates under strides.

@@ -16,7 +16,7 @@ var MeanVarianceNormalization = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("axes", 0, 2, 3)},
 	Infer: SameAs,
-	Eval:  func(c *Call) error { return byReal(c, 0, evalMVN[float32], evalMVN[float64]) },
+	Eval:  floatKernel(evalMVN[float32], evalMVN[float64]),
 	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: normCost},
 }
 
@@ -24,29 +24,24 @@ var MeanVarianceNormalization = Op{
 // has the same number.
 const mvnEpsilon = 1e-9
 
-func evalMVN[T float32 | float64](c *Call) error {
+func evalMVN[T float32 | float64](c *Call) {
 	x := c.Array(0)
 	axes := Ints(c.Node, "axes")
 	if !c.Node.Has("axes") {
 		axes = []int64{0, 2, 3}
 	}
-	reduced, err := normAxes(axes, x.Rank())
-	if err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
+	reduced := try(normAxes(axes, x.Rank()))
+	y := newResult[T](c, 0, x.DType, x.Shape...)
 	kept := slices.Clone(x.Shape)
 	for _, a := range reduced {
 		kept[a] = 1
 	}
 	groups := sizeOf(kept)
 	if len(y.V) == 0 {
-		return y.store()
+		y.store()
+		return
 	}
-	v, count := reals[T](x), float64(len(y.V)/groups)
+	v, count := elements[T](x), float64(len(y.V)/groups)
 	mean, variance := make([]float64, groups), make([]float64, groups)
 	EachBroadcast(x.Shape, kept, nil, func(o, g, _ int) { mean[g] += float64(v[o]) / count })
 	EachBroadcast(x.Shape, kept, nil, func(o, g, _ int) {
@@ -56,5 +51,5 @@ func evalMVN[T float32 | float64](c *Call) error {
 	EachBroadcast(x.Shape, kept, nil, func(o, g, _ int) {
 		y.V[o] = T((float64(v[o]) - mean[g]) / (math.Sqrt(variance[g]) + mvnEpsilon))
 	})
-	return y.store()
+	y.store()
 }

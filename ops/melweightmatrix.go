@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -20,39 +19,33 @@ var MelWeightMatrix = Op{
 	Name: "MelWeightMatrix", Since: 17, Doc: "[dft_length/2+1, num_mel_bins] of triangular mel filters",
 	MinIn: 5, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("output_datatype", 1)},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		dt, err := dtypeAttr(n, "output_datatype", ndarray.Float32)
-		return One(ssa.TensorOf(dt, scalarDim(n, 1).FloorDiv(ssa.D(2)).AddN(1), scalarDim(n, 0))), err
-	},
-	Eval: evalMelWeightMatrix,
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
+		dt := try(dtypeAttr(n, "output_datatype", ndarray.Float32))
+		return One(ssa.TensorOf(dt, scalarDim(n, 1).FloorDiv(ssa.D(2)).AddN(1), scalarDim(n, 0)))
+	}),
+	Eval: kernel(evalMelWeightMatrix),
 }
 
-func evalMelWeightMatrix(c *Call) error {
+func evalMelWeightMatrix(c *Call) {
 	var in [5]float64
 	for i := range in {
 		a := c.Array(i)
 		if a == nil || a.Len() != 1 {
-			return fmt.Errorf("operand %d is not one number", i)
+			failf("operand %d is not one number", i)
 		}
 		in[i] = a.Float(0)
 	}
 	bands, length, rate := in[0], in[1], in[2]
 	if !(bands >= 0 && length >= 1 && rate > 0 && in[3] >= 0 && in[4] >= in[3]) || bands > math.MaxInt32 || length > math.MaxInt32 {
-		return fmt.Errorf("%g bands of a transform of length %g at %g Hz between %g and %g Hz", bands, length, rate, in[3], in[4])
+		failf("%g bands of a transform of length %g at %g Hz between %g and %g Hz", bands, length, rate, in[3], in[4])
 	}
-	dt, err := dtypeAttr(c.Node, "output_datatype", ndarray.Float32)
-	if err != nil {
-		return err
-	}
+	dt := try(dtypeAttr(c.Node, "output_datatype", ndarray.Float32))
 	edges := melEdges(int(bands), length, rate, in[3], in[4])
 	bins, cols := int(length)/2+1, int(bands)
 	if last := edges[len(edges)-1]; last > bins {
-		return fmt.Errorf("the upper edge of %g Hz is above half the sample rate", in[4])
+		failf("the upper edge of %g Hz is above half the sample rate", in[4])
 	}
-	y, err := c.Output(0, dt, bins, cols)
-	if err != nil {
-		return err
-	}
+	y := result(c, 0, dt, bins, cols)
 	clear(y.Data)
 	set := func(bin, band int, v float64) {
 		if bin < bins {
@@ -72,7 +65,6 @@ func evalMelWeightMatrix(c *Call) error {
 			set(j, i, float64(hi-j)/float64(hi-mid))
 		}
 	}
-	return nil
 }
 
 // melEdges returns the spectrum bins of bands+2 edges.

@@ -15,15 +15,15 @@ var OneHotEncoder = Op{
 	Domain: mlDomain, Name: "OneHotEncoder", Since: 1, Doc: "Y[…, k] = X[…] == category k",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("cats_int64s"), stringsAttr("cats_strings"), intAttr("zeros", 1)},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
 		t := InType(n, 0)
 		if !t.Ranked {
-			return One(ssa.UnrankedTensor(ndarray.Float32)), nil
+			return One(ssa.UnrankedTensor(ndarray.Float32))
 		}
 		cats := max(len(Ints(n, "cats_int64s")), len(Strings(n, "cats_strings")))
-		return One(ssa.TensorOf(ndarray.Float32, append(slices.Clone(t.Shape), ssa.D(int64(cats)))...)), nil
-	},
-	Eval: evalOneHotEncoder,
+		return One(ssa.TensorOf(ndarray.Float32, append(slices.Clone(t.Shape), ssa.D(int64(cats)))...))
+	}),
+	Eval: kernel(evalOneHotEncoder),
 }
 
 // LabelEncoder maps elements by a table: https://onnx.ai/onnx/operators/onnx_aionnxml_LabelEncoder.html
@@ -39,7 +39,7 @@ var LabelEncoder = Op{
 		floatAttr("default_float", float32(math.Copysign(0, -1))).since(2), intAttr("default_int64", -1),
 		strAttr("default_string", "_Unused"), tensorAttr("default_tensor").since(4),
 		stringsAttr("classes_strings").until(2)},
-	Facts: Facts{Traits: general}, Infer: inferLabelEncoder, Eval: evalLabelEncoder,
+	Facts: Facts{Traits: general}, Infer: rule(inferLabelEncoder), Eval: kernel(evalLabelEncoder),
 	Upgrades: []Upgrade{{Below: 2, Source: "https://onnx.ai/onnx/operators/onnx_aionnxml_LabelEncoder.html#labelencoder-2",
 		Apply: upgradeLabelEncoder}},
 }
@@ -51,7 +51,7 @@ var CategoryMapper = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("cats_int64s"), stringsAttr("cats_strings"),
 		intAttr("default_int64", -1), strAttr("default_string", "_Unused")},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
 		t := InType(n, 0)
 		switch t.DType {
 		case ndarray.String:
@@ -59,9 +59,9 @@ var CategoryMapper = Op{
 		case ndarray.Int64:
 			t.DType = ndarray.String
 		}
-		return One(t), nil
-	},
-	Eval: evalCategoryMapper,
+		return One(t)
+	}),
+	Eval: kernel(evalCategoryMapper),
 }
 
 // keyIndex finds elements in a list of keys; it is made for one element type.
@@ -111,7 +111,7 @@ func (x *keyIndex) find(a *ndarray.Array, i int) int {
 
 // listAttr returns the one attribute that is set among name+"_floats",
 // "_int64s", "_strings" and "_tensor", as an array.
-func listAttr(n *ssa.Node, name string) (*ndarray.Array, error) {
+func listAttr(n *ssa.Node, name string) *ndarray.Array {
 	var found []*ndarray.Array
 	if v := Floats(n, name+"_floats"); len(v) > 0 {
 		found = append(found, ndarray.Of(slices.Clone(v), len(v)))
@@ -123,26 +123,23 @@ func listAttr(n *ssa.Node, name string) (*ndarray.Array, error) {
 		found = append(found, ndarray.Strings(v, len(v)))
 	}
 	if a := n.Attr(name + "_tensor"); a != nil && a.Tensor != nil {
-		v, err := a.Tensor.Array()
-		if err != nil {
-			return nil, err
-		}
+		v := try(a.Tensor.Array())
 		found = append(found, v)
 	}
 	if len(found) != 1 {
-		return nil, fmt.Errorf("%d of the attributes %s_* are set, there must be one", len(found), name)
+		failf("%d of the attributes %s_* are set, there must be one", len(found), name)
 	}
-	return found[0], nil
+	return found[0]
 }
 
 // defaultAttr returns the element that stands for unknown keys.
-func defaultAttr(n *ssa.Node, dt ndarray.DType) (*ndarray.Array, error) {
+func defaultAttr(n *ssa.Node, dt ndarray.DType) *ndarray.Array {
 	if a := n.Attr("default_tensor"); a != nil && a.Tensor != nil {
-		v, err := a.Tensor.Array()
-		if err == nil && (v.Len() != 1 || v.DType != dt) {
-			err = badAttr("default_tensor", v, fmt.Sprintf("one %s", dt))
+		v := try(a.Tensor.Array())
+		if v.Len() != 1 || v.DType != dt {
+			check(badAttr("default_tensor", v, fmt.Sprintf("one %s", dt)))
 		}
-		return v, err
+		return v
 	}
 	out := ndarray.Must(dt)
 	switch {
@@ -153,7 +150,7 @@ func defaultAttr(n *ssa.Node, dt ndarray.DType) (*ndarray.Array, error) {
 	default:
 		out.SetInt(0, Int(n, "default_int64"))
 	}
-	return out, nil
+	return out
 }
 
 // upgradeLabelEncoder writes the one list of LabelEncoder-1, where a string's
@@ -178,29 +175,20 @@ func upgradeLabelEncoder(_ *Upgrader, n *ssa.Node) error {
 	return nil
 }
 
-func inferLabelEncoder(n *ssa.Node) ([]Fact, error) {
-	values, err := listAttr(n, "values")
-	if err != nil {
-		return nil, err
-	}
+func inferLabelEncoder(n *ssa.Node) []Inferred {
+	values := listAttr(n, "values")
 	t := InType(n, 0)
 	t.Kind, t.DType = ssa.KindTensor, values.DType
-	return One(t), nil
+	return One(t)
 }
 
 // lookUp stores values[index of X] as result 0, the default for unknown keys.
-func lookUp(c *Call, keys, values, def *ndarray.Array) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func lookUp(c *Call, keys, values, def *ndarray.Array) {
+	a := tensor(c, 0)
 	if a.DType != keys.DType || keys.Len() != values.Len() {
-		return fmt.Errorf("the operand is %s, the keys %s and the values %s", a, keys, values)
+		failf("the operand is %s, the keys %s and the values %s", a, keys, values)
 	}
-	out, err := c.Output(0, values.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, values.DType, a.Shape...)
 	x := newKeyIndex(keys)
 	for i := range a.Len() {
 		if k := x.find(a, i); k >= 0 {
@@ -209,54 +197,32 @@ func lookUp(c *Call, keys, values, def *ndarray.Array) error {
 			copyElems(out, i, def, 0, 1)
 		}
 	}
-	return nil
 }
 
-func evalLabelEncoder(c *Call) error {
-	keys, err := listAttr(c.Node, "keys")
-	if err != nil {
-		return err
-	}
-	values, err := listAttr(c.Node, "values")
-	if err != nil {
-		return err
-	}
-	def, err := defaultAttr(c.Node, values.DType)
-	if err != nil {
-		return err
-	}
-	return lookUp(c, keys, values, def)
+func evalLabelEncoder(c *Call) {
+	keys := listAttr(c.Node, "keys")
+	values := listAttr(c.Node, "values")
+	def := defaultAttr(c.Node, values.DType)
+	lookUp(c, keys, values, def)
 }
 
-func evalCategoryMapper(c *Call) error {
+func evalCategoryMapper(c *Call) {
 	ints, texts := Ints(c.Node, "cats_int64s"), Strings(c.Node, "cats_strings")
 	keys, values := ndarray.Of(slices.Clone(ints), len(ints)), ndarray.Strings(texts, len(texts))
 	if a := c.Array(0); a != nil && a.DType == ndarray.String {
 		keys, values = values, keys
 	}
-	def, err := defaultAttr(c.Node, values.DType)
-	if err != nil {
-		return err
-	}
-	return lookUp(c, keys, values, def)
+	def := defaultAttr(c.Node, values.DType)
+	lookUp(c, keys, values, def)
 }
 
-func evalOneHotEncoder(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	cats, err := listAttr(c.Node, "cats")
-	if err != nil {
-		return err
-	}
+func evalOneHotEncoder(c *Call) {
+	a := tensor(c, 0)
+	cats := listAttr(c.Node, "cats")
 	if (a.DType == ndarray.String) != (cats.DType == ndarray.String) || a.DType.IsComplex() || a.DType == ndarray.Bool {
-		return fmt.Errorf("the operand is %s, the categories %s", a, cats)
+		failf("the operand is %s, the categories %s", a, cats)
 	}
-	out, err := c.Output(0, ndarray.Float32, append(slices.Clone(a.Shape), cats.Len())...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, ndarray.Float32, append(slices.Clone(a.Shape), cats.Len())...)
 	y := ndarray.Slice[float32](out)
 	clear(y)
 	if a.DType != ndarray.String { // numbers are looked up as integers
@@ -266,11 +232,10 @@ func evalOneHotEncoder(c *Call) error {
 	for i := range a.Len() {
 		k := x.find(a, i)
 		if k < 0 && Int(c.Node, "zeros") == 0 {
-			return fmt.Errorf("element %d is none of the categories", i)
+			failf("element %d is none of the categories", i)
 		}
 		if k >= 0 {
 			y[i*cats.Len()+k] = 1
 		}
 	}
-	return nil
 }

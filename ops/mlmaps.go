@@ -2,7 +2,6 @@ package ops
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -17,11 +16,11 @@ var ZipMap = Op{
 	Domain: mlDomain, Name: "ZipMap", Since: 1, Doc: "Z[n] = {label k: X[n, k]}",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("classlabels_int64s"), stringsAttr("classlabels_strings")},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
 		l, value := labelsOf(n), ssa.TensorOf(ndarray.Float32)
-		return One(ssa.SequenceOf(ssa.Type{Kind: ssa.KindMap, DType: l.dtype(), Elem: &value})), nil
-	},
-	Eval: evalZipMap,
+		return One(ssa.SequenceOf(ssa.Type{Kind: ssa.KindMap, DType: l.dtype(), Elem: &value}))
+	}),
+	Eval: kernel(evalZipMap),
 }
 
 // DictVectorizer lays a map's values out by a vocabulary of keys:
@@ -33,11 +32,11 @@ var DictVectorizer = Op{
 	Domain: mlDomain, Name: "DictVectorizer", Since: 1, Doc: "Y[0, i] = X[vocabulary[i]], or 0",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("int64_vocabulary"), stringsAttr("string_vocabulary")},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
 		words := max(len(Ints(n, "int64_vocabulary")), len(Strings(n, "string_vocabulary")))
-		return One(ssa.StaticTensor(mapValueType(InType(n, 0)), 1, words)), nil
-	},
-	Eval: evalDictVectorizer,
+		return One(ssa.StaticTensor(mapValueType(InType(n, 0)), 1, words))
+	}),
+	Eval: kernel(evalDictVectorizer),
 }
 
 // CastMap lays a map's values out by ascending key, or at the positions that
@@ -48,7 +47,7 @@ var CastMap = Op{
 	Domain: mlDomain, Name: "CastMap", Since: 1, Doc: "Y = values of X by key",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{strAttr("cast_to", "TO_FLOAT", "TO_INT64", "TO_STRING"), strAttr("map_form", "DENSE", "SPARSE"), intAttr("max_map", 1)},
-	Facts: Facts{Traits: general}, Infer: inferCastMap, Eval: evalCastMap,
+	Facts: Facts{Traits: general}, Infer: rule(inferCastMap), Eval: kernel(evalCastMap),
 }
 
 // mapValueType is the element type of a map's values, as far as known.
@@ -60,33 +59,30 @@ func mapValueType(t ssa.Type) ndarray.DType {
 }
 
 // needMap returns keys and values of map operand 0.
-func needMap(c *Call) (keys, values *ndarray.Array, err error) {
+func needMap(c *Call) (keys, values *ndarray.Array) {
 	if !c.Has(0) {
-		return nil, nil, fmt.Errorf("operand 0 is required and absent")
+		failf("operand 0 is required and absent")
 	}
 	m, ok := c.In[0].(*ndarray.Map)
 	if !ok || m == nil || m.Keys == nil {
-		return nil, nil, fmt.Errorf("operand 0 is no map")
+		failf("operand 0 is no map")
 	}
 	v, ok := m.Values.(*ndarray.Array)
 	if !ok || v.Len() != m.Keys.Len() {
-		return nil, nil, fmt.Errorf("the map has %d keys and no value for each", m.Keys.Len())
+		failf("the map has %d keys and no value for each", m.Keys.Len())
 	}
-	return m.Keys, v, nil
+	return m.Keys, v
 }
 
-func evalZipMap(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalZipMap(c *Call) {
+	a := tensor(c, 0)
 	if a.DType != ndarray.Float32 || a.Rank() < 1 || a.Rank() > 2 {
-		return fmt.Errorf("the operand is %s, it must be float32[N, labels]", a)
+		failf("the operand is %s, it must be float32[N, labels]", a)
 	}
 	l := labelsOf(c.Node)
 	k := a.Shape[a.Rank()-1]
 	if l.count() != k {
-		return fmt.Errorf("%d labels for %d columns", l.count(), k)
+		failf("%d labels for %d columns", l.count(), k)
 	}
 	keys := ndarray.Of(slices.Clone(l.ints), len(l.ints))
 	if l.dtype() == ndarray.String {
@@ -98,26 +94,20 @@ func evalZipMap(c *Call) error {
 		copyElems(v, 0, a, r*k, k)
 		out.Items = append(out.Items, &ndarray.Map{Keys: keys, Values: v})
 	}
-	return c.SetOutput(0, out)
+	check(c.SetOutput(0, out))
 }
 
-func evalDictVectorizer(c *Call) error {
-	keys, values, err := needMap(c)
-	if err != nil {
-		return err
-	}
+func evalDictVectorizer(c *Call) {
+	keys, values := needMap(c)
 	ints, texts := Ints(c.Node, "int64_vocabulary"), Strings(c.Node, "string_vocabulary")
 	if (keys.DType == ndarray.String) != (len(texts) > 0) {
-		return fmt.Errorf("the map's keys are %s, the vocabulary is of the other kind", keys.DType)
+		failf("the map's keys are %s, the vocabulary is of the other kind", keys.DType)
 	}
 	words := ndarray.Of(slices.Clone(ints), len(ints))
 	if len(texts) > 0 {
 		words = ndarray.Strings(texts, len(texts))
 	}
-	out, err := c.Output(0, values.DType, 1, words.Len())
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, values.DType, 1, words.Len())
 	clear(out.Data)
 	clear(out.Str)
 	x := newKeyIndex(words)
@@ -126,46 +116,36 @@ func evalDictVectorizer(c *Call) error {
 			copyElems(out, k, values, i, 1)
 		}
 	}
-	return nil
 }
 
 // castMapType is the element type that attribute cast_to names.
-func castMapType(n *ssa.Node) (ndarray.DType, error) {
+func castMapType(n *ssa.Node) ndarray.DType {
 	switch to := Str(n, "cast_to"); to {
 	case "TO_FLOAT":
-		return ndarray.Float32, nil
+		return ndarray.Float32
 	case "TO_INT64":
-		return ndarray.Int64, nil
+		return ndarray.Int64
 	case "TO_STRING":
-		return ndarray.String, nil
+		return ndarray.String
 	default:
-		return 0, badAttr("cast_to", to, "TO_FLOAT, TO_INT64 or TO_STRING")
+		panic(failure{badAttr("cast_to", to, "TO_FLOAT, TO_INT64 or TO_STRING")})
 	}
 }
 
-func inferCastMap(n *ssa.Node) ([]Fact, error) {
-	dt, err := castMapType(n)
-	if err != nil {
-		return nil, err
-	}
+func inferCastMap(n *ssa.Node) []Inferred {
+	dt := castMapType(n)
 	cols := ssa.Dim{}
 	if Str(n, "map_form") == "SPARSE" {
 		cols = ssa.D(Int(n, "max_map"))
 	}
-	return One(ssa.TensorOf(dt, ssa.D(1), cols)), nil
+	return One(ssa.TensorOf(dt, ssa.D(1), cols))
 }
 
-func evalCastMap(c *Call) error {
-	keys, values, err := needMap(c)
-	if err != nil {
-		return err
-	}
-	dt, err := castMapType(c.Node)
-	if err != nil {
-		return err
-	}
+func evalCastMap(c *Call) {
+	keys, values := needMap(c)
+	dt := castMapType(c.Node)
 	if keys.DType != ndarray.Int64 {
-		return fmt.Errorf("the map's keys are %s, they must be int64", keys.DType)
+		failf("the map's keys are %s, they must be int64", keys.DType)
 	}
 	order := positions(keys.Len())
 	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(keys.Int(i), keys.Int(j)) })
@@ -174,33 +154,27 @@ func evalCastMap(c *Call) error {
 	case "DENSE":
 	case "SPARSE":
 		if cols = Int(c.Node, "max_map"); cols < 1 || cols > maxColumns {
-			return badAttr("max_map", cols, "above 0")
+			check(badAttr("max_map", cols, "above 0"))
 		}
 	default:
-		return badAttr("map_form", form, "DENSE or SPARSE")
+		check(badAttr("map_form", form, "DENSE or SPARSE"))
 	}
-	out, err := c.Output(0, dt, 1, int(cols))
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, dt, 1, int(cols))
 	clear(out.Data)
 	clear(out.Str)
 	for pos, i := range order {
 		at := int64(pos)
 		if form == "SPARSE" {
 			if at = keys.Int(i); at < 0 || at >= cols {
-				return fmt.Errorf("key %d is outside of 0..%d", at, cols-1)
+				failf("key %d is outside of 0..%d", at, cols-1)
 			}
 		}
-		if err := castElem(out, int(at), values, i); err != nil {
-			return err
-		}
+		castElem(out, int(at), values, i)
 	}
-	return nil
 }
 
 // castElem converts element i of a to out's type: text is parsed and printed.
-func castElem(out *ndarray.Array, o int, a *ndarray.Array, i int) error {
+func castElem(out *ndarray.Array, o int, a *ndarray.Array, i int) {
 	switch {
 	case a.DType != ndarray.String && out.DType == ndarray.String:
 		out.Str[o] = strconv.FormatFloat(a.Float(i), 'f', 6, 32)
@@ -211,15 +185,14 @@ func castElem(out *ndarray.Array, o int, a *ndarray.Array, i int) error {
 	case out.DType == ndarray.Int64:
 		v, err := strconv.ParseInt(a.Str[i], 10, 64)
 		if err != nil {
-			return fmt.Errorf("value %q is no integer", a.Str[i])
+			failf("value %q is no integer", a.Str[i])
 		}
 		out.SetInt(o, v)
 	default:
 		v, err := strconv.ParseFloat(a.Str[i], 32)
 		if err != nil && !math.IsInf(v, 0) {
-			return fmt.Errorf("value %q is no number", a.Str[i])
+			failf("value %q is no number", a.Str[i])
 		}
 		out.SetFloat(o, v)
 	}
-	return nil
 }

@@ -14,7 +14,7 @@ var Scaler = Op{
 	Domain: mlDomain, Name: "Scaler", Since: 1, Doc: "Y = (X - offset) * scale",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{floatsAttr("offset"), floatsAttr("scale")},
-	Facts: Facts{Traits: general}, Infer: inferAsFloat, Eval: evalScaler,
+	Facts: Facts{Traits: general}, Infer: rule(inferAsFloat), Eval: kernel(evalScaler),
 }
 
 // Normalizer divides rows by their norm: https://onnx.ai/onnx/operators/onnx_aionnxml_Normalizer.html
@@ -25,7 +25,7 @@ var Normalizer = Op{
 	Domain: mlDomain, Name: "Normalizer", Since: 1, Doc: "Y = X / norm(X) row by row",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{strAttr("norm", "MAX", "L1", "L2")},
-	Facts: Facts{Traits: general}, Infer: inferAsFloat, Eval: evalNormalizer,
+	Facts: Facts{Traits: general}, Infer: rule(inferAsFloat), Eval: kernel(evalNormalizer),
 }
 
 // Binarizer compares with a threshold: https://onnx.ai/onnx/operators/onnx_aionnxml_Binarizer.html
@@ -33,7 +33,7 @@ var Binarizer = Op{
 	Domain: mlDomain, Name: "Binarizer", Since: 1, Doc: "Y = X > threshold ? 1 : 0",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{floatAttr("threshold", 0)},
-	Infer: SameAs, Eval: evalBinarizer,
+	Infer: SameAs, Eval: kernel(evalBinarizer),
 	Facts: Facts{Traits: elementwise.but(ZeroSignCleared)},
 }
 
@@ -46,7 +46,7 @@ var Imputer = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{floatsAttr("imputed_value_floats"), intsAttr("imputed_value_int64s"),
 		floatAttr("replaced_value_float", 0), intAttr("replaced_value_int64", 0)},
-	Infer: SameAs, Eval: evalImputer,
+	Infer: SameAs, Eval: kernel(evalImputer),
 	Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 }
 
@@ -58,13 +58,13 @@ var FeatureVectorizer = Op{
 	Domain: mlDomain, Name: "FeatureVectorizer", Since: 1, Doc: "Y = inputs side by side as floats",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("inputdimensions")},
-	Facts: Facts{Traits: general}, Infer: inferFeatureVectorizer, Eval: evalFeatureVectorizer,
+	Facts: Facts{Traits: general}, Infer: rule(inferFeatureVectorizer), Eval: kernel(evalFeatureVectorizer),
 }
 
 // inferAsFloat is operand 0's shape with element type float32.
-func inferAsFloat(n *ssa.Node) ([]Fact, error) {
+func inferAsFloat(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
-	return One(ssa.Type{Kind: ssa.KindTensor, DType: ndarray.Float32, Ranked: t.Ranked, Shape: t.Shape}), nil
+	return One(ssa.Type{Kind: ssa.KindTensor, DType: ndarray.Float32, Ranked: t.Ranked, Shape: t.Shape})
 }
 
 // lastDim is the length of the last dimension, 1 for scalars.
@@ -77,72 +77,53 @@ func lastDim(a *ndarray.Array) int {
 
 // perFeature returns entry i mod features of a list that holds one value for
 // all features or one for each.
-func perFeature(name string, v []float64, features int, def float64) (func(i int) float64, error) {
+func perFeature(name string, v []float64, features int, def float64) func(i int) float64 {
 	switch {
 	case len(v) == 0:
-		return func(int) float64 { return def }, nil
+		return func(int) float64 { return def }
 	case len(v) == 1:
-		return func(int) float64 { return v[0] }, nil
+		return func(int) float64 { return v[0] }
 	case len(v) == features:
-		return func(i int) float64 { return v[i%features] }, nil
+		return func(i int) float64 { return v[i%features] }
 	}
-	return nil, badAttr(name, fmt.Sprint(len(v), " elements"), fmt.Sprintf("one element or %d", features))
+	panic(failure{badAttr(name, fmt.Sprint(len(v), " elements"), fmt.Sprintf("one element or %d", features))})
 }
 
-func evalScaler(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	offset, err := perFeature("offset", widen(Floats(c.Node, "offset")), lastDim(a), 0)
-	if err != nil {
-		return err
-	}
-	scale, err := perFeature("scale", widen(Floats(c.Node, "scale")), lastDim(a), 1)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, ndarray.Float32, a.Shape...)
-	if err != nil {
-		return err
-	}
+func evalScaler(c *Call) {
+	a := tensor(c, 0)
+	offset := perFeature("offset", widen(Floats(c.Node, "offset")), lastDim(a), 0)
+	scale := perFeature("scale", widen(Floats(c.Node, "scale")), lastDim(a), 1)
+	out := result(c, 0, ndarray.Float32, a.Shape...)
 	y := ndarray.Slice[float32](out)
-	for i, v := range reals[float64](a) {
+	for i, v := range elements[float64](a) {
 		y[i] = float32((v - offset(i)) * scale(i))
 	}
-	return nil
 }
 
 // normOf returns a norm of rows.
-func normOf(name string) (func(row []float64) float64, error) {
+func normOf(name string) func(row []float64) float64 {
 	switch name {
 	case "MAX":
-		return slices.Max[[]float64], nil
+		return slices.Max[[]float64]
 	case "L1":
 		return func(row []float64) (s float64) {
 			for _, v := range row {
 				s += math.Abs(v)
 			}
 			return s
-		}, nil
+		}
 	case "L2":
-		return func(row []float64) float64 { return math.Sqrt(dotRow(row, row)) }, nil
+		return func(row []float64) float64 { return math.Sqrt(dotRow(row, row)) }
 	}
-	return nil, badAttr("norm", name, "MAX, L1 or L2")
+	panic(failure{badAttr("norm", name, "MAX, L1 or L2")})
 }
 
-func evalNormalizer(c *Call) error {
-	x, err := needSamples(c, 0)
-	if err != nil {
-		return err
-	}
-	norm, err := normOf(Str(c.Node, "norm"))
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, ndarray.Float32, c.Array(0).Shape...)
-	if err != nil || x.f == 0 {
-		return err
+func evalNormalizer(c *Call) {
+	x := needSamples(c, 0)
+	norm := normOf(Str(c.Node, "norm"))
+	out := result(c, 0, ndarray.Float32, c.Array(0).Shape...)
+	if x.f == 0 {
+		return
 	}
 	y := ndarray.Slice[float32](out)
 	for i := range x.n {
@@ -154,51 +135,35 @@ func evalNormalizer(c *Call) error {
 			y[i*x.f+k] = float32(v / d)
 		}
 	}
-	return nil
 }
 
-func evalBinarizer(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalBinarizer(c *Call) {
+	a := tensor(c, 0)
 	if !a.DType.IsFloat() && !a.DType.IsInteger() {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
-	out, err := c.Output(0, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, a.DType, a.Shape...)
 	limit := float64(Float(c.Node, "threshold"))
 	for i := range a.Len() {
 		out.SetInt(i, int64(btoi(a.Float(i) > limit)))
 	}
-	return nil
 }
 
-func evalImputer(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalImputer(c *Call) {
+	a := tensor(c, 0)
 	n := c.Node
 	if a.DType.IsInteger() {
-		return imputeInts(c, a, Ints(n, "imputed_value_int64s"), Int(n, "replaced_value_int64"))
+		imputeInts(c, a, Ints(n, "imputed_value_int64s"), Int(n, "replaced_value_int64"))
+		return
 	}
 	if !a.DType.IsFloat() {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
 	if len(Floats(n, "imputed_value_floats")) == 0 {
-		return badAttr("imputed_value_floats", "", "given for an operand of floats")
+		check(badAttr("imputed_value_floats", "", "given for an operand of floats"))
 	}
-	put, err := perFeature("imputed_value_floats", widen(Floats(n, "imputed_value_floats")), lastDim(a), 0)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
+	put := perFeature("imputed_value_floats", widen(Floats(n, "imputed_value_floats")), lastDim(a), 0)
+	out := result(c, 0, a.DType, a.Shape...)
 	old := float64(Float(n, "replaced_value_float"))
 	for i := range a.Len() {
 		v := a.Float(i)
@@ -207,18 +172,14 @@ func evalImputer(c *Call) error {
 		}
 		out.SetFloat(i, v)
 	}
-	return nil
 }
 
-func imputeInts(c *Call, a *ndarray.Array, put []int64, old int64) error {
+func imputeInts(c *Call, a *ndarray.Array, put []int64, old int64) {
 	f := lastDim(a)
 	if len(put) != 1 && len(put) != f {
-		return badAttr("imputed_value_int64s", put, fmt.Sprintf("one element or %d", f))
+		check(badAttr("imputed_value_int64s", put, fmt.Sprintf("one element or %d", f)))
 	}
-	out, err := c.Output(0, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, a.DType, a.Shape...)
 	for i := range a.Len() {
 		v := a.Int(i)
 		if v == old {
@@ -226,10 +187,9 @@ func imputeInts(c *Call, a *ndarray.Array, put []int64, old int64) error {
 		}
 		out.SetInt(i, v)
 	}
-	return nil
 }
 
-func inferFeatureVectorizer(n *ssa.Node) ([]Fact, error) {
+func inferFeatureVectorizer(n *ssa.Node) []Inferred {
 	dims, rows, cols := Ints(n, "inputdimensions"), ssa.Dim{}, ssa.D(0)
 	for i := range n.In {
 		if r := rowsOf(n, i); r.Known() {
@@ -244,33 +204,27 @@ func inferFeatureVectorizer(n *ssa.Node) ([]Fact, error) {
 			cols = ssa.Dim{}
 		}
 	}
-	return One(ssa.TensorOf(ndarray.Float32, rows, cols)), nil
+	return One(ssa.TensorOf(ndarray.Float32, rows, cols))
 }
 
-func evalFeatureVectorizer(c *Call) error {
+func evalFeatureVectorizer(c *Call) {
 	dims := Ints(c.Node, "inputdimensions")
 	parts, widths, cols := make([]*samples, len(c.In)), make([]int, len(c.In)), 0
 	for i := range parts {
-		x, err := needSamples(c, i)
-		if err != nil {
-			return err
-		}
+		x := needSamples(c, i)
 		if parts[i] = x; x.n != parts[0].n {
-			return fmt.Errorf("operand %d has %d rows, operand 0 has %d", i, x.n, parts[0].n)
+			failf("operand %d has %d rows, operand 0 has %d", i, x.n, parts[0].n)
 		}
 		widths[i] = x.f
 		if i < len(dims) {
 			if dims[i] < 0 || dims[i] > maxColumns {
-				return badAttr("inputdimensions", dims, "not negative")
+				check(badAttr("inputdimensions", dims, "not negative"))
 			}
 			widths[i] = int(dims[i])
 		}
 		cols += widths[i]
 	}
-	out, err := c.Output(0, ndarray.Float32, parts[0].n, cols)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, ndarray.Float32, parts[0].n, cols)
 	y, at := ndarray.Slice[float32](out), 0
 	clear(y)
 	for i, x := range parts {
@@ -281,5 +235,4 @@ func evalFeatureVectorizer(c *Call) error {
 		}
 		at += widths[i]
 	}
-	return nil
 }

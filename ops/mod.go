@@ -12,13 +12,8 @@ import (
 //	fmod=1   C = A - trunc(A/B)·B   has the sign of A, like C's fmod
 //
 // An integer remainder by 0 is an error.
-var Mod = Op{
-	Name: "Mod", Since: 28, Doc: "C = A mod B", Form: modForm,
-	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []AttrSpec{intAttr("fmod", 0)},
-	Infer: inferArithmetic(remainderContent), Eval: evalMod,
-	Facts: Facts{Traits: elementwise.but(ZeroSignPassed, FailsIntegers)},
-}
+var Mod = binaryOp("Mod", 28, "C = A mod B", evalMod, remainderContent, modForm).
+	with(intAttr("fmod", 0)).but(ZeroSignPassed, FailsIntegers)
 
 // modForm: floats with fmod=0 are allowed since 28 only.
 func modForm(n *ssa.Node) int {
@@ -29,13 +24,11 @@ func modForm(n *ssa.Node) int {
 	return versionFor(dt, typeStep{10, floatTypes | integerTypes}, typeStep{13, anyType})
 }
 
-func evalMod(c *Call) error {
-	if err := checkDivisor(c); err != nil {
-		return err
-	}
+func evalMod(c *Call) {
+	checkDivisor(c)
 	switch fmod := Int(c.Node, "fmod"); fmod {
 	case 0:
-		return evalArithmetic(c, arithmetic{
+		arithmetic{
 			float: floorMod,
 			int: func(a, b int64) int64 {
 				if r := a % b; r == 0 || (r < 0) == (b < 0) {
@@ -44,15 +37,15 @@ func evalMod(c *Call) error {
 				return a%b + b
 			},
 			uint: func(a, b uint64) uint64 { return a % b },
-		})
+		}.eval(c)
 	case 1:
-		return evalArithmetic(c, arithmetic{
+		arithmetic{
 			float: math.Mod,
 			int:   func(a, b int64) int64 { return a % b },
 			uint:  func(a, b uint64) uint64 { return a % b },
-		})
+		}.eval(c)
 	default:
-		return badAttr("fmod", fmod, "0 or 1")
+		check(badAttr("fmod", fmod, "0 or 1"))
 	}
 }
 

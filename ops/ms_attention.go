@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -18,10 +17,8 @@ var MSAttention = Op{
 	Domain: microsoft, Name: "Attention", Since: 1, Doc: "output = attention of [Q K V] = input · weights + bias",
 	MinIn: 2, MaxIn: 7, MinOut: 1, MaxOut: 2,
 	Attrs: append([]AttrSpec{intsAttr("qkv_hidden_sizes"), intAttr("rotary_embedding_dim")}, msAttentionAttrs...),
-	Facts: Facts{Traits: general, Cost: projectedCost}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferSelfAttention(n, 4, InType(n, 0).DType) },
-	Eval: func(c *Call) error {
-		return byReal(c, 0, evalMSAttention[float32], evalMSAttention[float64])
-	},
+	Facts: Facts{Traits: general, Cost: projectedCost}, Infer: rule(func(n *ssa.Node) []Inferred { return inferSelfAttention(n, 4, InType(n, 0).DType) }),
+	Eval: floatKernel(evalMSAttention[float32], evalMSAttention[float64]),
 }
 
 // QAttention is MSAttention over quantized input and weights:
@@ -31,8 +28,8 @@ var QAttention = Op{
 	Domain: microsoft, Name: "QAttention", Since: 1, Doc: "output = attention of [Q K V] = dequantize(input) · dequantize(weight) + bias",
 	MinIn: 5, MaxIn: 9, MinOut: 1, MaxOut: 2,
 	Attrs: msAttentionAttrs,
-	Facts: Facts{Traits: general, Cost: projectedCost}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferSelfAttention(n, 8, InType(n, 3).DType) },
-	Eval: evalQAttention,
+	Facts: Facts{Traits: general, Cost: projectedCost}, Infer: rule(func(n *ssa.Node) []Inferred { return inferSelfAttention(n, 8, InType(n, 3).DType) }),
+	Eval: kernel(evalQAttention),
 }
 
 // msAttentionAttrs are the attributes of both.
@@ -41,152 +38,113 @@ var msAttentionAttrs = []AttrSpec{intAttr("do_rotary"), floatAttr("mask_filter_v
 	floatAttr("scale"), intAttr("unidirectional", 0)}
 
 // projectionSizes splits the columns of the weights into Q, K and V.
-func projectionSizes(n *ssa.Node, cols ssa.Dim) (sizes [3]ssa.Dim, err error) {
+func projectionSizes(n *ssa.Node, cols ssa.Dim) (sizes [3]ssa.Dim) {
 	if list := Ints(n, "qkv_hidden_sizes"); len(list) > 0 {
 		if len(list) != 3 {
-			return sizes, fmt.Errorf("qkv_hidden_sizes has %d elements", len(list))
+			failf("qkv_hidden_sizes has %d elements", len(list))
 		}
 		for i, v := range list {
 			sizes[i] = ssa.D(v)
 		}
-		return sizes, nil
+		return sizes
 	}
 	third := cols.FloorDiv(ssa.D(3))
-	return [3]ssa.Dim{third, third, third}, nil
+	return [3]ssa.Dim{third, third, third}
 }
 
 // inferSelfAttention is the type rule; pastAt is the operand that holds the past.
-func inferSelfAttention(n *ssa.Node, pastAt int, dt ndarray.DType) ([]Fact, error) {
+func inferSelfAttention(n *ssa.Node, pastAt int, dt ndarray.DType) []Inferred {
 	x, w := InType(n, 0), InType(n, 1)
 	if x.Ranked && x.Rank() != 3 || w.Ranked && w.Rank() != 2 {
-		return nil, fmt.Errorf("input %s and weights %s must have rank 3 and 2", x, w)
+		failf("input %s and weights %s must have rank 3 and 2", x, w)
 	}
-	sizes, err := projectionSizes(n, dimOf(w, 1))
-	if err != nil {
-		return nil, err
-	}
+	sizes := projectionSizes(n, dimOf(w, 1))
 	count := ssa.D(Int(n, "num_heads"))
 	total := dimOf(x, 1)
 	if n.Input(pastAt) != nil {
 		total = total.Add(dimOf(InType(n, pastAt), 3))
 	}
-	return []Fact{{Type: ssa.TensorOf(dt, dimOf(x, 0), dimOf(x, 1), sizes[2])},
-		{Type: ssa.TensorOf(dt, ssa.D(2), dimOf(x, 0), count, total, sizes[1].FloorDiv(count))}}, nil
+	return []Inferred{{Type: ssa.TensorOf(dt, dimOf(x, 0), dimOf(x, 1), sizes[2])},
+		{Type: ssa.TensorOf(dt, ssa.D(2), dimOf(x, 0), count, total, sizes[1].FloorDiv(count))}}
 }
 
-func evalMSAttention[T float32 | float64](c *Call) error {
+func evalMSAttention[T float32 | float64](c *Call) {
 	x, w := c.Array(0), c.Array(1)
-	if err := checkProjection(c.Node, x, w); err != nil {
-		return err
-	}
+	checkProjection(c.Node, x, w)
 	rows, cols := x.Shape[0]*x.Shape[1], w.Shape[1]
-	if err := wantShape("bias", c.Array(2), cols); err != nil {
-		return err
-	}
+	wantShape("bias", c.Array(2), cols)
 	if c.Has(6) {
-		return fmt.Errorf("operand past_sequence_length: %w", ErrUnsupported)
+		failf("operand past_sequence_length: %w", ErrUnsupported)
 	}
 	qkv := make([]T, rows*cols)
-	if b := reals[T](c.Array(2)); b != nil {
+	if b := elements[T](c.Array(2)); b != nil {
 		for i := range qkv {
 			qkv[i] = b[i%cols]
 		}
 	}
-	matMulAdd(rows, cols, w.Shape[0], reals[T](x), w.Shape[0], reals[T](w), cols, qkv, cols)
-	return selfAttention(c, x.DType, qkv, x.Shape, cols, c.Array(3), c.Array(4), c.Array(5))
+	matMulAdd(rows, cols, w.Shape[0], elements[T](x), w.Shape[0], elements[T](w), cols, qkv, cols)
+	selfAttention(c, x.DType, qkv, x.Shape, cols, c.Array(3), c.Array(4), c.Array(5))
 }
 
 // checkProjection checks the operands of a projection and the attributes that
 // only other devices' kernels have.
-func checkProjection(n *ssa.Node, x, w *ndarray.Array) error {
-	if err := wantRank("input", x, 3); err != nil {
-		return err
-	}
-	if err := wantRank("weights", w, 2); err != nil {
-		return err
-	}
+func checkProjection(n *ssa.Node, x, w *ndarray.Array) {
+	wantRank("input", x, 3)
+	wantRank("weights", w, 2)
 	if w.Shape[0] != x.Shape[2] {
-		return fmt.Errorf("input of shape %v does not fit weights of shape %v", x.Shape, w.Shape)
+		failf("input of shape %v does not fit weights of shape %v", x.Shape, w.Shape)
 	}
 	for _, name := range []string{"do_rotary", "past_present_share_buffer"} {
 		if Int(n, name) != 0 {
-			return fmt.Errorf("%s=1: %w", name, ErrUnsupported)
+			failf("%s=1: %w", name, ErrUnsupported)
 		}
 	}
-	return nil
 }
 
 // selfAttention runs attention over projected rows qkv [batch, seq, cols].
-func selfAttention[T realNum](c *Call, dt ndarray.DType, qkv []T, x []int, cols int, mask, past, bias *ndarray.Array) error {
+func selfAttention[T realNum](c *Call, dt ndarray.DType, qkv []T, x []int, cols int, mask, past, bias *ndarray.Array) {
 	count := int(Int(c.Node, "num_heads"))
-	dims, err := projectionSizes(c.Node, ssa.D(int64(cols)))
-	if err != nil {
-		return err
-	}
+	dims := projectionSizes(c.Node, ssa.D(int64(cols)))
 	var size [3]int
 	for i, d := range dims {
 		v, _ := d.Const()
 		size[i] = int(v)
 		if count < 1 || size[i] < 0 || size[i]%count != 0 {
-			return fmt.Errorf("%d heads do not divide a hidden size of %d", count, size[i])
+			failf("%d heads do not divide a hidden size of %d", count, size[i])
 		}
 	}
 	if size[0]+size[1]+size[2] != cols {
-		return fmt.Errorf("hidden sizes %v do not add up to %d columns", size, cols)
+		failf("hidden sizes %v do not add up to %d columns", size, cols)
 	}
 	a := paddedAttention[T]{mask: mask}
 	a.q = packedHeads(qkv, x[0], x[1], count, size[0]/count, cols, 0)
 	a.k = packedHeads(qkv, x[0], x[1], count, size[1]/count, cols, size[0])
 	a.v = packedHeads(qkv, x[0], x[1], count, size[2]/count, cols, size[0]+size[1])
-	if err := checkHeads(a.q, a.k, a.v); err != nil {
-		return err
-	}
+	checkHeads(a.q, a.k, a.v)
 	a.paddedAttrs(c.Node)
-	if err := a.joinStacked(c, dt, past); err != nil {
-		return err
-	}
-	if a.bias, err = newMaskView(bias, [4]int{a.q.batch, a.q.n, a.q.seq, a.k.seq}); err != nil {
-		return err
-	}
-	probs, err := a.probabilities(nil)
-	if err != nil {
-		return err
-	}
-	return a.storeOutput(c, dt, probs)
+	a.joinStacked(c, dt, past)
+	a.bias = newMaskView(bias, [4]int{a.q.batch, a.q.n, a.q.seq, a.k.seq})
+	probs := a.probabilities(nil)
+	a.storeOutput(c, dt, probs)
 }
 
-func evalQAttention(c *Call) error {
-	if err := wantArrays(c, 5); err != nil {
-		return err
-	}
-	x, w, bias, scale, weightScale := c.Array(0), c.Array(1), c.Array(2), c.Array(3), c.Array(4)
-	if err := checkProjection(c.Node, x, w); err != nil {
-		return err
-	}
+func evalQAttention(c *Call) {
+	x, w, bias, scale, weightScale := tensor(c, 0), tensor(c, 1), tensor(c, 2), tensor(c, 3), tensor(c, 4)
+	checkProjection(c.Node, x, w)
 	cols := w.Shape[1]
-	if err := wantShape("bias", bias, cols); err != nil {
-		return err
-	}
-	if err := wantLen1("input_scale", scale); err != nil {
-		return err
-	}
+	wantShape("bias", bias, cols)
+	wantLen1("input_scale", scale)
 	if k := weightScale.Len(); k != 1 && k != cols {
-		return fmt.Errorf("weight_scale has %d elements for %d columns", k, cols)
+		failf("weight_scale has %d elements for %d columns", k, cols)
 	}
-	p, err := planMatMul([]int{x.Shape[0] * x.Shape[1], x.Shape[2]}, w.Shape)
-	if err != nil {
-		return err
-	}
-	acc, err := integerProduct(p, x.Reshaped(p.m, p.k), w, c.Array(6), c.Array(7))
-	if err != nil {
-		return err
-	}
-	qkv, ws, b := make([]float32, len(acc)), reals[float32](weightScale), reals[float32](bias)
+	p := planMatMul([]int{x.Shape[0] * x.Shape[1], x.Shape[2]}, w.Shape)
+	acc := integerProduct(p, x.Reshaped(p.m, p.k), w, c.Array(6), c.Array(7))
+	qkv, ws, b := make([]float32, len(acc)), elements[float32](weightScale), elements[float32](bias)
 	s := float32(scale.Float(0))
 	for i, v := range acc {
 		qkv[i] = float32(v)*(s*ws[i%cols%len(ws)]) + b[i%cols]
 	}
-	return selfAttention(c, scale.DType, qkv, x.Shape, cols, c.Array(5), c.Array(8), nil)
+	selfAttention(c, scale.DType, qkv, x.Shape, cols, c.Array(5), c.Array(8), nil)
 }
 
 // MultiHeadAttention is attention over projected operands, of the com.microsoft
@@ -202,13 +160,11 @@ var MultiHeadAttention = Op{
 	MinIn: 1, MaxIn: 10, MinOut: 1, MaxOut: 4,
 	Attrs: []AttrSpec{floatAttr("mask_filter_value", -10000), intAttr("num_heads").required(),
 		floatAttr("scale"), intAttr("unidirectional", 0)},
-	Facts: Facts{Traits: general, Cost: cachedCost(1)}, Infer: inferMultiHead,
-	Eval: func(c *Call) error {
-		return byReal(c, 0, evalMultiHead[float32], evalMultiHead[float64])
-	},
+	Facts: Facts{Traits: general, Cost: cachedCost(1)}, Infer: rule(inferMultiHead),
+	Eval: floatKernel(evalMultiHead[float32], evalMultiHead[float64]),
 }
 
-func inferMultiHead(n *ssa.Node) ([]Fact, error) {
+func inferMultiHead(n *ssa.Node) []Inferred {
 	q, k, v := InType(n, 0), InType(n, 1), InType(n, 2)
 	count := ssa.D(Int(n, "num_heads"))
 	batch, seq := dimOf(q, 0), dimOf(q, 1)
@@ -235,86 +191,68 @@ func inferMultiHead(n *ssa.Node) ([]Fact, error) {
 	if q.Rank() == 3 {
 		keySize = dimOf(q, 2).FloorDiv(count)
 	}
-	return []Fact{{Type: ssa.TensorOf(q.DType, batch, seq, hidden)}, {Type: ssa.TensorOf(q.DType, batch, count, total, keySize)},
-		{Type: ssa.TensorOf(q.DType, batch, count, total, size)}, {Type: ssa.TensorOf(q.DType, batch, count, seq, total)}}, nil
+	return []Inferred{{Type: ssa.TensorOf(q.DType, batch, seq, hidden)}, {Type: ssa.TensorOf(q.DType, batch, count, total, keySize)},
+		{Type: ssa.TensorOf(q.DType, batch, count, total, size)}, {Type: ssa.TensorOf(q.DType, batch, count, seq, total)}}
 }
 
-func evalMultiHead[T float32 | float64](c *Call) error {
+func evalMultiHead[T float32 | float64](c *Call) {
 	if c.Has(8) || c.Has(9) {
-		return fmt.Errorf("operands past_sequence_length and cache_indirection: %w", ErrUnsupported)
+		failf("operands past_sequence_length and cache_indirection: %w", ErrUnsupported)
 	}
 	a := paddedAttention[T]{mask: c.Array(4)}
-	if err := a.readProjected(c); err != nil {
-		return err
-	}
+	a.readProjected(c)
 	a.paddedAttrs(c.Node)
-	if err := a.joinSeparate(c); err != nil {
-		return err
-	}
-	if err := checkHeads(a.q, a.k, a.v); err != nil {
-		return err
-	}
-	var err error
-	if a.bias, err = newMaskView(c.Array(5), [4]int{a.q.batch, a.q.n, a.q.seq, a.k.seq}); err != nil {
-		return err
-	}
+	a.joinSeparate(c)
+	checkHeads(a.q, a.k, a.v)
+	a.bias = newMaskView(c.Array(5), [4]int{a.q.batch, a.q.n, a.q.seq, a.k.seq})
 	dt := c.Array(0).DType
-	probs, err := a.probabilities(func(scores []T) error {
-		return storeWanted(c, 3, &ndarray.Array{DType: dt, Shape: []int{a.q.batch, a.q.n, a.q.seq, a.k.seq}}, scores)
+	probs := a.probabilities(func(scores []T) {
+		setResult(c, 3, dt, []int{a.q.batch, a.q.n, a.q.seq, a.k.seq}, scores)
 	})
-	if err != nil {
-		return err
-	}
-	return a.storeOutput(c, dt, probs)
+	a.storeOutput(c, dt, probs)
 }
 
 // readProjected views Q, K and V in any of their packings and adds the bias.
-func (a *paddedAttention[T]) readProjected(c *Call) error {
+func (a *paddedAttention[T]) readProjected(c *Call) {
 	n, q, k, v := int(Int(c.Node, "num_heads")), c.Array(0), c.Array(1), c.Array(2)
 	if n < 1 {
-		return fmt.Errorf("num_heads=%d is not positive", n)
+		failf("num_heads=%d is not positive", n)
 	}
 	// slot i of a packing [B,S,N,slots,H]
-	slot := func(p *ndarray.Array, i, slots int) (heads[T], error) {
+	slot := func(p *ndarray.Array, i, slots int) heads[T] {
 		if p.Rank() != 5 || p.Shape[2] != n || p.Shape[3] != slots {
-			return heads[T]{}, fmt.Errorf("a packed operand has shape %v, expected [B,S,%d,%d,H]", p.Shape, n, slots)
+			failf("a packed operand has shape %v, expected [B,S,%d,%d,H]", p.Shape, n, slots)
 		}
 		h := p.Shape[4]
-		x := packedHeads(reals[T](p), p.Shape[0], p.Shape[1], n, h, n*slots*h, i*h)
+		x := packedHeads(elements[T](p), p.Shape[0], p.Shape[1], n, h, n*slots*h, i*h)
 		x.perHead = slots * h
-		return x, nil
+		return x
 	}
-	var err [3]error
 	switch {
 	case k == nil:
-		a.q, err[0] = slot(q, 0, 3)
-		a.k, err[1] = slot(q, 1, 3)
-		a.v, err[2] = slot(q, 2, 3)
+		a.q = slot(q, 0, 3)
+		a.k = slot(q, 1, 3)
+		a.v = slot(q, 2, 3)
 	case v == nil:
-		a.q, err[0] = headsOf[T]("query", q, n)
-		a.k, err[1] = slot(k, 0, 2)
-		a.v, err[2] = slot(k, 1, 2)
+		a.q = headsOf[T]("query", q, n)
+		a.k = slot(k, 0, 2)
+		a.v = slot(k, 1, 2)
 	default:
-		a.q, err[0] = headsOf[T]("query", q, n)
-		a.k, err[1] = headsOf[T]("key", k, n)
-		a.v, err[2] = headsOf[T]("value", v, n)
+		a.q = headsOf[T]("query", q, n)
+		a.k = headsOf[T]("key", k, n)
+		a.v = headsOf[T]("value", v, n)
 	}
-	for _, e := range err {
-		if e != nil {
-			return e
-		}
-	}
-	return a.addProjectionBias(c.Array(3))
+	a.addProjectionBias(c.Array(3))
 }
 
 // addProjectionBias adds a bias [q+k+v columns] to copies of the operands.
-func (a *paddedAttention[T]) addProjectionBias(bias *ndarray.Array) error {
+func (a *paddedAttention[T]) addProjectionBias(bias *ndarray.Array) {
 	if bias == nil {
-		return nil
+		return
 	}
-	b := reals[T](bias)
+	b := elements[T](bias)
 	if want := a.q.n * (a.q.size + a.k.size + a.v.size); len(b) != want {
-		return fmt.Errorf("bias has %d elements, expected %d", len(b), want)
+		failf("bias has %d elements, expected %d", len(b), want)
 	}
 	for _, x := range []*heads[T]{&a.q, &a.k, &a.v} {
 		*x = x.contiguous(heads[T]{})
@@ -323,23 +261,22 @@ func (a *paddedAttention[T]) addProjectionBias(bias *ndarray.Array) error {
 		}
 		b = b[x.n*x.size:]
 	}
-	return nil
 }
 
 // joinSeparate puts past_key and past_value before K and V and stores results 1
 // and 2.
-func (a *paddedAttention[T]) joinSeparate(c *Call) error {
+func (a *paddedAttention[T]) joinSeparate(c *Call) {
 	if c.Has(6) != c.Has(7) {
-		return fmt.Errorf("past_key and past_value come together")
+		failf("past_key and past_value come together")
 	}
 	for i, x := range []*heads[T]{&a.k, &a.v} {
 		p := c.Array(6 + i)
 		var past heads[T]
 		if p != nil {
 			if !slices.Equal(p.Shape, []int{x.batch, x.n, sizeOf(p.Shape) / max(1, x.batch*x.n*x.size), x.size}) {
-				return fmt.Errorf("a past of shape %v does not fit %d heads of size %d", p.Shape, x.n, x.size)
+				failf("a past of shape %v does not fit %d heads of size %d", p.Shape, x.n, x.size)
 			}
-			past, _ = headsOf[T]("past", p, 0)
+			past = headsOf[T]("past", p, 0)
 			a.past = past.seq
 		}
 		if p == nil && !c.Wants(1+i) {
@@ -347,9 +284,6 @@ func (a *paddedAttention[T]) joinSeparate(c *Call) error {
 		}
 		*x = x.contiguous(past)
 		shape := []int{x.batch, x.n, x.seq, x.size}
-		if err := storeWanted(c, 1+i, &ndarray.Array{DType: c.Array(0).DType, Shape: shape}, x.v); err != nil {
-			return err
-		}
+		setResult(c, 1+i, c.Array(0).DType, shape, x.v)
 	}
-	return nil
 }

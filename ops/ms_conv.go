@@ -1,13 +1,6 @@
 package ops
 
-import (
-	"fmt"
-	"math"
-	"slices"
-
-	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
-)
+import "github.com/berth-onnx/berth/ssa"
 
 var fusedConvAttrs = append([]AttrSpec{strAttr("activation"), floatsAttr("activation_params")}, convAttrs...)
 
@@ -17,10 +10,7 @@ var FusedConv = Op{
 	Domain: microsoft, Name: "FusedConv", Since: 1, Doc: "Y = act(Conv(X, W, B) + Z)",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: fusedConvAttrs, Infer: Conv.Infer, Facts: Facts{Traits: general, Cost: convCost(1)},
-	Eval: func(c *Call) error {
-		return byReal(c, 0, func(c *Call) error { return evalFusedConv[float32](c, false) },
-			func(c *Call) error { return evalFusedConv[float64](c, false) })
-	},
+	Eval: floatKernel(evalFusedConv[float32](false), evalFusedConv[float64](false)),
 }
 
 // NhwcConv is Conv with channels last in X and Y.
@@ -34,90 +24,40 @@ func nhwcConv(name, doc string, attrs []AttrSpec, operands int) Op {
 		Domain: microsoft, Name: name, Since: 1, Doc: doc,
 		MinIn: 2, MaxIn: operands, MinOut: 1, MaxOut: 1,
 		Attrs: attrs, Facts: Facts{Traits: general, Cost: convCost(1)},
-		Infer: func(n *ssa.Node) ([]Fact, error) { return inferChannelsLast(n, 0, 1, InType(n, 0).DType) },
-		Eval: func(c *Call) error {
-			return byReal(c, 0, func(c *Call) error { return evalFusedConv[float32](c, true) },
-				func(c *Call) error { return evalFusedConv[float64](c, true) })
-		},
+		Infer: rule(func(n *ssa.Node) []Inferred { return inferChannelsLast(n, 0, 1, InType(n, 0).DType) }),
+		Eval:  floatKernel(evalFusedConv[float32](true), evalFusedConv[float64](true)),
 	}
 }
 
-// inferChannelsLast is inferConv for data with channels last.
-func inferChannelsLast(n *ssa.Node, xi, wi int, dt ndarray.DType) ([]Fact, error) {
-	x, w := InType(n, xi), InType(n, wi)
-	if !x.Ranked || x.Rank() < 3 {
-		return One(ssa.UnrankedTensor(dt)), nil
-	}
-	kernel, err := inferKernel(n, w, x.Rank()-2)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]ssa.Dim, x.Rank())
-	out[0], out[len(out)-1] = x.Shape[0], dimOf(w, 0)
-	if kernel != nil {
-		win, err := windowOf(n, kernel)
-		if err != nil {
-			return nil, err
-		}
-		copy(out[1:], win.outDims(x.Shape[1:len(out)-1]))
-	}
-	return One(ssa.TensorOf(dt, out...)), nil
+func evalFusedConv[T float32 | float64](last bool) func(c *Call) {
+	return func(c *Call) { fusedConv[T](c, last) }
 }
 
-// firstShape turns a shape with channels last into one with channels first.
-func firstShape(shape []int) []int {
-	if len(shape) < 3 {
-		return shape
-	}
-	return slices.Concat(shape[:1], shape[len(shape)-1:], shape[1:len(shape)-1])
-}
-
-// lastShape is the inverse of firstShape.
-func lastShape(shape []int) []int {
-	return slices.Concat(shape[:1], shape[2:], shape[1:2])
-}
-
-func evalFusedConv[T float32 | float64](c *Call, last bool) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
-	x, w, b, z := c.Array(0), c.Array(1), c.Array(2), c.Array(3)
-	shape, data := x.Shape, reals[T](x)
+func fusedConv[T realNum](c *Call, last bool) {
+	x, w, b, z := tensor(c, 0), tensor(c, 1), c.Array(2), c.Array(3)
+	shape, data := x.Shape, elements[T](x)
 	if last && len(shape) > 2 {
 		shape = firstShape(shape)
 		data = channelsFirst(data, shape[0], sizeOf(shape[2:]), shape[1])
 	}
-	s, err := convShapeOf(c.Node, shape, w.Shape)
-	if err != nil {
-		return err
-	}
-	if err := wantLen("bias", b, s.m); err != nil {
-		return err
-	}
-	act, err := fusedActivation(Str(c.Node, "activation"), Floats(c.Node, "activation_params"))
-	if err != nil {
-		return err
-	}
+	s := convShapeOf(c.Node, shape, w.Shape)
+	wantLen("bias", b, s.m)
+	act := fusedActivation(Str(c.Node, "activation"), Floats(c.Node, "activation_params"))
 	yShape := s.yShape()
 	out := make([]T, sizeOf(yShape))
-	convolve(&s, data, reals[T](w), reals[T](b), out)
+	convolve(&s, data, elements[T](w), elements[T](b), out)
 	if last {
 		out = channelsLast(out, s.n, s.m, sizeOf(s.win.out))
 		yShape = lastShape(yShape)
 	}
-	if err := wantShape("Z", z, yShape...); err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, x.DType, yShape...)
-	if err != nil {
-		return err
-	}
-	for i, v := range reals[T](z) {
+	wantShape("Z", z, yShape...)
+	y := newResult[T](c, 0, x.DType, yShape...)
+	for i, v := range elements[T](z) {
 		out[i] += v
 	}
 	activate(out, act)
 	copy(y.V, out)
-	return y.store()
+	y.store()
 }
 
 // NhwcMaxPool is MaxPool of 8-bit integers with channels last.
@@ -125,45 +65,28 @@ var NhwcMaxPool = Op{
 	Domain: microsoft, Name: "NhwcMaxPool", Since: 1, Doc: "y = max over sliding windows, channels last",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{intAttr("ceil_mode", 0), intsAttr("dilations").atLeast(1), intsAttr("kernel_shape").atLeast(1).required()}, poolAttrs...),
-	Facts: Facts{Traits: general, Cost: poolCost}, Infer: inferPoolLast, Eval: evalNhwcMaxPool,
+	Facts: Facts{Traits: general, Cost: poolCost}, Infer: rule(inferPoolLast), Eval: kernel(evalNhwcMaxPool),
 }
 
 // poolLast binds a pooling window over data with channels last.
-func poolLast(c *Call) (w window, shape []int, err error) {
+func poolLast(c *Call) (w window, shape []int) {
 	x := c.Array(0)
 	if x == nil || x.Rank() < 3 || !byteInts.has(x.DType) {
-		return w, nil, fmt.Errorf("operand 0 is no tensor of 8-bit integers with batch, spatial and channel dimensions")
+		failf("operand 0 is no tensor of 8-bit integers with batch, spatial and channel dimensions")
 	}
-	kernel, err := kernelAttr(c.Node)
-	if err != nil {
-		return w, nil, err
-	}
-	if w, err = windowOf(c.Node, kernel); err != nil {
-		return w, nil, err
-	}
+	kernel := try(kernelAttr(c.Node))
+	w = try(windowOf(c.Node, kernel))
 	shape = firstShape(x.Shape)
-	return w, shape, w.bind(shape[2:])
+	check(w.bind(shape[2:]))
+	return w, shape
 }
 
-func evalNhwcMaxPool(c *Call) error {
-	w, shape, err := poolLast(c)
-	if err != nil {
-		return err
-	}
+func evalNhwcMaxPool(c *Call) {
+	w, shape := poolLast(c)
 	x := c.Array(0)
 	n, ch, in, out := shape[0], shape[1], sizeOf(w.in), sizeOf(w.out)
-	y, err := c.Output(0, x.DType, lastShape(append([]int{n, ch}, w.out...))...)
-	if err != nil {
-		return err
-	}
-	if x.DType == ndarray.Int8 {
-		pooled := make([]int8, n*ch*out)
-		maxPool(&w, n*ch, channelsFirst(ndarray.Slice[int8](x), n, in, ch), math.MinInt8, pooled, nil)
-		copy(ndarray.Slice[int8](y), channelsLast(pooled, n, ch, out))
-		return nil
-	}
-	pooled := make([]uint8, n*ch*out)
-	maxPool(&w, n*ch, channelsFirst(x.Data, n, in, ch), 0, pooled, nil)
-	copy(y.Data, channelsLast(pooled, n, ch, out))
-	return nil
+	least, _ := integerRange(x.DType)
+	pooled := make([]int64, n*ch*out)
+	maxPool(&w, n*ch, channelsFirst(elements[int64](x), n, in, ch), least, pooled, nil)
+	setResult(c, 0, x.DType, lastShape(append([]int{n, ch}, w.out...)), channelsLast(pooled, n, ch, out))
 }

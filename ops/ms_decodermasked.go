@@ -1,10 +1,8 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -24,10 +22,10 @@ var DecoderMaskedMultiHeadAttention = Op{
 	MinIn: 1, MaxIn: 11, MinOut: 1, MaxOut: 4,
 	Attrs: []AttrSpec{floatAttr("mask_filter_value", -10000), intAttr("num_heads").required(),
 		intAttr("output_qk"), intAttr("past_present_share_buffer"), floatAttr("scale")},
-	Infer: inferDecoderMasked, Facts: Facts{Traits: general, Cost: cachedCost(1)}, Eval: notDouble(evalDecoderMasked),
+	Infer: rule(inferDecoderMasked), Facts: Facts{Traits: general, Cost: cachedCost(1)}, Eval: floatKernel(evalDecoderMasked, nil),
 }
 
-func inferDecoderMasked(n *ssa.Node) ([]Fact, error) {
+func inferDecoderMasked(n *ssa.Node) []Inferred {
 	q, v := InType(n, 0), InType(n, 2)
 	count := ssa.D(Int(n, "num_heads"))
 	hidden, length := dimOf(v, 2), ssa.Dim{}
@@ -47,75 +45,56 @@ func inferDecoderMasked(n *ssa.Node) ([]Fact, error) {
 	if n.Input(6) == nil {
 		second = present
 	}
-	return []Fact{{Type: y}, {Type: present}, {Type: second}, {Type: ssa.TensorOf(q.DType, dimOf(q, 0), count, ssa.D(1), length)}}, nil
+	return []Inferred{{Type: y}, {Type: present}, {Type: second}, {Type: ssa.TensorOf(q.DType, dimOf(q, 0), count, ssa.D(1), length)}}
 }
 
-func evalDecoderMasked(c *Call) error {
+func evalDecoderMasked(c *Call) {
 	n, q := c.Node, c.Array(0)
 	a := paddedAttention[float32]{mask: c.Array(3)}
 	if !c.Has(1) || !c.Has(2) {
-		return fmt.Errorf("a packed query: %w", ErrUnsupported)
+		failf("a packed query: %w", ErrUnsupported)
 	}
 	heads := int(Int(n, "num_heads"))
-	var err error
 	for i, x := range []*headsF{&a.q, &a.k, &a.v} {
-		if *x, err = headsOf[float32]([]string{"query", "key", "value"}[i], c.Array(i), heads); err != nil {
-			return err
-		}
+		*x = headsOf[float32]([]string{"query", "key", "value"}[i], c.Array(i), heads)
 	}
 	if a.q.seq != 1 || q.Rank() != 3 {
-		return fmt.Errorf("query has shape %v, expected [B,1,N*H]", q.Shape)
+		failf("query has shape %v, expected [B,1,N*H]", q.Shape)
 	}
-	if err := a.addProjectionBias(c.Array(10)); err != nil {
-		return err
-	}
+	a.addProjectionBias(c.Array(10))
 	a.paddedAttrs(n)
 	if c.Array(1).Rank() == 3 {
-		if err := a.joinShared(c); err != nil {
-			return err
-		}
+		a.joinShared(c)
 	}
-	if err := checkHeads(a.q, a.k, a.v); err != nil {
-		return err
-	}
-	if a.bias, err = newMaskView(c.Array(4), [4]int{a.q.batch, a.q.n, 1, a.k.seq}); err != nil {
-		return err
-	}
-	probs, err := a.probabilities(func(scores []float32) error {
-		return storeWanted(c, 3, &ndarray.Array{DType: q.DType, Shape: []int{a.q.batch, a.q.n, 1, a.k.seq}}, scores)
+	checkHeads(a.q, a.k, a.v)
+	a.bias = newMaskView(c.Array(4), [4]int{a.q.batch, a.q.n, 1, a.k.seq})
+	probs := a.probabilities(func(scores []float32) {
+		setResult(c, 3, q.DType, []int{a.q.batch, a.q.n, 1, a.k.seq}, scores)
 	})
-	if err != nil {
-		return err
-	}
-	return a.storeOutput(c, q.DType, probs)
+	a.storeOutput(c, q.DType, probs)
 }
 
 type headsF = heads[float32]
 
 // joinShared puts the new key and value behind the filled part of the caches,
 // stores them as results 1 and 2, and lets k and v be what the sequences see.
-func (a *paddedAttention[T]) joinShared(c *Call) error {
+func (a *paddedAttention[T]) joinShared(c *Call) {
 	if !c.Has(5) && !c.Has(6) {
-		return a.storeJoined(c, 1, a.k, a.v)
+		a.storeJoined(c, 1, a.k, a.v)
+		return
 	}
 	if Int(c.Node, "past_present_share_buffer") == 0 || !c.Has(5) || !c.Has(6) || !c.Has(7) {
-		return fmt.Errorf("a past that is not past_key, past_value and past_sequence_length with past_present_share_buffer=1: %w", ErrUnsupported)
+		failf("a past that is not past_key, past_value and past_sequence_length with past_present_share_buffer=1: %w", ErrUnsupported)
 	}
-	filled, err := optInt(c, 7, -1)
-	if err != nil {
-		return err
-	}
-	origin, err := a.beams(c)
-	if err != nil {
-		return err
-	}
+	filled := optionalInt(c, 7, -1)
+	origin := a.beams(c)
 	for i, x := range []*heads[T]{&a.k, &a.v} {
 		p := c.Array(5 + i)
 		if p.Rank() != 4 || p.Shape[0] != x.batch || p.Shape[1] != x.n || p.Shape[3] != x.size || x.seq != 1 || filled < 0 || filled >= int64(p.Shape[2]) {
-			return fmt.Errorf("a past of shape %v filled to %d does not take %d positions of %d heads of size %d", p.Shape, filled, x.seq, x.n, x.size)
+			failf("a past of shape %v filled to %d does not take %d positions of %d heads of size %d", p.Shape, filled, x.seq, x.n, x.size)
 		}
 		at := int(filled)
-		past, _ := headsOf[T]("past", p, 0)
+		past := headsOf[T]("past", p, 0)
 		present := bnsh(append([]T{}, past.v...), x.batch, x.n, p.Shape[2], x.size)
 		seen := bnsh(make([]T, x.batch*x.n*(at+1)*x.size), x.batch, x.n, at+1, x.size)
 		for b := range x.batch {
@@ -127,48 +106,40 @@ func (a *paddedAttention[T]) joinShared(c *Call) error {
 				}
 			}
 		}
-		if err := storeWanted(c, 1+i, p, present.v); err != nil {
-			return err
-		}
+		setResult(c, 1+i, p.DType, p.Shape, present.v)
 		*x = seen
 	}
-	return nil
 }
 
 // storeJoined stores keys and values as results from, from+1.
-func (a *paddedAttention[T]) storeJoined(c *Call, from int, k, v heads[T]) error {
+func (a *paddedAttention[T]) storeJoined(c *Call, from int, k, v heads[T]) {
 	for i, x := range []heads[T]{k, v} {
 		shape := []int{x.batch, x.n, x.seq, x.size}
-		if err := storeWanted(c, from+i, &ndarray.Array{DType: c.Array(0).DType, Shape: shape}, x.contiguous(heads[T]{}).v); err != nil {
-			return err
-		}
+		setResult(c, from+i, c.Array(0).DType, shape, x.contiguous(heads[T]{}).v)
 	}
-	return nil
 }
 
 // beams returns which sequence position t of sequence b's past is taken from.
-func (a *paddedAttention[T]) beams(c *Call) (func(b, t int) int, error) {
+func (a *paddedAttention[T]) beams(c *Call) func(b, t int) int {
 	own := func(b, _ int) int { return b }
-	width, err := optInt(c, 8, 1)
-	if err != nil || width == 1 && !c.Has(9) {
-		return own, err
+	width := optionalInt(c, 8, 1)
+	if width == 1 && !c.Has(9) {
+		return own
 	}
 	from := c.Array(9)
 	if from == nil || width < 1 || width > math.MaxInt32 || a.q.batch%int(width) != 0 {
-		return nil, fmt.Errorf("%d sequences with beams of width %d need cache_indirection", a.q.batch, width)
+		failf("%d sequences with beams of width %d need cache_indirection", a.q.batch, width)
 	}
 	w := int(width)
 	past := c.Array(5)
 	if past.Rank() != 4 {
-		return nil, fmt.Errorf("past_key has shape %v", past.Shape)
+		failf("past_key has shape %v", past.Shape)
 	}
-	if err := wantShape("cache_indirection", from, a.q.batch/w, w, past.Shape[2]); err != nil {
-		return nil, err
-	}
+	wantShape("cache_indirection", from, a.q.batch/w, w, past.Shape[2])
 	for i := range from.Len() {
 		if k := from.Int(i); k < 0 || k >= width {
-			return nil, fmt.Errorf("cache_indirection names beam %d of %d", k, width)
+			failf("cache_indirection names beam %d of %d", k, width)
 		}
 	}
-	return func(b, t int) int { return b/w*w + int(from.Int(b*past.Shape[2]+t)) }, nil
+	return func(b, t int) int { return b/w*w + int(from.Int(b*past.Shape[2]+t)) }
 }

@@ -1,10 +1,7 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // DynamicQuantizeLSTM is LSTM with quantized weights, of the com.microsoft
@@ -20,46 +17,26 @@ var DynamicQuantizeLSTM = Op{
 	MinIn: 3, MaxIn: 12, MinOut: 0, MaxOut: 3,
 	Attrs: []AttrSpec{floatsAttr("activation_alpha"), floatsAttr("activation_beta"), stringsAttr("activations"), floatAttr("clip"),
 		strAttr("direction", "forward", "reverse", "bidirectional"), intAttr("hidden_size"), intAttr("input_forget", 0)},
-	Infer: func(n *ssa.Node) ([]Fact, error) { return inferRecurrent(2)(n) },
-	Eval:  evalDynamicQuantizeLSTM,
+	Infer: rule(inferRecurrent(2)),
+	Eval:  kernel(evalDynamicQuantizeLSTM),
 	Facts: Facts{Traits: general, Cost: recurrentCost(4)},
 }
 
-func evalDynamicQuantizeLSTM(c *Call) error {
-	if err := wantArrays(c, 3); err != nil {
-		return err
-	}
-	x, rec := c.Array(0), c.Array(2)
+func evalDynamicQuantizeLSTM(c *Call) {
+	x, rec := tensor(c, 0), tensor(c, 2)
 	if x.DType != ndarray.Float32 {
-		return unsupportedType(x.DType)
+		check(unsupportedType(x.DType))
 	}
-	if err := wantRank("R", rec, 3); err != nil {
-		return err
-	}
-	r, err := recurrenceOf(c, 4, rec.Shape[1])
-	if err != nil {
-		return err
-	}
+	wantRank("R", rec, 3)
+	r := recurrenceOf(c, 4, rec.Shape[1])
 	width := 4 * r.hidden
-	if err := wantShape("W", c.Array(1), r.dirs, r.input, width); err != nil {
-		return err
-	}
-	if err := wantShape("R", rec, r.dirs, r.hidden, width); err != nil {
-		return err
-	}
-	if err := wantShape("B", c.Array(3), r.dirs, 2*width); err != nil {
-		return err
-	}
-	w, err := newQuantWeights("W", c.Array(1), c.Array(8), c.Array(9))
-	if err != nil {
-		return err
-	}
-	u, err := newQuantWeights("R", rec, c.Array(10), c.Array(11))
-	if err != nil {
-		return err
-	}
+	wantShape("W", tensor(c, 1), r.dirs, r.input, width)
+	wantShape("R", rec, r.dirs, r.hidden, width)
+	wantShape("B", c.Array(3), r.dirs, 2*width)
+	w := newQuantWeights("W", c.Array(1), c.Array(8), c.Array(9))
+	u := newQuantWeights("R", rec, c.Array(10), c.Array(11))
 	data := ndarray.Slice[float32](x)
-	return runLSTM(c, &r, recurrentParts[float32]{
+	runLSTM(c, &r, recurrentParts[float32]{
 		input:  func(d int, out []float32) { w.addProduct(d, data, out) },
 		hidden: func(d, _, _ int, h, out []float32) { u.addProduct(d, h, out) },
 	})
@@ -73,13 +50,13 @@ type quantWeights struct {
 	perColumn  bool
 }
 
-func newQuantWeights(what string, w, scale, zero *ndarray.Array) (*quantWeights, error) {
+func newQuantWeights(what string, w, scale, zero *ndarray.Array) *quantWeights {
 	if scale == nil || zero == nil || !byteInts.has(w.DType) || scale.DType != ndarray.Float32 {
-		return nil, fmt.Errorf("%s is %s with scale %v and zero point %v; expected 8-bit integers and both", what, w, scale, zero)
+		failf("%s is %s with scale %v and zero point %v; expected 8-bit integers and both", what, w, scale, zero)
 	}
 	q := &quantWeights{rows: w.Shape[1], cols: w.Shape[2], scale: ndarray.Slice[float32](scale)}
 	if zero.Len() != scale.Len() {
-		return nil, fmt.Errorf("%s has %d scales and %d zero points", what, scale.Len(), zero.Len())
+		failf("%s has %d scales and %d zero points", what, scale.Len(), zero.Len())
 	}
 	switch scale.Len() {
 	case w.Shape[0]:
@@ -88,11 +65,10 @@ func newQuantWeights(what string, w, scale, zero *ndarray.Array) (*quantWeights,
 		q.perColumn = true
 		zero = zero.Reshaped(w.Shape[0], 1, q.cols)
 	default:
-		return nil, fmt.Errorf("%s of shape %v has %d scales", what, w.Shape, scale.Len())
+		failf("%s of shape %v has %d scales", what, w.Shape, scale.Len())
 	}
-	var err error
-	q.data, err = centered32(what, w, zero)
-	return q, err
+	q.data = centered32(what, w, zero)
+	return q
 }
 
 // addProduct quantizes x [n, rows] by its range and adds its product with matrix

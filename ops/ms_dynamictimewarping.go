@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -19,25 +18,25 @@ import (
 var DynamicTimeWarping = Op{
 	Domain: microsoft, Name: "DynamicTimeWarping", Since: 1, Doc: "output = the cheapest path through a matrix of costs",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		if x := InType(n, 0); x.Ranked && x.Rank() != 2 && x.Rank() != 3 {
-			return nil, fmt.Errorf("costs %s, expected [M,N] or [1,M,N]", x)
+			failf("costs %s, expected [M,N] or [1,M,N]", x)
 		}
-		return One(ssa.TensorOf(ndarray.Int32, ssa.D(2), ssa.Dim{})), nil
-	},
-	Facts: Facts{Traits: general, Cost: readCost}, Eval: evalTimeWarping,
+		return One(ssa.TensorOf(ndarray.Int32, ssa.D(2), ssa.Dim{}))
+	}),
+	Facts: Facts{Traits: general, Cost: readCost}, Eval: kernel(evalTimeWarping),
 }
 
-func evalTimeWarping(c *Call) error {
+func evalTimeWarping(c *Call) {
 	x := c.Array(0)
 	shape := x.Shape
 	if len(shape) == 3 && shape[0] == 1 {
 		shape = shape[1:]
 	}
 	if len(shape) != 2 || shape[0] < 1 || shape[1] < 1 || x.DType != ndarray.Float32 {
-		return fmt.Errorf("costs %s, expected float32[M,N] or float32[1,M,N]", x)
+		failf("costs %s, expected float32[M,N] or float32[1,M,N]", x)
 	}
-	rows, cols, cost := shape[0], shape[1], reals[float32](x)
+	rows, cols, cost := shape[0], shape[1], elements[float32](x)
 	inf := float32(math.Inf(1))
 	total, from := make([]float32, (rows+1)*(cols+1)), make([]byte, (rows+1)*(cols+1))
 	for i := range total {
@@ -75,7 +74,7 @@ func evalTimeWarping(c *Call) error {
 	}
 	slices.Reverse(path[0])
 	slices.Reverse(path[1])
-	return c.SetOutput(0, ndarray.Of(append(path[0], path[1]...), 2, len(path[0])))
+	check(c.SetOutput(0, ndarray.Of(append(path[0], path[1]...), 2, len(path[0]))))
 }
 
 const (

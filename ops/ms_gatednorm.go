@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -18,41 +17,34 @@ var GatedRMSNorm = Op{
 	Domain: microsoft, Name: "GatedRMSNorm", Since: 1, Doc: "Y = rms(X) * activation(gate)",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{strAttr("activation", "silu", "swish", "sigmoid"), floatAttr("epsilon", 1e-5)},
-	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: normCost}, Eval: notDouble(evalGatedRMS),
+	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: normCost}, Eval: floatKernel(evalGatedRMS, nil),
 }
 
-func evalGatedRMS(c *Call) error {
+func evalGatedRMS(c *Call) {
 	x, scale, gate := c.Array(0), c.Array(1), c.Array(2)
-	if err := wantRank("scale", scale, 1); err != nil {
-		return err
-	}
+	wantRank("scale", scale, 1)
 	width := scale.Len()
 	if x.Rank() < 1 || width < 1 || x.Shape[x.Rank()-1]%width != 0 {
-		return fmt.Errorf("X has shape %v, which does not split into groups of %d", x.Shape, width)
+		failf("X has shape %v, which does not split into groups of %d", x.Shape, width)
 	}
-	if err := wantShape("gate", gate, x.Shape...); err != nil {
-		return err
-	}
+	wantShape("gate", gate, x.Shape...)
 	var act func(float64) float64
 	switch name := Str(c.Node, "activation"); name {
 	case "silu", "swish":
-		act = func(z float64) float64 { return z * sigmoid(z) }
+		act = silu
 	case "sigmoid":
 		act = sigmoid
 	default:
-		return fmt.Errorf("activation=%q is not silu, swish or sigmoid", name)
+		failf("activation=%q is not silu, swish or sigmoid", name)
 	}
-	y, err := newReal[float32](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
-	v, g := reals[float32](x), append([]float32{}, reals[float32](gate)...)
+	y := newResult[float32](c, 0, x.DType, x.Shape...)
+	v, g := elements[float32](x), append([]float32{}, elements[float32](gate)...)
 	rmsGroups(y.V, v, width, float64(Float(c.Node, "epsilon")))
-	scaleShift(y.V, reals[float32](scale), nil)
+	scaleShift(y.V, elements[float32](scale), nil)
 	for i := range y.V {
 		y.V[i] *= float32(act(float64(g[i])))
 	}
-	return y.store()
+	y.store()
 }
 
 // rmsGroups normalizes every group of width elements; y and x may be the same.
@@ -69,24 +61,18 @@ var BranchwiseRMSNorm = Op{
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{floatAttr("epsilon", 1e-5), intAttr("num_branches", 0)},
 	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: normCost},
-	Eval: notDouble(func(c *Call) error {
+	Eval: floatKernel(func(c *Call) {
 		x := c.Array(0)
-		s, err := streamsOf(c.Node, x.Shape)
-		if err != nil {
-			return err
-		}
+		s := streamsOf(c.Node, x.Shape)
 		scale := c.Array(1)
 		if scale != nil && scale.Len() != s.width && scale.Len() != s.branches*s.width {
-			return fmt.Errorf("scale has shape %v for %d branches of %d", scale.Shape, s.branches, s.width)
+			failf("scale has shape %v for %d branches of %d", scale.Shape, s.branches, s.width)
 		}
-		y, err := newReal[float32](c, 0, x.DType, x.Shape...)
-		if err != nil {
-			return err
-		}
-		rmsGroups(y.V, reals[float32](x), s.width, float64(Float(c.Node, "epsilon")))
-		scaleShift(y.V, reals[float32](scale), nil)
-		return y.store()
-	}),
+		y := newResult[float32](c, 0, x.DType, x.Shape...)
+		rmsGroups(y.V, elements[float32](x), s.width, float64(Float(c.Node, "epsilon")))
+		scaleShift(y.V, elements[float32](scale), nil)
+		y.store()
+	}, nil),
 }
 
 // EngramGate gates a value by how well normalized keys and queries agree:
@@ -99,35 +85,30 @@ var BranchwiseRMSNorm = Op{
 var EngramGate = Op{
 	Domain: microsoft, Name: "EngramGate", Since: 1, Doc: "output = sigmoid(±√|rms(key)·rms(query)/√H|) * value",
 	MinIn: 5, MaxIn: 6, MinOut: 1, MaxOut: 2, Attrs: []AttrSpec{floatAttr("epsilon", 1e-5)},
-	Infer: firstType(2), Facts: Facts{Traits: general, Cost: normCost}, Eval: notDouble(evalEngramGate),
+	Infer: rule(firstType(2)), Facts: Facts{Traits: general, Cost: normCost}, Eval: floatKernel(evalEngramGate, nil),
 }
 
-func evalEngramGate(c *Call) error {
+func evalEngramGate(c *Call) {
 	key := c.Array(0)
-	if err := wantRank("key", key, 4); err != nil {
-		return err
-	}
+	wantRank("key", key, 4)
 	b, s, m, h := key.Shape[0], key.Shape[1], key.Shape[2], key.Shape[3]
 	for i, want := range [][]int{1: {b, s, m, h}, 2: {b, s, h}, 3: {m, h}, 4: {m, h}, 5: {m, h}} {
-		if err := wantShape([]string{"", "query", "value", "key_norm_scale", "query_norm_scale", "conv_norm_scale"}[i], c.Array(i), want...); want != nil && err != nil {
-			return err
+		if want != nil {
+			wantShape([]string{"", "query", "value", "key_norm_scale", "query_norm_scale", "conv_norm_scale"}[i], c.Array(i), want...)
 		}
 	}
 	if c.Wants(1) && !c.Has(5) {
-		return fmt.Errorf("gated_value_normed needs conv_norm_scale")
+		failf("gated_value_normed needs conv_norm_scale")
 	}
 	eps := float64(Float(c.Node, "epsilon"))
 	normed := func(a, scale *ndarray.Array) []float32 {
-		out := append([]float32{}, reals[float32](a)...)
+		out := append([]float32{}, elements[float32](a)...)
 		rmsGroups(out, out, h, eps)
-		scaleShift(out, reals[float32](scale), nil)
+		scaleShift(out, elements[float32](scale), nil)
 		return out
 	}
-	k, q, value := normed(key, c.Array(3)), normed(c.Array(1), c.Array(4)), reals[float32](c.Array(2))
-	y, err := newReal[float32](c, 0, key.DType, key.Shape...)
-	if err != nil {
-		return err
-	}
+	k, q, value := normed(key, c.Array(3)), normed(c.Array(1), c.Array(4)), elements[float32](c.Array(2))
+	y := newResult[float32](c, 0, key.DType, key.Shape...)
 	for r := range b * s * m {
 		d := 0.0
 		for i := r * h; i < (r+1)*h; i++ {
@@ -146,12 +127,10 @@ func evalEngramGate(c *Call) error {
 		out := append([]float32{}, y.V...)
 		roundTo(out, key.DType)
 		rmsGroups(out, out, h, eps)
-		scaleShift(out, reals[float32](c.Array(5)), nil)
-		if err := storeWanted(c, 1, key, out); err != nil {
-			return err
-		}
+		scaleShift(out, elements[float32](c.Array(5)), nil)
+		setResult(c, 1, key.DType, key.Shape, out)
 	}
-	return y.store()
+	y.store()
 }
 
 // LinearAttentionGate makes the gates of LinearAttention's gated delta rule:
@@ -160,41 +139,32 @@ func evalEngramGate(c *Call) error {
 var LinearAttentionGate = Op{
 	Domain: microsoft, Name: "LinearAttentionGate", Since: 1, Doc: "decay = decay_scale * softplus(a + dt_bias); beta = sigmoid(b)",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 2,
-	Infer: firstType(2), Facts: Facts{Traits: general, InPlace: inPlaceFirst},
-	Eval: notDouble(func(c *Call) error {
+	Infer: rule(firstType(2)), Facts: Facts{Traits: general, InPlace: inPlaceFirst},
+	Eval: floatKernel(func(c *Call) {
 		a, b := c.Array(0), c.Array(3)
 		if a.Rank() < 1 {
-			return fmt.Errorf("a is a scalar")
+			failf("a is a scalar")
 		}
 		heads := a.Shape[a.Rank()-1]
-		for i, what := range []string{1: "dt_bias", 2: "decay_scale"} {
-			if err := wantShape(what, c.Array(i), heads); what != "" && (err != nil || !c.Has(i)) {
-				return fmt.Errorf("%s does not have shape [%d]", what, heads)
-			}
+		for i, what := range []string{"dt_bias", "decay_scale"} {
+			wantShape(what, tensor(c, 1+i), heads)
 		}
-		if err := wantShape("b", b, a.Shape...); err != nil {
-			return err
-		}
+		wantShape("b", b, a.Shape...)
 		if c.Wants(1) {
 			if b == nil {
-				return fmt.Errorf("beta needs b")
+				failf("beta needs b")
 			}
-			beta := append([]float32{}, reals[float32](b)...)
+			beta := append([]float32{}, elements[float32](b)...)
 			for i, v := range beta {
 				beta[i] = float32(sigmoid(float64(v)))
 			}
-			if err := storeWanted(c, 1, a, beta); err != nil {
-				return err
-			}
+			setResult(c, 1, a.DType, a.Shape, beta)
 		}
-		y, err := newReal[float32](c, 0, a.DType, a.Shape...)
-		if err != nil {
-			return err
-		}
-		bias, scale := reals[float32](c.Array(1)), reals[float32](c.Array(2))
-		for i, v := range reals[float32](a) {
+		y := newResult[float32](c, 0, a.DType, a.Shape...)
+		bias, scale := elements[float32](c.Array(1)), elements[float32](c.Array(2))
+		for i, v := range elements[float32](a) {
 			y.V[i] = scale[i%heads] * float32(softplus(float64(v+bias[i%heads])))
 		}
-		return y.store()
-	}),
+		y.store()
+	}, nil),
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -21,7 +20,7 @@ var GatherBlockQuantized = Op{
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("bits", 4), intAttr("block_size", 128), intAttr("gather_axis", 0),
 		intAttr("quantize_axis", 1)},
-	Facts: Facts{Traits: general}, Infer: inferGatherBlock, Eval: evalGatherBlock,
+	Facts: Facts{Traits: general}, Infer: rule(inferGatherBlock), Eval: kernel(evalGatherBlock),
 }
 
 // packedBits is how many elements a byte of the data holds.
@@ -33,19 +32,16 @@ func packedBits(n *ssa.Node, dt ndarray.DType) (perByte, bits int) {
 	return 8 / max(1, bits), bits
 }
 
-func inferGatherBlock(n *ssa.Node) ([]Fact, error) {
+func inferGatherBlock(n *ssa.Node) []Inferred {
 	data, idx, dt := InType(n, 0), InType(n, 1), InType(n, 2).DType
 	if !data.Ranked || !idx.Ranked {
-		return One(ssa.UnrankedTensor(dt)), nil
+		return One(ssa.UnrankedTensor(dt))
 	}
-	axis, err := NormAxis(Int(n, "gather_axis"), data.Rank())
-	if err != nil {
-		return nil, err
-	}
+	axis := try(NormAxis(Int(n, "gather_axis"), data.Rank()))
 	shape := slices.Clone(data.Shape)
 	per, _ := packedBits(n, data.DType)
 	shape[len(shape)-1] = shape[len(shape)-1].MulN(int64(per))
-	return One(ssa.TensorOf(dt, slices.Concat(shape[:axis], idx.Shape, shape[axis+1:])...)), nil
+	return One(ssa.TensorOf(dt, slices.Concat(shape[:axis], idx.Shape, shape[axis+1:])...))
 }
 
 // blockTable reads single elements of a block-quantized tensor.
@@ -57,59 +53,57 @@ type blockTable struct {
 	zero                float64
 }
 
-func newBlockTable(c *Call) (*blockTable, error) {
+func newBlockTable(c *Call) *blockTable {
 	t := &blockTable{data: c.Array(0), scales: c.Array(2), zeros: c.Array(3)}
 	dt := t.data.DType
 	if !(typesOf(ndarray.Int4, ndarray.Uint4, ndarray.Uint8) | quantFloats).has(dt) {
-		return nil, unsupportedType(dt)
+		check(unsupportedType(dt))
 	}
 	t.shape = slices.Clone(t.data.Shape)
 	if len(t.shape) == 0 || t.scales.Rank() != len(t.shape) {
-		return nil, fmt.Errorf("data of shape %v and scales of shape %v", t.shape, t.scales.Shape)
+		failf("data of shape %v and scales of shape %v", t.shape, t.scales.Shape)
 	}
 	per, bits := packedBits(c.Node, dt)
 	if dt == ndarray.Uint8 && bits != 2 && bits != 4 && bits != 8 {
-		return nil, fmt.Errorf("bits=%d: %w", bits, ErrUnsupported)
+		failf("bits=%d: %w", bits, ErrUnsupported)
 	}
 	t.bits = bits
 	t.shape[len(t.shape)-1] *= per
-	var err error
-	if t.axis, err = NormAxis(Int(c.Node, "quantize_axis"), len(t.shape)); err != nil {
-		return nil, err
-	}
+	t.axis = try(NormAxis(Int(c.Node, "quantize_axis"), len(t.shape)))
 	t.block = int(Int(c.Node, "block_size"))
 	if t.block == 0 {
 		t.block = t.shape[t.axis]
 	}
 	if t.block < 1 {
-		return nil, fmt.Errorf("block_size=%d", t.block)
+		failf("block_size=%d", t.block)
 	}
 	if dt == ndarray.Uint8 {
 		t.zero = float64(int(1) << (bits - 1))
 	}
-	return t, t.checkScales()
+	t.checkScales()
+	return t
 }
 
-func (t *blockTable) checkScales() error {
+func (t *blockTable) checkScales() {
 	want := slices.Clone(t.shape)
 	want[t.axis] = (want[t.axis] + t.block - 1) / t.block
 	for i, d := range t.scales.Shape {
 		if d != want[i] && (i == t.axis || d != 1) {
-			return fmt.Errorf("scales have shape %v, expected %v", t.scales.Shape, want)
+			failf("scales have shape %v, expected %v", t.scales.Shape, want)
 		}
 	}
 	if t.zeros == nil {
-		return nil
+		return
 	}
 	if t.data.DType.IsFloat() || t.zeros.DType != t.data.DType {
-		return fmt.Errorf("data of %s with zero points of %s", t.data.DType, t.zeros.DType)
+		failf("data of %s with zero points of %s", t.data.DType, t.zeros.DType)
 	}
 	want = slices.Clone(t.scales.Shape)
 	if t.data.DType == ndarray.Uint8 {
 		last := len(want) - 1
 		want[last] = (want[last]*t.bits + 7) / 8
 	}
-	return wantShape("zero_points", t.zeros, want...)
+	wantShape("zero_points", t.zeros, want...)
 }
 
 // at is the real value of the element at an index.
@@ -141,26 +135,14 @@ func (t *blockTable) read(a *ndarray.Array, i, width int) float64 {
 	return float64(bitField(a.Data[i/width*rowBytes:], i%width, t.bits))
 }
 
-func evalGatherBlock(c *Call) error {
-	if err := wantArrays(c, 3); err != nil {
-		return err
-	}
-	t, err := newBlockTable(c)
-	if err != nil {
-		return err
-	}
-	idx := c.Array(1)
+func evalGatherBlock(c *Call) {
+	t := newBlockTable(c)
+	idx := tensor(c, 1)
 	if !idx.DType.IsInteger() {
-		return unsupportedType(idx.DType)
+		check(unsupportedType(idx.DType))
 	}
-	axis, err := NormAxis(Int(c.Node, "gather_axis"), len(t.shape))
-	if err != nil {
-		return err
-	}
-	y, err := c.Output(0, t.scales.DType, slices.Concat(t.shape[:axis], idx.Shape, t.shape[axis+1:])...)
-	if err != nil {
-		return err
-	}
+	axis := try(NormAxis(Int(c.Node, "gather_axis"), len(t.shape)))
+	y := result(c, 0, t.scales.DType, slices.Concat(t.shape[:axis], idx.Shape, t.shape[axis+1:])...)
 	rows, dim, inner := idx.Ints(), t.shape[axis], sizeOf(t.shape[axis+1:])
 	at := make([]int, len(t.shape))
 	for i := range y.Len() {
@@ -181,5 +163,4 @@ func evalGatherBlock(c *Call) error {
 		}
 		y.SetFloat(i, t.at(at))
 	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -27,17 +26,15 @@ var GroupQueryAttention = Op{
 		intAttr("qk_output", 0), intAttr("rotary_interleaved"), floatAttr("scale"),
 		intAttr("sliding_window_cache", 0), intAttr("smooth_softmax", -1), floatAttr("softcap"),
 		strAttr("v_quant_type", "NONE")},
-	Facts: Facts{Traits: general, Cost: cachedCost(1)}, Infer: inferGroupQuery,
-	Eval: func(c *Call) error {
-		return byReal(c, 0, evalGroupQuery[float32], evalGroupQuery[float64])
-	},
+	Facts: Facts{Traits: general, Cost: cachedCost(1)}, Infer: rule(inferGroupQuery),
+	Eval: floatKernel(evalGroupQuery[float32], evalGroupQuery[float64]),
 }
 
-func inferGroupQuery(n *ssa.Node) ([]Fact, error) {
+func inferGroupQuery(n *ssa.Node) []Inferred {
 	q := InType(n, 0)
 	hq, hk := Int(n, "num_heads"), Int(n, "kv_num_heads")
 	if hq < 1 || hk < 1 || hq%hk != 0 {
-		return nil, fmt.Errorf("%d query heads can not share %d key heads", hq, hk)
+		failf("%d query heads can not share %d key heads", hq, hk)
 	}
 	hidden, size := dimOf(q, 2), dimOf(q, 2).FloorDiv(ssa.D(hq))
 	if n.Input(1) == nil {
@@ -49,8 +46,8 @@ func inferGroupQuery(n *ssa.Node) ([]Fact, error) {
 		cache = dimOf(InType(n, 3), 2).Max(total)
 	}
 	kv := ssa.TensorOf(q.DType, dimOf(q, 0), ssa.D(hk), cache, size)
-	return []Fact{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), hidden)}, {Type: kv}, {Type: kv},
-		{Type: ssa.TensorOf(q.DType, dimOf(q, 0), ssa.D(hq), dimOf(q, 1), total)}}, nil
+	return []Inferred{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), hidden)}, {Type: kv}, {Type: kv},
+		{Type: ssa.TensorOf(q.DType, dimOf(q, 0), ssa.D(hq), dimOf(q, 1), total)}}
 }
 
 // groupQuery is one evaluation.
@@ -65,136 +62,108 @@ type groupQuery[T realNum] struct {
 	keep          bool // what lies behind the new positions stays in the caches
 }
 
-func evalGroupQuery[T float32 | float64](c *Call) error {
-	if err := groupQuerySupported(c); err != nil {
-		return err
-	}
+func evalGroupQuery[T float32 | float64](c *Call) {
+	groupQuerySupported(c)
 	g := groupQuery[T]{c: c}
-	if err := g.readOperands(); err != nil {
-		return err
-	}
-	if err := g.readLengths(); err != nil {
-		return err
-	}
-	if err := g.rotate(); err != nil {
-		return err
-	}
-	if err := g.fillCaches(); err != nil {
-		return err
-	}
-	return g.attend()
+	g.readOperands()
+	g.readLengths()
+	g.rotate()
+	g.fillCaches()
+	g.attend()
 }
 
 // groupQuerySupported names the forms that only other devices' kernels have.
-func groupQuerySupported(c *Call) error {
+func groupQuerySupported(c *Call) {
 	n := c.Node
 	switch {
 	case Str(n, "k_quant_type") != "NONE" || Str(n, "v_quant_type") != "NONE" || Int(n, "kv_cache_bit_width") != 0:
-		return fmt.Errorf("a quantized cache: %w", ErrUnsupported)
+		failf("a quantized cache: %w", ErrUnsupported)
 	case Int(n, "sliding_window_cache") != 0:
-		return fmt.Errorf("sliding_window_cache=1: %w", ErrUnsupported)
+		failf("sliding_window_cache=1: %w", ErrUnsupported)
 	case Int(n, "causal") == 0 && Int(n, "local_window_size") > 0:
-		return fmt.Errorf("local_window_size goes with causal=1")
+		failf("local_window_size goes with causal=1")
 	case c.Has(14) != c.Has(15):
-		return fmt.Errorf("q_norm_weight and k_norm_weight come together")
+		failf("q_norm_weight and k_norm_weight come together")
 	}
-	return nil
 }
 
-func (g *groupQuery[T]) readOperands() error {
+func (g *groupQuery[T]) readOperands() {
 	n, c := g.c.Node, g.c
 	hq, hk := int(Int(n, "num_heads")), int(Int(n, "kv_num_heads"))
 	q := c.Array(0)
-	if err := wantRank("query", q, 3); err != nil {
-		return err
-	}
+	wantRank("query", q, 3)
 	if hq < 1 || hk < 1 || hq%hk != 0 {
-		return fmt.Errorf("%d query heads can not share %d key heads", hq, hk)
+		failf("%d query heads can not share %d key heads", hq, hk)
 	}
 	if c.Array(1) == nil {
 		width := q.Shape[2]
 		size := width / (hq + 2*hk)
 		if size*(hq+2*hk) != width {
-			return fmt.Errorf("a packed query of width %d does not split into %d heads", width, hq+2*hk)
+			failf("a packed query of width %d does not split into %d heads", width, hq+2*hk)
 		}
-		v := reals[T](q)
+		v := elements[T](q)
 		g.q = packedHeads(v, q.Shape[0], q.Shape[1], hq, size, width, 0)
 		g.newK = packedHeads(v, q.Shape[0], q.Shape[1], hk, size, width, hq*size)
 		g.newV = packedHeads(v, q.Shape[0], q.Shape[1], hk, size, width, (hq+hk)*size)
-		return nil
+		return
 	}
-	var err error
-	if g.q, err = headsOf[T]("query", q, hq); err != nil {
-		return err
-	}
-	if g.newK, err = headsOf[T]("key", c.Array(1), hk); err != nil {
-		return err
-	}
-	if g.newV, err = headsOf[T]("value", c.Array(2), hk); err != nil {
-		return err
-	}
-	return checkHeads(g.q, g.newK, g.newV)
+	g.q = headsOf[T]("query", q, hq)
+	g.newK = headsOf[T]("key", c.Array(1), hk)
+	g.newV = headsOf[T]("value", c.Array(2), hk)
+	checkHeads(g.q, g.newK, g.newV)
 }
 
 // readLengths finds how many positions every sequence has. When the total is the
 // query's length this is the first step and nothing precedes it; the sequences
 // may then be padded at their end.
-func (g *groupQuery[T]) readLengths() error {
+func (g *groupQuery[T]) readLengths() {
 	lens := g.c.Array(5)
 	if lens == nil {
-		return fmt.Errorf("seqlens_k is absent")
+		failf("seqlens_k is absent")
 	}
-	if err := wantLen("seqlens_k", lens, g.q.batch); err != nil {
-		return err
-	}
-	total, err := optInt(g.c, 6, -1)
-	if err != nil {
-		return err
-	}
+	wantLen("seqlens_k", lens, g.q.batch)
+	total := optionalInt(g.c, 6, -1)
 	if total < int64(g.q.seq) || total > math.MaxInt32 {
-		return fmt.Errorf("total_sequence_length=%d with %d new positions", total, g.q.seq)
+		failf("total_sequence_length=%d with %d new positions", total, g.q.seq)
 	}
 	g.total = int(total)
 	for b := range g.q.batch {
 		n := lens.Int(b) + 1
 		if n < 0 || n > total {
-			return fmt.Errorf("sequence %d has %d of %d positions", b, n, total)
+			failf("sequence %d has %d of %d positions", b, n, total)
 		}
 		past := 0
 		if g.total != g.q.seq {
 			past = int(n) - g.q.seq
 		}
 		if past < 0 {
-			return fmt.Errorf("sequence %d has %d positions, fewer than the %d new ones", b, n, g.q.seq)
+			failf("sequence %d has %d positions, fewer than the %d new ones", b, n, g.q.seq)
 		}
 		g.lens, g.past = append(g.lens, int(n)), append(g.past, past)
 	}
-	return nil
 }
 
 // rotate normalizes and rotates Q and the new keys, if the node asks for it.
-func (g *groupQuery[T]) rotate() error {
+func (g *groupQuery[T]) rotate() {
 	for i, x := range []*heads[T]{&g.q, &g.newK} {
 		w := g.c.Array(14 + i)
 		if w == nil {
 			continue
 		}
-		if err := wantLen("a norm weight", w, x.size); err != nil {
-			return err
-		}
+		wantLen("a norm weight", w, x.size)
 		*x = x.contiguous(heads[T]{})
 		for r := 0; r < len(x.v); r += x.size {
 			row := x.v[r : r+x.size]
 			standardize(row, row, float64(Float(g.c.Node, "qk_norm_epsilon")), false)
-			scaleShift(row, reals[T](w), nil)
+			scaleShift(row, elements[T](w), nil)
 		}
 	}
 	if Int(g.c.Node, "do_rotary") == 0 {
-		return nil
+		return
 	}
 	cos, sin := g.c.Array(7), g.c.Array(8)
 	if cos == nil || sin == nil || cos.Rank() != 2 {
-		return fmt.Errorf("do_rotary=1 needs cos_cache and sin_cache")
+		failf("do_rotary=1 needs cos_cache and sin_cache")
 	}
 	ids := g.c.Array(9)
 	if ids == nil || ids.Len() == 1 {
@@ -203,25 +172,21 @@ func (g *groupQuery[T]) rotate() error {
 			ids.SetInt(i, int64(min(g.past[i/g.q.seq]+i%g.q.seq, cos.Shape[0]-1)))
 		}
 	}
-	return g.rotateBy(cos, sin, ids)
+	g.rotateBy(cos, sin, ids)
 }
 
 // rotateBy rotates Q and the new keys by the angles of their positions.
-func (g *groupQuery[T]) rotateBy(cos, sin, ids *ndarray.Array) error {
+func (g *groupQuery[T]) rotateBy(cos, sin, ids *ndarray.Array) {
 	for _, x := range []*heads[T]{&g.q, &g.newK} {
 		*x = x.contiguous(heads[T]{})
-		r, err := newRotation(cos, sin, ids, *x, 2*cos.Shape[1])
-		if err != nil {
-			return err
-		}
+		r := newRotation(cos, sin, ids, *x, 2*cos.Shape[1])
 		r.interleaved = Int(g.c.Node, "rotary_interleaved") != 0
 		r.applyAll(*x, *x)
 	}
-	return nil
 }
 
 // fillCaches builds the caches: each sequence's past, then its new positions.
-func (g *groupQuery[T]) fillCaches() error {
+func (g *groupQuery[T]) fillCaches() {
 	size := g.total
 	if p := g.c.Array(3); p != nil && p.Rank() == 4 {
 		size = max(size, p.Shape[2])
@@ -230,14 +195,14 @@ func (g *groupQuery[T]) fillCaches() error {
 		var past heads[T]
 		if p := g.c.Array(3 + i); p != nil {
 			if p.Rank() != 4 || p.Shape[0] != x.batch || p.Shape[1] != x.n || p.Shape[3] != x.size {
-				return fmt.Errorf("a past of shape %v does not fit %d heads of size %d", p.Shape, x.n, x.size)
+				failf("a past of shape %v does not fit %d heads of size %d", p.Shape, x.n, x.size)
 			}
-			past, _ = headsOf[T]("past", p, 0)
+			past = headsOf[T]("past", p, 0)
 		}
 		cache := bnsh(make([]T, x.batch*x.n*size*x.size), x.batch, x.n, size, x.size)
 		for b := range x.batch {
 			if g.past[b] > past.seq {
-				return fmt.Errorf("sequence %d needs %d past positions, the cache has %d", b, g.past[b], past.seq)
+				failf("sequence %d needs %d past positions, the cache has %d", b, g.past[b], past.seq)
 			}
 			before := g.past[b]
 			if g.keep {
@@ -253,9 +218,7 @@ func (g *groupQuery[T]) fillCaches() error {
 			}
 		}
 		shape := []int{x.batch, x.n, size, x.size}
-		if err := storeWanted(g.c, 1+i, &ndarray.Array{DType: g.c.Array(0).DType, Shape: shape}, cache.v); err != nil {
-			return err
-		}
+		setResult(g.c, 1+i, g.c.Array(0).DType, shape, cache.v)
 		cache.seq = g.total // what lies behind is unused
 		if i == 0 {
 			g.k = cache
@@ -263,26 +226,20 @@ func (g *groupQuery[T]) fillCaches() error {
 			g.v = cache
 		}
 	}
-	return nil
 }
 
-func (g *groupQuery[T]) attend() error {
+func (g *groupQuery[T]) attend() {
 	n := g.c.Node
 	scale := float64(Float(n, "scale"))
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(g.q.size))
 	}
-	if err := wantLen("head_sink", g.c.Array(11), g.q.n); err != nil {
-		return err
-	}
-	g.sink = reals[T](g.c.Array(11))
+	wantLen("head_sink", g.c.Array(11), g.q.n)
+	g.sink = elements[T](g.c.Array(11))
 	if g.sink == nil && Int(n, "smooth_softmax") == 1 {
 		g.sink = make([]T, g.q.n)
 	}
-	var err error
-	if g.bias, err = newMaskView(g.c.Array(10), [4]int{g.q.batch, g.q.n, g.q.seq, g.total}); err != nil {
-		return err
-	}
+	g.bias = newMaskView(g.c.Array(10), [4]int{g.q.batch, g.q.n, g.q.seq, g.total})
 	scores := attentionScores(g.q, g.k, scale)
 	softCap(scores, float64(Float(n, "softcap")))
 	probs := g.mask(scores)
@@ -290,19 +247,13 @@ func (g *groupQuery[T]) attend() error {
 	shape := &ndarray.Array{DType: dt, Shape: []int{g.q.batch, g.q.n, g.q.seq, g.total}}
 	switch Int(n, "qk_output") {
 	case 1:
-		err = storeWanted(g.c, 3, shape, scores)
+		setResult(g.c, 3, shape.DType, shape.Shape, scores)
 	case 2:
-		err = storeWanted(g.c, 3, shape, probs)
+		setResult(g.c, 3, shape.DType, shape.Shape, probs)
 	}
-	if err != nil {
-		return err
-	}
-	y, err := newReal[T](g.c, 0, dt, g.q.batch, g.q.seq, g.q.n*g.v.size)
-	if err != nil {
-		return err
-	}
+	y := newResult[T](g.c, 0, dt, g.q.batch, g.q.seq, g.q.n*g.v.size)
 	attentionApply(probs, g.v, bsnh(y.V, g.q.batch, g.q.seq, g.q.n, g.v.size))
-	return y.store()
+	y.store()
 }
 
 // mask adds the bias to the scores, 0 for keys a query may not see, and returns
@@ -333,25 +284,10 @@ func (g *groupQuery[T]) mask(scores []T) []T {
 			}
 		}
 		if g.sink == nil {
-			softmaxRow(row)
+			softmaxRows(row, len(row))
 		} else {
-			softmaxSink(row, float64(g.sink[h]))
+			softmax(row, float64(g.sink[h]))
 		}
 	}
 	return probs
-}
-
-// softmaxSink is a softmax whose denominator also has e^sink.
-func softmaxSink[T realNum](row []T, sink float64) {
-	most := sink
-	for _, v := range row {
-		most = math.Max(most, float64(v))
-	}
-	sum := math.Exp(sink - most)
-	for _, v := range row {
-		sum += math.Exp(float64(v) - most)
-	}
-	for i, v := range row {
-		row[i] = T(math.Exp(float64(v)-most) / sum)
-	}
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -16,26 +15,24 @@ var CropAndResize = Op{
 	Domain: microsoft, Name: "CropAndResize", Since: 1, Doc: "Y[r] = box rois[r] of image X[batch_indices[r]], scaled to crop_size",
 	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{floatAttr("extrapolation_value", 0), strAttr("mode", "bilinear", "nearest")},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		x := InType(n, 0)
 		size := []ssa.Dim{{}, {}}
 		if k := ContentOf(n, 3); len(k) == 2 {
 			size = k
 		}
-		return One(ssa.TensorOf(x.DType, dimOf(InType(n, 1), 0), dimOf(x, 1), size[0], size[1])), nil
-	},
-	Facts: Facts{Traits: general}, Eval: notDouble(evalCropAndResize),
+		return One(ssa.TensorOf(x.DType, dimOf(InType(n, 1), 0), dimOf(x, 1), size[0], size[1]))
+	}),
+	Facts: Facts{Traits: general}, Eval: floatKernel(evalCropAndResize, nil),
 }
 
-func evalCropAndResize(c *Call) error {
+func evalCropAndResize(c *Call) {
 	x, rois, batches, size := c.Array(0), c.Array(1), c.Array(2), c.Array(3)
 	for i, rank := range []int{4, 2, 1, 1} {
-		if err := wantRank([]string{"X", "rois", "batch_indices", "crop_size"}[i], c.Array(i), rank); err != nil {
-			return err
-		}
+		wantRank([]string{"X", "rois", "batch_indices", "crop_size"}[i], c.Array(i), rank)
 	}
 	if rois.Shape[1] != 4 || batches.Len() != rois.Shape[0] || size.Len() != 2 || size.Int(0) < 1 || size.Int(1) < 1 {
-		return fmt.Errorf("rois %v, batch_indices %v and crop_size %v do not go together", rois.Shape, batches.Shape, size.Ints())
+		failf("rois %v, batch_indices %v and crop_size %v do not go together", rois.Shape, batches.Shape, size.Ints())
 	}
 	nearest := false
 	switch mode := Str(c.Node, "mode"); mode {
@@ -43,19 +40,16 @@ func evalCropAndResize(c *Call) error {
 	case "nearest":
 		nearest = true
 	default:
-		return fmt.Errorf("mode=%q is neither bilinear nor nearest", mode)
+		failf("mode=%q is neither bilinear nor nearest", mode)
 	}
 	h, w := int(size.Int(0)), int(size.Int(1))
-	out, err := newReal[float32](c, 0, x.DType, rois.Shape[0], x.Shape[1], h, w)
-	if err != nil {
-		return err
-	}
-	v, boxes := reals[float32](x), reals[float32](rois)
+	out := newResult[float32](c, 0, x.DType, rois.Shape[0], x.Shape[1], h, w)
+	v, boxes := elements[float32](x), elements[float32](rois)
 	outside, plane := Float(c.Node, "extrapolation_value"), x.Shape[2]*x.Shape[3]
 	for r := range rois.Shape[0] {
 		b := batches.Int(r)
 		if b < 0 || b >= int64(x.Shape[0]) {
-			return fmt.Errorf("box %d is of image %d of %d", r, b, x.Shape[0])
+			failf("box %d is of image %d of %d", r, b, x.Shape[0])
 		}
 		for ch := range x.Shape[1] {
 			image := v[(int(b)*x.Shape[1]+ch)*plane:][:plane]
@@ -68,7 +62,7 @@ func evalCropAndResize(c *Call) error {
 			}
 		}
 	}
-	return out.store()
+	out.store()
 }
 
 // cropAt is where pixel i of size lies between from and to, parts of a length.
@@ -109,18 +103,18 @@ var ConvTransposeWithDynamicPads = Op{
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{autoPad, intsAttr("dilations").atLeast(1), intAttr("group", 1).atLeast(1),
 		intsAttr("kernel_shape").atLeast(1), intsAttr("output_padding"), intsAttr("strides").atLeast(1)},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		pads, known := ConstInts(n, 2)
-		facts, err := inferConvTranspose(withPads(n, pads))
-		if err == nil && n.Input(2) != nil && !known && facts[0].Type.Ranked {
+		facts := try(inferConvTranspose(withPads(n, pads)))
+		if n.Input(2) != nil && !known && facts[0].Type.Ranked {
 			for i := 2; i < facts[0].Type.Rank(); i++ {
 				facts[0].Type.Shape[i] = ssa.Dim{}
 			}
 		}
-		return facts, err
-	},
+		return facts
+	}),
 	Facts: Facts{Traits: general, Cost: convTransposeCost},
-	Eval: func(c *Call) error {
+	Eval: kernel(func(c *Call) {
 		inner := *c
 		var pads []int64
 		if p := c.Array(2); p != nil {
@@ -131,10 +125,9 @@ var ConvTransposeWithDynamicPads = Op{
 		if c.Has(3) {
 			inner.In = append(inner.In, c.In[3])
 		}
-		err := byReal(&inner, 0, evalConvTranspose[float32], evalConvTranspose[float64])
+		byFloat(&inner, evalConvTranspose[float32], evalConvTranspose[float64])
 		c.Out = inner.Out
-		return err
-	},
+	}),
 }
 
 // withPads is the ConvTranspose a node stands for.
@@ -151,43 +144,37 @@ var UnfoldTensor = Op{
 	Domain: microsoft, Name: "UnfoldTensor", Since: 1, Doc: "output[…, i, …, j] = input[…, i*step + j, …] along dim",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("dim", -1), intAttr("size").required(), intAttr("step", 1)},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		x := InType(n, 0)
 		if !x.Ranked {
-			return One(ssa.UnrankedTensor(x.DType)), nil
+			return One(ssa.UnrankedTensor(x.DType))
 		}
-		axis, size, step, err := unfoldAttrs(n, x.Rank())
-		if err != nil {
-			return nil, err
-		}
+		axis, size, step := unfoldAttrs(n, x.Rank())
 		out := slices.Clone(x.Shape)
 		out[axis] = out[axis].AddN(-size).FloorDiv(ssa.D(step)).AddN(1)
 		if k, ok := out[axis].Const(); ok && k < 1 {
-			return nil, fmt.Errorf("windows of %d along dimension %d of %s", size, axis, x)
+			failf("windows of %d along dimension %d of %s", size, axis, x)
 		}
-		return One(ssa.TensorOf(x.DType, append(out, ssa.D(size))...)), nil
-	},
-	Facts: Facts{Traits: general, Cost: moveCost}, Eval: evalUnfold,
+		return One(ssa.TensorOf(x.DType, append(out, ssa.D(size))...))
+	}),
+	Facts: Facts{Traits: general, Cost: moveCost}, Eval: kernel(evalUnfold),
 }
 
-func unfoldAttrs(n *ssa.Node, rank int) (axis int, size, step int64, err error) {
+func unfoldAttrs(n *ssa.Node, rank int) (axis int, size, step int64) {
 	size, step = Int(n, "size"), Int(n, "step")
 	if size < 1 || step < 1 {
-		return 0, 0, 0, fmt.Errorf("windows of %d every %d", size, step)
+		failf("windows of %d every %d", size, step)
 	}
-	axis, err = NormAxis(Int(n, "dim"), rank)
-	return axis, size, step, err
+	axis = try(NormAxis(Int(n, "dim"), rank))
+	return axis, size, step
 }
 
-func evalUnfold(c *Call) error {
+func evalUnfold(c *Call) {
 	x := c.Array(0)
-	axis, size64, step64, err := unfoldAttrs(c.Node, x.Rank())
-	if err != nil {
-		return err
-	}
+	axis, size64, step64 := unfoldAttrs(c.Node, x.Rank())
 	length := x.Shape[axis]
 	if size64 > int64(length) {
-		return fmt.Errorf("windows of %d along a dimension of %d", size64, length)
+		failf("windows of %d along a dimension of %d", size64, length)
 	}
 	size, step := int(size64), int(min(step64, int64(length)))
 	shape := slices.Clone(x.Shape)
@@ -195,10 +182,7 @@ func evalUnfold(c *Call) error {
 	if step64 > int64(length) {
 		shape[axis] = 1
 	}
-	out, err := c.Output(0, x.DType, append(slices.Clone(shape), size)...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, x.DType, append(slices.Clone(shape), size)...)
 	outer, inner, width := sizeOf(x.Shape[:axis]), sizeOf(x.Shape[axis+1:]), x.DType.Size()
 	for o := range outer {
 		for i := range shape[axis] {
@@ -214,7 +198,6 @@ func evalUnfold(c *Call) error {
 			}
 		}
 	}
-	return nil
 }
 
 // SampleOp passes its operand on.
@@ -222,14 +205,10 @@ var SampleOp = Op{
 	Domain: microsoft, Name: "SampleOp", Since: 1, Doc: "Y = X",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Infer: SameAs, Facts: Facts{Traits: elementwise, Alias: wholeView, Cost: freeCost},
-	Eval: func(c *Call) error {
+	Eval: kernel(func(c *Call) {
 		x := c.Array(0)
-		y, err := c.Output(0, x.DType, x.Shape...)
-		if err != nil {
-			return err
-		}
+		y := result(c, 0, x.DType, x.Shape...)
 		copy(y.Data, x.Data)
 		copy(y.Str, x.Str)
-		return nil
-	},
+	}),
 }

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"gonum.org/v1/gonum/mat"
@@ -15,32 +14,26 @@ import (
 var Inverse = Op{
 	Domain: microsoft, Name: "Inverse", Since: 1, Doc: "Y = X⁻¹ for every matrix",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: SameAs, Eval: evalInverse, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
+	Infer: SameAs, Eval: kernel(evalInverse), Facts: Facts{Traits: general, InPlace: inPlaceFirst},
 }
 
-func evalInverse(c *Call) error {
-	if err := wantArrays(c, 1); err != nil {
-		return err
-	}
-	x := c.Array(0)
-	size, err := checkMatrices(x)
-	if err != nil {
-		return err
-	}
+func evalInverse(c *Call) {
+	x := tensor(c, 0)
+	size := checkMatrices(x)
 	if !x.DType.IsFloat() {
-		return unsupportedType(x.DType)
+		check(unsupportedType(x.DType))
 	}
-	y, err := newReal[float64](c, 0, x.DType, x.Shape...)
-	if err != nil || len(y.V) == 0 {
-		return err
+	y := newResult[float64](c, 0, x.DType, x.Shape...)
+	if len(y.V) == 0 {
+		return
 	}
-	v := reals[float64](x)
+	v := elements[float64](x)
 	for at := 0; at < len(v); at += size * size {
 		var inv mat.Dense
 		err := inv.Inverse(mat.NewDense(size, size, v[at:at+size*size]))
 		var cond mat.Condition
 		if err != nil && !(errors.As(err, &cond) && !math.IsInf(float64(cond), 1)) {
-			return fmt.Errorf("matrix %d has no inverse: %w", at/(size*size), err)
+			failf("matrix %d has no inverse: %w", at/(size*size), err)
 		}
 		for i := range size {
 			for j := range size {
@@ -48,7 +41,7 @@ func evalInverse(c *Call) error {
 			}
 		}
 	}
-	return y.store()
+	y.store()
 }
 
 // CDist is the distance between every row of A and every row of B, of the
@@ -59,33 +52,26 @@ var CDist = Op{
 	Domain: microsoft, Name: "CDist", Since: 1, Doc: "C[m,k] = distance of A[m] and B[k]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{strAttr("metric", "sqeuclidean")},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
 		a, b := InType(n, 0), InType(n, 1)
-		return One(ssa.TensorOf(a.DType, dimOf(a, 0), dimOf(b, 0))), nil
-	},
-	Eval: func(c *Call) error { return byReal(c, 0, evalCDist[float32], evalCDist[float64]) },
+		return One(ssa.TensorOf(a.DType, dimOf(a, 0), dimOf(b, 0)))
+	}),
+	Eval: floatKernel(evalCDist[float32], evalCDist[float64]),
 }
 
-func evalCDist[T float32 | float64](c *Call) error {
+func evalCDist[T float32 | float64](c *Call) {
 	a, b := c.Array(0), c.Array(1)
-	if err := wantRank("A", a, 2); err != nil {
-		return err
-	}
-	if err := wantRank("B", b, 2); err != nil {
-		return err
-	}
+	wantRank("A", a, 2)
+	wantRank("B", b, 2)
 	if a.Shape[1] != b.Shape[1] || a.DType != b.DType {
-		return fmt.Errorf("operands %s and %s have rows of different kind", a, b)
+		failf("operands %s and %s have rows of different kind", a, b)
 	}
 	metric := Str(c.Node, "metric")
 	if metric != "sqeuclidean" && metric != "euclidean" {
-		return fmt.Errorf("metric %q: %w", metric, ErrUnsupported)
+		failf("metric %q: %w", metric, ErrUnsupported)
 	}
-	y, err := newReal[T](c, 0, a.DType, a.Shape[0], b.Shape[0])
-	if err != nil {
-		return err
-	}
-	n, u, v := a.Shape[1], reals[T](a), reals[T](b)
+	y := newResult[T](c, 0, a.DType, a.Shape[0], b.Shape[0])
+	n, u, v := a.Shape[1], elements[T](a), elements[T](b)
 	for i := range a.Shape[0] {
 		for j := range b.Shape[0] {
 			var sum float64
@@ -99,5 +85,5 @@ func evalCDist[T float32 | float64](c *Call) error {
 			y.V[i*b.Shape[0]+j] = T(sum)
 		}
 	}
-	return y.store()
+	y.store()
 }

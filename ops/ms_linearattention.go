@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -16,12 +15,12 @@ import (
 //	                 position of this call are 0; slot W-1 of past is where it starts
 const mostStateWindow = 8
 
-func stateWindow(n *ssa.Node) (int, error) {
+func stateWindow(n *ssa.Node) int {
 	w := Int(n, "state_window")
 	if w < 0 || w > mostStateWindow {
-		return 0, fmt.Errorf("state_window=%d is not between 0 and %d", w, mostStateWindow)
+		failf("state_window=%d is not between 0 and %d", w, mostStateWindow)
 	}
-	return int(w), nil
+	return int(w)
 }
 
 // windowed puts the axis of the window before a state's shape.
@@ -50,69 +49,53 @@ var MSLinearAttention = Op{
 	Domain: microsoft, Name: "LinearAttention", Since: 1, Doc: "S = exp(g)∘S + k⊗v, o = scale * Sᵀq over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
 	Attrs: append(slices.Clone(LinearAttention.Attrs), intAttr("state_window", 0)),
-	Infer: inferMSLinearAttention, Facts: Facts{Traits: general, Cost: linearAttentionCost}, Eval: notDouble(evalMSLinearAttention),
+	Infer: rule(inferMSLinearAttention), Facts: Facts{Traits: general, Cost: linearAttentionCost}, Eval: floatKernel(evalMSLinearAttention, nil),
 }
 
-func inferMSLinearAttention(n *ssa.Node) ([]Fact, error) {
+func inferMSLinearAttention(n *ssa.Node) []Inferred {
 	q, v := InType(n, 0), InType(n, 2)
 	hq, hk := Int(n, "q_num_heads"), Int(n, "kv_num_heads")
 	if hk < 1 || hq < 1 || hq%hk != 0 && hk%hq != 0 {
-		return nil, fmt.Errorf("%d query heads and %d key heads do not go together", hq, hk)
+		failf("%d query heads and %d key heads do not go together", hq, hk)
 	}
-	w, err := stateWindow(n)
-	if err != nil {
-		return nil, err
-	}
+	w := stateWindow(n)
 	dv := dimOf(v, 2).FloorDiv(ssa.D(hk))
 	state := windowed([]ssa.Dim{dimOf(q, 0), ssa.D(hk), dimOf(q, 2).FloorDiv(ssa.D(hq)), dv}, w, symbolDim)
 	dt := q.DType
 	if n.Input(3) != nil {
 		dt = InType(n, 3).DType
 	}
-	return []Fact{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), dv.MulN(max(hq, hk)))}, {Type: ssa.TensorOf(dt, state...)}}, nil
+	return []Inferred{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), dv.MulN(max(hq, hk)))}, {Type: ssa.TensorOf(dt, state...)}}
 }
 
-func evalMSLinearAttention(c *Call) error {
-	w, err := stateWindow(c.Node)
-	if err != nil {
-		return err
-	}
-	a, err := newLinearRun(c)
-	if err != nil {
-		return err
-	}
+func evalMSLinearAttention(c *Call) {
+	w := stateWindow(c.Node)
+	a := newLinearRun(c)
 	q, k, v := a.q, a.k, a.v
 	one, past := k.size*v.size, c.Array(3)
 	shape := windowed([]int{k.batch, k.n, k.size, v.size}, w, plainDim)
-	if err := wantShape("past_state", past, shape...); err != nil {
-		return err
-	}
+	wantShape("past_state", past, shape...)
 	dt, all := c.Array(0).DType, k.batch*k.n*one
 	state, slots := make([]float32, all), make([]float32, w*all)
 	if past != nil {
 		dt = past.DType
-		copy(state, lastSlot(reals[float32](past), w))
+		copy(state, lastSlot(elements[float32](past), w))
 	}
 	a.after = func(b, h, t int, s []float32) {
 		if j := t - k.seq + w; j >= 0 {
 			copy(slots[j*all+(b*k.n+h)*one:][:one], s)
 		}
 	}
-	y, err := newReal[float32](c, 0, c.Array(0).DType, q.batch, q.seq, max(q.n, k.n)*v.size)
-	if err != nil {
-		return err
-	}
+	y := newResult[float32](c, 0, c.Array(0).DType, q.batch, q.seq, max(q.n, k.n)*v.size)
 	out := bsnh(y.V, q.batch, q.seq, max(q.n, k.n), v.size)
 	for i := range k.batch * k.n {
 		a.head(i/k.n, i%k.n, state[i*one:][:one], out)
 	}
-	if err := y.store(); err != nil {
-		return err
-	}
+	y.store()
 	if w > 0 {
 		state = slots
 	}
-	return storeWanted(c, 1, &ndarray.Array{DType: dt, Shape: shape}, state)
+	setResult(c, 1, dt, shape, state)
 }
 
 // MSCausalConvWithState is CausalConvWithState of the com.microsoft domain: taps
@@ -126,14 +109,14 @@ var MSCausalConvWithState = Op{
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{strAttr("activation", "none", "silu", "swish"), intAttr("channels_last", 0), intAttr("dilation", 1),
 		intAttr("ndim", 1), intAttr("state_window", 0)},
-	Infer: inferMSCausalConv, Facts: Facts{Traits: general, Cost: causalConvCost}, Eval: notDouble(evalMSCausalConv),
+	Infer: rule(inferMSCausalConv), Facts: Facts{Traits: general, Cost: causalConvCost}, Eval: floatKernel(evalMSCausalConv, nil),
 }
 
-func inferMSCausalConv(n *ssa.Node) ([]Fact, error) {
+func inferMSCausalConv(n *ssa.Node) []Inferred {
 	x, k := InType(n, 0), dimOf(InType(n, 1), -1)
-	w, err := stateWindow(n)
-	if err != nil || !x.Ranked || x.Rank() < 3 {
-		return []Fact{{Type: x}, {Type: ssa.UnrankedTensor(x.DType)}}, err
+	w := stateWindow(n)
+	if !x.Ranked || x.Rank() < 3 {
+		return []Inferred{{Type: x}, {Type: ssa.UnrankedTensor(x.DType)}}
 	}
 	length := k.AddN(-1).MulN(Int(n, "dilation"))
 	state := slices.Clone(x.Shape)
@@ -142,7 +125,7 @@ func inferMSCausalConv(n *ssa.Node) ([]Fact, error) {
 	} else {
 		state[len(state)-1] = length
 	}
-	return []Fact{{Type: x}, {Type: ssa.TensorOf(x.DType, windowed(state, w, symbolDim)...)}}, nil
+	return []Inferred{{Type: x}, {Type: ssa.TensorOf(x.DType, windowed(state, w, symbolDim)...)}}
 }
 
 // causalLine is the layout of one evaluation: where position t of a channel lies.
@@ -160,29 +143,24 @@ func (l *causalLine) at(b, i, t, positions int) int {
 	return (b*l.channels+i)*positions + t
 }
 
-func newCausalLine(c *Call) (*causalLine, error) {
+func newCausalLine(c *Call) *causalLine {
 	x, w := c.Array(0), c.Array(1)
 	l := &causalLine{dilation: int(Int(c.Node, "dilation")), last: Int(c.Node, "channels_last") != 0}
-	var err error
-	if l.window, err = stateWindow(c.Node); err != nil {
-		return nil, err
-	}
+	l.window = stateWindow(c.Node)
 	if d := Int(c.Node, "ndim"); d != 1 {
-		return nil, fmt.Errorf("ndim=%d: %w", d, ErrUnsupported)
+		failf("ndim=%d: %w", d, ErrUnsupported)
 	}
 	if x.Rank() < 3 || !l.last && x.Rank() != 3 || l.dilation < 1 {
-		return nil, fmt.Errorf("input of shape %v with dilation %d", x.Shape, l.dilation)
+		failf("input of shape %v with dilation %d", x.Shape, l.dilation)
 	}
-	if err := wantRank("weight", w, 3); err != nil {
-		return nil, err
-	}
+	wantRank("weight", w, 3)
 	l.batch, l.channels, l.length, l.taps = x.Shape[0], x.Shape[1], x.Shape[2], w.Shape[2]
 	l.stateShape = slices.Clone(x.Shape)
 	if l.last {
 		l.channels, l.length = sizeOf(x.Shape[2:]), x.Shape[1]
 	}
 	if l.taps < 1 || l.taps > 1<<20 || l.dilation > 1<<20 {
-		return nil, fmt.Errorf("%d taps with dilation %d", l.taps, l.dilation)
+		failf("%d taps with dilation %d", l.taps, l.dilation)
 	}
 	l.state = (l.taps - 1) * l.dilation
 	if l.last {
@@ -191,30 +169,19 @@ func newCausalLine(c *Call) (*causalLine, error) {
 		l.stateShape[2] = l.state
 	}
 	l.stateShape = windowed(l.stateShape, l.window, plainDim)
-	if _, err := ndarray.NumElems(l.stateShape); err != nil {
-		return nil, err
-	}
-	if err := wantShape("weight", w, l.channels, 1, l.taps); err != nil {
-		return nil, err
-	}
-	if err := wantShape("bias", c.Array(2), l.channels); err != nil {
-		return nil, err
-	}
-	return l, wantShape("past_state", c.Array(3), l.stateShape...)
+	try(ndarray.NumElems(l.stateShape))
+	wantShape("weight", w, l.channels, 1, l.taps)
+	wantShape("bias", c.Array(2), l.channels)
+	wantShape("past_state", c.Array(3), l.stateShape...)
+	return l
 }
 
-func evalMSCausalConv(c *Call) error {
-	l, err := newCausalLine(c)
-	if err != nil {
-		return err
-	}
+func evalMSCausalConv(c *Call) {
+	l := newCausalLine(c)
 	x := c.Array(0)
-	y, err := newReal[float32](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
-	in, weight, bias := reals[float32](x), reals[float32](c.Array(1)), reals[float32](c.Array(2))
-	past := lastSlot(reals[float32](c.Array(3)), l.window)
+	y := newResult[float32](c, 0, x.DType, x.Shape...)
+	in, weight, bias := elements[float32](x), elements[float32](c.Array(1)), elements[float32](c.Array(2))
+	past := lastSlot(elements[float32](c.Array(3)), l.window)
 	gated := Str(c.Node, "activation") != "none"
 	present := make([]float32, sizeOf(l.stateShape))
 	line := make([]float32, l.state+l.length)
@@ -230,16 +197,14 @@ func evalMSCausalConv(c *Call) error {
 				sum += bias[ch]
 			}
 			if gated {
-				sum = swish(sum)
+				sum = float32(silu(float64(sum)))
 			}
 			y.V[l.at(b, ch, t, l.length)] = sum
 		}
 		l.keep(present, line, b, ch)
 	}
-	if err := y.store(); err != nil {
-		return err
-	}
-	return storeWanted(c, 1, &ndarray.Array{DType: x.DType, Shape: l.stateShape}, present)
+	y.store()
+	setResult(c, 1, x.DType, l.stateShape, present)
 }
 
 // fill lays out one channel: its past, 0 where there is none, and its input.

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -32,8 +31,8 @@ func fusedMatMul(name, doc string, attrs []AttrSpec) Op {
 	return Op{
 		Domain: microsoft, Name: name, Since: 1, Doc: doc,
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Attrs: attrs, Infer: inferFusedMatMul,
-		Eval:  func(c *Call) error { return byReal(c, 0, evalFusedMatMul[float32], evalFusedMatMul[float64]) },
+		Attrs: attrs, Infer: rule(inferFusedMatMul),
+		Eval:  floatKernel(evalFusedMatMul[float32], evalFusedMatMul[float64]),
 		Facts: Facts{Traits: general, Cost: matMulCost},
 	}
 }
@@ -52,15 +51,12 @@ func orient[D any](n *ssa.Node, side string, shape []D) []D {
 	return shape
 }
 
-func inferFusedMatMul(n *ssa.Node) ([]Fact, error) {
-	dt, err := sameDType(n, 0, 1)
-	if err != nil {
-		return nil, err
-	}
+func inferFusedMatMul(n *ssa.Node) []Inferred {
+	dt := sameDType(n, 0, 1)
 	a, b := InType(n, 0), InType(n, 1)
 	a.Shape, b.Shape = orient(n, "A", a.Shape), orient(n, "B", b.Shape)
-	t, err := MatMulShape(a, b, dt)
-	return One(t), err
+	t := try(MatMulShape(a, b, dt))
+	return One(t)
 }
 
 // oriented returns a matrix operand in the orientation of orient.
@@ -87,38 +83,19 @@ func oriented(n *ssa.Node, side string, a *ndarray.Array) *ndarray.Array {
 	return out
 }
 
-func evalFusedMatMul[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
-	dt := c.Array(0).DType
-	if c.Array(1).DType != dt {
-		return fmt.Errorf("operands have element types %s and %s", dt, c.Array(1).DType)
-	}
+func evalFusedMatMul[T float32 | float64](c *Call) {
+	dt := sameOperands(c, 2, 2)
 	a, b := oriented(c.Node, "A", c.Array(0)), oriented(c.Node, "B", c.Array(1))
-	p, err := planMatMul(a.Shape, b.Shape)
-	if err != nil {
-		return err
-	}
-	act, err := fusedActivation(Str(c.Node, "activation"), activationParams(c.Node))
-	if err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, dt, p.shape...)
-	if err != nil {
-		return err
-	}
-	clear(y.V)
-	u, v := reals[T](a), reals[T](b)
-	p.eachProduct(func(i, j, o int) {
-		matMulAdd(p.m, p.n, p.k, u[i*p.m*p.k:], p.k, v[j*p.k*p.n:], p.n, y.V[o*p.m*p.n:], p.n)
-	})
+	p := planMatMul(a.Shape, b.Shape)
+	act := fusedActivation(Str(c.Node, "activation"), activationParams(c.Node))
+	y := newResult[T](c, 0, dt, p.shape...)
+	multiplyStacks(p, elements[T](a), elements[T](b), y.V)
 	alpha := T(Float(c.Node, "alpha"))
 	for i := range y.V {
 		y.V[i] *= alpha
 	}
 	activate(y.V, act)
-	return y.store()
+	y.store()
 }
 
 // activationParams reads activation_alpha, _beta and _gamma up to the first one
@@ -139,50 +116,31 @@ var FusedGemm = Op{
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: append([]AttrSpec{strAttr("activation"), floatAttr("activation_alpha"),
 		floatAttr("activation_beta"), floatAttr("activation_gamma")}, newest(Gemm.Attrs)...),
-	Infer: inferGemm, Facts: Facts{Traits: general, Cost: gemmCost},
-	Eval: func(c *Call) error {
-		act, err := fusedActivation(Str(c.Node, "activation"), activationParams(c.Node))
-		if err != nil {
-			return err
-		}
-		if err := evalGemm(c); err != nil {
-			return err
-		}
-		activateArray(c.Out[0].(*ndarray.Array), act)
-		return nil
-	},
+	Infer: rule(inferGemm), Facts: Facts{Traits: general, Cost: gemmCost},
+	Eval: floatKernel(evalFusedGemm[float32], evalFusedGemm[float64]),
+}
+
+func evalFusedGemm[T realNum](c *Call) {
+	act := fusedActivation(Str(c.Node, "activation"), activationParams(c.Node))
+	y := gemm[T](c)
+	activate(y.V, act)
+	y.store()
 }
 
 // GemmFastGelu is FastGelu(X · W + bias).
 var GemmFastGelu = Op{
 	Domain: microsoft, Name: "GemmFastGelu", Since: 1, Doc: "Y = gelu(X · W + bias) by the tanh approximation",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Infer: inferMatMul, Facts: Facts{Traits: general, Cost: matMulCost},
-	Eval: func(c *Call) error { return byReal(c, 0, evalGemmFastGelu[float32], evalGemmFastGelu[float64]) },
+	Infer: rule(inferMatMul), Facts: Facts{Traits: general, Cost: matMulCost},
+	Eval: floatKernel(evalGemmFastGelu[float32], evalGemmFastGelu[float64]),
 }
 
-func evalGemmFastGelu[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
-	p, err := planMatMul(c.Array(0).Shape, c.Array(1).Shape)
-	if err != nil {
-		return err
-	}
-	bias, err := spread[T]("bias", c.Array(2), p.shape)
-	if err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, c.Array(0).DType, p.shape...)
-	if err != nil {
-		return err
-	}
-	clear(y.V)
-	u, v := reals[T](c.Array(0)), reals[T](c.Array(1))
-	p.eachProduct(func(i, j, o int) {
-		matMulAdd(p.m, p.n, p.k, u[i*p.m*p.k:], p.k, v[j*p.k*p.n:], p.n, y.V[o*p.m*p.n:], p.n)
-	})
+func evalGemmFastGelu[T float32 | float64](c *Call) {
+	p := planMatMul(tensor(c, 0).Shape, tensor(c, 1).Shape)
+	bias := spread[T]("bias", c.Array(2), p.shape)
+	y := newResult[T](c, 0, c.Array(0).DType, p.shape...)
+	multiplyStacks(p, elements[T](c.Array(0)), elements[T](c.Array(1)), y.V)
 	scaleShift(y.V, nil, bias)
 	activate(y.V, geluTanh)
-	return y.store()
+	y.store()
 }

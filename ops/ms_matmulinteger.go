@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -16,11 +14,11 @@ import (
 var DynamicQuantizeMatMul = Op{
 	Domain: microsoft, Name: "DynamicQuantizeMatMul", Since: 1, Doc: "Y = quantize(A) · (B - b_zero_point) * scales + bias",
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
-		t, err := MatMulShape(InType(n, 0), InType(n, 1), InType(n, 0).DType)
-		return One(t), err
-	},
-	Eval: evalDynamicQuantizeMatMul, Facts: Facts{Traits: general, Cost: matMulCost},
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		t := try(MatMulShape(InType(n, 0), InType(n, 1), InType(n, 0).DType))
+		return One(t)
+	}),
+	Eval: kernel(evalDynamicQuantizeMatMul), Facts: Facts{Traits: general, Cost: matMulCost},
 }
 
 // MatMulIntegerToFloat is the product of quantized matrices in real numbers:
@@ -29,22 +27,22 @@ var DynamicQuantizeMatMul = Op{
 var MatMulIntegerToFloat = Op{
 	Domain: microsoft, Name: "MatMulIntegerToFloat", Since: 1, Doc: "Y = (A - a_zero_point) · (B - b_zero_point) * scales + bias",
 	MinIn: 4, MaxIn: 7, MinOut: 1, MaxOut: 1,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
-		t, err := MatMulShape(InType(n, 0), InType(n, 1), InType(n, 2).DType)
-		return One(t), err
-	},
-	Eval: evalMatMulIntegerToFloat, Facts: Facts{Traits: general, Cost: matMulCost},
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		t := try(MatMulShape(InType(n, 0), InType(n, 1), InType(n, 2).DType))
+		return One(t)
+	}),
+	Eval: kernel(evalMatMulIntegerToFloat), Facts: Facts{Traits: general, Cost: matMulCost},
 }
 
 // MatMulInteger16 is the product of 16-bit integers in 32 bits.
 var MatMulInteger16 = Op{
 	Domain: microsoft, Name: "MatMulInteger16", Since: 1, Doc: "Y = A · B of 16-bit integers in 32 bits",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
-		t, err := MatMulShape(InType(n, 0), InType(n, 1), wideInt(InType(n, 0).DType))
-		return One(t), err
-	},
-	Eval: evalMatMulInteger16, Facts: Facts{Traits: general, Cost: matMulCost},
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		t := try(MatMulShape(InType(n, 0), InType(n, 1), wideInt(InType(n, 0).DType)))
+		return One(t)
+	}),
+	Eval: kernel(evalMatMulInteger16), Facts: Facts{Traits: general, Cost: matMulCost},
 }
 
 // MulInteger multiplies quantized elements in 32 bits, broadcasting:
@@ -52,131 +50,70 @@ var MatMulInteger16 = Op{
 var MulInteger = Op{
 	Domain: microsoft, Name: "MulInteger", Since: 1, Doc: "C = (A - A_zero_point) * (B - B_zero_point) in int32",
 	MinIn: 1, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		t, err := BroadcastTypes(ndarray.Int32, InType(n, 0), InType(n, 2))
-		return One(t), err
-	},
-	Eval: evalMulInteger,
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
+		t := try(BroadcastTypes(ndarray.Int32, InType(n, 0), InType(n, 2)))
+		return One(t)
+	}),
+	Eval: kernel(evalMulInteger),
 }
 
-func evalDynamicQuantizeMatMul(c *Call) error {
-	if err := wantArrays(c, 3); err != nil {
-		return err
-	}
-	a := c.Array(0)
+func evalDynamicQuantizeMatMul(c *Call) {
+	a := tensor(c, 0)
 	if a.DType != ndarray.Float32 {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
 	x := ndarray.Slice[float32](a)
 	scale, zero := dynamicRange(x)
 	q := &ndarray.Array{DType: ndarray.Uint8, Shape: a.Shape, Data: make([]byte, len(x))}
 	quantizeBytes(q.Data, x, scale, zero)
-	return scaledProduct(c, q, c.Array(1), ndarray.Scalar(zero), c.Array(3), ndarray.Scalar(scale), c.Array(2), c.Array(4))
+	scaledProduct(c, q, tensor(c, 1), ndarray.Scalar(zero), c.Array(3), ndarray.Scalar(scale), tensor(c, 2), c.Array(4))
 }
 
-func evalMatMulIntegerToFloat(c *Call) error {
-	if err := wantArrays(c, 4); err != nil {
-		return err
-	}
-	return scaledProduct(c, c.Array(0), c.Array(1), c.Array(4), c.Array(5), c.Array(2), c.Array(3), c.Array(6))
+func evalMatMulIntegerToFloat(c *Call) {
+	scaledProduct(c, tensor(c, 0), tensor(c, 1), c.Array(4), c.Array(5), tensor(c, 2), tensor(c, 3), c.Array(6))
 }
 
 // scaledProduct stores (a - za)·(b - zb) * sa*sb + bias as result 0, of the
 // element type of sb.
-func scaledProduct(c *Call, a, b, za, zb, sa, sb, bias *ndarray.Array) error {
-	p, err := planMatMul(a.Shape, b.Shape)
-	if err != nil {
-		return err
-	}
-	acc, err := integerProduct(p, a, b, za, zb)
-	if err != nil {
-		return err
-	}
-	full := append(append([]int(nil), p.batch...), p.m, p.n)
-	left, err := spread[float32]("a_scale", asColumn(sa), full)
-	if err != nil {
-		return err
-	}
-	right, err := spread[float32]("b_scale", sb, full)
-	if err != nil {
-		return err
-	}
-	y, err := newReal[float32](c, 0, sb.DType, p.shape...)
-	if err != nil {
-		return err
-	}
-	add, err := spread[float32]("bias", bias, full)
-	if err != nil {
-		return err
-	}
+func scaledProduct(c *Call, a, b, za, zb, sa, sb, bias *ndarray.Array) {
+	p := planMatMul(a.Shape, b.Shape)
+	acc := integerProduct(p, a, b, za, zb)
+	full := p.full()
+	left := spread[float32]("a_scale", asColumn(sa), full)
+	right := spread[float32]("b_scale", sb, full)
+	y := newResult[float32](c, 0, sb.DType, p.shape...)
+	add := spread[float32]("bias", bias, full)
 	for i, v := range acc {
 		y.V[i] = float32(v) * (left[i%len(left)] * right[i%len(right)])
 	}
 	scaleShift(y.V, nil, add)
-	return y.store()
+	y.store()
 }
 
-func evalMatMulInteger16(c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
-	a, b := c.Array(0), c.Array(1)
+func evalMatMulInteger16(c *Call) {
+	a, b := tensor(c, 0), tensor(c, 1)
 	if !typesOf(ndarray.Int16, ndarray.Uint16).has(a.DType) || b.DType != a.DType {
-		return fmt.Errorf("operands %s and %s: %w", a, b, ErrUnsupported)
+		failf("operands %s and %s: %w", a, b, ErrUnsupported)
 	}
-	p, err := planMatMul(a.Shape, b.Shape)
-	if err != nil {
-		return err
-	}
-	y, err := c.Output(0, wideInt(a.DType), p.shape...)
-	if err != nil {
-		return err
-	}
-	x, err := centered32("A", a, nil)
-	if err != nil {
-		return err
-	}
-	w, err := centered32("B", b, nil)
-	if err != nil {
-		return err
-	}
-	acc := ndarray.Slice[int32](y)
-	clear(acc)
-	p.eachProduct(func(i, j, o int) {
-		matMulAdd(p.m, p.n, p.k, x[i*p.m*p.k:], p.k, w[j*p.k*p.n:], p.n, acc[o*p.m*p.n:], p.n)
-	})
-	return nil
+	p := planMatMul(a.Shape, b.Shape)
+	z := newResult[int32](c, 0, wideInt(a.DType), p.shape...)
+	multiplyStacks(p, elements[int32](a), elements[int32](b), z.V)
 }
 
-func evalMulInteger(c *Call) error {
+func evalMulInteger(c *Call) {
 	a, b := c.Array(0), c.Array(2)
 	if a == nil || b == nil || !byteInts.has(a.DType) || !byteInts.has(b.DType) {
-		return fmt.Errorf("operands are not two tensors of 8-bit integers")
+		failf("operands are not two tensors of 8-bit integers")
 	}
 	for i := 1; i <= 3; i += 2 {
-		if err := wantLen1("a zero point", c.Array(i)); err != nil {
-			return err
-		}
+		wantLen1("a zero point", c.Array(i))
 	}
-	x, err := centered32("A", a, c.Array(1))
-	if err != nil {
-		return err
-	}
-	y, err := centered32("B", b, c.Array(3))
-	if err != nil {
-		return err
-	}
-	shape, err := BroadcastShapes(a.Shape, b.Shape)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, ndarray.Int32, shape...)
-	if err != nil {
-		return err
-	}
+	x := centered32("A", a, c.Array(1))
+	y := centered32("B", b, c.Array(3))
+	shape := try(BroadcastShapes(a.Shape, b.Shape))
+	out := result(c, 0, ndarray.Int32, shape...)
 	v := ndarray.Slice[int32](out)
 	EachBroadcast(shape, a.Shape, b.Shape, func(o, i, j int) { v[o] = x[i] * y[j] })
-	return nil
 }
 
 // QGemm is the general product of quantized matrices:
@@ -190,7 +127,7 @@ var QGemm = Op{
 	Domain: microsoft, Name: "QGemm", Since: 1, Doc: "Y = quantize((A' - za) · (B' - zb) + C)",
 	MinIn: 6, MaxIn: 9, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{floatAttr("alpha", 1), intAttr("transA", 0), intAttr("transB", 0)},
-	Facts: Facts{Traits: general, Cost: innerCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general, Cost: innerCost}, Infer: rule(func(n *ssa.Node) []Inferred {
 		a, b := InType(n, 0), InType(n, 3)
 		rows, cols := dimOf(a, 0), dimOf(b, 1)
 		if Int(n, "transA") != 0 {
@@ -203,68 +140,46 @@ var QGemm = Op{
 		if n.Input(8) != nil {
 			dt = InType(n, 8).DType
 		}
-		return One(ssa.TensorOf(dt, rows, cols)), nil
-	},
-	Eval: evalQGemm,
+		return One(ssa.TensorOf(dt, rows, cols))
+	}),
+	Eval: kernel(evalQGemm),
 }
 
-func evalQGemm(c *Call) error {
-	if err := wantArrays(c, 6); err != nil {
-		return err
-	}
-	if err := wantRank("A", c.Array(0), 2); err != nil {
-		return err
-	}
-	if err := wantRank("B", c.Array(3), 2); err != nil {
-		return err
-	}
+func evalQGemm(c *Call) {
+	wantRank("A", tensor(c, 0), 2)
+	wantRank("B", tensor(c, 3), 2)
 	a, b := oriented(c.Node, "A", c.Array(0)), oriented(c.Node, "B", c.Array(3))
-	p, err := planMatMul(a.Shape, b.Shape)
-	if err != nil {
-		return err
-	}
-	acc, err := integerProduct(p, a, b, c.Array(2), c.Array(5))
-	if err != nil {
-		return err
-	}
+	p := planMatMul(a.Shape, b.Shape)
+	acc := integerProduct(p, a, b, tensor(c, 2), tensor(c, 5))
 	if bias := c.Array(6); bias != nil {
 		shape, err := BroadcastShapes(bias.Shape, p.shape)
 		if err != nil || bias.DType != ndarray.Int32 || sizeOf(shape) != len(acc) {
-			return fmt.Errorf("C is %s, which does not broadcast to int32%v", bias, p.shape)
+			failf("C is %s, which does not broadcast to int32%v", bias, p.shape)
 		}
 		v := ndarray.Slice[int32](bias)
 		EachBroadcast(p.shape, bias.Shape, nil, func(o, i, _ int) { acc[o] += v[i] })
 	}
-	if err := wantLen1("a_scale", c.Array(1)); err != nil {
-		return err
-	}
-	scale := reals[float32](c.Array(4))
+	wantLen1("a_scale", tensor(c, 1))
+	scale := elements[float32](tensor(c, 4))
 	if len(scale) != 1 && len(scale) != p.n {
-		return fmt.Errorf("b_scale has %d elements for %d columns", len(scale), p.n)
+		failf("b_scale has %d elements for %d columns", len(scale), p.n)
 	}
 	f := Float(c.Node, "alpha") * float32(c.Array(1).Float(0))
 	out := make([]float32, len(acc))
 	for i, v := range acc {
 		out[i] = float32(v) * (f * scale[i%p.n%len(scale)])
 	}
-	return storeQGemm(c, out, p.shape)
+	storeQGemm(c, out, p.shape)
 }
 
-func storeQGemm(c *Call, v []float32, shape []int) error {
+func storeQGemm(c *Call, v []float32, shape []int) {
 	if z := c.Array(8); z != nil {
 		if !byteInts.has(z.DType) {
-			return unsupportedType(z.DType)
+			check(unsupportedType(z.DType))
 		}
-		p, err := qparamOf(c, 7, 8, z.DType)
-		if err != nil {
-			return err
-		}
-		return p.storeQuantized(c, z.DType, v, shape...)
+		p := qparamOf(c, 7, 8, z.DType)
+		p.storeQuantized(c, z.DType, v, shape...)
+		return
 	}
-	y, err := newReal[float32](c, 0, ndarray.Float32, shape...)
-	if err != nil {
-		return err
-	}
-	copy(y.V, v)
-	return y.store()
+	setResult(c, 0, ndarray.Float32, shape, v)
 }

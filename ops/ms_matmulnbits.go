@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -22,21 +21,21 @@ var MatMulNBits = Op{
 	Attrs: []AttrSpec{intAttr("K").required(), intAttr("N").required(),
 		intAttr("accuracy_level", 0), intAttr("bits", 4), intAttr("block_size").required(),
 		intAttr("weight_prepacked", 0)},
-	Infer: inferLastTo("N"), Eval: evalMatMulNBits,
+	Infer: rule(inferLastTo("N")), Eval: kernel(evalMatMulNBits),
 	Facts: Facts{Traits: general, Cost: weightedCost},
 }
 
 // inferLastTo is the type rule of operators that replace operand 0's last
 // dimension by an attribute.
-func inferLastTo(attr string) func(*ssa.Node) ([]Fact, error) {
-	return func(n *ssa.Node) ([]Fact, error) {
+func inferLastTo(attr string) func(*ssa.Node) []Inferred {
+	return func(n *ssa.Node) []Inferred {
 		t := InType(n, 0)
 		if !t.Ranked || t.Rank() == 0 {
-			return One(ssa.UnrankedTensor(t.DType)), nil
+			return One(ssa.UnrankedTensor(t.DType))
 		}
 		dims := append([]ssa.Dim(nil), t.Shape...)
 		dims[len(dims)-1] = ssa.D(Int(n, attr))
-		return One(ssa.TensorOf(t.DType, dims...)), nil
+		return One(ssa.TensorOf(t.DType, dims...))
 	}
 }
 
@@ -50,81 +49,57 @@ func weightedCost(n *ssa.Node) Cost {
 }
 
 // weightSize reads the attributes N and K of packed weights.
-func weightSize(n *ssa.Node) (rows, cols int, err error) {
+func weightSize(n *ssa.Node) (rows, cols int) {
 	r, k := Int(n, "N"), Int(n, "K")
 	if r < 1 || k < 1 || r > math.MaxInt32 || k > math.MaxInt32 {
-		return 0, 0, fmt.Errorf("weights of N=%d and K=%d", r, k)
+		failf("weights of N=%d and K=%d", r, k)
 	}
-	_, err = ndarray.NumElems([]int{int(r), int(k)})
-	return int(r), int(k), err
+	try(ndarray.NumElems([]int{int(r), int(k)}))
+	return int(r), int(k)
 }
 
-func evalMatMulNBits(c *Call) error {
-	if err := wantArrays(c, 3); err != nil {
-		return err
-	}
+func evalMatMulNBits(c *Call) {
 	if Int(c.Node, "weight_prepacked") != 0 {
-		return fmt.Errorf("weight_prepacked: %w", ErrUnsupported)
+		failf("weight_prepacked: %w", ErrUnsupported)
 	}
-	w, err := unpackNBits(c)
-	if err != nil {
-		return err
-	}
-	n, k, _ := weightSize(c.Node)
-	return timesWeights(c, w, n, k, c.Array(5))
+	w := unpackNBits(c)
+	n, k := weightSize(c.Node)
+	timesWeights(c, w, n, k, c.Array(5))
 }
 
 // timesWeights stores A · Wᵀ + bias for W [n,k].
-func timesWeights(c *Call, w []float32, n, k int, bias *ndarray.Array) error {
+func timesWeights(c *Call, w []float32, n, k int, bias *ndarray.Array) {
 	a := c.Array(0)
 	if a.Rank() < 1 || a.Shape[a.Rank()-1] != k || !a.DType.IsFloat() {
-		return fmt.Errorf("A is %s, expected floats with a last dimension of %d", a, k)
+		failf("A is %s, expected floats with a last dimension of %d", a, k)
 	}
-	if err := wantShape("bias", bias, n); err != nil {
-		return err
-	}
+	wantShape("bias", bias, n)
 	shape := append([]int(nil), a.Shape...)
 	shape[len(shape)-1] = n
-	y, err := newReal[float32](c, 0, a.DType, shape...)
-	if err != nil {
-		return err
-	}
+	y := newResult[float32](c, 0, a.DType, shape...)
 	clear(y.V)
-	matMulAddT(a.Len()/k, n, k, reals[float32](a), k, w, k, y.V, n)
-	scaleShift(y.V, nil, reals[float32](bias))
-	return y.store()
+	matMulAddT(a.Len()/k, n, k, elements[float32](a), k, w, k, y.V, n)
+	scaleShift(y.V, nil, elements[float32](bias))
+	y.store()
 }
 
 // unpackNBits dequantizes B to [N,K].
-func unpackNBits(c *Call) ([]float32, error) {
-	n, k, err := weightSize(c.Node)
-	if err != nil {
-		return nil, err
-	}
+func unpackNBits(c *Call) []float32 {
+	n, k := weightSize(c.Node)
 	bits, block := int(Int(c.Node, "bits")), int(Int(c.Node, "block_size"))
 	if bits != 2 && bits != 4 && bits != 8 || block < 16 || block > math.MaxInt32 || block&(block-1) != 0 {
-		return nil, fmt.Errorf("bits=%d and block_size=%d: %w", bits, block, ErrUnsupported)
+		failf("bits=%d and block_size=%d: %w", bits, block, ErrUnsupported)
 	}
 	blocks := (k + block - 1) / block
 	b, scales := c.Array(1), c.Array(2)
 	if b.DType != ndarray.Uint8 {
-		return nil, unsupportedType(b.DType)
+		check(unsupportedType(b.DType))
 	}
-	if err := wantLen("B", b, n*blocks*block*bits/8); err != nil {
-		return nil, err
-	}
-	if err := wantLen("scales", scales, n*blocks); err != nil {
-		return nil, err
-	}
-	zero, err := nbitZeros(c.Array(3), n, blocks, bits)
-	if err != nil {
-		return nil, err
-	}
-	group, err := groupOf(c.Array(4), k, block, blocks)
-	if err != nil {
-		return nil, err
-	}
-	w, s := make([]float32, n*k), reals[float32](scales)
+	wantLen("B", b, n*blocks*block*bits/8)
+	wantLen("scales", scales, n*blocks)
+	zero := nbitZeros(c.Array(3), n, blocks, bits)
+	group := groupOf(c.Array(4), k, block, blocks)
+	w, s := make([]float32, n*k), elements[float32](scales)
 	for i := range n {
 		row := b.Data[i*blocks*block*bits/8:]
 		for j := range k {
@@ -132,7 +107,7 @@ func unpackNBits(c *Call) ([]float32, error) {
 			w[i*k+j] = (float32(bitField(row, j, bits)) - zero[g]) * s[g]
 		}
 	}
-	return w, nil
+	return w
 }
 
 // bitField is element i of a packing of 2, 4 or 8 bits, low bits first.
@@ -142,42 +117,41 @@ func bitField(data []byte, i, bits int) byte {
 }
 
 // nbitZeros returns the zero point of every block.
-func nbitZeros(a *ndarray.Array, n, blocks, bits int) ([]float32, error) {
+func nbitZeros(a *ndarray.Array, n, blocks, bits int) []float32 {
 	out := make([]float32, n*blocks)
 	if a == nil {
 		for i := range out {
 			out[i] = float32(int(1) << (bits - 1))
 		}
-		return out, nil
+		return out
 	}
 	if a.DType != ndarray.Uint8 {
-		return reals[float32](a), wantLen("zero_points", a, n*blocks)
+		wantLen("zero_points", a, n*blocks)
+		return elements[float32](a)
 	}
 	width := (blocks*bits + 7) / 8
-	if err := wantLen("zero_points", a, n*width); err != nil {
-		return nil, err
-	}
+	wantLen("zero_points", a, n*width)
 	for i := range out {
 		out[i] = float32(bitField(a.Data[i/blocks*width:], i%blocks, bits))
 	}
-	return out, nil
+	return out
 }
 
 // groupOf returns the block of every k.
-func groupOf(idx *ndarray.Array, k, block, blocks int) (func(int) int, error) {
+func groupOf(idx *ndarray.Array, k, block, blocks int) func(int) int {
 	if idx == nil {
-		return func(j int) int { return j / block }, nil
+		return func(j int) int { return j / block }
 	}
 	v := idx.Ints()
 	if len(v) < k {
-		return nil, fmt.Errorf("g_idx has %d elements for K=%d", len(v), k)
+		failf("g_idx has %d elements for K=%d", len(v), k)
 	}
 	for _, g := range v[:k] {
 		if g < 0 || g >= int64(blocks) {
-			return nil, fmt.Errorf("g_idx names block %d of %d", g, blocks)
+			failf("g_idx names block %d of %d", g, blocks)
 		}
 	}
-	return func(j int) int { return int(v[j]) }, nil
+	return func(j int) int { return int(v[j]) }
 }
 
 // MatMulBnb4 multiplies by weights of 4-bit floats, FP4 or NF4, with a scale per
@@ -193,13 +167,13 @@ var MatMulBnb4 = Op{
 	Attrs: []AttrSpec{intAttr("K").required(), intAttr("N").required(),
 		intAttr("block_size").required(), intAttr("quant_type").required(),
 		intAttr("training_mode", 0), intAttr("transB", 1)},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		if Int(n, "transB") == 0 {
 			return inferLastTo("K")(n)
 		}
 		return inferLastTo("N")(n)
-	},
-	Eval: evalMatMulBnb4, Facts: Facts{Traits: general, Cost: weightedCost},
+	}),
+	Eval: kernel(evalMatMulBnb4), Facts: Facts{Traits: general, Cost: weightedCost},
 }
 
 // bnb4Tables are the values of FP4 and NF4.
@@ -211,28 +185,18 @@ var bnb4Tables = [2][16]float32{
 		0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1},
 }
 
-func evalMatMulBnb4(c *Call) error {
-	if err := wantArrays(c, 3); err != nil {
-		return err
-	}
-	n, k, err := weightSize(c.Node)
-	if err != nil {
-		return err
-	}
+func evalMatMulBnb4(c *Call) {
+	n, k := weightSize(c.Node)
 	kind, block := Int(c.Node, "quant_type"), int(Int(c.Node, "block_size"))
 	if kind != 0 && kind != 1 || block < 1 || block > math.MaxInt32 {
-		return fmt.Errorf("quant_type=%d and block_size=%d: %w", kind, block, ErrUnsupported)
+		failf("quant_type=%d and block_size=%d: %w", kind, block, ErrUnsupported)
 	}
-	if dt := c.Array(1).DType; dt != ndarray.Uint8 {
-		return unsupportedType(dt)
+	if dt := tensor(c, 1).DType; dt != ndarray.Uint8 {
+		check(unsupportedType(dt))
 	}
-	if err := wantLen("B", c.Array(1), (n*k+1)/2); err != nil {
-		return err
-	}
-	if err := wantLen("absmax", c.Array(2), (n*k+block-1)/block); err != nil {
-		return err
-	}
-	w, scale := make([]float32, n*k), reals[float32](c.Array(2))
+	wantLen("B", c.Array(1), (n*k+1)/2)
+	wantLen("absmax", tensor(c, 2), (n*k+block-1)/block)
+	w, scale := make([]float32, n*k), elements[float32](c.Array(2))
 	for i := range w {
 		q := c.Array(1).Data[i/2]
 		if i%2 == 0 {
@@ -241,7 +205,8 @@ func evalMatMulBnb4(c *Call) error {
 		w[i] = bnb4Tables[kind][q&15] * scale[i/block]
 	}
 	if Int(c.Node, "transB") == 0 {
-		return timesWeights(c, transposed(n, k, w), k, n, nil)
+		timesWeights(c, transposed(n, k, w), k, n, nil)
+		return
 	}
-	return timesWeights(c, w, n, k, nil)
+	timesWeights(c, w, n, k, nil)
 }

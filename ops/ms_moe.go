@@ -24,7 +24,7 @@ import (
 var MoE = Op{
 	Domain: microsoft, Name: "MoE", Since: 1, Doc: "output = Σ over the k best experts of p[e] * (fc2[e]·act(fc1[e]·x + b1[e]) + b2[e])",
 	MinIn: 3, MaxIn: 8, MinOut: 1, MaxOut: 1, Attrs: moeAttrs,
-	Infer: SameAs, Facts: Facts{Traits: general, Cost: moeCost}, Eval: notDouble(evalMoE),
+	Infer: SameAs, Facts: Facts{Traits: general, Cost: moeCost}, Eval: floatKernel(evalMoE, nil),
 }
 
 var moeAttrs = []AttrSpec{floatAttr("activation_alpha", 1), floatAttr("activation_beta", 0),
@@ -67,27 +67,26 @@ func (l expertLayer) apply(w []float32, expert int, y, x []float32) {
 	}
 }
 
-func newExperts(c *Call, inner int) (*experts, error) {
+func newExperts(c *Call, inner int) *experts {
 	x, router, n := c.Array(0), c.Array(1), c.Node
 	if x.Rank() != 2 && x.Rank() != 3 {
-		return nil, fmt.Errorf("input has shape %v, expected [tokens,hidden] or [batch,sequence,hidden]", x.Shape)
+		failf("input has shape %v, expected [tokens,hidden] or [batch,sequence,hidden]", x.Shape)
 	}
 	e := &experts{hidden: x.Shape[x.Rank()-1], tokens: sizeOf(x.Shape[:x.Rank()-1]), inner: inner, chosen: int(Int(n, "k")),
 		normalize: Int(n, "normalize_routing_weights") != 0}
-	if err := wantRank("router_probs", router, 2); err != nil {
-		return nil, err
-	}
+	wantRank("router_probs", router, 2)
 	e.count = router.Shape[1]
 	if router.Shape[0] != e.tokens || e.chosen < 1 || e.chosen > e.count {
-		return nil, fmt.Errorf("router_probs of shape %v for %d tokens with k=%d", router.Shape, e.tokens, e.chosen)
+		failf("router_probs of shape %v for %d tokens with k=%d", router.Shape, e.tokens, e.chosen)
 	}
 	if Int(n, "use_sparse_mixer") != 0 {
-		return nil, fmt.Errorf("use_sparse_mixer=1: %w", ErrUnsupported)
+		failf("use_sparse_mixer=1: %w", ErrUnsupported)
 	}
-	return e, e.readActivation(n)
+	e.readActivation(n)
+	return e
 }
 
-func (e *experts) readActivation(n *ssa.Node) error {
+func (e *experts) readActivation(n *ssa.Node) {
 	each := func(f func(float64) float64) func(dst, src []float32) {
 		return func(dst, src []float32) {
 			for i, v := range src {
@@ -102,12 +101,12 @@ func (e *experts) readActivation(n *ssa.Node) error {
 	case "gelu":
 		e.act = each(geluTanh)
 	case "silu":
-		e.act = each(func(x float64) float64 { return x * sigmoid(x) })
+		e.act = each(silu)
 	case "identity":
 		e.act = func(dst, src []float32) { copy(dst, src) }
 	case "swiglu":
 		if f := Int(n, "swiglu_fusion"); f != 1 {
-			return fmt.Errorf("swiglu_fusion=%d: %w", f, ErrUnsupported)
+			failf("swiglu_fusion=%d: %w", f, ErrUnsupported)
 		}
 		e.wide = 2 * e.inner
 		alpha, beta := float64(Float(n, "activation_alpha")), float64(Float(n, "activation_beta"))
@@ -119,9 +118,8 @@ func (e *experts) readActivation(n *ssa.Node) error {
 			}
 		}
 	default:
-		return fmt.Errorf("activation_type=%q is not relu, gelu, silu, swiglu or identity", name)
+		failf("activation_type=%q is not relu, gelu, silu, swiglu or identity", name)
 	}
-	return nil
 }
 
 // route chooses experts for a token: the k largest logits, of equal ones the later
@@ -131,7 +129,7 @@ func (e *experts) route(logits, weights []float32, order []int, p []float32) []i
 		order[i] = i
 	}
 	copy(p, logits)
-	softmaxRow(p)
+	softmaxRows(p, len(p))
 	sort.SliceStable(order, func(i, j int) bool {
 		a, b := order[i], order[j]
 		return logits[a] > logits[b] || logits[a] == logits[b] && a > b
@@ -188,50 +186,34 @@ func (e *experts) run(x, logits, weights, out []float32) {
 	}
 }
 
-func evalMoE(c *Call) error {
+func evalMoE(c *Call) {
 	w1, w2 := c.Array(2), c.Array(4)
-	if err := wantRank("fc1_experts_weights", w1, 3); err != nil {
-		return err
-	}
-	if err := wantRank("fc2_experts_weights", w2, 3); err != nil {
-		return err
-	}
+	wantRank("fc1_experts_weights", w1, 3)
+	wantRank("fc2_experts_weights", w2, 3)
 	if c.Has(6) || c.Has(7) {
-		return fmt.Errorf("a third layer (fc3): %w", ErrUnsupported)
+		failf("a third layer (fc3): %w", ErrUnsupported)
 	}
-	e, err := newExperts(c, w2.Shape[2])
-	if err != nil {
-		return err
-	}
-	plain := func(what string, at, rows, cols int) (expertLayer, error) {
+	e := newExperts(c, w2.Shape[2])
+	plain := func(what string, at, rows, cols int) expertLayer {
 		a := c.Array(at)
-		if err := wantShape(what+"_weights", a, e.count, rows, cols); err != nil {
-			return expertLayer{}, err
-		}
-		v := reals[float32](a)
-		return expertLayer{func(i int) []float32 { return v[i*rows*cols:][:rows*cols] }, reals[float32](c.Array(at + 1))},
-			wantShape(what+"_bias", c.Array(at+1), e.count, rows)
+		wantShape(what+"_weights", a, e.count, rows, cols)
+		v := elements[float32](a)
+		wantShape(what+"_bias", c.Array(at+1), e.count, rows)
+		return expertLayer{func(i int) []float32 { return v[i*rows*cols:][:rows*cols] }, elements[float32](c.Array(at + 1))}
 	}
-	if e.first, err = plain("fc1_experts", 2, e.wide, e.hidden); err != nil {
-		return err
-	}
-	if e.second, err = plain("fc2_experts", 4, e.hidden, e.inner); err != nil {
-		return err
-	}
-	return e.store(c, nil)
+	e.first = plain("fc1_experts", 2, e.wide, e.hidden)
+	e.second = plain("fc2_experts", 4, e.hidden, e.inner)
+	e.store(c, nil)
 }
 
 // store runs the experts and writes result 0.
-func (e *experts) store(c *Call, weights []float32) error {
+func (e *experts) store(c *Call, weights []float32) {
 	x := c.Array(0)
-	y, err := newReal[float32](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
+	y := newResult[float32](c, 0, x.DType, x.Shape...)
 	out := make([]float32, e.tokens*e.hidden)
-	e.run(reals[float32](x), reals[float32](c.Array(1)), weights, out)
+	e.run(elements[float32](x), elements[float32](c.Array(1)), weights, out)
 	copy(y.V, out)
-	return y.store()
+	y.store()
 }
 
 // QMoE is MoE with weights of 2, 4 or 8 bits, of the com.microsoft domain:
@@ -248,74 +230,58 @@ var QMoE = Op{
 	Attrs: append([]AttrSpec{intAttr("accuracy_level", 0), intAttr("block_size"), intAttr("expert_weight_bits", 4),
 		intAttr("fc1_expert_weight_bits"), intAttr("fc2_expert_weight_bits"), intAttr("fc3_expert_weight_bits"),
 		strAttr("quant_type", "int"), intAttr("weights_prepacked", -1)}, moeAttrs...),
-	Infer: SameAs, Facts: Facts{Traits: general, Cost: moeCost}, Eval: notDouble(evalQMoE),
+	Infer: SameAs, Facts: Facts{Traits: general, Cost: moeCost}, Eval: floatKernel(evalQMoE, nil),
 }
 
-func evalQMoE(c *Call) error {
+func evalQMoE(c *Call) {
 	n := c.Node
-	if err := qmoeSupported(c); err != nil {
-		return err
-	}
+	qmoeSupported(c)
 	bits := Int(n, "expert_weight_bits")
 	bits1, bits2 := int(IntOr(n, "fc1_expert_weight_bits", bits)), int(IntOr(n, "fc2_expert_weight_bits", bits))
 	w2 := c.Array(5)
-	if err := wantRank("fc2_experts_weights", w2, 3); err != nil {
-		return err
-	}
+	wantRank("fc2_experts_weights", w2, 3)
 	for _, b := range []int{bits1, bits2} {
 		if b != 2 && b != 4 && b != 8 {
-			return fmt.Errorf("weights of %d bits: %w", b, ErrUnsupported)
+			failf("weights of %d bits: %w", b, ErrUnsupported)
 		}
 	}
-	e, err := newExperts(c, w2.Shape[2]*8/bits2)
-	if err != nil {
-		return err
-	}
-	if e.first, err = e.quantized(c, 2, 11, e.wide, e.hidden, bits1); err != nil {
-		return err
-	}
-	if e.second, err = e.quantized(c, 5, 12, e.hidden, e.inner, bits2); err != nil {
-		return err
-	}
-	if err := wantShape("router_weights", c.Array(14), e.tokens, e.count); err != nil {
-		return err
-	}
+	e := newExperts(c, w2.Shape[2]*8/bits2)
+	e.first = e.quantized(c, 2, 11, e.wide, e.hidden, bits1)
+	e.second = e.quantized(c, 5, 12, e.hidden, e.inner, bits2)
+	wantShape("router_weights", c.Array(14), e.tokens, e.count)
 	e.normalize = e.normalize || !c.Has(14)
-	return e.store(c, reals[float32](c.Array(14)))
+	e.store(c, elements[float32](c.Array(14)))
 }
 
 // qmoeSupported names the forms that only other devices' kernels have.
-func qmoeSupported(c *Call) error {
+func qmoeSupported(c *Call) {
 	n := c.Node
 	switch {
 	case Str(n, "quant_type") != "int":
-		return fmt.Errorf("quant_type=%q: %w", Str(n, "quant_type"), ErrUnsupported)
+		failf("quant_type=%q: %w", Str(n, "quant_type"), ErrUnsupported)
 	case Int(n, "weights_prepacked") > 0:
-		return fmt.Errorf("weights_prepacked=1: %w", ErrUnsupported)
+		failf("weights_prepacked=1: %w", ErrUnsupported)
 	case c.Has(8) || c.Has(9) || c.Has(10) || c.Has(13):
-		return fmt.Errorf("a third layer (fc3): %w", ErrUnsupported)
+		failf("a third layer (fc3): %w", ErrUnsupported)
 	}
 	for i := 15; i < len(c.In); i++ {
 		if c.Has(i) {
-			return fmt.Errorf("operand %d, of float quantization: %w", i, ErrUnsupported)
+			failf("operand %d, of float quantization: %w", i, ErrUnsupported)
 		}
 	}
-	return nil
 }
 
 // quantized reads a layer from weights at, scales at+1, bias at+2 and zero points.
-func (e *experts) quantized(c *Call, at, zeroAt, rows, cols, bits int) (expertLayer, error) {
+func (e *experts) quantized(c *Call, at, zeroAt, rows, cols, bits int) expertLayer {
 	what := fmt.Sprintf("operand %d", at)
 	perByte, block := 8/bits, int(Int(c.Node, "block_size"))
 	if cols%perByte != 0 || block < 0 || block > 0 && cols%block != 0 {
-		return expertLayer{}, fmt.Errorf("%s: rows of %d weights of %d bits in blocks of %d", what, cols, bits, block)
+		failf("%s: rows of %d weights of %d bits in blocks of %d", what, cols, bits, block)
 	}
 	q, scales, zeros := c.Array(at), c.Array(at+1), c.Array(zeroAt)
-	if err := wantShape(what, q, e.count, rows, cols/perByte); err != nil {
-		return expertLayer{}, err
-	}
+	wantShape(what, q, e.count, rows, cols/perByte)
 	if q.DType != ndarray.Uint8 || scales == nil || zeros != nil && zeros.DType != ndarray.Uint8 {
-		return expertLayer{}, fmt.Errorf("%s: weights and zero points are uint8, and scales must be given", what)
+		failf("%s: weights and zero points are uint8, and scales must be given", what)
 	}
 	blocks, shape, zeroShape := 1, []int{e.count, rows}, []int{e.count, (rows + perByte - 1) / perByte}
 	if block > 0 {
@@ -323,20 +289,14 @@ func (e *experts) quantized(c *Call, at, zeroAt, rows, cols, bits int) (expertLa
 		shape = append(shape, blocks)
 		zeroShape = []int{e.count, rows, (blocks + perByte - 1) / perByte}
 	}
-	if err := wantShape("scales of "+what, scales, shape...); err != nil {
-		return expertLayer{}, err
-	}
-	if err := wantShape("zero points of "+what, zeros, zeroShape...); err != nil {
-		return expertLayer{}, err
-	}
-	if err := wantShape("bias of "+what, c.Array(at+2), e.count, rows); err != nil {
-		return expertLayer{}, err
-	}
-	u := unpacker{bits, perByte, rows, cols, blocks, block > 0, q.Data, nil, reals[float32](scales)}
+	wantShape("scales of "+what, scales, shape...)
+	wantShape("zero points of "+what, zeros, zeroShape...)
+	wantShape("bias of "+what, c.Array(at+2), e.count, rows)
+	u := unpacker{bits, perByte, rows, cols, blocks, block > 0, q.Data, nil, elements[float32](scales)}
 	if zeros != nil {
 		u.zeros = zeros.Data
 	}
-	return expertLayer{u.weights, reals[float32](c.Array(at + 2))}, nil
+	return expertLayer{u.weights, elements[float32](c.Array(at + 2))}
 }
 
 // unpacker gives the weights of an expert as floats.

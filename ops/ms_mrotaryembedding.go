@@ -1,10 +1,6 @@
 package ops
 
-import (
-	"fmt"
-
-	"github.com/berth-onnx/berth/ssa"
-)
+import "github.com/berth-onnx/berth/ssa"
 
 // MRotaryEmbedding is RotaryEmbedding with three positions per token, time, height
 // and width, of the com.microsoft domain; mrope_section says how many of the angles
@@ -20,37 +16,27 @@ var MRotaryEmbedding = Op{
 	Attrs: []AttrSpec{intAttr("interleaved"), intAttr("is_packed_batching"), intAttr("mrope_layout"),
 		intsAttr("mrope_section").required(), intAttr("num_heads"), intAttr("rotary_embedding_dim"),
 		floatAttr("scale", 1)},
-	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst}, Eval: notDouble(evalMRotary),
+	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst}, Eval: floatKernel(evalMRotary, nil),
 }
 
-func evalMRotary(c *Call) error {
+func evalMRotary(c *Call) {
 	a, ids, cos, sin := c.Array(0), c.Array(1), c.Array(2), c.Array(3)
-	if err := wantRank("cos_cache", cos, 2); err != nil {
-		return err
-	}
+	wantRank("cos_cache", cos, 2)
 	if s := Float(c.Node, "scale"); s != 1 {
-		return fmt.Errorf("scale=%g: %w", s, ErrUnsupported)
+		failf("scale=%g: %w", s, ErrUnsupported)
 	}
 	half := cos.Shape[1]
 	n, dim := int(Int(c.Node, "num_heads")), int(Int(c.Node, "rotary_embedding_dim"))
 	if dim == 0 && a.Rank() == 3 && half > 0 {
 		n = a.Shape[2] / (2 * half)
 	}
-	x, err := headsOf[float32]("input", a, n)
-	if err != nil {
-		return err
-	}
-	if err := wantShape("position_ids", ids, 3, x.batch, x.seq); err != nil {
-		return err
-	}
-	stream, err := angleStreams(c.Node, half)
-	if err != nil {
-		return err
-	}
+	x := headsOf[float32]("input", a, n)
+	wantShape("position_ids", ids, 3, x.batch, x.seq)
+	stream := angleStreams(c.Node, half)
 	positions := ids.Ints()
 	for _, p := range positions {
 		if p < 0 || p >= int64(cos.Shape[0]) {
-			return fmt.Errorf("position %d is outside a cache of %d positions", p, cos.Shape[0])
+			failf("position %d is outside a cache of %d positions", p, cos.Shape[0])
 		}
 	}
 	// one row of angles per token, gathered from three
@@ -64,22 +50,20 @@ func evalMRotary(c *Call) error {
 		}
 		return out
 	}
-	if err := wantShape("sin_cache", sin, cos.Shape...); err != nil {
-		return err
-	}
+	wantShape("sin_cache", sin, cos.Shape...)
 	if 2*half > x.size || dim != 0 && dim != 2*half {
-		return fmt.Errorf("a cache of %d angles does not fit heads of size %d with rotary_embedding_dim=%d", half, x.size, dim)
+		failf("a cache of %d angles does not fit heads of size %d with rotary_embedding_dim=%d", half, x.size, dim)
 	}
-	r := &rotation[float32]{cos: gathered(reals[float32](cos)), sin: gathered(reals[float32](sin)), half: half, scale: 1,
+	r := &rotation[float32]{cos: gathered(elements[float32](cos)), sin: gathered(elements[float32](sin)), half: half, scale: 1,
 		interleaved: Int(c.Node, "interleaved") != 0, row: func(b, s int) int { return b*x.seq + s }}
-	return r.eval(c, x)
+	r.eval(c, x)
 }
 
 // angleStreams says for every angle which of the three positions it belongs to.
-func angleStreams(n *ssa.Node, half int) ([]int, error) {
+func angleStreams(n *ssa.Node, half int) []int {
 	section := Ints(n, "mrope_section")
 	if len(section) != 3 || section[0] < 0 || section[1] < 0 || section[2] < 0 || section[0]+section[1]+section[2] != int64(half) {
-		return nil, fmt.Errorf("mrope_section=%v does not divide %d angles among three positions", section, half)
+		failf("mrope_section=%v does not divide %d angles among three positions", section, half)
 	}
 	out := make([]int, half)
 	switch layout := Int(n, "mrope_layout"); layout {
@@ -99,7 +83,7 @@ func angleStreams(n *ssa.Node, half int) ([]int, error) {
 			}
 		}
 	default:
-		return nil, fmt.Errorf("mrope_layout=%d is neither 0 nor 1", layout)
+		failf("mrope_layout=%d is neither 0 nor 1", layout)
 	}
-	return out, nil
+	return out
 }

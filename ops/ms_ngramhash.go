@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -21,13 +19,13 @@ var NGramHashMapping = Op{
 	MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{intAttr("max_ngram_size").required(), intAttr("n_head_per_ngram").required(),
 		intAttr("pad_id").required(), intAttr("reset_on_eos", 0)},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		ids := InType(n, 0)
 		most := Int(n, "max_ngram_size")
 		heads := (most - 1) * Int(n, "n_head_per_ngram")
-		return []Fact{{Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), dimOf(ids, 1), ssa.D(heads))}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), ssa.D(most-1))}}, nil
-	},
-	Facts: Facts{Traits: general}, Eval: evalNGramHash,
+		return []Inferred{{Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), dimOf(ids, 1), ssa.D(heads))}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), ssa.D(most-1))}}
+	}),
+	Facts: Facts{Traits: general}, Eval: kernel(evalNGramHash),
 }
 
 // ngramHash is what all sequences of a call share.
@@ -42,40 +40,38 @@ type ngramHash struct {
 
 // newNGramHash reads attributes and operands; offsets and eos are positions of
 // head_offsets and eos_token_id.
-func newNGramHash(c *Call, offsets, eos int) (*ngramHash, error) {
+func newNGramHash(c *Call, offsets, eos int) *ngramHash {
 	n := c.Node
 	h := &ngramHash{most: int(Int(n, "max_ngram_size")), perSize: int(Int(n, "n_head_per_ngram")), fill: Int(n, "pad_id")}
 	ids := c.Array(0)
 	if h.most < 2 || h.most > 1<<16 || h.perSize < 1 || h.perSize > 1<<16 {
-		return nil, fmt.Errorf("max_ngram_size=%d with n_head_per_ngram=%d", h.most, h.perSize)
+		failf("max_ngram_size=%d with n_head_per_ngram=%d", h.most, h.perSize)
 	}
 	if ids.DType != ndarray.Int32 && ids.DType != ndarray.Int64 {
-		return nil, unsupportedType(ids.DType)
+		check(unsupportedType(ids.DType))
 	}
 	h.narrow = ids.DType == ndarray.Int32
 	heads := (h.most - 1) * h.perSize
 	h.multipliers, h.vocabulary = c.Array(1).Ints(), c.Array(2).Ints()
 	if len(h.multipliers) < h.most || len(h.vocabulary) != heads {
-		return nil, fmt.Errorf("%d multipliers and %d vocabulary sizes for n-grams of up to %d tokens with %d heads each", len(h.multipliers), len(h.vocabulary), h.most, h.perSize)
+		failf("%d multipliers and %d vocabulary sizes for n-grams of up to %d tokens with %d heads each", len(h.multipliers), len(h.vocabulary), h.most, h.perSize)
 	}
 	for _, v := range h.vocabulary {
 		if v < 1 {
-			return nil, fmt.Errorf("a vocabulary of %d ids", v)
+			failf("a vocabulary of %d ids", v)
 		}
 	}
 	if c.Has(offsets) {
-		if err := wantShape("head_offsets", c.Array(offsets), heads); err != nil {
-			return nil, err
-		}
+		wantShape("head_offsets", c.Array(offsets), heads)
 		h.offsets = c.Array(offsets).Ints()
 	}
 	if eos := c.Array(eos); eos != nil {
 		if eos.Len() != 1 {
-			return nil, fmt.Errorf("eos_token_id has shape %v", eos.Shape)
+			failf("eos_token_id has shape %v", eos.Shape)
 		}
 		h.eos, h.fill, h.resets = eos.Int(0), eos.Int(0), Int(n, "reset_on_eos") != 0
 	}
-	return h, nil
+	return h
 }
 
 // wrap keeps arithmetic in the ids' width.
@@ -121,32 +117,18 @@ func (h *ngramHash) history(line []int64, past []int64) {
 	}
 }
 
-func evalNGramHash(c *Call) error {
+func evalNGramHash(c *Call) {
 	ids := c.Array(0)
-	if err := wantRank("input_ids", ids, 2); err != nil {
-		return err
-	}
-	h, err := newNGramHash(c, 4, 5)
-	if err != nil {
-		return err
-	}
+	wantRank("input_ids", ids, 2)
+	h := newNGramHash(c, 4, 5)
 	batch, length, back := ids.Shape[0], ids.Shape[1], h.most-1
-	if err := wantShape("past_ids", c.Array(3), batch, back); err != nil {
-		return err
-	}
-	if err := wantShape("segment_ids", c.Array(6), batch, length); err != nil {
-		return err
-	}
+	wantShape("past_ids", c.Array(3), batch, back)
+	wantShape("segment_ids", c.Array(6), batch, length)
 	heads := back * h.perSize
-	out, err := c.Output(0, ids.DType, batch, length, heads)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, ids.DType, batch, length, heads)
 	var present *ndarray.Array
 	if c.Wants(1) {
-		if present, err = c.Output(1, ids.DType, batch, back); err != nil {
-			return err
-		}
+		present = result(c, 1, ids.DType, batch, back)
 	}
 	all := ids.Ints()
 	for b := range batch {
@@ -168,7 +150,6 @@ func evalNGramHash(c *Call) error {
 			}
 		}
 	}
-	return nil
 }
 
 // rowOf is row b of a matrix of integers, nil for nil.
@@ -188,14 +169,14 @@ var VarlenNGramHashMapping = Op{
 	Domain: microsoft, Name: "VarlenNGramHashMapping", Since: 1, Doc: "hash ids of the n-grams that end at every token of packed sequences",
 	MinIn: 4, MaxIn: 10, MinOut: 1, MaxOut: 4,
 	Attrs: append([]AttrSpec{intAttr("state_update_capacity", 0)}, NGramHashMapping.Attrs...),
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		ids := InType(n, 0)
 		back := ssa.D(Int(n, "max_ngram_size") - 1)
 		batch := dimOf(InType(n, 3), 0).AddN(-1)
-		return []Fact{{Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), back.MulN(Int(n, "n_head_per_ngram")))}, {Type: ssa.TensorOf(ids.DType, batch, back)},
-			{Type: ssa.TensorOf(ndarray.Int32, batch, back)}, {Type: ssa.TensorOf(ids.DType, batch, ssa.D(Int(n, "state_update_capacity")), back)}}, nil
-	},
-	Facts: Facts{Traits: general}, Eval: evalVarlenNGramHash,
+		return []Inferred{{Type: ssa.TensorOf(ids.DType, dimOf(ids, 0), back.MulN(Int(n, "n_head_per_ngram")))}, {Type: ssa.TensorOf(ids.DType, batch, back)},
+			{Type: ssa.TensorOf(ndarray.Int32, batch, back)}, {Type: ssa.TensorOf(ids.DType, batch, ssa.D(Int(n, "state_update_capacity")), back)}}
+	}),
+	Facts: Facts{Traits: general}, Eval: kernel(evalVarlenNGramHash),
 }
 
 // packedHash is one evaluation of VarlenNGramHashMapping.
@@ -207,72 +188,49 @@ type packedHash struct {
 	present, segments, updates *ndarray.Array // nil where nobody wants them
 }
 
-func evalVarlenNGramHash(c *Call) error {
-	h, err := newNGramHash(c, 5, 6)
-	if err != nil {
-		return err
-	}
+func evalVarlenNGramHash(c *Call) {
+	h := newNGramHash(c, 5, 6)
 	p := &packedHash{ngramHash: h, c: c, back: h.most - 1, capacity: int(Int(c.Node, "state_update_capacity"))}
-	if err := p.check(); err != nil {
-		return err
-	}
+	p.check()
 	dt := c.Array(0).DType
-	if p.hashes, err = c.Output(0, dt, c.Array(0).Len(), p.back*h.perSize); err != nil {
-		return err
-	}
+	p.hashes = result(c, 0, dt, c.Array(0).Len(), p.back*h.perSize)
 	optional := func(at int, dt ndarray.DType, shape ...int) *ndarray.Array {
-		if err != nil || !c.Wants(at) {
+		if !c.Wants(at) {
 			return nil
 		}
-		var a *ndarray.Array
-		a, err = c.Output(at, dt, shape...)
-		return a
+		return result(c, at, dt, shape...)
 	}
 	p.present = optional(1, dt, p.batch, p.back)
 	p.segments = optional(2, ndarray.Int32, p.batch, p.back)
 	p.updates = optional(3, dt, p.batch, p.capacity, p.back)
-	if err != nil {
-		return err
-	}
 	bounds := c.Array(3).Ints()
 	for b := range p.batch {
 		p.sequence(b, int(bounds[b]), int(bounds[b+1]))
 	}
-	return nil
 }
 
 // check checks shapes and bounds.
-func (p *packedHash) check() error {
+func (p *packedHash) check() {
 	c, ids, bounds := p.c, p.c.Array(0), p.c.Array(3)
-	if err := wantRank("input_ids", ids, 1); err != nil {
-		return err
-	}
-	if err := wantRank("cumulative_sequence_length", bounds, 1); err != nil {
-		return err
-	}
+	wantRank("input_ids", ids, 1)
+	wantRank("cumulative_sequence_length", bounds, 1)
 	if p.batch = bounds.Len() - 1; p.batch < 0 || p.capacity < 0 || p.capacity > 8 || !bounds.DType.IsInteger() {
-		return fmt.Errorf("%d bounds of sequences, state_update_capacity=%d", bounds.Len(), p.capacity)
+		failf("%d bounds of sequences, state_update_capacity=%d", bounds.Len(), p.capacity)
 	}
 	last := int64(0)
 	for i, at := range bounds.Ints() {
 		if at < last || i == 0 && at != 0 || i == p.batch && at != int64(ids.Len()) {
-			return fmt.Errorf("cumulative_sequence_length %v does not divide %d tokens", bounds.Ints(), ids.Len())
+			failf("cumulative_sequence_length %v does not divide %d tokens", bounds.Ints(), ids.Len())
 		}
 		last = at
 	}
-	if err := wantShape("past_ids", c.Array(4), p.batch, p.back); err != nil {
-		return err
-	}
-	if err := wantShape("segment_ids", c.Array(7), ids.Len()); err != nil {
-		return err
-	}
-	if err := wantShape("past_segment_ids", c.Array(8), p.batch, p.back); err != nil {
-		return err
-	}
+	wantShape("past_ids", c.Array(4), p.batch, p.back)
+	wantShape("segment_ids", c.Array(7), ids.Len())
+	wantShape("past_segment_ids", c.Array(8), p.batch, p.back)
 	if c.Wants(2) && !c.Has(7) || c.Has(9) != (p.capacity > 0) {
-		return fmt.Errorf("present_segment_ids needs segment_ids, and capture_count goes with state_update_capacity")
+		failf("present_segment_ids needs segment_ids, and capture_count goes with state_update_capacity")
 	}
-	return wantShape("capture_count", c.Array(9), p.batch)
+	wantShape("capture_count", c.Array(9), p.batch)
 }
 
 // sequence hashes one sequence and stores what comes after it.

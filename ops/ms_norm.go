@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -24,57 +23,39 @@ func simplifiedNorm(domain string) Op {
 		Domain: domain, Name: "SimplifiedLayerNormalization", Since: 1, Doc: "Y = X / sqrt(mean(X²) + epsilon) * scale over the last dimensions",
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 2,
 		Attrs: normAttrs, Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: normCost},
-		Infer: func(n *ssa.Node) ([]Fact, error) {
-			stats, err := inferSuffixStats(n, ndarray.Float32)
+		Infer: rule(func(n *ssa.Node) []Inferred {
+			stats := inferSuffixStats(n, ndarray.Float32)
 			y := InType(n, 0)
 			y.DType = InType(n, 1).DType
-			return []Fact{{Type: y}, {Type: stats}}, err
-		},
-		Eval: func(c *Call) error { return byReal(c, 0, evalSimplifiedNorm[float32], evalSimplifiedNorm[float64]) },
+			return []Inferred{{Type: y}, {Type: stats}}
+		}),
+		Eval: floatKernel(evalSimplifiedNorm[float32], evalSimplifiedNorm[float64]),
 	}
 }
 
-func evalSimplifiedNorm[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
-	x := c.Array(0)
-	s, err := suffixNormOf(c.Node, x.Shape, false)
-	if err != nil {
-		return err
-	}
+func evalSimplifiedNorm[T float32 | float64](c *Call) {
+	x := tensor(c, 0)
+	s := suffixNormOf(c.Node, x.Shape, false)
 	if s.stash = ndarray.Float32; x.DType == ndarray.Float64 {
 		s.stash = x.DType
 	}
-	scale, err := spread[T]("scale", c.Array(1), x.Shape)
-	if err != nil {
-		return err
-	}
-	row, err := statWriter(c, -1, 1, s, x)
-	if err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, c.Array(1).DType, x.Shape...)
-	if err != nil {
-		return err
-	}
-	normalizeSuffix(s, reals[T](x), y.V, row)
+	scale := spread[T]("scale", tensor(c, 1), x.Shape)
+	row := statWriter(c, -1, 1, s, x)
+	y := newResult[T](c, 0, c.Array(1).DType, x.Shape...)
+	normalizeSuffix(s, elements[T](x), y.V, row)
 	scaleShift(y.V, scale, nil)
-	return y.store()
+	y.store()
 }
 
 // statWriter returns a function that stores mean and reciprocal deviation of
 // every row as results meanAt and invAt, where they are wanted (-1: never).
-func statWriter(c *Call, meanAt, invAt int, s suffixNorm, x *ndarray.Array) (func(r int, mean, inv float64), error) {
+func statWriter(c *Call, meanAt, invAt int, s suffixNorm, x *ndarray.Array) func(r int, mean, inv float64) {
 	var out [2]*ndarray.Array
 	for i, at := range [2]int{meanAt, invAt} {
 		if at < 0 || !c.Wants(at) {
 			continue
 		}
-		var err error
-		if out[i], err = c.Output(at, ndarray.Float32, s.statShape(x.Shape)...); err != nil {
-			return nil, err
-		}
+		out[i] = result(c, at, ndarray.Float32, s.statShape(x.Shape)...)
 	}
 	return func(r int, mean, inv float64) {
 		for i, v := range [2]float64{mean, inv} {
@@ -82,7 +63,7 @@ func statWriter(c *Call, meanAt, invAt int, s suffixNorm, x *ndarray.Array) (fun
 				out[i].SetFloat(r, v)
 			}
 		}
-	}, nil
+	}
 }
 
 // SkipLayerNormalization is layer normalization of a residual sum, of the
@@ -93,8 +74,8 @@ func statWriter(c *Call, meanAt, invAt int, s suffixNorm, x *ndarray.Array) (fun
 var SkipLayerNormalization = Op{
 	Domain: microsoft, Name: "SkipLayerNormalization", Since: 1, Doc: "output = LayerNormalization(input + skip + bias)",
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 4,
-	Attrs: []AttrSpec{floatAttr("epsilon", 1e-12)}, Infer: inferSkipNorm, Facts: Facts{Traits: general, Cost: normCost},
-	Eval: func(c *Call) error { return evalSkipNorm(c, true, 3, 4) },
+	Attrs: []AttrSpec{floatAttr("epsilon", 1e-12)}, Infer: rule(inferSkipNorm), Facts: Facts{Traits: general, Cost: normCost},
+	Eval: floatKernel(func(c *Call) { skipNorm(c, true, 3, 4) }, nil),
 }
 
 // SkipSimplifiedLayerNormalization is the same without mean and beta:
@@ -103,73 +84,42 @@ var SkipLayerNormalization = Op{
 var SkipSimplifiedLayerNormalization = Op{
 	Domain: microsoft, Name: "SkipSimplifiedLayerNormalization", Since: 1, Doc: "output = SimplifiedLayerNormalization(input + skip + bias)",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 4,
-	Attrs: []AttrSpec{floatAttr("epsilon", 1e-12)}, Infer: inferSkipNorm, Facts: Facts{Traits: general, Cost: normCost},
-	Eval: func(c *Call) error { return evalSkipNorm(c, false, -1, 3) },
+	Attrs: []AttrSpec{floatAttr("epsilon", 1e-12)}, Infer: rule(inferSkipNorm), Facts: Facts{Traits: general, Cost: normCost},
+	Eval: floatKernel(func(c *Call) { skipNorm(c, false, -1, 3) }, nil),
 }
 
-func inferSkipNorm(n *ssa.Node) ([]Fact, error) {
+func inferSkipNorm(n *ssa.Node) []Inferred {
 	x := InType(n, 0)
-	stats, err := inferSuffixStats(n, ndarray.Float32)
-	return []Fact{{Type: x}, {Type: stats}, {Type: stats}, {Type: x}}, err
+	stats := inferSuffixStats(n, ndarray.Float32)
+	return []Inferred{{Type: x}, {Type: stats}, {Type: stats}, {Type: x}}
 }
 
-// evalSkipNorm runs both; beta and bias are operand positions, -1 for none.
-func evalSkipNorm(c *Call, center bool, beta, bias int) error {
-	return byReal(c, 0, func(c *Call) error { return skipNorm[float32](c, center, beta, bias) },
-		func(c *Call) error { return unsupportedType(c.Array(0).DType) })
-}
-
-func skipNorm[T realNum](c *Call, center bool, betaAt, biasAt int) error {
-	if err := wantArrays(c, 3); err != nil {
-		return err
-	}
-	x := c.Array(0)
+// skipNorm runs both; betaAt and biasAt are operand positions, -1 for none.
+func skipNorm(c *Call, center bool, betaAt, biasAt int) {
+	x := tensor(c, 0)
 	s := suffixNorm{axis: x.Rank() - 1, eps: float64(Float(c.Node, "epsilon")), center: center, stash: ndarray.Float32}
 	if x.Rank() < 1 {
-		return fmt.Errorf("input is a scalar")
+		failf("input is a scalar")
 	}
 	s.outer, s.inner = sizeOf(x.Shape[:s.axis]), x.Shape[s.axis]
-	var extra [4][]T // skip, bias, gamma, beta
+	tensor(c, 1)
+	tensor(c, 2)
+	var extra [4][]float32 // skip, bias, gamma, beta
 	for i, at := range [4]int{1, biasAt, 2, betaAt} {
 		if at < 0 {
 			continue
 		}
-		var err error
-		if extra[i], err = spread[T]([]string{"skip", "bias", "gamma", "beta"}[i], c.Array(at), x.Shape); err != nil {
-			return err
-		}
+		extra[i] = spread[float32]([]string{"skip", "bias", "gamma", "beta"}[i], c.Array(at), x.Shape)
 	}
-	sum := slices.Clone(reals[T](x))
+	sum := slices.Clone(elements[float32](x))
 	scaleShift(sum, nil, extra[0])
 	scaleShift(sum, nil, extra[1])
-	if err := storeWanted(c, 3, x, sum); err != nil {
-		return err
-	}
-	row, err := statWriter(c, 1, 2, s, x)
-	if err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
+	setResult(c, 3, x.DType, x.Shape, sum)
+	row := statWriter(c, 1, 2, s, x)
+	y := newResult[float32](c, 0, x.DType, x.Shape...)
 	normalizeSuffix(s, sum, y.V, row)
 	scaleShift(y.V, extra[2], extra[3])
-	return y.store()
-}
-
-// storeWanted stores values as result i, of like's type and shape, if anyone
-// wants them.
-func storeWanted[T realNum](c *Call, i int, like *ndarray.Array, v []T) error {
-	if !c.Wants(i) {
-		return nil
-	}
-	out, err := newReal[T](c, i, like.DType, like.Shape...)
-	if err != nil {
-		return err
-	}
-	copy(out.V, v)
-	return out.store()
+	y.store()
 }
 
 // EmbedLayerNormalization sums word, position and segment embeddings and
@@ -184,86 +134,66 @@ var EmbedLayerNormalization = Op{
 	Domain: microsoft, Name: "EmbedLayerNormalization", Since: 1, Doc: "output = LayerNormalization(word[ids] + position + segment[ids])",
 	MinIn: 1, MaxIn: 9, MinOut: 1, MaxOut: 3,
 	Attrs: []AttrSpec{floatAttr("epsilon", 1e-12), intAttr("mask_index_type")},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
 		ids, w := InType(n, 0), InType(n, 2)
 		y := ssa.TensorOf(w.DType, dimOf(ids, 0), dimOf(ids, 1), dimOf(w, 1))
-		return []Fact{{Type: y}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0))}, {Type: y}}, nil
-	},
-	Eval: evalEmbedNorm,
+		return []Inferred{{Type: y}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0))}, {Type: y}}
+	}),
+	Eval: kernel(evalEmbedNorm),
 }
 
-func evalEmbedNorm(c *Call) error {
+func evalEmbedNorm(c *Call) {
 	ids, words, positions, segments := c.Array(0), c.Array(2), c.Array(3), c.Array(4)
 	for i, a := range []*ndarray.Array{ids, words, positions} {
-		if err := wantRank([]string{"input_ids", "word_embedding", "position_embedding"}[i], a, 2); err != nil {
-			return err
-		}
+		wantRank([]string{"input_ids", "word_embedding", "position_embedding"}[i], a, 2)
 	}
 	batch, seq, hidden := ids.Shape[0], ids.Shape[1], words.Shape[1]
 	for i, a := range []*ndarray.Array{c.Array(1), c.Array(7)} {
-		if err := wantShape([]string{"segment_ids", "mask"}[i], a, batch, seq); err != nil {
-			return err
-		}
+		wantShape([]string{"segment_ids", "mask"}[i], a, batch, seq)
 	}
 	for i, a := range []*ndarray.Array{c.Array(5), c.Array(6)} {
-		if err := wantRank([]string{"gamma", "beta"}[i], a, 1); err != nil {
-			return err
-		}
-		if err := wantLen("gamma or beta", a, hidden); err != nil {
-			return err
-		}
+		wantRank([]string{"gamma", "beta"}[i], a, 1)
+		wantLen("gamma or beta", a, hidden)
 	}
 	if c.Has(1) != c.Has(4) {
-		return fmt.Errorf("segment_ids and segment_embedding come together")
+		failf("segment_ids and segment_embedding come together")
 	}
 	sum := make([]float32, batch*seq*hidden)
 	position := func(i int) int64 { return int64(i % seq) }
 	if p := c.Array(8); p != nil {
 		if p.Rank() != 2 || p.Shape[1] != seq || p.Shape[0] != batch && p.Shape[0] != 1 {
-			return fmt.Errorf("position_ids have shape %v", p.Shape)
+			failf("position_ids have shape %v", p.Shape)
 		}
 		position = func(i int) int64 { return p.Int(i % p.Len()) }
 	}
-	if err := addRows(sum, words, hidden, ids.Int); err != nil {
-		return err
-	}
-	if err := addRows(sum, positions, hidden, position); err != nil {
-		return err
-	}
+	addRows(sum, words, hidden, ids.Int)
+	addRows(sum, positions, hidden, position)
 	if segments != nil {
-		if err := addRows(sum, segments, hidden, c.Array(1).Int); err != nil {
-			return err
-		}
+		addRows(sum, segments, hidden, c.Array(1).Int)
 	}
-	return storeEmbedNorm(c, sum, []int{batch, seq, hidden})
+	storeEmbedNorm(c, sum, []int{batch, seq, hidden})
 }
 
 // addRows adds row index(i) of table to every row i of sum.
-func addRows(sum []float32, table *ndarray.Array, width int, index func(i int) int64) error {
+func addRows(sum []float32, table *ndarray.Array, width int, index func(i int) int64) {
 	if table.Rank() != 2 || table.Shape[1] != width {
-		return fmt.Errorf("an embedding table has shape %v, expected [rows,%d]", table.Shape, width)
+		failf("an embedding table has shape %v, expected [rows,%d]", table.Shape, width)
 	}
-	v := reals[float32](table)
+	v := elements[float32](table)
 	for i := 0; i*width < len(sum); i++ {
 		k := index(i)
 		if k < 0 || k >= int64(table.Shape[0]) {
-			return fmt.Errorf("index %d is outside an embedding table of %d rows", k, table.Shape[0])
+			failf("index %d is outside an embedding table of %d rows", k, table.Shape[0])
 		}
 		addScaled(sum[i*width:(i+1)*width], 1, v[int(k)*width:][:width])
 	}
-	return nil
 }
 
-func storeEmbedNorm(c *Call, sum []float32, shape []int) error {
+func storeEmbedNorm(c *Call, sum []float32, shape []int) {
 	words, ids, mask := c.Array(2), c.Array(0), c.Array(7)
-	if err := storeWanted(c, 2, &ndarray.Array{DType: words.DType, Shape: shape}, sum); err != nil {
-		return err
-	}
+	setResult(c, 2, words.DType, shape, sum)
 	if c.Wants(1) {
-		out, err := c.Output(1, ids.DType, shape[0])
-		if err != nil {
-			return err
-		}
+		out := result(c, 1, ids.DType, shape[0])
 		for b := range shape[0] {
 			count := int64(0)
 			for i := 0; mask != nil && i < shape[1]; i++ {
@@ -274,13 +204,10 @@ func storeEmbedNorm(c *Call, sum []float32, shape []int) error {
 			out.SetInt(b, count)
 		}
 	}
-	y, err := newReal[float32](c, 0, words.DType, shape...)
-	if err != nil {
-		return err
-	}
+	y := newResult[float32](c, 0, words.DType, shape...)
 	s := suffixNorm{axis: 2, outer: shape[0] * shape[1], inner: shape[2], center: true, stash: ndarray.Float32,
 		eps: float64(Float(c.Node, "epsilon"))}
 	normalizeSuffix(s, sum, y.V, nil)
-	scaleShift(y.V, reals[float32](c.Array(5)), reals[float32](c.Array(6)))
-	return y.store()
+	scaleShift(y.V, elements[float32](c.Array(5)), elements[float32](c.Array(6)))
+	y.store()
 }

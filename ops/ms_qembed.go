@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -14,17 +12,17 @@ var QEmbedLayerNormalization = Op{
 	Domain: microsoft, Name: "QEmbedLayerNormalization", Since: 1, Doc: "output = LayerNormalization(word[ids] + position + segment[ids]), tables quantized",
 	MinIn: 1, MaxIn: 18, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{floatAttr("epsilon", 1e-12)},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
 		ids := InType(n, 0)
 		y := ssa.TensorOf(InType(n, 8).DType, dimOf(ids, 0), dimOf(ids, 1), dimOf(InType(n, 2), 1))
-		return []Fact{{Type: y}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0))}}, nil
-	},
-	Eval: evalQEmbedNorm,
+		return []Inferred{{Type: y}, {Type: ssa.TensorOf(ids.DType, dimOf(ids, 0))}}
+	}),
+	Eval: kernel(evalQEmbedNorm),
 }
 
 // evalQEmbedNorm dequantizes the tables and leaves the rest to
 // EmbedLayerNormalization, whose first eight operands are the same.
-func evalQEmbedNorm(c *Call) error {
+func evalQEmbedNorm(c *Call) {
 	inner := *c
 	inner.In = make([]ndarray.Value, 8)
 	copy(inner.In, c.In)
@@ -34,20 +32,16 @@ func evalQEmbedNorm(c *Call) error {
 			continue
 		}
 		if !byteInts.has(a.DType) {
-			return unsupportedType(a.DType)
+			check(unsupportedType(a.DType))
 		}
-		p, err := qparamOf(c, 8+i, 13+i, a.DType)
-		if err != nil {
-			return err
-		}
+		p := qparamOf(c, 8+i, 13+i, a.DType)
 		inner.In[2+i] = ndarray.Of(p.real(a), a.Shape...)
 	}
 	if c.Has(1) != c.Has(4) {
-		return fmt.Errorf("segment_ids and segment_embedding come together")
+		failf("segment_ids and segment_embedding come together")
 	}
-	err := evalEmbedNorm(&inner)
+	evalEmbedNorm(&inner)
 	c.Out = inner.Out
-	return err
 }
 
 // BiasSoftmax is the softmax of data + bias over the dimensions from axis on, of
@@ -58,30 +52,18 @@ var BiasSoftmax = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis", 1), intAttr("is_inner_broadcast").required()},
 	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
-	Eval: func(c *Call) error { return byReal(c, 0, evalBiasSoftmax[float32], evalBiasSoftmax[float64]) },
+	Eval: floatKernel(evalBiasSoftmax[float32], evalBiasSoftmax[float64]),
 }
 
-func evalBiasSoftmax[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
-	x := c.Array(0)
-	axis, err := NormAxis(Int(c.Node, "axis"), x.Rank())
-	if err != nil {
-		return err
-	}
-	bias, err := spread[T]("bias", c.Array(1), x.Shape)
-	if err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
-	copy(y.V, reals[T](x))
+func evalBiasSoftmax[T float32 | float64](c *Call) {
+	x := tensor(c, 0)
+	axis := try(NormAxis(Int(c.Node, "axis"), x.Rank()))
+	bias := spread[T]("bias", tensor(c, 1), x.Shape)
+	y := newResult[T](c, 0, x.DType, x.Shape...)
+	copy(y.V, elements[T](x))
 	scaleShift(y.V, nil, bias)
 	softmaxRows(y.V, sizeOf(x.Shape[axis:]))
-	return y.store()
+	y.store()
 }
 
 // MSGridSample is GridSample with the old names of its modes, of the
@@ -91,5 +73,5 @@ var MSGridSample = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("align_corners", 0), strAttr("mode", "bilinear", "nearest", "bicubic"),
 		strAttr("padding_mode", "zeros", "border", "reflection")},
-	Facts: Facts{Traits: general, Cost: gridSampleCost}, Infer: inferGridSample, Eval: evalGridSample,
+	Facts: Facts{Traits: general, Cost: gridSampleCost}, Infer: rule(inferGridSample), Eval: kernel(evalGridSample),
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -24,33 +23,30 @@ type qparam struct {
 
 // qparamOf reads a scale and its optional zero point, which must have element
 // type dt.
-func qparamOf(c *Call, scaleAt, zeroAt int, dt ndarray.DType) (p qparam, err error) {
+func qparamOf(c *Call, scaleAt, zeroAt int, dt ndarray.DType) (p qparam) {
 	s, z := c.Array(scaleAt), c.Array(zeroAt)
 	if s == nil || s.DType != ndarray.Float32 || s.Len() != 1 {
-		return p, fmt.Errorf("operand %d is not one float32 scale", scaleAt)
+		failf("operand %d is not one float32 scale", scaleAt)
 	}
 	p.scale = ndarray.Slice[float32](s)[0]
 	if z == nil {
-		return p, nil
+		return p
 	}
 	if z.DType != dt || z.Len() != 1 {
-		return p, fmt.Errorf("operand %d is %s, expected one zero point of %s", zeroAt, z, dt)
+		failf("operand %d is %s, expected one zero point of %s", zeroAt, z, dt)
 	}
 	p.zero = z.Float(0)
-	return p, nil
+	return p
 }
 
 // dequantized is operand i in real numbers.
-func dequantized(c *Call, i int) ([]float32, error) {
+func dequantized(c *Call, i int) []float32 {
 	a := c.Array(i)
 	if a == nil || !byteInts.has(a.DType) {
-		return nil, fmt.Errorf("operand %d is no tensor of 8-bit integers", i)
+		failf("operand %d is no tensor of 8-bit integers", i)
 	}
-	p, err := qparamOf(c, i+1, i+2, a.DType)
-	if err != nil {
-		return nil, err
-	}
-	return p.real(a), nil
+	p := qparamOf(c, i+1, i+2, a.DType)
+	return p.real(a)
 }
 
 // real dequantizes an array.
@@ -72,16 +68,12 @@ func (p qparam) real(a *ndarray.Array) []float32 {
 
 // storeQuantized quantizes values into result 0. Unlike QuantizeLinear, these
 // operators add the zero point before they round, which matters for ties.
-func (p qparam) storeQuantized(c *Call, dt ndarray.DType, v []float32, shape ...int) error {
-	y, err := c.Output(0, dt, shape...)
-	if err != nil {
-		return err
-	}
+func (p qparam) storeQuantized(c *Call, dt ndarray.DType, v []float32, shape ...int) {
+	y := result(c, 0, dt, shape...)
 	store := quantStore(y, true)
 	for i, x := range v {
 		store(i, x/p.scale+float32(p.zero), 0)
 	}
-	return nil
 }
 
 // QLinearAdd is C = quantize(dequantize(A) + dequantize(B)), broadcasting.
@@ -94,43 +86,28 @@ func qlinearBinary(name, doc string, f func(a, b float32) float32) Op {
 	return Op{
 		Domain: microsoft, Name: name, Since: 1, Doc: doc,
 		MinIn: 2, MaxIn: 8, MinOut: 1, MaxOut: 1, Facts: Facts{Traits: general},
-		Infer: func(n *ssa.Node) ([]Fact, error) {
-			t, err := BroadcastTypes(InType(n, 0).DType, InType(n, 0), InType(n, 3))
-			return One(t), err
-		},
-		Eval: func(c *Call) error {
-			a, err := dequantized(c, 0)
-			if err != nil {
-				return err
-			}
-			b, err := dequantized(c, 3)
-			if err != nil {
-				return err
-			}
+		Infer: rule(func(n *ssa.Node) []Inferred {
+			t := try(BroadcastTypes(InType(n, 0).DType, InType(n, 0), InType(n, 3)))
+			return One(t)
+		}),
+		Eval: kernel(func(c *Call) {
+			a := dequantized(c, 0)
+			b := dequantized(c, 3)
 			dt := c.Array(0).DType
-			p, err := qparamOf(c, 6, 7, dt)
-			if err != nil {
-				return err
-			}
-			shape, err := BroadcastShapes(c.Array(0).Shape, c.Array(3).Shape)
-			if err != nil {
-				return err
-			}
-			n, err := ndarray.NumElems(shape)
-			if err != nil {
-				return err
-			}
+			p := qparamOf(c, 6, 7, dt)
+			shape := try(BroadcastShapes(c.Array(0).Shape, c.Array(3).Shape))
+			n := try(ndarray.NumElems(shape))
 			out := make([]float32, n)
 			EachBroadcast(shape, c.Array(0).Shape, c.Array(3).Shape, func(o, i, j int) { out[o] = f(a[i], b[j]) })
-			return p.storeQuantized(c, dt, out, shape...)
-		},
+			p.storeQuantized(c, dt, out, shape...)
+		}),
 	}
 }
 
 // QLinearLeakyRelu is Y = quantize(x < 0 ? alpha*x : x), x = dequantize(X).
 var QLinearLeakyRelu = qlinearUnary("QLinearLeakyRelu", "Y = quantize(leakyRelu(X))", []AttrSpec{floatAttr("alpha", 0.01)},
 	func(n *ssa.Node) func(float64) float64 {
-		return gateSpecs["leakyrelu"].build(float64(Float(n, "alpha")), 0)
+		return leakyRelu(float64(Float(n, "alpha")))
 	})
 
 // QLinearSigmoid is Y = quantize(sigmoid(dequantize(X))).
@@ -142,18 +119,12 @@ func qlinearUnary(name, doc string, attrs []AttrSpec, f func(*ssa.Node) func(flo
 		Domain: microsoft, Name: name, Since: 1, Doc: doc,
 		MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1, Attrs: attrs,
 		Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
-		Eval: func(c *Call) error {
-			v, err := dequantized(c, 0)
-			if err != nil {
-				return err
-			}
-			p, err := qparamOf(c, 3, 4, c.Array(0).DType)
-			if err != nil {
-				return err
-			}
+		Eval: kernel(func(c *Call) {
+			v := dequantized(c, 0)
+			p := qparamOf(c, 3, 4, c.Array(0).DType)
 			activate(v, f(c.Node))
-			return p.storeQuantized(c, c.Array(0).DType, v, c.Array(0).Shape...)
-		},
+			p.storeQuantized(c, c.Array(0).DType, v, c.Array(0).Shape...)
+		}),
 	}
 }
 
@@ -163,40 +134,20 @@ var QLinearSoftmax = Op{
 	Domain: microsoft, Name: "QLinearSoftmax", Since: 1, Doc: "Y = quantize(softmax(X)) along axis",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis", -1), intAttr("opset").required()},
-	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst}, Eval: evalQLinearSoftmax,
+	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst}, Eval: kernel(evalQLinearSoftmax),
 }
 
-func evalQLinearSoftmax(c *Call) error {
-	v, err := dequantized(c, 0)
-	if err != nil {
-		return err
-	}
+func evalQLinearSoftmax(c *Call) {
+	v := dequantized(c, 0)
 	x := c.Array(0)
-	p, err := qparamOf(c, 3, 4, x.DType)
-	if err != nil {
-		return err
-	}
-	axis, err := NormAxis(Int(c.Node, "axis"), x.Rank())
-	if err != nil {
-		return err
-	}
-	outer, dim, inner := splitDims(x.Shape, axis)
+	p := qparamOf(c, 3, 4, x.DType)
+	axis := try(NormAxis(Int(c.Node, "axis"), x.Rank()))
 	if Int(c.Node, "opset") < 13 {
-		dim, inner = dim*inner, 1
+		softmaxRows(v, sizeOf(x.Shape[axis:]))
+	} else {
+		eachLine(v, x.Shape, axis, func(line []float32) { softmaxRows(line, len(line)) })
 	}
-	line := make([]float32, dim)
-	for o := range outer {
-		for i := range inner {
-			for d := range line {
-				line[d] = v[(o*dim+d)*inner+i]
-			}
-			softmaxRow(line)
-			for d, e := range line {
-				v[(o*dim+d)*inner+i] = e
-			}
-		}
-	}
-	return p.storeQuantized(c, x.DType, v, x.Shape...)
+	p.storeQuantized(c, x.DType, v, x.Shape...)
 }
 
 // QLinearConcat joins tensors of different scales: operands are the result's
@@ -205,58 +156,46 @@ var QLinearConcat = Op{
 	Domain: microsoft, Name: "QLinearConcat", Since: 1, Doc: "Y = quantize(concat(dequantize(X), …)) along axis",
 	MinIn: 5, MaxIn: -1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis").required()},
-	Facts: Facts{Traits: general}, Infer: inferQLinearConcat, Eval: evalQLinearConcat,
+	Facts: Facts{Traits: general}, Infer: rule(inferQLinearConcat), Eval: kernel(evalQLinearConcat),
 }
 
-func inferQLinearConcat(n *ssa.Node) ([]Fact, error) {
+func inferQLinearConcat(n *ssa.Node) []Inferred {
 	first := InType(n, 2)
 	if (len(n.In)-2)%3 != 0 {
-		return nil, fmt.Errorf("%d operands do not make whole parts", len(n.In)-2)
+		failf("%d operands do not make whole parts", len(n.In)-2)
 	}
 	if !first.Ranked {
-		return One(ssa.UnrankedTensor(first.DType)), nil
+		return One(ssa.UnrankedTensor(first.DType))
 	}
-	axis, err := NormAxis(Int(n, "axis"), first.Rank())
-	if err != nil {
-		return nil, err
-	}
+	axis := try(NormAxis(Int(n, "axis"), first.Rank()))
 	shape := slices.Clone(first.Shape)
 	for i := 5; i < len(n.In); i += 3 {
 		shape[axis] = shape[axis].Add(dimOf(InType(n, i), axis))
 	}
-	return One(ssa.TensorOf(first.DType, shape...)), nil
+	return One(ssa.TensorOf(first.DType, shape...))
 }
 
-func evalQLinearConcat(c *Call) error {
+func evalQLinearConcat(c *Call) {
 	first := c.Array(2)
 	if first == nil || (len(c.In)-2)%3 != 0 {
-		return fmt.Errorf("%d operands do not make whole parts", len(c.In)-2)
+		failf("%d operands do not make whole parts", len(c.In)-2)
 	}
-	axis, err := NormAxis(Int(c.Node, "axis"), first.Rank())
-	if err != nil {
-		return err
-	}
-	p, err := qparamOf(c, 0, 1, first.DType)
-	if err != nil {
-		return err
-	}
+	axis := try(NormAxis(Int(c.Node, "axis"), first.Rank()))
+	p := qparamOf(c, 0, 1, first.DType)
 	shape := slices.Clone(first.Shape)
 	shape[axis] = 0
 	var parts [][]float32
 	var widths []int
 	for i := 2; i < len(c.In); i += 3 {
-		v, err := dequantized(c, i)
-		if err != nil {
-			return err
-		}
+		v := dequantized(c, i)
 		part := slices.Clone(c.Array(i).Shape)
 		if len(part) != len(shape) {
-			return fmt.Errorf("parts of shape %v and %v do not join", first.Shape, part)
+			failf("parts of shape %v and %v do not join", first.Shape, part)
 		}
 		shape[axis] += part[axis]
 		part[axis] = first.Shape[axis]
 		if !slices.Equal(part, first.Shape) {
-			return fmt.Errorf("parts of shape %v and %v do not join along axis %d", first.Shape, c.Array(i).Shape, axis)
+			failf("parts of shape %v and %v do not join along axis %d", first.Shape, c.Array(i).Shape, axis)
 		}
 		parts, widths = append(parts, v), append(widths, sizeOf(c.Array(i).Shape[axis:]))
 	}
@@ -266,7 +205,7 @@ func evalQLinearConcat(c *Call) error {
 			out = append(out, v[o*widths[i]:(o+1)*widths[i]]...)
 		}
 	}
-	return p.storeQuantized(c, first.DType, out, shape...)
+	p.storeQuantized(c, first.DType, out, shape...)
 }
 
 // QLinearWhere picks between two quantized tensors:
@@ -274,39 +213,24 @@ func evalQLinearConcat(c *Call) error {
 var QLinearWhere = Op{
 	Domain: microsoft, Name: "QLinearWhere", Since: 1, Doc: "Z = quantize(condition ? X : Y)",
 	MinIn: 9, MaxIn: 9, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		t, err := BroadcastTypes(InType(n, 1).DType, InType(n, 0), InType(n, 1), InType(n, 4))
-		return One(t), err
-	},
-	Eval: evalQLinearWhere,
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
+		t := try(BroadcastTypes(InType(n, 1).DType, InType(n, 0), InType(n, 1), InType(n, 4)))
+		return One(t)
+	}),
+	Eval: kernel(evalQLinearWhere),
 }
 
-func evalQLinearWhere(c *Call) error {
+func evalQLinearWhere(c *Call) {
 	cond := c.Array(0)
 	if cond == nil || cond.DType != ndarray.Bool {
-		return fmt.Errorf("the condition is no boolean tensor")
+		failf("the condition is no boolean tensor")
 	}
-	x, err := dequantized(c, 1)
-	if err != nil {
-		return err
-	}
-	y, err := dequantized(c, 4)
-	if err != nil {
-		return err
-	}
+	x := dequantized(c, 1)
+	y := dequantized(c, 4)
 	dt := c.Array(1).DType
-	p, err := qparamOf(c, 7, 8, dt)
-	if err != nil {
-		return err
-	}
-	shape, err := BroadcastShapes(cond.Shape, c.Array(1).Shape, c.Array(4).Shape)
-	if err != nil {
-		return err
-	}
-	n, err := ndarray.NumElems(shape)
-	if err != nil {
-		return err
-	}
+	p := qparamOf(c, 7, 8, dt)
+	shape := try(BroadcastShapes(cond.Shape, c.Array(1).Shape, c.Array(4).Shape))
+	n := try(ndarray.NumElems(shape))
 	out := make([]float32, n)
 	EachBroadcast(shape, c.Array(1).Shape, c.Array(4).Shape, func(o, i, j int) { out[o] = y[j] })
 	EachBroadcast(shape, cond.Shape, c.Array(1).Shape, func(o, k, i int) {
@@ -314,7 +238,7 @@ func evalQLinearWhere(c *Call) error {
 			out[o] = x[i]
 		}
 	})
-	return p.storeQuantized(c, dt, out, shape...)
+	p.storeQuantized(c, dt, out, shape...)
 }
 
 // QLinearReduceMean is the mean of dequantized elements over axes, quantized.
@@ -322,8 +246,8 @@ var QLinearReduceMean = Op{
 	Domain: microsoft, Name: "QLinearReduceMean", Since: 1, Doc: "reduced = quantize(mean(data)) over axes",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("axes").required(), intAttr("keepdims").required()},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferReduceAttr(n, InType(n, 0).DType) },
-	Eval: evalQLinearReduceMean,
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred { return inferReduceAttr(n, InType(n, 0).DType) }),
+	Eval: kernel(evalQLinearReduceMean),
 }
 
 // ReduceSumInteger sums 8-bit integers over axes into 32 bits.
@@ -331,8 +255,8 @@ var ReduceSumInteger = Op{
 	Domain: microsoft, Name: "ReduceSumInteger", Since: 1, Doc: "reduced = sum(data) over axes in 32 bits",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("axes").required(), intAttr("keepdims").required()},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) { return inferReduceAttr(n, wideInt(InType(n, 0).DType)) },
-	Eval: evalReduceSumInteger,
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred { return inferReduceAttr(n, wideInt(InType(n, 0).DType)) }),
+	Eval: kernel(evalReduceSumInteger),
 }
 
 // wideInt is the 32-bit type of a small integer type's sign.
@@ -344,15 +268,12 @@ func wideInt(dt ndarray.DType) ndarray.DType {
 }
 
 // inferReduceAttr is the type rule of a reduction whose axes are an attribute.
-func inferReduceAttr(n *ssa.Node, dt ndarray.DType) ([]Fact, error) {
+func inferReduceAttr(n *ssa.Node, dt ndarray.DType) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return One(ssa.UnrankedTensor(dt)), nil
+		return One(ssa.UnrankedTensor(dt))
 	}
-	axes, err := normAxes(Ints(n, "axes"), t.Rank())
-	if err != nil {
-		return nil, err
-	}
+	axes := try(normAxes(Ints(n, "axes"), t.Rank()))
 	var out []ssa.Dim
 	for i, d := range t.Shape {
 		switch {
@@ -362,16 +283,13 @@ func inferReduceAttr(n *ssa.Node, dt ndarray.DType) ([]Fact, error) {
 			out = append(out, ssa.D(1))
 		}
 	}
-	return One(ssa.TensorOf(dt, out...)), nil
+	return One(ssa.TensorOf(dt, out...))
 }
 
 // reducedShapes returns a reduction's result shape with the reduced dimensions
 // as 1, and as the attribute keepdims wants it.
-func reducedShapes(n *ssa.Node, shape []int) (kept, result []int, err error) {
-	axes, err := normAxes(Ints(n, "axes"), len(shape))
-	if err != nil {
-		return nil, nil, err
-	}
+func reducedShapes(n *ssa.Node, shape []int) (kept, result []int) {
+	axes := try(normAxes(Ints(n, "axes"), len(shape)))
 	kept = slices.Clone(shape)
 	for i := range shape {
 		if slices.Contains(axes, i) {
@@ -381,47 +299,31 @@ func reducedShapes(n *ssa.Node, shape []int) (kept, result []int, err error) {
 			result = append(result, kept[i])
 		}
 	}
-	return kept, result, nil
+	return kept, result
 }
 
-func evalQLinearReduceMean(c *Call) error {
-	v, err := dequantized(c, 0)
-	if err != nil {
-		return err
-	}
+func evalQLinearReduceMean(c *Call) {
+	v := dequantized(c, 0)
 	x := c.Array(0)
-	p, err := qparamOf(c, 3, 4, x.DType)
-	if err != nil {
-		return err
-	}
-	kept, result, err := reducedShapes(c.Node, x.Shape)
-	if err != nil {
-		return err
-	}
+	p := qparamOf(c, 3, 4, x.DType)
+	kept, shape := reducedShapes(c.Node, x.Shape)
 	sums := make([]float64, sizeOf(kept))
 	EachBroadcast(x.Shape, kept, nil, func(o, i, _ int) { sums[i] += float64(v[o]) })
 	out := make([]float32, len(sums))
 	for i, s := range sums {
 		out[i] = float32(s / math.Max(1, float64(len(v)/max(1, len(sums)))))
 	}
-	return p.storeQuantized(c, x.DType, out, result...)
+	p.storeQuantized(c, x.DType, out, shape...)
 }
 
-func evalReduceSumInteger(c *Call) error {
+func evalReduceSumInteger(c *Call) {
 	x := c.Array(0)
 	if x == nil || !byteInts.has(x.DType) {
-		return fmt.Errorf("operand 0 is no tensor of 8-bit integers")
+		failf("operand 0 is no tensor of 8-bit integers")
 	}
-	kept, result, err := reducedShapes(c.Node, x.Shape)
-	if err != nil {
-		return err
-	}
-	y, err := c.Output(0, wideInt(x.DType), result...)
-	if err != nil {
-		return err
-	}
+	kept, shape := reducedShapes(c.Node, x.Shape)
+	y := result(c, 0, wideInt(x.DType), shape...)
 	sums := ndarray.Slice[uint32](y)
 	clear(sums)
 	EachBroadcast(x.Shape, kept, nil, func(o, i, _ int) { sums[i] += uint32(x.Int(o)) })
-	return nil
 }

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -16,19 +14,12 @@ var MSRotaryEmbedding = Op{
 	Attrs: []AttrSpec{intAttr("interleaved"), intAttr("is_packed_batching"), intAttr("num_heads"),
 		intAttr("rotary_embedding_dim"), floatAttr("scale", 1)},
 	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
-	Eval: func(c *Call) error {
-		return byReal(c, 0, evalMSRotary[float32], evalMSRotary[float64])
-	},
+	Eval: floatKernel(evalMSRotary[float32], evalMSRotary[float64]),
 }
 
-func evalMSRotary[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 4); err != nil {
-		return err
-	}
-	a, ids, cos, sin := c.Array(0), c.Array(1), c.Array(2), c.Array(3)
-	if err := wantRank("cos_cache", cos, 2); err != nil {
-		return err
-	}
+func evalMSRotary[T float32 | float64](c *Call) {
+	a, ids, cos, sin := tensor(c, 0), tensor(c, 1), tensor(c, 2), tensor(c, 3)
+	wantRank("cos_cache", cos, 2)
 	n, dim := int(Int(c.Node, "num_heads")), int(Int(c.Node, "rotary_embedding_dim"))
 	if dim == 0 {
 		dim = 2 * cos.Shape[1]
@@ -36,22 +27,16 @@ func evalMSRotary[T float32 | float64](c *Call) error {
 			n = a.Shape[2] / dim
 		}
 	}
-	x, err := headsOf[T]("input", a, n)
-	if err != nil {
-		return err
-	}
+	x := headsOf[T]("input", a, n)
 	if ids.Len() == 1 && ids.Rank() <= 1 {
 		ids = runFrom(ids.Int(0), x.batch, x.seq)
 	}
-	r, err := newRotation(cos, sin, ids, x, dim)
-	if err != nil {
-		return err
-	}
+	r := newRotation(cos, sin, ids, x, dim)
 	r.interleaved = Int(c.Node, "interleaved") != 0
 	if s := Float(c.Node, "scale"); s != 1 {
-		return fmt.Errorf("scale=%g: %w", s, ErrUnsupported)
+		failf("scale=%g: %w", s, ErrUnsupported)
 	}
-	return r.eval(c, x)
+	r.eval(c, x)
 }
 
 // runFrom is the positions start, start+1, … of every batch.

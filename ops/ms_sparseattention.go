@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -21,19 +20,19 @@ var SparseAttention = Op{
 	MinIn: 1, MaxIn: 11, MinOut: 1, MaxOut: 3,
 	Attrs: []AttrSpec{intAttr("do_rotary"), intAttr("kv_num_heads").required(), intAttr("num_heads").required(),
 		intAttr("rotary_interleaved"), floatAttr("scale"), intAttr("sparse_block_size").required()},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		q := InType(n, 0)
 		hq, hk := Int(n, "num_heads"), Int(n, "kv_num_heads")
 		if hq < 1 || hk < 1 || hq%hk != 0 {
-			return nil, fmt.Errorf("%d query heads can not share %d key heads", hq, hk)
+			failf("%d query heads can not share %d key heads", hq, hk)
 		}
 		hidden := dimOf(q, 2)
 		if n.Input(1) == nil {
 			hidden = hidden.FloorDiv(ssa.D(hq + 2*hk)).MulN(hq)
 		}
-		return []Fact{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), hidden)}, {Type: InType(n, 3)}, {Type: InType(n, 4)}}, nil
-	},
-	Facts: Facts{Traits: general, Cost: cachedCost(1)}, Eval: notDouble(evalSparseAttention),
+		return []Inferred{{Type: ssa.TensorOf(q.DType, dimOf(q, 0), dimOf(q, 1), hidden)}, {Type: InType(n, 3)}, {Type: InType(n, 4)}}
+	}),
+	Facts: Facts{Traits: general, Cost: cachedCost(1)}, Eval: floatKernel(evalSparseAttention, nil),
 }
 
 // keyBlocks says which blocks of keys each block of queries sees, by layout.
@@ -42,21 +41,16 @@ type keyBlocks struct {
 	seen [][][]bool // [layout][query block][key block]
 }
 
-func evalSparseAttention(c *Call) error {
+func evalSparseAttention(c *Call) {
 	g := groupQuery[float32]{c: c, keep: true}
-	if err := g.readOperands(); err != nil {
-		return err
-	}
-	total, err := optInt(c, 7, -1)
-	if err != nil {
-		return err
-	}
+	g.readOperands()
+	total := optionalInt(c, 7, -1)
 	lens, past := c.Array(8), c.Array(3)
 	if lens == nil || lens.Len() != g.q.batch || past == nil || past.Rank() != 4 || c.Array(4) == nil {
-		return fmt.Errorf("the caches and key_total_sequence_lengths for %d sequences must be given", g.q.batch)
+		failf("the caches and key_total_sequence_lengths for %d sequences must be given", g.q.batch)
 	}
 	if total < int64(g.q.seq) || total > int64(past.Shape[2]) {
-		return fmt.Errorf("total_sequence_length=%d with %d new positions and caches of %d", total, g.q.seq, past.Shape[2])
+		failf("total_sequence_length=%d with %d new positions and caches of %d", total, g.q.seq, past.Shape[2])
 	}
 	g.total = int(total)
 	for b := range g.q.batch {
@@ -66,36 +60,25 @@ func evalSparseAttention(c *Call) error {
 			before = 0
 		}
 		if n < 0 || n > total || before < 0 {
-			return fmt.Errorf("sequence %d has %d of %d positions, %d of them new", b, n, total, g.q.seq)
+			failf("sequence %d has %d of %d positions, %d of them new", b, n, total, g.q.seq)
 		}
 		g.lens, g.past = append(g.lens, int(n)), append(g.past, int(before))
 	}
-	blocks, err := readKeyBlocks(c, g.total, g.q.n)
-	if err != nil {
-		return err
-	}
-	if err := rotateSparse(&g); err != nil {
-		return err
-	}
-	if err := g.fillCaches(); err != nil {
-		return err
-	}
-	return attendBlocks(&g, blocks)
+	blocks := readKeyBlocks(c, g.total, g.q.n)
+	rotateSparse(&g)
+	g.fillCaches()
+	attendBlocks(&g, blocks)
 }
 
 // readKeyBlocks expands the rows of compressed indices.
-func readKeyBlocks(c *Call, total, queryHeads int) (*keyBlocks, error) {
+func readKeyBlocks(c *Call, total, queryHeads int) *keyBlocks {
 	rows, cols := c.Array(5), c.Array(6)
-	if err := wantRank("block_row_indices", rows, 2); err != nil {
-		return nil, err
-	}
-	if err := wantRank("block_col_indices", cols, 2); err != nil {
-		return nil, err
-	}
+	wantRank("block_row_indices", rows, 2)
+	wantRank("block_col_indices", cols, 2)
 	k := &keyBlocks{size: int(Int(c.Node, "sparse_block_size"))}
 	layouts, count := rows.Shape[0], rows.Shape[1]-1
 	if k.size < 1 || k.size > 1<<20 || layouts < 1 || layouts != cols.Shape[0] || queryHeads%layouts != 0 || count < 1 || count*k.size < total {
-		return nil, fmt.Errorf("block_row_indices %v and block_col_indices %v with blocks of %d do not cover %d positions of %d heads", rows.Shape, cols.Shape, k.size, total, queryHeads)
+		failf("block_row_indices %v and block_col_indices %v with blocks of %d do not cover %d positions of %d heads", rows.Shape, cols.Shape, k.size, total, queryHeads)
 	}
 	for l := range layouts {
 		seen := make([][]bool, count)
@@ -103,37 +86,37 @@ func readKeyBlocks(c *Call, total, queryHeads int) (*keyBlocks, error) {
 			seen[i] = make([]bool, count)
 			from, to := rows.Int(l*(count+1)+i), rows.Int(l*(count+1)+i+1)
 			if from < 0 || to < from || to > int64(cols.Shape[1]) {
-				return nil, fmt.Errorf("row %d of layout %d has columns %d to %d of %d", i, l, from, to, cols.Shape[1])
+				failf("row %d of layout %d has columns %d to %d of %d", i, l, from, to, cols.Shape[1])
 			}
 			for j := from; j < to; j++ {
 				col := cols.Int(l*cols.Shape[1] + int(j))
 				if col < 0 || col >= int64(count) {
-					return nil, fmt.Errorf("row %d of layout %d names block %d of %d", i, l, col, count)
+					failf("row %d of layout %d names block %d of %d", i, l, col, count)
 				}
 				seen[i][col] = true
 			}
 		}
 		k.seen = append(k.seen, seen)
 	}
-	return k, nil
+	return k
 }
 
-func rotateSparse(g *groupQuery[float32]) error {
+func rotateSparse(g *groupQuery[float32]) {
 	if Int(g.c.Node, "do_rotary") == 0 {
-		return nil
+		return
 	}
 	cos, sin := g.c.Array(9), g.c.Array(10)
 	if cos == nil || sin == nil || cos.Rank() != 2 || cos.Shape[0] < g.total {
-		return fmt.Errorf("do_rotary=1 needs cos_cache and sin_cache of %d positions", g.total)
+		failf("do_rotary=1 needs cos_cache and sin_cache of %d positions", g.total)
 	}
 	ids := ndarray.Must(ndarray.Int64, g.q.batch, g.q.seq)
 	for i := range ids.Len() {
 		ids.SetInt(i, int64(min(g.past[i/g.q.seq]+i%g.q.seq, cos.Shape[0]-1)))
 	}
-	return g.rotateBy(cos, sin, ids)
+	g.rotateBy(cos, sin, ids)
 }
 
-func attendBlocks(g *groupQuery[float32], blocks *keyBlocks) error {
+func attendBlocks(g *groupQuery[float32], blocks *keyBlocks) {
 	scale := float64(Float(g.c.Node, "scale"))
 	if scale == 0 {
 		scale = 1 / math.Sqrt(float64(g.q.size))
@@ -148,12 +131,9 @@ func attendBlocks(g *groupQuery[float32], blocks *keyBlocks) error {
 				row[t] = float32(math.Inf(-1))
 			}
 		}
-		softmaxRow(row)
+		softmaxRows(row, len(row))
 	}
-	y, err := newReal[float32](g.c, 0, g.c.Array(0).DType, g.q.batch, g.q.seq, g.q.n*g.v.size)
-	if err != nil {
-		return err
-	}
+	y := newResult[float32](g.c, 0, g.c.Array(0).DType, g.q.batch, g.q.seq, g.q.n*g.v.size)
 	attentionApply(probs, g.v, bsnh(y.V, g.q.batch, g.q.seq, g.q.n, g.v.size))
-	return y.store()
+	y.store()
 }

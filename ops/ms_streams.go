@@ -12,46 +12,32 @@ import (
 //
 // Streams are [..., C, H], or flattened [..., C*H] with the attribute num_branches.
 
-// notDouble is a kernel for float types up to float32, which all compute in float32.
-func notDouble(eval func(c *Call) error) func(c *Call) error {
-	return func(c *Call) error {
-		return byReal(c, 0, eval, func(c *Call) error { return unsupportedType(c.Array(0).DType) })
-	}
-}
-
 // GatedAdd is X + Y*gate with one gate per row; the product is rounded to the
 // element type before the sum.
 var GatedAdd = Op{
 	Domain: microsoft, Name: "GatedAdd", Since: 1, Doc: "output = X + Y * gate, gate [..., 1]",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
-	Eval: notDouble(func(c *Call) error {
+	Eval: floatKernel(func(c *Call) {
 		x, y, g := c.Array(0), c.Array(1), c.Array(2)
 		if x.Rank() < 1 {
-			return fmt.Errorf("X is a scalar")
+			failf("X is a scalar")
 		}
 		rows := append(append([]int{}, x.Shape[:x.Rank()-1]...), 1)
-		if err := wantShape("gate", g, rows...); err != nil {
-			return err
-		}
-		if err := wantShape("Y", y, x.Shape...); err != nil {
-			return err
-		}
-		product := append([]float32{}, reals[float32](y)...)
-		gate, width := reals[float32](g), x.Shape[x.Rank()-1]
+		wantShape("gate", g, rows...)
+		wantShape("Y", y, x.Shape...)
+		product := append([]float32{}, elements[float32](y)...)
+		gate, width := elements[float32](g), x.Shape[x.Rank()-1]
 		for i := range product {
 			product[i] *= gate[i/width]
 		}
 		roundTo(product, x.DType)
-		out, err := newReal[float32](c, 0, x.DType, x.Shape...)
-		if err != nil {
-			return err
-		}
-		for i, v := range reals[float32](x) {
+		out := newResult[float32](c, 0, x.DType, x.Shape...)
+		for i, v := range elements[float32](x) {
 			out.V[i] = v + product[i]
 		}
-		return out.store()
-	}),
+		out.store()
+	}, nil),
 }
 
 // ScaledSiLU is z * sigmoid(z) of z = scale*X, each rounded to the element type.
@@ -59,13 +45,10 @@ var ScaledSiLU = Op{
 	Domain: microsoft, Name: "ScaledSiLU", Since: 1, Doc: "Y = Z * sigmoid(Z), Z = scale * X",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{floatAttr("alpha", 1)},
 	Infer: SameAs, Facts: Facts{Traits: general, InPlace: inPlaceFirst},
-	Eval: notDouble(func(c *Call) error {
+	Eval: floatKernel(func(c *Call) {
 		x := c.Array(0)
-		scale, err := optScalar(c, 1, float64(Float(c.Node, "alpha")))
-		if err != nil {
-			return err
-		}
-		z := append([]float32{}, reals[float32](x)...)
+		scale := optionalFloat(c, 1, float64(Float(c.Node, "alpha")))
+		z := append([]float32{}, elements[float32](x)...)
 		for i := range z {
 			z[i] *= float32(scale)
 		}
@@ -75,15 +58,12 @@ var ScaledSiLU = Op{
 			s[i] = float32(sigmoid(float64(v)))
 		}
 		roundTo(s, x.DType)
-		out, err := newReal[float32](c, 0, x.DType, x.Shape...)
-		if err != nil {
-			return err
-		}
+		out := newResult[float32](c, 0, x.DType, x.Shape...)
 		for i := range z {
 			out.V[i] = z[i] * s[i]
 		}
-		return out.store()
-	}),
+		out.store()
+	}, nil),
 }
 
 // HyperConnectionPreMix adds up streams with a weight for each, or for each of
@@ -92,40 +72,31 @@ var HyperConnectionPreMix = Op{
 	Domain: microsoft, Name: "HyperConnectionPreMix", Since: 1, Doc: "Y[h] = reduction_scale * sum over c of X[c,h] * pre_mix[c,h]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("num_branches", 0), floatAttr("reduction_scale", 1)},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		x := InType(n, 0)
 		if !x.Ranked {
-			return One(x), nil
+			return One(x)
 		}
 		if k := Int(n, "num_branches"); k > 0 && x.Rank() > 0 {
 			out := append([]ssa.Dim{}, x.Shape...)
 			out[len(out)-1] = out[len(out)-1].FloorDiv(ssa.D(k))
-			return One(ssa.TensorOf(x.DType, out...)), nil
+			return One(ssa.TensorOf(x.DType, out...))
 		}
 		if x.Rank() < 2 {
-			return nil, fmt.Errorf("streams %s, expected [..., C, H]", x)
+			failf("streams %s, expected [..., C, H]", x)
 		}
 		out := append([]ssa.Dim{}, x.Shape[:x.Rank()-2]...)
-		return One(ssa.TensorOf(x.DType, append(out, x.Shape[x.Rank()-1])...)), nil
-	},
-	Facts: Facts{Traits: general, Cost: readCost}, Eval: notDouble(evalPreMix),
+		return One(ssa.TensorOf(x.DType, append(out, x.Shape[x.Rank()-1])...))
+	}),
+	Facts: Facts{Traits: general, Cost: readCost}, Eval: floatKernel(evalPreMix, nil),
 }
 
-func evalPreMix(c *Call) error {
+func evalPreMix(c *Call) {
 	x := c.Array(0)
-	s, err := streamsOf(c.Node, x.Shape)
-	if err != nil {
-		return err
-	}
-	gate, err := s.gate("pre_mix", c.Array(1))
-	if err != nil {
-		return err
-	}
-	out, err := newReal[float32](c, 0, x.DType, append(append([]int{}, s.outer...), s.width)...)
-	if err != nil {
-		return err
-	}
-	v, scale := reals[float32](x), Float(c.Node, "reduction_scale")
+	s := streamsOf(c.Node, x.Shape)
+	gate := s.gate("pre_mix", c.Array(1))
+	out := newResult[float32](c, 0, x.DType, append(append([]int{}, s.outer...), s.width)...)
+	v, scale := elements[float32](x), Float(c.Node, "reduction_scale")
 	for r := range sizeOf(s.outer) {
 		for h := range s.width {
 			sum := float32(0)
@@ -135,7 +106,7 @@ func evalPreMix(c *Call) error {
 			out.V[r*s.width+h] = sum * scale
 		}
 	}
-	return out.store()
+	out.store()
 }
 
 // HyperConnectionPostMix mixes streams with each other and adds a branch's output
@@ -143,31 +114,18 @@ func evalPreMix(c *Call) error {
 var HyperConnectionPostMix = Op{
 	Domain: microsoft, Name: "HyperConnectionPostMix", Since: 1, Doc: "Y[k,h] = (sum over c of stream_mix[c,k] * streams[c,h]) + post_mix[k,h] * block_output[h]",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{intAttr("num_branches", 0)},
-	Infer: SameAs, Facts: Facts{Traits: general}, Eval: notDouble(evalPostMix),
+	Infer: SameAs, Facts: Facts{Traits: general}, Eval: floatKernel(evalPostMix, nil),
 }
 
-func evalPostMix(c *Call) error {
+func evalPostMix(c *Call) {
 	x, block := c.Array(0), c.Array(1)
-	s, err := streamsOf(c.Node, x.Shape)
-	if err != nil {
-		return err
-	}
-	if err := wantShape("block_output", block, append(append([]int{}, s.outer...), s.width)...); err != nil {
-		return err
-	}
-	gate, err := s.gate("post_mix", c.Array(2))
-	if err != nil {
-		return err
-	}
+	s := streamsOf(c.Node, x.Shape)
+	wantShape("block_output", block, append(append([]int{}, s.outer...), s.width)...)
+	gate := s.gate("post_mix", c.Array(2))
 	mix := c.Array(3)
-	if err := wantShape("stream_mix", mix, append(append([]int{}, s.outer...), s.branches, s.branches)...); err != nil {
-		return err
-	}
-	out, err := newReal[float32](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
-	v, add, m := reals[float32](x), reals[float32](block), reals[float32](mix)
+	wantShape("stream_mix", mix, append(append([]int{}, s.outer...), s.branches, s.branches)...)
+	out := newResult[float32](c, 0, x.DType, x.Shape...)
+	v, add, m := elements[float32](x), elements[float32](block), elements[float32](mix)
 	for r := range sizeOf(s.outer) {
 		for k := range s.branches {
 			row := out.V[(r*s.branches+k)*s.width:][:s.width]
@@ -184,7 +142,7 @@ func evalPostMix(c *Call) error {
 			}
 		}
 	}
-	return out.store()
+	out.store()
 }
 
 // streams is the layout of parallel streams.
@@ -195,28 +153,28 @@ type streams struct {
 }
 
 // streamsOf reads the layout of an operand.
-func streamsOf(n *ssa.Node, shape []int) (s streams, err error) {
+func streamsOf(n *ssa.Node, shape []int) (s streams) {
 	k := int(Int(n, "num_branches"))
 	switch {
 	case k < 0:
-		return s, fmt.Errorf("num_branches=%d", k)
+		failf("num_branches=%d", k)
 	case k > 0 && len(shape) > 0 && shape[len(shape)-1]%k == 0:
 		last := len(shape) - 1
-		return streams{shape[:last], k, shape[last] / k, true}, nil
+		return streams{shape[:last], k, shape[last] / k, true}
 	case k == 0 && len(shape) > 1:
 		last := len(shape) - 1
-		return streams{shape[:last-1], shape[last-1], shape[last], false}, nil
+		return streams{shape[:last-1], shape[last-1], shape[last], false}
 	}
-	return s, fmt.Errorf("streams have shape %v, which does not split into %d branches", shape, k)
+	panic(failure{fmt.Errorf("streams have shape %v, which does not split into %d branches", shape, k)})
 }
 
 // gate reads weights of shape [..., C], [..., C, 1], [..., C, H] or, for flattened
 // streams, [..., C*H].
-func (s streams) gate(what string, a *ndarray.Array) (func(r, b, h int) float32, error) {
+func (s streams) gate(what string, a *ndarray.Array) func(r, b, h int) float32 {
 	if a == nil {
-		return nil, fmt.Errorf("%s is not a tensor", what)
+		failf("%s is not a tensor", what)
 	}
-	v, rows := reals[float32](a), sizeOf(s.outer)
+	v, rows := elements[float32](a), sizeOf(s.outer)
 	perBranch := a.Len() == rows*s.branches && a.Rank() >= len(s.outer)+1
 	perFeature := a.Len() == rows*s.branches*s.width && (a.Rank() == len(s.outer)+2 || s.flat && a.Rank() == len(s.outer)+1)
 	for i, d := range s.outer {
@@ -226,9 +184,9 @@ func (s streams) gate(what string, a *ndarray.Array) (func(r, b, h int) float32,
 	}
 	switch {
 	case perFeature && (s.width > 1 || a.Rank() == len(s.outer)+2):
-		return func(r, b, h int) float32 { return v[(r*s.branches+b)*s.width+h] }, nil
+		return func(r, b, h int) float32 { return v[(r*s.branches+b)*s.width+h] }
 	case perBranch:
-		return func(r, b, _ int) float32 { return v[r*s.branches+b] }, nil
+		return func(r, b, _ int) float32 { return v[r*s.branches+b] }
 	}
-	return nil, fmt.Errorf("%s has shape %v, which fits no %d streams of %d features over %v", what, a.Shape, s.branches, s.width, s.outer)
+	panic(failure{fmt.Errorf("%s has shape %v, which fits no %d streams of %d features over %v", what, a.Shape, s.branches, s.width, s.outer)})
 }

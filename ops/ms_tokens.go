@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -17,31 +16,24 @@ import (
 var NGramRepeatBlock = Op{
 	Domain: microsoft, Name: "NGramRepeatBlock", Since: 1, Doc: "scores_out = scores, -∞ for tokens that complete an n-gram of input_ids again",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{intAttr("ngram_size").required()},
-	Infer: func(n *ssa.Node) ([]Fact, error) { return One(InType(n, 1)), nil },
+	Infer: rule(func(n *ssa.Node) []Inferred { return One(InType(n, 1)) }),
 	Facts: Facts{Traits: general, InPlace: func(n *ssa.Node) []Pair {
 		if sameLayout(InType(n, 1), n.Out[0].Type) {
 			return []Pair{{1, 0}}
 		}
 		return nil
-	}}, Eval: evalNGramRepeat,
+	}}, Eval: kernel(evalNGramRepeat),
 }
 
-func evalNGramRepeat(c *Call) error {
+func evalNGramRepeat(c *Call) {
 	ids, scores := c.Array(0), c.Array(1)
-	if err := wantRank("input_ids", ids, 2); err != nil {
-		return err
-	}
-	if err := wantRank("scores", scores, 2); err != nil {
-		return err
-	}
+	wantRank("input_ids", ids, 2)
+	wantRank("scores", scores, 2)
 	size := int(Int(c.Node, "ngram_size"))
 	if size < 1 || scores.Shape[0] != ids.Shape[0] || scores.DType != ndarray.Float32 || !ids.DType.IsInteger() {
-		return fmt.Errorf("ngram_size=%d, input_ids %s and scores %s do not go together", size, ids, scores)
+		failf("ngram_size=%d, input_ids %s and scores %s do not go together", size, ids, scores)
 	}
-	out, err := c.Output(0, scores.DType, scores.Shape...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, scores.DType, scores.Shape...)
 	copy(out.Data, scores.Data)
 	length, vocabulary, v := ids.Shape[1], scores.Shape[1], ndarray.Slice[float32](out)
 	for b := range ids.Shape[0] {
@@ -52,12 +44,11 @@ func evalNGramRepeat(c *Call) error {
 			}
 			t := row[i+size-1]
 			if t < 0 || t >= int64(vocabulary) {
-				return fmt.Errorf("token %d is outside a vocabulary of %d", t, vocabulary)
+				failf("token %d is outside a vocabulary of %d", t, vocabulary)
 			}
 			v[b*vocabulary+int(t)] = float32(math.Inf(-1))
 		}
 	}
-	return nil
 }
 
 // BifurcationDetector is a step of decoding that copies from its source: predicted
@@ -68,30 +59,30 @@ var BifurcationDetector = Op{
 	Domain: microsoft, Name: "BifurcationDetector", Since: 1, Doc: "tokens = cur_tokens and the predicted ones up to the first that differs; where their end lies in src_tokens",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{intAttr("max_ngram_size", 3), intAttr("min_ngram_size", 1)},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		tokens := InType(n, 1)
 		if n.Input(3) != nil {
 			tokens = ssa.TensorOf(ndarray.Int64, ssa.Dim{})
 		}
-		return []Fact{{Type: tokens}, {Type: InType(n, 2)}}, nil
-	},
-	Facts: Facts{Traits: general, Cost: readCost}, Eval: evalBifurcation,
+		return []Inferred{{Type: tokens}, {Type: InType(n, 2)}}
+	}),
+	Facts: Facts{Traits: general, Cost: readCost}, Eval: kernel(evalBifurcation),
 }
 
-func evalBifurcation(c *Call) error {
+func evalBifurcation(c *Call) {
 	for i, what := range []string{"src_tokens", "cur_tokens", "", "pred_tokens"} {
 		if what != "" && c.Has(i) && (c.Array(i).Rank() != 1 || c.Array(i).DType != ndarray.Int64) {
-			return fmt.Errorf("%s is %s, expected int64[n]", what, c.Array(i))
+			failf("%s is %s, expected int64[n]", what, c.Array(i))
 		}
 	}
 	src, out, match := c.Array(0).Ints(), slices.Clone(c.Array(1).Ints()), c.Array(2)
 	if match.Len() != 1 {
-		return fmt.Errorf("prev_suffix_match_idx has shape %v", match.Shape)
+		failf("prev_suffix_match_idx has shape %v", match.Shape)
 	}
 	if p := c.Array(3); p != nil {
 		from, pred := match.Int(0), p.Ints()
 		if from < 0 || from > int64(len(src)) || len(pred) != len(src)+1-int(from) {
-			return fmt.Errorf("%d predicted tokens for a source of %d read from %d", len(pred), len(src), from)
+			failf("%d predicted tokens for a source of %d read from %d", len(pred), len(src), from)
 		}
 		same := 0
 		for same < len(pred)-1 && pred[same] == src[int(from)+same] {
@@ -101,17 +92,14 @@ func evalBifurcation(c *Call) error {
 	}
 	least, most := int(Int(c.Node, "min_ngram_size")), int(Int(c.Node, "max_ngram_size"))
 	if least < 1 || most < least {
-		return fmt.Errorf("n-grams of %d to %d tokens", least, most)
+		failf("n-grams of %d to %d tokens", least, most)
 	}
-	if err := c.SetOutput(0, ndarray.Of(out, len(out))); err != nil || !c.Wants(1) {
-		return err
+	check(c.SetOutput(0, ndarray.Of(out, len(out))))
+	if !c.Wants(1) {
+		return
 	}
-	idx, err := c.Output(1, ndarray.Int64, match.Shape...)
-	if err != nil {
-		return err
-	}
+	idx := result(c, 1, ndarray.Int64, match.Shape...)
 	idx.SetInt(0, int64(suffixMatch(src, out, least, most)))
-	return nil
 }
 
 // suffixMatch is where in src the one place ends that matches the last tokens, -1
@@ -149,18 +137,15 @@ func indexOf(list, part []int64) int {
 var MurmurHash3 = Op{
 	Domain: microsoft, Name: "MurmurHash3", Since: 1, Doc: "Y = MurmurHash3_x86_32(X, seed) for every element",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []AttrSpec{intAttr("positive", 1), intAttr("seed", 0)},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		t := InType(n, 0)
 		t.DType = hashType(n)
-		return One(t), nil
-	},
+		return One(t)
+	}),
 	Facts: Facts{Traits: general},
-	Eval: func(c *Call) error {
+	Eval: kernel(func(c *Call) {
 		x := c.Array(0)
-		out, err := c.Output(0, hashType(c.Node), x.Shape...)
-		if err != nil {
-			return err
-		}
+		out := result(c, 0, hashType(c.Node), x.Shape...)
 		seed, width := uint32(Int(c.Node, "seed")), x.DType.Size()
 		for i := range x.Len() {
 			var key []byte
@@ -176,8 +161,7 @@ var MurmurHash3 = Op{
 				out.SetInt(i, int64(h))
 			}
 		}
-		return nil
-	},
+	}),
 }
 
 func hashType(n *ssa.Node) ndarray.DType {

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"regexp"
 	"strings"
@@ -22,33 +21,28 @@ var WordConvEmbedding = Op{
 	Domain: microsoft, Name: "WordConvEmbedding", Since: 1, Doc: "Y[word] = max over positions of tanh(W * C[characters] + B)",
 	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("char_embedding_size"), intAttr("conv_window_size"), intAttr("embedding_size")},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
-		return One(ssa.TensorOf(InType(n, 1).DType, dimOf(InType(n, 0), 0), dimOf(InType(n, 1), 0))), nil
-	},
-	Facts: Facts{Traits: general}, Eval: evalWordConv,
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		return One(ssa.TensorOf(InType(n, 1).DType, dimOf(InType(n, 0), 0), dimOf(InType(n, 1), 0)))
+	}),
+	Facts: Facts{Traits: general}, Eval: kernel(evalWordConv),
 }
 
-func evalWordConv(c *Call) error {
+func evalWordConv(c *Call) {
 	seq, w, bias, table := c.Array(0), c.Array(1), c.Array(2), c.Array(3)
 	for i, rank := range []int{2, 4, 1, 2} {
-		if err := wantRank([]string{"Sequence", "W", "B", "C"}[i], c.Array(i), rank); err != nil {
-			return err
-		}
+		wantRank([]string{"Sequence", "W", "B", "C"}[i], c.Array(i), rank)
 	}
 	filters, window, size, most := w.Shape[0], w.Shape[2], table.Shape[1], seq.Shape[1]
 	if w.DType != ndarray.Float32 || w.Shape[1] != 1 || w.Shape[3] != size || bias.Len() != filters || window < 1 || window > most {
-		return fmt.Errorf("words of %d characters, weights %s, bias %s and embeddings %s do not go together", most, w, bias, table)
+		failf("words of %d characters, weights %s, bias %s and embeddings %s do not go together", most, w, bias, table)
 	}
 	for i, want := range []int{size, window, filters} {
 		if a := IntOr(c.Node, []string{"char_embedding_size", "conv_window_size", "embedding_size"}[i], int64(want)); a != int64(want) && a != -1 {
-			return fmt.Errorf("attribute %s is %d, the operands say %d", []string{"char_embedding_size", "conv_window_size", "embedding_size"}[i], a, want)
+			failf("attribute %s is %d, the operands say %d", []string{"char_embedding_size", "conv_window_size", "embedding_size"}[i], a, want)
 		}
 	}
-	out, err := newReal[float32](c, 0, w.DType, seq.Shape[0], filters)
-	if err != nil {
-		return err
-	}
-	weights, b, chars := reals[float32](w), reals[float32](bias), reals[float32](table)
+	out := newResult[float32](c, 0, w.DType, seq.Shape[0], filters)
+	weights, b, chars := elements[float32](w), elements[float32](bias), elements[float32](table)
 	line := make([]float32, most*size)
 	for i := range seq.Shape[0] {
 		row := out.V[i*filters:][:filters]
@@ -60,7 +54,7 @@ func evalWordConv(c *Call) error {
 		length = max(length, window)
 		for j, id := range seq.Ints()[i*most:][:length] {
 			if id < 0 || id >= int64(table.Shape[0]) {
-				return fmt.Errorf("character %d is outside a table of %d", id, table.Shape[0])
+				failf("character %d is outside a table of %d", id, table.Shape[0])
 			}
 			copy(line[j*size:], chars[int(id)*size:][:size])
 		}
@@ -73,7 +67,7 @@ func evalWordConv(c *Call) error {
 			row[f] = float32(best)
 		}
 	}
-	return out.store()
+	out.store()
 }
 
 // wordLength counts the characters of a word; one that begins with none has none.
@@ -99,49 +93,45 @@ var Tokenizer = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("mark").required(), intAttr("mincharnum").required(),
 		strAttr("pad_value").required(), stringsAttr("separators"), strAttr("tokenexp")},
-	Infer: func(n *ssa.Node) ([]Fact, error) {
+	Infer: rule(func(n *ssa.Node) []Inferred {
 		x := InType(n, 0)
 		if !x.Ranked {
-			return One(x), nil
+			return One(x)
 		}
 		if x.Rank() != 1 && x.Rank() != 2 {
-			return nil, fmt.Errorf("strings %s, expected [C] or [N,C]", x)
+			failf("strings %s, expected [C] or [N,C]", x)
 		}
-		return One(ssa.TensorOf(x.DType, append(append([]ssa.Dim{}, x.Shape...), ssa.Dim{})...)), nil
-	},
-	Facts: Facts{Traits: general.but(ExtentOpen)}, Eval: evalTokenizer,
+		return One(ssa.TensorOf(x.DType, append(append([]ssa.Dim{}, x.Shape...), ssa.Dim{})...))
+	}),
+	Facts: Facts{Traits: general.but(ExtentOpen)}, Eval: kernel(evalTokenizer),
 }
 
-func evalTokenizer(c *Call) error {
+func evalTokenizer(c *Call) {
 	x, n := c.Array(0), c.Node
 	if x.DType != ndarray.String || x.Rank() != 1 && x.Rank() != 2 {
-		return fmt.Errorf("strings %s, expected string[C] or string[N,C]", x)
+		failf("strings %s, expected string[C] or string[N,C]", x)
 	}
-	split, err := tokenSplitter(n)
-	if err != nil {
-		return err
-	}
+	split := tokenSplitter(n)
 	mark, most := Int(n, "mark") != 0, 0
 	rows := make([][]string, x.Len())
 	for i, s := range x.Str {
 		if !utf8.ValidString(s) {
-			return fmt.Errorf("string %d is no valid UTF-8", i)
+			failf("string %d is no valid UTF-8", i)
 		}
 		rows[i] = split(s)
 		most = max(most, len(rows[i]))
 	}
 	if x.Len() == 0 {
-		out, err := c.Output(0, ndarray.String, append([]int{}, x.Shape...)...)
-		_ = out
-		return err
+		result(c, 0, ndarray.String, x.Shape...)
+		return
 	}
 	width := most
 	if mark && most > 0 {
 		width += 2
 	}
-	out, err := c.Output(0, ndarray.String, append(append([]int{}, x.Shape...), width)...)
-	if err != nil || width == 0 {
-		return err
+	out := result(c, 0, ndarray.String, append(append([]int{}, x.Shape...), width)...)
+	if width == 0 {
+		return
 	}
 	for i, row := range rows {
 		if mark {
@@ -154,11 +144,10 @@ func evalTokenizer(c *Call) error {
 			}
 		}
 	}
-	return nil
 }
 
 // tokenSplitter returns the function that splits a string as the attributes say.
-func tokenSplitter(n *ssa.Node) (func(s string) []string, error) {
+func tokenSplitter(n *ssa.Node) func(s string) []string {
 	least := int(Int(n, "mincharnum"))
 	var separators []string
 	if a := n.Attr("separators"); a != nil {
@@ -166,16 +155,16 @@ func tokenSplitter(n *ssa.Node) (func(s string) []string, error) {
 	}
 	expression, byMatch := Str(n, "tokenexp"), n.Has("tokenexp")
 	if byMatch == (len(separators) > 0) {
-		return nil, fmt.Errorf("one of separators and tokenexp must be given")
+		failf("one of separators and tokenexp must be given")
 	}
 	if least < 1 {
-		return nil, fmt.Errorf("mincharnum=%d", least)
+		failf("mincharnum=%d", least)
 	}
 	if expression == "." || len(separators) == 1 && separators[0] == "" {
 		if least > 1 {
-			return nil, fmt.Errorf("mincharnum=%d for tokens of one character", least)
+			failf("mincharnum=%d for tokens of one character", least)
 		}
-		return func(s string) []string { return strings.Split(s, "") }, nil
+		return func(s string) []string { return strings.Split(s, "") }
 	}
 	long := func(tokens []string) (out []string) {
 		for _, t := range tokens {
@@ -188,16 +177,16 @@ func tokenSplitter(n *ssa.Node) (func(s string) []string, error) {
 	if byMatch {
 		re, err := regexp.Compile(expression)
 		if err != nil {
-			return nil, fmt.Errorf("tokenexp: %w", err)
+			failf("tokenexp: %w", err)
 		}
 		re.Longest()
-		return func(s string) []string { return long(re.FindAllString(s, -1)) }, nil
+		return func(s string) []string { return long(re.FindAllString(s, -1)) }
 	}
 	var list []*regexp.Regexp
 	for _, sep := range separators {
 		re, err := regexp.Compile(sep)
 		if err != nil {
-			return nil, fmt.Errorf("separators: %w", err)
+			failf("separators: %w", err)
 		}
 		list = append(list, re)
 	}
@@ -211,5 +200,5 @@ func tokenSplitter(n *ssa.Node) (func(s string) []string, error) {
 			parts = next
 		}
 		return long(parts)
-	}, nil
+	}
 }

@@ -3,18 +3,9 @@ package ops
 import "github.com/berth-onnx/berth/ssa"
 
 // Mul is elementwise multiplication: https://onnx.ai/onnx/operators/onnx__Mul.html
-var Mul = Op{
-	Name: "Mul", Since: 14, Form: arithmeticForm(), Doc: "C = A · B",
-	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: inferArithmetic(exactly(ssa.Dim.Mul)),
-	Eval: arithmetic{
-		float: func(a, b float64) float64 { return a * b },
-		f32:   func(a, b float32) float32 { return a * b },
-		int:   func(a, b int64) int64 { return a * b },
-		uint:  func(a, b uint64) uint64 { return a * b },
-		cplx:  func(a, b complex128) complex128 { return a * b },
-	}.kernel,
-	Facts:    Facts{Traits: elementwise.but(Commutative, UnitOne, ZeroSignPassed)},
-	Attrs:    append(broadcastAttrs, consumedInputs),
-	Upgrades: legacyBroadcast("Mul"),
-}
+var Mul = binaryOp("Mul", 14, "C = A · B", arithmetic{
+	float: func(a, b float64) float64 { return a * b },
+	int:   func(a, b int64) int64 { return a * b },
+	uint:  func(a, b uint64) uint64 { return a * b },
+	cplx:  func(a, b complex128) complex128 { return a * b },
+}.eval, exactly(ssa.Dim.Mul), arithmeticForm()).broadcasting().legacy().but(Commutative, UnitOne, ZeroSignPassed)

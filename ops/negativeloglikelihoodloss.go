@@ -1,8 +1,7 @@
 package ops
 
 import (
-	"fmt"
-	"math"
+	"slices"
 
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -15,11 +14,11 @@ var NegativeLogLikelihoodLoss = Op{
 	Name: "NegativeLogLikelihoodLoss", Since: 22, Form: bf16Since22(13), Doc: "loss = -input[target] * weight[target], reduced",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: lossAttrs,
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		t, err := inferLoss(n)
-		return One(t), err
-	},
-	Eval: func(c *Call) error { return byReal(c, 0, evalNLL[float32], evalNLL[float64]) },
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
+		t := inferLoss(n)
+		return One(t)
+	}),
+	Eval: kernel(func(c *Call) { classLoss(c, elements[float64](lossScores(c))) }),
 }
 
 // SoftmaxCrossEntropyLoss is the same of the scores' log softmax:
@@ -31,59 +30,20 @@ var SoftmaxCrossEntropyLoss = Op{
 	Name: "SoftmaxCrossEntropyLoss", Since: 13, Doc: "loss = -log softmax(scores)[labels] * weights[labels], reduced",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 2,
 	Attrs: lossAttrs,
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		t, err := inferLoss(n)
-		return []Fact{{Type: t}, {Type: InType(n, 0)}}, err
-	},
-	Eval: func(c *Call) error { return byReal(c, 0, evalCrossEntropy[float32], evalCrossEntropy[float64]) },
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
+		t := inferLoss(n)
+		return []Inferred{{Type: t}, {Type: InType(n, 0)}}
+	}),
+	Eval: kernel(evalCrossEntropy),
 }
 
-func evalNLL[T float32 | float64](c *Call) error {
-	if err := lossArrays(c); err != nil {
-		return err
-	}
-	return classLoss(c, reals[T](c.Array(0)))
-}
-
-func evalCrossEntropy[T float32 | float64](c *Call) error {
-	if err := lossArrays(c); err != nil {
-		return err
-	}
-	x := c.Array(0)
+func evalCrossEntropy(c *Call) {
+	x := lossScores(c)
 	if x.Rank() < 2 {
-		return fmt.Errorf("scores have shape %v, expected [N,C,...]", x.Shape)
+		failf("scores have shape %v, expected [N,C,...]", x.Shape)
 	}
-	v := reals[T](x)
-	logp := make([]T, len(v))
-	classes, inner := x.Shape[1], sizeOf(x.Shape[2:])
-	for i := 0; classes > 0 && i < x.Shape[0]*inner; i++ {
-		logSoftmaxStrided(logp[i/inner*classes*inner+i%inner:], v[i/inner*classes*inner+i%inner:], classes, inner)
-	}
-	if c.Wants(1) {
-		out, err := newReal[T](c, 1, x.DType, x.Shape...)
-		if err != nil {
-			return err
-		}
-		copy(out.V, logp)
-		if err := out.store(); err != nil {
-			return err
-		}
-	}
-	return classLoss(c, logp)
-}
-
-// logSoftmaxStrided computes x - log(sum e^x) over n elements stride apart.
-func logSoftmaxStrided[T realNum](y, x []T, n, stride int) {
-	most := math.Inf(-1)
-	for k := range n {
-		most = math.Max(most, float64(x[k*stride]))
-	}
-	var sum float64
-	for k := range n {
-		sum += math.Exp(float64(x[k*stride]) - most)
-	}
-	logSum := most + math.Log(sum)
-	for k := range n {
-		y[k*stride] = T(float64(x[k*stride]) - logSum)
-	}
+	logp := slices.Clone(elements[float64](x))
+	eachLine(logp, x.Shape, 1, logSoftmaxLine)
+	setResult(c, 1, x.DType, x.Shape, logp)
+	classLoss(c, logp)
 }

@@ -2,7 +2,6 @@ package ops
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"slices"
 
@@ -21,10 +20,10 @@ var NonMaxSuppression = Op{
 	Name: "NonMaxSuppression", Since: 11, Form: since(10), Doc: "selected_indices = boxes kept, best first",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("center_point_box", 0)},
-	Facts: Facts{Traits: general.but(ExtentOpen)}, Infer: func(*ssa.Node) ([]Fact, error) {
-		return One(ssa.TensorOf(ndarray.Int64, ssa.Dim{}, ssa.D(3))), nil
-	},
-	Eval: evalNonMaxSuppression,
+	Facts: Facts{Traits: general.but(ExtentOpen)}, Infer: rule(func(*ssa.Node) []Inferred {
+		return One(ssa.TensorOf(ndarray.Int64, ssa.Dim{}, ssa.D(3)))
+	}),
+	Eval: kernel(evalNonMaxSuppression),
 }
 
 // box is a rectangle by its low and high corners.
@@ -70,33 +69,19 @@ func suppress(boxes []box, scores []float32, limit int64, iou, threshold float64
 	return kept
 }
 
-func evalNonMaxSuppression(c *Call) error {
-	b, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	s, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
+func evalNonMaxSuppression(c *Call) {
+	b := tensor(c, 0)
+	s := tensor(c, 1)
 	if b.Rank() != 3 || s.Rank() != 3 || b.Shape[2] != 4 || b.Shape[0] != s.Shape[0] || b.Shape[1] != s.Shape[2] ||
 		!b.DType.IsFloat() || !s.DType.IsFloat() {
-		return fmt.Errorf("boxes %s and scores %s must be [batch, boxes, 4] and [batch, classes, boxes]", b, s)
+		failf("boxes %s and scores %s must be [batch, boxes, 4] and [batch, classes, boxes]", b, s)
 	}
 	limit := int64(0)
 	if c.Has(2) {
-		if limit, err = needScalarInt(c, 2); err != nil {
-			return err
-		}
+		limit = scalarInt(c, 2)
 	}
-	iou, err := optScalar(c, 3, 0)
-	if err != nil {
-		return err
-	}
-	threshold, err := optScalar(c, 4, math.Inf(-1))
-	if err != nil {
-		return err
-	}
+	iou := optionalFloat(c, 3, 0)
+	threshold := optionalFloat(c, 4, math.Inf(-1))
 	v, scores, n := b.Floats32(), s.Floats32(), b.Shape[1]
 	var rows []int64
 	boxes := make([]box, n)
@@ -110,10 +95,6 @@ func evalNonMaxSuppression(c *Call) error {
 			}
 		}
 	}
-	out, err := c.Output(0, ndarray.Int64, len(rows)/3, 3)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, ndarray.Int64, len(rows)/3, 3)
 	copy(ndarray.Slice[int64](out), rows)
-	return nil
 }

@@ -13,14 +13,14 @@ import (
 var NonZero = Op{
 	Name: "NonZero", Since: 13, Form: typeForm(9, 13), Doc: "Y[:, i] = position of the i-th non-zero element",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Traits: ignoring.but(ExtentBounded)}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: ignoring.but(ExtentBounded)}, Infer: rule(func(n *ssa.Node) []Inferred {
 		rows := ssa.Dim{}
 		if r := InType(n, 0).Rank(); r >= 0 {
 			rows = ssa.D(int64(r))
 		}
-		return One(ssa.TensorOf(ndarray.Int64, rows, ssa.Dim{})), nil
-	},
-	Eval: evalNonZero,
+		return One(ssa.TensorOf(ndarray.Int64, rows, ssa.Dim{}))
+	}),
+	Eval: kernel(evalNonZero),
 }
 
 // truthTest returns whether element i differs from zero; NaN does, and any
@@ -40,11 +40,8 @@ func truthTest(a *ndarray.Array) func(i int) bool {
 	return func(i int) bool { return a.Int(i) != 0 }
 }
 
-func evalNonZero(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalNonZero(c *Call) {
+	a := tensor(c, 0)
 	set := truthTest(a)
 	var found []int
 	for i, n := 0, a.Len(); i < n; i++ {
@@ -52,15 +49,11 @@ func evalNonZero(c *Call) error {
 			found = append(found, i)
 		}
 	}
-	out, err := c.Output(0, ndarray.Int64, a.Rank(), len(found))
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, ndarray.Int64, a.Rank(), len(found))
 	y := ndarray.Slice[int64](out)
 	for k, stride := range Strides(a.Shape) {
 		for i, at := range found {
 			y[k*len(found)+i] = int64(at / stride % a.Shape[k])
 		}
 	}
-	return nil
 }

@@ -17,18 +17,11 @@ func notContent(d ssa.Dim) ssa.Dim {
 	return ssa.Dim{}
 }
 
-func evalNot(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalNot(c *Call) {
+	a := tensor(c, 0)
 	if a.DType != ndarray.Bool {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
-	out, err := c.Output(0, ndarray.Bool, a.Shape...)
-	if err != nil {
-		return err
-	}
-	eachElem(out, a, func(x uint8) bool { return x == 0 })
-	return nil
+	out := result(c, 0, ndarray.Bool, a.Shape...)
+	convert(out.Data, a.Data, func(x uint8) uint8 { return 1 - min(x, 1) })
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -17,7 +16,7 @@ var OneHot = Op{
 	Name: "OneHot", Since: 28, Form: oneHotForm, Doc: "output = one-hot code of indices along axis",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis", -1)},
-	Infer: inferOneHot, Eval: evalOneHot,
+	Infer: rule(inferOneHot), Eval: kernel(evalOneHot),
 	Facts: Facts{Traits: general, Cost: moveCost},
 }
 
@@ -30,54 +29,31 @@ func oneHotForm(n *ssa.Node) int {
 	return typeForm(9, 28)(n)
 }
 
-func inferOneHot(n *ssa.Node) ([]Fact, error) {
+func inferOneHot(n *ssa.Node) []Inferred {
 	t, dt := InType(n, 0), InType(n, 2).DType
 	if !t.Ranked {
-		return One(ssa.UnrankedTensor(dt)), nil
+		return One(ssa.UnrankedTensor(dt))
 	}
-	axis, err := NormAxis(Int(n, "axis"), len(t.Shape)+1)
-	if err != nil {
-		return nil, err
-	}
+	axis := try(NormAxis(Int(n, "axis"), len(t.Shape)+1))
 	depth := ssa.Dim{}
 	if d := known(n, 1); len(d) == 1 {
 		depth = d[0]
 	}
-	return One(ssa.TensorOf(dt, slices.Insert(slices.Clone(t.Shape), axis, depth)...)), nil
+	return One(ssa.TensorOf(dt, slices.Insert(slices.Clone(t.Shape), axis, depth)...))
 }
 
-func evalOneHot(c *Call) error {
-	ix, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	d, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
-	values, err := needTensor(c, 2)
-	if err != nil {
-		return err
-	}
+func evalOneHot(c *Call) {
+	ix := tensor(c, 0)
+	d := tensor(c, 1)
+	values := tensor(c, 2)
 	if d.Len() != 1 || values.Len() != 2 {
-		return fmt.Errorf("depth %s must have one element, values %s two", d, values)
+		failf("depth %s must have one element, values %s two", d, values)
 	}
-	axis, err := NormAxis(Int(c.Node, "axis"), ix.Rank()+1)
-	if err != nil {
-		return err
-	}
-	depth, err := shapeOfInts([]int64{d.Int(0)})
-	if err != nil {
-		return err
-	}
+	axis := try(NormAxis(Int(c.Node, "axis"), ix.Rank()+1))
+	depth := shapeOfInts([]int64{d.Int(0)})
 	shape := slices.Insert(slices.Clone(ix.Shape), axis, depth[0])
-	if _, err := ndarray.ByteSize(values.DType, shape); err != nil {
-		return err
-	}
-	out, err := c.Output(0, values.DType, shape...)
-	if err != nil {
-		return err
-	}
+	try(ndarray.ByteSize(values.DType, shape))
+	out := result(c, 0, values.DType, shape...)
 	fillWhole(out, values) // its first element is off
 	outer, dim, inner := splitDims(shape, axis)
 	for i := range outer * inner {
@@ -85,5 +61,4 @@ func evalOneHot(c *Call) error {
 			copyElems(out, (i/inner*dim+k)*inner+i%inner, values, 1, 1)
 		}
 	}
-	return nil
 }

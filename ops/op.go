@@ -23,7 +23,7 @@ type Op struct {
 	Attrs          []AttrSpec
 
 	// Infer is the type and shape rule: what is known of each result.
-	Infer func(n *ssa.Node) ([]Fact, error)
+	Infer func(n *ssa.Node) ([]Inferred, error)
 	// Eval is the reference kernel.
 	Eval func(c *Call) error
 	// Prepare reads what attributes say once for many runs, for operators whose
@@ -35,9 +35,9 @@ type Op struct {
 	Upgrades []Upgrade
 }
 
-// Fact is what a rule knows of one result. Content holds the elements of a small
+// Inferred is what a rule knows of one result. Content holds the elements of a small
 // integer tensor where they can be computed (unknown elements are unknown dims).
-type Fact struct {
+type Inferred struct {
 	Type    ssa.Type
 	Content []ssa.Dim
 }
@@ -63,8 +63,8 @@ type Facts struct {
 	// operands that hold the same bytes as a part of a result. Asked only when
 	// the types are static.
 	Alias func(n *ssa.Node) []Alias
-	// Cost counts the work of a node whose types are static; nil for elementwise
-	// operators, which do one operation per result element.
+	// Cost counts the work of a node whose types are static; nil for operators
+	// that do one operation per result element.
 	Cost func(n *ssa.Node) Cost
 }
 
@@ -167,18 +167,6 @@ func SmallerPairs(n *ssa.Node) []Pair {
 		return nil
 	}
 	return narrowing(n)
-}
-
-func sameLayout(a, b ssa.Type) bool {
-	if a.Kind != ssa.KindTensor || b.Kind != ssa.KindTensor || !a.Ranked || !b.Ranked || len(a.Shape) != len(b.Shape) {
-		return false
-	}
-	for i := range a.Shape {
-		if !a.Shape[i].Equal(b.Shape[i]) {
-			return false
-		}
-	}
-	return a.DType.Size() == b.DType.Size() && a.DType != ndarray.String && b.DType != ndarray.String
 }
 
 // Aliases returns the byte-sharing facts of a node with static types.

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -25,8 +24,8 @@ var Adam = Op{
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{floatAttr("alpha", 0.9), floatAttr("beta", 0.999), floatAttr("epsilon", 1e-6),
 		floatAttr("norm_coefficient", 0), floatAttr("norm_coefficient_post", 0)},
-	Infer: func(n *ssa.Node) ([]Fact, error) { return inferOptimizer(n, 4) },
-	Eval:  func(c *Call) error { return evalOptimizer(c, 4, adamStep) },
+	Infer: rule(func(n *ssa.Node) []Inferred { return inferOptimizer(n, 4) }),
+	Eval:  kernel(func(c *Call) { evalOptimizer(c, 4, adamStep) }),
 	Facts: Facts{Traits: general, InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 4) }},
 }
 
@@ -40,8 +39,8 @@ var Adagrad = Op{
 	Domain: trainingDomain, Name: "Adagrad", Since: 1, Doc: "X' = X - r·g/(√H' + ε)",
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{floatAttr("decay_factor", 0), floatAttr("epsilon", 1e-6), floatAttr("norm_coefficient", 0)},
-	Infer: func(n *ssa.Node) ([]Fact, error) { return inferOptimizer(n, 3) },
-	Eval:  func(c *Call) error { return evalOptimizer(c, 3, adagradStep) },
+	Infer: rule(func(n *ssa.Node) []Inferred { return inferOptimizer(n, 3) }),
+	Eval:  kernel(func(c *Call) { evalOptimizer(c, 3, adagradStep) }),
 	Facts: Facts{Traits: general, InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 3) }},
 }
 
@@ -57,8 +56,8 @@ var Momentum = Op{
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{floatAttr("alpha").required(), floatAttr("beta").required(),
 		strAttr("mode").required().oneOf("standard", "nesterov"), floatAttr("norm_coefficient").required()},
-	Infer: func(n *ssa.Node) ([]Fact, error) { return inferOptimizer(n, 3) },
-	Eval:  func(c *Call) error { return evalOptimizer(c, 3, momentumStep) },
+	Infer: rule(func(n *ssa.Node) []Inferred { return inferOptimizer(n, 3) }),
+	Eval:  kernel(func(c *Call) { evalOptimizer(c, 3, momentumStep) }),
 	Facts: Facts{Traits: general, InPlace: func(n *ssa.Node) []Pair { return optimizerPairs(n, 3) }},
 }
 
@@ -80,16 +79,13 @@ func optimizerOperand(i, k int) int {
 	return 2 + i
 }
 
-func inferOptimizer(n *ssa.Node, group int) ([]Fact, error) {
-	k, err := optimizerCount(n, group)
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Fact, len(n.Out))
+func inferOptimizer(n *ssa.Node, group int) []Inferred {
+	k := try(optimizerCount(n, group))
+	out := make([]Inferred, len(n.Out))
 	for i := range out {
 		out[i].Type = InType(n, optimizerOperand(i, k))
 	}
-	return out, nil
+	return out
 }
 
 func optimizerPairs(n *ssa.Node, group int) []Pair {
@@ -108,78 +104,55 @@ func optimizerPairs(n *ssa.Node, group int) []Pair {
 
 // optimizerStep returns the update of one element for learning rate r and count
 // t: it replaces X and the accumulators in v, which holds X, G, ….
-type optimizerStep func(n *ssa.Node, r float64, t int64) (func(v []float64), error)
+type optimizerStep func(n *ssa.Node, r float64, t int64) func(v []float64)
 
-func evalOptimizer(c *Call, group int, makeStep optimizerStep) error {
-	k, err := optimizerCount(c.Node, group)
-	if err != nil {
-		return err
-	}
-	r, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	t, err := needScalarInt(c, 1)
-	if err != nil {
-		return err
-	}
+func evalOptimizer(c *Call, group int, makeStep optimizerStep) {
+	k := try(optimizerCount(c.Node, group))
+	r := tensor(c, 0)
+	t := scalarInt(c, 1)
 	if r.Len() != 1 || !r.DType.IsFloat() {
-		return fmt.Errorf("the learning rate is %s, it must be one number", r)
+		failf("the learning rate is %s, it must be one number", r)
 	}
-	step, err := makeStep(c.Node, r.Float(0), t)
-	if err != nil {
-		return err
-	}
+	step := makeStep(c.Node, r.Float(0), t)
 	for i := range k {
-		if err := updateTensor(c, i, k, group, step); err != nil {
-			return err
-		}
+		updateTensor(c, i, k, group, step)
 	}
-	return nil
 }
 
 // updateTensor applies the update to every element of tensor i of k.
-func updateTensor(c *Call, i, k, group int, step func([]float64)) error {
-	read, write := make([]func(int) float64, group), make([]func(int, float64), group)
-	x, err := needTensor(c, 2+i)
-	if err != nil {
-		return err
-	}
+func updateTensor(c *Call, i, k, group int, step func([]float64)) {
+	x := tensor(c, 2+i)
+	in, out := make([][]float64, group), make([]resultOf[float64], group)
 	for g := range group {
-		a, err := needTensor(c, 2+g*k+i)
-		if err != nil {
-			return err
-		}
+		a := tensor(c, 2+g*k+i)
 		if a.DType != x.DType || !slices.Equal(a.Shape, x.Shape) || !a.DType.IsFloat() {
-			return fmt.Errorf("operand %d is %s, the tensor it belongs to %s", 2+g*k+i, a, x)
+			failf("operand %d is %s, the tensor it belongs to %s", 2+g*k+i, a, x)
 		}
-		read[g] = floatReader(a)
-		if g == 1 {
-			continue
+		in[g] = elements[float64](a)
+		if g != 1 { // there is no new gradient
+			out[g] = newResult[float64](c, max(g-1, 0)*k+i, a.DType, a.Shape...)
 		}
-		o := max(g-1, 0)*k + i
-		var out *ndarray.Array
-		if out, err = c.Output(o, a.DType, a.Shape...); err != nil {
-			return err
-		}
-		write[g] = floatWriter(out)
 	}
 	v := make([]float64, group)
 	for e := range x.Len() {
 		for g := range v {
-			v[g] = read[g](e)
+			v[g] = in[g][e]
 		}
 		step(v)
 		for g := range v {
 			if g != 1 {
-				write[g](e, v[g])
+				out[g].V[e] = v[g]
 			}
 		}
 	}
-	return nil
+	for g, y := range out {
+		if g != 1 {
+			y.store()
+		}
+	}
 }
 
-func adamStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
+func adamStep(n *ssa.Node, r float64, t int64) func([]float64) {
 	alpha, beta, eps := float64(Float(n, "alpha")), float64(Float(n, "beta")), float64(Float(n, "epsilon"))
 	norm, post := float64(Float(n, "norm_coefficient")), float64(Float(n, "norm_coefficient_post"))
 	if t > 0 {
@@ -190,20 +163,20 @@ func adamStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
 		v[2] = alpha*v[2] + (1-alpha)*g
 		v[3] = beta*v[3] + (1-beta)*g*g
 		v[0] = (1 - post) * (v[0] - r*v[2]/(math.Sqrt(v[3])+eps))
-	}, nil
+	}
 }
 
-func adagradStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
+func adagradStep(n *ssa.Node, r float64, t int64) func([]float64) {
 	r /= 1 + float64(t)*float64(Float(n, "decay_factor"))
 	norm, eps := float64(Float(n, "norm_coefficient")), float64(Float(n, "epsilon"))
 	return func(v []float64) {
 		g := norm*v[0] + v[1]
 		v[2] += g * g
 		v[0] -= r * g / (math.Sqrt(v[2]) + eps)
-	}, nil
+	}
 }
 
-func momentumStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
+func momentumStep(n *ssa.Node, r float64, t int64) func([]float64) {
 	alpha, beta, norm := float64(Float(n, "alpha")), float64(Float(n, "beta")), float64(Float(n, "norm_coefficient"))
 	mode := Str(n, "mode")
 	if t <= 0 {
@@ -218,5 +191,5 @@ func momentumStep(n *ssa.Node, r float64, t int64) (func([]float64), error) {
 			g = v[2]
 		}
 		v[0] -= r * g
-	}, nil
+	}
 }

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -13,13 +11,14 @@ var Optional = Op{
 	Name: "Optional", Since: 28, Form: typeForm(15, 28), Doc: "output = some(input), or none",
 	MinIn: 0, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{{Name: "type", Kind: ssa.AttrType}},
-	Facts: Facts{Traits: general}, Infer: inferOptional,
-	Eval: func(c *Call) error {
+	Facts: Facts{Traits: general}, Infer: rule(inferOptional),
+	Eval: kernel(func(c *Call) {
 		if !c.Has(0) {
-			return c.SetOutput(0, &ndarray.Optional{})
+			check(c.SetOutput(0, &ndarray.Optional{}))
+			return
 		}
-		return c.SetOutput(0, &ndarray.Optional{Value: ownedCopy(c.In[0])})
-	},
+		check(c.SetOutput(0, &ndarray.Optional{Value: ownedCopy(c.In[0])}))
+	}),
 }
 
 // OptionalGetElement unwraps an optional; other values pass through:
@@ -27,14 +26,14 @@ var Optional = Op{
 var OptionalGetElement = Op{
 	Name: "OptionalGetElement", Since: 28, Form: optionalForm, Doc: "output = the value in input",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Traits: general}, Infer: inferOptionalGetElement,
-	Eval: func(c *Call) error {
+	Facts: Facts{Traits: general}, Infer: rule(inferOptionalGetElement),
+	Eval: kernel(func(c *Call) {
 		v := optionalValue(c)
 		if v == nil {
-			return fmt.Errorf("the optional is empty")
+			failf("the optional is empty")
 		}
-		return giveOut(c, 0, v)
-	},
+		giveOut(c, 0, v)
+	}),
 }
 
 // OptionalHasElement tells whether there is a value:
@@ -42,15 +41,11 @@ var OptionalGetElement = Op{
 var OptionalHasElement = Op{
 	Name: "OptionalHasElement", Since: 28, Form: optionalForm, Doc: "output = whether input holds a value",
 	MinIn: 0, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Traits: general}, Infer: inferOptionalHasElement,
-	Eval: func(c *Call) error {
-		out, err := c.Output(0, ndarray.Bool)
-		if err != nil {
-			return err
-		}
+	Facts: Facts{Traits: general}, Infer: rule(inferOptionalHasElement),
+	Eval: kernel(func(c *Call) {
+		out := result(c, 0, ndarray.Bool)
 		out.SetInt(0, int64(btoi(optionalValue(c) != nil)))
-		return nil
-	},
+	}),
 }
 
 // optionalForm is the oldest version that takes the operand: plain values since 18.
@@ -77,31 +72,31 @@ func optionalValue(c *Call) ndarray.Value {
 	return c.In[0]
 }
 
-func inferOptional(n *ssa.Node) ([]Fact, error) {
+func inferOptional(n *ssa.Node) []Inferred {
 	if n.Input(0) != nil {
-		return One(ssa.OptionalOf(InType(n, 0))), nil
+		return One(ssa.OptionalOf(InType(n, 0)))
 	}
 	a := n.Attr("type")
 	if a == nil {
-		return nil, fmt.Errorf("neither an operand nor attribute type is given")
+		failf("neither an operand nor attribute type is given")
 	}
-	return One(ssa.OptionalOf(a.Type)), nil
+	return One(ssa.OptionalOf(a.Type))
 }
 
-func inferOptionalGetElement(n *ssa.Node) ([]Fact, error) {
+func inferOptionalGetElement(n *ssa.Node) []Inferred {
 	if t := InType(n, 0); t.Kind != ssa.KindOptional {
-		return []Fact{{t, ContentOf(n, 0)}}, nil
+		return []Inferred{{t, ContentOf(n, 0)}}
 	}
-	return One(elemOf(InType(n, 0))), nil
+	return One(elemOf(InType(n, 0)))
 }
 
-func inferOptionalHasElement(n *ssa.Node) ([]Fact, error) {
+func inferOptionalHasElement(n *ssa.Node) []Inferred {
 	t := ssa.TensorOf(ndarray.Bool)
 	switch {
 	case n.Input(0) == nil:
-		return factOf(t, []ssa.Dim{ssa.D(0)}), nil
+		return factOf(t, []ssa.Dim{ssa.D(0)})
 	case InType(n, 0).Kind == ssa.KindTensor, InType(n, 0).Kind == ssa.KindSequence:
-		return factOf(t, []ssa.Dim{ssa.D(1)}), nil
+		return factOf(t, []ssa.Dim{ssa.D(1)})
 	}
-	return One(t), nil
+	return One(t)
 }

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -23,7 +21,7 @@ var Pad = Op{
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{strAttr("mode", "constant", "reflect", "edge", "wrap"),
 		intsAttr("paddings").required().until(2), intsAttr("pads").required().since(2).until(11), floatAttr("value", 0).until(11)},
-	Infer: inferPad, Eval: evalPad,
+	Infer: rule(inferPad), Eval: kernel(evalPad),
 	Facts: Facts{Traits: passing, Cost: moveCost},
 	Upgrades: []Upgrade{
 		{Below: 2, Source: "https://onnx.ai/onnx/operators/onnx__Pad.html#pad-2", Apply: func(_ *Upgrader, n *ssa.Node) error {
@@ -68,7 +66,7 @@ func padForm(n *ssa.Node) int {
 
 // spreadPads returns the begin and end pad of every dimension from the pads of
 // the listed axes (all axes without a list).
-func spreadPads[T any](pads []T, axes []int64, listed bool, rank int, zero T) (begin, end []T, err error) {
+func spreadPads[T any](pads []T, axes []int64, listed bool, rank int, zero T) (begin, end []T) {
 	begin, end = make([]T, rank), make([]T, rank)
 	for i := range rank {
 		begin[i], end[i] = zero, zero
@@ -79,42 +77,36 @@ func spreadPads[T any](pads []T, axes []int64, listed bool, rank int, zero T) (b
 			axes[i] = int64(i)
 		}
 	}
-	at, err := normAxes(axes, rank)
-	if err != nil {
-		return nil, nil, err
-	}
+	at := try(normAxes(axes, rank))
 	if len(pads) != 2*len(at) {
-		return nil, nil, fmt.Errorf("%d pads for %d axes", len(pads), len(at))
+		failf("%d pads for %d axes", len(pads), len(at))
 	}
 	for i, k := range at {
 		begin[k], end[k] = pads[i], pads[len(at)+i]
 	}
-	return begin, end, nil
+	return begin, end
 }
 
-func inferPad(n *ssa.Node) ([]Fact, error) {
+func inferPad(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return One(t), nil
+		return One(t)
 	}
 	pads := ContentOf(n, 1)
 	axes, known := ConstInts(n, 3)
 	listed := n.Input(3) != nil
 	if pads == nil || listed && !known {
-		return One(tensorOfRank(t.DType, len(t.Shape))), nil
+		return One(tensorOfRank(t.DType, len(t.Shape)))
 	}
-	begin, end, err := spreadPads(pads, axes, listed, len(t.Shape), ssa.D(0))
-	if err != nil {
-		return nil, err
-	}
+	begin, end := spreadPads(pads, axes, listed, len(t.Shape), ssa.D(0))
 	dims := make([]ssa.Dim, len(t.Shape))
 	for i, d := range t.Shape {
 		dims[i] = d.Add(begin[i]).Add(end[i])
 		if k, ok := dims[i].Const(); ok && k < 0 {
-			return nil, fmt.Errorf("pads %s and %s leave nothing of dimension %s", begin[i], end[i], d)
+			failf("pads %s and %s leave nothing of dimension %s", begin[i], end[i], d)
 		}
 	}
-	return One(ssa.TensorOf(t.DType, dims...)), nil
+	return One(ssa.TensorOf(t.DType, dims...))
 }
 
 // padIndex maps position i (which may be negative or past the end) to an index
@@ -134,52 +126,37 @@ func padIndex(mode string, i, n int) int {
 	return min(i, period-i)
 }
 
-func evalPad(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	pads, err := needInts(c, 1)
-	if err != nil {
-		return err
-	}
-	axes, err := optInts(c, 3)
-	if err != nil {
-		return err
-	}
-	begin, end, err := spreadPads(pads, axes, c.Has(3), a.Rank(), 0)
-	if err != nil {
-		return err
-	}
+func evalPad(c *Call) {
+	a := tensor(c, 0)
+	pads := ints(c, 1)
+	axes := optionalInts(c, 3)
+	begin, end := spreadPads(pads, axes, c.Has(3), a.Rank(), 0)
 	dims := make([]int64, a.Rank())
 	for i, d := range a.Shape {
 		dims[i] = int64(d) + begin[i] + end[i]
 	}
-	shape, err := shapeOfInts(dims)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, a.DType, shape...)
-	if err != nil || out.Len() == 0 {
-		return err
+	shape := shapeOfInts(dims)
+	out := result(c, 0, a.DType, shape...)
+	if out.Len() == 0 {
+		return
 	}
 	switch mode := Str(c.Node, "mode"); mode {
 	case "constant":
-		return padConstant(c, out, a, begin)
+		padConstant(c, out, a, begin)
 	case "reflect", "edge", "wrap":
-		return padRepeat(mode, out, a, begin, end)
+		padRepeat(mode, out, a, begin, end)
 	default:
-		return fmt.Errorf("mode %q is none of constant, reflect, edge, wrap", mode)
+		failf("mode %q is none of constant, reflect, edge, wrap", mode)
 	}
 }
 
 // padConstant fills the result and lays what is left of the operand over it.
-func padConstant(c *Call, out, a *ndarray.Array, begin []int64) error {
+func padConstant(c *Call, out, a *ndarray.Array, begin []int64) {
 	fill := ndarray.Must(a.DType)
 	if c.Has(2) {
 		v := c.Array(2)
 		if v == nil || v.DType != a.DType || v.Len() != 1 {
-			return fmt.Errorf("constant_value is not one %s", a.DType)
+			failf("constant_value is not one %s", a.DType)
 		}
 		fill = v
 	}
@@ -193,16 +170,15 @@ func padConstant(c *Call, out, a *ndarray.Array, begin []int64) error {
 		b.dst += at * b.dstr[i]
 	}
 	moveBlock(out, a, b)
-	return nil
 }
 
 // padRepeat looks every result index up in the cropped operand.
-func padRepeat(mode string, out, a *ndarray.Array, begin, end []int64) error {
+func padRepeat(mode string, out, a *ndarray.Array, begin, end []int64) {
 	maps := make([][]int, a.Rank())
 	for i, d := range a.Shape {
 		from, left := max(int(-begin[i]), 0), d+int(min(begin[i], 0)+min(end[i], 0))
 		if left <= 0 {
-			return fmt.Errorf("mode %s has nothing to repeat along dimension %d of %v", mode, i, a.Shape)
+			failf("mode %s has nothing to repeat along dimension %d of %v", mode, i, a.Shape)
 		}
 		maps[i] = make([]int, out.Shape[i])
 		for o := range maps[i] {
@@ -210,5 +186,4 @@ func padRepeat(mode string, out, a *ndarray.Array, begin, end []int64) error {
 		}
 	}
 	moveMapped(out, a, maps)
-	return nil
 }

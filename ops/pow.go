@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -12,14 +11,11 @@ import (
 // The result has the type of the base; the exponent may have another.
 // Integer powers of integers are exact (wrapping); for a negative exponent they
 // are the truncated quotient, 0 for base 0.
-var Pow = Op{
-	Name: "Pow", Since: 15, Doc: "Z = X^Y", Form: powForm,
-	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: inferPow, Eval: evalPow,
-	Facts:    Facts{Traits: elementwise.but(UnitOne, FailsIntegers)},
-	Attrs:    broadcastAttrs,
-	Upgrades: legacyBroadcast("Pow"),
-}
+var Pow = func() Op {
+	o := binaryOp("Pow", 15, "Z = X^Y", evalPow, nil, powForm).broadcasting().but(UnitOne, FailsIntegers)
+	o.Infer = rule(inferPow)
+	return o
+}()
 
 func powForm(n *ssa.Node) int {
 	x, y := InType(n, 0).DType, InType(n, 1).DType
@@ -30,12 +26,9 @@ func powForm(n *ssa.Node) int {
 		versionFor(y, typeStep{12, floatTypes | integerTypes}, typeStep{15, anyType}))
 }
 
-func inferPow(n *ssa.Node) ([]Fact, error) {
-	t, err := BroadcastTypes(InType(n, 0).DType, InType(n, 0), InType(n, 1))
-	if err != nil {
-		return nil, err
-	}
-	return factOf(t, powContent(n, t)), nil
+func inferPow(n *ssa.Node) []Inferred {
+	t := try(BroadcastTypes(InType(n, 0).DType, InType(n, 0), InType(n, 1)))
+	return factOf(t, powContent(n, t))
 }
 
 // powContent follows small constant powers.
@@ -56,40 +49,23 @@ func powContent(n *ssa.Node, t ssa.Type) []ssa.Dim {
 	})
 }
 
-func evalPow(c *Call) error {
-	x, y := c.Array(0), c.Array(1)
-	if x == nil || y == nil {
-		return fmt.Errorf("operands are not two tensors")
+func evalPow(c *Call) {
+	x, y := tensor(c, 0), tensor(c, 1)
+	for _, a := range []*ndarray.Array{x, y} {
+		if !a.DType.IsFloat() && !a.DType.IsInteger() {
+			check(unsupportedType(a.DType))
+		}
 	}
-	shape, err := BroadcastShapes(x.Shape, y.Shape)
-	if err != nil {
-		return err
-	}
-	if !x.DType.IsFloat() && !x.DType.IsInteger() {
-		return unsupportedType(x.DType)
-	}
-	if !y.DType.IsFloat() && !y.DType.IsInteger() {
-		return unsupportedType(y.DType)
-	}
-	out, err := c.Output(0, x.DType, shape...)
-	if err != nil {
-		return err
-	}
+	shape := try(BroadcastShapes(x.Shape, y.Shape))
 	switch {
-	case x.DType == ndarray.Float32 && y.DType == ndarray.Float32:
-		binary(out, x, y, viaFloat64x2(pow))
-	case x.DType.IsInteger() && y.DType.IsInteger():
-		EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) { out.SetInt(o, intPow(x.Int(i), y.Int(j))) })
-	case x.DType.IsInteger():
-		read := floatReader(y)
-		EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) {
-			out.SetInt(o, truncToInt64(pow(x.Float(i), read(j))))
-		})
+	case x.DType.IsFloat():
+		combine(c, x, y, shape, pow)
+	case y.DType.IsInteger():
+		combine(c, x, y, shape, intPow)
 	default:
-		readX, readY, write := floatReader(x), floatReader(y), floatWriter(out)
-		EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) { write(o, pow(readX(i), readY(j))) })
+		out, u, v := result(c, 0, x.DType, shape...), elements[float64](x), elements[float64](y)
+		EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) { out.SetInt(o, truncToInt64(pow(u[i], v[j]))) })
 	}
-	return nil
 }
 
 // pow takes the short way for squares, by far the most frequent power.

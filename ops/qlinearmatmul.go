@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -14,102 +12,62 @@ import (
 // a's scale and zero point may have one element per row, b's per column.
 var QLinearMatMul = Op{
 	Name: "QLinearMatMul", Since: 21, Doc: "y = quantize(dequantize(a) · dequantize(b))",
-	Form: sinceTypes(10, 21, ndarray.Float16, ndarray.BFloat16, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNZ,
-		ndarray.Float8E5M2, ndarray.Float8E5M2FNZ),
+	Form: sinceTypes(10, 21, ndarray.Float16, ndarray.BFloat16, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNUZ,
+		ndarray.Float8E5M2, ndarray.Float8E5M2FNUZ),
 	MinIn: 8, MaxIn: 8, MinOut: 1, MaxOut: 1,
-	Facts: Facts{Traits: general, Cost: innerCost}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		t, err := MatMulShape(InType(n, 0), InType(n, 3), InType(n, 7).DType)
-		return One(t), err
-	},
-	Eval: evalQLinearMatMul,
+	Facts: Facts{Traits: general, Cost: innerCost}, Infer: rule(func(n *ssa.Node) []Inferred {
+		t := try(MatMulShape(InType(n, 0), InType(n, 3), InType(n, 7).DType))
+		return One(t)
+	}),
+	Eval: kernel(evalQLinearMatMul),
 }
 
-func evalQLinearMatMul(c *Call) error {
-	if err := wantArrays(c, 8); err != nil {
-		return err
-	}
-	a, b, yScale, yZero := c.Array(0), c.Array(3), c.Array(6), c.Array(7)
-	p, err := planMatMul(a.Shape, b.Shape)
-	if err != nil {
-		return err
-	}
+func evalQLinearMatMul(c *Call) {
+	a, b, yScale, yZero := tensor(c, 0), tensor(c, 3), tensor(c, 6), tensor(c, 7)
+	p := planMatMul(a.Shape, b.Shape)
 	if !(byteInts | float8Types).has(yZero.DType) {
-		return unsupportedType(yZero.DType)
+		check(unsupportedType(yZero.DType))
 	}
-	acc, err := quantProduct(p, a, b, c.Array(2), c.Array(5))
-	if err != nil {
-		return err
-	}
-	y, err := c.Output(0, yZero.DType, p.shape...)
-	if err != nil {
-		return err
-	}
-	full := append(append([]int(nil), p.batch...), p.m, p.n)
-	as, err := spread[float32]("a_scale", asColumn(c.Array(1)), full)
-	if err != nil {
-		return err
-	}
-	bs, err := spread[float32]("b_scale", c.Array(4), full)
-	if err != nil {
-		return err
-	}
-	ys, err := spread[float32]("y_scale", asColumn(yScale), full)
-	if err != nil {
-		return err
-	}
-	zs, err := spread[float64]("y_zero_point", asColumn(yZero), full)
-	if err != nil {
-		return err
-	}
+	acc := quantProduct(p, a, b, tensor(c, 2), tensor(c, 5))
+	y := result(c, 0, yZero.DType, p.shape...)
+	full := p.full()
+	as := spread[float32]("a_scale", asColumn(tensor(c, 1)), full)
+	bs := spread[float32]("b_scale", tensor(c, 4), full)
+	ys := spread[float32]("y_scale", asColumn(yScale), full)
+	zs := spread[float64]("y_zero_point", asColumn(yZero), full)
 	store := quantStore(y, true)
 	for i, v := range acc {
 		store(i, v*(as[i%len(as)]*bs[i%len(bs)]/ys[i%len(ys)]), zs[i%len(zs)])
 	}
-	return nil
 }
 
 // quantProduct is the product of quantized matrices less their zero points:
 // exact in int32 for integers, in float32 for float8.
-func quantProduct(p matMulPlan, a, b, za, zb *ndarray.Array) ([]float32, error) {
+func quantProduct(p matMulPlan, a, b, za, zb *ndarray.Array) []float32 {
 	if byteInts.has(a.DType) {
-		acc, err := integerProduct(p, a, b, za, zb)
+		acc := integerProduct(p, a, b, za, zb)
 		out := make([]float32, len(acc))
 		for i, v := range acc {
 			out[i] = float32(v)
 		}
-		return out, err
+		return out
 	}
 	if !float8Types.has(a.DType) || !float8Types.has(b.DType) {
-		return nil, fmt.Errorf("operands %s and %s: %w", a, b, ErrUnsupported)
+		failf("operands %s and %s: %w", a, b, ErrUnsupported)
 	}
-	x, err := centeredReal("a", a, asColumn(za))
-	if err != nil {
-		return nil, err
-	}
-	y, err := centeredReal("b", b, zb)
-	if err != nil {
-		return nil, err
-	}
-	n, err := ndarray.NumElems(p.shape)
-	if err != nil {
-		return nil, err
-	}
-	acc := make([]float32, n)
-	p.eachProduct(func(i, j, o int) {
-		matMulAdd(p.m, p.n, p.k, x[i*p.m*p.k:], p.k, y[j*p.k*p.n:], p.n, acc[o*p.m*p.n:], p.n)
-	})
-	return acc, nil
+	x := centeredReal("a", a, asColumn(za))
+	y := centeredReal("b", b, zb)
+	acc := make([]float32, sizeOf(p.shape))
+	multiplyStacks(p, x, y, acc)
+	return acc
 }
 
 // centeredReal returns a - zero in float32, zero broadcasting to a.
-func centeredReal(what string, a, zero *ndarray.Array) ([]float32, error) {
-	z, err := spread[float32](what+"_zero_point", zero, a.Shape)
-	if err != nil {
-		return nil, err
-	}
-	out := append([]float32(nil), reals[float32](a)...)
+func centeredReal(what string, a, zero *ndarray.Array) []float32 {
+	z := spread[float32](what+"_zero_point", zero, a.Shape)
+	out := append([]float32(nil), elements[float32](a)...)
 	for i := range out {
 		out[i] -= z[i%len(z)]
 	}
-	return out, nil
+	return out
 }

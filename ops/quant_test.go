@@ -35,7 +35,7 @@ func TestQuantizeRounding(t *testing.T) {
 		{ndarray.Uint8, 3, []float64{0, 2, 2, 0, -2, 252, -3, 252, -3, 0}},
 		{ndarray.Float8E4M3FN, 0, []float64{0.5, 1.5, 2.5, -0.5, -1.5, 448, -448, 448, -448, nan}},
 		{ndarray.Float8E5M2, 0, []float64{0.5, 1.5, 2.5, -0.5, -1.5, 57344, -57344, 57344, -57344, nan}},
-		{ndarray.Float8E4M3FNZ, 0, []float64{0.5, 1.5, 2.5, -0.5, -1.5, 240, -240, 240, -240, nan}},
+		{ndarray.Float8E4M3FNUZ, 0, []float64{0.5, 1.5, 2.5, -0.5, -1.5, 240, -240, 240, -240, nan}},
 		{ndarray.Float6E2M3, 0, []float64{0.5, 1.5, 2.5, -0.5, -1.5, 7.5, -7.5, 7.5, -7.5, 0}},
 		{ndarray.Float6E3M2, 0, []float64{0.5, 1.5, 2.5, -0.5, -1.5, 28, -28, 28, -28, 0}},
 		{ndarray.Float4E2M1, 0, []float64{0.5, 1.5, 2, -0.5, -1.5, 6, -6, 6, -6, 0}},

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -18,7 +16,7 @@ var QuantizeLinear = Op{
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis", 1).since(13), intAttr("block_size", 0).since(21), intAttr("output_dtype", 0).since(21),
 		intAttr("precision", 0).since(23), intAttr("saturate", 1).since(19)},
-	Infer: inferQuantize, Eval: evalQuantize,
+	Infer: rule(inferQuantize), Eval: kernel(evalQuantize),
 	Facts: Facts{Traits: ignoring, Smaller: narrowingFirst},
 }
 
@@ -36,7 +34,7 @@ func quantVersion(n *ssa.Node) int {
 		return 23
 	case usesType(n, ndarray.Int16, ndarray.Uint16, ndarray.Int4, ndarray.Uint4):
 		return 21
-	case usesType(n, ndarray.Float16, ndarray.BFloat16, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNZ):
+	case usesType(n, ndarray.Float16, ndarray.BFloat16, ndarray.Float8E4M3FN, ndarray.Float8E4M3FNUZ, ndarray.Float8E5M2, ndarray.Float8E5M2FNUZ):
 		return 19
 	case InType(n, 1).Rank() == 1:
 		return 13
@@ -54,72 +52,49 @@ func quantizeForm(n *ssa.Node) int {
 }
 
 // quantizedType is the result's element type: the zero point's, output_dtype, or uint8.
-func quantizedType(n *ssa.Node, zero ndarray.DType) (ndarray.DType, error) {
-	dt, err := dtypeAttr(n, "output_dtype", ndarray.Undefined)
-	if err != nil {
-		return 0, err
-	}
+func quantizedType(n *ssa.Node, zero ndarray.DType) ndarray.DType {
+	dt := try(dtypeAttr(n, "output_dtype", ndarray.Undefined))
 	switch {
 	case zero == ndarray.Undefined && dt == ndarray.Undefined:
 		dt = ndarray.Uint8
 	case dt == ndarray.Undefined:
 		dt = zero
 	case zero != ndarray.Undefined && zero != dt:
-		return 0, fmt.Errorf("output_dtype is %s, the zero point %s", dt, zero)
+		failf("output_dtype is %s, the zero point %s", dt, zero)
 	}
 	if !(quantInts | quantFloats).has(dt) {
-		return 0, unsupportedType(dt)
+		check(unsupportedType(dt))
 	}
-	return dt, nil
+	return dt
 }
 
-func inferQuantize(n *ssa.Node) ([]Fact, error) {
+func inferQuantize(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	z := InType(n, 2)
 	if n.Input(2) != nil && z.DType == ndarray.Undefined {
 		t.DType = ndarray.Undefined
-		return One(t), nil
+		return One(t)
 	}
-	dt, err := quantizedType(n, z.DType)
-	t.DType = dt
-	return One(t), err
+	t.DType = quantizedType(n, z.DType)
+	return One(t)
 }
 
-func evalQuantize(c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
-	x, scale, zero := c.Array(0), c.Array(1), c.Array(2)
+func evalQuantize(c *Call) {
+	x, scale, zero := tensor(c, 0), tensor(c, 1), c.Array(2)
 	zt := ndarray.Undefined
 	if zero != nil {
 		zt = zero.DType
 	}
-	dt, err := quantizedType(c.Node, zt)
-	if err != nil {
-		return err
-	}
-	precision, err := dtypeAttr(c.Node, "precision", scale.DType)
-	if err != nil {
-		return err
-	}
-	g, err := grainOf(c.Node, x.Shape, scale.Shape)
-	if err != nil {
-		return err
-	}
-	zeros, err := zeroPoints(zero, scale.Len())
-	if err != nil {
-		return err
-	}
-	y, err := c.Output(0, dt, x.Shape...)
-	if err != nil {
-		return err
-	}
+	dt := quantizedType(c.Node, zt)
+	precision := try(dtypeAttr(c.Node, "precision", scale.DType))
+	g := grainOf(c.Node, x.Shape, scale.Shape)
+	zeros := zeroPoints(zero, scale.Len())
+	y := result(c, 0, dt, x.Shape...)
 	if precision == ndarray.Float64 || x.DType == ndarray.Float64 {
-		quantize(g, reals[float64](x), reals[float64](scale), zeros, ndarray.Float64, quantStore(y, IntOr(c.Node, "saturate", 1) != 0))
-		return nil
+		quantize(g, elements[float64](x), elements[float64](scale), zeros, ndarray.Float64, quantStore(y, IntOr(c.Node, "saturate", 1) != 0))
+		return
 	}
-	quantize(g, reals[float32](x), reals[float32](scale), zeros, precision, quantStore(y, IntOr(c.Node, "saturate", 1) != 0))
-	return nil
+	quantize(g, elements[float32](x), elements[float32](scale), zeros, precision, quantStore(y, IntOr(c.Node, "saturate", 1) != 0))
 }
 
 // quantize divides with the given precision and stores.

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"hash/fnv"
 	"math"
 	"slices"
@@ -37,7 +36,7 @@ func randomOp(name, doc string, like bool, draw func(*Call) func() float64, para
 		Name: name, Since: 22, Doc: doc, Form: randomForm(1),
 		MinOut: 1, MaxOut: 1,
 		Attrs: slices.Concat(params, []AttrSpec{floatAttr("seed")}),
-		Infer: inferRandom, Eval: func(c *Call) error { return evalRandom(c, draw) },
+		Infer: rule(inferRandom), Eval: kernel(func(c *Call) { evalRandom(c, draw) }),
 		Facts: Facts{Traits: random},
 	}
 	if like {
@@ -59,62 +58,42 @@ func randomForm(base int) func(*ssa.Node) int {
 
 // randomType is the element type of a random result: the attribute dtype, else
 // the operand's type, else float32.
-func randomType(n *ssa.Node, operand ndarray.DType) (ndarray.DType, error) {
+func randomType(n *ssa.Node, operand ndarray.DType) ndarray.DType {
 	if len(n.In) == 0 {
 		operand = ndarray.Float32
 	}
-	return dtypeAttr(n, "dtype", operand)
+	return try(dtypeAttr(n, "dtype", operand))
 }
 
-func inferRandom(n *ssa.Node) ([]Fact, error) {
+func inferRandom(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if len(n.In) == 0 {
-		shape, err := shapeOfInts(Ints(n, "shape"))
-		if err != nil {
-			return nil, err
-		}
+		shape := shapeOfInts(Ints(n, "shape"))
 		t = ssa.StaticTensor(ndarray.Undefined, shape...)
 	}
-	dt, err := randomType(n, t.DType)
-	if err != nil {
-		return nil, err
-	}
+	dt := randomType(n, t.DType)
 	t.Kind, t.DType = ssa.KindTensor, dt
-	return One(t), nil
+	return One(t)
 }
 
-func evalRandom(c *Call, draw func(*Call) func() float64) error {
+func evalRandom(c *Call, draw func(*Call) func() float64) {
 	var shape []int
 	operand := ndarray.Undefined
 	if len(c.Node.In) == 0 {
-		s, err := shapeOfInts(Ints(c.Node, "shape"))
-		if err != nil {
-			return err
-		}
-		shape = s
+		shape = shapeOfInts(Ints(c.Node, "shape"))
 	} else {
-		a, err := needTensor(c, 0)
-		if err != nil {
-			return err
-		}
+		a := tensor(c, 0)
 		shape, operand = a.Shape, a.DType
 	}
-	dt, err := randomType(c.Node, operand)
-	if err != nil {
-		return err
-	}
+	dt := randomType(c.Node, operand)
 	if !dt.IsFloat() {
-		return fmt.Errorf("result of type %s (set the attribute dtype to a float type): %w", dt, ErrUnsupported)
+		failf("result of type %s (set the attribute dtype to a float type): %w", dt, ErrUnsupported)
 	}
-	out, err := c.Output(0, dt, shape...)
-	if err != nil {
-		return err
+	y, next := newResult[float64](c, 0, dt, shape...), draw(c)
+	for i := range y.V {
+		y.V[i] = next()
 	}
-	next, write := draw(c), floatWriter(out)
-	for i := range out.Len() {
-		write(i, next())
-	}
-	return nil
+	y.store()
 }
 
 // seedOf is the seed of a random node in this call.
@@ -172,7 +151,7 @@ var Bernoulli = Op{
 	Name: "Bernoulli", Since: 22, Doc: "Y = U[0, 1) < X ? 1 : 0", Form: bernoulliForm,
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("dtype"), floatAttr("seed")},
-	Infer: inferRandom, Eval: evalBernoulli,
+	Infer: rule(inferRandom), Eval: kernel(evalBernoulli),
 	Facts: Facts{Traits: random},
 }
 
@@ -183,31 +162,16 @@ func bernoulliForm(n *ssa.Node) int {
 	return 15
 }
 
-func evalBernoulli(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	dt, err := dtypeAttr(c.Node, "dtype", a.DType)
-	if err != nil {
-		return err
-	}
+func evalBernoulli(c *Call) {
+	a := tensor(c, 0)
+	dt := try(dtypeAttr(c.Node, "dtype", a.DType))
 	if !a.DType.IsFloat() || dt == ndarray.String {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
-	out, err := c.Output(0, dt, a.Shape...)
-	if err != nil {
-		return err
+	out, next := result(c, 0, dt, a.Shape...), uniform(seedOf(c))
+	for i, p := range elements[float64](a) {
+		out.SetInt(i, int64(btoi(next() < p)))
 	}
-	next, read := uniform(seedOf(c)), floatReader(a)
-	for i := range a.Len() {
-		hit := int64(0)
-		if next() < read(i) {
-			hit = 1
-		}
-		out.SetInt(i, hit)
-	}
-	return nil
 }
 
 // Multinomial draws classes with the unnormalized log-probabilities in each row:
@@ -216,68 +180,51 @@ var Multinomial = Op{
 	Name: "Multinomial", Since: 22, Doc: "Y[b,s] ~ softmax(X[b,:])", Form: randomForm(7),
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("dtype", 6), intAttr("sample_size", 1), floatAttr("seed")},
-	Infer: inferMultinomial, Eval: evalMultinomial,
+	Infer: rule(inferMultinomial), Eval: kernel(evalMultinomial),
 	Facts: Facts{Traits: random},
 }
 
-func multinomialArgs(n *ssa.Node) (dt ndarray.DType, samples int64, err error) {
-	if dt, err = dtypeAttr(n, "dtype", ndarray.Int32); err != nil {
-		return dt, 0, err
-	}
+func multinomialArgs(n *ssa.Node) (dt ndarray.DType, samples int64) {
+	dt = try(dtypeAttr(n, "dtype", ndarray.Int32))
 	if dt != ndarray.Int32 && dt != ndarray.Int64 {
-		return dt, 0, badAttr("dtype", dt, "int32 or int64")
+		check(badAttr("dtype", dt, "int32 or int64"))
 	}
 	if samples = Int(n, "sample_size"); samples < 0 || samples > math.MaxInt32 {
-		return dt, 0, badAttr("sample_size", samples, "a number of samples")
+		check(badAttr("sample_size", samples, "a number of samples"))
 	}
-	return dt, samples, nil
+	return dt, samples
 }
 
-func inferMultinomial(n *ssa.Node) ([]Fact, error) {
-	dt, samples, err := multinomialArgs(n)
-	if err != nil {
-		return nil, err
-	}
+func inferMultinomial(n *ssa.Node) []Inferred {
+	dt, samples := multinomialArgs(n)
 	t := InType(n, 0)
 	var batch ssa.Dim
 	if t.Ranked {
 		if len(t.Shape) != 2 {
-			return nil, fmt.Errorf("operand of rank %d, it must be a matrix", len(t.Shape))
+			failf("operand of rank %d, it must be a matrix", len(t.Shape))
 		}
 		batch = t.Shape[0]
 	}
-	return One(ssa.TensorOf(dt, batch, ssa.D(samples))), nil
+	return One(ssa.TensorOf(dt, batch, ssa.D(samples)))
 }
 
-func evalMultinomial(c *Call) error {
-	dt, samples, err := multinomialArgs(c.Node)
-	if err != nil {
-		return err
-	}
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalMultinomial(c *Call) {
+	dt, samples := multinomialArgs(c.Node)
+	a := tensor(c, 0)
 	if !a.DType.IsFloat() {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
 	if len(a.Shape) != 2 {
-		return fmt.Errorf("operand of shape %v, it must be a matrix", a.Shape)
+		failf("operand of shape %v, it must be a matrix", a.Shape)
 	}
 	batch, classes := a.Shape[0], a.Shape[1]
 	if classes == 0 && batch > 0 && samples > 0 {
-		return errEmptyAxis
+		check(errEmptyAxis)
 	}
-	out, err := c.Output(0, dt, batch, int(samples))
-	if err != nil {
-		return err
-	}
-	next, read := uniform(seedOf(c)), floatReader(a)
-	total := make([]float64, classes) // running sums of the probabilities
+	out := result(c, 0, dt, batch, int(samples))
+	next, x := uniform(seedOf(c)), slices.Clone(elements[float64](a))
 	for b := range batch {
-		for k := range total {
-			total[k] = read(b*classes + k)
-		}
+		total := x[b*classes:][:classes] // running sums of the probabilities
 		softmaxLine(total)
 		for k := 1; k < classes; k++ {
 			total[k] += total[k-1]
@@ -288,5 +235,4 @@ func evalMultinomial(c *Call) error {
 			out.SetInt(b*int(samples)+s, int64(min(k, classes-1)))
 		}
 	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -18,7 +17,7 @@ var Range = Op{
 	Name: "Range", Since: 27, Doc: "Y[i] = start + i·delta, i < ceil((limit-start)/delta)", Form: rangeForm,
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("stash_type", 1).since(27)},
-	Facts: Facts{Traits: general}, Infer: inferRange, Eval: evalRange,
+	Facts: Facts{Traits: general}, Infer: rule(inferRange), Eval: kernel(evalRange),
 }
 
 func rangeForm(n *ssa.Node) int {
@@ -28,17 +27,14 @@ func rangeForm(n *ssa.Node) int {
 	return 11
 }
 
-func inferRange(n *ssa.Node) ([]Fact, error) {
-	dt, err := sameDType(n, 0, 1, 2)
-	if err != nil {
-		return nil, err
-	}
+func inferRange(n *ssa.Node) []Inferred {
+	dt := sameDType(n, 0, 1, 2)
 	var length ssa.Dim
 	var content []ssa.Dim
 	start, limit, delta := soleKnown(n, 0), soleKnown(n, 1), soleKnown(n, 2)
 	if step, ok := delta.Const(); ok {
 		if step == 0 {
-			return nil, fmt.Errorf("delta is 0")
+			failf("delta is 0")
 		}
 		length = rangeLength(start, limit, step)
 		if k, ok := length.Const(); ok && k <= ssa.MaxContent && followed(dt) {
@@ -48,15 +44,7 @@ func inferRange(n *ssa.Node) ([]Fact, error) {
 			}
 		}
 	}
-	return factOf(ssa.TensorOf(dt, length), content), nil
-}
-
-// soleKnown is the known value of a scalar operand.
-func soleKnown(n *ssa.Node, i int) ssa.Dim {
-	if x := known(n, i); len(x) == 1 {
-		return x[0]
-	}
-	return ssa.Dim{}
+	return factOf(ssa.TensorOf(dt, length), content)
 }
 
 // rangeLength is the symbolic element count for a constant step.
@@ -69,77 +57,65 @@ func rangeLength(start, limit ssa.Dim, step int64) ssa.Dim {
 		return ssa.Dim{}
 	}
 	length := span.CeilDiv(ssa.D(step))
-	if nonNegative(span) {
+	if span.NonNegative() {
 		return length
 	}
 	return length.Max(ssa.D(0))
 }
 
-func evalRange(c *Call) error {
+func evalRange(c *Call) {
 	var in [3]*ndarray.Array
 	for i := range in {
-		a, err := needTensor(c, i)
-		if err != nil {
-			return err
-		}
+		a := tensor(c, i)
 		if in[i] = a; a.Len() != 1 || a.DType != in[0].DType {
-			return fmt.Errorf("operand %d is %s, it must be one element of type %s", i, a, in[0].DType)
+			failf("operand %d is %s, it must be one element of type %s", i, a, in[0].DType)
 		}
 	}
 	if stash := IntOr(c.Node, "stash_type", 1); stash != int64(ndarray.Float32) {
-		return badAttr("stash_type", stash, "1 (float)")
+		check(badAttr("stash_type", stash, "1 (float)"))
 	}
 	switch dt := in[0].DType; {
 	case dt.IsInteger():
-		return rangeInts(c, dt, in[0].Int(0), in[1].Int(0), in[2].Int(0))
+		rangeInts(c, dt, in[0].Int(0), in[1].Int(0), in[2].Int(0))
 	case dt == ndarray.Float64:
-		return rangeFloats(c, dt, in[0].Float(0), in[1].Float(0), in[2].Float(0))
+		rangeFloats(c, dt, in[0].Float(0), in[1].Float(0), in[2].Float(0))
 	case dt.IsFloat():
-		return rangeFloats(c, dt, float32(in[0].Float(0)), float32(in[1].Float(0)), float32(in[2].Float(0)))
+		rangeFloats(c, dt, float32(in[0].Float(0)), float32(in[1].Float(0)), float32(in[2].Float(0)))
 	default:
-		return unsupportedType(dt)
+		check(unsupportedType(dt))
 	}
 }
 
-func rangeInts(c *Call, dt ndarray.DType, start, limit, delta int64) error {
+func rangeInts(c *Call, dt ndarray.DType, start, limit, delta int64) {
 	if delta == 0 {
-		return fmt.Errorf("delta is 0")
+		failf("delta is 0")
 	}
 	var n uint64 // distances do not overflow as unsigned numbers
 	if delta > 0 && limit > start {
-		n = (uint64(limit) - uint64(start) - 1) / uint64(delta)
-		n++
+		n = (uint64(limit)-uint64(start)-1)/uint64(delta) + 1
 	} else if delta < 0 && limit < start {
 		n = (uint64(start)-uint64(limit)-1)/(-uint64(delta)) + 1
 	}
 	if n > math.MaxInt {
-		return fmt.Errorf("%d elements: %w", n, ndarray.ErrSize)
+		failf("%d elements: %w", n, ndarray.ErrSize)
 	}
-	out, err := c.Output(0, dt, int(n))
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, dt, int(n))
 	for i := range int(n) {
 		out.SetInt(i, start+int64(i)*delta)
 	}
-	return nil
 }
 
-func rangeFloats[T float32 | float64](c *Call, dt ndarray.DType, start, limit, delta T) error {
+func rangeFloats[T float32 | float64](c *Call, dt ndarray.DType, start, limit, delta T) {
 	if delta == 0 {
-		return fmt.Errorf("delta is 0")
+		failf("delta is 0")
 	}
 	n := max(math.Ceil(float64((limit-start)/delta)), 0)
 	if !(n < math.MaxInt) {
-		return fmt.Errorf("from %v to %v in steps of %v: %w", start, limit, delta, ndarray.ErrSize)
+		failf("from %v to %v in steps of %v: %w", start, limit, delta, ndarray.ErrSize)
 	}
-	out, err := c.Output(0, dt, int(n))
-	if err != nil {
-		return err
+	y := newResult[T](c, 0, dt, int(n))
+	for i := range y.V {
+		y.V[i] = start + T(i)*delta
 	}
-	write := floatWriter(out)
-	for i := range int(n) {
-		write(i, float64(start+T(i)*delta))
-	}
-	return nil
+	y.store()
 }

@@ -7,6 +7,10 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
+// smallest and largest are the ends of an integer type's range.
+func smallest(dt ndarray.DType) int64 { lo, _ := integerRange(dt); return lo }
+func largest(dt ndarray.DType) uint64 { _, hi := integerRange(dt); return hi }
+
 // sameFold is a fold that does not depend on the element type.
 func sameFold[A any](f fold[A]) func(ndarray.DType) fold[A] {
 	return func(ndarray.DType) fold[A] { return f }
@@ -39,7 +43,7 @@ var ReduceMean = reduceOp("ReduceMean", 18, 18, "Y = Σ X / n", reduction{
 var ReduceMax = reduceOp("ReduceMax", 20, 18, "Y = max X", reduction{
 	float: fold[float64]{init: math.Inf(-1), step: maxFloat},
 	int: func(dt ndarray.DType) fold[int64] {
-		return fold[int64]{init: smallestInt(dt), step: func(a, x int64) int64 { return max(a, x) }}
+		return fold[int64]{init: smallest(dt), step: func(a, x int64) int64 { return max(a, x) }}
 	},
 	uint:    sameFold(fold[uint64]{step: func(a, x uint64) uint64 { return max(a, x) }}),
 	bools:   true,
@@ -51,10 +55,10 @@ var ReduceMax = reduceOp("ReduceMax", 20, 18, "Y = max X", reduction{
 var ReduceMin = reduceOp("ReduceMin", 20, 18, "Y = min X", reduction{
 	float: fold[float64]{init: math.Inf(1), step: minFloat},
 	int: func(dt ndarray.DType) fold[int64] {
-		return fold[int64]{init: -1 - smallestInt(dt), step: func(a, x int64) int64 { return min(a, x) }}
+		return fold[int64]{init: int64(largest(dt)), step: func(a, x int64) int64 { return min(a, x) }}
 	},
 	uint: func(dt ndarray.DType) fold[uint64] {
-		return fold[uint64]{init: largestUint(dt), step: func(a, x uint64) uint64 { return min(a, x) }}
+		return fold[uint64]{init: largest(dt), step: func(a, x uint64) uint64 { return min(a, x) }}
 	},
 	bools:   true,
 	content: ssa.Dim.Min,
@@ -136,45 +140,28 @@ var ReduceLogSum = reduceOp("ReduceLogSum", 28, 18, "Y = ln Σ X", reduction{
 // The maximum is taken out first so that nothing overflows. Of nothing it is -∞.
 var ReduceLogSumExp = func() Op {
 	o := reduceOp("ReduceLogSumExp", 28, 18, "Y = ln Σ exp X", reduction{}, since(18)).but(ZeroSignIgnored)
-	o.Eval = evalReduceLogSumExp
+	o.Eval = kernel(evalReduceLogSumExp)
 	return o
 }()
 
-func evalReduceLogSumExp(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
+func evalReduceLogSumExp(c *Call) {
+	g := reduceGeometryOf(c)
+	dt := g.in.DType
+	if !dt.IsFloat() && !dt.IsInteger() {
+		check(unsupportedType(dt))
 	}
-	if !a.DType.IsFloat() && !a.DType.IsInteger() {
-		return unsupportedType(a.DType)
-	}
-	r, err := prepareReduce(c)
-	if err != nil {
-		return err
-	}
-	read := floatReader(a)
-	top := runFold(r, fold[float64]{init: math.Inf(-1), step: maxFloat}, read)
-	sum := make([]float64, len(top))
-	w := newWalk(a.Shape, r.kept)
-	w.each(func(first int, at []int) {
-		o := at[0]
-		for k := range w.run {
-			if x := read(first + k); !math.IsInf(top[o], 0) {
-				sum[o] += math.Exp(x - top[o])
-			}
-			o += w.step[0]
-		}
-	})
-	write := floatWriter(r.out)
-	if a.DType.IsInteger() {
-		write = truncWriter(r.out)
-	}
+	out, x := result(c, 0, dt, g.shape...), elements[float64](g.in)
+	top, sum := make([]float64, out.Len()), make([]float64, out.Len())
+	foldInto(g, fold[float64]{init: math.Inf(-1), step: maxFloat}, x, top)
+	EachBroadcast(g.in.Shape, g.kept, nil, func(i, o, _ int) { sum[o] += math.Exp(x[i] - top[o]) })
 	for i, m := range top {
-		if math.IsInf(m, 0) { // all -∞, nothing, or some +∞: that is the result
-			write(i, m)
-		} else {
-			write(i, m+math.Log(sum[i]))
+		if !math.IsInf(m, 0) { // all -∞, nothing, or some +∞: that is the result
+			top[i] = m + math.Log(sum[i])
 		}
 	}
-	return nil
+	if dt.IsInteger() {
+		storeTruncated(out, top)
+	} else {
+		writeFloats(out, top)
+	}
 }

@@ -16,36 +16,16 @@ var Relu = unaryOp("Relu", 14, "Y = max(0, X)", unary{
 		}
 		return x
 	},
-	f32: func(x float32) float32 {
-		if x < 0 {
-			return 0
-		}
-		return x
-	},
 	int:  func(x int64) int64 { return max(x, 0) },
 	uint: func(x uint64) uint64 { return x },
-}.kernel, formBy(typeStep{6, floatTypes}, typeStep{13, bfloatType}, typeStep{14, anyType})).legacy().but(ZeroSignPassed, Idempotent)
+}.eval, formBy(typeStep{6, floatTypes}, typeStep{13, bfloatType}, typeStep{14, anyType})).legacy().but(ZeroSignPassed, Idempotent)
 
 // LeakyRelu scales negative elements: https://onnx.ai/onnx/operators/onnx__LeakyRelu.html
 var LeakyRelu = unaryOp("LeakyRelu", 16, "Y = X < 0 ? alpha·X : X", evalLeakyRelu,
 	formBy(typeStep{6, floatTypes}, typeStep{16, anyType})).legacy().with(floatAttr("alpha", 0.01)).but(ZeroSignPassed, Composes)
 
-func evalLeakyRelu(c *Call) error {
-	alpha := Float(c.Node, "alpha")
-	return evalUnary(c, unary{
-		float: func(x float64) float64 {
-			if x < 0 {
-				return float64(alpha) * x
-			}
-			return x
-		},
-		f32: func(x float32) float32 {
-			if x < 0 {
-				return alpha * x
-			}
-			return x
-		},
-	})
+func evalLeakyRelu(c *Call) {
+	unary{float: leakyRelu(float64(Float(c.Node, "alpha")))}.eval(c)
 }
 
 // ThresholdedRelu keeps what is above alpha:
@@ -53,14 +33,14 @@ func evalLeakyRelu(c *Call) error {
 var ThresholdedRelu = unaryOp("ThresholdedRelu", 22, "Y = X > alpha ? X : 0", evalThresholdedRelu,
 	formBy(typeStep{10, floatTypes}, typeStep{22, anyType})).with(floatAttr("alpha", 1)).but(ZeroSignPassed, Composes)
 
-func evalThresholdedRelu(c *Call) error {
+func evalThresholdedRelu(c *Call) {
 	alpha := float64(Float(c.Node, "alpha"))
-	return evalUnary(c, unary{float: func(x float64) float64 {
+	unary{float: func(x float64) float64 {
 		if x > alpha {
 			return x
 		}
 		return 0
-	}})
+	}}.eval(c)
 }
 
 // PRelu scales negative elements by a tensor that broadcasts to X:
@@ -69,7 +49,7 @@ var PRelu = Op{
 	Name: "PRelu", Since: 16, Doc: "Y = X < 0 ? slope·X : X",
 	Form:  formBy(typeStep{7, floatTypes}, typeStep{9, wideTypes}, typeStep{16, anyType}),
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: inferPRelu, Eval: evalPRelu,
+	Infer: rule(inferPRelu), Eval: kernel(evalPRelu),
 	Facts:    Facts{Traits: elementwise.but(ElementwiseInLayout, ZeroSignPassed)},
 	Attrs:    []AttrSpec{consumedInputs},
 	Upgrades: []Upgrade{{Below: 7, Source: changelog("PRelu", 7), Apply: upgradePRelu}},
@@ -90,36 +70,22 @@ func upgradePRelu(u *Upgrader, n *ssa.Node) error {
 	return nil
 }
 
-func inferPRelu(n *ssa.Node) ([]Fact, error) {
-	dt, err := sameDType(n, 0, 1)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := BroadcastTypes(dt, InType(n, 0), InType(n, 1)); err != nil {
-		return nil, err
-	}
-	return SameAs(n)
+func inferPRelu(n *ssa.Node) []Inferred {
+	dt := sameDType(n, 0, 1)
+	try(BroadcastTypes(dt, InType(n, 0), InType(n, 1)))
+	return try(SameAs(n))
 }
 
-func evalPRelu(c *Call) error {
+func evalPRelu(c *Call) {
 	x, slope := c.Array(0), c.Array(1)
 	if x != nil && slope != nil {
-		shape, err := BroadcastShapes(x.Shape, slope.Shape)
-		if err != nil {
-			return err
-		}
+		shape := try(BroadcastShapes(x.Shape, slope.Shape))
 		if n, err := ndarray.NumElems(shape); err != nil || n != x.Len() || len(shape) != len(x.Shape) {
-			return fmt.Errorf("slope of shape %v does not broadcast to %v", slope.Shape, x.Shape)
+			failf("slope of shape %v does not broadcast to %v", slope.Shape, x.Shape)
 		}
 	}
-	return evalArithmetic(c, arithmetic{
+	arithmetic{
 		float: func(x, s float64) float64 {
-			if x < 0 {
-				return s * x
-			}
-			return x
-		},
-		f32: func(x, s float32) float32 {
 			if x < 0 {
 				return s * x
 			}
@@ -132,5 +98,5 @@ func evalPRelu(c *Call) error {
 			return x
 		},
 		uint: func(x, _ uint64) uint64 { return x },
-	})
+	}.eval(c)
 }

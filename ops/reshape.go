@@ -15,7 +15,7 @@ var Reshape = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("allowzero", 0).since(14),
 		consumedInputs.until(5), intsAttr("shape").until(5)},
-	Infer: inferReshape, Eval: evalReshape,
+	Infer: rule(inferReshape), Eval: kernel(evalReshape),
 	Facts: Facts{Traits: reshaping, Alias: wholeView, Cost: freeCost},
 	Upgrades: []Upgrade{{Below: 5, Source: "https://onnx.ai/onnx/operators/onnx__Reshape.html#reshape-5",
 		Apply: func(u *Upgrader, n *ssa.Node) error {
@@ -24,21 +24,18 @@ var Reshape = Op{
 		}}},
 }
 
-func inferReshape(n *ssa.Node) ([]Fact, error) {
+func inferReshape(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	want := ContentOf(n, 1)
 	if want == nil {
 		k := lenOf(n, 1)
 		if k < 0 {
-			return One(ssa.UnrankedTensor(t.DType)), nil
+			return One(ssa.UnrankedTensor(t.DType))
 		}
 		want = unknownDims(k)
 	}
-	dims, err := reshapeDims(t, want, Int(n, "allowzero") != 0)
-	if err != nil {
-		return nil, err
-	}
-	return factOf(ssa.TensorOf(t.DType, dims...), known(n, 0)), nil
+	dims := reshapeDims(t, want, Int(n, "allowzero") != 0)
+	return factOf(ssa.TensorOf(t.DType, dims...), known(n, 0))
 }
 
 // reshapeDims turns the wanted dimensions into real ones. Dimensions that are
@@ -49,7 +46,7 @@ func inferReshape(n *ssa.Node) ([]Fact, error) {
 //	[N, 2*M]    -> [N, M, -1]:       -1 = 2*M / M = 2
 //
 // One unknown entry is solved like a -1, because the number of elements stays.
-func reshapeDims(t ssa.Type, want []ssa.Dim, allowZero bool) ([]ssa.Dim, error) {
+func reshapeDims(t ssa.Type, want []ssa.Dim, allowZero bool) []ssa.Dim {
 	out := make([]ssa.Dim, len(want))
 	copied := make([]bool, len(want))
 	hole, holes, minus := -1, 0, 0
@@ -57,7 +54,7 @@ func reshapeDims(t ssa.Type, want []ssa.Dim, allowZero bool) ([]ssa.Dim, error) 
 		k, known := d.Const()
 		switch {
 		case known && k < -1:
-			return nil, fmt.Errorf("shape entry %d is %d", i, k)
+			failf("shape entry %d is %d", i, k)
 		case known && k == -1:
 			minus++
 			hole, holes = i, holes+1
@@ -66,7 +63,7 @@ func reshapeDims(t ssa.Type, want []ssa.Dim, allowZero bool) ([]ssa.Dim, error) 
 				continue
 			}
 			if i >= len(t.Shape) {
-				return nil, fmt.Errorf("shape entry %d copies a dimension the operand of rank %d does not have", i, len(t.Shape))
+				failf("shape entry %d copies a dimension the operand of rank %d does not have", i, len(t.Shape))
 			}
 			out[i], copied[i] = t.Shape[i], true
 		case d.Known():
@@ -76,15 +73,15 @@ func reshapeDims(t ssa.Type, want []ssa.Dim, allowZero bool) ([]ssa.Dim, error) 
 		}
 	}
 	if minus > 1 {
-		return nil, fmt.Errorf("shape %v has more than one -1", want)
+		failf("shape %v has more than one -1", want)
 	}
 	if !t.Ranked || holes > 1 {
-		return out, nil
+		return out
 	}
 	if err := solveHole(t.Shape, out, copied, hole, minus > 0); err != nil {
-		return nil, fmt.Errorf("%v does not reshape to %v: %w", t.Shape, want, err)
+		failf("%v does not reshape to %v: %w", t.Shape, want, err)
 	}
-	return out, nil
+	return out
 }
 
 // solveHole computes out[hole] from the equality of element counts; with no hole
@@ -145,26 +142,17 @@ func cancelDims(in, out []ssa.Dim, copied []bool, hole int) (total, rest ssa.Dim
 	return total, rest
 }
 
-func evalReshape(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	want, err := needInts(c, 1)
-	if err != nil {
-		return err
-	}
+func evalReshape(c *Call) {
+	a := tensor(c, 0)
+	want := ints(c, 1)
 	wantDims := make([]ssa.Dim, len(want))
 	for i, d := range want {
 		wantDims[i] = ssa.D(d)
 	}
-	dims, err := reshapeDims(ssa.StaticTensor(a.DType, a.Shape...), wantDims, Int(c.Node, "allowzero") != 0)
-	if err != nil {
-		return err
-	}
+	dims := reshapeDims(ssa.StaticTensor(a.DType, a.Shape...), wantDims, Int(c.Node, "allowzero") != 0)
 	shape, ok := ssa.TensorOf(a.DType, dims...).Static()
 	if !ok {
-		return fmt.Errorf("%v does not reshape to %v", a.Shape, want)
+		failf("%v does not reshape to %v", a.Shape, want)
 	}
-	return copyReshaped(c, a, shape)
+	copyReshaped(c, a, shape)
 }

@@ -23,7 +23,7 @@ var Resize = Op{
 		intAttr("exclude_outside", 0).since(11), floatAttr("extrapolation_value", 0).since(11),
 		intAttr("antialias", 0).since(18), intsAttr("axes").since(18),
 		strAttr("keep_aspect_ratio_policy", "stretch", "not_larger", "not_smaller").since(18)},
-	Infer: inferResize, Eval: evalResize,
+	Infer: rule(inferResize), Eval: kernel(evalResize),
 	Facts: Facts{Traits: passing, Cost: resizeCost},
 	Upgrades: []Upgrade{
 		{Below: 11, Source: changelog("Resize", 11), Apply: upgradeResize10},
@@ -38,7 +38,7 @@ var Upsample = Op{
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{strAttr("mode", "nearest", "linear", "bilinear", "trilinear", "cubic"),
 		floatAttr("height_scale").required().until(7), floatsAttr("scales").required().since(7).until(9), floatAttr("width_scale").required().until(7)},
-	Infer: inferUpsample, Eval: evalUpsample,
+	Infer: rule(inferUpsample), Eval: kernel(evalUpsample),
 	Facts:    Facts{Traits: general, Cost: resizeCost},
 	Upgrades: []Upgrade{{Below: always, Source: changelog("Upsample", 10), Apply: upgradeUpsample}},
 }
@@ -85,27 +85,12 @@ func resizeDim(dim ssa.Dim, scale float32) ssa.Dim {
 	return ssa.Dim{}
 }
 
-// resizeAxes returns the axes the operands speak of, all without a list.
-func resizeAxes(n *ssa.Node, rank int) ([]int, error) {
-	if n.Has("axes") {
-		return normAxes(Ints(n, "axes"), rank)
-	}
-	axes := make([]int, rank)
-	for i := range axes {
-		axes[i] = i
-	}
-	return axes, nil
-}
-
-func inferResize(n *ssa.Node) ([]Fact, error) {
+func inferResize(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return One(t), nil
+		return One(t)
 	}
-	axes, err := resizeAxes(n, len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	axes := resizeAxes(n, len(t.Shape))
 	dims := append([]ssa.Dim(nil), t.Shape...)
 	for _, a := range axes {
 		dims[a] = ssa.Dim{}
@@ -115,53 +100,48 @@ func inferResize(n *ssa.Node) ([]Fact, error) {
 	scales, known := constFloats(n, 2)
 	switch {
 	case len(sizes) == len(axes) && n.Input(3) != nil:
-		if err := checkDims(sizes); err != nil {
-			return nil, err
-		}
-		return One(out), resizeToSizes(n, t.Shape, dims, axes, sizes)
+		checkDims(sizes)
+		resizeToSizes(n, t.Shape, dims, axes, sizes)
+		return One(out)
 	case len(sizes) > 0:
-		return nil, fmt.Errorf("%d sizes for %d axes", len(sizes), len(axes))
+		failf("%d sizes for %d axes", len(sizes), len(axes))
 	case known && len(scales) == len(axes):
 		for i, a := range axes {
 			dims[a] = resizeDim(t.Shape[a], scales[i])
 		}
 	case known && len(scales) > 0:
-		return nil, fmt.Errorf("%d scales for %d axes", len(scales), len(axes))
+		failf("%d scales for %d axes", len(scales), len(axes))
 	}
-	return One(out), nil
+	return One(out)
 }
 
 // resizeToSizes writes the result's dimensions for given sizes into dims.
-func resizeToSizes(n *ssa.Node, in, dims []ssa.Dim, axes []int, sizes []ssa.Dim) error {
+func resizeToSizes(n *ssa.Node, in, dims []ssa.Dim, axes []int, sizes []ssa.Dim) {
 	policy := Str(n, "keep_aspect_ratio_policy")
 	if policy == "stretch" {
 		for i, a := range axes {
 			dims[a] = sizes[i]
 		}
-		return nil
+		return
 	}
 	from, to := make([]int, len(axes)), make([]int, len(axes))
 	for i, a := range axes {
 		x, ok := in[a].Const()
 		y, ok2 := sizes[i].Const()
 		if !ok || !ok2 {
-			return nil
+			return
 		}
 		from[i], to[i] = int(x), int(y)
 	}
-	got, _, err := keepAspect(policy, from, to)
-	if err != nil {
-		return err
-	}
+	got, _ := keepAspect(policy, from, to)
 	for i, a := range axes {
 		dims[a] = ssa.D(int64(got[i]))
 	}
-	return nil
 }
 
 // keepAspect returns the sizes nearest to the wanted ones that scale all axes
 // alike, and the scale.
-func keepAspect(policy string, from, want []int) ([]int, float64, error) {
+func keepAspect(policy string, from, want []int) ([]int, float64) {
 	scale := math.NaN()
 	for i, d := range from {
 		s := float64(want[i]) / float64(d)
@@ -173,11 +153,11 @@ func keepAspect(policy string, from, want []int) ([]int, float64, error) {
 	for i, d := range from {
 		size := math.Floor(scale*float64(d) + 0.5)
 		if !(size >= 0 && size <= math.MaxInt32) {
-			return nil, 0, fmt.Errorf("sizes %v of dimensions %v have no common scale", want, from)
+			failf("sizes %v of dimensions %v have no common scale", want, from)
 		}
 		out[i] = int(size)
 	}
-	return out, scale, nil
+	return out, scale
 }
 
 // constFloats returns the elements of a constant float operand; none, known, for
@@ -239,84 +219,63 @@ func resizePlanOf(n *ssa.Node) resizePlan {
 	}
 }
 
-func evalResize(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalResize(c *Call) {
+	a := tensor(c, 0)
 	p := resizePlanOf(c.Node)
-	if err := p.size(c, a); err != nil {
-		return err
-	}
-	return p.run(c, a)
+	p.size(c, a)
+	p.run(c, a)
 }
 
 // size fills in the axes from the operands scales or sizes and roi.
-func (p *resizePlan) size(c *Call, a *ndarray.Array) error {
-	axes, err := resizeAxes(c.Node, a.Rank())
-	if err != nil {
-		return err
-	}
+func (p *resizePlan) size(c *Call, a *ndarray.Array) {
+	axes := resizeAxes(c.Node, a.Rank())
 	p.axes = make([]resizeAxis, a.Rank())
 	for i, d := range a.Shape {
 		p.axes[i] = resizeAxis{in: d, out: d, scale: 1, width: float64(d), to: 1}
 	}
-	sizes, err := optInts(c, 3)
-	if err != nil {
-		return err
-	}
+	sizes := optionalInts(c, 3)
 	scales := c.Array(2)
 	switch {
 	case len(sizes) > 0 || c.Has(3) && len(axes) == 0:
-		err = p.fromSizes(c.Node, axes, sizes)
+		p.fromSizes(c.Node, axes, sizes)
 	case scales != nil && scales.DType.IsFloat() && scales.Len() == len(axes):
-		err = p.fromScales(axes, scales.Floats32())
+		p.fromScales(axes, scales.Floats32())
 	default:
-		err = fmt.Errorf("neither scales nor sizes have one element for each of %d axes", len(axes))
+		failf("neither scales nor sizes have one element for each of %d axes", len(axes))
 	}
-	if err != nil || p.coord != "tf_crop_and_resize" {
-		return err
+	if p.coord != "tf_crop_and_resize" {
+		return
 	}
 	roi := c.Array(1)
 	if roi == nil || !roi.DType.IsFloat() || roi.Len() != 2*len(axes) {
-		return fmt.Errorf("coordinates of tf_crop_and_resize need a roi of %d elements", 2*len(axes))
+		failf("coordinates of tf_crop_and_resize need a roi of %d elements", 2*len(axes))
 	}
 	for i, k := range axes {
 		p.axes[k].from, p.axes[k].to = roi.Float(i), roi.Float(len(axes)+i)
 	}
-	return nil
 }
 
-func (p *resizePlan) fromScales(axes []int, scales []float32) error {
+func (p *resizePlan) fromScales(axes []int, scales []float32) {
 	for i, k := range axes {
 		x := &p.axes[k]
-		size, err := resizeSize(x.in, scales[i])
-		if err != nil {
-			return err
-		}
+		size := try(resizeSize(x.in, scales[i]))
 		x.listed, x.out, x.scale = true, size, float64(scales[i])
 		x.width = x.scale * float64(x.in)
 	}
-	return nil
 }
 
-func (p *resizePlan) fromSizes(n *ssa.Node, axes []int, sizes []int64) error {
+func (p *resizePlan) fromSizes(n *ssa.Node, axes []int, sizes []int64) {
 	if len(sizes) != len(axes) {
-		return fmt.Errorf("%d sizes for %d axes", len(sizes), len(axes))
+		failf("%d sizes for %d axes", len(sizes), len(axes))
 	}
-	want, err := shapeOfInts(sizes)
-	if err != nil {
-		return err
-	}
+	want := shapeOfInts(sizes)
 	common := 0.0
 	if policy := Str(n, "keep_aspect_ratio_policy"); policy != "stretch" && len(axes) > 0 {
 		from := make([]int, len(axes))
 		for i, k := range axes {
 			from[i] = p.axes[k].in
 		}
-		if want, common, err = keepAspect(policy, from, want); err != nil {
-			return err
-		}
+		want, common = keepAspect(policy, from, want)
 	}
 	for i, k := range axes {
 		x := &p.axes[k]
@@ -326,43 +285,34 @@ func (p *resizePlan) fromSizes(n *ssa.Node, axes []int, sizes []int64) error {
 		}
 		x.width = x.scale * float64(x.in)
 	}
-	return nil
 }
 
-func inferUpsample(n *ssa.Node) ([]Fact, error) {
+func inferUpsample(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	scales, known := constFloats(n, 1)
 	if !t.Ranked || !known || len(scales) != len(t.Shape) {
-		return One(tensorOfRank(t.DType, t.Rank())), nil
+		return One(tensorOfRank(t.DType, t.Rank()))
 	}
 	dims := make([]ssa.Dim, len(scales))
 	for i, s := range scales {
 		dims[i] = resizeDim(t.Shape[i], s)
 	}
-	return One(ssa.TensorOf(t.DType, dims...)), nil
+	return One(ssa.TensorOf(t.DType, dims...))
 }
 
-func evalUpsample(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	scales, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
+func evalUpsample(c *Call) {
+	a := tensor(c, 0)
+	scales := tensor(c, 1)
 	p := resizePlanOf(c.Node)
 	p.coord, p.nearest, p.mode = "asymmetric", "floor", upsampleMode(p.mode)
-	axes, _ := resizeAxes(c.Node, a.Rank())
+	axes := resizeAxes(c.Node, a.Rank())
 	p.axes = make([]resizeAxis, a.Rank())
 	for i, d := range a.Shape {
 		p.axes[i] = resizeAxis{in: d, to: 1}
 	}
 	if !scales.DType.IsFloat() || scales.Len() != len(axes) {
-		return fmt.Errorf("%d scales for %s", scales.Len(), a)
+		failf("%d scales for %s", scales.Len(), a)
 	}
-	if err := p.fromScales(axes, scales.Floats32()); err != nil {
-		return err
-	}
-	return p.run(c, a)
+	p.fromScales(axes, scales.Floats32())
+	p.run(c, a)
 }

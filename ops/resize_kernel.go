@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -25,42 +24,36 @@ import (
 // Source: ONNX operator Resize-19, attributes coordinate_transformation_mode,
 // nearest_mode, cubic_coeff_a, antialias, exclude_outside.
 
-// tap is one operand index and its weight.
-type tap struct {
-	index  int
-	weight float64
-}
-
 // coordinate returns where index y of the result lies in the operand.
-func (x *resizeAxis) coordinate(mode string, y int) (float64, error) {
+func (x *resizeAxis) coordinate(mode string, y int) float64 {
 	at, last := float64(y), float64(x.in-1)
 	switch mode {
 	case "half_pixel":
-		return (at+0.5)/x.scale - 0.5, nil
+		return (at+0.5)/x.scale - 0.5
 	case "half_pixel_symmetric":
 		center := float64(x.in) / 2
-		return center*(1-float64(x.out)/x.width) + (at+0.5)/x.scale - 0.5, nil
+		return center*(1-float64(x.out)/x.width) + (at+0.5)/x.scale - 0.5
 	case "pytorch_half_pixel":
 		if x.out <= 1 {
-			return 0, nil
+			return 0
 		}
-		return (at+0.5)/x.scale - 0.5, nil
+		return (at+0.5)/x.scale - 0.5
 	case "align_corners":
 		if x.width == 1 || x.out == 1 {
-			return 0, nil
+			return 0
 		}
-		return at * last / (x.width - 1), nil
+		return at * last / (x.width - 1)
 	case "asymmetric":
-		return at / x.scale, nil
+		return at / x.scale
 	case "tf_half_pixel_for_nn":
-		return (at + 0.5) / x.scale, nil
+		return (at + 0.5) / x.scale
 	case "tf_crop_and_resize":
 		if x.width == 1 || x.out == 1 {
-			return 0.5 * (x.from + x.to) * last, nil
+			return 0.5 * (x.from + x.to) * last
 		}
-		return x.from*last + at*(x.to-x.from)*last/(x.width-1), nil
+		return x.from*last + at*(x.to-x.from)*last/(x.width-1)
 	}
-	return 0, badAttr("coordinate_transformation_mode", mode, "one of the modes of Resize-19")
+	panic(failure{badAttr("coordinate_transformation_mode", mode, "one of the modes of Resize-19")})
 }
 
 // snap moves a coordinate that misses a multiple of one half only by the
@@ -73,7 +66,7 @@ func snap(v float64) float64 {
 }
 
 // nearestIndex rounds a coordinate to an index, which may lie outside.
-func nearestIndex(mode string, v float64) (int, error) {
+func nearestIndex(mode string, v float64) int {
 	v = snap(v)
 	switch mode {
 	case "round_prefer_floor":
@@ -85,38 +78,25 @@ func nearestIndex(mode string, v float64) (int, error) {
 	case "ceil":
 		v = math.Ceil(v)
 	default:
-		return 0, badAttr("nearest_mode", mode, "round_prefer_floor, round_prefer_ceil, floor or ceil")
+		check(badAttr("nearest_mode", mode, "round_prefer_floor, round_prefer_ceil, floor or ceil"))
 	}
-	return int(v), nil
+	return int(v)
 }
 
 // linearKernel and cubicKernel weigh a tap by its distance.
 func linearKernel(d float64) float64 { return max(0, 1-math.Abs(d)) }
 
-func cubicKernel(a, d float64) float64 {
-	switch d = math.Abs(d); {
-	case d <= 1:
-		return ((a+2)*d-(a+3))*d*d + 1
-	case d < 2:
-		return ((d-5)*d+8)*d*a - 4*a
-	}
-	return 0
-}
-
 // taps returns the operand elements result index y is made of along an axis and
 // whether y lies outside of the operand altogether (tf_crop_and_resize).
-func (p *resizePlan) taps(x *resizeAxis, y int) ([]tap, bool, error) {
-	at, err := x.coordinate(p.coord, y)
-	if err != nil {
-		return nil, false, err
-	}
+func (p *resizePlan) taps(x *resizeAxis, y int) ([]tap, bool) {
+	at := x.coordinate(p.coord, y)
 	outside := p.coord == "tf_crop_and_resize" && (at < 0 || at > float64(x.in-1))
 	if math.IsNaN(at) || math.Abs(at) > 1<<40 {
-		return nil, false, fmt.Errorf("coordinate %v is out of range", at)
+		failf("coordinate %v is out of range", at)
 	}
 	if p.mode == "nearest" {
-		k, err := nearestIndex(p.nearest, at)
-		return []tap{{min(max(k, 0), x.in-1), 1}}, outside, err
+		k := nearestIndex(p.nearest, at)
+		return []tap{{min(max(k, 0), x.in-1), 1}}, outside
 	}
 	stretch, reach := 1.0, 1.0
 	if p.antialias {
@@ -128,7 +108,7 @@ func (p *resizePlan) taps(x *resizeAxis, y int) ([]tap, bool, error) {
 	}
 	reach /= stretch
 	if reach > 1<<24 {
-		return nil, false, fmt.Errorf("scale %v is too small for antialiasing", x.scale)
+		failf("scale %v is too small for antialiasing", x.scale)
 	}
 	var out []tap
 	sum := 0.0
@@ -145,49 +125,45 @@ func (p *resizePlan) taps(x *resizeAxis, y int) ([]tap, bool, error) {
 			out[i].weight /= sum
 		}
 	}
-	return out, outside, nil
+	return out, outside
 }
 
 // run computes the result of a plan whose axes are known.
-func (p *resizePlan) run(c *Call, a *ndarray.Array) error {
+func (p *resizePlan) run(c *Call, a *ndarray.Array) {
 	shape := make([]int, len(p.axes))
 	for i, x := range p.axes {
 		shape[i] = x.out
 	}
-	out, err := c.Output(0, a.DType, shape...)
-	if err != nil || out.Len() == 0 {
-		return err
+	out := result(c, 0, a.DType, shape...)
+	if out.Len() == 0 {
+		return
 	}
 	if a.Len() == 0 {
-		return fmt.Errorf("%s has no elements to sample", a)
+		failf("%s has no elements to sample", a)
 	}
 	taps := make([][][]tap, len(p.axes))
 	outside := make([][]bool, len(p.axes))
 	for i := range p.axes {
-		if taps[i], outside[i], err = p.axisTaps(&p.axes[i]); err != nil {
-			return err
-		}
+		taps[i], outside[i] = p.axisTaps(&p.axes[i])
 	}
 	if p.mode == "nearest" {
 		sampleNearest(out, a, taps)
-	} else if err := sampleWeighted(out, a, taps); err != nil {
-		return err
+	} else {
+		sampleWeighted(out, a, taps)
 	}
-	return p.fillOutside(out, outside)
+	p.fillOutside(out, outside)
 }
 
 // axisTaps returns the taps of every result index, nil where the axis stays as it is.
-func (p *resizePlan) axisTaps(x *resizeAxis) (taps [][]tap, outside []bool, err error) {
+func (p *resizePlan) axisTaps(x *resizeAxis) (taps [][]tap, outside []bool) {
 	if !x.listed || x.in == x.out && x.scale == 1 && x.from == 0 && x.to == 1 {
-		return nil, nil, nil
+		return nil, nil
 	}
 	taps, outside = make([][]tap, x.out), make([]bool, x.out)
 	for y := range taps {
-		if taps[y], outside[y], err = p.taps(x, y); err != nil {
-			return nil, nil, err
-		}
+		taps[y], outside[y] = p.taps(x, y)
 	}
-	return taps, outside, nil
+	return taps, outside
 }
 
 // sampleNearest moves elements, of any type.
@@ -206,11 +182,11 @@ func sampleNearest(out, a *ndarray.Array, taps [][][]tap) {
 }
 
 // sampleWeighted sums weighted taps, one axis after the other, in float64.
-func sampleWeighted(out, a *ndarray.Array, taps [][][]tap) error {
+func sampleWeighted(out, a *ndarray.Array, taps [][][]tap) {
 	if !a.DType.IsFloat() && !a.DType.IsInteger() {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
-	v, shape := reals[float64](a), slices.Clone(a.Shape)
+	v, shape := elements[float64](a), slices.Clone(a.Shape)
 	for axis, list := range taps {
 		if list == nil {
 			continue
@@ -231,17 +207,16 @@ func sampleWeighted(out, a *ndarray.Array, taps [][][]tap) error {
 		v, shape[axis] = next, len(list)
 	}
 	storeSaturated(out, v)
-	return nil
 }
 
 // fillOutside writes extrapolation_value where any axis lies outside.
-func (p *resizePlan) fillOutside(out *ndarray.Array, outside [][]bool) error {
+func (p *resizePlan) fillOutside(out *ndarray.Array, outside [][]bool) {
 	for axis, list := range outside {
 		if !slices.Contains(list, true) {
 			continue
 		}
 		if out.DType == ndarray.String {
-			return unsupportedType(out.DType)
+			check(unsupportedType(out.DType))
 		}
 		outer, dim, inner := splitDims(out.Shape, axis)
 		for o := range outer {
@@ -252,5 +227,4 @@ func (p *resizePlan) fillOutside(out *ndarray.Array, outside [][]bool) error {
 			}
 		}
 	}
-	return nil
 }

@@ -1,9 +1,5 @@
 package ops
 
-import (
-	"fmt"
-)
-
 // ReverseSequence reverses the start of every sequence of a batch:
 // https://onnx.ai/onnx/operators/onnx__ReverseSequence.html
 //
@@ -12,35 +8,26 @@ var ReverseSequence = Op{
 	Name: "ReverseSequence", Since: 28, Form: typeForm(10, 28), Doc: "Y = input with the first sequence_lens[b] steps reversed",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("batch_axis", 1), intAttr("time_axis", 0)},
-	Infer: SameAs, Eval: evalReverseSequence,
+	Infer: SameAs, Eval: kernel(evalReverseSequence),
 	Facts: Facts{Traits: movement, Cost: moveCost},
 }
 
-func evalReverseSequence(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	lens, err := needInts(c, 1)
-	if err != nil {
-		return err
-	}
+func evalReverseSequence(c *Call) {
+	a := tensor(c, 0)
+	lens := ints(c, 1)
 	batch, time := Int(c.Node, "batch_axis"), Int(c.Node, "time_axis")
 	if a.Rank() < 2 || batch+time != 1 || batch < 0 || time < 0 {
-		return fmt.Errorf("batch_axis %d and time_axis %d must be 0 and 1 in some order, the operand is %s", batch, time, a)
+		failf("batch_axis %d and time_axis %d must be 0 and 1 in some order, the operand is %s", batch, time, a)
 	}
 	steps := a.Shape[time]
 	if len(lens) != a.Shape[batch] {
-		return fmt.Errorf("%d lengths for a batch of %d", len(lens), a.Shape[batch])
+		failf("%d lengths for a batch of %d", len(lens), a.Shape[batch])
 	}
-	out, err := c.Output(0, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, a.DType, a.Shape...)
 	_, _, inner := splitDims(a.Shape, 1)
 	for b, l := range lens {
 		if l < 0 || l > int64(steps) {
-			return fmt.Errorf("length %d of sequence %d is outside of 0..%d", l, b, steps)
+			failf("length %d of sequence %d is outside of 0..%d", l, b, steps)
 		}
 		for t := range steps {
 			from := t
@@ -54,5 +41,4 @@ func evalReverseSequence(c *Call) error {
 			copyElems(out, x*inner, a, y*inner, inner)
 		}
 	}
-	return nil
 }

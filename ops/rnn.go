@@ -8,29 +8,18 @@ import "github.com/berth-onnx/berth/ndarray"
 var RNN = Op{
 	Name: "RNN", Since: 22, Form: bf16Since22(7), Doc: "H = f(X·Wᵀ + H·Rᵀ + Wb + Rb) over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 0, MaxOut: 2,
-	Attrs: recurrentAttrs, Infer: inferRecurrent(1),
-	Eval:  func(c *Call) error { return byReal(c, 0, evalRNN[float32], evalRNN[float64]) },
+	Attrs: recurrentAttrs, Infer: rule(inferRecurrent(1)),
+	Eval:  floatKernel(evalRNN[float32], evalRNN[float64]),
 	Facts: Facts{Traits: general, Cost: recurrentCost(1)},
 }
 
-func evalRNN[T float32 | float64](c *Call) error {
-	hidden, err := hiddenOf(c)
-	if err != nil {
-		return err
-	}
-	r, err := recurrenceOf(c, 1, hidden)
-	if err != nil {
-		return err
-	}
-	if err := r.checkWeights(c.Array(1), c.Array(2), c.Array(3)); err != nil {
-		return err
-	}
-	acts, err := gateFuncs(c.Node, []string{"Tanh"}, r.dirs)
-	if err != nil {
-		return err
-	}
-	p := recurrentParts[T]{bias: sumBias(&r, reals[T](c.Array(3)), 1)}
-	p.input, p.hidden = floatProducts(&r, reals[T](c.Array(0)), reals[T](c.Array(1)), reals[T](c.Array(2)))
+func evalRNN[T float32 | float64](c *Call) {
+	hidden := hiddenOf(c)
+	r := recurrenceOf(c, 1, hidden)
+	r.checkWeights(c.Array(1), c.Array(2), c.Array(3))
+	acts := gateFunctions(c.Node, []string{"Tanh"}, r.dirs)
+	p := recurrentParts[T]{bias: sumBias(&r, elements[T](c.Array(3)), 1)}
+	p.input, p.hidden = floatProducts(&r, elements[T](c.Array(0)), elements[T](c.Array(1)), elements[T](c.Array(2)))
 	clip := clipper(c.Node)
 	rec := make([]T, r.batch*hidden)
 	p.step = func(d int, active []bool, gate func(int) []T, h, _ []T) {
@@ -45,5 +34,5 @@ func evalRNN[T float32 | float64](c *Call) error {
 			}
 		}
 	}
-	return runRecurrence(c, &r, p, [2]*ndarray.Array{c.Array(5)}, 1)
+	runRecurrence(c, &r, p, [2]*ndarray.Array{c.Array(5)}, 1)
 }

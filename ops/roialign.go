@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -26,14 +25,14 @@ var RoiAlign = Op{
 	Attrs: []AttrSpec{strAttr("coordinate_transformation_mode", "half_pixel", "output_half_pixel").since(16), strAttr("mode", "avg", "max"),
 		intAttr("output_height", 1), intAttr("output_width", 1),
 		intAttr("sampling_ratio", 0), floatAttr("spatial_scale", 1)},
-	Facts: Facts{Traits: general}, Infer: inferRoiAlign, Eval: evalRoiAlign,
+	Facts: Facts{Traits: general}, Infer: rule(inferRoiAlign), Eval: floatKernel(roiAlign[float32], roiAlign[float64]),
 	Upgrades: []Upgrade{{Below: 16, Source: changelog("RoiAlign", 16), Apply: func(_ *Upgrader, n *ssa.Node) error {
 		n.SetAttr(ssa.StringAttr("coordinate_transformation_mode", "output_half_pixel"))
 		return nil
 	}}},
 }
 
-func inferRoiAlign(n *ssa.Node) ([]Fact, error) {
+func inferRoiAlign(n *ssa.Node) []Inferred {
 	x, rois, batch := InType(n, 0), InType(n, 1), InType(n, 2)
 	dims := []ssa.Dim{{}, {}, ssa.D(Int(n, "output_height")), ssa.D(Int(n, "output_width"))}
 	switch {
@@ -44,14 +43,12 @@ func inferRoiAlign(n *ssa.Node) ([]Fact, error) {
 	}
 	if x.Ranked {
 		if len(x.Shape) != 4 {
-			return nil, fmt.Errorf("X has rank %d, it must be 4", len(x.Shape))
+			failf("X has rank %d, it must be 4", len(x.Shape))
 		}
 		dims[1] = x.Shape[1]
 	}
-	return One(ssa.TensorOf(x.DType, dims...)), nil
+	return One(ssa.TensorOf(x.DType, dims...))
 }
-
-func evalRoiAlign(c *Call) error { return byReal(c, 0, roiAlign[float32], roiAlign[float64]) }
 
 // roiBins is one region in the coordinates of X.
 type roiBins struct {
@@ -61,7 +58,7 @@ type roiBins struct {
 }
 
 // roiBinsOf scales a region (x1, y1, x2, y2) and cuts it into bins.
-func roiBinsOf[T realNum](n *ssa.Node, v []T, oh, ow int) (roiBins, error) {
+func roiBinsOf[T realNum](n *ssa.Node, v []T, oh, ow int) roiBins {
 	scale := T(Float(n, "spatial_scale"))
 	half := Str(n, "coordinate_transformation_mode") == "half_pixel"
 	shift := T(0)
@@ -80,10 +77,10 @@ func roiBinsOf[T realNum](n *ssa.Node, v []T, oh, ow int) (roiBins, error) {
 		gh, gw = float64(ratio), float64(ratio)
 	}
 	if !(gh <= 1<<15 && gw <= 1<<15) {
-		return b, fmt.Errorf("a region from (%v, %v) to (%v, %v) needs too many sampling points", x1, y1, x2, y2)
+		failf("a region from (%v, %v) to (%v, %v) needs too many sampling points", x1, y1, x2, y2)
 	}
 	b.gh, b.gw = max(int(gh), 0), max(int(gw), 0)
-	return b, nil
+	return b
 }
 
 // corners returns the four elements around a point of an h x w plane with their
@@ -107,39 +104,30 @@ func lowHigh(v float64, n int) (lo, hi int, frac float64) {
 	return lo, lo + 1, v - float64(lo)
 }
 
-func roiAlign[T realNum](c *Call) error {
+func roiAlign[T realNum](c *Call) {
 	x, n := c.Array(0), c.Node
-	rois, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
-	batch, err := needInts(c, 2)
-	if err != nil {
-		return err
-	}
+	rois := tensor(c, 1)
+	batch := ints(c, 2)
 	oh, ow := int(Int(n, "output_height")), int(Int(n, "output_width"))
 	mode := Str(n, "mode")
 	switch {
 	case x.Rank() != 4 || rois.Rank() != 2 || rois.Shape[1] != 4 || rois.Shape[0] != len(batch):
-		return fmt.Errorf("X %s, rois %s and %d batch indices do not fit", x, rois, len(batch))
+		failf("X %s, rois %s and %d batch indices do not fit", x, rois, len(batch))
 	case oh < 1 || ow < 1:
-		return fmt.Errorf("an output of %dx%d is not possible", oh, ow)
+		failf("an output of %dx%d is not possible", oh, ow)
 	}
-	y, err := newReal[T](c, 0, x.DType, len(batch), x.Shape[1], oh, ow)
-	if err != nil || len(y.V) == 0 {
-		return err
+	y := newResult[T](c, 0, x.DType, len(batch), x.Shape[1], oh, ow)
+	if len(y.V) == 0 {
+		return
 	}
-	data, regions := reals[T](x), reals[T](rois)
+	data, regions := elements[T](x), elements[T](rois)
 	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
 	for r, b64 := range batch {
 		b, err := wrapIndex(b64, x.Shape[0])
 		if err != nil {
-			return fmt.Errorf("batch indices: %w", err)
+			failf("batch indices: %w", err)
 		}
-		bins, err := roiBinsOf(n, regions[r*4:r*4+4], oh, ow)
-		if err != nil {
-			return err
-		}
+		bins := roiBinsOf(n, regions[r*4:r*4+4], oh, ow)
 		for i := range oh * ow {
 			points := bins.points(i/ow, i%ow, h, w)
 			for ch := range channels {
@@ -147,7 +135,7 @@ func roiAlign[T realNum](c *Call) error {
 			}
 		}
 	}
-	return y.store()
+	y.store()
 }
 
 // points returns the corners of every sampling point of a bin; points outside

@@ -22,7 +22,7 @@ var Scan = Op{
 		intsAttr("scan_input_axes").since(9), intsAttr("scan_input_directions").since(9),
 		intsAttr("scan_output_axes").since(9), intsAttr("scan_output_directions").since(9),
 		intsAttr("directions").until(9)},
-	Facts: Facts{Traits: general}, Infer: inferScan, Eval: evalScan,
+	Facts: Facts{Traits: general}, Infer: rule(inferScan), Eval: kernel(evalScan),
 	Upgrades: []Upgrade{{Below: 9, Source: changelog("Scan", 9), Apply: upgradeScan8}},
 }
 
@@ -73,11 +73,8 @@ func scanLists(n *ssa.Node, side string, count int) ([]int64, []bool, error) {
 	return axes, rev, nil
 }
 
-func inferScan(n *ssa.Node) ([]Fact, error) {
-	s, err := ScanOf(n)
-	if err != nil {
-		return nil, err
-	}
+func inferScan(n *ssa.Node) []Inferred {
+	s := try(ScanOf(n))
 	var length ssa.Dim
 	for k := range s.Ins {
 		t := InType(n, s.States+k)
@@ -88,7 +85,7 @@ func inferScan(n *ssa.Node) ([]Fact, error) {
 		}
 		axis, err := NormAxis(s.InAxes[k], len(t.Shape))
 		if err != nil {
-			return nil, fmt.Errorf("scan input %d: %w", k, err)
+			failf("scan input %d: %w", k, err)
 		}
 		if _, known := length.Const(); !known && t.Shape[axis].Known() {
 			length = t.Shape[axis]
@@ -99,44 +96,36 @@ func inferScan(n *ssa.Node) ([]Fact, error) {
 	for i := range states {
 		states[i] = InType(n, i)
 	}
-	if err := InferCarried(n, s.Body, s.Body.Params[:s.States], s.Body.Results[:s.States], states); err != nil {
-		return nil, err
-	}
-	var out []Fact
+	check(InferCarried(n, s.Body, s.Body.Params[:s.States], s.Body.Results[:s.States], states))
+	var out []Inferred
 	for i := range states {
-		out = append(out, Fact{Type: states[i]})
+		out = append(out, Inferred{Type: states[i]})
 	}
 	for k, r := range s.Body.Results[s.States:] {
 		t := r.Type
 		if t.Kind == ssa.KindTensor && t.Ranked {
 			axis, err := NormAxis(s.OutAxes[k], len(t.Shape)+1)
 			if err != nil {
-				return nil, fmt.Errorf("scan output %d: %w", k, err)
+				failf("scan output %d: %w", k, err)
 			}
 			t.Shape = slices.Insert(slices.Clone(t.Shape), axis, length)
 		}
-		out = append(out, Fact{Type: t})
+		out = append(out, Inferred{Type: t})
 	}
-	return out[:len(n.Out)], nil
+	return out[:len(n.Out)]
 }
 
-func evalScan(c *Call) error {
-	s, err := ScanOf(c.Node)
-	if err != nil {
-		return err
-	}
+func evalScan(c *Call) {
+	s := try(ScanOf(c.Node))
 	length := -1
 	for k := range s.Ins {
 		a := c.Array(s.States + k)
 		if a == nil {
-			return fmt.Errorf("scan input %d is no tensor", k)
+			failf("scan input %d is no tensor", k)
 		}
-		axis, err := NormAxis(s.InAxes[k], a.Rank())
-		if err != nil {
-			return err
-		}
+		axis := try(NormAxis(s.InAxes[k], a.Rank()))
 		if length >= 0 && length != a.Shape[axis] {
-			return fmt.Errorf("scan inputs have %d and %d slices", length, a.Shape[axis])
+			failf("scan inputs have %d and %d slices", length, a.Shape[axis])
 		}
 		length = a.Shape[axis]
 	}
@@ -145,7 +134,7 @@ func evalScan(c *Call) error {
 	stacks := make([][]ndarray.Value, s.Outs)
 	for i := range length {
 		if c.Ctx != nil && c.Ctx.Err() != nil {
-			return c.Ctx.Err()
+			check(c.Ctx.Err())
 		}
 		args := append([]ndarray.Value(nil), states...)
 		for k := range s.Ins {
@@ -155,50 +144,39 @@ func evalScan(c *Call) error {
 			}
 			args = append(args, sliceAt(c.Array(s.States+k), s.InAxes[k], at))
 		}
-		out, err := c.Body(0, append(args, captures...))
-		if err != nil {
-			return err
-		}
+		out := try(c.Body(0, append(args, captures...)))
 		copy(states, out[:s.States])
 		for k, v := range out[s.States:] {
 			stacks[k] = append(stacks[k], v)
 		}
 	}
 	for i, v := range states {
-		if err := c.SetOutput(i, v); err != nil {
-			return err
-		}
+		check(c.SetOutput(i, v))
 	}
 	for k, items := range stacks {
 		if s.OutReverse[k] {
 			slices.Reverse(items)
 		}
-		if err := scanOutput(c, s, k, items); err != nil {
-			return err
-		}
+		scanOutput(c, s, k, items)
 	}
-	return nil
 }
 
-func scanOutput(c *Call, s ScanShape, k int, items []ndarray.Value) error {
+func scanOutput(c *Call, s ScanShape, k int, items []ndarray.Value) {
 	i := s.States + k
 	slice := s.Body.Results[i].Type
-	axis, err := NormAxis(s.OutAxes[k], slice.Rank()+1)
+	rank := slice.Rank()
 	if len(items) > 0 {
-		axis, err = NormAxis(s.OutAxes[k], items[0].(*ndarray.Array).Rank()+1)
+		rank = items[0].(*ndarray.Array).Rank()
 	}
-	if err != nil {
-		return err
-	}
+	axis := try(NormAxis(s.OutAxes[k], rank+1))
 	if axis == 0 {
-		return stackOutput(c, i, items, slice)
+		check(stackOutput(c, i, items, slice))
+		return
 	}
 	tmp := &Call{Node: c.Node, Out: make([]ndarray.Value, i+1)}
-	if err := stackOutput(tmp, i, items, slice); err != nil {
-		return err
-	}
+	check(stackOutput(tmp, i, items, slice))
 	moved := moveFirstAxis(tmp.Out[i].(*ndarray.Array), axis)
-	return c.SetOutput(i, moved)
+	check(c.SetOutput(i, moved))
 }
 
 // Stack joins slices along a new axis, the last one first if reverse is set. With
@@ -236,34 +214,4 @@ func sliceAt(a *ndarray.Array, axis64 int64, i int) *ndarray.Array {
 		copyElems(out, o*inner, a, src, inner)
 	}
 	return out
-}
-
-// moveFirstAxis returns a copy with axis 0 moved to position axis.
-func moveFirstAxis(a *ndarray.Array, axis int) *ndarray.Array {
-	shape := append(slices.Clone(a.Shape[1:axis+1]), a.Shape[0])
-	shape = append(shape, a.Shape[axis+1:]...)
-	out := ndarray.Must(a.DType, shape...)
-	n, mid, inner := a.Shape[0], 1, 1
-	for _, d := range a.Shape[1 : axis+1] {
-		mid *= d
-	}
-	for _, d := range a.Shape[axis+1:] {
-		inner *= d
-	}
-	for i := range n {
-		for m := range mid {
-			copyElems(out, (m*n+i)*inner, a, (i*mid+m)*inner, inner)
-		}
-	}
-	return out
-}
-
-// copyElems copies n elements between arrays of one element type.
-func copyElems(dst *ndarray.Array, d int, src *ndarray.Array, s, n int) {
-	if dst.DType == ndarray.String {
-		copy(dst.Str[d:d+n], src.Str[s:s+n])
-		return
-	}
-	w := dst.DType.Size()
-	copy(dst.Data[d*w:(d+n)*w], src.Data[s*w:(s+n)*w])
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/ssa"
@@ -18,7 +17,7 @@ var ScatterElements = Op{
 	Name: "ScatterElements", Since: 18, Form: scatterForm, Doc: "output = data with updates written at indices along axis",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis", 0), scatterReduction.since(16)},
-	Infer: SameAs, Eval: evalScatterElements,
+	Infer: SameAs, Eval: kernel(evalScatterElements),
 	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: moveCost},
 }
 
@@ -28,7 +27,7 @@ var Scatter = Op{
 	Name: "Scatter", Since: 9, Form: since(9), Doc: "output = ScatterElements(data, indices, updates)",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis", 0)},
-	Infer: SameAs, Eval: evalScatterElements,
+	Infer: SameAs, Eval: kernel(evalScatterElements),
 	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: moveCost},
 	Upgrades: []Upgrade{{Below: always, Source: changelog("Scatter", 11), Apply: func(_ *Upgrader, n *ssa.Node) error {
 		n.Op = "ScatterElements"
@@ -44,42 +43,20 @@ func scatterForm(n *ssa.Node) int {
 	return typeForm(11, 13)(n)
 }
 
-func evalScatterElements(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	ix, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
-	up, err := needTensor(c, 2)
-	if err != nil {
-		return err
-	}
-	axis, err := NormAxis(Int(c.Node, "axis"), a.Rank())
-	if err != nil {
-		return err
-	}
+func evalScatterElements(c *Call) {
+	a := tensor(c, 0)
+	ix := tensor(c, 1)
+	up := tensor(c, 2)
+	axis := try(NormAxis(Int(c.Node, "axis"), a.Rank()))
 	if up.DType != a.DType || !slices.Equal(up.Shape, ix.Shape) {
-		return fmt.Errorf("updates %s do not fit data %s and indices %v", up, a, ix.Shape)
+		failf("updates %s do not fit data %s and indices %v", up, a, ix.Shape)
 	}
-	strides, step, err := alongAxis(a.Shape, ix.Shape, axis)
-	if err != nil {
-		return err
-	}
-	picks, err := wrapIndices(ix, a.Shape[axis])
-	if err != nil {
-		return err
-	}
-	s, err := newScatter(c, a, up)
-	if err != nil {
-		return err
-	}
-	_ = eachOffset(ix.Shape, strides, func(i, at int) error {
-		s.apply(at+picks[i]*step, i, 1)
-		return nil
+	strides, step := alongAxis(a.Shape, ix.Shape, axis)
+	picks := wrapIndices(ix, a.Shape[axis])
+	s := newScatter(c, a, up)
+	w := stridedWalk(ix.Shape, strides)
+	w.each(func(i int, at []int) {
+		s.apply(at[0]+picks[i]*step, i, 1)
 	})
 	s.finish()
-	return nil
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 )
 
@@ -16,41 +15,24 @@ var ScatterND = Op{
 	Name: "ScatterND", Since: 18, Form: scatterForm, Doc: "output = data with updates written at the index tuples",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{scatterReduction.since(16)},
-	Infer: SameAs, Eval: evalScatterND,
+	Infer: SameAs, Eval: kernel(evalScatterND),
 	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: moveCost},
 }
 
-func evalScatterND(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	ix, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
-	up, err := needTensor(c, 2)
-	if err != nil {
-		return err
-	}
+func evalScatterND(c *Call) {
+	a := tensor(c, 0)
+	ix := tensor(c, 1)
+	up := tensor(c, 2)
 	k := 0
 	if ix.Rank() > 0 {
 		k = ix.Shape[ix.Rank()-1]
 	}
-	if err := checkTuples(a.Rank(), ix.Rank(), 0, k); err != nil {
-		return err
-	}
+	checkTuples(a.Rank(), ix.Rank(), 0, k)
 	if want := slices.Concat(ix.Shape[:ix.Rank()-1], a.Shape[k:]); up.DType != a.DType || !slices.Equal(up.Shape, want) {
-		return fmt.Errorf("updates %s must be %s%v", up, a.DType, want)
+		failf("updates %s must be %s%v", up, a.DType, want)
 	}
-	at, err := tupleOffsets(ix, a.Shape, k)
-	if err != nil {
-		return err
-	}
-	s, err := newScatter(c, a, up)
-	if err != nil {
-		return err
-	}
+	at := tupleOffsets(ix, a.Shape, k)
+	s := newScatter(c, a, up)
 	run := 1
 	for _, d := range a.Shape[k:] {
 		run *= d
@@ -59,5 +41,4 @@ func evalScatterND(c *Call) error {
 		s.apply(o, i*run, run)
 	}
 	s.finish()
-	return nil
 }

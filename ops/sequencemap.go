@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -18,13 +16,13 @@ var SequenceMap = Op{
 	Name: "SequenceMap", Since: 17, Doc: "out_sequence[i] = body(input_sequence[i], …)",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{graphAttr("body").required()},
-	Facts: Facts{Traits: general}, Infer: inferSequenceMap, Eval: evalSequenceMap,
+	Facts: Facts{Traits: general}, Infer: rule(inferSequenceMap), Eval: kernel(evalSequenceMap),
 }
 
-func inferSequenceMap(n *ssa.Node) ([]Fact, error) {
+func inferSequenceMap(n *ssa.Node) []Inferred {
 	body, formals := n.Body("body"), n.Formals()
 	if len(body.Params) != len(n.In) || len(body.Results) != len(n.Out) {
-		return nil, fmt.Errorf("a body of %d parameters and %d results does not fit %d operands and %d results",
+		failf("a body of %d parameters and %d results does not fit %d operands and %d results",
 			len(body.Params)-n.Captures, len(body.Results), len(formals), len(n.Out))
 	}
 	for i := range formals {
@@ -34,24 +32,17 @@ func inferSequenceMap(n *ssa.Node) ([]Fact, error) {
 		}
 		body.Params[i].Type, body.Params[i].Content = t, nil
 	}
-	if err := bindCaptures(n, body); err != nil {
-		return nil, err
-	}
-	if err := InferGraph(body); err != nil {
-		return nil, err
-	}
-	out := make([]Fact, len(n.Out))
+	check(bindCaptures(n, body))
+	check(InferGraph(body))
+	out := make([]Inferred, len(n.Out))
 	for i, r := range body.Results {
 		out[i].Type = ssa.SequenceOf(r.Type)
 	}
-	return out, nil
+	return out
 }
 
-func evalSequenceMap(c *Call) error {
-	first, err := needSequence(c, 0)
-	if err != nil {
-		return err
-	}
+func evalSequenceMap(c *Call) {
+	first := needSequence(c, 0)
 	body, formals := c.Node.Body("body"), len(c.Node.Formals())
 	out := make([]*ndarray.Sequence, len(c.Node.Out))
 	for k := range out {
@@ -59,7 +50,7 @@ func evalSequenceMap(c *Call) error {
 	}
 	for i := range first.Items {
 		if c.Ctx != nil && c.Ctx.Err() != nil {
-			return c.Ctx.Err()
+			check(c.Ctx.Err())
 		}
 		args := append([]ndarray.Value(nil), c.In...)
 		for k := range formals {
@@ -68,14 +59,11 @@ func evalSequenceMap(c *Call) error {
 				continue
 			}
 			if len(s.Items) != len(first.Items) {
-				return fmt.Errorf("operand %d has %d members, operand 0 has %d", k, len(s.Items), len(first.Items))
+				failf("operand %d has %d members, operand 0 has %d", k, len(s.Items), len(first.Items))
 			}
 			args[k] = s.Items[i]
 		}
-		got, err := c.Body(0, args)
-		if err != nil {
-			return err
-		}
+		got := try(c.Body(0, args))
 		for k, v := range got[:len(out)] {
 			if a, ok := v.(*ndarray.Array); ok {
 				out[k].Elem = a.DType
@@ -84,9 +72,6 @@ func evalSequenceMap(c *Call) error {
 		}
 	}
 	for k, s := range out {
-		if err := c.SetOutput(k, s); err != nil {
-			return err
-		}
+		check(c.SetOutput(k, s))
 	}
-	return nil
 }

@@ -12,7 +12,7 @@ var Shape = Op{
 	Name: "Shape", Since: 25, Form: typeForm(1, viewVersions...), Doc: "shape = dimensions start..end-1 of data",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("start", 0).since(15), intAttr("end").since(15)},
-	Infer: inferShape, Eval: evalShape,
+	Infer: rule(inferShape), Eval: kernel(evalShape),
 	Facts: Facts{Traits: ignoring.but(FailsNever), Cost: freeCost},
 }
 
@@ -20,7 +20,7 @@ var Shape = Op{
 var Size = Op{
 	Name: "Size", Since: 25, Form: typeForm(1, viewVersions...), Doc: "size = number of elements of data",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Infer: inferSize, Eval: evalSize,
+	Infer: rule(inferSize), Eval: kernel(evalSize),
 	Facts: Facts{Traits: ignoring.but(FailsNever), Cost: freeCost},
 }
 
@@ -37,44 +37,30 @@ func shapeRange(n *ssa.Node, rank int) (from, to int) {
 	return from, max(from, to)
 }
 
-func inferShape(n *ssa.Node) ([]Fact, error) {
+func inferShape(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return One(ssa.TensorOf(ndarray.Int64, ssa.Dim{})), nil
+		return One(ssa.TensorOf(ndarray.Int64, ssa.Dim{}))
 	}
 	from, to := shapeRange(n, len(t.Shape))
-	return factOf(ssa.StaticTensor(ndarray.Int64, to-from), append([]ssa.Dim{}, t.Shape[from:to]...)), nil
+	return factOf(ssa.StaticTensor(ndarray.Int64, to-from), append([]ssa.Dim{}, t.Shape[from:to]...))
 }
 
-func evalShape(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalShape(c *Call) {
+	a := tensor(c, 0)
 	from, to := shapeRange(c.Node, a.Rank())
-	out, err := c.Output(0, ndarray.Int64, to-from)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, ndarray.Int64, to-from)
 	for i, d := range a.Shape[from:to] {
 		out.SetInt(i, int64(d))
 	}
-	return nil
 }
 
-func inferSize(n *ssa.Node) ([]Fact, error) {
-	return factOf(ssa.TensorOf(ndarray.Int64), []ssa.Dim{InType(n, 0).NumElems()}), nil
+func inferSize(n *ssa.Node) []Inferred {
+	return factOf(ssa.TensorOf(ndarray.Int64), []ssa.Dim{InType(n, 0).NumElems()})
 }
 
-func evalSize(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, ndarray.Int64)
-	if err != nil {
-		return err
-	}
+func evalSize(c *Call) {
+	a := tensor(c, 0)
+	out := result(c, 0, ndarray.Int64)
 	out.SetInt(0, int64(a.Len()))
-	return nil
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // One wraps a single result type.
-func One(t ssa.Type) []Fact { return []Fact{{Type: t}} }
+func One(t ssa.Type) []Inferred { return []Inferred{{Type: t}} }
 
 // InType returns the type of operand i, the unknown type if it is absent.
 func InType(n *ssa.Node, i int) ssa.Type {
@@ -19,7 +19,7 @@ func InType(n *ssa.Node, i int) ssa.Type {
 }
 
 // SameAs is the rule of operators whose result 0 has the type of operand 0.
-func SameAs(n *ssa.Node) ([]Fact, error) { return One(InType(n, 0)), nil }
+func SameAs(n *ssa.Node) ([]Inferred, error) { return One(InType(n, 0)), nil }
 
 // ContentOf returns the known elements of operand i: those of a constant or
 // those tracked symbolically; nil if nothing is known.
@@ -168,57 +168,4 @@ func Strides(shape []int) []int {
 		s *= shape[i]
 	}
 	return st
-}
-
-// EachBroadcast calls f(o, a, b) with the linear positions of every element of
-// out and of the two operands that broadcast to it.
-func EachBroadcast(out, sa, sb []int, f func(o, a, b int)) {
-	ta, tb := BroadcastStrides(sa, out), BroadcastStrides(sb, out)
-	n := 1
-	for _, d := range out {
-		n *= d
-	}
-	if n == 0 {
-		return
-	}
-	idx := make([]int, len(out))
-	a, b := 0, 0
-	for o := 0; o < n; o++ {
-		f(o, a, b)
-		for k := len(out) - 1; k >= 0; k-- {
-			idx[k]++
-			a += ta[k]
-			b += tb[k]
-			if idx[k] < out[k] {
-				break
-			}
-			a -= ta[k] * out[k]
-			b -= tb[k] * out[k]
-			idx[k] = 0
-		}
-	}
-}
-
-// EachIndex calls f with every multi-index of shape in row-major order. The
-// slice is reused.
-func EachIndex(shape []int, f func(idx []int)) {
-	for _, d := range shape {
-		if d == 0 {
-			return
-		}
-	}
-	idx := make([]int, len(shape))
-	for {
-		f(idx)
-		k := len(shape) - 1
-		for ; k >= 0; k-- {
-			if idx[k]++; idx[k] < shape[k] {
-				break
-			}
-			idx[k] = 0
-		}
-		if k < 0 {
-			return
-		}
-	}
 }

@@ -1,18 +1,9 @@
 package ops
 
-import (
-	"math"
-)
-
-// sigmoid is 1/(1+e⁻ˣ). For large -x the exponential overflows to infinity and
-// the quotient is 0, as it should be.
-func sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
-
-// clamp01 limits x to [0, 1]; NaN stays.
-func clamp01(x float64) float64 { return math.Max(0, math.Min(1, x)) }
+import ()
 
 // Sigmoid is the logistic function: https://onnx.ai/onnx/operators/onnx__Sigmoid.html
-var Sigmoid = unaryOp("Sigmoid", 13, "Y = 1 / (1 + e⁻ˣ)", unary{float: sigmoid}.kernel,
+var Sigmoid = unaryOp("Sigmoid", 13, "Y = 1 / (1 + e⁻ˣ)", unary{float: sigmoid}.eval,
 	formBy(typeStep{6, floatTypes}, typeStep{13, anyType})).legacy().but(ZeroSignCleared, Composes)
 
 // HardSigmoid is the piecewise linear sigmoid:
@@ -20,21 +11,20 @@ var Sigmoid = unaryOp("Sigmoid", 13, "Y = 1 / (1 + e⁻ˣ)", unary{float: sigmoi
 var HardSigmoid = unaryOp("HardSigmoid", 22, "Y = max(0, min(1, alpha·X + beta))", evalHardSigmoid,
 	formBy(typeStep{6, floatTypes}, typeStep{22, anyType})).legacy().with(floatAttr("alpha", 0.2), floatAttr("beta", 0.5)).but(ZeroSignCleared, Composes)
 
-func evalHardSigmoid(c *Call) error {
+func evalHardSigmoid(c *Call) {
 	alpha, beta := float64(Float(c.Node, "alpha")), float64(Float(c.Node, "beta"))
-	return evalUnary(c, unary{float: func(x float64) float64 { return clamp01(alpha*x + beta) }})
+	unary{float: func(x float64) float64 { return clamp01(alpha*x + beta) }}.eval(c)
 }
 
 // HardSwish is X times the hard sigmoid with alpha 1/6 and beta 1/2:
 // https://onnx.ai/onnx/operators/onnx__HardSwish.html
-var HardSwish = unaryOp("HardSwish", 22, "Y = X · max(0, min(1, X/6 + 1/2))", unary{
-	float: func(x float64) float64 { return x * clamp01(x/6+0.5) },
-}.kernel, formBy(typeStep{14, floatTypes}, typeStep{22, anyType})).but(ZeroSignPassed, Composes)
+var HardSwish = unaryOp("HardSwish", 22, "Y = X · max(0, min(1, X/6 + 1/2))", unary{float: hardSwish}.eval,
+	formBy(typeStep{14, floatTypes}, typeStep{22, anyType})).but(ZeroSignPassed, Composes)
 
 // Swish is X times the sigmoid of alpha·X: https://onnx.ai/onnx/operators/onnx__Swish.html
 var Swish = unaryOp("Swish", 24, "Y = X · sigmoid(alpha·X)", evalSwish, since(24)).with(floatAttr("alpha", 1)).but(ZeroSignPassed, Composes)
 
-func evalSwish(c *Call) error {
+func evalSwish(c *Call) {
 	alpha := float64(Float(c.Node, "alpha"))
-	return evalUnary(c, unary{float: func(x float64) float64 { return x * sigmoid(alpha*x) }})
+	unary{float: func(x float64) float64 { return x * sigmoid(alpha*x) }}.eval(c)
 }

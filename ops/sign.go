@@ -24,4 +24,4 @@ var Sign = unaryOp("Sign", 13, "Y = X > 0 ? 1 : X < 0 ? -1 : 0", unary{
 		return 0
 	},
 	uint: func(x uint64) uint64 { return min(x, 1) },
-}.kernel, formBy(typeStep{9, floatTypes | integerTypes}, typeStep{13, anyType})).but(ZeroSignPassed, Idempotent)
+}.eval, formBy(typeStep{9, floatTypes | integerTypes}, typeStep{13, anyType})).but(ZeroSignPassed, Idempotent)

@@ -17,7 +17,7 @@ var Slice = Op{
 	Name: "Slice", Since: 13, Form: sliceForm, Doc: "output = data[starts:ends:steps] along axes",
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("starts").required().until(10), intsAttr("ends").required().until(10), intsAttr("axes").until(10)},
-	Infer: inferSlice, Eval: evalSlice,
+	Infer: rule(inferSlice), Eval: kernel(evalSlice),
 	Facts: Facts{Traits: movement, Alias: sliceAlias, Smaller: forwardSlice, Cost: moveCost},
 	Upgrades: []Upgrade{{Below: 10, Source: "https://onnx.ai/onnx/operators/onnx__Slice.html#slice-10",
 		Apply: func(u *Upgrader, n *ssa.Node) error {
@@ -125,28 +125,6 @@ func sliceBound(b, dim ssa.Dim) ssa.Dim {
 	return symMin(b, dim)
 }
 
-// symMin is [ssa.Dim.Min], simplified where the difference has a known sign.
-func symMin(a, b ssa.Dim) ssa.Dim {
-	switch {
-	case b.Sub(a).NonNegative():
-		return a
-	case a.Sub(b).NonNegative():
-		return b
-	}
-	return a.Min(b)
-}
-
-// symMax is [ssa.Dim.Max], simplified where the difference has a known sign.
-func symMax(a, b ssa.Dim) ssa.Dim {
-	switch {
-	case b.Sub(a).NonNegative():
-		return b
-	case a.Sub(b).NonNegative():
-		return a
-	}
-	return a.Max(b)
-}
-
 // sliceSpec is the operands of a Slice node as far as known: one entry per
 // sliced axis.
 type sliceSpec struct {
@@ -221,17 +199,14 @@ func (s *sliceSpec) resolve(shape []int) (ok bool) {
 	return true
 }
 
-func inferSlice(n *ssa.Node) ([]Fact, error) {
+func inferSlice(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return One(t), nil
+		return One(t)
 	}
-	s, err := sliceSpecOf(n, len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	s := try(sliceSpecOf(n, len(t.Shape)))
 	if s == nil {
-		return One(tensorOfRank(t.DType, len(t.Shape))), nil
+		return One(tensorOfRank(t.DType, len(t.Shape)))
 	}
 	dims := append([]ssa.Dim(nil), t.Shape...)
 	for i, axis := range s.axes {
@@ -240,13 +215,13 @@ func inferSlice(n *ssa.Node) ([]Fact, error) {
 	out := ssa.TensorOf(t.DType, dims...)
 	data := known(n, 0)
 	if data == nil || len(t.Shape) != 1 || !s.resolve([]int{len(data)}) {
-		return One(out), nil
+		return One(out)
 	}
 	content := make([]ssa.Dim, s.count[0])
 	for i := range content {
 		content[i] = data[s.first[0]+i*s.move[0]]
 	}
-	return factOf(out, content), nil
+	return factOf(out, content)
 }
 
 // sliceAlias finds slices that are one contiguous window of the operand:
@@ -282,37 +257,24 @@ func sliceAlias(n *ssa.Node) []Alias {
 	return []Alias{{In: 0, Out: 0, Offset: int64(off * InType(n, 0).DType.Size())}}
 }
 
-func evalSlice(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	s, err := sliceCall(c, a.Rank())
-	if err != nil {
-		return err
-	}
+func evalSlice(c *Call) {
+	a := tensor(c, 0)
+	s := sliceCall(c, a.Rank())
 	s.resolve(a.Shape)
-	out, err := c.Output(0, a.DType, s.count...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, a.DType, s.count...)
 	b := block{shape: s.count, dstr: Strides(s.count), sstr: Strides(a.Shape)}
 	for i := range b.sstr {
 		b.src += s.first[i] * b.sstr[i]
 		b.sstr[i] *= s.move[i]
 	}
 	moveBlock(out, a, b)
-	return nil
 }
 
 // sliceCall reads the operands of a running Slice.
-func sliceCall(c *Call, rank int) (*sliceSpec, error) {
+func sliceCall(c *Call, rank int) *sliceSpec {
 	var lists [4][]int64
 	for i := range lists {
-		v, err := optInts(c, i+1)
-		if err != nil {
-			return nil, err
-		}
+		v := optionalInts(c, i+1)
 		lists[i] = v
 	}
 	start, end, axes, step := lists[0], lists[1], lists[2], lists[3]
@@ -327,20 +289,17 @@ func sliceCall(c *Call, rank int) (*sliceSpec, error) {
 		}
 	}
 	if len(start) != len(end) || len(start) != len(axes) || len(start) != len(step) {
-		return nil, fmt.Errorf("starts, ends, axes and steps have %d, %d, %d and %d elements", len(start), len(end), len(axes), len(step))
+		failf("starts, ends, axes and steps have %d, %d, %d and %d elements", len(start), len(end), len(axes), len(step))
 	}
-	at, err := normAxes(axes, rank)
-	if err != nil {
-		return nil, err
-	}
+	at := try(normAxes(axes, rank))
 	s := &sliceSpec{axes: at}
 	for i := range start {
 		if step[i] == 0 {
-			return nil, fmt.Errorf("a step is 0")
+			failf("a step is 0")
 		}
 		s.start = append(s.start, ssa.D(start[i]))
 		s.end = append(s.end, ssa.D(end[i]))
 		s.step = append(s.step, ssa.D(step[i]))
 	}
-	return s, nil
+	return s
 }

@@ -1,21 +1,12 @@
 package ops
 
 import (
-	"math"
-
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Softmax and its relatives work on lines along one axis:
-//
-//	shape [2 3 4], axis 1:  outer 2, line 3, inner 4 (the step inside a line)
-//
-// A line is read whole before its first element is written, so the result may
-// take the operand's place.
-
 // Softmax is the normalized exponential: https://onnx.ai/onnx/operators/onnx__Softmax.html
 // The maximum is taken out first so that nothing overflows.
-var Softmax = softmaxOp("Softmax", "Y = exp(X) / Σ exp(X) along axis", softmaxLine).but(ZeroSignCleared)
+var Softmax = softmaxOp("Softmax", "Y = exp(X) / Σ exp(X) along axis", softmaxLine[float64]).but(ZeroSignCleared)
 
 // LogSoftmax is the logarithm of Softmax: https://onnx.ai/onnx/operators/onnx__LogSoftmax.html
 var LogSoftmax = softmaxOp("LogSoftmax", "Y = X - ln Σ exp(X) along axis", logSoftmaxLine).but(ZeroSignIgnored)
@@ -29,19 +20,17 @@ func softmaxOp(name, doc string, line func(x []float64)) Op {
 		Name: name, Since: 13, Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{intAttr("axis", 1).until(13), intAttr("axis", -1).since(13)},
-		Infer: inferSoftmax, Eval: func(c *Call) error { return evalLines(c, line) },
-		Facts:    Facts{Traits: general.but(FailsNever, ZeroSign(0)), InPlace: firstInPlace, Cost: softmaxCost},
+		Infer: rule(inferSoftmax), Eval: kernel(func(c *Call) { evalLines(c, line) }),
+		Facts:    Facts{Traits: general.but(FailsNever, ZeroSign(0)), InPlace: inPlaceFirst, Cost: softmaxCost},
 		Upgrades: []Upgrade{{Below: 13, Source: changelog(name, 13), Apply: upgradeSoftmax}},
 	}
 }
 
-func inferSoftmax(n *ssa.Node) ([]Fact, error) {
+func inferSoftmax(n *ssa.Node) []Inferred {
 	if t := InType(n, 0); t.Ranked && len(t.Shape) > 0 { // a scalar is a line of one
-		if _, err := NormAxis(Int(n, "axis"), len(t.Shape)); err != nil {
-			return nil, err
-		}
+		try(NormAxis(Int(n, "axis"), len(t.Shape)))
 	}
-	return SameAs(n)
+	return try(SameAs(n))
 }
 
 // softmaxCost counts five operations per element: maximum, difference,
@@ -112,73 +101,20 @@ func soleAxis(shape []ssa.Dim, axis int64) (k int, ok bool, err error) {
 }
 
 // evalLines applies f to every line along the axis.
-func evalLines(c *Call, f func(x []float64)) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalLines(c *Call, f func(line []float64)) {
+	a := tensor(c, 0)
 	if !a.DType.IsFloat() {
-		return unsupportedType(a.DType)
+		check(unsupportedType(a.DType))
 	}
-	rank, shape := len(a.Shape), a.Shape
-	if rank == 0 {
-		rank, shape = 1, []int{1}
+	shape := a.Shape
+	if len(shape) == 0 {
+		shape = []int{1}
 	}
-	axis, err := NormAxis(Int(c.Node, "axis"), rank)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
-	outer, size, inner := splitDims(shape, axis)
-	line := make([]float64, size)
-	read, write := floatReader(a), floatWriter(out)
-	for o := range outer {
-		for i := range inner {
-			base := o*size*inner + i
-			for k := range line {
-				line[k] = read(base + k*inner)
-			}
-			f(line)
-			for k, v := range line {
-				write(base+k*inner, v)
-			}
-		}
-	}
-	return nil
-}
-
-// lineMax is the maximum of a line, NaN if one is in it.
-func lineMax(x []float64) float64 {
-	m := math.Inf(-1)
-	for _, v := range x {
-		m = maxFloat(m, v)
-	}
-	return m
-}
-
-func softmaxLine(x []float64) {
-	m, sum := lineMax(x), 0.0
-	for i, v := range x {
-		x[i] = math.Exp(v - m)
-		sum += x[i]
-	}
-	for i := range x {
-		x[i] /= sum
-	}
-}
-
-func logSoftmaxLine(x []float64) {
-	m, sum := lineMax(x), 0.0
-	for _, v := range x {
-		sum += math.Exp(v - m)
-	}
-	shift := m + math.Log(sum)
-	for i := range x {
-		x[i] -= shift
-	}
+	axis := try(NormAxis(Int(c.Node, "axis"), len(shape)))
+	y := newResult[float64](c, 0, a.DType, a.Shape...)
+	copy(y.V, elements[float64](a))
+	eachLine(y.V, shape, axis, f)
+	y.store()
 }
 
 func hardmaxLine(x []float64) {
@@ -188,9 +124,7 @@ func hardmaxLine(x []float64) {
 			best = i
 		}
 	}
-	for i := range x {
-		x[i] = 0
-	}
+	clear(x)
 	if best >= 0 {
 		x[best] = 1
 	}

@@ -3,7 +3,6 @@ package ops
 import (
 	"fmt"
 
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -16,7 +15,7 @@ var Split = Op{
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: -1,
 	Attrs: []AttrSpec{intAttr("axis").until(2), intAttr("axis", 0).since(2), intAttr("num_outputs").since(18),
 		intsAttr("split").until(13)},
-	Infer: inferSplit, Eval: evalSplit,
+	Infer: rule(inferSplit), Eval: kernel(evalSplit),
 	Facts: Facts{Traits: passing, Alias: splitAlias, Cost: moveCost},
 	Upgrades: []Upgrade{
 		{Below: 13, Source: "https://onnx.ai/onnx/operators/onnx__Split.html#split-13", Apply: func(u *Upgrader, n *ssa.Node) error {
@@ -96,23 +95,17 @@ func checkParts(part []ssa.Dim, dim ssa.Dim) error {
 	return nil
 }
 
-func inferSplit(n *ssa.Node) ([]Fact, error) {
+func inferSplit(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
-	out := make([]Fact, len(n.Out))
+	out := make([]Inferred, len(n.Out))
 	if !t.Ranked {
 		for i := range out {
 			out[i].Type = t
 		}
-		return out, nil
+		return out
 	}
-	axis, err := NormAxis(Int(n, "axis"), len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
-	parts, err := splitLengths(n, t.Shape[axis])
-	if err != nil {
-		return nil, err
-	}
+	axis := try(NormAxis(Int(n, "axis"), len(t.Shape)))
+	parts := try(splitLengths(n, t.Shape[axis]))
 	content, at := known(n, 0), int64(0)
 	for i, p := range parts {
 		dims := append([]ssa.Dim(nil), t.Shape...)
@@ -126,7 +119,7 @@ func inferSplit(n *ssa.Node) ([]Fact, error) {
 		out[i].Content = contentFor(out[i].Type, content[at:at+k])
 		at += k
 	}
-	return out, nil
+	return out
 }
 
 // splitAlias says that below leading 1-dimensions every part is a window of the
@@ -157,22 +150,17 @@ func splitAlias(n *ssa.Node) []Alias {
 }
 
 // splitCall returns the length of every part at run time.
-func splitCall(c *Call, dim int) ([]int, error) {
+func splitCall(c *Call, dim int) []int {
 	var parts []ssa.Dim
 	if c.Has(1) {
-		ints, err := needInts(c, 1)
-		if err != nil {
-			return nil, err
-		}
+		ints := ints(c, 1)
 		if len(ints) != len(c.Node.Out) {
-			return nil, fmt.Errorf("split has %d elements, the node has %d results", len(ints), len(c.Node.Out))
+			failf("split has %d elements, the node has %d results", len(ints), len(c.Node.Out))
 		}
 		for _, x := range ints {
 			parts = append(parts, ssa.D(x))
 		}
-		if err := checkParts(parts, ssa.D(int64(dim))); err != nil {
-			return nil, err
-		}
+		check(checkParts(parts, ssa.D(int64(dim))))
 	} else {
 		parts = splitEvenly(ssa.D(int64(dim)), len(c.Node.Out))
 	}
@@ -181,43 +169,21 @@ func splitCall(c *Call, dim int) ([]int, error) {
 		k, _ := p.Const()
 		out[i] = int(k)
 	}
-	return out, nil
+	return out
 }
 
-func evalSplit(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	axis, err := NormAxis(Int(c.Node, "axis"), a.Rank())
-	if err != nil {
-		return err
-	}
-	parts, err := splitCall(c, a.Shape[axis])
-	if err != nil {
-		return err
-	}
+func evalSplit(c *Call) {
+	a := tensor(c, 0)
+	axis := try(NormAxis(Int(c.Node, "axis"), a.Rank()))
+	parts := splitCall(c, a.Shape[axis])
 	at := 0
 	for i, p := range parts {
 		if c.Wants(i) {
 			shape := append([]int(nil), a.Shape...)
 			shape[axis] = p
-			out, err := c.Output(i, a.DType, shape...)
-			if err != nil {
-				return err
-			}
+			out := result(c, i, a.DType, shape...)
 			copyPart(out, a, axis, at)
 		}
 		at += p
-	}
-	return nil
-}
-
-// copyPart fills out with the indices of a along axis that start at first.
-func copyPart(out, a *ndarray.Array, axis, first int) {
-	outer, dim, inner := splitDims(a.Shape, axis)
-	run := out.Shape[axis] * inner
-	for o := range outer {
-		copyElems(out, o*run, a, (o*dim+first)*inner, run)
 	}
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -18,25 +17,22 @@ var SplitToSequence = Op{
 	Name: "SplitToSequence", Since: 24, Form: typeForm(11, 24), Doc: "output_sequence = consecutive parts of input along axis",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis", 0), intAttr("keepdims", 1)},
-	Facts: Facts{Traits: general}, Infer: inferSplitToSequence, Eval: evalSplitToSequence,
+	Facts: Facts{Traits: general}, Infer: rule(inferSplitToSequence), Eval: kernel(evalSplitToSequence),
 }
 
-func inferSplitToSequence(n *ssa.Node) ([]Fact, error) {
+func inferSplitToSequence(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return One(ssa.SequenceOf(t)), nil
+		return One(ssa.SequenceOf(t))
 	}
-	axis, err := NormAxis(Int(n, "axis"), len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	axis := try(NormAxis(Int(n, "axis"), len(t.Shape)))
 	dims := slices.Clone(t.Shape)
 	if n.Input(1) == nil {
 		dims[axis] = ssa.D(1)
 		if Int(n, "keepdims") == 0 {
 			dims = slices.Delete(dims, axis, axis+1)
 		}
-		return One(ssa.SequenceOf(ssa.TensorOf(t.DType, dims...))), nil
+		return One(ssa.SequenceOf(ssa.TensorOf(t.DType, dims...)))
 	}
 	dims[axis] = ssa.Dim{}
 	if parts, ok := ConstInts(n, 1); ok && len(parts) > 0 {
@@ -47,69 +43,57 @@ func inferSplitToSequence(n *ssa.Node) ([]Fact, error) {
 			dims[axis] = ssa.D(parts[0])
 		}
 	}
-	return One(ssa.SequenceOf(ssa.TensorOf(t.DType, dims...))), nil
+	return One(ssa.SequenceOf(ssa.TensorOf(t.DType, dims...)))
 }
 
 // seqParts returns the length of every part of a dimension.
-func seqParts(split *ndarray.Array, dim int) ([]int, error) {
+func seqParts(split *ndarray.Array, dim int) []int {
 	if split == nil {
-		return slices.Repeat([]int{1}, dim), nil
+		return slices.Repeat([]int{1}, dim)
 	}
 	if !split.DType.IsInteger() || split.Rank() > 1 {
-		return nil, fmt.Errorf("split is %s, it must be an integer or a list of them", split)
+		failf("split is %s, it must be an integer or a list of them", split)
 	}
 	if split.Rank() == 0 {
 		size := split.Int(0)
 		if size < 1 {
-			return nil, fmt.Errorf("parts of length %d are not possible", size)
+			failf("parts of length %d are not possible", size)
 		}
 		var out []int
 		for left := int64(dim); left > 0; left -= size {
 			out = append(out, int(min(size, left)))
 		}
-		return out, nil
+		return out
 	}
 	sum := int64(0)
 	out := make([]int, split.Len())
 	for i := range out {
 		k := split.Int(i)
 		if k < 0 || k > int64(dim)-sum {
-			return nil, fmt.Errorf("part %d has length %d, the axis has %d", i, k, dim)
+			failf("part %d has length %d, the axis has %d", i, k, dim)
 		}
 		sum += k
 		out[i] = int(k)
 	}
 	if sum != int64(dim) {
-		return nil, fmt.Errorf("the parts add up to %d, the axis has %d", sum, dim)
+		failf("the parts add up to %d, the axis has %d", sum, dim)
 	}
-	return out, nil
+	return out
 }
 
-func evalSplitToSequence(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	axis, err := NormAxis(Int(c.Node, "axis"), a.Rank())
-	if err != nil {
-		return err
-	}
+func evalSplitToSequence(c *Call) {
+	a := tensor(c, 0)
+	axis := try(NormAxis(Int(c.Node, "axis"), a.Rank()))
 	if c.Has(1) && c.Array(1) == nil {
-		return fmt.Errorf("operand 1 is no tensor")
+		failf("operand 1 is no tensor")
 	}
-	parts, err := seqParts(c.Array(1), a.Shape[axis])
-	if err != nil {
-		return err
-	}
+	parts := seqParts(c.Array(1), a.Shape[axis])
 	s := &ndarray.Sequence{Elem: a.DType}
 	at := 0
 	for _, p := range parts {
 		shape := slices.Clone(a.Shape)
 		shape[axis] = p
-		item, err := ndarray.New(a.DType, shape...)
-		if err != nil {
-			return err
-		}
+		item := try(ndarray.New(a.DType, shape...))
 		copyPart(item, a, axis, at)
 		at += p
 		if !c.Has(1) && Int(c.Node, "keepdims") == 0 {
@@ -117,5 +101,5 @@ func evalSplitToSequence(c *Call) error {
 		}
 		s.Items = append(s.Items, item)
 	}
-	return c.SetOutput(0, s)
+	check(c.SetOutput(0, s))
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/ssa"
@@ -13,7 +12,7 @@ var Squeeze = Op{
 	Name: "Squeeze", Since: 25, Form: squeezeForm, Doc: "squeezed = data without the 1-dimensions at axes",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("axes").until(13)},
-	Infer: inferSqueeze, Eval: evalSqueeze,
+	Infer: rule(inferSqueeze), Eval: kernel(evalSqueeze),
 	Facts: Facts{Traits: reshaping, Alias: wholeView, Cost: freeCost},
 	Upgrades: []Upgrade{{Below: 13, Source: "https://onnx.ai/onnx/operators/onnx__Squeeze.html#squeeze-13",
 		Apply: axesToInput}},
@@ -26,7 +25,7 @@ var Unsqueeze = Op{
 	Name: "Unsqueeze", Since: 25, Form: typeForm(13, 21, 23, 24, 25), Doc: "expanded = data with 1-dimensions inserted at axes",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("axes").required().until(13)},
-	Infer: inferUnsqueeze, Eval: evalUnsqueeze,
+	Infer: rule(inferUnsqueeze), Eval: kernel(evalUnsqueeze),
 	Facts: Facts{Traits: reshaping, Alias: wholeView, Cost: freeCost},
 	Upgrades: []Upgrade{{Below: 13, Source: "https://onnx.ai/onnx/operators/onnx__Unsqueeze.html#unsqueeze-13",
 		Apply: axesToInput}},
@@ -45,94 +44,76 @@ func squeezeForm(n *ssa.Node) int {
 	return typeForm(base, 13, 21, 23, 24, 25)(n)
 }
 
-func inferSqueeze(n *ssa.Node) ([]Fact, error) {
+func inferSqueeze(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	unranked := One(ssa.UnrankedTensor(t.DType))
 	if n.Input(1) == nil {
 		if !t.Ranked {
-			return unranked, nil
+			return unranked
 		}
 		var dims []ssa.Dim
 		for _, d := range t.Shape {
 			if _, number := d.Const(); !number { // may be 1 or not
-				return unranked, nil
+				return unranked
 			}
 			if !d.Is(1) {
 				dims = append(dims, d)
 			}
 		}
-		return factOf(ssa.TensorOf(t.DType, dims...), known(n, 0)), nil
+		return factOf(ssa.TensorOf(t.DType, dims...), known(n, 0))
 	}
 	axes, fixed := ConstInts(n, 1)
 	if !t.Ranked || !fixed {
 		if k := lenOf(n, 1); t.Ranked && k >= 0 {
-			return One(tensorOfRank(t.DType, len(t.Shape)-k)), nil
+			return One(tensorOfRank(t.DType, len(t.Shape)-k))
 		}
-		return unranked, nil
+		return unranked
 	}
-	drop, err := normAxes(axes, len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	drop := try(normAxes(axes, len(t.Shape)))
 	var dims []ssa.Dim
 	for i, d := range t.Shape {
 		if !slices.Contains(drop, i) {
 			dims = append(dims, d)
 		} else if k, ok := d.Const(); ok && k != 1 {
-			return nil, fmt.Errorf("dimension %d is %d, it can not be squeezed", i, k)
+			failf("dimension %d is %d, it can not be squeezed", i, k)
 		}
 	}
-	return factOf(ssa.TensorOf(t.DType, dims...), known(n, 0)), nil
+	return factOf(ssa.TensorOf(t.DType, dims...), known(n, 0))
 }
 
-func evalSqueeze(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	axes, err := optInts(c, 1)
-	if err != nil {
-		return err
-	}
-	drop, err := normAxes(axes, a.Rank())
-	if err != nil {
-		return err
-	}
+func evalSqueeze(c *Call) {
+	a := tensor(c, 0)
+	axes := optionalInts(c, 1)
+	drop := try(normAxes(axes, a.Rank()))
 	var shape []int
 	for i, d := range a.Shape {
 		switch listed := slices.Contains(drop, i); {
 		case listed && d != 1:
-			return fmt.Errorf("dimension %d of %v can not be squeezed", i, a.Shape)
+			failf("dimension %d of %v can not be squeezed", i, a.Shape)
 		case !listed && (c.Has(1) || d != 1):
 			shape = append(shape, d)
 		}
 	}
-	return copyReshaped(c, a, shape)
+	copyReshaped(c, a, shape)
 }
 
-func inferUnsqueeze(n *ssa.Node) ([]Fact, error) {
+func inferUnsqueeze(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	axes, fixed := ConstInts(n, 1)
 	if !t.Ranked || !fixed {
 		if k := lenOf(n, 1); t.Ranked && k >= 0 {
-			return One(tensorOfRank(t.DType, len(t.Shape)+k)), nil
+			return One(tensorOfRank(t.DType, len(t.Shape)+k))
 		}
-		return One(ssa.UnrankedTensor(t.DType)), nil
+		return One(ssa.UnrankedTensor(t.DType))
 	}
-	dims, err := insertOnes(t.Shape, ssa.D(1), axes)
-	if err != nil {
-		return nil, err
-	}
-	return factOf(ssa.TensorOf(t.DType, dims...), known(n, 0)), nil
+	dims := insertOnes(t.Shape, ssa.D(1), axes)
+	return factOf(ssa.TensorOf(t.DType, dims...), known(n, 0))
 }
 
 // insertOnes returns shape with one inserted at axes, which count in the result.
-func insertOnes[T any](shape []T, one T, axes []int64) ([]T, error) {
+func insertOnes[T any](shape []T, one T, axes []int64) []T {
 	rank := len(shape) + len(axes)
-	at, err := normAxes(axes, rank)
-	if err != nil {
-		return nil, err
-	}
+	at := try(normAxes(axes, rank))
 	out := make([]T, 0, rank)
 	rest := shape
 	for i := range rank {
@@ -143,21 +124,12 @@ func insertOnes[T any](shape []T, one T, axes []int64) ([]T, error) {
 			rest = rest[1:]
 		}
 	}
-	return out, nil
+	return out
 }
 
-func evalUnsqueeze(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	axes, err := needInts(c, 1)
-	if err != nil {
-		return err
-	}
-	shape, err := insertOnes(a.Shape, 1, axes)
-	if err != nil {
-		return err
-	}
-	return copyReshaped(c, a, shape)
+func evalUnsqueeze(c *Call) {
+	a := tensor(c, 0)
+	axes := ints(c, 1)
+	shape := insertOnes(a.Shape, 1, axes)
+	copyReshaped(c, a, shape)
 }

@@ -1,10 +1,6 @@
 package ops
 
-import (
-	"fmt"
-
-	"github.com/berth-onnx/berth/ssa"
-)
+import "github.com/berth-onnx/berth/ssa"
 
 // STFT is the Fourier transform of overlapping frames: https://onnx.ai/onnx/operators/onnx__STFT.html
 //
@@ -17,13 +13,13 @@ var STFT = Op{
 	Name: "STFT", Since: 17, Doc: "y[f] = DFT(window · signal[f·step : f·step+length])",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("onesided", 1)},
-	Facts: Facts{Traits: general}, Infer: inferSTFT, Eval: evalSTFT,
+	Facts: Facts{Traits: general}, Infer: rule(inferSTFT), Eval: kernel(evalSTFT),
 }
 
-func inferSTFT(n *ssa.Node) ([]Fact, error) {
+func inferSTFT(n *ssa.Node) []Inferred {
 	x := InType(n, 0)
 	if x.Ranked && x.Rank() != 3 {
-		return nil, fmt.Errorf("signal %s, expected rank 3", x)
+		failf("signal %s, expected rank 3", x)
 	}
 	length, frame := dimOf(x, 1), dimOf(x, 1)
 	if n.Input(2) != nil {
@@ -37,40 +33,29 @@ func inferSTFT(n *ssa.Node) ([]Fact, error) {
 		bins = frame.FloorDiv(ssa.D(2)).AddN(1)
 	}
 	frames := length.Sub(frame).FloorDiv(scalarDim(n, 1)).AddN(1)
-	return One(ssa.TensorOf(x.DType, dimOf(x, 0), frames, bins, ssa.D(2))), nil
+	return One(ssa.TensorOf(x.DType, dimOf(x, 0), frames, bins, ssa.D(2)))
 }
 
-func evalSTFT(c *Call) error {
+func evalSTFT(c *Call) {
 	x, w := c.Array(0), c.Array(2)
-	if err := wantRank("signal", x, 3); err != nil {
-		return err
-	}
+	wantRank("signal", x, 3)
 	batch, length, parts := x.Shape[0], x.Shape[1], x.Shape[2]
 	def := length
 	if w != nil {
 		if w.Rank() != 1 {
-			return fmt.Errorf("window has shape %v, expected rank 1", w.Shape)
+			failf("window has shape %v, expected rank 1", w.Shape)
 		}
 		def = w.Shape[0]
 	}
-	frame, err := optInt(c, 3, int64(def))
-	if err != nil {
-		return err
-	}
-	step, err := optInt(c, 1, 0)
-	if err != nil {
-		return err
-	}
+	frame := optionalInt(c, 3, int64(def))
+	step := optionalInt(c, 1, 0)
 	if step < 1 || frame < 1 || frame > int64(length) || w != nil && frame != int64(def) || parts != 1 && parts != 2 || !x.DType.IsFloat() {
-		return fmt.Errorf("signal %s with frame_step=%d, frame_length=%d and window %v", x, step, frame, w)
+		failf("signal %s with frame_step=%d, frame_length=%d and window %v", x, step, frame, w)
 	}
 	frames := (length-int(frame))/int(min(step, int64(length))) + 1
 	t := newTransform(int(frame), false, Int(c.Node, "onesided") != 0)
-	y, err := newReal[float64](c, 0, x.DType, batch, frames, t.outLen(), 2)
-	if err != nil {
-		return err
-	}
-	v, win := reals[float64](x), reals[float64](w)
+	y := newResult[float64](c, 0, x.DType, batch, frames, t.outLen(), 2)
+	v, win := elements[float64](x), elements[float64](w)
 	for f := range batch * frames {
 		start := (f/frames*length + f%frames*int(step)) * parts
 		t.load(int(frame), func(k int) complex128 {
@@ -86,5 +71,5 @@ func evalSTFT(c *Call) error {
 		t.run()
 		t.store(func(k, part int, value float64) { y.V[(f*t.outLen()+k)*2+part] = value })
 	}
-	return y.store()
+	y.store()
 }

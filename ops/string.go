@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,11 +15,11 @@ import (
 var StringConcat = Op{
 	Name: "StringConcat", Since: 20, Doc: "Z = X followed by Y",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: func(n *ssa.Node) ([]Fact, error) {
-		t, err := BroadcastTypes(ndarray.String, InType(n, 0), InType(n, 1))
-		return One(t), err
-	},
-	Eval:  evalStringConcat,
+	Infer: rule(func(n *ssa.Node) []Inferred {
+		t := try(BroadcastTypes(ndarray.String, InType(n, 0), InType(n, 1)))
+		return One(t)
+	}),
+	Eval:  kernel(evalStringConcat),
 	Facts: Facts{Traits: elementwise.but(ZeroSignIgnored)},
 }
 
@@ -33,16 +32,16 @@ var StringSplit = Op{
 	Name: "StringSplit", Since: 20, Doc: "Y = pieces of X between delimiters, Z = how many",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
 	Attrs: []AttrSpec{strAttr("delimiter"), intAttr("maxsplit", -1)},
-	Facts: Facts{Traits: general.but(ExtentOpen)}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general.but(ExtentOpen)}, Infer: rule(func(n *ssa.Node) []Inferred {
 		t := InType(n, 0)
 		count := ssa.Type{Kind: ssa.KindTensor, DType: ndarray.Int64, Ranked: t.Ranked, Shape: t.Shape}
 		pieces := ssa.UnrankedTensor(ndarray.String)
 		if t.Ranked {
 			pieces = ssa.TensorOf(ndarray.String, append(slices.Clone(t.Shape), ssa.Dim{})...)
 		}
-		return []Fact{{Type: pieces}, {Type: count}}, nil
-	},
-	Eval: evalStringSplit,
+		return []Inferred{{Type: pieces}, {Type: count}}
+	}),
+	Eval: kernel(evalStringSplit),
 }
 
 // RegexFullMatch tests whole strings against a pattern of RE2 syntax:
@@ -51,45 +50,29 @@ var RegexFullMatch = Op{
 	Name: "RegexFullMatch", Since: 20, Doc: "Y = whether all of X matches pattern",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{strAttr("pattern")},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
 		t := InType(n, 0)
-		_, err := fullMatch(n)
-		return One(ssa.Type{Kind: ssa.KindTensor, DType: ndarray.Bool, Ranked: t.Ranked, Shape: t.Shape}), err
-	},
-	Eval: evalRegexFullMatch,
+		_ = fullMatch(n)
+		return One(ssa.Type{Kind: ssa.KindTensor, DType: ndarray.Bool, Ranked: t.Ranked, Shape: t.Shape})
+	}),
+	Eval: kernel(evalRegexFullMatch),
 }
 
 // needStrings returns string tensor operand i.
-func needStrings(c *Call, i int) (*ndarray.Array, error) {
-	a, err := needTensor(c, i)
-	if err != nil {
-		return nil, err
-	}
+func needStrings(c *Call, i int) *ndarray.Array {
+	a := tensor(c, i)
 	if a.DType != ndarray.String {
-		return nil, fmt.Errorf("operand %d is %s, it must hold strings", i, a)
+		failf("operand %d is %s, it must hold strings", i, a)
 	}
-	return a, nil
+	return a
 }
 
-func evalStringConcat(c *Call) error {
-	x, err := needStrings(c, 0)
-	if err != nil {
-		return err
-	}
-	y, err := needStrings(c, 1)
-	if err != nil {
-		return err
-	}
-	shape, err := BroadcastShapes(x.Shape, y.Shape)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, ndarray.String, shape...)
-	if err != nil {
-		return err
-	}
+func evalStringConcat(c *Call) {
+	x := needStrings(c, 0)
+	y := needStrings(c, 1)
+	shape := try(BroadcastShapes(x.Shape, y.Shape))
+	out := result(c, 0, ndarray.String, shape...)
 	EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) { out.Str[o] = x.Str[i] + y.Str[j] })
-	return nil
 }
 
 // splitSpace cuts at runs of white space, at most limit times (no limit if
@@ -108,11 +91,8 @@ func splitSpace(s string, limit int64) []string {
 	return out
 }
 
-func evalStringSplit(c *Call) error {
-	a, err := needStrings(c, 0)
-	if err != nil {
-		return err
-	}
+func evalStringSplit(c *Call) {
+	a := needStrings(c, 0)
 	delimiter, limit := Str(c.Node, "delimiter"), Int(c.Node, "maxsplit")
 	pieces, most := make([][]string, len(a.Str)), 0
 	for i, s := range a.Str {
@@ -126,51 +106,34 @@ func evalStringSplit(c *Call) error {
 		}
 		most = max(most, len(pieces[i]))
 	}
-	y, err := c.Output(0, ndarray.String, append(slices.Clone(a.Shape), most)...)
-	if err != nil {
-		return err
-	}
+	y := result(c, 0, ndarray.String, append(slices.Clone(a.Shape), most)...)
 	clear(y.Str)
 	for i, p := range pieces {
 		copy(y.Str[i*most:], p)
 	}
 	if !c.Wants(1) {
-		return nil
+		return
 	}
-	z, err := c.Output(1, ndarray.Int64, a.Shape...)
-	if err != nil {
-		return err
-	}
+	z := result(c, 1, ndarray.Int64, a.Shape...)
 	for i, p := range pieces {
 		z.SetInt(i, int64(len(p)))
 	}
-	return nil
 }
 
 // fullMatch compiles attribute pattern for matches of whole strings.
-func fullMatch(n *ssa.Node) (*regexp.Regexp, error) {
+func fullMatch(n *ssa.Node) *regexp.Regexp {
 	pattern := Str(n, "pattern")
 	if _, err := regexp.Compile(pattern); err != nil {
-		return nil, fmt.Errorf("attribute pattern: %w", err)
+		failf("attribute pattern: %w", err)
 	}
-	return regexp.Compile(`\A(?:` + pattern + `)\z`)
+	return try(regexp.Compile(`\A(?:` + pattern + `)\z`))
 }
 
-func evalRegexFullMatch(c *Call) error {
-	a, err := needStrings(c, 0)
-	if err != nil {
-		return err
-	}
-	re, err := fullMatch(c.Node)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, ndarray.Bool, a.Shape...)
-	if err != nil {
-		return err
-	}
+func evalRegexFullMatch(c *Call) {
+	a := needStrings(c, 0)
+	re := fullMatch(c.Node)
+	out := result(c, 0, ndarray.Bool, a.Shape...)
 	for i, s := range a.Str {
 		out.Data[i] = byte(btoi(re.MatchString(s)))
 	}
-	return nil
 }

@@ -20,47 +20,41 @@ var StringNormalizer = Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{strAttr("case_change_action", "NONE", "LOWER", "UPPER"), intAttr("is_case_sensitive", 0),
 		strAttr("locale", "en_US"), stringsAttr("stopwords")},
-	Facts: Facts{Traits: general.but(ExtentOpen)}, Infer: inferStringNormalizer, Eval: evalStringNormalizer,
+	Facts: Facts{Traits: general.but(ExtentOpen)}, Infer: rule(inferStringNormalizer), Eval: kernel(evalStringNormalizer),
 }
 
-func inferStringNormalizer(n *ssa.Node) ([]Fact, error) {
+func inferStringNormalizer(n *ssa.Node) []Inferred {
 	switch InType(n, 0).Rank() {
 	case 1:
-		return One(ssa.TensorOf(ndarray.String, ssa.Dim{})), nil
+		return One(ssa.TensorOf(ndarray.String, ssa.Dim{}))
 	case 2:
-		return One(ssa.TensorOf(ndarray.String, ssa.D(1), ssa.Dim{})), nil
+		return One(ssa.TensorOf(ndarray.String, ssa.D(1), ssa.Dim{}))
 	case -1:
-		return One(ssa.UnrankedTensor(ndarray.String)), nil
+		return One(ssa.UnrankedTensor(ndarray.String))
 	}
-	return nil, fmt.Errorf("the operand is %s, it must be [C] or [1, C]", InType(n, 0))
+	panic(failure{fmt.Errorf("the operand is %s, it must be [C] or [1, C]", InType(n, 0))})
 }
 
 // localeOf parses a locale in the form of POSIX ("en_US.UTF-8") or BCP 47.
-func localeOf(n *ssa.Node) (language.Tag, error) {
+func localeOf(n *ssa.Node) language.Tag {
 	name, _, _ := strings.Cut(Str(n, "locale"), ".")
 	switch name {
 	case "", "C", "POSIX":
-		return language.Und, nil
+		return language.Und
 	}
 	tag, err := language.Parse(strings.ReplaceAll(name, "_", "-"))
 	if err != nil {
-		return tag, fmt.Errorf("attribute locale=%q: %w", name, err)
+		failf("attribute locale=%q: %w", name, err)
 	}
-	return tag, nil
+	return tag
 }
 
-func evalStringNormalizer(c *Call) error {
-	a, err := needStrings(c, 0)
-	if err != nil {
-		return err
-	}
+func evalStringNormalizer(c *Call) {
+	a := needStrings(c, 0)
 	if a.Rank() != 1 && (a.Rank() != 2 || a.Shape[0] != 1) {
-		return fmt.Errorf("the operand is %s, it must be [C] or [1, C]", a)
+		failf("the operand is %s, it must be [C] or [1, C]", a)
 	}
-	tag, err := localeOf(c.Node)
-	if err != nil {
-		return err
-	}
+	tag := localeOf(c.Node)
 	same := func(s string) string { return s }
 	change, key := same, same
 	lower, upper := cases.Lower(tag), cases.Upper(tag)
@@ -71,7 +65,7 @@ func evalStringNormalizer(c *Call) error {
 	case "UPPER":
 		change = upper.String
 	default:
-		return badAttr("case_change_action", action, "LOWER, UPPER or NONE")
+		check(badAttr("case_change_action", action, "LOWER, UPPER or NONE"))
 	}
 	if Int(c.Node, "is_case_sensitive") == 0 {
 		key = lower.String
@@ -90,10 +84,6 @@ func evalStringNormalizer(c *Call) error {
 		kept = []string{""}
 	}
 	shape := []int{1, len(kept)}
-	out, err := c.Output(0, ndarray.String, shape[2-a.Rank():]...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, ndarray.String, shape[2-a.Rank():]...)
 	copy(out.Str, kept)
-	return nil
 }

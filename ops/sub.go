@@ -3,18 +3,9 @@ package ops
 import "github.com/berth-onnx/berth/ssa"
 
 // Sub is elementwise subtraction: https://onnx.ai/onnx/operators/onnx__Sub.html
-var Sub = Op{
-	Name: "Sub", Since: 14, Form: arithmeticForm(), Doc: "C = A - B",
-	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: inferArithmetic(exactly(ssa.Dim.Sub)),
-	Eval: arithmetic{
-		float: func(a, b float64) float64 { return a - b },
-		f32:   func(a, b float32) float32 { return a - b },
-		int:   func(a, b int64) int64 { return a - b },
-		uint:  func(a, b uint64) uint64 { return a - b },
-		cplx:  func(a, b complex128) complex128 { return a - b },
-	}.kernel,
-	Facts:    Facts{Traits: elementwise.but(UnitZero, ZeroSignPassed)},
-	Attrs:    append(broadcastAttrs, consumedInputs),
-	Upgrades: legacyBroadcast("Sub"),
-}
+var Sub = binaryOp("Sub", 14, "C = A - B", arithmetic{
+	float: func(a, b float64) float64 { return a - b },
+	int:   func(a, b int64) int64 { return a - b },
+	uint:  func(a, b uint64) uint64 { return a - b },
+	cplx:  func(a, b complex128) complex128 { return a - b },
+}.eval, exactly(ssa.Dim.Sub), arithmeticForm()).broadcasting().legacy().but(UnitZero, ZeroSignPassed)

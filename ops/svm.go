@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -20,32 +19,32 @@ var SVMRegressor = Op{
 	Attrs: []AttrSpec{floatsAttr("coefficients"), floatsAttr("kernel_params"),
 		strAttr("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"), intAttr("n_supports", 0), intAttr("one_class", 0),
 		postTransformAttr, floatsAttr("rho"), floatsAttr("support_vectors")},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(1))), nil
-	},
-	Eval: evalSVMRegressor,
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
+		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(1)))
+	}),
+	Eval: kernel(evalSVMRegressor),
 }
 
 // svmKernel measures how alike two rows are.
 type svmKernel func(x, s []float64) float64
 
 // svmKernelOf reads the kernel attributes.
-func svmKernelOf(n *ssa.Node) (svmKernel, error) {
+func svmKernelOf(n *ssa.Node) svmKernel {
 	params := widen(Floats(n, "kernel_params"))
 	if len(params) == 0 {
 		params = make([]float64, 3)
 	}
 	if len(params) != 3 {
-		return nil, badAttr("kernel_params", params, "gamma, coef0 and degree")
+		check(badAttr("kernel_params", params, "gamma, coef0 and degree"))
 	}
 	gamma, coef0, degree := params[0], params[1], params[2]
 	switch name := Str(n, "kernel_type"); name {
 	case "LINEAR":
-		return dotRow, nil
+		return dotRow
 	case "POLY":
-		return func(x, s []float64) float64 { return math.Pow(gamma*dotRow(x, s)+coef0, degree) }, nil
+		return func(x, s []float64) float64 { return math.Pow(gamma*dotRow(x, s)+coef0, degree) }
 	case "SIGMOID":
-		return func(x, s []float64) float64 { return math.Tanh(gamma*dotRow(x, s) + coef0) }, nil
+		return func(x, s []float64) float64 { return math.Tanh(gamma*dotRow(x, s) + coef0) }
 	case "RBF":
 		return func(x, s []float64) float64 {
 			sum := 0.0
@@ -53,33 +52,24 @@ func svmKernelOf(n *ssa.Node) (svmKernel, error) {
 				sum += (v - s[i]) * (v - s[i])
 			}
 			return math.Exp(-gamma * sum)
-		}, nil
+		}
 	default:
-		return nil, badAttr("kernel_type", name, "LINEAR, POLY, RBF or SIGMOID")
+		panic(failure{badAttr("kernel_type", name, "LINEAR, POLY, RBF or SIGMOID")})
 	}
 }
 
-func evalSVMRegressor(c *Call) error {
-	x, err := needSamples(c, 0)
-	if err != nil {
-		return err
-	}
+func evalSVMRegressor(c *Call) {
+	x := needSamples(c, 0)
 	n := c.Node
-	kernel, err := svmKernelOf(n)
-	if err != nil {
-		return err
-	}
-	post, err := postTransform(Str(n, "post_transform"))
-	if err != nil {
-		return err
-	}
+	kernel := svmKernelOf(n)
+	post := try(postTransform(Str(n, "post_transform")))
 	coef, rho, sv := widen(Floats(n, "coefficients")), Floats(n, "rho"), widen(Floats(n, "support_vectors"))
 	count := int(Int(n, "n_supports"))
 	if count == 0 { // linear: the coefficients are the one vector
 		count, sv, coef, kernel = 1, coef, []float64{1}, dotRow
 	}
 	if len(rho) != 1 || count < 0 || len(coef) != count || len(sv) != count*x.f {
-		return fmt.Errorf("%d support vectors of %d features do not fit %d coefficients, %d vector elements and %d rho",
+		failf("%d support vectors of %d features do not fit %d coefficients, %d vector elements and %d rho",
 			count, x.f, len(coef), len(sv), len(rho))
 	}
 	rows := make([][]float64, x.n)
@@ -94,7 +84,7 @@ func evalSVMRegressor(c *Call) error {
 		rows[i] = []float64{sum}
 		post(rows[i])
 	}
-	return outputScores(c, 0, rows, 1)
+	outputScores(c, 0, rows, 1)
 }
 
 // SVMClassifier decides between classes by support vector machines:
@@ -112,11 +102,11 @@ var SVMClassifier = Op{
 		floatsAttr("coefficients"), floatsAttr("kernel_params"), strAttr("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"),
 		postTransformAttr, floatsAttr("prob_a"), floatsAttr("prob_b"),
 		floatsAttr("rho"), floatsAttr("support_vectors"), intsAttr("vectors_per_class")},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
 		l := labelsOf(n)
 		return inferClassifier(n, ssa.D(int64(svmColumns(l.count(), len(Ints(n, "vectors_per_class")) > 0, n.Has("prob_a")))))
-	},
-	Eval: evalSVMClassifier,
+	}),
+	Eval: kernel(evalSVMClassifier),
 }
 
 // svmColumns is how many scores a sample gets.
@@ -140,17 +130,14 @@ type svm struct {
 	rho, pa, pb  []float64
 }
 
-func svmOf(n *ssa.Node, features int) (*svm, error) {
-	kernel, err := svmKernelOf(n)
-	if err != nil {
-		return nil, err
-	}
+func svmOf(n *ssa.Node, features int) *svm {
+	kernel := svmKernelOf(n)
 	l := labelsOf(n)
 	m := &svm{kernel: kernel, classes: max(l.count(), 1), coef: widen(Floats(n, "coefficients")), sv: widen(Floats(n, "support_vectors")),
 		rho: widen(Floats(n, "rho")), pa: widen(Floats(n, "prob_a")), pb: widen(Floats(n, "prob_b"))}
 	for _, k := range Ints(n, "vectors_per_class") {
 		if k < 0 || k > 1<<31 {
-			return nil, badAttr("vectors_per_class", k, "not negative")
+			check(badAttr("vectors_per_class", k, "not negative"))
 		}
 		m.first, m.count = append(m.first, m.vectors), append(m.count, int(k))
 		m.vectors += int(k)
@@ -158,15 +145,15 @@ func svmOf(n *ssa.Node, features int) (*svm, error) {
 	pairs := m.classes * (m.classes - 1) / 2
 	switch {
 	case m.vectors == 0 && (len(m.coef) != m.classes*features || len(m.rho) < 1):
-		return nil, fmt.Errorf("%d coefficients and %d rho do not fit %d classes and %d features", len(m.coef), len(m.rho), m.classes, features)
+		failf("%d coefficients and %d rho do not fit %d classes and %d features", len(m.coef), len(m.rho), m.classes, features)
 	case m.vectors > 0 && (len(m.count) != m.classes || len(m.sv) != m.vectors*features ||
 		len(m.coef) != (m.classes-1)*m.vectors || len(m.rho) < pairs):
-		return nil, fmt.Errorf("%d support vector elements, %d coefficients and %d rho do not fit %d classes, %d vectors and %d features",
+		failf("%d support vector elements, %d coefficients and %d rho do not fit %d classes, %d vectors and %d features",
 			len(m.sv), len(m.coef), len(m.rho), m.classes, m.vectors, features)
 	case len(m.pa) > 0 && (len(m.pa) != pairs || len(m.pb) != pairs):
-		return nil, fmt.Errorf("%d and %d probability coefficients for %d pairs of classes", len(m.pa), len(m.pb), pairs)
+		failf("%d and %d probability coefficients for %d pairs of classes", len(m.pa), len(m.pb), pairs)
 	}
-	return m, nil
+	return m
 }
 
 // linear is the scores of the classes of a machine without support vectors.
@@ -217,7 +204,7 @@ func (m *svm) probabilities(scores []float64) []float64 {
 	at := 0
 	for i := range k {
 		for j := i + 1; j < k; j++ {
-			p := 1 - logistic(scores[at]*m.pa[at]+m.pb[at])
+			p := 1 - sigmoid(scores[at]*m.pa[at]+m.pb[at])
 			r[i][j] = min(max(p, 1e-7), 1-1e-7)
 			r[j][i] = 1 - r[i][j]
 			at++
@@ -268,20 +255,11 @@ func couple(r [][]float64) []float64 {
 	return p
 }
 
-func evalSVMClassifier(c *Call) error {
-	x, err := needSamples(c, 0)
-	if err != nil {
-		return err
-	}
-	m, err := svmOf(c.Node, x.f)
-	if err != nil {
-		return err
-	}
+func evalSVMClassifier(c *Call) {
+	x := needSamples(c, 0)
+	m := svmOf(c.Node, x.f)
 	transform := Str(c.Node, "post_transform")
-	post, err := postTransform(transform)
-	if err != nil {
-		return err
-	}
+	post := try(postTransform(transform))
 	class, rows := make([]int, x.n), make([][]float64, x.n)
 	for i := range x.n {
 		var scores, votes []float64
@@ -306,8 +284,6 @@ func evalSVMClassifier(c *Call) error {
 		rows[i] = scores
 	}
 	labels := labelsOf(c.Node)
-	if err := labels.output(c, class); err != nil {
-		return err
-	}
-	return outputScores(c, 1, rows, svmColumns(m.classes, m.vectors > 0, len(m.pa) > 0))
+	labels.output(c, class)
+	outputScores(c, 1, rows, svmColumns(m.classes, m.vectors > 0, len(m.pa) > 0))
 }

@@ -1,8 +1,6 @@
 package ops
 
-import (
-	"math"
-)
+import ()
 
 // SwiGLU gates one tensor by the swish of another: https://onnx.ai/onnx/operators/onnx__SwiGLU.html
 //
@@ -14,26 +12,18 @@ var SwiGLU = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{floatAttr("alpha", 1)},
 	Infer: SameAs,
-	Eval:  func(c *Call) error { return byReal(c, 0, evalSwiGLU[float32], evalSwiGLU[float64]) },
+	Eval:  floatKernel(evalSwiGLU[float32], evalSwiGLU[float64]),
 	Facts: Facts{Traits: elementwise},
 }
 
-func evalSwiGLU[T float32 | float64](c *Call) error {
-	if err := wantArrays(c, 2); err != nil {
-		return err
-	}
-	x := c.Array(0)
-	if err := wantShape("B", c.Array(1), x.Shape...); err != nil {
-		return err
-	}
-	y, err := newReal[T](c, 0, x.DType, x.Shape...)
-	if err != nil {
-		return err
-	}
+func evalSwiGLU[T float32 | float64](c *Call) {
+	x := tensor(c, 0)
+	wantShape("B", tensor(c, 1), x.Shape...)
+	y := newResult[T](c, 0, x.DType, x.Shape...)
 	alpha := float64(Float(c.Node, "alpha"))
-	a, b := reals[T](x), reals[T](c.Array(1))
+	a, b := elements[T](x), elements[T](c.Array(1))
 	for i, v := range a {
-		y.V[i] = T(float64(v) / (1 + math.Exp(-alpha*float64(v))) * float64(b[i]))
+		y.V[i] = T(float64(v) * sigmoid(alpha*float64(v)) * float64(b[i]))
 	}
-	return y.store()
+	y.store()
 }

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -16,56 +14,37 @@ var TensorScatter = Op{
 	Name: "TensorScatter", Since: 24, Doc: "present_cache = past_cache with update written from write_indices on",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("axis", -2), strAttr("mode", "linear", "circular")},
-	Infer: SameAs, Eval: evalTensorScatter,
+	Infer: SameAs, Eval: kernel(evalTensorScatter),
 	Facts: Facts{Traits: general, InPlace: inPlaceFirst, Cost: moveCost},
 }
 
-func evalTensorScatter(c *Call) error {
-	past, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	up, err := needTensor(c, 1)
-	if err != nil {
-		return err
-	}
-	axis, err := NormAxis(Int(c.Node, "axis"), past.Rank())
-	if err != nil {
-		return err
-	}
+func evalTensorScatter(c *Call) {
+	past := tensor(c, 0)
+	up := tensor(c, 1)
+	axis := try(NormAxis(Int(c.Node, "axis"), past.Rank()))
 	if axis == 0 {
-		return fmt.Errorf("axis is the batch dimension")
+		failf("axis is the batch dimension")
 	}
 	if up.DType != past.DType || up.Rank() != past.Rank() {
-		return fmt.Errorf("update %s does not fit the cache %s", up, past)
+		failf("update %s does not fit the cache %s", up, past)
 	}
 	for i, d := range up.Shape {
 		if i != axis && d != past.Shape[i] || d > past.Shape[i] {
-			return fmt.Errorf("update %s does not fit the cache %s", up, past)
+			failf("update %s does not fit the cache %s", up, past)
 		}
 	}
-	first, err := writePositions(c, past.Shape[0], past.Shape[axis], up.Shape[axis])
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, past.DType, past.Shape...)
-	if err != nil {
-		return err
-	}
+	first := writePositions(c, past.Shape[0], past.Shape[axis], up.Shape[axis])
+	out := result(c, 0, past.DType, past.Shape...)
 	copyWhole(out, past)
 	writeCache(out, up, axis, first)
-	return nil
 }
 
 // writePositions returns where each batch entry's update of length n starts in a
 // cache of length size.
-func writePositions(c *Call, batch, size, n int) ([]int, error) {
-	at, err := optInts(c, 2)
-	if err != nil {
-		return nil, err
-	}
+func writePositions(c *Call, batch, size, n int) []int {
+	at := optionalInts(c, 2)
 	if c.Has(2) && len(at) != batch {
-		return nil, fmt.Errorf("%d write indices for a batch of %d", len(at), batch)
+		failf("%d write indices for a batch of %d", len(at), batch)
 	}
 	mode := Str(c.Node, "mode")
 	out := make([]int, batch)
@@ -74,11 +53,11 @@ func writePositions(c *Call, batch, size, n int) ([]int, error) {
 			p %= int64(size)
 		}
 		if p < 0 || mode == "linear" && p > int64(size-n) {
-			return nil, fmt.Errorf("write index %d puts %d entries outside of a cache of %d", at[i], n, size)
+			failf("write index %d puts %d entries outside of a cache of %d", at[i], n, size)
 		}
 		out[i] = int(p)
 	}
-	return out, nil
+	return out
 }
 
 // writeCache copies the update's slices to first[b], first[b]+1, … along axis,

@@ -25,39 +25,33 @@ var TfIdfVectorizer = Op{
 		intAttr("min_gram_length").required(), strAttr("mode").required().oneOf("TF", "IDF", "TFIDF"),
 		intsAttr("ngram_counts").required(), intsAttr("ngram_indexes").required(),
 		intsAttr("pool_int64s"), stringsAttr("pool_strings"), floatsAttr("weights")},
-	Facts: Facts{Traits: general}, Infer: inferTfIdf, Eval: evalTfIdf,
+	Facts: Facts{Traits: general}, Infer: rule(inferTfIdf), Eval: kernel(evalTfIdf),
 }
 
-// maxColumns bounds the size a row of results may have.
-const maxColumns = 1 << 28
-
 // tfidfColumns is the length of a row of results.
-func tfidfColumns(n *ssa.Node) (int, error) {
+func tfidfColumns(n *ssa.Node) int {
 	cols := int64(0)
 	for _, i := range Ints(n, "ngram_indexes") {
 		if i < 0 || i >= maxColumns {
-			return 0, badAttr("ngram_indexes", i, "columns of the result")
+			check(badAttr("ngram_indexes", i, "columns of the result"))
 		}
 		cols = max(cols, i+1)
 	}
-	return int(cols), nil
+	return int(cols)
 }
 
-func inferTfIdf(n *ssa.Node) ([]Fact, error) {
-	cols, err := tfidfColumns(n)
-	if err != nil {
-		return nil, err
-	}
+func inferTfIdf(n *ssa.Node) []Inferred {
+	cols := tfidfColumns(n)
 	t := InType(n, 0)
 	switch t.Rank() {
 	case -1:
-		return One(ssa.UnrankedTensor(ndarray.Float32)), nil
+		return One(ssa.UnrankedTensor(ndarray.Float32))
 	case 0, 1:
-		return One(ssa.StaticTensor(ndarray.Float32, cols)), nil
+		return One(ssa.StaticTensor(ndarray.Float32, cols))
 	case 2:
-		return One(ssa.TensorOf(ndarray.Float32, t.Shape[0], ssa.D(int64(cols)))), nil
+		return One(ssa.TensorOf(ndarray.Float32, t.Shape[0], ssa.D(int64(cols))))
 	}
-	return nil, fmt.Errorf("the operand is %s, it must be [C] or [N, C]", t)
+	panic(failure{fmt.Errorf("the operand is %s, it must be [C] or [N, C]", t)})
 }
 
 // gramTrie holds the pool: a walk from node 0 along the tokens of an n-gram ends
@@ -73,7 +67,7 @@ type gramEdge struct {
 }
 
 // gramTrieOf builds the trie of the n-grams whose length is wanted.
-func gramTrieOf(n *ssa.Node) (*gramTrie, error) {
+func gramTrieOf(n *ssa.Node) *gramTrie {
 	pool := Strings(n, "pool_strings")
 	for _, v := range Ints(n, "pool_int64s") {
 		pool = append(pool, strconv.FormatInt(v, 10))
@@ -88,7 +82,7 @@ func gramTrieOf(n *ssa.Node) (*gramTrie, error) {
 			end = counts[i+1]
 		}
 		if start < 0 || end < start || end > int64(len(pool)) || (end-start)%size != 0 {
-			return nil, badAttr("ngram_counts", counts, fmt.Sprintf("ascending starts in a pool of %d", len(pool)))
+			check(badAttr("ngram_counts", counts, fmt.Sprintf("ascending starts in a pool of %d", len(pool))))
 		}
 		for at := start; at < end; at += size {
 			if size >= lo && size <= hi {
@@ -98,9 +92,9 @@ func gramTrieOf(n *ssa.Node) (*gramTrie, error) {
 		}
 	}
 	if number > len(indexes) {
-		return nil, fmt.Errorf("the pool has %d n-grams, ngram_indexes only %d elements", number, len(indexes))
+		failf("the pool has %d n-grams, ngram_indexes only %d elements", number, len(indexes))
 	}
-	return t, nil
+	return t
 }
 
 func (t *gramTrie) add(tokens []string, number int) {
@@ -141,53 +135,38 @@ func (t *gramTrie) count(row []string, lo, hi, skips int64, hit func(number int)
 }
 
 // tokensOf returns the elements of a token tensor as text.
-func tokensOf(a *ndarray.Array) ([]string, error) {
+func tokensOf(a *ndarray.Array) []string {
 	switch a.DType {
 	case ndarray.String:
-		return a.Str, nil
+		return a.Str
 	case ndarray.Int32, ndarray.Int64:
 		out := make([]string, a.Len())
 		for i := range out {
 			out[i] = strconv.FormatInt(a.Int(i), 10)
 		}
-		return out, nil
+		return out
 	}
-	return nil, unsupportedType(a.DType)
+	panic(failure{unsupportedType(a.DType)})
 }
 
-func evalTfIdf(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalTfIdf(c *Call) {
+	a := tensor(c, 0)
 	if a.Rank() > 2 {
-		return fmt.Errorf("the operand is %s, it must be [C] or [N, C]", a)
+		failf("the operand is %s, it must be [C] or [N, C]", a)
 	}
 	n := c.Node
 	if (a.DType == ndarray.String) != n.Has("pool_strings") {
-		return fmt.Errorf("the operand is %s, the pool holds the other kind of tokens", a)
+		failf("the operand is %s, the pool holds the other kind of tokens", a)
 	}
-	tokens, err := tokensOf(a)
-	if err != nil {
-		return err
-	}
-	trie, err := gramTrieOf(n)
-	if err != nil {
-		return err
-	}
-	cols, err := tfidfColumns(n)
-	if err != nil {
-		return err
-	}
+	tokens := tokensOf(a)
+	trie := gramTrieOf(n)
+	cols := tfidfColumns(n)
 	shape, rows := []int{cols}, 1
 	if a.Rank() == 2 {
 		rows = a.Shape[0]
 		shape = []int{rows, cols}
 	}
-	out, err := c.Output(0, ndarray.Float32, shape...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, ndarray.Float32, shape...)
 	y, indexes := ndarray.Slice[float32](out), Ints(n, "ngram_indexes")
 	clear(y)
 	for r := range rows {
@@ -196,14 +175,14 @@ func evalTfIdf(c *Call) error {
 			y[r*cols+int(indexes[number])]++
 		})
 	}
-	return weighGrams(n, y, cols)
+	weighGrams(n, y, cols)
 }
 
 // weighGrams turns counts into what attribute mode asks for.
-func weighGrams(n *ssa.Node, y []float32, cols int) error {
+func weighGrams(n *ssa.Node, y []float32, cols int) {
 	mode, weights := Str(n, "mode"), Floats(n, "weights")
 	if mode != "TF" && len(weights) > 0 && len(weights) < cols {
-		return fmt.Errorf("%d weights for %d columns", len(weights), cols)
+		failf("%d weights for %d columns", len(weights), cols)
 	}
 	for i, f := range y {
 		if mode == "IDF" {
@@ -213,5 +192,4 @@ func weighGrams(n *ssa.Node, y []float32, cols int) error {
 			y[i] *= weights[i%cols]
 		}
 	}
-	return nil
 }

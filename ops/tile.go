@@ -12,7 +12,7 @@ import (
 var Tile = Op{
 	Name: "Tile", Since: 13, Form: typeForm(6, 13), Doc: "output[i] = input[i mod input dimensions]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: inferTile, Eval: evalTile,
+	Infer: rule(inferTile), Eval: kernel(evalTile),
 	Facts: Facts{Traits: movement, Cost: moveCost},
 	Upgrades: []Upgrade{{Below: 6, Source: "https://onnx.ai/onnx/operators/onnx__Tile.html#tile-6",
 		Apply: upgradeTile}},
@@ -44,64 +44,53 @@ func upgradeTile(u *Upgrader, n *ssa.Node) error {
 	return nil
 }
 
-func inferTile(n *ssa.Node) ([]Fact, error) {
+func inferTile(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return One(t), nil
+		return One(t)
 	}
 	times := ContentOf(n, 1)
 	if times == nil {
-		return One(tensorOfRank(t.DType, len(t.Shape))), nil
+		return One(tensorOfRank(t.DType, len(t.Shape)))
 	}
 	if len(times) != len(t.Shape) {
-		return nil, fmt.Errorf("%d repeats for rank %d", len(times), len(t.Shape))
+		failf("%d repeats for rank %d", len(times), len(t.Shape))
 	}
 	dims := make([]ssa.Dim, len(times))
 	for i, k := range times {
 		if x, ok := k.Const(); ok && x < 0 {
-			return nil, fmt.Errorf("repeat %d is %d", i, x)
+			failf("repeat %d is %d", i, x)
 		}
 		dims[i] = t.Shape[i].Mul(k)
 	}
 	out := ssa.TensorOf(t.DType, dims...)
 	data := known(n, 0)
 	if data == nil || len(times) != 1 {
-		return One(out), nil
+		return One(out)
 	}
 	k, ok := times[0].Const()
 	if !ok || k*int64(len(data)) > ssa.MaxContent {
-		return One(out), nil
+		return One(out)
 	}
-	return factOf(out, slices.Repeat(data, int(k))), nil
+	return factOf(out, slices.Repeat(data, int(k)))
 }
 
 // evalTile walks a box with two dimensions per axis: the repeat, along which the
 // source does not move, and the index.
-func evalTile(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	times, err := needInts(c, 1)
-	if err != nil {
-		return err
-	}
+func evalTile(c *Call) {
+	a := tensor(c, 0)
+	times := ints(c, 1)
 	if len(times) != a.Rank() {
-		return fmt.Errorf("%d repeats for %s", len(times), a)
-	}
-	if _, err := shapeOfInts(times); err != nil {
-		return fmt.Errorf("repeats: %w", err)
+		failf("%d repeats for %s", len(times), a)
 	}
 	dims := make([]int, len(times))
 	for i, k := range times {
-		if dims[i], err = ndarray.NumElems([]int{a.Shape[i], int(k)}); err != nil {
-			return err
+		if k < 0 {
+			failf("repeat %d is %d", i, k)
 		}
+		dims[i] = try(ndarray.NumElems([]int{a.Shape[i], int(k)}))
 	}
-	out, err := c.Output(0, a.DType, dims...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, a.DType, dims...)
 	os, as := Strides(dims), Strides(a.Shape)
 	var b block
 	for i, d := range a.Shape {
@@ -110,5 +99,4 @@ func evalTile(c *Call) error {
 		b.sstr = append(b.sstr, 0, as[i])
 	}
 	moveBlock(out, a, b)
-	return nil
 }

@@ -18,7 +18,7 @@ var TopK = Op{
 	MinIn: 2, MaxIn: 2, MinOut: 2, MaxOut: 2,
 	Attrs: []AttrSpec{intAttr("axis", -1), intAttr("largest", 1).since(11), intAttr("sorted", 1).since(11),
 		intAttr("k").required().until(10)},
-	Facts: Facts{Traits: passing}, Infer: inferTopK, Eval: evalTopK,
+	Facts: Facts{Traits: passing}, Infer: rule(inferTopK), Eval: kernel(evalTopK),
 	Upgrades: []Upgrade{{Below: 10, Source: changelog("TopK", 10), Apply: upgradeTopK}},
 }
 
@@ -36,54 +36,33 @@ func upgradeTopK(u *Upgrader, n *ssa.Node) error {
 	return nil
 }
 
-func inferTopK(n *ssa.Node) ([]Fact, error) {
+func inferTopK(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
-		return []Fact{{Type: t}, {Type: ssa.UnrankedTensor(ndarray.Int64)}}, nil
+		return []Inferred{{Type: t}, {Type: ssa.UnrankedTensor(ndarray.Int64)}}
 	}
-	axis, err := NormAxis(Int(n, "axis"), len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	axis := try(NormAxis(Int(n, "axis"), len(t.Shape)))
 	shape := slices.Clone(t.Shape)
 	shape[axis] = ssa.Dim{}
 	if k := known(n, 1); len(k) == 1 {
 		shape[axis] = k[0]
 	}
-	return []Fact{{Type: ssa.TensorOf(t.DType, shape...)}, {Type: ssa.TensorOf(ndarray.Int64, shape...)}}, nil
+	return []Inferred{{Type: ssa.TensorOf(t.DType, shape...)}, {Type: ssa.TensorOf(ndarray.Int64, shape...)}}
 }
 
-func evalTopK(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	axis, err := NormAxis(Int(c.Node, "axis"), len(a.Shape))
-	if err != nil {
-		return err
-	}
-	k, err := needScalarInt(c, 1)
-	if err != nil {
-		return err
-	}
+func evalTopK(c *Call) {
+	a := tensor(c, 0)
+	axis := try(NormAxis(Int(c.Node, "axis"), len(a.Shape)))
+	k := scalarInt(c, 1)
 	outer, size, inner := splitDims(a.Shape, axis)
 	if k < 0 || k > int64(size) {
-		return fmt.Errorf("K is %d and the axis has %d elements", k, size)
+		failf("K is %d and the axis has %d elements", k, size)
 	}
 	shape := slices.Clone(a.Shape)
 	shape[axis] = int(k)
-	values, err := c.Output(0, a.DType, shape...)
-	if err != nil {
-		return err
-	}
-	indices, err := c.Output(1, ndarray.Int64, shape...)
-	if err != nil {
-		return err
-	}
-	better, err := topKOrder(a, Int(c.Node, "largest") != 0)
-	if err != nil {
-		return err
-	}
+	values := result(c, 0, a.DType, shape...)
+	indices := result(c, 1, ndarray.Int64, shape...)
+	better := topKOrder(a, Int(c.Node, "largest") != 0)
 	line, at := make([]int, size), ndarray.Slice[int64](indices)
 	for o := range outer {
 		for i := range inner {
@@ -99,14 +78,13 @@ func evalTopK(c *Call) error {
 			}
 		}
 	}
-	return nil
 }
 
 // topKOrder ranks large elements first, or small ones with NaN last.
-func topKOrder(a *ndarray.Array, largest bool) (func(i, j int) int, error) {
-	f, err := orderOf(a, 1)
-	if err != nil || largest {
-		return f, err
+func topKOrder(a *ndarray.Array, largest bool) func(i, j int) int {
+	f := orderOf(a, 1)
+	if largest {
+		return f
 	}
-	return func(i, j int) int { return -f(i, j) }, nil
+	return func(i, j int) int { return -f(i, j) }
 }

@@ -11,7 +11,7 @@ var Transpose = Op{
 	Name: "Transpose", Since: 25, Form: typeForm(1, 13, 21, 23, 24, 25), Doc: "dimension i of transposed is dimension perm[i] of data",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intsAttr("perm")},
-	Infer: inferTranspose, Eval: evalTranspose,
+	Infer: rule(inferTranspose), Eval: kernel(evalTranspose),
 	Facts: Facts{Traits: movement.but(FailsNever), Alias: transposeAlias, Cost: moveCost},
 }
 
@@ -31,23 +31,20 @@ func transposePerm(n *ssa.Node, rank int) ([]int, error) {
 	return normAxes(perm, rank)
 }
 
-func inferTranspose(n *ssa.Node) ([]Fact, error) {
+func inferTranspose(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	if !t.Ranked {
 		if n.Has("perm") {
-			return One(tensorOfRank(t.DType, len(Ints(n, "perm")))), nil
+			return One(tensorOfRank(t.DType, len(Ints(n, "perm"))))
 		}
-		return One(t), nil
+		return One(t)
 	}
-	perm, err := transposePerm(n, len(t.Shape))
-	if err != nil {
-		return nil, err
-	}
+	perm := try(transposePerm(n, len(t.Shape)))
 	dims := make([]ssa.Dim, len(perm))
 	for i, p := range perm {
 		dims[i] = t.Shape[p]
 	}
-	return factOf(ssa.TensorOf(t.DType, dims...), known(n, 0)), nil
+	return factOf(ssa.TensorOf(t.DType, dims...), known(n, 0))
 }
 
 // transposeAlias finds a view where only dimensions of length 1 change places.
@@ -70,24 +67,14 @@ func transposeAlias(n *ssa.Node) []Alias {
 	return wholeView(n)
 }
 
-func evalTranspose(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	perm, err := transposePerm(c.Node, a.Rank())
-	if err != nil {
-		return err
-	}
+func evalTranspose(c *Call) {
+	a := tensor(c, 0)
+	perm := try(transposePerm(c.Node, a.Rank()))
 	strides := Strides(a.Shape)
 	shape, from := make([]int, len(perm)), make([]int, len(perm))
 	for i, p := range perm {
 		shape[i], from[i] = a.Shape[p], strides[p]
 	}
-	out, err := c.Output(0, a.DType, shape...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, a.DType, shape...)
 	moveBlock(out, a, block{shape: shape, dstr: Strides(shape), sstr: from})
-	return nil
 }

@@ -20,10 +20,10 @@ var TreeEnsemble = Op{
 		intsAttr("nodes_missing_value_tracks_true"), tensorAttr("nodes_hitrates"),
 		tensorAttr("membership_values"), intsAttr("leaf_targetids").required(),
 		tensorAttr("leaf_weights").required()},
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		return One(ssa.TensorOf(InType(n, 0).DType, rowsOf(n, 0), ssa.D(Int(n, "n_targets")))), nil
-	},
-	Prepare: prepareTreeEnsemble, Eval: evalPrepared(prepareTreeEnsemble),
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
+		return One(ssa.TensorOf(InType(n, 0).DType, rowsOf(n, 0), ssa.D(Int(n, "n_targets"))))
+	}),
+	Prepare: prepareForest, Eval: evalPrepared(prepareForest),
 }
 
 // TreeEnsembleRegressor is the regressor of ai.onnx.ml before version 5:
@@ -34,10 +34,10 @@ var TreeEnsembleRegressor = Op{
 	Attrs: slices.Concat(classicTreeAttrs, []AttrSpec{strAttr("aggregate_function", "SUM", "AVERAGE", "MIN", "MAX"), intAttr("n_targets", 1),
 		intsAttr("target_ids"), intsAttr("target_nodeids"), intsAttr("target_treeids"),
 		floatsAttr("target_weights"), tensorAttr("target_weights_as_tensor").since(3)}),
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
-		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(Int(n, "n_targets")))), nil
-	},
-	Prepare: prepareTreeEnsembleRegressor, Eval: evalPrepared(prepareTreeEnsembleRegressor),
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
+		return One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(Int(n, "n_targets"))))
+	}),
+	Prepare: prepareForest, Eval: evalPrepared(prepareForest),
 }
 
 // TreeEnsembleClassifier is the classifier of ai.onnx.ml before version 5:
@@ -53,11 +53,11 @@ var TreeEnsembleClassifier = Op{
 	Attrs: slices.Concat(classicTreeAttrs, []AttrSpec{intsAttr("class_ids"), intsAttr("class_nodeids"),
 		intsAttr("class_treeids"), floatsAttr("class_weights"), tensorAttr("class_weights_as_tensor").since(3),
 		intsAttr("classlabels_int64s"), stringsAttr("classlabels_strings")}),
-	Facts: Facts{Traits: general}, Infer: func(n *ssa.Node) ([]Fact, error) {
+	Facts: Facts{Traits: general}, Infer: rule(func(n *ssa.Node) []Inferred {
 		l := labelsOf(n)
 		return inferClassifier(n, ssa.D(int64(max(l.count(), 1))))
-	},
-	Prepare: prepareTreeEnsembleClassifier, Eval: evalPrepared(prepareTreeEnsembleClassifier),
+	}),
+	Prepare: prepareForest, Eval: evalPrepared(prepareForest),
 }
 
 // classicTreeAttrs is what both older tree operators have.
@@ -69,70 +69,89 @@ var classicTreeAttrs = []AttrSpec{floatsAttr("base_values"), tensorAttr("base_va
 	floatsAttr("nodes_values"), tensorAttr("nodes_values_as_tensor").since(3),
 	postTransformAttr}
 
-func prepareTreeEnsemble(n *ssa.Node) (Kernel, error) {
-	f, err := newForest(n)
+// prepareForest prepares any of the three.
+func prepareForest(n *ssa.Node) (Kernel, error) { return PrepareForest(n, nil) }
+
+// PrepareForest prepares a tree operator's node whose trees are searched by what
+// search makes of them; where search or what it makes is nil, they are walked one
+// by one.
+func PrepareForest(n *ssa.Node, search func(*Forest) LeafSearch) (Kernel, error) {
+	prepare := prepareTreeEnsemble
+	switch n.Op {
+	case "TreeEnsembleRegressor":
+		prepare = prepareTreeEnsembleRegressor
+	case "TreeEnsembleClassifier":
+		prepare = prepareTreeEnsembleClassifier
+	}
+	f, run, err := prepare(n)
 	if err != nil {
 		return nil, err
+	}
+	if search != nil {
+		f.search = search(f)
+	}
+	if f.search == nil {
+		f.search = f.walkAll
+	}
+	return KernelFunc(kernel(run)), nil
+}
+
+func prepareTreeEnsemble(n *ssa.Node) (*Forest, func(*Call), error) {
+	f, err := newForest(n)
+	if err != nil {
+		return nil, nil, err
 	}
 	posts := []string{transformNone, transformSoftmax, transformLogistic, transformZero, transformProbit}
 	how, transform := Int(n, "aggregate_function"), Int(n, "post_transform")
 	return newTreeRegression(n, f, aggregate(how), posts[transform], nil)
 }
 
-func prepareTreeEnsembleRegressor(n *ssa.Node) (Kernel, error) {
+func prepareTreeEnsembleRegressor(n *ssa.Node) (*Forest, func(*Call), error) {
 	f, err := classicForest(n, "target")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	base, err := floatsOrTensor(n, "base_values", "base_values_as_tensor")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	return newTreeRegression(n, f, aggregateNames[Str(n, "aggregate_function")], Str(n, "post_transform"), base)
 }
 
 // treeRegression gives the aggregated and transformed votes for every sample.
 type treeRegression struct {
-	f       *forest
+	f       *Forest
 	targets int
 	how     aggregate
 	base    []float64
 	post    func([]float64)
 }
 
-func newTreeRegression(n *ssa.Node, f *forest, how aggregate, transform string, base []float64) (*treeRegression, error) {
+func newTreeRegression(n *ssa.Node, f *Forest, how aggregate, transform string, base []float64) (*Forest, func(*Call), error) {
 	targets := Int(n, "n_targets")
 	if targets < 1 || targets > maxColumns {
-		return nil, badAttr("n_targets", targets, "above 0")
+		return nil, nil, badAttr("n_targets", targets, "above 0")
 	}
 	if len(base) != 0 && len(base) != 1 && len(base) != int(targets) {
-		return nil, badAttr("base_values", len(base), fmt.Sprintf("%d elements", targets))
+		return nil, nil, badAttr("base_values", len(base), fmt.Sprintf("%d elements", targets))
 	}
 	post, err := postTransform(transform)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return &treeRegression{f, int(targets), how, base, post}, f.check(int(targets))
+	k := &treeRegression{f, int(targets), how, base, post}
+	return f, k.run, f.check(int(targets))
 }
 
-// Run scores all samples.
-func (k *treeRegression) Run(c *Call) error {
-	x, err := needSamples(c, 0)
-	if err != nil {
-		return err
-	}
-	if err := k.f.fits(x.f); err != nil {
-		return err
-	}
+// run scores all samples.
+func (k *treeRegression) run(c *Call) {
+	x := needSamples(c, 0)
+	k.f.fits(x.f)
 	dt := ndarray.Float32
 	if c.Node.Op == "TreeEnsemble" {
 		dt = c.Array(0).DType
 	}
-	out, err := c.Output(0, dt, x.n, k.targets)
-	if err != nil {
-		return err
-	}
-	set := floatWriter(out)
+	y := newResult[float64](c, 0, dt, x.n, k.targets)
 	k.f.tally(x, k.how, k.targets, func(i int, score []float64) {
 		for t := range score {
 			if len(k.base) > 0 {
@@ -140,16 +159,14 @@ func (k *treeRegression) Run(c *Call) error {
 			}
 		}
 		k.post(score)
-		for t, v := range score {
-			set(i*k.targets+t, v)
-		}
+		copy(y.V[i*k.targets:], score)
 	})
-	return nil
+	y.store()
 }
 
 // treeVoting is how the scores of a tree classifier become a class.
 type treeVoting struct {
-	f         *forest
+	f         *Forest
 	labels    classLabels
 	classes   int
 	one       bool // all votes go to one class,
@@ -160,24 +177,24 @@ type treeVoting struct {
 	post      func([]float64)
 }
 
-func prepareTreeEnsembleClassifier(n *ssa.Node) (Kernel, error) {
+func prepareTreeEnsembleClassifier(n *ssa.Node) (*Forest, func(*Call), error) {
 	f, err := classicForest(n, "class")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	v := &treeVoting{f: f, labels: labelsOf(n), one: true, positive: true, transform: Str(n, "post_transform")}
 	v.classes = max(v.labels.count(), 1)
 	if err := f.check(v.classes); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if v.base, err = floatsOrTensor(n, "base_values", "base_values_as_tensor"); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(v.base) > 1 && len(v.base) != v.classes {
-		return nil, badAttr("base_values", len(v.base), fmt.Sprintf("%d elements", v.classes))
+		return nil, nil, badAttr("base_values", len(v.base), fmt.Sprintf("%d elements", v.classes))
 	}
 	if v.post, err = postTransform(v.transform); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if ids := Ints(n, "class_ids"); len(ids) > 0 {
 		v.only = int(ids[0])
@@ -188,22 +205,14 @@ func prepareTreeEnsembleClassifier(n *ssa.Node) (Kernel, error) {
 			v.positive = v.positive && w.weight >= 0
 		}
 	}
-	return v, nil
+	return f, v.run, nil
 }
 
-// Run classifies all samples.
-func (v *treeVoting) Run(c *Call) error {
-	x, err := needSamples(c, 0)
-	if err != nil {
-		return err
-	}
-	if err := v.f.fits(x.f); err != nil {
-		return err
-	}
-	out, err := c.Output(1, ndarray.Float32, x.n, v.classes)
-	if err != nil {
-		return err
-	}
+// run classifies all samples.
+func (v *treeVoting) run(c *Call) {
+	x := needSamples(c, 0)
+	v.f.fits(x.f)
+	out := result(c, 1, ndarray.Float32, x.n, v.classes)
 	y := ndarray.Slice[float32](out)
 	class := make([]int, x.n)
 	v.f.tally(x, aggregateSum, v.classes, func(i int, score []float64) {
@@ -212,7 +221,7 @@ func (v *treeVoting) Run(c *Call) error {
 			y[i*v.classes+k] = float32(s)
 		}
 	})
-	return v.labels.output(c, class)
+	v.labels.output(c, class)
 }
 
 // decide picks the class and returns the transformed scores.

@@ -4,7 +4,7 @@ import "math"
 
 // trigOp is one of the circular functions: float types, bfloat16 since 22.
 func trigOp(name, doc string, f func(float64) float64) Op {
-	return unaryOp(name, 22, doc, unary{float: f}.kernel, formBy(typeStep{7, floatTypes}, typeStep{22, anyType}))
+	return unaryOp(name, 22, doc, unary{float: f}.eval, formBy(typeStep{7, floatTypes}, typeStep{22, anyType}))
 }
 
 // Sin is the sine of an angle in radians: https://onnx.ai/onnx/operators/onnx__Sin.html

@@ -1,11 +1,6 @@
 package ops
 
-import (
-	"fmt"
-
-	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ssa"
-)
+import "github.com/berth-onnx/berth/ssa"
 
 // Trilu keeps a triangle of every matrix and clears the rest:
 // https://onnx.ai/onnx/operators/onnx__Trilu.html
@@ -17,35 +12,27 @@ var Trilu = Op{
 	Name: "Trilu", Since: 14, Doc: "Y[i,j] = j - i ≥ k (upper) or ≤ k (lower) ? X[i,j] : 0",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []AttrSpec{intAttr("upper", 1)},
-	Infer: inferTrilu, Eval: evalTrilu,
-	Facts: Facts{Traits: passing, InPlace: firstInPlace},
+	Infer: rule(inferTrilu), Eval: kernel(evalTrilu),
+	Facts: Facts{Traits: passing, InPlace: inPlaceFirst},
 }
 
-func inferTrilu(n *ssa.Node) ([]Fact, error) {
+func inferTrilu(n *ssa.Node) []Inferred {
 	if t := InType(n, 0); t.Ranked && len(t.Shape) < 2 {
-		return nil, fmt.Errorf("operand of rank %d, it must hold matrices", len(t.Shape))
+		failf("operand of rank %d, it must hold matrices", len(t.Shape))
 	}
-	return SameAs(n)
+	return try(SameAs(n))
 }
 
-func evalTrilu(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
+func evalTrilu(c *Call) {
+	a := tensor(c, 0)
 	if len(a.Shape) < 2 {
-		return fmt.Errorf("operand of rank %d, it must hold matrices", len(a.Shape))
+		failf("operand of rank %d, it must hold matrices", len(a.Shape))
 	}
 	k := int64(0)
 	if c.Has(1) {
-		if k, err = needScalarInt(c, 1); err != nil {
-			return err
-		}
+		k = scalarInt(c, 1)
 	}
-	out, err := c.Output(0, a.DType, a.Shape...)
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, a.DType, a.Shape...)
 	copyWhole(out, a)
 	rows, cols := a.Shape[len(a.Shape)-2], a.Shape[len(a.Shape)-1]
 	k = max(-int64(rows), min(k, int64(cols))) // beyond that nothing changes
@@ -60,15 +47,4 @@ func evalTrilu(c *Call) error {
 			clearElems(out, row*cols+from, cols-from)
 		}
 	}
-	return nil
-}
-
-// clearElems zeroes n elements from position i.
-func clearElems(a *ndarray.Array, i, n int) {
-	if a.DType == ndarray.String {
-		clear(a.Str[i : i+n])
-		return
-	}
-	w := a.DType.Size()
-	clear(a.Data[i*w : (i+n)*w])
 }

@@ -20,26 +20,23 @@ var Unique = Op{
 	Name: "Unique", Since: 28, Form: typeForm(11, 28), Doc: "Y = distinct elements of X",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 4,
 	Attrs: []AttrSpec{intAttr("axis"), intAttr("sorted", 1)},
-	Facts: Facts{Traits: general.but(ExtentBounded)}, Infer: inferUnique, Eval: evalUnique,
+	Facts: Facts{Traits: general.but(ExtentBounded)}, Infer: rule(inferUnique), Eval: kernel(evalUnique),
 }
 
-func inferUnique(n *ssa.Node) ([]Fact, error) {
+func inferUnique(n *ssa.Node) []Inferred {
 	t := InType(n, 0)
 	y := ssa.TensorOf(t.DType, ssa.Dim{})
 	inverse := t.NumElems()
 	if n.Has("axis") {
 		y, inverse = ssa.UnrankedTensor(t.DType), ssa.Dim{}
 		if t.Ranked {
-			axis, err := NormAxis(Int(n, "axis"), len(t.Shape))
-			if err != nil {
-				return nil, err
-			}
+			axis := try(NormAxis(Int(n, "axis"), len(t.Shape)))
 			y = ssa.TensorOf(t.DType, slices.Clone(t.Shape)...)
 			y.Shape[axis], inverse = ssa.Dim{}, t.Shape[axis]
 		}
 	}
 	count := ssa.TensorOf(ndarray.Int64, ssa.Dim{})
-	return []Fact{{Type: y}, {Type: count}, {Type: ssa.TensorOf(ndarray.Int64, inverse)}, {Type: count}}, nil
+	return []Inferred{{Type: y}, {Type: count}, {Type: ssa.TensorOf(ndarray.Int64, inverse)}, {Type: count}}
 }
 
 // compareElems orders elements i and j of an array; NaN comes last, complex
@@ -69,13 +66,6 @@ func compareElems(a *ndarray.Array) func(i, j int) int {
 		return func(i, j int) int { return cmp.Or(floats(real(v[i]), real(v[j])), floats(imag(v[i]), imag(v[j]))) }
 	}
 	return func(i, j int) int { return cmp.Compare(a.Int(i), a.Int(j)) }
-}
-
-func btoi(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 // uniqueGroups is the classes of equal slices.
@@ -121,15 +111,9 @@ func groupEqual(n int, compare func(i, j int) int, sorted bool) uniqueGroups {
 	return g
 }
 
-func evalUnique(c *Call) error {
-	a, err := needTensor(c, 0)
-	if err != nil {
-		return err
-	}
-	a, axis, err := axisOrFlat(c.Node, a)
-	if err != nil {
-		return err
-	}
+func evalUnique(c *Call) {
+	a := tensor(c, 0)
+	a, axis := axisOrFlat(c.Node, a)
 	outer, dim, inner := splitDims(a.Shape, axis)
 	elems := compareElems(a)
 	g := groupEqual(dim, func(i, j int) int {
@@ -144,22 +128,15 @@ func evalUnique(c *Call) error {
 	}, Int(c.Node, "sorted") != 0)
 	shape := append([]int(nil), a.Shape...)
 	shape[axis] = len(g.first)
-	y, err := c.Output(0, a.DType, shape...)
-	if err != nil {
-		return err
-	}
+	y := result(c, 0, a.DType, shape...)
 	takeAlong(y, a, axis, g.first)
 	for i, list := range [][]int{g.first, g.inverse, g.count} {
 		if !c.Wants(i + 1) {
 			continue
 		}
-		out, err := c.Output(i+1, ndarray.Int64, len(list))
-		if err != nil {
-			return err
-		}
+		out := result(c, i+1, ndarray.Int64, len(list))
 		for k, v := range list {
 			out.SetInt(k, int64(v))
 		}
 	}
-	return nil
 }

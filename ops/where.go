@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -12,7 +10,7 @@ import (
 var Where = Op{
 	Name: "Where", Since: 16, Doc: "out = condition ? X : Y", Form: whereForm,
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Infer: inferWhere, Eval: evalWhere,
+	Infer: rule(inferWhere), Eval: kernel(evalWhere),
 	Facts: Facts{Traits: elementwise.but(ZeroSignPassed)},
 }
 
@@ -23,16 +21,10 @@ func whereForm(n *ssa.Node) int {
 	return 9
 }
 
-func inferWhere(n *ssa.Node) ([]Fact, error) {
-	dt, err := sameDType(n, 1, 2)
-	if err != nil {
-		return nil, err
-	}
-	t, err := BroadcastTypes(dt, InType(n, 0), InType(n, 1), InType(n, 2))
-	if err != nil {
-		return nil, err
-	}
-	return factOf(t, whereContent(n, t)), nil
+func inferWhere(n *ssa.Node) []Inferred {
+	dt := sameDType(n, 1, 2)
+	t := try(BroadcastTypes(dt, InType(n, 0), InType(n, 1), InType(n, 2)))
+	return factOf(t, whereContent(n, t))
 }
 
 // whereContent follows elements whose condition is known, and those where both
@@ -70,22 +62,16 @@ func elemAt(content []ssa.Dim, i int, size int64) ssa.Dim {
 	return ssa.Dim{}
 }
 
-func evalWhere(c *Call) error {
+func evalWhere(c *Call) {
 	cond, x, y := c.Array(0), c.Array(1), c.Array(2)
 	if cond == nil || x == nil || y == nil {
-		return fmt.Errorf("operands are not three tensors")
+		failf("operands are not three tensors")
 	}
 	if cond.DType != ndarray.Bool || x.DType != y.DType {
-		return fmt.Errorf("operands are %s, %s and %s; the first must be bool, the others of one type", cond.DType, x.DType, y.DType)
+		failf("operands are %s, %s and %s; the first must be bool, the others of one type", cond.DType, x.DType, y.DType)
 	}
-	shape, err := BroadcastShapes(cond.Shape, x.Shape, y.Shape)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, x.DType, shape...)
-	if err != nil {
-		return err
-	}
+	shape := try(BroadcastShapes(cond.Shape, x.Shape, y.Shape))
+	out := result(c, 0, x.DType, shape...)
 	w := newWalk(shape, cond.Shape, x.Shape, y.Shape)
 	switch {
 	case x.DType == ndarray.String:
@@ -101,22 +87,15 @@ func evalWhere(c *Call) error {
 	default:
 		choose(w, ndarray.Slice[complex128](out), cond.Data, ndarray.Slice[complex128](x), ndarray.Slice[complex128](y))
 	}
-	return nil
 }
 
-// choose walks over condition and choices.
+// choose takes every element of x where cond holds and of y else.
 func choose[T any](w walk, out []T, cond []byte, x, y []T) {
-	w.each(func(first int, at []int) {
-		c, i, j := at[0], at[1], at[2]
-		for k := first; k < first+w.run; k++ {
-			v := y[j]
-			if cond[c] != 0 {
-				v = x[i]
-			}
-			out[k] = v
-			c += w.step[0]
-			i += w.step[1]
-			j += w.step[2]
+	w.each(func(o int, at []int) {
+		v := y[at[2]]
+		if cond[at[0]] != 0 {
+			v = x[at[1]]
 		}
+		out[o] = v
 	})
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -31,56 +30,41 @@ func windowOp(name, doc string, a0, a1, a2 float64) Op {
 		Name: name, Since: 17, Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
 		Attrs: []AttrSpec{intAttr("output_datatype", 1), intAttr("periodic", 1)},
-		Facts: Facts{Traits: general}, Infer: inferWindow, Eval: func(c *Call) error { return evalWindow(c, a0, a1, a2) },
+		Facts: Facts{Traits: general}, Infer: rule(inferWindow), Eval: kernel(func(c *Call) { evalWindow(c, a0, a1, a2) }),
 	}
 }
 
-func inferWindow(n *ssa.Node) ([]Fact, error) {
-	dt, err := dtypeAttr(n, "output_datatype", ndarray.Float32)
-	if err != nil {
-		return nil, err
-	}
-	return One(ssa.TensorOf(dt, soleKnown(n, 0))), nil
+func inferWindow(n *ssa.Node) []Inferred {
+	dt := try(dtypeAttr(n, "output_datatype", ndarray.Float32))
+	return One(ssa.TensorOf(dt, soleKnown(n, 0)))
 }
 
-func evalWindow(c *Call, a0, a1, a2 float64) error {
-	dt, err := dtypeAttr(c.Node, "output_datatype", ndarray.Float32)
-	if err != nil {
-		return err
-	}
+func evalWindow(c *Call, a0, a1, a2 float64) {
+	dt := try(dtypeAttr(c.Node, "output_datatype", ndarray.Float32))
 	if !dt.IsFloat() && !dt.IsInteger() {
-		return unsupportedType(dt)
+		check(unsupportedType(dt))
 	}
-	size, err := needScalarInt(c, 0)
-	if err != nil {
-		return err
-	}
+	size := scalarInt(c, 0)
 	if size < 0 || size > math.MaxInt32 {
-		return fmt.Errorf("a window of %d elements", size)
+		failf("a window of %d elements", size)
 	}
-	out, err := c.Output(0, dt, int(size))
-	if err != nil {
-		return err
-	}
+	out := result(c, 0, dt, int(size))
 	n := float64(size)
 	if Int(c.Node, "periodic") == 0 {
 		n--
 	}
-	write := floatWriter(out)
-	if dt.IsInteger() {
-		write = truncWriter(out)
-	}
-	for i := range int(size) {
-		if n == 0 {
-			write(i, 1)
-			continue
-		}
+	v := make([]float64, size)
+	for i := range v {
 		x := 2 * math.Pi * float64(i) / n
-		v := a0 - a1*math.Cos(x) + a2*math.Cos(2*x)
-		if dt.IsInteger() { // the operator's function cuts a float32 off: the middle is 1, not just below
-			v = float64(float32(v))
+		v[i] = a0 - a1*math.Cos(x) + a2*math.Cos(2*x)
+		if n == 0 {
+			v[i] = 1
 		}
-		write(i, v)
 	}
-	return nil
+	if dt.IsInteger() { // the operator's function cuts a float32 off: the middle is 1, not just below
+		roundTo(v, ndarray.Float32)
+		storeTruncated(out, v)
+	} else {
+		writeFloats(out, v)
+	}
 }

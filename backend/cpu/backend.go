@@ -114,7 +114,11 @@ func (b *Backend) Prepare(ctx context.Context, n *ssa.Node, threads int) (backen
 		return backend.Prepared{}, nil
 	}
 	if o := ops.Of(n); o != nil && o.Prepare != nil {
-		if k, err := o.Prepare(n); err == nil {
+		prepare := o.Prepare
+		if fast := byAttributes[ops.Key{Domain: n.Domain, Name: n.Op}]; fast != nil {
+			prepare = fast
+		}
+		if k, err := prepare(n); err == nil {
 			return backend.Prepared{Kernel: k}, nil
 		}
 		return backend.Prepared{}, nil // the reference kernel says what is wrong, if the node runs
