@@ -22,7 +22,7 @@ var GRU = Op{
 func evalGRU[T float32 | float64](c *Call) {
 	hidden := hiddenOf(c)
 	r := recurrenceOf(c, 3, hidden)
-	r.checkWeights(c.Array(1), c.Array(2), c.Array(3))
+	r.checkWeights(tensor(c, 1), tensor(c, 2), c.Array(3))
 	acts := gateFunctions(c.Node, []string{"Sigmoid", "Tanh"}, r.dirs)
 	linear := Int(c.Node, "linear_before_reset") != 0
 	bias := elements[T](c.Array(3))

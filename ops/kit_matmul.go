@@ -21,13 +21,30 @@ type productNum interface {
 }
 
 // matMulAdd computes C += A·B for row-major A [m,k], B [k,n], C [m,n] with row
-// strides lda, ldb, ldc.
+// strides lda, ldb, ldc. Four rows of B are added at a time, one after the other, so
+// that an element of C is fetched and put back once for all four.
 func matMulAdd[T productNum](m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int) {
 	for i := range m {
-		row := c[i*ldc:][:n]
-		for p, f := range a[i*lda:][:k] {
-			addScaled(row, f, b[p*ldb:])
+		row, f, p := c[i*ldc:][:n], a[i*lda:][:k], 0
+		for ; p+4 <= k; p += 4 {
+			addFour(row, f[p:p+4], b[p*ldb:], ldb)
 		}
+		for ; p < k; p++ {
+			addScaled(row, f[p], b[p*ldb:])
+		}
+	}
+}
+
+// addFour is addScaled for four factors and the rows of x.
+func addFour[T productNum](y, f, x []T, ldx int) {
+	f0, f1, f2, f3 := f[0], f[1], f[2], f[3]
+	x0, x1, x2, x3 := x[:len(y)], x[ldx:][:len(y)], x[2*ldx:][:len(y)], x[3*ldx:][:len(y)]
+	for i, v := range y {
+		v += f0 * x0[i]
+		v += f1 * x1[i]
+		v += f2 * x2[i]
+		v += f3 * x3[i]
+		y[i] = v
 	}
 }
 

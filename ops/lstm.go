@@ -21,7 +21,7 @@ var LSTM = Op{
 func evalLSTM[T float32 | float64](c *Call) {
 	hidden := hiddenOf(c)
 	r := recurrenceOf(c, 4, hidden)
-	r.checkWeights(c.Array(1), c.Array(2), c.Array(3))
+	r.checkWeights(tensor(c, 1), tensor(c, 2), c.Array(3))
 	p := recurrentParts[T]{}
 	p.input, p.hidden = floatProducts(&r, elements[T](c.Array(0)), elements[T](c.Array(1)), elements[T](c.Array(2)))
 	runLSTM(c, &r, p)

@@ -54,7 +54,7 @@ type blockTable struct {
 }
 
 func newBlockTable(c *Call) *blockTable {
-	t := &blockTable{data: c.Array(0), scales: c.Array(2), zeros: c.Array(3)}
+	t := &blockTable{data: tensor(c, 0), scales: tensor(c, 2), zeros: c.Array(3)}
 	dt := t.data.DType
 	if !(typesOf(ndarray.Int4, ndarray.Uint4, ndarray.Uint8) | quantFloats).has(dt) {
 		check(unsupportedType(dt))

@@ -69,7 +69,7 @@ func evalMatMulNBits(c *Call) {
 
 // timesWeights stores A · Wᵀ + bias for W [n,k].
 func timesWeights(c *Call, w []float32, n, k int, bias *ndarray.Array) {
-	a := c.Array(0)
+	a := tensor(c, 0)
 	if a.Rank() < 1 || a.Shape[a.Rank()-1] != k || !a.DType.IsFloat() {
 		failf("A is %s, expected floats with a last dimension of %d", a, k)
 	}
@@ -91,7 +91,7 @@ func unpackNBits(c *Call) []float32 {
 		failf("bits=%d and block_size=%d: %w", bits, block, ErrUnsupported)
 	}
 	blocks := (k + block - 1) / block
-	b, scales := c.Array(1), c.Array(2)
+	b, scales := tensor(c, 1), tensor(c, 2)
 	if b.DType != ndarray.Uint8 {
 		check(unsupportedType(b.DType))
 	}

@@ -16,7 +16,7 @@ var RNN = Op{
 func evalRNN[T float32 | float64](c *Call) {
 	hidden := hiddenOf(c)
 	r := recurrenceOf(c, 1, hidden)
-	r.checkWeights(c.Array(1), c.Array(2), c.Array(3))
+	r.checkWeights(tensor(c, 1), tensor(c, 2), c.Array(3))
 	acts := gateFunctions(c.Node, []string{"Tanh"}, r.dirs)
 	p := recurrentParts[T]{bias: sumBias(&r, elements[T](c.Array(3)), 1)}
 	p.input, p.hidden = floatProducts(&r, elements[T](c.Array(0)), elements[T](c.Array(1)), elements[T](c.Array(2)))
