@@ -71,12 +71,6 @@ func try[T any](v T, err error) T {
 	return v
 }
 
-// try2 is try for two values.
-func try2[A, B any](a A, b B, err error) (A, B) {
-	check(err)
-	return a, b
-}
-
 // try3 is try for three values.
 func try3[A, B, C any](a A, b B, c C, err error) (A, B, C) {
 	check(err)
