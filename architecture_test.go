@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"maps"
 	"os"
@@ -52,7 +53,7 @@ func roomsOf(t *testing.T, doc string) []room {
 type source struct {
 	imports map[string]map[string]bool // by package folder: other packages of the module
 	files   []string
-	funcs   map[string]bool // names of test functions and benchmarks
+	funcs   map[string]bool // names of test functions and benchmarks; package.Function, package.Type.Method and package.Type
 }
 
 // readSource parses all Go files of the module, for every system.
@@ -91,6 +92,7 @@ func (s *source) add(t *testing.T, name string) {
 		}
 		return
 	}
+	s.declare(f)
 	dir := path.Dir(name)
 	if s.imports[dir] == nil {
 		s.imports[dir] = map[string]bool{}
@@ -103,6 +105,41 @@ func (s *source) add(t *testing.T, name string) {
 		} else if sub, ok := strings.CutPrefix(p, modulePath+"/"); ok {
 			s.imports[dir][sub] = true
 		}
+	}
+}
+
+// declare notes the functions, methods and types of a file.
+func (s *source) declare(f *ast.File) {
+	for _, d := range f.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			name := d.Name.Name
+			if d.Recv != nil {
+				name = strings.TrimPrefix(types.ExprString(d.Recv.List[0].Type), "*") + "." + name
+			}
+			s.funcs[f.Name.Name+"."+name] = true
+		case *ast.GenDecl:
+			for _, spec := range d.Specs {
+				if t, ok := spec.(*ast.TypeSpec); ok {
+					s.funcs[f.Name.Name+"."+t.Name.Name] = true
+				}
+			}
+		}
+	}
+}
+
+// TestWalk looks up the functions, methods and types that the walk of ARCHITECTURE.md names.
+func TestWalk(t *testing.T) {
+	text, err := os.ReadFile("ARCHITECTURE.md")
+	require.NoError(t, err)
+	_, walk, found := strings.Cut(string(text), "\n## Two values from the file to the kernel\n")
+	require.True(t, found)
+	walk, _, _ = strings.Cut(walk, "\n## ")
+	src := readSource(t)
+	names := regexp.MustCompile("`([a-z0-9]+(?:\\.\\w+)+)`").FindAllStringSubmatch(walk, -1)
+	assert.Greater(t, len(names), 50)
+	for _, n := range names {
+		assert.True(t, src.funcs[n[1]], "there is no %s", n[1])
 	}
 }
 

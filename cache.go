@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/program"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -14,7 +14,7 @@ import (
 // continues it.
 type Cache struct {
 	Input, Output string
-	Symbol        string // the dimension that grows
+	Symbol        string // the dimension that grows; "" for a state, which has one size ([WithState])
 	Bound         int64  // rows along it at most, as [WithBound] declared
 	Bytes         int64  // memory a session takes for it when it is first used
 }
@@ -29,51 +29,74 @@ type Cache struct {
 // A cache is an input whose dimensions are all known but one, along which a result
 // of the model is Concat(input, new) and nothing else; that dimension needs a bound
 // by [WithBound]. Other inputs, past keys of attention nodes among them, are handed
-// over with every run.
+// over with every run, unless they are of one size and declared by [WithState]: such a
+// state is kept in two places that take turns, and each is left out or not by itself.
 func (p *Program) Caches() []Cache {
+	if !p.made() {
+		return nil
+	}
 	var out []Cache
 	for _, c := range p.prog.Caches() {
 		out = append(out, Cache{p.prog.Graph.Params[c.Param].Name, p.outputs[c.Result], c.Symbol, c.Bound, c.Bytes})
 	}
+	for _, c := range p.prog.States() {
+		out = append(out, Cache{Input: p.prog.Graph.Params[c.Param].Name, Output: p.outputs[c.Result], Bytes: c.Bytes()})
+	}
 	return out
 }
 
-func (p *Program) isCache(param int) bool {
-	return slices.ContainsFunc(p.prog.Caches(), func(c program.Cache) bool { return c.Param == param })
+// isState reports whether an input is a declared state.
+func (p *Program) isState(param int) bool {
+	return slices.ContainsFunc(p.prog.States(), func(st program.State) bool { return st.Param == param })
 }
 
-// handedOver reports a cache that is missing where no session keeps it.
-func (p *Program) handedOver(inputs map[string]ndarray.Value) error {
-	for _, c := range p.prog.Caches() {
-		prm := p.prog.Graph.Params[c.Param]
-		if inputs[prm.Name] == nil && p.defaults[prm.Name] == nil {
-			return &program.InputError{Name: prm.Name, Want: prm.Type.String(), Got: "nothing; only a session keeps caches"}
+func (p *Program) isCache(param int) bool {
+	return p.isState(param) || slices.ContainsFunc(p.prog.Caches(), func(c program.Cache) bool { return c.Param == param })
+}
+
+// checkCaches reports a cache or state that is missing where no session keeps it.
+func (p *Program) checkCaches(inputs map[string]ndarray.Value) error {
+	for _, c := range p.Caches() {
+		if inputs[c.Input] == nil && (c.Symbol == "" || p.defaults[c.Input] == nil) {
+			i := slices.IndexFunc(p.prog.Graph.Params, func(v *ssa.Value) bool { return v.Name == c.Input })
+			return &program.InputError{Name: c.Input, Want: p.prog.Graph.Params[i].Type.String(), Got: "nothing; only a session keeps caches and states"}
 		}
 	}
 	return nil
 }
 
-// Reset empties the caches that the session keeps: the next run begins anew.
-func (s *Session) Reset() { s.s.Reset() }
+// Reset empties the caches that the session keeps and gives states their first values: the
+// next run begins anew. The errors are [ErrSessionInUse] and [ErrClosed].
+func (s *Session) Reset() error { return s.alone(func() error { return s.s.Reset() }) }
 
 // Cache returns a copy of what the session keeps for an input.
-func (s *Session) Cache(input string) (*ndarray.Array, error) {
+func (s *Session) Cache(input string) (a *ndarray.Array, err error) {
+	if !s.made() {
+		return nil, errUnmade
+	}
 	i, err := s.p.cache(input)
 	if err != nil {
 		return nil, err
 	}
-	return s.s.CacheCopy(i)
+	err = s.alone(func() error {
+		a, err = s.s.CacheCopy(i)
+		return err
+	})
+	return a, err
 }
 
-// SetCache lets the session keep a copy of an array for an input in place of what it
-// keeps, to go on from what [Session.Cache] returned, say. An array that does not
-// fit is an error ([InputError], [CacheError]) and changes nothing.
+// SetCache replaces what the session keeps for an input by a copy of an array, for example
+// one that [Session.Cache] returned. An array of another type or shape, or with more rows
+// than the bound, is an error ([InputError], [CacheError]) and changes nothing.
 func (s *Session) SetCache(input string, a *ndarray.Array) error {
+	if !s.made() {
+		return errUnmade
+	}
 	i, err := s.p.cache(input)
 	if err != nil {
 		return err
 	}
-	return s.s.SetCache(i, a)
+	return s.alone(func() error { return s.s.SetCache(i, a) })
 }
 
 // cache is the position of an input among the caches.
@@ -88,7 +111,7 @@ func (p *Program) cache(input string) (int, error) {
 	return 0, fmt.Errorf("a session keeps no input %q; it keeps %q", input, known)
 }
 
-// checkBounds reports bounds that can not be meant.
+// checkBounds reports bounds below 1 and those of unknown dimensions.
 func (m *Model) checkBounds(bounds map[string]int64) error {
 	for _, symbol := range slices.Sorted(maps.Keys(bounds)) {
 		if bounds[symbol] < 1 {
@@ -100,4 +123,26 @@ func (m *Model) checkBounds(bounds map[string]int64) error {
 		}
 	}
 	return nil
+}
+
+// statePair names the input and the result of a declared state.
+type statePair struct{ input, result string }
+
+// statesOf finds declared states among inputs and results.
+func (m *Model) statesOf(pairs []statePair) ([]program.State, error) {
+	var out []program.State
+	for _, s := range pairs {
+		in := slices.IndexFunc(m.Inputs(), func(p Port) bool { return p.Name == s.input })
+		res := slices.IndexFunc(m.Outputs(), func(p Port) bool { return p.Name == s.result })
+		switch {
+		case in < 0:
+			return nil, fmt.Errorf("no input is called %q, to be a state; the inputs are %s", s.input, portNames(m.module.Graph.Params))
+		case res < 0:
+			return nil, fmt.Errorf("no result is called %q, to continue the state %q; the results are %s", s.result, s.input, portNames(m.module.Graph.Results))
+		case slices.ContainsFunc(out, func(o program.State) bool { return o.Param == in || o.Result == res }):
+			return nil, fmt.Errorf("the state %q, %q has an input or result of another one", s.input, s.result)
+		}
+		out = append(out, program.State{Param: in, Result: res, Initial: m.module.Defaults[s.input]})
+	}
+	return out, nil
 }

@@ -9,11 +9,12 @@ import (
 	"time"
 
 	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/internal/program"
+	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/rewrite"
+	"github.com/berth-onnx/berth/internal/schedule"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/planner"
-	"github.com/berth-onnx/berth/program"
-	"github.com/berth-onnx/berth/rewrite"
-	"github.com/berth-onnx/berth/schedule"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -23,7 +24,7 @@ type PlanRow struct {
 	Schedule string
 	// Rule: the plan follows the published rule of another tool; see [Rules].
 	Rule bool
-	// InPlace: results may lie over operands that die, and inside concatenations.
+	// InPlace: results may lie over operands at their last use, and inside concatenations.
 	// It is false for the planner "naive", which never lets two tensors share.
 	InPlace    bool
 	ArenaBytes int64 // intermediates and outputs, 64-byte aligned, no workspace
@@ -36,7 +37,7 @@ type PlanRow struct {
 	OrderBound int64
 	PlanNanos  int64
 	// Cut: the planner's time was over before it was done. The plan is its best by
-	// then, judged like any other, and another machine may find another.
+	// then, verified like any other, and another machine may find another.
 	Cut bool
 	// By is the planner that the plan comes from where that is another one: of auto,
 	// which runs several, and of planners that were cut before they had a plan.
@@ -48,7 +49,7 @@ type PlanRow struct {
 	ParallelSafe bool
 	Dynamic      int // values whose size is known only while running
 	// Unsound says what is overwritten too early in a plan made by another tool's
-	// rule; empty if its replay finds nothing. Plans of berth's are errors then.
+	// rule; empty if its replay finds nothing. For a plan of berth's that is an error.
 	Unsound string
 	Err     error
 
@@ -80,7 +81,7 @@ func (r PlanRow) Options() (opts []Option, runs bool) {
 type CompareOptions struct {
 	Planners  []string // nil: all
 	Schedules []string // nil: the default, which is called "file" where it leaves the file's order
-	InPlace   []bool   // with or without in-place results, or one after the other; nil: with
+	InPlace   []bool   // with or without in-place results, or both; nil: with
 	// Progress, if set, is told which row is being computed.
 	Progress func(planner, schedule string)
 	// Others adds rows for berth without in-place results, without views, and for
@@ -89,17 +90,27 @@ type CompareOptions struct {
 	// Budget bounds each planner's time; 0 is none. What a planner finds does not
 	// depend on the time it takes unless that is over; see [PlanRow.Cut].
 	Budget time.Duration
+	// Exhaustive has the exact search end with a proof or the budget, not after a fixed amount of work. What it finds
+	// may then depend on the speed of the machine.
+	Exhaustive bool
 	// Workspace asks for [PlanRow.Scratch], for which every kernel is prepared once.
 	Workspace bool
 }
 
 // Compare plans the model, as it is but with known shapes folded, with several
-// planners. Each plan is judged twice before it is reported, by geometry and by
-// replaying the program. With [WithParallelSafe] the
-// plans are made for every order of the nodes at once, and so are the bounds: the
-// heaviest set of values that some order has live together.
-func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) ([]PlanRow, error) {
-	c := newConfig(opts)
+// planners. Each plan is verified twice before it is reported, by geometry and by
+// replaying the program. With [WithParallelSafe] the plans, and the bounds, are for
+// every order of the nodes at once: the heaviest set of values that are live together
+// in some order.
+func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) (rows []PlanRow, err error) {
+	_, err = usingContext(ctx, m.lifetime(), func() (struct{}, error) {
+		rows, err = m.compare(ctx, co, newConfig(opts))
+		return struct{}{}, err
+	})
+	return rows, err // also those before a cancellation
+}
+
+func (m *Model) compare(ctx context.Context, co CompareOptions, c config) ([]PlanRow, error) {
 	if co.InPlace == nil {
 		co.InPlace = []bool{!c.noInPlace}
 	}
@@ -125,9 +136,9 @@ func (m *Model) Compare(ctx context.Context, co CompareOptions, opts ...Option) 
 	return t.finish(), nil
 }
 
-// orders lists the orders to compare: those asked for, or else the default. Where that
-// leaves the file's order, it goes by that name; where it does not, the file's order
-// goes before it if there are rows for other tools, which plan that one.
+// orders lists the orders to compare: those asked for, or else the default. If the default
+// is the file's order, it has that name; if it is not, and there are rows for other tools,
+// which plan the file's order, that comes first.
 func (t *comparison) orders(m *Model) ([]string, error) {
 	switch {
 	case t.co.Schedules != nil:
@@ -160,14 +171,11 @@ func (t *comparison) graph(m *Model, sched string) (*ssa.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	if best != nil {
-		t.best = best
-	}
-	t.graphs[sched] = g
+	t.best, t.graphs[sched] = cmp.Or(best, t.best), g
 	return g, nil
 }
 
-// comparison gathers rows.
+// comparison collects rows.
 type comparison struct {
 	ctx      context.Context
 	co       CompareOptions
@@ -202,7 +210,7 @@ func (t *comparison) order(g *ssa.Graph, sched string) error {
 			switch {
 			case name != naive:
 				err = t.plan(name, prob, base)
-			case k == 0: // in place or not is nothing to it
+			case k == 0: // the same in place or not
 				err = t.unshared(g, sched, base.problem)
 			}
 			if err != nil {
@@ -218,7 +226,7 @@ func (t *comparison) order(g *ssa.Graph, sched string) error {
 
 // problem lays a graph out. The row has what all its plans share.
 func (t *comparison) problem(g *ssa.Graph, sched string, how config) (placing, PlanRow, error) {
-	prob, row, err := planProblem(g, &how)
+	prob, row, err := planProblem(t.ctx, g, &how)
 	row.Schedule, row.Scratch, row.problem = sched, t.scratch, t.problems
 	t.problems++
 	return prob, row, err
@@ -227,6 +235,7 @@ func (t *comparison) problem(g *ssa.Graph, sched string, how config) (placing, P
 // plan adds the row of one planner. Its error is a cancellation.
 func (t *comparison) plan(name string, prob placing, row PlanRow) error {
 	row.name, row.Planner = name, name+row.Planner
+	prob.exhaustive = t.co.Exhaustive
 	return t.timed(row, func(ctx context.Context, row *PlanRow) error { return prob.plan(ctx, row) })
 }
 
@@ -242,7 +251,7 @@ func (t *comparison) timed(row PlanRow, fill func(ctx context.Context, row *Plan
 	row.Err = fill(ctx, &row)
 	cancel()
 	t.rows = append(t.rows, row)
-	return t.ctx.Err()
+	return withCause(t.ctx, t.ctx.Err())
 }
 
 // unshared adds the row in which every tensor, views and in-place results included, has memory of its own. The bound of the
@@ -258,8 +267,8 @@ func (t *comparison) unshared(g *ssa.Graph, sched string, folded int) error {
 	return err
 }
 
-// finish puts bounds into the rows that they hold for: what no order can do without, and for plans of the same blocks in the
-// same order the best bound that any planner proved.
+// finish completes the rows by bounds: the one of every order, and for plans of the same blocks in the same order the best
+// bound that any planner proved.
 func (t *comparison) finish() []PlanRow {
 	best := map[int]int64{}
 	for i := range t.rows {
@@ -274,7 +283,7 @@ func (t *comparison) finish() []PlanRow {
 	for i := range t.rows {
 		if r := &t.rows[i]; r.Err == nil && !r.Rule {
 			r.LowerBound = best[r.problem]
-			r.Proven = r.ArenaBytes == r.LowerBound
+			r.Proven = r.ArenaBytes == r.LowerBound && r.Dynamic == 0
 		}
 	}
 	return t.rows
@@ -283,7 +292,7 @@ func (t *comparison) finish() []PlanRow {
 // fileOrder is the schedule that leaves a model as it is.
 const fileOrder = "file"
 
-// sameOrder reports whether two copies of a model run their nodes in one order.
+// sameOrder reports whether two copies of a model run their nodes in the same order.
 func sameOrder(a, b *ssa.Graph) bool {
 	ids := func(g *ssa.Graph) (out []int) {
 		g.Walk(func(g *ssa.Graph) {
@@ -299,7 +308,9 @@ func sameOrder(a, b *ssa.Graph) bool {
 // others adds the rows that are no planner of berth's on its own problem: the default planner with a part of the folding
 // switched off, which shows what that part saves, and the rules of other tools.
 func (t *comparison) others(g *ssa.Graph, sched string) error {
-	without := func(part string, how config) error {
+	without := func(part string, change func(*config)) error {
+		how := t.c
+		change(&how)
 		prob, row, err := t.problem(g, sched, how)
 		if err != nil {
 			return err
@@ -307,14 +318,12 @@ func (t *comparison) others(g *ssa.Graph, sched string) error {
 		row.Planner = " without " + part
 		return t.plan(DefaultPlanner(), prob, row)
 	}
-	noInPlace, noViews := t.c, t.c
-	noInPlace.noInPlace, noViews.copyViews = true, true
 	if !slices.Contains(t.co.InPlace, false) {
-		if err := without("in-place", noInPlace); err != nil {
+		if err := without("in-place", func(c *config) { c.noInPlace = true }); err != nil {
 			return err
 		}
 	}
-	if err := without("views", noViews); err != nil {
+	if err := without("views", func(c *config) { c.copyViews = true }); err != nil {
 		return err
 	}
 	dynamic := t.rows[len(t.rows)-1].Dynamic
@@ -330,13 +339,15 @@ func (t *comparison) others(g *ssa.Graph, sched string) error {
 // foldedGraph binds, folds what shapes determine, and orders. best is what the
 // search for an order says, nil for orders that are not searched for.
 func (m *Model) foldedGraph(ctx context.Context, c *config, sched string) (g *ssa.Graph, best *schedule.Result, err error) {
-	bound, err := m.bind(c)
+	defer func() { err = withCause(ctx, err) }()
+	bound, err := m.bind(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := rewrite.Run(ctx, bound, rewrite.Options{List: &rewrite.Runtime, Only: foldingOnly, Check: c.check, MaxOpset: -1}); err != nil {
+	if _, err := rewrite.Run(ctx, bound, rewrite.Options{List: &rewrite.Runtime, Only: foldingOnly, Check: c.check, Dump: c.dump, MaxOpset: -1}); err != nil {
 		return nil, nil, err
 	}
+	c.dump = nil // once
 	best, err = schedule.Apply(ctx, bound.Graph, sched)
 	return bound.Graph, best, err
 }
@@ -355,45 +366,51 @@ func (c *config) workspace(ctx context.Context, g *ssa.Graph) (int64, error) {
 // with them. It also says whether a plan holds for every order.
 type placing struct {
 	*planner.Problem
-	verify func(*planner.Solution) (parallelSafe bool, err error)
+	exhaustive bool // no limit of work; see [CompareOptions.Exhaustive]
+	verify     func(*planner.Solution) (parallelSafe bool, err error)
 }
 
-// planProblem states the placing of a graph without kernels. In the row is what
+// planProblem makes the planning problem of a graph without kernels. The row has what
 // all plans of the problem share.
-func planProblem(g *ssa.Graph, c *config) (placing, PlanRow, error) {
+func planProblem(ctx context.Context, g *ssa.Graph, c *config) (placing, PlanRow, error) {
 	lo, fo := liveness.Options{CopyViews: c.copyViews, AnyOrder: c.parallelSafe}, inplace.Options{NoInPlace: c.noInPlace, NoMerge: c.noMerge}
-	st, err := inplace.State(g, lo, fo)
+	st, err := inplace.State(ctx, g, lo, fo)
 	if err != nil {
-		return placing{}, PlanRow{}, err
+		return placing{}, PlanRow{}, withCause(ctx, err)
 	}
 	row := PlanRow{LoopCopyBytes: st.Timeline.CopiesPerTrip(), Dynamic: st.Timeline.Dynamic(), InPlace: !c.noInPlace, copyViews: c.copyViews, parallelSafe: c.parallelSafe}
-	return placing{st.Problem, func(s *planner.Solution) (bool, error) {
+	return placing{Problem: st.Problem, verify: func(s *planner.Solution) (bool, error) {
 		offsets, _, err := st.OffsetsOf(s)
 		if err != nil {
 			return false, err
 		}
-		err = program.JudgeParallel(st.Timeline, offsets, s.ArenaBytes)
-		if err == nil || c.parallelSafe {
+		p, err := program.ForPlan(st.Timeline, offsets, s.ArenaBytes)
+		if err != nil {
+			return false, err
+		}
+		if err = program.CheckParallel(ctx, p); err == nil || c.parallelSafe {
 			return err == nil, err
 		}
-		return false, program.Judge(st.Timeline, offsets, s.ArenaBytes)
+		return false, program.Check(ctx, p)
 	}}, row, nil
 }
 
-// disjoint reports whether no two buffers share bytes: of a bare instance, whose
-// graph is not known, only such a plan surely holds for every order.
+// disjoint reports whether no two buffers share bytes. The graph of a bare instance is not
+// known, so only such a plan certainly holds for every order.
 func disjoint(p *planner.Problem, s *planner.Solution) bool {
-	ids := make([]int, 0, len(p.Buffers))
+	var ids []int
 	for i, b := range p.Buffers {
 		if b.Size > 0 {
 			ids = append(ids, i)
 		}
 	}
 	slices.SortFunc(ids, func(a, b int) int { return cmp.Compare(s.Offsets[a], s.Offsets[b]) })
-	for k := range len(ids) - 1 {
-		if s.Offsets[ids[k]]+p.Buffers[ids[k]].Size > s.Offsets[ids[k+1]] {
+	end := int64(0)
+	for _, i := range ids {
+		if s.Offsets[i] < end {
 			return false
 		}
+		end = s.Offsets[i] + p.Buffers[i].Size
 	}
 	return true
 }
@@ -403,6 +420,9 @@ func (s placing) plan(ctx context.Context, row *PlanRow) error {
 	pl, err := planner.Get(row.name)
 	if err != nil {
 		return err
+	}
+	if _, exact := pl.(planner.Exact); exact && s.exhaustive {
+		pl = planner.Exact{Budget: planner.NoLimit}
 	}
 	start := time.Now()
 	sol, err := pl.Plan(ctx, s.Problem)
@@ -425,14 +445,18 @@ func (s placing) plan(ctx context.Context, row *PlanRow) error {
 	return nil
 }
 
-// WriteInstance writes the placing of the model's values, as [Model.Compare] states it
-// for the chosen order (without a choice, the file's), as an instance file, with the
-// offsets of the chosen planner's plan. Other tools read these files, and so does
-// [CompareInstance]. A placing for every order at once has no such form.
+// WriteInstance writes the planning problem of the model, that of [Model.Compare] for the
+// chosen order (without a choice, the file's), as an instance file, with the offsets of the
+// chosen planner's plan. Other tools read these files, and so does [CompareInstance]. The
+// problem for every order at once has no such form.
 func (m *Model) WriteInstance(ctx context.Context, w io.Writer, opts ...Option) error {
-	c := newConfig(opts)
+	_, err := usingContext(ctx, m.lifetime(), func() (struct{}, error) { return struct{}{}, m.writeInstance(ctx, w, newConfig(opts)) })
+	return err
+}
+
+func (m *Model) writeInstance(ctx context.Context, w io.Writer, c config) error {
 	if c.parallelSafe {
-		return fmt.Errorf("an instance file has lives in one order; plans for every order need none")
+		return fmt.Errorf("an instance file has the live ranges of one order; a plan for every order has none")
 	}
 	if c.schedule == "" {
 		c.schedule = fileOrder
@@ -441,7 +465,7 @@ func (m *Model) WriteInstance(ctx context.Context, w io.Writer, opts ...Option) 
 	if err != nil {
 		return err
 	}
-	prob, _, err := planProblem(g, &c)
+	prob, _, err := planProblem(ctx, g, &c)
 	if err != nil {
 		return err
 	}
@@ -456,15 +480,19 @@ func (m *Model) WriteInstance(ctx context.Context, w io.Writer, opts ...Option) 
 	return planner.WriteCSV(w, prob.Problem, sol.Offsets)
 }
 
-// CompareInstance plans a bare instance with several planners. Bytes count as
-// given; a buffer's alignment and the points at which it holds nothing are kept.
-// What a bare instance does not tell (orders, in place, loops) is left zero.
-func CompareInstance(ctx context.Context, name string, r io.Reader, co CompareOptions) ([]PlanRow, error) {
+// CompareInstance plans a bare instance with several planners, with the sizes,
+// alignments and holes of the file. Fields that an instance does not determine (orders,
+// in place, loops) are zero.
+func CompareInstance(ctx context.Context, name string, r io.Reader, co CompareOptions) (_ []PlanRow, err error) {
+	defer rescue.Into(&err)
+	if ctx == nil {
+		return nil, errNilContext
+	}
 	p, _, err := planner.ReadCSV(r)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	prob := placing{p, func(s *planner.Solution) (bool, error) { return disjoint(p, s), nil }}
+	prob := placing{Problem: p, verify: func(s *planner.Solution) (bool, error) { return disjoint(p, s), nil }}
 	t := newComparison(ctx, co, config{})
 	for _, name := range t.co.Planners {
 		if err := t.plan(name, prob, PlanRow{Schedule: "given"}); err != nil {

@@ -2,21 +2,22 @@ package berth
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"maps"
 	"runtime"
 	"runtime/debug"
-	"slices"
-	"sync"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/internal/program"
+	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/rewrite"
+	"github.com/berth-onnx/berth/internal/schedule"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/program"
-	"github.com/berth-onnx/berth/rewrite"
-	"github.com/berth-onnx/berth/schedule"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -24,11 +25,12 @@ import (
 // changes and is safe for concurrent use.
 type Program struct {
 	prog     *program.Program
+	life     *lifetime // the model's
 	defaults map[string]*ssa.Constant
-	outputs  []string      // names of the results as callers know them
-	idle     chan *Session // the session that the next run takes
-	more     sync.Pool     // others, until the garbage collector takes them
+	outputs  []string // names of the results as callers know them
 	compile  time.Duration
+	idle     idleSessions
+	counts   *counts
 }
 
 // Schedules lists the execution orders.
@@ -37,13 +39,18 @@ func Schedules() []string { return schedule.Names() }
 // Compile prepares the model to run. Dimensions left open by the model and not
 // fixed by options make values dynamic: they are placed while running.
 func (m *Model) Compile(ctx context.Context, opts ...Option) (*Program, error) {
-	return m.compile(ctx, newConfig(opts))
+	return usingContext(ctx, m.lifetime(), func() (*Program, error) { return m.compile(ctx, newConfig(opts)) })
 }
 
-func (m *Model) compile(ctx context.Context, c config) (*Program, error) {
+func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
+	defer func() { err = withCause(ctx, err) }()
 	start := time.Now()
 	c.weights = m.weights()
 	if err := m.checkBounds(c.bounds); err != nil {
+		return nil, err
+	}
+	states, err := m.statesOf(c.states)
+	if err != nil {
 		return nil, err
 	}
 	g, err := m.lower(ctx, &c)
@@ -58,18 +65,20 @@ func (m *Model) compile(ctx context.Context, c config) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	var outputs []string
+	for _, port := range m.Outputs() {
+		outputs = append(outputs, port.Name)
+	}
 	p, err := program.Compile(ctx, g, program.Options{Backend: be, Planner: pl, Threads: c.threads,
-		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews, Bounds: c.bounds, ParallelSafe: c.parallelSafe, Saved: m.savedPlans(&c),
-		MaxMemory: c.maxMemory, OwnGraph: true})
+		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews, Bounds: c.bounds, States: states, ParallelSafe: c.parallelSafe, Saved: m.savedPlans(&c),
+		MaxMemory: c.maxMemory, OwnGraph: true, Hook: c.hook, Outputs: outputs})
 	if err != nil {
 		return nil, err
 	}
 	m.release(p)
-	out := &Program{prog: p, defaults: m.module.Defaults, idle: make(chan *Session, 1)}
-	for _, port := range m.Outputs() {
-		out.outputs = append(out.outputs, port.Name)
-	}
+	out := &Program{prog: p, life: m.life, defaults: m.module.Defaults, outputs: outputs, idle: idleSessions{limits: c.idle}, counts: &counts{}}
 	out.compile = time.Since(start)
+	m.made.add(out)
 	return out, nil
 }
 
@@ -91,7 +100,7 @@ func (m *Model) release(p *program.Program) {
 	}
 }
 
-// heapSlack is how much of the heap may be in use or free before compiling ends with a
+// heapSlack is how many bytes of the heap may be in use or free before compiling ends with a
 // collection.
 const heapSlack = 64 << 20
 
@@ -100,7 +109,7 @@ var foldingOnly = []string{"shape-fold", "fold", "dead"}
 
 // lower binds, rewrites and orders a copy of the graph for execution.
 func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
-	bound, err := m.bind(c)
+	bound, err := m.bind(ctx, c)
 	if err != nil {
 		return nil, err
 	}
@@ -111,21 +120,43 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 	if _, err := rewrite.Run(ctx, bound, o); err != nil {
 		return nil, err
 	}
-	if _, err := schedule.Apply(ctx, bound.Graph, c.schedule); err != nil {
+	if err := schedule.Order(ctx, bound.Graph, c.schedule); err != nil {
 		return nil, err
 	}
 	return bound.Graph, nil
 }
 
 // Plan describes the memory plan of a program.
-func (p *Program) Plan() PlanInfo { return planInfo(p.prog) }
+func (p *Program) Plan() PlanInfo {
+	if !p.made() {
+		return PlanInfo{}
+	}
+	return planInfo(p.prog)
+}
+
+// made is false for a nil or zero program.
+func (p *Program) made() bool { return p != nil && p.prog != nil }
+
+// lifetime is nil for a nil or zero program.
+func (p *Program) lifetime() *lifetime {
+	if !p.made() {
+		return nil
+	}
+	return p.life
+}
 
 // CompileTime is how long compiling took.
-func (p *Program) CompileTime() time.Duration { return p.compile }
+func (p *Program) CompileTime() time.Duration {
+	if !p.made() {
+		return 0
+	}
+	return p.compile
+}
 
 // Run executes the program. The result tensors are fresh memory, owned by the
 // caller. Cancelling ctx ends the run at the next node or loop iteration.
-func (p *Program) Run(ctx context.Context, inputs map[string]*tensor.Dense) (map[string]*tensor.Dense, error) {
+func (p *Program) Run(ctx context.Context, inputs map[string]*tensor.Dense) (_ map[string]*tensor.Dense, err error) {
+	defer rescue.Into(&err)
 	values, err := valuesOf(inputs)
 	if err != nil {
 		return nil, err
@@ -144,94 +175,174 @@ func (p *Program) Run(ctx context.Context, inputs map[string]*tensor.Dense) (map
 }
 
 // RunValues is Run for values of any ONNX type; the results are copies.
-func (p *Program) RunValues(ctx context.Context, inputs map[string]ndarray.Value) (map[string]ndarray.Value, error) {
-	if err := p.handedOver(inputs); err != nil {
+func (p *Program) RunValues(ctx context.Context, inputs map[string]ndarray.Value) (_ map[string]ndarray.Value, err error) {
+	defer rescue.Into(&err)
+	if !p.made() {
+		return nil, errUnmade
+	}
+	if err := p.checkCaches(inputs); err != nil {
 		return nil, err
 	}
-	s, err := p.session()
+	s, err := p.idleSession()
 	if err != nil {
 		return nil, err
 	}
-	defer p.release(s)
-	out, err := s.RunValues(ctx, inputs)
-	if err != nil {
-		return nil, err
-	}
-	for k, v := range out {
-		out[k] = ndarray.CloneValue(v)
-	}
-	return out, nil
+	defer p.keepIdle(s)
+	return s.runValues(ctx, inputs, s.s.RunFresh)
 }
 
-func (p *Program) session() (*Session, error) {
-	select {
-	case s := <-p.idle:
-		return s, nil
-	default:
-	}
-	if s, ok := p.more.Get().(*Session); ok {
+// idleSession returns a session that waits for a run, or a new one.
+func (p *Program) idleSession() (*Session, error) {
+	if s := p.takeIdle(); s != nil {
 		return s, nil
 	}
 	return p.NewSession()
 }
 
-func (p *Program) release(s *Session) {
-	select {
-	case p.idle <- s:
-	default:
-		p.more.Put(s)
-	}
+// Session runs a program in one arena of its own. It serves one run at a time, from any
+// goroutine; what comes at the same time is refused with [ErrSessionInUse]. It allocates
+// nothing for values whose size is known.
+type Session struct {
+	p       *Program
+	s       *program.Session
+	args    []ndarray.Value
+	busy    atomic.Bool
+	poison  atomic.Bool
+	observe atomic.Pointer[func(*program.Instr, []ndarray.Value)]
+	size    *sessionSize
+	into    []*ndarray.Array // what RunInto was given, in the model's order
 }
 
-// Session runs a program in one arena of its own. It serves one run at a time
-// and allocates nothing for values whose size is known.
-type Session struct {
-	p    *Program
-	s    *program.Session
-	args []ndarray.Value
-}
+// ErrSessionInUse is the error of a call on a [Session] that another goroutine, or an
+// observer of the same run, is using.
+var ErrSessionInUse = errors.New("the session is in use: it serves one call at a time; give each goroutine a session, or use Program.Run")
 
 // NewSession allocates an arena.
-func (p *Program) NewSession() (*Session, error) { return p.wrap(p.prog.NewSession()) }
-
-func (p *Program) wrap(s *program.Session, err error) (*Session, error) {
-	if err != nil {
-		return nil, err
-	}
-	return &Session{p: p, s: s, args: make([]ndarray.Value, len(p.prog.Main.Params))}, nil
+func (p *Program) NewSession() (*Session, error) {
+	return p.wrap(func() (*program.Session, error) { return p.prog.NewSession() })
 }
 
-// Arena is memory that sessions of several programs (other shapes, other models) take turns in: it is as large as the
-// largest of them needs, not as all together. A run holds it; other runs wait. The results of a run are valid until the
-// next run of any session in the arena.
+func (p *Program) wrap(makeSession func() (*program.Session, error)) (*Session, error) {
+	return using(p.lifetime(), func() (*Session, error) {
+		s, err := makeSession()
+		if err != nil {
+			return nil, err
+		}
+		out := &Session{p: p, s: s, args: make([]ndarray.Value, len(p.prog.Main.Params)), into: make([]*ndarray.Array, len(p.outputs))}
+		p.counts.open(out)
+		return out, nil
+	})
+}
+
+// made is false for a nil or zero session.
+func (s *Session) made() bool { return s != nil && s.p.made() }
+
+// begin claims the session and the model's files for a run.
+func (s *Session) begin() error {
+	if !s.made() {
+		return errUnmade
+	}
+	if !s.busy.CompareAndSwap(false, true) {
+		return ErrSessionInUse
+	}
+	if err := s.p.life.enter(); err != nil {
+		s.busy.Store(false)
+		return err
+	}
+	s.s.Poison, s.s.Observe = s.poison.Load(), nil
+	if f := s.observe.Load(); f != nil {
+		s.s.Observe = *f
+	}
+	return nil
+}
+
+// end is the end of what began.
+func (s *Session) end() {
+	s.size.set(s.s.Bytes())
+	s.p.life.leave()
+	s.busy.Store(false)
+}
+
+// alone calls f when nobody else uses the session.
+func (s *Session) alone(f func() error) error {
+	if err := s.begin(); err != nil {
+		return err
+	}
+	defer s.end()
+	_, err := using(s.p.life, func() (struct{}, error) { return struct{}{}, f() })
+	return err
+}
+
+// Arena is memory that sessions of several programs (other shapes, other models) share: it is as large as the largest of
+// them needs, not the sum. A run locks it; other runs wait. The results of a run are valid until the next run of any
+// session in the arena.
 type Arena = program.Arena
 
 // NewArena returns an empty arena for [Program.NewSessionIn].
 func NewArena() *Arena { return program.NewArena() }
 
-// NewSessionIn makes a session that shares an arena with others: together they
-// hold what the largest needs, not the sum. Runs in one arena exclude each other.
+// NewSessionIn makes a session that shares an arena with others. Runs in one arena exclude
+// each other.
 func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
-	return p.wrap(p.prog.NewSessionIn(a))
+	if a == nil {
+		return nil, errors.New("the arena is nil; NewArena makes one")
+	}
+	return p.wrap(func() (*program.Session, error) { return p.prog.NewSessionIn(a) })
 }
 
 // Run executes the program on inputs in the model's order, reading them in
-// place. The results, in the model's order, lie in the arena (or are the inputs
-// and weights themselves) and are valid until the next run. Caches that the session
-// keeps (see [Program.Caches]) are nil among the inputs, and nil among the results.
+// place. The results, in the model's order, lie in memory of the session that no two of them
+// share, and are valid until the next run. They may be the inputs of that run: those are copied first.
+// An input in memory of the session that is no result of its last run is an [InputError].
+// What the session keeps (see [Program.Caches]) is nil among the inputs, and nil among the results.
 func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) ([]ndarray.Value, error) {
-	return s.s.Run(ctx, inputs)
+	if err := s.begin(); err != nil {
+		return nil, err
+	}
+	defer s.end()
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	out, err := s.guarded(ctx, inputs, s.s.Run)
+	return out, withCause(ctx, err)
 }
+
+// guarded runs while the files are watched.
+func (s *Session) guarded(ctx context.Context, inputs []ndarray.Value, run runner) (out []ndarray.Value, err error) {
+	s.p.counts.runs.Add(1)
+	defer s.p.life.guard(debug.SetPanicOnFault(true), (*files).checkNow, &err)
+	return run(ctx, inputs)
+}
+
+// runner is [program.Session.Run] or [program.Session.RunFresh].
+type runner = func(ctx context.Context, inputs []ndarray.Value) ([]ndarray.Value, error)
 
 // RunValues is Run by name; inputs with defaults may be left out, and those that
 // the session keeps (see [Program.Caches]).
 func (s *Session) RunValues(ctx context.Context, inputs map[string]ndarray.Value) (map[string]ndarray.Value, error) {
-	if err := s.p.arguments(s.args, inputs); err != nil {
+	if !s.made() {
+		return nil, errUnmade
+	}
+	return s.runValues(ctx, inputs, s.s.Run)
+}
+
+func (s *Session) runValues(ctx context.Context, inputs map[string]ndarray.Value, run runner) (map[string]ndarray.Value, error) {
+	if err := s.begin(); err != nil {
 		return nil, err
 	}
-	out, err := s.s.Run(ctx, s.args)
+	defer s.end()
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	defer clear(s.args)
+	out, err := s.guarded(ctx, nil, func(ctx context.Context, _ []ndarray.Value) ([]ndarray.Value, error) {
+		if err := s.p.arguments(s.args, inputs); err != nil {
+			return nil, err
+		}
+		return run(ctx, s.args)
+	})
 	if err != nil {
-		return nil, err
+		return nil, withCause(ctx, err)
 	}
 	res := make(map[string]ndarray.Value, len(out))
 	for i, name := range s.p.outputs {
@@ -242,10 +353,18 @@ func (s *Session) RunValues(ctx context.Context, inputs map[string]ndarray.Value
 	return res, nil
 }
 
-// Arguments lists inputs in the model's order, as [Session.Run] takes them, with defaults for those left out.
+// Arguments lists inputs in the model's order, as [Session.Run] takes them, with copies of defaults for those left out.
 func (p *Program) Arguments(inputs map[string]ndarray.Value) ([]ndarray.Value, error) {
-	args := make([]ndarray.Value, len(p.prog.Main.Params))
-	return args, p.arguments(args, inputs)
+	return using(p.lifetime(), func() ([]ndarray.Value, error) {
+		args := make([]ndarray.Value, len(p.prog.Main.Params))
+		err := p.arguments(args, inputs)
+		for i, prm := range p.prog.Graph.Params {
+			if _, given := inputs[prm.Name]; !given && args[i] != nil {
+				args[i] = ndarray.CloneValue(args[i])
+			}
+		}
+		return args, err
+	})
 }
 
 func (p *Program) arguments(args []ndarray.Value, inputs map[string]ndarray.Value) error {
@@ -255,6 +374,8 @@ func (p *Program) arguments(args []ndarray.Value, inputs map[string]ndarray.Valu
 		v, ok := inputs[prm.Name]
 		if ok {
 			known++
+		} else if p.isState(i) {
+			v = nil
 		} else if d := p.defaults[prm.Name]; d != nil {
 			a, err := d.Array()
 			if err != nil {
@@ -267,22 +388,15 @@ func (p *Program) arguments(args []ndarray.Value, inputs map[string]ndarray.Valu
 		args[i] = v
 	}
 	if known != len(inputs) {
-		for _, name := range slices.Sorted(maps.Keys(inputs)) {
-			if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return v.Name == name }) {
-				return &program.InputError{Name: name, Want: "one of " + portNames(params), Got: "an unknown name"}
-			}
-		}
+		return checkNames(params, inputs)
 	}
 	return nil
 }
 
 func portNames(vs []*ssa.Value) string {
-	s := ""
-	for i, v := range vs {
-		if i > 0 {
-			s += ", "
-		}
-		s += v.Name + " " + v.Type.String()
+	var ports []string
+	for _, v := range vs {
+		ports = append(ports, v.Name+" "+v.Type.String())
 	}
-	return s
+	return strings.Join(ports, ", ")
 }

@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -9,33 +10,8 @@ import (
 
 	"gorgonia.org/tensor"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
-)
-
-// The Go element types of tensors whose ONNX type Go lacks. Each holds the bit
-// pattern (types narrower than a byte: one element per byte).
-type (
-	// Float16 is an IEEE half-precision bit pattern.
-	Float16 uint16
-	// BFloat16 is a bfloat16 bit pattern.
-	BFloat16 uint16
-	// Float8E4M3FN is a float8 bit pattern; the other three likewise.
-	Float8E4M3FN   uint8
-	Float8E4M3FNUZ uint8
-	Float8E5M2     uint8
-	Float8E5M2FNUZ uint8
-	// Float8E8M0 is a power-of-two scale.
-	Float8E8M0 uint8
-	// Float4E2M1 is a float4 bit pattern in the low four bits.
-	Float4E2M1 uint8
-	// Float6E2M3 and Float6E3M2 are float6 bit patterns in the low six bits.
-	Float6E2M3 uint8
-	Float6E3M2 uint8
-	// Uint4, Int4, Uint2 and Int2 hold one number each.
-	Uint4 uint8
-	Int4  int8
-	Uint2 uint8
-	Int2  int8
 )
 
 // goTypes pairs ONNX element types with the Go types of a tensor.Dense.
@@ -71,15 +47,19 @@ var onnxTypes = func() map[reflect.Type]ndarray.DType {
 
 // ArrayOf views a tensor as an array over the same memory; a sliced, transposed
 // or column-major tensor is copied into row-major order first.
-func ArrayOf(d *tensor.Dense) (*ndarray.Array, error) {
-	if d == nil {
-		return nil, fmt.Errorf("the tensor is nil")
+func ArrayOf(d *tensor.Dense) (_ *ndarray.Array, err error) {
+	defer rescue.Into(&err)
+	if d == nil || d.Dtype().Type == nil {
+		return nil, errors.New("a tensor that is nil or has no element type")
 	}
 	dt, ok := onnxTypes[d.Dtype().Type]
 	if !ok || dt == ndarray.Int64 && d.Dtype().Size() != 8 {
-		return nil, fmt.Errorf("tensors of Go type %s have no ONNX element type", d.Dtype())
+		return nil, fmt.Errorf("a tensor of Go type %s, which has no ONNX element type", d.Dtype())
 	}
 	a := &ndarray.Array{DType: dt, Shape: slices.Clone([]int(d.Shape()))}
+	if slices.Contains(a.Shape, 0) {
+		return ndarray.New(dt, a.Shape...)
+	}
 	if d.RequiresIterator() || d.DataOrder().IsColMajor() {
 		return packed(d, a)
 	}
@@ -131,10 +111,14 @@ func packed(d *tensor.Dense, a *ndarray.Array) (*ndarray.Array, error) {
 }
 
 // DenseOf views an array as a tensor over the same memory.
-func DenseOf(v ndarray.Value) (*tensor.Dense, error) {
+func DenseOf(v ndarray.Value) (_ *tensor.Dense, err error) {
+	defer rescue.Into(&err)
 	a, ok := v.(*ndarray.Array)
-	if !ok {
+	if !ok || a == nil {
 		return nil, fmt.Errorf("the value is a %T, not a tensor; use RunValues", v)
+	}
+	if n, err := ndarray.ByteSize(a.DType, a.Shape); err != nil || a.DType != ndarray.String && n > len(a.Data) {
+		return nil, fmt.Errorf("the data of %v is shorter than its shape says", a)
 	}
 	t := goTypes[a.DType]
 	if t == nil {
@@ -162,14 +146,17 @@ func sliceOf(t reflect.Type, data []byte, n int) any {
 	return s.Interface()
 }
 
+// valuesOf views tensors as arrays. Of several errors, it returns that of the first name.
 func valuesOf(in map[string]*tensor.Dense) (map[string]ndarray.Value, error) {
 	out := make(map[string]ndarray.Value, len(in))
-	for _, name := range slices.Sorted(maps.Keys(in)) {
-		a, err := ArrayOf(in[name])
-		if err != nil {
-			return nil, fmt.Errorf("input %q: %w", name, err)
+	var failed string
+	var err error
+	for name, d := range in {
+		a, e := ArrayOf(d)
+		if e != nil && (err == nil || name < failed) {
+			failed, err = name, &InputError{Name: name, Want: "a tensor", Got: e.Error()}
 		}
 		out[name] = a
 	}
-	return out, nil
+	return out, err
 }

@@ -6,12 +6,21 @@
 //	m, err := berth.Open("model.onnx")
 //	defer m.Close()
 //	p, err := m.Compile(ctx, berth.WithShape("x", 1, 3, 224, 224))
-//	out, err := p.Run(ctx, map[string]*tensor.Dense{"x": x})
+//	x, err := berth.Tensor(pixels, 1, 3, 224, 224) // pixels is a []float32
+//	out, err := p.RunValues(ctx, map[string]ndarray.Value{"x": x})
+//	scores, err := berth.As[float32](out["scores"])
 //
-// Compiling works out where every tensor lives in one arena, proves the plan
-// sound with two judges that share no code with the planner, and prepares a
-// kernel per node. A [Program] never changes and may be run by any number of
+// [Model.RunValues] compiles by itself, for each shape anew; servers compile once and share the
+// [Program]; a [Session] is for one stream. [Program.RunInto] and [Session.RunInto] write into
+// memory of the caller's.
+//
+// Compiling plans an offset for every tensor in one arena, checks the plan with two
+// verifiers that share no code with the planner, and prepares a kernel per kind of
+// node. A [Program] never changes and may be run by any number of
 // goroutines at once; each run uses a [Session], which owns one arena.
+//
+// [Model.Close] may be called at any time, also while programs run: what begins
+// later fails with [ErrClosed].
 //
 // Operators that few models hold (ImageDecoder, training, some of com.microsoft)
 // are linked by importing github.com/berth-onnx/berth/ops/all.

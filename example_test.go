@@ -8,12 +8,14 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels"
 )
 
@@ -180,4 +182,67 @@ func ExampleModel_Compare() {
 	// Output:
 	// naive: optimal false, copies 0 bytes per loop iteration
 	// greedy-size: optimal true, copies 0 bytes per loop iteration
+}
+
+// A server reloads a model while requests run: it swaps the program and closes the old model.
+// Runs in progress end as ever; one that comes too late is tried again with the new program.
+func Example_reload() {
+	var now atomic.Pointer[berth.Program]
+	load := func(name string) (*berth.Model, error) {
+		m := builtin(name) // berth.Open(path)
+		p, err := m.Compile(context.Background())
+		if err == nil {
+			now.Store(p)
+		}
+		return m, err
+	}
+	handle := func(in map[string]*tensor.Dense) (map[string]*tensor.Dense, error) {
+		for {
+			out, err := now.Load().Run(context.Background(), in)
+			if !errors.Is(err, berth.ErrClosed) {
+				return out, err
+			}
+		}
+	}
+	old, err := load("mlp")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := load("mlp"); err != nil {
+		log.Fatal(err)
+	}
+	old.Close()
+	out, err := handle(map[string]*tensor.Dense{"x": ones(4, 64)})
+	fmt.Println(out["probabilities"].Shape(), err)
+	// Output:
+	// (4, 10) <nil>
+}
+
+// A session keeps the state of a streaming model from run to run.
+func ExampleWithState() {
+	g, err := ssa.ParseGraph(`graph "mean" { in %x: float32[1] in %state: float32[1] const %half: float32[] = 0.5
+		%sum = Add(%x, %state) %stateN = Mul(%sum, %half) %y = Identity(%stateN) out %y, %stateN }`)
+	if err != nil {
+		log.Fatal(err)
+	}
+	m := berth.FromModule(&ssa.Module{Graph: g})
+	p, err := m.Compile(context.Background(), berth.WithState("state", "stateN"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	s, err := p.NewSession()
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		out, err := s.RunValues(context.Background(), map[string]ndarray.Value{"x": ndarray.Of([]float32{8}, 1)})
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(out["y"].(*ndarray.Array).Float(0))
+	}
+	// Output:
+	// 4
+	// 6
+	// 7
 }

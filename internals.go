@@ -3,19 +3,53 @@ package berth
 import (
 	"io"
 
-	"github.com/berth-onnx/berth/onnxexport"
-	"github.com/berth-onnx/berth/program"
-	"github.com/berth-onnx/berth/rewrite"
+	"github.com/berth-onnx/berth/internal/onnxexport"
+	"github.com/berth-onnx/berth/internal/program"
+	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/rewrite"
+	"github.com/berth-onnx/berth/internal/safefile"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/ops"
 )
 
-// InputError reports an input that does not fit a program.
-type InputError = program.InputError
+// The errors that callers may want to tell apart, by errors.As, are of one family for [Model],
+// [Program] and [Session]: what was given does not fit ([InputError], [OutputError], [CacheError],
+// [TypeError], [ShapeError]), a file can not be read or written ([ImportError], [ExportError]),
+// a node failed ([NodeError], around the cause), memory does not suffice ([MemoryError]), or
+// berth has a bug ([PanicError]). A run that its context ended is both ctx.Err() and
+// [context.Cause], for errors.Is.
+type (
+	// InputError reports an input that does not fit the model.
+	InputError = program.InputError
+	// OutputError reports a buffer that can not take a result; see [Program.RunInto].
+	OutputError = program.OutputError
+	// CacheError reports a cache without room for the rows of a run.
+	CacheError = program.CacheError
+	// TypeError reports elements asked for as a Go type that is not theirs; see [As].
+	TypeError = ndarray.TypeError
+	// ShapeError reports data that is not as long as its shape says.
+	ShapeError = ndarray.ShapeError
+	// ImportError says why a file is not a model that berth can take.
+	ImportError = onnximport.ImportError
+	// ExportError says why a model can not be written as ONNX.
+	ExportError = onnxexport.ExportError
+	// NodeError names the node that failed, its operator and the types of its operands.
+	NodeError = ops.NodeError
+	// MemoryError reports that a run, or a step before it, needs more memory than it may use.
+	MemoryError = ops.MemoryError
+	// PanicError is a panic inside berth, with its stack: a bug.
+	PanicError = ops.PanicError
+)
 
-// CacheError reports a cache without room for the rows of a run.
-type CacheError = program.CacheError
+// Hook is told when the nodes of a run begin and end; see [WithHook].
+type Hook = program.Hook
 
-// ExportError says why a model can not be written as ONNX.
-type ExportError = onnxexport.ExportError
+// Event is one node of a run, as a [Hook] is told of it.
+type Event = program.Event
+
+// TargetError says why a path can not be written to.
+type TargetError = safefile.TargetError
 
 // PassStat is one run of one rewriting pass over a whole model.
 type PassStat = rewrite.PassStat
@@ -25,4 +59,7 @@ type Dump struct{ d rewrite.Dump }
 
 // WriteHTML writes one self-contained page: a column per pass, those that changed nothing folded to a narrow strip, lines
 // that are new against the last change marked.
-func (d *Dump) WriteHTML(w io.Writer) error { return d.d.WriteHTML(w) }
+func (d *Dump) WriteHTML(w io.Writer) (err error) {
+	defer rescue.Into(&err)
+	return d.d.WriteHTML(w)
+}

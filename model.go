@@ -2,28 +2,30 @@ package berth
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
 
 	"gorgonia.org/tensor"
 
-	"github.com/berth-onnx/berth/backend/cpu"
+	"github.com/berth-onnx/berth/internal/cpu"
+	"github.com/berth-onnx/berth/internal/onnxexport"
+	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/rewrite"
+	"github.com/berth-onnx/berth/internal/schedule"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
-	"github.com/berth-onnx/berth/rewrite"
-	"github.com/berth-onnx/berth/schedule"
 	"github.com/berth-onnx/berth/ssa"
 )
 
 // Model is an ONNX model in memory. It is safe for concurrent use.
 type Model struct {
-	module *ssa.Module
-	root   *Model // the model whose file mapping this one's constants lie in; nil for itself
-
-	weights func() *cpu.Weights // the packed weights of all programs, of the root's
+	module  *ssa.Module
+	life    *lifetime
+	weights func() *cpu.Weights // the packed weights of all programs, shared with models made from this one
+	made    stock               // its programs
 
 	mu       sync.Mutex
 	programs []boundProgram // most recently used first
@@ -38,58 +40,111 @@ type boundProgram struct {
 }
 
 // Open maps and imports a model file. Weights stay in the file's mapping until
-// they are used; call [Model.Close] when the model and everything made from it
-// is no longer used. Errors name file, node, operator and remedy
-// ([onnximport.ImportError]).
+// they are used; call [Model.Close] when the model is no longer used. Errors name
+// file, node, operator and remedy ([onnximport.ImportError]).
 //
-// Of the options, [WithChannelBlock] matters here.
-func Open(path string, opts ...Option) (*Model, error) {
-	return newModel(onnximport.Load(path, importOptions(false, opts)))
+// While weights are read from them, files must not be written to, which is noticed
+// ([FileChangedError]); a file that is replaced by renaming stays as it is for those who
+// have it open. [WithoutMapping] reads files into memory instead.
+//
+// Of the options, [WithChannelBlock], [WithContext], [WithDataRoot] and [WithoutMapping] matter here.
+func Open(path string, opts ...Option) (_ *Model, err error) {
+	defer rescue.Into(&err)
+	o := importOptions(false, opts)
+	return newModel(o)(onnximport.Load(path, o))
 }
 
-func newModel(m *ssa.Module, err error) (*Model, error) {
-	if err != nil {
-		return nil, err
+// newModel wraps what an import gives.
+func newModel(o onnximport.Options) func(*ssa.Module, error) (*Model, error) {
+	return func(m *ssa.Module, err error) (*Model, error) {
+		if err != nil {
+			return nil, withCause(o.Context, err)
+		}
+		return &Model{module: m, life: newLifetime(m, newFiles(m.Holds), true), weights: sync.OnceValue(cpu.NewWeights)}, nil
 	}
-	return FromModule(m), nil
 }
 
-// OpenLenient opens a model for looking at: nodes that can not be understood
-// stay opaque, and [Model.Warnings] says why.
-func OpenLenient(path string, opts ...Option) (*Model, error) {
-	return newModel(onnximport.Load(path, importOptions(true, opts)))
+// withCause adds the cause of a context's end to an error that the end led to.
+func withCause(ctx context.Context, err error) error {
+	if err == nil || ctx == nil || ctx.Err() == nil || !errors.Is(err, ctx.Err()) {
+		return err
+	}
+	if cause := context.Cause(ctx); !errors.Is(err, cause) {
+		return fmt.Errorf("%w: %w", err, cause)
+	}
+	return err
+}
+
+// OpenLenient opens a model for inspection: nodes that can not be imported stay
+// opaque, and [Model.Warnings] says why.
+func OpenLenient(path string, opts ...Option) (_ *Model, err error) {
+	defer rescue.Into(&err)
+	o := importOptions(true, opts)
+	return newModel(o)(onnximport.Load(path, o))
 }
 
 // Parse imports a serialized model, which must not change while it is in use.
-// External data can not be reached.
-func Parse(data []byte, opts ...Option) (*Model, error) {
-	return newModel(onnximport.FromBytes(data, "", importOptions(false, opts)))
+// External data can not be reached, except by [WithExternalData].
+func Parse(data []byte, opts ...Option) (_ *Model, err error) {
+	defer rescue.Into(&err)
+	o := importOptions(false, opts)
+	return newModel(o)(onnximport.FromBytes(data, "", o))
 }
 
-// FromModule wraps a module built or imported elsewhere.
+// FromModule wraps a module built or imported elsewhere. [Model.Close] closes it. If its graph
+// is not sound ([ssa.Check]), that is the error of everything that is done with the model.
 func FromModule(m *ssa.Module) *Model {
-	return &Model{module: m, weights: sync.OnceValue(cpu.NewWeights)}
+	if m == nil {
+		return &Model{}
+	}
+	out := &Model{module: m, life: newLifetime(m, newFiles(m.Holds), false), weights: sync.OnceValue(cpu.NewWeights)}
+	if out.life.bad = ssa.Check(m.Graph); out.life.bad != nil {
+		out.module = nil
+	}
+	return out
+}
+
+// lifetime is nil for a nil or zero model.
+func (m *Model) lifetime() *lifetime {
+	if m == nil {
+		return nil
+	}
+	return m.life
+}
+
+// source is the module, an empty one for a nil or zero model.
+func (m *Model) source() *ssa.Module {
+	if m == nil || m.module == nil {
+		return &ssa.Module{Graph: ssa.NewGraph("")}
+	}
+	return m.module
 }
 
 // Graph returns a copy of the model's graph; constants are shared and must not be changed.
+// Those in a mapped file are copied when they are read, and can not be read any more once
+// the model is closed.
 func (m *Model) Graph() *ssa.Graph {
-	g, _ := m.module.Graph.Clone()
-	return g
+	g, _ := m.source().Graph.Clone()
+	return m.lifetime().isolated(g)
 }
 
-// Opsets lists the operator sets that the model imports, as it was read.
-func (m *Model) Opsets() []ssa.Opset { return slices.Clone(m.module.Opsets) }
+// Warnings lists what the importer noticed without refusing the model.
+func (m *Model) Warnings() []string { return m.source().Warnings }
 
-// Warnings lists what the importer noticed and went on with.
-func (m *Model) Warnings() []string { return m.module.Warnings }
-
-// Close releases the model's file mapping. Models made from it by
-// [Model.Optimize] and programs share the mapping: close the first one last.
+// Close ends the use of the model, of its programs and of their sessions: what begins
+// later fails with [ErrClosed]. It does not wait. Operations in progress, runs among them,
+// end as ever; the last one gives the memory of the model's files back. Models made by
+// [Model.Optimize] are closed by themselves, in any order: they share the files. Results
+// stay valid. Closing twice does nothing.
 func (m *Model) Close() error {
-	if m.root != nil {
+	if m == nil {
 		return nil
 	}
-	return m.module.Close()
+	err := m.life.close()
+	for _, p := range m.made.alive() {
+		p.Trim()
+	}
+	return err
 }
 
 // Port describes an input or output.
@@ -101,18 +156,20 @@ type Port struct {
 
 // Inputs lists the inputs in order.
 func (m *Model) Inputs() []Port {
-	out := make([]Port, len(m.module.Graph.Params))
-	for i, v := range m.module.Graph.Params {
-		out[i] = Port{v.Name, v.Type, m.module.Defaults[v.Name] != nil}
+	module := m.source()
+	out := make([]Port, len(module.Graph.Params))
+	for i, v := range module.Graph.Params {
+		out[i] = Port{v.Name, v.Type, module.Defaults[v.Name] != nil}
 	}
 	return out
 }
 
 // Outputs lists the outputs in order.
 func (m *Model) Outputs() []Port {
-	out := make([]Port, len(m.module.Graph.Results))
-	for i, v := range m.module.Graph.Results {
-		out[i] = Port{Name: m.module.OutputName(i), Type: v.Type}
+	module := m.source()
+	out := make([]Port, len(module.Graph.Results))
+	for i, v := range module.Graph.Results {
+		out[i] = Port{Name: module.OutputName(i), Type: v.Type}
 	}
 	return out
 }
@@ -127,39 +184,66 @@ type OptimizeReport struct {
 // dimensions given as options are frozen into it. The receiver is unchanged;
 // weights are shared.
 func (m *Model) Optimize(ctx context.Context, opts ...Option) (*Model, *OptimizeReport, error) {
-	c := newConfig(opts)
-	bound, err := m.bind(&c)
+	r := &OptimizeReport{}
+	o, err := usingContext(ctx, m.lifetime(), func() (*Model, error) { return m.optimize(ctx, newConfig(opts), r) })
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, withCause(ctx, err)
 	}
-	r := &OptimizeReport{Before: StatsOf(m.module.Graph)}
+	return o, r, nil
+}
+
+func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Model, error) {
+	bound, err := m.bind(ctx, &c)
+	if err != nil {
+		return nil, err
+	}
+	r.Before = m.Contents()
+	limitOpset(bound, c.maxOpset)
 	did, err := rewrite.Run(ctx, bound, rewrite.Options{List: &rewrite.Portable, Check: c.check, Shuffle: c.check,
 		Dump: c.dump, Off: c.off, MaxOpset: c.maxOpset, Unroll: c.unroll})
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if _, err := schedule.Apply(ctx, bound.Graph, c.schedule); err != nil {
-		return nil, nil, err
+	if err := schedule.Order(ctx, bound.Graph, c.schedule); err != nil {
+		return nil, err
+	}
+	if err := onnxexport.CheckOpset(bound, c.maxOpset); err != nil {
+		return nil, err
 	}
 	r.Passes, r.After = did.Passes, StatsOf(bound.Graph)
-	return &Model{module: bound, root: m.base(), weights: m.weights}, r, nil
+	return &Model{module: bound, life: newLifetime(bound, m.life.share.files, true), weights: m.weights}, nil
 }
 
-func (m *Model) base() *Model {
-	if m.root != nil {
-		return m.root
+// limitOpset lowers the version of the default operator set that a file is to import, if it is above most. 0 is no limit.
+func limitOpset(m *ssa.Module, most int) {
+	if most <= 0 || m.OpsetVersion("") <= most {
+		return
 	}
-	return m
+	m.Opsets = slices.Clone(m.Opsets)
+	for i := range m.Opsets {
+		if m.Opsets[i].Domain == "" {
+			m.Opsets[i].Version = most
+		}
+	}
+}
+
+// CheckPortable reports what makes other tools refuse a model that berth runs: a node in a branch of an If whose operands
+// the operator does not accept. berth runs the other branch; onnx.checker and ONNX Runtime infer both. The error is an
+// [*ops.NodeError].
+func (m *Model) CheckPortable() (err error) {
+	defer rescue.Into(&err)
+	_, err = using(m.life, func() (struct{}, error) { return struct{}{}, ops.CheckBranches(m.module.Graph) })
+	return err
 }
 
 // bind copies the module with shapes and symbols fixed.
-func (m *Model) bind(c *config) (*ssa.Module, error) {
-	g, err := ops.Bind(m.module.Graph, ops.Binding{Shapes: c.shapes, Dims: c.dims})
+func (m *Model) bind(ctx context.Context, c *config) (*ssa.Module, error) {
+	g, err := ops.Bind(ctx, m.module.Graph, ops.Binding{Shapes: c.shapes, Dims: c.dims})
 	if err != nil {
 		return nil, err
 	}
 	bound := *m.module
-	bound.Graph, bound.Holds = g, nil
+	bound.Graph, bound.Holds, bound.Operators = g, nil, nil
 	return &bound, nil
 }
 
@@ -172,19 +256,26 @@ type SaveOptions struct {
 	Metadata map[string]string
 }
 
-// DataFiles lists the names that [Model.Save] can give the data file of a model file.
+// DataFiles lists the files beside the model file at path in which it keeps weights; none if path is no model file.
 func DataFiles(path string) []string { return onnxexport.DataFiles(path) }
 
-// Save writes the model as an ONNX file, and weights to one of [DataFiles] if there is need. A file or the target of a link
-// that is there is replaced when all is complete, and keeps its permissions; folders, devices and pipes are refused.
+// Save writes the model as an ONNX file and, if necessary, weights to a file PATH.HASH.data beside it, named by a hash of
+// its content. An existing file, or the target of a link, is replaced when all is complete, and keeps its permissions; a
+// process that ends at any moment leaves the old model and its weights or the new ones. Data files of the model that was
+// replaced are removed last, unless another model in the folder refers to them. What is no regular file or is read-only, and
+// a missing folder, is refused with a [*TargetError] before anything is written.
 func (m *Model) Save(path string, o SaveOptions) error {
-	return onnxexport.Save(m.module, path, onnxexport.Options{External: o.External, Metadata: o.Metadata})
+	_, err := using(m.lifetime(), func() (struct{}, error) {
+		return struct{}{}, onnxexport.Save(m.module, path, onnxexport.Options{External: o.External, Metadata: o.Metadata, Check: m.life.share.files.check})
+	})
+	return err
 }
 
 // Run compiles the model for the shapes of the inputs, unless it did before, and
 // runs it once. The results are fresh tensors. A few programs are kept, the
 // least recently used one is dropped.
-func (m *Model) Run(ctx context.Context, inputs map[string]*tensor.Dense, opts ...Option) (map[string]*tensor.Dense, error) {
+func (m *Model) Run(ctx context.Context, inputs map[string]*tensor.Dense, opts ...Option) (_ map[string]*tensor.Dense, err error) {
+	defer rescue.Into(&err)
 	values, err := valuesOf(inputs)
 	if err != nil {
 		return nil, err
@@ -197,7 +288,8 @@ func (m *Model) Run(ctx context.Context, inputs map[string]*tensor.Dense, opts .
 }
 
 // RunValues is Run for values of any ONNX type.
-func (m *Model) RunValues(ctx context.Context, inputs map[string]ndarray.Value, opts ...Option) (map[string]ndarray.Value, error) {
+func (m *Model) RunValues(ctx context.Context, inputs map[string]ndarray.Value, opts ...Option) (_ map[string]ndarray.Value, err error) {
+	defer rescue.Into(&err)
 	p, err := m.programFor(ctx, inputs, opts)
 	if err != nil {
 		return nil, err
@@ -207,13 +299,22 @@ func (m *Model) RunValues(ctx context.Context, inputs map[string]ndarray.Value, 
 
 // programFor returns the program for the shapes of a set of inputs.
 func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value, opts []Option) (*Program, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	if err := m.checkInputs(inputs); err != nil {
+		return nil, err
+	}
 	c := newConfig(opts)
-	key := fmt.Sprint(c.threads, c.planner, c.schedule, c.backend, c.optimizeFor, c.noPasses, c.noInPlace, c.copyViews, c.bounds)
-	for _, in := range m.module.Graph.Params {
-		if a, ok := inputs[in.Name].(*ndarray.Array); ok {
+	key := fmt.Sprint(c.threads, c.planner, c.schedule, c.backend, c.optimizeFor, c.accuracy, c.noPasses, c.noInPlace, c.copyViews, c.bounds, c.states, c.idle) + fmt.Sprintf("%p", c.hook)
+	for _, in := range m.source().Graph.Params {
+		if a, ok := inputs[in.Name].(*ndarray.Array); ok && a != nil {
 			c.shapes[in.Name] = a.Shape
 			key += fmt.Sprint(in.Name, a.Shape)
 		}
+	}
+	if m == nil {
+		return nil, errUnmade
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -221,10 +322,12 @@ func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value,
 		if b.key == key {
 			copy(m.programs[1:i+1], m.programs[:i])
 			m.programs[0] = b
+			m.made.hits.Add(1)
 			return b.p, nil
 		}
 	}
-	p, err := m.compile(ctx, c)
+	m.made.misses.Add(1)
+	p, err := using(m.life, func() (*Program, error) { return m.compile(ctx, c) })
 	if err != nil {
 		return nil, err
 	}

@@ -1,14 +1,17 @@
 package berth
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 
 	"github.com/berth-onnx/berth/backend"
-	"github.com/berth-onnx/berth/backend/cpu"
-	"github.com/berth-onnx/berth/backend/cpu/kern"
+	"github.com/berth-onnx/berth/internal/cpu"
+	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/planner"
-	"github.com/berth-onnx/berth/rewrite"
 )
 
 // Option changes how a model is optimized or compiled. Options that do not
@@ -19,6 +22,9 @@ type config struct {
 	shapes    map[string][]int
 	dims      map[string]int64
 	bounds    map[string]int64
+	states    []statePair
+	idle      IdleLimits
+	noMapping bool
 	threads   int
 	planner   string
 	schedule  string
@@ -26,7 +32,7 @@ type config struct {
 	check     bool
 	noPasses  bool
 	noInPlace bool
-	noMerge   bool // alternatives of control flow do not share either
+	noMerge   bool // branches of control flow do not share memory either
 	copyViews bool
 	dump      *rewrite.Dump
 	off       []string
@@ -34,16 +40,24 @@ type config struct {
 	unroll    bool
 	maxMemory int64
 
+	dataRoot string
+
 	parallelSafe bool
 	channelBlock int
+	ctx          context.Context
 	optimizeFor  Aim
+	hook         *Hook
+	data         func(location string) ([]byte, error) // of external data
+	accuracy     Accuracy
 	weights      *cpu.Weights
 }
 
 func newConfig(opts []Option) config {
-	c := config{shapes: map[string][]int{}, dims: map[string]int64{}, bounds: map[string]int64{}, threads: 1, backend: "cpu"}
+	c := config{shapes: map[string][]int{}, dims: map[string]int64{}, bounds: map[string]int64{}, threads: 1, backend: "cpu", idle: defaultIdle()}
 	for _, o := range opts {
-		o(&c)
+		if o != nil {
+			o(&c)
+		}
 	}
 	return c
 }
@@ -56,21 +70,36 @@ func WithShape(input string, shape ...int) Option {
 // WithDim fixes a symbolic dimension ("N", "batch", …) everywhere.
 func WithDim(symbol string, n int64) Option { return func(c *config) { c.dims[symbol] = n } }
 
-// WithBound leaves a symbolic dimension open, but says how large it gets at most.
-// An input that some result continues along it, Concat(past, new), is a cache then:
-// a [Session] keeps it and writes only the new rows; see [Program.Caches]. A bound
-// below 1, or for what is no dimension of an input, is an error when compiling.
+// WithBound leaves a symbolic dimension open and declares its maximum. An input that
+// some result continues along it, Concat(past, new), is a cache then: a [Session] keeps
+// it and writes only the new rows; see [Program.Caches]. A bound below 1, or of a symbol
+// that is no dimension of an input, is an error when compiling.
 func WithBound(symbol string, most int64) Option {
 	return func(c *config) { c.bounds[symbol] = most }
 }
 
+// WithState has each [Session] keep a recurrent state: the input is what the result was in the
+// run before, zeros (or the input's default) at first. It is left out of a run then, and the
+// result is not delivered; see [Program.Caches]. Types and shapes of both must be known and
+// the same; bind open dimensions by [WithShape] or [WithDim]. Several states may be named.
+func WithState(input, result string) Option {
+	return func(c *config) { c.states = append(c.states, statePair{input, result}) }
+}
+
+// WithoutMapping has [Open] read files into memory instead of mapping them, for files that
+// may be written to while the model is in use.
+func WithoutMapping() Option { return func(c *config) { c.noMapping = true } }
+
+// WithIdleLimits bounds the sessions that a program keeps between runs of [Program.Run] and [Model.Run].
+func WithIdleLimits(l IdleLimits) Option { return func(c *config) { c.idle = l } }
+
 // WithThreads sets how many threads one run may use; the default is 1.
 func WithThreads(n int) Option { return func(c *config) { c.threads = max(n, 1) } }
 
-// WithMaxMemory limits what the Go heap of the process may hold while a compiled
-// model runs: arenas, results whose size only data tells, weights that are not in
-// mapped files. A run that would need more fails with an [ops.MemoryError] before
-// it takes the memory. The default, and 0, is [ops.DefaultMaxMemory].
+// WithMaxMemory limits the Go heap of the process while a compiled model runs: arenas,
+// results whose size depends on data, weights that are not in mapped files. A run that
+// would need more fails with an [ops.MemoryError] before it allocates the memory. The
+// default, and 0, is [ops.DefaultMaxMemory].
 func WithMaxMemory(bytes int64) Option { return func(c *config) { c.maxMemory = bytes } }
 
 // WithPlanner chooses the memory planner by name; see [Planners].
@@ -86,6 +115,18 @@ func WithSchedule(name string) Option { return func(c *config) { c.schedule = na
 // more memory wherever the graph branches.
 func WithParallelSafe() Option { return func(c *config) { c.parallelSafe = true } }
 
+// WithHook has a hook told of every node of every run, whether of a [Model], a [Program] or a
+// [Session] of it. It costs two calls of the clock per node; without a hook, runs cost nothing
+// more. The functions must not run the same session.
+func WithHook(h *Hook) Option { return func(c *config) { c.hook = h } }
+
+// WithExternalData tells [Parse] and [Read] the files in which the model keeps weights outside
+// its own, by the locations that it names, and [Open] and [OpenFS] to look there instead of
+// beside the model. The bytes must not change while the model is in use.
+func WithExternalData(files map[string][]byte) Option {
+	return func(c *config) { c.data = dataIn(files) }
+}
+
 // WithBackend chooses what computes the nodes: "cpu" (the default) or "reference".
 func WithBackend(name string) Option { return func(c *config) { c.backend = name } }
 
@@ -94,12 +135,29 @@ type Aim uint8
 
 // The aims.
 const (
-	Speed  Aim = iota // the fastest algorithm, whatever its layout of the weights takes
+	Speed  Aim = iota // the fastest algorithm, however large its layout of the weights is
 	Memory            // no layout of weights that takes more than they do (Winograd's: 1.8 to 4 times)
 )
 
 // WithOptimizeFor chooses between speed, the default, and memory.
 func WithOptimizeFor(a Aim) Option { return func(c *config) { c.optimizeFor = a } }
+
+// Accuracy is which algorithms kernels may use.
+type Accuracy uint8
+
+// The accuracies. By either, a NaN, infinite or huge value reaches only the results that the
+// operators' formulas say.
+const (
+	// Fast allows Winograd's algorithm for 3×3 convolutions, whose errors are relative to the
+	// largest input of a tile: on data of networks about four times those of a direct sum.
+	Fast Accuracy = iota
+	// Strict allows only kernels whose errors are within the bound of direct summation,
+	// (K+2)·2⁻²⁴·Σ|aᵢbᵢ| for a sum of K products; 3×3 convolutions take up to four times as long.
+	Strict
+)
+
+// WithAccuracy chooses between fast, the default, and strict algorithms.
+func WithAccuracy(a Accuracy) Option { return func(c *config) { c.accuracy = a } }
 
 // WithCheck verifies the graph after every pass and runs each pass on a shuffled
 // node order.
@@ -117,21 +175,37 @@ func WithoutInPlace() Option { return func(c *config) { c.noInPlace = true } }
 // WithoutViews gives reshapes and the like memory of their own, for comparisons.
 func WithoutViews() Option { return func(c *config) { c.copyViews = true } }
 
-// WithMaxOpset lets rewriting use operators up to that version of the default
-// operator set; the default is the version the model imports.
+// WithMaxOpset sets the newest version of the default operator set that an optimized model may import: rewriting uses
+// operators up to that version, and where the model imports a newer one, its nodes are written in that one. If a node has
+// no such form, [Model.Optimize] fails with an [*ExportError]. The default is the version the model imports.
 func WithMaxOpset(v int) Option { return func(c *config) { c.maxOpset = v } }
 
 // WithUnrolledLoops lets [Model.Optimize] write out loops of a known number of
 // iterations, for runtimes that are slow at loops.
 func WithUnrolledLoops() Option { return func(c *config) { c.unroll = true } }
 
-// WithChannelBlock tells [Open] for which block of channels, 8 or 16, ONNX Runtime
-// wrote a model at its highest optimization level; such a file does not always show
-// it. See [onnximport.Options].
+// WithChannelBlock tells [Open] the number of channels in a block, 8 or 16, of a model
+// that ONNX Runtime wrote at its highest optimization level; the file does not always
+// determine it. See [onnximport.Options].
 func WithChannelBlock(n int) Option { return func(c *config) { c.channelBlock = n } }
 
+// WithContext lets a context end [Open], [OpenLenient] and [Parse] early. Operations that
+// take a context of their own do not look at it.
+func WithContext(ctx context.Context) Option { return func(c *config) { c.ctx = ctx } }
+
+// WithDataRoot tells [Open] a folder in which external data may lie, after links are followed, besides the folder of the
+// model and, where the model's path is a symbolic link, that of the file it leads to. Files with several hard links are read
+// there only.
+func WithDataRoot(folder string) Option { return func(c *config) { c.dataRoot = folder } }
+
 // WithDump records the graph after every pass; see [Dump.WriteHTML].
-func WithDump(d *Dump) Option { return func(c *config) { c.dump = &d.d } }
+func WithDump(d *Dump) Option {
+	return func(c *config) {
+		if d != nil {
+			c.dump = &d.d
+		}
+	}
+}
 
 // Planners lists the memory planners, from the simplest to the default.
 func Planners() []string { return planner.Names() }
@@ -140,19 +214,20 @@ func Planners() []string { return planner.Names() }
 func DefaultPlanner() string { return planner.Names()[len(planner.Names())-1] }
 
 func (c *config) plannerOf() (planner.Planner, error) {
-	if c.planner == "" {
-		return planner.Get(DefaultPlanner())
-	}
-	return planner.Get(c.planner)
+	return planner.Get(cmp.Or(c.planner, DefaultPlanner()))
 }
 
 func (c *config) backendOf() (backend.Backend, error) {
 	switch c.backend {
 	case "", "cpu":
-		if err := kern.StartError(); err != nil {
+		if err := machine.StartError(); err != nil {
 			return nil, fmt.Errorf("environment variable BERTH_CPU: %w", err)
 		}
-		return cpu.NewWith(cpu.Options{Winograd: kern.Winograd4, Weights: c.weights, Memory: c.optimizeFor == Memory}), nil
+		o := cpu.Options{Winograd: convolve.Winograd4, Weights: c.weights, Memory: c.optimizeFor == Memory}
+		if c.accuracy == Strict {
+			o.Winograd, o.Strict = convolve.WinogradOff, true
+		}
+		return cpu.NewWith(o), nil
 	case "reference":
 		return backend.Reference{}, nil
 	}
@@ -161,5 +236,5 @@ func (c *config) backendOf() (backend.Backend, error) {
 
 func importOptions(lenient bool, opts []Option) onnximport.Options {
 	c := newConfig(opts)
-	return onnximport.Options{Lenient: lenient, ChannelBlock: c.channelBlock}
+	return onnximport.Options{Context: c.ctx, Lenient: lenient, ChannelBlock: c.channelBlock, NoMapping: c.noMapping, Data: c.data, DataRoot: c.dataRoot}
 }

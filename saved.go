@@ -7,8 +7,13 @@ import "github.com/berth-onnx/berth/internal/onnxwire"
 const PlanKey = "berth.plan"
 
 // SavePlan returns the program's memory plan as text for [PlanKey]. It is used
-// again only for the very same planning problem, and judged again.
-func (p *Program) SavePlan() string { return p.prog.SavePlan() }
+// again only for the very same planning problem, and verified again.
+func (p *Program) SavePlan() string {
+	if !p.made() {
+		return ""
+	}
+	return p.prog.SavePlan()
+}
 
 // savedPlans returns the plans kept in the model's metadata, unless a planner
 // was asked for by name.

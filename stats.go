@@ -1,9 +1,11 @@
 package berth
 
 import (
+	"maps"
+
+	"github.com/berth-onnx/berth/internal/program"
+	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/ops"
-	"github.com/berth-onnx/berth/program"
-	"github.com/berth-onnx/berth/rewrite"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -16,8 +18,26 @@ type Stats struct {
 	OpenShapes  int            // values whose shape is not fully known
 }
 
-// StatsOf counts what is in a graph and its bodies.
+// Contents counts what is in the model. Nodes are those of its file as other tools count them, Constant nodes left out; in
+// memory there may be more, where older operators are written with newer ones, or fewer.
+func (m *Model) Contents() Stats {
+	source := m.source()
+	s := StatsOf(source.Graph)
+	if source.Operators == nil {
+		return s
+	}
+	s.Nodes, s.Operators = 0, maps.Clone(source.Operators)
+	for _, n := range s.Operators {
+		s.Nodes += n
+	}
+	return s
+}
+
+// StatsOf counts what is in a graph and its bodies; nothing if the graph is not sound ([ssa.Check]).
 func StatsOf(g *ssa.Graph) Stats {
+	if ssa.Check(g) != nil {
+		return Stats{}
+	}
 	c := rewrite.Count(g)
 	s := Stats{Nodes: c.Nodes, WeightBytes: c.ConstBytes, Operators: map[string]int{}}
 	g.Walk(func(b *ssa.Graph) {
@@ -50,7 +70,7 @@ type PlanInfo struct {
 	Planner       string
 	ArenaBytes    int64            // one run's arena, workspaces included
 	LowerBound    int64            // no plan of this order is smaller; of all orders, if ParallelSafe
-	Proven        bool             // ArenaBytes equals LowerBound
+	Proven        bool             // ArenaBytes equals LowerBound, and no value of unknown size is left out
 	NaiveBytes    int64            // every tensor its own memory
 	ScratchBytes  int64            // the largest kernel workspace
 	PackedBytes   int64            // weights in kernels' own layouts
@@ -63,17 +83,22 @@ type PlanInfo struct {
 	Folds         int              // results written over operands
 	DynamicValues int              // values whose size is known only while running
 	ReferenceOps  int              // nodes that run the reference kernel
-	ParallelSafe  bool             // made and judged for every order and for nodes that run at once
+	ParallelSafe  bool             // planned and verified for every order and for nodes that run at once
 	PlanNanos     int64
 }
 
 func planInfo(p *program.Program) PlanInfo {
 	r := p.Report
-	return PlanInfo{Planner: r.Planner, ArenaBytes: p.ArenaBytes, LowerBound: r.LowerBound, Proven: r.Proven, ParallelSafe: r.ParallelSafe, NaiveBytes: r.NaiveBytes,
+	return PlanInfo{Planner: r.Planner, ArenaBytes: p.ArenaBytes, LowerBound: r.LowerBound, Proven: r.Proven && r.Dynamic == 0, ParallelSafe: r.ParallelSafe, NaiveBytes: r.NaiveBytes,
 		ScratchBytes: r.ScratchBytes, PackedBytes: r.PackedBytes, Packed: r.Packed, Kernels: r.Kernels, KernelNodes: r.KernelNodes, WeightBytes: rewrite.Count(p.Graph).ConstBytes,
 		CopiesPerTrip: r.CopiesPerTrip, Blocks: r.Blocks, Folds: r.Folds, DynamicValues: r.Dynamic, ReferenceOps: r.ReferenceKernel, PlanNanos: r.PlanNanos}
 }
 
 // PackedBytes is the memory of the weights in kernels' own layouts, by layout: one copy
 // for all programs of the model and of those that were made from it.
-func (m *Model) PackedBytes() map[string]int64 { return m.weights().Bytes() }
+func (m *Model) PackedBytes() map[string]int64 {
+	if m == nil || m.weights == nil {
+		return nil
+	}
+	return m.weights().Bytes()
+}

@@ -3,8 +3,9 @@ package berth
 import (
 	"context"
 
+	"github.com/berth-onnx/berth/internal/program"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/program"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -17,14 +18,16 @@ type Trace struct {
 // TraceStep is one value: its name, the node that made it, a copy of its data.
 // Values inside loops and branches are not recorded.
 type TraceStep struct {
-	Value string
-	Node  string
-	Data  ndarray.Value
+	Value    string
+	Node     string
+	Operands []string // names of the values that the node read, those of its bodies included
+	Data     ndarray.Value
 }
 
 // Trace compiles the model for the shapes of the inputs and records what a run
 // computes.
-func (m *Model) Trace(ctx context.Context, inputs map[string]ndarray.Value, opts ...Option) (*Trace, error) {
+func (m *Model) Trace(ctx context.Context, inputs map[string]ndarray.Value, opts ...Option) (_ *Trace, err error) {
+	defer rescue.Into(&err)
 	p, err := m.programFor(ctx, inputs, opts)
 	if err != nil {
 		return nil, err
@@ -38,45 +41,59 @@ func (m *Model) Trace(ctx context.Context, inputs map[string]ndarray.Value, opts
 		main[n] = true
 	}
 	t := &Trace{}
-	s.s.Observe = func(in *program.Instr, out []ndarray.Value) {
+	observe := func(in *program.Instr, out []ndarray.Value) {
 		if !main[in.Node] {
 			return
 		}
+		var operands []string
+		for _, v := range in.Node.In {
+			if v != nil {
+				operands = append(operands, v.Name)
+			}
+		}
 		for i, v := range out {
 			if v != nil && in.Node.Out[i] != nil {
-				t.Steps = append(t.Steps, TraceStep{in.Node.Out[i].Name, in.Node.String(), ndarray.CloneValue(v)})
+				t.Steps = append(t.Steps, TraceStep{in.Node.Out[i].Name, in.Node.String(), operands, ndarray.CloneValue(v)})
 			}
 		}
 	}
-	got, err := s.RunValues(ctx, inputs)
+	s.observe.Store(&observe)
+	got, err := s.runValues(ctx, inputs, s.s.RunFresh)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range p.outputs {
-		t.Outputs = append(t.Outputs, TraceStep{name, "", ndarray.CloneValue(got[name])})
+		t.Outputs = append(t.Outputs, TraceStep{name, "", nil, got[name]})
 	}
 	return t, nil
 }
 
 // Folded returns the graph with shapes bound and everything they determine
-// folded: what planning sees.
+// folded: the graph that is planned.
 func (m *Model) Folded(ctx context.Context, opts ...Option) (*ssa.Graph, error) {
-	c := newConfig(opts)
-	g, _, err := m.foldedGraph(ctx, &c, c.schedule)
-	return g, err
+	return usingContext(ctx, m.lifetime(), func() (*ssa.Graph, error) {
+		c := newConfig(opts)
+		c.dump = nil // the graph is shown, not rewritten
+		g, _, err := m.foldedGraph(ctx, &c, c.schedule)
+		if err != nil {
+			return nil, err
+		}
+		return m.life.isolated(g), nil
+	})
 }
 
 // KeepPorts gives the model the input and output types that another one, from
 // which it was made, declares: shapes fixed inside stay open outside.
 func (m *Model) KeepPorts(from *Model) {
-	for i, p := range from.module.Graph.Params {
-		if i < len(m.module.Graph.Params) && m.module.Graph.Params[i].Name == p.Name {
-			m.module.Graph.Params[i].Type = p.Type
+	to, old := m.source(), from.source()
+	for i, p := range old.Graph.Params {
+		if i < len(to.Graph.Params) && to.Graph.Params[i].Name == p.Name {
+			to.Graph.Params[i].Type = p.Type
 		}
 	}
-	for i, r := range from.module.Graph.Results {
-		if i < len(m.module.Graph.Results) && m.module.OutputName(i) == from.module.OutputName(i) {
-			m.module.Graph.Results[i].Type = r.Type
+	for i, r := range old.Graph.Results {
+		if i < len(to.Graph.Results) && to.OutputName(i) == old.OutputName(i) {
+			to.Graph.Results[i].Type = r.Type
 		}
 	}
 }

@@ -90,6 +90,18 @@ func TestOptimizeForMemory(t *testing.T) {
 	assert.Less(t, fast.Plan().Kernels, fast.Plan().KernelNodes, "like nodes share a kernel")
 }
 
+// TestStrictAccuracy: no convolution is transformed.
+func TestStrictAccuracy(t *testing.T) {
+	m, err := berth.Open(shareddata.Path(t, "models", "nudenet_320n", "model.onnx"))
+	require.NoError(t, err)
+	defer m.Close()
+	p, err := m.Compile(t.Context(), berth.WithShape(m.Inputs()[0].Name, 1, 3, 320, 320), berth.WithAccuracy(berth.Strict))
+	require.NoError(t, err)
+	for layout := range p.Plan().Packed {
+		assert.NotContains(t, layout, "winograd")
+	}
+}
+
 // TestCompileEndsWithItsContext: packing is given up.
 func TestCompileEndsWithItsContext(t *testing.T) {
 	m := openReader(t)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/ops"
+	_ "github.com/berth-onnx/berth/ops/standard"
 	"github.com/berth-onnx/berth/ssa"
 )
 

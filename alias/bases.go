@@ -3,13 +3,23 @@ package alias
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Bases returns the values of v's own graph whose bytes v may show: itself, or
-// through views and control flow the operands that are passed on.
-func Bases(v *ssa.Value) []*ssa.Value {
+// Bases returns the values of v's own graph whose bytes v may be: its own, or
+// through views and control flow those of operands that are passed on.
+func Bases(v *ssa.Value) []*ssa.Value { return bases{}.of(v) }
+
+// bases remembers the answers for values of nested bodies: each is asked for by every
+// value that control flow may make of it.
+type bases map[*ssa.Value][]*ssa.Value
+
+func (m bases) of(v *ssa.Value) []*ssa.Value {
+	if out, ok := m[v]; ok {
+		return out
+	}
 	var out []*ssa.Value
 	seen := map[*ssa.Value]bool{}
 	var visit func(v *ssa.Value)
@@ -24,35 +34,36 @@ func Bases(v *ssa.Value) []*ssa.Value {
 				return
 			}
 		} else if v.Def != nil && ops.IsControl(v.Def) {
-			for _, src := range passedOn(v) {
+			for _, src := range m.passedOn(v) {
 				visit(src)
 			}
 		}
 		out = append(out, v)
 	}
 	visit(v)
+	m[v] = out
 	return out
 }
 
 // passedOn lists the operands of a control-flow node that result v may be.
-func passedOn(v *ssa.Value) []*ssa.Value {
+func (m bases) passedOn(v *ssa.Value) []*ssa.Value {
 	if v.Def.Op == "If" {
 		var out []*ssa.Value
 		for _, body := range v.Def.Bodies {
 			if v.DefIndex < len(body.Results) {
-				out = append(out, outside(v.Def, body, body.Results[v.DefIndex])...)
+				out = append(out, m.outside(v.Def, body, body.Results[v.DefIndex])...)
 			}
 		}
 		return out
 	}
-	return passedThrough(v)
+	return m.passedThrough(v)
 }
 
 // outside lists the captured operands that a value of a body may be.
-func outside(n *ssa.Node, body *ssa.Graph, v *ssa.Value) []*ssa.Value {
+func (m bases) outside(n *ssa.Node, body *ssa.Graph, v *ssa.Value) []*ssa.Value {
 	var out []*ssa.Value
 	captured := body.Params[len(body.Params)-n.Captures:]
-	for _, b := range Bases(v) {
+	for _, b := range m.of(v) {
 		if i := slices.Index(captured, b); i >= 0 {
 			out = append(out, n.Captured()[i])
 		}
@@ -63,7 +74,7 @@ func outside(n *ssa.Node, body *ssa.Graph, v *ssa.Value) []*ssa.Value {
 // passedThrough lists the operands that a loop's result may be: its own initial
 // value (no trips), captured values, and the initial values of parameters that
 // become its next value.
-func passedThrough(v *ssa.Value) []*ssa.Value {
+func (m bases) passedThrough(v *ssa.Value) []*ssa.Value {
 	n := v.Def
 	body, carries, err := Carries(n)
 	if err != nil {
@@ -79,8 +90,8 @@ func passedThrough(v *ssa.Value) []*ssa.Value {
 		c := carries[work[0]]
 		work = work[1:]
 		out = append(out, c.Init)
-		out = append(out, outside(n, body, c.Result)...)
-		for _, b := range Bases(c.Result) {
+		out = append(out, m.outside(n, body, c.Result)...)
+		for _, b := range m.of(c.Result) {
 			for j, d := range carries {
 				if d.Param == b && !seen[j] {
 					seen[j] = true
@@ -100,8 +111,9 @@ type Carry struct {
 	Out    *ssa.Value // result of the node, nil if unused or none
 }
 
-// Carries names what a Loop or Scan node hands on, the condition of a Loop first.
+// Carries lists the carried values of a Loop or Scan node, the condition of a Loop first.
 func Carries(n *ssa.Node) (body *ssa.Graph, carries []Carry, err error) {
+	defer rescue.Into(&err)
 	if n.Op == "Scan" {
 		s, err := ops.ScanOf(n)
 		if err != nil {

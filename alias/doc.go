@@ -1,6 +1,6 @@
-// Package alias says whose bytes a value shows. Many results need no memory of
-// their own: a reshape shows all of its operand, a slice along the outermost axis
-// a part of it, the result of an If what its branch showed. Following them back
+// Package alias says which values are aliases: views of bytes that another value
+// owns. A reshape is a view of all of its operand, a slice along the outermost axis
+// of a part of it, the result of an If whatever its branch returned. Following them back
 // leads to the values that own the bytes, the bases:
 //
 //	a ■■■■■■■■          made by a node: owns its bytes
@@ -11,4 +11,9 @@
 //
 // The rules follow from the types and from facts of the operators alone, for any
 // order of the nodes.
+//
+// # Panics
+//
+// A function that returns an error returns one whatever its arguments are. The others take what
+// is not nil and belongs to a graph that [ssa.Check] accepts; they panic otherwise.
 package alias

@@ -1,6 +1,8 @@
 package alias
 
 import (
+	"slices"
+
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -126,18 +128,9 @@ func Parts(n *ssa.Node) []Part {
 // operands show: each operand that does forms a pair with k.
 func OverwritesAll(n *ssa.Node, k int, pairs []ops.Pair, shows func(operand int) bool) bool {
 	for i := range n.In {
-		if shows(i) && !hasPair(pairs, i, k) {
+		if shows(i) && !slices.Contains(pairs, ops.Pair{In: i, Out: k}) {
 			return false
 		}
 	}
 	return true
-}
-
-func hasPair(pairs []ops.Pair, in, out int) bool {
-	for _, p := range pairs {
-		if p.In == in && p.Out == out {
-			return true
-		}
-	}
-	return false
 }

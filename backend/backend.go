@@ -1,5 +1,5 @@
-// Package backend is the border between a compiled program and what computes
-// its nodes. A backend prepares a node once, with types, constants and thread
+// Package backend is the interface between a compiled program and the kernels that
+// compute its nodes. A backend prepares a node once, with types, constants and thread
 // count known, and the kernel it returns then runs many times without
 // allocating.
 package backend
@@ -7,6 +7,7 @@ package backend
 import (
 	"context"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -15,7 +16,7 @@ import (
 type Prepared struct {
 	Kernel  ops.Kernel // nil: the backend does not claim the node
 	Scratch int64      // bytes of workspace, given to each run as Call.Scratch, 64-byte aligned
-	Held    int64      // bytes of what the kernel made of constants for itself alone
+	Held    int64      // bytes of constants that this kernel alone holds in a layout of its own
 	Packs   []Pack     // constants in a layout of the backend, which kernels share
 	// Choice is the algorithm and the reason for it, where there were several.
 	Choice string
@@ -51,4 +52,7 @@ type Reference struct{}
 func (Reference) Name() string { return "reference" }
 
 // Prepare claims nothing.
-func (Reference) Prepare(context.Context, *ssa.Node, int) (Prepared, error) { return Prepared{}, nil }
+func (Reference) Prepare(context.Context, *ssa.Node, int) (_ Prepared, err error) {
+	defer rescue.Into(&err)
+	return Prepared{}, nil
+}

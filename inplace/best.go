@@ -1,6 +1,7 @@
 package inplace
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/liveness"
@@ -9,7 +10,7 @@ import (
 // Folding decides one result after the other and can not look ahead: an operand
 // that is free to take now may be the one a concatenation would have taken later.
 //
-//	r = concat(a, z)          a and b die at the addition. c over a would tie c to
+//	r = concat(a, z)          the last use of a and b is the addition. c over a would tie c to
 //	c = add(a, b)             r's place, so r is left apart from a; c over b lets a
 //	d = concat(c, …)          lie in r and c in d, and nothing is copied.
 //
@@ -24,7 +25,7 @@ const (
 )
 
 // improve folds with other choices while that lowers the need.
-func improve(t *liveness.Timeline, o options, best *Folding) *Folding {
+func improve(ctx context.Context, t *liveness.Timeline, o options, best *Folding) *Folding {
 	trials := min(mostTrials, trialWork/max(1, len(t.Vars)))
 	if trials == 0 || best.Peak() <= best.least {
 		return best
@@ -33,11 +34,11 @@ func improve(t *liveness.Timeline, o options, best *Folding) *Folding {
 	for found := true; found && best.Peak() > best.least; {
 		found = false
 		for _, c := range best.alternatives(o, taken) {
-			if trials--; trials < 0 {
+			if trials--; trials < 0 || ctx.Err() != nil {
 				return best
 			}
 			with := append(slices.Clone(taken), c)
-			if f := foldWith(t, o, with); f.load.need().less(best.load.need()) {
+			if f := foldWith(ctx, t, o, with); f.load.need().less(best.load.need()) {
 				f.least = best.least
 				best, taken, found = f, with, true
 				break
@@ -47,7 +48,7 @@ func improve(t *liveness.Timeline, o options, best *Folding) *Folding {
 	return best
 }
 
-// alternatives lists choices not tried yet for blocks whose place is held at the
+// alternatives lists choices not tried yet for blocks whose slot is held at the
 // peak: another operand or none, an operand left out of a concatenation.
 func (f *Folding) alternatives(o options, taken []choice) []choice {
 	peak := f.load.need().peak

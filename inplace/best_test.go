@@ -1,6 +1,7 @@
 package inplace
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -25,7 +26,7 @@ func parse(t testing.TB, text string) *ssa.Graph {
 }
 
 func lay(t testing.TB, g *ssa.Graph) *liveness.Timeline {
-	tl, err := liveness.Build(g, liveness.Options{Windows: true})
+	tl, err := liveness.Build(context.Background(), g, liveness.Options{Windows: true})
 	require.NoError(t, err)
 	return tl
 }
@@ -33,7 +34,7 @@ func lay(t testing.TB, g *ssa.Graph) *liveness.Timeline {
 // decided folds with every decision prescribed: bit i says whether fold i, in the
 // order in which Fold tries them, is made.
 func decided(t *liveness.Timeline, list []over, wins []windowUse, bits uint) int64 {
-	f := foldingOf(t)
+	f := foldingOf(context.Background(), t)
 	f.mergeAlternatives(func(a, b int) bool { return true })
 	next := func() bool { b := bits&1 == 1; bits >>= 1; return b }
 	for _, o := range list {
@@ -57,7 +58,7 @@ func decided(t *liveness.Timeline, list []over, wins []windowUse, bits uint) int
 // exhaustive is the least peak over all decisions; ok is false if there are too
 // many to go through.
 func exhaustive(t *liveness.Timeline) (least int64, ok bool) {
-	list := overs(&t.Layout)
+	list := overs(context.Background(), &t.Layout)
 	var wins []windowUse
 	for _, w := range concatsOf(&t.Layout) {
 		wins = append(wins, w.uses...)
@@ -122,8 +123,8 @@ func TestFoldAgainstAllChoices(t *testing.T) {
 		if !ok {
 			continue
 		}
-		f := Fold(tl, Options{})
-		first := foldWith(tl, options{true, overs(&tl.Layout), concatsOf(&tl.Layout)}, nil)
+		f := Fold(context.Background(), tl, Options{})
+		first := foldWith(context.Background(), tl, options{true, overs(context.Background(), &tl.Layout), concatsOf(&tl.Layout)}, nil)
 		require.GreaterOrEqual(t, f.Peak(), least, "seed %d: better than the best: exhaustive leaves something out", seed)
 		require.LessOrEqual(t, f.least, least, "seed %d: the bound does not hold", seed)
 		graphs++
@@ -164,9 +165,9 @@ func TestChoices(t *testing.T) {
 			tl := lay(t, parse(t, in+c.text))
 			least, ok := exhaustive(tl)
 			require.True(t, ok)
-			assert.Equal(t, c.plain, Fold(tl, Options{NoInPlace: true}).Peak(), "nothing folded")
-			assert.Equal(t, c.greedy, foldWith(tl, options{true, overs(&tl.Layout), concatsOf(&tl.Layout)}, nil).Peak(), "without the search")
-			assert.Equal(t, c.want, Fold(tl, Options{}).Peak())
+			assert.Equal(t, c.plain, Fold(context.Background(), tl, Options{NoInPlace: true}).Peak(), "nothing folded")
+			assert.Equal(t, c.greedy, foldWith(context.Background(), tl, options{true, overs(context.Background(), &tl.Layout), concatsOf(&tl.Layout)}, nil).Peak(), "without the search")
+			assert.Equal(t, c.want, Fold(context.Background(), tl, Options{}).Peak())
 			assert.Equal(t, least, c.want, "the best of all choices")
 		})
 	}
@@ -200,7 +201,7 @@ func TestFoldIsFast(t *testing.T) {
 		fastest := time.Hour
 		for range 3 {
 			start := time.Now()
-			Fold(tl, Options{})
+			Fold(context.Background(), tl, Options{})
 			fastest = min(fastest, time.Since(start))
 		}
 		t.Logf("%s: %d nodes in %v", name, len(g.Nodes), fastest)

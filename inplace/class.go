@@ -2,7 +2,7 @@ package inplace
 
 import "github.com/berth-onnx/berth/liveness"
 
-// Classes. Blocks whose places are tied to each other are one class, planned as one
+// Classes. Blocks whose slots are tied to each other are one class, planned as one
 // buffer. Two classes may become one although both are live at some point, as long as
 // no byte would have to hold two contents then; so a class remembers what lies in it,
 // where and when:
@@ -14,7 +14,7 @@ import "github.com/berth-onnx/berth/liveness"
 //	       0 └───────┴─────────────┘    at 5, where concat(p, q) = r is made, p and q
 //	         2       5             9    are windows of r: the same bytes, no clash
 
-// Class is a set of blocks with fixed places relative to each other.
+// Class is a set of blocks with fixed offsets relative to each other.
 type Class struct {
 	Vars  []int // blocks of the layout, in order of folding
 	Bytes int64 // from the first byte of any to the last of any
@@ -53,7 +53,7 @@ func (c *Class) move(n int64) {
 }
 
 // absorb takes over the blocks of another class whose origin lies shift bytes
-// after its own, shift >= 0; life is that of both.
+// after its own, shift >= 0; life is the live range of both.
 func (c *Class) absorb(o *Class, shift int64, life life) {
 	c.Vars = append(c.Vars, o.Vars...)
 	c.Bytes = max(c.Bytes, o.Bytes+shift)

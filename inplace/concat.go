@@ -35,6 +35,7 @@ type joined struct {
 func concatsOf(t *liveness.Layout) []joined {
 	var list []joined
 	at := map[*ssa.Node]int{}
+	seen := map[windowUse]bool{}
 	for _, st := range t.Steps {
 		for _, u := range windowsAt(t, st) {
 			i, ok := at[st.Node]
@@ -43,7 +44,8 @@ func concatsOf(t *liveness.Layout) []joined {
 				at[st.Node] = i
 				list = append(list, joined{node: st.Node})
 			}
-			if !slices.Contains(list[i].uses, u) {
+			if !seen[u] {
+				seen[u] = true
 				list[i].uses = append(list[i].uses, u)
 			}
 		}
@@ -60,6 +62,9 @@ func concatsOf(t *liveness.Layout) []joined {
 // less must be live at once then, with those that come to be last.
 func (f *Folding) foldConcats(t *liveness.Timeline, list []joined, prescribed []choice) {
 	for _, c := range list {
+		if f.ctx.Err() != nil {
+			return
+		}
 		if len(prescribed) > 0 {
 			c.uses = slices.DeleteFunc(slices.Clone(c.uses), func(u windowUse) bool {
 				return slices.Contains(prescribed, choice{out: u.result, in: u.operand, none: true, joined: true})
@@ -118,14 +123,22 @@ func birth(t *liveness.Timeline, v int) int {
 	return t.Live[v][0].Lo
 }
 
+// mostParts is up to how many operands a concatenation is looked at: every one that is
+// made inside its result is compared with all before it.
+const mostParts = 4096
+
 // windowsAt lists the operands of a step that its operator copies whole into a
 // window of its result, where both own their bytes.
 func windowsAt(t *liveness.Layout, st liveness.Step) []windowUse {
 	if st.Border || st.Node == nil {
 		return nil
 	}
+	parts := alias.Parts(st.Node)
+	if len(parts) > mostParts {
+		return nil
+	}
 	var out []windowUse
-	for _, a := range alias.Parts(st.Node) {
+	for _, a := range parts {
 		roots := t.Roots(st.In[a.In])
 		bytes, ok := st.Node.In[a.In].Type.ByteSize()
 		r := st.Out[a.Out]

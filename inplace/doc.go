@@ -2,14 +2,14 @@
 // a problem for the planner. Blocks that share bytes exactly are folded into one
 // class:
 //
-//	a result over an operand     that dies where the result is made
+//	a result over an operand     whose last use is where the result is made
 //	alternatives                 results of branches of which only one runs; a loop's
-//	                             initial value and the place its last iteration leaves
+//	                             initial value and the slot its last iteration leaves
 //	operands of concatenations   made inside the result
 //
 //	time      0   1   2   3   4
 //	a  ■■■■■■■■■■■■                 relu reads a at 2 for the last time
-//	b          ■■■■■■■■■■■■         and writes b: they meet at point 2 only
+//	b          ■■■■■■■■■■■■         and writes b: they interfere at point 2 only
 //	fold a, b  ■■■■■■■■■■■■■■■■     one block
 //
 // Two classes fold when they are live together only (1) at steps at which an operator
@@ -17,4 +17,9 @@
 // content. The same engine folds for one order, where slices are windows or copies,
 // whichever needs less ([Lay]), and for every order at once ([LayParallel]); [State]
 // does either.
+//
+// # Panics
+//
+// A function that returns an error returns one whatever its arguments are. The others take what
+// is not nil and was made by functions of this package; they panic otherwise.
 package inplace

@@ -1,6 +1,7 @@
 package inplace
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/liveness"
@@ -10,7 +11,7 @@ import (
 // The order of folding. Each step is taken if nothing clashes and the peak allows it,
 // and can be taken back (see undo): what is tried later is measured on what is there.
 //
-//	1  alternatives    places that a merged value may come from: branches, loops
+//	1  alternatives    slots that a merged value may come from: branches, loops
 //	2  operands        a result over an operand of its size            operands.go
 //	3  concatenations  operands made inside their result               concat.go
 //	4  smaller         a result over a larger operand                  operands.go
@@ -39,6 +40,7 @@ type Folding struct {
 	Concats int     // operands made inside the result
 	Smaller int     // results written over larger operands
 
+	ctx   context.Context
 	lay   *liveness.Layout
 	times times
 	same  *contents
@@ -66,11 +68,11 @@ type options struct {
 	concats []joined
 }
 
-// Fold decides all folding for a timeline.
-func Fold(t *liveness.Timeline, o Options) *Folding {
+// Fold decides all folding for a timeline. When the context ends before, less is folded.
+func Fold(ctx context.Context, t *liveness.Timeline, o Options) *Folding {
 	c := options{merge: !o.NoMerge}
 	if !o.NoInPlace {
-		c.overs = overs(&t.Layout)
+		c.overs = overs(ctx, &t.Layout)
 		if o.NoSmaller {
 			c.overs = slices.DeleteFunc(c.overs, func(p over) bool { return p.smaller })
 		}
@@ -78,14 +80,14 @@ func Fold(t *liveness.Timeline, o Options) *Folding {
 			c.concats = concatsOf(&t.Layout)
 		}
 	}
-	return improve(t, c, foldWith(t, c, nil))
+	return improve(ctx, t, c, foldWith(ctx, t, c, nil))
 }
 
 // foldWith folds alternatives of control flow, results over operands of their
 // size, operands inside concatenations, and results over larger operands.
 // prescribed are choices for single results.
-func foldWith(t *liveness.Timeline, o options, prescribed []choice) *Folding {
-	f := foldingOf(t)
+func foldWith(ctx context.Context, t *liveness.Timeline, o options, prescribed []choice) *Folding {
+	f := foldingOf(ctx, t)
 	if o.merge {
 		f.mergeAlternatives(func(a, b int) bool { return true })
 	}
@@ -99,8 +101,8 @@ func foldWith(t *liveness.Timeline, o options, prescribed []choice) *Folding {
 }
 
 // newFolding gives every block a class of its own.
-func newFolding(l *liveness.Layout, when times) *Folding {
-	f := &Folding{Of: make([]int, len(l.Vars)), Offset: make([]int64, len(l.Vars)), lay: l, times: when, same: newContents(len(l.Vars))}
+func newFolding(ctx context.Context, l *liveness.Layout, when times) *Folding {
+	f := &Folding{ctx: ctx, Of: make([]int, len(l.Vars)), Offset: make([]int64, len(l.Vars)), lay: l, times: when, same: newContents(len(l.Vars))}
 	for v, x := range l.Vars {
 		f.Of[v] = -1
 		if x.Kind == liveness.Block {
@@ -121,8 +123,8 @@ func newFolding(l *liveness.Layout, when times) *Folding {
 }
 
 // foldingOf is a folding for one order, which knows what is held at every point.
-func foldingOf(t *liveness.Timeline) *Folding {
-	f := newFolding(&t.Layout, oneOrder{t})
+func foldingOf(ctx context.Context, t *liveness.Timeline) *Folding {
+	f := newFolding(ctx, &t.Layout, oneOrder{t})
 	f.load = newLoad(len(t.Steps) + 2)
 	for i := range f.Classes {
 		f.load.put(&f.Classes[i], 1)
@@ -149,8 +151,8 @@ func (f *Folding) mergeAlternatives(alike func(a, b int) bool) {
 	}
 }
 
-// try places block b at by bytes after the start of block a, folding their
-// classes, unless different contents would meet outside the excepted points. It
+// try puts block b at by bytes after the start of block a, folding their
+// classes, unless different contents would interfere outside the excepted points. It
 // reports whether a new fold was made.
 func (f *Folding) try(a, b int, by int64, except liveness.Set) bool {
 	ca, cb, shift := f.origins(a, b, by)

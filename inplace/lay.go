@@ -1,7 +1,9 @@
 package inplace
 
 import (
+	"context"
 	"github.com/berth-onnx/berth/alias"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -18,23 +20,27 @@ import (
 // Lay lays a graph out in time and folds it, with parts of operands as windows
 // of their operand or as copies, whichever needs less memory at once; windows if
 // it is the same, since they cost no time.
-func Lay(g *ssa.Graph, lo liveness.Options, o Options) (*liveness.Timeline, *Folding, error) {
+func Lay(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Options) (_ *liveness.Timeline, _ *Folding, err error) {
+	defer rescue.Into(&err)
 	lo.Windows = true
-	t, err := liveness.Build(g, lo)
+	t, err := liveness.Build(ctx, g, lo)
 	if err != nil {
 		return nil, nil, err
 	}
-	f := Fold(t, o)
+	f := Fold(ctx, t, o)
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
 	if lo.CopyViews || !alias.HasParts(g) {
 		return t, f, nil
 	}
 	lo.Windows = false
-	t2, err := liveness.Build(g, lo)
+	t2, err := liveness.Build(ctx, g, lo)
 	if err != nil {
 		return nil, nil, err
 	}
-	if f2 := Fold(t2, o); f2.Peak() < f.Peak() {
-		return t2, f2, nil
+	if f2 := Fold(ctx, t2, o); f2.Peak() < f.Peak() {
+		t, f = t2, f2
 	}
-	return t, f, nil
+	return t, f, ctx.Err()
 }

@@ -1,17 +1,17 @@
 package inplace
 
 import (
+	"context"
 	"slices"
 
-	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ops"
 )
 
-// A result may go over an operand that dies where it is made. Where it may go
+// A result may go over an operand whose last use is where it is made. Where it may go
 // over several, it matters which one is taken:
 //
-//	a ■■■■                 a lies in a place of 4, b in one of 2 of its own:
+//	a ■■■■                 a lies in a slot of 4, b in one of 2 of its own:
 //	b ■■                   c over a keeps 4 for as long as c lives,
 //	c = add(a, b)          c over b keeps 2
 //
@@ -39,11 +39,14 @@ type choice struct {
 }
 
 // overs lists all pairs, in order of the steps.
-func overs(t *liveness.Layout) []over {
+func overs(ctx context.Context, t *liveness.Layout) []over {
 	type key struct{ in, out int }
 	var list []over
 	at := map[key]int{}
 	for s := range t.Steps {
+		if ctx.Err() != nil {
+			break
+		}
 		for _, o := range overwritable(t, s) {
 			k := key{o.in, o.out}
 			i, ok := at[k]
@@ -61,7 +64,7 @@ func overs(t *liveness.Layout) []over {
 // foldOperands folds results over operands of their size.
 func (f *Folding) foldOperands(list []over, prescribed []choice) {
 	var group []over
-	for i := 0; i < len(list); i += len(group) {
+	for i := 0; i < len(list) && f.ctx.Err() == nil; i += len(group) {
 		group = list[i:]
 		for k := range group {
 			if group[k].out != group[0].out {
@@ -90,9 +93,9 @@ func (f *Folding) foldResult(group []over, prescribed []choice) {
 		slices.SortStableFunc(left, func(a, b over) int { return rank(a.in == c.in) - rank(b.in == c.in) })
 		f.foldFirst(&left, 0)
 	}
-	for len(left) > 0 {
+	for len(left) > 0 && f.ctx.Err() == nil {
 		best := 0
-		if len(left) > 1 {
+		if n := len(left); n > 1 && n <= manyOperands {
 			best = f.cheapest(left)
 		}
 		f.foldFirst(&left, best)
@@ -108,7 +111,11 @@ func rank(first bool) int {
 
 func (f *Folding) foldFirst(left *[]over, i int) {
 	o := (*left)[i]
-	*left = slices.Delete(*left, i, i+1)
+	if i == 0 {
+		*left = (*left)[1:]
+	} else {
+		*left = slices.Delete(*left, i, i+1)
+	}
 	if f.try(o.in, o.out, 0, o.points) {
 		f.Folds++
 	}
@@ -140,6 +147,9 @@ func (f *Folding) cheapest(list []over) int {
 	return max(best, 0)
 }
 
+// manyOperands is up to how many operands of one result the cheapest is looked for.
+const manyOperands = 64
+
 // price is what a fold costs: the most held then where the blocks concerned live,
 // and how much it adds, summed over time.
 type price struct{ held, area int64 }
@@ -162,6 +172,9 @@ func (f *Folding) foldSmaller(list []over) {
 	for again := true; again; {
 		again = false
 		for _, o := range list {
+			if f.ctx.Err() != nil {
+				return
+			}
 			if !o.smaller || f.Of[o.in] == f.Of[o.out] || !f.bare(o.in) || !f.bare(o.out) {
 				continue
 			}
@@ -201,6 +214,7 @@ func overwritable(t *liveness.Layout, s int) []over {
 	}
 	var out []over
 	for k, pairs := range [2][]ops.Pair{same, smaller} {
+		shared := sharedRoots(t, st, pairs)
 		for _, a := range pairs {
 			o := st.Out[a.Out]
 			if o == liveness.None || t.Vars[o].Kind != liveness.Block {
@@ -211,7 +225,7 @@ func overwritable(t *liveness.Layout, s int) []over {
 				continue
 			}
 			for _, r := range t.Roots(st.In[a.In]) {
-				if r != o && t.Vars[r].Bytes == int64(bytes) && alias.OverwritesAll(st.Node, a.Out, pairs, func(i int) bool { return slices.Contains(t.Roots(st.In[i]), r) }) {
+				if r != o && t.Vars[r].Bytes == int64(bytes) && !shared[rootOf{r, a.Out}] {
 					out = append(out, over{in: r, out: o, smaller: k == 1})
 				}
 			}
@@ -219,3 +233,36 @@ func overwritable(t *liveness.Layout, s int) []over {
 	}
 	return out
 }
+
+// rootOf is a block and a result position of one step.
+type rootOf struct{ block, out int }
+
+// sharedRoots lists blocks that a step also reads through an operand which the result
+// must not be written over.
+func sharedRoots(t *liveness.Layout, st liveness.Step, pairs []ops.Pair) (shared map[rootOf]bool) {
+	may := func(p ops.Pair) bool { return slices.Contains(pairs, p) }
+	if len(pairs) > manyPairs {
+		set := make(map[ops.Pair]bool, len(pairs))
+		for _, p := range pairs {
+			set[p] = true
+		}
+		may = func(p ops.Pair) bool { return set[p] }
+	}
+	for out := range st.Out {
+		for i, v := range st.In {
+			if may(ops.Pair{In: i, Out: out}) {
+				continue
+			}
+			for _, r := range t.Roots(v) {
+				if shared == nil {
+					shared = map[rootOf]bool{}
+				}
+				shared[rootOf{r, out}] = true
+			}
+		}
+	}
+	return shared
+}
+
+// manyPairs is from how many pairs on they are looked up in a set.
+const manyPairs = 16

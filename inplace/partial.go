@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/alias"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/ssa"
@@ -23,7 +24,7 @@ import (
 //	└────────────────▲        add may write over a: exp surely ran before
 //
 // The classes, their contents and the steps of folding are those of one order; what
-// differs is when two contents meet (times.go), and that nothing can be weighed by
+// differs is when two contents interfere (times.go), and that nothing can be weighed by
 // what is held at a point. So a few ways of folding are tried whole, and the planner's
 // lower bound decides between them.
 //
@@ -41,28 +42,29 @@ type Parallel struct {
 // and splits as windows of their operand or as copies; operands of concatenations
 // inside the results wherever that is right, or nowhere; or first of all as [Fold]
 // does for the order the nodes stand in. Taken is what must have the least memory live
-// at once (the planner's lower bound; of equals, what a greedy planner places in the
+// at once (the planner's lower bound; of equals, what a greedy planner packs into the
 // least). Of the options, AnyOrder is implied.
-func LayParallel(g *ssa.Graph, lo liveness.Options, o Options) (*Parallel, error) {
+func LayParallel(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Options) (_ *Parallel, err error) {
+	defer rescue.Into(&err)
 	var best *Parallel
 	var least *planner.Solution
 	for _, windows := range []bool{true, false} {
 		lo.Windows = windows
-		c, err := liveness.BuildConcurrent(g, lo)
+		c, err := liveness.BuildConcurrent(ctx, g, lo)
 		if err != nil {
 			return nil, err
 		}
-		guides, err := guidesFor(g, c, lo, o)
+		guides, err := guidesFor(ctx, g, c, lo, o)
 		if err != nil {
 			return nil, err
 		}
 		for _, by := range guides {
-			f := &Parallel{foldParallel(c, o, by), c, windows}
+			f := &Parallel{foldParallel(ctx, c, o, by), c, windows}
 			p, err := f.Problem("")
 			if err != nil {
 				return nil, err
 			}
-			plan, err := planner.GreedySize{}.Plan(context.Background(), p)
+			plan, err := planner.GreedySize{}.Plan(ctx, p)
 			if err != nil {
 				return nil, err
 			}
@@ -77,7 +79,7 @@ func LayParallel(g *ssa.Graph, lo liveness.Options, o Options) (*Parallel, error
 	return best, nil
 }
 
-// joint is a result and an operand that may lie in one place.
+// joint is a result and an operand that may lie in one slot.
 type joint struct{ operand, result *ssa.Value }
 
 func jointOf(l *liveness.Layout, operand, result int) joint {
@@ -89,7 +91,7 @@ func jointOf(l *liveness.Layout, operand, result int) joint {
 type guide struct{ concats, overs map[joint]bool }
 
 // guidesFor lists the ways of folding to try.
-func guidesFor(g *ssa.Graph, c *liveness.Concurrent, lo liveness.Options, o Options) ([]guide, error) {
+func guidesFor(ctx context.Context, g *ssa.Graph, c *liveness.Concurrent, lo liveness.Options, o Options) ([]guide, error) {
 	if o.NoInPlace {
 		return []guide{{}}, nil
 	}
@@ -99,7 +101,7 @@ func guidesFor(g *ssa.Graph, c *liveness.Concurrent, lo liveness.Options, o Opti
 			all.concats[jointOf(&c.Layout, u.operand, u.result)] = true
 		}
 	}
-	ordered, err := guideInOrder(g, lo, o)
+	ordered, err := guideInOrder(ctx, g, lo, o)
 	if err != nil || len(all.concats) == 0 {
 		return []guide{all, ordered}, err
 	}
@@ -107,21 +109,21 @@ func guidesFor(g *ssa.Graph, c *liveness.Concurrent, lo liveness.Options, o Opti
 }
 
 // guideInOrder folds for the order that the nodes stand in and says what it did.
-func guideInOrder(g *ssa.Graph, lo liveness.Options, o Options) (guide, error) {
+func guideInOrder(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Options) (guide, error) {
 	out := guide{map[joint]bool{}, map[joint]bool{}}
 	lo.Scratch = nil
-	t, err := liveness.Build(g, lo)
+	t, err := liveness.Build(ctx, g, lo)
 	if err != nil {
 		return out, err
 	}
-	f := Fold(t, o)
+	f := Fold(ctx, t, o)
 	together := func(a, b int, by int64) bool { return f.Of[a] == f.Of[b] && f.Offset[a] == f.Offset[b]+by }
 	for _, u := range allWindows(&t.Layout) {
 		if together(u.operand, u.result, u.by) {
 			out.concats[jointOf(&t.Layout, u.operand, u.result)] = true
 		}
 	}
-	for _, x := range overs(&t.Layout) {
+	for _, x := range overs(ctx, &t.Layout) {
 		if together(x.in, x.out, 0) {
 			out.overs[jointOf(&t.Layout, x.in, x.out)] = true
 		}
@@ -138,11 +140,11 @@ func allWindows(l *liveness.Layout) (uses []windowUse) {
 	return uses
 }
 
-// foldParallel decides all folding for a layout. Only what lies in as many places can
+// foldParallel decides all folding for a layout. Only what lies in as many slots can
 // share them, and only what lies in one can be a window of something else. Results go
 // over larger operands only where the guide has it.
-func foldParallel(c *liveness.Concurrent, o Options, by guide) *Folding {
-	f := newFolding(&c.Layout, anyOrder{c})
+func foldParallel(ctx context.Context, c *liveness.Concurrent, o Options, by guide) *Folding {
+	f := newFolding(ctx, &c.Layout, anyOrder{c})
 	alike := func(a, b int) bool { return c.Places(a) == c.Places(b) }
 	if !o.NoMerge {
 		f.mergeAlternatives(alike)
@@ -151,7 +153,7 @@ func foldParallel(c *liveness.Concurrent, o Options, by guide) *Folding {
 		return f
 	}
 	asked := func(p over) bool { return by.overs[jointOf(&c.Layout, p.in, p.out)] }
-	list := slices.DeleteFunc(overs(&c.Layout), func(p over) bool { return !alike(p.in, p.out) || p.smaller && (o.NoSmaller || !asked(p)) })
+	list := slices.DeleteFunc(overs(ctx, &c.Layout), func(p over) bool { return !alike(p.in, p.out) || p.smaller && (o.NoSmaller || !asked(p)) })
 	slices.SortStableFunc(list, func(a, b over) int { return rank(asked(a)) - rank(asked(b)) })
 	points := map[joint]liveness.Set{}
 	for _, p := range list {
@@ -173,8 +175,9 @@ func foldParallel(c *liveness.Concurrent, o Options, by guide) *Folding {
 
 // Problem states the placing of the classes for every schedule at once: its order is
 // a [planner.Partial], and Lo and Hi are the lives in the order of the layout. What
-// loops hand on has a buffer for each of its places.
-func (f *Parallel) Problem(name string) (*planner.Problem, error) {
+// loops pass on has a buffer for each of its slots.
+func (f *Parallel) Problem(name string) (_ *planner.Problem, err error) {
+	defer rescue.Into(&err)
 	p := &planner.Problem{Name: name, Align: Align}
 	var lives []planner.Life
 	for i := range f.Classes {
@@ -202,6 +205,7 @@ func (f *Parallel) Problem(name string) (*planner.Problem, error) {
 // where it begins in the arena, and whether it lies inside a larger class away from
 // its start.
 func (f *Parallel) OffsetsIn(t *liveness.Timeline, s *planner.Solution) (offsets []int64, inside []bool, err error) {
+	defer rescue.Into(&err)
 	offsets, inside = make([]int64, len(t.Vars)), make([]bool, len(t.Vars))
 	base := make([]int, len(f.Classes)) // first buffer of each class
 	next := 0
@@ -245,7 +249,7 @@ func (f *Parallel) OffsetsIn(t *liveness.Timeline, s *planner.Solution) (offsets
 	return offsets, inside, nil
 }
 
-// placeOf turns an index into places with one radix per loop into that of places
+// placeOf turns an index into slots with one radix per loop into that of slots
 // which leave some loops out (radix 1).
 func placeOf(i int, radix, kept []int) (place int, ok bool) {
 	unit := 1

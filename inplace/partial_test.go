@@ -1,6 +1,7 @@
 package inplace
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -12,7 +13,7 @@ import (
 )
 
 func planned(t testing.TB, g *ssa.Graph) (*planner.Problem, *planner.Solution) {
-	f, err := LayParallel(g, liveness.Options{}, Options{})
+	f, err := LayParallel(context.Background(), g, liveness.Options{}, Options{})
 	require.NoError(t, err)
 	p, err := f.Problem(g.Name)
 	require.NoError(t, err)

@@ -1,6 +1,10 @@
 package inplace
 
 import (
+	"cmp"
+	"context"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/ssa"
@@ -14,18 +18,26 @@ type Stated struct {
 	// begins in the arena, and whether it lies inside a larger class away from its start.
 	OffsetsOf     func(*planner.Solution) (offsets []int64, inside []bool, err error)
 	Folds, Merges int
+	// Of is the class of each variable, -1 for one that owns no bytes, and Offset where it
+	// begins inside its class. They are nil for plans for every schedule.
+	Of     []int
+	Offset []int64
 }
 
 // State lays a graph out, folds it and states the placing of what is left: for the
 // order that the nodes stand in, or, with AnyOrder, for every schedule at once. A plan
 // for every schedule is carried over to the timeline of the present order, which is
-// what runs and what judges replay.
-func State(g *ssa.Graph, lo liveness.Options, o Options) (*Stated, error) {
+// what runs and what verifiers replay.
+func State(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Options) (_ *Stated, err error) {
+	defer rescue.Into(&err)
 	if lo.AnyOrder {
-		return stateAnyOrder(g, lo, o)
+		return stateAnyOrder(ctx, g, lo, o)
 	}
-	t, f, err := Lay(g, lo, o)
+	t, f, err := Lay(ctx, g, lo, o)
 	if err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	p, ids := f.Problem(g.Name)
@@ -33,23 +45,23 @@ func State(g *ssa.Graph, lo liveness.Options, o Options) (*Stated, error) {
 		at, inside := f.OffsetsIn(ids, s)
 		return at, inside, nil
 	}
-	return &Stated{t, p, offsets, f.Folds, f.Merges}, nil
+	return &Stated{t, p, offsets, f.Folds, f.Merges, f.Of, f.Offset}, nil
 }
 
-func stateAnyOrder(g *ssa.Graph, lo liveness.Options, o Options) (*Stated, error) {
-	f, err := LayParallel(g, lo, o)
+func stateAnyOrder(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Options) (*Stated, error) {
+	f, err := LayParallel(ctx, g, lo, o)
 	if err != nil {
 		return nil, err
 	}
 	p, err := f.Problem(g.Name)
-	if err != nil {
+	if err = cmp.Or(ctx.Err(), err); err != nil {
 		return nil, err
 	}
 	lo.Windows = f.Windows
-	t, err := liveness.Build(g, lo)
+	t, err := liveness.Build(ctx, g, lo)
 	if err != nil {
 		return nil, err
 	}
 	offsets := func(s *planner.Solution) ([]int64, []bool, error) { return f.OffsetsIn(t, s) }
-	return &Stated{t, p, offsets, f.Folds, f.Merges}, nil
+	return &Stated{Timeline: t, Problem: p, OffsetsOf: offsets, Folds: f.Folds, Merges: f.Merges}, nil
 }

@@ -9,9 +9,9 @@ import (
 // When memory is needed, as folding sees it. In one order that is a set of time
 // points; without an order, the first and last of the steps that touch it:
 //
-//	one order      a  ■■■■          b    ■■■■      they meet at points 2 and 3
+//	one order      a  ■■■■          b    ■■■■      they interfere at points 2 and 3
 //	               0 1 2 3 4 5                     except {2, 3}: they do not
-//	any order      b does not meet a if in every order each step that touches b
+//	any order      b does not interfere with a if in every order each step that touches b
 //	               first comes after each that touches a last
 //
 // The excepted steps read the one and write the other in place.
@@ -30,17 +30,17 @@ type touched struct {
 	alone []int
 }
 
-// times knows when lives meet.
+// times knows when live ranges interfere.
 type times interface {
-	// of is the life of a variable itself, pointers to it not counted.
+	// of is the live range of a variable itself, pointers to it not counted.
 	of(v int) life
-	// all is the life of a block that holds some contents.
+	// all is the live range of a block that holds some contents.
 	all(block int, held []content) life
 	union(a, b life) life
 	// meet reports whether two may be needed at once, but for the excepted steps.
 	meet(a, b life, except liveness.Set) bool
 	// exclusive reports whether two blocks never hold anything at once for a reason
-	// that their lives do not show.
+	// that their live ranges do not show.
 	exclusive(a, b int) bool
 }
 

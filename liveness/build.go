@@ -1,6 +1,7 @@
 package liveness
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/alias"
@@ -32,6 +33,7 @@ type frame struct {
 	// outside; and the step that all in the frame wait for, or None.
 	def   []int
 	entry int
+	slots []int // of the parameters that a compact loop copies
 }
 
 func (b *builder) newFrame(g *ssa.Graph, entry int) *frame {
@@ -66,6 +68,7 @@ type level struct {
 }
 
 type builder struct {
+	ctx    context.Context
 	opts   Options
 	out    *Layout
 	any    *Concurrent // nil where the order counts
@@ -79,9 +82,9 @@ type builder struct {
 	scratch map[*ssa.Node]int
 }
 
-func newBuilder(l *Layout, o Options, any *Concurrent) *builder {
+func newBuilder(ctx context.Context, l *Layout, o Options, any *Concurrent) *builder {
 	l.places, l.loops = map[*ssa.Value]*Places{}, map[*ssa.Node]*loops.Rotation{}
-	return &builder{opts: o, out: l, any: any, branch: None, scratch: map[*ssa.Node]int{}}
+	return &builder{ctx: ctx, opts: o, out: l, any: any, branch: None, scratch: map[*ssa.Node]int{}}
 }
 
 // main lays out the main graph and ends with the step that reads its results.
@@ -157,6 +160,9 @@ func (b *builder) begin(f *frame, n *ssa.Node, st Step) int {
 // graph lays out the nodes of a frame and returns the steps after which each is done.
 func (b *builder) graph(f *frame) (done []int, err error) {
 	for _, n := range f.g.Nodes {
+		if err := b.ctx.Err(); err != nil {
+			return nil, err
+		}
 		var at int
 		switch {
 		case ops.IsLoop(n):

@@ -33,15 +33,19 @@ func (b *builder) windowOf(w *loops.ScanOut) int {
 
 // rotation analyses a loop as the layout needs it.
 func (b *builder) rotation(n *ssa.Node) (rot *loops.Rotation, copies int, err error) {
-	if b.opts.AnyOrder {
+	rot = b.out.loops[n]
+	switch {
+	case rot != nil:
+	case b.opts.AnyOrder:
 		rot, err = loops.OfAnyOrder(n)
-	} else {
+	default:
 		rot, err = loops.Of(n)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, 0, err
-	case b.any != nil:
+	}
+	b.out.loops[n] = rot
+	if b.any != nil {
 		return rot, 1, nil
 	}
 	return rot, rot.Copies(), nil
@@ -57,7 +61,6 @@ func (b *builder) loop(f *frame, n *ssa.Node) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	b.out.loops[n] = rot
 	at, stacks := b.enterLoop(f, n, rot)
 	begin := at
 	enter := b.endBlock()
@@ -70,6 +73,7 @@ func (b *builder) loop(f *frame, n *ssa.Node) (int, error) {
 			return 0, err
 		}
 		frames, at = append(frames, bf), tail
+		b.out.Steps[begin].Out = append(b.out.Steps[begin].Out, bf.slots...) // initial values are copied there
 		last = append(last, b.endBlock())
 	}
 	if b.any == nil {
@@ -144,7 +148,7 @@ func (b *builder) copy(f *frame, n *ssa.Node, rot *loops.Rotation, stacks []int,
 	if err != nil {
 		return nil, 0, err
 	}
-	tail = b.step(Step{Node: n, Border: true, Scratch: None, In: slices.Concat(bf.all(rot.Body.Results), stays, stacks)})
+	tail = b.step(Step{Node: n, Border: true, Scratch: None, In: slices.Concat(bf.all(rot.Body.Results), stays, stacks, bf.slots)})
 	b.waitFor(append(done, bf.entry), tail)
 	if b.any != nil {
 		b.rotate(rot, bf, firstVar)
@@ -164,6 +168,10 @@ func (b *builder) bindParams(f, bf *frame, n *ssa.Node, rot *loops.Rotation, fra
 		set(rot.Iter, b.place(rot.Iter, Var{Kind: Block, Value: rot.Iter, Bytes: int64(ndarray.Int64.Size())}))
 	}
 	for _, c := range rot.Carries {
+		if rot.Compact {
+			set(c.Param, b.copied(bf, c.Param, rot.Copied(c)))
+			continue
+		}
 		src := f.ref(c.Init)
 		if t := len(frames); t > 0 {
 			src = frames[t-1].ref(c.Result)
@@ -171,6 +179,7 @@ func (b *builder) bindParams(f, bf *frame, n *ssa.Node, rot *loops.Rotation, fra
 		set(c.Param, b.addVar(Var{Kind: Pointer, Value: c.Param, Phi: true}))
 		b.addSources(bf.refs[c.Param.ID], src)
 	}
+	made = append(made, bf.slots...)
 	for _, s := range rot.ScanIns {
 		bytes, static := s.Param.Type.ByteSize()
 		switch {
@@ -188,6 +197,29 @@ func (b *builder) bindParams(f, bf *frame, n *ssa.Node, rot *loops.Rotation, fra
 		bf.refs[p.ID] = f.ref(captures[i])
 	}
 	return made
+}
+
+// copied makes the slots of a compact loop's parameter and returns the variable that
+// is any of them. A parameter of unknown size is copied to memory outside the plan.
+func (b *builder) copied(bf *frame, p *ssa.Value, planned bool) int {
+	if !planned {
+		return b.addVar(Var{Kind: Outside, Value: p})
+	}
+	bytes, _ := p.Type.ByteSize()
+	inner := &b.levels[len(b.levels)-1]
+	any := b.addVar(Var{Kind: Pointer, Value: p, Phi: true})
+	for inner.copy = range inner.rot.Period(p) {
+		slot := b.place(p, Var{Kind: Block, Value: p, Bytes: int64(bytes)})
+		bf.slots = append(bf.slots, slot)
+		b.addSources(any, slot)
+		if b.any != nil {
+			b.any.Radix[slot][len(b.levels)-1] = inner.rot.Period(p)
+			b.any.heldBy[slot] = []int{len(b.out.Steps)} // the head, which comes next
+			break
+		}
+	}
+	inner.copy = 0
+	return any
 }
 
 // leaveLoop adds the step at which results exist: carried ones point to where
@@ -213,6 +245,9 @@ func (b *builder) leaveLoop(f *frame, n *ssa.Node, rot *loops.Rotation, frames [
 // the blocks that an iteration leaves to the next the places they need. first is the
 // first variable made inside.
 func (b *builder) rotate(rot *loops.Rotation, bf *frame, first int) {
+	if rot.Compact {
+		return
+	}
 	for _, c := range rot.Carries {
 		b.addSources(bf.ref(c.Param), bf.ref(c.Result))
 	}

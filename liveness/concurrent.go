@@ -1,9 +1,11 @@
 package liveness
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/poset"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -22,7 +24,8 @@ import (
 // other: head and tail name what crosses from one to the next. Captured values and
 // slices to come are read at the tail, since the next iteration may read them; a
 // parameter begins at the head and what becomes its next value is read at the
-// tail. Memory that a loop hands on so lives from head to tail, in as many places
+// tail. Memory carried from one iteration to the next is therefore live from head to tail,
+// in as many places
 // as any order of the body needs ([loops.OfAnyOrder]).
 //
 // As in a timeline a value is a block, a pointer or outside, and a block may hold
@@ -36,7 +39,7 @@ type Concurrent struct {
 	// Touches are the steps that name a variable, ascending; views not counted.
 	Touches [][]int
 	// Radix says, for a block, in how many places each loop around it turns it,
-	// outermost first: 1 where it is not handed on.
+	// outermost first: 1 where it is not carried.
 	Radix [][]int
 
 	heldBy   [][]int // by block: the heads of the loops that hand it on
@@ -70,7 +73,7 @@ func (c *Concurrent) Places(block int) int {
 }
 
 // Exclusive reports whether two blocks never hold anything at once: they are made in
-// different branches of one If, and the same loops, if any, hand them on in the same
+// different branches of one If, and the same loops, if any, carry them in the same
 // places.
 func (c *Concurrent) Exclusive(a, b int) bool {
 	if c.sticky[a] != c.sticky[b] || !slices.Equal(c.Radix[a], c.Radix[b]) || !slices.Equal(c.heldBy[a], c.heldBy[b]) {
@@ -88,17 +91,19 @@ func (c *Concurrent) Exclusive(a, b int) bool {
 
 // BuildConcurrent lays out a graph, whose types must be inferred. AnyOrder is
 // implied. Graphs of more than [poset.Max] steps are an error.
-func BuildConcurrent(g *ssa.Graph, o Options) (*Concurrent, error) {
+func BuildConcurrent(ctx context.Context, g *ssa.Graph, o Options) (_ *Concurrent, err error) {
+	defer rescue.Into(&err)
 	o.AnyOrder = true
 	c := &Concurrent{Layout: Layout{Graph: g}}
-	if err := newBuilder(&c.Layout, o, c).main(g); err != nil {
+	if err := newBuilder(ctx, &c.Layout, o, c).main(g); err != nil {
 		return nil, err
 	}
-	var err error
 	if c.Deps, err = poset.New(len(c.Steps), c.Edges); err != nil {
 		return nil, err
 	}
-	c.findRoots()
+	if err := c.findRoots(ctx); err != nil {
+		return nil, err
+	}
 	c.Touches = make([][]int, len(c.Vars))
 	for at, s := range c.Steps {
 		for _, v := range slices.Concat(s.In, s.Out, []int{s.Scratch}) {

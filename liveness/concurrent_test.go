@@ -1,6 +1,7 @@
 package liveness_test
 
 import (
+	"context"
 	"slices"
 	"testing"
 
@@ -78,7 +79,7 @@ func TestConcurrentBlocks(t *testing.T) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			p, err := liveness.BuildConcurrent(graphOf(t, c.graph), liveness.Options{Windows: true})
+			p, err := liveness.BuildConcurrent(context.Background(), graphOf(t, c.graph), liveness.Options{Windows: true})
 			require.NoError(t, err)
 			index := map[string]int{}
 			for i, x := range p.Vars {
@@ -100,7 +101,7 @@ func TestConcurrentBlocks(t *testing.T) {
 }
 
 func TestConcurrentExclusive(t *testing.T) {
-	p, err := liveness.BuildConcurrent(graphOf(t, `in %k: bool[] in %x: float32[4,4] in %w: float32[4,4]
+	p, err := liveness.BuildConcurrent(context.Background(), graphOf(t, `in %k: bool[] in %x: float32[4,4] in %w: float32[4,4]
 		%a = Exp(%x)
 		%y = If(%k | %k, %a, %w) {
 			then_branch: graph "t" { in %l: bool[] in %p: float32[4,4] in %q: float32[4,4]

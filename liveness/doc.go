@@ -11,4 +11,9 @@
 //
 // [Flow.Solve] then solves the dataflow equations to a fixed point, and
 // [Timeline.Live] gives every block the points at which anything needs its bytes.
+//
+// # Panics
+//
+// A function that returns an error returns one whatever its arguments are. The others take what
+// is not nil and was made by functions of this package; they panic otherwise.
 package liveness

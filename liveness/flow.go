@@ -1,8 +1,10 @@
 package liveness
 
 import (
-	"math/bits"
+	"context"
 	"slices"
+
+	"github.com/berth-onnx/berth/internal/poset"
 )
 
 // Flow is a control-flow graph over steps. Each step is one time point; a block
@@ -44,29 +46,31 @@ type FlowBlock struct {
 //
 // Source: A. Appel, Modern Compiler Implementation, chapter 10; the memory
 // optimization transpiler's design uses the same equations.
-func (f *Flow) Solve() []Set {
-	words := (f.Vars + 63) / 64
+func (f *Flow) Solve() []Set { return f.solve(context.Background()) }
+
+// solve is Solve until the context ends; then the answer is of no use.
+func (f *Flow) solve(ctx context.Context) []Set {
 	nb := len(f.Blocks)
-	in, out := newBits(nb, words), newBits(nb, words)
-	use, def := newBits(nb, words), newBits(nb, words)
+	in, out := f.newSets(), f.newSets()
+	use, def := f.newSets(), f.newSets()
 	for b, blk := range f.Blocks {
 		for s := blk.Hi - 1; s >= blk.Lo; s-- {
 			for _, v := range f.Defs[s] {
-				def[b].set(v)
-				use[b].clear(v)
+				def[b].Add(v)
+				use[b].Remove(v)
 			}
 			for _, v := range f.Uses[s] {
-				use[b].set(v)
+				use[b].Add(v)
 			}
 		}
 	}
 	for changed := true; changed; {
 		changed = false
-		for b := nb - 1; b >= 0; b-- {
+		for b := nb - 1; b >= 0 && ctx.Err() == nil; b-- {
 			for _, s := range f.Blocks[b].Succ {
-				out[b].or(in[s])
+				out[b].Join(in[s])
 			}
-			for w := range words {
+			for w := range in[b] {
 				if n := use[b][w] | out[b][w]&^def[b][w]; n != in[b][w] {
 					in[b][w] = n
 					changed = true
@@ -74,14 +78,23 @@ func (f *Flow) Solve() []Set {
 			}
 		}
 	}
-	return f.ranges(out)
+	return f.ranges(ctx, out)
+}
+
+// newSets makes an empty set of variables for every block.
+func (f *Flow) newSets() []poset.Set {
+	out := make([]poset.Set, len(f.Blocks))
+	for i := range out {
+		out[i] = poset.NewSet(f.Vars)
+	}
+	return out
 }
 
 // ranges turns live-out sets into point sets. It walks the blocks from the last
 // to the first with the set of variables that are live, and looks only at those
 // in which that set and what lives out of the next block on the way differ: a
 // variable that lives through many blocks costs nothing there.
-func (f *Flow) ranges(out []bitset) []Set {
+func (f *Flow) ranges(ctx context.Context, out []poset.Set) []Set {
 	live := make([]Set, f.Vars)
 	end := make([]int, f.Vars) // exclusive end of the open run, 0 = not live
 	order := make([]int, len(f.Blocks))
@@ -89,26 +102,29 @@ func (f *Flow) ranges(out []bitset) []Set {
 		order[i] = i
 	}
 	slices.SortFunc(order, func(a, b int) int { return f.Blocks[b].Lo - f.Blocks[a].Lo })
-	now := newBits(1, (f.Vars+63)/64)[0] // live at the point from
+	now := poset.NewSet(f.Vars) // live at the point from
 	from := 0
 	emit := func(v, lo int) {
 		live[v] = append(live[v], Range{lo, end[v]})
 		end[v] = 0
-		now.clear(v)
+		now.Remove(v)
 	}
 	open := func(v, hi int) {
 		if end[v] == 0 {
 			end[v] = hi
-			now.set(v)
+			now.Add(v)
 		}
 	}
 	for _, b := range order {
+		if ctx.Err() != nil {
+			break
+		}
 		blk := f.Blocks[b]
 		if from != blk.Hi {
-			now.each(func(v int) { emit(v, from) })
+			now.Each(func(v int) { emit(v, from) })
 		}
-		now.without(out[b]).each(func(v int) { emit(v, blk.Hi) })
-		out[b].without(now).each(func(v int) { open(v, blk.Hi) })
+		without(now, out[b]).Each(func(v int) { emit(v, blk.Hi) })
+		without(out[b], now).Each(func(v int) { open(v, blk.Hi) })
 		for s := blk.Hi - 1; s >= blk.Lo; s-- {
 			for _, v := range f.Defs[s] {
 				open(v, min(s+2, blk.Hi))
@@ -120,11 +136,20 @@ func (f *Flow) ranges(out []bitset) []Set {
 		}
 		from = blk.Lo
 	}
-	now.each(func(v int) { emit(v, from) })
+	now.Each(func(v int) { emit(v, from) })
 	for v := range live {
 		live[v] = normalize(live[v])
 	}
 	return live
+}
+
+// without is what is in a and not in b.
+func without(a, b poset.Set) poset.Set {
+	out := slices.Clone(a)
+	for w := range out {
+		out[w] &^= b[w]
+	}
+	return out
 }
 
 // normalize sorts runs and merges those that touch.
@@ -139,41 +164,4 @@ func normalize(s Set) Set {
 		}
 	}
 	return out
-}
-
-type bitset []uint64
-
-func newBits(n, words int) []bitset {
-	all := make([]uint64, n*words)
-	out := make([]bitset, n)
-	for i := range out {
-		out[i] = all[i*words : (i+1)*words]
-	}
-	return out
-}
-
-func (b bitset) set(i int)   { b[i/64] |= 1 << (i % 64) }
-func (b bitset) clear(i int) { b[i/64] &^= 1 << (i % 64) }
-func (b bitset) or(c bitset) {
-	for i := range b {
-		b[i] |= c[i]
-	}
-}
-
-// without is what is in b and not in c.
-func (b bitset) without(c bitset) bitset {
-	d := make(bitset, len(b))
-	for i := range b {
-		d[i] = b[i] &^ c[i]
-	}
-	return d
-}
-
-func (b bitset) each(f func(int)) {
-	for w, x := range b {
-		for x != 0 {
-			f(w*64 + bits.TrailingZeros64(x))
-			x &= x - 1
-		}
-	}
 }

@@ -1,6 +1,7 @@
 package liveness_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -87,7 +88,7 @@ func TestCapturesAreUses(t *testing.T) {
 }`)
 	require.NoError(t, err)
 	require.NoError(t, ops.InferGraph(g))
-	tl, err := liveness.Build(g, liveness.Options{})
+	tl, err := liveness.Build(context.Background(), g, liveness.Options{})
 	require.NoError(t, err)
 	at := map[string]int{}
 	for i, s := range tl.Steps {

@@ -67,27 +67,11 @@ func (s Set) Meets(t, except Set) bool {
 
 // covers reports whether all points of a run are in the set.
 func (s Set) covers(lo, hi int) bool {
-	for _, r := range s {
-		if r.Lo <= lo && hi <= r.Hi {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s, func(r Range) bool { return r.Lo <= lo && hi <= r.Hi })
 }
 
 // Has reports whether point p is in the set.
-func (s Set) Has(p int) bool {
-	_, ok := slices.BinarySearchFunc(s, p, func(r Range, p int) int {
-		switch {
-		case r.Hi <= p:
-			return -1
-		case r.Lo > p:
-			return 1
-		}
-		return 0
-	})
-	return ok
-}
+func (s Set) Has(p int) bool { return s.covers(p, p+1) }
 
 // Hull returns the smallest run that covers the set, and the holes inside it.
 func (s Set) Hull() (hull Range, holes []Range) {

@@ -1,25 +1,26 @@
 package liveness
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// From the lives of variables to the lives of bytes. A block must stay as long as
+// From the live ranges of variables to the live ranges of bytes. A block must stay as long as
 // anything that points to it, however many pointers lie between:
 //
-//	a  ■■■■■■               block               own life, by the dataflow equations
+//	a  ■■■■■■               block               own live range, by the dataflow equations
 //	b      ■■■■■■■          view of a
 //	c           ■■■■■■■     If: b or something else
-//	a  ■■■■■■■■■■■■■■■■     where a's bytes are needed: its own life, b's and c's
+//	a  ■■■■■■■■■■■■■■■■     where a's bytes are needed: its own live range, b's and c's
 //
-// Pointers may lead around loops in circles, so lives are handed on along them until
+// Pointers may lead around loops in circles, so live ranges are passed on along them until
 // nothing changes; they only grow, and there are finitely many points.
 
 // solve runs the dataflow equations over the steps and extends every block by
-// the lives of the pointers that lead to it.
-func (t *Timeline) solve() {
+// the live ranges of the pointers that lead to it.
+func (t *Timeline) solve(ctx context.Context) error {
 	f := &Flow{Blocks: t.Blocks, Vars: len(t.Vars), Uses: make([][]int, len(t.Steps)), Defs: make([][]int, len(t.Steps))}
 	for i, s := range t.Steps {
 		f.Uses[i] = present(s.In)
@@ -28,25 +29,20 @@ func (t *Timeline) solve() {
 			f.Defs[i] = append(f.Defs[i], s.Scratch)
 		}
 	}
-	t.Own = f.Solve()
+	t.Own = f.solve(ctx)
 	t.Live = make([]Set, len(t.Vars))
 	copy(t.Live, t.Own)
-	t.extend()
+	t.extend(ctx)
+	return ctx.Err()
 }
 
 func present(ids []int) []int {
-	var out []int
-	for _, id := range ids {
-		if id != None {
-			out = append(out, id)
-		}
-	}
-	return out
+	return slices.DeleteFunc(slices.Clone(ids), func(id int) bool { return id == None })
 }
 
-// extend adds each pointer's life to its sources until nothing changes: sources
+// extend adds each pointer's live range to its sources until nothing changes: sources
 // may be pointers themselves, in cycles where loops pass values around.
-func (t *Timeline) extend() {
+func (t *Timeline) extend(ctx context.Context) {
 	work := make([]int, 0, len(t.Vars))
 	queued := make([]bool, len(t.Vars))
 	push := func(v int) {
@@ -58,30 +54,18 @@ func (t *Timeline) extend() {
 	for v := len(t.Vars) - 1; v >= 0; v-- {
 		push(v)
 	}
-	for len(work) > 0 {
+	for len(work) > 0 && ctx.Err() == nil {
 		v := work[0]
 		work = work[1:]
 		queued[v] = false
 		for _, s := range t.Vars[v].Sources {
 			u := t.Live[s].Union(t.Live[v])
-			if !equalSets(u, t.Live[s]) {
+			if !slices.Equal(u, t.Live[s]) {
 				t.Live[s] = u
 				push(s)
 			}
 		}
 	}
-}
-
-func equalSets(a, b Set) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		if a[i] != b[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // Roots returns the blocks a variable's bytes may belong to, ascending; for a
@@ -95,11 +79,31 @@ func (t *Layout) Roots(v int) []int {
 }
 
 // findRoots notes the roots of all variables of a finished layout.
-func (t *Layout) findRoots() {
-	t.roots = make([][]int, len(t.Vars))
+func (t *Layout) findRoots(ctx context.Context) error {
+	t.roots, t.shown = make([][]int, len(t.Vars)), make([]int, len(t.Vars))
 	for v := range t.Vars {
-		t.roots[v] = t.rootsOf(v)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		t.shown[v] = t.shownBy(v)
+		if s := t.Vars[v].Sources; len(s) == 1 && s[0] < v {
+			t.roots[v] = t.roots[s[0]]
+		} else {
+			t.roots[v] = t.rootsOf(v)
+		}
 	}
+	return nil
+}
+
+// shownBy follows views to a variable whose answer is known, or that is no view.
+func (t *Layout) shownBy(v int) int {
+	at := v
+	for t.Vars[at].Kind == Pointer && !t.Vars[at].Phi && len(t.Vars[at].Sources) == 1 {
+		if at = t.Vars[at].Sources[0]; at < v {
+			return t.shown[at]
+		}
+	}
+	return at
 }
 
 // rootsOf follows sources, which may lead around loops in circles, to the blocks.
@@ -148,11 +152,6 @@ func (t *Layout) BlocksOf(v *ssa.Value) []int {
 	return slices.Compact(out)
 }
 
-// Shown is the variable whose content a view shows: views are followed, blocks and
-// merged values stand for themselves.
-func (t *Layout) Shown(v int) int {
-	for t.Vars[v].Kind == Pointer && !t.Vars[v].Phi && len(t.Vars[v].Sources) == 1 {
-		v = t.Vars[v].Sources[0]
-	}
-	return v
-}
+// Shown follows views to the variable whose content they show. Blocks and merged
+// values are returned as they are.
+func (t *Layout) Shown(v int) int { return t.shown[v] }

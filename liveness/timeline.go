@@ -1,8 +1,11 @@
 package liveness
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/loops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -47,6 +50,7 @@ type Layout struct {
 	Vars  []Var
 
 	roots  [][]int // by variable
+	shown  []int   // by variable, see Shown
 	places map[*ssa.Value]*Places
 	loops  map[*ssa.Node]*loops.Rotation
 }
@@ -54,10 +58,10 @@ type Layout struct {
 // Timeline is a program laid out in time.
 type Timeline struct {
 	Layout
-	// Live is where each variable's bytes are needed: its own life and that of
+	// Live is where each variable's bytes are needed: its own live range and that of
 	// every pointer to it. Filled by Build.
 	Live []Set
-	// Own is the life of the variable itself, pointers to it not counted.
+	// Own is the live range of the variable itself, pointers to it not counted.
 	Own    []Set
 	Blocks []FlowBlock
 }
@@ -79,21 +83,24 @@ type Options struct {
 	// Windows lets parts of a tensor (slices, splits, a gathered slice) be pointers too, not only
 	// whole views: no copy, but the whole tensor stays.
 	Windows bool
-	// AnyOrder gives values that loops hand on as many places as they need whatever
+	// AnyOrder gives carried values of loops as many places as they need whatever
 	// the order of the body; see [loops.OfAnyOrder].
 	AnyOrder bool
 }
 
-// Build lays out the graph, whose types must be inferred, and solves liveness.
-func Build(g *ssa.Graph, o Options) (*Timeline, error) {
+// Build lays out the graph, whose types must be inferred, and solves liveness. It fails
+// with the cause of the context if that ends before.
+func Build(ctx context.Context, g *ssa.Graph, o Options) (_ *Timeline, err error) {
+	defer rescue.Into(&err)
 	t := &Timeline{Layout: Layout{Graph: g}}
-	b := newBuilder(&t.Layout, o, nil)
+	b := newBuilder(ctx, &t.Layout, o, nil)
 	if err := b.main(g); err != nil {
 		return nil, err
 	}
 	t.Blocks = b.blocks
-	t.findRoots()
-	t.solve()
+	if err := cmp.Or(t.findRoots(ctx), t.solve(ctx)); err != nil {
+		return nil, err
+	}
 	for _, p := range b.pins {
 		for _, r := range t.Roots(p.v) {
 			t.Own[r] = t.Own[r].Union(Set{p.over})

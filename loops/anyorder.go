@@ -3,15 +3,15 @@ package loops
 import "github.com/berth-onnx/berth/ssa"
 
 // Rotation without an order. When the nodes of a body may run in any order, or at
-// once, a value needs as many places as in the worst order. For the places of one
+// once, a value needs as many slots as in the worst order. For the slots of one
 // value that is the order which makes it as early as can be: what then still reads
 // an older one afterwards does not have to read it before, and so might not.
 //
 //	q = f(p)      m = g(p)      p <= q
 //
-//	f, g        q is made while m is yet to read the q before: two places
+//	f, g        q is made while m is yet to read the q before: two slots
 //	g, f        one would do, but nothing asks for this order
-//	m = g(p), q = f(m)          g surely comes first: one place
+//	m = g(p), q = f(m)          g surely comes first: one slot
 //
 // Each value is judged in its own worst order; the ring is a common multiple of
 // all of them, as ever.

@@ -1,5 +1,5 @@
 // Package loops works out how a Loop's or Scan's carried values can move from
-// one iteration to the next without a copy: how many places a value needs
+// one iteration to the next without a copy: how many slots a value needs
 // (its period), how many iterations start differently from the rest (the
 // prefix), and which results can be written straight into a stacked output.
 //
@@ -10,7 +10,7 @@
 // right as long as q's place is not written again before p's last reader:
 //
 //	iteration   t            t+1          t+2
-//	y written   ■ A          ■ B          ■ A      two places, period 2
+//	y written   ■ A          ■ B          ■ A      two slots, period 2
 //	x reads       init       A            B        x = init, then the y before
 //
 // A chain x4<=x3, x3<=x2, x2<=x1, x1<=y keeps y alive for four iterations; its
@@ -23,4 +23,9 @@
 // Source: L. Liu, the NNC tensor allocation algorithm (unrolling, multi-view
 // tensors of type I and II); M. Lam, Software Pipelining, 1988 (modulo variable
 // expansion).
+//
+// # Panics
+//
+// A function that returns an error returns one whatever its arguments are. The others take what
+// is not nil and was made by [Of] or [OfAnyOrder]; they panic otherwise.
 package loops

@@ -12,9 +12,9 @@ import (
 //	body            0     1     2     3
 //	p read          ■─────■                   last use 1
 //	q written             │     ■             first write 2: q may go where p was
-//	q' written      ■     │                   first write 0: q' needs another place
+//	q' written      ■     │                   first write 0: q' needs another slot
 //
-// Reading through a view is reading, writing into what a view shows is writing. A
+// Reading through a view is reading, writing into what a view refers to is writing. A
 // node that reads p last may itself write q over it, if its operator allows that.
 
 // lifetimes answers positions inside one body: a node's position is its index,
@@ -35,7 +35,7 @@ func newLifetimes(body *ssa.Graph, order []*ssa.Node) *lifetimes {
 	return l
 }
 
-// periodFor is the smallest number of places for q such that the q of one
+// periodFor is the smallest number of slots for q such that the q of one
 // iteration is intact when p, which holds it depth iterations later, is last read.
 func (l *lifetimes) periodFor(p, q *ssa.Value, depth int) int {
 	if l.anyOrder && q.Def != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 // The period of a carried value: for how many iterations it must stay where it was
-// written, and so how many places take turns.
+// written, and so how many slots are used in turn.
 //
 //	x0 <= x1 <= y,  y = f(x0)          iteration    0    1    2    3
 //	                                   y written    A    B    C    A
@@ -114,7 +114,7 @@ func (f flow) depths(start []int) (depth []int, bounded bool) {
 // followValue finds the period of a value made in the body that parameters
 // receive: it must survive until the last use of the last parameter that may
 // hold it. Where a value may go round for ever, through a branch that keeps the
-// old one, no fixed rotation is right: the value gets one place more than there
+// old one, no fixed rotation is right: the value gets one slot more than there
 // are parameters to hold it, and the program picks a free one each time.
 func (r *Rotation) followValue(v *ssa.Value, flow flow, life *lifetimes) (found bool) {
 	if _, isParam := r.index[v]; isParam || v.Def == nil && !r.writtenAtStart(v) || !v.Type.IsStatic() || r.StackOf(v) != nil {

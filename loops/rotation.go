@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/berth-onnx/berth/alias"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -11,6 +12,10 @@ import (
 // MaxRing limits how many body copies are laid out for planning. Past it the
 // ring is the largest single period, which costs memory, never a copy.
 const MaxRing = 24
+
+// MaxSteps is up to how many steps the copies of a loop's body are laid out as, loops
+// inside it included, whatever its size; see compact.go.
+const MaxSteps = 1 << 12
 
 // ScanIn is a parameter that holds one slice of an operand per iteration.
 type ScanIn struct {
@@ -29,8 +34,8 @@ type ScanOut struct {
 	// Window: the body writes the slice straight into the stacked output;
 	// otherwise it is copied once per iteration.
 	Window bool
-	// Made is the value that is written there: Result, or what Result shows all the
-	// bytes of. Set if Window is.
+	// Made is the value that is written there: Result, or the value all of whose bytes Result is a
+	// view of. Set if Window is.
 	Made *ssa.Value
 }
 
@@ -50,18 +55,27 @@ type Rotation struct {
 	// where it is known.
 	MinTrips int
 	Trips    ssa.Dim
+	// Compact: the body is laid out once, and carried values are copied; see compact.go.
+	Compact bool
 
 	period map[*ssa.Value]int  // of carried results defined in the body
 	sticky map[*ssa.Value]bool // results that may be an older value passed on
 	index  map[*ssa.Value]int  // position in Carries by parameter
+	extent extent
 }
 
 // Of analyses a Loop or Scan node whose body runs in the order its nodes stand in.
-func Of(n *ssa.Node) (*Rotation, error) { return of(n, false) }
+func Of(n *ssa.Node) (_ *Rotation, err error) {
+	defer rescue.Into(&err)
+	return of(n, false)
+}
 
 // OfAnyOrder analyses a Loop or Scan node whose body may run in any order its
 // operands allow, independent nodes also at once: see anyorder.go.
-func OfAnyOrder(n *ssa.Node) (*Rotation, error) { return of(n, true) }
+func OfAnyOrder(n *ssa.Node) (_ *Rotation, err error) {
+	defer rescue.Into(&err)
+	return of(n, true)
+}
 
 func of(n *ssa.Node, anyOrder bool) (*Rotation, error) {
 	var r *Rotation
@@ -86,7 +100,8 @@ func of(n *ssa.Node, anyOrder bool) (*Rotation, error) {
 	}
 	r.markWindows()
 	r.setPeriods(anyOrder)
-	return r, nil
+	r.extent, err = r.measure(anyOrder)
+	return r, err
 }
 
 func ofLoop(n *ssa.Node) (*Rotation, error) {
@@ -167,17 +182,25 @@ func (r *Rotation) StackOf(v *ssa.Value) *ScanOut {
 	return nil
 }
 
-// Period is how many places a value of the body needs: copy t of the body uses
+// Period is how many slots a value of the body needs: copy t of the body uses
 // place t mod Period.
 func (r *Rotation) Period(v *ssa.Value) int {
 	if p, ok := r.period[v]; ok {
 		return p
 	}
+	if r.Compact {
+		return 1
+	}
 	return r.Ring
 }
 
 // Copies is the number of body copies laid out for planning.
-func (r *Rotation) Copies() int { return r.Prefix + r.Ring }
+func (r *Rotation) Copies() int {
+	if r.Compact {
+		return 1
+	}
+	return r.Prefix + r.Ring
+}
 
 // Next is the copy that follows copy t: the ring closes on its first copy.
 func (r *Rotation) Next(t int) int {
@@ -188,10 +211,16 @@ func (r *Rotation) Next(t int) int {
 }
 
 // CopyBytes is how many bytes one iteration copies: slices stacked or taken
-// along an axis that is not outermost, and results that go to a stack and
-// somewhere else. Carried values never cost a copy.
+// along an axis that is not outermost, results that go to a stack and
+// somewhere else, and the carried values of a compact loop.
 func (r *Rotation) CopyBytes() int64 {
 	var n int64
+	for _, c := range r.Carries {
+		if r.Copied(c) {
+			b, _ := c.Param.Type.ByteSize()
+			n += int64(b)
+		}
+	}
 	for _, s := range r.ScanOuts {
 		if b, ok := s.Result.Type.ByteSize(); ok && s.Out != nil && !s.Window {
 			n += int64(b)

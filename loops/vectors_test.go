@@ -10,10 +10,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/internal/graphgen"
+	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/loops"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
-	"github.com/berth-onnx/berth/program"
 	"github.com/berth-onnx/berth/ssa"
 )
 

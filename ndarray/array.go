@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"unsafe"
 
 	"github.com/berth-onnx/berth/internal/sysmem"
@@ -150,41 +151,6 @@ func Strings(data []string, shape ...int) *Array {
 // Scalar makes a rank-0 array.
 func Scalar[T Elem](v T) *Array { return Of([]T{v}) }
 
-// DTypeOf returns the element type a Go scalar stands for.
-func DTypeOf(v any) DType {
-	switch v.(type) {
-	case float32:
-		return Float32
-	case float64:
-		return Float64
-	case int8:
-		return Int8
-	case int16:
-		return Int16
-	case int32:
-		return Int32
-	case int64:
-		return Int64
-	case uint8:
-		return Uint8
-	case uint16:
-		return Uint16
-	case uint32:
-		return Uint32
-	case uint64:
-		return Uint64
-	case bool:
-		return Bool
-	case complex64:
-		return Complex64
-	case complex128:
-		return Complex128
-	case string:
-		return String
-	}
-	return Undefined
-}
-
 // Bytes reinterprets a typed slice as its bytes.
 func Bytes[T Elem](s []T) []byte {
 	if len(s) == 0 {
@@ -193,8 +159,8 @@ func Bytes[T Elem](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(&s[0])), len(s)*int(unsafe.Sizeof(s[0])))
 }
 
-// Slice reinterprets the array's bytes as elements of T. T's width must be the
-// element width (use uint16 for half types, uint8 for float8 and sub-byte types).
+// Slice reinterprets the array's bytes as elements of T. Nothing is checked: T's width must be the
+// element width (use uint16 for half types, uint8 for float8 and sub-byte types). As of package berth checks.
 func Slice[T Elem](a *Array) []T {
 	if len(a.Data) == 0 {
 		return nil
@@ -241,14 +207,7 @@ func (a *Array) Reshaped(shape ...int) *Array {
 
 // String prints type and shape, "float32[1,3,224,224]".
 func (a *Array) String() string {
-	s := a.DType.String() + "["
-	for i, d := range a.Shape {
-		if i > 0 {
-			s += ","
-		}
-		s += fmt.Sprint(d)
-	}
-	return s + "]"
+	return a.DType.String() + strings.ReplaceAll(fmt.Sprint(a.Shape), " ", ",")
 }
 
 // CloneValue copies a value and everything in it into fresh memory.

@@ -14,4 +14,9 @@
 //     element per byte in memory, sign-extended; the file format packs them;
 //   - float16, bfloat16 and the float8 family hold their bit patterns;
 //   - strings live in Go memory, because the collector must see their pointers.
+//
+// # Panics
+//
+// A function that returns an error returns one whatever its arguments are. The others take what
+// is not nil and has as much data as its shape says, element types that exist, and indices within them; they panic otherwise.
 package ndarray

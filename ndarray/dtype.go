@@ -80,6 +80,15 @@ func (d DType) FileBits() int {
 	return dtypes[d].bits
 }
 
+// FileBytes returns how many bytes n elements take in a file, where elements narrower than a byte are packed; 0 for types
+// without a fixed width.
+func (d DType) FileBytes(n int) int {
+	if bits := d.FileBits(); bits < 8 {
+		return n/8*bits + (n%8*bits+7)/8
+	}
+	return n * (d.FileBits() / 8)
+}
+
 // String returns the lower-case ONNX name of the type ("float32", "int4", …).
 func (d DType) String() string {
 	if d >= NumDTypes {

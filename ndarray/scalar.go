@@ -49,11 +49,7 @@ func (a *Array) SetFloat(i int, v float64) {
 	case Complex128:
 		Slice[complex128](a)[i] = complex(v, 0)
 	case Bool:
-		if v != 0 {
-			a.Data[i] = 1
-		} else {
-			a.Data[i] = 0
-		}
+		a.Data[i] = bit(v != 0)
 	default:
 		a.SetInt(i, int64(v))
 	}
@@ -98,11 +94,7 @@ func (a *Array) SetInt(i int, v int64) {
 	case Uint2:
 		a.Data[i] = byte(v) & 3
 	case Bool:
-		if v != 0 {
-			a.Data[i] = 1
-		} else {
-			a.Data[i] = 0
-		}
+		a.Data[i] = bit(v != 0)
 	case Int16, Uint16:
 		Slice[uint16](a)[i] = uint16(v)
 	case Int32, Uint32:
@@ -113,6 +105,13 @@ func (a *Array) SetInt(i int, v int64) {
 	default:
 		a.SetFloat(i, float64(v))
 	}
+}
+
+func bit(set bool) byte {
+	if set {
+		return 1
+	}
+	return 0
 }
 
 // Ints returns all elements as int64 (for shapes, axes and the like).

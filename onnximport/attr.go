@@ -2,11 +2,10 @@ package onnximport
 
 import (
 	"cmp"
-	"slices"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/internal/ops/generator"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -89,12 +88,6 @@ func kindOf(a *onnxwire.Attribute) ssa.AttrKind {
 	return cmp.Or(kinds[a.Kind()], ssa.AttrOther)
 }
 
-// elsewhere reports that elements of an attribute's tensors lie in another file.
-func elsewhere(a *onnxwire.Attribute) bool {
-	external := func(t *onnxwire.Tensor) bool { return t.DataLocation == onnxwire.DataExternal }
-	return a.T != nil && external(a.T) || slices.ContainsFunc(a.Tensors, external)
-}
-
 func texts(list [][]byte) []string {
 	out := make([]string, len(list))
 	for i, b := range list {
@@ -120,7 +113,7 @@ func (imp *importer) constant(t *onnxwire.Tensor) (*ssa.Constant, error) {
 func (imp *importer) constantNode(list []boundAttr, version int) (*ssa.Constant, error) {
 	var values []*onnxwire.Attribute
 	for _, b := range list {
-		if err := ops.Constant.CheckAttr(&ssa.Attr{Name: b.attr.Name, Kind: kindOf(b.attr)}, version); err != nil {
+		if err := generator.Constant.CheckAttr(&ssa.Attr{Name: b.attr.Name, Kind: kindOf(b.attr)}, version); err != nil {
 			return nil, err
 		}
 		switch b.attr.Name {

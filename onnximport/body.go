@@ -92,8 +92,7 @@ func (b *bodySet) unify(scopes []*scope) {
 		formal := s.graph.Params[:len(s.graph.Params)-len(s.captured)]
 		params := slices.Clone(formal)
 		for _, v := range b.captured {
-			p := s.capture(v)
-			params = append(params, p)
+			params = append(params, s.capture(v))
 		}
 		s.graph.Params = params
 	}
@@ -128,9 +127,9 @@ func (s *scope) tryBody(w *onnxwire.Node, b boundAttr, g *onnxwire.Graph, types 
 	body := ssa.NewGraph(g.Name)
 	body.Doc = g.DocString
 	inner := s.body(label(w), body)
-	if b.scope != s { // a graph handed to a function as an attribute sees its writer's names
+	if b.scope != s { // a graph passed to a function as an attribute reads names of the caller
 		if b.scope.graph != s.graph {
-			return nil, fail("", "attribute %q is a graph given to a function that uses it inside another body", b.attr.Name)
+			return nil, fail("", "attribute %q is a graph passed to a function that uses it inside another body", b.attr.Name)
 		}
 		inner.parent, inner.attrs, inner.inCall, inner.opsets = b.scope, b.scope.attrs, b.scope.inCall, b.scope.opsets
 	}
@@ -173,7 +172,7 @@ func (s *scope) paramTypes(n *ssa.Node, g *onnxwire.Graph) ([]ssa.Type, error) {
 }
 
 // operandType returns the type a control-flow node gives parameter i of its
-// body, the unknown type where that is not settled by the operator.
+// body, the unknown type where the operator does not determine it.
 func operandType(n *ssa.Node, i, params int) ssa.Type {
 	operand := func(k int) ssa.Type {
 		if k < len(n.In) && n.In[k] != nil {
@@ -234,7 +233,7 @@ func openShape(t ssa.Type) ssa.Type {
 	return t
 }
 
-// carried tells which parameters of a body are fed from its own results: the
+// carried returns which parameters of a body get its own results: the
 // first, how many, and how far the result's position is from the parameter's.
 func carried(n *ssa.Node, params int) (first, count, shift int) {
 	switch {

@@ -25,7 +25,12 @@ func (imp *importer) mainGraph() error {
 	if g.Results, err = s.results(w); err != nil {
 		return err
 	}
+	seen := map[string]bool{}
 	for _, o := range w.Outputs {
+		if seen[o.Name] {
+			return fail("give each output a name of its own, by Identity nodes where they are the same value", "the output %q of the graph is listed twice", o.Name)
+		}
+		seen[o.Name] = true
 		imp.module.OutputNames = append(imp.module.OutputNames, o.Name)
 	}
 	g.Walk(uniqueNames)
@@ -35,15 +40,7 @@ func (imp *importer) mainGraph() error {
 // mainInputs makes the parameters. The result holds the names of initializers
 // that are defaults of parameters.
 func (imp *importer) mainInputs(s *scope, w *onnxwire.Graph) (map[string]bool, error) {
-	has := map[string]bool{}
-	for _, t := range w.Initializers {
-		has[t.Name] = true
-	}
-	for _, t := range w.SparseInitializers {
-		if t.Values != nil {
-			has[t.Values.Name] = true
-		}
-	}
+	has := w.InitializerNames()
 	constant := imp.opts.Initializers == InitializersConstant || imp.opts.Initializers == InitializersAuto && imp.model.IRVersion < 4
 	defaults := map[string]bool{}
 	syms := newSymbols(w.Inputs)
@@ -88,6 +85,9 @@ func (s *scope) initializers(w *onnxwire.Graph, defaults map[string]bool) error 
 		return s.define(name, s.graph.AddConst(s.prefix+name, c))
 	}
 	for _, t := range w.Initializers {
+		if err := s.imp.ctx.Err(); err != nil {
+			return err
+		}
 		c, err := s.imp.constant(t)
 		if err != nil {
 			return err

@@ -1,42 +1,75 @@
 package onnximport
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"io"
-	"path/filepath"
+	"io/fs"
+	"os"
+	"runtime/debug"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/internal/rescue"
 	_ "github.com/berth-onnx/berth/ops/standard" // what files hold is linked with the import
 	"github.com/berth-onnx/berth/ssa"
 )
 
 // Load imports the model file at path. Weights stay in the mapped file: call
-// [ssa.Module.Close] when nothing uses them any more. Errors are [*ImportError].
-func Load(path string, opts Options) (*ssa.Module, error) {
-	f, err := onnxwire.Open(path)
+// [ssa.Module.Close] when nothing uses them any more. Who reads them sets
+// [debug.SetPanicOnFault]: pages are gone when the file is cut short. Errors are [*ImportError].
+func Load(path string, opts Options) (_ *ssa.Module, err error) {
+	defer rescue.Into(&err)
+	for range loadTries - 1 {
+		before, _ := os.Stat(path)
+		m, err := loadOnce(path, opts)
+		if after, _ := os.Stat(path); err == nil || !errors.Is(err, fs.ErrNotExist) || !replaced(before, after) {
+			return m, err
+		}
+	}
+	return loadOnce(path, opts)
+}
+
+// loadTries is how often a model is opened that is replaced each time between reading it and opening its external data.
+const loadTries = 10
+
+// replaced reports that a path names another file than before: the data file that the old one refers to may be gone.
+func replaced(before, after fs.FileInfo) bool {
+	return before != nil && after != nil && !(os.SameFile(before, after) && before.ModTime().Equal(after.ModTime()))
+}
+
+func loadOnce(path string, opts Options) (*ssa.Module, error) {
+	f, err := onnxwire.OpenWith(opts.context(), path, opts.open())
 	if err != nil {
 		return nil, openError(path, err)
 	}
 	imp := newImporter(f.Model, path, opts)
 	imp.holds = []io.Closer{f}
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	return imp.run()
 }
 
-// FromModel imports a parsed model. path is the file it came from: external data
-// is looked for beside it; empty means that the model may not have any. The model
-// must not change while the module is in use.
-func FromModel(m *onnxwire.Model, path string, opts Options) (*ssa.Module, error) {
-	return newImporter(m, path, opts).run()
-}
-
-// FromBytes imports a serialized model in memory, which must not change while
-// the module is in use. path is as for [FromModel].
-func FromBytes(data []byte, path string, opts Options) (*ssa.Module, error) {
-	m, err := onnxwire.Parse(data)
+// FromBytes imports a serialized model in memory, which must not change while the module is in use. path is the file it
+// came from: external data is looked for beside it; empty means that the model may not have any. Errors are [*ImportError].
+func FromBytes(data []byte, path string, opts Options) (_ *ssa.Module, err error) {
+	defer rescue.Into(&err)
+	m, err := onnxwire.ParseContext(opts.context(), data)
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	return FromModel(m, path, opts)
+	return fromModel(m, path, opts)
+}
+
+func fromModel(m *onnxwire.Model, path string, opts Options) (*ssa.Module, error) {
+	return newImporter(m, path, opts).run()
+}
+
+// open is how the content of files is had.
+func (o *Options) open() func(path string) (*onnxwire.Mapping, error) {
+	if o.NoMapping {
+		return onnxwire.ReadFile
+	}
+	return onnxwire.MapFile
 }
 
 // openError gives an error of the file system or the parser this package's form.
@@ -45,6 +78,8 @@ func openError(path string, err error) error {
 	var syntax *onnxwire.SyntaxError
 	var model *onnxwire.ModelError
 	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return endedError(path, err)
 	case errors.As(err, &syntax):
 		at := *syntax
 		at.File = ""
@@ -57,13 +92,18 @@ func openError(path string, err error) error {
 	return e
 }
 
+// endedError says that the context ended before the import.
+func endedError(path string, err error) error {
+	return fmt.Errorf("import of %q: %w", path, err)
+}
+
 // importer is the state of one import.
 type importer struct {
+	ctx    context.Context
 	model  *onnxwire.Model
 	opts   Options
 	limits Limits
 	file   string
-	dir    string // folder that locations of external data are relative to
 
 	module    *ssa.Module
 	opsets    map[string]int
@@ -74,37 +114,45 @@ type importer struct {
 }
 
 func newImporter(m *onnxwire.Model, path string, opts Options) *importer {
-	imp := &importer{model: m, opts: opts, limits: opts.Limits.withDefaults(), file: path}
-	if path != "" {
-		imp.dir = filepath.Dir(path)
-	}
-	imp.external = &externalData{dir: imp.dir, root: opts.DataRoot}
+	imp := &importer{ctx: opts.context(), model: m, opts: opts, limits: opts.Limits.withDefaults(), file: path,
+		module: &ssa.Module{Path: path}, opsets: map[string]int{}}
+	imp.external = &externalData{model: path, root: opts.DataRoot, data: opts.Data, read: opts.open(), open: map[string]*onnxwire.Mapping{}}
 	return imp
 }
 
-// run imports the model. A panic on the way is a bug of ours, but a hostile file
-// may be what finds it: it comes back as an error.
+// run imports the model. A panic during import is a bug, which a hostile file may trigger; it is returned as an error.
 func (imp *importer) run() (mod *ssa.Module, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fail("please report this with the model", "internal error during import: %v", r)
 		}
+		if ended := imp.ctx.Err(); ended != nil {
+			err = endedError(imp.file, ended)
+		}
 		if err != nil {
 			mod = nil
-			for _, h := range append(imp.holds, imp.external.files()...) {
+			for _, h := range append(imp.holds, imp.external.files...) {
+				if f, ok := h.(interface{ Check() error }); ok && f.Check() != nil {
+					err = f.Check()
+				}
 				h.Close()
 			}
-			err = imp.complete(err)
+			if imp.ctx.Err() == nil {
+				err = imp.complete(err)
+			}
 		}
 	}()
 	if err := imp.header(); err != nil {
+		return nil, err
+	}
+	if err := imp.checkExpansion(); err != nil {
 		return nil, err
 	}
 	if err := imp.mainGraph(); err != nil {
 		return nil, err
 	}
 	imp.lower()
-	imp.module.Holds = append(imp.holds, imp.external.files()...)
+	imp.module.Holds = append(imp.holds, imp.external.files...)
 	return imp.module, nil
 }
 
@@ -129,9 +177,8 @@ func (imp *importer) header() error {
 	if m.IRVersion > newestIR {
 		imp.warn("the file has IR version %d, newer than %d, the newest known", m.IRVersion, newestIR)
 	}
-	mod := imp.ensureModule()
-	mod.IR, mod.Path = m.IRVersion, imp.file
-	imp.opsets = map[string]int{}
+	mod := imp.module
+	mod.IR = m.IRVersion
 	for _, o := range m.OpsetImports {
 		d := cleanDomain(o.Domain)
 		if o.Version < 0 || o.Version > 1<<30 {
@@ -152,14 +199,30 @@ func (imp *importer) header() error {
 		imp.warn("the file holds training graphs, which are left out")
 	}
 	mod.Carried = carry(m)
+	mod.Operators = map[string]int{}
+	countNodes(m.Graph, mod.Operators)
 	return imp.indexFunctions()
 }
 
-func (imp *importer) ensureModule() *ssa.Module {
-	if imp.module == nil {
-		imp.module = &ssa.Module{}
+// countNodes adds the nodes of a graph and its bodies to [ssa.Module.Operators].
+func countNodes(g *onnxwire.Graph, count map[string]int) {
+	for _, n := range g.Nodes {
+		name := n.OpType
+		if d := cleanDomain(n.Domain); d != "" {
+			name = d + "." + name
+		}
+		if name != "Constant" {
+			count[name]++
+		}
+		for _, a := range n.Attributes {
+			for _, b := range a.Graphs {
+				countNodes(b, count)
+			}
+			if a.G != nil {
+				countNodes(a.G, count)
+			}
+		}
 	}
-	return imp.module
 }
 
 // carry keeps what the exporter writes back and no pass needs: who made the file,

@@ -13,6 +13,9 @@ import (
 // node builds one node of the file: a constant, the body of a function, or a
 // node of the graph lifted to its newest form.
 func (s *scope) node(w *onnxwire.Node) error {
+	if err := s.imp.ctx.Err(); err != nil {
+		return err
+	}
 	if err := s.buildNode(w); err != nil {
 		return s.atNode(w, err)
 	}
@@ -97,7 +100,7 @@ func (s *scope) newNode(w *onnxwire.Node, domain string, attrs []boundAttr) (*ss
 	return n, s.addOutputs(n, w.Outputs)
 }
 
-// sortAttrs converts the attributes without graphs and returns the others apart.
+// sortAttrs converts the attributes without graphs and returns those with graphs separately.
 func (imp *importer) sortAttrs(attrs []boundAttr, opaque bool) (plain []ssa.Attr, bodies []boundAttr, err error) {
 	plain = make([]ssa.Attr, 0, len(attrs))
 	for _, b := range attrs {
@@ -110,10 +113,10 @@ func (imp *importer) sortAttrs(attrs []boundAttr, opaque bool) (plain []ssa.Attr
 			continue // the empty list of an old file
 		}
 		a, err := imp.convert(b.attr)
-		if err != nil && (!opaque || elsewhere(b.attr)) {
+		if err != nil && (!opaque || b.attr.HasExternal()) {
 			return nil, nil, err
 		}
-		if err != nil { // of no use to berth, perhaps of use to whoever knows the operator
+		if err != nil { // kept as it is for readers that know the operator
 			a = ssa.Attr{Name: b.attr.Name, Kind: ssa.AttrOther, Other: b.attr}
 		}
 		plain = append(plain, a)
@@ -134,13 +137,13 @@ func (s *scope) addOutputs(n *ssa.Node, names []string) error {
 	return nil
 }
 
-// modernize brings a node to its newest form and infers the types of its results.
+// modernize rewrites a node to the newest version of its operator and infers the types of its results.
 func (s *scope) modernize(n *ssa.Node) error {
 	if err := ops.Modernize(s.graph, n); err != nil {
 		return s.tolerate(n, err, true)
 	}
 	if ops.Of(n) == nil {
-		return s.tolerate(n, fmt.Errorf("no operator %s is known to stand for it", n.Op), true)
+		return s.tolerate(n, fmt.Errorf("there is no operator %s to replace it", n.Op), true)
 	}
 	if err := ops.Infer(n); err != nil {
 		return s.tolerate(n, err, false)
@@ -186,8 +189,7 @@ func (s *scope) atNode(w *onnxwire.Node, err error) error {
 	return e
 }
 
-// nodeReason words a failure of shape inference for a message that names the
-// node already: stage, operand types and cause, and the inner node if the cause
+// nodeReason describes a failure of type inference in a message that already names the node: stage, operand types and cause, and the inner node if the cause
 // lies in a body.
 func nodeReason(e *ops.NodeError) string {
 	inside := ""

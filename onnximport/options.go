@@ -1,5 +1,7 @@
 package onnximport
 
+import "context"
+
 // InitializerInputs says what becomes of graph inputs that also have an
 // initializer of the same name.
 type InitializerInputs uint8
@@ -22,20 +24,29 @@ type Options struct {
 	// its types can not be inferred: the node stays opaque, or its results get the
 	// unknown type, and Module.Warnings says so. For inspecting broken models.
 	Lenient bool
-	// DataRoot is the folder that external data must lie in, after links are
-	// followed; empty means the folder of the model file. (A download cache that
-	// stores files elsewhere and links to them needs this.)
+	// DataRoot is a folder in which external data may lie, after links are followed,
+	// besides the folder of the model file (and, where that is a symbolic link, the
+	// folder of the file it leads to). Files with several hard links are read there only.
 	DataRoot string
-	Limits   Limits
+	// Data, if set, gives the content of a file of external data, instead of the folder of
+	// the model file. location is a clean path without "..", with slashes. The bytes must
+	// not change while the module is in use.
+	Data   func(location string) ([]byte, error)
+	Limits Limits
+	// Context ends the import early if it ends; nil means never.
+	Context context.Context
 	// ChannelBlock is the block of channels for which ONNX Runtime laid out the
 	// filters of operators of the domain com.microsoft.nchwc: 16 on machines with
 	// AVX-512, 8 on others. 0 finds it out where the file shows it.
 	ChannelBlock int
+	// NoMapping has files read into memory instead of mapped, for files that may be
+	// written to while the model is in use.
+	NoMapping bool
 }
 
 // Limits bound what one model may cost. A zero field means the default.
 type Limits struct {
-	Nodes     int   // nodes after inlining, bodies included; default 2,000,000
+	Nodes     int   // nodes with functions written out, bodies included; default 500,000
 	Depth     int   // nesting of bodies; default 10 (shape inference visits a body more than once per level)
 	CallDepth int   // nesting of function calls; default 64
 	NameBytes int   // length of one name; default 65,536
@@ -48,7 +59,7 @@ func (l Limits) withDefaults() Limits {
 			*v = def
 		}
 	}
-	or(&l.Nodes, 2_000_000)
+	or(&l.Nodes, 500_000)
 	or(&l.Depth, 10)
 	or(&l.CallDepth, 64)
 	or(&l.NameBytes, 64<<10)
@@ -56,4 +67,11 @@ func (l Limits) withDefaults() Limits {
 		l.Expanded = 1 << 30
 	}
 	return l
+}
+
+func (o *Options) context() context.Context {
+	if o.Context == nil {
+		return context.Background()
+	}
+	return o.Context
 }

@@ -40,7 +40,7 @@ func TestAttributesAreChecked(t *testing.T) {
 		{"int for ints", `attribute "perm" is of type int, the operator takes ints`, "write it with that type", wnode("Transpose", "x", "o", intAttr("perm", 1))},
 		{"graph for int", `attribute "axis" is of type graph, the operator takes int`, "write it with that type", wnode("Softmax", "x", "o", graphAttr("axis", &onnxwire.Graph{Name: "b", Nodes: []*onnxwire.Node{wnode("Relu", "x", "v")}, Outputs: outputs("v")}))},
 		{"value outside a list", `attribute "mode" is "DRC"`, `set it to one of ["DCR" "CRD"]`, wnode("DepthToSpace", "x", "o", intAttr("blocksize", 2), strAttr("mode", "DRC"))},
-		{"number outside a range", `attribute "blocksize" holds 0`, "set it to at least 1", wnode("DepthToSpace", "x", "o", intAttr("blocksize", 0))},
+		{"number outside a range", `attribute "blocksize" holds 0`, "set it to 1 up to 32768", wnode("DepthToSpace", "x", "o", intAttr("blocksize", 0))},
 		{"element outside a range", `attribute "strides" holds 0`, "set it to at least 1", wnode("Conv", "x y", "o", intsAttr("strides", 1, 0))},
 		{"missing", `required attribute "axis" is missing`, "set it", wnode("Concat", "x y", "o")},
 		{"twice", `attribute "axis" is given twice`, "keep one of them", wnode("Softmax", "x", "o", intAttr("axis", 0), intAttr("axis", 1))},
@@ -88,7 +88,7 @@ func TestToleratedAttributes(t *testing.T) {
 // TestLenientKeepsWrongAttributes: a lenient import warns and keeps the node as the
 // file has it.
 func TestLenientKeepsWrongAttributes(t *testing.T) {
-	mod, err := FromModel(wmodel("o", wnode("Relu", "x", "o", intAttr("foo", 1))), "", Options{Lenient: true})
+	mod, err := fromModel(wmodel("o", wnode("Relu", "x", "o", intAttr("foo", 1))), "", Options{Lenient: true})
 	require.NoError(t, err)
 	require.Len(t, mod.Warnings, 1)
 	assert.Contains(t, mod.Warnings[0], `has no attribute "foo"`)

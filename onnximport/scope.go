@@ -43,7 +43,7 @@ func (s *scope) body(node string, g *ssa.Graph) *scope {
 		path: append(s.path[:len(s.path):len(s.path)], node), prefix: s.prefix, depth: s.depth + 1, calls: s.calls}
 }
 
-// lookup returns the value that a name stands for, nil if there is none.
+// lookup returns the value of a name, nil if there is none.
 func (s *scope) lookup(name string) *ssa.Value {
 	if v := s.names[name]; v != nil || s.parent == nil {
 		return v
@@ -145,7 +145,7 @@ func (s *scope) declare(lists ...[]*onnxwire.ValueInfo) {
 func uniqueNames(g *ssa.Graph) {
 	taken := make(map[string]bool, g.NumValues())
 	done := make([]bool, g.NumValues())
-	settle := func(v *ssa.Value) {
+	rename := func(v *ssa.Value) {
 		if v == nil || done[v.ID] {
 			return
 		}
@@ -158,10 +158,10 @@ func uniqueNames(g *ssa.Graph) {
 	}
 	for _, list := range [][]*ssa.Value{g.Params, g.Results} {
 		for _, v := range list {
-			settle(v)
+			rename(v)
 		}
 	}
 	for _, v := range g.Values() {
-		settle(v)
+		rename(v)
 	}
 }

@@ -94,17 +94,9 @@ func freeNames(n *onnxwire.Node, f func(string)) {
 }
 
 func freeOfGraph(g *onnxwire.Graph, f func(string)) {
-	local := map[string]bool{}
+	local := g.InitializerNames()
 	for _, in := range g.Inputs {
 		local[in.Name] = true
-	}
-	for _, t := range g.Initializers {
-		local[t.Name] = true
-	}
-	for _, t := range g.SparseInitializers {
-		if t.Values != nil {
-			local[t.Values.Name] = true
-		}
 	}
 	for _, n := range g.Nodes {
 		for _, o := range n.Outputs {

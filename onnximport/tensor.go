@@ -31,15 +31,6 @@ func shapeOf(t *onnxwire.Tensor) (dt ndarray.DType, shape []int, n int, err erro
 	return dt, shape, n, err
 }
 
-// packedBytes returns how many bytes n elements take in a file's raw data.
-func packedBytes(dt ndarray.DType, n int) int {
-	bits := dt.FileBits()
-	if bits >= 8 {
-		return n * (bits / 8)
-	}
-	return n/8*bits + (n%8*bits+7)/8
-}
-
 // constantOf makes a constant of a tensor whose elements are in the file itself.
 // Raw data is not copied, packed types are unpacked when first used.
 func constantOf(t *onnxwire.Tensor) (*ssa.Constant, error) {
@@ -60,9 +51,8 @@ func constantOf(t *onnxwire.Tensor) (*ssa.Constant, error) {
 	return ssa.NewConstant(a), nil
 }
 
-// ArrayOf reads a tensor whose elements are in the message itself, such as one
-// from a test data set. Errors are [*ImportError].
-func ArrayOf(t *onnxwire.Tensor) (*ndarray.Array, error) {
+// arrayOf reads a tensor whose elements are in the message itself.
+func arrayOf(t *onnxwire.Tensor) (*ndarray.Array, error) {
 	if t.DataLocation == onnxwire.DataExternal {
 		return nil, fail("", "tensor %q keeps its elements in another file", t.Name)
 	}
@@ -75,7 +65,7 @@ func ArrayOf(t *onnxwire.Tensor) (*ndarray.Array, error) {
 
 // rawConstant wraps packed little-endian bytes.
 func rawConstant(name string, dt ndarray.DType, shape []int, n int, raw []byte) (*ssa.Constant, error) {
-	if want := packedBytes(dt, n); len(raw) != want {
+	if want := dt.FileBytes(n); len(raw) != want {
 		return nil, fail("the file may be cut short or damaged", "tensor %q of type %s%v needs %d bytes, the file has %d", name, dt, shape, want, len(raw))
 	}
 	switch {
@@ -153,7 +143,7 @@ func typedArray(t *onnxwire.Tensor, dt ndarray.DType, shape []int, n int) (*ndar
 	default:
 		have, list = len(t.Int32Data), "int32_data"
 		if packedEntries(dt) {
-			want = packedBytes(dt, n)
+			want = dt.FileBytes(n)
 		}
 	}
 	if have != want {
@@ -173,10 +163,7 @@ func packedEntries(dt ndarray.DType) bool { return dt.FileBits() == 4 || dt.File
 func convertTyped(a *ndarray.Array, t *onnxwire.Tensor) {
 	switch {
 	case a.DType == ndarray.String:
-		a.Str = make([]string, len(t.StringData))
-		for i, s := range t.StringData {
-			a.Str[i] = string(s)
-		}
+		a.Str = texts(t.StringData)
 	case a.DType == ndarray.Uint64:
 		a.Data = ndarray.Bytes(t.Uint64Data)
 	case a.DType == ndarray.Int32:
@@ -229,10 +216,10 @@ func sparseArray(s *onnxwire.SparseTensor) (*ndarray.Sparse, error) {
 	}
 	out := &ndarray.Sparse{}
 	var err error
-	if out.Values, err = ArrayOf(s.Values); err != nil {
+	if out.Values, err = arrayOf(s.Values); err != nil {
 		return nil, err
 	}
-	if out.Indices, err = ArrayOf(s.Indices); err != nil {
+	if out.Indices, err = arrayOf(s.Indices); err != nil {
 		return nil, err
 	}
 	_, out.Shape, _, err = shapeOf(&onnxwire.Tensor{Name: s.Values.Name, DataType: s.Values.DataType, Dims: s.Dims})

@@ -51,7 +51,7 @@ func TestTensorForms(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			a, err := ArrayOf(&tt.in)
+			a, err := arrayOf(&tt.in)
 			require.NoError(t, err)
 			assert.Equal(t, tt.dt, a.DType)
 			require.Equal(t, len(tt.want), a.Len())
@@ -64,7 +64,7 @@ func TestTensorForms(t *testing.T) {
 }
 
 func TestStringTensor(t *testing.T) {
-	a, err := ArrayOf(&onnxwire.Tensor{DataType: 8, Dims: []int64{2}, StringData: [][]byte{[]byte("a"), []byte("\xff")}})
+	a, err := arrayOf(&onnxwire.Tensor{DataType: 8, Dims: []int64{2}, StringData: [][]byte{[]byte("a"), []byte("\xff")}})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"a", "\xff"}, a.Str)
 }
@@ -92,7 +92,7 @@ func TestTensorsRefused(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := ArrayOf(&tt.in)
+			_, err := arrayOf(&tt.in)
 			var e *ImportError
 			require.ErrorAs(t, err, &e)
 			assert.Contains(t, e.Reason, tt.reason)
@@ -148,33 +148,33 @@ func TestSparseRefused(t *testing.T) {
 
 func TestValues(t *testing.T) {
 	seq := &onnxwire.Sequence{ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{floats("", 1), floats("", 2, 3)}}
-	v, err := ValueOf(seq)
+	v, err := valueOf(seq)
 	require.NoError(t, err)
 	require.Len(t, v.(*ndarray.Sequence).Items, 2)
 
-	v, err = ValueOf(&onnxwire.Optional{ElemType: onnxwire.ElemSequence, Sequence: seq})
+	v, err = valueOf(&onnxwire.Optional{ElemType: onnxwire.ElemSequence, Sequence: seq})
 	require.NoError(t, err)
 	assert.Len(t, v.(*ndarray.Optional).Value.(*ndarray.Sequence).Items, 2)
 
-	v, err = ValueOf(&onnxwire.Optional{ElemType: onnxwire.ElemTensor})
+	v, err = valueOf(&onnxwire.Optional{ElemType: onnxwire.ElemTensor})
 	require.NoError(t, err)
 	assert.Nil(t, v.(*ndarray.Optional).Value)
 
-	v, err = ValueOf(&onnxwire.Map{KeyType: onnxwire.TypeString, StringKeys: [][]byte{[]byte("k")}, Values: seq})
+	v, err = valueOf(&onnxwire.Map{KeyType: onnxwire.TypeString, StringKeys: [][]byte{[]byte("k")}, Values: seq})
 	require.NoError(t, err)
 	assert.Equal(t, []string{"k"}, v.(*ndarray.Map).Keys.Str)
 
 	each := &onnxwire.Sequence{ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{floats("", 1), floats("", 2)}}
 	for _, values := range []*onnxwire.Sequence{each, {ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{floats("", 1, 2)}}} {
-		v, err = ValueOf(&onnxwire.Map{KeyType: onnxwire.TypeInt64, Keys: []int64{5, 3}, Values: values})
+		v, err = valueOf(&onnxwire.Map{KeyType: onnxwire.TypeInt64, Keys: []int64{5, 3}, Values: values})
 		require.NoError(t, err)
 		assert.Equal(t, []float32{1, 2}, ndarray.Slice[float32](v.(*ndarray.Map).Values.(*ndarray.Array)))
 	}
 
-	v, err = ValueOf(&onnxwire.SparseTensor{Dims: []int64{4}, Values: floats("", 1), Indices: ints("", 3)})
+	v, err = valueOf(&onnxwire.SparseTensor{Dims: []int64{4}, Values: floats("", 1), Indices: ints("", 3)})
 	require.NoError(t, err)
 	assert.Equal(t, []int{4}, v.(*ndarray.Sparse).Shape)
 
-	_, err = ValueOf(&onnxwire.Sequence{ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{{}}})
+	_, err = valueOf(&onnxwire.Sequence{ElemType: onnxwire.ElemTensor, Tensors: []*onnxwire.Tensor{{}}})
 	assert.Error(t, err)
 }

@@ -83,37 +83,16 @@ type symbols struct{ taken map[string]bool }
 func newSymbols(inputs []*onnxwire.ValueInfo) *symbols {
 	s := &symbols{taken: map[string]bool{}}
 	for _, in := range inputs {
-		eachDim(in.Type, 0, func(d *onnxwire.Dim) {
-			if d != nil && d.Kind == onnxwire.DimParam {
-				s.taken[d.Param] = true
+		t, _ := typeOf(in.Type, plainDim) // an error is reported where the input is made
+		for e := &t; e != nil; e = e.Elem {
+			for _, d := range e.Shape {
+				if name, ok := d.SymbolName(); ok {
+					s.taken[name] = true
+				}
 			}
-		})
-	}
-	return s
-}
-
-func eachDim(t *onnxwire.Type, depth int, f func(*onnxwire.Dim)) {
-	if t == nil || depth > maxTypeDepth {
-		return
-	}
-	var shape *onnxwire.Shape
-	switch {
-	case t.Tensor != nil:
-		shape = t.Tensor.Shape
-	case t.SparseTensor != nil:
-		shape = t.SparseTensor.Shape
-	case t.Sequence != nil:
-		eachDim(t.Sequence.ElemType, depth+1, f)
-	case t.Optional != nil:
-		eachDim(t.Optional.ElemType, depth+1, f)
-	case t.Map != nil:
-		eachDim(t.Map.ValueType, depth+1, f)
-	}
-	if shape != nil {
-		for _, d := range shape.Dims {
-			f(d)
 		}
 	}
+	return s
 }
 
 // dimsOf returns the conversion for one input.

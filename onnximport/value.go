@@ -3,14 +3,29 @@ package onnximport
 import (
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 )
 
-// ValueOf reads a stored value: a tensor, sequence, optional, map or sparse
-// tensor, as [onnxwire.ParseValue] returns it. Errors are [*ImportError].
-func ValueOf(m onnxwire.Message) (ndarray.Value, error) {
+// ReadValue reads a serialized value of the given kind, such as an input_0.pb of a test data set (TensorProto,
+// SequenceProto, …). A message does not say of which kind it is: the kind is that of the declared type of the model's input
+// or output, and a tensor where nothing is declared. The result may share data, which must not change while it is in use.
+// A value that is not allowed is an [*ImportError]; an error in the encoding names the message and the byte.
+func ReadValue(data []byte, kind ssa.Kind) (ndarray.Value, error) {
+	m, err := onnxwire.ParseValue(data, elemKinds[kind])
+	if err != nil {
+		return nil, err
+	}
+	return valueOf(m)
+}
+
+var elemKinds = map[ssa.Kind]onnxwire.ElemKind{ssa.KindSequence: onnxwire.ElemSequence, ssa.KindMap: onnxwire.ElemMap,
+	ssa.KindOptional: onnxwire.ElemOptional, ssa.KindSparse: onnxwire.ElemSparseTensor}
+
+// valueOf converts a parsed value: a tensor, sequence, optional, map or sparse tensor.
+func valueOf(m onnxwire.Message) (ndarray.Value, error) {
 	switch m := m.(type) {
 	case *onnxwire.Tensor:
-		return asValue(ArrayOf(m))
+		return asValue(arrayOf(m))
 	case *onnxwire.SparseTensor:
 		return asValue(sparseArray(m))
 	case *onnxwire.Sequence:
@@ -55,7 +70,7 @@ func sequenceOf(s *onnxwire.Sequence) (*ndarray.Sequence, error) {
 
 func collect[M onnxwire.Message](out *[]ndarray.Value, list []M) error {
 	for _, m := range list {
-		v, err := ValueOf(m)
+		v, err := valueOf(m)
 		if err != nil {
 			return err
 		}
@@ -69,15 +84,15 @@ func optionalOf(o *onnxwire.Optional) (*ndarray.Optional, error) {
 	var err error
 	switch {
 	case o.ElemType == onnxwire.ElemTensor && o.Tensor != nil:
-		out.Value, err = ValueOf(o.Tensor)
+		out.Value, err = valueOf(o.Tensor)
 	case o.ElemType == onnxwire.ElemSparseTensor && o.SparseTensor != nil:
-		out.Value, err = ValueOf(o.SparseTensor)
+		out.Value, err = valueOf(o.SparseTensor)
 	case o.ElemType == onnxwire.ElemSequence && o.Sequence != nil:
-		out.Value, err = ValueOf(o.Sequence)
+		out.Value, err = valueOf(o.Sequence)
 	case o.ElemType == onnxwire.ElemMap && o.Map != nil:
-		out.Value, err = ValueOf(o.Map)
+		out.Value, err = valueOf(o.Map)
 	case o.ElemType == onnxwire.ElemOptional && o.Optional != nil:
-		out.Value, err = ValueOf(o.Optional)
+		out.Value, err = valueOf(o.Optional)
 	}
 	return out, err
 }
@@ -85,11 +100,7 @@ func optionalOf(o *onnxwire.Optional) (*ndarray.Optional, error) {
 func mapOf(m *onnxwire.Map) (*ndarray.Map, error) {
 	out := &ndarray.Map{}
 	if m.KeyType == onnxwire.TypeString {
-		keys := make([]string, len(m.StringKeys))
-		for i, k := range m.StringKeys {
-			keys[i] = string(k)
-		}
-		out.Keys = ndarray.Strings(keys, len(keys))
+		out.Keys = ndarray.Strings(texts(m.StringKeys), len(m.StringKeys))
 	} else {
 		out.Keys = ndarray.Of(append([]int64{}, m.Keys...), len(m.Keys))
 	}
@@ -97,7 +108,7 @@ func mapOf(m *onnxwire.Map) (*ndarray.Map, error) {
 		out.Values = &ndarray.Sequence{}
 		return out, nil
 	}
-	v, err := ValueOf(m.Values)
+	v, err := valueOf(m.Values)
 	if err != nil {
 		return nil, err
 	}

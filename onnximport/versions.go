@@ -30,9 +30,8 @@ func displayDomain(d string) string {
 }
 
 func (imp *importer) warn(format string, args ...any) {
-	mod := imp.ensureModule()
 	const most = 1000
-	if len(mod.Warnings) < most {
+	if mod := imp.module; len(mod.Warnings) < most {
 		mod.Warnings = append(mod.Warnings, fmt.Sprintf(format, args...))
 	}
 }

@@ -11,7 +11,7 @@ import (
 // another kind, optional at first and required later) the schema holds one entry
 // for each form, with disjoint version ranges:
 //
-//	intAttr("axis", 1).until(13), intAttr("axis", -1).since(13)
+//	IntAttr("axis", 1).Before(13), IntAttr("axis", -1).From(13)
 type AttrSpec struct {
 	Name     string
 	Kind     ssa.AttrKind // ssa.AttrGraph: a body, kept in [ssa.Node.Bodies]
@@ -36,13 +36,13 @@ func attrOf(a ssa.Attr, hasDefault bool) AttrSpec {
 	return s
 }
 
-// intAttr declares an integer attribute with at most one default.
-func intAttr(name string, def ...int64) AttrSpec {
+// IntAttr declares an integer attribute with at most one default.
+func IntAttr(name string, def ...int64) AttrSpec {
 	return attrOf(ssa.IntAttr(name, defaultOf(def)), len(def) > 0)
 }
 
-// floatAttr declares a float attribute with at most one default.
-func floatAttr(name string, def ...float32) AttrSpec {
+// FloatAttr declares a float attribute with at most one default.
+func FloatAttr(name string, def ...float32) AttrSpec {
 	return attrOf(ssa.FloatAttr(name, defaultOf(def)), len(def) > 0)
 }
 
@@ -53,9 +53,9 @@ func defaultOf[T int64 | float32](def []T) (v T) {
 	return v
 }
 
-// strAttr declares a string attribute. The first value is the default; where more
+// StrAttr declares a string attribute. The first value is the default; where more
 // follow, no other values are allowed.
-func strAttr(name string, values ...string) AttrSpec {
+func StrAttr(name string, values ...string) AttrSpec {
 	if len(values) == 0 {
 		return AttrSpec{Name: name, Kind: ssa.AttrString}
 	}
@@ -66,51 +66,51 @@ func strAttr(name string, values ...string) AttrSpec {
 	return s
 }
 
-// intsAttr declares an integer list; without values it has no default.
-func intsAttr(name string, def ...int64) AttrSpec {
+// IntsAttr declares an integer list; without values it has no default.
+func IntsAttr(name string, def ...int64) AttrSpec {
 	return attrOf(ssa.IntsAttr(name, def...), len(def) > 0)
 }
 
-// floatsAttr declares a float list without a default.
-func floatsAttr(name string) AttrSpec { return AttrSpec{Name: name, Kind: ssa.AttrFloats} }
+// FloatsAttr declares a float list without a default.
+func FloatsAttr(name string) AttrSpec { return AttrSpec{Name: name, Kind: ssa.AttrFloats} }
 
-// stringsAttr declares a string list; without values it has no default.
-func stringsAttr(name string, def ...string) AttrSpec {
+// StringsAttr declares a string list; without values it has no default.
+func StringsAttr(name string, def ...string) AttrSpec {
 	return attrOf(ssa.StringsAttr(name, def...), len(def) > 0)
 }
 
-// tensorAttr declares a tensor attribute.
-func tensorAttr(name string) AttrSpec { return AttrSpec{Name: name, Kind: ssa.AttrTensor} }
+// TensorAttr declares a tensor attribute.
+func TensorAttr(name string) AttrSpec { return AttrSpec{Name: name, Kind: ssa.AttrTensor} }
 
-// graphAttr declares a body.
-func graphAttr(name string) AttrSpec { return AttrSpec{Name: name, Kind: ssa.AttrGraph} }
+// GraphAttr declares a body.
+func GraphAttr(name string) AttrSpec { return AttrSpec{Name: name, Kind: ssa.AttrGraph} }
 
-// required makes an attribute mandatory.
-func (s AttrSpec) required() AttrSpec { s.Required = true; return s }
+// Mandatory makes an attribute required.
+func (s AttrSpec) Mandatory() AttrSpec { s.Required = true; return s }
 
-// ignored marks an attribute that changes nothing.
-func (s AttrSpec) ignored() AttrSpec { s.Ignored = true; return s }
+// WithoutEffect marks an attribute that changes nothing.
+func (s AttrSpec) WithoutEffect() AttrSpec { s.Ignored = true; return s }
 
-// since states the first operator-set version that has the attribute in this form.
-func (s AttrSpec) since(version int) AttrSpec { s.Since = version; return s }
+// From declares the first operator-set version that has the attribute in this form.
+func (s AttrSpec) From(version int) AttrSpec { s.Since = version; return s }
 
-// until states the first operator-set version without this form.
-func (s AttrSpec) until(version int) AttrSpec { s.Until = version; return s }
+// Before declares the first operator-set version without this form.
+func (s AttrSpec) Before(version int) AttrSpec { s.Until = version; return s }
 
-// oneOf lists the strings allowed where there is no default.
-func (s AttrSpec) oneOf(values ...string) AttrSpec { s.OneOf = values; return s }
+// Among lists the strings allowed where there is no default.
+func (s AttrSpec) Among(values ...string) AttrSpec { s.OneOf = values; return s }
 
-// atLeast bounds numbers from below.
-func (s AttrSpec) atLeast(least float64) AttrSpec { return s.between(least, math.Inf(1)) }
+// AtLeast bounds numbers from below.
+func (s AttrSpec) AtLeast(least float64) AttrSpec { return s.Between(least, math.Inf(1)) }
 
-// between bounds numbers.
-func (s AttrSpec) between(least, most float64) AttrSpec { s.Min, s.Max = least, most; return s }
+// Between bounds numbers, both ends included.
+func (s AttrSpec) Between(least, most float64) AttrSpec { s.Min, s.Max = least, most; return s }
 
-// newest returns the newest forms in a list, for a domain that has no other.
-func newest(list []AttrSpec) (out []AttrSpec) {
+// Newest returns the newest forms in a list, for a domain that has no other.
+func Newest(list []AttrSpec) (out []AttrSpec) {
 	for _, s := range list {
 		if s.at(0) {
-			out = append(out, s.since(0))
+			out = append(out, s.From(0))
 		}
 	}
 	return out
@@ -135,11 +135,11 @@ func (o *Op) Attr(name string, version int) *AttrSpec {
 	return nil
 }
 
-// absent stands for the value of an attribute that has none.
+// absent is the value of an attribute without value and default.
 var absent ssa.Attr
 
 // valueOf returns the attribute of a node, or the default that the schema of the
-// node's version states, or absent. What the schema does not declare is not read;
+// node's version declares, or absent. What the schema does not declare is not read;
 // operators without a schema have what the node has.
 func valueOf(n *ssa.Node, name string, kind ssa.AttrKind) *ssa.Attr {
 	var s *AttrSpec
@@ -157,8 +157,7 @@ func valueOf(n *ssa.Node, name string, kind ssa.AttrKind) *ssa.Attr {
 	return &absent
 }
 
-// given reports whether the attribute of a node says something else than its
-// absence does.
+// given reports whether a node has an attribute whose value is not the default.
 func given(n *ssa.Node, name string) bool {
 	a := n.Attr(name)
 	o := Of(n)
@@ -207,9 +206,9 @@ func Floats(n *ssa.Node, name string) []float32 { return valueOf(n, name, ssa.At
 // has neither.
 func Strings(n *ssa.Node, name string) []string { return valueOf(n, name, ssa.AttrStrings).Strings }
 
-// IntOr returns an integer attribute, or another value where it is absent or says
-// what its absence does. The value is computed from the operands, or stands for an
-// attribute that only other operators of the same kernel have.
+// IntOr returns an integer attribute, or another value where it is absent or equal to
+// its default: one computed from the operands, or the value for those operators of a
+// kernel that have no such attribute.
 func IntOr(n *ssa.Node, name string, computed int64) int64 {
 	if !given(n, name) {
 		return computed

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -29,7 +30,8 @@ func tolerated(name string) bool { return strings.HasPrefix(name, "__") }
 // CheckAttrs compares the attributes and bodies of a node with the schema of its
 // operator in the node's version: names, kinds, values, and that nothing required
 // is missing. The error is an [*AttrError].
-func (o *Op) CheckAttrs(n *ssa.Node) error {
+func (o *Op) CheckAttrs(n *ssa.Node) (err error) {
+	defer rescue.Into(&err)
 	for i := range n.Attrs {
 		a := &n.Attrs[i]
 		if n.Attr(a.Name) != a {
@@ -55,7 +57,8 @@ func (o *Op) CheckAttrs(n *ssa.Node) error {
 
 // CheckAttr compares one attribute with the schema of an operator-set version; 0 is
 // the newest. The error is an [*AttrError].
-func (o *Op) CheckAttr(a *ssa.Attr, version int) error {
+func (o *Op) CheckAttr(a *ssa.Attr, version int) (err error) {
+	defer rescue.Into(&err)
 	s := o.Attr(a.Name, version)
 	switch {
 	case s == nil && tolerated(a.Name):

@@ -1,8 +1,12 @@
 package ops
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -15,7 +19,8 @@ type Binding struct {
 // Bind returns a copy of the graph with shapes and symbols fixed and all types
 // inferred anew. A parameter's shape also fixes the symbols in its type, so that
 // one input's batch size reaches every other. Constants are shared.
-func Bind(g *ssa.Graph, b Binding) (*ssa.Graph, error) {
+func Bind(ctx context.Context, g *ssa.Graph, b Binding) (_ *ssa.Graph, err error) {
+	defer rescue.Into(&err)
 	c, _ := g.Clone()
 	dims := make(map[string]int64, len(b.Dims))
 	for k, v := range b.Dims {
@@ -35,7 +40,7 @@ func Bind(g *ssa.Graph, b Binding) (*ssa.Graph, error) {
 			return nil, err
 		}
 	}
-	for _, name := range sortedKeys(b.Shapes) {
+	for _, name := range slices.Sorted(maps.Keys(b.Shapes)) {
 		if !used[name] {
 			return nil, fmt.Errorf("there is no input %q; the inputs are %s", name, paramNames(c))
 		}
@@ -43,8 +48,13 @@ func Bind(g *ssa.Graph, b Binding) (*ssa.Graph, error) {
 	for _, p := range c.Params {
 		p.Type = p.Type.Bind(dims)
 	}
-	if err := InferGraph(c); err != nil {
-		return nil, err
+	for _, n := range c.Nodes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if err := Infer(n); err != nil {
+			return nil, err
+		}
 	}
 	return c, nil
 }
@@ -52,7 +62,7 @@ func Bind(g *ssa.Graph, b Binding) (*ssa.Graph, error) {
 // bindParam gives one parameter its shape and records the symbols it fixes.
 func bindParam(p *ssa.Value, shape []int, dims map[string]int64) error {
 	if p.Type.Kind != ssa.KindTensor {
-		return fmt.Errorf("input %q is no tensor: it has no shape to set", p.Name)
+		return fmt.Errorf("input %q is not a tensor: it has no shape to set", p.Name)
 	}
 	if p.Type.Ranked && len(p.Type.Shape) != len(shape) {
 		return fmt.Errorf("input %q has rank %d, the shape %v has %d", p.Name, len(p.Type.Shape), shape, len(shape))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -35,10 +36,13 @@ type Kernel interface{ Run(c *Call) error }
 type KernelFunc func(c *Call) error
 
 // Run calls f.
-func (f KernelFunc) Run(c *Call) error { return f(c) }
+func (f KernelFunc) Run(c *Call) (err error) {
+	defer rescue.Into(&err)
+	return f(c)
+}
 
-// evalPrepared is the reference kernel of an operator that is prepared.
-func evalPrepared(prepare func(n *ssa.Node) (Kernel, error)) func(c *Call) error {
+// EvalPrepared is the reference kernel of an operator that is prepared.
+func EvalPrepared(prepare func(n *ssa.Node) (Kernel, error)) func(c *Call) error {
 	return func(c *Call) error {
 		k, err := prepare(c.Node)
 		if err != nil {
@@ -47,6 +51,18 @@ func evalPrepared(prepare func(n *ssa.Node) (Kernel, error)) func(c *Call) error
 		return k.Run(c)
 	}
 }
+
+// Done is the channel that is closed when the call is to end early; nil if it never is.
+func (c *Call) Done() <-chan struct{} {
+	if c.Ctx == nil {
+		return nil
+	}
+	return c.Ctx.Done()
+}
+
+// Ended reports whether the call is to end early: whoever runs it drops the results then.
+// Kernels ask between pieces of work of at most some milliseconds.
+func (c *Call) Ended() bool { return c.Ctx != nil && c.Ctx.Err() != nil }
 
 // Array returns tensor operand i, nil if it is absent or no tensor.
 func (c *Call) Array(i int) *ndarray.Array {
@@ -66,9 +82,10 @@ func (c *Call) Wants(i int) bool { return i < len(c.Node.Out) && c.Node.Out[i] !
 // Output returns the memory of tensor result i: the planned place if there is
 // one (its type must then agree), else new memory. The contents are undefined:
 // kernels write every element. An unused result gets memory of its own.
-func (c *Call) Output(i int, dt ndarray.DType, shape ...int) (*ndarray.Array, error) {
-	for len(c.Out) <= i {
-		c.Out = append(c.Out, nil)
+func (c *Call) Output(i int, dt ndarray.DType, shape ...int) (_ *ndarray.Array, err error) {
+	defer rescue.Into(&err)
+	if err := c.grow(i); err != nil {
+		return nil, err
 	}
 	if a, ok := c.Out[i].(*ndarray.Array); ok && a != nil {
 		if a.DType != dt || !slices.Equal(a.Shape, shape) {
@@ -91,12 +108,27 @@ func (c *Call) Output(i int, dt ndarray.DType, shape ...int) (*ndarray.Array, er
 	return a, nil
 }
 
+// maxResults is more than any operator has.
+const maxResults = 1 << 20
+
+// grow makes room for result i.
+func (c *Call) grow(i int) error {
+	if i < 0 || i >= maxResults {
+		return fmt.Errorf("there is no result %d", i)
+	}
+	for len(c.Out) <= i {
+		c.Out = append(c.Out, nil)
+	}
+	return nil
+}
+
 // SetOutput stores a result that is no freshly computed tensor: a sequence, an
 // optional, or an existing tensor passed on. A planned tensor place is filled by
 // copying.
-func (c *Call) SetOutput(i int, v ndarray.Value) error {
-	for len(c.Out) <= i {
-		c.Out = append(c.Out, nil)
+func (c *Call) SetOutput(i int, v ndarray.Value) (err error) {
+	defer rescue.Into(&err)
+	if err := c.grow(i); err != nil {
+		return err
 	}
 	if a, ok := v.(*ndarray.Array); ok {
 		if dst, planned := c.Out[i].(*ndarray.Array); planned && dst != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -14,7 +15,8 @@ import (
 //
 // An error is always a bug of the code that changed the graph last: an
 // *[ssa.CheckError], or a *[NodeError] of stage "check".
-func Check(g *ssa.Graph) error {
+func Check(g *ssa.Graph) (err error) {
+	defer rescue.Into(&err)
 	if err := ssa.Check(g); err != nil {
 		return err
 	}
@@ -75,4 +77,37 @@ func contradiction(stored, inferred *ssa.Value) string {
 		}
 	}
 	return ""
+}
+
+// CheckBranches reports the first node in a branch of an If whose operands the operator does not accept. berth tolerates such
+// nodes, since a branch for other shapes may never run; other tools infer every branch and refuse the whole model. The
+// types of the graph are not changed. An error is a [*NodeError] of stage "branches".
+func CheckBranches(g *ssa.Graph) (err error) {
+	defer rescue.Into(&err)
+	c, _ := g.Clone()
+	if err := InferGraph(c); err != nil {
+		return err
+	}
+	c.Walk(func(b *ssa.Graph) {
+		for _, n := range b.Nodes {
+			if err == nil {
+				err = Incompatible(n)
+			}
+		}
+	})
+	var ne *NodeError
+	if errors.As(err, &ne) {
+		ne.Stage = "branches"
+	}
+	return err
+}
+
+// Incompatible is the error of a node in a branch whose operands the operator does not accept, nil for other nodes. After
+// inference the results of such a node have no type.
+func Incompatible(n *ssa.Node) (err error) {
+	defer rescue.Into(&err)
+	if n.Opaque || len(n.Bodies) > 0 || len(n.Out) == 0 || n.Out[0] == nil || n.Out[0].Type.Kind != ssa.KindUnknown {
+		return nil
+	}
+	return Infer(n)
 }

@@ -1,4 +1,4 @@
-package ops
+package ops_test
 
 import (
 	"testing"
@@ -6,6 +6,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -39,7 +40,7 @@ func TestCheckComparesTypes(t *testing.T) {
 			g, err := ssa.ParseGraph(head + c.nodes + "}")
 			require.NoError(t, err)
 			before := g.String()
-			err = Check(g)
+			err = ops.Check(g)
 			if c.want == "" {
 				require.NoError(t, err)
 			} else {

@@ -88,7 +88,7 @@ func (s *conformanceSurvey) model(t *testing.T, archive string, c *conformance.C
 	require.NoError(t, err)
 	m, err := onnxwire.Parse(data)
 	require.NoError(t, err)
-	mod, err := onnximport.FromModel(m, "", onnximport.Options{})
+	mod, err := onnximport.FromBytes(data, "", onnximport.Options{})
 	require.NoError(t, err)
 	types := map[string]ndarray.DType{}
 	inferredTypes(mod.Graph, types)
@@ -250,7 +250,7 @@ const documentRandom = `
 Random models of one node, of every operator ONNX Runtime has a CPU kernel for, in every version and element type, and
 random graphs of the patterns that rewriting looks for are compared with ONNX Runtime by the scripts in
 [internal/tools/ortfuzz](internal/tools/ortfuzz/gen.py); [RESULTS.md](internal/tools/ortfuzz/RESULTS.md) has the counts of
-the last run by domain, operator set and element type, and the reason of every difference. Without it, ` + "`go test ./backend/cpu -run Drawn`" + `
+the last run by domain, operator set and element type, and the reason of every difference. Without it, ` + "`go test ./internal/cpu/oracle -run Drawn`" + `
 compares the fast kernel of every operator that has one with the reference kernel on drawn shapes, types and attributes.
 `
 
@@ -379,7 +379,7 @@ func testsOf(t *testing.T, k ops.Key, golden map[ops.Key]int) (out []string) {
 type refusal struct{ operator, what, why, file, text string }
 
 func (r refusal) check(t *testing.T) {
-	source, err := os.ReadFile(r.file)
+	source, err := os.ReadFile("../internal/ops/" + r.file)
 	require.NoError(t, err)
 	require.Contains(t, string(source), r.text, "%s: %s", r.operator, r.what)
 }
@@ -387,22 +387,22 @@ func (r refusal) check(t *testing.T) {
 const otherDevices = "only kernels of other devices have it: there is no answer to compare with"
 
 var refusals = []refusal{
-	{"BatchNormalization", "spatial=0 in training mode (before operator set 9)", "the newest form has no statistics per element", "batchnormalization.go", "spatial=0 in training mode"},
-	{"BatchNormalization", "saved_mean, saved_var as results that are read (before operator set 14)", "newer forms of the operator have no such results", "batchnormalization.go", "(saved statistics) is used"},
-	{"FlexAttention", "softmax_precision other than a float type", "scores and probabilities are floats", "flexattention.go", "softmax_precision %s"},
-	{"com.microsoft.Attention", "do_rotary=1, past_present_share_buffer=1, operand past_sequence_length", otherDevices, "ms_attention.go", "past_present_share_buffer"},
-	{"com.microsoft.CDist", "metrics other than sqeuclidean and euclidean", "ONNX Runtime's CPU kernel has no others", "ms_inverse.go", "metric %q"},
-	{"com.microsoft.CausalConvWithState", "ndim other than 1", "ONNX Runtime's CPU kernel has no others", "ms_linearattention.go", "ndim=%d"},
-	{"com.microsoft.DecoderMaskedMultiHeadAttention", "a packed query, a past without past_present_share_buffer", "ONNX Runtime's CPU kernel has neither", "ms_decodermasked.go", "a packed query"},
-	{"com.microsoft.GatherBlockQuantized", "uint8 data with bits other than 2, 4, 8", "elements must fill whole bytes", "ms_gatherblockquantized.go", "bits=%d"},
-	{"com.microsoft.GroupQueryAttention", "quantized caches (k_quant_type, v_quant_type, kv_cache_bit_width)", otherDevices, "ms_groupqueryattention.go", "a quantized cache"},
-	{"com.microsoft.GroupQueryAttention", "sliding_window_cache=1", otherDevices, "ms_groupqueryattention.go", "sliding_window_cache=1"},
-	{"com.microsoft.MRotaryEmbedding", "scale other than 1", "ONNX Runtime's kernel reads it and then ignores it", "ms_mrotaryembedding.go", "scale=%g"},
-	{"com.microsoft.MatMulBnb4", "quant_type other than 0 and 1", "the operator defines no others: FP4 and NF4", "ms_matmulnbits.go", "quant_type=%d"},
-	{"com.microsoft.MatMulNBits", "weight_prepacked", "the layout is private to the runtime that packed it", "ms_matmulnbits.go", "weight_prepacked"},
-	{"com.microsoft.MatMulNBits", "bits other than 2, 4, 8; block sizes that are no power of two of at least 16", "the operator asks for such block sizes; elements must fill whole bytes", "ms_matmulnbits.go", "bits=%d and block_size=%d"},
-	{"com.microsoft.MoE", "a third layer (fc3), use_sparse_mixer, swiglu_fusion other than 1", "ONNX Runtime's CPU kernel has none of them", "ms_moe.go", "a third layer (fc3)"},
-	{"com.microsoft.MultiHeadAttention", "operands past_sequence_length and cache_indirection", otherDevices, "ms_attention.go", "cache_indirection"},
-	{"com.microsoft.QMoE", "quant_type other than int, prepacked weights, and what MoE has not", "ONNX Runtime's CPU kernel has none of them", "ms_moe.go", "quant_type=%q"},
-	{"com.microsoft.RotaryEmbedding", "scale other than 1", "ONNX Runtime's kernel reads it and then ignores it", "ms_rotaryembedding.go", "scale=%g"},
+	{"BatchNormalization", "spatial=0 in training mode (before operator set 9)", "the newest form has no statistics per element", "nn/batchnormalization.go", "spatial=0 in training mode"},
+	{"BatchNormalization", "saved_mean, saved_var as results that are read (before operator set 14)", "newer forms of the operator have no such results", "nn/batchnormalization.go", "(saved statistics) is used"},
+	{"FlexAttention", "softmax_precision other than a float type", "scores and probabilities are floats", "nn/flexattention.go", "softmax_precision %s"},
+	{"com.microsoft.Attention", "do_rotary=1, past_present_share_buffer=1, operand past_sequence_length", otherDevices, "contrib/attention.go", "past_present_share_buffer"},
+	{"com.microsoft.CDist", "metrics other than sqeuclidean and euclidean", "ONNX Runtime's CPU kernel has no others", "contrib/inverse.go", "metric %q"},
+	{"com.microsoft.CausalConvWithState", "ndim other than 1", "ONNX Runtime's CPU kernel has no others", "contrib/linearattention.go", "ndim=%d"},
+	{"com.microsoft.DecoderMaskedMultiHeadAttention", "a packed query, a past without past_present_share_buffer", "ONNX Runtime's CPU kernel has neither", "contrib/decodermasked.go", "a packed query"},
+	{"com.microsoft.GatherBlockQuantized", "uint8 data with bits other than 2, 4, 8", "elements must fill whole bytes", "contrib/gatherblockquantized.go", "bits=%d"},
+	{"com.microsoft.GroupQueryAttention", "quantized caches (k_quant_type, v_quant_type, kv_cache_bit_width)", otherDevices, "contrib/groupqueryattention.go", "a quantized cache"},
+	{"com.microsoft.GroupQueryAttention", "sliding_window_cache=1", otherDevices, "contrib/groupqueryattention.go", "sliding_window_cache=1"},
+	{"com.microsoft.MRotaryEmbedding", "scale other than 1", "ONNX Runtime's kernel reads it and then ignores it", "contrib/mrotaryembedding.go", "scale=%g"},
+	{"com.microsoft.MatMulBnb4", "quant_type other than 0 and 1", "the operator defines no others: FP4 and NF4", "contrib/matmulnbits.go", `ops.IntAttr("quant_type").Mandatory().Between(0, 1)`},
+	{"com.microsoft.MatMulNBits", "weight_prepacked", "the layout is private to the runtime that packed it", "contrib/matmulnbits.go", "weight_prepacked"},
+	{"com.microsoft.MatMulNBits", "bits other than 2, 4, 8; block sizes that are no power of two of at least 16", "the operator asks for such block sizes; elements must fill whole bytes", "contrib/matmulnbits.go", "bits=%d and block_size=%d"},
+	{"com.microsoft.MoE", "a third layer (fc3), use_sparse_mixer, swiglu_fusion other than 1", "ONNX Runtime's CPU kernel has none of them", "../../ops/rare/moe.go", "a third layer (fc3)"},
+	{"com.microsoft.MultiHeadAttention", "operands past_sequence_length and cache_indirection", otherDevices, "contrib/attention.go", "cache_indirection"},
+	{"com.microsoft.QMoE", "quant_type other than int, prepacked weights, and what MoE has not", "ONNX Runtime's CPU kernel has none of them", "../../ops/rare/moe.go", "quant_type=%q"},
+	{"com.microsoft.RotaryEmbedding", "scale other than 1", "ONNX Runtime's kernel reads it and then ignores it", "contrib/rotaryembedding.go", "scale=%g"},
 }

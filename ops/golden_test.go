@@ -1,4 +1,4 @@
-package ops
+package ops_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -40,9 +41,9 @@ func runGolden(t *testing.T, file string) {
 	for _, c := range readGolden(t, file) {
 		t.Run(c.Name, func(t *testing.T) {
 			n, in := c.node(t)
-			require.NoError(t, Infer(n))
-			call := &Call{Node: n, In: in, Threads: 1}
-			require.NoError(t, Eval(call))
+			require.NoError(t, ops.Infer(n))
+			call := &ops.Call{Node: n, In: in, Threads: 1}
+			require.NoError(t, ops.Eval(call))
 			c.check(t, call.Out, "fresh")
 			for i, v := range call.Out {
 				got, ok := v.(*ndarray.Array)
@@ -51,21 +52,21 @@ func runGolden(t *testing.T, file string) {
 				}
 				_, ok = ssa.StaticTensor(got.DType, got.Shape...).Refine(n.Out[i].Type)
 				require.True(t, ok, "result %d is %s, inferred as %s", i, got, n.Out[i].Type)
-				require.True(t, n.Out[i].Type.IsStatic() || sizedByData[Key{c.Domain, c.Op}], "result %d is %s, inferred only as %s", i, got, n.Out[i].Type)
+				require.True(t, n.Out[i].Type.IsStatic() || sizedByData[ops.Key{c.Domain, c.Op}], "result %d is %s, inferred only as %s", i, got, n.Out[i].Type)
 			}
 			if n.Out[0] != nil && len(call.Out) > 0 {
 				if a, ok := call.Out[0].(*ndarray.Array); ok && a.DType == ndarray.String {
 					return // strings lie in no planned memory
 				}
 			}
-			again := &Call{Node: n, In: cloneAll(in), Out: garbageLike(call.Out), Threads: 1}
-			require.NoError(t, Eval(again))
+			again := &ops.Call{Node: n, In: cloneAll(in), Out: garbageLike(call.Out), Threads: 1}
+			require.NoError(t, ops.Eval(again))
 			c.check(t, again.Out, "planned")
-			for _, p := range append(InPlacePairs(n), SmallerPairs(n)...) {
-				over := &Call{Node: n, In: cloneAll(in), Out: garbageLike(call.Out), Threads: 1}
+			for _, p := range append(ops.InPlacePairs(n), ops.SmallerPairs(n)...) {
+				over := &ops.Call{Node: n, In: cloneAll(in), Out: garbageLike(call.Out), Threads: 1}
 				out := over.Out[p.Out].(*ndarray.Array)
 				out.Data = over.In[p.In].(*ndarray.Array).Data[:len(out.Data)]
-				require.NoError(t, Eval(over))
+				require.NoError(t, ops.Eval(over))
 				c.check(t, over.Out, fmt.Sprintf("result %d over operand %d", p.Out, p.In))
 			}
 		})
@@ -74,7 +75,7 @@ func runGolden(t *testing.T, file string) {
 
 // sizedByData lists the operators with recorded answers whose results have a shape
 // that elements decide.
-var sizedByData = map[Key]bool{
+var sizedByData = map[ops.Key]bool{
 	{"com.microsoft", "BifurcationDetector"}: true,
 	{"com.microsoft", "DynamicTimeWarping"}:  true,
 	{"com.microsoft", "Range"}:               true,
@@ -90,12 +91,12 @@ func readGolden(t *testing.T, file string) (cases []goldenCase) {
 	d.UseNumber()
 	require.NoError(t, d.Decode(&cases))
 	for _, c := range cases {
-		require.NotNil(t, Lookup(c.Domain, c.Op), "operator %s is not in the table", c.Op)
+		require.NotNil(t, ops.Lookup(c.Domain, c.Op), "operator %s is not in the table", c.Op)
 	}
 	return cases
 }
 
-// check compares results with the recorded ones.
+// Check compares results with the recorded ones.
 func (c *goldenCase) check(t *testing.T, out []ndarray.Value, how string) {
 	for i, want := range c.Outputs {
 		if want == nil {

@@ -3,19 +3,21 @@ package ops
 import (
 	"fmt"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ssa"
 )
 
 // Infer applies a node's type and shape rule and stores what it says on the
 // results. Results of opaque nodes keep the type they have.
-func Infer(n *ssa.Node) error {
+func Infer(n *ssa.Node) (err error) {
+	defer rescue.Into(&err)
 	o := Of(n)
 	if o == nil {
 		return nil
 	}
 	for _, check := range []func(*ssa.Node) error{o.CheckArity, o.CheckAttrs, checkBodies} {
 		if err := check(n); err != nil {
-			return AtNode("shape inference", n, &structureError{err})
+			return AtNode("shape inference", n, &StructureError{err})
 		}
 	}
 	facts, err := o.Infer(n)
@@ -34,15 +36,16 @@ func Infer(n *ssa.Node) error {
 	return nil
 }
 
-// structureError is a failure that no shape of the operands can mend: operands,
-// results, attributes or bodies are missing or too many.
-type structureError struct{ error }
+// StructureError is a failure that no other shape of the operands avoids: operands,
+// results, attributes or bodies are missing, too many or not valid.
+type StructureError struct{ error }
 
 // Unwrap returns the cause.
-func (e *structureError) Unwrap() error { return e.error }
+func (e *StructureError) Unwrap() error { return e.error }
 
 // InferGraph infers every node of a graph in order; parameters must be typed.
-func InferGraph(g *ssa.Graph) error {
+func InferGraph(g *ssa.Graph) (err error) {
+	defer rescue.Into(&err)
 	for _, n := range g.Nodes {
 		if err := Infer(n); err != nil {
 			return err
@@ -51,19 +54,33 @@ func InferGraph(g *ssa.Graph) error {
 	return nil
 }
 
-// CheckArity compares a node's operand and result counts with the schema.
-func (o *Op) CheckArity(n *ssa.Node) error {
+// CheckArity compares a node's operands and results with the schema: how many there are, and
+// that none is absent which is required.
+func (o *Op) CheckArity(n *ssa.Node) (err error) {
+	defer rescue.Into(&err)
 	in := len(n.In) - n.Captures
 	if in < o.MinIn || o.MaxIn >= 0 && in > o.MaxIn {
 		return fmt.Errorf("has %d operands, the operator takes %s", in, span(o.MinIn, o.MaxIn))
 	}
-	for i := range min(o.MinIn, in) {
-		if n.In[i] == nil && o.MaxIn >= 0 {
-			return fmt.Errorf("operand %d is required and absent", i)
+	first, end := 0, min(o.MinIn, in)
+	if o.MaxIn < 0 {
+		first, end = min(o.OptionalIn, in), in
+	}
+	for i, v := range n.In[first:end] {
+		if v == nil {
+			return fmt.Errorf("operand %d is required and absent", first+i)
 		}
 	}
 	if out := len(n.Out); out < o.MinOut || o.MaxOut >= 0 && out > o.MaxOut {
 		return fmt.Errorf("has %d results, the operator gives %s", out, span(o.MinOut, o.MaxOut))
+	}
+	if o.MaxOut < 0 {
+		return nil // any of them may be absent
+	}
+	for i, v := range n.Out[:o.MinOut] {
+		if v == nil {
+			return fmt.Errorf("result %d is required and absent", i)
+		}
 	}
 	return nil
 }

@@ -100,7 +100,9 @@ func stripped(t *testing.T, c *conformance.Case) *ssa.Module {
 			o.Type.Tensor.Shape = nil
 		}
 	}
-	mod, err := onnximport.FromModel(m, "", onnximport.Options{})
+	data, err = onnxwire.Marshal(m)
+	require.NoError(t, err)
+	mod, err := onnximport.FromBytes(data, "", onnximport.Options{})
 	require.NoError(t, err)
 	return mod
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -13,7 +14,8 @@ import (
 // Interpret runs a graph node by node with reference kernels and fresh memory
 // for every result: the oracle every program is compared with. observe, if not
 // nil, sees each node's results (inside bodies too).
-func Interpret(ctx context.Context, g *ssa.Graph, args []ndarray.Value, observe func(*ssa.Node, []ndarray.Value)) ([]ndarray.Value, error) {
+func Interpret(ctx context.Context, g *ssa.Graph, args []ndarray.Value, observe func(*ssa.Node, []ndarray.Value)) (_ []ndarray.Value, err error) {
+	defer rescue.Into(&err)
 	if len(args) != len(g.Params) {
 		return nil, fmt.Errorf("graph %q takes %d inputs, got %d", g.Name, len(g.Params), len(args))
 	}
@@ -48,6 +50,9 @@ func Interpret(ctx context.Context, g *ssa.Graph, args []ndarray.Value, observe 
 			observe(n, c.Out)
 		}
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err // also where the last kernel was cut short, or there is none
+	}
 	out := make([]ndarray.Value, len(g.Results))
 	for i, v := range g.Results {
 		a, err := lookup(env, v)
@@ -72,6 +77,7 @@ func lookup(env []ndarray.Value, v *ssa.Value) (ndarray.Value, error) {
 // Eval runs the reference kernel of c.Node. A panic inside a kernel comes back
 // as an error that names the node.
 func Eval(c *Call) (err error) {
+	defer rescue.Into(&err)
 	o := Of(c.Node)
 	if o == nil || o.Eval == nil {
 		return AtNode("run", c.Node, unknownOperator(c.Node))
@@ -86,7 +92,7 @@ func Eval(c *Call) (err error) {
 	}
 	run := o.Eval
 	if c.OverlaysAny() {
-		run = func(c *Call) error { return evalApart(o, c) }
+		run = func(c *Call) error { return evalOutOfPlace(o, c) }
 	}
 	if err := run(c); err != nil {
 		if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
@@ -97,12 +103,6 @@ func Eval(c *Call) (err error) {
 	return nil
 }
 
-// PanicError is a panic caught at an API border: a bug in berth, or operands a
-// kernel did not check. Stack is for reports, not for users.
-type PanicError struct {
-	Value any
-	Stack []byte
-}
-
-// Error prints the panic's value without the stack.
-func (e *PanicError) Error() string { return fmt.Sprintf("internal error: %v", e.Value) }
+// PanicError is a panic caught at an API border: a bug in berth, or arguments that break what a
+// function documents.
+type PanicError = rescue.PanicError

@@ -42,8 +42,8 @@ func LinearOf(n *ssa.Node) *Linear {
 	return o.Facts.Linear(n, n.In[1].Const.Shape())
 }
 
-// convLinear: W is [M, C/group, kernel…].
-func convLinear(n *ssa.Node, w []int) *Linear {
+// ConvLinear: W is [M, C/group, kernel…].
+func ConvLinear(n *ssa.Node, w []int) *Linear {
 	if len(w) < 2 || slices.Contains(w, 0) {
 		return nil
 	}
@@ -56,9 +56,9 @@ func convLinear(n *ssa.Node, w []int) *Linear {
 	return l
 }
 
-// convTransposeLinear: W is [C, M/group, kernel…]; output channel g·(M/group)+j is
+// ConvTransposeLinear: W is [C, M/group, kernel…]; output channel g·(M/group)+j is
 // column j of the rows of group g.
-func convTransposeLinear(n *ssa.Node, w []int) *Linear {
+func ConvTransposeLinear(n *ssa.Node, w []int) *Linear {
 	groups := int(Int(n, "group"))
 	if len(w) < 2 || slices.Contains(w, 0) || groups < 1 || w[0]%groups != 0 {
 		return nil
@@ -67,8 +67,8 @@ func convTransposeLinear(n *ssa.Node, w []int) *Linear {
 		In: Channels{1, 1, 1, w[0], product(w[1:])}, Alpha: 1, Beta: 1}
 }
 
-// gemmLinear: B is [K, N], or [N, K] when transposed.
-func gemmLinear(n *ssa.Node, w []int) *Linear {
+// GemmLinear: B is [K, N], or [N, K] when transposed.
+func GemmLinear(n *ssa.Node, w []int) *Linear {
 	if len(w) != 2 || slices.Contains(w, 0) {
 		return nil
 	}
@@ -83,8 +83,8 @@ func gemmLinear(n *ssa.Node, w []int) *Linear {
 	return l
 }
 
-// matMulLinear: the right operand is [..., K, N].
-func matMulLinear(n *ssa.Node, w []int) *Linear {
+// MatMulLinear: the right operand is [..., K, N].
+func MatMulLinear(n *ssa.Node, w []int) *Linear {
 	k := len(w) - 2
 	if k < 0 || slices.Contains(w, 0) || n.In[0].Type.Rank() < 1 {
 		return nil
@@ -92,22 +92,22 @@ func matMulLinear(n *ssa.Node, w []int) *Linear {
 	return &Linear{Weight: 1, Bias: -1, Out: Channels{-1, 1, product(w[:k+1]), w[k+1], 1}, In: Channels{-1, 1, product(w[:k]), w[k], w[k+1]}, Alpha: 1, Beta: 1}
 }
 
-// channelNormLinear is the rule of normalizations with a scale and bias per channel.
-func channelNormLinear(n *ssa.Node, w []int) *Linear {
+// ChannelNormLinear is the rule of normalizations with a scale and bias per channel.
+func ChannelNormLinear(n *ssa.Node, w []int) *Linear {
 	if len(w) != 1 || Int(n, "training_mode") != 0 || len(n.Out) > 1 {
 		return nil
 	}
 	return &Linear{Weight: 1, Bias: 2, Out: Channels{1, 1, 1, w[0], 1}, Alpha: 1, Beta: 1}
 }
 
-// lastNormLinear is the rule of normalizations over the last axis.
-func lastNormLinear(bias int) func(n *ssa.Node, w []int) *Linear {
+// LastNormLinear is the rule of normalizations over the last axis.
+func LastNormLinear(bias int) func(n *ssa.Node, w []int) *Linear {
 	return func(n *ssa.Node, w []int) *Linear {
 		rank := n.In[0].Type.Rank()
 		if axis := Int(n, "axis"); axis != -1 && (rank < 0 || axis != int64(rank-1)) {
 			return nil
 		}
-		l := channelNormLinear(n, w)
+		l := ChannelNormLinear(n, w)
 		if l != nil {
 			l.Bias, l.Out.Axis = bias, -1
 		}

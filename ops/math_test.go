@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -34,12 +35,18 @@ func array(dt ndarray.DType, shape []int, v ...float64) *ndarray.Array {
 }
 
 // vec, mat and num make float32 arrays.
-func vec(v ...float64) *ndarray.Array                     { return array(ndarray.Float32, []int{len(v)}, v...) }
-func mat(r, c int, v ...float64) *ndarray.Array           { return array(ndarray.Float32, []int{r, c}, v...) }
-func num(v float64) *ndarray.Array                        { return array(ndarray.Float32, nil, v) }
-func i64(v ...float64) *ndarray.Array                     { return array(ndarray.Int64, []int{len(v)}, v...) }
-func i64s(v float64) *ndarray.Array                       { return array(ndarray.Int64, nil, v) }
-func bools(v ...bool) *ndarray.Array                      { return ndarray.Of(v, len(v)) }
+func vec(v ...float64) *ndarray.Array { return array(ndarray.Float32, []int{len(v)}, v...) }
+
+func mat(r, c int, v ...float64) *ndarray.Array { return array(ndarray.Float32, []int{r, c}, v...) }
+
+func num(v float64) *ndarray.Array { return array(ndarray.Float32, nil, v) }
+
+func i64(v ...float64) *ndarray.Array { return array(ndarray.Int64, []int{len(v)}, v...) }
+
+func i64s(v float64) *ndarray.Array { return array(ndarray.Int64, nil, v) }
+
+func bools(v ...bool) *ndarray.Array { return ndarray.Of(v, len(v)) }
+
 func typed(dt ndarray.DType, v ...float64) *ndarray.Array { return array(dt, []int{len(v)}, v...) }
 
 // numbers reads an array back.
@@ -330,15 +337,15 @@ func TestBroadcastForms(t *testing.T) {
 		a, b := ramp(c.a), ramp(c.b)
 		got := mustEval(t, "Sub", nil, a, b)
 		assert.Equal(t, c.want, append([]int(nil), got.Shape...))
-		ops.EachBroadcast(got.Shape, a.Shape, b.Shape, func(o, i, j int) {
+		kit.EachBroadcast(got.Shape, a.Shape, b.Shape, func(o, i, j int) {
 			assert.Equal(t, a.Float(i)-b.Float(j), got.Float(o))
 		})
 		where := mustEval(t, "Where", nil, mustEval(t, "Greater", nil, a, b), a, b)
-		ops.EachBroadcast(got.Shape, a.Shape, b.Shape, func(o, i, j int) {
+		kit.EachBroadcast(got.Shape, a.Shape, b.Shape, func(o, i, j int) {
 			assert.Equal(t, math.Max(a.Float(i), b.Float(j)), where.Float(o))
 		})
 		three := mustEval(t, "Sum", nil, a, b, num(1))
-		ops.EachBroadcast(got.Shape, a.Shape, b.Shape, func(o, i, j int) {
+		kit.EachBroadcast(got.Shape, a.Shape, b.Shape, func(o, i, j int) {
 			assert.Equal(t, a.Float(i)+b.Float(j)+1, three.Float(o))
 		})
 	}

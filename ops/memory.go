@@ -11,6 +11,5 @@ type MemoryError = sysmem.Error
 func DefaultMaxMemory() int64 { return sysmem.Default() }
 
 // Room asks for bytes more memory under a limit on what is alive in the Go heap
-// (0: the default limit). A nil error grants it, else it is a [*MemoryError]. With
-// bytes 0 it only compares what is alive with the limit.
+// (0: the default limit). A nil error grants it, else it is a [*MemoryError].
 func Room(what string, bytes, limit int64) error { return sysmem.Room(what, bytes, limit) }

@@ -1,4 +1,4 @@
-package ops
+package ops_test
 
 import (
 	"fmt"
@@ -9,7 +9,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/ops/contrib"
+	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -29,12 +32,12 @@ func evalMS(t *testing.T, op string, results int, attrs []ssa.Attr, in ...*ndarr
 		values = append(values, a)
 	}
 	n := g.NewNode(op, operands, results, attrs...)
-	n.Domain = microsoft
-	if err := Infer(n); err != nil {
+	n.Domain = contrib.Microsoft
+	if err := ops.Infer(n); err != nil {
 		return nil, err
 	}
-	call := &Call{Node: n, In: values, Threads: 1}
-	if err := Eval(call); err != nil {
+	call := &ops.Call{Node: n, In: values, Threads: 1}
+	if err := ops.Eval(call); err != nil {
 		return nil, err
 	}
 	out := make([]*ndarray.Array, results)
@@ -122,7 +125,7 @@ func interleave(n int, parts ...*ndarray.Array) *ndarray.Array {
 	out := ndarray.Must(ndarray.Float32, b, s, n, len(parts), h)
 	for i, p := range parts {
 		for r := range b * s * n {
-			copyElems(out, (r*len(parts)+i)*h, p, r*h, h)
+			kit.CopyElems(out, (r*len(parts)+i)*h, p, r*h, h)
 		}
 	}
 	return out
@@ -154,9 +157,9 @@ func TestGroupQueryForms(t *testing.T) {
 	packed := ndarray.Must(ndarray.Float32, 1, 2, (n+2*k)*h)
 	for s := range 2 {
 		at := s * (n + 2*k) * h
-		copyElems(packed, at, q, s*n*h, n*h)
-		copyElems(packed, at+n*h, key, s*k*h, k*h)
-		copyElems(packed, at+(n+k)*h, val, s*k*h, k*h)
+		kit.CopyElems(packed, at, q, s*n*h, n*h)
+		kit.CopyElems(packed, at+n*h, key, s*k*h, k*h)
+		kit.CopyElems(packed, at+(n+k)*h, val, s*k*h, k*h)
 	}
 	for i, got := range mustMS(t, "GroupQueryAttention", 3, attrs, packed, nil, nil, past[0], past[1], lens, total) {
 		assert.Equal(t, want[i].Data, got.Data)
@@ -165,14 +168,14 @@ func TestGroupQueryForms(t *testing.T) {
 	for i, p := range past {
 		longer[i] = ndarray.Must(ndarray.Float32, 1, k, 9, h)
 		for r := range k {
-			copyElems(longer[i], r*9*h, p, r*3*h, 3*h)
+			kit.CopyElems(longer[i], r*9*h, p, r*3*h, 3*h)
 		}
 	}
 	got := mustMS(t, "GroupQueryAttention", 3, attrs, q, key, val, longer[0], longer[1], lens, total)
 	assert.Equal(t, want[0].Data, got[0].Data, "a cache with room to spare")
 	assert.Equal(t, []int{1, k, 9, h}, got[1].Shape)
 	_, err := evalMS(t, "GroupQueryAttention", 3, append(slices.Clone(attrs), ssa.StringAttr("k_quant_type", "PER_TENSOR")), q, key, val, past[0], past[1], lens, total)
-	assert.ErrorIs(t, err, ErrUnsupported)
+	assert.ErrorIs(t, err, ops.ErrUnsupported)
 }
 
 // TestMicrosoftValues checks operators that onnxruntime has no CPU kernel for,
@@ -234,8 +237,8 @@ func TestMicrosoftShapes(t *testing.T) {
 	} {
 		t.Run(c.op, func(t *testing.T) {
 			want := strings.Split(c.want, "; ")
-			n := nodeOf(t, microsoft, c.op, operandList(c.in), len(want), c.attrs...)
-			require.NoError(t, Infer(n))
+			n := nodeOf(t, contrib.Microsoft, c.op, operandList(c.in), len(want), c.attrs...)
+			require.NoError(t, ops.Infer(n))
 			for i, w := range want {
 				assert.Equal(t, w, n.Out[i].Type.String())
 			}
@@ -263,12 +266,12 @@ func TestMicrosoftRefuses(t *testing.T) {
 		{"CDist", "float32[2,3]; float32[2,3]", "cosine", []ssa.Attr{ssa.StringAttr("metric", "cosine")}},
 	} {
 		t.Run(c.op+" "+c.want, func(t *testing.T) {
-			n := nodeOf(t, microsoft, c.op, operandList(c.in), 1, c.attrs...)
-			err := Infer(n)
+			n := nodeOf(t, contrib.Microsoft, c.op, operandList(c.in), 1, c.attrs...)
+			err := ops.Infer(n)
 			if err == nil {
-				err = Eval(&Call{Node: n, In: zerosFor(t, n), Threads: 1})
+				err = ops.Eval(&ops.Call{Node: n, In: zerosFor(t, n), Threads: 1})
 			}
-			var p *PanicError
+			var p *ops.PanicError
 			require.NotErrorAs(t, err, &p)
 			require.ErrorContains(t, err, c.want)
 		})

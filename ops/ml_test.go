@@ -45,10 +45,14 @@ func mustML(t *testing.T, op string, at attrs, numOut int, in ...ndarray.Value) 
 }
 
 func floatsAttr(name string, v ...float32) ssa.Attr { return ssa.FloatsAttr(name, v...) }
-func intsAttr(name string, v ...int64) ssa.Attr     { return ssa.IntsAttr(name, v...) }
+
+func intsAttr(name string, v ...int64) ssa.Attr { return ssa.IntsAttr(name, v...) }
+
 func stringsAttr(name string, v ...string) ssa.Attr { return ssa.StringsAttr(name, v...) }
-func stringAttr(name, v string) ssa.Attr            { return ssa.StringAttr(name, v) }
-func intAttr(name string, v int64) ssa.Attr         { return ssa.IntAttr(name, v) }
+
+func stringAttr(name, v string) ssa.Attr { return ssa.StringAttr(name, v) }
+
+func intAttr(name string, v int64) ssa.Attr { return ssa.IntAttr(name, v) }
 
 func TestMLFeatures(t *testing.T) {
 	f32nan := float32(math.NaN())

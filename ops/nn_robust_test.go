@@ -1,4 +1,4 @@
-package ops
+package ops_test
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -74,7 +75,7 @@ func TestSpoiledCalls(t *testing.T) {
 				continue
 			}
 			err := guarded(n, in)
-			var p *PanicError
+			var p *ops.PanicError
 			if errors.As(err, &p) {
 				assert.Fail(t, "panic", "%s, %s: %v\n%s", b.name, what, p.Value, p.Stack)
 			}
@@ -86,16 +87,16 @@ func TestSpoiledCalls(t *testing.T) {
 func guarded(n *ssa.Node, in []ndarray.Value) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = &PanicError{Value: r, Stack: debug.Stack()}
+			err = &ops.PanicError{Value: r, Stack: debug.Stack()}
 		}
 	}()
-	for _, check := range []func(*ssa.Node) error{Of(n).CheckArity, Of(n).CheckAttrs} {
+	for _, check := range []func(*ssa.Node) error{ops.Of(n).CheckArity, ops.Of(n).CheckAttrs} {
 		if err := check(n); err != nil {
 			return err
 		}
 	}
-	_ = Infer(n) // kernels must stand alone: types may be known only at run time
-	return Eval(&Call{Node: n, In: in, Threads: 1})
+	_ = ops.Infer(n) // kernels must stand alone: types may be known only at run time
+	return ops.Eval(&ops.Call{Node: n, In: in, Threads: 1})
 }
 
 // spoil makes one change and says which; "" if it found nothing to change.

@@ -1,4 +1,4 @@
-package ops
+package ops_test
 
 import (
 	"context"
@@ -7,7 +7,9 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/ops/nn"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -22,10 +24,10 @@ func modernized(t *testing.T, version int, op string, results int, attrs []ssa.A
 	n := g.NewNode(op, operands, results, attrs...)
 	g.Results = []*ssa.Value{n.Out[0]}
 	n.Version = version
-	if err := Modernize(g, n); err != nil {
+	if err := ops.Modernize(g, n); err != nil {
 		return nil, err
 	}
-	return g, InferGraph(g)
+	return g, ops.InferGraph(g)
 }
 
 func filledOnes(shape ...int) *ndarray.Array { return filled(1, shape...) }
@@ -52,7 +54,7 @@ func interpretOne(t *testing.T, g *ssa.Graph, in ...*ndarray.Array) *ndarray.Arr
 	for _, a := range in {
 		args = append(args, a)
 	}
-	out, err := Interpret(context.Background(), g, args, nil)
+	out, err := ops.Interpret(context.Background(), g, args, nil)
 	require.NoError(t, err)
 	return out[0].(*ndarray.Array)
 }
@@ -63,7 +65,7 @@ func TestUpgradeBatchNormalization(t *testing.T) {
 		p := []*ndarray.Array{x, filled(2, 2), filledOnes(2), filled(3, 2), filled(4, 2)}
 		g, err := modernized(t, 6, "BatchNormalization", 1, []ssa.Attr{attrInt("is_test", 1), attrInt("spatial", 1), ssa.FloatAttr("epsilon", 0)}, p...)
 		require.NoError(t, err)
-		assert.Equal(t, int64(0), Int(g.Nodes[0], "training_mode"))
+		assert.Equal(t, int64(0), ops.Int(g.Nodes[0], "training_mode"))
 		assert.InDelta(t, (5.0-3)/2*2+1, interpretOne(t, g, p...).Float(5), 1e-6)
 	})
 	t.Run("per element", func(t *testing.T) {
@@ -79,7 +81,7 @@ func TestUpgradeBatchNormalization(t *testing.T) {
 		g, err := modernized(t, 9, "BatchNormalization", 5, nil, p...)
 		require.NoError(t, err)
 		n := g.Nodes[len(g.Nodes)-1]
-		assert.Equal(t, int64(1), Int(n, "training_mode"))
+		assert.Equal(t, int64(1), ops.Int(n, "training_mode"))
 		assert.Len(t, n.Out, 3)
 	})
 }
@@ -99,8 +101,8 @@ func TestUpgradeGroupNormalization(t *testing.T) {
 	n := sym.NewNode("GroupNormalization", []*ssa.Value{sym.AddParam("x", dims), sym.AddParam("s", ssa.StaticTensor(ndarray.Float32, 2)),
 		sym.AddParam("b", ssa.StaticTensor(ndarray.Float32, 2))}, 1, attrInt("num_groups", 2), ssa.FloatAttr("epsilon", 0))
 	sym.Results = n.Out
-	require.NoError(t, GroupNormalization.Upgrades[0].Apply(&Upgrader{Graph: sym}, n))
-	require.NoError(t, InferGraph(sym))
+	require.NoError(t, nn.GroupNormalization.Upgrades[0].Apply(&ops.Upgrader{Graph: sym}, n))
+	require.NoError(t, ops.InferGraph(sym))
 	again := interpretOne(t, sym, x, scale, bias)
 	assert.Equal(t, y.Data, again.Data, "channels known only at run time")
 }
@@ -128,7 +130,7 @@ func TestUpgradeDropout(t *testing.T) {
 			}
 			assert.Equal(t, c.nodes, names)
 			assert.Empty(t, g.Nodes[0].Attrs)
-			require.Len(t, Aliases(g.Nodes[0]), map[bool]int{true: 0, false: 1}[c.name == "training"])
+			require.Len(t, ops.Aliases(g.Nodes[0]), map[bool]int{true: 0, false: 1}[c.name == "training"])
 			y := interpretOne(t, g, x)
 			if c.name != "training" {
 				assert.Equal(t, x.Data, y.Data)
@@ -141,7 +143,7 @@ func TestUpgradeAttributes(t *testing.T) {
 	t.Run("LpPool", func(t *testing.T) {
 		g, err := modernized(t, 1, "GlobalLpPool", 1, []ssa.Attr{ssa.FloatAttr("p", 1)}, filledOnes(1, 1, 3))
 		require.NoError(t, err)
-		assert.Equal(t, int64(1), Int(g.Nodes[0], "p"))
+		assert.Equal(t, int64(1), ops.Int(g.Nodes[0], "p"))
 		_, err = modernized(t, 1, "GlobalLpPool", 1, []ssa.Attr{ssa.FloatAttr("p", 1.5)}, filledOnes(1, 1, 3))
 		assert.ErrorContains(t, err, "p=1.5")
 	})

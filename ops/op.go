@@ -3,6 +3,7 @@ package ops
 import (
 	"fmt"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -18,7 +19,8 @@ type Op struct {
 	Form func(n *ssa.Node) int
 	Doc  string // the formula in one line
 
-	MinIn, MaxIn   int // operands without captures; MaxIn -1 = any number
+	MinIn, MaxIn   int // operands without captures; MaxIn -1 = any number, of which none may be absent
+	OptionalIn     int // of any number of operands, how many of the first may be absent
 	MinOut, MaxOut int // results; MaxOut -1 = any number
 	Attrs          []AttrSpec
 
@@ -33,6 +35,12 @@ type Op struct {
 	Facts   Facts
 	// Upgrades bring older nodes to the newest form, in ascending order of Below.
 	Upgrades []Upgrade
+}
+
+// But returns the operator with some traits changed.
+func (o Op) But(changes ...Trait) Op {
+	o.Facts.Traits = o.Facts.Traits.But(changes...)
+	return o
 }
 
 // Inferred is what a rule knows of one result. Content holds the elements of a small
@@ -82,7 +90,7 @@ type Alias struct {
 	Moving  *Moving
 }
 
-// Moving is the distance that an operand of one index tuple says: the sum of
+// Moving is a distance given by an operand that holds one index tuple: the sum of
 // index times Steps over the leading dimensions Dims. Negative indices count from
 // the back.
 type Moving struct {
@@ -92,13 +100,14 @@ type Moving struct {
 }
 
 // Offset is the distance in bytes for an index tuple.
-func (m *Moving) Offset(tuple *ndarray.Array) (int64, error) {
+func (m *Moving) Offset(tuple *ndarray.Array) (_ int64, err error) {
+	defer rescue.Into(&err)
 	if tuple == nil || tuple.Len() != len(m.Dims) || !tuple.DType.IsInteger() {
 		return 0, fmt.Errorf("%s is no tuple of %d indices", tuple, len(m.Dims))
 	}
 	var off int64
 	for i, d := range m.Dims {
-		k, err := wrapIndex(tuple.Int(i), d)
+		k, err := WrapIndex(tuple.Int(i), d)
 		if err != nil {
 			return 0, err
 		}
@@ -133,6 +142,19 @@ func Of(n *ssa.Node) *Op {
 	return opOf(n.Operator(find))
 }
 
+// SameLayout reports whether tensors of two types have the same shape and elements of the same width.
+func SameLayout(a, b ssa.Type) bool {
+	if a.Kind != ssa.KindTensor || b.Kind != ssa.KindTensor || !a.Ranked || !b.Ranked || len(a.Shape) != len(b.Shape) {
+		return false
+	}
+	for i := range a.Shape {
+		if !a.Shape[i].Equal(b.Shape[i]) {
+			return false
+		}
+	}
+	return a.DType.Size() == b.DType.Size() && a.DType != ndarray.String && b.DType != ndarray.String
+}
+
 // InPlacePairs returns the operand/result pairs of a node that may share bytes.
 func InPlacePairs(n *ssa.Node) []Pair {
 	o := Of(n)
@@ -146,7 +168,7 @@ func InPlacePairs(n *ssa.Node) []Pair {
 	}
 	var out []Pair
 	for i, v := range n.In {
-		if v != nil && sameLayout(v.Type, n.Out[0].Type) {
+		if v != nil && SameLayout(v.Type, n.Out[0].Type) {
 			out = append(out, Pair{i, 0})
 		}
 	}
@@ -166,7 +188,7 @@ func SmallerPairs(n *ssa.Node) []Pair {
 	case !o.Facts.IsElementwise() || n.Output(0) == nil:
 		return nil
 	}
-	return narrowing(n)
+	return Narrowing(n)
 }
 
 // Aliases returns the byte-sharing facts of a node with static types.

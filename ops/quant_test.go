@@ -1,4 +1,4 @@
-package ops
+package ops_test
 
 import (
 	"math"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -116,7 +117,7 @@ func TestQuantShapes(t *testing.T) {
 		t.Run(c.op, func(t *testing.T) {
 			want := strings.Split(c.want, "; ")
 			n := nodeOf(t, "", c.op, operandList(c.in), len(want), c.attrs...)
-			require.NoError(t, Infer(n))
+			require.NoError(t, ops.Infer(n))
 			for i, w := range want {
 				assert.Equal(t, w, n.Out[i].Type.String())
 			}
@@ -158,11 +159,11 @@ func TestQuantRefuses(t *testing.T) {
 				results = 3
 			}
 			n := nodeOf(t, "", c.op, operandList(c.in), results, c.attrs...)
-			err := Infer(n)
+			err := ops.Infer(n)
 			if err == nil {
-				err = Eval(&Call{Node: n, In: zerosFor(t, n), Threads: 1})
+				err = ops.Eval(&ops.Call{Node: n, In: zerosFor(t, n), Threads: 1})
 			}
-			var p *PanicError
+			var p *ops.PanicError
 			require.NotErrorAs(t, err, &p)
 			require.ErrorContains(t, err, c.want)
 		})
@@ -188,8 +189,8 @@ func TestQuantForms(t *testing.T) {
 		{"QLinearMatMul", "uint8[2,2]; float16[]; uint8[]; int8[2,2]; float16[]; int8[]; float16[]; uint8[]", nil, 21},
 	} {
 		n := nodeOf(t, "", c.op, operandList(c.in), 1, c.attrs...)
-		require.NoError(t, Infer(n))
-		assert.Equal(t, c.want, Of(n).Oldest(n), "%s %s", c.op, c.in)
+		require.NoError(t, ops.Infer(n))
+		assert.Equal(t, c.want, ops.Of(n).Oldest(n), "%s %s", c.op, c.in)
 	}
 }
 

@@ -3,6 +3,7 @@ package ops
 import (
 	"fmt"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -19,7 +20,10 @@ func InType(n *ssa.Node, i int) ssa.Type {
 }
 
 // SameAs is the rule of operators whose result 0 has the type of operand 0.
-func SameAs(n *ssa.Node) ([]Inferred, error) { return One(InType(n, 0)), nil }
+func SameAs(n *ssa.Node) (_ []Inferred, err error) {
+	defer rescue.Into(&err)
+	return One(InType(n, 0)), nil
+}
 
 // ContentOf returns the known elements of operand i: those of a constant or
 // those tracked symbolically; nil if nothing is known.
@@ -57,14 +61,23 @@ func ConstInts(n *ssa.Node, i int) ([]int64, bool) {
 
 // NormAxis maps an axis in [-rank, rank) to [0, rank).
 func NormAxis(axis int64, rank int) (int, error) {
-	a := axis
-	if a < 0 {
-		a += int64(rank)
-	}
-	if a < 0 || a >= int64(rank) {
+	a, err := WrapIndex(axis, rank)
+	if err != nil {
 		return 0, fmt.Errorf("axis %d is out of range for rank %d", axis, rank)
 	}
-	return int(a), nil
+	return a, nil
+}
+
+// WrapIndex maps an index in [-n, n) to [0, n).
+func WrapIndex(i int64, n int) (int, error) {
+	k := i
+	if k < 0 {
+		k += int64(n)
+	}
+	if k < 0 || k >= int64(n) {
+		return 0, fmt.Errorf("index %d is out of range for a dimension of %d", i, n)
+	}
+	return int(k), nil
 }
 
 // BroadcastDims combines dimensions by ONNX multidirectional broadcasting. Where
@@ -76,7 +89,7 @@ func BroadcastDims(a, b []ssa.Dim) ([]ssa.Dim, error) {
 	out := append([]ssa.Dim(nil), a...)
 	off := len(a) - len(b)
 	for i, y := range b {
-		d, err := broadcastDim(a[off+i], y)
+		d, err := BroadcastDim(a[off+i], y)
 		if err != nil {
 			return nil, err
 		}
@@ -85,7 +98,8 @@ func BroadcastDims(a, b []ssa.Dim) ([]ssa.Dim, error) {
 	return out, nil
 }
 
-func broadcastDim(x, y ssa.Dim) (ssa.Dim, error) {
+// BroadcastDim is what two dimensions broadcast to.
+func BroadcastDim(x, y ssa.Dim) (ssa.Dim, error) {
 	xn, xc := x.Const()
 	yn, yc := y.Const()
 	switch {
@@ -103,9 +117,10 @@ func broadcastDim(x, y ssa.Dim) (ssa.Dim, error) {
 	return ssa.Dim{}, nil
 }
 
-// BroadcastTypes gives the broadcast shape of operands from..to-1 with element
-// type dt; unranked if any operand is.
-func BroadcastTypes(dt ndarray.DType, types ...ssa.Type) (ssa.Type, error) {
+// BroadcastTypes gives the type of element type dt and of the shape that all types
+// broadcast to; unranked if any of them is.
+func BroadcastTypes(dt ndarray.DType, types ...ssa.Type) (_ ssa.Type, err error) {
+	defer rescue.Into(&err)
 	var shape []ssa.Dim
 	for _, t := range types {
 		if t.Kind != ssa.KindTensor || !t.Ranked {

@@ -5,11 +5,22 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Results smaller than the operand they are written over, [Facts.Smaller].
+// Halves reports whether a result takes at most half of an operand's bytes; both
+// are tensors of known shape and not empty.
+func Halves(operand, result *ssa.Value) bool {
+	if operand == nil || result == nil {
+		return false
+	}
+	a, ok := operand.Type.ByteSize()
+	b, ok2 := result.Type.ByteSize()
+	return ok && ok2 && b > 0 && 2*b <= a
+}
+
+// Results smaller than the operand they are written over: [Facts.Smaller].
 //
-// The fact is a promise of the operator; every kernel keeps it in its own way.
+// The fact is a property of the operator; every kernel ensures it in its own way.
 // Reference kernels may write in any order, so [Eval] gives them memory of their
-// own and moves the result. Fast kernels that go front to back keep the promise on
+// own and copies the result. Fast kernels that go front to back are right on
 // one thread; on several they work in waves:
 //
 //	units of work   0 │ 1 │ 2 3 │ 4 5 6 7 │ …       one wave after the other
@@ -41,9 +52,9 @@ func (c *Call) OverlaysAny() bool {
 	return false
 }
 
-// evalApart runs a reference kernel, results over larger operands in memory of
-// their own first.
-func evalApart(o *Op, c *Call) error {
+// evalOutOfPlace runs a reference kernel with results over larger operands in memory
+// of their own, and copies them at the end.
+func evalOutOfPlace(o *Op, c *Call) error {
 	own := make([]ndarray.Value, len(c.Out))
 	for k := range c.Out {
 		for i := range c.In {
@@ -64,16 +75,16 @@ func evalApart(o *Op, c *Call) error {
 	return err
 }
 
-// narrowing pairs result 0 with the operands of its shape whose elements are at
+// Narrowing pairs result 0 with the operands of its shape whose elements are at
 // least twice as wide. Element i of the result lies at or before element i of the
 // operand, so nothing is lost front to back:
 //
 //	operand  0 0 0 0 1 1 1 1 2 2 2 2 3 3 3 3      four bytes each
 //	result   0 0 1 1 2 2 3 3                      two bytes each
-func narrowing(n *ssa.Node) []Pair {
+func Narrowing(n *ssa.Node) []Pair {
 	var pairs []Pair
 	for i, v := range n.In {
-		if halves(v, n.Output(0)) && v.Type.Equal(ssa.TensorOf(v.Type.DType, n.Out[0].Type.Shape...)) {
+		if Halves(v, n.Output(0)) && v.Type.Equal(ssa.TensorOf(v.Type.DType, n.Out[0].Type.Shape...)) {
 			pairs = append(pairs, Pair{i, 0})
 		}
 	}

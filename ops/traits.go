@@ -4,10 +4,10 @@ package ops
 // operator, whatever the node's operands are. The zero value of every trait means that
 // nobody has decided it yet; TestTraits demands a decision of every operator.
 //
-// Operators without a property of interest are [general]; families share a value, and
-// [Traits.but] changes single traits of it:
+// Operators without a property of interest are [GeneralTraits]; families share a value, and
+// [Traits.But] changes single traits of it:
 //
-//	Facts: Facts{Traits: elementwise.but(Commutative, UnitOne), …}
+//	Facts: Facts{Traits: ElementwiseTraits.But(Commutative, UnitOne), …}
 type Traits struct {
 	Access      Access
 	Order       Order
@@ -136,18 +136,26 @@ const (
 	KeepsPacked         // no: the operands are the compact form, as quantized weights are
 )
 
-func (a Access) set(t *Traits)      { t.Access = a }
-func (o Order) set(t *Traits)       { t.Order = o }
-func (c Composition) set(t *Traits) { t.Composition = c }
-func (u Unit) set(t *Traits)        { t.Unit = u }
-func (z ZeroSign) set(t *Traits)    { t.ZeroSign = z }
-func (r Randomness) set(t *Traits)  { t.Randomness = r }
-func (f Failure) set(t *Traits)     { t.Failure = f }
-func (e Extent) set(t *Traits)      { t.Extent = e }
-func (f Folding) set(t *Traits)     { t.Folding = f }
+func (a Access) set(t *Traits) { t.Access = a }
 
-// but returns the traits with some of them changed.
-func (t Traits) but(changes ...Trait) Traits {
+func (o Order) set(t *Traits) { t.Order = o }
+
+func (c Composition) set(t *Traits) { t.Composition = c }
+
+func (u Unit) set(t *Traits) { t.Unit = u }
+
+func (z ZeroSign) set(t *Traits) { t.ZeroSign = z }
+
+func (r Randomness) set(t *Traits) { t.Randomness = r }
+
+func (f Failure) set(t *Traits) { t.Failure = f }
+
+func (e Extent) set(t *Traits) { t.Extent = e }
+
+func (f Folding) set(t *Traits) { t.Folding = f }
+
+// But returns the traits with some of them changed.
+func (t Traits) But(changes ...Trait) Traits {
 	for _, c := range changes {
 		c.set(&t)
 	}
@@ -156,18 +164,18 @@ func (t Traits) but(changes ...Trait) Traits {
 
 // Traits that families share.
 var (
-	// general assumes nothing but that equal operands give equal results.
-	general = Traits{Computes, Ordered, Composes, UnitNone, ZeroSignRead, Deterministic, FailsByValue, ExtentKnown, Folds}
-	// elementwise operators accept all operands that broadcast.
-	elementwise = general.but(Elementwise, FailsNever)
-	// movement copies elements of operand 0 to places that other operands may say.
-	movement = general.but(Moves, ZeroSignPassed)
-	// reshaping keeps elements and order of operand 0.
-	reshaping = general.but(Reshapes, ZeroSignPassed, FailsNever)
-	// passing operators sum, compare or select, so a zero's sign reaches only the signs of zeros.
-	passing = general.but(ZeroSignPassed)
-	// ignoring operators sum up from 0.0, or read no floats, so that a zero's sign is lost.
-	ignoring = general.but(ZeroSignIgnored)
-	// random operators draw numbers.
-	random = general.but(Random)
+	// GeneralTraits assumes nothing but that equal operands give equal results.
+	GeneralTraits = Traits{Computes, Ordered, Composes, UnitNone, ZeroSignRead, Deterministic, FailsByValue, ExtentKnown, Folds}
+	// ElementwiseTraits operators accept all operands that broadcast.
+	ElementwiseTraits = GeneralTraits.But(Elementwise, FailsNever)
+	// MovementTraits copies elements of operand 0 to places that other operands may give.
+	MovementTraits = GeneralTraits.But(Moves, ZeroSignPassed)
+	// ReshapingTraits keeps elements and order of operand 0.
+	ReshapingTraits = GeneralTraits.But(Reshapes, ZeroSignPassed, FailsNever)
+	// PassingTraits operators sum, compare or select, so a zero's sign reaches only the signs of zeros.
+	PassingTraits = GeneralTraits.But(ZeroSignPassed)
+	// IgnoringTraits operators sum up from 0.0, or read no floats, so that a zero's sign is lost.
+	IgnoringTraits = GeneralTraits.But(ZeroSignIgnored)
+	// RandomTraits operators draw numbers.
+	RandomTraits = GeneralTraits.But(Random)
 )

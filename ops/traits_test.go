@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/ops/movement"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -180,10 +181,10 @@ func TestElementwiseInAnyLayout(t *testing.T) {
 			if y == nil {
 				continue
 			}
-			turned := run1(&ops.Transpose, x)
+			turned := run1(&movement.Transpose, x)
 			z := run1(o, []*ndarray.Array{turned, turned, turned}[:len(in)]...)
 			require.NotNil(t, z, o.Name)
-			assert.Equalf(t, run1(&ops.Transpose, y).Data, z.Data, "%s", o.Name)
+			assert.Equalf(t, run1(&movement.Transpose, y).Data, z.Data, "%s", o.Name)
 			checked++
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -28,7 +29,8 @@ type Upgrade struct {
 // the newest form; a node that is there already stays as it is. Rules may put nodes
 // before it (their types are inferred) and may change the operator. Where a rule
 // fails, the node keeps its version.
-func Modernize(g *ssa.Graph, n *ssa.Node) error {
+func Modernize(g *ssa.Graph, n *ssa.Node) (err error) {
+	defer rescue.Into(&err)
 	written := n.Version
 	dropIgnored(n)
 	setOldDefaults(n)
@@ -147,7 +149,7 @@ func (u *Upgrader) Before(n *ssa.Node, op string, in []*ssa.Value, numOut int, a
 }
 
 // AttrToInput moves an integer-list (or single integer) attribute into operand i
-// as an int64 constant of rank 1, padding absent operands before it.
+// as an int64 constant of rank 1. Without the attribute nothing changes.
 func (u *Upgrader) AttrToInput(n *ssa.Node, attr string, i int) {
 	a := n.Attr(attr)
 	if a == nil {
@@ -157,8 +159,13 @@ func (u *Upgrader) AttrToInput(n *ssa.Node, attr string, i int) {
 	if a.Kind == ssa.AttrInt {
 		ints = []int64{a.I}
 	}
-	v := u.Const(attr, ssa.Int64s(ints...))
 	n.DropAttr(attr)
+	u.SetOperand(n, i, u.Const(attr, ssa.Int64s(ints...)))
+}
+
+// SetOperand makes v operand i of a node, with absent operands before it if it has
+// fewer.
+func (u *Upgrader) SetOperand(n *ssa.Node, i int, v *ssa.Value) {
 	for len(n.In) <= i {
 		n.AddInput(nil)
 	}

@@ -1,6 +1,11 @@
 package planner
 
-import "sort"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/berth-onnx/berth/internal/poset"
+)
 
 // The lower bound of a partial order: the antichain (set of pairwise unordered buffers) of the largest total size.
 // All its members may be live at once, so every plan holds them side by side.
@@ -8,7 +13,7 @@ import "sort"
 //	a --> b          chains {a b} {c d}; antichains {a c} {a d} {b c} {b d}
 //	c --> d          sizes a=5 b=1 c=1 d=5: the heaviest is {a d}, 10 bytes
 //
-// By Dilworth's theorem with weights, its size is the total weight less the most that can be "handed on" along the
+// By Dilworth's theorem with weights, its size is the total weight less the most that can be passed on along the
 // order: a maximum flow from left copies (bytes a buffer leaves behind) to right copies (bytes a later one takes over).
 //
 //	source --w--> L(a) --inf--> R(b) --w--> sink        for each a before b
@@ -31,19 +36,13 @@ func (m *model) maxAntichain(g int64) (int64, Proof) {
 		}
 	}
 	var members []int
-	if o, ok := m.order.(*Partial); !ok {
-		members = m.greedyClique(ids)
-	} else if len(ids) <= antichainLimit {
-		members = m.heaviestAntichain(o, ids, g)
-	} else {
-		members = m.liveInSchedule(o, ids)
-		for _, byNeighbours := range []bool{false, true} {
-			if other := m.greedyAntichain(ids, byNeighbours); m.stackOf(other, g) > m.stackOf(members, g) {
-				members = other
-			}
-		}
+	if m.any != nil && len(ids) <= antichainLimit {
+		members = m.heaviestAntichain(ids, g)
 	}
-	sort.Ints(members)
+	if members == nil {
+		members = m.greedyAntichain(ids, g)
+	}
+	slices.Sort(members)
 	return m.stackOf(members, g), Proof{Kind: ProofWitness, Point: -1, Members: members}
 }
 
@@ -58,164 +57,106 @@ func (m *model) stackOf(members []int, g int64) int64 {
 	return sum - pad
 }
 
-// greedyAntichain keeps each buffer that interferes with all kept so far, largest first, or those first whose
-// neighbours are largest in sum.
-func (m *model) greedyAntichain(ids []int, byNeighbours bool) []int {
-	c := m.crowd()
-	if c == nil {
-		return nil
+// greedyAntichain is the best of three: what is live at the fullest point of one schedule, and what interferes with all that is
+// kept so far, taking the largest first, or those first whose neighbours are largest in sum.
+func (m *model) greedyAntichain(ids []int, g int64) []int {
+	var best []int
+	if m.any != nil {
+		best = m.liveInSchedule(ids)
 	}
-	weight := make([]int64, len(m.p.Buffers))
-	for _, i := range ids {
-		if weight[i] = m.p.Buffers[i].Size; byNeighbours {
-			c.each(i, func(j int) { weight[i] += m.p.Buffers[j].Size })
-		}
+	sizes := make([]int64, len(m.items))
+	for i := range sizes {
+		sizes[i] = m.items[i].size
 	}
-	ids = append([]int(nil), ids...)
-	sort.SliceStable(ids, func(a, b int) bool { return weight[ids[a]] > weight[ids[b]] })
-	common := make(bitset, (len(weight)+63)/64)
-	for w := range common {
-		common[w] = ^uint64(0)
-	}
-	var kept []int
-	for _, i := range ids {
-		if common.has(i) {
-			kept = append(kept, i)
-			for w, x := range c.rows[i] {
-				common[w] &= x
+	for _, weight := range [][]int64{sizes, m.contention()} {
+		var kept []int
+		for _, i := range m.sortedIDs(func(a, b int) int { return cmp.Compare(weight[b], weight[a]) }) {
+			ordered := func(j int) bool { return !m.order.Interfere(i, j) }
+			if !m.stop() && m.items[i].size > 0 && m.items[i].align%g == 0 && !slices.ContainsFunc(kept, ordered) {
+				kept = append(kept, i)
 			}
 		}
+		if m.stackOf(kept, g) > m.stackOf(best, g) {
+			best = kept
+		}
 	}
-	return kept
+	return best
 }
 
-// heaviestAntichain runs the flow over the buffers ids, which stand in an order that respects the partial one.
-func (m *model) heaviestAntichain(o *Partial, ids []int, g int64) []int {
+// liveInSchedule is what is live at the fullest point of the schedule by node numbers: it is pairwise unordered.
+func (m *model) liveInSchedule(ids []int) []int {
+	t := &Problem{Buffers: make([]Buffer, len(ids))}
+	for k, i := range ids {
+		t.Buffers[k] = Buffer{Size: m.items[i].size, Lo: m.any.first[i], Hi: slices.Max(m.any.lives[i].Tails) + 1}
+	}
+	_, proof := newModel(t, m.stop).maxLive(1)
+	for k, x := range proof.Members {
+		proof.Members[k] = ids[x]
+	}
+	return proof.Members
+}
+
+// heaviestAntichain runs the flow over the buffers ids, which stand in order of birth; nil when stop ends it before.
+func (m *model) heaviestAntichain(ids []int, g int64) []int {
 	n := len(ids)
 	source, sink := 2*n, 2*n+1
 	f := newFlow(2*n + 2)
-	behind := make([]bitset, n) // what is after each buffer
+	behind := make([]poset.Set, n) // what is after each buffer
 	for x := n - 1; x >= 0; x-- {
 		if m.stop() {
-			return m.liveInSchedule(o, ids)
+			return nil
 		}
-		covered := make(bitset, (n+63)/64)
+		behind[x] = poset.NewSet(n)
 		for y := x + 1; y < n; y++ {
-			if covered.has(y) || !o.after(ids[x], ids[y]) {
-				continue
-			}
-			f.connect(x, n+y, maxBytes)
-			covered.set(y)
-			for w, bits := range behind[y] {
-				covered[w] |= bits
+			if !behind[x].Has(y) && !m.any.Interfere(ids[x], ids[y]) {
+				f.connect(x, n+y, maxBytes)
+				behind[x].Add(y)
+				behind[x].Join(behind[y])
 			}
 		}
-		behind[x] = covered
-		w := alignUp(m.p.Buffers[ids[x]].Size, g)
+		w := alignUp(m.items[ids[x]].size, g)
 		f.connect(source, x, w)
 		f.connect(n+x, sink, w)
 		f.connect(n+x, x, maxBytes)
 	}
 	if !f.run(source, sink, m.stop) {
-		return m.liveInSchedule(o, ids)
+		return nil
 	}
-	side := f.reachable(source)
 	var members []int
 	for x, i := range ids {
-		if side[x] && !side[n+x] {
+		if f.level[x] >= 0 && f.level[n+x] < 0 {
 			members = append(members, i)
 		}
 	}
 	return members
-}
-
-// liveInSchedule takes one schedule of the graph and returns what is alive at its most crowded node: buffers alive
-// together in one valid schedule are unordered.
-func (m *model) liveInSchedule(o *Partial, ids []int) []int {
-	n := len(o.nodes.Topo)
-	load := make([]int64, n+1)
-	span := func(i int) (lo, hi int) {
-		lo = n
-		for _, h := range o.lives[i].Heads {
-			lo = min(lo, int(o.nodes.Pos[h]))
-		}
-		for _, t := range o.lives[i].Tails {
-			hi = max(hi, int(o.nodes.Pos[t])+1)
-		}
-		return lo, hi
-	}
-	for _, i := range ids {
-		lo, hi := span(i)
-		load[lo] += m.p.Buffers[i].Size
-		load[hi] -= m.p.Buffers[i].Size
-	}
-	best, at := int64(0), 0
-	sum := int64(0)
-	for t, d := range load {
-		if sum += d; sum > best {
-			best, at = sum, t
-		}
-	}
-	var members []int
-	for _, i := range ids {
-		if lo, hi := span(i); lo <= at && at < hi {
-			members = append(members, i)
-		}
-	}
-	return members
-}
-
-// greedyClique serves orders of unknown kind: largest first, keep what interferes with everything kept.
-func (m *model) greedyClique(ids []int) []int {
-	ids = append([]int(nil), ids...)
-	sort.SliceStable(ids, func(a, b int) bool { return m.p.Buffers[ids[a]].Size > m.p.Buffers[ids[b]].Size })
-	var kept []int
-next:
-	for _, i := range ids {
-		if m.stop() {
-			break
-		}
-		for _, j := range kept {
-			if !m.order.Interfere(i, j) {
-				continue next
-			}
-		}
-		kept = append(kept, i)
-	}
-	return kept
 }
 
 // flow is a network for Dinic's algorithm: shortest augmenting paths, found level by level.
 type flow struct {
-	first []int32 // per node: its newest arc, or -1
-	arcs  []arc   // arc k and its reverse k^1
-	level []int32
-	next  []int32
+	arcs  [][]arc // by node
+	level []int   // after run: -1 beyond the minimum cut
+	next  []int   // by node: the first arc that may still lead to the sink
 }
 
 type arc struct {
-	to, link int32
-	room     int64
+	to, back int // back: its reverse among the arcs of to
+	left     int64
 }
 
 func newFlow(n int) *flow {
-	f := &flow{first: make([]int32, n), level: make([]int32, n), next: make([]int32, n)}
-	for i := range f.first {
-		f.first[i] = -1
-	}
-	return f
+	return &flow{arcs: make([][]arc, n), level: make([]int, n), next: make([]int, n)}
 }
 
-func (f *flow) connect(u, v int, room int64) {
-	f.arcs = append(f.arcs, arc{int32(v), f.first[u], room}, arc{int32(u), f.first[v], 0})
-	f.first[u], f.first[v] = int32(len(f.arcs)-2), int32(len(f.arcs)-1)
+func (f *flow) connect(u, v int, capacity int64) {
+	f.arcs[u] = append(f.arcs[u], arc{v, len(f.arcs[v]), capacity})
+	f.arcs[v] = append(f.arcs[v], arc{u, len(f.arcs[u]) - 1, 0})
 }
 
 // run pushes a maximum flow; false when stop ends it before.
 func (f *flow) run(source, sink int, stop func() bool) bool {
 	for f.layer(source, sink) {
-		copy(f.next, f.first)
-		for f.push(int32(source), int32(sink), maxBytes) > 0 {
+		clear(f.next)
+		for f.push(source, sink, maxBytes) > 0 {
 			if stop() {
 				return false
 			}
@@ -224,20 +165,18 @@ func (f *flow) run(source, sink int, stop func() bool) bool {
 	return true
 }
 
-// layer numbers the nodes by distance from the source over arcs with room; false when the sink is cut off.
+// layer numbers the nodes by distance from the source over arcs with capacity left; false when the sink is cut off.
 func (f *flow) layer(source, sink int) bool {
 	for i := range f.level {
 		f.level[i] = -1
 	}
 	f.level[source] = 0
-	queue := []int32{int32(source)}
-	for len(queue) > 0 {
-		u := queue[0]
-		queue = queue[1:]
-		for k := f.first[u]; k >= 0; k = f.arcs[k].link {
-			if v := f.arcs[k].to; f.arcs[k].room > 0 && f.level[v] < 0 {
-				f.level[v] = f.level[u] + 1
-				queue = append(queue, v)
+	queue := []int{source}
+	for k := 0; k < len(queue); k++ {
+		for _, a := range f.arcs[queue[k]] {
+			if a.left > 0 && f.level[a.to] < 0 {
+				f.level[a.to] = f.level[queue[k]] + 1
+				queue = append(queue, a.to)
 			}
 		}
 	}
@@ -245,30 +184,20 @@ func (f *flow) layer(source, sink int) bool {
 }
 
 // push sends up to amount from u to the sink along one layered path. Its depth is the length of the path.
-func (f *flow) push(u, sink int32, amount int64) int64 {
+func (f *flow) push(u, sink int, amount int64) int64 {
 	if u == sink {
 		return amount
 	}
-	for ; f.next[u] >= 0; f.next[u] = f.arcs[f.next[u]].link {
-		a := &f.arcs[f.next[u]]
-		if a.room == 0 || f.level[a.to] != f.level[u]+1 {
+	for ; f.next[u] < len(f.arcs[u]); f.next[u]++ {
+		a := &f.arcs[u][f.next[u]]
+		if a.left == 0 || f.level[a.to] != f.level[u]+1 {
 			continue
 		}
-		if sent := f.push(a.to, sink, min(amount, a.room)); sent > 0 {
-			a.room -= sent
-			f.arcs[f.next[u]^1].room += sent
+		if sent := f.push(a.to, sink, min(amount, a.left)); sent > 0 {
+			a.left -= sent
+			f.arcs[a.to][a.back].left += sent
 			return sent
 		}
 	}
 	return 0
-}
-
-// reachable marks what the source still reaches once the flow is maximal: its side of the minimum cut.
-func (f *flow) reachable(source int) []bool {
-	f.layer(source, source)
-	side := make([]bool, len(f.level))
-	for i, l := range f.level {
-		side[i] = l >= 0
-	}
-	return side
 }

@@ -3,6 +3,8 @@ package planner
 import (
 	"cmp"
 	"context"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
 // Auto is the planner to use. It stops as soon as the plan meets the lower bound, and answers with the certificate.
@@ -26,7 +28,8 @@ func (Auto) Name() string { return "auto" }
 const slowMembersLimit = 3000
 
 // Plan answers with the best plan when the bound or the budget is reached or ctx ends.
-func (a Auto) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+func (a Auto) Plan(ctx context.Context, p *Problem) (_ *Solution, err error) {
+	defer rescue.Into(&err)
 	x, proof, err := improved(ctx, p, a.Budget)
 	if err != nil {
 		return nil, err
@@ -47,7 +50,7 @@ type member struct {
 	plan func(limit int64) []int64
 }
 
-// members lists the planners that auto runs beside exact and the greedy orders that this starts from. low is the lower bound,
+// members lists the planners that auto runs in addition to exact and the greedy orders that this starts from. low is the lower bound,
 // base the plan of greedy-size, or nil.
 func (m *model) members(low int64, base []int64) []member {
 	windowed := func(name string, plan func() ([]int64, []Window)) member {
@@ -81,7 +84,7 @@ func (m *model) members(low int64, base []int64) []member {
 	)
 }
 
-// greedyWidth places what lives longest first, of equal lives the larger, best fit.
+// greedyWidth places what lives longest first, of equal live ranges the larger, best fit.
 func (m *model) greedyWidth(limit int64) []int64 {
 	width := func(i int) int32 { return m.items[i].hi - m.items[i].lo }
 	if !m.timed {

@@ -3,6 +3,8 @@ package planner
 import (
 	"cmp"
 	"context"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
 // BestFit follows the schedule: buffers in order of birth (of one instant the largest first), each into the tightest gap
@@ -19,21 +21,18 @@ type BestFit struct{}
 func (BestFit) Name() string { return "best-fit" }
 
 // Plan piles up what is not placed yet when ctx ends.
-func (f BestFit) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+func (f BestFit) Plan(ctx context.Context, p *Problem) (_ *Solution, err error) {
+	defer rescue.Into(&err)
 	return planBy(ctx, p, f.Name(), func(m *model) ([]int64, []Window) { return m.bestFit(anyHeight), nil })
 }
 
 func (m *model) bestFit(limit int64) []int64 {
 	return m.fillTight(limit, m.sortedIDs(func(a, b int) int {
-		x, y := &m.items[a], &m.items[b]
-		if c := cmp.Compare(m.born(a), m.born(b)); c != 0 {
-			return c
-		}
-		return cmp.Compare(y.size, x.size)
+		return cmp.Or(cmp.Compare(m.born(a), m.born(b)), cmp.Compare(m.items[b].size, m.items[a].size))
 	}))
 }
 
-// born is the instant at which item i comes to life: a time point, or a rank where there is no time.
+// born is the instant at which item i becomes live: a time point, or a rank where there is no time.
 func (m *model) born(i int) int32 {
 	if m.timed {
 		return m.items[i].lo

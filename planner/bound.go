@@ -96,17 +96,9 @@ func (m *model) maxLive(g int64) (int64, Proof) {
 	return best, proof
 }
 
-// liveAt reports whether t is in the buffer's life and in no hole of it.
+// liveAt reports whether t is in the buffer's live range and in no hole of it.
 func (b *Buffer) liveAt(t int) bool {
-	if t < b.Lo || t >= b.Hi {
-		return false
-	}
-	for _, h := range b.Holes {
-		if t >= h.Lo && t < h.Hi {
-			return false
-		}
-	}
-	return true
+	return b.Lo <= t && t < b.Hi && !slices.ContainsFunc(b.Holes, func(h Range) bool { return h.Lo <= t && t < h.Hi })
 }
 
 // stacks gives the bytes that the live pieces of items aligned to multiples of g need at each dense point.
@@ -147,7 +139,7 @@ func (m *model) unpadTop(heights []int64, g int64) {
 			}
 		}
 	}
-	var live paddings
+	var live queue[padding]
 	for t := range heights {
 		for _, p := range starts[t] {
 			heap.Push(&live, p)
@@ -167,13 +159,16 @@ type padding struct {
 	hi    int32
 }
 
-type paddings []padding
+func (p padding) ahead(q padding) bool { return p.bytes > q.bytes }
 
-func (h paddings) Len() int           { return len(h) }
-func (h paddings) Less(i, j int) bool { return h[i].bytes > h[j].bytes }
-func (h paddings) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *paddings) Push(x any)        { *h = append(*h, x.(padding)) }
-func (h *paddings) Pop() any {
+// queue is a heap of what has an order of its own.
+type queue[T interface{ ahead(T) bool }] []T
+
+func (h queue[T]) Len() int           { return len(h) }
+func (h queue[T]) Less(i, j int) bool { return h[i].ahead(h[j]) }
+func (h queue[T]) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *queue[T]) Push(x any)        { *h = append(*h, x.(T)) }
+func (h *queue[T]) Pop() any {
 	old := *h
 	x := old[len(old)-1]
 	*h = old[:len(old)-1]

@@ -22,7 +22,7 @@ import (
 // Pruning: in every clique, the highest placed end (or o, or the least low of what is still to come) plus the heights
 // still to come must fit the capacity; an item left below o that nothing can lift any more could have been placed
 // before. Positions that were searched in vain are remembered.
-// Runs are restarted with other tastes, as in skysearch. What was searched in vain in one order says nothing about another, so
+// Runs are restarted with other heuristics, as in skysearch. What was searched in vain in one order says nothing about another, so
 // short runs prove little: half of the budget goes to a single long one.
 //
 // Source: MiniMalloc (Moffitt, ASPLOS 2023), with cliques in place of sections.
@@ -30,37 +30,25 @@ type canonical struct {
 	m       *model
 	adj     [][]int32
 	cliques []clique
-	in      [][]seat // per item: where it sits
-	class   []int32  // equal items share a class
+	in      [][]share // per item: its part in each of its cliques
+	class   []int32   // equal items share a class
 
-	cap    int64
-	at     []int64
-	low    []int64
-	lifts  []int32 // unplaced neighbours of each item
-	floor  []int64 // per clique: highest placed end
-	rest   []int64 // per clique: heights to come
-	left   int     // unplaced items
-	score  []int64
-	rank   []int32 // by score: of the items at one offset the first in rank is placed first
-	hash   uint64  // of the classes placed, and of the classes and lows to come
-	salt   uint64  // ranks differ from run to run, so what one has searched is its own
-	undo   []lowered
-	order  []int32
-	nodes  int64
-	limit  int64
-	budget int64 // as spent counts
-	asked  int64
-	stop   func() bool
-	stops  bool
-	seen   searched
-	dice   dice
-	work   int64 // items and cliques looked at
-}
-
-// seat is an item's place in a clique.
-type seat struct {
-	clique int32
-	height int64
+	cap   int64
+	at    []int64
+	low   []int64
+	lifts []int32 // unplaced neighbours of each item
+	floor []int64 // per clique: highest placed end
+	rest  []int64 // per clique: heights to come
+	left  int     // unplaced items
+	score []int64
+	rank  []int32     // by score: of the items at one offset the first in rank is placed first
+	hash  fingerprint // of the classes placed, and of the classes and lows to come
+	salt  uint64      // ranks differ from run to run, so what one has searched is its own
+	undo  []lowered
+	order []int32
+	meter
+	seen searched
+	dice dice
 }
 
 // lowered is an undo entry: low (item >= 0) or floor (clique = ^item) before a change.
@@ -72,12 +60,12 @@ type lowered struct {
 // newCanonical prepares the search; it builds the model's conflict lists.
 func newCanonical(m *model) *canonical {
 	n := len(m.items)
-	c := &canonical{m: m, adj: m.conflicts(), cliques: m.cliques(), in: make([][]seat, n), class: make([]int32, n),
+	c := &canonical{m: m, adj: m.conflicts(), cliques: m.cliques(), in: make([][]share, n), class: make([]int32, n),
 		at: make([]int64, n), low: make([]int64, n), lifts: make([]int32, n), score: make([]int64, n), rank: make([]int32, n)}
 	c.floor, c.rest = make([]int64, len(c.cliques)), make([]int64, len(c.cliques))
 	for k := range c.cliques {
 		for _, s := range c.cliques[k].members {
-			c.in[s.item] = append(c.in[s.item], seat{int32(k), s.height})
+			c.in[s.of] = append(c.in[s.of], share{int32(k), s.height})
 		}
 	}
 	c.findClasses()
@@ -138,7 +126,7 @@ func (c *canonical) alike(i, j int) bool {
 
 // run looks for a plan of the given capacity within a budget of positions. See skysearch.run.
 func (c *canonical) run(capacity, budget int64, stop func() bool) verdict {
-	c.budget, c.stop, c.stops = c.spent()+budget, stop, false
+	c.start(budget, stop)
 	c.dice = dice{}
 	c.seen.clear()
 	for k := int64(0); ; k++ {
@@ -167,28 +155,9 @@ func (c *canonical) descent() int64 {
 	return 1 + int64(len(c.at))*n/50
 }
 
-// visited is the number of positions over all runs.
-func (c *canonical) visited() int64 { return c.nodes }
-
-// spent is what all runs have cost, in the unit of skysearch.spent.
-func (c *canonical) spent() int64 { return c.nodes + c.work/100 }
-
-// spentOut reports whether the budget is gone or the caller wants an end; the caller is asked now and then.
-func (c *canonical) spentOut() bool {
-	spent := c.spent()
-	if spent >= c.budget {
-		return true
-	}
-	if spent >= c.asked {
-		c.asked = spent + askEvery
-		c.stops = c.stops || c.stop()
-	}
-	return c.stops
-}
-
 // reset empties the board; false when the capacity is refuted by a clique alone.
 func (c *canonical) reset(capacity int64) bool {
-	c.cap, c.hash, c.left = capacity, 1, 0
+	c.cap, c.hash, c.left = capacity, fingerprint{1, 1}, 0
 	c.undo, c.order = c.undo[:0], c.order[:0]
 	for k := range c.cliques {
 		c.floor[k], c.rest[k] = 0, c.cliques[k].total
@@ -205,31 +174,31 @@ func (c *canonical) reset(capacity int64) bool {
 		if len(c.adj[i]) == 0 {
 			c.at[i] = c.low[i] // in nobody's way
 			for _, s := range c.in[i] {
-				c.rest[s.clique] -= s.height
+				c.rest[s.of] -= s.height
 			}
 			continue
 		}
 		c.left++
-		c.hash += c.lowKey(int32(i))
+		c.hash.add(c.lowKey(int32(i)))
 	}
 	return true
 }
 
 // lowKey is the part of the hash for the unplaced item i.
-func (c *canonical) lowKey(i int32) uint64 {
-	return scramble(uint64(c.low[i])*0x9fb21c651e98df25 + uint64(c.class[i]))
+func (c *canonical) lowKey(i int32) fingerprint {
+	return fingerprintOf(uint64(c.low[i]), uint64(c.class[i]))
 }
 
-// draw sets the taste of a run: size, number of conflicts and the heaviest clique, in random proportions.
+// draw sets the heuristic of a run: size, number of conflicts and the heaviest clique, in random proportions.
 func (c *canonical) draw() {
-	size, degree, crowd := c.dice.draw(1024), c.dice.draw(1024), c.dice.draw(3072)
+	size, degree, contention := c.dice.draw(1024), c.dice.draw(1024), c.dice.draw(3072)
 	noise := 1 + c.dice.draw(1024)*c.dice.draw(740)/1024
 	for i := range c.score {
 		most := int64(1)
 		for _, s := range c.in[i] {
-			most = max(most, c.cliques[s.clique].total)
+			most = max(most, c.cliques[s.of].total)
 		}
-		c.score[i] = (size*log2(max(c.m.items[i].size, 1))+degree*log2(int64(len(c.adj[i])+1))+crowd*log2(most))/1024 + c.dice.draw(noise)
+		c.score[i] = (size*log2(max(c.m.items[i].size, 1))+degree*log2(int64(len(c.adj[i])+1))+contention*log2(most))/1024 + c.dice.draw(noise)
 	}
 	byScore := make([]int32, len(c.score))
 	for i := range byScore {
@@ -250,7 +219,9 @@ func (c *canonical) search(o int64, after int32) verdict {
 	if c.nodes >= c.limit || c.spentOut() {
 		return cutOff
 	}
-	hash := c.hash ^ scramble(c.salt+uint64(o)*0xff51afd7ed558ccd+uint64(after))
+	hash := c.hash
+	hash.a ^= scramble(c.salt + uint64(o)*0xff51afd7ed558ccd + uint64(after))
+	hash.b ^= scramble(c.salt ^ uint64(after)*0xff51afd7ed558ccd + uint64(o))
 	if _, ok := c.seen.find(hash); ok {
 		return refuted
 	}
@@ -269,7 +240,7 @@ func (c *canonical) search(o int64, after int32) verdict {
 	return refuted
 }
 
-// gather appends the candidates to order, most promising first. False means a dead end: an item whose turn has passed and
+// gather appends the candidates to order, most promising first. False means a dead end: an item whose offset has been passed and
 // that nothing can lift any more.
 func (c *canonical) gather(o int64, after int32) bool {
 	h, first := int64(wall), len(c.order)
@@ -289,10 +260,7 @@ func (c *canonical) gather(o int64, after int32) bool {
 	}
 	kept := slices.DeleteFunc(c.order[first:], func(i int32) bool { return c.low[i] >= h })
 	slices.SortFunc(kept, func(x, y int32) int {
-		if r := cmp.Compare(c.low[x], c.low[y]); r != 0 {
-			return r
-		}
-		return cmp.Compare(c.rank[x], c.rank[y])
+		return cmp.Or(cmp.Compare(c.low[x], c.low[y]), cmp.Compare(c.rank[x], c.rank[y]))
 	})
 	c.order = c.order[:first+len(kept)]
 	c.work += 8 * int64(len(kept))
@@ -301,12 +269,7 @@ func (c *canonical) gather(o int64, after int32) bool {
 
 // twin reports whether an equal item was tried at the same offset already.
 func (c *canonical) twin(i int32, tried []int32) bool {
-	for _, j := range tried {
-		if c.class[j] == c.class[i] && c.low[j] == c.low[i] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(tried, func(j int32) bool { return c.class[j] == c.class[i] && c.low[j] == c.low[i] })
 }
 
 // try places item i at its low and searches on.
@@ -315,9 +278,10 @@ func (c *canonical) try(i int32) verdict {
 	o := c.low[i]
 	c.at[i] = o
 	c.left--
-	c.hash += scramble(^uint64(c.class[i])) - c.lowKey(i)
+	c.hash.add(fingerprintOf(0, ^uint64(c.class[i])))
+	c.hash.remove(c.lowKey(i))
 	r := refuted
-	if c.lift(i, o) && c.seatsFit(i, o) {
+	if c.lift(i, o) && c.cliquesFit(i, o) {
 		r = c.search(o, c.rank[i])
 	}
 	if r != refuted {
@@ -330,7 +294,7 @@ func (c *canonical) try(i int32) verdict {
 		c.lifts[j]++
 	}
 	for _, s := range c.in[i] {
-		c.rest[s.clique] += s.height
+		c.rest[s.of] += s.height
 	}
 	for k := len(c.undo) - 1; k >= mark; k-- {
 		if u := c.undo[k]; u.index >= 0 {
@@ -350,7 +314,7 @@ func (c *canonical) lift(i int32, o int64) bool {
 		c.lifts[j]--
 	}
 	for _, s := range c.in[i] {
-		c.rest[s.clique] -= s.height
+		c.rest[s.of] -= s.height
 	}
 	for _, j := range c.adj[i] {
 		if c.at[j] != unplaced {
@@ -365,29 +329,29 @@ func (c *canonical) lift(i int32, o int64) bool {
 			return false
 		}
 		c.undo = append(c.undo, lowered{j, c.low[j]})
-		c.hash -= c.lowKey(j)
+		c.hash.remove(c.lowKey(j))
 		c.low[j] = low
-		c.hash += c.lowKey(j)
+		c.hash.add(c.lowKey(j))
 	}
 	return true
 }
 
-// seatsFit raises the floors of i's cliques and reports whether what is still to come fits over them.
-func (c *canonical) seatsFit(i int32, o int64) bool {
+// cliquesFit raises the floors of i's cliques and reports whether what is still to come fits over them.
+func (c *canonical) cliquesFit(i int32, o int64) bool {
 	for _, s := range c.in[i] {
-		if end := o + s.height; end > c.floor[s.clique] {
-			c.undo = append(c.undo, lowered{^s.clique, c.floor[s.clique]})
-			c.floor[s.clique] = end
+		if end := o + s.height; end > c.floor[s.of] {
+			c.undo = append(c.undo, lowered{^s.of, c.floor[s.of]})
+			c.floor[s.of] = end
 		}
 	}
 	c.work += int64(len(c.cliques))
 	for k := range c.cliques {
-		if q := &c.cliques[k]; c.rest[k] > 0 && alignUp(max(c.floor[k], o), q.grain)+c.rest[k] > c.cap+q.pad {
+		if q := &c.cliques[k]; c.rest[k] > 0 && alignUp(max(c.floor[k], o), q.align)+c.rest[k] > c.cap+q.pad {
 			return false
 		}
 	}
 	for _, s := range c.in[i] {
-		if !c.fitsAboveLows(s.clique) {
+		if !c.fitsAboveLows(s.of) {
 			return false
 		}
 	}
@@ -399,18 +363,9 @@ func (c *canonical) fitsAboveLows(k int32) bool {
 	least := int64(wall)
 	c.work += int64(len(c.cliques[k].members))
 	for _, s := range c.cliques[k].members {
-		if c.at[s.item] == unplaced {
-			least = min(least, c.low[s.item])
+		if c.at[s.of] == unplaced {
+			least = min(least, c.low[s.of])
 		}
 	}
 	return least == wall || least+c.rest[k] <= c.cap+c.cliques[k].pad
-}
-
-// dice is a small deterministic generator.
-type dice struct{ state uint64 }
-
-// draw returns a number from 0 to n-1; n >= 1.
-func (d *dice) draw(n int64) int64 {
-	d.state++
-	return int64(scramble(d.state) >> 1 % uint64(n))
 }

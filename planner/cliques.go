@@ -6,25 +6,28 @@ import (
 	"slices"
 )
 
-// Cliques generalize sections to every kind of problem: sets of items that pairwise interfere. Side by side they need the sum of their heights, whatever the plan; the search over general problems bounds by them.
+// Cliques generalize sections to every kind of problem: sets of items that pairwise interfere. Every plan needs the sum of their
+// heights; the search over general problems bounds by them.
 //
 //	intervals: the maximal sets alive together, one per section, holes included
-//	partial:   greedy cliques around the most crowded items, heaviest members first, less those that repeat another
+//	partial:   greedy cliques around the items with the heaviest neighbourhoods, heaviest members first, less those that repeat another
 //
 // Heights are padded to the alignment that the members have in common, which all but the topmost of them need; where
 // alignments differ, the members aligned to more than that make a clique of their own.
 //
 // Source: the sections of MiniMalloc (sections.go), for problems that have no single time axis.
+
+// clique is one such set.
 type clique struct {
 	members []share
 	total   int64
-	grain   int64 // every member's offset is a multiple of it
+	align   int64 // every member's offset is a multiple of it
 	pad     int64 // most padding of a member: so much may stick out of the arena
 }
 
 // share is an item's part in a clique.
 type share struct {
-	item   int32
+	of     int32 // the item; in lists by item, the clique
 	height int64
 }
 
@@ -47,13 +50,13 @@ func (m *model) cliques() []clique {
 	}
 	slices.SortStableFunc(list, func(a, b clique) int { return cmp.Compare(b.total, a.total) })
 	var out []clique
-	grains := m.alignments()
+	aligns := m.alignments()
 	sum := 0
 	for k := range list {
 		if sum += len(list[k].members); sum > cliqueLimit || k >= limit {
 			break
 		}
-		for x, g := range grains {
+		for x, g := range aligns {
 			if c := m.padded(&list[k], g); x == 0 || (c.pad > 0 && len(c.members) > 1) {
 				out = append(out, c)
 			}
@@ -105,11 +108,11 @@ func (m *model) newClique(items []int32) clique {
 
 // padded is the part of clique c whose items are aligned to multiples of g, with heights padded to it.
 func (m *model) padded(c *clique, g int64) clique {
-	q := clique{grain: g}
+	q := clique{align: g}
 	for _, s := range c.members {
-		if m.items[s.item].align%g == 0 {
+		if m.items[s.of].align%g == 0 {
 			h := alignUp(s.height, g)
-			q.members = append(q.members, share{s.item, h})
+			q.members = append(q.members, share{s.of, h})
 			q.total += h
 			q.pad = max(q.pad, h-s.height)
 		}
@@ -117,7 +120,7 @@ func (m *model) padded(c *clique, g int64) clique {
 	return q
 }
 
-// greedyCliques grows a clique around each of the most crowded items.
+// greedyCliques grows a clique around each of the items with the heaviest neighbourhoods.
 func (m *model) greedyCliques() []clique {
 	adj := m.conflicts()
 	var list []clique

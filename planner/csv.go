@@ -7,6 +7,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
 // Instance files: one buffer per line under a header.
@@ -14,7 +16,7 @@ import (
 //	id,lower,upper,size,alignment,gaps,offset
 //	b1,0,3,4,1,,8
 //
-// lower and upper are a half-open life [lower, upper). The spellings begin/start for lower, and buffer/buffer_id for
+// lower and upper are a half-open live range [lower, upper). The spellings begin/start for lower, and buffer/buffer_id for
 // id, are understood; a column called end holds the last point, inclusive, as in the older form of these files. alignment, gaps
 // and offset are optional: gaps are blank-separated runs a-b without bytes; offset is the place in a plan, empty or -1 for none.
 // Columns of other names are passed over. This is the form of the MiniMalloc benchmark instances.
@@ -33,8 +35,9 @@ func (e *FileError) Error() string {
 const maxInstanceBuffers = 1 << 24
 
 // ReadCSV reads an instance. offsets is nil unless the file has an offset column; an entry is -1 where the column is empty.
-// Offsets are not made into fixed buffers: they are a plan to judge. The error is a *FileError or *ProblemError, or that of r.
+// Offsets are a plan to verify. The error is a *FileError or *ProblemError, or that of r.
 func ReadCSV(r io.Reader) (p *Problem, offsets []int64, err error) {
+	defer rescue.Into(&err)
 	in := csv.NewReader(r)
 	in.ReuseRecord = true
 	in.TrimLeadingSpace = true
@@ -148,7 +151,7 @@ func (c *columns) buffer(record []string) (b Buffer, offset int64, reason string
 	}
 	lo, hi := number(c.lower, "lower", needed), number(c.upper, "upper", needed)
 	if lo < -maxPoint || hi > maxPoint-1 || lo > hi+1 {
-		return b, 0, fmt.Sprintf("the life %d to %d is not a run of supported time points", lo, hi)
+		return b, 0, fmt.Sprintf("the live range %d to %d is not a run of supported time points", lo, hi)
 	}
 	b.Size = number(c.size, "size", needed)
 	b.Align = number(c.alignment, "alignment", 0)
@@ -180,8 +183,9 @@ func readGaps(field string, extra int) ([]Range, string) {
 }
 
 // WriteCSV writes an instance, with an offset column when offsets is not nil. Optional columns appear when a buffer
-// uses them. Only the lives of fixed schedules are written; groups have no column.
-func WriteCSV(w io.Writer, p *Problem, offsets []int64) error {
+// uses them. Only the live ranges of fixed schedules are written.
+func WriteCSV(w io.Writer, p *Problem, offsets []int64) (err error) {
+	defer rescue.Into(&err)
 	aligned, gaps := p.Align > 1, false
 	for i := range p.Buffers {
 		aligned = aligned || p.Buffers[i].Align > 1

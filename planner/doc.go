@@ -2,7 +2,7 @@
 // share a byte, and says how far from the optimum the plan can be. It knows nothing of ONNX.
 //
 //	bytes
-//	   |  cccccc          A Problem: buffers with a size and a life.
+//	   |  cccccc          A Problem: buffers with a size and a live range.
 //	   |  cccccc  dd      A Solution: an offset each, the height of the arena,
 //	   |aaaabbbbbbdd      a lower bound and what proves it.
 //	   +-------------> time
@@ -32,4 +32,9 @@
 //
 // Results do not depend on the machine or its load: searches count their own steps, and the context is only an outer
 // limit. A planner whose context ends answers with the best plan it has.
+//
+// # Panics
+//
+// A function that returns an error returns one whatever its arguments are. The others take what
+// is not nil, and indices of buffers that are there; they panic otherwise.
 package planner

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"math/bits"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
 // DSatur is the symbolic compiler's mapping of storage to equal-sized banks: colour the interference graph, then make
@@ -17,19 +19,21 @@ import (
 //	colour 0 |aaaa dd|
 //
 // Source: Brélaz, New Methods to Color the Vertices of a Graph (1979), as the symbolic compiler uses it on the order that
-// its unknown/act/hot/rec walk found (that walk is a schedule, and belongs to the room of schedules).
+// its unknown/act/hot/rec walk found (that walk is the order bfs of package schedule).
 type DSatur struct{}
 
 // Name is "dsatur".
 func (DSatur) Name() string { return "dsatur" }
 
 // Plan gives a colour of its own to what is not painted yet when ctx ends.
-func (d DSatur) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+func (d DSatur) Plan(ctx context.Context, p *Problem) (_ *Solution, err error) {
+	defer rescue.Into(&err)
 	return planBy(ctx, p, d.Name(), (*model).dsatur)
 }
 
 func (m *model) dsatur() ([]int64, []Window) {
-	c := &colouring{m: m, colour: make([]int32, len(m.items)), seen: make([]bitset, len(m.items)), sat: make([]int32, len(m.items)), around: m.neighbours()}
+	n := len(m.items)
+	c := &colouring{m: m, colour: make([]int32, n), seen: make([]bitset, n), sat: make([]int32, n), around: m.neighbours()}
 	c.order = m.sortedIDs(func(a, b int) int { return cmp.Or(cmp.Compare(m.items[b].size, m.items[a].size), cmp.Compare(a, b)) })
 	c.rank = make([]int32, len(c.order))
 	c.level = []*rankSet{newRankSet(len(c.order))}

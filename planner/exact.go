@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
 // Exact searches for the smallest arena and proves it, or stops at its budget with the gap that is left.
@@ -21,9 +23,13 @@ import (
 // independent parts, and by the canonical search (canonical.go) for everything else.
 type Exact struct {
 	// Budget is how much work the search may do, in units of about a third of a microsecond on today's machines. The
-	// unit is counted, not measured. 0 means the default: about half a second, up to four times that for thousands of buffers.
+	// unit is counted, not measured. 0 means the default: about half a second, up to four times that for thousands of buffers;
+	// [NoLimit] is none.
 	Budget int64
 }
+
+// NoLimit is the budget of a search that only a proof or the context ends.
+const NoLimit = 1 << 56
 
 // defaultBudget is the work of exact and auto: about half a second. Where one descent to a plan costs more than that, which begins at
 // a few thousand buffers, they may do up to mostBudgets times as much.
@@ -43,10 +49,18 @@ func (Exact) Name() string { return "exact" }
 
 // Plan spends the budget or reaches a proof; when ctx ends it answers with the best plan so far. A problem
 // too large for the budget gets the plan of greedy-size.
-func (e Exact) Plan(ctx context.Context, p *Problem) (*Solution, error) {
-	x, proof, err := improved(ctx, p, e.Budget)
+func (e Exact) Plan(ctx context.Context, p *Problem) (_ *Solution, err error) {
+	defer rescue.Into(&err)
+	budget := e.Budget
+	if budget == NoLimit {
+		budget = 0
+	}
+	x, proof, err := improved(ctx, p, budget)
 	if err != nil {
 		return nil, err
+	}
+	if e.Budget == NoLimit {
+		x.deepen()
 	}
 	return x.solution(e.Name(), proof), nil
 }
@@ -94,11 +108,11 @@ func (x *exact) solution(name string, proof Proof) *Solution {
 	return s
 }
 
-// start takes the best of three greedy orders: size and best fit, length of life and best fit, size and first fit. In large
-// problems length of life goes first: it seldom does badly there, and by size the top is reached early, so that the
+// start takes the best of three greedy orders: size and best fit, length of live range and best fit, size and first fit. In large
+// problems length of live range goes first: it seldom does badly there, and by size the top is reached early, so that the
 // others give up soon when they do worse.
 func (x *exact) start() {
-	if x.m.crowded() {
+	if x.m.timed && x.m.isDense() {
 		x.at, x.winner = x.m.greedyWidth(anyHeight), "greedy-width"
 		x.offer("greedy-size", x.m.greedySize)
 	} else {
@@ -141,9 +155,20 @@ func (x *exact) improve() {
 	}
 }
 
+// deepen searches with ever larger budgets until plan and bound meet or the context ends. A single unlimited search would
+// stay with its first question, whether a plan as low as the bound exists; each of these also asks for plans above.
+func (x *exact) deepen() {
+	const factor = 4
+	for budget := x.m.searchBudget(); budget < NoLimit/factor && x.m.height(x.at) > x.low && !x.m.stop(); {
+		budget *= factor
+		x.budget = budget
+		x.improve()
+	}
+}
+
 // smallEnough reports whether conflict lists and cliques of the whole problem fit the canonical search.
 func (m *model) smallEnough() bool {
-	return len(m.items) <= slowMembersLimit && (!m.timed || m.countMeetings(scanLimit) < scanLimit)
+	return len(m.items) <= slowMembersLimit && (!m.timed || !m.isDense())
 }
 
 // skylineAlign is the alignment to which the skyline search may pad all sizes without losing plans, or 0 when the
@@ -204,13 +229,13 @@ func (x *exact) solvePlain(pad int64) {
 		parts = append(parts, q)
 	}
 	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.height, a.height) })
-	settled := int64(0) // height of the parts that are done
+	done := int64(0) // height of the parts that are done
 	for k := range parts {
 		q := &parts[k]
-		if q.height > max(settled, x.low) {
+		if q.height > max(done, x.low) {
 			x.squeezePart(q, x.budget/int64(len(parts)-k))
 		}
-		settled = max(settled, q.height)
+		done = max(done, q.height)
 	}
 }
 

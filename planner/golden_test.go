@@ -115,7 +115,7 @@ func TestLoopGoldens(t *testing.T) {
 	}
 }
 
-// TestLoopInPlace is y = avg(conv(x)): x is dead when y is born, so y fits where x was without another copy of the body.
+// TestLoopInPlace is y = avg(conv(x)): x is past its last use when y is born, so y fits where x was without another copy of the body.
 func TestLoopInPlace(t *testing.T) {
 	p := problemOf(block{64, 0, 1}, block{64, 0, 2}, block{64, 1, 2})
 	for _, name := range planner.Names()[1:] { // naive lets none share

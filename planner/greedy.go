@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
 // GreedySize places the largest buffer first, each into the tightest gap between the placed buffers that it
@@ -23,7 +25,8 @@ type GreedySize struct{}
 func (GreedySize) Name() string { return "greedy-size" }
 
 // Plan piles up what is not placed yet when ctx ends.
-func (g GreedySize) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+func (g GreedySize) Plan(ctx context.Context, p *Problem) (_ *Solution, err error) {
+	defer rescue.Into(&err)
 	return planBy(ctx, p, g.Name(), func(m *model) ([]int64, []Window) { return m.greedySize(anyHeight), nil })
 }
 
@@ -32,7 +35,7 @@ func (m *model) greedySize(limit int64) []int64 {
 }
 
 // GreedyBreadth visits the time points by the bytes alive at them, most first, and places what is alive there and not
-// yet placed, largest first, best fit: the crowded moments get the free choice of places.
+// yet placed, largest first, best fit: the points with the most live bytes are placed while every offset is still free.
 //
 // Source: "greedy by breadth" of the paper above (there, breadth is that of an operator's tensor set). For a partial order
 // the breadth of a buffer is the sum of its neighbours' sizes, and buffers are taken by that.
@@ -42,17 +45,15 @@ type GreedyBreadth struct{}
 func (GreedyBreadth) Name() string { return "greedy-breadth" }
 
 // Plan piles up what is not placed yet when ctx ends.
-func (g GreedyBreadth) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+func (g GreedyBreadth) Plan(ctx context.Context, p *Problem) (_ *Solution, err error) {
+	defer rescue.Into(&err)
 	return planBy(ctx, p, g.Name(), func(m *model) ([]int64, []Window) { return m.greedyBreadth(anyHeight), nil })
 }
 
 func (m *model) greedyBreadth(limit int64) []int64 {
 	weight := m.contention()
 	return m.fillTight(limit, m.sortedIDs(func(a, b int) int {
-		if c := cmp.Compare(weight[b], weight[a]); c != 0 {
-			return c
-		}
-		return cmp.Compare(m.items[b].size, m.items[a].size)
+		return cmp.Or(cmp.Compare(weight[b], weight[a]), cmp.Compare(m.items[b].size, m.items[a].size))
 	}))
 }
 
@@ -101,10 +102,7 @@ func (m *model) sortedIDs(less func(a, b int) int) []int {
 		return ids // they will be piled up anyhow
 	}
 	slices.SortFunc(ids, func(a, b int) int {
-		if c := less(a, b); c != 0 {
-			return c
-		}
-		return cmp.Compare(m.items[a].birth, m.items[b].birth)
+		return cmp.Or(less(a, b), cmp.Compare(m.items[a].birth, m.items[b].birth))
 	})
 	return ids
 }

@@ -1,8 +1,11 @@
 package planner
 
 import (
+	"cmp"
 	"context"
 	"slices"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
 // HillClimb changes the order in which items are placed, one exchange at a time, and keeps what does not make the
@@ -26,7 +29,8 @@ type HillClimb struct {
 func (HillClimb) Name() string { return "hill-climb" }
 
 // Plan climbs until the bound, the budget or the end of ctx.
-func (h HillClimb) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+func (h HillClimb) Plan(ctx context.Context, p *Problem) (_ *Solution, err error) {
+	defer rescue.Into(&err)
 	m, err := prepare(ctx, p)
 	if err != nil {
 		return nil, err
@@ -57,7 +61,7 @@ type climber struct {
 // newClimber starts from a known plan, with its items by size.
 func newClimber(m *model, at []int64) *climber {
 	c := &climber{m: m, index: make([]int, len(m.items)), best: at, height: m.height(at)}
-	for _, i := range m.sortedItems(func(a, b *item) int { return int(min(max(b.size-a.size, -1), 1)) }) {
+	for _, i := range m.sortedItems(func(a, b *item) int { return cmp.Compare(b.size, a.size) }) {
 		c.index[i] = len(c.order)
 		c.order = append(c.order, i)
 	}
@@ -74,10 +78,10 @@ func (c *climber) climb(low, budget int64) {
 	}
 	c.board = newBoard(c.m)
 	for _, i := range c.order {
-		if c.m.adj != nil {
+		if c.board.rows != nil {
+			c.cost += 1 + int64(c.board.rows[i].Len())/16
+		} else if c.m.adj != nil {
 			c.cost += 1 + int64(len(c.m.adj[i]))/16
-		} else if u := c.board.crowd; u != nil {
-			c.cost += 1 + int64(u.count(i))/16
 		}
 	}
 	current := c.place()
@@ -98,7 +102,7 @@ func (c *climber) climb(low, budget int64) {
 func (c *climber) place() int64 {
 	c.board.clear()
 	c.board.fill(anyHeight, c.order, c.board.lowest)
-	if s := c.board.shelf; s != nil {
+	if s := c.board.strips; s != nil {
 		c.spent += int64(len(c.order)) + s.made/200
 	} else {
 		c.spent += c.cost

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// A model is a problem made ready for the planners: time points are renumbered densely, the lives of buffers become
+// A model is a problem made ready for the planners: time points are renumbered densely, the live ranges of buffers become
 // pieces. Item i is buffer i. All planners place items.
 //
-//	bytes  |  ####    ####      one item: a buffer with a hole in its life, of two pieces;
+//	bytes  |  ####    ####      one item: a buffer with a hole in its live range, of two pieces;
 //	       |  ####    ####      it has one offset for both
 //	       +--------------> time
 type model struct {
@@ -16,12 +16,12 @@ type model struct {
 	items  []item
 	times  []int // dense point -> time point of the problem; empty for partial orders
 	order  Order
+	any    *Partial  // the order, if it is a partial one
 	timed  bool      // items have pieces on a common time axis
 	plain  bool      // timed, and every item is at most one piece: conflicts are hull overlaps
 	adj    [][]int32 // conflicts, built on demand
 	sorted []int     // byLo, built on demand
 	dense  int       // whether the conflicts are too many for lists: 0 not known, 1 no, 2 yes
-	rows   []bitset  // conflicts of a partial order, built on demand
 	stop   func() bool
 }
 
@@ -41,17 +41,23 @@ func prepare(ctx context.Context, p *Problem) (*model, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
 	}
-	m := &model{p: p, order: p.order(), items: make([]item, len(p.Buffers)), stop: func() bool { return ctx.Err() != nil }}
+	return newModel(p, func() bool { return ctx.Err() != nil }), nil
+}
+
+// newModel builds the model of a problem that is well formed.
+func newModel(p *Problem, stop func() bool) *model {
+	m := &model{p: p, order: p.order(), items: make([]item, len(p.Buffers)), stop: stop}
 	for i := range p.Buffers {
 		m.items[i] = item{size: p.Buffers[i].Size, align: p.align(i)}
 	}
 	for rank, b := range p.birthOrder() {
 		m.items[b].birth = int32(rank)
 	}
+	m.any, _ = m.order.(*Partial)
 	if _, m.timed = m.order.(Intervals); m.timed {
 		m.cutTime()
 	}
-	return m, nil
+	return m
 }
 
 // cutTime renumbers the time points where anything begins or ends as 0, 1, 2, … and gives every item its pieces.
@@ -129,11 +135,6 @@ func (m *model) conflicts() [][]int32 {
 	m.adj = make([][]int32, len(m.items))
 	if m.timed {
 		m.meetings()
-	} else if c := m.crowd(); c != nil {
-		for i := range m.items {
-			c.each(i, func(j int) { m.adj[i] = append(m.adj[i], int32(j)) })
-		}
-		return m.adj
 	} else {
 		for i := range m.items {
 			if i%16 == 0 && m.stop() {
@@ -151,17 +152,66 @@ func (m *model) conflicts() [][]int32 {
 	return m.adj
 }
 
-// crowded reports whether the conflicts of a fixed schedule are too many to be listed.
-func (m *model) crowded() bool {
-	if !m.timed {
-		return false
-	}
+// scanLimit: above so many conflicts (of a fixed schedule: pairs of overlapping hulls), lists of them cost more memory than
+// they save time. Branches that may run at once interfere with all of each other: a few thousand nodes can have a hundred million.
+const scanLimit = 1 << 20
+
+// isDense reports whether the conflicts are too many for lists. A fixed schedule then has a strip index, a partial order its rows
+// of bits.
+func (m *model) isDense() bool {
 	if m.dense == 0 {
-		if m.dense = 1; m.countMeetings(scanLimit) >= scanLimit {
+		if m.dense = 1; m.countConflicts(scanLimit) >= scanLimit {
 			m.dense = 2
 		}
 	}
 	return m.dense == 2
+}
+
+// countConflicts counts pairs of items with overlapping hulls, or that interfere in a partial order, up to limit.
+func (m *model) countConflicts(limit int) (n int) {
+	if m.any != nil {
+		for _, row := range m.any.rows {
+			n += row.Len()
+		}
+		return min(n/2, limit)
+	}
+	los := make([]int32, 0, len(m.items))
+	for _, i := range m.byLo() {
+		los = append(los, m.items[i].lo)
+	}
+	for k, i := range m.byLo() {
+		end, _ := slices.BinarySearch(los, m.items[i].hi)
+		if n += end - k - 1; n >= limit {
+			return limit
+		}
+	}
+	return n
+}
+
+// neighbours returns a function that visits the items in conflict with one.
+func (m *model) neighbours() func(i int, fn func(j int)) {
+	if !m.isDense() {
+		adj := m.conflicts()
+		if adj == nil {
+			return func(int, func(int)) {}
+		}
+		return func(i int, fn func(j int)) {
+			for _, j := range adj[i] {
+				fn(int(j))
+			}
+		}
+	}
+	each := func(i int, fn func(j int)) { m.any.rows[i].Each(fn) }
+	if m.timed {
+		each = newHullIndex(m).each
+	}
+	return func(i int, fn func(j int)) {
+		each(i, func(j int) {
+			if m.plain || m.meet(i, j) {
+				fn(j)
+			}
+		})
+	}
 }
 
 // meetings links all items whose hulls overlap, by a sweep over births.

@@ -1,6 +1,10 @@
 package planner
 
-import "context"
+import (
+	"context"
+
+	"github.com/berth-onnx/berth/internal/rescue"
+)
 
 // Naive gives every buffer memory of its own, one after the other in index order: what a program without any
 // planning holds. It is the yardstick for the others.
@@ -14,7 +18,8 @@ type Naive struct{}
 func (Naive) Name() string { return "naive" }
 
 // Plan lays the buffers end to end.
-func (n Naive) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+func (n Naive) Plan(ctx context.Context, p *Problem) (_ *Solution, err error) {
+	defer rescue.Into(&err)
 	return planBy(ctx, p, n.Name(), func(m *model) ([]int64, []Window) { return m.naive(), nil })
 }
 

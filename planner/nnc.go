@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"slices"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
 // NNC is the allocation algorithm of the NNC article on the allocation graph of nncgraph.go. What differs between its
@@ -24,7 +26,7 @@ import (
 //
 // Ties go to the lower index.
 //
-// The offsets work for every schedule that the order allows. A block must fit into the bytes that one predecessor hands over, so
+// The offsets work for every schedule that the order allows. A block must fit into the bytes that one predecessor passes on, so
 // fragments stay: exact and auto have no such limit.
 //
 // Source: L. Liu, the NNC tensor allocation algorithm, and the library that implements it.
@@ -46,7 +48,8 @@ func (n NNC) Name() string {
 
 // Plan places string by string. When ctx ends before, the plan is that of greedy-size, which for large problems is
 // made beforehand: they take NNC long, and greedy-size next to nothing.
-func (n NNC) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+func (n NNC) Plan(ctx context.Context, p *Problem) (_ *Solution, err error) {
+	defer rescue.Into(&err)
 	m, err := prepare(ctx, p)
 	if err != nil {
 		return nil, err
@@ -130,40 +133,17 @@ func (a *nncAllocator) countEdges() {
 	}
 }
 
-// neighbours returns a function that visits the items in conflict with one.
-func (m *model) neighbours() func(i int, fn func(j int)) {
-	if c := m.unlisted(); c != nil {
-		return c.each
-	}
-	if !m.crowded() {
-		adj := m.conflicts()
-		if adj == nil {
-			return func(int, func(int)) {}
-		}
-		return func(i int, fn func(j int)) {
-			for _, j := range adj[i] {
-				fn(int(j))
-			}
-		}
-	}
-	h := newHullIndex(m)
-	return func(i int, fn func(j int)) {
-		h.each(i, func(j int) {
-			if m.plain || m.meet(i, j) {
-				fn(j)
-			}
-		})
-	}
-}
-
 // step places one string; false when all are placed.
 func (a *nncAllocator) step(rule nncRule) bool {
 	var s *nncString
 	var window, edge int
-	if rule == bySize {
+	switch rule {
+	case bySize:
 		s, window, edge = a.pickBySize()
-	} else {
-		s, window, edge = a.pickByEdges(rule == byTriples)
+	case byTriples:
+		s, window, edge = a.pickByEdges(3)
+	default:
+		s, window, edge = a.pickByEdges(2)
 	}
 	if s == nil {
 		return false
@@ -173,13 +153,13 @@ func (a *nncAllocator) step(rule nncRule) bool {
 	}
 	a.insert(s, window, edge)
 	for _, b := range s.blocks {
-		a.settle(a.of[a.blocks[b].item])
+		a.markPlaced(a.of[a.blocks[b].item])
 	}
 	return true
 }
 
-// settle marks an elementary string as placed and takes its edges off its neighbours' counts, once.
-func (a *nncAllocator) settle(k int32) {
+// markPlaced marks an elementary string as placed and takes its edges off its neighbours' counts, once.
+func (a *nncAllocator) markPlaced(k int32) {
 	s := &a.strings[k]
 	if s.oc < 0 {
 		return
@@ -235,8 +215,8 @@ func (a *nncAllocator) pickBySize() (pick *nncString, window, edge int) {
 	}
 }
 
-// pickByEdges is the rule of the article, with pairs or, for triples, also tuples of three.
-func (a *nncAllocator) pickByEdges(triples bool) (pick *nncString, window, edge int) {
+// pickByEdges is the rule of the article, with tuples of up to so many blocks.
+func (a *nncAllocator) pickByEdges(longest int) (pick *nncString, window, edge int) {
 	most, size := int64(-1), int64(0)
 	for k := range a.strings {
 		if s := &a.strings[k]; !s.done && (s.oc > most || (s.oc == most && s.size > size)) {
@@ -252,12 +232,8 @@ func (a *nncAllocator) pickByEdges(triples bool) (pick *nncString, window, edge 
 		if len(tuples) > 0 && a.m.stop() {
 			break
 		}
-		tuples = append(tuples, *s)
-		if t, ok := a.extend(s, s.size); ok {
+		for t, ok := *s, true; ok; t, ok = a.extend(&t, s.size, longest) {
 			tuples = append(tuples, t)
-			if u, ok := a.extend(&t, s.size); ok && triples {
-				tuples = append(tuples, u)
-			}
 		}
 	}
 	best := -1
@@ -290,8 +266,11 @@ func ahead(a, b *nncString) bool {
 }
 
 // extend adds to tuple t the largest string that is larger than size and lives before, after or between t's blocks; ties by
-// edges, then index.
-func (a *nncAllocator) extend(t *nncString, size int64) (nncString, bool) {
+// edges, then index. False if there is none, or t has that many blocks already.
+func (a *nncAllocator) extend(t *nncString, size int64, longest int) (nncString, bool) {
+	if len(t.blocks) == longest {
+		return nncString{}, false
+	}
 	best := int32(-1)
 	var chain []int32
 	for _, k := range a.bySize {
@@ -313,7 +292,7 @@ func (a *nncAllocator) extend(t *nncString, size int64) (nncString, bool) {
 	return nncString{blocks: chain, size: max(t.size, s.size), oc: t.oc + s.oc}, true
 }
 
-// merge orders two chains of blocks into one, or returns nil when they are not apart in time.
+// merge orders two chains of blocks into one, or returns nil when two of them overlap in time.
 func (a *nncAllocator) merge(x, y []int32) []int32 {
 	if a.hops(x[0], y[0]) == 0 && a.hops(y[0], x[0]) == 0 {
 		return nil

@@ -14,7 +14,7 @@ import "cmp"
 //	                  S --20@60-------------> b            b takes 60 bytes over from a, 20 from S
 //	                  S --20@80-------------------------> T  what is left of the edge
 //
-// Flow is conserved: a block receives and hands on exactly its size. A string always goes into one edge, so every block
+// Flow is conserved: what a block receives and what it passes on are both exactly its size. A string always goes into one edge, so every block
 // is contiguous. When no edge fits, a new window S -> T is opened: that is what makes the arena grow. Windows lie end to end.
 //
 // Source: the NNC tensor allocation article; edge choice by hops as in the library that implements it.
@@ -31,7 +31,7 @@ type nncGraph struct {
 // nncBlock is one buffer.
 type nncBlock struct {
 	item   int
-	lo, hi int   // life in time points, for fixed schedules
+	lo, hi int   // live range in time points, for fixed schedules
 	size   int64 // padded to the common alignment
 	window int32 // -1 while not placed
 	off    int64 // in the window
@@ -42,7 +42,7 @@ type nncWindow struct {
 	edges []nncEdge
 }
 
-// nncEdge hands bytes from block y (or source) to block x (or sink).
+// nncEdge passes bytes from block y (or source) to block x (or sink).
 type nncEdge struct {
 	from, to   int32
 	bytes, off int64
@@ -53,7 +53,7 @@ const (
 	sink   = int32(-2)
 )
 
-// nncString is what is placed in one step: blocks in order of time, each dead before the next is born.
+// nncString is what is placed in one step: blocks in order of time, each past its last use before the next is born.
 type nncString struct {
 	blocks []int32
 	size   int64 // of the largest
@@ -78,8 +78,8 @@ func newNNCGraph(m *model) (*nncGraph, []nncString) {
 		list = append(list, nncString{blocks: []int32{int32(len(g.blocks))}, size: b.size})
 		g.blocks = append(g.blocks, b)
 	}
-	if o, ok := m.order.(*Partial); ok {
-		g.rows += int64(len(o.nodes.Topo))
+	if m.any != nil {
+		g.rows += int64(len(m.any.nodes.Succ))
 	} else {
 		g.rows += int64(m.span())
 	}
@@ -150,7 +150,7 @@ func (g *nncGraph) open(s *nncString) (window, edge int) {
 }
 
 // insert puts the string into an edge: every block takes what it needs from the blocks before it, latest demand first
-// served by the earliest block, and the rest from the edge's beginning; and hands on likewise.
+// served by the earliest block, and the rest from the edge's beginning; it passes its bytes on likewise.
 func (g *nncGraph) insert(s *nncString, window, edge int) {
 	w := &g.windows[window]
 	x := w.edges[edge]

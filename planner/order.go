@@ -2,13 +2,13 @@ package planner
 
 import "slices"
 
-// Order answers, for two buffers by their index, whether they may be live at once and how far apart they are.
+// Order answers, for two buffers by their index, whether they may be live at once and what distance in time is between them.
 // Both answers are over an abstract time: one fixed schedule (Intervals) or every schedule that a
 // dependence graph allows (Partial). An Order is read by several planners at once and never changes.
 type Order interface {
 	// Interfere reports whether a and b may be live at the same time. It is symmetric; Interfere(a, a) is not asked.
 	Interfere(a, b int) bool
-	// Hops is 0 unless b is always born after a is dead; then it is the distance, at least 1.
+	// Hops is 0 unless b is always born after the last use of a; then it is the distance, at least 1.
 	// Hops(a, b) > 0 implies that a and b do not interfere; the reverse need not hold (a buffer may live in a hole of another).
 	Hops(a, b int) int
 }
@@ -84,11 +84,10 @@ func rangesMeet(x, y []Range) bool {
 	return false
 }
 
-// birthOrder lists the buffers by first point, then index: the order in which a schedule creates them.
-// An order that knows better (a partial one) may implement births.
+// birthOrder lists the buffers in the order in which a schedule creates them: by first point or first head, then index.
 func (p *Problem) birthOrder() []int {
-	if o, ok := p.Order.(interface{ Births() []int }); ok {
-		return o.Births()
+	if o, ok := p.Order.(*Partial); ok {
+		return o.births
 	}
 	keys := make([]uint64, len(p.Buffers)) // the point above, the index below
 	for i := range keys {

@@ -3,33 +3,33 @@ package planner
 import (
 	"cmp"
 	"slices"
+
+	"github.com/berth-onnx/berth/internal/poset"
 )
 
 // Placing one item among items that are placed already: the step all greedy planners share.
 //
 //	bytes
-//	  |#######|      A new item must not begin inside the forbidden run of any conflicting item j,
-//	  |   gap |      ( at[j] - size(item) , at[j] + size(j) ), both ends allowed.
-//	  |#######|      Sorted by their beginnings, the runs leave gaps; first fit takes the lowest gap,
-//	  |  gap  |      best fit the one with the least left over (the space above the last run counts as the loosest).
+//	  |#######|      The placed items that conflict with the new one are runs of bytes that it can not have.
+//	  |   gap |      By ascending offset, the runs leave gaps; first fit takes the lowest one that is large enough,
+//	  |#######|      best fit the one with the least left over (the space above the last run counts as the loosest).
+//	  |  gap  |
 //	  |#######|
 
 const unplaced = -1
 
-// forbidden is one run of begin offsets that a placed conflicting item rules out: lo < offset < hi.
+// forbidden is a run of bytes [lo, hi) that conflicting items hold.
 type forbidden struct{ lo, hi int64 }
 
 // board is a partial placement.
 type board struct {
-	m     *model
-	at    []int64 // offset per item, or unplaced
-	runs  []forbidden
-	shelf *shelf // in place of conflict lists where those would be too long
-	crowd *crowd // the same for partial orders
+	m      *model
+	at     []int64 // offset per item, or unplaced
+	runs   []forbidden
+	strips *stripIndex // in place of conflict lists where those would be too long
+	rows   []poset.Set // the same for partial orders, with
+	order  []int32     // the placed items by offset
 }
-
-// scanLimit: above so many pairs of overlapping hulls, conflict lists cost more memory than they save time.
-const scanLimit = 1 << 20
 
 // newBoard is an empty board.
 func newBoard(m *model) *board {
@@ -40,10 +40,12 @@ func newBoard(m *model) *board {
 
 // clear takes everything off.
 func (b *board) clear() {
-	if b.shelf = nil; b.m.crowded() {
-		b.shelf = newShelf(b.m)
+	b.strips, b.rows, b.order = nil, nil, b.order[:0]
+	if b.m.isDense() && b.m.timed {
+		b.strips = newStripIndex(b.m)
+	} else if b.m.isDense() {
+		b.rows = b.m.any.rows
 	}
-	b.crowd = b.m.unlisted()
 	for i := range b.at {
 		b.at[i] = unplaced
 	}
@@ -52,7 +54,7 @@ func (b *board) clear() {
 // fill places the items of order by a rule for each, unless they are placed already. It returns nil when the plan reaches the
 // limit. When stop says so, what is left is piled up above everything else.
 func (b *board) fill(limit int64, order []int, rule func(i int) int64) []int64 {
-	cut := b.shelf == nil && b.crowd == nil && b.m.conflicts() == nil
+	cut := b.strips == nil && b.rows == nil && b.m.conflicts() == nil
 	for n, i := range order {
 		if cut = cut || (n%64 == 0 && b.m.stop()); cut {
 			b.pile(order[n:])
@@ -80,86 +82,52 @@ func (b *board) pile(items []int) {
 	}
 }
 
-// countMeetings counts pairs of items with overlapping hulls, up to limit.
-func (m *model) countMeetings(limit int) int {
-	los := make([]int32, 0, len(m.items))
-	for _, i := range m.byLo() {
-		los = append(los, m.items[i].lo)
-	}
-	n := 0
-	for k, i := range m.byLo() {
-		end, _ := slices.BinarySearch(los, m.items[i].hi)
-		if n += end - k - 1; n >= limit {
-			return limit
-		}
-	}
-	return n
-}
-
 // put places item i at offset off.
 func (b *board) put(i int, off int64) {
 	b.at[i] = off
-	if b.shelf != nil {
-		b.shelf.put(i, off)
+	if b.strips != nil {
+		b.strips.put(i, off)
 	}
-	if b.crowd != nil {
-		b.crowd.put(i, b.at)
+	if b.rows != nil && b.m.items[i].size > 0 {
+		k, _ := slices.BinarySearchFunc(b.order, off, func(j int32, off int64) int { return cmp.Or(cmp.Compare(b.at[j], off), -1) })
+		b.order = slices.Insert(b.order, k, int32(i))
 	}
 }
 
 // lowest is the first fit of item i.
-func (b *board) lowest(i int) int64 {
-	if b.shelf != nil {
-		return b.shelf.fit(i, false)
-	}
-	b.gather(i)
-	at := int64(0)
-	a := b.m.items[i].align
-	for _, r := range b.runs {
-		if at <= r.lo {
-			break
-		}
-		at = max(at, alignUp(r.hi, a))
-	}
-	return at
-}
+func (b *board) lowest(i int) int64 { return b.fit(i, false) }
 
 // tightest is the best fit of item i: the gap with the least room left, the lowest of equals, else on top.
-func (b *board) tightest(i int) int64 {
-	if b.shelf != nil {
-		return b.shelf.fit(i, true)
+func (b *board) tightest(i int) int64 { return b.fit(i, true) }
+
+func (b *board) fit(i int, tight bool) int64 {
+	if b.strips != nil {
+		return b.strips.fit(i, tight)
 	}
 	b.gather(i)
-	at, best, slack := int64(0), int64(unplaced), int64(0)
-	a := b.m.items[i].align
+	f := fitter{item: &b.m.items[i], tight: tight, best: unplaced}
 	for _, r := range b.runs {
-		if left := r.lo - at; left >= 0 && (best == unplaced || left < slack) {
-			best, slack = at, left
+		if f.take(r) {
+			return f.best
 		}
-		at = max(at, alignUp(r.hi, a))
 	}
-	if best != unplaced {
-		return best
-	}
-	return at
+	return f.offset()
 }
 
 // gather lists what the placed neighbours of i forbid, by beginning.
 func (b *board) gather(i int) {
 	b.runs = b.runs[:0]
-	size := b.m.items[i].size
-	if b.crowd != nil {
-		row := b.crowd.rows[i]
-		for _, j := range b.crowd.pile {
-			if row.has(int(j)) {
-				b.runs = append(b.runs, forbidden{b.at[j] - size, b.at[j] + b.m.items[j].size})
+	if b.rows != nil {
+		for _, j := range b.order {
+			if b.m.items[i].size > 0 && b.rows[i].Has(int(j)) {
+				b.runs = append(b.runs, forbidden{b.at[j], b.at[j] + b.m.items[j].size})
 			}
 		}
 		return
 	}
 	for _, j := range b.m.adj[i] {
 		if at := b.at[j]; at != unplaced {
-			b.runs = append(b.runs, forbidden{at - size, at + b.m.items[j].size})
+			b.runs = append(b.runs, forbidden{at, at + b.m.items[j].size})
 		}
 	}
 	slices.SortFunc(b.runs, func(x, y forbidden) int { return cmp.Compare(x.lo, y.lo) })

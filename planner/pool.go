@@ -5,10 +5,12 @@ import (
 	"container/heap"
 	"context"
 	"slices"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
 // Pool is the memory optimization transpiler: walk the schedule, and when a buffer is born give it a block that an
-// earlier buffer has left; a block is handed on whole.
+// earlier buffer has left; a block is reused whole.
 //
 //	schedule      a=op1(b,c)   d=op2(a)   e=op3(d,f)
 //	pool after       {}          {a}         {d}           e takes the block of a
@@ -16,7 +18,7 @@ import (
 //	block 1 |aaaa ee  |     a block is as large as its first buffer
 //	block 0 |  dddd   |
 //
-// A dying input returns to the pool after its last reader has taken its outputs (in-place pairs are folded before planning).
+// An input at its last use returns to the pool after its last reader has taken its outputs (in-place pairs are folded before planning).
 // Of the free blocks the smallest that is large enough is taken, the lowest index of equals; when none is large enough a
 // new block is made. Blocks lie end to end in order of making. A buffer with holes holds its block through them.
 //
@@ -34,7 +36,8 @@ type poolBlock struct {
 }
 
 // Plan gives a block of its own to what is not placed yet when ctx ends.
-func (pl Pool) Plan(ctx context.Context, p *Problem) (*Solution, error) {
+func (pl Pool) Plan(ctx context.Context, p *Problem) (_ *Solution, err error) {
+	defer rescue.Into(&err)
 	return planBy(ctx, p, pl.Name(), (*model).pool)
 }
 
@@ -61,12 +64,12 @@ func (m *model) pool() ([]int64, []Window) {
 type poolList struct {
 	m      *model
 	blocks []poolBlock
-	rank   []int    // of items
-	sizes  []int64  // by rank
-	of     []int    // rank -> block
-	made   *rankSet // ranks of all blocks
-	free   *rankSet // of those that were free at the latest instant looked at; all blocks where there is no time
-	busy   busyHeap // the others
+	rank   []int            // of items
+	sizes  []int64          // by rank
+	of     []int            // rank -> block
+	made   *rankSet         // ranks of all blocks
+	free   *rankSet         // of those that were free at the latest instant looked at; all blocks where there is no time
+	busy   queue[busyBlock] // the others
 }
 
 // newPoolList takes the items in the order of births.
@@ -132,20 +135,9 @@ type busyBlock struct {
 	block int
 }
 
-type busyHeap []busyBlock
+func (b busyBlock) ahead(c busyBlock) bool { return b.until < c.until }
 
-func (h busyHeap) Len() int           { return len(h) }
-func (h busyHeap) Less(i, j int) bool { return h[i].until < h[j].until }
-func (h busyHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *busyHeap) Push(x any)        { *h = append(*h, x.(busyBlock)) }
-func (h *busyHeap) Pop() any {
-	old := *h
-	x := old[len(old)-1]
-	*h = old[:len(old)-1]
-	return x
-}
-
-// isFree reports whether every earlier holder of the block is dead when i is born.
+// isFree reports whether every earlier holder of the block is past its last use when i is born.
 func (m *model) isFree(b *poolBlock, i int) bool {
 	if m.timed {
 		return m.items[i].lo == m.items[i].hi || b.until <= m.items[i].lo

@@ -3,12 +3,14 @@ package planner
 import (
 	"math"
 	"math/bits"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
 // Range is a half-open run of time points [Lo, Hi). It is empty when Lo == Hi.
 type Range struct{ Lo, Hi int }
 
-// Buffer is one block of memory that needs a place in the arena.
+// Buffer is one block of memory that needs an offset in the arena.
 type Buffer struct {
 	// Name is used in messages and files only.
 	Name string
@@ -16,7 +18,7 @@ type Buffer struct {
 	Size int64
 	// Align: the offset is a multiple of it. 0 and 1 ask for nothing; it need not be a power of two.
 	Align int64
-	// Lo, Hi is the half-open life [Lo, Hi) in time points; a step that reads a and writes b keeps both alive
+	// Lo, Hi is the half-open live range [Lo, Hi) in time points; a step that reads a and writes b keeps both alive
 	// at its point. Used when Problem.Order is nil, and as the birth order of `pool` and of tie-breaks.
 	Lo, Hi int
 	// Holes are runs inside [Lo, Hi) where the buffer holds nothing: ascending, disjoint. A value that lives
@@ -28,7 +30,7 @@ type Buffer struct {
 type Problem struct {
 	Name    string
 	Buffers []Buffer
-	// Order says which buffers may be live together. Nil: the buffers' own lives, [Lo, Hi) less Holes.
+	// Order says which buffers may be live together. Nil: the buffers' own live ranges, [Lo, Hi) less Holes.
 	Order Order
 	// Align is asked of every buffer, on top of its own Align. 0 and 1 ask for nothing.
 	Align int64
@@ -37,8 +39,9 @@ type Problem struct {
 // maxBytes bounds the sum of all padded sizes, so that no arithmetic on offsets can overflow.
 const maxBytes = math.MaxInt64 / 4
 
-// Check tells whether the problem is well formed: sizes, alignments and lives in range. The error is a *ProblemError.
-func (p *Problem) Check() error {
+// Check tells whether the problem is well formed: sizes, alignments and live ranges. The error is a *ProblemError.
+func (p *Problem) Check() (err error) {
+	defer rescue.Into(&err)
 	if p == nil {
 		return &ProblemError{Buffer: -1, Reason: "is nil"}
 	}
@@ -85,14 +88,14 @@ func (p *Problem) checkBuffer(i int) string {
 	case b.Lo > b.Hi:
 		return "ends before it begins"
 	case b.Lo < -maxPoint || b.Hi > maxPoint:
-		return "has a life outside the supported range of time points"
+		return "has a live range outside the supported range of time points"
 	case b.Align > maxBytes || p.align(i) < 0 || p.align(i) > maxBytes:
 		return "has an alignment out of range"
 	}
 	at := b.Lo
 	for _, h := range b.Holes {
 		if h.Lo < at || h.Hi < h.Lo || h.Hi > b.Hi {
-			return "has holes that are not ascending runs inside its life"
+			return "has holes that are not ascending runs inside its live range"
 		}
 		at = h.Hi
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/berth-onnx/berth/planner"
 )
 
-// TestRandomProblems judges random problems of every kind for about a second; the command internal/tools/planstress judges
+// TestRandomProblems verifies random problems of every kind for about a second; the command internal/tools/planstress judges
 // as many as one likes.
 func TestRandomProblems(t *testing.T) {
 	deadline := time.Now().Add(time.Second)
 	for index := uint64(0); time.Now().Before(deadline); index++ {
 		c, err := plannertest.Draw(7, index, "")
 		require.NoError(t, err)
-		require.NoError(t, plannertest.Judge(context.Background(), &c).Err(), "problem %d", index)
+		require.NoError(t, plannertest.Verify(context.Background(), &c).Err(), "problem %d", index)
 	}
 }
 
@@ -36,7 +36,7 @@ func FuzzPlanners(f *testing.F) {
 			Partial: features&8 != 0,
 		}
 		p := plannertest.Random(rand.New(rand.NewPCG(seed, 3)), o)
-		require.NoError(t, plannertest.JudgeProblem(context.Background(), p))
+		require.NoError(t, plannertest.VerifyProblem(context.Background(), p))
 	})
 }
 

@@ -2,7 +2,7 @@ package planner
 
 import "slices"
 
-// Sections cut the time axis into the fewest parts that still tell which items meet: a new section begins at a birth that
+// Sections cut the time axis into the fewest parts that still tell which items interfere: a new section begins at a birth that
 // follows a death. Two plain items meet exactly when their runs of sections do, and every maximal set
 // of items alive together is one section.
 //
@@ -14,13 +14,15 @@ import "slices"
 //	section  |    0    |  1 |    2    |
 //
 // Source: MiniMalloc (Moffitt, ASPLOS 2023).
+
+// rect is an item over sections.
 type rect struct {
 	lo, hi int32 // sections [lo, hi)
 	size   int64 // padded to the alignment
 	pad    int64 // part of size that may stick out of the arena
 }
 
-// cutSections renumbers the lives of the given items, which are plain and alive.
+// cutSections renumbers the live ranges of the given items, which are plain and alive.
 func (m *model) cutSections(ids []int) (rects []rect, sections int32) {
 	n := len(m.times)
 	birth, death := make([]bool, n), make([]bool, n)

@@ -7,7 +7,7 @@ package planner
 //	      |        ____                 A valley is a run of sections of one height with higher
 //	      |  _____|    |____            neighbours on both sides (the ends of time are walls).
 //	   f  | |               |_____      Whatever comes to lie at height f in a section of the
-//	      | |  c              c   |     valley has its whole life inside the valley.
+//	      | |  c              c   |     valley has its whole live range inside the valley.
 //	      +-------------------------
 //	          valley [a,b)              So for ONE section k of ONE valley the alternatives are few: each unplaced
 //	                                    item that covers k and fits the valley lies at f, or nothing does.
@@ -16,11 +16,11 @@ package planner
 // k holds slack = capacity - height - (sizes still to come) bytes that may be wasted (and as much more as the
 // largest padding there, because the topmost item needs none). Placing an item in a valley keeps
 // every slack as it is; raising lowers it. A section that has no item to take and less slack than it must waste is
-// a dead end. That is all the bookkeeping there is: heights, slacks, and the list of valleys with, for each, the section that
-// has the fewest alternatives.
+// a dead end. The state is thus heights, slacks, and the list of valleys with, for each, the section that has the fewest
+// alternatives.
 //
 // The heights a section may rise to:
-//   - an item that reaches out of the valley begins no lower than the highest height over its life;
+//   - an item that reaches out of the valley begins no lower than the highest height over its live range;
 //   - an item inside it that does not lie at f rests on another one; were that one in section k too it would be the lower
 //     of the two there. So it rests on an item of the valley that is not in k but meets it.
 //
@@ -37,10 +37,10 @@ type skyline struct {
 	head   []int32 // first unplaced rect that begins in a section; lists are sorted by end
 	next   []int32
 	prev   []int32
-	at     []int64 // offset per rect or unplaced
-	weight []int64 // how often a section was the dead end, fading
-	hash   uint64  // of floors and placed rects
-	keys   []uint64
+	at     []int64       // offset per rect or unplaced
+	weight []int64       // how often a section was the dead end, fading
+	hash   fingerprint   // of floors and placed rects
+	keys   []fingerprint // by rect
 	raises []raise
 	vals   []valley // stack of the valley lists of all levels of the search
 	count  []int32  // scratch: alternatives per section
@@ -48,7 +48,7 @@ type skyline struct {
 	empty  []emptySection
 	read   stretch // what the last rescan has looked at
 	minCap int64   // highest stack: no capacity below is possible
-	work   int64   // sections looked at: what the search costs
+	meter
 }
 
 // raise is an entry of the undo list.
@@ -83,7 +83,7 @@ func newSkyline(rects []rect, sections int32) *skyline {
 	s := &skyline{rects: make([]rect, n), ends: sections,
 		floor: make([]int64, m), slack: make([]int64, m), rest: make([]int64, m), out: make([]int64, m), head: make([]int32, m),
 		weight: make([]int64, m), count: make([]int32, m+1), peak: make([]int64, m),
-		next: make([]int32, n), prev: make([]int32, n), at: make([]int64, n), class: make([]int32, n), keys: make([]uint64, n)}
+		next: make([]int32, n), prev: make([]int32, n), at: make([]int64, n), class: make([]int32, n), keys: make([]fingerprint, n)}
 	classes := map[rect]int32{}
 	for i, r := range rects {
 		r.lo, r.hi = r.lo+1, r.hi+1
@@ -94,7 +94,7 @@ func newSkyline(rects []rect, sections int32) *skyline {
 			classes[r] = c
 		}
 		s.class[i] = c
-		s.keys[i] = scramble(uint64(c)*2 + 1)
+		s.keys[i] = fingerprintOf(0, uint64(c)*2+1)
 		for k := r.lo; k < r.hi; k++ {
 			s.rest[k] += r.size
 			s.out[k] = max(s.out[k], r.pad)
@@ -107,21 +107,10 @@ func newSkyline(rects []rect, sections int32) *skyline {
 	return s
 }
 
-// scramble is the finalizer of the splitmix generator: a good 64-bit hash of small numbers.
-func scramble(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
-}
-
-// floorKey is the part of the hash for section k standing at height f.
-func floorKey(k int32, f int64) uint64 { return scramble(uint64(f)*0x9fb21c651e98df25 + uint64(k)) }
-
 // reset empties the skyline for a capacity of at least minCap.
 func (s *skyline) reset(capacity int64, byEnd []int32) {
 	s.cap = capacity
-	s.hash = 1 // zero stands for an empty slot of the table
+	s.hash = fingerprint{1, 1} // zero stands for an empty slot of the table
 	s.raises, s.vals = s.raises[:0], s.vals[:0]
 	for k := range s.floor {
 		s.floor[k], s.rest[k], s.head[k] = 0, 0, -1
@@ -159,14 +148,13 @@ func (s *skyline) place(i int32, f int64) {
 		s.prev[n] = p
 	}
 	s.at[i] = f
-	s.hash += s.keys[i]
+	s.hash.add(s.keys[i])
 	for k := r.lo; k < r.hi; k++ {
 		to := f + r.size
 		if s.rest[k] -= r.size; s.rest[k] == 0 {
 			to = wall
 		}
-		s.hash += floorKey(k, to) - floorKey(k, f)
-		s.floor[k] = to
+		s.moveFloor(k, to)
 	}
 }
 
@@ -192,9 +180,15 @@ func (s *skyline) lift(i int32) {
 // raise wastes the bytes of section k up to height t.
 func (s *skyline) raise(k int32, t int64) {
 	s.raises = append(s.raises, raise{k, s.floor[k], s.slack[k]})
-	s.hash += floorKey(k, t) - floorKey(k, s.floor[k])
 	s.slack[k] -= t - s.floor[k]
-	s.floor[k] = t
+	s.moveFloor(k, t)
+}
+
+// moveFloor sets the height of section k.
+func (s *skyline) moveFloor(k int32, to int64) {
+	s.hash.remove(fingerprintOf(uint64(s.floor[k]), uint64(k)))
+	s.hash.add(fingerprintOf(uint64(to), uint64(k)))
+	s.floor[k] = to
 }
 
 // unraise undoes raises down to a mark; the hash is restored by the caller.
@@ -256,9 +250,9 @@ func (s *skyline) runsAround(x, y int32) (int32, int32) {
 type outcome int
 
 const (
-	settled outcome = iota // the valley is in vals
-	moved                  // sections were raised
-	dead                   // a section can neither be filled nor left
+	unchanged outcome = iota // the valley is in vals
+	moved                    // sections were raised
+	dead                     // a section can neither be filled nor left
 )
 
 // study counts the alternatives of every section of the valley [a, b), raises those without any, and appends
@@ -299,7 +293,7 @@ func (s *skyline) study(a, b int32) outcome {
 	}
 	v.read = s.read
 	s.vals = append(s.vals, v)
-	return settled
+	return unchanged
 }
 
 // emptySection is a section that nothing can lie on, and the height to which it rises.

@@ -13,40 +13,35 @@ import (
 // which is what makes "fewest first" possible anywhere on the skyline rather than at its lowest point.
 //
 // A run that gives up after a few hundred dead ends is started anew with
-//   - another taste in the order of the items (width, size, contention, flushness with the walls: drawn at random),
+//   - another heuristic for the order of the items (length of live range, size, contention, contact with the walls; the weights
+//     are drawn at random),
 //   - what was learned: sections that were dead ends weigh more, and are decided earlier (a fading dom/wdeg rule), and
 //   - the table of positions that were searched out in vain, which stays true for the same capacity.
 //
 // The number of dead ends allowed grows slowly, so that a small problem is searched to its end: then the answer "there is
 // none" is proven. Two positions are equal when the same classes of items are placed and all heights agree.
 //
-// Symmetry: of several equal items only the first is tried in one place. Two items with the same life, one directly
+// Symmetry: of several equal items only the first is tried in one place. Two items with the same live range, one directly
 // on the other, lead to one position in either order, which the table knows.
 //
 // Sources: canonical solutions and section inference of MiniMalloc (Moffitt, ASPLOS 2023); the valley view of skyline
 // strip packing (Burke, Kendall, Whitwell 2004); weights after Boussemart et al. 2004; restarts after Gomes, Selman, Kautz 1998.
 type skysearch struct {
 	*skyline
-	nodes   int64 // visited over all runs
-	limit   int64 // of this run
-	budget  int64 // of all runs, as spent counts
-	asked   int64 // when spent reaches this, stop is asked
-	stop    func() bool
-	seen    searched
-	score   []int64
-	taste   taste
-	placed  int // items placed now,
-	deepest int // at most in this run,
-	options []int32
-	byEnd   []int32
-	dice    dice
-	seed    uint64 // what the dice start with
+	seen      searched
+	score     []int64
+	heuristic heuristic
+	placed    int // items placed now,
+	deepest   int // at most in this run,
+	options   []int32
+	byEnd     []int32
+	dice      dice
+	seed      uint64 // what the dice start with
 
-	furthest  int   // and at most in all runs for this capacity,
-	favourite taste // which had this taste
-	stopped   bool
-	conflict  stretch // of the last refutation: it rests on these sections alone
-	elsewhere bool    // and they are none that the last decision has touched
+	furthest      int       // and at most in all runs for this capacity,
+	bestHeuristic heuristic // which had this heuristic
+	conflict      stretch   // of the last refutation: it rests on these sections alone
+	elsewhere     bool      // and they are none that the last decision has touched
 }
 
 // verdict of a search.
@@ -61,8 +56,7 @@ const (
 const (
 	weightUnit  = 1 << 10
 	patience    = 200 // dead ends of the first runs
-	askEvery    = 1 << 14
-	runsPerStep = 32 // runs after which patience grows by as much again
+	runsPerStep = 32  // runs after which patience grows by as much again
 )
 
 // newSkysearch prepares a search over rects of sections [0, sections).
@@ -72,10 +66,7 @@ func newSkysearch(rects []rect, sections int32) *skysearch {
 		s.byEnd[i] = int32(i)
 	}
 	slices.SortFunc(s.byEnd, func(a, b int32) int {
-		if c := cmp.Compare(s.rects[b].hi, s.rects[a].hi); c != 0 {
-			return c
-		}
-		return cmp.Compare(b, a)
+		return cmp.Or(cmp.Compare(s.rects[b].hi, s.rects[a].hi), cmp.Compare(b, a))
 	})
 	return s
 }
@@ -85,7 +76,7 @@ func (s *skysearch) run(capacity, budget int64, stop func() bool) verdict {
 	if capacity < s.minCap {
 		return refuted
 	}
-	s.budget, s.stop, s.stopped = s.spent()+budget, stop, false
+	s.start(budget, stop)
 	s.dice.state = s.seed
 	s.seen.clear()
 	s.options = s.options[:0]
@@ -110,56 +101,37 @@ func (s *skysearch) descent() int64 { return skyDescent(len(s.rects), s.ends) }
 
 func skyDescent(rects int, sections int32) int64 { return 1 + int64(rects)*int64(sections)/27 }
 
-// visited is the number of positions over all runs.
-func (s *skysearch) visited() int64 { return s.nodes }
-
-// spent is what all runs have cost, in units of about a third of a microsecond.
-func (s *skysearch) spent() int64 { return s.nodes + s.work/100 }
-
-// spentOut reports whether the budget is gone or the caller wants an end; the caller is asked now and then.
-func (s *skysearch) spentOut() bool {
-	spent := s.spent()
-	if spent >= s.budget {
-		return true
-	}
-	if spent >= s.asked {
-		s.asked = spent + askEvery
-		s.stopped = s.stopped || s.stop()
-	}
-	return s.stopped
-}
-
-// taste is how items are preferred in a run: by length of life, by size, and by the most crowded section they take part in,
+// heuristic is how items are preferred in a run: by length of live range, by size, and by the fullest section they take part in,
 // in units per 1024 of a logarithm to base 2; by a random part up to noise; and, once a valley is known, by lying flush with its
 // walls and by ending level with them.
-type taste struct{ width, size, crowd, noise, flush, level int64 }
+type heuristic struct{ width, size, contention, noise, flush, level int64 }
 
-// draw sets the taste of run k: a new one, or the one that has come furthest so far with every part a little changed.
+// draw sets the heuristic of run k: a new one, or the one that has come furthest so far with every part a little changed.
 func (s *skysearch) draw(k int64) {
 	d := &s.dice
-	t := taste{512 + d.draw(1024), d.draw(1024), d.draw(3072), 1 + d.draw(1024)*d.draw(740)/1024, d.draw(2048), d.draw(1480)}
+	t := heuristic{512 + d.draw(1024), d.draw(1024), d.draw(3072), 1 + d.draw(1024)*d.draw(740)/1024, d.draw(2048), d.draw(1480)}
 	if k > 8 && k%2 == 0 {
-		t = s.favourite
-		for _, part := range []*int64{&t.width, &t.size, &t.crowd, &t.noise, &t.flush, &t.level} {
+		t = s.bestHeuristic
+		for _, part := range []*int64{&t.width, &t.size, &t.contention, &t.noise, &t.flush, &t.level} {
 			*part += *part * (d.draw(512) - 256) / 1024
 		}
 		t.noise = max(t.noise, 1)
 	}
-	s.taste = t
+	s.heuristic = t
 	for i := range s.rects {
 		r := &s.rects[i]
 		most := int64(0)
 		for q := r.lo; q < r.hi; q++ {
 			most = max(most, s.rest[q])
 		}
-		s.score[i] = (t.width*log2(int64(r.hi-r.lo))+t.size*log2(r.size)+t.crowd*log2(most))/1024 + d.draw(t.noise)
+		s.score[i] = (t.width*log2(int64(r.hi-r.lo))+t.size*log2(r.size)+t.contention*log2(most))/1024 + d.draw(t.noise)
 	}
 }
 
-// learn keeps the taste of a run that placed more items than any before, and lets the weights of sections fade.
+// learn keeps the heuristic of a run that placed more items than any before, and lets the weights of sections fade.
 func (s *skysearch) learn() {
 	if s.deepest > s.furthest {
-		s.furthest, s.favourite = s.deepest, s.taste
+		s.furthest, s.bestHeuristic = s.deepest, s.heuristic
 	}
 	s.placed, s.deepest = 0, 0
 	for q := range s.weight {
@@ -214,11 +186,8 @@ func (s *skysearch) search(from int) verdict {
 			return r
 		}
 		s.hash = hash
-		reason = reason.with(v.read)
-		if s.elsewhere {
+		if reason = reason.with(v.read).with(s.conflict); s.elsewhere {
 			reason = s.conflict
-		} else {
-			reason = reason.with(s.conflict)
 		}
 	}
 	s.conflict = reason
@@ -253,40 +222,30 @@ func (s *skysearch) gather(v *valley) {
 	}
 	list := s.options[first:]
 	slices.SortFunc(list, func(x, y int32) int {
-		if c := cmp.Compare(s.promise(y, v), s.promise(x, v)); c != 0 {
-			return c
-		}
-		return cmp.Compare(x, y)
+		return cmp.Or(cmp.Compare(s.promise(y, v), s.promise(x, v)), cmp.Compare(x, y))
 	})
 }
 
 // promise is the score of item i in valley v.
 func (s *skysearch) promise(i int32, v *valley) int64 {
 	x, r := s.score[i], &s.rects[i]
-	top := v.f + r.size
-	if r.lo == v.a {
-		x += s.taste.flush
-		if s.floor[v.a-1] == top {
-			x += s.taste.level
+	touch := func(wall int64) {
+		if x += s.heuristic.flush; wall == v.f+r.size {
+			x += s.heuristic.level
 		}
 	}
+	if r.lo == v.a {
+		touch(s.floor[v.a-1])
+	}
 	if r.hi == v.b {
-		x += s.taste.flush
-		if s.floor[v.b] == top {
-			x += s.taste.level
-		}
+		touch(s.floor[v.b])
 	}
 	return x
 }
 
 // twin reports whether an equal item was tried already.
 func (s *skysearch) twin(i int32, tried []int32) bool {
-	for _, j := range tried {
-		if s.class[j] == s.class[i] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(tried, func(j int32) bool { return s.class[j] == s.class[i] })
 }
 
 // try places item i in valley v and searches on.
@@ -334,50 +293,4 @@ func (s *skysearch) descend(v *valley, from, to, pick int) verdict {
 		}
 	}
 	return r
-}
-
-// searched remembers hashes of positions without a plan, and what that rests on. It grows with its content up to a
-// limit, then forgets some.
-type searched struct {
-	slots []searchedSlot
-	shift int
-	used  int
-}
-
-type searchedSlot struct {
-	hash uint64
-	at   stretch
-}
-
-const (
-	searchedMin = 8  // log2 of the slots to begin with
-	searchedMax = 18 // and at most
-)
-
-// clear empties the table.
-func (t *searched) clear() {
-	if len(t.slots) != 1<<searchedMin {
-		t.slots = make([]searchedSlot, 1<<searchedMin)
-	}
-	clear(t.slots)
-	t.shift, t.used = 64-searchedMin, 0
-}
-
-func (t *searched) find(h uint64) (stretch, bool) {
-	s := &t.slots[h>>t.shift]
-	return s.at, s.hash == h
-}
-
-func (t *searched) add(h uint64, at stretch) {
-	if t.used++; t.used > len(t.slots)/2 && len(t.slots) < 1<<searchedMax {
-		old := t.slots
-		t.slots = make([]searchedSlot, 2*len(old))
-		t.shift--
-		for _, s := range old {
-			if s.hash != 0 {
-				t.slots[s.hash>>t.shift] = s
-			}
-		}
-	}
-	t.slots[h>>t.shift] = searchedSlot{h, at}
 }

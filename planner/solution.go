@@ -8,13 +8,13 @@ const (
 	ProofNone ProofKind = iota
 	// ProofWitness: the buffers listed in Proof.Members are all live together and need LowerBound bytes.
 	ProofWitness
-	// ProofExhausted: a search visited everything below LowerBound and found no plan there. Positions that it met before
-	// are known by 64 bits of hash, so that two of them could be taken for one.
+	// ProofExhausted: a search visited everything below LowerBound and found no plan there. It recognizes positions that it has
+	// visited by 128 bits of hash: the proof of a search of n positions is wrong with a probability below n/2^110.
 	ProofExhausted
 )
 
 func (k ProofKind) String() string {
-	return [...]string{"none", "witness", "exhausted"}[k]
+	return nameOf(int(k), "none", "witness", "exhausted")
 }
 
 // Proof backs a lower bound.

@@ -5,11 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
-// The geometric judge. For a fixed schedule it runs over time once, with what is live
-// sorted by place; a buffer that comes has to fit between its two neighbours there,
-// and if it does, it fits with all:
+// The geometric verifier. For a fixed schedule it runs over time once, with what is live
+// sorted by offset. A new buffer is compared with its two neighbours in that order;
+// if it is disjoint from these, it is disjoint from all:
 //
 //	bytes
 //	   |      ####  next above          The new buffer x is compared with the nearest
@@ -33,7 +36,15 @@ const (
 )
 
 func (k FaultKind) String() string {
-	return [...]string{"count", "bounds", "alignment", "overlap", "height", "bound"}[k]
+	return nameOf(int(k), "count", "bounds", "alignment", "overlap", "height", "bound")
+}
+
+// nameOf is the name of a kind, its number if it has none.
+func nameOf(kind int, names ...string) string {
+	if kind < 0 || kind >= len(names) {
+		return strconv.Itoa(kind)
+	}
+	return names[kind]
 }
 
 // Fault is Validate's verdict on a bad plan. A and B are the buffers at fault, -1 where there is none.
@@ -45,12 +56,13 @@ type Fault struct {
 
 func (f *Fault) Error() string { return "planner: invalid plan: " + f.Reason }
 
-// Validate judges a plan, sharing no code with the planners: it trusts the problem alone. A nil error means that the plan
+// Validate verifies a plan, sharing no code with the planners: it trusts the problem alone. A nil error means that the plan
 // is sound and its height exact, and that a witnessed lower bound holds; otherwise the error is a *Fault.
 //
 // For fixed schedules it sweeps over time: the live buffers are kept by their rank in offset order, and a new one
 // is compared with the nearest live one on each side. For other orders all pairs that share bytes are asked for interference.
-func Validate(p *Problem, s *Solution) error {
+func Validate(p *Problem, s *Solution) (err error) {
+	defer rescue.Into(&err)
 	if f := validateEach(p, s); f != nil {
 		return f
 	}
@@ -63,13 +75,13 @@ func Validate(p *Problem, s *Solution) error {
 	if f != nil {
 		return f
 	}
-	if f := validateBound(p, s); f != nil {
+	if f = validateBound(p, s); f != nil {
 		return f
 	}
 	return nil
 }
 
-// validateEach judges what can be seen without time: count, bounds, alignment, height.
+// validateEach verifies what can be seen without time: count, bounds, alignment, height.
 func validateEach(p *Problem, s *Solution) *Fault {
 	if len(s.Offsets) != len(p.Buffers) {
 		return &Fault{FaultCount, -1, -1, fmt.Sprintf("%d offsets for %d buffers", len(s.Offsets), len(p.Buffers))}
@@ -95,9 +107,7 @@ func validateEach(p *Problem, s *Solution) *Fault {
 // sweepTime looks for overlaps in a fixed schedule.
 func sweepTime(o Intervals, p *Problem, s *Solution) *Fault {
 	type event struct {
-		at    int
-		birth bool
-		buf   int
+		at, birth, buf int // birth: 1, or 0 for a death, which comes first
 	}
 	var events []event
 	for i := range o.Buffers {
@@ -105,26 +115,17 @@ func sweepTime(o Intervals, p *Problem, s *Solution) *Fault {
 			continue
 		}
 		for _, r := range liveRanges(&o.Buffers[i], nil) {
-			events = append(events, event{r.Lo, true, i}, event{r.Hi, false, i})
+			events = append(events, event{r.Lo, 1, i}, event{r.Hi, 0, i})
 		}
 	}
 	slices.SortFunc(events, func(a, b event) int {
-		if a.at != b.at {
-			return cmp.Compare(a.at, b.at)
-		}
-		if a.birth != b.birth { // deaths first
-			if b.birth {
-				return -1
-			}
-			return 1
-		}
-		return cmp.Compare(a.buf, b.buf)
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.birth, b.birth), cmp.Compare(a.buf, b.buf))
 	})
 	byRank, rank := rankByOffset(s.Offsets)
 	var live []int // ranks, ascending
 	for _, e := range events {
 		k, _ := slices.BinarySearch(live, rank[e.buf])
-		if !e.birth {
+		if e.birth == 0 {
 			live = slices.Delete(live, k, k+1)
 			continue
 		}
@@ -181,7 +182,7 @@ func overlap(p *Problem, s *Solution, a, b int) *Fault {
 		label(a, x.Name), s.Offsets[a], s.Offsets[a]+x.Size, label(b, y.Name), s.Offsets[b], s.Offsets[b]+y.Size)}
 }
 
-// validateBound judges the claimed lower bound as far as it has a witness.
+// validateBound verifies the claimed lower bound as far as it has a witness.
 func validateBound(p *Problem, s *Solution) *Fault {
 	if s.LowerBound < 0 || s.LowerBound > s.ArenaBytes {
 		return &Fault{FaultBound, -1, -1, fmt.Sprintf("the lower bound %d is not between zero and the arena's %d bytes", s.LowerBound, s.ArenaBytes)}
@@ -198,11 +199,15 @@ func validateBound(p *Problem, s *Solution) *Fault {
 	}
 	var sum, pad int64
 	o := p.order()
+	pairs := !liveTogether(o, s.Proof.Members)
 	for x, a := range s.Proof.Members {
 		size := p.Buffers[a].Size
 		sum += alignUp(size, g)
 		pad = max(pad, alignUp(size, g)-size)
 		for _, b := range s.Proof.Members[:x] {
+			if !pairs {
+				break
+			}
 			if a == b || !o.Interfere(a, b) {
 				return &Fault{FaultBound, b, a, fmt.Sprintf("the witness names %s and %s, which need not be alive together", label(b, p.Buffers[b].Name), label(a, p.Buffers[a].Name))}
 			}
@@ -212,4 +217,28 @@ func validateBound(p *Problem, s *Solution) *Fault {
 		return &Fault{FaultBound, -1, -1, fmt.Sprintf("the witness supports only %d of the claimed %d bytes", sum-pad, s.LowerBound)}
 	}
 	return nil
+}
+
+// liveTogether reports whether some buffers, each named once, are all live when the last
+// of them begins to be. If they are not, they can still interfere pair by pair.
+func liveTogether(o Order, members []int) bool {
+	iv, ok := o.(Intervals)
+	if !ok {
+		return false
+	}
+	at, seen := 0, make(map[int]bool, len(members))
+	for i, m := range members {
+		if b := &iv.Buffers[m]; i == 0 || b.Lo > at {
+			at = b.Lo
+		}
+	}
+	for _, m := range members {
+		b := &iv.Buffers[m]
+		inHole := slices.ContainsFunc(b.Holes, func(h Range) bool { return h.Lo <= at && at < h.Hi })
+		if seen[m] || at >= b.Hi || inHole {
+			return false
+		}
+		seen[m] = true
+	}
+	return true
 }

@@ -123,7 +123,7 @@ func TestNewPartial(t *testing.T) {
 		lives  []planner.Life
 		reason string
 	}{
-		{"cycle", 2, [][2]int{{0, 1}, {1, 0}}, nil, "cycle"},
+		{"edge back", 2, [][2]int{{0, 1}, {1, 0}}, nil, "later node"},
 		{"edge to nowhere", 2, [][2]int{{0, 2}}, nil, "outside its 2 nodes"},
 		{"no nodes", -1, nil, nil, "at most"},
 		{"too many nodes", 1 << 20, nil, nil, "at most"},

@@ -28,7 +28,7 @@ const (
 var attrKindNames = [...]string{"undefined", "int", "float", "string", "ints", "floats", "strings", "tensor", "tensors", "type_proto", "graph", "other"}
 
 // String returns the name that ONNX has for the kind, in lower case.
-func (k AttrKind) String() string { return attrKindNames[k] }
+func (k AttrKind) String() string { return attrKindNames[min(k, AttrOther)] }
 
 // Attr is one attribute of a node.
 type Attr struct {

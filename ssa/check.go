@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -30,8 +31,8 @@ func (e *CheckError) Error() string {
 	return sb.String() + ": " + e.Problem
 }
 
-// Check verifies everything the other rooms take for granted of a graph and its
-// bodies; package ops adds the comparison of types. It reports the first fault
+// Check verifies the invariants of a graph and its bodies on which the other packages
+// rely; package ops adds the comparison of types. It reports the first fault
 // found as a *[CheckError]:
 //
 //   - value ids are their positions; names of live values are unique and not empty;
@@ -41,7 +42,8 @@ func (e *CheckError) Error() string {
 //   - constants agree with their types, contents with the shapes;
 //   - bodies belong to one node; operands, captures, parameters and results line
 //     up as the package comment says.
-func Check(g *Graph) error {
+func Check(g *Graph) (err error) {
+	defer rescue.Into(&err)
 	c := &checker{seen: map[*Graph]bool{}}
 	if err := c.graph(g); err != nil {
 		return err

@@ -16,17 +16,19 @@ func (g *Graph) Clone() (copied *Graph, mapping []*Value) {
 		}
 		return mapping[v.ID]
 	}
-	for _, p := range g.Params {
-		c.Params = append(c.Params, get(p))
+	all := func(vs []*Value) (out []*Value) {
+		for _, v := range vs {
+			out = append(out, get(v))
+		}
+		return out
 	}
+	c.Params, c.Results = all(g.Params), all(g.Results)
 	for _, n := range g.Nodes {
 		m := n.copy()
 		for _, v := range n.In {
 			m.AddInput(get(v))
 		}
-		for _, v := range n.Out {
-			m.Out = append(m.Out, get(v))
-		}
+		m.Out = all(n.Out)
 		for _, b := range n.Bodies {
 			body, _ := b.Clone()
 			m.Bodies = append(m.Bodies, body)
@@ -37,9 +39,6 @@ func (g *Graph) Clone() (copied *Graph, mapping []*Value) {
 			}
 		}
 		c.Nodes = append(c.Nodes, m)
-	}
-	for _, r := range g.Results {
-		c.Results = append(c.Results, get(r))
 	}
 	return c, mapping
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 )
@@ -37,7 +38,7 @@ type Constant struct {
 	id  Identity // once it was asked for
 }
 
-// Identity tells the elements of constants apart, whatever their shape: equal
+// Identity identifies the elements of a constant, whatever its shape: equal
 // identities are equal bytes. It holds within a process, and for elements in a mapped
 // file until that is closed.
 type Identity struct {
@@ -58,7 +59,8 @@ var identitySeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
 // Identity identifies the elements. Those in a mapped file are not read; others are
 // hashed to 128 bits, once.
-func (c *Constant) Identity() (Identity, error) {
+func (c *Constant) Identity() (_ Identity, err error) {
+	defer rescue.Into(&err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.id.of != 0 {
@@ -102,7 +104,8 @@ func digest(seed maphash.Seed, data []byte) uint64 {
 
 // Bytes returns the elements as bytes, at any alignment, without making a copy where
 // they lie in memory as they are; of a splat, the one element. Do not write to it.
-func (c *Constant) Bytes() ([]byte, error) {
+func (c *Constant) Bytes() (_ []byte, err error) {
+	defer rescue.Into(&err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.bytes()
@@ -124,7 +127,7 @@ func (c *Constant) bytes() ([]byte, error) {
 
 // Release gives back memory that reading the constant again brings back: copies made
 // of a splat, of packed or of unaligned elements, and pages of a mapped file. Arrays
-// that were handed out stay valid.
+// that were returned before stay valid.
 func (c *Constant) Release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -232,7 +235,8 @@ func (c *Constant) Reshaped(shape ...int) *Constant {
 
 // Array returns the elements, aligned, filling out a splat and reading lazy
 // data on first use. Do not write to it.
-func (c *Constant) Array() (*ndarray.Array, error) {
+func (c *Constant) Array() (_ *ndarray.Array, err error) {
+	defer rescue.Into(&err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.array()
@@ -254,7 +258,8 @@ func (c *Constant) array() (*ndarray.Array, error) {
 }
 
 // Fill allocates an array of the given shape with v's single element everywhere.
-func Fill(v *ndarray.Array, shape []int) (*ndarray.Array, error) {
+func Fill(v *ndarray.Array, shape []int) (_ *ndarray.Array, err error) {
+	defer rescue.Into(&err)
 	out, err := ndarray.New(v.DType, shape...)
 	if err != nil {
 		return nil, fmt.Errorf("constant %v: %w", shape, err)

@@ -1,9 +1,10 @@
 package ssa
 
 import (
+	"cmp"
 	"fmt"
 	"math"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -109,11 +110,7 @@ func (d Dim) Symbols(out []string) []string {
 				out = a.b.Symbols(a.a.Symbols(out))
 				continue
 			}
-			seen := false
-			for _, s := range out {
-				seen = seen || s == a.name
-			}
-			if !seen {
+			if !slices.Contains(out, a.name) {
 				out = append(out, a.name)
 			}
 		}
@@ -158,12 +155,7 @@ func fromTerms(ts []term) Dim {
 		merged[k] = len(out)
 		out = append(out, t)
 	}
-	kept := out[:0]
-	for _, t := range out {
-		if t.coef != 0 {
-			kept = append(kept, t)
-		}
-	}
+	kept := slices.DeleteFunc(out, func(t term) bool { return t.coef == 0 })
 	if len(kept) == 0 {
 		return D(0)
 	}
@@ -173,12 +165,11 @@ func fromTerms(ts []term) Dim {
 	if len(kept) > maxDimTerms {
 		return Dim{}
 	}
-	sort.Slice(kept, func(i, j int) bool {
-		a, b := kept[i], kept[j]
+	slices.SortFunc(kept, func(a, b term) int { // keys differ, and only the constant's is empty
 		if len(a.atoms) == 0 || len(b.atoms) == 0 {
-			return len(b.atoms) == 0 && len(a.atoms) > 0
+			return len(b.atoms) - len(a.atoms)
 		}
-		return a.key() < b.key()
+		return cmp.Compare(a.key(), b.key())
 	})
 	d := Dim{terms: kept}
 	d.text = printTerms(kept)
@@ -233,7 +224,7 @@ func (d Dim) Add(e Dim) Dim {
 	if !d.Known() || !e.Known() {
 		return Dim{}
 	}
-	return fromTerms(append(append([]term(nil), d.polyTerms()...), e.polyTerms()...))
+	return fromTerms(slices.Concat(d.polyTerms(), e.polyTerms()))
 }
 
 // AddN returns d+n.
@@ -270,8 +261,8 @@ func (d Dim) Mul(e Dim) Dim {
 			if !ok {
 				return Dim{}
 			}
-			atoms := append(append([]*atom(nil), s.atoms...), t.atoms...)
-			sort.SliceStable(atoms, func(i, j int) bool { return atoms[i].text < atoms[j].text })
+			atoms := slices.Concat(s.atoms, t.atoms)
+			slices.SortStableFunc(atoms, func(a, b *atom) int { return cmp.Compare(a.text, b.text) })
 			out = append(out, term{c, atoms})
 		}
 	}
@@ -353,19 +344,13 @@ func (d Dim) exactDiv(e Dim) (Dim, bool) {
 		if et[0].coef == 0 || t.coef%et[0].coef != 0 {
 			return Dim{}, false
 		}
-		rest := append([]*atom(nil), t.atoms...)
+		rest := slices.Clone(t.atoms)
 		for _, a := range et[0].atoms {
-			found := false
-			for i, b := range rest {
-				if b.text == a.text {
-					rest = append(rest[:i], rest[i+1:]...)
-					found = true
-					break
-				}
-			}
-			if !found {
+			i := slices.IndexFunc(rest, func(b *atom) bool { return b.text == a.text })
+			if i < 0 {
 				return Dim{}, false
 			}
+			rest = slices.Delete(rest, i, i+1)
 		}
 		out = append(out, term{t.coef / et[0].coef, rest})
 	}
@@ -426,12 +411,9 @@ func opDim(op string, a, b Dim) Dim {
 	if (op == "max" || op == "min") && a.text > b.text {
 		a, b = b, a
 	}
-	at := &atom{op: op, a: a, b: b}
-	switch op {
-	case "floor":
+	at := &atom{op: op, a: a, b: b, text: op + "(" + a.text + "," + b.text + ")"}
+	if op == "floor" {
 		at.text = "floor(" + paren(a) + "/" + paren(b) + ")"
-	default:
-		at.text = op + "(" + a.text + "," + b.text + ")"
 	}
 	return fromTerms([]term{{1, []*atom{at}}})
 }

@@ -20,4 +20,9 @@
 //
 // [Node.Captures] is len(c). Other nodes with bodies (SequenceMap, unknown ones)
 // follow the same rule: formal operands first, captures last.
+//
+// # Panics
+//
+// A function that returns an error returns one whatever its arguments are. The others take what
+// is not nil and belongs to a graph that [Check] accepts; indices and counts are within it; they panic otherwise.
 package ssa

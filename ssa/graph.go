@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -17,6 +18,10 @@ type Module struct {
 	IR      int64   // IR version of the file, as read
 	Path    string  // file it came from; "" if built in memory
 	Carried any     // what the exporter keeps verbatim (owned by onnximport/onnxexport)
+
+	// Operators counts the nodes of the file, bodies included, Constant nodes left out, by operator: "domain.Name" outside
+	// the default domain. It is nil if the module was not read from a file, or changed since.
+	Operators map[string]int
 
 	// OutputNames are the names of the results as callers know them, whatever
 	// passes do to the result values; nil means the names of those. See
@@ -39,7 +44,8 @@ func (m *Module) OutputName(i int) string {
 
 // Close releases the mapped files. No constant of the module, nor anything that
 // shares one, may be used afterwards. Closing twice does nothing.
-func (m *Module) Close() error {
+func (m *Module) Close() (err error) {
+	defer rescue.Into(&err)
 	var errs []error
 	for _, c := range m.Holds {
 		errs = append(errs, c.Close())
@@ -74,6 +80,7 @@ type Graph struct {
 
 	values []*Value
 	nextN  int
+	index  atomic.Pointer[resultIndex] // of Results, if they are many
 }
 
 // Value is one SSA value. It is defined by a node (Def != nil), by a constant
@@ -280,11 +287,8 @@ func (n *Node) SetInputs(in []*Value) {
 }
 
 func (v *Value) dropUse(n *Node, i int) {
-	for k, u := range v.uses {
-		if u.Node == n && u.Index == i {
-			v.uses = slices.Delete(v.uses, k, k+1)
-			return
-		}
+	if k := slices.Index(v.uses, Use{n, i}); k >= 0 {
+		v.uses = slices.Delete(v.uses, k, k+1)
 	}
 }
 
@@ -293,7 +297,56 @@ func (v *Value) dropUse(n *Node, i int) {
 func (v *Value) Uses() []Use { return v.uses }
 
 // IsResult reports whether v leaves the graph.
-func (g *Graph) IsResult(v *Value) bool { return slices.Contains(g.Results, v) }
+func (g *Graph) IsResult(v *Value) bool {
+	if len(g.Results) < manyResults {
+		return slices.Contains(g.Results, v)
+	}
+	x := g.index.Load()
+	if x == nil || !x.current(g.Results) {
+		x = newResultIndex(g.Results)
+		g.index.Store(x)
+	}
+	return x.has[v]
+}
+
+// manyResults is from how many results on a graph keeps a set of them.
+const manyResults = 64
+
+// resultIndex is the set of a graph's results. It is made again when the list is
+// another or has another length; who replaces elements of the list calls
+// [Graph.ReplaceResult].
+type resultIndex struct {
+	list []*Value
+	has  map[*Value]bool
+}
+
+func newResultIndex(list []*Value) *resultIndex {
+	x := &resultIndex{list, make(map[*Value]bool, len(list))}
+	for _, v := range list {
+		x.has[v] = true
+	}
+	return x
+}
+
+func (x *resultIndex) current(list []*Value) bool {
+	return len(x.list) == len(list) && &x.list[0] == &list[0]
+}
+
+// ReplaceResult makes v the result wherever old is.
+func (g *Graph) ReplaceResult(old, v *Value) {
+	if !g.IsResult(old) {
+		return
+	}
+	for i, r := range g.Results {
+		if r == old {
+			g.Results[i] = v
+		}
+	}
+	if x := g.index.Load(); x != nil {
+		delete(x.has, old)
+		x.has[v] = true
+	}
+}
 
 // IsParam reports whether v is a parameter (defined by nothing inside).
 func (v *Value) IsParam() bool { return v.Def == nil && v.Const == nil }
@@ -303,29 +356,21 @@ func (g *Graph) ReplaceUses(old, v *Value) {
 	for _, u := range slices.Clone(old.uses) {
 		u.Node.SetInput(u.Index, v)
 	}
-	for i, r := range g.Results {
-		if r == old {
-			g.Results[i] = v
-		}
-	}
+	g.ReplaceResult(old, v)
 }
 
 // RemoveNodes deletes every node for which dead returns true, dropping its uses.
 // Their results must have no readers left outside the removed set.
 func (g *Graph) RemoveNodes(dead func(*Node) bool) int {
-	kept := g.Nodes[:0]
-	removed := 0
-	for _, n := range g.Nodes {
-		if !dead(n) {
-			kept = append(kept, n)
-			continue
+	before := len(g.Nodes)
+	g.Nodes = slices.DeleteFunc(g.Nodes, func(n *Node) bool {
+		drop := dead(n)
+		if drop {
+			n.TruncateInputs(0)
 		}
-		n.TruncateInputs(0)
-		removed++
-	}
-	clear(g.Nodes[len(kept):])
-	g.Nodes = kept
-	return removed
+		return drop
+	})
+	return before - len(g.Nodes)
 }
 
 // Output returns result i, nil if absent.
@@ -347,17 +392,14 @@ func (n *Node) Input(i int) *Value {
 // IsStatic reports whether all operands and results are tensors whose size in bytes
 // is known.
 func (n *Node) IsStatic() bool {
-	for _, vs := range [2][]*Value{n.In, n.Out} {
-		for _, v := range vs {
-			if v == nil {
-				continue
-			}
-			if _, ok := v.Type.ByteSize(); !ok {
-				return false
-			}
+	unsized := func(v *Value) bool {
+		if v == nil {
+			return false
 		}
+		_, ok := v.Type.ByteSize()
+		return !ok
 	}
-	return true
+	return !slices.ContainsFunc(n.In, unsized) && !slices.ContainsFunc(n.Out, unsized)
 }
 
 // Formals returns the operands without the captured ones.
@@ -368,10 +410,8 @@ func (n *Node) Captured() []*Value { return n.In[len(n.In)-n.Captures:] }
 
 // Body returns the body stored under an attribute name, nil if there is none.
 func (n *Node) Body(attr string) *Graph {
-	for i, a := range n.BodyAttr {
-		if a == attr {
-			return n.Bodies[i]
-		}
+	if i := slices.Index(n.BodyAttr, attr); i >= 0 {
+		return n.Bodies[i]
 	}
 	return nil
 }
@@ -412,7 +452,8 @@ func (g *Graph) Walk(f func(*Graph)) {
 
 // Sort puts the nodes into a legal order, keeping the present order where it is
 // legal already (stable topological sort). It fails on a cycle.
-func (g *Graph) Sort() error {
+func (g *Graph) Sort() (err error) {
+	defer rescue.Into(&err)
 	rank := make([]int, g.nextN) // 1 + the place of a node of g
 	for i, n := range g.Nodes {
 		rank[n.ID] = i + 1

@@ -26,46 +26,25 @@ const maxBodyDepth = 64
 
 // ParseGraph reads the text form that [Format.Write] prints. Types and contents
 // may be left out (they are then unknown), and parameters may stand between nodes.
-// Constants printed by their hash are
-// refused: only the full form can be read back.
+// Constants printed by their hash are refused: only the full form can be read back.
 func ParseGraph(text string) (*Graph, error) {
-	p := &parser{s: text}
-	var g *Graph
-	err := p.guard(func() {
-		g = p.graph(0)
-		p.space()
-		if p.i < len(p.s) {
-			p.fail("text after the graph")
-		}
-	})
-	if err != nil {
-		return nil, err
-	}
-	return g, nil
+	return parseAll(text, "graph", (*parser).graph)
 }
 
 // ParseType reads the text of [Type.String].
 func ParseType(text string) (Type, error) {
-	p := &parser{s: text}
-	var t Type
-	err := p.guard(func() {
-		t = p.typ(0)
-		p.space()
-		if p.i < len(p.s) {
-			p.fail("text after the type")
-		}
-	})
-	return t, err
+	return parseAll(text, "type", (*parser).typ)
 }
 
 // parser is a recursive-descent reader over one string. A mistake unwinds to
-// guard by panicking with a *ParseError.
+// parseAll by panicking with a *ParseError.
 type parser struct {
 	s string
 	i int
 }
 
-func (p *parser) guard(f func()) (err error) {
+// parseAll reads a text of which nothing may be left over.
+func parseAll[T any](text, what string, read func(p *parser, depth int) T) (out T, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			e, ok := r.(*ParseError)
@@ -75,8 +54,12 @@ func (p *parser) guard(f func()) (err error) {
 			err = e
 		}
 	}()
-	f()
-	return nil
+	p := &parser{s: text}
+	got := read(p, 0)
+	if p.space(); p.i < len(p.s) {
+		p.fail("text after the %s", what)
+	}
+	return got, nil
 }
 
 func (p *parser) fail(format string, args ...any) {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -61,10 +62,11 @@ func (f Format) Text(g *Graph) string {
 }
 
 // Write writes the text of a graph and its bodies.
-func (f Format) Write(w io.Writer, g *Graph) error {
+func (f Format) Write(w io.Writer, g *Graph) (err error) {
+	defer rescue.Into(&err)
 	p := &printer{f: f}
 	p.graph(g, 0)
-	_, err := io.WriteString(w, p.sb.String())
+	_, err = io.WriteString(w, p.sb.String())
 	return err
 }
 

@@ -1,6 +1,7 @@
 package ssa
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -68,16 +69,12 @@ func (t Type) Rank() int {
 // Static returns the shape as numbers; ok is false unless t is a tensor with
 // every dimension known to be a number.
 func (t Type) Static() (shape []int, ok bool) {
-	if t.Kind != KindTensor || !t.Ranked {
+	if !t.IsStatic() {
 		return nil, false
 	}
 	shape = make([]int, len(t.Shape))
 	for i, d := range t.Shape {
-		n, ok := d.Const()
-		if !ok || n < 0 {
-			return nil, false
-		}
-		shape[i] = int(n)
+		shape[i] = int(d.n)
 	}
 	return shape, true
 }
@@ -87,12 +84,7 @@ func (t Type) IsStatic() bool {
 	if t.Kind != KindTensor || !t.Ranked {
 		return false
 	}
-	for _, d := range t.Shape {
-		if n, ok := d.Const(); !ok || n < 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(t.Shape, func(d Dim) bool { return !d.con || d.n < 0 })
 }
 
 // NumElems returns the product of the dimensions (unknown if the rank is).

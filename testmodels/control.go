@@ -2,6 +2,7 @@ package testmodels
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -24,6 +25,13 @@ func names(prefix string, n int) []string {
 	return out
 }
 
+// control adds a control-flow node without its bodies.
+func (b *builder) control(op string, in, captured []*ssa.Value, outs int, attrs ...ssa.Attr) *ssa.Node {
+	n := b.nodes(op, slices.Concat(in, captured), outs, attrs...)[0].Def
+	n.Captures = len(captured)
+	return n
+}
+
 // branchFunc builds a branch from the captured values as the branch knows them.
 type branchFunc func(b *builder, captured []*ssa.Value) []*ssa.Value
 
@@ -33,9 +41,7 @@ func (b *builder) branch(cond *ssa.Value, captured []*ssa.Value, then, otherwise
 	t.g.Results = then(t, caps)
 	e, caps := body("else", names("capture", len(captured))...)
 	e.g.Results = otherwise(e, caps)
-	n := b.g.NewNode("If", append([]*ssa.Value{cond}, captured...), len(t.g.Results))
-	n.Name = fmt.Sprintf("%sIf_%d", b.scope, n.ID)
-	n.Captures = len(captured)
+	n := b.control("If", []*ssa.Value{cond}, captured, len(t.g.Results))
 	n.AddBody("then_branch", t.g)
 	n.AddBody("else_branch", e.g)
 	return n.Out
@@ -62,11 +68,8 @@ func (b *builder) loop(trips, cond *ssa.Value, carried, captured []*ssa.Value, b
 	if r.while == nil {
 		r.while = r.cond
 	}
-	in.g.Results = append(append([]*ssa.Value{r.while}, r.next...), r.slices...)
-	operands := append([]*ssa.Value{trips, cond}, carried...)
-	n := b.g.NewNode("Loop", append(operands, captured...), len(r.next)+len(r.slices))
-	n.Name = fmt.Sprintf("%sLoop_%d", b.scope, n.ID)
-	n.Captures = len(captured)
+	in.g.Results = slices.Concat([]*ssa.Value{r.while}, r.next, r.slices)
+	n := b.control("Loop", append([]*ssa.Value{trips, cond}, carried...), captured, len(r.next)+len(r.slices))
 	n.AddBody("body", in.g)
 	return n.Out
 }
@@ -87,11 +90,9 @@ func (b *builder) scan(states, inputs, captured []*ssa.Value, build func(*scanne
 	k := len(states) + len(inputs)
 	s := &scanned{builder: in, states: p[:len(states)], slices: p[len(states):k], captured: p[k:]}
 	build(s)
-	in.g.Results = append(append([]*ssa.Value{}, s.next...), s.outs...)
-	operands := append(append(append([]*ssa.Value{}, states...), inputs...), captured...)
-	n := b.g.NewNode("Scan", operands, len(in.g.Results), append(attrs, ssa.IntAttr("num_scan_inputs", int64(len(inputs))))...)
-	n.Name = fmt.Sprintf("%sScan_%d", b.scope, n.ID)
-	n.Captures = len(captured)
+	in.g.Results = slices.Concat(s.next, s.outs)
+	attrs = append(attrs, ssa.IntAttr("num_scan_inputs", int64(len(inputs))))
+	n := b.control("Scan", slices.Concat(states, inputs), captured, len(in.g.Results), attrs...)
 	n.AddBody("body", in.g)
 	return n.Out
 }

@@ -92,6 +92,6 @@ func shared() *ssa.Module {
 	for range 3 {
 		h = b.op("Tanh", b.op("MatMul", h, w))
 	}
-	logits := b.op("MatMul", h, b.node("Transpose", []*ssa.Value{table}, ssa.IntsAttr("perm", 1, 0)))
+	logits := b.op("MatMul", h, b.transpose(table, 1, 0))
 	return b.module([]string{"scores"}, logits)
 }

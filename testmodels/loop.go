@@ -5,9 +5,9 @@ import "github.com/berth-onnx/berth/ssa"
 // The loops take their number of iterations from the input n.
 var loopModels = []Builtin{
 	{Name: "loop-conv", Doc: "x <- Conv(x): needs two places, used in turn", Build: loopConv},
-	{Name: "loop-delay", Doc: "a delay line: every value is handed on three times", Build: loopDelay},
+	{Name: "loop-delay", Doc: "a delay line: every value is passed on three times", Build: loopDelay},
 	{Name: "loop-swap", Doc: "two values change places in every iteration", Build: loopSwap},
-	{Name: "loop-inplace", Doc: "h <- Relu(h - step): may be computed where h lies", Build: loopInPlace},
+	{Name: "loop-inplace", Doc: "h <- Relu(h - step): may be computed in place", Build: loopInPlace},
 	{Name: "loop-identity", Doc: "carried values that pass through Identity and Reshape", Build: loopIdentity},
 	{Name: "loop-best", Doc: "keeps the best candidate: If inside Loop passes the carried value on", Build: loopBest},
 	{Name: "loop-stack", Doc: "stacks a value per iteration", Build: loopStack},
@@ -140,8 +140,8 @@ func loopGrow() *ssa.Module {
 	n, x := b.trips(), b.static("x", 1, 8)
 	out := b.loop(n, nil, []*ssa.Value{x, x}, nil, func(r *repeated) {
 		cache := r.node("Concat", []*ssa.Value{r.carried[0], r.carried[1]}, ssa.IntAttr("axis", 0))
-		scores := r.op("MatMul", r.carried[1], r.node("Transpose", []*ssa.Value{cache}, ssa.IntsAttr("perm", 1, 0)))
-		mean := r.op("MatMul", r.node("Softmax", []*ssa.Value{scores}, ssa.IntAttr("axis", -1)), cache)
+		scores := r.op("MatMul", r.carried[1], r.transpose(cache, 1, 0))
+		mean := r.op("MatMul", r.softmax(scores), cache)
 		r.next = []*ssa.Value{cache, r.op("Tanh", r.op("Add", mean, r.carried[1]))}
 	})
 	return b.module([]string{"cache", "last"}, out...)

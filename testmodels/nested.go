@@ -4,7 +4,7 @@ import "github.com/berth-onnx/berth/ssa"
 
 var nestedModels = []Builtin{
 	{Name: "nested-conv", Doc: "Loop inside Loop, both with values that change places", Build: nestedConv},
-	{Name: "nested-swap", Doc: "an inner loop whose parity decides where the outer value lies", Build: nestedSwap},
+	{Name: "nested-swap", Doc: "an inner loop whose parity decides in which block the outer value is", Build: nestedSwap},
 	{Name: "nested-scan", Doc: "Scan inside Loop over a captured sequence", Build: nestedScan},
 }
 

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/safefile"
@@ -60,8 +63,14 @@ type app struct {
 	maxMemory   string
 	memoryLimit int64  // read from maxMemory, 0 without it
 	optimizeFor string // speed or memory
+	accuracy    string // fast or strict
 	timeout     time.Duration
-	cancel      func() // ends the timeout's timer
+	ctx         context.Context // of the command, for opening models
+	cancel      func()          // ends the timeout's timer
+
+	dataRoot string
+	outputs  []string // files that flags name and that will be written
+	replaces string   // the one of them that may be the model itself
 
 	parallelSafe bool
 	channelBlock int
@@ -69,11 +78,14 @@ type app struct {
 	dump *berth.Dump
 }
 
-// execute runs a command line and returns its exit code. Whatever goes wrong is
-// told in a line or two on errOut.
+// execute runs a command line and returns its exit code. Errors are printed on errOut.
 func execute(ctx context.Context, args []string, out, errOut io.Writer) int {
-	a := &app{out: out, errOut: errOut}
+	stdout := &checkedWriter{Writer: out}
+	a := &app{out: stdout, errOut: errOut}
 	err := a.execute(ctx, args)
+	if err == nil {
+		err = stdout.err
+	}
 	switch {
 	case err == nil:
 		return exitDone
@@ -94,6 +106,7 @@ func (a *app) execute(ctx context.Context, args []string) (err error) {
 			err = fmt.Errorf("internal error: %v; please report it with the command line and, if you can, the model", r)
 		}
 	}()
+	debug.SetPanicOnFault(true) // a file that is cut short while it is read is an error
 	a.cancel = func() {}
 	defer func() { a.cancel() }()
 	root := a.root()
@@ -120,8 +133,8 @@ func codeOf(err error) int {
 	return exitFailed
 }
 
-const rootHelp = `berth takes an ONNX model, rewrites it, works out where every tensor lives in one
-arena, proves the plan sound, writes the optimized model back, and runs it.
+const rootHelp = `berth takes an ONNX model, rewrites it, plans a place for every tensor in one
+arena, verifies the plan, writes the optimized model back, and runs it.
 
 MODEL is a path to an .onnx file, or builtin:NAME (see 'berth models').
 
@@ -129,17 +142,22 @@ Exit codes: 0 done, 1 the model or the run failed, 2 usage, 3 a check compared
 and differed, 4 the file is not a valid or supported model.`
 
 func (a *app) root() *cobra.Command {
-	root := &cobra.Command{Use: "berth", Short: "Optimize, plan and run ONNX models in pure Go", Long: rootHelp,
+	var root *cobra.Command
+	root = &cobra.Command{Use: "berth", Version: version(), Short: "Optimize, plan and run ONNX models in pure Go", Long: rootHelp,
 		SilenceUsage: true, SilenceErrors: true, Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("there is no command %q; 'berth --help' lists them", args[0])
+				var known []string
+				for _, c := range root.Commands() {
+					known = append(known, c.Name())
+				}
+				return usagef("there is no command %q%s; 'berth --help' lists them", args[0], didYouMean(args[0], known))
 			}
 			return nil
 		},
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return usagef("%w; '%s --help' lists the flags", err, c.CommandPath())
+		return usagef("%w%s; '%s --help' lists the flags", err, suggestFlag(c, err), c.CommandPath())
 	})
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print one JSON object, nothing else, on standard output")
@@ -151,14 +169,19 @@ func (a *app) root() *cobra.Command {
 	f.StringVar(&a.schedule, "schedule", "", "execution order: "+strings.Join(berth.Schedules(), ", ")+" (default "+berth.Schedules()[0]+")")
 	f.BoolVar(&a.parallelSafe, "parallel-safe", false, "plan memory for every order of the nodes at once, also for independent nodes that run at the same time")
 	f.IntVar(&a.channelBlock, "channel-block", 0, "block of channels of a file that ONNX Runtime wrote at its highest optimization level: 16 if that machine had AVX-512, 8 if not (default what the file shows)")
+	f.StringVar(&a.dataRoot, "data-root", "", "folder besides the model's in which its external data may lie, links and hard links included")
 	f.Int64Var(&a.seed, "seed", 0, "seed of random inputs")
 	f.StringVar(&a.maxMemory, "max-memory", "", "memory a run may use: 8GiB, 512MB, … (default three quarters of the machine's)")
 	f.StringVar(&a.optimizeFor, "optimize-for", "speed", "what kernels are chosen for: speed, or memory (no layout of weights that takes more than they do)")
+	f.StringVar(&a.accuracy, "accuracy", "fast", "which kernels may run: fast, or strict (none whose error bound is worse than that of direct summation)")
 	f.DurationVar(&a.timeout, "timeout", 0, "stop after this long: 30s, 5m, … (default never)")
 	f.BoolVar(&a.check, "check", false, "verify the graph after every pass")
 	f.StringVar(&a.dumpFile, "dump", "", "write an HTML page with the graph after every pass")
 	root.PersistentPreRunE = func(c *cobra.Command, _ []string) error {
-		if err := a.readFlags(); err != nil {
+		if err := checkIdle(c, "", idle[c.Name()]); err != nil {
+			return err
+		}
+		if err := a.readFlags(c.Flags()); err != nil {
 			return err
 		}
 		if a.timeout > 0 {
@@ -166,10 +189,44 @@ func (a *app) root() *cobra.Command {
 			ctx, a.cancel = context.WithTimeout(c.Context(), a.timeout)
 			c.SetContext(ctx)
 		}
+		a.ctx = c.Context()
 		return nil
 	}
 	root.AddCommand(a.optimizeCmd(), a.runCmd(), a.verifyCmd(), a.compareCmd(), a.inspectCmd(), a.benchCmd(), a.diffCmd(), a.modelsCmd())
+	onlyOnce(root)
 	return root
+}
+
+// version is the version that the command was built from: that of the module, or the revision of a checkout.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	text := info.Main.Version
+	if text == "" || text == "(devel)" {
+		text = "devel"
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				text += " " + s.Value[:min(len(s.Value), 12)]
+			case s.Key == "vcs.modified" && s.Value == "true":
+				text += " (modified)"
+			}
+		}
+	}
+	return text + " (" + info.GoVersion + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")"
+}
+
+// suggestFlag is the flag that an unknown one was probably meant to be.
+func suggestFlag(c *cobra.Command, err error) string {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return ""
+	}
+	var known []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, "--"+f.Name) })
+	return didYouMean("--"+unknown.GetSpecifiedName(), known)
 }
 
 // exactArgs is a usage error unless a command gets n positional arguments.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -59,7 +60,7 @@ func (a *app) benchCmd() *cobra.Command {
 	c := &cobra.Command{Use: "bench MODEL", Short: "Time a model", Args: exactArgs(1, "one model"),
 		Long:    "Bench compiles the model, warms up, and times runs one after the other in one arena.\nload_ns is opening and compiling; arena_bytes is what one run holds, workspaces included.",
 		Example: "  berth bench model.onnx --shape x=1x3x224x224 --threads 2 --seconds 5 --profile",
-		RunE:    func(c *cobra.Command, args []string) error { return about(args[0], a.bench(c.Context(), args[0], f)) }}
+		RunE:    func(c *cobra.Command, args []string) error { return atModel(args[0], a.bench(c.Context(), args[0], f)) }}
 	c.Flags().Float64Var(&f.seconds, "seconds", 2, "how long to time")
 	c.Flags().BoolVar(&f.profile, "profile", false, "add time per operator and per node")
 	c.Flags().StringVar(&f.backend, "backend", "cpu", "cpu or reference")
@@ -75,8 +76,11 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	if err := checkBackend(f.backend); err != nil {
 		return err
 	}
+	if !(f.seconds >= 0 && f.seconds < 1e9) {
+		return usagef("--seconds %v: want a time from 0 on", f.seconds)
+	}
 	start := time.Now()
-	m, err := a.model(model)
+	m, err := a.model(model, false)
 	if err != nil {
 		return err
 	}
@@ -151,17 +155,26 @@ func timeRuns(ctx context.Context, s *berth.Session, args []ndarray.Value, secon
 	return nil
 }
 
-// profile times every instruction over a few runs.
+// timing collects what one operator or node took: the sum of its steps, run by run.
+type timing struct {
+	row   profileRow
+	nanos []int64 // by run
+}
+
+// profile times every instruction over several runs. A row's time is the median of the runs, so that a run which the system
+// interrupted does not count.
 func profile(ctx context.Context, s *berth.Session, args []ndarray.Value, res *benchJSON) error {
-	byOp, byNode := map[string]*profileRow{}, map[string]*profileRow{}
-	add := func(m map[string]*profileRow, name, choice string, ns int64) {
-		r := m[name]
-		if r == nil {
-			r = &profileRow{Name: name, Choice: choice}
-			m[name] = r
+	const runs = 9
+	run := 0
+	byOp, byNode := map[string]*timing{}, map[string]*timing{}
+	add := func(m map[string]*timing, name, choice string, ns int64) {
+		t := m[name]
+		if t == nil {
+			t = &timing{row: profileRow{Name: name, Choice: choice}, nanos: make([]int64, runs)}
+			m[name] = t
 		}
-		r.Nanos += ns
-		r.Count++
+		t.nanos[run] += ns
+		t.row.Count++
 	}
 	last := time.Now()
 	s.Observe(func(step berth.Step, _ []ndarray.Value) {
@@ -173,8 +186,7 @@ func profile(ctx context.Context, s *berth.Session, args []ndarray.Value, res *b
 		last = time.Now()
 	})
 	defer s.Observe(nil)
-	const runs = 5
-	for range runs {
+	for ; run < runs; run++ {
 		last = time.Now()
 		if _, err := s.Run(ctx, args); err != nil {
 			return err
@@ -184,17 +196,19 @@ func profile(ctx context.Context, s *berth.Session, args []ndarray.Value, res *b
 	return nil
 }
 
-func rank(m map[string]*profileRow, runs int) []profileRow {
+// rank lists the rows, the one with the largest median first.
+func rank(m map[string]*timing, runs int) []profileRow {
 	var total int64
 	var out []profileRow
-	for _, r := range m {
-		total += r.Nanos
-		out = append(out, *r)
+	for _, t := range m {
+		slices.Sort(t.nanos)
+		t.row.Nanos = t.nanos[len(t.nanos)/2]
+		t.row.Count /= runs
+		total += t.row.Nanos
+		out = append(out, t.row)
 	}
 	for i := range out {
 		out[i].Share = float64(out[i].Nanos) / float64(max(total, 1))
-		out[i].Nanos /= int64(runs)
-		out[i].Count /= runs
 	}
 	slices.SortFunc(out, func(a, b profileRow) int { return cmp.Or(cmp.Compare(b.Nanos, a.Nanos), cmp.Compare(a.Name, b.Name)) })
 	return out
@@ -218,7 +232,7 @@ func packedText(packed map[string]int64) string {
 }
 
 func (a *app) printBench(r benchJSON, p berth.PlanInfo) {
-	t := newTable(a.out, r.Model, "")
+	t := newTable(a.out, filepath.Base(r.Model), "")
 	alignRight(t, 2)
 	for _, row := range [][2]string{
 		{"median", durationText(r.MedianNanos)}, {"fastest", durationText(r.MinNanos)}, {"p99", durationText(r.P99Nanos)},

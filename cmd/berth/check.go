@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/berth-onnx/berth"
@@ -20,48 +21,83 @@ type verification struct {
 	res    *optimizeJSON
 }
 
-// run notes the shapes that ran, and the outcome or why there is none. Its error
-// is a cancellation.
+// mostCompared bounds the arithmetic of one comparison after the first, in FLOPs of one run.
+const mostCompared = 20e9
+
+// run compares the models for the shapes given, or for several sizes of what is open, and records shapes and outcome, or why
+// there was none. The only error is a cancellation.
 func (v *verification) run(ctx context.Context) error {
-	var ran map[string]ndarray.Value // inputs with which the model ran, and its outputs
-	var want map[string]ndarray.Value
-	err := v.a.withOpenSizes(ctx, v.m, v.have, func(shapes map[string][]int, in map[string]ndarray.Value) error {
-		got, err := v.m.RunValues(ctx, in, berth.WithoutPasses(), berth.WithThreads(v.a.threads))
-		if err == nil {
-			ran, want, v.res.Shapes = in, got, shapes
+	v.res.Verified = !v.f.noVerify
+	cases := v.a.realisticSizes(v.m, v.have)
+	for i, c := range cases {
+		if i > 0 && (v.f.noVerify || !v.res.Verified || v.tooMuch(ctx, c)) {
+			break
 		}
-		return err
-	})
+		if err := v.one(ctx, c.shapes, c.in); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+		}
+	}
+	if v.res.Shapes != nil {
+		return nil
+	}
+	err := v.a.withOpenSizes(ctx, v.m, v.have, func(shapes map[string][]int, in map[string]ndarray.Value) error { return v.one(ctx, shapes, in) })
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil:
-		v.res.Note = fmt.Sprintf("the model itself does not run on random inputs (%v); give inputs with --data or shapes with --shape", err)
-		return nil
-	case v.f.noVerify:
-		return nil
+		v.res.Verified = false
+		remedy := "give inputs with --data or shapes with --shape"
+		if len(v.have) > 0 {
+			remedy = "check --data"
+		}
+		v.res.Note = fmt.Sprintf("the model itself does not run on these inputs (%v); %s", err, remedy)
 	}
-	return v.compare(ctx, ran, want)
+	return nil
 }
 
-// exact leaves out the pass that computes in integers what a file says in real
-// numbers: it may be a step of a scale away, which says nothing about the file.
+// tooMuch reports that one run with these sizes takes more arithmetic than another comparison is worth.
+func (v *verification) tooMuch(ctx context.Context, c sizeCase) bool {
+	g, err := v.opt.Folded(ctx, shapeOptions(c.shapes)...)
+	return err != nil || berth.StatsOf(g).FLOPs > mostCompared
+}
+
+// one runs the original and compares the optimized model with it. Its error is that of the original, which says nothing of
+// the optimized one, or a cancellation.
+func (v *verification) one(ctx context.Context, shapes map[string][]int, in map[string]ndarray.Value) error {
+	want, err := v.m.RunValues(ctx, in, berth.WithoutPasses(), berth.WithThreads(v.a.threads), berth.WithMaxMemory(v.a.memoryLimit))
+	if err != nil {
+		return err
+	}
+	if v.res.Shapes == nil {
+		v.res.Shapes = shapes
+	}
+	if v.f.noVerify {
+		return nil
+	}
+	v.res.Tried = append(v.res.Tried, shapes)
+	return v.compare(ctx, in, want)
+}
+
+// exact leaves out the pass that computes dequantized arithmetic in integers: its results may differ by one quantization step,
+// which does not mean that the file is wrong.
 var exact = berth.WithoutPass("quantized")
 
 // compare runs the optimized model and compares its outputs with those wanted.
 func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.Value) error {
-	got, err := v.opt.RunValues(ctx, in, exact, berth.WithThreads(v.a.threads))
+	v.count(want)
+	got, err := v.opt.RunValues(ctx, in, exact, berth.WithThreads(v.a.threads), berth.WithMaxMemory(v.a.memoryLimit))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if err != nil {
-		v.a.note("berth: the optimized model fails: %v", err)
+		v.res.Verified, v.res.failure = false, err
 		return nil
 	}
 	differences := v.differences(got, want)
-	v.res.Verified = len(differences) == 0
-	v.res.MaxDiff = v.largest(got, want)
-	if v.res.Verified {
+	v.res.MaxDiff = max(v.res.MaxDiff, v.largest(got, want))
+	if len(differences) == 0 {
 		return nil
 	}
 	if v.res.Verified, err = v.withinRounding(ctx, in, want); err != nil || v.res.Verified {
@@ -71,6 +107,16 @@ func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.
 		v.a.note("berth: %s", d)
 	}
 	return nil
+}
+
+// count adds the elements of the original's outputs, and those that are no finite numbers.
+func (v *verification) count(want map[string]ndarray.Value) {
+	for _, o := range want {
+		if a, ok := o.(*ndarray.Array); ok {
+			nan, inf := nonFinite(a)
+			v.res.NaN, v.res.Inf, v.res.Elements = v.res.NaN+nan, v.res.Inf+inf, v.res.Elements+a.Len()
+		}
+	}
 }
 
 // differences lists the outputs that differ beyond the tolerance.
@@ -95,12 +141,10 @@ func (v *verification) largest(got, want map[string]ndarray.Value) (d float64) {
 	return d
 }
 
-// withinRounding settles differences of models that quantize while they run. Where
-// a value lies half way between two steps, the rounding of a sum decides for one of
-// them, and what follows multiplies that: such a model has no answer to within the
-// tolerance. How far its answers scatter is seen by running the file as it is with
-// other kernels, which sum in another order; the optimized one may be a few times
-// as far away, for it is one sample against another.
+// withinRounding decides whether rounding explains the differences of a model that quantizes while it runs. Where a value is
+// half way between two quantization steps, the rounding error of a sum selects one of them, and later nodes amplify that: the
+// results of such a model vary by more than the tolerance. To measure by how much, the original model is run with other
+// kernels, which add in another order. The optimized model may differ a few times as much, since each run is one sample.
 func (v *verification) withinRounding(ctx context.Context, in, want map[string]ndarray.Value) (bool, error) {
 	const samples = 4
 	if !quantizesWhileRunning(v.m) {
@@ -112,7 +156,7 @@ func (v *verification) withinRounding(ctx context.Context, in, want map[string]n
 		return false, ctx.Err()
 	}
 	scatter := v.largest(other, want)
-	if !(v.res.MaxDiff <= samples*scatter) {
+	if !(v.res.MaxDiff <= samples*scatter) || math.IsInf(scatter, 0) {
 		return false, nil
 	}
 	v.res.Note = fmt.Sprintf("outputs differ by up to %.3g; the model quantizes while it runs, and the order of sums alone makes up to %.3g", v.res.MaxDiff, scatter)

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/berth-onnx/berth/onnxexport"
+	"github.com/berth-onnx/berth/internal/onnxexport"
 	"github.com/berth-onnx/berth/testmodels"
 )
 

@@ -26,6 +26,8 @@ type compareFlags struct {
 	inPlace  string
 	budget   time.Duration
 	write    string
+
+	budgetGiven bool // so that searches may use all of it
 }
 
 func (a *app) compareCmd() *cobra.Command {
@@ -33,7 +35,7 @@ func (a *app) compareCmd() *cobra.Command {
 	c := &cobra.Command{Use: "compare MODEL | --instance FILE.csv", Short: "Compare peak memory across planners",
 		Long: "Compare plans the model with every planner (or the one given by --planner) and prints the arena,\n" +
 			"its gap to the proven lower bound, the planning time and the bytes copied per loop iteration.\n" +
-			"Every plan is judged twice before it is printed: by geometry, and by replaying the program.\n" +
+			"Every plan is verified twice before it is printed: by geometry, and by replaying the program.\n" +
 			"Without --schedule the order is the one that needs least (min-peak), or the file's where that is\n" +
 			"as good; --schedule all tries every order, --rules the file's too. --in-place both adds the same without results\n" +
 			"written over operands. (naive never lets two tensors share.)\n" +
@@ -45,7 +47,7 @@ func (a *app) compareCmd() *cobra.Command {
 			"run really wrote into it.\n" +
 			"A bare instance counts bytes as given; its columns are id, lower, upper, size and, if need be,\n" +
 			"alignment and gaps.\n" +
-			"A planner whose time (--budget) is over gives its best plan by then, marked as cut.",
+			"A planner that exceeds its time (--budget) gives its best plan until then, marked as cut.",
 		Example: "  berth compare model.onnx --shape x=1x3x224x224\n  berth compare model.onnx --schedule all --in-place both --rules --run --csv > planners.csv\n" +
 			"  berth compare --instance D.csv --capacity 1048576",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -55,28 +57,39 @@ func (a *app) compareCmd() *cobra.Command {
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
+			f.budgetGiven = c.Flags().Changed("budget")
 			if err := f.check(a, c.Flags().Changed("in-place")); err != nil {
 				return err
+			}
+			switch {
+			case f.instance != "":
+				if err := checkIdle(c, " of a bare instance", idleInstance); err != nil {
+					return err
+				}
+			case !f.run:
+				if err := checkIdle(c, " without --run", []string{"seed"}); err != nil {
+					return err
+				}
 			}
 			if f.instance != "" {
 				return a.compareInstance(c.Context(), f)
 			}
-			return about(args[0], a.compare(c.Context(), args[0], f))
+			return atModel(args[0], a.compare(c.Context(), args[0], f))
 		}}
 	c.Flags().StringVar(&f.instance, "instance", "", "plan a bare instance: CSV with id,lower,upper,size")
 	c.Flags().Int64Var(&f.capacity, "capacity", 0, "bytes an instance should fit into")
 	c.Flags().BoolVar(&f.run, "run", false, "also run the model under each planner, compare outputs, and measure the arena bytes written to")
 	c.Flags().BoolVar(&f.rules, "rules", false, "add rows without in-place results and without views, and for the published rules of other tools")
 	c.Flags().StringVar(&f.inPlace, "in-place", "on", "results over operands, and operands made inside concatenations: on, off or both")
-	c.Flags().DurationVar(&f.budget, "budget", defaultBudget, "time for each planner; 0 is as long as it takes")
-	c.Flags().StringVar(&f.write, "write-instance", "", "also write the model's placing problem, with a plan, as an instance file")
+	c.Flags().DurationVar(&f.budget, "budget", defaultBudget, "time for each planner; 0 is as long as it takes; exact uses all that is given, by default a fixed amount of work")
+	c.Flags().StringVar(&f.write, "write-instance", "", "also write the model's placement problem, with a plan, as an instance file")
 	c.Flags().BoolVar(&f.csv, "csv", false, "print comma-separated values with a header line")
 	c.Flags().BoolVar(&f.markdown, "markdown", false, "print a Markdown table")
 	a.dataFlag(c)
 	return c
 }
 
-// check reports flags that do not go together.
+// check reports incompatible flags.
 func (f *compareFlags) check(a *app, inPlaceGiven bool) error {
 	bare := f.instance != ""
 	switch {
@@ -85,9 +98,9 @@ func (f *compareFlags) check(a *app, inPlaceGiven bool) error {
 	case !slices.Contains([]string{"on", "off", "both"}, f.inPlace):
 		return usagef("--in-place %q: want on, off or both", f.inPlace)
 	case bare && (f.run || f.rules || inPlaceGiven):
-		return usagef("--run, --rules and --in-place need a model: a bare instance is only placed")
+		return usagef("--run, --rules and --in-place need a model: a bare instance has no operators")
 	case f.write != "" && (bare || a.parallelSafe):
-		return usagef("--write-instance needs a model and its lives in one order, so neither --instance nor --parallel-safe")
+		return usagef("--write-instance needs a model and its live ranges in one order, so neither --instance nor --parallel-safe")
 	case f.capacity < 0 || f.capacity > 0 && !bare:
 		return usagef("--capacity %d: want bytes, for a bare instance (--instance)", f.capacity)
 	case f.budget < 0:
@@ -106,7 +119,7 @@ const defaultBudget = 10 * time.Second
 // progress bar.
 func (a *app) compareOptions(f compareFlags) (co berth.CompareOptions, done func()) {
 	planners, orders := 1, 1
-	co.Others, co.Budget, co.Workspace = f.rules, f.budget, true
+	co.Others, co.Budget, co.Workspace, co.Exhaustive = f.rules, f.budget, true, f.budgetGiven
 	co.InPlace = map[string][]bool{"on": {true}, "off": {false}, "both": {true, false}}[f.inPlace]
 	switch a.planner {
 	case "", "all":
@@ -144,8 +157,8 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	if err != nil {
 		return err
 	}
-	a.dump = shared.dump
-	m, have, err := a.load(model)
+	a.dump, a.outputs = shared.dump, shared.outputs
+	m, have, err := a.load(model, false)
 	if err != nil {
 		return err
 	}
@@ -167,13 +180,17 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 			return err
 		}
 	}
-	if err := a.report(model, out, f); err != nil {
+	from, err := a.originOf(model, m, have)
+	if err != nil {
+		return err
+	}
+	if err := a.report(from, out, f); err != nil {
 		return err
 	}
 	return ctx.Err()
 }
 
-// writeInstance writes the placing problem of the first order compared.
+// writeInstance writes the placement problem of the first order compared.
 func (a *app) writeInstance(ctx context.Context, m *berth.Model, co berth.CompareOptions, opts []berth.Option, f compareFlags) error {
 	if len(co.Planners) > 0 {
 		opts = append(opts, berth.WithPlanner(co.Planners[0]))
@@ -202,7 +219,7 @@ func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 	if err != nil && (ctx.Err() == nil || len(rows) == 0) {
 		return &exitError{exitModel, err}
 	}
-	out := newRows(rows)
+	out, none := newRows(rows), false
 	if f.capacity > 0 {
 		fits := false
 		for i := range out {
@@ -210,12 +227,17 @@ func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 			out[i].Fits = &keeps
 			fits = fits || keeps
 		}
-		if !fits {
-			a.note("berth: no planner fits %d bytes", f.capacity)
-		}
+		none = !fits
 	}
-	if err := a.report(f.instance, out, f); err != nil {
+	from, err := a.originOf(f.instance, nil, nil)
+	if err != nil {
 		return err
+	}
+	if err := a.report(from, out, f); err != nil {
+		return err
+	}
+	if none && ctx.Err() == nil {
+		return differs(fmt.Errorf("%s: no planner fits %d bytes", f.instance, f.capacity))
 	}
 	return ctx.Err()
 }
@@ -266,8 +288,8 @@ func (r *planRow) compare(m *berth.Model, got, want map[string]ndarray.Value) {
 	}
 }
 
-// runPlanned compiles the model and runs it once in an arena of its own, full of garbage if poison is set. The outputs lie
-// in the session's arena.
+// runPlanned compiles the model and runs it once in an arena of its own, filled with garbage if poison is set. The
+// outputs are in the session's arena.
 func runPlanned(ctx context.Context, m *berth.Model, in map[string]ndarray.Value, poison bool, opts []berth.Option) (map[string]ndarray.Value, *berth.Program, *berth.Session, error) {
 	p, err := m.Compile(ctx, opts...)
 	if err != nil {
@@ -284,22 +306,27 @@ func runPlanned(ctx context.Context, m *berth.Model, in map[string]ndarray.Value
 
 // report prints the rows in the form asked for; outputs that differ are an error
 // with exit code 3.
-func (a *app) report(model string, rows planRows, f compareFlags) error {
+func (a *app) report(from origin, rows planRows, f compareFlags) error {
 	var err error
 	s := shown{instance: f.instance != "", capacity: f.capacity > 0, inPlace: f.inPlace != "on", run: f.run, rules: f.rules, budget: f.budget,
 		ordered: slices.ContainsFunc(rows, func(r planRow) bool { return r.OrderBound > 0 }),
 		moved:   a.schedule == "" && slices.ContainsFunc(rows, func(r planRow) bool { return r.Schedule == berth.Schedules()[0] })}
 	switch {
 	case a.json:
-		out := map[string]any{"model": model, "planners": rows}
+		out := struct {
+			origin
+			Planners planRows     `json:"planners"`
+			Rules    []berth.Rule `json:"rules,omitempty"`
+		}{origin: from, Planners: rows}
 		if f.rules {
-			out["rules"] = berth.Rules()
+			out.Rules = berth.Rules()
 		}
 		err = a.printJSON(out)
 	case f.csv:
-		err = rows.csv(a.out, model)
+		err = rows.csv(a.out, &from)
 	case f.markdown:
 		rows.table(a.out, s).RenderMarkdown()
+		fmt.Fprintf(a.out, "\n%s\n", from.markdown())
 	default:
 		rows.print(a.out, s)
 	}
@@ -308,7 +335,7 @@ func (a *app) report(model string, rows planRows, f compareFlags) error {
 	}
 	for _, r := range rows {
 		if r.Differ {
-			return differs(fmt.Errorf("%s: planner %s: outputs %s", model, r.Planner, r.Outputs))
+			return differs(fmt.Errorf("%s: planner %s: outputs %s", from.Model, r.Planner, r.Outputs))
 		}
 	}
 	return nil

@@ -20,8 +20,11 @@ import (
 var rowFields = []string{"planner", "schedule", "arena_bytes", "scratch_bytes", "lower_bound_bytes", "proven", "plan_ns",
 	"loop_copy_bytes_per_iteration", "parallel_safe", "dynamic_values", "error", "in_place", "cut", "buffers", "plan_by", "order_bound_bytes"}
 
+// objectFields are those of the object that compare prints.
+var objectFields = []string{"model", "version", "sha256", "shapes", "seed", "planners"}
+
 // csvFields are the columns of a CSV file: the oldest ones first.
-var csvFields = slices.Concat([]string{"model"}, rowFields[:11], []string{"run_error", "outputs", "measured_bytes", "program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by", "order_bound_bytes", "fits"})
+var csvFields = slices.Concat([]string{"model"}, rowFields[:11], []string{"run_error", "outputs", "measured_bytes", "program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by", "order_bound_bytes", "fits", "version", "sha256", "shapes", "seed"})
 
 // checkPlannerRows checks the rows of a comparison with all planners.
 func checkPlannerRows(t *testing.T, rows any, more ...string) {
@@ -46,7 +49,7 @@ func checkPlannerRows(t *testing.T, rows any, more ...string) {
 
 func TestCompareJSON(t *testing.T) {
 	for _, model := range []string{"builtin:unet", "builtin:lstm-loop"} {
-		m := object(t, ok(t, "compare", model, "--json"), "model", "planners")
+		m := object(t, ok(t, "compare", model, "--json"), objectFields...)
 		assert.Equal(t, model, m["model"])
 		checkPlannerRows(t, m["planners"])
 	}
@@ -138,7 +141,7 @@ func TestCompareInPlace(t *testing.T) {
 // TestCompareUnsoundRule: of the rules of other tools, one loses values that bodies
 // capture, and the row says so.
 func TestCompareUnsoundRule(t *testing.T) {
-	m := object(t, ok(t, "compare", "builtin:capture-if", "--json", "--rules", "--planner", "auto", "--schedule", "file"), "model", "planners", "rules")
+	m := object(t, ok(t, "compare", "builtin:capture-if", "--json", "--rules", "--planner", "auto", "--schedule", "file"), append(objectFields, "rules")...)
 	for _, r := range m["planners"].([]any) {
 		row := r.(map[string]any)
 		if row["planner"] == "rule:onnxsim" {
@@ -258,8 +261,9 @@ func TestCompareForms(t *testing.T) {
 	}
 
 	lines := strings.Split(strings.TrimSpace(ok(t, "compare", "builtin:inception", "--markdown")), "\n")
-	require.Len(t, lines, 2+len(berth.Planners()))
-	for _, l := range lines {
+	require.Len(t, lines, 4+len(berth.Planners()))
+	assert.Contains(t, lines[len(lines)-1], "inputs x=1x16x16x16; seed 0; berth ")
+	for _, l := range lines[:len(lines)-2] {
 		assert.True(t, strings.HasPrefix(l, "| ") && strings.HasSuffix(l, "|"), l)
 	}
 }
@@ -267,7 +271,7 @@ func TestCompareForms(t *testing.T) {
 func TestCompareInstance(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "two.csv")
 	require.NoError(t, os.WriteFile(path, []byte("id,lower,upper,size\na,0,2,10\nb,1,3,20\nc,2,4,10\n"), 0o644))
-	m := object(t, ok(t, "compare", "--instance", path, "--json"), "model", "planners")
+	m := object(t, ok(t, "compare", "--instance", path, "--json"), objectFields...)
 	for _, r := range m["planners"].([]any) {
 		row := r.(map[string]any)
 		assert.EqualValues(t, 30, row["lower_bound_bytes"])
@@ -275,9 +279,7 @@ func TestCompareInstance(t *testing.T) {
 			assert.EqualValues(t, 30, row["arena_bytes"])
 		}
 	}
-	o := cli(t, "compare", "--instance", path, "--capacity", "29")
-	assert.Equal(t, exitDone, o.code)
-	assert.Contains(t, o.err, "no planner fits 29 bytes")
+	o := fails(t, exitDiffers, []string{path, "no planner fits 29 bytes"}, "compare", "--instance", path, "--capacity", "29")
 	assert.Contains(t, o.out, "fits")
 	m = object(t, ok(t, "compare", "--instance", path, "--capacity", "30", "--json"))
 	for _, r := range m["planners"].([]any) {
@@ -303,6 +305,6 @@ func TestCompareWriteInstance(t *testing.T) {
 // TestComparePublicInstance plans the first of the shared instances.
 func TestComparePublicInstance(t *testing.T) {
 	path := shareddata.Path(t, "planner-instances", "frag7.csv")
-	m := object(t, ok(t, "compare", "--instance", path, "--json", "--planner", "greedy-size"), "model", "planners")
+	m := object(t, ok(t, "compare", "--instance", path, "--json", "--planner", "greedy-size"), objectFields...)
 	assert.Len(t, m["planners"], 1)
 }

@@ -46,7 +46,7 @@ func TestBitFlips(t *testing.T) {
 			data[i] ^= bit
 			require.NoError(t, os.WriteFile(path, data, 0o644))
 			data[i] ^= bit
-			if !damaged(t, path, exitDone, exitModel, exitFailed, exitUsage) {
+			if !damaged(t, path, exitDone, exitModel, exitFailed, exitUsage, exitDiffers) {
 				t.Logf("%s: byte %d, bit %#x", name, i, bit)
 			}
 		}

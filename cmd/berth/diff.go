@@ -1,9 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -17,10 +20,13 @@ func (a *app) diffCmd() *cobra.Command {
 	c := &cobra.Command{Use: "diff A B", Short: "Find the first node at which two models differ", Args: exactArgs(2, "two models"),
 		Long: "Diff runs both models on the same inputs and compares every value that has the same name in both, in\n" +
 			"the order of A, and then the outputs by position. The first divergence is named; exit code 3.\n" +
+			"A difference is judged by the scale of its tensor, the largest magnitude in it: --atol is relative to\n" +
+			"the scale, --rtol to the element. The nodes at which differences arise are listed, those first whose\n" +
+			"results differ most, measured by what differs in their operands.\n" +
 			"The same model twice compares the reference kernels (A) with the compiled program (B).",
 		Example: "  berth diff model.onnx model.opt.onnx\n  berth diff model.onnx model.onnx --data test_data_set_0",
 		RunE:    func(c *cobra.Command, args []string) error { return a.diff(c.Context(), args[0], args[1], tol) }}
-	toleranceFlags(c, &tol, 1e-5, "")
+	toleranceFlags(c, &tol, 1e-4, ", by the scale of the tensor")
 	a.dataFlag(c)
 	return c
 }
@@ -30,20 +36,16 @@ func (a *app) diff(ctx context.Context, pathA, pathB string, tol conformance.Tol
 	if err != nil {
 		return err
 	}
-	ma, err := a.model(pathA)
+	ma, have, err := a.load(pathA, false)
 	if err != nil {
 		return err
 	}
 	defer ma.Close()
-	mb, err := a.open(pathB)
+	mb, err := a.open(pathB, false)
 	if err != nil {
 		return err
 	}
 	defer mb.Close()
-	have, err := a.inputsOf(pathA)
-	if err != nil {
-		return err
-	}
 	var ta *berth.Trace
 	var in map[string]ndarray.Value
 	err = a.withOpenSizes(ctx, ma, have, func(_ map[string][]int, values map[string]ndarray.Value) (err error) {
@@ -54,7 +56,12 @@ func (a *app) diff(ctx context.Context, pathA, pathB string, tol conformance.Tol
 	if err != nil {
 		return fmt.Errorf("%s: %w", pathA, err)
 	}
-	tb, err := mb.Trace(ctx, in, append(opts, exact)...)
+	if pathA == pathB {
+		opts = append(opts, exact)
+	} else { // without passes, so that as many values as possible have their names
+		opts = append(opts, berth.WithoutPasses())
+	}
+	tb, err := mb.Trace(ctx, in, opts...)
 	if err != nil {
 		return fmt.Errorf("%s: %w", pathB, err)
 	}
@@ -68,6 +75,16 @@ type diffJSON struct {
 	Value      string `json:"value,omitempty"`
 	Node       string `json:"node,omitempty"`
 	Difference string `json:"difference,omitempty"`
+
+	Ranking []nodeDifference `json:"ranking,omitempty"` // nodes at which differences arise, the largest growth first
+}
+
+// nodeDifference is how far the results of a node differ.
+type nodeDifference struct {
+	Node     string  `json:"node"`
+	Value    string  `json:"value"`
+	Relative float64 `json:"relative"` // largest difference by the scale of the tensor
+	Operands float64 `json:"operands"` // the most of its operands that were compared
 }
 
 func (a *app) diffTraces(ta, tb *berth.Trace, tol conformance.Tolerance) error {
@@ -81,6 +98,7 @@ func (a *app) diffTraces(ta, tb *berth.Trace, tol conformance.Tolerance) error {
 		fmt.Fprintf(a.out, "no difference: %d values and %d outputs compared\n", res.Compared, len(ta.Outputs))
 	case res.Value != "":
 		fmt.Fprintf(a.out, "first difference: value %q of %s: %s\n", res.Value, res.Node, res.Difference)
+		a.printRanking(res.Ranking)
 	}
 	switch {
 	case res.Equal:
@@ -91,35 +109,105 @@ func (a *app) diffTraces(ta, tb *berth.Trace, tol conformance.Tolerance) error {
 	return differs(errors.New(res.Difference))
 }
 
+func (a *app) printRanking(rows []nodeDifference) {
+	if len(rows) == 0 {
+		return
+	}
+	fmt.Fprintln(a.out, "\nwhere differences arise, by the scale of the tensors:")
+	t := newTable(a.out, "node", "value", "difference", "of its operands")
+	alignRight(t, 3, 4)
+	for _, r := range rows {
+		t.AppendRow([]any{r.Node, r.Value, fmt.Sprintf("%.3g", r.Relative), fmt.Sprintf("%.3g", r.Operands)})
+	}
+	t.Render()
+}
+
+// ranked is how many nodes the ranking lists.
+const ranked = 10
+
 // firstDifference compares values of the same name in the order of the first
 // model, then outputs by position.
 func firstDifference(ta, tb *berth.Trace, tol conformance.Tolerance) diffJSON {
 	res := diffJSON{}
-	other := map[string]ndarray.Value{}
+	other, relative := map[string]ndarray.Value{}, map[string]float64{}
 	for _, s := range tb.Steps {
 		other[s.Value] = s.Data
 	}
 	for _, s := range ta.Steps {
 		v, ok := other[s.Value]
 		if !ok {
+			for _, in := range s.Operands { // what is not compared passes on what differs before it
+				relative[s.Value] = max(relative[s.Value], relative[in])
+			}
 			continue
 		}
 		res.Compared++
-		if d := conformance.Compare(v, s.Data, tol); d != nil {
-			res.Value, res.Node, res.Difference = s.Value, s.Node, d.Error()
-			return res
+		row := nodeDifference{Node: s.Node, Value: s.Value, Relative: relativeDifference(v, s.Data)}
+		for _, in := range s.Operands {
+			row.Operands = max(row.Operands, relative[in])
 		}
+		relative[s.Value] = row.Relative
+		d := conformance.Compare(v, s.Data, byScale(tol, s.Data, v))
+		if d != nil {
+			res.Ranking = append(res.Ranking, row)
+		}
+		if d != nil && res.Value == "" {
+			res.Value, res.Node, res.Difference = s.Value, s.Node, d.Error()
+		}
+	}
+	growth := func(r nodeDifference) float64 { return r.Relative / (r.Operands + max(tol.Atol, 1e-12)) }
+	slices.SortStableFunc(res.Ranking, func(x, y nodeDifference) int { return cmp.Compare(growth(y), growth(x)) })
+	res.Ranking = res.Ranking[:min(len(res.Ranking), ranked)]
+	if res.Value != "" {
+		return res
 	}
 	if len(ta.Outputs) != len(tb.Outputs) {
 		res.Difference = fmt.Sprintf("the models have %d and %d outputs", len(ta.Outputs), len(tb.Outputs))
 		return res
 	}
 	for i, o := range ta.Outputs {
-		if d := conformance.Compare(tb.Outputs[i].Data, o.Data, tol); d != nil {
+		v := tb.Outputs[i].Data
+		if d := conformance.Compare(v, o.Data, byScale(tol, o.Data, v)); d != nil {
 			res.Value, res.Node, res.Difference = o.Value, "the outputs", d.Error()
 			return res
 		}
 	}
 	res.Equal = true
 	return res
+}
+
+// byScale makes the absolute tolerance relative to the largest finite magnitude in two values. Where both are zero it stays.
+func byScale(tol conformance.Tolerance, x, y ndarray.Value) conformance.Tolerance {
+	if s := max(scaleOf(x), scaleOf(y)); s > 0 {
+		tol.Atol *= s
+	}
+	return tol
+}
+
+// scaleOf is the largest finite magnitude in a tensor of floats, 0 for other values.
+func scaleOf(v ndarray.Value) (most float64) {
+	a, ok := v.(*ndarray.Array)
+	if !ok || !a.DType.IsFloat() {
+		return 0
+	}
+	for i := range a.Len() {
+		if x := math.Abs(a.Float(i)); x <= math.MaxFloat64 {
+			most = max(most, x)
+		}
+	}
+	return most
+}
+
+// relativeDifference is the largest difference of two tensors by their scale; at most [math.MaxFloat64].
+func relativeDifference(x, y ndarray.Value) float64 {
+	a, ok1 := x.(*ndarray.Array)
+	b, ok2 := y.(*ndarray.Array)
+	if !ok1 || !ok2 || a.DType != b.DType || a.DType == ndarray.String || a.DType.IsComplex() {
+		return 0
+	}
+	d := maxAbsDiff(a, b)
+	if s := max(scaleOf(x), scaleOf(y)); s > 0 {
+		d /= s
+	}
+	return min(d, math.MaxFloat64)
 }

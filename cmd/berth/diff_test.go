@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/onnxexport"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -40,7 +40,7 @@ func TestDiff(t *testing.T) {
 
 	o := fails(t, exitDiffers, []string{"the models differ at value"}, "diff", a, other)
 	assert.Contains(t, o.out, "first difference: value ")
-	m = object(t, fails(t, exitDiffers, nil, "diff", a, other, "--json").out, "equal", "compared", "value", "node", "difference")
+	m = object(t, fails(t, exitDiffers, nil, "diff", a, other, "--json").out, "equal", "compared", "value", "node", "difference", "ranking")
 	assert.Equal(t, false, m["equal"])
 	ok(t, "diff", a, other, "--atol", "1")
 

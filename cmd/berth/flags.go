@@ -1,16 +1,18 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
-	"github.com/berth-onnx/berth/internal/safefile"
 )
 
 // options turns the shared flags into options of the library. Files that the command is going to write, "" for none, are
@@ -19,13 +21,8 @@ func (a *app) options(outputs ...string) ([]berth.Option, error) {
 	if err := a.checkChoices(false); err != nil {
 		return nil, err
 	}
-	for _, path := range append(outputs, a.dumpFile) {
-		if path == "" {
-			continue
-		}
-		if err := safefile.Check(path); err != nil {
-			return nil, err
-		}
+	if err := a.checkOutputs(append(outputs, a.dumpFile)...); err != nil {
+		return nil, err
 	}
 	opts := []berth.Option{berth.WithThreads(a.threads), berth.WithPlanner(a.planner), berth.WithSchedule(a.schedule), berth.WithMaxMemory(a.memoryLimit)}
 	if a.check {
@@ -40,6 +37,13 @@ func (a *app) options(outputs ...string) ([]berth.Option, error) {
 		opts = append(opts, berth.WithOptimizeFor(berth.Memory))
 	default:
 		return nil, usagef("--optimize-for %s is neither speed nor memory", a.optimizeFor)
+	}
+	switch a.accuracy {
+	case "fast":
+	case "strict":
+		opts = append(opts, berth.WithAccuracy(berth.Strict))
+	default:
+		return nil, usagef("--accuracy %s is neither fast nor strict", a.accuracy)
 	}
 	if a.dumpFile != "" {
 		a.dump = &berth.Dump{}
@@ -59,9 +63,18 @@ var memoryUnits = []struct {
 }{{"KiB", 1 << 10}, {"MiB", 1 << 20}, {"GiB", 1 << 30}, {"TiB", 1 << 40}, {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"TB", 1e12}, {"B", 1}}
 
 // readFlags checks the flags that every command has and reads those with a form of their own.
-func (a *app) readFlags() (err error) {
+func (a *app) readFlags(set *pflag.FlagSet) (err error) {
 	if b := a.channelBlock; b != 0 && b != 8 && b != 16 {
 		return usagef("--channel-block %d is neither 8 nor 16", b)
+	}
+	var empty error
+	set.Visit(func(f *pflag.Flag) {
+		if f.Value.Type() == "string" && f.Value.String() == "" {
+			empty = usagef("--%s is empty; give a value, or leave the flag out", f.Name)
+		}
+	})
+	if empty != nil {
+		return empty
 	}
 	if a.timeout < 0 {
 		return usagef("--timeout %v is negative", a.timeout)
@@ -72,6 +85,9 @@ func (a *app) readFlags() (err error) {
 		if err != nil {
 			return err
 		}
+		if old, twice := a.shapes[name]; twice && !slices.Equal(old, shape) {
+			return usagef("--shape gives %q the shapes %v and %v", name, old, shape)
+		}
 		a.shapes[name] = shape
 	}
 	for _, d := range a.dimFlags {
@@ -79,6 +95,9 @@ func (a *app) readFlags() (err error) {
 		n, err := strconv.ParseInt(d[i+1:], 10, 64)
 		if i <= 0 || err != nil || n < 0 {
 			return usagef("--dim %q: want NAME=NUMBER", d)
+		}
+		if old, twice := a.dims[d[:i]]; twice && old != n {
+			return usagef("--dim gives %q the sizes %d and %d", d[:i], old, n)
 		}
 		a.dims[d[:i]] = n
 	}
@@ -91,6 +110,15 @@ func parseMemory(s string) (int64, error) {
 	if s == "" {
 		return 0, nil
 	}
+	n, err := parseBytes(s)
+	if err != nil {
+		return 0, usagef("--max-memory %q: %w", s, err)
+	}
+	return n, nil
+}
+
+// parseBytes reads a number of bytes, with one of memoryUnits or without.
+func parseBytes(s string) (int64, error) {
 	text, unit := strings.TrimSpace(s), 1.0
 	for _, u := range memoryUnits {
 		if rest, ok := strings.CutSuffix(text, u.suffix); ok {
@@ -100,7 +128,7 @@ func parseMemory(s string) (int64, error) {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(n*unit >= 1 && n*unit < 1<<62) {
-		return 0, usagef("--max-memory %q is no size; give bytes or a size like 512MiB or 8GB", s)
+		return 0, fmt.Errorf("no size; give bytes or a size like 512MiB or 8GB")
 	}
 	return int64(n * unit), nil
 }
@@ -113,13 +141,105 @@ func (a *app) checkChoices(all bool) error {
 		known       []string
 	}{{"planner", a.planner, berth.Planners()}, {"schedule", a.schedule, berth.Schedules()}} {
 		if f.value != "" && !slices.Contains(f.known, f.value) && !(all && f.value == "all") {
-			return usagef("there is no %s %q; there are %s", f.what, f.value, strings.Join(f.known, ", "))
+			return usagef("there is no %s %q%s; there are %s", f.what, f.value, didYouMean(f.value, f.known), strings.Join(f.known, ", "))
 		}
 	}
 	if a.threads < 1 {
 		return usagef("--threads must be at least 1")
 	}
 	return nil
+}
+
+// onceFlag is a flag that may be given once: of two values one would be ignored.
+type onceFlag struct {
+	pflag.Value
+	given bool
+}
+
+// Set refuses a second value.
+func (f *onceFlag) Set(s string) error {
+	if f.given {
+		return errors.New("the flag is given twice")
+	}
+	f.given = true
+	return f.Value.Set(s)
+}
+
+// onlyOnce makes the flags of all commands [onceFlag]s, except lists.
+func onlyOnce(c *cobra.Command) {
+	once := func(f *pflag.Flag) {
+		if _, list := f.Value.(pflag.SliceValue); !list {
+			f.Value = &onceFlag{Value: f.Value}
+		}
+	}
+	c.PersistentFlags().VisitAll(once)
+	c.LocalNonPersistentFlags().VisitAll(once)
+	for _, sub := range c.Commands() {
+		onlyOnce(sub)
+	}
+}
+
+// idle lists the shared flags that a command does not read. Giving one is a mistake.
+var idle = map[string][]string{
+	"optimize": {"optimize-for"},
+	"run":      {},
+	"verify":   {"shape", "dim", "seed", "channel-block"},
+	"compare":  {},
+	"inspect":  {"seed"},
+	"bench":    {},
+	"diff":     {},
+	"models": {"shape", "dim", "threads", "planner", "schedule", "parallel-safe", "channel-block", "seed", "max-memory",
+		"optimize-for", "check", "dump"},
+}
+
+// idleInstance are the flags that a bare instance has no use for.
+var idleInstance = []string{"shape", "dim", "threads", "schedule", "channel-block", "seed", "max-memory", "optimize-for", "check", "dump", "data"}
+
+// checkIdle refuses flags that are given although the command does not read them.
+func checkIdle(c *cobra.Command, why string, names []string) error {
+	for _, name := range names {
+		if f := c.Flags().Lookup(name); f != nil && f.Changed {
+			return usagef("--%s has no effect on %s%s", name, c.Name(), why)
+		}
+	}
+	return nil
+}
+
+// didYouMean suggests the known name that is nearest to a wrong one, if one is near.
+func didYouMean(name string, known []string) string {
+	best, at := 1+max(len(name)/3, 1), ""
+	for _, k := range known {
+		if d := editDistance(strings.ToLower(name), strings.ToLower(k)); d < best && d < max(len(name), len(k)) {
+			best, at = d, k
+		}
+	}
+	if at == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (did you mean %s?)", at)
+}
+
+// editDistance is the least number of bytes inserted, removed, replaced or exchanged with the next to make b of a.
+func editDistance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		for j := range rows[i] {
+			switch {
+			case i == 0 || j == 0:
+				rows[i][j] = i + j
+				continue
+			case a[i-1] == b[j-1]:
+				rows[i][j] = rows[i-1][j-1]
+			default:
+				rows[i][j] = 1 + min(rows[i-1][j-1], rows[i-1][j], rows[i][j-1])
+			}
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], 1+rows[i-2][j-2])
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
 }
 
 func checkBackend(name string) error {
@@ -175,19 +295,28 @@ func parseDims(s string) (shape []int, ok bool) {
 // with it.
 func (a *app) checkNames(m *berth.Model) error {
 	var inputs, symbols []string
+	sizes := maps.Clone(a.dims)
 	for _, in := range m.Inputs() {
 		inputs = append(inputs, in.Name)
 		shape, given := a.shapes[in.Name]
 		if given && !fits(in, shape) {
 			return usagef("--shape %s: the input is %s", in.Name, in.Type)
 		}
-		for _, d := range in.Type.Shape {
+		for i, d := range in.Type.Shape {
 			symbols = d.Symbols(symbols)
+			s, named := d.SymbolName()
+			if !given || !named {
+				continue
+			}
+			if old, seen := sizes[s]; seen && old != int64(shape[i]) {
+				return usagef("--shape %s makes %q %d, another --shape or --dim makes it %d", in.Name, s, shape[i], old)
+			}
+			sizes[s] = int64(shape[i])
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.shapes)) {
 		if !slices.Contains(inputs, name) {
-			return usagef("there is no input %q; the inputs are %s", name, strings.Join(inputs, ", "))
+			return usagef("there is no input %q%s; the inputs are %s", name, didYouMean(name, inputs), strings.Join(inputs, ", "))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.dims)) {
@@ -195,7 +324,7 @@ func (a *app) checkNames(m *berth.Model) error {
 			return usagef("there is no dimension %q: the inputs have no symbolic dimensions; use --shape", name)
 		}
 		if !slices.Contains(symbols, name) {
-			return usagef("there is no dimension %q; the dimensions are %s", name, strings.Join(symbols, ", "))
+			return usagef("there is no dimension %q%s; the dimensions are %s", name, didYouMean(name, symbols), strings.Join(symbols, ", "))
 		}
 	}
 	return nil

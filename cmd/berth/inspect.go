@@ -29,7 +29,9 @@ func (a *app) inspectCmd() *cobra.Command {
 		Long: "Inspect prints inputs, outputs, operators, weights, the memory timeline and what is dynamic and why.\n" +
 			"It works on models that can not be run, too. --node shows one node; --html writes the memory map.",
 		Example: "  berth inspect model.onnx --shape x=1x3x224x224 --html map.html\n  berth inspect builtin:lstm-loop --text",
-		RunE:    func(c *cobra.Command, args []string) error { return about(args[0], a.inspect(c.Context(), args[0], f)) }}
+		RunE: func(c *cobra.Command, args []string) error {
+			return atModel(args[0], a.inspect(c.Context(), args[0], f))
+		}}
 	c.Flags().StringVar(&f.node, "node", "", "show one node, by name or by one of its results")
 	c.Flags().StringVar(&f.html, "html", "", "write the memory map as a page")
 	c.Flags().BoolVar(&f.text, "text", false, "print the graph as text")
@@ -49,8 +51,10 @@ type inspectJSON struct {
 	FLOPs     int64            `json:"flops"`
 	Arena     int64            `json:"arena_bytes"`
 	Bound     int64            `json:"lower_bound_bytes"`
-	Kernels   int              `json:"kernels"`      // distinct ones, of nodes with known shapes
-	Compiled  int              `json:"kernel_nodes"` // nodes that run them
+	Program   int64            `json:"program_bytes"` // arena of the compiled program: operators fused, kernels' workspace included
+	Kernels   int              `json:"kernels"`       // distinct ones, of nodes with known shapes
+	Compiled  int              `json:"kernel_nodes"`  // nodes that run them
+	Copied    int64            `json:"loop_copy_bytes_per_iteration"`
 	Packed    map[string]int64 `json:"packed_bytes"` // weights as kernels read them, by layout
 	Dynamic   []dynamicJSON    `json:"dynamic"`
 	Warnings  []string         `json:"warnings,omitempty"`
@@ -69,24 +73,24 @@ type dynamicJSON struct {
 }
 
 func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
+	if n := f.node != ""; n && (f.text || f.html != "") || f.text && f.html != "" {
+		return usagef("only one of --node, --text and --html can be shown")
+	}
 	opts, err := a.options(f.html)
 	if err != nil {
 		return err
 	}
-	m, err := a.openLenient(model)
+	m, have, err := a.load(model, true)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	if err := a.checkNames(m); err != nil {
-		return err
-	}
-	have, err := a.inputsOf(model)
-	if err != nil {
-		return err
-	}
 	opts = append(shapesIn(have), opts...)
-	g, warnings, err := a.folded(ctx, m, opts)
+	shown := opts
+	if !f.text { // the rest does not depend on the order
+		shown = append(slices.Clip(opts), berth.WithSchedule("file"))
+	}
+	g, warnings, err := a.folded(ctx, m, shown)
 	if err != nil {
 		return err
 	}
@@ -98,15 +102,15 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	}
 	res := a.describe(model, m, g)
 	res.Warnings = warnings
-	if row, ok := planOf(ctx, m, berth.DefaultPlanner(), cmp.Or(a.schedule, berth.Schedules()[0]), opts); ok {
-		res.Arena, res.Bound = row.ArenaBytes, row.LowerBound
+	if row, ok := a.planOf(ctx, m, opts); ok {
+		res.Arena, res.Bound, res.Copied = row.ArenaBytes, row.LowerBound, row.LoopCopyBytes
 	}
 	if p, err := m.Compile(ctx, opts...); err == nil {
 		plan := p.Plan()
-		res.Kernels, res.Compiled, res.Packed = plan.Kernels, plan.KernelNodes, plan.Packed
+		res.Kernels, res.Compiled, res.Packed, res.Program = plan.Kernels, plan.KernelNodes, plan.Packed, plan.ArenaBytes
 	}
-	if f.html != "" {
-		p, err := m.Compile(ctx, append(opts, berth.WithoutPasses())...)
+	if f.html != "" { // the same plan as Arena: no operators fused, no workspace
+		p, err := m.Compile(ctx, append(opts, berth.WithoutPasses(), berth.WithBackend("reference"))...)
 		if err != nil {
 			return err
 		}
@@ -121,17 +125,19 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	return nil
 }
 
-// planOf is one planner's plan for one order of a model, if there is one.
-func planOf(ctx context.Context, m *berth.Model, planner, order string, opts []berth.Option) (row berth.PlanRow, ok bool) {
-	rows, err := m.Compare(ctx, berth.CompareOptions{Planners: []string{planner}, Schedules: []string{order}}, opts...)
+// planOf is the plan of the planner and order asked for, or else of the defaults, if there is one: the arena that every
+// command means when it speaks of a model's.
+func (a *app) planOf(ctx context.Context, m *berth.Model, opts []berth.Option) (row berth.PlanRow, ok bool) {
+	co := berth.CompareOptions{Planners: []string{cmp.Or(a.planner, berth.DefaultPlanner())}, Schedules: []string{cmp.Or(a.schedule, berth.Schedules()[0])}}
+	rows, err := m.Compare(ctx, co, opts...)
 	if err != nil || len(rows) != 1 {
 		return row, false
 	}
 	return rows[0], rows[0].Err == nil
 }
 
-// folded works the shapes out; a model that does not allow it is shown as it is,
-// with a warning. Shapes given by flags that do not fit are an error.
+// folded infers the shapes; a model for which that fails is shown as it is, with a warning. Shapes given by flags that do
+// not fit are an error.
 func (a *app) folded(ctx context.Context, m *berth.Model, opts []berth.Option) (*ssa.Graph, []string, error) {
 	g, err := m.Folded(ctx, opts...)
 	if err == nil {
@@ -148,17 +154,16 @@ func (a *app) folded(ctx context.Context, m *berth.Model, opts []berth.Option) (
 }
 
 func (a *app) describe(model string, m *berth.Model, g *ssa.Graph) inspectJSON {
-	st := berth.StatsOf(g)
+	st := m.Contents()
 	res := inspectJSON{Model: model, Opsets: map[string]int{}, Nodes: st.Nodes, Operators: st.Operators, Weights: st.WeightBytes,
-		FLOPs: st.FLOPs, Inputs: portsOf(g.Params), Outputs: portsOf(g.Results), Dynamic: dynamicValues(g)}
-	for _, o := range m.Opsets() {
+		FLOPs: berth.StatsOf(g).FLOPs, Inputs: portsOf(g.Params), Outputs: portsOf(g.Results), Dynamic: dynamicValues(g)}
+	for _, o := range m.Metadata().Opsets {
 		res.Opsets[o.Domain] = o.Version
 	}
 	return res
 }
 
-// dynamicValues lists values without a known size whose node's operands all have
-// one: where being dynamic starts.
+// dynamicValues lists the values of unknown size that a node makes from operands of known size or from open inputs.
 func dynamicValues(g *ssa.Graph) []dynamicJSON {
 	out := []dynamicJSON{}
 	g.Walk(func(b *ssa.Graph) {
@@ -198,16 +203,16 @@ func whyDynamic(n *ssa.Node) (why string, starts bool) {
 func (a *app) printInspect(r inspectJSON) {
 	fmt.Fprintf(a.out, "%s\n", r.Model)
 	t := newTable(a.out, "port", "name", "type")
-	for _, p := range r.Inputs {
-		t.AppendRow([]any{"input", p.Name, p.Type})
-	}
-	for _, p := range r.Outputs {
-		t.AppendRow([]any{"output", p.Name, p.Type})
-	}
+	appendPorts(t, "input", r.Inputs)
+	appendPorts(t, "output", r.Outputs)
 	t.Render()
 	fmt.Fprintf(a.out, "\n%d nodes, weights %s, %s FLOPs, arena %s (lower bound %s)\n\n", r.Nodes, bytesText(r.Weights), countText(r.FLOPs), bytesText(r.Arena), bytesText(r.Bound))
+	if r.Copied > 0 {
+		fmt.Fprintf(a.out, "loops: one iteration copies up to %s\n\n", bytesText(r.Copied))
+	}
 	if r.Compiled > 0 {
-		fmt.Fprintf(a.out, "compiled: %d nodes run %d distinct kernels; weights packed: %s\n\n", r.Compiled, r.Kernels, packedText(r.Packed))
+		fmt.Fprintf(a.out, "compiled: %d nodes run %d distinct kernels; arena with workspace, operators fused, %s; weights packed: %s\n\n",
+			r.Compiled, r.Kernels, bytesText(r.Program), packedText(r.Packed))
 	}
 	byCount := func(x, y string) int { return cmp.Or(r.Operators[y]-r.Operators[x], cmp.Compare(x, y)) }
 	t = newTable(a.out, "operator", "nodes")
@@ -227,16 +232,4 @@ func (a *app) printInspect(r inspectJSON) {
 	for _, w := range r.Warnings {
 		fmt.Fprintln(a.out, "warning:", w)
 	}
-}
-
-// openLenient opens a model that may not be fit to run.
-func (a *app) openLenient(model string) (*berth.Model, error) {
-	if strings.HasPrefix(model, "builtin:") {
-		return a.open(model)
-	}
-	m, err := berth.OpenLenient(model, a.openOptions()...)
-	if err != nil {
-		return nil, modelError(model, err)
-	}
-	return m, nil
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/onnxexport"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/ssa"
 )
 
 func TestInspectJSON(t *testing.T) {
 	m := object(t, ok(t, "inspect", "builtin:lstm-loop", "--json"),
-		"model", "opsets", "inputs", "outputs", "nodes", "operators", "weight_bytes", "flops", "arena_bytes", "lower_bound_bytes", "dynamic", "kernels", "kernel_nodes", "packed_bytes")
+		"model", "opsets", "inputs", "outputs", "nodes", "operators", "weight_bytes", "flops", "arena_bytes", "lower_bound_bytes", "dynamic", "program_bytes", "kernels", "kernel_nodes", "packed_bytes", "loop_copy_bytes_per_iteration")
 	assert.Equal(t, map[string]any{"": 18.0}, m["opsets"])
 	assert.Equal(t, map[string]any{"name": "x", "type": "float32[16,1,32]"}, m["inputs"].([]any)[0])
 	assert.Equal(t, map[string]any{"name": "all", "type": "float32[16,1,48]"}, m["outputs"].([]any)[2])
@@ -79,7 +79,9 @@ func TestInspectUnknown(t *testing.T) {
 		fails(t, exitModel, []string{path, "Frobnicate", "the odd one", "berth inspect"}, c...)
 	}
 	out := filepath.Join(t.TempDir(), "o.onnx")
-	o := cli(t, "optimize", path, "-o", out)
+	fails(t, exitDiffers, []string{"not verified", "Frobnicate", "--allow-unverified"}, "optimize", path, "-o", out)
+	absent(t, out)
+	o := cli(t, "optimize", path, "-o", out, "--allow-unverified")
 	assert.Equal(t, exitDone, o.code)
 	assert.Contains(t, o.err, "not verified")
 	assert.FileExists(t, out)

@@ -32,7 +32,7 @@ func (a *app) printText(g *ssa.Graph) error {
 func (a *app) inspectNode(g *ssa.Graph, name string) error {
 	n := findNode(g, name)
 	if n == nil {
-		return usagef("there is no node named %q and none that gives a value of that name", name)
+		return usagef("there is no node named %q and none that gives a value of that name%s", name, didYouMean(name, namesIn(g)))
 	}
 	res := nodeJSON{Node: n.String(), Operands: portsOf(n.In), Results: portsOf(n.Out), Attributes: []attrJSON{}}
 	for _, at := range n.Attrs {
@@ -46,12 +46,8 @@ func (a *app) inspectNode(g *ssa.Graph, name string) error {
 	}
 	fmt.Fprintln(a.out, res.Node)
 	t := newTable(a.out, "", "value", "type")
-	for i, p := range res.Operands {
-		t.AppendRow([]any{fmt.Sprintf("operand %d", i), p.Name, p.Type})
-	}
-	for i, p := range res.Results {
-		t.AppendRow([]any{fmt.Sprintf("result %d", i), p.Name, p.Type})
-	}
+	appendPorts(t, "operand %d", res.Operands)
+	appendPorts(t, "result %d", res.Results)
 	for _, at := range res.Attributes {
 		t.AppendRow([]any{"attribute", at.Name, at.Value})
 	}
@@ -68,6 +64,23 @@ func portsOf(vs []*ssa.Value) []portJSON {
 		}
 	}
 	return out
+}
+
+// namesIn lists the names of nodes and of their results.
+func namesIn(g *ssa.Graph) (names []string) {
+	g.Walk(func(b *ssa.Graph) {
+		for _, n := range b.Nodes {
+			if n.Name != "" {
+				names = append(names, n.Name)
+			}
+			for _, v := range n.Out {
+				if v != nil {
+					names = append(names, v.Name)
+				}
+			}
+		}
+	})
+	return names
 }
 
 func findNode(g *ssa.Graph, name string) (found *ssa.Node) {
@@ -88,24 +101,15 @@ func findNode(g *ssa.Graph, name string) (found *ssa.Node) {
 // attrText prints an attribute's value.
 func attrText(at ssa.Attr) string {
 	switch at.Kind {
-	case ssa.AttrInt:
-		return fmt.Sprint(at.I)
-	case ssa.AttrFloat:
-		return fmt.Sprint(at.F)
-	case ssa.AttrString:
-		return at.S
-	case ssa.AttrInts:
-		return fmt.Sprint(at.Ints)
-	case ssa.AttrFloats:
-		return fmt.Sprint(at.Floats)
 	case ssa.AttrStrings:
 		return fmt.Sprintf("%q", at.Strings)
 	case ssa.AttrTensor:
 		return at.Tensor.Type().String()
 	case ssa.AttrTensors:
 		return fmt.Sprintf("%d tensors", len(at.Tensors))
-	case ssa.AttrType:
-		return at.Type.String()
+	case ssa.AttrOther:
+		return "kept as it is"
 	}
-	return "kept as it is"
+	return fmt.Sprint(map[ssa.AttrKind]any{ssa.AttrInt: at.I, ssa.AttrFloat: at.F, ssa.AttrString: at.S,
+		ssa.AttrInts: at.Ints, ssa.AttrFloats: at.Floats, ssa.AttrType: at.Type}[at.Kind])
 }

@@ -62,19 +62,50 @@ func readNPY(r io.Reader) (*ndarray.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h.Descr.Fortran {
-		return nil, fmt.Errorf("Fortran order is not supported: save it with numpy.ascontiguousarray")
-	}
 	for _, t := range npyTypes {
 		if t.descr != h.Descr.Type {
 			continue
 		}
-		if n, err := ndarray.ByteSize(t.dt, h.Descr.Shape); err != nil || n > maxNPY {
+		n, err := ndarray.ByteSize(t.dt, h.Descr.Shape)
+		if err != nil || n > maxNPY {
 			return nil, fmt.Errorf("shape %v is too large", h.Descr.Shape)
 		}
-		return readElements(r, t.dt, h.Descr.Shape)
+		data, err := readElements(r, n)
+		if err != nil {
+			return nil, err
+		}
+		if h.Descr.Fortran {
+			data = rowMajor(data, h.Descr.Shape, t.dt.Size())
+		}
+		return (&ndarray.Array{DType: t.dt, Shape: h.Descr.Shape, Data: data}).Clone(), nil // aligned
 	}
 	return nil, fmt.Errorf("NumPy type %q is not supported", h.Descr.Type)
+}
+
+// rowMajor reorders elements of some size whose first index changes fastest (Fortran's order) so that the last one does.
+func rowMajor(data []byte, shape []int, size int) []byte {
+	out := make([]byte, len(data))
+	at := make([]int, len(shape)) // index of the next element of out
+	strides := make([]int, len(shape))
+	step := size
+	for i, n := range shape {
+		strides[i] = step
+		step *= n
+	}
+	from := 0
+	for to := 0; to < len(out); to += size {
+		copy(out[to:to+size], data[from:])
+		for i := len(shape) - 1; i >= 0; i-- {
+			at[i]++
+			from += strides[i]
+			if at[i] < shape[i] {
+				break
+			}
+			from -= at[i] * strides[i]
+			at[i] = 0
+		}
+	}
+	return out
 }
 
 // npyHeader reads what stands before the elements. The reader panics on some
@@ -96,11 +127,7 @@ func npyHeader(r io.Reader) (h npyio.Header, err error) {
 // not ask for much.
 const chunk = 1 << 24
 
-func readElements(r io.Reader, dt ndarray.DType, shape []int) (*ndarray.Array, error) {
-	n, err := ndarray.ByteSize(dt, shape)
-	if err != nil {
-		return nil, err
-	}
+func readElements(r io.Reader, n int) ([]byte, error) {
 	data := make([]byte, 0, min(n, chunk))
 	for len(data) < n {
 		old := len(data)
@@ -109,10 +136,5 @@ func readElements(r io.Reader, dt ndarray.DType, shape []int) (*ndarray.Array, e
 			return nil, fmt.Errorf("the file ends before its %d bytes of elements", n)
 		}
 	}
-	a, err := ndarray.New(dt, shape...)
-	if err != nil {
-		return nil, err
-	}
-	copy(a.Data, data)
-	return a, nil
+	return data, nil
 }

@@ -11,11 +11,22 @@ import (
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
 )
 
-// Sizes for dimensions that the model and the command line leave open. One is the
-// size tried first; many models do not run with it, because a window or a stride
-// does not fit into one pixel, so larger ones are tried in turn.
+// Sizes for dimensions that the model and the command line leave open.
+//
+// To run a model once, one is the size tried first; many models do not run with it, because a window or a stride
+// does not fit into one pixel, so larger ones are tried in turn. The sizes that were guessed are told.
+//
+// To compare two models, sizes are those of real inputs, several of each dimension, by its name and place:
+//
+//	batch      first dimension, batch, N, B                             1, 2, 3
+//	channels   second dimension of an image                             3, 1, 4
+//	image      height, width, H, W, other dimensions of a 4-D input     64, 96, 160 and for the width 64, 128, 224: rounded up
+//	                                                                    to the product of the strides, twice the largest window
+//	past       past, cache                                              5, 9, 1
+//	others     sequences, time                                          16, 33, 64, rounded up likewise where there are strides
 
 // tried are the sizes given to open dimensions, in turn, until the model runs.
 var tried = []int{1, 2, 16, 32, 64, 160, 224, 512}
@@ -43,8 +54,8 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 		var at *ops.NodeError
 		switch {
 		case err == nil:
-			if first != nil {
-				a.note("berth: the model does not run with open dimensions of 1; they were taken as --shape %s", shapesText(shapes, open, " --shape "))
+			if len(open) > 0 {
+				a.note("berth: dimensions of the inputs are open; they were taken as --shape %s", shapesText(shapes, open, " --shape "))
 			}
 			return nil
 		case ctx.Err() != nil || !errors.As(err, &at) || errors.Is(err, ops.ErrUnsupported) || len(open) == 0:
@@ -60,7 +71,7 @@ func (a *app) withOpenSizes(ctx context.Context, m *berth.Model, have map[string
 // dimensions stay 1: those that come first, and their symbol wherever it stands.
 // What is given stays. With lastOnly, only the last dimension of each input grows.
 func (a *app) growOpen(m *berth.Model, shapes map[string][]int, have map[string]ndarray.Value, size int, lastOnly bool) (open []string) {
-	batch := map[string]bool{}
+	batch, dims := map[string]bool{}, a.boundDims(m, have)
 	for _, in := range m.Inputs() {
 		if len(in.Type.Shape) > 1 {
 			if s, ok := in.Type.Shape[0].SymbolName(); ok {
@@ -73,7 +84,7 @@ func (a *app) growOpen(m *berth.Model, shapes map[string][]int, have map[string]
 		if have[in.Name] != nil || a.shapes[in.Name] != nil || in.Type.Rank() != len(shape) {
 			continue
 		}
-		t := in.Type.Bind(a.dims)
+		t := in.Type.Bind(dims)
 		for i, d := range t.Shape {
 			if _, ok := d.Const(); ok {
 				continue
@@ -102,4 +113,91 @@ func shapesText(shapes map[string][]int, names []string, between string) string 
 // allShapesText prints all shapes in the order of the names.
 func allShapesText(shapes map[string][]int) string {
 	return shapesText(shapes, slices.Sorted(maps.Keys(shapes)), " ")
+}
+
+// sizeCase is one choice of sizes for what is open, with inputs.
+type sizeCase struct {
+	shapes map[string][]int
+	in     map[string]ndarray.Value
+}
+
+// realisticSizes lists the cases that two models are compared with: one if nothing is open. Inputs that can not be made
+// leave a case out.
+func (a *app) realisticSizes(m *berth.Model, have map[string]ndarray.Value) (cases []sizeCase) {
+	multiple, window := spans(m.Graph())
+	dims := a.boundDims(m, have)
+	for k := range 3 {
+		shapes := a.bindShapes(m, have)
+		symbols := map[string]int{}
+		open := false
+		for _, in := range m.Inputs() {
+			if have[in.Name] != nil || a.shapes[in.Name] != nil || in.Type.Rank() != len(shapes[in.Name]) {
+				continue
+			}
+			t := in.Type.Bind(dims)
+			for i, d := range t.Shape {
+				if _, known := d.Const(); known {
+					continue
+				}
+				open = true
+				s, named := d.SymbolName()
+				n := realisticSize(in.Type, s, i, k, multiple, window)
+				if old, seen := symbols[s]; named && seen {
+					n = old
+				}
+				shapes[in.Name][i], symbols[s] = n, n
+			}
+		}
+		in, err := a.randomInputs(m, shapes, have)
+		if err != nil {
+			continue
+		}
+		if cases = append(cases, sizeCase{shapes, in}); !open {
+			break
+		}
+	}
+	return cases
+}
+
+// realisticSize is the size of dimension i, called s, in case k.
+func realisticSize(t ssa.Type, s string, i, k, multiple, window int) int {
+	has := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(strings.ToLower(s), p) })
+	}
+	up := func(n int) int { return (max(n, 2*window) + multiple - 1) / multiple * multiple }
+	image := t.Rank() == 4 && !has("seq", "time", "len", "past", "cache")
+	switch {
+	case has("past", "cache"):
+		return []int{5, 9, 1}[k]
+	case has("batch") || i == 0 && t.Rank() > 1 || slices.Contains([]string{"n", "b"}, strings.ToLower(s)):
+		return []int{1, 2, 3}[k]
+	case image && i == 1 && !has("height", "width"):
+		return []int{3, 1, 4}[k]
+	case image && i == 3 || has("width"):
+		return up([]int{64, 128, 224}[k])
+	case image || has("height"):
+		return up([]int{64, 96, 160}[k])
+	}
+	return up([]int{16, 33, 64}[k])
+}
+
+// spans returns the largest product of strides along a path, at most 64, and the largest window, of convolutions and pools.
+func spans(g *ssa.Graph) (multiple, window int) {
+	multiple, window = 1, 1
+	strides := map[*ssa.Value]int{}
+	for _, n := range g.Nodes {
+		most := 1
+		for _, v := range n.In {
+			most = max(most, strides[v])
+		}
+		if n.Op == "Conv" || strings.HasSuffix(n.Op, "Pool") {
+			most *= int(slices.Max(append(slices.Clone(ops.Ints(n, "strides")), 1)))
+			window = max(window, int(slices.Max(append(slices.Clone(ops.Ints(n, "kernel_shape")), 1))))
+		}
+		for _, v := range n.Out {
+			strides[v] = min(most, 64)
+		}
+		multiple = max(multiple, min(most, 64))
+	}
+	return multiple, window
 }

@@ -1,19 +1,20 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/ndarray"
 )
 
 // defaultModel is what the main command works on when no model is named.
@@ -22,9 +23,10 @@ const defaultModel = "builtin:mobilenetv2"
 type optimizeFlags struct {
 	output    string
 	noVerify  bool
+	unchecked bool // write although there was nothing to compare
 	noCompare bool
 	noPlan    bool
-	external  int64
+	external  sizeFlag
 	keepIO    bool
 	unroll    bool
 	maxOpset  int
@@ -35,10 +37,12 @@ func (a *app) optimizeCmd() *cobra.Command {
 	var f optimizeFlags
 	c := &cobra.Command{Use: "optimize [MODEL] [-o OUT]", Short: "Rewrite, plan, verify and write a model; compare planners",
 		Long: "Optimize rewrites a model to fewer, equivalent standard ONNX operators, plans its memory,\n" +
-			"checks that the result computes the same on random or given inputs, writes it, and prints\n" +
-			"what changed and the peak memory under every planner. Without MODEL it works on\n" + defaultModel + ". Without -o the result is written to NAME.opt.onnx in the current folder.\n" +
+			"writes the result, reads it back, checks that other tools can read it, too, and that it computes\n" +
+			"the same on random or given inputs, and prints what changed and the peak memory under every planner. Without MODEL it works on\n" + defaultModel + ". Without -o the result is written to NAME.opt.onnx in the current folder.\n" +
 			"--shape and --dim are fixed in the result, too. If all shapes are known, the file keeps its memory plan.\n" +
-			"If the outputs differ, nothing is written and the exit code is 3.",
+			"Dimensions that stay open are tried with several sizes. If the outputs differ, if the model or the given\n" +
+			"inputs can not be run (--allow-unverified), or if other tools would refuse the result, nothing is written\n" +
+			"at OUT and the exit code is 3.",
 		Example: "  berth optimize model.onnx -o model.opt.onnx\n  berth optimize model.onnx -o fixed.onnx --shape x=1x3x224x224\n" +
 			"  berth optimize model.onnx -o model.opt.onnx --data test_data_set_0",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -52,15 +56,16 @@ func (a *app) optimizeCmd() *cobra.Command {
 			if len(args) == 1 {
 				model = args[0]
 			}
-			return about(model, a.optimize(c.Context(), model, f))
+			return atModel(model, a.optimize(c.Context(), model, f))
 		}}
 	c.Flags().StringVarP(&f.output, "output", "o", "", "file to write")
 	c.Flags().BoolVar(&f.noVerify, "no-verify", false, "do not compare outputs before writing")
+	c.Flags().BoolVar(&f.unchecked, "allow-unverified", false, "write the result although the model can not be run, so that no outputs can be compared")
 	c.Flags().BoolVar(&f.noCompare, "no-compare", false, "do not print the table of planners")
 	c.Flags().BoolVar(&f.noPlan, "no-plan", false, "do not keep the memory plan in the file")
 	c.Flags().BoolVar(&f.unroll, "unroll-loops", false, "write out loops of a known number of iterations, up to 64")
-	c.Flags().IntVar(&f.maxOpset, "max-opset", 0, "operator set that new nodes may need (default: the model's own)")
-	c.Flags().Int64Var(&f.external, "save-external", 0, "write weights of at least this many bytes to OUT.data (OUT.1.data where the model that is replaced reads that one)")
+	c.Flags().IntVar(&f.maxOpset, "max-opset", 0, "newest operator set that the result may import (default: the model's own)")
+	c.Flags().Var(&f.external, "save-external", "write weights of at least this size (bytes, or 1MB, 64KiB, …) to OUT.HASH.data, named by its content")
 	c.Flags().BoolVar(&f.keepIO, "keep-io", false, "keep the declared input and output types although shapes are fixed inside")
 	toleranceFlags(c, &f.tolerance, 1e-4, " of the check")
 	a.dataFlag(c)
@@ -69,15 +74,22 @@ func (a *app) optimizeCmd() *cobra.Command {
 
 // optimizeJSON is the object printed with --json.
 type optimizeJSON struct {
-	Model    string           `json:"model"`
-	Output   string           `json:"output"` // "" if nothing was written
-	Before   statsJSON        `json:"before"`
-	After    statsJSON        `json:"after"`
-	Shapes   map[string][]int `json:"shapes,omitempty"` // of the inputs that FLOPs, arenas and check are for
-	Verified bool             `json:"verified"`
-	MaxDiff  float64          `json:"max_abs_diff"`
-	Note     string           `json:"note,omitempty"`
-	Planners planRows         `json:"planners,omitempty"`
+	Model  string           `json:"model"`
+	Output string           `json:"output"` // "" if nothing was written
+	Data   []string         `json:"data_files,omitempty"`
+	Before statsJSON        `json:"before"`
+	After  statsJSON        `json:"after"`
+	Shapes map[string][]int `json:"shapes,omitempty"` // of the inputs that FLOPs and arenas are for
+
+	Tried    []map[string][]int `json:"tried,omitempty"` // shapes of the inputs that outputs were compared for, where some are open
+	NaN      int                `json:"nan"`             // elements of the original's outputs that are NaN, the same ones in the result's
+	Inf      int                `json:"inf"`             // the same for infinities
+	Elements int                `json:"elements"`        // of all outputs compared
+	Verified bool               `json:"verified"`
+	MaxDiff  float64            `json:"max_abs_diff"`
+	Note     string             `json:"note,omitempty"`
+	failure  error              // of the optimized model's run
+	Planners planRows           `json:"planners,omitempty"`
 }
 
 type statsJSON struct {
@@ -91,11 +103,8 @@ type statsJSON struct {
 
 func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error {
 	output := outputName(model, f.output)
-	files := []string{output}
-	if f.external > 0 {
-		files = append(files, berth.DataFiles(output)...)
-	}
-	opts, err := a.options(files...)
+	a.replaces = output
+	opts, err := a.options(output)
 	if err != nil {
 		return err
 	}
@@ -106,38 +115,18 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 		return usagef("--max-opset %d: want an operator set, such as 20", f.maxOpset)
 	}
 	opts = append(opts, berth.WithMaxOpset(f.maxOpset))
-	m, have, err := a.load(model)
+	m, have, err := a.load(model, false)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	opt, rep, err := m.Optimize(ctx, opts...)
+	res := optimizeJSON{Model: model, Output: output}
+	twin, done, err := a.rewrite(ctx, m, have, opts, &res, f)
 	if err != nil {
 		return err
 	}
-	if f.keepIO {
-		opt.KeepPorts(m)
-	}
-	res := optimizeJSON{Model: model, Output: output, Before: statsOf(rep.Before), After: statsOf(rep.After)}
-	v := verification{a: a, m: m, opt: opt, have: have, f: f, res: &res}
-	if err := v.run(ctx); err != nil {
-		return err
-	}
-	if err := a.verdict(&res, f); err != nil {
-		return err
-	}
-	metadata, err := a.metadata(ctx, opt, f)
-	if err != nil {
-		return err
-	}
-	if err := opt.Save(res.Output, berth.SaveOptions{External: f.external, Metadata: metadata}); err != nil {
-		return err
-	}
-	if res.Before.FileBytes, err = sizeBefore(model, m); err != nil {
-		return err
-	}
-	res.After.FileBytes = fileSize(res.Output)
-	if err := a.arenas(ctx, m, opt, &res, f); err != nil {
+	defer done()
+	if err := a.arenas(ctx, m, twin, &res, f); err != nil {
 		a.note("berth: %s is complete; the comparison of planners is not", res.Output)
 		return err
 	}
@@ -146,6 +135,96 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 	}
 	a.printOptimize(res)
 	return nil
+}
+
+// rewrite optimizes the model, verifies a copy of the result, and writes the result. The copy stays open until done.
+func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarray.Value, opts []berth.Option, res *optimizeJSON, f optimizeFlags) (twin *berth.Model, done func(), err error) {
+	bar := a.newProgress(3)
+	defer bar.done()
+	bar.step("rewriting")
+	opt, rep, err := m.Optimize(ctx, opts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.unroll && !unrolled(rep) {
+		a.note("berth: warning: --unroll-loops: no loop has a known number of iterations from 2 to 64 and few enough nodes")
+	}
+	if f.keepIO {
+		opt.KeepPorts(m)
+	}
+	save := berth.SaveOptions{External: int64(f.external)}
+	if save.Metadata, err = a.metadata(ctx, opt, f); err != nil {
+		return nil, nil, err
+	}
+	bar.step("writing a copy and reading it back")
+	if twin, done, err = a.readBack(opt, save, f); err != nil {
+		return nil, nil, err
+	}
+	res.Before, res.After = statsOf(m.Contents()), statsOf(twin.Contents())
+	if res.Before.FileBytes, err = sizeBefore(res.Model, m); err == nil {
+		bar.step("comparing outputs")
+		v := verification{a: a, m: m, opt: twin, have: have, f: f, res: res}
+		err = v.run(ctx)
+	}
+	if err == nil {
+		err = a.verdict(res, f)
+	}
+	if err == nil {
+		err = opt.Save(res.Output, save)
+	}
+	if err != nil {
+		done()
+		return nil, nil, err
+	}
+	res.After.FileBytes, res.Data = fileSize(res.Output), berth.DataFiles(res.Output)
+	return twin, done, nil
+}
+
+// unrolled reports whether a pass has unrolled a loop.
+func unrolled(rep *berth.OptimizeReport) bool {
+	return slices.ContainsFunc(rep.Passes, func(p berth.PassStat) bool { return p.Pass == "unroll" && p.Patches > 0 })
+}
+
+// readBack writes the optimized model to a temporary folder and opens it: what is verified is the file. Saving the model
+// once more gives the same bytes but for the name of the data file. done closes the copy and removes it. The error of a
+// file that other tools refuse has exit code 3.
+func (a *app) readBack(opt *berth.Model, save berth.SaveOptions, f optimizeFlags) (*berth.Model, func(), error) {
+	dir, err := os.MkdirTemp("", "berth-*")
+	if err != nil {
+		return nil, nil, err
+	}
+	path := filepath.Join(dir, "model.onnx")
+	twin, err := a.twin(opt, path, save, f)
+	if err != nil {
+		os.RemoveAll(dir)
+		return nil, nil, err
+	}
+	return twin, func() { twin.Close(); os.RemoveAll(dir) }, nil
+}
+
+// twin writes the optimized model to a path, opens it, and checks what does not depend on inputs.
+func (a *app) twin(opt *berth.Model, path string, save berth.SaveOptions, f optimizeFlags) (*berth.Model, error) {
+	if err := opt.Save(path, save); err != nil {
+		return nil, err
+	}
+	twin, err := berth.Open(path, a.openOptions()...)
+	if err != nil {
+		return nil, differs(fmt.Errorf("other tools would refuse the result, as berth does: %w; nothing was written", err))
+	}
+	err = twin.CheckPortable()
+	if err != nil {
+		err = differs(fmt.Errorf("other tools would refuse the result, since they infer branches that never run: %w; nothing was written; leave the shapes of inputs open", err))
+	}
+	for _, o := range twin.Metadata().Opsets {
+		if o.Domain == "" && f.maxOpset > 0 && o.Version > f.maxOpset {
+			err = &exitError{exitModel, fmt.Errorf("the result needs operator set %d, --max-opset is %d; nothing was written", o.Version, f.maxOpset)}
+		}
+	}
+	if err != nil {
+		twin.Close()
+		return nil, err
+	}
+	return twin, nil
 }
 
 // metadata is what the file says about its making. A model whose shapes are all
@@ -174,14 +253,19 @@ func (a *app) metadata(ctx context.Context, opt *berth.Model, f optimizeFlags) (
 	return meta, nil
 }
 
-// verdict turns a difference into exit code 3 before anything is written.
+// verdict turns a difference, and a model that could not be run, into exit code 3 before anything is written.
 func (a *app) verdict(res *optimizeJSON, f optimizeFlags) error {
+	reason := fmt.Errorf("%s: the optimized model's outputs differ (largest difference %.3g); nothing was written", res.Model, res.MaxDiff)
 	switch {
 	case f.noVerify || res.Verified:
 		return nil
-	case res.Note != "":
+	case res.failure != nil:
+		reason = fmt.Errorf("%s: the optimized model fails: %w; nothing was written", res.Model, res.failure)
+	case res.Note != "" && f.unchecked:
 		a.note("berth: warning: not verified: %s", res.Note)
 		return nil
+	case res.Note != "":
+		reason = fmt.Errorf("%s: not verified: %s; nothing was written (--allow-unverified writes it all the same)", res.Model, res.Note)
 	}
 	if a.json {
 		out := *res
@@ -190,7 +274,7 @@ func (a *app) verdict(res *optimizeJSON, f optimizeFlags) error {
 			return err
 		}
 	}
-	return differs(fmt.Errorf("%s: the optimized model's outputs differ (largest difference %.3g); nothing was written", res.Model, res.MaxDiff))
+	return differs(reason)
 }
 
 func outputName(model, out string) string {
@@ -206,8 +290,7 @@ func outputName(model, out string) string {
 	return strings.TrimSuffix(base, ".onnx") + ".opt.onnx"
 }
 
-// fileSize is the size of a model file and the data file that berth writes
-// beside it, 0 if there is none.
+// fileSize is the size of a model file and of the files with its weights, 0 if there is none.
 func fileSize(path string) int64 {
 	var n int64
 	for _, p := range append(berth.DataFiles(path), path) {
@@ -254,7 +337,7 @@ func (a *app) arenas(ctx context.Context, m, opt *berth.Model, res *optimizeJSON
 		if g, err := x.m.Folded(ctx, bind...); err == nil {
 			x.s.FLOPs = berth.StatsOf(g).FLOPs
 		}
-		if row, ok := planOf(ctx, x.m, cmp.Or(a.planner, berth.DefaultPlanner()), "file", bind); ok {
+		if row, ok := a.planOf(ctx, x.m, bind); ok {
 			x.s.ArenaBytes, x.s.PeakBytes = row.ArenaBytes, row.ArenaBytes+x.s.WeightBytes
 		}
 	}
@@ -276,7 +359,7 @@ func (a *app) arenas(ctx context.Context, m, opt *berth.Model, res *optimizeJSON
 }
 
 func (a *app) printOptimize(res optimizeJSON) {
-	t := newTable(a.out, res.Model, "before", "after", "")
+	t := newTable(a.out, filepath.Base(res.Model), "before", "after", "")
 	alignRight(t, 2, 3, 4)
 	row := func(name string, x, y int64, show func(int64) string) {
 		change := ""
@@ -292,19 +375,34 @@ func (a *app) printOptimize(res optimizeJSON) {
 	row("activation arena", res.Before.ArenaBytes, res.After.ArenaBytes, bytesText)
 	row("weights + arena", res.Before.PeakBytes, res.After.PeakBytes, bytesText)
 	t.Render()
-	fmt.Fprintf(a.out, "\ninputs:   %s\n", allShapesText(res.Shapes))
+	fmt.Fprintf(a.out, "\ninputs:   %s\n", res.inputsText())
+	if res.NaN+res.Inf > 0 {
+		fmt.Fprintf(a.out, "outputs:  %d of %d elements are NaN, %d infinite\n", res.NaN, res.Elements, res.Inf)
+	}
+	written := strings.Join(append([]string{res.Output}, res.Data...), " and ")
 	switch {
 	case res.Verified && res.Note != "":
-		fmt.Fprintf(a.out, "verified: %s\nwritten:  %s\n", res.Note, res.Output)
+		fmt.Fprintf(a.out, "verified: %s\nwritten:  %s\n", res.Note, written)
 	case res.Verified:
-		fmt.Fprintf(a.out, "verified: same outputs, largest difference %.3g\nwritten:  %s\n", res.MaxDiff, res.Output)
+		fmt.Fprintf(a.out, "verified: same outputs, largest difference %.3g\nwritten:  %s\n", res.MaxDiff, written)
 	default:
-		fmt.Fprintf(a.out, "written:  %s (not verified)\n", res.Output)
+		fmt.Fprintf(a.out, "written:  %s (not verified)\n", written)
 	}
 	if len(res.Planners) > 0 {
 		fmt.Fprintln(a.out, "\npeak memory of the optimized model, by planner:")
 		res.Planners.print(a.out, shown{budget: defaultBudget})
 	}
+}
+
+// inputsText lists the shapes of the inputs for which outputs were compared, those of the table first.
+func (res *optimizeJSON) inputsText() string {
+	texts := []string{allShapesText(res.Shapes)}
+	for _, shapes := range res.Tried {
+		if text := allShapesText(shapes); !slices.Contains(texts, text) {
+			texts = append(texts, text)
+		}
+	}
+	return strings.Join(texts, "; ")
 }
 
 func dash(n int64, show func(int64) string) string {

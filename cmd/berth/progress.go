@@ -4,24 +4,35 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 )
 
-// progress is a bar on a terminal and nothing elsewhere.
+// progressAfter is how long a command is silent where standard error is no terminal, and then how often it speaks at most.
+var progressAfter = 2 * time.Second
+
+// progress says what a long command is doing: a bar on a terminal, elsewhere a line now and then once the command takes
+// long. With --json or NO_COLOR there is no bar, with --json no line either.
 type progress struct {
 	p    *mpb.Progress
 	bar  *mpb.Bar
 	now  atomic.Pointer[string]
 	once sync.Once
 	busy bool
+	stop chan struct{} // of the goroutine that prints lines; nil without one
 }
 
 // newProgress starts a bar of total steps on standard error.
 func (a *app) newProgress(total int) *progress {
 	pr := &progress{}
-	if !terminal(a.errOut) || os.Getenv("NO_COLOR") != "" || a.json {
+	if a.json {
+		return pr
+	}
+	if !terminal(a.errOut) || os.Getenv("NO_COLOR") != "" {
+		pr.stop = make(chan struct{})
+		go pr.speak(a, time.NewTicker(progressAfter))
 		return pr
 	}
 	pr.p = mpb.New(mpb.WithOutput(a.errOut), mpb.WithWidth(32))
@@ -36,12 +47,29 @@ func (a *app) newProgress(total int) *progress {
 	return pr
 }
 
+// speak prints what is being done, each thing once.
+func (p *progress) speak(a *app, tick *time.Ticker) {
+	defer tick.Stop()
+	var last *string
+	for {
+		select {
+		case <-p.stop:
+			return
+		case <-tick.C:
+			if s := p.now.Load(); s != last {
+				a.note("berth: %s …", *s)
+				last = s
+			}
+		}
+	}
+}
+
 // step says what is being done now; what was before is finished.
 func (p *progress) step(doing string) {
+	p.now.Store(&doing)
 	if p.bar == nil {
 		return
 	}
-	p.now.Store(&doing)
 	if p.busy {
 		p.bar.Increment()
 	}
@@ -51,6 +79,9 @@ func (p *progress) step(doing string) {
 // done takes the bar away. It may be called twice.
 func (p *progress) done() {
 	p.once.Do(func() {
+		if p.stop != nil {
+			close(p.stop)
+		}
 		if p.bar != nil {
 			p.bar.Abort(true)
 			p.p.Wait()

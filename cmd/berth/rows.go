@@ -60,7 +60,7 @@ var columns = []column{
 	{head: "arena", at: 4, text: func(r *planRow) string { return bytesText(r.ArenaBytes) }, right: true},
 	{key: "scratch_bytes", value: func(r *planRow) any { return r.Scratch }},
 	{key: "lower_bound_bytes", value: func(r *planRow) any { return r.LowerBound },
-		head: "over bound", at: 6, text: func(r *planRow) string { return gapText(r.ArenaBytes, r.LowerBound) }, right: true},
+		head: "over bound", at: 6, text: func(r *planRow) string { return r.gapText(r.LowerBound) }, right: true},
 	{key: "proven", value: func(r *planRow) any { return r.Proven }, head: "proven", at: 8, text: func(r *planRow) string { return word(r.Proven, "optimal", "") }},
 	{key: "plan_ns", value: func(r *planRow) any { return r.PlanNanos }, head: "plan time", at: 10, text: func(r *planRow) string { return durationText(r.PlanNanos) }, right: true},
 	{key: "loop_copy_bytes_per_iteration", value: func(r *planRow) any { return r.LoopCopyBytes },
@@ -82,13 +82,13 @@ var columns = []column{
 	{key: "unsound", value: func(r *planRow) any { return r.Unsound }, some: true},
 	{key: "plan_by", value: func(r *planRow) any { return r.By }},
 	{key: "order_bound_bytes", value: func(r *planRow) any { return r.OrderBound },
-		head: "over all orders", at: 7, text: func(r *planRow) string { return gapText(r.ArenaBytes, r.OrderBound) }, right: true, shown: func(s shown) bool { return s.ordered }},
+		head: "over all orders", at: 7, text: func(r *planRow) string { return r.gapText(r.OrderBound) }, right: true, shown: func(s shown) bool { return s.ordered }},
 	{key: "fits", value: func(r *planRow) any { return r.fits() },
 		head: "fits", at: 9, text: func(r *planRow) string { return word(r.Fits != nil && *r.Fits, "yes", "no") }, shown: func(s shown) bool { return s.capacity }},
 	{head: "note", at: 15, text: noteText, failed: true},
 }
 
-// shown says which columns and notes a table has beside the usual ones.
+// shown selects the columns and notes of a table beyond the usual ones.
 type shown struct {
 	instance bool // no order, nothing in place, no loops
 	inPlace  bool
@@ -134,7 +134,7 @@ func (r planRow) MarshalJSON() ([]byte, error) {
 }
 
 // csv prints the fields of the JSON form, one row per plan.
-func (rows planRows) csv(out io.Writer, model string) error {
+func (rows planRows) csv(out io.Writer, from *origin) error {
 	w := csv.NewWriter(out)
 	header := []string{"model"}
 	for _, c := range columns {
@@ -142,9 +142,9 @@ func (rows planRows) csv(out io.Writer, model string) error {
 			header = append(header, c.key)
 		}
 	}
-	_ = w.Write(header) // w keeps the first error
+	_ = w.Write(append(header, originFields...)) // w keeps the first error
 	for i := range rows {
-		line := []string{model}
+		line := []string{from.Model}
 		for _, c := range columns {
 			if c.key == "" {
 				continue
@@ -155,7 +155,7 @@ func (rows planRows) csv(out io.Writer, model string) error {
 				line = append(line, "")
 			}
 		}
-		_ = w.Write(line)
+		_ = w.Write(append(line, from.values()...))
 	}
 	w.Flush()
 	return w.Error()
@@ -195,7 +195,7 @@ func (c *column) cell(r *planRow) string {
 	return c.text(r)
 }
 
-// print prints the table for people, and what is to say about it.
+// print prints the table for people and explains it.
 func (rows planRows) print(w io.Writer, s shown) {
 	rows.table(w, s).Render()
 	dynamic, cut := 0, false
@@ -213,7 +213,7 @@ func (rows planRows) print(w io.Writer, s shown) {
 		fmt.Fprintln(w, "The nodes are in an order that needs less than the file's; --schedule file plans that one, --schedule all every order.")
 	}
 	if cut {
-		fmt.Fprintf(w, "cut: the planner was not done after %v (--budget); its best plan by then, judged like the others.\n", s.budget)
+		fmt.Fprintf(w, "cut: the planner was not done after %v (--budget); the best plan found until then, verified like the others.\n", s.budget)
 	}
 	if s.run {
 		fmt.Fprintln(w, "program: the arena of the compiled program, operators fused, kernels' workspace included; written: how far one run wrote into it.")
@@ -240,18 +240,18 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// gapText is how far an arena is above the bound, if there is one.
-func gapText(arena, bound int64) string {
-	if bound <= 0 {
+// gapText is how far the arena is above a bound, if there is one and no value is left out.
+func (r *planRow) gapText(bound int64) string {
+	if bound <= 0 || r.Dynamic > 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.2f%%", 100*float64(arena-bound)/float64(bound))
+	return fmt.Sprintf("%.2f%%", 100*float64(r.ArenaBytes-bound)/float64(bound))
 }
 
 func plain(n int64) string { return fmt.Sprint(n) }
 
-// noteText is what is to say about a row beside its figures: errors, that a planner was cut and whose plan it gave then,
-// what a rule's plan loses, how the run ended.
+// noteText lists remarks on a row: errors, that a planner was stopped early and which planner its plan is from, the value
+// that a rule's plan overwrites, the outcome of the run.
 func noteText(r *planRow) string {
 	cut, unsound := "", ""
 	if r.Cut {

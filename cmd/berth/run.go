@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"math"
@@ -20,18 +21,32 @@ import (
 type runFlags struct {
 	inputs    []string
 	outputDir string
+	images    imageFlags
+	top       int
 }
 
 func (a *app) runCmd() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{Use: "run MODEL", Short: "Run one inference", Args: exactArgs(1, "one model"),
-		Long: "Run takes inputs from --data, from files (.npy, .npz, .pb, .png, .jpg, .gif, .bmp) or random by --seed,\n" +
+		Long: "Run takes inputs from --data, from files (.npy, .npz, .pb, .wav, .png, .jpg, .gif, .bmp) or random by --seed,\n" +
 			"prints a summary of every output and, with --output-dir, writes each as .npy.\n" +
-			"An image becomes float32 in the input's layout (N,3,H,W or N,H,W,3, or one channel), scaled to 0…1 and\nresized to the input's height and width.",
-		Example: "  berth run model.onnx --input x=cat.png --output-dir out\n  berth run model.onnx --data test_data_set_0",
-		RunE:    func(c *cobra.Command, args []string) error { return about(args[0], a.runOnce(c.Context(), args[0], f)) }}
+			"An image takes the input's layout (N,3,H,W or N,H,W,3, or one channel) and is resized to its height and width;\n" +
+			"elements are (value from 0 to 255 * scale - mean) / std. Sound is the mean of its channels, from -1 to 1.",
+		Example: "  berth run model.onnx --input x=x.npy --output-dir out\n  berth run model.onnx --data test_data_set_0\n" +
+			"  berth run classifier.onnx --image cat.png --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --top 5",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := f.images.check(c, f.inputs); err != nil {
+				return err
+			}
+			if f.top < 0 || c.Flags().Changed("top") && f.top == 0 {
+				return usagef("--top must be at least 1")
+			}
+			return atModel(args[0], a.runOnce(c.Context(), args[0], f))
+		}}
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "NAME=FILE (repeatable)")
 	c.Flags().StringVar(&f.outputDir, "output-dir", "", "write outputs as .npy into this folder")
+	c.Flags().IntVar(&f.top, "top", 0, "list the largest elements of outputs, so many along the last axis")
+	f.images.add(c)
 	a.dataFlag(c)
 	return c
 }
@@ -41,12 +56,26 @@ type outputJSON struct {
 	Name  string    `json:"name"`
 	Type  string    `json:"type"`
 	Shape []int     `json:"shape"`
-	Min   float64   `json:"min"`
-	Max   float64   `json:"max"`
-	Mean  float64   `json:"mean"`
-	First []float64 `json:"first"`
+	Min   number    `json:"min"` // of the finite elements, like Max and Mean; null without any
+	Max   number    `json:"max"`
+	Mean  number    `json:"mean"`
+	NaN   int       `json:"nan"` // elements that are NaN
+	Inf   int       `json:"inf"` // elements that are infinite
+	First []number  `json:"first"`
 	File  string    `json:"file,omitempty"`
 	Text  string    `json:"text,omitempty"` // of outputs that are no numbers
+	Top   []topJSON `json:"top,omitempty"`  // with --top
+}
+
+// number is null in JSON where it is NaN or infinite.
+type number float64
+
+// MarshalJSON writes the number or null.
+func (x number) MarshalJSON() ([]byte, error) {
+	if math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) {
+		return []byte("null"), nil
+	}
+	return json.Marshal(float64(x))
 }
 
 func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
@@ -54,18 +83,19 @@ func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
 	if err != nil {
 		return err
 	}
-	m, have, err := a.load(model)
+	m, have, err := a.load(model, false)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	for _, s := range f.inputs {
-		if err := a.readInput(m, s, have); err != nil {
-			return err
-		}
+	if err := a.readInputs(m, f, have); err != nil {
+		return err
+	}
+	if err := a.checkGiven(have); err != nil {
+		return err
 	}
 	if f.outputDir != "" {
-		if err := checkOutputs(f.outputDir, m); err != nil {
+		if err := prepareOutputs(f.outputDir, m); err != nil {
 			return err
 		}
 	}
@@ -78,27 +108,59 @@ func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
 		return err
 	}
 	var outs []outputJSON
-	for _, p := range m.Outputs() {
+	names := fileNames(m)
+	for i, p := range m.Outputs() {
 		o := summarize(p.Name, got[p.Name])
+		if arr, ok := got[p.Name].(*ndarray.Array); ok && f.top > 0 {
+			o.Top = largest(arr, f.top)
+		}
 		if f.outputDir != "" {
-			if o.File, err = writeOutput(f.outputDir, p.Name, got[p.Name]); err != nil {
+			if o.File, err = writeOutput(f.outputDir, names[i], got[p.Name]); err != nil {
 				return err
 			}
 		}
 		outs = append(outs, o)
 	}
-	if a.json {
-		return a.printJSON(map[string]any{"model": model, "outputs": outs})
+	return a.printRun(model, outs, f.top > 0)
+}
+
+// readInputs reads the files of --image and --input.
+func (a *app) readInputs(m *berth.Model, f runFlags, in map[string]ndarray.Value) error {
+	images, err := f.images.inputs(m)
+	if err != nil {
+		return err
 	}
-	t := newTable(a.out, "output", "type", "min", "max", "mean", "first values")
-	for _, o := range outs {
-		t.AppendRow([]any{o.Name, fmt.Sprintf("%s%v", o.Type, o.Shape), short(o.Min), short(o.Max), short(o.Mean), firstText(o)})
+	given := map[string]bool{}
+	for _, spec := range append(images, f.inputs...) {
+		if name, _, ok := splitInput(m, spec); ok && given[name] {
+			return usagef("input %q is given twice", name)
+		} else if ok {
+			given[name] = true
+		}
+		if err := a.readInput(m, spec, &f.images, in); err != nil {
+			return err
+		}
 	}
-	t.Render()
 	return nil
 }
 
-func short(v float64) string { return fmt.Sprintf("%.5g", v) }
+// printRun prints the outputs of a run, and their largest elements.
+func (a *app) printRun(model string, outs []outputJSON, top bool) error {
+	if a.json {
+		return a.printJSON(map[string]any{"model": model, "outputs": outs})
+	}
+	t := newTable(a.out, "output", "type", "min", "max", "mean", "NaN", "Inf", "first values")
+	for _, o := range outs {
+		t.AppendRow([]any{o.Name, fmt.Sprintf("%s%v", o.Type, o.Shape), short(o.Min), short(o.Max), short(o.Mean), o.NaN, o.Inf, firstText(o)})
+	}
+	t.Render()
+	if top {
+		a.printTop(outs)
+	}
+	return nil
+}
+
+func short(v number) string { return fmt.Sprintf("%.5g", float64(v)) }
 
 func firstText(o outputJSON) string {
 	if o.Text != "" {
@@ -111,10 +173,10 @@ func firstText(o outputJSON) string {
 	return strings.Join(parts, " ")
 }
 
-// summarize describes an output in a line. Infinities and NaN are left out of
-// the JSON figures, which can not hold them.
+// summarize describes an output in a line.
 func summarize(name string, v ndarray.Value) outputJSON {
-	o := outputJSON{Name: name, Shape: []int{}, First: []float64{}}
+	none := number(math.NaN())
+	o := outputJSON{Name: name, Shape: []int{}, First: []number{}, Min: none, Max: none, Mean: none}
 	arr, ok := v.(*ndarray.Array)
 	if !ok {
 		o.Type, o.Text = "value", fmt.Sprintf("%T", v)
@@ -125,35 +187,37 @@ func summarize(name string, v ndarray.Value) outputJSON {
 		o.Text = fmt.Sprintf("%q", arr.Str[:min(len(arr.Str), 4)])
 		return o
 	}
+	o.NaN, o.Inf = nonFinite(arr)
 	n, sum := 0, 0.0
 	for i := range arr.Len() {
 		x := arr.Float(i)
+		if len(o.First) < 6 {
+			o.First = append(o.First, number(x))
+		}
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			continue
 		}
 		if n == 0 {
-			o.Min, o.Max = x, x
+			o.Min, o.Max = number(x), number(x)
 		}
-		o.Min, o.Max = min(o.Min, x), max(o.Max, x)
+		o.Min, o.Max = min(o.Min, number(x)), max(o.Max, number(x))
 		sum += x
 		n++
-		if len(o.First) < 6 {
-			o.First = append(o.First, x)
-		}
 	}
 	if n > 0 {
-		o.Mean = sum / float64(n)
+		o.Mean = number(sum / float64(n))
 	}
 	return o
 }
 
-// checkOutputs makes the folder and reports what would keep an output from being written.
-func checkOutputs(dir string, m *berth.Model) error {
+// prepareOutputs makes the folder and reports what would keep an output from being written.
+func prepareOutputs(dir string, m *berth.Model) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, p := range m.Outputs() {
-		if err := safefile.Check(outputFile(dir, p.Name, p.Type.Kind == ssa.KindTensor && p.Type.DType != ndarray.String)); err != nil {
+	names := fileNames(m)
+	for i, p := range m.Outputs() {
+		if err := safefile.Check(outputFile(dir, names[i], p.Type.Kind == ssa.KindTensor && p.Type.DType != ndarray.String)); err != nil {
 			return err
 		}
 	}
@@ -162,13 +226,28 @@ func checkOutputs(dir string, m *berth.Model) error {
 
 // outputFile is the file of an output: .npy, or .txt where NumPy has no such type.
 func outputFile(dir, name string, numbers bool) string {
-	safe := strings.Map(func(r rune) rune {
-		if r == '/' || r == '\\' || r == ':' || r < ' ' {
-			return '_'
+	return filepath.Join(dir, name+word(numbers, ".npy", ".txt"))
+}
+
+// fileNames are the outputs' names as files can have them, all different, also where case does not count.
+func fileNames(m *berth.Model) []string {
+	taken := map[string]bool{}
+	var out []string
+	for _, p := range m.Outputs() {
+		safe := strings.Map(func(r rune) rune {
+			if strings.ContainsRune(`/\:*?"<>|`, r) || r < ' ' {
+				return '_'
+			}
+			return r
+		}, p.Name)
+		name := safe
+		for n := 2; taken[strings.ToLower(name)]; n++ {
+			name = fmt.Sprintf("%s_%d", safe, n)
 		}
-		return r
-	}, name)
-	return filepath.Join(dir, safe+word(numbers, ".npy", ".txt"))
+		taken[strings.ToLower(name)] = true
+		out = append(out, name)
+	}
+	return out
 }
 
 // writeOutput writes one output.
@@ -193,5 +272,5 @@ func inputPort(m *berth.Model, name string) (berth.Port, error) {
 		}
 		names = append(names, p.Name)
 	}
-	return berth.Port{}, usagef("there is no input %q; the inputs are %s", name, strings.Join(names, ", "))
+	return berth.Port{}, usagef("there is no input %q%s; the inputs are %s", name, didYouMean(name, names), strings.Join(names, ", "))
 }

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
+	"fmt"
 	"image"
 	"image/color"
 	"image/png"
@@ -15,11 +16,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/onnxexport"
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels"
 )
 
@@ -28,7 +31,7 @@ func TestRunJSON(t *testing.T) {
 	outs := m["outputs"].([]any)
 	require.Len(t, outs, 2)
 	for _, o := range outs {
-		hasFields(t, o.(map[string]any), "name", "type", "shape", "min", "max", "mean", "first")
+		hasFields(t, o.(map[string]any), "name", "type", "shape", "min", "max", "mean", "nan", "inf", "first")
 	}
 	y := outs[0].(map[string]any)
 	assert.Equal(t, "y", y["name"])
@@ -150,9 +153,9 @@ func TestRunImage(t *testing.T) {
 	path := writeTemp(t, t.TempDir(), "x.png", buf.Bytes())
 	ok(t, "run", "builtin:unet", "--input", "x="+path)
 
-	m, err := (&app{}).open("builtin:unet")
+	m, err := (&app{}).open("builtin:unet", false)
 	require.NoError(t, err)
-	v, err := readImage(path, m.Inputs()[0])
+	v, err := new(imageFlags).readImage(path, m.Inputs()[0].Type)
 	require.NoError(t, err)
 	arr := v.(*ndarray.Array)
 	assert.Equal(t, []int{1, 3, 64, 64}, arr.Shape)
@@ -170,4 +173,100 @@ func TestRunData(t *testing.T) {
 		ok(t, append(args, "--data", set)...)
 	}
 	fails(t, exitFailed, []string{"no such file"}, "run", model, "--data", filepath.Join(dir, "nothing"))
+}
+
+// picture writes an image whose pixels all have one colour.
+func picture(t *testing.T, w, h int, c color.Color) string {
+	t.Helper()
+	img := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for i := range w * h {
+		img.Set(i%w, i/w, c)
+	}
+	var buf bytes.Buffer
+	require.NoError(t, png.Encode(&buf, img))
+	return writeTemp(t, t.TempDir(), "x.png", buf.Bytes())
+}
+
+// passing writes a model that gives its inputs back.
+func passing(t *testing.T, inputs ...string) string {
+	t.Helper()
+	text, outs := "", ""
+	for i, in := range inputs {
+		text += fmt.Sprintf("in %%x%d: %s %%y%d = Identity(%%x%d) ", i, in, i, i)
+		outs += fmt.Sprintf(", %%y%d", i)
+	}
+	g, err := ssa.ParseGraph(`graph "g" { ` + text + " out " + outs[2:] + " }")
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	require.NoError(t, berth.FromModule(&ssa.Module{Graph: g, Opsets: []ssa.Opset{{Version: 20}}, IR: 9}).Save(path, berth.SaveOptions{}))
+	return path
+}
+
+// first is the first elements of the first output of a run.
+func first(t *testing.T, args ...string) []any {
+	t.Helper()
+	return object(t, ok(t, append([]string{"run", "--json"}, args...)...), "model", "outputs")["outputs"].([]any)[0].(map[string]any)["first"].([]any)
+}
+
+// TestRunImageFlags compares the first elements of an input with the formula.
+func TestRunImageFlags(t *testing.T) {
+	file := picture(t, 8, 4, color.NRGBA{255, 51, 0, 255})
+	chw, hwc := passing(t, "float32[1,3,8,8]"), passing(t, "uint8[N,4,8,3]")
+	assert.InDeltaSlice(t, []any{1.0, 1.0}, first(t, chw, "--image", file)[:2], 1e-6)
+	assert.InDelta(t, 0.0, first(t, chw, "--image", file, "--bgr")[0], 1e-6)
+	assert.InDelta(t, (1-0.485)/0.229, first(t, chw, "--image", "x0="+file, "--mean", "0.485,0.456,0.406", "--std", "0.229, 0.224, 0.225")[0], 1e-6)
+	assert.InDelta(t, (255-100)/2.0, first(t, chw, "--input", "x0="+file, "--scale", "1", "--mean", "100", "--std", "2")[0], 1e-6)
+	assert.InDelta(t, 114.0/255, first(t, chw, "--image", file, "--letterbox")[0], 1e-6)
+	assert.InDelta(t, 1.0, first(t, chw, "--image", file, "--crop")[0], 1e-6)
+	assert.Equal(t, []any{255.0, 51.0, 0.0}, first(t, hwc, "--image", file)[:3])
+	open := passing(t, "float32[1,3,H,W]")
+	assert.Contains(t, ok(t, "run", open, "--image", file), "float32[1 3 4 8]")
+	assert.Contains(t, ok(t, "run", open, "--image", file, "--shape", "x0=1x3x16x24"), "float32[1 3 16 24]")
+
+	two := passing(t, "float32[1,3,8,8]", "float32[1,3,8,8]")
+	assert.InDelta(t, 1.0, first(t, two, "--image", "x1="+file, "--image", "x0="+file)[0], 1e-6)
+	npy := writeTemp(t, t.TempDir(), "x.npy", npyBytes(t, ndarray.Must(ndarray.Float32, 1, 3, 8, 8)))
+	sound := passing(t, "float32[1,43844,1]")
+	for _, c := range []struct {
+		want []string
+		args []string
+		code int
+	}{
+		{[]string{"--mean", "--image FILE"}, []string{chw, "--mean", "0.5"}, exitUsage},
+		{[]string{"--letterbox"}, []string{chw, "--input", "x0=" + npy, "--letterbox"}, exitUsage},
+		{[]string{"--std", "numbers"}, []string{chw, "--image", file, "--std", "a,b"}, exitUsage},
+		{[]string{"2 numbers for 3 channels"}, []string{chw, "--image", file, "--std", "1,2"}, exitFailed},
+		{[]string{"not above 0"}, []string{chw, "--image", file, "--std", "0"}, exitFailed},
+		{[]string{"floating-point", "uint8"}, []string{hwc, "--image", file, "--mean", "1"}, exitFailed},
+		{[]string{"letterbox", "crop"}, []string{chw, "--image", file, "--letterbox", "--crop"}, exitUsage},
+		{[]string{"x0, x1", "NAME=FILE"}, []string{two, "--image", file}, exitUsage},
+		{[]string{`"x0"`, "twice"}, []string{chw, "--image", file, "--input", "x0=" + npy}, exitUsage},
+		{[]string{"no input takes an image", "float32[1,43844,1]"}, []string{sound, "--image", file}, exitUsage},
+		{[]string{`"x0"`, "does not fit float32[1,43844,1]"}, []string{sound, "--input", "x0=" + file}, exitFailed},
+		{[]string{"does not fit float32[4,64]"}, []string{"builtin:mlp", "--input", "x=" + file}, exitFailed},
+		{[]string{"--top"}, []string{chw, "--top", "0"}, exitUsage},
+		{[]string{"no such file"}, []string{chw, "--image", "nowhere.png"}, exitFailed},
+	} {
+		fails(t, c.code, c.want, append([]string{"run"}, c.args...)...)
+	}
+}
+
+func TestRunTop(t *testing.T) {
+	x := ndarray.Of([]float32{1, 9, 3, 7, 5, 6}, 2, 3)
+	file := writeTemp(t, t.TempDir(), "x.npy", npyBytes(t, x))
+	m := passing(t, "float32[2,3]")
+	out := object(t, ok(t, "run", m, "--input", "x0="+file, "--top", "2", "--json"), "model", "outputs")["outputs"].([]any)[0].(map[string]any)
+	rank := func(i, v float64) any { return map[string]any{"index": i, "value": v} }
+	assert.Equal(t, []any{map[string]any{"row": 0.0, "largest": []any{rank(1, 9), rank(2, 3)}}, map[string]any{"row": 1.0, "largest": []any{rank(0, 7), rank(2, 6)}}}, out["top"])
+	assert.Contains(t, ok(t, "run", m, "--input", "x0="+file, "--top", "1"), "index")
+	assert.Contains(t, ok(t, "run", passing(t, "float32[4,5,6]"), "--top", "1"), "the first 10 of 20 rows")
+}
+
+// TestRunSound reads a WAVE file of two samples.
+func TestRunSound(t *testing.T) {
+	file := writeTemp(t, t.TempDir(), "x.wav", []byte("RIFF\x28\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x80\x3e\x00\x00\x00\x7d\x00\x00\x02\x00\x10\x00data\x04\x00\x00\x00\x00\x40\x00\xc0"))
+	assert.Equal(t, []any{0.5, -0.5}, first(t, passing(t, "float32[N,S]"), "--input", "x0="+file))
+	fails(t, exitFailed, []string{"2 samples, 16000 a second, it takes 512"}, "run", passing(t, "float32[1,512]"), "--input", "x0="+file)
+	fails(t, exitFailed, []string{"no WAVE file"}, "run", passing(t, "float32[1,512]"), "--input", "x0="+writeTemp(t, t.TempDir(), "y.wav", []byte("no sound at all")))
 }

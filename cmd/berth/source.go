@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/berth-onnx/berth"
@@ -18,13 +19,17 @@ import (
 	"github.com/berth-onnx/berth/testmodels"
 )
 
-// load opens a model, checks that the flags fit it, and reads the inputs given by --data.
-func (a *app) load(name string) (*berth.Model, map[string]ndarray.Value, error) {
-	m, err := a.model(name)
+// load opens a model, checks that the flags fit it, and reads the inputs given by --data. If lenient, the model need not be
+// fit to run.
+func (a *app) load(name string, lenient bool) (*berth.Model, map[string]ndarray.Value, error) {
+	m, err := a.model(name, lenient)
 	if err != nil {
 		return nil, nil, err
 	}
 	in, err := a.inputsOf(name)
+	if err == nil {
+		err = a.checkGiven(in)
+	}
 	if err != nil {
 		m.Close()
 		return nil, nil, err
@@ -33,8 +38,8 @@ func (a *app) load(name string) (*berth.Model, map[string]ndarray.Value, error) 
 }
 
 // model opens a model and checks that the flags fit it.
-func (a *app) model(name string) (*berth.Model, error) {
-	m, err := a.open(name)
+func (a *app) model(name string, lenient bool) (*berth.Model, error) {
+	m, err := a.open(name, lenient)
 	if err != nil {
 		return nil, err
 	}
@@ -45,8 +50,8 @@ func (a *app) model(name string) (*berth.Model, error) {
 	return m, nil
 }
 
-// open opens a model file or builds a built-in one.
-func (a *app) open(model string) (*berth.Model, error) {
+// open opens a model file or builds a built-in one. A lenient caller shows the model's warnings itself.
+func (a *app) open(model string, lenient bool) (*berth.Model, error) {
 	if name, ok := strings.CutPrefix(model, "builtin:"); ok {
 		m, err := testmodels.Build(name)
 		if err != nil {
@@ -54,19 +59,28 @@ func (a *app) open(model string) (*berth.Model, error) {
 		}
 		return berth.FromModule(m), nil
 	}
-	m, err := berth.Open(model, a.openOptions()...)
+	if err := a.spareInput(model); err != nil {
+		return nil, err
+	}
+	open := berth.Open
+	if lenient {
+		open = berth.OpenLenient
+	}
+	m, err := open(model, a.openOptions()...)
 	if err != nil {
 		return nil, modelError(model, err)
 	}
-	for _, w := range m.Warnings() {
-		a.note("berth: warning: %s", w)
+	if !lenient {
+		for _, w := range m.Warnings() {
+			a.note("berth: warning: %s", w)
+		}
 	}
 	return m, nil
 }
 
-// openOptions are the flags that say how to read a model file.
+// openOptions are the flags that concern the opening of a model.
 func (a *app) openOptions() []berth.Option {
-	return []berth.Option{berth.WithChannelBlock(a.channelBlock)}
+	return []berth.Option{berth.WithChannelBlock(a.channelBlock), berth.WithDataRoot(a.dataRoot), berth.WithContext(a.ctx)}
 }
 
 // modelError says that a file is no model, naming it once.
@@ -78,17 +92,16 @@ func modelError(path string, err error) error {
 	return &exitError{exitModel, err}
 }
 
-// about adds the model's name to an error of one of its nodes, and what to do about
-// an operator that is not there.
-func about(model string, err error) error {
-	var ne *ops.NodeError
-	var exp *berth.ExportError
-	var full *ops.MemoryError
+// atModel adds the model's name to an error of one of its nodes, and the remedy for an unknown operator.
+func atModel(model string, err error) error {
+	var node *ops.NodeError
+	var export *berth.ExportError
+	var memory *ops.MemoryError
 	var imp *onnximport.ImportError
 	switch {
 	case errors.As(err, &imp) && imp.File != "": // names it already
 		return err
-	case !errors.As(err, &ne) && !errors.As(err, &exp) && !errors.As(err, &full):
+	case !errors.As(err, &node) && !errors.As(err, &export) && !errors.As(err, &memory):
 		return err
 	case errors.Is(err, ops.ErrUnsupported):
 		return fmt.Errorf("%s: %w; 'berth inspect' shows the model", model, err)
@@ -113,6 +126,17 @@ func (a *app) inputsOf(model string) (map[string]ndarray.Value, error) {
 		in[x.Name] = x.Value
 	}
 	return in, nil
+}
+
+// checkGiven makes sure that --shape does not contradict the inputs given.
+func (a *app) checkGiven(in map[string]ndarray.Value) error {
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		arr, ok := in[name].(*ndarray.Array)
+		if shape, given := a.shapes[name]; ok && given && !slices.Equal(shape, arr.Shape) {
+			return usagef("--shape %s contradicts the input given, whose shape is %v", shapesText(a.shapes, []string{name}, ""), arr.Shape)
+		}
+	}
+	return nil
 }
 
 // shapesIn fixes the shapes of inputs to those of their values.
@@ -168,8 +192,8 @@ func openAsOne(t ssa.Type) ([]int, bool) {
 	return shape, true
 }
 
-// randomArray fills an array with values by seed: standard normal floats, small
-// non-negative integers, coin flips. limit is that of [ops.Room].
+// randomArray fills an array with random values by seed: standard normal floats; 0 or 1 for integers and booleans. limit is
+// that of [ops.Room].
 func randomArray(dt ndarray.DType, shape []int, seed, stream uint64, limit int64) (*ndarray.Array, error) {
 	size, err := ndarray.ByteSize(dt, shape)
 	if err != nil {
@@ -184,12 +208,9 @@ func randomArray(dt ndarray.DType, shape []int, seed, stream uint64, limit int64
 	}
 	rng := rand.New(rand.NewPCG(seed, stream))
 	for i := range arr.Len() {
-		switch {
-		case dt == ndarray.Bool:
+		if dt == ndarray.Bool || dt.IsInteger() {
 			arr.SetInt(i, int64(rng.IntN(2)))
-		case dt.IsInteger():
-			arr.SetInt(i, int64(rng.IntN(2)))
-		default:
+		} else {
 			arr.SetFloat(i, rng.NormFloat64())
 		}
 	}
@@ -205,14 +226,35 @@ func (a *app) bindShapes(m *berth.Model, have map[string]ndarray.Value) map[stri
 			shapes[name] = arr.Shape
 		}
 	}
+	dims := a.boundDims(m, have)
 	for _, in := range m.Inputs() {
 		if shapes[in.Name] == nil && !in.Optional {
-			if shape, ok := openAsOne(in.Type.Bind(a.dims)); ok {
+			if shape, ok := openAsOne(in.Type.Bind(dims)); ok {
 				shapes[in.Name] = shape
 			}
 		}
 	}
 	return shapes
+}
+
+// boundDims are the sizes of symbols by --dim, and by the shapes of inputs that --shape or the inputs given fix.
+func (a *app) boundDims(m *berth.Model, have map[string]ndarray.Value) map[string]int64 {
+	dims := maps.Clone(a.dims)
+	for _, in := range m.Inputs() {
+		shape := a.shapes[in.Name]
+		if arr, ok := have[in.Name].(*ndarray.Array); ok && shape == nil {
+			shape = arr.Shape
+		}
+		if len(shape) != in.Type.Rank() {
+			continue
+		}
+		for i, d := range in.Type.Shape {
+			if s, ok := d.SymbolName(); ok {
+				dims[s] = int64(shape[i])
+			}
+		}
+	}
+	return dims
 }
 
 // maxAbsDiff is the largest absolute difference of two arrays; infinite where
@@ -234,4 +276,21 @@ func maxAbsDiff(x, y *ndarray.Array) float64 {
 		most = max(most, d)
 	}
 	return most
+}
+
+// nonFinite counts the elements that are NaN and those that are infinite.
+func nonFinite(a *ndarray.Array) (nan, inf int) {
+	if !a.DType.IsFloat() {
+		return 0, 0
+	}
+	for i := range a.Len() {
+		x := a.Float(i)
+		switch {
+		case math.IsNaN(x):
+			nan++
+		case math.IsInf(x, 0):
+			inf++
+		}
+	}
+	return nan, inf
 }

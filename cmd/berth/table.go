@@ -6,6 +6,8 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -34,6 +36,13 @@ func alignRight(t table.Writer, cols ...int) {
 		cfg = append(cfg, table.ColumnConfig{Number: c, Align: text.AlignRight, AlignHeader: text.AlignRight})
 	}
 	t.SetColumnConfigs(cfg)
+}
+
+// appendPorts adds a row per value; the label may contain %d for its index.
+func appendPorts(t table.Writer, label string, ports []portJSON) {
+	for i, p := range ports {
+		t.AppendRow([]any{strings.ReplaceAll(label, "%d", strconv.Itoa(i)), p.Name, p.Type})
+	}
 }
 
 // unit prints numbers from a size on, divided.

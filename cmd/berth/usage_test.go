@@ -197,8 +197,6 @@ func TestOutputFiles(t *testing.T) {
 		fails(t, exitFailed, refused, args...)
 	}
 	dir := t.TempDir()
-	require.NoError(t, os.Mkdir(filepath.Join(dir, "o.onnx.data"), 0o755))
-	fails(t, exitFailed, []string{"o.onnx.data is a folder"}, "optimize", "none.onnx", "-o", filepath.Join(dir, "o.onnx"), "--save-external", "1")
 	require.NoError(t, os.Mkdir(filepath.Join(dir, "probabilities.npy"), 0o755))
 	fails(t, exitFailed, []string{"probabilities.npy is a folder"}, "run", "builtin:mlp", "--output-dir", dir)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 
@@ -67,7 +66,7 @@ func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 	if err != nil {
 		return err
 	}
-	a.dump = one.dump
+	a.dump, a.outputs = one.dump, one.outputs
 	if f.backend == "reference" {
 		opts = append(opts, berth.WithBackend("reference"), berth.WithoutPasses())
 	} else if err := checkBackend(f.backend); err != nil {
@@ -153,7 +152,7 @@ func (a *app) verifyEnd(n tally, lines []string, f verifyFlags) error {
 // prepareCase opens a case's model and compiles it for each data set's shapes.
 func (a *app) prepareCase(opts []berth.Option, f verifyFlags) conformance.Prepare {
 	return func(ctx context.Context, c *conformance.Case) (conformance.Runner, func() error, error) {
-		m, err := openCase(c)
+		m, err := a.openCase(c)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -164,11 +163,12 @@ func (a *app) prepareCase(opts []berth.Option, f verifyFlags) conformance.Prepar
 	}
 }
 
-func openCase(c *conformance.Case) (*berth.Model, error) {
+func (a *app) openCase(c *conformance.Case) (*berth.Model, error) {
 	if path := c.ModelPath(); path != "" {
-		if _, err := os.Stat(path); err == nil {
-			return berth.Open(path)
+		if err := a.spareInput(path); err != nil {
+			return nil, err
 		}
+		return berth.Open(path, a.openOptions()...)
 	}
 	data, err := c.ModelBytes()
 	if err != nil {

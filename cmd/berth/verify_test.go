@@ -13,8 +13,8 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/graphgen"
+	"github.com/berth-onnx/berth/internal/onnxexport"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/onnxexport"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/testmodels"
 )

@@ -15,6 +15,7 @@ import (
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // Case is one model with recorded inputs and outputs.
@@ -51,7 +52,7 @@ type Tolerance struct {
 // BackendTolerance is what the ONNX backend tests allow.
 var BackendTolerance = Tolerance{Rtol: 1e-3, Atol: 1e-7}
 
-// looser lists recorded cases that need more room than others, by name.
+// looser lists recorded cases that need a larger tolerance, by name.
 var looser = map[string]Tolerance{
 	"light_densenet121":        {Rtol: 2e-3, Why: "what the ONNX backend tests allow for this model"},
 	"test_dft_inverse":         {Atol: 1e-5, Why: "recorded from a float32 transform: it holds noise of 2e-6 where the exact value is 0"},
@@ -155,10 +156,7 @@ func (c *Case) Signature() (*Signature, error) {
 }
 
 func signatureOf(m *onnxwire.Model) *Signature {
-	has := map[string]bool{}
-	for _, t := range m.Graph.Initializers {
-		has[t.Name] = true
-	}
+	has := m.Graph.InitializerNames()
 	s := &Signature{Outputs: m.Graph.Outputs, all: m.Graph.Inputs, Random: drawsRandom(m.Graph)}
 	for _, in := range m.Graph.Inputs {
 		if !has[in.Name] {
@@ -239,13 +237,25 @@ func (c *Case) value(file string, t *onnxwire.Type) (ndarray.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, err := onnxwire.ParseValue(bytes.Clone(data), t)
-	if err != nil {
-		return nil, err
-	}
-	v, err := onnximport.ValueOf(m)
+	v, err := onnximport.ReadValue(bytes.Clone(data), declaredKind(t))
 	if a, ok := v.(*ndarray.Array); ok && !a.Aligned() {
 		v = a.Clone()
 	}
 	return v, err
+}
+
+// declaredKind is the kind of values of a declared type, a tensor where nothing is declared.
+func declaredKind(t *onnxwire.Type) ssa.Kind {
+	switch {
+	case t == nil:
+	case t.Sequence != nil:
+		return ssa.KindSequence
+	case t.Map != nil:
+		return ssa.KindMap
+	case t.Optional != nil:
+		return ssa.KindOptional
+	case t.SparseTensor != nil:
+		return ssa.KindSparse
+	}
+	return ssa.KindTensor
 }

@@ -224,6 +224,9 @@ func closeness(dt ndarray.DType, tol Tolerance) func(got, want *ndarray.Array, i
 			return 0, true
 		}
 		diff := math.Abs(a - b)
+		if diff != diff { // one of them is NaN
+			return math.Inf(1), false
+		}
 		return diff, diff <= tol.Atol+rtol*math.Abs(b) && !math.IsInf(b, 0)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // ReadTensor reads a file with one serialized tensor.
@@ -16,11 +17,7 @@ func ReadTensor(file string) (ndarray.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	t, err := onnxwire.ParseTensor(data)
-	if err != nil {
-		return nil, err
-	}
-	return onnximport.ArrayOf(t)
+	return onnximport.ReadValue(data, ssa.KindTensor)
 }
 
 // ReadSet reads one folder of input_N.pb and output_N.pb files for a model file;

@@ -86,10 +86,9 @@ func (b *builder) same(v *ssa.Value) *ssa.Value {
 
 // filler adds nodes of all kinds to a body, some of them dead.
 func (b *builder) filler() {
-	if len(b.pool) == 0 && b.capture() == nil {
-		return
+	if len(b.pool) > 0 || b.capture() != nil {
+		b.grow(1 + b.rng.IntN(4))
 	}
-	b.grow(1 + b.rng.IntN(4))
 }
 
 // branch draws an If: by a flag of the graph, or by a constant one.
@@ -166,7 +165,7 @@ func loop(b *builder) {
 	in.g.Results = append([]*ssa.Value{next}, in.nextStates(carried)...)
 	outs := len(carried)
 	for range b.rng.IntN(3) {
-		// static: the kernel knows no symbols when it makes a stack of nothing
+		// static: an empty stack has no slice to take the shape from
 		if v := in.pick(func(v *ssa.Value) bool { return isFloat(v) && v.Type.IsStatic() }); v != nil {
 			in.g.Results = append(in.g.Results, v)
 			outs++

@@ -1,4 +1,4 @@
-// Package graphgen draws random graphs that are valid by construction, random
-// operands for them, and compares results: the other half of every test that
-// says "this rewrite (plan, kernel) changes nothing".
+// Package graphgen draws random graphs that are valid by construction and random
+// operands for them, and compares results, for tests that a rewrite, a plan or a
+// kernel changes none.
 package graphgen

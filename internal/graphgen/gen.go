@@ -57,12 +57,12 @@ func (c Config) withDefaults() Config {
 func New(seed uint64, cfg Config) (g *ssa.Graph, err error) {
 	b := &builder{g: ssa.NewGraph(fmt.Sprintf("seed%d", seed)), rng: rand.New(rand.NewPCG(seed, 0xbe47)), cfg: cfg.withDefaults(), names: new(int), inexact: map[*ssa.Value]bool{}}
 	defer func() {
-		if r := recover(); r != nil {
-			e, ok := r.(genError)
-			if !ok {
-				panic(r)
-			}
-			err = e.err
+		switch r := recover().(type) {
+		case nil:
+		case genError:
+			err = r.err
+		default:
+			panic(r)
 		}
 	}()
 	b.params()
@@ -85,10 +85,10 @@ type builder struct {
 	depth int
 	names *int         // shared by all graphs of a model
 	pool  []*ssa.Value // what may be read
-	// inexact marks floats that rounding noise may reach: what jumps (comparisons,
-	// ArgMax, casts to integers) reads exact values only, or noise would show.
+	// inexact marks floats with rounding errors. Discontinuous operators (comparisons,
+	// ArgMax, casts to integers) read exact values only.
 	inexact map[*ssa.Value]bool
-	// capture brings a value of the enclosing graph inside; nil at the top.
+	// capture captures a value of the enclosing graph; nil in the outermost graph.
 	capture func() *ssa.Value
 }
 
@@ -116,10 +116,8 @@ func (b *builder) finish(n *ssa.Node) []*ssa.Value {
 	if err := ops.Infer(n); err != nil {
 		panic(genError{err})
 	}
-	noisy := slices.ContainsFunc(n.In, func(v *ssa.Value) bool { return v != nil && b.inexact[v] })
-	if o := ops.Of(n); !noisy && !movesOnly[n.Op] && o != nil {
-		noisy = true // float arithmetic rounds
-	}
+	noisy := slices.ContainsFunc(n.In, func(v *ssa.Value) bool { return v != nil && b.inexact[v] }) ||
+		!movesOnly[n.Op] && ops.Of(n) != nil // float arithmetic rounds
 	for _, v := range n.Out {
 		if v == nil {
 			continue
@@ -134,9 +132,9 @@ func (b *builder) finish(n *ssa.Node) []*ssa.Value {
 	return n.Out
 }
 
-// small says what later nodes may read: no dimension unknown, because two unknown
-// ones look alike, and few elements, so that stacks of stacks stay quick to
-// compute. Symbols count as the 4 they are at most.
+// small reports a type that later nodes may read: no unknown dimension, because two
+// unknown ones are not distinguished, and few elements, so that nested stacks stay quick to
+// compute. Symbols count as their maximum, 4.
 func small(t ssa.Type) bool {
 	n := int64(1)
 	for _, d := range t.Shape {
@@ -168,17 +166,17 @@ func (b *builder) ints(v ...int64) *ssa.Value { return b.constant(ssa.Int64s(v..
 // weights draws a constant, now and then a splat.
 func (b *builder) weights(dt ndarray.DType, shape ...int) *ssa.Value {
 	if b.chance(15) {
-		e, err := Array(b.rng, dt)
-		if err != nil {
-			panic(genError{err})
-		}
-		return b.constant(ssa.NewSplat(e, shape...))
+		return b.constant(ssa.NewSplat(b.array(dt), shape...))
 	}
+	return b.constant(ssa.NewConstant(b.array(dt, shape...)))
+}
+
+func (b *builder) array(dt ndarray.DType, shape ...int) *ndarray.Array {
 	a, err := Array(b.rng, dt, shape...)
 	if err != nil {
 		panic(genError{err})
 	}
-	return b.constant(ssa.NewConstant(a))
+	return a
 }
 
 // scalar draws a constant of one element, often one that optimizers know.
@@ -229,19 +227,54 @@ func (b *builder) grow(n int) {
 	}
 }
 
-// makers lists what may be drawn; a maker that finds no fitting operand adds
-// nothing.
+// predicate says which values a maker takes as its first operand.
+type predicate func(*ssa.Value) bool
+
+func (p predicate) and(q predicate) predicate {
+	return func(v *ssa.Value) bool { return p(v) && q(v) }
+}
+
+func minRank(least int) predicate {
+	return func(v *ssa.Value) bool { return v.Type.Rank() >= least }
+}
+
+func below(rank int) predicate {
+	return func(v *ssa.Value) bool { return v.Type.Rank() < rank }
+}
+
+func minLast(least int) predicate {
+	return func(v *ssa.Value) bool { return v.Type.Rank() > 0 && lastDim(v) >= least }
+}
+
+// on is a maker with a first operand; where none is found it adds nothing.
+func on(p predicate, f func(b *builder, v *ssa.Value)) func(*builder) {
+	return func(b *builder) {
+		if v := b.pick(p); v != nil {
+			f(b, v)
+		}
+	}
+}
+
+// makers lists what may be drawn.
 func (b *builder) makers() []func(*builder) {
+	tensor, float, number := predicate(isTensor), predicate(isFloat), predicate(isNumber)
+	exact := func(v *ssa.Value) bool { return !b.inexact[v] }
+	single := func(v *ssa.Value) bool { return v.Type.DType == ndarray.Float32 }
 	table := []struct {
 		need   Feature
 		weight int
 		make   func(*builder)
 	}{
-		{Elementwise, 4, unary}, {Elementwise, 5, binary}, {Elementwise, 1, clip}, {Elementwise, 1, where}, {Elementwise | DTypes, 1, cast},
-		{Products, 2, matMul}, {Products, 2, conv}, {Products, 2, affine},
-		{Moves, 2, reshape}, {Moves, 2, transpose}, {Moves, 1, concat}, {Moves, 1, split}, {Moves, 1, slice}, {Moves, 1, gather}, {Moves, 1, pad}, {Moves, 1, unsqueeze},
-		{Shapes, 2, shapeChain}, {Shapes, 1, expandLike}, {Shapes, 1, sliceToEnd},
-		{Reductions, 2, reduce}, {Motifs, 4, motif}, {Motifs, 1, repeat},
+		{Elementwise, 4, on(tensor, unary)}, {Elementwise, 5, on(tensor, binary)}, {Elementwise, 1, on(float, clip)},
+		{Elementwise, 1, where}, {Elementwise | DTypes, 1, on(tensor.and(exact), cast)},
+		{Products, 2, on(float.and(minRank(2)).and(minLast(1)), matMul)}, {Products, 2, conv}, {Products, 2, affine},
+		{Moves, 2, on(tensor.and(noZero), reshape)}, {Moves, 2, on(tensor.and(minRank(2)), transpose)},
+		{Moves, 1, on(tensor.and(minRank(1)), concat)}, {Moves, 1, on(tensor.and(minLast(2)), split)},
+		{Moves, 1, on(tensor.and(minLast(1)), slice)}, {Moves, 1, on(tensor.and(minLast(1)), gather)},
+		{Moves, 1, on(number.and(minRank(1)), pad)}, {Moves, 1, on(tensor.and(below(5)), unsqueeze)},
+		{Shapes, 2, on(tensor.and(minRank(2)).and(noZero), shapeChain)}, {Shapes, 1, on(number.and(minRank(1)), expandLike)},
+		{Shapes, 1, on(tensor.and(minRank(1)).and(noZero), sliceToEnd)},
+		{Reductions, 2, on(number.and(minRank(1)).and(noZero), reduce)}, {Motifs, 4, on(float.and(single), motif)}, {Motifs, 1, repeat},
 		{Branches, 2, branch}, {Loops, 2, loop}, {Scans, 2, scan},
 	}
 	var out []func(*builder)
@@ -253,14 +286,14 @@ func (b *builder) makers() []func(*builder) {
 		}
 	}
 	if len(out) == 0 {
-		out = append(out, unary)
+		out = append(out, on(tensor, unary))
 	}
 	return out
 }
 
 // pick returns a readable value for which ok holds, nil if there is none. Inside
-// a body it may capture one. Late values are likelier, so that graphs get deep.
-func (b *builder) pick(ok func(*ssa.Value) bool) *ssa.Value {
+// a body it may capture one. Late values are more probable, so that graphs become deep.
+func (b *builder) pick(ok predicate) *ssa.Value {
 	if b.capture != nil && b.chance(20) {
 		if v := b.capture(); v != nil && ok(v) {
 			return v
@@ -288,11 +321,6 @@ func isNumber(v *ssa.Value) bool {
 }
 
 func isTensor(v *ssa.Value) bool { return v.Type.Kind == ssa.KindTensor && v.Type.Ranked }
-
-// static returns the dimensions as numbers, if all are.
-func static(v *ssa.Value) ([]int, bool) {
-	return v.Type.Static()
-}
 
 // results chooses what leaves the graph: the last value and a few others.
 func (b *builder) results() {

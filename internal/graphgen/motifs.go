@@ -8,11 +8,7 @@ import (
 )
 
 // motif writes out something that optimizers recognize.
-func motif(b *builder) {
-	v := b.pick(func(v *ssa.Value) bool { return isFloat(v) && v.Type.DType == ndarray.Float32 })
-	if v == nil {
-		return
-	}
+func motif(b *builder, v *ssa.Value) {
 	motifs := []func(*builder, *ssa.Value){geluMotif, hardSwishMotif, neutralMotif, clampMotif, sigmoidMotif}
 	if v.Type.Rank() >= 1 && lastDim(v) >= 1 && noZero(v) {
 		motifs = append(motifs, layerNormMotif, layerNormMotif, softmaxMotif)

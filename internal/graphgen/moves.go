@@ -9,19 +9,15 @@ import (
 )
 
 // reshape draws another static shape, or flattens around a symbol.
-func reshape(b *builder) {
-	v := b.pick(func(v *ssa.Value) bool { return isTensor(v) && noZero(v) })
-	if v == nil {
-		return
-	}
-	s, ok := static(v)
+func reshape(b *builder, v *ssa.Value) {
+	s, ok := v.Type.Static()
 	switch {
 	case b.chance(25) && v.Type.Rank() > 0:
 		b.one("Flatten", []*ssa.Value{v}, ssa.IntAttr("axis", int64(b.rng.IntN(v.Type.Rank()+1))))
 	case !ok:
 		b.one("Reshape", []*ssa.Value{v, b.ints(-1)})
 	default:
-		target := factors(b, ndarrayLen(s))
+		target := factors(b, numElems(s))
 		if len(target) > 0 && b.chance(30) {
 			target[b.rng.IntN(len(target))] = -1
 		}
@@ -50,11 +46,7 @@ func factors(b *builder, n int) []int64 {
 	return out
 }
 
-func transpose(b *builder) {
-	v := b.pick(func(v *ssa.Value) bool { return isTensor(v) && v.Type.Rank() >= 2 })
-	if v == nil {
-		return
-	}
+func transpose(b *builder, v *ssa.Value) {
 	perm := make([]int64, v.Type.Rank())
 	for i, p := range b.rng.Perm(len(perm)) {
 		perm[i] = int64(p)
@@ -74,11 +66,7 @@ func transpose(b *builder) {
 }
 
 // concat joins values whose other dimensions agree.
-func concat(b *builder) {
-	v := b.pick(func(v *ssa.Value) bool { return isTensor(v) && v.Type.Rank() > 0 })
-	if v == nil {
-		return
-	}
+func concat(b *builder, v *ssa.Value) {
 	axis := b.rng.IntN(v.Type.Rank())
 	fits := func(w *ssa.Value) bool {
 		if !isTensor(w) || w.Type.DType != v.Type.DType || w.Type.Rank() != v.Type.Rank() {
@@ -100,11 +88,7 @@ func concat(b *builder) {
 	b.one("Concat", in, ssa.IntAttr("axis", int64(axis)-int64(b.rng.IntN(2)*v.Type.Rank())))
 }
 
-func split(b *builder) {
-	v := b.pick(func(v *ssa.Value) bool { return isTensor(v) && v.Type.Rank() > 0 && lastDim(v) >= 2 })
-	if v == nil {
-		return
-	}
+func split(b *builder, v *ssa.Value) {
 	axis := ssa.IntAttr("axis", -1)
 	if k := lastDim(v); b.chance(50) {
 		b.node("Split", []*ssa.Value{v, b.ints(1, int64(k-1))}, 2, axis)
@@ -114,11 +98,7 @@ func split(b *builder) {
 }
 
 // slice cuts one axis, backwards now and then.
-func slice(b *builder) {
-	v := b.pick(func(v *ssa.Value) bool { return isTensor(v) && v.Type.Rank() > 0 && lastDim(v) >= 1 })
-	if v == nil {
-		return
-	}
+func slice(b *builder, v *ssa.Value) {
 	k := int64(lastDim(v))
 	lo := b.rng.Int64N(k)
 	hi := lo + 1 + b.rng.Int64N(k-lo)
@@ -132,11 +112,7 @@ func slice(b *builder) {
 	b.one("Slice", []*ssa.Value{v, b.ints(lo), b.ints(hi), b.ints(-1)})
 }
 
-func gather(b *builder) {
-	v := b.pick(func(v *ssa.Value) bool { return isTensor(v) && v.Type.Rank() > 0 && lastDim(v) >= 1 })
-	if v == nil {
-		return
-	}
+func gather(b *builder, v *ssa.Value) {
 	if b.chance(40) {
 		gatherRow(b, v)
 		return
@@ -167,11 +143,7 @@ func gatherRow(b *builder, v *ssa.Value) {
 	b.one("Gather", []*ssa.Value{v, idx}, ssa.IntAttr("axis", 0))
 }
 
-func pad(b *builder) {
-	v := b.pick(func(v *ssa.Value) bool { return isNumber(v) && v.Type.Rank() > 0 })
-	if v == nil {
-		return
-	}
+func pad(b *builder, v *ssa.Value) {
 	pads := make([]int64, 2*v.Type.Rank())
 	for i := range pads {
 		pads[i] = int64(b.rng.IntN(2))
@@ -179,11 +151,7 @@ func pad(b *builder) {
 	b.one("Pad", []*ssa.Value{v, b.ints(pads...)})
 }
 
-func unsqueeze(b *builder) {
-	v := b.pick(func(v *ssa.Value) bool { return isTensor(v) && v.Type.Rank() < 5 })
-	if v == nil {
-		return
-	}
+func unsqueeze(b *builder, v *ssa.Value) {
 	axes := b.ints(int64(b.rng.IntN(v.Type.Rank() + 1)))
 	w := b.one("Unsqueeze", []*ssa.Value{v, axes})
 	if b.chance(40) {
@@ -202,11 +170,7 @@ func (b *builder) dimOf(v *ssa.Value, axis int) *ssa.Value {
 }
 
 // shapeChain computes the target of a Reshape from the value's own shape.
-func shapeChain(b *builder) {
-	v := b.pick(func(v *ssa.Value) bool { return isTensor(v) && v.Type.Rank() >= 2 && noZero(v) })
-	if v == nil {
-		return
-	}
+func shapeChain(b *builder, v *ssa.Value) {
 	first := b.dimOf(v, 0)
 	rest := b.ints(-1)
 	if b.chance(50) {
@@ -223,11 +187,7 @@ func shapeChain(b *builder) {
 }
 
 // expandLike makes a number as large as a value: by Expand or ConstantOfShape.
-func expandLike(b *builder) {
-	v := b.pick(func(v *ssa.Value) bool { return isNumber(v) && v.Type.Rank() >= 1 })
-	if v == nil {
-		return
-	}
+func expandLike(b *builder, v *ssa.Value) {
 	s := b.one("Shape", []*ssa.Value{v})
 	if b.chance(40) {
 		a := ndarray.Must(v.Type.DType, 1)
@@ -241,11 +201,7 @@ func expandLike(b *builder) {
 }
 
 // sliceToEnd drops the first element of an axis, its end computed.
-func sliceToEnd(b *builder) {
-	v := b.pick(func(v *ssa.Value) bool { return isTensor(v) && v.Type.Rank() >= 1 && noZero(v) })
-	if v == nil {
-		return
-	}
+func sliceToEnd(b *builder, v *ssa.Value) {
 	axis := b.rng.IntN(v.Type.Rank())
 	b.one("Slice", []*ssa.Value{v, b.ints(0), b.dimOf(v, axis), b.ints(int64(axis))})
 }

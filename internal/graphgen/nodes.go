@@ -7,13 +7,9 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// unary draws an elementwise function. Functions that jump or grow without
-// bounds are left out, so that rounding noise stays noise.
-func unary(b *builder) {
-	v := b.pick(isTensor)
-	if v == nil {
-		return
-	}
+// unary draws an elementwise function. Discontinuous and unbounded functions are left
+// out, because they would amplify rounding errors.
+func unary(b *builder, v *ssa.Value) {
 	b.apply(v)
 }
 
@@ -31,11 +27,7 @@ func (b *builder) apply(v *ssa.Value) *ssa.Value {
 
 // binary draws arithmetic between a value and a number, a vector or another value
 // of the same type; products are squashed now and then.
-func binary(b *builder) {
-	v := b.pick(isTensor)
-	if v == nil {
-		return
-	}
+func binary(b *builder, v *ssa.Value) {
 	b.combine(v, b.partner(v))
 }
 
@@ -103,11 +95,7 @@ func element(v *ssa.Value) float64 {
 	return a.Float(0)
 }
 
-func clip(b *builder) {
-	v := b.pick(isFloat)
-	if v == nil {
-		return
-	}
+func clip(b *builder, v *ssa.Value) {
 	in := []*ssa.Value{v, nil, nil}
 	for i, x := range []float64{float64(b.rng.IntN(3)) - 1, float64(b.rng.IntN(6)) + 1} {
 		if b.chance(80) {
@@ -137,11 +125,7 @@ func where(b *builder) {
 	}
 }
 
-func cast(b *builder) {
-	v := b.pick(func(v *ssa.Value) bool { return isTensor(v) && !b.inexact[v] })
-	if v == nil {
-		return
-	}
+func cast(b *builder, v *ssa.Value) {
 	to := []ndarray.DType{ndarray.Float32, ndarray.Float64, ndarray.Int64, ndarray.Int32, ndarray.Bool}[b.rng.IntN(5)]
 	w := b.one("Cast", []*ssa.Value{v}, ssa.IntAttr("to", int64(to)))
 	if v.Type.DType == to || !v.Type.DType.IsFloat() {
@@ -153,11 +137,7 @@ func cast(b *builder) {
 }
 
 // matMul multiplies by weights, or two values that fit.
-func matMul(b *builder) {
-	v := b.pick(func(v *ssa.Value) bool { return isFloat(v) && v.Type.Rank() >= 2 && lastDim(v) > 0 })
-	if v == nil {
-		return
-	}
+func matMul(b *builder, v *ssa.Value) {
 	k := lastDim(v)
 	w := b.weights(v.Type.DType, k, 1+b.rng.IntN(4))
 	if b.chance(30) {
@@ -188,23 +168,23 @@ func lastDim(v *ssa.Value) int {
 // conv convolves an image, made by reshaping if need be.
 func conv(b *builder) {
 	v := b.pick(func(v *ssa.Value) bool {
-		s, ok := static(v)
+		s, ok := v.Type.Static()
 		return ok && isFloat(v) && len(s) == 4 && s[1] > 0 && s[2] > 0 && s[3] > 0
 	})
 	if v == nil {
-		w := b.pick(func(v *ssa.Value) bool { s, ok := static(v); return ok && isFloat(v) && ndarrayLen(s) > 0 })
+		w := b.pick(func(v *ssa.Value) bool { s, ok := v.Type.Static(); return ok && isFloat(v) && numElems(s) > 0 })
 		if w == nil {
 			return
 		}
-		s, _ := static(w)
-		n := ndarrayLen(s)
+		s, _ := w.Type.Static()
+		n := numElems(s)
 		c := 1
 		if n%2 == 0 {
 			c = 2
 		}
 		v = b.one("Reshape", []*ssa.Value{w, b.ints(1, int64(c), int64(n/c), 1)})
 	}
-	s, _ := static(v)
+	s, _ := v.Type.Static()
 	if b.chance(30) {
 		v = b.one("Pad", []*ssa.Value{v, b.ints(0, 0, 1, 0, 0, 0, 0, 1)})
 	}
@@ -238,11 +218,8 @@ func conv(b *builder) {
 	b.afterProduct(v, 1)
 }
 
-func ndarrayLen(s []int) int {
-	n, err := ndarray.NumElems(s)
-	if err != nil {
-		return 0
-	}
+func numElems(s []int) int {
+	n, _ := ndarray.NumElems(s) // small
 	return n
 }
 
@@ -253,10 +230,7 @@ func (b *builder) afterProduct(v *ssa.Value, axis int) {
 		return
 	}
 	for range b.rng.IntN(3) {
-		shape := make([]int, v.Type.Rank()-axis)
-		for i := range shape {
-			shape[i] = 1
-		}
+		shape := slices.Repeat([]int{1}, v.Type.Rank()-axis)
 		shape[0] = int(count)
 		w := b.weights(v.Type.DType, shape...)
 		if b.chance(30) {
@@ -289,11 +263,7 @@ func affine(b *builder) {
 }
 
 // reduce draws a reduction over some axes.
-func reduce(b *builder) {
-	v := b.pick(func(v *ssa.Value) bool { return isNumber(v) && v.Type.Rank() > 0 && noZero(v) })
-	if v == nil {
-		return
-	}
+func reduce(b *builder, v *ssa.Value) {
 	rank := v.Type.Rank()
 	axis := int64(b.rng.IntN(rank))
 	keep := ssa.IntAttr("keepdims", int64(b.rng.IntN(2)))

@@ -41,7 +41,6 @@ type sizeInfo struct {
 
 type compInfo struct {
 	depth  int
-	signed bool
 	dx, dy int // grid points per sample
 }
 
@@ -97,7 +96,7 @@ type codestream struct {
 	tiles map[int]*tileData
 }
 
-// maxTiles and maxComps bound what a file may ask for.
+// maxTiles and maxComps bound what a file may ask for. Up to 256 components have indices of one byte.
 const (
 	maxTiles = 1 << 14
 	maxComps = 16
@@ -156,10 +155,6 @@ func (cs *codestream) apply(p *params, marker int, seg []byte) error {
 	if cs.size.comps == nil && marker != mSIZ {
 		return ErrFormat
 	}
-	wide := 1
-	if len(cs.size.comps) > 256 {
-		wide = 2
-	}
 	switch marker {
 	case mSIZ:
 		return cs.sizes(seg)
@@ -176,10 +171,10 @@ func (cs *codestream) apply(p *params, marker int, seg []byte) error {
 			}
 		}
 	case mCOC, mQCC, mRGN:
-		if len(seg) < wide+1 || int(seg[wide-1]) >= len(p.comps) {
+		if len(seg) < 2 || int(seg[0]) >= len(p.comps) {
 			return ErrFormat
 		}
-		c, rest := &p.comps[seg[wide-1]], seg[wide:]
+		c, rest := &p.comps[seg[0]], seg[1:]
 		switch marker {
 		case mCOC:
 			c.ownCod = true
@@ -194,7 +189,7 @@ func (cs *codestream) apply(p *params, marker int, seg []byte) error {
 			c.region = int(rest[1])
 		}
 	case mPOC:
-		return p.poc(seg, wide)
+		return p.poc(seg)
 	case mPPM, mPPT:
 		return fmt.Errorf("%w: packed packet headers", ErrUnsupported)
 	}
@@ -224,7 +219,7 @@ func (cs *codestream) sizes(seg []byte) error {
 	}
 	for i := range n {
 		c := seg[36+3*i:]
-		info := compInfo{depth: int(c[0]&0x7f) + 1, signed: c[0]&0x80 != 0, dx: int(c[1]), dy: int(c[2])}
+		info := compInfo{depth: int(c[0]&0x7f) + 1, dx: int(c[1]), dy: int(c[2])}
 		if info.depth > 24 || info.dx == 0 || info.dy == 0 {
 			return fmt.Errorf("%w: %d bits", ErrUnsupported, info.depth)
 		}
@@ -303,20 +298,13 @@ func (c *coding) quantization(seg []byte) error {
 }
 
 // poc reads changes of the progression order.
-func (p *params) poc(seg []byte, wide int) error {
-	size := 5 + 2*wide
+func (p *params) poc(seg []byte) error {
+	const size = 7
 	if len(seg) == 0 || len(seg)%size != 0 {
 		return ErrFormat
 	}
-	num := func(b []byte) int {
-		if wide == 2 {
-			return be16(b)
-		}
-		return int(b[0])
-	}
 	for ; len(seg) > 0; seg = seg[size:] {
-		c := change{res0: int(seg[0]), comp0: num(seg[1:]), layer1: be16(seg[1+wide:]), res1: int(seg[3+wide]),
-			comp1: num(seg[4+wide:]), order: int(seg[4+2*wide])}
+		c := change{res0: int(seg[0]), comp0: int(seg[1]), layer1: be16(seg[2:]), res1: int(seg[4]), comp1: int(seg[5]), order: int(seg[6])}
 		if c.comp1 == 0 {
 			c.comp1 = len(p.comps)
 		}
@@ -376,15 +364,8 @@ func (cs *codestream) tilePart(data []byte, pos int, sot []byte) (int, error) {
 	return end, nil
 }
 
-func ceilDiv(a, b int) int { return -floorDiv(-a, b) }
-
-func floorDiv(a, b int) int {
-	q := a / b
-	if a%b != 0 && (a < 0) != (b < 0) {
-		q--
-	}
-	return q
-}
+// ceilDiv is ceil(a / b) of numbers that are not negative.
+func ceilDiv(a, b int) int { return (a + b - 1) / b }
 
 // ceilShift is ceil(a / 2^n).
 func ceilShift(a, n int) int { return -(-a >> n) }

@@ -1,8 +1,8 @@
 // Package jpeg2000 decodes JPEG 2000 images (ISO/IEC 15444-1, ITU-T T.800): JP2
 // files and bare codestreams. The standard library and golang.org/x/image have no
-// decoder, and the ONNX operator ImageDecoder asks for one.
+// decoder, and the ONNX operator ImageDecoder needs one.
 //
-// The way of the data, and the file of each step:
+// The steps, and the file of each:
 //
 //	boxes      jp2.go         color space, palette, where the codestream is
 //	markers    codestream.go  sizes, coding styles, quantization, tile parts

@@ -123,10 +123,14 @@ func (c *tileComp) store(p *plane) {
 	}
 }
 
+// sample is a plane's value at a grid point of the image.
+func (p *plane) sample(x, y int) int32 {
+	return p.v[(min(max(y/p.dy, p.y0), p.y1-1)-p.y0)*p.w()+min(max(x/p.dx, p.x0), p.x1-1)-p.x0]
+}
+
 // at is a plane's value at a grid point of the image, scaled to 0..255.
 func (p *plane) at(x, y int) byte {
-	i := (min(max(y/p.dy, p.y0), p.y1-1)-p.y0)*p.w() + min(max(x/p.dx, p.x0), p.x1-1) - p.x0
-	v := p.v[i]
+	v := p.sample(x, y)
 	switch {
 	case p.depth > 8:
 		v >>= p.depth - 8

@@ -144,10 +144,7 @@ func (f *file) channels(planes []*plane) ([]func(x, y int) byte, error) {
 			continue
 		}
 		table := f.palette.columns[m.column]
-		out = append(out, func(x, y int) byte {
-			i := (min(max(y/p.dy, p.y0), p.y1-1)-p.y0)*p.w() + min(max(x/p.dx, p.x0), p.x1-1) - p.x0
-			return table[min(int(p.v[i]), len(table)-1)]
-		})
+		out = append(out, func(x, y int) byte { return table[min(int(p.sample(x, y)), len(table)-1)] })
 	}
 	if len(out) == 0 {
 		return nil, ErrFormat

@@ -112,8 +112,8 @@ type packetAt struct {
 	p                *precinct
 }
 
-// readPackets decodes the headers of a tile's packets and hands out their bodies.
-// A tile that ends early gives what there is.
+// readPackets decodes the headers of a tile's packets and assigns their bodies to code-blocks. A truncated tile gives what
+// it holds.
 func (t *tile) readPackets(data []byte) error {
 	changes := t.params.changes
 	if len(changes) == 0 {

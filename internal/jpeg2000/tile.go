@@ -1,5 +1,7 @@
 package jpeg2000
 
+import "math"
+
 // The geometry of a tile (T.800, annex B). Every component of a tile is a
 // pyramid of resolutions; resolution 0 is the smallest subband LL, each further
 // one adds three subbands of details:
@@ -177,7 +179,7 @@ func (c *tileComp) newBand(r, orient int) (*band, error) {
 		return nil, ErrFormat
 	}
 	gain := hx + hy // log2 of the subband's nominal gain
-	b.step = (1 + float32(mantissa)/2048) * pow2(c.info.depth+gain-exponent)
+	b.step = (1 + float32(mantissa)/2048) * float32(math.Ldexp(1, c.info.depth+gain-exponent))
 	if !b.empty() {
 		if c.coding.reversible {
 			b.ints = make([]int32, b.w()*b.h())
@@ -186,17 +188,6 @@ func (c *tileComp) newBand(r, orient int) (*band, error) {
 		}
 	}
 	return b, nil
-}
-
-func pow2(n int) float32 {
-	v := float32(1)
-	for ; n > 0; n-- {
-		v *= 2
-	}
-	for ; n < 0; n++ {
-		v /= 2
-	}
-	return v
 }
 
 // newPrecinct lays out precinct k of a resolution.

@@ -1,5 +1,7 @@
 package onnxwire
 
+import "slices"
+
 // AttributeType is AttributeProto.AttributeType: which value field of an Attribute is in use.
 type AttributeType int32
 
@@ -79,6 +81,12 @@ func (a *Attribute) Kind() AttributeType {
 		}
 	}
 	return AttrUndefined
+}
+
+// HasExternal reports whether elements of the attribute's tensors lie in another file.
+func (a *Attribute) HasExternal() bool {
+	external := func(t *Tensor) bool { return t.DataLocation == DataExternal }
+	return a.T != nil && external(a.T) || slices.ContainsFunc(a.Tensors, external)
 }
 
 const (

@@ -6,16 +6,16 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Each message says once what it holds: its method fields names number, kind and place of every field, in the order of the
-// numbers. A codec goes over them in one of two directions.
+// Each message type lists its fields once: its method fields gives number, kind and destination of every field, in the order
+// of the numbers. A codec visits them in one of two directions.
 //
 //	fields     1 name    2 type    3 doc_string    4 metadata_props
 //	           │         │         │               │
 //	writing    ▼         ▼         ▼               ▼              what is there, then Extra.Unknown
-//	reading    takes the field the cursor stands at if it has this number, and moves on to the next
+//	reading    reads the field at the cursor if it has this number, and moves on to the next
 //
-// Files keep the order of the numbers, so that reading goes over the fields once; where one does not, it goes over them
-// again. A field that nobody takes in a whole pass is unknown.
+// Files usually keep the order of the numbers, so that one pass over the fields reads a message; where a file does not, the
+// pass is repeated. A field at which the cursor still stands after a whole pass is unknown.
 
 // Message is any message of this package: *Model, *Tensor, *Sequence, …
 type Message interface {
@@ -37,9 +37,9 @@ type codec struct {
 	always bool     // the field is written though it holds its default
 }
 
-// reads reports whether the cursor stands at field num, which the caller now reads.
+// reads reports whether the cursor stands at field num. The caller then reads its value and moves on to the next field.
 func (c codec) reads(num protowire.Number) bool {
-	return c.d != nil && (c.d.num == num || c.d.taken) && c.d.take(num)
+	return c.d != nil && c.d.num == num
 }
 
 // writes reports whether field num is written.
@@ -53,6 +53,7 @@ func integer[T ~int32 | ~int64](c codec, num protowire.Number, v *T) {
 	if c.reads(num) {
 		*v = T(c.d.varint())
 		c.x.note(int(num), *v == 0)
+		c.d.next()
 	} else if c.writes(num, *v == 0) {
 		c.e.varint(num, uint64(*v))
 	}
@@ -63,6 +64,7 @@ func (c codec) float32(num protowire.Number, v *float32) {
 	if c.reads(num) {
 		*v = number[float32](c.d.fixed(protowire.Fixed32Type, 4))
 		c.x.note(int(num), math.Float32bits(*v) == 0)
+		c.d.next()
 	} else if bits := math.Float32bits(*v); c.writes(num, bits == 0) {
 		c.e.fixed32(num, bits)
 	}
@@ -73,6 +75,7 @@ func (c codec) str(num protowire.Number, s *string) {
 	if c.reads(num) {
 		*s = c.d.text()
 		c.x.note(int(num), *s == "")
+		c.d.next()
 	} else if c.writes(num, *s == "") {
 		c.e.text(num, *s)
 	}
@@ -83,6 +86,7 @@ func (c codec) str(num protowire.Number, s *string) {
 func (c codec) bytes(num protowire.Number, b *[]byte, read func() []byte) {
 	if c.reads(num) {
 		*b = read()
+		c.d.next()
 	} else if c.writes(num, *b == nil) {
 		c.e.bytes(num, *b)
 	}
@@ -154,6 +158,7 @@ func packedFixed[T float32 | float64](c codec, num protowire.Number, list *[]T) 
 func optional[T any, P message[T]](c codec, num protowire.Number, m *P, name string) {
 	if c.reads(num) {
 		*m = readOptional[T](c.d, *m, name)
+		c.d.next()
 	} else if c.e != nil && *m != nil {
 		writeMessage[T](c.e, num, *m)
 	}
@@ -165,6 +170,7 @@ func alternative[T any, P message[T]](c codec, num protowire.Number, t *Type, m 
 		was := *m
 		*t = Type{Denotation: t.Denotation, Extra: t.Extra}
 		*m = readOptional[T](c.d, was, name)
+		c.d.next()
 	} else if c.e != nil && *m != nil {
 		writeMessage[T](c.e, num, *m)
 	}

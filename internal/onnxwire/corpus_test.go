@@ -108,7 +108,7 @@ func roundTripArchive(t *testing.T, archive string) (same, all int) {
 				written = checkRoundTrip(t, name, data, Parse)
 			case ".pb":
 				written = checkRoundTrip(t, name, data, func(data []byte) (Message, error) {
-					return ParseValue(data, valueType(t, model, filepath.Base(name)))
+					return ParseValue(data, valueKind(t, model, filepath.Base(name)))
 				})
 			default:
 				continue
@@ -154,8 +154,8 @@ func readArchive(t *testing.T, archive string) map[string]map[string][]byte {
 	}
 }
 
-// valueType returns the type of the model's input or output that a file such as input_0.pb is a value for.
-func valueType(t *testing.T, model *Model, name string) *Type {
+// valueKind returns the kind of the model's input or output that a file such as input_0.pb is a value for.
+func valueKind(t *testing.T, model *Model, name string) ElemKind {
 	words := strings.Split(strings.TrimSuffix(name, ".pb"), "_")
 	i, err := strconv.Atoi(words[len(words)-1])
 	require.NoError(t, err, name)
@@ -164,5 +164,17 @@ func valueType(t *testing.T, model *Model, name string) *Type {
 		list = model.Graph.Outputs
 	}
 	require.Less(t, i, len(list), name)
-	return list[i].Type
+	typ := list[i].Type
+	switch {
+	case typ == nil:
+	case typ.Sequence != nil:
+		return ElemSequence
+	case typ.Map != nil:
+		return ElemMap
+	case typ.Optional != nil:
+		return ElemOptional
+	case typ.SparseTensor != nil:
+		return ElemSparseTensor
+	}
+	return ElemTensor
 }

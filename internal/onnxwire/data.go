@@ -2,19 +2,17 @@ package onnxwire
 
 // The messages of onnx-data.proto: values that are not tensors, as test data sets hold them.
 
-// ParseValue reads a value of the given type, such as an input_0.pb of a test data set for the model input of that type: a
-// *Sequence, *Map, *Optional or *SparseTensor where typ says so, else a *Tensor. A value does not say itself which of these
-// it is. RawData aliases data.
-func ParseValue(data []byte, typ *Type) (Message, error) {
-	switch {
-	case typ == nil:
-	case typ.Sequence != nil:
+// ParseValue reads a value of the given kind, such as an input_0.pb of a test data set: a *Sequence, *Map, *Optional or
+// *SparseTensor, else a *Tensor. A message does not say of which kind it is. RawData aliases data.
+func ParseValue(data []byte, kind ElemKind) (Message, error) {
+	switch kind {
+	case ElemSequence:
 		return orNil(parse[Sequence](data, "sequence"))
-	case typ.Map != nil:
+	case ElemMap:
 		return orNil(parse[Map](data, "map"))
-	case typ.Optional != nil:
+	case ElemOptional:
 		return orNil(parse[Optional](data, "optional"))
-	case typ.SparseTensor != nil:
+	case ElemSparseTensor:
 		return orNil(parse[SparseTensor](data, "sparse_tensor"))
 	}
 	return orNil(ParseTensor(data))

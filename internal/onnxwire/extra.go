@@ -29,5 +29,5 @@ func (x *Extra) extra() *Extra {
 	return x
 }
 
-// finish is called when a message has been read; messages that have something to settle then have their own.
+// finish is called when a message has been read. Messages with something to complete then define their own.
 func (x *Extra) finish() {}

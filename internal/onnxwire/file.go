@@ -2,46 +2,97 @@ package onnxwire
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
+	"math"
 	"os"
+	"runtime/debug"
 
 	"github.com/berth-onnx/berth/internal/sysmem"
 )
 
-// Mapping is a file's content in memory, read-only: mapped where the system can, else read.
+// Mapping is a file's content in memory, read-only: mapped where the system can and the file is large, else read.
 //
-// A mapped file must not be cut short while it is in use: touching a page that is gone ends the process. Replace files by
+// Touching a page that is gone because a mapped file was cut short is a fault: who reads a mapping sets
+// [runtime/debug.SetPanicOnFault] and recovers, and [Mapping.Check] says that the file is still what it was. Replace files by
 // renaming, as internal/safefile does.
 type Mapping struct {
-	data   []byte
-	mapped bool // else data is ordinary memory
+	data  []byte
+	watch *sysmem.Watch // nil: data is ordinary memory
 }
 
+// mappedFrom is the size in bytes from which on files are mapped.
+const mappedFrom = 1 << 20
+
 // MapFile opens path for reading. The caller closes the mapping when nothing uses its bytes any more.
-func MapFile(path string) (*Mapping, error) {
-	f, err := os.Open(path)
+func MapFile(path string) (*Mapping, error) { return openFile(path, mappedFrom) }
+
+// ReadFile is MapFile for files that may change while they are in use: the content is a copy.
+func ReadFile(path string) (*Mapping, error) { return openFile(path, math.MaxInt64) }
+
+// openFile maps files of least bytes and more, and reads others.
+func openFile(path string, least int64) (*Mapping, error) {
+	f, err := openRead(path)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
 	info, err := f.Stat()
+	if err == nil && info.IsDir() {
+		err = &os.PathError{Op: "open", Path: path, Err: errors.New("is a directory; give the model file in it")}
+	}
 	if err != nil {
+		f.Close()
 		return nil, err
 	}
-	if info.IsDir() {
-		return nil, &os.PathError{Op: "open", Path: path, Err: errors.New("is a directory; give the model file in it")}
-	}
-	if info.Mode().IsRegular() && info.Size() > 0 && info.Size() == int64(int(info.Size())) {
-		if data, err := sysmem.MapFile(f, int(info.Size())); err == nil {
-			return &Mapping{data: data, mapped: true}, nil
+	if info.Mode().IsRegular() && info.Size() >= least && info.Size() == int64(int(info.Size())) {
+		if m := watched(f); m != nil {
+			return m, nil
 		}
 	}
-	data, err := io.ReadAll(f)
+	defer f.Close()
+	data, err := readAll(f, info)
 	if err != nil {
 		return nil, err
 	}
 	return &Mapping{data: data}, nil
+}
+
+// watched maps a file; nil if that can not be done.
+func watched(f *os.File) *Mapping {
+	w, err := sysmem.NewWatch(f)
+	if err != nil {
+		return nil
+	}
+	info, err := f.Stat() // after the wait
+	if err != nil {
+		return nil
+	}
+	data, err := sysmem.MapFile(f, int(info.Size()))
+	if err != nil {
+		return nil
+	}
+	return &Mapping{data, w}
+}
+
+// InMemory is the content of a file that somebody else read.
+func InMemory(data []byte) *Mapping { return &Mapping{data: data} }
+
+// readAll reads a file that is not mapped. A pipe may go on for ever: no more is read of it than a model can have.
+func readAll(f *os.File, info os.FileInfo) ([]byte, error) {
+	switch {
+	case info.Mode().IsRegular() && info.Size() == 0: // also files of /proc, some of which make who reads them wait
+		return nil, nil
+	case info.Mode().IsRegular():
+		return io.ReadAll(f)
+	case info.Mode()&os.ModeNamedPipe == 0:
+		return nil, &os.PathError{Op: "open", Path: f.Name(), Err: errors.New("is neither a file nor a pipe; give the model file")}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	if err == nil && len(data) > MaxSize {
+		err = &os.PathError{Op: "read", Path: f.Name(), Err: errors.New("gives more than the 2 GiB that a model can have")}
+	}
+	return data, err
 }
 
 // Bytes returns the content. It must not be written to, nor used after Close.
@@ -51,12 +102,28 @@ func (m *Mapping) Bytes() []byte {
 
 // Close gives the memory back. Closing twice does nothing.
 func (m *Mapping) Close() error {
-	data, mapped := m.data, m.mapped
-	m.data, m.mapped = nil, false
-	if !mapped {
+	data, watch := m.data, m.watch
+	m.data, m.watch = nil, nil
+	if watch == nil {
 		return nil
 	}
-	return sysmem.UnmapFile(data)
+	return errors.Join(sysmem.UnmapFile(data), watch.Close())
+}
+
+// Check returns a [*sysmem.FileChangedError] if a mapped file was written to.
+func (m *Mapping) Check() error {
+	if m.watch == nil {
+		return nil
+	}
+	return m.watch.Check()
+}
+
+// MappedBytes is the size of the mapping, 0 for content that was read.
+func (m *Mapping) MappedBytes() int64 {
+	if m.watch == nil {
+		return 0
+	}
+	return int64(len(m.data))
 }
 
 // File is a model file and the mapping its weights lie in.
@@ -68,12 +135,16 @@ type File struct {
 
 // Open maps the model file at path and parses it. Tensor.RawData points into the mapping: close the file when no weight is
 // used any more. The errors are *SyntaxError and *ModelError, which name the file, and *fs.PathError.
-func Open(path string) (*File, error) {
-	mapping, err := MapFile(path)
+func Open(path string) (*File, error) { return OpenWith(context.Background(), path, MapFile) }
+
+// OpenWith is [Open] with [ReadFile] or another way to get a file's content; it ends with the error of the context if
+// that ends before.
+func OpenWith(ctx context.Context, path string, open func(path string) (*Mapping, error)) (*File, error) {
+	mapping, err := open(path)
 	if err != nil {
 		return nil, err
 	}
-	model, err := parseFile(path, mapping.Bytes())
+	model, err := parseMapping(ctx, path, mapping)
 	if err != nil {
 		mapping.Close()
 		return nil, err
@@ -91,14 +162,32 @@ func (f *File) Close() error {
 	return f.mapping.Close()
 }
 
-func parseFile(path string, data []byte) (*Model, error) {
+// Check is [Mapping.Check] of the file.
+func (f *File) Check() error { return f.mapping.Check() }
+
+// MappedBytes is [Mapping.MappedBytes] of the file.
+func (f *File) MappedBytes() int64 { return f.mapping.MappedBytes() }
+
+// parseMapping is parseFile for a file that may be cut short meanwhile.
+func parseMapping(ctx context.Context, path string, m *Mapping) (model *Model, err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if changed := m.Check(); changed != nil {
+			model, err = nil, changed
+			_ = recover() // a page that is gone
+		}
+	}()
+	return parseFile(ctx, path, m.Bytes())
+}
+
+func parseFile(ctx context.Context, path string, data []byte) (*Model, error) {
 	switch {
 	case len(data) == 0:
 		return nil, &ModelError{File: path, Reason: "the file is empty"}
 	case bytes.HasPrefix(data, []byte("version https://git-lfs.github.com/spec/")):
-		return nil, &ModelError{File: path, Reason: "the file is a Git LFS pointer: run `git lfs pull` to fetch the model it stands for"}
+		return nil, &ModelError{File: path, Reason: "the file is a Git LFS pointer: run `git lfs pull` to fetch the model"}
 	}
-	model, err := Parse(data)
+	model, err := ParseContext(ctx, data)
 	switch e := err.(type) {
 	case *SyntaxError:
 		e.File = path

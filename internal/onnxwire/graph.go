@@ -28,6 +28,20 @@ func (g *Graph) fields(c codec) {
 	repeated(c, 16, &g.MetadataProps, "metadata_props")
 }
 
+// InitializerNames returns the names of all initializers, sparse ones included.
+func (g *Graph) InitializerNames() map[string]bool {
+	names := make(map[string]bool, len(g.Initializers))
+	for _, t := range g.Initializers {
+		names[t.Name] = true
+	}
+	for _, t := range g.SparseInitializers {
+		if t.Values != nil {
+			names[t.Values.Name] = true
+		}
+	}
+	return names
+}
+
 // ValueInfo is ValueInfoProto: the name of a value and its type.
 type ValueInfo struct {
 	Name          string

@@ -163,12 +163,12 @@ func TestDamagedFiles(t *testing.T) {
 
 func checkDamaged(t *testing.T, data []byte) {
 	m := new(Model)
-	if decodeRoot(data, "model", m) != nil {
+	if decodeRoot(t.Context(), data, "model", m) != nil {
 		return
 	}
 	b, err := Marshal(m)
 	require.NoError(t, err)
 	again := new(Model)
-	require.NoError(t, decodeRoot(b, "model", again))
+	require.NoError(t, decodeRoot(t.Context(), b, "model", again))
 	require.True(t, equal(m, again))
 }

@@ -204,24 +204,23 @@ func TestLastAlternativeOfATypeWins(t *testing.T) {
 
 func TestParseValue(t *testing.T) {
 	tests := []struct {
-		typ  *Type
+		kind ElemKind
 		want Message
 	}{
-		{nil, &Tensor{Name: "v"}},
-		{&Type{}, &Tensor{Name: "v"}},
-		{&Type{Tensor: &TensorType{}}, &Tensor{Name: "v"}},
-		{&Type{Sequence: &SequenceType{}}, &Sequence{Name: "v"}},
-		{&Type{Map: &MapType{}}, &Map{Name: "v"}},
-		{&Type{Optional: &OptionalType{}}, &Optional{Name: "v"}},
-		{&Type{SparseTensor: &TensorType{}}, &SparseTensor{Values: &Tensor{Name: "v"}}},
+		{ElemUndefined, &Tensor{Name: "v"}},
+		{ElemTensor, &Tensor{Name: "v"}},
+		{ElemSequence, &Sequence{Name: "v"}},
+		{ElemMap, &Map{Name: "v"}},
+		{ElemOptional, &Optional{Name: "v"}},
+		{ElemSparseTensor, &SparseTensor{Values: &Tensor{Name: "v"}}},
 	}
 	for _, test := range tests {
 		b, err := Marshal(test.want)
 		require.NoError(t, err)
-		got, err := ParseValue(b, test.typ)
+		got, err := ParseValue(b, test.kind)
 		require.NoError(t, err)
 		assert.Equal(t, test.want, got)
-		got, err = ParseValue([]byte{0}, test.typ)
+		got, err = ParseValue([]byte{0}, test.kind)
 		assert.Error(t, err)
 		assert.True(t, got == nil)
 	}

@@ -1,5 +1,7 @@
 package onnxwire
 
+import "context"
+
 // Model is ModelProto, the content of a .onnx file.
 type Model struct {
 	IRVersion       int64 // version of the file format
@@ -18,9 +20,12 @@ type Model struct {
 
 // Parse reads a model. Tensor.RawData aliases data, which must not change while the model is in use. The errors are
 // *SyntaxError and, where there is no graph, *ModelError.
-func Parse(data []byte) (*Model, error) {
-	m, err := parse[Model](data, "model")
-	if err != nil {
+func Parse(data []byte) (*Model, error) { return ParseContext(context.Background(), data) }
+
+// ParseContext is [Parse]; it ends with the error of the context if that ends before.
+func ParseContext(ctx context.Context, data []byte) (*Model, error) {
+	m := new(Model)
+	if err := decodeRoot(ctx, data, "model", m); err != nil {
 		return nil, err
 	}
 	if m.Graph == nil {

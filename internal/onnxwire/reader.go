@@ -2,6 +2,7 @@ package onnxwire
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -21,8 +22,8 @@ import (
 //	               ├─ node[0] ─┤├─ node[1] ─┤
 //	                                ▲pos    ▲end        stack: model, graph, node[1]
 //
-// Errors stick: the first one is kept with its path, `next` then answers false everywhere, and the message methods unwind
-// without checking anything themselves.
+// The first error is kept with its path. From then on no field has a number, so nothing more is read, and the message methods
+// return without checking for errors themselves.
 
 const (
 	// MaxDepth is how many messages may nest. A sub-graph inside a sub-graph takes three levels (node, attribute, graph).
@@ -46,20 +47,21 @@ type frame struct {
 type decoder struct {
 	data   []byte
 	pos    int
-	end    int // of the message the cursor stands in
-	num    protowire.Number
+	end    int              // of the message the cursor stands in
+	num    protowire.Number // of the current field, whose tag has been read; 0 at the end of a message and after an error
 	typ    protowire.Type
-	start  int  // offset of the current field's tag
-	taken  bool // the current field has been read
+	start  int // offset of the current field's tag
 	stack  []frame
 	budget int64
 	names  map[string]string
 	err    *SyntaxError
+	ctx    context.Context
 }
 
 // decodeRoot reads data into m. root is the first word of paths in errors.
-func decodeRoot(data []byte, root string, m Message) error {
+func decodeRoot(ctx context.Context, data []byte, root string, m Message) error {
 	d := &decoder{
+		ctx:    ctx,
 		data:   data,
 		end:    len(data),
 		stack:  append(make([]frame, 0, 16), frame{name: root, index: -1}),
@@ -67,6 +69,9 @@ func decodeRoot(data []byte, root string, m Message) error {
 		names:  map[string]string{},
 	}
 	d.message(m)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	if d.err != nil {
 		return d.err
 	}
@@ -76,7 +81,7 @@ func decodeRoot(data []byte, root string, m Message) error {
 // parse reads data as one message of type T.
 func parse[T any, P message[T]](data []byte, root string) (*T, error) {
 	m := P(new(T))
-	if err := decodeRoot(data, root, m); err != nil {
+	if err := decodeRoot(context.Background(), data, root, m); err != nil {
 		return nil, err
 	}
 	return m, nil
@@ -85,54 +90,38 @@ func parse[T any, P message[T]](data []byte, root string) (*T, error) {
 // message reads the fields of m up to the end of the message the cursor stands in.
 func (d *decoder) message(m Message) {
 	c := codec{d: d, x: m.extra()}
-	d.taken = true
-	for d.current() {
+	d.next()
+	for !d.ended() && d.num != 0 {
 		first := d.start
 		m.fields(c)
-		if d.start == first && !d.taken && d.current() {
+		if d.num != 0 && d.start == first {
 			d.unknown(c.x)
-			d.taken = true
+			d.next()
 		}
 	}
 	m.finish()
-	d.taken = true // the whole message, as a field of the one around it
 }
 
-// current moves on where the current field has been read, and reports whether there is another; num is 0 where there is none.
-func (d *decoder) current() bool {
-	if d.taken && !d.next() {
-		d.num = 0
-	}
-	d.taken = false
-	return d.num != 0 && d.err == nil
-}
-
-// take reports whether the field to be read next has the number num, and marks it as read.
-func (d *decoder) take(num protowire.Number) bool {
-	d.taken = d.current() && d.num == num
-	return d.taken
-}
-
-// next moves to the next field of the current message and reads its tag into num and typ; false at the end or after an error.
-func (d *decoder) next() bool {
+// next moves to the next field of the current message and reads its tag.
+func (d *decoder) next() {
+	d.num = 0
 	if d.err != nil || d.pos == d.end {
-		return false
+		return
 	}
-	num, typ, n := protowire.ConsumeTag(d.data[d.pos:d.end])
 	d.start = d.pos
+	num, typ, n := protowire.ConsumeTag(d.data[d.pos:d.end])
 	if n < 0 {
 		d.fail("no field tag: %v", protowire.ParseError(n))
-		return false
+		return
 	}
 	d.num, d.typ = num, typ
 	d.pos += n
-	return true
 }
 
 // fail keeps the first error, with the path to the current message.
 func (d *decoder) fail(format string, args ...any) {
 	if d.err == nil {
-		d.err = &SyntaxError{Path: d.path(), Offset: d.start, Reason: fmt.Sprintf(format, args...)}
+		d.num, d.err = 0, &SyntaxError{Path: d.path(), Offset: d.start, Reason: fmt.Sprintf(format, args...)}
 	}
 }
 
@@ -219,7 +208,7 @@ func (d *decoder) run() int {
 	}
 }
 
-// readRepeated reads the run of fields that starts with the current one as more elements of list.
+// readRepeated reads the run of fields that starts with the current one as more elements of list, and moves on.
 func readRepeated[T any, P message[T]](d *decoder, list []P, name string) []P {
 	var zero T
 	n := d.run()
@@ -229,11 +218,12 @@ func readRepeated[T any, P message[T]](d *decoder, list []P, name string) []P {
 	list = slices.Grow(list, n)
 	block := make([]T, n)
 	for i := range block {
-		if i > 0 && !d.next() || !d.enter(name, len(list)) {
+		if !d.enter(name, len(list)) {
 			return list
 		}
 		d.message(P(&block[i]))
 		d.leave()
+		d.next()
 		list = append(list, &block[i])
 	}
 	return list
@@ -301,15 +291,16 @@ func (d *decoder) text() string {
 	return s
 }
 
-// elements reads the run of fields that starts with the current one as more elements of list.
+// elements reads the run of fields that starts with the current one as more elements of list, and moves on.
 func elements[T any](d *decoder, list []T, read func() T) []T {
 	n := d.run()
 	if !d.charge(n, int(unsafe.Sizeof(*new(T)))) {
 		return list
 	}
-	list = append(slices.Grow(list, n), read())
-	for i := 1; i < n && d.next(); i++ {
+	list = slices.Grow(list, n)
+	for i := 0; i < n && d.err == nil; i++ {
 		list = append(list, read())
+		d.next()
 	}
 	return list
 }
@@ -355,7 +346,7 @@ func appendNumber[T float32 | float64](b []byte, v T) []byte {
 	return binary.LittleEndian.AppendUint64(b, math.Float64bits(float64(v)))
 }
 
-// readVarints reads a repeated integer field: a packed run, or a run of single elements where the file does not pack.
+// readVarints reads a repeated integer field, packed or as a run of single elements, and moves on.
 func readVarints[T int32 | int64 | uint64](d *decoder, list []T) []T {
 	if d.typ != protowire.VarintType {
 		return readPackedVarints(d, list)
@@ -384,10 +375,11 @@ func readPackedVarints[T int32 | int64 | uint64](d *decoder, list []T) []T {
 		list = append(list, T(v))
 		b = b[n:]
 	}
+	d.next()
 	return list
 }
 
-// readFixed reads a repeated float or double field: a packed run, or a run of single elements where the file does not pack.
+// readFixed reads a repeated float or double field, packed or as a run of single elements, and moves on.
 func readFixed[T float32 | float64](d *decoder, list []T) []T {
 	size := int(unsafe.Sizeof(T(0)))
 	if d.typ != protowire.BytesType {
@@ -408,5 +400,9 @@ func readFixed[T float32 | float64](d *decoder, list []T) []T {
 	for ; len(b) > 0; b = b[size:] {
 		list = append(list, number[T](b))
 	}
+	d.next()
 	return list
 }
+
+// ended reports whether the reading is to end early.
+func (d *decoder) ended() bool { return d.ctx != nil && d.ctx.Err() != nil }

@@ -96,9 +96,11 @@ type Dim struct {
 func (m *Dim) fields(c codec) {
 	if c.reads(1) {
 		m.Kind, m.Value, m.Param = DimValue, int64(c.d.varint()), ""
+		c.d.next()
 	}
 	if c.reads(2) {
 		m.Kind, m.Value, m.Param = DimParam, 0, c.d.text()
+		c.d.next()
 	}
 	switch {
 	case c.e == nil:

@@ -38,6 +38,8 @@ type encoder struct {
 	out io.Writer // nil: all output stays in buf
 	n   int64     // bytes given to out
 	err error     // the first error of out, or *NestingError
+
+	visit func(Message) // called for each message; may be nil
 }
 
 // measure runs the sizing pass.
@@ -164,6 +166,9 @@ func (e *encoder) raw(b []byte) {
 
 // message writes the fields of m, the ones the reader did not know last.
 func (e *encoder) message(m Message) {
+	if e.visit != nil {
+		e.visit(m)
+	}
 	x := m.extra()
 	m.fields(codec{e: e, x: x})
 	e.raw(x.Unknown)

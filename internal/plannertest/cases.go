@@ -43,7 +43,7 @@ func Kinds() []string {
 	return names
 }
 
-// Draw draws problem number index of the sequence that seed stands for. kind is one of Kinds, or empty for any.
+// Draw draws problem number index of the sequence of a seed. kind is one of Kinds, or empty for any.
 // Most problems have a few buffers, some have up to 40.
 func Draw(seed, index uint64, kind string) (Case, error) {
 	r := rand.New(rand.NewPCG(seed, index))

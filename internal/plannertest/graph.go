@@ -6,7 +6,7 @@ import (
 	"github.com/berth-onnx/berth/planner"
 )
 
-// Graph is what a partial order was made from. It serves to judge plans without the order's own answers: in every
+// Graph is what a partial order was made from. It serves to verify plans without the order's own answers: in every
 // schedule of the nodes, a buffer is alive from the first of its heads to the last of its tails.
 //
 //	n0 -> n1 -> n3         one schedule   n0 n2 n1 n3        a (head n1, tail n3) lives in the last two steps,

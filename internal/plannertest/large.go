@@ -54,7 +54,7 @@ func (t *tape) use(i int) { t.p.Buffers[i].Hi = max(t.p.Buffers[i].Hi, t.step+1)
 
 // training is a step of training of a transformer: forward, backward, optimizer.
 //
-//	bytes |  |weights and optimizer states   |      activations of a layer wait for its backward pass: the lives
+//	bytes |  |weights and optimizer states   |      activations of a layer wait for its backward pass: the live ranges
 //	      |  |   a1 |=====================|  |      are nested. Gradients of weights live from there to the
 //	      |  |      a2 |===============|     |      optimizer's step, gradients of activations and scratch
 //	      |  |         a3 |=========|        |      for a step or two. With recompute only a layer's input
@@ -126,7 +126,7 @@ func training(n int, seed uint64, recompute bool) *planner.Problem {
 	return t.p
 }
 
-// inference is a network with branches and skips: short lives, sizes that shrink and grow again, a few states that live throughout.
+// inference is a network with branches and skips: short live ranges, sizes that shrink and grow again, a few states that live throughout.
 func inference(n int, seed uint64) *planner.Problem {
 	t := newTape(seed, 12)
 	size := int64(1<<20 + t.r.IntN(1<<20))
@@ -159,7 +159,7 @@ func inference(n int, seed uint64) *planner.Problem {
 	return t.p
 }
 
-// scattered has lives of all lengths anywhere, long ones seldom, and sizes over several orders.
+// scattered has live ranges of all lengths anywhere, long ones seldom, and sizes over several orders.
 func scattered(n int, seed uint64) *planner.Problem {
 	t := newTape(seed, 13)
 	for range n {

@@ -9,7 +9,7 @@ import (
 // bruteLimit is the number of buffers up to which Optimum tries everything.
 const bruteLimit = 7
 
-// Conflicts tells for every pair of buffers whether they may not share a byte, from the lives alone: the answers of the
+// Conflicts tells for every pair of buffers whether they may not share a byte, from the live ranges alone: the answers of the
 // planner's own orders are not used.
 func (c *Case) Conflicts() [][]bool {
 	var out [][]bool
@@ -28,7 +28,7 @@ func (c *Case) Conflicts() [][]bool {
 	return out
 }
 
-// meetings looks at every point of every life.
+// meetings looks at every point of every live range.
 func meetings(buffers []planner.Buffer) [][]bool {
 	alive := func(b *planner.Buffer, t int) bool {
 		return b.Lo <= t && t < b.Hi && !slices.ContainsFunc(b.Holes, func(h planner.Range) bool { return h.Lo <= t && t < h.Hi })

@@ -11,11 +11,11 @@ import (
 // Options switch the features of a random problem. The zero value draws plain intervals of moderate size.
 type Options struct {
 	MaxBuffers int  // at most so many buffers; 0 means 12
-	MaxTime    int  // lives lie in [0, MaxTime); 0 means 12
+	MaxTime    int  // live ranges lie in [0, MaxTime); 0 means 12
 	MaxSize    int  // sizes are at most this; 0 means 20. Small values make ties
-	Zero       bool // buffers of size zero and empty lives
+	Zero       bool // buffers of size zero and empty live ranges
 	Align      bool // own and common alignments
-	Holes      bool // lives with holes
+	Holes      bool // live ranges with holes
 	Partial    bool // the order of a random graph in place of intervals
 }
 
@@ -90,7 +90,7 @@ func drawBuffer(r *rand.Rand, o Options, b *planner.Buffer) {
 	}
 }
 
-// drawGraph replaces the lives by heads and tails in a random acyclic graph.
+// drawGraph replaces the live ranges by heads and tails in a random acyclic graph.
 func drawGraph(r *rand.Rand, o Options, p *planner.Problem) *Graph {
 	g := &Graph{Nodes: 1 + r.IntN(o.MaxTime), Lives: make([]planner.Life, len(p.Buffers))}
 	for v := 1; v < g.Nodes; v++ {

@@ -1,5 +1,4 @@
-// Package report turns a plan into something to look at: a page with the arena
-// drawn over time.
+// Package report draws a memory plan: an HTML page with the arena over time.
 package report
 
 import (
@@ -7,11 +6,11 @@ import (
 	"html/template"
 	"io"
 
+	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/planner"
-	"github.com/berth-onnx/berth/program"
 )
 
-// box is one run of one block's life in the drawing.
+// box is one uninterrupted part of a block's live range in the drawing.
 type box struct {
 	X, Y, W, H float64
 	Fill       string
@@ -23,8 +22,8 @@ const (
 	chartHeight = 640.0
 )
 
-// HTML writes a self-contained page: time to the right, arena bytes upwards, one
-// box per block and run of its life.
+// HTML writes a self-contained page: time to the right, arena bytes upwards, one box per block and uninterrupted part of
+// its live range.
 func HTML(w io.Writer, p *program.Program) error {
 	page := struct {
 		Name          string
@@ -72,7 +71,7 @@ td{padding:2px 14px 2px 0}
 <h1>{{.Name}}</h1>
 <table>
 <tr><td>planner<td>{{.Report.Planner}}
-<tr><td>arena<td>{{.Report.ArenaBytes}} bytes, lower bound {{.Report.LowerBound}}{{if .Report.Proven}}: proven optimal{{end}}
+<tr><td>arena<td>{{.Report.ArenaBytes}} bytes, lower bound {{.Report.LowerBound}}{{if and .Report.Proven (not .Report.Dynamic)}}: proven optimal{{end}}
 <tr><td>every tensor its own memory<td>{{.Report.NaiveBytes}} bytes
 <tr><td>blocks<td>{{.Report.Blocks}}, {{.Report.Folds}} results written over operands
 </table>

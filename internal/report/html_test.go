@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/report"
-	"github.com/berth-onnx/berth/program"
 	"github.com/berth-onnx/berth/testmodels"
 )
 

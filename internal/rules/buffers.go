@@ -31,7 +31,7 @@ type sharing struct {
 	buffers []buffer
 	of      map[*ssa.Value]int
 	reads   map[*ssa.Value]int // readers of a value in all
-	free    []int              // dead buffers, latest first
+	free    []int              // buffers past their last use, latest first
 	bodies  map[*ssa.Node]*Plan
 }
 
@@ -73,7 +73,7 @@ func (s *sharing) read(n *ssa.Node) []*ssa.Value {
 
 // node gives the results of node i their buffers.
 func (s *sharing) node(i int, n *ssa.Node) {
-	if p := s.bodies[n]; p != nil && s.tool.bodies != apart && p.Arena > 0 {
+	if p := s.bodies[n]; p != nil && s.tool.bodies != separate && p.Arena > 0 {
 		s.buffers = append(s.buffers, buffer{size: p.Arena, lo: i, hi: i + 1, inner: n})
 	}
 	for k, v := range n.Out {
@@ -169,7 +169,7 @@ func (s *sharing) named(n *ssa.Node) bool {
 	return o != nil && o.Facts.IsElementwise()
 }
 
-// reusable takes the latest dead buffer of a size, or -1.
+// reusable takes the latest free buffer of a size, or -1.
 func (s *sharing) reusable(size int64) int {
 	for i, b := range s.free {
 		if s.buffers[b].size == size {

@@ -11,6 +11,6 @@
 // values whose size only a run tells are not counted, and results of the model are: as
 // in the other rows of a comparison.
 //
-// Plans are judged by a replay (replay.go). A rule that is not sound for a graph gets its
+// Plans are verified by a replay (replay.go). A rule that is not sound for a graph gets its
 // figure with the reason.
 package rules

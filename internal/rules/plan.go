@@ -57,7 +57,7 @@ func (t *Tool) plan(ctx context.Context, g *ssa.Graph, own []*ssa.Value) (*Plan,
 		if len(n.Bodies) > 0 {
 			bodies[n] = sum
 		}
-		if t.bodies == apart {
+		if t.bodies == separate {
 			beside += sum.Arena
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// The judge of a plan runs through a graph and keeps, for every byte of its arena,
+// The verifier of a plan runs through a graph and keeps, for every byte of its arena,
 // which value was written there last. A node must find all its operands, captured ones
 // included; then its bodies, and after them its results, overwrite what lies at their
 // places. Only an operand that a result goes over, element by element, may lie there
@@ -75,7 +75,7 @@ func (p *Plan) replay() string {
 		if k := slices.IndexFunc(n.In, lost); k >= 0 {
 			return fmt.Sprintf("%s finds %q overwritten", n, n.In[k].Name)
 		}
-		if bad := p.trample(n); bad != "" {
+		if bad := p.clobbers(n); bad != "" {
 			return bad
 		}
 		for _, b := range p.held(n) {
@@ -136,8 +136,8 @@ func (p *Plan) viewOf(n *ssa.Node, k int) *ssa.Value {
 	return nil
 }
 
-// trample says which operand a node would write over while it reads it, or "".
-func (p *Plan) trample(n *ssa.Node) string {
+// clobbers says which operand a node would write over while it reads it, or "".
+func (p *Plan) clobbers(n *ssa.Node) string {
 	for _, v := range n.In {
 		lo, hi, ok := p.at(v)
 		if !ok {

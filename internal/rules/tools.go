@@ -15,7 +15,7 @@ type Tool struct {
 	results bool     // a result of the graph may go over an operand, too
 	views   bool     // reshapes own no memory
 	reader  bool     // a view is like any other reader: an operand with two is not viewed
-	reuse   bool     // a dead buffer of the very size is taken over whole
+	reuse   bool     // a free buffer of the very size is taken over whole
 	bodies  bodies
 	blind   bool // a captured value does not count as read by the node that captures it
 }
@@ -35,7 +35,7 @@ type bodies int
 const (
 	oneAtATime bodies = iota // the largest of them, while it runs
 	together                 // all of them, while it runs
-	apart                    // all of them, all the time, in memory of their own
+	separate                 // all of them, all the time, in memory of their own
 )
 
 // onnxsimInPlace are the operators that onnxsim's list names, as far as they exist as
@@ -56,13 +56,13 @@ func Tools() []Tool {
 			Source: "onnxruntime/core/framework: allocation_planner.cc (ComputeReusePlan), mem_pattern_planner.h (TraceAllocation)",
 		},
 		{
-			Name: "rule:tflite", planner: "greedy-size", align: 64, over: soleReader, views: true, bodies: apart,
+			Name: "rule:tflite", planner: "greedy-size", align: 64, over: soleReader, views: true, bodies: separate,
 			Doc: "TensorFlow Lite: results of elementwise operators over an operand that nothing else reads, reshapes as views, " +
 				"no result of the graph over anything; largest first into the tightest gap, aligned to 64 bytes; every body in an arena of its own",
 			Source: "tensorflow/lite/arena_planner.cc (IdentifyInPlaceTensors, CalculateAllocations)",
 		},
 		{
-			Name: "rule:tflite-2020", planner: "greedy-size", align: 64, bodies: apart,
+			Name: "rule:tflite-2020", planner: "greedy-size", align: 64, bodies: separate,
 			Doc:    "TensorFlow Lite as first published: nothing in place, nothing viewed; largest first into the tightest gap, aligned to 64 bytes",
 			Source: "Y. Pisarchyk, J. Lee: Efficient Memory Management for Deep Neural Net Inference, 2020 (greedy by size for offset calculation)",
 		},

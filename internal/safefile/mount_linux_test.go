@@ -1,6 +1,8 @@
 package safefile
 
 import (
+	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -18,4 +20,23 @@ func mount(t *testing.T, dir, options string, flags uintptr) {
 	if flags == 0 {
 		t.Cleanup(func() { require.NoError(t, syscall.Unmount(dir, 0)) })
 	}
+}
+
+// TestMountPoint: a file that is mounted by itself is refused before work starts.
+func TestMountPoint(t *testing.T) {
+	dir := t.TempDir()
+	path, source := filepath.Join(dir, "f"), filepath.Join(t.TempDir(), "source")
+	for _, name := range []string{path, source} {
+		require.NoError(t, os.WriteFile(name, []byte("old"), 0o644))
+	}
+	require.NoError(t, Check(path))
+	if err := syscall.Mount(source, path, "", syscall.MS_BIND, ""); err != nil {
+		t.Skipf("no file can be mounted here: %v", err)
+	}
+	defer func() { require.NoError(t, syscall.Unmount(path, 0)) }()
+	require.Error(t, os.Rename(source, path))
+	require.ErrorContains(t, Check(path), "is mounted by itself")
+	require.NoError(t, Check(path+"2"))
+	t.Chdir(dir)
+	require.ErrorContains(t, Check("f"), "is mounted by itself")
 }

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -79,51 +80,160 @@ func TestWriteFails(t *testing.T) {
 		return cause
 	}), cause)
 	assert.PanicsWithValue(t, "at the disco", func() { _ = Write(path, func(io.Writer) error { panic("at the disco") }) })
-	require.ErrorIs(t, WriteAll(File{filepath.Join(dir, "data"), text("weights")}, File{path, func(io.Writer) error { return cause }}), cause)
+	require.ErrorIs(t, WriteAll(nil, File{filepath.Join(dir, "data"), text("weights")}, File{path, func(io.Writer) error { return cause }}), cause)
 	assert.Equal(t, map[string]string{"f": "old"}, contents(t, dir))
 }
 
-// TestWriteAllFailsBetween: the second rename fails, the first file was not there before and is taken away again.
-func TestWriteAllFailsBetween(t *testing.T) {
-	dir := t.TempDir()
-	model, data := filepath.Join(dir, "model"), filepath.Join(dir, "data")
-	require.NoError(t, Write(model, text("old")))
-	cause := errors.New("no")
-	defer func() { rename = os.Rename }()
-	rename = func(from, to string) error {
-		if to == model {
-			return &os.LinkError{Op: "rename", Old: from, New: to, Err: cause}
+// failAt makes the nth step fail and returns the names of the steps taken.
+func failAt(t *testing.T, n int, cause error) *[]string {
+	t.Helper()
+	taken := &[]string{}
+	step = func(op, path string) error {
+		*taken = append(*taken, op+" "+filepath.Base(path))
+		if len(*taken) == n+1 {
+			return cause
 		}
-		return os.Rename(from, to)
+		return nil
 	}
-	err := WriteAll(File{data, text("weights")}, File{model, text("new")})
-	require.ErrorIs(t, err, cause)
-	assert.EqualError(t, err, "rename "+model+": no")
-	assert.Equal(t, map[string]string{"model": "old"}, contents(t, dir))
+	t.Cleanup(func() { step = func(string, string) error { return nil } })
+	return taken
+}
 
-	err = WriteAll(File{data, text("weights")}, File{filepath.Join(dir, "replaced"), text("x")}, File{model, text("new")})
-	require.ErrorIs(t, err, cause)
-	assert.Equal(t, map[string]string{"model": "old"}, contents(t, dir))
+// pair is a model file that says which data file it refers to, and that data file.
+func pair(dir, version string) (obsolete func(bool) []string, data, model File) {
+	data = File{filepath.Join(dir, "data."+version), text("weights of " + version)}
+	model = File{filepath.Join(dir, "model"), text(version)}
+	return func(bool) []string {
+		var out []string
+		all, _ := filepath.Glob(filepath.Join(dir, "data.*"))
+		for _, path := range all {
+			if path != data.Path {
+				out = append(out, path)
+			}
+		}
+		return out
+	}, data, model
+}
 
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "replaced"), []byte("before"), 0o644))
-	err = WriteAll(File{data, text("weights")}, File{filepath.Join(dir, "replaced"), text("x")}, File{model, text("new")})
-	require.ErrorIs(t, err, cause)
-	assert.Equal(t, map[string]string{"model": "old", "replaced": "x", "data": "weights"}, contents(t, dir), "what was replaced may refer to the new file")
+// checkPair requires the old files or the new ones, whole, and returns which.
+func checkPair(t *testing.T, dir string) string {
+	t.Helper()
+	got := contents(t, dir)
+	version := got["model"]
+	require.Contains(t, []string{"old", "new"}, version)
+	require.Equal(t, "weights of "+version, got["data."+version])
+	return version
+}
+
+// TestStepFails lets each step of a replacement fail in turn: the old files stay or the new ones are complete, and nothing
+// is left over that the next writer does not remove.
+func TestStepFails(t *testing.T) {
+	cause := errors.New("no")
+	versions := map[string]int{}
+	for n := 0; ; n++ {
+		dir := t.TempDir()
+		obsolete, data, model := pair(dir, "old")
+		require.NoError(t, WriteAll(obsolete, data, model))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, ".berth-dead.tmp"), nil, 0o644))
+		taken := failAt(t, n, cause)
+		obsolete, data, model = pair(dir, "new")
+		err := WriteAll(obsolete, data, model)
+		version := checkPair(t, dir)
+		versions[version]++
+		if n >= len(*taken) {
+			require.NoError(t, err)
+			assert.Equal(t, []string{"remove .berth-dead.tmp", "create data.new", "write data.new", "sync data.new", "create model", "write model", "sync model",
+				"rename data.new", "sync folder " + filepath.Base(dir), "rename model", "sync folder " + filepath.Base(dir), "remove data.old"}, *taken)
+			assert.Equal(t, map[string]string{"model": "new", "data.new": "weights of new"}, contents(t, dir))
+			break
+		}
+		at := (*taken)[n]
+		assert.NotContains(t, contents(t, dir), "data."+map[string]string{"old": "new", "new": "none"}[version], "after %s", at)
+		if n > 0 { // what is left over need not be removed
+			require.ErrorIs(t, err, cause, at)
+			left, err := filepath.Glob(filepath.Join(dir, Pattern))
+			require.NoError(t, err)
+			assert.Empty(t, left, "after %s", at)
+		}
+		step = func(string, string) error { return nil }
+		require.NoError(t, WriteAll(obsolete, data, model))
+		assert.Equal(t, map[string]string{"model": "new", "data.new": "weights of new"}, contents(t, dir), "after %s", at)
+	}
+	assert.Equal(t, map[string]int{"old": 9, "new": 4}, versions)
+}
+
+// TestReplacedFileMayReferToTheFirst: when an old file was replaced before a step fails, new files stay.
+func TestReplacedFileMayReferToTheFirst(t *testing.T) {
+	dir := t.TempDir()
+	path := func(name string) string { return filepath.Join(dir, name) }
+	for _, name := range []string{"replaced", "model"} {
+		require.NoError(t, os.WriteFile(path(name), []byte("old"), 0o644))
+	}
+	cause := &os.LinkError{Op: "rename", Err: errors.New("no")}
+	step = func(op, p string) error {
+		if op == "rename" && p == path("model") {
+			return cause
+		}
+		return nil
+	}
+	defer func() { step = func(string, string) error { return nil } }()
+	err := WriteAll(nil, File{path("data"), text("weights")}, File{path("replaced"), text("x")}, File{path("model"), text("new")})
+	assert.EqualError(t, err, "rename "+path("model")+": no")
+	assert.Equal(t, map[string]string{"model": "old", "replaced": "x", "data": "weights"}, contents(t, dir))
+}
+
+// TestTwoWriters writes the same files at once, with the same content and with others: one whole pair is left, and nothing else.
+func TestTwoWriters(t *testing.T) {
+	dir := t.TempDir()
+	obsolete, data, model := pair(dir, "old")
+	require.NoError(t, WriteAll(obsolete, data, model))
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 10 {
+				obsolete, data, model := pair(dir, []string{"old", "new"}[i%2])
+				assert.NoError(t, WriteAll(obsolete, data, model))
+			}
+		})
+	}
+	wg.Wait()
+	checkPair(t, dir)
+	assert.Len(t, contents(t, dir), 2)
+}
+
+// TestLeftOver: files of writers that are at work stay, others that only look like them, too.
+func TestLeftOver(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, ".berth-folder.tmp"), 0o755))
+	for _, name := range []string{".berth-1.tmp", ".berth-2.tmp", ".berth-.txt", "berth-1.tmp", ".berth-1.tmp~"} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o644))
+	}
+	require.NoError(t, Write(filepath.Join(dir, "a"), func(w io.Writer) error {
+		require.NoError(t, Write(filepath.Join(dir, "b"), text("b")))
+		require.NoError(t, Check(filepath.Join(dir, "c")))
+		return text("a")(w)
+	}))
+	assert.Equal(t, map[string]string{"a": "a", "b": "b", ".berth-folder.tmp": "d---------", ".berth-.txt": "x", "berth-1.tmp": "x", ".berth-1.tmp~": "x"}, contents(t, dir))
 }
 
 func TestMissingFolder(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "none", "f")
+	dir := t.TempDir()
+	path := filepath.Join(dir, "none", "f")
+	var refused *TargetError
 	for _, err := range []error{Check(path), Write(path, text("x"))} {
+		require.ErrorAs(t, err, &refused)
 		require.ErrorIs(t, err, fs.ErrNotExist)
-		assert.Contains(t, err.Error(), path+":", "the target is named, not the temporary file")
+		assert.EqualError(t, err, path+" can not be written: there is no folder "+filepath.Dir(path)+"; create it, or give another name")
 	}
-	var kind *KindError
-	for _, p := range []string{"", "folder/"} {
-		require.ErrorAs(t, Check(p), &kind, "%q", p)
+	for _, p := range []string{"", "folder/", dir} {
+		require.ErrorAs(t, Check(p), &refused, "%q", p)
 	}
 	file := filepath.Join(t.TempDir(), "file")
 	require.NoError(t, Write(file, text("x")))
+	require.Error(t, Check(filepath.Join(file, "below")))
 	require.Error(t, Write(filepath.Join(file, "below"), text("x")))
+	require.Error(t, Check(filepath.Join(dir, strings.Repeat("long", 100))))
+	require.Error(t, Check(filepath.Join(dir, "a\x00b")))
 }
 
 // helper runs a test of this binary in a process of its own, with environment variables set.

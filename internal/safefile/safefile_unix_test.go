@@ -5,8 +5,10 @@ package safefile
 import (
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,7 +38,7 @@ func TestMode(t *testing.T) {
 	}
 	path := filepath.Join(dir, "old")
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	for _, mode := range []fs.FileMode{0o600, 0o666, 0o640, 0o444, 0o755} {
+	for _, mode := range []fs.FileMode{0o600, 0o666, 0o640, 0o755, 0o200} {
 		require.NoError(t, os.Chmod(path, mode))
 		require.NoError(t, Write(path, func(w io.Writer) error {
 			tmp, err := filepath.Glob(filepath.Join(dir, Pattern))
@@ -77,19 +79,68 @@ func TestLinks(t *testing.T) {
 	assert.ErrorContains(t, Check(filepath.Join(dir, "a")), "too many symbolic links")
 }
 
+// TestOwner: owner and group stay where the process may set them; the other names of a file keep what they had.
+func TestOwner(t *testing.T) {
+	dir := t.TempDir()
+	path, twin := filepath.Join(dir, "f"), filepath.Join(dir, "twin")
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o640))
+	require.NoError(t, os.Link(path, twin))
+	uid, gid := os.Getuid(), os.Getgid()
+	if uid == 0 {
+		uid, gid = 1234, 4321
+		require.NoError(t, os.Chown(path, uid, gid))
+	}
+	require.NoError(t, Write(path, text("new")))
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	st := info.Sys().(*syscall.Stat_t)
+	assert.Equal(t, []int{uid, gid}, []int{int(st.Uid), int(st.Gid)})
+	assert.Equal(t, fs.FileMode(0o640), info.Mode())
+	assert.Equal(t, map[string]string{"f": "new", "twin": "old"}, contents(t, dir))
+}
+
+// TestReadOnly: a file that may not be written to is not replaced either, also by root and behind a link.
+func TestReadOnly(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f")
+	require.NoError(t, os.WriteFile(path, []byte("old"), 0o444))
+	require.NoError(t, os.Symlink("f", filepath.Join(dir, "link")))
+	for _, p := range []string{path, filepath.Join(dir, "link")} {
+		for _, err := range []error{Check(p), Write(p, text("new"))} {
+			var refused *TargetError
+			require.ErrorAs(t, err, &refused)
+			require.ErrorIs(t, err, fs.ErrPermission)
+			assert.EqualError(t, err, path+" is read-only; make it writable, or write to another name")
+		}
+	}
+	assert.Equal(t, map[string]string{"f": "old", "link": "-> f"}, contents(t, dir))
+}
+
 // TestKinds: folders, pipes, devices and sockets are refused before anything happens, also behind links.
 func TestKinds(t *testing.T) {
 	dir := t.TempDir()
-	pipe := filepath.Join(dir, "pipe")
-	require.NoError(t, syscall.Mkfifo(pipe, 0o600))
-	require.NoError(t, os.Symlink("pipe", filepath.Join(dir, "link")))
-	for path, kind := range map[string]string{dir: "a folder", pipe: "a pipe", filepath.Join(dir, "link"): "a pipe", os.DevNull: "a device"} {
-		var refused *KindError
+	at := func(name string) string { return filepath.Join(dir, name) }
+	require.NoError(t, syscall.Mkfifo(at("pipe"), 0o600))
+	require.NoError(t, os.Symlink("pipe", at("link")))
+	require.NoError(t, os.Symlink("link", at("link2")))
+	require.NoError(t, os.Symlink(".", at("here")))
+	socket, err := net.Listen("unix", at("s"))
+	require.NoError(t, err)
+	defer socket.Close()
+	kinds := map[string]string{dir: "a folder", at("here"): "a folder", at("pipe"): "a pipe", at("link"): "a pipe", at("link2"): "a pipe", at("s"): "a socket", os.DevNull: "a device"}
+	const charDevice, null = syscall.S_IFCHR | 0o666, 1<<8 | 3
+	if syscall.Mknod(at("device"), charDevice, null) == nil { // root only
+		kinds[at("device")] = "a device"
+	}
+	before := contents(t, dir)
+	for path, kind := range kinds {
+		var refused *TargetError
 		require.ErrorAs(t, Check(path), &refused, path)
 		assert.Contains(t, refused.Error(), " is "+kind+" ")
-		require.ErrorAs(t, WriteAll(File{path, func(io.Writer) error { t.Error("was filled"); return nil }}), &refused, path)
+		filled := func(io.Writer) error { t.Error("was filled"); return nil }
+		require.ErrorAs(t, WriteAll(nil, File{at("data"), filled}, File{path, filled}), &refused, path)
 	}
-	assert.Len(t, contents(t, dir), 2)
+	assert.Equal(t, before, contents(t, dir))
 }
 
 // TestFolderTakesNoFile: a folder that may not be written to, or lies in a read-only file system.
@@ -121,69 +172,51 @@ func TestDiskFull(t *testing.T) {
 	for _, err := range []error{
 		Write(model, text(half+half)),
 		Write(data, text(half+half)),
-		WriteAll(File{data, text(half)}, File{model, text(half)}),
-		WriteAll(File{data, text("small")}, File{model, text(half + half)}),
+		WriteAll(nil, File{data, text(half)}, File{model, text(half)}),
+		WriteAll(nil, File{data, text("small")}, File{model, text(half + half)}),
 	} {
 		require.ErrorIs(t, err, syscall.ENOSPC)
 		assert.NotContains(t, err.Error(), ".berth-")
 		assert.Equal(t, map[string]string{"model": "old"}, contents(t, dir))
 	}
-	require.NoError(t, WriteAll(File{data, text(half)}, File{model, text("new")}))
+	require.NoError(t, WriteAll(nil, File{data, text(half)}, File{model, text("new")}))
 	assert.Equal(t, map[string]string{"model": "new", "data": half}, contents(t, dir))
 }
 
-// TestKilled ends a process that writes two files at every step. The old model stays whole until the new one is, the new
-// one never is there without its data, and what is left over is known by its name.
+// TestKilled ends a process at every step of a replacement: the old files or the new ones are whole, and the next writer
+// removes what is left over.
 func TestKilled(t *testing.T) {
-	if step := os.Getenv("SAFEFILE_KILL"); step != "" {
-		writeAndDie(step, os.Getenv("SAFEFILE_DIR"))
+	if n, err := strconv.Atoi(os.Getenv("SAFEFILE_KILL")); err == nil {
+		replaceAndDie(n, os.Getenv("SAFEFILE_DIR"))
 		return
 	}
-	for _, c := range []struct {
-		step        string
-		model, data string
-		leftOver    int
-	}{
-		{"fill data", "old", "", 1}, {"fill model", "old", "", 2}, {"before rename 0", "old", "", 2}, {"after rename 0", "old", "weights", 1},
-		{"before rename 1", "old", "weights", 1}, {"after rename 1", "new", "weights", 0},
-	} {
-		t.Run(c.step, func(t *testing.T) {
-			dir := t.TempDir()
-			require.NoError(t, Write(filepath.Join(dir, "model"), text("old")))
-			require.ErrorContains(t, helper(t, "TestKilled", "SAFEFILE_KILL="+c.step, "SAFEFILE_DIR="+dir), "killed")
-			got := contents(t, dir)
-			assert.Equal(t, c.model, got["model"])
-			assert.Equal(t, c.data, got["data"])
-			left, err := filepath.Glob(filepath.Join(dir, Pattern))
-			require.NoError(t, err)
-			assert.Len(t, left, c.leftOver)
-			require.NoError(t, WriteAll(File{filepath.Join(dir, "data"), text("2")}, File{filepath.Join(dir, "model"), text("2")}), "what is left over is in nobody's way")
-		})
+	versions := map[string]int{}
+	for n := 0; ; n++ {
+		dir := t.TempDir()
+		obsolete, data, model := pair(dir, "old")
+		require.NoError(t, WriteAll(obsolete, data, model))
+		err := helper(t, "TestKilled", "SAFEFILE_KILL="+strconv.Itoa(n), "SAFEFILE_DIR="+dir)
+		versions[checkPair(t, dir)]++
+		obsolete, data, model = pair(dir, "new")
+		require.NoError(t, WriteAll(obsolete, data, model))
+		assert.Equal(t, map[string]string{"model": "new", "data.new": "weights of new"}, contents(t, dir), "step %d", n)
+		if err == nil {
+			break
+		}
+		require.ErrorContains(t, err, "killed")
 	}
+	assert.Equal(t, map[string]int{"old": 9, "new": 3}, versions)
 }
 
-// writeAndDie writes data and model and kills its process at a step.
-func writeAndDie(step, dir string) {
-	at := func(name string) {
-		if name == step {
+// replaceAndDie replaces a pair of files and kills its process at the nth step.
+func replaceAndDie(n int, dir string) {
+	step = func(string, string) error {
+		if n--; n < 0 {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 			select {}
 		}
+		return nil
 	}
-	renames := 0
-	rename = func(from, to string) error {
-		at("before rename " + string(rune('0'+renames)))
-		err := os.Rename(from, to)
-		at("after rename " + string(rune('0'+renames)))
-		renames++
-		return err
-	}
-	fill := func(name, content string) File {
-		return File{filepath.Join(dir, name), func(w io.Writer) error {
-			_ = text(content[:2])(w)
-			at("fill " + name)
-			return text(content[2:])(w)
-		}}
-	}
-	_ = WriteAll(fill("data", "weights"), fill("model", "new"))
+	obsolete, data, model := pair(dir, "new")
+	_ = WriteAll(obsolete, data, model)
 }

@@ -6,8 +6,7 @@ import (
 	"unsafe"
 )
 
-// mapped lists the files that are mapped, by address: what lies in one can be given
-// back at any time and comes again when it is read.
+// mapped lists the mapped files by address: their pages can be dropped at any time and are read again on access.
 var mapped struct {
 	sync.RWMutex
 	at []region

@@ -46,7 +46,7 @@ var Default = sync.OnceValue(func() int64 {
 const smallRoom = 1 << 20
 
 // Room asks for bytes more memory under a limit (0: the default one). A nil error
-// grants it. With bytes 0 it only compares what is alive with the limit.
+// grants it.
 func Room(what string, bytes, limit int64) error {
 	if limit <= 0 {
 		limit = Default()
@@ -54,7 +54,23 @@ func Room(what string, bytes, limit int64) error {
 	switch {
 	case bytes > limit:
 		return &Error{what, bytes, heapBytes(), limit}
-	case bytes > 0 && bytes < smallRoom, heapBytes() <= limit-bytes:
+	case bytes < smallRoom:
+		return nil
+	}
+	return within(what, bytes, limit)
+}
+
+// Within compares what is alive with a limit (0: the default one).
+func Within(what string, limit int64) error {
+	if limit <= 0 {
+		limit = Default()
+	}
+	return within(what, 0, limit)
+}
+
+// within grants bytes if they fit beside what is alive, after a collection if need be.
+func within(what string, bytes, limit int64) error {
+	if heapBytes() <= limit-bytes {
 		return nil
 	}
 	runtime.GC()

@@ -51,8 +51,7 @@ func TestBlockOfEight(t *testing.T) {
 			w.RawData = eights(w)
 		}
 	}
-	got, err := onnximport.FromModel(m, "", onnximport.Options{ChannelBlock: 8})
-	require.NoError(t, err)
+	got := imported(t, m, onnximport.Options{ChannelBlock: 8})
 	assert.Zero(t, blockedNodes(got.Graph))
 	sameResults(t, want.Graph, got.Graph)
 }
@@ -103,8 +102,7 @@ func TestBlockShownByZeros(t *testing.T) {
 					clear(w.RawData[i : i+4])
 				}
 			}
-			got, err := onnximport.FromModel(m, "", onnximport.Options{})
-			require.NoError(t, err)
+			got := imported(t, m, onnximport.Options{})
 			assert.Equal(t, c.shown, blockedNodes(got.Graph) == 0, got.Warnings)
 		})
 	}
@@ -123,8 +121,7 @@ func TestBlockedDamage(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			m := blockedModel(t, "silent")
 			c.damage(m.Graph)
-			got, err := onnximport.FromModel(m, "", onnximport.Options{ChannelBlock: 16})
-			require.NoError(t, err)
+			got := imported(t, m, onnximport.Options{ChannelBlock: 16})
 			require.NotEmpty(t, got.Warnings)
 			assert.Contains(t, got.Warnings[0], c.want)
 			assert.NotZero(t, blockedNodes(got.Graph))
@@ -138,6 +135,15 @@ func blockedModel(t *testing.T, name string) *onnxwire.Model {
 	m, err := onnxwire.Parse(slices.Clone(data))
 	require.NoError(t, err)
 	return m
+}
+
+// imported writes a model and imports what was written.
+func imported(t *testing.T, m *onnxwire.Model, opts onnximport.Options) *ssa.Module {
+	data, err := onnxwire.Marshal(m)
+	require.NoError(t, err)
+	mod, err := onnximport.FromBytes(data, "", opts)
+	require.NoError(t, err)
+	return mod
 }
 
 func blockedNodes(g *ssa.Graph) (n int) {

@@ -4,4 +4,20 @@
 // package, imports it.
 package standard
 
-import _ "github.com/berth-onnx/berth/ops" // all families are in it
+import (
+	_ "github.com/berth-onnx/berth/internal/ops/contrib"
+	_ "github.com/berth-onnx/berth/internal/ops/control"
+	_ "github.com/berth-onnx/berth/internal/ops/elementwise"
+	_ "github.com/berth-onnx/berth/internal/ops/experimental"
+	_ "github.com/berth-onnx/berth/internal/ops/generator"
+	_ "github.com/berth-onnx/berth/internal/ops/linalg"
+	_ "github.com/berth-onnx/berth/internal/ops/ml"
+	_ "github.com/berth-onnx/berth/internal/ops/movement"
+	_ "github.com/berth-onnx/berth/internal/ops/nn"
+	_ "github.com/berth-onnx/berth/internal/ops/quant"
+	_ "github.com/berth-onnx/berth/internal/ops/reduction"
+	_ "github.com/berth-onnx/berth/internal/ops/sequence"
+	_ "github.com/berth-onnx/berth/internal/ops/signal"
+	_ "github.com/berth-onnx/berth/internal/ops/text"
+	_ "github.com/berth-onnx/berth/internal/ops/vision"
+)

@@ -1,4 +1,4 @@
-// Planstress plans random problems with every planner, judges each plan, and closes with figures.
+// Planstress plans random problems with every planner, verifies each plan, and closes with figures.
 //
 //	go run ./internal/tools/planstress -n 1000000 -seed 1
 //
@@ -6,7 +6,7 @@
 // time. Progress goes to the standard error, the figures to the standard output. It ends with status 1 when
 // anything was found wrong, 2 for a wrong command line; an interrupt ends it early with the figures so far and status 130.
 //
-//	-only INDEX  judges one problem of the sequence and prints it, its plans and what is wrong with them.
+//	-only INDEX  verifies one problem of the sequence and prints it, its plans and what is wrong with them.
 package main
 
 import (
@@ -48,9 +48,9 @@ func command(ctx context.Context, args []string, out, log io.Writer) int {
 	flags.Uint64Var(&s.seed, "seed", 1, "which sequence of problems")
 	flags.StringVar(&s.kind, "kind", "", "only problems of this kind: "+strings.Join(plannertest.Kinds(), ", "))
 	flags.IntVar(&s.workers, "workers", runtime.GOMAXPROCS(0), "how many problems at a time")
-	flags.Int64Var(&s.only, "only", -1, "judge and print this problem of the sequence alone")
+	flags.Int64Var(&s.only, "only", -1, "verify and print this problem of the sequence alone")
 	flags.Usage = func() {
-		fmt.Fprintln(log, "planstress plans random problems with every planner, judges each plan, and closes with figures.")
+		fmt.Fprintln(log, "planstress plans random problems with every planner, verifies each plan, and closes with figures.")
 		fmt.Fprintln(log, "usage: planstress [-n N] [-seed S] [-kind K] [-workers W] [-only INDEX]")
 		flags.PrintDefaults()
 	}
@@ -90,7 +90,7 @@ func showOne(s *settings, out io.Writer) int {
 	if err != nil {
 		return 2
 	}
-	o := plannertest.Judge(context.Background(), &c)
+	o := plannertest.Verify(context.Background(), &c)
 	fmt.Fprintf(out, "kind %s, alignment of all %d, capacity %d\n", c.Kind, c.Problem.Align, c.Capacity)
 	for i, b := range c.Problem.Buffers {
 		fmt.Fprintf(out, "#%d size %d align %d life %d-%d", i, b.Size, b.Align, b.Lo, b.Hi)

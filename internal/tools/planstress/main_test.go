@@ -13,7 +13,7 @@ import (
 	"github.com/berth-onnx/berth/internal/plannertest"
 )
 
-// TestSmoke judges a few thousand problems, twice with different numbers of workers: the figures are the same.
+// TestSmoke verifies a few thousand problems, twice with different numbers of workers: the figures are the same.
 func TestSmoke(t *testing.T) {
 	n := "3000"
 	if testing.Short() {

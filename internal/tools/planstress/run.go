@@ -13,7 +13,7 @@ import (
 // chunk is how many problems a worker takes at a time.
 const chunk = 64
 
-// run judges the problems 0 to n-1 of the sequence. Workers take runs of problems from a counter and keep a tally each.
+// run verifies the problems 0 to n-1 of the sequence. Workers take runs of problems from a counter and keep a tally each.
 func run(ctx context.Context, s *settings) *tally {
 	var next, done atomic.Uint64
 	tallies := make([]*tally, s.workers)
@@ -34,7 +34,7 @@ func run(ctx context.Context, s *settings) *tally {
 					if err != nil {
 						return // the kind has been looked up before
 					}
-					t.add(index, plannertest.Judge(context.Background(), &c))
+					t.add(index, plannertest.Verify(context.Background(), &c))
 					done.Add(1)
 				}
 			}

@@ -1,10 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
-	"sort"
 	"text/tabwriter"
 
 	"github.com/berth-onnx/berth/internal/plannertest"
@@ -16,7 +17,7 @@ import (
 type tally struct {
 	problems, buffers int64
 	largest           int
-	kinds             map[string]*kindTally
+	kinds             map[string]kindTally
 	members           []memberTally // by planner.Names
 	faults            map[plannertest.Fault]int64
 	tried             int64 // problems whose optimum was found by trying everything
@@ -26,6 +27,10 @@ type tally struct {
 }
 
 type kindTally struct{ problems, proved int64 }
+
+func (k kindTally) plus(l kindTally) kindTally {
+	return kindTally{k.problems + l.problems, k.proved + l.proved}
+}
 
 // memberTally is how one planner compares with the best plan for each problem.
 type memberTally struct {
@@ -57,7 +62,7 @@ type listing struct {
 const listLimit = 20
 
 func newTally() *tally {
-	return &tally{kinds: map[string]*kindTally{}, members: make([]memberTally, len(planner.Names())), faults: map[plannertest.Fault]int64{}}
+	return &tally{kinds: map[string]kindTally{}, members: make([]memberTally, len(planner.Names())), faults: map[plannertest.Fault]int64{}}
 }
 
 // excess is (value - base) / base in millionths; base 0 stands for 1.
@@ -68,15 +73,7 @@ func (t *tally) add(index uint64, o *plannertest.Outcome) {
 	t.problems++
 	t.buffers += int64(o.Buffers)
 	t.largest = max(t.largest, o.Buffers)
-	k := t.kinds[o.Kind]
-	if k == nil {
-		k = &kindTally{}
-		t.kinds[o.Kind] = k
-	}
-	k.problems++
-	if o.Auto() == o.Low {
-		k.proved++
-	}
+	t.kinds[o.Kind] = t.kinds[o.Kind].plus(kindTally{1, count(o.Auto() == o.Low)})
 	t.gap.add(worst{excess(o.Auto(), o.Low), index})
 	for m, arena := range o.Arena {
 		if arena == o.Best {
@@ -107,12 +104,7 @@ func count(b bool) int64 {
 // list keeps the findings with the lowest problem numbers.
 func (t *tally) list(l ...listing) {
 	t.listed = append(t.listed, l...)
-	slices.SortFunc(t.listed, func(a, b listing) int {
-		if a.index < b.index {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(t.listed, func(a, b listing) int { return cmp.Compare(a.index, b.index) })
 	t.listed = t.listed[:min(len(t.listed), listLimit)]
 }
 
@@ -122,11 +114,7 @@ func (t *tally) merge(u *tally) {
 	t.buffers += u.buffers
 	t.largest = max(t.largest, u.largest)
 	for name, k := range u.kinds {
-		if t.kinds[name] == nil {
-			t.kinds[name] = &kindTally{}
-		}
-		t.kinds[name].problems += k.problems
-		t.kinds[name].proved += k.proved
+		t.kinds[name] = t.kinds[name].plus(k)
 	}
 	for m := range t.members {
 		t.members[m].best += u.members[m].best
@@ -152,7 +140,7 @@ func (t *tally) write(out io.Writer) error {
 	fmt.Fprintf(w, "problems\t%d\t\n", t.problems)
 	fmt.Fprintf(w, "buffers, mean\t%.2f\t\n", float64(t.buffers)/float64(max(t.problems, 1)))
 	fmt.Fprintf(w, "buffers, most\t%d\t\n", t.largest)
-	fmt.Fprintf(w, "plans judged\t%d\t\n", t.problems*int64(len(t.members)))
+	fmt.Fprintf(w, "plans verified\t%d\t\n", t.problems*int64(len(t.members)))
 	for _, f := range plannertest.Faults() {
 		fmt.Fprintf(w, "%s\t%d\t\n", f, t.faults[f])
 	}
@@ -163,10 +151,9 @@ func (t *tally) write(out io.Writer) error {
 	fmt.Fprintf(w, "\t\t\t\n")
 	fmt.Fprintf(w, "kind\tproblems\tauto proved\t\t\n")
 	all := kindTally{}
-	for _, name := range sortedKeys(t.kinds) {
+	for _, name := range slices.Sorted(maps.Keys(t.kinds)) {
 		k := t.kinds[name]
-		all.problems += k.problems
-		all.proved += k.proved
+		all = all.plus(k)
 		fmt.Fprintf(w, "%s\t%d\t%d\t%.3f%%\t\n", name, k.problems, k.proved, percent(k.proved, k.problems))
 	}
 	fmt.Fprintf(w, "all\t%d\t%d\t%.3f%%\t\n", all.problems, all.proved, percent(all.proved, all.problems))
@@ -184,12 +171,3 @@ func (t *tally) write(out io.Writer) error {
 }
 
 func percent(part, whole int64) float64 { return 100 * float64(part) / float64(max(whole, 1)) }
-
-func sortedKeys(m map[string]*kindTally) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
-}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/safefile"
+)
+
+// Files that a command is going to write are checked before it works: that they can be written, and that none is one that
+// the command reads or another one that it writes.
+
+// checkOutputs checks the files that flags name, "" for none.
+func (a *app) checkOutputs(paths ...string) error {
+	a.outputs = nil
+	for _, path := range paths {
+		if path == "" {
+			continue
+		}
+		if err := safefile.Check(path); err != nil {
+			return err
+		}
+		for _, other := range a.outputs {
+			if samePath(path, other) {
+				return usagef("%s is to be written twice; give different names", path)
+			}
+		}
+		a.outputs = append(a.outputs, path)
+	}
+	return nil
+}
+
+// samePath reports that two paths name the same file, there or not.
+func samePath(x, y string) bool {
+	i, err1 := os.Stat(x)
+	j, err2 := os.Stat(y)
+	if err1 == nil && err2 == nil {
+		return os.SameFile(i, j)
+	}
+	absX, err1 := filepath.Abs(x)
+	absY, err2 := filepath.Abs(y)
+	return err1 == nil && err2 == nil && absX == absY
+}
+
+// spareInput refuses to write over a model that is read, unless optimize replaces it, and over its weights.
+func (a *app) spareInput(model string) error {
+	if len(a.outputs) == 0 {
+		return nil
+	}
+	for _, read := range append(berth.DataFiles(model), model) {
+		for _, out := range a.outputs {
+			if samePath(read, out) && (read != model || out != a.replaces) {
+				return usagef("%s is read by this command; write to another name", out)
+			}
+		}
+	}
+	return nil
+}
+
+// sizeFlag is a flag for a number of bytes, with a unit or without.
+type sizeFlag int64
+
+// Set reads 1048576, 1MB or 1MiB; 0 is allowed.
+func (f *sizeFlag) Set(s string) error {
+	if strings.TrimSpace(s) == "0" {
+		*f = 0
+		return nil
+	}
+	n, err := parseBytes(s)
+	*f = sizeFlag(n)
+	return err
+}
+
+// String is the number of bytes.
+func (f *sizeFlag) String() string { return fmt.Sprint(int64(*f)) }
+
+// Type is what help texts call the value.
+func (f *sizeFlag) Type() string { return "size" }
+
+// checkedWriter remembers the first error of standard output: a table that was not printed is no success.
+type checkedWriter struct {
+	io.Writer
+	err error
+}
+
+func (w *checkedWriter) Write(p []byte) (int, error) {
+	n, err := w.Writer.Write(p)
+	if err != nil && w.err == nil {
+		w.err = fmt.Errorf("standard output: %w", err)
+	}
+	return n, err
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/onnxexport"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// TestOutputsRefused: every flag that names a file to write refuses what can not be one, before the model is looked at.
+func TestOutputsRefused(t *testing.T) {
+	dir := t.TempDir()
+	readOnly := filepath.Join(dir, "readonly")
+	require.NoError(t, os.WriteFile(readOnly, []byte("old"), 0o444))
+	for path, want := range map[string]string{
+		dir: "is a folder", dir + "/": "is a folder", readOnly: "is read-only", filepath.Join(dir, "none", "x"): "there is no folder " + filepath.Join(dir, "none"),
+		filepath.Join(readOnly, "x"): "", filepath.Join(dir, strings.Repeat("x", 300)): "",
+	} {
+		for _, args := range [][]string{
+			{"optimize", "none.onnx", "-o", path}, {"optimize", "none.onnx", "-o", path, "--save-external", "1KB"}, {"inspect", "none.onnx", "--html", path},
+			{"verify", "none.onnx", "--list", path}, {"compare", "none.onnx", "--write-instance", path}, {"run", "none.onnx", "--dump", path},
+			{"bench", "none.onnx", "--dump", path}, {"diff", "none.onnx", "none.onnx", "--dump", path},
+		} {
+			fails(t, exitFailed, []string{want}, args...)
+		}
+	}
+	fails(t, exitFailed, []string{"not a directory"}, "run", "builtin:mlp", "--output-dir", readOnly)
+	assert.Equal(t, []string{"readonly"}, filesIn(t, dir))
+}
+
+func filesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// TestEmptyFlags: an empty value is not the same as no flag.
+func TestEmptyFlags(t *testing.T) {
+	for _, args := range [][]string{{"optimize", "builtin:mlp", "-o", ""}, {"inspect", "builtin:mlp", "--html="}, {"run", "builtin:mlp", "--output-dir", ""}, {"run", "builtin:mlp", "--dump="}} {
+		fails(t, exitUsage, []string{"is empty"}, args...)
+	}
+}
+
+// TestOutputsSpareInputs: a command does not write over what it reads, nor one file twice.
+func TestOutputsSpareInputs(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m.onnx")
+	ok(t, "optimize", "builtin:mlp", "-o", path, "--save-external", "1KB", "--no-compare", "--no-verify")
+	data := berth.DataFiles(path)[0]
+	link := filepath.Join(dir, "link")
+	require.NoError(t, os.Symlink(filepath.Base(data), link))
+	before, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, args := range [][]string{
+		{"optimize", path, "-o", data}, {"optimize", path, "-o", link}, {"optimize", path, "-o", filepath.Join(dir, "x"), "--dump", path}, {"inspect", path, "--html", path},
+		{"inspect", path, "--html", data}, {"compare", path, "--write-instance", path}, {"run", path, "--dump", data}, {"verify", path, "--list", path},
+	} {
+		o := cli(t, args...)
+		assert.NotEqual(t, exitDone, o.code, args)
+		after, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.Equal(t, before, after, args)
+		ok(t, "diff", "builtin:mlp", path)
+	}
+	out := filepath.Join(dir, "twice")
+	fails(t, exitUsage, []string{"written twice"}, "optimize", path, "-o", out, "--dump", filepath.Join(dir, ".", "x", "..", "twice"))
+	fails(t, exitUsage, []string{"is read by this command"}, "optimize", path, "-o", data)
+	assert.Len(t, filesIn(t, dir), 3)
+}
+
+// TestOptimizeInPlace replaces a model and its data file: the sizes printed are those before and after.
+func TestOptimizeInPlace(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	ok(t, "optimize", "builtin:mlp", "-o", path, "--save-external", "1KiB", "--no-compare")
+	size := fileSize(path)
+	assert.Greater(t, size, int64(64<<10))
+	for _, external := range []string{"100", "0.5KB", "0", "64KiB", "0"} {
+		res := object(t, ok(t, "optimize", path, "-o", path, "--save-external", external, "--no-compare", "--json"))
+		assert.Equal(t, float64(size), res["before"].(map[string]any)["file_bytes"])
+		size = fileSize(path)
+		assert.Equal(t, float64(size), res["after"].(map[string]any)["file_bytes"])
+		files := 1
+		if external != "0" {
+			assert.Equal(t, []any{berth.DataFiles(path)[0]}, res["data_files"])
+			files = 2
+		}
+		assert.Len(t, filesIn(t, filepath.Dir(path)), files)
+		ok(t, "diff", "builtin:mlp", path)
+	}
+	for _, bad := range []string{"", "x", "-1", "1XB", "1e99", "NaN"} {
+		fails(t, exitUsage, []string{"--save-external"}, "optimize", path, "-o", path, "--save-external="+bad)
+	}
+}
+
+// TestOptimizeThroughLink replaces what a link leads to, and creates what a dangling one does.
+func TestOptimizeThroughLink(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "real"), 0o755))
+	link := filepath.Join(dir, "link.onnx")
+	require.NoError(t, os.Symlink("real/m.onnx", link))
+	for range 2 {
+		ok(t, "optimize", "builtin:mlp", "-o", link, "--no-compare")
+		info, err := os.Lstat(link)
+		require.NoError(t, err)
+		assert.NotZero(t, info.Mode()&os.ModeSymlink)
+		ok(t, "diff", "builtin:mlp", filepath.Join(dir, "real", "m.onnx"))
+		require.NoError(t, os.Chmod(link, 0o640))
+	}
+	info, err := os.Stat(link)
+	require.NoError(t, err)
+	assert.Equal(t, os.FileMode(0o640), info.Mode())
+}
+
+// TestDataRoot: the flag and the remedy that names it.
+func TestDataRoot(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "models", "m.onnx")
+	require.NoError(t, os.Mkdir(filepath.Dir(path), 0o755))
+	ok(t, "optimize", "builtin:mlp", "-o", path, "--save-external", "1KB", "--no-compare", "--no-verify")
+	data := berth.DataFiles(path)[0]
+	require.NoError(t, os.Rename(data, filepath.Join(dir, "blob")))
+	require.NoError(t, os.Symlink("../blob", data))
+	fails(t, exitModel, []string{"leads out of the folder", "--data-root", `"` + dir + `"`}, "run", path)
+	ok(t, "run", path, "--data-root", dir)
+	m, err := berth.Open(path, berth.WithDataRoot(dir))
+	require.NoError(t, err)
+	require.NoError(t, m.Close())
+}
+
+// TestOutputNames: outputs whose names differ only in what a file name can not have get files of their own.
+func TestOutputNames(t *testing.T) {
+	g := ssa.NewGraph("g")
+	x := g.AddParam("x", ssa.TensorOf(ndarray.Float32, ssa.D(2)))
+	for _, name := range []string{"a/b", "a:b", "A_b", "a_b_2"} {
+		v := g.NewNode("Relu", []*ssa.Value{x}, 1).Out[0]
+		v.Name = name
+		g.Results = append(g.Results, v)
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m.onnx")
+	require.NoError(t, onnxexport.Save(&ssa.Module{Graph: g, IR: 8, Opsets: []ssa.Opset{{Version: 17}}}, path, onnxexport.Options{}))
+	out := filepath.Join(dir, "out")
+	ok(t, "run", path, "--output-dir", out)
+	assert.ElementsMatch(t, []string{"a_b.npy", "a_b_2.npy", "A_b_3.npy", "a_b_2_2.npy"}, filesIn(t, out))
+}
+
+// full is a standard output that takes no more than a few bytes.
+type full struct{ bytes.Buffer }
+
+var errFull = errors.New("no space left")
+
+func (f *full) Write(p []byte) (int, error) {
+	if f.Len()+len(p) > 10 {
+		return 0, errFull
+	}
+	return f.Buffer.Write(p)
+}
+
+// TestStandardOutputFails: what could not be printed is no success.
+func TestStandardOutputFails(t *testing.T) {
+	for _, args := range [][]string{{"models"}, {"models", "--json"}, {"inspect", "builtin:mlp"}, {"run", "builtin:mlp"}, {"--help"}} {
+		var errOut bytes.Buffer
+		assert.Equal(t, exitFailed, execute(context.Background(), args, &full{}, &errOut), args)
+		assert.Contains(t, errOut.String(), "no space left", args)
+	}
+}

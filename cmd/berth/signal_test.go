@@ -1,0 +1,77 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// commandLine is the environment variable by which the test binary becomes the command.
+const commandLine = "BERTH_TEST_COMMAND_LINE"
+
+// TestBecomeTheCommand is no test: the tests below start it in a process of its own.
+func TestBecomeTheCommand(t *testing.T) {
+	line, ok := os.LookupEnv(commandLine)
+	if !ok {
+		t.Skip("only for other tests")
+	}
+	os.Args = append([]string{"berth"}, strings.Split(line, "\n")...)
+	main()
+}
+
+// TestSignalsEndTheCommand: SIGINT and SIGTERM end a command soon, with exit code 1 and
+// no file left behind.
+func TestSignalsEndTheCommand(t *testing.T) {
+	dir := t.TempDir()
+	model := filepath.Join(dir, "model.onnx")
+	saveChain(t, model, 30000)
+	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(sig.String(), func(t *testing.T) {
+			c := exec.Command(os.Args[0], "-test.run=^TestBecomeTheCommand$")
+			c.Env = append(os.Environ(), commandLine+"="+strings.Join([]string{"optimize", model, "-o", filepath.Join(dir, "out.onnx")}, "\n"))
+			var errs bytes.Buffer
+			c.Stderr = &errs
+			require.NoError(t, c.Start())
+			kill := time.AfterFunc(time.Minute, func() { c.Process.Kill() })
+			defer kill.Stop()
+			time.Sleep(300 * time.Millisecond)
+			require.NoError(t, c.Process.Signal(sig))
+			require.Error(t, c.Wait(), "it was done before the signal came")
+			assert.Equal(t, exitFailed, c.ProcessState.ExitCode())
+			assert.Contains(t, errs.String(), "interrupted")
+			left, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			assert.Len(t, left, 1, "the model alone is there")
+		})
+	}
+}
+
+// saveChain writes a model of so many additions.
+func saveChain(t *testing.T, path string, nodes int) {
+	var b strings.Builder
+	b.WriteString("graph \"chain\" {\nin %v0: float32[16]\n")
+	for i := range nodes {
+		fmt.Fprintf(&b, "%%v%d: float32[16] = Add(%%v%d, %%v%d)\n", i+1, i, i-i%50)
+	}
+	fmt.Fprintf(&b, "out %%v%d\n}\n", nodes)
+	g, err := ssa.ParseGraph(b.String())
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	m := berth.FromModule(&ssa.Module{Graph: g, IR: 10, Opsets: []ssa.Opset{{Version: 22}}})
+	require.NoError(t, m.Save(path, berth.SaveOptions{}))
+}

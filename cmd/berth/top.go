@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/preprocess"
+)
+
+// mostRows is for how many rows of an output the largest elements are shown.
+const mostRows = 10
+
+// topJSON are the largest elements of a row of an output.
+type topJSON struct {
+	Row     int        `json:"row"`
+	Largest []rankJSON `json:"largest"`
+}
+
+type rankJSON struct {
+	Index int     `json:"index"`
+	Value float64 `json:"value"`
+}
+
+// largest finds the k largest elements of each row, along the last axis, of the first rows.
+func largest(a *ndarray.Array, k int) (out []topJSON) {
+	if a.DType == ndarray.String || a.DType.IsComplex() || a.Rank() == 0 || a.Len() == 0 {
+		return nil
+	}
+	n := a.Shape[a.Rank()-1]
+	row := make([]float32, n)
+	for r := range min(a.Len()/n, mostRows) {
+		for i := range row {
+			row[i] = float32(a.Float(r*n + i))
+		}
+		top := topJSON{Row: r, Largest: []rankJSON{}}
+		for _, e := range preprocess.TopK(row, k) {
+			if v := float64(e.Value); v-v == 0 { // JSON has no infinities
+				top.Largest = append(top.Largest, rankJSON{e.Index, v})
+			}
+		}
+		out = append(out, top)
+	}
+	return out
+}
+
+// printTop prints the largest elements of outputs.
+func (a *app) printTop(outs []outputJSON) {
+	t := newTable(a.out, "output", "row", "rank", "index", "value")
+	for _, o := range outs {
+		for _, row := range o.Top {
+			for i, e := range row.Largest {
+				t.AppendRow([]any{o.Name, row.Row, i + 1, e.Index, short(number(e.Value))})
+			}
+		}
+	}
+	t.Render()
+	for _, o := range outs {
+		if rows := rowsOf(o.Shape); len(o.Top) > 0 && rows > len(o.Top) {
+			fmt.Fprintf(a.out, "%s: the first %d of %d rows\n", o.Name, len(o.Top), rows)
+		}
+	}
+}
+
+// rowsOf is the product of all dimensions but the last.
+func rowsOf(shape []int) int {
+	n := 1
+	for _, d := range shape[:max(len(shape)-1, 0)] {
+		n *= d
+	}
+	return n
+}

@@ -1,0 +1,351 @@
+package main
+
+import (
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/shareddata"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// saved writes a graph in text form to a file.
+func saved(t *testing.T, graph string) string {
+	t.Helper()
+	g, err := ssa.ParseGraph(`graph "g" { ` + graph + ` }`)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "model.onnx")
+	require.NoError(t, berth.FromModule(&ssa.Module{Graph: g}).Save(path, berth.SaveOptions{}))
+	return path
+}
+
+const (
+	// The else branch is for inputs of 5 columns, whose matrix product it computes after a reshape that only other sizes get.
+	branches = `in %x: float32[2,M] in %c: bool[]
+		%y = If(%c | %x) {
+			then_branch: graph "t" { in %p: float32[2,M] %a = Identity(%p) %b = Neg(%a) out %b }
+			else_branch: graph "e" { in %p: float32[2,M]
+				%s = Shape(%p) const %i: int64[] = 1 %d = Gather(%s, %i) const %three: int64[] = 3 %e = Equal(%d, %three)
+				%q = If(%e | %p) {
+					then_branch: graph "et" { in %r: float32[2,M] const %k: int64[3] = [1, 2, 3] %u = Reshape(%r, %k) out %u }
+					else_branch: graph "ee" { in %r: float32[2,M] out %r } }
+				const %w: float32[5,4] = splat 1 %m = MatMul(%q, %w) out %m } }
+		out %y`
+	linear = `in %x: float32[N,4] const %w: float32[4,3] = splat 0.5 %y = MatMul(%x, %w) out %y`
+	pixels = `in %x: float32[N,3,H,W] const %w: float32[4,3,3,3] = splat 0.1
+		%a = Conv(%x, %w) [strides=[2, 2]] %y = MaxPool(%a) [kernel_shape=[2, 2], strides=[2, 2]] out %y`
+	sequence = `in %ids: float32[batch,seq_len] in %past: float32[batch,past_len] %y = Concat(%ids, %past) [axis=1] out %y`
+)
+
+// npyFile writes a tensor of float32.
+func npyFile(t *testing.T, shape []int, elements ...float32) string {
+	t.Helper()
+	a := ndarray.Must(ndarray.Float32, shape...)
+	for i, x := range elements {
+		a.SetFloat(i, float64(x))
+	}
+	return writeTemp(t, t.TempDir(), "x.npy", npyBytes(t, a))
+}
+
+// dataSet writes a folder of recorded inputs.
+func dataSet(t *testing.T, inputs ...*ndarray.Array) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "test_data_set_0")
+	require.NoError(t, os.Mkdir(dir, 0o755))
+	for i, a := range inputs {
+		writeTemp(t, dir, "input_"+string(rune('0'+i))+".pb", tensorBytes(t, "", a))
+	}
+	return dir
+}
+
+// TestOptimizeBranches freezes a shape for which one branch never runs: the file must be one that infers.
+func TestOptimizeBranches(t *testing.T) {
+	path := saved(t, branches)
+	out := filepath.Join(t.TempDir(), "o.onnx")
+	m := object(t, ok(t, "optimize", path, "-o", out, "--no-compare", "--json", "--shape", "x=2x3", "--data", dataSet(t, ndarray.Must(ndarray.Float32, 2, 3), trueScalar())))
+	assert.Equal(t, true, m["verified"])
+	w, err := berth.Open(out)
+	require.NoError(t, err)
+	defer w.Close()
+	require.NoError(t, w.CheckPortable())
+}
+
+func trueScalar() *ndarray.Array {
+	a := ndarray.Must(ndarray.Bool)
+	a.SetInt(0, 1)
+	return a
+}
+
+// TestOptimizeRefuses: what can not be verified, or read by other tools, is not written.
+func TestOptimizeRefuses(t *testing.T) {
+	wrong := dataSet(t, ndarray.Must(ndarray.Float32, 2, 5))
+	for _, c := range []struct {
+		name, graph string
+		args        []string
+		says        []string
+		allowed     bool // with --allow-unverified
+	}{
+		{"data of another shape", linear, []string{"--data", wrong}, []string{"not verified", "--data"}, true},
+		{"data of another type", linear, []string{"--data", dataSet(t, ndarray.Must(ndarray.Int64, 2, 4))}, []string{"not verified"}, true},
+		{"no size does", `in %x: float32[N,T] const %w: float32[1575,2] = splat 1 %y = MatMul(%x, %w) out %y`, nil, []string{"not verified", "--shape"}, true},
+		{"a branch that accepts nothing", `in %x: float32[2,M] in %c: bool[] %y = If(%c | %x) {
+			then_branch: graph "t" { in %p: float32[2,M] %b = Neg(%p) out %b }
+			else_branch: graph "e" { in %p: float32[2,M] const %w: float32[5,4] = splat 1 %m = MatMul(%p, %w) out %m } } out %y`,
+			[]string{"--shape", "x=2x3"}, []string{"other tools would refuse", "MatMul"}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "o.onnx")
+			args := append([]string{"optimize", saved(t, c.graph), "-o", out, "--no-compare"}, c.args...)
+			fails(t, exitDiffers, append(c.says, "nothing was written"), args...)
+			absent(t, out)
+			if c.allowed {
+				assert.Contains(t, ok(t, append(args, "--allow-unverified")...), "(not verified)")
+				assert.FileExists(t, out)
+			}
+		})
+	}
+}
+
+// TestOpenSizesTried: open dimensions get several sizes of real inputs, and the outcome says which.
+func TestOpenSizesTried(t *testing.T) {
+	for _, c := range []struct {
+		name, graph string
+		args        []string
+		want        []string
+	}{
+		{"image", pixels, nil, []string{"x=1x3x64x64", "x=2x3x96x128", "x=3x3x160x224"}},
+		{"one symbol given", pixels, []string{"--dim", "N=5"}, []string{"x=5x3x64x64", "x=5x3x96x128", "x=5x3x160x224"}},
+		{"sequence", sequence, nil, []string{"ids=1x16 past=1x5", "ids=2x33 past=2x9", "ids=3x64 past=3x1"}},
+		{"a given shape fixes a symbol", sequence, []string{"--shape", "past=7x2"}, []string{"ids=7x16 past=7x2", "ids=7x33 past=7x2", "ids=7x64 past=7x2"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := saved(t, c.graph)
+			out := ok(t, append([]string{"optimize", path, "-o", path + ".opt", "--no-compare"}, c.args...)...)
+			assert.Contains(t, out, "inputs:   "+strings.Join(c.want, "; ")+"\n")
+		})
+	}
+}
+
+// TestNonFinite: NaN and infinities are counted, and agreement needs them at the same places.
+func TestNonFinite(t *testing.T) {
+	nan, inf := float32(math.NaN()), float32(math.Inf(1))
+	path := saved(t, `in %x: float32[2,3] %y = Neg(%x) out %y`)
+	input := "x=" + npyFile(t, []int{2, 3}, nan, inf, 1, 2, nan, 4)
+	o := object(t, ok(t, "run", path, "--input", input, "--json"))["outputs"].([]any)[0].(map[string]any)
+	assert.EqualValues(t, 2, o["nan"])
+	assert.EqualValues(t, 1, o["inf"])
+	assert.EqualValues(t, -4, o["min"])
+	assert.Equal(t, []any{nil, nil, -1.0, -2.0, nil, -4.0}, o["first"])
+	text := ok(t, "run", path, "--input", "x="+npyFile(t, []int{2, 3}, nan, nan, nan, nan, nan, nan))
+	assert.Regexp(t, `float32\[2 3\] +NaN +NaN +NaN +6 +0 +NaN`, text)
+
+	a := ndarray.Must(ndarray.Float32, 2, 3)
+	a.SetFloat(4, math.NaN())
+	a.SetFloat(5, math.Inf(-1))
+	text = ok(t, "optimize", path, "-o", path+".opt", "--no-compare", "--data", dataSet(t, a))
+	assert.Contains(t, text, "outputs:  1 of 6 elements are NaN, 1 infinite\n")
+	zero := saved(t, `in %x: float32[2,3] const %z: float32[] = 0 %y = Mul(%x, %z) %w = Neg(%y) out %w`)
+	other := saved(t, `in %x: float32[2,3] const %z: float32[2,3] = splat 0 %y = Max(%z) %w = Neg(%y) out %w`)
+	fails(t, exitDiffers, nil, "diff", zero, other, "--data", dataSet(t, a))
+}
+
+// TestSameCounts: nodes, arenas and sizes mean the same in every command.
+func TestSameCounts(t *testing.T) {
+	for _, model := range []string{"unet", "inception", "encoder", "lstm-loop"} {
+		var shape []string
+		if model == "encoder" {
+			shape = []string{"--shape", "ids=2x7"}
+		}
+		path := exported(t, model)
+		out, page := path+".opt", path+".html"
+		m := object(t, ok(t, append([]string{"optimize", path, "-o", out, "--json"}, shape...)...))
+		for side, file := range map[string]string{"before": path, "after": out} {
+			row := m[side].(map[string]any)
+			args := append([]string{"inspect", file, "--json", "--html", page}, shape...)
+			in := object(t, ok(t, args...))
+			assert.Equal(t, in["nodes"], row["nodes"], "%s, %s", model, side)
+			assert.Equal(t, in["arena_bytes"], row["arena_bytes"], "%s, %s", model, side)
+			assert.Equal(t, in["weight_bytes"], row["initializer_bytes"], "%s, %s", model, side)
+			html, err := os.ReadFile(page)
+			require.NoError(t, err)
+			assert.Equal(t, dash(int64(in["arena_bytes"].(float64)), plain), regexp.MustCompile(`arena<td>(\d+) bytes`).FindStringSubmatch(string(html))[1], "%s, %s", model, side)
+			nodes := 0
+			for _, n := range in["operators"].(map[string]any) {
+				nodes += int(n.(float64))
+			}
+			assert.EqualValues(t, in["nodes"], nodes)
+		}
+	}
+	path := exported(t, "unet")
+	before := fileSize(path)
+	m := object(t, ok(t, "optimize", path, "-o", path, "--json", "--no-compare"))
+	assert.EqualValues(t, before, m["before"].(map[string]any)["file_bytes"], "of the file that is replaced")
+}
+
+// TestDiffByScale: rounding in tensors of large elements is no difference, and the first node whose weights differ is named.
+func TestDiffByScale(t *testing.T) {
+	layers := func(scale, second string) string {
+		return saved(t, `in %x: float32[8,8] const %u: float32[8,8] = splat `+scale+` const %v: float32[8,8] = splat `+second+`
+			%a = MatMul(%x, %u) %b = Tanh(%a) %c = MatMul(%b, %v) %d = Sin(%c) out %d`)
+	}
+	a := layers("1000", "0.5")
+	ok(t, "diff", a, layers("1000.01", "0.5"))
+	m := object(t, fails(t, exitDiffers, []string{`value "c"`}, "diff", a, layers("1000.01", "0.505"), "--json").out)
+	assert.Equal(t, "c", m["value"])
+	first := m["ranking"].([]any)[0].(map[string]any)
+	assert.Equal(t, "c", first["value"])
+	assert.Less(t, first["operands"], first["relative"])
+	small := saved(t, `in %x: float32[8,8] const %u: float32[] = 1e-9 %a = Mul(%x, %u) out %a`)
+	fails(t, exitDiffers, nil, "diff", small, saved(t, `in %x: float32[8,8] const %u: float32[] = 2e-9 %a = Mul(%x, %u) out %a`))
+}
+
+// TestNoProofOfUnknownSizes: a plan that leaves values out is not called optimal.
+func TestNoProofOfUnknownSizes(t *testing.T) {
+	path := saved(t, pixels)
+	assert.NotContains(t, ok(t, "compare", path), "optimal")
+	for _, r := range object(t, ok(t, "compare", path, "--json"))["planners"].([]any) {
+		assert.Equal(t, false, r.(map[string]any)["proven"])
+	}
+	assert.Contains(t, ok(t, "compare", path, "--shape", "x=1x3x64x64"), "optimal")
+}
+
+// TestNothingIgnored: what is given and has no effect is a mistake.
+func TestNothingIgnored(t *testing.T) {
+	path, out := saved(t, sequence), filepath.Join(t.TempDir(), "o.onnx")
+	data := dataSet(t, ndarray.Must(ndarray.Float32, 2, 4))
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"given twice", []string{"compare", path, "--planner", "auto", "--planner", "pool"}},
+		{"given twice", []string{"optimize", path, "-o", out, "-o", out}},
+		{`"ids" the shapes [1 2] and [1 3]`, []string{"run", path, "--shape", "ids=1x2", "--shape", "ids=1x3"}},
+		{`"batch" the sizes 1 and 2`, []string{"run", path, "--dim", "batch=1", "--dim", "batch=2"}},
+		{`makes "batch" 2, another`, []string{"run", path, "--shape", "ids=1x2", "--shape", "past=2x3"}},
+		{`makes "batch" 2, another`, []string{"run", path, "--dim", "batch=1", "--shape", "past=2x3"}},
+		{"contradicts the input given", []string{"optimize", saved(t, linear), "-o", out, "--data", data, "--shape", "x=3x4"}},
+		{"contradicts the input given", []string{"run", saved(t, linear), "--input", "x=" + npyFile(t, []int{2, 4}), "--shape", "x=3x4"}},
+		{"--seconds -1", []string{"bench", path, "--seconds", "-1"}},
+		{"--seconds NaN", []string{"bench", path, "--seconds", "NaN"}},
+		{"--seed has no effect on compare without --run", []string{"compare", path, "--seed", "3"}},
+		{"--shape has no effect on verify", []string{"verify", path, "--shape", "x=1"}},
+		{"--planner has no effect on models", []string{"models", "--planner", "auto"}},
+		{"--threads has no effect on compare of a bare instance", []string{"compare", "--instance", "x.csv", "--threads", "2"}},
+		{"--data has no effect on compare of a bare instance", []string{"compare", "--instance", "x.csv", "--data", "d"}},
+		{"only one of --node, --text and --html", []string{"inspect", path, "--text", "--node", "x"}},
+	} {
+		o := fails(t, exitUsage, []string{c.says}, c.args...)
+		assert.Empty(t, o.out)
+	}
+	o := cli(t, "optimize", path, "-o", out, "--no-compare", "--unroll-loops")
+	assert.Contains(t, o.err, "--unroll-loops: no loop has a known number of iterations")
+	loop := saved(t, `in %x: float32[2] const %n: int64[] = 3 %y = Loop(%n, _, %x) { body: graph "b" { in %i: int64[] in %c: bool[] in %p: float32[2] %a = Exp(%p) out %c, %a } } out %y`)
+	assert.NotContains(t, cli(t, "optimize", loop, "-o", out, "--no-compare", "--unroll-loops").err, "--unroll-loops")
+}
+
+// TestMaxOpset: the result imports no newer operator set than asked for, or is not written.
+func TestMaxOpset(t *testing.T) {
+	path := exported(t, "residual")
+	opset := func(file string) float64 {
+		return object(t, ok(t, "inspect", file, "--json"))["opsets"].(map[string]any)[""].(float64)
+	}
+	require.Greater(t, opset(path), 9.0)
+	out := filepath.Join(t.TempDir(), "o.onnx")
+	ok(t, "optimize", path, "-o", out, "--no-compare", "--max-opset", "9")
+	assert.LessOrEqual(t, opset(out), 9.0)
+	ok(t, "diff", path, out)
+	absent(t, out+".none")
+	gelu := saved(t, `in %x: float32[2,3] %y = Gelu(%x) out %y`)
+	fails(t, exitModel, []string{"Gelu", "needs version 20 of the operator set, at most 9 is allowed"}, "optimize", gelu, "-o", out+".none", "--max-opset", "9")
+	absent(t, out+".none")
+}
+
+func TestDidYouMean(t *testing.T) {
+	path := saved(t, sequence)
+	for _, c := range []struct {
+		says string
+		args []string
+	}{
+		{"did you mean optimize?", []string{"optimise"}},
+		{"did you mean inspect?", []string{"inpsect"}},
+		{"did you mean --planner?", []string{"compare", path, "--planer", "auto"}},
+		{"did you mean --output?", []string{"optimize", path, "--ouput", "x"}},
+		{"did you mean greedy-size?", []string{"run", path, "--planner", "greedysize"}},
+		{"did you mean past?", []string{"run", path, "--shape", "pasd=1x2"}},
+		{"did you mean batch?", []string{"run", path, "--dim", "bach=1"}},
+		{"did you mean y?", []string{"inspect", path, "--node", "Y"}},
+	} {
+		fails(t, exitUsage, []string{c.says}, c.args...)
+	}
+	assert.NotContains(t, cli(t, "frobnicate").err, "did you mean")
+}
+
+func TestVersion(t *testing.T) {
+	assert.Regexp(t, `^berth version .+ \(go1\.\d+.*, [a-z0-9]+/[a-z0-9]+\)\n$`, ok(t, "--version"))
+}
+
+// TestCompareDump: the page shows the graph that is planned.
+func TestCompareDump(t *testing.T) {
+	page := filepath.Join(t.TempDir(), "d.html")
+	ok(t, "compare", "builtin:unet", "--dump", page, "--planner", "auto")
+	html, err := os.ReadFile(page)
+	require.NoError(t, err)
+	assert.Contains(t, string(html), "BatchNormalization")
+}
+
+// TestFortranOrder reads what numpy.asfortranarray writes.
+func TestFortranOrder(t *testing.T) {
+	want := ndarray.Must(ndarray.Float32, 2, 3, 2)
+	columns := ndarray.Must(ndarray.Float32, 2, 3, 2)
+	for i := range 2 {
+		for j := range 3 {
+			for k := range 2 {
+				want.SetFloat((i*3+j)*2+k, float64(100*i+10*j+k))
+				columns.SetFloat((k*3+j)*2+i, float64(100*i+10*j+k))
+			}
+		}
+	}
+	data := bytes.Replace(npyBytes(t, columns), []byte("False, 'shape': (2, 3, 2), }"), []byte("True, 'shape': (2, 3, 2), } "), 1)
+	got, err := readNPY(bytes.NewReader(data))
+	require.NoError(t, err)
+	assert.Equal(t, want.Shape, got.Shape)
+	assert.Equal(t, want.Data, got.Data)
+}
+
+// TestProfileMedian: one slow run does not change a row.
+func TestProfileMedian(t *testing.T) {
+	rows := rank(map[string]*timing{"a": {row: profileRow{Name: "a", Count: 6}, nanos: []int64{5, 900, 4}}, "b": {row: profileRow{Name: "b", Count: 3}, nanos: []int64{10, 11, 15}}}, 3)
+	assert.Equal(t, []profileRow{{Name: "b", Nanos: 11, Share: 11. / 16, Count: 1}, {Name: "a", Nanos: 5, Share: 5. / 16, Count: 2}}, rows)
+}
+
+// TestOptimizeSilero freezes a recorded model whose branch for 8 kHz accepts no frames of 576 samples.
+func TestOptimizeSilero(t *testing.T) {
+	dir := shareddata.Path(t, "models", "silero_vad")
+	out := filepath.Join(t.TempDir(), "o.onnx")
+	m := object(t, ok(t, "optimize", filepath.Join(dir, "model.onnx"), "-o", out, "--no-compare", "--json", "--data", filepath.Join(dir, "test_data_set_0"),
+		"--shape", "input=1x576", "--shape", "state=2x1x128"))
+	assert.Equal(t, true, m["verified"])
+	w, err := berth.Open(out)
+	require.NoError(t, err)
+	defer w.Close()
+	require.NoError(t, w.CheckPortable())
+	lstm := 0
+	w.Graph().Walk(func(g *ssa.Graph) {
+		for _, n := range g.Nodes {
+			if n.Op == "LSTM" {
+				assert.Contains(t, []int{-1, 3}, n.In[0].Type.Rank())
+				lstm++
+			}
+		}
+	})
+	assert.Equal(t, 3, lstm, "the branch that is kept has two")
+}

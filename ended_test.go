@@ -1,0 +1,182 @@
+package berth_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Models that keep an operation busy for long enough to be ended in the middle.
+
+// longChain is a model of so many nodes, each of which reads the one before and, if it
+// branches, one far before.
+func longChain(nodes int, branches bool) string {
+	var b strings.Builder
+	b.WriteString("graph \"chain\" {\nin %v0: float32[16]\n")
+	for i := range nodes {
+		if branches && i > 50 {
+			fmt.Fprintf(&b, "%%v%d: float32[16] = Add(%%v%d, %%v%d)\n", i+1, i, i-i%50)
+		} else {
+			fmt.Fprintf(&b, "%%v%d: float32[16] = Neg(%%v%d)\n", i+1, i)
+		}
+	}
+	fmt.Fprintf(&b, "out %%v%d\n}\n", nodes)
+	return b.String()
+}
+
+// fan is a value with so many readers, joined by one node.
+func fan(readers int, join string) string {
+	var b strings.Builder
+	var all []string
+	b.WriteString("graph \"fan\" {\nin %x: float32[16]\n")
+	for i := range readers {
+		fmt.Fprintf(&b, "%%r%d: float32[16] = Neg(%%x)\n", i)
+		all = append(all, fmt.Sprintf("%%r%d", i))
+	}
+	fmt.Fprintf(&b, "%%y = %s(%s) %s\nout %%y\n}\n", join, strings.Join(all, ", "), map[string]string{"Concat": "[axis=0]"}[join])
+	return b.String()
+}
+
+const (
+	products = `graph "products" { in %x: float32[2048,2048] %a = MatMul(%x, %x) %b = MatMul(%a, %x) %c = MatMul(%b, %x) out %c }`
+	einsum   = `graph "einsum" { in %x: float32[400,400] %a = Einsum(%x, %x, %x) [equation="ab,bc,cd->ad"] out %a }`
+	resized  = `graph "resized" { in %x: float32[1,8,400,400] const %s: int64[4] = [1, 8, 4000, 4000] %a = Resize(%x, _, _, %s) [mode="cubic"] out %a }`
+	kept     = `graph "kept" { in %b: float32[1,12000,4] in %s: float32[1,4,12000] const %n: int64[] = 12000 const %t: float32[] = 1 %a = NonMaxSuppression(%b, %s, %n, %t) out %a }`
+	counted  = `graph "empty" { in %x: float32[2] in %n: int64[] const %yes: bool[] = true
+		%y = Loop(%n, %yes, %x) { body: graph "b" { in %i: int64[] in %k: bool[] in %v: float32[2] %w = Neg(%v) out %k, %w } } out %y }`
+)
+
+func modelOf(t *testing.T, text string) *berth.Model {
+	g, err := ssa.ParseGraph(text)
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	return berth.FromModule(&ssa.Module{Graph: g, IR: 10, Opsets: []ssa.Opset{{Version: 22}}})
+}
+
+func inputsFor(m *berth.Model) map[string]ndarray.Value {
+	in := map[string]ndarray.Value{}
+	for _, p := range m.Inputs() {
+		shape, _ := p.Type.Static()
+		a := ndarray.Must(p.Type.DType, shape...)
+		for i := range min(a.Len(), 50000) {
+			if a.DType == ndarray.Int64 {
+				a.SetInt(i, 1<<50)
+			} else {
+				a.SetFloat(i, float64(i%97)/97)
+			}
+		}
+		in[p.Name] = a
+	}
+	return in
+}
+
+var errPulled = errors.New("the plug was pulled")
+
+// TestEverythingEnds cancels operations on big models at random times. The measured time
+// from there to the answer is printed with -v; the bound is wide, since test machines are
+// busy.
+func TestEverythingEnds(t *testing.T) {
+	const most = 5 * time.Second
+	dir := t.TempDir()
+	save := func(t *testing.T, m *berth.Model) string {
+		path := filepath.Join(dir, strings.ReplaceAll(t.Name(), "/", "_")+".onnx")
+		require.NoError(t, m.Save(path, berth.SaveOptions{}))
+		return path
+	}
+	run := func(opts ...berth.Option) func(*testing.T, *berth.Model) func(context.Context) error {
+		return func(t *testing.T, m *berth.Model) func(context.Context) error {
+			p, err := m.Compile(t.Context(), append(opts, berth.WithPlanner("greedy-size"))...)
+			require.NoError(t, err)
+			in := inputsFor(m)
+			return func(ctx context.Context) error { _, err := p.RunValues(ctx, in); return err }
+		}
+	}
+	open := func(t *testing.T, m *berth.Model) func(context.Context) error {
+		path := save(t, m)
+		return func(ctx context.Context) error {
+			m, err := berth.Open(path, berth.WithContext(ctx))
+			if err == nil {
+				m.Close()
+			}
+			return err
+		}
+	}
+	optimize := func(_ *testing.T, m *berth.Model) func(context.Context) error {
+		return func(ctx context.Context) error { _, _, err := m.Optimize(ctx); return err }
+	}
+	compile := func(opts ...berth.Option) func(*testing.T, *berth.Model) func(context.Context) error {
+		return func(_ *testing.T, m *berth.Model) func(context.Context) error {
+			return func(ctx context.Context) error { _, err := m.Compile(ctx, opts...); return err }
+		}
+	}
+	compare := func(_ *testing.T, m *berth.Model) func(context.Context) error {
+		return func(ctx context.Context) error {
+			_, err := m.Compare(ctx, berth.CompareOptions{})
+			return err
+		}
+	}
+	type operation struct {
+		name, model string
+		start       func(*testing.T, *berth.Model) func(context.Context) error
+	}
+	cases := []operation{
+		{"open a chain", longChain(50000, false), open},
+		{"optimize a chain", longChain(20000, true), optimize},
+		{"optimize a fan", fan(20000, "Sum"), optimize},
+		{"compile a chain", longChain(20000, true), compile()},
+		{"compile a fan", fan(20000, "Sum"), compile()},
+		{"compile a concatenation", fan(4000, "Concat"), compile()},
+		{"compile for every order", longChain(3000, true), compile(berth.WithParallelSafe())},
+		{"compare", longChain(3000, true), compare},
+		{"run products", products, run()},
+		{"run products by reference", products, run(berth.WithBackend("reference"))},
+		{"run einsum by reference", einsum, run(berth.WithBackend("reference"))},
+		{"run resize by reference", resized, run(berth.WithBackend("reference"))},
+		{"run resize", resized, run()},
+		{"run non-maximum suppression", kept, run()},
+		{"run a loop", counted, run(berth.WithoutPasses())},
+	}
+	for _, name := range berth.Planners() {
+		cases = append(cases, operation{"plan by " + name, longChain(4000, true), compile(berth.WithPlanner(name), berth.WithSchedule("file"))})
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			do := c.start(t, modelOf(t, c.model))
+			var worst time.Duration
+			ended := 0
+			for range 3 {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				after := time.Duration(1+r.IntN(400)) * time.Millisecond
+				pulled := make(chan time.Time, 1)
+				timer := time.AfterFunc(after, func() { pulled <- time.Now(); cancel(errPulled) })
+				err := do(ctx)
+				if !timer.Stop() {
+					worst = max(worst, time.Since(<-pulled))
+				}
+				cancel(nil)
+				if err == nil {
+					continue // it was done before
+				}
+				ended++
+				assert.ErrorIs(t, err, context.Canceled)
+				assert.ErrorIs(t, err, errPulled)
+			}
+			t.Logf("%d of 3 ended early, at most %v after", ended, worst)
+			assert.Less(t, worst, most)
+		})
+	}
+}

@@ -1,0 +1,138 @@
+package berth_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// sixWays runs a model by each method that takes values.
+func sixWays(t *testing.T, m *berth.Model, opts ...berth.Option) map[string]func(context.Context, map[string]ndarray.Value) error {
+	t.Helper()
+	p, err := m.Compile(t.Context(), opts...)
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	return map[string]func(context.Context, map[string]ndarray.Value) error{
+		"Model.RunValues": func(ctx context.Context, in map[string]ndarray.Value) error {
+			_, err := m.RunValues(ctx, in, opts...)
+			return err
+		},
+		"Program.RunValues": func(ctx context.Context, in map[string]ndarray.Value) error {
+			_, err := p.RunValues(ctx, in)
+			return err
+		},
+		"Program.RunInto": func(ctx context.Context, in map[string]ndarray.Value) error { return p.RunInto(ctx, in, nil) },
+		"Session.RunValues": func(ctx context.Context, in map[string]ndarray.Value) error {
+			_, err := s.RunValues(ctx, in)
+			return err
+		},
+		"Session.RunInto": func(ctx context.Context, in map[string]ndarray.Value) error { return s.RunInto(ctx, in, nil) },
+		"Session.Run": func(ctx context.Context, in map[string]ndarray.Value) error {
+			args, err := p.Arguments(in)
+			if err == nil {
+				_, err = s.Run(ctx, args)
+			}
+			return err
+		},
+	}
+}
+
+// TestOneFamilyOfErrors gives every method what does not fit: the errors are of one type, and
+// say the same.
+func TestOneFamilyOfErrors(t *testing.T) {
+	fixed, open := builtin("mlp"), builtin("flatten")
+	sequences := fromText(t, `graph "g" { in %s: seq(float32[2]) in %o: opt(float32[2]) %y = ConcatFromSequence(%s) [axis=0] %z = OptionalHasElement(%o) out %y, %z }`)
+	x, y := floats(0, 1, 3, 4), floats(0, 2, 4)
+	seq, opt := &ndarray.Sequence{Items: []ndarray.Value{floats(0, 2)}}, &ndarray.Optional{}
+	short := &ndarray.Array{DType: ndarray.Float32, Shape: []int{4, 64}, Data: make([]byte, 20)}
+	type inputs = map[string]ndarray.Value
+	for _, c := range []struct {
+		name string
+		m    *berth.Model
+		in   inputs
+		want string
+	}{
+		{"missing", fixed, inputs{}, `input "x" must be float32[4,64], got nothing`},
+		{"nil", fixed, inputs{"x": nil}, `input "x" must be float32[4,64], got nothing`},
+		{"typed nil", fixed, inputs{"x": (*ndarray.Array)(nil)}, `input "x" must be float32[4,64], got a nil *ndarray.Array`},
+		{"unknown", fixed, inputs{"x": floats(0, 4, 64), "q": x}, `input "q" must be one of x float32[4,64], got an unknown name`},
+		{"type", fixed, inputs{"x": ndarray.Must(ndarray.Float64, 4, 64)}, `input "x" must be float32[4,64], got float64[4,64]`},
+		{"shape", fixed, inputs{"x": floats(0, 4, 63)}, `input "x" must be float32[4,64], got float32[4,63]`},
+		{"rank", fixed, inputs{"x": floats(0, 256)}, `input "x" must be float32[4,64], got float32[256]`},
+		{"short", fixed, inputs{"x": short}, `input "x" must be float32[4,64], got float32[4,64] with too little data: have 5 elements, need 256`},
+		{"sequence for a tensor", fixed, inputs{"x": seq}, `input "x" must be float32[4,64], got a sequence`},
+		{"undefined", fixed, inputs{"x": &ndarray.Array{}}, `input "x" must be float32[4,64], got undefined[]`},
+		{"open type", open, inputs{"x": ndarray.Must(ndarray.Int64, 1, 3, 4), "y": y}, `input "x" must be float32[N,S,4], got int64[1,3,4]`},
+		{"open rank", open, inputs{"x": y, "y": y}, `input "x" must be float32[N,S,4], got float32[2,4]`},
+		{"open shape", open, inputs{"x": floats(0, 1, 3, 5), "y": y}, `input "x" must be float32[N,S,4], got float32[1,3,5]`},
+		{"open short", open, inputs{"x": &ndarray.Array{DType: ndarray.Float32, Shape: []int{1, 3, 4}}, "y": y}, `got float32[1,3,4] with too little data: have 0 elements, need 12`},
+		{"negative", open, inputs{"x": &ndarray.Array{DType: ndarray.Float32, Shape: []int{-1, -3, 4}}, "y": y}, `negative or too large`},
+		{"strings", open, inputs{"x": ndarray.Strings([]string{"a"}, 1), "y": y}, `got string[1]`},
+		{"tensor for a sequence", sequences, inputs{"s": y, "o": opt}, `input "s" must be seq(float32[2]), got float32[2,4]`},
+		{"member", sequences, inputs{"s": &ndarray.Sequence{Items: []ndarray.Value{floats(0, 2), floats(0, 3)}}, "o": opt}, `got a sequence whose member 1 is float32[3]`},
+		{"nil member", sequences, inputs{"s": &ndarray.Sequence{Items: []ndarray.Value{nil}}, "o": opt}, `got a sequence whose member 0 is nothing`},
+		{"optional", sequences, inputs{"s": seq, "o": &ndarray.Optional{Value: floats(0, 3)}}, `input "o" must be opt(float32[2]), got float32[3]`},
+	} {
+		for way, run := range sixWays(t, c.m) {
+			t.Run(c.name+"/"+way, func(t *testing.T) {
+				err := run(t.Context(), c.in)
+				var ie *berth.InputError
+				require.ErrorAs(t, err, &ie)
+				assert.ErrorContains(t, err, c.want)
+			})
+		}
+	}
+	for way, run := range sixWays(t, sequences) {
+		assert.NoError(t, run(t.Context(), inputs{"s": seq, "o": opt}), way)
+		assert.NoError(t, run(t.Context(), inputs{"s": seq}), way)
+	}
+}
+
+// TestSymbolsAgree gives inputs whose dimensions of one name differ.
+func TestSymbolsAgree(t *testing.T) {
+	m := fromText(t, `graph "g" { in %a: float32[N,2] in %b: float32[N,2] %y = Add(%a, %b) out %y }`)
+	for way, run := range sixWays(t, m) {
+		err := run(t.Context(), map[string]ndarray.Value{"a": floats(0, 3, 2), "b": floats(0, 1, 2)})
+		var ie *berth.InputError
+		require.ErrorAs(t, err, &ie, way)
+		assert.EqualError(t, err, `input "b" must be float32[N,2] with N = 3 as in input "a", got float32[1,2]`, way)
+		require.NoError(t, run(t.Context(), map[string]ndarray.Value{"a": floats(0, 3, 2), "b": floats(0, 3, 2)}), way)
+	}
+}
+
+// TestCause: the error of a run that a context ended is the context's, and its cause.
+func TestCause(t *testing.T) {
+	m := builtin("loop-conv")
+	shutdown := errors.New("the server stops")
+	in := map[string]ndarray.Value{"n": ndarray.Scalar[int64](1 << 60), "x": floats(0, 1, 4, 8, 8)}
+	for way, run := range sixWays(t, m) {
+		t.Run(way, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			time.AfterFunc(10*time.Millisecond, func() { cancel(shutdown) })
+			err := run(ctx, in)
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, shutdown)
+
+			ctx, stop := context.WithTimeoutCause(t.Context(), 10*time.Millisecond, shutdown)
+			defer stop()
+			err = run(ctx, in)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.ErrorIs(t, err, shutdown)
+		})
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(shutdown)
+	_, err := m.Compile(ctx)
+	require.ErrorIs(t, err, shutdown)
+	_, _, err = m.Optimize(ctx)
+	require.ErrorIs(t, err, shutdown)
+	require.ErrorIs(t, err, context.Canceled)
+}

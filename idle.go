@@ -1,0 +1,166 @@
+package berth
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"weak"
+)
+
+// Sessions between runs. [Program.Run] takes the session that was used last, so the others
+// grow old; what is beyond a limit, or has been idle for too long, is let go:
+//
+//	release ──▶ idle: oldest … latest ──▶ run
+//	              │
+//	              └ more than Sessions or Bytes: the oldest; older than After, by a timer; Trim: all
+
+// IdleLimits bound the sessions that a program keeps for later runs. A session that is not
+// kept costs the next run the allocation of an arena, nothing else.
+type IdleLimits struct {
+	Sessions int           // at most; 0 keeps none
+	Bytes    int64         // of their arenas and other memory; the latest session is kept whatever its size
+	After    time.Duration // how long a session is kept without a run; 0 for ever
+}
+
+// defaultIdle keeps as many sessions as can run at once, for a minute.
+func defaultIdle() IdleLimits {
+	return IdleLimits{Sessions: runtime.GOMAXPROCS(0), Bytes: 256 << 20, After: time.Minute}
+}
+
+// idleSessions are the sessions of a program that wait for a run.
+type idleSessions struct {
+	limits IdleLimits
+	mu     sync.Mutex
+	list   []idleSession // the oldest first
+	bytes  int64
+	timed  bool // a timer is set
+}
+
+type idleSession struct {
+	s     *Session
+	bytes int64
+	since time.Time
+}
+
+// takeIdle returns the session that was used last, nil if there is none.
+func (p *Program) takeIdle() *Session {
+	l := &p.idle
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.list) == 0 {
+		return nil
+	}
+	last := l.list[len(l.list)-1]
+	l.list[len(l.list)-1] = idleSession{}
+	l.list = l.list[:len(l.list)-1]
+	l.bytes -= last.bytes
+	return last.s
+}
+
+// keepIdle takes a session back after a run.
+func (p *Program) keepIdle(s *Session) {
+	l := &p.idle
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.limits.Sessions <= 0 || p.life.closed() {
+		return
+	}
+	in := idleSession{s, s.size.bytes.Load(), time.Now()}
+	l.list, l.bytes = append(l.list, in), l.bytes+in.bytes
+	over := 0
+	for bytes := l.bytes; len(l.list)-over > l.limits.Sessions || bytes > l.limits.Bytes && len(l.list)-over > 1; over++ {
+		bytes -= l.list[over].bytes
+	}
+	l.drop(over)
+	if l.limits.After > 0 && !l.timed {
+		l.timed = true
+		expireLater(weak.Make(p), l.limits.After)
+	}
+}
+
+// drop lets go of the n oldest.
+func (l *idleSessions) drop(n int) {
+	for _, old := range l.list[:n] {
+		l.bytes -= old.bytes
+	}
+	l.list = slices.Delete(l.list, 0, n)
+}
+
+// expireLater looks for sessions that have been idle for too long after a while, if the
+// program is still there.
+func expireLater(p weak.Pointer[Program], d time.Duration) {
+	time.AfterFunc(d, func() {
+		if p := p.Value(); p != nil {
+			p.expire(time.Now())
+		}
+	})
+}
+
+// expire lets go of the sessions that have been idle for too long.
+func (p *Program) expire(now time.Time) {
+	l := &p.idle
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	old := 0
+	for old < len(l.list) && now.Sub(l.list[old].since) >= l.limits.After {
+		old++
+	}
+	l.drop(old)
+	if l.timed = len(l.list) > 0; l.timed {
+		expireLater(weak.Make(p), l.limits.After-now.Sub(l.list[0].since))
+	}
+}
+
+// Trim lets go of the sessions that the program keeps for later runs, whose arenas the
+// garbage collector takes then. Sessions in use, and those of [Program.NewSession], stay.
+func (p *Program) Trim() {
+	if !p.made() {
+		return
+	}
+	p.idle.mu.Lock()
+	defer p.idle.mu.Unlock()
+	p.idle.drop(len(p.idle.list))
+}
+
+// Trim lets go of what is kept only to make later runs fast: the idle sessions of the
+// model's programs, and the programs that [Model.Run] keeps.
+func (m *Model) Trim() {
+	if m == nil {
+		return
+	}
+	for _, p := range m.made.alive() {
+		p.Trim()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.programs = nil
+}
+
+// stock lists the programs of a model.
+type stock struct {
+	hits, misses atomic.Int64 // of the programs that [Model.Run] keeps
+
+	mu   sync.Mutex
+	list []weak.Pointer[Program]
+}
+
+// add notes a program.
+func (s *stock) add(p *Program) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.list = append(slices.DeleteFunc(s.list, func(w weak.Pointer[Program]) bool { return w.Value() == nil }), weak.Make(p))
+}
+
+// alive lists the programs that somebody holds.
+func (s *stock) alive() (out []*Program) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.list {
+		if p := w.Value(); p != nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Conversions of element types: between the types Go can convert, and between
+// float32 and the half types. Floats are cut off towards 0 on their way to an
+// integer; integers keep their low bits; everything but 0 is true.
+
+var castOps = []entry{
+	{op: "Cast", prepare: prepareCast},
+	{op: "CastLike", prepare: prepareCast},
+}
+
+func prepareCast(p *prep) (ops.Kernel, error) {
+	x, out := p.in[0], p.out[0]
+	switch {
+	case x.dt == out.dt:
+		return newCopy(x)
+	case x.dt == ndarray.Float32 && out.dt == ndarray.Float16:
+		return cast(p, vec.FloatToHalf), nil
+	case x.dt == ndarray.Float32 && out.dt == ndarray.BFloat16:
+		return cast(p, vec.FloatToBfloat), nil
+	case x.dt == ndarray.Float16 && out.dt == ndarray.Float32:
+		return cast(p, vec.HalfToFloat), nil
+	case x.dt == ndarray.BFloat16 && out.dt == ndarray.Float32:
+		return cast(p, vec.BfloatToFloat), nil
+	}
+	switch x.dt {
+	case ndarray.Float32:
+		return castFrom[float32](p), nil
+	case ndarray.Float64:
+		return castFrom[float64](p), nil
+	case ndarray.Int64:
+		return castFrom[int64](p), nil
+	case ndarray.Int32:
+		return castFrom[int32](p), nil
+	case ndarray.Int16:
+		return castFrom[int16](p), nil
+	case ndarray.Int8:
+		return castFrom[int8](p), nil
+	case ndarray.Uint64:
+		return castFrom[uint64](p), nil
+	case ndarray.Uint32:
+		return castFrom[uint32](p), nil
+	case ndarray.Uint16:
+		return castFrom[uint16](p), nil
+	case ndarray.Uint8, ndarray.Bool:
+		return castFrom[uint8](p), nil
+	}
+	return nil, nil
+}
+
+// cast converts S to D by a function.
+func cast[S, D ndarray.Elem](p *prep, f func(dst []D, src []S)) ops.Kernel {
+	return elementwise(p.in[0].n, TileElems, func(c *ops.Call, lo, hi int) {
+		f(elems[D](c.Out[0])[lo:hi], elems[S](c.In[0])[lo:hi])
+	})
+}
+
+// castFrom converts S to the type of the result; nil if there is no code for that.
+func castFrom[S number](p *prep) ops.Kernel {
+	switch to := p.out[0].dt; to {
+	case ndarray.Bool:
+		return cast(p, truth[S])
+	case ndarray.Float32:
+		return cast(p, convert[S, float32])
+	case ndarray.Float64:
+		return cast(p, convert[S, float64])
+	case ndarray.Int8, ndarray.Uint8:
+		return cast(p, convert[S, uint8])
+	case ndarray.Int16, ndarray.Uint16:
+		return cast(p, convert[S, uint16])
+	case ndarray.Int32, ndarray.Uint32:
+		return cast(p, convert[S, uint32])
+	case ndarray.Int64, ndarray.Uint64:
+		if to == ndarray.Int64 || !isFloat[S]() {
+			return cast(p, convert[S, uint64])
+		}
+	}
+	return nil
+}
+
+// convert is Go's conversion, except that floats on their way to an integer are cut
+// off to int64 first, saturated there, with 0 for NaN.
+func convert[S, D number](dst []D, src []S) {
+	if isFloat[S]() && !isFloat[D]() {
+		for i, v := range src {
+			dst[i] = D(toInt64(float64(v)))
+		}
+		return
+	}
+	for i, v := range src {
+		dst[i] = D(v)
+	}
+}
+
+// truth is 1 for everything but 0, NaN too.
+func truth[S number](dst []uint8, src []S) {
+	for i, v := range src {
+		dst[i] = 0
+		if v != 0 {
+			dst[i] = 1
+		}
+	}
+}
+
+func toInt64(v float64) int64 {
+	switch {
+	case v >= math.MaxInt64:
+		return math.MaxInt64
+	case v <= math.MinInt64:
+		return math.MinInt64
+	case v != v:
+		return 0
+	}
+	return int64(v)
+}

@@ -1,0 +1,254 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
+	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+	"github.com/berth-onnx/berth/ops"
+)
+
+var convOps = []entry{
+	{op: "Conv", prepare: prepareConv},
+	{domain: microsoft, op: "FusedConv", prepare: prepareConv},
+	{op: "ConvTranspose", prepare: prepareConvTranspose},
+}
+
+// window is the geometry of a sliding window over up to three spatial dimensions,
+// as depth, height and width; missing ones are 1.
+type window struct {
+	rank                     int
+	in, out                  [3]int
+	kernel, stride, dilation [3]int
+	begin, end               [3]int
+	ceil                     bool
+}
+
+// windowOf reads the window attributes of a node for spatial shapes; ok is false
+// for more than three dimensions or attributes that do not fit.
+func (p *prep) windowOf(kernel, in, out []int) (w window, ok bool) {
+	w.rank = len(kernel)
+	if w.rank < 1 || w.rank > 3 || len(in) != w.rank || len(out) != w.rank {
+		return w, false
+	}
+	stride, ok1 := p.list("strides", w.rank, 1)
+	dilation, ok2 := p.list("dilations", w.rank, 1)
+	pads, ok3 := p.list("pads", 2*w.rank, 0)
+	if !ok1 || !ok2 || !ok3 {
+		return w, false
+	}
+	w.ceil = ops.Int(p.node, "ceil_mode") != 0
+	for i := range 3 {
+		w.in[i], w.out[i], w.kernel[i], w.stride[i], w.dilation[i] = 1, 1, 1, 1, 1
+	}
+	for i := range w.rank {
+		d := 3 - w.rank + i
+		w.in[d], w.out[d], w.kernel[d] = in[i], out[i], kernel[i]
+		w.stride[d], w.dilation[d] = stride[i], dilation[i]
+		w.begin[d], w.end[d] = pads[i], pads[w.rank+i]
+	}
+	return w, w.autoPad(ops.Str(p.node, "auto_pad"))
+}
+
+// squeezed moves dimensions in which nothing slides in front of the others, which
+// leaves memory as it is: a signal that came as an image one pixel wide becomes an
+// image one pixel high, whose rows are long enough for vectors.
+//
+//	in  [512, 1]  kernel [5, 1]   ->   in  [1, 512]  kernel [1, 5]
+func (w window) squeezed() window {
+	s, at := w, 2
+	put := func(from int) {
+		s.in[at], s.out[at], s.kernel[at] = w.in[from], w.out[from], w.kernel[from]
+		s.stride[at], s.dilation[at] = w.stride[from], w.dilation[from]
+		s.begin[at], s.end[at] = w.begin[from], w.end[from]
+		if w.idle(from) {
+			s.stride[at], s.dilation[at] = 1, 1
+		}
+		at--
+	}
+	for _, idle := range []bool{false, true} {
+		for d := 2; d >= 0; d-- {
+			if w.idle(d) == idle {
+				put(d)
+			}
+		}
+	}
+	return s
+}
+
+// idle reports a dimension of one pixel under a kernel of one.
+func (w *window) idle(d int) bool {
+	return w.in[d] == 1 && w.out[d] == 1 && w.kernel[d] == 1 && w.begin[d] == 0 && w.end[d] == 0
+}
+
+// list reads a list attribute of n numbers, def each if it is absent.
+func (p *prep) list(name string, n, def int) ([]int, bool) {
+	given := ops.Ints(p.node, name)
+	if len(given) == 0 {
+		return slices.Repeat([]int{def}, n), true
+	}
+	out := make([]int, len(given))
+	for i, v := range given {
+		out[i] = int(v)
+	}
+	return out, len(out) == n
+}
+
+// extent is the span of the window along dimension d.
+func (w *window) extent(d int) int { return (w.kernel[d]-1)*w.dilation[d] + 1 }
+
+// taps returns the taps lo up to hi of output position o along d that lie in the input,
+// and the input position of tap 0.
+func (w *window) taps(d, o int) (first, lo, hi int) {
+	first = o*w.stride[d] - w.begin[d]
+	if first < 0 {
+		lo = ceilDiv(-first, w.dilation[d])
+	}
+	if last := w.in[d] - 1 - first; last >= 0 {
+		hi = min(last/w.dilation[d]+1, w.kernel[d])
+	}
+	return first, lo, hi
+}
+
+// position is output position i by dimensions.
+func (w *window) position(i int) [3]int {
+	return [3]int{i / (w.out[1] * w.out[2]), i / w.out[2] % w.out[1], i % w.out[2]}
+}
+
+// isPointwise reports that every output position reads the input at the same position
+// alone.
+func (w *window) isPointwise() bool {
+	return sizeOf(w.kernel[:]) == 1 && w.in == w.out && w.stride == [3]int{1, 1, 1} && w.begin == [3]int{}
+}
+
+// autoPad replaces the padding as auto_pad says; false for an unknown mode.
+func (w *window) autoPad(mode string) bool {
+	switch mode {
+	case "", "NOTSET":
+		return true
+	case "VALID":
+		w.begin, w.end = [3]int{}, [3]int{}
+		return true
+	case "SAME_UPPER", "SAME_LOWER":
+	default:
+		return false
+	}
+	for d := range 3 {
+		total := max((w.out[d]-1)*w.stride[d]+w.extent(d)-w.in[d], 0)
+		w.begin[d] = total / 2
+		if mode == "SAME_LOWER" {
+			w.begin[d] = total - total/2
+		}
+		w.end[d] = total - w.begin[d]
+	}
+	return true
+}
+
+// conv is a convolution that package convolve computes.
+type conv struct {
+	c           *convolve.Conv
+	packed      *gemm.Packed // nil: operand 1 is read
+	ws, threads int
+}
+
+// prepareConv serves Conv and FusedConv, which adds operand Z before its
+// activation.
+func prepareConv(p *prep) (ops.Kernel, error) {
+	act, ok := p.activation()
+	x, w, out := p.in[0], p.in[1], p.out[0]
+	if !ok || !p.allF32() || len(x.shape) < 3 || len(w.shape) != len(x.shape) ||
+		p.has(2) && p.in[2].n != w.shape[0] || p.has(3) && !slices.Equal(p.in[3].shape, out.shape) {
+		return nil, nil
+	}
+	win, ok := p.windowOf(w.shape[2:], x.shape[2:], out.shape[2:])
+	if !ok {
+		return nil, nil
+	}
+	win = win.squeezed()
+	plan, err := p.planConv(p.convSpec(win, act))
+	if err != nil {
+		return nil, err
+	}
+	taken := arrangement{}
+	if plan.Algorithm != convolve.ConvFilter && p.isConst(1) {
+		if cropped := win.cropped(&taken); cropped.kernel != win.kernel {
+			win = cropped
+			if plan, err = p.planConv(p.convSpec(win, act)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	p.choice = plan.Algorithm.String() + ": " + plan.Reason
+	switch plan.Algorithm {
+	case convolve.ConvFilter:
+		return p.filterConv(win, act), nil
+	case convolve.ConvRows, convolve.ConvPixelRows:
+		return p.rowConv(win, act, taken, plan.Algorithm == convolve.ConvPixelRows)
+	case convolve.ConvSum:
+		return p.sumConv(p.convSpec(win, activation{}), act, taken)
+	}
+	return p.plainConv(p.convSpec(win, act), plan, win.out, taken)
+}
+
+// planConv chooses how a convolution is computed.
+func (p *prep) planConv(s convolve.ConvSpec) (convolve.ConvPlan, error) {
+	return convolve.PlanConv(s, convolve.ConvPolicy{Winograd: p.options.Winograd, Memory: p.options.Memory})
+}
+
+// convSpec is the node under a window as package convolve describes it.
+func (p *prep) convSpec(win window, act activation) convolve.ConvSpec {
+	x, w := p.in[0].shape, p.in[1].shape
+	s := p.windowSpec(win, x, w)
+	s.ConstW = p.isConst(1)
+	act.into(&s.Epilogue)
+	if p.has(2) {
+		s.Epilogue.Bias = simd.BiasPerRow
+	}
+	s.Epilogue.Residual = p.has(3)
+	return s
+}
+
+// windowSpec describes the window over an input and weights of shapes x and w.
+func (p *prep) windowSpec(win window, x, w []int) convolve.ConvSpec {
+	return convolve.ConvSpec{
+		Batch: x[0], InC: x[1], OutC: w[0], Groups: int(ops.Int(p.node, "group")),
+		In: win.in, Kernel: win.kernel, Stride: win.stride, Dilation: win.dilation, PadBegin: win.begin, PadEnd: win.end,
+	}
+}
+
+// plainConv prepares what package convolve computes.
+func (p *prep) plainConv(s convolve.ConvSpec, plan convolve.ConvPlan, out [3]int, taken arrangement) (ops.Kernel, error) {
+	k := &conv{threads: p.threads}
+	var err error
+	if k.c, err = convolve.NewConv(s, plan); err != nil {
+		return nil, err
+	}
+	if k.c.Out() != out {
+		return nil, nil
+	}
+	if s.ConstW {
+		if k.packed, err = p.packConv(k.c, taken); err != nil {
+			return nil, err
+		}
+	}
+	k.ws = p.workspace(k.c.Workspace(p.threads))
+	return k, nil
+}
+
+// packConv packs operand 1 for a convolution, or what is left of it.
+func (p *prep) packConv(c *convolve.Conv, taken arrangement) (*gemm.Packed, error) {
+	return p.packFloats(1, c.WeightLayout(), taken, func(w gemm.Source) (*gemm.Packed, error) {
+		return c.PackW(p.ctx, p.crop(w, taken))
+	})
+}
+
+// Run computes the convolution.
+func (k *conv) Run(c *ops.Call) error {
+	args := convolve.ConvArgs{Done: c.Done(), X: f32(c.In[0]), Y: f32(c.Out[0]), Packed: k.packed,
+		Bias: optF32(c.In, 2), Residual: optF32(c.In, 3)}
+	if k.packed == nil {
+		args.W = f32(c.In[1])
+	}
+	return k.c.Run(args, c.Scratch[k.ws:], min(k.threads, c.Threads))
+}

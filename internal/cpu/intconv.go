@@ -1,0 +1,169 @@
+package cpu
+
+import (
+	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
+	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Convolutions of 8-bit integers with constant weights.
+
+var intConvOps = []entry{
+	{op: "ConvInteger", prepare: prepareConvInteger},
+	{op: "QLinearConv", prepare: prepareQLinearConv},
+}
+
+// intSums sums up products of bytes less their zero points, and a bias.
+type intSums interface {
+	into(c *ops.Call, y []int32) error
+}
+
+// intConv is the sums in the forms of package convolve.
+type intConv struct {
+	c           *convolve.IntConv
+	packed      *gemm.Packed
+	zx, bias    int // operand positions of the input's zero point and the bias, -1 for none
+	ws, threads int
+}
+
+// newIntSums prepares the sums over operand 0 and the weights, operand w; nil if
+// there is no code for their types or shapes, or the weights are no constants.
+func (p *prep) newIntSums(w, zx, zw, bias int) (intSums, error) {
+	xs, ws, out := p.in[0], p.in[w], p.out[0]
+	if !isByte(xs.dt) || !isByte(ws.dt) || len(xs.shape) < 3 || len(ws.shape) != len(xs.shape) ||
+		!p.isConst(w) || p.has(zw) && (!p.isConst(zw) || p.in[zw].dt != ws.dt || !vector(p.in[zw].shape)) ||
+		p.has(zx) && (p.in[zx].n != 1 || p.in[zx].dt != xs.dt) {
+		return nil, nil
+	}
+	win, ok := p.windowOf(ws.shape[2:], xs.shape[2:], out.shape[2:])
+	if !ok {
+		return nil, nil
+	}
+	win = win.squeezed()
+	s := convolve.IntConvSpec{ConvSpec: p.windowSpec(win, xs.shape, ws.shape),
+		XSigned: xs.dt == ndarray.Int8, WSigned: ws.dt == ndarray.Int8}
+	var zeros []int32
+	taken := arrangement{signed: s.WSigned}
+	if p.has(zw) {
+		z, err := p.constant(zw)
+		if err != nil {
+			return nil, err
+		}
+		zeros = make([]int32, z.Len())
+		widen(zeros, z)
+		if taken.zeros, err = p.in[zw].value.Const.Identity(); err != nil {
+			return nil, err
+		}
+	}
+	if k, err := p.intRowConv(win, s, w, zeros, present(p, zx), present(p, bias)); k != nil || err != nil {
+		return k, err
+	}
+	k := &intConv{zx: present(p, zx), bias: present(p, bias), threads: p.threads}
+	var err error
+	if k.c, err = convolve.NewIntConv(s, zeros); err != nil {
+		return nil, err
+	}
+	if k.c.Out() != win.out {
+		return nil, nil
+	}
+	plan := k.c.Plan()
+	p.choice = plan.Algorithm.String() + ": " + plan.Reason
+	k.packed, err = p.pack(w, k.c.WeightLayout(), taken, func(c *ssa.Constant) (*gemm.Packed, error) {
+		data, err := bytesOf(c)
+		if err != nil {
+			return nil, err
+		}
+		return k.c.PackW(p.ctx, data)
+	})
+	if err != nil {
+		return nil, err
+	}
+	k.ws = p.workspace(k.c.Workspace(p.threads))
+	return k, nil
+}
+
+// into writes the sums.
+func (k *intConv) into(c *ops.Call, y []int32) error {
+	x, zero, bias := intOperands(c, k.zx, k.bias)
+	return k.c.Run(k.packed, x, zero, bias, y, c.Scratch[k.ws:], min(k.threads, c.Threads))
+}
+
+// intOperands reads the input, its zero point and the bias, where they are present.
+func intOperands(c *ops.Call, zxAt, biasAt int) (x []byte, zx int32, bias []int32) {
+	if zxAt >= 0 {
+		zx = byteOf(arrayOf(c.In[zxAt]), 0)
+	}
+	if biasAt >= 0 {
+		bias = elems[int32](c.In[biasAt])
+	}
+	return arrayOf(c.In[0]).Data, zx, bias
+}
+
+// byteOf is 8-bit element i as a number.
+func byteOf(a *ndarray.Array, i int) int32 {
+	if a.DType == ndarray.Int8 {
+		return int32(int8(a.Data[i]))
+	}
+	return int32(a.Data[i])
+}
+
+// convInteger gives the sums as they are.
+type convInteger struct{ intSums }
+
+func prepareConvInteger(p *prep) (ops.Kernel, error) {
+	k, err := p.newIntSums(1, 2, 3, -1)
+	if k == nil || err != nil {
+		return nil, err
+	}
+	return convInteger{k}, nil
+}
+
+// Run computes the sums.
+func (k convInteger) Run(c *ops.Call) error { return k.into(c, elems[int32](c.Out[0])) }
+
+// qLinearConv quantizes the sums, one output channel of one image after the other.
+type qLinearConv struct {
+	intSums
+	threads     int
+	n, m, plane int // images, output channels, positions
+	scales      int // of the weights: 1 or one per output channel
+	acc         int // workspace: sums
+}
+
+func prepareQLinearConv(p *prep) (ops.Kernel, error) {
+	m, out := p.in[3].shape[0], p.out[0]
+	for _, i := range []int{1, 4, 6} {
+		if p.in[i].dt != ndarray.Float32 || i != 4 && p.in[i].n != 1 {
+			return nil, nil
+		}
+	}
+	scales := p.in[4].n
+	if scales != 1 && scales != m || p.in[7].n != 1 || p.has(8) && (p.in[8].dt != ndarray.Int32 || p.in[8].n != m) || !isByte(out.dt) {
+		return nil, nil
+	}
+	k, err := p.newIntSums(3, 2, 5, 8)
+	if k == nil || err != nil {
+		return nil, err
+	}
+	return &qLinearConv{k, p.threads, out.shape[0], m, sizeOf(out.shape[2:]), scales, p.workspace(4 * out.n)}, nil
+}
+
+// Run computes the sums, then quantizes them.
+func (k *qLinearConv) Run(c *ops.Call) error {
+	if err := k.into(c, scratchOf[int32](c, k.acc, k.n*k.m*k.plane)); err != nil {
+		return err
+	}
+	runSmall(c, k.n*k.m, k.plane, c.Threads, k)
+	return nil
+}
+
+func (k *qLinearConv) tile(c *ops.Call, i, _ int) {
+	acc := scratchOf[int32](c, k.acc, k.n*k.m*k.plane)[i*k.plane : (i+1)*k.plane]
+	ch := i % k.m
+	out := arrayOf(c.Out[0])
+	factor := f32(c.In[1])[0] * f32(c.In[4])[min(ch, k.scales-1)] / f32(c.In[6])[0]
+	vec.Requantize(out.Data[i*k.plane:(i+1)*k.plane], acc, out.DType == ndarray.Int8, factor, byteOf(arrayOf(c.In[7]), 0))
+}

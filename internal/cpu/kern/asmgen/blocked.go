@@ -1,0 +1,191 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/mmcloughlin/avo/operand"
+)
+
+// Direct convolution in the channel-blocked layout: t neighbouring pixels of
+// one output row by one or two blocks of output channels.
+//
+//	             weights: [ic][2 blocks of channels]
+//	             ┌──────┬──────┐
+//	             │  w0  │  w1  │ ← loaded once per input channel
+//	             └──────┴──────┘
+//	 x[pixel 0] ─▶ acc    acc      acc += broadcast(x) · w
+//	 x[pixel s] ─▶ acc    acc
+//	     …          …      …       t = 1..14 (AVX-512), 1..6 (AVX2)
+//
+// Around that: the channels of a block, unrolled; taps along the row; rows of
+// the kernel; blocks of input channels. The input is padded, so no tap falls
+// outside. A pixel is reached through one of a few base registers and a scaled
+// index, so the distance between pixels can be anything:
+//
+//	p, p+1s, p+2s, p+4s, p+8s from base 0; 3, 5, 7, 11 from base 3; …
+//
+// The "plain" form reads an image that is not blocked, one channel at a time.
+
+// Fields of the argument block, in bytes; package simd declares the same order.
+const (
+	dcIn, dcW, dcOut, dcBias, dcRes  = 0, 8, 16, 24, 32
+	dcIC, dcKH, dcKW                 = 40, 48, 56
+	dcPlane, dcRow, dcTap, dcPixel   = 64, 72, 80, 88
+	dcOutBlock, dcFlags, dcLo, dcHi  = 96, 104, 112, 116
+	dcFlagBias, dcFlagRes, dcFlagCut = 1, 2, 4
+)
+
+func emitBlocked(g *gen) {
+	g.both(func() {
+		for i := range 2 * g.isa.rows {
+			g.direct("direct", i/2+1, i%2+1)
+			g.direct("plain", i/2+1, i%2+1)
+		}
+		g.family("direct", "convolves i/2+1 pixels by i%2+1 blocks of channels.")
+		g.family("plain", "is direct of an input in the plain layout.")
+	})
+}
+
+// pixelBase lists, for each pixel, its base register and the scale of the
+// index.
+var pixelBase = [14][2]int{
+	{0, 0}, {0, 1}, {0, 2}, {1, 0}, {0, 4}, {1, 2}, {2, 0}, {1, 4}, {0, 8}, {3, 0}, {2, 4}, {1, 8}, {4, 0}, {3, 4},
+}
+
+// pixelAt addresses pixel i, step bytes from the one before, by its base register.
+func pixelAt(base []gp, step gp, i, disp int) operand.Mem {
+	m := at(base[pixelBase[i][0]], disp)
+	if scale := pixelBase[i][1]; scale > 0 {
+		m.Index, m.Scale = step, uint8(scale)
+	}
+	return m
+}
+
+// direct is one kernel while it is being emitted.
+type direct struct {
+	*gen
+	t, blocks int
+	plain     bool
+	args      gp
+	s         gp    // distance between pixels
+	base      [5]gp // pixels 0, 3, 6, 9, 12
+	w         gp
+	acc       [][]vec
+}
+
+func (g *gen) direct(name string, t, blocks int) {
+	args := g.kernel(name, fmt.Sprintf("%dx%d", t, blocks))
+	d := &direct{gen: g, t: t, blocks: blocks, plain: name == "plain", args: args}
+	d.acc = make([][]vec, t)
+	for i := range d.acc {
+		d.acc[i] = make([]vec, blocks)
+		for j := range d.acc[i] {
+			d.acc[i][j] = g.zeroed()
+		}
+	}
+	d.s, d.w = d.field(d.args, dcPixel), d.field(d.args, dcW)
+	plane := d.field(d.args, dcIn)
+	ic := d.field(d.args, dcIC)
+	d.count("ic", ic, func() {
+		row := g.GP64()
+		g.MOVQ(plane, row)
+		kh := d.field(d.args, dcKH)
+		d.count("kh", kh, func() {
+			d.base[0] = g.GP64()
+			g.MOVQ(row, d.base[0])
+			kw := d.field(d.args, dcKW)
+			d.count("kw", kw, func() {
+				d.tap()
+				g.ADDQ(at(d.args, dcTap), d.base[0])
+			})
+			g.ADDQ(at(d.args, dcRow), row)
+		})
+		g.ADDQ(at(d.args, dcPlane), plane)
+	})
+	d.finish()
+}
+
+// count runs body n times, n at least one.
+func (d *direct) count(name string, n gp, body func()) {
+	d.Label(name)
+	body()
+	d.DECQ(n)
+	d.JNZ(operand.LabelRef(name))
+}
+
+// tap multiplies the channels of a block (or one channel) at one tap.
+func (d *direct) tap() {
+	for i := 1; i < 5 && 3*i < d.t; i++ {
+		d.base[i] = d.third(d.base[i-1], d.s)
+	}
+	n := d.isa.w
+	if d.plain {
+		n = 1
+	}
+	for c := range n {
+		w := make([]vec, d.blocks)
+		for j := range w {
+			w[j] = d.ld(at(d.w, (c*d.blocks+j)*d.bytes()))
+		}
+		for i := range d.acc {
+			d.multiply(d.acc[i], w, pixelAt(d.base[:], d.s, i, 4*c))
+		}
+	}
+	d.advance(n*d.blocks*d.bytes(), d.w)
+}
+
+func (d *direct) multiply(acc, w []vec, m operand.Mem) {
+	if d.isa.zmm {
+		for j := range acc {
+			d.VFMADD231PS_BCST(m, w[j], acc[j])
+		}
+		return
+	}
+	x := d.v()
+	d.VBROADCASTSS(m, x)
+	for j := range acc {
+		d.fma(acc[j], w[j], x)
+	}
+}
+
+// finish runs the epilogue and stores the pixels, which lie side by side.
+func (d *direct) finish() {
+	flags := d.field(d.args, dcFlags)
+	out, step := d.field(d.args, dcOut), d.field(d.args, dcOutBlock)
+	d.when(flags, dcFlagBias, "bias", func() {
+		p := d.field(d.args, dcBias)
+		for j := range d.blocks {
+			b := d.ld(at(p, j*d.bytes()))
+			for i := range d.acc {
+				d.add(d.acc[i][j], d.acc[i][j], b)
+			}
+		}
+	})
+	d.when(flags, dcFlagRes, "res", func() {
+		p := d.field(d.args, dcRes)
+		for j := range d.blocks {
+			for i := range d.acc {
+				d.add(d.acc[i][j], d.acc[i][j], at(p, i*d.bytes()))
+			}
+			if j+1 < d.blocks {
+				d.ADDQ(step, p)
+			}
+		}
+	})
+	d.when(flags, dcFlagCut, "cut", func() {
+		lo, hi := d.to(d.VBROADCASTSS, at(d.args, dcLo)), d.to(d.VBROADCASTSS, at(d.args, dcHi))
+		for _, v := range slices.Concat(d.acc...) {
+			d.clampTo(v, lo, hi)
+		}
+	})
+	for j := range d.blocks {
+		for i := range d.acc {
+			d.st(d.acc[i][j], at(out, i*d.bytes()))
+		}
+		if j+1 < d.blocks {
+			d.ADDQ(step, out)
+		}
+	}
+	d.ret()
+}

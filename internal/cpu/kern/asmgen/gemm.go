@@ -1,0 +1,282 @@
+package main
+
+import (
+	"strconv"
+
+	"github.com/mmcloughlin/avo/operand"
+)
+
+// The micro-kernel of the matrix product: a tile of h rows by two vectors.
+//
+//	            b: k rows of 2 vectors (packed, or straight from the matrix)
+//	            ┌──────┬──────┐
+//	            │  b0  │  b1  │ ← loaded once per k
+//	            └──────┴──────┘
+//	 a: k×h     ┌──────┬──────┐
+//	 a[k][0] ─▶ │ acc  │ acc  │   acc += broadcast(a[k][i]) · b
+//	 a[k][i] ─▶ │  …   │  …   │
+//	            └──────┴──────┘  h = 1..14 (28 of 32 ZMM), 1..6 (12 of 16 YMM)
+//
+// AVX-512 multiplies with a broadcast folded into the instruction; AVX2 loads
+// the broadcast first. Low tiles (h ≤ 3) have too few sums to hide the latency
+// of the multiply-add, so they keep several sets of sums for consecutive k and
+// add them at the end.
+//
+// The epilogue runs while the sums are still in registers: scale, add β·C, add
+// a bias per row or per column, add a residual, clamp; each stage behind a flag.
+
+// Fields of the argument block, in units of 8 bytes; package simd declares the
+// same order.
+const (
+	ukA, ukB, ukC, ukBias, ukRes = 0, 8, 16, 24, 32
+	ukK, ukLDB, ukLDC, ukLDR     = 40, 48, 56, 64
+	ukFlags, ukCols              = 72, 80
+	ukAlpha, ukBeta, ukLo, ukHi  = 88, 92, 96, 100
+	flagAcc, flagAlpha, flagRow  = 1, 2, 4
+	flagCol, flagRes, flagClamp  = 8, 16, 32
+	flagTail                     = 64
+	ukPre                        = 104
+
+	// Up to this height a tile is bound by reading b, and fetches b itself
+	// ahead; higher tiles leave that to the processor.
+	narrow      = 8
+	narrowAhead = 4096
+)
+
+func emitGemm(g *gen) {
+	g.both(func() {
+		for h := 1; h <= g.isa.rows; h++ {
+			g.microKernel(h)
+		}
+		g.family("uk", "computes a tile of i+1 rows by two vectors.")
+	})
+}
+
+// tile is the state of one micro-kernel while it is being emitted.
+type tile struct {
+	*gen
+	h    int
+	args gp
+	acc  [][2]vec
+}
+
+func (g *gen) microKernel(h int) {
+	t := &tile{gen: g, h: h, args: g.kernel("uk", strconv.Itoa(h))}
+	sets := 1
+	switch {
+	case h == 1:
+		sets = 4
+	case h <= 3:
+		sets = 2
+	}
+	all := make([][][2]vec, sets)
+	for s := range all {
+		all[s] = make([][2]vec, h)
+		for i := range all[s] {
+			all[s][i] = [2]vec{g.zeroed(), g.zeroed()}
+		}
+	}
+	t.prefetchTile()
+	t.products(all)
+	t.acc = all[0]
+	for step := sets / 2; step >= 1; step /= 2 {
+		for s := range step {
+			for i := range h {
+				for j := range 2 {
+					g.add(all[s][i][j], all[s][i][j], all[s+step][i][j])
+				}
+			}
+		}
+	}
+	t.epilogue()
+}
+
+// prefetchTile fetches the tile of C ahead of the epilogue.
+func (t *tile) prefetchTile() {
+	t.rowsAt(ukC, ukLDC, func(_ int, p gp) {
+		t.PREFETCHT0(at(p, 0))
+		if t.isa.zmm {
+			t.PREFETCHT0(at(p, 64))
+		}
+	})
+}
+
+// rowsAt visits the rows of a tile in memory; ptr and ld are the fields of its address
+// and of the distance between rows.
+func (t *tile) rowsAt(ptr, ld int, row func(i int, p gp)) {
+	p, step := t.field(t.args, ptr), t.field(t.args, ld)
+	for i := range t.h {
+		row(i, p)
+		if i+1 < t.h {
+			t.ADDQ(step, p)
+		}
+	}
+}
+
+// vectorsAt visits the vectors of the rows.
+func (t *tile) vectorsAt(ptr, ld int, vector func(i, j int, p gp)) {
+	t.rowsAt(ptr, ld, func(i int, p gp) {
+		vector(i, 0, p)
+		vector(i, 1, p)
+	})
+}
+
+// products is the loop over k, four steps a round. Each round also fetches a
+// few lines of the panel that will be needed next.
+func (t *tile) products(all [][][2]vec) {
+	a, b, ldb, k := t.field(t.args, ukA), t.field(t.args, ukB), t.field(t.args, ukLDB), t.field(t.args, ukK)
+	pre := t.field(t.args, ukPre)
+	const unroll = 4
+	t.loop("k4", k, unroll, func() {
+		for u := range unroll {
+			t.step(all[u%len(all)], a, u, b)
+			t.ADDQ(ldb, b)
+			if t.h > narrow {
+				t.PREFETCHT0(at(pre, 64*u))
+			}
+		}
+		t.advance(unroll*4*t.h, a)
+		t.advance(unroll*64, pre)
+	})
+	t.loop("k1", k, 1, func() {
+		t.step(all[0], a, 0, b)
+		t.ADDQ(ldb, b)
+		t.advance(4*t.h, a)
+	})
+}
+
+// step multiplies one k: two vectors of b with h broadcast elements of a.
+func (t *tile) step(acc [][2]vec, a gp, u int, b gp) {
+	b0, b1 := t.ld(at(b, 0)), t.ld(at(b, t.bytes()))
+	if t.h <= narrow {
+		t.PREFETCHT0(at(b, narrowAhead))
+		if t.isa.zmm {
+			t.PREFETCHT0(at(b, narrowAhead+64))
+		}
+	}
+	for i := range t.h {
+		m := at(a, (u*t.h+i)*4)
+		if t.isa.zmm {
+			t.VFMADD231PS_BCST(m, b0, acc[i][0])
+			t.VFMADD231PS_BCST(m, b1, acc[i][1])
+			continue
+		}
+		s := t.to(t.VBROADCASTSS, m)
+		t.VFMADD231PS(s, b0, acc[i][0])
+		t.VFMADD231PS(s, b1, acc[i][1])
+	}
+}
+
+// epilogue finishes the sums and stores the tile.
+func (t *tile) epilogue() {
+	flags := t.field(t.args, ukFlags)
+	t.when(flags, flagAlpha, "alpha", func() {
+		alpha := t.to(t.VBROADCASTSS, at(t.args, ukAlpha))
+		t.each(func(i, j int) { t.mul(t.acc[i][j], t.acc[i][j], alpha) })
+	})
+	t.when(flags, flagRow, "row", t.biasRow)
+	t.when(flags, flagCol, "col", func() {
+		p := t.field(t.args, ukBias)
+		b := [2]vec{t.ld(at(p, 0)), t.ld(at(p, t.bytes()))}
+		t.each(func(i, j int) { t.add(t.acc[i][j], t.acc[i][j], b[j]) })
+	})
+	t.TESTQ(operand.I32(flagTail), flags)
+	t.JNZ(operand.LabelRef("tail"))
+	t.when(flags, flagAcc, "acc", func() { t.addTile(ukC, ukLDC, true, nil) })
+	t.when(flags, flagRes, "res", func() { t.addTile(ukRes, ukLDR, false, nil) })
+	t.when(flags, flagClamp, "clamp", t.clamp)
+	t.store(nil)
+	t.ret()
+
+	t.Label("tail")
+	m := t.tileMasks()
+	t.when(flags, flagAcc, "acct", func() { t.addTile(ukC, ukLDC, true, m) })
+	t.when(flags, flagRes, "rest", func() { t.addTile(ukRes, ukLDR, false, m) })
+	t.when(flags, flagClamp, "clampt", t.clamp)
+	t.store(m)
+	t.ret()
+}
+
+// clamp bounds the tile.
+func (t *tile) clamp() {
+	lo, hi := t.to(t.VBROADCASTSS, at(t.args, ukLo)), t.to(t.VBROADCASTSS, at(t.args, ukHi))
+	t.each(func(i, j int) { t.clampTo(t.acc[i][j], lo, hi) })
+}
+
+func (t *tile) each(f func(i, j int)) {
+	for i := range t.h {
+		for j := range 2 {
+			f(i, j)
+		}
+	}
+}
+
+func (t *tile) biasRow() {
+	p := t.field(t.args, ukBias)
+	for i := range t.h {
+		if t.isa.zmm {
+			t.VADDPS_BCST(at(p, 4*i), t.acc[i][0], t.acc[i][0])
+			t.VADDPS_BCST(at(p, 4*i), t.acc[i][1], t.acc[i][1])
+			continue
+		}
+		b := t.to(t.VBROADCASTSS, at(p, 4*i))
+		t.add(t.acc[i][0], t.acc[i][0], b)
+		t.add(t.acc[i][1], t.acc[i][1], b)
+	}
+}
+
+// tileMasks selects the columns of a narrow tile: the field holds their number.
+func (t *tile) tileMasks() *[2]mask {
+	m := t.pairMasks(t.field(t.args, ukCols))
+	return &m
+}
+
+// addTile adds memory to the sums: β·C, or the residual.
+func (t *tile) addTile(ptr, ld int, scaled bool, m *[2]mask) {
+	p, step := t.field(t.args, ptr), t.field(t.args, ld)
+	var beta vec
+	if scaled && (t.isa.zmm || m == nil) {
+		beta = t.to(t.VBROADCASTSS, at(t.args, ukBeta))
+	}
+	for i := range t.h {
+		for j := range 2 {
+			t.addVec(t.acc[i][j], at(p, j*t.bytes()), beta, scaled, m, j)
+		}
+		if i+1 < t.h {
+			t.ADDQ(step, p)
+		}
+	}
+}
+
+func (t *tile) addVec(acc vec, mem operand.Mem, beta vec, scaled bool, m *[2]mask, j int) {
+	switch {
+	case m == nil && scaled:
+		t.VFMADD231PS(mem, beta, acc)
+	case m == nil:
+		t.VADDPS(mem, acc, acc)
+	case t.isa.zmm && scaled:
+		t.VFMADD231PS(mem, beta, m[j].k, acc)
+	case t.isa.zmm:
+		t.VADDPS(mem, acc, m[j].k, acc)
+	default: // AVX2: the masks leave two registers
+		x := t.ldTail(mem, m[j])
+		if scaled {
+			t.fma(acc, x, t.to(t.VBROADCASTSS, at(t.args, ukBeta)))
+			return
+		}
+		t.add(acc, acc, x)
+	}
+}
+
+// half is the mask of vector j of a row, nil for all lanes.
+func half(m *[2]mask, j int) *mask {
+	if m == nil {
+		return nil
+	}
+	return &m[j]
+}
+
+// store writes the sums to C.
+func (t *tile) store(m *[2]mask) {
+	t.vectorsAt(ukC, ukLDC, func(i, j int, p gp) { t.put(t.acc[i][j], p, j*t.bytes(), half(m, j)) })
+}

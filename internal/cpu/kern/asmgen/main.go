@@ -1,0 +1,89 @@
+// Command asmgen writes the assembly of the packages below internal/cpu/kern.
+//
+//	go run . -out DIR     write every x_amd64.s with its x_amd64.go into DIR/PACKAGE
+//	go run . -out DIR -only gemm,pack
+//
+// It is a module of its own so that users of berth do not inherit the
+// assembler library it is built on. Its output is committed; a test in package
+// kern runs it again and compares.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mmcloughlin/avo/build"
+	"github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/pass"
+	"github.com/mmcloughlin/avo/printer"
+)
+
+// files lists the generated files, the package of each and what goes into it.
+var files = []struct {
+	pkg  string
+	name string
+	emit func(g *gen)
+}{
+	{"machine", "pause", emitPause},
+	{"simd", "peak", emitPeak},
+	{"simd", "gemm", emitGemm},
+	{"simd", "pack", emitPack},
+	{"simd", "elem", emitElem},
+	{"simd", "binary", emitBinary},
+	{"simd", "reduce", emitReduce},
+	{"simd", "dotrows", emitDotRows},
+	{"simd", "lrn", emitLRN},
+	{"simd", "half", emitHalf},
+	{"simd", "int8", emitInt8},
+	{"simd", "blocked", emitBlocked},
+	{"simd", "taps", emitTaps},
+	{"simd", "winograd", emitWinograd},
+}
+
+func main() {
+	flags := flag.NewFlagSet("asmgen", flag.ExitOnError) // avo fills the default set
+	out := flags.String("out", "..", "folder of the packages")
+	only := flags.String("only", "", "comma-separated file names, all by default")
+	_ = flags.Parse(os.Args[1:]) // exits on error
+	for _, f := range files {
+		if *only != "" && !slices.Contains(strings.Split(*only, ","), f.name) {
+			continue
+		}
+		if err := write(*out, f.pkg, f.name, f.emit); err != nil {
+			fmt.Fprintf(os.Stderr, "asmgen: %s: %v\n", f.name, err)
+			os.Exit(1)
+		}
+	}
+}
+
+// write generates one assembly file of a package and the Go file that declares it.
+func write(dir, pkg, name string, emit func(g *gen)) error {
+	g := &gen{Context: build.NewContext(), tables: map[string]operand.Mem{}, kernels: map[string][]string{}}
+	emit(g)
+	file, err := g.Result()
+	if err != nil {
+		return err
+	}
+	if err := pass.Compile.Execute(file); err != nil {
+		return err
+	}
+	cfg := printer.Config{Name: "asmgen", Pkg: pkg}
+	asm, err := printer.NewGoAsm(cfg).Print(file)
+	if err != nil {
+		return err
+	}
+	asm = g.localize(asm, file)
+	stubs, err := printer.NewStubs(cfg).Print(file)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(dir, pkg, name)
+	if err := os.WriteFile(path+"_amd64.s", asm, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(path+"_amd64.go", stubs, 0o644)
+}

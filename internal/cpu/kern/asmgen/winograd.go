@@ -1,0 +1,204 @@
+package main
+
+import "github.com/mmcloughlin/avo/operand"
+
+// Winograd transforms of one tile of one block of channels; every element is a
+// vector of channels. Polynomial interpolation (Toom, Cook) at the points
+//
+//	F(2,3): 0, ±1, ∞            4×4 inputs make 2×2 outputs
+//	F(4,3): 0, ±3/4, ±3/2, ∞    6×6 inputs make 4×4 outputs
+//
+// The usual points of F(4,3), ±1 and ±2, lose twice as much precision; with
+// these every constant is exact in binary, too. Rows of a pair ±p share their
+// even and odd parts.
+//
+// A transform runs along the columns into tmp, then along the rows.
+
+const (
+	winoA, winoB = 0.75, 1.5
+	winoA2       = winoA * winoA
+	winoB2       = winoB * winoB
+)
+
+func emitWinograd(g *gen) {
+	g.both(func() {
+		g.winoIn("winoIn2", 4, g.in2)
+		g.winoIn("winoIn4", 6, g.in4)
+		g.winoOut("winoOut2", 4, 2, g.out2)
+		g.winoOut("winoOut4", 6, 4, g.out4)
+	})
+}
+
+// in4 is the input transform along one line of six.
+func (g *gen) in4(d []vec) []vec {
+	u := make([]vec, 6)
+	ends := func(a, b, c vec) vec { // c − (A²+B²)·b + A²B²·a
+		x := g.copyOf(c)
+		g.fnma(x, b, g.splat(f32(winoA2+winoB2)))
+		g.fma(x, a, g.splat(f32(winoA2*winoB2)))
+		return x
+	}
+	pair := func(p, q2 float64) (vec, vec) {
+		e, o := g.copyOf(d[4]), g.copyOf(d[3])
+		k := g.splat(f32(q2))
+		g.fnma(e, d[2], k)
+		g.fnma(o, d[1], k)
+		minus, c := g.copyOf(e), g.splat(f32(p))
+		g.fma(e, o, c)
+		g.fnma(minus, o, c)
+		return e, minus
+	}
+	u[0] = ends(d[0], d[2], d[4])
+	u[1], u[2] = pair(winoA, winoB2)
+	u[3], u[4] = pair(winoB, winoA2)
+	u[5] = ends(d[1], d[3], d[5])
+	return u
+}
+
+// out4 is the output transform along one line of six.
+func (g *gen) out4(m []vec) []vec {
+	s1, q1, s2, q2 := g.v(), g.v(), g.v(), g.v()
+	g.add(s1, m[1], m[2])
+	g.sub(q1, m[1], m[2])
+	g.add(s2, m[3], m[4])
+	g.sub(q2, m[3], m[4])
+	y := []vec{g.v(), g.v(), g.v(), g.v()}
+	g.add(y[0], m[0], s1)
+	g.add(y[0], y[0], s2)
+	mix := func(d, a, b vec, ca, cb float64) {
+		g.mul(d, a, f32(ca))
+		g.fma(d, b, g.splat(f32(cb)))
+	}
+	mix(y[1], q1, q2, winoA, winoB)
+	mix(y[2], s1, s2, winoA2, winoB2)
+	mix(y[3], q1, q2, winoA2*winoA, winoB2*winoB)
+	g.add(y[3], y[3], m[5])
+	return y
+}
+
+func (g *gen) in2(d []vec) []vec {
+	u := []vec{g.v(), g.v(), g.v(), g.v()}
+	g.sub(u[0], d[2], d[0])
+	g.add(u[1], d[2], d[1])
+	g.sub(u[2], d[2], d[1])
+	g.sub(u[3], d[3], d[1])
+	return u
+}
+
+func (g *gen) out2(m []vec) []vec {
+	y := []vec{g.v(), g.v()}
+	g.add(y[0], m[1], m[2])
+	g.add(y[0], y[0], m[0])
+	g.sub(y[1], m[1], m[2])
+	g.add(y[1], y[1], m[3])
+	return y
+}
+
+// sixth addresses line i of up to six: base, or base3 = base + 3·step.
+func sixth(base, base3, step gp, i, disp int) operand.Mem {
+	m := operand.Mem{Base: base, Disp: disp}
+	if i >= 3 {
+		m.Base = base3
+		i -= 3
+	}
+	if i > 0 {
+		m.Index, m.Scale = step, uint8(i)
+	}
+	return m
+}
+
+// third is base + 3·step.
+func (g *gen) third(base, step gp) gp {
+	r := g.GP64()
+	g.LEAQ(indexed(base, step, 2), r)
+	g.ADDQ(step, r)
+	return r
+}
+
+// winoIn emits an input transform of n×n elements.
+func (g *gen) winoIn(name string, n int, line func(d []vec) []vec) {
+	g.fn(name, "(dst, src, tmp *float32, rowStride, dstStride int)",
+		"transforms one input tile; strides are in bytes.")
+	dst, src, tmp := g.arg("dst"), g.arg("src"), g.arg("tmp")
+	rs, ds := g.arg("rowStride"), g.arg("dstStride")
+	src3 := g.third(src, rs)
+	vb := g.bytes()
+	for j := range n {
+		d := make([]vec, n)
+		for i := range d {
+			d[i] = g.ld(sixth(src, src3, rs, i, j*vb))
+		}
+		for i, u := range line(d) {
+			g.st(u, at(tmp, (i*n+j)*vb))
+		}
+	}
+	for i := range n {
+		d := make([]vec, n)
+		for j := range d {
+			d[j] = g.ld(at(tmp, (i*n+j)*vb))
+		}
+		for _, u := range line(d) {
+			g.st(u, at(dst, 0))
+			g.ADDQ(ds, dst)
+		}
+	}
+	g.ret()
+}
+
+// winoOut emits an output transform of n×n elements to m×m pixels.
+func (g *gen) winoOut(name string, n, m int, line func(d []vec) []vec) {
+	g.fn(name, "(dst, src, tmp *float32, rowStride, srcStride int, bias, res *float32, lo, hi float32)",
+		"transforms one output tile, adds a bias and, unless nil, a residual, and clamps; strides are in bytes.")
+	src, tmp, ss := g.arg("src"), g.arg("tmp"), g.arg("srcStride")
+	line6 := g.GP64() // from one row of elements to the next
+	g.IMUL3Q(operand.U8(uint8(n)), ss, line6)
+	src3 := g.third(src, line6)
+	vb := g.bytes()
+	for j := range n {
+		d := make([]vec, n)
+		for i := range d {
+			d[i] = g.ld(sixth(src, src3, line6, i, 0))
+		}
+		for i, y := range line(d) {
+			g.st(y, at(tmp, (i*n+j)*vb))
+		}
+		g.ADDQ(ss, src)
+		g.ADDQ(ss, src3)
+	}
+	dst, rs := g.arg("dst"), g.arg("rowStride")
+	bias, res := g.arg("bias"), g.arg("res")
+	lo, hi := g.argVec("lo"), g.argVec("hi")
+	g.TESTQ(res, res)
+	g.JZ(operand.LabelRef("plain"))
+	g.winoRows(dst, tmp, rs, bias, res, n, m, line, lo, hi)
+	g.ret()
+	g.Label("plain")
+	g.winoRows(dst, tmp, rs, bias, gp(nil), n, m, line, lo, hi)
+	g.ret()
+}
+
+// winoRows is the second half of an output transform.
+func (g *gen) winoRows(dst, tmp, rs, bias gp, res gp, n, m int, line func(d []vec) []vec, lo, hi vec) {
+	vb := g.bytes()
+	b := g.ld(at(bias, 0))
+	for i := range m {
+		d := make([]vec, n)
+		for j := range d {
+			d[j] = g.ld(at(tmp, (i*n+j)*vb))
+		}
+		for j, y := range line(d) {
+			g.add(y, y, b)
+			if res != nil {
+				g.add(y, y, at(res, j*vb))
+			}
+			g.clampTo(y, lo, hi)
+			g.st(y, at(dst, j*vb))
+		}
+		if i+1 < m {
+			g.ADDQ(rs, dst)
+			if res != nil {
+				g.ADDQ(rs, res)
+			}
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package convolve
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+)
+
+// The choice of the algorithm of a convolution: PlanConv looks at the geometry and
+// returns an algorithm with the reason for it. Nothing else chooses.
+//
+//	32 or more taps along one channel            filter      inner products
+//	patches, long frames                         rows        product, positions as rows
+//	few output positions                         rows        the same; with many channels, rows of pixels
+//	one output channel                           sum         depthwise, then added up
+//	one input channel to each output channel     depthwise   windows
+//	3×3 that slides by one                       winograd    transforms and products
+//	output channels that fill blocks             direct      sums in registers
+//	1×1 that slides by one                       pointwise   product with the input
+//	anything else                                patches     product with patches
+//
+// Package convolve computes all but the first four, which are put together from
+// products, copies and other convolutions by the caller.
+
+// ConvAlgorithm is a way to compute a convolution.
+type ConvAlgorithm uint8
+
+// The algorithms.
+const (
+	ConvPatches ConvAlgorithm = iota
+	ConvPointwise
+	ConvDepthwise
+	ConvDirect
+	ConvWinograd2 // F(2,3)
+	ConvWinograd4 // F(4,3)
+	ConvFilter    // computed by the caller
+	ConvRows      // computed by the caller
+	ConvPixelRows // computed by the caller
+	ConvSum       // computed by the caller
+)
+
+var convAlgorithmNames = [...]string{"patches", "pointwise", "depthwise", "direct", "winograd 2x2", "winograd 4x4", "filter", "rows", "rows of pixels", "sum"}
+
+// String returns the name that profiles show.
+func (a ConvAlgorithm) String() string { return convAlgorithmNames[a] }
+
+// ConvPlan is how a convolution is computed, and why.
+type ConvPlan struct {
+	Algorithm ConvAlgorithm
+	Reason    string
+}
+
+// ConvPolicy restricts the choice of a plan.
+type ConvPolicy struct {
+	Winograd Winograd // the least exact form of Winograd's algorithm allowed
+	Memory   bool     // no algorithm whose packed weights are larger than the weights
+}
+
+// FewPositions is the number of output positions up to which an image counts as small.
+const FewPositions = 16
+
+const (
+	maxFilters = 4       // kernels up to which inner products are the fastest way
+	longKernel = 32      // taps of a row from which on a kernel counts as long
+	maxWindows = 1 << 20 // elements up to which the overlapping windows of long frames are copied
+)
+
+// PlanConv chooses how a convolution is computed at the active level.
+func PlanConv(s ConvSpec, o ConvPolicy) (ConvPlan, error) {
+	g, err := newGeometry(s)
+	if err != nil {
+		return ConvPlan{}, err
+	}
+	if p, ok := g.composed(); ok {
+		return p, nil
+	}
+	if g.isDepthwise() {
+		return ConvPlan{ConvDepthwise, "one input channel to each output channel"}, nil
+	}
+	direct := g.s.ConstW && g.prefersDirect()
+	if direct && g.s.Groups == 1 {
+		if p, ok := g.planWinograd(o); ok {
+			return p, nil
+		}
+	}
+	if direct {
+		return ConvPlan{ConvDirect, fmt.Sprintf("%d output channels fill blocks of %d", g.ocg, g.t.Block())}, nil
+	}
+	if g.isPointwise() {
+		return ConvPlan{ConvPointwise, "a product with the input itself"}, nil
+	}
+	return ConvPlan{ConvPatches, g.whyPatches()}, nil
+}
+
+// composed plans the convolutions that callers put together from other kernels.
+func (g *geometry) composed() (ConvPlan, bool) {
+	s := &g.s
+	if s.Epilogue.Residual {
+		return ConvPlan{}, false
+	}
+	along := s.Kernel[0] == 1 && s.Kernel[1] == 1 && s.Stride[0] == 1 && s.Stride[1] == 1 &&
+		s.In[0] == g.out[0] && s.In[1] == g.out[1] && s.PadBegin[0] == 0 && s.PadBegin[1] == 0
+	if s.InC == 1 && s.OutC <= maxFilters && along && s.Kernel[2] >= longKernel && s.Dilation[2] == 1 {
+		return ConvPlan{ConvFilter, fmt.Sprintf("%d filters of %d taps over one channel", s.OutC, s.Kernel[2])}, true
+	}
+	if s.Groups != 1 || !s.ConstW {
+		return ConvPlan{}, false
+	}
+	if g.cutsPatches() {
+		return ConvPlan{ConvRows, "the kernel cuts the image into patches"}, true
+	}
+	if g.overFrames() {
+		return ConvPlan{ConvRows, fmt.Sprintf("long frames: %d taps of a row", s.Kernel[2])}, true
+	}
+	if g.outN <= FewPositions {
+		algo := ConvPixelRows
+		if s.InC < 16 || g.covers() {
+			algo = ConvRows
+		}
+		return ConvPlan{algo, fmt.Sprintf("%d output positions", g.outN)}, true
+	}
+	if s.OutC == 1 && s.InC >= 2 && g.taps >= 4 {
+		return ConvPlan{ConvSum, "one output channel"}, true
+	}
+	return ConvPlan{}, false
+}
+
+// covers reports whether there is a single window, the whole image.
+func (g *geometry) covers() bool {
+	s := &g.s
+	return g.outN == 1 && s.In == s.Kernel && s.PadBegin == [3]int{} && s.Dilation == [3]int{1, 1, 1}
+}
+
+// cutsPatches reports whether windows adjoin without overlap (stride equal to kernel),
+// with rows long enough to copy.
+func (g *geometry) cutsPatches() bool {
+	s := &g.s
+	return s.Stride == s.Kernel && s.Kernel[2] >= 4 && s.Dilation == [3]int{1, 1, 1} && s.PadBegin == [3]int{} && s.PadEnd == [3]int{}
+}
+
+// overFrames reports whether the kernel is long and its windows are few enough to be
+// copied.
+func (g *geometry) overFrames() bool {
+	s := &g.s
+	return s.Kernel[2] >= longKernel && s.Dilation[2] == 1 && s.Batch*g.outN*s.InC*g.taps <= maxWindows
+}
+
+// isDepthwise reports whether each output channel depends on one input channel, through
+// a window of more than one element.
+func (g *geometry) isDepthwise() bool {
+	s := &g.s
+	return g.icg == 1 && g.ocg == 1 && s.Groups > 1 && g.taps > 1 && s.Kernel[0] == 1 && s.In[0] == 1 && s.PadBegin[0] == 0 && s.PadEnd[0] == 0
+}
+
+// isPointwise reports whether the matrix of patches is the input.
+func (g *geometry) isPointwise() bool {
+	s, one := &g.s, [3]int{1, 1, 1}
+	return s.Kernel == one && s.Stride == one && s.PadBegin == [3]int{} && s.PadEnd == [3]int{}
+}
+
+// planWinograd chooses Winograd's algorithm where it is faster than the direct one:
+// not for other windows than 3×3 of stride one, for too few channels to make up for the
+// transforms, or where much of the tiles lies beyond the border.
+func (g *geometry) planWinograd(o ConvPolicy) (ConvPlan, bool) {
+	if o.Memory || o.Winograd == WinogradOff || !g.slidesByOne() || min(g.icg, g.ocg) < 16 {
+		return ConvPlan{}, false
+	}
+	covered := func(m int) float64 {
+		h, w := g.out[1], g.out[2]
+		return float64(h*w) / float64(machine.CeilDiv(h, m)*machine.CeilDiv(w, m)*m*m)
+	}
+	tiles := machine.CeilDiv(g.out[1], 4) * machine.CeilDiv(g.out[2], 4)
+	if o.Winograd == Winograd4 && tiles >= 9 && covered(4) > 0.6 {
+		return ConvPlan{ConvWinograd4, fmt.Sprintf("3x3 by one over %d tiles of 4x4: 4 times fewer products, 4 times the weights", tiles)}, true
+	}
+	if tiles >= 4 && (covered(2) > 0.6 || tiles >= 9 && covered(4) > 0.6) {
+		return ConvPlan{ConvWinograd2, "3x3 by one over tiles of 2x2: 2.25 times fewer products, 1.8 times the weights"}, true
+	}
+	return ConvPlan{}, false
+}
+
+// slidesByOne reports whether the window is 3×3 of stride and dilation one.
+func (g *geometry) slidesByOne() bool {
+	s := &g.s
+	return s.Kernel == [3]int{1, 3, 3} && s.Stride == [3]int{1, 1, 1} && s.Dilation == [3]int{1, 1, 1}
+}
+
+// whyPatches says why the direct algorithm is not used.
+func (g *geometry) whyPatches() string {
+	switch {
+	case !g.s.ConstW:
+		return "weights are not constant"
+	case !g.directFits():
+		return "the direct kernels do not support the window"
+	}
+	return fmt.Sprintf("%d pixels fill panels better than %d output channels fill blocks", g.outN, g.ocg)
+}
+
+// directFits reports whether the direct kernels support the convolution.
+func (g *geometry) directFits() bool {
+	s := &g.s
+	return g.t.Level != machine.LevelGeneric && s.In[0] == 1 && s.Kernel[0] == 1 && s.Stride[0] == 1 && s.Dilation[0] == 1 &&
+		s.PadBegin[0] == 0 && s.PadEnd[0] == 0 && min(s.PadBegin[1], s.PadBegin[2], s.PadEnd[1], s.PadEnd[2]) >= 0 &&
+		s.Batch != 0 && g.outN != 0 && g.icg != 0 && g.ocg != 0
+}
+
+// prefersDirect reports whether a convolution is better computed directly than
+// as a product with patches: the direct kernels waste lanes where output
+// channels do not fill blocks, the product where pixels do not fill its panels,
+// and packing patches costs most where few output channels share them.
+func (g *geometry) prefersDirect() bool {
+	s := &g.s
+	if !g.directFits() || g.taps == 1 && g.t.Mr < 8 && (g.inN > 1024 || s.Stride[1] > 1 || s.Stride[2] > 1) {
+		return false // few pixels a call, and each channel on another page
+	}
+	b, nr := g.t.Block(), g.t.Nr
+	blocks := machine.CeilDiv(g.ocg, b)
+	row := g.out[2]
+	if g.taps == 1 && s.Stride[1] == 1 && s.Stride[2] == 1 {
+		row = g.outN
+	}
+	sums := gemm.NewSplit(row, g.t.Mr).Base * min(2, blocks) // independent sums of a call
+	direct := float64(g.ocg) / float64(blocks*b) * min(1, float64(sums)/8)
+	packing := 4.0
+	if g.taps > 1 {
+		packing = 12
+	}
+	product := float64(g.outN) / float64(machine.CeilDiv(g.outN, nr)*nr) * float64(g.ocg) / (float64(g.ocg) + packing)
+	if g.taps > 1 && g.out[2] < 16 {
+		product *= 0.75 // many short segments
+	}
+	return direct >= product
+}

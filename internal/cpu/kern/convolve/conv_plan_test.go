@@ -1,0 +1,50 @@
+package convolve
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+)
+
+// TestPlanConv: which algorithm computes which convolution.
+func TestPlanConv(t *testing.T) {
+	if machine.Active() == machine.LevelGeneric {
+		t.Skip("plain Go has no direct algorithm")
+	}
+	fast := ConvPolicy{Winograd: Winograd4}
+	cases := []struct {
+		s    ConvSpec
+		o    ConvPolicy
+		free bool // weights are not constant
+		want ConvAlgorithm
+	}{
+		{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), fast, false, ConvWinograd4},
+		{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), ConvPolicy{Winograd: Winograd2}, false, ConvWinograd2},
+		{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), ConvPolicy{Winograd: Winograd4, Memory: true}, false, ConvDirect},
+		{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), ConvPolicy{}, false, ConvDirect},
+		{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), fast, true, ConvPatches},
+		{conv2(1, 256, 256, 1, 14, 14, 3, 1, 1), fast, false, ConvWinograd4},
+		{conv2(1, 512, 512, 1, 7, 7, 3, 1, 1), fast, false, ConvWinograd2},
+		{conv2(1, 512, 512, 1, 3, 3, 3, 1, 1), fast, false, ConvPixelRows},
+		{conv2(1, 512, 512, 1, 3, 3, 3, 1, 0), fast, false, ConvRows},
+		{conv2(1, 8, 512, 1, 3, 3, 3, 1, 1), fast, false, ConvRows},
+		{conv2(1, 3, 64, 1, 56, 56, 3, 1, 1), fast, false, ConvDirect},
+		{conv2(1, 64, 64, 1, 56, 56, 3, 2, 1), fast, false, ConvDirect},
+		{conv2(1, 64, 64, 1, 5, 5, 1, 1, 0), fast, true, ConvPointwise},
+		{conv2(1, 64, 64, 2, 56, 56, 3, 1, 1), fast, false, ConvDirect},
+		{conv2(1, 64, 64, 64, 56, 56, 3, 1, 1), fast, true, ConvDepthwise},
+		{conv2(1, 3, 64, 1, 64, 64, 4, 4, 0), fast, false, ConvRows},
+		{conv2(1, 24, 1, 1, 20, 20, 3, 1, 1), fast, false, ConvSum},
+		{ConvSpec{Batch: 1, InC: 1, OutC: 2, In: [3]int{1, 1, 400}, Kernel: [3]int{1, 1, 33}}, fast, true, ConvFilter},
+	}
+	for _, c := range cases {
+		c.s.ConstW = !c.free
+		p, err := PlanConv(c.s, c.o)
+		require.NoError(t, err)
+		assert.Equal(t, c.want.String(), p.Algorithm.String(), "%+v", c.s)
+		assert.NotEmpty(t, p.Reason)
+	}
+}

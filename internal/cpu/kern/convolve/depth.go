@@ -1,0 +1,117 @@
+package convolve
+
+import (
+	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+)
+
+// Depthwise convolution: one window for each channel; see taps.go.
+
+// depthGrid is the geometry of a depthwise convolution.
+func (c *geometry) depthGrid() tapGrid {
+	s := &c.s
+	hw := func(x [3]int) [2]int { return [2]int{x[1], x[2]} }
+	g := tapGrid{
+		in: hw(s.In), kernel: hw(s.Kernel), stride: hw(s.Stride), dilation: hw(s.Dilation),
+		pad: hw(s.PadBegin), out: hw(c.out), b: c.t.Block(),
+	}
+	g.plan(false)
+	return g
+}
+
+// depthConv computes depthwise convolutions of plain images.
+type depthConv struct {
+	*geometry
+	strips strips
+	b      int // channels of a block
+}
+
+func newDepthConv(g *geometry) *depthConv {
+	c := &depthConv{geometry: g, b: g.t.Block()}
+	c.strips.g = g.depthGrid()
+	c.strips.plan(g.s.OutC)
+	return c
+}
+
+// packing lays the weights out as [block][tap][channel of the block], in one piece.
+func (c *depthConv) packing() *gemm.Packing {
+	size := machine.RoundUp(c.s.OutC, c.b) * c.taps
+	return &gemm.Packing{
+		Layout: c.weightLayout("depthwise"), Size: size, UnitSize: c.b * c.taps, SourceLen: c.weightLen(), Pieces: 1,
+		Span: func(int) (at, n int) { return 0, size },
+		Pack: func(dst, w []float32, _ int) {
+			clear(dst[:size])
+			for ch := range c.s.OutC {
+				for t := range c.taps {
+					dst[((ch/c.b)*c.taps+t)*c.b+ch%c.b] = w[ch*c.taps+t]
+				}
+			}
+		},
+	}
+}
+
+func (c *depthConv) perWorker() int {
+	return c.strips.perWorker() + machine.ScratchBytes(4*c.b, 4*c.leaveLen(c.strips.rows*c.out[2]))
+}
+
+func (c *depthConv) workspace(threads int) int {
+	return c.perWorker() * max(1, min(threads, c.strips.tasks(c.s.Batch)))
+}
+
+func (c *depthConv) run(r *convRun, threads int) {
+	r.overPool(c.strips.tasks(c.s.Batch), c.perWorker(), threads)
+}
+
+// task computes one strip.
+func (c *depthConv) task(r *convRun, i, worker int) {
+	s, e := &c.strips, &c.s.Epilogue
+	buf := r.buffer(worker)
+	p := s.load(c.t, i, r.args.X, &buf)
+	bias := buf.Floats(s.g.b)
+	clear(bias)
+	if e.Bias != simd.NoBias {
+		copy(bias, r.args.Bias[p.block*s.g.b:][:p.have])
+	}
+	lo, hi := simd.NegInf, simd.PosInf
+	if c.clamp && !e.Residual {
+		lo, hi = c.lo, c.hi
+	}
+	s.g.sum(c.t, p.out, p.in, nil, p.y0, p.y1, p.top, r.w.At(p.block*c.taps*s.g.b), &bias[0], lo, hi)
+	n := (p.y1 - p.y0) * c.out[2]
+	to := (p.image*c.s.OutC+p.block*s.g.b)*c.outN + p.y0*c.out[2]
+	r.leave(p.out, &buf, to, p.have, n)
+}
+
+// leave writes n pixels of a block to element to of the plain result, adding the
+// residual and applying the activation. The residual may be the result:
+// it is read before the result is written.
+func (r *convRun) leave(block []float32, buf *machine.Scratch, to, channels, n int) {
+	c := r.c
+	e := &c.s.Epilogue
+	if !e.Residual {
+		if c.after != simd.Identity {
+			block = block[:n*c.t.Block()]
+			c.t.UnaryRow(c.after, block, block, e.P0, e.P1)
+		}
+		unblock(c.t, r.args.Y[to:], block, channels, n, c.outN)
+		return
+	}
+	plain := buf.Floats(channels * n)
+	unblock(c.t, plain, block, channels, n, n)
+	for ch := range channels {
+		y := r.args.Y[to+ch*c.outN:][:n]
+		c.t.BinaryRow(simd.Add, y, plain[ch*n:][:n], r.args.Residual[to+ch*c.outN:][:n])
+		if e.Act != simd.Identity {
+			c.t.UnaryRow(e.Act, y, y, e.P0, e.P1)
+		}
+	}
+}
+
+// leaveLen is the floats that leave needs for n pixels of a block.
+func (c *geometry) leaveLen(n int) int {
+	if !c.s.Epilogue.Residual {
+		return 0
+	}
+	return c.t.Block() * n
+}

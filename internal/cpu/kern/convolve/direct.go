@@ -1,0 +1,277 @@
+package convolve
+
+import (
+	"unsafe"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+)
+
+// Direct convolution.
+//
+// Each output is a sum over input channels, kernel rows and taps; a direct
+// kernel computes up to 14 neighbouring pixels of two blocks of output channels
+// and keeps them in registers throughout:
+//
+//	for pairs of output blocks          weights of a pair stay in the L2 cache
+//	  for output rows
+//	    for pieces of a row             one call: all input channels, all taps
+//
+// The input is first copied with its padding written out (unless it has none),
+// so no kernel ever tests for borders. A pointwise convolution takes the whole
+// image for one row. A task computes a few rows of a pair of output blocks into the
+// cache and brings them into the plain layout.
+
+// directWork is the size of a task, in multiply-adds.
+const directWork = 4 << 20
+
+// directConv computes convolutions directly.
+type directConv struct {
+	*blockedGeometry
+	flat      bool
+	pad       paddedCopy
+	rowLen    int        // output pixels of a row
+	rows      int        // output rows
+	cuts      gemm.Split // pieces of a row
+	perTask   int        // rows of a task (pieces, if flat)
+	rowTasks  int        // tasks of a pair of blocks
+	rowsFirst bool       // neighbouring tasks share rows rather than weights
+}
+
+// newDirectConv works out rows, pieces and tasks.
+func newDirectConv(g *geometry) *directConv {
+	d, s := &directConv{blockedGeometry: newBlockedGeometry(g)}, &g.s
+	d.pad = paddedCopy{
+		rows: s.In[1], cols: s.In[2], top: s.PadBegin[1], left: s.PadBegin[2],
+		pRows: (g.out[1]-1)*s.Stride[1] + (s.Kernel[1]-1)*s.Dilation[1] + 1,
+		pCols: (g.out[2]-1)*s.Stride[2] + (s.Kernel[2]-1)*s.Dilation[2] + 1,
+	}
+	if !d.pad.needed() { // read in place, rows as they are
+		d.pad.pRows, d.pad.pCols = s.In[1], s.In[2]
+	}
+	d.rows, d.rowLen = g.out[1], g.out[2]
+	if g.taps == 1 && s.Stride == [3]int{1, 1, 1} && !d.pad.needed() {
+		d.flat, d.rows, d.rowLen = true, 1, g.outN
+	}
+	d.cuts = gemm.NewSplit(d.rowLen, d.t.Mr)
+	d.cut()
+	return d
+}
+
+// cut divides rows (or, of a flat image, pieces of the one row) over tasks.
+func (d *directConv) cut() {
+	units, unit := d.rows, d.rowLen
+	if d.flat {
+		units, unit = d.cuts.P, d.cuts.Largest()
+	}
+	one := unit * 2 * d.b * d.icg * d.taps
+	d.perTask = max(1, min(units, machine.CeilDiv(directWork, max(1, one))))
+	d.perTask = gemm.NewSplit(units, d.perTask).Largest()
+	d.rowTasks = machine.CeilDiv(units, d.perTask)
+	const small = 1 << 17 // floats of weights that fit the L2 cache
+	d.rowsFirst = d.pairLen()*d.pairs() <= small
+}
+
+// allPairs is the number of pairs of output blocks of all groups.
+func (d *directConv) allPairs() int { return d.s.Groups * d.pairs() }
+
+// tasks is the number of tasks of one image.
+func (d *directConv) tasks() int { return d.allPairs() * d.rowTasks }
+
+// pairLen is the floats of a pair of blocks' weights.
+func (d *directConv) pairLen() int { return d.icg * d.taps * 2 * d.b }
+
+// packing lays out, for each pair of blocks, input channels, kernel rows, taps, the
+// channels of two output blocks; so the weights of a pair are its rows, transposed.
+func (d *directConv) packing() *gemm.Packing {
+	return &gemm.Packing{
+		Layout: d.weightLayout("conv direct"), Size: d.allPairs() * d.pairLen(), UnitSize: d.pairLen(),
+		SourceLen: d.weightLen(), Pieces: d.allPairs(),
+		Span: func(i int) (at, n int) { return i * d.pairLen(), d.pairLen() },
+		Pack: d.packPair,
+	}
+}
+
+// packPair packs the weights of pair i.
+func (d *directConv) packPair(dst, w []float32, i int) {
+	pair := i % d.pairs()
+	n := min(2, d.outBlocks-2*pair) * d.b
+	have := min(n, d.ocg-2*pair*d.b)
+	rows := w[(i/d.pairs()*d.ocg+2*pair*d.b)*d.icg*d.taps:]
+	clear(dst[:d.pairLen()])
+	k := d.icg * d.taps
+	for j := 0; j < have; j += d.t.Tw {
+		d.t.Transpose(machine.F32p(dst, j), machine.F32p(rows, j*k), k, 4*n, 4*k, min(d.t.Tw, have-j))
+	}
+}
+
+// directTask is a task: a range of output pixels of a pair of blocks.
+type directTask struct {
+	group, pair, blocks int
+	u0, u1              int // rows, or pieces of a flat image
+	pixel, pixels       int // the output pixels, flat
+}
+
+// taskAt is task i of an image.
+func (d *directConv) taskAt(i int) directTask {
+	all := d.allPairs()
+	gp, rt := i/d.rowTasks, i%d.rowTasks
+	if d.rowsFirst {
+		gp, rt = i%all, i/all
+	}
+	k := directTask{group: gp / d.pairs(), pair: gp % d.pairs(), u0: rt * d.perTask}
+	k.blocks = min(2, d.outBlocks-2*k.pair)
+	if !d.flat {
+		k.u1 = min(k.u0+d.perTask, d.rows)
+		k.pixel, k.pixels = k.u0*d.rowLen, (k.u1-k.u0)*d.rowLen
+		return k
+	}
+	k.u1 = min(k.u0+d.perTask, d.cuts.P)
+	k.pixel, _ = d.cuts.Part(k.u0)
+	last, n := d.cuts.Part(k.u1 - 1)
+	k.pixels = last + n - k.pixel
+	return k
+}
+
+// args are the arguments that all kernel calls of a task share, without the epilogue.
+func (d *directConv) args(weights *gemm.PackedView, k *directTask) simd.DirectArgs {
+	c, s := d.geometry, &d.s
+	return simd.DirectArgs{
+		W: unsafe.Pointer(weights.At((k.group*d.pairs() + k.pair) * d.pairLen())), Ic: c.icg, Kh: s.Kernel[1], Kw: s.Kernel[2],
+		Plane: 4 * d.pad.size(), Row: 4 * d.pad.pCols * s.Dilation[1],
+		Tap: 4 * s.Dilation[2], Pixel: 4 * s.Stride[2],
+		Lo: c.lo, Hi: c.hi,
+	}
+}
+
+// compute runs the kernels of a task over an image with its padding; tile begins at the
+// first pixel of the task.
+func (d *directConv) compute(a *simd.DirectArgs, in []float32, k *directTask, tile []float32) {
+	s := &d.s
+	in = in[k.group*d.icg*d.pad.size():]
+	call := func(row, q int) {
+		x, n := d.cuts.Part(q)
+		a.In = machine.Ptr(in, row*s.Stride[1]*d.pad.pCols+x*s.Stride[2])
+		a.Out = machine.Ptr(tile, (row*d.rowLen+x-k.pixel)*d.b)
+		d.t.Direct(n, k.blocks, true, a)
+	}
+	for u := k.u0; u < k.u1; u++ {
+		if d.flat {
+			call(0, u)
+			continue
+		}
+		for q := range d.cuts.P {
+			call(u, q)
+		}
+	}
+}
+
+// extra are the pieces of workspace beside that of the workers, in bytes: the padded
+// bias, the padded image.
+func (d *directConv) extra() (bias, image int) {
+	if d.s.Epilogue.Bias != simd.NoBias {
+		bias = 4 * (d.s.OutC + 2*d.b)
+	}
+	if d.pad.needed() {
+		image = 4 * d.s.InC * d.pad.size()
+	}
+	return bias, image
+}
+
+// pixels is the most pixels of a task.
+func (d *directConv) pixels() int {
+	if d.flat {
+		return d.perTask * d.cuts.Largest()
+	}
+	return d.perTask * d.rowLen
+}
+
+func (d *directConv) perWorker() int {
+	return machine.ScratchBytes(8*d.b*d.pixels(), 4*d.leaveLen(d.pixels()))
+}
+
+func (d *directConv) workspace(threads int) int {
+	bias, image := d.extra()
+	return d.perWorker()*max(1, min(threads, d.tasks())) + machine.ScratchBytes(bias, image)
+}
+
+// run does one image after the other.
+func (d *directConv) run(r *convRun, threads int) {
+	s := machine.NewScratch(r.ws)
+	nb, ni := d.extra()
+	if nb > 0 {
+		r.bias = s.Floats(nb / 4)
+		clear(r.bias[copy(r.bias, r.args.Bias[:d.s.OutC]):])
+	}
+	padded := s.Floats(ni / 4)
+	r.ws = s.Rest
+	for r.image = range d.s.Batch {
+		r.in = r.args.X[r.image*d.s.InC*d.inN:]
+		if ni > 0 {
+			r.padded, r.phase = padded, convPads
+			machine.Parallel(d.s.InC, threads, r)
+			r.in, r.phase = padded, convComputes
+		}
+		r.overPool(d.tasks(), d.perWorker(), threads)
+	}
+}
+
+// task computes one task and brings it into the plain layout, or pads a plane.
+func (d *directConv) task(r *convRun, i, worker int) {
+	if r.phase == convPads {
+		d.pad.plane(r.padded[i*d.pad.size():], r.in[i*d.inN:])
+		return
+	}
+	buf := r.buffer(worker)
+	e := &d.s.Epilogue
+	k := d.taskAt(i)
+	channel := k.group*d.ocg + 2*k.pair*d.b
+	a := d.args(&r.w, &k)
+	a.OutBlock = 4 * k.pixels * d.b
+	if e.Bias != simd.NoBias {
+		a.Flags |= simd.DirectBias
+		a.Bias = machine.Ptr(r.bias, channel)
+	}
+	if d.clamp && !e.Residual {
+		a.Flags |= simd.DirectCut
+	}
+	tile := buf.Floats(2 * d.b * d.pixels())[:k.blocks*k.pixels*d.b]
+	d.compute(&a, r.in, &k, tile)
+	to := (r.image*d.s.OutC+channel)*d.outN + k.pixel
+	for j := range k.blocks {
+		rest := buf // both blocks use the same workspace
+		r.leave(tile[j*k.pixels*d.b:][:k.pixels*d.b], &rest, to+j*d.b*d.outN, min(d.b, d.ocg-(2*k.pair+j)*d.b), k.pixels)
+	}
+}
+
+// paddedCopy writes planes of rows × cols elements into larger planes of zeros.
+type paddedCopy struct {
+	rows, cols   int // of the source
+	pRows, pCols int // of the destination
+	top, left    int // where the source's first element goes
+}
+
+// plane copies one plane. What lies outside of the destination is dropped.
+func (p *paddedCopy) plane(dst, src []float32) {
+	n := max(0, min(p.cols, p.pCols-p.left))
+	for y := range p.pRows {
+		row := dst[y*p.pCols:][:p.pCols]
+		from := y - p.top
+		if from < 0 || from >= p.rows {
+			clear(row)
+			continue
+		}
+		clear(row[:p.left])
+		copy(row[p.left:], src[from*p.cols:][:n])
+		clear(row[min(p.pCols, p.left+n):])
+	}
+}
+
+// size is the number of floats of a padded plane.
+func (p *paddedCopy) size() int { return p.pRows * p.pCols }
+
+// needed reports whether the padded plane differs from the plain one.
+func (p *paddedCopy) needed() bool {
+	return p.top != 0 || p.left != 0 || p.pRows > p.rows || p.pCols > p.cols
+}

@@ -1,0 +1,31 @@
+// Package convolve has convolution and pooling.
+//
+//	PlanConv      which algorithm computes a convolution, and why
+//	Conv          direct, as a product, depthwise, Winograd F(2,3) and F(4,3)
+//	IntConv       convolution of bytes
+//	Pool          pooling
+//	ToBlocked, FromBlocked, PixelTaps    the channel-blocked layout
+//
+// Files:
+//
+//	conv_plan, conv, conv_run        choice, plan and run
+//	conv_matrix, segments            convolution as a product with patches
+//	direct                           direct convolution
+//	winograd                         Winograd convolution
+//	taps, strips, depth, pooling     windows: depthwise convolution, pooling
+//	intconv                          integer convolution
+//	blocked_layout, pixelsums        the channel-blocked layout
+//
+// Error bounds, with u = 2⁻²⁴, C input channels of a group and T taps; x and w are inputs and
+// weights, sums go over the window of an output. Bias, residual and activation are extra.
+//
+//	direct, patches, depthwise    (C·T+2)·u·Σ|x·w|
+//	Winograd F(2,3)               (C+12)·u·64·Σ_c max|x_c|·max|w_c|
+//	Winograd F(4,3)               (C+20)·u·751·Σ_c max|x_c|·max|w_c|
+//
+// max|x_c| is over the inputs of channel c in the tile of the output, max|w_c| over the taps. 64
+// and 751 are (Σᵢ|Aᵢ|·‖Bᵢ‖₁·‖Gᵢ‖₁)² of the transforms (Barabasz et al., "Error Analysis and
+// Improving the Accuracy of Winograd Convolution", 2020); typical errors are two orders smaller.
+// Inputs that would make the bound meaningless are outliers, see winograd_outliers.go.
+// NaN and infinite inputs reach the outputs whose windows contain them and no others.
+package convolve

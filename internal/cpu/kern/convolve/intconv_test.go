@@ -1,0 +1,98 @@
+package convolve
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/kerntest"
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+)
+
+func runIntConv(t *testing.T, s IntConvSpec, form int) {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(uint64(s.InC), uint64(s.OutC+s.In[2]*1000)))
+	geo := geometryOf(t, s.ConvSpec)
+	cs := geo.Spec()
+	w, x := kerntest.RandomBytes(rng, geo.weightLen()), kerntest.RandomBytes(rng, cs.Batch*cs.InC*geo.inN)
+	zw := kerntest.IntZeros(rng, form, cs.OutC, s.WSigned)
+	zx := kerntest.AsInt(byte(rng.Uint32()), s.XSigned)
+	p, err := NewIntConv(s, zw)
+	require.NoError(t, err)
+	packed, err := p.PackW(t.Context(), w)
+	require.NoError(t, err)
+	// The definition, in float64 over values less their zero points: all exact.
+	a := ConvArgs{X: make([]float32, len(x)), W: make([]float32, len(w))}
+	for i, b := range x {
+		a.X[i] = float32(kerntest.AsInt(b, s.XSigned) - zx)
+	}
+	for i, b := range w {
+		a.W[i] = float32(kerntest.AsInt(b, s.WSigned) - kerntest.ZeroAt(zw, i/geo.icg/geo.taps))
+	}
+	want := conv64(geo, a)
+	y := make([]int32, len(want)+64)
+	for i := range y {
+		y[i] = 12345
+	}
+	ws := make([]byte, p.Workspace(2))
+	for i := range ws {
+		ws[i] = 0xff
+	}
+	var bias []int32
+	for i := range cs.OutC * min(form, 1) {
+		bias = append(bias, int32(rng.Uint32())+int32(i))
+	}
+	require.NoError(t, p.Run(packed, x, zx, bias, y, ws, 2))
+	for i := range want {
+		sum := int32(want[i])
+		if bias != nil {
+			sum += bias[i/geo.outN%cs.OutC]
+		}
+		if sum != y[i] {
+			require.Equal(t, sum, y[i], "element %d of %+v form %d", i, s, form)
+		}
+	}
+	for _, v := range y[len(want):] {
+		require.EqualValues(t, 12345, v, "wrote after the result")
+	}
+}
+
+func TestIntConv(t *testing.T) {
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for v := range 12 {
+			spec := func(c ConvSpec) IntConvSpec { return IntConvSpec{c, v&1 != 0, v&2 != 0} }
+			form := v / 4
+			for w := 1; w <= 35; w += 3 {
+				runIntConv(t, spec(conv2(1, 6, 7, 1, 4, w, 3, 1, 1)), form)
+				runIntConv(t, spec(conv2(1, 3, 4, 1, 5, w+4, 5, 2, 2)), form)
+				runIntConv(t, spec(conv2(2, 8, 6, 2, 3, w, 1, 1, 0)), form)
+				runIntConv(t, spec(conv2(1, 3, 3, 3, 6, w+1, 3, 2, 1)), form) // depthwise
+			}
+			runIntConv(t, spec(conv2(1, 130, 40, 1, 5, 7, 3, 1, 1)), form)
+			runIntConv(t, spec(conv2(1, 9, 5, 1, 3, 4, 3, 1, 5)), form)
+		}
+	})
+}
+
+func BenchmarkIntConv(b *testing.B) {
+	for _, l := range machine.Levels() {
+		for _, c := range []ConvSpec{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), conv2(1, 256, 1024, 1, 14, 14, 1, 1, 0), conv2(1, 3, 64, 1, 224, 224, 7, 2, 3), conv2(1, 128, 128, 1, 56, 56, 3, 2, 1), conv2(1, 96, 96, 96, 56, 56, 3, 1, 1)} {
+			b.Run(fmt.Sprintf("%s/%s", l, convName(c)), func(b *testing.B) {
+				kerntest.AtLevel(b, l, func(b *testing.B) {
+					s := IntConvSpec{c, false, true}
+					geo := geometryOf(b, c)
+					p, err := NewIntConv(s, nil)
+					require.NoError(b, err)
+					packed, err := p.PackW(b.Context(), make([]byte, geo.weightLen()))
+					require.NoError(b, err)
+					x, y := make([]byte, c.InC*geo.inN), make([]int32, c.OutC*geo.outN)
+					ws := make([]byte, p.Workspace(1))
+					sec := kerntest.BestOf(b, func() { _ = p.Run(packed, x, 128, nil, y, ws, 1) })
+					b.ReportMetric(float64(geo.FLOPs())/sec/1e9, "GOP/s")
+				})
+			})
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package convolve
+
+import (
+	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+)
+
+// Windows over plain images: a task takes a strip of output rows of one block
+// of channels, converts the input rows it reads to the blocked layout, runs the blocked
+// kernels, and converts the result back. All of it stays in the cache.
+
+// strips lays out the strips of a window over plain images.
+type strips struct {
+	g        tapGrid
+	channels int
+	blocks   int
+	rows     int // output rows of a strip
+	cuts     int // strips of a block
+	inLen    int // floats of a strip's input, blocked
+	outLen   int // floats of a strip's output, blocked
+}
+
+// stripFloats bounds the input of a strip: it should not fill the L2 cache.
+const stripFloats = 32 << 10
+
+// plan lays out the strips of a grid whose segments are known.
+func (s *strips) plan(channels int) {
+	g := &s.g
+	s.channels = channels
+	s.blocks = machine.CeilDiv(channels, g.b)
+	perRow := g.in[1] * g.b
+	span := (g.kernel[0]-1)*g.dilation[0] + 1
+	s.rows = max(1, min(g.out[0], (stripFloats/perRow-span)/g.stride[0]+1))
+	s.rows = gemm.NewSplit(g.out[0], s.rows).Largest()
+	s.cuts = machine.CeilDiv(g.out[0], s.rows)
+	s.inLen = min(g.in[0], (s.rows-1)*g.stride[0]+span) * perRow
+	s.outLen = s.rows * g.out[1] * g.b
+}
+
+// tasks is the number of strips of a batch.
+func (s *strips) tasks(batch int) int { return batch * s.blocks * s.cuts }
+
+// perWorker is the workspace of one worker.
+func (s *strips) perWorker() int { return machine.ScratchBytes(4*s.inLen, 4*s.outLen) }
+
+// strip is one strip of a task.
+type strip struct {
+	image, block int
+	plane        int // first plane, over all images
+	have         int // planes of the block that exist
+	y0, y1       int // output rows
+	top          int // first input row
+	in, out      []float32
+}
+
+// load brings strip i into the blocked layout.
+func (s *strips) load(t *simd.Table, i int, x []float32, buf *machine.Scratch) strip {
+	return s.loadAt(t, s.strip(i), x, buf)
+}
+
+// strip is strip i of a batch.
+func (s *strips) strip(i int) strip {
+	p := strip{block: i / s.cuts % s.blocks, image: i / s.cuts / s.blocks}
+	p.have = min(s.g.b, s.channels-p.block*s.g.b)
+	p.plane = p.image*s.channels + p.block*s.g.b
+	return p.rows(s, i%s.cuts)
+}
+
+// stripOf is strip i of the planes first … past-1, cut into blocks wherever images
+// begin: only for work that does not depend on the channel.
+func (s *strips) stripOf(first, past, i int) strip {
+	p := strip{plane: first + i/s.cuts*s.g.b}
+	p.have = min(s.g.b, past-p.plane)
+	return p.rows(s, i%s.cuts)
+}
+
+func (p strip) rows(s *strips, cut int) strip {
+	p.y0 = cut * s.rows
+	p.y1 = min(p.y0+s.rows, s.g.out[0])
+	return p
+}
+
+// loadAt brings a strip into the blocked layout.
+func (s *strips) loadAt(t *simd.Table, p strip, x []float32, buf *machine.Scratch) strip {
+	g := &s.g
+	p.in, p.out = buf.Floats(s.inLen), buf.Floats(s.outLen)
+	var end int
+	p.top, end = g.reach(p.y0, p.y1)
+	inN := g.in[0] * g.in[1]
+	from := p.plane*inN + p.top*g.in[1]
+	if n := (end - p.top) * g.in[1]; n > 0 {
+		if p.have < g.b {
+			clear(p.in[:n*g.b])
+		}
+		t.Transpose(&p.in[0], &x[from], n, 4*g.b, 4*inN, p.have)
+	}
+	return p
+}
+
+// store brings the result of a strip back into the plain layout.
+func (s *strips) store(t *simd.Table, p *strip, y []float32) {
+	g := &s.g
+	outN := g.out[0] * g.out[1]
+	to := p.plane*outN + p.y0*g.out[1]
+	unblock(t, y[to:], p.out, p.have, (p.y1-p.y0)*g.out[1], outN)
+}
+
+// unblock brings n pixels of a block of channels into the plain layout, where
+// channels are stride apart.
+func unblock(t *simd.Table, dst, src []float32, channels, n, stride int) {
+	b := t.Block()
+	for i := 0; i < n; i += t.Tw {
+		t.Transpose(&dst[i], &src[i*b], channels, 4*stride, 4*b, min(t.Tw, n-i))
+	}
+}

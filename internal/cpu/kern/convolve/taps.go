@@ -1,0 +1,205 @@
+package convolve
+
+import (
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+)
+
+// Windows: depthwise convolution and pooling, in either layout.
+//
+// The kernels work on blocks of channels, where a pixel is one vector and a
+// window a list of vectors at fixed distances: no lane is wasted, whatever the
+// width of the image. Plain images are converted strip by strip, in the cache (see
+// strips.go).
+//
+// Borders need no padding. The taps that exist for an output pixel are a
+// rectangle of the kernel; most pixels have all of them. Pixels with the same
+// taps form rectangles of the output, at most nine for the usual kernels, and
+// one call computes one of them:
+//
+//	┌─┬───────────────┬─┐
+//	│a│       b       │c│     3×3, padding 1
+//	├─┼───────────────┼─┤     a: rows 1–2, columns 1–2 of the kernel
+//	│d│       e       │f│     b: rows 1–2, columns 0–2
+//	│ │               │ │     e: all taps
+//	├─┼───────────────┼─┤
+//	│g│       h       │i│
+//	└─┴───────────────┴─┘
+
+// tapSegment is a run of output rows (or columns) that share their rows (or
+// columns) of taps.
+type tapSegment struct {
+	at, n  int // first output place, number of places
+	lo, hi int // taps that exist
+	count  int // elements that an average counts
+}
+
+// tapGrid is the geometry of a window and its segments. Pairs are height,
+// width.
+type tapGrid struct {
+	in, kernel, stride, dilation, pad, padEnd, out [2]int
+
+	countPad bool // averages count the padding
+	b        int  // channels of a block
+	rows     []tapSegment
+	cols     []tapSegment
+	taps     [][]int // for each segment of columns, all rows of the kernel: pairs of distances in the input and among the weights, in bytes
+}
+
+// plan computes the segments. oneWeight makes all taps share one weight.
+func (g *tapGrid) plan(oneWeight bool) {
+	g.rows, g.cols = g.segments(0), g.segments(1)
+	for _, c := range g.cols {
+		var l []int
+		for y := range g.kernel[0] {
+			for x := c.lo; x < c.hi; x++ {
+				w := (y*g.kernel[1] + x) * g.b
+				if oneWeight {
+					w = 0
+				}
+				l = append(l, 4*(y*g.dilation[0]*g.in[1]+x*g.dilation[1])*g.b, 4*w)
+			}
+		}
+		g.taps = append(g.taps, l)
+	}
+}
+
+// segments cuts one dimension of the output.
+func (g *tapGrid) segments(d int) []tapSegment {
+	var list []tapSegment
+	for i := range g.out[d] {
+		s := g.place(d, i)
+		if last := len(list) - 1; last >= 0 {
+			if l := &list[last]; l.lo == s.lo && l.hi == s.hi && l.count == s.count {
+				l.n++
+				continue
+			}
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// place finds the taps that exist for an output place in one dimension.
+func (g *tapGrid) place(d, at int) tapSegment {
+	first, dl := at*g.stride[d]-g.pad[d], g.dilation[d]
+	within := func(lo, hi int) (a, b int) { // taps k with lo ≤ first + k·dl < hi
+		a = min(g.kernel[d], machine.CeilDiv(max(0, lo-first), dl))
+		return a, max(a, min(g.kernel[d], machine.CeilDiv(max(0, hi-first), dl)))
+	}
+	s := tapSegment{at: at, n: 1}
+	s.lo, s.hi = within(0, g.in[d])
+	s.count = s.hi - s.lo
+	if g.countPad {
+		a, b := within(-g.pad[d], g.in[d]+g.padEnd[d])
+		s.count = b - a
+	}
+	return s
+}
+
+// tapCall is one rectangle of the output.
+type tapCall struct {
+	y, rows, x, n int
+	off           int   // bytes from the first input row to the kernel's first tap
+	taps          []int // none: the window has only padding
+	count         int   // elements that an average counts
+}
+
+// each visits the rectangles of output rows y0..y1; top is the input row at
+// which the caller's input starts.
+func (g *tapGrid) each(y0, y1, top int, visit func(c tapCall)) {
+	for _, r := range g.rows {
+		lo, hi := max(r.at, y0), min(r.at+r.n, y1)
+		if lo >= hi {
+			continue
+		}
+		for i, s := range g.cols {
+			width := 2 * (s.hi - s.lo)
+			y, x := lo*g.stride[0]-g.pad[0]-top, s.at*g.stride[1]-g.pad[1]
+			visit(tapCall{
+				y: lo, rows: hi - lo, x: s.at, n: s.n, off: 4 * (y*g.in[1] + x) * g.b,
+				taps: g.taps[i][r.lo*width : r.hi*width], count: r.count * s.count,
+			})
+		}
+	}
+}
+
+// reach returns the input rows that output rows y0..y1 read.
+func (g *tapGrid) reach(y0, y1 int) (top, end int) {
+	top = y0*g.stride[0] - g.pad[0]
+	end = (y1-1)*g.stride[0] - g.pad[0] + (g.kernel[0]-1)*g.dilation[0] + 1
+	top = min(max(top, 0), g.in[0])
+	return top, max(top, min(end, g.in[0]))
+}
+
+// emptyTap is a list of one tap, for pixels without any.
+var emptyTap [2]int
+
+// noBias is a block of zeros.
+var noBias [16]float32
+
+// sum computes weighted sums of output rows y0..y1 of a block: x is its input
+// from row top on, y its output from row y0 on, res its residual likewise, or
+// nil. y may be res.
+func (g *tapGrid) sum(t *simd.Table, y, x, res []float32, y0, y1, top int, w, bias *float32, lo, hi float32) {
+	line := 4 * g.b * g.out[1]
+	g.each(y0, y1, top, func(c tapCall) {
+		at := ((c.y-y0)*g.out[1] + c.x) * g.b
+		var add *float32
+		if res != nil {
+			add = &res[at]
+		}
+		if len(c.taps) == 0 { // the bias alone
+			t.BlockTaps(&y[at], &noBias[0], 0, c.rows, c.n, line, 0, 0, &emptyTap[0], 1, &noBias[0], bias, add, lo, hi)
+			return
+		}
+		t.BlockTaps(&y[at], &x[0], c.off, c.rows, c.n, line, 4*g.b*g.in[1]*g.stride[0], 4*g.b*g.stride[1], &c.taps[0], len(c.taps)/2, w, bias, add, lo, hi)
+	})
+}
+
+// max computes maxima, −∞ where a window has only padding.
+func (g *tapGrid) max(t *simd.Table, y, x []float32, y0, y1, top int) {
+	line := 4 * g.b * g.out[1]
+	g.each(y0, y1, top, func(c tapCall) {
+		dst := &y[((c.y-y0)*g.out[1]+c.x)*g.b]
+		if len(c.taps) == 0 {
+			t.BlockTaps(dst, &noBias[0], 0, c.rows, c.n, line, 0, 0, &emptyTap[0], 1, &noBias[0], &noBias[0], nil, simd.NegInf, simd.NegInf)
+			return
+		}
+		t.BlockMax(dst, &x[0], c.off, c.rows, c.n, line, 4*g.b*g.in[1]*g.stride[0], 4*g.b*g.stride[1], &c.taps[0], len(c.taps)/2)
+	})
+}
+
+// average computes means; scales holds 1/count for every count.
+func (g *tapGrid) average(t *simd.Table, y, x []float32, y0, y1, top int, scales map[int][]float32) {
+	line := 4 * g.b * g.out[1]
+	g.each(y0, y1, top, func(c tapCall) {
+		dst := &y[((c.y-y0)*g.out[1]+c.x)*g.b]
+		w := scales[c.count]
+		if len(c.taps) == 0 {
+			t.BlockTaps(dst, &noBias[0], 0, c.rows, c.n, line, 0, 0, &emptyTap[0], 1, &w[0], &noBias[0], nil, simd.NegInf, simd.PosInf)
+			return
+		}
+		t.BlockTaps(dst, &x[0], c.off, c.rows, c.n, line, 4*g.b*g.in[1]*g.stride[0], 4*g.b*g.stride[1], &c.taps[0], len(c.taps)/2, &w[0], &noBias[0], nil, simd.NegInf, simd.PosInf)
+	})
+}
+
+// scalesOf makes 1/count for every count of the grid. For count 0 it is infinite, so that
+// the mean of an empty window is NaN.
+func (g *tapGrid) scalesOf() map[int][]float32 {
+	m := map[int][]float32{}
+	for _, r := range g.rows {
+		for _, c := range g.cols {
+			n := r.count * c.count
+			if _, ok := m[n]; ok {
+				continue
+			}
+			v := machine.AlignedFloats(g.b)
+			for i := range v {
+				v[i] = 1 / float32(n)
+			}
+			m[n] = v
+		}
+	}
+	return m
+}

@@ -1,0 +1,290 @@
+package gemm
+
+import (
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+)
+
+// Matrix product, float32.
+//
+// The blocked product of Goto and van de Geijn ("Anatomy of High-Performance
+// Matrix Multiplication", 2008) in the form of BLIS: the operands are packed
+// into panels in the order in which a micro-kernel reads them, and the loops
+// around it keep one panel in the L1 cache and one block in the L2 cache.
+//
+//	          N                      tile: up to mc × nc of C, one task
+//	     ┌──────┬────┐               ┌─ panel of B: kc × nr
+//	     │      │tile│            ┌──┼──┬──┬──┐
+//	   M │      ├────┤   =   Σ    │A │  │  │B │   kc ≤ blockK, tile by tile
+//	     │      │    │       k    └──┴──┴──┴──┘
+//	     └──────┴────┘               └─ panel of A: kc × h, h ≤ mr
+//
+// A task computes one tile of C over the whole of K and packs what it needs into
+// the workspace of its worker. So an element is always summed over the same blocks
+// in the same order, whatever the number of threads.
+//
+// Rows are distributed evenly over panels: 64 rows make panels of 13, 13, 13, 13
+// and 12 rows rather than four of 14 and one of 8. There is a micro-kernel for
+// every height, so panels need no padding.
+
+// BatchDim is one dimension of a batched product: how many, and the distance
+// in elements between neighbours in A, B, C and the residual. A distance of 0
+// shares the operand.
+type BatchDim struct{ N, A, B, C, R int }
+
+// GemmSpec describes C = act(Alpha·op(A)·op(B) + Beta·C + bias + residual),
+// op(A) being M×K and op(B) K×N.
+type GemmSpec struct {
+	M, N, K        int
+	TransA, TransB bool // A is stored K×M, B is stored N×K
+	LDA, LDB, LDC  int  // distance between stored rows; 0 for dense
+	LDR            int  // the same of the residual; 0 for dense
+	Alpha, Beta    float32
+	Batch          []BatchDim // outermost first, at most 4
+	ConstA, ConstB bool       // the operand comes packed; it is shared by the batch
+	Epilogue       simd.Epilogue
+}
+
+// GemmArgs are the operands of one run. A packed operand takes the place of
+// the plain one. Bias has M or N elements and is shared by the batch.
+type GemmArgs struct {
+	A, B, C          []float32
+	PackedA, PackedB *Packed
+	Bias, Residual   []float32
+	Done             <-chan struct{} // when closed, the rest is left undone
+}
+
+// Gemm is a prepared matrix product. It is immutable.
+type Gemm struct {
+	s        GemmSpec
+	t        *simd.Table
+	m        Split // rows into panels of A
+	nPanels  int   // panels of B
+	k        Split // K into blocks
+	tileM    int   // panels of A in a tile
+	tileN    int   // panels of B in a tile
+	tilesM   int
+	tilesN   int
+	batches  int
+	dots     bool // element by element, see gemm_dot.go
+	directB  bool // read full panels of B in place
+	needA    int  // elements the plain operands must have
+	needB    int
+	needC    int
+	needR    int
+	packA    int // floats of workspace per worker for A, 0 when constant
+	packB    int
+	shareA   bool // A is packed once for all tiles, in pieces: a block of K by a row of tiles
+	pieceA   int  // floats of a piece
+	colBias  int  // floats of workspace per worker for the bias of a narrow panel
+	lo, hi   float32
+	clamp    bool
+	after    simd.UnaryOp
+	loopRows bool // the inner loop runs over panels of A
+}
+
+// Split divides N items into P parts as evenly as possible; the first Extra parts have
+// one item more than Base.
+type Split struct{ N, P, Base, Extra int }
+
+// NewSplit divides n into the fewest parts of at most most items; zero items make no
+// part.
+func NewSplit(n, most int) Split {
+	p := machine.CeilDiv(n, most)
+	if p == 0 {
+		return Split{}
+	}
+	return Split{n, p, n / p, n % p}
+}
+
+// Part returns where part i starts and how many items it has.
+func (s Split) Part(i int) (start, size int) {
+	start = i*s.Base + min(i, s.Extra)
+	if i < s.Extra {
+		return start, s.Base + 1
+	}
+	return start, s.Base
+}
+
+// Largest is the size of the largest part.
+func (s Split) Largest() int {
+	if s.Extra > 0 {
+		return s.Base + 1
+	}
+	return s.Base
+}
+
+// Block sizes. A block of A (tileM panels) and one of B share the L2 cache.
+const (
+	GemmBlockK     = 256 // largest block of K
+	gemmTileRows   = 140
+	gemmTileCols   = 256
+	GemmTileWork   = 1 << 20 // multiply-adds below which a tile is not cut further
+	gemmDirectRows = 2       // panels of A up to which B is read unpacked
+	gemmDirectSize = 1 << 17 // elements of B up to which it is
+	maxBatchDims   = 4
+)
+
+// NewGemm prepares a product at the active level.
+func NewGemm(s GemmSpec) (*Gemm, error) {
+	g := &Gemm{s: s, t: simd.Active()}
+	g.s.Batch = append([]BatchDim(nil), s.Batch...)
+	if err := g.check(); err != nil {
+		return nil, err
+	}
+	g.lo, g.hi, g.clamp = s.Epilogue.Clamp()
+	g.after = s.Epilogue.After()
+	g.m = NewSplit(s.M, g.t.Mr)
+	g.nPanels = machine.CeilDiv(s.N, g.t.Nr)
+	g.k = NewSplit(s.K, GemmBlockK)
+	g.tile()
+	return g, nil
+}
+
+// check validates the specification and computes operand sizes.
+func (g *Gemm) check() error {
+	s := &g.s
+	if err := s.Epilogue.Check("Gemm"); err != nil {
+		return err
+	}
+	if s.M < 0 || s.N < 0 || s.K < 0 || max(s.M, s.N, s.K) > machine.MaxExtent {
+		return &machine.SpecError{Kernel: "Gemm", Field: "M, N, K", Why: "negative or too large"}
+	}
+	if len(s.Batch) > maxBatchDims {
+		return &machine.SpecError{Kernel: "Gemm", Field: "Batch", Why: "more than 4 dimensions"}
+	}
+	rowsA, colsA := s.M, s.K
+	if s.TransA {
+		rowsA, colsA = colsA, rowsA
+	}
+	rowsB, colsB := s.K, s.N
+	if s.TransB {
+		rowsB, colsB = colsB, rowsB
+	}
+	sizes := []struct {
+		ld         *int
+		rows, cols int
+		need       *int
+		name       string
+	}{
+		{&s.LDA, rowsA, colsA, &g.needA, "LDA"},
+		{&s.LDB, rowsB, colsB, &g.needB, "LDB"},
+		{&s.LDC, s.M, s.N, &g.needC, "LDC"},
+		{&s.LDR, s.M, s.N, &g.needR, "LDR"},
+	}
+	for _, x := range sizes {
+		if *x.ld == 0 {
+			*x.ld = x.cols
+		}
+		if *x.ld < x.cols {
+			return &machine.SpecError{Kernel: "Gemm", Field: x.name, Why: "smaller than a row"}
+		}
+		n, ok := machine.MulAll(x.rows, *x.ld, 4)
+		if !ok {
+			return &machine.SpecError{Kernel: "Gemm", Field: x.name, Why: "too large"}
+		}
+		if x.rows > 0 && x.cols > 0 {
+			*x.need = n/4 - *x.ld + x.cols
+		}
+	}
+	return g.checkBatch()
+}
+
+func (g *Gemm) checkBatch() error {
+	g.batches = 1
+	for _, b := range g.s.Batch {
+		if b.A < 0 || b.B < 0 || b.C < 0 || b.R < 0 {
+			return &machine.SpecError{Kernel: "Gemm", Field: "Batch", Why: "negative stride"}
+		}
+		n, ok := machine.MulAll(g.batches, b.N)
+		if !ok {
+			return &machine.SpecError{Kernel: "Gemm", Field: "Batch", Why: "negative or too large"}
+		}
+		g.batches = n
+		grow := func(need *int, stride int) bool {
+			add, ok := machine.MulAll(max(b.N-1, 0), stride)
+			*need += add
+			return ok && *need < machine.MaxExtent
+		}
+		if !grow(&g.needA, b.A) || !grow(&g.needB, b.B) || !grow(&g.needC, b.C) || !grow(&g.needR, b.R) {
+			return &machine.SpecError{Kernel: "Gemm", Field: "Batch", Why: "too large"}
+		}
+	}
+	return nil
+}
+
+// tile chooses the tiles and what is packed for them.
+func (g *Gemm) tile() {
+	s, t := &g.s, g.t
+	if g.m.P == 0 || g.nPanels == 0 {
+		return
+	}
+	if g.wantsDots() {
+		g.planDots()
+		return
+	}
+	tm := NewSplit(g.m.P, max(1, gemmTileRows/t.Mr))
+	g.tileM, g.tilesM = tm.Largest(), tm.P
+	rows := min(s.M, g.tileM*t.Mr)
+	g.tileN = g.tileCols(rows)
+	g.tilesN = machine.CeilDiv(g.nPanels, g.tileN)
+	g.tilesM = machine.CeilDiv(g.m.P, g.tileM)
+	kc := g.k.Largest()
+	if !s.ConstA {
+		g.shareA = g.batches == 1 && g.tilesN > 1
+		g.packA = machine.RoundUp(kc*g.tileM*t.Mr+machine.SlackFloats, machine.SlackFloats)
+		if g.shareA {
+			g.pieceA, g.packA = g.packA, 0
+		}
+	}
+	if !s.ConstB {
+		g.directB = !s.TransB && g.m.P <= gemmDirectRows && s.K*s.LDB <= gemmDirectSize
+		panels := g.tileN
+		if g.directB {
+			panels = 1 // the narrow last panel
+		}
+		g.packB = kc*panels*t.Nr + machine.SlackFloats
+	}
+	if s.Epilogue.Bias == simd.BiasPerCol && s.N%t.Nr != 0 {
+		g.colBias = t.Nr
+	}
+	g.loopRows = rows <= g.tileN*t.Nr
+}
+
+// tileCols is the number of panels of B in a tile of so many rows: as many as
+// fill a task, but not so few that packing for the tile outweighs it.
+func (g *Gemm) tileCols(rows int) int {
+	s, t := &g.s, g.t
+	most := max(1, gemmTileCols/t.Nr)
+	least := 1
+	if !s.ConstB || (!s.ConstA && g.batches > 1) {
+		least = most
+	}
+	// A narrow product is bound by reading B: count its bytes as work too.
+	perPanel := max(1, s.K) * t.Nr * (rows + 8)
+	want := machine.CeilDiv(GemmTileWork, perPanel)
+	return min(max(want, least), NewSplit(g.nPanels, most).Largest())
+}
+
+// Workspace returns the bytes of workspace that Run needs with this many
+// threads.
+func (g *Gemm) Workspace(threads int) int {
+	n := g.perWorker()*g.workers(threads) + machine.ScratchBytes(4*g.pieceA*g.k.P*g.tilesM)
+	if n > 0 {
+		n += machine.LineBytes
+	}
+	return n
+}
+
+// perWorker is the workspace of one worker.
+func (g *Gemm) perWorker() int { return machine.ScratchBytes(4*g.packA, 4*g.packB, 4*g.colBias) }
+
+func (g *Gemm) tasks() int { return g.batches * g.tilesM * g.tilesN }
+
+func (g *Gemm) workers(threads int) int { return max(1, min(threads, g.tasks())) }
+
+// Spec returns the specification with its defaults filled in.
+func (g *Gemm) Spec() GemmSpec { return g.s }
+
+// FLOPs returns the floating point operations of one run.
+func (g *Gemm) FLOPs() int { return 2 * g.batches * g.s.M * g.s.N * g.s.K }

@@ -1,0 +1,173 @@
+package gemm
+
+import (
+	"cmp"
+	"unsafe"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+)
+
+// gemmRun is the state of one run; it is the Task of the pool.
+type gemmRun struct {
+	g    *Gemm
+	args GemmArgs
+	ws   []byte
+	per  int // bytes of workspace of one worker
+
+	sharedA []float32 // the whole of A, packed
+	packing bool      // tasks pack A
+}
+
+var gemmRuns machine.FreeList[gemmRun]
+
+// Run computes the product on at most threads threads. The workspace must have
+// Workspace(threads) bytes. C may be the residual, laid out alike; otherwise C
+// overlaps nothing.
+func (g *Gemm) Run(a GemmArgs, ws []byte, threads int) error {
+	if err := g.checkArgs(&a, ws, threads); err != nil {
+		return err
+	}
+	r := gemmRuns.Get()
+	r.g, r.args = g, a
+	r.per = g.perWorker()
+	defer gemmRuns.Release(r)
+	s := machine.NewScratch(ws)
+	if g.shareA && g.tasks() > 0 {
+		r.sharedA, r.packing = s.Floats(g.pieceA*g.k.P*g.tilesM), true
+		machine.Parallel(g.k.P*g.tilesM, threads, r)
+		r.packing = false
+	}
+	r.ws = s.Rest
+	machine.Parallel(g.tasks(), g.workers(threads), r)
+	return nil
+}
+
+func (g *Gemm) checkArgs(a *GemmArgs, ws []byte, threads int) error {
+	s := &g.s
+	if g.tasks() == 0 {
+		return nil
+	}
+	return cmp.Or(
+		g.checkOperand("A", a.A, a.PackedA, s.ConstA, g.needA, g.LayoutA()),
+		g.checkOperand("B", a.B, a.PackedB, s.ConstB, g.needB, g.LayoutB()),
+		machine.Needs("Gemm", "C", a.C, g.needC),
+		machine.Needs("Gemm", "bias", a.Bias, s.Epilogue.BiasLen(s.M, s.N)),
+		machine.Needs("Gemm", "residual", a.Residual, s.Epilogue.ResidualLen(g.needR)),
+		machine.Needs("Gemm", "workspace", ws, g.Workspace(threads)),
+	)
+}
+
+func (g *Gemm) checkOperand(name string, x []float32, p *Packed, constant bool, need int, layout Layout) error {
+	if !constant {
+		return machine.Needs("Gemm", name, x, need)
+	}
+	if p == nil || p.Order != layout {
+		return &machine.SpecError{Kernel: "Gemm", Field: "Packed" + name, Why: "missing, or packed for another shape or level"}
+	}
+	return nil
+}
+
+// Run computes tile i of the product, or packs piece i of A.
+func (r *gemmRun) Run(i, worker int) {
+	if machine.Closed(r.args.Done) {
+		return
+	}
+	g := r.g
+	if r.packing {
+		r.packPiece(i)
+		return
+	}
+	tn := i % g.tilesN
+	tm := i / g.tilesN % g.tilesM
+	batch := i / g.tilesN / g.tilesM
+	var a, b, c, res int
+	for d := len(g.s.Batch) - 1; d >= 0; d-- {
+		n := &g.s.Batch[d]
+		x := batch % n.N
+		batch /= n.N
+		a, b, c, res = a+x*n.A, b+x*n.B, c+x*n.C, res+x*n.R
+	}
+	if g.dots {
+		r.dotTile(tn*g.tileN*g.t.Nr, min((tn+1)*g.tileN*g.t.Nr, g.s.N), [4]int{a, b, c, res})
+		return
+	}
+	w := Sweep{T: g.t, Rows: g.m, Cols: g.s.N, LoopRows: g.loopRows}
+	w.U.Ldc, w.U.Ldr, w.U.Lo, w.U.Hi = 4*g.s.LDC, 4*g.s.LDR, g.lo, g.hi
+	w.P0, w.P1 = tm*g.tileM, min((tm+1)*g.tileM, g.m.P)
+	w.Q0, w.Q1 = tn*g.tileN, min((tn+1)*g.tileN, g.nPanels)
+	w.C = machine.Ptr(r.args.C, c)
+	if g.s.Epilogue.Residual {
+		w.Res = machine.Ptr(r.args.Residual, res)
+	}
+	var bufA, bufB []float32
+	if r.per > 0 {
+		s := machine.NewScratch(r.ws[worker*r.per:])
+		bufA, bufB, w.lastCol = s.Floats(g.packA), s.Floats(g.packB), s.Floats(g.colBias)
+	}
+	if g.s.Epilogue.Bias != simd.NoBias {
+		w.Bias = machine.Ptr(r.args.Bias, 0)
+		if g.colBias > 0 {
+			copy(w.lastCol, r.args.Bias[(g.nPanels-1)*g.t.Nr:g.s.N])
+		}
+	}
+	blocks := max(1, g.k.P) // K = 0 still scales C and adds the bias
+	for kb := range blocks {
+		w.Stages(&g.s.Epilogue, g.s.Alpha, g.s.Beta, g.clamp, kb == 0, kb == blocks-1)
+		r.rowsOf(&w, bufA, a, kb)
+		r.colsOf(&w, bufB, b, kb)
+		_, kc := g.k.Part(kb)
+		w.Run(kc)
+	}
+	if g.after != simd.Identity {
+		w.Activate(g.after, &g.s.Epilogue, r.args.C[c:])
+	}
+}
+
+// packPiece packs the panels of one row of tiles for one block of K.
+func (r *gemmRun) packPiece(i int) {
+	g := r.g
+	k0, kc := g.k.Part(i / g.tilesM)
+	p0 := i % g.tilesM * g.tileM
+	g.packBlockA(r.sharedA[i*g.pieceA:], r.args.A, p0, min(p0+g.tileM, g.m.P), k0, kc)
+}
+
+// rowsOf points the sweep at its packed rows of A for one block of K.
+func (r *gemmRun) rowsOf(w *Sweep, buf []float32, off, kb int) {
+	g := r.g
+	k0, kc := g.k.Part(kb)
+	switch {
+	case g.s.ConstA:
+		row, _ := g.m.Part(w.P0)
+		w.A, w.OneA = unsafe.Pointer(r.args.PackedA.At(k0*g.s.M+row*kc)), r.args.PackedA.Unit
+	case g.shareA:
+		w.A = machine.Ptr(r.sharedA, (kb*g.tilesM+w.P0/g.tileM)*g.pieceA)
+	default:
+		g.packBlockA(buf, r.args.A[off:], w.P0, w.P1, k0, kc)
+		w.A = machine.Ptr(buf, 0)
+	}
+}
+
+// colsOf points the sweep at its panels of B for one block of K.
+func (r *gemmRun) colsOf(w *Sweep, buf []float32, off, kb int) {
+	g := r.g
+	nr := g.t.Nr
+	k0, kc := g.k.Part(kb)
+	w.BStep, w.BLD = 4*nr*kc, 4*nr
+	switch {
+	case g.s.ConstB:
+		w.B = unsafe.Pointer(r.args.PackedB.At((k0*g.nPanels + w.Q0*kc) * nr))
+		if r.args.PackedB.Unit {
+			w.BStep = 0
+		}
+	case !g.directB:
+		g.packBlockB(buf, r.args.B[off:], w.Q0, w.Q1, k0, kc)
+		w.B = machine.Ptr(buf, 0)
+	default:
+		w.B, w.BStep, w.BLD = machine.Ptr(r.args.B, off+k0*g.s.LDB+w.Q0*nr), 4*nr, 4*g.s.LDB
+		w.tail = machine.Ptr(buf, 0)
+		if w.Q1*nr > g.s.N {
+			g.packBlockB(buf, r.args.B[off:], w.Q1-1, w.Q1, k0, kc)
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package gemm
+
+import (
+	"unsafe"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+)
+
+// Sweep runs the micro-kernel over a tile: panels p0..p1 of packed rows by
+// panels q0..q1 of columns, for one block of K at a time. Matrix products and
+// convolutions share it; they differ in how panels are packed.
+type Sweep struct {
+	T    *simd.Table
+	Ints simd.IntKind // which product; FloatWords for float32
+	U    simd.UkArgs
+	Rows Split // panels of A
+	Cols int   // columns of C, over all panels
+
+	P0, P1, Q0, Q1 int
+	LoopRows       bool // the inner loop runs over panels of A
+
+	A     unsafe.Pointer // panel p0 of the block
+	OneA  bool           // all panels of A are equal: the one at A
+	B     unsafe.Pointer // panel q0 of the block
+	BStep int            // bytes between panels of B
+	BLD   int            // bytes between the rows of a panel
+	tail  unsafe.Pointer // the last, narrow panel, packed, where the others are read in place
+
+	C, Res  unsafe.Pointer // element (0, 0) of the result and of the residual
+	Bias    unsafe.Pointer // one value for each row, or each column
+	lastCol []float32      // bias of the last, narrow panel, padded
+}
+
+// Stages sets the flags of the epilogue for one block of K: the first scales C
+// by beta, the last adds bias and residual and clamps. A residual that is C
+// itself comes with the first block, before C is written.
+func (w *Sweep) Stages(e *simd.Epilogue, alpha, beta float32, clamp, first, last bool) {
+	u := &w.U
+	inPlace := e.Residual && w.Res == w.C
+	if inPlace {
+		beta++
+	}
+	u.Flags, u.Alpha, u.Beta = simd.UkAcc, alpha, 1
+	if first {
+		u.Beta = beta
+		if beta == 0 {
+			u.Flags = 0
+		}
+	}
+	if alpha != 1 {
+		u.Flags |= simd.UkAlpha
+	}
+	if !last {
+		return
+	}
+	switch e.Bias {
+	case simd.BiasPerRow:
+		u.Flags |= simd.UkRow
+	case simd.BiasPerCol:
+		u.Flags |= simd.UkCol
+	}
+	if e.Residual && !inPlace {
+		u.Flags |= simd.UkRes
+	}
+	if clamp {
+		u.Flags |= simd.UkClamp
+	}
+}
+
+// Run multiplies one block of K into the tile.
+func (w *Sweep) Run(kc int) {
+	w.U.K = kc
+	row0, _ := w.Rows.Part(w.P0)
+	if w.LoopRows {
+		for q := w.Q0; q < w.Q1; q++ {
+			w.panelB(q)
+			for p := w.P0; p < w.P1; p++ {
+				row, h := w.Rows.Part(p)
+				w.panelA(row-row0, kc)
+				w.fetch(w.U.B, w.BStep, p-w.P0, q+1 < w.Q1)
+				w.call(row, h, q)
+			}
+		}
+		return
+	}
+	for p := w.P0; p < w.P1; p++ {
+		row, h := w.Rows.Part(p)
+		w.panelA(row-row0, kc)
+		for q := w.Q0; q < w.Q1; q++ {
+			w.panelB(q)
+			w.fetch(w.U.A, 4*kc*h, q-w.Q0, p+1 < w.P1)
+			w.call(row, h, q)
+		}
+	}
+}
+
+// panelA points the micro-kernel at the panel of A that begins so many rows in.
+func (w *Sweep) panelA(rows, kc int) {
+	if w.OneA {
+		rows = 0
+	}
+	w.U.A = unsafe.Add(w.A, 4*rows*kc)
+}
+
+// panelB points the micro-kernel at a panel of B.
+func (w *Sweep) panelB(q int) {
+	if w.tail != nil && (q+1)*w.T.Nr > w.Cols {
+		w.U.B, w.U.Ldb = w.tail, 4*w.T.Nr
+		return
+	}
+	w.U.B, w.U.Ldb = unsafe.Add(w.B, (q-w.Q0)*w.BStep), w.BLD
+}
+
+// fetch has the micro-kernel prefetch a part of the outer loop's next panel, which
+// follows the present one: part i of as many as the inner loop has iterations.
+func (w *Sweep) fetch(panel unsafe.Pointer, size, i int, more bool) {
+	if off := i * w.U.K * machine.LineBytes; more && w.tail == nil && off < size {
+		w.U.Pre = unsafe.Add(panel, size+off)
+		return
+	}
+	w.U.Pre = w.U.A // in the cache already
+}
+
+// call runs the micro-kernel on h rows from row by panel q.
+func (w *Sweep) call(row, h, q int) {
+	u := &w.U
+	col := q * w.T.Nr
+	u.C = unsafe.Add(w.C, row*u.Ldc+4*col)
+	if u.Flags&simd.UkRes != 0 {
+		u.Res = unsafe.Add(w.Res, row*u.Ldr+4*col)
+	}
+	if u.Flags&simd.UkRow != 0 {
+		u.Bias = unsafe.Add(w.Bias, 4*row)
+	}
+	u.Flags &^= simd.UkTail
+	narrow := col+w.T.Nr > w.Cols
+	if narrow {
+		u.Flags |= simd.UkTail
+		u.Cols = w.Cols - col
+	}
+	if u.Flags&simd.UkCol != 0 {
+		u.Bias = unsafe.Add(w.Bias, 4*col)
+		if narrow && len(w.lastCol) > 0 {
+			u.Bias = machine.Ptr(w.lastCol, 0)
+		}
+	}
+	if w.Ints == simd.FloatWords {
+		w.T.Micro(h, u)
+	} else {
+		w.T.MicroInt(w.Ints, h, u)
+	}
+}
+
+// Activate applies an activation other than a clamp to the finished tile; c is
+// the result from element (0, 0) on.
+func (w *Sweep) Activate(op simd.UnaryOp, e *simd.Epilogue, c []float32) {
+	r0, _ := w.Rows.Part(w.P0)
+	last, h := w.Rows.Part(w.P1 - 1)
+	c0, c1 := w.Q0*w.T.Nr, min(w.Q1*w.T.Nr, w.Cols)
+	for row := r0; row < last+h; row++ {
+		x := c[row*w.U.Ldc/4+c0 : row*w.U.Ldc/4+c1]
+		w.T.UnaryRow(op, x, x, e.P0, e.P1)
+	}
+}

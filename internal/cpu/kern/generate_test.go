@@ -1,0 +1,47 @@
+package kern
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestGeneratedFilesAreCurrent runs the generator and compares its output with
+// the committed files.
+func TestGeneratedFilesAreCurrent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the generator takes some seconds: not in short mode")
+	}
+	goTool, err := exec.LookPath("go")
+	if err != nil {
+		t.Skip("no go command to run the generator with")
+	}
+	dir := t.TempDir()
+	env := append(os.Environ(), "GOFLAGS=-mod=readonly", "GOWORK=off")
+	check := exec.Command(goTool, "build", "-o", filepath.Join(dir, "asmgen"), ".")
+	check.Dir, check.Env = "asmgen", env
+	if out, err := check.CombinedOutput(); err != nil {
+		t.Skipf("the generator's own modules cannot be had here: %v\n%s", err, out)
+	}
+	for _, pkg := range []string{"machine", "simd"} {
+		require.NoError(t, os.Mkdir(filepath.Join(dir, pkg), 0o755))
+	}
+	run := exec.Command(filepath.Join(dir, "asmgen"), "-out", dir)
+	out, err := run.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	files, err := filepath.Glob(filepath.Join(dir, "*", "*_amd64.*"))
+	require.NoError(t, err)
+	require.NotEmpty(t, files)
+	for _, f := range files {
+		want, err := os.ReadFile(f)
+		require.NoError(t, err)
+		name, err := filepath.Rel(dir, f)
+		require.NoError(t, err)
+		got, err := os.ReadFile(name)
+		require.NoError(t, err)
+		require.True(t, string(want) == string(got), "%s is out of date: go run . in asmgen", name)
+	}
+}

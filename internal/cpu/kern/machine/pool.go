@@ -1,0 +1,307 @@
+package machine
+
+import (
+	"runtime"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+)
+
+// The worker pool: fork-join parallelism on long-lived worker goroutines.
+//
+// A call of Parallel (the caller) publishes a job that admits a number of
+// workers. Idle workers join it, claim task indices from its shared counter
+// until none is left, and leave it. The caller runs tasks of its own job too:
+// a call makes progress even if every worker is busy, and a nested call from
+// inside a task cannot deadlock.
+//
+//	caller:  publish ── run tasks ── withdraw (admits no more) ── wait for joined workers
+//	worker:  spin ≈20 µs ── join ── run tasks ── leave ── spin … park
+//
+// A call allocates nothing: jobs come from a free list, and a Task is a
+// pointer to state that its owner keeps. Jobs and their counts are guarded by
+// one mutex; only the claiming of task indices is lock-free.
+
+// Task is a piece of parallel work. Run is called once for every index
+// 0 ≤ i < n; worker, 0 ≤ worker < threads, is never used by two calls at the
+// same time and selects a slice of the workspace.
+type Task interface{ Run(i, worker int) }
+
+type job struct {
+	next   atomic.Int64 // next unclaimed index
+	_      [56]byte     // the contended counter has a cache line of its own
+	task   Task
+	n      int
+	joined atomic.Int32 // workers in the job, changed under pool.mu
+	admits int          // how many more workers may join
+	nextID int          // number of the next worker to join
+	wait   bool         // the caller is parked on done
+	done   chan struct{}
+	panics any // first panic of a worker
+}
+
+type pool struct {
+	mu      sync.Mutex
+	admits  atomic.Int32 // sum of admits over the published jobs
+	jobs    []*job       // published
+	free    []*job
+	parked  int // workers waiting on wake
+	workers int
+	wake    chan struct{}
+}
+
+var (
+	thePool  pool
+	poolOnce sync.Once
+)
+
+// spinRounds bounds the busy wait of workers and callers: about 20 µs.
+const spinRounds = 400
+
+// Threads returns the number of threads that Parallel can use: the number of
+// processors at the first use of the pool.
+func Threads() int {
+	poolOnce.Do(thePool.start)
+	return thePool.workers + 1
+}
+
+func (p *pool) start() {
+	p.workers = runtime.GOMAXPROCS(0) - 1
+	p.wake = make(chan struct{}, p.workers+1)
+	for range p.workers {
+		go p.loop()
+	}
+}
+
+// Backwards makes Parallel run the tasks of a call on several threads one by one
+// on the caller, in descending order of their indices. Tests set it to find tasks
+// that depend on an order which several threads do not keep.
+var Backwards atomic.Bool
+
+// Closed reports whether a channel is closed; nil never is.
+func Closed(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Parallel calls t.Run for every index below n on at most threads goroutines,
+// one of them the caller, and returns when all calls have returned. If a call
+// panics, Parallel panics with the same value in the caller's goroutine.
+func Parallel(n, threads int, t Task) {
+	threads = min(threads, n)
+	if threads > 1 {
+		if Backwards.Load() {
+			for i := n - 1; i >= 0; i-- {
+				t.Run(i, 0)
+			}
+			return
+		}
+		threads = min(threads, Threads())
+	}
+	if threads <= 1 {
+		for i := range n {
+			t.Run(i, 0)
+		}
+		return
+	}
+	p := &thePool
+	j := p.publish(n, threads, t)
+	defer p.finish(j)
+	j.work(0)
+}
+
+// publish makes a job of t available to the workers and wakes as many parked ones as it admits.
+func (p *pool) publish(n, threads int, t Task) *job {
+	p.mu.Lock()
+	var j *job
+	if last := len(p.free) - 1; last >= 0 {
+		j, p.free = p.free[last], p.free[:last]
+	} else {
+		j = &job{done: make(chan struct{}, 1)}
+	}
+	j.task, j.n, j.admits, j.nextID, j.wait, j.panics = t, n, threads-1, 1, false, nil
+	j.next.Store(0)
+	p.jobs = append(p.jobs, j)
+	p.admits.Add(int32(j.admits))
+	wake := min(j.admits, p.parked)
+	p.parked -= wake
+	p.mu.Unlock()
+	for range wake {
+		p.wake <- struct{}{}
+	}
+	return j
+}
+
+// finish withdraws a job, waits for the workers that joined it and recycles it.
+// It runs deferred: no worker still runs a task when Parallel panics.
+func (p *pool) finish(j *job) {
+	j.next.Store(int64(j.n)) // after a panic: no index is left to claim
+	p.mu.Lock()
+	for i, q := range p.jobs {
+		if q == j {
+			last := len(p.jobs) - 1
+			p.jobs[i] = p.jobs[last]
+			p.jobs[last] = nil
+			p.jobs = p.jobs[:last]
+			break
+		}
+	}
+	p.admits.Add(-int32(j.admits))
+	j.admits = 0
+	p.mu.Unlock()
+	p.await(j)
+	p.mu.Lock()
+	panicked := j.panics
+	j.task, j.panics = nil, nil
+	p.free = append(p.free, j)
+	p.mu.Unlock()
+	if panicked != nil {
+		panic(panicked)
+	}
+}
+
+// await spins, then parks, until no worker is in j.
+func (p *pool) await(j *job) {
+	for i := 0; i < spinRounds; i++ {
+		if j.joined.Load() == 0 {
+			return
+		}
+		relax(i)
+	}
+	p.mu.Lock()
+	if j.joined.Load() == 0 {
+		p.mu.Unlock()
+		return
+	}
+	j.wait = true
+	p.mu.Unlock()
+	<-j.done
+}
+
+// work claims and runs tasks until none is left.
+func (j *job) work(id int) {
+	for {
+		i := int(j.next.Add(1)) - 1
+		if i >= j.n {
+			return
+		}
+		j.task.Run(i, id)
+	}
+}
+
+// workGuarded is work on a pool goroutine: a panic is returned, for the caller of Parallel to raise.
+func (j *job) workGuarded(id int) (panicked any) {
+	defer func() {
+		if panicked = recover(); panicked != nil {
+			j.next.Store(int64(j.n))
+		}
+	}()
+	j.work(id)
+	return nil
+}
+
+// loop is the body of a worker goroutine, which never ends.
+// A fault on a page of a mapped file that was cut short is a panic like others.
+func (p *pool) loop() {
+	debug.SetPanicOnFault(true)
+	for {
+		j, id := p.join()
+		if j == nil {
+			p.idle()
+			continue
+		}
+		panicked := j.workGuarded(id)
+		p.mu.Lock()
+		if panicked != nil && j.panics == nil {
+			j.panics = panicked
+		}
+		if j.joined.Add(-1) == 0 && j.wait {
+			j.wait = false
+			j.done <- struct{}{}
+		}
+		p.mu.Unlock()
+	}
+}
+
+// join enters a published job that admits another worker; nil where there is none.
+func (p *pool) join() (*job, int) {
+	if p.admits.Load() <= 0 {
+		return nil, 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, j := range p.jobs {
+		if j.admits > 0 {
+			j.admits--
+			p.admits.Add(-1)
+			j.joined.Add(1)
+			id := j.nextID
+			j.nextID++
+			return j, id
+		}
+	}
+	return nil, 0
+}
+
+// idle waits until a job admits workers: it spins first, then parks.
+func (p *pool) idle() {
+	for i := 0; i < spinRounds; i++ {
+		if p.admits.Load() > 0 {
+			return
+		}
+		relax(i)
+	}
+	p.mu.Lock()
+	if p.admits.Load() > 0 {
+		p.mu.Unlock()
+		return
+	}
+	p.parked++
+	p.mu.Unlock()
+	<-p.wake
+}
+
+// relax delays round i of a busy wait; every 64th round yields the processor.
+func relax(i int) {
+	if i&63 == 63 {
+		runtime.Gosched()
+		return
+	}
+	pause()
+}
+
+// FreeList keeps the states of calls that have ended for calls to come: a run allocates
+// only when more calls are active at the same time than ever before.
+type FreeList[T any] struct {
+	mu   sync.Mutex
+	free []*T
+}
+
+// Get takes a state from the list, or makes one if the list is empty.
+func (f *FreeList[T]) Get() *T {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if last := len(f.free) - 1; last >= 0 {
+		t := f.free[last]
+		f.free = f.free[:last]
+		return t
+	}
+	return new(T)
+}
+
+// Put returns a buffer, which holds no pointers, to the list as it is.
+func (f *FreeList[T]) Put(t *T) {
+	f.mu.Lock()
+	f.free = append(f.free, t)
+	f.mu.Unlock()
+}
+
+// Release clears a state, so that it keeps nothing reachable, and returns it to the list.
+func (f *FreeList[T]) Release(t *T) {
+	*t = *new(T)
+	f.Put(t)
+}

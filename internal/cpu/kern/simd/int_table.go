@@ -1,0 +1,111 @@
+package simd
+
+import (
+	"math"
+	"unsafe"
+)
+
+// IntKind says what the words of a product hold.
+type IntKind uint8
+
+const (
+	FloatWords IntKind = iota // a float32
+	QuadsUS                   // four bytes, rows unsigned, columns signed
+	QuadsSU                   // four bytes, rows signed, columns unsigned
+	IntPairs                  // two 16-bit numbers
+)
+
+// intTable holds the integer kernels of a level.
+type intTable struct {
+	Quads bool   // quads rather than pairs
+	base  *Table // the level whose products are used, nil for the level itself
+
+	MulSub             func(dst, x *int32, n int, s int32) // dst −= x·s
+	ToFloat            func(dst *float32, src *int32, n int, scale float32)
+	FromFloat          func(dst *int32, src *float32, n int) // to nearest
+	WidenU, WidenS     func(dst *int16, src *byte, n int)    // multiples of 32; nil: plain Go
+	DequantU, DequantS func(dst *float32, src *byte, n int, scale, zero float32)
+	Quant              func(dst *byte, src *float32, n int, scale, lo, hi float32, zero int32)
+	Requant            func(dst *byte, src *int32, n int, scale, lo, hi float32, zero int32)
+
+	QuadRow            func(dst *uint32, src *byte, n, plane int, flip uint32) // any n
+	PairRowU, PairRowS func(dst *uint32, src *byte, n, plane int)              // multiples of 16; nil: plain Go
+}
+
+// Products returns the kernels whose integer products this level uses.
+func (t *Table) Products() *Table {
+	if t.Ints.base != nil {
+		return t.Ints.base
+	}
+	return t
+}
+
+// Group is the number of consecutive k in a word.
+func (k IntKind) Group() int {
+	if k == IntPairs {
+		return 2
+	}
+	return 4
+}
+
+// microPairsGeneric is the pairs micro-kernel in plain Go.
+func microPairsGeneric(h int, u *UkArgs) {
+	cols := genericNR
+	if u.Flags&UkTail != 0 {
+		cols = u.Cols
+	}
+	for i := range h {
+		var s [genericNR]int32
+		for p := range u.K {
+			a := *(*[2]int16)(unsafe.Add(u.A, 4*(p*h+i)))
+			b := (*[genericNR][2]int16)(unsafe.Add(u.B, p*u.Ldb))
+			x, y := int32(a[0]), int32(a[1])
+			for j := range s {
+				s[j] += x*int32(b[j][0]) + y*int32(b[j][1])
+			}
+		}
+		c := unsafe.Slice((*int32)(unsafe.Add(u.C, i*u.Ldc)), cols)
+		for j := range c {
+			v := s[j]
+			if u.Flags&UkRow != 0 {
+				v += *(*int32)(unsafe.Add(u.Bias, 4*i))
+			}
+			if u.Flags&UkCol != 0 {
+				v += *(*int32)(unsafe.Add(u.Bias, 4*j))
+			}
+			if u.Flags&UkAcc != 0 {
+				v += c[j]
+			}
+			c[j] = v
+		}
+	}
+}
+
+func intMulSubGeneric(dst, x *int32, n int, s int32) {
+	d := unsafe.Slice(dst, n)
+	for i, v := range unsafe.Slice(x, n) {
+		d[i] -= v * s
+	}
+}
+
+func intToFloatGeneric(dst *float32, src *int32, n int, scale float32) {
+	d := unsafe.Slice(dst, n)
+	for i, v := range unsafe.Slice(src, n) {
+		d[i] = float32(v) * scale
+	}
+}
+
+func floatToIntGeneric(dst *int32, src *float32, n int) {
+	d := unsafe.Slice(dst, n)
+	for i, v := range unsafe.Slice(src, n) {
+		d[i] = int32(math.RoundToEven(float64(v)))
+	}
+}
+
+// ByteValue is a byte as uint8 or int8.
+func ByteValue(b byte, signed bool) int32 {
+	if signed {
+		return int32(int8(b))
+	}
+	return int32(b)
+}

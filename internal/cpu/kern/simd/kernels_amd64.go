@@ -1,0 +1,57 @@
+package simd
+
+import (
+	"unsafe"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+)
+
+// Kernels with an argument block are called directly rather than through the table of
+// functions: so the compiler sees that the block does not escape.
+
+// Micro calls the micro-kernel of h rows.
+func (t *Table) Micro(h int, u *UkArgs) {
+	p := (*byte)(unsafe.Pointer(u))
+	switch t.Level {
+	case machine.LevelAVX512:
+		ukAVX512(p, h-1)
+	case machine.LevelAVX2:
+		ukAVX2(p, h-1)
+	default:
+		microGeneric(h, u)
+	}
+}
+
+// MicroInt calls the integer micro-kernel of h rows.
+func (t *Table) MicroInt(kind IntKind, h int, u *UkArgs) {
+	p := (*byte)(unsafe.Pointer(u))
+	switch {
+	case kind == QuadsUS:
+		uqAVX512(p, h-1)
+	case kind == QuadsSU:
+		sqAVX512(p, h-1)
+	case t.Level == machine.LevelAVX2:
+		pairsAVX2(p, h-1)
+	default:
+		microPairsGeneric(h, u)
+	}
+}
+
+// Direct calls the direct kernel for so many pixels by one or two blocks; plain says
+// that the input is in the plain layout.
+func (t *Table) Direct(pixels, blocks int, plain bool, a *DirectArgs) {
+	p := (*byte)(unsafe.Pointer(a))
+	i := 2*pixels + blocks - 3
+	switch {
+	case t.Level == machine.LevelGeneric:
+		directGeneric(pixels, blocks, plain, a)
+	case t.Level == machine.LevelAVX2 && plain:
+		plainAVX2(p, i)
+	case t.Level == machine.LevelAVX2:
+		directAVX2(p, i)
+	case plain:
+		plainAVX512(p, i)
+	default:
+		directAVX512(p, i)
+	}
+}

@@ -1,0 +1,19 @@
+//go:build !amd64
+
+package simd
+
+import "github.com/berth-onnx/berth/internal/cpu/kern/machine"
+
+var tables = [machine.NumLevels]*Table{machine.LevelGeneric: genericTable}
+
+// Micro calls the micro-kernel of h rows.
+func (t *Table) Micro(h int, u *UkArgs) { microGeneric(h, u) }
+
+// MicroInt calls the integer micro-kernel of h rows.
+func (t *Table) MicroInt(_ IntKind, h int, u *UkArgs) { microPairsGeneric(h, u) }
+
+// Direct calls the direct kernel for so many pixels by one or two blocks; plain says
+// that the input is in the plain layout.
+func (t *Table) Direct(pixels, blocks int, plain bool, a *DirectArgs) {
+	directGeneric(pixels, blocks, plain, a)
+}

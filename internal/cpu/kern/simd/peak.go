@@ -1,0 +1,51 @@
+package simd
+
+import (
+	"runtime"
+	"time"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+)
+
+// Peak measures the arithmetic peak of one core at a level, in floating point
+// operations a second (a fused multiply-add counts two): the best of several
+// short loops of independent multiply-adds that touch no memory. Benchmarks
+// print their figures as a fraction of it.
+func Peak(l machine.Level) float64 {
+	if l > machine.Best() {
+		return 0
+	}
+	t := tables[l]
+	rounds := 1 << 17
+	if l == machine.LevelGeneric {
+		rounds = 1 << 15
+	}
+	best := 0.0
+	for range 8 {
+		start := time.Now()
+		t.peak(rounds)
+		best = max(best, float64(rounds*t.flops)/time.Since(start).Seconds())
+	}
+	return best
+}
+
+// peakGeneric is the peak loop in plain Go: twelve independent multiply-adds.
+func peakGeneric(rounds int) {
+	var s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11 float32
+	a, b := float32(0.5), float32(rounds)
+	for range rounds {
+		s0 = s0*a + b
+		s1 = s1*a + b
+		s2 = s2*a + b
+		s3 = s3*a + b
+		s4 = s4*a + b
+		s5 = s5*a + b
+		s6 = s6*a + b
+		s7 = s7*a + b
+		s8 = s8*a + b
+		s9 = s9*a + b
+		s10 = s10*a + b
+		s11 = s11*a + b
+	}
+	runtime.KeepAlive(s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8 + s9 + s10 + s11)
+}

@@ -1,0 +1,107 @@
+package simd
+
+import (
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+)
+
+// Table is the set of kernels of one level. Plans keep the table they were
+// made with; plain functions read the active one.
+type Table struct {
+	Level machine.Level
+	lanes int              // float32 lanes of a vector, 1 for the generic level
+	peak  func(rounds int) // rounds × flops floating point operations
+	flops int
+
+	Mr, Nr int // largest tile of a micro-kernel, rows and columns
+	Tw     int // rows of one PackTrans, pixels of one segment
+
+	PackNarrow func(dst, src *float32, k, dstStride, srcStride, cols int) // cols ≤ tw
+	PackWide   func(dst, src *float32, k, dstStride, srcStride, cols int) // cols ≤ nr
+	PackPanels func(dst, src *float32, k, dstStride, srcStride, panels, panelStride int)
+	PackTrans  func(dst, src *float32, k, dstStride, srcStride, rows int) // rows ≤ tw
+	Transpose  func(dst, src *float32, k, dstStride, srcStride, rows int) // the same, no slack
+
+	SegFill, SegMerge   func(dst, src *float32, n, dstStride, srcStride, mask, off int)
+	SegFill2, SegMerge2 func(dst, src *float32, n, dstStride, srcStride, mask, off int)
+	SegFillN, SegMergeN func(dst, src *float32, n, dstStride, srcStride, mask, off, step int)
+
+	Lrn75 func(dst, src *float32, n int, p0, p1 float32) // (p1 + p0·x)^(−3/4)
+
+	// Kernels of the channel-blocked layout; distances in bytes.
+	BlockTaps func(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int, w, bias, res *float32, lo, hi float32)
+	BlockMax  func(dst, src *float32, off, rows, n, dstRow, srcRow, pixel int, taps *int, count int)
+
+	// Transforms of a tile of F(2,3) and of F(4,3).
+	WinoIn  [2]winoIn
+	WinoOut [2]winoOut
+
+	Ints intTable
+
+	// Conversions of a multiple of 16 numbers; nil means plain Go.
+	HalfToFloat, BfloatToFloat func(dst *float32, src *uint16, n int)
+	FloatToHalf, FloatToBfloat func(dst *uint16, src *float32, n int)
+
+	// Elementwise kernels; nil means plain Go.
+	unary [NumUnary]func(dst, src *float32, n int, p0, p1 float32)
+	binVV [NumBinary]func(dst, a, b *float32, n int)
+	binVS [NumBinary]func(dst, a *float32, s float32, n int)
+	binSV [NumBinary]func(dst *float32, s float32, b *float32, n int)
+
+	SubSub     func(dst, src *float32, n int, p0, p1 float32) // (x−p0)−p1
+	SubMul     func(dst, src *float32, n int, p0, p1 float32) // (x−p0)·p1
+	MulAdd     func(dst, src *float32, n int, p0, p1 float32) // x·p0 + p1
+	MulAddRows func(dst, a, b, c *float32, n int)             // a·b + c
+	NormRow    func(dst, x, gamma, beta *float32, n int, mean, inv float32)
+
+	Sum, SumAbs, SumSq func(x *float32, n int) float32
+	Max, Min           func(x *float32, n int) float32
+	Dot                func(x, y *float32, n int) float32
+	DotRows            func(dst, x, rows *float32, n, k, ld, step int) // see DotRows; ld and step in bytes
+	SumSqDiff          func(x *float32, n int, mean float32) float32
+	ExpSum             func(dst, x *float32, n int, max float32) float32 // stores the powers
+	ExpSumOnly         func(x *float32, n int, max float32) float32
+}
+
+// winoIn is an input transform, winoOut an output transform with the epilogue; res may
+// be nil. tmp is workspace of a tile of inputs.
+type (
+	winoIn  = func(dst, src, tmp *float32, rowStride, dstStride int)
+	winoOut = func(dst, src, tmp *float32, rowStride, srcStride int, bias, res *float32, lo, hi float32)
+)
+
+// Active returns the kernels of the level in use.
+func Active() *Table { return tables[machine.Active()] }
+
+// genericTable has the kernels in plain Go.
+var genericTable = &Table{
+	Level: machine.LevelGeneric,
+	lanes: 1,
+	peak:  peakGeneric,
+	flops: 12 * 2,
+
+	Mr: genericMR, Nr: genericNR, Tw: genericNR,
+	PackNarrow: packRowsGeneric, PackWide: packRowsGeneric, PackTrans: packTransposeGeneric,
+	PackPanels: packPanelsGeneric, Transpose: packTransposeGeneric,
+	SegFill: segmentGeneric(1, true), SegMerge: segmentGeneric(1, false),
+	SegFill2: segmentGeneric(2, true), SegMerge2: segmentGeneric(2, false),
+	SegFillN: segmentAnyGeneric(true), SegMergeN: segmentAnyGeneric(false),
+	BlockTaps: blockTapsGeneric, BlockMax: blockMaxGeneric,
+	WinoIn: [2]winoIn{winoInGeneric(2), winoInGeneric(4)}, WinoOut: [2]winoOut{winoOutGeneric(2), winoOutGeneric(4)},
+	Ints:       intTable{MulSub: intMulSubGeneric, ToFloat: intToFloatGeneric, FromFloat: floatToIntGeneric},
+	Lrn75:      lrn75Generic,
+	SubSub:     subSubGeneric,
+	SubMul:     subMulGeneric,
+	MulAdd:     mulAddGeneric,
+	MulAddRows: mulAddRowsGeneric,
+	NormRow:    normRowGeneric,
+	Sum:        sumGeneric,
+	SumAbs:     sumAbsGeneric,
+	SumSq:      sumSqGeneric,
+	Max:        maxGeneric,
+	Min:        minGeneric,
+	Dot:        dotGeneric,
+	DotRows:    dotRowsGeneric,
+	SumSqDiff:  sumSqDiffGeneric,
+	ExpSum:     expSumGeneric,
+	ExpSumOnly: expSumOnlyGeneric,
+}

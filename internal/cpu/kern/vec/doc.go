@@ -1,0 +1,15 @@
+// Package vec has elementwise functions, reductions, copies and conversions of slices.
+//
+//	elementwise     Unary, Binary, BinaryScalar, ScalarBinary, BinaryRows (broadcasting),
+//	                ScaleShift, MulAdd, BatchNorm; ...N on the pool
+//	rows            Softmax, LogSoftmax, LayerNorm, RMSNorm, LRN
+//	reductions      Sum, SumAbs, SumSquares, Dot, MaxOf, MinOf, ReduceRows, ReduceCols
+//	copies          Copy (transpose, slice, expand, concat, pad)
+//	conversion      Quantize, Dequantize, Requantize, IntToFloat, DynamicScale,
+//	                HalfToFloat, FloatToHalf, BfloatToFloat, FloatToBfloat
+//
+// Error bounds, with u = 2⁻²⁴ and n elements: Sum, SumAbs, SumSquares, Dot n·u·Σ|terms|;
+// Softmax (n+8+|x−max|)·u relative, for each element; LayerNorm (n+4)·u·(mean|x|/σ + |y|·n), in which the
+// mean is subtracted before squares are taken, so a large mean does not cancel; RMSNorm (n+4)·u·|y|.
+// LayerNorm and RMSNorm take their moments in float64 where squares overflow float32.
+package vec

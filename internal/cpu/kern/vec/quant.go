@@ -1,0 +1,92 @@
+package vec
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+)
+
+// Conversions between float32 and quantized bytes with one scale and zero
+// point; per-channel forms are loops over these. A byte slice holds uint8 or,
+// with signed, int8 values.
+
+// quantRange is the range of quantized values.
+func quantRange(signed bool) (lo, hi float32) {
+	if signed {
+		return -128, 127
+	}
+	return 0, 255
+}
+
+// Dequantize is dst = (src − zero)·scale.
+func Dequantize(dst []float32, src []byte, signed bool, scale float32, zero int32) {
+	dst = dst[:len(src)]
+	t := simd.Active()
+	f := t.Ints.DequantU
+	if signed {
+		f = t.Ints.DequantS
+	}
+	n := 0
+	if f != nil && len(src) >= 16 {
+		n = len(src) &^ 15
+		f(machine.F32p(dst, 0), unsafe.SliceData(src), n, scale, float32(zero))
+	}
+	for i, b := range src[n:] {
+		dst[n+i] = (float32(simd.ByteValue(b, signed)) - float32(zero)) * scale
+	}
+}
+
+// Quantize is dst = saturate(round(src/scale) + zero), rounding to nearest
+// even. NaN gives the largest value.
+func Quantize(dst []byte, src []float32, signed bool, scale float32, zero int32) {
+	dst = dst[:len(src)]
+	lo, hi := quantRange(signed)
+	lo, hi = lo-float32(zero), hi-float32(zero)
+	n := 0
+	if f := simd.Active().Ints.Quant; f != nil && len(src) >= 16 {
+		n = len(src) &^ 15
+		f(unsafe.SliceData(dst), machine.F32p(src, 0), n, scale, lo, hi, zero)
+	}
+	for i, x := range src[n:] {
+		dst[n+i] = toByte(x/scale, lo, hi, zero)
+	}
+}
+
+// Requantize is dst = saturate(round(src·scale) + zero): it brings the 32-bit
+// sums of an integer product back to bytes. dst and src share no memory.
+func Requantize(dst []byte, src []int32, signed bool, scale float32, zero int32) {
+	dst = dst[:len(src)]
+	lo, hi := quantRange(signed)
+	lo, hi = lo-float32(zero), hi-float32(zero)
+	n := 0
+	if f := simd.Active().Ints.Requant; f != nil && len(src) >= 16 {
+		n = len(src) &^ 15
+		f(unsafe.SliceData(dst), unsafe.SliceData(src), n, scale, lo, hi, zero)
+		if last := len(src) - 16; n < len(src) { // the end, some of it a second time
+			f(&dst[last], &src[last], 16, scale, lo, hi, zero)
+			n = len(src)
+		}
+	}
+	for i, x := range src[n:] {
+		dst[n+i] = toByte(float32(x)*scale, lo, hi, zero)
+	}
+}
+
+// toByte clamps, rounds and adds the zero point.
+func toByte(x, lo, hi float32, zero int32) byte {
+	if !(x < hi) {
+		x = hi
+	}
+	if x < lo {
+		x = lo
+	}
+	return byte(int32(math.RoundToEven(float64(x))) + zero)
+}
+
+// IntToFloat is dst = src·scale.
+func IntToFloat(dst []float32, src []int32, scale float32) {
+	dst = dst[:len(src)]
+	simd.Active().Ints.ToFloat(machine.F32p(dst, 0), unsafe.SliceData(src), len(src), scale)
+}

@@ -1,0 +1,51 @@
+package vec
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/kerntest"
+)
+
+func TestQuantize(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	kerntest.EachLevel(t, func(t *testing.T) {
+		for _, signed := range []bool{false, true} {
+			for n := 0; n <= 67; n++ {
+				const scale, zero = 0.25, 3
+				x, sum := make([]float32, n), make([]int32, n)
+				for i := range x {
+					x[i] = float32(rng.IntN(1200)-600) / 8 // many halves
+					sum[i] = int32(rng.IntN(1000) - 500)
+				}
+				specials := []float32{1e30, -1e30, 0.125, 0.375, -0.125}
+				copy(x, specials)
+				lo, hi := quantRange(signed)
+				want := func(v float64) int32 {
+					r := math.RoundToEven(v) + zero
+					return int32(math.Max(float64(lo), math.Min(float64(hi), r)))
+				}
+				q, r := make([]byte, n+1), make([]byte, n+1)
+				q[n], r[n] = 77, 77
+				Quantize(q[:n], x, signed, scale, zero)
+				Requantize(r[:n], sum, signed, 0.5, zero)
+				back := make([]float32, n)
+				Dequantize(back, q[:n], signed, scale, zero)
+				for i := range x {
+					require.Equal(t, want(float64(x[i])/scale), kerntest.AsInt(q[i], signed), "quantize %g", x[i])
+					require.Equal(t, want(float64(sum[i])*0.5), kerntest.AsInt(r[i], signed), "requantize %d", sum[i])
+					require.Equal(t, float32(kerntest.AsInt(q[i], signed)-zero)*scale, back[i])
+				}
+				require.EqualValues(t, 77, q[n])
+				require.EqualValues(t, 77, r[n])
+				IntToFloat(back, sum, 0.5)
+				for i := range sum {
+					require.Equal(t, float32(sum[i])*0.5, back[i])
+				}
+			}
+		}
+	})
+}

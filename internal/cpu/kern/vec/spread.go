@@ -1,0 +1,237 @@
+package vec
+
+import (
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+)
+
+// Binary operations over rows × cols with broadcasting, and elementwise
+// operations on the worker pool.
+
+// Spread says how an operand covers rows × cols.
+type Spread uint8
+
+// The ways in which an operand covers rows × cols.
+const (
+	Full Spread = iota // rows·cols values
+	Row                // cols values, the same for every row
+	Col                // rows values, one for each row
+	One                // one value
+)
+
+// len is the number of values of an operand.
+func (k Spread) len(rows, cols int) int {
+	switch k {
+	case Row:
+		return cols
+	case Col:
+		return rows
+	case One:
+		return 1
+	}
+	return rows * cols
+}
+
+// BinaryRows is dst[r][c] = a op b over rows × cols, ka and kb saying how the operands
+// cover them. dst may be an operand that is Full.
+func BinaryRows(op simd.BinaryOp, dst, a []float32, ka Spread, b []float32, kb Spread, rows, cols int) {
+	if rows == 0 || cols == 0 {
+		return
+	}
+	s := spreadJob{t: simd.Active(), op: op, dst: dst[:rows*cols], ka: ka, kb: kb, rows: rows, cols: cols}
+	s.a, s.b = a[:ka.len(rows, cols)], b[:kb.len(rows, cols)]
+	s.flatten()
+	s.run(0, s.rows)
+}
+
+// spreadJob is one broadcast operation.
+type spreadJob struct {
+	t          *simd.Table
+	op         simd.BinaryOp
+	dst, a, b  []float32
+	ka, kb     Spread
+	rows, cols int
+}
+
+// flatten reduces the forms: operands that cover one row or one column become Full or
+// One, and an operation on such operands alone becomes one row.
+func (s *spreadJob) flatten() {
+	if s.cols == 1 {
+		for _, k := range []*Spread{&s.ka, &s.kb} {
+			switch *k {
+			case Col:
+				*k = Full
+			case Row:
+				*k = One
+			}
+		}
+	}
+	if s.rows == 1 {
+		for _, k := range []*Spread{&s.ka, &s.kb} {
+			switch *k {
+			case Row:
+				*k = Full
+			case Col:
+				*k = One
+			}
+		}
+	}
+	simple := func(k Spread) bool { return k == Full || k == One }
+	if simple(s.ka) && simple(s.kb) && s.rows > 1 {
+		s.cols *= s.rows
+		s.rows = 1
+	}
+}
+
+// shortRow is the width below which a repeated row is written out several
+// times first, so that the kernels see long rows.
+const shortRow = 48
+
+// run does rows r0..r1.
+func (s *spreadJob) run(r0, r1 int) {
+	if s.cols < shortRow && s.rows > 8 && s.repeat(r0, r1) {
+		return
+	}
+	for r := r0; r < r1; r++ {
+		s.row(r)
+	}
+}
+
+// row does one row.
+func (s *spreadJob) row(r int) {
+	dst := s.dst[r*s.cols:][:s.cols]
+	a, xa, va := s.operand(s.a, s.ka, r)
+	b, xb, vb := s.operand(s.b, s.kb, r)
+	switch {
+	case va && vb:
+		s.t.BinaryRow(s.op, dst, a, b)
+	case va:
+		s.t.BinaryScalarRow(s.op, dst, a, xb)
+	case vb:
+		s.t.ScalarBinaryRow(s.op, dst, xa, b)
+	default:
+		v := simd.Binary1(s.op, xa, xb)
+		for i := range dst {
+			dst[i] = v
+		}
+	}
+}
+
+// operand returns the part of an operand that row r reads: values, or one scalar.
+func (s *spreadJob) operand(x []float32, k Spread, r int) (v []float32, scalar float32, isRow bool) {
+	switch k {
+	case Full:
+		return x[r*s.cols:][:s.cols], 0, true
+	case Row:
+		return x, 0, true
+	case Col:
+		return nil, x[r], false
+	}
+	return nil, x[0], false
+}
+
+// patterns keeps buffers for repeated rows.
+var patterns machine.FreeList[[512]float32]
+
+// repeat handles a full operand with a short repeated row: the row is written
+// out as often as fits a buffer. It reports false for other combinations.
+func (s *spreadJob) repeat(r0, r1 int) bool {
+	row, full := s.b, s.a
+	switch {
+	case s.ka == Full && s.kb == Row:
+	case s.ka == Row && s.kb == Full:
+		row, full = full, row
+	default:
+		return false
+	}
+	p := patterns.Get()
+	defer patterns.Put(p)
+	per := len(p) / s.cols
+	for i := range per {
+		copy(p[i*s.cols:], row)
+	}
+	for r := r0; r < r1; r += per {
+		n := min(per, r1-r) * s.cols
+		dst, x := s.dst[r*s.cols:][:n], full[r*s.cols:][:n]
+		if s.ka == Full {
+			s.t.BinaryRow(s.op, dst, x, p[:n])
+		} else {
+			s.t.BinaryRow(s.op, dst, p[:n], x)
+		}
+	}
+	return true
+}
+
+// parChunk is the number of elements of one task.
+const parChunk = 1 << 15
+
+// elemJob is a unary or binary operation cut into chunks; it is a Task.
+type elemJob struct {
+	t      *simd.Table
+	un     simd.UnaryOp
+	p0, p1 float32
+	src    []float32 // nil for a broadcast operation
+	dst    []float32
+	s      spreadJob
+	per    int // rows of a chunk
+}
+
+var elemJobs machine.FreeList[elemJob]
+
+// Run does chunk i.
+func (j *elemJob) Run(i, _ int) {
+	switch {
+	case j.src != nil:
+		lo, hi := i*parChunk, min((i+1)*parChunk, len(j.src))
+		j.t.UnaryRow(j.un, j.dst[lo:hi], j.src[lo:hi], j.p0, j.p1)
+	case j.s.rows == 1:
+		j.flatChunk(i)
+	default:
+		j.s.run(i*j.per, min((i+1)*j.per, j.s.rows))
+	}
+}
+
+// flatChunk does a piece of an operation that is one row.
+func (j *elemJob) flatChunk(i int) {
+	lo, hi := i*parChunk, min((i+1)*parChunk, j.s.cols)
+	p := j.s
+	p.dst, p.cols = p.dst[lo:hi], hi-lo
+	if p.ka == Full {
+		p.a = p.a[lo:hi]
+	}
+	if p.kb == Full {
+		p.b = p.b[lo:hi]
+	}
+	p.row(0)
+}
+
+// UnaryN is Unary on at most threads threads.
+func UnaryN(op simd.UnaryOp, dst, src []float32, p0, p1 float32, threads int) {
+	if threads <= 1 || len(src) <= parChunk {
+		Unary(op, dst, src, p0, p1)
+		return
+	}
+	j := elemJobs.Get()
+	defer elemJobs.Release(j)
+	j.t, j.un, j.p0, j.p1, j.src, j.dst = simd.Active(), op, p0, p1, src, dst[:len(src)]
+	machine.Parallel(machine.CeilDiv(len(src), parChunk), threads, j)
+}
+
+// BinaryRowsN is BinaryRows on at most threads threads.
+func BinaryRowsN(op simd.BinaryOp, dst, a []float32, ka Spread, b []float32, kb Spread, rows, cols, threads int) {
+	if threads <= 1 || rows*cols <= parChunk {
+		BinaryRows(op, dst, a, ka, b, kb, rows, cols)
+		return
+	}
+	j := elemJobs.Get()
+	defer elemJobs.Release(j)
+	j.s = spreadJob{t: simd.Active(), op: op, dst: dst[:rows*cols], ka: ka, kb: kb, rows: rows, cols: cols}
+	j.s.a, j.s.b = a[:ka.len(rows, cols)], b[:kb.len(rows, cols)]
+	j.s.flatten()
+	if j.s.rows == 1 {
+		machine.Parallel(machine.CeilDiv(j.s.cols, parChunk), threads, j)
+		return
+	}
+	j.per = max(1, parChunk/j.s.cols)
+	machine.Parallel(machine.CeilDiv(j.s.rows, j.per), threads, j)
+}

@@ -1,0 +1,233 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Pooling: float32 images through package convolve; volumes, other types and maxima
+// whose positions are wanted window by window.
+
+var poolOps = []entry{
+	{op: "MaxPool", prepare: prepareMaxPool},
+	{op: "AveragePool", prepare: prepareAveragePool},
+	{op: "GlobalAveragePool", prepare: globalPool(vec.ReduceMean)},
+	{op: "GlobalMaxPool", prepare: globalPool(vec.ReduceMax)},
+}
+
+// poolWindow reads the window of a pooling operator.
+func (p *prep) poolWindow() (window, bool) {
+	x, out := p.in[0], p.out[0]
+	if !out.present || len(x.shape) < 3 || len(out.shape) != len(x.shape) {
+		return window{}, false
+	}
+	kernel, ok := p.list("kernel_shape", len(x.shape)-2, 0)
+	if !ok {
+		return window{}, false
+	}
+	return p.windowOf(kernel, x.shape[2:], out.shape[2:])
+}
+
+// pool is a pooling of package convolve.
+type pool struct {
+	p           *convolve.Pool
+	ws, threads int
+}
+
+// newPool is the fast kernel for images, nil where it does not fit.
+func (p *prep) newPool(kind convolve.PoolKind, w window) (ops.Kernel, error) {
+	if w.rank > 2 || !p.allF32() {
+		return nil, nil
+	}
+	pair := func(v [3]int) [2]int { return [2]int{v[1], v[2]} }
+	k, err := convolve.NewPool(convolve.PoolSpec{
+		Kind: kind, Batch: p.in[0].shape[0], Channels: p.in[0].shape[1],
+		In: pair(w.in), Kernel: pair(w.kernel), Stride: pair(w.stride), Dilation: pair(w.dilation),
+		PadBegin: pair(w.begin), PadEnd: pair(w.end), Ceil: w.ceil,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if k.Out() != pair(w.out) {
+		return nil, nil
+	}
+	return &pool{k, p.workspace(k.Workspace(p.threads)), p.threads}, nil
+}
+
+// Run pools.
+func (k *pool) Run(c *ops.Call) error {
+	return k.p.Run(f32(c.In[0]), f32(c.Out[0]), c.Scratch[k.ws:], min(k.threads, c.Threads))
+}
+
+func prepareMaxPool(p *prep) (ops.Kernel, error) {
+	w, ok := p.poolWindow()
+	order := ops.Int(p.node, "storage_order")
+	if !ok || p.wants(1) && order != 0 {
+		return nil, nil
+	}
+	if !p.wants(1) {
+		if k, err := p.newPool(convolve.PoolMax, w); k != nil || err != nil {
+			return k, err
+		}
+	}
+	at := p.wants(1)
+	switch p.in[0].dt {
+	case ndarray.Float32:
+		return p.planes(w, &maxPool[float32]{w, float32(math.Inf(-1)), at}), nil
+	case ndarray.Float64:
+		return p.planes(w, &maxPool[float64]{w, math.Inf(-1), at}), nil
+	case ndarray.Int8:
+		return p.planes(w, &maxPool[int8]{w, math.MinInt8, at}), nil
+	case ndarray.Uint8:
+		return p.planes(w, &maxPool[uint8]{w, 0, at}), nil
+	}
+	return nil, nil
+}
+
+// planes is the kernel of a pooling with a tile for each plane.
+func (p *prep) planes(w window, t tiler) ops.Kernel {
+	x := p.in[0].shape
+	return smallTiles(x[0]*x[1], sizeOf(w.out[:])*sizeOf(w.kernel[:]), math.MaxInt, t)
+}
+
+// maxPool takes the maximum of every window, and where it is. A window wholly in
+// the padding gives least and position -1; NaN wins.
+type maxPool[T float32 | float64 | int8 | uint8] struct {
+	w       window
+	least   T
+	indices bool
+}
+
+func (k *maxPool[T]) tile(c *ops.Call, plane, _ int) {
+	w := &k.w
+	in, out := sizeOf(w.in[:]), sizeOf(w.out[:])
+	x, y := elems[T](c.In[0])[plane*in:][:in], elems[T](c.Out[0])[plane*out:][:out]
+	var at []int64
+	if k.indices {
+		at = elems[int64](c.Out[1])[plane*out:][:out]
+	}
+	o := 0
+	for z := range w.out[0] {
+		for v := range w.out[1] {
+			for u := range w.out[2] {
+				best, where := k.window(x, z, v, u)
+				y[o] = best
+				if at != nil {
+					at[o] = -1
+					if where >= 0 {
+						at[o] = int64(plane*in + where)
+					}
+				}
+				o++
+			}
+		}
+	}
+}
+
+func (k *maxPool[T]) window(x []T, z, v, u int) (best T, where int) {
+	w := &k.w
+	z0, za, zb := w.taps(0, z)
+	v0, va, vb := w.taps(1, v)
+	u0, ua, ub := w.taps(2, u)
+	best, where = k.least, -1
+	for a := za; a < zb; a++ {
+		for b := va; b < vb; b++ {
+			row := ((z0+a*w.dilation[0])*w.in[1] + v0 + b*w.dilation[1]) * w.in[2]
+			for e := ua; e < ub; e++ {
+				i := row + u0 + e*w.dilation[2]
+				if t := x[i]; t > best || where < 0 || t != t && best == best {
+					best, where = t, i
+				}
+			}
+		}
+	}
+	return best, where
+}
+
+func prepareAveragePool(p *prep) (ops.Kernel, error) {
+	w, ok := p.poolWindow()
+	if !ok {
+		return nil, nil
+	}
+	padded := ops.Int(p.node, "count_include_pad") != 0
+	kind := convolve.PoolAverage
+	if padded {
+		kind = convolve.PoolAveragePad
+	}
+	if k, err := p.newPool(kind, w); k != nil || err != nil {
+		return k, err
+	}
+	switch p.in[0].dt {
+	case ndarray.Float32:
+		return p.planes(w, &averagePool[float32]{w, padded}), nil
+	case ndarray.Float64:
+		return p.planes(w, &averagePool[float64]{w, padded}), nil
+	}
+	return nil, nil
+}
+
+// averagePool takes the mean of every window over what lies in the input, or in the
+// input and its padding.
+type averagePool[T float32 | float64] struct {
+	w      window
+	padded bool
+}
+
+func (k *averagePool[T]) tile(c *ops.Call, plane, _ int) {
+	w := &k.w
+	in, out := sizeOf(w.in[:]), sizeOf(w.out[:])
+	x, y := elems[T](c.In[0])[plane*in:][:in], elems[T](c.Out[0])[plane*out:][:out]
+	o := 0
+	for z := range w.out[0] {
+		for v := range w.out[1] {
+			for u := range w.out[2] {
+				sum, count := k.window(x, [3]int{z, v, u})
+				if count > 1 {
+					sum /= T(count)
+				}
+				y[o] = sum
+				o++
+			}
+		}
+	}
+}
+
+func (k *averagePool[T]) window(x []T, o [3]int) (sum T, count int) {
+	w := &k.w
+	var first, lo, hi [3]int
+	count = 1
+	for d := range 3 {
+		first[d], lo[d], hi[d] = w.taps(d, o[d])
+		if k.padded { // a window added by ceil_mode may reach beyond even the padding
+			count *= max(min(w.kernel[d], ceilDiv(w.in[d]+w.end[d]-first[d], w.dilation[d])), 0)
+		} else {
+			count *= max(hi[d]-lo[d], 0)
+		}
+	}
+	for a := lo[0]; a < hi[0]; a++ {
+		for b := lo[1]; b < hi[1]; b++ {
+			row := ((first[0]+a*w.dilation[0])*w.in[1] + first[1] + b*w.dilation[1]) * w.in[2]
+			for e := lo[2]; e < hi[2]; e++ {
+				sum += x[row+first[2]+e*w.dilation[2]]
+			}
+		}
+	}
+	return sum, count
+}
+
+// globalPool reduces every plane to one value.
+func globalPool(op vec.ReduceOp) func(*prep) (ops.Kernel, error) {
+	return func(p *prep) (ops.Kernel, error) {
+		x := p.in[0].shape
+		if !p.allF32() || len(x) < 3 {
+			return nil, nil
+		}
+		step := reduceStep{op: op, rows: x[0] * x[1], cols: sizeOf(x[2:]), byRow: true, dst: -1}
+		return &reduce{steps: []reduceStep{step}, after: simd.Identity}, nil
+	}
+}

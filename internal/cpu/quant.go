@@ -1,0 +1,273 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Quantization of float32 to 8 and 16 bits and back, per tensor or per axis.
+
+var quantOps = []entry{
+	{op: "QuantizeLinear", prepare: prepareQuantize},
+	{op: "DequantizeLinear", prepare: prepareDequantize},
+	{op: "DynamicQuantizeLinear", prepare: prepareDynamicQuantize},
+}
+
+// small is what quantized elements are.
+type small interface{ int8 | uint8 | int16 | uint16 }
+
+// rounder is 1.5·2²³: adding and subtracting it rounds a float32 below 2²² to the
+// nearest integer, halves to even.
+const rounder = float32(3 << 22)
+
+// rounded is v rounded to an integer within ±limit; NaN gives 0. The limit is
+// beyond what any quantized type can hold together with its zero point.
+func rounded(v float32) int32 {
+	const limit = 1 << 20
+	switch {
+	case v != v:
+		return 0
+	case v > limit:
+		return limit
+	case v < -limit:
+		return -limit
+	}
+	r := v + rounder
+	return int32(r - rounder)
+}
+
+// bounds returns the range of a quantized type.
+func bounds[T small]() (lo, hi int32) {
+	var z T
+	switch any(z).(type) {
+	case int8:
+		return math.MinInt8, math.MaxInt8
+	case uint8:
+		return 0, math.MaxUint8
+	case int16:
+		return math.MinInt16, math.MaxInt16
+	}
+	return 0, math.MaxUint16
+}
+
+// quantizeRow is dst = saturate(round(src / scale) + zero), NaN as zero. Rows of bytes
+// without a NaN go through the vector kernel, which takes NaN for the largest number.
+func quantizeRow[T small](dst []T, src []float32, scale float32, zero int32) {
+	if top := vec.MaxOf(src); top == top {
+		switch d := any(dst).(type) {
+		case []uint8:
+			vec.Quantize(d, src, false, scale, zero)
+			return
+		case []int8:
+			vec.Quantize(ndarray.Bytes(d), src, true, scale, zero)
+			return
+		}
+	}
+	lo, hi := bounds[T]()
+	for i, x := range src {
+		dst[i] = T(min(max(rounded(x/scale)+zero, lo), hi))
+	}
+}
+
+// granularity says which scale a row of elements has: one for all rows, or one for
+// each index of an axis.
+type granularity struct {
+	dim, inner int // index of a row's scale is row mod dim
+	cut            // over rows of inner elements
+}
+
+// granularity reads which scale rows have; ok is false for blocks.
+func (p *prep) granularity() (g granularity, ok bool) {
+	x, scale := p.in[0], p.in[1]
+	if ops.Int(p.node, "block_size") != 0 || p.has(2) && p.in[2].n != scale.n {
+		return g, false
+	}
+	if scale.n == 1 && len(scale.shape) <= 1 {
+		g = granularity{dim: 1, inner: x.n}
+		g.cut = newCut(1, x.n, TileElems)
+		return g, true
+	}
+	a := ops.Int(p.node, "axis")
+	if len(x.shape) == 1 {
+		a = 0
+	}
+	axis, err := ops.NormAxis(a, len(x.shape))
+	if err != nil || len(scale.shape) != 1 || scale.n != x.shape[axis] {
+		return g, false
+	}
+	outer, dim, inner := around(x.shape, axis)
+	g = granularity{dim: dim, inner: inner}
+	g.cut = newCut(outer*dim, inner, TileElems)
+	return g, true
+}
+
+// quantize is QuantizeLinear to one Go type.
+type quantize[T small] struct {
+	granularity
+	zero bool
+}
+
+func prepareQuantize(p *prep) (ops.Kernel, error) {
+	g, ok := p.granularity()
+	x, out := p.in[0], p.out[0]
+	if pr := ops.Int(p.node, "precision"); !ok || x.dt != ndarray.Float32 || p.in[1].dt != ndarray.Float32 ||
+		pr != 0 && pr != int64(ndarray.Float32) || p.has(2) && p.in[2].dt != out.dt {
+		return nil, nil
+	}
+	switch out.dt {
+	case ndarray.Uint8:
+		return allTiles(g.tiles, &quantize[uint8]{g, p.has(2)}), nil
+	case ndarray.Int8:
+		return allTiles(g.tiles, &quantize[int8]{g, p.has(2)}), nil
+	case ndarray.Uint16:
+		return allTiles(g.tiles, &quantize[uint16]{g, p.has(2)}), nil
+	case ndarray.Int16:
+		return allTiles(g.tiles, &quantize[int16]{g, p.has(2)}), nil
+	}
+	return nil, nil
+}
+
+func (k *quantize[T]) tile(c *ops.Call, i, _ int) {
+	dst, src, scale := elems[T](c.Out[0]), f32(c.In[0]), f32(c.In[1])
+	r0, r1, lo, hi := k.cut.tile(i)
+	for r := r0; r < r1; r++ {
+		zero := int32(0)
+		if k.zero {
+			zero = int32(elems[T](c.In[2])[r%k.dim])
+		}
+		quantizeRow(dst[r*k.inner+lo:r*k.inner+hi], src[r*k.inner+lo:r*k.inner+hi], scale[r%k.dim], zero)
+	}
+}
+
+// dequantize is DequantizeLinear from one Go type.
+type dequantize[T small | int32] struct {
+	granularity
+	zero bool
+}
+
+func prepareDequantize(p *prep) (ops.Kernel, error) {
+	g, ok := p.granularity()
+	x := p.in[0]
+	if !ok || p.out[0].dt != ndarray.Float32 || p.in[1].dt != ndarray.Float32 || p.has(2) && p.in[2].dt != x.dt {
+		return nil, nil
+	}
+	switch x.dt {
+	case ndarray.Uint8, ndarray.Uint4, ndarray.Uint2:
+		return allTiles(g.tiles, &dequantize[uint8]{g, p.has(2)}), nil
+	case ndarray.Int8, ndarray.Int4, ndarray.Int2:
+		return allTiles(g.tiles, &dequantize[int8]{g, p.has(2)}), nil
+	case ndarray.Uint16:
+		return allTiles(g.tiles, &dequantize[uint16]{g, p.has(2)}), nil
+	case ndarray.Int16:
+		return allTiles(g.tiles, &dequantize[int16]{g, p.has(2)}), nil
+	case ndarray.Int32:
+		return allTiles(g.tiles, &dequantize[int32]{g, p.has(2)}), nil
+	}
+	return nil, nil
+}
+
+func (k *dequantize[T]) tile(c *ops.Call, i, _ int) {
+	dst, src, scale := f32(c.Out[0]), elems[T](c.In[0]), f32(c.In[1])
+	r0, r1, lo, hi := k.cut.tile(i)
+	for r := r0; r < r1; r++ {
+		zero := int64(0)
+		if k.zero {
+			zero = int64(elems[T](c.In[2])[r%k.dim])
+		}
+		dequantizeRow(dst[r*k.inner+lo:r*k.inner+hi], src[r*k.inner+lo:r*k.inner+hi], scale[r%k.dim], zero)
+	}
+}
+
+// dequantizeRow is dst = (src − zero)·scale.
+func dequantizeRow[T small | int32](dst []float32, src []T, scale float32, zero int64) {
+	switch s := any(src).(type) {
+	case []uint8:
+		vec.Dequantize(dst, s, false, scale, int32(zero))
+		return
+	case []int8:
+		vec.Dequantize(dst, ndarray.Bytes(s), true, scale, int32(zero))
+		return
+	}
+	for j, v := range src {
+		dst[j] = float32(int64(v)-zero) * scale
+	}
+}
+
+// dynamicQuantize finds the range of its operand, then quantizes by it.
+//
+//	scale = (max(0, max x) − min(0, min x)) / 255      zero = round(−min / scale)
+type dynamicQuantize struct {
+	cut
+	ranges int // workspace: smallest and largest element of every tile
+}
+
+func prepareDynamicQuantize(p *prep) (ops.Kernel, error) {
+	if p.in[0].dt != ndarray.Float32 {
+		return nil, nil
+	}
+	for i := range 3 {
+		if !p.wants(i) {
+			return nil, nil
+		}
+	}
+	k := &dynamicQuantize{cut: newCut(1, p.in[0].n, TileElems)}
+	k.ranges = p.workspace(8 * k.tiles)
+	return k, nil
+}
+
+// Run finds the range, then quantizes.
+func (k *dynamicQuantize) Run(c *ops.Call) error {
+	runTiles(c, k.tiles, (*rangeTiles)(k))
+	scale, zero := rangeScale(scratchOf[float32](c, k.ranges, 2*k.tiles))
+	f32(c.Out[1])[0], arrayOf(c.Out[2]).Data[0] = scale, zero
+	runTiles(c, k.tiles, k)
+	return nil
+}
+
+func (k *dynamicQuantize) tile(c *ops.Call, i, _ int) {
+	_, _, lo, hi := k.cut.tile(i)
+	quantizeRow(arrayOf(c.Out[0]).Data[lo:hi], f32(c.In[0])[lo:hi], f32(c.Out[1])[0], int32(arrayOf(c.Out[2]).Data[0]))
+}
+
+// rangeTiles is the first pass of a dynamicQuantize.
+type rangeTiles dynamicQuantize
+
+func (k *rangeTiles) tile(c *ops.Call, i, _ int) {
+	_, _, lo, hi := k.cut.tile(i)
+	r := scratchOf[float32](c, k.ranges, 2*k.tiles)
+	r[2*i], r[2*i+1] = rangeOf(f32(c.In[0])[lo:hi])
+}
+
+// rangeOf returns the smallest and the largest element and 0; NaN does not count.
+func rangeOf(x []float32) (lo, hi float32) {
+	lo, hi = vec.MinOf(x), vec.MaxOf(x)
+	if lo == lo && hi == hi {
+		return min(lo, 0), max(hi, 0)
+	}
+	lo, hi = 0, 0
+	for _, v := range x {
+		if v < lo {
+			lo = v
+		}
+		if v > hi {
+			hi = v
+		}
+	}
+	return lo, hi
+}
+
+// rangeScale makes scale and zero point of pairs of smallest and largest elements.
+func rangeScale(pairs []float32) (scale float32, zero byte) {
+	lo, hi := float32(0), float32(0)
+	for i := 0; i < len(pairs); i += 2 {
+		lo, hi = min(lo, pairs[i]), max(hi, pairs[i+1])
+	}
+	if lo == hi {
+		return 1, 0
+	}
+	scale = (hi - lo) / 255
+	return scale, byte(min(max(math.RoundToEven(float64(-lo/scale)), 0), 255))
+}

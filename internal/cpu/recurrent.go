@@ -1,0 +1,369 @@
+package cpu
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Recurrent layers over float32.
+//
+// What does not depend on the state is done for all steps and directions at once;
+// a step is then one product with the packed recurrent weights and a few vector
+// operations on its gates, which stay where the first product put them:
+//
+//	X [T·B, I] ── · Wᵀ + bias ──▶ gates [T·B, D·G·H]      one product
+//
+//	for every direction, for every step:
+//	  H [B, H] ── · Rᵀ ──▶ rec [B, G·H]
+//	  gates of the step + rec ── cell ──▶ H, C ──▶ Y
+//
+// G counts the gates of the cell. The two directions do not depend on each other
+// and run side by side. Sequence b takes part in its first lens[b] steps; the
+// reverse direction walks them from its end.
+
+var recurrentOps = []entry{
+	{op: "LSTM", prepare: prepareLSTM},
+	{op: "GRU", prepare: prepareGRU},
+	{op: "RNN", prepare: prepareRNN},
+}
+
+// recurrent is the part the cells share.
+type recurrent struct {
+	seq, batch, input, hidden int
+	dirs, gates               int
+	batchFirst                bool
+	reverse                   []bool
+	states                    int     // 1: H, 2: H and C
+	lens                      bool    // operand 4
+	initH, initC              int     // operand positions, -1 for none
+	clip                      float32 // 0: none
+	acts                      [][]gateAct
+	mul                       gateProducts
+	cell                      cell
+
+	gatesAt, dirAt, dirSize int // workspace: all gates; what each direction needs
+	threads                 int
+}
+
+// gateProducts multiplies by the weights.
+type gateProducts interface {
+	// input writes X·Wᵀ + bias of all directions to gates [T·B, D·G·H].
+	input(c *ops.Call, gates []float32) error
+	// hidden writes h·Rᵀ of direction d to rec [B, n]: of all gates, or of a part of
+	// them where the cell asks for parts.
+	hidden(c *ops.Call, d, part int, h, rec []float32, threads int)
+}
+
+// cell computes one step.
+type cell interface {
+	// step computes the next state of direction d in st from the gates at st.row(b).
+	step(c *ops.Call, k *recurrent, d int, st dirState)
+}
+
+// dirState is the state of one direction during a run. It is passed by value:
+// through an interface a pointer to it would escape to the heap.
+type dirState struct {
+	h, c, rec, tmp []float32 // [B,H], [B,H], [B,G·H], [B,H]
+	gates          []float32 // all gates
+	at             []int32   // the present step of each sequence, -1 beyond its end
+	threads        int
+}
+
+// gateAct is an activation of a gate.
+type gateAct struct {
+	kind gateKind
+	op   simd.UnaryOp
+	a, b float32
+}
+
+type gateKind uint8
+
+const (
+	gateUnary gateKind = iota
+	gateAffine
+	gateScaledTanh
+	gateThreshold
+)
+
+// gateActs are the activations by lower-case name, with defaults; takes says how
+// many of alpha and beta a function has.
+var gateActs = map[string]struct {
+	takes int
+	act   gateAct
+}{
+	"relu":            {0, gateAct{op: simd.Relu}},
+	"tanh":            {0, gateAct{op: simd.Tanh}},
+	"sigmoid":         {0, gateAct{op: simd.Sigmoid}},
+	"softsign":        {0, gateAct{op: simd.Softsign}},
+	"softplus":        {0, gateAct{op: simd.Softplus}},
+	"hardsigmoid":     {2, gateAct{op: simd.HardSigmoid, a: 0.2, b: 0.5}},
+	"leakyrelu":       {1, gateAct{op: simd.LeakyRelu, a: 0.01}},
+	"elu":             {1, gateAct{op: simd.Elu, a: 1}},
+	"affine":          {2, gateAct{kind: gateAffine, a: 1}},
+	"scaledtanh":      {2, gateAct{kind: gateScaledTanh, a: 1, b: 1}},
+	"thresholdedrelu": {1, gateAct{kind: gateThreshold, a: 1}},
+}
+
+// apply computes the activation in place.
+func (g *gateAct) apply(x []float32) {
+	switch g.kind {
+	case gateUnary:
+		vec.Unary(g.op, x, x, g.a, g.b)
+	case gateAffine:
+		vec.ScaleShift(x, x, g.a, g.b)
+	case gateScaledTanh:
+		vec.BinaryScalar(simd.Mul, x, x, g.b)
+		vec.Unary(simd.Tanh, x, x, 0, 0)
+		vec.BinaryScalar(simd.Mul, x, x, g.a)
+	case gateThreshold:
+		for i, v := range x {
+			if v < g.a {
+				x[i] = 0
+			}
+		}
+	}
+}
+
+// gateActivations reads the activations of every direction; ok is false for an
+// unknown one.
+func (p *prep) gateActivations(dirs int, def ...string) ([][]gateAct, bool) {
+	names := ops.Strings(p.node, "activations")
+	if len(names) == 0 {
+		for range dirs {
+			names = append(names, def...)
+		}
+	}
+	if len(names) != dirs*len(def) {
+		return nil, false
+	}
+	alphas, betas := ops.Floats(p.node, "activation_alpha"), ops.Floats(p.node, "activation_beta")
+	out := make([][]gateAct, dirs)
+	for i, name := range names {
+		g, ok := gateActs[strings.ToLower(name)]
+		if !ok {
+			return nil, false
+		}
+		if g.takes > 0 && len(alphas) > 0 {
+			g.act.a, alphas = alphas[0], alphas[1:]
+		}
+		if g.takes > 1 && len(betas) > 0 {
+			g.act.b, betas = betas[0], betas[1:]
+		}
+		out[i/len(def)] = append(out[i/len(def)], g.act)
+	}
+	return out, true
+}
+
+// newRecurrent reads the geometry; nil if types or shapes do not fit.
+func (p *prep) newRecurrent(gates, states int, def ...string) *recurrent {
+	x := p.in[0]
+	k := &recurrent{gates: gates, states: states, batchFirst: ops.Int(p.node, "layout") != 0,
+		lens: p.has(4), initH: -1, initC: -1, threads: p.threads}
+	switch ops.Str(p.node, "direction") {
+	case "forward":
+		k.reverse = []bool{false}
+	case "reverse":
+		k.reverse = []bool{true}
+	case "bidirectional":
+		k.reverse = []bool{false, true}
+	}
+	k.dirs = len(k.reverse)
+	if k.dirs == 0 || len(x.shape) != 3 || len(p.in[2].shape) != 3 || x.dt != ndarray.Float32 {
+		return nil
+	}
+	k.seq, k.batch, k.input, k.hidden = x.shape[0], x.shape[1], x.shape[2], p.in[2].shape[2]
+	if k.batchFirst {
+		k.seq, k.batch = k.batch, k.seq
+	}
+	if p.node.Has("clip") {
+		k.clip = max(ops.Float(p.node, "clip"), 0)
+	}
+	var ok bool
+	if k.acts, ok = p.gateActivations(k.dirs, def...); !ok || k.lens && (p.in[4].dt != ndarray.Int32 || p.in[4].n != k.batch) {
+		return nil
+	}
+	return k
+}
+
+// recurrentKernel completes a layer by its products and its cell; nil if the states do
+// not fit.
+func (p *prep) recurrentKernel(k *recurrent, mul gateProducts, cell cell) ops.Kernel {
+	if !k.readStates(p) {
+		return nil
+	}
+	k.mul, k.cell = mul, cell
+	k.gatesAt = p.workspace(4 * k.seq * k.batch * k.dirs * k.gates * k.hidden)
+	bh := roundUp(4*k.batch*k.hidden, lineBytes)
+	k.dirSize = 3*bh + roundUp(4*k.batch*k.gates*k.hidden, lineBytes) + roundUp(4*k.batch, lineBytes)
+	k.dirAt = p.workspace(k.dirs * k.dirSize)
+	return k
+}
+
+// readStates finds the initial states; false if they or the results do not fit.
+func (k *recurrent) readStates(p *prep) bool {
+	state := k.dirs * k.batch * k.hidden
+	for i, o := range p.out {
+		if o.present && (o.dt != ndarray.Float32 || i == 0 && o.n != k.seq*state || i > 0 && o.n != state) {
+			return false
+		}
+	}
+	for i, at := range []*int{&k.initH, &k.initC}[:k.states] {
+		if p.has(5+i) && (p.in[5+i].n != state || p.in[5+i].dt != ndarray.Float32) {
+			return false
+		}
+		*at = present(p, 5+i)
+	}
+	return true
+}
+
+// state is the workspace of direction d.
+func (k *recurrent) state(c *ops.Call, d int) dirState {
+	at, n := k.dirAt+d*k.dirSize, k.batch*k.hidden
+	floats := func(n int) []float32 {
+		s := scratchOf[float32](c, at, n)
+		at += roundUp(4*n, lineBytes)
+		return s
+	}
+	st := dirState{h: floats(n), c: floats(n), tmp: floats(n), rec: floats(n * k.gates)}
+	st.at = scratchOf[int32](c, at, k.batch)
+	st.gates = scratchOf[float32](c, k.gatesAt, k.seq*k.batch*k.dirs*k.gates*k.hidden)
+	return st
+}
+
+// Run computes all directions.
+func (k *recurrent) Run(c *ops.Call) error {
+	if err := k.checkLens(c); err != nil {
+		return err
+	}
+	gates := scratchOf[float32](c, k.gatesAt, k.seq*k.batch*k.dirs*k.gates*k.hidden)
+	if err := k.mul.input(c, gates); err != nil {
+		return err
+	}
+	if y := optF32(c.Out, 0); k.lens && y != nil {
+		clear(y)
+	}
+	runTasks(c, 0, k.dirs, 1, k.threads, k)
+	return nil
+}
+
+func (k *recurrent) checkLens(c *ops.Call) error {
+	if !k.lens {
+		return nil
+	}
+	for b, n := range elems[int32](c.In[4]) {
+		if n < 0 || int(n) > k.seq {
+			return fmt.Errorf("sequence %d has length %d of %d", b, n, k.seq)
+		}
+	}
+	return nil
+}
+
+// tile runs direction d.
+func (k *recurrent) tile(c *ops.Call, d, _ int) {
+	st := k.state(c, d)
+	st.threads = max(1, min(k.threads, c.Threads)/k.dirs)
+	k.loadState(c, d, k.initH, st.h)
+	if k.states > 1 {
+		k.loadState(c, d, k.initC, st.c)
+	}
+	y := optF32(c.Out, 0)
+	for s := range k.seq {
+		k.locate(c, d, s, st.at)
+		k.cell.step(c, k, d, st)
+		if y == nil {
+			continue
+		}
+		for b, at := range st.at {
+			if at >= 0 {
+				copy(y[k.outRow(int(at), d, b)*k.hidden:][:k.hidden], st.h[b*k.hidden:])
+			}
+		}
+	}
+	k.storeState(c, d, optF32(c.Out, 1), st.h)
+	if k.states > 1 {
+		k.storeState(c, d, optF32(c.Out, 2), st.c)
+	}
+}
+
+// locate finds the step of every sequence in iteration s.
+func (k *recurrent) locate(c *ops.Call, d, s int, at []int32) {
+	for b := range at {
+		n := k.seq
+		if k.lens {
+			n = int(elems[int32](c.In[4])[b])
+		}
+		switch {
+		case s >= n:
+			at[b] = -1
+		case k.reverse[d]:
+			at[b] = int32(n - 1 - s)
+		default:
+			at[b] = int32(s)
+		}
+	}
+}
+
+// loadState loads an initial state, or zeros.
+func (k *recurrent) loadState(c *ops.Call, d, operand int, state []float32) {
+	if operand < 0 {
+		clear(state)
+		return
+	}
+	from := f32(c.In[operand])
+	for b := range k.batch {
+		copy(state[b*k.hidden:(b+1)*k.hidden], from[k.stateRow(d, b)*k.hidden:])
+	}
+}
+
+// storeState stores a final state, 0 for an empty sequence.
+func (k *recurrent) storeState(c *ops.Call, d int, out, state []float32) {
+	if out == nil {
+		return
+	}
+	for b := range k.batch {
+		row := out[k.stateRow(d, b)*k.hidden:][:k.hidden]
+		if k.lens && elems[int32](c.In[4])[b] == 0 {
+			clear(row)
+			continue
+		}
+		copy(row, state[b*k.hidden:])
+	}
+}
+
+// stateRow is the position of sequence b of direction d among states.
+func (k *recurrent) stateRow(d, b int) int {
+	if k.batchFirst {
+		return b*k.dirs + d
+	}
+	return d*k.batch + b
+}
+
+// outRow is the position of step t, direction d, sequence b among the rows of Y.
+func (k *recurrent) outRow(t, d, b int) int {
+	if k.batchFirst {
+		return (b*k.seq+t)*k.dirs + d
+	}
+	return (t*k.dirs+d)*k.batch + b
+}
+
+// gateRow is the gates of sequence b at its present step.
+func (k *recurrent) gateRow(st dirState, d, b int) []float32 {
+	row := int(st.at[b])*k.batch + b
+	if k.batchFirst {
+		row = b*k.seq + int(st.at[b])
+	}
+	n := k.gates * k.hidden
+	return st.gates[(row*k.dirs+d)*n:][:n]
+}
+
+// clipped limits the operand of an activation.
+func (k *recurrent) clipped(x []float32) {
+	if k.clip > 0 {
+		vec.Unary(simd.Clip, x, x, -k.clip, k.clip)
+	}
+}

@@ -1,0 +1,331 @@
+package cpu
+
+import (
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Resize works axis by axis. Preparation computes which indices of the operand every
+// index of the result reads, and with which weights:
+//
+//	operand      0     1     2     3     4
+//	                      ^ x = 1.7
+//	nearest               2                  one tap
+//	linear          1     2                  weights 0.3 0.7
+//	cubic     0     1     2     3            weights of the cubic kernel at the distances
+//
+// Nearest elements are moved row by row (see remap). Weighted ones are summed one axis
+// after the other, the last one first: within rows element by element, across rows as
+// whole rows.
+
+var resizeOps = []entry{
+	{op: "Resize", prepare: prepareResize, empties: true},
+}
+
+// resizeAxis is one dimension: sizes, and the factor between them.
+type resizeAxis struct {
+	in, out int
+	scale   float64
+	listed  bool // named by attribute axes
+}
+
+// isUnchanged reports that the axis is copied as it is.
+func (x *resizeAxis) isUnchanged() bool { return !x.listed || x.in == x.out && x.scale == 1 }
+
+func prepareResize(p *prep) (ops.Kernel, error) {
+	x, out := p.in[0], p.out[0]
+	if x.n == 0 || x.dt != out.dt || ops.Str(p.node, "keep_aspect_ratio_policy") != "stretch" {
+		return nil, nil
+	}
+	if ops.Str(p.node, "coordinate_transformation_mode") == "tf_crop_and_resize" {
+		return nil, nil // a region, even where the factors are 1
+	}
+	axes, err := p.resizeAxes()
+	if axes == nil || err != nil {
+		return nil, err
+	}
+	switch ops.Str(p.node, "mode") {
+	case "nearest":
+		return p.resizeNearest(axes), nil
+	default: // linear, cubic
+		if x.dt == ndarray.Float32 {
+			return p.resizeWeighted(axes)
+		}
+	}
+	return nil, nil
+}
+
+// resizeAxes reads the factors; nil where they are not known.
+func (p *prep) resizeAxes() ([]resizeAxis, error) {
+	x, out := p.in[0], p.out[0]
+	listed := ops.Ints(p.node, "axes")
+	if !p.node.Has("axes") {
+		for i := range x.shape {
+			listed = append(listed, int64(i))
+		}
+	}
+	axes := make([]resizeAxis, len(x.shape))
+	for i := range axes {
+		axes[i] = resizeAxis{in: x.shape[i], out: out.shape[i], scale: 1}
+	}
+	var scales []float32
+	if p.has(2) && p.in[2].n > 0 {
+		v, err := p.floats(2)
+		if v == nil || err != nil || len(v) != len(listed) {
+			return nil, err
+		}
+		scales = v
+	}
+	for i, a := range listed {
+		k, err := ops.NormAxis(a, len(axes))
+		if err != nil {
+			return nil, nil
+		}
+		axes[k].listed, axes[k].scale = true, float64(axes[k].out)/float64(axes[k].in)
+		if scales != nil {
+			axes[k].scale = float64(scales[i])
+		}
+	}
+	return axes, nil
+}
+
+// coordinate returns where index y of the result lies in the operand.
+func (x *resizeAxis) coordinate(mode string, y int) float64 {
+	at := float64(y)
+	width := x.scale * float64(x.in) // before it was rounded to out
+	switch mode {
+	case "half_pixel_symmetric":
+		return float64(x.in)/2*(1-float64(x.out)/width) + (at+0.5)/x.scale - 0.5
+	case "pytorch_half_pixel":
+		if x.out <= 1 {
+			return 0
+		}
+	case "align_corners":
+		if width == 1 || x.out == 1 {
+			return 0
+		}
+		return at * float64(x.in-1) / (width - 1)
+	case "asymmetric":
+		return at / x.scale
+	case "tf_half_pixel_for_nn":
+		return (at + 0.5) / x.scale
+	}
+	return (at+0.5)/x.scale - 0.5 // half_pixel
+}
+
+// nearest rounds a coordinate to an operand index. A coordinate within the rounding
+// error of a float32 scale from a multiple of one half is taken for that multiple.
+func (x *resizeAxis) nearest(mode string, at float64) int {
+	if r := math.Round(2*at) / 2; math.Abs(at-r) <= 1e-6*max(1, math.Abs(at)) {
+		at = r
+	}
+	switch mode {
+	case "round_prefer_floor":
+		at = math.Ceil(at - 0.5)
+	case "round_prefer_ceil":
+		at = math.Floor(at + 0.5)
+	case "floor":
+		at = math.Floor(at)
+	default:
+		at = math.Ceil(at)
+	}
+	return int(min(max(at, 0), float64(x.in-1)))
+}
+
+func (p *prep) resizeNearest(axes []resizeAxis) ops.Kernel {
+	coord, mode := ops.Str(p.node, "coordinate_transformation_mode"), ops.Str(p.node, "nearest_mode")
+	last := 0
+	for i := range axes {
+		if !axes[i].isUnchanged() {
+			last = i
+		}
+	}
+	if len(axes) == 0 {
+		return nil
+	}
+	maps := make([][]int32, last+1)
+	for i := range maps {
+		m := make([]int32, axes[i].out)
+		for y := range m {
+			m[y] = int32(y)
+			if axes[i].isUnchanged() {
+				continue
+			}
+			m[y] = int32(axes[i].nearest(mode, axes[i].coordinate(coord, y)))
+		}
+		maps[i] = m
+	}
+	return newRemap(p, maps, false)
+}
+
+// resizeWeighted sums weighted elements, axis by axis; results between two axes
+// lie in the workspace.
+type resizeWeighted []*resizePass
+
+// resizePass resizes the middle of [outer, in, inner].
+type resizePass struct {
+	outer, in, out, inner int
+	first                 []int32 // position of the first tap of every result index; one more at the end
+	at                    []int32 // operand index of every tap
+	weight                []float32
+	src, dst              int // workspace of the operand and the result, -1 for the node's
+	tmp, tmpLen           int // workspace of a row, for each worker
+	per                   int // outer indices in a tile
+	threads               int
+}
+
+func (p *prep) resizeWeighted(axes []resizeAxis) (ops.Kernel, error) {
+	var k resizeWeighted
+	shape, widest := slices.Clone(p.in[0].shape), 0
+	for i := len(axes) - 1; i >= 0; i-- {
+		if axes[i].isUnchanged() {
+			continue
+		}
+		s := &resizePass{in: axes[i].in, out: axes[i].out, src: -1, dst: -1, threads: p.threads}
+		s.outer, _, s.inner = around(shape, i)
+		if !s.taps(p, &axes[i]) {
+			return nil, nil
+		}
+		s.per = max(1, TileElems/(s.out*s.inner))
+		shape[i] = s.out
+		s.tmpLen = min(s.inner, TileElems)
+		widest = max(widest, s.tmpLen)
+		k = append(k, s)
+	}
+	if len(k) == 0 {
+		return newCopy(p.in[0])
+	}
+	for i, s := range k[1:] {
+		s.src = p.workspace(4 * s.outer * s.in * s.inner)
+		k[i].dst = s.src
+	}
+	tmp := p.workspace(p.threads * roundUp(4*widest, lineBytes))
+	for _, s := range k {
+		s.tmp = tmp
+	}
+	return k, nil
+}
+
+// taps computes which operand indices every result index reads, and their weights;
+// false if they are too many or out of range.
+func (s *resizePass) taps(p *prep, x *resizeAxis) bool {
+	coord := ops.Str(p.node, "coordinate_transformation_mode")
+	exclude, antialias := ops.Int(p.node, "exclude_outside") != 0, ops.Int(p.node, "antialias") != 0
+	cubic, a := ops.Str(p.node, "mode") == "cubic", float64(ops.Float(p.node, "cubic_coeff_a"))
+	stretch, reach := 1.0, 1.0
+	if antialias {
+		stretch = min(x.scale, 1)
+	}
+	if cubic {
+		reach = 2
+	}
+	if reach /= stretch; reach > 1<<16 {
+		return false
+	}
+	for y := range s.out {
+		s.first = append(s.first, int32(len(s.at)))
+		at := x.coordinate(coord, y)
+		if math.IsNaN(at) || math.Abs(at) > 1<<30 {
+			return false
+		}
+		sum, begin := 0.0, len(s.at)
+		for i := int(math.Ceil(at - reach)); float64(i) <= at+reach; i++ {
+			d := math.Abs(float64(i)-at) * stretch
+			w := max(0, 1-d)
+			if cubic {
+				w = cubicWeight(a, d)
+			}
+			if w == 0 || exclude && (i < 0 || i >= x.in) {
+				continue
+			}
+			s.at, s.weight = append(s.at, int32(min(max(i, 0), x.in-1))), append(s.weight, float32(w))
+			sum += w
+		}
+		if sum != 0 && (exclude || antialias) {
+			for i := range s.weight[begin:] {
+				s.weight[begin+i] = float32(float64(s.weight[begin+i]) / sum)
+			}
+		}
+	}
+	s.first = append(s.first, int32(len(s.at)))
+	return true
+}
+
+// cubicWeight is the cubic convolution kernel at distance d.
+func cubicWeight(a, d float64) float64 {
+	switch {
+	case d <= 1:
+		return ((a+2)*d-(a+3))*d*d + 1
+	case d < 2:
+		return ((d-5)*d+8)*d*a - 4*a
+	}
+	return 0
+}
+
+// Run goes through the passes.
+func (k resizeWeighted) Run(c *ops.Call) error {
+	for _, s := range k {
+		runTasks(c, 0, ceilDiv(s.outer, s.per), 1, s.threads, s)
+	}
+	return nil
+}
+
+func (s *resizePass) tile(c *ops.Call, i, worker int) {
+	src, dst := f32(c.In[0]), f32(c.Out[0])
+	if s.src >= 0 {
+		src = scratchOf[float32](c, s.src, s.outer*s.in*s.inner)
+	}
+	if s.dst >= 0 {
+		dst = scratchOf[float32](c, s.dst, s.outer*s.out*s.inner)
+	}
+	tmp := scratchOf[float32](c, s.tmp+worker*roundUp(4*s.tmpLen, lineBytes), s.tmpLen)
+	for o := i * s.per; o < min((i+1)*s.per, s.outer); o++ {
+		x, y := src[o*s.in*s.inner:][:s.in*s.inner], dst[o*s.out*s.inner:][:s.out*s.inner]
+		if s.inner == 1 {
+			s.within(y, x)
+		} else {
+			s.across(y, x, tmp)
+		}
+	}
+}
+
+// within resizes a row.
+func (s *resizePass) within(y, x []float32) {
+	for i := range y {
+		t0, t1 := s.first[i], s.first[i+1]
+		if t1-t0 == 2 {
+			y[i] = s.weight[t0]*x[s.at[t0]] + s.weight[t0+1]*x[s.at[t0+1]]
+			continue
+		}
+		sum := float32(0)
+		for t := t0; t < t1; t++ {
+			sum += s.weight[t] * x[s.at[t]]
+		}
+		y[i] = sum
+	}
+}
+
+// across makes every row a weighted sum of rows, a strip of columns at a time.
+func (s *resizePass) across(y, x, tmp []float32) {
+	for from := 0; from < s.inner; from += len(tmp) {
+		n := min(len(tmp), s.inner-from)
+		for r := range s.out {
+			row := y[r*s.inner+from:][:n]
+			t0, t1 := s.first[r], s.first[r+1]
+			if t0 == t1 {
+				clear(row)
+				continue
+			}
+			vec.BinaryScalar(simd.Mul, row, x[int(s.at[t0])*s.inner+from:][:n], s.weight[t0])
+			for t := t0 + 1; t < t1; t++ {
+				vec.BinaryScalar(simd.Mul, tmp[:n], x[int(s.at[t])*s.inner+from:][:n], s.weight[t])
+				vec.Binary(simd.Add, row, row, tmp[:n])
+			}
+		}
+	}
+}

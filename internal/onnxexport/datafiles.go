@@ -1,0 +1,111 @@
+package onnxexport
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/internal/safefile"
+)
+
+// A model and its data file can not be replaced at the same moment, so a data file is never replaced by another content: its
+// name has a hash of what is in it. The model is what changes:
+//
+//	m.onnx ──▶ m.onnx.0f3a….data        m.onnx ──▶ m.onnx.0f3a….data        m.onnx ┐   m.onnx.0f3a….data (removed last)
+//	                                               m.onnx.b71c….data               └─▶ m.onnx.b71c….data
+//	before                              data file complete                  model renamed
+//
+// A process that is killed in between leaves a data file that no model reads. The next one that saves a model under that
+// name removes it.
+
+const (
+	dataSuffix = ".data"
+	hashDigits = 16  // hexadecimal, of SHA-256
+	maxBase    = 200 // bytes of the model's name that the data file's begins with: a name has at most 255
+)
+
+// dataName is the name of the data file of a model of the given name.
+func dataName(model string, moved []movedTensor) (string, error) {
+	h := sha256.New()
+	if err := writeData(h, moved); err != nil {
+		return "", err
+	}
+	return dataPrefix(model) + hex.EncodeToString(h.Sum(nil))[:hashDigits] + dataSuffix, nil
+}
+
+func dataPrefix(model string) string {
+	return strings.ToValidUTF8(model[:min(len(model), maxBase)], "") + "."
+}
+
+// hashed reports that a file has a name as [Save] gives them to data files of a model.
+func hashed(model, name string) bool {
+	hash, ok := strings.CutPrefix(strings.TrimSuffix(name, dataSuffix), dataPrefix(model))
+	return ok && len(hash) == hashDigits && strings.Trim(hash, "0123456789abcdef") == "" && strings.HasSuffix(name, dataSuffix)
+}
+
+// DataFiles lists the files in which the model at path keeps weights; none if there is no such model. Locations that are no
+// path below the model's folder are left out.
+func DataFiles(path string) []string {
+	var out []string
+	dir, _ := filepath.Split(path)
+	for _, location := range locations(path) {
+		if local := filepath.FromSlash(location); filepath.IsLocal(local) {
+			out = append(out, dir+filepath.Clean(local))
+		}
+	}
+	return out
+}
+
+// locations lists what the model at path refers to.
+func locations(path string) []string {
+	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	f, err := onnxwire.Open(path)
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	return f.Model.DataLocations()
+}
+
+// obsolete lists the data files of the model at path that no model beside it reads: of those that the model replaced has
+// read, the ones that are named after it, and, if no other writer can be about to refer to them, all those that [Save] names.
+func obsolete(path string, read []string, alone bool) []string {
+	dir, model := filepath.Split(path)
+	entries, err := os.ReadDir(cmp.Or(dir, "."))
+	if err != nil {
+		return nil
+	}
+	var out []string
+	for _, e := range entries {
+		name := e.Name()
+		ours := alone && hashed(model, name) ||
+			(name == model+dataSuffix || hashed(model, name)) && slices.Contains(read, dir+name)
+		if ours && e.Type().IsRegular() {
+			out = append(out, dir+name)
+		}
+	}
+	for _, e := range entries {
+		if len(out) == 0 {
+			break
+		}
+		if mayBeModel(e.Name(), model) {
+			used := DataFiles(dir + e.Name())
+			out = slices.DeleteFunc(out, func(data string) bool { return slices.Contains(used, data) })
+		}
+	}
+	return out
+}
+
+// mayBeModel reports that a file beside a model may be another one, also a copy like m.onnx.bak, or is the model itself.
+func mayBeModel(name, model string) bool {
+	temporary, _ := filepath.Match(safefile.Pattern, name)
+	stem := strings.TrimSuffix(model, filepath.Ext(model))
+	return (strings.Contains(strings.ToLower(name), ".onnx") || strings.HasPrefix(name, stem)) && !strings.HasSuffix(name, dataSuffix) && !temporary || name == model
+}

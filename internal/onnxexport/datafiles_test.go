@@ -1,0 +1,239 @@
+package onnxexport
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/internal/safefile"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// filled is a module with a weight of n elements that are all different and start at first.
+func filled(t testing.TB, n int, first float32) *ssa.Module {
+	t.Helper()
+	w := make([]float32, n)
+	for i := range w {
+		w[i] = first + float32(i)
+	}
+	g := ssa.NewGraph("g")
+	g.Results = []*ssa.Value{g.NewNode("Relu", []*ssa.Value{g.AddConst("w", ssa.NewConstant(ndarray.Of(w, n)))}, 1).Out[0]}
+	return &ssa.Module{Graph: g, IR: 8, Opsets: []ssa.Opset{{Version: 17}}}
+}
+
+// weight opens a saved module of filled, checks all elements, and returns the first.
+func weight(t testing.TB, path string) float32 {
+	t.Helper()
+	mod, err := onnximport.Load(path, onnximport.Options{})
+	require.NoError(t, err)
+	defer mod.Close()
+	a, err := mod.Graph.Nodes[0].In[0].Const.Array()
+	require.NoError(t, err)
+	w := ndarray.Slice[float32](a)
+	for i := range w {
+		require.Equal(t, w[0]+float32(i), w[i])
+	}
+	return w[0]
+}
+
+// listed lists the names in a folder, hashes replaced by HASH.
+func listed(t testing.TB, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	hash := regexp.MustCompile(`\.[0-9a-f]{16}\.data$`)
+	out := []string{}
+	for _, e := range entries {
+		out = append(out, hash.ReplaceAllString(e.Name(), ".HASH.data"))
+	}
+	return out
+}
+
+// external saves with all weights outside.
+var external = Options{External: 1}
+
+func TestSaveReplacesTheFilesItIsMappedFrom(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m.onnx")
+	require.NoError(t, Save(filled(t, 1<<16, 7), path, Options{}))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "other.data"), nil, 0o644)) // nobody's
+	for _, opts := range []Options{{}, external, external, {}, external, {}} {
+		mod, err := onnximport.Load(path, onnximport.Options{})
+		require.NoError(t, err)
+		require.NoError(t, Save(mod, path, opts))
+		require.NoError(t, mod.Close())
+		want := []string{"m.onnx", "other.data"}
+		if opts.External > 0 {
+			want = []string{"m.onnx", "m.onnx.HASH.data", "other.data"}
+		}
+		assert.Equal(t, want, listed(t, dir))
+		assert.Equal(t, float32(7), weight(t, path))
+	}
+}
+
+// TestDataFileRemoved: of the data files that a replaced model leaves, those that are named after it go, unless another model
+// in the folder reads them.
+func TestDataFileRemoved(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	names := func() []string { return listed(t, dir) }
+	path := at("m.onnx")
+	require.NoError(t, Save(filled(t, 100, 1), path, external))
+	first := DataFiles(path)
+	require.Len(t, first, 1)
+	require.NoError(t, Save(filled(t, 100, 2), path, external))
+	assert.Equal(t, []string{"m.onnx", "m.onnx.HASH.data"}, names())
+	second := DataFiles(path)
+	assert.NotEqual(t, first, second)
+
+	copied, err := os.ReadFile(path)
+	require.NoError(t, err)
+	for _, name := range []string{"m.onnx.bak", "other.onnx", "OTHER.ONNX"} {
+		require.NoError(t, os.WriteFile(at(name), copied, 0o644))
+		require.NoError(t, Save(filled(t, 100, 3), path, external))
+		assert.Len(t, names(), 4, "%s reads the old data file", name)
+		assert.Equal(t, float32(2), weight(t, at(name)))
+		require.NoError(t, os.Remove(at(name)))
+	}
+	require.NoError(t, Save(filled(t, 100, 3), path, Options{}))
+	assert.Equal(t, []string{"m.onnx"}, names())
+
+	for _, c := range []struct {
+		location string
+		gone     bool
+	}{{"m.onnx.data", true}, {"m.onnx_data", false}, {"weights.bin", false}} {
+		require.NoError(t, os.WriteFile(at(c.location), make([]byte, 400), 0o644))
+		m := export(t, filled(t, 100, 1), Options{})
+		w := m.Graph.Initializers[0]
+		w.RawData, w.DataLocation, w.ExternalData = nil, onnxwire.DataExternal, []*onnxwire.StringEntry{{Key: "location", Value: c.location}}
+		data, err := onnxwire.Marshal(m)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, data, 0o644))
+		assert.Equal(t, []string{at(c.location)}, DataFiles(path))
+		require.NoError(t, Save(filled(t, 100, 4), path, external))
+		assert.Equal(t, c.gone, !fileThere(at(c.location)), c.location)
+		assert.Equal(t, float32(4), weight(t, path))
+	}
+	require.NoError(t, os.WriteFile(at("m.onnx.data"), nil, 0o644))
+	require.NoError(t, Save(filled(t, 100, 5), path, external))
+	assert.True(t, fileThere(at("m.onnx.data")), "the model did not read it")
+}
+
+func fileThere(path string) bool { _, err := os.Lstat(path); return err == nil }
+
+// TestDataFilesOfOddNames: any name, a link into another folder, and the same bytes twice.
+func TestDataFilesOfOddNames(t *testing.T) {
+	dir := t.TempDir()
+	t.Chdir(dir)
+	require.NoError(t, os.MkdirAll("deep/er", 0o755))
+	require.NoError(t, os.Symlink("deep/er", "short"))
+	require.NoError(t, os.Symlink("deep/real.onnx", "link.onnx"))
+	for _, path := range []string{"plain", "./m.onnx", "m.bin", "short/../up.onnx", "link.onnx", strings.Repeat("long", 60) + ".onnx", filepath.Join(dir, "ä.onnx")} {
+		for first := range 3 {
+			require.NoError(t, Save(filled(t, 100, float32(first)), path, external))
+			assert.Equal(t, float32(first), weight(t, path))
+		}
+		require.Len(t, DataFiles(path), 1)
+		before, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, Save(filled(t, 100, 2), path, external))
+		after, err := os.ReadFile(path)
+		require.NoError(t, err)
+		assert.Equal(t, before, after)
+	}
+	assert.Len(t, listed(t, "."), 2+6*2, "one data file each")
+	assert.Equal(t, []string{"er", "real.onnx", "up.onnx", "up.onnx.HASH.data"}, listed(t, "deep"))
+	link, err := os.Readlink("link.onnx")
+	require.NoError(t, err)
+	assert.Equal(t, "deep/real.onnx", link)
+	assert.Empty(t, DataFiles("none"))
+	assert.Empty(t, DataFiles("."))
+}
+
+// TestSaveRefused: nothing is prepared or left over where the model can not be written.
+func TestSaveRefused(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, os.Mkdir(filepath.Join(dir, "folder.onnx"), 0o755))
+	for _, name := range []string{"folder.onnx", "none/m.onnx", ""} {
+		for _, opts := range []Options{{}, external} {
+			var refused *safefile.TargetError
+			assert.ErrorAs(t, Save(filled(t, 100, 1), filepath.Join(dir, name), opts), &refused)
+		}
+	}
+	path := filepath.Join(dir, "m.onnx")
+	require.NoError(t, Save(filled(t, 100, 1), path, external))
+	data := DataFiles(path)[0]
+	require.NoError(t, os.Remove(data))
+	require.NoError(t, os.Mkdir(data, 0o755))
+	assert.ErrorContains(t, Save(filled(t, 100, 1), path, external), filepath.Base(data)+" is a folder")
+	assert.Len(t, listed(t, dir), 3)
+	require.NoError(t, os.Remove(data))
+	cause := errors.New("no more")
+	assert.ErrorIs(t, safefile.Write(path, func(io.Writer) error { return cause }), cause)
+	assert.Equal(t, []string{"folder.onnx", "m.onnx"}, listed(t, dir))
+}
+
+// TestTwoSaves saves different models under one name at once.
+func TestTwoSaves(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "m.onnx")
+	failed := make(chan error)
+	for i := range 4 {
+		go func() {
+			var err error
+			for range 5 {
+				err = errors.Join(err, Save(filled(t, 1000, float32(i%2)), path, external))
+			}
+			failed <- err
+		}()
+	}
+	for range 4 {
+		assert.NoError(t, <-failed)
+	}
+	weight(t, path)
+	assert.Equal(t, []string{"m.onnx", "m.onnx.HASH.data"}, listed(t, dir))
+}
+
+// TestOpenedWhileReplaced opens a model while others replace it and remove its data: each time a whole pair is read.
+func TestOpenedWhileReplaced(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "m.onnx")
+	require.NoError(t, Save(filled(t, 1000, 0), path, external))
+	done := make(chan error)
+	go func() {
+		var err error
+		for i := range 100 {
+			err = errors.Join(err, Save(filled(t, 1000, float32(i%3)), path, external))
+		}
+		done <- err
+	}()
+	for opened := 0; ; opened++ {
+		select {
+		case err := <-done:
+			require.NoError(t, err)
+			t.Logf("opened %d times", opened)
+			return
+		default:
+			weight(t, path)
+		}
+	}
+}
+
+func TestHashed(t *testing.T) {
+	for name, want := range map[string]bool{
+		"m.onnx.0123456789abcdef.data": true, "m.onnx.0123456789abcdeg.data": false, "m.onnx.0123456789abcde.data": false,
+		"m.onnx.0123456789abcdef": false, "m.onnx.data": false, "n.onnx.0123456789abcdef.data": false, "m.onnx.0123456789ABCDEF.data": false,
+	} {
+		assert.Equal(t, want, hashed("m.onnx", name), fmt.Sprint(name))
+	}
+}

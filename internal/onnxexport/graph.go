@@ -1,0 +1,188 @@
+package onnxexport
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// mainGraph writes the model's graph. Inputs and outputs are named before all other values.
+func (x *exporter) mainGraph() (*onnxwire.Graph, error) {
+	g, c := x.mod.Graph, x.carried.Graph
+	out := &onnxwire.Graph{Name: c.Name, DocString: c.DocString, MetadataProps: c.MetadataProps, Extra: c.Extra}
+	if out.Name == "" {
+		out.Name = "main" // a graph must have a name
+	}
+	scope := newNames(nil)
+	for _, p := range g.Params {
+		x.names[p] = scope.fresh(p.Name)
+	}
+	outputs := x.outputNames()
+	for _, name := range outputs {
+		scope.taken[name] = true
+	}
+	x.nameResults(g, outputs)
+	for _, p := range g.Params {
+		out.Inputs = append(out.Inputs, x.inputInfo(p))
+		if def := x.mod.Defaults[p.Name]; def != nil {
+			t, err := x.tensor(x.names[p], def)
+			if err != nil {
+				return nil, err
+			}
+			out.Initializers = append(out.Initializers, t)
+		}
+	}
+	if err := x.fill(g, out, scope); err != nil {
+		return nil, err
+	}
+	for i, r := range g.Results {
+		out.Outputs = append(out.Outputs, x.outputInfo(i, outputs[i], r))
+		if name := x.names[r]; name != outputs[i] {
+			out.Nodes = append(out.Nodes, x.identity(r, name, outputs[i]))
+		}
+	}
+	out.QuantizationAnnotations = keepAnnotations(c.QuantizationAnnotations, scope)
+	return out, nil
+}
+
+// outputNames returns the names of the model's outputs, each once.
+func (x *exporter) outputNames() []string {
+	out := make([]string, len(x.mod.Graph.Results))
+	free := newNames(nil)
+	for i := range out {
+		out[i] = free.fresh(x.mod.OutputName(i))
+	}
+	return out
+}
+
+// nameResults gives the value of each output the output's name, unless it has one already or is a constant that another
+// graph or value shares.
+func (x *exporter) nameResults(g *ssa.Graph, outputs []string) {
+	for i, r := range g.Results {
+		if x.names[r] == "" && (r.Const == nil || x.consts[r.Const].graph == g && x.soleUse(g, r)) {
+			x.names[r] = outputs[i]
+		}
+	}
+}
+
+// soleUse reports whether no other value of the graph has the same constant.
+func (x *exporter) soleUse(g *ssa.Graph, r *ssa.Value) bool {
+	return !slices.ContainsFunc(constantsOf(g), func(v *ssa.Value) bool { return v != r && v.Const == r.Const })
+}
+
+// fill names everything a graph defines and writes its constants and nodes.
+func (x *exporter) fill(g *ssa.Graph, out *onnxwire.Graph, scope *names) error {
+	if err := x.constants(g, out, scope); err != nil {
+		return err
+	}
+	for _, v := range constantsOf(g) {
+		x.names[v] = x.consts[v.Const].name
+	}
+	for _, n := range g.Nodes {
+		for _, v := range n.Out {
+			if v != nil && x.names[v] == "" {
+				x.names[v] = scope.fresh(v.Name)
+			}
+		}
+	}
+	for _, n := range g.Nodes {
+		w, err := x.node(n, scope)
+		if err != nil {
+			return err
+		}
+		out.Nodes = append(out.Nodes, w)
+		out.ValueInfo = append(out.ValueInfo, x.valueInfo(g, n)...)
+	}
+	return nil
+}
+
+// body writes a body of node n. Loops need the shapes of their bodies' inputs
+// and outputs; those of branches are left to the reader's own inference, which
+// may differ in a branch that never runs.
+func (x *exporter) body(n *ssa.Node, g *ssa.Graph, around *names) (*onnxwire.Graph, error) {
+	x.path = append(x.path, n.String())
+	defer func() { x.path = x.path[:len(x.path)-1] }()
+	captured := n.Captured()
+	out := &onnxwire.Graph{Name: g.Name, DocString: g.Doc}
+	if out.Name == "" {
+		out.Name = "body"
+	}
+	scope := newNames(around)
+	formal := g.Params[:len(g.Params)-len(captured)]
+	for _, p := range formal {
+		x.names[p] = scope.fresh(p.Name)
+		out.Inputs = append(out.Inputs, info(x.names[p], p.Type, p.Doc))
+	}
+	for i, p := range g.Params[len(formal):] {
+		x.names[p] = x.names[captured[i]]
+	}
+	if err := x.fill(g, out, scope); err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{}
+	for i, r := range g.Results {
+		name := x.names[r]
+		if seen[name] || !scope.taken[name] { // given twice, or not this graph's own
+			own := scope.fresh(r.Name)
+			out.Nodes = append(out.Nodes, x.identity(r, name, own))
+			name = own
+		}
+		seen[name] = true
+		t := r.Type
+		if n.Op == "If" {
+			t = withoutShape(t)
+		}
+		w := info(name, t, r.Doc)
+		if o := declaredResult(n, g, i); o != nil && !isTyped(t) {
+			w.Type = o.Type
+		}
+		out.Outputs = append(out.Outputs, w)
+	}
+	return out, nil
+}
+
+// declaredResult is what the file said of result i of a body of an operator that
+// is not known: what feeds such a body has no type to infer from.
+func declaredResult(n *ssa.Node, g *ssa.Graph, i int) *onnxwire.ValueInfo {
+	origin, _ := n.Origin.(*onnxwire.Node)
+	if !n.Opaque || origin == nil {
+		return nil
+	}
+	name, _, _ := strings.Cut(n.BodyAttr[slices.Index(n.Bodies, g)], "[")
+	for _, a := range origin.Attributes {
+		if a.Name == name && a.G != nil && i < len(a.G.Outputs) {
+			return a.G.Outputs[i]
+		}
+	}
+	return nil
+}
+
+// identity passes a value on under another name.
+func (x *exporter) identity(v *ssa.Value, from, to string) *onnxwire.Node {
+	since := 1
+	switch v.Type.Kind {
+	case ssa.KindSequence:
+		since = 14
+	case ssa.KindOptional:
+		since = 16
+	}
+	x.opsets.allow(since, "Identity")
+	return &onnxwire.Node{OpType: "Identity", Inputs: []string{from}, Outputs: []string{to}}
+}
+
+// keepAnnotations drops quantization annotations of values that are gone.
+func keepAnnotations(list []*onnxwire.TensorAnnotation, scope *names) []*onnxwire.TensorAnnotation {
+	var out []*onnxwire.TensorAnnotation
+	for _, a := range list {
+		keep := scope.taken[a.TensorName]
+		for _, p := range a.QuantParameterTensorNames {
+			keep = keep && scope.taken[p.Value]
+		}
+		if keep {
+			out = append(out, a)
+		}
+	}
+	return out
+}

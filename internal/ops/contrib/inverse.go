@@ -1,0 +1,91 @@
+package contrib
+
+import (
+	"errors"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+
+	"github.com/berth-onnx/berth/internal/ops/kit"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Inverse inverts every matrix of a stack, of the com.microsoft domain:
+// Y·X = I. A singular matrix is an error.
+var Inverse = ops.Op{
+	Domain: Microsoft, Name: "Inverse", Since: 1, Doc: "Y = X⁻¹ for every matrix",
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
+	Infer: ops.SameAs, Eval: kit.Kernel(evalInverse), Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst},
+}
+
+func evalInverse(c *ops.Call) {
+	x := kit.Tensor(c, 0)
+	r := x.Rank()
+	if r < 2 || x.Shape[r-1] != x.Shape[r-2] {
+		kit.Failf("operand of shape %v does not hold square matrices", x.Shape)
+	}
+	size := x.Shape[r-1]
+	if !x.DType.IsFloat() {
+		kit.Check(kit.UnsupportedType(x.DType))
+	}
+	y := kit.NewResult[float64](c, 0, x.DType, x.Shape...)
+	if len(y.V) == 0 {
+		return
+	}
+	v := kit.Elements[float64](x)
+	for at := 0; at < len(v); at += size * size {
+		var inv mat.Dense
+		err := inv.Inverse(mat.NewDense(size, size, v[at:at+size*size]))
+		var cond mat.Condition
+		if err != nil && !(errors.As(err, &cond) && !math.IsInf(float64(cond), 1)) {
+			kit.Failf("matrix %d has no inverse: %w", at/(size*size), err)
+		}
+		copy(y.V[at:], inv.RawMatrix().Data)
+	}
+	y.Store()
+}
+
+// CDist is the distance between every row of A and every row of B, of the
+// com.microsoft domain:
+//
+//	C[m,k] = Σ (A[m] - B[k])²       metric sqeuclidean; its root for euclidean
+var CDist = ops.Op{
+	Domain: Microsoft, Name: "CDist", Since: 1, Doc: "C[m,k] = distance of A[m] and B[k]",
+	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Attrs: []ops.AttrSpec{ops.StrAttr("metric", "sqeuclidean")},
+	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
+		a, b := ops.InType(n, 0), ops.InType(n, 1)
+		return ops.One(ssa.TensorOf(a.DType, kit.DimOf(a, 0), kit.DimOf(b, 0)))
+	}),
+	Eval: kit.FloatKernel(evalCDist[float32], evalCDist[float64]),
+}
+
+func evalCDist[T float32 | float64](c *ops.Call) {
+	a, b := c.Array(0), c.Array(1)
+	kit.WantRank("A", a, 2)
+	kit.WantRank("B", b, 2)
+	if a.Shape[1] != b.Shape[1] || a.DType != b.DType {
+		kit.Failf("operands %s and %s have rows of different kind", a, b)
+	}
+	metric := ops.Str(c.Node, "metric")
+	if metric != "sqeuclidean" && metric != "euclidean" {
+		kit.Failf("metric %q: %w", metric, ops.ErrUnsupported)
+	}
+	y := kit.NewResult[T](c, 0, a.DType, a.Shape[0], b.Shape[0])
+	n, u, v := a.Shape[1], kit.Elements[T](a), kit.Elements[T](b)
+	for i := range a.Shape[0] {
+		for j := range b.Shape[0] {
+			var sum float64
+			for k, x := range u[i*n : (i+1)*n] {
+				d := float64(x) - float64(v[j*n+k])
+				sum += d * d
+			}
+			if metric == "euclidean" {
+				sum = math.Sqrt(sum)
+			}
+			y.V[i*b.Shape[0]+j] = T(sum)
+		}
+	}
+	y.Store()
+}

@@ -1,0 +1,2 @@
+// Package control holds If, Loop and Scan.
+package control

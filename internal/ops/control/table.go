@@ -1,0 +1,12 @@
+package control
+
+import "github.com/berth-onnx/berth/ops"
+
+// Ops are the operators of this package, one line each.
+var Ops = []*ops.Op{
+	&If,
+	&Loop,
+	&Scan,
+}
+
+func init() { ops.Register(Ops...) }

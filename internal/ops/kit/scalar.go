@@ -1,0 +1,52 @@
+package kit
+
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// Sigmoid is 1/(1+e⁻ˣ). For large -x the exponential overflows to infinity and
+// the quotient is 0, as it should be.
+func Sigmoid(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
+
+// Clamp01 limits x to [0, 1]; NaN stays.
+func Clamp01(x float64) float64 { return max(0, min(1, x)) }
+
+// Softplus is ln(1+eˣ), arranged so that nothing overflows:
+// max(x, 0) + ln(1 + e^-|x|).
+func Softplus(x float64) float64 { return max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
+
+// Gelu uses erfc, which keeps its digits where 1+erf would cancel.
+func Gelu(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }
+
+// GeluTanh is the approximation of gelu by tanh.
+func GeluTanh(x float64) float64 {
+	return 0.5 * x * (1 + math.Tanh(math.Sqrt(2/math.Pi)*(x+0.044715*x*x*x)))
+}
+
+// Btoi is 1 for true and 0 for false.
+func Btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// RoundTo rounds values to a narrower float type; no-op where T is no wider.
+func RoundTo[T RealNum](v []T, dt ndarray.DType) {
+	var f func(float32) float32
+	switch {
+	case dt == ndarray.Float16:
+		f = func(x float32) float32 { return ndarray.F16ToF32(ndarray.F32ToF16(x)) }
+	case dt == ndarray.BFloat16:
+		f = func(x float32) float32 { return ndarray.BF16ToF32(ndarray.F32ToBF16(x)) }
+	case dt == ndarray.Float32 && ndarray.DTypeOf(T(0)) == ndarray.Float64:
+		f = func(x float32) float32 { return x }
+	default:
+		return
+	}
+	for i, x := range v {
+		v[i] = T(f(float32(x)))
+	}
+}

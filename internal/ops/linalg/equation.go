@@ -1,0 +1,149 @@
+package linalg
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// einsum is a parsed equation for operands of known rank. Labels are the letters'
+// character codes; the dimensions of an ellipsis are -1, -2, … from its right end.
+type einsum struct {
+	in  [][]int
+	out []int
+}
+
+// parseEinsum reads "ij,jk->ik", "ij,jk" (implicit result: the labels that occur
+// once, in ASCII order, behind the ellipsis) and the like.
+func parseEinsum(equation string, ranks []int) (eq einsum, err error) {
+	text := strings.ReplaceAll(equation, " ", "")
+	left, right, explicit := strings.Cut(text, "->")
+	terms := strings.Split(left, ",")
+	if len(terms) != len(ranks) {
+		return eq, fmt.Errorf("equation %q has %d terms for %d operands", equation, len(terms), len(ranks))
+	}
+	widest := 0 // dimensions of the ellipsis
+	for i, term := range terms {
+		letters := strings.Replace(term, "...", "", 1)
+		extra := ranks[i] - len(letters)
+		dots := len(letters) != len(term)
+		if extra < 0 || extra > 0 && !dots {
+			return eq, fmt.Errorf("term %q of equation %q does not fit rank %d", term, equation, ranks[i])
+		}
+		labels, err := einsumLabels(term, extra)
+		if err != nil {
+			return eq, fmt.Errorf("equation %q: %w", equation, err)
+		}
+		eq.in = append(eq.in, labels)
+		widest = max(widest, extra)
+	}
+	if !explicit {
+		eq.out = eq.implicit(widest)
+		return eq, nil
+	}
+	if eq.out, err = einsumLabels(right, widest); err != nil {
+		return eq, fmt.Errorf("equation %q: %w", equation, err)
+	}
+	for i, l := range eq.out {
+		if slices.Contains(eq.out[:i], l) || !eq.uses(l) {
+			return eq, fmt.Errorf("equation %q: label %s on the right must be on the left and occur once", equation, labelName(l))
+		}
+	}
+	return eq, nil
+}
+
+// einsumLabels reads one term; an ellipsis stands for extra dimensions.
+func einsumLabels(term string, extra int) ([]int, error) {
+	var out []int
+	before, after, dots := strings.Cut(term, "...")
+	for i, part := range []string{before, after} {
+		if i == 1 && dots {
+			for d := extra; d > 0; d-- {
+				out = append(out, -d)
+			}
+		}
+		for _, r := range part {
+			if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') {
+				return nil, fmt.Errorf("%q in term %q is no label", r, term)
+			}
+			out = append(out, int(r))
+		}
+	}
+	return out, nil
+}
+
+func labelName(l int) string {
+	if l < 0 {
+		return "..."
+	}
+	return string(rune(l))
+}
+
+// implicit is the result of an equation without a right side.
+func (eq einsum) implicit(ellipsis int) []int {
+	count := map[int]int{}
+	for _, labels := range eq.in {
+		for _, l := range labels {
+			count[l]++
+		}
+	}
+	var out []int
+	for d := ellipsis; d > 0; d-- {
+		out = append(out, -d)
+	}
+	for l := int('A'); l <= 'z'; l++ {
+		if count[l] == 1 {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// uses reports whether a label occurs in any term.
+func (eq einsum) uses(label int) bool {
+	return slices.ContainsFunc(eq.in, func(labels []int) bool { return slices.Contains(labels, label) })
+}
+
+// order lists all labels, the result's first.
+func (eq einsum) order() []int {
+	out := eq.out
+	for _, labels := range eq.in {
+		out = union(out, labels)
+	}
+	return out
+}
+
+// union lists the labels of a, then those of b that a lacks.
+func union(a, b []int) []int {
+	out := slices.Clone(a)
+	for _, l := range b {
+		if !slices.Contains(out, l) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// neededAfter lists the labels of two factors that the result or one of the
+// terms from next on still needs.
+func (eq einsum) neededAfter(a, b []int, next int) []int {
+	rest := einsum{in: append([][]int{eq.out}, eq.in[next:]...)}
+	return slices.DeleteFunc(union(union(nil, a), b), func(l int) bool { return !rest.uses(l) })
+}
+
+// dims gives every label its length; lengths of 1 broadcast.
+func (eq einsum) dims(shapes [][]int) (map[int]int, error) {
+	dims := map[int]int{}
+	for i, labels := range eq.in {
+		for k, l := range labels {
+			d := shapes[i][k]
+			switch old, ok := dims[l]; {
+			case !ok || old == 1:
+				dims[l] = d
+			case d != old && d != 1:
+				return nil, fmt.Errorf("label %s is %d and %d long", labelName(l), old, d)
+			}
+		}
+	}
+	return dims, nil
+}

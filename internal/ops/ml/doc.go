@@ -1,0 +1,2 @@
+// Package ml holds classical machine learning, the domain ai.onnx.ml.
+package ml

@@ -1,0 +1,28 @@
+package ml
+
+import "github.com/berth-onnx/berth/ops"
+
+// Ops are the operators of this package, one line each.
+var Ops = []*ops.Op{
+	&ArrayFeatureExtractor,
+	&Binarizer,
+	&CastMap,
+	&CategoryMapper,
+	&DictVectorizer,
+	&FeatureVectorizer,
+	&Imputer,
+	&LabelEncoder,
+	&LinearClassifier,
+	&LinearRegressor,
+	&Normalizer,
+	&OneHotEncoder,
+	&Scaler,
+	&SVMClassifier,
+	&SVMRegressor,
+	&TreeEnsemble,
+	&TreeEnsembleClassifier,
+	&TreeEnsembleRegressor,
+	&ZipMap,
+}
+
+func init() { ops.Register(Ops...) }

@@ -1,0 +1,99 @@
+package movement
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/internal/ops/kit"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// GatherND picks slices by index tuples: https://onnx.ai/onnx/operators/onnx__GatherND.html
+//
+//	output[b…, i…, r…] = data[b…, indices[b…, i…, 0], indices[b…, i…, 1], …, r…]
+//
+// The first batch_dims dimensions b belong to both operands.
+var GatherND = ops.Op{
+	Name: "GatherND", Since: 13, Form: kit.TypeForm(11, 13), Doc: "output = data at the index tuples in the last dimension of indices",
+	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
+	Attrs: []ops.AttrSpec{ops.IntAttr("batch_dims", 0).From(12)},
+	Infer: kit.Rule(InferGatherND), Eval: kit.Kernel(EvalGatherND),
+	Facts: ops.Facts{Traits: ops.MovementTraits, Alias: gatherNDAlias, Cost: kit.MoveCost},
+}
+
+// gatherNDAlias finds the gather of one index tuple.
+func gatherNDAlias(n *ssa.Node) []ops.Alias {
+	t, ix := ops.InType(n, 0), ops.InType(n, 1)
+	if !t.IsStatic() || !ix.IsStatic() || !kit.IsPlainTensor(n.In[0]) || len(ix.Shape) == 0 || ops.Int(n, "batch_dims") != 0 {
+		return nil
+	}
+	k, _ := ix.Shape[len(ix.Shape)-1].Const()
+	if int(k) > len(t.Shape) {
+		return nil
+	}
+	return tupleAlias(n, 1, 0, int(k))
+}
+
+// checkTuples checks that tuples of width k below batch dimensions address data.
+func checkTuples(data, indices, batch, k int) {
+	if indices < 1 || batch < 0 || batch >= indices || k < 0 || batch+k > data {
+		kit.Failf("index tuples of width %d below %d batch dimensions do not fit data of rank %d", k, batch, data)
+	}
+}
+
+// InferGatherND is the type and shape rule of [GatherND].
+func InferGatherND(n *ssa.Node) []ops.Inferred {
+	t, ix := ops.InType(n, 0), ops.InType(n, 1)
+	if !t.Ranked || !ix.Ranked || len(ix.Shape) == 0 {
+		return ops.One(ssa.UnrankedTensor(t.DType))
+	}
+	q := len(ix.Shape)
+	k, ok := ix.Shape[q-1].Const()
+	if !ok {
+		return ops.One(ssa.UnrankedTensor(t.DType))
+	}
+	batch := int(ops.Int(n, "batch_dims"))
+	checkTuples(len(t.Shape), q, batch, int(k))
+	return ops.One(ssa.TensorOf(t.DType, slices.Concat(ix.Shape[:q-1], t.Shape[batch+int(k):])...))
+}
+
+// tupleOffsets returns the element offset in an array of the given shape of each
+// tuple of width k in indices.
+func tupleOffsets(indices *ndarray.Array, shape []int, k int) []int {
+	if !indices.DType.IsInteger() {
+		kit.Failf("indices are %s, they must be integers", indices)
+	}
+	strides := ops.Strides(shape)
+	out := make([]int, kit.SizeOf(indices.Shape[:indices.Rank()-1]))
+	for i := range out {
+		for j := range k {
+			out[i] += kit.Try(ops.WrapIndex(indices.Int(i*k+j), shape[j])) * strides[j]
+		}
+	}
+	return out
+}
+
+// EvalGatherND is the reference kernel of [GatherND].
+func EvalGatherND(c *ops.Call) {
+	a, ix := kit.Tensor(c, 0), kit.Tensor(c, 1)
+	batch, k := int(ops.Int(c.Node, "batch_dims")), 0
+	if ix.Rank() > 0 {
+		k = ix.Shape[ix.Rank()-1]
+	}
+	checkTuples(a.Rank(), ix.Rank(), batch, k)
+	if !slices.Equal(a.Shape[:batch], ix.Shape[:batch]) {
+		kit.Failf("batch dimensions of %v and %v differ", a.Shape, ix.Shape)
+	}
+	at := tupleOffsets(ix, a.Shape[batch:], k)
+	shape := slices.Concat(ix.Shape[:ix.Rank()-1], a.Shape[batch+k:])
+	out := kit.Result(c, 0, a.DType, shape...)
+	if out.Len() == 0 {
+		return
+	}
+	each, run := kit.SizeOf(a.Shape[batch:]), kit.SizeOf(a.Shape[batch+k:])
+	per := len(at) / kit.SizeOf(a.Shape[:batch])
+	for i, o := range at {
+		kit.CopyElems(out, i*run, a, i/per*each+o, run)
+	}
+}

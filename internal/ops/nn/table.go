@@ -1,0 +1,39 @@
+package nn
+
+import "github.com/berth-onnx/berth/ops"
+
+// Ops are the operators of this package, one line each.
+var Ops = []*ops.Op{
+	&Conv,
+	&ConvTranspose,
+	&DeformConv,
+	&MaxPool,
+	&AveragePool,
+	&LpPool,
+	&GlobalAveragePool,
+	&GlobalMaxPool,
+	&GlobalLpPool,
+	&MaxUnpool,
+	&BatchNormalization,
+	&InstanceNormalization,
+	&GroupNormalization,
+	&LayerNormalization,
+	&RMSNormalization,
+	&MeanVarianceNormalization,
+	&LpNormalization,
+	&LRN,
+	&Dropout,
+	&RNN,
+	&GRU,
+	&LSTM,
+	&Attention,
+	&RotaryEmbedding,
+	&FlexAttention,
+	&LinearAttention,
+	&CausalConvWithState,
+	&SwiGLU,
+	&NegativeLogLikelihoodLoss,
+	&SoftmaxCrossEntropyLoss,
+}
+
+func init() { ops.Register(Ops...) }

@@ -1,0 +1,3 @@
+// Package quant holds linear quantization of the default domain, and products of
+// quantized tensors.
+package quant

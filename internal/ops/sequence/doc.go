@@ -1,0 +1,2 @@
+// Package sequence holds sequences, optionals and SequenceMap.
+package sequence

@@ -1,0 +1,2 @@
+// Package text holds the operators of the default domain on strings.
+package text

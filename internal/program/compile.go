@@ -1,0 +1,364 @@
+package program
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/alias"
+	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/planner"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Options chooses how a graph is compiled.
+type Options struct {
+	Backend backend.Backend // nil: reference kernels
+	Planner planner.Planner // nil: the default
+	Threads int             // 0: 1
+	InPlace inplace.Options
+	// CopyViews gives views memory of their own, for comparisons.
+	CopyViews bool
+	// Bounds are the most that symbolic dimensions can be. Inputs that grow along one
+	// of them from run to run become caches that sessions keep; see Cache.
+	Bounds map[string]int64
+	// States are inputs that sessions keep and the results that continue them; see State.
+	States []State
+	// MaxMemory is how many bytes a run may use, as [ops.Room] takes it; 0 is the
+	// default limit.
+	MaxMemory int64
+	// Hook, if set, is told of every node of a run.
+	Hook *Hook
+	// Outputs are the names of the results, for errors; nil: as in the graph.
+	Outputs []string
+	// NoCheck skips the symbolic check of the finished program.
+	NoCheck bool
+	// ParallelSafe plans for every schedule of the graph, also for those that run
+	// independent nodes at the same time. The plan holds for the order the nodes
+	// are listed in too, in more memory than that order needs.
+	ParallelSafe bool
+
+	// OwnGraph says that only the program uses the graph: constants that kernels have
+	// packed are released in it.
+	OwnGraph bool
+
+	// Saved are plans written by [Program.SavePlan]; one made for the same problem
+	// is used instead of planning, after the same two verifiers.
+	Saved []string
+
+	noValidate bool // for tests of the second verifier: skips the first
+}
+
+// Compile turns a graph with inferred types into a program.
+func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
+	c := &compiler{opts: o, prepared: map[*ssa.Node]*prepared{}, slot: map[*ssa.Value]int{}}
+	if o.Backend == nil {
+		c.opts.Backend = backend.Reference{}
+	}
+	c.opts.Threads = max(o.Threads, 1)
+	if err := checkEndless(g); err != nil {
+		return nil, err
+	}
+	c.kernels = newKernels(c.opts)
+	if err := c.prepareAll(ctx, g); err != nil {
+		return nil, err
+	}
+	p, err := c.plan(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	c.p = p
+	p.threads, p.maxMemory = c.opts.Threads, c.opts.MaxMemory
+	p.hook, p.outputs = o.Hook, o.Outputs
+	if p.Main, err = c.block(g, nil); err != nil {
+		return nil, err
+	}
+	c.markCaches()
+	if err := c.markStates(); err != nil {
+		return nil, err
+	}
+	c.countReport()
+	if !o.NoCheck {
+		check := Check
+		if o.ParallelSafe {
+			check = CheckParallel
+		}
+		if err := check(ctx, p); err != nil {
+			return nil, err
+		}
+		p.Report.ParallelSafe = o.ParallelSafe
+	}
+	return p, nil
+}
+
+// checkEndless refuses loops that surely run and never end. Those in bodies may never be
+// entered: they are refused when they are.
+func checkEndless(g *ssa.Graph) error {
+	for _, n := range g.Nodes {
+		if n.Op != "Loop" || !ops.IsLoop(n) {
+			continue
+		}
+		s, err := ops.LoopOf(n)
+		if err != nil {
+			return ops.AtNode("compile", n, err)
+		}
+		if endless, certain := s.Endless(n); endless && certain {
+			return ops.AtNode("compile", n, ops.EndlessError{})
+		}
+	}
+	return nil
+}
+
+type compiler struct {
+	opts     Options
+	kernels  *kernels
+	prepared map[*ssa.Node]*prepared
+	slot     map[*ssa.Value]int
+	offsets  []int64 // by timeline variable
+	inside   []bool  // by timeline variable: lies inside a larger block, away from its start
+	scratch  map[*ssa.Node]int64
+	classOf  []int   // by timeline variable: the class it is folded into; nil for plans for every order
+	inClass  []int64 // by timeline variable: where in the class
+	p        *Program
+}
+
+// prepareAll asks the backend for a kernel for every node with static types.
+func (c *compiler) prepareAll(ctx context.Context, g *ssa.Graph) error {
+	read := map[*ssa.Value]int{} // by constant: reads that kernels do without
+	for _, n := range g.Nodes {
+		for _, b := range n.Bodies {
+			if err := c.prepareAll(ctx, b); err != nil {
+				return err
+			}
+		}
+		if !hasKernel(n, c.opts.MaxMemory) {
+			continue
+		}
+		p, err := c.kernels.static(ctx, n)
+		if err != nil {
+			return err
+		}
+		c.prepared[n] = p
+		for _, i := range p.Absorbed {
+			v := n.In[i]
+			if read[v]++; c.opts.OwnGraph && read[v] == len(v.Uses()) && !g.IsResult(v) {
+				v.Const = v.Const.Taken()
+			}
+		}
+	}
+	return nil
+}
+
+// hasKernel reports whether a backend is asked for a kernel for a node before it runs.
+func hasKernel(n *ssa.Node, maxMemory int64) bool {
+	return !ops.IsControl(n) && n.IsStatic() && joins(n) == nil && fits(n, maxMemory)
+}
+
+// Workspace is the largest workspace that a kernel of the backend needs for a node of
+// the graph or of its bodies. Weights that kernels pack are released at once.
+func Workspace(ctx context.Context, g *ssa.Graph, b backend.Backend, threads int, maxMemory int64) int64 {
+	var most int64
+	g.Walk(func(g *ssa.Graph) {
+		for _, n := range g.Nodes {
+			if !hasKernel(n, maxMemory) {
+				continue
+			}
+			if p, err := b.Prepare(ctx, n, max(threads, 1)); err == nil {
+				most = max(most, p.Scratch)
+			}
+		}
+	})
+	return most
+}
+
+// ForPlan is a program without kernels and workspaces, for [Check] and [CheckParallel] of a plan. Offsets are by
+// the timeline's variables, at any alignment; the arena's size is in bytes.
+func ForPlan(t *liveness.Timeline, offsets []int64, arena int64) (*Program, error) {
+	o := Options{Backend: backend.Reference{}, Threads: 1}
+	c := &compiler{opts: o, kernels: newKernels(o), prepared: map[*ssa.Node]*prepared{}, slot: map[*ssa.Value]int{},
+		offsets: offsets, inside: make([]bool, len(offsets)), p: &Program{Graph: t.Graph, stickyDigit: map[int]int{}, ArenaBytes: arena, Timeline: t}}
+	var err error
+	if c.p.Main, err = c.block(t.Graph, nil); err != nil {
+		return nil, err
+	}
+	for i := range c.p.Slots {
+		c.p.Slots[i].Align = 1
+	}
+	return c.p, nil
+}
+
+// block makes the instructions of a graph. levels are the loop levels around it.
+func (c *compiler) block(g *ssa.Graph, levels []int) (*Block, error) {
+	b := &Block{Graph: g}
+	for _, p := range g.Params {
+		b.Params = append(b.Params, c.param(p, levels))
+	}
+	for _, n := range g.Nodes {
+		in := Instr{Node: n, call: -1}
+		for _, v := range n.In {
+			in.In = append(in.In, c.slotOf(v, levels))
+		}
+		for _, v := range n.Out {
+			in.Out = append(in.Out, c.slotOf(v, levels))
+		}
+		if err := c.instr(&in, levels); err != nil {
+			return nil, err
+		}
+		b.Instrs = append(b.Instrs, in)
+	}
+	for _, r := range g.Results {
+		b.Results = append(b.Results, c.slotOf(r, levels))
+	}
+	c.setFree(b)
+	return b, nil
+}
+
+func (c *compiler) instr(in *Instr, levels []int) error {
+	n := in.Node
+	for _, s := range slices.Concat(in.In, in.Out) {
+		in.Dynamic = in.Dynamic || s >= 0 && c.p.Slots[s].Kind != SlotConst && !c.p.Slots[s].Static
+	}
+	switch {
+	case ops.IsLoop(n):
+		return c.iterate(in, levels)
+	case ops.IsControl(n):
+		return c.branch(in, levels)
+	}
+	if c.view(in) {
+		return nil
+	}
+	in.call = c.p.calls
+	c.p.calls++
+	if in.Join = joins(n); in.Join != nil && !in.Dynamic {
+		in.Kernel = &joinKernel{in.Join}
+		return nil
+	}
+	in.Join = nil
+	if p := c.prepared[n]; p != nil {
+		in.Kernel, in.Work, in.Choice = p.Kernel, p.Scratch, p.Choice
+		if p.Scratch > 0 {
+			in.Scratch = c.scratch[n]
+		}
+		for _, i := range p.Absorbed {
+			in.In[i] = -1
+		}
+	}
+	switch {
+	case in.Kernel != nil:
+	case len(n.Bodies) > 0 && !n.Opaque:
+		in.Kernel = ops.KernelFunc(unloweredBody)
+	case in.Dynamic:
+		c.dynamic(in)
+	default:
+		c.p.Report.ReferenceKernel++
+		in.Kernel = ops.KernelFunc(ops.Eval)
+	}
+	return nil
+}
+
+// dynamic gives an instruction of unknown shapes its kernel, which reads large constants
+// itself where it has not packed them.
+func (c *compiler) dynamic(in *Instr) {
+	in.Kernel = newDynamicKernel(in.Node, c.kernels)
+	if _, ok := in.Kernel.(*dynamicKernel); !ok || len(ops.Aliases(in.Node)) > 0 {
+		return
+	}
+	for i, v := range in.Node.In {
+		if v != nil && v.Const != nil && v.Const.Len()*v.Const.DType().Size() > largeConstant {
+			in.In[i] = -1
+		}
+	}
+}
+
+// largeConstant is the size in bytes from which on constants of instructions of unknown
+// shapes are not unpacked beforehand.
+const largeConstant = 64 << 10
+
+// unloweredBody is the kernel of operators with a body that rewriting could not turn
+// into control flow: the body was not planned, so it can not run.
+func unloweredBody(c *ops.Call) error {
+	return fmt.Errorf("the operator has a body whose types are not known: bind input shapes, or declare the types of its operands: %w", ops.ErrUnsupported)
+}
+
+// view makes the instruction one that only sets pointers, if all its results
+// are windows of one operand.
+func (c *compiler) view(in *Instr) bool {
+	var offsets []int64
+	var moving *ops.Moving
+	operand := -1
+	for i, v := range in.Node.Out {
+		offsets = append(offsets, 0)
+		if v == nil {
+			continue
+		}
+		w, ok := alias.WindowOf(v)
+		if !ok || c.p.Slots[in.Out[i]].Kind != SlotPointer || operand >= 0 && operand != w.Operand {
+			return false
+		}
+		operand, offsets[i], moving = w.Operand, w.Offset, w.Moving
+	}
+	if operand < 0 {
+		return false
+	}
+	of := in.In[operand : operand+1 : operand+1]
+	if moving != nil {
+		of = append(of, in.In[moving.Operand])
+	}
+	in.Kind, in.Windows, in.Moving, in.In = View, offsets, moving, of
+	return true
+}
+
+// countReport fills in the figures of the finished program.
+func (c *compiler) countReport() {
+	for i := range c.p.Slots {
+		s := &c.p.Slots[i]
+		switch s.Kind {
+		case SlotDynamic:
+			c.p.Report.Dynamic++
+		case SlotConst:
+			s.Const = s.Value.Const
+		}
+	}
+	c.countKernels()
+	c.p.Report.CopiesPerTrip = c.p.Timeline.CopiesPerTrip()
+}
+
+// countKernels counts the kernels of nodes with known shapes and what they hold.
+func (c *compiler) countKernels() {
+	r := &c.p.Report
+	kinds, packs := map[*prepared]bool{}, map[any]bool{}
+	r.Packed = map[string]int64{}
+	for _, p := range c.prepared {
+		r.ScratchBytes = max(r.ScratchBytes, p.Scratch)
+		if p.Kernel == nil {
+			continue
+		}
+		r.KernelNodes++
+		if !kinds[p] {
+			kinds[p] = true
+			r.Kernels++
+			r.PackedBytes += p.Held
+		}
+		for _, k := range p.Packs {
+			if !packs[k.ID] {
+				packs[k.ID] = true
+				r.Packed[k.Layout] += k.Bytes
+				r.PackedBytes += k.Bytes
+			}
+		}
+	}
+	c.kernels.forget()
+}
+
+// each calls f for every instruction, bodies included.
+func (b *Block) each(f func(*Instr)) {
+	for i := range b.Instrs {
+		f(&b.Instrs[i])
+		for _, body := range b.Instrs[i].Bodies {
+			body.each(f)
+		}
+	}
+}

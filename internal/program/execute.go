@@ -1,0 +1,301 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/berth-onnx/berth/internal/sysmem"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Running instructions. The headers of static slots point into the arena permanently,
+// so the common instruction is one call of its kernel. Values whose size is known only
+// while running need more:
+//
+//	Exec      static   kernel on the headers
+//	          dynamic  appended to, or kept cache ──▶ written in place   (grow.go, cache.go)
+//	                   Identity                   ──▶ the operand itself
+//	                   else kernel; its result is copied out of the arena (detach)
+//	View      the result's header is pointed into the operand
+//	Branch    the condition picks a body; its results are pointed to
+//	Iterate   iterate.go
+
+// carried is a value between two iterations of a loop: the bytes of a static value, or
+// any value.
+type carried struct {
+	data []byte
+	val  ndarray.Value
+}
+
+func (s *Session) run(b *Block) error {
+	for i := range b.Instrs {
+		in := &b.Instrs[i]
+		select {
+		case <-s.done:
+			return s.ctx.Err()
+		default:
+		}
+		s.at = in
+		var err error
+		if h := s.p.hook; h != nil {
+			err = s.hooked(h, in)
+		} else {
+			err = s.step(in)
+		}
+		if err != nil {
+			return err
+		}
+		if s.Observe != nil {
+			s.observe(in)
+		}
+		for _, f := range in.Free {
+			s.drop(f)
+		}
+	}
+	return nil
+}
+
+// step runs one instruction.
+func (s *Session) step(in *Instr) error {
+	switch in.Kind {
+	case Exec:
+		return s.exec(in)
+	case View:
+		return s.view(in)
+	}
+	return s.control(in)
+}
+
+// control runs a branch or a loop. Strided operands are made contiguous before: bodies take arrays only.
+func (s *Session) control(in *Instr) error {
+	if len(s.kept) > 0 {
+		if _, err := s.onStrided(in); err != nil {
+			return s.wrap(in, err)
+		}
+	}
+	if in.Kind == Branch {
+		return ops.AtNode("run", in.Node, s.branch(in))
+	}
+	return ops.AtNode("run", in.Node, s.iterate(in))
+}
+
+func (s *Session) observe(in *Instr) {
+	out := make([]ndarray.Value, len(in.Out))
+	for i, sl := range in.Out {
+		if sl >= 0 {
+			out[i] = s.vals[sl]
+			if v, ok := out[i].(*strided); ok {
+				out[i] = v.contiguous()
+			}
+		}
+	}
+	s.Observe(in, out)
+}
+
+func (s *Session) exec(in *Instr) error {
+	c := &s.calls[in.call]
+	if !in.Dynamic {
+		return s.wrap(in, in.Kernel.Run(c))
+	}
+	if done, err := s.withoutKernel(in); done || err != nil {
+		return s.wrap(in, err)
+	}
+	s.fill(c, in)
+	if err := s.checkMemory(); err != nil {
+		return s.wrap(in, err)
+	}
+	c.Scratch = s.work
+	if err := s.compute(in, c); err != nil {
+		return s.wrap(in, err)
+	}
+	s.work = c.Scratch
+	for i, sl := range in.Out {
+		if sl >= 0 && !s.p.Slots[sl].Static {
+			s.vals[sl] = s.detach(c.Out[i])
+		}
+	}
+	clear(c.In) // so that the call keeps no value reachable
+	clear(c.Out)
+	return nil
+}
+
+// compute runs a kernel on values of unknown shapes.
+func (s *Session) compute(in *Instr, c *ops.Call) error {
+	if k, ok := in.Kernel.(*dynamicKernel); ok {
+		return k.run(c, &s.recycled)
+	}
+	return in.Kernel.Run(c)
+}
+
+// checkMemory checks at every 64th call that values that grow in small steps, such as a
+// sequence in a loop, do not take more than the memory a run may use.
+func (s *Session) checkMemory() error {
+	if s.steps++; s.steps%64 != 0 {
+		return nil
+	}
+	return sysmem.Within("the run", s.p.maxMemory)
+}
+
+// withoutKernel runs instructions on dynamic values that need no kernel.
+func (s *Session) withoutKernel(in *Instr) (done bool, err error) {
+	if in.grow != nil {
+		if done, err = s.appendTo(in); done || err != nil {
+			return done, err
+		}
+	}
+	if in.cache > 0 {
+		if done, err = s.appendCache(in); done || err != nil {
+			return done, err
+		}
+	}
+	if len(s.kept) > 0 {
+		if done, err = s.onStrided(in); done || err != nil {
+			return done, err
+		}
+	}
+	return s.identity(in), nil
+}
+
+// identity makes the result of an Identity its operand, where that lies outside the
+// arena: dynamic values are never written again.
+func (s *Session) identity(in *Instr) bool {
+	if in.Node.Op != "Identity" || in.Node.Domain != "" || in.In[0] < 0 || s.p.Slots[in.In[0]].Static || s.p.Slots[in.Out[0]].Static {
+		return false
+	}
+	v := s.vals[in.In[0]]
+	if a, ok := v.(*ndarray.Array); !ok || s.reused(a.Data) {
+		return false
+	}
+	s.point(in.Out[0], v)
+	return true
+}
+
+// wrap names the node of an error unless it is named or a cancellation.
+func (s *Session) wrap(in *Instr, err error) error {
+	if err == nil {
+		return nil
+	}
+	var ne *ops.NodeError
+	if errors.As(err, &ne) || s.ctx.Err() != nil && errors.Is(err, s.ctx.Err()) {
+		return err
+	}
+	return ops.AtNode("run", in.Node, err)
+}
+
+// detach copies what a dynamic result shares with the arena: those bytes will be
+// written again while the result is still live.
+func (s *Session) detach(v ndarray.Value) ndarray.Value {
+	switch x := v.(type) {
+	case *ndarray.Array:
+		if x != nil && s.reused(x.Data) {
+			return x.Clone()
+		}
+	case *ndarray.Sequence:
+		shared := x
+		for i, it := range x.Items {
+			d := s.detach(it)
+			if d == it {
+				continue
+			}
+			if x == shared {
+				x = &ndarray.Sequence{Elem: x.Elem, Items: slices.Clone(x.Items)}
+			}
+			x.Items[i] = d
+		}
+		return x
+	case *ndarray.Optional:
+		if x.Value != nil {
+			return &ndarray.Optional{Value: s.detach(x.Value)}
+		}
+	case *ndarray.Map:
+		keys, _ := s.detach(x.Keys).(*ndarray.Array)
+		return &ndarray.Map{Keys: keys, Values: s.detach(x.Values)}
+	}
+	return v
+}
+
+// reused reports whether bytes begin where another value can be written in the same run.
+func (s *Session) reused(b []byte) bool {
+	return s.inArena(b) || slices.ContainsFunc(s.states, func(st stateMemory) bool { return holds(st.data, b) })
+}
+
+func (s *Session) inArena(b []byte) bool {
+	if len(b) == 0 || len(s.arena) == 0 {
+		return false
+	}
+	p, base := uintptr(unsafe.Pointer(&b[0])), uintptr(unsafe.Pointer(&s.arena[0]))
+	return p >= base && p < base+uintptr(len(s.arena))
+}
+
+// view points results at their windows of the operand.
+func (s *Session) view(in *Instr) error {
+	var base int64
+	if in.Moving != nil {
+		tuple, _ := s.vals[in.In[1]].(*ndarray.Array)
+		var err error
+		if base, err = in.Moving.Offset(tuple); err != nil {
+			return ops.AtNode("run", in.Node, err)
+		}
+	}
+	of := s.vals[in.In[0]].(*ndarray.Array).Data
+	for i, o := range in.Out {
+		if o >= 0 {
+			lo, n := in.Windows[i]+base, int64(s.p.Slots[o].Bytes)
+			s.heads[o].Data = of[lo : lo+n : lo+n]
+		}
+	}
+	return nil
+}
+
+// point makes a slot an alias of a value.
+func (s *Session) point(slot int, v ndarray.Value) {
+	if slot < 0 {
+		return
+	}
+	s.deliver(slot, carry(v))
+}
+
+// carry notes where a value lies now, before its header is pointed elsewhere.
+func carry(v ndarray.Value) carried {
+	if a, ok := v.(*ndarray.Array); ok && a != nil {
+		return carried{a.Data, v}
+	}
+	return carried{nil, v}
+}
+
+// deliver stores a carried value in a pointer or dynamic slot. Dynamic slots get
+// a header of their own: the value's may be pointed elsewhere later.
+func (s *Session) deliver(slot int, c carried) {
+	sl := &s.p.Slots[slot]
+	if sl.Static {
+		s.heads[slot].Data = c.data[:sl.Bytes:sl.Bytes]
+		return
+	}
+	if a, ok := c.val.(*ndarray.Array); ok && a != nil {
+		s.vals[slot] = &ndarray.Array{DType: a.DType, Shape: slices.Clone(a.Shape), Data: c.data, Str: a.Str}
+		return
+	}
+	s.vals[slot] = c.val
+}
+
+func (s *Session) branch(in *Instr) error {
+	cond, ok := s.vals[in.In[0]].(*ndarray.Array)
+	if !ok || cond.DType != ndarray.Bool || len(cond.Data) != 1 {
+		return fmt.Errorf("the condition is not one boolean")
+	}
+	want := "else_branch"
+	if cond.Data[0] != 0 {
+		want = "then_branch"
+	}
+	body := in.Bodies[slices.Index(in.Node.BodyAttr, want)]
+	if err := s.run(body); err != nil {
+		return err
+	}
+	for i, o := range in.Out {
+		s.point(o, s.vals[body.Results[i]])
+	}
+	return nil
+}

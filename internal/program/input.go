@@ -1,0 +1,150 @@
+package program
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// InputError reports an input that does not fit the model.
+type InputError struct {
+	Name string
+	Want string
+	Got  string
+}
+
+// Error names the input, what it must be and what it is.
+func (e *InputError) Error() string {
+	return fmt.Sprintf("input %q must be %s, got %s", e.Name, e.Want, e.Got)
+}
+
+// CheckInput compares a value with the type of a parameter: kind, element type, rank, known
+// dimensions, and the length of the data. The error is an [*InputError].
+func CheckInput(name string, t ssa.Type, v ndarray.Value) error {
+	if got := misfit(t, v); got != "" {
+		return &InputError{Name: name, Want: t.String(), Got: got}
+	}
+	return nil
+}
+
+// misfit describes a value that is not of a type; "" if it is.
+func misfit(t ssa.Type, v ndarray.Value) string {
+	ok := true
+	switch x := v.(type) {
+	case *ndarray.Array:
+		if t.Kind == ssa.KindOptional && x != nil && t.Elem != nil {
+			return misfit(*t.Elem, v)
+		}
+		return misfitTensor(t, x)
+	case *ndarray.Sequence:
+		if ok = t.Kind == ssa.KindSequence && x != nil; ok && t.Elem != nil {
+			return misfitItem(*t.Elem, x)
+		}
+		ok = ok || t.Kind == ssa.KindOptional && x != nil
+	case *ndarray.Optional:
+		if ok = t.Kind == ssa.KindOptional && x != nil; ok && x.Value != nil && t.Elem != nil {
+			return misfit(*t.Elem, x.Value)
+		}
+	case *ndarray.Map:
+		ok = t.Kind == ssa.KindMap && x != nil
+	case *ndarray.Sparse:
+		ok = t.Kind == ssa.KindSparse && x != nil
+	case nil:
+		ok = t.Kind == ssa.KindOptional
+	}
+	if ok || t.Kind == ssa.KindUnknown && ndarray.Describe(v) != "nothing" {
+		return ""
+	}
+	return ndarray.Describe(v)
+}
+
+// misfitItem describes the first member of a sequence that is not of a type.
+func misfitItem(t ssa.Type, s *ndarray.Sequence) string {
+	for i, item := range s.Items {
+		if got := misfit(t, item); got != "" {
+			return fmt.Sprintf("a sequence whose member %d is %s", i, got)
+		}
+	}
+	return ""
+}
+
+func misfitTensor(t ssa.Type, a *ndarray.Array) string {
+	if a == nil {
+		return "a nil *ndarray.Array"
+	}
+	if t.Kind != ssa.KindUnknown && (t.Kind != ssa.KindTensor || a.DType != t.DType) || t.Ranked && !fitsShape(t.Shape, a.Shape) {
+		return a.String()
+	}
+	if err := a.Check(); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// fitsShape reports whether a shape has the rank and the known dimensions of a type.
+func fitsShape(dims []ssa.Dim, shape []int) bool {
+	if len(dims) != len(shape) {
+		return false
+	}
+	for i, d := range dims {
+		if n, ok := d.Const(); ok && n != int64(shape[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkInput checks input i, and that its symbolic dimensions are as long as those of the
+// inputs before it.
+func (s *Session) checkInput(i int, inputs []ndarray.Value) error {
+	v := s.p.Slots[s.p.Main.Params[i]].Value
+	if inputs[i] == nil && s.p.isCache(i) {
+		return nil
+	}
+	if err := CheckInput(v.Name, v.Type, inputs[i]); err != nil {
+		return err
+	}
+	a, ok := inputs[i].(*ndarray.Array)
+	if !ok || !v.Type.Ranked || v.Type.IsStatic() {
+		return nil
+	}
+	for k, d := range v.Type.Shape {
+		symbol, ok := d.SymbolName()
+		if !ok {
+			continue
+		}
+		if other, n := s.lengthOf(symbol, i, inputs); n >= 0 && n != a.Shape[k] {
+			return &InputError{Name: v.Name, Want: fmt.Sprintf("%s with %s = %d as in input %q", v.Type, symbol, n, other), Got: a.String()}
+		}
+	}
+	return nil
+}
+
+// lengthOf is the length along a symbolic dimension of the first of some inputs that has it; -1
+// if none does.
+func (s *Session) lengthOf(symbol string, before int, inputs []ndarray.Value) (input string, n int) {
+	for i := range before {
+		v := s.p.Slots[s.p.Main.Params[i]].Value
+		a, ok := inputs[i].(*ndarray.Array)
+		if !ok || !v.Type.Ranked || len(a.Shape) != len(v.Type.Shape) {
+			continue
+		}
+		for k, d := range v.Type.Shape {
+			if other, ok := d.SymbolName(); ok && other == symbol {
+				return v.Name, a.Shape[k]
+			}
+		}
+	}
+	return "", -1
+}
+
+// isCache reports whether a parameter is one that sessions can keep.
+func (p *Program) isCache(param int) bool {
+	for i := range p.caches {
+		if p.caches[i].Param == param {
+			return true
+		}
+	}
+	return false
+}

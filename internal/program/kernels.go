@@ -1,0 +1,237 @@
+package program
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Prepared kernels of a program, one for each kind of node: the same operator,
+// attributes, types and constants. A kernel knows no node, so all nodes of its kind
+// run it; the operands of a call are what tells them apart.
+//
+//	node ──▶ signature ──┐
+//	types of operands ───┴──▶ key ──┬─ prepared: shared
+//	                                └─ new: asked of the backend
+//
+// For nodes of known shapes that happens while compiling. For others the shapes are
+// those of a run, and what the backend prepares for them is kept, up to a number of
+// bytes: beyond it, what was not used for longest goes. Packed weights are no part of
+// that: they do not depend on shapes, and kernels share them.
+
+// kernelBytes is what the kernels for shapes met while running may take, and
+// kernelSize about what one takes, beside what it says that it holds.
+const (
+	kernelBytes = 32 << 20
+	kernelSize  = 1 << 10
+)
+
+// kernels prepares nodes once for each kind.
+type kernels struct {
+	backend   backend.Backend
+	threads   int
+	maxMemory int64
+	limit     int64
+
+	mu    sync.Mutex
+	made  map[string]*prepared
+	kinds map[string]uint32 // numbers of the signatures of nodes of unknown shapes
+	bytes int64
+	clock int64 // lookups so far
+}
+
+// prepared is a kernel for one kind of node; nil means the reference kernel. It may be
+// read once done is closed.
+type prepared struct {
+	backend.Prepared
+	outs  []arrayType // of the results
+	done  chan struct{}
+	bytes int64
+	used  int64 // the last lookup
+}
+
+// arrayType is the type of a result whose shape is known.
+type arrayType struct {
+	dt    ndarray.DType
+	shape []int
+}
+
+func newKernels(o Options) *kernels {
+	return &kernels{backend: o.Backend, threads: max(o.Threads, 1), maxMemory: o.MaxMemory, limit: kernelBytes, made: map[string]*prepared{}, kinds: map[string]uint32{}}
+}
+
+// get returns the entry of a key, prepared by f if it is new. Calls for an entry that is
+// being prepared wait for it, or until their context ends. Where f fails, no entry is kept.
+func (k *kernels) get(ctx context.Context, key string, f func(p *prepared) error) (*prepared, error) {
+	for {
+		p, mine := k.claim(key)
+		if mine {
+			return p, k.fill(key, p, f)
+		}
+		select {
+		case <-p.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if p.bytes > 0 {
+			return p, nil
+		}
+	}
+}
+
+// claim returns the entry of a key; mine says that it is new, and the caller's to fill.
+func (k *kernels) claim(key string) (p *prepared, mine bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.clock++
+	p = k.made[key]
+	if p == nil {
+		p, mine = &prepared{done: make(chan struct{})}, true
+		k.made[key] = p
+	}
+	p.used = k.clock
+	return p, mine
+}
+
+func (k *kernels) fill(key string, p *prepared, f func(p *prepared) error) error {
+	err := fmt.Errorf("preparing a kernel ended early")
+	defer func() {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		if err != nil {
+			delete(k.made, key)
+		} else {
+			p.bytes = kernelSize + int64(len(key)) + p.Held
+			k.bytes += p.bytes
+			k.trim()
+		}
+		close(p.done)
+	}()
+	err = f(p)
+	return err
+}
+
+// trim drops what was not used for longest, a quarter of the limit at a time.
+func (k *kernels) trim() {
+	if k.bytes <= k.limit {
+		return
+	}
+	keys := slices.SortedFunc(maps.Keys(k.made), func(a, b string) int { return cmp.Compare(k.made[a].used, k.made[b].used) })
+	for _, key := range keys[:len(keys)-1] { // all but the last to be asked for
+		if k.bytes <= k.limit*3/4 {
+			return
+		}
+		k.bytes -= k.made[key].bytes
+		delete(k.made, key)
+	}
+}
+
+// static returns the kernel of a node with static types.
+func (k *kernels) static(ctx context.Context, n *ssa.Node) (*prepared, error) {
+	key, ok := signature(n)
+	if !ok {
+		key = fmt.Appendf(nil, "%p", n)
+	}
+	for _, v := range slices.Concat(n.In, n.Out) {
+		key = append(key, 0xff)
+		if v != nil {
+			shape, _ := v.Type.Static()
+			key = appendType(key, v.Type.DType, shape)
+			key = fmt.Append(key, v.Content)
+		}
+	}
+	return k.get(ctx, string(key), func(p *prepared) error {
+		// A node that the backend refuses may be in a branch that never runs. If it
+		// runs, the reference kernel reports the error.
+		if made, err := k.backend.Prepare(ctx, n, k.threads); err == nil {
+			p.Prepared = made
+		}
+		return ctx.Err()
+	})
+}
+
+// kind numbers the signature of a node; nodes that share no kernel have numbers of their
+// own.
+func (k *kernels) kind(n *ssa.Node) uint32 {
+	key, ok := signature(n)
+	if !ok {
+		key = fmt.Appendf(nil, "%p", n)
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, known := k.kinds[string(key)]; !known {
+		k.kinds[string(key)] = uint32(len(k.kinds))
+	}
+	return k.kinds[string(key)]
+}
+
+// forget drops all entries: programs hold the kernels they need.
+func (k *kernels) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	clear(k.made)
+	k.bytes = 0
+}
+
+// signature encodes operator, attributes and constants of a node, all that a kernel is
+// prepared from besides the types of its operands; ok is false for nodes that share no kernel.
+func signature(n *ssa.Node) (key []byte, ok bool) {
+	if n.Opaque || len(n.Bodies) > 0 {
+		return nil, false
+	}
+	key = fmt.Appendf(nil, "%q%q%q", n.Domain, n.Op, n.Overload)
+	for i := range n.Attrs {
+		if key, ok = appendAttr(key, &n.Attrs[i]); !ok {
+			return nil, false
+		}
+	}
+	for i, v := range slices.Concat(n.In, n.Out) {
+		switch {
+		case v == nil:
+			key = append(key, '-')
+		case i < len(n.In) && v.Const != nil:
+			if key, ok = appendConst(key, v.Const); !ok {
+				return nil, false
+			}
+		default:
+			key = append(key, '+')
+		}
+	}
+	return key, true
+}
+
+func appendAttr(key []byte, a *ssa.Attr) ([]byte, bool) {
+	if a.Kind == ssa.AttrOther {
+		return nil, false
+	}
+	key = fmt.Appendf(key, "%q%d:%d %b %q %v %b %q %v", a.Name, a.Kind, a.I, a.F, a.S, a.Ints, a.Floats, a.Strings, a.Type)
+	ok := true
+	for _, c := range append(a.Tensors, a.Tensor) {
+		if c != nil && ok {
+			key, ok = appendConst(key, c)
+		}
+	}
+	return key, ok
+}
+
+func appendConst(key []byte, c *ssa.Constant) ([]byte, bool) {
+	id, err := c.Identity()
+	return fmt.Appendf(appendType(key, c.DType(), c.Shape()), "%v", id), err == nil
+}
+
+// appendType encodes an element type and a shape.
+func appendType(key []byte, dt ndarray.DType, shape []int) []byte {
+	key = append(key, byte(dt), byte(len(shape)))
+	for _, d := range shape {
+		key = binary.AppendUvarint(key, uint64(d))
+	}
+	return key
+}

@@ -1,0 +1,144 @@
+package program
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// OutputError reports a buffer of the caller's that can not take a result.
+type OutputError struct {
+	Name string
+	Want string
+	Got  string
+}
+
+// Error names the output, what its buffer must be and what it is.
+func (e *OutputError) Error() string {
+	return fmt.Sprintf("the buffer for output %q must be %s, got %s", e.Name, e.Want, e.Got)
+}
+
+// RunInto is Run with the results copied into buffers of the caller's, nil for results that are
+// not wanted. The buffer of a result of known shape has that shape. Any other needs room, the
+// capacity of its data, and is given the shape of the result. A buffer may be the memory of an
+// input, but not of another buffer. Buffers that do not fit are an [*OutputError], before the
+// run wherever that can be told.
+func (s *Session) RunInto(ctx context.Context, inputs []ndarray.Value, buffers []*ndarray.Array) error {
+	if err := s.checkBuffers(buffers); err != nil {
+		return err
+	}
+	_, err := s.runAnd(ctx, inputs, false, buffers)
+	return err
+}
+
+func (p *Program) outputName(i int) string {
+	if i < len(p.outputs) {
+		return p.outputs[i]
+	}
+	return p.Graph.Results[i].Name
+}
+
+// span is the memory of a buffer.
+type span struct {
+	lo, hi uintptr
+	output int
+}
+
+// spanOf is the memory that a result of known size takes in a buffer, or may take else.
+func spanOf(a *ndarray.Array, output int, known bool) span {
+	lo, n := uintptr(unsafe.Pointer(unsafe.SliceData(a.Data))), cap(a.Data)
+	if a.DType == ndarray.String {
+		lo, n = uintptr(unsafe.Pointer(unsafe.SliceData(a.Str))), cap(a.Str)*ndarray.String.Size()
+	}
+	if known {
+		n = a.Len() * a.DType.Size()
+	}
+	return span{lo, lo + uintptr(n), output}
+}
+
+// checkBuffers reports a buffer that does not fit what is known of its result, or shares memory
+// with another one.
+func (s *Session) checkBuffers(buffers []*ndarray.Array) error {
+	if len(buffers) != len(s.p.Main.Results) {
+		return fmt.Errorf("the program has %d outputs, got %d buffers", len(s.p.Main.Results), len(buffers))
+	}
+	s.spans = s.spans[:0]
+	for i, a := range buffers {
+		if a == nil {
+			continue
+		}
+		t := s.p.Graph.Results[i].Type
+		if t.Kind != ssa.KindTensor && t.Kind != ssa.KindUnknown {
+			return &OutputError{s.p.outputName(i), "nil: " + t.String() + " is no tensor", a.String()}
+		}
+		if t.IsStatic() {
+			if got := misfitTensor(t, a); got != "" {
+				return &OutputError{s.p.outputName(i), t.String(), got}
+			}
+		} else if t.Kind == ssa.KindTensor && a.DType != t.DType {
+			return &OutputError{s.p.outputName(i), t.String(), a.String()}
+		}
+		s.spans = append(s.spans, spanOf(a, i, t.IsStatic()))
+	}
+	slices.SortFunc(s.spans, func(a, b span) int { return cmp.Compare(a.lo, b.lo) })
+	for i := range s.spans[min(1, len(s.spans)):] {
+		if a, b := s.spans[i], s.spans[i+1]; b.lo < a.hi && b.lo < b.hi {
+			return &OutputError{s.p.outputName(b.output), "memory of its own", fmt.Sprintf("memory of the buffer for output %q", s.p.outputName(a.output))}
+		}
+	}
+	return nil
+}
+
+// copyTo copies results into the caller's buffers. A result that is memory of an input, which
+// may be the buffer of another result, is taken out first.
+func (s *Session) copyTo(buffers []*ndarray.Array, results []ndarray.Value) error {
+	for i, to := range buffers {
+		a, ok := results[i].(*ndarray.Array)
+		if to != nil && (!ok || a == nil || a.DType != to.DType) {
+			return &OutputError{s.p.outputName(i), cmp.Or(s.keeps(i), ndarray.Describe(results[i])), to.String()}
+		}
+		if to != nil && !s.inArena(a.Data) && s.inBuffers(spanOf(a, i, true)) {
+			results[i] = a.Clone()
+		}
+	}
+	for i, to := range buffers {
+		if to == nil {
+			continue
+		}
+		a := results[i].(*ndarray.Array)
+		if cap(to.Data) < len(a.Data) || cap(to.Str) < len(a.Str) {
+			room := max(cap(to.Str), cap(to.Data)/to.DType.Size())
+			return &OutputError{s.p.outputName(i), a.String(), fmt.Sprintf("a buffer that is too short: have room for %d elements, need %d", room, a.Len())}
+		}
+		to.Data, to.Str = to.Data[:len(a.Data)], to.Str[:len(a.Str)]
+		copy(to.Data, a.Data)
+		copy(to.Str, a.Str)
+		if !slices.Equal(to.Shape, a.Shape) {
+			to.Shape = append(to.Shape[:0], a.Shape...)
+		}
+	}
+	return nil
+}
+
+// keeps says that the session keeps a result, "" if it does not.
+func (s *Session) keeps(result int) string {
+	if s.Keeps(result) {
+		return "nil: the session keeps this result"
+	}
+	return ""
+}
+
+// inBuffers reports whether memory overlaps a buffer of another result.
+func (s *Session) inBuffers(m span) bool {
+	for _, b := range s.spans {
+		if b.output != m.output && b.lo < m.hi && m.lo < b.hi {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,304 @@
+package program
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"runtime/debug"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Session is one arena and everything that points into it. It serves one run at
+// a time; results stay valid until the next run.
+type Session struct {
+	p        *Program
+	arena    []byte
+	work     []byte // workspace of kernels whose shapes are known only while running
+	recycled recycler
+	from     *Arena          // the arena shared with other sessions, nil if it is the session's own
+	heads    []ndarray.Array // by slot: the header of a static slot
+	vals     []ndarray.Value // by slot: the header, or what a dynamic slot holds now
+	outs     []ndarray.Value // what Run returns
+	calls    []ops.Call      // by instruction with a kernel
+	iter     []int           // by loop level: iteration number modulo the ring
+	pick     []int           // by slot: the offset picked for a sticky slot, -1: by iteration
+	loops    []loopState
+	ctx      context.Context
+	done     <-chan struct{}
+	at       *Instr // the instruction being run, for panics
+	steps    uint   // calls of checkMemory
+	moved    int64  // see Moved
+	kept     []kept // by cache of the program
+	states   []stateMemory
+	own      owned
+	spans    []span // of the buffers that RunInto was given
+	// Poison fills the arena with a pattern before each run, so that a read of
+	// bytes that nothing wrote changes the results.
+	Poison bool
+	// Observe, if set, is called with the results of every instruction after it ran.
+	Observe func(in *Instr, out []ndarray.Value)
+}
+
+// poison fills the arena before a poisoned run.
+const poison = 0xA5
+
+// Touched is how many bytes of the arena, from its start, the last poisoned run
+// wrote to: the peak as measured, not as planned. (The last bytes do not count if
+// the run wrote just the pattern there.)
+func (s *Session) Touched() int64 {
+	n := len(s.arena)
+	for n > 0 && s.arena[n-1] == poison {
+		n--
+	}
+	return int64(n)
+}
+
+// loopState is a loop's memory between iterations.
+type loopState struct {
+	next   []carried
+	flat   []int // by carried value: its size if it moves as bytes alone, or -1
+	stacks []stack
+	tables []offsetTable
+	rest   []int    // rotating slots without a table
+	grown  []buffer // by carry: of values the body appends to
+	left   int64    // iterations that may still come, the present one included
+}
+
+// NewSession allocates an arena and wires all headers and calls.
+func (p *Program) NewSession() (*Session, error) {
+	if err := ops.Room("the arena", p.ArenaBytes, p.maxMemory); err != nil {
+		return nil, err
+	}
+	return p.newSession(ndarray.AlignedBytes(int(p.ArenaBytes)))
+}
+
+func (p *Program) newSession(arena []byte) (*Session, error) {
+	s := &Session{p: p, arena: arena, heads: make([]ndarray.Array, len(p.Slots)),
+		vals: make([]ndarray.Value, len(p.Slots)), calls: make([]ops.Call, p.calls), iter: make([]int, p.Levels),
+		loops: make([]loopState, p.states), outs: make([]ndarray.Value, len(p.Main.Results)), kept: make([]kept, len(p.caches))}
+	s.pick = slices.Repeat([]int{-1}, len(p.Slots))
+	read := p.readConstants()
+	for i := range p.Slots {
+		sl := &p.Slots[i]
+		if sl.Kind == SlotConst {
+			if !read[i] {
+				continue
+			}
+			if _, splat := sl.Const.Splat(); splat {
+				if err := ops.Room("constant "+sl.Value.Name, int64(sl.Const.Len())*int64(sl.Const.DType().Size()), p.maxMemory); err != nil {
+					return nil, err
+				}
+			}
+			a, err := sl.Const.Array()
+			if err != nil {
+				return nil, fmt.Errorf("constant %q: %w", sl.Value.Name, err)
+			}
+			s.heads[i] = *a
+			s.vals[i] = &s.heads[i]
+			continue
+		}
+		if !sl.Static {
+			continue
+		}
+		s.heads[i] = ndarray.Array{DType: sl.DType, Shape: sl.Shape}
+		s.vals[i] = &s.heads[i]
+	}
+	s.own = newOwned(p)
+	s.wire()
+	s.rebase()
+	return s, s.openStates()
+}
+
+// rebase points everything that lies in the arena at it.
+func (s *Session) rebase() {
+	for i := range s.p.Slots {
+		if sl := &s.p.Slots[i]; sl.Kind == SlotArena && sl.Static {
+			s.heads[i].Data = s.window(sl.Offsets[0], sl.Bytes)
+		}
+	}
+	s.p.Main.each(func(in *Instr) {
+		if in.call >= 0 && in.Work > 0 {
+			s.calls[in.call].Scratch = s.window(in.Scratch, int(in.Work))
+		}
+	})
+}
+
+// Constants are those that runs read unpacked; kernels hold others packed.
+func (p *Program) Constants() map[*ssa.Constant]bool {
+	read := map[*ssa.Constant]bool{}
+	for i, is := range p.readConstants() {
+		if c := p.Slots[i].Const; is && c != nil {
+			read[c] = true
+		}
+	}
+	return read
+}
+
+// readConstants marks the constants some instruction or result reads.
+func (p *Program) readConstants() []bool {
+	read := make([]bool, len(p.Slots))
+	mark := func(slots []int) {
+		for _, s := range slots {
+			if s >= 0 {
+				read[s] = true
+			}
+		}
+	}
+	mark(p.Main.Results)
+	p.Main.each(func(in *Instr) {
+		mark(in.In)
+		for _, b := range in.Bodies {
+			mark(b.Results)
+		}
+	})
+	return read
+}
+
+func (s *Session) window(off int64, n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	return s.arena[off : off+int64(n) : off+int64(n)]
+}
+
+// wire prepares the Call of every kernel instruction and the state of every loop.
+func (s *Session) wire() {
+	s.p.Main.each(func(in *Instr) {
+		if in.Loop != nil {
+			s.loops[in.Loop.state] = s.p.newLoopState(in.Loop)
+		}
+		if in.call < 0 {
+			return
+		}
+		c := &s.calls[in.call]
+		c.Node, c.Threads, c.MaxMemory = in.Node, s.p.threads, s.p.maxMemory
+		c.In = make([]ndarray.Value, len(in.In))
+		c.Out = make([]ndarray.Value, len(in.Out))
+		s.fill(c, in)
+	})
+}
+
+// fill sets a call's operands and planned results from the slots.
+func (s *Session) fill(c *ops.Call, in *Instr) {
+	for i, sl := range in.In {
+		c.In[i] = nil
+		if sl >= 0 {
+			c.In[i] = s.vals[sl]
+		}
+	}
+	for i, sl := range in.Out {
+		c.Out[i] = nil
+		if sl >= 0 && s.p.Slots[sl].Static {
+			c.Out[i] = s.vals[sl]
+		}
+	}
+}
+
+// Run executes the program on one value per parameter. The results are the
+// session's own memory until the next run, and may be inputs of that; see own.go. Inputs
+// among [Program.Caches] and [Program.States] may be nil: the session has them, and keeps
+// the results that continue them, which are nil then.
+func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) ([]ndarray.Value, error) {
+	return s.runAnd(ctx, inputs, false, nil)
+}
+
+// RunFresh is Run with results in memory of their own, which the caller keeps.
+func (s *Session) RunFresh(ctx context.Context, inputs []ndarray.Value) ([]ndarray.Value, error) {
+	return s.runAnd(ctx, inputs, true, nil)
+}
+
+// runAnd is Run, with fresh results or not, and copies the results into buffers if there are any.
+func (s *Session) runAnd(ctx context.Context, inputs []ndarray.Value, fresh bool, buffers []*ndarray.Array) (out []ndarray.Value, err error) {
+	if s.from != nil {
+		s.from.enter(s)
+		defer s.from.leave()
+	}
+	if err := s.bind(inputs); err != nil {
+		return nil, err
+	}
+	if err := s.bindCaches(inputs); err != nil {
+		return nil, err
+	}
+	s.bindStates(inputs)
+	s.open(false)
+	s.ctx, s.done, s.moved = ctx, ctx.Done(), 0
+	s.recycled.begin()
+	for i := range s.calls {
+		s.calls[i].Ctx = ctx
+	}
+	if s.Poison {
+		for i := range s.arena {
+			s.arena[i] = poison
+		}
+	}
+	defer s.rescue(&err)
+	if err := cmp.Or(s.run(s.p.Main), ctx.Err()); err != nil {
+		return nil, err
+	}
+	if err := s.checkStates(); err != nil {
+		return nil, err
+	}
+	if out, err = s.results(fresh); err != nil {
+		return nil, err
+	}
+	s.keepCaches()
+	s.keepStates()
+	s.open(true)
+	return out, s.copyTo(buffers, out)
+}
+
+// open says whether results of the session may be handed back to it from now on.
+func (s *Session) open(valid bool) {
+	s.own.valid = valid
+	if s.from != nil {
+		s.from.last = nil
+		if valid {
+			s.from.last = s
+		}
+	}
+}
+
+// rescue turns a panic inside a kernel into an error that names the node.
+func (s *Session) rescue(err *error) {
+	r := recover()
+	if r == nil {
+		return
+	}
+	e := &ops.PanicError{Value: r, Stack: debug.Stack()}
+	if s.at != nil && s.at.Node != nil {
+		*err = ops.AtNode("run", s.at.Node, e)
+		return
+	}
+	*err = e
+}
+
+// bind points the input slots at the caller's values.
+func (s *Session) bind(inputs []ndarray.Value) error {
+	if len(inputs) != len(s.p.Main.Params) {
+		return fmt.Errorf("the program takes %d inputs, got %d", len(s.p.Main.Params), len(inputs))
+	}
+	for i, slot := range s.p.Main.Params {
+		if inputs[i] == nil && s.p.keepsState(i) {
+			continue
+		}
+		if err := s.checkInput(i, inputs); err != nil {
+			return err
+		}
+		sl := &s.p.Slots[slot]
+		var err error
+		if !sl.Static {
+			if s.vals[slot], err = s.input(sl, inputs[i]); err != nil {
+				return err
+			}
+			continue
+		}
+		if s.heads[slot].Data, err = s.staticInput(i, sl, inputs[i].(*ndarray.Array)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

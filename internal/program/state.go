@@ -1,0 +1,256 @@
+package program
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Recurrent states. A model that takes a state and gives back the next one,
+//
+//	output, stateN = f(input, state)
+//
+// can leave the state to the session, which has two places for it, outside the arena since
+// it outlives runs:
+//
+//	run 1    place 0: state    place 1: stateN
+//	run 2    place 0: stateN   place 1: state
+//
+// The class of the block that stateN lies in (what is folded with it included, inplace) is
+// moved there as a whole: to the place that does not hold the state. Relative to each other
+// its members stay where they were planned, and nothing else is at that place, so what the
+// verifier found for the arena holds. No byte is copied. Results that have no such class (of
+// loops, whose places turn; inputs and constants passed through; sizes known only while
+// running) are copied at the end of the run, and counted; see [Session.Moved].
+//
+// A run that fails leaves the state as it was: the places change roles when it is over.
+
+// State is an input that a session keeps, and the result that is its next value.
+type State struct {
+	Param, Result int           // positions among the program's parameters and results
+	Initial       *ssa.Constant // nil: zeros
+
+	shape []int
+	dtype ndarray.DType
+	bytes int      // of the state
+	at    int      // where in a place it lies
+	size  int      // of a place
+	moved []member // slots that lie in the place
+}
+
+// member is a slot in a state's place.
+type member struct{ slot, at int }
+
+// Bytes is the memory that a session takes for the state.
+func (st *State) Bytes() int64 { return 2 * int64(st.size) }
+
+// stateMemory is a session's memory of a state.
+type stateMemory struct {
+	data   []byte // both places
+	now    int    // the place that holds the state
+	active bool   // the present run has it from the session
+}
+
+// keepsState reports whether a parameter is a state.
+func (p *Program) keepsState(param int) bool {
+	return slices.ContainsFunc(p.recurrent, func(st State) bool { return st.Param == param })
+}
+
+// States lists the states that sessions of the program keep.
+func (p *Program) States() []State { return p.recurrent }
+
+// markStates gives declared states their places.
+func (c *compiler) markStates() error {
+	for _, st := range c.opts.States {
+		in, out := &c.p.Slots[c.p.Main.Params[st.Param]], &c.p.Slots[c.p.Main.Results[st.Result]]
+		if !in.Static {
+			return fmt.Errorf("state %q is %s; a session can keep it only if all its dimensions are known: bind them", in.Value.Name, in.Value.Type)
+		}
+		if out.Static && (out.DType != in.DType || !slices.Equal(out.Shape, in.Shape)) {
+			return fmt.Errorf("state %q is %s, but the result that is its next value is %s", in.Value.Name, in.Value.Type, out.Value.Type)
+		}
+		st.shape, st.dtype, st.bytes = in.Shape, in.DType, in.Bytes
+		st.size = int(inplace.Round(int64(in.Bytes)))
+		if out.Static {
+			c.moveState(&st, out)
+		}
+		c.p.recurrent = append(c.p.recurrent, st)
+	}
+	return nil
+}
+
+// moveState moves the classes of the blocks that a result can lie in to the state's place,
+// if all that is in them has one place and nothing else is taken out of them.
+//
+//	class of one branch    ├──── temporary ────┤
+//	                            ├─ stateN ─┤
+//	class of the other          ├─ stateN ─┤──── other ────┤
+//	place                  ├────────────────────────────────┤
+func (c *compiler) moveState(st *State, out *Slot) {
+	var classes, starts []int // starts: of the result in each
+	for _, v := range c.p.Timeline.BlocksOf(out.Value) {
+		if c.classOf == nil || c.classOf[v] < 0 || c.p.Timeline.Vars[v].Kind != liveness.Block {
+			return
+		}
+		if !slices.Contains(classes, c.classOf[v]) {
+			classes, starts = append(classes, c.classOf[v]), append(starts, int(c.inClass[v]))
+		}
+	}
+	if len(classes) == 0 {
+		return
+	}
+	at := slices.Max(starts)
+	size := at + st.size
+	var moved []member
+	for i := range c.p.Slots {
+		sl := &c.p.Slots[i]
+		if sl.Kind != SlotArena {
+			continue
+		}
+		vars := c.p.Timeline.PlacesOf(sl.Value).Vars
+		k := slices.Index(classes, c.classOf[vars[0]])
+		for _, v := range vars {
+			if slices.Index(classes, c.classOf[v]) != k || k >= 0 && (len(sl.Offsets) != 1 || c.inClass[v] != c.inClass[vars[0]]) {
+				return
+			}
+		}
+		if k < 0 {
+			continue
+		}
+		m := member{i, at - starts[k] + int(c.inClass[vars[0]])}
+		moved, size = append(moved, m), max(size, m.at+sl.Bytes)
+	}
+	for k, r := range c.p.Main.Results {
+		if k != st.Result && slices.ContainsFunc(c.p.Timeline.BlocksOf(c.p.Slots[r].Value), func(v int) bool { return slices.Contains(classes, c.classOf[v]) }) {
+			return
+		}
+	}
+	for _, s := range starts {
+		if (at-s)%inplace.Align != 0 {
+			return
+		}
+	}
+	st.at, st.size, st.moved = at, int(inplace.Round(int64(size))), moved
+}
+
+// place is one of the two places of state i.
+func (s *Session) place(i, which int) []byte {
+	n := s.p.recurrent[i].size
+	return s.states[i].data[which*n : (which+1)*n : (which+1)*n]
+}
+
+// stateOf is what state i is now.
+func (s *Session) stateOf(i int) []byte {
+	st := &s.p.recurrent[i]
+	return s.place(i, s.states[i].now)[st.at : st.at+st.bytes : st.at+st.bytes]
+}
+
+// openStates takes the memory of the states.
+func (s *Session) openStates() error {
+	for i := range s.p.recurrent {
+		st := &s.p.recurrent[i]
+		if err := ops.Room("the state "+s.p.Slots[s.p.Main.Params[st.Param]].Value.Name, st.Bytes(), s.p.maxMemory); err != nil {
+			return err
+		}
+		s.states = append(s.states, stateMemory{data: ndarray.AlignedBytes(int(st.Bytes()))})
+	}
+	return s.resetStates()
+}
+
+// resetStates gives the states their first values.
+func (s *Session) resetStates() error {
+	for i := range s.p.recurrent {
+		clear(s.stateOf(i))
+		if first := s.p.recurrent[i].Initial; first != nil {
+			a, err := first.Array()
+			if err != nil {
+				return err
+			}
+			if err := s.setState(i, a); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// setState puts a copy of an array into state i.
+func (s *Session) setState(i int, a *ndarray.Array) error {
+	st := &s.p.recurrent[i]
+	if a == nil || a.DType != st.dtype || !slices.Equal(a.Shape, st.shape) || len(a.Data) < st.bytes {
+		v, got := s.p.Slots[s.p.Main.Params[st.Param]].Value, "no tensor"
+		if a != nil {
+			got = a.String()
+		}
+		return &InputError{v.Name, v.Type.String(), got}
+	}
+	copy(s.stateOf(i), a.Data)
+	return nil
+}
+
+// bindStates gives the inputs that are left out what the session keeps, and results the
+// places that do not hold it.
+func (s *Session) bindStates(inputs []ndarray.Value) {
+	for i := range s.p.recurrent {
+		st, m := &s.p.recurrent[i], &s.states[i]
+		if m.active = inputs[st.Param] == nil; m.active {
+			s.heads[s.p.Main.Params[st.Param]].Data = s.stateOf(i)
+		}
+		next := s.place(i, 1-m.now)
+		for _, in := range st.moved {
+			s.heads[in.slot].Data = next[in.at : in.at+s.p.Slots[in.slot].Bytes : in.at+s.p.Slots[in.slot].Bytes]
+		}
+		if s.Poison {
+			for k := range next {
+				next[k] = poison
+			}
+		}
+	}
+}
+
+// checkStates reports a next value of another type, before any state changes.
+func (s *Session) checkStates() error {
+	for i := range s.p.recurrent {
+		st := &s.p.recurrent[i]
+		if !s.states[i].active {
+			continue
+		}
+		a, ok := s.vals[s.p.Main.Results[st.Result]].(*ndarray.Array)
+		if !ok || a == nil || a.DType != st.dtype || !slices.Equal(a.Shape, st.shape) || len(a.Data) < st.bytes {
+			v := s.p.Slots[s.p.Main.Params[st.Param]].Value
+			got := "nothing"
+			if ok && a != nil {
+				got = a.String()
+			}
+			return fmt.Errorf("state %q is %s, but the result that is its next value is %s", v.Name, v.Type, got)
+		}
+	}
+	return nil
+}
+
+// keepStates ends a run that succeeded: what is next is the state now. Results that are not
+// at their place are copied there. No copy overwrites what another one reads: nothing but the
+// result itself and what is dead lies in a place that does not hold the state.
+func (s *Session) keepStates() {
+	for i := range s.p.recurrent {
+		m := &s.states[i]
+		if !m.active {
+			continue
+		}
+		next := s.place(i, 1-m.now)[s.p.recurrent[i].at:][:s.p.recurrent[i].bytes]
+		made := s.vals[s.p.Main.Results[s.p.recurrent[i].Result]].(*ndarray.Array).Data
+		if len(next) > 0 && &made[0] != &next[0] {
+			s.moved += int64(copy(next, made))
+		}
+	}
+	for i := range s.states {
+		if s.states[i].active {
+			s.states[i].now = 1 - s.states[i].now
+		}
+	}
+}

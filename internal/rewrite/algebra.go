@@ -1,0 +1,231 @@
+package rewrite
+
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/internal/ops/kit"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Algebra rewrites arithmetic into cheaper or canonical forms, as its rules say.
+//
+// Only the constant chains and x * Reciprocal(y) round differently; they are left
+// alone where that could be more than noise (cancellation, overflow).
+var Algebra = &Pass{
+	Name: "algebra", Doc: "arithmetic with constants -> cheaper or canonical arithmetic",
+	rules: []rule{
+		{"x^2, x^-1 -> x*x, Reciprocal", named("Pow"), powRule},
+		{"1/x, x / 2^k -> Reciprocal, x * 2^-k", named("Div"), divRule},
+		{"x - (-y), x - c -> x + y, x + (-c)", named("Sub"), subRule},
+		{"x + (-y) -> x - y", named("Add"), addNegRule},
+		{"(x + c) + d -> x + (c+d)", named("Add"), addChainRule},
+		{"x * Reciprocal(y) -> x / y", named("Mul"), mulReciprocalRule},
+		{"(x * c) * d -> x * (c*d)", named("Mul"), mulChainRule},
+		{"(a*s) @ (b*t) -> (a * s*t) @ b", named("MatMul"), matMulScaleRule},
+		{"Min, Max with numbers -> Clip", named("Min", "Max"), clampRule},
+		{"Clip and Relu in a row -> one of them", named("Clip", "Relu"), clipRowRule},
+		{"ReduceMean over all of [2, 3] -> GlobalAveragePool", named("ReduceMean"), globalPoolRule},
+	},
+}
+
+func powRule(c *Context, n *ssa.Node) bool {
+	e, ok := scalar(n.In[1])
+	x := n.In[0]
+	if !ok || !keepsShape(x.Type, n.In[1].Const.Shape()) || x.Type.DType != n.Out[0].Type.DType {
+		return false
+	}
+	switch {
+	case e == 2:
+		return c.become(n, "Mul", []*ssa.Value{x, x})
+	case e == -1 && x.Type.DType.IsFloat():
+		return c.become(n, "Reciprocal", []*ssa.Value{x})
+	}
+	return false
+}
+
+// divRule: 1/x, and division by powers of two, whose reciprocal is exact.
+func divRule(c *Context, n *ssa.Node) bool {
+	k, x, at := constFirst(n)
+	if at < 0 || !k.Type.DType.IsFloat() {
+		return false
+	}
+	if v, ok := scalar(k); at == 0 && ok && v == 1 && keepsShape(x.Type, k.Const.Shape()) {
+		return c.become(n, "Reciprocal", []*ssa.Value{x})
+	}
+	if at == 0 {
+		return false
+	}
+	return c.becomeWith(n, "Mul", x, k, func(v float64) (float64, bool) {
+		frac, exp := math.Frexp(v)
+		return 1 / v, math.Abs(frac) == 0.5 && exp > -14 && exp < 15 // within every float type's normal range
+	})
+}
+
+// becomeWith replaces n by an operator on x and f of the constant k, if that may be stored.
+func (c *Context) becomeWith(n *ssa.Node, op string, x, k *ssa.Value, f func(v float64) (float64, bool)) bool {
+	made := mapConst(k.Const, f)
+	if made == nil {
+		return false
+	}
+	added := made.StoredBytes()
+	if c.only(k, n) {
+		added -= k.Const.StoredBytes()
+	}
+	return c.fits(added) && c.become(n, op, []*ssa.Value{x, c.constant(k.Name, made)})
+}
+
+// mapConst applies f to every element of a float constant; nil if f refuses one
+// or the result is not finite in the element type.
+func mapConst(k *ssa.Constant, f func(v float64) (float64, bool)) *ssa.Constant {
+	src, splat := k.Splat()
+	if !splat {
+		var err error
+		if src, err = k.Array(); err != nil {
+			return nil
+		}
+	}
+	dst := ndarray.Must(src.DType, src.Shape...)
+	for i := range src.Len() {
+		v, ok := f(src.Float(i))
+		if dst.SetFloat(i, v); !ok || !(channels{dst.Float(i)}).finite() {
+			return nil
+		}
+	}
+	if splat {
+		return ssa.NewSplat(dst, k.Shape()...)
+	}
+	return ssa.NewConstant(dst)
+}
+
+// subRule: x - (-y) = x + y, and x - c = x + (-c), bit for bit.
+func subRule(c *Context, n *ssa.Node) bool {
+	if x := operandOf(n.In[1], "Neg"); x != nil {
+		return c.become(n, "Add", []*ssa.Value{n.In[0], x})
+	}
+	k, x, at := constFirst(n)
+	if at != 1 || !k.Type.DType.IsFloat() {
+		return false
+	}
+	return c.becomeWith(n, "Add", x, k, func(v float64) (float64, bool) { return -v, true })
+}
+
+func addNegRule(c *Context, n *ssa.Node) bool {
+	for i := range 2 {
+		if x := operandOf(n.In[i], "Neg"); x != nil {
+			return c.become(n, "Sub", []*ssa.Value{n.In[1-i], x})
+		}
+	}
+	return false
+}
+
+func mulReciprocalRule(c *Context, n *ssa.Node) bool {
+	for i := range 2 {
+		if x := operandOf(n.In[i], "Reciprocal"); x != nil && c.only(n.In[i], n) {
+			return c.become(n, "Div", []*ssa.Value{n.In[1-i], x})
+		}
+	}
+	return false
+}
+
+// addChainRule: (x + c) + d -> x + (c+d). Not where c and d nearly cancel: then x
+// may have been rounded on purpose.
+func addChainRule(c *Context, n *ssa.Node) bool {
+	return c.constChain(n, func(a, b, sum float64) bool {
+		return math.Abs(sum) >= math.Max(math.Abs(a), math.Abs(b))/2
+	})
+}
+
+// mulChainRule: (x * c) * d -> x * (c*d), where the product is an ordinary number.
+func mulChainRule(c *Context, n *ssa.Node) bool {
+	return c.constChain(n, func(a, b, p float64) bool {
+		abs := math.Abs(p)
+		return abs > 1e-30 && abs < 1e30 || a == 0 || b == 0
+	})
+}
+
+// constChain merges the constants of two nodes of one operator, if ok holds for every
+// pair of floats and their result.
+func (c *Context) constChain(n *ssa.Node, ok func(a, b, r float64) bool) bool {
+	k, y, at := constFirst(n)
+	if at < 0 {
+		return false
+	}
+	m := def(y, n.Op)
+	if m == nil || !c.only(y, n) {
+		return false
+	}
+	l, x, at := constFirst(m)
+	if at < 0 {
+		return false
+	}
+	merged := combine(n, l, k, ok)
+	if merged == nil || merged.StoredBytes() > max(l.Const.StoredBytes(), k.Const.StoredBytes()) {
+		return false
+	}
+	return c.become(n, n.Op, []*ssa.Value{x, c.constant(k.Name, merged)})
+}
+
+// combine evaluates n's operator on two constants; nil where ok refuses a pair.
+func combine(n *ssa.Node, a, b *ssa.Value, ok func(a, b, r float64) bool) *ssa.Constant {
+	const limit = 1 << 20
+	if a.Const.Len() > limit || b.Const.Len() > limit {
+		return nil
+	}
+	x, errX := a.Const.Array()
+	y, errY := b.Const.Array()
+	if errX != nil || errY != nil {
+		return nil
+	}
+	call := &ops.Call{Node: n, Threads: 1, In: []ndarray.Value{x, y}, Out: make([]ndarray.Value, 1)}
+	if ops.Eval(call) != nil {
+		return nil
+	}
+	r := call.Out[0].(*ndarray.Array)
+	good := !r.DType.IsComplex()
+	if r.DType.IsFloat() {
+		kit.EachBroadcast(r.Shape, x.Shape, y.Shape, func(o, i, j int) { good = good && ok(x.Float(i), y.Float(j), r.Float(o)) })
+	}
+	if !good {
+		return nil
+	}
+	return packed(r)
+}
+
+// matMulScaleRule: (a*s) @ (b*t) with numbers s, t -> (a * s*t) @ b, the one Mul on
+// the operand of fewer elements where both are known, else on the left.
+func matMulScaleRule(c *Context, n *ssa.Node) bool {
+	var x [2]*ssa.Value
+	coef := 1.0
+	for i := range 2 {
+		m := def(n.In[i], "Mul", "Div")
+		if m == nil || !c.only(n.In[i], n) || n.In[0] == n.In[1] {
+			return false
+		}
+		p := c.productOf(m)
+		if len(p.factors) != 1 || p.factors[0] == n.In[i] || p.factors[0].Type.Rank() != n.In[i].Type.Rank() {
+			return false
+		}
+		x[i], coef = p.factors[0], coef*p.coef
+	}
+	if !x[0].Type.DType.IsFloat() || !(math.Abs(coef) < 1e30 && math.Abs(coef) > 1e-30) {
+		return false
+	}
+	side := 0
+	l, okL := x[0].Type.NumElems().Const()
+	r, okR := x[1].Type.NumElems().Const()
+	if okL && okR && r < l {
+		side = 1
+	}
+	k := c.constant(n.Out[0].Name+"_scale", ssa.NewConstant(floatScalar(x[0].Type.DType, coef)))
+	x[side] = c.op(n, x[side].Name, "Mul", []*ssa.Value{x[side], k})
+	return c.become(n, "MatMul", x[:])
+}
+
+// globalPoolRule: the mean over every spatial dimension, kept, is the pooling
+// that kernels know best.
+func globalPoolRule(c *Context, n *ssa.Node) bool {
+	axis, ok := trailing(n)
+	return ok && axis == 2 && n.In[0].Type.Rank() == 4 && n.In[0].Type.DType.IsFloat() && c.become(n, "GlobalAveragePool", n.In[:1])
+}

@@ -1,0 +1,174 @@
+package rewrite
+
+import (
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// channels is one number per channel: a slice of length 1 (the same for all) or
+// of the number of channels.
+type channels []float64
+
+func (c channels) at(i int) float64 {
+	if len(c) == 1 {
+		return c[0]
+	}
+	return c[i]
+}
+
+// all reports that every channel has the number v.
+func (c channels) all(v float64) bool {
+	return !slices.ContainsFunc(c, func(x float64) bool { return x != v })
+}
+
+func (c channels) finite() bool {
+	return !slices.ContainsFunc(c, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
+}
+
+// zip applies f channel by channel.
+func (c channels) zip(d channels, f func(a, b float64) float64) channels {
+	out := make(channels, max(len(c), len(d)))
+	for i := range out {
+		out[i] = f(c.at(i), d.at(i))
+	}
+	return out
+}
+
+// vector reads a constant of rank 0 or 1 as channels; ok is false for other
+// lengths than count (1 broadcasts).
+func vector(v *ssa.Value, count int) (channels, bool) {
+	if v == nil || v.Const == nil || len(v.Const.Shape()) > 1 {
+		return nil, false
+	}
+	return readChannels(v.Const, count)
+}
+
+// perChannel reads a constant that broadcasts against a tensor of the given rank
+// along one axis only: every dimension is 1 but that of the axis, which may be
+// count.
+func perChannel(k *ssa.Constant, rank, axis, count int) (channels, bool) {
+	shape := k.Shape()
+	if len(shape) > rank {
+		return nil, false
+	}
+	for i, d := range shape {
+		if d != 1 && (i+rank-len(shape) != axis || d != count) {
+			return nil, false
+		}
+	}
+	return readChannels(k, count)
+}
+
+func readChannels(k *ssa.Constant, count int) (channels, bool) {
+	n := k.Len()
+	if n != 1 && n != count || n == 0 || !k.DType().IsFloat() {
+		return nil, false
+	}
+	if e, ok := k.Splat(); ok {
+		return channels{e.Float(0)}, true
+	}
+	a, err := k.Array()
+	if err != nil {
+		return nil, false
+	}
+	out := make(channels, n)
+	for i := range out {
+		out[i] = a.Float(i)
+	}
+	return out, true
+}
+
+// scaled multiplies every channel of a weight by its number, computing in
+// float64 and rounding once. A splat times one number stays a splat. nil if
+// something finite would overflow.
+func scaled(k *ssa.Constant, w ops.Channels, s channels) *ssa.Constant {
+	if e, ok := k.Splat(); ok && (len(s) == 1 || s.all(s[0])) {
+		a := floatScalar(k.DType(), e.Float(0)*s[0])
+		if !(channels{a.Float(0)}).finite() {
+			return nil
+		}
+		return ssa.NewSplat(a, k.Shape()...)
+	}
+	src, err := k.Array()
+	if err != nil || src.Len() != w.Groups*w.Outer*w.Per*w.Inner {
+		return nil
+	}
+	dst, err := ndarray.New(k.DType(), k.Shape()...)
+	if err != nil {
+		return nil
+	}
+	for row := range w.Groups * w.Outer * w.Per {
+		if !scaleRow(dst, src, row*w.Inner, w.Inner, s.at(channelOfRow(w, row))) {
+			return nil
+		}
+	}
+	return ssa.NewConstant(dst)
+}
+
+// channelOfRow is the channel of a row of Inner elements.
+func channelOfRow(w ops.Channels, row int) int { return row/(w.Outer*w.Per)*w.Per + row%w.Per }
+
+// offsets adds up, for every output channel, the weights times the offsets t of the
+// input channels: W·t.
+func offsets(l *ops.Linear, w *ndarray.Array, t channels) channels {
+	out := make(channels, l.Out.Count())
+	for i := range w.Len() {
+		out[channelOfRow(l.Out, i/l.Out.Inner)] += w.Float(i) * t.at(channelOfRow(l.In, i/l.In.Inner))
+	}
+	return out
+}
+
+// scaleRow multiplies n elements from position p by f; false if a finite one
+// does not stay finite.
+func scaleRow(dst, src *ndarray.Array, p, n int, f float64) bool {
+	if src.DType == ndarray.Float32 {
+		d, s := ndarray.Slice[float32](dst)[p:p+n], ndarray.Slice[float32](src)[p:p+n]
+		ok := true
+		for i, x := range s {
+			y := float32(float64(x) * f)
+			d[i] = y
+			ok = ok && (y-y == 0 || x-x != 0)
+		}
+		return ok
+	}
+	for i := p; i < p+n; i++ {
+		x := src.Float(i)
+		dst.SetFloat(i, x*f)
+		if y := dst.Float(i); y-y != 0 && x-x == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// constant makes a rank-1 constant of count elements, a splat if they are equal
+// and many. nil if a number does not fit the element type.
+func (c channels) constant(dt ndarray.DType, count int) *ssa.Constant {
+	a, err := ndarray.New(dt, count)
+	if err != nil {
+		return nil
+	}
+	for i := range count {
+		a.SetFloat(i, c.at(i))
+		if y := a.Float(i); y-y != 0 {
+			return nil
+		}
+	}
+	return packed(a)
+}
+
+// floatScalar is an array of rank 0 of a float type.
+func floatScalar(dt ndarray.DType, v float64) *ndarray.Array {
+	a := ndarray.Must(dt)
+	a.SetFloat(0, v)
+	return a
+}
+
+// float32s is a rank-1 float32 constant.
+func float32s(v ...float32) *ssa.Constant {
+	return ssa.NewConstant(ndarray.Of(slices.Clone(v), len(v)))
+}

@@ -1,0 +1,129 @@
+package rewrite
+
+import (
+	"fmt"
+	"html/template"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Dump records the text of a graph after every pass, for a page with a column
+// per pass. A nil *Dump records nothing.
+type Dump struct{ Stages []DumpStage }
+
+// DumpStage is the graph after one pass.
+type DumpStage struct {
+	Name  string
+	Round int // 0 outside repeating stages
+	Time  time.Duration
+	Stats Stats
+	Text  string // empty if the pass changed nothing
+}
+
+func (d *Dump) add(name string, round int, g *ssa.Graph, took time.Duration) {
+	if d == nil {
+		return
+	}
+	s := DumpStage{Name: name, Round: round, Time: took, Stats: Count(g), Text: g.String()}
+	for _, last := range slices.Backward(d.Stages) {
+		if last.Text == s.Text {
+			s.Text = ""
+		}
+		if last.Text != "" {
+			break
+		}
+	}
+	d.Stages = append(d.Stages, s)
+}
+
+// stages is how many stages have been recorded.
+func (d *Dump) stages() int {
+	if d == nil {
+		return 0
+	}
+	return len(d.Stages)
+}
+
+// cut forgets all stages but the first n.
+func (d *Dump) cut(n int) {
+	if d != nil {
+		d.Stages = d.Stages[:n]
+	}
+}
+
+// WriteHTML writes one self-contained page: a column per pass, those that
+// changed nothing folded to a narrow strip, lines that are new against the last
+// change marked. Clicking a value's name marks it in all columns.
+func (d *Dump) WriteHTML(w io.Writer) error {
+	var columns []column
+	last := map[string]int{}
+	for _, s := range d.Stages {
+		c := column{Name: s.Name, Head: fmt.Sprintf("%d nodes, %d constants of %d bytes, %s",
+			s.Stats.Nodes, s.Stats.Constants, s.Stats.ConstBytes, s.Time.Round(time.Microsecond))}
+		if s.Round > 0 {
+			c.Name = fmt.Sprintf("%s #%d", s.Name, s.Round)
+		}
+		if s.Text != "" {
+			c.Lines, last = markNew(s.Text, last)
+		}
+		columns = append(columns, c)
+	}
+	return dumpPage.Execute(w, columns)
+}
+
+type column struct {
+	Name, Head string
+	Lines      []dumpLine // nil if the pass changed nothing
+}
+
+type dumpLine struct {
+	Text string
+	New  bool
+}
+
+// markNew splits a text into lines and marks those that the text before did not
+// have (as often); it returns the line counts for the next call.
+func markNew(text string, last map[string]int) ([]dumpLine, map[string]int) {
+	now := map[string]int{}
+	var out []dumpLine
+	for line := range strings.Lines(text) {
+		line = strings.TrimSuffix(line, "\n")
+		now[line]++
+		out = append(out, dumpLine{line, now[line] > last[line] && len(last) > 0})
+	}
+	return out, now
+}
+
+var dumpPage = template.Must(template.New("dump").Parse(`<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><title>Passes</title>
+<style>
+body { font: 12px/1.35 ui-monospace, Menlo, Consolas, monospace; margin: 0; background: #fbfbf9; color: #222; }
+h1 { font: 600 15px system-ui, sans-serif; margin: 8px 12px; }
+#row { display: flex; align-items: flex-start; }
+section { border-left: 1px solid #d8d8d2; padding: 0 8px 40px; }
+section > h2 { font: 600 13px system-ui, sans-serif; cursor: pointer; margin: 6px 0 0; white-space: nowrap; }
+section > p { font: 11px system-ui, sans-serif; color: #777; margin: 0 0 6px; white-space: nowrap; }
+section.same, section.closed { writing-mode: vertical-rl; min-width: 18px; padding: 8px 0; color: #aaa; }
+section.same pre, section.closed pre, section.same p, section.closed p { display: none; }
+pre { margin: 0; }
+.new { background: #e4f4dc; }
+.mark { background: #ffe08a; outline: 1px solid #d9a400; }
+</style></head><body><h1>The graph after every pass</h1><div id="row">
+{{range .}}<section class="{{if not .Lines}}same{{end}}"><h2>{{.Name}}</h2><p>{{.Head}}</p><pre>{{range .Lines}}<span{{if .New}} class="new"{{end}}>{{.Text}}</span>
+{{end}}</pre></section>
+{{end}}</div><script>
+document.querySelectorAll("h2").forEach(h => h.onclick = () => h.parentNode.classList.toggle("closed"));
+document.querySelectorAll("pre span").forEach(s => {
+  s.innerHTML = s.innerHTML.replace(/%(&#34;.*?&#34;|[\w.\/-]+)/g, m => "<a>" + m + "</a>");
+});
+document.getElementById("row").addEventListener("click", e => {
+  if (e.target.tagName !== "A") return;
+  const on = !e.target.classList.contains("mark"), name = e.target.textContent;
+  document.querySelectorAll("a").forEach(a => { if (a.textContent === name) a.classList.toggle("mark", on); });
+});
+</script></body></html>
+`))

@@ -1,0 +1,181 @@
+package rewrite
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Fold computes nodes whose operands are all constant, with the reference
+// kernels, bodies included. Its cost is bounded in three ways (see [Growth]):
+// arithmetic operations, bytes added by one node, bytes added in total, where
+// operands that become superfluous are subtracted. So ConstantOfShape([4096,4096])
+// does not turn a small file into a large one, and Transpose(weights) still folds.
+//
+// Constants that hold one element repeated stay so (splats): elementwise
+// operators compute that one element, operators that only move elements keep it.
+//
+//	W ─▶ Transpose ─▶ Mul ─▶ MatMul        W' ─▶ MatMul        one constant in the
+//	             2 ───▲        ▲      ─▶             ▲         place of two nodes
+//	                           x                     x
+var Fold = &Pass{
+	Name: "fold", Doc: "a node with constant operands -> constants",
+	rules: []rule{{"constant operands -> constants", foldable, foldNode}},
+	after: foldChains,
+}
+
+// foldable reports an operator that is worth computing ahead of time.
+func foldable(o *ops.Op) bool { return o.Facts.Folding == ops.Folds }
+
+// foldNode computes a node ahead of time.
+func foldNode(c *Context, n *ssa.Node) bool {
+	if !pure(n) || slices.ContainsFunc(n.In, func(v *ssa.Value) bool { return v != nil && v.Const == nil }) {
+		return false
+	}
+	results, ok := c.evaluate(n)
+	if !ok || !c.fits(c.addedBytes(n, results)) {
+		return false
+	}
+	c.replaceResults(n, func(i int) *ssa.Value { return c.constant(n.Out[i].Name, results[i]) })
+	return true
+}
+
+// addedBytes is what storing the results costs, less the operands that nothing
+// else reads.
+func (c *Context) addedBytes(n *ssa.Node, results []*ssa.Constant) int64 {
+	_, bytes := c.freed(nil, n)
+	for i, r := range results {
+		if r != nil && !c.unreadResult(n, i) {
+			bytes -= r.StoredBytes()
+		}
+	}
+	return -bytes
+}
+
+// mayAdd reports that one node may add so many bytes.
+func (c *Context) mayAdd(added int64) bool {
+	return added <= c.opts.Growth.PerNode && c.mayAddInAll(added)
+}
+
+// mayAddInAll reports that so many bytes may be added, whatever the number of nodes.
+func (c *Context) mayAddInAll(added int64) bool {
+	return added <= 0 || c.grown+added <= c.opts.Growth.Total
+}
+
+// fits is mayAdd, and counts the bytes.
+func (c *Context) fits(added int64) bool {
+	ok := c.mayAdd(added)
+	if ok {
+		c.grown += max(added, 0)
+	}
+	return ok
+}
+
+// evaluate computes the results of a node, if that is possible within the limits.
+func (c *Context) evaluate(n *ssa.Node) (results []*ssa.Constant, ok bool) {
+	if r := splatResult(n); r != nil {
+		return []*ssa.Constant{r}, true
+	}
+	if c.tooExpensive(n) {
+		return nil, false
+	}
+	arrays, ok := c.eval(n, nil)
+	for _, a := range arrays {
+		results = append(results, packed(a))
+	}
+	return results, ok
+}
+
+// eval runs the reference kernel of a node with tensors as results; nil for results that
+// are not there. Operands are constants, or in made.
+func (c *Context) eval(n *ssa.Node, made map[*ssa.Value]*ndarray.Array) (results []*ndarray.Array, ok bool) {
+	call := &ops.Call{Ctx: c.ctx, Node: n, Threads: 1, In: make([]ndarray.Value, len(n.In)), Out: make([]ndarray.Value, len(n.Out))}
+	for i, v := range n.In {
+		a := made[v]
+		if v != nil && a == nil {
+			var err error
+			if a, err = v.Const.Array(); err != nil {
+				return nil, false
+			}
+		}
+		if a != nil {
+			call.In[i] = a
+		}
+	}
+	call.Body = func(i int, args []ndarray.Value) ([]ndarray.Value, error) {
+		return ops.Interpret(c.ctx, n.Bodies[i], args, nil)
+	}
+	if ops.Eval(call) != nil {
+		return nil, false
+	}
+	for i, v := range n.Out {
+		a, ok := call.Out[i].(*ndarray.Array)
+		if v != nil && !ok {
+			return nil, false
+		}
+		results = append(results, a)
+	}
+	return results, true
+}
+
+// packed wraps an array, as a splat if its elements are all the same.
+func packed(a *ndarray.Array) *ssa.Constant {
+	if a == nil {
+		return nil
+	}
+	const worth = 16
+	if a.Len() > worth {
+		if e := uniform(a); e != nil {
+			return ssa.NewSplat(e.Clone(), a.Shape...)
+		}
+	}
+	return ssa.NewConstant(a)
+}
+
+// tooExpensive bounds time and memory before anything is computed.
+func (c *Context) tooExpensive(n *ssa.Node) bool {
+	budget := c.opts.Growth
+	if len(n.Bodies) > 0 {
+		return c.bodiesTooExpensive(n)
+	}
+	var operands, results int64
+	for _, v := range n.In {
+		if v != nil {
+			operands += v.Const.StoredBytes()
+		}
+	}
+	for _, v := range n.Out {
+		if v == nil || ops.Of(n).Facts.Extent == ops.ExtentBounded {
+			continue
+		}
+		b, _ := v.Type.ByteSize()
+		if results += int64(b); !v.Type.IsStatic() {
+			return true
+		}
+	}
+	cost := ops.CostOf(n)
+	return results > 16*(operands+budget.PerNode+budget.Total) || cost.FLOPs > budget.Ops || cost.Bytes > budget.Ops
+}
+
+// bodiesTooExpensive counts the operations a control-flow node would run, a body's
+// nodes once per iteration. Unknown sizes and control flow inside are too expensive.
+func (c *Context) bodiesTooExpensive(n *ssa.Node) bool {
+	trips, cost := int64(1), int64(0)
+	if known := false; !is(n, "If") {
+		if trips, known = tripsOf(n).Const(); !known {
+			return true
+		}
+	}
+	for _, b := range n.Bodies {
+		for _, m := range b.Nodes {
+			if len(m.Bodies) > 0 || slices.ContainsFunc(m.Out, func(v *ssa.Value) bool { return v != nil && !v.Type.IsStatic() }) {
+				return true
+			}
+			k := ops.CostOf(m)
+			cost += k.FLOPs + k.Bytes + 1000
+		}
+	}
+	return trips > 0 && cost > c.opts.Growth.Ops/trips
+}

@@ -1,0 +1,151 @@
+package rewrite
+
+import (
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Fuse recognizes operators that exporters wrote out in smaller ones: activations
+// (fuseact.go) and normalizations (fusenorm.go). The result is always one standard ONNX
+// operator; where the operator set the model may use is too old for it, the pattern
+// stays (Options.MaxOpset).
+var Fuse = &Pass{
+	Name: "fuse", Doc: "operators written out in smaller ones -> the operator",
+	rules: []rule{
+		{"x/2 * (1 + erf(x/√2)) -> Gelu", named("Mul"), fuseGelu},
+		{"x * clip(x + 3, 0, 6) / 6 -> HardSwish", named("Mul", "Div"), fuseHardSwish},
+		{"x * sigmoid(a*x) -> Swish", named("Mul"), fuseSwish},
+		{"x * tanh(softplus(x)) -> Mish", named("Mul"), fuseMish},
+		{"clip(a*x + b, 0, h) / h -> HardSigmoid", named("Mul", "Div"), fuseHardSigmoid},
+		{"clip(a*x + b, 0, 1) -> HardSigmoid", named("Clip"), fuseHardSigmoidClip},
+		{"1 / (1 + exp(-x)) -> Sigmoid", named("Reciprocal"), fuseSigmoid},
+		{"exp(x - max x) / sum -> Softmax", named("Div"), fuseSoftmax},
+		{"(x - mean) / sqrt(variance + eps) -> LayerNormalization", named("Div"), fuseLayerNorm},
+		{"x / sqrt(mean(x^2) + eps) -> RMSNormalization", named("Div"), fuseRMSNorm},
+		{"Reshape, InstanceNormalization, Reshape -> GroupNormalization", named("Reshape"), fuseGroupNorm},
+	},
+}
+
+// fused replaces n by op on the operands, if the operator sets allow that.
+func (c *Context) fused(n *ssa.Node, op string, in []*ssa.Value, attrs ...ssa.Attr) bool {
+	return c.allows(&ssa.Node{Op: op, In: in, Attrs: attrs, Out: n.Out}) && c.become(n, op, in, attrs...)
+}
+
+// near compares a constant with the number of a formula: exporters round to the
+// element type, some through float16.
+func near(got, want float64, dt ndarray.DType) bool {
+	tol := 1e-6
+	if dt == ndarray.Float16 || dt == ndarray.BFloat16 {
+		tol = 4e-3
+	}
+	return math.Abs(got-want) <= tol*math.Abs(want)
+}
+
+// product is coef times the factors: Mul and Div by numbers, flattened through
+// nodes that only the product reads.
+type product struct {
+	coef    float64
+	factors []*ssa.Value
+}
+
+func (c *Context) productOf(n *ssa.Node) product {
+	p := product{coef: 1}
+	c.multiply(&p, n)
+	return p
+}
+
+func (c *Context) multiply(p *product, n *ssa.Node) {
+	in := n.In
+	if is(n, "Div") {
+		k, ok := number(n.In[1])
+		if !ok {
+			p.factors = append(p.factors, n.Out[0])
+			return
+		}
+		p.coef /= k
+		in = in[:1]
+	}
+	for _, v := range in {
+		if k, ok := number(v); ok {
+			p.coef *= k
+		} else if m := def(v, "Mul", "Div"); m != nil && c.only(v, n) && len(p.factors) < 8 {
+			c.multiply(p, m)
+		} else {
+			p.factors = append(p.factors, v)
+		}
+	}
+}
+
+// number is the value of a constant of one element.
+func number(v *ssa.Value) (float64, bool) {
+	if v == nil || v.Const == nil || v.Const.Len() != 1 {
+		return 0, false
+	}
+	return scalar(v)
+}
+
+// linear reads v as a*x + b with numbers a and b, through nodes only v's chain
+// reads; depth says how many there were.
+func (c *Context) linear(v *ssa.Value, reader *ssa.Node) (x *ssa.Value, a, b float64, depth int) {
+	var chain []*ssa.Node
+	for x = v; ; {
+		n := def(x, "Add", "Sub", "Mul", "Div")
+		if n == nil || !c.only(x, reader) {
+			break
+		}
+		y, at := otherThanNumber(n)
+		if at < 0 || at == 1 && (n.Op == "Sub" || n.Op == "Div") {
+			break
+		}
+		chain = append(chain, n)
+		x, reader = y, n
+	}
+	a, b = 1, 0
+	for _, n := range slices.Backward(chain) {
+		_, at := otherThanNumber(n)
+		k, _ := number(n.In[1-at])
+		switch n.Op {
+		case "Add":
+			b += k
+		case "Sub":
+			b -= k
+		case "Mul":
+			a, b = a*k, b*k
+		case "Div":
+			a, b = a/k, b/k
+		}
+	}
+	return x, a, b, len(chain)
+}
+
+// otherThanNumber returns the operand that is no number and its index, -1 if it
+// is not exactly one.
+func otherThanNumber(n *ssa.Node) (*ssa.Value, int) {
+	_, ok0 := number(n.In[0])
+	_, ok1 := number(n.In[1])
+	switch {
+	case ok0 == ok1:
+		return nil, -1
+	case ok0:
+		return n.In[1], 1
+	}
+	return n.In[0], 0
+}
+
+// plus returns v where the operand is v + k and only reader (if given) reads the
+// sum.
+func (c *Context) plus(sum *ssa.Value, k float64, reader *ssa.Node) *ssa.Value {
+	n := def(sum, "Add")
+	if n == nil || reader != nil && !c.only(sum, reader) {
+		return nil
+	}
+	for i := range 2 {
+		if f, ok := number(n.In[i]); ok && f == k {
+			return n.In[1-i]
+		}
+	}
+	return nil
+}

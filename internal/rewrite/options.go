@@ -1,0 +1,120 @@
+package rewrite
+
+import (
+	"cmp"
+	"time"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Options steer [Run]. The zero value runs [Portable] with default limits.
+type Options struct {
+	List *List    // what to run; nil means Portable
+	Off  []string // passes left out, by name; required ones stay on
+	Only []string // if not empty, run these passes and the required ones
+
+	// Unroll writes out loops of a known number of iterations; see [Unroll].
+	Unroll bool
+
+	// Check runs ops.Check after every pass that changed something; Shuffle brings the
+	// nodes into another legal order before every pass, drawn by Seed.
+	Check   bool
+	Shuffle bool
+	Seed    uint64
+
+	// MaxOpset is the newest version of the default operator set that new nodes may
+	// need; negative is no limit, 0 is no limit for lists with AnyOpset and else the
+	// version the model imports, or a newer one that one of its nodes needs anyway.
+	MaxOpset int
+
+	// Growth bounds what folding may add to the weights; see [Growth].
+	Growth Growth
+
+	// Dump, if not nil, records the graph after every pass for an HTML page.
+	Dump *Dump
+}
+
+// Growth bounds constant folding: a result is stored only if it takes no more bytes than
+// the constants that it makes superfluous and a fixed allowance. Splats take one element.
+// A zero field takes the list's value, and if that is zero too, the default.
+type Growth struct {
+	// PerNode is how many bytes one folded node may add, and a chain of nodes as many times; default 1 KiB and 1/1024 of
+	// the model's constants, negative none.
+	PerNode int64
+	// Total is how many bytes all of them together may add; default 64 KiB and
+	// 1/64 of the model's constants, negative none.
+	Total int64
+	// Ops is the largest number of arithmetic operations one folded node may take;
+	// default 1e9.
+	Ops int64
+}
+
+// or fills in zero fields: the list's first, then the defaults for a model with
+// so many bytes of weights.
+func (g Growth) or(list Growth, weights int64) Growth {
+	g.PerNode = max(cmp.Or(g.PerNode, list.PerNode, 1<<10+weights/1024), 0)
+	g.Total = max(cmp.Or(g.Total, list.Total, 64<<10+weights/64), 0)
+	g.Ops = cmp.Or(g.Ops, list.Ops, 1e9)
+	return g
+}
+
+// Report says what a run did.
+type Report struct {
+	Passes  []PassStat
+	Patches []Patch
+	Before  Stats
+	After   Stats
+}
+
+// PassStat is one run of one pass over the whole model.
+type PassStat struct {
+	Stage, Pass string
+	Round       int // 0 in stages that do not repeat
+	Patches     int
+	Before      int // nodes, bodies included
+	After       int
+	Time        time.Duration
+}
+
+// Patch is one change.
+type Patch struct {
+	Pass  string
+	Graph string // name of the graph
+	Node  string // operator and name of the node it replaced
+	What  string // the rule
+}
+
+// Stats counts what is in a model, bodies included.
+type Stats struct {
+	Nodes      int
+	Graphs     int
+	Constants  int   // distinct
+	ConstBytes int64 // as stored: a splat is one element
+}
+
+// Count returns the statistics of a graph and its bodies.
+func Count(g *ssa.Graph) Stats {
+	var s Stats
+	seen := map[*ssa.Constant]bool{}
+	add := func(v *ssa.Value) {
+		if v == nil || v.Const == nil || seen[v.Const] {
+			return
+		}
+		seen[v.Const] = true
+		s.Constants++
+		s.ConstBytes += v.Const.StoredBytes()
+	}
+	g.Walk(func(b *ssa.Graph) {
+		s.Graphs++
+		s.Nodes += len(b.Nodes)
+		for _, n := range b.Nodes {
+			for _, v := range n.In {
+				add(v)
+			}
+		}
+		for _, v := range b.Results {
+			add(v)
+		}
+	})
+	return s
+}

@@ -1,0 +1,344 @@
+package rewrite
+
+import (
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Quantized computes in integers what a quantized model declares in real numbers: with
+// DequantizeLinear ahead of every operator and QuantizeLinear behind it (the QDQ form,
+// which most tools write):
+//
+//	x ─DQ─┐                                       x ────────┐
+//	w ─DQ─┼▶ Conv ─[Relu]─ Q ──▶ y        ->      w ────────┼▶ QLinearConv ──▶ y
+//	b ─DQ─┘                                       b, s, z ──┘
+//
+//	Q(MatMul(DQ(a), DQ(b)))        ->   QLinearMatMul(a, b)
+//	MatMul(DQ(a), DQ(b)), Gemm     ->   Cast(MatMulInteger(a, b) + bias) * (sa*sb)
+//	Q(move(DQ(x)))                 ->   move(x)        same scale and zero point before and after
+//	Gather(DQ(x), i)               ->   DQ(Gather(x, i))
+//
+// The integer forms sum up exactly and round once, the real ones round every sum;
+// so a result may be one step of its scale away from what the written graph gives.
+// That is why the pass is not among those that change a model file. Scales and zero
+// points are constants, of a tensor for activations, of a channel or column for
+// weights; weights are constants.
+//
+// The nodes are visited from the last to the first: the rules of QuantizeLinear come before
+// those of the product it reads.
+var Quantized = &Pass{
+	Name: "quantized", Doc: "operators between DequantizeLinear and QuantizeLinear -> operators on integers", backward: true,
+	rules: []rule{
+		{"Q(DQ(x)) -> x", named("QuantizeLinear"), requantized},
+		{"Q(move(DQ(x))) -> move(x)", named("QuantizeLinear"), quantizedMove},
+		{"Q(Conv or MatMul(DQ, DQ)) -> QLinearConv, QLinearMatMul", named("QuantizeLinear"), quantizedProduct},
+		{"MatMul(DQ, DQ) -> Cast(MatMulInteger) * scale", named("MatMul", "Gemm"), integerProduct},
+		{"Gather(DQ(x), i) -> DQ(Gather(x, i))", named("Gather"), gatherQuantized},
+	},
+}
+
+// quantization is the quantization parameters of a tensor: integers x are the real numbers
+// (x - zero) * scale.
+type quantization struct {
+	node        *ssa.Node // DequantizeLinear or QuantizeLinear
+	x           *ssa.Value
+	dt          ndarray.DType // of the integers
+	scale, zero *ssa.Value    // operands; zero may be nil
+	s           []float32     // the scales: one, or one for each index of the node's axis
+}
+
+// dequantized reads v as DQ(x) with 8-bit x and constant parameters; nil if it is
+// something else.
+func dequantized(v *ssa.Value) *quantization {
+	n := def(v, "DequantizeLinear")
+	if n == nil || v.Type.DType != ndarray.Float32 || !isByte(n.In[0]) {
+		return nil
+	}
+	return quantizationOf(n, n.In[0].Type.DType)
+}
+
+// quantizationOf reads the parameters of a quantization to or from dt.
+func quantizationOf(n *ssa.Node, dt ndarray.DType) *quantization {
+	q := &quantization{node: n, x: n.In[0], dt: dt, scale: n.In[1], zero: n.Input(2)}
+	if ops.Int(n, "block_size") != 0 || q.scale == nil || q.scale.Const == nil || q.scale.Type.DType != ndarray.Float32 ||
+		len(q.scale.Const.Shape()) > 1 || q.zero != nil && (q.zero.Const == nil || q.zero.Type.DType != dt || q.zero.Const.Len() != q.scale.Const.Len()) {
+		return nil
+	}
+	a, err := q.scale.Const.Array()
+	if err != nil {
+		return nil
+	}
+	q.s = ndarray.Slice[float32](a)
+	for _, s := range q.s {
+		if !(s > 0) || math.IsInf(float64(s), 0) {
+			return nil
+		}
+	}
+	return q
+}
+
+func isByte(v *ssa.Value) bool {
+	return v != nil && (v.Type.DType == ndarray.Int8 || v.Type.DType == ndarray.Uint8)
+}
+
+// whole reports one scale for the whole tensor.
+func (q *quantization) whole() bool { return q != nil && len(q.s) == 1 }
+
+// along reports constant integers with one scale, or one for each of n indices of
+// an axis.
+func (q *quantization) along(axis, rank, n int) bool {
+	if q == nil || q.x.Const == nil {
+		return false
+	}
+	return len(q.s) == 1 || len(q.s) == n && normalAxis(q.node, rank) == int64(axis)
+}
+
+// zeroOr is the zero point, a constant 0 where there is none.
+func (q *quantization) zeroOr(c *Context) *ssa.Value {
+	if q.zero != nil {
+		return q.zero
+	}
+	return c.constant(q.node.Out[0].Name+"_zero", ssa.NewConstant(ndarray.Must(q.dt, q.scale.Const.Shape()...)))
+}
+
+// zeroAt is the zero point of a tensor with one.
+func (q *quantization) zeroAt() int64 {
+	if q.zero == nil {
+		return 0
+	}
+	v, _ := scalar(q.zero)
+	return int64(v)
+}
+
+// same reports that equal integers of two tensors with one scale each are equal real numbers.
+func (q *quantization) same(r *quantization) bool {
+	return q.whole() && r.whole() && q.dt == r.dt && q.s[0] == r.s[0] && q.zeroAt() == r.zeroAt()
+}
+
+// target reads a QuantizeLinear to 8 bits with one scale.
+func target(n *ssa.Node) *quantization {
+	if !isByte(n.Out[0]) || n.In[0].Type.DType != ndarray.Float32 || ops.Int(n, "precision") != 0 {
+		return nil
+	}
+	if q := quantizationOf(n, n.Out[0].Type.DType); q.whole() {
+		return q
+	}
+	return nil
+}
+
+// source is the node whose result n quantizes. A Relu or Clip to the range of the integers
+// between them is skipped: saturation does the same. Only n may read it.
+func (c *Context) source(n *ssa.Node, q *quantization) *ssa.Node {
+	v := n.In[0]
+	if !c.only(v, n) {
+		return nil
+	}
+	if m := v.Def; m != nil && c.saturates(m, q) && c.only(m.In[0], m) {
+		return m.In[0].Def
+	}
+	return v.Def
+}
+
+// saturates reports an activation whose limits lie outside of what q can hold.
+func (c *Context) saturates(m *ssa.Node, q *quantization) bool {
+	lo, hi := int64(0), int64(math.MaxUint8)
+	if q.dt == ndarray.Int8 {
+		lo, hi = math.MinInt8, math.MaxInt8
+	}
+	least, most := float64(lo-q.zeroAt())*float64(q.s[0]), float64(hi-q.zeroAt())*float64(q.s[0])
+	slack := float64(q.s[0]) / 1000 // the limits were rounded when they were written
+	k, ok := clampOf(m)
+	return ok && k.lo <= least+slack && k.hi >= most-slack
+}
+
+// quantizedProduct is Q(Conv(DQ, DQ)) and Q(MatMul(DQ, DQ)).
+func quantizedProduct(c *Context, n *ssa.Node) bool {
+	q := target(n)
+	if q == nil {
+		return false
+	}
+	switch m := c.source(n, q); {
+	case is(m, "Conv"):
+		return c.quantizedConv(n, m, q)
+	case is(m, "MatMul"):
+		return c.quantizedMatMul(n, m, q)
+	}
+	return false
+}
+
+func (c *Context) quantizedConv(n, conv *ssa.Node, q *quantization) bool {
+	x, w := dequantized(conv.In[0]), dequantized(conv.In[1])
+	if rank := conv.In[1].Type.Rank(); !x.whole() || rank < 3 || rank > 5 || !w.along(0, rank, w.channels()) {
+		return false
+	}
+	bias, ok := integerBias(conv.Input(2), x, w, w.channels())
+	if !ok {
+		return false
+	}
+	in := []*ssa.Value{x.x, x.scale, x.zeroOr(c), w.x, w.scale, w.zeroOr(c), q.scale, q.zeroOr(c)}
+	if bias != nil {
+		in = append(in, c.constant(n.Out[0].Name+"_bias", bias))
+	}
+	return c.become(n, "QLinearConv", in, conv.Attrs...)
+}
+
+// channels is the first dimension of weights.
+func (q *quantization) channels() int {
+	if q == nil || q.x.Const == nil || len(q.x.Const.Shape()) == 0 {
+		return -1
+	}
+	return q.x.Const.Shape()[0]
+}
+
+// integerBias writes a constant bias of n channels in steps of the product of the
+// scales of x and w, nil for none; ok is false where it is not constant or does not fit.
+func integerBias(b *ssa.Value, x, w *quantization, n int) (k *ssa.Constant, ok bool) {
+	if b == nil {
+		return nil, true
+	}
+	real := realBias(b)
+	if len(real) != 1 && len(real) != n {
+		return nil, false
+	}
+	out := make([]int32, n)
+	for i := range out {
+		v := math.RoundToEven(real[min(i, len(real)-1)] / (float64(x.s[0]) * float64(w.s[min(i, len(w.s)-1)])))
+		if !(math.Abs(v) < 1<<30) {
+			return nil, false
+		}
+		out[i] = int32(v)
+	}
+	return ssa.NewConstant(ndarray.Of(out, n)), true
+}
+
+// realBias reads a bias that is constant, or dequantized from constants, nil if it is
+// neither.
+func realBias(b *ssa.Value) (real []float64) {
+	src, scale := b, []float32{1}
+	var zero *ndarray.Array
+	if n := def(b, "DequantizeLinear"); n != nil {
+		q := quantizationOf(n, n.In[0].Type.DType)
+		if q == nil {
+			return nil
+		}
+		src, scale = n.In[0], q.s
+		if q.zero != nil {
+			zero, _ = q.zero.Const.Array()
+		}
+	}
+	if src.Const == nil {
+		return nil
+	}
+	a, err := src.Const.Array()
+	if err != nil {
+		return nil
+	}
+	for i := range a.Len() {
+		v := a.Float(i)
+		if zero != nil {
+			v -= zero.Float(min(i, zero.Len()-1))
+		}
+		real = append(real, v*float64(scale[min(i, len(scale)-1)]))
+	}
+	return real
+}
+
+func (c *Context) quantizedMatMul(n, m *ssa.Node, q *quantization) bool {
+	a, b := dequantized(m.In[0]), dequantized(m.In[1])
+	ra, rb := m.In[0].Type.Rank(), m.In[1].Type.Rank()
+	if !a.whole() || b == nil || ra < 2 || rb < 2 || !b.matrix(1) && !(b.whole() && ra == rb) {
+		return false
+	}
+	return c.become(n, "QLinearMatMul", []*ssa.Value{a.x, a.scale, a.zeroOr(c),
+		b.x, b.scale, b.zeroOr(c), q.scale, q.zeroOr(c)})
+}
+
+// matrix reports a constant matrix with one scale, or one for each index of an axis.
+func (q *quantization) matrix(axis int) bool {
+	return q != nil && q.x.Const != nil && len(q.x.Const.Shape()) == 2 && q.along(axis, 2, q.x.Const.Shape()[axis])
+}
+
+// integerProduct is a product of a dequantized operand with dequantized constant
+// weights whose result is not quantized.
+func integerProduct(c *Context, n *ssa.Node) bool {
+	a, b := dequantized(n.In[0]), dequantized(n.In[1])
+	columns := 1
+	if ops.Int(n, "transB") != 0 {
+		columns = 0
+	}
+	if !a.whole() || a.x.Const != nil || n.In[0].Type.Rank() < 2 || n.Out[0].Type.DType != ndarray.Float32 || !b.matrix(columns) {
+		return false
+	}
+	if n.Op == "Gemm" && (ops.Int(n, "transA") != 0 || ops.Float(n, "alpha") != 1 || ops.Float(n, "beta") != 1) {
+		return false
+	}
+	bias, ok := integerBias(n.Input(2), a, b, b.x.Const.Shape()[columns])
+	return ok && c.scaledProduct(n, a, b, bias, columns == 0)
+}
+
+// scaledProduct replaces n by Mul(Cast(MatMulInteger + bias), scales).
+func (c *Context) scaledProduct(n *ssa.Node, a, b *quantization, bias *ssa.Constant, transposed bool) bool {
+	name := n.Out[0].Name
+	w := b.x
+	if transposed {
+		w = c.op(n, w.Name, "Transpose", []*ssa.Value{w}, ssa.IntsAttr("perm", 1, 0))
+	}
+	sums := c.op(n, name+"_sums", "MatMulInteger", []*ssa.Value{a.x, w, a.zeroOr(c), b.zeroOr(c)})
+	if bias != nil {
+		sums = c.op(n, name+"_sums", "Add", []*ssa.Value{sums, c.constant(name+"_bias", bias)})
+	}
+	f := c.op(n, name+"_sums", "Cast", []*ssa.Value{sums}, ssa.IntAttr("to", int64(ndarray.Float32)))
+	scales := make([]float32, len(b.s))
+	for i, s := range b.s {
+		scales[i] = a.s[0] * s
+	}
+	return c.become(n, "Mul", []*ssa.Value{f, c.constant(name+"_scale", ssa.NewConstant(ndarray.Of(scales, len(scales))))})
+}
+
+// requantized is Q(DQ(x)).
+func requantized(c *Context, n *ssa.Node) bool {
+	d := dequantized(n.In[0])
+	return d.same(target(n)) && c.forward(n, d.x)
+}
+
+// quantizedMove is Q(move(DQ(x))) and Q(Concat(DQ(x), DQ(y))).
+func quantizedMove(c *Context, n *ssa.Node) bool {
+	q := target(n)
+	m := defWith(n.In[0], func(f *ops.Facts) bool { return f.IsMovement() })
+	data := 1 // operands that are moved
+	if m == nil {
+		if m = def(n.In[0], "Concat"); m != nil {
+			data = len(m.In)
+		}
+	}
+	if m == nil || !c.only(n.In[0], n) {
+		return false
+	}
+	in := slices.Clone(m.In)
+	for i, v := range in[:data] {
+		d := dequantized(v)
+		if !d.same(q) {
+			return false
+		}
+		in[i] = d.x
+	}
+	return c.become(n, m.Op, in, m.Attrs...)
+}
+
+// gatherQuantized gathers integers, so that only the gathered rows of a constant table
+// are dequantized.
+func gatherQuantized(c *Context, n *ssa.Node) bool {
+	d := dequantized(n.In[0])
+	if !d.whole() || d.x.Const == nil {
+		return false
+	}
+	in := []*ssa.Value{c.copyNode(n, []*ssa.Value{d.x, n.In[1]}).Out[0], d.scale}
+	if d.zero != nil {
+		in = append(in, d.zero)
+	}
+	return c.become(n, "DequantizeLinear", in)
+}

@@ -1,0 +1,82 @@
+package rewrite
+
+import (
+	"context"
+
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// reinfer infers the types of a graph and keeps for every value the more precise of the
+// inferred and the known type: inference lacks facts that only the file declared (shapes
+// that depend on data), and a value never changes its meaning, so a known fact stays true.
+func reinfer(ctx context.Context, g *ssa.Graph) error {
+	for _, n := range g.Nodes {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := reinferNode(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func reinferNode(n *ssa.Node) error {
+	old := rememberFacts(nil, n)
+	if err := ops.Infer(n); err != nil {
+		return err
+	}
+	for _, f := range old {
+		f.restore()
+	}
+	return nil
+}
+
+// oldFact is what was known of a value.
+type oldFact struct {
+	v       *ssa.Value
+	t       ssa.Type
+	content []ssa.Dim
+}
+
+// rememberFacts lists the facts of a node's results and, inside its bodies, of
+// every value a node defines. Parameters of bodies are not among them: a pass may have
+// given the node another operand for them.
+func rememberFacts(out []oldFact, n *ssa.Node) []oldFact {
+	for _, v := range n.Out {
+		if v != nil {
+			out = append(out, oldFact{v, v.Type, v.Content})
+		}
+	}
+	for _, b := range n.Bodies {
+		for _, m := range b.Nodes {
+			out = rememberFacts(out, m)
+		}
+	}
+	return out
+}
+
+// restore merges the remembered fact into what the rule says now.
+func (f oldFact) restore() {
+	if t, ok := f.v.Type.Refine(f.t); ok {
+		f.v.Type = t
+	}
+	if f.v.Content == nil {
+		f.v.Content = f.content
+		return
+	}
+	if len(f.v.Content) != len(f.content) {
+		return
+	}
+	merged := make([]ssa.Dim, len(f.content))
+	for i, d := range f.v.Content {
+		merged[i] = d
+		_, inferred := d.Const()
+		_, known := f.content[i].Const()
+		if !inferred && (known || !d.Known()) {
+			merged[i] = f.content[i]
+		}
+	}
+	f.v.Content = merged
+}

@@ -1,0 +1,159 @@
+package rewrite
+
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Targets replaces computed shape operands by constants where the operator can
+// express "as the data has it", so that models with symbolic dimensions lose the
+// chains that compute them:
+//
+//	Reshape(x, [N, 12, S, 64])   [0, 12, -1, 64]    0 copies, one -1
+//	Expand(x, [N, 4])            [1, 4]             1 keeps the operand's dimension
+//	Slice(x, ends = [S])         [max int]          the whole rest of the axis
+//	Resize(x, sizes = [N,C,2H,2W])  scales [1,1,2,2]
+//	Tile, Pad ...                only with all elements known, by shape-fold
+var Targets = &Pass{
+	Name: "targets", Doc: "shape operands that only repeat the data's dimensions -> constants",
+	rules: []rule{
+		{"Reshape to dimensions of the data -> 0 and -1", named("Reshape"), reshapeOperand},
+		{"Expand to dimensions of the data -> 1", named("Expand"), expandOperand},
+		{"Slice up to the length of an axis -> to the end", named("Slice"), sliceOperand},
+		{"Resize to multiples of the data's dimensions -> scales", named("Resize"), resizeOperand},
+	},
+}
+
+// setOperand replaces one operand by a constant; what computed it may die.
+func (c *Context) setOperand(n *ssa.Node, i int, k *ssa.Constant) bool {
+	old := n.In[i]
+	n.SetInput(i, c.constant(old.Name, k))
+	c.killIfUnread(old.Def)
+	return true
+}
+
+// computed returns the known elements of an operand that is no constant yet.
+func computed(n *ssa.Node, i int) []ssa.Dim {
+	v := n.Input(i)
+	if v == nil || v.Const != nil || len(v.Content) == 0 {
+		return nil
+	}
+	return v.Content
+}
+
+// reshapeOperand keeps entries 0 and -1 of the target as they are: they mean the
+// same in the constant. A -1 that is known to come out as a number gives way to it,
+// so that another entry can be -1:
+//
+//	Reshape(x [N,256,16,16], [4*N, 64, -1])   [-1, 64, 256]
+func reshapeOperand(c *Context, n *ssa.Node) bool {
+	want := computed(n, 1)
+	in := n.In[0].Type
+	if want == nil || !in.Ranked || ops.Int(n, "allowzero") != 0 {
+		return false
+	}
+	target := make([]int64, len(want))
+	holes, copies := 0, []int(nil)
+	for i, d := range want {
+		k, known := d.Const()
+		switch {
+		case known && k == -1:
+			target[i] = solved(n.Out[0].Type, i)
+		case known:
+			target[i] = k
+		case i < len(in.Shape) && in.Shape[i].Equal(d):
+			target[i] = 0
+			copies = append(copies, i)
+		default:
+			target[i] = -1
+		}
+		if target[i] == -1 {
+			holes++
+		}
+	}
+	if holes == 0 && len(copies) == 1 {
+		target[copies[0]] = -1
+	}
+	return holes <= 1 && c.setOperand(n, 1, ssa.Int64s(target...))
+}
+
+// solved is dimension i of a type if it is a number above 0, else -1.
+func solved(t ssa.Type, i int) int64 {
+	if t.Ranked && i < len(t.Shape) {
+		if k, ok := t.Shape[i].Const(); ok && k > 0 {
+			return k
+		}
+	}
+	return -1
+}
+
+func expandOperand(c *Context, n *ssa.Node) bool {
+	want := computed(n, 1)
+	in := n.In[0].Type
+	if want == nil || !in.Ranked {
+		return false
+	}
+	target := make([]int64, len(want))
+	for i, d := range want {
+		at := i - len(want) + len(in.Shape)
+		if k, known := d.Const(); known {
+			target[i] = k
+		} else if at >= 0 && in.Shape[at].Equal(d) {
+			target[i] = 1
+		} else {
+			return false
+		}
+	}
+	return c.setOperand(n, 1, ssa.Int64s(target...))
+}
+
+// sliceOperand: an end that is the length of its axis is "to the end".
+func sliceOperand(c *Context, n *ssa.Node) bool {
+	want := computed(n, 2)
+	in := n.In[0].Type
+	if want == nil || !in.Ranked {
+		return false
+	}
+	axes, ok := sliceAxes(n, len(want))
+	if !ok || !hasPositiveSteps(n) {
+		return false
+	}
+	ends := make([]int64, len(want))
+	for i, d := range want {
+		if k, known := d.Const(); known {
+			ends[i] = k
+		} else if in.Shape[axes[i]].Equal(d) {
+			ends[i] = math.MaxInt64
+		} else {
+			return false
+		}
+	}
+	k := ssa.Int64s(ends...)
+	return n.In[2].Type.DType == k.DType() && c.setOperand(n, 2, k)
+}
+
+// resizeOperand: sizes that are whole multiples of the data's dimensions become
+// scales. Both forms then compute the same positions, because scale = size/length
+// is that multiple exactly.
+func resizeOperand(c *Context, n *ssa.Node) bool {
+	want := computed(n, 3)
+	in := n.In[0].Type
+	if want == nil || !in.Ranked || len(want) != len(in.Shape) || n.Has("axes") || n.Input(2) != nil ||
+		ops.Str(n, "keep_aspect_ratio_policy") != "stretch" || ops.Str(n, "coordinate_transformation_mode") == "tf_crop_and_resize" {
+		return false
+	}
+	scales := make([]float32, len(want))
+	for i, d := range want {
+		q, ok := d.FloorDiv(in.Shape[i]).Const()
+		if !ok || q < 1 || !in.Shape[i].MulN(q).Equal(d) {
+			return false
+		}
+		scales[i] = float32(q)
+	}
+	old := n.In[3]
+	n.SetInputs([]*ssa.Value{n.In[0], nil, c.constant(old.Name+"_scales", float32s(scales...))})
+	c.killIfUnread(old.Def)
+	return true
+}

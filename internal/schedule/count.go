@@ -1,0 +1,308 @@
+package schedule
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/alias"
+	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/loops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// The model of one level, by which orders are searched. What an order needs is
+// measured by laying it out and folding it (leveler.try); a search can not do that for
+// every set of executed nodes, so it counts with a relaxation of folding, which needs
+// no more than any folding of any order does. This is the one place where the two
+// differ, and the model is never the larger:
+//
+//	results over operands   wherever an operand may die, no matter what else is
+//	                        folded, also smaller results over larger operands
+//	concatenations          a region per piece, for the contents: it counts once,
+//	                        whatever block it is in, unless that is decided
+//	control flow            its bodies may use the memory of its operands, and
+//	                        results that may be operands passed on cost nothing
+//
+//	concat(p, q) = r      p outside  p and q are blocks, r is another
+//	  p ■■■■              p inside   one region of r's size, taken from the first
+//	  q     ■■■■■■                   write to p or q on
+//	  r ■■■■■■■■■■        open       a region per piece
+//
+// So the least peak of the model over all orders is a lower bound for all orders and
+// all decisions of folding. TestMinPeakOfRandomGraphs and TestModelIsABound hold the
+// model against folding.
+
+// counting says what of folding is decided.
+type counting struct {
+	// copies: parts of a tensor (slices, splits) are copies, not windows.
+	copies bool
+	// decided is the block that an operand of concatenations is made inside of, nil
+	// for none. Others are left open.
+	decided map[*ssa.Value]*ssa.Value
+	// estimate counts control flow by what its bodies need as they are laid out: for
+	// candidates only, since it is no bound.
+	estimate bool
+}
+
+// place says which bytes a value shows: those of a block, or regions of their own
+// that control flow makes. The zero place costs nothing.
+type place struct {
+	spot
+	regions []int32
+}
+
+// spot is a run of bytes of a block.
+type spot struct {
+	root   *ssa.Value // the value that owns the block
+	off, n int64
+}
+
+func (p spot) whole() bool { return p.root != nil && p.off == 0 && p.n == sizeOf(p.root) }
+
+// span is the run of bytes [lo, hi) of an outermost block that one region stands
+// for.
+type span struct {
+	lo, hi int64
+	region int32
+}
+
+// member says where a block lies in the block it is made inside of. It is fixed
+// if that is decided: then the outer block is there from the first write on.
+type member struct {
+	of    *ssa.Value
+	off   int64
+	fixed bool
+}
+
+// counter builds the model of one level.
+type counter struct {
+	g       *ssa.Graph
+	how     counting
+	rot     *loops.Rotation // the loop whose body g is, if it is one
+	control map[*ssa.Node]*inner
+
+	m      *model
+	place  []place
+	inside map[*ssa.Value]member
+	// ambiguous are blocks that folding may place in more than one way. The model does not
+	// know which memory their readers keep live, and counts none.
+	ambiguous        map[*ssa.Value]bool
+	exact            map[*ssa.Value]bool       // blocks that may lie inside another, which count their bytes, not rounded up
+	ambiguousRegions map[int32]bool            // the same for regions of control flow
+	carriedBy        map[*ssa.Value]*ssa.Value // by carried value: the parameter that holds the previous one
+	spans            map[*ssa.Value][]span     // by outermost block
+	index            []int32                   // node number by id
+}
+
+// newModel counts one level. control holds what its control-flow nodes need.
+func newModel(g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner, how counting) *model {
+	c := newCounter(g, rot, control, how)
+	c.nestConcats()
+	c.makeRegions()
+	for i := range g.Nodes {
+		c.node(i)
+	}
+	for _, v := range g.Results {
+		for _, r := range c.held(v) {
+			c.m.regions[r].kept = true
+		}
+	}
+	c.m.countTouchers()
+	c.m.link()
+	return c.m
+}
+
+func newCounter(g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner, how counting) *counter {
+	c := &counter{g: g, how: how, rot: rot, control: control, m: &model{nodes: make([]mnode, len(g.Nodes))},
+		place: make([]place, g.NumValues()), inside: map[*ssa.Value]member{}, ambiguous: map[*ssa.Value]bool{},
+		exact: map[*ssa.Value]bool{}, ambiguousRegions: map[int32]bool{}, carriedBy: map[*ssa.Value]*ssa.Value{}, spans: map[*ssa.Value][]span{}, index: make([]int32, g.NumNodeIDs())}
+	c.findPlaces()
+	return c
+}
+
+// sizeOf is the size of a tensor whose shape is known, else 0.
+func sizeOf(v *ssa.Value) int64 {
+	n, _ := v.Type.ByteSize()
+	return int64(n)
+}
+
+// findPlaces gives every value its place.
+func (c *counter) findPlaces() {
+	params, made := carriedBlocks(c.rot)
+	for i, p := range params {
+		c.place[p.ID].spot = spot{p, 0, sizeOf(p)}
+		c.carriedBy[made[i]] = p
+	}
+	for _, n := range c.g.Nodes {
+		if in := c.control[n]; in != nil {
+			c.placeResults(n, in)
+			continue
+		}
+		for _, v := range n.Out {
+			if v != nil {
+				c.place[v.ID] = c.placeOf(v)
+			}
+		}
+	}
+}
+
+func (c *counter) placeOf(v *ssa.Value) place {
+	if w, ok := alias.WindowOf(v); ok && (w.Whole || !c.how.copies) {
+		of := c.place[w.Of.ID]
+		if of.root != nil {
+			of.off, of.n = of.off+w.Offset, sizeOf(v)
+		}
+		return of
+	}
+	if c.rot != nil && c.rot.StackOf(v) != nil || sizeOf(v) == 0 {
+		return place{}
+	}
+	return place{spot: spot{v, 0, sizeOf(v)}}
+}
+
+// extent is the outermost block that holds bytes, and the run of it that must be
+// there when they are: windows keep all of their block, and blocks inside another
+// for sure keep all of that.
+func (c *counter) extent(p spot) (top *ssa.Value, lo, hi int64) {
+	top, lo, hi = p.root, 0, sizeOf(p.root)
+	for {
+		m, ok := c.inside[top]
+		if !ok {
+			return top, lo, hi
+		}
+		top, lo, hi = m.of, lo+m.off, hi+m.off
+		if m.fixed {
+			lo, hi = 0, sizeOf(top)
+		}
+	}
+}
+
+// makeRegions cuts every outermost block into regions, one between any two ends
+// of extents in it. A block that is cut counts exact bytes, one that is not is
+// rounded up.
+func (c *counter) makeRegions() {
+	cuts := map[*ssa.Value][]int64{}
+	var tops []*ssa.Value
+	for _, v := range c.valuesInOrder() {
+		p := c.place[v.ID]
+		if p.root == nil {
+			continue
+		}
+		top, lo, hi := c.extent(p.spot)
+		if cuts[top] == nil {
+			tops = append(tops, top)
+			cuts[top] = []int64{0, sizeOf(top)}
+		}
+		cuts[top] = append(cuts[top], lo, hi)
+	}
+	for _, top := range tops {
+		at := cuts[top]
+		slices.Sort(at)
+		at = slices.Compact(at)
+		for i := 1; i < len(at); i++ {
+			bytes := at[i] - at[i-1]
+			if len(at) == 2 && !c.exact[top] {
+				bytes = inplace.Round(bytes)
+			}
+			r := c.addRegion(bytes)
+			c.m.regions[r].early = top.Def == nil
+			c.spans[top] = append(c.spans[top], span{at[i-1], at[i], r})
+		}
+	}
+}
+
+func (c *counter) addRegion(bytes int64) int32 {
+	c.m.regions = append(c.m.regions, region{bytes: bytes})
+	return int32(len(c.m.regions) - 1)
+}
+
+func (c *counter) valuesInOrder() []*ssa.Value {
+	out := slices.Clone(c.g.Params)
+	for _, n := range c.g.Nodes {
+		for _, v := range n.Out {
+			if v != nil {
+				out = append(out, v)
+			}
+		}
+	}
+	return out
+}
+
+// regionsOf lists the regions whose bytes a value shows.
+func (c *counter) regionsOf(v *ssa.Value) []int32 {
+	if v == nil || v.Const != nil {
+		return nil
+	}
+	p := c.place[v.ID]
+	if p.root == nil {
+		return p.regions
+	}
+	top, lo, hi := c.extent(p.spot)
+	var out []int32
+	for _, s := range c.spans[top] {
+		if s.lo < hi && lo < s.hi {
+			out = append(out, s.region)
+		}
+	}
+	return out
+}
+
+// held lists the regions that a reader of v keeps alive.
+func (c *counter) held(v *ssa.Value) []int32 {
+	if v == nil || v.Const != nil {
+		return nil
+	}
+	p := c.place[v.ID]
+	if p.root == nil {
+		return slices.DeleteFunc(slices.Clone(p.regions), func(r int32) bool { return c.ambiguousRegions[r] })
+	}
+	for at, ok := p.root, true; ok; {
+		if c.ambiguous[at] {
+			return nil
+		}
+		var m member
+		m, ok = c.inside[at]
+		at = m.of
+	}
+	return c.regionsOf(v)
+}
+
+// node fills in one node of the model.
+func (c *counter) node(i int) {
+	n, x := c.g.Nodes[i], &c.m.nodes[i]
+	c.index[n.ID] = int32(i)
+	for _, v := range n.In {
+		for _, r := range c.held(v) {
+			x.touches = appendNew(x.touches, r)
+		}
+		if v != nil && v.Def != nil {
+			x.preds = appendNew(x.preds, c.index[v.Def.ID])
+		}
+	}
+	for _, v := range n.Out {
+		if !c.writes(n, v) {
+			continue
+		}
+		for _, r := range c.regionsOf(v) {
+			x.touches = appendNew(x.touches, r)
+			x.writes = appendNew(x.writes, r)
+		}
+	}
+	if in := c.control[n]; in != nil {
+		c.enclose(n, in, x)
+	} else {
+		x.folds = c.folds(n)
+	}
+}
+
+// writes reports whether a node writes the bytes of its result v, which it does
+// not if v is a window of an operand.
+func (c *counter) writes(n *ssa.Node, v *ssa.Value) bool {
+	return v != nil && c.control[n] == nil && c.place[v.ID].root == v
+}
+
+func appendNew(list []int32, x int32) []int32 {
+	if slices.Contains(list, x) {
+		return list
+	}
+	return append(list, x)
+}

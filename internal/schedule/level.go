@@ -1,0 +1,298 @@
+package schedule
+
+import (
+	"context"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/alias"
+	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/loops"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// leveler finds the order of one graph whose bodies are ordered.
+//
+// It keeps two numbers: what the best order known needs, laid out and folded as it
+// will be for the plan, and a bound below all orders. Orders come from searches of the
+// model (count.go), and from the plain heuristics. The bound comes from the searches;
+// while it is below the peak, decisions that the model leaves open are taken one by
+// one, the operand that matters most first:
+//
+//	windows: 44             copies: 52        the bound of all orders is the
+//	   ╭─────┴─────╮                          lowest of the leaves, and a leaf
+//	p inside r: 60    p outside: 52           at or above the best peak is done
+//
+// It ends when the two meet; or when no decision can raise the lowest leaf, since none
+// is about memory that its order holds at its peak.
+type leveler struct {
+	*solver
+	g       *ssa.Graph
+	owner   *ssa.Node  // the loop that g is the body of, nil for all other graphs
+	around  *ssa.Graph // the graph of owner
+	rot     *loops.Rotation
+	control map[*ssa.Node]*inner
+
+	given  []*ssa.Node // the nodes in their order at first
+	best   []*ssa.Node
+	tried  [][]*ssa.Node
+	peak   int64 // of best
+	bound  int64
+	leaves []leaf
+}
+
+// maxLeaves bounds how many sets of decisions are searched for one graph.
+const maxLeaves = 40
+
+// leaf is a set of decisions and the bound of all orders under them.
+type leaf struct {
+	how   counting
+	bound int64
+	order []int32
+	steps []int32 // of the order, those that need the bound
+	unend bool    // the search did not end: its decisions are not what is missing
+}
+
+func (l *leveler) run() error {
+	l.given, l.best = l.g.Nodes, l.g.Nodes
+	defer func() { l.g.Nodes = l.best }()
+	if err := l.try(l.given); err != nil {
+		return err
+	}
+	if widest(l.g) > mostOperands {
+		return l.tryPlain()
+	}
+	ways := []counting{{}}
+	if alias.HasParts(l.g) {
+		ways = append(ways, counting{copies: true})
+	}
+	for _, how := range ways {
+		if err := l.search(how, 0); err != nil {
+			return err
+		}
+	}
+	l.bound = l.leaves[l.lowest()].bound
+	if l.done() {
+		return nil
+	}
+	if err := l.tryOthers(); err != nil {
+		return err
+	}
+	for len(l.leaves) < maxLeaves && !l.done() {
+		at := l.lowest()
+		next := l.decide(l.leaves[at])
+		if len(next) == 0 {
+			break
+		}
+		bound := l.leaves[at].bound
+		l.leaves = slices.Delete(l.leaves, at, at+1)
+		for _, how := range next {
+			if err := l.search(how, bound); err != nil {
+				return err
+			}
+		}
+		l.bound = l.leaves[l.lowest()].bound
+	}
+	return nil
+}
+
+// mostOperands is up to how many operands or results of a node an order is searched for:
+// the model compares all memory that a node touches.
+const mostOperands = 4096
+
+// widest is the most operands or results of a node.
+func widest(g *ssa.Graph) (most int) {
+	for _, n := range g.Nodes {
+		most = max(most, len(n.In), len(n.Out))
+	}
+	return most
+}
+
+// tryPlain tries the orders that need no model. The bound is the largest result that
+// some node writes.
+func (l *leveler) tryPlain() error {
+	for _, nodes := range [][]*ssa.Node{depthFirst(l.g), breadthFirst(l.g)} {
+		if err := l.try(nodes); err != nil {
+			return err
+		}
+	}
+	for _, n := range l.given {
+		for _, v := range n.Out {
+			if v != nil && l.rot == nil && !alias.IsPointer(v) {
+				l.bound = max(l.bound, sizeOf(v))
+			}
+		}
+	}
+	return nil
+}
+
+// search adds the leaf of a set of decisions whose bound is known to be no lower than
+// bound, and tries the order found for it.
+func (l *leveler) search(how counting, bound int64) error {
+	l.g.Nodes = l.given
+	m := newModel(l.g, l.rot, l.control, how)
+	f := l.solve(m)
+	x := leaf{how: how, bound: max(bound, f.bound), order: f.order, unend: f.bound < f.peak}
+	x.steps = newSim(m).stepsOver(f.order, f.bound)
+	l.leaves = append(l.leaves, x)
+	return l.try(l.ordered(f.order))
+}
+
+// done reports whether there is nothing more to find, or no time.
+func (l *leveler) done() bool { return l.peak <= l.bound || l.ctx.Err() != nil }
+
+// lowest is the leaf with the lowest bound.
+func (l *leveler) lowest() int {
+	at := 0
+	for i := range l.leaves {
+		if l.leaves[i].bound < l.leaves[at].bound {
+			at = i
+		}
+	}
+	return at
+}
+
+func (l *leveler) ordered(order []int32) []*ssa.Node {
+	out := make([]*ssa.Node, len(order))
+	for i, n := range order {
+		out[i] = l.given[n]
+	}
+	return out
+}
+
+// tryOthers tries the order of a search that estimates control flow, and those of the
+// heuristics.
+func (l *leveler) tryOthers() error {
+	l.g.Nodes = l.given
+	orders := [][]*ssa.Node{greedyOrder(l.g, l.rot, l.control), depthFirst(l.g), breadthFirst(l.g)}
+	if len(l.control) > 0 {
+		f := l.solve(newModel(l.g, l.rot, l.control, counting{estimate: true}))
+		orders = append(orders, l.ordered(f.order))
+	}
+	for _, nodes := range orders {
+		if err := l.try(nodes); err != nil || l.done() {
+			return err
+		}
+	}
+	return nil
+}
+
+// try lays the graph out in an order and keeps it if it needs less than the best.
+func (l *leveler) try(nodes []*ssa.Node) error {
+	if nodes == nil || slices.ContainsFunc(l.tried, func(t []*ssa.Node) bool { return slices.Equal(t, nodes) }) {
+		return nil
+	}
+	first := len(l.tried) == 0
+	l.tried = append(l.tried, nodes)
+	l.g.Nodes = nodes
+	peak, err := laid(l.ctx, l.g, l.owner, l.around)
+	if err == nil && (first || peak < l.peak) {
+		l.best, l.peak = nodes, peak
+	}
+	return err
+}
+
+// decide splits a leaf: where the largest undecided operand of a concatenation lies
+// that its order holds where it needs the most. Nothing is left to decide if the
+// answer is empty.
+func (l *leveler) decide(x leaf) []counting {
+	if x.unend {
+		return nil
+	}
+	l.g.Nodes = l.given
+	c := newCounter(l.g, l.rot, l.control, x.how)
+	at := make([]int, len(x.order)) // position by node
+	for i, n := range x.order {
+		at[n] = i
+	}
+	for i, n := range l.given {
+		c.index[n.ID] = int32(i)
+	}
+	var best *operand
+	for _, o := range c.operands() {
+		if _, ok := x.how.decided[o.root]; ok || best != nil && sizeOf(o.root) <= sizeOf(best.root) {
+			continue
+		}
+		if from, to := c.stretch(o, at); slices.ContainsFunc(x.steps, func(s int32) bool { return from <= at[s] && at[s] <= to }) {
+			best = &o
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	var out []counting
+	for _, m := range append(best.homes, member{}) {
+		next := counting{copies: x.how.copies, decided: maps.Clone(x.how.decided)}
+		if next.decided == nil {
+			next.decided = map[*ssa.Value]*ssa.Value{}
+		}
+		next.decided[best.root] = m.of
+		out = append(out, next)
+	}
+	return out
+}
+
+// stretch is the run of positions of an order within which it can matter where an
+// operand lies: from the first of the blocks that it may be written over, or that share
+// a result with it, to the last reader of a result.
+func (c *counter) stretch(o operand, at []int) (from, to int) {
+	from = math.MaxInt
+	var reach func(v *ssa.Value, seen map[*ssa.Value]bool)
+	reach = func(v *ssa.Value, seen map[*ssa.Value]bool) {
+		if seen[v] || v.Def == nil {
+			return
+		}
+		seen[v] = true
+		from = min(from, at[c.index[v.Def.ID]])
+		for _, a := range ops.InPlacePairs(v.Def) {
+			if x := v.Def.Input(a.In); a.Out == v.DefIndex && x != nil {
+				reach(alias.Shown(x), seen)
+			}
+		}
+	}
+	seen := map[*ssa.Value]bool{}
+	reach(o.root, seen)
+	to = c.lastUse(o.root, at)
+	for _, m := range o.homes {
+		for _, v := range m.of.Def.In {
+			if v != nil {
+				reach(alias.Shown(v), seen)
+			}
+		}
+		to = max(to, c.lastUse(m.of, at))
+	}
+	return from, to
+}
+
+// lastUse is the position of the last reader of a value or of a view of it.
+func (c *counter) lastUse(v *ssa.Value, at []int) int {
+	if c.g.IsResult(v) {
+		return len(at)
+	}
+	last := at[c.index[v.Def.ID]]
+	for _, u := range v.Uses() {
+		last = max(last, at[c.index[u.Node.ID]])
+		for _, o := range u.Node.Out {
+			if o != nil && c.place[o.ID].root == c.place[v.ID].root && c.place[v.ID].root != nil {
+				last = max(last, c.lastUse(o, at))
+			}
+		}
+	}
+	return last
+}
+
+// laid is what a graph needs at once in its present order, as it will be folded.
+// A body of a loop is laid out with the loop around it.
+func laid(ctx context.Context, g *ssa.Graph, owner *ssa.Node, around *ssa.Graph) (int64, error) {
+	if owner != nil {
+		g = isolated(owner, around)
+	}
+	_, f, err := inplace.Lay(ctx, g, liveness.Options{}, inplace.Options{})
+	if err != nil {
+		return 0, err
+	}
+	return f.Peak(), nil
+}

@@ -1,0 +1,259 @@
+package berth
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/berth-onnx/berth/internal/sysmem"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// The life of a model's files. Weights are read where they lie in mapped files, so a
+// mapping must outlive whatever reads it:
+//
+//	models made of one file ──┐ count: not closed, or an operation in progress
+//	                          ▼
+//	lifetime ──▶ lifetime ──▶ files ──▶ unmapped by the last
+//	  ▲
+//	  └ compiling, optimizing, saving, runs: two atomic additions each
+//
+// Close does not wait: it lets no operation begin any more, and the last one in progress
+// unmaps. A lifetime that is collected unclosed lets go, too. The ways out for mapped bytes
+// are shut: results are copies, and so are the constants of graphs that callers get.
+
+// ErrClosed is the error of an operation on a closed [Model], or on a [Program] or [Session]
+// of one.
+var ErrClosed = errors.New("the model is closed")
+
+// errUnmade is the error of methods of a nil or zero [Model], [Program] or [Session].
+var errUnmade = errors.New("the receiver is nil or a zero value: Open, Parse and FromModule make models, Model.Compile programs, Program.NewSession sessions")
+
+// errNilContext is the error of calls without a context.
+var errNilContext = errors.New("the context is nil; context.Background() is one that is never cancelled")
+
+// FileChangedError reports a model file, or a file of external data, that was written to or
+// cut short while weights were read from it: its size or time of modification is another.
+// Replace files by renaming, which leaves open models what they read, or open them
+// [WithoutMapping].
+type FileChangedError = sysmem.FileChangedError
+
+// files are the mapped files that models have in common.
+type files struct {
+	held    []io.Closer
+	mapped  int64        // bytes of the mappings
+	checked atomic.Int64 // when they were last found unchanged, as sinceStart
+	users   atomic.Int64 // lifetimes that have not let go
+}
+
+// watched is a file that can tell whether it was written to.
+type watched interface {
+	Check() error
+	MappedBytes() int64
+}
+
+// check returns a [*FileChangedError] if a file was written to.
+func (f *files) check() error {
+	for _, h := range f.held {
+		if w, ok := h.(watched); ok {
+			if err := w.Check(); err != nil {
+				return err
+			}
+		}
+	}
+	f.checked.Store(int64(time.Since(processStart)))
+	return nil
+}
+
+// checkInterval is how often runs look at the files: a short run costs less than asking the
+// system, and a file is not written in less.
+const checkInterval = 100 * time.Microsecond
+
+var processStart = time.Now()
+
+// checkNow is check, but not twice within the interval.
+func (f *files) checkNow() error {
+	if f.mapped == 0 || int64(time.Since(processStart))-f.checked.Load() < int64(checkInterval) {
+		return nil
+	}
+	return f.check()
+}
+
+func newFiles(held []io.Closer) *files {
+	f := &files{held: held}
+	for _, h := range held {
+		if w, ok := h.(watched); ok {
+			f.mapped += w.MappedBytes()
+		}
+	}
+	return f
+}
+
+// share is one lifetime's hold of the files.
+type share struct {
+	once  sync.Once
+	files *files
+}
+
+// release lets go of the files; the last to do so closes them.
+func (s *share) release() (err error) {
+	s.once.Do(func() {
+		if s.files.users.Add(-1) > 0 {
+			return
+		}
+		for _, h := range s.files.held {
+			err = errors.Join(err, h.Close())
+		}
+	})
+	return err
+}
+
+// lifetime tells whether a model may be used, and holds its files while it is.
+type lifetime struct {
+	name  string       // of the model file, for errors
+	bad   error        // why nothing can begin: the graph is not sound
+	users atomic.Int64 // twice the operations in progress; odd when closed
+	share *share
+}
+
+// newLifetime begins the life of a model whose constants lie in files. A model that is
+// collected before it was closed lets go of them if collected is set.
+func newLifetime(m *ssa.Module, f *files, collected bool) *lifetime {
+	f.users.Add(1)
+	l := &lifetime{name: m.Path, share: &share{files: f}}
+	if collected {
+		runtime.AddCleanup(l, func(s *share) { _ = s.release() }, l.share)
+	}
+	return l
+}
+
+// enter begins an operation; every one that began must leave.
+func (l *lifetime) enter() error {
+	if l == nil {
+		return errUnmade
+	}
+	if l.bad != nil {
+		return l.bad
+	}
+	if l.users.Add(2)&1 == 0 {
+		return nil
+	}
+	l.leave()
+	if l.name != "" {
+		return fmt.Errorf("%s: %w", l.name, ErrClosed)
+	}
+	return ErrClosed
+}
+
+// leave ends an operation.
+func (l *lifetime) leave() {
+	if l.users.Add(-2) == 1 {
+		_ = l.share.release() // nobody is there to be told
+	}
+}
+
+// close lets no operation begin any more. The error is that of unmapping, if that happens now.
+func (l *lifetime) close() error {
+	if l == nil {
+		return nil
+	}
+	if l.users.Or(1) == 0 {
+		return l.share.release()
+	}
+	return nil
+}
+
+// closed reports whether close was called.
+func (l *lifetime) closed() bool { return l != nil && l.users.Load()&1 == 1 }
+
+// using runs f while the model is open and its files are mapped. A file that was changed
+// meanwhile is the error, whatever else happened.
+func using[T any](l *lifetime, f func() (T, error)) (out T, err error) {
+	if err := l.enter(); err != nil {
+		return out, err
+	}
+	defer l.leave()
+	defer func() {
+		if err != nil {
+			var none T
+			out = none
+		}
+	}()
+	defer l.guard(debug.SetPanicOnFault(true), (*files).check, &err)
+	return f()
+}
+
+// usingContext is using for what a context ends.
+func usingContext[T any](ctx context.Context, l *lifetime, f func() (T, error)) (out T, err error) {
+	if ctx == nil {
+		return out, errNilContext
+	}
+	return using(l, f)
+}
+
+// guard ends what began with [debug.SetPanicOnFault]: it makes a panic an error, and looks at
+// the files.
+func (l *lifetime) guard(old bool, check func(*files) error, err *error) {
+	debug.SetPanicOnFault(old)
+	if r := recover(); r != nil {
+		*err = &ops.PanicError{Value: r, Stack: debug.Stack()}
+		check = (*files).check
+	}
+	if changed := check(l.share.files); changed != nil {
+		*err = changed
+	}
+}
+
+// isolated replaces the constants of a graph that a caller gets by others, which copy what
+// lies in a mapped file when they are read.
+func (l *lifetime) isolated(g *ssa.Graph) *ssa.Graph {
+	if l == nil || l.share.files.mapped == 0 {
+		return g
+	}
+	g.Walk(func(b *ssa.Graph) {
+		for _, v := range b.Values() {
+			if v != nil {
+				v.Const = l.copied(v.Const)
+			}
+		}
+		for _, n := range b.Nodes {
+			for i := range n.Attrs {
+				a := &n.Attrs[i]
+				a.Tensor, a.Tensors = l.copied(a.Tensor), slices.Clone(a.Tensors)
+				for k, c := range a.Tensors {
+					a.Tensors[k] = l.copied(c)
+				}
+			}
+		}
+	})
+	return g
+}
+
+// copied is a constant that does not lie in a mapped file. Reading it is an error once the
+// model is closed.
+func (l *lifetime) copied(c *ssa.Constant) *ssa.Constant {
+	if c == nil {
+		return nil
+	}
+	if _, splat := c.Splat(); splat {
+		return c
+	}
+	return ssa.NewLazy(c.DType(), c.Shape(), func() (*ndarray.Array, error) {
+		return using(l, func() (*ndarray.Array, error) {
+			a, err := c.Array()
+			if err == nil && sysmem.IsMapped(a.Data) {
+				a = a.Clone()
+			}
+			return a, err
+		})
+	})
+}

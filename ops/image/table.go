@@ -1,0 +1,10 @@
+package image
+
+import "github.com/berth-onnx/berth/ops"
+
+// Ops are the operators of this package, one line each.
+var Ops = []*ops.Op{
+	&ImageDecoder,
+}
+
+func init() { ops.Register(Ops...) }

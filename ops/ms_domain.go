@@ -1,6 +1,0 @@
-package ops
-
-// microsoft is the domain of the operators that onnxruntime adds to the
-// standard. Their schemas are listed in
-// https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md
-const microsoft = "com.microsoft"

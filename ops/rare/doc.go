@@ -1,0 +1,3 @@
+// Package rare holds operators of the domain com.microsoft that few models use.
+// They are linked by import: import _ "github.com/berth-onnx/berth/ops/rare".
+package rare

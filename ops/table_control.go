@@ -1,9 +1,0 @@
-package ops
-
-var controlOps = []*Op{
-	&If,
-	&Loop,
-	&Scan,
-}
-
-func init() { Register(controlOps...) }

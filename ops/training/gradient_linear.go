@@ -1,0 +1,325 @@
+package training
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/internal/ops/kit"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// The derivatives of products, convolutions, pooling and normalization.
+
+// axesFrom is first, first+1, …, end-1.
+func axesFrom(first, end int) []int64 {
+	axes := make([]int64, max(end-first, 0))
+	for i := range axes {
+		axes[i] = int64(first + i)
+	}
+	return axes
+}
+
+// swapped exchanges the last two dimensions.
+func (g *gradient) swapped(v *ssa.Value) *ssa.Value {
+	r := g.rank(v)
+	perm := axesFrom(0, r)
+	if r >= 2 {
+		perm[r-1], perm[r-2] = perm[r-2], perm[r-1]
+	}
+	return g.with("Transpose", []*ssa.Value{v}, ssa.IntsAttr("perm", perm...))
+}
+
+// matMulGradient: da = d·bᵀ, db = aᵀ·d; a vector counts as a matrix of one row
+// or column.
+func matMulGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+	a, b, d := n.In[0], n.In[1], dy[0]
+	row, column := g.rank(a) == 1, g.rank(b) == 1
+	am, bm := a, b
+	if row {
+		am = g.op("Unsqueeze", a, g.ints(0))
+	}
+	if column {
+		bm = g.op("Unsqueeze", b, g.ints(1))
+	}
+	switch {
+	case row && column:
+		d = g.op("Reshape", d, g.ints(1, 1))
+	case row:
+		d = g.op("Unsqueeze", d, g.ints(-2))
+	case column:
+		d = g.op("Unsqueeze", d, g.ints(-1))
+	}
+	out := make([]*ssa.Value, 2)
+	if g.wants(n, 0) {
+		out[0] = g.op("Reshape", g.sumTo(g.op("MatMul", d, g.swapped(bm)), am), g.shape(a))
+	}
+	if g.wants(n, 1) {
+		out[1] = g.op("Reshape", g.sumTo(g.op("MatMul", g.swapped(am), d), bm), g.shape(b))
+	}
+	return out
+}
+
+// gemmGradient differentiates alpha·A'·B' + beta·C.
+func gemmGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+	alpha := g.scaled(dy[0], float64(ops.Float(n, "alpha")))
+	ta, tb := ops.Int(n, "transA") != 0, ops.Int(n, "transB") != 0
+	turned := func(v *ssa.Value, yes bool) *ssa.Value {
+		if yes {
+			return g.swapped(v)
+		}
+		return v
+	}
+	out := make([]*ssa.Value, len(n.In))
+	if g.wants(n, 0) {
+		out[0] = turned(g.op("MatMul", alpha, turned(n.In[1], !tb)), ta)
+	}
+	if g.wants(n, 1) {
+		out[1] = turned(g.op("MatMul", turned(n.In[0], !ta), alpha), tb)
+	}
+	if g.wants(n, 2) {
+		out[2] = g.sumTo(g.scaled(dy[0], float64(ops.Float(n, "beta"))), n.In[2])
+	}
+	return out
+}
+
+// windowAttrs is the geometry of a convolution or pooling with known sizes.
+type windowAttrs struct {
+	in, kernel, out               []int
+	strides, dilations, pads, end []int64 // end: what a transposed convolution must add
+}
+
+// window reads the geometry; sizes must be known.
+func (g *gradient) window(n *ssa.Node, kernel []int) (*windowAttrs, bool) {
+	x, okX := n.In[0].Type.Static()
+	y, okY := n.Out[0].Type.Static()
+	if !okX || !okY || len(x) != len(kernel)+2 || ops.Int(n, "ceil_mode") != 0 {
+		g.fail(n, fmt.Errorf("sizes must be known and ceil_mode 0: %w", ops.ErrUnsupported))
+		return nil, false
+	}
+	r := len(kernel)
+	w := &windowAttrs{in: x[2:], out: y[2:], kernel: kernel, strides: ops.Ints(n, "strides"), dilations: ops.Ints(n, "dilations"), pads: ops.Ints(n, "pads")}
+	ones := slices.Repeat([]int64{1}, r)
+	if w.strides == nil {
+		w.strides = ones
+	}
+	if w.dilations == nil {
+		w.dilations = ones
+	}
+	auto := ops.Str(n, "auto_pad")
+	if w.pads == nil || auto != "NOTSET" {
+		w.pads = make([]int64, 2*r)
+	}
+	for i := range r {
+		reach := w.dilations[i]*int64(kernel[i]-1) + 1
+		covered := (int64(w.out[i])-1)*w.strides[i] + reach
+		if auto == "SAME_UPPER" || auto == "SAME_LOWER" {
+			total := max(covered-int64(w.in[i]), 0)
+			w.pads[i], w.pads[r+i] = total/2, total-total/2
+			if auto == "SAME_LOWER" {
+				w.pads[i], w.pads[r+i] = w.pads[r+i], w.pads[i]
+			}
+		}
+		w.end = append(w.end, int64(w.in[i])+w.pads[i]+w.pads[r+i]-covered)
+	}
+	return w, true
+}
+
+// transposed is the adjoint of a convolution by its input.
+func (g *gradient) transposed(w *windowAttrs, d, weights *ssa.Value, group int64) *ssa.Value {
+	return g.with("ConvTranspose", []*ssa.Value{d, weights}, ssa.IntAttr("group", group), ssa.IntsAttr("strides", w.strides...),
+		ssa.IntsAttr("dilations", w.dilations...), ssa.IntsAttr("pads", w.pads...), ssa.IntsAttr("output_padding", w.end...))
+}
+
+// convGradient: dx is the transposed convolution of d; dw the convolution of x
+// with d as weights, batch and channels exchanged, strides and dilations too:
+//
+//	x [N, C, …] ─▶ [C, N, …]    d [N, M, …] ─▶ [M, N, …]    dw ─▶ [C, M, k…]
+func convGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+	x, weights, d := n.In[0], n.In[1], dy[0]
+	shape, ok := weights.Type.Static()
+	if !ok || len(shape) < 3 {
+		g.fail(n, fmt.Errorf("the weights' sizes must be known: %w", ops.ErrUnsupported))
+		return nil
+	}
+	w, ok := g.window(n, shape[2:])
+	if !ok {
+		return nil
+	}
+	group := ops.Int(n, "group")
+	out := make([]*ssa.Value, len(n.In))
+	if g.wants(n, 0) {
+		out[0] = g.transposed(w, d, weights, group)
+	}
+	if g.wants(n, 1) {
+		xs, ds := []*ssa.Value{x}, []*ssa.Value{d}
+		if group > 1 {
+			xs = g.node("Split", []*ssa.Value{x}, int(group), ssa.IntAttr("axis", 1), ssa.IntAttr("num_outputs", group)).Out
+			ds = g.node("Split", []*ssa.Value{d}, int(group), ssa.IntAttr("axis", 1), ssa.IntAttr("num_outputs", group)).Out
+		}
+		parts := make([]*ssa.Value, group)
+		for i := range parts {
+			parts[i] = g.convWeights(w, xs[i], ds[i])
+		}
+		out[1] = g.with("Concat", parts, ssa.IntAttr("axis", 0))
+	}
+	if g.wants(n, 2) {
+		axes := append([]int64{0}, axesFrom(2, len(shape))...)
+		out[2] = g.with("ReduceSum", []*ssa.Value{d, g.ints(axes...)}, ssa.IntAttr("keepdims", 0))
+	}
+	return out
+}
+
+// convWeights is the adjoint of the weights of one group.
+func (g *gradient) convWeights(w *windowAttrs, x, d *ssa.Value) *ssa.Value {
+	r := len(w.kernel)
+	starts, ends, axes := make([]int64, r), make([]int64, r), axesFrom(2, 2+r)
+	kit.Convert(ends, w.kernel, func(k int) int64 { return int64(k) })
+	turn := ssa.IntsAttr("perm", append([]int64{1, 0}, axes...)...)
+	dw := g.with("Conv", []*ssa.Value{g.with("Transpose", []*ssa.Value{x}, turn), g.with("Transpose", []*ssa.Value{d}, turn)},
+		ssa.IntsAttr("strides", w.dilations...), ssa.IntsAttr("dilations", w.strides...), ssa.IntsAttr("pads", w.pads...))
+	cut := g.op("Slice", dw, g.ints(starts...), g.ints(ends...), g.ints(axes...))
+	return g.with("Transpose", []*ssa.Value{cut}, turn)
+}
+
+// addedAt is a vector of the given size with the elements of d added at their positions.
+func (g *gradient) addedAt(positions, d, size *ssa.Value) *ssa.Value {
+	flat := g.ints(-1)
+	empty := g.op("Expand", g.number(d, 0), size)
+	return g.with("ScatterElements", []*ssa.Value{empty, g.op("Reshape", positions, flat), g.op("Reshape", d, flat)}, ssa.StringAttr("reduction", "add"))
+}
+
+// maxPoolGradient sends the adjoint to where the maxima were.
+func maxPoolGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+	if dy[0] == nil || ops.Int(n, "storage_order") != 0 {
+		g.fail(n, ops.ErrUnsupported)
+		return nil
+	}
+	x, flat := n.In[0], g.ints(-1)
+	at := n.Output(1)
+	if at == nil {
+		at = g.node("MaxPool", n.In, 2, n.Attrs...).Out[1]
+	}
+	sums := g.addedAt(at, dy[0], g.op("Reshape", g.op("Size", x), flat))
+	return []*ssa.Value{g.op("Reshape", sums, g.shape(x))}
+}
+
+// averagePoolGradient is the transposed convolution, channel by channel, with
+// weights 1, of the adjoint divided by how many elements each mean was over.
+func averagePoolGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+	x := n.In[0]
+	shape, ok := x.Type.Static()
+	kernel := ops.Ints(n, "kernel_shape")
+	if !ok || len(kernel) != len(shape)-2 {
+		g.fail(n, fmt.Errorf("sizes must be known: %w", ops.ErrUnsupported))
+		return nil
+	}
+	size := make([]int, len(kernel))
+	kit.Convert(size, kernel, func(k int64) int { return int(k) })
+	w, ok := g.window(n, size)
+	if !ok {
+		return nil
+	}
+	dims := []int64{int64(shape[1]), 1}
+	one := g.number(x, 1)
+	ones := g.op("Expand", one, g.ints(append(dims, kernel...)...))
+	count := g.number(x, float64(kit.SizeOf(size)))
+	if ops.Int(n, "count_include_pad") == 0 {
+		count = g.with("Conv", []*ssa.Value{g.filled(x, 1), ones}, ssa.IntAttr("group", dims[0]), ssa.IntsAttr("strides", w.strides...),
+			ssa.IntsAttr("dilations", w.dilations...), ssa.IntsAttr("pads", w.pads...))
+	}
+	return []*ssa.Value{g.transposed(w, g.op("Div", dy[0], count), ones, dims[0])}
+}
+
+func globalPoolGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+	x := n.In[0]
+	size := g.op("Div", g.op("Size", x), g.op("Size", n.Out[0]))
+	return []*ssa.Value{g.op("Expand", g.op("Div", dy[0], g.like(size, x)), g.shape(x))}
+}
+
+// asChannel gives a vector of channels the rank of x.
+func (g *gradient) asChannel(v, x *ssa.Value) *ssa.Value {
+	shape := slices.Repeat([]int64{1}, max(g.rank(x)-1, 1))
+	shape[0] = -1
+	return g.op("Reshape", v, g.ints(shape...))
+}
+
+// batchNormGradient differentiates scale·(x - mean)/√(var + ε) + bias with given
+// mean and variance.
+func batchNormGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+	if ops.Int(n, "training_mode") != 0 {
+		g.fail(n, fmt.Errorf("training_mode: %w", ops.ErrUnsupported))
+		return nil
+	}
+	x, d := n.In[0], dy[0]
+	scale, mean, variance := g.asChannel(n.In[1], x), g.asChannel(n.In[3], x), g.asChannel(n.In[4], x)
+	spread := g.op("Add", variance, g.number(variance, float64(ops.Float(n, "epsilon"))))
+	inv := g.op("Reciprocal", g.op("Sqrt", spread))
+	normal := g.op("Mul", g.op("Sub", x, mean), inv)
+	perScale := g.op("Mul", d, g.op("Mul", scale, inv))
+	channel := func(v, like *ssa.Value) *ssa.Value { return g.op("Reshape", g.sumTo(v, scale), g.shape(like)) }
+	out := []*ssa.Value{perScale, nil, nil, nil, nil}
+	if g.wants(n, 1) {
+		out[1] = channel(g.op("Mul", d, normal), n.In[1])
+	}
+	if g.wants(n, 2) {
+		out[2] = channel(d, n.In[2])
+	}
+	if g.wants(n, 3) {
+		out[3] = channel(g.op("Neg", perScale), n.In[3])
+	}
+	if g.wants(n, 4) {
+		out[4] = channel(g.scaled(g.op("Div", g.op("Mul", perScale, g.op("Sub", x, mean)), spread), -0.5), n.In[4])
+	}
+	return out
+}
+
+// layerNormGradient, with h = (x - mean)·inv and e = d·scale:
+//
+//	dx = inv·(e - mean(e) - h·mean(e·h)),  dscale = Σ d·h,  dbias = Σ d
+func layerNormGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+	x, scale, d := n.In[0], n.In[1], dy[0]
+	axis, err := ops.NormAxis(ops.Int(n, "axis"), g.rank(x))
+	if err != nil || dy[0] == nil {
+		g.fail(n, fmt.Errorf("only the first result can be differentiated: %w", ops.ErrUnsupported))
+		return nil
+	}
+	axes := axesFrom(axis, g.rank(x))
+	mean := func(v *ssa.Value) *ssa.Value {
+		return g.with("ReduceMean", []*ssa.Value{v, g.ints(axes...)}, ssa.IntAttr("keepdims", 1))
+	}
+	centered := g.op("Sub", x, mean(x))
+	variance := mean(g.op("Mul", centered, centered))
+	inv := g.op("Reciprocal", g.op("Sqrt", g.op("Add", variance, g.number(variance, float64(ops.Float(n, "epsilon"))))))
+	h, e := g.op("Mul", centered, inv), g.op("Mul", d, scale)
+	inner := g.op("Sub", g.op("Sub", e, mean(e)), g.op("Mul", h, mean(g.op("Mul", e, h))))
+	out := []*ssa.Value{g.op("Mul", inv, inner), nil, nil}
+	if g.wants(n, 1) {
+		out[1] = g.sumTo(g.op("Mul", d, h), scale)
+	}
+	if g.wants(n, 2) {
+		out[2] = g.sumTo(d, n.In[2])
+	}
+	return out
+}
+
+// dropoutGradient passes the adjoint on; a dropout that trains must show its
+// mask and ratio.
+func dropoutGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+	train := n.Input(2)
+	if train == nil || ops.ConstBool(train) == 0 {
+		return []*ssa.Value{dy[0]}
+	}
+	mask := n.Output(1)
+	if mask == nil {
+		g.fail(n, fmt.Errorf("a Dropout that trains must give its mask: %w", ops.ErrUnsupported))
+		return nil
+	}
+	d := dy[0]
+	keep := g.number(d, 0.5)
+	if ratio := n.Input(1); ratio != nil {
+		keep = g.op("Sub", g.number(d, 1), g.like(ratio, d))
+	}
+	kept := g.where(mask, g.op("Div", d, keep), 0)
+	return []*ssa.Value{g.op("Where", train, kept, d)}
+}
