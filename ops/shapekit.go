@@ -117,6 +117,26 @@ func BroadcastDim(x, y ssa.Dim) (ssa.Dim, error) {
 	return ssa.Dim{}, nil
 }
 
+// CheckBroadcast says whether an operand of type t broadcasts to a result of type to
+// and leaves that type as it is (ONNX unidirectional broadcasting); dimensions that
+// are not known yet may fit.
+func CheckBroadcast(what string, t, to ssa.Type) error {
+	if !t.Ranked || !to.Ranked {
+		return nil
+	}
+	off := len(to.Shape) - len(t.Shape)
+	if off < 0 {
+		return fmt.Errorf("%s has rank %d and does not broadcast to rank %d", what, len(t.Shape), len(to.Shape))
+	}
+	for i, d := range t.Shape {
+		n, known := d.Const()
+		if m, ok := to.Shape[off+i].Const(); ok && known && n != 1 && n != m {
+			return fmt.Errorf("%s of shape %v does not broadcast to %v", what, t.Shape, to.Shape)
+		}
+	}
+	return nil
+}
+
 // BroadcastTypes gives the type of element type dt and of the shape that all types
 // broadcast to; unranked if any of them is.
 func BroadcastTypes(dt ndarray.DType, types ...ssa.Type) (_ ssa.Type, err error) {

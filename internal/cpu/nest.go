@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"slices"
+
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -37,14 +39,17 @@ type nest struct {
 // longRow is from where on a row is a block of its own.
 const longRow = 4096
 
-// newNest plans the loops over a result shape to which the operands broadcast; ok
-// is false if there are too many of either.
+// newNest plans the loops over a result shape; ok is false if an operand does not
+// broadcast to it, or there are too many of either.
 func newNest(result []int, operands ...[]int) (n *nest, ok bool) {
 	if len(operands) > maxOperands {
 		return nil, false
 	}
 	strides := make([][]int, len(operands))
 	for k, s := range operands {
+		if full, err := ops.BroadcastShapes(s, result); err != nil || !slices.Equal(full, result) {
+			return nil, false
+		}
 		strides[k] = ops.BroadcastStrides(s, result)
 	}
 	return stridedNest(result, strides...)

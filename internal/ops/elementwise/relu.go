@@ -64,7 +64,8 @@ func upgradePRelu(u *ops.Upgrader, n *ssa.Node) error {
 }
 
 func inferPRelu(n *ssa.Node) []ops.Inferred {
-	kit.Try(ops.BroadcastTypes(kit.SameDType(n, 0, 1), ops.InType(n, 0), ops.InType(n, 1)))
+	kit.SameDType(n, 0, 1)
+	kit.Check(ops.CheckBroadcast("slope", ops.InType(n, 1), ops.InType(n, 0)))
 	return kit.Try(ops.SameAs(n))
 }
 

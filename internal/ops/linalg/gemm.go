@@ -54,9 +54,7 @@ func InferGemm(n *ssa.Node) []ops.Inferred {
 	if q, ok2 := inner[1].Const(); ok && ok2 && p != q {
 		kit.Failf("inner dimensions %d and %d differ", p, q)
 	}
-	if c := ops.InType(n, 2); c.Ranked && len(c.Shape) > 2 {
-		kit.Failf("operand 2 has rank %d and does not broadcast to a matrix", len(c.Shape))
-	}
+	kit.Check(ops.CheckBroadcast("C", ops.InType(n, 2), out))
 	return ops.One(out)
 }
 
