@@ -119,8 +119,12 @@ func compileAndRun(ctx context.Context, m *berth.Model, opts []berth.Option) err
 		return err
 	}
 	for _, in := range m.Inputs() {
+		typ := &in.Type
+		for typ.Elem != nil {
+			typ = typ.Elem
+		}
 		elements := 8.0 // bytes each
-		for _, d := range in.Type.Shape {
+		for _, d := range typ.Shape {
 			if n, ok := d.Const(); ok {
 				elements *= float64(n)
 			}
