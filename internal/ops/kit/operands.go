@@ -28,6 +28,15 @@ func Tensor(c *ops.Call, i int) *ndarray.Array {
 	panic(Failure{fmt.Errorf("operand %d is required and absent", i)})
 }
 
+// StringTensor is Tensor for operands that must hold strings.
+func StringTensor(c *ops.Call, i int) *ndarray.Array {
+	a := Tensor(c, i)
+	if a.DType != ndarray.String {
+		Failf("operand %d is %s, it must hold strings", i, a)
+	}
+	return a
+}
+
 // Ints returns the elements of an integer tensor operand.
 func Ints(c *ops.Call, i int) []int64 {
 	a := Tensor(c, i)
