@@ -17,10 +17,16 @@ import (
 //	 a[k][i] ─▶ │  …   │  …   │
 //	            └──────┴──────┘  h = 1..14 (28 of 32 ZMM), 1..6 (12 of 16 YMM)
 //
-// AVX-512 multiplies with a broadcast folded into the instruction; AVX2 loads
-// the broadcast first. Low tiles (h ≤ 3) have too few sums to hide the latency
-// of the multiply-add, so they keep several sets of sums for consecutive k and
-// add them at the end.
+// An element of a is broadcast to a register once for its two multiply-adds. The
+// broadcast folded into the instruction (AVX-512) saves an instruction and costs a
+// load for every multiply-add: with h rows 2h+2 loads for 2h sums in place of h+2,
+// and no processor loads more than two vectors in a cycle. Three instructions for two
+// sums stay below the four a cycle of all processors with AVX-512. Only tiles that
+// are bound by reading b from memory fold: fewer instructions let more of the loads
+// that miss the cache be under way at once.
+//
+// Low tiles (h ≤ 3) have too few sums to hide the latency of the multiply-add, so
+// they keep several sets of sums for consecutive k and add them at the end.
 //
 // The epilogue runs while the sums are still in registers: scale, add β·C, add
 // a bias per row or per column, add a residual, clamp; each stage behind a flag.
@@ -156,7 +162,7 @@ func (t *tile) step(acc [][2]vec, a gp, u int, b gp) {
 	}
 	for i := range t.h {
 		m := at(a, (u*t.h+i)*4)
-		if t.isa.zmm {
+		if t.isa.zmm && t.h <= narrow {
 			t.VFMADD231PS_BCST(m, b0, acc[i][0])
 			t.VFMADD231PS_BCST(m, b1, acc[i][1])
 			continue

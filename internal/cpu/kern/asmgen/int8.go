@@ -26,8 +26,9 @@ func emitInt8(g *gen) {
 			t.VPDPBUSD(b[1], a, acc[1])
 		})
 		g.intKernel("sq", h, func(t *tile, acc [2]vec, b [2]vec, m operand.Mem) {
-			t.VPDPBUSD_BCST(m, b[0], acc[0])
-			t.VPDPBUSD_BCST(m, b[1], acc[1])
+			a := t.to(t.VPBROADCASTD, m)
+			t.VPDPBUSD(a, b[0], acc[0])
+			t.VPDPBUSD(a, b[1], acc[1])
 		})
 	}
 	g.family("uq", "multiplies i+1 unsigned rows by two vectors of signed columns: quads.")
