@@ -55,3 +55,24 @@ func (t *Table) Direct(pixels, blocks int, plain bool, a *DirectArgs) {
 		directAVX512(p, i)
 	}
 }
+
+// Rows calls a function of rows.
+func (t *Table) Rows(kernel RowKernel, a *RowArgs) {
+	p, i, wide := (*byte)(unsafe.Pointer(a)), t.rowShape(a.Cols), t.Level == machine.LevelAVX512
+	switch {
+	case t.Level == machine.LevelGeneric:
+		rowsGeneric(kernel, a)
+	case kernel == SoftmaxRows && wide:
+		softmaxRowsAVX512(p, i)
+	case kernel == SoftmaxRows:
+		softmaxRowsAVX2(p, i)
+	case kernel == LayerNormRows && wide:
+		layerNormRowsAVX512(p, i)
+	case kernel == LayerNormRows:
+		layerNormRowsAVX2(p, i)
+	case wide:
+		rmsNormRowsAVX512(p, i)
+	default:
+		rmsNormRowsAVX2(p, i)
+	}
+}
