@@ -36,7 +36,11 @@ func TestPlanConv(t *testing.T) {
 		{conv2(1, 64, 64, 1, 5, 5, 1, 1, 0), fast, true, ConvPointwise},
 		{conv2(1, 64, 64, 2, 56, 56, 3, 1, 1), fast, false, ConvDirect},
 		{conv2(1, 64, 64, 64, 56, 56, 3, 1, 1), fast, true, ConvDepthwise},
-		{conv2(1, 3, 64, 1, 64, 64, 4, 4, 0), fast, false, ConvRows},
+		{conv2(1, 3, 64, 1, 64, 64, 4, 4, 0), fast, false, ConvDirect},
+		{ConvSpec{Batch: 1, InC: 3, OutC: 64, In: [3]int{8, 64, 64}, Kernel: [3]int{4, 4, 4}, Stride: [3]int{4, 4, 4}}, fast, false, ConvRows},
+		{conv2(1, 16, 32, 1, 128, 128, 1, 1, 0), fast, false, ConvPointwise},
+		{conv2(1, 256, 64, 1, 56, 56, 1, 1, 0), fast, false, ConvDirect},
+		{conv2(1, 256, 64, 1, 56, 56, 1, 2, 0), fast, false, ConvDirect},
 		{conv2(1, 24, 1, 1, 20, 20, 3, 1, 1), fast, false, ConvSum},
 		{ConvSpec{Batch: 1, InC: 1, OutC: 2, In: [3]int{1, 1, 400}, Kernel: [3]int{1, 1, 33}}, fast, true, ConvFilter},
 	}
