@@ -38,6 +38,7 @@ var files = []struct {
 	{"simd", "rows", emitRows},
 	{"simd", "dotrows", emitDotRows},
 	{"simd", "lrn", emitLRN},
+	{"simd", "rowops", emitRowOps},
 	{"simd", "half", emitHalf},
 	{"simd", "int8", emitInt8},
 	{"simd", "blocked", emitBlocked},

@@ -35,7 +35,8 @@ type Table struct {
 	WinoIn  [2]winoIn
 	WinoOut [2]winoOut
 
-	Ints intTable
+	Ints   intTable
+	RowOps rowOps
 
 	// Conversions of a multiple of 16 numbers; nil means plain Go.
 	HalfToFloat, BfloatToFloat func(dst *float32, src *uint16, n int)
@@ -59,6 +60,9 @@ type Table struct {
 	SumSqDiff          func(x *float32, n int, mean float32) float32
 	ExpSumOnly         func(x *float32, n int, max float32) float32
 }
+
+// Lanes is the number of float32 in a vector, 1 at the generic level.
+func (t *Table) Lanes() int { return t.lanes }
 
 // winoIn is an input transform, winoOut an output transform with the epilogue; res may
 // be nil. tmp is workspace of a tile of inputs.
