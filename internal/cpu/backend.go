@@ -77,6 +77,7 @@ var families = [][]entry{
 	castOps,
 	productOps,
 	einsumOps,
+	nbitsOps,
 	convOps,
 	poolOps,
 	normOps,

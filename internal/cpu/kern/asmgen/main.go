@@ -41,6 +41,7 @@ var files = []struct {
 	{"simd", "rowops", emitRowOps},
 	{"simd", "half", emitHalf},
 	{"simd", "int8", emitInt8},
+	{"simd", "nbits", emitNBits},
 	{"simd", "blocked", emitBlocked},
 	{"simd", "taps", emitTaps},
 	{"simd", "winograd", emitWinograd},

@@ -38,6 +38,10 @@ type Table struct {
 	Ints   intTable
 	RowOps rowOps
 
+	// Panels of columns of 2, 4 and 8 bits: n rows of bytes to (q − zero)·scale, several rows
+	// of numbers each; scale and zero have Nr elements.
+	NBits [3]func(dst *float32, src *byte, scale, zero *float32, n int)
+
 	// Conversions of a multiple of 16 numbers; nil means plain Go.
 	HalfToFloat, BfloatToFloat func(dst *float32, src *uint16, n int)
 	FloatToHalf, FloatToBfloat func(dst *uint16, src *float32, n int)
@@ -90,6 +94,7 @@ var genericTable = &Table{
 	BlockTaps: blockTapsGeneric, BlockMax: blockMaxGeneric,
 	WinoIn: [2]winoIn{winoInGeneric(2), winoInGeneric(4)}, WinoOut: [2]winoOut{winoOutGeneric(2), winoOutGeneric(4)},
 	Ints:       intTable{MulSub: intMulSubGeneric, ToFloat: intToFloatGeneric, FromFloat: floatToIntGeneric},
+	NBits:      [3]func(dst *float32, src *byte, scale, zero *float32, n int){nbitsGeneric(2), nbitsGeneric(4), nbitsGeneric(8)},
 	Lrn75:      lrn75Generic,
 	SubSub:     subSubGeneric,
 	SubMul:     subMulGeneric,
