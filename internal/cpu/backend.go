@@ -83,6 +83,7 @@ var families = [][]entry{
 	normOps,
 	skipOps,
 	attentionOps,
+	multiHeadOps,
 	rotaryOps,
 	softmaxOps,
 	reduceOps,

@@ -3,7 +3,6 @@ package cpu
 import (
 	"slices"
 
-	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -25,7 +24,7 @@ import (
 var widens = func() map[ops.Key]bool {
 	m := map[ops.Key]bool{}
 	for _, f := range [][]entry{unaryOps, binaryOps, variadicOps, compareOps, productOps, convOps, poolOps, normOps, skipOps, nbitsOps,
-		attentionOps, rotaryOps, softmaxOps, reduceOps, resizeOps, einsumOps, recurrentOps, gridOps} {
+		attentionOps, multiHeadOps, rotaryOps, softmaxOps, reduceOps, resizeOps, einsumOps, recurrentOps, gridOps} {
 		for _, e := range f {
 			m[ops.Key{Domain: e.domain, Name: e.op}] = true
 		}
@@ -40,7 +39,7 @@ func isHalf(dt ndarray.DType) bool { return dt == ndarray.Float16 || dt == ndarr
 type widened struct {
 	kernel  ops.Kernel
 	in, out []halfOperand
-	calls   machine.FreeList[widenedCall]
+	calls   innerCalls
 }
 
 // halfOperand is an operand or result that is converted.
@@ -52,13 +51,6 @@ type halfOperand struct {
 	result bool
 	widen  func(dst []float32, src []uint16)
 	narrow func(dst []uint16, src []float32)
-}
-
-// widenedCall is the call of the float32 kernel during one run.
-type widenedCall struct {
-	call    ops.Call
-	in, out []ndarray.Value
-	arrays  []ndarray.Array
 }
 
 // prepareEntry prepares a node by its entry of the table, one of half types by the kernel
@@ -158,39 +150,23 @@ func (h *halfOperand) tile(c *ops.Call, i, _ int) {
 
 // Run converts, computes and rounds.
 func (w *widened) Run(c *ops.Call) error {
-	r := w.calls.Get()
-	defer w.release(r)
-	r.call = *c
-	r.in, r.out = append(r.in[:0], c.In...), append(r.out[:0], c.Out...)
-	r.arrays = slices.Grow(r.arrays[:0], len(w.in)+len(w.out))
+	r := w.calls.take(c, len(w.in)+len(w.out))
+	defer w.calls.release(r)
+	r.in, r.out = append(r.in, c.In...), append(r.out, c.Out...)
 	for i := range w.in {
-		r.in[w.in[i].at] = r.array(c, &w.in[i])
-		runTiles(c, w.in[i].tiles, &w.in[i])
+		h := &w.in[i]
+		r.in[h.at] = r.array(c, h.space, h.run, h.shape)
+		runTiles(c, h.tiles, h)
 	}
 	for i := range w.out {
-		r.out[w.out[i].at] = r.array(c, &w.out[i])
+		h := &w.out[i]
+		r.out[h.at] = r.array(c, h.space, h.run, h.shape)
 	}
-	r.call.In, r.call.Out = r.in, r.out
-	if err := w.kernel.Run(&r.call); err != nil {
+	if err := r.run(w.kernel); err != nil {
 		return err
 	}
 	for i := range w.out {
 		runTiles(c, w.out[i].tiles, &w.out[i])
 	}
 	return nil
-}
-
-// release gives a call back, holding on to nothing but its own slices.
-func (w *widened) release(r *widenedCall) {
-	r.call = ops.Call{}
-	clear(r.in)
-	clear(r.out)
-	clear(r.arrays)
-	w.calls.Put(r)
-}
-
-// array is an operand or result in float32.
-func (r *widenedCall) array(c *ops.Call, h *halfOperand) *ndarray.Array {
-	r.arrays = append(r.arrays, ndarray.Array{DType: ndarray.Float32, Shape: h.shape, Data: c.Scratch[h.space : h.space+4*h.run]})
-	return &r.arrays[len(r.arrays)-1]
 }
