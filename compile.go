@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -93,9 +93,9 @@ func (m *Model) release(p *program.Program) {
 			}
 		}
 	})
-	var s runtime.MemStats
-	runtime.ReadMemStats(&s)
-	if max(s.HeapAlloc, s.HeapIdle-s.HeapReleased) > heapSlack {
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	metrics.Read(heap) // unlike runtime.ReadMemStats it does not stop what else runs
+	if max(heap[0].Value.Uint64(), heap[1].Value.Uint64()) > heapSlack {
 		debug.FreeOSMemory()
 	}
 }
