@@ -80,6 +80,7 @@ type builder struct {
 	pins   []pin
 
 	scratch map[*ssa.Node]int
+	views   alias.Views
 }
 
 func newBuilder(ctx context.Context, l *Layout, o Options, any *Concurrent) *builder {
@@ -221,18 +222,18 @@ func (b *builder) workspace(n *ssa.Node) int {
 
 // shown returns the value of whose bytes v is a window, where the options lay
 // windows out as pointers.
-func (o Options) shown(v *ssa.Value) (of *ssa.Value, ok bool) {
-	if o.CopyViews {
+func (b *builder) shown(v *ssa.Value) (of *ssa.Value, ok bool) {
+	if b.opts.CopyViews {
 		return nil, false
 	}
-	w, ok := alias.WindowOf(v)
-	return w.Of, ok && (w.Whole || o.Windows)
+	w, ok := b.views.WindowOf(v)
+	return w.Of, ok && (w.Whole || b.opts.Windows)
 }
 
 // define returns the variable a node's result goes to: a pointer for a view, the
 // block of this copy for a tensor of known size, Outside otherwise.
 func (b *builder) define(f *frame, v *ssa.Value) int {
-	if of, ok := b.opts.shown(v); ok {
+	if of, ok := b.shown(v); ok {
 		return b.pointer(v, false, f.ref(of))
 	}
 	if len(b.levels) > 0 {

@@ -91,8 +91,12 @@ func Run(ctx context.Context, m *ssa.Module, opts Options) (*Report, error) {
 // A body that a pass has made is none of bodies.
 func keepUnfit(g *ssa.Graph, bodies []*ssa.Graph, kept map[int]bool) (more bool) {
 	unfit := func(n *ssa.Node) bool { return reinferNode(n) != nil }
+	place := make(map[*ssa.Graph]int, len(bodies))
+	for i, b := range bodies {
+		place[b] = i
+	}
 	g.Walk(func(b *ssa.Graph) {
-		if i := slices.Index(bodies, b); i > 0 && !kept[i] && slices.ContainsFunc(b.Nodes, unfit) {
+		if i := place[b]; i > 0 && !kept[i] && slices.ContainsFunc(b.Nodes, unfit) {
 			kept[i], more = true, true
 		}
 	})
@@ -267,6 +271,7 @@ func (c *Context) runOn(g *ssa.Graph) (err error) {
 	p := c.current
 	if p.before != nil {
 		p.before(c, g)
+		c.place(g)
 	}
 	for n := range c.live(g) {
 		if err := c.ctx.Err(); err != nil {
@@ -274,8 +279,10 @@ func (c *Context) runOn(g *ssa.Graph) (err error) {
 		}
 		c.visit(n)
 	}
+	c.place(g)
 	if p.after != nil {
 		p.after(c, g)
+		c.place(g)
 	}
 	return c.err
 }

@@ -114,25 +114,33 @@ func (k *chain) added(end *ssa.Node) (nodes int, sum int64) {
 // compute runs a node and what it depends on, if that is possible within the limits.
 func (k *chain) compute(end *ssa.Node) bool {
 	budget := k.c.opts.Growth.Ops
-	need := map[*ssa.Node]bool{end: true}
+	opened := map[*ssa.Node]bool{} // true once what a node reads is on the stack above it
+	var order []*ssa.Node
 	for stack := []*ssa.Node{end}; len(stack) > 0; {
 		n := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
+		if open, met := opened[n]; met {
+			stack = stack[:len(stack)-1]
+			if open {
+				opened[n] = false
+				order = append(order, n)
+			}
+			continue
+		}
+		opened[n] = true
 		cost := ops.CostOf(n)
 		if budget -= cost.FLOPs + cost.Bytes; budget < 0 {
 			return false
 		}
 		for _, v := range n.In {
-			if v != nil && v.Const == nil && k.made[v] == nil && !need[v.Def] {
-				need[v.Def] = true
+			if v == nil || v.Const != nil || k.made[v] != nil {
+				continue
+			}
+			if _, met := opened[v.Def]; !met {
 				stack = append(stack, v.Def)
 			}
 		}
 	}
-	for _, n := range k.c.graph.Nodes {
-		if !need[n] {
-			continue
-		}
+	for _, n := range order {
 		out, ok := k.c.eval(n, k.made)
 		if !ok {
 			return false
