@@ -27,7 +27,6 @@
 //
 // Gradients are those of one pass. They do not add up over passes, whether a solver has
 // cleared them or not. Ops compute what they are documented to compute where the code of
-// Gorgonia v0.9.18 does not: average pooling and its gradient, batch normalization in
-// preallocated memory, the gradients of dropout and of repeated indices. Reset does
-// nothing; a pass never continues an earlier one.
+// Gorgonia v0.9.18 does not: average pooling and its gradient, the gradient of dropout.
+// Reset does nothing; a pass never continues an earlier one.
 package vm

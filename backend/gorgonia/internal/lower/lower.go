@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"gonum.org/v1/gonum/graph"
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
@@ -74,17 +73,14 @@ func Lower(g *gorgonia.ExprGraph, o Options) (_ *Graph, err error) {
 	return b.out, b.err
 }
 
-// children returns the operands of a node in order.
-func (b *builder) children(n *gorgonia.Node) []*gorgonia.Node {
-	it := b.graph.From(n.ID())
-	if it == nil {
-		return nil
+// children returns the operands of a node in order. ExprGraph.From would give those of
+// another node where gorgonia.Grad has removed one before.
+func (b *builder) children(n *gorgonia.Node) gorgonia.Nodes {
+	c, err := field[gorgonia.Nodes](n, "children")
+	if err != nil {
+		b.fail(err)
 	}
-	var out []*gorgonia.Node
-	for _, c := range graph.NodesOf(it) {
-		out = append(out, c.(*gorgonia.Node))
-	}
-	return out
+	return c
 }
 
 // wanted lists the nodes whose values are results, and notes reads and gradients.
@@ -105,6 +101,12 @@ func (b *builder) wanted() (list []*gorgonia.Node, err error) {
 	if b.options.Only {
 		return list, nil
 	}
+	read := map[*gorgonia.Node]bool{}
+	for _, n := range b.graph.AllNodes() {
+		for _, c := range b.children(n) {
+			read[c] = true
+		}
+	}
 	for _, n := range b.graph.AllNodes() {
 		switch kind := kindOf(n); {
 		case kind == "readOp":
@@ -120,11 +122,11 @@ func (b *builder) wanted() (list []*gorgonia.Node, err error) {
 		case n.Op() == nil && n.Deriv() != nil:
 			b.noteGradient(n)
 			add(n.Deriv())
-		case n.Op() != nil && !isConstant(n) && (b.graph.To(n.ID()).Len() == 0 || isCost(n)):
+		case n.Op() != nil && !isConstant(n) && (!read[n] || isCost(n)):
 			add(n)
 		}
 	}
-	return list, nil
+	return list, b.err
 }
 
 // isCost reports whether a node is what gorgonia.Grad differentiated: its derivative by

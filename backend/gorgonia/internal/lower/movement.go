@@ -94,8 +94,7 @@ func byIndices(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 }
 
 // byIndicesDiff takes x, the adjoint d of what was selected, and the indices: zeros like x,
-// to which each slice of d is added where it was taken from. Gorgonia's own code keeps the
-// last of several slices from one place.
+// to which each slice of d is added where it was taken from.
 func byIndicesDiff(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 	x, d, axis := in[0], in[1], get[int](b, n, "axis")
 	indices := b.reshape(in[2], product(b.shape(in[2])), 1)

@@ -48,8 +48,7 @@ func (b *builder) inverse(op *gorgonia.BatchNormOp, variance *ssa.Value) *ssa.Va
 }
 
 // batchNorm is (x - mean)/√(variance + ε); while training, the running mean and variance
-// that the op holds follow. Gorgonia's own code, when it is given memory for its result,
-// normalizes what lies there in place of x.
+// that the op holds follow.
 func batchNorm(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 	op, ok := n.Op().(*gorgonia.BatchNormOp)
 	if !ok {
@@ -112,7 +111,7 @@ func (b *builder) grouped(n *gorgonia.Node, x *ssa.Value) *ssa.Node {
 	one := b.number(x, 1)
 	one = b.op("Expand", one, b.ints(rest))
 	return b.node("LayerNormalization", []*ssa.Value{b.reshape(x, s[0], groups, rest), one}, 1,
-		ssa.IntAttr("axis", 2), ssa.FloatAttr("epsilon", float32(get[float64](b, n, "epsilon"))))
+		ssa.IntAttr("axis", 2), ssa.IntAttr("stash_type", int64(x.Type.DType)), ssa.FloatAttr("epsilon", float32(get[float64](b, n, "epsilon"))))
 }
 
 func groupNorm(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
