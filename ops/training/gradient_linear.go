@@ -224,7 +224,7 @@ func averagePoolGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value
 	one := g.number(x, 1)
 	ones := g.op("Expand", one, g.ints(append(dims, kernel...)...))
 	count := g.number(x, float64(kit.SizeOf(size)))
-	if ops.Int(n, "count_include_pad") == 0 {
+	if ops.Int(n, "count_include_pad") == 0 && slices.Max(w.pads) > 0 {
 		count = g.with("Conv", []*ssa.Value{g.filled(x, 1), ones}, ssa.IntAttr("group", dims[0]), ssa.IntsAttr("strides", w.strides...),
 			ssa.IntsAttr("dilations", w.dilations...), ssa.IntsAttr("pads", w.pads...))
 	}

@@ -61,7 +61,7 @@ func newPlanned(t testing.TB) func(b *graphs.Built) G.VM {
 }
 
 // memoryFactor scales the graphs so that the bytes of values are what counts.
-const memoryFactor = 32
+const memoryFactor = 256
 
 // TestMemory: a pass needs at most half of the bytes that Gorgonia's machine needs.
 func TestMemory(t *testing.T) {

@@ -272,7 +272,7 @@ func functions(b *Builder) *G.Node {
 }
 
 func tensorProducts(b *Builder) *G.Node {
-	n := b.times(4)
+	n := b.times(32)
 	u, v := b.weight("u", n), b.weight("v", 8)
 	s := must(G.Mul(must(G.Mul(b.data("m", n, 8), v)), u))
 	x := b.data("x", n, 4, 8)

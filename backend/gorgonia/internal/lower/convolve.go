@@ -172,9 +172,15 @@ func averagePool(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 	return b.with("AveragePool", in, b.pooling(n)...)
 }
 
-// maxPoolDiff takes x, y = MaxPool(x) and the adjoint of y. The node that made y is asked for
-// the positions of the maxima, too.
+// maxPoolDiff takes x, y = MaxPool(x) and the adjoint of y. As standard ONNX, the node that
+// made y is asked for the positions of the maxima, too.
 func maxPoolDiff(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
+	if !b.options.Portable {
+		m := b.out.SSA.NewNode(MaxPoolDiff.Name, []*ssa.Value{in[0], in[2]}, 1, b.pooling(n)...)
+		m.Domain = stockDomain
+		b.infer(m)
+		return m.Out[0]
+	}
 	m := in[1].Def
 	if m == nil || m.Op != "MaxPool" || m.In[0] != in[0] {
 		m = b.node("MaxPool", in[:1], 1, b.pooling(n)...)

@@ -45,6 +45,8 @@ type Options struct {
 	Only bool
 	// Eval lowers dropout and batch normalization as they are after training.
 	Eval bool
+	// Portable keeps to standard operators where others are better.
+	Portable bool
 	// Freeze makes constants of the inputs it accepts, from the values bound to them.
 	Freeze func(n *gorgonia.Node) bool
 }
@@ -122,11 +124,24 @@ func (b *builder) wanted() (list []*gorgonia.Node, err error) {
 		case n.Op() == nil && n.Deriv() != nil:
 			b.noteGradient(n)
 			add(n.Deriv())
-		case n.Op() != nil && !isConstant(n) && (!read[n] || isCost(n)):
+		case n.Op() != nil && !isConstant(n) && (!read[n] && !b.isStray(n) || isCost(n)):
 			add(n)
 		}
 	}
 	return list, b.err
+}
+
+// gradientGroups are the groups into which gorgonia.Grad puts the nodes that it makes.
+var gradientGroups = []string{"gradients", "undifferentiated nodes"}
+
+// isStray reports whether a node is a gradient that gorgonia.Grad made on its way and that
+// nobody asked for, such as that of a batch of data beside that of the weights.
+func (b *builder) isStray(n *gorgonia.Node) bool {
+	group, err := field[string](n, "group")
+	if err != nil {
+		b.fail(err)
+	}
+	return len(n.DerivOf()) == 0 && slices.Contains(gradientGroups, group)
 }
 
 // isCost reports whether a node is what gorgonia.Grad differentiated: its derivative by
