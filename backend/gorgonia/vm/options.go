@@ -37,3 +37,13 @@ func WithContext(ctx context.Context) Option {
 		}
 	}
 }
+
+// Freeze compiles inputs as constants, from the values bound to them now: weights that are
+// not learned any more, which kernels then pack. Values bound later do not count.
+func Freeze(inputs ...*gorgonia.Node) Option {
+	frozen := map[*gorgonia.Node]bool{}
+	for _, n := range inputs {
+		frozen[n] = true
+	}
+	return func(c *config) { c.lower.Freeze = func(n *gorgonia.Node) bool { return frozen[n] } }
+}

@@ -176,3 +176,9 @@ func sliceOf(t reflect.Type, data []byte, n int) any {
 	*(*[]byte)(s.Addr().UnsafePointer()) = unsafe.Slice(unsafe.SliceData(data), n)
 	return s.Interface()
 }
+
+// Array is View into an array of its own.
+func Array(v gorgonia.Value) (*ndarray.Array, error) {
+	a := &ndarray.Array{}
+	return a, View(a, v)
+}
