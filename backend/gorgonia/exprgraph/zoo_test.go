@@ -29,7 +29,9 @@ func imported(t *testing.T) conformance.Prepare {
 		if err != nil {
 			return nil, nil, err
 		}
-		return func(ctx context.Context, in []conformance.Named) ([]conformance.Named, error) { return runImported(ctx, t, m, in) }, m.Close, nil
+		return func(ctx context.Context, in []conformance.Named) ([]conformance.Named, error) {
+			return runImported(ctx, t, m, in)
+		}, m.Close, nil
 	}
 }
 
@@ -71,7 +73,15 @@ func runImported(ctx context.Context, t *testing.T, m *berth.Model, in []conform
 }
 
 // refused are the models that are no expression graphs, and why.
-var refused = map[string]error{}
+var refused = map[string]error{
+	"conv_loop":           exprgraph.ErrControlFlow,
+	"delay_line_loop":     exprgraph.ErrControlFlow,
+	"gru_greedy_decoder":  exprgraph.ErrControlFlow,
+	"mamba_scan_loop":     exprgraph.ErrControlFlow,
+	"silero_vad":          exprgraph.ErrControlFlow,
+	"silero_vad_ifless":   exprgraph.ErrControlFlow,
+	"torchscript_loop_if": exprgraph.ErrControlFlow,
+}
 
 // TestZoo: every recorded model without control flow gives its recorded outputs as an
 // expression graph; the others are refused by name.

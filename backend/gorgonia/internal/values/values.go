@@ -68,7 +68,7 @@ func viewTensor(a *ndarray.Array, v tensor.Tensor) error {
 	if !ok {
 		return fmt.Errorf("elements of type %v have no ONNX type", d.Dtype())
 	}
-	if d.RequiresIterator() || d.DataOrder().IsColMajor() {
+	if len(d.Raw) > 0 && (d.RequiresIterator() || d.DataOrder().IsColMajor()) {
 		d = materialized(d)
 	}
 	a.DType = dt
@@ -131,9 +131,6 @@ func Of(a *ndarray.Array, t tensor.Dtype, shape tensor.Shape) (gorgonia.Value, e
 		if v := scalarAt(a, t); v != nil {
 			return v, nil
 		}
-	}
-	if a.Len() == 0 {
-		return nil, fmt.Errorf("a tensor of shape %v has no elements, which Gorgonia does not support", a.Shape)
 	}
 	var backing any = a.Str
 	if a.DType != ndarray.String {
