@@ -46,6 +46,7 @@ type Options struct {
 	// Eval lowers dropout and batch normalization as they are after training.
 	Eval bool
 	// Portable keeps to standard operators where others are better.
+	// What ops hold, and do not change any more, are constants.
 	Portable bool
 	// Freeze makes constants of the inputs it accepts, from the values bound to them.
 	Freeze func(n *gorgonia.Node) bool
@@ -269,16 +270,24 @@ func (b *builder) input(n *gorgonia.Node) (*ssa.Value, error) {
 	return b.out.SSA.AddParam(b.unique(n.Name()), ssa.StaticTensor(dt, n.Shape()...)), nil
 }
 
-// state adds a parameter for a tensor that an op holds.
+// state adds a parameter for a tensor that an op holds, a constant in a model to be written.
 func (b *builder) state(d *tensor.Dense) *ssa.Value {
 	if v := b.states[d]; v != nil {
 		return v
 	}
 	dt, _ := values.DType(d.Dtype())
+	if b.options.Eval && b.options.Portable {
+		a, err := values.Array(d)
+		if err != nil {
+			b.fail(err)
+			return b.zeros(dt, d.Shape()...)
+		}
+		b.states[d] = b.constant(ssa.NewConstant(a.Clone()))
+		return b.states[d]
+	}
 	b.out.Inputs = append(b.out.Inputs, Source{State: d})
-	v := b.out.SSA.AddParam(b.unique("state"), ssa.StaticTensor(dt, d.Shape()...))
-	b.states[d] = v
-	return v
+	b.states[d] = b.out.SSA.AddParam(b.unique("state"), ssa.StaticTensor(dt, d.Shape()...))
+	return b.states[d]
 }
 
 // bound adds a constant.

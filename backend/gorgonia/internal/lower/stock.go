@@ -138,3 +138,12 @@ func (k *called) do(in []gorgonia.Value, c *ops.Call, out *ndarray.Array) (gorgo
 	}
 	return p.UsePreallocDo(prealloc, in...)
 }
+
+// Called names the op that a node of [Stock] calls; "" for other nodes.
+func Called(n *ssa.Node) string {
+	c, err := calledBy(n)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%T", c.op)
+}
