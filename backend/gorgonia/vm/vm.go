@@ -93,6 +93,9 @@ func setTraining(g *gorgonia.ExprGraph, training bool) {
 // RunAll runs one pass.
 func (m *VM) RunAll() (err error) {
 	defer rescue.Into(&err)
+	if m == nil {
+		return ErrClosed
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.session == nil {
@@ -124,6 +127,9 @@ func (m *VM) Reset() {}
 
 // Close lets go of the arena. Values of nodes stay readable as long as they are bound.
 func (m *VM) Close() error {
+	if m == nil {
+		return nil
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.session = nil
@@ -139,8 +145,11 @@ type Memory struct {
 	Nodes      int
 }
 
-// Memory returns the plan's figures.
+// Memory returns the plan's figures; zeros if the machine is not made by New.
 func (m *VM) Memory() Memory {
+	if m == nil || m.prog == nil {
+		return Memory{}
+	}
 	r := m.prog.Report
 	out := Memory{Arena: r.ArenaBytes, LowerBound: r.LowerBound, Apart: r.NaiveBytes, Nodes: len(m.prog.Graph.Nodes)}
 	for _, n := range m.prog.Graph.Nodes {
