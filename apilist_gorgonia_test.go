@@ -21,6 +21,7 @@ func init() {
 		"backend/gorgonia/vm.Freeze":        vm.Freeze,
 		"backend/gorgonia/vm.Keep":          vm.Keep,
 		"backend/gorgonia/vm.New":           vm.New,
+		"backend/gorgonia/vm.Seed":          vm.Seed,
 		"backend/gorgonia/vm.Threads":       vm.Threads,
 		"backend/gorgonia/vm.WithContext":   vm.WithContext,
 		"ops.CheckBroadcast":                ops.CheckBroadcast,

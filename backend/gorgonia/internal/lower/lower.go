@@ -48,6 +48,8 @@ type Options struct {
 	// Portable keeps to standard operators where others are better.
 	// What ops hold, and do not change any more, are constants.
 	Portable bool
+	// Seed is where the numbers of dropout begin.
+	Seed uint64
 	// Freeze makes constants of the inputs it accepts, from the values bound to them.
 	Freeze func(n *gorgonia.Node) bool
 }

@@ -122,39 +122,3 @@ func groupNormDiff(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 	m := b.grouped(n, in[0])
 	return b.adjoint(m, b.reshape(in[1], b.shape(m.Out[0])...), 0)
 }
-
-// dropNode is the one node of a dropout and its derivative, with its mask; nil where
-// nothing is dropped.
-func (b *builder) dropNode(op any, n *gorgonia.Node, x *ssa.Value) *ssa.Node {
-	p := get[float64](b, n, "probability")
-	if p == 0 || b.options.Eval {
-		return nil
-	}
-	y := b.once(statistic{op, "dropout", x}, func() *ssa.Value {
-		return b.node("Dropout", []*ssa.Value{x, b.number(x, p), b.constant(trueScalar)}, 2).Out[0]
-	})
-	return y.Def
-}
-
-var trueScalar = ssa.ScalarConst(true)
-
-func dropout(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
-	if m := b.dropNode(n.Op(), n, in[0]); m != nil {
-		return m.Out[0]
-	}
-	return in[0]
-}
-
-// dropoutDiff takes x, y and the adjoint of y. Gorgonia's own code divides by the
-// probability of dropping, not of keeping.
-func dropoutDiff(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
-	op, err := embedded(n.Op(), "dropoutOp")
-	if err != nil {
-		b.fail(err)
-		return in[2]
-	}
-	if m := b.dropNode(op, n, in[0]); m != nil {
-		return b.adjoint(m, in[2], 0)
-	}
-	return in[2]
-}
