@@ -11,16 +11,23 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/berth-onnx/berth"
+	dense "github.com/berth-onnx/berth/backend/gorgonia" // which registers the small types, too
 	"github.com/berth-onnx/berth/ndarray"
 )
 
-// goTypes pairs the element types that Gorgonia has, too, with their Go types.
+// goTypes pairs element types with their Dtypes.
 var goTypes = map[ndarray.DType]tensor.Dtype{
 	ndarray.Float32: tensor.Float32, ndarray.Float64: tensor.Float64,
 	ndarray.Int8: tensor.Int8, ndarray.Int16: tensor.Int16, ndarray.Int32: tensor.Int32, ndarray.Int64: tensor.Int64,
 	ndarray.Uint8: tensor.Uint8, ndarray.Uint16: tensor.Uint16, ndarray.Uint32: tensor.Uint32, ndarray.Uint64: tensor.Uint64,
 	ndarray.Bool: tensor.Bool, ndarray.String: tensor.String, ndarray.Complex64: tensor.Complex64, ndarray.Complex128: tensor.Complex128,
+	ndarray.Float16: of[berth.Float16](), ndarray.BFloat16: of[berth.BFloat16](),
+	ndarray.Float8E4M3FN: of[berth.Float8E4M3FN](), ndarray.Float8E5M2: of[berth.Float8E5M2](),
+	ndarray.Uint4: of[berth.Uint4](), ndarray.Int4: of[berth.Int4](),
 }
+
+func of[T any]() tensor.Dtype { return tensor.Dtype{Type: reflect.TypeFor[T]()} }
 
 var onnxTypes = func() map[tensor.Dtype]ndarray.DType {
 	m := map[tensor.Dtype]ndarray.DType{tensor.Int: ndarray.Int64, tensor.Uint: ndarray.Uint64}
@@ -68,8 +75,13 @@ func viewTensor(a *ndarray.Array, v tensor.Tensor) error {
 	if !ok {
 		return fmt.Errorf("elements of type %v have no ONNX type", d.Dtype())
 	}
-	if len(d.Raw) > 0 && (d.RequiresIterator() || d.DataOrder().IsColMajor()) {
-		d = materialized(d)
+	if len(d.Raw) > 0 && (d.RequiresIterator() || d.DataOrder().IsColMajor() || d.IsMasked()) {
+		copied, err := dense.ArrayOf(d)
+		if err != nil {
+			return err
+		}
+		*a = *copied
+		return nil
 	}
 	a.DType = dt
 	if !slices.Equal(a.Shape, d.Shape()) {
@@ -84,20 +96,6 @@ func viewTensor(a *ndarray.Array, v tensor.Tensor) error {
 		a.Data = d.Raw[:n:n]
 	}
 	return nil
-}
-
-// materialized copies a view or column-major tensor into row-major order.
-func materialized(d *tensor.Dense) *tensor.Dense {
-	out := tensor.New(tensor.Of(d.Dtype()), tensor.WithShape(d.Shape()...))
-	size := int(d.Dtype().Size())
-	it := d.Iterator()
-	for k := 0; ; k++ {
-		i, err := it.Next()
-		if err != nil {
-			return out
-		}
-		copy(out.Raw[k*size:(k+1)*size], d.Raw[i*size:(i+1)*size])
-	}
 }
 
 // scalar returns where a scalar value of Gorgonia lies and its type; nil if v is none.
