@@ -7,7 +7,6 @@ import (
 	"github.com/berth-onnx/berth/backend/gorgonia/export"
 	"github.com/berth-onnx/berth/backend/gorgonia/exprgraph"
 	"github.com/berth-onnx/berth/backend/gorgonia/vm"
-	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ops/training"
 )
 
@@ -24,7 +23,6 @@ func init() {
 		"backend/gorgonia/vm.Seed":          vm.Seed,
 		"backend/gorgonia/vm.Threads":       vm.Threads,
 		"backend/gorgonia/vm.WithContext":   vm.WithContext,
-		"ops.CheckBroadcast":                ops.CheckBroadcast,
 		"ops/training.Adjoints":             training.Adjoints,
 		"ops/training.HasAdjoints":          training.HasAdjoints,
 	})

@@ -35,13 +35,15 @@ func (b *builder) windowOf(n *gorgonia.Node, x *ssa.Value) window {
 	size := b.shape(x)[w.axis]
 	w.end = size
 	if s := get[tensor.Slice](b, n, "Slice"); s != nil && s.End() > s.Start() {
-		w.start, w.end, w.step = s.Start(), min(s.End(), size), max(s.Step(), 1)
+		w.start, w.step = s.Start(), max(s.Step(), 1)
+		w.end = w.start + max((min(s.End(), size)-w.start)/w.step, 1)*w.step
 	}
 	return w
 }
 
-// count is how many slices the window selects.
-func (w window) count() int { return (w.end - w.start + w.step - 1) / w.step }
+// count is how many slices the window selects. Gorgonia leaves out the last one where the
+// step does not divide the range.
+func (w window) count() int { return (w.end - w.start) / w.step }
 
 func (b *builder) slice(x *ssa.Value, w window) *ssa.Value {
 	return b.op("Slice", x, b.ints(w.start), b.ints(w.end), b.ints(w.axis), b.ints(w.step))

@@ -2,6 +2,8 @@ package lower
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"gorgonia.org/gorgonia"
 
@@ -65,3 +67,6 @@ type instanceKey struct {
 	template *ssa.Node
 	operands string
 }
+
+// Kinds lists the types of Gorgonia's ops that have a rule.
+func Kinds() []string { return slices.Sorted(maps.Keys(rules)) }
