@@ -47,7 +47,7 @@ var Gradient = ops.Op{
 // gradient builds the derivative of one Gradient node.
 type gradient struct {
 	graph  *ssa.Graph
-	before *ssa.Node                 // new nodes go ahead of this one
+	before *ssa.Node                 // new nodes go ahead of this one; nil: to the end
 	adj    map[*ssa.Value]*ssa.Value // adjoints found so far
 	active map[*ssa.Value]bool       // values that depend on xs
 	err    error                     // the first failure while building
@@ -261,7 +261,12 @@ func (g *gradient) infer(n *ssa.Node) {
 
 // node adds a node and infers its types.
 func (g *gradient) node(op string, in []*ssa.Value, numOut int, attrs ...ssa.Attr) *ssa.Node {
-	n := g.graph.InsertBefore(g.before, op, in, numOut, attrs...)
+	var n *ssa.Node
+	if g.before == nil {
+		n = g.graph.NewNode(op, in, numOut, attrs...)
+	} else {
+		n = g.graph.InsertBefore(g.before, op, in, numOut, attrs...)
+	}
 	g.infer(n)
 	return n
 }

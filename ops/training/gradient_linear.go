@@ -152,22 +152,55 @@ func convGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		out[0] = g.transposed(w, d, weights, group)
 	}
 	if g.wants(n, 1) {
-		xs, ds := []*ssa.Value{x}, []*ssa.Value{d}
-		if group > 1 {
-			xs = g.node("Split", []*ssa.Value{x}, int(group), ssa.IntAttr("axis", 1), ssa.IntAttr("num_outputs", group)).Out
-			ds = g.node("Split", []*ssa.Value{d}, int(group), ssa.IntAttr("axis", 1), ssa.IntAttr("num_outputs", group)).Out
-		}
-		parts := make([]*ssa.Value, group)
-		for i := range parts {
-			parts[i] = g.convWeights(w, xs[i], ds[i])
-		}
-		out[1] = g.with("Concat", parts, ssa.IntAttr("axis", 0))
+		out[1] = g.groupedWeights(w, x, d, group)
 	}
 	if g.wants(n, 2) {
 		axes := append([]int64{0}, axesFrom(2, len(shape))...)
 		out[2] = g.with("ReduceSum", []*ssa.Value{d, g.ints(axes...)}, ssa.IntAttr("keepdims", 0))
 	}
 	return out
+}
+
+// groupedWeights is the adjoint of the weights of all groups.
+func (g *gradient) groupedWeights(w *windowAttrs, x, d *ssa.Value, group int64) *ssa.Value {
+	if channels, ok := x.Type.Static(); ok && group > 1 && int64(channels[1]) == group {
+		return g.depthwiseWeights(w, x, d)
+	}
+	xs, ds := []*ssa.Value{x}, []*ssa.Value{d}
+	if group > 1 {
+		xs = g.node("Split", []*ssa.Value{x}, int(group), ssa.IntAttr("axis", 1), ssa.IntAttr("num_outputs", group)).Out
+		ds = g.node("Split", []*ssa.Value{d}, int(group), ssa.IntAttr("axis", 1), ssa.IntAttr("num_outputs", group)).Out
+	}
+	parts := make([]*ssa.Value, group)
+	for i := range parts {
+		parts[i] = g.convWeights(w, xs[i], ds[i])
+	}
+	return g.with("Concat", parts, ssa.IntAttr("axis", 0))
+}
+
+// depthwiseWeights is groupedWeights for groups of one input channel: one convolution with a
+// group for each channel of each image, summed over the images.
+//
+//	x [1, N·C, …]    d [N·M, 1, …] as weights    ─▶ [1, N·M, k…] = [N, M, 1, k…]    Σ N: dw
+func (g *gradient) depthwiseWeights(w *windowAttrs, x, d *ssa.Value) *ssa.Value {
+	xs, _ := x.Type.Static()
+	ds, _ := d.Type.Static()
+	images, channels, results := int64(xs[0]), int64(xs[1]), int64(ds[1])
+	flat := func(lead []int64, sizes []int) *ssa.Value {
+		shape := slices.Clone(lead)
+		for _, n := range sizes {
+			shape = append(shape, int64(n))
+		}
+		return g.ints(shape...)
+	}
+	dw := g.with("Conv", []*ssa.Value{g.op("Reshape", x, flat([]int64{1, images * channels}, xs[2:])), g.op("Reshape", d, flat([]int64{images * results, 1}, ds[2:]))},
+		ssa.IntAttr("group", images*channels), ssa.IntsAttr("strides", w.dilations...), ssa.IntsAttr("dilations", w.strides...), ssa.IntsAttr("pads", w.pads...))
+	r := len(w.kernel)
+	starts, ends := make([]int64, r), make([]int64, r)
+	kit.Convert(ends, w.kernel, func(k int) int64 { return int64(k) })
+	dw = g.op("Slice", dw, g.ints(starts...), g.ints(ends...), g.ints(axesFrom(2, 2+r)...))
+	dw = g.op("Reshape", dw, flat([]int64{images, results, 1}, w.kernel))
+	return g.with("ReduceSum", []*ssa.Value{dw, g.ints(0)}, ssa.IntAttr("keepdims", 0))
 }
 
 // convWeights is the adjoint of the weights of one group.
@@ -224,7 +257,7 @@ func averagePoolGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value
 	one := g.number(x, 1)
 	ones := g.op("Expand", one, g.ints(append(dims, kernel...)...))
 	count := g.number(x, float64(kit.SizeOf(size)))
-	if ops.Int(n, "count_include_pad") == 0 {
+	if ops.Int(n, "count_include_pad") == 0 && slices.Max(w.pads) > 0 {
 		count = g.with("Conv", []*ssa.Value{g.filled(x, 1), ones}, ssa.IntAttr("group", dims[0]), ssa.IntsAttr("strides", w.strides...),
 			ssa.IntsAttr("dilations", w.dilations...), ssa.IntsAttr("pads", w.pads...))
 	}
@@ -285,14 +318,9 @@ func layerNormGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		return nil
 	}
 	axes := axesFrom(axis, g.rank(x))
-	mean := func(v *ssa.Value) *ssa.Value {
-		return g.with("ReduceMean", []*ssa.Value{v, g.ints(axes...)}, ssa.IntAttr("keepdims", 1))
-	}
-	centered := g.op("Sub", x, mean(x))
-	variance := mean(g.op("Mul", centered, centered))
-	inv := g.op("Reciprocal", g.op("Sqrt", g.op("Add", variance, g.number(variance, float64(ops.Float(n, "epsilon"))))))
-	h, e := g.op("Mul", centered, inv), g.op("Mul", d, scale)
-	inner := g.op("Sub", g.op("Sub", e, mean(e)), g.op("Mul", h, mean(g.op("Mul", e, h))))
+	h, inv := g.normalized(x, axes, float64(ops.Float(n, "epsilon")))
+	e := g.op("Mul", d, scale)
+	inner := g.op("Sub", g.op("Sub", e, g.meanOver(e, axes)), g.op("Mul", h, g.meanOver(g.op("Mul", e, h), axes)))
 	out := []*ssa.Value{g.op("Mul", inv, inner), nil, nil}
 	if g.wants(n, 1) {
 		out[1] = g.sumTo(g.op("Mul", d, h), scale)

@@ -2,6 +2,7 @@ package training
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -13,10 +14,10 @@ import (
 
 // gradientRules are the derivatives of the operators of the default domain.
 // Rules are written with y the result, d its adjoint and x the operand.
-var gradientRules map[string]gradientRule
+var gradientRules = map[string]gradientRule{}
 
 func init() {
-	gradientRules = map[string]gradientRule{
+	maps.Copy(gradientRules, map[string]gradientRule{
 		"Identity": pointwise(func(_ *gradient, _, _, d *ssa.Value) *ssa.Value { return d }),
 		"Neg":      pointwise(func(g *gradient, _, _, d *ssa.Value) *ssa.Value { return g.op("Neg", d) }),
 		"Exp":      pointwise(func(g *gradient, _, y, d *ssa.Value) *ssa.Value { return g.op("Mul", d, y) }),
@@ -65,7 +66,8 @@ func init() {
 		"Max": extremeGradient, "Min": extremeGradient, "Where": whereGradient,
 		"ReduceSum": reduceGradient, "ReduceMean": reduceGradient, "ReduceSumSquare": reduceGradient, "ReduceL2": reduceGradient,
 		"ReduceL1": reduceGradient, "ReduceMax": reduceGradient, "ReduceMin": reduceGradient, "ReduceLogSumExp": reduceGradient,
-		"Softmax": softmaxGradient, "LogSoftmax": softmaxGradient,
+		"ReduceLogSum": reduceGradient,
+		"Softmax":      softmaxGradient, "LogSoftmax": softmaxGradient,
 		"MatMul": matMulGradient, "Gemm": gemmGradient, "Conv": convGradient, "MaxPool": maxPoolGradient,
 		"AveragePool": averagePoolGradient, "GlobalAveragePool": globalPoolGradient,
 		"BatchNormalization": batchNormGradient, "LayerNormalization": layerNormGradient, "Dropout": dropoutGradient,
@@ -75,7 +77,7 @@ func init() {
 			return []*ssa.Value{g.sumTo(dy[0], n.In[0])}
 		},
 		"ScatterElements": scatterGradient,
-	}
+	})
 }
 
 // gradientRuleOf returns the rule of a node, nil if there is none. Pure data movement
@@ -279,6 +281,8 @@ func reduceGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		return []*ssa.Value{g.op("Mul", x, g.op("Div", d, y))}
 	case "ReduceL1":
 		return []*ssa.Value{g.op("Mul", g.op("Sign", x), d)}
+	case "ReduceLogSum":
+		return []*ssa.Value{g.op("Expand", g.op("Div", d, g.op("Exp", y)), g.shape(x))}
 	case "ReduceLogSumExp":
 		return []*ssa.Value{g.op("Mul", g.op("Exp", g.op("Sub", x, y)), d)}
 	case "ReduceMax", "ReduceMin":

@@ -1,0 +1,36 @@
+package berth_test
+
+import (
+	"maps"
+	"reflect"
+
+	"github.com/berth-onnx/berth/backend/gorgonia/export"
+	"github.com/berth-onnx/berth/backend/gorgonia/exprgraph"
+	"github.com/berth-onnx/berth/backend/gorgonia/vm"
+	"github.com/berth-onnx/berth/ops/training"
+)
+
+// The exported functions and types of the packages below backend/gorgonia, and of those that they brought.
+func init() {
+	maps.Copy(apiFuncs, map[string]any{
+		"backend/gorgonia/export.Model":     export.Model,
+		"backend/gorgonia/exprgraph.Apply":  exprgraph.Apply,
+		"backend/gorgonia/exprgraph.Import": exprgraph.Import,
+		"backend/gorgonia/vm.EvalMode":      vm.EvalMode,
+		"backend/gorgonia/vm.Freeze":        vm.Freeze,
+		"backend/gorgonia/vm.Keep":          vm.Keep,
+		"backend/gorgonia/vm.New":           vm.New,
+		"backend/gorgonia/vm.Seed":          vm.Seed,
+		"backend/gorgonia/vm.Threads":       vm.Threads,
+		"backend/gorgonia/vm.WithContext":   vm.WithContext,
+		"ops/training.Adjoints":             training.Adjoints,
+		"ops/training.HasAdjoints":          training.HasAdjoints,
+	})
+	maps.Copy(apiTypes, map[string]reflect.Type{
+		"backend/gorgonia/export.Error":    reflect.TypeFor[export.Error](),
+		"backend/gorgonia/exprgraph.Error": reflect.TypeFor[exprgraph.Error](),
+		"backend/gorgonia/vm.GraphError":   reflect.TypeFor[vm.GraphError](),
+		"backend/gorgonia/vm.InputError":   reflect.TypeFor[vm.InputError](),
+		"backend/gorgonia/vm.VM":           reflect.TypeFor[vm.VM](),
+	})
+}

@@ -1,0 +1,183 @@
+package lower
+
+import (
+	"fmt"
+	"slices"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	_ "github.com/berth-onnx/berth/ops/standard" // the operators that rules write
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// builder writes one expression graph. The first failure of its methods is kept in err,
+// and they go on with any value, so that rules read as formulas.
+type builder struct {
+	graph   *gorgonia.ExprGraph
+	options Options
+	out     *Graph
+	made    map[*gorgonia.Node]*ssa.Value // nil for statements
+	reads   map[*gorgonia.Node][]*gorgonia.Value
+	grads   map[*gorgonia.Node][]*gorgonia.Node
+	names   map[string]int
+	states  map[*tensor.Dense]*ssa.Value
+	updates []update
+	shared  map[any]*ssa.Value        // what several ops need once: masks, statistics, nodes of several results
+	widened map[*ssa.Value]*ssa.Value // see broadcast.go
+	patches map[*ssa.Value]patches    // see convolve.go
+	err     error
+}
+
+// update is the next value of a tensor that an op holds.
+type update struct {
+	of    *tensor.Dense
+	value *ssa.Value
+}
+
+func newBuilder(g *gorgonia.ExprGraph, o Options) *builder {
+	return &builder{
+		graph: g, options: o, out: &Graph{SSA: ssa.NewGraph("expression")},
+		made: map[*gorgonia.Node]*ssa.Value{}, reads: map[*gorgonia.Node][]*gorgonia.Value{}, grads: map[*gorgonia.Node][]*gorgonia.Node{},
+		names: map[string]int{}, states: map[*tensor.Dense]*ssa.Value{}, shared: map[any]*ssa.Value{},
+		widened: map[*ssa.Value]*ssa.Value{}, patches: map[*ssa.Value]patches{},
+	}
+}
+
+// failed names the node an error happened at.
+func (b *builder) failed(n *gorgonia.Node, err error) error {
+	e := &Error{Node: n.Name(), Err: err}
+	if n.Op() != nil {
+		e.Op = fmt.Sprintf("%T", n.Op())
+	}
+	return e
+}
+
+// unique makes a name that no other value has.
+func (b *builder) unique(name string) string {
+	b.names[name]++
+	if k := b.names[name]; k > 1 || name == "" {
+		return b.unique(fmt.Sprintf("%s.%d", name, k))
+	}
+	return name
+}
+
+// node adds a node and infers its types.
+func (b *builder) node(op string, in []*ssa.Value, results int, attrs ...ssa.Attr) *ssa.Node {
+	n := b.out.SSA.NewNode(op, in, results, attrs...)
+	b.infer(n)
+	return n
+}
+
+func (b *builder) infer(n *ssa.Node) {
+	for _, v := range n.Out {
+		v.Name = b.unique(fmt.Sprintf("%s_%d", n.Op, n.ID))
+	}
+	if err := ops.Infer(n); err != nil && b.err == nil {
+		b.err = err
+	}
+}
+
+// op adds a node of one result without attributes.
+func (b *builder) op(op string, in ...*ssa.Value) *ssa.Value { return b.node(op, in, 1).Out[0] }
+
+// with adds a node of one result with attributes.
+func (b *builder) with(op string, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value {
+	return b.node(op, in, 1, attrs...).Out[0]
+}
+
+func (b *builder) constant(c *ssa.Constant) *ssa.Value {
+	return b.out.SSA.AddConst(b.unique("const"), c)
+}
+
+// ints adds a list of integers.
+func (b *builder) ints(v ...int) *ssa.Value { return b.constant(ssa.Int64s(wide(v)...)) }
+
+// number adds a scalar of the element type of like.
+func (b *builder) number(like *ssa.Value, v float64) *ssa.Value {
+	a := ndarray.Must(like.Type.DType)
+	a.SetFloat(0, v)
+	return b.constant(ssa.NewConstant(a))
+}
+
+// zeros is a tensor of zeros.
+func (b *builder) zeros(dt ndarray.DType, shape ...int) *ssa.Value {
+	return b.constant(ssa.NewSplat(ndarray.Must(dt), shape...))
+}
+
+// shape returns the dimensions of a value, all of which are known here.
+func (b *builder) shape(v *ssa.Value) []int {
+	s, ok := v.Type.Static()
+	if !ok && b.err == nil {
+		b.err = fmt.Errorf("the shape of %q is not known: %s", v.Name, v.Type)
+	}
+	return s
+}
+
+func (b *builder) rank(v *ssa.Value) int { return len(b.shape(v)) }
+
+// reshape gives v another shape; v itself where it has that shape.
+func (b *builder) reshape(v *ssa.Value, shape ...int) *ssa.Value {
+	if slices.Equal(b.shape(v), shape) {
+		return v
+	}
+	return b.with("Reshape", []*ssa.Value{v, b.ints(shape...)}, ssa.IntAttr("allowzero", 1))
+}
+
+func (b *builder) transpose(v *ssa.Value, perm ...int) *ssa.Value {
+	return b.with("Transpose", []*ssa.Value{v}, ssa.IntsAttr("perm", wide(perm)...))
+}
+
+// sum adds up along axes and keeps them as dimensions of 1.
+func (b *builder) sum(v *ssa.Value, axes ...int) *ssa.Value {
+	return b.with("ReduceSum", []*ssa.Value{v, b.ints(axes...)}, ssa.IntAttr("keepdims", 1))
+}
+
+func (b *builder) mean(v *ssa.Value, axes ...int) *ssa.Value {
+	return b.with("ReduceMean", []*ssa.Value{v, b.ints(axes...)}, ssa.IntAttr("keepdims", 1))
+}
+
+// cast converts elements; v itself where they are of that type.
+func (b *builder) cast(v *ssa.Value, dt ndarray.DType) *ssa.Value {
+	if v.Type.DType == dt {
+		return v
+	}
+	return b.with("Cast", []*ssa.Value{v}, ssa.IntAttr("to", int64(dt)))
+}
+
+// once makes a value the first time that a key is asked for.
+func (b *builder) once(key any, f func() *ssa.Value) *ssa.Value {
+	if b.shared[key] == nil {
+		b.shared[key] = f()
+	}
+	return b.shared[key]
+}
+
+// wide converts integers to those of attributes and shapes.
+func wide(v []int) []int64 {
+	out := make([]int64, len(v))
+	for i, n := range v {
+		out[i] = int64(n)
+	}
+	return out
+}
+
+// upTo is from, from+1, …, end-1.
+func upTo(from, end int) []int {
+	var out []int
+	for i := from; i < end; i++ {
+		out = append(out, i)
+	}
+	return out
+}
+
+// product is the number of elements of a shape.
+func product(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}

@@ -1,0 +1,115 @@
+package lower
+
+import (
+	"fmt"
+	"slices"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth/ssa"
+)
+
+func reshapeRule(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
+	return b.reshape(in[0], n.Shape()...)
+}
+
+func transposeRule(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
+	return b.transpose(in[0], get[[]int](b, n, "pattern")...)
+}
+
+func concat(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
+	return b.with("Concat", in, ssa.IntAttr("axis", int64(get[int](b, n, "axis"))))
+}
+
+// window is what a slice selects along one axis.
+type window struct{ axis, start, end, step int }
+
+// windowOf reads the slice of an op; all of x where there is none.
+func (b *builder) windowOf(n *gorgonia.Node, x *ssa.Value) window {
+	w := window{axis: get[int](b, n, "along"), step: 1}
+	if b.err != nil || w.axis >= b.rank(x) {
+		b.fail(fmt.Errorf("axis %d of a tensor of rank %d", w.axis, b.rank(x)))
+		return w
+	}
+	size := b.shape(x)[w.axis]
+	w.end = size
+	if s := get[tensor.Slice](b, n, "Slice"); s != nil && s.End() > s.Start() {
+		w.start, w.step = s.Start(), max(s.Step(), 1)
+		w.end = w.start + max((min(s.End(), size)-w.start)/w.step, 1)*w.step
+	}
+	return w
+}
+
+// count is how many slices the window selects. Gorgonia leaves out the last one where the
+// step does not divide the range.
+func (w window) count() int { return (w.end - w.start) / w.step }
+
+func (b *builder) slice(x *ssa.Value, w window) *ssa.Value {
+	return b.op("Slice", x, b.ints(w.start), b.ints(w.end), b.ints(w.axis), b.ints(w.step))
+}
+
+func slice(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
+	return b.slice(in[0], b.windowOf(n, in[0]))
+}
+
+// sliceIncr takes x and the adjoint d of its slice: zeros like x with d in the slice's place.
+// With a step, d is spread out first:
+//
+//	[a b] ─▶ [a 0 b 0] ─▶ [. . a 0 b 0 . ] cut to size
+func sliceIncr(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
+	x, d := in[0], in[1]
+	w, shape := b.windowOf(n, x), slices.Clone(b.shape(x))
+	if b.err != nil {
+		return d
+	}
+	size := shape[w.axis]
+	shape[w.axis] = w.count()
+	d = b.reshape(d, shape...)
+	if w.step > 1 {
+		spread := slices.Insert(slices.Clone(shape), w.axis+1, 1)
+		pads := make([]int, 2*len(spread))
+		pads[len(spread)+w.axis+1] = w.step - 1
+		shape[w.axis] *= w.step
+		d = b.reshape(b.op("Pad", b.reshape(d, spread...), b.ints(pads...)), shape...)
+		shape[w.axis] = min(shape[w.axis], size-w.start)
+		d = b.slice(d, window{w.axis, 0, shape[w.axis], 1})
+	}
+	pads := make([]int, 2*len(shape))
+	pads[w.axis], pads[len(shape)+w.axis] = w.start, size-w.start-shape[w.axis]
+	return b.op("Pad", d, b.ints(pads...))
+}
+
+// at is one element.
+func at(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
+	c := get[[]int](b, n, "coordinates")
+	ends := make([]int, len(c))
+	for i := range c {
+		ends[i] = c[i] + 1
+	}
+	return b.op("Slice", in[0], b.ints(c...), b.ints(ends...), b.ints(upTo(0, len(c))...))
+}
+
+func byIndices(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
+	axis := get[int](b, n, "axis")
+	return b.with("Gather", []*ssa.Value{in[0], b.reshape(in[1], product(b.shape(in[1])))}, ssa.IntAttr("axis", int64(axis)))
+}
+
+// byIndicesDiff takes x, the adjoint d of what was selected, and the indices: zeros like x,
+// to which each slice of d is added where it was taken from.
+func byIndicesDiff(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
+	x, d, axis := in[0], in[1], get[int](b, n, "axis")
+	indices := b.reshape(in[2], product(b.shape(in[2])), 1)
+	perm := upTo(0, b.rank(x))
+	perm[0], perm[axis] = perm[axis], perm[0]
+	shape := slices.Clone(b.shape(x))
+	shape[0], shape[axis] = shape[axis], shape[0]
+	if axis != 0 {
+		d = b.transpose(d, perm...)
+	}
+	sums := b.with("ScatterND", []*ssa.Value{b.zeros(x.Type.DType, shape...), indices, d}, ssa.StringAttr("reduction", "add"))
+	if axis != 0 {
+		sums = b.transpose(sums, perm...)
+	}
+	return sums
+}

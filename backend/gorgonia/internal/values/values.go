@@ -1,0 +1,179 @@
+// Package values shows one piece of memory both as an array of this module and as a
+// value of Gorgonia: a *tensor.Dense, or a scalar such as *gorgonia.F32.
+package values
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"unsafe"
+
+	"gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth"
+	dense "github.com/berth-onnx/berth/backend/gorgonia" // which registers the small types, too
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// goTypes pairs element types with their Dtypes.
+var goTypes = map[ndarray.DType]tensor.Dtype{
+	ndarray.Float32: tensor.Float32, ndarray.Float64: tensor.Float64,
+	ndarray.Int8: tensor.Int8, ndarray.Int16: tensor.Int16, ndarray.Int32: tensor.Int32, ndarray.Int64: tensor.Int64,
+	ndarray.Uint8: tensor.Uint8, ndarray.Uint16: tensor.Uint16, ndarray.Uint32: tensor.Uint32, ndarray.Uint64: tensor.Uint64,
+	ndarray.Bool: tensor.Bool, ndarray.String: tensor.String, ndarray.Complex64: tensor.Complex64, ndarray.Complex128: tensor.Complex128,
+	ndarray.Float16: of[berth.Float16](), ndarray.BFloat16: of[berth.BFloat16](),
+	ndarray.Float8E4M3FN: of[berth.Float8E4M3FN](), ndarray.Float8E5M2: of[berth.Float8E5M2](),
+	ndarray.Uint4: of[berth.Uint4](), ndarray.Int4: of[berth.Int4](),
+}
+
+func of[T any]() tensor.Dtype { return tensor.Dtype{Type: reflect.TypeFor[T]()} }
+
+var onnxTypes = func() map[tensor.Dtype]ndarray.DType {
+	m := map[tensor.Dtype]ndarray.DType{tensor.Int: ndarray.Int64, tensor.Uint: ndarray.Uint64}
+	if unsafe.Sizeof(int(0)) != 8 {
+		m[tensor.Int], m[tensor.Uint] = ndarray.Int32, ndarray.Uint32
+	}
+	for d, t := range goTypes {
+		m[t] = d
+	}
+	return m
+}()
+
+// DType returns the ONNX element type of a Dtype; ok is false if there is none.
+func DType(t tensor.Dtype) (d ndarray.DType, ok bool) {
+	d, ok = onnxTypes[t]
+	return d, ok
+}
+
+// Dtype returns the Dtype of an ONNX element type; ok is false if Gorgonia has none.
+func Dtype(d ndarray.DType) (t tensor.Dtype, ok bool) {
+	t, ok = goTypes[d]
+	return t, ok
+}
+
+// View points an array at the memory of a value. Tensors that are not row-major and
+// contiguous are copied. Where array a shows the same memory already, nothing is allocated.
+func View(a *ndarray.Array, v gorgonia.Value) error {
+	if t, ok := v.(tensor.Tensor); ok {
+		return viewTensor(a, t)
+	}
+	p, dt := scalar(v)
+	if p == nil {
+		return fmt.Errorf("a value of type %T is neither a tensor nor a scalar", v)
+	}
+	a.DType, a.Shape, a.Data = dt, a.Shape[:0], unsafe.Slice((*byte)(p), dt.Size())
+	return nil
+}
+
+func viewTensor(a *ndarray.Array, v tensor.Tensor) error {
+	d, ok := v.(*tensor.Dense)
+	if !ok || d == nil {
+		return fmt.Errorf("a %T is not a *tensor.Dense", v)
+	}
+	dt, ok := onnxTypes[d.Dtype()]
+	if !ok {
+		return fmt.Errorf("elements of type %v have no ONNX type", d.Dtype())
+	}
+	if len(d.Raw) > 0 && (d.RequiresIterator() || d.DataOrder().IsColMajor() || d.IsMasked()) {
+		copied, err := dense.ArrayOf(d)
+		if err != nil {
+			return err
+		}
+		*a = *copied
+		return nil
+	}
+	a.DType = dt
+	if !slices.Equal(a.Shape, d.Shape()) {
+		a.Shape = slices.Clone([]int(d.Shape()))
+	}
+	if dt == ndarray.String {
+		a.Str, _ = d.Data().([]string)
+		return nil
+	}
+	a.Data = nil
+	if n := a.Len() * dt.Size(); n > 0 {
+		a.Data = d.Raw[:n:n]
+	}
+	return nil
+}
+
+// scalar returns where a scalar value of Gorgonia lies and its type; nil if v is none.
+func scalar(v gorgonia.Value) (unsafe.Pointer, ndarray.DType) {
+	switch s := v.(type) {
+	case *gorgonia.F64:
+		return unsafe.Pointer(s), ndarray.Float64
+	case *gorgonia.F32:
+		return unsafe.Pointer(s), ndarray.Float32
+	case *gorgonia.I:
+		return unsafe.Pointer(s), onnxTypes[tensor.Int]
+	case *gorgonia.I64:
+		return unsafe.Pointer(s), ndarray.Int64
+	case *gorgonia.I32:
+		return unsafe.Pointer(s), ndarray.Int32
+	case *gorgonia.U8:
+		return unsafe.Pointer(s), ndarray.Uint8
+	case *gorgonia.B:
+		return unsafe.Pointer(s), ndarray.Bool
+	}
+	return nil, ndarray.Undefined
+}
+
+// Of shows an array as a value of the Dtype and shape that a node has: a scalar where the
+// shape has no dimensions, else a *tensor.Dense over the same memory.
+func Of(a *ndarray.Array, t tensor.Dtype, shape tensor.Shape) (gorgonia.Value, error) {
+	if d, ok := onnxTypes[t]; !ok || d != a.DType {
+		return nil, fmt.Errorf("%s elements can not be shown as %v", a.DType, t)
+	}
+	if shape.IsScalar() {
+		if v := scalarAt(a, t); v != nil {
+			return v, nil
+		}
+	}
+	var backing any = a.Str
+	if a.DType != ndarray.String {
+		backing = sliceOf(t.Type, a.Data, a.Len())
+	}
+	if shape.IsScalar() {
+		return tensor.New(tensor.FromScalar(reflect.ValueOf(backing).Index(0).Interface())), nil
+	}
+	return tensor.New(tensor.WithShape(shape...), tensor.WithBacking(backing)), nil
+}
+
+// scalarAt shows the first element of an array as a scalar; nil for types without one.
+func scalarAt(a *ndarray.Array, t tensor.Dtype) gorgonia.Value {
+	if len(a.Data) < a.DType.Size() || a.DType == ndarray.String {
+		return nil
+	}
+	p := unsafe.Pointer(unsafe.SliceData(a.Data))
+	switch t {
+	case tensor.Float64:
+		return (*gorgonia.F64)(p)
+	case tensor.Float32:
+		return (*gorgonia.F32)(p)
+	case tensor.Int:
+		return (*gorgonia.I)(p)
+	case tensor.Int64:
+		return (*gorgonia.I64)(p)
+	case tensor.Int32:
+		return (*gorgonia.I32)(p)
+	case tensor.Uint8:
+		return (*gorgonia.U8)(p)
+	case tensor.Bool:
+		return (*gorgonia.B)(p)
+	}
+	return nil
+}
+
+// sliceOf makes a []T over bytes for a reflected T.
+func sliceOf(t reflect.Type, data []byte, n int) any {
+	s := reflect.New(reflect.SliceOf(t)).Elem()
+	*(*[]byte)(s.Addr().UnsafePointer()) = unsafe.Slice(unsafe.SliceData(data), n)
+	return s.Interface()
+}
+
+// Array is View into an array of its own.
+func Array(v gorgonia.Value) (*ndarray.Array, error) {
+	a := &ndarray.Array{}
+	return a, View(a, v)
+}

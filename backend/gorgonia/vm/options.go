@@ -1,0 +1,53 @@
+package vm
+
+import (
+	"context"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/berth-onnx/berth/backend/gorgonia/internal/lower"
+)
+
+// Option changes how a graph is compiled or run.
+type Option func(*config)
+
+type config struct {
+	lower   lower.Options
+	threads int
+	poison  bool
+	ctx     context.Context
+}
+
+// Keep makes the values of nodes readable after a pass, which need memory of their own then.
+func Keep(nodes ...*gorgonia.Node) Option {
+	return func(c *config) { c.lower.Outputs = append(c.lower.Outputs, nodes...) }
+}
+
+// EvalMode compiles dropout and batch normalization as they are after training.
+func EvalMode() Option { return func(c *config) { c.lower.Eval = true } }
+
+// Seed begins the random numbers of dropout elsewhere. Machines of one seed drop the same
+// elements, other ones in every pass.
+func Seed(n uint64) Option { return func(c *config) { c.lower.Seed = n } }
+
+// Threads bounds the threads of a kernel; below 1 is 1. The default is GOMAXPROCS.
+func Threads(n int) Option { return func(c *config) { c.threads = max(n, 1) } }
+
+// WithContext ends compiling and passes early when ctx ends.
+func WithContext(ctx context.Context) Option {
+	return func(c *config) {
+		if ctx != nil {
+			c.ctx = ctx
+		}
+	}
+}
+
+// Freeze compiles inputs as constants, from the values bound to them now: weights that are
+// not learned any more, which kernels then pack. Values bound later do not count.
+func Freeze(inputs ...*gorgonia.Node) Option {
+	frozen := map[*gorgonia.Node]bool{}
+	for _, n := range inputs {
+		frozen[n] = true
+	}
+	return func(c *config) { c.lower.Freeze = func(n *gorgonia.Node) bool { return frozen[n] } }
+}
