@@ -218,8 +218,11 @@ func ListedAxes(n *ssa.Node, rank int) []int {
 	return Positions(rank)
 }
 
-// TransposePerm returns the checked permutation; reversed order by default.
+// TransposePerm returns the checked permutation; reversed order by default. A negative rank is an unknown one.
 func TransposePerm(n *ssa.Node, rank int) ([]int, error) {
+	if rank < 0 {
+		return nil, errors.New("an operand of unknown rank")
+	}
 	if !n.Has("perm") {
 		out := Positions(rank)
 		slices.Reverse(out)
