@@ -7,6 +7,7 @@ import (
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/backend/gorgonia"
+	"github.com/berth-onnx/berth/backend/gorgonia/engine"
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/loops"
@@ -233,6 +234,9 @@ var apiFuncs = map[string]any{
 	"backend/gorgonia.Wrap":        gorgonia.Wrap,
 	"backend/gorgonia.WrapProgram": gorgonia.WrapProgram,
 	"backend/gorgonia.WrapSession": gorgonia.WrapSession,
+
+	"backend/gorgonia/engine.New":      engine.New,
+	"backend/gorgonia/engine.NewArena": engine.NewArena,
 }
 
 // apiTypes are the exported types with methods.
@@ -339,4 +343,7 @@ var apiTypes = map[string]reflect.Type{
 	"backend/gorgonia.Model":      reflect.TypeFor[gorgonia.Model](),
 	"backend/gorgonia.Program":    reflect.TypeFor[gorgonia.Program](),
 	"backend/gorgonia.Session":    reflect.TypeFor[gorgonia.Session](),
+
+	"backend/gorgonia/engine.Arena":  reflect.TypeFor[engine.Arena](),
+	"backend/gorgonia/engine.Engine": reflect.TypeFor[engine.Engine](),
 }
