@@ -255,6 +255,10 @@ func mergePad(c *Context, n *ssa.Node) bool {
 	pads, ok := ints(m, 1)
 	rank := n.In[0].Type.Rank()
 	auto := ops.Str(n, "auto_pad")
+	w := n.Input(1)
+	if w == nil || w.Const == nil || !finiteElements(w.Const) { // 0 * Inf is NaN, and pads are not multiplied
+		return false
+	}
 	if !ok || rank < 3 || len(pads) != 2*rank || auto != "NOTSET" && auto != "VALID" {
 		return false
 	}
@@ -278,4 +282,21 @@ func mergePad(c *Context, n *ssa.Node) bool {
 		m.DropAttr("auto_pad")
 		m.SetAttr(ssa.IntsAttr("pads", sum...))
 	})
+}
+
+// finiteElements reports a constant of finite numbers.
+func finiteElements(k *ssa.Constant) bool {
+	a, splat := k.Splat()
+	if !splat {
+		var err error
+		if a, err = k.Array(); err != nil {
+			return false
+		}
+	}
+	for i := range a.Len() {
+		if !isFinite(a.Float(i)) {
+			return false
+		}
+	}
+	return true
 }
