@@ -42,7 +42,7 @@ func (c *Context) fused(n *ssa.Node, op string, in []*ssa.Value, attrs ...ssa.At
 // near compares a constant with the number of a formula: exporters round to the
 // element type, which may happen to several factors of it.
 func near(got, want float64, dt ndarray.DType) bool {
-	tol := max(4*formats[dt].unit, 1e-12)
+	tol := max(2*formats[dt].unit, 1e-12)
 	if dt == ndarray.Float32 {
 		tol = 1e-6 // also numbers written with seven digits
 	}

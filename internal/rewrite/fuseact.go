@@ -99,7 +99,7 @@ func fuseHardSwish(c *Context, n *ssa.Node) bool {
 		if near(s.alpha, 1.0/6, dt) && near(s.beta, 0.5, dt) && c.fused(n, "HardSwish", []*ssa.Value{x}) {
 			return true
 		}
-		return s.depth > 0 && c.become(n, "Mul", []*ssa.Value{x, c.op(n, v.Name, "HardSigmoid", []*ssa.Value{x}, s.attrs()...)})
+		return s.depth > 0 && c.runs("HardSigmoid", dt) && c.become(n, "Mul", []*ssa.Value{x, c.op(n, v.Name, "HardSigmoid", []*ssa.Value{x}, s.attrs()...)})
 	}
 	return false
 }
