@@ -148,7 +148,7 @@ func scaleRow(dst, src *ndarray.Array, p, n int, f float64) bool {
 
 // scalesWell reports that y, which is exact rounded, may be stored for the scaled weight x.
 func scalesWell(dt ndarray.DType, x, exact, y float64) bool {
-	return !isFinite(x) || keepsPrecision(dt, exact, y)
+	return !isFinite(x) || math.Abs(x) < formats[dt].nothing && isFinite(y) || keepsPrecision(dt, exact, y)
 }
 
 // constant makes a rank-1 constant of count elements, a splat if they are equal

@@ -30,15 +30,17 @@ type format struct {
 	unit     float64 // unit roundoff: the largest relative error of rounding to a normal number
 	least    float64 // the smallest normal number
 	moderate float64 // numbers from 1/moderate to moderate: a product of two is far from the ends of the range
+	nothing  float64 // weights below are as good as 0
 }
 
 // formats are the float types whose constants merge. float16 has too small a range for
-// any number to be moderate.
+// any number to be moderate. In the others, trained models have weights in the subnormal
+// range and just above, of channels that died; they do not keep a scale from folding.
 var formats = map[ndarray.DType]format{
-	ndarray.Float16:  {0x1p-11, 0x1p-14, 0},
-	ndarray.BFloat16: {0x1p-8, 0x1p-126, 0x1p31},
-	ndarray.Float32:  {0x1p-24, 0x1p-126, 0x1p31},
-	ndarray.Float64:  {0x1p-53, 0x1p-1022, 0x1p255},
+	ndarray.Float16:  {0x1p-11, 0x1p-14, 0, 0},
+	ndarray.BFloat16: {0x1p-8, 0x1p-126, 0x1p31, 0x1p-100},
+	ndarray.Float32:  {0x1p-24, 0x1p-126, 0x1p31, 0x1p-100},
+	ndarray.Float64:  {0x1p-53, 0x1p-1022, 0x1p255, 0x1p-900},
 }
 
 // rounded is v in a float type.
