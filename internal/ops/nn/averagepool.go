@@ -18,7 +18,7 @@ var AveragePool = ops.Op{
 		ops.IntsAttr("kernel_shape").AtLeast(1).Mandatory()}, PoolAttrs...),
 	Infer: kit.Rule(InferPool),
 	Eval:  kit.FloatKernel(evalAveragePool[float32], evalAveragePool[float64]),
-	Facts: ops.Facts{Traits: ops.PassingTraits, Smaller: pooledPlanes, Cost: PoolCost},
+	Facts: ops.Facts{Traits: ops.PassingTraits, Smaller: pooledPlanes, Cost: PoolCost, Disputed: disputedPool},
 }
 
 func evalAveragePool[T float32 | float64](c *ops.Call) {

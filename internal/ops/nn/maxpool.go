@@ -26,7 +26,7 @@ var MaxPool = ops.Op{
 		return append(out, ops.Inferred{Type: kit.Retyped(out[0].Type, ndarray.Int64)})
 	}),
 	Eval:  kit.Kernel(evalMaxPool),
-	Facts: ops.Facts{Traits: ops.PassingTraits, Smaller: pooledPlanes, Cost: PoolCost},
+	Facts: ops.Facts{Traits: ops.PassingTraits, Smaller: pooledPlanes, Cost: PoolCost, Disputed: disputedPool},
 }
 
 func maxPoolForm(n *ssa.Node) int {

@@ -48,6 +48,30 @@ func pooledPlanes(n *ssa.Node) []ops.Pair {
 	return []ops.Pair{{In: 0, Out: 0}}
 }
 
+// disputedPool reports that ceil_mode adds a window that would start behind the input,
+// which is left out: onnx infers a length with it.
+//
+//	[x0 x1 x2 x3 x4] .        kernel 2, stride 2, a pad at both ends: 3 windows run, onnx infers 4
+func disputedPool(n *ssa.Node) bool {
+	kernel, err := KernelAttr(n)
+	x := n.Input(0)
+	if err != nil || x == nil || x.Type.Rank() != len(kernel)+2 {
+		return false
+	}
+	w, err := WindowOf(n, kernel)
+	if err != nil || !w.ceil || w.auto == "VALID" || w.isSame() {
+		return false
+	}
+	for i, in := range x.Type.Shape[2:] {
+		all := in.AddN(int64(w.begin[i] + w.end[i] - w.extent(i))).CeilDiv(ssa.D(int64(w.strides[i]))).AddN(1)
+		ours, known := w.outDim(i, in).Const()
+		if known && !all.Is(ours) {
+			return true
+		}
+	}
+	return false
+}
+
 // globalPlanes pairs the result of a global pooling, one element per plane, with
 // its operand.
 func globalPlanes(n *ssa.Node) []ops.Pair {
