@@ -22,6 +22,7 @@ import (
 // apiFuncs are the exported functions of all public packages; TestHostileArguments compares the list with testdata/api.txt.
 var apiFuncs = map[string]any{
 	"..As":                        berth.As[float32],
+	"..Backends":                  berth.Backends,
 	"..CompareInstance":           berth.CompareInstance,
 	"..DataFiles":                 berth.DataFiles,
 	"..DefaultPlanner":            berth.DefaultPlanner,
@@ -74,6 +75,9 @@ var apiFuncs = map[string]any{
 	"alias.Parts":                 alias.Parts,
 	"alias.Shown":                 alias.Shown,
 	"alias.WindowOf":              alias.WindowOf,
+	"backend.Names":               backend.Names,
+	"backend.Register":            backend.Register,
+	"backend.Registered":          backend.Registered,
 	"inplace.Fold":                inplace.Fold,
 	"inplace.Lay":                 inplace.Lay,
 	"inplace.LayParallel":         inplace.LayParallel,
@@ -223,6 +227,9 @@ var apiFuncs = map[string]any{
 
 	"backend/gorgonia.ArrayOf":     gorgonia.ArrayOf,
 	"backend/gorgonia.DenseOf":     gorgonia.DenseOf,
+	"backend/gorgonia.Kernels":     gorgonia.Kernels,
+	"backend/gorgonia.New":         gorgonia.New,
+	"backend/gorgonia.NewOp":       gorgonia.NewOp,
 	"backend/gorgonia.Wrap":        gorgonia.Wrap,
 	"backend/gorgonia.WrapProgram": gorgonia.WrapProgram,
 	"backend/gorgonia.WrapSession": gorgonia.WrapSession,

@@ -3,8 +3,8 @@ package berth
 import (
 	"context"
 	"errors"
-	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -90,9 +90,9 @@ func (m *Model) release(p *program.Program) {
 			}
 		}
 	})
-	var s runtime.MemStats
-	runtime.ReadMemStats(&s)
-	if max(s.HeapAlloc, s.HeapIdle-s.HeapReleased) > heapSlack {
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
+	metrics.Read(heap) // unlike runtime.ReadMemStats it does not stop what else runs
+	if max(heap[0].Value.Uint64(), heap[1].Value.Uint64()) > heapSlack {
 		debug.FreeOSMemory()
 	}
 }

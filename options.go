@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu"
@@ -127,7 +128,8 @@ func WithExternalData(files map[string][]byte) Option {
 	return func(c *config) { c.data = dataIn(files) }
 }
 
-// WithBackend chooses what computes the nodes: "cpu" (the default) or "reference".
+// WithBackend chooses what computes the nodes: "cpu" (the default), "reference", or one of a package that the program
+// imports, such as "gorgonia" of backend/gorgonia; see [Backends].
 func WithBackend(name string) Option { return func(c *config) { c.backend = name } }
 
 // Aim is what kernels are chosen for.
@@ -217,21 +219,28 @@ func (c *config) plannerOf() (planner.Planner, error) {
 	return planner.Get(cmp.Or(c.planner, DefaultPlanner()))
 }
 
+// Backends lists the backends by name: those that are built in, then those that the program links by importing their packages.
+func Backends() []string { return append([]string{"cpu", "reference"}, backend.Names()...) }
+
 func (c *config) backendOf() (backend.Backend, error) {
-	switch c.backend {
-	case "", "cpu":
-		if err := machine.StartError(); err != nil {
-			return nil, fmt.Errorf("environment variable BERTH_CPU: %w", err)
-		}
-		o := cpu.Options{Winograd: convolve.Winograd4, Weights: c.weights, Memory: c.optimizeFor == Memory}
-		if c.accuracy == Strict {
-			o.Winograd, o.Strict = convolve.WinogradOff, true
-		}
-		return cpu.NewWith(o), nil
-	case "reference":
+	if c.backend == "reference" {
 		return backend.Reference{}, nil
 	}
-	return nil, fmt.Errorf("there is no backend %q; there are cpu and reference", c.backend)
+	if err := machine.StartError(); err != nil {
+		return nil, fmt.Errorf("environment variable BERTH_CPU: %w", err)
+	}
+	o := cpu.Options{Winograd: convolve.Winograd4, Weights: c.weights, Memory: c.optimizeFor == Memory}
+	if c.accuracy == Strict {
+		o.Winograd, o.Strict = convolve.WinogradOff, true
+	}
+	fast := cpu.NewWith(o)
+	if c.backend == "" || c.backend == "cpu" {
+		return fast, nil
+	}
+	if b := backend.Registered(c.backend, fast); b != nil {
+		return b, nil
+	}
+	return nil, fmt.Errorf("there is no backend %q; there are %s; others are linked by importing their packages", c.backend, strings.Join(Backends(), ", "))
 }
 
 func importOptions(lenient bool, opts []Option) onnximport.Options {

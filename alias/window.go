@@ -9,16 +9,7 @@ import (
 
 // IsPointer reports whether a value may own no memory: its bytes can be those of
 // another value (a view, or a result of control flow).
-func IsPointer(v *ssa.Value) bool {
-	if v.Def == nil {
-		return false
-	}
-	if ops.IsControl(v.Def) {
-		return true
-	}
-	_, ok := WindowOf(v)
-	return ok
-}
+func IsPointer(v *ssa.Value) bool { return new(Views).IsPointer(v) }
 
 // Window is the contiguous part of an operand that a result shows.
 type Window struct {
@@ -33,31 +24,40 @@ type Window struct {
 
 // WindowOf returns what a value is a window of. ok is false unless every used
 // result of its node is one: then there is nothing to compute.
-func WindowOf(v *ssa.Value) (w Window, ok bool) {
+func WindowOf(v *ssa.Value) (w Window, ok bool) { return new(Views).WindowOf(v) }
+
+// Views answers for one value after the other what [WindowOf] and [IsPointer] do. It looks at a node once
+// for all its results, if they are asked for in a row, and expects that types do not change meanwhile. The zero value
+// is ready; it is for one goroutine.
+type Views struct {
+	node    *ssa.Node
+	windows []Window // by result, without Of where there is none; nil if some used result of the node is none
+}
+
+// IsPointer is the function of this name.
+func (s *Views) IsPointer(v *ssa.Value) bool {
+	if v.Def == nil {
+		return false
+	}
+	if ops.IsControl(v.Def) {
+		return true
+	}
+	_, ok := s.WindowOf(v)
+	return ok
+}
+
+// WindowOf is the function of this name.
+func (s *Views) WindowOf(v *ssa.Value) (w Window, ok bool) {
 	if v.Def == nil {
 		return w, false
 	}
-	aliases := ops.Aliases(v.Def)
-	if len(aliases) == 0 || !v.Def.IsStatic() {
+	if s.node != v.Def {
+		s.node, s.windows = v.Def, windowsOf(v.Def)
+	}
+	if s.windows == nil {
 		return w, false
 	}
-	found := 0
-	for _, a := range aliases {
-		if a.Concat || v.Def.Output(a.Out) == nil {
-			continue
-		}
-		found++
-		if a.Out == v.DefIndex {
-			w = Window{Of: v.Def.Input(a.In), Operand: a.In, Offset: a.Offset, Moving: a.Moving}
-		}
-	}
-	used := 0
-	for _, o := range v.Def.Out {
-		if o != nil {
-			used++
-		}
-	}
-	if w.Of == nil || found != used {
+	if w = s.windows[v.DefIndex]; w.Of == nil {
 		return w, false
 	}
 	n, ok1 := v.Type.ByteSize()
@@ -66,15 +66,41 @@ func WindowOf(v *ssa.Value) (w Window, ok bool) {
 	return w, ok1 && ok2 && w.Offset+int64(n) <= int64(m)
 }
 
+// windowsOf lists the windows that a node's results are, nil if some used result is none.
+func windowsOf(n *ssa.Node) []Window {
+	aliases := ops.Aliases(n)
+	if len(aliases) == 0 || !n.IsStatic() {
+		return nil
+	}
+	out := make([]Window, len(n.Out))
+	missing := 0
+	for _, v := range n.Out {
+		if v != nil {
+			missing++
+		}
+	}
+	for _, a := range aliases {
+		if !a.Concat && n.Output(a.Out) != nil {
+			missing--
+			out[a.Out] = Window{Of: n.Input(a.In), Operand: a.In, Offset: a.Offset, Moving: a.Moving}
+		}
+	}
+	if missing != 0 {
+		return nil
+	}
+	return out
+}
+
 // HasParts reports whether some result of a graph or of its bodies is a window of
 // part of an operand.
 func HasParts(g *ssa.Graph) bool {
 	found := false
+	var views Views
 	g.Walk(func(g *ssa.Graph) {
 		for _, n := range g.Nodes {
 			for _, v := range n.Out {
 				if v != nil && !found {
-					w, ok := WindowOf(v)
+					w, ok := views.WindowOf(v)
 					found = ok && !w.Whole
 				}
 			}

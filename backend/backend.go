@@ -6,6 +6,9 @@ package backend
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"sync"
 
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ops"
@@ -55,4 +58,34 @@ func (Reference) Name() string { return "reference" }
 func (Reference) Prepare(context.Context, *ssa.Node, int) (_ Prepared, err error) {
 	defer rescue.Into(&err)
 	return Prepared{}, nil
+}
+
+var (
+	registryLock sync.Mutex
+	registry     = map[string]func(fast Backend) Backend{}
+)
+
+// Register makes a backend known by its name, usually when its package is initialized. It is made anew for each program,
+// from the backend of fast kernels that the program's options ask for, which it may ask for what it does not claim.
+func Register(name string, newBackend func(fast Backend) Backend) {
+	registryLock.Lock()
+	defer registryLock.Unlock()
+	registry[name] = newBackend
+}
+
+// Registered makes a registered backend; nil if there is none of that name.
+func Registered(name string, fast Backend) Backend {
+	registryLock.Lock()
+	defer registryLock.Unlock()
+	if newBackend := registry[name]; newBackend != nil {
+		return newBackend(fast)
+	}
+	return nil
+}
+
+// Names lists the registered backends.
+func Names() []string {
+	registryLock.Lock()
+	defer registryLock.Unlock()
+	return slices.Sorted(maps.Keys(registry))
 }

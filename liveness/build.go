@@ -22,9 +22,8 @@ import (
 //	                         …                                   the other branch
 //	                         step k   border          out d      d points to b or to the other
 //
-// One builder serves both kinds of layout. For a [Timeline] it cuts the steps into
-// the blocks of a control-flow graph, for a [Concurrent] it notes which step waits
-// for which.
+// One builder serves both kinds of layout. For a [Timeline] it makes the arms and forks
+// of a control-flow graph, for a [Concurrent] it notes which step waits for which.
 
 type frame struct {
 	g    *ssa.Graph
@@ -75,11 +74,11 @@ type builder struct {
 	levels []level
 	branch int // without an order: the innermost branch being built, or None
 
-	blocks []FlowBlock // of the control-flow graph, where the order counts
-	cur    int         // index of the open block
-	pins   []pin
+	arm  *Arm // the innermost one being built
+	pins []pin
 
 	scratch map[*ssa.Node]int
+	views   alias.Views
 }
 
 func newBuilder(ctx context.Context, l *Layout, o Options, any *Concurrent) *builder {
@@ -89,7 +88,7 @@ func newBuilder(ctx context.Context, l *Layout, o Options, any *Concurrent) *bui
 
 // main lays out the main graph and ends with the step that reads its results.
 func (b *builder) main(g *ssa.Graph) error {
-	b.startBlock()
+	b.arm = &Arm{}
 	f := b.newFrame(g, None)
 	for _, p := range g.Params {
 		f.refs[p.ID] = b.addVar(Var{Kind: Outside, Value: p})
@@ -99,7 +98,7 @@ func (b *builder) main(g *ssa.Graph) error {
 		return err
 	}
 	b.waitFor(done, b.step(Step{Border: true, In: f.all(g.Results), Scratch: None}))
-	b.endBlock()
+	b.arm.Hi = len(b.out.Steps)
 	return nil
 }
 
@@ -116,19 +115,22 @@ func (b *builder) step(s Step) int {
 	return len(b.out.Steps) - 1
 }
 
-func (b *builder) startBlock() int {
-	b.blocks = append(b.blocks, FlowBlock{Lo: len(b.out.Steps)})
-	b.cur = len(b.blocks) - 1
-	return b.cur
+// fork adds a fork to the arm being built.
+func (b *builder) fork(f Fork) *Fork {
+	b.arm.Forks = append(b.arm.Forks, &f)
+	return &f
 }
 
-func (b *builder) endBlock() int {
-	b.blocks[b.cur].Hi = len(b.out.Steps)
-	return b.cur
+// within builds an arm of a fork by f.
+func (b *builder) within(fork *Fork, f func() error) error {
+	around := b.arm
+	b.arm = &Arm{Lo: len(b.out.Steps)}
+	err := f()
+	b.arm.Hi = len(b.out.Steps)
+	fork.Arms = append(fork.Arms, b.arm)
+	b.arm = around
+	return err
 }
-
-// flow notes that one block can follow another.
-func (b *builder) flow(from, to int) { b.blocks[from].Succ = append(b.blocks[from].Succ, to) }
 
 // waitFor notes, without an order, that a step waits for others.
 func (b *builder) waitFor(steps []int, at int) {
@@ -221,18 +223,18 @@ func (b *builder) workspace(n *ssa.Node) int {
 
 // shown returns the value of whose bytes v is a window, where the options lay
 // windows out as pointers.
-func (o Options) shown(v *ssa.Value) (of *ssa.Value, ok bool) {
-	if o.CopyViews {
+func (b *builder) shown(v *ssa.Value) (of *ssa.Value, ok bool) {
+	if b.opts.CopyViews {
 		return nil, false
 	}
-	w, ok := alias.WindowOf(v)
-	return w.Of, ok && (w.Whole || o.Windows)
+	w, ok := b.views.WindowOf(v)
+	return w.Of, ok && (w.Whole || b.opts.Windows)
 }
 
 // define returns the variable a node's result goes to: a pointer for a view, the
 // block of this copy for a tensor of known size, Outside otherwise.
 func (b *builder) define(f *frame, v *ssa.Value) int {
-	if of, ok := b.opts.shown(v); ok {
+	if of, ok := b.shown(v); ok {
 		return b.pointer(v, false, f.ref(of))
 	}
 	if len(b.levels) > 0 {
@@ -303,32 +305,29 @@ func (p *Places) at(levels []level) int {
 //	  └─────▶ else ─────▲
 func (b *builder) choose(f *frame, n *ssa.Node) (int, error) {
 	at := b.begin(f, n, Step{Node: n, Border: true, In: f.all(n.In[:1]), Scratch: None})
-	enter, ends, around := b.endBlock(), []int(nil), b.branch
-	first := at
+	fork, first, around := b.fork(Fork{}), at, b.branch
 	sources := make([][]int, len(n.Out))
 	for k, body := range n.Bodies {
-		b.flow(enter, b.startBlock())
 		b.enterBranch(first, k, around)
 		bf := b.newFrame(body, at)
 		for i, p := range body.Params {
 			bf.refs[p.ID] = f.ref(n.In[len(n.In)-len(body.Params)+i])
 		}
-		done, err := b.graph(bf)
+		err := b.within(fork, func() error {
+			done, err := b.graph(bf)
+			end := b.step(Step{Node: n, Border: true, In: bf.all(body.Results), Scratch: None})
+			b.waitFor(append(done, at), end)
+			at = end
+			return err
+		})
 		if err != nil {
 			return 0, err
 		}
-		end := b.step(Step{Node: n, Border: true, In: bf.all(body.Results), Scratch: None})
-		b.waitFor(append(done, at), end)
-		ends, at = append(ends, b.endBlock()), end
 		for i := range min(len(n.Out), len(body.Results)) {
 			sources[i] = append(sources[i], bf.ref(body.Results[i]))
 		}
 	}
 	b.branch = around
-	join := b.startBlock()
-	for _, e := range ends {
-		b.flow(e, join)
-	}
 	leave := Step{Node: n, Border: true, Scratch: None}
 	for i, v := range n.Out {
 		leave.Out = append(leave.Out, b.result(f, v, sources[i]))

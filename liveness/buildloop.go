@@ -63,31 +63,20 @@ func (b *builder) loop(f *frame, n *ssa.Node) (int, error) {
 	}
 	at, stacks := b.enterLoop(f, n, rot)
 	begin := at
-	enter := b.endBlock()
-	var first, last []int
 	var frames []*frame
+	fork := b.fork(Fork{Loop: b.any == nil, Again: rot.Next(copies - 1), Skip: rot.MinTrips == 0})
 	for t := range copies {
-		first = append(first, b.startBlock())
-		bf, tail, err := b.copy(f, n, rot, stacks, frames, t, at)
+		err := b.within(fork, func() error {
+			bf, tail, err := b.copy(f, n, rot, stacks, frames, t, at)
+			if err == nil {
+				frames, at = append(frames, bf), tail
+				b.out.Steps[begin].Out = append(b.out.Steps[begin].Out, bf.slots...) // initial values are copied there
+			}
+			return err
+		})
 		if err != nil {
 			return 0, err
 		}
-		frames, at = append(frames, bf), tail
-		b.out.Steps[begin].Out = append(b.out.Steps[begin].Out, bf.slots...) // initial values are copied there
-		last = append(last, b.endBlock())
-	}
-	if b.any == nil {
-		for t := range first {
-			b.flow(last[t], first[rot.Next(t)])
-		}
-	}
-	b.flow(enter, first[0])
-	leave := b.startBlock()
-	for _, e := range last {
-		b.flow(e, leave)
-	}
-	if rot.MinTrips == 0 {
-		b.flow(enter, leave)
 	}
 	end := b.leaveLoop(f, n, rot, frames, stacks)
 	b.waitFor([]int{at}, end)

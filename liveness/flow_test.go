@@ -44,10 +44,10 @@ func TestSets(t *testing.T) {
 func TestFixedPoint(t *testing.T) {
 	const a, b, c = 0, 1, 2
 	f := &liveness.Flow{
-		Blocks: []liveness.FlowBlock{{Lo: 0, Hi: 1, Succ: []int{1}}, {Lo: 1, Hi: 5, Succ: []int{1, 2}}, {Lo: 5, Hi: 6}},
-		Uses:   [][]int{nil, {a}, {c, b}, {b}, {a}, {c}},
-		Defs:   [][]int{{a}, {b}, {c}, {a}, nil, nil},
-		Vars:   3,
+		Main: &liveness.Arm{Hi: 6, Forks: []*liveness.Fork{{Loop: true, Arms: []*liveness.Arm{{Lo: 1, Hi: 5}}}}},
+		Uses: [][]int{nil, {a}, {c, b}, {b}, {a}, {c}},
+		Defs: [][]int{{a}, {b}, {c}, {a}, nil, nil},
+		Vars: 3,
 	}
 	live := f.Solve()
 	assert.Equal(t, set(0, 2, 3, 5), live[a], "dead between its last reader and its next definition")
@@ -56,7 +56,7 @@ func TestFixedPoint(t *testing.T) {
 }
 
 func TestDeadResultMeetsWhatOutlivesItsStep(t *testing.T) {
-	f := &liveness.Flow{Blocks: []liveness.FlowBlock{{Lo: 0, Hi: 3}}, Uses: [][]int{nil, {0}, {0}}, Defs: [][]int{{0}, {1}, nil}, Vars: 2}
+	f := &liveness.Flow{Main: &liveness.Arm{Hi: 3}, Uses: [][]int{nil, {0}, {0}}, Defs: [][]int{{0}, {1}, nil}, Vars: 2}
 	live := f.Solve()
 	assert.Equal(t, set(0, 3), live[0])
 	assert.Equal(t, set(1, 3), live[1])

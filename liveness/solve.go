@@ -20,8 +20,8 @@ import (
 
 // solve runs the dataflow equations over the steps and extends every block by
 // the live ranges of the pointers that lead to it.
-func (t *Timeline) solve(ctx context.Context) error {
-	f := &Flow{Blocks: t.Blocks, Vars: len(t.Vars), Uses: make([][]int, len(t.Steps)), Defs: make([][]int, len(t.Steps))}
+func (t *Timeline) solve(ctx context.Context, main *Arm) error {
+	f := &Flow{Main: main, Vars: len(t.Vars), Uses: make([][]int, len(t.Steps)), Defs: make([][]int, len(t.Steps))}
 	for i, s := range t.Steps {
 		f.Uses[i] = present(s.In)
 		f.Defs[i] = present(s.Out)

@@ -62,8 +62,7 @@ type Timeline struct {
 	// every pointer to it. Filled by Build.
 	Live []Set
 	// Own is the live range of the variable itself, pointers to it not counted.
-	Own    []Set
-	Blocks []FlowBlock
+	Own []Set
 }
 
 // Places lists the variables of one value over the copies of the loops around
@@ -97,8 +96,7 @@ func Build(ctx context.Context, g *ssa.Graph, o Options) (_ *Timeline, err error
 	if err := b.main(g); err != nil {
 		return nil, err
 	}
-	t.Blocks = b.blocks
-	if err := cmp.Or(t.findRoots(ctx), t.solve(ctx)); err != nil {
+	if err := cmp.Or(t.findRoots(ctx), t.solve(ctx, b.arm)); err != nil {
 		return nil, err
 	}
 	for _, p := range b.pins {

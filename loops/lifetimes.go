@@ -23,7 +23,8 @@ type lifetimes struct {
 	body     *ssa.Graph
 	pos      map[*ssa.Node]int
 	first    map[*ssa.Value]int // memo of firstWrite
-	anyOrder bool               // answers must hold for every order
+	views    alias.Views
+	anyOrder bool // answers must hold for every order
 }
 
 // newLifetimes takes the nodes of a body in one of its orders.
@@ -49,7 +50,7 @@ func (l *lifetimes) periodFor(p, q *ssa.Value, depth int) int {
 	switch {
 	case last < def:
 		return depth
-	case last == def && at != nil && !alias.IsPointer(q) && q.Def == at &&
+	case last == def && at != nil && !l.views.IsPointer(q) && q.Def == at &&
 		alias.OverwritesAll(at, q.DefIndex, ops.InPlacePairs(at), func(i int) bool { return at.In[i] == p }):
 		return depth
 	}
@@ -66,7 +67,7 @@ func (l *lifetimes) lastUse(v *ssa.Value, seen map[*ssa.Value]bool) (pos int, no
 	for _, u := range v.Uses() {
 		p, n := l.pos[u.Node], u.Node
 		for _, o := range u.Node.Out {
-			if o == nil || seen[o] || !alias.IsPointer(o) {
+			if o == nil || seen[o] || !l.views.IsPointer(o) {
 				continue
 			}
 			seen[o] = true
@@ -92,7 +93,7 @@ func (l *lifetimes) firstWrite(v *ssa.Value) int {
 		return p
 	}
 	pos := l.pos[v.Def]
-	if alias.IsPointer(v) {
+	if l.views.IsPointer(v) {
 		for _, src := range v.Def.In {
 			if src != nil && src.Def != nil {
 				pos = min(pos, l.firstWrite(src))

@@ -81,9 +81,11 @@ func (s *scope) bodies(w *onnxwire.Node, n *ssa.Node, attrs []boundAttr) (*bodyS
 // unify gives all bodies the same list of captured parameters, in the order in
 // which the values were first met.
 func (b *bodySet) unify(scopes []*scope) {
+	met := map[*ssa.Value]bool{}
 	for _, s := range scopes {
 		for _, v := range s.captured {
-			if !slices.Contains(b.captured, v) {
+			if !met[v] {
+				met[v] = true
 				b.captured = append(b.captured, v)
 			}
 		}

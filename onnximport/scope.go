@@ -34,7 +34,7 @@ type scope struct {
 	calls    int             // of function calls
 	absent   map[string]bool // inputs of the function that the call does not give
 	captured []*ssa.Value
-	capParam []*ssa.Value // the parameter of each captured value
+	capParam map[*ssa.Value]*ssa.Value // the parameter of each captured value
 }
 
 // body opens the scope of a body that node owns.
@@ -62,14 +62,15 @@ func (s *scope) capture(outer *ssa.Value) *ssa.Value {
 	if outer.Const != nil {
 		return s.graph.AddConst(outer.Name, outer.Const)
 	}
-	for i, v := range s.captured {
-		if v == outer {
-			return s.capParam[i]
-		}
+	if v := s.capParam[outer]; v != nil {
+		return v
 	}
 	v := s.graph.AddParam(outer.Name, outer.Type)
 	v.Content = outer.Content
-	s.captured, s.capParam = append(s.captured, outer), append(s.capParam, v)
+	if s.capParam == nil {
+		s.capParam = map[*ssa.Value]*ssa.Value{}
+	}
+	s.captured, s.capParam[outer] = append(s.captured, outer), v
 	return v
 }
 

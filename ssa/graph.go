@@ -122,6 +122,7 @@ type Node struct {
 	Captures int      // how many of the last operands are captured values
 	Origin   any      // the importer's record of the node, for opaque nodes
 
+	at       []int32                  // by operand: its position among the uses of the value
 	operator atomic.Pointer[Operator] // what Operator found last
 }
 
@@ -213,10 +214,14 @@ func (g *Graph) NewNode(op string, in []*Value, numOut int, attrs ...Attr) *Node
 	return n
 }
 
-// InsertBefore makes a node like NewNode does and places it right before mark.
+// InsertBefore makes a node like NewNode does and places it right before mark. The time it takes grows with the number of
+// nodes from mark on.
 func (g *Graph) InsertBefore(mark *Node, op string, in []*Value, numOut int, attrs ...Attr) *Node {
 	n := g.makeNode(op, in, numOut, attrs)
-	i := slices.Index(g.Nodes, mark)
+	i := len(g.Nodes) - 1
+	for i >= 0 && g.Nodes[i] != mark {
+		i--
+	}
 	if i < 0 {
 		panic("ssa: InsertBefore: the mark is not in the graph")
 	}
@@ -250,31 +255,23 @@ func (g *Graph) AddOutput(n *Node, name string) *Value {
 
 // AddInput appends an operand (nil = absent).
 func (n *Node) AddInput(v *Value) {
-	n.In = append(n.In, v)
-	if v != nil {
-		v.uses = append(v.uses, Use{n, len(n.In) - 1})
-	}
+	n.In, n.at = append(n.In, v), append(n.at, 0)
+	v.addUse(n, len(n.In)-1)
 }
 
 // SetInput replaces operand i (nil = absent).
 func (n *Node) SetInput(i int, v *Value) {
-	if old := n.In[i]; old != nil {
-		old.dropUse(n, i)
-	}
+	n.In[i].dropUse(n, i)
 	n.In[i] = v
-	if v != nil {
-		v.uses = append(v.uses, Use{n, i})
-	}
+	v.addUse(n, i)
 }
 
 // TruncateInputs drops operands from the end, to k of them.
 func (n *Node) TruncateInputs(k int) {
 	for i := k; i < len(n.In); i++ {
-		if n.In[i] != nil {
-			n.In[i].dropUse(n, i)
-		}
+		n.In[i].dropUse(n, i)
 	}
-	n.In = n.In[:k]
+	n.In, n.at = n.In[:k], n.at[:k]
 }
 
 // SetInputs replaces all operands.
@@ -286,10 +283,24 @@ func (n *Node) SetInputs(in []*Value) {
 	}
 }
 
-func (v *Value) dropUse(n *Node, i int) {
-	if k := slices.Index(v.uses, Use{n, i}); k >= 0 {
-		v.uses = slices.Delete(v.uses, k, k+1)
+func (v *Value) addUse(n *Node, i int) {
+	if v != nil {
+		n.at[i] = int32(len(v.uses))
+		v.uses = append(v.uses, Use{n, i})
 	}
+}
+
+// dropUse puts the last use in the place of one that ends, so that a value of many readers loses them in a time
+// that grows with their number.
+func (v *Value) dropUse(n *Node, i int) {
+	if v == nil {
+		return
+	}
+	k, last := n.at[i], len(v.uses)-1
+	moved := v.uses[last]
+	v.uses[k], moved.Node.at[moved.Index] = moved, k
+	v.uses[last] = Use{}
+	v.uses = v.uses[:last]
 }
 
 // Uses returns the operand positions that read v, in no promised order. Results

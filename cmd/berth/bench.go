@@ -63,7 +63,7 @@ func (a *app) benchCmd() *cobra.Command {
 		RunE:    func(c *cobra.Command, args []string) error { return atModel(args[0], a.bench(c.Context(), args[0], f)) }}
 	c.Flags().Float64Var(&f.seconds, "seconds", 2, "how long to time")
 	c.Flags().BoolVar(&f.profile, "profile", false, "add time per operator and per node")
-	c.Flags().StringVar(&f.backend, "backend", "cpu", "cpu or reference")
+	backendFlag(c, &f.backend)
 	a.dataFlag(c)
 	return c
 }

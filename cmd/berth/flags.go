@@ -242,9 +242,14 @@ func editDistance(a, b string) int {
 	return rows[len(a)][len(b)]
 }
 
+// backendFlag adds --backend.
+func backendFlag(c *cobra.Command, name *string) {
+	c.Flags().StringVar(name, "backend", "cpu", strings.Join(berth.Backends(), ", ")+"; gorgonia is there in a command built with -tags gorgonia")
+}
+
 func checkBackend(name string) error {
-	if name != "cpu" && name != "reference" {
-		return usagef("there is no backend %q; there are cpu and reference", name)
+	if !slices.Contains(berth.Backends(), name) {
+		return usagef("there is no backend %q; there are %s", name, strings.Join(berth.Backends(), ", "))
 	}
 	return nil
 }

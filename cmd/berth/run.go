@@ -23,6 +23,7 @@ type runFlags struct {
 	outputDir string
 	images    imageFlags
 	top       int
+	backend   string
 }
 
 func (a *app) runCmd() *cobra.Command {
@@ -41,12 +42,16 @@ func (a *app) runCmd() *cobra.Command {
 			if f.top < 0 || c.Flags().Changed("top") && f.top == 0 {
 				return usagef("--top must be at least 1")
 			}
+			if err := checkBackend(f.backend); err != nil {
+				return err
+			}
 			return atModel(args[0], a.runOnce(c.Context(), args[0], f))
 		}}
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "NAME=FILE (repeatable)")
 	c.Flags().StringVar(&f.outputDir, "output-dir", "", "write outputs as .npy into this folder")
 	c.Flags().IntVar(&f.top, "top", 0, "list the largest elements of outputs, so many along the last axis")
 	f.images.add(c)
+	backendFlag(c, &f.backend)
 	a.dataFlag(c)
 	return c
 }
@@ -101,7 +106,7 @@ func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
 	}
 	var got map[string]ndarray.Value
 	err = a.withOpenSizes(ctx, m, have, func(_ map[string][]int, in map[string]ndarray.Value) (err error) {
-		got, err = m.RunValues(ctx, in, opts...)
+		got, err = m.RunValues(ctx, in, append(opts, berth.WithBackend(f.backend))...)
 		return err
 	})
 	if err != nil {

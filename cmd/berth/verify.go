@@ -31,7 +31,8 @@ func (a *app) verifyCmd() *cobra.Command {
 	c := &cobra.Command{Use: "verify PATH...", Short: "Run ONNX test folders and compare outputs",
 		Long: "Verify runs every case below the given folders, .tar.gz archives or model files (model.onnx with\n" +
 			"test_data_set_* beside it) and compares the outputs with the recorded ones. It prints a line per\n" +
-			"failure and last 'N passed, N failed, N skipped'. --planner all repeats with every planner.",
+			"failure and last 'N passed, N failed, N skipped'. --planner all repeats with every planner. --backend reference\n" +
+			"runs the graph as written, without passes.",
 		Example: "  berth verify models/* --rtol 1e-3 --atol 1e-4\n  berth verify node.tar.gz --planner all --list status.txt",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -44,7 +45,7 @@ func (a *app) verifyCmd() *cobra.Command {
 	c.Flags().StringVar(&f.list, "list", "", "write a status line per case to this file")
 	c.Flags().StringVar(&f.only, "only", "", "only cases whose name contains this")
 	c.Flags().BoolVar(&f.optimized, "optimized", false, "optimize each model first and run the result")
-	c.Flags().StringVar(&f.backend, "backend", "cpu", "cpu, or reference: the reference kernels on the graph as written, no passes")
+	backendFlag(c, &f.backend)
 	c.Flags().BoolVar(&f.poison, "poison", true, "fill the arena with garbage before each run")
 	return c
 }
@@ -67,10 +68,12 @@ func (a *app) verify(ctx context.Context, paths []string, f verifyFlags) error {
 		return err
 	}
 	a.dump, a.outputs = one.dump, one.outputs
-	if f.backend == "reference" {
-		opts = append(opts, berth.WithBackend("reference"), berth.WithoutPasses())
-	} else if err := checkBackend(f.backend); err != nil {
+	if err := checkBackend(f.backend); err != nil {
 		return err
+	}
+	opts = append(opts, berth.WithBackend(f.backend))
+	if f.backend == "reference" {
+		opts = append(opts, berth.WithoutPasses())
 	}
 	var cases []*conformance.Case
 	for _, p := range paths {

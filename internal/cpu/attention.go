@@ -92,10 +92,18 @@ func prepareAttention(p *prep) (ops.Kernel, error) {
 	if !p.attentionTypes() {
 		return nil, nil
 	}
-	hq, hk := int(ops.Int(p.node, "q_num_heads")), int(ops.Int(p.node, "kv_num_heads"))
-	a := &attention{batch: p.in[0].shape[0], softcap: ops.Float(p.node, "softcap"),
-		causal: ops.Int(p.node, "is_causal") != 0, threads: p.threads}
-	a.left, a.right = p.window("left_window_size"), p.window("right_window_size")
+	a := &attention{softcap: ops.Float(p.node, "softcap"), causal: ops.Int(p.node, "is_causal") != 0,
+		left: p.window("left_window_size"), right: p.window("right_window_size")}
+	return a.prepare(p, int(ops.Int(p.node, "q_num_heads")), int(ops.Int(p.node, "kv_num_heads")), func(standard float32) float32 {
+		return ops.FloatOr(p.node, "scale", standard)
+	})
+}
+
+// prepare completes an attention over the operands of p, which are those of Attention, with so
+// many heads of queries and of keys where the operands do not tell, and the scale that is chosen
+// given 1/√size; nil if the operands do not fit.
+func (a *attention) prepare(p *prep, hq, hk int, scale func(standard float32) float32) (ops.Kernel, error) {
+	a.batch, a.threads = p.in[0].shape[0], p.threads
 	var ok [4]bool
 	a.q, ok[0] = headsOf(p.in[0].shape, hq)
 	a.k, ok[1] = headsOf(p.in[1].shape, hk)
@@ -108,8 +116,7 @@ func prepareAttention(p *prep) (ops.Kernel, error) {
 	if !a.joinPast(p) || !a.readMask(p) {
 		return nil, nil
 	}
-	scale := ops.FloatOr(p.node, "scale", float32(1/math.Sqrt(float64(a.q.size))))
-	if err := a.prepareBlocks(p, scale); err != nil {
+	if err := a.prepareBlocks(p, scale(float32(1/math.Sqrt(float64(a.q.size))))); err != nil {
 		return nil, err
 	}
 	return a, nil

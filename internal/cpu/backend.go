@@ -77,11 +77,13 @@ var families = [][]entry{
 	castOps,
 	productOps,
 	einsumOps,
+	nbitsOps,
 	convOps,
 	poolOps,
 	normOps,
 	skipOps,
 	attentionOps,
+	multiHeadOps,
 	rotaryOps,
 	softmaxOps,
 	reduceOps,
@@ -146,7 +148,7 @@ func (b *Backend) Prepare(ctx context.Context, n *ssa.Node, threads int) (backen
 	if !e.empties && p.hasEmptyOperand() {
 		return backend.Prepared{}, nil
 	}
-	k, err := e.prepare(p)
+	k, err := prepareEntry(p, e)
 	var refused *machine.SpecError
 	if errors.As(err, &refused) {
 		return backend.Prepared{}, nil // beyond the limits of the fast kernels

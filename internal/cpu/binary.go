@@ -148,6 +148,9 @@ func newBinary(dt ndarray.DType, op binaryOp, n *nest) ops.Kernel {
 	case ndarray.Int64:
 		return integers(op, n, binaryRows[int64])
 	case ndarray.Int32:
+		if op <= opMul {
+			return integers(op, n, intRows)
+		}
 		return integers(op, n, binaryRows[int32])
 	case ndarray.Int16:
 		return integers(op, n, binaryRows[int16])
@@ -191,6 +194,15 @@ func (k *division[T]) Run(c *ops.Call) error {
 func binaryRows[T number](op binaryOp, d, a []T, ra, sa int, b []T, rb, sb, rows, cols int) {
 	for r := range rows {
 		binaryRow(op, d[r*cols:(r+1)*cols], a[r*ra:], sa, b[r*rb:], sb)
+	}
+}
+
+// intRows is a [rowsKernel] of sums, differences and products: whole vectors by package vec.
+func intRows(op binaryOp, d, a []int32, ra, sa int, b []int32, rb, sb, rows, cols int) {
+	for r := range rows {
+		d, a, b := d[r*cols:(r+1)*cols], a[r*ra:], b[r*rb:]
+		i := vec.IntRow([...]simd.IntOp{opAdd: simd.IntAdd, opSub: simd.IntSub, opMul: simd.IntMul}[op], d, a, sa, b, sb)
+		binaryRow(op, d[i:], a[min(i*sa, len(a)):], sa, b[min(i*sb, len(b)):], sb)
 	}
 }
 

@@ -30,6 +30,10 @@ func prepareCast(p *prep) (ops.Kernel, error) {
 		return cast(p, vec.HalfToFloat), nil
 	case x.dt == ndarray.BFloat16 && out.dt == ndarray.Float32:
 		return cast(p, vec.BfloatToFloat), nil
+	case x.dt == ndarray.Int32 && out.dt == ndarray.Float32:
+		return cast(p, func(dst []float32, src []int32) { vec.IntToFloat(dst, src, 1) }), nil
+	case (x.dt == ndarray.Uint8 || x.dt == ndarray.Bool) && out.dt == ndarray.Float32:
+		return cast(p, func(dst []float32, src []uint8) { vec.Dequantize(dst, src, false, 1, 0) }), nil
 	}
 	switch x.dt {
 	case ndarray.Float32:

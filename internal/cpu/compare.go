@@ -1,6 +1,8 @@
 package cpu
 
 import (
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -25,13 +27,13 @@ func comparison(op binaryOp, left, right int) func(*prep) (ops.Kernel, error) {
 		}
 		switch p.in[0].dt {
 		case ndarray.Float32:
-			return newCompare[float32](op, left, right, n), nil
+			return newVectorCompare(op, left, right, n, vec.CompareFloats), nil
 		case ndarray.Float64:
 			return newCompare[float64](op, left, right, n), nil
 		case ndarray.Int64:
-			return newCompare[int64](op, left, right, n), nil
+			return newVectorCompare(op, left, right, n, vec.CompareLongs), nil
 		case ndarray.Int32:
-			return newCompare[int32](op, left, right, n), nil
+			return newVectorCompare(op, left, right, n, vec.CompareInts), nil
 		case ndarray.Int16:
 			return newCompare[int16](op, left, right, n), nil
 		case ndarray.Int8, ndarray.Int4, ndarray.Int2:
@@ -51,6 +53,19 @@ func comparison(op binaryOp, left, right int) func(*prep) (ops.Kernel, error) {
 
 func newCompare[T number](op binaryOp, left, right int, n *nest) ops.Kernel {
 	return allTiles(n.tiles, &pairwise[T, bool]{op, n, left, right, compareRows[T]})
+}
+
+// newVectorCompare compares whole vectors by a function of package vec, and the rest of a row
+// by the typed loop.
+func newVectorCompare[T number](op binaryOp, left, right int, n *nest, vectors func(r simd.Relation, d []bool, a []T, sa int, b []T, sb int) int) ops.Kernel {
+	relation := map[binaryOp]simd.Relation{opEqual: simd.Equal, opLess: simd.Less, opAtMost: simd.AtMost}[op]
+	return allTiles(n.tiles, &pairwise[T, bool]{op, n, left, right, func(op binaryOp, d []bool, a []T, ra, sa int, b []T, rb, sb, rows, cols int) {
+		for r := range rows {
+			d, a, b := d[r*cols:(r+1)*cols], a[r*ra:], b[r*rb:]
+			i := vectors(relation, d, a, sa, b, sb)
+			compareRow(op, d[i:], a[min(i*sa, len(a)):], sa, b[min(i*sb, len(b)):], sb)
+		}
+	}})
 }
 
 // compareRows is a [rowsKernel].

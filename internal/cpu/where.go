@@ -1,6 +1,9 @@
 package cpu
 
 import (
+	"unsafe"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -43,6 +46,16 @@ func (k *where) tile(c *ops.Call, i, _ int) {
 	}
 }
 
+// chooseVectors computes the whole vectors of a row, of elements of four bytes, and returns the
+// number of elements.
+func chooseVectors[T ndarray.Elem](d []T, cond []byte, x []T, sx int, y []T, sy int) int {
+	if unsafe.Sizeof(d[0]) != 4 {
+		return 0
+	}
+	words := func(v []T) []uint32 { return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(v))), len(v)) }
+	return vec.Choose(words(d), cond, words(x), sx, words(y), sy)
+}
+
 func chooseTile[T ndarray.Elem](k *where, c *ops.Call, i int) {
 	dst, cond, x, y := elems[T](c.Out[0]), arrayOf(c.In[0]).Data, elems[T](c.In[1]), elems[T](c.In[2])
 	n := k.n
@@ -56,7 +69,7 @@ func chooseTile[T ndarray.Elem](k *where, c *ops.Call, i int) {
 }
 
 // chooseRow computes one row; the operands move by their steps.
-func chooseRow[T any](d []T, cond []byte, sc int, x []T, sx int, y []T, sy int) {
+func chooseRow[T ndarray.Elem](d []T, cond []byte, sc int, x []T, sx int, y []T, sy int) {
 	if sc == 0 { // one choice for the whole row
 		from, step := y, sy
 		if cond[0] != 0 {
@@ -69,8 +82,10 @@ func chooseRow[T any](d []T, cond []byte, sc int, x []T, sx int, y []T, sy int) 
 		}
 		return
 	}
-	i, j := 0, 0
-	for k, c := range cond[:len(d)] {
+	k := chooseVectors(d, cond, x, sx, y, sy)
+	i, j := k*sx, k*sy
+	d = d[k:]
+	for k, c := range cond[k:][:len(d)] {
 		v := y[j]
 		if c != 0 {
 			v = x[i]

@@ -84,7 +84,9 @@ func readAll(f *os.File, info os.FileInfo) ([]byte, error) {
 	case info.Mode().IsRegular() && info.Size() == 0: // also files of /proc, some of which make who reads them wait
 		return nil, nil
 	case info.Mode().IsRegular():
-		return io.ReadAll(f)
+		all := bytes.NewBuffer(make([]byte, 0, min(info.Size(), mappedFrom)+bytes.MinRead))
+		_, err := all.ReadFrom(f)
+		return all.Bytes(), err
 	case info.Mode()&os.ModeNamedPipe == 0:
 		return nil, &os.PathError{Op: "open", Path: f.Name(), Err: errors.New("is neither a file nor a pipe; give the model file")}
 	}

@@ -289,12 +289,13 @@ func (c *compiler) view(in *Instr) bool {
 	var offsets []int64
 	var moving *ops.Moving
 	operand := -1
+	var views alias.Views
 	for i, v := range in.Node.Out {
 		offsets = append(offsets, 0)
 		if v == nil {
 			continue
 		}
-		w, ok := alias.WindowOf(v)
+		w, ok := views.WindowOf(v)
 		if !ok || c.p.Slots[in.Out[i]].Kind != SlotPointer || operand >= 0 && operand != w.Operand {
 			return false
 		}

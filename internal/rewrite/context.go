@@ -21,18 +21,19 @@ type Context struct {
 	graph *ssa.Graph // being rewritten
 	owner *ssa.Node  // node it is a body of; nil for the model's graph
 
-	names map[string]bool    // every name in the model, old ones included
-	dead  map[*ssa.Node]bool // killed in this graph, to be swept
-	nodes int                // of the model, before the current pass
-	grown int64              // bytes that folding has added so far
-	err   error              // of the rule that failed
+	names map[string]bool           // every name in the model, old ones included
+	dead  map[*ssa.Node]bool        // killed in this graph, to be swept
+	new   map[*ssa.Node][]*ssa.Node // made in this graph, by the node before which they belong
+	nodes int                       // of the model, before the current pass
+	grown int64                     // bytes that folding has added so far
+	err   error                     // of the rule that failed
 
 	numbers map[string][]*ssa.Node // of the pass cse: nodes by what they compute
 	kept    map[*ssa.Graph]bool    // branches left as they are; see [Run]
 }
 
 func newContext(ctx context.Context, m *ssa.Module, opts Options) *Context {
-	c := &Context{ctx: ctx, module: m, opts: opts, names: map[string]bool{}, dead: map[*ssa.Node]bool{}, report: &Report{}, kept: map[*ssa.Graph]bool{}}
+	c := &Context{ctx: ctx, module: m, opts: opts, names: map[string]bool{}, dead: map[*ssa.Node]bool{}, new: map[*ssa.Node][]*ssa.Node{}, report: &Report{}, kept: map[*ssa.Graph]bool{}}
 	m.Graph.Walk(func(g *ssa.Graph) {
 		for _, v := range g.Values() {
 			c.names[v.Name] = true
@@ -101,7 +102,7 @@ func (c *Context) op(mark *ssa.Node, hint, op string, in []*ssa.Value, attrs ...
 	attrs = slices.DeleteFunc(slices.Clone(attrs), func(a ssa.Attr) bool {
 		return !slices.ContainsFunc(schema, func(s ops.AttrSpec) bool { return s.Name == a.Name })
 	})
-	n := c.graph.InsertBefore(mark, op, in, 1, attrs...)
+	n := c.insert(mark, op, in, 1, attrs...)
 	n.Out[0].Name = c.fresh(hint)
 	c.fail(ops.Infer(n))
 	return n.Out[0]
@@ -136,7 +137,7 @@ func (c *Context) copyNode(n *ssa.Node, in []*ssa.Value, change ...func(m *ssa.N
 
 // nodeLike adds a node with the operator, names and attributes of n before mark.
 func (c *Context) nodeLike(mark, n *ssa.Node, in []*ssa.Value) *ssa.Node {
-	m := c.graph.InsertBefore(mark, n.Op, in, len(n.Out), n.Attrs...)
+	m := c.insert(mark, n.Op, in, len(n.Out), n.Attrs...)
 	m.Domain, m.Overload, m.Version, m.Name, m.Doc = n.Domain, n.Overload, n.Version, n.Name, n.Doc
 	for i, v := range n.Out {
 		if v == nil {
@@ -198,7 +199,7 @@ func (c *Context) viaIdentity(old, v *ssa.Value) {
 	if n.Op == "Identity" && n.Domain == "" && n.In[0] == v {
 		return
 	}
-	id := c.graph.InsertBefore(n, "Identity", []*ssa.Value{v}, 1)
+	id := c.insert(n, "Identity", []*ssa.Value{v}, 1)
 	w := id.Out[0]
 	w.Name, old.Name = old.Name, c.fresh(old.Name)
 	w.Type, w.Content = old.Type, old.Content
@@ -274,6 +275,39 @@ func (c *Context) freed(kept []*ssa.Value, going ...*ssa.Node) (nodes int, bytes
 // readBesides reports that v is a result of the graph or that nodes other than these read it.
 func (c *Context) readBesides(v *ssa.Value, nodes map[*ssa.Node]bool) bool {
 	return v != nil && (c.graph.IsResult(v) || slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return !nodes[u.Node] }))
+}
+
+// insert adds a node right before mark. It stands at the end of the graph until the pass has visited all nodes, so that
+// a pass that makes many does not move all that follow each time.
+func (c *Context) insert(mark *ssa.Node, op string, in []*ssa.Value, results int, attrs ...ssa.Attr) *ssa.Node {
+	n := c.graph.NewNode(op, in, results, attrs...)
+	c.new[mark] = append(c.new[mark], n)
+	return n
+}
+
+// place puts the nodes made in a graph where they belong.
+func (c *Context) place(g *ssa.Graph) {
+	if len(c.new) == 0 {
+		return
+	}
+	out := make([]*ssa.Node, 0, len(g.Nodes))
+	placed := make([]bool, g.NumNodeIDs())
+	var put func(n *ssa.Node)
+	put = func(n *ssa.Node) {
+		if placed[n.ID] {
+			return
+		}
+		placed[n.ID] = true
+		for _, m := range c.new[n] {
+			put(m)
+		}
+		out = append(out, n)
+	}
+	for _, n := range g.Nodes {
+		put(n)
+	}
+	g.Nodes = out
+	clear(c.new)
 }
 
 // sweep deletes the killed nodes.

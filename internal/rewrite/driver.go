@@ -91,8 +91,12 @@ func Run(ctx context.Context, m *ssa.Module, opts Options) (*Report, error) {
 // A body that a pass has made is none of bodies.
 func keepUnfit(g *ssa.Graph, bodies []*ssa.Graph, kept map[int]bool) (more bool) {
 	unfit := func(n *ssa.Node) bool { return reinferNode(n) != nil }
+	place := make(map[*ssa.Graph]int, len(bodies))
+	for i, b := range bodies {
+		place[b] = i
+	}
 	g.Walk(func(b *ssa.Graph) {
-		if i := slices.Index(bodies, b); i > 0 && !kept[i] && slices.ContainsFunc(b.Nodes, unfit) {
+		if i := place[b]; i > 0 && !kept[i] && slices.ContainsFunc(b.Nodes, unfit) {
 			kept[i], more = true, true
 		}
 	})
@@ -233,7 +237,8 @@ func (c *Context) restore(p *Pass) error {
 // walk runs the current pass on the bodies inside a graph, then on the graph.
 // owner is the node the graph is a body of.
 func (c *Context) walk(g *ssa.Graph, owner *ssa.Node) error {
-	for _, n := range slices.Clone(g.Nodes) {
+	owners := slices.DeleteFunc(slices.Clone(g.Nodes), func(n *ssa.Node) bool { return len(n.Bodies) == 0 })
+	for _, n := range owners {
 		for _, b := range n.Bodies {
 			if c.kept[b] {
 				continue
@@ -267,30 +272,39 @@ func (c *Context) runOn(g *ssa.Graph) (err error) {
 	p := c.current
 	if p.before != nil {
 		p.before(c, g)
+		c.place(g)
 	}
-	for n := range c.live(g) {
+	matched := func(n *ssa.Node) bool { return len(p.rulesFor(ops.Of(n))) > 0 }
+	for n := range c.live(g, matched) {
 		if err := c.ctx.Err(); err != nil {
 			return err
 		}
 		c.visit(n)
 	}
+	c.place(g)
 	if p.after != nil {
 		p.after(c, g)
+		c.place(g)
 	}
 	return c.err
 }
 
-// live iterates over the nodes that a graph has now, except those that have been killed
+// live iterates over the nodes of a kind that a graph has now, except those that have been killed
 // by then, opaque nodes and, unless the pass visits every node, unread and incompatible
 // ones. It ends at the first failure.
-func (c *Context) live(g *ssa.Graph) iter.Seq[*ssa.Node] {
-	nodes := slices.Clone(g.Nodes)
+func (c *Context) live(g *ssa.Graph, kind func(*ssa.Node) bool) iter.Seq[*ssa.Node] {
+	var nodes []*ssa.Node
+	for _, n := range g.Nodes {
+		if !n.Opaque && kind(n) {
+			nodes = append(nodes, n)
+		}
+	}
 	if c.current.backward {
 		slices.Reverse(nodes)
 	}
 	return func(yield func(*ssa.Node) bool) {
 		for _, n := range nodes {
-			if n.Opaque || c.dead[n] || !c.current.every && (c.unread(n) || incompatible(n)) {
+			if c.dead[n] || !c.current.every && (c.unread(n) || incompatible(n)) {
 				continue
 			}
 			if c.err != nil || !yield(n) {

@@ -29,17 +29,19 @@ type chain struct {
 	c    *Context
 	in   map[*ssa.Node]bool
 	made map[*ssa.Value]*ndarray.Array
+	kept int // of these when the superfluous ones were last dropped
 }
 
 // foldChains folds what the rules of [Fold] left.
 func foldChains(c *Context, g *ssa.Graph) {
 	k := &chain{c: c, in: map[*ssa.Node]bool{}, made: map[*ssa.Value]*ndarray.Array{}}
-	for n := range c.live(g) {
+	all := func(*ssa.Node) bool { return true }
+	for n := range c.live(g, all) {
 		if k.fits(n) {
 			k.in[n] = true
 		}
 	}
-	for n := range c.live(g) {
+	for n := range c.live(g, func(n *ssa.Node) bool { return k.in[n] }) {
 		if !k.in[n] || !k.ends(n) || !k.long(n) {
 			continue
 		}
@@ -50,12 +52,21 @@ func foldChains(c *Context, g *ssa.Graph) {
 		c.grown += max(added, 0)
 		c.patch(n, "a chain of nodes over constants -> constants")
 		c.replaceResults(n, func(i int) *ssa.Value { return c.constant(n.Out[i].Name, packed(k.made[n.Out[i]])) })
-		for v := range k.made {
-			if c.dead[v.Def] {
-				delete(k.made, v)
-			}
+		k.forget()
+	}
+}
+
+// forget drops the arrays that nothing reads any more. It looks at all when they have become twice as many.
+func (k *chain) forget() {
+	if len(k.made) < 2*k.kept {
+		return
+	}
+	for v := range k.made {
+		if k.c.dead[v.Def] {
+			delete(k.made, v)
 		}
 	}
+	k.kept = max(len(k.made), 16)
 }
 
 // fits reports a node that may run ahead of time, with operands from constants and
@@ -114,27 +125,41 @@ func (k *chain) added(end *ssa.Node) (nodes int, sum int64) {
 // compute runs a node and what it depends on, if that is possible within the limits.
 func (k *chain) compute(end *ssa.Node) bool {
 	budget := k.c.opts.Growth.Ops
-	need := map[*ssa.Node]bool{end: true}
+	opened := map[*ssa.Node]bool{} // true once what a node reads is on the stack above it
+	var order []*ssa.Node
 	for stack := []*ssa.Node{end}; len(stack) > 0; {
 		n := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
+		if open, met := opened[n]; met {
+			stack = stack[:len(stack)-1]
+			if open {
+				opened[n] = false
+				order = append(order, n)
+			}
+			continue
+		}
+		opened[n] = true
 		cost := ops.CostOf(n)
 		if budget -= cost.FLOPs + cost.Bytes; budget < 0 {
 			return false
 		}
 		for _, v := range n.In {
-			if v != nil && v.Const == nil && k.made[v] == nil && !need[v.Def] {
-				need[v.Def] = true
+			if v == nil || v.Const != nil || k.made[v] != nil {
+				continue
+			}
+			if !k.in[v.Def] {
+				return false // it could not be computed before
+			}
+			if _, met := opened[v.Def]; !met {
 				stack = append(stack, v.Def)
 			}
 		}
 	}
-	for _, n := range k.c.graph.Nodes {
-		if !need[n] {
-			continue
-		}
+	for i, n := range order {
 		out, ok := k.c.eval(n, k.made)
 		if !ok {
+			for _, n := range order[i:] {
+				delete(k.in, n)
+			}
 			return false
 		}
 		for i, v := range n.Out {

@@ -49,7 +49,7 @@ func lowerSequenceMap(c *Context, n *ssa.Node) bool {
 		in = append(in, c.op(n, r.Name+"_none", "SequenceEmpty", nil, ssa.IntAttr("dtype", int64(r.Type.DType))))
 	}
 	c.mapToLoop(n, body)
-	loop := c.graph.InsertBefore(n, "Loop", append(in, n.In...), len(body.Results)-1)
+	loop := c.insert(n, "Loop", append(in, n.In...), len(body.Results)-1)
 	loop.Name, loop.Captures, loop.Bodies, loop.BodyAttr = n.Name, len(n.In), n.Bodies, n.BodyAttr
 	n.Bodies, n.BodyAttr = nil, nil
 	for k, v := range loop.Out {

@@ -28,8 +28,7 @@ type Pass struct {
 	// record their patches themselves.
 	before, after func(c *Context, g *ssa.Graph)
 
-	index sync.Once
-	byOp  map[*ops.Op][]rule
+	byOp sync.Map // []rule by *ops.Op, as operators are met: a model has few of them
 }
 
 // rule rewrites a node of certain operators.
@@ -59,17 +58,17 @@ func anyOp(*ops.Op) bool { return true }
 
 // rulesFor returns the rules for an operator.
 func (p *Pass) rulesFor(o *ops.Op) []rule {
-	p.index.Do(func() {
-		p.byOp = map[*ops.Op][]rule{}
-		for _, o := range ops.All() {
-			for _, r := range p.rules {
-				if r.on(o) {
-					p.byOp[o] = append(p.byOp[o], r)
-				}
-			}
+	if known, ok := p.byOp.Load(o); ok {
+		return known.([]rule)
+	}
+	var out []rule
+	for _, r := range p.rules {
+		if o != nil && r.on(o) {
+			out = append(out, r)
 		}
-	})
-	return p.byOp[o]
+	}
+	p.byOp.Store(o, out)
+	return out
 }
 
 // Stage is a row of passes; with Repeat it runs again until no pass changes

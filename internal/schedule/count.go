@@ -91,6 +91,7 @@ type counter struct {
 	carriedBy        map[*ssa.Value]*ssa.Value // by carried value: the parameter that holds the previous one
 	spans            map[*ssa.Value][]span     // by outermost block
 	index            []int32                   // node number by id
+	views            alias.Views
 }
 
 // newModel counts one level. control holds what its control-flow nodes need.
@@ -146,7 +147,7 @@ func (c *counter) findPlaces() {
 }
 
 func (c *counter) placeOf(v *ssa.Value) place {
-	if w, ok := alias.WindowOf(v); ok && (w.Whole || !c.how.copies) {
+	if w, ok := c.views.WindowOf(v); ok && (w.Whole || !c.how.copies) {
 		of := c.place[w.Of.ID]
 		if of.root != nil {
 			of.off, of.n = of.off+w.Offset, sizeOf(v)

@@ -119,9 +119,10 @@ func (l *leveler) tryPlain() error {
 			return err
 		}
 	}
+	var views alias.Views
 	for _, n := range l.given {
 		for _, v := range n.Out {
-			if v != nil && l.rot == nil && !alias.IsPointer(v) {
+			if v != nil && l.rot == nil && !views.IsPointer(v) {
 				l.bound = max(l.bound, sizeOf(v))
 			}
 		}

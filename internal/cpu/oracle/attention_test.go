@@ -47,6 +47,35 @@ func TestAttention(t *testing.T) {
 	runCases(t, cases)
 }
 
+func TestMultiHeadAttention(t *testing.T) {
+	heads := func(more ...ssa.Attr) []ssa.Attr { return append(more, ssa.IntAttr("num_heads", 4)) }
+	q, k, v, bias := f32s(2, 9, 64), f32s(2, 11, 64), f32s(2, 11, 32), f32s(160)
+	past := []arg{f32s(2, 4, 5, 16), f32s(2, 4, 5, 8)}
+	i32 := func(hi float64, shape ...int) arg { return tensor(ndarray.Int32, shape...).between(0, hi) }
+	filter, causal := ssa.FloatAttr("mask_filter_value", -3), ssa.IntAttr("unidirectional", 1)
+	cases := []opCase{
+		{in: []arg{q, k, v}},
+		{in: []arg{q, k, v}, attrs: []ssa.Attr{ssa.FloatAttr("scale", 0.3), causal}},
+		{in: []arg{q, k, v, bias}, outs: 3},
+		{in: []arg{q, f32s(2, 4, 11, 16), f32s(2, 4, 11, 8)}},
+		{in: []arg{q, k, v, absent, i32(12, 2)}},
+		{in: []arg{q, k, v, absent, i32(12, 2)}, attrs: []ssa.Attr{filter}},
+		{in: []arg{q, k, v, bias, i32(2, 2, 11)}, attrs: []ssa.Attr{filter}},
+		{in: []arg{q, k, v, bias, absent, f32s(2, 4, 9, 11)}},
+		{in: []arg{q, k, v, absent, absent, f32s(1, 1, 9, 11)}},
+		{in: append([]arg{q, k, v, absent, i32(2, 2, 16), absent}, past...), outs: 3},
+		{in: append([]arg{q, k, v, bias, absent, f32s(1, 1, 9, 16)}, past...), outs: 3, attrs: []ssa.Attr{causal}},
+		{in: []arg{q, k, v, bias, i32(2, 2, 11), f32s(2, 4, 9, 11)}, left: true},
+		{in: []arg{q, k, v}, outs: 4, left: true},
+		{in: []arg{f32s(2, 9, 4, 3, 16)}, left: true},
+	}
+	for i := range cases {
+		c := &cases[i]
+		c.domain, c.op, c.tol, c.attrs = microsoft, "MultiHeadAttention", 1e-5, heads(c.attrs...)
+	}
+	runCases(t, cases)
+}
+
 func TestRotary(t *testing.T) {
 	ids := arg{dt: ndarray.Int64, shape: []int{2, 5}}.between(0, 20)
 	outside := arg{dt: ndarray.Int64, shape: []int{2, 5}}.between(20, 30)

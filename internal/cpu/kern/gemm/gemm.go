@@ -42,6 +42,7 @@ type GemmSpec struct {
 	Alpha, Beta    float32
 	Batch          []BatchDim // outermost first, at most 4
 	ConstA, ConstB bool       // the operand comes packed; it is shared by the batch
+	NBitsB         bool       // B comes as columns of few bits
 	Epilogue       simd.Epilogue
 }
 
@@ -50,6 +51,7 @@ type GemmSpec struct {
 type GemmArgs struct {
 	A, B, C          []float32
 	PackedA, PackedB *Packed
+	NBitsB           *NBits
 	Bias, Residual   []float32
 	Done             <-chan struct{} // when closed, the rest is left undone
 }
@@ -238,7 +240,7 @@ func (g *Gemm) tile() {
 		}
 	}
 	if !s.ConstB {
-		g.directB = !s.TransB && g.m.P <= gemmDirectRows && s.K*s.LDB <= gemmDirectSize
+		g.directB = !s.NBitsB && !s.TransB && g.m.P <= gemmDirectRows && s.K*s.LDB <= gemmDirectSize
 		panels := g.tileN
 		if g.directB {
 			panels = 1 // the narrow last panel
@@ -256,6 +258,9 @@ func (g *Gemm) tile() {
 func (g *Gemm) tileCols(rows int) int {
 	s, t := &g.s, g.t
 	most := max(1, gemmTileCols/t.Nr)
+	if s.NBitsB && rows <= t.Mr {
+		return 1 // a panel is dequantized, and read once, in the L1 cache
+	}
 	least := 1
 	if !s.ConstB || (!s.ConstA && g.batches > 1) {
 		least = most

@@ -50,12 +50,22 @@ func (g *Gemm) checkArgs(a *GemmArgs, ws []byte, threads int) error {
 	}
 	return cmp.Or(
 		g.checkOperand("A", a.A, a.PackedA, s.ConstA, g.needA, g.LayoutA()),
-		g.checkOperand("B", a.B, a.PackedB, s.ConstB, g.needB, g.LayoutB()),
+		g.checkB(a),
 		machine.Needs("Gemm", "C", a.C, g.needC),
 		machine.Needs("Gemm", "bias", a.Bias, s.Epilogue.BiasLen(s.M, s.N)),
 		machine.Needs("Gemm", "residual", a.Residual, s.Epilogue.ResidualLen(g.needR)),
 		machine.Needs("Gemm", "workspace", ws, g.Workspace(threads)),
 	)
+}
+
+func (g *Gemm) checkB(a *GemmArgs) error {
+	if !g.s.NBitsB {
+		return g.checkOperand("B", a.B, a.PackedB, g.s.ConstB, g.needB, g.LayoutB())
+	}
+	if b := a.NBitsB; b == nil || b.packed == nil || b.t != g.t || b.s.N != g.s.N || b.s.K != g.s.K {
+		return &machine.SpecError{Kernel: "Gemm", Field: "NBitsB", Why: "missing, or of another shape or level"}
+	}
+	return nil
 }
 
 func (g *Gemm) checkOperand(name string, x []float32, p *Packed, constant bool, need int, layout Layout) error {
@@ -160,6 +170,9 @@ func (r *gemmRun) colsOf(w *Sweep, buf []float32, off, kb int) {
 		if r.args.PackedB.Unit {
 			w.BStep = 0
 		}
+	case g.s.NBitsB:
+		r.args.NBitsB.dequantize(buf, w.Q0, w.Q1, k0, kc)
+		w.B = machine.Ptr(buf, 0)
 	case !g.directB:
 		g.packBlockB(buf, r.args.B[off:], w.Q0, w.Q1, k0, kc)
 		w.B = machine.Ptr(buf, 0)

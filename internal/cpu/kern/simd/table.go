@@ -35,7 +35,12 @@ type Table struct {
 	WinoIn  [2]winoIn
 	WinoOut [2]winoOut
 
-	Ints intTable
+	Ints   intTable
+	RowOps rowOps
+
+	// Panels of columns of 2, 4 and 8 bits: n rows of bytes to (q − zero)·scale, several rows
+	// of numbers each; scale and zero have Nr elements.
+	NBits [3]func(dst *float32, src *byte, scale, zero *float32, n int)
 
 	// Conversions of a multiple of 16 numbers; nil means plain Go.
 	HalfToFloat, BfloatToFloat func(dst *float32, src *uint16, n int)
@@ -59,6 +64,9 @@ type Table struct {
 	SumSqDiff          func(x *float32, n int, mean float32) float32
 	ExpSumOnly         func(x *float32, n int, max float32) float32
 }
+
+// Lanes is the number of float32 in a vector, 1 at the generic level.
+func (t *Table) Lanes() int { return t.lanes }
 
 // winoIn is an input transform, winoOut an output transform with the epilogue; res may
 // be nil. tmp is workspace of a tile of inputs.
@@ -86,6 +94,7 @@ var genericTable = &Table{
 	BlockTaps: blockTapsGeneric, BlockMax: blockMaxGeneric,
 	WinoIn: [2]winoIn{winoInGeneric(2), winoInGeneric(4)}, WinoOut: [2]winoOut{winoOutGeneric(2), winoOutGeneric(4)},
 	Ints:       intTable{MulSub: intMulSubGeneric, ToFloat: intToFloatGeneric, FromFloat: floatToIntGeneric},
+	NBits:      [3]func(dst *float32, src *byte, scale, zero *float32, n int){nbitsGeneric(2), nbitsGeneric(4), nbitsGeneric(8)},
 	Lrn75:      lrn75Generic,
 	SubSub:     subSubGeneric,
 	SubMul:     subMulGeneric,

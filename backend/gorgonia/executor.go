@@ -1,0 +1,194 @@
+package gorgonia
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"unsafe"
+
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// The executor. A program's instruction calls the kernel of its node with operands and results at their planned offsets.
+// Here the kernel makes each of them a *tensor.Dense over those bytes, and hands them to a gorgonia.Op:
+//
+//	arena   ░░░░▓▓▓▓▓▓▒▒▒▒▒▒░░░░
+//	            x     y             tensor.New(WithBacking(arena[x:…]))
+//	            └──┬──┘
+//	  op.UsePreallocDo(y, x)        stock kernel where it is right, berth's elsewhere
+//
+// The tensors are kept from run to run and made anew where the bytes have moved, as those of loops do.
+
+// Name is the name of the backend, for berth.WithBackend and --backend.
+const Name = "gorgonia"
+
+func init() { backend.Register(Name, New) }
+
+// New makes the backend that runs every node as a gorgonia.Op over tensors in the planned arena: kernels of
+// gorgonia.org/tensor where [Kernels] says that they are right, the given backend's kernels elsewhere, and the reference
+// kernels where it has none. Nodes with operands that are no tensors are left to the given backend. Importing this package
+// registers it under the name "gorgonia".
+func New(fast backend.Backend) backend.Backend {
+	if fast == nil {
+		fast = backend.Reference{}
+	}
+	return &executor{fast}
+}
+
+type executor struct{ fast backend.Backend }
+
+// Name returns "gorgonia".
+func (e *executor) Name() string { return Name }
+
+// Prepare wraps the kernel of a node of known types.
+func (e *executor) Prepare(ctx context.Context, n *ssa.Node, threads int) (_ backend.Prepared, err error) {
+	defer rescue.Into(&err)
+	p, err := e.fast.Prepare(ctx, n, threads)
+	if err != nil || !n.IsStatic() || len(n.Bodies) > 0 || n.Opaque || !onTensors(n) {
+		return p, err
+	}
+	choice := "berth"
+	if p.Kernel == nil {
+		p.Kernel, choice = ops.KernelFunc(ops.Eval), "berth, reference kernel"
+	}
+	k := &opKernel{op: nodeOp{node: n, kernel: p.Kernel, scratch: p.Scratch}, stock: stockFor(n)}
+	switch {
+	case k.stock != nil:
+		choice = k.stock.Stock
+	case p.Choice != "":
+		choice += ": " + p.Choice
+	}
+	p.Kernel, p.Choice = k, choice
+	return p, nil
+}
+
+// onTensors reports whether all operands and results are tensors with a place in the arena, which strings have not.
+func onTensors(n *ssa.Node) bool {
+	return !slices.ContainsFunc(slices.Concat(n.In, n.Out), func(v *ssa.Value) bool {
+		return v != nil && (v.Type.Kind != ssa.KindTensor || v.Type.DType == ndarray.String || goTypes[v.Type.DType] == nil)
+	})
+}
+
+// opKernel runs an op as a kernel. It is shared by sessions, which run at the same time.
+type opKernel struct {
+	op     nodeOp
+	stock  *Kernel
+	frames sync.Pool // *frame
+}
+
+// frame holds what one call needs, so that the next one allocates nothing.
+type frame struct {
+	op      nodeOp
+	do      G.UsePreallocDoer // the op, or its stock kernel
+	windows []window          // of operands, then of results
+	in      []G.Value         // operands, and results but the first
+	arrays  []ndarray.Value   // what the kernel is given: those of the windows
+}
+
+// window is a tensor over an array's bytes.
+type window struct {
+	of ndarray.Array
+	d  *tensor.Dense
+}
+
+// Run makes the tensors and calls the op; the kernel itself, if a result has no memory before it.
+func (k *opKernel) Run(c *ops.Call) (err error) {
+	defer rescue.Into(&err)
+	for i := range k.op.node.Out {
+		if c.Wants(i) && (i >= len(c.Out) || c.Out[i] == nil) {
+			return k.op.kernel.Run(c)
+		}
+	}
+	f := k.frame()
+	defer k.frames.Put(f)
+	f.op.call = *c
+	defer func() { f.op.call = ops.Call{} }()
+	return f.run(c)
+}
+
+// frame takes a frame that no call uses.
+func (k *opKernel) frame() *frame {
+	if f, ok := k.frames.Get().(*frame); ok {
+		return f
+	}
+	operands, results := len(k.op.node.In), len(k.op.node.Out)
+	f := &frame{op: k.op, windows: make([]window, operands+results), in: make([]G.Value, operands+results-1), arrays: make([]ndarray.Value, operands+results)}
+	f.op.frame, f.do = f, &f.op
+	if k.stock != nil {
+		f.do = &stockOp{&f.op, k.stock}
+	}
+	return f
+}
+
+// run points the windows at the call's values.
+func (f *frame) run(c *ops.Call) error {
+	operands := len(f.op.node.In)
+	var to G.Value
+	for i := range f.windows {
+		v, err := f.set(i, valueAt(c, i, operands))
+		switch {
+		case err != nil:
+			return err
+		case i < operands:
+			f.in[i] = v
+		case i == operands:
+			to = v
+		default:
+			f.in[i-1] = v
+		}
+	}
+	_, err := f.do.UsePreallocDo(to, f.in...)
+	return err
+}
+
+// valueAt is operand i, or a result behind the operands.
+func valueAt(c *ops.Call, i, operands int) *ndarray.Array {
+	from := c.In
+	if i >= operands {
+		from, i = c.Out, i-operands
+	}
+	if i >= len(from) {
+		return nil
+	}
+	a, _ := from[i].(*ndarray.Array)
+	return a
+}
+
+// set makes window i a tensor over an array, unless it is that already.
+func (f *frame) set(i int, a *ndarray.Array) (G.Value, error) {
+	w := &f.windows[i]
+	if a == nil {
+		*w = window{}
+		return nil, nil
+	}
+	if w.d != nil && w.shows(a) {
+		return w.d, nil
+	}
+	d, err := DenseOf(a)
+	if err != nil {
+		return nil, err
+	}
+	w.of, w.d = *a, d
+	w.of.Shape = slices.Clone(a.Shape)
+	return d, nil
+}
+
+// shows reports whether the tensor is one over the array's bytes.
+func (w *window) shows(a *ndarray.Array) bool {
+	return w.of.DType == a.DType && len(w.of.Data) == len(a.Data) && unsafe.SliceData(w.of.Data) == unsafe.SliceData(a.Data) && slices.Equal(w.of.Shape, a.Shape)
+}
+
+// array is the array that a tensor is the window of; nil if it is none of the frame's. A nil frame has none.
+func (f *frame) array(i int, d *tensor.Dense) *ndarray.Array {
+	if f == nil || f.windows[i].d != d {
+		return nil
+	}
+	return &f.windows[i].of
+}

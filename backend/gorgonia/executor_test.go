@@ -1,0 +1,207 @@
+package gorgonia_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/backend/gorgonia"
+	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/internal/graphgen"
+	"github.com/berth-onnx/berth/internal/shareddata"
+	"github.com/berth-onnx/berth/ndarray"
+	_ "github.com/berth-onnx/berth/ops/all"
+	"github.com/berth-onnx/berth/ssa"
+	"github.com/berth-onnx/berth/testmodels"
+)
+
+var asOps = berth.WithBackend(gorgonia.Name)
+
+// executed prepares a case whose nodes run as gorgonia.Ops in a poisoned arena of the size that other backends plan.
+func executed(t *testing.T, ran map[string]int) conformance.Prepare {
+	return func(ctx context.Context, c *conformance.Case) (conformance.Runner, func() error, error) {
+		data, err := c.ModelBytes()
+		if err != nil {
+			return nil, nil, err
+		}
+		m, err := berth.Parse(data)
+		if err != nil {
+			return nil, nil, err
+		}
+		run := func(ctx context.Context, in []conformance.Named) ([]conformance.Named, error) {
+			return execute(ctx, t, m, in, ran)
+		}
+		return run, m.Close, nil
+	}
+}
+
+func execute(ctx context.Context, t *testing.T, m *berth.Model, in []conformance.Named, ran map[string]int) ([]conformance.Named, error) {
+	given := map[string]ndarray.Value{}
+	var opts []berth.Option
+	for _, x := range in {
+		given[x.Name] = x.Value
+		if a, ok := x.Value.(*ndarray.Array); ok {
+			opts = append(opts, berth.WithShape(x.Name, a.Shape...))
+		}
+	}
+	usual, err := m.Compile(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	p, err := m.Compile(ctx, append(opts, asOps)...)
+	if err != nil {
+		return nil, err
+	}
+	assert.Equal(t, usual.Plan().ArenaBytes, p.Plan().ArenaBytes, "bytes of the arena")
+	s, err := p.NewSession()
+	if err != nil {
+		return nil, err
+	}
+	s.Poison(true)
+	s.Observe(func(step berth.Step, _ []ndarray.Value) {
+		by, _, _ := strings.Cut(step.Choice(), ":")
+		ran[by]++
+	})
+	got, err := s.RunValues(ctx, given)
+	if err != nil {
+		return nil, err
+	}
+	assert.LessOrEqual(t, s.Written(), p.Plan().ArenaBytes)
+	var out []conformance.Named
+	for _, o := range m.Outputs() {
+		out = append(out, conformance.Named{Name: o.Name, Value: got[o.Name]})
+	}
+	return out, nil
+}
+
+// TestExecutor runs recorded models, and the cases of the ONNX project for single operators.
+func TestExecutor(t *testing.T) {
+	for name, tolerance := range map[string]conformance.Tolerance{
+		"models":                                    {Rtol: 1e-3, Atol: 1e-4},
+		"onnx-conformance/light.tar.gz":             {Rtol: 1e-3, Atol: 1e-5},
+		"onnx-conformance/node.tar.gz":              conformance.BackendTolerance,
+		"onnx-conformance/simple.tar.gz":            conformance.BackendTolerance,
+		"onnx-conformance/pytorch-converted.tar.gz": conformance.BackendTolerance,
+		"onnx-conformance/pytorch-operator.tar.gz":  conformance.BackendTolerance,
+	} {
+		t.Run(name, func(t *testing.T) {
+			cases, err := conformance.Open(shareddata.Path(t, name))
+			require.NoError(t, err)
+			ran := map[string]int{}
+			for _, c := range cases {
+				assert.NoError(t, conformance.Verify(t.Context(), c, executed(t, ran), tolerance))
+			}
+			t.Logf("%d cases, steps by kernel: %v", len(cases), ran)
+			assert.Positive(t, ran["berth"])
+		})
+	}
+}
+
+// TestExecutorBuiltins runs the built-in models, with their loops and branches, with what the other backend computes.
+func TestExecutorBuiltins(t *testing.T) {
+	for _, b := range testmodels.List() {
+		t.Run(b.Name, func(t *testing.T) {
+			module, err := testmodels.Build(b.Name)
+			require.NoError(t, err)
+			dims := map[string]int64{"N": 2, "S": 3, "M": 3, "T": 3, "P": 3}
+			in := map[string]ndarray.Value{}
+			rng := rand.New(rand.NewPCG(1, 2))
+			for _, prm := range module.Graph.Params {
+				in[prm.Name], err = graphgen.Value(rng, prm.Type, dims)
+				require.NoError(t, err)
+			}
+			m := berth.FromModule(module)
+			want, wantErr := m.RunValues(t.Context(), in)
+			got, err := m.RunValues(t.Context(), in, asOps)
+			require.Equal(t, wantErr == nil, err == nil, "%v, %v", wantErr, err)
+			for name := range want {
+				assert.Nil(t, conformance.Compare(got[name], want[name], conformance.Tolerance{Rtol: 1e-5, Atol: 1e-6}), name)
+			}
+		})
+	}
+}
+
+// TestConcurrentExecutor runs one program in many goroutines: they share kernels, and nothing else.
+func TestConcurrentExecutor(t *testing.T) {
+	module, err := testmodels.Build("encoder")
+	require.NoError(t, err)
+	p, err := berth.FromModule(module).Compile(t.Context(), asOps, berth.WithDim("N", 2), berth.WithDim("S", 5))
+	require.NoError(t, err)
+	var wg sync.WaitGroup
+	results, name := make([]string, 8), berth.FromModule(module).Outputs()[0].Name
+	for i := range results {
+		wg.Go(func() {
+			in := map[string]ndarray.Value{}
+			rng := rand.New(rand.NewPCG(7, uint64(i%2)))
+			for _, prm := range module.Graph.Params {
+				in[prm.Name], _ = graphgen.Value(rng, prm.Type, map[string]int64{"N": 2, "S": 5})
+			}
+			for range 5 {
+				out, err := p.RunValues(t.Context(), in)
+				if assert.NoError(t, err) {
+					results[i] = fmt.Sprint(out[name].(*ndarray.Array).Floats32())
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for i := range results {
+		assert.Equal(t, results[i%2], results[i])
+	}
+}
+
+// node is one node of known types.
+func node(t *testing.T, text string) *ssa.Node {
+	t.Helper()
+	g, err := ssa.ParseGraph(text)
+	require.NoError(t, err)
+	return g.Nodes[0]
+}
+
+// TestOp applies nodes in an ExprGraph, run by Gorgonia's own machine.
+func TestOp(t *testing.T) {
+	op, err := gorgonia.NewOp(t.Context(), node(t, `graph "g" { in %a: float32[2,3] in %b: float32[3,2] %y: float32[2,2] = MatMul(%a, %b) out %y }`), backend.Reference{})
+	require.NoError(t, err)
+	g := G.NewGraph()
+	a := G.NewMatrix(g, tensor.Float32, G.WithShape(2, 3), G.WithName("a"), G.WithValue(counted(2, 3)))
+	b := G.NewMatrix(g, tensor.Float32, G.WithShape(3, 2), G.WithName("b"), G.WithValue(counted(3, 2)))
+	y, err := G.ApplyOp(op, a, b)
+	require.NoError(t, err)
+	vm := G.NewTapeMachine(g)
+	defer vm.Close()
+	require.NoError(t, vm.RunAll())
+	assert.Equal(t, []float32{10, 13, 28, 40}, y.Value().Data())
+}
+
+// TestOpErrors gives ops what they can not take.
+func TestOpErrors(t *testing.T) {
+	op, err := gorgonia.NewOp(t.Context(), node(t, `graph "g" { in %a: float32[2,3] in %b: float32[2,3] %y: float32[2,3] = Add(%a, %b) out %y }`), nil)
+	require.NoError(t, err)
+	x := counted(2, 3)
+	for name, call := range map[string]func() (G.Value, error){
+		"too few":       func() (G.Value, error) { return op.Do(x) },
+		"too many":      func() (G.Value, error) { return op.Do(x, x, x) },
+		"no tensor":     func() (G.Value, error) { return op.Do(x, G.NewF32(1)) },
+		"turned":        func() (G.Value, error) { return op.Do(x, transposed(t, counted(3, 2))) },
+		"no operand":    func() (G.Value, error) { return op.Do(x, nil) },
+		"another type":  func() (G.Value, error) { return op.Do(x, tensor.New(tensor.WithShape(2, 3), tensor.Of(tensor.Int64))) },
+		"another shape": func() (G.Value, error) { return op.(G.UsePreallocDoer).UsePreallocDo(counted(5), x, x) },
+	} {
+		_, err := call()
+		assert.Error(t, err, name)
+	}
+	_, err = gorgonia.NewOp(t.Context(), nil, nil)
+	require.Error(t, err)
+	_, err = gorgonia.NewOp(t.Context(), node(t, `graph "g" { in %a: float32[N] %y: float32[N] = Neg(%a) out %y }`), nil)
+	require.Error(t, err)
+}

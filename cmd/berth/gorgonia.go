@@ -1,0 +1,5 @@
+//go:build gorgonia
+
+package main
+
+import _ "github.com/berth-onnx/berth/backend/gorgonia" // --backend gorgonia

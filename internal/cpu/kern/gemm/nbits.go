@@ -1,0 +1,154 @@
+package gemm
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"unsafe"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+)
+
+// Columns of 2, 4 or 8 bits, with a scale and a zero point for each block of K:
+//
+//	B[k][n] = (q[k][n] − zero[k/block][n]) · scale[k/block][n]
+//
+// They stay as small as they are: a product dequantizes the panels of a tile for one block
+// of its K into its workspace, where they are in the cache, and multiplies. Bytes of
+// neighbouring columns lie side by side, so that a row of bytes becomes rows of a panel:
+//
+//	source  [n][k·bits/8]   ──▶   packed  [panel][k·bits/8][Nr]
+//
+// With few rows dequantizing takes longer than multiplying, but less than reading numbers of 32
+// bits from memory would.
+
+// NBitsSpec describes the columns: N columns of K numbers, in blocks of Block, a power of two of
+// at least 16.
+type NBitsSpec struct{ N, K, Bits, Block int }
+
+// NBits is a constant B of few bits. It is immutable.
+type NBits struct {
+	s             NBitsSpec
+	t             *simd.Table
+	per           int // numbers in a byte
+	rows          int // rows of bytes
+	panels        int
+	packed        *Packed
+	scales, zeros []float32 // [block][panels·Nr]; zeros of one block where all are equal
+}
+
+// NewNBits describes columns at the active level.
+func NewNBits(s NBitsSpec) (*NBits, error) {
+	if s.Bits != 2 && s.Bits != 4 && s.Bits != 8 || s.Block < 16 || bits.OnesCount(uint(s.Block)) != 1 {
+		return nil, &machine.SpecError{Kernel: "NBits", Field: "Bits, Block", Why: fmt.Sprintf("%d bits in blocks of %d", s.Bits, s.Block)}
+	}
+	t := simd.Active()
+	b := &NBits{s: s, t: t, per: 8 / s.Bits, rows: machine.CeilDiv(s.K*s.Bits, 8), panels: machine.CeilDiv(s.N, t.Nr)}
+	if _, ok := machine.MulAll(b.panels, t.Nr, s.K, 4); !ok || min(s.N, s.K) < 1 || s.Block > machine.MaxExtent {
+		return nil, &machine.SpecError{Kernel: "NBits", Field: "N, K", Why: "not positive, or too large"}
+	}
+	return b, nil
+}
+
+// Blocks is the number of blocks of a column.
+func (b *NBits) Blocks() int { return machine.CeilDiv(b.s.K, b.s.Block) }
+
+// Layout identifies the order of the packed numbers.
+func (b *NBits) Layout() Layout {
+	return Layout{Kind: "columns of few bits", Level: b.t.Level, Dims: [8]int{b.s.N, b.s.K, b.s.Bits, b.s.Block}}
+}
+
+// Pack lays the numbers out; those of a column are whole blocks one after the other.
+func (b *NBits) Pack(ctx context.Context, src []byte) (*Packed, error) {
+	column := b.Blocks() * b.s.Block * b.s.Bits / 8
+	if err := machine.Needs("NBits", "B", src, b.s.N*column); err != nil {
+		return nil, err
+	}
+	nr := b.t.Nr
+	p := &Packed{Order: b.Layout(), Words: make([]uint32, b.panels*b.rows*nr/4)}
+	dst := bytesOf(p)
+	err := InPieces(ctx, b.panels, PackThreads(len(dst)), func(q, _ int) {
+		panel := dst[q*b.rows*nr:][:b.rows*nr]
+		for j := range min(nr, b.s.N-q*nr) {
+			for r, v := range src[(q*nr+j)*column:][:b.rows] {
+				panel[r*nr+j] = v
+			}
+		}
+	})
+	return p, err
+}
+
+// bytesOf is a packed operand as bytes.
+func bytesOf(p *Packed) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(p.Words))), 4*len(p.Words))
+}
+
+// With returns the columns with their numbers, from Pack, and their scales and zero points, both
+// [n][block]. Zero points of one element are that of all blocks.
+func (b *NBits) With(p *Packed, scales, zeros []float32) (*NBits, error) {
+	n := b.s.N * b.Blocks()
+	if p == nil || p.Order != b.Layout() || len(scales) != n || len(zeros) != n && len(zeros) != 1 {
+		return nil, &machine.SpecError{Kernel: "NBits", Field: "B, scales, zeros", Why: "missing, or of another size"}
+	}
+	c := *b
+	c.packed, c.scales = p, b.byBlocks(scales)
+	if len(zeros) == n {
+		c.zeros = b.byBlocks(zeros)
+		return &c, nil
+	}
+	c.zeros = make([]float32, b.t.Nr)
+	fill(c.zeros, zeros[0])
+	return &c, nil
+}
+
+// Bytes is the memory of scales and zero points.
+func (b *NBits) Bytes() int { return 4 * (len(b.scales) + len(b.zeros)) }
+
+// byBlocks transposes [n][block], and pads the columns of a block to whole panels.
+func (b *NBits) byBlocks(x []float32) []float32 {
+	width, blocks := b.panels*b.t.Nr, b.Blocks()
+	out := make([]float32, blocks*width)
+	for i, v := range x {
+		out[i%blocks*width+i/blocks] = v
+	}
+	return out
+}
+
+// dequantize writes panels q0..q1 for kc numbers from k0 on, each panel [kc][Nr].
+func (b *NBits) dequantize(dst []float32, q0, q1, k0, kc int) {
+	nr := b.t.Nr
+	for q := q0; q < q1; q++ {
+		panel := dst[(q-q0)*nr*kc:][:nr*kc]
+		for k := k0; k < k0+kc; {
+			end := min(k0+kc, (k/b.s.Block+1)*b.s.Block)
+			b.run(panel[(k-k0)*nr:(end-k0)*nr], q, k, end)
+			k = end
+		}
+	}
+}
+
+// run dequantizes numbers k up to end of one block: whole rows of bytes, and what is left of
+// rows before and behind them.
+func (b *NBits) run(dst []float32, q, k, end int) {
+	nr := b.t.Nr
+	at := k/b.s.Block*b.panels*nr + q*nr
+	scale, zero := b.scales[at:][:nr], b.zeros[:nr]
+	if len(b.zeros) > nr {
+		zero = b.zeros[at:][:nr]
+	}
+	src := bytesOf(b.packed)[q*b.rows*nr:][:b.rows*nr]
+	for k < end {
+		row := src[k/b.per*nr:]
+		if n := (end - k) / b.per; n > 0 && k%b.per == 0 {
+			b.t.NBits[bits.TrailingZeros(uint(b.s.Bits))-1](&dst[0], &row[0], &scale[0], &zero[0], n)
+			k, dst = k+n*b.per, dst[n*b.per*nr:]
+			continue
+		}
+		for j, v := range row[:nr] {
+			q := v >> (k % b.per * b.s.Bits) & byte(1<<b.s.Bits-1)
+			dst[j] = (float32(q) - zero[j]) * scale[j]
+		}
+		k, dst = k+1, dst[nr:]
+	}
+}

@@ -1,0 +1,172 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Arithmetic on float16 and bfloat16 is arithmetic on float32 whose results are rounded once,
+// which is how the reference kernels define it. A node of half types is prepared as the node of
+// float32 that it would be, and run between conversions:
+//
+//	operand f16 ──▶ workspace f32 ──┐
+//	constant f16 ──▶ packed as f32 ─┴▶ kernel of float32 ──▶ workspace f32 ──▶ result f16
+//
+// Conversions run at the speed of memory; the workspace is that of the operands and results
+// in float32.
+
+// widens are the families whose arithmetic is done so. Others move elements of any type, or
+// convert them.
+var widens = func() map[ops.Key]bool {
+	m := map[ops.Key]bool{}
+	for _, f := range [][]entry{unaryOps, binaryOps, variadicOps, compareOps, productOps, convOps, poolOps, normOps, skipOps, nbitsOps,
+		attentionOps, multiHeadOps, rotaryOps, softmaxOps, reduceOps, resizeOps, einsumOps, recurrentOps, gridOps} {
+		for _, e := range f {
+			m[ops.Key{Domain: e.domain, Name: e.op}] = true
+		}
+	}
+	return m
+}()
+
+// isHalf reports a float type of 16 bits.
+func isHalf(dt ndarray.DType) bool { return dt == ndarray.Float16 || dt == ndarray.BFloat16 }
+
+// widened is a node of half types.
+type widened struct {
+	kernel  ops.Kernel
+	in, out []halfOperand
+	calls   innerCalls
+}
+
+// halfOperand is an operand or result that is converted.
+type halfOperand struct {
+	at    int // position in the node
+	shape []int
+	space int // offset of its float32 elements in the workspace
+	cut
+	result bool
+	widen  func(dst []float32, src []uint16)
+	narrow func(dst []uint16, src []float32)
+}
+
+// prepareEntry prepares a node by its entry of the table, one of half types by the kernel
+// for float32.
+func prepareEntry(p *prep, e entry) (ops.Kernel, error) {
+	q, found := p.inFloat32()
+	if !found || !widens[ops.Key{Domain: e.domain, Name: e.op}] {
+		return e.prepare(p)
+	}
+	k, err := e.prepare(q)
+	if k == nil || err != nil {
+		return nil, err
+	}
+	w := &widened{kernel: k}
+	for i, x := range p.in {
+		if isHalf(x.dt) && !slices.Contains(q.absorbed, i) {
+			w.in = append(w.in, q.converted(i, x, false))
+		}
+	}
+	for i, x := range p.out {
+		if isHalf(x.dt) {
+			w.out = append(w.out, q.converted(i, x, true))
+		}
+	}
+	*p = *q
+	return w, nil
+}
+
+// inFloat32 is the preparation of the same node with float32 in place of half types;
+// found says whether there are any.
+func (p *prep) inFloat32() (q *prep, found bool) {
+	c := *p
+	c.in, c.out = slices.Clone(p.in), slices.Clone(p.out)
+	for _, list := range [][]operand{c.in, c.out} {
+		for i := range list {
+			x := &list[i]
+			if !isHalf(x.dt) {
+				continue
+			}
+			found = true
+			x.dt = ndarray.Float32
+			if x.value.Const != nil {
+				x.value = &ssa.Value{Type: ssa.StaticTensor(ndarray.Float32, x.shape...), Const: constInFloat32(x.value.Const)}
+			}
+		}
+	}
+	return &c, found
+}
+
+// constInFloat32 is a constant of a half type as one of float32.
+func constInFloat32(c *ssa.Constant) *ssa.Constant {
+	convert := func(a *ndarray.Array) *ndarray.Array {
+		out := make([]float32, a.Len())
+		widenTo(a.DType)(out, ndarray.Slice[uint16](a))
+		return ndarray.Of(out, a.Shape...)
+	}
+	if v, ok := c.Splat(); ok {
+		return ssa.NewSplat(convert(v), c.Shape()...)
+	}
+	return ssa.NewLazy(ndarray.Float32, c.Shape(), func() (*ndarray.Array, error) {
+		a, err := c.Array()
+		if err != nil {
+			return nil, err
+		}
+		defer c.Release()
+		return convert(a), nil
+	})
+}
+
+// widenTo is the conversion of a half type to float32.
+func widenTo(dt ndarray.DType) func(dst []float32, src []uint16) {
+	if dt == ndarray.BFloat16 {
+		return vec.BfloatToFloat
+	}
+	return vec.HalfToFloat
+}
+
+// converted reserves workspace for an operand or result.
+func (p *prep) converted(at int, x operand, result bool) halfOperand {
+	h := halfOperand{at: at, shape: x.shape, space: p.workspace(4 * x.n), cut: newCut(1, x.n, TileElems), result: result, widen: widenTo(x.dt), narrow: vec.FloatToHalf}
+	if x.dt == ndarray.BFloat16 {
+		h.narrow = vec.FloatToBfloat
+	}
+	return h
+}
+
+// tile converts a piece.
+func (h *halfOperand) tile(c *ops.Call, i, _ int) {
+	_, _, lo, hi := h.cut.tile(i)
+	wide := scratchOf[float32](c, h.space, h.run)[lo:hi]
+	if h.result {
+		h.narrow(ndarray.Slice[uint16](arrayOf(c.Out[h.at]))[lo:hi], wide)
+		return
+	}
+	h.widen(wide, ndarray.Slice[uint16](arrayOf(c.In[h.at]))[lo:hi])
+}
+
+// Run converts, computes and rounds.
+func (w *widened) Run(c *ops.Call) error {
+	r := w.calls.take(c, len(w.in)+len(w.out))
+	defer w.calls.release(r)
+	r.in, r.out = append(r.in, c.In...), append(r.out, c.Out...)
+	for i := range w.in {
+		h := &w.in[i]
+		r.in[h.at] = r.array(c, h.space, h.run, h.shape)
+		runTiles(c, h.tiles, h)
+	}
+	for i := range w.out {
+		h := &w.out[i]
+		r.out[h.at] = r.array(c, h.space, h.run, h.shape)
+	}
+	if err := r.run(w.kernel); err != nil {
+		return err
+	}
+	for i := range w.out {
+		runTiles(c, w.out[i].tiles, &w.out[i])
+	}
+	return nil
+}

@@ -1,0 +1,320 @@
+// Package largegraphs builds graphs whose size is a parameter, for tests and benchmarks of what
+// larger models cost.
+package largegraphs
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	_ "github.com/berth-onnx/berth/ops/standard"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Families are graphs whose size is a parameter, each large in one way: what takes more than a constant time
+// for one more node shows on one of them.
+//
+//	chain            x ─▶ ○ ─▶ ○ ─▶ … ─▶ y            readers     one value, n readers, each a result
+//	lattice          each node reads two before       join        n values in one Sum
+//	concat, split    one node of n operands, results  initializers, names, loops, branches, dims
+//
+// Build of a size gives a valid graph with about that many nodes.
+var Families = []Family{
+	{"chain", chain},
+	{"residuals", residuals},
+	{"readers", readers},
+	{"join", func(n int) *ssa.Graph { return joined(n, "Sum") }},
+	{"concat", func(n int) *ssa.Graph { return joined(n, "Concat", ssa.IntAttr("axis", 0)) }},
+	{"split", split},
+	{"initializers", initializers},
+	{"names", names},
+	{"loops", manyLoops},
+	{"branches", branches},
+	{"dims", dims},
+	{"sum-of-dims", sumOfDims},
+	{"body", body},
+	{"captures", captures},
+	{"identical", identical},
+	{"identities", identities},
+	{"folded", folded},
+	{"transposes", transposes},
+	{"reshapes", reshapes},
+	{"slices", sliced},
+	{"unread", unread},
+}
+
+// Family is a set of graphs.
+type Family struct {
+	Name  string
+	Build func(n int) *ssa.Graph
+}
+
+// Of is the graph of a size with its types inferred.
+func (s Family) Of(n int) (*ssa.Graph, error) {
+	g := s.Build(n)
+	return g, ops.InferGraph(g)
+}
+
+var row = ssa.StaticTensor(ndarray.Float32, 16)
+
+// node adds a node with one result.
+func node(g *ssa.Graph, op string, in ...*ssa.Value) *ssa.Value {
+	return g.NewNode(op, in, 1).Out[0]
+}
+
+// functions have no rule that removes one after the other.
+var functions = []string{"Sigmoid", "Tanh", "Sin", "Exp"}
+
+func chain(n int) *ssa.Graph {
+	g := ssa.NewGraph("chain")
+	v := g.AddParam("x", row)
+	for i := range n {
+		v = node(g, functions[i%len(functions)], v)
+	}
+	g.Results = []*ssa.Value{v}
+	return g
+}
+
+// residuals is a chain in which every fourth node adds what was there four before.
+func residuals(n int) *ssa.Graph {
+	g := ssa.NewGraph("residuals")
+	v := g.AddParam("x", row)
+	for start := v; len(g.Nodes) < n; start = v {
+		for i := range 3 {
+			v = node(g, functions[i], v)
+		}
+		v = node(g, "Add", v, start)
+	}
+	g.Results = []*ssa.Value{v}
+	return g
+}
+
+// fan makes n values that differ, each of its own constant and x.
+func fan(g *ssa.Graph, n int) []*ssa.Value {
+	x := g.AddParam("x", row)
+	out := make([]*ssa.Value, n)
+	for i := range out {
+		k := g.AddConst(fmt.Sprintf("k%d", i), ssa.ScalarConst(float32(i)+2))
+		out[i] = node(g, "Add", x, k)
+	}
+	return out
+}
+
+func readers(n int) *ssa.Graph {
+	g := ssa.NewGraph("readers")
+	g.Results = fan(g, n)
+	return g
+}
+
+func joined(n int, op string, attrs ...ssa.Attr) *ssa.Graph {
+	g := ssa.NewGraph(op)
+	g.Results = g.NewNode(op, fan(g, n), 1, attrs...).Out
+	return g
+}
+
+func split(n int) *ssa.Graph {
+	g := ssa.NewGraph("split")
+	x := g.AddParam("x", ssa.StaticTensor(ndarray.Float32, n, 4))
+	for _, v := range g.NewNode("Split", []*ssa.Value{x}, n, ssa.IntAttr("axis", 0), ssa.IntAttr("num_outputs", int64(n))).Out {
+		g.Results = append(g.Results, node(g, "Sigmoid", v))
+	}
+	return g
+}
+
+func initializers(n int) *ssa.Graph {
+	g := ssa.NewGraph("initializers")
+	v := g.AddParam("x", row)
+	for i := range n {
+		k := g.AddConst(fmt.Sprintf("weights_%d", i), ssa.NewConstant(ndarray.Of(slices.Repeat([]float32{float32(i%100) + 2}, 16), 16)))
+		v = node(g, []string{"Max", "Min"}[i%2], v, k)
+	}
+	g.Results = []*ssa.Value{v}
+	return g
+}
+
+// names have a thousand characters each.
+func names(n int) *ssa.Graph {
+	g := chain(n)
+	for _, node := range g.Nodes {
+		node.Out[0].Name = strings.Repeat("name/", 200) + node.Out[0].Name
+	}
+	return g
+}
+
+// loopBody runs a loop of five iterations over a carried value.
+func loopBody(g *ssa.Graph, i int, x, trips, yes *ssa.Value) *ssa.Value {
+	b := ssa.NewGraph(fmt.Sprintf("body%d", i))
+	b.AddParam("i", ssa.StaticTensor(ndarray.Int64))
+	keep := b.AddParam("keep", ssa.StaticTensor(ndarray.Bool))
+	b.Results = []*ssa.Value{keep, node(b, functions[i%len(functions)], b.AddParam("v", row))}
+	n := g.NewNode("Loop", []*ssa.Value{trips, yes, x}, 1)
+	n.AddBody("body", b)
+	return n.Out[0]
+}
+
+func manyLoops(n int) *ssa.Graph {
+	g := ssa.NewGraph("loops")
+	yes := g.AddConst("yes", ssa.ScalarConst(true))
+	trips := g.AddParam("trips", ssa.StaticTensor(ndarray.Int64))
+	for i, v := range fan(g, n) {
+		g.Results = append(g.Results, loopBody(g, i, v, trips, yes))
+	}
+	return g
+}
+
+func branches(n int) *ssa.Graph {
+	g := ssa.NewGraph("branches")
+	cond := g.AddParam("cond", ssa.StaticTensor(ndarray.Bool))
+	v := g.AddParam("x", row)
+	for i := range n {
+		f := g.NewNode("If", []*ssa.Value{cond, v}, 1)
+		f.Captures = 1
+		for k, name := range []string{"then_branch", "else_branch"} {
+			b := ssa.NewGraph(name)
+			b.Results = []*ssa.Value{node(b, functions[(i+k)%len(functions)], b.AddParam("v", row))}
+			f.AddBody(name, b)
+		}
+		v = f.Out[0]
+	}
+	g.Results = []*ssa.Value{v}
+	return g
+}
+
+// dims has n inputs, each of a symbolic size of its own.
+func dims(n int) *ssa.Graph {
+	g := ssa.NewGraph("dims")
+	for i := range n {
+		x := g.AddParam(fmt.Sprintf("x%d", i), ssa.TensorOf(ndarray.Float32, ssa.Sym(fmt.Sprintf("n%d", i))))
+		g.Results = append(g.Results, node(g, "Sigmoid", x))
+	}
+	return g
+}
+
+// sumOfDims joins them to one.
+func sumOfDims(n int) *ssa.Graph {
+	g := dims(n)
+	joined := g.NewNode("Concat", g.Results, 1, ssa.IntAttr("axis", 0)).Out[0]
+	g.Results = []*ssa.Value{node(g, "Sigmoid", joined)}
+	return g
+}
+
+// body is one loop around n nodes.
+func body(n int) *ssa.Graph {
+	g := ssa.NewGraph("body")
+	yes := g.AddConst("yes", ssa.ScalarConst(true))
+	y := loopBody(g, 0, g.AddParam("x", row), g.AddParam("trips", ssa.StaticTensor(ndarray.Int64)), yes)
+	b := g.Nodes[0].Bodies[0]
+	for i := range n {
+		b.Results[1] = node(b, functions[i%len(functions)], b.Results[1])
+	}
+	g.Results = []*ssa.Value{y}
+	return g
+}
+
+// captures is one branch that reads n values around it.
+func captures(n int) *ssa.Graph {
+	g := ssa.NewGraph("captures")
+	cond := g.AddParam("cond", ssa.StaticTensor(ndarray.Bool))
+	outer := fan(g, n)
+	f := g.NewNode("If", append([]*ssa.Value{cond}, outer...), 1)
+	f.Captures = n
+	for _, name := range []string{"then_branch", "else_branch"} {
+		b := ssa.NewGraph(name)
+		var in []*ssa.Value
+		for i := range n {
+			in = append(in, b.AddParam(fmt.Sprintf("c%d", i), row))
+		}
+		b.Results = []*ssa.Value{node(b, "Tanh", node(b, map[string]string{"then_branch": "Max", "else_branch": "Min"}[name], in...))}
+		f.AddBody(name, b)
+	}
+	g.Results = f.Out
+	return g
+}
+
+// identical has n nodes that compute the same.
+func identical(n int) *ssa.Graph {
+	g := ssa.NewGraph("identical")
+	x := g.AddParam("x", row)
+	for range n {
+		g.Results = append(g.Results, node(g, "Sigmoid", x))
+	}
+	return g
+}
+
+// identities has n nodes that do nothing, each with a reader.
+func identities(n int) *ssa.Graph {
+	g := ssa.NewGraph("identities")
+	v := g.AddParam("x", row)
+	for i := range n / 2 {
+		v = node(g, functions[i%len(functions)], node(g, "Identity", v))
+	}
+	g.Results = []*ssa.Value{v}
+	return g
+}
+
+// folded is a chain over constants.
+func folded(n int) *ssa.Graph {
+	g := ssa.NewGraph("folded")
+	v := g.AddConst("k", ssa.NewConstant(ndarray.Of(slices.Repeat([]float32{0.5, 1}, 8), 16)))
+	for range n {
+		v = node(g, "Tanh", v)
+	}
+	g.Results = []*ssa.Value{node(g, "Add", g.AddParam("x", row), v)}
+	return g
+}
+
+// transposes is a chain of transpositions and arithmetic.
+func transposes(n int) *ssa.Graph {
+	g := ssa.NewGraph("transposes")
+	v := g.AddParam("x", ssa.StaticTensor(ndarray.Float32, 4, 4))
+	for i := range n / 2 {
+		v = g.NewNode("Transpose", []*ssa.Value{v}, 1, ssa.IntsAttr("perm", 1, 0)).Out[0]
+		v = node(g, functions[i%len(functions)], v)
+	}
+	g.Results = []*ssa.Value{v}
+	return g
+}
+
+// reshapes is a chain of views and arithmetic.
+func reshapes(n int) *ssa.Graph {
+	g := ssa.NewGraph("reshapes")
+	v := g.AddParam("x", row)
+	shapes := []*ssa.Value{
+		g.AddConst("square", ssa.Int64s(4, 4)),
+		g.AddConst("flat", ssa.Int64s(16)),
+	}
+	for i := range n / 2 {
+		v = node(g, "Reshape", v, shapes[i%2])
+		v = node(g, functions[i%len(functions)], v)
+	}
+	g.Results = []*ssa.Value{v}
+	return g
+}
+
+// sliced cuts one value into n pieces that are joined again.
+func sliced(n int) *ssa.Graph {
+	g := ssa.NewGraph("slices")
+	x := g.AddParam("x", ssa.StaticTensor(ndarray.Float32, n, 4))
+	y := node(g, "Sigmoid", x)
+	at := func(i int) *ssa.Value {
+		return g.AddConst(fmt.Sprintf("at%d", i), ssa.Int64s(int64(i)))
+	}
+	var all []*ssa.Value
+	last := at(0)
+	for i := range n {
+		next := at(i + 1)
+		all = append(all, node(g, "Tanh", node(g, "Slice", y, last, next)))
+		last = next
+	}
+	g.Results = g.NewNode("Concat", all, 1, ssa.IntAttr("axis", 0)).Out
+	return g
+}
+
+// unread has n nodes whose results nobody reads.
+func unread(n int) *ssa.Graph {
+	g := chain(n)
+	g.Results = g.Nodes[0].Out
+	return g
+}
