@@ -113,3 +113,25 @@ func TestTapeMachine(t *testing.T) {
 		})
 	}
 }
+
+// TestHalves: element types that Gorgonia knows by registration only run, too.
+func TestHalves(t *testing.T) {
+	m := model(t, `graph "g" { in %x: float16[4] %z = Neg(%x) %y = Relu(%z) out %y }`)
+	g, err := exprgraph.Import(context.Background(), m)
+	require.NoError(t, err)
+	x := ndarray.Must(ndarray.Float16, 4)
+	for i, v := range []float64{-1, 2, -3, 0.5} {
+		x.SetFloat(i, v)
+	}
+	v, err := values.Of(x, g.Inputs[0].Dtype(), g.Inputs[0].Shape())
+	require.NoError(t, err)
+	require.NoError(t, G.Let(g.Inputs[0], v))
+	machine, err := vm.New(g.ExprGraph)
+	require.NoError(t, err)
+	require.NoError(t, machine.RunAll())
+	y, err := values.Array(g.Outputs[0].Value())
+	require.NoError(t, err)
+	for i, want := range []float64{1, 0, 3, 0} {
+		assert.Equal(t, want, y.Float(i))
+	}
+}
