@@ -26,7 +26,7 @@ import (
 //	dx ◀─ f' ◀─ dh ◀─ g' ◀─ dy = 1     their adjoints, in reverse order
 //
 // A value read by several nodes gets the sum of what each sends back. The rules
-// of the operators are in gradient_rules.go and gradient_linear.go.
+// of the operators are in the files gradient_*.go.
 //
 // Source: "Evaluating Derivatives" (SIAM 2008), section 3.2.
 var Gradient = ops.Op{

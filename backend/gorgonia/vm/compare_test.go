@@ -94,7 +94,7 @@ func TestAllocations(t *testing.T) {
 }
 
 // BenchmarkGraphs compares passes of the two machines, one of each in turn. tape/planned
-// is the ratio of the medians.
+// is the ratio of the shortest ones.
 func BenchmarkGraphs(b *testing.B) {
 	for _, c := range graphs.Cases {
 		b.Run(c.Name, func(b *testing.B) {
@@ -110,9 +110,9 @@ func BenchmarkGraphs(b *testing.B) {
 					m.Reset()
 				}
 			}
-			median := func(d []time.Duration) float64 { slices.Sort(d); return float64(d[len(d)/2]) }
-			b.ReportMetric(median(times[0])/median(times[1]), "tape/planned")
-			b.ReportMetric(median(times[1]), "planned-ns")
+			tapeTime, ourTime := float64(slices.Min(times[0])), float64(slices.Min(times[1]))
+			b.ReportMetric(tapeTime/ourTime, "tape/planned")
+			b.ReportMetric(ourTime, "planned-ns")
 		})
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth/backend/gorgonia/vm"
 )
 
 // plusOne is an op of a user's own, x + 1.
@@ -93,4 +95,77 @@ func TestStock(t *testing.T) {
 	for i, v := range floats(t, r.Value()) {
 		assert.True(t, v >= 1 && v <= 3, "%d: %g", i, v)
 	}
+}
+
+// TestStockGradients: gradients of ops that only Gorgonia has are those of its machine.
+func TestStockGradients(t *testing.T) {
+	for name, f := range map[string]func(x *G.Node) (*G.Node, error){
+		"sparsemax": func(x *G.Node) (*G.Node, error) {
+			return G.Mean(G.Must(G.Square(G.Must(G.Sparsemax(x)))))
+		},
+		"CTC loss": func(x *G.Node) (*G.Node, error) {
+			g := x.Graph()
+			vector := func(name string, v ...int) *G.Node {
+				return G.NewVector(g, tensor.Int, G.WithShape(len(v)), G.WithName(name), G.WithValue(tensor.New(tensor.WithShape(len(v)), tensor.WithBacking(v))))
+			}
+			logs := G.Must(G.Reshape(G.Must(G.LogSoftMax(x, 1)), tensor.Shape{4, 1, 3}))
+			targets := G.NewMatrix(g, tensor.Int, G.WithShape(1, 2), G.WithName("targets"), G.WithValue(tensor.New(tensor.WithShape(1, 2), tensor.WithBacking([]int{1, 2}))))
+			return G.CTCLoss(logs, targets, vector("lengths", 4), vector("target lengths", 2), G.ReductionMean)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := func(build func(g *G.ExprGraph, x *G.Node) G.VM) (cost, grad []float64) {
+				g := G.NewGraph()
+				x := filled(g, "x", 4, 3)
+				y := G.Must(f(x))
+				_, err := G.Grad(y, x)
+				require.NoError(t, err)
+				m := build(g, x)
+				defer m.Close()
+				require.NoError(t, m.RunAll())
+				v, err := x.Grad()
+				require.NoError(t, err)
+				return floats(t, y.Value()), floats(t, v)
+			}
+			cost, grad := run(func(g *G.ExprGraph, _ *G.Node) G.VM { return compiled(t, g) })
+			wantCost, wantGrad := run(func(g *G.ExprGraph, x *G.Node) G.VM { return G.NewTapeMachine(g, G.BindDualValues(x)) })
+			assert.InDeltaSlice(t, wantCost, cost, 1e-12)
+			assert.InDeltaSlice(t, wantGrad, grad, 1e-12)
+		})
+	}
+}
+
+// TestStatistics: the running mean and variance of a batch normalization follow as in Gorgonia's
+// machine, and are used after training.
+func TestStatistics(t *testing.T) {
+	run := func(build func(g *G.ExprGraph, eval bool) G.VM) (mean, variance, out []float64) {
+		g := G.NewGraph()
+		x := filled(g, "x", 3, 2, 2, 2)
+		y, _, _, op, err := G.BatchNorm(x, filled(g, "scale", 1, 2, 1, 1), filled(g, "bias", 1, 2, 1, 1), 0.7, 1e-3)
+		require.NoError(t, err)
+		m := build(g, false)
+		for range 3 {
+			require.NoError(t, m.RunAll())
+			m.Reset()
+		}
+		use := build(g, true)
+		require.NoError(t, use.RunAll())
+		a, b := op.Stats()
+		return floats(t, a), floats(t, b), floats(t, y.Value())
+	}
+	mean, variance, out := run(func(g *G.ExprGraph, eval bool) G.VM {
+		if eval {
+			return compiled(t, g, vm.EvalMode())
+		}
+		return compiled(t, g)
+	})
+	wantMean, wantVariance, wantOut := run(func(g *G.ExprGraph, eval bool) G.VM {
+		if eval {
+			return G.NewTapeMachine(g, G.EvalMode())
+		}
+		return G.NewTapeMachine(g)
+	})
+	assert.InDeltaSlice(t, wantMean, mean, 1e-12)
+	assert.InDeltaSlice(t, wantVariance, variance, 1e-12)
+	assert.InDeltaSlice(t, wantOut, out, 1e-12)
 }

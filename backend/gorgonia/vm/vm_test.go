@@ -203,10 +203,13 @@ func TestErrors(t *testing.T) {
 	require.ErrorAs(t, m.RunAll(), &input)
 	assert.Equal(t, vm.InputError{Name: "x", Want: "float64[3]", Got: "no value; bind one with gorgonia.Let"}, *input)
 
+	set := G.NewGraph()
+	G.Set(vector(set, "a", 1, 2), vector(set, "b", 3, 4))
 	other := vector(G.NewGraph(), "other", 1, 2)
 	for name, build := range map[string]func() (*vm.VM, error){
 		"no graph":      func() (*vm.VM, error) { return vm.New(nil) },
 		"strange node":  func() (*vm.VM, error) { return vm.New(g, vm.Keep(other)) },
+		"assignment":    func() (*vm.VM, error) { return vm.New(set) },
 		"nil node":      func() (*vm.VM, error) { return vm.New(g, vm.Keep(nil)) },
 		"frozen, empty": func() (*vm.VM, error) { return vm.New(g, vm.Freeze(x)) },
 	} {

@@ -3,6 +3,7 @@ package lower
 import (
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -25,9 +26,10 @@ type builder struct {
 	names   map[string]int
 	states  map[*tensor.Dense]*ssa.Value
 	updates []update
-	shared  map[any]*ssa.Value        // what several ops need once: masks, statistics, nodes of several results
-	widened map[*ssa.Value]*ssa.Value // see broadcast.go
-	patches map[*ssa.Value]patches    // see convolve.go
+	shared  map[any]*ssa.Value                // what several ops need once: masks, statistics, nodes of several results
+	widened map[*ssa.Value]*ssa.Value         // see broadcast.go
+	patches map[*ssa.Value]patches            // see convolve.go
+	owners  map[unsafe.Pointer]*gorgonia.Node // nodes by their op; see runsAfter
 	err     error
 }
 

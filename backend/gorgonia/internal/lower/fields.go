@@ -90,3 +90,20 @@ func embedded(op any, name string) (any, error) {
 	}
 	return nil, fmt.Errorf("%T embeds no %s: another version of Gorgonia?", op, name)
 }
+
+// embeddedPointers are the pointers that an op embeds.
+func embeddedPointers(op any) (list []unsafe.Pointer) {
+	v := reflect.ValueOf(op)
+	if v.Kind() == reflect.Pointer {
+		v = v.Elem()
+	}
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	for i := range v.NumField() {
+		if f := v.Field(i); v.Type().Field(i).Anonymous && f.Kind() == reflect.Pointer {
+			list = append(list, f.UnsafePointer())
+		}
+	}
+	return list
+}

@@ -202,7 +202,7 @@ func (b *builder) lowerAll(n *gorgonia.Node) error {
 			continue
 		}
 		pending := false
-		for _, c := range slices.Backward(b.children(top)) {
+		for _, c := range slices.Backward(append(slices.Clone(b.children(top)), b.runsAfter(top)...)) {
 			if _, done := b.made[c]; !done {
 				pending = true
 				stack = append(stack, c)

@@ -3,6 +3,7 @@ package lower
 import (
 	"fmt"
 
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -36,39 +37,79 @@ func evalMaxPoolDiff(c *ops.Call) error {
 	if err != nil {
 		return err
 	}
-	switch x.DType {
-	case ndarray.Float32:
-		return maxPoolDiffOf[float32](c.Node, x, dy, dx)
-	case ndarray.Float64:
-		return maxPoolDiffOf[float64](c.Node, x, dy, dx)
+	if x.DType != ndarray.Float32 && x.DType != ndarray.Float64 {
+		return fmt.Errorf("elements of type %s: %w", x.DType, ops.ErrUnsupported)
 	}
-	return fmt.Errorf("elements of type %s: %w", x.DType, ops.ErrUnsupported)
-}
-
-func maxPoolDiffOf[T float32 | float64](n *ssa.Node, x, dy, dx *ndarray.Array) error {
-	k, s, p := ops.Ints(n, "kernel_shape"), ops.Ints(n, "strides"), ops.Ints(n, "pads")
-	in, out := x.Shape[2]*x.Shape[3], dy.Shape[2]*dy.Shape[3]
-	from, to, d := ndarray.Slice[T](x), ndarray.Slice[T](dx), ndarray.Slice[T](dy)
-	clear(to)
-	for plane := range x.Shape[0] * x.Shape[1] {
-		image, sums := from[plane*in:(plane+1)*in], to[plane*in:(plane+1)*in]
-		for i := range out {
-			row, col := int64(i/dy.Shape[3])*s[0]-p[0], int64(i%dy.Shape[3])*s[1]-p[1]
-			if at := maximum(image, x.Shape[2], x.Shape[3], row, col, k); at >= 0 {
-				sums[at] += d[plane*out+i]
-			}
-		}
-	}
+	p := poolings.Get()
+	defer poolings.Release(p)
+	p.x, p.dy, p.dx = x, dy, dx
+	p.kernel, p.strides, p.pads = pairOf(c.Node, "kernel_shape"), pairOf(c.Node, "strides"), pairOf(c.Node, "pads")
+	planes := x.Shape[0] * x.Shape[1]
+	p.perTask = max(planeElems/max(x.Shape[2]*x.Shape[3], 1), 1)
+	machine.Parallel((planes+p.perTask-1)/p.perTask, c.Threads, p)
 	return nil
 }
 
-// maximum is where the largest element of a window lies; -1 if none of it lies in the image.
-func maximum[T float32 | float64](image []T, height, width int, row, col int64, kernel []int64) int {
-	at := -1
-	for r := max(row, 0); r < min(row+kernel[0], int64(height)); r++ {
-		for c := max(col, 0); c < min(col+kernel[1], int64(width)); c++ {
-			if i := int(r)*width + int(c); at < 0 || image[i] > image[at] {
-				at = i
+// planeElems is how many elements of x a task takes at least, if there are so many.
+const planeElems = 16 << 10
+
+// pooling is one call of MaxPoolDiff. Task i takes perTask planes, a channel of an image each.
+type pooling struct {
+	x, dy, dx             *ndarray.Array
+	kernel, strides, pads [2]int
+	perTask               int
+}
+
+var poolings machine.FreeList[pooling]
+
+// pairOf reads the first two numbers of an attribute, those of rows and columns.
+func pairOf(n *ssa.Node, name string) [2]int {
+	v := ops.Ints(n, name)
+	return [2]int{int(v[0]), int(v[1])}
+}
+
+// Run computes the planes of a task.
+func (p *pooling) Run(task, _ int) {
+	for plane := task * p.perTask; plane < min((task+1)*p.perTask, p.x.Shape[0]*p.x.Shape[1]); plane++ {
+		if p.x.DType == ndarray.Float32 {
+			spread[float32](p, plane)
+		} else {
+			spread[float64](p, plane)
+		}
+	}
+}
+
+// spread computes one plane.
+func spread[T float32 | float64](p *pooling, plane int) {
+	height, width, rows, cols := p.x.Shape[2], p.x.Shape[3], p.dy.Shape[2], p.dy.Shape[3]
+	in, out := height*width, rows*cols
+	image, sums := ndarray.Slice[T](p.x)[plane*in:(plane+1)*in], ndarray.Slice[T](p.dx)[plane*in:(plane+1)*in]
+	adjoints := ndarray.Slice[T](p.dy)[plane*out : (plane+1)*out]
+	clear(sums)
+	for r := range rows {
+		top := r*p.strides[0] - p.pads[0]
+		first, last := max(top, 0), min(top+p.kernel[0], height)
+		for c := range cols {
+			left := c*p.strides[1] - p.pads[1]
+			if at := maximum(image, width, first, last, max(left, 0), min(left+p.kernel[1], width)); at >= 0 {
+				sums[at] += adjoints[r*cols+c]
+			}
+		}
+	}
+}
+
+// maximum is where the largest element of rows first to last and columns left to right, both
+// excluded, lies; -1 if there is none.
+func maximum[T float32 | float64](image []T, width, first, last, left, right int) int {
+	if first >= last || left >= right {
+		return -1
+	}
+	at := first*width + left
+	best := image[at]
+	for r := first; r < last; r++ {
+		for c, v := range image[r*width+left : r*width+right] {
+			if v > best {
+				best, at = v, r*width+left+c
 			}
 		}
 	}

@@ -2,6 +2,8 @@ package lower
 
 import (
 	"fmt"
+	"reflect"
+	"unsafe"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -19,7 +21,7 @@ const stockDomain = "gorgonia.org"
 // the result. It prefers, in this order,
 //
 //	UnsafeDo         where the planner has put the result over the operand that the op overwrites
-//	UsePreallocDo    into the planned place, filled with zeros
+//	UsePreallocDo    into the planned place, filled with zeros, of a tensor
 //	Do               whose result is copied there
 //
 // The node's attributes are the op, and the type of the result as its gorgonia.Node has it.
@@ -59,8 +61,34 @@ func calledBy(n *ssa.Node) (*called, error) {
 	return nil, fmt.Errorf("%s is no node that calls an op of Gorgonia", n)
 }
 
-// stock adds a node that calls the op.
+// runsAfter lists the nodes that a node without a rule must follow although it reads nothing of
+// theirs: those whose op it embeds, and with it what that op has left behind. Gorgonia's
+// gradient of CTCLoss is such a node.
+func (b *builder) runsAfter(n *gorgonia.Node) (list []*gorgonia.Node) {
+	if n.Op() == nil || rules[kindOf(n)] != nil || isConstant(n) {
+		return nil
+	}
+	if b.owners == nil {
+		b.owners = map[unsafe.Pointer]*gorgonia.Node{}
+		for _, m := range b.graph.AllNodes() {
+			if v := reflect.ValueOf(m.Op()); v.Kind() == reflect.Pointer {
+				b.owners[v.UnsafePointer()] = m
+			}
+		}
+	}
+	for _, p := range embeddedPointers(n.Op()) {
+		if m := b.owners[p]; m != nil && m != n {
+			list = append(list, m)
+		}
+	}
+	return list
+}
+
+// stock adds a node that calls the op. Operands behind those of the op only order the nodes.
 func (b *builder) stock(n *gorgonia.Node, in []*ssa.Value) (*ssa.Value, error) {
+	for _, m := range b.runsAfter(n) {
+		in = append(in, b.made[m])
+	}
 	dt, ok := values.DType(n.Dtype())
 	if !ok {
 		return nil, fmt.Errorf("elements of type %v have no ONNX type", n.Dtype())
@@ -83,7 +111,7 @@ func stockPairs(n *ssa.Node) []ops.Pair {
 	}
 	_, unsafely := c.op.(gorgonia.UnsafeDoer)
 	i := c.op.OverwritesInput()
-	if !unsafely || i < 0 || i >= len(n.In) || !ops.SameLayout(n.In[i].Type, n.Out[0].Type) {
+	if !unsafely || i < 0 || i >= len(c.types)-1 || !ops.SameLayout(n.In[i].Type, n.Out[0].Type) {
 		return nil
 	}
 	return []ops.Pair{{In: i, Out: 0}}
@@ -94,7 +122,7 @@ func evalStock(c *ops.Call) error {
 	if err != nil {
 		return err
 	}
-	in := make([]gorgonia.Value, len(c.In))
+	in := make([]gorgonia.Value, len(k.types)-1)
 	for i := range in {
 		if in[i], err = values.Of(c.Array(i), k.types[i], k.forms[i]); err != nil {
 			return fmt.Errorf("operand %d: %w", i, err)
@@ -128,7 +156,7 @@ func (k *called) do(in []gorgonia.Value, c *ops.Call, out *ndarray.Array) (gorgo
 		}
 	}
 	p, ok := k.op.(gorgonia.UsePreallocDoer)
-	if !ok || len(out.Data) == 0 {
+	if !ok || len(out.Data) == 0 || len(out.Shape) == 0 {
 		return k.op.Do(in...)
 	}
 	clear(out.Data)

@@ -1,0 +1,137 @@
+package exprgraph_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	G "gorgonia.org/gorgonia"
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/backend/gorgonia/exprgraph"
+	"github.com/berth-onnx/berth/backend/gorgonia/internal/values"
+	"github.com/berth-onnx/berth/backend/gorgonia/vm"
+	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// model parses a graph in text form.
+func model(t *testing.T, text string) *berth.Model {
+	g, err := ssa.ParseGraph(text)
+	require.NoError(t, err)
+	require.NoError(t, ops.InferGraph(g))
+	return berth.FromModule(&ssa.Module{Graph: g})
+}
+
+// TestImportErrors: what has no place in an expression graph is refused by an error that names it.
+func TestImportErrors(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"open shape":      {`graph "g" { in %x: float32[N,2] %y = Relu(%x) out %y }`, `input "x": "x" is float32[N,2]; an expression graph holds tensors of known shape: bind shapes with berth.WithDim or berth.WithShape`},
+		"size by content": {`graph "g" { in %x: float32[4] %y = NonZero(%x) out %y }`, `NonZero`},
+		"sequence":        {`graph "g" { in %x: float32[4] %s = SequenceConstruct(%x) %y = SequenceLength(%s) out %y }`, `SequenceConstruct`},
+		"small floats":    {`graph "g" { in %x: float4e2m1[4] %y = Cast(%x) [to=1] out %y }`, "which Gorgonia lacks"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := exprgraph.Import(context.Background(), model(t, c.text))
+			var e *exprgraph.Error
+			require.ErrorAs(t, err, &e)
+			assert.ErrorContains(t, err, c.want)
+		})
+	}
+	_, err := exprgraph.Import(context.Background(), nil)
+	assert.Error(t, err)
+}
+
+// TestApplyErrors: what is no operator, or not its operands or attributes, is an error.
+func TestApplyErrors(t *testing.T) {
+	g := G.NewGraph()
+	x := G.NewMatrix(g, tensor.Float32, G.WithShape(2, 3), G.WithName("x"))
+	for name, c := range map[string]struct {
+		op    string
+		in    []*G.Node
+		attrs []ssa.Attr
+	}{
+		"no operator":     {"Rectify", []*G.Node{x}, nil},
+		"too many":        {"Relu", []*G.Node{x, x}, nil},
+		"none":            {"Relu", nil, nil},
+		"wrong attribute": {"Softmax", []*G.Node{x}, []ssa.Attr{ssa.StringAttr("axis", "last")}},
+		"shapes":          {"MatMul", []*G.Node{x, x}, nil},
+		"constants only":  {"Relu", []*G.Node{G.NewConstant(float32(1))}, nil},
+		"open result":     {"NonZero", []*G.Node{x}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := exprgraph.Apply(c.op, 1, c.in, c.attrs...)
+			var e *exprgraph.Error
+			require.ErrorAs(t, err, &e)
+			assert.Equal(t, c.op, e.Node)
+		})
+	}
+}
+
+// TestSeveralResults: an operator with several results is one node of the planned graph, and
+// several of the expression graph.
+func TestSeveralResults(t *testing.T) {
+	g := G.NewGraph()
+	x := G.NewMatrix(g, tensor.Float32, G.WithShape(2, 3), G.WithName("x"), G.WithValue(tensor.New(tensor.WithShape(2, 3), tensor.WithBacking([]float32{3, 1, 2, 4, 6, 5}))))
+	k := G.NewConstant(tensor.New(tensor.WithBacking([]int64{2})), G.WithName("k"))
+	top, err := exprgraph.Apply("TopK", 2, []*G.Node{x, k})
+	require.NoError(t, err)
+	m, err := vm.New(g)
+	require.NoError(t, err)
+	require.NoError(t, m.RunAll())
+	assert.Equal(t, []float32{3, 2, 6, 5}, top[0].Value().Data())
+	assert.Equal(t, []int64{0, 2, 1, 2}, top[1].Value().Data())
+	assert.Equal(t, 1, m.Memory().Nodes)
+}
+
+// TestTapeMachine: imported models run in Gorgonia's own machine, too, op by op.
+func TestTapeMachine(t *testing.T) {
+	for _, name := range []string{"wakeword", "vit_mini", "gpt2_mini_kv", "bilstm_gru_ctc"} {
+		t.Run(name, func(t *testing.T) {
+			g := loaded(t, name)
+			m, err := vm.New(g.ExprGraph, vm.Keep(g.Outputs...))
+			require.NoError(t, err)
+			require.NoError(t, m.RunAll())
+			var want []*ndarray.Array
+			for _, n := range g.Outputs {
+				a, err := values.Array(n.Value())
+				require.NoError(t, err)
+				want = append(want, a.Clone())
+			}
+			tape := G.NewTapeMachine(g.ExprGraph)
+			defer tape.Close()
+			require.NoError(t, tape.RunAll())
+			for i, n := range g.Outputs {
+				a, err := values.Array(n.Value())
+				require.NoError(t, err)
+				assert.Nil(t, conformance.Compare(a, want[i], conformance.Tolerance{Rtol: 1e-4, Atol: 1e-5}))
+			}
+		})
+	}
+}
+
+// TestHalves: element types that Gorgonia knows by registration only run, too.
+func TestHalves(t *testing.T) {
+	m := model(t, `graph "g" { in %x: float16[4] %z = Neg(%x) %y = Relu(%z) out %y }`)
+	g, err := exprgraph.Import(context.Background(), m)
+	require.NoError(t, err)
+	x := ndarray.Must(ndarray.Float16, 4)
+	for i, v := range []float64{-1, 2, -3, 0.5} {
+		x.SetFloat(i, v)
+	}
+	v, err := values.Of(x, g.Inputs[0].Dtype(), g.Inputs[0].Shape())
+	require.NoError(t, err)
+	require.NoError(t, G.Let(g.Inputs[0], v))
+	machine, err := vm.New(g.ExprGraph)
+	require.NoError(t, err)
+	require.NoError(t, machine.RunAll())
+	y, err := values.Array(g.Outputs[0].Value())
+	require.NoError(t, err)
+	for i, want := range []float64{1, 0, 3, 0} {
+		assert.Equal(t, want, y.Float(i))
+	}
+}
