@@ -60,6 +60,13 @@ func FromBytes(data []byte, path string, opts Options) (_ *ssa.Module, err error
 	return fromModel(m, path, opts)
 }
 
+// FromModel imports the message of a model that was built in memory; its tensors share their elements with the module. Errors
+// are [*ImportError].
+func FromModel(m *onnxwire.Model, opts Options) (_ *ssa.Module, err error) {
+	defer rescue.Into(&err)
+	return fromModel(m, "", opts)
+}
+
 func fromModel(m *onnxwire.Model, path string, opts Options) (*ssa.Module, error) {
 	return newImporter(m, path, opts).run()
 }
