@@ -27,13 +27,14 @@ type Graph struct {
 	made    []*operation
 	sets    int // calls of SetTensor after decoding
 
-	resolved bool // roles are up to date
-	inputs   []*Node
-	asked    map[*Node]bool // results that were fetched, of those which operators read
-	latest   *snapshot      // inputs of the last run
-	whole    *whole         // the model, if the graph has read it itself
-	read     *reading       // what the recorded nodes mean
-	running  *berth.Model
+	resolved   bool // roles are up to date
+	inputs     []*Node
+	lastOutput int64          // of the model; what is computed later is no result of it
+	asked      map[*Node]bool // results that were fetched, of those which operators read
+	latest     *snapshot      // inputs of the last run
+	whole      *whole         // the model, if the graph has read it itself
+	read       *reading       // what the recorded nodes mean
+	running    *berth.Model
 }
 
 // operation is one use of an operator.

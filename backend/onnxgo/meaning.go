@@ -26,7 +26,8 @@ import (
 //
 // Graphs are compared after the import, where nodes are in the newest form of their operators: versions that differ in what
 // the model does not use give the same graph. If they differ there, they are compared once more when they are optimized.
-// Versions below 7, of 2017, only count where no later one fits: their forms have attributes that say so.
+// Versions below 7, of 2017, only count where no later one fits: their forms have attributes that say so. An operator that
+// several domains have is the default one's where that fits: com.microsoft has earlier forms of what became standard.
 
 // reading is what recorded nodes mean, for inputs of given element types and ranks.
 type reading struct {
@@ -106,13 +107,14 @@ type understood struct {
 func (r *reading) choose(values map[string]*ndarray.Array) (best understood, err error) {
 	for i := len(r.candidates) - 1; i >= 0; i-- {
 		c := r.candidates[i]
+		if best.module != nil && (c.foreign != best.foreign || c.opset < widespread) {
+			return best, nil
+		}
 		m, e := r.module(c, values)
 		switch {
 		case e != nil && err == nil:
 			err = e
 		case e != nil:
-		case best.module != nil && c.opset < widespread:
-			return best, nil
 		case best.module == nil:
 			best = understood{c, m}
 		default:
@@ -155,7 +157,7 @@ func (r *reading) module(c candidate, values map[string]*ndarray.Array) (*ssa.Mo
 	}
 	for _, n := range m.Graph.Nodes {
 		if n.Opaque {
-			return nil, &LossError{Operator: n.Op, Value: ssa.ValueName(n.Out[0]), Lost: "the domain of an operator, or the function that defines it, and no domain of the program's operators has this one"}
+			return nil, &LossError{Operator: n.Op, Value: nameOf(n), Lost: "the domain of an operator, or the function that defines it, and no domain of the program's operators has this one"}
 		}
 	}
 	return m, nil
@@ -186,15 +188,12 @@ func differs(a, b understood) error {
 		return nil
 	}
 	e := &LossError{Err: errors.New(diff), Lost: fmt.Sprintf("the version of the operator set: %d and %d are possible and mean different things here", b.opset, a.opset)}
-	if a.foreign != b.foreign {
-		e.Lost = "the domains of operators, and several have one of this name"
-	}
 	i := 0
 	for i < min(len(a.module.Graph.Nodes), len(b.module.Graph.Nodes))-1 && a.module.Graph.Nodes[i].String() == b.module.Graph.Nodes[i].String() {
 		i++
 	}
 	n := a.module.Graph.Nodes[i]
-	e.Operator, e.Value = n.Op, ssa.ValueName(n.Out[0])
+	e.Operator, e.Value = n.Op, nameOf(n)
 	return e
 }
 
@@ -255,4 +254,14 @@ func operandsSince(n *ssa.Node) (v int, err error) {
 		return all, nil
 	}
 	return 1, nil
+}
+
+// nameOf is the name of a node's first result.
+func nameOf(n *ssa.Node) string {
+	for _, v := range n.Out {
+		if v != nil {
+			return v.Name
+		}
+	}
+	return ""
 }

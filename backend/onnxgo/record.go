@@ -142,8 +142,8 @@ func (g *Graph) roles() {
 	}
 	g.resolved = true
 	g.unify()
-	lastOutput := g.lastOutput()
-	initial := func(n *Node) bool { return n.sets > 0 && (n.late || n.id > lastOutput) }
+	g.lastOutput = g.findLastOutput()
+	initial := func(n *Node) bool { return n.sets > 0 && (n.late || n.id > g.lastOutput) }
 	g.inputs = nil
 	for n := range g.added() {
 		switch s := n.same; {
@@ -154,7 +154,7 @@ func (g *Graph) roles() {
 		}
 	}
 	for n := range g.added() {
-		if n == n.same && n.role == input && n.id <= lastOutput {
+		if n == n.same && n.role == input && n.id <= g.lastOutput {
 			g.inputs = append(g.inputs, n)
 		}
 		if len(g.made) > 0 && n.held != nil && n.stamp == 0 && !(n.same.role == weight && initial(n)) {
@@ -192,9 +192,10 @@ func (g *Graph) unify() {
 	}
 }
 
-// lastOutput returns the number of the last output of the model, or of the last input where there is nothing after it.
-func (g *Graph) lastOutput() int64 {
-	lastSet, last := int64(-1), int64(-1)
+// findLastOutput returns the number of the last output of the model; where outputs are not declared with types, a number that
+// no node is above.
+func (g *Graph) findLastOutput() int64 {
+	lastSet, last := int64(-1), int64(len(g.nodes))
 	for n := range g.added() {
 		if n.sets > 0 {
 			lastSet = n.id
@@ -204,12 +205,6 @@ func (g *Graph) lastOutput() int64 {
 		if n.id <= lastSet && (n.maker != nil || n.late || len(n.same.twins) > 0 && n.id > g.first(n)) {
 			last = n.id
 		}
-	}
-	switch {
-	case lastSet < 0:
-		return int64(len(g.nodes))
-	case last < 0:
-		return lastSet
 	}
 	return last
 }

@@ -140,15 +140,15 @@ func signature(values map[string]*ndarray.Array, wanted []*Node, of func(*ndarra
 	return strings.Join(parts, ", ")
 }
 
-// wanted lists what a run computes, by number. onnx-go does not say which values are the model's results: those that no
-// operator reads are, and others that were asked for in an earlier run.
+// wanted lists what a run computes, by number. onnx-go does not say which declared values are the model's results: those that
+// no operator reads are, and others that were asked for in an earlier run.
 func (g *Graph) wanted() []*Node {
 	if g.whole != nil {
 		return slices.DeleteFunc(slices.Clone(g.made[0].out), (*Node).isAbsent)
 	}
 	var out []*Node
 	for n := range g.added() {
-		if n.maker != nil && !n.isAbsent() && (!n.used || g.asked[n]) {
+		if n.maker != nil && !n.isAbsent() && (!n.used && n.id <= g.lastOutput || g.asked[n]) {
 			out = append(out, n)
 		}
 	}

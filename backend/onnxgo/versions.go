@@ -57,18 +57,15 @@ type candidate struct {
 	foreign   bool
 }
 
-// domainOf finds the domain of an operator; ok is false where the candidate has none of the name.
+// domainOf finds the domain of an operator; ok is false where the candidate has none of the name. Unknown operators are in the
+// default one: the importer keeps them, and they are reported.
 func (c candidate) domainOf(name string) (domain string, ok bool) {
-	gone := removed[name] != 0 && c.opset >= removed[name]
-	standard := ops.Lookup("", name) != nil && introduced[name] <= c.opset && !gone
-	other := elsewhere(name)
-	switch {
-	case other != "" && (c.foreign || !standard):
+	standard := ops.Lookup("", name) != nil
+	if other := elsewhere(name); other != "" && (c.foreign || !standard) {
 		return other, true
-	case standard:
-		return "", true
 	}
-	return "", ops.Lookup("", name) == nil // unknown: the importer keeps it, and it is reported
+	gone := removed[name] != 0 && c.opset >= removed[name]
+	return "", !standard || introduced[name] <= c.opset && !gone
 }
 
 // takes reports that a node has what its operator needs in the candidate's operator set and what the import does not ask for.
@@ -94,8 +91,8 @@ func elsewhere(name string) string {
 	return ""
 }
 
-// candidatesFor lists the choices that operators may tell apart, operator sets ascending: between two versions in which
-// nothing about any of the operators changes, all mean the same.
+// candidatesFor lists the choices that operators may tell apart, the likeliest last: between two versions in which nothing about
+// any of the operators changes, all mean the same.
 func candidatesFor(names []string) (out []candidate) {
 	changes, ml, both := map[int]bool{1: true, widespread: true}, []int{newestMl}, false
 	for _, name := range names {
@@ -110,11 +107,14 @@ func candidatesFor(names []string) (out []candidate) {
 	}
 	for _, v := range slices.Sorted(maps.Keys(changes)) {
 		for _, m := range ml {
-			out = append(out, candidate{v, m, false})
-			if both {
-				out = append(out, candidate{v, m, true})
-			}
+			out = append(out, candidate{opset: v, ml: m})
 		}
+	}
+	if both {
+		for _, c := range slices.Clone(out) {
+			out = append(out, candidate{c.opset, c.ml, true})
+		}
+		out = append(out[len(out)/2:], out[:len(out)/2]...)
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 )
 
 // message writes the recorded nodes as the message of a model, for the importer: inputs with the types and ranks of the
@@ -119,7 +120,11 @@ func (g *Graph) isInput(n *Node) bool { return slices.Contains(g.inputs, n) }
 
 // isFake reports that an operand is the node that onnx-go makes up for an operator that has none.
 func (o *operation) isFake(n *Node) bool {
-	return len(o.in) == 1 && n.maker == nil && n.sets == 0 && n.stamp == 0 && strings.HasSuffix(n.name, "/input") && !n.g.isInput(n.same)
+	if len(o.in) != 1 || n.maker != nil || n.sets > 0 || n.stamp > 0 || !strings.HasSuffix(n.name, "/input") {
+		return false
+	}
+	known := ops.Lookup("", o.Name)
+	return known != nil && known.MinIn == 0
 }
 
 // attribute writes what onnx-go made of an attribute.
