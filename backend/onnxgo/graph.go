@@ -118,7 +118,7 @@ func (g *Graph) AddNode(n graph.Node) {
 	own := g.own(n)
 	switch {
 	case own == nil:
-		g.fail(&GraphError{Reason: fmt.Sprintf("a node that another graph made was added: %v", n)})
+		g.fail(&GraphError{Reason: "a node that another graph made was added"})
 	case own.added:
 		g.fail(&GraphError{own.name, "the node was added twice"})
 	case g.read != nil || g.whole != nil && g.whole.decoded:

@@ -21,7 +21,7 @@ func (g *Graph) ApplyOperation(o onnx.Operation, results ...graph.Node) error {
 	for _, r := range results {
 		n := g.own(r)
 		if n == nil || !n.added {
-			g.fail(&GraphError{Reason: fmt.Sprintf("operator %s has a result that is not in the graph: %v", o.Name, r)})
+			g.fail(&GraphError{Reason: fmt.Sprintf("operator %s has a result that is not in the graph", o.Name)})
 			return g.err
 		}
 		op.out = append(op.out, n)

@@ -37,12 +37,13 @@ func (g *Graph) RunContext(ctx context.Context) (err error) {
 		return &GraphError{Reason: "the graph has no model; decode one by UnmarshalBinary of an onnx.Model over it, or by its Parse or Open"}
 	}
 	g.roles()
+	g.latest = nil
+	for n := range g.added() {
+		n.result = nil
+	}
 	values, err := g.values()
 	if err != nil {
 		return err
-	}
-	for n := range g.added() {
-		n.result = nil
 	}
 	if err := g.compute(ctx, values, g.wanted()); err != nil {
 		return err
@@ -157,7 +158,7 @@ func (g *Graph) wanted() []*Node {
 
 // isCandidate reports that a value may be a result of the model though an operator reads it: it is declared.
 func (n *Node) isCandidate() bool {
-	return n.maker != nil && n.used && n.outline != nil && !n.isAbsent()
+	return n.maker != nil && n.used && n.id <= n.g.lastOutput && !n.isAbsent()
 }
 
 // keep keeps the inputs of a run for results that are asked for later; copies, until it is known which these are.
