@@ -172,8 +172,8 @@ func (g *Graph) Node(id int64) graph.Node {
 		return nil
 	}
 	n := g.nodes[id]
-	if g.roles(); n.same.role == weight && id < int64(len(g.inputs)) {
-		return misaddressed{n}
+	if g.roles(); id < int64(len(g.inputs)) && g.inputs[id] != n.same {
+		return misaddressed{n, g.inputs[id]}
 	}
 	return n
 }

@@ -222,9 +222,8 @@ func plainAxis(n *ssa.Node) {
 // oldest returns the oldest operator set that has all operands that operators are given: axes as an operand of Squeeze came
 // with version 13, for instance.
 func (r *reading) oldest() int {
-	const newest = 1 << 20
 	w := *r.message
-	w.OpsetImports = []*onnxwire.OperatorSetID{{Version: newest}}
+	w.OpsetImports = []*onnxwire.OperatorSetID{{Version: newestOpset}}
 	m, err := onnximport.FromModel(&w, onnximport.Options{Lenient: true})
 	if err != nil {
 		return 1

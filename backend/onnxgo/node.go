@@ -97,13 +97,22 @@ func (n *Node) GetTensor() tensor.Tensor {
 	return n.g.get(n)
 }
 
-// misaddressed is a weight that onnx-go takes for an input. Its SetInput sets the node that has the input's position as
-// its number, which is another one if the file lists initializers among the inputs before the last of them.
-type misaddressed struct{ *Node }
+// misaddressed is a node whose number is the position of another input: onnx-go's SetInput, which takes positions for numbers,
+// means that input. They differ where a file lists initializers among the inputs.
+type misaddressed struct {
+	*Node
+	meant *Node
+}
 
-// SetTensor refuses.
-func (m misaddressed) SetTensor(tensor.Tensor) error {
-	return &GraphError{m.GetName(), fmt.Sprintf("onnx-go counts initializers where it sets input %d; set inputs of this model by name (model.GetNodeByName), or decode it with Parse or Open of the backend", m.id)}
+// SetTensor sets the input that is meant in place of a weight. If the node is an input itself, its number does not say which of
+// the two is meant.
+func (m misaddressed) SetTensor(t tensor.Tensor) error {
+	m.g.mu.Lock()
+	defer m.g.mu.Unlock()
+	if m.same.role == weight {
+		return m.g.set(m.meant, t)
+	}
+	return &GraphError{m.name, fmt.Sprintf("it is not input %d, %q, which onnx-go takes it for, as the model lists initializers among its inputs; set inputs by name (model.GetNodeByName), or decode the model with Parse or Open of the backend", m.id, m.meant.name)}
 }
 
 var _ graph.Node = (*Node)(nil)

@@ -85,7 +85,7 @@ func TestViews(t *testing.T) {
 		require.NoError(t, err)
 		turned := floats([]int{2, 2}, 3, 6, 4, 7)
 		require.NoError(t, turned.T())
-		columns := tensor.New(tensor.WithShape(2, 2), tensor.AsFortran([]float32{3, 6, 4, 7}))
+		columns := tensor.New(tensor.WithShape(2, 2), tensor.AsFortran([]float32{3, 4, 6, 7}))
 		want := outputs(t, g, m, floats([]int{2, 2}, 3, 4, 6, 7))
 		for _, x := range []tensor.Tensor{part, turned, columns} {
 			assert.Equal(t, want, outputs(t, g, m, x))
@@ -120,19 +120,24 @@ func TestNodes(t *testing.T) {
 	assert.Nil(t, p.Model())
 }
 
-// TestWeightsAmongInputs decodes files of the time when weights were inputs: SetInput of onnx-go numbers them, too. Where that
-// hits a weight it is an error; names always work.
+// TestWeightsAmongInputs decodes files of the time when weights were inputs: SetInput of onnx-go numbers them, too. A weight
+// at the position of an input is never meant; where that is another input, only names say which one is.
 func TestWeightsAmongInputs(t *testing.T) {
-	f := file{opset: 8, outputs: "y[2]", nodes: []*onnxwire.Node{op("Sub", "x w -> y")}, weights: []*onnxwire.Tensor{weight("w", []int64{2}, 1, 1)}}
-	f.inputs = "x[2] w[2]"
+	f := file{opset: 8, outputs: "y[2]", nodes: []*onnxwire.Node{op("Mul", "x w -> a"), op("Sub", "a z -> y")}, weights: []*onnxwire.Tensor{weight("w", []int64{2}, 2, 3)}}
+	x, z := floats([]int{2}, 3, 4), floats([]int{2}, 1, 1)
+	for _, inputs := range []string{"x[2] z[2] w[2]", "x[2] w[2] z[2]"} {
+		f.inputs = inputs
+		g, m := decoded(t, f)
+		assert.Equal(t, []any{[]float32{5, 11}}, outputs(t, g, m, x, z), inputs)
+	}
+	f.inputs = "w[2] x[2] z[2]"
 	g, m := decoded(t, f)
-	assert.Equal(t, []any{[]float32{2, 3}}, outputs(t, g, m, floats([]int{2}, 3, 4)))
-	f.inputs = "w[2] x[2]"
-	g, m = decoded(t, f)
-	assert.ErrorContains(t, m.SetInput(0, floats([]int{2}, 3, 4)), "GetNodeByName")
-	n, _ := m.GetNodeByName("x")
-	require.NoError(t, n.(onnx.DataCarrier).SetTensor(floats([]int{2}, 3, 4)))
-	assert.Equal(t, []any{[]float32{2, 3}}, outputs(t, g, m))
+	require.NoError(t, m.SetInput(0, x))
+	assert.ErrorContains(t, m.SetInput(1, z), "GetNodeByName", "x, by its number")
+	n, _ := m.GetNodeByName("z")
+	require.NoError(t, n.(onnx.DataCarrier).SetTensor(z))
+	assert.Equal(t, []any{[]float32{5, 11}}, outputs(t, g, m))
+	assert.Equal(t, []float32{2, 3}, g.Node(0).(onnx.DataCarrier).GetTensor().Data(), "the weight is as it was")
 }
 
 // TestDefaults overrides a default of a model that the graph reads.

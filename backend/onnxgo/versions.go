@@ -37,8 +37,8 @@ var introduced = versionsOf(map[int]string{
 // removed lists the operators that an operator set dropped.
 var removed = versionsOf(map[int]string{10: "Upsample", 11: "Scatter"})
 
-// newestMl is the newest operator set of the domain ai.onnx.ml.
-const newestMl = 5
+// newestOpset is above the operator sets that files import, newestMl the newest one of the domain ai.onnx.ml.
+const newestOpset, newestMl = 1000, 5
 
 func versionsOf(lists map[int]string) map[string]int {
 	out := map[string]int{}
@@ -127,7 +127,9 @@ func noteChanges(at map[int]bool, o *ops.Op) {
 		}
 	}
 	for _, u := range o.Upgrades {
-		at[u.Below] = true
+		if u.Below <= newestOpset { // above: an operator that was replaced
+			at[u.Below] = true
+		}
 	}
 	for i := range o.Attrs {
 		for _, v := range []int{o.Attrs[i].Since, o.Attrs[i].Until} {
