@@ -6,6 +6,7 @@ import (
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/backend/onnxgo"
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/loops"
@@ -75,6 +76,7 @@ var apiFuncs = map[string]any{
 	"alias.Parts":                 alias.Parts,
 	"alias.Shown":                 alias.Shown,
 	"alias.WindowOf":              alias.WindowOf,
+	"backend/onnxgo.NewGraph":     onnxgo.NewGraph,
 	"inplace.Fold":                inplace.Fold,
 	"inplace.Lay":                 inplace.Lay,
 	"inplace.LayParallel":         inplace.LayParallel,
@@ -106,6 +108,7 @@ var apiFuncs = map[string]any{
 	"ndarray.Slice":               ndarray.Slice[float32],
 	"ndarray.Strings":             ndarray.Strings,
 	"onnximport.FromBytes":        onnximport.FromBytes,
+	"onnximport.FromModel":        onnximport.FromModel,
 	"onnximport.Load":             onnximport.Load,
 	"onnximport.ReadValue":        onnximport.ReadValue,
 	"onnximport.RegisterLowering": onnximport.RegisterLowering,
@@ -120,6 +123,7 @@ var apiFuncs = map[string]any{
 	"ops.BroadcastTypes":          ops.BroadcastTypes,
 	"ops.ChannelNormLinear":       ops.ChannelNormLinear,
 	"ops.Check":                   ops.Check,
+	"ops.CheckBroadcast":          ops.CheckBroadcast,
 	"ops.CheckBranches":           ops.CheckBranches,
 	"ops.ConstBool":               ops.ConstBool,
 	"ops.ConstInts":               ops.ConstInts,
@@ -256,6 +260,10 @@ var apiTypes = map[string]reflect.Type{
 	"..Uint2":                     reflect.TypeFor[berth.Uint2](),
 	"..Uint4":                     reflect.TypeFor[berth.Uint4](),
 	"backend.Reference":           reflect.TypeFor[backend.Reference](),
+	"backend/onnxgo.Graph":        reflect.TypeFor[onnxgo.Graph](),
+	"backend/onnxgo.GraphError":   reflect.TypeFor[onnxgo.GraphError](),
+	"backend/onnxgo.LossError":    reflect.TypeFor[onnxgo.LossError](),
+	"backend/onnxgo.Node":         reflect.TypeFor[onnxgo.Node](),
 	"inplace.Folding":             reflect.TypeFor[inplace.Folding](),
 	"inplace.Parallel":            reflect.TypeFor[inplace.Parallel](),
 	"liveness.Concurrent":         reflect.TypeFor[liveness.Concurrent](),

@@ -14,7 +14,7 @@ func TestKinds(t *testing.T) {
 	require.Len(t, models, len(kinds))
 	for _, m := range models {
 		t.Run(m.name, func(t *testing.T) {
-			var out [2][][]float32
+			out := make([][][]float32, len(backends))
 			for i, b := range backends {
 				r, err := m.decode(b)
 				require.NoError(t, err, b)
@@ -24,8 +24,10 @@ func TestKinds(t *testing.T) {
 				require.NoError(t, err, b)
 				require.NotEmpty(t, out[i])
 			}
-			for k := range out[1] {
-				assert.Less(t, difference(out[0][k], out[1][k]), 1e-4)
+			for i, b := range backends {
+				for k, want := range out[len(out)-1] {
+					assert.Less(t, difference(out[i][k], want), 1e-4, b)
+				}
 			}
 		})
 	}

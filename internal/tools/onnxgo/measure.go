@@ -21,15 +21,19 @@ import (
 	"github.com/owulveryck/onnx-go/backend"
 	"github.com/owulveryck/onnx-go/backend/x/gorgonnx"
 
+	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/backend/onnxgo"
 )
 
-// backends are compared in this order.
-var backends = []string{"gorgonnx", "berth"}
+// backends are compared in this order; the results of the last are the measure for the others.
+var backends = []string{"gorgonnx", "berth, memory", "berth"}
 
 func newBackend(name string) backend.ComputationBackend {
-	if name == "gorgonnx" {
+	switch name {
+	case "gorgonnx":
 		return gorgonnx.NewGraph()
+	case "berth, memory": // no layout of weights that takes more than they do
+		return onnxgo.NewGraph(berth.WithOptimizeFor(berth.Memory))
 	}
 	return onnxgo.NewGraph()
 }
