@@ -6,6 +6,7 @@ import (
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/backend/gorgonia"
 	"github.com/berth-onnx/berth/backend/onnxgo"
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/liveness"
@@ -21,12 +22,10 @@ import (
 
 // apiFuncs are the exported functions of all public packages; TestHostileArguments compares the list with testdata/api.txt.
 var apiFuncs = map[string]any{
-	"..ArrayOf":                   berth.ArrayOf,
 	"..As":                        berth.As[float32],
 	"..CompareInstance":           berth.CompareInstance,
 	"..DataFiles":                 berth.DataFiles,
 	"..DefaultPlanner":            berth.DefaultPlanner,
-	"..DenseOf":                   berth.DenseOf,
 	"..FromModule":                berth.FromModule,
 	"..NewArena":                  berth.NewArena,
 	"..Open":                      berth.Open,
@@ -123,8 +122,8 @@ var apiFuncs = map[string]any{
 	"ops.BroadcastTypes":          ops.BroadcastTypes,
 	"ops.ChannelNormLinear":       ops.ChannelNormLinear,
 	"ops.Check":                   ops.Check,
-	"ops.CheckBroadcast":          ops.CheckBroadcast,
 	"ops.CheckBranches":           ops.CheckBranches,
+	"ops.CheckBroadcast":          ops.CheckBroadcast,
 	"ops.ConstBool":               ops.ConstBool,
 	"ops.ConstInts":               ops.ConstInts,
 	"ops.ContentOf":               ops.ContentOf,
@@ -224,6 +223,12 @@ var apiFuncs = map[string]any{
 	"ssa.ValueName":               ssa.ValueName,
 	"testmodels.Build":            testmodels.Build,
 	"testmodels.List":             testmodels.List,
+
+	"backend/gorgonia.ArrayOf":     gorgonia.ArrayOf,
+	"backend/gorgonia.DenseOf":     gorgonia.DenseOf,
+	"backend/gorgonia.Wrap":        gorgonia.Wrap,
+	"backend/gorgonia.WrapProgram": gorgonia.WrapProgram,
+	"backend/gorgonia.WrapSession": gorgonia.WrapSession,
 }
 
 // apiTypes are the exported types with methods.
@@ -329,4 +334,9 @@ var apiTypes = map[string]reflect.Type{
 	"ssa.ParseError":              reflect.TypeFor[ssa.ParseError](),
 	"ssa.Type":                    reflect.TypeFor[ssa.Type](),
 	"ssa.Value":                   reflect.TypeFor[ssa.Value](),
+
+	"backend/gorgonia.DenseError": reflect.TypeFor[gorgonia.DenseError](),
+	"backend/gorgonia.Model":      reflect.TypeFor[gorgonia.Model](),
+	"backend/gorgonia.Program":    reflect.TypeFor[gorgonia.Program](),
+	"backend/gorgonia.Session":    reflect.TypeFor[gorgonia.Session](),
 }

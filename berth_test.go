@@ -6,26 +6,24 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/shareddata"
+	"github.com/berth-onnx/berth/ndarray"
 )
 
 func zoo(t testing.TB, name string) string {
 	return shareddata.Path(t, "models", name, "model.onnx")
 }
 
-func TestRunDense(t *testing.T) {
+func TestRunFile(t *testing.T) {
 	m, err := berth.Open(zoo(t, "wakeword"))
 	require.NoError(t, err)
 	defer m.Close()
-	in := tensor.New(tensor.WithShape(1, 25, 96), tensor.Of(tensor.Float32))
-	out, err := m.Run(context.Background(), map[string]*tensor.Dense{m.Inputs()[0].Name: in})
+	in := ndarray.Must(ndarray.Float32, 1, 25, 96)
+	out, err := m.RunValues(context.Background(), map[string]ndarray.Value{m.Inputs()[0].Name: in})
 	require.NoError(t, err)
-	got := out[m.Outputs()[0].Name]
-	require.NotNil(t, got)
-	assert.Equal(t, tensor.Shape{1, 1}, got.Shape())
+	assert.Equal(t, "float32[1,1]", ndarray.Describe(out[m.Outputs()[0].Name]))
 
 	p, err := m.Compile(context.Background())
 	require.NoError(t, err)

@@ -3,14 +3,11 @@ package berth
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
 	"time"
-
-	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/internal/program"
@@ -153,28 +150,8 @@ func (p *Program) CompileTime() time.Duration {
 	return p.compile
 }
 
-// Run executes the program. The result tensors are fresh memory, owned by the
+// RunValues executes the program on inputs by name. The results are fresh memory, owned by the
 // caller. Cancelling ctx ends the run at the next node or loop iteration.
-func (p *Program) Run(ctx context.Context, inputs map[string]*tensor.Dense) (_ map[string]*tensor.Dense, err error) {
-	defer rescue.Into(&err)
-	values, err := valuesOf(inputs)
-	if err != nil {
-		return nil, err
-	}
-	out, err := p.RunValues(ctx, values)
-	if err != nil {
-		return nil, err
-	}
-	res := make(map[string]*tensor.Dense, len(out))
-	for _, name := range p.outputs {
-		if res[name], err = DenseOf(out[name]); err != nil {
-			return nil, fmt.Errorf("output %q: %w", name, err)
-		}
-	}
-	return res, nil
-}
-
-// RunValues is Run for values of any ONNX type; the results are copies.
 func (p *Program) RunValues(ctx context.Context, inputs map[string]ndarray.Value) (_ map[string]ndarray.Value, err error) {
 	defer rescue.Into(&err)
 	if !p.made() {
@@ -215,7 +192,7 @@ type Session struct {
 
 // ErrSessionInUse is the error of a call on a [Session] that another goroutine, or an
 // observer of the same run, is using.
-var ErrSessionInUse = errors.New("the session is in use: it serves one call at a time; give each goroutine a session, or use Program.Run")
+var ErrSessionInUse = errors.New("the session is in use: it serves one call at a time; give each goroutine a session, or use Program.RunValues")
 
 // NewSession allocates an arena.
 func (p *Program) NewSession() (*Session, error) {

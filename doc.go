@@ -22,7 +22,7 @@
 // [Model.Close] may be called at any time, also while programs run: what begins
 // later fails with [ErrClosed].
 //
-// Operators that few models hold (ImageDecoder, training, some of com.microsoft)
+// Operators that few models hold (ImageDecoder, StringNormalizer, RegexFullMatch, training, some of com.microsoft)
 // are linked by importing github.com/berth-onnx/berth/ops/all.
 //
 // No cgo, no shared library: with CGO_ENABLED=0 everything works.

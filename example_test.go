@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"gorgonia.org/tensor"
-
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -30,8 +28,12 @@ func builtin(name string) *berth.Model {
 }
 
 // ones is a tensor filled with 1.
-func ones(shape ...int) *tensor.Dense {
-	return tensor.Ones(tensor.Float32, shape...)
+func ones(shape ...int) *ndarray.Array {
+	a := ndarray.Must(ndarray.Float32, shape...)
+	for i := range a.Len() {
+		a.SetFloat(i, 1)
+	}
+	return a
 }
 
 // Open a model file and run it. The model is compiled for the inputs' shapes once.
@@ -54,19 +56,22 @@ func ExampleOpen() {
 	for _, in := range m.Inputs() {
 		fmt.Println("input", in.Name, in.Type)
 	}
-	out, err := m.Run(context.Background(), map[string]*tensor.Dense{"x": ones(4, 64)})
+	out, err := m.RunValues(context.Background(), map[string]ndarray.Value{"x": ones(4, 64)})
 	if err != nil {
 		log.Fatal(err)
 	}
-	p := out["probabilities"]
+	p, err := berth.As[float32](out["probabilities"])
+	if err != nil {
+		log.Fatal(err)
+	}
 	sum := 0.0
-	for _, v := range p.Data().([]float32)[:10] {
+	for _, v := range p[:10] {
 		sum += float64(v)
 	}
-	fmt.Printf("output %v, first row adds up to %.3f\n", p.Shape(), sum)
+	fmt.Printf("output %v, first row adds up to %.3f\n", out["probabilities"], sum)
 	// Output:
 	// input x float32[4,64]
-	// output (4, 10), first row adds up to 1.000
+	// output float32[4,10], first row adds up to 1.000
 }
 
 // Compile fixes the shapes and plans the memory; the plan can be looked at.
@@ -109,18 +114,20 @@ func ExampleModel_Optimize() {
 		log.Fatal(err)
 	}
 	defer again.Close()
-	in := map[string]*tensor.Dense{"x": ones(1, 3, 64, 64)}
-	a, err := m.Run(context.Background(), in)
-	if err != nil {
-		log.Fatal(err)
-	}
-	b, err := again.Run(context.Background(), in)
-	if err != nil {
-		log.Fatal(err)
+	in := map[string]ndarray.Value{"x": ones(1, 3, 64, 64)}
+	var masks [2][]float32
+	for i, of := range []*berth.Model{m, again} {
+		out, err := of.RunValues(context.Background(), in)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if masks[i], err = berth.As[float32](out["mask"]); err != nil {
+			log.Fatal(err)
+		}
 	}
 	most := 0.0
-	for i, v := range a["mask"].Data().([]float32) {
-		most = max(most, math.Abs(float64(v-b["mask"].Data().([]float32)[i])))
+	for i, v := range masks[0] {
+		most = max(most, math.Abs(float64(v-masks[1][i])))
 	}
 	fmt.Println("same outputs:", most < 1e-4)
 	// Output:
@@ -155,16 +162,16 @@ func ExampleSession() {
 }
 
 // A run ends soon after its context does, in the middle of a loop, too.
-func ExampleProgram_Run_cancel() {
+func ExampleProgram_RunValues_cancel() {
 	p, err := builtin("loop-conv").Compile(context.Background())
 	if err != nil {
 		log.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	_, err = p.Run(ctx, map[string]*tensor.Dense{
+	_, err = p.RunValues(ctx, map[string]ndarray.Value{
 		"x": ones(1, 4, 8, 8),
-		"n": tensor.New(tensor.FromScalar(int64(math.MaxInt64))), // centuries
+		"n": ndarray.Scalar[int64](math.MaxInt64), // centuries
 	})
 	fmt.Println(errors.Is(err, context.DeadlineExceeded))
 	// Output: true
@@ -196,9 +203,9 @@ func Example_reload() {
 		}
 		return m, err
 	}
-	handle := func(in map[string]*tensor.Dense) (map[string]*tensor.Dense, error) {
+	handle := func(in map[string]ndarray.Value) (map[string]ndarray.Value, error) {
 		for {
-			out, err := now.Load().Run(context.Background(), in)
+			out, err := now.Load().RunValues(context.Background(), in)
 			if !errors.Is(err, berth.ErrClosed) {
 				return out, err
 			}
@@ -212,10 +219,10 @@ func Example_reload() {
 		log.Fatal(err)
 	}
 	old.Close()
-	out, err := handle(map[string]*tensor.Dense{"x": ones(4, 64)})
-	fmt.Println(out["probabilities"].Shape(), err)
+	out, err := handle(map[string]ndarray.Value{"x": ones(4, 64)})
+	fmt.Println(out["probabilities"], err)
 	// Output:
-	// (4, 10) <nil>
+	// float32[4,10] <nil>
 }
 
 // A session keeps the state of a streaming model from run to run.

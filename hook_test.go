@@ -9,7 +9,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
@@ -68,13 +67,9 @@ func TestHook(t *testing.T) {
 	require.NoError(t, err)
 	x := floats(0, 1, 16, 16, 16)
 	in := map[string]ndarray.Value{"x": x}
-	d, err := berth.DenseOf(x)
-	require.NoError(t, err)
 	buffers := map[string]*ndarray.Array{}
 	for kind, run := range map[string]func() error{
-		"Model.Run":         func() error { _, err := m.Run(t.Context(), map[string]*tensor.Dense{"x": d}, with); return err },
 		"Model.RunValues":   func() error { _, err := m.RunValues(t.Context(), in, with); return err },
-		"Program.Run":       func() error { _, err := p.Run(t.Context(), map[string]*tensor.Dense{"x": d}); return err },
 		"Program.RunValues": func() error { _, err := p.RunValues(t.Context(), in); return err },
 		"Program.RunInto":   func() error { return p.RunInto(t.Context(), in, buffers) },
 		"Session.Run":       func() error { _, err := s.Run(t.Context(), []ndarray.Value{x}); return err },

@@ -9,7 +9,7 @@ import (
 	"weak"
 )
 
-// Sessions between runs. [Program.Run] takes the session that was used last, so the others
+// Sessions between runs. [Program.RunValues] takes the session that was used last, so the others
 // grow old; what is beyond a limit, or has been idle for too long, is let go:
 //
 //	release ──▶ idle: oldest … latest ──▶ run
@@ -125,7 +125,7 @@ func (p *Program) Trim() {
 }
 
 // Trim lets go of what is kept only to make later runs fast: the idle sessions of the
-// model's programs, and the programs that [Model.Run] keeps.
+// model's programs, and the programs that [Model.RunValues] keeps.
 func (m *Model) Trim() {
 	if m == nil {
 		return
@@ -140,7 +140,7 @@ func (m *Model) Trim() {
 
 // stock lists the programs of a model.
 type stock struct {
-	hits, misses atomic.Int64 // of the programs that [Model.Run] keeps
+	hits, misses atomic.Int64 // of the programs that [Model.RunValues] keeps
 
 	mu   sync.Mutex
 	list []weak.Pointer[Program]

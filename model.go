@@ -7,8 +7,6 @@ import (
 	"slices"
 	"sync"
 
-	"gorgonia.org/tensor"
-
 	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/onnxexport"
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -31,7 +29,7 @@ type Model struct {
 	programs []boundProgram // most recently used first
 }
 
-// keptPrograms is how many programs a model keeps for [Model.Run].
+// keptPrograms is how many programs a model keeps for [Model.RunValues].
 const keptPrograms = 8
 
 type boundProgram struct {
@@ -271,23 +269,9 @@ func (m *Model) Save(path string, o SaveOptions) error {
 	return err
 }
 
-// Run compiles the model for the shapes of the inputs, unless it did before, and
-// runs it once. The results are fresh tensors. A few programs are kept, the
-// least recently used one is dropped.
-func (m *Model) Run(ctx context.Context, inputs map[string]*tensor.Dense, opts ...Option) (_ map[string]*tensor.Dense, err error) {
-	defer rescue.Into(&err)
-	values, err := valuesOf(inputs)
-	if err != nil {
-		return nil, err
-	}
-	p, err := m.programFor(ctx, values, opts)
-	if err != nil {
-		return nil, err
-	}
-	return p.Run(ctx, inputs)
-}
-
-// RunValues is Run for values of any ONNX type.
+// RunValues compiles the model for the shapes of the inputs, unless it did before, and
+// runs it once. The results are fresh memory. A few programs are kept, the least recently
+// used one is dropped.
 func (m *Model) RunValues(ctx context.Context, inputs map[string]ndarray.Value, opts ...Option) (_ map[string]ndarray.Value, err error) {
 	defer rescue.Into(&err)
 	p, err := m.programFor(ctx, inputs, opts)

@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
@@ -35,25 +34,25 @@ func TestInputErrors(t *testing.T) {
 	p, err := m.Compile(t.Context())
 	require.NoError(t, err)
 	for _, c := range []struct {
-		in   map[string]*tensor.Dense
+		in   map[string]ndarray.Value
 		want []string
 	}{
 		{nil, []string{`"x"`, "float32[4,64]", "nothing"}},
-		{map[string]*tensor.Dense{"y": ones(4, 64)}, []string{`"x"`}},
-		{map[string]*tensor.Dense{"x": ones(4, 64), "y": ones(4, 64)}, []string{`"y"`, "unknown"}},
-		{map[string]*tensor.Dense{"x": ones(4, 63)}, []string{`"x"`, "float32[4,64]", "float32[4,63]"}},
-		{map[string]*tensor.Dense{"x": tensor.New(tensor.WithShape(4, 64), tensor.Of(tensor.Float64))}, []string{`"x"`, "float64[4,64]"}},
+		{map[string]ndarray.Value{"y": ones(4, 64)}, []string{`"x"`}},
+		{map[string]ndarray.Value{"x": ones(4, 64), "y": ones(4, 64)}, []string{`"y"`, "unknown"}},
+		{map[string]ndarray.Value{"x": ones(4, 63)}, []string{`"x"`, "float32[4,64]", "float32[4,63]"}},
+		{map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float64, 4, 64)}, []string{`"x"`, "float64[4,64]"}},
 	} {
-		_, err := p.Run(t.Context(), c.in)
+		_, err := p.RunValues(t.Context(), c.in)
 		var input *program.InputError
 		require.ErrorAs(t, err, &input)
 		for _, w := range c.want {
 			assert.ErrorContains(t, err, w)
 		}
 	}
-	_, err = p.Run(t.Context(), map[string]*tensor.Dense{"x": nil})
+	_, err = p.RunValues(t.Context(), map[string]ndarray.Value{"x": nil})
 	require.ErrorContains(t, err, `input "x"`)
-	_, err = m.Run(t.Context(), map[string]*tensor.Dense{"x": ones(4, 63)})
+	_, err = m.RunValues(t.Context(), map[string]ndarray.Value{"x": ones(4, 63)})
 	require.ErrorContains(t, err, `input "x"`)
 }
 
@@ -99,12 +98,12 @@ func TestParse(t *testing.T) {
 	b, err := berth.Open(path)
 	require.NoError(t, err)
 	defer b.Close()
-	in := map[string]*tensor.Dense{"x": ones(1, 16, 16, 16)}
-	x, err := a.Run(t.Context(), in)
+	in := map[string]ndarray.Value{"x": ones(1, 16, 16, 16)}
+	x, err := a.RunValues(t.Context(), in)
 	require.NoError(t, err)
-	y, err := b.Run(t.Context(), in)
+	y, err := b.RunValues(t.Context(), in)
 	require.NoError(t, err)
-	assert.Equal(t, x["y"].Data(), y["y"].Data())
+	assert.Equal(t, x, y)
 }
 
 // TestRunOwnsResults changes what a run gave; the next run must not notice.
@@ -112,17 +111,19 @@ func TestRunOwnsResults(t *testing.T) {
 	m := builtin("if-pass") // one branch hands its input through
 	p, err := m.Compile(t.Context())
 	require.NoError(t, err)
-	in := map[string]*tensor.Dense{"cond": tensor.New(tensor.FromScalar(true)), "x": ones(4, 32)}
-	first, err := p.Run(t.Context(), in)
+	in := map[string]ndarray.Value{"cond": ndarray.Scalar(true), "x": ones(4, 32)}
+	first, err := p.RunValues(t.Context(), in)
 	require.NoError(t, err)
-	kept := append([]float32(nil), first["z"].Data().([]float32)...)
-	for _, d := range first {
-		require.NoError(t, d.Memset(float32(99)))
+	kept := ndarray.CloneValue(first["z"])
+	for _, v := range first {
+		for i := range v.(*ndarray.Array).Data {
+			v.(*ndarray.Array).Data[i] = 99
+		}
 	}
-	second, err := p.Run(t.Context(), in)
+	second, err := p.RunValues(t.Context(), in)
 	require.NoError(t, err)
-	assert.Equal(t, kept, second["z"].Data())
-	assert.Equal(t, float32(1), in["x"].Data().([]float32)[0])
+	assert.Equal(t, kept, second["z"])
+	assert.Equal(t, ones(4, 32), in["x"])
 }
 
 // TestKeepPorts freezes sizes inside and leaves them open outside.

@@ -90,7 +90,7 @@ func WithState(input, result string) Option {
 // may be written to while the model is in use.
 func WithoutMapping() Option { return func(c *config) { c.noMapping = true } }
 
-// WithIdleLimits bounds the sessions that a program keeps between runs of [Program.Run] and [Model.Run].
+// WithIdleLimits bounds the sessions that a program keeps between runs of [Program.RunValues] and [Model.RunValues].
 func WithIdleLimits(l IdleLimits) Option { return func(c *config) { c.idle = l } }
 
 // WithThreads sets how many threads one run may use; the default is 1.

@@ -22,6 +22,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/backend/gorgonia"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/planner"
@@ -285,7 +286,7 @@ func (h *arguments) made(t reflect.Type) []any {
 	case reflect.TypeFor[*ndarray.Array]():
 		return []any{&ndarray.Array{}, &ndarray.Array{DType: ndarray.Float32, Shape: []int{math.MaxInt, 4}}, &ndarray.Array{DType: ndarray.String, Shape: []int{1}}, ndarray.Must(ndarray.Float32, 1, 8)}
 	case reflect.TypeFor[*tensor.Dense]():
-		return []any{&tensor.Dense{}, tensor.New(tensor.WithShape(2, 3), tensor.Of(tensor.Float64)), tensor.New(tensor.WithShape(1, 8), tensor.Of(tensor.Float32))}
+		return []any{&tensor.Dense{}, tensor.New(tensor.WithShape(0, 8), tensor.WithBacking([]float32{})), tensor.New(tensor.WithShape(2, 3), tensor.Of(tensor.Float64)), tensor.New(tensor.WithShape(1, 8), tensor.Of(tensor.Float32))}
 	case reflect.TypeFor[*ssa.Module]():
 		return []any{&ssa.Module{}, &ssa.Module{Graph: &ssa.Graph{Params: []*ssa.Value{nil}, Nodes: []*ssa.Node{nil}}}, module()}
 	case reflect.TypeFor[*ssa.Graph]():
@@ -304,6 +305,12 @@ func (h *arguments) made(t reflect.Type) []any {
 		return []any{&berth.Program{}, programs(true), programs(false)}
 	case reflect.TypeFor[*berth.Session]():
 		return []any{&berth.Session{}, sessions(true), sessions(false)}
+	case reflect.TypeFor[*gorgonia.Model]():
+		return []any{&gorgonia.Model{}, gorgonia.Wrap(berth.FromModule(module()))}
+	case reflect.TypeFor[*gorgonia.Program]():
+		return []any{&gorgonia.Program{}, gorgonia.WrapProgram(programs(true)), gorgonia.WrapProgram(programs(false))}
+	case reflect.TypeFor[*gorgonia.Session]():
+		return []any{&gorgonia.Session{}, gorgonia.WrapSession(sessions(true)), gorgonia.WrapSession(sessions(false))}
 	case reflect.TypeFor[berth.Option]():
 		return []any{berth.WithDump(nil), berth.WithPlanner("none"), berth.WithThreads(-1), berth.WithShape("x", -1), berth.WithShape("x", math.MaxInt, math.MaxInt), berth.WithDim("N", -5),
 			berth.WithDim("N", 0), berth.WithMaxMemory(-1), berth.WithMaxMemory(1), berth.WithIdleLimits(berth.IdleLimits{Sessions: -1, Bytes: -1, After: -1}), berth.WithState("", ""), berth.WithBound("", 1),

@@ -119,8 +119,12 @@ func compileAndRun(ctx context.Context, m *berth.Model, opts []berth.Option) err
 		return err
 	}
 	for _, in := range m.Inputs() {
+		typ := &in.Type
+		for typ.Elem != nil {
+			typ = typ.Elem
+		}
 		elements := 8.0 // bytes each
-		for _, d := range in.Type.Shape {
+		for _, d := range typ.Shape {
 			if n, ok := d.Const(); ok {
 				elements *= float64(n)
 			}
@@ -204,16 +208,15 @@ func FuzzPipeline(f *testing.F) {
 	})
 }
 
-// TestMutated runs the pipeline on seed models changed field by field, for as long as BERTH_FUZZ says, such as 1m; 3 seconds
-// without. It tries many more than FuzzPipeline does in the same time, as it follows no coverage.
+// TestMutated runs the pipeline on seed models changed field by field, as many as BERTH_FUZZ says, from the seed
+// BERTH_FUZZ_SEED on: the same models on every machine. It tries many more than FuzzPipeline does in the same time, as it
+// follows no coverage.
 func TestMutated(t *testing.T) {
-	length := lengthFrom(t, "BERTH_FUZZ")
 	seeds := seedModels(t)
 	names := slices.Sorted(maps.Keys(seeds))
-	first, err := strconv.ParseUint(cmp.Or(os.Getenv("BERTH_FUZZ_SEED"), "1"), 10, 64)
-	require.NoError(t, err)
+	first, models := numberFrom(t, "BERTH_FUZZ_SEED", 1), numberFrom(t, "BERTH_FUZZ", 800)
 	tried, opened := 0, 0
-	for end, seed := time.Now().Add(length), first; time.Now().Before(end); seed++ {
+	for seed := first; seed < first+models; seed++ {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		name := names[rng.IntN(len(names))]
 		if err := watched(t, fmt.Sprintf("%s, BERTH_FUZZ_SEED=%d", name, seed), hostile.Mutate(rng, seeds[name])); err == nil {
@@ -222,6 +225,13 @@ func TestMutated(t *testing.T) {
 		tried++
 	}
 	t.Logf("%d models, %d went through", tried, opened)
+}
+
+// numberFrom is the number in a variable of the environment, or a default.
+func numberFrom(t testing.TB, variable string, otherwise uint64) uint64 {
+	n, err := strconv.ParseUint(cmp.Or(os.Getenv(variable), strconv.FormatUint(otherwise, 10)), 10, 64)
+	require.NoError(t, err)
+	return n
 }
 
 // lengthFrom is how long a test lasts: what a variable of the environment says, or 3 seconds.

@@ -2,12 +2,10 @@ package berth_test
 
 import (
 	"math"
-	"reflect"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
@@ -59,11 +57,6 @@ func TestTensor(t *testing.T) {
 	type celsius float32
 	roundTrip[celsius](t, ndarray.Float32, 20)
 
-	for dt := ndarray.Float32; dt < ndarray.NumDTypes; dt++ {
-		if d, err := berth.DenseOf(ndarray.Must(dt, 2)); assert.NoError(t, err) && dt != ndarray.String {
-			assert.Equal(t, dt, ndarray.DTypeOf(reflect.ValueOf(d.Data()).Index(0).Interface()), "the Go type of %s", dt)
-		}
-	}
 	assert.Equal(t, ndarray.Float16, ndarray.Of([]berth.Float16{1}, 1).DType)
 	assert.Equal(t, ndarray.Undefined, ndarray.DTypeOf(nil))
 	assert.Equal(t, ndarray.Undefined, ndarray.DTypeOf((*berth.Float16)(nil)))
@@ -144,21 +137,4 @@ func TestWrongSize(t *testing.T) {
 	require.Error(t, err)
 	_, err = berth.As[wide](ndarray.Must(ndarray.Float32, 2))
 	require.Error(t, err)
-}
-
-// TestDenseOdd has tensors that hold nothing.
-func TestDenseOdd(t *testing.T) {
-	for _, d := range []*tensor.Dense{nil, {}, new(tensor.Dense)} {
-		_, err := berth.ArrayOf(d)
-		require.Error(t, err)
-		assert.NotContains(t, err.Error(), "PANIC")
-	}
-	for _, shape := range [][]int{{0}, {1, 0}, {2, 0, 3}} {
-		d, err := berth.DenseOf(ndarray.Must(ndarray.Float32, shape...))
-		require.NoError(t, err)
-		a, err := berth.ArrayOf(d)
-		require.NoError(t, err)
-		assert.Equal(t, shape, a.Shape)
-		assert.Empty(t, a.Data)
-	}
 }

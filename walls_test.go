@@ -1,7 +1,9 @@
 package berth_test
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -13,17 +15,41 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
+// notLinked begins the paths of packages that a program does not link because it imports the root package.
+var notLinked = []string{
+	"gorgonia.org/", "github.com/owulveryck/", "github.com/berth-onnx/berth/backend/gorgonia", "github.com/berth-onnx/berth/backend/onnxgo",
+	"google.golang.org/protobuf/proto", "google.golang.org/protobuf/reflect", "google.golang.org/protobuf/runtime", "github.com/gogo/", "github.com/golang/protobuf",
+	"golang.org/x/image", "golang.org/x/text", "github.com/jedib0t/", "github.com/spf13/", "gopkg.in/yaml",
+	"text/template", "html/template", "encoding/json", "encoding/gob", "image", "net", "regexp", "gonum.org/v1/gonum/mat",
+}
+
 // TestWalls: a program that imports the root package links no operators that few
-// models hold, nor what they need.
+// models hold, nor what they need, and no package for other libraries.
 func TestWalls(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", ".").Output()
 	require.NoError(t, err)
 	deps := strings.Fields(string(out))
 	assert.Contains(t, deps, modulePath+"/ops/standard")
-	for _, dir := range []string{"ops/all", "ops/image", "ops/rare", "ops/training", "onnximport/nchwc", "internal/jpeg", "internal/jpeg2000"} {
+	for _, dir := range []string{"ops/all", "ops/image", "ops/rare", "ops/text", "ops/training", "onnximport/nchwc", "internal/jpeg", "internal/jpeg2000"} {
 		assert.NotContains(t, deps, modulePath+"/"+dir)
 	}
-	assert.NotContains(t, string(out), "golang.org/x/image")
+	for _, dep := range deps {
+		for _, path := range notLinked {
+			assert.False(t, dep == path || strings.HasPrefix(dep, strings.TrimSuffix(path, "/")+"/"), "the root package links %s", dep)
+		}
+	}
+}
+
+// TestSmallestProgram builds a program that opens and runs a model, with the symbols that debuggers read.
+func TestSmallestProgram(t *testing.T) {
+	const most = 15_000_000
+	name := filepath.Join(t.TempDir(), "smallest")
+	out, err := exec.Command("go", "build", "-trimpath", "-o", name, "./testdata/smallest").CombinedOutput()
+	require.NoError(t, err, string(out))
+	info, err := os.Stat(name)
+	require.NoError(t, err)
+	t.Logf("%d bytes", info.Size())
+	assert.LessOrEqual(t, info.Size(), int64(most))
 }
 
 // TestUnlinkedOperator: the error at the run of an operator that the program does

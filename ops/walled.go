@@ -7,6 +7,7 @@ const modulePath = "github.com/berth-onnx/berth/"
 // tables of those packages.
 var walled = map[string][]Key{
 	"ops/image": {{"", "ImageDecoder"}},
+	"ops/text":  {{"", "RegexFullMatch"}, {"", "StringNormalizer"}},
 	"ops/training": {
 		{"ai.onnx.preview.training", "Adagrad"},
 		{"ai.onnx.preview.training", "Adam"},
@@ -24,6 +25,7 @@ var walled = map[string][]Key{
 		{"com.microsoft", "GatedRMSNorm"},
 		{"com.microsoft", "HyperConnectionPostMix"},
 		{"com.microsoft", "HyperConnectionPreMix"},
+		{"com.microsoft", "Inverse"},
 		{"com.microsoft", "LinearAttentionGate"},
 		{"com.microsoft", "MoE"},
 		{"com.microsoft", "MurmurHash3"},

@@ -13,7 +13,7 @@ import (
 	"github.com/berth-onnx/berth/planner"
 )
 
-// TestRandomProblems verifies random problems of every kind for about a second; the command internal/tools/planstress judges
+// TestRandomProblems verifies random problems of every kind for about a second; the command internal/tools/planstress verifies
 // as many as one likes.
 func TestRandomProblems(t *testing.T) {
 	deadline := time.Now().Add(time.Second)

@@ -5,7 +5,7 @@ import (
 
 	"gorgonia.org/tensor"
 
-	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/backend/gorgonia"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
@@ -15,7 +15,7 @@ func arrayOf(t tensor.Tensor) (*ndarray.Array, error) {
 	if !ok {
 		return nil, fmt.Errorf("a %T is no dense tensor", t)
 	}
-	return berth.ArrayOf(d)
+	return gorgonia.ArrayOf(d)
 }
 
 // denseOf views a value as a tensor over the same memory.
@@ -23,5 +23,5 @@ func denseOf(v ndarray.Value) (tensor.Tensor, error) {
 	if _, ok := v.(*ndarray.Array); !ok {
 		return nil, fmt.Errorf("it is %s; onnx-go carries tensors only, berth.Model.RunValues the others", ndarray.Describe(v))
 	}
-	return berth.DenseOf(v)
+	return gorgonia.DenseOf(v)
 }

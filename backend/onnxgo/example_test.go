@@ -22,7 +22,7 @@ import (
 // A classifier of images, written for onnx-go. The backend is one line of it: here it is run with the one that comes with
 // onnx-go, and with this one.
 func Example() {
-	data := classifier() // os.ReadFile("classifier.onnx")
+	data := classifier()                              // os.ReadFile("classifier.onnx")
 	photo := image.NewNRGBA(image.Rect(0, 0, 32, 32)) // image.Decode(file)
 	for i := range 32 * 32 {
 		photo.Set(i%32, i/32, color.NRGBA{R: 40, G: 200, B: 90, A: 255})

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorgonia.org/tensor"
 
-	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/backend/gorgonia"
 	"github.com/berth-onnx/berth/backend/onnxgo"
 	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/internal/shareddata"
@@ -53,7 +53,7 @@ func setAll(m *onnx.Model, in []conformance.Named) error {
 		if !ok || !isTensor {
 			return fmt.Errorf("input %q: %w", v.Name, errCarried)
 		}
-		d, err := berth.DenseOf(a)
+		d, err := gorgonia.DenseOf(a)
 		if err != nil {
 			return err
 		}
@@ -73,7 +73,7 @@ func results(m *onnx.Model) (out []conformance.Named, err error) {
 		if y == nil {
 			return nil, fmt.Errorf("output %d is nil", i)
 		}
-		a, err := berth.ArrayOf(y.(*tensor.Dense))
+		a, err := gorgonia.ArrayOf(y.(*tensor.Dense))
 		if err != nil {
 			return nil, err
 		}

@@ -143,7 +143,7 @@ and differed, 4 the file is not a valid or supported model.`
 
 func (a *app) root() *cobra.Command {
 	var root *cobra.Command
-	root = &cobra.Command{Use: "berth", Version: version(), Short: "Optimize, plan and run ONNX models in pure Go", Long: rootHelp,
+	root = &cobra.Command{Use: "berth", Version: berth.Version() + " (" + runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")", Short: "Optimize, plan and run ONNX models in pure Go", Long: rootHelp,
 		SilenceUsage: true, SilenceErrors: true, Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
 				var known []string
@@ -195,27 +195,6 @@ func (a *app) root() *cobra.Command {
 	root.AddCommand(a.optimizeCmd(), a.runCmd(), a.verifyCmd(), a.compareCmd(), a.inspectCmd(), a.benchCmd(), a.diffCmd(), a.modelsCmd())
 	onlyOnce(root)
 	return root
-}
-
-// version is the version that the command was built from: that of the module, or the revision of a checkout.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	text := info.Main.Version
-	if text == "" || text == "(devel)" {
-		text = "devel"
-		for _, s := range info.Settings {
-			switch {
-			case s.Key == "vcs.revision":
-				text += " " + s.Value[:min(len(s.Value), 12)]
-			case s.Key == "vcs.modified" && s.Value == "true":
-				text += " (modified)"
-			}
-		}
-	}
-	return text + " (" + info.GoVersion + ", " + runtime.GOOS + "/" + runtime.GOARCH + ")"
 }
 
 // suggestFlag is the flag that an unknown one was probably meant to be.

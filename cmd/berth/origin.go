@@ -40,7 +40,7 @@ func (o *origin) markdown() string {
 
 // originOf describes a model, or an instance file if m is nil.
 func (a *app) originOf(name string, m *berth.Model, have map[string]ndarray.Value) (o origin, err error) {
-	o = origin{Model: name, Version: version(), Seed: a.seed}
+	o = origin{Model: name, Version: berth.Version(), Seed: a.seed}
 	if !strings.HasPrefix(name, "builtin:") {
 		if o.SHA256, err = hashOf(name); err != nil {
 			return o, err

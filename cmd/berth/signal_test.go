@@ -21,19 +21,6 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// commandLine is the environment variable by which the test binary becomes the command.
-const commandLine = "BERTH_TEST_COMMAND_LINE"
-
-// TestBecomeTheCommand is no test: the tests below start it in a process of its own.
-func TestBecomeTheCommand(t *testing.T) {
-	line, ok := os.LookupEnv(commandLine)
-	if !ok {
-		t.Skip("only for other tests")
-	}
-	os.Args = append([]string{"berth"}, strings.Split(line, "\n")...)
-	main()
-}
-
 // TestSignalsEndTheCommand: SIGINT and SIGTERM end a command soon, with exit code 1 and
 // no file left behind.
 func TestSignalsEndTheCommand(t *testing.T) {
@@ -42,7 +29,7 @@ func TestSignalsEndTheCommand(t *testing.T) {
 	saveChain(t, model, 30000)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
-			c := exec.Command(os.Args[0], "-test.run=^TestBecomeTheCommand$")
+			c := exec.Command(os.Args[0])
 			c.Env = append(os.Environ(), commandLine+"="+strings.Join([]string{"optimize", model, "-o", filepath.Join(dir, "out.onnx")}, "\n"))
 			var errs bytes.Buffer
 			c.Stderr = &errs

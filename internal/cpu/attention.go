@@ -266,20 +266,15 @@ func (a *attention) tile(c *ops.Call, i, worker int) {
 	ws := c.Scratch[at+a.gemm : at+a.worker]
 	keys, values := a.memory(c, a.joinK, &a.k, 1), a.memory(c, a.joinV, &a.v, 2)
 	// The sizes were checked when the products were prepared; they cannot fail.
-	_ = blk.scores.Run(gemm.GemmArgs{Done: c.Done(), A: f32(c.In[0])[a.q.at(b, head, blk.from):], B: keys[a.k.at(b, shared, 0):], C: scores}, ws, 1)
-	if a.softcap != 0 {
-		vec.BinaryScalar(simd.Div, scores, scores, a.softcap)
-		vec.Unary(simd.Tanh, scores, scores, 0, 0)
-		vec.BinaryScalar(simd.Mul, scores, scores, a.softcap)
+	products := func() {
+		_ = blk.scores.Run(gemm.GemmArgs{Done: c.Done(), A: f32(c.In[0])[a.q.at(b, head, blk.from):], B: keys[a.k.at(b, shared, 0):], C: scores}, ws, 1)
+		a.capAndMask(c, blk, scores, b, head)
 	}
-	for r := range blk.rows {
-		row := scores[r*blk.keys : (r+1)*blk.keys]
-		a.maskRow(c, row, b, head, blk.from+r)
-		if math.IsInf(float64(vec.MaxOf(row)), -1) {
-			clear(row) // no key is left
-			continue
-		}
-		vec.Softmax(row, row, 1, blk.keys, 1)
+	products()
+	vec.Softmax(scores, scores, blk.rows, blk.keys, 1)
+	if blk.unclear(scores) {
+		products()
+		blk.softmaxOfAny(scores)
 	}
 	values = values[a.v.at(b, shared, 0):]
 	_ = blk.apply.Run(gemm.GemmArgs{Done: c.Done(), A: scores, B: values, C: f32(c.Out[0])[a.y.at(b, head, blk.from):]}, ws, 1)
@@ -288,6 +283,43 @@ func (a *attention) tile(c *ops.Call, i, worker int) {
 		if s := simd.Active().SumAbs(&y[0], len(y)); s-s != 0 {
 			a.applySeen(y, scores[r*blk.keys:][:blk.keys], values)
 		}
+	}
+}
+
+// capAndMask limits the scores of a block and masks them.
+func (a *attention) capAndMask(c *ops.Call, blk *queryBlock, scores []float32, b, head int) {
+	if a.softcap != 0 {
+		vec.BinaryScalar(simd.Div, scores, scores, a.softcap)
+		vec.Unary(simd.Tanh, scores, scores, 0, 0)
+		vec.BinaryScalar(simd.Mul, scores, scores, a.softcap)
+	}
+	if a.mask == noMask && !a.causal && a.left < 0 && a.right < 0 {
+		return
+	}
+	for r := range blk.rows {
+		a.maskRow(c, scores[r*blk.keys:(r+1)*blk.keys], b, head, blk.from+r)
+	}
+}
+
+// unclear reports that a row of weights is NaN: a score was, or no key is left.
+func (blk *queryBlock) unclear(weights []float32) bool {
+	for at := 0; at < len(weights); at += blk.keys {
+		if weights[at] != weights[at] {
+			return true
+		}
+	}
+	return false
+}
+
+// softmaxOfAny is softmax, and zero for rows without a key.
+func (blk *queryBlock) softmaxOfAny(scores []float32) {
+	for r := range blk.rows {
+		row := scores[r*blk.keys : (r+1)*blk.keys]
+		if math.IsInf(float64(vec.MaxOf(row)), -1) {
+			clear(row)
+			continue
+		}
+		vec.Softmax(row, row, 1, blk.keys, 1)
 	}
 }
 

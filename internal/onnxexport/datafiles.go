@@ -2,8 +2,8 @@ package onnxexport
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"encoding/hex"
+	"hash/fnv"
 	"os"
 	"path/filepath"
 	"slices"
@@ -25,13 +25,13 @@ import (
 
 const (
 	dataSuffix = ".data"
-	hashDigits = 16  // hexadecimal, of SHA-256
+	hashDigits = 16  // hexadecimal, of FNV-1a
 	maxBase    = 200 // bytes of the model's name that the data file's begins with: a name has at most 255
 )
 
 // dataName is the name of the data file of a model of the given name.
 func dataName(model string, moved []movedTensor) (string, error) {
-	h := sha256.New()
+	h := fnv.New128a()
 	if err := writeData(h, moved); err != nil {
 		return "", err
 	}

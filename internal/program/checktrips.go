@@ -121,7 +121,7 @@ func (c tripCounts) work(b *Block) int {
 		if in.Loop != nil {
 			inner *= in.Loop.within(c.of(in.Loop))
 		}
-		n = min(n+inner, 1<<40)
+		n = min(n+inner, 1<<30)
 	}
 	return n
 }

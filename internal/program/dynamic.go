@@ -72,10 +72,17 @@ func (k *dynamicKernel) run(c *ops.Call, free *recycler) error {
 	return p.Kernel.Run(c)
 }
 
-// results makes room for the results that have none.
+// results makes room for the results that have none, and checks that the others are what was planned: kernels write
+// as many elements as they were prepared for.
 func (k *dynamicKernel) results(c *ops.Call, p *prepared, free *recycler) error {
 	for i, t := range p.outs {
-		if i >= len(c.Out) || c.Out[i] != nil || k.node.Out[i] == nil {
+		if i >= len(c.Out) || k.node.Out[i] == nil {
+			continue
+		}
+		if a, ok := c.Out[i].(*ndarray.Array); ok && a != nil {
+			if a.DType != t.dt || !slices.Equal(a.Shape, t.shape) {
+				return fmt.Errorf("result %d is %s%v, planned as %s", i, t.dt, t.shape, a)
+			}
 			continue
 		}
 		n, err := ndarray.ByteSize(t.dt, t.shape)

@@ -2,8 +2,9 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
-	"html/template"
+	"html"
 	"io"
 
 	"github.com/berth-onnx/berth/internal/program"
@@ -23,17 +24,23 @@ const (
 )
 
 // HTML writes a self-contained page: time to the right, arena bytes upwards, one box per block and uninterrupted part of
-// its live range.
+// its live range. It is written without a template: package text/template calls methods by their names, for which the
+// linker keeps the methods of all types.
 func HTML(w io.Writer, p *program.Program) error {
-	page := struct {
-		Name          string
-		Report        program.Report
-		Width, Height float64
-		Boxes         []box
-		Points        int
-	}{Name: p.Graph.Name, Report: p.Report, Width: chartWidth, Height: chartHeight, Points: len(p.Timeline.Steps)}
-	page.Boxes = boxes(p.Problem, p.Solution, len(p.Timeline.Steps))
-	return pageTemplate.Execute(w, page)
+	var b bytes.Buffer
+	name, r, points := html.EscapeString(p.Graph.Name), p.Report, len(p.Timeline.Steps)
+	proof := ""
+	if r.Proven && r.Dynamic == 0 {
+		proof = ": proven optimal"
+	}
+	fmt.Fprintf(&b, pageHead, name, name, html.EscapeString(r.Planner), r.ArenaBytes, r.LowerBound, proof, r.NaiveBytes, r.Blocks, r.Folds, points)
+	fmt.Fprintf(&b, "<svg viewBox=\"0 0 %[1]v %[2]v\" width=\"%[1]v\" height=\"%[2]v\">\n", chartWidth, chartHeight)
+	for _, x := range boxes(p.Problem, p.Solution, points) {
+		fmt.Fprintf(&b, "<rect x=\"%v\" y=\"%v\" width=\"%v\" height=\"%v\" fill=\"%s\"><title>%s</title></rect>\n", x.X, x.Y, x.W, x.H, x.Fill, html.EscapeString(x.Title))
+	}
+	b.WriteString("</svg>\n</html>\n")
+	_, err := b.WriteTo(w)
+	return err
 }
 
 func boxes(prob *planner.Problem, sol *planner.Solution, points int) []box {
@@ -60,24 +67,20 @@ func boxes(prob *planner.Problem, sol *planner.Solution, points int) []box {
 	return out
 }
 
-var pageTemplate = template.Must(template.New("plan").Parse(`<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>{{.Name}}: memory plan</title>
+const pageHead = `<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>%s: memory plan</title>
 <style>
 body{font:14px system-ui,sans-serif;margin:24px;color:#222;background:#fff}
-svg{border:1px solid #ccc;background:#fafafa;max-width:100%}
+svg{border:1px solid #ccc;background:#fafafa;max-width:100%%}
 rect{stroke:#fff;stroke-width:.5}rect:hover{stroke:#000;stroke-width:1.5}
 td{padding:2px 14px 2px 0}
 </style>
-<h1>{{.Name}}</h1>
+<h1>%s</h1>
 <table>
-<tr><td>planner<td>{{.Report.Planner}}
-<tr><td>arena<td>{{.Report.ArenaBytes}} bytes, lower bound {{.Report.LowerBound}}{{if and .Report.Proven (not .Report.Dynamic)}}: proven optimal{{end}}
-<tr><td>every tensor its own memory<td>{{.Report.NaiveBytes}} bytes
-<tr><td>blocks<td>{{.Report.Blocks}}, {{.Report.Folds}} results written over operands
+<tr><td>planner<td>%s
+<tr><td>arena<td>%d bytes, lower bound %d%s
+<tr><td>every tensor its own memory<td>%d bytes
+<tr><td>blocks<td>%d, %d results written over operands
 </table>
-<p>Steps from left to right ({{.Points}}), arena bytes from bottom to top. Point at a box for its value.</p>
-<svg viewBox="0 0 {{.Width}} {{.Height}}" width="{{.Width}}" height="{{.Height}}">
-{{range .Boxes}}<rect x="{{.X}}" y="{{.Y}}" width="{{.W}}" height="{{.H}}" fill="{{.Fill}}"><title>{{.Title}}</title></rect>
-{{end}}</svg>
-</html>
-`))
+<p>Steps from left to right (%d), arena bytes from bottom to top. Point at a box for its value.</p>
+`

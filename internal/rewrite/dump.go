@@ -1,8 +1,9 @@
 package rewrite
 
 import (
+	"bytes"
 	"fmt"
-	"html/template"
+	"html"
 	"io"
 	"slices"
 	"strings"
@@ -59,25 +60,40 @@ func (d *Dump) cut(n int) {
 // changed nothing folded to a narrow strip, lines that are new against the last
 // change marked. Clicking a value's name marks it in all columns.
 func (d *Dump) WriteHTML(w io.Writer) error {
-	var columns []column
+	var b bytes.Buffer
+	b.WriteString(dumpHead)
 	last := map[string]int{}
 	for _, s := range d.Stages {
-		c := column{Name: s.Name, Head: fmt.Sprintf("%d nodes, %d constants of %d bytes, %s",
-			s.Stats.Nodes, s.Stats.Constants, s.Stats.ConstBytes, s.Time.Round(time.Microsecond))}
-		if s.Round > 0 {
-			c.Name = fmt.Sprintf("%s #%d", s.Name, s.Round)
-		}
+		var lines []dumpLine
 		if s.Text != "" {
-			c.Lines, last = markNew(s.Text, last)
+			lines, last = markNew(s.Text, last)
 		}
-		columns = append(columns, c)
+		s.writeColumn(&b, lines)
 	}
-	return dumpPage.Execute(w, columns)
+	b.WriteString(dumpTail)
+	_, err := b.WriteTo(w)
+	return err
 }
 
-type column struct {
-	Name, Head string
-	Lines      []dumpLine // nil if the pass changed nothing
+// writeColumn writes the column of a pass, without lines if the pass changed nothing.
+func (s *DumpStage) writeColumn(b *bytes.Buffer, lines []dumpLine) {
+	class, name := "", s.Name
+	if lines == nil {
+		class = "same"
+	}
+	if s.Round > 0 {
+		name = fmt.Sprintf("%s #%d", s.Name, s.Round)
+	}
+	fmt.Fprintf(b, "<section class=\"%s\"><h2>%s</h2><p>%d nodes, %d constants of %d bytes, %s</p><pre>", class, html.EscapeString(name),
+		s.Stats.Nodes, s.Stats.Constants, s.Stats.ConstBytes, s.Time.Round(time.Microsecond))
+	for _, line := range lines {
+		mark := ""
+		if line.New {
+			mark = ` class="new"`
+		}
+		fmt.Fprintf(b, "<span%s>%s</span>\n", mark, html.EscapeString(line.Text))
+	}
+	b.WriteString("</pre></section>\n")
 }
 
 type dumpLine struct {
@@ -98,7 +114,7 @@ func markNew(text string, last map[string]int) ([]dumpLine, map[string]int) {
 	return out, now
 }
 
-var dumpPage = template.Must(template.New("dump").Parse(`<!DOCTYPE html>
+const dumpHead = `<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Passes</title>
 <style>
 body { font: 12px/1.35 ui-monospace, Menlo, Consolas, monospace; margin: 0; background: #fbfbf9; color: #222; }
@@ -113,9 +129,9 @@ pre { margin: 0; }
 .new { background: #e4f4dc; }
 .mark { background: #ffe08a; outline: 1px solid #d9a400; }
 </style></head><body><h1>The graph after every pass</h1><div id="row">
-{{range .}}<section class="{{if not .Lines}}same{{end}}"><h2>{{.Name}}</h2><p>{{.Head}}</p><pre>{{range .Lines}}<span{{if .New}} class="new"{{end}}>{{.Text}}</span>
-{{end}}</pre></section>
-{{end}}</div><script>
+`
+
+const dumpTail = `</div><script>
 document.querySelectorAll("h2").forEach(h => h.onclick = () => h.parentNode.classList.toggle("closed"));
 document.querySelectorAll("pre span").forEach(s => {
   s.innerHTML = s.innerHTML.replace(/%(&#34;.*?&#34;|[\w.\/-]+)/g, m => "<a>" + m + "</a>");
@@ -126,4 +142,4 @@ document.getElementById("row").addEventListener("click", e => {
   document.querySelectorAll("a").forEach(a => { if (a.textContent === name) a.classList.toggle("mark", on); });
 });
 </script></body></html>
-`))
+`

@@ -181,9 +181,7 @@ type bench struct {
 
 // run tests the case; it reports that the backend serves the node.
 func (k opCase) run(t *testing.T, seed int64) bool {
-	if ops.Lookup(k.domain, k.op) == nil {
-		t.Skipf("no reference kernel for %s yet", k.op)
-	}
+	require.NotNil(t, ops.Lookup(k.domain, k.op), "no reference kernel for %s", k.op)
 	b := k.build(t, seed)
 	level, elems, moved := machine.Active(), cpu.TileElems, cpu.TileBytes
 	defer func() {

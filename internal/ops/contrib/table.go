@@ -57,7 +57,6 @@ var Ops = []*ops.Op{
 	&MSGatherND,
 	&ExpandDims,
 	&MSUnique,
-	&Inverse,
 	&CDist,
 	&MSGroupNorm,
 	&SkipGroupNorm,

@@ -28,6 +28,15 @@ func Tensor(c *ops.Call, i int) *ndarray.Array {
 	panic(Failure{fmt.Errorf("operand %d is required and absent", i)})
 }
 
+// StringTensor is Tensor for operands that must hold strings.
+func StringTensor(c *ops.Call, i int) *ndarray.Array {
+	a := Tensor(c, i)
+	if a.DType != ndarray.String {
+		Failf("operand %d is %s, it must hold strings", i, a)
+	}
+	return a
+}
+
 // Ints returns the elements of an integer tensor operand.
 func Ints(c *ops.Call, i int) []int64 {
 	a := Tensor(c, i)
@@ -209,8 +218,11 @@ func ListedAxes(n *ssa.Node, rank int) []int {
 	return Positions(rank)
 }
 
-// TransposePerm returns the checked permutation; reversed order by default.
+// TransposePerm returns the checked permutation; reversed order by default. A negative rank is an unknown one.
 func TransposePerm(n *ssa.Node, rank int) ([]int, error) {
+	if rank < 0 {
+		return nil, errors.New("an operand of unknown rank")
+	}
 	if !n.Has("perm") {
 		out := Positions(rank)
 		slices.Reverse(out)

@@ -37,7 +37,7 @@ func gatherNDAlias(n *ssa.Node) []ops.Alias {
 
 // checkTuples checks that tuples of width k below batch dimensions address data.
 func checkTuples(data, indices, batch, k int) {
-	if indices < 1 || batch < 0 || batch >= indices || k < 0 || batch+k > data {
+	if indices < 1 || batch < 0 || batch >= indices || k < 0 || batch > data || k > data-batch {
 		kit.Failf("index tuples of width %d below %d batch dimensions do not fit data of rank %d", k, batch, data)
 	}
 }

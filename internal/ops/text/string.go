@@ -1,7 +1,6 @@
 package text
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -44,30 +43,8 @@ var StringSplit = ops.Op{
 	Eval: kit.Kernel(evalStringSplit),
 }
 
-// RegexFullMatch tests whole strings against a pattern of RE2 syntax:
-// https://onnx.ai/onnx/operators/onnx__RegexFullMatch.html
-var RegexFullMatch = ops.Op{
-	Name: "RegexFullMatch", Since: 20, Doc: "Y = whether all of X matches pattern",
-	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.StrAttr("pattern")},
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
-		_ = fullMatch(n)
-		return ops.One(kit.Retyped(ops.InType(n, 0), ndarray.Bool))
-	}),
-	Eval: kit.Kernel(evalRegexFullMatch),
-}
-
-// needStrings returns string tensor operand i.
-func needStrings(c *ops.Call, i int) *ndarray.Array {
-	a := kit.Tensor(c, i)
-	if a.DType != ndarray.String {
-		kit.Failf("operand %d is %s, it must hold strings", i, a)
-	}
-	return a
-}
-
 func evalStringConcat(c *ops.Call) {
-	x, y := needStrings(c, 0), needStrings(c, 1)
+	x, y := kit.StringTensor(c, 0), kit.StringTensor(c, 1)
 	shape := kit.Try(ops.BroadcastShapes(x.Shape, y.Shape))
 	out := kit.Result(c, 0, ndarray.String, shape...)
 	kit.EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) { out.Str[o] = x.Str[i] + y.Str[j] })
@@ -90,7 +67,7 @@ func splitSpace(s string, limit int64) []string {
 }
 
 func evalStringSplit(c *ops.Call) {
-	a := needStrings(c, 0)
+	a := kit.StringTensor(c, 0)
 	delimiter, limit := ops.Str(c.Node, "delimiter"), ops.Int(c.Node, "maxsplit")
 	pieces, most := make([][]string, len(a.Str)), 0
 	for i, s := range a.Str {
@@ -115,23 +92,5 @@ func evalStringSplit(c *ops.Call) {
 	z := kit.Result(c, 1, ndarray.Int64, a.Shape...)
 	for i, p := range pieces {
 		z.SetInt(i, int64(len(p)))
-	}
-}
-
-// fullMatch compiles attribute pattern for matches of whole strings.
-func fullMatch(n *ssa.Node) *regexp.Regexp {
-	pattern := ops.Str(n, "pattern")
-	if _, err := regexp.Compile(pattern); err != nil {
-		kit.Failf("attribute pattern: %w", err)
-	}
-	return kit.Try(regexp.Compile(`\A(?:` + pattern + `)\z`))
-}
-
-func evalRegexFullMatch(c *ops.Call) {
-	a := needStrings(c, 0)
-	re := fullMatch(c.Node)
-	out := kit.Result(c, 0, ndarray.Bool, a.Shape...)
-	for i, s := range a.Str {
-		out.Data[i] = byte(kit.Btoi(re.MatchString(s)))
 	}
 }

@@ -6,8 +6,6 @@ import "github.com/berth-onnx/berth/ops"
 var Ops = []*ops.Op{
 	&StringConcat,
 	&StringSplit,
-	&StringNormalizer,
-	&RegexFullMatch,
 	&TfIdfVectorizer,
 }
 

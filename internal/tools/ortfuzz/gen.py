@@ -2,7 +2,7 @@
 """Random models with ONNX Runtime's answers, to compare berth with.
 
     python gen.py [--each 2] [--seed 1] [--out FOLDER] [--only OPERATOR,...]
-    python judge.py [FOLDER] [--berth COMMAND]
+    python check.py [FOLDER] [--berth COMMAND]
 
 Needs numpy, ml_dtypes, onnx and onnxruntime (1.31). FOLDER is by default
 berth/ortfuzz in the user's cache folder. A case is an ONNX test folder: model.onnx,
@@ -18,7 +18,7 @@ form, dimensions of 0 and 1, rank 0, negative axes, NaN, infinities, zeros of bo
 signs, denormal numbers, the ends of integer ranges. ONNX Runtime runs the models as
 they are written, without its own rewriting.
 
-judge.py runs berth verify over the cases with the reference kernels, with the fast
+check.py runs berth verify over the cases with the reference kernels, with the fast
 kernels on one and on four threads and after berth's own optimizing, counts by domain,
 operator set and element type, and tells the differences that are explained in known.py
 from those that are not.

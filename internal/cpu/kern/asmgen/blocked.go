@@ -136,12 +136,6 @@ func (d *direct) tap() {
 }
 
 func (d *direct) multiply(acc, w []vec, m operand.Mem) {
-	if d.isa.zmm {
-		for j := range acc {
-			d.VFMADD231PS_BCST(m, w[j], acc[j])
-		}
-		return
-	}
 	x := d.v()
 	d.VBROADCASTSS(m, x)
 	for j := range acc {

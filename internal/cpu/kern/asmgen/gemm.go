@@ -17,10 +17,16 @@ import (
 //	 a[k][i] ─▶ │  …   │  …   │
 //	            └──────┴──────┘  h = 1..14 (28 of 32 ZMM), 1..6 (12 of 16 YMM)
 //
-// AVX-512 multiplies with a broadcast folded into the instruction; AVX2 loads
-// the broadcast first. Low tiles (h ≤ 3) have too few sums to hide the latency
-// of the multiply-add, so they keep several sets of sums for consecutive k and
-// add them at the end.
+// An element of a is broadcast to a register once for its two multiply-adds. The
+// broadcast folded into the instruction (AVX-512) saves an instruction and costs a
+// load for every multiply-add: with h rows 2h+2 loads for 2h sums in place of h+2,
+// and no processor loads more than two vectors in a cycle. Three instructions for two
+// sums stay below the four a cycle of all processors with AVX-512. Only tiles that
+// are bound by reading b from memory fold: fewer instructions let more of the loads
+// that miss the cache be under way at once.
+//
+// Low tiles (h ≤ 3) have too few sums to hide the latency of the multiply-add, so
+// they keep several sets of sums for consecutive k and add them at the end.
 //
 // The epilogue runs while the sums are still in registers: scale, add β·C, add
 // a bias per row or per column, add a residual, clamp; each stage behind a flag.
@@ -45,23 +51,29 @@ const (
 
 func emitGemm(g *gen) {
 	g.both(func() {
-		for h := 1; h <= g.isa.rows; h++ {
-			g.microKernel(h)
+		for _, f := range []struct {
+			name    string
+			vectors int
+		}{{"uk", 2}, {"ukHalf", 1}} {
+			for h := 1; h <= g.isa.rows; h++ {
+				g.microKernel(f.name, h, f.vectors)
+			}
+			g.family(f.name, []string{"", "computes a tile of i+1 rows by the first vector of a panel.", "computes a tile of i+1 rows by two vectors."}[f.vectors])
 		}
-		g.family("uk", "computes a tile of i+1 rows by two vectors.")
 	})
 }
 
 // tile is the state of one micro-kernel while it is being emitted.
 type tile struct {
 	*gen
-	h    int
-	args gp
-	acc  [][2]vec
+	h       int
+	vectors int // of a row
+	args    gp
+	acc     [][2]vec
 }
 
-func (g *gen) microKernel(h int) {
-	t := &tile{gen: g, h: h, args: g.kernel("uk", strconv.Itoa(h))}
+func (g *gen) microKernel(name string, h, vectors int) {
+	t := &tile{gen: g, h: h, vectors: vectors, args: g.kernel(name, strconv.Itoa(h))}
 	sets := 1
 	switch {
 	case h == 1:
@@ -73,7 +85,7 @@ func (g *gen) microKernel(h int) {
 	for s := range all {
 		all[s] = make([][2]vec, h)
 		for i := range all[s] {
-			all[s][i] = [2]vec{g.zeroed(), g.zeroed()}
+			all[s][i] = t.zeros()
 		}
 	}
 	t.prefetchTile()
@@ -82,7 +94,7 @@ func (g *gen) microKernel(h int) {
 	for step := sets / 2; step >= 1; step /= 2 {
 		for s := range step {
 			for i := range h {
-				for j := range 2 {
+				for j := range vectors {
 					g.add(all[s][i][j], all[s][i][j], all[s+step][i][j])
 				}
 			}
@@ -91,11 +103,27 @@ func (g *gen) microKernel(h int) {
 	t.epilogue()
 }
 
+// zeros are the sums of a row.
+func (t *tile) zeros() (acc [2]vec) {
+	for j := range t.vectors {
+		acc[j] = t.zeroed()
+	}
+	return acc
+}
+
+// row loads the vectors of a row.
+func (t *tile) row(p gp) (x [2]vec) {
+	for j := range t.vectors {
+		x[j] = t.ld(at(p, j*t.bytes()))
+	}
+	return x
+}
+
 // prefetchTile fetches the tile of C ahead of the epilogue.
 func (t *tile) prefetchTile() {
 	t.rowsAt(ukC, ukLDC, func(_ int, p gp) {
 		t.PREFETCHT0(at(p, 0))
-		if t.isa.zmm {
+		if t.isa.zmm && t.vectors > 1 {
 			t.PREFETCHT0(at(p, 64))
 		}
 	})
@@ -116,8 +144,9 @@ func (t *tile) rowsAt(ptr, ld int, row func(i int, p gp)) {
 // vectorsAt visits the vectors of the rows.
 func (t *tile) vectorsAt(ptr, ld int, vector func(i, j int, p gp)) {
 	t.rowsAt(ptr, ld, func(i int, p gp) {
-		vector(i, 0, p)
-		vector(i, 1, p)
+		for j := range t.vectors {
+			vector(i, j, p)
+		}
 	})
 }
 
@@ -147,23 +176,25 @@ func (t *tile) products(all [][][2]vec) {
 
 // step multiplies one k: two vectors of b with h broadcast elements of a.
 func (t *tile) step(acc [][2]vec, a gp, u int, b gp) {
-	b0, b1 := t.ld(at(b, 0)), t.ld(at(b, t.bytes()))
+	x := t.row(b)
 	if t.h <= narrow {
 		t.PREFETCHT0(at(b, narrowAhead))
-		if t.isa.zmm {
+		if t.isa.zmm && t.vectors > 1 {
 			t.PREFETCHT0(at(b, narrowAhead+64))
 		}
 	}
 	for i := range t.h {
 		m := at(a, (u*t.h+i)*4)
-		if t.isa.zmm {
-			t.VFMADD231PS_BCST(m, b0, acc[i][0])
-			t.VFMADD231PS_BCST(m, b1, acc[i][1])
+		if t.isa.zmm && t.h <= narrow {
+			for j := range t.vectors {
+				t.VFMADD231PS_BCST(m, x[j], acc[i][j])
+			}
 			continue
 		}
 		s := t.to(t.VBROADCASTSS, m)
-		t.VFMADD231PS(s, b0, acc[i][0])
-		t.VFMADD231PS(s, b1, acc[i][1])
+		for j := range t.vectors {
+			t.VFMADD231PS(s, x[j], acc[i][j])
+		}
 	}
 }
 
@@ -177,7 +208,7 @@ func (t *tile) epilogue() {
 	t.when(flags, flagRow, "row", t.biasRow)
 	t.when(flags, flagCol, "col", func() {
 		p := t.field(t.args, ukBias)
-		b := [2]vec{t.ld(at(p, 0)), t.ld(at(p, t.bytes()))}
+		b := t.row(p)
 		t.each(func(i, j int) { t.add(t.acc[i][j], t.acc[i][j], b[j]) })
 	})
 	t.TESTQ(operand.I32(flagTail), flags)
@@ -205,7 +236,7 @@ func (t *tile) clamp() {
 
 func (t *tile) each(f func(i, j int)) {
 	for i := range t.h {
-		for j := range 2 {
+		for j := range t.vectors {
 			f(i, j)
 		}
 	}
@@ -214,14 +245,10 @@ func (t *tile) each(f func(i, j int)) {
 func (t *tile) biasRow() {
 	p := t.field(t.args, ukBias)
 	for i := range t.h {
-		if t.isa.zmm {
-			t.VADDPS_BCST(at(p, 4*i), t.acc[i][0], t.acc[i][0])
-			t.VADDPS_BCST(at(p, 4*i), t.acc[i][1], t.acc[i][1])
-			continue
-		}
 		b := t.to(t.VBROADCASTSS, at(p, 4*i))
-		t.add(t.acc[i][0], t.acc[i][0], b)
-		t.add(t.acc[i][1], t.acc[i][1], b)
+		for j := range t.vectors {
+			t.add(t.acc[i][j], t.acc[i][j], b)
+		}
 	}
 }
 
@@ -239,7 +266,7 @@ func (t *tile) addTile(ptr, ld int, scaled bool, m *[2]mask) {
 		beta = t.to(t.VBROADCASTSS, at(t.args, ukBeta))
 	}
 	for i := range t.h {
-		for j := range 2 {
+		for j := range t.vectors {
 			t.addVec(t.acc[i][j], at(p, j*t.bytes()), beta, scaled, m, j)
 		}
 		if i+1 < t.h {

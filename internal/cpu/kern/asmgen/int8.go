@@ -26,8 +26,9 @@ func emitInt8(g *gen) {
 			t.VPDPBUSD(b[1], a, acc[1])
 		})
 		g.intKernel("sq", h, func(t *tile, acc [2]vec, b [2]vec, m operand.Mem) {
-			t.VPDPBUSD_BCST(m, b[0], acc[0])
-			t.VPDPBUSD_BCST(m, b[1], acc[1])
+			a := t.to(t.VPBROADCASTD, m)
+			t.VPDPBUSD(a, b[0], acc[0])
+			t.VPDPBUSD(a, b[1], acc[1])
 		})
 	}
 	g.family("uq", "multiplies i+1 unsigned rows by two vectors of signed columns: quads.")
@@ -63,14 +64,14 @@ func emitInt8(g *gen) {
 
 // intKernel emits one integer micro-kernel.
 func (g *gen) intKernel(name string, h int, mac func(t *tile, acc [2]vec, b [2]vec, m operand.Mem)) {
-	t := &tile{gen: g, h: h, args: g.kernel(name, strconv.Itoa(h))}
+	t := &tile{gen: g, h: h, vectors: 2, args: g.kernel(name, strconv.Itoa(h))}
 	t.acc = make([][2]vec, h)
 	for i := range t.acc {
-		t.acc[i] = [2]vec{g.zeroed(), g.zeroed()}
+		t.acc[i] = t.zeros()
 	}
 	a, b, ldb, k := t.field(t.args, ukA), t.field(t.args, ukB), t.field(t.args, ukLDB), t.field(t.args, ukK)
 	step := func(u int) {
-		x := [2]vec{t.ld(at(b, 0)), t.ld(at(b, t.bytes()))}
+		x := t.row(b)
 		for i := range h {
 			mac(t, t.acc[i], x, at(a, (u*h+i)*4))
 		}
@@ -100,7 +101,7 @@ func (t *tile) intEpilogue() {
 	})
 	t.when(flags, flagCol, "col", func() {
 		p := t.field(t.args, ukBias)
-		b := [2]vec{t.ld(at(p, 0)), t.ld(at(p, t.bytes()))}
+		b := t.row(p)
 		t.each(func(i, j int) { t.addi(t.acc[i][j], t.acc[i][j], b[j]) })
 	})
 	t.TESTQ(operand.I32(flagTail), flags)

@@ -35,6 +35,7 @@ var files = []struct {
 	{"simd", "elem", emitElem},
 	{"simd", "binary", emitBinary},
 	{"simd", "reduce", emitReduce},
+	{"simd", "rows", emitRows},
 	{"simd", "dotrows", emitDotRows},
 	{"simd", "lrn", emitLRN},
 	{"simd", "half", emitHalf},

@@ -25,9 +25,7 @@ func emitReduce(g *gen) {
 		g.sumSqDiff()
 		g.extreme("Max", g.max, konst(0xff800000))
 		g.extreme("Min", g.min, konst(0x7f800000))
-		g.expSum("ExpSum", true)
-		g.expSum("ExpSumOnly", false)
-		g.normRow()
+		g.expSumOnly()
 	})
 }
 
@@ -150,51 +148,22 @@ func (g *gen) markNaN(bad, v vec) {
 	g.or(bad, bad, u)
 }
 
-// expSum emits Σ e^(x−max), storing the powers or not.
-func (g *gen) expSum(name string, store bool) {
-	sig := "(x *float32, n int, max float32) (ret float32)"
-	if store {
-		sig = "(dst, x *float32, n int, max float32) (ret float32)"
-	}
-	g.fn("r"+name, sig, "adds up the powers e^(x−max).")
+// expSumOnly emits Σ e^(x−max).
+func (g *gen) expSumOnly() {
+	g.fn("rExpSumOnly", "(x *float32, n int, max float32) (ret float32)", "adds up the powers e^(x−max).")
 	x, n := g.arg("x"), g.arg("n")
-	ps := []gp{x}
-	var dst gp
-	if store {
-		dst = g.arg("dst")
-		ps = append(ps, dst)
-	}
 	top, acc := g.argVec("max"), g.zeroed()
 	body := func(m *mask) {
 		d := g.v()
 		g.sub(d, g.get(x, 0, m), top)
-		e := g.expNeg(d)
-		if store {
-			g.put(e, dst, 0, m)
-		}
-		g.add(acc, acc, g.cleared(e, m))
+		g.add(acc, acc, g.cleared(g.expNeg(d), m))
 	}
 	g.loop("one", n, g.isa.w, func() {
 		body(nil)
-		g.advance(g.bytes(), ps...)
+		g.advance(g.bytes(), x)
 	})
 	g.rest(n, body)
 	g.fold(acc, g.add)
 	g.result(acc)
-	g.ret()
-}
-
-// normRow is the last pass of a layer normalization.
-func (g *gen) normRow() {
-	g.fn("vNormRow", "(dst, x, gamma, beta *float32, n int, mean, inv float32)", "is (x−mean)·inv·gamma + beta.")
-	dst, x, gamma, beta, n := g.arg("dst"), g.arg("x"), g.arg("gamma"), g.arg("beta"), g.arg("n")
-	mean, inv := g.argVec("mean"), g.argVec("inv")
-	g.over(n, []gp{dst, x, gamma, beta}, func(off int, m *mask) {
-		d := g.v()
-		g.sub(d, g.get(x, off, m), mean)
-		g.mul(d, d, inv)
-		g.horner(d, g.get(gamma, off, m), g.get(beta, off, m))
-		g.put(d, dst, off, m)
-	})
 	g.ret()
 }

@@ -107,7 +107,7 @@ func (g *geometry) composed() (ConvPlan, bool) {
 	if s.Groups != 1 || !s.ConstW {
 		return ConvPlan{}, false
 	}
-	if g.cutsPatches() {
+	if g.cutsPatches() && !g.prefersDirect() {
 		return ConvPlan{ConvRows, "the kernel cuts the image into patches"}, true
 	}
 	if g.overFrames() {
@@ -206,29 +206,45 @@ func (g *geometry) directFits() bool {
 }
 
 // prefersDirect reports whether a convolution is better computed directly than
-// as a product with patches: the direct kernels waste lanes where output
-// channels do not fill blocks, the product where pixels do not fill its panels,
-// and packing patches costs most where few output channels share them.
+// as a product with patches, by the share of the peak that each is expected to reach:
+// the direct kernels waste lanes where output channels do not fill blocks, and bring every
+// result into the plain layout, which few products for each result do not hide; the product
+// wastes lanes where pixels do not fill its panels, and packs patches, which costs most
+// where few output channels share them.
 func (g *geometry) prefersDirect() bool {
-	s := &g.s
-	if !g.directFits() || g.taps == 1 && g.t.Mr < 8 && (g.inN > 1024 || s.Stride[1] > 1 || s.Stride[2] > 1) {
-		return false // few pixels a call, and each channel on another page
-	}
-	b, nr := g.t.Block(), g.t.Nr
+	return g.directFits() && g.directShare() >= g.productShare()
+}
+
+// directShare is the share of the peak that the direct kernels are expected to reach.
+func (g *geometry) directShare() float64 {
+	flat := g.isPointwise() // the image counts as one row
+	b := g.t.Block()
 	blocks := machine.CeilDiv(g.ocg, b)
 	row := g.out[2]
-	if g.taps == 1 && s.Stride[1] == 1 && s.Stride[2] == 1 {
+	if flat {
 		row = g.outN
 	}
 	sums := gemm.NewSplit(row, g.t.Mr).Base * min(2, blocks) // independent sums of a call
-	direct := float64(g.ocg) / float64(blocks*b) * min(1, float64(sums)/8)
-	packing := 4.0
-	if g.taps > 1 {
-		packing = 12
+	share := float64(g.ocg) / float64(blocks*b) * min(1, float64(sums)/8) * ratio(g.icg*g.taps, 9)
+	if flat && g.outN%1024 == 0 {
+		share *= 0.85 // the channels of a pixel share sets of the caches
 	}
-	product := float64(g.outN) / float64(machine.CeilDiv(g.outN, nr)*nr) * float64(g.ocg) / (float64(g.ocg) + packing)
-	if g.taps > 1 && g.out[2] < 16 {
-		product *= 0.75 // many short segments
-	}
-	return direct >= product
+	return share
 }
+
+// productShare is the share of the peak that the product with patches is expected to
+// reach.
+func (g *geometry) productShare() float64 {
+	nr := g.t.Nr
+	fill := float64(g.outN) / float64(machine.CeilDiv(g.outN, nr)*nr)
+	if g.isPointwise() {
+		return 0.94 * fill * ratio(g.ocg, 5) * ratio(g.icg, 2)
+	}
+	if g.out[2] < 16 {
+		fill *= 0.75 // many short segments
+	}
+	return 0.75 * fill * ratio(g.ocg, 24)
+}
+
+// ratio is the share of n units of work beside so many units of something else.
+func ratio(n, extra int) float64 { return float64(n) / float64(n+extra) }

@@ -1,6 +1,7 @@
 package convolve
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -9,11 +10,10 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 )
 
-// TestPlanConv: which algorithm computes which convolution.
+// TestPlanConv: which algorithm computes which convolution. Plain Go computes as products what vector code computes directly
+// or by Winograd's algorithm.
 func TestPlanConv(t *testing.T) {
-	if machine.Active() == machine.LevelGeneric {
-		t.Skip("plain Go has no direct algorithm")
-	}
+	defer func(l machine.Level) { require.NoError(t, machine.Use(l)) }(machine.Active())
 	fast := ConvPolicy{Winograd: Winograd4}
 	cases := []struct {
 		s    ConvSpec
@@ -36,15 +36,27 @@ func TestPlanConv(t *testing.T) {
 		{conv2(1, 64, 64, 1, 5, 5, 1, 1, 0), fast, true, ConvPointwise},
 		{conv2(1, 64, 64, 2, 56, 56, 3, 1, 1), fast, false, ConvDirect},
 		{conv2(1, 64, 64, 64, 56, 56, 3, 1, 1), fast, true, ConvDepthwise},
-		{conv2(1, 3, 64, 1, 64, 64, 4, 4, 0), fast, false, ConvRows},
+		{conv2(1, 3, 64, 1, 64, 64, 4, 4, 0), fast, false, ConvDirect},
+		{ConvSpec{Batch: 1, InC: 3, OutC: 64, In: [3]int{8, 64, 64}, Kernel: [3]int{4, 4, 4}, Stride: [3]int{4, 4, 4}}, fast, false, ConvRows},
+		{conv2(1, 16, 32, 1, 128, 128, 1, 1, 0), fast, false, ConvPointwise},
+		{conv2(1, 256, 64, 1, 56, 56, 1, 1, 0), fast, false, ConvDirect},
+		{conv2(1, 256, 64, 1, 56, 56, 1, 2, 0), fast, false, ConvDirect},
 		{conv2(1, 24, 1, 1, 20, 20, 3, 1, 1), fast, false, ConvSum},
 		{ConvSpec{Batch: 1, InC: 1, OutC: 2, In: [3]int{1, 1, 400}, Kernel: [3]int{1, 1, 33}}, fast, true, ConvFilter},
 	}
-	for _, c := range cases {
-		c.s.ConstW = !c.free
-		p, err := PlanConv(c.s, c.o)
-		require.NoError(t, err)
-		assert.Equal(t, c.want.String(), p.Algorithm.String(), "%+v", c.s)
-		assert.NotEmpty(t, p.Reason)
+	vectorOnly := []ConvAlgorithm{ConvDirect, ConvWinograd2, ConvWinograd4}
+	for _, level := range machine.Levels() {
+		require.NoError(t, machine.Use(level))
+		for _, c := range cases {
+			c.s.ConstW = !c.free
+			p, err := PlanConv(c.s, c.o)
+			require.NoError(t, err)
+			if level == machine.LevelGeneric && slices.Contains(vectorOnly, c.want) {
+				assert.NotContains(t, vectorOnly, p.Algorithm, "%+v", c.s)
+			} else {
+				assert.Equal(t, c.want.String(), p.Algorithm.String(), "%s: %+v", level, c.s)
+			}
+			assert.NotEmpty(t, p.Reason)
+		}
 	}
 }

@@ -3,7 +3,6 @@ package convolve
 import (
 	"cmp"
 	"context"
-	"math"
 	"unsafe"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
@@ -318,29 +317,14 @@ func (r *intConvRun) Run(i, worker int) {
 		p.img.packPixels(p.img.isPointwise(), panels, x, w.Q0, w.Q1, k0, kc)
 		if p.zw != nil {
 			for q := w.Q0; q < w.Q1; q++ {
-				p.addColumns(sums[(q-w.Q0)*p.ints.Nr:][:p.ints.Nr], panels[(q-w.Q0)*p.ints.Nr*kc:], kc)
+				at := (q - w.Q0) * p.ints.Nr
+				p.ints.AddColumns(p.kind, &sums[at], machine.Ptr(panels, at*kc), kc, p.ints.Nr)
 			}
 		}
 		w.Run(kc)
 	}
 	if p.zw != nil {
 		r.correct(&w, group, sums, r.y[off:])
-	}
-}
-
-// addColumns adds the columns of a packed panel to sums; columns of quadsSU are
-// unsigned.
-func (p *IntConv) addColumns(sums []int32, panel []float32, words int) {
-	for k := range words {
-		row := panel[k*p.ints.Nr:][:len(sums)]
-		for j, f := range row {
-			v := math.Float32bits(f)
-			if p.kind == simd.IntPairs {
-				sums[j] += int32(int16(v)) + int32(v)>>16
-			} else {
-				sums[j] += int32(v&0xff + v>>8&0xff + v>>16&0xff + v>>24)
-			}
-		}
 	}
 }
 

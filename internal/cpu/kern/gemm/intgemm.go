@@ -152,22 +152,7 @@ func (g *IntGemm) packB(dst []uint32, sums []int32, b []byte, q0, q1 int, tmp []
 			} else {
 				g.b.packCols(panel, b[k0*g.s.LDB+col:], cols, kc, g.s.LDB, nr)
 			}
-			g.addColumns(sums[col:col+cols], panel, wc)
-		}
-	}
-}
-
-// addColumns adds the columns of a packed panel to sums.
-func (g *IntGemm) addColumns(sums []int32, panel []uint32, words int) {
-	nr := g.t.Nr
-	for w := range words {
-		row := panel[w*nr:][:len(sums)]
-		for j, v := range row {
-			if g.kind == simd.IntPairs {
-				sums[j] += int32(int16(v)) + int32(v)>>16
-			} else { // columns of quadsUS are signed
-				sums[j] += int32(int8(v)) + int32(int8(v>>8)) + int32(int8(v>>16)) + int32(v)>>24
-			}
+			g.t.AddColumns(g.kind, &sums[col], machine.Ptr(panel, 0), wc, cols)
 		}
 	}
 }

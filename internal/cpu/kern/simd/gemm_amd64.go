@@ -7,7 +7,17 @@ package simd
 //go:noescape
 func ukAVX2(args *byte, i int)
 
+// ukHalfAVX2 computes a tile of i+1 rows by the first vector of a panel.
+//
+//go:noescape
+func ukHalfAVX2(args *byte, i int)
+
 // ukAVX512 computes a tile of i+1 rows by two vectors.
 //
 //go:noescape
 func ukAVX512(args *byte, i int)
+
+// ukHalfAVX512 computes a tile of i+1 rows by the first vector of a panel.
+//
+//go:noescape
+func ukHalfAVX512(args *byte, i int)

@@ -2024,6 +2024,1504 @@ TEXT ·ukAVX2(SB), NOSPLIT, $0-16
 	LEAQ ukAVX2Kernels<>+0(SB), CX
 	JMP  (CX)(AX*8)
 
+// func ukHalf1AVX2(args *byte)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·ukHalf1AVX2<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Y4
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS (CX), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y4
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 4(CX), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y4
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 8(CX), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y4
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 12(CX), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         BX, DX
+	ADDQ         $+16, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
+
+k4_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Y4
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS (CX), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	ADDQ         BX, DX
+	ADDQ         $+4, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	VADDPS       Y1, Y0, Y0
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Y1
+	VMULPS       Y1, Y0, Y0
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Y1
+	VADDPS       Y1, Y0, Y0
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Y1
+	VADDPS  Y1, Y0, Y0
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Y1
+	VFMADD231PS  (DX), Y1, Y0
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Y0, Y0
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Y1
+	VBROADCASTSS 100(AX), Y2
+	VMAXPS       Y0, Y1, Y0
+	VMINPS       Y0, Y2, Y0
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Y0, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $+8, SI
+	XORQ         DI, DI
+	MOVQ         DX, BX
+	SUBQ         SI, BX
+	CMOVQLT      DI, BX
+	CMPQ         DX, SI
+	CMOVQGT      SI, DX
+	LEAQ         tailmasks<>+0(SB), SI
+	MOVQ         $+8, DI
+	SUBQ         DX, DI
+	VMOVUPS      (SI)(DI*4), Y1
+	LEAQ         tailmasks<>+0(SB), DX
+	MOVQ         $+8, SI
+	SUBQ         BX, SI
+	VMOVUPS      (DX)(SI*4), Y2
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VMASKMOVPS   (DX), Y1, Y2
+	VBROADCASTSS 92(AX), Y3
+	VFMADD231PS  Y3, Y2, Y0
+
+no_acct:
+	TESTQ      $+16, CX
+	JZ         no_rest
+	MOVQ       32(AX), DX
+	MOVQ       64(AX), BX
+	VMASKMOVPS (DX), Y1, Y2
+	VADDPS     Y2, Y0, Y0
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Y2
+	VBROADCASTSS 100(AX), Y3
+	VMAXPS       Y0, Y2, Y0
+	VMINPS       Y0, Y3, Y0
+
+no_clampt:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), AX
+	VMASKMOVPS Y0, Y1, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf2AVX2(args *byte)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·ukHalf2AVX2<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Y4
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS (CX), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 4(CX), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y4
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 8(CX), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 12(CX), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y4
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 16(CX), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 20(CX), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y4
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 24(CX), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 28(CX), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         BX, DX
+	ADDQ         $+32, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
+
+k4_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Y4
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS (CX), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 4(CX), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	ADDQ         BX, DX
+	ADDQ         $+8, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	VADDPS       Y2, Y0, Y0
+	VADDPS       Y3, Y1, Y1
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Y2
+	VMULPS       Y2, Y0, Y0
+	VMULPS       Y2, Y1, Y1
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Y2
+	VADDPS       Y2, Y0, Y0
+	VBROADCASTSS 4(DX), Y2
+	VADDPS       Y2, Y1, Y1
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Y2
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y2, Y1, Y1
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Y2
+	VFMADD231PS  (DX), Y2, Y0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Y2, Y1
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Y0, Y0
+	ADDQ   BX, DX
+	VADDPS (DX), Y1, Y1
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Y2
+	VBROADCASTSS 100(AX), Y3
+	VMAXPS       Y0, Y2, Y0
+	VMINPS       Y0, Y3, Y0
+	VMAXPS       Y1, Y2, Y1
+	VMINPS       Y1, Y3, Y1
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Y0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Y1, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $+8, SI
+	XORQ         DI, DI
+	MOVQ         DX, BX
+	SUBQ         SI, BX
+	CMOVQLT      DI, BX
+	CMPQ         DX, SI
+	CMOVQGT      SI, DX
+	LEAQ         tailmasks<>+0(SB), SI
+	MOVQ         $+8, DI
+	SUBQ         DX, DI
+	VMOVUPS      (SI)(DI*4), Y2
+	LEAQ         tailmasks<>+0(SB), DX
+	MOVQ         $+8, SI
+	SUBQ         BX, SI
+	VMOVUPS      (DX)(SI*4), Y3
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VMASKMOVPS   (DX), Y2, Y3
+	VBROADCASTSS 92(AX), Y4
+	VFMADD231PS  Y4, Y3, Y0
+	ADDQ         BX, DX
+	VMASKMOVPS   (DX), Y2, Y3
+	VBROADCASTSS 92(AX), Y4
+	VFMADD231PS  Y4, Y3, Y1
+
+no_acct:
+	TESTQ      $+16, CX
+	JZ         no_rest
+	MOVQ       32(AX), DX
+	MOVQ       64(AX), BX
+	VMASKMOVPS (DX), Y2, Y3
+	VADDPS     Y3, Y0, Y0
+	ADDQ       BX, DX
+	VMASKMOVPS (DX), Y2, Y3
+	VADDPS     Y3, Y1, Y1
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Y3
+	VBROADCASTSS 100(AX), Y4
+	VMAXPS       Y0, Y3, Y0
+	VMINPS       Y0, Y4, Y0
+	VMAXPS       Y1, Y3, Y1
+	VMINPS       Y1, Y4, Y1
+
+no_clampt:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), AX
+	VMASKMOVPS Y0, Y2, (CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y1, Y2, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf3AVX2(args *byte)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·ukHalf3AVX2<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Y6
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y7, Y6, Y0
+	VBROADCASTSS 4(CX), Y7
+	VFMADD231PS  Y7, Y6, Y1
+	VBROADCASTSS 8(CX), Y7
+	VFMADD231PS  Y7, Y6, Y2
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y6
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 12(CX), Y7
+	VFMADD231PS  Y7, Y6, Y3
+	VBROADCASTSS 16(CX), Y7
+	VFMADD231PS  Y7, Y6, Y4
+	VBROADCASTSS 20(CX), Y7
+	VFMADD231PS  Y7, Y6, Y5
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y6
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 24(CX), Y7
+	VFMADD231PS  Y7, Y6, Y0
+	VBROADCASTSS 28(CX), Y7
+	VFMADD231PS  Y7, Y6, Y1
+	VBROADCASTSS 32(CX), Y7
+	VFMADD231PS  Y7, Y6, Y2
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y6
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 36(CX), Y7
+	VFMADD231PS  Y7, Y6, Y3
+	VBROADCASTSS 40(CX), Y7
+	VFMADD231PS  Y7, Y6, Y4
+	VBROADCASTSS 44(CX), Y7
+	VFMADD231PS  Y7, Y6, Y5
+	ADDQ         BX, DX
+	ADDQ         $+48, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
+
+k4_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Y6
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y7, Y6, Y0
+	VBROADCASTSS 4(CX), Y7
+	VFMADD231PS  Y7, Y6, Y1
+	VBROADCASTSS 8(CX), Y7
+	VFMADD231PS  Y7, Y6, Y2
+	ADDQ         BX, DX
+	ADDQ         $+12, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	VADDPS       Y3, Y0, Y0
+	VADDPS       Y4, Y1, Y1
+	VADDPS       Y5, Y2, Y2
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Y3
+	VMULPS       Y3, Y0, Y0
+	VMULPS       Y3, Y1, Y1
+	VMULPS       Y3, Y2, Y2
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Y3
+	VADDPS       Y3, Y0, Y0
+	VBROADCASTSS 4(DX), Y3
+	VADDPS       Y3, Y1, Y1
+	VBROADCASTSS 8(DX), Y3
+	VADDPS       Y3, Y2, Y2
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Y3
+	VADDPS  Y3, Y0, Y0
+	VADDPS  Y3, Y1, Y1
+	VADDPS  Y3, Y2, Y2
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Y3
+	VFMADD231PS  (DX), Y3, Y0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Y3, Y1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Y3, Y2
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Y0, Y0
+	ADDQ   BX, DX
+	VADDPS (DX), Y1, Y1
+	ADDQ   BX, DX
+	VADDPS (DX), Y2, Y2
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Y3
+	VBROADCASTSS 100(AX), Y4
+	VMAXPS       Y0, Y3, Y0
+	VMINPS       Y0, Y4, Y0
+	VMAXPS       Y1, Y3, Y1
+	VMINPS       Y1, Y4, Y1
+	VMAXPS       Y2, Y3, Y2
+	VMINPS       Y2, Y4, Y2
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Y0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Y1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Y2, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $+8, SI
+	XORQ         DI, DI
+	MOVQ         DX, BX
+	SUBQ         SI, BX
+	CMOVQLT      DI, BX
+	CMPQ         DX, SI
+	CMOVQGT      SI, DX
+	LEAQ         tailmasks<>+0(SB), SI
+	MOVQ         $+8, DI
+	SUBQ         DX, DI
+	VMOVUPS      (SI)(DI*4), Y3
+	LEAQ         tailmasks<>+0(SB), DX
+	MOVQ         $+8, SI
+	SUBQ         BX, SI
+	VMOVUPS      (DX)(SI*4), Y4
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VMASKMOVPS   (DX), Y3, Y4
+	VBROADCASTSS 92(AX), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	ADDQ         BX, DX
+	VMASKMOVPS   (DX), Y3, Y4
+	VBROADCASTSS 92(AX), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	ADDQ         BX, DX
+	VMASKMOVPS   (DX), Y3, Y4
+	VBROADCASTSS 92(AX), Y5
+	VFMADD231PS  Y5, Y4, Y2
+
+no_acct:
+	TESTQ      $+16, CX
+	JZ         no_rest
+	MOVQ       32(AX), DX
+	MOVQ       64(AX), BX
+	VMASKMOVPS (DX), Y3, Y4
+	VADDPS     Y4, Y0, Y0
+	ADDQ       BX, DX
+	VMASKMOVPS (DX), Y3, Y4
+	VADDPS     Y4, Y1, Y1
+	ADDQ       BX, DX
+	VMASKMOVPS (DX), Y3, Y4
+	VADDPS     Y4, Y2, Y2
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Y4
+	VBROADCASTSS 100(AX), Y5
+	VMAXPS       Y0, Y4, Y0
+	VMINPS       Y0, Y5, Y0
+	VMAXPS       Y1, Y4, Y1
+	VMINPS       Y1, Y5, Y1
+	VMAXPS       Y2, Y4, Y2
+	VMINPS       Y2, Y5, Y2
+
+no_clampt:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), AX
+	VMASKMOVPS Y0, Y3, (CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y1, Y3, (CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y2, Y3, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf4AVX2(args *byte)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·ukHalf4AVX2<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Y4
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS (CX), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 4(CX), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 8(CX), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 12(CX), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y4
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 16(CX), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 20(CX), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 24(CX), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 28(CX), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y4
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 32(CX), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 36(CX), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 40(CX), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 44(CX), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y4
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 48(CX), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 52(CX), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 56(CX), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 60(CX), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         BX, DX
+	ADDQ         $+64, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
+
+k4_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Y4
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS (CX), Y5
+	VFMADD231PS  Y5, Y4, Y0
+	VBROADCASTSS 4(CX), Y5
+	VFMADD231PS  Y5, Y4, Y1
+	VBROADCASTSS 8(CX), Y5
+	VFMADD231PS  Y5, Y4, Y2
+	VBROADCASTSS 12(CX), Y5
+	VFMADD231PS  Y5, Y4, Y3
+	ADDQ         BX, DX
+	ADDQ         $+16, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Y4
+	VMULPS       Y4, Y0, Y0
+	VMULPS       Y4, Y1, Y1
+	VMULPS       Y4, Y2, Y2
+	VMULPS       Y4, Y3, Y3
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Y4
+	VADDPS       Y4, Y0, Y0
+	VBROADCASTSS 4(DX), Y4
+	VADDPS       Y4, Y1, Y1
+	VBROADCASTSS 8(DX), Y4
+	VADDPS       Y4, Y2, Y2
+	VBROADCASTSS 12(DX), Y4
+	VADDPS       Y4, Y3, Y3
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Y4
+	VADDPS  Y4, Y0, Y0
+	VADDPS  Y4, Y1, Y1
+	VADDPS  Y4, Y2, Y2
+	VADDPS  Y4, Y3, Y3
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Y4
+	VFMADD231PS  (DX), Y4, Y0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Y4, Y1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Y4, Y2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Y4, Y3
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Y0, Y0
+	ADDQ   BX, DX
+	VADDPS (DX), Y1, Y1
+	ADDQ   BX, DX
+	VADDPS (DX), Y2, Y2
+	ADDQ   BX, DX
+	VADDPS (DX), Y3, Y3
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Y4
+	VBROADCASTSS 100(AX), Y5
+	VMAXPS       Y0, Y4, Y0
+	VMINPS       Y0, Y5, Y0
+	VMAXPS       Y1, Y4, Y1
+	VMINPS       Y1, Y5, Y1
+	VMAXPS       Y2, Y4, Y2
+	VMINPS       Y2, Y5, Y2
+	VMAXPS       Y3, Y4, Y3
+	VMINPS       Y3, Y5, Y3
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Y0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Y1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Y2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Y3, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $+8, SI
+	XORQ         DI, DI
+	MOVQ         DX, BX
+	SUBQ         SI, BX
+	CMOVQLT      DI, BX
+	CMPQ         DX, SI
+	CMOVQGT      SI, DX
+	LEAQ         tailmasks<>+0(SB), SI
+	MOVQ         $+8, DI
+	SUBQ         DX, DI
+	VMOVUPS      (SI)(DI*4), Y4
+	LEAQ         tailmasks<>+0(SB), DX
+	MOVQ         $+8, SI
+	SUBQ         BX, SI
+	VMOVUPS      (DX)(SI*4), Y5
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VMASKMOVPS   (DX), Y4, Y5
+	VBROADCASTSS 92(AX), Y6
+	VFMADD231PS  Y6, Y5, Y0
+	ADDQ         BX, DX
+	VMASKMOVPS   (DX), Y4, Y5
+	VBROADCASTSS 92(AX), Y6
+	VFMADD231PS  Y6, Y5, Y1
+	ADDQ         BX, DX
+	VMASKMOVPS   (DX), Y4, Y5
+	VBROADCASTSS 92(AX), Y6
+	VFMADD231PS  Y6, Y5, Y2
+	ADDQ         BX, DX
+	VMASKMOVPS   (DX), Y4, Y5
+	VBROADCASTSS 92(AX), Y6
+	VFMADD231PS  Y6, Y5, Y3
+
+no_acct:
+	TESTQ      $+16, CX
+	JZ         no_rest
+	MOVQ       32(AX), DX
+	MOVQ       64(AX), BX
+	VMASKMOVPS (DX), Y4, Y5
+	VADDPS     Y5, Y0, Y0
+	ADDQ       BX, DX
+	VMASKMOVPS (DX), Y4, Y5
+	VADDPS     Y5, Y1, Y1
+	ADDQ       BX, DX
+	VMASKMOVPS (DX), Y4, Y5
+	VADDPS     Y5, Y2, Y2
+	ADDQ       BX, DX
+	VMASKMOVPS (DX), Y4, Y5
+	VADDPS     Y5, Y3, Y3
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Y5
+	VBROADCASTSS 100(AX), Y6
+	VMAXPS       Y0, Y5, Y0
+	VMINPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y5, Y1
+	VMINPS       Y1, Y6, Y1
+	VMAXPS       Y2, Y5, Y2
+	VMINPS       Y2, Y6, Y2
+	VMAXPS       Y3, Y5, Y3
+	VMINPS       Y3, Y6, Y3
+
+no_clampt:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), AX
+	VMASKMOVPS Y0, Y4, (CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y1, Y4, (CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y2, Y4, (CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y3, Y4, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf5AVX2(args *byte)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·ukHalf5AVX2<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Y5
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS (CX), Y6
+	VFMADD231PS  Y6, Y5, Y0
+	VBROADCASTSS 4(CX), Y6
+	VFMADD231PS  Y6, Y5, Y1
+	VBROADCASTSS 8(CX), Y6
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 12(CX), Y6
+	VFMADD231PS  Y6, Y5, Y3
+	VBROADCASTSS 16(CX), Y6
+	VFMADD231PS  Y6, Y5, Y4
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y5
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 20(CX), Y6
+	VFMADD231PS  Y6, Y5, Y0
+	VBROADCASTSS 24(CX), Y6
+	VFMADD231PS  Y6, Y5, Y1
+	VBROADCASTSS 28(CX), Y6
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 32(CX), Y6
+	VFMADD231PS  Y6, Y5, Y3
+	VBROADCASTSS 36(CX), Y6
+	VFMADD231PS  Y6, Y5, Y4
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y5
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 40(CX), Y6
+	VFMADD231PS  Y6, Y5, Y0
+	VBROADCASTSS 44(CX), Y6
+	VFMADD231PS  Y6, Y5, Y1
+	VBROADCASTSS 48(CX), Y6
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 52(CX), Y6
+	VFMADD231PS  Y6, Y5, Y3
+	VBROADCASTSS 56(CX), Y6
+	VFMADD231PS  Y6, Y5, Y4
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y5
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 60(CX), Y6
+	VFMADD231PS  Y6, Y5, Y0
+	VBROADCASTSS 64(CX), Y6
+	VFMADD231PS  Y6, Y5, Y1
+	VBROADCASTSS 68(CX), Y6
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 72(CX), Y6
+	VFMADD231PS  Y6, Y5, Y3
+	VBROADCASTSS 76(CX), Y6
+	VFMADD231PS  Y6, Y5, Y4
+	ADDQ         BX, DX
+	ADDQ         $+80, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
+
+k4_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Y5
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS (CX), Y6
+	VFMADD231PS  Y6, Y5, Y0
+	VBROADCASTSS 4(CX), Y6
+	VFMADD231PS  Y6, Y5, Y1
+	VBROADCASTSS 8(CX), Y6
+	VFMADD231PS  Y6, Y5, Y2
+	VBROADCASTSS 12(CX), Y6
+	VFMADD231PS  Y6, Y5, Y3
+	VBROADCASTSS 16(CX), Y6
+	VFMADD231PS  Y6, Y5, Y4
+	ADDQ         BX, DX
+	ADDQ         $+20, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Y5
+	VMULPS       Y5, Y0, Y0
+	VMULPS       Y5, Y1, Y1
+	VMULPS       Y5, Y2, Y2
+	VMULPS       Y5, Y3, Y3
+	VMULPS       Y5, Y4, Y4
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Y5
+	VADDPS       Y5, Y0, Y0
+	VBROADCASTSS 4(DX), Y5
+	VADDPS       Y5, Y1, Y1
+	VBROADCASTSS 8(DX), Y5
+	VADDPS       Y5, Y2, Y2
+	VBROADCASTSS 12(DX), Y5
+	VADDPS       Y5, Y3, Y3
+	VBROADCASTSS 16(DX), Y5
+	VADDPS       Y5, Y4, Y4
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Y5
+	VADDPS  Y5, Y0, Y0
+	VADDPS  Y5, Y1, Y1
+	VADDPS  Y5, Y2, Y2
+	VADDPS  Y5, Y3, Y3
+	VADDPS  Y5, Y4, Y4
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Y5
+	VFMADD231PS  (DX), Y5, Y0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Y5, Y1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Y5, Y2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Y5, Y3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Y5, Y4
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Y0, Y0
+	ADDQ   BX, DX
+	VADDPS (DX), Y1, Y1
+	ADDQ   BX, DX
+	VADDPS (DX), Y2, Y2
+	ADDQ   BX, DX
+	VADDPS (DX), Y3, Y3
+	ADDQ   BX, DX
+	VADDPS (DX), Y4, Y4
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Y5
+	VBROADCASTSS 100(AX), Y6
+	VMAXPS       Y0, Y5, Y0
+	VMINPS       Y0, Y6, Y0
+	VMAXPS       Y1, Y5, Y1
+	VMINPS       Y1, Y6, Y1
+	VMAXPS       Y2, Y5, Y2
+	VMINPS       Y2, Y6, Y2
+	VMAXPS       Y3, Y5, Y3
+	VMINPS       Y3, Y6, Y3
+	VMAXPS       Y4, Y5, Y4
+	VMINPS       Y4, Y6, Y4
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Y0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Y1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Y2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Y3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Y4, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $+8, SI
+	XORQ         DI, DI
+	MOVQ         DX, BX
+	SUBQ         SI, BX
+	CMOVQLT      DI, BX
+	CMPQ         DX, SI
+	CMOVQGT      SI, DX
+	LEAQ         tailmasks<>+0(SB), SI
+	MOVQ         $+8, DI
+	SUBQ         DX, DI
+	VMOVUPS      (SI)(DI*4), Y5
+	LEAQ         tailmasks<>+0(SB), DX
+	MOVQ         $+8, SI
+	SUBQ         BX, SI
+	VMOVUPS      (DX)(SI*4), Y6
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VMASKMOVPS   (DX), Y5, Y6
+	VBROADCASTSS 92(AX), Y7
+	VFMADD231PS  Y7, Y6, Y0
+	ADDQ         BX, DX
+	VMASKMOVPS   (DX), Y5, Y6
+	VBROADCASTSS 92(AX), Y7
+	VFMADD231PS  Y7, Y6, Y1
+	ADDQ         BX, DX
+	VMASKMOVPS   (DX), Y5, Y6
+	VBROADCASTSS 92(AX), Y7
+	VFMADD231PS  Y7, Y6, Y2
+	ADDQ         BX, DX
+	VMASKMOVPS   (DX), Y5, Y6
+	VBROADCASTSS 92(AX), Y7
+	VFMADD231PS  Y7, Y6, Y3
+	ADDQ         BX, DX
+	VMASKMOVPS   (DX), Y5, Y6
+	VBROADCASTSS 92(AX), Y7
+	VFMADD231PS  Y7, Y6, Y4
+
+no_acct:
+	TESTQ      $+16, CX
+	JZ         no_rest
+	MOVQ       32(AX), DX
+	MOVQ       64(AX), BX
+	VMASKMOVPS (DX), Y5, Y6
+	VADDPS     Y6, Y0, Y0
+	ADDQ       BX, DX
+	VMASKMOVPS (DX), Y5, Y6
+	VADDPS     Y6, Y1, Y1
+	ADDQ       BX, DX
+	VMASKMOVPS (DX), Y5, Y6
+	VADDPS     Y6, Y2, Y2
+	ADDQ       BX, DX
+	VMASKMOVPS (DX), Y5, Y6
+	VADDPS     Y6, Y3, Y3
+	ADDQ       BX, DX
+	VMASKMOVPS (DX), Y5, Y6
+	VADDPS     Y6, Y4, Y4
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Y6
+	VBROADCASTSS 100(AX), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMINPS       Y0, Y7, Y0
+	VMAXPS       Y1, Y6, Y1
+	VMINPS       Y1, Y7, Y1
+	VMAXPS       Y2, Y6, Y2
+	VMINPS       Y2, Y7, Y2
+	VMAXPS       Y3, Y6, Y3
+	VMINPS       Y3, Y7, Y3
+	VMAXPS       Y4, Y6, Y4
+	VMINPS       Y4, Y7, Y4
+
+no_clampt:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), AX
+	VMASKMOVPS Y0, Y5, (CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y1, Y5, (CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y2, Y5, (CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y3, Y5, (CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y4, Y5, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf6AVX2(args *byte)
+// Requires: AVX, CMOV, FMA3, MMX+
+TEXT ·ukHalf6AVX2<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VXORPS     Y0, Y0, Y0
+	VXORPS     Y1, Y1, Y1
+	VXORPS     Y2, Y2, Y2
+	VXORPS     Y3, Y3, Y3
+	VXORPS     Y4, Y4, Y4
+	VXORPS     Y5, Y5, Y5
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Y6
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y7, Y6, Y0
+	VBROADCASTSS 4(CX), Y7
+	VFMADD231PS  Y7, Y6, Y1
+	VBROADCASTSS 8(CX), Y7
+	VFMADD231PS  Y7, Y6, Y2
+	VBROADCASTSS 12(CX), Y7
+	VFMADD231PS  Y7, Y6, Y3
+	VBROADCASTSS 16(CX), Y7
+	VFMADD231PS  Y7, Y6, Y4
+	VBROADCASTSS 20(CX), Y7
+	VFMADD231PS  Y7, Y6, Y5
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y6
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 24(CX), Y7
+	VFMADD231PS  Y7, Y6, Y0
+	VBROADCASTSS 28(CX), Y7
+	VFMADD231PS  Y7, Y6, Y1
+	VBROADCASTSS 32(CX), Y7
+	VFMADD231PS  Y7, Y6, Y2
+	VBROADCASTSS 36(CX), Y7
+	VFMADD231PS  Y7, Y6, Y3
+	VBROADCASTSS 40(CX), Y7
+	VFMADD231PS  Y7, Y6, Y4
+	VBROADCASTSS 44(CX), Y7
+	VFMADD231PS  Y7, Y6, Y5
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y6
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 48(CX), Y7
+	VFMADD231PS  Y7, Y6, Y0
+	VBROADCASTSS 52(CX), Y7
+	VFMADD231PS  Y7, Y6, Y1
+	VBROADCASTSS 56(CX), Y7
+	VFMADD231PS  Y7, Y6, Y2
+	VBROADCASTSS 60(CX), Y7
+	VFMADD231PS  Y7, Y6, Y3
+	VBROADCASTSS 64(CX), Y7
+	VFMADD231PS  Y7, Y6, Y4
+	VBROADCASTSS 68(CX), Y7
+	VFMADD231PS  Y7, Y6, Y5
+	ADDQ         BX, DX
+	VMOVUPS      (DX), Y6
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS 72(CX), Y7
+	VFMADD231PS  Y7, Y6, Y0
+	VBROADCASTSS 76(CX), Y7
+	VFMADD231PS  Y7, Y6, Y1
+	VBROADCASTSS 80(CX), Y7
+	VFMADD231PS  Y7, Y6, Y2
+	VBROADCASTSS 84(CX), Y7
+	VFMADD231PS  Y7, Y6, Y3
+	VBROADCASTSS 88(CX), Y7
+	VFMADD231PS  Y7, Y6, Y4
+	VBROADCASTSS 92(CX), Y7
+	VFMADD231PS  Y7, Y6, Y5
+	ADDQ         BX, DX
+	ADDQ         $+96, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
+
+k4_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Y6
+	PREFETCHT0   4096(DX)
+	VBROADCASTSS (CX), Y7
+	VFMADD231PS  Y7, Y6, Y0
+	VBROADCASTSS 4(CX), Y7
+	VFMADD231PS  Y7, Y6, Y1
+	VBROADCASTSS 8(CX), Y7
+	VFMADD231PS  Y7, Y6, Y2
+	VBROADCASTSS 12(CX), Y7
+	VFMADD231PS  Y7, Y6, Y3
+	VBROADCASTSS 16(CX), Y7
+	VFMADD231PS  Y7, Y6, Y4
+	VBROADCASTSS 20(CX), Y7
+	VFMADD231PS  Y7, Y6, Y5
+	ADDQ         BX, DX
+	ADDQ         $+24, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Y6
+	VMULPS       Y6, Y0, Y0
+	VMULPS       Y6, Y1, Y1
+	VMULPS       Y6, Y2, Y2
+	VMULPS       Y6, Y3, Y3
+	VMULPS       Y6, Y4, Y4
+	VMULPS       Y6, Y5, Y5
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Y6
+	VADDPS       Y6, Y0, Y0
+	VBROADCASTSS 4(DX), Y6
+	VADDPS       Y6, Y1, Y1
+	VBROADCASTSS 8(DX), Y6
+	VADDPS       Y6, Y2, Y2
+	VBROADCASTSS 12(DX), Y6
+	VADDPS       Y6, Y3, Y3
+	VBROADCASTSS 16(DX), Y6
+	VADDPS       Y6, Y4, Y4
+	VBROADCASTSS 20(DX), Y6
+	VADDPS       Y6, Y5, Y5
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Y6
+	VADDPS  Y6, Y0, Y0
+	VADDPS  Y6, Y1, Y1
+	VADDPS  Y6, Y2, Y2
+	VADDPS  Y6, Y3, Y3
+	VADDPS  Y6, Y4, Y4
+	VADDPS  Y6, Y5, Y5
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Y6
+	VFMADD231PS  (DX), Y6, Y0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Y6, Y1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Y6, Y2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Y6, Y3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Y6, Y4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Y6, Y5
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Y0, Y0
+	ADDQ   BX, DX
+	VADDPS (DX), Y1, Y1
+	ADDQ   BX, DX
+	VADDPS (DX), Y2, Y2
+	ADDQ   BX, DX
+	VADDPS (DX), Y3, Y3
+	ADDQ   BX, DX
+	VADDPS (DX), Y4, Y4
+	ADDQ   BX, DX
+	VADDPS (DX), Y5, Y5
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Y6
+	VBROADCASTSS 100(AX), Y7
+	VMAXPS       Y0, Y6, Y0
+	VMINPS       Y0, Y7, Y0
+	VMAXPS       Y1, Y6, Y1
+	VMINPS       Y1, Y7, Y1
+	VMAXPS       Y2, Y6, Y2
+	VMINPS       Y2, Y7, Y2
+	VMAXPS       Y3, Y6, Y3
+	VMINPS       Y3, Y7, Y3
+	VMAXPS       Y4, Y6, Y4
+	VMINPS       Y4, Y7, Y4
+	VMAXPS       Y5, Y6, Y5
+	VMINPS       Y5, Y7, Y5
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Y0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Y1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Y2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Y3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Y4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Y5, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $+8, SI
+	XORQ         DI, DI
+	MOVQ         DX, BX
+	SUBQ         SI, BX
+	CMOVQLT      DI, BX
+	CMPQ         DX, SI
+	CMOVQGT      SI, DX
+	LEAQ         tailmasks<>+0(SB), SI
+	MOVQ         $+8, DI
+	SUBQ         DX, DI
+	VMOVUPS      (SI)(DI*4), Y6
+	LEAQ         tailmasks<>+0(SB), DX
+	MOVQ         $+8, SI
+	SUBQ         BX, SI
+	VMOVUPS      (DX)(SI*4), Y7
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VMASKMOVPS   (DX), Y6, Y7
+	VBROADCASTSS 92(AX), Y8
+	VFMADD231PS  Y8, Y7, Y0
+	ADDQ         BX, DX
+	VMASKMOVPS   (DX), Y6, Y7
+	VBROADCASTSS 92(AX), Y8
+	VFMADD231PS  Y8, Y7, Y1
+	ADDQ         BX, DX
+	VMASKMOVPS   (DX), Y6, Y7
+	VBROADCASTSS 92(AX), Y8
+	VFMADD231PS  Y8, Y7, Y2
+	ADDQ         BX, DX
+	VMASKMOVPS   (DX), Y6, Y7
+	VBROADCASTSS 92(AX), Y8
+	VFMADD231PS  Y8, Y7, Y3
+	ADDQ         BX, DX
+	VMASKMOVPS   (DX), Y6, Y7
+	VBROADCASTSS 92(AX), Y8
+	VFMADD231PS  Y8, Y7, Y4
+	ADDQ         BX, DX
+	VMASKMOVPS   (DX), Y6, Y7
+	VBROADCASTSS 92(AX), Y8
+	VFMADD231PS  Y8, Y7, Y5
+
+no_acct:
+	TESTQ      $+16, CX
+	JZ         no_rest
+	MOVQ       32(AX), DX
+	MOVQ       64(AX), BX
+	VMASKMOVPS (DX), Y6, Y7
+	VADDPS     Y7, Y0, Y0
+	ADDQ       BX, DX
+	VMASKMOVPS (DX), Y6, Y7
+	VADDPS     Y7, Y1, Y1
+	ADDQ       BX, DX
+	VMASKMOVPS (DX), Y6, Y7
+	VADDPS     Y7, Y2, Y2
+	ADDQ       BX, DX
+	VMASKMOVPS (DX), Y6, Y7
+	VADDPS     Y7, Y3, Y3
+	ADDQ       BX, DX
+	VMASKMOVPS (DX), Y6, Y7
+	VADDPS     Y7, Y4, Y4
+	ADDQ       BX, DX
+	VMASKMOVPS (DX), Y6, Y7
+	VADDPS     Y7, Y5, Y5
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Y7
+	VBROADCASTSS 100(AX), Y8
+	VMAXPS       Y0, Y7, Y0
+	VMINPS       Y0, Y8, Y0
+	VMAXPS       Y1, Y7, Y1
+	VMINPS       Y1, Y8, Y1
+	VMAXPS       Y2, Y7, Y2
+	VMINPS       Y2, Y8, Y2
+	VMAXPS       Y3, Y7, Y3
+	VMINPS       Y3, Y8, Y3
+	VMAXPS       Y4, Y7, Y4
+	VMINPS       Y4, Y8, Y4
+	VMAXPS       Y5, Y7, Y5
+	VMINPS       Y5, Y8, Y5
+
+no_clampt:
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), AX
+	VMASKMOVPS Y0, Y6, (CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y1, Y6, (CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y2, Y6, (CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y3, Y6, (CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y4, Y6, (CX)
+	ADDQ       AX, CX
+	VMASKMOVPS Y5, Y6, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalfAVX2(args *byte, i int)
+TEXT ·ukHalfAVX2(SB), NOSPLIT, $0-16
+	MOVQ i+8(FP), AX
+	LEAQ ukHalfAVX2Kernels<>+0(SB), CX
+	JMP  (CX)(AX*8)
+
 // func uk1AVX512(args *byte)
 // Requires: AVX, AVX512F, BMI2, MMX+
 TEXT ·uk1AVX512<>(SB), NOSPLIT, $0-8
@@ -2112,11 +3610,12 @@ k1_end:
 	VMULPS       Z2, Z1, Z1
 
 no_alpha:
-	TESTQ       $+4, CX
-	JZ          no_row
-	MOVQ        24(AX), DX
-	VADDPS.BCST (DX), Z0, Z0
-	VADDPS.BCST (DX), Z1, Z1
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z2
+	VADDPS       Z2, Z0, Z0
+	VADDPS       Z2, Z1, Z1
 
 no_row:
 	TESTQ   $+8, CX
@@ -2306,13 +3805,15 @@ k1_end:
 	VMULPS       Z4, Z3, Z3
 
 no_alpha:
-	TESTQ       $+4, CX
-	JZ          no_row
-	MOVQ        24(AX), DX
-	VADDPS.BCST (DX), Z0, Z0
-	VADDPS.BCST (DX), Z1, Z1
-	VADDPS.BCST 4(DX), Z2, Z2
-	VADDPS.BCST 4(DX), Z3, Z3
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z4
+	VADDPS       Z4, Z0, Z0
+	VADDPS       Z4, Z1, Z1
+	VBROADCASTSS 4(DX), Z4
+	VADDPS       Z4, Z2, Z2
+	VADDPS       Z4, Z3, Z3
 
 no_row:
 	TESTQ   $+8, CX
@@ -2551,15 +4052,18 @@ k1_end:
 	VMULPS       Z6, Z5, Z5
 
 no_alpha:
-	TESTQ       $+4, CX
-	JZ          no_row
-	MOVQ        24(AX), DX
-	VADDPS.BCST (DX), Z0, Z0
-	VADDPS.BCST (DX), Z1, Z1
-	VADDPS.BCST 4(DX), Z2, Z2
-	VADDPS.BCST 4(DX), Z3, Z3
-	VADDPS.BCST 8(DX), Z4, Z4
-	VADDPS.BCST 8(DX), Z5, Z5
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z6
+	VADDPS       Z6, Z0, Z0
+	VADDPS       Z6, Z1, Z1
+	VBROADCASTSS 4(DX), Z6
+	VADDPS       Z6, Z2, Z2
+	VADDPS       Z6, Z3, Z3
+	VBROADCASTSS 8(DX), Z6
+	VADDPS       Z6, Z4, Z4
+	VADDPS       Z6, Z5, Z5
 
 no_row:
 	TESTQ   $+8, CX
@@ -2831,17 +4335,21 @@ k1_end:
 	VMULPS       Z8, Z7, Z7
 
 no_alpha:
-	TESTQ       $+4, CX
-	JZ          no_row
-	MOVQ        24(AX), DX
-	VADDPS.BCST (DX), Z0, Z0
-	VADDPS.BCST (DX), Z1, Z1
-	VADDPS.BCST 4(DX), Z2, Z2
-	VADDPS.BCST 4(DX), Z3, Z3
-	VADDPS.BCST 8(DX), Z4, Z4
-	VADDPS.BCST 8(DX), Z5, Z5
-	VADDPS.BCST 12(DX), Z6, Z6
-	VADDPS.BCST 12(DX), Z7, Z7
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z8
+	VADDPS       Z8, Z0, Z0
+	VADDPS       Z8, Z1, Z1
+	VBROADCASTSS 4(DX), Z8
+	VADDPS       Z8, Z2, Z2
+	VADDPS       Z8, Z3, Z3
+	VBROADCASTSS 8(DX), Z8
+	VADDPS       Z8, Z4, Z4
+	VADDPS       Z8, Z5, Z5
+	VBROADCASTSS 12(DX), Z8
+	VADDPS       Z8, Z6, Z6
+	VADDPS       Z8, Z7, Z7
 
 no_row:
 	TESTQ   $+8, CX
@@ -3158,19 +4666,24 @@ k1_end:
 	VMULPS       Z10, Z9, Z9
 
 no_alpha:
-	TESTQ       $+4, CX
-	JZ          no_row
-	MOVQ        24(AX), DX
-	VADDPS.BCST (DX), Z0, Z0
-	VADDPS.BCST (DX), Z1, Z1
-	VADDPS.BCST 4(DX), Z2, Z2
-	VADDPS.BCST 4(DX), Z3, Z3
-	VADDPS.BCST 8(DX), Z4, Z4
-	VADDPS.BCST 8(DX), Z5, Z5
-	VADDPS.BCST 12(DX), Z6, Z6
-	VADDPS.BCST 12(DX), Z7, Z7
-	VADDPS.BCST 16(DX), Z8, Z8
-	VADDPS.BCST 16(DX), Z9, Z9
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z10
+	VADDPS       Z10, Z0, Z0
+	VADDPS       Z10, Z1, Z1
+	VBROADCASTSS 4(DX), Z10
+	VADDPS       Z10, Z2, Z2
+	VADDPS       Z10, Z3, Z3
+	VBROADCASTSS 8(DX), Z10
+	VADDPS       Z10, Z4, Z4
+	VADDPS       Z10, Z5, Z5
+	VBROADCASTSS 12(DX), Z10
+	VADDPS       Z10, Z6, Z6
+	VADDPS       Z10, Z7, Z7
+	VBROADCASTSS 16(DX), Z10
+	VADDPS       Z10, Z8, Z8
+	VADDPS       Z10, Z9, Z9
 
 no_row:
 	TESTQ   $+8, CX
@@ -3532,21 +5045,27 @@ k1_end:
 	VMULPS       Z12, Z11, Z11
 
 no_alpha:
-	TESTQ       $+4, CX
-	JZ          no_row
-	MOVQ        24(AX), DX
-	VADDPS.BCST (DX), Z0, Z0
-	VADDPS.BCST (DX), Z1, Z1
-	VADDPS.BCST 4(DX), Z2, Z2
-	VADDPS.BCST 4(DX), Z3, Z3
-	VADDPS.BCST 8(DX), Z4, Z4
-	VADDPS.BCST 8(DX), Z5, Z5
-	VADDPS.BCST 12(DX), Z6, Z6
-	VADDPS.BCST 12(DX), Z7, Z7
-	VADDPS.BCST 16(DX), Z8, Z8
-	VADDPS.BCST 16(DX), Z9, Z9
-	VADDPS.BCST 20(DX), Z10, Z10
-	VADDPS.BCST 20(DX), Z11, Z11
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z12
+	VADDPS       Z12, Z0, Z0
+	VADDPS       Z12, Z1, Z1
+	VBROADCASTSS 4(DX), Z12
+	VADDPS       Z12, Z2, Z2
+	VADDPS       Z12, Z3, Z3
+	VBROADCASTSS 8(DX), Z12
+	VADDPS       Z12, Z4, Z4
+	VADDPS       Z12, Z5, Z5
+	VBROADCASTSS 12(DX), Z12
+	VADDPS       Z12, Z6, Z6
+	VADDPS       Z12, Z7, Z7
+	VBROADCASTSS 16(DX), Z12
+	VADDPS       Z12, Z8, Z8
+	VADDPS       Z12, Z9, Z9
+	VBROADCASTSS 20(DX), Z12
+	VADDPS       Z12, Z10, Z10
+	VADDPS       Z12, Z11, Z11
 
 no_row:
 	TESTQ   $+8, CX
@@ -3953,23 +5472,30 @@ k1_end:
 	VMULPS       Z14, Z13, Z13
 
 no_alpha:
-	TESTQ       $+4, CX
-	JZ          no_row
-	MOVQ        24(AX), DX
-	VADDPS.BCST (DX), Z0, Z0
-	VADDPS.BCST (DX), Z1, Z1
-	VADDPS.BCST 4(DX), Z2, Z2
-	VADDPS.BCST 4(DX), Z3, Z3
-	VADDPS.BCST 8(DX), Z4, Z4
-	VADDPS.BCST 8(DX), Z5, Z5
-	VADDPS.BCST 12(DX), Z6, Z6
-	VADDPS.BCST 12(DX), Z7, Z7
-	VADDPS.BCST 16(DX), Z8, Z8
-	VADDPS.BCST 16(DX), Z9, Z9
-	VADDPS.BCST 20(DX), Z10, Z10
-	VADDPS.BCST 20(DX), Z11, Z11
-	VADDPS.BCST 24(DX), Z12, Z12
-	VADDPS.BCST 24(DX), Z13, Z13
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z14
+	VADDPS       Z14, Z0, Z0
+	VADDPS       Z14, Z1, Z1
+	VBROADCASTSS 4(DX), Z14
+	VADDPS       Z14, Z2, Z2
+	VADDPS       Z14, Z3, Z3
+	VBROADCASTSS 8(DX), Z14
+	VADDPS       Z14, Z4, Z4
+	VADDPS       Z14, Z5, Z5
+	VBROADCASTSS 12(DX), Z14
+	VADDPS       Z14, Z6, Z6
+	VADDPS       Z14, Z7, Z7
+	VBROADCASTSS 16(DX), Z14
+	VADDPS       Z14, Z8, Z8
+	VADDPS       Z14, Z9, Z9
+	VBROADCASTSS 20(DX), Z14
+	VADDPS       Z14, Z10, Z10
+	VADDPS       Z14, Z11, Z11
+	VBROADCASTSS 24(DX), Z14
+	VADDPS       Z14, Z12, Z12
+	VADDPS       Z14, Z13, Z13
 
 no_row:
 	TESTQ   $+8, CX
@@ -4421,25 +5947,33 @@ k1_end:
 	VMULPS       Z16, Z15, Z15
 
 no_alpha:
-	TESTQ       $+4, CX
-	JZ          no_row
-	MOVQ        24(AX), DX
-	VADDPS.BCST (DX), Z0, Z0
-	VADDPS.BCST (DX), Z1, Z1
-	VADDPS.BCST 4(DX), Z2, Z2
-	VADDPS.BCST 4(DX), Z3, Z3
-	VADDPS.BCST 8(DX), Z4, Z4
-	VADDPS.BCST 8(DX), Z5, Z5
-	VADDPS.BCST 12(DX), Z6, Z6
-	VADDPS.BCST 12(DX), Z7, Z7
-	VADDPS.BCST 16(DX), Z8, Z8
-	VADDPS.BCST 16(DX), Z9, Z9
-	VADDPS.BCST 20(DX), Z10, Z10
-	VADDPS.BCST 20(DX), Z11, Z11
-	VADDPS.BCST 24(DX), Z12, Z12
-	VADDPS.BCST 24(DX), Z13, Z13
-	VADDPS.BCST 28(DX), Z14, Z14
-	VADDPS.BCST 28(DX), Z15, Z15
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z16
+	VADDPS       Z16, Z0, Z0
+	VADDPS       Z16, Z1, Z1
+	VBROADCASTSS 4(DX), Z16
+	VADDPS       Z16, Z2, Z2
+	VADDPS       Z16, Z3, Z3
+	VBROADCASTSS 8(DX), Z16
+	VADDPS       Z16, Z4, Z4
+	VADDPS       Z16, Z5, Z5
+	VBROADCASTSS 12(DX), Z16
+	VADDPS       Z16, Z6, Z6
+	VADDPS       Z16, Z7, Z7
+	VBROADCASTSS 16(DX), Z16
+	VADDPS       Z16, Z8, Z8
+	VADDPS       Z16, Z9, Z9
+	VBROADCASTSS 20(DX), Z16
+	VADDPS       Z16, Z10, Z10
+	VADDPS       Z16, Z11, Z11
+	VBROADCASTSS 24(DX), Z16
+	VADDPS       Z16, Z12, Z12
+	VADDPS       Z16, Z13, Z13
+	VBROADCASTSS 28(DX), Z16
+	VADDPS       Z16, Z14, Z14
+	VADDPS       Z16, Z15, Z15
 
 no_row:
 	TESTQ   $+8, CX
@@ -4781,129 +6315,174 @@ TEXT ·uk9AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       104(AX), DI
 
 k4:
-	CMPQ             SI, $+4
-	JLT              k4_end
-	VMOVUPS          (DX), Z18
-	VMOVUPS          64(DX), Z19
-	VFMADD231PS.BCST (CX), Z18, Z0
-	VFMADD231PS.BCST (CX), Z19, Z1
-	VFMADD231PS.BCST 4(CX), Z18, Z2
-	VFMADD231PS.BCST 4(CX), Z19, Z3
-	VFMADD231PS.BCST 8(CX), Z18, Z4
-	VFMADD231PS.BCST 8(CX), Z19, Z5
-	VFMADD231PS.BCST 12(CX), Z18, Z6
-	VFMADD231PS.BCST 12(CX), Z19, Z7
-	VFMADD231PS.BCST 16(CX), Z18, Z8
-	VFMADD231PS.BCST 16(CX), Z19, Z9
-	VFMADD231PS.BCST 20(CX), Z18, Z10
-	VFMADD231PS.BCST 20(CX), Z19, Z11
-	VFMADD231PS.BCST 24(CX), Z18, Z12
-	VFMADD231PS.BCST 24(CX), Z19, Z13
-	VFMADD231PS.BCST 28(CX), Z18, Z14
-	VFMADD231PS.BCST 28(CX), Z19, Z15
-	VFMADD231PS.BCST 32(CX), Z18, Z16
-	VFMADD231PS.BCST 32(CX), Z19, Z17
-	ADDQ             BX, DX
-	PREFETCHT0       (DI)
-	VMOVUPS          (DX), Z18
-	VMOVUPS          64(DX), Z19
-	VFMADD231PS.BCST 36(CX), Z18, Z0
-	VFMADD231PS.BCST 36(CX), Z19, Z1
-	VFMADD231PS.BCST 40(CX), Z18, Z2
-	VFMADD231PS.BCST 40(CX), Z19, Z3
-	VFMADD231PS.BCST 44(CX), Z18, Z4
-	VFMADD231PS.BCST 44(CX), Z19, Z5
-	VFMADD231PS.BCST 48(CX), Z18, Z6
-	VFMADD231PS.BCST 48(CX), Z19, Z7
-	VFMADD231PS.BCST 52(CX), Z18, Z8
-	VFMADD231PS.BCST 52(CX), Z19, Z9
-	VFMADD231PS.BCST 56(CX), Z18, Z10
-	VFMADD231PS.BCST 56(CX), Z19, Z11
-	VFMADD231PS.BCST 60(CX), Z18, Z12
-	VFMADD231PS.BCST 60(CX), Z19, Z13
-	VFMADD231PS.BCST 64(CX), Z18, Z14
-	VFMADD231PS.BCST 64(CX), Z19, Z15
-	VFMADD231PS.BCST 68(CX), Z18, Z16
-	VFMADD231PS.BCST 68(CX), Z19, Z17
-	ADDQ             BX, DX
-	PREFETCHT0       64(DI)
-	VMOVUPS          (DX), Z18
-	VMOVUPS          64(DX), Z19
-	VFMADD231PS.BCST 72(CX), Z18, Z0
-	VFMADD231PS.BCST 72(CX), Z19, Z1
-	VFMADD231PS.BCST 76(CX), Z18, Z2
-	VFMADD231PS.BCST 76(CX), Z19, Z3
-	VFMADD231PS.BCST 80(CX), Z18, Z4
-	VFMADD231PS.BCST 80(CX), Z19, Z5
-	VFMADD231PS.BCST 84(CX), Z18, Z6
-	VFMADD231PS.BCST 84(CX), Z19, Z7
-	VFMADD231PS.BCST 88(CX), Z18, Z8
-	VFMADD231PS.BCST 88(CX), Z19, Z9
-	VFMADD231PS.BCST 92(CX), Z18, Z10
-	VFMADD231PS.BCST 92(CX), Z19, Z11
-	VFMADD231PS.BCST 96(CX), Z18, Z12
-	VFMADD231PS.BCST 96(CX), Z19, Z13
-	VFMADD231PS.BCST 100(CX), Z18, Z14
-	VFMADD231PS.BCST 100(CX), Z19, Z15
-	VFMADD231PS.BCST 104(CX), Z18, Z16
-	VFMADD231PS.BCST 104(CX), Z19, Z17
-	ADDQ             BX, DX
-	PREFETCHT0       128(DI)
-	VMOVUPS          (DX), Z18
-	VMOVUPS          64(DX), Z19
-	VFMADD231PS.BCST 108(CX), Z18, Z0
-	VFMADD231PS.BCST 108(CX), Z19, Z1
-	VFMADD231PS.BCST 112(CX), Z18, Z2
-	VFMADD231PS.BCST 112(CX), Z19, Z3
-	VFMADD231PS.BCST 116(CX), Z18, Z4
-	VFMADD231PS.BCST 116(CX), Z19, Z5
-	VFMADD231PS.BCST 120(CX), Z18, Z6
-	VFMADD231PS.BCST 120(CX), Z19, Z7
-	VFMADD231PS.BCST 124(CX), Z18, Z8
-	VFMADD231PS.BCST 124(CX), Z19, Z9
-	VFMADD231PS.BCST 128(CX), Z18, Z10
-	VFMADD231PS.BCST 128(CX), Z19, Z11
-	VFMADD231PS.BCST 132(CX), Z18, Z12
-	VFMADD231PS.BCST 132(CX), Z19, Z13
-	VFMADD231PS.BCST 136(CX), Z18, Z14
-	VFMADD231PS.BCST 136(CX), Z19, Z15
-	VFMADD231PS.BCST 140(CX), Z18, Z16
-	VFMADD231PS.BCST 140(CX), Z19, Z17
-	ADDQ             BX, DX
-	PREFETCHT0       192(DI)
-	ADDQ             $+144, CX
-	ADDQ             $+256, DI
-	SUBQ             $+4, SI
-	JMP              k4
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	VBROADCASTSS (CX), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS 4(CX), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS 8(CX), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS 12(CX), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS 16(CX), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS 20(CX), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS 24(CX), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS 28(CX), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS 32(CX), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	ADDQ         BX, DX
+	PREFETCHT0   (DI)
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	VBROADCASTSS 36(CX), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS 40(CX), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS 44(CX), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS 48(CX), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS 52(CX), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS 56(CX), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS 60(CX), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS 64(CX), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS 68(CX), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	ADDQ         BX, DX
+	PREFETCHT0   64(DI)
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	VBROADCASTSS 72(CX), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS 76(CX), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS 80(CX), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS 84(CX), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS 88(CX), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS 92(CX), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS 96(CX), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS 100(CX), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS 104(CX), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	ADDQ         BX, DX
+	PREFETCHT0   128(DI)
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	VBROADCASTSS 108(CX), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS 112(CX), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS 116(CX), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS 120(CX), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS 124(CX), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS 128(CX), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS 132(CX), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS 136(CX), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS 140(CX), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	ADDQ         BX, DX
+	PREFETCHT0   192(DI)
+	ADDQ         $+144, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
 
 k4_end:
 k1:
-	CMPQ             SI, $+1
-	JLT              k1_end
-	VMOVUPS          (DX), Z18
-	VMOVUPS          64(DX), Z19
-	VFMADD231PS.BCST (CX), Z18, Z0
-	VFMADD231PS.BCST (CX), Z19, Z1
-	VFMADD231PS.BCST 4(CX), Z18, Z2
-	VFMADD231PS.BCST 4(CX), Z19, Z3
-	VFMADD231PS.BCST 8(CX), Z18, Z4
-	VFMADD231PS.BCST 8(CX), Z19, Z5
-	VFMADD231PS.BCST 12(CX), Z18, Z6
-	VFMADD231PS.BCST 12(CX), Z19, Z7
-	VFMADD231PS.BCST 16(CX), Z18, Z8
-	VFMADD231PS.BCST 16(CX), Z19, Z9
-	VFMADD231PS.BCST 20(CX), Z18, Z10
-	VFMADD231PS.BCST 20(CX), Z19, Z11
-	VFMADD231PS.BCST 24(CX), Z18, Z12
-	VFMADD231PS.BCST 24(CX), Z19, Z13
-	VFMADD231PS.BCST 28(CX), Z18, Z14
-	VFMADD231PS.BCST 28(CX), Z19, Z15
-	VFMADD231PS.BCST 32(CX), Z18, Z16
-	VFMADD231PS.BCST 32(CX), Z19, Z17
-	ADDQ             BX, DX
-	ADDQ             $+36, CX
-	SUBQ             $+1, SI
-	JMP              k1
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Z18
+	VMOVUPS      64(DX), Z19
+	VBROADCASTSS (CX), Z20
+	VFMADD231PS  Z20, Z18, Z0
+	VFMADD231PS  Z20, Z19, Z1
+	VBROADCASTSS 4(CX), Z20
+	VFMADD231PS  Z20, Z18, Z2
+	VFMADD231PS  Z20, Z19, Z3
+	VBROADCASTSS 8(CX), Z20
+	VFMADD231PS  Z20, Z18, Z4
+	VFMADD231PS  Z20, Z19, Z5
+	VBROADCASTSS 12(CX), Z20
+	VFMADD231PS  Z20, Z18, Z6
+	VFMADD231PS  Z20, Z19, Z7
+	VBROADCASTSS 16(CX), Z20
+	VFMADD231PS  Z20, Z18, Z8
+	VFMADD231PS  Z20, Z19, Z9
+	VBROADCASTSS 20(CX), Z20
+	VFMADD231PS  Z20, Z18, Z10
+	VFMADD231PS  Z20, Z19, Z11
+	VBROADCASTSS 24(CX), Z20
+	VFMADD231PS  Z20, Z18, Z12
+	VFMADD231PS  Z20, Z19, Z13
+	VBROADCASTSS 28(CX), Z20
+	VFMADD231PS  Z20, Z18, Z14
+	VFMADD231PS  Z20, Z19, Z15
+	VBROADCASTSS 32(CX), Z20
+	VFMADD231PS  Z20, Z18, Z16
+	VFMADD231PS  Z20, Z19, Z17
+	ADDQ         BX, DX
+	ADDQ         $+36, CX
+	SUBQ         $+1, SI
+	JMP          k1
 
 k1_end:
 	MOVQ         72(AX), CX
@@ -4930,27 +6509,36 @@ k1_end:
 	VMULPS       Z18, Z17, Z17
 
 no_alpha:
-	TESTQ       $+4, CX
-	JZ          no_row
-	MOVQ        24(AX), DX
-	VADDPS.BCST (DX), Z0, Z0
-	VADDPS.BCST (DX), Z1, Z1
-	VADDPS.BCST 4(DX), Z2, Z2
-	VADDPS.BCST 4(DX), Z3, Z3
-	VADDPS.BCST 8(DX), Z4, Z4
-	VADDPS.BCST 8(DX), Z5, Z5
-	VADDPS.BCST 12(DX), Z6, Z6
-	VADDPS.BCST 12(DX), Z7, Z7
-	VADDPS.BCST 16(DX), Z8, Z8
-	VADDPS.BCST 16(DX), Z9, Z9
-	VADDPS.BCST 20(DX), Z10, Z10
-	VADDPS.BCST 20(DX), Z11, Z11
-	VADDPS.BCST 24(DX), Z12, Z12
-	VADDPS.BCST 24(DX), Z13, Z13
-	VADDPS.BCST 28(DX), Z14, Z14
-	VADDPS.BCST 28(DX), Z15, Z15
-	VADDPS.BCST 32(DX), Z16, Z16
-	VADDPS.BCST 32(DX), Z17, Z17
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z18
+	VADDPS       Z18, Z0, Z0
+	VADDPS       Z18, Z1, Z1
+	VBROADCASTSS 4(DX), Z18
+	VADDPS       Z18, Z2, Z2
+	VADDPS       Z18, Z3, Z3
+	VBROADCASTSS 8(DX), Z18
+	VADDPS       Z18, Z4, Z4
+	VADDPS       Z18, Z5, Z5
+	VBROADCASTSS 12(DX), Z18
+	VADDPS       Z18, Z6, Z6
+	VADDPS       Z18, Z7, Z7
+	VBROADCASTSS 16(DX), Z18
+	VADDPS       Z18, Z8, Z8
+	VADDPS       Z18, Z9, Z9
+	VBROADCASTSS 20(DX), Z18
+	VADDPS       Z18, Z10, Z10
+	VADDPS       Z18, Z11, Z11
+	VBROADCASTSS 24(DX), Z18
+	VADDPS       Z18, Z12, Z12
+	VADDPS       Z18, Z13, Z13
+	VBROADCASTSS 28(DX), Z18
+	VADDPS       Z18, Z14, Z14
+	VADDPS       Z18, Z15, Z15
+	VBROADCASTSS 32(DX), Z18
+	VADDPS       Z18, Z16, Z16
+	VADDPS       Z18, Z17, Z17
 
 no_row:
 	TESTQ   $+8, CX
@@ -5325,139 +6913,189 @@ TEXT ·uk10AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       104(AX), DI
 
 k4:
-	CMPQ             SI, $+4
-	JLT              k4_end
-	VMOVUPS          (DX), Z20
-	VMOVUPS          64(DX), Z21
-	VFMADD231PS.BCST (CX), Z20, Z0
-	VFMADD231PS.BCST (CX), Z21, Z1
-	VFMADD231PS.BCST 4(CX), Z20, Z2
-	VFMADD231PS.BCST 4(CX), Z21, Z3
-	VFMADD231PS.BCST 8(CX), Z20, Z4
-	VFMADD231PS.BCST 8(CX), Z21, Z5
-	VFMADD231PS.BCST 12(CX), Z20, Z6
-	VFMADD231PS.BCST 12(CX), Z21, Z7
-	VFMADD231PS.BCST 16(CX), Z20, Z8
-	VFMADD231PS.BCST 16(CX), Z21, Z9
-	VFMADD231PS.BCST 20(CX), Z20, Z10
-	VFMADD231PS.BCST 20(CX), Z21, Z11
-	VFMADD231PS.BCST 24(CX), Z20, Z12
-	VFMADD231PS.BCST 24(CX), Z21, Z13
-	VFMADD231PS.BCST 28(CX), Z20, Z14
-	VFMADD231PS.BCST 28(CX), Z21, Z15
-	VFMADD231PS.BCST 32(CX), Z20, Z16
-	VFMADD231PS.BCST 32(CX), Z21, Z17
-	VFMADD231PS.BCST 36(CX), Z20, Z18
-	VFMADD231PS.BCST 36(CX), Z21, Z19
-	ADDQ             BX, DX
-	PREFETCHT0       (DI)
-	VMOVUPS          (DX), Z20
-	VMOVUPS          64(DX), Z21
-	VFMADD231PS.BCST 40(CX), Z20, Z0
-	VFMADD231PS.BCST 40(CX), Z21, Z1
-	VFMADD231PS.BCST 44(CX), Z20, Z2
-	VFMADD231PS.BCST 44(CX), Z21, Z3
-	VFMADD231PS.BCST 48(CX), Z20, Z4
-	VFMADD231PS.BCST 48(CX), Z21, Z5
-	VFMADD231PS.BCST 52(CX), Z20, Z6
-	VFMADD231PS.BCST 52(CX), Z21, Z7
-	VFMADD231PS.BCST 56(CX), Z20, Z8
-	VFMADD231PS.BCST 56(CX), Z21, Z9
-	VFMADD231PS.BCST 60(CX), Z20, Z10
-	VFMADD231PS.BCST 60(CX), Z21, Z11
-	VFMADD231PS.BCST 64(CX), Z20, Z12
-	VFMADD231PS.BCST 64(CX), Z21, Z13
-	VFMADD231PS.BCST 68(CX), Z20, Z14
-	VFMADD231PS.BCST 68(CX), Z21, Z15
-	VFMADD231PS.BCST 72(CX), Z20, Z16
-	VFMADD231PS.BCST 72(CX), Z21, Z17
-	VFMADD231PS.BCST 76(CX), Z20, Z18
-	VFMADD231PS.BCST 76(CX), Z21, Z19
-	ADDQ             BX, DX
-	PREFETCHT0       64(DI)
-	VMOVUPS          (DX), Z20
-	VMOVUPS          64(DX), Z21
-	VFMADD231PS.BCST 80(CX), Z20, Z0
-	VFMADD231PS.BCST 80(CX), Z21, Z1
-	VFMADD231PS.BCST 84(CX), Z20, Z2
-	VFMADD231PS.BCST 84(CX), Z21, Z3
-	VFMADD231PS.BCST 88(CX), Z20, Z4
-	VFMADD231PS.BCST 88(CX), Z21, Z5
-	VFMADD231PS.BCST 92(CX), Z20, Z6
-	VFMADD231PS.BCST 92(CX), Z21, Z7
-	VFMADD231PS.BCST 96(CX), Z20, Z8
-	VFMADD231PS.BCST 96(CX), Z21, Z9
-	VFMADD231PS.BCST 100(CX), Z20, Z10
-	VFMADD231PS.BCST 100(CX), Z21, Z11
-	VFMADD231PS.BCST 104(CX), Z20, Z12
-	VFMADD231PS.BCST 104(CX), Z21, Z13
-	VFMADD231PS.BCST 108(CX), Z20, Z14
-	VFMADD231PS.BCST 108(CX), Z21, Z15
-	VFMADD231PS.BCST 112(CX), Z20, Z16
-	VFMADD231PS.BCST 112(CX), Z21, Z17
-	VFMADD231PS.BCST 116(CX), Z20, Z18
-	VFMADD231PS.BCST 116(CX), Z21, Z19
-	ADDQ             BX, DX
-	PREFETCHT0       128(DI)
-	VMOVUPS          (DX), Z20
-	VMOVUPS          64(DX), Z21
-	VFMADD231PS.BCST 120(CX), Z20, Z0
-	VFMADD231PS.BCST 120(CX), Z21, Z1
-	VFMADD231PS.BCST 124(CX), Z20, Z2
-	VFMADD231PS.BCST 124(CX), Z21, Z3
-	VFMADD231PS.BCST 128(CX), Z20, Z4
-	VFMADD231PS.BCST 128(CX), Z21, Z5
-	VFMADD231PS.BCST 132(CX), Z20, Z6
-	VFMADD231PS.BCST 132(CX), Z21, Z7
-	VFMADD231PS.BCST 136(CX), Z20, Z8
-	VFMADD231PS.BCST 136(CX), Z21, Z9
-	VFMADD231PS.BCST 140(CX), Z20, Z10
-	VFMADD231PS.BCST 140(CX), Z21, Z11
-	VFMADD231PS.BCST 144(CX), Z20, Z12
-	VFMADD231PS.BCST 144(CX), Z21, Z13
-	VFMADD231PS.BCST 148(CX), Z20, Z14
-	VFMADD231PS.BCST 148(CX), Z21, Z15
-	VFMADD231PS.BCST 152(CX), Z20, Z16
-	VFMADD231PS.BCST 152(CX), Z21, Z17
-	VFMADD231PS.BCST 156(CX), Z20, Z18
-	VFMADD231PS.BCST 156(CX), Z21, Z19
-	ADDQ             BX, DX
-	PREFETCHT0       192(DI)
-	ADDQ             $+160, CX
-	ADDQ             $+256, DI
-	SUBQ             $+4, SI
-	JMP              k4
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	VBROADCASTSS (CX), Z22
+	VFMADD231PS  Z22, Z20, Z0
+	VFMADD231PS  Z22, Z21, Z1
+	VBROADCASTSS 4(CX), Z22
+	VFMADD231PS  Z22, Z20, Z2
+	VFMADD231PS  Z22, Z21, Z3
+	VBROADCASTSS 8(CX), Z22
+	VFMADD231PS  Z22, Z20, Z4
+	VFMADD231PS  Z22, Z21, Z5
+	VBROADCASTSS 12(CX), Z22
+	VFMADD231PS  Z22, Z20, Z6
+	VFMADD231PS  Z22, Z21, Z7
+	VBROADCASTSS 16(CX), Z22
+	VFMADD231PS  Z22, Z20, Z8
+	VFMADD231PS  Z22, Z21, Z9
+	VBROADCASTSS 20(CX), Z22
+	VFMADD231PS  Z22, Z20, Z10
+	VFMADD231PS  Z22, Z21, Z11
+	VBROADCASTSS 24(CX), Z22
+	VFMADD231PS  Z22, Z20, Z12
+	VFMADD231PS  Z22, Z21, Z13
+	VBROADCASTSS 28(CX), Z22
+	VFMADD231PS  Z22, Z20, Z14
+	VFMADD231PS  Z22, Z21, Z15
+	VBROADCASTSS 32(CX), Z22
+	VFMADD231PS  Z22, Z20, Z16
+	VFMADD231PS  Z22, Z21, Z17
+	VBROADCASTSS 36(CX), Z22
+	VFMADD231PS  Z22, Z20, Z18
+	VFMADD231PS  Z22, Z21, Z19
+	ADDQ         BX, DX
+	PREFETCHT0   (DI)
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	VBROADCASTSS 40(CX), Z22
+	VFMADD231PS  Z22, Z20, Z0
+	VFMADD231PS  Z22, Z21, Z1
+	VBROADCASTSS 44(CX), Z22
+	VFMADD231PS  Z22, Z20, Z2
+	VFMADD231PS  Z22, Z21, Z3
+	VBROADCASTSS 48(CX), Z22
+	VFMADD231PS  Z22, Z20, Z4
+	VFMADD231PS  Z22, Z21, Z5
+	VBROADCASTSS 52(CX), Z22
+	VFMADD231PS  Z22, Z20, Z6
+	VFMADD231PS  Z22, Z21, Z7
+	VBROADCASTSS 56(CX), Z22
+	VFMADD231PS  Z22, Z20, Z8
+	VFMADD231PS  Z22, Z21, Z9
+	VBROADCASTSS 60(CX), Z22
+	VFMADD231PS  Z22, Z20, Z10
+	VFMADD231PS  Z22, Z21, Z11
+	VBROADCASTSS 64(CX), Z22
+	VFMADD231PS  Z22, Z20, Z12
+	VFMADD231PS  Z22, Z21, Z13
+	VBROADCASTSS 68(CX), Z22
+	VFMADD231PS  Z22, Z20, Z14
+	VFMADD231PS  Z22, Z21, Z15
+	VBROADCASTSS 72(CX), Z22
+	VFMADD231PS  Z22, Z20, Z16
+	VFMADD231PS  Z22, Z21, Z17
+	VBROADCASTSS 76(CX), Z22
+	VFMADD231PS  Z22, Z20, Z18
+	VFMADD231PS  Z22, Z21, Z19
+	ADDQ         BX, DX
+	PREFETCHT0   64(DI)
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	VBROADCASTSS 80(CX), Z22
+	VFMADD231PS  Z22, Z20, Z0
+	VFMADD231PS  Z22, Z21, Z1
+	VBROADCASTSS 84(CX), Z22
+	VFMADD231PS  Z22, Z20, Z2
+	VFMADD231PS  Z22, Z21, Z3
+	VBROADCASTSS 88(CX), Z22
+	VFMADD231PS  Z22, Z20, Z4
+	VFMADD231PS  Z22, Z21, Z5
+	VBROADCASTSS 92(CX), Z22
+	VFMADD231PS  Z22, Z20, Z6
+	VFMADD231PS  Z22, Z21, Z7
+	VBROADCASTSS 96(CX), Z22
+	VFMADD231PS  Z22, Z20, Z8
+	VFMADD231PS  Z22, Z21, Z9
+	VBROADCASTSS 100(CX), Z22
+	VFMADD231PS  Z22, Z20, Z10
+	VFMADD231PS  Z22, Z21, Z11
+	VBROADCASTSS 104(CX), Z22
+	VFMADD231PS  Z22, Z20, Z12
+	VFMADD231PS  Z22, Z21, Z13
+	VBROADCASTSS 108(CX), Z22
+	VFMADD231PS  Z22, Z20, Z14
+	VFMADD231PS  Z22, Z21, Z15
+	VBROADCASTSS 112(CX), Z22
+	VFMADD231PS  Z22, Z20, Z16
+	VFMADD231PS  Z22, Z21, Z17
+	VBROADCASTSS 116(CX), Z22
+	VFMADD231PS  Z22, Z20, Z18
+	VFMADD231PS  Z22, Z21, Z19
+	ADDQ         BX, DX
+	PREFETCHT0   128(DI)
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	VBROADCASTSS 120(CX), Z22
+	VFMADD231PS  Z22, Z20, Z0
+	VFMADD231PS  Z22, Z21, Z1
+	VBROADCASTSS 124(CX), Z22
+	VFMADD231PS  Z22, Z20, Z2
+	VFMADD231PS  Z22, Z21, Z3
+	VBROADCASTSS 128(CX), Z22
+	VFMADD231PS  Z22, Z20, Z4
+	VFMADD231PS  Z22, Z21, Z5
+	VBROADCASTSS 132(CX), Z22
+	VFMADD231PS  Z22, Z20, Z6
+	VFMADD231PS  Z22, Z21, Z7
+	VBROADCASTSS 136(CX), Z22
+	VFMADD231PS  Z22, Z20, Z8
+	VFMADD231PS  Z22, Z21, Z9
+	VBROADCASTSS 140(CX), Z22
+	VFMADD231PS  Z22, Z20, Z10
+	VFMADD231PS  Z22, Z21, Z11
+	VBROADCASTSS 144(CX), Z22
+	VFMADD231PS  Z22, Z20, Z12
+	VFMADD231PS  Z22, Z21, Z13
+	VBROADCASTSS 148(CX), Z22
+	VFMADD231PS  Z22, Z20, Z14
+	VFMADD231PS  Z22, Z21, Z15
+	VBROADCASTSS 152(CX), Z22
+	VFMADD231PS  Z22, Z20, Z16
+	VFMADD231PS  Z22, Z21, Z17
+	VBROADCASTSS 156(CX), Z22
+	VFMADD231PS  Z22, Z20, Z18
+	VFMADD231PS  Z22, Z21, Z19
+	ADDQ         BX, DX
+	PREFETCHT0   192(DI)
+	ADDQ         $+160, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
 
 k4_end:
 k1:
-	CMPQ             SI, $+1
-	JLT              k1_end
-	VMOVUPS          (DX), Z20
-	VMOVUPS          64(DX), Z21
-	VFMADD231PS.BCST (CX), Z20, Z0
-	VFMADD231PS.BCST (CX), Z21, Z1
-	VFMADD231PS.BCST 4(CX), Z20, Z2
-	VFMADD231PS.BCST 4(CX), Z21, Z3
-	VFMADD231PS.BCST 8(CX), Z20, Z4
-	VFMADD231PS.BCST 8(CX), Z21, Z5
-	VFMADD231PS.BCST 12(CX), Z20, Z6
-	VFMADD231PS.BCST 12(CX), Z21, Z7
-	VFMADD231PS.BCST 16(CX), Z20, Z8
-	VFMADD231PS.BCST 16(CX), Z21, Z9
-	VFMADD231PS.BCST 20(CX), Z20, Z10
-	VFMADD231PS.BCST 20(CX), Z21, Z11
-	VFMADD231PS.BCST 24(CX), Z20, Z12
-	VFMADD231PS.BCST 24(CX), Z21, Z13
-	VFMADD231PS.BCST 28(CX), Z20, Z14
-	VFMADD231PS.BCST 28(CX), Z21, Z15
-	VFMADD231PS.BCST 32(CX), Z20, Z16
-	VFMADD231PS.BCST 32(CX), Z21, Z17
-	VFMADD231PS.BCST 36(CX), Z20, Z18
-	VFMADD231PS.BCST 36(CX), Z21, Z19
-	ADDQ             BX, DX
-	ADDQ             $+40, CX
-	SUBQ             $+1, SI
-	JMP              k1
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Z20
+	VMOVUPS      64(DX), Z21
+	VBROADCASTSS (CX), Z22
+	VFMADD231PS  Z22, Z20, Z0
+	VFMADD231PS  Z22, Z21, Z1
+	VBROADCASTSS 4(CX), Z22
+	VFMADD231PS  Z22, Z20, Z2
+	VFMADD231PS  Z22, Z21, Z3
+	VBROADCASTSS 8(CX), Z22
+	VFMADD231PS  Z22, Z20, Z4
+	VFMADD231PS  Z22, Z21, Z5
+	VBROADCASTSS 12(CX), Z22
+	VFMADD231PS  Z22, Z20, Z6
+	VFMADD231PS  Z22, Z21, Z7
+	VBROADCASTSS 16(CX), Z22
+	VFMADD231PS  Z22, Z20, Z8
+	VFMADD231PS  Z22, Z21, Z9
+	VBROADCASTSS 20(CX), Z22
+	VFMADD231PS  Z22, Z20, Z10
+	VFMADD231PS  Z22, Z21, Z11
+	VBROADCASTSS 24(CX), Z22
+	VFMADD231PS  Z22, Z20, Z12
+	VFMADD231PS  Z22, Z21, Z13
+	VBROADCASTSS 28(CX), Z22
+	VFMADD231PS  Z22, Z20, Z14
+	VFMADD231PS  Z22, Z21, Z15
+	VBROADCASTSS 32(CX), Z22
+	VFMADD231PS  Z22, Z20, Z16
+	VFMADD231PS  Z22, Z21, Z17
+	VBROADCASTSS 36(CX), Z22
+	VFMADD231PS  Z22, Z20, Z18
+	VFMADD231PS  Z22, Z21, Z19
+	ADDQ         BX, DX
+	ADDQ         $+40, CX
+	SUBQ         $+1, SI
+	JMP          k1
 
 k1_end:
 	MOVQ         72(AX), CX
@@ -5486,29 +7124,39 @@ k1_end:
 	VMULPS       Z20, Z19, Z19
 
 no_alpha:
-	TESTQ       $+4, CX
-	JZ          no_row
-	MOVQ        24(AX), DX
-	VADDPS.BCST (DX), Z0, Z0
-	VADDPS.BCST (DX), Z1, Z1
-	VADDPS.BCST 4(DX), Z2, Z2
-	VADDPS.BCST 4(DX), Z3, Z3
-	VADDPS.BCST 8(DX), Z4, Z4
-	VADDPS.BCST 8(DX), Z5, Z5
-	VADDPS.BCST 12(DX), Z6, Z6
-	VADDPS.BCST 12(DX), Z7, Z7
-	VADDPS.BCST 16(DX), Z8, Z8
-	VADDPS.BCST 16(DX), Z9, Z9
-	VADDPS.BCST 20(DX), Z10, Z10
-	VADDPS.BCST 20(DX), Z11, Z11
-	VADDPS.BCST 24(DX), Z12, Z12
-	VADDPS.BCST 24(DX), Z13, Z13
-	VADDPS.BCST 28(DX), Z14, Z14
-	VADDPS.BCST 28(DX), Z15, Z15
-	VADDPS.BCST 32(DX), Z16, Z16
-	VADDPS.BCST 32(DX), Z17, Z17
-	VADDPS.BCST 36(DX), Z18, Z18
-	VADDPS.BCST 36(DX), Z19, Z19
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z20
+	VADDPS       Z20, Z0, Z0
+	VADDPS       Z20, Z1, Z1
+	VBROADCASTSS 4(DX), Z20
+	VADDPS       Z20, Z2, Z2
+	VADDPS       Z20, Z3, Z3
+	VBROADCASTSS 8(DX), Z20
+	VADDPS       Z20, Z4, Z4
+	VADDPS       Z20, Z5, Z5
+	VBROADCASTSS 12(DX), Z20
+	VADDPS       Z20, Z6, Z6
+	VADDPS       Z20, Z7, Z7
+	VBROADCASTSS 16(DX), Z20
+	VADDPS       Z20, Z8, Z8
+	VADDPS       Z20, Z9, Z9
+	VBROADCASTSS 20(DX), Z20
+	VADDPS       Z20, Z10, Z10
+	VADDPS       Z20, Z11, Z11
+	VBROADCASTSS 24(DX), Z20
+	VADDPS       Z20, Z12, Z12
+	VADDPS       Z20, Z13, Z13
+	VBROADCASTSS 28(DX), Z20
+	VADDPS       Z20, Z14, Z14
+	VADDPS       Z20, Z15, Z15
+	VBROADCASTSS 32(DX), Z20
+	VADDPS       Z20, Z16, Z16
+	VADDPS       Z20, Z17, Z17
+	VBROADCASTSS 36(DX), Z20
+	VADDPS       Z20, Z18, Z18
+	VADDPS       Z20, Z19, Z19
 
 no_row:
 	TESTQ   $+8, CX
@@ -5916,149 +7564,204 @@ TEXT ·uk11AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       104(AX), DI
 
 k4:
-	CMPQ             SI, $+4
-	JLT              k4_end
-	VMOVUPS          (DX), Z22
-	VMOVUPS          64(DX), Z23
-	VFMADD231PS.BCST (CX), Z22, Z0
-	VFMADD231PS.BCST (CX), Z23, Z1
-	VFMADD231PS.BCST 4(CX), Z22, Z2
-	VFMADD231PS.BCST 4(CX), Z23, Z3
-	VFMADD231PS.BCST 8(CX), Z22, Z4
-	VFMADD231PS.BCST 8(CX), Z23, Z5
-	VFMADD231PS.BCST 12(CX), Z22, Z6
-	VFMADD231PS.BCST 12(CX), Z23, Z7
-	VFMADD231PS.BCST 16(CX), Z22, Z8
-	VFMADD231PS.BCST 16(CX), Z23, Z9
-	VFMADD231PS.BCST 20(CX), Z22, Z10
-	VFMADD231PS.BCST 20(CX), Z23, Z11
-	VFMADD231PS.BCST 24(CX), Z22, Z12
-	VFMADD231PS.BCST 24(CX), Z23, Z13
-	VFMADD231PS.BCST 28(CX), Z22, Z14
-	VFMADD231PS.BCST 28(CX), Z23, Z15
-	VFMADD231PS.BCST 32(CX), Z22, Z16
-	VFMADD231PS.BCST 32(CX), Z23, Z17
-	VFMADD231PS.BCST 36(CX), Z22, Z18
-	VFMADD231PS.BCST 36(CX), Z23, Z19
-	VFMADD231PS.BCST 40(CX), Z22, Z20
-	VFMADD231PS.BCST 40(CX), Z23, Z21
-	ADDQ             BX, DX
-	PREFETCHT0       (DI)
-	VMOVUPS          (DX), Z22
-	VMOVUPS          64(DX), Z23
-	VFMADD231PS.BCST 44(CX), Z22, Z0
-	VFMADD231PS.BCST 44(CX), Z23, Z1
-	VFMADD231PS.BCST 48(CX), Z22, Z2
-	VFMADD231PS.BCST 48(CX), Z23, Z3
-	VFMADD231PS.BCST 52(CX), Z22, Z4
-	VFMADD231PS.BCST 52(CX), Z23, Z5
-	VFMADD231PS.BCST 56(CX), Z22, Z6
-	VFMADD231PS.BCST 56(CX), Z23, Z7
-	VFMADD231PS.BCST 60(CX), Z22, Z8
-	VFMADD231PS.BCST 60(CX), Z23, Z9
-	VFMADD231PS.BCST 64(CX), Z22, Z10
-	VFMADD231PS.BCST 64(CX), Z23, Z11
-	VFMADD231PS.BCST 68(CX), Z22, Z12
-	VFMADD231PS.BCST 68(CX), Z23, Z13
-	VFMADD231PS.BCST 72(CX), Z22, Z14
-	VFMADD231PS.BCST 72(CX), Z23, Z15
-	VFMADD231PS.BCST 76(CX), Z22, Z16
-	VFMADD231PS.BCST 76(CX), Z23, Z17
-	VFMADD231PS.BCST 80(CX), Z22, Z18
-	VFMADD231PS.BCST 80(CX), Z23, Z19
-	VFMADD231PS.BCST 84(CX), Z22, Z20
-	VFMADD231PS.BCST 84(CX), Z23, Z21
-	ADDQ             BX, DX
-	PREFETCHT0       64(DI)
-	VMOVUPS          (DX), Z22
-	VMOVUPS          64(DX), Z23
-	VFMADD231PS.BCST 88(CX), Z22, Z0
-	VFMADD231PS.BCST 88(CX), Z23, Z1
-	VFMADD231PS.BCST 92(CX), Z22, Z2
-	VFMADD231PS.BCST 92(CX), Z23, Z3
-	VFMADD231PS.BCST 96(CX), Z22, Z4
-	VFMADD231PS.BCST 96(CX), Z23, Z5
-	VFMADD231PS.BCST 100(CX), Z22, Z6
-	VFMADD231PS.BCST 100(CX), Z23, Z7
-	VFMADD231PS.BCST 104(CX), Z22, Z8
-	VFMADD231PS.BCST 104(CX), Z23, Z9
-	VFMADD231PS.BCST 108(CX), Z22, Z10
-	VFMADD231PS.BCST 108(CX), Z23, Z11
-	VFMADD231PS.BCST 112(CX), Z22, Z12
-	VFMADD231PS.BCST 112(CX), Z23, Z13
-	VFMADD231PS.BCST 116(CX), Z22, Z14
-	VFMADD231PS.BCST 116(CX), Z23, Z15
-	VFMADD231PS.BCST 120(CX), Z22, Z16
-	VFMADD231PS.BCST 120(CX), Z23, Z17
-	VFMADD231PS.BCST 124(CX), Z22, Z18
-	VFMADD231PS.BCST 124(CX), Z23, Z19
-	VFMADD231PS.BCST 128(CX), Z22, Z20
-	VFMADD231PS.BCST 128(CX), Z23, Z21
-	ADDQ             BX, DX
-	PREFETCHT0       128(DI)
-	VMOVUPS          (DX), Z22
-	VMOVUPS          64(DX), Z23
-	VFMADD231PS.BCST 132(CX), Z22, Z0
-	VFMADD231PS.BCST 132(CX), Z23, Z1
-	VFMADD231PS.BCST 136(CX), Z22, Z2
-	VFMADD231PS.BCST 136(CX), Z23, Z3
-	VFMADD231PS.BCST 140(CX), Z22, Z4
-	VFMADD231PS.BCST 140(CX), Z23, Z5
-	VFMADD231PS.BCST 144(CX), Z22, Z6
-	VFMADD231PS.BCST 144(CX), Z23, Z7
-	VFMADD231PS.BCST 148(CX), Z22, Z8
-	VFMADD231PS.BCST 148(CX), Z23, Z9
-	VFMADD231PS.BCST 152(CX), Z22, Z10
-	VFMADD231PS.BCST 152(CX), Z23, Z11
-	VFMADD231PS.BCST 156(CX), Z22, Z12
-	VFMADD231PS.BCST 156(CX), Z23, Z13
-	VFMADD231PS.BCST 160(CX), Z22, Z14
-	VFMADD231PS.BCST 160(CX), Z23, Z15
-	VFMADD231PS.BCST 164(CX), Z22, Z16
-	VFMADD231PS.BCST 164(CX), Z23, Z17
-	VFMADD231PS.BCST 168(CX), Z22, Z18
-	VFMADD231PS.BCST 168(CX), Z23, Z19
-	VFMADD231PS.BCST 172(CX), Z22, Z20
-	VFMADD231PS.BCST 172(CX), Z23, Z21
-	ADDQ             BX, DX
-	PREFETCHT0       192(DI)
-	ADDQ             $+176, CX
-	ADDQ             $+256, DI
-	SUBQ             $+4, SI
-	JMP              k4
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Z22
+	VMOVUPS      64(DX), Z23
+	VBROADCASTSS (CX), Z24
+	VFMADD231PS  Z24, Z22, Z0
+	VFMADD231PS  Z24, Z23, Z1
+	VBROADCASTSS 4(CX), Z24
+	VFMADD231PS  Z24, Z22, Z2
+	VFMADD231PS  Z24, Z23, Z3
+	VBROADCASTSS 8(CX), Z24
+	VFMADD231PS  Z24, Z22, Z4
+	VFMADD231PS  Z24, Z23, Z5
+	VBROADCASTSS 12(CX), Z24
+	VFMADD231PS  Z24, Z22, Z6
+	VFMADD231PS  Z24, Z23, Z7
+	VBROADCASTSS 16(CX), Z24
+	VFMADD231PS  Z24, Z22, Z8
+	VFMADD231PS  Z24, Z23, Z9
+	VBROADCASTSS 20(CX), Z24
+	VFMADD231PS  Z24, Z22, Z10
+	VFMADD231PS  Z24, Z23, Z11
+	VBROADCASTSS 24(CX), Z24
+	VFMADD231PS  Z24, Z22, Z12
+	VFMADD231PS  Z24, Z23, Z13
+	VBROADCASTSS 28(CX), Z24
+	VFMADD231PS  Z24, Z22, Z14
+	VFMADD231PS  Z24, Z23, Z15
+	VBROADCASTSS 32(CX), Z24
+	VFMADD231PS  Z24, Z22, Z16
+	VFMADD231PS  Z24, Z23, Z17
+	VBROADCASTSS 36(CX), Z24
+	VFMADD231PS  Z24, Z22, Z18
+	VFMADD231PS  Z24, Z23, Z19
+	VBROADCASTSS 40(CX), Z24
+	VFMADD231PS  Z24, Z22, Z20
+	VFMADD231PS  Z24, Z23, Z21
+	ADDQ         BX, DX
+	PREFETCHT0   (DI)
+	VMOVUPS      (DX), Z22
+	VMOVUPS      64(DX), Z23
+	VBROADCASTSS 44(CX), Z24
+	VFMADD231PS  Z24, Z22, Z0
+	VFMADD231PS  Z24, Z23, Z1
+	VBROADCASTSS 48(CX), Z24
+	VFMADD231PS  Z24, Z22, Z2
+	VFMADD231PS  Z24, Z23, Z3
+	VBROADCASTSS 52(CX), Z24
+	VFMADD231PS  Z24, Z22, Z4
+	VFMADD231PS  Z24, Z23, Z5
+	VBROADCASTSS 56(CX), Z24
+	VFMADD231PS  Z24, Z22, Z6
+	VFMADD231PS  Z24, Z23, Z7
+	VBROADCASTSS 60(CX), Z24
+	VFMADD231PS  Z24, Z22, Z8
+	VFMADD231PS  Z24, Z23, Z9
+	VBROADCASTSS 64(CX), Z24
+	VFMADD231PS  Z24, Z22, Z10
+	VFMADD231PS  Z24, Z23, Z11
+	VBROADCASTSS 68(CX), Z24
+	VFMADD231PS  Z24, Z22, Z12
+	VFMADD231PS  Z24, Z23, Z13
+	VBROADCASTSS 72(CX), Z24
+	VFMADD231PS  Z24, Z22, Z14
+	VFMADD231PS  Z24, Z23, Z15
+	VBROADCASTSS 76(CX), Z24
+	VFMADD231PS  Z24, Z22, Z16
+	VFMADD231PS  Z24, Z23, Z17
+	VBROADCASTSS 80(CX), Z24
+	VFMADD231PS  Z24, Z22, Z18
+	VFMADD231PS  Z24, Z23, Z19
+	VBROADCASTSS 84(CX), Z24
+	VFMADD231PS  Z24, Z22, Z20
+	VFMADD231PS  Z24, Z23, Z21
+	ADDQ         BX, DX
+	PREFETCHT0   64(DI)
+	VMOVUPS      (DX), Z22
+	VMOVUPS      64(DX), Z23
+	VBROADCASTSS 88(CX), Z24
+	VFMADD231PS  Z24, Z22, Z0
+	VFMADD231PS  Z24, Z23, Z1
+	VBROADCASTSS 92(CX), Z24
+	VFMADD231PS  Z24, Z22, Z2
+	VFMADD231PS  Z24, Z23, Z3
+	VBROADCASTSS 96(CX), Z24
+	VFMADD231PS  Z24, Z22, Z4
+	VFMADD231PS  Z24, Z23, Z5
+	VBROADCASTSS 100(CX), Z24
+	VFMADD231PS  Z24, Z22, Z6
+	VFMADD231PS  Z24, Z23, Z7
+	VBROADCASTSS 104(CX), Z24
+	VFMADD231PS  Z24, Z22, Z8
+	VFMADD231PS  Z24, Z23, Z9
+	VBROADCASTSS 108(CX), Z24
+	VFMADD231PS  Z24, Z22, Z10
+	VFMADD231PS  Z24, Z23, Z11
+	VBROADCASTSS 112(CX), Z24
+	VFMADD231PS  Z24, Z22, Z12
+	VFMADD231PS  Z24, Z23, Z13
+	VBROADCASTSS 116(CX), Z24
+	VFMADD231PS  Z24, Z22, Z14
+	VFMADD231PS  Z24, Z23, Z15
+	VBROADCASTSS 120(CX), Z24
+	VFMADD231PS  Z24, Z22, Z16
+	VFMADD231PS  Z24, Z23, Z17
+	VBROADCASTSS 124(CX), Z24
+	VFMADD231PS  Z24, Z22, Z18
+	VFMADD231PS  Z24, Z23, Z19
+	VBROADCASTSS 128(CX), Z24
+	VFMADD231PS  Z24, Z22, Z20
+	VFMADD231PS  Z24, Z23, Z21
+	ADDQ         BX, DX
+	PREFETCHT0   128(DI)
+	VMOVUPS      (DX), Z22
+	VMOVUPS      64(DX), Z23
+	VBROADCASTSS 132(CX), Z24
+	VFMADD231PS  Z24, Z22, Z0
+	VFMADD231PS  Z24, Z23, Z1
+	VBROADCASTSS 136(CX), Z24
+	VFMADD231PS  Z24, Z22, Z2
+	VFMADD231PS  Z24, Z23, Z3
+	VBROADCASTSS 140(CX), Z24
+	VFMADD231PS  Z24, Z22, Z4
+	VFMADD231PS  Z24, Z23, Z5
+	VBROADCASTSS 144(CX), Z24
+	VFMADD231PS  Z24, Z22, Z6
+	VFMADD231PS  Z24, Z23, Z7
+	VBROADCASTSS 148(CX), Z24
+	VFMADD231PS  Z24, Z22, Z8
+	VFMADD231PS  Z24, Z23, Z9
+	VBROADCASTSS 152(CX), Z24
+	VFMADD231PS  Z24, Z22, Z10
+	VFMADD231PS  Z24, Z23, Z11
+	VBROADCASTSS 156(CX), Z24
+	VFMADD231PS  Z24, Z22, Z12
+	VFMADD231PS  Z24, Z23, Z13
+	VBROADCASTSS 160(CX), Z24
+	VFMADD231PS  Z24, Z22, Z14
+	VFMADD231PS  Z24, Z23, Z15
+	VBROADCASTSS 164(CX), Z24
+	VFMADD231PS  Z24, Z22, Z16
+	VFMADD231PS  Z24, Z23, Z17
+	VBROADCASTSS 168(CX), Z24
+	VFMADD231PS  Z24, Z22, Z18
+	VFMADD231PS  Z24, Z23, Z19
+	VBROADCASTSS 172(CX), Z24
+	VFMADD231PS  Z24, Z22, Z20
+	VFMADD231PS  Z24, Z23, Z21
+	ADDQ         BX, DX
+	PREFETCHT0   192(DI)
+	ADDQ         $+176, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
 
 k4_end:
 k1:
-	CMPQ             SI, $+1
-	JLT              k1_end
-	VMOVUPS          (DX), Z22
-	VMOVUPS          64(DX), Z23
-	VFMADD231PS.BCST (CX), Z22, Z0
-	VFMADD231PS.BCST (CX), Z23, Z1
-	VFMADD231PS.BCST 4(CX), Z22, Z2
-	VFMADD231PS.BCST 4(CX), Z23, Z3
-	VFMADD231PS.BCST 8(CX), Z22, Z4
-	VFMADD231PS.BCST 8(CX), Z23, Z5
-	VFMADD231PS.BCST 12(CX), Z22, Z6
-	VFMADD231PS.BCST 12(CX), Z23, Z7
-	VFMADD231PS.BCST 16(CX), Z22, Z8
-	VFMADD231PS.BCST 16(CX), Z23, Z9
-	VFMADD231PS.BCST 20(CX), Z22, Z10
-	VFMADD231PS.BCST 20(CX), Z23, Z11
-	VFMADD231PS.BCST 24(CX), Z22, Z12
-	VFMADD231PS.BCST 24(CX), Z23, Z13
-	VFMADD231PS.BCST 28(CX), Z22, Z14
-	VFMADD231PS.BCST 28(CX), Z23, Z15
-	VFMADD231PS.BCST 32(CX), Z22, Z16
-	VFMADD231PS.BCST 32(CX), Z23, Z17
-	VFMADD231PS.BCST 36(CX), Z22, Z18
-	VFMADD231PS.BCST 36(CX), Z23, Z19
-	VFMADD231PS.BCST 40(CX), Z22, Z20
-	VFMADD231PS.BCST 40(CX), Z23, Z21
-	ADDQ             BX, DX
-	ADDQ             $+44, CX
-	SUBQ             $+1, SI
-	JMP              k1
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Z22
+	VMOVUPS      64(DX), Z23
+	VBROADCASTSS (CX), Z24
+	VFMADD231PS  Z24, Z22, Z0
+	VFMADD231PS  Z24, Z23, Z1
+	VBROADCASTSS 4(CX), Z24
+	VFMADD231PS  Z24, Z22, Z2
+	VFMADD231PS  Z24, Z23, Z3
+	VBROADCASTSS 8(CX), Z24
+	VFMADD231PS  Z24, Z22, Z4
+	VFMADD231PS  Z24, Z23, Z5
+	VBROADCASTSS 12(CX), Z24
+	VFMADD231PS  Z24, Z22, Z6
+	VFMADD231PS  Z24, Z23, Z7
+	VBROADCASTSS 16(CX), Z24
+	VFMADD231PS  Z24, Z22, Z8
+	VFMADD231PS  Z24, Z23, Z9
+	VBROADCASTSS 20(CX), Z24
+	VFMADD231PS  Z24, Z22, Z10
+	VFMADD231PS  Z24, Z23, Z11
+	VBROADCASTSS 24(CX), Z24
+	VFMADD231PS  Z24, Z22, Z12
+	VFMADD231PS  Z24, Z23, Z13
+	VBROADCASTSS 28(CX), Z24
+	VFMADD231PS  Z24, Z22, Z14
+	VFMADD231PS  Z24, Z23, Z15
+	VBROADCASTSS 32(CX), Z24
+	VFMADD231PS  Z24, Z22, Z16
+	VFMADD231PS  Z24, Z23, Z17
+	VBROADCASTSS 36(CX), Z24
+	VFMADD231PS  Z24, Z22, Z18
+	VFMADD231PS  Z24, Z23, Z19
+	VBROADCASTSS 40(CX), Z24
+	VFMADD231PS  Z24, Z22, Z20
+	VFMADD231PS  Z24, Z23, Z21
+	ADDQ         BX, DX
+	ADDQ         $+44, CX
+	SUBQ         $+1, SI
+	JMP          k1
 
 k1_end:
 	MOVQ         72(AX), CX
@@ -6089,31 +7792,42 @@ k1_end:
 	VMULPS       Z22, Z21, Z21
 
 no_alpha:
-	TESTQ       $+4, CX
-	JZ          no_row
-	MOVQ        24(AX), DX
-	VADDPS.BCST (DX), Z0, Z0
-	VADDPS.BCST (DX), Z1, Z1
-	VADDPS.BCST 4(DX), Z2, Z2
-	VADDPS.BCST 4(DX), Z3, Z3
-	VADDPS.BCST 8(DX), Z4, Z4
-	VADDPS.BCST 8(DX), Z5, Z5
-	VADDPS.BCST 12(DX), Z6, Z6
-	VADDPS.BCST 12(DX), Z7, Z7
-	VADDPS.BCST 16(DX), Z8, Z8
-	VADDPS.BCST 16(DX), Z9, Z9
-	VADDPS.BCST 20(DX), Z10, Z10
-	VADDPS.BCST 20(DX), Z11, Z11
-	VADDPS.BCST 24(DX), Z12, Z12
-	VADDPS.BCST 24(DX), Z13, Z13
-	VADDPS.BCST 28(DX), Z14, Z14
-	VADDPS.BCST 28(DX), Z15, Z15
-	VADDPS.BCST 32(DX), Z16, Z16
-	VADDPS.BCST 32(DX), Z17, Z17
-	VADDPS.BCST 36(DX), Z18, Z18
-	VADDPS.BCST 36(DX), Z19, Z19
-	VADDPS.BCST 40(DX), Z20, Z20
-	VADDPS.BCST 40(DX), Z21, Z21
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z22
+	VADDPS       Z22, Z0, Z0
+	VADDPS       Z22, Z1, Z1
+	VBROADCASTSS 4(DX), Z22
+	VADDPS       Z22, Z2, Z2
+	VADDPS       Z22, Z3, Z3
+	VBROADCASTSS 8(DX), Z22
+	VADDPS       Z22, Z4, Z4
+	VADDPS       Z22, Z5, Z5
+	VBROADCASTSS 12(DX), Z22
+	VADDPS       Z22, Z6, Z6
+	VADDPS       Z22, Z7, Z7
+	VBROADCASTSS 16(DX), Z22
+	VADDPS       Z22, Z8, Z8
+	VADDPS       Z22, Z9, Z9
+	VBROADCASTSS 20(DX), Z22
+	VADDPS       Z22, Z10, Z10
+	VADDPS       Z22, Z11, Z11
+	VBROADCASTSS 24(DX), Z22
+	VADDPS       Z22, Z12, Z12
+	VADDPS       Z22, Z13, Z13
+	VBROADCASTSS 28(DX), Z22
+	VADDPS       Z22, Z14, Z14
+	VADDPS       Z22, Z15, Z15
+	VBROADCASTSS 32(DX), Z22
+	VADDPS       Z22, Z16, Z16
+	VADDPS       Z22, Z17, Z17
+	VBROADCASTSS 36(DX), Z22
+	VADDPS       Z22, Z18, Z18
+	VADDPS       Z22, Z19, Z19
+	VBROADCASTSS 40(DX), Z22
+	VADDPS       Z22, Z20, Z20
+	VADDPS       Z22, Z21, Z21
 
 no_row:
 	TESTQ   $+8, CX
@@ -6554,159 +8268,219 @@ TEXT ·uk12AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       104(AX), DI
 
 k4:
-	CMPQ             SI, $+4
-	JLT              k4_end
-	VMOVUPS          (DX), Z24
-	VMOVUPS          64(DX), Z25
-	VFMADD231PS.BCST (CX), Z24, Z0
-	VFMADD231PS.BCST (CX), Z25, Z1
-	VFMADD231PS.BCST 4(CX), Z24, Z2
-	VFMADD231PS.BCST 4(CX), Z25, Z3
-	VFMADD231PS.BCST 8(CX), Z24, Z4
-	VFMADD231PS.BCST 8(CX), Z25, Z5
-	VFMADD231PS.BCST 12(CX), Z24, Z6
-	VFMADD231PS.BCST 12(CX), Z25, Z7
-	VFMADD231PS.BCST 16(CX), Z24, Z8
-	VFMADD231PS.BCST 16(CX), Z25, Z9
-	VFMADD231PS.BCST 20(CX), Z24, Z10
-	VFMADD231PS.BCST 20(CX), Z25, Z11
-	VFMADD231PS.BCST 24(CX), Z24, Z12
-	VFMADD231PS.BCST 24(CX), Z25, Z13
-	VFMADD231PS.BCST 28(CX), Z24, Z14
-	VFMADD231PS.BCST 28(CX), Z25, Z15
-	VFMADD231PS.BCST 32(CX), Z24, Z16
-	VFMADD231PS.BCST 32(CX), Z25, Z17
-	VFMADD231PS.BCST 36(CX), Z24, Z18
-	VFMADD231PS.BCST 36(CX), Z25, Z19
-	VFMADD231PS.BCST 40(CX), Z24, Z20
-	VFMADD231PS.BCST 40(CX), Z25, Z21
-	VFMADD231PS.BCST 44(CX), Z24, Z22
-	VFMADD231PS.BCST 44(CX), Z25, Z23
-	ADDQ             BX, DX
-	PREFETCHT0       (DI)
-	VMOVUPS          (DX), Z24
-	VMOVUPS          64(DX), Z25
-	VFMADD231PS.BCST 48(CX), Z24, Z0
-	VFMADD231PS.BCST 48(CX), Z25, Z1
-	VFMADD231PS.BCST 52(CX), Z24, Z2
-	VFMADD231PS.BCST 52(CX), Z25, Z3
-	VFMADD231PS.BCST 56(CX), Z24, Z4
-	VFMADD231PS.BCST 56(CX), Z25, Z5
-	VFMADD231PS.BCST 60(CX), Z24, Z6
-	VFMADD231PS.BCST 60(CX), Z25, Z7
-	VFMADD231PS.BCST 64(CX), Z24, Z8
-	VFMADD231PS.BCST 64(CX), Z25, Z9
-	VFMADD231PS.BCST 68(CX), Z24, Z10
-	VFMADD231PS.BCST 68(CX), Z25, Z11
-	VFMADD231PS.BCST 72(CX), Z24, Z12
-	VFMADD231PS.BCST 72(CX), Z25, Z13
-	VFMADD231PS.BCST 76(CX), Z24, Z14
-	VFMADD231PS.BCST 76(CX), Z25, Z15
-	VFMADD231PS.BCST 80(CX), Z24, Z16
-	VFMADD231PS.BCST 80(CX), Z25, Z17
-	VFMADD231PS.BCST 84(CX), Z24, Z18
-	VFMADD231PS.BCST 84(CX), Z25, Z19
-	VFMADD231PS.BCST 88(CX), Z24, Z20
-	VFMADD231PS.BCST 88(CX), Z25, Z21
-	VFMADD231PS.BCST 92(CX), Z24, Z22
-	VFMADD231PS.BCST 92(CX), Z25, Z23
-	ADDQ             BX, DX
-	PREFETCHT0       64(DI)
-	VMOVUPS          (DX), Z24
-	VMOVUPS          64(DX), Z25
-	VFMADD231PS.BCST 96(CX), Z24, Z0
-	VFMADD231PS.BCST 96(CX), Z25, Z1
-	VFMADD231PS.BCST 100(CX), Z24, Z2
-	VFMADD231PS.BCST 100(CX), Z25, Z3
-	VFMADD231PS.BCST 104(CX), Z24, Z4
-	VFMADD231PS.BCST 104(CX), Z25, Z5
-	VFMADD231PS.BCST 108(CX), Z24, Z6
-	VFMADD231PS.BCST 108(CX), Z25, Z7
-	VFMADD231PS.BCST 112(CX), Z24, Z8
-	VFMADD231PS.BCST 112(CX), Z25, Z9
-	VFMADD231PS.BCST 116(CX), Z24, Z10
-	VFMADD231PS.BCST 116(CX), Z25, Z11
-	VFMADD231PS.BCST 120(CX), Z24, Z12
-	VFMADD231PS.BCST 120(CX), Z25, Z13
-	VFMADD231PS.BCST 124(CX), Z24, Z14
-	VFMADD231PS.BCST 124(CX), Z25, Z15
-	VFMADD231PS.BCST 128(CX), Z24, Z16
-	VFMADD231PS.BCST 128(CX), Z25, Z17
-	VFMADD231PS.BCST 132(CX), Z24, Z18
-	VFMADD231PS.BCST 132(CX), Z25, Z19
-	VFMADD231PS.BCST 136(CX), Z24, Z20
-	VFMADD231PS.BCST 136(CX), Z25, Z21
-	VFMADD231PS.BCST 140(CX), Z24, Z22
-	VFMADD231PS.BCST 140(CX), Z25, Z23
-	ADDQ             BX, DX
-	PREFETCHT0       128(DI)
-	VMOVUPS          (DX), Z24
-	VMOVUPS          64(DX), Z25
-	VFMADD231PS.BCST 144(CX), Z24, Z0
-	VFMADD231PS.BCST 144(CX), Z25, Z1
-	VFMADD231PS.BCST 148(CX), Z24, Z2
-	VFMADD231PS.BCST 148(CX), Z25, Z3
-	VFMADD231PS.BCST 152(CX), Z24, Z4
-	VFMADD231PS.BCST 152(CX), Z25, Z5
-	VFMADD231PS.BCST 156(CX), Z24, Z6
-	VFMADD231PS.BCST 156(CX), Z25, Z7
-	VFMADD231PS.BCST 160(CX), Z24, Z8
-	VFMADD231PS.BCST 160(CX), Z25, Z9
-	VFMADD231PS.BCST 164(CX), Z24, Z10
-	VFMADD231PS.BCST 164(CX), Z25, Z11
-	VFMADD231PS.BCST 168(CX), Z24, Z12
-	VFMADD231PS.BCST 168(CX), Z25, Z13
-	VFMADD231PS.BCST 172(CX), Z24, Z14
-	VFMADD231PS.BCST 172(CX), Z25, Z15
-	VFMADD231PS.BCST 176(CX), Z24, Z16
-	VFMADD231PS.BCST 176(CX), Z25, Z17
-	VFMADD231PS.BCST 180(CX), Z24, Z18
-	VFMADD231PS.BCST 180(CX), Z25, Z19
-	VFMADD231PS.BCST 184(CX), Z24, Z20
-	VFMADD231PS.BCST 184(CX), Z25, Z21
-	VFMADD231PS.BCST 188(CX), Z24, Z22
-	VFMADD231PS.BCST 188(CX), Z25, Z23
-	ADDQ             BX, DX
-	PREFETCHT0       192(DI)
-	ADDQ             $+192, CX
-	ADDQ             $+256, DI
-	SUBQ             $+4, SI
-	JMP              k4
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	VBROADCASTSS (CX), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS 4(CX), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS 8(CX), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS 12(CX), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS 16(CX), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS 20(CX), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS 24(CX), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS 28(CX), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS 32(CX), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS 36(CX), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS 40(CX), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS 44(CX), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	ADDQ         BX, DX
+	PREFETCHT0   (DI)
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	VBROADCASTSS 48(CX), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS 52(CX), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS 56(CX), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS 60(CX), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS 64(CX), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS 68(CX), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS 72(CX), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS 76(CX), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS 80(CX), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS 84(CX), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS 88(CX), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS 92(CX), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	ADDQ         BX, DX
+	PREFETCHT0   64(DI)
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	VBROADCASTSS 96(CX), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS 100(CX), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS 104(CX), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS 108(CX), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS 112(CX), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS 116(CX), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS 120(CX), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS 124(CX), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS 128(CX), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS 132(CX), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS 136(CX), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS 140(CX), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	ADDQ         BX, DX
+	PREFETCHT0   128(DI)
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	VBROADCASTSS 144(CX), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS 148(CX), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS 152(CX), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS 156(CX), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS 160(CX), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS 164(CX), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS 168(CX), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS 172(CX), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS 176(CX), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS 180(CX), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS 184(CX), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS 188(CX), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	ADDQ         BX, DX
+	PREFETCHT0   192(DI)
+	ADDQ         $+192, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
 
 k4_end:
 k1:
-	CMPQ             SI, $+1
-	JLT              k1_end
-	VMOVUPS          (DX), Z24
-	VMOVUPS          64(DX), Z25
-	VFMADD231PS.BCST (CX), Z24, Z0
-	VFMADD231PS.BCST (CX), Z25, Z1
-	VFMADD231PS.BCST 4(CX), Z24, Z2
-	VFMADD231PS.BCST 4(CX), Z25, Z3
-	VFMADD231PS.BCST 8(CX), Z24, Z4
-	VFMADD231PS.BCST 8(CX), Z25, Z5
-	VFMADD231PS.BCST 12(CX), Z24, Z6
-	VFMADD231PS.BCST 12(CX), Z25, Z7
-	VFMADD231PS.BCST 16(CX), Z24, Z8
-	VFMADD231PS.BCST 16(CX), Z25, Z9
-	VFMADD231PS.BCST 20(CX), Z24, Z10
-	VFMADD231PS.BCST 20(CX), Z25, Z11
-	VFMADD231PS.BCST 24(CX), Z24, Z12
-	VFMADD231PS.BCST 24(CX), Z25, Z13
-	VFMADD231PS.BCST 28(CX), Z24, Z14
-	VFMADD231PS.BCST 28(CX), Z25, Z15
-	VFMADD231PS.BCST 32(CX), Z24, Z16
-	VFMADD231PS.BCST 32(CX), Z25, Z17
-	VFMADD231PS.BCST 36(CX), Z24, Z18
-	VFMADD231PS.BCST 36(CX), Z25, Z19
-	VFMADD231PS.BCST 40(CX), Z24, Z20
-	VFMADD231PS.BCST 40(CX), Z25, Z21
-	VFMADD231PS.BCST 44(CX), Z24, Z22
-	VFMADD231PS.BCST 44(CX), Z25, Z23
-	ADDQ             BX, DX
-	ADDQ             $+48, CX
-	SUBQ             $+1, SI
-	JMP              k1
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Z24
+	VMOVUPS      64(DX), Z25
+	VBROADCASTSS (CX), Z26
+	VFMADD231PS  Z26, Z24, Z0
+	VFMADD231PS  Z26, Z25, Z1
+	VBROADCASTSS 4(CX), Z26
+	VFMADD231PS  Z26, Z24, Z2
+	VFMADD231PS  Z26, Z25, Z3
+	VBROADCASTSS 8(CX), Z26
+	VFMADD231PS  Z26, Z24, Z4
+	VFMADD231PS  Z26, Z25, Z5
+	VBROADCASTSS 12(CX), Z26
+	VFMADD231PS  Z26, Z24, Z6
+	VFMADD231PS  Z26, Z25, Z7
+	VBROADCASTSS 16(CX), Z26
+	VFMADD231PS  Z26, Z24, Z8
+	VFMADD231PS  Z26, Z25, Z9
+	VBROADCASTSS 20(CX), Z26
+	VFMADD231PS  Z26, Z24, Z10
+	VFMADD231PS  Z26, Z25, Z11
+	VBROADCASTSS 24(CX), Z26
+	VFMADD231PS  Z26, Z24, Z12
+	VFMADD231PS  Z26, Z25, Z13
+	VBROADCASTSS 28(CX), Z26
+	VFMADD231PS  Z26, Z24, Z14
+	VFMADD231PS  Z26, Z25, Z15
+	VBROADCASTSS 32(CX), Z26
+	VFMADD231PS  Z26, Z24, Z16
+	VFMADD231PS  Z26, Z25, Z17
+	VBROADCASTSS 36(CX), Z26
+	VFMADD231PS  Z26, Z24, Z18
+	VFMADD231PS  Z26, Z25, Z19
+	VBROADCASTSS 40(CX), Z26
+	VFMADD231PS  Z26, Z24, Z20
+	VFMADD231PS  Z26, Z25, Z21
+	VBROADCASTSS 44(CX), Z26
+	VFMADD231PS  Z26, Z24, Z22
+	VFMADD231PS  Z26, Z25, Z23
+	ADDQ         BX, DX
+	ADDQ         $+48, CX
+	SUBQ         $+1, SI
+	JMP          k1
 
 k1_end:
 	MOVQ         72(AX), CX
@@ -6739,33 +8513,45 @@ k1_end:
 	VMULPS       Z24, Z23, Z23
 
 no_alpha:
-	TESTQ       $+4, CX
-	JZ          no_row
-	MOVQ        24(AX), DX
-	VADDPS.BCST (DX), Z0, Z0
-	VADDPS.BCST (DX), Z1, Z1
-	VADDPS.BCST 4(DX), Z2, Z2
-	VADDPS.BCST 4(DX), Z3, Z3
-	VADDPS.BCST 8(DX), Z4, Z4
-	VADDPS.BCST 8(DX), Z5, Z5
-	VADDPS.BCST 12(DX), Z6, Z6
-	VADDPS.BCST 12(DX), Z7, Z7
-	VADDPS.BCST 16(DX), Z8, Z8
-	VADDPS.BCST 16(DX), Z9, Z9
-	VADDPS.BCST 20(DX), Z10, Z10
-	VADDPS.BCST 20(DX), Z11, Z11
-	VADDPS.BCST 24(DX), Z12, Z12
-	VADDPS.BCST 24(DX), Z13, Z13
-	VADDPS.BCST 28(DX), Z14, Z14
-	VADDPS.BCST 28(DX), Z15, Z15
-	VADDPS.BCST 32(DX), Z16, Z16
-	VADDPS.BCST 32(DX), Z17, Z17
-	VADDPS.BCST 36(DX), Z18, Z18
-	VADDPS.BCST 36(DX), Z19, Z19
-	VADDPS.BCST 40(DX), Z20, Z20
-	VADDPS.BCST 40(DX), Z21, Z21
-	VADDPS.BCST 44(DX), Z22, Z22
-	VADDPS.BCST 44(DX), Z23, Z23
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z24
+	VADDPS       Z24, Z0, Z0
+	VADDPS       Z24, Z1, Z1
+	VBROADCASTSS 4(DX), Z24
+	VADDPS       Z24, Z2, Z2
+	VADDPS       Z24, Z3, Z3
+	VBROADCASTSS 8(DX), Z24
+	VADDPS       Z24, Z4, Z4
+	VADDPS       Z24, Z5, Z5
+	VBROADCASTSS 12(DX), Z24
+	VADDPS       Z24, Z6, Z6
+	VADDPS       Z24, Z7, Z7
+	VBROADCASTSS 16(DX), Z24
+	VADDPS       Z24, Z8, Z8
+	VADDPS       Z24, Z9, Z9
+	VBROADCASTSS 20(DX), Z24
+	VADDPS       Z24, Z10, Z10
+	VADDPS       Z24, Z11, Z11
+	VBROADCASTSS 24(DX), Z24
+	VADDPS       Z24, Z12, Z12
+	VADDPS       Z24, Z13, Z13
+	VBROADCASTSS 28(DX), Z24
+	VADDPS       Z24, Z14, Z14
+	VADDPS       Z24, Z15, Z15
+	VBROADCASTSS 32(DX), Z24
+	VADDPS       Z24, Z16, Z16
+	VADDPS       Z24, Z17, Z17
+	VBROADCASTSS 36(DX), Z24
+	VADDPS       Z24, Z18, Z18
+	VADDPS       Z24, Z19, Z19
+	VBROADCASTSS 40(DX), Z24
+	VADDPS       Z24, Z20, Z20
+	VADDPS       Z24, Z21, Z21
+	VBROADCASTSS 44(DX), Z24
+	VADDPS       Z24, Z22, Z22
+	VADDPS       Z24, Z23, Z23
 
 no_row:
 	TESTQ   $+8, CX
@@ -7239,169 +9025,234 @@ TEXT ·uk13AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       104(AX), DI
 
 k4:
-	CMPQ             SI, $+4
-	JLT              k4_end
-	VMOVUPS          (DX), Z26
-	VMOVUPS          64(DX), Z27
-	VFMADD231PS.BCST (CX), Z26, Z0
-	VFMADD231PS.BCST (CX), Z27, Z1
-	VFMADD231PS.BCST 4(CX), Z26, Z2
-	VFMADD231PS.BCST 4(CX), Z27, Z3
-	VFMADD231PS.BCST 8(CX), Z26, Z4
-	VFMADD231PS.BCST 8(CX), Z27, Z5
-	VFMADD231PS.BCST 12(CX), Z26, Z6
-	VFMADD231PS.BCST 12(CX), Z27, Z7
-	VFMADD231PS.BCST 16(CX), Z26, Z8
-	VFMADD231PS.BCST 16(CX), Z27, Z9
-	VFMADD231PS.BCST 20(CX), Z26, Z10
-	VFMADD231PS.BCST 20(CX), Z27, Z11
-	VFMADD231PS.BCST 24(CX), Z26, Z12
-	VFMADD231PS.BCST 24(CX), Z27, Z13
-	VFMADD231PS.BCST 28(CX), Z26, Z14
-	VFMADD231PS.BCST 28(CX), Z27, Z15
-	VFMADD231PS.BCST 32(CX), Z26, Z16
-	VFMADD231PS.BCST 32(CX), Z27, Z17
-	VFMADD231PS.BCST 36(CX), Z26, Z18
-	VFMADD231PS.BCST 36(CX), Z27, Z19
-	VFMADD231PS.BCST 40(CX), Z26, Z20
-	VFMADD231PS.BCST 40(CX), Z27, Z21
-	VFMADD231PS.BCST 44(CX), Z26, Z22
-	VFMADD231PS.BCST 44(CX), Z27, Z23
-	VFMADD231PS.BCST 48(CX), Z26, Z24
-	VFMADD231PS.BCST 48(CX), Z27, Z25
-	ADDQ             BX, DX
-	PREFETCHT0       (DI)
-	VMOVUPS          (DX), Z26
-	VMOVUPS          64(DX), Z27
-	VFMADD231PS.BCST 52(CX), Z26, Z0
-	VFMADD231PS.BCST 52(CX), Z27, Z1
-	VFMADD231PS.BCST 56(CX), Z26, Z2
-	VFMADD231PS.BCST 56(CX), Z27, Z3
-	VFMADD231PS.BCST 60(CX), Z26, Z4
-	VFMADD231PS.BCST 60(CX), Z27, Z5
-	VFMADD231PS.BCST 64(CX), Z26, Z6
-	VFMADD231PS.BCST 64(CX), Z27, Z7
-	VFMADD231PS.BCST 68(CX), Z26, Z8
-	VFMADD231PS.BCST 68(CX), Z27, Z9
-	VFMADD231PS.BCST 72(CX), Z26, Z10
-	VFMADD231PS.BCST 72(CX), Z27, Z11
-	VFMADD231PS.BCST 76(CX), Z26, Z12
-	VFMADD231PS.BCST 76(CX), Z27, Z13
-	VFMADD231PS.BCST 80(CX), Z26, Z14
-	VFMADD231PS.BCST 80(CX), Z27, Z15
-	VFMADD231PS.BCST 84(CX), Z26, Z16
-	VFMADD231PS.BCST 84(CX), Z27, Z17
-	VFMADD231PS.BCST 88(CX), Z26, Z18
-	VFMADD231PS.BCST 88(CX), Z27, Z19
-	VFMADD231PS.BCST 92(CX), Z26, Z20
-	VFMADD231PS.BCST 92(CX), Z27, Z21
-	VFMADD231PS.BCST 96(CX), Z26, Z22
-	VFMADD231PS.BCST 96(CX), Z27, Z23
-	VFMADD231PS.BCST 100(CX), Z26, Z24
-	VFMADD231PS.BCST 100(CX), Z27, Z25
-	ADDQ             BX, DX
-	PREFETCHT0       64(DI)
-	VMOVUPS          (DX), Z26
-	VMOVUPS          64(DX), Z27
-	VFMADD231PS.BCST 104(CX), Z26, Z0
-	VFMADD231PS.BCST 104(CX), Z27, Z1
-	VFMADD231PS.BCST 108(CX), Z26, Z2
-	VFMADD231PS.BCST 108(CX), Z27, Z3
-	VFMADD231PS.BCST 112(CX), Z26, Z4
-	VFMADD231PS.BCST 112(CX), Z27, Z5
-	VFMADD231PS.BCST 116(CX), Z26, Z6
-	VFMADD231PS.BCST 116(CX), Z27, Z7
-	VFMADD231PS.BCST 120(CX), Z26, Z8
-	VFMADD231PS.BCST 120(CX), Z27, Z9
-	VFMADD231PS.BCST 124(CX), Z26, Z10
-	VFMADD231PS.BCST 124(CX), Z27, Z11
-	VFMADD231PS.BCST 128(CX), Z26, Z12
-	VFMADD231PS.BCST 128(CX), Z27, Z13
-	VFMADD231PS.BCST 132(CX), Z26, Z14
-	VFMADD231PS.BCST 132(CX), Z27, Z15
-	VFMADD231PS.BCST 136(CX), Z26, Z16
-	VFMADD231PS.BCST 136(CX), Z27, Z17
-	VFMADD231PS.BCST 140(CX), Z26, Z18
-	VFMADD231PS.BCST 140(CX), Z27, Z19
-	VFMADD231PS.BCST 144(CX), Z26, Z20
-	VFMADD231PS.BCST 144(CX), Z27, Z21
-	VFMADD231PS.BCST 148(CX), Z26, Z22
-	VFMADD231PS.BCST 148(CX), Z27, Z23
-	VFMADD231PS.BCST 152(CX), Z26, Z24
-	VFMADD231PS.BCST 152(CX), Z27, Z25
-	ADDQ             BX, DX
-	PREFETCHT0       128(DI)
-	VMOVUPS          (DX), Z26
-	VMOVUPS          64(DX), Z27
-	VFMADD231PS.BCST 156(CX), Z26, Z0
-	VFMADD231PS.BCST 156(CX), Z27, Z1
-	VFMADD231PS.BCST 160(CX), Z26, Z2
-	VFMADD231PS.BCST 160(CX), Z27, Z3
-	VFMADD231PS.BCST 164(CX), Z26, Z4
-	VFMADD231PS.BCST 164(CX), Z27, Z5
-	VFMADD231PS.BCST 168(CX), Z26, Z6
-	VFMADD231PS.BCST 168(CX), Z27, Z7
-	VFMADD231PS.BCST 172(CX), Z26, Z8
-	VFMADD231PS.BCST 172(CX), Z27, Z9
-	VFMADD231PS.BCST 176(CX), Z26, Z10
-	VFMADD231PS.BCST 176(CX), Z27, Z11
-	VFMADD231PS.BCST 180(CX), Z26, Z12
-	VFMADD231PS.BCST 180(CX), Z27, Z13
-	VFMADD231PS.BCST 184(CX), Z26, Z14
-	VFMADD231PS.BCST 184(CX), Z27, Z15
-	VFMADD231PS.BCST 188(CX), Z26, Z16
-	VFMADD231PS.BCST 188(CX), Z27, Z17
-	VFMADD231PS.BCST 192(CX), Z26, Z18
-	VFMADD231PS.BCST 192(CX), Z27, Z19
-	VFMADD231PS.BCST 196(CX), Z26, Z20
-	VFMADD231PS.BCST 196(CX), Z27, Z21
-	VFMADD231PS.BCST 200(CX), Z26, Z22
-	VFMADD231PS.BCST 200(CX), Z27, Z23
-	VFMADD231PS.BCST 204(CX), Z26, Z24
-	VFMADD231PS.BCST 204(CX), Z27, Z25
-	ADDQ             BX, DX
-	PREFETCHT0       192(DI)
-	ADDQ             $+208, CX
-	ADDQ             $+256, DI
-	SUBQ             $+4, SI
-	JMP              k4
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Z26
+	VMOVUPS      64(DX), Z27
+	VBROADCASTSS (CX), Z28
+	VFMADD231PS  Z28, Z26, Z0
+	VFMADD231PS  Z28, Z27, Z1
+	VBROADCASTSS 4(CX), Z28
+	VFMADD231PS  Z28, Z26, Z2
+	VFMADD231PS  Z28, Z27, Z3
+	VBROADCASTSS 8(CX), Z28
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z28, Z27, Z5
+	VBROADCASTSS 12(CX), Z28
+	VFMADD231PS  Z28, Z26, Z6
+	VFMADD231PS  Z28, Z27, Z7
+	VBROADCASTSS 16(CX), Z28
+	VFMADD231PS  Z28, Z26, Z8
+	VFMADD231PS  Z28, Z27, Z9
+	VBROADCASTSS 20(CX), Z28
+	VFMADD231PS  Z28, Z26, Z10
+	VFMADD231PS  Z28, Z27, Z11
+	VBROADCASTSS 24(CX), Z28
+	VFMADD231PS  Z28, Z26, Z12
+	VFMADD231PS  Z28, Z27, Z13
+	VBROADCASTSS 28(CX), Z28
+	VFMADD231PS  Z28, Z26, Z14
+	VFMADD231PS  Z28, Z27, Z15
+	VBROADCASTSS 32(CX), Z28
+	VFMADD231PS  Z28, Z26, Z16
+	VFMADD231PS  Z28, Z27, Z17
+	VBROADCASTSS 36(CX), Z28
+	VFMADD231PS  Z28, Z26, Z18
+	VFMADD231PS  Z28, Z27, Z19
+	VBROADCASTSS 40(CX), Z28
+	VFMADD231PS  Z28, Z26, Z20
+	VFMADD231PS  Z28, Z27, Z21
+	VBROADCASTSS 44(CX), Z28
+	VFMADD231PS  Z28, Z26, Z22
+	VFMADD231PS  Z28, Z27, Z23
+	VBROADCASTSS 48(CX), Z28
+	VFMADD231PS  Z28, Z26, Z24
+	VFMADD231PS  Z28, Z27, Z25
+	ADDQ         BX, DX
+	PREFETCHT0   (DI)
+	VMOVUPS      (DX), Z26
+	VMOVUPS      64(DX), Z27
+	VBROADCASTSS 52(CX), Z28
+	VFMADD231PS  Z28, Z26, Z0
+	VFMADD231PS  Z28, Z27, Z1
+	VBROADCASTSS 56(CX), Z28
+	VFMADD231PS  Z28, Z26, Z2
+	VFMADD231PS  Z28, Z27, Z3
+	VBROADCASTSS 60(CX), Z28
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z28, Z27, Z5
+	VBROADCASTSS 64(CX), Z28
+	VFMADD231PS  Z28, Z26, Z6
+	VFMADD231PS  Z28, Z27, Z7
+	VBROADCASTSS 68(CX), Z28
+	VFMADD231PS  Z28, Z26, Z8
+	VFMADD231PS  Z28, Z27, Z9
+	VBROADCASTSS 72(CX), Z28
+	VFMADD231PS  Z28, Z26, Z10
+	VFMADD231PS  Z28, Z27, Z11
+	VBROADCASTSS 76(CX), Z28
+	VFMADD231PS  Z28, Z26, Z12
+	VFMADD231PS  Z28, Z27, Z13
+	VBROADCASTSS 80(CX), Z28
+	VFMADD231PS  Z28, Z26, Z14
+	VFMADD231PS  Z28, Z27, Z15
+	VBROADCASTSS 84(CX), Z28
+	VFMADD231PS  Z28, Z26, Z16
+	VFMADD231PS  Z28, Z27, Z17
+	VBROADCASTSS 88(CX), Z28
+	VFMADD231PS  Z28, Z26, Z18
+	VFMADD231PS  Z28, Z27, Z19
+	VBROADCASTSS 92(CX), Z28
+	VFMADD231PS  Z28, Z26, Z20
+	VFMADD231PS  Z28, Z27, Z21
+	VBROADCASTSS 96(CX), Z28
+	VFMADD231PS  Z28, Z26, Z22
+	VFMADD231PS  Z28, Z27, Z23
+	VBROADCASTSS 100(CX), Z28
+	VFMADD231PS  Z28, Z26, Z24
+	VFMADD231PS  Z28, Z27, Z25
+	ADDQ         BX, DX
+	PREFETCHT0   64(DI)
+	VMOVUPS      (DX), Z26
+	VMOVUPS      64(DX), Z27
+	VBROADCASTSS 104(CX), Z28
+	VFMADD231PS  Z28, Z26, Z0
+	VFMADD231PS  Z28, Z27, Z1
+	VBROADCASTSS 108(CX), Z28
+	VFMADD231PS  Z28, Z26, Z2
+	VFMADD231PS  Z28, Z27, Z3
+	VBROADCASTSS 112(CX), Z28
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z28, Z27, Z5
+	VBROADCASTSS 116(CX), Z28
+	VFMADD231PS  Z28, Z26, Z6
+	VFMADD231PS  Z28, Z27, Z7
+	VBROADCASTSS 120(CX), Z28
+	VFMADD231PS  Z28, Z26, Z8
+	VFMADD231PS  Z28, Z27, Z9
+	VBROADCASTSS 124(CX), Z28
+	VFMADD231PS  Z28, Z26, Z10
+	VFMADD231PS  Z28, Z27, Z11
+	VBROADCASTSS 128(CX), Z28
+	VFMADD231PS  Z28, Z26, Z12
+	VFMADD231PS  Z28, Z27, Z13
+	VBROADCASTSS 132(CX), Z28
+	VFMADD231PS  Z28, Z26, Z14
+	VFMADD231PS  Z28, Z27, Z15
+	VBROADCASTSS 136(CX), Z28
+	VFMADD231PS  Z28, Z26, Z16
+	VFMADD231PS  Z28, Z27, Z17
+	VBROADCASTSS 140(CX), Z28
+	VFMADD231PS  Z28, Z26, Z18
+	VFMADD231PS  Z28, Z27, Z19
+	VBROADCASTSS 144(CX), Z28
+	VFMADD231PS  Z28, Z26, Z20
+	VFMADD231PS  Z28, Z27, Z21
+	VBROADCASTSS 148(CX), Z28
+	VFMADD231PS  Z28, Z26, Z22
+	VFMADD231PS  Z28, Z27, Z23
+	VBROADCASTSS 152(CX), Z28
+	VFMADD231PS  Z28, Z26, Z24
+	VFMADD231PS  Z28, Z27, Z25
+	ADDQ         BX, DX
+	PREFETCHT0   128(DI)
+	VMOVUPS      (DX), Z26
+	VMOVUPS      64(DX), Z27
+	VBROADCASTSS 156(CX), Z28
+	VFMADD231PS  Z28, Z26, Z0
+	VFMADD231PS  Z28, Z27, Z1
+	VBROADCASTSS 160(CX), Z28
+	VFMADD231PS  Z28, Z26, Z2
+	VFMADD231PS  Z28, Z27, Z3
+	VBROADCASTSS 164(CX), Z28
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z28, Z27, Z5
+	VBROADCASTSS 168(CX), Z28
+	VFMADD231PS  Z28, Z26, Z6
+	VFMADD231PS  Z28, Z27, Z7
+	VBROADCASTSS 172(CX), Z28
+	VFMADD231PS  Z28, Z26, Z8
+	VFMADD231PS  Z28, Z27, Z9
+	VBROADCASTSS 176(CX), Z28
+	VFMADD231PS  Z28, Z26, Z10
+	VFMADD231PS  Z28, Z27, Z11
+	VBROADCASTSS 180(CX), Z28
+	VFMADD231PS  Z28, Z26, Z12
+	VFMADD231PS  Z28, Z27, Z13
+	VBROADCASTSS 184(CX), Z28
+	VFMADD231PS  Z28, Z26, Z14
+	VFMADD231PS  Z28, Z27, Z15
+	VBROADCASTSS 188(CX), Z28
+	VFMADD231PS  Z28, Z26, Z16
+	VFMADD231PS  Z28, Z27, Z17
+	VBROADCASTSS 192(CX), Z28
+	VFMADD231PS  Z28, Z26, Z18
+	VFMADD231PS  Z28, Z27, Z19
+	VBROADCASTSS 196(CX), Z28
+	VFMADD231PS  Z28, Z26, Z20
+	VFMADD231PS  Z28, Z27, Z21
+	VBROADCASTSS 200(CX), Z28
+	VFMADD231PS  Z28, Z26, Z22
+	VFMADD231PS  Z28, Z27, Z23
+	VBROADCASTSS 204(CX), Z28
+	VFMADD231PS  Z28, Z26, Z24
+	VFMADD231PS  Z28, Z27, Z25
+	ADDQ         BX, DX
+	PREFETCHT0   192(DI)
+	ADDQ         $+208, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
 
 k4_end:
 k1:
-	CMPQ             SI, $+1
-	JLT              k1_end
-	VMOVUPS          (DX), Z26
-	VMOVUPS          64(DX), Z27
-	VFMADD231PS.BCST (CX), Z26, Z0
-	VFMADD231PS.BCST (CX), Z27, Z1
-	VFMADD231PS.BCST 4(CX), Z26, Z2
-	VFMADD231PS.BCST 4(CX), Z27, Z3
-	VFMADD231PS.BCST 8(CX), Z26, Z4
-	VFMADD231PS.BCST 8(CX), Z27, Z5
-	VFMADD231PS.BCST 12(CX), Z26, Z6
-	VFMADD231PS.BCST 12(CX), Z27, Z7
-	VFMADD231PS.BCST 16(CX), Z26, Z8
-	VFMADD231PS.BCST 16(CX), Z27, Z9
-	VFMADD231PS.BCST 20(CX), Z26, Z10
-	VFMADD231PS.BCST 20(CX), Z27, Z11
-	VFMADD231PS.BCST 24(CX), Z26, Z12
-	VFMADD231PS.BCST 24(CX), Z27, Z13
-	VFMADD231PS.BCST 28(CX), Z26, Z14
-	VFMADD231PS.BCST 28(CX), Z27, Z15
-	VFMADD231PS.BCST 32(CX), Z26, Z16
-	VFMADD231PS.BCST 32(CX), Z27, Z17
-	VFMADD231PS.BCST 36(CX), Z26, Z18
-	VFMADD231PS.BCST 36(CX), Z27, Z19
-	VFMADD231PS.BCST 40(CX), Z26, Z20
-	VFMADD231PS.BCST 40(CX), Z27, Z21
-	VFMADD231PS.BCST 44(CX), Z26, Z22
-	VFMADD231PS.BCST 44(CX), Z27, Z23
-	VFMADD231PS.BCST 48(CX), Z26, Z24
-	VFMADD231PS.BCST 48(CX), Z27, Z25
-	ADDQ             BX, DX
-	ADDQ             $+52, CX
-	SUBQ             $+1, SI
-	JMP              k1
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Z26
+	VMOVUPS      64(DX), Z27
+	VBROADCASTSS (CX), Z28
+	VFMADD231PS  Z28, Z26, Z0
+	VFMADD231PS  Z28, Z27, Z1
+	VBROADCASTSS 4(CX), Z28
+	VFMADD231PS  Z28, Z26, Z2
+	VFMADD231PS  Z28, Z27, Z3
+	VBROADCASTSS 8(CX), Z28
+	VFMADD231PS  Z28, Z26, Z4
+	VFMADD231PS  Z28, Z27, Z5
+	VBROADCASTSS 12(CX), Z28
+	VFMADD231PS  Z28, Z26, Z6
+	VFMADD231PS  Z28, Z27, Z7
+	VBROADCASTSS 16(CX), Z28
+	VFMADD231PS  Z28, Z26, Z8
+	VFMADD231PS  Z28, Z27, Z9
+	VBROADCASTSS 20(CX), Z28
+	VFMADD231PS  Z28, Z26, Z10
+	VFMADD231PS  Z28, Z27, Z11
+	VBROADCASTSS 24(CX), Z28
+	VFMADD231PS  Z28, Z26, Z12
+	VFMADD231PS  Z28, Z27, Z13
+	VBROADCASTSS 28(CX), Z28
+	VFMADD231PS  Z28, Z26, Z14
+	VFMADD231PS  Z28, Z27, Z15
+	VBROADCASTSS 32(CX), Z28
+	VFMADD231PS  Z28, Z26, Z16
+	VFMADD231PS  Z28, Z27, Z17
+	VBROADCASTSS 36(CX), Z28
+	VFMADD231PS  Z28, Z26, Z18
+	VFMADD231PS  Z28, Z27, Z19
+	VBROADCASTSS 40(CX), Z28
+	VFMADD231PS  Z28, Z26, Z20
+	VFMADD231PS  Z28, Z27, Z21
+	VBROADCASTSS 44(CX), Z28
+	VFMADD231PS  Z28, Z26, Z22
+	VFMADD231PS  Z28, Z27, Z23
+	VBROADCASTSS 48(CX), Z28
+	VFMADD231PS  Z28, Z26, Z24
+	VFMADD231PS  Z28, Z27, Z25
+	ADDQ         BX, DX
+	ADDQ         $+52, CX
+	SUBQ         $+1, SI
+	JMP          k1
 
 k1_end:
 	MOVQ         72(AX), CX
@@ -7436,35 +9287,48 @@ k1_end:
 	VMULPS       Z26, Z25, Z25
 
 no_alpha:
-	TESTQ       $+4, CX
-	JZ          no_row
-	MOVQ        24(AX), DX
-	VADDPS.BCST (DX), Z0, Z0
-	VADDPS.BCST (DX), Z1, Z1
-	VADDPS.BCST 4(DX), Z2, Z2
-	VADDPS.BCST 4(DX), Z3, Z3
-	VADDPS.BCST 8(DX), Z4, Z4
-	VADDPS.BCST 8(DX), Z5, Z5
-	VADDPS.BCST 12(DX), Z6, Z6
-	VADDPS.BCST 12(DX), Z7, Z7
-	VADDPS.BCST 16(DX), Z8, Z8
-	VADDPS.BCST 16(DX), Z9, Z9
-	VADDPS.BCST 20(DX), Z10, Z10
-	VADDPS.BCST 20(DX), Z11, Z11
-	VADDPS.BCST 24(DX), Z12, Z12
-	VADDPS.BCST 24(DX), Z13, Z13
-	VADDPS.BCST 28(DX), Z14, Z14
-	VADDPS.BCST 28(DX), Z15, Z15
-	VADDPS.BCST 32(DX), Z16, Z16
-	VADDPS.BCST 32(DX), Z17, Z17
-	VADDPS.BCST 36(DX), Z18, Z18
-	VADDPS.BCST 36(DX), Z19, Z19
-	VADDPS.BCST 40(DX), Z20, Z20
-	VADDPS.BCST 40(DX), Z21, Z21
-	VADDPS.BCST 44(DX), Z22, Z22
-	VADDPS.BCST 44(DX), Z23, Z23
-	VADDPS.BCST 48(DX), Z24, Z24
-	VADDPS.BCST 48(DX), Z25, Z25
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z26
+	VADDPS       Z26, Z0, Z0
+	VADDPS       Z26, Z1, Z1
+	VBROADCASTSS 4(DX), Z26
+	VADDPS       Z26, Z2, Z2
+	VADDPS       Z26, Z3, Z3
+	VBROADCASTSS 8(DX), Z26
+	VADDPS       Z26, Z4, Z4
+	VADDPS       Z26, Z5, Z5
+	VBROADCASTSS 12(DX), Z26
+	VADDPS       Z26, Z6, Z6
+	VADDPS       Z26, Z7, Z7
+	VBROADCASTSS 16(DX), Z26
+	VADDPS       Z26, Z8, Z8
+	VADDPS       Z26, Z9, Z9
+	VBROADCASTSS 20(DX), Z26
+	VADDPS       Z26, Z10, Z10
+	VADDPS       Z26, Z11, Z11
+	VBROADCASTSS 24(DX), Z26
+	VADDPS       Z26, Z12, Z12
+	VADDPS       Z26, Z13, Z13
+	VBROADCASTSS 28(DX), Z26
+	VADDPS       Z26, Z14, Z14
+	VADDPS       Z26, Z15, Z15
+	VBROADCASTSS 32(DX), Z26
+	VADDPS       Z26, Z16, Z16
+	VADDPS       Z26, Z17, Z17
+	VBROADCASTSS 36(DX), Z26
+	VADDPS       Z26, Z18, Z18
+	VADDPS       Z26, Z19, Z19
+	VBROADCASTSS 40(DX), Z26
+	VADDPS       Z26, Z20, Z20
+	VADDPS       Z26, Z21, Z21
+	VBROADCASTSS 44(DX), Z26
+	VADDPS       Z26, Z22, Z22
+	VADDPS       Z26, Z23, Z23
+	VBROADCASTSS 48(DX), Z26
+	VADDPS       Z26, Z24, Z24
+	VADDPS       Z26, Z25, Z25
 
 no_row:
 	TESTQ   $+8, CX
@@ -7971,179 +9835,249 @@ TEXT ·uk14AVX512<>(SB), NOSPLIT, $0-8
 	MOVQ       104(AX), DI
 
 k4:
-	CMPQ             SI, $+4
-	JLT              k4_end
-	VMOVUPS          (DX), Z28
-	VMOVUPS          64(DX), Z29
-	VFMADD231PS.BCST (CX), Z28, Z0
-	VFMADD231PS.BCST (CX), Z29, Z1
-	VFMADD231PS.BCST 4(CX), Z28, Z2
-	VFMADD231PS.BCST 4(CX), Z29, Z3
-	VFMADD231PS.BCST 8(CX), Z28, Z4
-	VFMADD231PS.BCST 8(CX), Z29, Z5
-	VFMADD231PS.BCST 12(CX), Z28, Z6
-	VFMADD231PS.BCST 12(CX), Z29, Z7
-	VFMADD231PS.BCST 16(CX), Z28, Z8
-	VFMADD231PS.BCST 16(CX), Z29, Z9
-	VFMADD231PS.BCST 20(CX), Z28, Z10
-	VFMADD231PS.BCST 20(CX), Z29, Z11
-	VFMADD231PS.BCST 24(CX), Z28, Z12
-	VFMADD231PS.BCST 24(CX), Z29, Z13
-	VFMADD231PS.BCST 28(CX), Z28, Z14
-	VFMADD231PS.BCST 28(CX), Z29, Z15
-	VFMADD231PS.BCST 32(CX), Z28, Z16
-	VFMADD231PS.BCST 32(CX), Z29, Z17
-	VFMADD231PS.BCST 36(CX), Z28, Z18
-	VFMADD231PS.BCST 36(CX), Z29, Z19
-	VFMADD231PS.BCST 40(CX), Z28, Z20
-	VFMADD231PS.BCST 40(CX), Z29, Z21
-	VFMADD231PS.BCST 44(CX), Z28, Z22
-	VFMADD231PS.BCST 44(CX), Z29, Z23
-	VFMADD231PS.BCST 48(CX), Z28, Z24
-	VFMADD231PS.BCST 48(CX), Z29, Z25
-	VFMADD231PS.BCST 52(CX), Z28, Z26
-	VFMADD231PS.BCST 52(CX), Z29, Z27
-	ADDQ             BX, DX
-	PREFETCHT0       (DI)
-	VMOVUPS          (DX), Z28
-	VMOVUPS          64(DX), Z29
-	VFMADD231PS.BCST 56(CX), Z28, Z0
-	VFMADD231PS.BCST 56(CX), Z29, Z1
-	VFMADD231PS.BCST 60(CX), Z28, Z2
-	VFMADD231PS.BCST 60(CX), Z29, Z3
-	VFMADD231PS.BCST 64(CX), Z28, Z4
-	VFMADD231PS.BCST 64(CX), Z29, Z5
-	VFMADD231PS.BCST 68(CX), Z28, Z6
-	VFMADD231PS.BCST 68(CX), Z29, Z7
-	VFMADD231PS.BCST 72(CX), Z28, Z8
-	VFMADD231PS.BCST 72(CX), Z29, Z9
-	VFMADD231PS.BCST 76(CX), Z28, Z10
-	VFMADD231PS.BCST 76(CX), Z29, Z11
-	VFMADD231PS.BCST 80(CX), Z28, Z12
-	VFMADD231PS.BCST 80(CX), Z29, Z13
-	VFMADD231PS.BCST 84(CX), Z28, Z14
-	VFMADD231PS.BCST 84(CX), Z29, Z15
-	VFMADD231PS.BCST 88(CX), Z28, Z16
-	VFMADD231PS.BCST 88(CX), Z29, Z17
-	VFMADD231PS.BCST 92(CX), Z28, Z18
-	VFMADD231PS.BCST 92(CX), Z29, Z19
-	VFMADD231PS.BCST 96(CX), Z28, Z20
-	VFMADD231PS.BCST 96(CX), Z29, Z21
-	VFMADD231PS.BCST 100(CX), Z28, Z22
-	VFMADD231PS.BCST 100(CX), Z29, Z23
-	VFMADD231PS.BCST 104(CX), Z28, Z24
-	VFMADD231PS.BCST 104(CX), Z29, Z25
-	VFMADD231PS.BCST 108(CX), Z28, Z26
-	VFMADD231PS.BCST 108(CX), Z29, Z27
-	ADDQ             BX, DX
-	PREFETCHT0       64(DI)
-	VMOVUPS          (DX), Z28
-	VMOVUPS          64(DX), Z29
-	VFMADD231PS.BCST 112(CX), Z28, Z0
-	VFMADD231PS.BCST 112(CX), Z29, Z1
-	VFMADD231PS.BCST 116(CX), Z28, Z2
-	VFMADD231PS.BCST 116(CX), Z29, Z3
-	VFMADD231PS.BCST 120(CX), Z28, Z4
-	VFMADD231PS.BCST 120(CX), Z29, Z5
-	VFMADD231PS.BCST 124(CX), Z28, Z6
-	VFMADD231PS.BCST 124(CX), Z29, Z7
-	VFMADD231PS.BCST 128(CX), Z28, Z8
-	VFMADD231PS.BCST 128(CX), Z29, Z9
-	VFMADD231PS.BCST 132(CX), Z28, Z10
-	VFMADD231PS.BCST 132(CX), Z29, Z11
-	VFMADD231PS.BCST 136(CX), Z28, Z12
-	VFMADD231PS.BCST 136(CX), Z29, Z13
-	VFMADD231PS.BCST 140(CX), Z28, Z14
-	VFMADD231PS.BCST 140(CX), Z29, Z15
-	VFMADD231PS.BCST 144(CX), Z28, Z16
-	VFMADD231PS.BCST 144(CX), Z29, Z17
-	VFMADD231PS.BCST 148(CX), Z28, Z18
-	VFMADD231PS.BCST 148(CX), Z29, Z19
-	VFMADD231PS.BCST 152(CX), Z28, Z20
-	VFMADD231PS.BCST 152(CX), Z29, Z21
-	VFMADD231PS.BCST 156(CX), Z28, Z22
-	VFMADD231PS.BCST 156(CX), Z29, Z23
-	VFMADD231PS.BCST 160(CX), Z28, Z24
-	VFMADD231PS.BCST 160(CX), Z29, Z25
-	VFMADD231PS.BCST 164(CX), Z28, Z26
-	VFMADD231PS.BCST 164(CX), Z29, Z27
-	ADDQ             BX, DX
-	PREFETCHT0       128(DI)
-	VMOVUPS          (DX), Z28
-	VMOVUPS          64(DX), Z29
-	VFMADD231PS.BCST 168(CX), Z28, Z0
-	VFMADD231PS.BCST 168(CX), Z29, Z1
-	VFMADD231PS.BCST 172(CX), Z28, Z2
-	VFMADD231PS.BCST 172(CX), Z29, Z3
-	VFMADD231PS.BCST 176(CX), Z28, Z4
-	VFMADD231PS.BCST 176(CX), Z29, Z5
-	VFMADD231PS.BCST 180(CX), Z28, Z6
-	VFMADD231PS.BCST 180(CX), Z29, Z7
-	VFMADD231PS.BCST 184(CX), Z28, Z8
-	VFMADD231PS.BCST 184(CX), Z29, Z9
-	VFMADD231PS.BCST 188(CX), Z28, Z10
-	VFMADD231PS.BCST 188(CX), Z29, Z11
-	VFMADD231PS.BCST 192(CX), Z28, Z12
-	VFMADD231PS.BCST 192(CX), Z29, Z13
-	VFMADD231PS.BCST 196(CX), Z28, Z14
-	VFMADD231PS.BCST 196(CX), Z29, Z15
-	VFMADD231PS.BCST 200(CX), Z28, Z16
-	VFMADD231PS.BCST 200(CX), Z29, Z17
-	VFMADD231PS.BCST 204(CX), Z28, Z18
-	VFMADD231PS.BCST 204(CX), Z29, Z19
-	VFMADD231PS.BCST 208(CX), Z28, Z20
-	VFMADD231PS.BCST 208(CX), Z29, Z21
-	VFMADD231PS.BCST 212(CX), Z28, Z22
-	VFMADD231PS.BCST 212(CX), Z29, Z23
-	VFMADD231PS.BCST 216(CX), Z28, Z24
-	VFMADD231PS.BCST 216(CX), Z29, Z25
-	VFMADD231PS.BCST 220(CX), Z28, Z26
-	VFMADD231PS.BCST 220(CX), Z29, Z27
-	ADDQ             BX, DX
-	PREFETCHT0       192(DI)
-	ADDQ             $+224, CX
-	ADDQ             $+256, DI
-	SUBQ             $+4, SI
-	JMP              k4
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z30, Z28, Z0
+	VFMADD231PS  Z30, Z29, Z1
+	VBROADCASTSS 4(CX), Z30
+	VFMADD231PS  Z30, Z28, Z2
+	VFMADD231PS  Z30, Z29, Z3
+	VBROADCASTSS 8(CX), Z30
+	VFMADD231PS  Z30, Z28, Z4
+	VFMADD231PS  Z30, Z29, Z5
+	VBROADCASTSS 12(CX), Z30
+	VFMADD231PS  Z30, Z28, Z6
+	VFMADD231PS  Z30, Z29, Z7
+	VBROADCASTSS 16(CX), Z30
+	VFMADD231PS  Z30, Z28, Z8
+	VFMADD231PS  Z30, Z29, Z9
+	VBROADCASTSS 20(CX), Z30
+	VFMADD231PS  Z30, Z28, Z10
+	VFMADD231PS  Z30, Z29, Z11
+	VBROADCASTSS 24(CX), Z30
+	VFMADD231PS  Z30, Z28, Z12
+	VFMADD231PS  Z30, Z29, Z13
+	VBROADCASTSS 28(CX), Z30
+	VFMADD231PS  Z30, Z28, Z14
+	VFMADD231PS  Z30, Z29, Z15
+	VBROADCASTSS 32(CX), Z30
+	VFMADD231PS  Z30, Z28, Z16
+	VFMADD231PS  Z30, Z29, Z17
+	VBROADCASTSS 36(CX), Z30
+	VFMADD231PS  Z30, Z28, Z18
+	VFMADD231PS  Z30, Z29, Z19
+	VBROADCASTSS 40(CX), Z30
+	VFMADD231PS  Z30, Z28, Z20
+	VFMADD231PS  Z30, Z29, Z21
+	VBROADCASTSS 44(CX), Z30
+	VFMADD231PS  Z30, Z28, Z22
+	VFMADD231PS  Z30, Z29, Z23
+	VBROADCASTSS 48(CX), Z30
+	VFMADD231PS  Z30, Z28, Z24
+	VFMADD231PS  Z30, Z29, Z25
+	VBROADCASTSS 52(CX), Z30
+	VFMADD231PS  Z30, Z28, Z26
+	VFMADD231PS  Z30, Z29, Z27
+	ADDQ         BX, DX
+	PREFETCHT0   (DI)
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	VBROADCASTSS 56(CX), Z30
+	VFMADD231PS  Z30, Z28, Z0
+	VFMADD231PS  Z30, Z29, Z1
+	VBROADCASTSS 60(CX), Z30
+	VFMADD231PS  Z30, Z28, Z2
+	VFMADD231PS  Z30, Z29, Z3
+	VBROADCASTSS 64(CX), Z30
+	VFMADD231PS  Z30, Z28, Z4
+	VFMADD231PS  Z30, Z29, Z5
+	VBROADCASTSS 68(CX), Z30
+	VFMADD231PS  Z30, Z28, Z6
+	VFMADD231PS  Z30, Z29, Z7
+	VBROADCASTSS 72(CX), Z30
+	VFMADD231PS  Z30, Z28, Z8
+	VFMADD231PS  Z30, Z29, Z9
+	VBROADCASTSS 76(CX), Z30
+	VFMADD231PS  Z30, Z28, Z10
+	VFMADD231PS  Z30, Z29, Z11
+	VBROADCASTSS 80(CX), Z30
+	VFMADD231PS  Z30, Z28, Z12
+	VFMADD231PS  Z30, Z29, Z13
+	VBROADCASTSS 84(CX), Z30
+	VFMADD231PS  Z30, Z28, Z14
+	VFMADD231PS  Z30, Z29, Z15
+	VBROADCASTSS 88(CX), Z30
+	VFMADD231PS  Z30, Z28, Z16
+	VFMADD231PS  Z30, Z29, Z17
+	VBROADCASTSS 92(CX), Z30
+	VFMADD231PS  Z30, Z28, Z18
+	VFMADD231PS  Z30, Z29, Z19
+	VBROADCASTSS 96(CX), Z30
+	VFMADD231PS  Z30, Z28, Z20
+	VFMADD231PS  Z30, Z29, Z21
+	VBROADCASTSS 100(CX), Z30
+	VFMADD231PS  Z30, Z28, Z22
+	VFMADD231PS  Z30, Z29, Z23
+	VBROADCASTSS 104(CX), Z30
+	VFMADD231PS  Z30, Z28, Z24
+	VFMADD231PS  Z30, Z29, Z25
+	VBROADCASTSS 108(CX), Z30
+	VFMADD231PS  Z30, Z28, Z26
+	VFMADD231PS  Z30, Z29, Z27
+	ADDQ         BX, DX
+	PREFETCHT0   64(DI)
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	VBROADCASTSS 112(CX), Z30
+	VFMADD231PS  Z30, Z28, Z0
+	VFMADD231PS  Z30, Z29, Z1
+	VBROADCASTSS 116(CX), Z30
+	VFMADD231PS  Z30, Z28, Z2
+	VFMADD231PS  Z30, Z29, Z3
+	VBROADCASTSS 120(CX), Z30
+	VFMADD231PS  Z30, Z28, Z4
+	VFMADD231PS  Z30, Z29, Z5
+	VBROADCASTSS 124(CX), Z30
+	VFMADD231PS  Z30, Z28, Z6
+	VFMADD231PS  Z30, Z29, Z7
+	VBROADCASTSS 128(CX), Z30
+	VFMADD231PS  Z30, Z28, Z8
+	VFMADD231PS  Z30, Z29, Z9
+	VBROADCASTSS 132(CX), Z30
+	VFMADD231PS  Z30, Z28, Z10
+	VFMADD231PS  Z30, Z29, Z11
+	VBROADCASTSS 136(CX), Z30
+	VFMADD231PS  Z30, Z28, Z12
+	VFMADD231PS  Z30, Z29, Z13
+	VBROADCASTSS 140(CX), Z30
+	VFMADD231PS  Z30, Z28, Z14
+	VFMADD231PS  Z30, Z29, Z15
+	VBROADCASTSS 144(CX), Z30
+	VFMADD231PS  Z30, Z28, Z16
+	VFMADD231PS  Z30, Z29, Z17
+	VBROADCASTSS 148(CX), Z30
+	VFMADD231PS  Z30, Z28, Z18
+	VFMADD231PS  Z30, Z29, Z19
+	VBROADCASTSS 152(CX), Z30
+	VFMADD231PS  Z30, Z28, Z20
+	VFMADD231PS  Z30, Z29, Z21
+	VBROADCASTSS 156(CX), Z30
+	VFMADD231PS  Z30, Z28, Z22
+	VFMADD231PS  Z30, Z29, Z23
+	VBROADCASTSS 160(CX), Z30
+	VFMADD231PS  Z30, Z28, Z24
+	VFMADD231PS  Z30, Z29, Z25
+	VBROADCASTSS 164(CX), Z30
+	VFMADD231PS  Z30, Z28, Z26
+	VFMADD231PS  Z30, Z29, Z27
+	ADDQ         BX, DX
+	PREFETCHT0   128(DI)
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	VBROADCASTSS 168(CX), Z30
+	VFMADD231PS  Z30, Z28, Z0
+	VFMADD231PS  Z30, Z29, Z1
+	VBROADCASTSS 172(CX), Z30
+	VFMADD231PS  Z30, Z28, Z2
+	VFMADD231PS  Z30, Z29, Z3
+	VBROADCASTSS 176(CX), Z30
+	VFMADD231PS  Z30, Z28, Z4
+	VFMADD231PS  Z30, Z29, Z5
+	VBROADCASTSS 180(CX), Z30
+	VFMADD231PS  Z30, Z28, Z6
+	VFMADD231PS  Z30, Z29, Z7
+	VBROADCASTSS 184(CX), Z30
+	VFMADD231PS  Z30, Z28, Z8
+	VFMADD231PS  Z30, Z29, Z9
+	VBROADCASTSS 188(CX), Z30
+	VFMADD231PS  Z30, Z28, Z10
+	VFMADD231PS  Z30, Z29, Z11
+	VBROADCASTSS 192(CX), Z30
+	VFMADD231PS  Z30, Z28, Z12
+	VFMADD231PS  Z30, Z29, Z13
+	VBROADCASTSS 196(CX), Z30
+	VFMADD231PS  Z30, Z28, Z14
+	VFMADD231PS  Z30, Z29, Z15
+	VBROADCASTSS 200(CX), Z30
+	VFMADD231PS  Z30, Z28, Z16
+	VFMADD231PS  Z30, Z29, Z17
+	VBROADCASTSS 204(CX), Z30
+	VFMADD231PS  Z30, Z28, Z18
+	VFMADD231PS  Z30, Z29, Z19
+	VBROADCASTSS 208(CX), Z30
+	VFMADD231PS  Z30, Z28, Z20
+	VFMADD231PS  Z30, Z29, Z21
+	VBROADCASTSS 212(CX), Z30
+	VFMADD231PS  Z30, Z28, Z22
+	VFMADD231PS  Z30, Z29, Z23
+	VBROADCASTSS 216(CX), Z30
+	VFMADD231PS  Z30, Z28, Z24
+	VFMADD231PS  Z30, Z29, Z25
+	VBROADCASTSS 220(CX), Z30
+	VFMADD231PS  Z30, Z28, Z26
+	VFMADD231PS  Z30, Z29, Z27
+	ADDQ         BX, DX
+	PREFETCHT0   192(DI)
+	ADDQ         $+224, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
 
 k4_end:
 k1:
-	CMPQ             SI, $+1
-	JLT              k1_end
-	VMOVUPS          (DX), Z28
-	VMOVUPS          64(DX), Z29
-	VFMADD231PS.BCST (CX), Z28, Z0
-	VFMADD231PS.BCST (CX), Z29, Z1
-	VFMADD231PS.BCST 4(CX), Z28, Z2
-	VFMADD231PS.BCST 4(CX), Z29, Z3
-	VFMADD231PS.BCST 8(CX), Z28, Z4
-	VFMADD231PS.BCST 8(CX), Z29, Z5
-	VFMADD231PS.BCST 12(CX), Z28, Z6
-	VFMADD231PS.BCST 12(CX), Z29, Z7
-	VFMADD231PS.BCST 16(CX), Z28, Z8
-	VFMADD231PS.BCST 16(CX), Z29, Z9
-	VFMADD231PS.BCST 20(CX), Z28, Z10
-	VFMADD231PS.BCST 20(CX), Z29, Z11
-	VFMADD231PS.BCST 24(CX), Z28, Z12
-	VFMADD231PS.BCST 24(CX), Z29, Z13
-	VFMADD231PS.BCST 28(CX), Z28, Z14
-	VFMADD231PS.BCST 28(CX), Z29, Z15
-	VFMADD231PS.BCST 32(CX), Z28, Z16
-	VFMADD231PS.BCST 32(CX), Z29, Z17
-	VFMADD231PS.BCST 36(CX), Z28, Z18
-	VFMADD231PS.BCST 36(CX), Z29, Z19
-	VFMADD231PS.BCST 40(CX), Z28, Z20
-	VFMADD231PS.BCST 40(CX), Z29, Z21
-	VFMADD231PS.BCST 44(CX), Z28, Z22
-	VFMADD231PS.BCST 44(CX), Z29, Z23
-	VFMADD231PS.BCST 48(CX), Z28, Z24
-	VFMADD231PS.BCST 48(CX), Z29, Z25
-	VFMADD231PS.BCST 52(CX), Z28, Z26
-	VFMADD231PS.BCST 52(CX), Z29, Z27
-	ADDQ             BX, DX
-	ADDQ             $+56, CX
-	SUBQ             $+1, SI
-	JMP              k1
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Z28
+	VMOVUPS      64(DX), Z29
+	VBROADCASTSS (CX), Z30
+	VFMADD231PS  Z30, Z28, Z0
+	VFMADD231PS  Z30, Z29, Z1
+	VBROADCASTSS 4(CX), Z30
+	VFMADD231PS  Z30, Z28, Z2
+	VFMADD231PS  Z30, Z29, Z3
+	VBROADCASTSS 8(CX), Z30
+	VFMADD231PS  Z30, Z28, Z4
+	VFMADD231PS  Z30, Z29, Z5
+	VBROADCASTSS 12(CX), Z30
+	VFMADD231PS  Z30, Z28, Z6
+	VFMADD231PS  Z30, Z29, Z7
+	VBROADCASTSS 16(CX), Z30
+	VFMADD231PS  Z30, Z28, Z8
+	VFMADD231PS  Z30, Z29, Z9
+	VBROADCASTSS 20(CX), Z30
+	VFMADD231PS  Z30, Z28, Z10
+	VFMADD231PS  Z30, Z29, Z11
+	VBROADCASTSS 24(CX), Z30
+	VFMADD231PS  Z30, Z28, Z12
+	VFMADD231PS  Z30, Z29, Z13
+	VBROADCASTSS 28(CX), Z30
+	VFMADD231PS  Z30, Z28, Z14
+	VFMADD231PS  Z30, Z29, Z15
+	VBROADCASTSS 32(CX), Z30
+	VFMADD231PS  Z30, Z28, Z16
+	VFMADD231PS  Z30, Z29, Z17
+	VBROADCASTSS 36(CX), Z30
+	VFMADD231PS  Z30, Z28, Z18
+	VFMADD231PS  Z30, Z29, Z19
+	VBROADCASTSS 40(CX), Z30
+	VFMADD231PS  Z30, Z28, Z20
+	VFMADD231PS  Z30, Z29, Z21
+	VBROADCASTSS 44(CX), Z30
+	VFMADD231PS  Z30, Z28, Z22
+	VFMADD231PS  Z30, Z29, Z23
+	VBROADCASTSS 48(CX), Z30
+	VFMADD231PS  Z30, Z28, Z24
+	VFMADD231PS  Z30, Z29, Z25
+	VBROADCASTSS 52(CX), Z30
+	VFMADD231PS  Z30, Z28, Z26
+	VFMADD231PS  Z30, Z29, Z27
+	ADDQ         BX, DX
+	ADDQ         $+56, CX
+	SUBQ         $+1, SI
+	JMP          k1
 
 k1_end:
 	MOVQ         72(AX), CX
@@ -8180,37 +10114,51 @@ k1_end:
 	VMULPS       Z28, Z27, Z27
 
 no_alpha:
-	TESTQ       $+4, CX
-	JZ          no_row
-	MOVQ        24(AX), DX
-	VADDPS.BCST (DX), Z0, Z0
-	VADDPS.BCST (DX), Z1, Z1
-	VADDPS.BCST 4(DX), Z2, Z2
-	VADDPS.BCST 4(DX), Z3, Z3
-	VADDPS.BCST 8(DX), Z4, Z4
-	VADDPS.BCST 8(DX), Z5, Z5
-	VADDPS.BCST 12(DX), Z6, Z6
-	VADDPS.BCST 12(DX), Z7, Z7
-	VADDPS.BCST 16(DX), Z8, Z8
-	VADDPS.BCST 16(DX), Z9, Z9
-	VADDPS.BCST 20(DX), Z10, Z10
-	VADDPS.BCST 20(DX), Z11, Z11
-	VADDPS.BCST 24(DX), Z12, Z12
-	VADDPS.BCST 24(DX), Z13, Z13
-	VADDPS.BCST 28(DX), Z14, Z14
-	VADDPS.BCST 28(DX), Z15, Z15
-	VADDPS.BCST 32(DX), Z16, Z16
-	VADDPS.BCST 32(DX), Z17, Z17
-	VADDPS.BCST 36(DX), Z18, Z18
-	VADDPS.BCST 36(DX), Z19, Z19
-	VADDPS.BCST 40(DX), Z20, Z20
-	VADDPS.BCST 40(DX), Z21, Z21
-	VADDPS.BCST 44(DX), Z22, Z22
-	VADDPS.BCST 44(DX), Z23, Z23
-	VADDPS.BCST 48(DX), Z24, Z24
-	VADDPS.BCST 48(DX), Z25, Z25
-	VADDPS.BCST 52(DX), Z26, Z26
-	VADDPS.BCST 52(DX), Z27, Z27
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z28
+	VADDPS       Z28, Z0, Z0
+	VADDPS       Z28, Z1, Z1
+	VBROADCASTSS 4(DX), Z28
+	VADDPS       Z28, Z2, Z2
+	VADDPS       Z28, Z3, Z3
+	VBROADCASTSS 8(DX), Z28
+	VADDPS       Z28, Z4, Z4
+	VADDPS       Z28, Z5, Z5
+	VBROADCASTSS 12(DX), Z28
+	VADDPS       Z28, Z6, Z6
+	VADDPS       Z28, Z7, Z7
+	VBROADCASTSS 16(DX), Z28
+	VADDPS       Z28, Z8, Z8
+	VADDPS       Z28, Z9, Z9
+	VBROADCASTSS 20(DX), Z28
+	VADDPS       Z28, Z10, Z10
+	VADDPS       Z28, Z11, Z11
+	VBROADCASTSS 24(DX), Z28
+	VADDPS       Z28, Z12, Z12
+	VADDPS       Z28, Z13, Z13
+	VBROADCASTSS 28(DX), Z28
+	VADDPS       Z28, Z14, Z14
+	VADDPS       Z28, Z15, Z15
+	VBROADCASTSS 32(DX), Z28
+	VADDPS       Z28, Z16, Z16
+	VADDPS       Z28, Z17, Z17
+	VBROADCASTSS 36(DX), Z28
+	VADDPS       Z28, Z18, Z18
+	VADDPS       Z28, Z19, Z19
+	VBROADCASTSS 40(DX), Z28
+	VADDPS       Z28, Z20, Z20
+	VADDPS       Z28, Z21, Z21
+	VBROADCASTSS 44(DX), Z28
+	VADDPS       Z28, Z22, Z22
+	VADDPS       Z28, Z23, Z23
+	VBROADCASTSS 48(DX), Z28
+	VADDPS       Z28, Z24, Z24
+	VADDPS       Z28, Z25, Z25
+	VBROADCASTSS 52(DX), Z28
+	VADDPS       Z28, Z26, Z26
+	VADDPS       Z28, Z27, Z27
 
 no_row:
 	TESTQ   $+8, CX
@@ -8669,6 +10617,4861 @@ TEXT ·ukAVX512(SB), NOSPLIT, $0-16
 	LEAQ ukAVX512Kernels<>+0(SB), CX
 	JMP  (CX)(AX*8)
 
+// func ukHalf1AVX512(args *byte)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·ukHalf1AVX512<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ             SI, $+4
+	JLT              k4_end
+	VMOVUPS          (DX), Z4
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z4, Z0
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z4
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 4(CX), Z4, Z1
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z4
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 8(CX), Z4, Z2
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z4
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 12(CX), Z4, Z3
+	ADDQ             BX, DX
+	ADDQ             $+16, CX
+	ADDQ             $+256, DI
+	SUBQ             $+4, SI
+	JMP              k4
+
+k4_end:
+k1:
+	CMPQ             SI, $+1
+	JLT              k1_end
+	VMOVUPS          (DX), Z4
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z4, Z0
+	ADDQ             BX, DX
+	ADDQ             $+4, CX
+	SUBQ             $+1, SI
+	JMP              k1
+
+k1_end:
+	VADDPS       Z2, Z0, Z0
+	VADDPS       Z3, Z1, Z1
+	VADDPS       Z1, Z0, Z0
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Z1
+	VMULPS       Z1, Z0, Z0
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z1
+	VADDPS       Z1, Z0, Z0
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Z1
+	VADDPS  Z1, Z0, Z0
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z1
+	VFMADD231PS  (DX), Z1, Z0
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, Z0
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Z1
+	VBROADCASTSS 100(AX), Z2
+	VMAXPS       Z0, Z1, Z0
+	VMINPS       Z0, Z2, Z0
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z1
+	VFMADD231PS  (DX), Z1, K1, Z0
+
+no_acct:
+	TESTQ  $+16, CX
+	JZ     no_rest
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, K1, Z0
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Z1
+	VBROADCASTSS 100(AX), Z2
+	VMAXPS       Z0, Z1, Z0
+	VMINPS       Z0, Z2, Z0
+
+no_clampt:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, K1, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf2AVX512(args *byte)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·ukHalf2AVX512<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ             SI, $+4
+	JLT              k4_end
+	VMOVUPS          (DX), Z4
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z4, Z0
+	VFMADD231PS.BCST 4(CX), Z4, Z1
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z4
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 8(CX), Z4, Z2
+	VFMADD231PS.BCST 12(CX), Z4, Z3
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z4
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 16(CX), Z4, Z0
+	VFMADD231PS.BCST 20(CX), Z4, Z1
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z4
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 24(CX), Z4, Z2
+	VFMADD231PS.BCST 28(CX), Z4, Z3
+	ADDQ             BX, DX
+	ADDQ             $+32, CX
+	ADDQ             $+256, DI
+	SUBQ             $+4, SI
+	JMP              k4
+
+k4_end:
+k1:
+	CMPQ             SI, $+1
+	JLT              k1_end
+	VMOVUPS          (DX), Z4
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z4, Z0
+	VFMADD231PS.BCST 4(CX), Z4, Z1
+	ADDQ             BX, DX
+	ADDQ             $+8, CX
+	SUBQ             $+1, SI
+	JMP              k1
+
+k1_end:
+	VADDPS       Z2, Z0, Z0
+	VADDPS       Z3, Z1, Z1
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Z2
+	VMULPS       Z2, Z0, Z0
+	VMULPS       Z2, Z1, Z1
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z2
+	VADDPS       Z2, Z0, Z0
+	VBROADCASTSS 4(DX), Z2
+	VADDPS       Z2, Z1, Z1
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Z2
+	VADDPS  Z2, Z0, Z0
+	VADDPS  Z2, Z1, Z1
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z2
+	VFMADD231PS  (DX), Z2, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z2, Z1
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, Z1
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Z2
+	VBROADCASTSS 100(AX), Z3
+	VMAXPS       Z0, Z2, Z0
+	VMINPS       Z0, Z3, Z0
+	VMAXPS       Z1, Z2, Z1
+	VMINPS       Z1, Z3, Z1
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z2
+	VFMADD231PS  (DX), Z2, K1, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z2, K1, Z1
+
+no_acct:
+	TESTQ  $+16, CX
+	JZ     no_rest
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, K1, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, K1, Z1
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Z2
+	VBROADCASTSS 100(AX), Z3
+	VMAXPS       Z0, Z2, Z0
+	VMINPS       Z0, Z3, Z0
+	VMAXPS       Z1, Z2, Z1
+	VMINPS       Z1, Z3, Z1
+
+no_clampt:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, K1, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf3AVX512(args *byte)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·ukHalf3AVX512<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ             SI, $+4
+	JLT              k4_end
+	VMOVUPS          (DX), Z6
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z6, Z0
+	VFMADD231PS.BCST 4(CX), Z6, Z1
+	VFMADD231PS.BCST 8(CX), Z6, Z2
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z6
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 12(CX), Z6, Z3
+	VFMADD231PS.BCST 16(CX), Z6, Z4
+	VFMADD231PS.BCST 20(CX), Z6, Z5
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z6
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 24(CX), Z6, Z0
+	VFMADD231PS.BCST 28(CX), Z6, Z1
+	VFMADD231PS.BCST 32(CX), Z6, Z2
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z6
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 36(CX), Z6, Z3
+	VFMADD231PS.BCST 40(CX), Z6, Z4
+	VFMADD231PS.BCST 44(CX), Z6, Z5
+	ADDQ             BX, DX
+	ADDQ             $+48, CX
+	ADDQ             $+256, DI
+	SUBQ             $+4, SI
+	JMP              k4
+
+k4_end:
+k1:
+	CMPQ             SI, $+1
+	JLT              k1_end
+	VMOVUPS          (DX), Z6
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z6, Z0
+	VFMADD231PS.BCST 4(CX), Z6, Z1
+	VFMADD231PS.BCST 8(CX), Z6, Z2
+	ADDQ             BX, DX
+	ADDQ             $+12, CX
+	SUBQ             $+1, SI
+	JMP              k1
+
+k1_end:
+	VADDPS       Z3, Z0, Z0
+	VADDPS       Z4, Z1, Z1
+	VADDPS       Z5, Z2, Z2
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Z3
+	VMULPS       Z3, Z0, Z0
+	VMULPS       Z3, Z1, Z1
+	VMULPS       Z3, Z2, Z2
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z3
+	VADDPS       Z3, Z0, Z0
+	VBROADCASTSS 4(DX), Z3
+	VADDPS       Z3, Z1, Z1
+	VBROADCASTSS 8(DX), Z3
+	VADDPS       Z3, Z2, Z2
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Z3
+	VADDPS  Z3, Z0, Z0
+	VADDPS  Z3, Z1, Z1
+	VADDPS  Z3, Z2, Z2
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z3
+	VFMADD231PS  (DX), Z3, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z3, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z3, Z2
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, Z2
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Z3
+	VBROADCASTSS 100(AX), Z4
+	VMAXPS       Z0, Z3, Z0
+	VMINPS       Z0, Z4, Z0
+	VMAXPS       Z1, Z3, Z1
+	VMINPS       Z1, Z4, Z1
+	VMAXPS       Z2, Z3, Z2
+	VMINPS       Z2, Z4, Z2
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z3
+	VFMADD231PS  (DX), Z3, K1, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z3, K1, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z3, K1, Z2
+
+no_acct:
+	TESTQ  $+16, CX
+	JZ     no_rest
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, K1, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, K1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, K1, Z2
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Z3
+	VBROADCASTSS 100(AX), Z4
+	VMAXPS       Z0, Z3, Z0
+	VMINPS       Z0, Z4, Z0
+	VMAXPS       Z1, Z3, Z1
+	VMINPS       Z1, Z4, Z1
+	VMAXPS       Z2, Z3, Z2
+	VMINPS       Z2, Z4, Z2
+
+no_clampt:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, K1, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf4AVX512(args *byte)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·ukHalf4AVX512<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ             SI, $+4
+	JLT              k4_end
+	VMOVUPS          (DX), Z4
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z4, Z0
+	VFMADD231PS.BCST 4(CX), Z4, Z1
+	VFMADD231PS.BCST 8(CX), Z4, Z2
+	VFMADD231PS.BCST 12(CX), Z4, Z3
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z4
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 16(CX), Z4, Z0
+	VFMADD231PS.BCST 20(CX), Z4, Z1
+	VFMADD231PS.BCST 24(CX), Z4, Z2
+	VFMADD231PS.BCST 28(CX), Z4, Z3
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z4
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 32(CX), Z4, Z0
+	VFMADD231PS.BCST 36(CX), Z4, Z1
+	VFMADD231PS.BCST 40(CX), Z4, Z2
+	VFMADD231PS.BCST 44(CX), Z4, Z3
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z4
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 48(CX), Z4, Z0
+	VFMADD231PS.BCST 52(CX), Z4, Z1
+	VFMADD231PS.BCST 56(CX), Z4, Z2
+	VFMADD231PS.BCST 60(CX), Z4, Z3
+	ADDQ             BX, DX
+	ADDQ             $+64, CX
+	ADDQ             $+256, DI
+	SUBQ             $+4, SI
+	JMP              k4
+
+k4_end:
+k1:
+	CMPQ             SI, $+1
+	JLT              k1_end
+	VMOVUPS          (DX), Z4
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z4, Z0
+	VFMADD231PS.BCST 4(CX), Z4, Z1
+	VFMADD231PS.BCST 8(CX), Z4, Z2
+	VFMADD231PS.BCST 12(CX), Z4, Z3
+	ADDQ             BX, DX
+	ADDQ             $+16, CX
+	SUBQ             $+1, SI
+	JMP              k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Z4
+	VMULPS       Z4, Z0, Z0
+	VMULPS       Z4, Z1, Z1
+	VMULPS       Z4, Z2, Z2
+	VMULPS       Z4, Z3, Z3
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z4
+	VADDPS       Z4, Z0, Z0
+	VBROADCASTSS 4(DX), Z4
+	VADDPS       Z4, Z1, Z1
+	VBROADCASTSS 8(DX), Z4
+	VADDPS       Z4, Z2, Z2
+	VBROADCASTSS 12(DX), Z4
+	VADDPS       Z4, Z3, Z3
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Z4
+	VADDPS  Z4, Z0, Z0
+	VADDPS  Z4, Z1, Z1
+	VADDPS  Z4, Z2, Z2
+	VADDPS  Z4, Z3, Z3
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z4
+	VFMADD231PS  (DX), Z4, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z4, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z4, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z4, Z3
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, Z3
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Z4
+	VBROADCASTSS 100(AX), Z5
+	VMAXPS       Z0, Z4, Z0
+	VMINPS       Z0, Z5, Z0
+	VMAXPS       Z1, Z4, Z1
+	VMINPS       Z1, Z5, Z1
+	VMAXPS       Z2, Z4, Z2
+	VMINPS       Z2, Z5, Z2
+	VMAXPS       Z3, Z4, Z3
+	VMINPS       Z3, Z5, Z3
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z4
+	VFMADD231PS  (DX), Z4, K1, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z4, K1, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z4, K1, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z4, K1, Z3
+
+no_acct:
+	TESTQ  $+16, CX
+	JZ     no_rest
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, K1, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, K1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, K1, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, K1, Z3
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Z4
+	VBROADCASTSS 100(AX), Z5
+	VMAXPS       Z0, Z4, Z0
+	VMINPS       Z0, Z5, Z0
+	VMAXPS       Z1, Z4, Z1
+	VMINPS       Z1, Z5, Z1
+	VMAXPS       Z2, Z4, Z2
+	VMINPS       Z2, Z5, Z2
+	VMAXPS       Z3, Z4, Z3
+	VMINPS       Z3, Z5, Z3
+
+no_clampt:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, K1, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf5AVX512(args *byte)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·ukHalf5AVX512<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ             SI, $+4
+	JLT              k4_end
+	VMOVUPS          (DX), Z5
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z5, Z0
+	VFMADD231PS.BCST 4(CX), Z5, Z1
+	VFMADD231PS.BCST 8(CX), Z5, Z2
+	VFMADD231PS.BCST 12(CX), Z5, Z3
+	VFMADD231PS.BCST 16(CX), Z5, Z4
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z5
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 20(CX), Z5, Z0
+	VFMADD231PS.BCST 24(CX), Z5, Z1
+	VFMADD231PS.BCST 28(CX), Z5, Z2
+	VFMADD231PS.BCST 32(CX), Z5, Z3
+	VFMADD231PS.BCST 36(CX), Z5, Z4
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z5
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 40(CX), Z5, Z0
+	VFMADD231PS.BCST 44(CX), Z5, Z1
+	VFMADD231PS.BCST 48(CX), Z5, Z2
+	VFMADD231PS.BCST 52(CX), Z5, Z3
+	VFMADD231PS.BCST 56(CX), Z5, Z4
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z5
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 60(CX), Z5, Z0
+	VFMADD231PS.BCST 64(CX), Z5, Z1
+	VFMADD231PS.BCST 68(CX), Z5, Z2
+	VFMADD231PS.BCST 72(CX), Z5, Z3
+	VFMADD231PS.BCST 76(CX), Z5, Z4
+	ADDQ             BX, DX
+	ADDQ             $+80, CX
+	ADDQ             $+256, DI
+	SUBQ             $+4, SI
+	JMP              k4
+
+k4_end:
+k1:
+	CMPQ             SI, $+1
+	JLT              k1_end
+	VMOVUPS          (DX), Z5
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z5, Z0
+	VFMADD231PS.BCST 4(CX), Z5, Z1
+	VFMADD231PS.BCST 8(CX), Z5, Z2
+	VFMADD231PS.BCST 12(CX), Z5, Z3
+	VFMADD231PS.BCST 16(CX), Z5, Z4
+	ADDQ             BX, DX
+	ADDQ             $+20, CX
+	SUBQ             $+1, SI
+	JMP              k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Z5
+	VMULPS       Z5, Z0, Z0
+	VMULPS       Z5, Z1, Z1
+	VMULPS       Z5, Z2, Z2
+	VMULPS       Z5, Z3, Z3
+	VMULPS       Z5, Z4, Z4
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z5
+	VADDPS       Z5, Z0, Z0
+	VBROADCASTSS 4(DX), Z5
+	VADDPS       Z5, Z1, Z1
+	VBROADCASTSS 8(DX), Z5
+	VADDPS       Z5, Z2, Z2
+	VBROADCASTSS 12(DX), Z5
+	VADDPS       Z5, Z3, Z3
+	VBROADCASTSS 16(DX), Z5
+	VADDPS       Z5, Z4, Z4
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Z5
+	VADDPS  Z5, Z0, Z0
+	VADDPS  Z5, Z1, Z1
+	VADDPS  Z5, Z2, Z2
+	VADDPS  Z5, Z3, Z3
+	VADDPS  Z5, Z4, Z4
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z5
+	VFMADD231PS  (DX), Z5, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z5, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z5, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z5, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z5, Z4
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, Z4
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Z5
+	VBROADCASTSS 100(AX), Z6
+	VMAXPS       Z0, Z5, Z0
+	VMINPS       Z0, Z6, Z0
+	VMAXPS       Z1, Z5, Z1
+	VMINPS       Z1, Z6, Z1
+	VMAXPS       Z2, Z5, Z2
+	VMINPS       Z2, Z6, Z2
+	VMAXPS       Z3, Z5, Z3
+	VMINPS       Z3, Z6, Z3
+	VMAXPS       Z4, Z5, Z4
+	VMINPS       Z4, Z6, Z4
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z5
+	VFMADD231PS  (DX), Z5, K1, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z5, K1, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z5, K1, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z5, K1, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z5, K1, Z4
+
+no_acct:
+	TESTQ  $+16, CX
+	JZ     no_rest
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, K1, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, K1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, K1, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, K1, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, K1, Z4
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Z5
+	VBROADCASTSS 100(AX), Z6
+	VMAXPS       Z0, Z5, Z0
+	VMINPS       Z0, Z6, Z0
+	VMAXPS       Z1, Z5, Z1
+	VMINPS       Z1, Z6, Z1
+	VMAXPS       Z2, Z5, Z2
+	VMINPS       Z2, Z6, Z2
+	VMAXPS       Z3, Z5, Z3
+	VMINPS       Z3, Z6, Z3
+	VMAXPS       Z4, Z5, Z4
+	VMINPS       Z4, Z6, Z4
+
+no_clampt:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, K1, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf6AVX512(args *byte)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·ukHalf6AVX512<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ             SI, $+4
+	JLT              k4_end
+	VMOVUPS          (DX), Z6
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z6, Z0
+	VFMADD231PS.BCST 4(CX), Z6, Z1
+	VFMADD231PS.BCST 8(CX), Z6, Z2
+	VFMADD231PS.BCST 12(CX), Z6, Z3
+	VFMADD231PS.BCST 16(CX), Z6, Z4
+	VFMADD231PS.BCST 20(CX), Z6, Z5
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z6
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 24(CX), Z6, Z0
+	VFMADD231PS.BCST 28(CX), Z6, Z1
+	VFMADD231PS.BCST 32(CX), Z6, Z2
+	VFMADD231PS.BCST 36(CX), Z6, Z3
+	VFMADD231PS.BCST 40(CX), Z6, Z4
+	VFMADD231PS.BCST 44(CX), Z6, Z5
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z6
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 48(CX), Z6, Z0
+	VFMADD231PS.BCST 52(CX), Z6, Z1
+	VFMADD231PS.BCST 56(CX), Z6, Z2
+	VFMADD231PS.BCST 60(CX), Z6, Z3
+	VFMADD231PS.BCST 64(CX), Z6, Z4
+	VFMADD231PS.BCST 68(CX), Z6, Z5
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z6
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 72(CX), Z6, Z0
+	VFMADD231PS.BCST 76(CX), Z6, Z1
+	VFMADD231PS.BCST 80(CX), Z6, Z2
+	VFMADD231PS.BCST 84(CX), Z6, Z3
+	VFMADD231PS.BCST 88(CX), Z6, Z4
+	VFMADD231PS.BCST 92(CX), Z6, Z5
+	ADDQ             BX, DX
+	ADDQ             $+96, CX
+	ADDQ             $+256, DI
+	SUBQ             $+4, SI
+	JMP              k4
+
+k4_end:
+k1:
+	CMPQ             SI, $+1
+	JLT              k1_end
+	VMOVUPS          (DX), Z6
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z6, Z0
+	VFMADD231PS.BCST 4(CX), Z6, Z1
+	VFMADD231PS.BCST 8(CX), Z6, Z2
+	VFMADD231PS.BCST 12(CX), Z6, Z3
+	VFMADD231PS.BCST 16(CX), Z6, Z4
+	VFMADD231PS.BCST 20(CX), Z6, Z5
+	ADDQ             BX, DX
+	ADDQ             $+24, CX
+	SUBQ             $+1, SI
+	JMP              k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Z6
+	VMULPS       Z6, Z0, Z0
+	VMULPS       Z6, Z1, Z1
+	VMULPS       Z6, Z2, Z2
+	VMULPS       Z6, Z3, Z3
+	VMULPS       Z6, Z4, Z4
+	VMULPS       Z6, Z5, Z5
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z6
+	VADDPS       Z6, Z0, Z0
+	VBROADCASTSS 4(DX), Z6
+	VADDPS       Z6, Z1, Z1
+	VBROADCASTSS 8(DX), Z6
+	VADDPS       Z6, Z2, Z2
+	VBROADCASTSS 12(DX), Z6
+	VADDPS       Z6, Z3, Z3
+	VBROADCASTSS 16(DX), Z6
+	VADDPS       Z6, Z4, Z4
+	VBROADCASTSS 20(DX), Z6
+	VADDPS       Z6, Z5, Z5
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Z6
+	VADDPS  Z6, Z0, Z0
+	VADDPS  Z6, Z1, Z1
+	VADDPS  Z6, Z2, Z2
+	VADDPS  Z6, Z3, Z3
+	VADDPS  Z6, Z4, Z4
+	VADDPS  Z6, Z5, Z5
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z6
+	VFMADD231PS  (DX), Z6, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z6, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z6, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z6, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z6, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z6, Z5
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, Z5
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Z6
+	VBROADCASTSS 100(AX), Z7
+	VMAXPS       Z0, Z6, Z0
+	VMINPS       Z0, Z7, Z0
+	VMAXPS       Z1, Z6, Z1
+	VMINPS       Z1, Z7, Z1
+	VMAXPS       Z2, Z6, Z2
+	VMINPS       Z2, Z7, Z2
+	VMAXPS       Z3, Z6, Z3
+	VMINPS       Z3, Z7, Z3
+	VMAXPS       Z4, Z6, Z4
+	VMINPS       Z4, Z7, Z4
+	VMAXPS       Z5, Z6, Z5
+	VMINPS       Z5, Z7, Z5
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z6
+	VFMADD231PS  (DX), Z6, K1, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z6, K1, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z6, K1, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z6, K1, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z6, K1, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z6, K1, Z5
+
+no_acct:
+	TESTQ  $+16, CX
+	JZ     no_rest
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, K1, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, K1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, K1, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, K1, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, K1, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, K1, Z5
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Z6
+	VBROADCASTSS 100(AX), Z7
+	VMAXPS       Z0, Z6, Z0
+	VMINPS       Z0, Z7, Z0
+	VMAXPS       Z1, Z6, Z1
+	VMINPS       Z1, Z7, Z1
+	VMAXPS       Z2, Z6, Z2
+	VMINPS       Z2, Z7, Z2
+	VMAXPS       Z3, Z6, Z3
+	VMINPS       Z3, Z7, Z3
+	VMAXPS       Z4, Z6, Z4
+	VMINPS       Z4, Z7, Z4
+	VMAXPS       Z5, Z6, Z5
+	VMINPS       Z5, Z7, Z5
+
+no_clampt:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, K1, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf7AVX512(args *byte)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·ukHalf7AVX512<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ             SI, $+4
+	JLT              k4_end
+	VMOVUPS          (DX), Z7
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z7, Z0
+	VFMADD231PS.BCST 4(CX), Z7, Z1
+	VFMADD231PS.BCST 8(CX), Z7, Z2
+	VFMADD231PS.BCST 12(CX), Z7, Z3
+	VFMADD231PS.BCST 16(CX), Z7, Z4
+	VFMADD231PS.BCST 20(CX), Z7, Z5
+	VFMADD231PS.BCST 24(CX), Z7, Z6
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z7
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 28(CX), Z7, Z0
+	VFMADD231PS.BCST 32(CX), Z7, Z1
+	VFMADD231PS.BCST 36(CX), Z7, Z2
+	VFMADD231PS.BCST 40(CX), Z7, Z3
+	VFMADD231PS.BCST 44(CX), Z7, Z4
+	VFMADD231PS.BCST 48(CX), Z7, Z5
+	VFMADD231PS.BCST 52(CX), Z7, Z6
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z7
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 56(CX), Z7, Z0
+	VFMADD231PS.BCST 60(CX), Z7, Z1
+	VFMADD231PS.BCST 64(CX), Z7, Z2
+	VFMADD231PS.BCST 68(CX), Z7, Z3
+	VFMADD231PS.BCST 72(CX), Z7, Z4
+	VFMADD231PS.BCST 76(CX), Z7, Z5
+	VFMADD231PS.BCST 80(CX), Z7, Z6
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z7
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 84(CX), Z7, Z0
+	VFMADD231PS.BCST 88(CX), Z7, Z1
+	VFMADD231PS.BCST 92(CX), Z7, Z2
+	VFMADD231PS.BCST 96(CX), Z7, Z3
+	VFMADD231PS.BCST 100(CX), Z7, Z4
+	VFMADD231PS.BCST 104(CX), Z7, Z5
+	VFMADD231PS.BCST 108(CX), Z7, Z6
+	ADDQ             BX, DX
+	ADDQ             $+112, CX
+	ADDQ             $+256, DI
+	SUBQ             $+4, SI
+	JMP              k4
+
+k4_end:
+k1:
+	CMPQ             SI, $+1
+	JLT              k1_end
+	VMOVUPS          (DX), Z7
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z7, Z0
+	VFMADD231PS.BCST 4(CX), Z7, Z1
+	VFMADD231PS.BCST 8(CX), Z7, Z2
+	VFMADD231PS.BCST 12(CX), Z7, Z3
+	VFMADD231PS.BCST 16(CX), Z7, Z4
+	VFMADD231PS.BCST 20(CX), Z7, Z5
+	VFMADD231PS.BCST 24(CX), Z7, Z6
+	ADDQ             BX, DX
+	ADDQ             $+28, CX
+	SUBQ             $+1, SI
+	JMP              k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Z7
+	VMULPS       Z7, Z0, Z0
+	VMULPS       Z7, Z1, Z1
+	VMULPS       Z7, Z2, Z2
+	VMULPS       Z7, Z3, Z3
+	VMULPS       Z7, Z4, Z4
+	VMULPS       Z7, Z5, Z5
+	VMULPS       Z7, Z6, Z6
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z7
+	VADDPS       Z7, Z0, Z0
+	VBROADCASTSS 4(DX), Z7
+	VADDPS       Z7, Z1, Z1
+	VBROADCASTSS 8(DX), Z7
+	VADDPS       Z7, Z2, Z2
+	VBROADCASTSS 12(DX), Z7
+	VADDPS       Z7, Z3, Z3
+	VBROADCASTSS 16(DX), Z7
+	VADDPS       Z7, Z4, Z4
+	VBROADCASTSS 20(DX), Z7
+	VADDPS       Z7, Z5, Z5
+	VBROADCASTSS 24(DX), Z7
+	VADDPS       Z7, Z6, Z6
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Z7
+	VADDPS  Z7, Z0, Z0
+	VADDPS  Z7, Z1, Z1
+	VADDPS  Z7, Z2, Z2
+	VADDPS  Z7, Z3, Z3
+	VADDPS  Z7, Z4, Z4
+	VADDPS  Z7, Z5, Z5
+	VADDPS  Z7, Z6, Z6
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z7
+	VFMADD231PS  (DX), Z7, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z7, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z7, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z7, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z7, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z7, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z7, Z6
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, Z6
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Z7
+	VBROADCASTSS 100(AX), Z8
+	VMAXPS       Z0, Z7, Z0
+	VMINPS       Z0, Z8, Z0
+	VMAXPS       Z1, Z7, Z1
+	VMINPS       Z1, Z8, Z1
+	VMAXPS       Z2, Z7, Z2
+	VMINPS       Z2, Z8, Z2
+	VMAXPS       Z3, Z7, Z3
+	VMINPS       Z3, Z8, Z3
+	VMAXPS       Z4, Z7, Z4
+	VMINPS       Z4, Z8, Z4
+	VMAXPS       Z5, Z7, Z5
+	VMINPS       Z5, Z8, Z5
+	VMAXPS       Z6, Z7, Z6
+	VMINPS       Z6, Z8, Z6
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z7
+	VFMADD231PS  (DX), Z7, K1, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z7, K1, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z7, K1, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z7, K1, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z7, K1, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z7, K1, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z7, K1, Z6
+
+no_acct:
+	TESTQ  $+16, CX
+	JZ     no_rest
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, K1, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, K1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, K1, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, K1, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, K1, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, K1, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, K1, Z6
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Z7
+	VBROADCASTSS 100(AX), Z8
+	VMAXPS       Z0, Z7, Z0
+	VMINPS       Z0, Z8, Z0
+	VMAXPS       Z1, Z7, Z1
+	VMINPS       Z1, Z8, Z1
+	VMAXPS       Z2, Z7, Z2
+	VMINPS       Z2, Z8, Z2
+	VMAXPS       Z3, Z7, Z3
+	VMINPS       Z3, Z8, Z3
+	VMAXPS       Z4, Z7, Z4
+	VMINPS       Z4, Z8, Z4
+	VMAXPS       Z5, Z7, Z5
+	VMINPS       Z5, Z8, Z5
+	VMAXPS       Z6, Z7, Z6
+	VMINPS       Z6, Z8, Z6
+
+no_clampt:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, K1, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf8AVX512(args *byte)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·ukHalf8AVX512<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ             SI, $+4
+	JLT              k4_end
+	VMOVUPS          (DX), Z8
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z8, Z0
+	VFMADD231PS.BCST 4(CX), Z8, Z1
+	VFMADD231PS.BCST 8(CX), Z8, Z2
+	VFMADD231PS.BCST 12(CX), Z8, Z3
+	VFMADD231PS.BCST 16(CX), Z8, Z4
+	VFMADD231PS.BCST 20(CX), Z8, Z5
+	VFMADD231PS.BCST 24(CX), Z8, Z6
+	VFMADD231PS.BCST 28(CX), Z8, Z7
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z8
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 32(CX), Z8, Z0
+	VFMADD231PS.BCST 36(CX), Z8, Z1
+	VFMADD231PS.BCST 40(CX), Z8, Z2
+	VFMADD231PS.BCST 44(CX), Z8, Z3
+	VFMADD231PS.BCST 48(CX), Z8, Z4
+	VFMADD231PS.BCST 52(CX), Z8, Z5
+	VFMADD231PS.BCST 56(CX), Z8, Z6
+	VFMADD231PS.BCST 60(CX), Z8, Z7
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z8
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 64(CX), Z8, Z0
+	VFMADD231PS.BCST 68(CX), Z8, Z1
+	VFMADD231PS.BCST 72(CX), Z8, Z2
+	VFMADD231PS.BCST 76(CX), Z8, Z3
+	VFMADD231PS.BCST 80(CX), Z8, Z4
+	VFMADD231PS.BCST 84(CX), Z8, Z5
+	VFMADD231PS.BCST 88(CX), Z8, Z6
+	VFMADD231PS.BCST 92(CX), Z8, Z7
+	ADDQ             BX, DX
+	VMOVUPS          (DX), Z8
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST 96(CX), Z8, Z0
+	VFMADD231PS.BCST 100(CX), Z8, Z1
+	VFMADD231PS.BCST 104(CX), Z8, Z2
+	VFMADD231PS.BCST 108(CX), Z8, Z3
+	VFMADD231PS.BCST 112(CX), Z8, Z4
+	VFMADD231PS.BCST 116(CX), Z8, Z5
+	VFMADD231PS.BCST 120(CX), Z8, Z6
+	VFMADD231PS.BCST 124(CX), Z8, Z7
+	ADDQ             BX, DX
+	ADDQ             $+128, CX
+	ADDQ             $+256, DI
+	SUBQ             $+4, SI
+	JMP              k4
+
+k4_end:
+k1:
+	CMPQ             SI, $+1
+	JLT              k1_end
+	VMOVUPS          (DX), Z8
+	PREFETCHT0       4096(DX)
+	VFMADD231PS.BCST (CX), Z8, Z0
+	VFMADD231PS.BCST 4(CX), Z8, Z1
+	VFMADD231PS.BCST 8(CX), Z8, Z2
+	VFMADD231PS.BCST 12(CX), Z8, Z3
+	VFMADD231PS.BCST 16(CX), Z8, Z4
+	VFMADD231PS.BCST 20(CX), Z8, Z5
+	VFMADD231PS.BCST 24(CX), Z8, Z6
+	VFMADD231PS.BCST 28(CX), Z8, Z7
+	ADDQ             BX, DX
+	ADDQ             $+32, CX
+	SUBQ             $+1, SI
+	JMP              k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Z8
+	VMULPS       Z8, Z0, Z0
+	VMULPS       Z8, Z1, Z1
+	VMULPS       Z8, Z2, Z2
+	VMULPS       Z8, Z3, Z3
+	VMULPS       Z8, Z4, Z4
+	VMULPS       Z8, Z5, Z5
+	VMULPS       Z8, Z6, Z6
+	VMULPS       Z8, Z7, Z7
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z8
+	VADDPS       Z8, Z0, Z0
+	VBROADCASTSS 4(DX), Z8
+	VADDPS       Z8, Z1, Z1
+	VBROADCASTSS 8(DX), Z8
+	VADDPS       Z8, Z2, Z2
+	VBROADCASTSS 12(DX), Z8
+	VADDPS       Z8, Z3, Z3
+	VBROADCASTSS 16(DX), Z8
+	VADDPS       Z8, Z4, Z4
+	VBROADCASTSS 20(DX), Z8
+	VADDPS       Z8, Z5, Z5
+	VBROADCASTSS 24(DX), Z8
+	VADDPS       Z8, Z6, Z6
+	VBROADCASTSS 28(DX), Z8
+	VADDPS       Z8, Z7, Z7
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Z8
+	VADDPS  Z8, Z0, Z0
+	VADDPS  Z8, Z1, Z1
+	VADDPS  Z8, Z2, Z2
+	VADDPS  Z8, Z3, Z3
+	VADDPS  Z8, Z4, Z4
+	VADDPS  Z8, Z5, Z5
+	VADDPS  Z8, Z6, Z6
+	VADDPS  Z8, Z7, Z7
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z8
+	VFMADD231PS  (DX), Z8, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z8, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z8, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z8, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z8, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z8, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z8, Z6
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z8, Z7
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   BX, DX
+	VADDPS (DX), Z7, Z7
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Z8
+	VBROADCASTSS 100(AX), Z9
+	VMAXPS       Z0, Z8, Z0
+	VMINPS       Z0, Z9, Z0
+	VMAXPS       Z1, Z8, Z1
+	VMINPS       Z1, Z9, Z1
+	VMAXPS       Z2, Z8, Z2
+	VMINPS       Z2, Z9, Z2
+	VMAXPS       Z3, Z8, Z3
+	VMINPS       Z3, Z9, Z3
+	VMAXPS       Z4, Z8, Z4
+	VMINPS       Z4, Z9, Z4
+	VMAXPS       Z5, Z8, Z5
+	VMINPS       Z5, Z9, Z5
+	VMAXPS       Z6, Z8, Z6
+	VMINPS       Z6, Z9, Z6
+	VMAXPS       Z7, Z8, Z7
+	VMINPS       Z7, Z9, Z7
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z8
+	VFMADD231PS  (DX), Z8, K1, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z8, K1, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z8, K1, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z8, K1, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z8, K1, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z8, K1, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z8, K1, Z6
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z8, K1, Z7
+
+no_acct:
+	TESTQ  $+16, CX
+	JZ     no_rest
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, K1, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, K1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, K1, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, K1, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, K1, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, K1, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, K1, Z6
+	ADDQ   BX, DX
+	VADDPS (DX), Z7, K1, Z7
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Z8
+	VBROADCASTSS 100(AX), Z9
+	VMAXPS       Z0, Z8, Z0
+	VMINPS       Z0, Z9, Z0
+	VMAXPS       Z1, Z8, Z1
+	VMINPS       Z1, Z9, Z1
+	VMAXPS       Z2, Z8, Z2
+	VMINPS       Z2, Z9, Z2
+	VMAXPS       Z3, Z8, Z3
+	VMINPS       Z3, Z9, Z3
+	VMAXPS       Z4, Z8, Z4
+	VMINPS       Z4, Z9, Z4
+	VMAXPS       Z5, Z8, Z5
+	VMINPS       Z5, Z9, Z5
+	VMAXPS       Z6, Z8, Z6
+	VMINPS       Z6, Z9, Z6
+	VMAXPS       Z7, Z8, Z7
+	VMINPS       Z7, Z9, Z7
+
+no_clampt:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, K1, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf9AVX512(args *byte)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·ukHalf9AVX512<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Z9
+	VBROADCASTSS (CX), Z10
+	VFMADD231PS  Z10, Z9, Z0
+	VBROADCASTSS 4(CX), Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS 8(CX), Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VBROADCASTSS 12(CX), Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS 16(CX), Z10
+	VFMADD231PS  Z10, Z9, Z4
+	VBROADCASTSS 20(CX), Z10
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS 24(CX), Z10
+	VFMADD231PS  Z10, Z9, Z6
+	VBROADCASTSS 28(CX), Z10
+	VFMADD231PS  Z10, Z9, Z7
+	VBROADCASTSS 32(CX), Z10
+	VFMADD231PS  Z10, Z9, Z8
+	ADDQ         BX, DX
+	PREFETCHT0   (DI)
+	VMOVUPS      (DX), Z9
+	VBROADCASTSS 36(CX), Z10
+	VFMADD231PS  Z10, Z9, Z0
+	VBROADCASTSS 40(CX), Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS 44(CX), Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VBROADCASTSS 48(CX), Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS 52(CX), Z10
+	VFMADD231PS  Z10, Z9, Z4
+	VBROADCASTSS 56(CX), Z10
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS 60(CX), Z10
+	VFMADD231PS  Z10, Z9, Z6
+	VBROADCASTSS 64(CX), Z10
+	VFMADD231PS  Z10, Z9, Z7
+	VBROADCASTSS 68(CX), Z10
+	VFMADD231PS  Z10, Z9, Z8
+	ADDQ         BX, DX
+	PREFETCHT0   64(DI)
+	VMOVUPS      (DX), Z9
+	VBROADCASTSS 72(CX), Z10
+	VFMADD231PS  Z10, Z9, Z0
+	VBROADCASTSS 76(CX), Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS 80(CX), Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VBROADCASTSS 84(CX), Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS 88(CX), Z10
+	VFMADD231PS  Z10, Z9, Z4
+	VBROADCASTSS 92(CX), Z10
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS 96(CX), Z10
+	VFMADD231PS  Z10, Z9, Z6
+	VBROADCASTSS 100(CX), Z10
+	VFMADD231PS  Z10, Z9, Z7
+	VBROADCASTSS 104(CX), Z10
+	VFMADD231PS  Z10, Z9, Z8
+	ADDQ         BX, DX
+	PREFETCHT0   128(DI)
+	VMOVUPS      (DX), Z9
+	VBROADCASTSS 108(CX), Z10
+	VFMADD231PS  Z10, Z9, Z0
+	VBROADCASTSS 112(CX), Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS 116(CX), Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VBROADCASTSS 120(CX), Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS 124(CX), Z10
+	VFMADD231PS  Z10, Z9, Z4
+	VBROADCASTSS 128(CX), Z10
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS 132(CX), Z10
+	VFMADD231PS  Z10, Z9, Z6
+	VBROADCASTSS 136(CX), Z10
+	VFMADD231PS  Z10, Z9, Z7
+	VBROADCASTSS 140(CX), Z10
+	VFMADD231PS  Z10, Z9, Z8
+	ADDQ         BX, DX
+	PREFETCHT0   192(DI)
+	ADDQ         $+144, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
+
+k4_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Z9
+	VBROADCASTSS (CX), Z10
+	VFMADD231PS  Z10, Z9, Z0
+	VBROADCASTSS 4(CX), Z10
+	VFMADD231PS  Z10, Z9, Z1
+	VBROADCASTSS 8(CX), Z10
+	VFMADD231PS  Z10, Z9, Z2
+	VBROADCASTSS 12(CX), Z10
+	VFMADD231PS  Z10, Z9, Z3
+	VBROADCASTSS 16(CX), Z10
+	VFMADD231PS  Z10, Z9, Z4
+	VBROADCASTSS 20(CX), Z10
+	VFMADD231PS  Z10, Z9, Z5
+	VBROADCASTSS 24(CX), Z10
+	VFMADD231PS  Z10, Z9, Z6
+	VBROADCASTSS 28(CX), Z10
+	VFMADD231PS  Z10, Z9, Z7
+	VBROADCASTSS 32(CX), Z10
+	VFMADD231PS  Z10, Z9, Z8
+	ADDQ         BX, DX
+	ADDQ         $+36, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Z9
+	VMULPS       Z9, Z0, Z0
+	VMULPS       Z9, Z1, Z1
+	VMULPS       Z9, Z2, Z2
+	VMULPS       Z9, Z3, Z3
+	VMULPS       Z9, Z4, Z4
+	VMULPS       Z9, Z5, Z5
+	VMULPS       Z9, Z6, Z6
+	VMULPS       Z9, Z7, Z7
+	VMULPS       Z9, Z8, Z8
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z9
+	VADDPS       Z9, Z0, Z0
+	VBROADCASTSS 4(DX), Z9
+	VADDPS       Z9, Z1, Z1
+	VBROADCASTSS 8(DX), Z9
+	VADDPS       Z9, Z2, Z2
+	VBROADCASTSS 12(DX), Z9
+	VADDPS       Z9, Z3, Z3
+	VBROADCASTSS 16(DX), Z9
+	VADDPS       Z9, Z4, Z4
+	VBROADCASTSS 20(DX), Z9
+	VADDPS       Z9, Z5, Z5
+	VBROADCASTSS 24(DX), Z9
+	VADDPS       Z9, Z6, Z6
+	VBROADCASTSS 28(DX), Z9
+	VADDPS       Z9, Z7, Z7
+	VBROADCASTSS 32(DX), Z9
+	VADDPS       Z9, Z8, Z8
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Z9
+	VADDPS  Z9, Z0, Z0
+	VADDPS  Z9, Z1, Z1
+	VADDPS  Z9, Z2, Z2
+	VADDPS  Z9, Z3, Z3
+	VADDPS  Z9, Z4, Z4
+	VADDPS  Z9, Z5, Z5
+	VADDPS  Z9, Z6, Z6
+	VADDPS  Z9, Z7, Z7
+	VADDPS  Z9, Z8, Z8
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z9
+	VFMADD231PS  (DX), Z9, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, Z6
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, Z7
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, Z8
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   BX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   BX, DX
+	VADDPS (DX), Z8, Z8
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Z9
+	VBROADCASTSS 100(AX), Z10
+	VMAXPS       Z0, Z9, Z0
+	VMINPS       Z0, Z10, Z0
+	VMAXPS       Z1, Z9, Z1
+	VMINPS       Z1, Z10, Z1
+	VMAXPS       Z2, Z9, Z2
+	VMINPS       Z2, Z10, Z2
+	VMAXPS       Z3, Z9, Z3
+	VMINPS       Z3, Z10, Z3
+	VMAXPS       Z4, Z9, Z4
+	VMINPS       Z4, Z10, Z4
+	VMAXPS       Z5, Z9, Z5
+	VMINPS       Z5, Z10, Z5
+	VMAXPS       Z6, Z9, Z6
+	VMINPS       Z6, Z10, Z6
+	VMAXPS       Z7, Z9, Z7
+	VMINPS       Z7, Z10, Z7
+	VMAXPS       Z8, Z9, Z8
+	VMINPS       Z8, Z10, Z8
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z9
+	VFMADD231PS  (DX), Z9, K1, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, K1, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, K1, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, K1, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, K1, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, K1, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, K1, Z6
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, K1, Z7
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z9, K1, Z8
+
+no_acct:
+	TESTQ  $+16, CX
+	JZ     no_rest
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, K1, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, K1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, K1, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, K1, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, K1, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, K1, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, K1, Z6
+	ADDQ   BX, DX
+	VADDPS (DX), Z7, K1, Z7
+	ADDQ   BX, DX
+	VADDPS (DX), Z8, K1, Z8
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Z9
+	VBROADCASTSS 100(AX), Z10
+	VMAXPS       Z0, Z9, Z0
+	VMINPS       Z0, Z10, Z0
+	VMAXPS       Z1, Z9, Z1
+	VMINPS       Z1, Z10, Z1
+	VMAXPS       Z2, Z9, Z2
+	VMINPS       Z2, Z10, Z2
+	VMAXPS       Z3, Z9, Z3
+	VMINPS       Z3, Z10, Z3
+	VMAXPS       Z4, Z9, Z4
+	VMINPS       Z4, Z10, Z4
+	VMAXPS       Z5, Z9, Z5
+	VMINPS       Z5, Z10, Z5
+	VMAXPS       Z6, Z9, Z6
+	VMINPS       Z6, Z10, Z6
+	VMAXPS       Z7, Z9, Z7
+	VMINPS       Z7, Z10, Z7
+	VMAXPS       Z8, Z9, Z8
+	VMINPS       Z8, Z10, Z8
+
+no_clampt:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, K1, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf10AVX512(args *byte)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·ukHalf10AVX512<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Z10
+	VBROADCASTSS (CX), Z11
+	VFMADD231PS  Z11, Z10, Z0
+	VBROADCASTSS 4(CX), Z11
+	VFMADD231PS  Z11, Z10, Z1
+	VBROADCASTSS 8(CX), Z11
+	VFMADD231PS  Z11, Z10, Z2
+	VBROADCASTSS 12(CX), Z11
+	VFMADD231PS  Z11, Z10, Z3
+	VBROADCASTSS 16(CX), Z11
+	VFMADD231PS  Z11, Z10, Z4
+	VBROADCASTSS 20(CX), Z11
+	VFMADD231PS  Z11, Z10, Z5
+	VBROADCASTSS 24(CX), Z11
+	VFMADD231PS  Z11, Z10, Z6
+	VBROADCASTSS 28(CX), Z11
+	VFMADD231PS  Z11, Z10, Z7
+	VBROADCASTSS 32(CX), Z11
+	VFMADD231PS  Z11, Z10, Z8
+	VBROADCASTSS 36(CX), Z11
+	VFMADD231PS  Z11, Z10, Z9
+	ADDQ         BX, DX
+	PREFETCHT0   (DI)
+	VMOVUPS      (DX), Z10
+	VBROADCASTSS 40(CX), Z11
+	VFMADD231PS  Z11, Z10, Z0
+	VBROADCASTSS 44(CX), Z11
+	VFMADD231PS  Z11, Z10, Z1
+	VBROADCASTSS 48(CX), Z11
+	VFMADD231PS  Z11, Z10, Z2
+	VBROADCASTSS 52(CX), Z11
+	VFMADD231PS  Z11, Z10, Z3
+	VBROADCASTSS 56(CX), Z11
+	VFMADD231PS  Z11, Z10, Z4
+	VBROADCASTSS 60(CX), Z11
+	VFMADD231PS  Z11, Z10, Z5
+	VBROADCASTSS 64(CX), Z11
+	VFMADD231PS  Z11, Z10, Z6
+	VBROADCASTSS 68(CX), Z11
+	VFMADD231PS  Z11, Z10, Z7
+	VBROADCASTSS 72(CX), Z11
+	VFMADD231PS  Z11, Z10, Z8
+	VBROADCASTSS 76(CX), Z11
+	VFMADD231PS  Z11, Z10, Z9
+	ADDQ         BX, DX
+	PREFETCHT0   64(DI)
+	VMOVUPS      (DX), Z10
+	VBROADCASTSS 80(CX), Z11
+	VFMADD231PS  Z11, Z10, Z0
+	VBROADCASTSS 84(CX), Z11
+	VFMADD231PS  Z11, Z10, Z1
+	VBROADCASTSS 88(CX), Z11
+	VFMADD231PS  Z11, Z10, Z2
+	VBROADCASTSS 92(CX), Z11
+	VFMADD231PS  Z11, Z10, Z3
+	VBROADCASTSS 96(CX), Z11
+	VFMADD231PS  Z11, Z10, Z4
+	VBROADCASTSS 100(CX), Z11
+	VFMADD231PS  Z11, Z10, Z5
+	VBROADCASTSS 104(CX), Z11
+	VFMADD231PS  Z11, Z10, Z6
+	VBROADCASTSS 108(CX), Z11
+	VFMADD231PS  Z11, Z10, Z7
+	VBROADCASTSS 112(CX), Z11
+	VFMADD231PS  Z11, Z10, Z8
+	VBROADCASTSS 116(CX), Z11
+	VFMADD231PS  Z11, Z10, Z9
+	ADDQ         BX, DX
+	PREFETCHT0   128(DI)
+	VMOVUPS      (DX), Z10
+	VBROADCASTSS 120(CX), Z11
+	VFMADD231PS  Z11, Z10, Z0
+	VBROADCASTSS 124(CX), Z11
+	VFMADD231PS  Z11, Z10, Z1
+	VBROADCASTSS 128(CX), Z11
+	VFMADD231PS  Z11, Z10, Z2
+	VBROADCASTSS 132(CX), Z11
+	VFMADD231PS  Z11, Z10, Z3
+	VBROADCASTSS 136(CX), Z11
+	VFMADD231PS  Z11, Z10, Z4
+	VBROADCASTSS 140(CX), Z11
+	VFMADD231PS  Z11, Z10, Z5
+	VBROADCASTSS 144(CX), Z11
+	VFMADD231PS  Z11, Z10, Z6
+	VBROADCASTSS 148(CX), Z11
+	VFMADD231PS  Z11, Z10, Z7
+	VBROADCASTSS 152(CX), Z11
+	VFMADD231PS  Z11, Z10, Z8
+	VBROADCASTSS 156(CX), Z11
+	VFMADD231PS  Z11, Z10, Z9
+	ADDQ         BX, DX
+	PREFETCHT0   192(DI)
+	ADDQ         $+160, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
+
+k4_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Z10
+	VBROADCASTSS (CX), Z11
+	VFMADD231PS  Z11, Z10, Z0
+	VBROADCASTSS 4(CX), Z11
+	VFMADD231PS  Z11, Z10, Z1
+	VBROADCASTSS 8(CX), Z11
+	VFMADD231PS  Z11, Z10, Z2
+	VBROADCASTSS 12(CX), Z11
+	VFMADD231PS  Z11, Z10, Z3
+	VBROADCASTSS 16(CX), Z11
+	VFMADD231PS  Z11, Z10, Z4
+	VBROADCASTSS 20(CX), Z11
+	VFMADD231PS  Z11, Z10, Z5
+	VBROADCASTSS 24(CX), Z11
+	VFMADD231PS  Z11, Z10, Z6
+	VBROADCASTSS 28(CX), Z11
+	VFMADD231PS  Z11, Z10, Z7
+	VBROADCASTSS 32(CX), Z11
+	VFMADD231PS  Z11, Z10, Z8
+	VBROADCASTSS 36(CX), Z11
+	VFMADD231PS  Z11, Z10, Z9
+	ADDQ         BX, DX
+	ADDQ         $+40, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Z10
+	VMULPS       Z10, Z0, Z0
+	VMULPS       Z10, Z1, Z1
+	VMULPS       Z10, Z2, Z2
+	VMULPS       Z10, Z3, Z3
+	VMULPS       Z10, Z4, Z4
+	VMULPS       Z10, Z5, Z5
+	VMULPS       Z10, Z6, Z6
+	VMULPS       Z10, Z7, Z7
+	VMULPS       Z10, Z8, Z8
+	VMULPS       Z10, Z9, Z9
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z10
+	VADDPS       Z10, Z0, Z0
+	VBROADCASTSS 4(DX), Z10
+	VADDPS       Z10, Z1, Z1
+	VBROADCASTSS 8(DX), Z10
+	VADDPS       Z10, Z2, Z2
+	VBROADCASTSS 12(DX), Z10
+	VADDPS       Z10, Z3, Z3
+	VBROADCASTSS 16(DX), Z10
+	VADDPS       Z10, Z4, Z4
+	VBROADCASTSS 20(DX), Z10
+	VADDPS       Z10, Z5, Z5
+	VBROADCASTSS 24(DX), Z10
+	VADDPS       Z10, Z6, Z6
+	VBROADCASTSS 28(DX), Z10
+	VADDPS       Z10, Z7, Z7
+	VBROADCASTSS 32(DX), Z10
+	VADDPS       Z10, Z8, Z8
+	VBROADCASTSS 36(DX), Z10
+	VADDPS       Z10, Z9, Z9
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Z10
+	VADDPS  Z10, Z0, Z0
+	VADDPS  Z10, Z1, Z1
+	VADDPS  Z10, Z2, Z2
+	VADDPS  Z10, Z3, Z3
+	VADDPS  Z10, Z4, Z4
+	VADDPS  Z10, Z5, Z5
+	VADDPS  Z10, Z6, Z6
+	VADDPS  Z10, Z7, Z7
+	VADDPS  Z10, Z8, Z8
+	VADDPS  Z10, Z9, Z9
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z10
+	VFMADD231PS  (DX), Z10, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, Z6
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, Z7
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, Z8
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, Z9
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   BX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   BX, DX
+	VADDPS (DX), Z8, Z8
+	ADDQ   BX, DX
+	VADDPS (DX), Z9, Z9
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Z10
+	VBROADCASTSS 100(AX), Z11
+	VMAXPS       Z0, Z10, Z0
+	VMINPS       Z0, Z11, Z0
+	VMAXPS       Z1, Z10, Z1
+	VMINPS       Z1, Z11, Z1
+	VMAXPS       Z2, Z10, Z2
+	VMINPS       Z2, Z11, Z2
+	VMAXPS       Z3, Z10, Z3
+	VMINPS       Z3, Z11, Z3
+	VMAXPS       Z4, Z10, Z4
+	VMINPS       Z4, Z11, Z4
+	VMAXPS       Z5, Z10, Z5
+	VMINPS       Z5, Z11, Z5
+	VMAXPS       Z6, Z10, Z6
+	VMINPS       Z6, Z11, Z6
+	VMAXPS       Z7, Z10, Z7
+	VMINPS       Z7, Z11, Z7
+	VMAXPS       Z8, Z10, Z8
+	VMINPS       Z8, Z11, Z8
+	VMAXPS       Z9, Z10, Z9
+	VMINPS       Z9, Z11, Z9
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z10
+	VFMADD231PS  (DX), Z10, K1, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, K1, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, K1, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, K1, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, K1, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, K1, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, K1, Z6
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, K1, Z7
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, K1, Z8
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z10, K1, Z9
+
+no_acct:
+	TESTQ  $+16, CX
+	JZ     no_rest
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, K1, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, K1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, K1, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, K1, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, K1, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, K1, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, K1, Z6
+	ADDQ   BX, DX
+	VADDPS (DX), Z7, K1, Z7
+	ADDQ   BX, DX
+	VADDPS (DX), Z8, K1, Z8
+	ADDQ   BX, DX
+	VADDPS (DX), Z9, K1, Z9
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Z10
+	VBROADCASTSS 100(AX), Z11
+	VMAXPS       Z0, Z10, Z0
+	VMINPS       Z0, Z11, Z0
+	VMAXPS       Z1, Z10, Z1
+	VMINPS       Z1, Z11, Z1
+	VMAXPS       Z2, Z10, Z2
+	VMINPS       Z2, Z11, Z2
+	VMAXPS       Z3, Z10, Z3
+	VMINPS       Z3, Z11, Z3
+	VMAXPS       Z4, Z10, Z4
+	VMINPS       Z4, Z11, Z4
+	VMAXPS       Z5, Z10, Z5
+	VMINPS       Z5, Z11, Z5
+	VMAXPS       Z6, Z10, Z6
+	VMINPS       Z6, Z11, Z6
+	VMAXPS       Z7, Z10, Z7
+	VMINPS       Z7, Z11, Z7
+	VMAXPS       Z8, Z10, Z8
+	VMINPS       Z8, Z11, Z8
+	VMAXPS       Z9, Z10, Z9
+	VMINPS       Z9, Z11, Z9
+
+no_clampt:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, K1, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf11AVX512(args *byte)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·ukHalf11AVX512<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z12, Z11, Z0
+	VBROADCASTSS 4(CX), Z12
+	VFMADD231PS  Z12, Z11, Z1
+	VBROADCASTSS 8(CX), Z12
+	VFMADD231PS  Z12, Z11, Z2
+	VBROADCASTSS 12(CX), Z12
+	VFMADD231PS  Z12, Z11, Z3
+	VBROADCASTSS 16(CX), Z12
+	VFMADD231PS  Z12, Z11, Z4
+	VBROADCASTSS 20(CX), Z12
+	VFMADD231PS  Z12, Z11, Z5
+	VBROADCASTSS 24(CX), Z12
+	VFMADD231PS  Z12, Z11, Z6
+	VBROADCASTSS 28(CX), Z12
+	VFMADD231PS  Z12, Z11, Z7
+	VBROADCASTSS 32(CX), Z12
+	VFMADD231PS  Z12, Z11, Z8
+	VBROADCASTSS 36(CX), Z12
+	VFMADD231PS  Z12, Z11, Z9
+	VBROADCASTSS 40(CX), Z12
+	VFMADD231PS  Z12, Z11, Z10
+	ADDQ         BX, DX
+	PREFETCHT0   (DI)
+	VMOVUPS      (DX), Z11
+	VBROADCASTSS 44(CX), Z12
+	VFMADD231PS  Z12, Z11, Z0
+	VBROADCASTSS 48(CX), Z12
+	VFMADD231PS  Z12, Z11, Z1
+	VBROADCASTSS 52(CX), Z12
+	VFMADD231PS  Z12, Z11, Z2
+	VBROADCASTSS 56(CX), Z12
+	VFMADD231PS  Z12, Z11, Z3
+	VBROADCASTSS 60(CX), Z12
+	VFMADD231PS  Z12, Z11, Z4
+	VBROADCASTSS 64(CX), Z12
+	VFMADD231PS  Z12, Z11, Z5
+	VBROADCASTSS 68(CX), Z12
+	VFMADD231PS  Z12, Z11, Z6
+	VBROADCASTSS 72(CX), Z12
+	VFMADD231PS  Z12, Z11, Z7
+	VBROADCASTSS 76(CX), Z12
+	VFMADD231PS  Z12, Z11, Z8
+	VBROADCASTSS 80(CX), Z12
+	VFMADD231PS  Z12, Z11, Z9
+	VBROADCASTSS 84(CX), Z12
+	VFMADD231PS  Z12, Z11, Z10
+	ADDQ         BX, DX
+	PREFETCHT0   64(DI)
+	VMOVUPS      (DX), Z11
+	VBROADCASTSS 88(CX), Z12
+	VFMADD231PS  Z12, Z11, Z0
+	VBROADCASTSS 92(CX), Z12
+	VFMADD231PS  Z12, Z11, Z1
+	VBROADCASTSS 96(CX), Z12
+	VFMADD231PS  Z12, Z11, Z2
+	VBROADCASTSS 100(CX), Z12
+	VFMADD231PS  Z12, Z11, Z3
+	VBROADCASTSS 104(CX), Z12
+	VFMADD231PS  Z12, Z11, Z4
+	VBROADCASTSS 108(CX), Z12
+	VFMADD231PS  Z12, Z11, Z5
+	VBROADCASTSS 112(CX), Z12
+	VFMADD231PS  Z12, Z11, Z6
+	VBROADCASTSS 116(CX), Z12
+	VFMADD231PS  Z12, Z11, Z7
+	VBROADCASTSS 120(CX), Z12
+	VFMADD231PS  Z12, Z11, Z8
+	VBROADCASTSS 124(CX), Z12
+	VFMADD231PS  Z12, Z11, Z9
+	VBROADCASTSS 128(CX), Z12
+	VFMADD231PS  Z12, Z11, Z10
+	ADDQ         BX, DX
+	PREFETCHT0   128(DI)
+	VMOVUPS      (DX), Z11
+	VBROADCASTSS 132(CX), Z12
+	VFMADD231PS  Z12, Z11, Z0
+	VBROADCASTSS 136(CX), Z12
+	VFMADD231PS  Z12, Z11, Z1
+	VBROADCASTSS 140(CX), Z12
+	VFMADD231PS  Z12, Z11, Z2
+	VBROADCASTSS 144(CX), Z12
+	VFMADD231PS  Z12, Z11, Z3
+	VBROADCASTSS 148(CX), Z12
+	VFMADD231PS  Z12, Z11, Z4
+	VBROADCASTSS 152(CX), Z12
+	VFMADD231PS  Z12, Z11, Z5
+	VBROADCASTSS 156(CX), Z12
+	VFMADD231PS  Z12, Z11, Z6
+	VBROADCASTSS 160(CX), Z12
+	VFMADD231PS  Z12, Z11, Z7
+	VBROADCASTSS 164(CX), Z12
+	VFMADD231PS  Z12, Z11, Z8
+	VBROADCASTSS 168(CX), Z12
+	VFMADD231PS  Z12, Z11, Z9
+	VBROADCASTSS 172(CX), Z12
+	VFMADD231PS  Z12, Z11, Z10
+	ADDQ         BX, DX
+	PREFETCHT0   192(DI)
+	ADDQ         $+176, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
+
+k4_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Z11
+	VBROADCASTSS (CX), Z12
+	VFMADD231PS  Z12, Z11, Z0
+	VBROADCASTSS 4(CX), Z12
+	VFMADD231PS  Z12, Z11, Z1
+	VBROADCASTSS 8(CX), Z12
+	VFMADD231PS  Z12, Z11, Z2
+	VBROADCASTSS 12(CX), Z12
+	VFMADD231PS  Z12, Z11, Z3
+	VBROADCASTSS 16(CX), Z12
+	VFMADD231PS  Z12, Z11, Z4
+	VBROADCASTSS 20(CX), Z12
+	VFMADD231PS  Z12, Z11, Z5
+	VBROADCASTSS 24(CX), Z12
+	VFMADD231PS  Z12, Z11, Z6
+	VBROADCASTSS 28(CX), Z12
+	VFMADD231PS  Z12, Z11, Z7
+	VBROADCASTSS 32(CX), Z12
+	VFMADD231PS  Z12, Z11, Z8
+	VBROADCASTSS 36(CX), Z12
+	VFMADD231PS  Z12, Z11, Z9
+	VBROADCASTSS 40(CX), Z12
+	VFMADD231PS  Z12, Z11, Z10
+	ADDQ         BX, DX
+	ADDQ         $+44, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Z11
+	VMULPS       Z11, Z0, Z0
+	VMULPS       Z11, Z1, Z1
+	VMULPS       Z11, Z2, Z2
+	VMULPS       Z11, Z3, Z3
+	VMULPS       Z11, Z4, Z4
+	VMULPS       Z11, Z5, Z5
+	VMULPS       Z11, Z6, Z6
+	VMULPS       Z11, Z7, Z7
+	VMULPS       Z11, Z8, Z8
+	VMULPS       Z11, Z9, Z9
+	VMULPS       Z11, Z10, Z10
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z11
+	VADDPS       Z11, Z0, Z0
+	VBROADCASTSS 4(DX), Z11
+	VADDPS       Z11, Z1, Z1
+	VBROADCASTSS 8(DX), Z11
+	VADDPS       Z11, Z2, Z2
+	VBROADCASTSS 12(DX), Z11
+	VADDPS       Z11, Z3, Z3
+	VBROADCASTSS 16(DX), Z11
+	VADDPS       Z11, Z4, Z4
+	VBROADCASTSS 20(DX), Z11
+	VADDPS       Z11, Z5, Z5
+	VBROADCASTSS 24(DX), Z11
+	VADDPS       Z11, Z6, Z6
+	VBROADCASTSS 28(DX), Z11
+	VADDPS       Z11, Z7, Z7
+	VBROADCASTSS 32(DX), Z11
+	VADDPS       Z11, Z8, Z8
+	VBROADCASTSS 36(DX), Z11
+	VADDPS       Z11, Z9, Z9
+	VBROADCASTSS 40(DX), Z11
+	VADDPS       Z11, Z10, Z10
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Z11
+	VADDPS  Z11, Z0, Z0
+	VADDPS  Z11, Z1, Z1
+	VADDPS  Z11, Z2, Z2
+	VADDPS  Z11, Z3, Z3
+	VADDPS  Z11, Z4, Z4
+	VADDPS  Z11, Z5, Z5
+	VADDPS  Z11, Z6, Z6
+	VADDPS  Z11, Z7, Z7
+	VADDPS  Z11, Z8, Z8
+	VADDPS  Z11, Z9, Z9
+	VADDPS  Z11, Z10, Z10
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z11
+	VFMADD231PS  (DX), Z11, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, Z6
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, Z7
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, Z8
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, Z9
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, Z10
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   BX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   BX, DX
+	VADDPS (DX), Z8, Z8
+	ADDQ   BX, DX
+	VADDPS (DX), Z9, Z9
+	ADDQ   BX, DX
+	VADDPS (DX), Z10, Z10
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Z11
+	VBROADCASTSS 100(AX), Z12
+	VMAXPS       Z0, Z11, Z0
+	VMINPS       Z0, Z12, Z0
+	VMAXPS       Z1, Z11, Z1
+	VMINPS       Z1, Z12, Z1
+	VMAXPS       Z2, Z11, Z2
+	VMINPS       Z2, Z12, Z2
+	VMAXPS       Z3, Z11, Z3
+	VMINPS       Z3, Z12, Z3
+	VMAXPS       Z4, Z11, Z4
+	VMINPS       Z4, Z12, Z4
+	VMAXPS       Z5, Z11, Z5
+	VMINPS       Z5, Z12, Z5
+	VMAXPS       Z6, Z11, Z6
+	VMINPS       Z6, Z12, Z6
+	VMAXPS       Z7, Z11, Z7
+	VMINPS       Z7, Z12, Z7
+	VMAXPS       Z8, Z11, Z8
+	VMINPS       Z8, Z12, Z8
+	VMAXPS       Z9, Z11, Z9
+	VMINPS       Z9, Z12, Z9
+	VMAXPS       Z10, Z11, Z10
+	VMINPS       Z10, Z12, Z10
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z11
+	VFMADD231PS  (DX), Z11, K1, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, K1, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, K1, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, K1, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, K1, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, K1, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, K1, Z6
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, K1, Z7
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, K1, Z8
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, K1, Z9
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z11, K1, Z10
+
+no_acct:
+	TESTQ  $+16, CX
+	JZ     no_rest
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, K1, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, K1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, K1, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, K1, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, K1, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, K1, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, K1, Z6
+	ADDQ   BX, DX
+	VADDPS (DX), Z7, K1, Z7
+	ADDQ   BX, DX
+	VADDPS (DX), Z8, K1, Z8
+	ADDQ   BX, DX
+	VADDPS (DX), Z9, K1, Z9
+	ADDQ   BX, DX
+	VADDPS (DX), Z10, K1, Z10
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Z11
+	VBROADCASTSS 100(AX), Z12
+	VMAXPS       Z0, Z11, Z0
+	VMINPS       Z0, Z12, Z0
+	VMAXPS       Z1, Z11, Z1
+	VMINPS       Z1, Z12, Z1
+	VMAXPS       Z2, Z11, Z2
+	VMINPS       Z2, Z12, Z2
+	VMAXPS       Z3, Z11, Z3
+	VMINPS       Z3, Z12, Z3
+	VMAXPS       Z4, Z11, Z4
+	VMINPS       Z4, Z12, Z4
+	VMAXPS       Z5, Z11, Z5
+	VMINPS       Z5, Z12, Z5
+	VMAXPS       Z6, Z11, Z6
+	VMINPS       Z6, Z12, Z6
+	VMAXPS       Z7, Z11, Z7
+	VMINPS       Z7, Z12, Z7
+	VMAXPS       Z8, Z11, Z8
+	VMINPS       Z8, Z12, Z8
+	VMAXPS       Z9, Z11, Z9
+	VMINPS       Z9, Z12, Z9
+	VMAXPS       Z10, Z11, Z10
+	VMINPS       Z10, Z12, Z10
+
+no_clampt:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, K1, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf12AVX512(args *byte)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·ukHalf12AVX512<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Z12
+	VBROADCASTSS (CX), Z13
+	VFMADD231PS  Z13, Z12, Z0
+	VBROADCASTSS 4(CX), Z13
+	VFMADD231PS  Z13, Z12, Z1
+	VBROADCASTSS 8(CX), Z13
+	VFMADD231PS  Z13, Z12, Z2
+	VBROADCASTSS 12(CX), Z13
+	VFMADD231PS  Z13, Z12, Z3
+	VBROADCASTSS 16(CX), Z13
+	VFMADD231PS  Z13, Z12, Z4
+	VBROADCASTSS 20(CX), Z13
+	VFMADD231PS  Z13, Z12, Z5
+	VBROADCASTSS 24(CX), Z13
+	VFMADD231PS  Z13, Z12, Z6
+	VBROADCASTSS 28(CX), Z13
+	VFMADD231PS  Z13, Z12, Z7
+	VBROADCASTSS 32(CX), Z13
+	VFMADD231PS  Z13, Z12, Z8
+	VBROADCASTSS 36(CX), Z13
+	VFMADD231PS  Z13, Z12, Z9
+	VBROADCASTSS 40(CX), Z13
+	VFMADD231PS  Z13, Z12, Z10
+	VBROADCASTSS 44(CX), Z13
+	VFMADD231PS  Z13, Z12, Z11
+	ADDQ         BX, DX
+	PREFETCHT0   (DI)
+	VMOVUPS      (DX), Z12
+	VBROADCASTSS 48(CX), Z13
+	VFMADD231PS  Z13, Z12, Z0
+	VBROADCASTSS 52(CX), Z13
+	VFMADD231PS  Z13, Z12, Z1
+	VBROADCASTSS 56(CX), Z13
+	VFMADD231PS  Z13, Z12, Z2
+	VBROADCASTSS 60(CX), Z13
+	VFMADD231PS  Z13, Z12, Z3
+	VBROADCASTSS 64(CX), Z13
+	VFMADD231PS  Z13, Z12, Z4
+	VBROADCASTSS 68(CX), Z13
+	VFMADD231PS  Z13, Z12, Z5
+	VBROADCASTSS 72(CX), Z13
+	VFMADD231PS  Z13, Z12, Z6
+	VBROADCASTSS 76(CX), Z13
+	VFMADD231PS  Z13, Z12, Z7
+	VBROADCASTSS 80(CX), Z13
+	VFMADD231PS  Z13, Z12, Z8
+	VBROADCASTSS 84(CX), Z13
+	VFMADD231PS  Z13, Z12, Z9
+	VBROADCASTSS 88(CX), Z13
+	VFMADD231PS  Z13, Z12, Z10
+	VBROADCASTSS 92(CX), Z13
+	VFMADD231PS  Z13, Z12, Z11
+	ADDQ         BX, DX
+	PREFETCHT0   64(DI)
+	VMOVUPS      (DX), Z12
+	VBROADCASTSS 96(CX), Z13
+	VFMADD231PS  Z13, Z12, Z0
+	VBROADCASTSS 100(CX), Z13
+	VFMADD231PS  Z13, Z12, Z1
+	VBROADCASTSS 104(CX), Z13
+	VFMADD231PS  Z13, Z12, Z2
+	VBROADCASTSS 108(CX), Z13
+	VFMADD231PS  Z13, Z12, Z3
+	VBROADCASTSS 112(CX), Z13
+	VFMADD231PS  Z13, Z12, Z4
+	VBROADCASTSS 116(CX), Z13
+	VFMADD231PS  Z13, Z12, Z5
+	VBROADCASTSS 120(CX), Z13
+	VFMADD231PS  Z13, Z12, Z6
+	VBROADCASTSS 124(CX), Z13
+	VFMADD231PS  Z13, Z12, Z7
+	VBROADCASTSS 128(CX), Z13
+	VFMADD231PS  Z13, Z12, Z8
+	VBROADCASTSS 132(CX), Z13
+	VFMADD231PS  Z13, Z12, Z9
+	VBROADCASTSS 136(CX), Z13
+	VFMADD231PS  Z13, Z12, Z10
+	VBROADCASTSS 140(CX), Z13
+	VFMADD231PS  Z13, Z12, Z11
+	ADDQ         BX, DX
+	PREFETCHT0   128(DI)
+	VMOVUPS      (DX), Z12
+	VBROADCASTSS 144(CX), Z13
+	VFMADD231PS  Z13, Z12, Z0
+	VBROADCASTSS 148(CX), Z13
+	VFMADD231PS  Z13, Z12, Z1
+	VBROADCASTSS 152(CX), Z13
+	VFMADD231PS  Z13, Z12, Z2
+	VBROADCASTSS 156(CX), Z13
+	VFMADD231PS  Z13, Z12, Z3
+	VBROADCASTSS 160(CX), Z13
+	VFMADD231PS  Z13, Z12, Z4
+	VBROADCASTSS 164(CX), Z13
+	VFMADD231PS  Z13, Z12, Z5
+	VBROADCASTSS 168(CX), Z13
+	VFMADD231PS  Z13, Z12, Z6
+	VBROADCASTSS 172(CX), Z13
+	VFMADD231PS  Z13, Z12, Z7
+	VBROADCASTSS 176(CX), Z13
+	VFMADD231PS  Z13, Z12, Z8
+	VBROADCASTSS 180(CX), Z13
+	VFMADD231PS  Z13, Z12, Z9
+	VBROADCASTSS 184(CX), Z13
+	VFMADD231PS  Z13, Z12, Z10
+	VBROADCASTSS 188(CX), Z13
+	VFMADD231PS  Z13, Z12, Z11
+	ADDQ         BX, DX
+	PREFETCHT0   192(DI)
+	ADDQ         $+192, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
+
+k4_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Z12
+	VBROADCASTSS (CX), Z13
+	VFMADD231PS  Z13, Z12, Z0
+	VBROADCASTSS 4(CX), Z13
+	VFMADD231PS  Z13, Z12, Z1
+	VBROADCASTSS 8(CX), Z13
+	VFMADD231PS  Z13, Z12, Z2
+	VBROADCASTSS 12(CX), Z13
+	VFMADD231PS  Z13, Z12, Z3
+	VBROADCASTSS 16(CX), Z13
+	VFMADD231PS  Z13, Z12, Z4
+	VBROADCASTSS 20(CX), Z13
+	VFMADD231PS  Z13, Z12, Z5
+	VBROADCASTSS 24(CX), Z13
+	VFMADD231PS  Z13, Z12, Z6
+	VBROADCASTSS 28(CX), Z13
+	VFMADD231PS  Z13, Z12, Z7
+	VBROADCASTSS 32(CX), Z13
+	VFMADD231PS  Z13, Z12, Z8
+	VBROADCASTSS 36(CX), Z13
+	VFMADD231PS  Z13, Z12, Z9
+	VBROADCASTSS 40(CX), Z13
+	VFMADD231PS  Z13, Z12, Z10
+	VBROADCASTSS 44(CX), Z13
+	VFMADD231PS  Z13, Z12, Z11
+	ADDQ         BX, DX
+	ADDQ         $+48, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Z12
+	VMULPS       Z12, Z0, Z0
+	VMULPS       Z12, Z1, Z1
+	VMULPS       Z12, Z2, Z2
+	VMULPS       Z12, Z3, Z3
+	VMULPS       Z12, Z4, Z4
+	VMULPS       Z12, Z5, Z5
+	VMULPS       Z12, Z6, Z6
+	VMULPS       Z12, Z7, Z7
+	VMULPS       Z12, Z8, Z8
+	VMULPS       Z12, Z9, Z9
+	VMULPS       Z12, Z10, Z10
+	VMULPS       Z12, Z11, Z11
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z12
+	VADDPS       Z12, Z0, Z0
+	VBROADCASTSS 4(DX), Z12
+	VADDPS       Z12, Z1, Z1
+	VBROADCASTSS 8(DX), Z12
+	VADDPS       Z12, Z2, Z2
+	VBROADCASTSS 12(DX), Z12
+	VADDPS       Z12, Z3, Z3
+	VBROADCASTSS 16(DX), Z12
+	VADDPS       Z12, Z4, Z4
+	VBROADCASTSS 20(DX), Z12
+	VADDPS       Z12, Z5, Z5
+	VBROADCASTSS 24(DX), Z12
+	VADDPS       Z12, Z6, Z6
+	VBROADCASTSS 28(DX), Z12
+	VADDPS       Z12, Z7, Z7
+	VBROADCASTSS 32(DX), Z12
+	VADDPS       Z12, Z8, Z8
+	VBROADCASTSS 36(DX), Z12
+	VADDPS       Z12, Z9, Z9
+	VBROADCASTSS 40(DX), Z12
+	VADDPS       Z12, Z10, Z10
+	VBROADCASTSS 44(DX), Z12
+	VADDPS       Z12, Z11, Z11
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Z12
+	VADDPS  Z12, Z0, Z0
+	VADDPS  Z12, Z1, Z1
+	VADDPS  Z12, Z2, Z2
+	VADDPS  Z12, Z3, Z3
+	VADDPS  Z12, Z4, Z4
+	VADDPS  Z12, Z5, Z5
+	VADDPS  Z12, Z6, Z6
+	VADDPS  Z12, Z7, Z7
+	VADDPS  Z12, Z8, Z8
+	VADDPS  Z12, Z9, Z9
+	VADDPS  Z12, Z10, Z10
+	VADDPS  Z12, Z11, Z11
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z12
+	VFMADD231PS  (DX), Z12, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, Z6
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, Z7
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, Z8
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, Z9
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, Z10
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, Z11
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   BX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   BX, DX
+	VADDPS (DX), Z8, Z8
+	ADDQ   BX, DX
+	VADDPS (DX), Z9, Z9
+	ADDQ   BX, DX
+	VADDPS (DX), Z10, Z10
+	ADDQ   BX, DX
+	VADDPS (DX), Z11, Z11
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Z12
+	VBROADCASTSS 100(AX), Z13
+	VMAXPS       Z0, Z12, Z0
+	VMINPS       Z0, Z13, Z0
+	VMAXPS       Z1, Z12, Z1
+	VMINPS       Z1, Z13, Z1
+	VMAXPS       Z2, Z12, Z2
+	VMINPS       Z2, Z13, Z2
+	VMAXPS       Z3, Z12, Z3
+	VMINPS       Z3, Z13, Z3
+	VMAXPS       Z4, Z12, Z4
+	VMINPS       Z4, Z13, Z4
+	VMAXPS       Z5, Z12, Z5
+	VMINPS       Z5, Z13, Z5
+	VMAXPS       Z6, Z12, Z6
+	VMINPS       Z6, Z13, Z6
+	VMAXPS       Z7, Z12, Z7
+	VMINPS       Z7, Z13, Z7
+	VMAXPS       Z8, Z12, Z8
+	VMINPS       Z8, Z13, Z8
+	VMAXPS       Z9, Z12, Z9
+	VMINPS       Z9, Z13, Z9
+	VMAXPS       Z10, Z12, Z10
+	VMINPS       Z10, Z13, Z10
+	VMAXPS       Z11, Z12, Z11
+	VMINPS       Z11, Z13, Z11
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z11, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z12
+	VFMADD231PS  (DX), Z12, K1, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, K1, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, K1, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, K1, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, K1, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, K1, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, K1, Z6
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, K1, Z7
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, K1, Z8
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, K1, Z9
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, K1, Z10
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z12, K1, Z11
+
+no_acct:
+	TESTQ  $+16, CX
+	JZ     no_rest
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, K1, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, K1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, K1, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, K1, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, K1, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, K1, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, K1, Z6
+	ADDQ   BX, DX
+	VADDPS (DX), Z7, K1, Z7
+	ADDQ   BX, DX
+	VADDPS (DX), Z8, K1, Z8
+	ADDQ   BX, DX
+	VADDPS (DX), Z9, K1, Z9
+	ADDQ   BX, DX
+	VADDPS (DX), Z10, K1, Z10
+	ADDQ   BX, DX
+	VADDPS (DX), Z11, K1, Z11
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Z12
+	VBROADCASTSS 100(AX), Z13
+	VMAXPS       Z0, Z12, Z0
+	VMINPS       Z0, Z13, Z0
+	VMAXPS       Z1, Z12, Z1
+	VMINPS       Z1, Z13, Z1
+	VMAXPS       Z2, Z12, Z2
+	VMINPS       Z2, Z13, Z2
+	VMAXPS       Z3, Z12, Z3
+	VMINPS       Z3, Z13, Z3
+	VMAXPS       Z4, Z12, Z4
+	VMINPS       Z4, Z13, Z4
+	VMAXPS       Z5, Z12, Z5
+	VMINPS       Z5, Z13, Z5
+	VMAXPS       Z6, Z12, Z6
+	VMINPS       Z6, Z13, Z6
+	VMAXPS       Z7, Z12, Z7
+	VMINPS       Z7, Z13, Z7
+	VMAXPS       Z8, Z12, Z8
+	VMINPS       Z8, Z13, Z8
+	VMAXPS       Z9, Z12, Z9
+	VMINPS       Z9, Z13, Z9
+	VMAXPS       Z10, Z12, Z10
+	VMINPS       Z10, Z13, Z10
+	VMAXPS       Z11, Z12, Z11
+	VMINPS       Z11, Z13, Z11
+
+no_clampt:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z11, K1, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf13AVX512(args *byte)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·ukHalf13AVX512<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Z13
+	VBROADCASTSS (CX), Z14
+	VFMADD231PS  Z14, Z13, Z0
+	VBROADCASTSS 4(CX), Z14
+	VFMADD231PS  Z14, Z13, Z1
+	VBROADCASTSS 8(CX), Z14
+	VFMADD231PS  Z14, Z13, Z2
+	VBROADCASTSS 12(CX), Z14
+	VFMADD231PS  Z14, Z13, Z3
+	VBROADCASTSS 16(CX), Z14
+	VFMADD231PS  Z14, Z13, Z4
+	VBROADCASTSS 20(CX), Z14
+	VFMADD231PS  Z14, Z13, Z5
+	VBROADCASTSS 24(CX), Z14
+	VFMADD231PS  Z14, Z13, Z6
+	VBROADCASTSS 28(CX), Z14
+	VFMADD231PS  Z14, Z13, Z7
+	VBROADCASTSS 32(CX), Z14
+	VFMADD231PS  Z14, Z13, Z8
+	VBROADCASTSS 36(CX), Z14
+	VFMADD231PS  Z14, Z13, Z9
+	VBROADCASTSS 40(CX), Z14
+	VFMADD231PS  Z14, Z13, Z10
+	VBROADCASTSS 44(CX), Z14
+	VFMADD231PS  Z14, Z13, Z11
+	VBROADCASTSS 48(CX), Z14
+	VFMADD231PS  Z14, Z13, Z12
+	ADDQ         BX, DX
+	PREFETCHT0   (DI)
+	VMOVUPS      (DX), Z13
+	VBROADCASTSS 52(CX), Z14
+	VFMADD231PS  Z14, Z13, Z0
+	VBROADCASTSS 56(CX), Z14
+	VFMADD231PS  Z14, Z13, Z1
+	VBROADCASTSS 60(CX), Z14
+	VFMADD231PS  Z14, Z13, Z2
+	VBROADCASTSS 64(CX), Z14
+	VFMADD231PS  Z14, Z13, Z3
+	VBROADCASTSS 68(CX), Z14
+	VFMADD231PS  Z14, Z13, Z4
+	VBROADCASTSS 72(CX), Z14
+	VFMADD231PS  Z14, Z13, Z5
+	VBROADCASTSS 76(CX), Z14
+	VFMADD231PS  Z14, Z13, Z6
+	VBROADCASTSS 80(CX), Z14
+	VFMADD231PS  Z14, Z13, Z7
+	VBROADCASTSS 84(CX), Z14
+	VFMADD231PS  Z14, Z13, Z8
+	VBROADCASTSS 88(CX), Z14
+	VFMADD231PS  Z14, Z13, Z9
+	VBROADCASTSS 92(CX), Z14
+	VFMADD231PS  Z14, Z13, Z10
+	VBROADCASTSS 96(CX), Z14
+	VFMADD231PS  Z14, Z13, Z11
+	VBROADCASTSS 100(CX), Z14
+	VFMADD231PS  Z14, Z13, Z12
+	ADDQ         BX, DX
+	PREFETCHT0   64(DI)
+	VMOVUPS      (DX), Z13
+	VBROADCASTSS 104(CX), Z14
+	VFMADD231PS  Z14, Z13, Z0
+	VBROADCASTSS 108(CX), Z14
+	VFMADD231PS  Z14, Z13, Z1
+	VBROADCASTSS 112(CX), Z14
+	VFMADD231PS  Z14, Z13, Z2
+	VBROADCASTSS 116(CX), Z14
+	VFMADD231PS  Z14, Z13, Z3
+	VBROADCASTSS 120(CX), Z14
+	VFMADD231PS  Z14, Z13, Z4
+	VBROADCASTSS 124(CX), Z14
+	VFMADD231PS  Z14, Z13, Z5
+	VBROADCASTSS 128(CX), Z14
+	VFMADD231PS  Z14, Z13, Z6
+	VBROADCASTSS 132(CX), Z14
+	VFMADD231PS  Z14, Z13, Z7
+	VBROADCASTSS 136(CX), Z14
+	VFMADD231PS  Z14, Z13, Z8
+	VBROADCASTSS 140(CX), Z14
+	VFMADD231PS  Z14, Z13, Z9
+	VBROADCASTSS 144(CX), Z14
+	VFMADD231PS  Z14, Z13, Z10
+	VBROADCASTSS 148(CX), Z14
+	VFMADD231PS  Z14, Z13, Z11
+	VBROADCASTSS 152(CX), Z14
+	VFMADD231PS  Z14, Z13, Z12
+	ADDQ         BX, DX
+	PREFETCHT0   128(DI)
+	VMOVUPS      (DX), Z13
+	VBROADCASTSS 156(CX), Z14
+	VFMADD231PS  Z14, Z13, Z0
+	VBROADCASTSS 160(CX), Z14
+	VFMADD231PS  Z14, Z13, Z1
+	VBROADCASTSS 164(CX), Z14
+	VFMADD231PS  Z14, Z13, Z2
+	VBROADCASTSS 168(CX), Z14
+	VFMADD231PS  Z14, Z13, Z3
+	VBROADCASTSS 172(CX), Z14
+	VFMADD231PS  Z14, Z13, Z4
+	VBROADCASTSS 176(CX), Z14
+	VFMADD231PS  Z14, Z13, Z5
+	VBROADCASTSS 180(CX), Z14
+	VFMADD231PS  Z14, Z13, Z6
+	VBROADCASTSS 184(CX), Z14
+	VFMADD231PS  Z14, Z13, Z7
+	VBROADCASTSS 188(CX), Z14
+	VFMADD231PS  Z14, Z13, Z8
+	VBROADCASTSS 192(CX), Z14
+	VFMADD231PS  Z14, Z13, Z9
+	VBROADCASTSS 196(CX), Z14
+	VFMADD231PS  Z14, Z13, Z10
+	VBROADCASTSS 200(CX), Z14
+	VFMADD231PS  Z14, Z13, Z11
+	VBROADCASTSS 204(CX), Z14
+	VFMADD231PS  Z14, Z13, Z12
+	ADDQ         BX, DX
+	PREFETCHT0   192(DI)
+	ADDQ         $+208, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
+
+k4_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Z13
+	VBROADCASTSS (CX), Z14
+	VFMADD231PS  Z14, Z13, Z0
+	VBROADCASTSS 4(CX), Z14
+	VFMADD231PS  Z14, Z13, Z1
+	VBROADCASTSS 8(CX), Z14
+	VFMADD231PS  Z14, Z13, Z2
+	VBROADCASTSS 12(CX), Z14
+	VFMADD231PS  Z14, Z13, Z3
+	VBROADCASTSS 16(CX), Z14
+	VFMADD231PS  Z14, Z13, Z4
+	VBROADCASTSS 20(CX), Z14
+	VFMADD231PS  Z14, Z13, Z5
+	VBROADCASTSS 24(CX), Z14
+	VFMADD231PS  Z14, Z13, Z6
+	VBROADCASTSS 28(CX), Z14
+	VFMADD231PS  Z14, Z13, Z7
+	VBROADCASTSS 32(CX), Z14
+	VFMADD231PS  Z14, Z13, Z8
+	VBROADCASTSS 36(CX), Z14
+	VFMADD231PS  Z14, Z13, Z9
+	VBROADCASTSS 40(CX), Z14
+	VFMADD231PS  Z14, Z13, Z10
+	VBROADCASTSS 44(CX), Z14
+	VFMADD231PS  Z14, Z13, Z11
+	VBROADCASTSS 48(CX), Z14
+	VFMADD231PS  Z14, Z13, Z12
+	ADDQ         BX, DX
+	ADDQ         $+52, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Z13
+	VMULPS       Z13, Z0, Z0
+	VMULPS       Z13, Z1, Z1
+	VMULPS       Z13, Z2, Z2
+	VMULPS       Z13, Z3, Z3
+	VMULPS       Z13, Z4, Z4
+	VMULPS       Z13, Z5, Z5
+	VMULPS       Z13, Z6, Z6
+	VMULPS       Z13, Z7, Z7
+	VMULPS       Z13, Z8, Z8
+	VMULPS       Z13, Z9, Z9
+	VMULPS       Z13, Z10, Z10
+	VMULPS       Z13, Z11, Z11
+	VMULPS       Z13, Z12, Z12
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z13
+	VADDPS       Z13, Z0, Z0
+	VBROADCASTSS 4(DX), Z13
+	VADDPS       Z13, Z1, Z1
+	VBROADCASTSS 8(DX), Z13
+	VADDPS       Z13, Z2, Z2
+	VBROADCASTSS 12(DX), Z13
+	VADDPS       Z13, Z3, Z3
+	VBROADCASTSS 16(DX), Z13
+	VADDPS       Z13, Z4, Z4
+	VBROADCASTSS 20(DX), Z13
+	VADDPS       Z13, Z5, Z5
+	VBROADCASTSS 24(DX), Z13
+	VADDPS       Z13, Z6, Z6
+	VBROADCASTSS 28(DX), Z13
+	VADDPS       Z13, Z7, Z7
+	VBROADCASTSS 32(DX), Z13
+	VADDPS       Z13, Z8, Z8
+	VBROADCASTSS 36(DX), Z13
+	VADDPS       Z13, Z9, Z9
+	VBROADCASTSS 40(DX), Z13
+	VADDPS       Z13, Z10, Z10
+	VBROADCASTSS 44(DX), Z13
+	VADDPS       Z13, Z11, Z11
+	VBROADCASTSS 48(DX), Z13
+	VADDPS       Z13, Z12, Z12
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Z13
+	VADDPS  Z13, Z0, Z0
+	VADDPS  Z13, Z1, Z1
+	VADDPS  Z13, Z2, Z2
+	VADDPS  Z13, Z3, Z3
+	VADDPS  Z13, Z4, Z4
+	VADDPS  Z13, Z5, Z5
+	VADDPS  Z13, Z6, Z6
+	VADDPS  Z13, Z7, Z7
+	VADDPS  Z13, Z8, Z8
+	VADDPS  Z13, Z9, Z9
+	VADDPS  Z13, Z10, Z10
+	VADDPS  Z13, Z11, Z11
+	VADDPS  Z13, Z12, Z12
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z13
+	VFMADD231PS  (DX), Z13, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, Z6
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, Z7
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, Z8
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, Z9
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, Z10
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, Z11
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, Z12
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   BX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   BX, DX
+	VADDPS (DX), Z8, Z8
+	ADDQ   BX, DX
+	VADDPS (DX), Z9, Z9
+	ADDQ   BX, DX
+	VADDPS (DX), Z10, Z10
+	ADDQ   BX, DX
+	VADDPS (DX), Z11, Z11
+	ADDQ   BX, DX
+	VADDPS (DX), Z12, Z12
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Z13
+	VBROADCASTSS 100(AX), Z14
+	VMAXPS       Z0, Z13, Z0
+	VMINPS       Z0, Z14, Z0
+	VMAXPS       Z1, Z13, Z1
+	VMINPS       Z1, Z14, Z1
+	VMAXPS       Z2, Z13, Z2
+	VMINPS       Z2, Z14, Z2
+	VMAXPS       Z3, Z13, Z3
+	VMINPS       Z3, Z14, Z3
+	VMAXPS       Z4, Z13, Z4
+	VMINPS       Z4, Z14, Z4
+	VMAXPS       Z5, Z13, Z5
+	VMINPS       Z5, Z14, Z5
+	VMAXPS       Z6, Z13, Z6
+	VMINPS       Z6, Z14, Z6
+	VMAXPS       Z7, Z13, Z7
+	VMINPS       Z7, Z14, Z7
+	VMAXPS       Z8, Z13, Z8
+	VMINPS       Z8, Z14, Z8
+	VMAXPS       Z9, Z13, Z9
+	VMINPS       Z9, Z14, Z9
+	VMAXPS       Z10, Z13, Z10
+	VMINPS       Z10, Z14, Z10
+	VMAXPS       Z11, Z13, Z11
+	VMINPS       Z11, Z14, Z11
+	VMAXPS       Z12, Z13, Z12
+	VMINPS       Z12, Z14, Z12
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z11, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z13
+	VFMADD231PS  (DX), Z13, K1, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, K1, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, K1, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, K1, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, K1, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, K1, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, K1, Z6
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, K1, Z7
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, K1, Z8
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, K1, Z9
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, K1, Z10
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, K1, Z11
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z13, K1, Z12
+
+no_acct:
+	TESTQ  $+16, CX
+	JZ     no_rest
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, K1, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, K1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, K1, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, K1, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, K1, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, K1, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, K1, Z6
+	ADDQ   BX, DX
+	VADDPS (DX), Z7, K1, Z7
+	ADDQ   BX, DX
+	VADDPS (DX), Z8, K1, Z8
+	ADDQ   BX, DX
+	VADDPS (DX), Z9, K1, Z9
+	ADDQ   BX, DX
+	VADDPS (DX), Z10, K1, Z10
+	ADDQ   BX, DX
+	VADDPS (DX), Z11, K1, Z11
+	ADDQ   BX, DX
+	VADDPS (DX), Z12, K1, Z12
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Z13
+	VBROADCASTSS 100(AX), Z14
+	VMAXPS       Z0, Z13, Z0
+	VMINPS       Z0, Z14, Z0
+	VMAXPS       Z1, Z13, Z1
+	VMINPS       Z1, Z14, Z1
+	VMAXPS       Z2, Z13, Z2
+	VMINPS       Z2, Z14, Z2
+	VMAXPS       Z3, Z13, Z3
+	VMINPS       Z3, Z14, Z3
+	VMAXPS       Z4, Z13, Z4
+	VMINPS       Z4, Z14, Z4
+	VMAXPS       Z5, Z13, Z5
+	VMINPS       Z5, Z14, Z5
+	VMAXPS       Z6, Z13, Z6
+	VMINPS       Z6, Z14, Z6
+	VMAXPS       Z7, Z13, Z7
+	VMINPS       Z7, Z14, Z7
+	VMAXPS       Z8, Z13, Z8
+	VMINPS       Z8, Z14, Z8
+	VMAXPS       Z9, Z13, Z9
+	VMINPS       Z9, Z14, Z9
+	VMAXPS       Z10, Z13, Z10
+	VMINPS       Z10, Z14, Z10
+	VMAXPS       Z11, Z13, Z11
+	VMINPS       Z11, Z14, Z11
+	VMAXPS       Z12, Z13, Z12
+	VMINPS       Z12, Z14, Z12
+
+no_clampt:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z11, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, K1, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalf14AVX512(args *byte)
+// Requires: AVX, AVX512F, BMI2, MMX+
+TEXT ·ukHalf14AVX512<>(SB), NOSPLIT, $0-8
+	MOVQ       args+0(FP), AX
+	VPXORD     Z0, Z0, Z0
+	VPXORD     Z1, Z1, Z1
+	VPXORD     Z2, Z2, Z2
+	VPXORD     Z3, Z3, Z3
+	VPXORD     Z4, Z4, Z4
+	VPXORD     Z5, Z5, Z5
+	VPXORD     Z6, Z6, Z6
+	VPXORD     Z7, Z7, Z7
+	VPXORD     Z8, Z8, Z8
+	VPXORD     Z9, Z9, Z9
+	VPXORD     Z10, Z10, Z10
+	VPXORD     Z11, Z11, Z11
+	VPXORD     Z12, Z12, Z12
+	VPXORD     Z13, Z13, Z13
+	MOVQ       16(AX), CX
+	MOVQ       56(AX), DX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	ADDQ       DX, CX
+	PREFETCHT0 (CX)
+	MOVQ       (AX), CX
+	MOVQ       8(AX), DX
+	MOVQ       48(AX), BX
+	MOVQ       40(AX), SI
+	MOVQ       104(AX), DI
+
+k4:
+	CMPQ         SI, $+4
+	JLT          k4_end
+	VMOVUPS      (DX), Z14
+	VBROADCASTSS (CX), Z15
+	VFMADD231PS  Z15, Z14, Z0
+	VBROADCASTSS 4(CX), Z15
+	VFMADD231PS  Z15, Z14, Z1
+	VBROADCASTSS 8(CX), Z15
+	VFMADD231PS  Z15, Z14, Z2
+	VBROADCASTSS 12(CX), Z15
+	VFMADD231PS  Z15, Z14, Z3
+	VBROADCASTSS 16(CX), Z15
+	VFMADD231PS  Z15, Z14, Z4
+	VBROADCASTSS 20(CX), Z15
+	VFMADD231PS  Z15, Z14, Z5
+	VBROADCASTSS 24(CX), Z15
+	VFMADD231PS  Z15, Z14, Z6
+	VBROADCASTSS 28(CX), Z15
+	VFMADD231PS  Z15, Z14, Z7
+	VBROADCASTSS 32(CX), Z15
+	VFMADD231PS  Z15, Z14, Z8
+	VBROADCASTSS 36(CX), Z15
+	VFMADD231PS  Z15, Z14, Z9
+	VBROADCASTSS 40(CX), Z15
+	VFMADD231PS  Z15, Z14, Z10
+	VBROADCASTSS 44(CX), Z15
+	VFMADD231PS  Z15, Z14, Z11
+	VBROADCASTSS 48(CX), Z15
+	VFMADD231PS  Z15, Z14, Z12
+	VBROADCASTSS 52(CX), Z15
+	VFMADD231PS  Z15, Z14, Z13
+	ADDQ         BX, DX
+	PREFETCHT0   (DI)
+	VMOVUPS      (DX), Z14
+	VBROADCASTSS 56(CX), Z15
+	VFMADD231PS  Z15, Z14, Z0
+	VBROADCASTSS 60(CX), Z15
+	VFMADD231PS  Z15, Z14, Z1
+	VBROADCASTSS 64(CX), Z15
+	VFMADD231PS  Z15, Z14, Z2
+	VBROADCASTSS 68(CX), Z15
+	VFMADD231PS  Z15, Z14, Z3
+	VBROADCASTSS 72(CX), Z15
+	VFMADD231PS  Z15, Z14, Z4
+	VBROADCASTSS 76(CX), Z15
+	VFMADD231PS  Z15, Z14, Z5
+	VBROADCASTSS 80(CX), Z15
+	VFMADD231PS  Z15, Z14, Z6
+	VBROADCASTSS 84(CX), Z15
+	VFMADD231PS  Z15, Z14, Z7
+	VBROADCASTSS 88(CX), Z15
+	VFMADD231PS  Z15, Z14, Z8
+	VBROADCASTSS 92(CX), Z15
+	VFMADD231PS  Z15, Z14, Z9
+	VBROADCASTSS 96(CX), Z15
+	VFMADD231PS  Z15, Z14, Z10
+	VBROADCASTSS 100(CX), Z15
+	VFMADD231PS  Z15, Z14, Z11
+	VBROADCASTSS 104(CX), Z15
+	VFMADD231PS  Z15, Z14, Z12
+	VBROADCASTSS 108(CX), Z15
+	VFMADD231PS  Z15, Z14, Z13
+	ADDQ         BX, DX
+	PREFETCHT0   64(DI)
+	VMOVUPS      (DX), Z14
+	VBROADCASTSS 112(CX), Z15
+	VFMADD231PS  Z15, Z14, Z0
+	VBROADCASTSS 116(CX), Z15
+	VFMADD231PS  Z15, Z14, Z1
+	VBROADCASTSS 120(CX), Z15
+	VFMADD231PS  Z15, Z14, Z2
+	VBROADCASTSS 124(CX), Z15
+	VFMADD231PS  Z15, Z14, Z3
+	VBROADCASTSS 128(CX), Z15
+	VFMADD231PS  Z15, Z14, Z4
+	VBROADCASTSS 132(CX), Z15
+	VFMADD231PS  Z15, Z14, Z5
+	VBROADCASTSS 136(CX), Z15
+	VFMADD231PS  Z15, Z14, Z6
+	VBROADCASTSS 140(CX), Z15
+	VFMADD231PS  Z15, Z14, Z7
+	VBROADCASTSS 144(CX), Z15
+	VFMADD231PS  Z15, Z14, Z8
+	VBROADCASTSS 148(CX), Z15
+	VFMADD231PS  Z15, Z14, Z9
+	VBROADCASTSS 152(CX), Z15
+	VFMADD231PS  Z15, Z14, Z10
+	VBROADCASTSS 156(CX), Z15
+	VFMADD231PS  Z15, Z14, Z11
+	VBROADCASTSS 160(CX), Z15
+	VFMADD231PS  Z15, Z14, Z12
+	VBROADCASTSS 164(CX), Z15
+	VFMADD231PS  Z15, Z14, Z13
+	ADDQ         BX, DX
+	PREFETCHT0   128(DI)
+	VMOVUPS      (DX), Z14
+	VBROADCASTSS 168(CX), Z15
+	VFMADD231PS  Z15, Z14, Z0
+	VBROADCASTSS 172(CX), Z15
+	VFMADD231PS  Z15, Z14, Z1
+	VBROADCASTSS 176(CX), Z15
+	VFMADD231PS  Z15, Z14, Z2
+	VBROADCASTSS 180(CX), Z15
+	VFMADD231PS  Z15, Z14, Z3
+	VBROADCASTSS 184(CX), Z15
+	VFMADD231PS  Z15, Z14, Z4
+	VBROADCASTSS 188(CX), Z15
+	VFMADD231PS  Z15, Z14, Z5
+	VBROADCASTSS 192(CX), Z15
+	VFMADD231PS  Z15, Z14, Z6
+	VBROADCASTSS 196(CX), Z15
+	VFMADD231PS  Z15, Z14, Z7
+	VBROADCASTSS 200(CX), Z15
+	VFMADD231PS  Z15, Z14, Z8
+	VBROADCASTSS 204(CX), Z15
+	VFMADD231PS  Z15, Z14, Z9
+	VBROADCASTSS 208(CX), Z15
+	VFMADD231PS  Z15, Z14, Z10
+	VBROADCASTSS 212(CX), Z15
+	VFMADD231PS  Z15, Z14, Z11
+	VBROADCASTSS 216(CX), Z15
+	VFMADD231PS  Z15, Z14, Z12
+	VBROADCASTSS 220(CX), Z15
+	VFMADD231PS  Z15, Z14, Z13
+	ADDQ         BX, DX
+	PREFETCHT0   192(DI)
+	ADDQ         $+224, CX
+	ADDQ         $+256, DI
+	SUBQ         $+4, SI
+	JMP          k4
+
+k4_end:
+k1:
+	CMPQ         SI, $+1
+	JLT          k1_end
+	VMOVUPS      (DX), Z14
+	VBROADCASTSS (CX), Z15
+	VFMADD231PS  Z15, Z14, Z0
+	VBROADCASTSS 4(CX), Z15
+	VFMADD231PS  Z15, Z14, Z1
+	VBROADCASTSS 8(CX), Z15
+	VFMADD231PS  Z15, Z14, Z2
+	VBROADCASTSS 12(CX), Z15
+	VFMADD231PS  Z15, Z14, Z3
+	VBROADCASTSS 16(CX), Z15
+	VFMADD231PS  Z15, Z14, Z4
+	VBROADCASTSS 20(CX), Z15
+	VFMADD231PS  Z15, Z14, Z5
+	VBROADCASTSS 24(CX), Z15
+	VFMADD231PS  Z15, Z14, Z6
+	VBROADCASTSS 28(CX), Z15
+	VFMADD231PS  Z15, Z14, Z7
+	VBROADCASTSS 32(CX), Z15
+	VFMADD231PS  Z15, Z14, Z8
+	VBROADCASTSS 36(CX), Z15
+	VFMADD231PS  Z15, Z14, Z9
+	VBROADCASTSS 40(CX), Z15
+	VFMADD231PS  Z15, Z14, Z10
+	VBROADCASTSS 44(CX), Z15
+	VFMADD231PS  Z15, Z14, Z11
+	VBROADCASTSS 48(CX), Z15
+	VFMADD231PS  Z15, Z14, Z12
+	VBROADCASTSS 52(CX), Z15
+	VFMADD231PS  Z15, Z14, Z13
+	ADDQ         BX, DX
+	ADDQ         $+56, CX
+	SUBQ         $+1, SI
+	JMP          k1
+
+k1_end:
+	MOVQ         72(AX), CX
+	TESTQ        $+2, CX
+	JZ           no_alpha
+	VBROADCASTSS 88(AX), Z14
+	VMULPS       Z14, Z0, Z0
+	VMULPS       Z14, Z1, Z1
+	VMULPS       Z14, Z2, Z2
+	VMULPS       Z14, Z3, Z3
+	VMULPS       Z14, Z4, Z4
+	VMULPS       Z14, Z5, Z5
+	VMULPS       Z14, Z6, Z6
+	VMULPS       Z14, Z7, Z7
+	VMULPS       Z14, Z8, Z8
+	VMULPS       Z14, Z9, Z9
+	VMULPS       Z14, Z10, Z10
+	VMULPS       Z14, Z11, Z11
+	VMULPS       Z14, Z12, Z12
+	VMULPS       Z14, Z13, Z13
+
+no_alpha:
+	TESTQ        $+4, CX
+	JZ           no_row
+	MOVQ         24(AX), DX
+	VBROADCASTSS (DX), Z14
+	VADDPS       Z14, Z0, Z0
+	VBROADCASTSS 4(DX), Z14
+	VADDPS       Z14, Z1, Z1
+	VBROADCASTSS 8(DX), Z14
+	VADDPS       Z14, Z2, Z2
+	VBROADCASTSS 12(DX), Z14
+	VADDPS       Z14, Z3, Z3
+	VBROADCASTSS 16(DX), Z14
+	VADDPS       Z14, Z4, Z4
+	VBROADCASTSS 20(DX), Z14
+	VADDPS       Z14, Z5, Z5
+	VBROADCASTSS 24(DX), Z14
+	VADDPS       Z14, Z6, Z6
+	VBROADCASTSS 28(DX), Z14
+	VADDPS       Z14, Z7, Z7
+	VBROADCASTSS 32(DX), Z14
+	VADDPS       Z14, Z8, Z8
+	VBROADCASTSS 36(DX), Z14
+	VADDPS       Z14, Z9, Z9
+	VBROADCASTSS 40(DX), Z14
+	VADDPS       Z14, Z10, Z10
+	VBROADCASTSS 44(DX), Z14
+	VADDPS       Z14, Z11, Z11
+	VBROADCASTSS 48(DX), Z14
+	VADDPS       Z14, Z12, Z12
+	VBROADCASTSS 52(DX), Z14
+	VADDPS       Z14, Z13, Z13
+
+no_row:
+	TESTQ   $+8, CX
+	JZ      no_col
+	MOVQ    24(AX), DX
+	VMOVUPS (DX), Z14
+	VADDPS  Z14, Z0, Z0
+	VADDPS  Z14, Z1, Z1
+	VADDPS  Z14, Z2, Z2
+	VADDPS  Z14, Z3, Z3
+	VADDPS  Z14, Z4, Z4
+	VADDPS  Z14, Z5, Z5
+	VADDPS  Z14, Z6, Z6
+	VADDPS  Z14, Z7, Z7
+	VADDPS  Z14, Z8, Z8
+	VADDPS  Z14, Z9, Z9
+	VADDPS  Z14, Z10, Z10
+	VADDPS  Z14, Z11, Z11
+	VADDPS  Z14, Z12, Z12
+	VADDPS  Z14, Z13, Z13
+
+no_col:
+	TESTQ        $+64, CX
+	JNZ          tail
+	TESTQ        $+1, CX
+	JZ           no_acc
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z14
+	VFMADD231PS  (DX), Z14, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, Z6
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, Z7
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, Z8
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, Z9
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, Z10
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, Z11
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, Z12
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, Z13
+
+no_acc:
+	TESTQ  $+16, CX
+	JZ     no_res
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, Z6
+	ADDQ   BX, DX
+	VADDPS (DX), Z7, Z7
+	ADDQ   BX, DX
+	VADDPS (DX), Z8, Z8
+	ADDQ   BX, DX
+	VADDPS (DX), Z9, Z9
+	ADDQ   BX, DX
+	VADDPS (DX), Z10, Z10
+	ADDQ   BX, DX
+	VADDPS (DX), Z11, Z11
+	ADDQ   BX, DX
+	VADDPS (DX), Z12, Z12
+	ADDQ   BX, DX
+	VADDPS (DX), Z13, Z13
+
+no_res:
+	TESTQ        $+32, CX
+	JZ           no_clamp
+	VBROADCASTSS 96(AX), Z14
+	VBROADCASTSS 100(AX), Z15
+	VMAXPS       Z0, Z14, Z0
+	VMINPS       Z0, Z15, Z0
+	VMAXPS       Z1, Z14, Z1
+	VMINPS       Z1, Z15, Z1
+	VMAXPS       Z2, Z14, Z2
+	VMINPS       Z2, Z15, Z2
+	VMAXPS       Z3, Z14, Z3
+	VMINPS       Z3, Z15, Z3
+	VMAXPS       Z4, Z14, Z4
+	VMINPS       Z4, Z15, Z4
+	VMAXPS       Z5, Z14, Z5
+	VMINPS       Z5, Z15, Z5
+	VMAXPS       Z6, Z14, Z6
+	VMINPS       Z6, Z15, Z6
+	VMAXPS       Z7, Z14, Z7
+	VMINPS       Z7, Z15, Z7
+	VMAXPS       Z8, Z14, Z8
+	VMINPS       Z8, Z15, Z8
+	VMAXPS       Z9, Z14, Z9
+	VMINPS       Z9, Z15, Z9
+	VMAXPS       Z10, Z14, Z10
+	VMINPS       Z10, Z15, Z10
+	VMAXPS       Z11, Z14, Z11
+	VMINPS       Z11, Z15, Z11
+	VMAXPS       Z12, Z14, Z12
+	VMINPS       Z12, Z15, Z12
+	VMAXPS       Z13, Z14, Z13
+	VMINPS       Z13, Z15, Z13
+
+no_clamp:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z11, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z13, (CX)
+	VZEROUPPER
+	RET
+
+tail:
+	MOVQ         80(AX), DX
+	MOVQ         $-1, BX
+	BZHIQ        DX, BX, BX
+	KMOVW        BX, K1
+	SHRQ         $0x10, BX
+	KMOVW        BX, K2
+	TESTQ        $+1, CX
+	JZ           no_acct
+	MOVQ         16(AX), DX
+	MOVQ         56(AX), BX
+	VBROADCASTSS 92(AX), Z14
+	VFMADD231PS  (DX), Z14, K1, Z0
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, K1, Z1
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, K1, Z2
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, K1, Z3
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, K1, Z4
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, K1, Z5
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, K1, Z6
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, K1, Z7
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, K1, Z8
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, K1, Z9
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, K1, Z10
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, K1, Z11
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, K1, Z12
+	ADDQ         BX, DX
+	VFMADD231PS  (DX), Z14, K1, Z13
+
+no_acct:
+	TESTQ  $+16, CX
+	JZ     no_rest
+	MOVQ   32(AX), DX
+	MOVQ   64(AX), BX
+	VADDPS (DX), Z0, K1, Z0
+	ADDQ   BX, DX
+	VADDPS (DX), Z1, K1, Z1
+	ADDQ   BX, DX
+	VADDPS (DX), Z2, K1, Z2
+	ADDQ   BX, DX
+	VADDPS (DX), Z3, K1, Z3
+	ADDQ   BX, DX
+	VADDPS (DX), Z4, K1, Z4
+	ADDQ   BX, DX
+	VADDPS (DX), Z5, K1, Z5
+	ADDQ   BX, DX
+	VADDPS (DX), Z6, K1, Z6
+	ADDQ   BX, DX
+	VADDPS (DX), Z7, K1, Z7
+	ADDQ   BX, DX
+	VADDPS (DX), Z8, K1, Z8
+	ADDQ   BX, DX
+	VADDPS (DX), Z9, K1, Z9
+	ADDQ   BX, DX
+	VADDPS (DX), Z10, K1, Z10
+	ADDQ   BX, DX
+	VADDPS (DX), Z11, K1, Z11
+	ADDQ   BX, DX
+	VADDPS (DX), Z12, K1, Z12
+	ADDQ   BX, DX
+	VADDPS (DX), Z13, K1, Z13
+
+no_rest:
+	TESTQ        $+32, CX
+	JZ           no_clampt
+	VBROADCASTSS 96(AX), Z14
+	VBROADCASTSS 100(AX), Z15
+	VMAXPS       Z0, Z14, Z0
+	VMINPS       Z0, Z15, Z0
+	VMAXPS       Z1, Z14, Z1
+	VMINPS       Z1, Z15, Z1
+	VMAXPS       Z2, Z14, Z2
+	VMINPS       Z2, Z15, Z2
+	VMAXPS       Z3, Z14, Z3
+	VMINPS       Z3, Z15, Z3
+	VMAXPS       Z4, Z14, Z4
+	VMINPS       Z4, Z15, Z4
+	VMAXPS       Z5, Z14, Z5
+	VMINPS       Z5, Z15, Z5
+	VMAXPS       Z6, Z14, Z6
+	VMINPS       Z6, Z15, Z6
+	VMAXPS       Z7, Z14, Z7
+	VMINPS       Z7, Z15, Z7
+	VMAXPS       Z8, Z14, Z8
+	VMINPS       Z8, Z15, Z8
+	VMAXPS       Z9, Z14, Z9
+	VMINPS       Z9, Z15, Z9
+	VMAXPS       Z10, Z14, Z10
+	VMINPS       Z10, Z15, Z10
+	VMAXPS       Z11, Z14, Z11
+	VMINPS       Z11, Z15, Z11
+	VMAXPS       Z12, Z14, Z12
+	VMINPS       Z12, Z15, Z12
+	VMAXPS       Z13, Z14, Z13
+	VMINPS       Z13, Z15, Z13
+
+no_clampt:
+	MOVQ    16(AX), CX
+	MOVQ    56(AX), AX
+	VMOVUPS Z0, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z1, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z2, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z3, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z4, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z5, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z6, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z7, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z8, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z9, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z10, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z11, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z12, K1, (CX)
+	ADDQ    AX, CX
+	VMOVUPS Z13, K1, (CX)
+	VZEROUPPER
+	RET
+
+// func ukHalfAVX512(args *byte, i int)
+TEXT ·ukHalfAVX512(SB), NOSPLIT, $0-16
+	MOVQ i+8(FP), AX
+	LEAQ ukHalfAVX512Kernels<>+0(SB), CX
+	JMP  (CX)(AX*8)
+
 DATA ukAVX2Kernels<>+0(SB)/8, $·uk1AVX2<>(SB)
 DATA ukAVX2Kernels<>+8(SB)/8, $·uk2AVX2<>(SB)
 DATA ukAVX2Kernels<>+16(SB)/8, $·uk3AVX2<>(SB)
@@ -8676,6 +15479,14 @@ DATA ukAVX2Kernels<>+24(SB)/8, $·uk4AVX2<>(SB)
 DATA ukAVX2Kernels<>+32(SB)/8, $·uk5AVX2<>(SB)
 DATA ukAVX2Kernels<>+40(SB)/8, $·uk6AVX2<>(SB)
 GLOBL ukAVX2Kernels<>(SB), RODATA, $48
+
+DATA ukHalfAVX2Kernels<>+0(SB)/8, $·ukHalf1AVX2<>(SB)
+DATA ukHalfAVX2Kernels<>+8(SB)/8, $·ukHalf2AVX2<>(SB)
+DATA ukHalfAVX2Kernels<>+16(SB)/8, $·ukHalf3AVX2<>(SB)
+DATA ukHalfAVX2Kernels<>+24(SB)/8, $·ukHalf4AVX2<>(SB)
+DATA ukHalfAVX2Kernels<>+32(SB)/8, $·ukHalf5AVX2<>(SB)
+DATA ukHalfAVX2Kernels<>+40(SB)/8, $·ukHalf6AVX2<>(SB)
+GLOBL ukHalfAVX2Kernels<>(SB), RODATA, $48
 
 DATA ukAVX512Kernels<>+0(SB)/8, $·uk1AVX512<>(SB)
 DATA ukAVX512Kernels<>+8(SB)/8, $·uk2AVX512<>(SB)
@@ -8692,3 +15503,19 @@ DATA ukAVX512Kernels<>+88(SB)/8, $·uk12AVX512<>(SB)
 DATA ukAVX512Kernels<>+96(SB)/8, $·uk13AVX512<>(SB)
 DATA ukAVX512Kernels<>+104(SB)/8, $·uk14AVX512<>(SB)
 GLOBL ukAVX512Kernels<>(SB), RODATA, $112
+
+DATA ukHalfAVX512Kernels<>+0(SB)/8, $·ukHalf1AVX512<>(SB)
+DATA ukHalfAVX512Kernels<>+8(SB)/8, $·ukHalf2AVX512<>(SB)
+DATA ukHalfAVX512Kernels<>+16(SB)/8, $·ukHalf3AVX512<>(SB)
+DATA ukHalfAVX512Kernels<>+24(SB)/8, $·ukHalf4AVX512<>(SB)
+DATA ukHalfAVX512Kernels<>+32(SB)/8, $·ukHalf5AVX512<>(SB)
+DATA ukHalfAVX512Kernels<>+40(SB)/8, $·ukHalf6AVX512<>(SB)
+DATA ukHalfAVX512Kernels<>+48(SB)/8, $·ukHalf7AVX512<>(SB)
+DATA ukHalfAVX512Kernels<>+56(SB)/8, $·ukHalf8AVX512<>(SB)
+DATA ukHalfAVX512Kernels<>+64(SB)/8, $·ukHalf9AVX512<>(SB)
+DATA ukHalfAVX512Kernels<>+72(SB)/8, $·ukHalf10AVX512<>(SB)
+DATA ukHalfAVX512Kernels<>+80(SB)/8, $·ukHalf11AVX512<>(SB)
+DATA ukHalfAVX512Kernels<>+88(SB)/8, $·ukHalf12AVX512<>(SB)
+DATA ukHalfAVX512Kernels<>+96(SB)/8, $·ukHalf13AVX512<>(SB)
+DATA ukHalfAVX512Kernels<>+104(SB)/8, $·ukHalf14AVX512<>(SB)
+GLOBL ukHalfAVX512Kernels<>(SB), RODATA, $112

@@ -48,6 +48,28 @@ func (k IntKind) Group() int {
 	return 4
 }
 
+// onesOf are rows of ones, by the numbers in a word.
+var onesOf = func() (rows [2][256]uint32) {
+	for i := range rows[0] {
+		rows[0][i], rows[1][i] = 0x01010101, 0x00010001
+	}
+	return rows
+}()
+
+// AddColumns adds up the numbers in each of cols columns of a packed panel of so many words,
+// and adds the result to sums: the product of the panel with a row of ones.
+func (t *Table) AddColumns(kind IntKind, sums *int32, panel unsafe.Pointer, words, cols int) {
+	ones := &onesOf[0]
+	if kind == IntPairs {
+		ones = &onesOf[1]
+	}
+	u := UkArgs{A: unsafe.Pointer(ones), C: unsafe.Pointer(sums), Ldb: 4 * t.Nr, Flags: UkAcc | UkTail, Cols: cols}
+	for w := 0; w < words; w += len(ones) {
+		u.B, u.K = unsafe.Add(panel, w*u.Ldb), min(len(ones), words-w)
+		t.MicroInt(kind, 1, &u)
+	}
+}
+
 // microPairsGeneric is the pairs micro-kernel in plain Go.
 func microPairsGeneric(h int, u *UkArgs) {
 	cols := genericNR

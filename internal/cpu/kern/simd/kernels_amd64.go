@@ -9,16 +9,21 @@ import (
 // Kernels with an argument block are called directly rather than through the table of
 // functions: so the compiler sees that the block does not escape.
 
-// Micro calls the micro-kernel of h rows.
+// Micro calls the micro-kernel of h rows; columns that fit one vector take half of one.
 func (t *Table) Micro(h int, u *UkArgs) {
 	p := (*byte)(unsafe.Pointer(u))
-	switch t.Level {
-	case machine.LevelAVX512:
-		ukAVX512(p, h-1)
-	case machine.LevelAVX2:
-		ukAVX2(p, h-1)
-	default:
+	half := u.Flags&UkTail != 0 && u.Cols <= t.lanes
+	switch {
+	case t.Level == machine.LevelGeneric:
 		microGeneric(h, u)
+	case t.Level == machine.LevelAVX512 && half:
+		ukHalfAVX512(p, h-1)
+	case t.Level == machine.LevelAVX512:
+		ukAVX512(p, h-1)
+	case half:
+		ukHalfAVX2(p, h-1)
+	default:
+		ukAVX2(p, h-1)
 	}
 }
 
@@ -53,5 +58,26 @@ func (t *Table) Direct(pixels, blocks int, plain bool, a *DirectArgs) {
 		plainAVX512(p, i)
 	default:
 		directAVX512(p, i)
+	}
+}
+
+// Rows calls a function of rows.
+func (t *Table) Rows(kernel RowKernel, a *RowArgs) {
+	p, i, wide := (*byte)(unsafe.Pointer(a)), t.rowShape(a.Cols), t.Level == machine.LevelAVX512
+	switch {
+	case t.Level == machine.LevelGeneric:
+		rowsGeneric(kernel, a)
+	case kernel == SoftmaxRows && wide:
+		softmaxRowsAVX512(p, i)
+	case kernel == SoftmaxRows:
+		softmaxRowsAVX2(p, i)
+	case kernel == LayerNormRows && wide:
+		layerNormRowsAVX512(p, i)
+	case kernel == LayerNormRows:
+		layerNormRowsAVX2(p, i)
+	case wide:
+		rmsNormRowsAVX512(p, i)
+	default:
+		rmsNormRowsAVX2(p, i)
 	}
 }

@@ -17,3 +17,6 @@ func (t *Table) MicroInt(_ IntKind, h int, u *UkArgs) { microPairsGeneric(h, u) 
 func (t *Table) Direct(pixels, blocks int, plain bool, a *DirectArgs) {
 	directGeneric(pixels, blocks, plain, a)
 }
+
+// Rows calls a function of rows.
+func (t *Table) Rows(kernel RowKernel, a *RowArgs) { rowsGeneric(kernel, a) }

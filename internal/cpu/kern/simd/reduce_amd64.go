@@ -37,20 +37,10 @@ func rMaxAVX2(x *float32, n int) (ret float32)
 //go:noescape
 func rMinAVX2(x *float32, n int) (ret float32)
 
-// rExpSumAVX2 adds up the powers e^(x−max).
-//
-//go:noescape
-func rExpSumAVX2(dst *float32, x *float32, n int, max float32) (ret float32)
-
 // rExpSumOnlyAVX2 adds up the powers e^(x−max).
 //
 //go:noescape
 func rExpSumOnlyAVX2(x *float32, n int, max float32) (ret float32)
-
-// vNormRowAVX2 is (x−mean)·inv·gamma + beta.
-//
-//go:noescape
-func vNormRowAVX2(dst *float32, x *float32, gamma *float32, beta *float32, n int, mean float32, inv float32)
 
 // rSumAVX512 adds up a row.
 //
@@ -87,17 +77,7 @@ func rMaxAVX512(x *float32, n int) (ret float32)
 //go:noescape
 func rMinAVX512(x *float32, n int) (ret float32)
 
-// rExpSumAVX512 adds up the powers e^(x−max).
-//
-//go:noescape
-func rExpSumAVX512(dst *float32, x *float32, n int, max float32) (ret float32)
-
 // rExpSumOnlyAVX512 adds up the powers e^(x−max).
 //
 //go:noescape
 func rExpSumOnlyAVX512(x *float32, n int, max float32) (ret float32)
-
-// vNormRowAVX512 is (x−mean)·inv·gamma + beta.
-//
-//go:noescape
-func vNormRowAVX512(dst *float32, x *float32, gamma *float32, beta *float32, n int, mean float32, inv float32)

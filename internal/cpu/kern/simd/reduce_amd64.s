@@ -510,173 +510,6 @@ DATA k7f800000<>+16(SB)/8, $0x7f8000007f800000
 DATA k7f800000<>+24(SB)/8, $0x7f8000007f800000
 GLOBL k7f800000<>(SB), RODATA|NOPTR, $32
 
-// func rExpSumAVX2(dst *float32, x *float32, n int, max float32) (ret float32)
-// Requires: AVX, AVX2, FMA3
-TEXT ·rExpSumAVX2(SB), NOSPLIT, $0-36
-	MOVQ         x+8(FP), AX
-	MOVQ         n+16(FP), CX
-	MOVQ         dst+0(FP), DX
-	VBROADCASTSS max+24(FP), Y0
-	VXORPS       Y1, Y1, Y1
-
-one:
-	CMPQ         CX, $+8
-	JLT          one_end
-	VMOVUPS      (AX), Y2
-	VSUBPS       Y0, Y2, Y2
-	VBROADCASTSS kc2d00000<>+0(SB), Y3
-	VMAXPS       Y2, Y3, Y2
-	VMULPS       k3fb8aa3b<>+0(SB), Y2, Y3
-	VROUNDPS     $0x08, Y3, Y3
-	VMOVAPS      Y2, Y2
-	VFNMADD231PS k3f317218<>+0(SB), Y3, Y2
-	VFNMADD231PS kb102e308<>+0(SB), Y3, Y2
-	VBROADCASTSS k395123bc<>+0(SB), Y4
-	VFMADD213PS  k3ab69e44<>+0(SB), Y2, Y4
-	VFMADD213PS  k3c088801<>+0(SB), Y2, Y4
-	VFMADD213PS  k3d2aaa7b<>+0(SB), Y2, Y4
-	VFMADD213PS  k3e2aaaab<>+0(SB), Y2, Y4
-	VFMADD213PS  k3f000000<>+0(SB), Y2, Y4
-	VMULPS       Y2, Y2, Y5
-	VFMADD231PS  Y4, Y5, Y2
-	VADDPS       k3f800000<>+0(SB), Y2, Y2
-	VCVTPS2DQ    Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
-	VPADDD       k0000007f<>+0(SB), Y3, Y3
-	VPADDD       k0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y3, Y3
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y2, Y4
-	VMULPS       Y3, Y4, Y4
-	VMOVUPS      Y4, (DX)
-	VADDPS       Y4, Y1, Y1
-	ADDQ         $+32, AX
-	ADDQ         $+32, DX
-	SUBQ         $+8, CX
-	JMP          one
-
-one_end:
-	TESTQ        CX, CX
-	JZ           done
-	LEAQ         tailmasks<>+0(SB), BX
-	MOVQ         $+8, SI
-	SUBQ         CX, SI
-	VMOVUPS      (BX)(SI*4), Y2
-	VMASKMOVPS   (AX), Y2, Y3
-	VSUBPS       Y0, Y3, Y0
-	VBROADCASTSS kc2d00000<>+0(SB), Y3
-	VMAXPS       Y0, Y3, Y0
-	VMULPS       k3fb8aa3b<>+0(SB), Y0, Y3
-	VROUNDPS     $0x08, Y3, Y3
-	VMOVAPS      Y0, Y0
-	VFNMADD231PS k3f317218<>+0(SB), Y3, Y0
-	VFNMADD231PS kb102e308<>+0(SB), Y3, Y0
-	VBROADCASTSS k395123bc<>+0(SB), Y4
-	VFMADD213PS  k3ab69e44<>+0(SB), Y0, Y4
-	VFMADD213PS  k3c088801<>+0(SB), Y0, Y4
-	VFMADD213PS  k3d2aaa7b<>+0(SB), Y0, Y4
-	VFMADD213PS  k3e2aaaab<>+0(SB), Y0, Y4
-	VFMADD213PS  k3f000000<>+0(SB), Y0, Y4
-	VMULPS       Y0, Y0, Y5
-	VFMADD231PS  Y4, Y5, Y0
-	VADDPS       k3f800000<>+0(SB), Y0, Y0
-	VCVTPS2DQ    Y3, Y3
-	VPSRAD       $0x01, Y3, Y4
-	VPSUBD       Y4, Y3, Y3
-	VPADDD       k0000007f<>+0(SB), Y3, Y3
-	VPADDD       k0000007f<>+0(SB), Y4, Y4
-	VPSLLD       $0x17, Y3, Y3
-	VPSLLD       $0x17, Y4, Y4
-	VMULPS       Y4, Y0, Y4
-	VMULPS       Y3, Y4, Y4
-	VMASKMOVPS   Y4, Y2, (DX)
-	VANDPS       Y4, Y2, Y0
-	VADDPS       Y0, Y1, Y1
-
-done:
-	VPERM2F128 $0x01, Y1, Y1, Y0
-	VADDPS     Y0, Y1, Y1
-	VPERMILPS  $0x4e, Y1, Y0
-	VADDPS     Y0, Y1, Y1
-	VPERMILPS  $0xb1, Y1, Y0
-	VADDPS     Y0, Y1, Y1
-	VMOVSS     X1, ret+32(FP)
-	VZEROUPPER
-	RET
-
-DATA kc2d00000<>+0(SB)/8, $0xc2d00000c2d00000
-DATA kc2d00000<>+8(SB)/8, $0xc2d00000c2d00000
-DATA kc2d00000<>+16(SB)/8, $0xc2d00000c2d00000
-DATA kc2d00000<>+24(SB)/8, $0xc2d00000c2d00000
-GLOBL kc2d00000<>(SB), RODATA|NOPTR, $32
-
-DATA k3fb8aa3b<>+0(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA k3fb8aa3b<>+8(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA k3fb8aa3b<>+16(SB)/8, $0x3fb8aa3b3fb8aa3b
-DATA k3fb8aa3b<>+24(SB)/8, $0x3fb8aa3b3fb8aa3b
-GLOBL k3fb8aa3b<>(SB), RODATA|NOPTR, $32
-
-DATA k3f317218<>+0(SB)/8, $0x3f3172183f317218
-DATA k3f317218<>+8(SB)/8, $0x3f3172183f317218
-DATA k3f317218<>+16(SB)/8, $0x3f3172183f317218
-DATA k3f317218<>+24(SB)/8, $0x3f3172183f317218
-GLOBL k3f317218<>(SB), RODATA|NOPTR, $32
-
-DATA kb102e308<>+0(SB)/8, $0xb102e308b102e308
-DATA kb102e308<>+8(SB)/8, $0xb102e308b102e308
-DATA kb102e308<>+16(SB)/8, $0xb102e308b102e308
-DATA kb102e308<>+24(SB)/8, $0xb102e308b102e308
-GLOBL kb102e308<>(SB), RODATA|NOPTR, $32
-
-DATA k395123bc<>+0(SB)/8, $0x395123bc395123bc
-DATA k395123bc<>+8(SB)/8, $0x395123bc395123bc
-DATA k395123bc<>+16(SB)/8, $0x395123bc395123bc
-DATA k395123bc<>+24(SB)/8, $0x395123bc395123bc
-GLOBL k395123bc<>(SB), RODATA|NOPTR, $32
-
-DATA k3ab69e44<>+0(SB)/8, $0x3ab69e443ab69e44
-DATA k3ab69e44<>+8(SB)/8, $0x3ab69e443ab69e44
-DATA k3ab69e44<>+16(SB)/8, $0x3ab69e443ab69e44
-DATA k3ab69e44<>+24(SB)/8, $0x3ab69e443ab69e44
-GLOBL k3ab69e44<>(SB), RODATA|NOPTR, $32
-
-DATA k3c088801<>+0(SB)/8, $0x3c0888013c088801
-DATA k3c088801<>+8(SB)/8, $0x3c0888013c088801
-DATA k3c088801<>+16(SB)/8, $0x3c0888013c088801
-DATA k3c088801<>+24(SB)/8, $0x3c0888013c088801
-GLOBL k3c088801<>(SB), RODATA|NOPTR, $32
-
-DATA k3d2aaa7b<>+0(SB)/8, $0x3d2aaa7b3d2aaa7b
-DATA k3d2aaa7b<>+8(SB)/8, $0x3d2aaa7b3d2aaa7b
-DATA k3d2aaa7b<>+16(SB)/8, $0x3d2aaa7b3d2aaa7b
-DATA k3d2aaa7b<>+24(SB)/8, $0x3d2aaa7b3d2aaa7b
-GLOBL k3d2aaa7b<>(SB), RODATA|NOPTR, $32
-
-DATA k3e2aaaab<>+0(SB)/8, $0x3e2aaaab3e2aaaab
-DATA k3e2aaaab<>+8(SB)/8, $0x3e2aaaab3e2aaaab
-DATA k3e2aaaab<>+16(SB)/8, $0x3e2aaaab3e2aaaab
-DATA k3e2aaaab<>+24(SB)/8, $0x3e2aaaab3e2aaaab
-GLOBL k3e2aaaab<>(SB), RODATA|NOPTR, $32
-
-DATA k3f000000<>+0(SB)/8, $0x3f0000003f000000
-DATA k3f000000<>+8(SB)/8, $0x3f0000003f000000
-DATA k3f000000<>+16(SB)/8, $0x3f0000003f000000
-DATA k3f000000<>+24(SB)/8, $0x3f0000003f000000
-GLOBL k3f000000<>(SB), RODATA|NOPTR, $32
-
-DATA k3f800000<>+0(SB)/8, $0x3f8000003f800000
-DATA k3f800000<>+8(SB)/8, $0x3f8000003f800000
-DATA k3f800000<>+16(SB)/8, $0x3f8000003f800000
-DATA k3f800000<>+24(SB)/8, $0x3f8000003f800000
-GLOBL k3f800000<>(SB), RODATA|NOPTR, $32
-
-DATA k0000007f<>+0(SB)/8, $0x0000007f0000007f
-DATA k0000007f<>+8(SB)/8, $0x0000007f0000007f
-DATA k0000007f<>+16(SB)/8, $0x0000007f0000007f
-DATA k0000007f<>+24(SB)/8, $0x0000007f0000007f
-GLOBL k0000007f<>(SB), RODATA|NOPTR, $32
-
 // func rExpSumOnlyAVX2(x *float32, n int, max float32) (ret float32)
 // Requires: AVX, AVX2, FMA3
 TEXT ·rExpSumOnlyAVX2(SB), NOSPLIT, $0-28
@@ -768,91 +601,77 @@ done:
 	VZEROUPPER
 	RET
 
-// func vNormRowAVX2(dst *float32, x *float32, gamma *float32, beta *float32, n int, mean float32, inv float32)
-// Requires: AVX, FMA3
-TEXT ·vNormRowAVX2(SB), NOSPLIT, $0-48
-	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         gamma+16(FP), DX
-	MOVQ         beta+24(FP), BX
-	MOVQ         n+32(FP), SI
-	VBROADCASTSS mean+40(FP), Y0
-	VBROADCASTSS inv+44(FP), Y1
+DATA kc2d00000<>+0(SB)/8, $0xc2d00000c2d00000
+DATA kc2d00000<>+8(SB)/8, $0xc2d00000c2d00000
+DATA kc2d00000<>+16(SB)/8, $0xc2d00000c2d00000
+DATA kc2d00000<>+24(SB)/8, $0xc2d00000c2d00000
+GLOBL kc2d00000<>(SB), RODATA|NOPTR, $32
 
-wide:
-	CMPQ        SI, $+32
-	JLT         wide_end
-	VMOVUPS     (CX), Y2
-	VSUBPS      Y0, Y2, Y2
-	VMULPS      Y1, Y2, Y2
-	VMOVUPS     (DX), Y3
-	VMOVUPS     (BX), Y4
-	VFMADD213PS Y4, Y3, Y2
-	VMOVUPS     Y2, (AX)
-	VMOVUPS     32(CX), Y2
-	VSUBPS      Y0, Y2, Y2
-	VMULPS      Y1, Y2, Y2
-	VMOVUPS     32(DX), Y3
-	VMOVUPS     32(BX), Y4
-	VFMADD213PS Y4, Y3, Y2
-	VMOVUPS     Y2, 32(AX)
-	VMOVUPS     64(CX), Y2
-	VSUBPS      Y0, Y2, Y2
-	VMULPS      Y1, Y2, Y2
-	VMOVUPS     64(DX), Y3
-	VMOVUPS     64(BX), Y4
-	VFMADD213PS Y4, Y3, Y2
-	VMOVUPS     Y2, 64(AX)
-	VMOVUPS     96(CX), Y2
-	VSUBPS      Y0, Y2, Y2
-	VMULPS      Y1, Y2, Y2
-	VMOVUPS     96(DX), Y3
-	VMOVUPS     96(BX), Y4
-	VFMADD213PS Y4, Y3, Y2
-	VMOVUPS     Y2, 96(AX)
-	ADDQ        $+128, AX
-	ADDQ        $+128, CX
-	ADDQ        $+128, DX
-	ADDQ        $+128, BX
-	SUBQ        $+32, SI
-	JMP         wide
+DATA k3fb8aa3b<>+0(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA k3fb8aa3b<>+8(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA k3fb8aa3b<>+16(SB)/8, $0x3fb8aa3b3fb8aa3b
+DATA k3fb8aa3b<>+24(SB)/8, $0x3fb8aa3b3fb8aa3b
+GLOBL k3fb8aa3b<>(SB), RODATA|NOPTR, $32
 
-wide_end:
-one:
-	CMPQ        SI, $+8
-	JLT         one_end
-	VMOVUPS     (CX), Y2
-	VSUBPS      Y0, Y2, Y2
-	VMULPS      Y1, Y2, Y2
-	VMOVUPS     (DX), Y3
-	VMOVUPS     (BX), Y4
-	VFMADD213PS Y4, Y3, Y2
-	VMOVUPS     Y2, (AX)
-	ADDQ        $+32, AX
-	ADDQ        $+32, CX
-	ADDQ        $+32, DX
-	ADDQ        $+32, BX
-	SUBQ        $+8, SI
-	JMP         one
+DATA k3f317218<>+0(SB)/8, $0x3f3172183f317218
+DATA k3f317218<>+8(SB)/8, $0x3f3172183f317218
+DATA k3f317218<>+16(SB)/8, $0x3f3172183f317218
+DATA k3f317218<>+24(SB)/8, $0x3f3172183f317218
+GLOBL k3f317218<>(SB), RODATA|NOPTR, $32
 
-one_end:
-	TESTQ       SI, SI
-	JZ          done
-	LEAQ        tailmasks<>+0(SB), DI
-	MOVQ        $+8, R8
-	SUBQ        SI, R8
-	VMOVUPS     (DI)(R8*4), Y2
-	VMASKMOVPS  (CX), Y2, Y3
-	VSUBPS      Y0, Y3, Y0
-	VMULPS      Y1, Y0, Y0
-	VMASKMOVPS  (DX), Y2, Y1
-	VMASKMOVPS  (BX), Y2, Y3
-	VFMADD213PS Y3, Y1, Y0
-	VMASKMOVPS  Y0, Y2, (AX)
+DATA kb102e308<>+0(SB)/8, $0xb102e308b102e308
+DATA kb102e308<>+8(SB)/8, $0xb102e308b102e308
+DATA kb102e308<>+16(SB)/8, $0xb102e308b102e308
+DATA kb102e308<>+24(SB)/8, $0xb102e308b102e308
+GLOBL kb102e308<>(SB), RODATA|NOPTR, $32
 
-done:
-	VZEROUPPER
-	RET
+DATA k395123bc<>+0(SB)/8, $0x395123bc395123bc
+DATA k395123bc<>+8(SB)/8, $0x395123bc395123bc
+DATA k395123bc<>+16(SB)/8, $0x395123bc395123bc
+DATA k395123bc<>+24(SB)/8, $0x395123bc395123bc
+GLOBL k395123bc<>(SB), RODATA|NOPTR, $32
+
+DATA k3ab69e44<>+0(SB)/8, $0x3ab69e443ab69e44
+DATA k3ab69e44<>+8(SB)/8, $0x3ab69e443ab69e44
+DATA k3ab69e44<>+16(SB)/8, $0x3ab69e443ab69e44
+DATA k3ab69e44<>+24(SB)/8, $0x3ab69e443ab69e44
+GLOBL k3ab69e44<>(SB), RODATA|NOPTR, $32
+
+DATA k3c088801<>+0(SB)/8, $0x3c0888013c088801
+DATA k3c088801<>+8(SB)/8, $0x3c0888013c088801
+DATA k3c088801<>+16(SB)/8, $0x3c0888013c088801
+DATA k3c088801<>+24(SB)/8, $0x3c0888013c088801
+GLOBL k3c088801<>(SB), RODATA|NOPTR, $32
+
+DATA k3d2aaa7b<>+0(SB)/8, $0x3d2aaa7b3d2aaa7b
+DATA k3d2aaa7b<>+8(SB)/8, $0x3d2aaa7b3d2aaa7b
+DATA k3d2aaa7b<>+16(SB)/8, $0x3d2aaa7b3d2aaa7b
+DATA k3d2aaa7b<>+24(SB)/8, $0x3d2aaa7b3d2aaa7b
+GLOBL k3d2aaa7b<>(SB), RODATA|NOPTR, $32
+
+DATA k3e2aaaab<>+0(SB)/8, $0x3e2aaaab3e2aaaab
+DATA k3e2aaaab<>+8(SB)/8, $0x3e2aaaab3e2aaaab
+DATA k3e2aaaab<>+16(SB)/8, $0x3e2aaaab3e2aaaab
+DATA k3e2aaaab<>+24(SB)/8, $0x3e2aaaab3e2aaaab
+GLOBL k3e2aaaab<>(SB), RODATA|NOPTR, $32
+
+DATA k3f000000<>+0(SB)/8, $0x3f0000003f000000
+DATA k3f000000<>+8(SB)/8, $0x3f0000003f000000
+DATA k3f000000<>+16(SB)/8, $0x3f0000003f000000
+DATA k3f000000<>+24(SB)/8, $0x3f0000003f000000
+GLOBL k3f000000<>(SB), RODATA|NOPTR, $32
+
+DATA k3f800000<>+0(SB)/8, $0x3f8000003f800000
+DATA k3f800000<>+8(SB)/8, $0x3f8000003f800000
+DATA k3f800000<>+16(SB)/8, $0x3f8000003f800000
+DATA k3f800000<>+24(SB)/8, $0x3f8000003f800000
+GLOBL k3f800000<>(SB), RODATA|NOPTR, $32
+
+DATA k0000007f<>+0(SB)/8, $0x0000007f0000007f
+DATA k0000007f<>+8(SB)/8, $0x0000007f0000007f
+DATA k0000007f<>+16(SB)/8, $0x0000007f0000007f
+DATA k0000007f<>+24(SB)/8, $0x0000007f0000007f
+GLOBL k0000007f<>(SB), RODATA|NOPTR, $32
 
 // func rSumAVX512(x *float32, n int) (ret float32)
 // Requires: AVX, AVX512F, BMI2
@@ -1345,86 +1164,6 @@ done:
 	VZEROUPPER
 	RET
 
-// func rExpSumAVX512(dst *float32, x *float32, n int, max float32) (ret float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·rExpSumAVX512(SB), NOSPLIT, $0-36
-	MOVQ         x+8(FP), AX
-	MOVQ         n+16(FP), CX
-	MOVQ         dst+0(FP), DX
-	VBROADCASTSS max+24(FP), Z0
-	VPXORD       Z1, Z1, Z1
-
-one:
-	CMPQ              CX, $+16
-	JLT               one_end
-	VMOVUPS           (AX), Z2
-	VSUBPS            Z0, Z2, Z2
-	VBROADCASTSS      kc2d00000<>+0(SB), Z3
-	VMAXPS            Z2, Z3, Z2
-	VMULPS.BCST       k3fb8aa3b<>+0(SB), Z2, Z3
-	VRNDSCALEPS       $0x08, Z3, Z3
-	VMOVAPS           Z2, Z2
-	VFNMADD231PS.BCST k3f317218<>+0(SB), Z3, Z2
-	VFNMADD231PS.BCST kb102e308<>+0(SB), Z3, Z2
-	VBROADCASTSS      k395123bc<>+0(SB), Z4
-	VFMADD213PS.BCST  k3ab69e44<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  k3c088801<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  k3d2aaa7b<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  k3e2aaaab<>+0(SB), Z2, Z4
-	VFMADD213PS.BCST  k3f000000<>+0(SB), Z2, Z4
-	VMULPS            Z2, Z2, Z5
-	VFMADD231PS       Z4, Z5, Z2
-	VADDPS.BCST       k3f800000<>+0(SB), Z2, Z2
-	VSCALEFPS         Z3, Z2, Z2
-	VMOVUPS           Z2, (DX)
-	VADDPS            Z2, Z1, Z1
-	ADDQ              $+64, AX
-	ADDQ              $+64, DX
-	SUBQ              $+16, CX
-	JMP               one
-
-one_end:
-	TESTQ             CX, CX
-	JZ                done
-	MOVQ              $-1, BX
-	BZHIQ             CX, BX, BX
-	KMOVW             BX, K1
-	VMOVUPS.Z         (AX), K1, Z2
-	VSUBPS            Z0, Z2, Z0
-	VBROADCASTSS      kc2d00000<>+0(SB), Z2
-	VMAXPS            Z0, Z2, Z0
-	VMULPS.BCST       k3fb8aa3b<>+0(SB), Z0, Z2
-	VRNDSCALEPS       $0x08, Z2, Z2
-	VMOVAPS           Z0, Z0
-	VFNMADD231PS.BCST k3f317218<>+0(SB), Z2, Z0
-	VFNMADD231PS.BCST kb102e308<>+0(SB), Z2, Z0
-	VBROADCASTSS      k395123bc<>+0(SB), Z3
-	VFMADD213PS.BCST  k3ab69e44<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  k3c088801<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  k3d2aaa7b<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  k3e2aaaab<>+0(SB), Z0, Z3
-	VFMADD213PS.BCST  k3f000000<>+0(SB), Z0, Z3
-	VMULPS            Z0, Z0, Z4
-	VFMADD231PS       Z3, Z4, Z0
-	VADDPS.BCST       k3f800000<>+0(SB), Z0, Z0
-	VSCALEFPS         Z2, Z0, Z0
-	VMOVUPS           Z0, K1, (DX)
-	VMOVAPS.Z         Z0, K1, Z0
-	VADDPS            Z0, Z1, Z1
-
-done:
-	VSHUFF32X4 $0x4e, Z1, Z1, Z0
-	VADDPS     Z0, Z1, Z1
-	VSHUFF32X4 $0xb1, Z1, Z1, Z0
-	VADDPS     Z0, Z1, Z1
-	VPERMILPS  $0x4e, Z1, Z0
-	VADDPS     Z0, Z1, Z1
-	VPERMILPS  $0xb1, Z1, Z0
-	VADDPS     Z0, Z1, Z1
-	VMOVSS     X1, ret+32(FP)
-	VZEROUPPER
-	RET
-
 // func rExpSumOnlyAVX512(x *float32, n int, max float32) (ret float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·rExpSumOnlyAVX512(SB), NOSPLIT, $0-28
@@ -1498,90 +1237,5 @@ done:
 	VPERMILPS  $0xb1, Z1, Z0
 	VADDPS     Z0, Z1, Z1
 	VMOVSS     X1, ret+24(FP)
-	VZEROUPPER
-	RET
-
-// func vNormRowAVX512(dst *float32, x *float32, gamma *float32, beta *float32, n int, mean float32, inv float32)
-// Requires: AVX, AVX512F, BMI2
-TEXT ·vNormRowAVX512(SB), NOSPLIT, $0-48
-	MOVQ         dst+0(FP), AX
-	MOVQ         x+8(FP), CX
-	MOVQ         gamma+16(FP), DX
-	MOVQ         beta+24(FP), BX
-	MOVQ         n+32(FP), SI
-	VBROADCASTSS mean+40(FP), Z0
-	VBROADCASTSS inv+44(FP), Z1
-
-wide:
-	CMPQ        SI, $+64
-	JLT         wide_end
-	VMOVUPS     (CX), Z2
-	VSUBPS      Z0, Z2, Z2
-	VMULPS      Z1, Z2, Z2
-	VMOVUPS     (DX), Z3
-	VMOVUPS     (BX), Z4
-	VFMADD213PS Z4, Z3, Z2
-	VMOVUPS     Z2, (AX)
-	VMOVUPS     64(CX), Z2
-	VSUBPS      Z0, Z2, Z2
-	VMULPS      Z1, Z2, Z2
-	VMOVUPS     64(DX), Z3
-	VMOVUPS     64(BX), Z4
-	VFMADD213PS Z4, Z3, Z2
-	VMOVUPS     Z2, 64(AX)
-	VMOVUPS     128(CX), Z2
-	VSUBPS      Z0, Z2, Z2
-	VMULPS      Z1, Z2, Z2
-	VMOVUPS     128(DX), Z3
-	VMOVUPS     128(BX), Z4
-	VFMADD213PS Z4, Z3, Z2
-	VMOVUPS     Z2, 128(AX)
-	VMOVUPS     192(CX), Z2
-	VSUBPS      Z0, Z2, Z2
-	VMULPS      Z1, Z2, Z2
-	VMOVUPS     192(DX), Z3
-	VMOVUPS     192(BX), Z4
-	VFMADD213PS Z4, Z3, Z2
-	VMOVUPS     Z2, 192(AX)
-	ADDQ        $+256, AX
-	ADDQ        $+256, CX
-	ADDQ        $+256, DX
-	ADDQ        $+256, BX
-	SUBQ        $+64, SI
-	JMP         wide
-
-wide_end:
-one:
-	CMPQ        SI, $+16
-	JLT         one_end
-	VMOVUPS     (CX), Z2
-	VSUBPS      Z0, Z2, Z2
-	VMULPS      Z1, Z2, Z2
-	VMOVUPS     (DX), Z3
-	VMOVUPS     (BX), Z4
-	VFMADD213PS Z4, Z3, Z2
-	VMOVUPS     Z2, (AX)
-	ADDQ        $+64, AX
-	ADDQ        $+64, CX
-	ADDQ        $+64, DX
-	ADDQ        $+64, BX
-	SUBQ        $+16, SI
-	JMP         one
-
-one_end:
-	TESTQ       SI, SI
-	JZ          done
-	MOVQ        $-1, DI
-	BZHIQ       SI, DI, DI
-	KMOVW       DI, K1
-	VMOVUPS.Z   (CX), K1, Z2
-	VSUBPS      Z0, Z2, Z0
-	VMULPS      Z1, Z0, Z0
-	VMOVUPS.Z   (DX), K1, Z1
-	VMOVUPS.Z   (BX), K1, Z2
-	VFMADD213PS Z2, Z1, Z0
-	VMOVUPS     Z0, K1, (AX)
-
-done:
 	VZEROUPPER
 	RET

@@ -90,10 +90,3 @@ func expSumOnlyGeneric(x *float32, n int, top float32) float32 {
 	}
 	return float32(s)
 }
-
-func normRowGeneric(dst, x, gamma, beta *float32, n int, mean, inv float32) {
-	d, g, b := unsafe.Slice(dst, n), unsafe.Slice(gamma, n), unsafe.Slice(beta, n)
-	for i, v := range unsafe.Slice(x, n) {
-		d[i] = (v-mean)*inv*g[i] + b[i]
-	}
-}

@@ -51,14 +51,12 @@ type Table struct {
 	SubMul     func(dst, src *float32, n int, p0, p1 float32) // (x−p0)·p1
 	MulAdd     func(dst, src *float32, n int, p0, p1 float32) // x·p0 + p1
 	MulAddRows func(dst, a, b, c *float32, n int)             // a·b + c
-	NormRow    func(dst, x, gamma, beta *float32, n int, mean, inv float32)
 
 	Sum, SumAbs, SumSq func(x *float32, n int) float32
 	Max, Min           func(x *float32, n int) float32
 	Dot                func(x, y *float32, n int) float32
 	DotRows            func(dst, x, rows *float32, n, k, ld, step int) // see DotRows; ld and step in bytes
 	SumSqDiff          func(x *float32, n int, mean float32) float32
-	ExpSum             func(dst, x *float32, n int, max float32) float32 // stores the powers
 	ExpSumOnly         func(x *float32, n int, max float32) float32
 }
 
@@ -93,7 +91,6 @@ var genericTable = &Table{
 	SubMul:     subMulGeneric,
 	MulAdd:     mulAddGeneric,
 	MulAddRows: mulAddRowsGeneric,
-	NormRow:    normRowGeneric,
 	Sum:        sumGeneric,
 	SumAbs:     sumAbsGeneric,
 	SumSq:      sumSqGeneric,
@@ -102,6 +99,5 @@ var genericTable = &Table{
 	Dot:        dotGeneric,
 	DotRows:    dotRowsGeneric,
 	SumSqDiff:  sumSqDiffGeneric,
-	ExpSum:     expSumGeneric,
 	ExpSumOnly: expSumOnlyGeneric,
 }

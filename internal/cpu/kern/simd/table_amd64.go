@@ -31,9 +31,8 @@ var tables = [machine.NumLevels]*Table{
 		BlockTaps: blockTapsAVX2, BlockMax: blockMaxAVX2,
 		WinoIn: [2]winoIn{winoIn2AVX2, winoIn4AVX2}, WinoOut: [2]winoOut{winoOut2AVX2, winoOut4AVX2},
 		HalfToFloat: halfToFloatAVX2, FloatToHalf: floatToHalfAVX2, BfloatToFloat: bfloatToFloatAVX2, FloatToBfloat: floatToBfloatAVX2,
-		NormRow: vNormRowAVX2,
-		Sum:     rSumAVX2, SumAbs: rSumAbsAVX2, SumSq: rSumSqAVX2, Dot: rDotAVX2, DotRows: rDotRowsAVX2, SumSqDiff: rSumSqDiffAVX2,
-		Max: rMaxAVX2, Min: rMinAVX2, ExpSum: rExpSumAVX2, ExpSumOnly: rExpSumOnlyAVX2,
+		Sum: rSumAVX2, SumAbs: rSumAbsAVX2, SumSq: rSumSqAVX2, Dot: rDotAVX2, DotRows: rDotRowsAVX2, SumSqDiff: rSumSqDiffAVX2,
+		Max: rMaxAVX2, Min: rMinAVX2, ExpSumOnly: rExpSumOnlyAVX2,
 	},
 	machine.LevelAVX512: {
 		Level: machine.LevelAVX512,
@@ -57,9 +56,8 @@ var tables = [machine.NumLevels]*Table{
 		BlockTaps: blockTapsAVX512, BlockMax: blockMaxAVX512,
 		WinoIn: [2]winoIn{winoIn2AVX512, winoIn4AVX512}, WinoOut: [2]winoOut{winoOut2AVX512, winoOut4AVX512},
 		HalfToFloat: halfToFloatAVX512, FloatToHalf: floatToHalfAVX512, BfloatToFloat: bfloatToFloatAVX512, FloatToBfloat: floatToBfloatAVX512,
-		NormRow: vNormRowAVX512,
-		Sum:     rSumAVX512, SumAbs: rSumAbsAVX512, SumSq: rSumSqAVX512, Dot: rDotAVX512, DotRows: rDotRowsAVX512, SumSqDiff: rSumSqDiffAVX512,
-		Max: rMaxAVX512, Min: rMinAVX512, ExpSum: rExpSumAVX512, ExpSumOnly: rExpSumOnlyAVX512,
+		Sum: rSumAVX512, SumAbs: rSumAbsAVX512, SumSq: rSumSqAVX512, Dot: rDotAVX512, DotRows: rDotRowsAVX512, SumSqDiff: rSumSqDiffAVX512,
+		Max: rMaxAVX512, Min: rMinAVX512, ExpSumOnly: rExpSumOnlyAVX512,
 	},
 }
 

@@ -79,22 +79,48 @@ func (j *rowJob) start(threads int) {
 
 // Run does chunk i.
 func (j *rowJob) Run(i, _ int) {
-	for r := i * j.per; r < min((i+1)*j.per, j.rows); r++ {
-		dst, src := j.dst[r*j.cols:][:j.cols], j.src[r*j.cols:][:j.cols]
-		switch j.op {
-		case rowSoftmax:
-			softmaxRow(j.t, dst, src)
-		case rowLogSoftmax:
-			logSoftmaxRow(j.t, dst, src)
-		case rowLayerNorm:
-			j.layerNormRow(dst, src, r)
-		case rowRMSNorm:
-			j.rmsNormRow(dst, src)
-		case rowBatchNorm:
-			c := r % j.channels
-			j.t.MulAdd(machine.F32p(dst, 0), machine.F32p(src, 0), j.cols, j.scale[c], j.shift[c])
+	end := min((i+1)*j.per, j.rows)
+	for r := i * j.per; r < end; r++ {
+		if r = j.together(r, end); r < end {
+			j.row(r)
 		}
 	}
+}
+
+// row does one row.
+func (j *rowJob) row(r int) {
+	dst, src := j.dst[r*j.cols:][:j.cols], j.src[r*j.cols:][:j.cols]
+	switch j.op {
+	case rowLogSoftmax:
+		logSoftmaxRow(j.t, dst, src)
+	case rowLayerNorm:
+		j.layerNormRow(dst, src, r)
+	case rowRMSNorm:
+		j.rmsNormRow(dst, src)
+	case rowBatchNorm:
+		c := r % j.channels
+		j.t.MulAdd(machine.F32p(dst, 0), machine.F32p(src, 0), j.cols, j.scale[c], j.shift[c])
+	}
+}
+
+// together does rows from r0 on by one kernel, and returns the first row that it leaves: one
+// whose squares are beyond the range of float32, or r0 where the kernel does not do all that
+// is asked for.
+func (j *rowJob) together(r0, r1 int) int {
+	kernel, a := simd.SoftmaxRows, simd.RowArgs{}
+	switch {
+	case j.op == rowSoftmax:
+	case j.op == rowLayerNorm && j.gamma != nil && j.beta != nil && j.mean == nil && j.inv == nil:
+		kernel, a.Gamma, a.Beta = simd.LayerNormRows, machine.Ptr(j.gamma[:j.cols], 0), machine.Ptr(j.beta[:j.cols], 0)
+	case j.op == rowRMSNorm && j.gamma != nil:
+		kernel, a.Gamma = simd.RMSNormRows, machine.Ptr(j.gamma[:j.cols], 0)
+	default:
+		return r0
+	}
+	a.Dst, a.Src = machine.Ptr(j.dst, r0*j.cols), machine.Ptr(j.src, r0*j.cols)
+	a.Rows, a.Cols, a.Size, a.Eps = r1-r0, j.cols, float64(j.cols), j.eps
+	j.t.Rows(kernel, &a)
+	return r1 - a.Rows
 }
 
 // newRowJob makes a job with what all have in common.
@@ -139,13 +165,6 @@ func BatchNorm(dst, src, scale, shift []float32, n, channels, spatial, threads i
 	j.start(threads)
 }
 
-func softmaxRow(t *simd.Table, dst, src []float32) {
-	n := len(src)
-	top := t.Max(machine.F32p(src, 0), n)
-	sum := t.ExpSum(machine.F32p(dst, 0), machine.F32p(src, 0), n, top)
-	t.BinaryScalarRow(simd.Mul, dst, dst, 1/sum)
-}
-
 func logSoftmaxRow(t *simd.Table, dst, src []float32) {
 	n := len(src)
 	top := t.Max(machine.F32p(src, 0), n)
@@ -181,11 +200,6 @@ func (j *rowJob) layerNormRow(dst, src []float32, r int) {
 	}
 	if j.inv != nil {
 		j.inv[r] = inv
-	}
-	if j.gamma != nil && j.beta != nil {
-		gamma, beta := j.gamma[:n], j.beta[:n]
-		t.NormRow(machine.F32p(dst, 0), machine.F32p(src, 0), machine.F32p(gamma, 0), machine.F32p(beta, 0), n, mean, inv)
-		return
 	}
 	t.SubMul(machine.F32p(dst, 0), machine.F32p(src, 0), n, mean, inv)
 	if j.gamma != nil {

@@ -1,12 +1,9 @@
 package vec
 
 import (
-	"cmp"
 	"slices"
-	"unsafe"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
-	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 )
 
 // Strided copies, of which transpose, slice, expand, concat and pad are cases.
@@ -188,123 +185,4 @@ func (c *Copy) Len() int { return c.total }
 // Elem is what can be copied: anything without pointers of 1, 2, 4 or 8 bytes.
 type Elem interface {
 	~bool | ~int8 | ~uint8 | ~int16 | ~uint16 | ~int32 | ~uint32 | ~int64 | ~uint64 | ~float32 | ~float64 | ~complex64
-}
-
-// copyJob is one run; it is a Task. The pointers are at the start of the box.
-type copyJob struct {
-	c        *Copy
-	t        *simd.Table
-	dst, src unsafe.Pointer
-	size     int // bytes of an element
-}
-
-var copyJobs machine.FreeList[copyJob]
-
-// RunCopy runs a prepared copy on at most threads threads. dstAt and srcAt are
-// the elements at which the box starts. dst and src do not overlap.
-func RunCopy[T Elem](c *Copy, dst []T, dstAt int, src []T, srcAt int, threads int) error {
-	if c.total == 0 {
-		return nil
-	}
-	if dstAt+c.dst.lo < 0 || srcAt+c.src.lo < 0 {
-		return &machine.SpecError{Kernel: "Copy", Field: "start", Why: "the box reaches before the slice"}
-	}
-	if err := cmp.Or(
-		machine.Needs("Copy", "destination", dst, dstAt+c.dst.hi+1),
-		machine.Needs("Copy", "source", src, srcAt+c.src.hi+1),
-	); err != nil {
-		return err
-	}
-	j := copyJobs.Get()
-	defer copyJobs.Release(j)
-	*j = copyJob{c, simd.Active(), machine.Ptr(dst, dstAt), machine.Ptr(src, srcAt), int(unsafe.Sizeof(dst[0]))}
-	machine.Parallel(machine.CeilDiv(c.loops*c.pieces, c.perTask), threads, j)
-	return nil
-}
-
-// Run copies the pieces of task i.
-func (j *copyJob) Run(i, _ int) {
-	c := j.c
-	for u := i * c.perTask; u < min((i+1)*c.perTask, c.loops*c.pieces); u++ {
-		at := u % c.pieces * c.per
-		n := min(c.per, c.inner.n-at)
-		d, s := at*c.inner.dst, at*c.inner.src
-		iter := u / c.pieces
-		for k := len(c.outer) - 1; k >= 0; k-- {
-			o := &c.outer[k]
-			x := iter % o.n
-			iter /= o.n
-			d += x * o.dst
-			s += x * o.src
-		}
-		j.piece(unsafe.Add(j.dst, d*j.size), unsafe.Add(j.src, s*j.size), n)
-	}
-}
-
-// piece copies n elements of the inner dimension.
-func (j *copyJob) piece(d, s unsafe.Pointer, n int) {
-	c := j.c
-	if c.kind == copyRuns {
-		copy(unsafe.Slice((*byte)(d), n*j.size), unsafe.Slice((*byte)(s), n*j.size))
-		return
-	}
-	if c.kind == copyTranspose && j.size == 4 {
-		j.transpose4((*float32)(d), (*float32)(s), n)
-		return
-	}
-	switch j.size {
-	case 1:
-		pieceOf(c, (*uint8)(d), (*uint8)(s), n)
-	case 2:
-		pieceOf(c, (*uint16)(d), (*uint16)(s), n)
-	case 4:
-		pieceOf(c, (*uint32)(d), (*uint32)(s), n)
-	default:
-		pieceOf(c, (*uint64)(d), (*uint64)(s), n)
-	}
-}
-
-// transposeBlock is the number of columns transposed before the next rows: the cache
-// lines they touch stay in the cache.
-const transposeBlock = 64
-
-// transpose4 transposes elements of 4 bytes: n along the inner dimension are rows of the source, the
-// crossing dimension its columns.
-func (j *copyJob) transpose4(d, s *float32, n int) {
-	c, tw := j.c, j.t.Tw
-	for k := 0; k < c.cross.n; k += transposeBlock {
-		cols := min(transposeBlock, c.cross.n-k)
-		for r := 0; r < n; r += tw {
-			dst := (*float32)(unsafe.Add(unsafe.Pointer(d), 4*(k*c.cross.dst+r)))
-			src := (*float32)(unsafe.Add(unsafe.Pointer(s), 4*(k+r*c.inner.src)))
-			j.t.Transpose(dst, src, cols, 4*c.cross.dst, 4*c.inner.src, min(tw, n-r))
-		}
-	}
-}
-
-// pieceOf copies the inner dimension, and the crossing one if there is one,
-// element by element.
-func pieceOf[T Elem](c *Copy, d, s *T, n int) {
-	const block = 16
-	at := func(p *T, i int) *T { return (*T)(unsafe.Add(unsafe.Pointer(p), i*int(unsafe.Sizeof(*p)))) }
-	switch c.kind {
-	case copyRepeats:
-		row := unsafe.Slice(d, n)
-		v := *s
-		for i := range row {
-			row[i] = v
-		}
-	case copyTranspose:
-		for i0 := 0; i0 < n; i0 += block {
-			for k := range c.cross.n {
-				for i := i0; i < min(i0+block, n); i++ {
-					*at(d, k*c.cross.dst+i) = *at(s, k+i*c.inner.src)
-				}
-			}
-		}
-	default:
-		for i := range n {
-			*at(d, i*c.inner.dst) = *at(s, i*c.inner.src)
-		}
-	}
 }

@@ -129,6 +129,11 @@ func BenchmarkTranspose(b *testing.B) {
 			{[]int{12, 128, 64}, []int{0, 2, 1}},
 			{[]int{224 * 224, 3}, []int{1, 0}},
 			{[]int{64, 3136}, []int{1, 0}},
+			{[]int{64, 49, 3, 2, 16}, []int{2, 0, 3, 1, 4}},
+			{[]int{64, 49, 3, 8, 4}, []int{2, 0, 3, 1, 4}},
+			{[]int{3136, 3, 8, 2}, []int{1, 2, 0, 3}},
+			{[]int{48, 2, 2, 56, 56}, []int{0, 3, 1, 4, 2}},
+			{[]int{48, 56, 2, 56, 2}, []int{0, 2, 4, 1, 3}},
 		} {
 			b.Run(fmt.Sprintf("%s/%v%v", l, c.dims, c.perm), func(b *testing.B) {
 				kerntest.AtLevel(b, l, func(b *testing.B) {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs berth over the cases that gen.py made and says what differs.
 
-    python judge.py [FOLDER] [--berth COMMAND] [--brief] > RESULTS.md
+    python check.py [FOLDER] [--berth COMMAND] [--brief] > RESULTS.md
 
 Each case is judged four times: the reference kernels on the graph as written, the
 program with the fast kernels on one and on four threads, and the model that berth
@@ -100,7 +100,7 @@ def main():
         if not why:
             open_questions.append(n)
     if not a.brief:
-        print(f"# berth and ONNX Runtime {ort.__version__} on random models\n\nWritten by judge.py from the cases of gen.py; see there.")
+        print(f"# berth and ONNX Runtime {ort.__version__} on random models\n\nWritten by check.py from the cases of gen.py; see there.")
         for key in ("domain", "opset", "type"):
             named = names if key != "opset" else [n for n in names if about[n]["domain"] in ("", "chains")]
             count = collections.Counter(about[n][key] or "ai.onnx" for n in named)

@@ -53,7 +53,7 @@ func localeOf(n *ssa.Node) language.Tag {
 }
 
 func evalStringNormalizer(c *ops.Call) {
-	a := needStrings(c, 0)
+	a := kit.StringTensor(c, 0)
 	if a.Rank() != 1 && (a.Rank() != 2 || a.Shape[0] != 1) {
 		kit.Failf("the operand is %s, it must be [C] or [1, C]", a)
 	}

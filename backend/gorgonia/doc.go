@@ -1,0 +1,13 @@
+// Package gorgonia lets programs that work with gorgonia.org/tensor use berth.
+//
+// One line gives a model the API in *tensor.Dense:
+//
+//	m, err := berth.Open("model.onnx")
+//	g := gorgonia.Wrap(m)
+//	out, err := g.Run(ctx, map[string]*tensor.Dense{"x": x})
+//
+// [ArrayOf] and [DenseOf] convert between tensors and arrays, without a copy wherever the elements lie in row-major order.
+// Element types that Go lacks are those of package berth (berth.Float16, …), registered as tensor.Dtypes.
+//
+// The packages of gorgonia.org are linked by programs that import this one, and by no other.
+package gorgonia

@@ -1,0 +1,46 @@
+package gorgonia
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// goTypes pairs ONNX element types with the Go types of a tensor.Dense.
+var goTypes = map[ndarray.DType]reflect.Type{
+	ndarray.Float32: reflect.TypeFor[float32](), ndarray.Float64: reflect.TypeFor[float64](),
+	ndarray.Int8: reflect.TypeFor[int8](), ndarray.Int16: reflect.TypeFor[int16](),
+	ndarray.Int32: reflect.TypeFor[int32](), ndarray.Int64: reflect.TypeFor[int64](),
+	ndarray.Uint8: reflect.TypeFor[uint8](), ndarray.Uint16: reflect.TypeFor[uint16](),
+	ndarray.Uint32: reflect.TypeFor[uint32](), ndarray.Uint64: reflect.TypeFor[uint64](),
+	ndarray.Bool: reflect.TypeFor[bool](), ndarray.String: reflect.TypeFor[string](),
+	ndarray.Complex64: reflect.TypeFor[complex64](), ndarray.Complex128: reflect.TypeFor[complex128](),
+	ndarray.Float16: reflect.TypeFor[berth.Float16](), ndarray.BFloat16: reflect.TypeFor[berth.BFloat16](),
+	ndarray.Float8E4M3FN: reflect.TypeFor[berth.Float8E4M3FN](), ndarray.Float8E4M3FNUZ: reflect.TypeFor[berth.Float8E4M3FNUZ](),
+	ndarray.Float8E5M2: reflect.TypeFor[berth.Float8E5M2](), ndarray.Float8E5M2FNUZ: reflect.TypeFor[berth.Float8E5M2FNUZ](),
+	ndarray.Float8E8M0: reflect.TypeFor[berth.Float8E8M0](), ndarray.Float4E2M1: reflect.TypeFor[berth.Float4E2M1](),
+	ndarray.Uint4: reflect.TypeFor[berth.Uint4](), ndarray.Int4: reflect.TypeFor[berth.Int4](),
+	ndarray.Uint2: reflect.TypeFor[berth.Uint2](), ndarray.Int2: reflect.TypeFor[berth.Int2](),
+	ndarray.Float6E2M3: reflect.TypeFor[berth.Float6E2M3](), ndarray.Float6E3M2: reflect.TypeFor[berth.Float6E3M2](),
+}
+
+// onnxTypes is the way back; int and uint, of 64 bits, are ONNX's int64 and uint64.
+var onnxTypes = func() map[reflect.Type]ndarray.DType {
+	out := map[reflect.Type]ndarray.DType{}
+	for _, d := range slices.Sorted(maps.Keys(goTypes)) {
+		out[goTypes[d]] = d
+		if goTypes[d].PkgPath() != "" {
+			tensor.Register(tensor.Dtype{Type: goTypes[d]})
+		}
+	}
+	if reflect.TypeFor[int]().Size() == 8 {
+		out[reflect.TypeFor[int]()] = ndarray.Int64
+		out[reflect.TypeFor[uint]()] = ndarray.Uint64
+	}
+	return out
+}()

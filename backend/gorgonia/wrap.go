@@ -1,0 +1,212 @@
+package gorgonia
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// Tensors are values by name, inputs or results.
+type Tensors = map[string]*tensor.Dense
+
+// Model is a [berth.Model] that takes and gives tensors; everything else is that model's.
+type Model struct{ *berth.Model }
+
+// Program is a [berth.Program] that takes and gives tensors; everything else is that program's.
+type Program struct{ *berth.Program }
+
+// Session is a [berth.Session] that takes and gives tensors; everything else is that session's.
+type Session struct{ *berth.Session }
+
+// Wrap gives a model the API in tensors.
+func Wrap(m *berth.Model) *Model { return &Model{m} }
+
+// WrapProgram gives a program the API in tensors.
+func WrapProgram(p *berth.Program) *Program { return &Program{p} }
+
+// WrapSession gives a session the API in tensors.
+func WrapSession(s *berth.Session) *Session { return &Session{s} }
+
+// model is nil for a nil receiver, which the methods of a [berth.Model] report.
+func (m *Model) model() *berth.Model {
+	if m == nil {
+		return nil
+	}
+	return m.Model
+}
+
+func (p *Program) program() *berth.Program {
+	if p == nil {
+		return nil
+	}
+	return p.Program
+}
+
+func (s *Session) session() *berth.Session {
+	if s == nil {
+		return nil
+	}
+	return s.Session
+}
+
+// Run is [berth.Model.RunValues]: it compiles the model for the shapes of the inputs, unless it did before, and runs it
+// once. Inputs may be slices, transposed or column-major. The results are fresh tensors.
+func (m *Model) Run(ctx context.Context, inputs Tensors, opts ...berth.Option) (Tensors, error) {
+	return run(inputs, func(in values) (values, error) { return m.model().RunValues(ctx, in, opts...) })
+}
+
+// Compile is [berth.Model.Compile].
+func (m *Model) Compile(ctx context.Context, opts ...berth.Option) (*Program, error) {
+	p, err := m.model().Compile(ctx, opts...)
+	if err != nil {
+		return nil, err
+	}
+	return WrapProgram(p), nil
+}
+
+// Optimize is [berth.Model.Optimize].
+func (m *Model) Optimize(ctx context.Context, opts ...berth.Option) (*Model, *berth.OptimizeReport, error) {
+	o, r, err := m.model().Optimize(ctx, opts...)
+	if err != nil {
+		return nil, nil, err
+	}
+	return Wrap(o), r, nil
+}
+
+// Run is [berth.Program.RunValues]. The results are fresh tensors. Any number of runs may be in progress.
+func (p *Program) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
+	return run(inputs, func(in values) (values, error) { return p.program().RunValues(ctx, in) })
+}
+
+// RunInto is [berth.Program.RunInto]: results are written into the caller's tensors, which may be slices, transposed or
+// column-major. Those have the results' shapes.
+func (p *Program) RunInto(ctx context.Context, inputs, buffers Tensors) error {
+	return runInto(inputs, buffers, func(in values, out map[string]*ndarray.Array) error { return p.program().RunInto(ctx, in, out) })
+}
+
+// NewSession is [berth.Program.NewSession].
+func (p *Program) NewSession() (*Session, error) {
+	return session(p.program().NewSession())
+}
+
+// NewSessionIn is [berth.Program.NewSessionIn].
+func (p *Program) NewSessionIn(a *berth.Arena) (*Session, error) {
+	return session(p.program().NewSessionIn(a))
+}
+
+func session(s *berth.Session, err error) (*Session, error) {
+	if err != nil {
+		return nil, err
+	}
+	return WrapSession(s), nil
+}
+
+// Run is [berth.Session.RunValues]. The results are windows over the session's arena, valid until its next run.
+func (s *Session) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
+	return run(inputs, func(in values) (values, error) { return s.session().RunValues(ctx, in) })
+}
+
+// RunInto is [berth.Session.RunInto], with buffers as in [Program.RunInto].
+func (s *Session) RunInto(ctx context.Context, inputs, buffers Tensors) error {
+	return runInto(inputs, buffers, func(in values, out map[string]*ndarray.Array) error { return s.session().RunInto(ctx, in, out) })
+}
+
+// Observe is [berth.Session.Observe]: f is called after every step of later runs, with its results as windows over the
+// arena, valid during the call only; nil for absent results and for those that are no tensors. A nil f ends that.
+func (s *Session) Observe(f func(step berth.Step, results []*tensor.Dense)) {
+	if f == nil {
+		s.session().Observe(nil)
+		return
+	}
+	s.session().Observe(func(step berth.Step, results []ndarray.Value) {
+		out := make([]*tensor.Dense, len(results))
+		for i, v := range results {
+			out[i], _ = DenseOf(v)
+		}
+		f(step, out)
+	})
+}
+
+type values = map[string]ndarray.Value
+
+// run converts inputs and results.
+func run(inputs Tensors, f func(values) (values, error)) (_ Tensors, err error) {
+	defer rescue.Into(&err)
+	in, err := valuesOf(inputs)
+	if err != nil {
+		return nil, err
+	}
+	out, err := f(in)
+	if err != nil {
+		return nil, err
+	}
+	res := make(Tensors, len(out))
+	for _, name := range slices.Sorted(maps.Keys(out)) {
+		if res[name], err = DenseOf(out[name]); err != nil {
+			return nil, &berth.OutputError{Name: name, Want: "a tensor", Got: err.Error()}
+		}
+	}
+	return res, nil
+}
+
+// valuesOf converts inputs. Of several errors, it returns that of the first name.
+func valuesOf(in Tensors) (values, error) {
+	out := make(values, len(in))
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		a, err := ArrayOf(in[name])
+		if err != nil {
+			return nil, &berth.InputError{Name: name, Want: "a tensor", Got: err.Error()}
+		}
+		out[name] = a
+	}
+	return out, nil
+}
+
+// runInto runs into the buffers' memory; into arrays that are copied to the buffers, where elements do not lie in
+// row-major order.
+func runInto(inputs, buffers Tensors, f func(values, map[string]*ndarray.Array) error) (err error) {
+	defer rescue.Into(&err)
+	in, err := valuesOf(inputs)
+	if err != nil {
+		return err
+	}
+	out := make(map[string]*ndarray.Array, len(buffers))
+	var strided []func()
+	for _, name := range slices.Sorted(maps.Keys(buffers)) {
+		m, err := memoryOf(buffers[name])
+		if err != nil {
+			return &berth.OutputError{Name: name, Want: "a tensor", Got: err.Error()}
+		}
+		if m.contiguous() {
+			out[name] = m.array()
+			continue
+		}
+		if out[name], err = ndarray.New(m.dtype, m.shape...); err != nil {
+			return err
+		}
+		strided = append(strided, func() { m.store(out[name]) })
+	}
+	if err := f(in, out); err != nil {
+		return err
+	}
+	return finish(buffers, out, strided)
+}
+
+// finish fills strided buffers, once all results are known to have the buffers' shapes.
+func finish(buffers Tensors, out map[string]*ndarray.Array, strided []func()) error {
+	for _, name := range slices.Sorted(maps.Keys(out)) {
+		if want := []int(buffers[name].Shape()); !slices.Equal(out[name].Shape, want) {
+			return &berth.OutputError{Name: name, Want: out[name].String(), Got: "a tensor of another shape"}
+		}
+	}
+	for _, store := range strided {
+		store()
+	}
+	return nil
+}

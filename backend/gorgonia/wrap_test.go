@@ -1,0 +1,148 @@
+package gorgonia_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/backend/gorgonia"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+	"github.com/berth-onnx/berth/testmodels"
+)
+
+func builtin(t testing.TB, name string) *gorgonia.Model {
+	t.Helper()
+	m, err := testmodels.Build(name)
+	require.NoError(t, err)
+	return gorgonia.Wrap(berth.FromModule(m))
+}
+
+func fromText(t testing.TB, text string) *gorgonia.Model {
+	t.Helper()
+	g, err := ssa.ParseGraph(text)
+	require.NoError(t, err)
+	return gorgonia.Wrap(berth.FromModule(&ssa.Module{Graph: g}))
+}
+
+// ways are the methods that run, as one function each.
+func ways(t testing.TB, m *gorgonia.Model) map[string]func(gorgonia.Tensors) (gorgonia.Tensors, error) {
+	t.Helper()
+	p, err := m.Compile(t.Context())
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	shared, err := p.NewSessionIn(berth.NewArena())
+	require.NoError(t, err)
+	return map[string]func(gorgonia.Tensors) (gorgonia.Tensors, error){
+		"Model.Run":          func(in gorgonia.Tensors) (gorgonia.Tensors, error) { return m.Run(t.Context(), in) },
+		"Program.Run":        func(in gorgonia.Tensors) (gorgonia.Tensors, error) { return p.Run(t.Context(), in) },
+		"Session.Run":        func(in gorgonia.Tensors) (gorgonia.Tensors, error) { return s.Run(t.Context(), in) },
+		"Session.Run shared": func(in gorgonia.Tensors) (gorgonia.Tensors, error) { return shared.Run(t.Context(), in) },
+	}
+}
+
+// TestWrap runs a model in every way, on tensors that lie in memory in every way.
+func TestWrap(t *testing.T) {
+	m := fromText(t, `graph "g" { in %x: float32[2,3] in %h: float16[1] %y = Neg(%x) out %y, %h }`)
+	o, _, err := m.Optimize(t.Context())
+	require.NoError(t, err)
+	h, err := gorgonia.DenseOf(ndarray.Of([]berth.Float16{0x3c00}, 1))
+	require.NoError(t, err)
+	for layout, x := range map[string]*tensor.Dense{
+		"rows":         counted(2, 3),
+		"transposed":   transposed(t, tensor.New(tensor.WithShape(3, 2), tensor.WithBacking([]float32{0, 3, 1, 4, 2, 5}))),
+		"window":       slice(t, tensor.New(tensor.WithShape(2, 4), tensor.WithBacking([]float32{0, 1, 2, 9, 3, 4, 5, 9})), nil, tensor.S(0, 3)),
+		"column-major": tensor.New(tensor.WithShape(2, 3), tensor.AsFortran([]float32{0, 1, 2, 3, 4, 5})),
+	} {
+		for _, of := range []*gorgonia.Model{m, o} {
+			for way, run := range ways(t, of) {
+				t.Run(layout+"/"+way, func(t *testing.T) {
+					out, err := run(gorgonia.Tensors{"x": x, "h": h})
+					require.NoError(t, err)
+					assert.Equal(t, tensor.Shape{2, 3}, out["y"].Shape())
+					assert.InDeltaSlice(t, []float32{0, -1, -2, -3, -4, -5}, out["y"].Data(), 0)
+					assert.Equal(t, []berth.Float16{0x3c00}, out["h"].Data())
+				})
+			}
+		}
+	}
+}
+
+// TestWrapErrors: what does not fit names the input or the result.
+func TestWrapErrors(t *testing.T) {
+	m := builtin(t, "mlp")
+	sequence := fromText(t, `graph "g" { in %x: float32[2] %s = SequenceConstruct(%x) out %s }`)
+	for way, run := range ways(t, m) {
+		for name, in := range map[string]gorgonia.Tensors{
+			`input "x" must be float32[4,64], got nothing`:      {},
+			`input "x" must be a tensor, got a tensor: it is`:   {"x": nil},
+			`input "x" must be float32[4,64], got float32[4,0]`: {"x": tensor.New(tensor.WithShape(4, 0), tensor.WithBacking([]float32{}))},
+			`input "y" must be one of x float32[4,64]`:          {"x": counted(4, 64), "y": counted(1)},
+		} {
+			_, err := run(in)
+			var ie *berth.InputError
+			require.ErrorAs(t, err, &ie, way)
+			assert.ErrorContains(t, err, name, way)
+		}
+	}
+	for way, run := range ways(t, sequence) {
+		_, err := run(gorgonia.Tensors{"x": counted(2)})
+		var oe *berth.OutputError
+		require.ErrorAs(t, err, &oe, way)
+	}
+	for _, unmade := range []*gorgonia.Model{nil, {}} {
+		_, err := unmade.Run(t.Context(), nil)
+		require.Error(t, err)
+	}
+}
+
+// TestWrapInto writes results into tensors that lie in memory in every way.
+func TestWrapInto(t *testing.T) {
+	m := fromText(t, `graph "g" { in %x: float32[N,3] %y = Neg(%x) out %y }`)
+	p, err := m.Compile(t.Context())
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	for way, run := range map[string]func(in, out gorgonia.Tensors) error{
+		"Program": func(in, out gorgonia.Tensors) error { return p.RunInto(t.Context(), in, out) },
+		"Session": func(in, out gorgonia.Tensors) error { return s.RunInto(t.Context(), in, out) },
+	} {
+		all := counted(2, 4)
+		for layout, y := range map[string]*tensor.Dense{
+			"rows":         counted(2, 3),
+			"transposed":   transposed(t, counted(3, 2)),
+			"window":       slice(t, all, nil, tensor.S(1, 4)),
+			"column-major": tensor.New(tensor.WithShape(2, 3), tensor.AsFortran([]float32{0, 0, 0, 0, 0, 0})),
+		} {
+			require.NoError(t, run(gorgonia.Tensors{"x": counted(2, 3)}, gorgonia.Tensors{"y": y}), layout)
+			a, err := gorgonia.ArrayOf(y)
+			require.NoError(t, err)
+			assert.InDeltaSlice(t, []float32{0, -1, -2, -3, -4, -5}, a.Floats32(), 0, way+" "+layout)
+		}
+		assert.InDeltaSlice(t, []float32{0, 0, -1, -2, 4, -3, -4, -5}, all.Data(), 0, "what lies beside the window stays")
+		for name, y := range map[string]*tensor.Dense{"rows": counted(1, 3), "window": slice(t, counted(1, 4), nil, tensor.S(1, 4)), "type": tensor.New(tensor.WithShape(2, 3), tensor.Of(tensor.Int64)), "nil": nil} {
+			err := run(gorgonia.Tensors{"x": counted(2, 3)}, gorgonia.Tensors{"y": y})
+			var oe *berth.OutputError
+			require.ErrorAs(t, err, &oe, name)
+		}
+	}
+}
+
+// TestObserve shows the results of every step, over the arena.
+func TestObserve(t *testing.T) {
+	p, err := fromText(t, `graph "g" { in %x: float32[2,3] %n = Neg(%x) %s = Sin(%n) out %s }`).Compile(t.Context())
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	seen := map[string]*tensor.Dense{}
+	s.Observe(func(step berth.Step, results []*tensor.Dense) { seen[step.Op()] = results[0].Clone().(*tensor.Dense) })
+	out, err := s.Run(t.Context(), gorgonia.Tensors{"x": counted(2, 3)})
+	require.NoError(t, err)
+	assert.InDeltaSlice(t, []float32{0, -1, -2, -3, -4, -5}, seen["Neg"].Data(), 0)
+	assert.Equal(t, out["s"].Data(), seen["Sin"].Data())
+	s.Observe(nil)
+}
