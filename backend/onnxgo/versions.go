@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ops"
@@ -82,14 +83,18 @@ func (c candidate) takes(n *onnxwire.Node) bool {
 }
 
 // elsewhere is a domain other than the default one that has an operator; "" if none has.
-func elsewhere(name string) string {
+func elsewhere(name string) string { return domains()[name] }
+
+// domains has the operators of other domains; the table of operators is complete when a program has started.
+var domains = sync.OnceValue(func() map[string]string {
+	out := map[string]string{}
 	for _, o := range ops.All() {
-		if o.Name == name && o.Domain != "" {
-			return o.Domain
+		if o.Domain != "" {
+			out[o.Name] = o.Domain
 		}
 	}
-	return ""
-}
+	return out
+})
 
 // candidatesFor lists the choices that operators may tell apart, the likeliest last: between two versions in which nothing about
 // any of the operators changes, all mean the same.
