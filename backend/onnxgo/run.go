@@ -19,8 +19,9 @@ type snapshot struct {
 }
 
 // Run computes the results of the model from its inputs. The first run, and the first for new shapes, compiles. Errors are
-// a [*LossError] or [*GraphError], or those of [berth.Model.RunValues]: a [*berth.InputError] for an input that is missing or
-// does not fit, a [*berth.NodeError] for an operator that fails.
+// a [*LossError], a [*GraphError], a [*berth.ImportError] where the nodes are no valid model, or those of
+// [berth.Model.RunValues]: a [*berth.InputError] for an input that is missing or does not fit, a [*berth.NodeError] for an
+// operator that fails.
 func (g *Graph) Run() error { return g.RunContext(context.Background()) }
 
 // RunContext is Run, which ends early if the context does.
@@ -179,8 +180,8 @@ func (g *Graph) keep(values map[string]*ndarray.Array) {
 }
 
 // fetch returns a result of the last run. The first time that a program asks for a result that an operator reads, it is
-// computed, together with those declared after it: onnx-go declares results last and fetches them in order. From then on
-// runs compute them with the others.
+// computed by another run with the same inputs, together with those declared after it: onnx-go declares results last and
+// fetches them in order. From then on runs compute them with the others.
 func (g *Graph) fetch(n *Node) tensor.Tensor {
 	if n.result != nil || g.latest == nil || g.whole != nil || !n.isCandidate() || g.asked[n] {
 		return n.result
