@@ -151,7 +151,7 @@ func (r *reading) module(c candidate, values map[string]*ndarray.Array) (*ssa.Mo
 	if values != nil {
 		graph.Inputs = fixedInputs(graph.Inputs, values)
 	}
-	m, err := onnximport.FromModel(&w, onnximport.Options{})
+	m, err := onnximport.FromModel(&w, "", onnximport.Options{})
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ func plainAxis(n *ssa.Node) {
 func (r *reading) oldest() int {
 	w := *r.message
 	w.OpsetImports = []*onnxwire.OperatorSetID{{Version: newestOpset}}
-	m, err := onnximport.FromModel(&w, onnximport.Options{Lenient: true})
+	m, err := onnximport.FromModel(&w, "", onnximport.Options{Lenient: true})
 	if err != nil {
 		return 1
 	}
