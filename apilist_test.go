@@ -8,6 +8,7 @@ import (
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/backend/gorgonia"
 	"github.com/berth-onnx/berth/backend/gorgonia/engine"
+	"github.com/berth-onnx/berth/backend/onnxgo"
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/loops"
@@ -79,6 +80,7 @@ var apiFuncs = map[string]any{
 	"backend.Names":               backend.Names,
 	"backend.Register":            backend.Register,
 	"backend.Registered":          backend.Registered,
+	"backend/onnxgo.NewGraph":     onnxgo.NewGraph,
 	"inplace.Fold":                inplace.Fold,
 	"inplace.Lay":                 inplace.Lay,
 	"inplace.LayParallel":         inplace.LayParallel,
@@ -110,6 +112,7 @@ var apiFuncs = map[string]any{
 	"ndarray.Slice":               ndarray.Slice[float32],
 	"ndarray.Strings":             ndarray.Strings,
 	"onnximport.FromBytes":        onnximport.FromBytes,
+	"onnximport.FromModel":        onnximport.FromModel,
 	"onnximport.Load":             onnximport.Load,
 	"onnximport.ReadValue":        onnximport.ReadValue,
 	"onnximport.RegisterLowering": onnximport.RegisterLowering,
@@ -273,6 +276,10 @@ var apiTypes = map[string]reflect.Type{
 	"..Uint2":                     reflect.TypeFor[berth.Uint2](),
 	"..Uint4":                     reflect.TypeFor[berth.Uint4](),
 	"backend.Reference":           reflect.TypeFor[backend.Reference](),
+	"backend/onnxgo.Graph":        reflect.TypeFor[onnxgo.Graph](),
+	"backend/onnxgo.GraphError":   reflect.TypeFor[onnxgo.GraphError](),
+	"backend/onnxgo.LossError":    reflect.TypeFor[onnxgo.LossError](),
+	"backend/onnxgo.Node":         reflect.TypeFor[onnxgo.Node](),
 	"inplace.Folding":             reflect.TypeFor[inplace.Folding](),
 	"inplace.Parallel":            reflect.TypeFor[inplace.Parallel](),
 	"liveness.Concurrent":         reflect.TypeFor[liveness.Concurrent](),

@@ -57,10 +57,13 @@ func FromBytes(data []byte, path string, opts Options) (_ *ssa.Module, err error
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	return fromModel(m, path, opts)
+	return FromModel(m, path, opts)
 }
 
-func fromModel(m *onnxwire.Model, path string, opts Options) (*ssa.Module, error) {
+// FromModel imports the message of a model, read or built in memory, whose tensors share their elements with the module. path
+// is that of [FromBytes]. Errors are [*ImportError].
+func FromModel(m *onnxwire.Model, path string, opts Options) (_ *ssa.Module, err error) {
+	defer rescue.Into(&err)
 	return newImporter(m, path, opts).run()
 }
 
