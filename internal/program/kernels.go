@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -36,10 +38,10 @@ const (
 
 // kernels prepares nodes once for each kind.
 type kernels struct {
-	backend   backend.Backend
-	threads   int
-	maxMemory int64
-	limit     int64
+	backend backend.Backend
+	threads int
+	memory  ndarray.Budget
+	limit   int64
 
 	mu    sync.Mutex
 	made  map[string]*prepared
@@ -65,7 +67,7 @@ type arrayType struct {
 }
 
 func newKernels(o Options) *kernels {
-	return &kernels{backend: o.Backend, threads: max(o.Threads, 1), maxMemory: o.MaxMemory, limit: kernelBytes, made: map[string]*prepared{}, kinds: map[string]uint32{}}
+	return &kernels{backend: o.Backend, threads: max(o.Threads, 1), memory: o.Memory, limit: kernelBytes, made: map[string]*prepared{}, kinds: map[string]uint32{}}
 }
 
 // get returns the entry of a key, prepared by f if it is new. Calls for an entry that is
@@ -151,11 +153,21 @@ func (k *kernels) static(ctx context.Context, n *ssa.Node) (*prepared, error) {
 	return k.get(ctx, string(key), func(p *prepared) error {
 		// A node that the backend refuses may be in a branch that never runs. If it
 		// runs, the reference kernel reports the error.
-		if made, err := k.backend.Prepare(ctx, n, k.threads); err == nil {
+		made, err := k.backend.Prepare(ctx, n, k.threads)
+		if err == nil {
 			p.Prepared = made
 		}
-		return ctx.Err()
+		return ended(ctx, err)
 	})
+}
+
+// ended is the error that ends compiling or a run when a backend refuses a node: that of the
+// context, or of memory that its kernel does not get.
+func ended(ctx context.Context, err error) error {
+	if full := (*ops.MemoryError)(nil); errors.As(err, &full) {
+		return err
+	}
+	return ctx.Err()
 }
 
 // kind numbers the signature of a node; nodes that share no kernel have numbers of their

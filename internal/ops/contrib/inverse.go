@@ -33,7 +33,7 @@ func evalInverse(c *ops.Call) {
 	if len(y.V) == 0 {
 		return
 	}
-	v := kit.Elements[float64](x)
+	v := kit.Elements[float64](c, x)
 	for at := 0; at < len(v); at += size * size {
 		var inv mat.Dense
 		err := inv.Inverse(mat.NewDense(size, size, v[at:at+size*size]))
@@ -73,7 +73,7 @@ func evalCDist[T float32 | float64](c *ops.Call) {
 		kit.Failf("metric %q: %w", metric, ops.ErrUnsupported)
 	}
 	y := kit.NewResult[T](c, 0, a.DType, a.Shape[0], b.Shape[0])
-	n, u, v := a.Shape[1], kit.Elements[T](a), kit.Elements[T](b)
+	n, u, v := a.Shape[1], kit.Elements[T](c, a), kit.Elements[T](c, b)
 	for i := range a.Shape[0] {
 		for j := range b.Shape[0] {
 			var sum float64
