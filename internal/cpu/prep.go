@@ -112,7 +112,7 @@ func (p *prep) constant(i int) (*ndarray.Array, error) {
 	if !p.has(i) || p.in[i].value.Const == nil {
 		return nil, nil
 	}
-	return p.in[i].value.Const.Array()
+	return p.in[i].value.Const.ArrayIn(ndarray.BudgetOf(p.ctx))
 }
 
 // isConst reports whether operand i is a constant.

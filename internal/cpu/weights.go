@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"weak"
 
@@ -158,6 +159,9 @@ func (p *prep) pack(i int, layout gemm.Layout, taken arrangement, f func(c *ssa.
 	}
 	packed, err := p.weights.of(p.ctx, weightKey{id, taken, layout}, func() (*gemm.Packed, error) {
 		defer c.Release()
+		if err := ndarray.BudgetOf(p.ctx).Ask("packed weights", packedBytes(c, layout)); err != nil {
+			return nil, err
+		}
 		return f(c)
 	})
 	if err != nil {
@@ -166,6 +170,15 @@ func (p *prep) pack(i int, layout gemm.Layout, taken arrangement, f func(c *ssa.
 	p.packs = append(p.packs, backend.Pack{ID: packed, Layout: layout.Kind, Bytes: int64(packed.Bytes())})
 	p.absorb(i, 0)
 	return packed, nil
+}
+
+// packedBytes is the most that a constant takes in a layout, the edges of its blocks aside.
+func packedBytes(c *ssa.Constant, layout gemm.Layout) int64 {
+	elements := c.StoredBytes() / int64(c.DType().Size())
+	if strings.HasPrefix(layout.Kind, "winograd") {
+		elements *= 4 // 36 numbers for 9
+	}
+	return 4 * elements
 }
 
 // packFloats is pack for float32 constants, from an element on.

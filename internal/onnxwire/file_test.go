@@ -2,6 +2,7 @@ package onnxwire
 
 import (
 	"bytes"
+	"context"
 	"io/fs"
 	"os"
 	"path/filepath"

@@ -125,6 +125,9 @@ type budgetKey struct{}
 // In returns a context that carries the budget to where memory is taken on behalf of an
 // operation: like its deadline, it is a limit of the operation as a whole.
 func (b Budget) In(ctx context.Context) context.Context {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	return context.WithValue(ctx, budgetKey{}, b)
 }
 
