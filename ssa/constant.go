@@ -58,15 +58,15 @@ const (
 var identitySeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
 // Identity identifies the elements. Those in a mapped file are not read; others are
-// hashed to 128 bits, once.
-func (c *Constant) Identity() (_ Identity, err error) {
+// hashed to 128 bits, once, for which lazy ones are read within a budget.
+func (c *Constant) Identity(memory ndarray.Budget) (_ Identity, err error) {
 	defer rescue.Into(&err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.id.of != 0 {
 		return c.id, nil
 	}
-	data, err := c.bytes()
+	data, err := c.bytes(memory)
 	if err != nil {
 		return Identity{}, err
 	}
@@ -103,22 +103,23 @@ func digest(seed maphash.Seed, data []byte) uint64 {
 }
 
 // Bytes returns the elements as bytes, at any alignment, without making a copy where
-// they lie in memory as they are; of a splat, the one element. Do not write to it.
-func (c *Constant) Bytes() (_ []byte, err error) {
+// they lie in memory as they are, else within a budget; of a splat, the one element. Do not
+// write to it.
+func (c *Constant) Bytes(memory ndarray.Budget) (_ []byte, err error) {
 	defer rescue.Into(&err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.bytes()
+	return c.bytes(memory)
 }
 
-func (c *Constant) bytes() ([]byte, error) {
+func (c *Constant) bytes(memory ndarray.Budget) ([]byte, error) {
 	switch {
 	case c.splat != nil:
 		return c.splat.Data, nil
 	case c.packed != nil && c.dtype.FileBits() >= 8:
 		return c.packed, nil
 	}
-	a, err := c.array(0)
+	a, err := c.array(memory)
 	if err != nil {
 		return nil, err
 	}

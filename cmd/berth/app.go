@@ -192,7 +192,7 @@ func (a *app) root() *cobra.Command {
 			c.SetContext(ctx)
 		}
 		a.ctx = a.memory.In(c.Context())
-		debug.SetMemoryLimit(a.memory.Bytes()) // garbage is collected before it fills the budget
+		debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), a.memory.Bytes())) // garbage is collected before it fills the budget
 		return nil
 	}
 	root.AddCommand(a.optimizeCmd(), a.runCmd(), a.verifyCmd(), a.compareCmd(), a.inspectCmd(), a.benchCmd(), a.diffCmd(), a.modelsCmd())

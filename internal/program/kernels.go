@@ -138,7 +138,7 @@ func (k *kernels) trim() {
 
 // static returns the kernel of a node with static types.
 func (k *kernels) static(ctx context.Context, n *ssa.Node) (*prepared, error) {
-	key, ok := signature(n)
+	key, ok := signature(n, k.memory)
 	if !ok {
 		key = fmt.Appendf(nil, "%p", n)
 	}
@@ -173,7 +173,7 @@ func ended(ctx context.Context, err error) error {
 // kind numbers the signature of a node; nodes that share no kernel have numbers of their
 // own.
 func (k *kernels) kind(n *ssa.Node) uint32 {
-	key, ok := signature(n)
+	key, ok := signature(n, k.memory)
 	if !ok {
 		key = fmt.Appendf(nil, "%p", n)
 	}
@@ -195,13 +195,13 @@ func (k *kernels) forget() {
 
 // signature encodes operator, attributes and constants of a node, all that a kernel is
 // prepared from besides the types of its operands; ok is false for nodes that share no kernel.
-func signature(n *ssa.Node) (key []byte, ok bool) {
+func signature(n *ssa.Node, memory ndarray.Budget) (key []byte, ok bool) {
 	if n.Opaque || len(n.Bodies) > 0 {
 		return nil, false
 	}
 	key = fmt.Appendf(nil, "%q%q%q", n.Domain, n.Op, n.Overload)
 	for i := range n.Attrs {
-		if key, ok = appendAttr(key, &n.Attrs[i]); !ok {
+		if key, ok = appendAttr(key, &n.Attrs[i], memory); !ok {
 			return nil, false
 		}
 	}
@@ -210,7 +210,7 @@ func signature(n *ssa.Node) (key []byte, ok bool) {
 		case v == nil:
 			key = append(key, '-')
 		case i < len(n.In) && v.Const != nil:
-			if key, ok = appendConst(key, v.Const); !ok {
+			if key, ok = appendConst(key, v.Const, memory); !ok {
 				return nil, false
 			}
 		default:
@@ -220,7 +220,7 @@ func signature(n *ssa.Node) (key []byte, ok bool) {
 	return key, true
 }
 
-func appendAttr(key []byte, a *ssa.Attr) ([]byte, bool) {
+func appendAttr(key []byte, a *ssa.Attr, memory ndarray.Budget) ([]byte, bool) {
 	if a.Kind == ssa.AttrOther {
 		return nil, false
 	}
@@ -228,14 +228,14 @@ func appendAttr(key []byte, a *ssa.Attr) ([]byte, bool) {
 	ok := true
 	for _, c := range append(a.Tensors, a.Tensor) {
 		if c != nil && ok {
-			key, ok = appendConst(key, c)
+			key, ok = appendConst(key, c, memory)
 		}
 	}
 	return key, ok
 }
 
-func appendConst(key []byte, c *ssa.Constant) ([]byte, bool) {
-	id, err := c.Identity()
+func appendConst(key []byte, c *ssa.Constant, memory ndarray.Budget) ([]byte, bool) {
+	id, err := c.Identity(memory)
 	return fmt.Appendf(appendType(key, c.DType(), c.Shape()), "%v", id), err == nil
 }
 

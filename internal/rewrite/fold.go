@@ -97,8 +97,7 @@ func (c *Context) eval(n *ssa.Node, made map[*ssa.Value]*ndarray.Array) (results
 		a := made[v]
 		if v != nil && a == nil {
 			var err error
-			if a, err = v.Const.ArrayIn(call.Memory); err != nil {
-				c.failIfFull(err)
+			if a, err = c.elements(v.Const); err != nil {
 				return nil, false
 			}
 		}
@@ -129,6 +128,20 @@ func (c *Context) failIfFull(err error) {
 	if full := (*ops.MemoryError)(nil); errors.As(err, &full) {
 		c.fail(err)
 	}
+}
+
+// elements are those of a constant.
+func (c *Context) elements(k *ssa.Constant) (*ndarray.Array, error) {
+	a, err := k.ArrayIn(ndarray.BudgetOf(c.ctx))
+	c.failIfFull(err)
+	return a, err
+}
+
+// array is a new array.
+func (c *Context) array(dt ndarray.DType, shape ...int) (*ndarray.Array, error) {
+	a, err := ndarray.NewIn(ndarray.BudgetOf(c.ctx), dt, shape...)
+	c.failIfFull(err)
+	return a, err
 }
 
 // packed wraps an array, as a splat if its elements are all the same.

@@ -175,7 +175,7 @@ func (c *Context) quantizedConv(n, conv *ssa.Node, q *quantization) bool {
 	if rank := conv.In[1].Type.Rank(); !x.whole() || rank < 3 || rank > 5 || !w.along(0, rank, w.channels()) {
 		return false
 	}
-	bias, ok := integerBias(conv.Input(2), x, w, w.channels())
+	bias, ok := integerBias(c, conv.Input(2), x, w, w.channels())
 	if !ok {
 		return false
 	}
@@ -196,11 +196,11 @@ func (q *quantization) channels() int {
 
 // integerBias writes a constant bias of n channels in steps of the product of the
 // scales of x and w, nil for none; ok is false where it is not constant or does not fit.
-func integerBias(b *ssa.Value, x, w *quantization, n int) (k *ssa.Constant, ok bool) {
+func integerBias(c *Context, b *ssa.Value, x, w *quantization, n int) (k *ssa.Constant, ok bool) {
 	if b == nil {
 		return nil, true
 	}
-	real := realBias(b)
+	real := realBias(c, b)
 	if len(real) != 1 && len(real) != n {
 		return nil, false
 	}
@@ -217,7 +217,7 @@ func integerBias(b *ssa.Value, x, w *quantization, n int) (k *ssa.Constant, ok b
 
 // realBias reads a bias that is constant, or dequantized from constants, nil if it is
 // neither.
-func realBias(b *ssa.Value) (real []float64) {
+func realBias(c *Context, b *ssa.Value) (real []float64) {
 	src, scale := b, []float32{1}
 	var zero *ndarray.Array
 	if n := def(b, "DequantizeLinear"); n != nil {
@@ -233,7 +233,7 @@ func realBias(b *ssa.Value) (real []float64) {
 	if src.Const == nil {
 		return nil
 	}
-	a, err := src.Const.Array()
+	a, err := c.elements(src.Const)
 	if err != nil {
 		return nil
 	}
@@ -276,7 +276,7 @@ func integerProduct(c *Context, n *ssa.Node) bool {
 	if n.Op == "Gemm" && (ops.Int(n, "transA") != 0 || ops.Float(n, "alpha") != 1 || ops.Float(n, "beta") != 1) {
 		return false
 	}
-	bias, ok := integerBias(n.Input(2), a, b, b.x.Const.Shape()[columns])
+	bias, ok := integerBias(c, n.Input(2), a, b, b.x.Const.Shape()[columns])
 	return ok && c.scaledProduct(n, a, b, bias, columns == 0)
 }
 
