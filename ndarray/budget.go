@@ -15,15 +15,17 @@ type Budget = sysmem.Budget
 // BudgetOf is the budget that a context carries ([Budget.In]); the default one if it carries none.
 func BudgetOf(ctx context.Context) Budget { return sysmem.BudgetOf(ctx) }
 
-// NewIn is [New] within a budget.
+// NewIn is [New] within a budget, which a scalar is not asked of.
 func NewIn(b Budget, dt DType, shape ...int) (_ *Array, err error) {
 	defer rescue.Into(&err)
 	n, err := ByteSize(dt, shape)
 	if err != nil {
 		return nil, err
 	}
-	if err := b.Ask("an array", int64(n)); err != nil {
-		return nil, err
+	if len(shape) > 0 {
+		if err := b.Ask("an array", int64(n)); err != nil {
+			return nil, err
+		}
 	}
 	a := &Array{DType: dt, Shape: append([]int(nil), shape...)}
 	if dt == String {
