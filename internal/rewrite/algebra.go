@@ -65,7 +65,7 @@ func divRule(c *Context, n *ssa.Node) bool {
 
 // becomeWith replaces n by an operator on x and f of the constant k, if that may be stored.
 func (c *Context) becomeWith(n *ssa.Node, op string, x, k *ssa.Value, f func(v float64) (float64, bool)) bool {
-	made := mapConst(k.Const, f)
+	made := mapConst(c, k.Const, f)
 	if made == nil {
 		return false
 	}
@@ -78,15 +78,18 @@ func (c *Context) becomeWith(n *ssa.Node, op string, x, k *ssa.Value, f func(v f
 
 // mapConst applies f to every element of a float constant; nil if f refuses one
 // or the result is not finite in the element type.
-func mapConst(k *ssa.Constant, f func(v float64) (float64, bool)) *ssa.Constant {
+func mapConst(c *Context, k *ssa.Constant, f func(v float64) (float64, bool)) *ssa.Constant {
 	src, splat := k.Splat()
 	if !splat {
 		var err error
-		if src, err = k.Array(); err != nil {
+		if src, err = c.elements(k); err != nil {
 			return nil
 		}
 	}
-	dst := ndarray.Must(src.DType, src.Shape...)
+	dst, err := c.array(src.DType, src.Shape...)
+	if err != nil {
+		return nil
+	}
 	for i := range src.Len() {
 		v, ok := f(src.Float(i))
 		if dst.SetFloat(i, v); !ok || !isFinite(dst.Float(i)) {
@@ -150,7 +153,7 @@ func (c *Context) constChain(n *ssa.Node, ok func(dt ndarray.DType, a, b, r floa
 	if at < 0 {
 		return false
 	}
-	merged := combine(n, l, k, ok)
+	merged := combine(c, n, l, k, ok)
 	if merged == nil || merged.StoredBytes() > max(l.Const.StoredBytes(), k.Const.StoredBytes()) {
 		return false
 	}
@@ -158,18 +161,19 @@ func (c *Context) constChain(n *ssa.Node, ok func(dt ndarray.DType, a, b, r floa
 }
 
 // combine evaluates n's operator on two constants; nil where ok refuses a pair.
-func combine(n *ssa.Node, a, b *ssa.Value, ok func(dt ndarray.DType, a, b, r float64) bool) *ssa.Constant {
+func combine(c *Context, n *ssa.Node, a, b *ssa.Value, ok func(dt ndarray.DType, a, b, r float64) bool) *ssa.Constant {
 	const limit = 1 << 20
 	if a.Const.Len() > limit || b.Const.Len() > limit {
 		return nil
 	}
-	x, errX := a.Const.Array()
-	y, errY := b.Const.Array()
+	x, errX := c.elements(a.Const)
+	y, errY := c.elements(b.Const)
 	if errX != nil || errY != nil {
 		return nil
 	}
-	call := &ops.Call{Node: n, Threads: 1, In: []ndarray.Value{x, y}, Out: make([]ndarray.Value, 1)}
-	if ops.Eval(call) != nil {
+	call := &ops.Call{Ctx: c.ctx, Node: n, Threads: 1, Memory: ndarray.BudgetOf(c.ctx), In: []ndarray.Value{x, y}, Out: make([]ndarray.Value, 1)}
+	if err := ops.Eval(call); err != nil {
+		c.failIfFull(err)
 		return nil
 	}
 	r := call.Out[0].(*ndarray.Array)

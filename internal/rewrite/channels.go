@@ -85,7 +85,7 @@ func readChannels(k *ssa.Constant, count int) (channels, bool) {
 // scaled multiplies every channel of a weight by its number, computing in
 // float64 and rounding once. A splat times one number stays a splat. nil if
 // something finite would overflow or lose digits ([keepsPrecision]).
-func scaled(k *ssa.Constant, w ops.Channels, s channels) *ssa.Constant {
+func scaled(c *Context, k *ssa.Constant, w ops.Channels, s channels) *ssa.Constant {
 	if e, ok := k.Splat(); ok && (len(s) == 1 || s.all(s[0])) {
 		a := ndarray.Must(k.DType())
 		if !scaleRow(a, e, 0, 1, s[0]) {
@@ -93,11 +93,11 @@ func scaled(k *ssa.Constant, w ops.Channels, s channels) *ssa.Constant {
 		}
 		return ssa.NewSplat(a, k.Shape()...)
 	}
-	src, err := k.Array()
+	src, err := c.elements(k)
 	if err != nil || src.Len() != w.Groups*w.Outer*w.Per*w.Inner {
 		return nil
 	}
-	dst, err := ndarray.New(k.DType(), k.Shape()...)
+	dst, err := c.array(k.DType(), k.Shape()...)
 	if err != nil {
 		return nil
 	}

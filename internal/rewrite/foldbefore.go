@@ -67,7 +67,7 @@ func (f *folding) shiftBefore() bool {
 	if b, _ := w.Type.ByteSize(); w.Const.StoredBytes() < int64(b) && b > limit {
 		return false
 	}
-	elements, err := w.Const.Array()
+	elements, err := f.c.elements(w.Const)
 	if err != nil {
 		return false
 	}

@@ -176,8 +176,8 @@ func (c *Context) quantizedConv(n, conv *ssa.Node, q *quantization) bool {
 	if rank := conv.In[1].Type.Rank(); !x.whole() || rank < 3 || rank > 5 || !w.along(0, rank, w.channels()) {
 		return false
 	}
-	bias, ok := integerBias(conv.Input(2), x, w, w.channels(), float64(q.s[0]))
-	if !ok || !fitsInt32(x, w, w.x.Const.Len()/max(w.channels(), 1), bias) {
+	bias, ok := integerBias(c, conv.Input(2), x, w, w.channels(), float64(q.s[0]))
+	if !ok || !fitsInt32(c, x, w, w.x.Const.Len()/max(w.channels(), 1), bias) {
 		return false
 	}
 	in := []*ssa.Value{x.x, x.scale, x.zeroOr(c), w.x, w.scale, w.zeroOr(c), q.scale, q.zeroOr(c)}
@@ -198,11 +198,11 @@ func (q *quantization) channels() int {
 // integerBias writes a constant bias of n channels in steps of the product of the
 // scales of x and w, nil for none; ok is false where it is not constant, does not fit, or is
 // rounded by more than a float32 would be and more than a 64th of step, the quantization step of the result.
-func integerBias(b *ssa.Value, x, w *quantization, n int, step float64) (k *ssa.Constant, ok bool) {
+func integerBias(c *Context, b *ssa.Value, x, w *quantization, n int, step float64) (k *ssa.Constant, ok bool) {
 	if b == nil {
 		return nil, true
 	}
-	real := realBias(b)
+	real := realBias(c, b)
 	if len(real) != 1 && len(real) != n {
 		return nil, false
 	}
@@ -219,10 +219,10 @@ func integerBias(b *ssa.Value, x, w *quantization, n int, step float64) (k *ssa.
 }
 
 // fitsInt32 reports that sums of count products of elements of a and b, and a bias, are below 2^31.
-func fitsInt32(a, b *quantization, count int, bias *ssa.Constant) bool {
+func fitsInt32(c *Context, a, b *quantization, count int, bias *ssa.Constant) bool {
 	most := 0.0
 	if bias != nil {
-		k, err := bias.Array()
+		k, err := c.elements(bias)
 		if err != nil {
 			return false
 		}
@@ -230,14 +230,14 @@ func fitsInt32(a, b *quantization, count int, bias *ssa.Constant) bool {
 			most = max(most, math.Abs(k.Float(i)))
 		}
 	}
-	return float64(count)*a.span()*b.span()+most < 1<<31
+	return float64(count)*a.span(c)*b.span(c)+most < 1<<31
 }
 
 // span is the largest |x - zero| of the integers x: of a constant's elements, else of the type.
-func (q *quantization) span() (most float64) {
+func (q *quantization) span(c *Context) (most float64) {
 	lo, hi := limits(q.dt)
 	if k := q.x.Const; k != nil {
-		if a, err := k.Array(); err == nil && a.Len() > 0 {
+		if a, err := c.elements(k); err == nil && a.Len() > 0 {
 			lo, hi = a.Int(0), a.Int(0)
 			for i := range a.Len() {
 				lo, hi = min(lo, a.Int(i)), max(hi, a.Int(i))
@@ -246,7 +246,7 @@ func (q *quantization) span() (most float64) {
 	}
 	zeros := []int64{0}
 	if q.zero != nil {
-		if a, err := q.zero.Const.Array(); err == nil {
+		if a, err := c.elements(q.zero.Const); err == nil {
 			zeros = zeros[:0]
 			for i := range a.Len() {
 				zeros = append(zeros, a.Int(i))
@@ -269,7 +269,7 @@ func limits(dt ndarray.DType) (lo, hi int64) {
 
 // realBias reads a bias by column that is constant, or dequantized from constants, nil if it is
 // neither.
-func realBias(b *ssa.Value) (real []float64) {
+func realBias(c *Context, b *ssa.Value) (real []float64) {
 	src, scale := b, []float32{1}
 	var zero *ndarray.Array
 	if n := def(b, "DequantizeLinear"); n != nil {
@@ -285,7 +285,7 @@ func realBias(b *ssa.Value) (real []float64) {
 	if src.Const == nil {
 		return nil
 	}
-	a, err := src.Const.Array()
+	a, err := c.elements(src.Const)
 	if err != nil || a.Rank() > 0 && a.Len() != a.Shape[a.Rank()-1] { // a bias of rows
 		return nil
 	}
@@ -305,7 +305,7 @@ func (c *Context) quantizedMatMul(n, m *ssa.Node, q *quantization) bool {
 	if !a.whole() || b == nil || ra < 2 || rb < 2 || !b.matrix(1) && !(b.whole() && ra == rb) {
 		return false
 	}
-	if k, ok := m.In[1].Type.Shape[rb-2].Const(); !ok || !fitsInt32(a, b, int(k), nil) {
+	if k, ok := m.In[1].Type.Shape[rb-2].Const(); !ok || !fitsInt32(c, a, b, int(k), nil) {
 		return false
 	}
 	return c.become(n, "QLinearMatMul", []*ssa.Value{a.x, a.scale, a.zeroOr(c),
@@ -332,8 +332,8 @@ func integerProduct(c *Context, n *ssa.Node) bool {
 		return false
 	}
 	shape := b.x.Const.Shape()
-	bias, whole := integerBias(n.Input(2), a, b, shape[columns], 0)
-	return fitsInt32(a, b, shape[1-columns], bias) && c.scaledProduct(n, a, b, bias, whole, columns == 0)
+	bias, whole := integerBias(c, n.Input(2), a, b, shape[columns], 0)
+	return fitsInt32(c, a, b, shape[1-columns], bias) && c.scaledProduct(n, a, b, bias, whole, columns == 0)
 }
 
 // scaledProduct replaces n by Mul(Cast(MatMulInteger + bias), scales). A bias that is not whole is added behind.

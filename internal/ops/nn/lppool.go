@@ -63,7 +63,7 @@ func evalLpPool[T float32 | float64](c *ops.Call) {
 	x := c.Array(0)
 	y := kit.NewResult[T](c, 0, x.DType, shape...)
 	power, root := powerOf[T](c.Node)
-	PoolSum(&w, shape[0]*shape[1], kit.Elements[T](x), y.V, power)
+	PoolSum(&w, shape[0]*shape[1], kit.Elements[T](c, x), y.V, power)
 	for i, v := range y.V {
 		y.V[i] = root(v)
 	}

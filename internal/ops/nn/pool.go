@@ -196,7 +196,7 @@ func globalPool[T kit.RealNum](c *ops.Call, f func(plane []T) T) {
 	shape := slices.Repeat([]int{1}, x.Rank())
 	copy(shape, x.Shape[:2])
 	y := kit.NewResult[T](c, 0, x.DType, shape...)
-	v, plane := kit.Elements[T](x), kit.SizeOf(x.Shape[2:])
+	v, plane := kit.Elements[T](c, x), kit.SizeOf(x.Shape[2:])
 	for i := range y.V {
 		y.V[i] = f(v[i*plane : (i+1)*plane])
 	}
@@ -211,9 +211,9 @@ type poolNum interface{ float32 | float64 | int64 }
 
 // PoolMax computes maxima and their flat row-major indices; arg may be nil. A window
 // wholly in the padding gives least and index -1.
-func PoolMax[T poolNum](w *Window, planes int, x []T, least T, y []T, arg []int64) {
+func PoolMax[T poolNum](c *ops.Call, w *Window, planes int, x []T, least T, y []T, arg []int64) {
 	if arg == nil {
-		arg = make([]int64, len(y))
+		arg = kit.Make[int64](c, len(y))
 	}
 	for i := range y {
 		y[i], arg[i] = least, -1
