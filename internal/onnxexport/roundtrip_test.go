@@ -33,6 +33,7 @@ func roundTrip(t *testing.T, mod *ssa.Module, path string) *ssa.Module {
 	back, err := onnximport.Load(path, onnximport.Options{})
 	require.NoError(t, err)
 	require.NoError(t, ssa.Check(back.Graph))
+	assert.Equal(t, mod.Opsets, back.Opsets)
 	return back
 }
 
