@@ -68,7 +68,7 @@ func applyDowngrade(rule *Downgrade, g *ssa.Graph, n *ssa.Node, version int) err
 	if err := rule.Apply(&Upgrader{Graph: g, Version: version}, n); err != nil {
 		return fmt.Errorf("the form of operator sets below %d: %w", rule.Below, err)
 	}
-	return inferInserted(g, n, len(g.Nodes)-before)
+	return inferInserted(g, n, max(len(g.Nodes)-before, 0))
 }
 
 // nextDowngrade returns the highest rule of a node's operator between a version and the rule applied last.

@@ -95,7 +95,7 @@ type optimizeJSON struct {
 	Raised      string           `json:"opset_raised_by,omitempty"`
 	Withheld    []berth.Withheld `json:"opset_withholds,omitempty"` // what --max-opset would allow to fuse
 
-	Planners planRows           `json:"planners,omitempty"`
+	Planners planRows `json:"planners,omitempty"`
 }
 
 type statsJSON struct {

@@ -140,7 +140,7 @@ func downgradeBroadcast(u *ops.Upgrader, n *ssa.Node) error {
 	squeezeTrailing(u, n, 1, 0)
 	b := ops.InType(n, 1)
 	for i, d := range b.Shape {
-		if !d.Equal(a.Shape[axis+i]) && len(b.Shape) > 0 && !allOnes(b.Shape) {
+		if !d.Equal(a.Shape[axis+i]) && !d.Is(1) {
 			return fmt.Errorf("operands of shapes %s and %s can not be broadcast by an axis", a, b)
 		}
 	}

@@ -30,12 +30,13 @@ func downgradeResize13(u *ops.Upgrader, n *ssa.Node) error {
 }
 
 // downgradeResize11 leaves out what Resize-10 implies; see upgradeResize10.
-func downgradeResize11(_ *ops.Upgrader, n *ssa.Node) error {
+func downgradeResize11(u *ops.Upgrader, n *ssa.Node) error {
 	if ops.Str(n, "coordinate_transformation_mode") != "asymmetric" || n.Input(3) != nil || ops.Str(n, "mode") == "cubic" {
 		return errors.New("only scales with asymmetric coordinates, nearest or linear")
 	}
 	if ops.Str(n, "mode") == "nearest" {
-		grows, shrinks := scaleRange(n.In[2])
+		grows, shrinks, known := scaleRange(n.In[2])
+		shrinks = shrinks && (known || u.Version >= 10) // an Upsample that shrinks fails
 		if m := ops.Str(n, "nearest_mode"); !(m == "floor" && !shrinks || m == "ceil" && !grows) {
 			return errors.New("nearest takes the pixel below where it enlarges and the one above where it shrinks")
 		}
@@ -46,27 +47,27 @@ func downgradeResize11(_ *ops.Upgrader, n *ssa.Node) error {
 	return nil
 }
 
-// scaleRange reports whether scales may be above and below 1: constants, and results of
-// Max and Min with 1.
-func scaleRange(v *ssa.Value) (grows, shrinks bool) {
+// scaleRange reports whether scales may be above and below 1, and whether that is known: of
+// constants, and of results of Max and Min with 1.
+func scaleRange(v *ssa.Value) (grows, shrinks, known bool) {
 	if v.Const != nil {
 		a, err := v.Const.Array()
 		if err != nil || !a.DType.IsFloat() {
-			return true, true
+			return true, true, false
 		}
 		s := a.Floats32()
-		return slices.ContainsFunc(s, func(k float32) bool { return k > 1 }), slices.ContainsFunc(s, func(k float32) bool { return k < 1 })
+		return slices.ContainsFunc(s, func(k float32) bool { return k > 1 }), slices.ContainsFunc(s, func(k float32) bool { return k < 1 }), true
 	}
 	if v.Def == nil || v.Def.Domain != "" || len(v.Def.In) != 2 || v.Def.In[1].Const == nil {
-		return true, true
+		return true, true, false
 	}
-	grows, shrinks = scaleRange(v.Def.In[1])
-	return grows || v.Def.Op != "Min", shrinks || v.Def.Op != "Max"
+	grows, shrinks, known = scaleRange(v.Def.In[1])
+	return grows || v.Def.Op != "Min", shrinks || v.Def.Op != "Max", known && (v.Def.Op == "Min" || v.Def.Op == "Max")
 }
 
 // downgradeResize10 makes an Upsample, which only enlarges.
 func downgradeResize10(_ *ops.Upgrader, n *ssa.Node) error {
-	if _, shrinks := scaleRange(n.In[1]); shrinks {
+	if _, shrinks, known := scaleRange(n.In[1]); shrinks && known {
 		return errors.New("Upsample does not shrink")
 	}
 	n.Op = "Upsample"
