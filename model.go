@@ -171,7 +171,15 @@ func (m *Model) Outputs() []Port {
 type OptimizeReport struct {
 	Before, After Stats
 	Passes        []PassStat
+	// Raised names the node for which the default operator set is newer than the model's own,
+	// and why; "" if it is not.
+	Raised string
+	// Withheld lists what [WithMaxOpset] would allow to fuse.
+	Withheld []Withheld
 }
+
+// Withheld counts patterns that are one operator in an operator set newer than the model may use.
+type Withheld = rewrite.Withheld
 
 // Optimize returns a rewritten model of standard ONNX operators. Shapes and
 // dimensions given as options are frozen into it. The receiver is unchanged;
@@ -192,35 +200,63 @@ func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Mod
 		return nil, err
 	}
 	r.Before = m.Contents()
-	limitOpset(bound, c.maxOpset)
+	limit, err := limitOpset(bound, c.maxOpset)
+	if err != nil {
+		return nil, err
+	}
 	did, err := rewrite.Run(ctx, bound, rewrite.Options{List: &rewrite.Portable, Check: c.check, Shuffle: c.check,
-		Dump: c.dump, Off: c.off, MaxOpset: c.maxOpset, Unroll: c.unroll})
+		Dump: c.dump, Off: c.off, MaxOpset: limit, Unroll: c.unroll})
 	if err != nil {
 		return nil, err
 	}
 	if err := schedule.Order(ctx, bound.Graph, c.schedule); err != nil {
 		return nil, err
 	}
-	if err := onnxexport.CheckOpset(bound, c.maxOpset); err != nil {
+	written, err := onnxexport.Opset(bound, c.maxOpset)
+	if err != nil {
 		return nil, err
 	}
-	r.Passes, r.After = did.Passes, StatsOf(bound.Graph)
+	if m.module.OpsetVersion("") < written.Version && c.maxOpset == 0 {
+		r.Raised = raisedBy(written)
+	}
+	setOpset(bound, written.Version)
+	r.Passes, r.After, r.Withheld = did.Passes, StatsOf(bound.Graph), did.Withheld
 	out := &Model{module: bound, life: newLifetime(bound, m.life.share.files, true), weights: m.weights}
 	out.kept.most = m.kept.most
 	return out, nil
 }
 
-// limitOpset lowers the version of the default operator set that a file is to import, if it is above most. 0 is no limit.
-func limitOpset(m *ssa.Module, most int) {
-	if most <= 0 || m.OpsetVersion("") <= most {
-		return
+// limitOpset lowers the version of the default operator set that a file is to import, if it is above most, unless that is 0.
+// It returns the version that rewriting may use: most, or by default that in which the model can be written. 0 is any.
+func limitOpset(m *ssa.Module, most int) (int, error) {
+	own := m.OpsetVersion("")
+	if most > 0 {
+		setOpset(m, min(own, most))
+		return most, nil
 	}
+	if own == 0 {
+		return 0, nil
+	}
+	written, err := onnxexport.Opset(m, 0)
+	return written.Version, err
+}
+
+// setOpset changes the version of the default operator set that a module imports.
+func setOpset(m *ssa.Module, version int) {
 	m.Opsets = slices.Clone(m.Opsets)
 	for i := range m.Opsets {
 		if m.Opsets[i].Domain == "" {
-			m.Opsets[i].Version = most
+			m.Opsets[i].Version = version
 		}
 	}
+}
+
+// raisedBy names the node that needs a newer operator set, and why.
+func raisedBy(r onnxexport.Raised) string {
+	if r.Why == nil {
+		return r.Node
+	}
+	return fmt.Sprintf("%s: %v", r.Node, r.Why)
 }
 
 // CheckPortable reports what makes other tools refuse a model that berth runs: a node in a branch of an If whose operands

@@ -35,6 +35,8 @@ type Op struct {
 	Facts   Facts
 	// Upgrades bring older nodes to the newest form, in ascending order of Below.
 	Upgrades []Upgrade
+	// Downgrades bring nodes in newest form to older ones, in descending order of Below.
+	Downgrades []Downgrade
 }
 
 // But returns the operator with some traits changed.

@@ -133,9 +133,11 @@ func setOldDefaults(n *ssa.Node) {
 	}
 }
 
-// Upgrader gives upgrade rules what they may do to the graph around a node.
+// Upgrader gives the rules of [Upgrade] and [Downgrade] what they may do to the graph
+// around a node.
 type Upgrader struct {
-	Graph *ssa.Graph
+	Graph   *ssa.Graph
+	Version int // of the operator set that a downgrade is for; 0 for upgrades
 }
 
 // Const adds a constant operand source.
@@ -170,4 +172,36 @@ func (u *Upgrader) SetOperand(n *ssa.Node, i int, v *ssa.Value) {
 		n.AddInput(nil)
 	}
 	n.SetInput(i, v)
+}
+
+// InputToAttr moves operand i, a constant list of integers (or one), into an attribute, and drops
+// the operands from i on. Without the operand nothing changes.
+func (u *Upgrader) InputToAttr(n *ssa.Node, i int, attr string) error {
+	if n.Input(i) == nil {
+		n.TruncateInputs(min(i, len(n.In)))
+		return nil
+	}
+	v, ok := ConstInts(n, i)
+	if !ok {
+		return fmt.Errorf("operand %d is no constant, as attribute %s must be", i, attr)
+	}
+	if s := Of(n).Attr(attr, u.Version); s == nil || s.Kind != ssa.AttrInt {
+		n.SetAttr(ssa.IntsAttr(attr, v...))
+	} else if len(v) == 1 {
+		n.SetAttr(ssa.IntAttr(attr, v[0]))
+	} else {
+		return fmt.Errorf("operand %d has %d elements, attribute %s holds one", i, len(v), attr)
+	}
+	n.TruncateInputs(i)
+	return nil
+}
+
+// Sweep removes those of some nodes whose results nothing reads.
+func (u *Upgrader) Sweep(nodes ...*ssa.Node) {
+	for _, n := range nodes {
+		read := func(v *ssa.Value) bool { return v != nil && (len(v.Uses()) > 0 || u.Graph.IsResult(v)) }
+		if n != nil && !slices.ContainsFunc(n.Out, read) {
+			u.Graph.RemoveNodes(func(m *ssa.Node) bool { return m == n })
+		}
+	}
 }

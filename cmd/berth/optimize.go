@@ -89,7 +89,13 @@ type optimizeJSON struct {
 	MaxDiff  float64            `json:"max_abs_diff"`
 	Note     string             `json:"note,omitempty"`
 	failure  error              // of the optimized model's run
-	Planners planRows           `json:"planners,omitempty"`
+
+	OpsetBefore int              `json:"opset_before"` // the default operator set that the model imports
+	Opset       int              `json:"opset"`        // and the result
+	Raised      string           `json:"opset_raised_by,omitempty"`
+	Withheld    []berth.Withheld `json:"opset_withholds,omitempty"` // what --max-opset would allow to fuse
+
+	Planners planRows `json:"planners,omitempty"`
 }
 
 type statsJSON struct {
@@ -149,6 +155,7 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 	if f.unroll && !unrolled(rep) {
 		a.note("berth: warning: --unroll-loops: no loop has a known number of iterations from 2 to 64 and few enough nodes")
 	}
+	res.Opset, res.OpsetBefore, res.Raised, res.Withheld = opsetOf(opt), opsetOf(m), rep.Raised, rep.Withheld
 	if f.keepIO {
 		opt.KeepPorts(m)
 	}
@@ -375,7 +382,8 @@ func (a *app) printOptimize(res optimizeJSON) {
 	row("activation arena", res.Before.ArenaBytes, res.After.ArenaBytes, bytesText)
 	row("weights + arena", res.Before.PeakBytes, res.After.PeakBytes, bytesText)
 	t.Render()
-	fmt.Fprintf(a.out, "\ninputs:   %s\n", res.inputsText())
+	fmt.Fprintf(a.out, "\nopset:    %s\n", res.opsetText())
+	fmt.Fprintf(a.out, "inputs:   %s\n", res.inputsText())
 	if res.NaN+res.Inf > 0 {
 		fmt.Fprintf(a.out, "outputs:  %d of %d elements are NaN, %d infinite\n", res.NaN, res.Elements, res.Inf)
 	}
@@ -392,6 +400,37 @@ func (a *app) printOptimize(res optimizeJSON) {
 		fmt.Fprintln(a.out, "\npeak memory of the optimized model, by planner:")
 		res.Planners.print(a.out, shown{budget: defaultBudget})
 	}
+}
+
+// opsetOf is the version of the default operator set that a model imports.
+func opsetOf(m *berth.Model) int {
+	for _, o := range m.Metadata().Opsets {
+		if o.Domain == "" {
+			return o.Version
+		}
+	}
+	return 0
+}
+
+// opsetText says which operator set the result imports, what raised it, and what a newer one would allow.
+func (res *optimizeJSON) opsetText() string {
+	text := fmt.Sprint(res.Opset)
+	switch {
+	case res.Raised != "":
+		text = fmt.Sprintf("%d -> %d, needed by %s", res.OpsetBefore, res.Opset, res.Raised)
+	case res.Opset == res.OpsetBefore:
+		text += " kept"
+	case res.OpsetBefore > 0:
+		text = fmt.Sprintf("%d -> %d", res.OpsetBefore, res.Opset)
+	}
+	if len(res.Withheld) == 0 {
+		return text
+	}
+	var more []string
+	for _, w := range res.Withheld {
+		more = append(more, fmt.Sprintf("--max-opset %d fuses %d more %s", w.Opset, w.Count, w.Op))
+	}
+	return text + "; " + strings.Join(more, ", ")
 }
 
 // inputsText lists the shapes of the inputs for which outputs were compared, those of the table first.

@@ -127,8 +127,8 @@ func (x *exporter) splatNode(name string, elem *ndarray.Array, shape []int, out 
 		dims[i] = int64(d)
 	}
 	since := constantOfShapeSince(elem.DType)
-	expand := since == 0 || !x.opsets.allow(since, "ConstantOfShape")
-	if expand && (elem.DType == ndarray.BFloat16 && !x.opsets.allow(13, "Expand") || !x.opsets.allow(8, "Expand")) {
+	expand := since == 0 || !x.opsets.allows(since)
+	if expand && (elem.DType == ndarray.BFloat16 && !x.opsets.allows(13) || !x.opsets.allows(8)) {
 		return nil
 	}
 	shapeName := x.shapes[fmt.Sprint(dims)]

@@ -90,7 +90,7 @@ func (x *exporter) run() error {
 		DocString: c.DocString, MetadataProps: x.metadata(), Extra: c.Extra,
 	}
 	var err error
-	if x.opsets, err = chooseOpsets(x.mod); err != nil {
+	if x.mod, x.opsets, err = chooseOpsets(x.mod); err != nil {
 		return err
 	}
 	x.place()

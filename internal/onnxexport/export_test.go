@@ -238,16 +238,7 @@ func TestOperatorSets(t *testing.T) {
 			return n
 		}
 	}
-	ifNode := func(g *ssa.Graph, x *ssa.Value) *ssa.Node { // needs 13
-		n := g.NewNode("If", []*ssa.Value{g.AddConst("t", ssa.ScalarConst(true)), x}, 1)
-		n.Captures = 1
-		for _, name := range []string{"then_branch", "else_branch"} {
-			b := ssa.NewGraph(name)
-			b.Results = []*ssa.Value{relu(b, b.AddParam("p", f23)).Out[0]}
-			n.AddBody(name, b)
-		}
-		return n
-	}
+	swish := func(g *ssa.Graph, x *ssa.Value) *ssa.Node { return g.NewNode("HardSwish", []*ssa.Value{x}, 1) } // needs 14
 	type build = func(g *ssa.Graph, x *ssa.Value) *ssa.Node
 	tests := []struct {
 		name     string
@@ -258,10 +249,10 @@ func TestOperatorSets(t *testing.T) {
 		err      string
 	}{
 		{"as imported", 17, []build{relu}, 17, 8, ""},
-		{"raised", 7, []build{relu, ifNode}, 13, 7, ""},
+		{"raised", 7, []build{relu, swish}, 14, 7, ""},
 		{"old, initializers are no inputs", 7, []build{relu}, 7, 4, ""},
 		{"opaque pins", 17, []build{opaque(17), relu}, 17, 8, ""},
-		{"opaque pins too low", 7, []build{opaque(7), ifNode}, 0, 0, "FromTheFuture"},
+		{"opaque pins too low", 7, []build{opaque(7), swish}, 0, 0, "FromTheFuture"},
 		{"two pins", 7, []build{opaque(7), opaque(9)}, 0, 0, "written for version 9"},
 	}
 	for _, tt := range tests {

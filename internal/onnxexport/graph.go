@@ -168,7 +168,7 @@ func (x *exporter) identity(v *ssa.Value, from, to string) *onnxwire.Node {
 	case ssa.KindOptional:
 		since = 16
 	}
-	x.opsets.allow(since, "Identity")
+	x.opsets.require(since, "Identity")
 	return &onnxwire.Node{OpType: "Identity", Inputs: []string{from}, Outputs: []string{to}}
 }
 

@@ -17,32 +17,93 @@ type opsetChoice struct {
 	order   []string // domains, imported ones first
 	version map[string]int
 	by      map[string]string // the node that asked for the version
+	why     map[string]error  // why it has no older form; nil without rules
 	pin     map[string]int    // version that opaque nodes were written for
 	pinBy   map[string]string
 }
 
-// chooseOpsets visits every node and takes, per domain, the maximum of the
-// imported version and of what each node's form needs.
-func chooseOpsets(m *ssa.Module) (*opsetChoice, error) {
-	c := &opsetChoice{version: map[string]int{}, by: map[string]string{}, pin: map[string]int{}, pinBy: map[string]string{}}
+// chooseOpsets finds, per domain, the imported version in which every node can be
+// written, some by an older form ([ops.DowngradeTo]), or else the first one after it. It
+// returns the module with the nodes in these forms; the one given is unchanged.
+//
+//	13: ReduceMean(x, axes)    has an older form     ReduceMean(x; axes)      13
+//	13: LayerNormalization     has none              needs 17                 17
+//	17: ReduceMean(x, axes)    has an older form     ReduceMean(x; axes)      17
+func chooseOpsets(m *ssa.Module) (*ssa.Module, *opsetChoice, error) {
+	c := newOpsetChoice(m)
+	for {
+		old := m.Graph
+		if c.anyNewer(m.Graph) {
+			old, _ = m.Graph.Clone()
+		}
+		raised, err := c.lower(old)
+		if err != nil {
+			return nil, nil, err
+		}
+		if raised {
+			continue
+		}
+		out := *m
+		out.Graph = old
+		return &out, c, c.pins(old)
+	}
+}
+
+func newOpsetChoice(m *ssa.Module) *opsetChoice {
+	c := &opsetChoice{version: map[string]int{}, by: map[string]string{}, why: map[string]error{}, pin: map[string]int{}, pinBy: map[string]string{}}
 	for _, o := range m.Opsets {
 		c.need(o.Domain, o.Version, "the imported model")
 	}
 	if len(m.Opsets) == 0 {
 		c.need("", builtOpset, "")
 	}
-	var err error
-	m.Graph.Walk(func(g *ssa.Graph) {
+	return c
+}
+
+// anyNewer reports whether some node is not written in the versions chosen as it is.
+func (c *opsetChoice) anyNewer(g *ssa.Graph) (newer bool) {
+	g.Walk(func(g *ssa.Graph) {
 		for _, n := range g.Nodes {
-			if err == nil {
-				err = c.node(n)
-			}
+			o := ops.Of(n)
+			newer = newer || o != nil && n.Version == 0 && o.Oldest(n) > c.version[n.Domain]
 		}
 	})
-	if err != nil {
-		return nil, err
+	return newer
+}
+
+// lower writes the nodes of a graph in the versions chosen. It reports whether one of them
+// could not be, and raises the version then.
+func (c *opsetChoice) lower(g *ssa.Graph) (raised bool, err error) {
+	g.Walk(func(g *ssa.Graph) {
+		for i := 0; i < len(g.Nodes) && err == nil; {
+			n, count := g.Nodes[i], len(g.Nodes)
+			o := ops.Of(n)
+			if o == nil && !n.Opaque {
+				err = &ExportError{Node: n.String(), Reason: "the operator has no standard form"}
+			}
+			if o != nil && n.Version == 0 {
+				raised = c.lowerNode(g, n, o.Oldest(n)) || raised
+			}
+			if len(g.Nodes) == count {
+				i++
+			} // else the nodes that a rule put before this one are next
+		}
+	})
+	return raised, err
+}
+
+// lowerNode writes one node in the version chosen, or raises that to the node's own.
+func (c *opsetChoice) lowerNode(g *ssa.Graph, n *ssa.Node, oldest int) (raised bool) {
+	if _, known := c.version[n.Domain]; !known {
+		c.need(n.Domain, oldest, n.String())
 	}
-	return c, c.checkPins()
+	domain, name := n.Domain, n.String()
+	if why := ops.DowngradeTo(g, n, c.version[domain]); why != nil {
+		c.need(domain, oldest, name)
+		c.why[domain] = why
+		return true
+	}
+	return false
 }
 
 func (c *opsetChoice) need(domain string, version int, by string) {
@@ -55,21 +116,29 @@ func (c *opsetChoice) need(domain string, version int, by string) {
 	}
 }
 
-func (c *opsetChoice) node(n *ssa.Node) error {
-	o := ops.Of(n)
-	if o == nil && !n.Opaque {
-		return &ExportError{Node: n.String(), Reason: "the operator has no standard form"}
-	}
-	if o == nil || n.Version > 0 {
-		v := max(n.Version, 1)
-		if old, ok := c.pin[n.Domain]; ok && old != v {
-			return c.conflict(n.Domain, fmt.Sprintf("%s was written for version %d and %s for version %d", n, v, c.pinBy[n.Domain], old))
+// pins finds the versions that unknown operators, and nodes in older forms, were written
+// for, and checks that they are those chosen.
+func (c *opsetChoice) pins(g *ssa.Graph) (err error) {
+	g.Walk(func(g *ssa.Graph) {
+		for _, n := range g.Nodes {
+			if o := ops.Of(n); err == nil && (o == nil || n.Version > 0) {
+				err = c.pinned(n)
+			}
 		}
-		c.pin[n.Domain], c.pinBy[n.Domain] = v, n.String()
-		c.need(n.Domain, v, n.String())
-		return nil
+	})
+	if err != nil {
+		return err
 	}
-	c.need(n.Domain, o.Oldest(n), n.String())
+	return c.checkPins()
+}
+
+func (c *opsetChoice) pinned(n *ssa.Node) error {
+	v := max(n.Version, 1)
+	if old, ok := c.pin[n.Domain]; ok && old != v {
+		return c.conflict(n.Domain, fmt.Sprintf("%s was written for version %d and %s for version %d", n, v, c.pinBy[n.Domain], old))
+	}
+	c.pin[n.Domain], c.pinBy[n.Domain] = v, n.String()
+	c.need(n.Domain, v, n.String())
 	return nil
 }
 
@@ -83,17 +152,32 @@ func (c *opsetChoice) checkPins() error {
 	return nil
 }
 
-// CheckOpset reports a node that no version of the default operator set up to most can write. 0 is no limit.
-func CheckOpset(m *ssa.Module, most int) error {
-	if most <= 0 {
-		return nil
+// Raised says what a file will import.
+type Raised struct {
+	Version int    // of the default operator set
+	Node    string // that has no form of the version that the module imports; "" if all have
+	Why     error  // may be nil
+}
+
+// Opset returns the version of the default operator set in which a module is written. Above
+// most, unless that is 0, the error names the node.
+func Opset(m *ssa.Module, most int) (Raised, error) {
+	_, c, err := chooseOpsets(m)
+	if err != nil {
+		return Raised{}, err
 	}
-	c, err := chooseOpsets(m)
-	if err != nil || c.version[""] <= most {
-		return err
+	r := Raised{Version: c.version[""]}
+	if own := m.OpsetVersion(""); own > 0 && r.Version > own {
+		r.Node, r.Why = c.by[""], c.why[""]
 	}
-	return &ExportError{Node: c.by[""], Reason: fmt.Sprintf("needs version %d of the operator set, at most %d is allowed", c.version[""], most),
-		Remedy: fmt.Sprintf("allow version %d", c.version[""])}
+	if most <= 0 || r.Version <= most {
+		return r, nil
+	}
+	reason := fmt.Sprintf("needs version %d of the operator set, at most %d is allowed", r.Version, most)
+	if c.why[""] != nil {
+		reason += ": " + c.why[""].Error()
+	}
+	return r, &ExportError{Node: c.by[""], Reason: reason, Remedy: fmt.Sprintf("allow version %d", r.Version), Err: c.why[""]}
 }
 
 func (c *opsetChoice) conflict(domain, what string) error {
@@ -104,14 +188,15 @@ func (c *opsetChoice) conflict(domain, what string) error {
 		Remedy: "a newer berth may know the operator"}
 }
 
-// allow asks for a version of the default domain for a node the exporter would
-// like to add; false if an opaque node pins an older one.
-func (c *opsetChoice) allow(version int, by string) bool {
-	if pin, ok := c.pin[""]; ok && pin < version {
-		return false
+// allows reports whether the default domain has a node that the exporter would like to add.
+func (c *opsetChoice) allows(version int) bool { return version <= c.version[""] }
+
+// require raises the default domain to a version for a node that the exporter has to add,
+// unless nodes that were written for an older one are there.
+func (c *opsetChoice) require(version int, by string) {
+	if _, pinned := c.pin[""]; !pinned {
+		c.need("", version, by)
 	}
-	c.need("", version, by)
-	return true
 }
 
 func (c *opsetChoice) imports() []*onnxwire.OperatorSetID {

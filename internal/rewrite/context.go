@@ -30,10 +30,12 @@ type Context struct {
 
 	numbers map[string][]*ssa.Node // of the pass cse: nodes by what they compute
 	kept    map[*ssa.Graph]bool    // branches left as they are; see [Run]
+
+	withheld map[*ssa.Node]*ssa.Node // what a node would become in a newer operator set
 }
 
 func newContext(ctx context.Context, m *ssa.Module, opts Options) *Context {
-	c := &Context{ctx: ctx, module: m, opts: opts, names: map[string]bool{}, dead: map[*ssa.Node]bool{}, new: map[*ssa.Node][]*ssa.Node{}, report: &Report{}, kept: map[*ssa.Graph]bool{}}
+	c := &Context{ctx: ctx, module: m, opts: opts, names: map[string]bool{}, dead: map[*ssa.Node]bool{}, new: map[*ssa.Node][]*ssa.Node{}, report: &Report{}, kept: map[*ssa.Graph]bool{}, withheld: map[*ssa.Node]*ssa.Node{}}
 	m.Graph.Walk(func(g *ssa.Graph) {
 		for _, v := range g.Values() {
 			c.names[v.Name] = true
@@ -335,5 +337,5 @@ func (c *Context) only(v *ssa.Value, n *ssa.Node) bool {
 // allows reports that a node may be written in the operator sets the model may
 // use.
 func (c *Context) allows(n *ssa.Node) bool {
-	return c.opts.MaxOpset < 0 || formOf(n) <= c.opts.MaxOpset
+	return c.opts.MaxOpset < 0 || ops.FitsIn(n, c.opts.MaxOpset)
 }

@@ -124,7 +124,7 @@ func (c *Context) run() (*Report, error) {
 			return c.report, err
 		}
 	}
-	c.report.After = Count(m.Graph)
+	c.report.After, c.report.Withheld = Count(m.Graph), c.withheldFrom(m.Graph)
 	return c.report, nil
 }
 
@@ -137,11 +137,6 @@ func opsetLimit(m *ssa.Module, opts Options) int {
 	if opts.List.AnyOpset || limit == 0 {
 		return -1
 	}
-	m.Graph.Walk(func(g *ssa.Graph) {
-		for _, n := range g.Nodes {
-			limit = max(limit, formOf(n))
-		}
-	})
 	return limit
 }
 

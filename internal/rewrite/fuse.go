@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -36,7 +37,32 @@ func (c *Context) fused(n *ssa.Node, op string, in []*ssa.Value, attrs ...ssa.At
 	if x.Ranked && y.Ranked && !sameShape(x, y) {
 		return false
 	}
-	return c.allows(&ssa.Node{Op: op, In: in, Attrs: attrs, Out: n.Out}) && c.become(n, op, in, attrs...)
+	made := &ssa.Node{Op: op, In: in, Attrs: attrs, Out: n.Out}
+	if !c.allows(made) {
+		c.withheld[n] = made
+		return false
+	}
+	return c.become(n, op, in, attrs...)
+}
+
+// withheldFrom counts, by operator, the patterns of a graph that need a newer operator set.
+func (c *Context) withheldFrom(g *ssa.Graph) (out []Withheld) {
+	g.Walk(func(g *ssa.Graph) {
+		for _, n := range g.Nodes {
+			m := c.withheld[n]
+			if m == nil {
+				continue
+			}
+			w := Withheld{Op: m.Op, Opset: formOf(m)}
+			i := slices.IndexFunc(out, func(x Withheld) bool { return x.Op == w.Op && x.Opset == w.Opset })
+			if i < 0 {
+				i, out = len(out), append(out, w)
+			}
+			out[i].Count++
+		}
+	})
+	slices.SortFunc(out, func(a, b Withheld) int { return cmp.Or(cmp.Compare(a.Opset, b.Opset), cmp.Compare(a.Op, b.Op)) })
+	return out
 }
 
 // near compares a constant with the number of a formula: exporters round to the

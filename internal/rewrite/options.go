@@ -24,7 +24,7 @@ type Options struct {
 
 	// MaxOpset is the newest version of the default operator set that new nodes may
 	// need; negative is no limit, 0 is no limit for lists with AnyOpset and else the
-	// version the model imports, or a newer one that one of its nodes needs anyway.
+	// version the model imports.
 	MaxOpset int
 
 	// Growth bounds what folding may add to the weights; see [Growth].
@@ -64,6 +64,15 @@ type Report struct {
 	Patches []Patch
 	Before  Stats
 	After   Stats
+	// Withheld lists what a newer operator set would allow to fuse.
+	Withheld []Withheld
+}
+
+// Withheld counts patterns that are one operator in an operator set newer than the model may use.
+type Withheld struct {
+	Op    string
+	Opset int
+	Count int
 }
 
 // PassStat is one run of one pass over the whole model.

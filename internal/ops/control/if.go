@@ -16,7 +16,19 @@ var If = ops.Op{
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: -1,
 	Attrs: []ops.AttrSpec{ops.GraphAttr("then_branch").Mandatory(), ops.GraphAttr("else_branch").Mandatory()},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferIf), Eval: kit.Kernel(evalIf),
+
+	Downgrades: tensorsOnly,
 }
+
+// tensorsOnly is the downgrade below operator set 13, which took sequences into control flow.
+var tensorsOnly = []ops.Downgrade{{Below: 13, Form: func(n *ssa.Node) int {
+	for _, v := range slices.Concat(n.In, n.Out) {
+		if v != nil && (v.Type.Kind == ssa.KindSequence || v.Type.Kind == ssa.KindOptional) {
+			return 13
+		}
+	}
+	return kit.TypeForm(1, 13)(n)
+}}}
 
 // inferBranch infers a branch. Unless the branch surely runs, a node whose
 // operands do not fit is no error: with shapes bound, branches for other shapes

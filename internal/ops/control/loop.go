@@ -24,6 +24,8 @@ var Loop = ops.Op{
 	MinIn: 2, MaxIn: -1, OptionalIn: 2, MinOut: 0, MaxOut: -1,
 	Attrs: []ops.AttrSpec{ops.GraphAttr("body").Mandatory()},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferLoop), Eval: kit.Kernel(evalLoop),
+
+	Downgrades: tensorsOnly,
 }
 
 func inferLoop(n *ssa.Node) []ops.Inferred {

@@ -25,6 +25,8 @@ var Scan = ops.Op{
 		ops.IntsAttr("directions").Before(9)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferScan), Eval: kit.Kernel(evalScan),
 	Upgrades: []ops.Upgrade{{Below: 9, Source: kit.Changelog("Scan", 9), Apply: upgradeScan8}},
+
+	Downgrades: []ops.Downgrade{{Below: 11, Form: kit.TypeForm(8, 13), Apply: downgradeScanAxes}, {Below: 9, Form: kit.TypeForm(8, 13), Apply: downgradeScan9}},
 }
 
 func inferScan(n *ssa.Node) []ops.Inferred {

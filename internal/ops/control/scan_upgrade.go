@@ -2,6 +2,7 @@ package control
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -86,4 +87,35 @@ func padSequences(g *ssa.Graph, outs []*ssa.Value, whole, length *ssa.Value) {
 func asList(g *ssa.Graph, v *ssa.Value) *ssa.Value {
 	axes := g.AddConst(fmt.Sprintf("first_%d", g.NumValues()), ssa.Int64s(0))
 	return g.NewNode("Unsqueeze", []*ssa.Value{v, axes}, 1).Out[0]
+}
+
+// downgradeScanAxes refuses negative axes, which operator sets below 11 do not take.
+func downgradeScanAxes(_ *ops.Upgrader, n *ssa.Node) error {
+	for _, name := range []string{"scan_input_axes", "scan_output_axes"} {
+		if slices.ContainsFunc(ops.Ints(n, name), func(a int64) bool { return a < 0 }) {
+			return fmt.Errorf("%s %v are negative", name, ops.Ints(n, name))
+		}
+	}
+	return nil
+}
+
+// downgradeScan9 makes a batched Scan again of what upgradeScan8 makes of one without
+// lengths: a Scan over everything whose body is nothing but a Scan over its parameters.
+func downgradeScan9(_ *ops.Upgrader, n *ssa.Node) error {
+	outer, formals := n.Body("body"), n.Formals()
+	if ops.Int(n, "num_scan_inputs") != int64(len(formals)) || len(outer.Nodes) != 1 || len(n.Attrs) > 1 {
+		return fmt.Errorf("is no Scan over a batch")
+	}
+	scan := outer.Nodes[0]
+	plain := len(scan.Attrs) == 1 || len(scan.Attrs) == 2 && scan.Has("scan_input_directions")
+	if scan.Op != "Scan" || !plain || !slices.Equal(scan.In, outer.Params) || scan.Captures != n.Captures || !slices.Equal(scan.Out, outer.Results) {
+		return fmt.Errorf("is no Scan over a batch")
+	}
+	n.SetAttr(ssa.IntAttr("num_scan_inputs", ops.Int(scan, "num_scan_inputs")))
+	if scan.Has("scan_input_directions") {
+		n.SetAttr(ssa.IntsAttr("directions", ops.Ints(scan, "scan_input_directions")...))
+	}
+	n.Bodies = []*ssa.Graph{scan.Body("body")}
+	n.SetInputs(append([]*ssa.Value{nil}, n.In...))
+	return nil
 }

@@ -98,6 +98,7 @@ func checkDivisor(c *ops.Call) {
 // operand 0 operand 1 begins; broadcast had to be set for operands of different shapes.
 func broadcasting(o ops.Op) ops.Op {
 	o.Upgrades = []ops.Upgrade{{Below: 7, Source: kit.Changelog(o.Name, 7), Apply: upgradeBroadcast}}
+	o.Downgrades = []ops.Downgrade{{Below: 7, Form: kit.FormBy(kit.From(1, kit.FloatTypes|kit.BoolType), kit.From(6, kit.WideTypes), kit.From(7, kit.AnyType)), Apply: downgradeBroadcast}}
 	return kit.WithAttrs(o, ops.IntAttr("axis").Before(7), ops.IntAttr("broadcast", 0).WithoutEffect().Before(7))
 }
 
@@ -124,6 +125,53 @@ func upgradeBroadcast(u *ops.Upgrader, n *ssa.Node) error {
 		unsqueezeTrailing(u, n, 1, rb, trailing)
 	}
 	return nil
+}
+
+// downgradeBroadcast says at which axis of operand 0 operand 1 begins, without its
+// trailing dimensions of 1.
+func downgradeBroadcast(u *ops.Upgrader, n *ssa.Node) error {
+	if ops.SameLayout(ops.InType(n, 0), ops.InType(n, 1)) {
+		return nil
+	}
+	a, axis := ops.InType(n, 0), ops.InType(n, 0).Rank()-ops.InType(n, 1).Rank()
+	if !a.Ranked || !ops.InType(n, 1).Ranked || axis < 0 {
+		return fmt.Errorf("operands of shapes %s and %s can not be broadcast by an axis", a, ops.InType(n, 1))
+	}
+	squeezeTrailing(u, n, 1, 0)
+	b := ops.InType(n, 1)
+	for i, d := range b.Shape {
+		if !d.Equal(a.Shape[axis+i]) && !d.Is(1) {
+			return fmt.Errorf("operands of shapes %s and %s can not be broadcast by an axis", a, b)
+		}
+	}
+	n.SetAttr(ssa.IntAttr("broadcast", 1))
+	if axis+len(b.Shape) != len(a.Shape) && !allOnes(b.Shape) {
+		n.SetAttr(ssa.IntAttr("axis", int64(axis)))
+	}
+	return nil
+}
+
+func allOnes(shape []ssa.Dim) bool {
+	return !slices.ContainsFunc(shape, func(d ssa.Dim) bool { return !d.Is(1) })
+}
+
+// squeezeTrailing drops the trailing dimensions of 1 from operand i, which then has keep
+// dimensions at least, where it is a constant or comes from an Unsqueeze.
+func squeezeTrailing(u *ops.Upgrader, n *ssa.Node, i, keep int) {
+	v := n.In[i]
+	end := len(v.Type.Shape)
+	for end > keep && v.Type.Shape[end-1].Is(1) {
+		end--
+	}
+	shape, static := v.Type.Static()
+	switch def := v.Def; {
+	case end == len(v.Type.Shape):
+	case v.Const != nil && static:
+		n.SetInput(i, u.Const("operand", v.Const.Reshaped(shape[:end]...)))
+	case def != nil && def.Op == "Unsqueeze" && def.Domain == "" && ops.InType(def, 0).Rank() == end:
+		n.SetInput(i, def.In[0])
+		u.Sweep(def)
+	}
 }
 
 // unsqueezeTrailing puts count dimensions of 1 behind the rank dimensions of

@@ -1,6 +1,7 @@
 package elementwise
 
 import (
+	"fmt"
 	"math"
 	"strings"
 
@@ -29,6 +30,8 @@ var Cast = ops.Op{
 	Eval:     kit.Kernel(func(c *ops.Call) { evalCast(c, targetType(c.Node)) }),
 	Facts:    ops.Facts{Traits: ops.ElementwiseTraits},
 	Upgrades: []ops.Upgrade{{Below: 6, Source: kit.Changelog("Cast", 6), Apply: upgradeCast}},
+
+	Downgrades: []ops.Downgrade{{Below: 6, Form: kit.TypeForm(1, 13), Apply: downgradeCast}},
 }
 
 // CastLike converts to the element type of operand 1, whose elements do not
@@ -46,15 +49,29 @@ func castForm(n *ssa.Node) int {
 	return max(kit.TypeForm(6, 13, 19, 21, 23, 24, 25, 28)(n), kit.SinceTypes(6, 9, ndarray.String)(n))
 }
 
+// typeNames are what operator sets 1 to 5 called the types.
+var typeNames = map[string]ndarray.DType{
+	"FLOAT": ndarray.Float32, "UINT8": ndarray.Uint8, "INT8": ndarray.Int8, "UINT16": ndarray.Uint16,
+	"INT16": ndarray.Int16, "INT32": ndarray.Int32, "INT64": ndarray.Int64, "BOOL": ndarray.Bool,
+	"FLOAT16": ndarray.Float16, "DOUBLE": ndarray.Float64, "UINT32": ndarray.Uint32, "UINT64": ndarray.Uint64,
+}
+
+// downgradeCast writes the type's name.
+func downgradeCast(_ *ops.Upgrader, n *ssa.Node) error {
+	to := ndarray.DType(n.Attr("to").I)
+	for name, dt := range typeNames {
+		if dt == to {
+			n.SetAttr(ssa.StringAttr("to", name))
+			return nil
+		}
+	}
+	return fmt.Errorf("has no name for the element type %s", to)
+}
+
 // upgradeCast reads the type name that operator sets 1 to 5 used.
 func upgradeCast(_ *ops.Upgrader, n *ssa.Node) error {
-	names := map[string]ndarray.DType{
-		"FLOAT": ndarray.Float32, "UINT8": ndarray.Uint8, "INT8": ndarray.Int8, "UINT16": ndarray.Uint16,
-		"INT16": ndarray.Int16, "INT32": ndarray.Int32, "INT64": ndarray.Int64, "BOOL": ndarray.Bool,
-		"FLOAT16": ndarray.Float16, "DOUBLE": ndarray.Float64, "UINT32": ndarray.Uint32, "UINT64": ndarray.Uint64,
-	}
 	name := ops.Str(n, "to")
-	dt, ok := names[strings.ToUpper(name)]
+	dt, ok := typeNames[strings.ToUpper(name)]
 	if !ok {
 		return kit.BadAttr("to", name, "the name of a numeric type")
 	}

@@ -1,6 +1,7 @@
 package elementwise
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
@@ -21,6 +22,25 @@ var Clip = ops.Op{
 	Attrs: []ops.AttrSpec{kit.ConsumedInputs, ops.FloatAttr("min").Before(6), ops.FloatAttr("min", -math.MaxFloat32).From(6).Before(11),
 		ops.FloatAttr("max").Before(6), ops.FloatAttr("max", math.MaxFloat32).From(6).Before(11)},
 	Upgrades: []ops.Upgrade{{Below: 11, Source: kit.Changelog("Clip", 11), Apply: upgradeClip}},
+
+	Downgrades: []ops.Downgrade{{Below: 11, Form: kit.FormBy(kit.From(1, kit.FloatTypes), kit.From(12, kit.AnyType)), Apply: downgradeClip}},
+}
+
+// downgradeClip makes attributes of constant limits.
+func downgradeClip(_ *ops.Upgrader, n *ssa.Node) error {
+	for i, name := range []string{"min", "max"} {
+		v := n.Input(i + 1)
+		if v == nil {
+			continue
+		}
+		k, err := kit.FloatConst(v)
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		n.SetAttr(ssa.FloatAttr(name, k))
+	}
+	n.TruncateInputs(1)
+	return nil
 }
 
 // upgradeClip turns the attributes min and max into operands of X's type.

@@ -46,6 +46,20 @@ var PRelu = ops.Op{
 	Facts:    ops.Facts{Traits: ops.ElementwiseTraits.But(ops.ElementwiseInLayout, ops.ZeroSignPassed)},
 	Attrs:    []ops.AttrSpec{kit.ConsumedInputs},
 	Upgrades: []ops.Upgrade{{Below: 7, Source: kit.Changelog("PRelu", 7), Apply: upgradePRelu}},
+
+	Downgrades: []ops.Downgrade{{Below: 7, Form: kit.FormBy(kit.From(1, kit.FloatTypes), kit.From(7, kit.AnyType)), Apply: downgradePRelu}},
+}
+
+// downgradePRelu makes a slope per channel one of rank 1.
+func downgradePRelu(u *ops.Upgrader, n *ssa.Node) error {
+	x, slope := ops.InType(n, 0).Rank(), ops.InType(n, 1)
+	if k := slope.Rank(); k > 1 && k == x-1 {
+		squeezeTrailing(u, n, 1, 1)
+	}
+	if s := ops.InType(n, 1); s.Rank() != 1 || !s.Shape[0].Is(1) && slope.Rank() != max(x-1, 1) {
+		return fmt.Errorf("slope %s is not one per channel", slope)
+	}
+	return nil
 }
 
 // upgradePRelu lines a per-channel slope [C] up with axis 1 of X.

@@ -56,6 +56,13 @@ func Rule(infer func(n *ssa.Node) []ops.Inferred) func(n *ssa.Node) ([]ops.Infer
 	}
 }
 
+// Attempt returns the failure of a function, for callers that return errors.
+func Attempt(f func()) (err error) {
+	defer caught(&err)
+	f()
+	return nil
+}
+
 // Check fails with an error that is not nil.
 func Check(err error) {
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -21,6 +22,23 @@ var Gemm = ops.Op{
 		ops.IntAttr("broadcast", 0).WithoutEffect().Before(7)},
 	Infer: kit.Rule(InferGemm), Eval: kit.NumberKernel(evalGemm[float32], evalGemm[float64], evalGemm[int64]),
 	Facts: ops.Facts{Traits: ops.IgnoringTraits.But(ops.FailsNever), Linear: ops.GemmLinear, Cost: kit.GemmCost},
+	Downgrades: []ops.Downgrade{{Below: 11, Form: kit.FormBy(kit.From(7, kit.FloatTypes), kit.From(9, kit.WideTypes), kit.From(13, kit.AnyType)), Apply: addBias},
+		{Below: 7, Form: kit.FormBy(kit.From(1, kit.FloatTypes), kit.From(9, kit.AnyType)), Apply: func(_ *ops.Upgrader, n *ssa.Node) error {
+			n.SetAttr(ssa.IntAttr("broadcast", 1))
+			return nil
+		}}},
+}
+
+// addBias gives a Gemm without C one of zero, which operator sets below 11 require.
+func addBias(u *ops.Upgrader, n *ssa.Node) error {
+	if n.Input(2) == nil {
+		zero, err := ndarray.New(ops.InType(n, 0).DType, 1)
+		if err != nil {
+			return err
+		}
+		u.SetOperand(n, 2, u.Const("C", ssa.NewConstant(zero)))
+	}
+	return nil
 }
 
 func gemmForm(n *ssa.Node) int {

@@ -44,6 +44,28 @@ var LabelEncoder = ops.Op{
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferLabelEncoder), Eval: kit.Kernel(evalLabelEncoder),
 	Upgrades: []ops.Upgrade{{Below: 2, Source: "https://onnx.ai/onnx/operators/onnx_aionnxml_LabelEncoder.html#labelencoder-2",
 		Apply: upgradeLabelEncoder}},
+	Downgrades: []ops.Downgrade{{Below: 2, Apply: downgradeLabelEncoder}},
+}
+
+// downgradeLabelEncoder makes a list of classes of strings that are numbered in order.
+func downgradeLabelEncoder(_ *ops.Upgrader, n *ssa.Node) error {
+	for _, pair := range [][2]string{{"keys_strings", "values_int64s"}, {"values_strings", "keys_int64s"}} {
+		classes, numbers := n.Attr(pair[0]), n.Attr(pair[1])
+		if classes == nil || numbers == nil || len(classes.Strings) != len(numbers.Ints) {
+			continue
+		}
+		for i, k := range numbers.Ints {
+			if k != int64(i) {
+				return fmt.Errorf("numbers %d in place of %d", k, i)
+			}
+		}
+		strings := classes.Strings
+		n.DropAttr(pair[0])
+		n.DropAttr(pair[1])
+		n.SetAttr(ssa.StringsAttr("classes_strings", strings...))
+		return nil
+	}
+	return fmt.Errorf("maps other things than strings and their numbers")
 }
 
 // CategoryMapper maps strings to integers or back:

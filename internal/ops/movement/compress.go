@@ -16,6 +16,8 @@ var Compress = ops.Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []ops.AttrSpec{ops.IntAttr("axis")},
 	Facts: ops.Facts{Traits: ops.PassingTraits.But(ops.ExtentBounded)}, Infer: kit.Rule(inferCompress), Eval: kit.Kernel(evalCompress),
+
+	Downgrades: []ops.Downgrade{kit.PositiveAxes(0, kit.TypeForm(9, 28))},
 }
 
 func compressForm(n *ssa.Node) int {

@@ -23,6 +23,8 @@ var Concat = ops.Op{
 			}
 			return nil
 		}}},
+	Downgrades: []ops.Downgrade{kit.PositiveAxes(0, kit.TypeForm(4, 13)),
+		{Below: 4, Form: kit.FormBy(kit.From(1, kit.FloatTypes), kit.From(4, kit.AnyType))}},
 }
 
 func concatForm(n *ssa.Node) int {

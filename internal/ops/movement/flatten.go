@@ -15,6 +15,8 @@ var Flatten = ops.Op{
 	Attrs: []ops.AttrSpec{ops.IntAttr("axis", 1)},
 	Infer: kit.Rule(inferFlatten), Eval: kit.Kernel(evalFlatten),
 	Facts: ops.Facts{Traits: ops.ReshapingTraits, Alias: kit.WholeView, Cost: kit.FreeCost},
+
+	Downgrades: []ops.Downgrade{kit.PositiveAxes(0, flattenForm)},
 }
 
 func flattenForm(n *ssa.Node) int {

@@ -18,7 +18,21 @@ var Gather = ops.Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Attrs: []ops.AttrSpec{ops.IntAttr("axis", 0)},
 	Infer: kit.Rule(inferGather), Eval: kit.Kernel(evalGather),
-	Facts: ops.Facts{Traits: ops.MovementTraits, Alias: gatherAlias, Cost: kit.MoveCost},
+	Facts:      ops.Facts{Traits: ops.MovementTraits, Alias: gatherAlias, Cost: kit.MoveCost},
+	Downgrades: []ops.Downgrade{{Below: 11, Form: kit.TypeForm(1, 13), Apply: downgradeGather}},
+}
+
+// downgradeGather counts constant indices from the front; others are as they were read.
+func downgradeGather(u *ops.Upgrader, n *ssa.Node) error {
+	t := ops.InType(n, 0)
+	axis, err := ops.NormAxis(ops.Int(n, "axis"), max(t.Rank(), 1))
+	if err != nil {
+		return err
+	}
+	if err := kit.PositiveAxes(0, nil).Apply(u, n); err != nil {
+		return err
+	}
+	return kit.PositiveInts(u, n, 1, kit.DimOf(t, axis))
 }
 
 func gatherForm(n *ssa.Node) int {

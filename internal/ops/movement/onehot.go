@@ -19,6 +19,13 @@ var OneHot = ops.Op{
 	Attrs: []ops.AttrSpec{ops.IntAttr("axis", -1)},
 	Infer: kit.Rule(inferOneHot), Eval: kit.Kernel(evalOneHot),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.MoveCost},
+
+	Downgrades: []ops.Downgrade{{Below: 11, Form: kit.TypeForm(9, 28), Apply: func(u *ops.Upgrader, n *ssa.Node) error {
+		if err := kit.PositiveInts(u, n, 0, kit.SoleKnown(n, 1)); err != nil || ops.Int(n, "axis") == -1 {
+			return err
+		}
+		return kit.PositiveAxes(1, nil).Apply(u, n)
+	}}},
 }
 
 func oneHotForm(n *ssa.Node) int {

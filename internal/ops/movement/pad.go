@@ -2,6 +2,7 @@ package movement
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
@@ -36,6 +37,50 @@ var Pad = ops.Op{
 		}},
 		{Below: 11, Source: kit.Changelog("Pad", 11), Apply: upgradePad},
 	},
+	Downgrades: []ops.Downgrade{{Below: 18, Form: padForm, Apply: downgradePadAxes}, {Below: 11, Form: oldPadForm, Apply: downgradePad},
+		{Below: 2, Form: oldPadForm, Apply: func(_ *ops.Upgrader, n *ssa.Node) error {
+			n.Attr("pads").Name = "paddings"
+			return nil
+		}}},
+}
+
+// oldPadForm is the oldest version that has the mode and the element type, with pads as an attribute.
+func oldPadForm(n *ssa.Node) int {
+	if ops.Str(n, "mode") == "wrap" {
+		return 19
+	}
+	return kit.VersionFor(ops.InType(n, 0).DType, kit.From(1, kit.FloatTypes), kit.From(11, kit.AnyType))
+}
+
+// downgradePadAxes writes the pads of all axes.
+func downgradePadAxes(u *ops.Upgrader, n *ssa.Node) error {
+	if n.Input(3) == nil {
+		n.TruncateInputs(min(len(n.In), 3))
+		return nil
+	}
+	pads, known := ops.ConstInts(n, 1)
+	axes, listed := ops.ConstInts(n, 3)
+	rank := ops.InType(n, 0).Rank()
+	if !known || !listed || rank < 0 {
+		return fmt.Errorf("pads of listed axes need to be constant, and the rank known")
+	}
+	return kit.Attempt(func() {
+		begin, end := spreadPads(pads, axes, true, rank, 0)
+		n.SetInput(1, u.Const("pads", ssa.Int64s(append(begin, end...)...)))
+		n.TruncateInputs(3)
+	})
+}
+
+// downgradePad makes attributes of pads and value.
+func downgradePad(u *ops.Upgrader, n *ssa.Node) error {
+	if v := n.Input(2); v != nil {
+		k, err := kit.FloatConst(v)
+		if err != nil {
+			return fmt.Errorf("constant_value: %w", err)
+		}
+		n.SetAttr(ssa.FloatAttr("value", k))
+	}
+	return u.InputToAttr(n, 1, "pads")
 }
 
 // upgradePad makes operands of the attributes pads and value.

@@ -1,7 +1,9 @@
 package movement
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ops"
@@ -20,6 +22,18 @@ var Reshape = ops.Op{
 	Infer: kit.Rule(inferReshape), Eval: kit.Kernel(evalReshape),
 	Facts:    ops.Facts{Traits: ops.ReshapingTraits, Alias: kit.WholeView, Cost: kit.FreeCost},
 	Upgrades: []ops.Upgrade{kit.AttrToOperand("Reshape", 5, "shape", 1)},
+	Downgrades: []ops.Downgrade{{Below: 14, Form: kit.TypeForm(5, 13), Apply: downgradeAllowZero},
+		kit.OperandToAttr(5, "shape", 1, kit.FormBy(kit.From(1, kit.FloatTypes), kit.From(5, kit.AnyType)))},
+}
+
+// downgradeAllowZero drops allowzero where no entry is 0.
+func downgradeAllowZero(_ *ops.Upgrader, n *ssa.Node) error {
+	zero := func(d ssa.Dim) bool { k, ok := d.Const(); return !ok || k == 0 }
+	if want := kit.ShapeOperand(n, 1); ops.Int(n, "allowzero") != 0 && (want == nil || slices.ContainsFunc(want, zero)) {
+		return errors.New("allowzero=1 for a shape that may hold zeros")
+	}
+	n.DropAttr("allowzero")
+	return nil
 }
 
 func inferReshape(n *ssa.Node) []ops.Inferred {

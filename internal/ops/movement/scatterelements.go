@@ -21,6 +21,10 @@ var ScatterElements = ops.Op{
 	Attrs: []ops.AttrSpec{ops.IntAttr("axis", 0), scatterReduction.From(16)},
 	Infer: ops.SameAs, Eval: kit.Kernel(evalScatterElements),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst, Cost: kit.MoveCost},
+	Downgrades: []ops.Downgrade{{Below: 11, Form: kit.TypeForm(9, 13), Apply: func(u *ops.Upgrader, n *ssa.Node) error {
+		n.Op = "Scatter"
+		return kit.PositiveAxes(0, nil).Apply(u, n)
+	}}},
 }
 
 // Scatter is the name of ScatterElements before operator set 11; it is replaced

@@ -28,6 +28,24 @@ var Slice = ops.Op{
 		}
 		return nil
 	}}},
+	Downgrades: []ops.Downgrade{{Below: 11, Form: kit.TypeForm(10, 13), Apply: func(u *ops.Upgrader, n *ssa.Node) error {
+		return kit.PositiveInts(u, n, 3, kit.RankDim(n, 0))
+	}}, {Below: 10, Form: kit.TypeForm(1, 13), Apply: downgradeSlice}},
+}
+
+// downgradeSlice makes attributes of starts, ends and axes; Slice-1 has no steps.
+func downgradeSlice(u *ops.Upgrader, n *ssa.Node) error {
+	steps, known := ops.ConstInts(n, 4)
+	if n.Input(4) != nil && (!known || slices.ContainsFunc(steps, func(s int64) bool { return s != 1 })) {
+		return fmt.Errorf("has steps other than 1")
+	}
+	n.TruncateInputs(min(len(n.In), 4))
+	for i, name := range []string{"axes", "ends", "starts"} {
+		if err := u.InputToAttr(n, 3-i, name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func sliceForm(n *ssa.Node) int {

@@ -28,6 +28,27 @@ var Split = ops.Op{
 			return nil
 		}},
 	},
+	Downgrades: []ops.Downgrade{{Below: 18, Form: kit.TypeForm(2, 13), Apply: downgradeSplit},
+		kit.OperandToAttr(13, "split", 1, kit.TypeForm(2, 13)), kit.PositiveAxes(0, kit.TypeForm(2, 13))},
+}
+
+// downgradeSplit writes the lengths of parts that are not equal. Where the length of the
+// axis is not known, an older Split fails if the parts can not be equal.
+func downgradeSplit(u *ops.Upgrader, n *ssa.Node) error {
+	n.DropAttr("num_outputs")
+	t := ops.InType(n, 0)
+	if n.Input(1) != nil || !t.Ranked {
+		return nil
+	}
+	axis, err := ops.NormAxis(ops.Int(n, "axis"), len(t.Shape))
+	if err != nil {
+		return err
+	}
+	if k, ok := t.Shape[axis].Const(); ok && k%int64(len(n.Out)) != 0 {
+		parts, _ := ssa.TensorOf(0, splitEvenly(t.Shape[axis], len(n.Out))...).Static()
+		u.SetOperand(n, 1, u.Const("split", ssa.Int64s(ints64(parts)...)))
+	}
+	return nil
 }
 
 func splitForm(n *ssa.Node) int {

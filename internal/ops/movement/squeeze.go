@@ -17,6 +17,8 @@ var Squeeze = ops.Op{
 	Infer: kit.Rule(inferSqueeze), Eval: kit.Kernel(evalSqueeze),
 	Facts:    ops.Facts{Traits: ops.ReshapingTraits, Alias: kit.WholeView, Cost: kit.FreeCost},
 	Upgrades: []ops.Upgrade{kit.AttrToOperand("Squeeze", 13, "axes", 1)},
+
+	Downgrades: []ops.Downgrade{kit.OperandToAttr(13, "axes", 1, kit.TypeForm(1, 13)), kit.PositiveAxes(0, nil)},
 }
 
 // Unsqueeze inserts dimensions of length 1: https://onnx.ai/onnx/operators/onnx__Unsqueeze.html
@@ -29,6 +31,8 @@ var Unsqueeze = ops.Op{
 	Infer: kit.Rule(inferUnsqueeze), Eval: kit.Kernel(evalUnsqueeze),
 	Facts:    ops.Facts{Traits: ops.ReshapingTraits, Alias: kit.WholeView, Cost: kit.FreeCost},
 	Upgrades: []ops.Upgrade{kit.AttrToOperand("Unsqueeze", 13, "axes", 1)},
+
+	Downgrades: []ops.Downgrade{kit.OperandToAttr(13, "axes", 1, kit.TypeForm(1, 13)), kit.PositiveAxes(1, nil)},
 }
 
 func squeezeForm(n *ssa.Node) int {

@@ -17,6 +17,33 @@ var Tile = ops.Op{
 	Infer: kit.Rule(inferTile), Eval: kit.Kernel(evalTile),
 	Facts:    ops.Facts{Traits: ops.MovementTraits, Cost: kit.MoveCost},
 	Upgrades: []ops.Upgrade{{Below: 6, Source: kit.Changelog("Tile", 6), Apply: upgradeTile}},
+
+	Downgrades: []ops.Downgrade{{Below: 6, Form: kit.FormBy(kit.From(1, kit.FloatTypes), kit.From(6, kit.AnyType)), Apply: downgradeTile}},
+}
+
+// downgradeTile gives Tile-1 how often it repeats along which one axis.
+func downgradeTile(u *ops.Upgrader, n *ssa.Node) error {
+	counts, known := ops.ConstInts(n, 1)
+	if !known {
+		return fmt.Errorf("Tile-1 needs constant repeats")
+	}
+	axis := 0
+	for i, k := range counts {
+		if k != 1 && slices.ContainsFunc(counts[:i], func(k int64) bool { return k != 1 }) {
+			return fmt.Errorf("Tile-1 repeats along one axis, the repeats are %v", counts)
+		} else if k != 1 {
+			axis = i
+		}
+	}
+	times := int64(1)
+	if len(counts) > 0 {
+		times = counts[axis]
+	}
+	dt := ops.InType(n, 0).DType // of all three operands
+	for i, v := range []int64{times, int64(axis)} {
+		u.SetOperand(n, i+1, u.Const([]string{"tiles", "axis"}[i], ssa.NewConstant(kit.IntsArray(dt, []int64{v}, []int{1}))))
+	}
+	return nil
 }
 
 // upgradeTile joins the two scalars of Tile-1, how often and along which axis,

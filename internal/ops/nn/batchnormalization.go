@@ -34,6 +34,34 @@ var BatchNormalization = ops.Op{
 		{Below: 9, Source: kit.Changelog("BatchNormalization", 9), Apply: upgradeBatchNormSpatial},
 		{Below: 14, Source: kit.Changelog("BatchNormalization", 14), Apply: upgradeBatchNormTraining},
 	},
+	Downgrades: []ops.Downgrade{{Below: 14, Form: oldBatchNormForm, Apply: downgradeBatchNormTraining},
+		{Below: 7, Form: oldBatchNormForm, Apply: func(u *ops.Upgrader, n *ssa.Node) error {
+			n.SetAttr(ssa.IntAttr("is_test", int64(kit.Btoi(len(n.Out) == 1))))
+			if u.Version < 6 {
+				n.SetAttr(ssa.IntsAttr("consumed_inputs", 0, 0, 0, 1, 1))
+			}
+			return nil
+		}}},
+}
+
+// oldBatchNormForm is the oldest version that takes the element types, which all were the same.
+func oldBatchNormForm(n *ssa.Node) int {
+	if batchNormForm(n) > 9 {
+		return batchNormForm(n)
+	}
+	return 1
+}
+
+// downgradeBatchNormTraining drops training_mode: nodes with more than one result are training.
+func downgradeBatchNormTraining(_ *ops.Upgrader, n *ssa.Node) error {
+	training := ops.IntOr(n, "training_mode", 0) != 0
+	n.DropAttr("training_mode")
+	if !training {
+		n.Out = n.Out[:1]
+	} else if n.Output(1) == nil || n.Output(2) == nil {
+		return fmt.Errorf("training without the running statistics as results")
+	}
+	return nil
 }
 
 func batchNormForm(n *ssa.Node) int {

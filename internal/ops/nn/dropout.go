@@ -1,6 +1,8 @@
 package nn
 
 import (
+	"fmt"
+
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -36,6 +38,53 @@ var Dropout = ops.Op{
 		{Below: 10, Source: kit.Changelog("Dropout", 10), Apply: upgradeDropoutMask},
 		{Below: 12, Source: kit.Changelog("Dropout", 12), Apply: upgradeDropoutRatio},
 	},
+	Downgrades: []ops.Downgrade{{Below: 12, Form: kit.FloatForm(1, 13), Apply: downgradeDropout}, {Below: 10, Form: kit.FloatForm(1, 13), Apply: downgradeDropoutMask}},
+}
+
+// downgradeDropout makes an attribute of the ratio. From operator set 7 up to 11 there was
+// no training, before it was said by is_test.
+func downgradeDropout(u *ops.Upgrader, n *ssa.Node) error {
+	training := 0
+	if n.Input(2) != nil {
+		training = ops.ConstBool(n.Input(2))
+	}
+	switch {
+	case training < 0 || training > 0 && u.Version >= 7:
+		return fmt.Errorf("may be training")
+	case u.Version < 7:
+		n.SetAttr(ssa.IntAttr("is_test", int64(1-training)))
+	}
+	if v := n.Input(1); v != nil {
+		ratio, err := kit.FloatConst(v)
+		if err != nil {
+			return fmt.Errorf("ratio: %w", err)
+		}
+		n.SetAttr(ssa.FloatAttr("ratio", ratio))
+	}
+	n.DropAttr("seed")
+	n.TruncateInputs(1)
+	return nil
+}
+
+// downgradeDropoutMask gives the mask the element type of the data: it becomes the Cast
+// that reads it.
+func downgradeDropoutMask(u *ops.Upgrader, n *ssa.Node) error {
+	mask := n.Output(1)
+	if mask == nil || len(mask.Uses()) == 0 && !u.Graph.IsResult(mask) {
+		n.Out = n.Out[:1]
+		return nil
+	}
+	if len(mask.Uses()) != 1 || u.Graph.IsResult(mask) {
+		return fmt.Errorf("has a mask of booleans")
+	}
+	cast := mask.Uses()[0].Node
+	if cast.Op != "Cast" || cast.Domain != "" || cast.Out[0].Type.DType != ops.InType(n, 0).DType {
+		return fmt.Errorf("has a mask of booleans")
+	}
+	mask.Name, cast.Out[0].Name, mask.Type = cast.Out[0].Name, mask.Name, cast.Out[0].Type
+	u.Graph.ReplaceUses(cast.Out[0], mask)
+	u.Sweep(cast)
+	return nil
 }
 
 func dropoutForm(n *ssa.Node) int {

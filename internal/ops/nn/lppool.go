@@ -20,7 +20,7 @@ var LpPool = ops.Op{
 	Infer:    kit.Rule(InferPool),
 	Eval:     kit.FloatKernel(evalLpPool[float32], evalLpPool[float64]),
 	Facts:    ops.Facts{Traits: ops.PassingTraits, Smaller: pooledPlanes, Cost: PoolCost, Disputed: disputedPool},
-	Upgrades: floatNormOrder("LpPool"),
+	Upgrades: floatNormOrder("LpPool"), Downgrades: floatNormOrderAgain,
 }
 
 // GlobalLpPool is the p-norm of every plane: https://onnx.ai/onnx/operators/onnx__GlobalLpPool.html
@@ -30,8 +30,18 @@ var GlobalLpPool = ops.Op{
 	Attrs: []ops.AttrSpec{ops.FloatAttr("p", 2).AtLeast(1).Before(2), ops.IntAttr("p", 2).AtLeast(1).From(2)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.ReadCost}, Infer: kit.Rule(InferGlobalPool),
 	Eval:     kit.FloatKernel(evalGlobalLpPool[float32], evalGlobalLpPool[float64]),
-	Upgrades: floatNormOrder("GlobalLpPool"),
+	Upgrades: floatNormOrder("GlobalLpPool"), Downgrades: floatNormOrderAgain,
 }
+
+// floatNormOrderAgain is the downgrade to version 1.
+var floatNormOrderAgain = []ops.Downgrade{{Below: 2, Form: kit.FloatForm(1, 22), Apply: func(_ *ops.Upgrader, n *ssa.Node) error {
+	p := int64(2)
+	if a := n.Attr("p"); a != nil {
+		p = a.I
+	}
+	n.SetAttr(ssa.FloatAttr("p", float32(p)))
+	return nil
+}}}
 
 // floatNormOrder is the upgrade from version 1, where p was a float.
 func floatNormOrder(op string) []ops.Upgrade {

@@ -28,6 +28,8 @@ func argOp(name, doc string, sign int) ops.Op {
 		Attrs: []ops.AttrSpec{ops.IntAttr("axis", 0), ops.IntAttr("keepdims", 1), ops.IntAttr("select_last_index", 0).From(12)},
 		Infer: kit.Rule(inferArg), Eval: kit.Kernel(func(c *ops.Call) { evalArg(c, sign) }),
 		Facts: ops.Facts{Traits: ops.IgnoringTraits, Smaller: argSmaller, Cost: kit.ReadCost},
+
+		Downgrades: []ops.Downgrade{kit.PositiveAxes(0, argForm)},
 	}
 }
 

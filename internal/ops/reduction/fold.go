@@ -1,6 +1,8 @@
 package reduction
 
 import (
+	"errors"
+
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -50,7 +52,26 @@ func reduceOp(name string, since, axesInput int, doc string, r reduction, form f
 		Eval:     kit.Kernel(func(c *ops.Call) { evalReduce(c, r) }),
 		Facts:    ops.Facts{Traits: ops.GeneralTraits.But(ops.ZeroSign(0)), Cost: kit.ReadCost, Smaller: reducedSmaller},
 		Upgrades: []ops.Upgrade{kit.AttrToOperand(name, axesInput, "axes", 1)},
+		Downgrades: []ops.Downgrade{{Below: axesInput, Form: reduceForm, Apply: downgradeReduce},
+			kit.PositiveAxes(0, reduceForm)},
 	}
+}
+
+// reduceForm is the oldest version that takes the element type, with axes as an attribute.
+var reduceForm = kit.FormBy(kit.From(1, kit.FloatTypes|kit.WideTypes), kit.From(12, kit.ByteInts), kit.From(13, kit.BfloatType), kit.From(20, kit.AnyType))
+
+// downgradeReduce makes an attribute of the axes.
+func downgradeReduce(u *ops.Upgrader, n *ssa.Node) error {
+	axes, _ := ops.ConstInts(n, 1)
+	if ops.Int(n, "noop_with_empty_axes") != 0 && len(axes) == 0 {
+		return errors.New("noop_with_empty_axes needs constant axes, and some")
+	}
+	n.DropAttr("noop_with_empty_axes")
+	err := u.InputToAttr(n, 1, "axes")
+	if len(axes) == 0 {
+		n.DropAttr("axes")
+	}
+	return err
 }
 
 // reduceMask says which axes of a tensor of some rank are reduced: those given,

@@ -1,6 +1,7 @@
 package reduction
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
@@ -27,6 +28,8 @@ func softmaxOp(name, doc string, line func(x []float64)) ops.Op {
 		Infer: kit.Rule(inferSoftmax), Eval: kit.Kernel(func(c *ops.Call) { evalLines(c, line) }),
 		Facts:    ops.Facts{Traits: ops.GeneralTraits.But(ops.FailsNever, ops.ZeroSign(0)), InPlace: kit.InPlaceFirst, Cost: softmaxCost},
 		Upgrades: []ops.Upgrade{{Below: 13, Source: kit.Changelog(name, 13), Apply: upgradeSoftmax}},
+		Downgrades: []ops.Downgrade{{Below: 13, Form: softmaxForm, Apply: downgradeSoftmax},
+			kit.PositiveAxes(0, softmaxForm)},
 	}
 }
 
@@ -72,6 +75,55 @@ func upgradeSoftmax(u *ops.Upgrader, n *ssa.Node) error {
 	}
 	n.SetInputs([]*ssa.Value{rows.Out[0], shape.Out[0]})
 	return nil
+}
+
+// softmaxForm is the oldest version that takes the element type, by rows of a matrix.
+var softmaxForm = kit.FormBy(kit.From(1, kit.FloatTypes), kit.From(13, kit.AnyType))
+
+// downgradeSoftmax takes the operand as a matrix: the dimensions behind the axis must be
+// 1. What upgradeSoftmax made of one node becomes that node again.
+func downgradeSoftmax(u *ops.Upgrader, n *ssa.Node) error {
+	if flat, back := flattened(n); flat != nil {
+		n.SetInput(0, flat.In[0])
+		n.SetAttr(ssa.IntAttr("axis", ops.Int(flat, "axis")))
+		n.Out[0].Type = back.Out[0].Type
+		n.Out[0].Name, back.Out[0].Name = back.Out[0].Name, n.Out[0].Name
+		shape := back.In[1].Def
+		u.Graph.ReplaceUses(back.Out[0], n.Out[0])
+		u.Sweep(back, flat, shape)
+		return nil
+	}
+	axis, shape := ops.Int(n, "axis"), ops.InType(n, 0).Shape
+	if axis == -1 {
+		n.SetAttr(ssa.IntAttr("axis", -1))
+		return nil
+	}
+	first, err := ops.NormAxis(axis, len(shape))
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(shape[first+1:], func(d ssa.Dim) bool { return !d.Is(1) }) {
+		return fmt.Errorf("normalizes dimension %d of %s, and older operator sets all dimensions from one on", first, ops.InType(n, 0))
+	}
+	return nil
+}
+
+// flattened finds Flatten(x), n, Reshape to Shape(x), where nothing else reads what is
+// between them.
+func flattened(n *ssa.Node) (flat, back *ssa.Node) {
+	flat = n.In[0].Def
+	if flat == nil || flat.Op != "Flatten" || flat.Domain != "" || len(n.Out[0].Uses()) != 1 || !slices.Contains([]int64{1, -1}, ops.Int(n, "axis")) {
+		return nil, nil
+	}
+	back = n.Out[0].Uses()[0].Node
+	if back.Op != "Reshape" || back.Domain != "" || back.In[0] != n.Out[0] {
+		return nil, nil
+	}
+	shape := back.In[1].Def
+	if shape == nil || shape.Op != "Shape" || shape.Domain != "" || shape.In[0] != flat.In[0] || len(shape.Attrs) > 0 {
+		return nil, nil
+	}
+	return flat, back
 }
 
 // mayBeEmpty reports that a dimension is 0 or not known.

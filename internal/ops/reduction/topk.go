@@ -22,6 +22,15 @@ var TopK = ops.Op{
 		ops.IntAttr("k").Mandatory().Before(10)},
 	Facts: ops.Facts{Traits: ops.PassingTraits}, Infer: kit.Rule(inferTopK), Eval: kit.Kernel(evalTopK),
 	Upgrades: []ops.Upgrade{kit.AttrToOperand("TopK", 10, "k", 1)},
+	Downgrades: []ops.Downgrade{
+		{Below: 11, Form: kit.FormBy(kit.From(10, kit.FloatTypes), kit.From(11, kit.AnyType)), Apply: downgradeTopK},
+		kit.OperandToAttr(10, "k", 1, kit.FormBy(kit.From(1, kit.FloatTypes), kit.From(11, kit.AnyType)))},
+}
+
+// downgradeTopK drops what older versions do not ask: their results are sorted.
+func downgradeTopK(u *ops.Upgrader, n *ssa.Node) error {
+	n.DropAttr("sorted")
+	return kit.PositiveAxes(0, nil).Apply(u, n)
 }
 
 func inferTopK(n *ssa.Node) []ops.Inferred {

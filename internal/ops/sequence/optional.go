@@ -1,6 +1,8 @@
 package sequence
 
 import (
+	"errors"
+
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -28,7 +30,7 @@ var Optional = ops.Op{
 var OptionalGetElement = ops.Op{
 	Name: "OptionalGetElement", Since: 28, Form: optionalForm, Doc: "output = the value in input",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferOptionalGetElement),
+	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferOptionalGetElement), Downgrades: wrapped,
 	Eval: kit.Kernel(func(c *ops.Call) {
 		v := optionalValue(c)
 		if v == nil {
@@ -43,12 +45,24 @@ var OptionalGetElement = ops.Op{
 var OptionalHasElement = ops.Op{
 	Name: "OptionalHasElement", Since: 28, Form: optionalForm, Doc: "output = whether input holds a value",
 	MinIn: 0, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferOptionalHasElement),
+	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferOptionalHasElement), Downgrades: wrapped,
 	Eval: kit.Kernel(func(c *ops.Call) {
 		out := kit.Result(c, 0, ndarray.Bool)
 		out.SetInt(0, int64(kit.Btoi(optionalValue(c) != nil)))
 	}),
 }
+
+// wrapped is the downgrade below version 18, which took plain values: they are made
+// optionals.
+var wrapped = []ops.Downgrade{{Below: 18, Form: kit.TypeForm(15, 28), Apply: func(u *ops.Upgrader, n *ssa.Node) error {
+	if n.Input(0) == nil {
+		return errors.New("has no operand")
+	}
+	if k := ops.InType(n, 0).Kind; k == ssa.KindTensor || k == ssa.KindSequence {
+		n.SetInput(0, u.Before(n, "Optional", []*ssa.Value{n.In[0]}, 1).Out[0])
+	}
+	return nil
+}}}
 
 // optionalForm is the oldest version that takes the operand: plain values since 18.
 func optionalForm(n *ssa.Node) int {

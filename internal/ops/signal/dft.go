@@ -1,12 +1,14 @@
 package signal
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
 	"gonum.org/v1/gonum/dsp/fourier"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -30,6 +32,26 @@ var DFT = ops.Op{
 		u.SetOperand(n, 2, axis)
 		return nil
 	}}},
+	Downgrades: []ops.Downgrade{{Below: 20, Form: kit.SinceTypes(17, 20, ndarray.BFloat16), Apply: downgradeDFT}},
+}
+
+// downgradeDFT makes an attribute of the axis, by default the one before the last.
+func downgradeDFT(u *ops.Upgrader, n *ssa.Node) error {
+	rank := ops.InType(n, 0).Rank()
+	if n.Input(2) != nil {
+		if err := u.InputToAttr(n, 2, "axis"); err != nil {
+			return err
+		}
+	} else {
+		n.SetAttr(ssa.IntAttr("axis", -2))
+	}
+	if a := n.Attr("axis"); a.I < 0 && rank < 0 {
+		return fmt.Errorf("axis %d of an operand of unknown rank", a.I)
+	} else if a.I < 0 {
+		a.I += int64(rank)
+	}
+	n.TruncateInputs(min(len(n.In), 2))
+	return nil
 }
 
 // dftModes reads the attributes.

@@ -37,6 +37,13 @@ var GridSample = ops.Op{
 		}
 		return nil
 	}}},
+	Downgrades: []ops.Downgrade{{Below: 20, Form: gridSampleForm, Apply: func(_ *ops.Upgrader, n *ssa.Node) error {
+		old := map[string]string{"linear": "bilinear", "cubic": "bicubic"}
+		if a := n.Attr("mode"); a != nil {
+			a.S = cmp.Or(old[a.S], a.S)
+		}
+		return nil
+	}}},
 }
 
 // gridMode returns the mode of a node by the name it has since version 20.

@@ -32,6 +32,8 @@ var Resize = ops.Op{
 		{Below: 11, Source: kit.Changelog("Resize", 11), Apply: upgradeResize10},
 		{Below: 13, Source: kit.Changelog("Resize", 13), Apply: upgradeResize11},
 	},
+	Downgrades: []ops.Downgrade{{Below: 13, Form: oldResizeForm(11), Apply: downgradeResize13}, {Below: 11, Form: oldResizeForm(10), Apply: downgradeResize11},
+		{Below: 10, Form: oldResizeForm(9), Apply: downgradeResize10}},
 }
 
 // Upsample is what Resize was called before operator set 10; it is replaced by a
@@ -44,6 +46,8 @@ var Upsample = ops.Op{
 	Infer: kit.Rule(inferUpsample), Eval: kit.Kernel(evalUpsample),
 	Facts:    ops.Facts{Traits: ops.GeneralTraits, Cost: resizeCost},
 	Upgrades: []ops.Upgrade{{Below: kit.Always, Source: kit.Changelog("Upsample", 10), Apply: upgradeUpsample}},
+
+	Downgrades: []ops.Downgrade{{Below: 9, Form: kit.Since(7), Apply: downgradeUpsample9}, {Below: 7, Apply: downgradeUpsample7}},
 }
 
 func resizeForm(n *ssa.Node) int {

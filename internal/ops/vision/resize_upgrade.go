@@ -36,7 +36,7 @@ func upgradeUpsample(u *ops.Upgrader, n *ssa.Node) error {
 	}
 	n.Op = "Resize"
 	n.SetAttr(ssa.StringAttr("mode", upsampleMode(ops.Str(n, "mode"))))
-	return upgradeResize10(u, n)
+	return asymmetric(u, n, false)
 }
 
 // upgradeResize10 sets as attributes what Resize-10 implies: coordinates are
@@ -44,7 +44,10 @@ func upgradeUpsample(u *ops.Upgrader, n *ssa.Node) error {
 // when it shrinks. A node that does both along different axes, or whose scales are
 // not known, becomes two: the first enlarges by max(scales, 1), the second shrinks by
 // min(scales, 1).
-func upgradeResize10(u *ops.Upgrader, n *ssa.Node) error {
+func upgradeResize10(u *ops.Upgrader, n *ssa.Node) error { return asymmetric(u, n, true) }
+
+// asymmetric is upgradeResize10, also for Upsample, whose scales are not below 1.
+func asymmetric(u *ops.Upgrader, n *ssa.Node, mayShrink bool) error {
 	if len(n.In) != 2 {
 		return fmt.Errorf("has %d operands, needs X and scales", len(n.In))
 	}
@@ -55,6 +58,9 @@ func upgradeResize10(u *ops.Upgrader, n *ssa.Node) error {
 		return nil
 	}
 	n.SetAttr(ssa.StringAttr("nearest_mode", "floor"))
+	if _, known := constFloats(n, 2); !known && !mayShrink {
+		return nil
+	}
 	grow, shrink, grows, shrinks := resizeParts(u, n)
 	if !shrinks {
 		return nil

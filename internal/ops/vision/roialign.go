@@ -1,6 +1,7 @@
 package vision
 
 import (
+	"errors"
 	"math"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
@@ -29,6 +30,13 @@ var RoiAlign = ops.Op{
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferRoiAlign), Eval: kit.FloatKernel(roiAlign[float32], roiAlign[float64]),
 	Upgrades: []ops.Upgrade{{Below: 16, Source: kit.Changelog("RoiAlign", 16), Apply: func(_ *ops.Upgrader, n *ssa.Node) error {
 		n.SetAttr(ssa.StringAttr("coordinate_transformation_mode", "output_half_pixel"))
+		return nil
+	}}},
+	Downgrades: []ops.Downgrade{{Below: 16, Form: kit.FloatForm(10, 22), Apply: func(_ *ops.Upgrader, n *ssa.Node) error {
+		if a := n.Attr("coordinate_transformation_mode"); a == nil || a.S != "output_half_pixel" {
+			return errors.New("has coordinates other than output_half_pixel")
+		}
+		n.DropAttr("coordinate_transformation_mode")
 		return nil
 	}}},
 }
