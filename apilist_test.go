@@ -140,6 +140,8 @@ var apiFuncs = map[string]any{
 	"ops.ConvTransposeLinear":     ops.ConvTransposeLinear,
 	"ops.CostOf":                  ops.CostOf,
 	"ops.DefaultMaxMemory":        ops.DefaultMaxMemory,
+	"ops.DowngradeTo":             ops.DowngradeTo,
+	"ops.FitsIn":                  ops.FitsIn,
 	"ops.Eval":                    ops.Eval,
 	"ops.EvalPrepared":            ops.EvalPrepared,
 	"ops.Float":                   ops.Float,
@@ -246,6 +248,7 @@ var apiFuncs = map[string]any{
 
 // apiTypes are the exported types with methods.
 var apiTypes = map[string]reflect.Type{
+	"alias.Views":                 reflect.TypeFor[alias.Views](),
 	"..Arena":                     reflect.TypeFor[berth.Arena](),
 	"..BFloat16":                  reflect.TypeFor[berth.BFloat16](),
 	"..CacheError":                reflect.TypeFor[berth.CacheError](),

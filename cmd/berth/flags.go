@@ -251,7 +251,7 @@ func editDistance(a, b string) int {
 
 // backendFlag adds --backend.
 func backendFlag(c *cobra.Command, name *string) {
-	c.Flags().StringVar(name, "backend", "cpu", strings.Join(berth.Backends(), ", ")+"; gorgonia is there in a command built with -tags gorgonia")
+	c.Flags().StringVar(name, "backend", "cpu", strings.Join(berth.Backends(), ", "))
 }
 
 func checkBackend(name string) error {

@@ -1,5 +1,3 @@
-//go:build gorgonia
-
 package main
 
 import _ "github.com/berth-onnx/berth/backend/gorgonia" // --backend gorgonia

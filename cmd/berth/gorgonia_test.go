@@ -1,5 +1,3 @@
-//go:build gorgonia
-
 package main
 
 import (
