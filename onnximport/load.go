@@ -11,8 +11,8 @@ import (
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/internal/rescue"
-	_ "github.com/berth-onnx/berth/ops/standard" // what files hold is linked with the import
 	"github.com/berth-onnx/berth/ops"
+	_ "github.com/berth-onnx/berth/ops/standard" // what files hold is linked with the import
 	"github.com/berth-onnx/berth/ssa"
 )
 
