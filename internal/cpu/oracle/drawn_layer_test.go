@@ -157,6 +157,21 @@ var layerDrawers = []drawer{
 		}
 		return kase
 	}},
+	{"ms:MultiHeadAttention", func(d *dice, _ string) opCase {
+		b, n, q, k, h, v := d.to(1, 2), d.to(1, 3), d.to(1, 9), d.to(1, 9), pick(d.Rand, 2, 8, 16), pick(d.Rand, 2, 8, 16)
+		kase := opCase{in: []arg{f32s(b, q, n*h), f32s(b, k, n*h), f32s(b, k, n*v), absent, absent}, tol: 1e-5,
+			attrs: append(d.some(d.flag("unidirectional"), ssa.FloatAttr("scale", 0.4), ssa.FloatAttr("mask_filter_value", -3)), ssa.IntAttr("num_heads", int64(n)))}
+		if d.chance(0.5) {
+			kase.in[3] = f32s(n * (h + h + v))
+		}
+		switch d.Intn(3) {
+		case 0:
+			kase.in[4] = tensor(ndarray.Int32, pick(d.Rand, []int{b}, []int{b, k})...).between(0, float64(k)+1)
+		case 1:
+			kase.in = append(kase.in, f32s(pick(d.Rand, []int{b, n, q, k}, []int{1, 1, q, k})...))
+		}
+		return kase
+	}},
 	{"RotaryEmbedding", func(d *dice, _ string) opCase {
 		b, n, s, h := d.to(1, 2), d.to(1, 3), d.to(1, 4), pick(d.Rand, 2, 6, 8, 34)
 		attrs := d.some(d.flag("interleaved"))

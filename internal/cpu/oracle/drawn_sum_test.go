@@ -108,6 +108,16 @@ var sumDrawers = []drawer{
 		}
 		return kase
 	}},
+	{"ms:MatMulNBits", func(d *dice, _ string) opCase {
+		m, k, n, bits, block := d.size(), d.size(), d.size(), pick(d.Rand, 2, 4, 8), pick(d.Rand, 16, 32)
+		blocks := (k + block - 1) / block
+		kase := opCase{in: []arg{f32s(m, k), d.fixed(tensor(u8, n, blocks, block*bits/8).between(0, 256)), f32s(n*blocks).between(0.01, 0.1).c()}, tol: 1e-3,
+			attrs: []ssa.Attr{ssa.IntAttr("N", int64(n)), ssa.IntAttr("K", int64(k)), ssa.IntAttr("bits", int64(bits)), ssa.IntAttr("block_size", int64(block))}}
+		if d.chance(0.5) {
+			kase.in = append(kase.in, pick(d.Rand, f32s(n*blocks).c(), tensor(u8, n*((blocks*bits+7)/8)).between(0, 256).c()))
+		}
+		return kase
+	}},
 	{"QLinearMatMul", func(d *dice, _ string) opCase {
 		m, k, n, a, b := d.size(), d.size(), d.size(), pick(d.Rand, u8, i8), pick(d.Rand, u8, i8)
 		return opCase{in: []arg{tensor(a, m, k), scaleOf(), tensor(a), d.fixed(tensor(b, k, n)), scaleOf(), tensor(b), scaleOf().between(1, 9), tensor(a)}}
