@@ -81,10 +81,12 @@ type optimizeJSON struct {
 	After  statsJSON        `json:"after"`
 	Shapes map[string][]int `json:"shapes,omitempty"` // of the inputs that FLOPs and arenas are for
 
-	Tried    []map[string][]int `json:"tried,omitempty"` // shapes of the inputs that outputs were compared for, where some are open
-	NaN      int                `json:"nan"`             // elements of the original's outputs that are NaN, the same ones in the result's
-	Inf      int                `json:"inf"`             // the same for infinities
-	Elements int                `json:"elements"`        // of all outputs compared
+	Tried    []map[string][]int `json:"tried,omitempty"`    // shapes of the inputs that outputs were compared for, where some are open
+	Variants []string           `json:"variants,omitempty"` // other inputs that outputs were compared for
+	NotRun   []string           `json:"not_run,omitempty"`  // branches and loop bodies that no input entered: nothing is known of them
+	NaN      int                `json:"nan"`                // elements of the original's outputs that are NaN, the same ones in the result's
+	Inf      int                `json:"inf"`                // the same for infinities
+	Elements int                `json:"elements"`           // of all outputs compared
 	Verified bool               `json:"verified"`
 	MaxDiff  float64            `json:"max_abs_diff"`
 	Note     string             `json:"note,omitempty"`
@@ -163,8 +165,7 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 	res.Before, res.After = statsOf(m.Contents()), statsOf(twin.Contents())
 	if res.Before.FileBytes, err = sizeBefore(res.Model, m); err == nil {
 		bar.step("comparing outputs")
-		v := verification{a: a, m: m, opt: twin, have: have, f: f, res: res}
-		err = v.run(ctx)
+		err = a.newVerification(m, twin, have, f, res).run(ctx)
 	}
 	if err == nil {
 		err = a.verdict(res, f)
@@ -380,11 +381,15 @@ func (a *app) printOptimize(res optimizeJSON) {
 		fmt.Fprintf(a.out, "outputs:  %d of %d elements are NaN, %d infinite\n", res.NaN, res.Elements, res.Inf)
 	}
 	written := strings.Join(append([]string{res.Output}, res.Data...), " and ")
+	said := fmt.Sprintf("same outputs, largest difference %.3g", res.MaxDiff)
+	if res.Note != "" {
+		said = res.Note
+	}
 	switch {
-	case res.Verified && res.Note != "":
-		fmt.Fprintf(a.out, "verified: %s\nwritten:  %s\n", res.Note, written)
+	case res.Verified && len(res.NotRun) > 0:
+		fmt.Fprintf(a.out, "verified: in part: %s\nnot run:  %s\nwritten:  %s\n", said, hiddenText(res.NotRun), written)
 	case res.Verified:
-		fmt.Fprintf(a.out, "verified: same outputs, largest difference %.3g\nwritten:  %s\n", res.MaxDiff, written)
+		fmt.Fprintf(a.out, "verified: %s\nwritten:  %s\n", said, written)
 	default:
 		fmt.Fprintf(a.out, "written:  %s (not verified)\n", written)
 	}
@@ -394,7 +399,7 @@ func (a *app) printOptimize(res optimizeJSON) {
 	}
 }
 
-// inputsText lists the shapes of the inputs for which outputs were compared, those of the table first.
+// inputsText lists the inputs for which outputs were compared: shapes, those of the table first, and variants.
 func (res *optimizeJSON) inputsText() string {
 	texts := []string{allShapesText(res.Shapes)}
 	for _, shapes := range res.Tried {
@@ -402,6 +407,7 @@ func (res *optimizeJSON) inputsText() string {
 			texts = append(texts, text)
 		}
 	}
+	texts = append(texts, res.Variants...)
 	return strings.Join(texts, "; ")
 }
 
