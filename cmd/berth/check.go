@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 
@@ -22,7 +23,8 @@ type verification struct {
 
 	ran       *coverage // of the original
 	precision precision
-	scaled    bool // the inputs compared are scaled; see variants.go
+	variant   bool // the inputs compared are no ordinary ones, but scaled or empty; see variants.go
+	scaled    bool
 }
 
 func (a *app) newVerification(m, opt *berth.Model, have map[string]ndarray.Value, f optimizeFlags, res *optimizeJSON) *verification {
@@ -111,7 +113,7 @@ var exact = berth.WithoutPass("quantized")
 
 // compare runs the optimized model and compares its outputs with those wanted.
 func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.Value) error {
-	if !v.scaled {
+	if !v.variant {
 		v.count(want)
 	}
 	got, err := v.opt.RunValues(ctx, in, exact, berth.WithThreads(v.a.threads), berth.WithMaxMemory(v.a.memoryLimit))
@@ -122,21 +124,19 @@ func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.
 		v.res.Verified, v.res.failure = false, err
 		return nil
 	}
-	if v.scaled {
-		for name := range want {
-			got[name], want[name] = onlyFinite(got[name], want[name])
-		}
-	}
+	written := maps.Clone(want)
+	v.mask(got, want)
 	differences, largest := v.differences(got, want), v.largest(got, want)
-	if !v.scaled || len(differences) > 0 {
+	if !v.scaled {
 		v.res.MaxDiff = max(v.res.MaxDiff, largest)
 	}
 	if len(differences) == 0 {
 		return nil
 	}
-	if v.res.Verified, err = v.withinRounding(ctx, in, want); err != nil || v.res.Verified {
+	if v.res.Verified, err = v.withinRounding(ctx, in, written, largest); err != nil || v.res.Verified {
 		return err
 	}
+	v.res.MaxDiff = max(v.res.MaxDiff, largest)
 	for _, d := range differences {
 		v.a.note("berth: %s", d)
 	}
@@ -175,29 +175,28 @@ func (v *verification) largest(got, want map[string]ndarray.Value) (d float64) {
 	return d
 }
 
-// withinRounding decides whether rounding explains the differences of a model that quantizes while it runs. Where a value is
+// withinRounding decides whether rounding explains differences of up to largest, of a model that quantizes while it runs or of scaled inputs. Where a value is
 // half way between two quantization steps, the rounding error of a sum selects one of them, and later nodes amplify that: the
 // results of such a model vary by more than the tolerance. To measure by how much, the original model is run with other
 // kernels, which add in another order. The optimized model may differ a few times as much, since each run is one sample.
-func (v *verification) withinRounding(ctx context.Context, in, want map[string]ndarray.Value) (bool, error) {
+func (v *verification) withinRounding(ctx context.Context, in, want map[string]ndarray.Value, largest float64) (bool, error) {
 	const samples = 4
 	if !quantizesWhileRunning(v.m) && !v.scaled {
 		return false, nil
 	}
-	v.a.note("berth: outputs differ by up to %.3g; running the model once more, as it is with other kernels, to see how much of that is rounding", v.res.MaxDiff)
+	v.a.note("berth: outputs differ by up to %.3g; running the model once more, as it is with other kernels, to see how much of that is rounding", largest)
 	other, err := v.m.RunValues(ctx, in, berth.WithoutPasses(), berth.WithBackend("reference"), berth.WithThreads(v.a.threads))
 	if err != nil {
 		return false, ctx.Err()
 	}
+	v.mask(other, want)
 	scatter := v.largest(other, want)
-	if !(v.res.MaxDiff <= samples*scatter) || math.IsInf(scatter, 0) {
+	if !(largest <= samples*scatter) || math.IsInf(scatter, 0) {
 		return false, nil
 	}
-	why := "the model quantizes while it runs"
-	if v.scaled {
-		why = "inputs are large or small"
+	if !v.scaled {
+		v.res.Note = fmt.Sprintf("outputs differ by up to %.3g; the model quantizes while it runs, and the order of sums alone makes up to %.3g", largest, scatter)
 	}
-	v.res.Note = fmt.Sprintf("outputs differ by up to %.3g; "+why+", and the order of sums alone makes up to %.3g", v.res.MaxDiff, scatter)
 	return true, nil
 }
 

@@ -17,6 +17,7 @@ import (
 //
 //	inputs x 1000, x 0.001     the floats of the first case, those given aside
 //	an open dimension of 0     each in turn, where the original runs with it
+//	1 - x for integers, flags  where branches or loops have not run
 //
 // With scaled inputs the original may overflow where the result does not, because an intermediate result is gone; so only
 // elements that are finite in the original count. The original may depend on rounding more than the tolerance allows; what
@@ -27,13 +28,14 @@ const mostEmpty = 4
 
 // variants compares the models for inputs made of those of a case that ran.
 func (v *verification) variants(ctx context.Context, c sizeCase) error {
+	v.variant = true
 	for _, factor := range []float64{1e3, 1e-3} {
 		in, any := v.scaledInputs(c.in, factor)
 		if !any || !v.res.Verified || v.tooMuch(ctx, c) {
 			break
 		}
 		v.scaled = true
-		err := v.variant(ctx, fmt.Sprintf("floats x %g", factor), in)
+		err := v.again(ctx, fmt.Sprintf("floats x %g", factor), in)
 		v.scaled = false
 		if err != nil {
 			return err
@@ -44,15 +46,42 @@ func (v *verification) variants(ctx context.Context, c sizeCase) error {
 		if err != nil || !v.res.Verified {
 			continue
 		}
-		if err := v.variant(ctx, allShapesText(shapes), in); err != nil {
+		if err := v.again(ctx, allShapesText(shapes), in); err != nil {
 			return err
 		}
+	}
+	if in, any := v.exchanged(c.in); any && v.res.Verified && len(v.ran.hidden(v.m)) > 0 {
+		return v.again(ctx, "integers and flags 1 - x", in)
 	}
 	return nil
 }
 
-// variant compares the models for some inputs, if the original runs with them. Its only error is a cancellation.
-func (v *verification) variant(ctx context.Context, what string, in map[string]ndarray.Value) error {
+// exchanged makes 0 of 1 and 1 of 0 in integers and flags that were not given, which are random ones.
+func (v *verification) exchanged(in map[string]ndarray.Value) (map[string]ndarray.Value, bool) {
+	return v.changed(in, func(a *ndarray.Array) bool { return a.DType.IsInteger() || a.DType == ndarray.Bool }, func(a *ndarray.Array, i int) {
+		a.SetInt(i, 1-a.Int(i))
+	})
+}
+
+// changed changes the elements of inputs that were not given and of which ok holds; any says whether there are some.
+func (v *verification) changed(in map[string]ndarray.Value, ok func(a *ndarray.Array) bool, change func(a *ndarray.Array, i int)) (out map[string]ndarray.Value, any bool) {
+	out = maps.Clone(in)
+	for name, x := range in {
+		a, isArray := x.(*ndarray.Array)
+		if !isArray || !ok(a) || v.have[name] != nil {
+			continue
+		}
+		a = a.Clone()
+		for i := range a.Len() {
+			change(a, i)
+		}
+		out[name], any = a, true
+	}
+	return out, any
+}
+
+// again compares the models for some inputs, if the original runs with them. Its only error is a cancellation.
+func (v *verification) again(ctx context.Context, what string, in map[string]ndarray.Value) error {
 	want, err := v.original(ctx, in)
 	if err != nil {
 		return ctx.Err()
@@ -65,21 +94,9 @@ func (v *verification) variant(ctx context.Context, what string, in map[string]n
 	return nil
 }
 
-// scaledInputs multiplies floats that were not given; any says whether there are some.
-func (v *verification) scaledInputs(in map[string]ndarray.Value, factor float64) (out map[string]ndarray.Value, any bool) {
-	out = maps.Clone(in)
-	for name, x := range in {
-		a, ok := x.(*ndarray.Array)
-		if !ok || !a.DType.IsFloat() || v.have[name] != nil {
-			continue
-		}
-		b := a.Clone()
-		for i := range b.Len() {
-			b.SetFloat(i, a.Float(i)*factor)
-		}
-		out[name], any = b, true
-	}
-	return out, any
+// scaledInputs multiplies floats that were not given.
+func (v *verification) scaledInputs(in map[string]ndarray.Value, factor float64) (map[string]ndarray.Value, bool) {
+	return v.changed(in, func(a *ndarray.Array) bool { return a.DType.IsFloat() }, func(a *ndarray.Array, i int) { a.SetFloat(i, a.Float(i)*factor) })
 }
 
 // emptyShapes are the shapes of a case with one open dimension of 0, wherever its symbol stands.
@@ -151,6 +168,15 @@ func leastPrecise(g *ssa.Graph) (p precision) {
 		}
 	})
 	return p
+}
+
+// mask clears what does not count in outputs for scaled inputs.
+func (v *verification) mask(got, want map[string]ndarray.Value) {
+	for name := range want {
+		if v.scaled {
+			got[name], want[name] = onlyFinite(got[name], want[name])
+		}
+	}
 }
 
 // onlyFinite returns both outputs with 0 for the elements that are not finite in want.
