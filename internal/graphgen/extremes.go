@@ -52,6 +52,49 @@ func (b *builder) extreme(dt ndarray.DType) *ssa.Value {
 	return b.constant(ssa.NewConstant(a.Reshaped(shape...)))
 }
 
+// chain multiplies a value by two numbers or adds them: of the same size, or such that one undoes the other, or both drawn.
+func chain(b *builder, v *ssa.Value) {
+	if !v.Type.DType.IsFloat() {
+		b.one([]string{"Add", "Mul"}[b.rng.IntN(2)], []*ssa.Value{b.one("Add", []*ssa.Value{v, b.extreme(v.Type.DType)}), b.extreme(v.Type.DType)})
+		return
+	}
+	op := []string{"Mul", "Add"}[b.rng.IntN(2)]
+	k := b.extreme(v.Type.DType)
+	l := b.extreme(v.Type.DType)
+	if x := element(k); b.chance(60) && op == "Mul" && b.chance(50) {
+		x = 1 / x
+		l = b.single(v.Type.DType, x)
+	} else if b.chance(60) {
+		l = b.single(v.Type.DType, x*0.75)
+	}
+	b.one(op, []*ssa.Value{b.one(op, []*ssa.Value{v, k}), l})
+}
+
+// single is a constant of rank 0, 1 if the number is none of the type.
+func (b *builder) single(dt ndarray.DType, v float64) *ssa.Value {
+	a := ndarray.Must(dt)
+	if a.SetFloat(0, v); math.IsInf(a.Float(0), 0) || math.IsNaN(a.Float(0)) {
+		a.SetFloat(0, 1)
+	}
+	return b.constant(ssa.NewConstant(a))
+}
+
+// scaledProduct multiplies two matrices, each times a number, or a matrix by weights between two numbers.
+func scaledProduct(b *builder, v *ssa.Value) {
+	k := b.single(v.Type.DType, b.magnitude(v.Type.DType))
+	l := k
+	if b.chance(40) {
+		l = b.single(v.Type.DType, b.magnitude(v.Type.DType))
+	}
+	if b.chance(50) {
+		w := b.weights(v.Type.DType, lastDim(v), 2)
+		b.one("Mul", []*ssa.Value{b.one("MatMul", []*ssa.Value{b.one("Mul", []*ssa.Value{v, k}), w}), l})
+		return
+	}
+	t := b.one("Transpose", []*ssa.Value{v}, ssa.IntsAttr("perm", 1, 0))
+	b.one("MatMul", []*ssa.Value{b.one("Mul", []*ssa.Value{v, k}), b.one("Mul", []*ssa.Value{t, l})})
+}
+
 // AgreeAtExtremes is [Agree] for graphs with [Extremes]: operands are scaled, N may be 0. The graph is also run in
 // float64. Where the first graph's results are finite, the second one's must be, and may be wrong by a few times what the
 // first one's are: by rounding in the type of the graph, by the scale of the tensor and as Agree measures it, and by what the

@@ -262,6 +262,10 @@ func minRank(least int) predicate {
 	return func(v *ssa.Value) bool { return v.Type.Rank() >= least }
 }
 
+func rankOf(rank int) predicate {
+	return func(v *ssa.Value) bool { return v.Type.Rank() == rank }
+}
+
 func below(rank int) predicate {
 	return func(v *ssa.Value) bool { return v.Type.Rank() < rank }
 }
@@ -299,6 +303,7 @@ func (b *builder) makers() []func(*builder) {
 		{Shapes, 2, on(tensor.and(minRank(2)).and(noZero), shapeChain)}, {Shapes, 1, on(number.and(minRank(1)), expandLike)},
 		{Shapes, 1, on(tensor.and(minRank(1)).and(noZero), sliceToEnd)},
 		{Reductions, 2, on(number.and(minRank(1)).and(noZero), reduce)}, {Motifs, 4, on(float.and(single), motif)}, {Motifs, 1, repeat},
+		{Extremes, 4, on(number, chain)}, {Extremes, 4, on(float.and(rankOf(2)).and(minLast(1)), scaledProduct)}, {Extremes, 6, on(single, motif)},
 		{Branches, 2, branch}, {Loops, 2, loop}, {Scans, 2, scan},
 	}
 	var out []func(*builder)

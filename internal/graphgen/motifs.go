@@ -11,7 +11,10 @@ import (
 func motif(b *builder, v *ssa.Value) {
 	motifs := []func(*builder, *ssa.Value){geluMotif, hardSwishMotif, neutralMotif, clampMotif, sigmoidMotif}
 	if v.Type.Rank() >= 1 && lastDim(v) >= 1 && noZero(v) {
-		motifs = append(motifs, layerNormMotif, layerNormMotif, softmaxMotif)
+		motifs = append(motifs, softmaxMotif)
+		if !b.has(Extremes) { // of equal elements it is all rounding
+			motifs = append(motifs, layerNormMotif, layerNormMotif)
+		}
 	}
 	motifs[b.rng.IntN(len(motifs))](b, v)
 }
@@ -19,7 +22,7 @@ func motif(b *builder, v *ssa.Value) {
 // number is a constant of one element; with Extremes, now and then of more dimensions than an operand may have.
 func (b *builder) number(v float64) *ssa.Value {
 	k := b.limit(v)
-	if b.has(Extremes) && b.chance(10) {
+	if b.has(Extremes) && b.chance(20) {
 		return b.constant(k.Const.Reshaped(1, 1, 1))
 	}
 	return k
@@ -35,7 +38,11 @@ func (b *builder) limit(v float64) *ssa.Value {
 func geluMotif(b *builder, x *ssa.Value) {
 	inner := b.one("Erf", []*ssa.Value{b.one("Div", []*ssa.Value{x, b.number(math.Sqrt2)})})
 	if b.chance(40) {
-		cube := b.one("Pow", []*ssa.Value{x, b.number(3)})
+		power := 3.0
+		if b.has(Extremes) && b.chance(50) {
+			power = 3.5
+		}
+		cube := b.one("Pow", []*ssa.Value{x, b.number(power)})
 		sum := b.one("Add", []*ssa.Value{x, b.one("Mul", []*ssa.Value{cube, b.number(0.044715)})})
 		inner = b.one("Tanh", []*ssa.Value{b.one("Mul", []*ssa.Value{b.number(math.Sqrt(2 / math.Pi)), sum})})
 	}

@@ -46,7 +46,7 @@ func TestRandomExtremes(t *testing.T) {
 	for _, list := range []*List{&Portable, &Runtime} {
 		t.Run(list.Name, func(t *testing.T) {
 			counted := 0
-			for seed := range uint64(400) {
+			for seed := range uint64(800) {
 				before, err := graphgen.New(seed, cfg)
 				require.NoError(t, err)
 				after, _ := before.Clone()
@@ -56,7 +56,7 @@ func TestRandomExtremes(t *testing.T) {
 				require.NoError(t, err, "seed %d\nbefore:\n%s\nafter:\n%s\npatches: %v", seed, before, after, report.Patches)
 				counted += n
 			}
-			require.Greater(t, counted, 800, "runs that compared something")
+			require.Greater(t, counted, 1600, "runs that compared something")
 		})
 	}
 }
