@@ -377,6 +377,9 @@ func (a *app) printOptimize(res optimizeJSON) {
 	row("weights + arena", res.Before.PeakBytes, res.After.PeakBytes, bytesText)
 	t.Render()
 	fmt.Fprintf(a.out, "\ninputs:   %s\n", res.inputsText())
+	if len(res.Variants) > 0 {
+		fmt.Fprintf(a.out, "also:     %s\n", strings.Join(res.Variants, "; "))
+	}
 	if res.NaN+res.Inf > 0 {
 		fmt.Fprintf(a.out, "outputs:  %d of %d elements are NaN, %d infinite\n", res.NaN, res.Elements, res.Inf)
 	}
@@ -399,7 +402,7 @@ func (a *app) printOptimize(res optimizeJSON) {
 	}
 }
 
-// inputsText lists the inputs for which outputs were compared: shapes, those of the table first, and variants.
+// inputsText lists the shapes of the inputs for which outputs were compared, those of the table first.
 func (res *optimizeJSON) inputsText() string {
 	texts := []string{allShapesText(res.Shapes)}
 	for _, shapes := range res.Tried {
@@ -407,7 +410,6 @@ func (res *optimizeJSON) inputsText() string {
 			texts = append(texts, text)
 		}
 	}
-	texts = append(texts, res.Variants...)
 	return strings.Join(texts, "; ")
 }
 
