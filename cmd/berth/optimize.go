@@ -40,7 +40,8 @@ func (a *app) optimizeCmd() *cobra.Command {
 			"writes the result, reads it back, checks that other tools can read it, too, and that it computes\n" +
 			"the same on random or given inputs, and prints what changed and the peak memory under every planner. Without MODEL it works on\n" + defaultModel + ". Without -o the result is written to NAME.opt.onnx in the current folder.\n" +
 			"--shape and --dim are fixed in the result, too. If all shapes are known, the file keeps its memory plan.\n" +
-			"Dimensions that stay open are tried with several sizes. If the outputs differ, if the model or the given\n" +
+			"Dimensions that stay open are tried with several sizes and as 0, random floats also times 1000 and 0.001. Branches that\n" +
+			"no input takes are named: they are not verified. If the outputs differ, if the model or the given\n" +
 			"inputs can not be run (--allow-unverified), or if other tools would refuse the result, nothing is written\n" +
 			"at OUT and the exit code is 3.",
 		Example: "  berth optimize model.onnx -o model.opt.onnx\n  berth optimize model.onnx -o fixed.onnx --shape x=1x3x224x224\n" +
