@@ -40,12 +40,14 @@ func attrOf(a ssa.Attr, hasDefault bool) AttrSpec {
 // structures would make every program 600 KB larger.
 
 // IntAttr declares an integer attribute with at most one default.
+//
 //go:noinline
 func IntAttr(name string, def ...int64) AttrSpec {
 	return attrOf(ssa.IntAttr(name, defaultOf(def)), len(def) > 0)
 }
 
 // FloatAttr declares a float attribute with at most one default.
+//
 //go:noinline
 func FloatAttr(name string, def ...float32) AttrSpec {
 	return attrOf(ssa.FloatAttr(name, defaultOf(def)), len(def) > 0)
@@ -60,6 +62,7 @@ func defaultOf[T int64 | float32](def []T) (v T) {
 
 // StrAttr declares a string attribute. The first value is the default; where more
 // follow, no other values are allowed.
+//
 //go:noinline
 func StrAttr(name string, values ...string) AttrSpec {
 	if len(values) == 0 {
@@ -73,54 +76,66 @@ func StrAttr(name string, values ...string) AttrSpec {
 }
 
 // IntsAttr declares an integer list; without values it has no default.
+//
 //go:noinline
 func IntsAttr(name string, def ...int64) AttrSpec {
 	return attrOf(ssa.IntsAttr(name, def...), len(def) > 0)
 }
 
 // FloatsAttr declares a float list without a default.
+//
 //go:noinline
 func FloatsAttr(name string) AttrSpec { return AttrSpec{Name: name, Kind: ssa.AttrFloats} }
 
 // StringsAttr declares a string list; without values it has no default.
+//
 //go:noinline
 func StringsAttr(name string, def ...string) AttrSpec {
 	return attrOf(ssa.StringsAttr(name, def...), len(def) > 0)
 }
 
 // TensorAttr declares a tensor attribute.
+//
 //go:noinline
 func TensorAttr(name string) AttrSpec { return AttrSpec{Name: name, Kind: ssa.AttrTensor} }
 
 // GraphAttr declares a body.
+//
 //go:noinline
 func GraphAttr(name string) AttrSpec { return AttrSpec{Name: name, Kind: ssa.AttrGraph} }
 
 // Mandatory makes an attribute required.
+//
 //go:noinline
 func (s AttrSpec) Mandatory() AttrSpec { s.Required = true; return s }
 
 // WithoutEffect marks an attribute that changes nothing.
+//
 //go:noinline
 func (s AttrSpec) WithoutEffect() AttrSpec { s.Ignored = true; return s }
 
 // From declares the first operator-set version that has the attribute in this form.
+//
 //go:noinline
 func (s AttrSpec) From(version int) AttrSpec { s.Since = version; return s }
 
 // Before declares the first operator-set version without this form.
+//
 //go:noinline
 func (s AttrSpec) Before(version int) AttrSpec { s.Until = version; return s }
 
 // Among lists the strings allowed where there is no default.
+//
 //go:noinline
 func (s AttrSpec) Among(values ...string) AttrSpec { s.OneOf = values; return s }
 
 // AtLeast bounds numbers from below.
+//
 //go:noinline
 func (s AttrSpec) AtLeast(least float64) AttrSpec { return s.Between(least, math.Inf(1)) }
 
 // Between bounds numbers, both ends included.
+//
 //go:noinline
 func (s AttrSpec) Between(least, most float64) AttrSpec { s.Min, s.Max = least, most; return s }
 

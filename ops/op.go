@@ -40,6 +40,7 @@ type Op struct {
 }
 
 // But returns the operator with some traits changed.
+//
 //go:noinline
 func (o Op) But(changes ...Trait) Op {
 	o.Facts.Traits = o.Facts.Traits.But(changes...)

@@ -155,6 +155,7 @@ func (e Extent) set(t *Traits) { t.Extent = e }
 func (f Folding) set(t *Traits) { t.Folding = f }
 
 // But returns the traits with some of them changed.
+//
 //go:noinline
 func (t Traits) But(changes ...Trait) Traits {
 	for _, c := range changes {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 
@@ -19,6 +20,15 @@ type verification struct {
 	have   map[string]ndarray.Value
 	f      optimizeFlags
 	res    *optimizeJSON
+
+	ran       *coverage // of the original
+	precision precision
+	variant   bool // the inputs compared are no ordinary ones, but scaled or empty; see variants.go
+	scaled    bool
+}
+
+func (a *app) newVerification(m, opt *berth.Model, have map[string]ndarray.Value, f optimizeFlags, res *optimizeJSON) *verification {
+	return &verification{a: a, m: m, opt: opt, have: have, f: f, res: res, ran: newCoverage(), precision: leastPrecise(m.Graph())}
 }
 
 // mostCompared bounds the arithmetic of one comparison after the first, in FLOPs of one run.
@@ -28,19 +38,9 @@ const mostCompared = 20e9
 // there was none. The only error is a cancellation.
 func (v *verification) run(ctx context.Context) error {
 	v.res.Verified = !v.f.noVerify
-	cases := v.a.realisticSizes(v.m, v.have)
-	for i, c := range cases {
-		if i > 0 && (v.f.noVerify || !v.res.Verified || v.tooMuch(ctx, c)) {
-			break
-		}
-		if err := v.one(ctx, c.shapes, c.in); err != nil {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-		}
-	}
-	if v.res.Shapes != nil {
-		return nil
+	if err := v.cases(ctx); err != nil || v.res.Shapes != nil {
+		v.res.NotRun = v.ran.hidden(v.m)
+		return err
 	}
 	err := v.a.withOpenSizes(ctx, v.m, v.have, func(shapes map[string][]int, in map[string]ndarray.Value) error { return v.one(ctx, shapes, in) })
 	switch {
@@ -54,7 +54,29 @@ func (v *verification) run(ctx context.Context) error {
 		}
 		v.res.Note = fmt.Sprintf("the model itself does not run on these inputs (%v); %s", err, remedy)
 	}
+	v.res.NotRun = v.ran.hidden(v.m)
 	return nil
+}
+
+// cases compares the models for several sizes of what is open, and for variants of the first one that ran.
+func (v *verification) cases(ctx context.Context) error {
+	var first *sizeCase
+	for i, c := range v.a.realisticSizes(v.m, v.have) {
+		if i > 0 && (v.f.noVerify || !v.res.Verified || v.tooMuch(ctx, c)) {
+			break
+		}
+		err := v.one(ctx, c.shapes, c.in)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err == nil && first == nil {
+			first = &c
+		}
+	}
+	if first == nil || !v.res.Verified {
+		return nil
+	}
+	return v.variants(ctx, *first)
 }
 
 // tooMuch reports that one run with these sizes takes more arithmetic than another comparison is worth.
@@ -66,7 +88,7 @@ func (v *verification) tooMuch(ctx context.Context, c sizeCase) bool {
 // one runs the original and compares the optimized model with it. Its error is that of the original, which says nothing of
 // the optimized one, or a cancellation.
 func (v *verification) one(ctx context.Context, shapes map[string][]int, in map[string]ndarray.Value) error {
-	want, err := v.m.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses())...)
+	want, err := v.original(ctx, in)
 	if err != nil {
 		return err
 	}
@@ -80,13 +102,20 @@ func (v *verification) one(ctx context.Context, shapes map[string][]int, in map[
 	return v.compare(ctx, in, want)
 }
 
+// original runs the model as it is.
+func (v *verification) original(ctx context.Context, in map[string]ndarray.Value) (map[string]ndarray.Value, error) {
+	return v.m.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses(), berth.WithHook(v.ran.watch))...)
+}
+
 // exact leaves out the pass that computes dequantized arithmetic in integers: its results may differ by one quantization step,
 // which does not mean that the file is wrong.
 var exact = berth.WithoutPass("quantized")
 
 // compare runs the optimized model and compares its outputs with those wanted.
 func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.Value) error {
-	v.count(want)
+	if !v.variant {
+		v.count(want)
+	}
 	got, err := v.opt.RunValues(ctx, in, append(v.a.limits(), exact)...)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -95,14 +124,19 @@ func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.
 		v.res.Verified, v.res.failure = false, err
 		return nil
 	}
-	differences := v.differences(got, want)
-	v.res.MaxDiff = max(v.res.MaxDiff, v.largest(got, want))
+	written := maps.Clone(want)
+	v.mask(got, want)
+	differences, largest := v.differences(got, want), v.largest(got, want)
+	if !v.scaled {
+		v.res.MaxDiff = max(v.res.MaxDiff, largest)
+	}
 	if len(differences) == 0 {
 		return nil
 	}
-	if v.res.Verified, err = v.withinRounding(ctx, in, want); err != nil || v.res.Verified {
+	if v.res.Verified, err = v.withinRounding(ctx, in, written, largest); err != nil || v.res.Verified {
 		return err
 	}
+	v.res.MaxDiff = max(v.res.MaxDiff, largest)
 	for _, d := range differences {
 		v.a.note("berth: %s", d)
 	}
@@ -122,7 +156,7 @@ func (v *verification) count(want map[string]ndarray.Value) {
 // differences lists the outputs that differ beyond the tolerance.
 func (v *verification) differences(got, want map[string]ndarray.Value) (all []string) {
 	for _, o := range v.m.Outputs() {
-		if d := conformance.Compare(got[o.Name], want[o.Name], v.f.tolerance); d != nil {
+		if d := conformance.Compare(got[o.Name], want[o.Name], v.tolerance(want[o.Name])); d != nil {
 			all = append(all, fmt.Sprintf("output %q: %v", o.Name, d))
 		}
 	}
@@ -141,25 +175,28 @@ func (v *verification) largest(got, want map[string]ndarray.Value) (d float64) {
 	return d
 }
 
-// withinRounding decides whether rounding explains the differences of a model that quantizes while it runs. Where a value is
+// withinRounding decides whether rounding explains differences of up to largest, of a model that quantizes while it runs or of scaled inputs. Where a value is
 // half way between two quantization steps, the rounding error of a sum selects one of them, and later nodes amplify that: the
 // results of such a model vary by more than the tolerance. To measure by how much, the original model is run with other
 // kernels, which add in another order. The optimized model may differ a few times as much, since each run is one sample.
-func (v *verification) withinRounding(ctx context.Context, in, want map[string]ndarray.Value) (bool, error) {
+func (v *verification) withinRounding(ctx context.Context, in, want map[string]ndarray.Value, largest float64) (bool, error) {
 	const samples = 4
-	if !quantizesWhileRunning(v.m) {
+	if !quantizesWhileRunning(v.m) && !v.scaled {
 		return false, nil
 	}
-	v.a.note("berth: outputs differ by up to %.3g; running the model once more, as it is with other kernels, to see how much of that is rounding", v.res.MaxDiff)
+	v.a.note("berth: outputs differ by up to %.3g; running the model once more, as it is with other kernels, to see how much of that is rounding", largest)
 	other, err := v.m.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses(), berth.WithBackend("reference"))...)
 	if err != nil {
 		return false, ctx.Err()
 	}
+	v.mask(other, want)
 	scatter := v.largest(other, want)
-	if !(v.res.MaxDiff <= samples*scatter) || math.IsInf(scatter, 0) {
+	if !(largest <= samples*scatter) || math.IsInf(scatter, 0) {
 		return false, nil
 	}
-	v.res.Note = fmt.Sprintf("outputs differ by up to %.3g; the model quantizes while it runs, and the order of sums alone makes up to %.3g", v.res.MaxDiff, scatter)
+	if !v.scaled {
+		v.res.Note = fmt.Sprintf("outputs differ by up to %.3g; the model quantizes while it runs, and the order of sums alone makes up to %.3g", largest, scatter)
+	}
 	return true, nil
 }
 

@@ -2,12 +2,14 @@ package main
 
 import (
 	"io"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -49,11 +51,55 @@ func TestWithinRounding(t *testing.T) {
 			require.NoError(t, err)
 			scatter := v.largest(other, want)
 			require.Positive(t, scatter, "the orders of sums differ")
-			v.res.MaxDiff = c.times * scatter
-			got, err := v.withinRounding(t.Context(), in, want)
+			got, err := v.withinRounding(t.Context(), in, want, c.times*scatter)
 			require.NoError(t, err)
 			assert.Equal(t, c.want, got)
 			assert.Equal(t, c.want, v.res.Note != "")
+		})
+	}
+}
+
+// TestVerification compares a model with another one that plays the optimized form, which is wrong in a way that random
+// inputs around 1 do not show.
+func TestVerification(t *testing.T) {
+	const flag = `in %x: float32[N] in %c: bool[] `
+	const length = `in %x: float32[N] %s = Shape(%x) const %seven: int64[1] = [7] %d = Equal(%s, %seven) %c = Squeeze(%d) `
+	const branches = `%y = If(%c | %x) {
+		then_branch: graph "t" { in %p: float32[N] %a = OP(%p) out %a } else_branch: graph "e" { in %p: float32[N] %b = OP(%p) out %b } } out %y`
+	for _, c := range []struct {
+		name, model, other string
+		verified           bool
+		notRun             string // a part of it
+	}{
+		{name: "small outputs", model: `in %x: float32[4] const %k: float32[] = 1e-6 %y = Mul(%x, %k) out %y`,
+			other: `in %x: float32[4] const %k: float32[] = 2e-6 %y = Mul(%x, %k) out %y`},
+		{name: "numbers too small for float16", model: `in %x: float16[4] in %z: float16[4] const %k: float16[] = 0.0001 %a = Mul(%x, %k) %b = Mul(%z, %k) %y = Mul(%a, %b) out %y`,
+			other: `in %x: float16[4] in %z: float16[4] const %k: float16[] = 0 %a = Mul(%x, %k) %y = Mul(%a, %z) out %y`},
+		{name: "large inputs", model: `in %x: float32[4] const %k: float32[] = 100 %y = Min(%x, %k) out %y`, other: `in %x: float32[4] %y = Identity(%x) out %y`},
+		{name: "an intermediate result that overflows", model: `in %x: float32[4] const %k: float32[] = 1e+37 %a = Mul(%x, %k) %y = Div(%a, %k) out %y`,
+			other: `in %x: float32[4] %y = Identity(%x) out %y`, verified: true},
+		{name: "an empty batch", model: `in %x: float32[N,S,2] %y = Flatten(%x) out %y`,
+			other: `in %x: float32[N,S,2] %s = Shape(%x) [start=1, end=2] const %t: int64[1] = [2] %m = Mul(%s, %t) const %r: int64[1] = [-1] %u = Concat(%r, %m) [axis=0] %y = Reshape(%x, %u) out %y`},
+		{name: "a branch that no input takes", model: length + branches, other: length + branches, verified: true, notRun: `then_branch of If "y"`},
+		{name: "branches that a flag chooses", model: flag + branches, other: flag + branches, verified: true},
+		{name: "one of them is wrong", model: flag + branches, other: flag + strings.Replace(branches, "OP(%p) out %a", "Abs(%p) out %a", 1)},
+		{name: "so is the other one", model: flag + branches, other: flag + strings.Replace(branches, "OP(%p) out %b", "Abs(%p) out %b", 1)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			open := func(text string) *berth.Model {
+				g, err := ssa.ParseGraph(`graph "g" { ` + strings.ReplaceAll(text, "OP", "Neg") + ` }`)
+				require.NoError(t, err)
+				return berth.FromModule(&ssa.Module{Graph: g})
+			}
+			a := &app{out: io.Discard, errOut: io.Discard, shapes: map[string][]int{}, dims: map[string]int64{}}
+			f := optimizeFlags{tolerance: conformance.Tolerance{Rtol: 1e-3, Atol: 1e-4}}
+			var res optimizeJSON
+			require.NoError(t, a.newVerification(open(c.model), open(c.other), nil, f, &res).run(t.Context()))
+			assert.Equal(t, c.verified, res.Verified, "%+v", res)
+			if c.verified {
+				assert.Contains(t, strings.Join(res.NotRun, " "), c.notRun)
+				assert.Equal(t, c.notRun == "", len(res.NotRun) == 0)
+			}
 		})
 	}
 }

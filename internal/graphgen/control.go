@@ -20,7 +20,7 @@ type captureList struct {
 func (b *builder) inside(names ...string) (*captureList, []*builder) {
 	l := &captureList{outer: b}
 	for i, name := range names {
-		in := &builder{g: ssa.NewGraph(name), rng: b.rng, cfg: b.cfg, depth: b.depth + 1, names: b.names, inexact: b.inexact}
+		in := &builder{g: ssa.NewGraph(name), rng: b.rng, cfg: b.cfg, depth: b.depth + 1, names: b.names, float: b.float, inexact: b.inexact}
 		in.capture = func() *ssa.Value { return l.bring(i) }
 		l.bodies = append(l.bodies, in)
 	}

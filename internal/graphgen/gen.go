@@ -2,6 +2,7 @@ package graphgen
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 
@@ -30,6 +31,11 @@ const (
 
 	All = 1<<iota - 1
 )
+
+// Extremes draws constants of any size that the element type has and of more dimensions than the operand, and parameters
+// of one float type, float16 to float64, or of small integers; dimensions called N may be 0. It is not among All: results
+// overflow and lose digits, so [AgreeAtExtremes] compares them.
+const Extremes Feature = 1 << 20
 
 // Config says what to draw.
 type Config struct {
@@ -65,6 +71,10 @@ func New(seed uint64, cfg Config) (g *ssa.Graph, err error) {
 			panic(r)
 		}
 	}()
+	b.float = ndarray.Float32
+	if b.has(Extremes) {
+		b.float = extremeFloats[b.rng.IntN(len(extremeFloats))]
+	}
 	b.params()
 	b.grow(b.cfg.Nodes)
 	b.results()
@@ -83,8 +93,9 @@ type builder struct {
 	rng   *rand.Rand
 	cfg   Config
 	depth int
-	names *int         // shared by all graphs of a model
-	pool  []*ssa.Value // what may be read
+	names *int          // shared by all graphs of a model
+	float ndarray.DType // of most parameters and constants
+	pool  []*ssa.Value  // what may be read
 	// inexact marks floats with rounding errors. Discontinuous operators (comparisons,
 	// ArgMax, casts to integers) read exact values only.
 	inexact map[*ssa.Value]bool
@@ -176,12 +187,23 @@ func (b *builder) array(dt ndarray.DType, shape ...int) *ndarray.Array {
 	if err != nil {
 		panic(genError{err})
 	}
+	if b.has(Extremes) && dt.IsFloat() && b.chance(50) {
+		scale := b.magnitude(dt)
+		for i := range a.Len() {
+			if v := a.Float(i) * scale; math.Abs(v) <= dt.MaxFinite() {
+				a.SetFloat(i, v)
+			}
+		}
+	}
 	return a
 }
 
 // scalar draws a constant of one element, often one that optimizers know.
 func (b *builder) scalar(dt ndarray.DType) *ssa.Value {
 	a := ndarray.Must(dt)
+	if b.has(Extremes) && b.chance(60) {
+		return b.extreme(dt)
+	}
 	special := []float64{0, 1, 2, -1, 0.5, 3, 6}
 	a.SetFloat(0, special[b.rng.IntN(len(special))])
 	if b.chance(30) {
@@ -196,8 +218,10 @@ func (b *builder) scalar(dt ndarray.DType) *ssa.Value {
 // params draws the graph's parameters, and constants to be read like them.
 func (b *builder) params() {
 	for range 2 + b.rng.IntN(3) {
-		dt := ndarray.Float32
-		if b.has(DTypes) && b.chance(30) {
+		dt := b.float
+		if b.has(Extremes) && b.chance(20) {
+			dt = []ndarray.DType{ndarray.Int8, ndarray.Uint8, ndarray.Int32, ndarray.Int64}[b.rng.IntN(4)]
+		} else if b.has(DTypes) && b.chance(30) {
 			dt = []ndarray.DType{ndarray.Float64, ndarray.Int32, ndarray.Int64, ndarray.Bool}[b.rng.IntN(4)]
 		}
 		dims := make([]ssa.Dim, b.rng.IntN(5))
@@ -210,7 +234,7 @@ func (b *builder) params() {
 		b.pool = append(b.pool, b.g.AddParam(b.fresh(), ssa.TensorOf(dt, dims...)))
 	}
 	b.pool = append(b.pool, b.g.AddParam(b.fresh(), ssa.StaticTensor(ndarray.Bool)))
-	b.pool = append(b.pool, b.weights(ndarray.Float32, 1+b.rng.IntN(4)), b.weights(ndarray.Float32, 2, 1+b.rng.IntN(3)))
+	b.pool = append(b.pool, b.weights(b.float, 1+b.rng.IntN(4)), b.weights(b.float, 2, 1+b.rng.IntN(3)))
 }
 
 // grow adds about n nodes.
@@ -238,6 +262,10 @@ func minRank(least int) predicate {
 	return func(v *ssa.Value) bool { return v.Type.Rank() >= least }
 }
 
+func rankOf(rank int) predicate {
+	return func(v *ssa.Value) bool { return v.Type.Rank() == rank }
+}
+
 func below(rank int) predicate {
 	return func(v *ssa.Value) bool { return v.Type.Rank() < rank }
 }
@@ -259,7 +287,7 @@ func on(p predicate, f func(b *builder, v *ssa.Value)) func(*builder) {
 func (b *builder) makers() []func(*builder) {
 	tensor, float, number := predicate(isTensor), predicate(isFloat), predicate(isNumber)
 	exact := func(v *ssa.Value) bool { return !b.inexact[v] }
-	single := func(v *ssa.Value) bool { return v.Type.DType == ndarray.Float32 }
+	single := func(v *ssa.Value) bool { return v.Type.DType == b.float }
 	table := []struct {
 		need   Feature
 		weight int
@@ -275,6 +303,7 @@ func (b *builder) makers() []func(*builder) {
 		{Shapes, 2, on(tensor.and(minRank(2)).and(noZero), shapeChain)}, {Shapes, 1, on(number.and(minRank(1)), expandLike)},
 		{Shapes, 1, on(tensor.and(minRank(1)).and(noZero), sliceToEnd)},
 		{Reductions, 2, on(number.and(minRank(1)).and(noZero), reduce)}, {Motifs, 4, on(float.and(single), motif)}, {Motifs, 1, repeat},
+		{Extremes, 4, on(number, chain)}, {Extremes, 4, on(float.and(rankOf(2)).and(minLast(1)), scaledProduct)}, {Extremes, 6, on(single, motif)},
 		{Branches, 2, branch}, {Loops, 2, loop}, {Scans, 2, scan},
 	}
 	var out []func(*builder)

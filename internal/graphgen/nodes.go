@@ -229,7 +229,11 @@ func (b *builder) afterProduct(v *ssa.Value, axis int) {
 	if !ok || count < 1 {
 		return
 	}
+	rank := v.Type.Rank()
 	for range b.rng.IntN(3) {
+		if v.Type.Rank() != rank { // a number of more dimensions
+			return
+		}
 		shape := slices.Repeat([]int{1}, v.Type.Rank()-axis)
 		shape[0] = int(count)
 		w := b.weights(v.Type.DType, shape...)

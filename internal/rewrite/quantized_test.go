@@ -41,6 +41,24 @@ func TestQuantized(t *testing.T) {
 			%xf = DequantizeLinear(%x, %sx, %zx) %wf = DequantizeLinear(%w, %sw, %zw) %bf = DequantizeLinear(%b, %sb) %c = Gemm(%xf, %wf, %bf) [transB=1] %y = QuantizeLinear(%c, %sy, %zy) out %y`,
 			after: params + `in %x: uint8[2,2] const %w: int8[3,2] = [1, 2, 3, 4, 5, -6] const %b: int32[3] = [8, -8, 0] const %k: float32[1] = [0.125]
 			%t = Transpose(%w) [perm=[1, 0]] %a = MatMulInteger(%x, %t, %zx, %zw) %d = Add(%a, %b) %f = Cast(%d) [to=1] %c = Mul(%f, %k) %y = QuantizeLinear(%c, %sy, %zy) out %y`},
+		{name: "sums beyond 32 bits stay", before: `const %sx: float32[] = 0.5 const %sy: float32[] = 2 in %x: uint8[1,40000] const %w: uint8[40000,1] = splat 255
+			%xf = DequantizeLinear(%x, %sx) %wf = DequantizeLinear(%w, %sx) %c = MatMul(%xf, %wf) %d = MatMul(%xf, %wf) %y = QuantizeLinear(%c, %sy) out %y, %d`},
+		{name: "sums of a convolution beyond 32 bits stay", before: `const %sx: float32[] = 0.5 const %sy: float32[] = 2 in %x: uint8[1,4000,3,3] const %w: uint8[1,4000,3,3] = splat 255
+			%xf = DequantizeLinear(%x, %sx) %wf = DequantizeLinear(%w, %sx) %c = Conv(%xf, %wf) %y = QuantizeLinear(%c, %sy) out %y`},
+		{name: "small weights keep sums below", before: `const %s: float32[] = 0.5 in %x: uint8[1,40000] const %w: uint8[40000,1] = splat 2
+			%xf = DequantizeLinear(%x, %s) %wf = DequantizeLinear(%w, %s) %y = MatMul(%xf, %wf) out %y`,
+			after: `in %x: uint8[1,40000] const %w: uint8[40000,1] = splat 2 const %z: uint8[] = 0 const %v: uint8[] = 0 const %k: float32[1] = [0.25] %a = MatMulInteger(%x, %w, %z, %v) %f = Cast(%a) [to=1] %y = Mul(%f, %k) out %y`},
+		{name: "a bias between integers is added behind", before: params + `in %x: uint8[2,2] const %w: int8[2,3] = [1, 2, 3, 4, 5, -6] const %b: float32[3] = [0.3, 0.4, -0.45] const %one: float32[] = 1
+			%xf = DequantizeLinear(%x, %one, %zx) %wf = DequantizeLinear(%w, %one, %zw) %y = Gemm(%xf, %wf, %b) out %y`,
+			after: params + `in %x: uint8[2,2] const %w: int8[2,3] = [1, 2, 3, 4, 5, -6] const %b: float32[3] = [0.3, 0.4, -0.45] const %k: float32[1] = [1]
+			%a = MatMulInteger(%x, %w, %zx, %zw) %f = Cast(%a) [to=1] %c = Mul(%f, %k) %y = Add(%c, %b) out %y`},
+		{name: "a bias of rows", before: params + `in %x: uint8[3,2] const %w: int8[2,3] = [1, 2, 3, 4, 5, -6] const %b: float32[3,1] = [1, 2, 3]
+			%xf = DequantizeLinear(%x, %sx, %zx) %wf = DequantizeLinear(%w, %sw, %zw) %y = Gemm(%xf, %wf, %b) out %y`,
+			after: params + `in %x: uint8[3,2] const %w: int8[2,3] = [1, 2, 3, 4, 5, -6] const %b: float32[3,1] = [1, 2, 3] const %k: float32[1] = [0.125]
+			%a = MatMulInteger(%x, %w, %zx, %zw) %f = Cast(%a) [to=1] %c = Mul(%f, %k) %y = Add(%c, %b) out %y`},
+		{name: "a bias that is lost in a coarse result is kept in real numbers", before: params + `in %x: uint8[1,2,4,4] const %w: int8[2,2,1,1] = [1, -2, 3, 4] const %b: float32[2] = [0.3, 0.4] const %one: float32[] = 1
+			%xf = DequantizeLinear(%x, %one, %zx) %wf = DequantizeLinear(%w, %one, %zw) %c = Conv(%xf, %wf, %b) %y = QuantizeLinear(%c, %one, %zy) out %y`},
+		{name: "scales whose product vanishes stay", before: `const %s: float32[] = 1e-30 in %x: uint8[2,2] const %w: int8[2,3] = [1, 2, 3, 4, 5, -6] %xf = DequantizeLinear(%x, %s) %wf = DequantizeLinear(%w, %s) %y = MatMul(%xf, %wf) out %y`},
 		{name: "moved", before: params + `in %x: uint8[2,3] %xf = DequantizeLinear(%x, %sx, %zx) %m = Transpose(%xf) [perm=[1, 0]] %y = QuantizeLinear(%m, %sx, %zx) out %y`,
 			after: `in %x: uint8[2,3] %y = Transpose(%x) [perm=[1, 0]] out %y`},
 		{name: "joined", before: params + `in %x: uint8[2,3] in %v: uint8[1,3] %xf = DequantizeLinear(%x, %sx, %zx) %vf = DequantizeLinear(%v, %sx, %zx) %m = Concat(%xf, %vf) [axis=0] %y = QuantizeLinear(%m, %sx, %zx) out %y`,

@@ -40,6 +40,27 @@ func TestRandomGraphs(t *testing.T) {
 	}
 }
 
+// TestRandomExtremes runs whole lists on random graphs with numbers at the ends of their types and empty operands.
+func TestRandomExtremes(t *testing.T) {
+	cfg := graphgen.Config{Features: graphgen.Extremes | graphgen.Elementwise | graphgen.Products | graphgen.Motifs | graphgen.Reductions | graphgen.Moves | graphgen.Symbols, Nodes: 5}
+	for _, list := range []*List{&Portable, &Runtime} {
+		t.Run(list.Name, func(t *testing.T) {
+			counted := 0
+			for seed := range uint64(800) {
+				before, err := graphgen.New(seed, cfg)
+				require.NoError(t, err)
+				after, _ := before.Clone()
+				report, err := Run(t.Context(), &ssa.Module{Graph: after}, Options{List: list, Check: true, MaxOpset: -1})
+				require.NoError(t, err, "seed %d:\n%s", seed, before)
+				n, err := graphgen.AgreeAtExtremes(t.Context(), before, after, seed, 4)
+				require.NoError(t, err, "seed %d\nbefore:\n%s\nafter:\n%s\npatches: %v", seed, before, after, report.Patches)
+				counted += n
+			}
+			require.Greater(t, counted, 1600, "runs that compared something")
+		})
+	}
+}
+
 // TestEveryPassAloneOnRandomGraphs finds the pass to blame, and that each pass
 // finds work at all.
 func TestEveryPassAloneOnRandomGraphs(t *testing.T) {

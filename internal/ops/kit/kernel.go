@@ -40,6 +40,7 @@ func caught(err *error) {
 }
 
 // Kernel is the Eval of an operator.
+//
 //go:noinline
 func Kernel(eval func(c *ops.Call)) func(c *ops.Call) error {
 	return func(c *ops.Call) (err error) {
@@ -50,6 +51,7 @@ func Kernel(eval func(c *ops.Call)) func(c *ops.Call) error {
 }
 
 // Rule is the Infer of an operator.
+//
 //go:noinline
 func Rule(infer func(n *ssa.Node) []ops.Inferred) func(n *ssa.Node) ([]ops.Inferred, error) {
 	return func(n *ssa.Node) (out []ops.Inferred, err error) {
@@ -97,6 +99,7 @@ func Try3[A, B, C any](a A, b B, c C, err error) (A, B, C) {
 
 // FloatKernel is the Eval of an operator over floats: in float64 where operand 0
 // is, in float32 for narrower types. A nil f64 takes no float64.
+//
 //go:noinline
 func FloatKernel(f32, f64 func(c *ops.Call)) func(c *ops.Call) error {
 	return Kernel(func(c *ops.Call) { ByFloat(c, f32, f64) })

@@ -52,11 +52,13 @@ type TypeStep struct {
 }
 
 // From is a [TypeStep].
+//
 //go:noinline
 func From(version int, types TypeSet) TypeStep { return TypeStep{version, types} }
 
 // FormBy returns a [ops.Op.Form] that depends on the element type of operand 0: the
 // version of the first step that has the type, the last step's if none has.
+//
 //go:noinline
 func FormBy(steps ...TypeStep) func(*ssa.Node) int {
 	return func(n *ssa.Node) int { return VersionFor(ops.InType(n, 0).DType, steps...) }
@@ -83,6 +85,7 @@ func VersionFor(dt ndarray.DType, steps ...TypeStep) int {
 var ConsumedInputs = ops.IntsAttr("consumed_inputs").WithoutEffect().Before(6)
 
 // Changelog is the address of an operator's documentation in one version.
+//
 //go:noinline
 func Changelog(op string, version int) string {
 	return fmt.Sprintf("https://onnx.ai/onnx/operators/onnx__%s.html#%s-%d", op, strings.ToLower(op), version)
