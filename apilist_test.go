@@ -7,6 +7,8 @@ import (
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/backend/gorgonia"
+	"github.com/berth-onnx/berth/backend/gorgonia/engine"
+	"github.com/berth-onnx/berth/backend/onnxgo"
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/loops"
@@ -56,6 +58,7 @@ var apiFuncs = map[string]any{
 	"..WithOptimizeFor":           berth.WithOptimizeFor,
 	"..WithParallelSafe":          berth.WithParallelSafe,
 	"..WithPlanner":               berth.WithPlanner,
+	"..WithPrograms":              berth.WithPrograms,
 	"..WithSchedule":              berth.WithSchedule,
 	"..WithShape":                 berth.WithShape,
 	"..WithState":                 berth.WithState,
@@ -78,6 +81,7 @@ var apiFuncs = map[string]any{
 	"backend.Names":               backend.Names,
 	"backend.Register":            backend.Register,
 	"backend.Registered":          backend.Registered,
+	"backend/onnxgo.NewGraph":     onnxgo.NewGraph,
 	"inplace.Fold":                inplace.Fold,
 	"inplace.Lay":                 inplace.Lay,
 	"inplace.LayParallel":         inplace.LayParallel,
@@ -89,8 +93,10 @@ var apiFuncs = map[string]any{
 	"loops.OfAnyOrder":            loops.OfAnyOrder,
 	"ndarray.AlignedBytes":        ndarray.AlignedBytes,
 	"ndarray.BF16ToF32":           ndarray.BF16ToF32,
+	"ndarray.BudgetOf":            ndarray.BudgetOf,
 	"ndarray.ByteSize":            ndarray.ByteSize,
 	"ndarray.Bytes":               ndarray.Bytes[float32],
+	"ndarray.CloneIn":             ndarray.CloneIn,
 	"ndarray.CloneValue":          ndarray.CloneValue,
 	"ndarray.DTypeOf":             ndarray.DTypeOf,
 	"ndarray.Describe":            ndarray.Describe,
@@ -102,6 +108,7 @@ var apiFuncs = map[string]any{
 	"ndarray.F8ToF32":             ndarray.F8ToF32,
 	"ndarray.Must":                ndarray.Must,
 	"ndarray.New":                 ndarray.New,
+	"ndarray.NewIn":               ndarray.NewIn,
 	"ndarray.NumElems":            ndarray.NumElems,
 	"ndarray.Of":                  ndarray.Of[float32],
 	"ndarray.ParseDType":          ndarray.ParseDType,
@@ -109,6 +116,7 @@ var apiFuncs = map[string]any{
 	"ndarray.Slice":               ndarray.Slice[float32],
 	"ndarray.Strings":             ndarray.Strings,
 	"onnximport.FromBytes":        onnximport.FromBytes,
+	"onnximport.FromModel":        onnximport.FromModel,
 	"onnximport.Load":             onnximport.Load,
 	"onnximport.ReadValue":        onnximport.ReadValue,
 	"onnximport.RegisterLowering": onnximport.RegisterLowering,
@@ -169,7 +177,6 @@ var apiFuncs = map[string]any{
 	"ops.One":                     ops.One,
 	"ops.PackageFor":              ops.PackageFor,
 	"ops.Register":                ops.Register,
-	"ops.Room":                    ops.Room,
 	"ops.SameAs":                  ops.SameAs,
 	"ops.SameAttrs":               ops.SameAttrs,
 	"ops.SameLayout":              ops.SameLayout,
@@ -196,7 +203,6 @@ var apiFuncs = map[string]any{
 	"ssa.Check":                   ssa.Check,
 	"ssa.D":                       ssa.D,
 	"ssa.Dims":                    ssa.Dims,
-	"ssa.Fill":                    ssa.Fill,
 	"ssa.FloatAttr":               ssa.FloatAttr,
 	"ssa.FloatsAttr":              ssa.FloatsAttr,
 	"ssa.Int64s":                  ssa.Int64s,
@@ -233,6 +239,9 @@ var apiFuncs = map[string]any{
 	"backend/gorgonia.Wrap":        gorgonia.Wrap,
 	"backend/gorgonia.WrapProgram": gorgonia.WrapProgram,
 	"backend/gorgonia.WrapSession": gorgonia.WrapSession,
+
+	"backend/gorgonia/engine.New":      engine.New,
+	"backend/gorgonia/engine.NewArena": engine.NewArena,
 }
 
 // apiTypes are the exported types with methods.
@@ -269,6 +278,10 @@ var apiTypes = map[string]reflect.Type{
 	"..Uint2":                     reflect.TypeFor[berth.Uint2](),
 	"..Uint4":                     reflect.TypeFor[berth.Uint4](),
 	"backend.Reference":           reflect.TypeFor[backend.Reference](),
+	"backend/onnxgo.Graph":        reflect.TypeFor[onnxgo.Graph](),
+	"backend/onnxgo.GraphError":   reflect.TypeFor[onnxgo.GraphError](),
+	"backend/onnxgo.LossError":    reflect.TypeFor[onnxgo.LossError](),
+	"backend/onnxgo.Node":         reflect.TypeFor[onnxgo.Node](),
 	"inplace.Folding":             reflect.TypeFor[inplace.Folding](),
 	"inplace.Parallel":            reflect.TypeFor[inplace.Parallel](),
 	"liveness.Concurrent":         reflect.TypeFor[liveness.Concurrent](),
@@ -278,6 +291,7 @@ var apiTypes = map[string]reflect.Type{
 	"liveness.Timeline":           reflect.TypeFor[liveness.Timeline](),
 	"loops.Rotation":              reflect.TypeFor[loops.Rotation](),
 	"ndarray.Array":               reflect.TypeFor[ndarray.Array](),
+	"ndarray.Budget":              reflect.TypeFor[ndarray.Budget](),
 	"ndarray.DType":               reflect.TypeFor[ndarray.DType](),
 	"ndarray.ShapeError":          reflect.TypeFor[ndarray.ShapeError](),
 	"ndarray.TypeError":           reflect.TypeFor[ndarray.TypeError](),
@@ -339,4 +353,7 @@ var apiTypes = map[string]reflect.Type{
 	"backend/gorgonia.Model":      reflect.TypeFor[gorgonia.Model](),
 	"backend/gorgonia.Program":    reflect.TypeFor[gorgonia.Program](),
 	"backend/gorgonia.Session":    reflect.TypeFor[gorgonia.Session](),
+
+	"backend/gorgonia/engine.Arena":  reflect.TypeFor[engine.Arena](),
+	"backend/gorgonia/engine.Engine": reflect.TypeFor[engine.Engine](),
 }

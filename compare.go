@@ -114,7 +114,7 @@ func (m *Model) compare(ctx context.Context, co CompareOptions, c config) ([]Pla
 	if co.InPlace == nil {
 		co.InPlace = []bool{!c.noInPlace}
 	}
-	t := newComparison(ctx, co, c)
+	t := newComparison(c.memory.In(ctx), co, c)
 	orders, err := t.orders(m)
 	if err != nil {
 		return nil, err
@@ -257,7 +257,7 @@ func (t *comparison) timed(row PlanRow, fill func(ctx context.Context, row *Plan
 // unshared adds the row in which every tensor, views and in-place results included, has memory of its own. The bound of the
 // folded problem, whose number is given, holds for it, too.
 func (t *comparison) unshared(g *ssa.Graph, sched string, folded int) error {
-	prob, row, err := t.problem(g, sched, config{noInPlace: true, noMerge: true, copyViews: true, parallelSafe: t.c.parallelSafe})
+	prob, row, err := t.problem(g, sched, config{compileOptions: compileOptions{noInPlace: true, noMerge: true, copyViews: true, parallelSafe: t.c.parallelSafe}})
 	if err != nil {
 		return err
 	}
@@ -340,6 +340,7 @@ func (t *comparison) others(g *ssa.Graph, sched string) error {
 // search for an order says, nil for orders that are not searched for.
 func (m *Model) foldedGraph(ctx context.Context, c *config, sched string) (g *ssa.Graph, best *schedule.Result, err error) {
 	defer func() { err = withCause(ctx, err) }()
+	ctx = c.memory.In(ctx)
 	bound, err := m.bind(ctx, c)
 	if err != nil {
 		return nil, nil, err
@@ -359,7 +360,7 @@ func (c *config) workspace(ctx context.Context, g *ssa.Graph) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return program.Workspace(ctx, g, be, c.threads, c.maxMemory), nil
+	return program.Workspace(ctx, g, be, c.threads, c.memory), nil
 }
 
 // placing is the planning problem of a graph, and the second verifier of its plans, after geometry: the program is replayed

@@ -42,6 +42,7 @@ func (m *Model) Compile(ctx context.Context, opts ...Option) (*Program, error) {
 func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 	defer func() { err = withCause(ctx, err) }()
 	start := time.Now()
+	ctx = c.memory.In(ctx)
 	c.weights = m.weights()
 	if err := m.checkBounds(c.bounds); err != nil {
 		return nil, err
@@ -68,7 +69,7 @@ func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 	}
 	p, err := program.Compile(ctx, g, program.Options{Backend: be, Planner: pl, Threads: c.threads,
 		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews, Bounds: c.bounds, States: states, ParallelSafe: c.parallelSafe, Saved: m.savedPlans(&c),
-		MaxMemory: c.maxMemory, OwnGraph: true, Hook: c.hook, Outputs: outputs})
+		Memory: c.memory, OwnGraph: true, Hook: c.hook, Outputs: outputs})
 	if err != nil {
 		return nil, err
 	}

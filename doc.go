@@ -10,7 +10,7 @@
 //	out, err := p.RunValues(ctx, map[string]ndarray.Value{"x": x})
 //	scores, err := berth.As[float32](out["scores"])
 //
-// [Model.RunValues] compiles by itself, for each shape anew; servers compile once and share the
+// [Model.RunValues] compiles by itself, for a few shapes each and once for all others; servers compile once and share the
 // [Program]; a [Session] is for one stream. [Program.RunInto] and [Session.RunInto] write into
 // memory of the caller's.
 //

@@ -4,7 +4,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 	"weak"
 )
@@ -133,15 +132,11 @@ func (m *Model) Trim() {
 	for _, p := range m.made.alive() {
 		p.Trim()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.programs = nil
+	m.kept.forget()
 }
 
 // stock lists the programs of a model.
 type stock struct {
-	hits, misses atomic.Int64 // of the programs that [Model.RunValues] keeps
-
 	mu   sync.Mutex
 	list []weak.Pointer[Program]
 }

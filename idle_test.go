@@ -85,7 +85,7 @@ func TestStats(t *testing.T) {
 	assert.Equal(t, sumOf(m.PackedBytes()), got.PackedBytes)
 	assert.GreaterOrEqual(t, got.ArenaBytes, 2*p.Plan().ArenaBytes)
 	got.MappedBytes, got.PackedBytes, got.ArenaBytes = 0, 0, 0
-	assert.Equal(t, berth.ModelStats{Programs: 2, KeptPrograms: 1, Hits: 2, Misses: 1, Sessions: 2, IdleSessions: 1, Runs: 4}, got)
+	assert.Equal(t, berth.ModelStats{Programs: 2, KeptPrograms: 1, Hits: 2, Misses: 1, Compiles: 1, Sessions: 2, IdleSessions: 1, Runs: 4}, got)
 	assert.Equal(t, 1, p.Stats().Sessions)
 	m.Trim()
 	assert.Zero(t, m.Stats().KeptPrograms)

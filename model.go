@@ -24,17 +24,7 @@ type Model struct {
 	life    *lifetime
 	weights func() *cpu.Weights // the packed weights of all programs, shared with models made from this one
 	made    stock               // its programs
-
-	mu       sync.Mutex
-	programs []boundProgram // most recently used first
-}
-
-// keptPrograms is how many programs a model keeps for [Model.RunValues].
-const keptPrograms = 8
-
-type boundProgram struct {
-	key string
-	p   *Program
+	kept    keptPrograms        // those of them that [Model.RunValues] made
 }
 
 // Open maps and imports a model file. Weights stay in the file's mapping until
@@ -45,20 +35,23 @@ type boundProgram struct {
 // ([FileChangedError]); a file that is replaced by renaming stays as it is for those who
 // have it open. [WithoutMapping] reads files into memory instead.
 //
-// Of the options, [WithChannelBlock], [WithContext], [WithDataRoot] and [WithoutMapping] matter here.
+// Of the options, [WithChannelBlock], [WithContext], [WithDataRoot], [WithMaxMemory], [WithPrograms] and [WithoutMapping]
+// matter here.
 func Open(path string, opts ...Option) (_ *Model, err error) {
 	defer rescue.Into(&err)
 	o := importOptions(false, opts)
-	return newModel(o)(onnximport.Load(path, o))
+	return newModel(o, opts)(onnximport.Load(path, o))
 }
 
 // newModel wraps what an import gives.
-func newModel(o onnximport.Options) func(*ssa.Module, error) (*Model, error) {
+func newModel(o onnximport.Options, opts []Option) func(*ssa.Module, error) (*Model, error) {
 	return func(m *ssa.Module, err error) (*Model, error) {
 		if err != nil {
 			return nil, withCause(o.Context, err)
 		}
-		return &Model{module: m, life: newLifetime(m, newFiles(m.Holds), true), weights: sync.OnceValue(cpu.NewWeights)}, nil
+		out := &Model{module: m, life: newLifetime(m, newFiles(m.Holds), true), weights: sync.OnceValue(cpu.NewWeights)}
+		out.kept.most = newConfig(opts).programs
+		return out, nil
 	}
 }
 
@@ -78,7 +71,7 @@ func withCause(ctx context.Context, err error) error {
 func OpenLenient(path string, opts ...Option) (_ *Model, err error) {
 	defer rescue.Into(&err)
 	o := importOptions(true, opts)
-	return newModel(o)(onnximport.Load(path, o))
+	return newModel(o, opts)(onnximport.Load(path, o))
 }
 
 // Parse imports a serialized model, which must not change while it is in use.
@@ -86,16 +79,18 @@ func OpenLenient(path string, opts ...Option) (_ *Model, err error) {
 func Parse(data []byte, opts ...Option) (_ *Model, err error) {
 	defer rescue.Into(&err)
 	o := importOptions(false, opts)
-	return newModel(o)(onnximport.FromBytes(data, "", o))
+	return newModel(o, opts)(onnximport.FromBytes(data, "", o))
 }
 
 // FromModule wraps a module built or imported elsewhere. [Model.Close] closes it. If its graph
-// is not sound ([ssa.Check]), that is the error of everything that is done with the model.
-func FromModule(m *ssa.Module) *Model {
+// is not sound ([ssa.Check]), that is the error of everything that is done with the model. Of
+// the options, [WithPrograms] matters here.
+func FromModule(m *ssa.Module, opts ...Option) *Model {
 	if m == nil {
 		return &Model{}
 	}
 	out := &Model{module: m, life: newLifetime(m, newFiles(m.Holds), false), weights: sync.OnceValue(cpu.NewWeights)}
+	out.kept.most = newConfig(opts).programs
 	if out.life.bad = ssa.Check(m.Graph); out.life.bad != nil {
 		out.module = nil
 	}
@@ -191,6 +186,7 @@ func (m *Model) Optimize(ctx context.Context, opts ...Option) (*Model, *Optimize
 }
 
 func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Model, error) {
+	ctx = c.memory.In(ctx)
 	bound, err := m.bind(ctx, &c)
 	if err != nil {
 		return nil, err
@@ -209,7 +205,9 @@ func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Mod
 		return nil, err
 	}
 	r.Passes, r.After = did.Passes, StatsOf(bound.Graph)
-	return &Model{module: bound, life: newLifetime(bound, m.life.share.files, true), weights: m.weights}, nil
+	out := &Model{module: bound, life: newLifetime(bound, m.life.share.files, true), weights: m.weights}
+	out.kept.most = m.kept.most
+	return out, nil
 }
 
 // limitOpset lowers the version of the default operator set that a file is to import, if it is above most. 0 is no limit.
@@ -269,9 +267,17 @@ func (m *Model) Save(path string, o SaveOptions) error {
 	return err
 }
 
-// RunValues compiles the model for the shapes of the inputs, unless it did before, and
-// runs it once. The results are fresh memory. A few programs are kept, the least recently
-// used one is dropped.
+// RunValues compiles the model for the shapes of the inputs, unless it did before, and runs it once.
+// The results are fresh memory. Options of compiling tell programs apart; see [WithPrograms]
+// for how many are kept, and programs.go for which:
+//
+// While fewer are kept, each set of input shapes gets a program of its own. Further ones run in
+// one program whose dimensions are open, which is not compiled again, but may be slower and
+// round differently. A set that comes again and again while a kept program is not used takes
+// the place of that.
+//
+// Calls that need the same program wait for one compilation; it ends early when none of them
+// waits any more. Other calls do not wait.
 func (m *Model) RunValues(ctx context.Context, inputs map[string]ndarray.Value, opts ...Option) (_ map[string]ndarray.Value, err error) {
 	defer rescue.Into(&err)
 	p, err := m.programFor(ctx, inputs, opts)
@@ -279,42 +285,4 @@ func (m *Model) RunValues(ctx context.Context, inputs map[string]ndarray.Value, 
 		return nil, err
 	}
 	return p.RunValues(ctx, inputs)
-}
-
-// programFor returns the program for the shapes of a set of inputs.
-func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value, opts []Option) (*Program, error) {
-	if ctx == nil {
-		return nil, errNilContext
-	}
-	if err := m.checkInputs(inputs); err != nil {
-		return nil, err
-	}
-	c := newConfig(opts)
-	key := fmt.Sprint(c.threads, c.planner, c.schedule, c.backend, c.optimizeFor, c.accuracy, c.noPasses, c.noInPlace, c.copyViews, c.bounds, c.states, c.idle) + fmt.Sprintf("%p", c.hook)
-	for _, in := range m.source().Graph.Params {
-		if a, ok := inputs[in.Name].(*ndarray.Array); ok && a != nil {
-			c.shapes[in.Name] = a.Shape
-			key += fmt.Sprint(in.Name, a.Shape)
-		}
-	}
-	if m == nil {
-		return nil, errUnmade
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i, b := range m.programs {
-		if b.key == key {
-			copy(m.programs[1:i+1], m.programs[:i])
-			m.programs[0] = b
-			m.made.hits.Add(1)
-			return b.p, nil
-		}
-	}
-	m.made.misses.Add(1)
-	p, err := using(m.life, func() (*Program, error) { return m.compile(ctx, c) })
-	if err != nil {
-		return nil, err
-	}
-	m.programs = append([]boundProgram{{key, p}}, m.programs[:min(len(m.programs), keptPrograms-1)]...)
-	return p, nil
 }

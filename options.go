@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/berth-onnx/berth/backend"
@@ -11,6 +12,7 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/rewrite"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/planner"
 )
@@ -20,41 +22,63 @@ import (
 type Option func(*config)
 
 type config struct {
-	shapes    map[string][]int
-	dims      map[string]int64
-	bounds    map[string]int64
-	states    []statePair
-	idle      IdleLimits
-	noMapping bool
-	threads   int
-	planner   string
-	schedule  string
-	backend   string
-	check     bool
-	noPasses  bool
-	noInPlace bool
-	noMerge   bool // branches of control flow do not share memory either
-	copyViews bool
-	dump      *rewrite.Dump
-	off       []string
-	maxOpset  int
-	unroll    bool
-	maxMemory int64
+	compileOptions
+	bindings
 
-	dataRoot string
-
-	parallelSafe bool
+	// Of opening and optimizing.
+	noMapping    bool
+	maxOpset     int
+	unroll       bool
+	dataRoot     string
 	channelBlock int
 	ctx          context.Context
-	optimizeFor  Aim
-	hook         *Hook
 	data         func(location string) ([]byte, error) // of external data
+	programs     int                                   // that the model keeps
+
+	weights *cpu.Weights
+}
+
+// compileOptions are what a program depends on besides its model and the bindings. They are
+// compared: programs that [Model.Run] keeps are found by them.
+type compileOptions struct {
+	memory       ndarray.Budget
+	idle         IdleLimits
+	threads      int
+	planner      string
+	schedule     string
+	backend      string
+	check        bool
+	noPasses     bool
+	noInPlace    bool
+	noMerge      bool // branches of control flow do not share memory either
+	copyViews    bool
+	parallelSafe bool
+	optimizeFor  Aim
 	accuracy     Accuracy
-	weights      *cpu.Weights
+	hook         *Hook
+	dump         *rewrite.Dump
+}
+
+// bindings are the options of which a program may have several.
+type bindings struct {
+	shapes map[string][]int
+	dims   map[string]int64
+	bounds map[string]int64
+	states []statePair
+	off    []string // passes that are left out
+}
+
+// key is a form of the bindings that can be compared.
+func (b bindings) key() string {
+	if len(b.shapes)+len(b.dims)+len(b.bounds)+len(b.states)+len(b.off) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%#v", b)
 }
 
 func newConfig(opts []Option) config {
-	c := config{shapes: map[string][]int{}, dims: map[string]int64{}, bounds: map[string]int64{}, threads: 1, backend: "cpu", idle: defaultIdle()}
+	c := config{compileOptions: compileOptions{threads: 1, backend: "cpu", idle: defaultIdle()},
+		bindings: bindings{shapes: map[string][]int{}, dims: map[string]int64{}, bounds: map[string]int64{}}, programs: defaultPrograms}
 	for _, o := range opts {
 		if o != nil {
 			o(&c)
@@ -65,7 +89,7 @@ func newConfig(opts []Option) config {
 
 // WithShape fixes the shape of one input.
 func WithShape(input string, shape ...int) Option {
-	return func(c *config) { c.shapes[input] = shape }
+	return func(c *config) { c.shapes[input] = slices.Clone(shape) }
 }
 
 // WithDim fixes a symbolic dimension ("N", "batch", …) everywhere.
@@ -97,11 +121,23 @@ func WithIdleLimits(l IdleLimits) Option { return func(c *config) { c.idle = l }
 // WithThreads sets how many threads one run may use; the default is 1.
 func WithThreads(n int) Option { return func(c *config) { c.threads = max(n, 1) } }
 
-// WithMaxMemory limits the Go heap of the process while a compiled model runs: arenas,
-// results whose size depends on data, weights that are not in mapped files. A run that
-// would need more fails with an [ops.MemoryError] before it allocates the memory. The
-// default, and 0, is [ops.DefaultMaxMemory].
-func WithMaxMemory(bytes int64) Option { return func(c *config) { c.maxMemory = bytes } }
+// WithMaxMemory limits the memory of the process, beyond what it had when it started, while an
+// operation is in progress: opening, rewriting, compiling, running, comparing. Arenas, results
+// and temporaries, packed weights, decoded images count, mapped files do not. What would need
+// more fails with an [ops.MemoryError] before it allocates the memory. The limit is that of the
+// call; a [Program] and its sessions keep the one that they were compiled with. The default,
+// and 0, is [ops.DefaultMaxMemory].
+//
+// The garbage collector lets the heap grow to twice what is alive unless it is told a limit:
+// set GOMEMLIMIT or [runtime/debug.SetMemoryLimit], too, as the command does, where small
+// allocations of other code matter.
+func WithMaxMemory(bytes int64) Option {
+	return func(c *config) { c.memory = ndarray.Budget(bytes) }
+}
+
+// WithPrograms sets how many programs a model keeps for [Model.Run], 8 without it; 0 keeps
+// none. It is an option of what makes the model: [Open], [Parse], [FromModule] …; see [Model.Run].
+func WithPrograms(n int) Option { return func(c *config) { c.programs = n } }
 
 // WithPlanner chooses the memory planner by name; see [Planners].
 func WithPlanner(name string) Option { return func(c *config) { c.planner = name } }
@@ -245,5 +281,5 @@ func (c *config) backendOf() (backend.Backend, error) {
 
 func importOptions(lenient bool, opts []Option) onnximport.Options {
 	c := newConfig(opts)
-	return onnximport.Options{Context: c.ctx, Lenient: lenient, ChannelBlock: c.channelBlock, NoMapping: c.noMapping, Data: c.data, DataRoot: c.dataRoot}
+	return onnximport.Options{Context: c.memory.In(cmp.Or(c.ctx, context.Background())), Lenient: lenient, ChannelBlock: c.channelBlock, NoMapping: c.noMapping, Data: c.data, DataRoot: c.dataRoot}
 }

@@ -8,9 +8,10 @@ import (
 	"math"
 	"path"
 
+	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
-	"github.com/berth-onnx/berth/ops"
 )
 
 // maxModelBytes is the most that the format of a model file allows.
@@ -25,17 +26,17 @@ func OpenFS(fsys fs.FS, name string, opts ...Option) (_ *Model, err error) {
 	if fsys == nil {
 		return nil, &ImportError{File: name, Reason: "the file system is nil"}
 	}
-	data, err := readFS(fsys, name, maxModelBytes, c.maxMemory)
+	data, err := readFS(fsys, name, maxModelBytes, c.memory)
 	if err != nil {
 		return nil, &ImportError{Reason: err.Error(), Err: err}
 	}
 	o := importOptions(false, opts)
 	if o.Data == nil {
 		o.Data = func(location string) ([]byte, error) {
-			return readFS(fsys, path.Join(path.Dir(name), location), math.MaxInt64, c.maxMemory)
+			return readFS(fsys, path.Join(path.Dir(name), location), math.MaxInt64, c.memory)
 		}
 	}
-	return newModel(o)(onnximport.FromBytes(data, name, o))
+	return newModel(o, opts)(onnximport.FromBytes(data, name, o))
 }
 
 // Read imports a model from a stream, up to its end. External data can not be reached, except by
@@ -45,7 +46,7 @@ func Read(r io.Reader, opts ...Option) (_ *Model, err error) {
 	if r == nil {
 		return nil, &ImportError{Reason: "the reader is nil"}
 	}
-	data, err := readAll(r, "the model", 0, maxModelBytes, newConfig(opts).maxMemory)
+	data, err := onnxwire.ReadAll(newConfig(opts).memory, r, "the model", 0, maxModelBytes)
 	if err != nil {
 		return nil, &ImportError{Reason: err.Error(), Err: err}
 	}
@@ -53,7 +54,7 @@ func Read(r io.Reader, opts ...Option) (_ *Model, err error) {
 }
 
 // readFS reads a regular file.
-func readFS(fsys fs.FS, name string, most, maxMemory int64) ([]byte, error) {
+func readFS(fsys fs.FS, name string, most int64, memory ndarray.Budget) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, err
@@ -66,41 +67,7 @@ func readFS(fsys fs.FS, name string, most, maxMemory int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("is no regular file")}
 	}
-	return readAll(f, name, info.Size(), most, maxMemory)
-}
-
-// readAll reads up to the end, about size bytes. Memory is asked for before it is taken.
-func readAll(r io.Reader, name string, size, most, maxMemory int64) ([]byte, error) {
-	if size > most {
-		return nil, tooLarge(name, most)
-	}
-	if err := ops.Room(name, size, maxMemory); err != nil {
-		return nil, err
-	}
-	data := make([]byte, 0, max(size+1, 64<<10)) // one more: the end is seen without growing
-	for {
-		n, err := r.Read(data[len(data):cap(data)])
-		data = data[:len(data)+n]
-		switch {
-		case int64(len(data)) > most:
-			return nil, tooLarge(name, most)
-		case err == io.EOF:
-			return data, nil
-		case err != nil:
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-		if len(data) == cap(data) {
-			size := 2 * int64(len(data))
-			if err := ops.Room(name, size, maxMemory); err != nil {
-				return nil, err
-			}
-			data = append(make([]byte, 0, size), data...)
-		}
-	}
-}
-
-func tooLarge(name string, most int64) error {
-	return fmt.Errorf("%s has more than %d bytes, the most that the format allows", name, most)
+	return onnxwire.ReadAll(memory, f, name, info.Size(), most)
 }
 
 // dataIn gives the content of files in memory, by location.

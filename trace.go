@@ -40,7 +40,8 @@ func (m *Model) Trace(ctx context.Context, inputs map[string]ndarray.Value, opts
 	for _, n := range p.prog.Graph.Nodes {
 		main[n] = true
 	}
-	t := &Trace{}
+	t, memory := &Trace{}, newConfig(opts).memory
+	var full error // that there is no memory for a copy
 	observe := func(in *program.Instr, out []ndarray.Value) {
 		if !main[in.Node] {
 			return
@@ -52,13 +53,20 @@ func (m *Model) Trace(ctx context.Context, inputs map[string]ndarray.Value, opts
 			}
 		}
 		for i, v := range out {
-			if v != nil && in.Node.Out[i] != nil {
-				t.Steps = append(t.Steps, TraceStep{in.Node.Out[i].Name, in.Node.String(), operands, ndarray.CloneValue(v)})
+			if v == nil || in.Node.Out[i] == nil || full != nil {
+				continue
+			}
+			var own ndarray.Value
+			if own, full = ndarray.CloneIn(memory, v); full == nil {
+				t.Steps = append(t.Steps, TraceStep{in.Node.Out[i].Name, in.Node.String(), operands, own})
 			}
 		}
 	}
 	s.observe.Store(&observe)
 	got, err := s.runValues(ctx, inputs, s.s.RunFresh)
+	if err == nil {
+		err = full
+	}
 	if err != nil {
 		return nil, err
 	}

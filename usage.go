@@ -27,9 +27,11 @@ func (p *Program) Stats() ProgramStats {
 
 // ModelStats counts what a model and its programs hold now.
 type ModelStats struct {
-	Programs     int   // that somebody holds, those kept for [Model.RunValues] among them
-	KeptPrograms int   // for [Model.RunValues]
-	Hits, Misses int64 // calls of [Model.RunValues] and the like that found a kept program, and that had to compile
+	Programs     int   // that somebody holds, those kept for [Model.Run] among them
+	KeptPrograms int   // for [Model.Run]
+	Hits, Misses int64 // calls of [Model.Run] and the like that found a kept program, and that did not
+	Compiles     int64 // of programs for such calls that succeeded
+	Evictions    int64 // programs that had to go for others
 	Sessions     int   // of all programs, as in [ProgramStats]; so are the next three
 	IdleSessions int
 	ArenaBytes   int64
@@ -44,7 +46,8 @@ func (m *Model) Stats() ModelStats {
 	if m == nil {
 		return ModelStats{}
 	}
-	s := ModelStats{Hits: m.made.hits.Load(), Misses: m.made.misses.Load(), Closed: m.life.closed()}
+	s := ModelStats{Closed: m.life.closed()}
+	m.kept.count(&s)
 	for _, p := range m.made.alive() {
 		t := p.Stats()
 		s.Programs++
@@ -60,10 +63,14 @@ func (m *Model) Stats() ModelStats {
 		s.MappedBytes = m.life.share.files.mapped
 		m.life.leave()
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s.KeptPrograms = len(m.programs)
 	return s
+}
+
+// count adds the figures of the kept programs.
+func (k *keptPrograms) count(s *ModelStats) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s.KeptPrograms, s.Hits, s.Misses, s.Compiles, s.Evictions = len(k.list), k.hits, k.misses, k.compiles, k.evictions
 }
 
 // counts are the figures of a program; sessions that are collected leave them.

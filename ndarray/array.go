@@ -6,8 +6,6 @@ import (
 	"math"
 	"strings"
 	"unsafe"
-
-	"github.com/berth-onnx/berth/internal/sysmem"
 )
 
 // ErrSize reports a shape whose element or byte count does not fit in an int.
@@ -89,24 +87,9 @@ func ByteSize(dt DType, shape []int) (int, error) {
 	return n * dt.Size(), nil
 }
 
-// New allocates a zeroed array. The memory is 64-byte aligned. A size that the
-// machine does not have is an error, as is one that overflows.
-func New(dt DType, shape ...int) (*Array, error) {
-	n, err := ByteSize(dt, shape)
-	if err != nil {
-		return nil, err
-	}
-	if err := sysmem.Room("an array", int64(n), 0); err != nil {
-		return nil, err
-	}
-	a := &Array{DType: dt, Shape: append([]int(nil), shape...)}
-	if dt == String {
-		a.Str = make([]string, n/dt.Size())
-	} else {
-		a.Data = AlignedBytes(n)
-	}
-	return a, nil
-}
+// New allocates a zeroed array. The memory is 64-byte aligned. A size that overflows, or that
+// is beyond the default [Budget], is an error.
+func New(dt DType, shape ...int) (*Array, error) { return NewIn(0, dt, shape...) }
 
 // Must is New for shapes known to be good; it panics on ErrSize.
 func Must(dt DType, shape ...int) *Array {

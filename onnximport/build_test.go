@@ -92,7 +92,7 @@ func wmodel(outs string, nodes ...*onnxwire.Node) *onnxwire.Model {
 // load imports a model that must be good, and checks the graph.
 func load(t *testing.T, m *onnxwire.Model) *ssa.Module {
 	t.Helper()
-	mod, err := fromModel(m, "", Options{})
+	mod, err := FromModel(m, "", Options{})
 	require.NoError(t, err)
 	require.NoError(t, ssa.Check(mod.Graph))
 	return mod
@@ -101,7 +101,7 @@ func load(t *testing.T, m *onnxwire.Model) *ssa.Module {
 // refused imports a model that must be bad and returns the error.
 func refused(t *testing.T, m *onnxwire.Model, opts Options) *ImportError {
 	t.Helper()
-	mod, err := fromModel(m, "", opts)
+	mod, err := FromModel(m, "", opts)
 	require.Error(t, err)
 	require.Nil(t, mod)
 	var e *ImportError

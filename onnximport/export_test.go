@@ -2,9 +2,6 @@ package onnximport
 
 import "github.com/berth-onnx/berth/internal/onnxwire"
 
-// FromModel imports a parsed model.
-var FromModel = fromModel
-
 // SeedModels are small models that reach every part of the importer.
 func SeedModels() []*onnxwire.Model {
 	return []*onnxwire.Model{

@@ -111,7 +111,7 @@ func TestExternalDataRefused(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, err := fromModel(externalModel(tt.entries...), filepath.Join(dir, "m.onnx"), Options{})
+			_, err := FromModel(externalModel(tt.entries...), filepath.Join(dir, "m.onnx"), Options{})
 			var e *ImportError
 			require.ErrorAs(t, err, &e)
 			assert.Contains(t, e.Reason, tt.want)
@@ -121,7 +121,7 @@ func TestExternalDataRefused(t *testing.T) {
 }
 
 func TestExternalDataMissing(t *testing.T) {
-	_, err := fromModel(externalModel("location", "gone.bin"), filepath.Join(t.TempDir(), "m.onnx"), Options{})
+	_, err := FromModel(externalModel("location", "gone.bin"), filepath.Join(t.TempDir(), "m.onnx"), Options{})
 	assert.ErrorIs(t, err, fs.ErrNotExist)
 	assert.ErrorContains(t, err, "gone.bin")
 	assert.ErrorContains(t, err, `"w"`)
@@ -138,14 +138,14 @@ func TestDataRootAllowsLinksBelowIt(t *testing.T) {
 		m := externalModel("location", location, "offset", "8")
 		e := refused(t, m, Options{})
 		assert.Contains(t, e.Reason, "without its folder")
-		_, err := fromModel(m, filepath.Join(dir, "m.onnx"), Options{})
+		_, err := FromModel(m, filepath.Join(dir, "m.onnx"), Options{})
 		assert.ErrorContains(t, err, "--data-root")
-		_, err = fromModel(m, filepath.Join(dir, "m.onnx"), Options{DataRoot: filepath.Dir(dir)})
+		_, err = FromModel(m, filepath.Join(dir, "m.onnx"), Options{DataRoot: filepath.Dir(dir)})
 		assert.NoError(t, err, location)
-		_, err = fromModel(m, filepath.Join(dir, "m.onnx"), Options{DataRoot: filepath.Join(dir, "sub")})
+		_, err = FromModel(m, filepath.Join(dir, "m.onnx"), Options{DataRoot: filepath.Join(dir, "sub")})
 		assert.Error(t, err, location)
 	}
-	_, err := fromModel(externalModel("location", "sub/weights.bin"), filepath.Join(dir, "m.onnx"), Options{DataRoot: t.TempDir()})
+	_, err := FromModel(externalModel("location", "sub/weights.bin"), filepath.Join(dir, "m.onnx"), Options{DataRoot: t.TempDir()})
 	assert.NoError(t, err, "the model's folder is allowed as well")
 }
 
@@ -201,7 +201,7 @@ func TestOneMappingPerFile(t *testing.T) {
 		m.Graph.Nodes = append(m.Graph.Nodes, wnode("Identity", location, "o"+location))
 		m.Graph.Outputs = append(m.Graph.Outputs, &onnxwire.ValueInfo{Name: "o" + location})
 	}
-	mod, err := fromModel(m, filepath.Join(dir, "m.onnx"), Options{})
+	mod, err := FromModel(m, filepath.Join(dir, "m.onnx"), Options{})
 	require.NoError(t, err)
 	assert.Len(t, mod.Holds, 1)
 	require.NoError(t, mod.Close())
@@ -219,7 +219,7 @@ func TestSparseFile(t *testing.T) {
 	}
 	_, err = file.WriteAt(ndarray.Bytes([]float32{1, 2, 3}), size-12)
 	require.NoError(t, err)
-	mod, err := fromModel(externalModel("location", "sparse", "offset", strconv.Itoa(size-12)), filepath.Join(dir, "m.onnx"), Options{})
+	mod, err := FromModel(externalModel("location", "sparse", "offset", strconv.Itoa(size-12)), filepath.Join(dir, "m.onnx"), Options{})
 	require.NoError(t, err)
 	a, err := mod.Graph.Nodes[0].In[1].Const.Array()
 	require.NoError(t, err)
@@ -231,7 +231,7 @@ func TestEmptyTensorNeedsNoFile(t *testing.T) {
 	m := externalModel("location", "gone.bin")
 	m.Graph.Initializers[0].Dims = []int64{0}
 	m.Graph.Nodes[0] = wnode("Identity", "w", "o")
-	_, err := fromModel(m, "", Options{})
+	_, err := FromModel(m, "", Options{})
 	assert.NoError(t, err)
 }
 

@@ -29,7 +29,7 @@ func TestExternalDataKinds(t *testing.T) {
 	}
 	for _, location := range locations {
 		for _, opts := range []Options{{}, {DataRoot: dir}} {
-			_, err := fromModel(externalModel("location", location), at("m.onnx"), opts)
+			_, err := FromModel(externalModel("location", location), at("m.onnx"), opts)
 			assert.ErrorContains(t, err, "not a regular file", location)
 		}
 	}

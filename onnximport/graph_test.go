@@ -45,7 +45,7 @@ func TestErrorNamesFileNodeAndRemedy(t *testing.T) {
 		graphAttr("then_branch", &onnxwire.Graph{Name: "t", Nodes: []*onnxwire.Node{wnode("Add", "x c", "a")}, Outputs: outputs("a")}),
 		graphAttr("else_branch", &onnxwire.Graph{Name: "e", Nodes: []*onnxwire.Node{wnode("Relu", "x", "b")}, Outputs: outputs("b")})))
 	m.Graph.Nodes[0].Name = "choose"
-	_, err := fromModel(m, "dir/model.onnx", Options{})
+	_, err := FromModel(m, "dir/model.onnx", Options{})
 	require.Error(t, err)
 	assert.Regexp(t, `^dir/model\.onnx: node "choose" / →"a" \(Add\): shape inference failed for operands \(float32\[2,3\], bool\[\]\): `, err.Error())
 }
@@ -76,7 +76,7 @@ func TestInitializersThatAreInputs(t *testing.T) {
 			m := wmodel("o", wnode("Add", "x y", "o"))
 			m.IRVersion = tt.ir
 			m.Graph.Initializers = []*onnxwire.Tensor{floats("y", 1, 2, 3)}
-			mod, err := fromModel(m, "", Options{Initializers: tt.mode})
+			mod, err := FromModel(m, "", Options{Initializers: tt.mode})
 			require.NoError(t, err)
 			assert.Equal(t, tt.params, valueNames(mod.Graph.Params))
 			assert.Len(t, mod.Defaults, tt.defaults)
@@ -187,7 +187,7 @@ func TestOperatorSetsThatConflict(t *testing.T) {
 func TestLenient(t *testing.T) {
 	m := wmodel("b", wnode("Add", "x c", "a"), wnode("Relu", "a", "b"))
 	refused(t, m, Options{})
-	mod, err := fromModel(m, "", Options{Lenient: true})
+	mod, err := FromModel(m, "", Options{Lenient: true})
 	require.NoError(t, err)
 	assert.Equal(t, "unknown", mod.Graph.Nodes[0].Out[0].Type.String())
 	require.NotEmpty(t, mod.Warnings)
@@ -217,7 +217,7 @@ func TestLimits(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			assert.Contains(t, refused(t, tt.model, Options{Limits: tt.limits}).Reason, tt.want)
-			_, err := fromModel(tt.model, "", Options{})
+			_, err := FromModel(tt.model, "", Options{})
 			assert.NoError(t, err)
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/internal/rescue"
 	_ "github.com/berth-onnx/berth/ops/standard" // what files hold is linked with the import
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -57,15 +58,18 @@ func FromBytes(data []byte, path string, opts Options) (_ *ssa.Module, err error
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	return fromModel(m, path, opts)
+	return FromModel(m, path, opts)
 }
 
-func fromModel(m *onnxwire.Model, path string, opts Options) (*ssa.Module, error) {
+// FromModel imports the message of a model, read or built in memory, whose tensors share their elements with the module. path
+// is that of [FromBytes]. Errors are [*ImportError].
+func FromModel(m *onnxwire.Model, path string, opts Options) (_ *ssa.Module, err error) {
+	defer rescue.Into(&err)
 	return newImporter(m, path, opts).run()
 }
 
 // open is how the content of files is had.
-func (o *Options) open() func(path string) (*onnxwire.Mapping, error) {
+func (o *Options) open() func(ctx context.Context, path string) (*onnxwire.Mapping, error) {
 	if o.NoMapping {
 		return onnxwire.ReadFile
 	}
@@ -77,9 +81,11 @@ func openError(path string, err error) error {
 	e := &ImportError{File: path, Reason: err.Error(), Err: err}
 	var syntax *onnxwire.SyntaxError
 	var model *onnxwire.ModelError
+	var full *ops.MemoryError
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return endedError(path, err)
+	case errors.As(err, &full):
 	case errors.As(err, &syntax):
 		at := *syntax
 		at.File = ""
@@ -116,7 +122,7 @@ type importer struct {
 func newImporter(m *onnxwire.Model, path string, opts Options) *importer {
 	imp := &importer{ctx: opts.context(), model: m, opts: opts, limits: opts.Limits.withDefaults(), file: path,
 		module: &ssa.Module{Path: path}, opsets: map[string]int{}}
-	imp.external = &externalData{model: path, root: opts.DataRoot, data: opts.Data, read: opts.open(), open: map[string]*onnxwire.Mapping{}}
+	imp.external = &externalData{model: path, root: opts.DataRoot, data: opts.Data, read: func(path string) (*onnxwire.Mapping, error) { return opts.open()(opts.context(), path) }, open: map[string]*onnxwire.Mapping{}}
 	return imp
 }
 

@@ -88,7 +88,7 @@ func TestToleratedAttributes(t *testing.T) {
 // TestLenientKeepsWrongAttributes: a lenient import warns and keeps the node as the
 // file has it.
 func TestLenientKeepsWrongAttributes(t *testing.T) {
-	mod, err := fromModel(wmodel("o", wnode("Relu", "x", "o", intAttr("foo", 1))), "", Options{Lenient: true})
+	mod, err := FromModel(wmodel("o", wnode("Relu", "x", "o", intAttr("foo", 1))), "", Options{Lenient: true})
 	require.NoError(t, err)
 	require.Len(t, mod.Warnings, 1)
 	assert.Contains(t, mod.Warnings[0], `has no attribute "foo"`)

@@ -21,9 +21,7 @@ type Call struct {
 	Scratch []byte          // workspace of the size the kernel asked for when prepared
 	Threads int             // how many threads the kernel may use, at least 1
 	Seed    int64           // for random operators without a seed of their own
-	// MaxMemory is the limit for results whose size was not known before the run,
-	// as [Room] takes it; 0 is the default one.
-	MaxMemory int64
+	Memory  ndarray.Budget  // asked for results and temporaries whose size was not known before the run
 	// Body runs body i of the node on the given arguments (captures included). Only
 	// the interpreter sets it: programs have bodies of their own.
 	Body func(i int, args []ndarray.Value) ([]ndarray.Value, error)
@@ -93,16 +91,9 @@ func (c *Call) Output(i int, dt ndarray.DType, shape ...int) (_ *ndarray.Array, 
 		}
 		return a, nil
 	}
-	n, err := ndarray.ByteSize(dt, shape)
+	a, err := ndarray.NewIn(c.Memory, dt, shape...)
 	if err != nil {
 		return nil, fmt.Errorf("result %d of type %s%v: %w", i, dt, shape, err)
-	}
-	if err := Room("a result", int64(n), c.MaxMemory); err != nil {
-		return nil, fmt.Errorf("result %d of type %s%v: %w", i, dt, shape, err)
-	}
-	a, err := ndarray.New(dt, shape...)
-	if err != nil {
-		return nil, err
 	}
 	c.Out[i] = a
 	return a, nil

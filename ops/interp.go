@@ -13,13 +13,14 @@ import (
 
 // Interpret runs a graph node by node with reference kernels and fresh memory
 // for every result: the oracle every program is compared with. observe, if not
-// nil, sees each node's results (inside bodies too).
+// nil, sees each node's results (inside bodies too). Memory is that of the context's budget
+// ([ndarray.BudgetOf]).
 func Interpret(ctx context.Context, g *ssa.Graph, args []ndarray.Value, observe func(*ssa.Node, []ndarray.Value)) (_ []ndarray.Value, err error) {
 	defer rescue.Into(&err)
 	if len(args) != len(g.Params) {
 		return nil, fmt.Errorf("graph %q takes %d inputs, got %d", g.Name, len(g.Params), len(args))
 	}
-	env := make([]ndarray.Value, g.NumValues())
+	env, memory := make([]ndarray.Value, g.NumValues()), ndarray.BudgetOf(ctx)
 	for i, p := range g.Params {
 		env[p.ID] = args[i]
 	}
@@ -27,9 +28,9 @@ func Interpret(ctx context.Context, g *ssa.Graph, args []ndarray.Value, observe 
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		c := &Call{Ctx: ctx, Node: n, Threads: 1, Out: make([]ndarray.Value, len(n.Out))}
+		c := &Call{Ctx: ctx, Node: n, Threads: 1, Memory: memory, Out: make([]ndarray.Value, len(n.Out))}
 		for _, v := range n.In {
-			a, err := lookup(env, v)
+			a, err := lookup(env, v, memory)
 			if err != nil {
 				return nil, AtNode("run", n, err)
 			}
@@ -55,7 +56,7 @@ func Interpret(ctx context.Context, g *ssa.Graph, args []ndarray.Value, observe 
 	}
 	out := make([]ndarray.Value, len(g.Results))
 	for i, v := range g.Results {
-		a, err := lookup(env, v)
+		a, err := lookup(env, v, memory)
 		if err != nil {
 			return nil, err
 		}
@@ -64,12 +65,12 @@ func Interpret(ctx context.Context, g *ssa.Graph, args []ndarray.Value, observe 
 	return out, nil
 }
 
-func lookup(env []ndarray.Value, v *ssa.Value) (ndarray.Value, error) {
+func lookup(env []ndarray.Value, v *ssa.Value, memory ndarray.Budget) (ndarray.Value, error) {
 	if v == nil {
 		return nil, nil
 	}
 	if v.Const != nil {
-		return v.Const.Array()
+		return v.Const.ArrayIn(memory)
 	}
 	return env[v.ID], nil
 }

@@ -74,6 +74,9 @@ type Facts struct {
 	// Cost counts the work of a node whose types are static; nil for operators
 	// that do one operation per result element.
 	Cost func(n *ssa.Node) Cost
+	// Disputed reports that onnx infers other lengths of the results than Infer,
+	// which are those that runtimes compute; nil for never.
+	Disputed func(n *ssa.Node) bool
 }
 
 // Pair is an operand and a result by position.

@@ -58,15 +58,15 @@ const (
 var identitySeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
 // Identity identifies the elements. Those in a mapped file are not read; others are
-// hashed to 128 bits, once.
-func (c *Constant) Identity() (_ Identity, err error) {
+// hashed to 128 bits, once, for which lazy ones are read within a budget.
+func (c *Constant) Identity(memory ndarray.Budget) (_ Identity, err error) {
 	defer rescue.Into(&err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.id.of != 0 {
 		return c.id, nil
 	}
-	data, err := c.bytes()
+	data, err := c.bytes(memory)
 	if err != nil {
 		return Identity{}, err
 	}
@@ -103,22 +103,23 @@ func digest(seed maphash.Seed, data []byte) uint64 {
 }
 
 // Bytes returns the elements as bytes, at any alignment, without making a copy where
-// they lie in memory as they are; of a splat, the one element. Do not write to it.
-func (c *Constant) Bytes() (_ []byte, err error) {
+// they lie in memory as they are, else within a budget; of a splat, the one element. Do not
+// write to it.
+func (c *Constant) Bytes(memory ndarray.Budget) (_ []byte, err error) {
 	defer rescue.Into(&err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.bytes()
+	return c.bytes(memory)
 }
 
-func (c *Constant) bytes() ([]byte, error) {
+func (c *Constant) bytes(memory ndarray.Budget) ([]byte, error) {
 	switch {
 	case c.splat != nil:
 		return c.splat.Data, nil
 	case c.packed != nil && c.dtype.FileBits() >= 8:
 		return c.packed, nil
 	}
-	a, err := c.array()
+	a, err := c.array(memory)
 	if err != nil {
 		return nil, err
 	}
@@ -235,45 +236,54 @@ func (c *Constant) Reshaped(shape ...int) *Constant {
 
 // Array returns the elements, aligned, filling out a splat and reading lazy
 // data on first use. Do not write to it.
-func (c *Constant) Array() (_ *ndarray.Array, err error) {
+func (c *Constant) Array() (*ndarray.Array, error) { return c.ArrayIn(0) }
+
+// ArrayIn is [Constant.Array] within a budget.
+func (c *Constant) ArrayIn(b ndarray.Budget) (_ *ndarray.Array, err error) {
 	defer rescue.Into(&err)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.array()
+	return c.array(b)
 }
 
-func (c *Constant) array() (*ndarray.Array, error) {
+func (c *Constant) array(b ndarray.Budget) (*ndarray.Array, error) {
 	if c.arr != nil || c.err != nil {
 		return c.arr, c.err
 	}
+	if err := b.Ask("a constant", int64(c.Len())*int64(c.dtype.Size())); err != nil {
+		return nil, fmt.Errorf("constant %v: %w", c.shape, err)
+	}
+	load := c.load
 	if c.splat != nil {
-		c.arr, c.err = Fill(c.splat, c.shape)
-		return c.arr, c.err
+		load = c.fill
 	}
-	c.arr, c.err = c.load()
-	if c.err == nil && !c.arr.Aligned() {
-		c.arr = c.arr.Clone()
+	a, err := load()
+	if full := (*sysmem.Error)(nil); errors.As(err, &full) {
+		return nil, err // another time there may be memory
 	}
-	return c.arr, c.err
+	if err == nil && !a.Aligned() {
+		a = a.Clone()
+	}
+	c.arr, c.err = a, err
+	return a, err
 }
 
-// Fill allocates an array of the given shape with v's single element everywhere.
-func Fill(v *ndarray.Array, shape []int) (_ *ndarray.Array, err error) {
-	defer rescue.Into(&err)
-	out, err := ndarray.New(v.DType, shape...)
+// fill is an array of the shape of a splat with its element everywhere. Its memory was asked for.
+func (c *Constant) fill() (*ndarray.Array, error) {
+	n, err := ndarray.ByteSize(c.dtype, c.shape)
 	if err != nil {
-		return nil, fmt.Errorf("constant %v: %w", shape, err)
+		return nil, fmt.Errorf("constant %v: %w", c.shape, err)
 	}
-	if v.DType == ndarray.String {
-		for i := range out.Str {
-			out.Str[i] = v.Str[0]
-		}
+	out := &ndarray.Array{DType: c.dtype, Shape: slices.Clone(c.shape)}
+	if c.dtype == ndarray.String {
+		out.Str = slices.Repeat(c.splat.Str[:1], n/c.dtype.Size())
 		return out, nil
 	}
-	if len(out.Data) == 0 || len(bytes.Trim(v.Data, "\x00")) == 0 {
+	out.Data = ndarray.AlignedBytes(n)
+	if n == 0 || len(bytes.Trim(c.splat.Data, "\x00")) == 0 {
 		return out, nil
 	}
-	for n := copy(out.Data, v.Data); n < len(out.Data); {
+	for n := copy(out.Data, c.splat.Data); n < len(out.Data); {
 		n += copy(out.Data[n:], out.Data[:n])
 	}
 	return out, nil

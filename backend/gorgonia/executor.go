@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/backend/gorgonia/internal/dense"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -72,7 +73,7 @@ func (e *executor) Prepare(ctx context.Context, n *ssa.Node, threads int) (_ bac
 // onTensors reports whether all operands and results are tensors with a place in the arena, which strings have not.
 func onTensors(n *ssa.Node) bool {
 	return !slices.ContainsFunc(slices.Concat(n.In, n.Out), func(v *ssa.Value) bool {
-		return v != nil && (v.Type.Kind != ssa.KindTensor || v.Type.DType == ndarray.String || goTypes[v.Type.DType] == nil)
+		return v != nil && (v.Type.Kind != ssa.KindTensor || v.Type.DType == ndarray.String || dense.GoType(v.Type.DType) == nil)
 	})
 }
 

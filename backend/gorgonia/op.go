@@ -12,6 +12,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/backend/gorgonia/internal/dense"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -65,7 +66,7 @@ func typeOf(v *ssa.Value) hm.Type {
 	if v == nil {
 		return hm.TypeVariable('a')
 	}
-	t := tensor.Dtype{Type: goTypes[v.Type.DType]}
+	t := tensor.Dtype{Type: dense.GoType(v.Type.DType)}
 	if v.Type.Rank() == 0 {
 		return t
 	}
@@ -143,19 +144,19 @@ func arrayOf(v G.Value, f *frame, at int) (ndarray.Value, error) {
 		return nil, nil
 	}
 	if !ok {
-		return nil, &DenseError{fmt.Sprintf("a %T", v), "it is no *tensor.Dense"}
+		return nil, &DenseError{Tensor: fmt.Sprintf("a %T", v), Reason: "it is no *tensor.Dense"}
 	}
 	if a := f.array(at, d); a != nil {
 		return a, nil
 	}
-	m, err := memoryOf(d)
+	m, err := dense.MemoryOf(d)
 	if err != nil {
 		return nil, err
 	}
-	if !m.contiguous() {
-		return nil, &DenseError{fmt.Sprintf("a tensor of shape %v", d.Shape()), "its elements do not lie in row-major order"}
+	if !m.Contiguous() {
+		return nil, &DenseError{Tensor: fmt.Sprintf("a tensor of shape %v", d.Shape()), Reason: "its elements do not lie in row-major order"}
 	}
-	return m.array(), nil
+	return m.Array(), nil
 }
 
 // ReturnsPtr is true: the result is the memory that was given.

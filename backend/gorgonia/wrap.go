@@ -8,6 +8,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/backend/gorgonia/internal/dense"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 )
@@ -179,18 +180,18 @@ func runInto(inputs, buffers Tensors, f func(values, map[string]*ndarray.Array) 
 	out := make(map[string]*ndarray.Array, len(buffers))
 	var strided []func()
 	for _, name := range slices.Sorted(maps.Keys(buffers)) {
-		m, err := memoryOf(buffers[name])
+		m, err := dense.MemoryOf(buffers[name])
 		if err != nil {
 			return &berth.OutputError{Name: name, Want: "a tensor", Got: err.Error()}
 		}
-		if m.contiguous() {
-			out[name] = m.array()
+		if m.Contiguous() {
+			out[name] = m.Array()
 			continue
 		}
-		if out[name], err = ndarray.New(m.dtype, m.shape...); err != nil {
+		if out[name], err = ndarray.New(m.DType, m.Shape...); err != nil {
 			return err
 		}
-		strided = append(strided, func() { m.store(out[name]) })
+		strided = append(strided, func() { m.Store(out[name]) })
 	}
 	if err := f(in, out); err != nil {
 		return err

@@ -16,6 +16,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/safefile"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -61,9 +62,9 @@ type app struct {
 	dumpFile    string
 	data        string
 	maxMemory   string
-	memoryLimit int64  // read from maxMemory, 0 without it
-	optimizeFor string // speed or memory
-	accuracy    string // fast or strict
+	memory      ndarray.Budget // read from maxMemory, 0 without it
+	optimizeFor string         // speed or memory
+	accuracy    string         // fast or strict
 	timeout     time.Duration
 	ctx         context.Context // of the command, for opening models
 	cancel      func()          // ends the timeout's timer
@@ -107,6 +108,7 @@ func (a *app) execute(ctx context.Context, args []string) (err error) {
 		}
 	}()
 	debug.SetPanicOnFault(true) // a file that is cut short while it is read is an error
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
 	a.cancel = func() {}
 	defer func() { a.cancel() }()
 	root := a.root()
@@ -171,7 +173,7 @@ func (a *app) root() *cobra.Command {
 	f.IntVar(&a.channelBlock, "channel-block", 0, "block of channels of a file that ONNX Runtime wrote at its highest optimization level: 16 if that machine had AVX-512, 8 if not (default what the file shows)")
 	f.StringVar(&a.dataRoot, "data-root", "", "folder besides the model's in which its external data may lie, links and hard links included")
 	f.Int64Var(&a.seed, "seed", 0, "seed of random inputs")
-	f.StringVar(&a.maxMemory, "max-memory", "", "memory a run may use: 8GiB, 512MB, … (default three quarters of the machine's)")
+	f.StringVar(&a.maxMemory, "max-memory", "", "memory that the process may use: 8GiB, 512MB, … (default three quarters of the machine's)")
 	f.StringVar(&a.optimizeFor, "optimize-for", "speed", "what kernels are chosen for: speed, or memory (no layout of weights that takes more than they do)")
 	f.StringVar(&a.accuracy, "accuracy", "fast", "which kernels may run: fast, or strict (none whose error bound is worse than that of direct summation)")
 	f.DurationVar(&a.timeout, "timeout", 0, "stop after this long: 30s, 5m, … (default never)")
@@ -189,7 +191,8 @@ func (a *app) root() *cobra.Command {
 			ctx, a.cancel = context.WithTimeout(c.Context(), a.timeout)
 			c.SetContext(ctx)
 		}
-		a.ctx = c.Context()
+		a.ctx = a.memory.In(c.Context())
+		debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), a.memory.Bytes())) // garbage is collected before it fills the budget
 		return nil
 	}
 	root.AddCommand(a.optimizeCmd(), a.runCmd(), a.verifyCmd(), a.compareCmd(), a.inspectCmd(), a.benchCmd(), a.diffCmd(), a.modelsCmd())

@@ -59,14 +59,14 @@ func (v *verification) run(ctx context.Context) error {
 
 // tooMuch reports that one run with these sizes takes more arithmetic than another comparison is worth.
 func (v *verification) tooMuch(ctx context.Context, c sizeCase) bool {
-	g, err := v.opt.Folded(ctx, shapeOptions(c.shapes)...)
+	g, err := v.opt.Folded(ctx, append(v.a.limits(), shapeOptions(c.shapes)...)...)
 	return err != nil || berth.StatsOf(g).FLOPs > mostCompared
 }
 
 // one runs the original and compares the optimized model with it. Its error is that of the original, which says nothing of
 // the optimized one, or a cancellation.
 func (v *verification) one(ctx context.Context, shapes map[string][]int, in map[string]ndarray.Value) error {
-	want, err := v.m.RunValues(ctx, in, berth.WithoutPasses(), berth.WithThreads(v.a.threads), berth.WithMaxMemory(v.a.memoryLimit))
+	want, err := v.m.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses())...)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ var exact = berth.WithoutPass("quantized")
 // compare runs the optimized model and compares its outputs with those wanted.
 func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.Value) error {
 	v.count(want)
-	got, err := v.opt.RunValues(ctx, in, exact, berth.WithThreads(v.a.threads), berth.WithMaxMemory(v.a.memoryLimit))
+	got, err := v.opt.RunValues(ctx, in, append(v.a.limits(), exact)...)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -151,7 +151,7 @@ func (v *verification) withinRounding(ctx context.Context, in, want map[string]n
 		return false, nil
 	}
 	v.a.note("berth: outputs differ by up to %.3g; running the model once more, as it is with other kernels, to see how much of that is rounding", v.res.MaxDiff)
-	other, err := v.m.RunValues(ctx, in, berth.WithoutPasses(), berth.WithBackend("reference"), berth.WithThreads(v.a.threads))
+	other, err := v.m.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses(), berth.WithBackend("reference"))...)
 	if err != nil {
 		return false, ctx.Err()
 	}

@@ -256,7 +256,7 @@ func (a *app) runRows(ctx context.Context, m *berth.Model, have map[string]ndarr
 		if r.Err != nil || !runs {
 			continue
 		}
-		got, p, s, err := runPlanned(ctx, m, in, true, slices.Concat(shapeOptions(shapes), how, []berth.Option{berth.WithThreads(a.threads)}))
+		got, p, s, err := runPlanned(ctx, m, in, true, slices.Concat(shapeOptions(shapes), how, a.limits()))
 		if p != nil {
 			r.ProgramBytes = p.Plan().ArenaBytes
 		}

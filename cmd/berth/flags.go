@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/ndarray"
 )
 
 // options turns the shared flags into options of the library. Files that the command is going to write, "" for none, are
@@ -24,7 +25,7 @@ func (a *app) options(outputs ...string) ([]berth.Option, error) {
 	if err := a.checkOutputs(append(outputs, a.dumpFile)...); err != nil {
 		return nil, err
 	}
-	opts := []berth.Option{berth.WithThreads(a.threads), berth.WithPlanner(a.planner), berth.WithSchedule(a.schedule), berth.WithMaxMemory(a.memoryLimit)}
+	opts := append(a.limits(), berth.WithPlanner(a.planner), berth.WithSchedule(a.schedule))
 	if a.check {
 		opts = append(opts, berth.WithCheck())
 	}
@@ -54,6 +55,11 @@ func (a *app) options(outputs ...string) ([]berth.Option, error) {
 		opts = append(opts, berth.WithDim(name, n))
 	}
 	return opts, nil
+}
+
+// limits are what an operation may use, whatever it is.
+func (a *app) limits() []berth.Option {
+	return []berth.Option{berth.WithThreads(a.threads), berth.WithMaxMemory(int64(a.memory))}
 }
 
 // memoryUnits are the suffixes of --max-memory, in bytes.
@@ -101,7 +107,8 @@ func (a *app) readFlags(set *pflag.FlagSet) (err error) {
 		}
 		a.dims[d[:i]] = n
 	}
-	a.memoryLimit, err = parseMemory(a.maxMemory)
+	limit, err := parseMemory(a.maxMemory)
+	a.memory = ndarray.Budget(limit)
 	return err
 }
 

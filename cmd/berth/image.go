@@ -139,8 +139,11 @@ func numbers(flag, list string) (out []float32, err error) {
 // mostPixels is how large an image may be.
 const mostPixels = 1 << 28
 
+// imageBytes is about what a pixel takes: decoded, scaled, and as numbers in a tensor.
+const imageBytes = 32
+
 // readImage makes an input of an image file.
-func (f *imageFlags) readImage(file string, t ssa.Type) (ndarray.Value, error) {
+func (f *imageFlags) readImage(file string, t ssa.Type, memory ndarray.Budget) (ndarray.Value, error) {
 	p, err := f.forInput(t)
 	if err != nil {
 		return nil, err
@@ -157,6 +160,9 @@ func (f *imageFlags) readImage(file string, t ssa.Type) (ndarray.Value, error) {
 	if int64(cfg.Width)*int64(cfg.Height) > mostPixels {
 		return nil, fmt.Errorf("the image has %d x %d pixels", cfg.Width, cfg.Height)
 	}
+	if err := memory.Ask("the image", imageBytes*int64(cfg.Width)*int64(cfg.Height)); err != nil {
+		return nil, err
+	}
 	if _, err := r.Seek(0, 0); err != nil {
 		return nil, err
 	}
@@ -167,13 +173,24 @@ func (f *imageFlags) readImage(file string, t ssa.Type) (ndarray.Value, error) {
 	return p.Tensor(img)
 }
 
+// soundCopies is how many times the size of its file a sound can take: samples of 8 bits become numbers of 32, by channel and
+// in a tensor.
+const soundCopies = 10
+
 // readSound makes an input of a WAVE file.
-func readSound(file string, t ssa.Type) (ndarray.Value, error) {
+func readSound(file string, t ssa.Type, memory ndarray.Budget) (ndarray.Value, error) {
 	r, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer r.Close()
+	info, err := r.Stat()
+	if err == nil {
+		err = memory.Ask("the sound", soundCopies*info.Size())
+	}
+	if err != nil {
+		return nil, err
+	}
 	s, err := preprocess.ReadWAV(r)
 	if err != nil {
 		return nil, err

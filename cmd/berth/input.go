@@ -19,7 +19,7 @@ func (a *app) readInput(m *berth.Model, spec string, images *imageFlags, in map[
 	name, file, ok := splitInput(m, spec)
 	switch {
 	case !ok && strings.HasSuffix(spec, ".npz"):
-		if err := readNPZ(m, spec, in); err != nil {
+		if err := readNPZ(m, spec, a.memory, in); err != nil {
 			return fmt.Errorf("%s: %w", spec, err)
 		}
 		return nil
@@ -36,22 +36,22 @@ func (a *app) readInput(m *berth.Model, spec string, images *imageFlags, in map[
 	var v ndarray.Value
 	switch ext := strings.ToLower(filepath.Ext(file)); ext {
 	case ".npy":
-		v, err = readFileNPY(file)
+		v, err = readFileNPY(file, a.memory)
 	case ".npz":
 		all := map[string]ndarray.Value{}
-		if err = readNPZ(m, file, all); err == nil && all[name] == nil {
+		if err = readNPZ(m, file, a.memory, all); err == nil && all[name] == nil {
 			err = fmt.Errorf("has no entry %q", name)
 		}
 		v = all[name]
 	case ".pb":
 		v, err = conformance.ReadTensor(file)
 	case ".wav":
-		v, err = readSound(file, port.Type)
+		v, err = readSound(file, port.Type, a.memory)
 	default:
 		if !isImage(ext) {
 			return usagef("--input %s: files of type %q are not understood (.npy, .npz, .pb, .wav, %s)", spec, ext, strings.Join(imageTypes, ", "))
 		}
-		v, err = images.readImage(file, port.Type)
+		v, err = images.readImage(file, port.Type, a.memory)
 	}
 	if err != nil {
 		return fmt.Errorf("input %q: %s: %w", name, file, err)
@@ -72,16 +72,16 @@ func splitInput(m *berth.Model, spec string) (name, file string, ok bool) {
 	return name, file, ok && name != ""
 }
 
-func readFileNPY(file string) (ndarray.Value, error) {
+func readFileNPY(file string, memory ndarray.Budget) (ndarray.Value, error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return readNPY(f)
+	return readNPY(f, memory)
 }
 
-func readNPZ(m *berth.Model, file string, in map[string]ndarray.Value) error {
+func readNPZ(m *berth.Model, file string, memory ndarray.Budget, in map[string]ndarray.Value) error {
 	z, err := zip.OpenReader(file)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func readNPZ(m *berth.Model, file string, in map[string]ndarray.Value) error {
 		if err != nil {
 			return err
 		}
-		a, err := readNPY(r)
+		a, err := readNPY(r, memory)
 		r.Close()
 		if err != nil {
 			return fmt.Errorf("%s: %w", e.Name, err)

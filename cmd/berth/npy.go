@@ -57,7 +57,7 @@ func npyType(a *ndarray.Array) (string, []byte) {
 const maxNPY = 1 << 34
 
 // readNPY reads a NumPy file into an array.
-func readNPY(r io.Reader) (*ndarray.Array, error) {
+func readNPY(r io.Reader, memory ndarray.Budget) (*ndarray.Array, error) {
 	h, err := npyHeader(r)
 	if err != nil {
 		return nil, err
@@ -70,7 +70,7 @@ func readNPY(r io.Reader) (*ndarray.Array, error) {
 		if err != nil || n > maxNPY {
 			return nil, fmt.Errorf("shape %v is too large", h.Descr.Shape)
 		}
-		data, err := readElements(r, n)
+		data, err := readElements(r, n, memory)
 		if err != nil {
 			return nil, err
 		}
@@ -127,11 +127,17 @@ func npyHeader(r io.Reader) (h npyio.Header, err error) {
 // not ask for much.
 const chunk = 1 << 24
 
-func readElements(r io.Reader, n int) ([]byte, error) {
+// npyCopies is how many copies of an array may be alive while it is read: as it grows, in order of rows, aligned.
+const npyCopies = 3
+
+func readElements(r io.Reader, n int, memory ndarray.Budget) ([]byte, error) {
 	data := make([]byte, 0, min(n, chunk))
 	for len(data) < n {
-		old := len(data)
-		data = append(data, make([]byte, min(n-old, chunk))...)
+		old, more := len(data), min(n-len(data), chunk)
+		if err := memory.Ask("the array", int64(npyCopies*more)); err != nil {
+			return nil, err
+		}
+		data = append(data, make([]byte, more)...)
 		if _, err := io.ReadFull(r, data[old:]); err != nil {
 			return nil, fmt.Errorf("the file ends before its %d bytes of elements", n)
 		}

@@ -239,7 +239,7 @@ func (a *app) metadata(ctx context.Context, opt *berth.Model, f optimizeFlags) (
 	if f.noPlan {
 		return meta, nil
 	}
-	opts := []berth.Option{berth.WithThreads(a.threads)}
+	opts := a.limits()
 	if a.parallelSafe {
 		opts = append(opts, berth.WithParallelSafe())
 	}
@@ -329,7 +329,7 @@ func (a *app) arenas(ctx context.Context, m, opt *berth.Model, res *optimizeJSON
 	if res.Shapes == nil {
 		return nil
 	}
-	bind := shapeOptions(res.Shapes)
+	bind := append(a.limits(), shapeOptions(res.Shapes)...)
 	for _, x := range []struct {
 		m *berth.Model
 		s *statsJSON

@@ -83,7 +83,7 @@ func TestRunFiles(t *testing.T) {
 		assert.Equal(t, filepath.Join(out, "probabilities.npy"), file)
 		data, err := os.ReadFile(file)
 		require.NoError(t, err)
-		got, err := readNPY(bytes.NewReader(data))
+		got, err := readNPY(bytes.NewReader(data), 0)
 		require.NoError(t, err)
 		assert.Less(t, maxAbsDiff(got, want[0].(*ndarray.Array)), 1e-5, input)
 	}
@@ -131,7 +131,7 @@ func TestNPY(t *testing.T) {
 					a.Data[i] &= 1
 				}
 			}
-			b, err := readNPY(bytes.NewReader(npyBytes(t, a)))
+			b, err := readNPY(bytes.NewReader(npyBytes(t, a)), 0)
 			require.NoError(t, err, "%s%v", dt, shape)
 			assert.Equal(t, a.DType, b.DType)
 			assert.Equal(t, a.Len(), b.Len())
@@ -155,7 +155,7 @@ func TestRunImage(t *testing.T) {
 
 	m, err := (&app{}).open("builtin:unet", false)
 	require.NoError(t, err)
-	v, err := new(imageFlags).readImage(path, m.Inputs()[0].Type)
+	v, err := new(imageFlags).readImage(path, m.Inputs()[0].Type, 0)
 	require.NoError(t, err)
 	arr := v.(*ndarray.Array)
 	assert.Equal(t, []int{1, 3, 64, 64}, arr.Shape)

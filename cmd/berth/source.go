@@ -80,7 +80,7 @@ func (a *app) open(model string, lenient bool) (*berth.Model, error) {
 
 // openOptions are the flags that concern the opening of a model.
 func (a *app) openOptions() []berth.Option {
-	return []berth.Option{berth.WithChannelBlock(a.channelBlock), berth.WithDataRoot(a.dataRoot), berth.WithContext(a.ctx)}
+	return []berth.Option{berth.WithChannelBlock(a.channelBlock), berth.WithDataRoot(a.dataRoot), berth.WithContext(a.ctx), berth.WithMaxMemory(int64(a.memory))}
 }
 
 // modelError says that a file is no model, naming it once.
@@ -168,7 +168,7 @@ func (a *app) randomInputs(m *berth.Model, shapes map[string][]int, given map[st
 				return nil, usagef("input %q is %s: give it with --input %s=FILE or its shape with --shape", in.Name, in.Type, in.Name)
 			}
 		}
-		v, err := randomArray(in.Type.DType, shape, uint64(a.seed), uint64(i), a.memoryLimit)
+		v, err := randomArray(in.Type.DType, shape, uint64(a.seed), uint64(i), a.memory)
 		if err != nil {
 			return nil, fmt.Errorf("input %q: %w", in.Name, err)
 		}
@@ -192,17 +192,9 @@ func openAsOne(t ssa.Type) ([]int, bool) {
 	return shape, true
 }
 
-// randomArray fills an array with random values by seed: standard normal floats; 0 or 1 for integers and booleans. limit is
-// that of [ops.Room].
-func randomArray(dt ndarray.DType, shape []int, seed, stream uint64, limit int64) (*ndarray.Array, error) {
-	size, err := ndarray.ByteSize(dt, shape)
-	if err != nil {
-		return nil, err
-	}
-	if err := ops.Room("a random input", int64(size), limit); err != nil {
-		return nil, err
-	}
-	arr, err := ndarray.New(dt, shape...)
+// randomArray fills an array with random values by seed: standard normal floats; 0 or 1 for integers and booleans.
+func randomArray(dt ndarray.DType, shape []int, seed, stream uint64, memory ndarray.Budget) (*ndarray.Array, error) {
+	arr, err := ndarray.NewIn(memory, dt, shape...)
 	if err != nil {
 		return nil, err
 	}

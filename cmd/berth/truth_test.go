@@ -315,7 +315,7 @@ func TestFortranOrder(t *testing.T) {
 		}
 	}
 	data := bytes.Replace(npyBytes(t, columns), []byte("False, 'shape': (2, 3, 2), }"), []byte("True, 'shape': (2, 3, 2), } "), 1)
-	got, err := readNPY(bytes.NewReader(data))
+	got, err := readNPY(bytes.NewReader(data), 0)
 	require.NoError(t, err)
 	assert.Equal(t, want.Shape, got.Shape)
 	assert.Equal(t, want.Data, got.Data)

@@ -54,7 +54,7 @@ func (p *prep) newIntSums(w, zx, zw, bias int) (intSums, error) {
 		}
 		zeros = make([]int32, z.Len())
 		widen(zeros, z)
-		if taken.zeros, err = p.in[zw].value.Const.Identity(); err != nil {
+		if taken.zeros, err = p.in[zw].value.Const.Identity(p.memory()); err != nil {
 			return nil, err
 		}
 	}
@@ -72,7 +72,7 @@ func (p *prep) newIntSums(w, zx, zw, bias int) (intSums, error) {
 	plan := k.c.Plan()
 	p.choice = plan.Algorithm.String() + ": " + plan.Reason
 	k.packed, err = p.pack(w, k.c.WeightLayout(), taken, func(c *ssa.Constant) (*gemm.Packed, error) {
-		data, err := bytesOf(c)
+		data, err := p.bytesOf(c)
 		if err != nil {
 			return nil, err
 		}

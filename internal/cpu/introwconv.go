@@ -65,7 +65,7 @@ func (p *prep) intRowConv(win window, s convolve.IntConvSpec, weights int, zeros
 // pack lays operand weights out, taps before channels.
 func (k *intRowConv) pack(p *prep, weights int) (*gemm.Packed, error) {
 	return p.pack(weights, k.g.LayoutB(), arrangement{channelsLast: true}, func(c *ssa.Constant) (*gemm.Packed, error) {
-		data, err := bytesOf(c)
+		data, err := p.bytesOf(c)
 		if err != nil {
 			return nil, err
 		}

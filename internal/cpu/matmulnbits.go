@@ -62,7 +62,7 @@ func (p *prep) nbits(s gemm.NBitsSpec) (*gemm.NBits, error) {
 		return nil, err
 	}
 	packed, err := p.pack(1, b.Layout(), arrangement{}, func(c *ssa.Constant) (*gemm.Packed, error) {
-		data, err := bytesOf(c)
+		data, err := p.bytesOf(c)
 		if err != nil {
 			return nil, err
 		}

@@ -107,12 +107,15 @@ func (p *prep) all(dt ndarray.DType) bool {
 // allF32 reports that all operands and results are float32.
 func (p *prep) allF32() bool { return p.all(ndarray.Float32) }
 
+// memory is what packing and constants may take.
+func (p *prep) memory() ndarray.Budget { return ndarray.BudgetOf(p.ctx) }
+
 // constant returns the elements of operand i if it is a constant, else nil.
 func (p *prep) constant(i int) (*ndarray.Array, error) {
 	if !p.has(i) || p.in[i].value.Const == nil {
 		return nil, nil
 	}
-	return p.in[i].value.Const.Array()
+	return p.in[i].value.Const.ArrayIn(p.memory())
 }
 
 // isConst reports whether operand i is a constant.

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"weak"
 
@@ -152,12 +153,15 @@ func (w *Weights) Bytes() map[string]int64 {
 // do not read the operand.
 func (p *prep) pack(i int, layout gemm.Layout, taken arrangement, f func(c *ssa.Constant) (*gemm.Packed, error)) (*gemm.Packed, error) {
 	c := p.in[i].value.Const
-	id, err := c.Identity()
+	id, err := c.Identity(p.memory())
 	if err != nil {
 		return nil, err
 	}
 	packed, err := p.weights.of(p.ctx, weightKey{id, taken, layout}, func() (*gemm.Packed, error) {
 		defer c.Release()
+		if err := p.memory().Ask("packed weights", packedBytes(c, layout)); err != nil {
+			return nil, err
+		}
 		return f(c)
 	})
 	if err != nil {
@@ -168,10 +172,19 @@ func (p *prep) pack(i int, layout gemm.Layout, taken arrangement, f func(c *ssa.
 	return packed, nil
 }
 
+// packedBytes is the most that a constant takes in a layout, the edges of its blocks aside.
+func packedBytes(c *ssa.Constant, layout gemm.Layout) int64 {
+	elements := c.StoredBytes() / int64(c.DType().Size())
+	if strings.HasPrefix(layout.Kind, "winograd") {
+		elements *= 4 // 36 numbers for 9
+	}
+	return 4 * elements
+}
+
 // packFloats is pack for float32 constants, from an element on.
 func (p *prep) packFloats(i int, layout gemm.Layout, taken arrangement, f func(gemm.Source) (*gemm.Packed, error)) (*gemm.Packed, error) {
 	return p.pack(i, layout, taken, func(c *ssa.Constant) (*gemm.Packed, error) {
-		src, err := sourceOf(c)
+		src, err := p.sourceOf(c)
 		if err != nil {
 			return nil, err
 		}
@@ -183,8 +196,8 @@ func (p *prep) packFloats(i int, layout gemm.Layout, taken arrangement, f func(g
 }
 
 // sourceOf is a float32 constant in its own memory.
-func sourceOf(c *ssa.Constant) (gemm.Source, error) {
-	data, err := c.Bytes()
+func (p *prep) sourceOf(c *ssa.Constant) (gemm.Source, error) {
+	data, err := c.Bytes(p.memory())
 	_, splat := c.Splat()
 	return gemm.Source{Data: machine.FloatsOf(data), Splat: splat}, err
 }
@@ -206,7 +219,7 @@ func (p *prep) packB(g *gemm.Gemm, i, offset int) (*gemm.Packed, error) {
 // packBytes packs 8-bit integers as the right side of a product.
 func (p *prep) packBytes(g *gemm.IntGemm, i, offset, n int) (*gemm.Packed, error) {
 	return p.pack(i, g.LayoutB(), arrangement{offset: offset}, func(c *ssa.Constant) (*gemm.Packed, error) {
-		data, err := bytesOf(c)
+		data, err := p.bytesOf(c)
 		if err != nil {
 			return nil, err
 		}
@@ -215,13 +228,13 @@ func (p *prep) packBytes(g *gemm.IntGemm, i, offset, n int) (*gemm.Packed, error
 }
 
 // bytesOf are the elements of a constant of 8-bit integers.
-func bytesOf(c *ssa.Constant) ([]byte, error) {
-	data, err := c.Bytes()
+func (p *prep) bytesOf(c *ssa.Constant) ([]byte, error) {
+	data, err := c.Bytes(p.memory())
 	if _, splat := c.Splat(); !splat || err != nil {
 		return data, err
 	}
 	var a *ndarray.Array
-	if a, err = c.Array(); err != nil {
+	if a, err = c.ArrayIn(p.memory()); err != nil {
 		return nil, err
 	}
 	return a.Data, nil

@@ -41,8 +41,9 @@ type exporter struct {
 	consts  map[*ssa.Constant]*placement
 	shapes  map[string]string // initializers that hold shapes of splats
 	opsets  *opsetChoice
-	nodes   *names   // names of nodes: runtimes refuse repeated ones
-	path    []string // enclosing nodes, for messages
+	nodes   *names              // names of nodes: runtimes refuse repeated ones
+	path    []string            // enclosing nodes, for messages
+	open    map[*ssa.Value]bool // values whose lengths are not written; see disputed.go
 	tensors []*onnxwire.Tensor
 }
 
@@ -93,6 +94,7 @@ func (x *exporter) run() error {
 		return err
 	}
 	x.place()
+	x.open = disputed(x.mod.Graph)
 	if x.model.Graph, err = x.mainGraph(); err != nil {
 		return err
 	}

@@ -113,7 +113,7 @@ func (x *exporter) body(n *ssa.Node, g *ssa.Graph, around *names) (*onnxwire.Gra
 	formal := g.Params[:len(g.Params)-len(captured)]
 	for _, p := range formal {
 		x.names[p] = scope.fresh(p.Name)
-		out.Inputs = append(out.Inputs, info(x.names[p], p.Type, p.Doc))
+		out.Inputs = append(out.Inputs, info(x.names[p], x.typeOf(p), p.Doc))
 	}
 	for i, p := range g.Params[len(formal):] {
 		x.names[p] = x.names[captured[i]]
@@ -130,7 +130,7 @@ func (x *exporter) body(n *ssa.Node, g *ssa.Graph, around *names) (*onnxwire.Gra
 			name = own
 		}
 		seen[name] = true
-		t := r.Type
+		t := x.typeOf(r)
 		if n.Op == "If" {
 			t = withoutShape(t)
 		}

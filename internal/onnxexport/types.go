@@ -128,7 +128,8 @@ func named(d *onnxwire.Dim) bool {
 // ioInfo merges the type of a value with its declaration. dim decides about
 // each axis.
 func (x *exporter) ioInfo(name string, v *ssa.Value, declared *onnxwire.ValueInfo, dim func(int, ssa.Dim, *onnxwire.Dim) *onnxwire.Dim) *onnxwire.ValueInfo {
-	out := info(name, v.Type, v.Doc)
+	t := x.typeOf(v)
+	out := info(name, t, v.Doc)
 	if declared == nil {
 		return out
 	}
@@ -150,9 +151,9 @@ func (x *exporter) ioInfo(name string, v *ssa.Value, declared *onnxwire.ValueInf
 		return out
 	}
 	dims := was.Tensor.Shape.Dims
-	for i, d := range v.Type.Shape {
+	for i, d := range t.Shape {
 		var old *onnxwire.Dim
-		if i < len(dims) && len(dims) == len(v.Type.Shape) {
+		if i < len(dims) && len(dims) == len(t.Shape) {
 			old = dims[i]
 		}
 		w := dim(i, d, old)
@@ -173,7 +174,7 @@ func (x *exporter) valueInfo(g *ssa.Graph, n *ssa.Node) []*onnxwire.ValueInfo {
 	var out []*onnxwire.ValueInfo
 	for _, v := range n.Out {
 		if v != nil && isTyped(v.Type) && !g.IsResult(v) {
-			out = append(out, info(x.names[v], v.Type, v.Doc))
+			out = append(out, info(x.names[v], x.typeOf(v), v.Doc))
 		}
 	}
 	return out

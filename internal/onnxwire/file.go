@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -25,14 +26,18 @@ type Mapping struct {
 // mappedFrom is the size in bytes from which on files are mapped.
 const mappedFrom = 1 << 20
 
-// MapFile opens path for reading. The caller closes the mapping when nothing uses its bytes any more.
-func MapFile(path string) (*Mapping, error) { return openFile(path, mappedFrom) }
+// MapFile opens path for reading, within the memory that the context allows ([sysmem.BudgetOf]). The caller closes the mapping when nothing uses its bytes any more.
+func MapFile(ctx context.Context, path string) (*Mapping, error) {
+	return openFile(sysmem.BudgetOf(ctx), path, mappedFrom)
+}
 
 // ReadFile is MapFile for files that may change while they are in use: the content is a copy.
-func ReadFile(path string) (*Mapping, error) { return openFile(path, math.MaxInt64) }
+func ReadFile(ctx context.Context, path string) (*Mapping, error) {
+	return openFile(sysmem.BudgetOf(ctx), path, math.MaxInt64)
+}
 
 // openFile maps files of least bytes and more, and reads others.
-func openFile(path string, least int64) (*Mapping, error) {
+func openFile(memory sysmem.Budget, path string, least int64) (*Mapping, error) {
 	f, err := openRead(path)
 	if err != nil {
 		return nil, err
@@ -51,7 +56,7 @@ func openFile(path string, least int64) (*Mapping, error) {
 		}
 	}
 	defer f.Close()
-	data, err := readAll(f, info)
+	data, err := readFile(memory, f, info)
 	if err != nil {
 		return nil, err
 	}
@@ -78,23 +83,51 @@ func watched(f *os.File) *Mapping {
 // InMemory is the content of a file that somebody else read.
 func InMemory(data []byte) *Mapping { return &Mapping{data: data} }
 
-// readAll reads a file that is not mapped. A pipe may go on for ever: no more is read of it than a model can have.
-func readAll(f *os.File, info os.FileInfo) ([]byte, error) {
+// readFile reads a file that is not mapped. A pipe may go on for ever: no more is read of it than a model can have.
+func readFile(memory sysmem.Budget, f *os.File, info os.FileInfo) ([]byte, error) {
 	switch {
 	case info.Mode().IsRegular() && info.Size() == 0: // also files of /proc, some of which make who reads them wait
 		return nil, nil
 	case info.Mode().IsRegular():
-		all := bytes.NewBuffer(make([]byte, 0, min(info.Size(), mappedFrom)+bytes.MinRead))
-		_, err := all.ReadFrom(f)
-		return all.Bytes(), err
+		return ReadAll(memory, f, f.Name(), info.Size(), math.MaxInt64)
 	case info.Mode()&os.ModeNamedPipe == 0:
 		return nil, &os.PathError{Op: "open", Path: f.Name(), Err: errors.New("is neither a file nor a pipe; give the model file")}
 	}
-	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
-	if err == nil && len(data) > MaxSize {
-		err = &os.PathError{Op: "read", Path: f.Name(), Err: errors.New("gives more than the 2 GiB that a model can have")}
+	return ReadAll(memory, f, f.Name(), 0, MaxSize)
+}
+
+// ReadAll reads up to the end, about size bytes, not more than most. Memory is asked for before it is taken.
+func ReadAll(memory sysmem.Budget, r io.Reader, name string, size, most int64) ([]byte, error) {
+	if size > most {
+		return nil, tooLarge(name, most)
 	}
-	return data, err
+	if err := memory.Ask(name, size); err != nil {
+		return nil, err
+	}
+	data := make([]byte, 0, max(size+1, 64<<10)) // one more: the end is seen without growing
+	for {
+		n, err := r.Read(data[len(data):cap(data)])
+		data = data[:len(data)+n]
+		switch {
+		case int64(len(data)) > most:
+			return nil, tooLarge(name, most)
+		case err == io.EOF:
+			return data, nil
+		case err != nil:
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if len(data) == cap(data) {
+			size := 2 * int64(len(data))
+			if err := memory.Ask(name, size); err != nil {
+				return nil, err
+			}
+			data = append(make([]byte, 0, size), data...)
+		}
+	}
+}
+
+func tooLarge(name string, most int64) error {
+	return fmt.Errorf("%s has more than %d bytes, the most that the format allows", name, most)
 }
 
 // Bytes returns the content. It must not be written to, nor used after Close.
@@ -141,8 +174,8 @@ func Open(path string) (*File, error) { return OpenWith(context.Background(), pa
 
 // OpenWith is [Open] with [ReadFile] or another way to get a file's content; it ends with the error of the context if
 // that ends before.
-func OpenWith(ctx context.Context, path string, open func(path string) (*Mapping, error)) (*File, error) {
-	mapping, err := open(path)
+func OpenWith(ctx context.Context, path string, open func(ctx context.Context, path string) (*Mapping, error)) (*File, error) {
+	mapping, err := open(ctx, path)
 	if err != nil {
 		return nil, err
 	}

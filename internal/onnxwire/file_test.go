@@ -2,6 +2,7 @@ package onnxwire
 
 import (
 	"bytes"
+	"context"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -68,14 +69,14 @@ func TestOpenErrors(t *testing.T) {
 func TestMapFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weights.bin")
 	require.NoError(t, os.WriteFile(path, []byte("weights"), 0o600))
-	m, err := MapFile(path)
+	m, err := MapFile(context.Background(), path)
 	require.NoError(t, err)
 	assert.Equal(t, "weights", string(m.Bytes()))
 	assert.NoError(t, m.Close())
 	assert.Nil(t, m.Bytes())
 
 	require.NoError(t, os.WriteFile(path, nil, 0o600))
-	m, err = MapFile(path)
+	m, err = MapFile(context.Background(), path)
 	require.NoError(t, err)
 	assert.Empty(t, m.Bytes())
 	assert.NoError(t, m.Close())

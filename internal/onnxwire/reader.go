@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/berth-onnx/berth/internal/sysmem"
 )
 
 // The decoder is one cursor over the whole input with a stack of the messages it stands in. Entering a message narrows
@@ -56,12 +58,15 @@ type decoder struct {
 	names  map[string]string
 	err    *SyntaxError
 	ctx    context.Context
+	memory sysmem.Budget
+	full   error // that there is not enough memory
 }
 
 // decodeRoot reads data into m. root is the first word of paths in errors.
 func decodeRoot(ctx context.Context, data []byte, root string, m Message) error {
 	d := &decoder{
 		ctx:    ctx,
+		memory: sysmem.BudgetOf(ctx),
 		data:   data,
 		end:    len(data),
 		stack:  append(make([]frame, 0, 16), frame{name: root, index: -1}),
@@ -71,6 +76,9 @@ func decodeRoot(ctx context.Context, data []byte, root string, m Message) error 
 	d.message(m)
 	if err := ctx.Err(); err != nil {
 		return err
+	}
+	if d.full != nil {
+		return d.full
 	}
 	if d.err != nil {
 		return d.err
@@ -139,8 +147,14 @@ func (d *decoder) path() string {
 	return b.String()
 }
 
-// charge counts memory about to be allocated, n elements of the given size in bytes, against the budget.
+// charge counts memory about to be allocated, n elements of the given size in bytes, against the budgets: what a file of this
+// size can need, and what the process may take.
 func (d *decoder) charge(n, size int) bool {
+	if d.err == nil {
+		if d.full = d.memory.Ask("the content of the model file", int64(n)*int64(size)); d.full != nil {
+			d.fail("%v", d.full)
+		}
+	}
 	d.budget -= int64(n) * int64(size)
 	if d.budget < 0 {
 		d.fail("the file describes far more elements than its %d bytes can stand for", len(d.data))
@@ -268,7 +282,7 @@ func (d *decoder) view() []byte {
 // bytes reads the current field as a copy; an empty one is empty, not nil.
 func (d *decoder) bytes() []byte {
 	b := d.view()
-	if d.err != nil {
+	if !d.charge(1, len(b)) {
 		return nil
 	}
 	return append(make([]byte, 0, len(b)), b...)

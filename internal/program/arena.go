@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ops"
 )
 
 // Arena is memory that sessions of several programs share: it is as large as the
@@ -33,7 +32,7 @@ func (a *Arena) Bytes() int64 {
 func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := a.grow(p.ArenaBytes, p.maxMemory); err != nil {
+	if err := a.grow(p.ArenaBytes, p.memory); err != nil {
 		return nil, err
 	}
 	s, err := p.newSession(a.data)
@@ -45,11 +44,11 @@ func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
 }
 
 // grow makes room for n bytes. Existing sessions are pointed at the new memory at their next run.
-func (a *Arena) grow(n, limit int64) error {
+func (a *Arena) grow(n int64, memory ndarray.Budget) error {
 	if int64(len(a.data)) >= n {
 		return nil
 	}
-	if err := ops.Room("the arena", n, limit); err != nil {
+	if err := memory.Ask("the arena", n); err != nil {
 		return err
 	}
 	a.data = ndarray.AlignedBytes(int(n))

@@ -6,7 +6,6 @@ import (
 
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -167,16 +166,16 @@ func (s *Session) CacheRows(i int) int { return s.kept[i].rows }
 func (s *Session) CacheCopy(i int) (*ndarray.Array, error) {
 	if k := i - len(s.kept); k >= 0 {
 		a := &ndarray.Array{DType: s.p.recurrent[k].dtype, Shape: s.p.recurrent[k].shape, Data: s.stateOf(k)}
-		return a.Clone(), nil
+		return s.clone(a)
 	}
 	if err := s.openCache(i); err != nil {
 		return nil, err
 	}
 	v := s.cacheValue(i, s.kept[i].rows)
 	if w, ok := v.(*strided); ok {
-		return w.contiguous(), nil
+		return s.whole(w)
 	}
-	return v.(*ndarray.Array).Clone(), nil
+	return s.clone(v.(*ndarray.Array))
 }
 
 // SetCache puts rows into cache i in place of what it holds, or a copy of an array into a
@@ -205,11 +204,9 @@ func (s *Session) openCache(i int) error {
 	if k.data != nil {
 		return nil
 	}
-	if err := ops.Room("the cache "+c.name, c.Bytes, s.p.maxMemory); err != nil {
-		return err
-	}
-	k.data = ndarray.AlignedBytes(int(c.Bytes))
-	return nil
+	data, err := newBytes("the cache "+c.name, int(c.Bytes), s.p.memory)
+	k.data = data
+	return err
 }
 
 // cacheValue is a cache's first rows.

@@ -284,7 +284,7 @@ func TestKeptCacheErrors(t *testing.T) {
 	require.NoError(t, run(nil, nil, array(2, 1)))
 	assert.Equal(t, []int{4, 4}, []int{s.CacheRows(0), s.CacheRows(1)})
 
-	small, err := program.Compile(context.Background(), g, program.Options{Bounds: map[string]int64{"P": 1 << 28}, MaxMemory: 1 << 20})
+	small, err := program.Compile(context.Background(), g, program.Options{Bounds: map[string]int64{"P": 1 << 28}, Memory: 64 << 20})
 	require.NoError(t, err)
 	s, err = small.NewSession()
 	require.NoError(t, err)

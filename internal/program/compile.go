@@ -9,6 +9,7 @@ import (
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/planner"
 	"github.com/berth-onnx/berth/ssa"
@@ -27,9 +28,8 @@ type Options struct {
 	Bounds map[string]int64
 	// States are inputs that sessions keep and the results that continue them; see State.
 	States []State
-	// MaxMemory is how many bytes a run may use, as [ops.Room] takes it; 0 is the
-	// default limit.
-	MaxMemory int64
+	// Memory is asked for what compiling and runs allocate.
+	Memory ndarray.Budget
 	// Hook, if set, is told of every node of a run.
 	Hook *Hook
 	// Outputs are the names of the results, for errors; nil: as in the graph.
@@ -54,6 +54,7 @@ type Options struct {
 
 // Compile turns a graph with inferred types into a program.
 func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
+	ctx = o.Memory.In(ctx)
 	c := &compiler{opts: o, prepared: map[*ssa.Node]*prepared{}, slot: map[*ssa.Value]int{}}
 	if o.Backend == nil {
 		c.opts.Backend = backend.Reference{}
@@ -67,11 +68,14 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 		return nil, err
 	}
 	p, err := c.plan(ctx, g)
+	if err == nil {
+		err = o.Memory.Check("the memory plan")
+	}
 	if err != nil {
 		return nil, err
 	}
 	c.p = p
-	p.threads, p.maxMemory = c.opts.Threads, c.opts.MaxMemory
+	p.threads, p.memory = c.opts.Threads, c.opts.Memory
 	p.hook, p.outputs = o.Hook, o.Outputs
 	if p.Main, err = c.block(g, nil); err != nil {
 		return nil, err
@@ -134,7 +138,7 @@ func (c *compiler) prepareAll(ctx context.Context, g *ssa.Graph) error {
 				return err
 			}
 		}
-		if !hasKernel(n, c.opts.MaxMemory) {
+		if !hasKernel(n, c.opts.Memory) {
 			continue
 		}
 		p, err := c.kernels.static(ctx, n)
@@ -153,17 +157,17 @@ func (c *compiler) prepareAll(ctx context.Context, g *ssa.Graph) error {
 }
 
 // hasKernel reports whether a backend is asked for a kernel for a node before it runs.
-func hasKernel(n *ssa.Node, maxMemory int64) bool {
-	return !ops.IsControl(n) && n.IsStatic() && joins(n) == nil && fits(n, maxMemory)
+func hasKernel(n *ssa.Node, memory ndarray.Budget) bool {
+	return !ops.IsControl(n) && n.IsStatic() && joins(n) == nil && fits(n, memory)
 }
 
 // Workspace is the largest workspace that a kernel of the backend needs for a node of
 // the graph or of its bodies. Weights that kernels pack are released at once.
-func Workspace(ctx context.Context, g *ssa.Graph, b backend.Backend, threads int, maxMemory int64) int64 {
+func Workspace(ctx context.Context, g *ssa.Graph, b backend.Backend, threads int, memory ndarray.Budget) int64 {
 	var most int64
 	g.Walk(func(g *ssa.Graph) {
 		for _, n := range g.Nodes {
-			if !hasKernel(n, maxMemory) {
+			if !hasKernel(n, memory) {
 				continue
 			}
 			if p, err := b.Prepare(ctx, n, max(threads, 1)); err == nil {

@@ -64,10 +64,9 @@ func (k *dynamicKernel) run(c *ops.Call, free *recycler) error {
 		return err
 	}
 	if n := int(p.Scratch); len(c.Scratch) < n {
-		if err := ops.Room("workspace", p.Scratch, c.MaxMemory); err != nil {
+		if c.Scratch, err = newBytes("workspace", n, c.Memory); err != nil {
 			return err
 		}
-		c.Scratch = ndarray.AlignedBytes(n)
 	}
 	return p.Kernel.Run(c)
 }
@@ -89,10 +88,11 @@ func (k *dynamicKernel) results(c *ops.Call, p *prepared, free *recycler) error 
 		if err != nil {
 			return err
 		}
-		if err := ops.Room("a result", int64(n), c.MaxMemory); err != nil {
+		data, err := free.take(n, c.Memory)
+		if err != nil {
 			return fmt.Errorf("result %d of type %s%v: %w", i, t.dt, t.shape, err)
 		}
-		c.Out[i] = &ndarray.Array{DType: t.dt, Shape: slices.Clone(t.shape), Data: free.take(n)}
+		c.Out[i] = &ndarray.Array{DType: t.dt, Shape: slices.Clone(t.shape), Data: data}
 	}
 	return nil
 }
@@ -104,7 +104,7 @@ func (k *dynamicKernel) constants(c *ops.Call, absorbed []int) error {
 		if v == nil || v.Const == nil || c.In[i] != nil || slices.Contains(absorbed, i) {
 			continue
 		}
-		a, err := v.Const.Array()
+		a, err := v.Const.ArrayIn(c.Memory)
 		if err != nil {
 			return err
 		}
@@ -149,16 +149,13 @@ func isSmallInt(a *ndarray.Array) bool {
 // fits reports that the results of a node with static types are not beyond the
 // limit by themselves. What a backend prepares for a node can be as large as they
 // are, so it is not asked for nodes that can not run anyway.
-func fits(n *ssa.Node, limit int64) bool {
-	if limit <= 0 {
-		limit = ops.DefaultMaxMemory()
-	}
+func fits(n *ssa.Node, memory ndarray.Budget) bool {
 	return !slices.ContainsFunc(n.Out, func(v *ssa.Value) bool {
 		if v == nil {
 			return false
 		}
 		b, ok := v.Type.ByteSize()
-		return ok && int64(b) > limit
+		return ok && int64(b) > memory.Bytes()
 	})
 }
 
@@ -177,13 +174,14 @@ func (k *dynamicKernel) specialize(c *ops.Call, p *prepared) error {
 			n.Out[i] = nil
 		}
 	}
-	if !fits(n, k.kernels.maxMemory) {
+	if !fits(n, k.kernels.memory) {
 		return nil // the reference kernel says so
 	}
-	if made, err := k.kernels.backend.Prepare(c.Ctx, n, k.kernels.threads); err == nil {
+	made, err := k.kernels.backend.Prepare(c.Memory.In(c.Ctx), n, k.kernels.threads)
+	if err == nil {
 		p.Prepared = made
 	}
-	return c.Ctx.Err()
+	return ended(c.Ctx, err)
 }
 
 // operands are values of the shapes of a run.

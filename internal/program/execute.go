@@ -6,7 +6,6 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -104,7 +103,7 @@ func (s *Session) exec(in *Instr) error {
 		return s.wrap(in, err)
 	}
 	s.fill(c, in)
-	if err := s.checkMemory(); err != nil {
+	if err := s.p.memory.Ask("the run", int64(len(in.Out))*headerBytes); err != nil {
 		return s.wrap(in, err)
 	}
 	c.Scratch = s.work
@@ -114,7 +113,11 @@ func (s *Session) exec(in *Instr) error {
 	s.work = c.Scratch
 	for i, sl := range in.Out {
 		if sl >= 0 && !s.p.Slots[sl].Static {
-			s.vals[sl] = s.detach(c.Out[i])
+			v, err := s.detach(c.Out[i])
+			if err != nil {
+				return s.wrap(in, err)
+			}
+			s.vals[sl] = v
 		}
 	}
 	clear(c.In) // so that the call keeps no value reachable
@@ -130,14 +133,9 @@ func (s *Session) compute(in *Instr, c *ops.Call) error {
 	return in.Kernel.Run(c)
 }
 
-// checkMemory checks at every 64th call that values that grow in small steps, such as a
-// sequence in a loop, do not take more than the memory a run may use.
-func (s *Session) checkMemory() error {
-	if s.steps++; s.steps%64 != 0 {
-		return nil
-	}
-	return sysmem.Within("the run", s.p.maxMemory)
-}
+// headerBytes is about what a value takes besides its elements: a loop may collect values
+// without any.
+const headerBytes = 128
 
 // withoutKernel runs instructions on dynamic values that need no kernel.
 func (s *Session) withoutKernel(in *Instr) (done bool, err error) {
@@ -187,34 +185,48 @@ func (s *Session) wrap(in *Instr, err error) error {
 
 // detach copies what a dynamic result shares with the arena: those bytes will be
 // written again while the result is still live.
-func (s *Session) detach(v ndarray.Value) ndarray.Value {
+func (s *Session) detach(v ndarray.Value) (_ ndarray.Value, err error) {
 	switch x := v.(type) {
 	case *ndarray.Array:
 		if x != nil && s.reused(x.Data) {
-			return x.Clone()
+			return s.clone(x)
 		}
 	case *ndarray.Sequence:
-		shared := x
-		for i, it := range x.Items {
-			d := s.detach(it)
-			if d == it {
-				continue
-			}
-			if x == shared {
-				x = &ndarray.Sequence{Elem: x.Elem, Items: slices.Clone(x.Items)}
-			}
-			x.Items[i] = d
-		}
-		return x
+		return s.detachItems(x)
 	case *ndarray.Optional:
 		if x.Value != nil {
-			return &ndarray.Optional{Value: s.detach(x.Value)}
+			v, err = s.detach(x.Value)
+			return &ndarray.Optional{Value: v}, err
 		}
 	case *ndarray.Map:
-		keys, _ := s.detach(x.Keys).(*ndarray.Array)
-		return &ndarray.Map{Keys: keys, Values: s.detach(x.Values)}
+		keys, err := s.detach(x.Keys)
+		if err != nil {
+			return nil, err
+		}
+		values, err := s.detach(x.Values)
+		own, _ := keys.(*ndarray.Array)
+		return &ndarray.Map{Keys: own, Values: values}, err
 	}
-	return v
+	return v, nil
+}
+
+// detachItems is detach for a sequence, which is copied if an item is.
+func (s *Session) detachItems(x *ndarray.Sequence) (ndarray.Value, error) {
+	shared := x
+	for i, it := range x.Items {
+		d, err := s.detach(it)
+		if err != nil {
+			return nil, err
+		}
+		if d == it {
+			continue
+		}
+		if x == shared {
+			x = &ndarray.Sequence{Elem: x.Elem, Items: slices.Clone(x.Items)}
+		}
+		x.Items[i] = d
+	}
+	return x, nil
 }
 
 // reused reports whether bytes begin where another value can be written in the same run.

@@ -77,7 +77,7 @@ func (s *Session) appendTo(in *Instr) (done bool, err error) {
 		if b.used > 0 || want == len(old.Data)+n { // not the first time, or the number of iterations is not known
 			want = max(want, 2*len(old.Data))
 		}
-		if err := ops.Room("a growing value", int64(want), s.p.maxMemory); err != nil {
+		if err := s.p.memory.Ask("a growing value", int64(want)); err != nil {
 			return false, err
 		}
 		*b = buffer{ndarray.AlignedBytes(want), len(old.Data)}

@@ -245,7 +245,7 @@ func (s *Session) slice(sc ScanIn, at int) error {
 	}
 	dst := &s.heads[sc.Param]
 	if !sl.Static {
-		fresh, err := ndarray.New(of.DType, shape()...)
+		fresh, err := ndarray.NewIn(s.p.memory, of.DType, shape()...)
 		if err != nil {
 			return err
 		}

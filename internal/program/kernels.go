@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -36,10 +38,10 @@ const (
 
 // kernels prepares nodes once for each kind.
 type kernels struct {
-	backend   backend.Backend
-	threads   int
-	maxMemory int64
-	limit     int64
+	backend backend.Backend
+	threads int
+	memory  ndarray.Budget
+	limit   int64
 
 	mu    sync.Mutex
 	made  map[string]*prepared
@@ -65,7 +67,7 @@ type arrayType struct {
 }
 
 func newKernels(o Options) *kernels {
-	return &kernels{backend: o.Backend, threads: max(o.Threads, 1), maxMemory: o.MaxMemory, limit: kernelBytes, made: map[string]*prepared{}, kinds: map[string]uint32{}}
+	return &kernels{backend: o.Backend, threads: max(o.Threads, 1), memory: o.Memory, limit: kernelBytes, made: map[string]*prepared{}, kinds: map[string]uint32{}}
 }
 
 // get returns the entry of a key, prepared by f if it is new. Calls for an entry that is
@@ -136,7 +138,7 @@ func (k *kernels) trim() {
 
 // static returns the kernel of a node with static types.
 func (k *kernels) static(ctx context.Context, n *ssa.Node) (*prepared, error) {
-	key, ok := signature(n)
+	key, ok := signature(n, k.memory)
 	if !ok {
 		key = fmt.Appendf(nil, "%p", n)
 	}
@@ -151,17 +153,27 @@ func (k *kernels) static(ctx context.Context, n *ssa.Node) (*prepared, error) {
 	return k.get(ctx, string(key), func(p *prepared) error {
 		// A node that the backend refuses may be in a branch that never runs. If it
 		// runs, the reference kernel reports the error.
-		if made, err := k.backend.Prepare(ctx, n, k.threads); err == nil {
+		made, err := k.backend.Prepare(ctx, n, k.threads)
+		if err == nil {
 			p.Prepared = made
 		}
-		return ctx.Err()
+		return ended(ctx, err)
 	})
+}
+
+// ended is the error that ends compiling or a run when a backend refuses a node: that of the
+// context, or of memory that its kernel does not get.
+func ended(ctx context.Context, err error) error {
+	if full := (*ops.MemoryError)(nil); errors.As(err, &full) {
+		return err
+	}
+	return ctx.Err()
 }
 
 // kind numbers the signature of a node; nodes that share no kernel have numbers of their
 // own.
 func (k *kernels) kind(n *ssa.Node) uint32 {
-	key, ok := signature(n)
+	key, ok := signature(n, k.memory)
 	if !ok {
 		key = fmt.Appendf(nil, "%p", n)
 	}
@@ -183,13 +195,13 @@ func (k *kernels) forget() {
 
 // signature encodes operator, attributes and constants of a node, all that a kernel is
 // prepared from besides the types of its operands; ok is false for nodes that share no kernel.
-func signature(n *ssa.Node) (key []byte, ok bool) {
+func signature(n *ssa.Node, memory ndarray.Budget) (key []byte, ok bool) {
 	if n.Opaque || len(n.Bodies) > 0 {
 		return nil, false
 	}
 	key = fmt.Appendf(nil, "%q%q%q", n.Domain, n.Op, n.Overload)
 	for i := range n.Attrs {
-		if key, ok = appendAttr(key, &n.Attrs[i]); !ok {
+		if key, ok = appendAttr(key, &n.Attrs[i], memory); !ok {
 			return nil, false
 		}
 	}
@@ -198,7 +210,7 @@ func signature(n *ssa.Node) (key []byte, ok bool) {
 		case v == nil:
 			key = append(key, '-')
 		case i < len(n.In) && v.Const != nil:
-			if key, ok = appendConst(key, v.Const); !ok {
+			if key, ok = appendConst(key, v.Const, memory); !ok {
 				return nil, false
 			}
 		default:
@@ -208,7 +220,7 @@ func signature(n *ssa.Node) (key []byte, ok bool) {
 	return key, true
 }
 
-func appendAttr(key []byte, a *ssa.Attr) ([]byte, bool) {
+func appendAttr(key []byte, a *ssa.Attr, memory ndarray.Budget) ([]byte, bool) {
 	if a.Kind == ssa.AttrOther {
 		return nil, false
 	}
@@ -216,14 +228,14 @@ func appendAttr(key []byte, a *ssa.Attr) ([]byte, bool) {
 	ok := true
 	for _, c := range append(a.Tensors, a.Tensor) {
 		if c != nil && ok {
-			key, ok = appendConst(key, c)
+			key, ok = appendConst(key, c, memory)
 		}
 	}
 	return key, ok
 }
 
-func appendConst(key []byte, c *ssa.Constant) ([]byte, bool) {
-	id, err := c.Identity()
+func appendConst(key []byte, c *ssa.Constant, memory ndarray.Budget) ([]byte, bool) {
+	id, err := c.Identity(memory)
 	return fmt.Appendf(appendType(key, c.DType(), c.Shape()), "%v", id), err == nil
 }
 

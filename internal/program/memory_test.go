@@ -105,7 +105,7 @@ func runHostile(ctx context.Context, text string, in []ndarray.Value, limit int6
 	if _, err := rewrite.Run(ctx, &ssa.Module{Graph: g}, rewrite.Options{List: &rewrite.Runtime}); err != nil {
 		return err
 	}
-	p, err := program.Compile(ctx, g, program.Options{Backend: cpu.New(), MaxMemory: limit})
+	p, err := program.Compile(ctx, g, program.Options{Backend: cpu.New(), Memory: ndarray.Budget(limit)})
 	if err != nil {
 		return err
 	}

@@ -103,7 +103,11 @@ func (s *Session) copyTo(buffers []*ndarray.Array, results []ndarray.Value) erro
 			return &OutputError{s.p.outputName(i), cmp.Or(s.keeps(i), ndarray.Describe(results[i])), to.String()}
 		}
 		if to != nil && !s.inArena(a.Data) && s.inBuffers(spanOf(a, i, true)) {
-			results[i] = a.Clone()
+			own, err := s.clone(a)
+			if err != nil {
+				return err
+			}
+			results[i] = own
 		}
 	}
 	for i, to := range buffers {

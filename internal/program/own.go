@@ -5,7 +5,6 @@ import (
 	"unsafe"
 
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ops"
 )
 
 // What a session gives away and takes. Results lie in the session's memory until its next
@@ -98,20 +97,28 @@ func (s *Session) staticInput(i int, sl *Slot, a *ndarray.Array) ([]byte, error)
 	case stale:
 		return nil, errStale(sl)
 	case inside:
-		s.own.taken[i] = append(room64(s.own.taken[i], sl.Bytes), data...)
-		return s.own.taken[i], nil
+		return s.keep(&s.own.taken[i], data)
 	case !a.Aligned():
-		return a.Clone().Data, nil
+		own, err := s.clone(a)
+		if err != nil {
+			return nil, err
+		}
+		return own.Data, nil
 	}
 	return data, nil
 }
 
-// room64 is memory for n bytes, empty.
-func room64(b []byte, n int) []byte {
-	if cap(b) < n {
-		b = ndarray.AlignedBytes(n)
+// keep copies bytes to a place that is taken once and then kept.
+func (s *Session) keep(place *[]byte, data []byte) ([]byte, error) {
+	if cap(*place) < len(data) {
+		b, err := newBytes("a copy of an input or result", len(data), s.p.memory)
+		if err != nil {
+			return nil, err
+		}
+		*place = b
 	}
-	return b[:0]
+	*place = append((*place)[:0], data...)
+	return *place, nil
 }
 
 // input returns the value of a parameter of unknown shape, with copies of what lies in the
@@ -127,7 +134,7 @@ func (s *Session) input(sl *Slot, v ndarray.Value) (_ ndarray.Value, err error) 
 		case stale:
 			return nil, errStale(sl)
 		case inside:
-			return x.Clone(), nil
+			return s.clone(x)
 		}
 	case *ndarray.Sequence:
 		own := &ndarray.Sequence{Elem: x.Elem, Items: slices.Clone(x.Items)}
@@ -169,13 +176,13 @@ func (s *Session) results(fresh bool) ([]ndarray.Value, error) {
 		}
 	}
 	if !fresh && !s.own.plain {
-		s.separate()
+		return s.outs, s.separate()
 	}
 	return s.outs, nil
 }
 
 // separate copies static results that are no place of the arena of their own.
-func (s *Session) separate() {
+func (s *Session) separate() error {
 	for i := range s.own.heads {
 		h := &s.own.heads[i]
 		if s.outs[i] != h || len(h.Data) == 0 {
@@ -186,10 +193,14 @@ func (s *Session) separate() {
 			apart = j == i || s.own.apart[i] && s.own.apart[j] || !overlap(h.Data, s.own.heads[j].Data)
 		}
 		if !apart {
-			s.own.given[i] = append(room64(s.own.given[i], len(h.Data)), h.Data...)
-			h.Data = s.own.given[i]
+			own, err := s.keep(&s.own.given[i], h.Data)
+			if err != nil {
+				return err
+			}
+			h.Data = own
 		}
 	}
+	return nil
 }
 
 // givenValue is a value of unknown shape as a result: memory that a kernel's result was given
@@ -197,9 +208,11 @@ func (s *Session) separate() {
 func (s *Session) givenValue(v ndarray.Value) (ndarray.Value, error) {
 	switch x := v.(type) {
 	case *strided:
-		a := x.contiguous()
-		s.moved += int64(len(a.Data))
-		return a, nil
+		a, err := s.whole(x)
+		if err == nil {
+			s.moved += int64(len(a.Data))
+		}
+		return a, err
 	case *ndarray.Array:
 		if x == nil {
 			return v, nil
@@ -210,15 +223,16 @@ func (s *Session) givenValue(v ndarray.Value) (ndarray.Value, error) {
 		}
 		return s.clone(x)
 	}
-	return ndarray.CloneValue(v), nil
+	return ndarray.CloneIn(s.p.memory, v)
 }
 
 // clone copies an array, if there is room.
-func (s *Session) clone(a *ndarray.Array) (ndarray.Value, error) {
-	if err := ops.Room("a result", int64(len(a.Data)), s.p.maxMemory); err != nil {
+func (s *Session) clone(a *ndarray.Array) (*ndarray.Array, error) {
+	v, err := ndarray.CloneIn(s.p.memory, a)
+	if err != nil {
 		return nil, err
 	}
-	return a.Clone(), nil
+	return v.(*ndarray.Array), nil
 }
 
 // apartResults marks results that lie in places of the arena which no others of those have bytes of.

@@ -130,7 +130,7 @@ type Program struct {
 	stickyDigit   map[int]int // by sticky slot: the digit of its offset that is picked
 	calls, states int
 	threads       int
-	maxMemory     int64
+	memory        ndarray.Budget
 	hook          *Hook
 	outputs       []string // names of the results, for errors
 }

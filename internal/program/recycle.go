@@ -30,10 +30,10 @@ type recycler struct {
 const smallBuffer = 4 << 10
 
 // take returns n bytes of any content: the smallest free buffer that is large enough and
-// not twice as large, else new memory.
-func (r *recycler) take(n int) []byte {
+// not twice as large, else new memory, which is asked for.
+func (r *recycler) take(n int, memory ndarray.Budget) ([]byte, error) {
 	if r == nil || n < smallBuffer {
-		return ndarray.AlignedBytes(n)
+		return newBytes("a result", n, memory)
 	}
 	best := -1
 	for i, b := range r.free {
@@ -45,7 +45,10 @@ func (r *recycler) take(n int) []byte {
 	if best >= 0 {
 		b = r.takeOut(best)
 	} else {
-		b = ndarray.AlignedBytes(n)
+		var err error
+		if b, err = newBytes("a result", n, memory); err != nil {
+			return nil, err
+		}
 	}
 	if r.owned == nil {
 		r.owned = map[*byte]int{}
@@ -53,7 +56,15 @@ func (r *recycler) take(n int) []byte {
 	r.owned[&b[0]] = len(b)
 	r.held += len(b)
 	r.most = max(r.most, r.held)
-	return b[:n:n]
+	return b[:n:n], nil
+}
+
+// newBytes takes n bytes from a budget.
+func newBytes(what string, n int, memory ndarray.Budget) ([]byte, error) {
+	if err := memory.Ask(what, int64(n)); err != nil {
+		return nil, err
+	}
+	return ndarray.AlignedBytes(n), nil
 }
 
 // begin starts a run. Buffers still in use, the results of the run before, belong to the caller.

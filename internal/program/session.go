@@ -30,7 +30,6 @@ type Session struct {
 	ctx      context.Context
 	done     <-chan struct{}
 	at       *Instr // the instruction being run, for panics
-	steps    uint   // calls of checkMemory
 	moved    int64  // see Moved
 	kept     []kept // by cache of the program
 	states   []stateMemory
@@ -70,7 +69,7 @@ type loopState struct {
 
 // NewSession allocates an arena and wires all headers and calls.
 func (p *Program) NewSession() (*Session, error) {
-	if err := ops.Room("the arena", p.ArenaBytes, p.maxMemory); err != nil {
+	if err := p.memory.Ask("the arena", p.ArenaBytes); err != nil {
 		return nil, err
 	}
 	return p.newSession(ndarray.AlignedBytes(int(p.ArenaBytes)))
@@ -88,12 +87,7 @@ func (p *Program) newSession(arena []byte) (*Session, error) {
 			if !read[i] {
 				continue
 			}
-			if _, splat := sl.Const.Splat(); splat {
-				if err := ops.Room("constant "+sl.Value.Name, int64(sl.Const.Len())*int64(sl.Const.DType().Size()), p.maxMemory); err != nil {
-					return nil, err
-				}
-			}
-			a, err := sl.Const.Array()
+			a, err := sl.Const.ArrayIn(p.memory)
 			if err != nil {
 				return nil, fmt.Errorf("constant %q: %w", sl.Value.Name, err)
 			}
@@ -175,7 +169,7 @@ func (s *Session) wire() {
 			return
 		}
 		c := &s.calls[in.call]
-		c.Node, c.Threads, c.MaxMemory = in.Node, s.p.threads, s.p.maxMemory
+		c.Node, c.Threads, c.Memory = in.Node, s.p.threads, s.p.memory
 		c.In = make([]ndarray.Value, len(in.In))
 		c.Out = make([]ndarray.Value, len(in.Out))
 		s.fill(c, in)

@@ -6,7 +6,6 @@ import (
 
 	"github.com/berth-onnx/berth/internal/ops/control"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ops"
 )
 
 // Stacked outputs of Loop and Scan. Where the size of a slice is known, slices lie one behind the other in one
@@ -60,7 +59,7 @@ func (s *Session) openStacks(l *Loop, st *loopState, limit int64) error {
 			}
 			bytes = sk.slice * int(limit)
 		}
-		if err := sk.enlarge(bytes, s.p.maxMemory); err != nil {
+		if err := sk.enlarge(bytes, s.p.memory); err != nil {
 			return err
 		}
 	}
@@ -84,7 +83,7 @@ func (s *Session) placeSlices(l *Loop, st *loopState, t, limit int64) error {
 			continue
 		}
 		at := position(o.Reverse, t, limit)
-		if err := sk.grow(at, s.p.maxMemory); err != nil {
+		if err := sk.grow(at, s.p.memory); err != nil {
 			return fmt.Errorf("scan output %d: %w", k, err)
 		}
 		if o.Made >= 0 {
@@ -95,7 +94,7 @@ func (s *Session) placeSlices(l *Loop, st *loopState, t, limit int64) error {
 }
 
 // grow makes room for slice at, doubling.
-func (sk *stack) grow(at, maxMemory int64) error {
+func (sk *stack) grow(at int64, memory ndarray.Budget) error {
 	need := (at + 1) * int64(sk.slice)
 	switch {
 	case need <= int64(len(sk.data)):
@@ -103,15 +102,15 @@ func (sk *stack) grow(at, maxMemory int64) error {
 	case need > math.MaxInt/4:
 		return ndarray.ErrSize
 	}
-	return sk.enlarge(max(int(need), 2*len(sk.data), 4096), maxMemory)
+	return sk.enlarge(max(int(need), 2*len(sk.data), 4096), memory)
 }
 
 // enlarge moves the slices to memory of a larger size.
-func (sk *stack) enlarge(size int, maxMemory int64) error {
-	if err := ops.Room("a scan output", int64(size), maxMemory); err != nil {
+func (sk *stack) enlarge(size int, memory ndarray.Budget) error {
+	more, err := newBytes("a scan output", size, memory)
+	if err != nil {
 		return err
 	}
-	more := ndarray.AlignedBytes(size)
 	copy(more, sk.data)
 	sk.data = more
 	return nil
@@ -129,10 +128,11 @@ func (s *Session) push(l *Loop, st *loopState, t, limit int64) error {
 			return fmt.Errorf("scan output %d is no tensor", k)
 		}
 		if sk.slice < 0 || o.Axis != 0 {
-			if err := s.checkMemory(); err != nil {
+			item, err := s.clone(a)
+			if err != nil {
 				return err
 			}
-			sk.items = append(sk.items, a.Clone())
+			sk.items = append(sk.items, item)
 			continue
 		}
 		at := position(o.Reverse, t, limit) * int64(sk.slice)
@@ -151,7 +151,7 @@ func (s *Session) closeStacks(l *Loop, st *loopState, trips int64) error {
 		out, res := &s.p.Slots[o.Out], &s.p.Slots[o.Result]
 		switch {
 		case sk.slice < 0 || o.Axis != 0:
-			a, err := control.Stack(sk.items, res.Value.Type, o.Axis, o.Reverse)
+			a, err := control.Stack(s.p.memory, sk.items, res.Value.Type, o.Axis, o.Reverse)
 			if err != nil {
 				return fmt.Errorf("scan output %d: %w", k, err)
 			}

@@ -7,7 +7,6 @@ import (
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -154,7 +153,7 @@ func (s *Session) stateOf(i int) []byte {
 func (s *Session) openStates() error {
 	for i := range s.p.recurrent {
 		st := &s.p.recurrent[i]
-		if err := ops.Room("the state "+s.p.Slots[s.p.Main.Params[st.Param]].Value.Name, st.Bytes(), s.p.maxMemory); err != nil {
+		if err := s.p.memory.Ask("the state "+s.p.Slots[s.p.Main.Params[st.Param]].Value.Name, st.Bytes()); err != nil {
 			return err
 		}
 		s.states = append(s.states, stateMemory{data: ndarray.AlignedBytes(int(st.Bytes()))})
@@ -167,7 +166,7 @@ func (s *Session) resetStates() error {
 	for i := range s.p.recurrent {
 		clear(s.stateOf(i))
 		if first := s.p.recurrent[i].Initial; first != nil {
-			a, err := first.Array()
+			a, err := first.ArrayIn(s.p.memory)
 			if err != nil {
 				return err
 			}

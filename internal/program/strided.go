@@ -73,16 +73,23 @@ func (s *Session) contiguous(slot int) (*ndarray.Array, error) {
 		case *ndarray.Array:
 			return v, nil
 		case *strided:
-			if err := ops.Room("a cache in one piece", int64(v.rows()*v.of.rowBytes()*v.of.slices()), s.p.maxMemory); err != nil {
-				return nil, err
+			a, err := s.whole(v)
+			if err == nil {
+				s.vals[slot] = a
+				s.moved += int64(len(a.Data))
 			}
-			a := v.contiguous()
-			s.moved += int64(len(a.Data))
-			s.vals[slot] = a
-			return a, nil
+			return a, err
 		}
 	}
 	return nil, fmt.Errorf("an operand is no tensor")
+}
+
+// whole is a copy of a strided array in one piece.
+func (s *Session) whole(v *strided) (*ndarray.Array, error) {
+	if err := s.p.memory.Ask("a cache in one piece", int64(v.rows()*v.of.rowBytes()*v.of.slices())); err != nil {
+		return nil, err
+	}
+	return v.contiguous(), nil
 }
 
 func (s *Session) isStrided(slot int) bool {
@@ -119,7 +126,7 @@ func (s *Session) readStrided(in *Instr) (done bool, err error) {
 	switch in.Node.Op {
 	case "Shape", "Size":
 		of := s.vals[in.In[0]].(*strided).Array
-		c := &ops.Call{Ctx: s.ctx, Node: in.Node, In: []ndarray.Value{of}, Out: []ndarray.Value{nil}, Threads: 1}
+		c := &ops.Call{Ctx: s.ctx, Node: in.Node, In: []ndarray.Value{of}, Out: []ndarray.Value{nil}, Threads: 1, Memory: s.p.memory}
 		if err := ops.Eval(c); err != nil {
 			return false, err
 		}
@@ -204,10 +211,11 @@ func (s *Session) productOf(slot int, a *ndarray.Array, b *strided) (*ndarray.Ar
 	if err != nil {
 		return nil, err
 	}
-	if err := ops.Room("a product", int64(size), s.p.maxMemory); err != nil {
+	data, err := newBytes("a product", size, s.p.memory)
+	if err != nil {
 		return nil, err
 	}
-	return &ndarray.Array{DType: a.DType, Shape: shape, Data: ndarray.AlignedBytes(size)}, nil
+	return &ndarray.Array{DType: a.DType, Shape: shape, Data: data}, nil
 }
 
 // multiplySlices multiplies slice by slice; a transposed window is the transposed factor
@@ -222,7 +230,7 @@ func (s *Session) multiplySlices(out, a *ndarray.Array, b *strided) error {
 	x := &ndarray.Array{DType: a.DType, Shape: []int{m, k}}
 	y := &ndarray.Array{DType: a.DType, Shape: []int{rows, cols}}
 	z := &ndarray.Array{DType: a.DType, Shape: []int{m, n}}
-	c := &ops.Call{Ctx: s.ctx, Node: kernel.(*dynamicKernel).node, Threads: s.p.threads, MaxMemory: s.p.maxMemory,
+	c := &ops.Call{Ctx: s.ctx, Node: kernel.(*dynamicKernel).node, Threads: s.p.threads, Memory: s.p.memory,
 		In: []ndarray.Value{x, y}, Out: []ndarray.Value{z}}
 	nx, nz := m*k*a.DType.Size(), m*n*a.DType.Size()
 	for i := range b.of.slices() {

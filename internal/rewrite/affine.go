@@ -42,12 +42,12 @@ func foldEpilogue(c *Context, n *ssa.Node) bool {
 		return false
 	}
 	f := c.folding(n, l, chain, n.In[0])
-	if !f.scale(l.Out) || !f.shift() || !f.pays() {
+	k := chain.t.constant(out.Type.DType, l.Out.Count())
+	if k == nil || !f.scale(l.Out) || !f.shift() || !f.pays() {
 		return false
 	}
 	v := f.rebuild()
 	if l.Bias < 0 && !chain.t.all(0) {
-		k := chain.t.constant(v.Type.DType, l.Out.Count())
 		v = c.op(chain.last().Def, chain.last().Name, "Add", []*ssa.Value{v, c.constant(out.Name+"_bias", k)})
 	}
 	c.replace(chain.last(), v)

@@ -124,7 +124,7 @@ func (f *folding) scale(w ops.Channels) bool {
 	if f.chain.s.all(1) {
 		return true
 	}
-	f.in[f.l.Weight].k = scaled(f.n.In[f.l.Weight].Const, w, f.chain.s)
+	f.in[f.l.Weight].k = scaled(f.c, f.n.In[f.l.Weight].Const, w, f.chain.s)
 	return f.in[f.l.Weight].k != nil
 }
 

@@ -11,8 +11,8 @@ import (
 
 // Algebra rewrites arithmetic into cheaper or canonical forms, as its rules say.
 //
-// Only the constant chains and x * Reciprocal(y) round differently; they are left
-// alone where that could be more than noise (cancellation, overflow).
+// Only the constant chains, x * Reciprocal(y) and the scales of products round differently; they are left
+// alone where that could be more than noise (cancellation, overflow, underflow: numbers.go).
 var Algebra = &Pass{
 	Name: "algebra", Doc: "arithmetic with constants -> cheaper or canonical arithmetic",
 	rules: []rule{
@@ -65,7 +65,7 @@ func divRule(c *Context, n *ssa.Node) bool {
 
 // becomeWith replaces n by an operator on x and f of the constant k, if that may be stored.
 func (c *Context) becomeWith(n *ssa.Node, op string, x, k *ssa.Value, f func(v float64) (float64, bool)) bool {
-	made := mapConst(k.Const, f)
+	made := mapConst(c, k.Const, f)
 	if made == nil {
 		return false
 	}
@@ -78,18 +78,21 @@ func (c *Context) becomeWith(n *ssa.Node, op string, x, k *ssa.Value, f func(v f
 
 // mapConst applies f to every element of a float constant; nil if f refuses one
 // or the result is not finite in the element type.
-func mapConst(k *ssa.Constant, f func(v float64) (float64, bool)) *ssa.Constant {
+func mapConst(c *Context, k *ssa.Constant, f func(v float64) (float64, bool)) *ssa.Constant {
 	src, splat := k.Splat()
 	if !splat {
 		var err error
-		if src, err = k.Array(); err != nil {
+		if src, err = c.elements(k); err != nil {
 			return nil
 		}
 	}
-	dst := ndarray.Must(src.DType, src.Shape...)
+	dst, err := c.array(src.DType, src.Shape...)
+	if err != nil {
+		return nil
+	}
 	for i := range src.Len() {
 		v, ok := f(src.Float(i))
-		if dst.SetFloat(i, v); !ok || !(channels{dst.Float(i)}).finite() {
+		if dst.SetFloat(i, v); !ok || !isFinite(dst.Float(i)) {
 			return nil
 		}
 	}
@@ -129,25 +132,15 @@ func mulReciprocalRule(c *Context, n *ssa.Node) bool {
 	return false
 }
 
-// addChainRule: (x + c) + d -> x + (c+d). Not where c and d nearly cancel: then x
-// may have been rounded on purpose.
-func addChainRule(c *Context, n *ssa.Node) bool {
-	return c.constChain(n, func(a, b, sum float64) bool {
-		return math.Abs(sum) >= math.Max(math.Abs(a), math.Abs(b))/2
-	})
-}
+// addChainRule: (x + c) + d -> x + (c+d), where that overflows and cancels no differently.
+func addChainRule(c *Context, n *ssa.Node) bool { return c.constChain(n, sameRangeOfSum) }
 
-// mulChainRule: (x * c) * d -> x * (c*d), where the product is an ordinary number.
-func mulChainRule(c *Context, n *ssa.Node) bool {
-	return c.constChain(n, func(a, b, p float64) bool {
-		abs := math.Abs(p)
-		return abs > 1e-30 && abs < 1e30 || a == 0 || b == 0
-	})
-}
+// mulChainRule: (x * c) * d -> x * (c*d), where that overflows and underflows no differently.
+func mulChainRule(c *Context, n *ssa.Node) bool { return c.constChain(n, sameRangeOfProduct) }
 
 // constChain merges the constants of two nodes of one operator, if ok holds for every
 // pair of floats and their result.
-func (c *Context) constChain(n *ssa.Node, ok func(a, b, r float64) bool) bool {
+func (c *Context) constChain(n *ssa.Node, ok func(dt ndarray.DType, a, b, r float64) bool) bool {
 	k, y, at := constFirst(n)
 	if at < 0 {
 		return false
@@ -160,7 +153,7 @@ func (c *Context) constChain(n *ssa.Node, ok func(a, b, r float64) bool) bool {
 	if at < 0 {
 		return false
 	}
-	merged := combine(n, l, k, ok)
+	merged := combine(c, n, l, k, ok)
 	if merged == nil || merged.StoredBytes() > max(l.Const.StoredBytes(), k.Const.StoredBytes()) {
 		return false
 	}
@@ -168,24 +161,25 @@ func (c *Context) constChain(n *ssa.Node, ok func(a, b, r float64) bool) bool {
 }
 
 // combine evaluates n's operator on two constants; nil where ok refuses a pair.
-func combine(n *ssa.Node, a, b *ssa.Value, ok func(a, b, r float64) bool) *ssa.Constant {
+func combine(c *Context, n *ssa.Node, a, b *ssa.Value, ok func(dt ndarray.DType, a, b, r float64) bool) *ssa.Constant {
 	const limit = 1 << 20
 	if a.Const.Len() > limit || b.Const.Len() > limit {
 		return nil
 	}
-	x, errX := a.Const.Array()
-	y, errY := b.Const.Array()
+	x, errX := c.elements(a.Const)
+	y, errY := c.elements(b.Const)
 	if errX != nil || errY != nil {
 		return nil
 	}
-	call := &ops.Call{Node: n, Threads: 1, In: []ndarray.Value{x, y}, Out: make([]ndarray.Value, 1)}
-	if ops.Eval(call) != nil {
+	call := &ops.Call{Ctx: c.ctx, Node: n, Threads: 1, Memory: ndarray.BudgetOf(c.ctx), In: []ndarray.Value{x, y}, Out: make([]ndarray.Value, 1)}
+	if err := ops.Eval(call); err != nil {
+		c.failIfFull(err)
 		return nil
 	}
 	r := call.Out[0].(*ndarray.Array)
 	good := !r.DType.IsComplex()
 	if r.DType.IsFloat() {
-		kit.EachBroadcast(r.Shape, x.Shape, y.Shape, func(o, i, j int) { good = good && ok(x.Float(i), y.Float(j), r.Float(o)) })
+		kit.EachBroadcast(r.Shape, x.Shape, y.Shape, func(o, i, j int) { good = good && ok(r.DType, x.Float(i), y.Float(j), r.Float(o)) })
 	}
 	if !good {
 		return nil
@@ -194,7 +188,8 @@ func combine(n *ssa.Node, a, b *ssa.Value, ok func(a, b, r float64) bool) *ssa.C
 }
 
 // matMulScaleRule: (a*s) @ (b*t) with numbers s, t -> (a * s*t) @ b, the one Mul on
-// the operand of fewer elements where both are known, else on the left.
+// the operand of fewer elements where both are known, else on the left. The numbers are
+// moderate: one operand is scaled by both, and the result's terms are the same.
 func matMulScaleRule(c *Context, n *ssa.Node) bool {
 	var x [2]*ssa.Value
 	coef := 1.0
@@ -207,10 +202,10 @@ func matMulScaleRule(c *Context, n *ssa.Node) bool {
 		if len(p.factors) != 1 || p.factors[0] == n.In[i] || p.factors[0].Type.Rank() != n.In[i].Type.Rank() {
 			return false
 		}
+		if !moderate(n.In[i].Type.DType, p.coef) {
+			return false
+		}
 		x[i], coef = p.factors[0], coef*p.coef
-	}
-	if !x[0].Type.DType.IsFloat() || !(math.Abs(coef) < 1e30 && math.Abs(coef) > 1e-30) {
-		return false
 	}
 	side := 0
 	l, okL := x[0].Type.NumElems().Const()

@@ -26,7 +26,7 @@ func (c channels) all(v float64) bool {
 }
 
 func (c channels) finite() bool {
-	return !slices.ContainsFunc(c, func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
+	return !slices.ContainsFunc(c, func(x float64) bool { return !isFinite(x) })
 }
 
 // zip applies f channel by channel.
@@ -84,20 +84,20 @@ func readChannels(k *ssa.Constant, count int) (channels, bool) {
 
 // scaled multiplies every channel of a weight by its number, computing in
 // float64 and rounding once. A splat times one number stays a splat. nil if
-// something finite would overflow.
-func scaled(k *ssa.Constant, w ops.Channels, s channels) *ssa.Constant {
+// something finite would overflow or lose digits ([keepsPrecision]).
+func scaled(c *Context, k *ssa.Constant, w ops.Channels, s channels) *ssa.Constant {
 	if e, ok := k.Splat(); ok && (len(s) == 1 || s.all(s[0])) {
-		a := floatScalar(k.DType(), e.Float(0)*s[0])
-		if !(channels{a.Float(0)}).finite() {
+		a := ndarray.Must(k.DType())
+		if !scaleRow(a, e, 0, 1, s[0]) {
 			return nil
 		}
 		return ssa.NewSplat(a, k.Shape()...)
 	}
-	src, err := k.Array()
+	src, err := c.elements(k)
 	if err != nil || src.Len() != w.Groups*w.Outer*w.Per*w.Inner {
 		return nil
 	}
-	dst, err := ndarray.New(k.DType(), k.Shape()...)
+	dst, err := c.array(k.DType(), k.Shape()...)
 	if err != nil {
 		return nil
 	}
@@ -122,27 +122,33 @@ func offsets(l *ops.Linear, w *ndarray.Array, t channels) channels {
 	return out
 }
 
-// scaleRow multiplies n elements from position p by f; false if a finite one
-// does not stay finite.
+// scaleRow multiplies n elements from position p by f; false if a finite one overflows or
+// loses digits.
 func scaleRow(dst, src *ndarray.Array, p, n int, f float64) bool {
 	if src.DType == ndarray.Float32 {
 		d, s := ndarray.Slice[float32](dst)[p:p+n], ndarray.Slice[float32](src)[p:p+n]
-		ok := true
 		for i, x := range s {
-			y := float32(float64(x) * f)
-			d[i] = y
-			ok = ok && (y-y == 0 || x-x != 0)
+			exact := float64(x) * f
+			d[i] = float32(exact)
+			if y := d[i]; !(y >= 0x1p-126 && y <= math.MaxFloat32) && !scalesWell(src.DType, float64(x), exact, float64(y)) {
+				return false
+			}
 		}
-		return ok
+		return true
 	}
 	for i := p; i < p+n; i++ {
 		x := src.Float(i)
 		dst.SetFloat(i, x*f)
-		if y := dst.Float(i); y-y != 0 && x-x == 0 {
+		if !scalesWell(src.DType, x, x*f, dst.Float(i)) {
 			return false
 		}
 	}
 	return true
+}
+
+// scalesWell reports that y, which is exact rounded, may be stored for the scaled weight x.
+func scalesWell(dt ndarray.DType, x, exact, y float64) bool {
+	return !isFinite(x) || math.Abs(x) < formats[dt].nothing && isFinite(y) || keepsPrecision(dt, exact, y)
 }
 
 // constant makes a rank-1 constant of count elements, a splat if they are equal

@@ -109,8 +109,12 @@ func (c *Context) op(mark *ssa.Node, hint, op string, in []*ssa.Value, attrs ...
 }
 
 // become replaces a node with one result by a new node of the default domain, which
-// takes over its name but, unlike [Context.reread], none of its attributes.
+// takes over its name but, unlike [Context.reread], none of its attributes. It is false, and
+// nothing is changed, where the new operator might not run ([Context.runs]).
 func (c *Context) become(n *ssa.Node, op string, in []*ssa.Value, attrs ...ssa.Attr) bool {
+	if op != n.Op && !c.runs(op, in[0].Type.DType) {
+		return false
+	}
 	v := c.op(n, n.Out[0].Name, op, in, attrs...)
 	v.Def.Name = n.Name
 	c.replace(n.Out[0], v)

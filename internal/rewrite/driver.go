@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -162,6 +163,9 @@ func (c *Context) stage(s Stage) error {
 				continue
 			}
 			n, err := c.pass(s, p, round)
+			if err == nil {
+				err = ndarray.BudgetOf(c.ctx).Check("rewriting")
+			}
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package rewrite
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -91,12 +92,12 @@ func (c *Context) evaluate(n *ssa.Node) (results []*ssa.Constant, ok bool) {
 // eval runs the reference kernel of a node with tensors as results; nil for results that
 // are not there. Operands are constants, or in made.
 func (c *Context) eval(n *ssa.Node, made map[*ssa.Value]*ndarray.Array) (results []*ndarray.Array, ok bool) {
-	call := &ops.Call{Ctx: c.ctx, Node: n, Threads: 1, In: make([]ndarray.Value, len(n.In)), Out: make([]ndarray.Value, len(n.Out))}
+	call := &ops.Call{Ctx: c.ctx, Node: n, Threads: 1, Memory: ndarray.BudgetOf(c.ctx), In: make([]ndarray.Value, len(n.In)), Out: make([]ndarray.Value, len(n.Out))}
 	for i, v := range n.In {
 		a := made[v]
 		if v != nil && a == nil {
 			var err error
-			if a, err = v.Const.Array(); err != nil {
+			if a, err = c.elements(v.Const); err != nil {
 				return nil, false
 			}
 		}
@@ -107,7 +108,8 @@ func (c *Context) eval(n *ssa.Node, made map[*ssa.Value]*ndarray.Array) (results
 	call.Body = func(i int, args []ndarray.Value) ([]ndarray.Value, error) {
 		return ops.Interpret(c.ctx, n.Bodies[i], args, nil)
 	}
-	if ops.Eval(call) != nil {
+	if err := ops.Eval(call); err != nil {
+		c.failIfFull(err)
 		return nil, false
 	}
 	for i, v := range n.Out {
@@ -118,6 +120,28 @@ func (c *Context) eval(n *ssa.Node, made map[*ssa.Value]*ndarray.Array) (results
 		results = append(results, a)
 	}
 	return results, true
+}
+
+// failIfFull ends rewriting where memory does not suffice: what is folded must not depend on
+// what else is in memory.
+func (c *Context) failIfFull(err error) {
+	if full := (*ops.MemoryError)(nil); errors.As(err, &full) {
+		c.fail(err)
+	}
+}
+
+// elements are those of a constant.
+func (c *Context) elements(k *ssa.Constant) (*ndarray.Array, error) {
+	a, err := k.ArrayIn(ndarray.BudgetOf(c.ctx))
+	c.failIfFull(err)
+	return a, err
+}
+
+// array is a new array.
+func (c *Context) array(dt ndarray.DType, shape ...int) (*ndarray.Array, error) {
+	a, err := ndarray.NewIn(ndarray.BudgetOf(c.ctx), dt, shape...)
+	c.failIfFull(err)
+	return a, err
 }
 
 // packed wraps an array, as a splat if its elements are all the same.

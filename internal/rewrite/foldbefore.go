@@ -1,7 +1,6 @@
 package rewrite
 
 import (
-	"math"
 	"slices"
 
 	"github.com/berth-onnx/berth/ops"
@@ -61,14 +60,14 @@ func foldPrologue(c *Context, n *ssa.Node) bool {
 func (f *folding) shiftBefore() bool {
 	if !f.l.Shifts {
 		f.left = f.chain.t.zip(f.chain.s, func(t, s float64) float64 { return t / s })
-		return !slices.ContainsFunc(f.left, func(v float64) bool { return !(math.Abs(v) < 1e30) })
+		return !slices.ContainsFunc(f.left, func(v float64) bool { return v != 0 && !normal(f.n.Out[0].Type.DType, v) })
 	}
 	const limit = 64 << 20 // bytes of a splat worth writing out to add them up
 	w := f.n.In[1]
 	if b, _ := w.Type.ByteSize(); w.Const.StoredBytes() < int64(b) && b > limit {
 		return false
 	}
-	elements, err := w.Const.Array()
+	elements, err := f.c.elements(w.Const)
 	if err != nil {
 		return false
 	}

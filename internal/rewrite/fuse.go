@@ -29,17 +29,22 @@ var Fuse = &Pass{
 	},
 }
 
-// fused replaces n by op on the operands, if the operator sets allow that.
+// fused replaces n by op on the operands, if the operator sets allow that and the result
+// has the shape of operand 0, as every result of this pass has.
 func (c *Context) fused(n *ssa.Node, op string, in []*ssa.Value, attrs ...ssa.Attr) bool {
+	x, y := in[0].Type, n.Out[0].Type
+	if x.Ranked && y.Ranked && !sameShape(x, y) {
+		return false
+	}
 	return c.allows(&ssa.Node{Op: op, In: in, Attrs: attrs, Out: n.Out}) && c.become(n, op, in, attrs...)
 }
 
 // near compares a constant with the number of a formula: exporters round to the
-// element type, some through float16.
+// element type, which may happen to several factors of it.
 func near(got, want float64, dt ndarray.DType) bool {
-	tol := 1e-6
-	if dt == ndarray.Float16 || dt == ndarray.BFloat16 {
-		tol = 4e-3
+	tol := max(2*formats[dt].unit, 1e-12)
+	if dt == ndarray.Float32 {
+		tol = 1e-6 // also numbers written with seven digits
 	}
 	return math.Abs(got-want) <= tol*math.Abs(want)
 }
@@ -60,7 +65,7 @@ func (c *Context) productOf(n *ssa.Node) product {
 func (c *Context) multiply(p *product, n *ssa.Node) {
 	in := n.In
 	if is(n, "Div") {
-		k, ok := number(n.In[1])
+		k, ok := numberBeside(n, 1)
 		if !ok {
 			p.factors = append(p.factors, n.Out[0])
 			return
@@ -68,8 +73,8 @@ func (c *Context) multiply(p *product, n *ssa.Node) {
 		p.coef /= k
 		in = in[:1]
 	}
-	for _, v := range in {
-		if k, ok := number(v); ok {
+	for i, v := range in {
+		if k, ok := numberBeside(n, i); ok {
 			p.coef *= k
 		} else if m := def(v, "Mul", "Div"); m != nil && c.only(v, n) && len(p.factors) < 8 {
 			c.multiply(p, m)
@@ -87,8 +92,19 @@ func number(v *ssa.Value) (float64, bool) {
 	return scalar(v)
 }
 
+// numberBeside is the number that operand i of a node with two operands is, if the result
+// has the shape of the other one: a number of shape [1,1] makes a matrix of a vector.
+func numberBeside(n *ssa.Node, i int) (float64, bool) {
+	k, ok := number(n.Input(i))
+	if !ok || len(n.In) != 2 || n.In[1-i] == nil {
+		return 0, false
+	}
+	shape := n.In[i].Const.Shape()
+	return k, len(shape) == 0 || keepsShape(n.In[1-i].Type, shape)
+}
+
 // linear reads v as a*x + b with numbers a and b, through nodes only v's chain
-// reads; depth says how many there were.
+// reads; depth says how many there were. It is v itself where b cancels ([sameRangeOfSum]).
 func (c *Context) linear(v *ssa.Value, reader *ssa.Node) (x *ssa.Value, a, b float64, depth int) {
 	var chain []*ssa.Node
 	for x = v; ; {
@@ -107,11 +123,15 @@ func (c *Context) linear(v *ssa.Value, reader *ssa.Node) (x *ssa.Value, a, b flo
 	for _, n := range slices.Backward(chain) {
 		_, at := otherThanNumber(n)
 		k, _ := number(n.In[1-at])
+		if n.Op == "Sub" {
+			k = -k
+		}
 		switch n.Op {
-		case "Add":
+		case "Add", "Sub":
+			if b != 0 && !sameRangeOfSum(v.Type.DType, b, k, b+k) {
+				return v, 1, 0, 0
+			}
 			b += k
-		case "Sub":
-			b -= k
 		case "Mul":
 			a, b = a*k, b*k
 		case "Div":
@@ -124,8 +144,8 @@ func (c *Context) linear(v *ssa.Value, reader *ssa.Node) (x *ssa.Value, a, b flo
 // otherThanNumber returns the operand that is no number and its index, -1 if it
 // is not exactly one.
 func otherThanNumber(n *ssa.Node) (*ssa.Value, int) {
-	_, ok0 := number(n.In[0])
-	_, ok1 := number(n.In[1])
+	_, ok0 := numberBeside(n, 0)
+	_, ok1 := numberBeside(n, 1)
 	switch {
 	case ok0 == ok1:
 		return nil, -1
@@ -143,7 +163,7 @@ func (c *Context) plus(sum *ssa.Value, k float64, reader *ssa.Node) *ssa.Value {
 		return nil
 	}
 	for i := range 2 {
-		if f, ok := number(n.In[i]); ok && f == k {
+		if f, ok := numberBeside(n, i); ok && f == k {
 			return n.In[1-i]
 		}
 	}

@@ -3,6 +3,7 @@ package rewrite
 import (
 	"math"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -38,6 +39,11 @@ func (s *hardSigmoid) attrs() []ssa.Attr {
 	return []ssa.Attr{ssa.FloatAttr("alpha", float32(s.alpha)), ssa.FloatAttr("beta", float32(s.beta))}
 }
 
+// attribute reports that a number for elements of x may be stored as an attribute, which is a float32.
+func attribute(x *ssa.Value, v float64) bool {
+	return v == 0 || normal(ndarray.Float32, v) && (x.Type.DType != ndarray.Float64 || float64(float32(v)) == v)
+}
+
 // hardSigmoidOf reads v as clip(a*x + b, 0, h) = h * HardSigmoid(x; a/h, b/h); nil if it is something else.
 func (c *Context) hardSigmoidOf(v *ssa.Value) *hardSigmoid {
 	if m := def(v, "HardSigmoid"); m != nil {
@@ -52,7 +58,11 @@ func (c *Context) hardSigmoidOf(v *ssa.Value) *hardSigmoid {
 		return nil
 	}
 	x, a, b, depth := c.linear(m.In[0], m)
-	return &hardSigmoid{x, a / k.hi, b / k.hi, k.hi, depth}
+	s := &hardSigmoid{x, a / k.hi, b / k.hi, k.hi, depth}
+	if !attribute(x, s.alpha) || !attribute(x, s.beta) {
+		return nil
+	}
+	return s
 }
 
 // fuseHardSigmoidClip: clip(a*x + b, 0, 1).
@@ -89,7 +99,7 @@ func fuseHardSwish(c *Context, n *ssa.Node) bool {
 		if near(s.alpha, 1.0/6, dt) && near(s.beta, 0.5, dt) && c.fused(n, "HardSwish", []*ssa.Value{x}) {
 			return true
 		}
-		return s.depth > 0 && c.become(n, "Mul", []*ssa.Value{x, c.op(n, v.Name, "HardSigmoid", []*ssa.Value{x}, s.attrs()...)})
+		return s.depth > 0 && c.runs("HardSigmoid", dt) && c.become(n, "Mul", []*ssa.Value{x, c.op(n, v.Name, "HardSigmoid", []*ssa.Value{x}, s.attrs()...)})
 	}
 	return false
 }
@@ -105,7 +115,7 @@ func fuseSwish(c *Context, n *ssa.Node) bool {
 		if m == nil || soleReader(c, m.Out[0]) == nil {
 			continue
 		}
-		if x, a, b, _ := c.linear(m.In[0], m); x == p.factors[1-i] && b == 0 {
+		if x, a, b, _ := c.linear(m.In[0], m); x == p.factors[1-i] && b == 0 && attribute(x, a) {
 			return c.fused(n, "Swish", []*ssa.Value{x}, ssa.FloatAttr("alpha", float32(a)))
 		}
 	}
@@ -189,7 +199,10 @@ func (c *Context) powerOf(v, x *ssa.Value, k int) bool {
 		case f == x:
 			degree++
 		case pow != nil && pow.In[0] == x:
-			e, _ := number(pow.In[1])
+			e, ok := numberBeside(pow, 1)
+			if !ok || e != 2 && e != 3 {
+				return false
+			}
 			degree += int(e)
 		case def(f, "Mul") != nil && f.Def.In[0] == x && f.Def.In[1] == x:
 			degree += 2

@@ -43,7 +43,7 @@ func squareOf(v *ssa.Value) *ssa.Value {
 		return m.In[0]
 	}
 	if m := def(v, "Pow"); m != nil {
-		if e, ok := number(m.In[1]); ok && e == 2 {
+		if e, ok := numberBeside(m, 1); ok && e == 2 {
 			return m.In[0]
 		}
 	}
@@ -163,6 +163,9 @@ func fuseGroupNorm(c *Context, n *ssa.Node) bool {
 		return false
 	}
 	grouped := in.In[0].Type
+	if grouped.Rank() < 3 {
+		return false
+	}
 	groups, okG := grouped.Shape[1].Const()
 	count, okC := x.Type.Shape[1].Const()
 	if !okG || !okC || groups <= 0 || count%groups != 0 || !grouped.Shape[0].Equal(x.Type.Shape[0]) {

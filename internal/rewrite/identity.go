@@ -178,8 +178,8 @@ func repeated(_ *Context, n *ssa.Node) bool { return ops.Of(n).MaxIn == 1 && def
 // undone: f(f(x)) = x.
 func undone(_ *Context, n *ssa.Node) *ssa.Value { return operandOf(n.In[0], n.Op) }
 
-// reduceIdentity: no axes, or only axes of length 1 that stay.
-func reduceIdentity(_ *Context, n *ssa.Node) bool {
+// reduceIdentity: no axes, or only axes of length 1 that stay. A sum that begins with 0.0 is never -0.0.
+func reduceIdentity(c *Context, n *ssa.Node) bool {
 	axes, ok := ints(n, 1)
 	empty := n.Input(1) == nil || ok && len(axes) == 0
 	if empty && ops.Int(n, "noop_with_empty_axes") == 1 {
@@ -194,7 +194,7 @@ func reduceIdentity(_ *Context, n *ssa.Node) bool {
 			return false
 		}
 	}
-	return true
+	return !is(n, "ReduceSum") && !is(n, "ReduceMean") || clearsZeroSign(n.In[0]) || c.hidesZeroSign(n.Out[0])
 }
 
 func axisListed(axes []int64, i, rank int) bool {

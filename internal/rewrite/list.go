@@ -10,8 +10,9 @@ var prologue = append([]*Pass{FoldBefore}, simplify...)
 
 // Portable leaves a graph of standard ONNX operators, for writing the model back.
 var Portable = List{
-	Name:      "portable",
-	KeepUnfit: true,
+	Name:          "portable",
+	KeepUnfit:     true,
+	CommonKernels: true,
 	Stages: []Stage{
 		{Name: "simplify", Repeat: true, Passes: simplify},
 		{Name: "prologue", Repeat: true, Passes: prologue},

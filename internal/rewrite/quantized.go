@@ -28,6 +28,10 @@ import (
 // points are constants, of a tensor for activations, of a channel or column for
 // weights; weights are constants.
 //
+// Sums have 32 bits: K products of a and b and the bias stay below 2^31 ([fitsInt32]). A bias
+// is added as an integer where that is as good as the real one ([integerBias]), else behind
+// the scales.
+//
 // The nodes are visited from the last to the first: the rules of QuantizeLinear come before
 // those of the product it reads.
 var Quantized = &Pass{
@@ -74,7 +78,7 @@ func quantizationOf(n *ssa.Node, dt ndarray.DType) *quantization {
 	}
 	q.s = ndarray.Slice[float32](a)
 	for _, s := range q.s {
-		if !(s > 0) || math.IsInf(float64(s), 0) {
+		if !(s >= 0x1p-60 && s <= 0x1p60) { // products of two are normal numbers
 			return nil
 		}
 	}
@@ -145,10 +149,7 @@ func (c *Context) source(n *ssa.Node, q *quantization) *ssa.Node {
 
 // saturates reports an activation whose limits lie outside of what q can hold.
 func (c *Context) saturates(m *ssa.Node, q *quantization) bool {
-	lo, hi := int64(0), int64(math.MaxUint8)
-	if q.dt == ndarray.Int8 {
-		lo, hi = math.MinInt8, math.MaxInt8
-	}
+	lo, hi := limits(q.dt)
 	least, most := float64(lo-q.zeroAt())*float64(q.s[0]), float64(hi-q.zeroAt())*float64(q.s[0])
 	slack := float64(q.s[0]) / 1000 // the limits were rounded when they were written
 	k, ok := clampOf(m)
@@ -175,8 +176,8 @@ func (c *Context) quantizedConv(n, conv *ssa.Node, q *quantization) bool {
 	if rank := conv.In[1].Type.Rank(); !x.whole() || rank < 3 || rank > 5 || !w.along(0, rank, w.channels()) {
 		return false
 	}
-	bias, ok := integerBias(conv.Input(2), x, w, w.channels())
-	if !ok {
+	bias, ok := integerBias(c, conv.Input(2), x, w, w.channels(), float64(q.s[0]))
+	if !ok || !fitsInt32(c, x, w, w.x.Const.Len()/max(w.channels(), 1), bias) {
 		return false
 	}
 	in := []*ssa.Value{x.x, x.scale, x.zeroOr(c), w.x, w.scale, w.zeroOr(c), q.scale, q.zeroOr(c)}
@@ -195,29 +196,80 @@ func (q *quantization) channels() int {
 }
 
 // integerBias writes a constant bias of n channels in steps of the product of the
-// scales of x and w, nil for none; ok is false where it is not constant or does not fit.
-func integerBias(b *ssa.Value, x, w *quantization, n int) (k *ssa.Constant, ok bool) {
+// scales of x and w, nil for none; ok is false where it is not constant, does not fit, or is
+// rounded by more than a float32 would be and more than a 64th of step, the quantization step of the result.
+func integerBias(c *Context, b *ssa.Value, x, w *quantization, n int, step float64) (k *ssa.Constant, ok bool) {
 	if b == nil {
 		return nil, true
 	}
-	real := realBias(b)
+	real := realBias(c, b)
 	if len(real) != 1 && len(real) != n {
 		return nil, false
 	}
 	out := make([]int32, n)
 	for i := range out {
-		v := math.RoundToEven(real[min(i, len(real)-1)] / (float64(x.s[0]) * float64(w.s[min(i, len(w.s)-1)])))
-		if !(math.Abs(v) < 1<<30) {
+		v, unit := real[min(i, len(real)-1)], float64(x.s[0])*float64(w.s[min(i, len(w.s)-1)])
+		k := math.RoundToEven(v / unit)
+		if slack := max(step/64, math.Abs(v)*0x1p-22); !(math.Abs(k) < 1<<30) || math.Abs(k*unit-v) > slack {
 			return nil, false
 		}
-		out[i] = int32(v)
+		out[i] = int32(k)
 	}
 	return ssa.NewConstant(ndarray.Of(out, n)), true
 }
 
-// realBias reads a bias that is constant, or dequantized from constants, nil if it is
+// fitsInt32 reports that sums of count products of elements of a and b, and a bias, are below 2^31.
+func fitsInt32(c *Context, a, b *quantization, count int, bias *ssa.Constant) bool {
+	most := 0.0
+	if bias != nil {
+		k, err := c.elements(bias)
+		if err != nil {
+			return false
+		}
+		for i := range k.Len() {
+			most = max(most, math.Abs(k.Float(i)))
+		}
+	}
+	return float64(count)*a.span(c)*b.span(c)+most < 1<<31
+}
+
+// span is the largest |x - zero| of the integers x: of a constant's elements, else of the type.
+func (q *quantization) span(c *Context) (most float64) {
+	lo, hi := limits(q.dt)
+	if k := q.x.Const; k != nil {
+		if a, err := c.elements(k); err == nil && a.Len() > 0 {
+			lo, hi = a.Int(0), a.Int(0)
+			for i := range a.Len() {
+				lo, hi = min(lo, a.Int(i)), max(hi, a.Int(i))
+			}
+		}
+	}
+	zeros := []int64{0}
+	if q.zero != nil {
+		if a, err := c.elements(q.zero.Const); err == nil {
+			zeros = zeros[:0]
+			for i := range a.Len() {
+				zeros = append(zeros, a.Int(i))
+			}
+		}
+	}
+	for _, z := range zeros {
+		most = max(most, math.Abs(float64(hi-z)), math.Abs(float64(lo-z)))
+	}
+	return most
+}
+
+// limits are the smallest and the largest number of an 8-bit type.
+func limits(dt ndarray.DType) (lo, hi int64) {
+	if dt == ndarray.Int8 {
+		return math.MinInt8, math.MaxInt8
+	}
+	return 0, math.MaxUint8
+}
+
+// realBias reads a bias by column that is constant, or dequantized from constants, nil if it is
 // neither.
-func realBias(b *ssa.Value) (real []float64) {
+func realBias(c *Context, b *ssa.Value) (real []float64) {
 	src, scale := b, []float32{1}
 	var zero *ndarray.Array
 	if n := def(b, "DequantizeLinear"); n != nil {
@@ -233,8 +285,8 @@ func realBias(b *ssa.Value) (real []float64) {
 	if src.Const == nil {
 		return nil
 	}
-	a, err := src.Const.Array()
-	if err != nil {
+	a, err := c.elements(src.Const)
+	if err != nil || a.Rank() > 0 && a.Len() != a.Shape[a.Rank()-1] { // a bias of rows
 		return nil
 	}
 	for i := range a.Len() {
@@ -251,6 +303,9 @@ func (c *Context) quantizedMatMul(n, m *ssa.Node, q *quantization) bool {
 	a, b := dequantized(m.In[0]), dequantized(m.In[1])
 	ra, rb := m.In[0].Type.Rank(), m.In[1].Type.Rank()
 	if !a.whole() || b == nil || ra < 2 || rb < 2 || !b.matrix(1) && !(b.whole() && ra == rb) {
+		return false
+	}
+	if k, ok := m.In[1].Type.Shape[rb-2].Const(); !ok || !fitsInt32(c, a, b, int(k), nil) {
 		return false
 	}
 	return c.become(n, "QLinearMatMul", []*ssa.Value{a.x, a.scale, a.zeroOr(c),
@@ -276,12 +331,13 @@ func integerProduct(c *Context, n *ssa.Node) bool {
 	if n.Op == "Gemm" && (ops.Int(n, "transA") != 0 || ops.Float(n, "alpha") != 1 || ops.Float(n, "beta") != 1) {
 		return false
 	}
-	bias, ok := integerBias(n.Input(2), a, b, b.x.Const.Shape()[columns])
-	return ok && c.scaledProduct(n, a, b, bias, columns == 0)
+	shape := b.x.Const.Shape()
+	bias, whole := integerBias(c, n.Input(2), a, b, shape[columns], 0)
+	return fitsInt32(c, a, b, shape[1-columns], bias) && c.scaledProduct(n, a, b, bias, whole, columns == 0)
 }
 
-// scaledProduct replaces n by Mul(Cast(MatMulInteger + bias), scales).
-func (c *Context) scaledProduct(n *ssa.Node, a, b *quantization, bias *ssa.Constant, transposed bool) bool {
+// scaledProduct replaces n by Mul(Cast(MatMulInteger + bias), scales). A bias that is not whole is added behind.
+func (c *Context) scaledProduct(n *ssa.Node, a, b *quantization, bias *ssa.Constant, whole, transposed bool) bool {
 	name := n.Out[0].Name
 	w := b.x
 	if transposed {
@@ -296,7 +352,11 @@ func (c *Context) scaledProduct(n *ssa.Node, a, b *quantization, bias *ssa.Const
 	for i, s := range b.s {
 		scales[i] = a.s[0] * s
 	}
-	return c.become(n, "Mul", []*ssa.Value{f, c.constant(name+"_scale", ssa.NewConstant(ndarray.Of(scales, len(scales))))})
+	factors := c.constant(name+"_scale", ssa.NewConstant(ndarray.Of(scales, len(scales))))
+	if whole {
+		return c.become(n, "Mul", []*ssa.Value{f, factors})
+	}
+	return c.become(n, "Add", []*ssa.Value{c.op(n, name+"_scaled", "Mul", []*ssa.Value{f, factors}), n.In[2]})
 }
 
 // requantized is Q(DQ(x)).

@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"math"
+	"slices"
 
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -11,7 +12,7 @@ import (
 // express "as the data has it", so that models with symbolic dimensions lose the
 // chains that compute them:
 //
-//	Reshape(x, [N, 12, S, 64])   [0, 12, -1, 64]    0 copies, one -1
+//	Reshape(x, [N, S, 12, 64])   [0, 0, 12, 64]     0 copies; -1 as reshapeTarget has it
 //	Expand(x, [N, 4])            [1, 4]             1 keeps the operand's dimension
 //	Slice(x, ends = [S])         [max int]          the whole rest of the axis
 //	Resize(x, sizes = [N,C,2H,2W])  scales [1,1,2,2]
@@ -49,34 +50,18 @@ func computed(n *ssa.Node, i int) []ssa.Dim {
 //
 //	Reshape(x [N,256,16,16], [4*N, 64, -1])   [-1, 64, 256]
 func reshapeOperand(c *Context, n *ssa.Node) bool {
-	want := computed(n, 1)
+	want := slices.Clone(computed(n, 1))
 	in := n.In[0].Type
 	if want == nil || !in.Ranked || ops.Int(n, "allowzero") != 0 {
 		return false
 	}
-	target := make([]int64, len(want))
-	holes, copies := 0, []int(nil)
 	for i, d := range want {
-		k, known := d.Const()
-		switch {
-		case known && k == -1:
-			target[i] = solved(n.Out[0].Type, i)
-		case known:
-			target[i] = k
-		case i < len(in.Shape) && in.Shape[i].Equal(d):
-			target[i] = 0
-			copies = append(copies, i)
-		default:
-			target[i] = -1
-		}
-		if target[i] == -1 {
-			holes++
+		if d.Is(-1) {
+			want[i] = ssa.D(solved(n.Out[0].Type, i))
 		}
 	}
-	if holes == 0 && len(copies) == 1 {
-		target[copies[0]] = -1
-	}
-	return holes <= 1 && c.setOperand(n, 1, ssa.Int64s(target...))
+	target, ok := targetOf(in, want)
+	return ok && c.setOperand(n, 1, ssa.Int64s(target...))
 }
 
 // solved is dimension i of a type if it is a number above 0, else -1.

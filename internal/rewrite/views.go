@@ -55,40 +55,40 @@ func (c *Context) becomeReshape(n *ssa.Node, x *ssa.Value) bool {
 // reshapeTarget writes the shape out as a constant target for a Reshape of in:
 // numbers, 0 for the operand's dimension of the same index, and one -1.
 //
-//	[N, 3, 8, 8] -> [N, 192]     0, 192       (or -1, 192)
+//	[N, 3, 8, 8] -> [N, 192]     -1, 192
 //	[N, S, 64]   -> [N*S, 64]    -1, 64
 //	[N, S, 64]   -> [N, S, 8, 8] 0, 0, 8, 8
+//	[N, S, 64]   -> [N, 8, S, 8] can not be written: where N is 0, every S fits
 //
 // A dimension that is the number 0 can not be written beside 0 for "copy" or -1.
 func reshapeTarget(in, out ssa.Type) ([]int64, bool) {
-	if !in.Ranked || !out.Ranked || in.Kind != ssa.KindTensor {
+	if !in.Ranked || !out.Ranked || in.Kind != ssa.KindTensor || slices.ContainsFunc(out.Shape, func(d ssa.Dim) bool { return d.Is(0) }) {
 		return nil, false
 	}
-	target := make([]int64, len(out.Shape))
-	hole, symbolic := -1, 0
-	for i, d := range out.Shape {
-		if k, ok := d.Const(); ok {
-			if k <= 0 {
-				return nil, false
-			}
-			target[i] = k
-			continue
+	return targetOf(in, out.Shape)
+}
+
+// targetOf writes dimensions that are no numbers as 0 or -1. A -1 stands beside numbers
+// above 0 only: the operand may be empty, and the length is then not determined by a
+// product of 0. Entries 0 and -1 of want are what the model itself wrote: they stay.
+func targetOf(in ssa.Type, want []ssa.Dim) ([]int64, bool) {
+	target := make([]int64, len(want))
+	var holes, copies []int
+	written := false
+	for i, d := range want {
+		switch k, known := d.Const(); {
+		case known:
+			target[i], written = k, written || k <= 0
+		case i < len(in.Shape) && in.Shape[i].Equal(d):
+			copies = append(copies, i)
+		default:
+			holes, target[i] = append(holes, i), -1
 		}
-		if symbolic++; !d.Known() && hole >= 0 {
-			return nil, false
-		}
-		if i < len(in.Shape) && in.Shape[i].Equal(d) {
-			continue // 0 copies it
-		}
-		if hole >= 0 {
-			return nil, false
-		}
-		hole, target[i] = i, -1
 	}
-	if hole < 0 && symbolic == 1 { // -1 also reads in tools that do not know 0
-		target[slices.Index(target, 0)] = -1
+	if len(holes) == 0 && len(copies) == 1 && !written { // -1 also reads in tools that do not know 0
+		target[copies[0]] = -1
 	}
-	return target, true
+	return target, len(holes) == 0 || len(holes) == 1 && len(copies) == 0 && !written
 }
 
 // mergeReduceAxes: a reduction, then Squeeze of its kept axes or Unsqueeze of its
@@ -255,6 +255,10 @@ func mergePad(c *Context, n *ssa.Node) bool {
 	pads, ok := ints(m, 1)
 	rank := n.In[0].Type.Rank()
 	auto := ops.Str(n, "auto_pad")
+	w := n.Input(1)
+	if w == nil || w.Const == nil || !finiteElements(w.Const) { // 0 * Inf is NaN, and pads are not multiplied
+		return false
+	}
 	if !ok || rank < 3 || len(pads) != 2*rank || auto != "NOTSET" && auto != "VALID" {
 		return false
 	}
@@ -278,4 +282,21 @@ func mergePad(c *Context, n *ssa.Node) bool {
 		m.DropAttr("auto_pad")
 		m.SetAttr(ssa.IntsAttr("pads", sum...))
 	})
+}
+
+// finiteElements reports a constant of finite numbers.
+func finiteElements(k *ssa.Constant) bool {
+	a, splat := k.Splat()
+	if !splat {
+		var err error
+		if a, err = k.Array(); err != nil {
+			return false
+		}
+	}
+	for i := range a.Len() {
+		if !isFinite(a.Float(i)) {
+			return false
+		}
+	}
+	return true
 }

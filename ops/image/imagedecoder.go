@@ -42,6 +42,9 @@ var ImageDecoder = ops.Op{
 // very large image.
 const maxPixels = 1 << 26
 
+// pixelBytes is about what a pixel takes while an image is decoded: coefficients, planes of colors, wavelets of JPEG 2000.
+const pixelBytes = 32
+
 // imageFormat is one file format, recognized by its first bytes.
 type imageFormat struct {
 	magic  string // ? stands for any byte
@@ -93,7 +96,7 @@ func evalImageDecoder(c *ops.Call) {
 		kit.Failf("the stream is %s, it must be bytes", a)
 	}
 	channels, put := pixelFormat(c.Node)
-	at, width, height := kit.Try3(decodePixels(a.Data))
+	at, width, height := kit.Try3(decodePixels(c, a.Data))
 	out := kit.Result(c, 0, ndarray.Uint8, height, width, channels)
 	for y := range height {
 		for x := range width {
@@ -104,7 +107,7 @@ func evalImageDecoder(c *ops.Call) {
 
 // decodePixels returns the colors of an image by position; no pixels where the
 // stream can not be decoded. Only an image too large is an error.
-func decodePixels(data []byte) (at func(x, y int) color.NRGBA, width, height int, err error) {
+func decodePixels(c *ops.Call, data []byte) (at func(x, y int) color.NRGBA, width, height int, err error) {
 	for i := range imageFormats {
 		f := &imageFormats[i]
 		if !f.matches(data) {
@@ -116,6 +119,9 @@ func decodePixels(data []byte) (at func(x, y int) color.NRGBA, width, height int
 		}
 		if conf.Width > maxPixels/conf.Height {
 			return nil, 0, 0, fmt.Errorf("an image of %dx%d is larger than %d pixels", conf.Width, conf.Height, maxPixels)
+		}
+		if err := c.Memory.Ask("decoding an image", pixelBytes*int64(conf.Width)*int64(conf.Height)); err != nil {
+			return nil, 0, 0, err
 		}
 		img, err := f.decode(bytes.NewReader(data))
 		if err != nil {

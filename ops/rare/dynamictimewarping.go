@@ -40,9 +40,11 @@ func evalTimeWarping(c *ops.Call) {
 	if len(shape) != 2 || shape[0] < 1 || shape[1] < 1 || x.DType != ndarray.Float32 {
 		kit.Failf("costs %s, expected float32[M,N] or float32[1,M,N]", x)
 	}
-	rows, cols, cost := shape[0], shape[1], kit.Elements[float32](x)
-	total := slices.Repeat([]float32{float32(math.Inf(1))}, (rows+1)*(cols+1))
-	from := make([]byte, len(total))
+	rows, cols, cost := shape[0], shape[1], kit.Elements[float32](c, x)
+	total, from := kit.Make[float32](c, (rows+1)*(cols+1)), kit.Make[byte](c, (rows+1)*(cols+1))
+	for i := range total {
+		total[i] = float32(math.Inf(1))
+	}
 	total[0] = 0
 	at := func(r, k int) int { return r*(cols+1) + k }
 	for k := 1; k <= cols; k++ {

@@ -38,9 +38,9 @@ func evalGatedRMS(c *ops.Call) {
 		act = kit.Sigmoid
 	}
 	y := kit.NewResult[float32](c, 0, x.DType, x.Shape...)
-	v, g := kit.Elements[float32](x), slices.Clone(kit.Elements[float32](gate))
+	v, g := kit.Elements[float32](c, x), kit.Copy(c, kit.Elements[float32](c, gate))
 	rmsGroups(y.V, v, width, float64(ops.Float(c.Node, "epsilon")))
-	nn.ScaleShift(y.V, kit.Elements[float32](scale), nil)
+	nn.ScaleShift(y.V, kit.Elements[float32](c, scale), nil)
 	for i := range y.V {
 		y.V[i] *= float32(act(float64(g[i])))
 	}
@@ -69,8 +69,8 @@ var BranchwiseRMSNorm = ops.Op{
 			kit.Failf("scale has shape %v for %d branches of %d", scale.Shape, s.branches, s.width)
 		}
 		y := kit.NewResult[float32](c, 0, x.DType, x.Shape...)
-		rmsGroups(y.V, kit.Elements[float32](x), s.width, float64(ops.Float(c.Node, "epsilon")))
-		nn.ScaleShift(y.V, kit.Elements[float32](scale), nil)
+		rmsGroups(y.V, kit.Elements[float32](c, x), s.width, float64(ops.Float(c.Node, "epsilon")))
+		nn.ScaleShift(y.V, kit.Elements[float32](c, scale), nil)
 		y.Store()
 	}, nil),
 }
@@ -100,12 +100,12 @@ func evalEngramGate(c *ops.Call) {
 	}
 	eps := float64(ops.Float(c.Node, "epsilon"))
 	normed := func(a, scale *ndarray.Array) []float32 {
-		out := slices.Clone(kit.Elements[float32](a))
+		out := kit.Copy(c, kit.Elements[float32](c, a))
 		rmsGroups(out, out, h, eps)
-		nn.ScaleShift(out, kit.Elements[float32](scale), nil)
+		nn.ScaleShift(out, kit.Elements[float32](c, scale), nil)
 		return out
 	}
-	k, q, value := normed(key, c.Array(3)), normed(c.Array(1), c.Array(4)), kit.Elements[float32](c.Array(2))
+	k, q, value := normed(key, c.Array(3)), normed(c.Array(1), c.Array(4)), kit.Elements[float32](c, c.Array(2))
 	y := kit.NewResult[float32](c, 0, key.DType, key.Shape...)
 	for r := range b * s * m {
 		d := 0.0
@@ -125,7 +125,7 @@ func evalEngramGate(c *ops.Call) {
 		out := slices.Clone(y.V)
 		kit.RoundTo(out, key.DType)
 		rmsGroups(out, out, h, eps)
-		nn.ScaleShift(out, kit.Elements[float32](c.Array(5)), nil)
+		nn.ScaleShift(out, kit.Elements[float32](c, c.Array(5)), nil)
 		kit.SetResult(c, 1, key.DType, key.Shape, out)
 	}
 	y.Store()
@@ -149,13 +149,13 @@ var LinearAttentionGate = ops.Op{
 		}
 		kit.WantShape("b", c.Array(3), a.Shape...)
 		if c.Wants(1) {
-			beta := slices.Clone(kit.Elements[float32](kit.Tensor(c, 3)))
+			beta := kit.Copy(c, kit.Elements[float32](c, kit.Tensor(c, 3)))
 			kit.Activate(beta, kit.Sigmoid)
 			kit.SetResult(c, 1, a.DType, a.Shape, beta)
 		}
 		y := kit.NewResult[float32](c, 0, a.DType, a.Shape...)
-		bias, scale := kit.Elements[float32](c.Array(1)), kit.Elements[float32](c.Array(2))
-		for i, v := range kit.Elements[float32](a) {
+		bias, scale := kit.Elements[float32](c, c.Array(1)), kit.Elements[float32](c, c.Array(2))
+		for i, v := range kit.Elements[float32](c, a) {
 			y.V[i] = scale[i%heads] * float32(kit.Softplus(float64(v+bias[i%heads])))
 		}
 		y.Store()

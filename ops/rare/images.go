@@ -40,7 +40,7 @@ func evalCropAndResize(c *ops.Call) {
 	nearest := ops.Str(c.Node, "mode") == "nearest"
 	h, w := int(size.Int(0)), int(size.Int(1))
 	out := kit.NewResult[float32](c, 0, x.DType, rois.Shape[0], x.Shape[1], h, w)
-	v, boxes := kit.Elements[float32](x), kit.Elements[float32](rois)
+	v, boxes := kit.Elements[float32](c, x), kit.Elements[float32](c, rois)
 	outside, plane := ops.Float(c.Node, "extrapolation_value"), x.Shape[2]*x.Shape[3]
 	for r := range rois.Shape[0] {
 		b := batches.Int(r)

@@ -33,7 +33,7 @@ func evalInverse(c *ops.Call) {
 	if len(y.V) == 0 {
 		return
 	}
-	v := kit.Elements[float64](x)
+	v := kit.Elements[float64](c, x)
 	for at := 0; at < len(v); at += size * size {
 		var inv mat.Dense
 		err := inv.Inverse(mat.NewDense(size, size, v[at:at+size*size]))

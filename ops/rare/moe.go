@@ -148,13 +148,13 @@ func (e *experts) route(logits, weights []float32, order []int, p []float32) []i
 
 // run sends every token through its experts. Experts are taken one after the
 // other, so that the weights of one at a time are unpacked.
-func (e *experts) run(x, logits, weights, out []float32) {
+func (e *experts) run(c *ops.Call, x, logits, weights, out []float32) {
 	type visit struct {
 		token int
 		p     float32
 	}
 	visits := make([][]visit, e.count)
-	order, p := make([]int, e.count), make([]float32, e.count)
+	order, p := make([]int, e.count), kit.Make[float32](c, e.count)
 	for t := range e.tokens {
 		var w []float32
 		if weights != nil {
@@ -167,7 +167,7 @@ func (e *experts) run(x, logits, weights, out []float32) {
 		}
 	}
 	clear(out)
-	wide, mid, y := make([]float32, e.wide), make([]float32, e.inner), make([]float32, e.hidden)
+	wide, mid, y := kit.Make[float32](c, e.wide), kit.Make[float32](c, e.inner), kit.Make[float32](c, e.hidden)
 	for i, list := range visits {
 		if len(list) == 0 {
 			continue
@@ -193,9 +193,9 @@ func evalMoE(c *ops.Call) {
 	plain := func(what string, at, rows, cols int) expertLayer {
 		a := c.Array(at)
 		kit.WantShape(what+"_weights", a, e.count, rows, cols)
-		v := kit.Elements[float32](a)
+		v := kit.Elements[float32](c, a)
 		kit.WantShape(what+"_bias", c.Array(at+1), e.count, rows)
-		return expertLayer{func(i int) []float32 { return v[i*rows*cols:][:rows*cols] }, kit.Elements[float32](c.Array(at + 1))}
+		return expertLayer{func(i int) []float32 { return v[i*rows*cols:][:rows*cols] }, kit.Elements[float32](c, c.Array(at+1))}
 	}
 	e.first = plain("fc1_experts", 2, e.wide, e.hidden)
 	e.second = plain("fc2_experts", 4, e.hidden, e.inner)
@@ -205,8 +205,8 @@ func evalMoE(c *ops.Call) {
 // store runs the experts and writes result 0.
 func (e *experts) store(c *ops.Call, weights []float32) {
 	x := c.Array(0)
-	out := make([]float32, e.tokens*e.hidden)
-	e.run(kit.Elements[float32](x), kit.Elements[float32](c.Array(1)), weights, out)
+	out := kit.Make[float32](c, e.tokens*e.hidden)
+	e.run(c, kit.Elements[float32](c, x), kit.Elements[float32](c, c.Array(1)), weights, out)
 	kit.SetResult(c, 0, x.DType, x.Shape, out)
 }
 
@@ -244,7 +244,7 @@ func evalQMoE(c *ops.Call) {
 	e.second = e.quantized(c, 5, 12, e.hidden, e.inner, bits2)
 	kit.WantShape("router_weights", c.Array(14), e.tokens, e.count)
 	e.normalize = e.normalize || !c.Has(14)
-	e.store(c, kit.Elements[float32](c.Array(14)))
+	e.store(c, kit.Elements[float32](c, c.Array(14)))
 }
 
 // qmoeSupported names the forms that only other devices' kernels have.
@@ -286,11 +286,11 @@ func (e *experts) quantized(c *ops.Call, at, zeroAt, rows, cols, bits int) exper
 	kit.WantShape("scales of "+what, scales, shape...)
 	kit.WantShape("zero points of "+what, zeros, zeroShape...)
 	kit.WantShape("bias of "+what, c.Array(at+2), e.count, rows)
-	u := unpacker{bits, perByte, rows, cols, blocks, block > 0, q.Data, nil, kit.Elements[float32](scales)}
+	u := unpacker{bits, perByte, rows, cols, blocks, block > 0, q.Data, nil, kit.Elements[float32](c, scales)}
 	if zeros != nil {
 		u.zeros = zeros.Data
 	}
-	return expertLayer{u.weights, kit.Elements[float32](c.Array(at + 2))}
+	return expertLayer{func(i int) []float32 { return u.weights(c, i) }, kit.Elements[float32](c, c.Array(at+2))}
 }
 
 // unpacker gives the weights of an expert as floats.
@@ -306,8 +306,8 @@ func (u *unpacker) part(b []byte, i int) float32 {
 	return float32(b[i/u.perByte] >> (i % u.perByte * u.bits) & byte(1<<u.bits-1))
 }
 
-func (u unpacker) weights(expert int) []float32 {
-	out := make([]float32, u.rows*u.cols)
+func (u unpacker) weights(c *ops.Call, expert int) []float32 {
+	out := kit.Make[float32](c, u.rows*u.cols)
 	q := u.q[expert*u.rows*u.cols/u.perByte:]
 	width := u.cols / u.blocks
 	for r := range u.rows {

@@ -32,14 +32,14 @@ var GatedAdd = ops.Op{
 		}
 		kit.WantShape("gate", g, append(slices.Clone(x.Shape[:x.Rank()-1]), 1)...)
 		kit.WantShape("Y", y, x.Shape...)
-		product := slices.Clone(kit.Elements[float32](y))
-		gate, width := kit.Elements[float32](g), x.Shape[x.Rank()-1]
+		product := kit.Copy(c, kit.Elements[float32](c, y))
+		gate, width := kit.Elements[float32](c, g), x.Shape[x.Rank()-1]
 		for i := range product {
 			product[i] *= gate[i/width]
 		}
 		kit.RoundTo(product, x.DType)
 		out := kit.NewResult[float32](c, 0, x.DType, x.Shape...)
-		for i, v := range kit.Elements[float32](x) {
+		for i, v := range kit.Elements[float32](c, x) {
 			out.V[i] = v + product[i]
 		}
 		out.Store()
@@ -54,7 +54,7 @@ var ScaledSiLU = ops.Op{
 	Eval: kit.FloatKernel(func(c *ops.Call) {
 		x := c.Array(0)
 		scale := kit.OptionalFloat(c, 1, float64(ops.Float(c.Node, "alpha")))
-		z := slices.Clone(kit.Elements[float32](x))
+		z := kit.Copy(c, kit.Elements[float32](c, x))
 		for i := range z {
 			z[i] *= float32(scale)
 		}
@@ -97,9 +97,9 @@ var HyperConnectionPreMix = ops.Op{
 func evalPreMix(c *ops.Call) {
 	x := c.Array(0)
 	s := streamsOf(c.Node, x.Shape)
-	gate := s.gate("pre_mix", kit.Tensor(c, 1))
+	gate := s.gate(c, "pre_mix", kit.Tensor(c, 1))
 	out := kit.NewResult[float32](c, 0, x.DType, append(slices.Clone(s.outer), s.width)...)
-	v, scale := kit.Elements[float32](x), ops.Float(c.Node, "reduction_scale")
+	v, scale := kit.Elements[float32](c, x), ops.Float(c.Node, "reduction_scale")
 	for r := range kit.SizeOf(s.outer) {
 		for h := range s.width {
 			sum := float32(0)
@@ -124,11 +124,11 @@ func evalPostMix(c *ops.Call) {
 	x, block := c.Array(0), c.Array(1)
 	s := streamsOf(c.Node, x.Shape)
 	kit.WantShape("block_output", block, append(slices.Clone(s.outer), s.width)...)
-	gate := s.gate("post_mix", kit.Tensor(c, 2))
+	gate := s.gate(c, "post_mix", kit.Tensor(c, 2))
 	mix := c.Array(3)
 	kit.WantShape("stream_mix", mix, append(slices.Clone(s.outer), s.branches, s.branches)...)
 	out := kit.NewResult[float32](c, 0, x.DType, x.Shape...)
-	v, add, m := kit.Elements[float32](x), kit.Elements[float32](block), kit.Elements[float32](mix)
+	v, add, m := kit.Elements[float32](c, x), kit.Elements[float32](c, block), kit.Elements[float32](c, mix)
 	for r := range kit.SizeOf(s.outer) {
 		for k := range s.branches {
 			row := out.V[(r*s.branches+k)*s.width:][:s.width]
@@ -170,8 +170,8 @@ func streamsOf(n *ssa.Node, shape []int) (s streams) {
 
 // gate reads weights of shape [..., C], [..., C, 1], [..., C, H] or, for flattened
 // streams, [..., C*H].
-func (s streams) gate(what string, a *ndarray.Array) func(r, b, h int) float32 {
-	v, rows := kit.Elements[float32](a), kit.SizeOf(s.outer)
+func (s streams) gate(c *ops.Call, what string, a *ndarray.Array) func(r, b, h int) float32 {
+	v, rows := kit.Elements[float32](c, a), kit.SizeOf(s.outer)
 	perBranch := a.Len() == rows*s.branches && a.Rank() >= len(s.outer)+1
 	perFeature := a.Len() == rows*s.branches*s.width && (a.Rank() == len(s.outer)+2 || s.flat && a.Rank() == len(s.outer)+1)
 	for i, d := range s.outer {

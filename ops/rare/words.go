@@ -47,8 +47,8 @@ func evalWordConv(c *ops.Call) {
 		}
 	}
 	out := kit.NewResult[float32](c, 0, w.DType, seq.Shape[0], filters)
-	weights, b, chars := kit.Elements[float32](w), kit.Elements[float32](bias), kit.Elements[float32](table)
-	line := make([]float32, most*size)
+	weights, b, chars := kit.Elements[float32](c, w), kit.Elements[float32](c, bias), kit.Elements[float32](c, table)
+	line := kit.Make[float32](c, most*size)
 	for i := range seq.Shape[0] {
 		row := out.V[i*filters:][:filters]
 		clear(row)

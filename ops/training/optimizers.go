@@ -130,12 +130,12 @@ func updateTensor(c *ops.Call, i, k, group int, step func([]float64)) {
 		if a.DType != x.DType || !slices.Equal(a.Shape, x.Shape) || !a.DType.IsFloat() {
 			kit.Failf("operand %d is %s, the tensor it belongs to %s", 2+g*k+i, a, x)
 		}
-		in[g] = kit.Elements[float64](a)
+		in[g] = kit.Elements[float64](c, a)
 		if g != 1 { // there is no new gradient
 			out[g] = kit.NewResult[float64](c, max(g-1, 0)*k+i, a.DType, a.Shape...)
 		}
 	}
-	v := make([]float64, group)
+	v := kit.Make[float64](c, group)
 	for e := range x.Len() {
 		for g := range v {
 			v[g] = in[g][e]

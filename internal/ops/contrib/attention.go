@@ -92,13 +92,13 @@ func evalMSAttention[T float32 | float64](c *ops.Call) {
 	if c.Has(6) {
 		kit.Failf("operand past_sequence_length: %w", ops.ErrUnsupported)
 	}
-	qkv := make([]T, rows*cols)
-	if b := kit.Elements[T](c.Array(2)); b != nil {
+	qkv := kit.Make[T](c, rows*cols)
+	if b := kit.Elements[T](c, c.Array(2)); b != nil {
 		for i := range qkv {
 			qkv[i] = b[i%cols]
 		}
 	}
-	kit.MatMulAdd(c, rows, cols, w.Shape[0], kit.Elements[T](x), w.Shape[0], kit.Elements[T](w), cols, qkv, cols)
+	kit.MatMulAdd(c, rows, cols, w.Shape[0], kit.Elements[T](c, x), w.Shape[0], kit.Elements[T](c, w), cols, qkv, cols)
 	selfAttention(c, x.DType, qkv, x.Shape, cols, c.Array(3), c.Array(4), c.Array(5))
 }
 
@@ -154,7 +154,7 @@ func evalQAttention(c *ops.Call) {
 	}
 	p := kit.PlanMatMul([]int{x.Shape[0] * x.Shape[1], x.Shape[2]}, w.Shape)
 	acc := quant.IntegerProduct(c, p, x.Reshaped(p.M, p.K), w, c.Array(6), c.Array(7))
-	qkv, ws, b := make([]float32, len(acc)), kit.Elements[float32](weightScale), kit.Elements[float32](bias)
+	qkv, ws, b := kit.Make[float32](c, len(acc)), kit.Elements[float32](c, weightScale), kit.Elements[float32](c, bias)
 	s := float32(scale.Float(0))
 	for i, v := range acc {
 		qkv[i] = float32(v)*(s*ws[i%cols%len(ws)]) + b[i%cols]
@@ -235,7 +235,7 @@ func (a *paddedAttention[T]) readProjected(c *ops.Call) {
 			kit.Failf("a packed operand has shape %v, expected [B,S,%d,%d,H]", p.Shape, n, slots)
 		}
 		h := p.Shape[4]
-		x := packedHeads(kit.Elements[T](p), p.Shape[0], p.Shape[1], n, h, n*slots*h, i*h)
+		x := packedHeads(kit.Elements[T](c, p), p.Shape[0], p.Shape[1], n, h, n*slots*h, i*h)
 		x.PerHead = slots * h
 		return x
 	}
@@ -245,28 +245,28 @@ func (a *paddedAttention[T]) readProjected(c *ops.Call) {
 		a.k = slot(q, 1, 3)
 		a.v = slot(q, 2, 3)
 	case v == nil:
-		a.q = nn.HeadsOf[T]("query", q, n)
+		a.q = nn.HeadsOf[T](c, "query", q, n)
 		a.k = slot(k, 0, 2)
 		a.v = slot(k, 1, 2)
 	default:
-		a.q = nn.HeadsOf[T]("query", q, n)
-		a.k = nn.HeadsOf[T]("key", k, n)
-		a.v = nn.HeadsOf[T]("value", v, n)
+		a.q = nn.HeadsOf[T](c, "query", q, n)
+		a.k = nn.HeadsOf[T](c, "key", k, n)
+		a.v = nn.HeadsOf[T](c, "value", v, n)
 	}
-	a.addProjectionBias(c.Array(3))
+	a.addProjectionBias(c, c.Array(3))
 }
 
 // addProjectionBias adds a bias [q+k+v columns] to copies of the operands.
-func (a *paddedAttention[T]) addProjectionBias(bias *ndarray.Array) {
+func (a *paddedAttention[T]) addProjectionBias(c *ops.Call, bias *ndarray.Array) {
 	if bias == nil {
 		return
 	}
-	b := kit.Elements[T](bias)
+	b := kit.Elements[T](c, bias)
 	if want := a.q.N * (a.q.Size + a.k.Size + a.v.Size); len(b) != want {
 		kit.Failf("bias has %d elements, expected %d", len(b), want)
 	}
 	for _, x := range []*nn.Heads[T]{&a.q, &a.k, &a.v} {
-		*x = x.Contiguous(nn.Heads[T]{})
+		*x = x.Contiguous(c, nn.Heads[T]{})
 		for i := range x.V {
 			x.V[i] += b[i/x.Ss/x.Seq%x.N*x.Size+i%x.Size]
 		}

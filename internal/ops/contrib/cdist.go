@@ -35,7 +35,7 @@ func evalCDist[T float32 | float64](c *ops.Call) {
 		kit.Failf("metric %q: %w", metric, ops.ErrUnsupported)
 	}
 	y := kit.NewResult[T](c, 0, a.DType, a.Shape[0], b.Shape[0])
-	n, u, v := a.Shape[1], kit.Elements[T](a), kit.Elements[T](b)
+	n, u, v := a.Shape[1], kit.Elements[T](c, a), kit.Elements[T](c, b)
 	for i := range a.Shape[0] {
 		for j := range b.Shape[0] {
 			var sum float64

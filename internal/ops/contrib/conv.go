@@ -41,23 +41,23 @@ func evalFusedConv[T float32 | float64](last bool) func(c *ops.Call) {
 
 func fusedConv[T kit.RealNum](c *ops.Call, last bool) {
 	x, w, b, z := kit.Tensor(c, 0), kit.Tensor(c, 1), c.Array(2), c.Array(3)
-	shape, data := x.Shape, kit.Elements[T](x)
+	shape, data := x.Shape, kit.Elements[T](c, x)
 	if last && len(shape) > 2 {
 		shape = nn.FirstShape(shape)
-		data = nn.ChannelsFirst(data, shape[0], kit.SizeOf(shape[2:]), shape[1])
+		data = nn.ChannelsFirst(c, data, shape[0], kit.SizeOf(shape[2:]), shape[1])
 	}
 	s := nn.ConvShapeOf(c.Node, shape, w.Shape)
 	kit.WantLen("bias", b, s.M)
 	act := kit.FusedActivation(ops.Str(c.Node, "activation"), ops.Floats(c.Node, "activation_params"))
 	yShape := s.YShape()
-	out := make([]T, kit.SizeOf(yShape))
-	nn.Convolve(c, &s, data, kit.Elements[T](w), kit.Elements[T](b), out)
+	out := kit.Make[T](c, kit.SizeOf(yShape))
+	nn.Convolve(c, &s, data, kit.Elements[T](c, w), kit.Elements[T](c, b), out)
 	if last {
-		out = nn.ChannelsLast(out, s.N, s.M, kit.SizeOf(s.Win.Out))
+		out = nn.ChannelsLast(c, out, s.N, s.M, kit.SizeOf(s.Win.Out))
 		yShape = nn.LastShape(yShape)
 	}
 	kit.WantShape("Z", z, yShape...)
-	for i, v := range kit.Elements[T](z) {
+	for i, v := range kit.Elements[T](c, z) {
 		out[i] += v
 	}
 	kit.Activate(out, act)
@@ -84,7 +84,7 @@ func evalNhwcMaxPool(c *ops.Call) {
 	w := nn.PoolWindow(c.Node, shape[2:])
 	n, ch, in, out := shape[0], shape[1], kit.SizeOf(w.In), kit.SizeOf(w.Out)
 	least, _ := kit.IntegerRange(x.DType)
-	pooled := make([]int64, n*ch*out)
-	nn.PoolMax(&w, n*ch, nn.ChannelsFirst(kit.Elements[int64](x), n, in, ch), least, pooled, nil)
-	kit.SetResult(c, 0, x.DType, nn.LastShape(append([]int{n, ch}, w.Out...)), nn.ChannelsLast(pooled, n, ch, out))
+	pooled := kit.Make[int64](c, n*ch*out)
+	nn.PoolMax(c, &w, n*ch, nn.ChannelsFirst(c, kit.Elements[int64](c, x), n, in, ch), least, pooled, nil)
+	kit.SetResult(c, 0, x.DType, nn.LastShape(append([]int{n, ch}, w.Out...)), nn.ChannelsLast(c, pooled, n, ch, out))
 }

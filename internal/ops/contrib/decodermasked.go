@@ -2,7 +2,6 @@ package contrib
 
 import (
 	"math"
-	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/internal/ops/nn"
@@ -60,12 +59,12 @@ func evalDecoderMasked(c *ops.Call) {
 	}
 	heads := int(ops.Int(n, "num_heads"))
 	for i, x := range []*nn.Heads[float32]{&a.q, &a.k, &a.v} {
-		*x = nn.HeadsOf[float32]([]string{"query", "key", "value"}[i], c.Array(i), heads)
+		*x = nn.HeadsOf[float32](c, []string{"query", "key", "value"}[i], c.Array(i), heads)
 	}
 	if a.q.Seq != 1 || q.Rank() != 3 {
 		kit.Failf("query has shape %v, expected [B,1,N*H]", q.Shape)
 	}
-	a.addProjectionBias(c.Array(10))
+	a.addProjectionBias(c, c.Array(10))
 	a.paddedAttrs(n)
 	if c.Array(1).Rank() == 3 {
 		a.joinShared(c)
@@ -92,12 +91,12 @@ func (a *paddedAttention[T]) joinShared(c *ops.Call) {
 	origin := a.beams(c)
 	for i, x := range []*nn.Heads[T]{&a.k, &a.v} {
 		p, at := c.Array(5+i), int(filled)
-		past := nn.PastHeads(p, *x)
+		past := nn.PastHeads(c, p, *x)
 		if x.Seq != 1 || at < 0 || at >= past.Seq {
 			kit.Failf("a past of shape %v filled to %d does not take %d positions", p.Shape, at, x.Seq)
 		}
-		present := nn.Bnsh(slices.Clone(past.V), x.Batch, x.N, past.Seq, x.Size)
-		seen := nn.Bnsh(make([]T, x.Batch*x.N*(at+1)*x.Size), x.Batch, x.N, at+1, x.Size)
+		present := nn.Bnsh(kit.Copy(c, past.V), x.Batch, x.N, past.Seq, x.Size)
+		seen := nn.Bnsh(kit.Make[T](c, x.Batch*x.N*(at+1)*x.Size), x.Batch, x.N, at+1, x.Size)
 		for b := range x.Batch {
 			for h := range x.N {
 				copy(present.At(b, h, at), x.At(b, h, 0))

@@ -37,8 +37,8 @@ func evalDynamicQuantizeLSTM(c *ops.Call) {
 	kit.WantShape("W", kit.Tensor(c, 1), r.Dirs, r.Input, width)
 	kit.WantShape("R", rec, r.Dirs, r.Hidden, width)
 	kit.WantShape("B", c.Array(3), r.Dirs, 2*width)
-	w := newQuantWeights("W", c.Array(1), c.Array(8), c.Array(9))
-	u := newQuantWeights("R", rec, c.Array(10), c.Array(11))
+	w := newQuantWeights(c, "W", c.Array(1), c.Array(8), c.Array(9))
+	u := newQuantWeights(c, "R", rec, c.Array(10), c.Array(11))
 	data := ndarray.Slice[float32](x)
 	nn.RunLSTM(c, r, &nn.RecurrentParts[float32]{
 		Input:  func(d int, out []float32) { w.addProduct(c, d, data, out) },
@@ -54,7 +54,7 @@ type quantWeights struct {
 	perColumn  bool
 }
 
-func newQuantWeights(what string, w, scale, zero *ndarray.Array) *quantWeights {
+func newQuantWeights(c *ops.Call, what string, w, scale, zero *ndarray.Array) *quantWeights {
 	if scale == nil || zero == nil || !kit.ByteInts.Has(w.DType) || scale.DType != ndarray.Float32 {
 		kit.Failf("%s is %s with scale %v and zero point %v; expected 8-bit integers and both", what, w, scale, zero)
 	}
@@ -71,7 +71,7 @@ func newQuantWeights(what string, w, scale, zero *ndarray.Array) *quantWeights {
 	default:
 		kit.Failf("%s of shape %v has %d scales", what, w.Shape, scale.Len())
 	}
-	q.data = quant.Centered32(what, w, zero)
+	q.data = quant.Centered32(c, what, w, zero)
 	return q
 }
 
@@ -83,9 +83,9 @@ func (q *quantWeights) addProduct(c *ops.Call, d int, x, out []float32) {
 	}
 	n := len(x) / q.rows
 	scale, zero := quant.DynamicRange(x)
-	bytes := make([]byte, len(x))
+	bytes := kit.Make[byte](c, len(x))
 	quant.QuantizeBytes(bytes, x, scale, zero)
-	a, acc := make([]int32, len(x)), make([]int32, n*q.cols)
+	a, acc := kit.Make[int32](c, len(x)), kit.Make[int32](c, n*q.cols)
 	for i, b := range bytes {
 		a[i] = int32(b) - int32(zero)
 	}

@@ -146,7 +146,7 @@ func evalGatherBlock(c *ops.Call) {
 	}
 	axis := kit.Try(ops.NormAxis(ops.Int(c.Node, "gather_axis"), len(t.shape)))
 	y := kit.Result(c, 0, t.scales.DType, slices.Concat(t.shape[:axis], idx.Shape, t.shape[axis+1:])...)
-	rows, dim, inner := idx.Ints(), t.shape[axis], kit.SizeOf(t.shape[axis+1:])
+	rows, dim, inner := kit.Elements[int64](c, idx), t.shape[axis], kit.SizeOf(t.shape[axis+1:])
 	at := make([]int, len(t.shape))
 	for i := range y.Len() {
 		outer, rest := i/inner/len(rows), i%inner

@@ -68,7 +68,7 @@ func evalBiasSplitGelu[T float32 | float64](c *ops.Call) {
 	}
 	kit.WantShape("bias", c.Array(1), d)
 	y := kit.NewResult[T](c, 0, x.DType, x.Shape[0], x.Shape[1], d/2)
-	v, b := kit.Elements[T](x), kit.Elements[T](c.Array(1))
+	v, b := kit.Elements[T](c, x), kit.Elements[T](c, c.Array(1))
 	for i := range y.V {
 		row, j := i/(d/2)*d, i%(d/2)
 		y.V[i] = (v[row+j] + b[j]) * T(kit.Gelu(float64(v[row+d/2+j]+b[d/2+j])))

@@ -40,9 +40,9 @@ var BiasAdd = ops.Op{
 
 func evalBiasAdd[T float32 | float64](c *ops.Call) {
 	x := kit.Tensor(c, 0)
-	bias := kit.Spread[T]("bias", kit.Tensor(c, 1), x.Shape)
-	skip := kit.Spread[T]("skip", kit.Tensor(c, 2), x.Shape)
-	sum := slices.Clone(kit.Elements[T](x))
+	bias := kit.Spread[T](c, "bias", kit.Tensor(c, 1), x.Shape)
+	skip := kit.Spread[T](c, "skip", kit.Tensor(c, 2), x.Shape)
+	sum := kit.Copy(c, kit.Elements[T](c, x))
 	nn.ScaleShift(sum, nil, bias)
 	nn.ScaleShift(sum, nil, skip)
 	kit.SetResult(c, 0, x.DType, x.Shape, sum)
@@ -59,7 +59,7 @@ func evalGroupNormLast[T float32 | float64](c *ops.Call) {
 	shape := x.Shape
 	if last {
 		shape = nn.FirstShape(shape)
-		sum = nn.ChannelsFirst(sum, shape[0], kit.SizeOf(shape[2:]), shape[1])
+		sum = nn.ChannelsFirst(c, sum, shape[0], kit.SizeOf(shape[2:]), shape[1])
 	}
 	ch, plane := shape[1], kit.SizeOf(shape[2:])
 	if ch%groups != 0 {
@@ -72,7 +72,7 @@ func evalGroupNormLast[T float32 | float64](c *ops.Call) {
 	for at := 0; at < len(sum); at += size {
 		nn.Standardize(sum[at:at+size], sum[at:at+size], float64(ops.Float(c.Node, "epsilon")), true)
 	}
-	gamma, beta := kit.Elements[T](kit.Tensor(c, 1)), kit.Elements[T](kit.Tensor(c, 2))
+	gamma, beta := kit.Elements[T](c, kit.Tensor(c, 1)), kit.Elements[T](c, kit.Tensor(c, 2))
 	for i := range sum {
 		k := i / plane % ch
 		sum[i] = sum[i]*gamma[k] + beta[k]
@@ -81,7 +81,7 @@ func evalGroupNormLast[T float32 | float64](c *ops.Call) {
 		kit.Activate(sum, kit.Silu)
 	}
 	if last {
-		sum = nn.ChannelsLast(sum, shape[0], ch, plane)
+		sum = nn.ChannelsLast(c, sum, shape[0], ch, plane)
 	}
 	kit.SetResult(c, 0, x.DType, x.Shape, sum)
 }
@@ -89,14 +89,14 @@ func evalGroupNormLast[T float32 | float64](c *ops.Call) {
 // skipSum is X + skip + bias, stored as result 1 if it is wanted.
 func skipSum[T kit.RealNum](c *ops.Call) []T {
 	x, skip := c.Array(0), c.Array(3)
-	sum := slices.Clone(kit.Elements[T](x))
+	sum := kit.Copy(c, kit.Elements[T](c, x))
 	if skip != nil && skip.Rank() == 2 { // [N,C] for all positions
 		shape := slices.Repeat([]int{1}, x.Rank())
 		shape[0], shape[len(shape)-1] = skip.Shape[0], skip.Shape[1]
 		skip = skip.Reshaped(shape...)
 	}
 	for i, a := range []*ndarray.Array{skip, c.Array(4)} {
-		nn.ScaleShift(sum, nil, kit.Spread[T]([]string{"skip", "bias"}[i], a, x.Shape))
+		nn.ScaleShift(sum, nil, kit.Spread[T](c, []string{"skip", "bias"}[i], a, x.Shape))
 	}
 	kit.SetResult(c, 1, x.DType, x.Shape, sum)
 	return sum

@@ -93,7 +93,7 @@ func (g *groupQuery[T]) readOperands() {
 	hq, hk := int(hq64), int(hk64)
 	kit.WantRank("query", q, 3)
 	if c.Array(1) == nil {
-		width, v := q.Shape[2], kit.Elements[T](q)
+		width, v := q.Shape[2], kit.Elements[T](c, q)
 		size := width / (hq + 2*hk)
 		if size*(hq+2*hk) != width {
 			kit.Failf("a packed query of width %d does not split into %d heads", width, hq+2*hk)
@@ -103,9 +103,9 @@ func (g *groupQuery[T]) readOperands() {
 		g.newV = packedHeads(v, q.Shape[0], q.Shape[1], hk, size, width, (hq+hk)*size)
 		return
 	}
-	g.q = nn.HeadsOf[T]("query", q, hq)
-	g.newK = nn.HeadsOf[T]("key", c.Array(1), hk)
-	g.newV = nn.HeadsOf[T]("value", c.Array(2), hk)
+	g.q = nn.HeadsOf[T](c, "query", q, hq)
+	g.newK = nn.HeadsOf[T](c, "key", c.Array(1), hk)
+	g.newV = nn.HeadsOf[T](c, "value", c.Array(2), hk)
 	nn.CheckHeads(g.q, g.newK, g.newV)
 }
 
@@ -147,11 +147,11 @@ func (g *groupQuery[T]) rotate() {
 			continue
 		}
 		kit.WantLen("a norm weight", w, x.Size)
-		*x = x.Contiguous(nn.Heads[T]{})
+		*x = x.Contiguous(g.c, nn.Heads[T]{})
 		for r := 0; r < len(x.V); r += x.Size {
 			row := x.V[r : r+x.Size]
 			nn.Standardize(row, row, float64(ops.Float(g.c.Node, "qk_norm_epsilon")), false)
-			nn.ScaleShift(row, kit.Elements[T](w), nil)
+			nn.ScaleShift(row, kit.Elements[T](g.c, w), nil)
 		}
 	}
 	if ops.Int(g.c.Node, "do_rotary") == 0 {
@@ -174,8 +174,8 @@ func (g *groupQuery[T]) rotateBy(cos, sin, ids *ndarray.Array) {
 		}
 	}
 	for _, x := range []*nn.Heads[T]{&g.q, &g.newK} {
-		*x = x.Contiguous(nn.Heads[T]{})
-		r := nn.NewRotation(cos, sin, ids, *x, 2*cos.Shape[1])
+		*x = x.Contiguous(g.c, nn.Heads[T]{})
+		r := nn.NewRotation(g.c, cos, sin, ids, *x, 2*cos.Shape[1])
 		r.Interleaved = ops.Int(g.c.Node, "rotary_interleaved") != 0
 		r.ApplyAll(*x, *x)
 	}
@@ -188,8 +188,8 @@ func (g *groupQuery[T]) fillCaches() {
 		size = max(size, p.Shape[2])
 	}
 	for i, x := range []nn.Heads[T]{g.newK, g.newV} {
-		past := nn.PastHeads(g.c.Array(3+i), x)
-		cache := nn.Bnsh(make([]T, x.Batch*x.N*size*x.Size), x.Batch, x.N, size, x.Size)
+		past := nn.PastHeads(g.c, g.c.Array(3+i), x)
+		cache := nn.Bnsh(kit.Make[T](g.c, x.Batch*x.N*size*x.Size), x.Batch, x.N, size, x.Size)
 		for b := range x.Batch {
 			if g.past[b] > past.Seq {
 				kit.Failf("sequence %d needs %d past positions, the cache has %d", b, g.past[b], past.Seq)
@@ -220,9 +220,9 @@ func (g *groupQuery[T]) fillCaches() {
 func (g *groupQuery[T]) attend() {
 	n := g.c.Node
 	kit.WantLen("head_sink", g.c.Array(11), g.q.N)
-	g.sink = kit.Elements[T](g.c.Array(11))
+	g.sink = kit.Elements[T](g.c, g.c.Array(11))
 	if g.sink == nil && ops.Int(n, "smooth_softmax") == 1 {
-		g.sink = make([]T, g.q.N)
+		g.sink = kit.Make[T](g.c, g.q.N)
 	}
 	g.bias = nn.NewMaskView(g.c.Array(10), [4]int{g.q.Batch, g.q.N, g.q.Seq, g.total})
 	scores := nn.AttentionScores(g.c, g.q, g.k, scaleOf(n, g.q.Size))
@@ -241,8 +241,8 @@ func (g *groupQuery[T]) attend() {
 // mask adds the bias to the scores, 0 for keys a query may not see, and returns
 // the probabilities of the others.
 func (g *groupQuery[T]) mask(scores []T) []T {
-	probs := make([]T, len(scores))
-	bias := make([]float64, g.total)
+	probs := kit.Make[T](g.c, len(scores))
+	bias := kit.Make[float64](g.c, g.total)
 	causal, window := ops.Int(g.c.Node, "causal") != 0, int(ops.Int(g.c.Node, "local_window_size"))
 	for r := range g.q.Batch * g.q.N * g.q.Seq {
 		b, h, s := g.q.Row(r)

@@ -71,10 +71,10 @@ func evalMSLinearAttention(c *ops.Call) {
 	shape := windowed([]int{k.Batch, k.N, k.Size, v.Size}, w, w)
 	kit.WantShape("past_state", past, shape...)
 	dt, all := c.Array(0).DType, k.Batch*k.N*one
-	state, slots := make([]float32, all), make([]float32, w*all)
+	state, slots := kit.Make[float32](c, all), kit.Make[float32](c, w*all)
 	if past != nil {
 		dt = past.DType
-		copy(state, lastSlot(kit.Elements[float32](past), w))
+		copy(state, lastSlot(kit.Elements[float32](c, past), w))
 	}
 	a.After = func(b, h, t int, s []float32) {
 		if j := t - k.Seq + w; j >= 0 {
@@ -175,11 +175,11 @@ func evalMSCausalConv(c *ops.Call) {
 	l := newCausalLine(c)
 	x := c.Array(0)
 	y := kit.NewResult[float32](c, 0, x.DType, x.Shape...)
-	in, weight, bias := kit.Elements[float32](x), kit.Elements[float32](c.Array(1)), kit.Elements[float32](c.Array(2))
-	past := lastSlot(kit.Elements[float32](c.Array(3)), l.window)
+	in, weight, bias := kit.Elements[float32](c, x), kit.Elements[float32](c, c.Array(1)), kit.Elements[float32](c, c.Array(2))
+	past := lastSlot(kit.Elements[float32](c, c.Array(3)), l.window)
 	gated := ops.Str(c.Node, "activation") != "none"
-	present := make([]float32, kit.SizeOf(l.stateShape))
-	line := make([]float32, l.state+l.length)
+	present := kit.Make[float32](c, kit.SizeOf(l.stateShape))
+	line := kit.Make[float32](c, l.state+l.length)
 	for i := range l.batch * l.channels {
 		b, ch := i/max(l.channels, 1), i%max(l.channels, 1)
 		l.fill(line, b, ch, in, past)

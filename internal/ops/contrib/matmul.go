@@ -64,10 +64,10 @@ func inferFusedMatMul(n *ssa.Node) []ops.Inferred {
 }
 
 // oriented returns a matrix operand in the orientation of orient.
-func oriented(n *ssa.Node, side string, a *ndarray.Array) *ndarray.Array {
+func oriented(c *ops.Call, n *ssa.Node, side string, a *ndarray.Array) *ndarray.Array {
 	r := a.Rank()
 	if r > 1 && ops.Int(n, "transBatch"+side) != 0 {
-		a = kit.MoveFirstAxis(a, r-2)
+		a = kit.MoveFirstAxis(c, a, r-2)
 	}
 	if r < 2 || ops.Int(n, "trans"+side) == 0 || a.DType == ndarray.String {
 		return a
@@ -75,7 +75,7 @@ func oriented(n *ssa.Node, side string, a *ndarray.Array) *ndarray.Array {
 	rows, cols := a.Shape[r-2], a.Shape[r-1]
 	shape := slices.Clone(a.Shape)
 	shape[r-2], shape[r-1] = cols, rows
-	out := ndarray.Must(a.DType, shape...)
+	out := kit.New(c, a.DType, shape...)
 	w, size := a.DType.Size(), rows*cols
 	for m := 0; size > 0 && m < a.Len()/size; m++ {
 		for i := range rows {
@@ -89,11 +89,11 @@ func oriented(n *ssa.Node, side string, a *ndarray.Array) *ndarray.Array {
 
 func evalFusedMatMul[T float32 | float64](c *ops.Call) {
 	dt := kit.SameOperands(c, 2, 2)
-	a, b := oriented(c.Node, "A", c.Array(0)), oriented(c.Node, "B", c.Array(1))
+	a, b := oriented(c, c.Node, "A", c.Array(0)), oriented(c, c.Node, "B", c.Array(1))
 	p := kit.PlanMatMul(a.Shape, b.Shape)
 	act := kit.FusedActivation(ops.Str(c.Node, "activation"), activationParams(c.Node))
 	y := kit.NewResult[T](c, 0, dt, p.Shape...)
-	kit.MultiplyStacks(c, p, kit.Elements[T](a), kit.Elements[T](b), y.V)
+	kit.MultiplyStacks(c, p, kit.Elements[T](c, a), kit.Elements[T](c, b), y.V)
 	alpha := T(ops.Float(c.Node, "alpha"))
 	for i := range y.V {
 		y.V[i] *= alpha
@@ -141,9 +141,9 @@ var GemmFastGelu = ops.Op{
 
 func evalGemmFastGelu[T float32 | float64](c *ops.Call) {
 	p := kit.PlanMatMul(kit.Tensor(c, 0).Shape, kit.Tensor(c, 1).Shape)
-	bias := kit.Spread[T]("bias", c.Array(2), p.Shape)
+	bias := kit.Spread[T](c, "bias", c.Array(2), p.Shape)
 	y := kit.NewResult[T](c, 0, c.Array(0).DType, p.Shape...)
-	kit.MultiplyStacks(c, p, kit.Elements[T](c.Array(0)), kit.Elements[T](c.Array(1)), y.V)
+	kit.MultiplyStacks(c, p, kit.Elements[T](c, c.Array(0)), kit.Elements[T](c, c.Array(1)), y.V)
 	nn.ScaleShift(y.V, nil, bias)
 	kit.Activate(y.V, kit.GeluTanh)
 	y.Store()

@@ -64,7 +64,7 @@ func evalDynamicQuantizeMatMul(c *ops.Call) {
 	}
 	x := ndarray.Slice[float32](a)
 	scale, zero := quant.DynamicRange(x)
-	q := &ndarray.Array{DType: ndarray.Uint8, Shape: a.Shape, Data: make([]byte, len(x))}
+	q := &ndarray.Array{DType: ndarray.Uint8, Shape: a.Shape, Data: kit.Make[byte](c, len(x))}
 	quant.QuantizeBytes(q.Data, x, scale, zero)
 	scaledProduct(c, q, kit.Tensor(c, 1), ndarray.Scalar(zero), c.Array(3), ndarray.Scalar(scale), kit.Tensor(c, 2), c.Array(4))
 }
@@ -79,10 +79,10 @@ func scaledProduct(c *ops.Call, a, b, za, zb, sa, sb, bias *ndarray.Array) {
 	p := kit.PlanMatMul(a.Shape, b.Shape)
 	acc := quant.IntegerProduct(c, p, a, b, za, zb)
 	full := p.Full()
-	left := kit.Spread[float32]("a_scale", quant.AsColumn(sa), full)
-	right := kit.Spread[float32]("b_scale", sb, full)
+	left := kit.Spread[float32](c, "a_scale", quant.AsColumn(sa), full)
+	right := kit.Spread[float32](c, "b_scale", sb, full)
 	y := kit.NewResult[float32](c, 0, sb.DType, p.Shape...)
-	add := kit.Spread[float32]("bias", bias, full)
+	add := kit.Spread[float32](c, "bias", bias, full)
 	for i, v := range acc {
 		y.V[i] = float32(v) * (left[i%len(left)] * right[i%len(right)])
 	}
@@ -97,7 +97,7 @@ func evalMatMulInteger16(c *ops.Call) {
 	}
 	p := kit.PlanMatMul(a.Shape, b.Shape)
 	z := kit.NewResult[int32](c, 0, wideInt(a.DType), p.Shape...)
-	kit.MultiplyStacks(c, p, kit.Elements[int32](a), kit.Elements[int32](b), z.V)
+	kit.MultiplyStacks(c, p, kit.Elements[int32](c, a), kit.Elements[int32](c, b), z.V)
 }
 
 func evalMulInteger(c *ops.Call) {
@@ -108,8 +108,8 @@ func evalMulInteger(c *ops.Call) {
 	for i := 1; i <= 3; i += 2 {
 		kit.WantLen1("a zero point", c.Array(i))
 	}
-	x := quant.Centered32("A", a, c.Array(1))
-	y := quant.Centered32("B", b, c.Array(3))
+	x := quant.Centered32(c, "A", a, c.Array(1))
+	y := quant.Centered32(c, "B", b, c.Array(3))
 	shape := kit.Try(ops.BroadcastShapes(a.Shape, b.Shape))
 	out := kit.Result(c, 0, ndarray.Int32, shape...)
 	v := ndarray.Slice[int32](out)
@@ -148,7 +148,7 @@ var QGemm = ops.Op{
 func evalQGemm(c *ops.Call) {
 	kit.WantRank("A", kit.Tensor(c, 0), 2)
 	kit.WantRank("B", kit.Tensor(c, 3), 2)
-	a, b := oriented(c.Node, "A", c.Array(0)), oriented(c.Node, "B", c.Array(3))
+	a, b := oriented(c, c.Node, "A", c.Array(0)), oriented(c, c.Node, "B", c.Array(3))
 	p := kit.PlanMatMul(a.Shape, b.Shape)
 	acc := quant.IntegerProduct(c, p, a, b, kit.Tensor(c, 2), kit.Tensor(c, 5))
 	if bias := c.Array(6); bias != nil {
@@ -160,12 +160,12 @@ func evalQGemm(c *ops.Call) {
 		kit.EachBroadcast(p.Shape, bias.Shape, nil, func(o, i, _ int) { acc[o] += v[i] })
 	}
 	kit.WantLen1("a_scale", kit.Tensor(c, 1))
-	scale := kit.Elements[float32](kit.Tensor(c, 4))
+	scale := kit.Elements[float32](c, kit.Tensor(c, 4))
 	if len(scale) != 1 && len(scale) != p.N {
 		kit.Failf("b_scale has %d elements for %d columns", len(scale), p.N)
 	}
 	f := ops.Float(c.Node, "alpha") * float32(c.Array(1).Float(0))
-	out := make([]float32, len(acc))
+	out := kit.Make[float32](c, len(acc))
 	for i, v := range acc {
 		out[i] = float32(v) * (f * scale[i%p.N%len(scale)])
 	}

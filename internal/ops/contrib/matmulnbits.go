@@ -85,8 +85,8 @@ func timesWeights(c *ops.Call, w []float32, n, k int, bias *ndarray.Array) {
 	shape[len(shape)-1] = n
 	y := kit.NewResult[float32](c, 0, a.DType, shape...)
 	clear(y.V)
-	kit.MatMulAddT(c, a.Len()/k, n, k, kit.Elements[float32](a), k, w, k, y.V, n)
-	nn.ScaleShift(y.V, nil, kit.Elements[float32](bias))
+	kit.MatMulAddT(c, a.Len()/k, n, k, kit.Elements[float32](c, a), k, w, k, y.V, n)
+	nn.ScaleShift(y.V, nil, kit.Elements[float32](c, bias))
 	y.Store()
 }
 
@@ -104,9 +104,9 @@ func unpackNBits(c *ops.Call) []float32 {
 	}
 	kit.WantLen("B", b, n*blocks*block*bits/8)
 	kit.WantLen("scales", scales, n*blocks)
-	zero := nbitZeros(c.Array(3), n, blocks, bits)
-	group := groupOf(c.Array(4), k, block, blocks)
-	w, s := make([]float32, n*k), kit.Elements[float32](scales)
+	zero := nbitZeros(c, c.Array(3), n, blocks, bits)
+	group := groupOf(c, c.Array(4), k, block, blocks)
+	w, s := kit.Make[float32](c, n*k), kit.Elements[float32](c, scales)
 	for i := range n {
 		row := b.Data[i*blocks*block*bits/8:]
 		for j := range k {
@@ -124,8 +124,8 @@ func bitField(data []byte, i, bits int) byte {
 }
 
 // nbitZeros returns the zero point of every block.
-func nbitZeros(a *ndarray.Array, n, blocks, bits int) []float32 {
-	out := make([]float32, n*blocks)
+func nbitZeros(c *ops.Call, a *ndarray.Array, n, blocks, bits int) []float32 {
+	out := kit.Make[float32](c, n*blocks)
 	if a == nil {
 		for i := range out {
 			out[i] = float32(int(1) << (bits - 1))
@@ -134,7 +134,7 @@ func nbitZeros(a *ndarray.Array, n, blocks, bits int) []float32 {
 	}
 	if a.DType != ndarray.Uint8 {
 		kit.WantLen("zero_points", a, n*blocks)
-		return kit.Elements[float32](a)
+		return kit.Elements[float32](c, a)
 	}
 	width := (blocks*bits + 7) / 8
 	kit.WantLen("zero_points", a, n*width)
@@ -145,11 +145,11 @@ func nbitZeros(a *ndarray.Array, n, blocks, bits int) []float32 {
 }
 
 // groupOf returns the block of every k.
-func groupOf(idx *ndarray.Array, k, block, blocks int) func(int) int {
+func groupOf(c *ops.Call, idx *ndarray.Array, k, block, blocks int) func(int) int {
 	if idx == nil {
 		return func(j int) int { return j / block }
 	}
-	v := idx.Ints()
+	v := kit.Elements[int64](c, idx)
 	if len(v) < k {
 		kit.Failf("g_idx has %d elements for K=%d", len(v), k)
 	}
@@ -200,7 +200,7 @@ func evalMatMulBnb4(c *ops.Call) {
 	}
 	kit.WantLen("B", c.Array(1), (n*k+1)/2)
 	kit.WantLen("absmax", kit.Tensor(c, 2), (n*k+block-1)/block)
-	w, scale := make([]float32, n*k), kit.Elements[float32](c.Array(2))
+	w, scale := kit.Make[float32](c, n*k), kit.Elements[float32](c, c.Array(2))
 	for i := range w {
 		q := c.Array(1).Data[i/2]
 		if i%2 == 0 {
@@ -209,7 +209,7 @@ func evalMatMulBnb4(c *ops.Call) {
 		w[i] = bnb4Tables[kind][q&15] * scale[i/block]
 	}
 	if ops.Int(c.Node, "transB") == 0 {
-		timesWeights(c, kit.Transposed(n, k, w), k, n, nil)
+		timesWeights(c, kit.Transposed(c, n, k, w), k, n, nil)
 		return
 	}
 	timesWeights(c, w, n, k, nil)

@@ -35,10 +35,10 @@ func evalMRotary(c *ops.Call) {
 	if dim == 0 && a.Rank() == 3 && half > 0 {
 		n = a.Shape[2] / (2 * half)
 	}
-	x := nn.HeadsOf[float32]("input", a, n)
+	x := nn.HeadsOf[float32](c, "input", a, n)
 	kit.WantShape("position_ids", ids, 3, x.Batch, x.Seq)
 	stream := angleStreams(c.Node, half)
-	positions := ids.Ints()
+	positions := kit.Elements[int64](c, ids)
 	for _, p := range positions {
 		if p < 0 || p >= int64(cos.Shape[0]) {
 			kit.Failf("position %d is outside a cache of %d positions", p, cos.Shape[0])
@@ -47,7 +47,7 @@ func evalMRotary(c *ops.Call) {
 	// one row of angles per token, gathered from three
 	gathered := func(v []float32) []float32 {
 		tokens := x.Batch * x.Seq
-		out := make([]float32, tokens*half)
+		out := kit.Make[float32](c, tokens*half)
 		for t := range tokens {
 			for i, s := range stream {
 				out[t*half+i] = v[int(positions[s*tokens+t])*half+i]
@@ -59,7 +59,7 @@ func evalMRotary(c *ops.Call) {
 	if 2*half > x.Size || dim != 0 && dim != 2*half {
 		kit.Failf("a cache of %d angles does not fit heads of size %d with rotary_embedding_dim=%d", half, x.Size, dim)
 	}
-	r := &nn.Rotation[float32]{Cos: gathered(kit.Elements[float32](cos)), Sin: gathered(kit.Elements[float32](sin)), Half: half, Scale: 1,
+	r := &nn.Rotation[float32]{Cos: gathered(kit.Elements[float32](c, cos)), Sin: gathered(kit.Elements[float32](c, sin)), Half: half, Scale: 1,
 		Interleaved: ops.Int(c.Node, "interleaved") != 0, Row: func(b, s int) int { return b*x.Seq + s }}
 	r.Eval(c, x)
 }

@@ -1,8 +1,6 @@
 package contrib
 
 import (
-	"slices"
-
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/internal/ops/nn"
 	"github.com/berth-onnx/berth/ndarray"
@@ -40,10 +38,10 @@ func evalSimplifiedNorm[T float32 | float64](c *ops.Call) {
 	if s.Stash = ndarray.Float32; x.DType == ndarray.Float64 {
 		s.Stash = x.DType
 	}
-	scale := kit.Spread[T]("scale", kit.Tensor(c, 1), x.Shape)
+	scale := kit.Spread[T](c, "scale", kit.Tensor(c, 1), x.Shape)
 	row := statWriter(c, -1, 1, s, x)
 	y := kit.NewResult[T](c, 0, c.Array(1).DType, x.Shape...)
-	nn.NormalizeSuffix(s, kit.Elements[T](x), y.V, row)
+	nn.NormalizeSuffix(s, kit.Elements[T](c, x), y.V, row)
 	nn.ScaleShift(y.V, scale, nil)
 	y.Store()
 }
@@ -110,9 +108,9 @@ func skipNorm(c *ops.Call, center bool, betaAt, biasAt int) {
 		if at < 0 {
 			continue
 		}
-		extra[i] = kit.Spread[float32]([]string{"skip", "bias", "gamma", "beta"}[i], c.Array(at), x.Shape)
+		extra[i] = kit.Spread[float32](c, []string{"skip", "bias", "gamma", "beta"}[i], c.Array(at), x.Shape)
 	}
-	sum := slices.Clone(kit.Elements[float32](x))
+	sum := kit.Copy(c, kit.Elements[float32](c, x))
 	nn.ScaleShift(sum, nil, extra[0])
 	nn.ScaleShift(sum, nil, extra[1])
 	kit.SetResult(c, 3, x.DType, x.Shape, sum)
@@ -159,7 +157,7 @@ func evalEmbedNorm(c *ops.Call) {
 	if c.Has(1) != c.Has(4) {
 		kit.Failf("segment_ids and segment_embedding come together")
 	}
-	sum := make([]float32, batch*seq*hidden)
+	sum := kit.Make[float32](c, batch*seq*hidden)
 	position := func(i int) int64 { return int64(i % seq) }
 	if p := c.Array(8); p != nil {
 		if p.Rank() != 2 || p.Shape[1] != seq || p.Shape[0] != batch && p.Shape[0] != 1 {
@@ -167,20 +165,20 @@ func evalEmbedNorm(c *ops.Call) {
 		}
 		position = func(i int) int64 { return p.Int(i % p.Len()) }
 	}
-	addRows(sum, words, hidden, ids.Int)
-	addRows(sum, positions, hidden, position)
+	addRows(c, sum, words, hidden, ids.Int)
+	addRows(c, sum, positions, hidden, position)
 	if segments != nil {
-		addRows(sum, segments, hidden, c.Array(1).Int)
+		addRows(c, sum, segments, hidden, c.Array(1).Int)
 	}
 	storeEmbedNorm(c, sum, []int{batch, seq, hidden})
 }
 
 // addRows adds row index(i) of table to every row i of sum.
-func addRows(sum []float32, table *ndarray.Array, width int, index func(i int) int64) {
+func addRows(c *ops.Call, sum []float32, table *ndarray.Array, width int, index func(i int) int64) {
 	if table.Rank() != 2 || table.Shape[1] != width {
 		kit.Failf("an embedding table has shape %v, expected [rows,%d]", table.Shape, width)
 	}
-	v := kit.Elements[float32](table)
+	v := kit.Elements[float32](c, table)
 	for i := 0; i*width < len(sum); i++ {
 		k := index(i)
 		if k < 0 || k >= int64(table.Shape[0]) {
@@ -209,6 +207,6 @@ func storeEmbedNorm(c *ops.Call, sum []float32, shape []int) {
 	s := nn.SuffixNorm{Axis: 2, Outer: shape[0] * shape[1], Inner: shape[2], Center: true, Stash: ndarray.Float32,
 		Eps: float64(ops.Float(c.Node, "epsilon"))}
 	nn.NormalizeSuffix(s, sum, y.V, nil)
-	nn.ScaleShift(y.V, kit.Elements[float32](c.Array(5)), kit.Elements[float32](c.Array(6)))
+	nn.ScaleShift(y.V, kit.Elements[float32](c, c.Array(5)), kit.Elements[float32](c, c.Array(6)))
 	y.Store()
 }

@@ -78,7 +78,7 @@ func (a *paddedAttention[T]) masked() func(b, s, t int) bool {
 func (a *paddedAttention[T]) probabilities(c *ops.Call, seen func([]T)) []T {
 	masked := a.masked()
 	scores := nn.AttentionScores(c, a.q, a.k, a.scale)
-	extra := make([]float64, a.k.Seq)
+	extra := kit.Make[float64](c, a.k.Seq)
 	for r := range a.q.Batch * a.q.N * a.q.Seq {
 		b, h, s := a.q.Row(r)
 		clear(extra)
@@ -109,14 +109,14 @@ func packedHeads[T kit.RealNum](v []T, batch, seq, n, size, width, from int) nn.
 }
 
 // stackedPast views past [2, batch, heads, positions, size] as keys and values.
-func stackedPast[T kit.RealNum](p *ndarray.Array, batch, n, size int) (k, v nn.Heads[T]) {
+func stackedPast[T kit.RealNum](c *ops.Call, p *ndarray.Array, batch, n, size int) (k, v nn.Heads[T]) {
 	if p == nil {
 		return k, v
 	}
 	if p.Rank() != 5 || p.Shape[0] != 2 || p.Shape[1] != batch || p.Shape[2] != n || p.Shape[4] != size {
 		kit.Failf("past has shape %v, expected [2,%d,%d,positions,%d]", p.Shape, batch, n, size)
 	}
-	data := kit.Elements[T](p)
+	data := kit.Elements[T](c, p)
 	half := len(data) / 2
 	return nn.Bnsh(data[:half], batch, n, p.Shape[3], size), nn.Bnsh(data[half:], batch, n, p.Shape[3], size)
 }
@@ -130,7 +130,7 @@ func (a *paddedAttention[T]) joinStacked(c *ops.Call, dt ndarray.DType, past *nd
 	if a.k.Size != a.v.Size {
 		kit.Failf("a past needs keys and values of one size, they have %d and %d", a.k.Size, a.v.Size)
 	}
-	pk, pv := stackedPast[T](past, a.k.Batch, a.k.N, a.k.Size)
-	a.k, a.v, a.past = a.k.Contiguous(pk), a.v.Contiguous(pv), pk.Seq
+	pk, pv := stackedPast[T](c, past, a.k.Batch, a.k.N, a.k.Size)
+	a.k, a.v, a.past = a.k.Contiguous(c, pk), a.v.Contiguous(c, pv), pk.Seq
 	kit.SetResult(c, 1, dt, []int{2, a.k.Batch, a.k.N, a.k.Seq, a.k.Size}, slices.Concat(a.k.V, a.v.V))
 }

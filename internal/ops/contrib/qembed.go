@@ -38,7 +38,7 @@ func evalQEmbedNorm(c *ops.Call) {
 		if !kit.ByteInts.Has(a.DType) {
 			kit.Check(kit.UnsupportedType(a.DType))
 		}
-		inner.In[2+i] = ndarray.Of(quantParamsOf(c, 8+i, 13+i, a.DType).real(a), a.Shape...)
+		inner.In[2+i] = ndarray.Of(quantParamsOf(c, 8+i, 13+i, a.DType).real(c, a), a.Shape...)
 	}
 	if c.Has(1) != c.Has(4) {
 		kit.Failf("segment_ids and segment_embedding come together")
@@ -61,9 +61,9 @@ var BiasSoftmax = ops.Op{
 func evalBiasSoftmax[T float32 | float64](c *ops.Call) {
 	x := kit.Tensor(c, 0)
 	axis := kit.Try(ops.NormAxis(ops.Int(c.Node, "axis"), x.Rank()))
-	bias := kit.Spread[T]("bias", kit.Tensor(c, 1), x.Shape)
+	bias := kit.Spread[T](c, "bias", kit.Tensor(c, 1), x.Shape)
 	y := kit.NewResult[T](c, 0, x.DType, x.Shape...)
-	copy(y.V, kit.Elements[T](x))
+	copy(y.V, kit.Elements[T](c, x))
 	nn.ScaleShift(y.V, nil, bias)
 	kit.SoftmaxRows(y.V, kit.SizeOf(x.Shape[axis:]))
 	y.Store()

@@ -48,11 +48,11 @@ func dequantized(c *ops.Call, i int) []float32 {
 	if a == nil || !kit.ByteInts.Has(a.DType) {
 		kit.Failf("operand %d is no tensor of 8-bit integers", i)
 	}
-	return quantParamsOf(c, i+1, i+2, a.DType).real(a)
+	return quantParamsOf(c, i+1, i+2, a.DType).real(c, a)
 }
 
 // real dequantizes an array.
-func (p quantParams) real(a *ndarray.Array) []float32 {
+func (p quantParams) real(c *ops.Call, a *ndarray.Array) []float32 {
 	var table [256]float32
 	for i := range table {
 		v := float64(i)
@@ -61,7 +61,7 @@ func (p quantParams) real(a *ndarray.Array) []float32 {
 		}
 		table[i] = float32(v-p.zero) * p.scale
 	}
-	out := make([]float32, len(a.Data))
+	out := kit.Make[float32](c, len(a.Data))
 	for i, b := range a.Data {
 		out[i] = table[b]
 	}
@@ -95,7 +95,7 @@ func qlinearBinary(name, doc string, f func(a, b float32) float32) ops.Op {
 			a, b, dt := dequantized(c, 0), dequantized(c, 3), c.Array(0).DType
 			p := quantParamsOf(c, 6, 7, dt)
 			shape := kit.Try(ops.BroadcastShapes(c.Array(0).Shape, c.Array(3).Shape))
-			out := make([]float32, kit.Try(ndarray.NumElems(shape)))
+			out := kit.Make[float32](c, kit.Try(ndarray.NumElems(shape)))
 			kit.EachBroadcast(shape, c.Array(0).Shape, c.Array(3).Shape, func(o, i, j int) { out[o] = f(a[i], b[j]) })
 			p.storeQuantized(c, dt, out, shape...)
 		}),
@@ -197,7 +197,7 @@ func evalQLinearConcat(c *ops.Call) {
 		}
 		parts, widths = append(parts, v), append(widths, kit.SizeOf(c.Array(i).Shape[axis:]))
 	}
-	out := make([]float32, 0, kit.SizeOf(shape))
+	out := kit.Make[float32](c, kit.SizeOf(shape))[:0]
 	for o := range kit.SizeOf(shape[:axis]) {
 		for i, v := range parts {
 			out = append(out, v[o*widths[i]:(o+1)*widths[i]]...)
@@ -225,7 +225,7 @@ func evalQLinearWhere(c *ops.Call) {
 	x, y, dt := dequantized(c, 1), dequantized(c, 4), c.Array(1).DType
 	p := quantParamsOf(c, 7, 8, dt)
 	shape := kit.Try(ops.BroadcastShapes(cond.Shape, c.Array(1).Shape, c.Array(4).Shape))
-	out := make([]float32, kit.Try(ndarray.NumElems(shape)))
+	out := kit.Make[float32](c, kit.Try(ndarray.NumElems(shape)))
 	kit.EachBroadcast(shape, c.Array(1).Shape, c.Array(4).Shape, func(o, i, j int) { out[o] = y[j] })
 	kit.EachBroadcast(shape, cond.Shape, c.Array(1).Shape, func(o, k, i int) {
 		if cond.Data[k] != 0 {
@@ -292,9 +292,9 @@ func evalQLinearReduceMean(c *ops.Call) {
 	x := c.Array(0)
 	p := quantParamsOf(c, 3, 4, x.DType)
 	kept, shape := reducedShapes(c.Node, x.Shape, 1)
-	sums := make([]float64, kit.SizeOf(kept))
+	sums := kit.Make[float64](c, kit.SizeOf(kept))
 	kit.EachBroadcast(x.Shape, kept, nil, func(o, i, _ int) { sums[i] += float64(v[o]) })
-	out := make([]float32, len(sums))
+	out := kit.Make[float32](c, len(sums))
 	for i, s := range sums {
 		out[i] = float32(s / math.Max(1, float64(len(v)/max(1, len(sums)))))
 	}

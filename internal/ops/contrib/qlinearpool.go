@@ -53,7 +53,7 @@ func planesOf(c *ops.Call) (v []float32, shape []int, last bool) {
 	}
 	if last {
 		shape = nn.FirstShape(shape)
-		v = nn.ChannelsFirst(v, shape[0], kit.SizeOf(shape[2:]), shape[1])
+		v = nn.ChannelsFirst(c, v, shape[0], kit.SizeOf(shape[2:]), shape[1])
 	}
 	return v, shape, last
 }
@@ -61,7 +61,7 @@ func planesOf(c *ops.Call) (v []float32, shape []int, last bool) {
 // storePlanes quantizes planes [n, c, out...] into result 0.
 func storePlanes(c *ops.Call, p quantParams, v []float32, shape []int, last bool) {
 	if last {
-		v = nn.ChannelsLast(v, shape[0], shape[1], kit.SizeOf(shape[2:]))
+		v = nn.ChannelsLast(c, v, shape[0], shape[1], kit.SizeOf(shape[2:]))
 		shape = nn.LastShape(shape)
 	}
 	p.storeQuantized(c, c.Array(0).DType, v, shape...)
@@ -72,7 +72,7 @@ func evalQLinearAveragePool(c *ops.Call) {
 	p := quantParamsOf(c, 3, 4, c.Array(0).DType)
 	w := nn.PoolWindow(c.Node, shape[2:])
 	planes, out := shape[0]*shape[1], kit.SizeOf(w.Out)
-	sums := make([]float32, planes*out)
+	sums := kit.Make[float32](c, planes*out)
 	nn.PoolSum(&w, planes, v, sums, func(x float32) float32 { return x })
 	w.EachCoverage(ops.Int(c.Node, "count_include_pad") != 0, func(o, count int) {
 		for q := range planes {
@@ -86,7 +86,7 @@ func evalQLinearGlobalAverage(c *ops.Call) {
 	v, shape, last := planesOf(c)
 	p := quantParamsOf(c, 3, 4, c.Array(0).DType)
 	plane := kit.SizeOf(shape[2:])
-	means := make([]float32, shape[0]*shape[1])
+	means := kit.Make[float32](c, shape[0]*shape[1])
 	for i := range means {
 		var sum float64
 		for _, x := range v[i*plane : (i+1)*plane] {
@@ -121,11 +121,11 @@ func evalMSQLinearConv(c *ops.Call) {
 		kit.Check(kit.UnsupportedType(x.DType))
 	}
 	shape := nn.FirstShape(x.Shape)
-	first := &ndarray.Array{DType: x.DType, Shape: shape, Data: nn.ChannelsFirst(x.Data, shape[0], kit.SizeOf(shape[2:]), shape[1])}
+	first := &ndarray.Array{DType: x.DType, Shape: shape, Data: nn.ChannelsFirst(c, x.Data, shape[0], kit.SizeOf(shape[2:]), shape[1])}
 	inner := &ops.Call{Ctx: c.Ctx, Node: c.Node, In: slices.Clone(c.In), Threads: c.Threads}
 	inner.In[0] = first
 	quant.EvalQLinearConv(inner)
 	r := inner.Out[0].(*ndarray.Array)
 	y := kit.Result(c, 0, r.DType, nn.LastShape(r.Shape)...)
-	copy(y.Data, nn.ChannelsLast(r.Data, r.Shape[0], r.Shape[1], kit.SizeOf(r.Shape[2:])))
+	copy(y.Data, nn.ChannelsLast(c, r.Data, r.Shape[0], r.Shape[1], kit.SizeOf(r.Shape[2:])))
 }

@@ -30,11 +30,11 @@ func evalMSRotary[T float32 | float64](c *ops.Call) {
 			n = a.Shape[2] / dim
 		}
 	}
-	x := nn.HeadsOf[T]("input", a, n)
+	x := nn.HeadsOf[T](c, "input", a, n)
 	if ids.Len() == 1 && ids.Rank() <= 1 {
-		ids = runFrom(ids.Int(0), x.Batch, x.Seq)
+		ids = runFrom(c, ids.Int(0), x.Batch, x.Seq)
 	}
-	r := nn.NewRotation(cos, sin, ids, x, dim)
+	r := nn.NewRotation(c, cos, sin, ids, x, dim)
 	r.Interleaved = ops.Int(c.Node, "interleaved") != 0
 	if s := ops.Float(c.Node, "scale"); s != 1 {
 		kit.Failf("scale=%g: %w", s, ops.ErrUnsupported)
@@ -43,8 +43,8 @@ func evalMSRotary[T float32 | float64](c *ops.Call) {
 }
 
 // runFrom is the positions start, start+1, … of every batch.
-func runFrom(start int64, batch, seq int) *ndarray.Array {
-	ids := make([]int64, batch*seq)
+func runFrom(c *ops.Call, start int64, batch, seq int) *ndarray.Array {
+	ids := kit.Make[int64](c, batch*seq)
 	for i := range ids {
 		ids[i] = start + int64(i%seq)
 	}

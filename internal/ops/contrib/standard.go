@@ -126,7 +126,7 @@ func evalMSUnique(c *ops.Call) {
 	seen := map[string]int{}
 	var firsts []int
 	var counts []int64
-	positions := make([]int64, x.Len())
+	positions := kit.Make[int64](c, x.Len())
 	for i := range positions {
 		k, ok := seen[key(i)]
 		if !ok {

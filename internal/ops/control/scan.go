@@ -94,7 +94,7 @@ func evalScan(c *ops.Call) {
 			if s.InReverse[k] {
 				at = length - 1 - i
 			}
-			args = append(args, sliceAt(c.Array(s.States+k), s.InAxes[k], at))
+			args = append(args, sliceAt(c, c.Array(s.States+k), s.InAxes[k], at))
 		}
 		out := kit.Try(c.Body(0, append(args, captures...)))
 		copy(states, out[:s.States])
@@ -115,32 +115,33 @@ func evalScan(c *ops.Call) {
 			}
 		}
 		axis := kit.Try(ops.NormAxis(s.OutAxes[k], rank+1))
-		kit.Check(c.SetOutput(i, kit.Try(Stack(items, slice, axis, s.OutReverse[k]))))
+		kit.Check(c.SetOutput(i, kit.Try(Stack(c.Memory, items, slice, axis, s.OutReverse[k]))))
 	}
 }
 
 // Stack joins slices along a new axis, the last one first if reverse is set. With
 // no slices their type gives the other dimensions.
-func Stack(items []ndarray.Value, slice ssa.Type, axis int, reverse bool) (*ndarray.Array, error) {
+func Stack(memory ndarray.Budget, items []ndarray.Value, slice ssa.Type, axis int, reverse bool) (*ndarray.Array, error) {
 	if reverse {
 		items = slices.Clone(items)
 		slices.Reverse(items)
 	}
-	tmp := &ops.Call{}
+	tmp := &ops.Call{Memory: memory}
 	if err := stackOutput(tmp, 0, items, slice); err != nil {
 		return nil, err
 	}
 	a := tmp.Out[0].(*ndarray.Array)
-	if axis > 0 {
-		a = kit.MoveFirstAxis(a, axis)
+	if axis == 0 {
+		return a, nil
 	}
-	return a, nil
+	err := kit.Kernel(func(c *ops.Call) { a = kit.MoveFirstAxis(c, a, axis) })(tmp)
+	return a, err
 }
 
 // sliceAt copies slice i along an axis, dropping the axis.
-func sliceAt(a *ndarray.Array, axis64 int64, i int) *ndarray.Array {
+func sliceAt(c *ops.Call, a *ndarray.Array, axis64 int64, i int) *ndarray.Array {
 	axis, _ := ops.NormAxis(axis64, a.Rank())
-	out := ndarray.Must(a.DType, slices.Delete(slices.Clone(a.Shape), axis, axis+1)...)
+	out := kit.New(c, a.DType, slices.Delete(slices.Clone(a.Shape), axis, axis+1)...)
 	outer, dim, inner := kit.SplitDims(a.Shape, axis)
 	for o := range outer {
 		kit.CopyElems(out, o*inner, a, (o*dim+i)*inner, inner)

@@ -70,7 +70,7 @@ func (op binary) eval(c *ops.Call) {
 // combine stores f of every pair of elements, with broadcasting, as result 0 of
 // a's element type.
 func combine[T kit.Number](c *ops.Call, a, b *ndarray.Array, shape []int, f func(x, y T) T) {
-	z, x, y := kit.NewResult[T](c, 0, a.DType, shape...), kit.Elements[T](a), kit.Elements[T](b)
+	z, x, y := kit.NewResult[T](c, 0, a.DType, shape...), kit.Elements[T](c, a), kit.Elements[T](c, b)
 	kit.EachBroadcast(shape, a.Shape, b.Shape, func(o, i, j int) { z.V[o] = f(x[i], y[j]) })
 	z.Store()
 }
@@ -88,7 +88,7 @@ var errZeroDivisor = errors.New("integer division by zero")
 // operand 0.
 func checkDivisor(c *ops.Call) {
 	a, b := kit.Tensor(c, 0), kit.Tensor(c, 1)
-	if b.DType.IsInteger() && a.Len() > 0 && slices.Contains(b.Ints(), 0) {
+	if b.DType.IsInteger() && a.Len() > 0 && slices.Contains(kit.Elements[int64](c, b), 0) {
 		kit.Check(errZeroDivisor)
 	}
 }

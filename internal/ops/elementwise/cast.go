@@ -104,7 +104,7 @@ func evalCast(c *ops.Call, to ndarray.DType) {
 		kit.Check(kit.UnsupportedType(max(a.DType, to)))
 	}
 	out := kit.Result(c, 0, to, a.Shape...)
-	convertArray(out, a, conversion{saturate: ops.Int(c.Node, "saturate") != 0, mode: ops.Str(c.Node, "round_mode")})
+	convertArray(c, out, a, conversion{saturate: ops.Int(c.Node, "saturate") != 0, mode: ops.Str(c.Node, "round_mode")})
 }
 
 // conversion says how to round to the smallest float types.
@@ -114,7 +114,7 @@ type conversion struct {
 }
 
 // convertArray converts every element; out may lie on a where the widths agree.
-func convertArray(out, a *ndarray.Array, how conversion) {
+func convertArray(c *ops.Call, out, a *ndarray.Array, how conversion) {
 	from, to := a.DType, out.DType
 	switch {
 	case to == from:
@@ -124,17 +124,17 @@ func convertArray(out, a *ndarray.Array, how conversion) {
 	case to == ndarray.String:
 		formatStrings(out, a)
 	case to == ndarray.Bool:
-		kit.Convert(ndarray.Slice[bool](out), kit.Elements[float64](a), func(v float64) bool { return v != 0 })
+		kit.Convert(ndarray.Slice[bool](out), kit.Elements[float64](c, a), func(v float64) bool { return v != 0 })
 	case !from.IsFloat() && !to.IsFloat():
-		kit.WriteInts(out, kit.Elements[int64](a))
+		kit.WriteInts(out, kit.Elements[int64](c, a))
 	case !to.IsFloat():
-		kit.StoreTruncated(out, kit.Elements[float64](a))
+		kit.StoreTruncated(out, kit.Elements[float64](c, a))
 	case to == ndarray.Float32 && from == ndarray.Uint64:
-		kit.Convert(ndarray.Slice[float32](out), kit.Elements[uint64](a), func(v uint64) float32 { return float32(v) })
+		kit.Convert(ndarray.Slice[float32](out), kit.Elements[uint64](c, a), func(v uint64) float32 { return float32(v) })
 	case to == ndarray.Float32 && !from.IsFloat():
-		kit.Convert(ndarray.Slice[float32](out), kit.Elements[int64](a), func(v int64) float32 { return float32(v) })
+		kit.Convert(ndarray.Slice[float32](out), kit.Elements[int64](c, a), func(v int64) float32 { return float32(v) })
 	default:
-		for i, v := range kit.Elements[float64](a) {
+		for i, v := range kit.Elements[float64](c, a) {
 			how.put(out, i, v)
 		}
 	}

@@ -44,15 +44,15 @@ func evalComparison(c *ops.Call, r relation) {
 	out := kit.Result(c, 0, ndarray.Bool, shape...)
 	switch dt := a.DType; {
 	case dt.IsFloat():
-		compare(out, a, b, kit.Elements[float64](a), kit.Elements[float64](b), r)
+		compare(out, a, b, kit.Elements[float64](c, a), kit.Elements[float64](c, b), r)
 	case dt == ndarray.Uint64:
-		compare(out, a, b, kit.Elements[uint64](a), kit.Elements[uint64](b), r)
+		compare(out, a, b, kit.Elements[uint64](c, a), kit.Elements[uint64](c, b), r)
 	case dt.IsInteger() || dt == ndarray.Bool:
-		compare(out, a, b, kit.Elements[int64](a), kit.Elements[int64](b), r)
+		compare(out, a, b, kit.Elements[int64](c, a), kit.Elements[int64](c, b), r)
 	case dt == ndarray.String:
 		compare(out, a, b, a.Str, b.Str, r)
 	case dt.IsComplex() && r == relEqual:
-		z, x, y := ndarray.Slice[bool](out), kit.Elements[complex128](a), kit.Elements[complex128](b)
+		z, x, y := ndarray.Slice[bool](out), kit.Elements[complex128](c, a), kit.Elements[complex128](c, b)
 		kit.EachBroadcast(shape, a.Shape, b.Shape, func(o, i, j int) { z[o] = x[i] == y[j] })
 	default:
 		kit.Check(kit.UnsupportedType(dt))

@@ -73,6 +73,6 @@ func (u unary) eval(c *ops.Call) {
 // mapElements stores f of every element as result 0.
 func mapElements[T kit.Number](c *ops.Call, a *ndarray.Array, f func(T) T) {
 	y := kit.NewResult[T](c, 0, a.DType, a.Shape...)
-	kit.Convert(y.V, kit.Elements[T](a), f)
+	kit.Convert(y.V, kit.Elements[T](c, a), f)
 	y.Store()
 }

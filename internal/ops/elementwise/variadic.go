@@ -67,7 +67,7 @@ func foldOperands[T kit.Number](c *ops.Call, in []*ndarray.Array, shapes [][]int
 	y := kit.NewResult[T](c, 0, in[0].DType, shape...)
 	x := make([][]T, len(in))
 	for i, a := range in {
-		x[i] = kit.Elements[T](a)
+		x[i] = kit.Elements[T](c, a)
 	}
 	w := kit.NewWalk(shape, shapes...)
 	w.Each(func(o int, at []int) {

@@ -67,7 +67,7 @@ func evalImageScaler[T float32 | float64](c *ops.Call) {
 	}
 	y := kit.NewResult[T](c, 0, x.DType, x.Shape...)
 	scale, plane := T(ops.Float(c.Node, "scale")), x.Shape[2]*x.Shape[3]
-	for i, v := range kit.Elements[T](x) {
+	for i, v := range kit.Elements[T](c, x) {
 		y.V[i] = v*scale + T(bias[i/plane%len(bias)])
 	}
 	y.Store()

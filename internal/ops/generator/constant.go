@@ -103,6 +103,6 @@ func inferConstant(n *ssa.Node) []ops.Inferred {
 }
 
 func evalConstant(c *ops.Call) {
-	a := kit.Try(kit.Try(ConstantValue(c.Node)).Array())
+	a := kit.Try(kit.Try(ConstantValue(c.Node)).ArrayIn(c.Memory))
 	kit.CopyReshaped(c, a, a.Shape)
 }

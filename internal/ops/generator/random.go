@@ -151,7 +151,7 @@ func evalBernoulli(c *ops.Call) {
 		kit.Check(kit.UnsupportedType(a.DType))
 	}
 	out, next := kit.Result(c, 0, dt, a.Shape...), kit.Uniform(seedOf(c))
-	for i, p := range kit.Elements[float64](a) {
+	for i, p := range kit.Elements[float64](c, a) {
 		out.SetInt(i, int64(kit.Btoi(next() < p)))
 	}
 }
@@ -201,7 +201,7 @@ func evalMultinomial(c *ops.Call) {
 		kit.Check(kit.ErrEmptyAxis)
 	}
 	out := kit.Result(c, 0, dt, batch, int(samples))
-	next, x := kit.Uniform(seedOf(c)), slices.Clone(kit.Elements[float64](a))
+	next, x := kit.Uniform(seedOf(c)), kit.Copy(c, kit.Elements[float64](c, a))
 	for b := range batch {
 		total := x[b*classes:][:classes] // running sums of the probabilities
 		kit.SoftmaxLine(total)

@@ -173,9 +173,9 @@ func EvalBiased(c *ops.Call, f func(float64) float64) {
 
 func biased[T RealNum](c *ops.Call, f func(float64) float64) {
 	x := c.Array(0)
-	bias := Spread[T]("bias", c.Array(1), x.Shape)
+	bias := Spread[T](c, "bias", c.Array(1), x.Shape)
 	y := NewResult[T](c, 0, x.DType, x.Shape...)
-	for i, v := range Elements[T](x) {
+	for i, v := range Elements[T](c, x) {
 		if bias != nil {
 			v += bias[i%len(bias)]
 		}

@@ -32,14 +32,14 @@ func sameBits[T Number](a *ndarray.Array) bool {
 
 // Elements returns the elements of a as T: the data itself where it holds T
 // already, a converted copy else; nil for nil.
-func Elements[T Number](a *ndarray.Array) []T {
+func Elements[T Number](c *ops.Call, a *ndarray.Array) []T {
 	switch {
 	case a == nil:
 		return nil
 	case sameBits[T](a):
 		return ndarray.Slice[T](a)
 	}
-	out := make([]T, a.Len())
+	out := Make[T](c, a.Len())
 	switch o := any(out).(type) {
 	case []float32:
 		readFloats(o, a)
@@ -95,15 +95,15 @@ type ResultOf[T Number] struct {
 // NewResult asks the call for result i and gives it as elements of T, which are
 // undefined.
 func NewResult[T Number](c *ops.Call, i int, dt ndarray.DType, shape ...int) ResultOf[T] {
-	return BufferFor[T](Result(c, i, dt, shape...))
+	return BufferFor[T](c, Result(c, i, dt, shape...))
 }
 
 // BufferFor gives the elements of a result as T: its memory, or a buffer for [ResultOf.Store].
-func BufferFor[T Number](a *ndarray.Array) ResultOf[T] {
+func BufferFor[T Number](c *ops.Call, a *ndarray.Array) ResultOf[T] {
 	if sameBits[T](a) {
 		return ResultOf[T]{ndarray.Slice[T](a), a}
 	}
-	return ResultOf[T]{make([]T, a.Len()), a}
+	return ResultOf[T]{Make[T](c, a.Len()), a}
 }
 
 // Store writes V to the result where V is a buffer of its own: floats are rounded

@@ -68,8 +68,8 @@ func Dot[T ProductNum](x, y []T) T {
 }
 
 // Transposed copies a row-major matrix [rows, cols] to [cols, rows].
-func Transposed[T any](rows, cols int, src []T) []T {
-	out := make([]T, rows*cols)
+func Transposed[T any](c *ops.Call, rows, cols int, src []T) []T {
+	out := Make[T](c, rows*cols)
 	for i := range rows {
 		for j, v := range src[i*cols : (i+1)*cols] {
 			out[j*rows+i] = v

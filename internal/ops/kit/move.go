@@ -18,7 +18,7 @@ func CopyReshaped(c *ops.Call, a *ndarray.Array, shape []int) {
 // Spread gives the elements of a as T, repeated to a full shape by
 // unidirectional broadcasting; nil for nil. The suffix case, where a covers the
 // last dimensions exactly, stays as it is and is indexed modulo its length.
-func Spread[T RealNum](what string, a *ndarray.Array, shape []int) []T {
+func Spread[T RealNum](c *ops.Call, what string, a *ndarray.Array, shape []int) []T {
 	if a == nil {
 		return nil
 	}
@@ -26,12 +26,12 @@ func Spread[T RealNum](what string, a *ndarray.Array, shape []int) []T {
 	if err != nil || !slices.Equal(out, shape) {
 		Failf("%s of shape %v does not broadcast to %v", what, a.Shape, shape)
 	}
-	v := Elements[T](a)
+	v := Elements[T](c, a)
 	if slices.Equal(a.Shape, shape[len(shape)-len(a.Shape):]) || a.Len() == 1 {
 		return v
 	}
 	n := Try(ndarray.NumElems(shape))
-	full := make([]T, n)
+	full := Make[T](c, n)
 	EachBroadcast(shape, a.Shape, nil, func(o, i, _ int) { full[o] = v[i] })
 	return full
 }
@@ -89,10 +89,10 @@ func ConcatArrays(c *ops.Call, parts []*ndarray.Array, axis64 int64) {
 }
 
 // MoveFirstAxis returns a copy with axis 0 moved to position axis.
-func MoveFirstAxis(a *ndarray.Array, axis int) *ndarray.Array {
+func MoveFirstAxis(c *ops.Call, a *ndarray.Array, axis int) *ndarray.Array {
 	shape := append(slices.Clone(a.Shape[1:axis+1]), a.Shape[0])
 	shape = append(shape, a.Shape[axis+1:]...)
-	out := ndarray.Must(a.DType, shape...)
+	out := New(c, a.DType, shape...)
 	n, mid, inner := a.Shape[0], 1, 1
 	for _, d := range a.Shape[1 : axis+1] {
 		mid *= d

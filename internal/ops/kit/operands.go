@@ -43,7 +43,9 @@ func Ints(c *ops.Call, i int) []int64 {
 	if !a.DType.IsInteger() {
 		Failf("operand %d is %s, it must hold integers", i, a)
 	}
-	return a.Ints()
+	out := Make[int64](c, a.Len())
+	readInts(out, a)
+	return out
 }
 
 // OptionalInts is [Ints] for an operand that may be absent (then nil).
@@ -166,11 +168,11 @@ func NormAxes(axes []int64, rank int) ([]int, error) {
 }
 
 // WrapIndices applies [ops.WrapIndex] to every element of an index tensor.
-func WrapIndices(a *ndarray.Array, n int) []int {
+func WrapIndices(c *ops.Call, a *ndarray.Array, n int) []int {
 	if !a.DType.IsInteger() {
 		Failf("indices are %s, they must be integers", a)
 	}
-	out := make([]int, a.Len())
+	out := Make[int](c, a.Len())
 	for i := range out {
 		out[i] = Try(ops.WrapIndex(a.Int(i), n))
 	}

@@ -2,7 +2,6 @@ package linalg
 
 import (
 	"math"
-	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ops"
@@ -57,7 +56,7 @@ func evalDet(c *ops.Call) {
 		kit.Check(kit.UnsupportedType(a.DType))
 	}
 	y, m := kit.NewResult[float64](c, 0, a.DType, a.Shape[:r-2]...), a.Shape[r-1]
-	v := slices.Clone(kit.Elements[float64](a))
+	v := kit.Copy(c, kit.Elements[float64](c, a))
 	for o := range y.V {
 		y.V[o] = determinant(v[o*m*m:][:m*m], m)
 	}

@@ -94,7 +94,7 @@ func evalEinsum[T kit.ProductNum](c *ops.Call) {
 	dims := kit.Try(eq.dims(shapes))
 	factors := make([]factor[T], len(arrays))
 	for i, a := range arrays {
-		factors[i] = factor[T]{eq.in[i], a.Shape, kit.Elements[T](a)}
+		factors[i] = factor[T]{eq.in[i], a.Shape, kit.Elements[T](c, a)}
 	}
 	for len(factors) > 2 {
 		m := factor[T]{labels: eq.neededAfter(factors[0].labels, factors[1].labels, len(arrays)-len(factors)+2)}
@@ -103,7 +103,7 @@ func evalEinsum[T kit.ProductNum](c *ops.Call) {
 		if err != nil {
 			kit.Failf("intermediate of shape %v: %w", m.shape, err)
 		}
-		m.data = make([]T, size/8)
+		m.data = kit.Make[T](c, size/8)
 		contract(c, m, dims, factors[:2])
 		factors = append([]factor[T]{m}, factors[2:]...)
 	}

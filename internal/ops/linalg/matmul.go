@@ -23,6 +23,6 @@ func evalMatMul[T kit.ProductNum](c *ops.Call) {
 	a, b := c.Array(0), c.Array(1)
 	p := kit.PlanMatMul(a.Shape, b.Shape)
 	y := kit.NewResult[T](c, 0, dt, p.Shape...)
-	kit.MultiplyStacks(c, p, kit.Elements[T](a), kit.Elements[T](b), y.V)
+	kit.MultiplyStacks(c, p, kit.Elements[T](c, a), kit.Elements[T](c, b), y.V)
 	y.Store()
 }

@@ -36,7 +36,7 @@ var ArrayFeatureExtractor = ops.Op{
 			a = a.Reshaped(1, a.Shape[0])
 		}
 		axis := a.Rank() - 1
-		picks := kit.WrapIndices(y, a.Shape[axis])
+		picks := kit.WrapIndices(c, y, a.Shape[axis])
 		out := kit.Result(c, 0, a.DType, append(slices.Clone(a.Shape[:axis]), len(picks))...)
 		kit.TakeAlong(out, a, axis, picks)
 	}),

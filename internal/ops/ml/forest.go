@@ -161,7 +161,7 @@ func (f *Forest) acyclic() error {
 // as a tensor; nil if neither is there.
 func floatsOrTensor(n *ssa.Node, name, tensor string) ([]float64, error) {
 	if a, err := arrayAttr(n, tensor); a != nil || err != nil {
-		return kit.Elements[float64](a), err
+		return kit.Elements[float64](nil, a), err
 	}
 	return widen(ops.Floats(n, name)), nil
 }
@@ -353,7 +353,7 @@ func memberSets(n *ssa.Node) ([][]float64, error) {
 		return nil, err
 	}
 	var sets [][]float64
-	for v := kit.Elements[float64](a); len(v) > 0; {
+	for v := kit.Elements[float64](nil, a); len(v) > 0; {
 		end := slices.IndexFunc(v, math.IsNaN)
 		if end < 0 {
 			end = len(v)

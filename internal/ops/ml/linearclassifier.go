@@ -93,7 +93,7 @@ func evalLinearClassifier(c *ops.Call) {
 	if two {
 		cols = 2
 	}
-	class, scores := make([]int, x.n), make([][]float64, x.n)
+	class, scores := kit.Make[int](c, x.n), kit.Make[[]float64](c, x.n)
 	for i := range x.n {
 		row := m.apply(x.row(i))
 		class[i] = bestOf(row)
@@ -126,7 +126,7 @@ func evalLinearRegressor(c *ops.Call) {
 	x := needSamples(c, 0)
 	m := linearMapOf(c.Node, x.f, int(ops.Int(c.Node, "targets")))
 	post := postTransform(ops.Str(c.Node, "post_transform"))
-	rows := make([][]float64, x.n)
+	rows := kit.Make[[]float64](c, x.n)
 	for i := range rows {
 		rows[i] = m.apply(x.row(i))
 		post(rows[i])

@@ -92,7 +92,7 @@ func evalZipMap(c *ops.Call) {
 	}
 	out := &ndarray.Sequence{}
 	for r := 0; r*k < a.Len(); r++ {
-		v := ndarray.Must(ndarray.Float32, k)
+		v := kit.New(c, ndarray.Float32, k)
 		kit.CopyElems(v, 0, a, r*k, k)
 		out.Items = append(out.Items, &ndarray.Map{Keys: keys, Values: v})
 	}

@@ -30,9 +30,9 @@ func needSamples(c *ops.Call, i int) *samples {
 	}
 	switch a.Rank() {
 	case 1:
-		return &samples{kit.Elements[float64](a), 1, a.Shape[0]}
+		return &samples{kit.Elements[float64](c, a), 1, a.Shape[0]}
 	case 2:
-		return &samples{kit.Elements[float64](a), a.Shape[0], a.Shape[1]}
+		return &samples{kit.Elements[float64](c, a), a.Shape[0], a.Shape[1]}
 	}
 	panic(kit.Failure{Err: fmt.Errorf("operand %d is %s, it must be [N, F] or [F]", i, a)})
 }

@@ -96,7 +96,7 @@ func evalScaler(c *ops.Call) {
 	scale := perFeature("scale", widen(ops.Floats(c.Node, "scale")), lastDim(a), 1)
 	out := kit.Result(c, 0, ndarray.Float32, a.Shape...)
 	y := ndarray.Slice[float32](out)
-	for i, v := range kit.Elements[float64](a) {
+	for i, v := range kit.Elements[float64](c, a) {
 		y[i] = float32((v - offset(i)) * scale(i))
 	}
 }

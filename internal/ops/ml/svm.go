@@ -71,7 +71,7 @@ func evalSVMRegressor(c *ops.Call) {
 		kit.Failf("%d support vectors of %d features do not fit %d coefficients, %d vector elements and %d rho",
 			count, x.f, len(coef), len(sv), len(rho))
 	}
-	rows := make([][]float64, x.n)
+	rows := kit.Make[[]float64](c, x.n)
 	for i := range rows {
 		sum := float64(rho[0])
 		for k := range count {
@@ -256,7 +256,7 @@ func evalSVMClassifier(c *ops.Call) {
 	m := svmOf(c.Node, x.f)
 	transform := ops.Str(c.Node, "post_transform")
 	post := postTransform(transform)
-	class, rows := make([]int, x.n), make([][]float64, x.n)
+	class, rows := kit.Make[int](c, x.n), kit.Make[[]float64](c, x.n)
 	for i := range x.n {
 		var scores, votes []float64
 		if m.vectors > 0 {

@@ -210,7 +210,7 @@ func (v *treeVoting) run(c *ops.Call) {
 	v.f.fits(x.f)
 	out := kit.Result(c, 1, ndarray.Float32, x.n, v.classes)
 	y := ndarray.Slice[float32](out)
-	class := make([]int, x.n)
+	class := kit.Make[int](c, x.n)
 	v.f.tally(x, aggregateSum, v.classes, func(i int, score []float64) {
 		class[i], score = v.decide(score)
 		for k, s := range score {

@@ -126,7 +126,7 @@ func evalCol2Im(c *ops.Call) {
 
 // addBlocks adds every column element to its place in its plane.
 func addBlocks[T kit.Number](c *ops.Call, a *ndarray.Array, at, shape []int) {
-	y, cols := kit.NewResult[T](c, 0, a.DType, shape...), kit.Elements[T](a)
+	y, cols := kit.NewResult[T](c, 0, a.DType, shape...), kit.Elements[T](c, a)
 	clear(y.V)
 	plane := kit.SizeOf(shape[2:])
 	for i, v := range cols {

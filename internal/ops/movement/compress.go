@@ -55,7 +55,7 @@ func evalCompress(c *ops.Call) {
 	var keep []int
 	for i := range min(cond.Len(), a.Shape[axis]) {
 		if cond.Data[i] != 0 {
-			keep = append(keep, i)
+			keep = kit.Append(c, keep, i)
 		}
 	}
 	out := kit.Result(c, 0, a.DType, kit.WithDim(a.Shape, axis, len(keep))...)

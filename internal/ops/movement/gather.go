@@ -95,7 +95,7 @@ func tupleAlias(n *ssa.Node, at, axis, k int) []ops.Alias {
 func evalGather(c *ops.Call) {
 	a, ix := kit.Tensor(c, 0), kit.Tensor(c, 1)
 	axis := kit.Try(ops.NormAxis(ops.Int(c.Node, "axis"), a.Rank()))
-	picks := kit.WrapIndices(ix, a.Shape[axis])
+	picks := kit.WrapIndices(c, ix, a.Shape[axis])
 	out := kit.Result(c, 0, a.DType, slices.Concat(a.Shape[:axis], ix.Shape, a.Shape[axis+1:])...)
 	kit.TakeAlong(out, a, axis, picks)
 }

@@ -41,7 +41,7 @@ func evalGatherElements(c *ops.Call) {
 	a, ix := kit.Tensor(c, 0), kit.Tensor(c, 1)
 	axis := kit.Try(ops.NormAxis(ops.Int(c.Node, "axis"), a.Rank()))
 	strides, step := alongAxis(a.Shape, ix.Shape, axis)
-	picks := kit.WrapIndices(ix, a.Shape[axis])
+	picks := kit.WrapIndices(c, ix, a.Shape[axis])
 	out := kit.Result(c, 0, a.DType, ix.Shape...)
 	w := kit.StridedWalk(ix.Shape, strides)
 	w.Each(func(i int, at []int) { kit.CopyElems(out, i, a, at[0]+picks[i]*step, 1) })

@@ -60,12 +60,12 @@ func InferGatherND(n *ssa.Node) []ops.Inferred {
 
 // tupleOffsets returns the element offset in an array of the given shape of each
 // tuple of width k in indices.
-func tupleOffsets(indices *ndarray.Array, shape []int, k int) []int {
+func tupleOffsets(c *ops.Call, indices *ndarray.Array, shape []int, k int) []int {
 	if !indices.DType.IsInteger() {
 		kit.Failf("indices are %s, they must be integers", indices)
 	}
 	strides := ops.Strides(shape)
-	out := make([]int, kit.SizeOf(indices.Shape[:indices.Rank()-1]))
+	out := kit.Make[int](c, kit.SizeOf(indices.Shape[:indices.Rank()-1]))
 	for i := range out {
 		for j := range k {
 			out[i] += kit.Try(ops.WrapIndex(indices.Int(i*k+j), shape[j])) * strides[j]
@@ -85,7 +85,7 @@ func EvalGatherND(c *ops.Call) {
 	if !slices.Equal(a.Shape[:batch], ix.Shape[:batch]) {
 		kit.Failf("batch dimensions of %v and %v differ", a.Shape, ix.Shape)
 	}
-	at := tupleOffsets(ix, a.Shape[batch:], k)
+	at := tupleOffsets(c, ix, a.Shape[batch:], k)
 	shape := slices.Concat(ix.Shape[:ix.Rank()-1], a.Shape[batch+k:])
 	out := kit.Result(c, 0, a.DType, shape...)
 	if out.Len() == 0 {

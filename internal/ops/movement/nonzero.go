@@ -48,7 +48,7 @@ func evalNonZero(c *ops.Call) {
 	var found []int
 	for i := range a.Len() {
 		if set(i) {
-			found = append(found, i)
+			found = kit.Append(c, found, i)
 		}
 	}
 	out := kit.Result(c, 0, ndarray.Int64, a.Rank(), len(found))

@@ -30,8 +30,8 @@ func newScatter(c *ops.Call, data, updates *ndarray.Array) *scatter {
 	case dt == ndarray.Float64:
 		s.combine = combiner[float64](s, kind)
 	case dt.IsFloat():
-		s.to = ndarray.Of(append([]float32(nil), kit.Elements[float32](out)...), out.Shape...)
-		s.from = ndarray.Of(kit.Elements[float32](updates), updates.Shape...)
+		s.to = ndarray.Of(append([]float32(nil), kit.Elements[float32](c, out)...), out.Shape...)
+		s.from = ndarray.Of(kit.Elements[float32](c, updates), updates.Shape...)
 		s.combine = combiner[float32](s, kind)
 	case dt == ndarray.Complex64:
 		s.combine = ringCombiner[complex64](s, kind)

@@ -52,7 +52,7 @@ func evalScatterElements(c *ops.Call) {
 		kit.Failf("updates %s do not fit data %s and indices %v", up, a, ix.Shape)
 	}
 	strides, step := alongAxis(a.Shape, ix.Shape, axis)
-	picks := kit.WrapIndices(ix, a.Shape[axis])
+	picks := kit.WrapIndices(c, ix, a.Shape[axis])
 	s := newScatter(c, a, up)
 	w := kit.StridedWalk(ix.Shape, strides)
 	w.Each(func(i int, at []int) { s.apply(at[0]+picks[i]*step, i, 1) })

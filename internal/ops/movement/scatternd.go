@@ -32,7 +32,7 @@ func evalScatterND(c *ops.Call) {
 	if want := slices.Concat(ix.Shape[:ix.Rank()-1], a.Shape[k:]); up.DType != a.DType || !slices.Equal(up.Shape, want) {
 		kit.Failf("updates %s must be %s%v", up, a.DType, want)
 	}
-	at := tupleOffsets(ix, a.Shape, k)
+	at := tupleOffsets(c, ix, a.Shape, k)
 	s := newScatter(c, a, up)
 	run := kit.SizeOf(a.Shape[k:])
 	for i, o := range at {

@@ -78,13 +78,16 @@ type uniqueGroups struct {
 
 // groupEqual sorts the indices 0..n-1 by compare and cuts the order where
 // neighbours differ. Classes come sorted, or by first appearance.
-func groupEqual(n int, compare func(i, j int) int, sorted bool) uniqueGroups {
-	order := kit.Positions(n)
+func groupEqual(c *ops.Call, n int, compare func(i, j int) int, sorted bool) uniqueGroups {
+	order := kit.Make[int](c, n)
+	for i := range order {
+		order[i] = i
+	}
 	slices.SortStableFunc(order, compare)
-	g := uniqueGroups{inverse: make([]int, n)}
+	g := uniqueGroups{inverse: kit.Make[int](c, n)}
 	for k, i := range order {
 		if k == 0 || compare(order[k-1], i) != 0 {
-			g.first, g.count = append(g.first, i), append(g.count, 0)
+			g.first, g.count = kit.Append(c, g.first, i), kit.Append(c, g.count, 0)
 		}
 		g.inverse[i] = len(g.first) - 1
 		g.count[len(g.count)-1]++
@@ -110,7 +113,7 @@ func evalUnique(c *ops.Call) {
 	a, axis := axisOrFlat(c.Node, kit.Tensor(c, 0))
 	outer, dim, inner := kit.SplitDims(a.Shape, axis)
 	elems := compareElems(a)
-	g := groupEqual(dim, func(i, j int) int {
+	g := groupEqual(c, dim, func(i, j int) int {
 		for o := range outer {
 			for k := range inner {
 				if r := elems((o*dim+i)*inner+k, (o*dim+j)*inner+k); r != 0 {

@@ -92,9 +92,9 @@ func evalAttention[T float32 | float64](c *ops.Call) {
 func newAttentionRun[T float32 | float64](c *ops.Call) *attentionRun[T] {
 	a := &attentionRun[T]{c: c, valid: c.Array(6)}
 	hq, hk := int(ops.Int(c.Node, "q_num_heads")), int(ops.Int(c.Node, "kv_num_heads"))
-	a.q = HeadsOf[T]("Q", c.Array(0), hq)
-	a.k = HeadsOf[T]("K", c.Array(1), hk)
-	a.v = HeadsOf[T]("V", c.Array(2), hk)
+	a.q = HeadsOf[T](c, "Q", c.Array(0), hq)
+	a.k = HeadsOf[T](c, "K", c.Array(1), hk)
+	a.v = HeadsOf[T](c, "V", c.Array(2), hk)
 	CheckHeads(a.q, a.k, a.v)
 	if c.Has(4) && a.valid != nil {
 		kit.Failf("nonpad_kv_seqlen does not go with past_key and past_value")
@@ -107,8 +107,8 @@ func newAttentionRun[T float32 | float64](c *ops.Call) *attentionRun[T] {
 
 // addBias adds the masks to the scores and reports the rows that have no key left.
 func (a *attentionRun[T]) addBias(scores []T) []bool {
-	bias, total := make([]float64, a.k.Seq), a.k.Seq
-	empty := make([]bool, a.q.Batch*a.q.N*a.q.Seq)
+	bias, total := kit.Make[float64](a.c, a.k.Seq), a.k.Seq
+	empty := kit.Make[bool](a.c, a.q.Batch*a.q.N*a.q.Seq)
 	for r := range empty {
 		b, h, s := a.q.Row(r)
 		clear(bias)

@@ -18,7 +18,7 @@ var AveragePool = ops.Op{
 		ops.IntsAttr("kernel_shape").AtLeast(1).Mandatory()}, PoolAttrs...),
 	Infer: kit.Rule(InferPool),
 	Eval:  kit.FloatKernel(evalAveragePool[float32], evalAveragePool[float64]),
-	Facts: ops.Facts{Traits: ops.PassingTraits, Smaller: pooledPlanes, Cost: PoolCost},
+	Facts: ops.Facts{Traits: ops.PassingTraits, Smaller: pooledPlanes, Cost: PoolCost, Disputed: disputedPool},
 }
 
 func evalAveragePool[T float32 | float64](c *ops.Call) {
@@ -26,7 +26,7 @@ func evalAveragePool[T float32 | float64](c *ops.Call) {
 	x := c.Array(0)
 	y := kit.NewResult[T](c, 0, x.DType, shape...)
 	planes, out := shape[0]*shape[1], kit.SizeOf(w.Out)
-	PoolSum(&w, planes, kit.Elements[T](x), y.V, func(v T) T { return v })
+	PoolSum(&w, planes, kit.Elements[T](c, x), y.V, func(v T) T { return v })
 	w.EachCoverage(ops.Int(c.Node, "count_include_pad") != 0, func(o, count int) {
 		if count < 2 {
 			return

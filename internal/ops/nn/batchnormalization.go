@@ -87,15 +87,15 @@ func evalBatchNorm[T float32 | float64](c *ops.Call) {
 	for i, what := range []string{"scale", "B", "mean", "var"} {
 		kit.WantShape(what, c.Array(1+i), b.c)
 	}
-	mean, variance := kit.Elements[float64](kit.Tensor(c, 3)), kit.Elements[float64](kit.Tensor(c, 4))
-	v := kit.Elements[T](x)
+	mean, variance := kit.Elements[float64](c, kit.Tensor(c, 3)), kit.Elements[float64](c, kit.Tensor(c, 4))
+	v := kit.Elements[T](c, x)
 	if ops.Int(c.Node, "training_mode") != 0 {
 		m, s := channelMoments(b, v)
 		storeRunning(c, 1, mean, m)
 		storeRunning(c, 2, variance, s)
 		mean, variance = m, s
 	}
-	scale, bias := kit.Elements[float64](kit.Tensor(c, 1)), kit.Elements[float64](kit.Tensor(c, 2))
+	scale, bias := kit.Elements[float64](c, kit.Tensor(c, 1)), kit.Elements[float64](c, kit.Tensor(c, 2))
 	y := kit.NewResult[T](c, 0, x.DType, x.Shape...)
 	eps := float64(ops.Float(c.Node, "epsilon"))
 	for i := range b.n * b.c {

@@ -37,10 +37,10 @@ func evalCausalConv(c *ops.Call) {
 	checkCausalConv(c)
 	batch, ch, length, k := x.Shape[0], x.Shape[1], x.Shape[2], w.Shape[2]
 	y := kit.NewResult[float32](c, 0, x.DType, x.Shape...)
-	in, weight, bias, past := kit.Elements[float32](x), kit.Elements[float32](w), kit.Elements[float32](c.Array(2)), kit.Elements[float32](c.Array(3))
+	in, weight, bias, past := kit.Elements[float32](c, x), kit.Elements[float32](c, w), kit.Elements[float32](c, c.Array(2)), kit.Elements[float32](c, c.Array(3))
 	gated := ops.Str(c.Node, "activation") != "none"
-	state := make([]float32, batch*ch*(k-1))
-	line := make([]float32, k-1+length)
+	state := kit.Make[float32](c, batch*ch*(k-1))
+	line := kit.Make[float32](c, k-1+length)
 	for i := range batch * ch {
 		clear(line[:k-1])
 		if past != nil {

@@ -24,6 +24,6 @@ func evalConv[T float32 | float64](c *ops.Call) {
 	s := ConvShapeOf(c.Node, x.Shape, w.Shape)
 	kit.WantLen("bias", b, s.M)
 	y := kit.NewResult[T](c, 0, x.DType, s.YShape()...)
-	Convolve(c, &s, kit.Elements[T](x), kit.Elements[T](w), kit.Elements[T](b), y.V)
+	Convolve(c, &s, kit.Elements[T](c, x), kit.Elements[T](c, w), kit.Elements[T](c, b), y.V)
 	y.Store()
 }

@@ -59,7 +59,7 @@ func Convolve[T kit.ProductNum](call *ops.Call, s *ConvShape, x, w, bias, y []T)
 	plane, outPlane, stride := kit.SizeOf(s.Win.In), kit.SizeOf(s.Win.Out), s.Win.lastStride()
 	cg, mg := s.C/s.group, s.M/s.group
 	fillBias(y, bias, s.M, outPlane)
-	byTap := kit.Transposed(s.M*cg, s.Win.taps(), w)
+	byTap := kit.Transposed(call, s.M*cg, s.Win.taps(), w)
 	s.Win.eachRun(func(tap, o, at, n int) {
 		for i := range s.N * s.M {
 			kit.CheckEnded(call)
@@ -161,16 +161,18 @@ func inferKernel(n *ssa.Node, w ssa.Type, r int) []int {
 }
 
 // ChannelsFirst copies [n, plane, c] to [n, c, plane]; ChannelsLast is its inverse.
-func ChannelsFirst[T any](v []T, n, plane, c int) []T {
-	out := make([]T, 0, len(v))
+func ChannelsFirst[T any](call *ops.Call, v []T, n, plane, c int) []T {
+	out := kit.Make[T](call, len(v))[:0]
 	for i := range n {
-		out = append(out, kit.Transposed(plane, c, v[i*plane*c:(i+1)*plane*c])...)
+		out = append(out, kit.Transposed(call, plane, c, v[i*plane*c:(i+1)*plane*c])...)
 	}
 	return out
 }
 
 // ChannelsLast undoes [ChannelsFirst].
-func ChannelsLast[T any](v []T, n, c, plane int) []T { return ChannelsFirst(v, n, c, plane) }
+func ChannelsLast[T any](call *ops.Call, v []T, n, c, plane int) []T {
+	return ChannelsFirst(call, v, n, c, plane)
+}
 
 // FirstShape turns a shape with channels last into one with channels first.
 func FirstShape(shape []int) []int {

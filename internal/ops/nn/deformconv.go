@@ -38,8 +38,8 @@ func evalDeformConv[T float32 | float64](c *ops.Call) {
 	kit.WantShape("mask", mask, append([]int{s.N, og * taps}, s.Win.Out...)...)
 	kit.WantLen("bias", b, s.M)
 	y := kit.NewResult[T](c, 0, x.DType, s.YShape()...)
-	d := deformer[T]{s: &s, offGroups: og, x: kit.Elements[T](x), off: kit.Elements[T](off), mask: kit.Elements[T](mask)}
-	d.run(c, kit.Elements[T](w), kit.Elements[T](b), y.V)
+	d := deformer[T]{s: &s, offGroups: og, x: kit.Elements[T](c, x), off: kit.Elements[T](c, off), mask: kit.Elements[T](c, mask)}
+	d.run(c, kit.Elements[T](c, w), kit.Elements[T](c, b), y.V)
 	y.Store()
 }
 
@@ -58,7 +58,7 @@ func (d *deformer[T]) run(c *ops.Call, w, bias, y []T) {
 	if len(y) == 0 {
 		return
 	}
-	cols := make([]T, s.C*taps*outs)
+	cols := kit.Make[T](c, s.C*taps*outs)
 	for i := range s.N {
 		for ch := range s.C {
 			kit.CheckEnded(c)

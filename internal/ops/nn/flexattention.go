@@ -65,7 +65,7 @@ func evalFlexAttention[T float32 | float64](c *ops.Call) {
 	var x [3]Heads[T]
 	for i, what := range []string{"Q", "K", "V"} {
 		kit.WantRank(what, c.Array(i), 4)
-		x[i] = HeadsOf[T](what, c.Array(i), 0)
+		x[i] = HeadsOf[T](c, what, c.Array(i), 0)
 	}
 	q, k, v := x[0], x[1], x[2]
 	CheckHeads(q, k, v)
@@ -84,7 +84,7 @@ func modify[T kit.RealNum](c *ops.Call, name string, dt ndarray.DType, shape []i
 	if i < 0 {
 		return v
 	}
-	a := kit.Try(ndarray.New(dt, shape...))
+	a := kit.Try(ndarray.NewIn(c.Memory, dt, shape...))
 	kit.WriteFloats(a, v)
 	args := append([]ndarray.Value{a}, c.In[len(c.In)-c.Node.Captures:]...)
 	out := kit.Try(c.Body(i, args))
@@ -93,5 +93,5 @@ func modify[T kit.RealNum](c *ops.Call, name string, dt ndarray.DType, shape []i
 		kit.Failf("%s does not return a tensor of %s", name, dt)
 	}
 	kit.WantShape("the result of "+name, b, shape...)
-	return kit.Elements[T](b)
+	return kit.Elements[T](c, b)
 }

@@ -26,7 +26,7 @@ func evalGRU[T float32 | float64](c *ops.Call) {
 	r, p := floatRecurrence[T](c, 3, 3-kit.Btoi(linear))
 	states := r.batch * r.Hidden
 	cell := gruCell[T]{r: r, p: p, acts: kit.GateFunctions(c.Node, []string{"Sigmoid", "Tanh"}, r.Dirs), clip: clipper(c.Node),
-		linear: linear, bias: kit.Elements[T](c.Array(3)), zr: make([]T, 2*states), n: make([]T, states), reset: make([]T, states)}
+		linear: linear, bias: kit.Elements[T](c, c.Array(3)), zr: kit.Make[T](c, 2*states), n: kit.Make[T](c, states), reset: kit.Make[T](c, states)}
 	p.step = cell.step
 	runRecurrence(c, r, p, [2]*ndarray.Array{c.Array(5)}, 1)
 }

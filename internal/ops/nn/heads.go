@@ -41,16 +41,16 @@ func Bsnh[T kit.RealNum](v []T, batch, seq, n, size int) Heads[T] {
 
 // HeadsOf views an operand of rank 4, or of rank 3 with n heads packed in the
 // last dimension.
-func HeadsOf[T kit.RealNum](what string, a *ndarray.Array, n int) Heads[T] {
+func HeadsOf[T kit.RealNum](c *ops.Call, what string, a *ndarray.Array, n int) Heads[T] {
 	if a == nil {
 		kit.Failf("%s is not a tensor", what)
 	}
 	s := a.Shape
 	switch {
 	case len(s) == 4:
-		return Bnsh(kit.Elements[T](a), s[0], s[1], s[2], s[3])
+		return Bnsh(kit.Elements[T](c, a), s[0], s[1], s[2], s[3])
 	case len(s) == 3 && n > 0 && s[2]%n == 0:
-		return Bsnh(kit.Elements[T](a), s[0], s[1], n, s[2]/n)
+		return Bsnh(kit.Elements[T](c, a), s[0], s[1], n, s[2]/n)
 	case len(s) == 3:
 		kit.Failf("%s has shape %v, which does not split into %d heads", what, s, n)
 	}
@@ -75,8 +75,8 @@ func (x Heads[T]) At(b, h, s int) []T {
 
 // Contiguous copies x, after an optional past of the same heads, into a buffer
 // [batch, n, past+seq, size].
-func (x Heads[T]) Contiguous(past Heads[T]) Heads[T] {
-	out := Bnsh(make([]T, x.Batch*x.N*(past.Seq+x.Seq)*x.Size), x.Batch, x.N, past.Seq+x.Seq, x.Size)
+func (x Heads[T]) Contiguous(c *ops.Call, past Heads[T]) Heads[T] {
+	out := Bnsh(kit.Make[T](c, x.Batch*x.N*(past.Seq+x.Seq)*x.Size), x.Batch, x.N, past.Seq+x.Seq, x.Size)
 	for b := range x.Batch {
 		for h := range x.N {
 			for s := range past.Seq {
@@ -102,14 +102,14 @@ func HeadCounts(n *ssa.Node, queryHeads string) (hq, hk int64) {
 
 // PastHeads views past keys or values [batch, n, positions, size] of the heads of x;
 // without an operand there are no positions.
-func PastHeads[T kit.RealNum](a *ndarray.Array, x Heads[T]) (past Heads[T]) {
+func PastHeads[T kit.RealNum](c *ops.Call, a *ndarray.Array, x Heads[T]) (past Heads[T]) {
 	if a == nil {
 		return past
 	}
 	if a.Rank() != 4 || a.Shape[0] != x.Batch || a.Shape[1] != x.N || a.Shape[3] != x.Size {
 		kit.Failf("a past of shape %v does not fit %d batches of %d heads of size %d", a.Shape, x.Batch, x.N, x.Size)
 	}
-	return HeadsOf[T]("past", a, 0)
+	return HeadsOf[T](c, "past", a, 0)
 }
 
 // JoinPast puts operands at and at+1, the past keys and values, before K and V and
@@ -119,11 +119,11 @@ func JoinPast[T kit.RealNum](c *ops.Call, at int, k, v *Heads[T]) (length int) {
 		kit.Failf("past_key and past_value come together")
 	}
 	for i, x := range []*Heads[T]{k, v} {
-		past := PastHeads(c.Array(at+i), *x)
+		past := PastHeads(c, c.Array(at+i), *x)
 		if length = past.Seq; !c.Has(at) && !c.Wants(1+i) {
 			continue
 		}
-		*x = x.Contiguous(past)
+		*x = x.Contiguous(c, past)
 		dt := c.Array(0).DType
 		if a := c.Array(1 + i); a != nil {
 			dt = a.DType
@@ -157,7 +157,7 @@ func scaleOf(n *ssa.Node, size int) float64 {
 
 // AttentionScores returns scale * Q·Kᵀ as [B,Hq,S,T].
 func AttentionScores[T kit.RealNum](c *ops.Call, q, k Heads[T], scale float64) []T {
-	out := make([]T, q.Batch*q.N*q.Seq*k.Seq)
+	out := kit.Make[T](c, q.Batch*q.N*q.Seq*k.Seq)
 	for i := range q.Batch * q.N {
 		b, h := i/q.N, i%q.N
 		part := out[i*q.Seq*k.Seq:][:q.Seq*k.Seq]

@@ -59,7 +59,7 @@ func normalizeGroups[T float32 | float64](c *ops.Call, groups int) {
 	if len(y.V) == 0 {
 		return
 	}
-	v, scale, bias := kit.Elements[T](x), kit.Elements[T](c.Array(1)), kit.Elements[T](c.Array(2))
+	v, scale, bias := kit.Elements[T](c, x), kit.Elements[T](c, c.Array(1)), kit.Elements[T](c, c.Array(2))
 	size := ch / groups * plane
 	for r := range x.Shape[0] * groups {
 		Standardize(y.V[r*size:(r+1)*size], v[r*size:(r+1)*size], float64(ops.Float(c.Node, "epsilon")), true)

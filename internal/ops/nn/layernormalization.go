@@ -48,8 +48,8 @@ func inferLayerNorm(n *ssa.Node) []ops.Inferred {
 func evalLayerNorm[T float32 | float64](c *ops.Call) {
 	x := kit.Tensor(c, 0)
 	s := SuffixNormOf(c.Node, x.Shape, true)
-	scale := kit.Spread[T]("Scale", kit.Tensor(c, 1), x.Shape)
-	bias := kit.Spread[T]("B", c.Array(2), x.Shape)
+	scale := kit.Spread[T](c, "Scale", kit.Tensor(c, 1), x.Shape)
+	bias := kit.Spread[T](c, "B", c.Array(2), x.Shape)
 	var stats [2]*ndarray.Array
 	for i := range stats {
 		if c.Wants(1 + i) {
@@ -57,7 +57,7 @@ func evalLayerNorm[T float32 | float64](c *ops.Call) {
 		}
 	}
 	y := kit.NewResult[T](c, 0, x.DType, x.Shape...)
-	NormalizeSuffix(s, kit.Elements[T](x), y.V, func(r int, mean, inv float64) {
+	NormalizeSuffix(s, kit.Elements[T](c, x), y.V, func(r int, mean, inv float64) {
 		for i, v := range [2]float64{mean, inv} {
 			if stats[i] != nil {
 				stats[i].SetFloat(r, v)
@@ -71,9 +71,9 @@ func evalLayerNorm[T float32 | float64](c *ops.Call) {
 func evalRMSNorm[T float32 | float64](c *ops.Call) {
 	x := kit.Tensor(c, 0)
 	s := SuffixNormOf(c.Node, x.Shape, false)
-	scale := kit.Spread[T]("scale", kit.Tensor(c, 1), x.Shape)
+	scale := kit.Spread[T](c, "scale", kit.Tensor(c, 1), x.Shape)
 	y := kit.NewResult[T](c, 0, c.Array(1).DType, x.Shape...)
-	NormalizeSuffix(s, kit.Elements[T](x), y.V, nil)
+	NormalizeSuffix(s, kit.Elements[T](c, x), y.V, nil)
 	ScaleShift(y.V, scale, nil)
 	y.Store()
 }

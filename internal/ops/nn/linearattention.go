@@ -56,11 +56,11 @@ type LinearRun struct {
 func evalLinearAttention(c *ops.Call) {
 	a := NewLinearRun(c)
 	q, k, v := a.Q, a.K, a.V
-	state := make([]float32, k.Batch*k.N*k.Size*v.Size)
+	state := kit.Make[float32](c, k.Batch*k.N*k.Size*v.Size)
 	dt := c.Array(0).DType
 	if past := c.Array(3); past != nil {
 		kit.WantShape("past_state", past, k.Batch, k.N, k.Size, v.Size)
-		copy(state, kit.Elements[float32](past))
+		copy(state, kit.Elements[float32](c, past))
 		dt = past.DType
 	}
 	y := kit.NewResult[float32](c, 0, c.Array(0).DType, q.Batch, q.Seq, q.N*v.Size)
@@ -82,7 +82,7 @@ func NewLinearRun(c *ops.Call) *LinearRun {
 			n = hq
 		}
 		kit.WantRank([]string{"query", "key", "value"}[i], c.Array(i), 3)
-		*x = HeadsOf[float32]([]string{"query", "key", "value"}[i], c.Array(i), n)
+		*x = HeadsOf[float32](c, []string{"query", "key", "value"}[i], c.Array(i), n)
 	}
 	q := a.Q
 	if q.N > 0 && a.K.N%q.N == 0 { // more key heads than query heads: checked the other way round
@@ -105,25 +105,25 @@ func (a *LinearRun) readRule(c *ops.Call) {
 		kit.Failf("decay goes with the gated rules and beta with the delta rules, both only there")
 	}
 	if a.gated {
-		a.decay = perToken("decay", c.Array(4), a.K, a.K.N, a.K.N*a.K.Size)
+		a.decay = perToken(c, "decay", c.Array(4), a.K, a.K.N, a.K.N*a.K.Size)
 	}
 	if a.correcting {
-		a.beta = perToken("beta", c.Array(5), a.K, a.K.N, 1)
+		a.beta = perToken(c, "beta", c.Array(5), a.K, a.K.N, 1)
 	}
 }
 
 // perToken views [B,T,width] as one vector per key head; width is either of two.
 // A width of 1 is shared by all heads.
-func perToken(what string, a *ndarray.Array, k Heads[float32], w1, w2 int) Heads[float32] {
+func perToken(c *ops.Call, what string, a *ndarray.Array, k Heads[float32], w1, w2 int) Heads[float32] {
 	if a == nil || a.Rank() != 3 || a.Shape[0] != k.Batch || a.Shape[1] != k.Seq || a.Shape[2] != w1 && a.Shape[2] != w2 {
 		kit.Failf("%s does not have shape [%d,%d,%d] or [%d,%d,%d]", what, k.Batch, k.Seq, w1, k.Batch, k.Seq, w2)
 	}
 	if a.Shape[2] == 1 {
-		h := Bsnh(kit.Elements[float32](a), k.Batch, k.Seq, 1, 1)
+		h := Bsnh(kit.Elements[float32](c, a), k.Batch, k.Seq, 1, 1)
 		h.N, h.PerHead = k.N, 0
 		return h
 	}
-	return Bsnh(kit.Elements[float32](a), k.Batch, k.Seq, k.N, a.Shape[2]/k.N)
+	return Bsnh(kit.Elements[float32](c, a), k.Batch, k.Seq, k.N, a.Shape[2]/k.N)
 }
 
 // Head runs the recurrence of one key head and writes its query heads' results;

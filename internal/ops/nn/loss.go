@@ -40,9 +40,9 @@ func classLoss(c *ops.Call, logp []float64) {
 	kit.WantShape("labels", labels, slices.Delete(slices.Clone(x.Shape), 1, 2)...)
 	classes, inner := x.Shape[1], kit.SizeOf(x.Shape[2:])
 	kit.WantShape("weights", c.Array(2), classes)
-	weights := kit.Elements[float64](c.Array(2))
+	weights := kit.Elements[float64](c, c.Array(2))
 	ignore, ignoring := ops.Int(c.Node, "ignore_index"), c.Node.Has("ignore_index")
-	loss := make([]float64, labels.Len())
+	loss := kit.Make[float64](c, labels.Len())
 	var total, weight float64
 	for i := range loss {
 		label := labels.Int(i)

@@ -23,9 +23,9 @@ func evalLpNormalization[T float32 | float64](c *ops.Call) {
 	x, p := c.Array(0), ops.Int(c.Node, "p")
 	axis := kit.Try(ops.NormAxis(ops.Int(c.Node, "axis"), x.Rank()))
 	y := kit.NewResult[T](c, 0, x.DType, x.Shape...)
-	v := kit.Elements[T](x)
+	v := kit.Elements[T](c, x)
 	outer, dim, inner := kit.SplitDims(x.Shape, axis)
-	norm := make([]float64, inner)
+	norm := kit.Make[float64](c, inner)
 	for o := range outer {
 		clear(norm)
 		block := v[o*dim*inner : (o+1)*dim*inner]

@@ -19,7 +19,7 @@ var LpPool = ops.Op{
 		ops.IntsAttr("kernel_shape").AtLeast(1).Mandatory().From(2), ops.FloatAttr("p", 2).AtLeast(1).Before(2), ops.IntAttr("p", 2).AtLeast(1).From(2)}, PoolAttrs...),
 	Infer:    kit.Rule(InferPool),
 	Eval:     kit.FloatKernel(evalLpPool[float32], evalLpPool[float64]),
-	Facts:    ops.Facts{Traits: ops.PassingTraits, Smaller: pooledPlanes, Cost: PoolCost},
+	Facts:    ops.Facts{Traits: ops.PassingTraits, Smaller: pooledPlanes, Cost: PoolCost, Disputed: disputedPool},
 	Upgrades: floatNormOrder("LpPool"),
 }
 
@@ -63,7 +63,7 @@ func evalLpPool[T float32 | float64](c *ops.Call) {
 	x := c.Array(0)
 	y := kit.NewResult[T](c, 0, x.DType, shape...)
 	power, root := powerOf[T](c.Node)
-	PoolSum(&w, shape[0]*shape[1], kit.Elements[T](x), y.V, power)
+	PoolSum(&w, shape[0]*shape[1], kit.Elements[T](c, x), y.V, power)
 	for i, v := range y.V {
 		y.V[i] = root(v)
 	}

@@ -28,11 +28,11 @@ func evalLRN[T float32 | float64](c *ops.Call) {
 		kit.Failf("operand 0 has shape %v, without batch and channel dimensions", x.Shape)
 	}
 	y := kit.NewResult[T](c, 0, x.DType, x.Shape...)
-	v := kit.Elements[T](x)
+	v := kit.Elements[T](c, x)
 	ch, plane := x.Shape[1], kit.SizeOf(x.Shape[2:])
 	scale := float64(ops.Float(c.Node, "alpha")) / float64(size)
 	bias, beta := float64(ops.Float(c.Node, "bias")), float64(ops.Float(c.Node, "beta"))
-	squares := make([]T, plane)
+	squares := kit.Make[T](c, plane)
 	for i := range x.Shape[0] * ch {
 		at := i % ch
 		first, last := max(0, at-(size-1)/2), min(ch-1, at+size/2)

@@ -33,9 +33,9 @@ func evalLSTM[T float32 | float64](c *ops.Call) {
 func RunLSTM[T kit.RealNum](c *ops.Call, r *Recurrence, p *RecurrentParts[T]) {
 	acts := kit.GateFunctions(c.Node, []string{"Sigmoid", "Tanh", "Tanh"}, r.Dirs)
 	kit.WantShape("P", c.Array(7), r.Dirs, 3*r.Hidden)
-	p.bias = sumBias(r, kit.Elements[T](c.Array(3)), 4)
+	p.bias = sumBias(r, kit.Elements[T](c, c.Array(3)), 4)
 	cell := lstmCell[T]{r: r, p: p, acts: acts, clip: clipper(c.Node), coupled: ops.Int(c.Node, "input_forget") != 0,
-		peep: kit.Elements[T](c.Array(7)), rec: make([]T, 4*r.batch*r.Hidden)}
+		peep: kit.Elements[T](c, c.Array(7)), rec: kit.Make[T](c, 4*r.batch*r.Hidden)}
 	p.step = cell.step
 	runRecurrence(c, r, p, [2]*ndarray.Array{c.Array(5), c.Array(6)}, 2)
 }

@@ -26,7 +26,7 @@ var MaxPool = ops.Op{
 		return append(out, ops.Inferred{Type: kit.Retyped(out[0].Type, ndarray.Int64)})
 	}),
 	Eval:  kit.Kernel(evalMaxPool),
-	Facts: ops.Facts{Traits: ops.PassingTraits, Smaller: pooledPlanes, Cost: PoolCost},
+	Facts: ops.Facts{Traits: ops.PassingTraits, Smaller: pooledPlanes, Cost: PoolCost, Disputed: disputedPool},
 }
 
 func maxPoolForm(n *ssa.Node) int {
@@ -66,7 +66,7 @@ func evalMaxPool(c *ops.Call) {
 func storeMaxPool[T poolNum](c *ops.Call, w *Window, shape []int, least T, arg []int64) {
 	x := c.Array(0)
 	y := kit.NewResult[T](c, 0, x.DType, shape...)
-	PoolMax(w, shape[0]*shape[1], kit.Elements[T](x), least, y.V, arg)
+	PoolMax(c, w, shape[0]*shape[1], kit.Elements[T](c, x), least, y.V, arg)
 	y.Store()
 }
 

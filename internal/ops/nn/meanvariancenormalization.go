@@ -39,8 +39,8 @@ func evalMVN[T float32 | float64](c *ops.Call) {
 		y.Store()
 		return
 	}
-	v, count := kit.Elements[T](x), float64(len(y.V)/groups)
-	mean, variance := make([]float64, groups), make([]float64, groups)
+	v, count := kit.Elements[T](c, x), float64(len(y.V)/groups)
+	mean, variance := kit.Make[float64](c, groups), kit.Make[float64](c, groups)
 	kit.EachBroadcast(x.Shape, kept, nil, func(o, g, _ int) { mean[g] += float64(v[o]) / count })
 	kit.EachBroadcast(x.Shape, kept, nil, func(o, g, _ int) {
 		d := float64(v[o]) - mean[g]

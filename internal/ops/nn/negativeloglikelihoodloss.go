@@ -1,8 +1,6 @@
 package nn
 
 import (
-	"slices"
-
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -20,7 +18,7 @@ var NegativeLogLikelihoodLoss = ops.Op{
 		kit.MatchShapes(n, "N C ...", "N ...", "C")
 		return ops.One(inferLoss(n))
 	}),
-	Eval: kit.Kernel(func(c *ops.Call) { classLoss(c, kit.Elements[float64](lossScores(c))) }),
+	Eval: kit.Kernel(func(c *ops.Call) { classLoss(c, kit.Elements[float64](c, lossScores(c))) }),
 }
 
 // SoftmaxCrossEntropyLoss is the same of the scores' log softmax:
@@ -43,7 +41,7 @@ func evalCrossEntropy(c *ops.Call) {
 	if x.Rank() < 2 {
 		kit.Failf("scores have shape %v, expected [N,C,...]", x.Shape)
 	}
-	logp := slices.Clone(kit.Elements[float64](x))
+	logp := kit.Copy(c, kit.Elements[float64](c, x))
 	kit.EachLine(logp, x.Shape, 1, kit.LogSoftmaxLine)
 	kit.SetResult(c, 1, x.DType, x.Shape, logp)
 	classLoss(c, logp)

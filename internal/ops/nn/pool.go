@@ -48,6 +48,30 @@ func pooledPlanes(n *ssa.Node) []ops.Pair {
 	return []ops.Pair{{In: 0, Out: 0}}
 }
 
+// disputedPool reports that ceil_mode adds a window that would start behind the input,
+// which is left out: onnx infers a length with it.
+//
+//	[x0 x1 x2 x3 x4] .        kernel 2, stride 2, a pad at both ends: 3 windows run, onnx infers 4
+func disputedPool(n *ssa.Node) bool {
+	kernel, err := KernelAttr(n)
+	x := n.Input(0)
+	if err != nil || x == nil || x.Type.Rank() != len(kernel)+2 {
+		return false
+	}
+	w, err := WindowOf(n, kernel)
+	if err != nil || !w.ceil || w.auto == "VALID" || w.isSame() {
+		return false
+	}
+	for i, in := range x.Type.Shape[2:] {
+		all := in.AddN(int64(w.begin[i] + w.end[i] - w.extent(i))).CeilDiv(ssa.D(int64(w.strides[i]))).AddN(1)
+		ours, known := w.outDim(i, in).Const()
+		if known && !all.Is(ours) {
+			return true
+		}
+	}
+	return false
+}
+
 // globalPlanes pairs the result of a global pooling, one element per plane, with
 // its operand.
 func globalPlanes(n *ssa.Node) []ops.Pair {
@@ -172,7 +196,7 @@ func globalPool[T kit.RealNum](c *ops.Call, f func(plane []T) T) {
 	shape := slices.Repeat([]int{1}, x.Rank())
 	copy(shape, x.Shape[:2])
 	y := kit.NewResult[T](c, 0, x.DType, shape...)
-	v, plane := kit.Elements[T](x), kit.SizeOf(x.Shape[2:])
+	v, plane := kit.Elements[T](c, x), kit.SizeOf(x.Shape[2:])
 	for i := range y.V {
 		y.V[i] = f(v[i*plane : (i+1)*plane])
 	}
@@ -187,9 +211,9 @@ type poolNum interface{ float32 | float64 | int64 }
 
 // PoolMax computes maxima and their flat row-major indices; arg may be nil. A window
 // wholly in the padding gives least and index -1.
-func PoolMax[T poolNum](w *Window, planes int, x []T, least T, y []T, arg []int64) {
+func PoolMax[T poolNum](c *ops.Call, w *Window, planes int, x []T, least T, y []T, arg []int64) {
 	if arg == nil {
-		arg = make([]int64, len(y))
+		arg = kit.Make[int64](c, len(y))
 	}
 	for i := range y {
 		y[i], arg[i] = least, -1

@@ -147,7 +147,7 @@ func runRecurrence[T kit.RealNum](c *ops.Call, r *Recurrence, p *RecurrentParts[
 	for i, a := range initial {
 		kit.WantShape([]string{"initial_h", "initial_c"}[i], a, r.stateShape()...)
 	}
-	init := [2][]T{kit.Elements[T](initial[0]), kit.Elements[T](initial[1])}
+	init := [2][]T{kit.Elements[T](c, initial[0]), kit.Elements[T](c, initial[1])}
 	clear(out.y.V)
 	for d := range r.Dirs {
 		runDirection(c, r, p, d, init, states, &out)
@@ -161,14 +161,14 @@ func runRecurrence[T kit.RealNum](c *ops.Call, r *Recurrence, p *RecurrentParts[
 
 func runDirection[T kit.RealNum](c *ops.Call, r *Recurrence, p *RecurrentParts[T], d int, init [2][]T, states int, out *recurrentOut[T]) {
 	width := r.gates * r.Hidden
-	gates := make([]T, r.seq*r.batch*width)
+	gates := kit.Make[T](c, r.seq*r.batch*width)
 	for i := range r.seq * r.batch {
 		p.bias(d, gates[i*width:(i+1)*width])
 	}
 	p.Input(d, gates)
 	var state [2][]T
 	for k := range states {
-		state[k] = make([]T, r.batch*r.Hidden)
+		state[k] = kit.Make[T](c, r.batch*r.Hidden)
 		for b := range r.batch {
 			if init[k] != nil {
 				copy(state[k][b*r.Hidden:(b+1)*r.Hidden], init[k][r.stateRow(d, b)*r.Hidden:])
@@ -214,9 +214,9 @@ func floatRecurrence[T kit.RealNum](c *ops.Call, gates, summed int) (*Recurrence
 	kit.WantShape("W", kit.Tensor(c, 1), r.Dirs, width, r.Input)
 	kit.WantShape("R", c.Array(2), r.Dirs, width, hid)
 	kit.WantShape("B", c.Array(3), r.Dirs, 2*width)
-	x, w, rec := kit.Elements[T](c.Array(0)), kit.Elements[T](c.Array(1)), kit.Elements[T](c.Array(2))
+	x, w, rec := kit.Elements[T](c, c.Array(0)), kit.Elements[T](c, c.Array(1)), kit.Elements[T](c, c.Array(2))
 	return r, &RecurrentParts[T]{
-		bias: sumBias(r, kit.Elements[T](c.Array(3)), summed),
+		bias: sumBias(r, kit.Elements[T](c, c.Array(3)), summed),
 		Input: func(d int, out []T) {
 			kit.MatMulAddT(c, r.seq*r.batch, width, r.Input, x, r.Input, w[d*width*r.Input:], r.Input, out, width)
 		},

@@ -20,7 +20,7 @@ var RNN = ops.Op{
 func evalRNN[T float32 | float64](c *ops.Call) {
 	r, p := floatRecurrence[T](c, 1, 1)
 	acts, clip := kit.GateFunctions(c.Node, []string{"Tanh"}, r.Dirs), clipper(c.Node)
-	rec := make([]T, r.batch*r.Hidden)
+	rec := kit.Make[T](c, r.batch*r.Hidden)
 	p.step = func(d int, active []bool, gate func(int) []T, h, _ []T) {
 		clear(rec)
 		p.Hidden(d, 0, 1, h, rec)

@@ -32,8 +32,8 @@ func inferRotary(n *ssa.Node) []ops.Inferred {
 
 func evalRotary[T float32 | float64](c *ops.Call) {
 	a := kit.Tensor(c, 0)
-	x := HeadsOf[T]("X", a, int(ops.Int(c.Node, "num_heads")))
-	r := NewRotation(kit.Tensor(c, 1), kit.Tensor(c, 2), c.Array(3), x, int(ops.Int(c.Node, "rotary_embedding_dim")))
+	x := HeadsOf[T](c, "X", a, int(ops.Int(c.Node, "num_heads")))
+	r := NewRotation(c, kit.Tensor(c, 1), kit.Tensor(c, 2), c.Array(3), x, int(ops.Int(c.Node, "rotary_embedding_dim")))
 	r.Interleaved = ops.Int(c.Node, "interleaved") != 0
 	r.Eval(c, x)
 }

@@ -43,14 +43,14 @@ func (r *Rotation[T]) ApplyAll(out, x Heads[T]) {
 
 // NewRotation checks the caches: [positions, half] with position ids, else one
 // row per batch and position [B,S,half].
-func NewRotation[T kit.RealNum](cos, sin, ids *ndarray.Array, x Heads[T], dim int) *Rotation[T] {
+func NewRotation[T kit.RealNum](c *ops.Call, cos, sin, ids *ndarray.Array, x Heads[T], dim int) *Rotation[T] {
 	if dim == 0 {
 		dim = x.Size
 	}
 	if dim < 0 || dim > x.Size || dim%2 != 0 {
 		kit.Failf("a rotary dimension of %d does not fit heads of size %d", dim, x.Size)
 	}
-	r := &Rotation[T]{Cos: kit.Elements[T](cos), Sin: kit.Elements[T](sin), Half: dim / 2, Scale: 1}
+	r := &Rotation[T]{Cos: kit.Elements[T](c, cos), Sin: kit.Elements[T](c, sin), Half: dim / 2, Scale: 1}
 	kit.WantShape("sin_cache", sin, cos.Shape...)
 	if ids == nil {
 		r.Row = func(b, s int) int { return b*x.Seq + s }
@@ -61,7 +61,7 @@ func NewRotation[T kit.RealNum](cos, sin, ids *ndarray.Array, x Heads[T], dim in
 		kit.Failf("cos_cache has shape %v, expected [positions,%d]", cos.Shape, r.Half)
 	}
 	kit.WantShape("position_ids", ids, x.Batch, x.Seq)
-	rows := ids.Ints()
+	rows := kit.Elements[int64](c, ids)
 	for _, p := range rows {
 		if p < 0 || p >= int64(cos.Shape[0]) {
 			kit.Failf("position %d is outside a cache of %d positions", p, cos.Shape[0])

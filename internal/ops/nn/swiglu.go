@@ -24,7 +24,7 @@ func evalSwiGLU[T float32 | float64](c *ops.Call) {
 	kit.WantShape("B", kit.Tensor(c, 1), x.Shape...)
 	y := kit.NewResult[T](c, 0, x.DType, x.Shape...)
 	alpha := float64(ops.Float(c.Node, "alpha"))
-	a, b := kit.Elements[T](x), kit.Elements[T](c.Array(1))
+	a, b := kit.Elements[T](c, x), kit.Elements[T](c, c.Array(1))
 	for i, v := range a {
 		y.V[i] = T(float64(v) * kit.Sigmoid(alpha*float64(v)) * float64(b[i]))
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ops"
@@ -27,13 +28,14 @@ type Window struct {
 	begin, end                 []int  // padding; for SAME modes set by Bind
 	auto                       string // auto_pad
 	ceil                       bool
+	pool                       bool  // of a pooling operator
 	In, Out                    []int // spatial sizes, set by Bind
 }
 
 // WindowOf reads a node's window attributes for a kernel of known size.
 func WindowOf(n *ssa.Node, kernel []int) (w Window, err error) {
 	r := len(kernel)
-	w = Window{kernel: kernel, auto: ops.Str(n, "auto_pad"), ceil: ops.Int(n, "ceil_mode") != 0}
+	w = Window{kernel: kernel, auto: ops.Str(n, "auto_pad"), ceil: ops.Int(n, "ceil_mode") != 0, pool: strings.HasSuffix(n.Op, "Pool")}
 	if w.strides, err = smallInts(n, "strides", r, 1); err != nil {
 		return w, err
 	}
@@ -111,6 +113,9 @@ func (w *Window) outDim(i int, in ssa.Dim) ssa.Dim {
 		return in.AddN(int64(-w.extent(i))).FloorDiv(s).AddN(1)
 	}
 	span := in.AddN(int64(w.begin[i] + w.end[i] - w.extent(i)))
+	if k, ok := span.Const(); ok && w.pool && k < 0 && !in.Is(0) {
+		return ssa.D(k/int64(w.strides[i]) + 1) // onnx and ONNX Runtime round toward zero: a window larger than the padded input
+	}
 	if !w.ceil {
 		return span.FloorDiv(s).AddN(1)
 	}

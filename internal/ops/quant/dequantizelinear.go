@@ -53,9 +53,9 @@ func EvalDequantize(c *ops.Call) {
 	sameOrAbsent("x", x, zero)
 	dt := dequantizedType(c.Node, scale.DType)
 	g := granularityOf(c.Node, x.Shape, scale.Shape)
-	zeros := zeroPoints(zero, scale.Len())
+	zeros := zeroPoints(c, zero, scale.Len())
 	y := kit.NewResult[float32](c, 0, dt, x.Shape...)
-	v, s := kit.Elements[float64](x), kit.Elements[float32](scale)
+	v, s := kit.Elements[float64](c, x), kit.Elements[float32](c, scale)
 	g.each(func(at, n, first, step int) {
 		for i := range n {
 			e, k := v[at+i], first+i*step

@@ -42,12 +42,12 @@ func EvalQLinearConv(c *ops.Call) {
 		kit.Check(kit.UnsupportedType(yZero.DType))
 	}
 	y := kit.Result(c, 0, yZero.DType, s.YShape()...)
-	acc := make([]int32, y.Len())
+	acc := kit.Make[int32](c, y.Len())
 	nn.Convolve(c, &s, x, w, b, acc)
 	store, plane, zero := QuantStore(y, true), kit.SizeOf(s.Win.Out), yZero.Float(0)
-	ws := kit.Elements[float32](wScale)
+	ws := kit.Elements[float32](c, wScale)
 	for i := range s.N * s.M {
-		f := kit.Elements[float32](xScale)[0] * ws[i%s.M%len(ws)] / kit.Elements[float32](yScale)[0]
+		f := kit.Elements[float32](c, xScale)[0] * ws[i%s.M%len(ws)] / kit.Elements[float32](c, yScale)[0]
 		for k, v := range acc[i*plane : (i+1)*plane] {
 			store(i*plane+k, float32(v)*f, zero)
 		}

@@ -1,8 +1,6 @@
 package quant
 
 import (
-	"slices"
-
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -34,10 +32,10 @@ func evalQLinearMatMul(c *ops.Call) {
 	acc := quantProduct(c, p, a, b, kit.Tensor(c, 2), kit.Tensor(c, 5))
 	y := kit.Result(c, 0, yZero.DType, p.Shape...)
 	full := p.Full()
-	as := kit.Spread[float32]("a_scale", AsColumn(kit.Tensor(c, 1)), full)
-	bs := kit.Spread[float32]("b_scale", kit.Tensor(c, 4), full)
-	ys := kit.Spread[float32]("y_scale", AsColumn(yScale), full)
-	zs := kit.Spread[float64]("y_zero_point", AsColumn(yZero), full)
+	as := kit.Spread[float32](c, "a_scale", AsColumn(kit.Tensor(c, 1)), full)
+	bs := kit.Spread[float32](c, "b_scale", kit.Tensor(c, 4), full)
+	ys := kit.Spread[float32](c, "y_scale", AsColumn(yScale), full)
+	zs := kit.Spread[float64](c, "y_zero_point", AsColumn(yZero), full)
 	store := QuantStore(y, true)
 	for i, v := range acc {
 		store(i, v*(as[i%len(as)]*bs[i%len(bs)]/ys[i%len(ys)]), zs[i%len(zs)])
@@ -49,24 +47,24 @@ func evalQLinearMatMul(c *ops.Call) {
 func quantProduct(c *ops.Call, p kit.MatMulPlan, a, b, za, zb *ndarray.Array) []float32 {
 	if kit.ByteInts.Has(a.DType) {
 		acc := IntegerProduct(c, p, a, b, za, zb)
-		out := make([]float32, len(acc))
+		out := kit.Make[float32](c, len(acc))
 		kit.Convert(out, acc, func(v int32) float32 { return float32(v) })
 		return out
 	}
 	if !kit.Float8Types.Has(a.DType) || !kit.Float8Types.Has(b.DType) {
 		kit.Failf("operands %s and %s: %w", a, b, ops.ErrUnsupported)
 	}
-	x := centeredReal("a", a, AsColumn(za))
-	y := centeredReal("b", b, zb)
-	acc := make([]float32, kit.SizeOf(p.Shape))
+	x := centeredReal(c, "a", a, AsColumn(za))
+	y := centeredReal(c, "b", b, zb)
+	acc := kit.Make[float32](c, kit.SizeOf(p.Shape))
 	kit.MultiplyStacks(c, p, x, y, acc)
 	return acc
 }
 
 // centeredReal returns a - zero in float32, zero broadcasting to a.
-func centeredReal(what string, a, zero *ndarray.Array) []float32 {
-	z := kit.Spread[float32](what+"_zero_point", zero, a.Shape)
-	out := slices.Clone(kit.Elements[float32](a))
+func centeredReal(c *ops.Call, what string, a, zero *ndarray.Array) []float32 {
+	z := kit.Spread[float32](c, what+"_zero_point", zero, a.Shape)
+	out := kit.Copy(c, kit.Elements[float32](c, a))
 	for i := range out {
 		out[i] -= z[i%len(z)]
 	}

@@ -101,20 +101,20 @@ func (g granularity) each(f func(at, n, s, step int)) {
 
 // zeroPoints reads zero points as numbers; nil stands for none. They must be as
 // many as the scales.
-func zeroPoints(a *ndarray.Array, scales int) []float64 {
+func zeroPoints(c *ops.Call, a *ndarray.Array, scales int) []float64 {
 	if a == nil {
 		return nil
 	}
 	kit.WantLen("the zero point", a, scales)
-	return kit.Elements[float64](a)
+	return kit.Elements[float64](c, a)
 }
 
 // Centered32 returns a - zero as int32, zero broadcasting to a; nil is 0.
-func Centered32(what string, a, zero *ndarray.Array) []int32 {
+func Centered32(c *ops.Call, what string, a, zero *ndarray.Array) []int32 {
 	if !a.DType.IsInteger() {
 		kit.Check(kit.UnsupportedType(a.DType))
 	}
-	out := slices.Clone(kit.Elements[int32](a))
+	out := kit.Copy(c, kit.Elements[int32](c, a))
 	switch {
 	case zero == nil:
 		return out
@@ -125,7 +125,7 @@ func Centered32(what string, a, zero *ndarray.Array) []int32 {
 	if err != nil || kit.SizeOf(shape) != len(out) {
 		kit.Failf("the zero point of %s has shape %v, which does not broadcast to %v", what, zero.Shape, a.Shape)
 	}
-	z := kit.Elements[int32](zero)
+	z := kit.Elements[int32](c, zero)
 	kit.EachBroadcast(a.Shape, zero.Shape, nil, func(o, i, _ int) { out[o] -= z[i] })
 	return out
 }
@@ -167,8 +167,8 @@ func quantConv(c *ops.Call, in [4]*ndarray.Array) (s nn.ConvShape, x, w []int32)
 	}
 	s = nn.ConvShapeOf(c.Node, in[0].Shape, in[1].Shape)
 	kit.WantLen1("x_zero_point", in[2])
-	x = Centered32("x", in[0], in[2])
-	w = Centered32("w", in[1], perChannel(in[3], in[1].Rank()))
+	x = Centered32(c, "x", in[0], in[2])
+	w = Centered32(c, "w", in[1], perChannel(in[3], in[1].Rank()))
 	return s, x, w
 }
 
@@ -205,9 +205,9 @@ func IntegerProduct(c *ops.Call, p kit.MatMulPlan, a, b, za, zb *ndarray.Array) 
 	}
 	sameOrAbsent("A", a, za)
 	sameOrAbsent("B", b, zb)
-	x := Centered32("A", a, AsColumn(za))
-	y := Centered32("B", b, zb)
-	acc := make([]int32, kit.SizeOf(p.Shape))
+	x := Centered32(c, "A", a, AsColumn(za))
+	y := Centered32(c, "B", b, zb)
+	acc := kit.Make[int32](c, kit.SizeOf(p.Shape))
 	kit.MultiplyStacks(c, p, x, y, acc)
 	return acc
 }

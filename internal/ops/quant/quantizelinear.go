@@ -91,18 +91,18 @@ func EvalQuantize(c *ops.Call) {
 	dt := quantizedType(c.Node, zt)
 	precision := kit.Try(kit.DtypeAttr(c.Node, "precision", scale.DType))
 	g := granularityOf(c.Node, x.Shape, scale.Shape)
-	zeros := zeroPoints(zero, scale.Len())
+	zeros := zeroPoints(c, zero, scale.Len())
 	store := QuantStore(kit.Result(c, 0, dt, x.Shape...), ops.IntOr(c.Node, "saturate", 1) != 0)
 	if precision == ndarray.Float64 || x.DType == ndarray.Float64 {
-		quantize(g, kit.Elements[float64](x), kit.Elements[float64](scale), zeros, ndarray.Float64, store)
+		quantize(c, g, kit.Elements[float64](c, x), kit.Elements[float64](c, scale), zeros, ndarray.Float64, store)
 		return
 	}
-	quantize(g, kit.Elements[float32](x), kit.Elements[float32](scale), zeros, precision, store)
+	quantize(c, g, kit.Elements[float32](c, x), kit.Elements[float32](c, scale), zeros, precision, store)
 }
 
 // quantize divides with the given precision and stores.
-func quantize[T kit.RealNum](g granularity, x, scale []T, zeros []float64, precision ndarray.DType, store func(i int, v float32, zero float64)) {
-	q := make([]T, g.inner)
+func quantize[T kit.RealNum](c *ops.Call, g granularity, x, scale []T, zeros []float64, precision ndarray.DType, store func(i int, v float32, zero float64)) {
+	q := kit.Make[T](c, g.inner)
 	g.each(func(at, n, s, step int) {
 		for i := range q {
 			q[i] = x[at+i] / scale[s+i*step]

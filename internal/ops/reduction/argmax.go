@@ -73,7 +73,7 @@ func withoutAxis[T any](n *ssa.Node, shape []T, axis int, one T) []T {
 func evalArg(c *ops.Call, sign int) {
 	a := kit.Tensor(c, 0)
 	axis := kit.Try(ops.NormAxis(ops.Int(c.Node, "axis"), len(a.Shape)))
-	better := orderOf(a, sign)
+	better := orderOf(c, a, sign)
 	outer, size, inner := kit.SplitDims(a.Shape, axis)
 	if size == 0 && outer*inner > 0 {
 		kit.Check(kit.ErrEmptyAxis)

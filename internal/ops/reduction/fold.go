@@ -200,7 +200,7 @@ func evalReduce(c *ops.Call, op reduction) {
 func runFold[A kit.Number](c *ops.Call, f fold[A]) {
 	g := reduceGeometryOf(c)
 	y := kit.NewResult[A](c, 0, g.in.DType, g.shape...)
-	foldInto(g, f, kit.Elements[A](g.in), y.V)
+	foldInto(g, f, kit.Elements[A](c, g.in), y.V)
 	y.Store()
 }
 

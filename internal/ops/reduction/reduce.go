@@ -136,8 +136,8 @@ func evalReduceLogSumExp(c *ops.Call) {
 	if !dt.IsFloat() && !dt.IsInteger() {
 		kit.Check(kit.UnsupportedType(dt))
 	}
-	out, x := kit.Result(c, 0, dt, g.shape...), kit.Elements[float64](g.in)
-	top, sum := make([]float64, out.Len()), make([]float64, out.Len())
+	out, x := kit.Result(c, 0, dt, g.shape...), kit.Elements[float64](c, g.in)
+	top, sum := kit.Make[float64](c, out.Len()), kit.Make[float64](c, out.Len())
 	foldInto(g, fold[float64]{init: math.Inf(-1), step: maxFloat}, x, top)
 	kit.EachBroadcast(g.in.Shape, g.kept, nil, func(i, o, _ int) { sum[o] += math.Exp(x[i] - top[o]) })
 	for i, m := range top {

@@ -114,7 +114,7 @@ func evalLines(c *ops.Call, f func(line []float64)) {
 	}
 	axis := kit.Try(ops.NormAxis(ops.Int(c.Node, "axis"), len(shape)))
 	y := kit.NewResult[float64](c, 0, a.DType, a.Shape...)
-	copy(y.V, kit.Elements[float64](a))
+	copy(y.V, kit.Elements[float64](c, a))
 	kit.EachLine(y.V, shape, axis, f)
 	y.Store()
 }

@@ -50,7 +50,7 @@ func evalTopK(c *ops.Call) {
 	shape := kit.WithDim(a.Shape, axis, int(k))
 	values := kit.Result(c, 0, a.DType, shape...)
 	indices := kit.Result(c, 1, ndarray.Int64, shape...)
-	better := topKOrder(a, ops.Int(c.Node, "largest") != 0)
+	better := topKOrder(c, a, ops.Int(c.Node, "largest") != 0)
 	at := ndarray.Slice[int64](indices)
 	for o := range outer {
 		for i := range inner {
@@ -67,8 +67,8 @@ func evalTopK(c *ops.Call) {
 }
 
 // topKOrder ranks large elements first, or small ones with NaN last.
-func topKOrder(a *ndarray.Array, largest bool) func(i, j int) int {
-	f := orderOf(a, 1)
+func topKOrder(c *ops.Call, a *ndarray.Array, largest bool) func(i, j int) int {
+	f := orderOf(c, a, 1)
 	if largest {
 		return f
 	}

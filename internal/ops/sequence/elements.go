@@ -24,9 +24,9 @@ func needSequence(c *ops.Call, i int) *ndarray.Sequence {
 }
 
 // ownedCopy returns a value that does not share the memory of a tensor operand.
-func ownedCopy(v ndarray.Value) ndarray.Value {
+func ownedCopy(c *ops.Call, v ndarray.Value) ndarray.Value {
 	if a, ok := v.(*ndarray.Array); ok {
-		return a.Clone()
+		return kit.Clone(c, a)
 	}
 	return v
 }

@@ -17,7 +17,7 @@ var Optional = ops.Op{
 	Eval: kit.Kernel(func(c *ops.Call) {
 		out := &ndarray.Optional{}
 		if c.Has(0) {
-			out.Value = ownedCopy(c.In[0])
+			out.Value = ownedCopy(c, c.In[0])
 		}
 		kit.Check(c.SetOutput(0, out))
 	}),

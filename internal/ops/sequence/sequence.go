@@ -100,7 +100,7 @@ func evalSequenceConstruct(c *ops.Call) {
 		if a.DType != s.Elem {
 			kit.Failf("member %d is %s in a sequence of %s", i, a, s.Elem)
 		}
-		s.Items = append(s.Items, a.Clone())
+		s.Items = append(s.Items, kit.Clone(c, a))
 	}
 	kit.Check(c.SetOutput(0, s))
 }
@@ -118,6 +118,6 @@ func evalSequenceInsert(c *ops.Call) {
 		elem = a.DType
 	}
 	k := seqPosition(c, 2, len(s.Items), int64(len(s.Items)), true)
-	items := slices.Insert(slices.Clone(s.Items), k, ownedCopy(c.In[1]))
+	items := slices.Insert(append(kit.Make[ndarray.Value](c, len(s.Items)+1)[:0], s.Items...), k, ownedCopy(c, c.In[1]))
 	kit.Check(c.SetOutput(0, &ndarray.Sequence{Elem: elem, Items: items}))
 }

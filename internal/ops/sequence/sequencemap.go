@@ -70,7 +70,7 @@ func evalSequenceMap(c *ops.Call) {
 			if a, ok := v.(*ndarray.Array); ok {
 				out[k].Elem = a.DType
 			}
-			out[k].Items = append(out[k].Items, ownedCopy(v))
+			out[k].Items = append(out[k].Items, ownedCopy(c, v))
 		}
 	}
 	for k, s := range out {

@@ -101,7 +101,7 @@ func evalSplitToSequence(c *ops.Call) {
 	for _, p := range seqParts(split, a.Shape[axis]) {
 		shape := slices.Clone(a.Shape)
 		shape[axis] = p
-		item := kit.Try(ndarray.New(a.DType, shape...))
+		item := kit.New(c, a.DType, shape...)
 		kit.CopyPart(item, a, axis, at)
 		at += p
 		if !c.Has(1) && ops.Int(c.Node, "keepdims") == 0 {

@@ -105,11 +105,11 @@ func evalDFT(c *ops.Call) {
 	if parts := x.Shape[x.Rank()-1]; parts != 1 && parts != 2 || length < 1 || length > math.MaxInt32 {
 		kit.Failf("operand %s with dft_length=%d", x, length)
 	}
-	t := newTransform(int(length), inverse, onesided)
+	t := newTransform(c, int(length), inverse, onesided)
 	shape := slices.Clone(x.Shape)
 	shape[axis], shape[len(shape)-1] = t.outLen(), t.outParts()
 	y := kit.NewResult[float64](c, 0, x.DType, shape...)
-	t.runLines(c, y.V, kit.Elements[float64](x), x.Shape, axis)
+	t.runLines(c, y.V, kit.Elements[float64](c, x), x.Shape, axis)
 	y.Store()
 }
 
@@ -144,13 +144,14 @@ type transform struct {
 	signal            []float64
 }
 
-func newTransform(n int, inverse, onesided bool) *transform {
+func newTransform(c *ops.Call, n int, inverse, onesided bool) *transform {
+	kit.Check(c.Memory.Ask("the tables of a Fourier transform", 64*int64(n)))
 	t := &transform{n: n, inverse: inverse, onesided: onesided}
 	if inverse && onesided {
-		t.real, t.in, t.signal = fourier.NewFFT(n), make([]complex128, n/2+1), make([]float64, n)
+		t.real, t.in, t.signal = fourier.NewFFT(n), kit.Make[complex128](c, n/2+1), kit.Make[float64](c, n)
 		return t
 	}
-	t.cmplx, t.in, t.out = fourier.NewCmplxFFT(n), make([]complex128, n), make([]complex128, n)
+	t.cmplx, t.in, t.out = fourier.NewCmplxFFT(n), kit.Make[complex128](c, n), kit.Make[complex128](c, n)
 	return t
 }
 

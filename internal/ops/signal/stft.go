@@ -58,9 +58,9 @@ func evalSTFT(c *ops.Call) {
 		kit.Failf("signal %s with frame_step=%d, frame_length=%d and window %v", x, step, frame, w)
 	}
 	frames := (length-int(frame))/int(min(step, int64(length))) + 1
-	t := newTransform(int(frame), false, ops.Int(c.Node, "onesided") != 0)
+	t := newTransform(c, int(frame), false, ops.Int(c.Node, "onesided") != 0)
 	y := kit.NewResult[float64](c, 0, x.DType, batch, frames, t.outLen(), 2)
-	v, win := kit.Elements[float64](x), kit.Elements[float64](w)
+	v, win := kit.Elements[float64](c, x), kit.Elements[float64](c, w)
 	for f := range batch * frames {
 		kit.CheckEnded(c)
 		start := (f/frames*length + f%frames*int(step)) * parts

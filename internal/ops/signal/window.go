@@ -55,7 +55,7 @@ func evalWindow(c *ops.Call, a0, a1, a2 float64) {
 	if ops.Int(c.Node, "periodic") == 0 {
 		n--
 	}
-	v := make([]float64, size)
+	v := kit.Make[float64](c, int(size))
 	for i := range v {
 		x := 2 * math.Pi * float64(i) / n
 		v[i] = a0 - a1*math.Cos(x) + a2*math.Cos(2*x)

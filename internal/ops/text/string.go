@@ -47,7 +47,10 @@ func evalStringConcat(c *ops.Call) {
 	x, y := kit.StringTensor(c, 0), kit.StringTensor(c, 1)
 	shape := kit.Try(ops.BroadcastShapes(x.Shape, y.Shape))
 	out := kit.Result(c, 0, ndarray.String, shape...)
-	kit.EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) { out.Str[o] = x.Str[i] + y.Str[j] })
+	kit.EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) {
+		kit.Check(c.Memory.Ask("a string", int64(len(x.Str[i])+len(y.Str[j]))))
+		out.Str[o] = x.Str[i] + y.Str[j]
+	})
 }
 
 // splitSpace cuts at runs of white space, at most limit times (no limit if

@@ -54,7 +54,7 @@ func evalAffineGrid(c *ops.Call) {
 	space := dims[2:]
 	y := kit.NewResult[float64](c, 0, theta.DType, slices.Concat(dims[:1], space, []int{r})...)
 	corners := ops.Int(c.Node, "align_corners") != 0
-	m, at := kit.Elements[float64](theta), 0
+	m, at := kit.Elements[float64](c, theta), 0
 	for b := range dims[0] {
 		kit.EachIndex(space, func(idx []int) {
 			for row := range r {

@@ -120,21 +120,21 @@ func EvalGridSample(c *ops.Call) {
 		kit.Check(kit.UnsupportedType(x.DType))
 	}
 	if g.DType == ndarray.Float64 {
-		sampleGrid[float64](&s, out, x, g)
+		sampleGrid[float64](c, &s, out, x, g)
 	} else {
-		sampleGrid[float32](&s, out, x, g)
+		sampleGrid[float32](c, &s, out, x, g)
 	}
 }
 
 // sampleGrid computes all results; positions are computed in T.
-func sampleGrid[T kit.RealNum](s *gridSampler, out, x, g *ndarray.Array) {
-	pos, r := kit.Elements[T](g), len(s.dims)
+func sampleGrid[T kit.RealNum](c *ops.Call, s *gridSampler, out, x, g *ndarray.Array) {
+	pos, r := kit.Elements[T](c, g), len(s.dims)
 	n, channels := x.Shape[0], x.Shape[1]
 	points, plane := g.Len()/max(n*r, 1), x.Len()/max(n*channels, 1)
 	var v []float64
-	y := kit.BufferFor[float64](out)
+	y := kit.BufferFor[float64](c, out)
 	if s.mode != "nearest" {
-		v = kit.Elements[float64](x)
+		v = kit.Elements[float64](c, x)
 	}
 	var taps, axis []tap
 	for b := range n {

@@ -62,8 +62,8 @@ func maxRoiPool[T kit.RealNum](c *ops.Call) {
 	}
 	oh, ow := int(pooled[0]), int(pooled[1])
 	y := kit.NewResult[T](c, 0, x.DType, rois.Shape[0], x.Shape[1], oh, ow)
-	scale, regions := T(ops.Float(c.Node, "spatial_scale")), kit.Elements[T](rois)
-	data, channels, h, w := kit.Elements[T](x), x.Shape[1], x.Shape[2], x.Shape[3]
+	scale, regions := T(ops.Float(c.Node, "spatial_scale")), kit.Elements[T](c, rois)
+	data, channels, h, w := kit.Elements[T](c, x), x.Shape[1], x.Shape[2], x.Shape[3]
 	for r := range rois.Shape[0] {
 		b, err := ops.WrapIndex(int64(rois.Float(r*5)), x.Shape[0])
 		if err != nil {

@@ -80,16 +80,16 @@ func evalNonMaxSuppression(c *ops.Call) {
 	}
 	limit := kit.OptionalInt(c, 2, 0)
 	iou, threshold := kit.OptionalFloat(c, 3, 0), kit.OptionalFloat(c, 4, math.Inf(-1))
-	v, scores, n := b.Floats32(), s.Floats32(), b.Shape[1]
+	v, scores, n := kit.Elements[float32](c, b), kit.Elements[float32](c, s), b.Shape[1]
 	var rows []int64
-	boxes := make([]box, n)
+	boxes := kit.Make[box](c, n)
 	for i := range s.Shape[0] {
 		for k := range boxes {
 			boxes[k] = boxAt(v[(i*n+k)*4:], ops.Int(c.Node, "center_point_box") != 0)
 		}
 		for class := range s.Shape[1] {
 			for _, k := range suppress(c, boxes, scores[(i*s.Shape[1]+class)*n:][:n], limit, iou, threshold) {
-				rows = append(rows, int64(i), int64(class), int64(k))
+				rows = kit.Append(c, rows, int64(i), int64(class), int64(k))
 			}
 		}
 	}

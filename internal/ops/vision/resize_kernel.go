@@ -139,7 +139,7 @@ func (p *resizePlan) run(c *ops.Call, a *ndarray.Array) {
 	taps := make([][][]tap, len(p.axes))
 	outside := make([][]bool, len(p.axes))
 	for i := range p.axes {
-		taps[i], outside[i] = p.axisTaps(&p.axes[i])
+		taps[i], outside[i] = p.axisTaps(c, &p.axes[i])
 	}
 	if p.mode == "nearest" {
 		sampleNearest(out, a, taps)
@@ -150,11 +150,11 @@ func (p *resizePlan) run(c *ops.Call, a *ndarray.Array) {
 }
 
 // axisTaps returns the taps of every result index, nil where the axis stays as it is.
-func (p *resizePlan) axisTaps(x *resizeAxis) (taps [][]tap, outside []bool) {
+func (p *resizePlan) axisTaps(c *ops.Call, x *resizeAxis) (taps [][]tap, outside []bool) {
 	if !x.listed || x.in == x.out && x.scale == 1 && x.from == 0 && x.to == 1 {
 		return nil, nil
 	}
-	taps, outside = make([][]tap, x.out), make([]bool, x.out)
+	taps, outside = kit.Make[[]tap](c, x.out), kit.Make[bool](c, x.out)
 	for y := range taps {
 		taps[y], outside[y] = p.taps(x, y)
 	}
@@ -178,13 +178,13 @@ func sampleWeighted(c *ops.Call, out, a *ndarray.Array, taps [][][]tap) {
 	if !a.DType.IsFloat() && !a.DType.IsInteger() {
 		kit.Check(kit.UnsupportedType(a.DType))
 	}
-	v, shape := kit.Elements[float64](a), slices.Clone(a.Shape)
+	v, shape := kit.Elements[float64](c, a), slices.Clone(a.Shape)
 	for axis, list := range taps {
 		if list == nil {
 			continue
 		}
 		outer, dim, inner := kit.SplitDims(shape, axis)
-		next := make([]float64, outer*len(list)*inner)
+		next := kit.Make[float64](c, outer*len(list)*inner)
 		for o := range outer {
 			for y, row := range list {
 				kit.CheckEnded(c)

@@ -118,7 +118,7 @@ func roiAlign[T kit.RealNum](c *ops.Call) {
 	if len(y.V) == 0 {
 		return
 	}
-	data, regions := kit.Elements[T](x), kit.Elements[T](rois)
+	data, regions := kit.Elements[T](c, x), kit.Elements[T](c, rois)
 	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
 	for r, b64 := range batch {
 		b, err := ops.WrapIndex(b64, x.Shape[0])

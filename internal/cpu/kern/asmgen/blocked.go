@@ -25,6 +25,9 @@ import (
 //
 //	p, p+1s, p+2s, p+4s, p+8s from base 0; 3, 5, 7, 11 from base 3; …
 //
+// The blocked form multiplies the transformed tiles of Winograd's algorithm, whose weights are
+// read once in a run, from far away: it fetches them ahead.
+//
 // The "plain" form reads an image that is not blocked, one channel at a time.
 
 // Fields of the argument block, in bytes; package simd declares the same order.
@@ -34,6 +37,8 @@ const (
 	dcPlane, dcRow, dcTap, dcPixel   = 64, 72, 80, 88
 	dcOutBlock, dcFlags, dcLo, dcHi  = 96, 104, 112, 116
 	dcFlagBias, dcFlagRes, dcFlagCut = 1, 2, 4
+
+	directAhead = 8192 // bytes that weights are fetched ahead
 )
 
 func emitBlocked(g *gen) {
@@ -127,6 +132,9 @@ func (d *direct) tap() {
 		w := make([]vec, d.blocks)
 		for j := range w {
 			w[j] = d.ld(at(d.w, (c*d.blocks+j)*d.bytes()))
+			if !d.plain && (d.isa.zmm || j%2 == 0) {
+				d.PREFETCHT0(at(d.w, directAhead+(c*d.blocks+j)*d.bytes()))
+			}
 		}
 		for i := range d.acc {
 			d.multiply(d.acc[i], w, pixelAt(d.base[:], d.s, i, 4*c))

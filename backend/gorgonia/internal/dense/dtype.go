@@ -1,4 +1,4 @@
-package gorgonia
+package dense
 
 import (
 	"maps"
@@ -44,3 +44,9 @@ var onnxTypes = func() map[reflect.Type]ndarray.DType {
 	}
 	return out
 }()
+
+// GoType is the Go type of an element type, nil if it has none.
+func GoType(d ndarray.DType) reflect.Type { return goTypes[d] }
+
+// DTypeOf is the element type of a Go type, Undefined if it has none.
+func DTypeOf(t reflect.Type) ndarray.DType { return onnxTypes[t] }

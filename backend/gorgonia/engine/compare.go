@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// Comparisons give tensors of bool, or of the operands' type, 0 and 1, with AsSameType and UseUnsafe.
+
+func (o *operations) compare(op string, negate bool, a tensor.Tensor, in []*ndarray.Array, opts []tensor.FuncOpt) (tensor.Tensor, error) {
+	d, err := denseOf(a)
+	if err != nil {
+		return nil, err
+	}
+	given := tensor.ParseFuncOpts(opts...)
+	dt := tensor.Bool
+	if given.Same() {
+		dt = d.Dtype()
+	}
+	return o.result(d, dt, d.Shape().Clone(), func(out *ndarray.Array) error {
+		truth, err := o.compute(ndarray.Bool, out.Shape, op, nil, in...)
+		if err == nil && negate {
+			err = o.kernels.run(truth, "Not", nil, truth)
+		}
+		if err == nil {
+			truth, err = o.convert(truth, out.DType)
+		}
+		if err == nil {
+			copy(out.Data, truth.Data)
+		}
+		return err
+	}, opts)
+}
+
+func (o *operations) compareTensors(op string, negate bool, a, b tensor.Tensor, opts []tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer rescue.Into(&err)
+	in, err := sameArrays(op, a, b)
+	if err != nil {
+		return nil, err
+	}
+	return o.compare(op, negate, a, in, opts)
+}
+
+func (o *operations) compareScalar(op string, negate bool, a tensor.Tensor, b any, left bool, opts []tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer rescue.Into(&err)
+	in, err := operandsWith(a, b, left)
+	if err != nil {
+		return nil, err
+	}
+	return o.compare(op, negate, a, in, opts)
+}
+
+// Lt is a < b, for tensors of one shape.
+func (o *operations) Lt(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.compareTensors("Less", false, a, b, opts)
+}
+
+// LtScalar is Lt with a scalar on one side.
+func (o *operations) LtScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.compareScalar("Less", false, a, b, left, opts)
+}
+
+// Lte is a ≤ b, for tensors of one shape.
+func (o *operations) Lte(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.compareTensors("LessOrEqual", false, a, b, opts)
+}
+
+// LteScalar is Lte with a scalar on one side.
+func (o *operations) LteScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.compareScalar("LessOrEqual", false, a, b, left, opts)
+}
+
+// Gt is a > b, for tensors of one shape.
+func (o *operations) Gt(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.compareTensors("Greater", false, a, b, opts)
+}
+
+// GtScalar is Gt with a scalar on one side.
+func (o *operations) GtScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.compareScalar("Greater", false, a, b, left, opts)
+}
+
+// Gte is a ≥ b, for tensors of one shape.
+func (o *operations) Gte(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.compareTensors("GreaterOrEqual", false, a, b, opts)
+}
+
+// GteScalar is Gte with a scalar on one side.
+func (o *operations) GteScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.compareScalar("GreaterOrEqual", false, a, b, left, opts)
+}
+
+// ElEq is a = b, for tensors of one shape.
+func (o *operations) ElEq(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.compareTensors("Equal", false, a, b, opts)
+}
+
+// EqScalar is ElEq with a scalar on one side.
+func (o *operations) EqScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.compareScalar("Equal", false, a, b, left, opts)
+}
+
+// ElNe is a ≠ b, for tensors of one shape.
+func (o *operations) ElNe(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.compareTensors("Equal", true, a, b, opts)
+}
+
+// NeScalar is ElNe with a scalar on one side.
+func (o *operations) NeScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.compareScalar("Equal", true, a, b, left, opts)
+}

@@ -1,0 +1,220 @@
+// Package engine computes tensors of gorgonia.org/tensor with berth's kernels.
+//
+// An engine is set on a tensor, and tensors computed from it have it, too:
+//
+//	e := engine.New()
+//	a := tensor.New(tensor.WithShape(2, 3), tensor.WithBacking(x), tensor.WithEngine(e))
+//	c, err := tensor.MatMul(a, b)
+//
+// Unlike the default engine it computes what the operations say for every layout of operands and results: slices, transposed
+// and column-major tensors, overlapping memory. Operands, their shapes and strides are only read, so that any number of
+// goroutines may use them at once. Results are what ONNX says of the operators: NaN and infinities go through. Operands that
+// do not lie in row-major order are copied before, results after; transposed operands of products are not.
+//
+// What has no operator in ONNX is left to the default engine, on such copies: SVD, Diag, Repeat, Map, Reduce.
+package engine
+
+import (
+	"fmt"
+	"sync"
+	"unsafe"
+
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// Engine computes with berth's kernels, and allocates as the default engine does. It is safe for concurrent use.
+//
+// One limit is that of package tensor: the methods Argmax and Argmin of a Dense ask the default engine; the functions
+// tensor.Argmax and tensor.Argmin ask this one, and with an [Arena] both do.
+type Engine struct {
+	operations
+	heap
+}
+
+// heap gives an engine the allocator of the default one. Its operations lie deeper than those of [operations], which hide them.
+type heap struct{ tensor.StdEng }
+
+// New makes an engine that allocates in the heap.
+func New() *Engine {
+	e := &Engine{}
+	e.operations = newOperations(e)
+	return e
+}
+
+// AllocAccessible is true: memory is that of Go.
+func (e *Engine) AllocAccessible() bool { return true }
+
+// Arena computes with berth's kernels, and allocates tensors one behind the other in memory of its own: that given to
+// [NewArena], and more of the heap where that does not suffice. All of it is held until [Arena.Reset] makes room, or the
+// arena and the tensors in it are not used any more. It is safe for concurrent use.
+type Arena struct {
+	operations
+	mu     sync.Mutex
+	memory []byte
+	used   int
+	more   [][]byte // allocations that did not fit
+}
+
+// NewArena makes an engine with an arena of so many bytes.
+func NewArena(bytes int) (*Arena, error) {
+	if bytes < 0 {
+		return nil, fmt.Errorf("an arena of %d bytes", bytes)
+	}
+	a, err := ndarray.New(ndarray.Uint8, bytes)
+	if err != nil {
+		return nil, err
+	}
+	e := &Arena{memory: a.Data}
+	e.operations = newOperations(e)
+	return e, nil
+}
+
+// Reset makes the whole arena free. Tensors allocated before must not be used any more.
+func (e *Arena) Reset() {
+	if e == nil {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.used, e.more = 0, nil
+}
+
+// Used is how many bytes are allocated, in the arena and beyond it.
+func (e *Arena) Used() (inside, beyond int) {
+	if e == nil {
+		return 0, 0
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, b := range e.more {
+		beyond += len(b)
+	}
+	return e.used, beyond
+}
+
+// alignment of tensors, in bytes.
+const alignment = 64
+
+// memory is what [Arena.Alloc] gives.
+type memory []byte
+
+// Uintptr is the address.
+func (m memory) Uintptr() uintptr { return uintptr(unsafe.Pointer(unsafe.SliceData(m))) }
+
+// MemSize is the size in bytes.
+func (m memory) MemSize() uintptr { return uintptr(len(m)) }
+
+// AllocAccessible is true: memory is that of Go.
+func (e *Arena) AllocAccessible() bool { return true }
+
+// Alloc takes zeroed memory. It is held by the arena, which matters: package tensor passes its address as a number.
+func (e *Arena) Alloc(size int64) (_ tensor.Memory, err error) {
+	defer rescue.Into(&err)
+	if size < 0 || int64(int(size)) != size {
+		return nil, fmt.Errorf("an allocation of %d bytes", size)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if n := int(size); n <= len(e.memory)-e.used {
+		m := e.memory[e.used : e.used+n : e.used+n]
+		e.used = min(len(e.memory), (e.used+n+alignment-1)/alignment*alignment)
+		clear(m)
+		return memory(m), nil
+	}
+	a, err := ndarray.New(ndarray.Uint8, int(size))
+	if err != nil {
+		return nil, err
+	}
+	e.more = append(e.more, a.Data)
+	return memory(a.Data), nil
+}
+
+// Free does nothing: memory is given back by [Arena.Reset].
+func (e *Arena) Free(tensor.Memory, int64) error { return nil }
+
+// Memset fills a tensor with a value.
+func (e *Arena) Memset(m tensor.Memory, v any) (err error) {
+	defer rescue.Into(&err)
+	return stock.Memset(m, v)
+}
+
+// Memclr fills a tensor with zeros.
+func (e *Arena) Memclr(m tensor.Memory) { stock.Memclr(m) }
+
+// Memcpy copies one tensor's memory to another's.
+func (e *Arena) Memcpy(dst, src tensor.Memory) (err error) {
+	defer rescue.Into(&err)
+	return stock.Memcpy(dst, src)
+}
+
+// Accessible returns the memory.
+func (e *Arena) Accessible(m tensor.Memory) (tensor.Memory, error) { return m, nil }
+
+// WorksWith is true for every order.
+func (e *Arena) WorksWith(tensor.DataOrder) bool { return true }
+
+// engine is what both are for package tensor.
+type engine interface {
+	tensor.Engine
+	tensor.Adder
+	tensor.Suber
+	tensor.Muler
+	tensor.Diver
+	tensor.Power
+	tensor.Moder
+	tensor.FMAer
+	tensor.MinBetweener
+	tensor.MaxBetweener
+	tensor.Lter
+	tensor.Lteer
+	tensor.Gter
+	tensor.Gteer
+	tensor.ElEqer
+	tensor.MatMuler
+	tensor.MatVecMuler
+	tensor.OuterProder
+	tensor.InnerProder
+	tensor.Dotter
+	tensor.Tracer
+	tensor.SVDer
+	tensor.Mapper
+	tensor.Neger
+	tensor.Inver
+	tensor.Squarer
+	tensor.Cuber
+	tensor.Exper
+	tensor.Tanher
+	tensor.Loger
+	tensor.Log2er
+	tensor.Log10er
+	tensor.Sqrter
+	tensor.Cbrter
+	tensor.InvSqrter
+	tensor.Signer
+	tensor.Abser
+	tensor.Clamper
+	tensor.Reducer
+	tensor.OptimizedReducer
+	tensor.Sumer
+	tensor.Proder
+	tensor.Miner
+	tensor.Maxer
+	tensor.Argmaxer
+	tensor.Argminer
+	tensor.SoftMaxer
+	tensor.Transposer
+	tensor.Concater
+	tensor.Stacker
+	tensor.DenseStacker
+	tensor.Repeater
+	tensor.Diager
+	tensor.ByIndiceser
+}
+
+var (
+	_ engine = (*Engine)(nil)
+	_ engine = (*Arena)(nil)
+)

@@ -1,0 +1,209 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+var withoutAxes = []ssa.Attr{ssa.IntAttr("keepdims", 0)}
+
+// Sum adds up elements along axes, or all of them.
+func (o *operations) Sum(a tensor.Tensor, along ...int) (tensor.Tensor, error) {
+	return o.reduce("ReduceSum", a, along)
+}
+
+// Prod multiplies elements along axes, or all of them.
+func (o *operations) Prod(a tensor.Tensor, along ...int) (tensor.Tensor, error) {
+	return o.reduce("ReduceProd", a, along)
+}
+
+// Min is the smallest element along axes, or of all.
+func (o *operations) Min(a tensor.Tensor, along ...int) (tensor.Tensor, error) {
+	return o.reduce("ReduceMin", a, along)
+}
+
+// Max is the largest element along axes, or of all.
+func (o *operations) Max(a tensor.Tensor, along ...int) (tensor.Tensor, error) {
+	return o.reduce("ReduceMax", a, along)
+}
+
+func (o *operations) reduce(op string, t tensor.Tensor, along []int) (_ tensor.Tensor, err error) {
+	defer rescue.Into(&err)
+	a, err := arrayOf(t)
+	if err != nil {
+		return nil, err
+	}
+	in := []*ndarray.Array{a}
+	var shape []int
+	if len(along) > 0 {
+		axes := ndarray.Must(ndarray.Int64, len(along))
+		for i, axis := range along {
+			axes.SetInt(i, int64(axis))
+		}
+		in = append(in, axes)
+		for i, n := range a.Shape {
+			if !slices.Contains(along, i) && !slices.Contains(along, i-a.Rank()) {
+				shape = append(shape, n)
+			}
+		}
+	}
+	d := t.(*tensor.Dense)
+	return o.result(d, d.Dtype(), shape, func(out *ndarray.Array) error { return o.reduceInto(out, op, in) }, nil)
+}
+
+// reduceInto reduces integers that the operator does not take in 64 bits.
+func (o *operations) reduceInto(out *ndarray.Array, op string, in []*ndarray.Array) error {
+	err := o.kernels.run(out, op, withoutAxes, in...)
+	if err == nil || !out.DType.IsInteger() || out.DType == ndarray.Int64 {
+		return err
+	}
+	wide := slices.Clone(in)
+	if wide[0], err = o.convert(in[0], ndarray.Int64); err != nil {
+		return err
+	}
+	sum, err := o.compute(ndarray.Int64, out.Shape, op, withoutAxes, wide...)
+	if err != nil {
+		return err
+	}
+	narrow, err := o.convert(sum, out.DType)
+	if err == nil {
+		copy(out.Data, narrow.Data)
+	}
+	return err
+}
+
+// Argmax is the index of the first largest element along an axis, or of all with tensor.AllAxes.
+func (o *operations) Argmax(t tensor.Tensor, axis int) (tensor.Tensor, error) {
+	return o.argument("ArgMax", t, axis)
+}
+
+// Argmin is the index of the first smallest element along an axis, or of all with tensor.AllAxes.
+func (o *operations) Argmin(t tensor.Tensor, axis int) (tensor.Tensor, error) {
+	return o.argument("ArgMin", t, axis)
+}
+
+func (o *operations) argument(op string, t tensor.Tensor, axis int) (_ tensor.Tensor, err error) {
+	defer rescue.Into(&err)
+	a, err := arrayOf(t)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case axis == tensor.AllAxes:
+		a, axis = a.Reshaped(a.Len()), 0
+	case axis < 0 || axis >= a.Rank():
+		return nil, fmt.Errorf("%s of %s along axis %d", op, a, axis)
+	}
+	shape := slices.Delete(slices.Clone(a.Shape), axis, axis+1)
+	attrs := []ssa.Attr{ssa.IntAttr("axis", int64(axis)), ssa.IntAttr("keepdims", 0)}
+	return o.result(t.(*tensor.Dense), tensor.Int, shape, func(out *ndarray.Array) error { return o.kernels.run(out, op, attrs, a) }, nil)
+}
+
+// Reduce reduces with a function, as the default engine does.
+func (o *operations) Reduce(fn any, a tensor.Tensor, axis int, defaultValue any, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer rescue.Into(&err)
+	c, err := plain(a)
+	if err != nil {
+		return nil, err
+	}
+	got, err := stock.Reduce(fn, c, axis, defaultValue)
+	if err != nil {
+		return nil, err
+	}
+	return o.copied(a, got, opts)
+}
+
+// OptimizedReduce reduces with functions, as the default engine does.
+func (o *operations) OptimizedReduce(a tensor.Tensor, axis int, first, last, inner, defaultValue any, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer rescue.Into(&err)
+	c, err := plain(a)
+	if err != nil {
+		return nil, err
+	}
+	got, err := stock.OptimizedReduce(c, axis, first, last, inner, defaultValue)
+	if err != nil {
+		return nil, err
+	}
+	return o.copied(a, got, opts)
+}
+
+// SoftMax is e to the power of x, divided by the sum of that along an axis.
+func (o *operations) SoftMax(x tensor.Tensor, axis int, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.softmax("Softmax", x, axis, opts)
+}
+
+// LogSoftMax is the logarithm of [operations.SoftMax].
+func (o *operations) LogSoftMax(x tensor.Tensor, axis int, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.softmax("LogSoftmax", x, axis, opts)
+}
+
+func (o *operations) softmax(op string, x tensor.Tensor, axis int, opts []tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.elementwise(op, []ssa.Attr{ssa.IntAttr("axis", int64(axis))}, opts, x)
+}
+
+// SoftMaxB is the gradient of SoftMax: (grad - Σ grad·output) · output.
+func (o *operations) SoftMaxB(output, grad tensor.Tensor, axis int, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.softmaxGradient(output, grad, axis, opts, func(y, g, out *ndarray.Array) error {
+		product, err := o.compute(y.DType, y.Shape, "Mul", nil, g, y)
+		if err != nil {
+			return err
+		}
+		sum, err := o.sumAlong(product, axis)
+		if err != nil {
+			return err
+		}
+		if err := o.kernels.run(product, "Sub", nil, g, sum); err != nil {
+			return err
+		}
+		return o.kernels.run(out, "Mul", nil, product, y)
+	})
+}
+
+// LogSoftMaxB is the gradient of LogSoftMax: grad - e^output · Σ grad.
+func (o *operations) LogSoftMaxB(output, grad tensor.Tensor, axis int, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.softmaxGradient(output, grad, axis, opts, func(y, g, out *ndarray.Array) error {
+		p, err := o.compute(y.DType, y.Shape, "Exp", nil, y)
+		if err != nil {
+			return err
+		}
+		sum, err := o.sumAlong(g, axis)
+		if err != nil {
+			return err
+		}
+		if err := o.kernels.run(p, "Mul", nil, p, sum); err != nil {
+			return err
+		}
+		return o.kernels.run(out, "Sub", nil, g, p)
+	})
+}
+
+func (o *operations) softmaxGradient(output, grad tensor.Tensor, axis int, opts []tensor.FuncOpt, f func(y, g, out *ndarray.Array) error) (_ tensor.Tensor, err error) {
+	defer rescue.Into(&err)
+	in, err := sameArrays("a gradient of softmax", output, grad)
+	if err != nil {
+		return nil, err
+	}
+	if r := in[0].Rank(); axis < -r || axis >= r {
+		return nil, fmt.Errorf("softmax of %s along axis %d: %w", in[0], axis, ops.ErrUnsupported)
+	}
+	d := output.(*tensor.Dense)
+	return o.result(d, d.Dtype(), in[0].Shape, func(out *ndarray.Array) error { return f(in[0], in[1], out) }, opts)
+}
+
+// sumAlong adds up along an axis, which stays with length 1.
+func (o *operations) sumAlong(a *ndarray.Array, axis int) (*ndarray.Array, error) {
+	shape := slices.Clone(a.Shape)
+	if axis < 0 {
+		axis += a.Rank()
+	}
+	shape[axis] = 1
+	axes := ndarray.Of([]int64{int64(axis)}, 1)
+	return o.compute(a.DType, shape, "ReduceSum", []ssa.Attr{ssa.IntAttr("keepdims", 1)}, a, axes)
+}

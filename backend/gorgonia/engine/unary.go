@@ -1,0 +1,147 @@
+package engine
+
+import (
+	"fmt"
+	"math"
+
+	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Neg is -a.
+func (o *operations) Neg(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.elementwise("Neg", nil, opts, a)
+}
+
+// Inv is 1 / a.
+func (o *operations) Inv(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.elementwise("Reciprocal", nil, opts, a)
+}
+
+// Exp is e to the power of a.
+func (o *operations) Exp(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.elementwise("Exp", nil, opts, a)
+}
+
+// Tanh is the hyperbolic tangent of a.
+func (o *operations) Tanh(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.elementwise("Tanh", nil, opts, a)
+}
+
+// Log is the natural logarithm of a.
+func (o *operations) Log(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.elementwise("Log", nil, opts, a)
+}
+
+// Sqrt is the square root of a.
+func (o *operations) Sqrt(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.elementwise("Sqrt", nil, opts, a)
+}
+
+// Sign is -1, 0 or 1.
+func (o *operations) Sign(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.elementwise("Sign", nil, opts, a)
+}
+
+// Abs is the magnitude of a.
+func (o *operations) Abs(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.elementwise("Abs", nil, opts, a)
+}
+
+// Square is a².
+func (o *operations) Square(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.Mul(a, a, opts...)
+}
+
+// Cube is a³.
+func (o *operations) Cube(a tensor.Tensor, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer rescue.Into(&err)
+	d, err := denseOf(a)
+	if err != nil {
+		return nil, err
+	}
+	x, err := arrayOf(a)
+	if err != nil {
+		return nil, err
+	}
+	return o.result(d, d.Dtype(), x.Shape, func(out *ndarray.Array) error {
+		square, err := o.compute(x.DType, x.Shape, "Mul", nil, x, x)
+		if err != nil {
+			return err
+		}
+		return o.kernels.run(out, "Mul", nil, square, x)
+	}, opts)
+}
+
+// Log2 is the logarithm to base 2, of floats.
+func (o *operations) Log2(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.function("Log2", math.Log2, a, opts)
+}
+
+// Log10 is the logarithm to base 10, of floats.
+func (o *operations) Log10(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.function("Log10", math.Log10, a, opts)
+}
+
+// Cbrt is the cube root, of floats.
+func (o *operations) Cbrt(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.function("Cbrt", math.Cbrt, a, opts)
+}
+
+// InvSqrt is 1 / √a, of floats.
+func (o *operations) InvSqrt(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return o.function("InvSqrt", inverseRoot, a, opts)
+}
+
+func inverseRoot(x float64) float64 { return 1 / math.Sqrt(x) }
+
+// function applies a function that has no operator, in float64.
+func (o *operations) function(name string, f func(float64) float64, a tensor.Tensor, opts []tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer rescue.Into(&err)
+	x, err := arrayOf(a)
+	if err != nil {
+		return nil, err
+	}
+	if !x.DType.IsFloat() {
+		return nil, fmt.Errorf("%s of %s: %w", name, x, ops.ErrUnsupported)
+	}
+	return o.result(a.(*tensor.Dense), a.Dtype(), x.Shape, func(out *ndarray.Array) error {
+		for i := range x.Len() {
+			out.SetFloat(i, f(x.Float(i)))
+		}
+		return nil
+	}, opts)
+}
+
+// Clamp limits elements to min and max.
+func (o *operations) Clamp(a tensor.Tensor, lowest, highest any, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer rescue.Into(&err)
+	in, err := operandsWith(a, lowest, true)
+	if err != nil {
+		return nil, err
+	}
+	most, err := scalarOf(highest, a.Dtype())
+	if err != nil {
+		return nil, err
+	}
+	return o.result(a.(*tensor.Dense), a.Dtype(), in[0].Shape, func(out *ndarray.Array) error {
+		return o.kernels.run(out, "Clip", nil, in[0], in[1], most)
+	}, opts)
+}
+
+// Map applies a function of the element type to every element.
+func (o *operations) Map(fn any, a tensor.Tensor, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer rescue.Into(&err)
+	c, err := plain(a)
+	if err != nil {
+		return nil, err
+	}
+	mapped, err := stock.Map(fn, c, tensor.UseUnsafe())
+	if err != nil {
+		return nil, err
+	}
+	return o.copied(a, mapped, opts)
+}

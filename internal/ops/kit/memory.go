@@ -1,0 +1,53 @@
+package kit
+
+import (
+	"math"
+	"unsafe"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Temporaries of reference kernels are as large as their operands and results, and more of
+// them can be alive at once. They are asked for in the call's budget, and a kernel that does
+// not get one fails. A nil call, of whoever reads a few elements outside of a run, has the
+// default budget.
+
+func memoryOf(c *ops.Call) ndarray.Budget {
+	if c == nil {
+		return 0
+	}
+	return c.Memory
+}
+
+// Make is make([]T, n) in the budget of the call.
+func Make[T any](c *ops.Call, n int) []T {
+	var one T
+	size := max(int(unsafe.Sizeof(one)), 1)
+	if n < 0 || n > math.MaxInt/size {
+		Check(ndarray.ErrSize)
+	}
+	Check(memoryOf(c).Ask("workspace of a reference kernel", int64(n)*int64(size)))
+	return make([]T, n)
+}
+
+// New is a new array in the budget of the call.
+func New(c *ops.Call, dt ndarray.DType, shape ...int) *ndarray.Array {
+	return Try(ndarray.NewIn(memoryOf(c), dt, shape...))
+}
+
+// Clone is a copy of a value in the budget of the call.
+func Clone[V ndarray.Value](c *ops.Call, v V) V {
+	return Try(ndarray.CloneIn(memoryOf(c), v)).(V)
+}
+
+// Copy is a copy of some elements in the budget of the call.
+func Copy[T any](c *ops.Call, v []T) []T { return append(Make[T](c, len(v))[:0], v...) }
+
+// Append is append in the budget of the call, for lists whose length depends on data.
+func Append[T any](c *ops.Call, list []T, v ...T) []T {
+	if need := len(list) + len(v); need > cap(list) {
+		list = append(Make[T](c, max(need, 2*cap(list)))[:0], list...)
+	}
+	return append(list, v...)
+}

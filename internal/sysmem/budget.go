@@ -1,0 +1,141 @@
+package sysmem
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync"
+	"sync/atomic"
+)
+
+// Sizes come from files and from data: a ConstantOfShape of 2^40 elements or a loop that
+// grows a sequence for ever must be an error, not the end of the process. So whatever
+// allocates memory whose size a file or data decides asks a budget first:
+//
+//	in use now + what is asked for  ≤  budget
+//
+// In use is what the Go runtime has taken from the system and not given back, above what
+// it had when the process started: garbage and fragments count, since they are resident,
+// mapped files do not, since the system can drop their pages. Before the answer is no,
+// memory that is not used any more is collected and given back.
+//
+// Measuring takes a microsecond, so it is not done for every request. What was granted
+// since the last time counts as in use:
+//
+//	├──────── measured ────────┤── granted since ──┤─ request ─┤          │
+//	0                                              at most unmeasured     budget
+//
+// What does not ask (graphs, plans, headers) is seen at the next measurement.
+
+// Budget is how many bytes of memory the process may use beyond what it used when it
+// started. 0, and less, is [Default]. A budget is a plain value: it is part of a call,
+// and leaves nothing behind that would concern another one.
+type Budget int64
+
+// Error says that an operation would take more memory than it may.
+type Error struct {
+	What  string // what the memory is for
+	Bytes int64  // how much of it, 0 for what has grown too large bit by bit
+	Live  int64  // bytes in use already
+	Limit int64
+}
+
+// Error says what is too large, the limit, and how to move it.
+func (e *Error) Error() string {
+	const remedy = "if the size is right, raise the limit (--max-memory, WithMaxMemory)"
+	if e.Bytes == 0 {
+		return fmt.Sprintf("%s: %d bytes are in use, beyond the limit of %d; %s", e.What, e.Live, e.Limit, remedy)
+	}
+	return fmt.Sprintf("%s of %d bytes, with %d in use, is beyond the limit of %d; %s", e.What, e.Bytes, e.Live, e.Limit, remedy)
+}
+
+// Default is the budget where none is set: three quarters of the machine's
+// memory, or 64 GiB where the system does not say how much that is.
+var Default = sync.OnceValue(func() int64 {
+	if m := Memory(); m > 0 {
+		return m / 4 * 3
+	}
+	return 64 << 30
+})
+
+// unmeasured is how many bytes are granted at most between two measurements.
+const unmeasured = 16 << 20
+
+var (
+	atStart = resident()
+	used    atomic.Int64 // when it was last measured
+	granted atomic.Int64 // since then
+)
+
+func init() { granted.Store(unmeasured) } // the first request measures
+
+// Bytes is the limit.
+func (b Budget) Bytes() int64 {
+	if b <= 0 {
+		return Default()
+	}
+	return int64(b)
+}
+
+// Ask asks for bytes more memory. A nil error grants it, else it is an [*Error].
+func (b Budget) Ask(what string, bytes int64) error {
+	limit := b.Bytes()
+	switch {
+	case bytes <= 0:
+		return nil
+	case bytes > limit:
+		return &Error{what, bytes, resident() - atStart, limit}
+	}
+	if n := granted.Add(bytes); n <= unmeasured && used.Load()+n <= limit {
+		return nil
+	}
+	return measure(what, bytes, limit)
+}
+
+// Check measures whether what is in use is within the budget: for work whose memory is
+// not asked for piece by piece.
+func (b Budget) Check(what string) error { return measure(what, 0, b.Bytes()) }
+
+// measure grants bytes if they fit beside what is in use, after a collection if need be.
+func measure(what string, bytes, limit int64) error {
+	now := resident() - atStart
+	if now > limit-bytes {
+		debug.FreeOSMemory()
+		now = resident() - atStart
+	}
+	used.Store(now)
+	if now > limit-bytes {
+		granted.Store(0)
+		return &Error{what, bytes, now, limit}
+	}
+	granted.Store(bytes)
+	return nil
+}
+
+// resident is how many bytes the Go runtime has taken from the system and not given back.
+func resident() int64 {
+	s := [2]metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(s[:])
+	return int64(s[0].Value.Uint64() - s[1].Value.Uint64())
+}
+
+type budgetKey struct{}
+
+// In returns a context that carries the budget to where memory is taken on behalf of an
+// operation: like its deadline, it is a limit of the operation as a whole.
+func (b Budget) In(ctx context.Context) context.Context {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return context.WithValue(ctx, budgetKey{}, b)
+}
+
+// BudgetOf is the budget that a context carries; the default one if it carries none.
+func BudgetOf(ctx context.Context) Budget {
+	if ctx == nil {
+		return 0
+	}
+	b, _ := ctx.Value(budgetKey{}).(Budget)
+	return b
+}

@@ -1,0 +1,113 @@
+package sysmem
+
+import (
+	"context"
+	"errors"
+	"runtime/debug"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// touched is memory that is resident.
+func touched(n int) []byte {
+	b := make([]byte, n)
+	for i := 0; i < n; i += 4096 {
+		b[i] = 1
+	}
+	return b
+}
+
+// fresh is a budget of so many bytes more than are in use.
+func fresh(t *testing.T, bytes int64) Budget {
+	debug.FreeOSMemory()
+	require.NoError(t, Budget(0).Check("the test"))
+	return Budget(used.Load() + bytes)
+}
+
+// TestBudgetEnds: what is asked for in pieces ends at the limit, with an error that says all there is to know.
+func TestBudgetEnds(t *testing.T) {
+	for _, piece := range []int{1000, 1 << 16, 1 << 20, 20 << 20} {
+		b, held := fresh(t, 64<<20), int64(0)
+		var all [][]byte
+		var err error
+		for err == nil && held < 100<<20 {
+			if err = b.Ask("a piece", int64(piece)); err == nil {
+				all, held = append(all, touched(piece)), held+int64(piece)
+			}
+		}
+		var full *Error
+		require.ErrorAs(t, err, &full, "pieces of %d bytes", piece)
+		assert.Equal(t, "a piece", full.What)
+		assert.EqualValues(t, piece, full.Bytes)
+		assert.Equal(t, b.Bytes(), full.Limit)
+		assert.Greater(t, full.Live+full.Bytes, full.Limit)
+		assert.ErrorContains(t, err, "--max-memory, WithMaxMemory")
+		assert.InDelta(t, 64<<20, held, 24<<20, "pieces of %d bytes", piece)
+		assert.NotEmpty(t, all)
+	}
+}
+
+// TestBudgetCountsGarbageOnce: what is dropped can be asked for again, however often.
+func TestBudgetCountsGarbageOnce(t *testing.T) {
+	b := fresh(t, 64<<20)
+	for range 300 {
+		require.NoError(t, b.Ask("garbage", 4<<20))
+		touched(4 << 20)
+		require.Less(t, resident()-atStart, b.Bytes()*11/10+8<<20)
+	}
+}
+
+// TestBudgetIsNotMeasuredEachTime: small requests do not look at the process.
+func TestBudgetIsNotMeasuredEachTime(t *testing.T) {
+	b := fresh(t, 1<<30)
+	granted.Store(0)
+	const mark = 12345
+	used.Store(mark)
+	for range 1000 {
+		require.NoError(t, b.Ask("a little", 4096))
+	}
+	assert.EqualValues(t, mark, used.Load())
+	require.NoError(t, b.Ask("much", unmeasured))
+	assert.NotEqualValues(t, mark, used.Load())
+}
+
+// TestBudgetsAreValues: a budget concerns those who have it, and may be above the default.
+func TestBudgetsAreValues(t *testing.T) {
+	above := Budget(Default() + 2<<40)
+	ctx := above.In(context.Background())
+	for _, c := range []struct {
+		name   string
+		b      Budget
+		bytes  int64
+		denied bool
+	}{
+		{"beyond the default", 0, Default() + 1, true},
+		{"above the default", above, Default() + 1, false},
+		{"the default after that", 0, Default() + 1, true},
+		{"of a context", BudgetOf(ctx), Default() + 1, false},
+		{"of a context without one", BudgetOf(context.Background()), Default() + 1, true},
+		{"of no context", BudgetOf(nil), 1, false},
+		{"a small one", 1000, 1001, true},
+		{"nothing", 1, 0, false},
+		{"less than nothing", -1, 1, false},
+	} {
+		err := c.b.Ask(c.name, c.bytes)
+		var full *Error
+		assert.Equal(t, c.denied, errors.As(err, &full), c.name)
+	}
+}
+
+// BenchmarkAsk is what a request costs that is granted without measuring, and one that is not.
+func BenchmarkAsk(b *testing.B) {
+	for name, bytes := range map[string]int64{"small": 1, "large": unmeasured + 1} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if err := Budget(0).Ask("memory", bytes); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,67 @@
+package ndarray
+
+import (
+	"context"
+
+	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/internal/sysmem"
+)
+
+// Budget is how many bytes of memory the process may use beyond what it used when it started;
+// 0 is the default, three quarters of the machine's memory. [Budget.Ask] comes before memory
+// is taken whose size a file or data decides.
+type Budget = sysmem.Budget
+
+// BudgetOf is the budget that a context carries ([Budget.In]); the default one if it carries none.
+func BudgetOf(ctx context.Context) Budget { return sysmem.BudgetOf(ctx) }
+
+// NewIn is [New] within a budget, which a scalar is not asked of.
+func NewIn(b Budget, dt DType, shape ...int) (_ *Array, err error) {
+	defer rescue.Into(&err)
+	n, err := ByteSize(dt, shape)
+	if err != nil {
+		return nil, err
+	}
+	if len(shape) > 0 {
+		if err := b.Ask("an array", int64(n)); err != nil {
+			return nil, err
+		}
+	}
+	a := &Array{DType: dt, Shape: append([]int(nil), shape...)}
+	if dt == String {
+		a.Str = make([]string, n/dt.Size())
+	} else {
+		a.Data = AlignedBytes(n)
+	}
+	return a, nil
+}
+
+// CloneIn is [CloneValue] within a budget.
+func CloneIn(b Budget, v Value) (_ Value, err error) {
+	defer rescue.Into(&err)
+	if err := b.Ask("a copy of a value", bytesOf(v)); err != nil {
+		return nil, err
+	}
+	return CloneValue(v), nil
+}
+
+// bytesOf is how many bytes the elements of a value take.
+func bytesOf(v Value) (n int64) {
+	switch x := v.(type) {
+	case *Array:
+		if x != nil {
+			n = int64(len(x.Data) + len(x.Str)*String.Size())
+		}
+	case *Sequence:
+		for _, it := range x.Items {
+			n += bytesOf(it)
+		}
+	case *Optional:
+		n = bytesOf(x.Value)
+	case *Map:
+		n = bytesOf(x.Keys) + bytesOf(x.Values)
+	case *Sparse:
+		n = bytesOf(x.Values) + bytesOf(x.Indices)
+	}
+	return n
+}

@@ -1,0 +1,280 @@
+package berth
+
+import (
+	"context"
+	"encoding/binary"
+	"slices"
+	"sync"
+
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// The programs that [Model.Run] keeps. A key says what a program was compiled for; calls with
+// one key share its compilation:
+//
+//	options, bindings ──┐          ┌─ kept: run it
+//	shapes of inputs  ──┴─▶ key ───┼─ being compiled: wait, each until its own context ends
+//	                               └─ new: compile, on a goroutine that no caller owns
+//
+// Nothing is locked while compiling. A compilation that fails leaves nothing behind.
+//
+// A program for every width of a stream of pictures would be compiled for each of them and
+// used once. So when as many programs are kept as may be, new shapes run in the program whose
+// key has no shapes, until a set of shapes has been seen so many times that compiling it
+// pays, and one of the kept programs was not used all that time:
+//
+//	      seen ×1  ×2  ×3  ×4 ─▶ takes the place of the least recently used
+//	A  A   B   B   A   B   B         A was used since B was first seen: B starts over
+//
+// So at most every fourth call compiles once all places are taken, whatever shapes come.
+
+const (
+	defaultPrograms = 8
+	returns         = 4  // how often shapes come before they are compiled for when all places are taken
+	mostSeen        = 64 // sets of shapes that are remembered without a program
+)
+
+// programKey says what a program was compiled for.
+type programKey struct {
+	options  compileOptions
+	bindings string
+	shapes   string // of the inputs; "" leaves open what bindings do not say
+}
+
+// open is the key without the shapes of the inputs.
+func (k programKey) open() programKey {
+	k.shapes = ""
+	return k
+}
+
+// keptProgram is a program, or its compilation.
+type keptProgram struct {
+	key     programKey
+	used    int64         // the last call
+	waiting int           // calls, until done
+	cancel  func()        // ends the compilation
+	done    chan struct{} // closed when there is a program or an error
+	p       *Program
+	err     error
+}
+
+// isDone reports whether the compilation has ended.
+func (e *keptProgram) isDone() bool {
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// sighting is a set of shapes without a program of its own.
+type sighting struct {
+	key   programKey
+	since int64 // the call that was the first
+	times int
+}
+
+// keptPrograms are what a model keeps for [Model.Run].
+type keptPrograms struct {
+	most int // programs
+
+	mu    sync.Mutex
+	list  []*keptProgram // most recently used first
+	seen  []sighting     // the latest first
+	calls int64
+
+	hits, misses, compiles, evictions int64
+}
+
+// programFor returns the program for the shapes of a set of inputs.
+func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value, opts []Option) (*Program, error) {
+	if ctx == nil {
+		return nil, errNilContext
+	}
+	if err := m.checkInputs(inputs); err != nil {
+		return nil, err
+	}
+	if m == nil {
+		return nil, errUnmade
+	}
+	c := newConfig(opts)
+	key := programKey{c.compileOptions, c.bindings.key(), m.shapesKey(inputs)}
+	p, err := m.kept.get(ctx, key, func(key programKey) compilation {
+		if key.shapes != "" {
+			m.bindShapes(&c, inputs)
+		}
+		return func(ctx context.Context) (*Program, error) {
+			return using(m.life, func() (*Program, error) { return m.compile(ctx, c) })
+		}
+	})
+	return p, withCause(ctx, err)
+}
+
+// shapesKey is the shapes of a set of inputs.
+func (m *Model) shapesKey(inputs map[string]ndarray.Value) string {
+	var key []byte
+	for _, in := range m.source().Graph.Params {
+		a, ok := inputs[in.Name].(*ndarray.Array)
+		if !ok || a == nil {
+			key = append(key, 0)
+			continue
+		}
+		key = append(key, byte(len(a.Shape)+1))
+		for _, d := range a.Shape {
+			key = binary.AppendVarint(key, int64(d))
+		}
+	}
+	return string(key)
+}
+
+// bindShapes fixes the shapes of a set of inputs.
+func (m *Model) bindShapes(c *config, inputs map[string]ndarray.Value) {
+	for _, in := range m.source().Graph.Params {
+		if a, ok := inputs[in.Name].(*ndarray.Array); ok && a != nil {
+			c.shapes[in.Name] = slices.Clone(a.Shape)
+		}
+	}
+}
+
+// compilation makes a program.
+type compilation func(ctx context.Context) (*Program, error)
+
+// get returns the program of a key, or the open one in its place. plan says how one is made.
+func (k *keptPrograms) get(ctx context.Context, key programKey, plan func(programKey) compilation) (*Program, error) {
+	for exact := false; ; exact = true {
+		e := k.claim(ctx, key, exact, plan)
+		p, err := k.wait(ctx, e)
+		if err == nil || e.key == key || ctx.Err() != nil {
+			return p, err
+		}
+	}
+}
+
+// claim returns the entry that serves a key, and starts its compilation if it is new. An exact
+// one has that key.
+func (k *keptPrograms) claim(ctx context.Context, key programKey, exact bool, plan func(programKey) compilation) *keptProgram {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.calls++
+	e := k.find(key)
+	if e == nil && !exact && !k.admits(key) {
+		key = key.open()
+		e = k.find(key)
+	}
+	if e != nil {
+		k.hits++
+	} else {
+		k.misses++
+		e = &keptProgram{key: key, done: make(chan struct{})}
+		k.list = slices.Insert(k.list, 0, e)
+		compiling, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		e.cancel = cancel
+		go k.fill(compiling, e, plan(key))
+	}
+	e.used = k.calls
+	e.waiting++
+	return e
+}
+
+// find returns the entry of a key, and makes it the most recently used.
+func (k *keptPrograms) find(key programKey) *keptProgram {
+	i := slices.IndexFunc(k.list, func(e *keptProgram) bool { return e.key == key })
+	if i < 0 {
+		return nil
+	}
+	e := k.list[i]
+	copy(k.list[1:i+1], k.list[:i])
+	k.list[0] = e
+	return e
+}
+
+// admits reports whether a key that is not there gets a program of its own; see above.
+func (k *keptPrograms) admits(key programKey) bool {
+	like := func(e *keptProgram) bool { return e.key.open() == key.open() }
+	if k.most <= 0 || len(k.list) < k.most || key.shapes == "" || !slices.ContainsFunc(k.list, like) {
+		return true
+	}
+	s := sighting{key: key, since: k.calls}
+	if i := slices.IndexFunc(k.seen, func(s sighting) bool { return s.key == key }); i >= 0 {
+		s = k.seen[i]
+		k.seen = slices.Delete(k.seen, i, i+1)
+	}
+	if s.times++; s.times == returns {
+		return k.list[len(k.list)-1].used < s.since
+	}
+	k.seen = slices.Insert(k.seen, 0, s)
+	k.seen = k.seen[:min(len(k.seen), mostSeen)]
+	return false
+}
+
+// fill compiles, and keeps the result if it is a program.
+func (k *keptPrograms) fill(ctx context.Context, e *keptProgram, compile compilation) {
+	defer e.cancel()
+	p, err := compile(ctx)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	e.p, e.err = p, err
+	close(e.done)
+	if err != nil {
+		k.remove(e)
+		return
+	}
+	k.compiles++
+	k.trim()
+}
+
+// trim lets go of the least recently used programs beyond the most.
+func (k *keptPrograms) trim() {
+	over := -k.most
+	for _, e := range k.list {
+		if e.isDone() {
+			over++
+		}
+	}
+	for i := len(k.list) - 1; i >= 0 && over > 0; i-- {
+		if k.list[i].isDone() {
+			k.list = slices.Delete(k.list, i, i+1)
+			k.evictions++
+			over--
+		}
+	}
+}
+
+func (k *keptPrograms) remove(e *keptProgram) {
+	k.list = slices.DeleteFunc(k.list, func(x *keptProgram) bool { return x == e })
+}
+
+// wait waits for a program until the context ends. The last to leave ends the compilation, and
+// returns when it has ended.
+func (k *keptPrograms) wait(ctx context.Context, e *keptProgram) (*Program, error) {
+	select {
+	case <-e.done:
+	case <-ctx.Done():
+	}
+	k.mu.Lock()
+	e.waiting--
+	last := e.waiting == 0 && !e.isDone()
+	if last {
+		k.remove(e)
+		e.cancel()
+	}
+	k.mu.Unlock()
+	if last {
+		<-e.done
+	}
+	if e.isDone() && e.err == nil {
+		return e.p, nil
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return nil, e.err
+}
+
+// forget lets go of all programs.
+func (k *keptPrograms) forget() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.list, k.seen = slices.DeleteFunc(k.list, (*keptProgram).isDone), nil
+}
