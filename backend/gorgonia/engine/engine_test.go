@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gorgonia.org/tensor"
 
+	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/backend/gorgonia/engine"
 )
 
@@ -128,5 +129,19 @@ func TestErrors(t *testing.T) {
 			_, err := f()
 			assert.Error(t, err, "%s %s", which, name)
 		}
+	}
+}
+
+// TestHalf computes in a type that the default engine does not know.
+func TestHalf(t *testing.T) {
+	for which, e := range engines(t) {
+		x := tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]berth.Float16{0x3c00, 0x4000, 0x4200, 0x4400}), tensor.WithEngine(e)) // 1 2 3 4
+		require.NoError(t, x.T())
+		sum, err := tensor.Add(x, x)
+		require.NoError(t, err, which)
+		assert.Equal(t, []berth.Float16{0x4000, 0x4600, 0x4400, 0x4800}, sum.Data(), which)
+		product, err := tensor.MatMul(x, x)
+		require.NoError(t, err, which)
+		assert.Equal(t, []berth.Float16{0x4700, 0x4b80, 0x4900, 0x4d80}, product.Data(), which) // 7 15 10 22
 	}
 }
