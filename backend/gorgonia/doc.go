@@ -9,5 +9,9 @@
 // [ArrayOf] and [DenseOf] convert between tensors and arrays, without a copy wherever the elements lie in row-major order.
 // Element types that Go lacks are those of package berth (berth.Float16, …), registered as tensor.Dtypes.
 //
-// The packages of gorgonia.org are linked by programs that import this one, and by no other.
+// Importing this package also registers the backend "gorgonia" ([New]): the nodes of a program run as gorgonia.Ops over tensors
+// in the planned arena. Package engine, below, computes tensors of the caller's own.
+//
+// The packages of gorgonia.org are linked by programs that import this one, and by no other. They do not build for
+// linux/riscv64.
 package gorgonia

@@ -17,6 +17,7 @@ import (
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/backend/gorgonia"
 	"github.com/berth-onnx/berth/internal/conformance"
+	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/graphgen"
 	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
@@ -185,7 +186,7 @@ func TestOp(t *testing.T) {
 
 // TestOpErrors gives ops what they can not take.
 func TestOpErrors(t *testing.T) {
-	op, err := gorgonia.NewOp(t.Context(), node(t, `graph "g" { in %a: float32[2,3] in %b: float32[2,3] %y: float32[2,3] = Add(%a, %b) out %y }`), nil)
+	op, err := gorgonia.NewOp(t.Context(), node(t, `graph "g" { in %a: float32[2,3] in %b: float32[2,3] %y: float32[2,3] = Add(%a, %b) out %y }`), cpu.New())
 	require.NoError(t, err)
 	x := counted(2, 3)
 	for name, call := range map[string]func() (G.Value, error){
@@ -195,6 +196,8 @@ func TestOpErrors(t *testing.T) {
 		"turned":        func() (G.Value, error) { return op.Do(x, transposed(t, counted(3, 2))) },
 		"no operand":    func() (G.Value, error) { return op.Do(x, nil) },
 		"another type":  func() (G.Value, error) { return op.Do(x, tensor.New(tensor.WithShape(2, 3), tensor.Of(tensor.Int64))) },
+		"larger":        func() (G.Value, error) { return op.Do(x, counted(3, 3)) },
+		"smaller":       func() (G.Value, error) { return op.Do(x, counted(1, 3)) },
 		"another shape": func() (G.Value, error) { return op.(G.UsePreallocDoer).UsePreallocDo(counted(5), x, x) },
 	} {
 		_, err := call()
@@ -204,4 +207,25 @@ func TestOpErrors(t *testing.T) {
 	require.Error(t, err)
 	_, err = gorgonia.NewOp(t.Context(), node(t, `graph "g" { in %a: float32[N] %y: float32[N] = Neg(%a) out %y }`), nil)
 	require.Error(t, err)
+}
+
+// TestOpHash: ops that differ in attributes or types have other hashes; equal ones the same.
+func TestOpHash(t *testing.T) {
+	hashes := map[uint32]string{}
+	for _, text := range []string{
+		`in %x: float32[2,3] %y: float32[2,3] = Softmax(%x) [axis=0]`,
+		`in %x: float32[2,3] %y: float32[2,3] = Softmax(%x) [axis=1]`,
+		`in %x: float32[3,2] %y: float32[3,2] = Softmax(%x) [axis=1]`,
+		`in %x: float32[3,2] %y: float32[3,2] = LogSoftmax(%x) [axis=1]`,
+	} {
+		var same [2]uint32
+		for i := range same {
+			op, err := gorgonia.NewOp(t.Context(), node(t, `graph "g" { `+text+` out %y }`), nil)
+			require.NoError(t, err)
+			same[i] = op.Hashcode()
+		}
+		assert.Equal(t, same[0], same[1], text)
+		assert.Empty(t, hashes[same[0]], text)
+		hashes[same[0]] = text
+	}
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"hash"
 	"hash/fnv"
-	"io"
+	"slices"
 
 	"github.com/chewxy/hm"
 	G "gorgonia.org/gorgonia"
@@ -117,11 +117,11 @@ func (o *nodeOp) UsePreallocDo(prealloc G.Value, inputs ...G.Value) (_ G.Value, 
 		if i >= operands {
 			at++ // behind the first result
 		}
-		if arrays[at], err = arrayOf(v, o.frame, at); err != nil {
+		if arrays[at], err = o.arrayOf(v, at); err != nil {
 			return nil, fmt.Errorf("%s: input %d: %w", o, i, err)
 		}
 	}
-	if arrays[operands], err = arrayOf(prealloc, o.frame, operands); err != nil {
+	if arrays[operands], err = o.arrayOf(prealloc, operands); err != nil {
 		return nil, fmt.Errorf("%s: result: %w", o, err)
 	}
 	c.In, c.Out = arrays[:operands:operands], arrays[operands:]
@@ -137,8 +137,9 @@ func (o *nodeOp) prepare() (*ops.Call, []ndarray.Value) {
 	return c, make([]ndarray.Value, len(o.node.In)+len(o.node.Out))
 }
 
-// arrayOf views a tensor as an array; nil stays nil.
-func arrayOf(v G.Value, f *frame, at int) (ndarray.Value, error) {
+// arrayOf views a tensor as an array, the one at an operand or behind the operands at a result; nil stays nil. A kernel relies
+// on the types that it was prepared for.
+func (o *nodeOp) arrayOf(v G.Value, at int) (ndarray.Value, error) {
 	d, ok := v.(*tensor.Dense)
 	if v == nil || ok && d == nil {
 		return nil, nil
@@ -146,7 +147,7 @@ func arrayOf(v G.Value, f *frame, at int) (ndarray.Value, error) {
 	if !ok {
 		return nil, &DenseError{Tensor: fmt.Sprintf("a %T", v), Reason: "it is no *tensor.Dense"}
 	}
-	if a := f.array(at, d); a != nil {
+	if a := o.frame.array(at, d); a != nil {
 		return a, nil
 	}
 	m, err := dense.MemoryOf(d)
@@ -155,6 +156,10 @@ func arrayOf(v G.Value, f *frame, at int) (ndarray.Value, error) {
 	}
 	if !m.Contiguous() {
 		return nil, &DenseError{Tensor: fmt.Sprintf("a tensor of shape %v", d.Shape()), Reason: "its elements do not lie in row-major order"}
+	}
+	want := slices.Concat(o.node.In, o.node.Out)[at]
+	if want == nil || want.Type.DType != m.DType || !sameShape(want, m.Shape) {
+		return nil, &DenseError{Tensor: "a tensor of " + m.Array().String(), Reason: "it does not fit the node"}
 	}
 	return m.Array(), nil
 }
@@ -168,8 +173,20 @@ func (o *nodeOp) CallsExtern() bool { return false }
 // OverwritesInput is -1: which result lies over which operand is berth's plan.
 func (o *nodeOp) OverwritesInput() int { return -1 }
 
-// WriteHash writes what tells ops apart.
-func (o *nodeOp) WriteHash(h hash.Hash) { _, _ = io.WriteString(h, o.node.String()) }
+// WriteHash writes what tells ops apart: operator, attributes and types. Nodes of one ExprGraph with the same hash and
+// operands are one.
+func (o *nodeOp) WriteHash(h hash.Hash) {
+	fmt.Fprintf(h, "%q%q%q", o.node.Domain, o.node.Op, o.node.Overload)
+	for i := range o.node.Attrs {
+		a := &o.node.Attrs[i]
+		fmt.Fprintf(h, "%q%d:%d %b %q %v %b %q %v %p %p", a.Name, a.Kind, a.I, a.F, a.S, a.Ints, a.Floats, a.Strings, a.Type, a.Tensor, a.Tensors)
+	}
+	for _, v := range slices.Concat(o.node.In, o.node.Out) {
+		if v != nil {
+			fmt.Fprint(h, v.Type)
+		}
+	}
+}
 
 // Hashcode is a hash of what [nodeOp.WriteHash] writes.
 func (o *nodeOp) Hashcode() uint32 {

@@ -27,8 +27,9 @@ import (
 
 // Engine computes with berth's kernels, and allocates as the default engine does. It is safe for concurrent use.
 //
-// One limit is that of package tensor: the methods Argmax and Argmin of a Dense ask the default engine; the functions
-// tensor.Argmax and tensor.Argmin ask this one, and with an [Arena] both do.
+// Limits are those of package tensor. The methods Argmax and Argmin of a Dense ask the default engine; the functions
+// tensor.Argmax and tensor.Argmin ask this one, and with an [Arena] both do. The method Inner refuses vectors with gaps
+// between their elements before it asks an engine.
 type Engine struct {
 	operations
 	heap

@@ -46,7 +46,7 @@ func (k *kernels) run(out *ndarray.Array, op string, attrs []ssa.Attr, in ...*nd
 		return err
 	}
 	want := kn.node.Out[0].Type
-	if shape, _ := want.Static(); want.DType != out.DType || ndarrayLen(shape) != out.Len() {
+	if shape, _ := want.Static(); want.DType != out.DType || sizeOf(shape) != out.Len() {
 		return fmt.Errorf("%s gives %s, the tensor for it is %s", op, want, out)
 	}
 	to := out
@@ -65,7 +65,8 @@ func (k *kernels) run(out *ndarray.Array, op string, attrs []ssa.Attr, in ...*nd
 	return nil
 }
 
-func ndarrayLen(shape []int) int {
+// sizeOf is how many elements a shape has, which a node of known types says.
+func sizeOf(shape []int) int {
 	n, _ := ndarray.NumElems(shape)
 	return n
 }
