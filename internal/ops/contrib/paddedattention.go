@@ -88,7 +88,8 @@ func (a *paddedAttention[T]) probabilities(c *ops.Call, seen func([]T)) []T {
 				extra[t] += a.filter
 			}
 			if a.causal && t > a.past+s {
-				extra[t] = math.Inf(-1)
+				scores[r*a.k.Seq+t] = T(math.Inf(-1)) // replaces any score, even NaN
+				continue
 			}
 			scores[r*a.k.Seq+t] += T(extra[t])
 		}
