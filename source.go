@@ -69,6 +69,9 @@ func readFS(fsys fs.FS, name string, most, maxMemory int64) ([]byte, error) {
 	return readAll(f, name, info.Size(), most, maxMemory)
 }
 
+// mostIdleReads is how often a reader may give neither bytes nor an error in turn.
+const mostIdleReads = 100
+
 // readAll reads up to the end, about size bytes. Memory is asked for before it is taken.
 func readAll(r io.Reader, name string, size, most, maxMemory int64) ([]byte, error) {
 	if size > most {
@@ -78,8 +81,14 @@ func readAll(r io.Reader, name string, size, most, maxMemory int64) ([]byte, err
 		return nil, err
 	}
 	data := make([]byte, 0, max(size+1, 64<<10)) // one more: the end is seen without growing
-	for {
+	for idle := 0; ; {
 		n, err := r.Read(data[len(data):cap(data)])
+		if idle++; n > 0 {
+			idle = 0
+		}
+		if err == nil && idle > mostIdleReads {
+			err = io.ErrNoProgress
+		}
 		data = data[:len(data)+n]
 		switch {
 		case int64(len(data)) > most:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
@@ -208,7 +207,7 @@ func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 	if err := a.checkChoices(true); err != nil {
 		return err
 	}
-	file, err := os.Open(f.instance)
+	file, err := conformance.OpenRegular(f.instance)
 	if err != nil {
 		return modelError(f.instance, err)
 	}

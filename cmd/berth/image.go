@@ -6,7 +6,6 @@ import (
 	_ "image/gif"  // decoder
 	_ "image/jpeg" // decoder
 	_ "image/png"  // decoder
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	_ "golang.org/x/image/bmp" // decoder
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/preprocess"
 	"github.com/berth-onnx/berth/ssa"
@@ -145,7 +145,7 @@ func (f *imageFlags) readImage(file string, t ssa.Type) (ndarray.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := os.Open(file)
+	r, err := conformance.OpenRegular(file)
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (f *imageFlags) readImage(file string, t ssa.Type) (ndarray.Value, error) {
 
 // readSound makes an input of a WAVE file.
 func readSound(file string, t ssa.Type) (ndarray.Value, error) {
-	r, err := os.Open(file)
+	r, err := conformance.OpenRegular(file)
 	if err != nil {
 		return nil, err
 	}

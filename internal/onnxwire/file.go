@@ -89,6 +89,9 @@ func readAll(f *os.File, info os.FileInfo) ([]byte, error) {
 		return nil, &os.PathError{Op: "open", Path: f.Name(), Err: errors.New("is neither a file nor a pipe; give the model file")}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
+	if err == nil && len(data) == 0 {
+		err = &os.PathError{Op: "read", Path: f.Name(), Err: errors.New("is a pipe without content: nothing writes to it, or what wrote has failed")}
+	}
 	if err == nil && len(data) > MaxSize {
 		err = &os.PathError{Op: "read", Path: f.Name(), Err: errors.New("gives more than the 2 GiB that a model can have")}
 	}
