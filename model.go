@@ -272,6 +272,9 @@ func (m *Model) CheckPortable() (err error) {
 
 // bind copies the module with shapes and symbols fixed.
 func (m *Model) bind(ctx context.Context, c *config) (*ssa.Module, error) {
+	if err := c.validateFor(m.module.Graph.Params); err != nil {
+		return nil, err
+	}
 	g, err := ops.Bind(ctx, m.module.Graph, ops.Binding{Shapes: c.shapes, Dims: c.dims})
 	if err != nil {
 		return nil, err
@@ -326,6 +329,9 @@ func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value,
 		return nil, err
 	}
 	c := newConfig(opts)
+	if err := c.checkGiven(m.source().Graph.Params, inputs); err != nil {
+		return nil, err
+	}
 	key := fmt.Sprint(c.threads, c.planner, c.schedule, c.backend, c.optimizeFor, c.accuracy, c.noPasses, c.noInPlace, c.copyViews, c.bounds, c.states, c.idle) + fmt.Sprintf("%p", c.hook)
 	for _, in := range m.source().Graph.Params {
 		if a, ok := inputs[in.Name].(*ndarray.Array); ok && a != nil {

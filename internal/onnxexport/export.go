@@ -43,7 +43,9 @@ type exporter struct {
 	opsets  *opsetChoice
 	nodes   *names   // names of nodes: runtimes refuse repeated ones
 	path    []string // enclosing nodes, for messages
-	tensors []*onnxwire.Tensor
+	tensors []*onnxwire.Tensor // that may move to a data file
+
+	inferred map[*ssa.Constant]bool // constants that shapes are inferred from
 }
 
 // Model turns a module into an ONNX model. Constants are shared, not copied: the
@@ -92,6 +94,7 @@ func (x *exporter) run() error {
 	if x.mod, x.opsets, err = chooseOpsets(x.mod); err != nil {
 		return err
 	}
+	x.inferred = inferredFrom(x.mod.Graph)
 	x.place()
 	if x.model.Graph, err = x.mainGraph(); err != nil {
 		return err
