@@ -22,7 +22,7 @@ func (a *app) checkOutputs(paths ...string) error {
 			continue
 		}
 		if path == "-" {
-			return usagef("-: results are files; for one of that name say ./-")
+			return usagef("-o -: results are files, not written to the terminal; for a file of that name say ./-")
 		}
 		if err := safefile.Check(path); err != nil {
 			return err

@@ -14,10 +14,10 @@ import (
 
 // TestShapesStayInline: whatever the threshold, what shapes are inferred from is in the model itself.
 func TestShapesStayInline(t *testing.T) {
-	g, err := ssa.ParseText(`graph "g" { in %x: float32[1,2,4,4]
+	g, err := ssa.ParseGraph(`graph "g" { in %x: float32[1,2,4,4]
 		const %w: float32[2,2,1,1] = [1, 2, 3, 4] const %roi: float32[0] = [] const %scales: float32[4] = [1, 1, 2, 2]
-		const %starts: int64[1] = [0] const %ends: int64[1] = [9223372036854775807] const %axes: int32[1] = [2]
-		%c = Conv(%x, %w) %r = Resize(%c, %roi, %scales) { mode = "nearest" } %y = Slice(%r, %starts, %ends) out %y }`)
+		const %starts: int64[1] = [0] const %ends: int64[1] = [9223372036854775807]
+		%c = Conv(%x, %w) %r = Resize(%c, %roi, %scales) [mode="nearest"] %y = Slice(%r, %starts, %ends) out %y }`)
 	require.NoError(t, err)
 	path := filepath.Join(t.TempDir(), "m.onnx")
 	require.NoError(t, onnxexport.Save(&ssa.Module{Graph: g, Opsets: []ssa.Opset{{Version: 13}}}, path, onnxexport.Options{External: 1}))

@@ -143,7 +143,7 @@ func Open(path string) (*File, error) { return OpenWith(context.Background(), pa
 // OpenWith is [Open] with [ReadFile] or another way to get a file's content; it ends with the error of the context if
 // that ends before.
 func OpenWith(ctx context.Context, path string, open func(path string) (*Mapping, error)) (*File, error) {
-	mapping, err := open(path)
+	mapping, err := openUntil(ctx, path, open)
 	if err != nil {
 		return nil, err
 	}
@@ -153,6 +153,28 @@ func OpenWith(ctx context.Context, path string, open func(path string) (*Mapping
 		return nil, err
 	}
 	return &File{Path: path, Model: model, mapping: mapping}, nil
+}
+
+// openUntil opens a file, and leaves a pipe that does not end when the context does.
+func openUntil(ctx context.Context, path string, open func(path string) (*Mapping, error)) (*Mapping, error) {
+	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		return open(path)
+	}
+	type opened struct {
+		m   *Mapping
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		m, err := open(path)
+		done <- opened{m, err}
+	}()
+	select {
+	case o := <-done:
+		return o.m, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // Size returns the size of the file in bytes, 0 after Close.
