@@ -42,7 +42,7 @@ func TestWalls(t *testing.T) {
 
 // TestSmallestProgram builds a program that opens and runs a model, with the symbols that debuggers read.
 func TestSmallestProgram(t *testing.T) {
-	const most = 15_000_000
+	const most = 15_500_000
 	name := filepath.Join(t.TempDir(), "smallest")
 	out, err := exec.Command("go", "build", "-trimpath", "-o", name, "./testdata/smallest").CombinedOutput()
 	require.NoError(t, err, string(out))

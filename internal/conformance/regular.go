@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 )
 
@@ -31,4 +32,16 @@ func CheckRegular(path string) error {
 		err = &os.PathError{Op: "open", Path: path, Err: errNotRegular}
 	}
 	return err
+}
+
+// readRegular is [ReadRegular] in a file system.
+func readRegular(files fs.FS, name string) ([]byte, error) {
+	info, err := fs.Stat(files, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: errNotRegular}
+	}
+	return fs.ReadFile(files, name)
 }
