@@ -41,8 +41,8 @@ type exporter struct {
 	consts  map[*ssa.Constant]*placement
 	shapes  map[string]string // initializers that hold shapes of splats
 	opsets  *opsetChoice
-	nodes   *names   // names of nodes: runtimes refuse repeated ones
-	path    []string // enclosing nodes, for messages
+	nodes   *names             // names of nodes: runtimes refuse repeated ones
+	path    []string           // enclosing nodes, for messages
 	tensors []*onnxwire.Tensor // that may move to a data file
 
 	inferred map[*ssa.Constant]bool // constants that shapes are inferred from
