@@ -166,7 +166,7 @@ func (p *Program) RunValues(ctx context.Context, inputs map[string]ndarray.Value
 		return nil, err
 	}
 	defer p.keepIdle(s)
-	return s.runValues(ctx, inputs, s.s.RunFresh)
+	return s.runValues(ctx, inputs, s.s.RunFresh, false)
 }
 
 // idleSession returns a session that waits for a run, or a new one.
@@ -189,6 +189,7 @@ type Session struct {
 	observe atomic.Pointer[func(*program.Instr, []ndarray.Value)]
 	size    *sessionSize
 	into    []*ndarray.Array // what RunInto was given, in the model's order
+	issued  issued
 }
 
 // ErrSessionInUse is the error of a call on a [Session] that another goroutine, or an
@@ -270,7 +271,8 @@ func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
 
 // Run executes the program on inputs in the model's order, reading them in
 // place. The results, in the model's order, lie in memory of the session that no two of them
-// share, and are valid until the next run. They may be the inputs of that run: those are copied first.
+// share, and are valid until the next run. They may be the inputs of that run: those are copied first. The slice and the
+// arrays are the same in each run: what was kept of an earlier one shows the newest.
 // An input in memory of the session that is no result of its last run is an [InputError].
 // What the session keeps (see [Program.Caches]) is nil among the inputs, and nil among the results.
 func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) ([]ndarray.Value, error) {
@@ -289,22 +291,38 @@ func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) ([]ndarray.Va
 func (s *Session) guarded(ctx context.Context, inputs []ndarray.Value, run runner) (out []ndarray.Value, err error) {
 	s.p.counts.runs.Add(1)
 	defer s.p.life.guard(debug.SetPanicOnFault(true), (*files).checkNow, &err)
+	if inputs != nil {
+		if err := s.notStale(inputs); err != nil {
+			return nil, err
+		}
+	}
 	return run(ctx, inputs)
+}
+
+// notStale refuses inputs that were results of earlier runs. The results of the last run end with this one.
+func (s *Session) notStale(inputs []ndarray.Value) error {
+	if err := s.issued.check(s.p.prog.Graph.Params, inputs); err != nil {
+		return err
+	}
+	s.issued.run++
+	return nil
 }
 
 // runner is [program.Session.Run] or [program.Session.RunFresh].
 type runner = func(ctx context.Context, inputs []ndarray.Value) ([]ndarray.Value, error)
 
 // RunValues is Run by name; inputs with defaults may be left out, and those that
-// the session keeps (see [Program.Caches]).
+// the session keeps (see [Program.Caches]). The arrays of the results are new in each run, their
+// elements are those of Run: an array of an earlier run, given as an input, is an [InputError].
 func (s *Session) RunValues(ctx context.Context, inputs map[string]ndarray.Value) (map[string]ndarray.Value, error) {
 	if !s.made() {
 		return nil, errUnmade
 	}
-	return s.runValues(ctx, inputs, s.s.Run)
+	return s.runValues(ctx, inputs, s.s.Run, true)
 }
 
-func (s *Session) runValues(ctx context.Context, inputs map[string]ndarray.Value, run runner) (map[string]ndarray.Value, error) {
+// runValues runs by name. Results that lie in the session get new headers.
+func (s *Session) runValues(ctx context.Context, inputs map[string]ndarray.Value, run runner, inSession bool) (map[string]ndarray.Value, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
 	}
@@ -317,6 +335,9 @@ func (s *Session) runValues(ctx context.Context, inputs map[string]ndarray.Value
 		if err := s.p.arguments(s.args, inputs); err != nil {
 			return nil, err
 		}
+		if err := s.notStale(s.args); err != nil {
+			return nil, err
+		}
 		return run(ctx, s.args)
 	})
 	if err != nil {
@@ -327,6 +348,9 @@ func (s *Session) runValues(ctx context.Context, inputs map[string]ndarray.Value
 		if !s.s.Keeps(i) {
 			res[name] = out[i]
 		}
+	}
+	if inSession {
+		s.issued.renew(res)
 	}
 	return res, nil
 }

@@ -3,6 +3,7 @@ module github.com/berth-onnx/berth
 go 1.26
 
 require (
+	github.com/chewxy/hm v1.0.0
 	github.com/jedib0t/go-pretty/v6 v6.6.8
 	github.com/owulveryck/onnx-go v0.5.0
 	github.com/sbinet/npyio v0.9.0
@@ -10,6 +11,7 @@ require (
 	github.com/spf13/pflag v1.0.9
 	github.com/stretchr/testify v1.11.1
 	github.com/vbauerster/mpb/v8 v8.10.2
+	github.com/x448/float16 v0.8.4
 	golang.org/x/image v0.32.0
 	golang.org/x/sys v0.38.0
 	golang.org/x/text v0.31.0
@@ -17,7 +19,6 @@ require (
 	google.golang.org/protobuf v1.36.10
 	gorgonia.org/gorgonia v0.9.18
 	gorgonia.org/tensor v0.9.24
-	pgregory.net/rapid v1.2.0
 )
 
 require (
@@ -26,7 +27,6 @@ require (
 	github.com/apache/arrow/go/arrow v0.0.0-20211112161151-bc219186db40 // indirect
 	github.com/awalterschulze/gographviz v2.0.3+incompatible // indirect
 	github.com/campoy/embedmd v1.0.0 // indirect
-	github.com/chewxy/hm v1.0.0 // indirect
 	github.com/chewxy/math32 v1.10.1 // indirect
 	github.com/davecgh/go-spew v1.1.1 // indirect
 	github.com/gogo/protobuf v1.3.2 // indirect
@@ -40,7 +40,6 @@ require (
 	github.com/pkg/errors v0.9.1 // indirect
 	github.com/pmezard/go-difflib v1.0.0 // indirect
 	github.com/rivo/uniseg v0.4.7 // indirect
-	github.com/x448/float16 v0.8.4 // indirect
 	github.com/xtgo/set v1.0.0 // indirect
 	go4.org/unsafe/assume-no-moving-gc v0.0.0-20231121144256-b99613f794b6 // indirect
 	golang.org/x/xerrors v0.0.0-20200804184101-5ec99f83aff1 // indirect

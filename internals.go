@@ -20,11 +20,23 @@ import (
 // berth has a bug ([PanicError]). A run that its context ended is both ctx.Err() and
 // [context.Cause], for errors.Is.
 type (
-	// InputError reports an input that does not fit the model.
+	// InputError reports an input that does not fit the model. Its fields:
+	//
+	//	Name string // of the input
+	//	Want string // what it must be: a type, with shape
+	//	Got  string // what it is
 	InputError = program.InputError
-	// OutputError reports a buffer that can not take a result; see [Program.RunInto].
+	// OutputError reports a buffer that can not take a result; see [Program.RunInto]. Its fields:
+	//
+	//	Name string // of the output
+	//	Want string // what its buffer must be
+	//	Got  string // what it is
 	OutputError = program.OutputError
-	// CacheError reports a cache without room for the rows of a run.
+	// CacheError reports a cache without room for the rows of a run. Its fields:
+	//
+	//	Name  string // of the input
+	//	Rows  int    // that it would hold
+	//	Bound int    // the most, as declared by [WithBound]
 	CacheError = program.CacheError
 	// TypeError reports elements asked for as a Go type that is not theirs; see [As].
 	TypeError = ndarray.TypeError
@@ -42,10 +54,24 @@ type (
 	PanicError = ops.PanicError
 )
 
-// Hook is told when the nodes of a run begin and end; see [WithHook].
+// Hook is told when the nodes of a run begin and end; see [WithHook]. Its functions, nil for those
+// not wanted, are called on the goroutine that runs, with the run's context, and by several
+// goroutines at once where runs are concurrent. Nodes of the bodies of branches and loops are told
+// of, too, between begin and end of the node that they belong to. Its fields:
+//
+//	Before func(ctx context.Context, e Event) // Duration, Bytes and Err are zero
+//	After  func(ctx context.Context, e Event) // for every Before, also when the node fails
 type Hook = program.Hook
 
-// Event is one node of a run, as a [Hook] is told of it.
+// Event is one node of a run, as a [Hook] is told of it. Its fields:
+//
+//	Domain   string        // of the operator; "" for the default one
+//	Op       string        // name of the operator
+//	Node     string        // name of the node, or of its first result if it has none
+//	Start    time.Time
+//	Duration time.Duration
+//	Bytes    int64         // of its results; views, which take none, included
+//	Err      error         // why the node failed
 type Event = program.Event
 
 // TargetError says why a path can not be written to.

@@ -59,6 +59,9 @@ func (s *Session) runInto(ctx context.Context, inputs map[string]ndarray.Value) 
 	if err := s.p.arguments(s.args, inputs); err != nil {
 		return err
 	}
+	if err := s.notStale(s.args); err != nil {
+		return err
+	}
 	return s.s.RunInto(ctx, s.args, s.into)
 }
 

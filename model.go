@@ -270,6 +270,9 @@ func (m *Model) CheckPortable() (err error) {
 
 // bind copies the module with shapes and symbols fixed.
 func (m *Model) bind(ctx context.Context, c *config) (*ssa.Module, error) {
+	if err := c.validateFor(m.module.Graph.Params); err != nil {
+		return nil, err
+	}
 	g, err := ops.Bind(ctx, m.module.Graph, ops.Binding{Shapes: c.shapes, Dims: c.dims})
 	if err != nil {
 		return nil, err

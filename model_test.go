@@ -196,8 +196,12 @@ func TestBuiltinsMeetTheBound(t *testing.T) {
 		t.Run(b.Name, func(t *testing.T) {
 			m := builtin(b.Name)
 			var opts []berth.Option
-			for _, symbol := range []string{"N", "S", "M", "T", "P"} {
-				opts = append(opts, berth.WithDim(symbol, 3))
+			for _, in := range m.Inputs() {
+				for _, d := range in.Type.Shape {
+					for _, symbol := range d.Symbols(nil) {
+						opts = append(opts, berth.WithDim(symbol, 3))
+					}
+				}
 			}
 			rows, err := m.Compare(t.Context(), berth.CompareOptions{Planners: []string{"auto"}, Schedules: berth.Schedules()}, opts...)
 			require.NoError(t, err)

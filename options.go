@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -11,10 +12,13 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/onnxexport"
+	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/planner"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // Option changes how a model is optimized or compiled. Options that do not
@@ -76,6 +80,71 @@ func (b bindings) key() string {
 	return fmt.Sprintf("%#v", b)
 }
 
+// NewestOpset is the newest version of the default operator set that berth knows.
+const NewestOpset = onnxexport.NewestOpset
+
+// OptionError reports an option whose argument can not be meant.
+type OptionError struct {
+	Option string // the function that makes it: "WithDim"
+	Got    string // its argument
+	Want   string // what it takes
+}
+
+// Error names the option, its argument and what it takes.
+func (e *OptionError) Error() string { return fmt.Sprintf("%s(%s): want %s", e.Option, e.Got, e.Want) }
+
+// validate reports an option whose argument can not be meant, whatever the model is.
+func (c *config) validate() error {
+	bad := func(option string, got any, want string) error { return &OptionError{option, fmt.Sprint(got), want} }
+	switch {
+	case c.threads < 0:
+		return bad("WithThreads", c.threads, "a number of threads, or 0 for one")
+	case c.memory < 0:
+		return bad("WithMaxMemory", int64(c.memory), "a number of bytes, or 0 for the default")
+	case c.accuracy > Strict:
+		return bad("WithAccuracy", c.accuracy, "Fast or Strict")
+	case c.optimizeFor > Memory:
+		return bad("WithOptimizeFor", c.optimizeFor, "Speed or Memory")
+	case c.maxOpset < 0 || c.maxOpset > NewestOpset:
+		return bad("WithMaxOpset", c.maxOpset, fmt.Sprintf("an operator set up to %d, or 0 for the model's own", NewestOpset))
+	}
+	return nil
+}
+
+// validateFor is validate, and that every dimension that [WithDim] fixes is one of the inputs.
+func (c *config) validateFor(params []*ssa.Value) error {
+	if err := c.validate(); err != nil {
+		return err
+	}
+	for _, symbol := range slices.Sorted(maps.Keys(c.dims)) {
+		named := func(d ssa.Dim) bool { return slices.Contains(d.Symbols(nil), symbol) }
+		if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return slices.ContainsFunc(v.Type.Shape, named) }) {
+			return &OptionError{"WithDim", fmt.Sprintf("%q", symbol), "a dimension of an input; the inputs are " + portNames(params)}
+		}
+	}
+	return nil
+}
+
+// checkGiven reports shapes and dimensions that contradict the inputs of a run.
+func (c *config) checkGiven(params []*ssa.Value, inputs map[string]ndarray.Value) error {
+	for _, p := range params {
+		a, ok := inputs[p.Name].(*ndarray.Array)
+		if !ok || a == nil {
+			continue
+		}
+		if shape, given := c.shapes[p.Name]; given && !slices.Equal(shape, a.Shape) {
+			return &program.InputError{Name: p.Name, Want: fmt.Sprintf("of shape %v, as WithShape says", shape), Got: a.String()}
+		}
+		for i, d := range p.Type.Shape {
+			symbol, named := d.SymbolName()
+			if n, fixed := c.dims[symbol]; named && fixed && i < len(a.Shape) && int64(a.Shape[i]) != n {
+				return &program.InputError{Name: p.Name, Want: fmt.Sprintf("%s with %s = %d, as WithDim says", p.Type, symbol, n), Got: a.String()}
+			}
+		}
+	}
+	return nil
+}
+
 func newConfig(opts []Option) config {
 	c := config{compileOptions: compileOptions{threads: 1, backend: "cpu", idle: defaultIdle()},
 		bindings: bindings{shapes: map[string][]int{}, dims: map[string]int64{}, bounds: map[string]int64{}}, programs: defaultPrograms}
@@ -83,6 +152,9 @@ func newConfig(opts []Option) config {
 		if o != nil {
 			o(&c)
 		}
+	}
+	if c.threads == 0 {
+		c.threads = 1
 	}
 	return c
 }
@@ -92,7 +164,7 @@ func WithShape(input string, shape ...int) Option {
 	return func(c *config) { c.shapes[input] = slices.Clone(shape) }
 }
 
-// WithDim fixes a symbolic dimension ("N", "batch", …) everywhere.
+// WithDim fixes a symbolic dimension ("N", "batch", …) everywhere. A symbol that is no dimension of an input is an [OptionError].
 func WithDim(symbol string, n int64) Option { return func(c *config) { c.dims[symbol] = n } }
 
 // WithBound leaves a symbolic dimension open and declares its maximum. An input that
@@ -118,8 +190,8 @@ func WithoutMapping() Option { return func(c *config) { c.noMapping = true } }
 // WithIdleLimits bounds the sessions that a program keeps between runs of [Program.RunValues] and [Model.RunValues].
 func WithIdleLimits(l IdleLimits) Option { return func(c *config) { c.idle = l } }
 
-// WithThreads sets how many threads one run may use; the default is 1.
-func WithThreads(n int) Option { return func(c *config) { c.threads = max(n, 1) } }
+// WithThreads sets how many threads one run may use; the default, and 0, is 1.
+func WithThreads(n int) Option { return func(c *config) { c.threads = n } }
 
 // WithMaxMemory limits the memory of the process, beyond what it had when it started, while an
 // operation is in progress: opening, rewriting, compiling, running, comparing. Arenas, results

@@ -99,6 +99,9 @@ func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value,
 		return nil, errUnmade
 	}
 	c := newConfig(opts)
+	if err := c.checkGiven(m.source().Graph.Params, inputs); err != nil {
+		return nil, err
+	}
 	key := programKey{c.compileOptions, c.bindings.key(), m.shapesKey(inputs)}
 	p, err := m.kept.get(ctx, key, func(key programKey) compilation {
 		if key.shapes != "" {

@@ -63,7 +63,7 @@ func (m *Model) Trace(ctx context.Context, inputs map[string]ndarray.Value, opts
 		}
 	}
 	s.observe.Store(&observe)
-	got, err := s.runValues(ctx, inputs, s.s.RunFresh)
+	got, err := s.runValues(ctx, inputs, s.s.RunFresh, false)
 	if err == nil {
 		err = full
 	}

@@ -176,7 +176,8 @@ func (u *Upgrader) SetOperand(n *ssa.Node, i int, v *ssa.Value) {
 
 // InputToAttr moves operand i, a constant list of integers (or one), into an attribute, and drops
 // the operands from i on. Without the operand nothing changes.
-func (u *Upgrader) InputToAttr(n *ssa.Node, i int, attr string) error {
+func (u *Upgrader) InputToAttr(n *ssa.Node, i int, attr string) (err error) {
+	defer rescue.Into(&err)
 	if n.Input(i) == nil {
 		n.TruncateInputs(min(i, len(n.In)))
 		return nil

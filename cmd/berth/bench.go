@@ -93,7 +93,7 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	var p *berth.Program
 	var sess *berth.Session
 	var args []ndarray.Value
-	err = a.withOpenSizes(ctx, m, have, func(shapes map[string][]int, in map[string]ndarray.Value) error {
+	err = a.withRealisticSizes(ctx, m, have, func(shapes map[string][]int, in map[string]ndarray.Value) error {
 		var err error
 		if p, err = m.Compile(ctx, append(append(shapeOptions(shapes), opts...), berth.WithBackend(f.backend))...); err != nil {
 			return err

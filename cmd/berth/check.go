@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -10,6 +11,7 @@ import (
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -51,6 +53,9 @@ func (v *verification) run(ctx context.Context) error {
 		remedy := "give inputs with --data or shapes with --shape"
 		if len(v.have) > 0 {
 			remedy = "check --data"
+		}
+		if memory := (*ops.MemoryError)(nil); errors.As(err, &memory) {
+			remedy = "allow more with --max-memory"
 		}
 		v.res.Note = fmt.Sprintf("the model itself does not run on these inputs (%v); %s", err, remedy)
 	}

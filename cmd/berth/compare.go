@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"time"
 
@@ -164,6 +163,9 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	}
 	defer m.Close()
 	opts = append(shapesIn(have), opts...)
+	if opts, err = a.sized(ctx, m, have, opts); err != nil {
+		return err
+	}
 	rows, err := m.Compare(ctx, co, opts...)
 	done()
 	if err != nil && (ctx.Err() == nil || len(rows) == 0) {
@@ -171,7 +173,7 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	}
 	out := newRows(rows)
 	if f.write != "" && ctx.Err() == nil {
-		if err := a.writeInstance(ctx, m, co, opts, f); err != nil {
+		if err := a.writeInstance(ctx, m, co, append(opts, berth.WithSchedule(out[0].Schedule)), f); err != nil {
 			return err
 		}
 	}
@@ -190,13 +192,26 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	return ctx.Err()
 }
 
+// sized adds sizes for open dimensions: the first of real inputs with which shapes can be inferred.
+func (a *app) sized(ctx context.Context, m *berth.Model, have map[string]ndarray.Value, opts []berth.Option) ([]berth.Option, error) {
+	cases := a.realisticSizes(m, have)
+	if len(cases) < 2 { // nothing is open
+		return opts, nil
+	}
+	for _, c := range cases {
+		bound := append(shapeOptions(c.shapes), opts...)
+		if _, err := m.Folded(ctx, bound...); err == nil {
+			a.noteSizes(c.shapes)
+			return bound, nil
+		}
+	}
+	return opts, ctx.Err()
+}
+
 // writeInstance writes the placement problem of the first order compared.
 func (a *app) writeInstance(ctx context.Context, m *berth.Model, co berth.CompareOptions, opts []berth.Option, f compareFlags) error {
 	if len(co.Planners) > 0 {
 		opts = append(opts, berth.WithPlanner(co.Planners[0]))
-	}
-	if len(co.Schedules) > 0 {
-		opts = append(opts, berth.WithSchedule(co.Schedules[0]))
 	}
 	if !co.InPlace[0] {
 		opts = append(opts, berth.WithoutInPlace())
@@ -208,7 +223,7 @@ func (a *app) compareInstance(ctx context.Context, f compareFlags) error {
 	if err := a.checkChoices(true); err != nil {
 		return err
 	}
-	file, err := os.Open(f.instance)
+	file, err := conformance.OpenRegular(f.instance)
 	if err != nil {
 		return modelError(f.instance, err)
 	}

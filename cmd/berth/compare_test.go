@@ -55,7 +55,7 @@ func TestCompareJSON(t *testing.T) {
 	}
 	m := object(t, ok(t, "compare", "builtin:encoder", "--json", "--dim", "N=2", "--dim", "S=7"))
 	checkPlannerRows(t, m["planners"])
-	open := object(t, ok(t, "compare", "builtin:encoder", "--json", "--planner", "exact"))
+	open := object(t, ok(t, "compare", saved(t, found), "--json", "--planner", "exact"))
 	row := open["planners"].([]any)[0].(map[string]any)
 	assert.Positive(t, row["dynamic_values"])
 }

@@ -48,9 +48,9 @@ func (a *app) diff(ctx context.Context, pathA, pathB string, tol conformance.Tol
 	defer mb.Close()
 	var ta *berth.Trace
 	var in map[string]ndarray.Value
-	err = a.withOpenSizes(ctx, ma, have, func(_ map[string][]int, values map[string]ndarray.Value) (err error) {
+	err = a.withRealisticSizes(ctx, ma, have, func(_ map[string][]int, values map[string]ndarray.Value) (err error) {
 		in = values
-		ta, err = ma.Trace(ctx, in, append(opts, berth.WithBackend("reference"), berth.WithoutPasses())...)
+		ta, err = ma.Trace(ctx, in, append(opts[:len(opts):len(opts)], berth.WithBackend("reference"), berth.WithoutPasses())...)
 		return err
 	})
 	if err != nil {

@@ -263,8 +263,25 @@ func checkBackend(name string) error {
 
 // toleranceFlags adds --rtol and --atol.
 func toleranceFlags(c *cobra.Command, tol *conformance.Tolerance, atol float64, what string) {
-	c.Flags().Float64Var(&tol.Rtol, "rtol", 1e-3, "relative tolerance"+what)
-	c.Flags().Float64Var(&tol.Atol, "atol", atol, "absolute tolerance"+what)
+	tol.Rtol, tol.Atol = 1e-3, atol
+	c.Flags().Var((*toleranceFlag)(&tol.Rtol), "rtol", "relative tolerance"+what)
+	c.Flags().Var((*toleranceFlag)(&tol.Atol), "atol", "absolute tolerance"+what)
+}
+
+// toleranceFlag is a number that is not negative.
+type toleranceFlag float64
+
+func (f *toleranceFlag) String() string { return strconv.FormatFloat(float64(*f), 'g', -1, 64) }
+
+func (f *toleranceFlag) Type() string { return "float" }
+
+func (f *toleranceFlag) Set(s string) error {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil || !(v >= 0) {
+		return fmt.Errorf("want a number that is not negative, such as 0.001")
+	}
+	*f = toleranceFlag(v)
+	return nil
 }
 
 func shapeOptions(shapes map[string][]int) []berth.Option {

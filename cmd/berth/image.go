@@ -6,7 +6,6 @@ import (
 	_ "image/gif"  // decoder
 	_ "image/jpeg" // decoder
 	_ "image/png"  // decoder
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -16,6 +15,7 @@ import (
 	_ "golang.org/x/image/bmp" // decoder
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/preprocess"
 	"github.com/berth-onnx/berth/ssa"
@@ -148,7 +148,7 @@ func (f *imageFlags) readImage(file string, t ssa.Type, memory ndarray.Budget) (
 	if err != nil {
 		return nil, err
 	}
-	r, err := os.Open(file)
+	r, err := conformance.OpenRegular(file)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ const soundCopies = 10
 
 // readSound makes an input of a WAVE file.
 func readSound(file string, t ssa.Type, memory ndarray.Budget) (ndarray.Value, error) {
-	r, err := os.Open(file)
+	r, err := conformance.OpenRegular(file)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"archive/zip"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -73,7 +72,7 @@ func splitInput(m *berth.Model, spec string) (name, file string, ok bool) {
 }
 
 func readFileNPY(file string, memory ndarray.Budget) (ndarray.Value, error) {
-	f, err := os.Open(file)
+	f, err := conformance.OpenRegular(file)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +81,9 @@ func readFileNPY(file string, memory ndarray.Budget) (ndarray.Value, error) {
 }
 
 func readNPZ(m *berth.Model, file string, memory ndarray.Budget, in map[string]ndarray.Value) error {
+	if err := conformance.CheckRegular(file); err != nil {
+		return err
+	}
 	z, err := zip.OpenReader(file)
 	if err != nil {
 		return err

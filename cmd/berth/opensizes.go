@@ -121,6 +121,28 @@ type sizeCase struct {
 	in     map[string]ndarray.Value
 }
 
+// withRealisticSizes calls use with the sizes of real inputs, the first that do not fail at a node, and says which; where all
+// fail it goes on as withOpenSizes.
+func (a *app) withRealisticSizes(ctx context.Context, m *berth.Model, have map[string]ndarray.Value, use attempt) error {
+	cases := a.realisticSizes(m, have)
+	for _, c := range cases {
+		var at *ops.NodeError
+		err := use(c.shapes, c.in)
+		if err == nil && len(cases) > 1 {
+			a.noteSizes(c.shapes)
+		}
+		if err == nil || ctx.Err() != nil || !errors.As(err, &at) || errors.Is(err, ops.ErrUnsupported) || len(cases) == 1 {
+			return err
+		}
+	}
+	return a.withOpenSizes(ctx, m, have, use)
+}
+
+// noteSizes says which sizes open dimensions were given.
+func (a *app) noteSizes(shapes map[string][]int) {
+	a.note("berth: dimensions of the inputs are open; they were taken as --shape %s", shapesText(shapes, slices.Sorted(maps.Keys(shapes)), " --shape "))
+}
+
 // realisticSizes lists the cases that two models are compared with: one if nothing is open. Inputs that can not be made
 // leave a case out.
 func (a *app) realisticSizes(m *berth.Model, have map[string]ndarray.Value) (cases []sizeCase) {

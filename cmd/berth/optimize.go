@@ -120,8 +120,8 @@ func (a *app) optimize(ctx context.Context, model string, f optimizeFlags) error
 	if f.unroll {
 		opts = append(opts, berth.WithUnrolledLoops())
 	}
-	if f.maxOpset < 0 {
-		return usagef("--max-opset %d: want an operator set, such as 20", f.maxOpset)
+	if f.maxOpset < 0 || f.maxOpset > berth.NewestOpset {
+		return usagef("--max-opset %d: want an operator set up to %d, such as 20", f.maxOpset, berth.NewestOpset)
 	}
 	opts = append(opts, berth.WithMaxOpset(f.maxOpset))
 	m, have, err := a.load(model, false)

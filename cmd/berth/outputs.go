@@ -21,6 +21,9 @@ func (a *app) checkOutputs(paths ...string) error {
 		if path == "" {
 			continue
 		}
+		if path == "-" {
+			return usagef("-o -: results are files, not written to the terminal; for a file of that name say ./-")
+		}
 		if err := safefile.Check(path); err != nil {
 			return err
 		}

@@ -105,7 +105,7 @@ func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
 		}
 	}
 	var got map[string]ndarray.Value
-	err = a.withOpenSizes(ctx, m, have, func(_ map[string][]int, in map[string]ndarray.Value) (err error) {
+	err = a.withRealisticSizes(ctx, m, have, func(_ map[string][]int, in map[string]ndarray.Value) (err error) {
 		got, err = m.RunValues(ctx, in, append(opts, berth.WithBackend(f.backend))...)
 		return err
 	})

@@ -208,14 +208,40 @@ func TestDiffByScale(t *testing.T) {
 	fails(t, exitDiffers, nil, "diff", small, saved(t, `in %x: float32[8,8] const %u: float32[] = 2e-9 %a = Mul(%x, %u) out %a`))
 }
 
+// found is a model whose result has a size that depends on data.
+const found = `in %x: float32[4,4] %a = Relu(%x) %i = NonZero(%a) %y = Neg(%i) out %y`
+
 // TestNoProofOfUnknownSizes: a plan that leaves values out is not called optimal.
 func TestNoProofOfUnknownSizes(t *testing.T) {
-	path := saved(t, pixels)
+	path := saved(t, found)
 	assert.NotContains(t, ok(t, "compare", path), "optimal")
 	for _, r := range object(t, ok(t, "compare", path, "--json"))["planners"].([]any) {
 		assert.Equal(t, false, r.(map[string]any)["proven"])
 	}
+	path = saved(t, pixels)
+	assert.Contains(t, ok(t, "compare", path), "optimal")
 	assert.Contains(t, ok(t, "compare", path, "--shape", "x=1x3x64x64"), "optimal")
+}
+
+// TestInstanceOfTheTable: the instance that compare writes is the problem of the first row, in open sizes and searched orders, too.
+func TestInstanceOfTheTable(t *testing.T) {
+	for _, model := range []string{saved(t, pixels), "builtin:unet", "builtin:residual"} {
+		path := filepath.Join(t.TempDir(), "i.csv")
+		table := object(t, ok(t, "compare", model, "--json", "--planner", "auto", "--write-instance", path))
+		again := object(t, ok(t, "compare", "--instance", path, "--json", "--planner", "auto"))
+		want, got := table["planners"].([]any)[0].(map[string]any), again["planners"].([]any)[0].(map[string]any)
+		for _, field := range []string{"arena_bytes", "lower_bound_bytes", "proven"} {
+			assert.Equal(t, want[field], got[field], "%s of %s", field, model)
+		}
+	}
+}
+
+// TestBadNumbers: numbers and names that can not be meant are refused.
+func TestBadNumbers(t *testing.T) {
+	path := saved(t, linear)
+	for _, args := range [][]string{{"--rtol", "-1"}, {"--atol", "nan"}, {"--max-opset", "99"}, {"-o", "-"}} {
+		fails(t, exitUsage, []string{args[0]}, append([]string{"optimize", path}, args...)...)
+	}
 }
 
 // TestNothingIgnored: what is given and has no effect is a mistake.

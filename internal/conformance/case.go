@@ -68,7 +68,7 @@ func (c *Case) ModelPath() string {
 }
 
 // ModelBytes returns the content of the model file.
-func (c *Case) ModelBytes() ([]byte, error) { return fs.ReadFile(c.files, c.model) }
+func (c *Case) ModelBytes() ([]byte, error) { return readRegular(c.files, c.model) }
 
 // Tolerance returns the case's own tolerance (tolerance.json, or the data.json
 // of the ONNX tests), def if it has none. Fields that the file leaves out are
@@ -78,7 +78,7 @@ func (c *Case) Tolerance(def Tolerance) (Tolerance, error) {
 		def = Tolerance{Rtol: max(def.Rtol, l.Rtol), Atol: max(def.Atol, l.Atol), Why: l.Why}
 	}
 	for _, name := range []string{"tolerance.json", "data.json"} {
-		data, err := fs.ReadFile(c.files, name)
+		data, err := readRegular(c.files, name)
 		if err != nil || c.light {
 			continue
 		}
@@ -233,7 +233,7 @@ func (c *Case) values(infos []*onnxwire.ValueInfo, files map[int]string) ([]Name
 }
 
 func (c *Case) value(file string, t *onnxwire.Type) (ndarray.Value, error) {
-	data, err := fs.ReadFile(c.files, file)
+	data, err := readRegular(c.files, file)
 	if err != nil {
 		return nil, err
 	}

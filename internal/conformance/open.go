@@ -145,7 +145,7 @@ func caseName(folder, dir, source string) string {
 
 // readArchive unpacks a .tar.gz into memory.
 func readArchive(name string) (memFS, error) {
-	f, err := os.Open(name)
+	f, err := OpenRegular(name)
 	if err != nil {
 		return memFS{}, err
 	}

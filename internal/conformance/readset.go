@@ -13,7 +13,7 @@ import (
 
 // ReadTensor reads a file with one serialized tensor.
 func ReadTensor(file string) (ndarray.Value, error) {
-	data, err := os.ReadFile(file)
+	data, err := ReadRegular(file)
 	if err != nil {
 		return nil, err
 	}

@@ -178,14 +178,33 @@ func constantOfShapeSince(dt ndarray.DType) int {
 	return 0
 }
 
-// tensor writes a constant and remembers the tensor: it may move to a data file.
+// inferredFrom returns the constants that shapes are inferred from: short lists of integers, and of floats where they are
+// scales or a range. Other tools infer shapes without reading data files, so these stay in the model.
+func inferredFrom(g *ssa.Graph) map[*ssa.Constant]bool {
+	found := map[*ssa.Constant]bool{}
+	g.Walk(func(g *ssa.Graph) {
+		for _, n := range g.Nodes {
+			floats := n.Op == "Resize" || n.Op == "Upsample" || n.Op == "Range"
+			for _, v := range n.In {
+				if v != nil && v.Const != nil && v.Type.Rank() <= 1 && v.Const.Len() <= ssa.MaxContent && (floats || !v.Const.DType().IsFloat()) {
+					found[v.Const] = true
+				}
+			}
+		}
+	})
+	return found
+}
+
+// tensor writes a constant and remembers the tensor, which may move to a data file unless shapes are inferred from it.
 func (x *exporter) tensor(name string, c *ssa.Constant) (*onnxwire.Tensor, error) {
 	t, err := denseTensor(name, c)
 	if err != nil {
 		return nil, &ExportError{Reason: fmt.Sprintf("constant %q can not be read: %v", name, err), Err: err}
 	}
 	shrink(t)
-	x.tensors = append(x.tensors, t)
+	if !x.inferred[c] {
+		x.tensors = append(x.tensors, t)
+	}
 	return t, nil
 }
 

@@ -13,6 +13,7 @@
 //   - A constant used in several graphs is written once, in the main graph. A
 //     large splat is written as a ConstantOfShape node: folding must never make a
 //     file grow.
+//   - Nodes are written in older forms where the imported operator set has one.
 //   - The operator set of each domain is the smallest one, from the imported one
 //     on, in which every node can be written as it stands ([ops.Op.Oldest]). Opaque
 //     nodes pin the version they were written for.

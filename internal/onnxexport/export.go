@@ -44,7 +44,9 @@ type exporter struct {
 	nodes   *names              // names of nodes: runtimes refuse repeated ones
 	path    []string            // enclosing nodes, for messages
 	open    map[*ssa.Value]bool // values whose lengths are not written; see disputed.go
-	tensors []*onnxwire.Tensor
+	tensors []*onnxwire.Tensor  // that may move to a data file
+
+	inferred map[*ssa.Constant]bool // constants that shapes are inferred from
 }
 
 // Model turns a module into an ONNX model. Constants are shared, not copied: the
@@ -93,6 +95,7 @@ func (x *exporter) run() error {
 	if x.mod, x.opsets, err = chooseOpsets(x.mod); err != nil {
 		return err
 	}
+	x.inferred = inferredFrom(x.mod.Graph)
 	x.place()
 	x.open = disputed(x.mod.Graph)
 	if x.model.Graph, err = x.mainGraph(); err != nil {

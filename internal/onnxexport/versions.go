@@ -9,6 +9,9 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
+// NewestOpset is the newest version of the default operator set.
+const NewestOpset = 28
+
 // builtOpset is the default operator set of modules that were not imported.
 const builtOpset = 13
 

@@ -93,8 +93,15 @@ func readFile(memory sysmem.Budget, f *os.File, info os.FileInfo) ([]byte, error
 	case info.Mode()&os.ModeNamedPipe == 0:
 		return nil, &os.PathError{Op: "open", Path: f.Name(), Err: errors.New("is neither a file nor a pipe; give the model file")}
 	}
-	return ReadAll(memory, f, f.Name(), 0, MaxSize)
+	data, err := ReadAll(memory, f, f.Name(), 0, MaxSize)
+	if err == nil && len(data) == 0 {
+		err = &os.PathError{Op: "read", Path: f.Name(), Err: errors.New("is a pipe without content: nothing writes to it, or what wrote has failed")}
+	}
+	return data, err
 }
+
+// mostIdleReads is how often a reader may give neither bytes nor an error in turn.
+const mostIdleReads = 100
 
 // ReadAll reads up to the end, about size bytes, not more than most. Memory is asked for before it is taken.
 func ReadAll(memory sysmem.Budget, r io.Reader, name string, size, most int64) ([]byte, error) {
@@ -105,8 +112,14 @@ func ReadAll(memory sysmem.Budget, r io.Reader, name string, size, most int64) (
 		return nil, err
 	}
 	data := make([]byte, 0, max(size+1, 64<<10)) // one more: the end is seen without growing
-	for {
+	for idle := 0; ; {
 		n, err := r.Read(data[len(data):cap(data)])
+		if idle++; n > 0 {
+			idle = 0
+		}
+		if err == nil && idle > mostIdleReads {
+			err = io.ErrNoProgress
+		}
 		data = data[:len(data)+n]
 		switch {
 		case int64(len(data)) > most:
@@ -175,7 +188,7 @@ func Open(path string) (*File, error) { return OpenWith(context.Background(), pa
 // OpenWith is [Open] with [ReadFile] or another way to get a file's content; it ends with the error of the context if
 // that ends before.
 func OpenWith(ctx context.Context, path string, open func(ctx context.Context, path string) (*Mapping, error)) (*File, error) {
-	mapping, err := open(ctx, path)
+	mapping, err := openUntil(ctx, path, open)
 	if err != nil {
 		return nil, err
 	}
@@ -185,6 +198,28 @@ func OpenWith(ctx context.Context, path string, open func(ctx context.Context, p
 		return nil, err
 	}
 	return &File{Path: path, Model: model, mapping: mapping}, nil
+}
+
+// openUntil opens a file, and leaves a pipe that does not end when the context does.
+func openUntil(ctx context.Context, path string, open func(ctx context.Context, path string) (*Mapping, error)) (*Mapping, error) {
+	if info, err := os.Stat(path); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		return open(ctx, path)
+	}
+	type opened struct {
+		m   *Mapping
+		err error
+	}
+	done := make(chan opened, 1)
+	go func() {
+		m, err := open(ctx, path)
+		done <- opened{m, err}
+	}()
+	select {
+	case o := <-done:
+		return o.m, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // Size returns the size of the file in bytes, 0 after Close.

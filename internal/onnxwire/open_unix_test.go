@@ -19,7 +19,7 @@ func TestOpenKinds(t *testing.T) {
 	t.Chdir(dir)
 	require.NoError(t, syscall.Mkfifo("pipe", 0o600))
 	_, err := Open("pipe")
-	assert.ErrorContains(t, err, "the file is empty")
+	assert.ErrorContains(t, err, "is a pipe without content")
 
 	model, err := Marshal(&Model{Graph: &Graph{Name: "g"}})
 	require.NoError(t, err)

@@ -78,6 +78,9 @@ func (s *PoolSpec) grid(t *simd.Table) (*tapGrid, error) {
 		in: s.In, kernel: s.Kernel, stride: s.Stride, dilation: s.Dilation, pad: s.PadBegin, padEnd: s.PadEnd, out: out,
 		countPad: s.Kind == PoolAveragePad, b: t.Block(),
 	}
+	if n := g.listed(); n > mostTaps {
+		return nil, &machine.SpecError{Kernel: "Pool", Field: "Kernel", Why: "the windows at the borders differ too much"}
+	}
 	g.plan(true)
 	return g, nil
 }

@@ -46,6 +46,17 @@ type tapGrid struct {
 	taps     [][]int // for each segment of columns, all rows of the kernel: pairs of distances in the input and among the weights, in bytes
 }
 
+// mostTaps bounds the taps that all segments list: 64 MB.
+const mostTaps = 1 << 22
+
+// listed is how many taps plan would list.
+func (g *tapGrid) listed() (taps int) {
+	for _, c := range g.segments(1) {
+		taps += g.kernel[0] * (c.hi - c.lo)
+	}
+	return taps
+}
+
 // plan computes the segments. oneWeight makes all taps share one weight.
 func (g *tapGrid) plan(oneWeight bool) {
 	g.rows, g.cols = g.segments(0), g.segments(1)

@@ -1,0 +1,56 @@
+package berth
+
+import (
+	"weak"
+
+	"github.com/berth-onnx/berth/internal/program"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// issued tells the results of a session's last [Session.RunValues] from those of earlier
+// ones: each run gives new headers, whose bytes later runs overwrite. Headers that nobody
+// holds any more are forgotten.
+type issued struct {
+	run uint64
+	of  map[weak.Pointer[ndarray.Array]]uint64 // the run that gave a header
+}
+
+// renew replaces the headers of a run's results by new ones.
+func (g *issued) renew(results map[string]ndarray.Value) {
+	if g.of == nil {
+		g.of = map[weak.Pointer[ndarray.Array]]uint64{}
+	}
+	if len(g.of) > 64+2*len(results) {
+		for p := range g.of {
+			if p.Value() == nil {
+				delete(g.of, p)
+			}
+		}
+	}
+	for name, v := range results {
+		if a, ok := v.(*ndarray.Array); ok && a != nil {
+			h := *a
+			results[name] = &h
+			g.of[weak.Make(&h)] = g.run
+		}
+	}
+}
+
+// check refuses inputs that are results of an earlier run than the last.
+func (g *issued) check(params []*ssa.Value, inputs []ndarray.Value) error {
+	if len(g.of) == 0 {
+		return nil
+	}
+	for i, v := range inputs {
+		a, ok := v.(*ndarray.Array)
+		if !ok || a == nil || i >= len(params) {
+			continue
+		}
+		if run, known := g.of[weak.Make(a)]; known && run < g.run {
+			return &program.InputError{Name: params[i].Name, Want: "memory of the caller's or a result of the last run",
+				Got: "a result of an earlier run, which later runs have overwritten; copy results that are needed for longer"}
+		}
+	}
+	return nil
+}
