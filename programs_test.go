@@ -190,7 +190,7 @@ func TestOptionsTellProgramsApart(t *testing.T) {
 		{name: "a dimension that the input contradicts", opts: []Option{WithDim("N", 7)}, want: new(error)},
 		{name: "the same again", opts: []Option{WithDim("N", 7)}, want: new(error)},
 		{name: "the dimension that it has", opts: []Option{WithDim("N", 2)}},
-		{name: "a shape that it contradicts", opts: []Option{WithShape("x", 3, 4)}},
+		{name: "a shape that it contradicts", opts: []Option{WithShape("x", 3, 4)}, want: new(error)},
 		{name: "another planner", opts: []Option{WithPlanner("naive")}},
 		{name: "no such planner", opts: []Option{WithPlanner("none")}, want: new(error)},
 		{name: "a hook", opts: []Option{WithHook(hook)}, nodes: 1},
