@@ -1,6 +1,7 @@
 package berth_test
 
 import (
+	"bytes"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -189,5 +190,29 @@ func TestExamples(t *testing.T) {
 		} else {
 			assert.Contains(t, string(file), b[2], b[1])
 		}
+	}
+}
+
+// TestSizesOfPackages holds what STYLE.md says of folders and packages, generated files aside.
+func TestSizesOfPackages(t *testing.T) {
+	const mostFiles, mostLines = 60, 12_000
+	files, lines := map[string]int{}, map[string]int{}
+	require.NoError(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".go" {
+			return err
+		}
+		dir := filepath.Dir(path)
+		files[dir]++
+		if strings.HasSuffix(path, "_test.go") || strings.HasSuffix(path, "_amd64.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		lines[dir] += bytes.Count(text, []byte("\n"))
+		return err
+	}))
+	require.NotEmpty(t, files)
+	for dir := range files {
+		assert.LessOrEqual(t, files[dir], mostFiles, "files of %s", dir)
+		assert.LessOrEqual(t, lines[dir], mostLines, "lines of %s", dir)
 	}
 }
