@@ -130,7 +130,7 @@ func scaleRow(dst, src *ndarray.Array, p, n int, f float64) bool {
 		for i, x := range s {
 			exact := float64(x) * f
 			d[i] = float32(exact)
-			if y := d[i]; !(y >= 0x1p-126 && y <= math.MaxFloat32) && !scalesWell(src.DType, float64(x), exact, float64(y)) {
+			if y := float64(d[i]); !(math.Abs(y) >= 0x1p-126 && math.Abs(y) <= math.MaxFloat32) && !scalesWell(src.DType, float64(x), exact, y) {
 				return false
 			}
 		}
