@@ -92,7 +92,7 @@ func (s LoopShape) Trips(n *ssa.Node) ssa.Dim {
 	} else if n.In[1] != nil && c != 1 {
 		return ssa.Dim{}
 	}
-	if !s.staysTrue() {
+	if !s.staysTrue(n) {
 		return ssa.Dim{}
 	}
 	if n.In[0] == nil || len(n.In[0].Content) != 1 {
@@ -103,15 +103,6 @@ func (s LoopShape) Trips(n *ssa.Node) ssa.Dim {
 		return ssa.D(0)
 	}
 	return m
-}
-
-// staysTrue reports whether the condition stays true once it is.
-func (s LoopShape) staysTrue() bool {
-	next := s.Body.Results[0]
-	for next.Def != nil && next.Def.Op == "Identity" && next.Def.Domain == "" {
-		next = next.Def.In[0]
-	}
-	return next == s.Body.Params[1] || ConstBool(next) == 1
 }
 
 // Endless reports whether the loop never ends once its condition is true: there is no
@@ -127,7 +118,7 @@ func (s LoopShape) Endless(n *ssa.Node) (endless, certain bool) {
 			return false, false
 		}
 	}
-	return s.staysTrue(), n.In[1] == nil || ConstBool(n.In[1]) == 1
+	return s.staysTrue(n), n.In[1] == nil || ConstBool(n.In[1]) == 1
 }
 
 // EndlessError reports a loop that never ends.

@@ -16,8 +16,8 @@ import (
 func TestEndlessLoops(t *testing.T) {
 	loop := func(trip, cond, next string) string {
 		return `graph "g" { in %x: float32[2] in %c: bool[] const %yes: bool[] = true const %no: bool[] = false const %three: int64[] = 3 const %most: int64[] = 9223372036854775807
-			%y = Loop(` + trip + ", " + cond + `, %x | %c) { body: graph "b" { in %i: int64[] in %k: bool[] in %v: float32[2] in %cap: bool[]
-			const %t: bool[] = true const %f: bool[] = false %w = Neg(%v) %same = Identity(%k) %not = Not(%k) out ` + next + `, %w } } out %y }`
+			%y, %g1, %g2 = Loop(` + trip + ", " + cond + `, %x, %yes, %yes | %c, %yes) { body: graph "b" { in %i: int64[] in %k: bool[] in %v: float32[2] in %flag: bool[] in %once: bool[] in %cap: bool[] in %outer: bool[]
+			const %t: bool[] = true const %f: bool[] = false %w = Neg(%v) %same = Identity(%k) %not = Not(%k) %twice = Not(%not) %or = Or(%cap, %same) %and = And(%k, %twice) %maybe = And(%k, %cap) out ` + next + `, %w, %flag, %f } } out %y }`
 	}
 	for _, c := range []struct {
 		name, trip, cond, next string
@@ -33,6 +33,13 @@ func TestEndlessLoops(t *testing.T) {
 		{"becomes false", "_", "%yes", "%f", false, true},
 		{"computed", "_", "%yes", "%not", false, true},
 		{"captured", "_", "%yes", "%cap", false, true},
+		{"by logic of what stays", "_", "%yes", "%or", true, true},
+		{"both stay", "_", "%yes", "%and", true, true},
+		{"twice not", "_", "%yes", "%twice", true, true},
+		{"a carried flag that stays", "_", "%yes", "%flag", true, true},
+		{"a carried flag that is true at first only", "_", "%yes", "%once", false, true},
+		{"a captured constant", "_", "%yes", "%outer", true, true},
+		{"and what is not known", "_", "%yes", "%maybe", false, true},
 		{"counted", "%three", "%yes", "%t", false, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
