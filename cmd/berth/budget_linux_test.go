@@ -31,32 +31,36 @@ type measured struct {
 	text string
 }
 
-// TestCarryOutCommands is no test: the tests below start it in a process of its own. It prints the peak of its resident memory
-// before, and after every command line with the exit code and the last line of errors.
-func TestCarryOutCommands(t *testing.T) {
-	file, ok := os.LookupEnv(commandLines)
-	if !ok {
-		t.Skip("only for other tests")
-	}
+func init() { becomes[commandLines] = executeLines }
+
+// executeLines executes the command lines of a file. It prints the peak of the resident memory before, and after every command
+// line with the exit code and the last line of errors.
+func executeLines(file string) {
+	progressAfter = time.Hour
 	lines, err := os.ReadFile(file)
-	require.NoError(t, err)
-	fmt.Printf("start\t0\t%d\t\n", peakResident(t))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Printf("start\t0\t%d\t\n", peakResident())
 	for line := range strings.Lines(string(lines)) {
 		var errs bytes.Buffer
 		code := execute(context.Background(), strings.Split(strings.TrimSuffix(line, "\n"), "\t"), io.Discard, &errs)
 		said := strings.Split(strings.TrimSpace(errs.String()), "\n")
-		fmt.Printf("%q\t%d\t%d\t%.600s\n", line, code, peakResident(t), said[len(said)-1])
+		fmt.Printf("%q\t%d\t%d\t%.600s\n", line, code, peakResident(), said[len(said)-1])
 	}
 }
 
 // peakResident is the largest resident size of this program so far; getrusage would count the process that started it, too.
-func peakResident(t *testing.T) int64 {
+func peakResident() int64 {
 	status, err := os.ReadFile("/proc/self/status")
-	require.NoError(t, err)
 	_, rest, ok := strings.Cut(string(status), "VmHWM:")
-	require.True(t, ok)
+	if err != nil || !ok {
+		panic("no VmHWM in /proc/self/status")
+	}
 	kilobytes, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-	require.NoError(t, err)
+	if err != nil {
+		panic(err)
+	}
 	return kilobytes << 10
 }
 
@@ -68,7 +72,7 @@ func carryOut(t *testing.T, lines [][]string) (out []measured) {
 		text.WriteString(strings.Join(l, "\t") + "\n")
 	}
 	require.NoError(t, os.WriteFile(file, []byte(text.String()), 0o600))
-	c := exec.Command(os.Args[0], "-test.run=^TestCarryOutCommands$")
+	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), commandLines+"="+file)
 	got, err := c.Output()
 	require.NoError(t, err, "%s", got[max(0, len(got)-4000):])
