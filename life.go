@@ -51,7 +51,7 @@ type FileChangedError = sysmem.FileChangedError
 type files struct {
 	held    []io.Closer
 	mapped  int64        // bytes of the mappings
-	checked atomic.Int64 // when they were last found unchanged, as sinceStart
+	checked atomic.Int64 // when they were last found unchanged, since processStart
 	users   atomic.Int64 // lifetimes that have not let go
 }
 

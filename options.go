@@ -43,7 +43,7 @@ type config struct {
 }
 
 // compileOptions are what a program depends on besides its model and the bindings. They are
-// compared: programs that [Model.Run] keeps are found by them.
+// compared: programs that [Model.RunValues] keeps are found by them.
 type compileOptions struct {
 	memory       ndarray.Budget
 	idle         IdleLimits
@@ -207,8 +207,8 @@ func WithMaxMemory(bytes int64) Option {
 	return func(c *config) { c.memory = ndarray.Budget(bytes) }
 }
 
-// WithPrograms sets how many programs a model keeps for [Model.Run], 8 without it; 0 keeps
-// none. It is an option of what makes the model: [Open], [Parse], [FromModule] …; see [Model.Run].
+// WithPrograms sets how many programs a model keeps for [Model.RunValues], 8 without it; 0 keeps
+// none. It is an option of what makes the model: [Open], [Parse], [FromModule] …; see [Model.RunValues].
 func WithPrograms(n int) Option { return func(c *config) { c.programs = n } }
 
 // WithPlanner chooses the memory planner by name; see [Planners].

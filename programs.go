@@ -9,7 +9,7 @@ import (
 	"github.com/berth-onnx/berth/ndarray"
 )
 
-// The programs that [Model.Run] keeps. A key says what a program was compiled for; calls with
+// The programs that [Model.RunValues] keeps. A key says what a program was compiled for; calls with
 // one key share its compilation:
 //
 //	options, bindings ──┐          ┌─ kept: run it
@@ -75,7 +75,7 @@ type sighting struct {
 	times int
 }
 
-// keptPrograms are what a model keeps for [Model.Run].
+// keptPrograms are what a model keeps for [Model.RunValues].
 type keptPrograms struct {
 	most int // programs
 

@@ -251,7 +251,7 @@ func TestInputsOfOneMemory(t *testing.T) {
 }
 
 // TestSilero streams the voice detectors for 1,000 steps: fed with copies, with the results
-// themselves, with what the session keeps, and by Program.Run.
+// themselves, with what the session keeps, and by Program.RunValues.
 func TestSilero(t *testing.T) {
 	for _, name := range []string{"silero_vad", "silero_vad_ifless"} {
 		t.Run(name, func(t *testing.T) {

@@ -27,9 +27,9 @@ func (p *Program) Stats() ProgramStats {
 
 // ModelStats counts what a model and its programs hold now.
 type ModelStats struct {
-	Programs     int   // that somebody holds, those kept for [Model.Run] among them
-	KeptPrograms int   // for [Model.Run]
-	Hits, Misses int64 // calls of [Model.Run] and the like that found a kept program, and that did not
+	Programs     int   // that somebody holds, those kept for [Model.RunValues] among them
+	KeptPrograms int   // for [Model.RunValues]
+	Hits, Misses int64 // calls of [Model.RunValues] and the like that found a kept program, and that did not
 	Compiles     int64 // of programs for such calls that succeeded
 	Evictions    int64 // programs that had to go for others
 	Sessions     int   // of all programs, as in [ProgramStats]; so are the next three

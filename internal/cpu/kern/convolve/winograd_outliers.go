@@ -48,7 +48,7 @@ type outlierSearch struct {
 	inverse  [][6]float64
 }
 
-// newOutliers plans the search.
+// newOutlierSearch plans the search.
 func newOutlierSearch(w *winograd) outlierSearch {
 	h, row := w.s.In[1], w.s.In[2]*w.b
 	o := outlierSearch{rows: min(h, machine.CeilDiv(segmentFloats, row)), inverse: winoInverse(w.filter)}

@@ -15,7 +15,7 @@ import (
 //	          N                      tile: up to mc × nc of C, one task
 //	     ┌──────┬────┐               ┌─ panel of B: kc × nr
 //	     │      │tile│            ┌──┼──┬──┬──┐
-//	   M │      ├────┤   =   Σ    │A │  │  │B │   kc ≤ blockK, tile by tile
+//	   M │      ├────┤   =   Σ    │A │  │  │B │   kc: a block of K, tile by tile
 //	     │      │    │       k    └──┴──┴──┴──┘
 //	     └──────┴────┘               └─ panel of A: kc × h, h ≤ mr
 //

@@ -31,8 +31,7 @@ type IntSide struct {
 	Flip   bool // top bits are flipped while packing
 }
 
-// Sides returns how rows and columns are packed; rowsSigned chooses which of
-// the two quad kernels suits.
+// Sides returns how rows and columns are packed for a kernel of the given kind.
 func Sides(t *simd.Table, kind simd.IntKind, aSigned, bSigned bool) (a, b IntSide) {
 	a, b = IntSide{kind, aSigned, false}, IntSide{kind, bSigned, false}
 	switch kind {

@@ -12,12 +12,12 @@ type UkArgs struct {
 	A    unsafe.Pointer // packed rows: [k][height]
 	B    unsafe.Pointer // k rows of nr columns, ldb bytes apart
 	C    unsafe.Pointer // tile of the result, rows ldc bytes apart
-	Bias unsafe.Pointer // height values (ukRow) or nr values (ukCol)
+	Bias unsafe.Pointer // height values (UkRow) or nr values (UkCol)
 	Res  unsafe.Pointer // residual, rows ldr bytes apart
 
 	K, Ldb, Ldc, Ldr int
 	Flags            int
-	Cols             int // columns of a narrow tile, with ukTail
+	Cols             int // columns of a narrow tile, with UkTail
 
 	Alpha, Beta, Lo, Hi float32
 
