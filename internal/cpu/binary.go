@@ -92,6 +92,10 @@ type binaryF32 struct {
 func (k *binaryF32) tile(c *ops.Call, i, _ int) {
 	dst, a, b := f32(c.Out[0]), f32(c.In[0]), f32(c.In[1])
 	n := k.n
+	if n.whole && k.ka != uneven && k.kb != uneven {
+		vec.BinaryRows(k.op, dst, a, k.ka, b, k.kb, n.rows, n.cols)
+		return
+	}
 	for w := n.walk(i); w.next(); {
 		if k.ka != uneven && k.kb != uneven {
 			vec.BinaryRows(k.op, dst[w.out:], a[w.at[0]:], k.ka, b[w.at[1]:], k.kb, w.rows, w.cols)
@@ -132,6 +136,10 @@ func newPairwise[T, D ndarray.Elem](op binaryOp, n *nest, rows rowsKernel[T, D])
 func (k *pairwise[T, D]) tile(c *ops.Call, i, _ int) {
 	dst, a, b := elems[D](c.Out[0]), elems[T](c.In[k.a]), elems[T](c.In[k.b])
 	n := k.n
+	if n.whole {
+		k.rows(k.op, dst, a, n.row[k.a], n.step[k.a], b, n.row[k.b], n.step[k.b], n.rows, n.cols)
+		return
+	}
 	for w := n.walk(i); w.next(); {
 		k.rows(k.op, dst[w.out:], a[w.at[k.a]:], n.row[k.a], n.step[k.a],
 			b[w.at[k.b]:], n.row[k.b], n.step[k.b], w.rows, w.cols)

@@ -32,8 +32,9 @@ type nest struct {
 	dims       []int              // outer loops
 	strides    [maxOperands][]int // of each operand in the outer loops
 	operands   int
-	unit       int // elements that a tile is made of: a row, or 1 in a nest of one row
-	cut            // over blocks and units
+	unit       int  // elements that a tile is made of: a row, or 1 in a nest of one row
+	whole      bool // one block is all there is: it need not be walked
+	cut             // over blocks and units
 }
 
 // longRow is from where on a row is a block of its own.
@@ -84,6 +85,7 @@ func stridedNest(result []int, full ...[]int) (n *nest, ok bool) {
 		n.unit = n.cols
 	}
 	n.cut = newCut(sizeOf(n.dims), n.rows*n.cols/n.unit, max(1, TileElems/n.unit))
+	n.whole = len(n.dims) == 0 && n.tiles == 1
 	return n, len(n.dims) <= maxLoops
 }
 

@@ -79,6 +79,8 @@ type Gemm struct {
 	shareA   bool // A is packed once for all tiles, in pieces: a block of K by a row of tiles
 	pieceA   int  // floats of a piece
 	colBias  int  // floats of workspace per worker for the bias of a narrow panel
+	per      int  // bytes of workspace per worker
+	pieces   int  // bytes of workspace for all pieces
 	lo, hi   float32
 	clamp    bool
 	after    simd.UnaryOp
@@ -140,6 +142,8 @@ func NewGemm(s GemmSpec) (*Gemm, error) {
 	g.nPanels = machine.CeilDiv(s.N, g.t.Nr)
 	g.k = NewSplit(s.K, GemmBlockK)
 	g.tile()
+	g.per = machine.ScratchBytes(4*g.packA, 4*g.packB, 4*g.colBias)
+	g.pieces = machine.ScratchBytes(4 * g.pieceA * g.k.P * g.tilesM)
 	return g, nil
 }
 
@@ -274,15 +278,12 @@ func (g *Gemm) tileCols(rows int) int {
 // Workspace returns the bytes of workspace that Run needs with this many
 // threads.
 func (g *Gemm) Workspace(threads int) int {
-	n := g.perWorker()*g.workers(threads) + machine.ScratchBytes(4*g.pieceA*g.k.P*g.tilesM)
+	n := g.per*g.workers(threads) + g.pieces
 	if n > 0 {
 		n += machine.LineBytes
 	}
 	return n
 }
-
-// perWorker is the workspace of one worker.
-func (g *Gemm) perWorker() int { return machine.ScratchBytes(4*g.packA, 4*g.packB, 4*g.colBias) }
 
 func (g *Gemm) tasks() int { return g.batches * g.tilesM * g.tilesN }
 

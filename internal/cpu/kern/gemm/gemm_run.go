@@ -1,7 +1,6 @@
 package gemm
 
 import (
-	"cmp"
 	"unsafe"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
@@ -28,19 +27,48 @@ func (g *Gemm) Run(a GemmArgs, ws []byte, threads int) error {
 	if err := g.checkArgs(&a, ws, threads); err != nil {
 		return err
 	}
+	if threads = g.workers(threads); threads == 1 {
+		g.runAlone(&a, ws)
+		return nil
+	}
 	r := gemmRuns.Get()
-	r.g, r.args = g, a
-	r.per = g.perWorker()
 	defer gemmRuns.Release(r)
-	s := machine.NewScratch(ws)
+	r.begin(g, &a, ws)
 	if g.shareA && g.tasks() > 0 {
-		r.sharedA, r.packing = s.Floats(g.pieceA*g.k.P*g.tilesM), true
+		r.packing = true
 		machine.Parallel(g.k.P*g.tilesM, threads, r)
 		r.packing = false
 	}
-	r.ws = s.Rest
-	machine.Parallel(g.tasks(), g.workers(threads), r)
+	machine.Parallel(g.tasks(), threads, r)
 	return nil
+}
+
+// runAlone is Run on the caller: its state is no other goroutine's, so it lies on the stack.
+func (g *Gemm) runAlone(a *GemmArgs, ws []byte) {
+	var r gemmRun
+	r.begin(g, a, ws)
+	if g.shareA && g.tasks() > 0 {
+		r.packing = true
+		for i := range g.k.P * g.tilesM {
+			r.Run(i, 0)
+		}
+		r.packing = false
+	}
+	for i := range g.tasks() {
+		r.Run(i, 0)
+	}
+}
+
+// begin sets the state up, and takes the memory for the packed A from the workspace.
+func (r *gemmRun) begin(g *Gemm, a *GemmArgs, ws []byte) {
+	r.g, r.args, r.per, r.ws = g, *a, g.per, ws
+	if len(ws) > 0 {
+		s := machine.NewScratch(ws)
+		if g.shareA {
+			r.sharedA = s.Floats(g.pieceA * g.k.P * g.tilesM)
+		}
+		r.ws = s.Rest
+	}
 }
 
 func (g *Gemm) checkArgs(a *GemmArgs, ws []byte, threads int) error {
@@ -48,32 +76,38 @@ func (g *Gemm) checkArgs(a *GemmArgs, ws []byte, threads int) error {
 	if g.tasks() == 0 {
 		return nil
 	}
-	return cmp.Or(
-		g.checkOperand("A", a.A, a.PackedA, s.ConstA, g.needA, g.LayoutA()),
-		g.checkB(a),
-		machine.Needs("Gemm", "C", a.C, g.needC),
-		machine.Needs("Gemm", "bias", a.Bias, s.Epilogue.BiasLen(s.M, s.N)),
-		machine.Needs("Gemm", "residual", a.Residual, s.Epilogue.ResidualLen(g.needR)),
-		machine.Needs("Gemm", "workspace", ws, g.Workspace(threads)),
-	)
+	if err := g.checkConstants(a); err != nil {
+		return err
+	}
+	switch {
+	case !s.ConstA && len(a.A) < g.needA:
+		return machine.Needs("Gemm", "A", a.A, g.needA)
+	case !s.ConstB && !s.NBitsB && len(a.B) < g.needB:
+		return machine.Needs("Gemm", "B", a.B, g.needB)
+	case len(a.C) < g.needC:
+		return machine.Needs("Gemm", "C", a.C, g.needC)
+	case len(a.Bias) < s.Epilogue.BiasLen(s.M, s.N):
+		return machine.Needs("Gemm", "bias", a.Bias, s.Epilogue.BiasLen(s.M, s.N))
+	case len(a.Residual) < s.Epilogue.ResidualLen(g.needR):
+		return machine.Needs("Gemm", "residual", a.Residual, s.Epilogue.ResidualLen(g.needR))
+	}
+	return machine.Needs("Gemm", "workspace", ws, g.Workspace(threads))
 }
 
-func (g *Gemm) checkB(a *GemmArgs) error {
-	if !g.s.NBitsB {
-		return g.checkOperand("B", a.B, a.PackedB, g.s.ConstB, g.needB, g.LayoutB())
+// checkConstants compares operands that come packed with the layouts that the run reads.
+func (g *Gemm) checkConstants(a *GemmArgs) error {
+	s := &g.s
+	if s.ConstA && !a.PackedA.is(rowsKind, g.t.Level, s.M, s.K) {
+		return &machine.SpecError{Kernel: "Gemm", Field: "PackedA", Why: "missing, or packed for another shape or level"}
 	}
-	if b := a.NBitsB; b == nil || b.packed == nil || b.t != g.t || b.s.N != g.s.N || b.s.K != g.s.K {
-		return &machine.SpecError{Kernel: "Gemm", Field: "NBitsB", Why: "missing, or of another shape or level"}
+	if s.NBitsB {
+		if b := a.NBitsB; b == nil || b.packed == nil || b.t != g.t || b.s.N != s.N || b.s.K != s.K {
+			return &machine.SpecError{Kernel: "Gemm", Field: "NBitsB", Why: "missing, or of another shape or level"}
+		}
+		return nil
 	}
-	return nil
-}
-
-func (g *Gemm) checkOperand(name string, x []float32, p *Packed, constant bool, need int, layout Layout) error {
-	if !constant {
-		return machine.Needs("Gemm", name, x, need)
-	}
-	if p == nil || p.Order != layout {
-		return &machine.SpecError{Kernel: "Gemm", Field: "Packed" + name, Why: "missing, or packed for another shape or level"}
+	if s.ConstB && !a.PackedB.is(colsKind, g.t.Level, s.N, s.K) {
+		return &machine.SpecError{Kernel: "Gemm", Field: "PackedB", Why: "missing, or packed for another shape or level"}
 	}
 	return nil
 }

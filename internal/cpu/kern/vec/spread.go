@@ -57,31 +57,32 @@ type spreadJob struct {
 // One, and an operation on such operands alone becomes one row.
 func (s *spreadJob) flatten() {
 	if s.cols == 1 {
-		for _, k := range []*Spread{&s.ka, &s.kb} {
-			switch *k {
-			case Col:
-				*k = Full
-			case Row:
-				*k = One
-			}
-		}
+		s.ka, s.kb = s.ka.without(Col, Row), s.kb.without(Col, Row)
 	}
 	if s.rows == 1 {
-		for _, k := range []*Spread{&s.ka, &s.kb} {
-			switch *k {
-			case Row:
-				*k = Full
-			case Col:
-				*k = One
-			}
-		}
+		s.ka, s.kb = s.ka.without(Row, Col), s.kb.without(Row, Col)
+		return
 	}
-	simple := func(k Spread) bool { return k == Full || k == One }
-	if simple(s.ka) && simple(s.kb) && s.rows > 1 {
+	if s.ka.isFlat() && s.kb.isFlat() {
 		s.cols *= s.rows
 		s.rows = 1
 	}
 }
+
+// without is the spread over a single row or column: one that has all of its values is
+// Full there, one that has a single value of it is One.
+func (k Spread) without(full, one Spread) Spread {
+	switch k {
+	case full:
+		return Full
+	case one:
+		return One
+	}
+	return k
+}
+
+// isFlat reports whether rows make no difference.
+func (k Spread) isFlat() bool { return k == Full || k == One }
 
 // shortRow is the width below which a repeated row is written out several
 // times first, so that the kernels see long rows.
