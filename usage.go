@@ -95,7 +95,8 @@ type sessionSize struct {
 
 // set says what the session holds now.
 func (z *sessionSize) set(n int64) {
-	if d := n - z.bytes.Swap(n); d != 0 {
-		z.of.bytes.Add(d)
+	if n == z.bytes.Load() {
+		return
 	}
+	z.of.bytes.Add(n - z.bytes.Swap(n))
 }

@@ -84,6 +84,7 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	if err := c.markStates(); err != nil {
 		return nil, err
 	}
+	p.keeps = len(p.caches)+len(p.recurrent) > 0
 	c.countReport()
 	if !o.NoCheck {
 		check := Check

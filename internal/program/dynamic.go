@@ -1,6 +1,7 @@
 package program
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -19,6 +20,9 @@ import (
 //
 // Such kernels are those of static nodes; results and workspace are allocated while
 // running. Nodes that the backend does not claim run the reference kernel.
+//
+// A session remembers for every instruction the last key and what was prepared for it: in a
+// loop or a stream the next key is mostly the same, and nothing is looked up.
 
 // dynamicKernel serves a node whose shapes are known only while running: for
 // each new set of operand shapes the backend is asked once for all nodes of its kind.
@@ -26,6 +30,13 @@ type dynamicKernel struct {
 	node    *ssa.Node
 	kernels *kernels
 	kind    uint32
+}
+
+// lastKernel is what an instruction of a session ran last.
+type lastKernel struct {
+	key  []byte
+	kind uint32
+	p    *prepared
 }
 
 // maxKeyContent is the elements of small integer operands that are part of the key.
@@ -43,11 +54,11 @@ func newDynamicKernel(n *ssa.Node, k *kernels) ops.Kernel {
 }
 
 // Run picks the kernel for the operands' shapes and runs it.
-func (k *dynamicKernel) Run(c *ops.Call) error { return k.run(c, nil) }
+func (k *dynamicKernel) Run(c *ops.Call) error { return k.run(c, nil, &lastKernel{}) }
 
-// run is Run with memory for results from a free list.
-func (k *dynamicKernel) run(c *ops.Call, free *recycler) error {
-	p, err := k.lookup(c)
+// run is Run with memory for results from a free list, and the kernel that the instruction ran last.
+func (k *dynamicKernel) run(c *ops.Call, free *recycler, last *lastKernel) error {
+	p, err := k.lookup(c, last)
 	if err != nil {
 		return err
 	}
@@ -84,17 +95,26 @@ func (k *dynamicKernel) results(c *ops.Call, p *prepared, free *recycler) error 
 			}
 			continue
 		}
-		n, err := ndarray.ByteSize(t.dt, t.shape)
-		if err != nil {
-			return err
-		}
-		data, err := free.take(n, c.Memory)
+		data, err := free.take(t.bytes, c.Memory)
 		if err != nil {
 			return fmt.Errorf("result %d of type %s%v: %w", i, t.dt, t.shape, err)
 		}
-		c.Out[i] = &ndarray.Array{DType: t.dt, Shape: slices.Clone(t.shape), Data: data}
+		c.Out[i] = newHeader(t.dt, t.shape, data)
 	}
 	return nil
+}
+
+// header is an array header with room for its shape.
+type header struct {
+	ndarray.Array
+	dims [6]int
+}
+
+// newHeader is the header of an array with a copy of a shape.
+func newHeader(dt ndarray.DType, shape []int, data []byte) *ndarray.Array {
+	h := &header{}
+	h.DType, h.Data, h.Shape = dt, data, append(h.dims[:0:len(h.dims)], shape...)
+	return &h.Array
 }
 
 // constants fills in the constant operands that the session left out, but for those
@@ -114,13 +134,22 @@ func (k *dynamicKernel) constants(c *ops.Call, absorbed []int) error {
 }
 
 // lookup returns what is prepared for the operands, nil if there can be nothing.
-func (k *dynamicKernel) lookup(c *ops.Call) (*prepared, error) {
+func (k *dynamicKernel) lookup(c *ops.Call, last *lastKernel) (*prepared, error) {
 	var room [256]byte
-	key, ok := appendShapes(binary.LittleEndian.AppendUint32(room[:0], k.kind), c.In)
+	key, ok := appendShapes(room[:0], c.In)
 	if !ok {
 		return nil, nil
 	}
-	return k.kernels.get(c.Ctx, string(key), func(p *prepared) error { return k.specialize(c, p) })
+	if last.p != nil && last.kind == k.kind && bytes.Equal(last.key, key) {
+		k.kernels.use(last.p)
+		return last.p, nil
+	}
+	p, err := k.kernels.get(c.Ctx, string(binary.LittleEndian.AppendUint32(key, k.kind)), func(p *prepared) error { return k.specialize(c, p) })
+	if err != nil {
+		return nil, err
+	}
+	last.p, last.kind, last.key = p, k.kind, append(last.key[:0], key...)
+	return p, nil
 }
 
 // appendShapes encodes operand types, shapes and the contents of small integers.
@@ -169,7 +198,11 @@ func (k *dynamicKernel) specialize(c *ops.Call, p *prepared) error {
 	}
 	for i, o := range n.Out {
 		shape, _ := o.Type.Static()
-		p.outs = append(p.outs, arrayType{o.Type.DType, shape})
+		size, err := ndarray.ByteSize(o.Type.DType, shape)
+		if err != nil {
+			return nil // the reference kernel says so
+		}
+		p.outs = append(p.outs, arrayType{o.Type.DType, shape, size})
 		if k.node.Out[i] == nil {
 			n.Out[i] = nil
 		}

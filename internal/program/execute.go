@@ -31,28 +31,43 @@ type carried struct {
 
 func (s *Session) run(b *Block) error {
 	for i := range b.Instrs {
+		if s.done != nil {
+			select {
+			case <-s.done:
+				return s.ctx.Err()
+			default:
+			}
+		}
 		in := &b.Instrs[i]
-		select {
-		case <-s.done:
-			return s.ctx.Err()
-		default:
-		}
 		s.at = in
-		var err error
-		if h := s.p.hook; h != nil {
-			err = s.hooked(h, in)
-		} else {
-			err = s.step(in)
+		if in.Kind == Exec && !in.Dynamic && !s.watched {
+			if err := in.Kernel.Run(&s.calls[in.call]); err != nil {
+				return s.wrap(in, err)
+			}
+			continue
 		}
-		if err != nil {
+		if err := s.runWatched(in); err != nil {
 			return err
 		}
-		if s.Observe != nil {
-			s.observe(in)
-		}
-		for _, f := range in.Free {
-			s.drop(f)
-		}
+	}
+	return nil
+}
+
+// runWatched runs any instruction, tells those that watch, and drops what has had its last use.
+func (s *Session) runWatched(in *Instr) (err error) {
+	if h := s.p.hook; h != nil {
+		err = s.hooked(h, in)
+	} else {
+		err = s.step(in)
+	}
+	if err != nil {
+		return err
+	}
+	if s.Observe != nil {
+		s.observe(in)
+	}
+	for _, f := range in.Free {
+		s.drop(f)
 	}
 	return nil
 }
@@ -97,10 +112,15 @@ func (s *Session) observe(in *Instr) {
 func (s *Session) exec(in *Instr) error {
 	c := &s.calls[in.call]
 	if !in.Dynamic {
-		return s.wrap(in, in.Kernel.Run(c))
+		if err := in.Kernel.Run(c); err != nil {
+			return s.wrap(in, err)
+		}
+		return nil
 	}
-	if done, err := s.withoutKernel(in); done || err != nil {
+	if done, err := s.withoutKernel(in); err != nil {
 		return s.wrap(in, err)
+	} else if done {
+		return nil
 	}
 	s.fill(c, in)
 	if err := s.p.memory.Ask("the run", int64(len(in.Out))*headerBytes); err != nil {
@@ -128,7 +148,7 @@ func (s *Session) exec(in *Instr) error {
 // compute runs a kernel on values of unknown shapes.
 func (s *Session) compute(in *Instr, c *ops.Call) error {
 	if k, ok := in.Kernel.(*dynamicKernel); ok {
-		return k.run(c, &s.recycled)
+		return k.run(c, &s.recycled, &s.last[in.call])
 	}
 	return in.Kernel.Run(c)
 }
@@ -173,9 +193,6 @@ func (s *Session) identity(in *Instr) bool {
 
 // wrap names the node of an error unless it is named or a cancellation.
 func (s *Session) wrap(in *Instr, err error) error {
-	if err == nil {
-		return nil
-	}
 	var ne *ops.NodeError
 	if errors.As(err, &ne) || s.ctx.Err() != nil && errors.Is(err, s.ctx.Err()) {
 		return err
@@ -278,19 +295,25 @@ func carry(v ndarray.Value) carried {
 	return carried{nil, v}
 }
 
-// deliver stores a carried value in a pointer or dynamic slot. Dynamic slots get
-// a header of their own: the value's may be pointed elsewhere later.
+// deliver stores a carried value in a pointer or dynamic slot. Dynamic slots get a header of
+// their own if the value's is that of a static slot: it may be pointed elsewhere later.
 func (s *Session) deliver(slot int, c carried) {
 	sl := &s.p.Slots[slot]
 	if sl.Static {
 		s.heads[slot].Data = c.data[:sl.Bytes:sl.Bytes]
 		return
 	}
-	if a, ok := c.val.(*ndarray.Array); ok && a != nil {
+	if a, ok := c.val.(*ndarray.Array); ok && a != nil && s.isHead(a) {
 		s.vals[slot] = &ndarray.Array{DType: a.DType, Shape: slices.Clone(a.Shape), Data: c.data, Str: a.Str}
 		return
 	}
 	s.vals[slot] = c.val
+}
+
+// isHead reports whether a header is that of a static slot.
+func (s *Session) isHead(a *ndarray.Array) bool {
+	at, first := uintptr(unsafe.Pointer(a)), uintptr(unsafe.Pointer(unsafe.SliceData(s.heads)))
+	return at >= first && at < first+uintptr(len(s.heads))*unsafe.Sizeof(*a)
 }
 
 func (s *Session) branch(in *Instr) error {
@@ -298,11 +321,10 @@ func (s *Session) branch(in *Instr) error {
 	if !ok || cond.DType != ndarray.Bool || len(cond.Data) != 1 {
 		return fmt.Errorf("the condition is not one boolean")
 	}
-	want := "else_branch"
+	body := in.Bodies[in.other]
 	if cond.Data[0] != 0 {
-		want = "then_branch"
+		body = in.Bodies[1-in.other]
 	}
-	body := in.Bodies[slices.Index(in.Node.BodyAttr, want)]
 	if err := s.run(body); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/ndarray"
@@ -47,7 +48,7 @@ type kernels struct {
 	made  map[string]*prepared
 	kinds map[string]uint32 // numbers of the signatures of nodes of unknown shapes
 	bytes int64
-	clock int64 // lookups so far
+	clock atomic.Int64 // lookups so far
 }
 
 // prepared is a kernel for one kind of node; nil means the reference kernel. It may be
@@ -57,13 +58,14 @@ type prepared struct {
 	outs  []arrayType // of the results
 	done  chan struct{}
 	bytes int64
-	used  int64 // the last lookup
+	used  atomic.Int64 // the last lookup
 }
 
 // arrayType is the type of a result whose shape is known.
 type arrayType struct {
 	dt    ndarray.DType
 	shape []int
+	bytes int
 }
 
 func newKernels(o Options) *kernels {
@@ -93,14 +95,20 @@ func (k *kernels) get(ctx context.Context, key string, f func(p *prepared) error
 func (k *kernels) claim(key string) (p *prepared, mine bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.clock++
 	p = k.made[key]
 	if p == nil {
 		p, mine = &prepared{done: make(chan struct{})}, true
 		k.made[key] = p
 	}
-	p.used = k.clock
+	p.used.Store(k.clock.Add(1))
 	return p, mine
+}
+
+// use says that an entry is used without a lookup.
+func (k *kernels) use(p *prepared) {
+	if now := k.clock.Load(); p.used.Load() != now {
+		p.used.Store(now)
+	}
 }
 
 func (k *kernels) fill(key string, p *prepared, f func(p *prepared) error) error {
@@ -126,7 +134,7 @@ func (k *kernels) trim() {
 	if k.bytes <= k.limit {
 		return
 	}
-	keys := slices.SortedFunc(maps.Keys(k.made), func(a, b string) int { return cmp.Compare(k.made[a].used, k.made[b].used) })
+	keys := slices.SortedFunc(maps.Keys(k.made), func(a, b string) int { return cmp.Compare(k.made[a].used.Load(), k.made[b].used.Load()) })
 	for _, key := range keys[:len(keys)-1] { // all but the last to be asked for
 		if k.bytes <= k.limit*3/4 {
 			return

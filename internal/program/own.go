@@ -67,10 +67,7 @@ func (s *Session) intrudes(b []byte) (inside, stale bool) {
 		if s.from != nil {
 			holder = s.from.last
 		}
-	case !slices.ContainsFunc(s.own.given, func(m []byte) bool { return overlap(m, b) }) &&
-		!slices.ContainsFunc(s.own.taken, func(m []byte) bool { return overlap(m, b) }) &&
-		!slices.ContainsFunc(s.states, func(st stateMemory) bool { return overlap(st.data, b) }) &&
-		!slices.ContainsFunc(s.kept, func(k kept) bool { return overlap(k.data, b) }):
+	case !s.holdsPart(b):
 		return false, false
 	}
 	if holder == nil || !holder.own.valid {
@@ -82,6 +79,31 @@ func (s *Session) intrudes(b []byte) (inside, stale bool) {
 		}
 	}
 	return true, true
+}
+
+// holdsPart reports whether bytes lie in memory that the session has beside the arena.
+func (s *Session) holdsPart(b []byte) bool {
+	for _, m := range s.own.given {
+		if overlap(m, b) {
+			return true
+		}
+	}
+	for _, m := range s.own.taken {
+		if overlap(m, b) {
+			return true
+		}
+	}
+	for i := range s.states {
+		if overlap(s.states[i].data, b) {
+			return true
+		}
+	}
+	for i := range s.kept {
+		if overlap(s.kept[i].data, b) {
+			return true
+		}
+	}
+	return false
 }
 
 // errStale is what is said of an input in overwritten memory.

@@ -62,6 +62,7 @@ type Instr struct {
 	Choice  string      // the kernel's algorithm and the reason for it, where there were several
 	Dynamic bool        // some operand or result is in a dynamic slot
 	Bodies  []*Block
+	other   int // of a Branch: the body that runs when the condition is false
 	Loop    *Loop
 	Free    []int // dynamic slots nothing reads after this instruction
 	call    int   // index of the Call in a session
@@ -126,6 +127,7 @@ type Program struct {
 
 	caches        []Cache
 	recurrent     []State
+	keeps         bool // sessions keep something between runs: caches or states
 	products      *products
 	stickyDigit   map[int]int // by sticky slot: the digit of its offset that is picked
 	calls, states int

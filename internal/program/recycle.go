@@ -69,7 +69,9 @@ func newBytes(what string, n int, memory ndarray.Budget) ([]byte, error) {
 
 // begin starts a run. Buffers still in use, the results of the run before, belong to the caller.
 func (r *recycler) begin() {
-	clear(r.owned)
+	if len(r.owned) > 0 {
+		clear(r.owned)
+	}
 	r.held, r.most = 0, 0
 }
 

@@ -1,7 +1,6 @@
 package program
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"runtime/debug"
@@ -24,12 +23,14 @@ type Session struct {
 	vals     []ndarray.Value // by slot: the header, or what a dynamic slot holds now
 	outs     []ndarray.Value // what Run returns
 	calls    []ops.Call      // by instruction with a kernel
+	last     []lastKernel    // by the same; empty if all shapes are known before the run
 	iter     []int           // by loop level: iteration number modulo the ring
 	pick     []int           // by slot: the offset picked for a sticky slot, -1: by iteration
 	loops    []loopState
 	ctx      context.Context
 	done     <-chan struct{}
 	at       *Instr // the instruction being run, for panics
+	watched  bool   // somebody is told of the nodes of the run
 	moved    int64  // see Moved
 	kept     []kept // by cache of the program
 	states   []stateMemory
@@ -168,6 +169,9 @@ func (s *Session) wire() {
 		if in.call < 0 {
 			return
 		}
+		if in.Dynamic && s.last == nil {
+			s.last = make([]lastKernel, s.p.calls)
+		}
 		c := &s.calls[in.call]
 		c.Node, c.Threads, c.Memory = in.Node, s.p.threads, s.p.memory
 		c.In = make([]ndarray.Value, len(in.In))
@@ -214,12 +218,13 @@ func (s *Session) runAnd(ctx context.Context, inputs []ndarray.Value, fresh bool
 	if err := s.bind(inputs); err != nil {
 		return nil, err
 	}
-	if err := s.bindCaches(inputs); err != nil {
-		return nil, err
+	if s.p.keeps {
+		if err := s.bindKept(inputs); err != nil {
+			return nil, err
+		}
 	}
-	s.bindStates(inputs)
 	s.open(false)
-	s.ctx, s.done, s.moved = ctx, ctx.Done(), 0
+	s.ctx, s.done, s.moved, s.watched = ctx, ctx.Done(), 0, s.p.hook != nil || s.Observe != nil
 	s.recycled.begin()
 	for i := range s.calls {
 		s.calls[i].Ctx = ctx
@@ -230,18 +235,43 @@ func (s *Session) runAnd(ctx context.Context, inputs []ndarray.Value, fresh bool
 		}
 	}
 	defer s.rescue(&err)
-	if err := cmp.Or(s.run(s.p.Main), ctx.Err()); err != nil {
+	if err := s.run(s.p.Main); err != nil {
 		return nil, err
 	}
-	if err := s.checkStates(); err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if out, err = s.results(fresh); err != nil {
+	return s.finish(fresh, buffers)
+}
+
+// bindKept gives the inputs that are left out what the session keeps.
+func (s *Session) bindKept(inputs []ndarray.Value) error {
+	if err := s.bindCaches(inputs); err != nil {
+		return err
+	}
+	s.bindStates(inputs)
+	return nil
+}
+
+// finish ends a run that has computed everything.
+func (s *Session) finish(fresh bool, buffers []*ndarray.Array) ([]ndarray.Value, error) {
+	if s.p.keeps {
+		if err := s.checkStates(); err != nil {
+			return nil, err
+		}
+	}
+	out, err := s.results(fresh)
+	if err != nil {
 		return nil, err
 	}
-	s.keepCaches()
-	s.keepStates()
+	if s.p.keeps {
+		s.keepCaches()
+		s.keepStates()
+	}
 	s.open(true)
+	if buffers == nil {
+		return out, nil
+	}
 	return out, s.copyTo(buffers, out)
 }
 
@@ -276,23 +306,41 @@ func (s *Session) bind(inputs []ndarray.Value) error {
 		return fmt.Errorf("the program takes %d inputs, got %d", len(s.p.Main.Params), len(inputs))
 	}
 	for i, slot := range s.p.Main.Params {
-		if inputs[i] == nil && s.p.keepsState(i) {
-			continue
-		}
-		if err := s.checkInput(i, inputs); err != nil {
-			return err
-		}
 		sl := &s.p.Slots[slot]
-		var err error
-		if !sl.Static {
-			if s.vals[slot], err = s.input(sl, inputs[i]); err != nil {
+		if a, plain := inputs[i].(*ndarray.Array); plain && sl.isPlain(a) {
+			data, err := s.staticInput(i, sl, a)
+			if err != nil {
 				return err
 			}
+			s.heads[slot].Data = data
 			continue
 		}
-		if s.heads[slot].Data, err = s.staticInput(i, sl, inputs[i].(*ndarray.Array)); err != nil {
+		if err := s.bindAny(i, slot, inputs); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// isPlain reports that an array is of the known type and shape of the slot: that it fits need
+// not be found out piece by piece.
+func (sl *Slot) isPlain(a *ndarray.Array) bool {
+	return sl.Static && a != nil && a.DType == sl.DType && len(a.Data) == sl.Bytes && a.DType != ndarray.String && slices.Equal(a.Shape, sl.Shape)
+}
+
+// bindAny points an input slot at a value of any kind, or at none where the session has it.
+func (s *Session) bindAny(i, slot int, inputs []ndarray.Value) (err error) {
+	if inputs[i] == nil && s.p.keepsState(i) {
+		return nil
+	}
+	if err := s.checkInput(i, inputs); err != nil {
+		return err
+	}
+	sl := &s.p.Slots[slot]
+	if sl.Static {
+		s.heads[slot].Data, err = s.staticInput(i, sl, inputs[i].(*ndarray.Array))
+		return err
+	}
+	s.vals[slot], err = s.input(sl, inputs[i])
+	return err
 }

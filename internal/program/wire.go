@@ -15,7 +15,7 @@ import (
 // slices and stacked outputs.
 
 func (c *compiler) branch(in *Instr, levels []int) error {
-	in.Kind = Branch
+	in.Kind, in.other = Branch, slices.Index(in.Node.BodyAttr, "else_branch")
 	for _, body := range in.Node.Bodies {
 		off := len(in.Node.In) - len(body.Params)
 		for i, p := range body.Params {
