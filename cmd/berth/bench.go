@@ -37,6 +37,9 @@ type benchJSON struct {
 
 	Operators []profileRow `json:"operators,omitempty"`
 	Nodes     []profileRow `json:"nodes,omitempty"`
+
+	// Machines are those of Gorgonia (--tape-machine), with the model as an expression graph.
+	Machines []machineJSON `json:"machines,omitempty"`
 }
 
 type profileRow struct {
@@ -52,17 +55,22 @@ type profileRow struct {
 type benchFlags struct {
 	seconds float64
 	profile bool
+	tape    bool
 	backend string
 }
 
 func (a *app) benchCmd() *cobra.Command {
 	var f benchFlags
 	c := &cobra.Command{Use: "bench MODEL", Short: "Time a model", Args: exactArgs(1, "one model"),
-		Long:    "Bench compiles the model, warms up, and times runs one after the other in one arena.\nload_ns is opening and compiling; arena_bytes is what one run holds, workspaces included.",
+		Long: "Bench compiles the model, warms up, and times runs one after the other in one arena.\nload_ns is opening and compiling; arena_bytes is what one run holds, workspaces included.\n" +
+			"--tape-machine also makes the model one of Gorgonia's expression graphs and times passes in Gorgonia's\n" +
+			"tapeMachine and in the planned machine, each alone; live is what a machine keeps reachable on the heap\n" +
+			"beyond inputs and weights, at most.",
 		Example: "  berth bench model.onnx --shape x=1x3x224x224 --threads 2 --seconds 5 --profile",
 		RunE:    func(c *cobra.Command, args []string) error { return atModel(args[0], a.bench(c.Context(), args[0], f)) }}
 	c.Flags().Float64Var(&f.seconds, "seconds", 2, "how long to time")
 	c.Flags().BoolVar(&f.profile, "profile", false, "add time per operator and per node")
+	c.Flags().BoolVar(&f.tape, "tape-machine", false, "add passes in Gorgonia's tapeMachine and in the planned machine")
 	backendFlag(c, &f.backend)
 	a.dataFlag(c)
 	return c
@@ -121,6 +129,11 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 		}
 	}
 	res.PeakRSS = peakRSS()
+	if f.tape {
+		if err := a.benchMachines(ctx, m, args, f.seconds, &res); err != nil {
+			return err
+		}
+	}
 	if a.json {
 		return a.printJSON(res)
 	}
@@ -255,4 +268,5 @@ func (a *app) printBench(r benchJSON, p berth.PlanInfo) {
 		}
 		t.Render()
 	}
+	a.printMachines(r.Machines)
 }

@@ -22,6 +22,7 @@ type compareFlags struct {
 	csv      bool
 	markdown bool
 	rules    bool
+	tape     bool
 	inPlace  string
 	budget   time.Duration
 	write    string
@@ -44,6 +45,8 @@ func (a *app) compareCmd() *cobra.Command {
 			"weights and kernels' workspace are not in it. --run compiles the model under each planner, fuses\n" +
 			"operators, runs it, and prints the arena that program holds, workspace included, and how far the\n" +
 			"run really wrote into it.\n" +
+			"--tape-machine also makes the model one of Gorgonia's expression graphs and measures passes in\n" +
+			"Gorgonia's tapeMachine and in the planned machine of this module, the kernels being the same.\n" +
 			"A bare instance counts bytes as given; its columns are id, lower, upper, size and, if need be,\n" +
 			"alignment and gaps.\n" +
 			"A planner that exceeds its time (--budget) gives its best plan until then, marked as cut.",
@@ -65,8 +68,8 @@ func (a *app) compareCmd() *cobra.Command {
 				if err := checkIdle(c, " of a bare instance", idleInstance); err != nil {
 					return err
 				}
-			case !f.run:
-				if err := checkIdle(c, " without --run", []string{"seed"}); err != nil {
+			case !f.run && !f.tape:
+				if err := checkIdle(c, " without --run or --tape-machine", []string{"seed"}); err != nil {
 					return err
 				}
 			}
@@ -79,6 +82,7 @@ func (a *app) compareCmd() *cobra.Command {
 	c.Flags().Int64Var(&f.capacity, "capacity", 0, "bytes an instance should fit into")
 	c.Flags().BoolVar(&f.run, "run", false, "also run the model under each planner, compare outputs, and measure the arena bytes written to")
 	c.Flags().BoolVar(&f.rules, "rules", false, "add rows without in-place results and without views, and for the published rules of other tools")
+	c.Flags().BoolVar(&f.tape, "tape-machine", false, "add rows for the model in Gorgonia's tapeMachine and in the planned machine: live bytes and time of a pass")
 	c.Flags().StringVar(&f.inPlace, "in-place", "on", "results over operands, and operands made inside concatenations: on, off or both")
 	c.Flags().DurationVar(&f.budget, "budget", defaultBudget, "time for each planner; 0 is as long as it takes; exact uses all that is given, by default a fixed amount of work")
 	c.Flags().StringVar(&f.write, "write-instance", "", "also write the model's placement problem, with a plan, as an instance file")
@@ -96,8 +100,8 @@ func (f *compareFlags) check(a *app, inPlaceGiven bool) error {
 		return usagef("--parallel-safe needs a model: a bare instance has one order only")
 	case !slices.Contains([]string{"on", "off", "both"}, f.inPlace):
 		return usagef("--in-place %q: want on, off or both", f.inPlace)
-	case bare && (f.run || f.rules || inPlaceGiven):
-		return usagef("--run, --rules and --in-place need a model: a bare instance has no operators")
+	case bare && (f.run || f.rules || f.tape || inPlaceGiven):
+		return usagef("--run, --rules, --tape-machine and --in-place need a model: a bare instance has no operators")
 	case f.write != "" && (bare || a.parallelSafe):
 		return usagef("--write-instance needs a model and its live ranges in one order, so neither --instance nor --parallel-safe")
 	case f.capacity < 0 || f.capacity > 0 && !bare:
@@ -179,6 +183,11 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	}
 	if f.run && ctx.Err() == nil {
 		if err := a.runRows(ctx, m, have, out); err != nil {
+			return err
+		}
+	}
+	if f.tape && ctx.Err() == nil {
+		if err := a.machineRows(ctx, m, have, &out); err != nil {
 			return err
 		}
 	}
@@ -323,7 +332,7 @@ func runPlanned(ctx context.Context, m *berth.Model, in map[string]ndarray.Value
 // with exit code 3.
 func (a *app) report(from origin, rows planRows, f compareFlags) error {
 	var err error
-	s := shown{instance: f.instance != "", capacity: f.capacity > 0, inPlace: f.inPlace != "on", run: f.run, rules: f.rules, budget: f.budget,
+	s := shown{instance: f.instance != "", capacity: f.capacity > 0, inPlace: f.inPlace != "on", run: f.run, rules: f.rules, machines: f.tape, budget: f.budget,
 		ordered: slices.ContainsFunc(rows, func(r planRow) bool { return r.OrderBound > 0 }),
 		moved:   a.schedule == "" && slices.ContainsFunc(rows, func(r planRow) bool { return r.Schedule == berth.Schedules()[0] })}
 	switch {

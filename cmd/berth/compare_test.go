@@ -24,7 +24,7 @@ var rowFields = []string{"planner", "schedule", "arena_bytes", "scratch_bytes", 
 var objectFields = []string{"model", "version", "sha256", "shapes", "seed", "planners"}
 
 // csvFields are the columns of a CSV file: the oldest ones first.
-var csvFields = slices.Concat([]string{"model"}, rowFields[:11], []string{"run_error", "outputs", "measured_bytes", "program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by", "order_bound_bytes", "fits", "version", "sha256", "shapes", "seed"})
+var csvFields = slices.Concat([]string{"model"}, rowFields[:11], []string{"run_error", "outputs", "measured_bytes", "program_bytes", "in_place", "cut", "buffers", "unsound", "plan_by", "order_bound_bytes", "fits", "live_bytes", "run_ns", "version", "sha256", "shapes", "seed"})
 
 // checkPlannerRows checks the rows of a comparison with all planners.
 func checkPlannerRows(t *testing.T, rows any, more ...string) {
@@ -183,6 +183,7 @@ func TestCompareUsage(t *testing.T) {
 		{"need a model", []string{"--instance", "x.csv", "--run"}},
 		{"need a model", []string{"--instance", "x.csv", "--in-place", "both"}},
 		{"need a model", []string{"--instance", "x.csv", "--rules"}},
+		{"need a model", []string{"--instance", "x.csv", "--tape-machine"}},
 	} {
 		fails(t, exitUsage, []string{c.says}, append([]string{"compare"}, c.args...)...)
 	}

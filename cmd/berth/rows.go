@@ -26,6 +26,10 @@ type planRow struct {
 	Differ       bool // Outputs says how
 	RunErr       error
 	Fits         *bool // whether the arena keeps the capacity asked for
+
+	Machine   bool // a machine of Gorgonia, measured: no plan to look at
+	LiveBytes int64
+	RunNanos  int64
 }
 
 type planRows []planRow
@@ -50,11 +54,13 @@ type column struct {
 	right  bool
 	shown  func(s shown) bool // nil: always
 	failed bool               // rows of plans that failed have it, too
+
+	machine bool // rows of machines have it, too
 }
 
 // columns lists the facts of a row in the order of JSON and CSV, where new ones come last.
 var columns = []column{
-	{key: "planner", value: func(r *planRow) any { return r.Planner }, head: "planner", at: 1, failed: true},
+	{key: "planner", value: func(r *planRow) any { return r.Planner }, head: "planner", at: 1, failed: true, machine: true},
 	{key: "schedule", value: func(r *planRow) any { return r.Schedule }, head: "order", at: 2, shown: ofModel, failed: true},
 	{key: "arena_bytes", value: func(r *planRow) any { return r.ArenaBytes }, head: "bytes", at: 5, right: true},
 	{head: "arena", at: 4, text: func(r *planRow) string { return bytesText(r.ArenaBytes) }, right: true},
@@ -68,13 +74,13 @@ var columns = []column{
 	{key: "parallel_safe", value: func(r *planRow) any { return r.ParallelSafe },
 		head: "any order", at: 12, text: func(r *planRow) string { return word(r.Rule, "-", word(r.ParallelSafe, "safe", "")) }, shown: ofModel},
 	{key: "dynamic_values", value: func(r *planRow) any { return r.Dynamic }},
-	{key: "error", value: func(r *planRow) any { return errorText(r.Err) }},
+	{key: "error", value: func(r *planRow) any { return errorText(r.Err) }, machine: true},
 	{key: "run_error", value: func(r *planRow) any { return errorText(r.RunErr) }, some: true},
-	{key: "outputs", value: func(r *planRow) any { return r.Outputs }, some: true},
+	{key: "outputs", value: func(r *planRow) any { return r.Outputs }, some: true, machine: true},
 	{key: "measured_bytes", value: func(r *planRow) any { return r.WrittenBytes }, some: true,
 		head: "written", at: 14, text: func(r *planRow) string { return dash(r.WrittenBytes, plain) }, right: true, shown: func(s shown) bool { return s.run }},
 	{key: "program_bytes", value: func(r *planRow) any { return r.ProgramBytes }, some: true,
-		head: "program", at: 13, text: func(r *planRow) string { return dash(r.ProgramBytes, plain) }, right: true, shown: func(s shown) bool { return s.run }},
+		head: "program", at: 13, text: func(r *planRow) string { return dash(r.ProgramBytes, plain) }, right: true, shown: func(s shown) bool { return s.run || s.machines }, machine: true},
 	{key: "in_place", value: func(r *planRow) any { return r.InPlace },
 		head: "in place", at: 3, text: func(r *planRow) string { return word(r.InPlace, "on", "off") }, shown: func(s shown) bool { return s.inPlace || s.rules }, failed: true},
 	{key: "cut", value: func(r *planRow) any { return r.Cut }},
@@ -85,7 +91,11 @@ var columns = []column{
 		head: "over all orders", at: 7, text: func(r *planRow) string { return r.gapText(r.OrderBound) }, right: true, shown: func(s shown) bool { return s.ordered }},
 	{key: "fits", value: func(r *planRow) any { return r.fits() },
 		head: "fits", at: 9, text: func(r *planRow) string { return word(r.Fits != nil && *r.Fits, "yes", "no") }, shown: func(s shown) bool { return s.capacity }},
-	{head: "note", at: 15, text: noteText, failed: true},
+	{key: "live_bytes", value: func(r *planRow) any { return r.LiveBytes }, some: true,
+		head: "live", at: 15, text: func(r *planRow) string { return dash(r.LiveBytes, plain) }, right: true, shown: func(s shown) bool { return s.machines }, machine: true},
+	{key: "run_ns", value: func(r *planRow) any { return r.RunNanos }, some: true,
+		head: "run", at: 16, text: func(r *planRow) string { return dash(r.RunNanos, durationText) }, right: true, shown: func(s shown) bool { return s.machines }, machine: true},
+	{head: "note", at: 17, text: noteText, failed: true, machine: true},
 }
 
 // shown selects the columns and notes of a table beyond the usual ones.
@@ -95,6 +105,7 @@ type shown struct {
 	capacity bool
 	run      bool
 	rules    bool
+	machines bool
 	moved    bool // the default order is not the file's
 	ordered  bool // some row has a bound over all orders
 	budget   time.Duration
@@ -110,6 +121,14 @@ func (r *planRow) fits() any {
 	return *r.Fits
 }
 
+// of is the fact of a row; nil where the row has none.
+func (c *column) of(r *planRow) any {
+	if r.Machine && !c.machine {
+		return nil
+	}
+	return c.value(r)
+}
+
 // MarshalJSON gives the row's fields in the order of the columns.
 func (r planRow) MarshalJSON() ([]byte, error) {
 	var out bytes.Buffer
@@ -118,7 +137,7 @@ func (r planRow) MarshalJSON() ([]byte, error) {
 		if c.key == "" {
 			continue
 		}
-		v := c.value(&r)
+		v := c.of(&r)
 		if v == nil || c.some && reflect.ValueOf(v).IsZero() {
 			continue
 		}
@@ -149,7 +168,7 @@ func (rows planRows) csv(out io.Writer, from *origin) error {
 			if c.key == "" {
 				continue
 			}
-			if v := c.value(&rows[i]); v != nil {
+			if v := c.of(&rows[i]); v != nil {
 				line = append(line, fmt.Sprint(v))
 			} else {
 				line = append(line, "")
@@ -187,7 +206,7 @@ func (rows planRows) table(w io.Writer, s shown) table.Writer {
 // cell is what a table says in a row.
 func (c *column) cell(r *planRow) string {
 	switch {
-	case r.Err != nil && !c.failed:
+	case r.Err != nil && !c.failed, r.Machine && !c.machine:
 		return word(c.right, "-", "")
 	case c.text == nil:
 		return fmt.Sprint(c.value(r))
@@ -217,6 +236,10 @@ func (rows planRows) print(w io.Writer, s shown) {
 	}
 	if s.run {
 		fmt.Fprintln(w, "program: the arena of the compiled program, operators fused, kernels' workspace included; written: how far one run wrote into it.")
+	}
+	if s.machines {
+		fmt.Fprintln(w, "gorgonia:… is the model as an expression graph. live: what a machine keeps reachable on the heap beyond inputs and weights, at")
+		fmt.Fprintln(w, "most; program: its planned arena; run: the fastest pass. planned reads weights where tapeMachine does, planned-constants packs them.")
 	}
 	if s.rules {
 		fmt.Fprintln(w, "rules of other tools, as published, on this graph and order; the tools themselves rewrite and reorder first:")

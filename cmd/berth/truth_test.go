@@ -262,7 +262,7 @@ func TestNothingIgnored(t *testing.T) {
 		{"contradicts the input given", []string{"run", saved(t, linear), "--input", "x=" + npyFile(t, []int{2, 4}), "--shape", "x=3x4"}},
 		{"--seconds -1", []string{"bench", path, "--seconds", "-1"}},
 		{"--seconds NaN", []string{"bench", path, "--seconds", "NaN"}},
-		{"--seed has no effect on compare without --run", []string{"compare", path, "--seed", "3"}},
+		{"--seed has no effect on compare without --run or --tape-machine", []string{"compare", path, "--seed", "3"}},
 		{"--shape has no effect on verify", []string{"verify", path, "--shape", "x=1"}},
 		{"--planner has no effect on models", []string{"models", "--planner", "auto"}},
 		{"--threads has no effect on compare of a bare instance", []string{"compare", "--instance", "x.csv", "--threads", "2"}},

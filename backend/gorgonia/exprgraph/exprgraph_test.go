@@ -46,6 +46,31 @@ func TestImportErrors(t *testing.T) {
 	assert.Error(t, err)
 }
 
+// TestBind: values that do not fit their inputs are refused by name, and then none is bound; outputs have values after a pass.
+func TestBind(t *testing.T) {
+	g, err := exprgraph.Import(t.Context(), model(t, `graph "g" { in %a: float32[2] in %b: int64[] %y = Relu(%a) %z = Neg(%b) out %y, %z }`))
+	require.NoError(t, err)
+	a, b := ndarray.Of([]float32{-1, 2}, 2), ndarray.Of([]int64{3})
+	require.Error(t, g.Bind(a), "one for each input")
+	for _, v := range []ndarray.Value{nil, ndarray.Of([]int64{3}, 1), ndarray.Of([]int32{3})} {
+		var e *berth.InputError
+		require.ErrorAs(t, g.Bind(a, v), &e)
+		assert.Equal(t, "b", e.Name)
+		assert.Equal(t, "int64[]", e.Want)
+	}
+	assert.Nil(t, g.Inputs[0].Value())
+	_, err = g.Results()
+	require.ErrorContains(t, err, "the output has no value")
+	require.NoError(t, g.Bind(a, b))
+	machine, err := vm.New(g.ExprGraph)
+	require.NoError(t, err)
+	require.NoError(t, machine.RunAll())
+	out, err := g.Results()
+	require.NoError(t, err)
+	assert.Equal(t, []float32{0, 2}, out[0].Floats32())
+	assert.Equal(t, int64(-3), out[1].Int(0))
+}
+
 // TestApplyErrors: what is no operator, or not its operands or attributes, is an error.
 func TestApplyErrors(t *testing.T) {
 	g := G.NewGraph()

@@ -7,11 +7,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"gorgonia.org/gorgonia"
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/backend/gorgonia/exprgraph"
-	"github.com/berth-onnx/berth/backend/gorgonia/internal/values"
 	"github.com/berth-onnx/berth/backend/gorgonia/vm"
 	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/internal/shareddata"
@@ -37,10 +35,10 @@ func imported(t *testing.T) conformance.Prepare {
 
 func runImported(ctx context.Context, t *testing.T, m *berth.Model, in []conformance.Named) ([]conformance.Named, error) {
 	var opts []berth.Option
-	given := map[string]*ndarray.Array{}
+	given := map[string]ndarray.Value{}
 	for _, x := range in {
+		given[x.Name] = x.Value
 		if a, ok := x.Value.(*ndarray.Array); ok {
-			given[x.Name] = a
 			opts = append(opts, berth.WithShape(x.Name, a.Shape...))
 		}
 	}
@@ -48,12 +46,11 @@ func runImported(ctx context.Context, t *testing.T, m *berth.Model, in []conform
 	if err != nil {
 		return nil, err
 	}
-	for i, p := range m.Inputs() {
-		a, n := given[p.Name], g.Inputs[i]
-		v, err := values.Of(a, n.Dtype(), n.Shape())
-		require.NoError(t, err)
-		require.NoError(t, gorgonia.Let(n, v))
+	var args []ndarray.Value
+	for _, p := range m.Inputs() {
+		args = append(args, given[p.Name])
 	}
+	require.NoError(t, g.Bind(args...))
 	machine, err := vm.New(g.ExprGraph, vm.Keep(g.Outputs...), vm.Freeze(g.Weights...))
 	if err != nil {
 		return nil, err
@@ -63,11 +60,11 @@ func runImported(ctx context.Context, t *testing.T, m *berth.Model, in []conform
 		return nil, err
 	}
 	t.Logf("%d nodes, %d weights, %+v", len(g.AllNodes()), len(g.Weights), machine.Memory())
-	out := make([]conformance.Named, len(g.Outputs))
+	results, err := g.Results()
+	require.NoError(t, err)
+	out := make([]conformance.Named, len(results))
 	for i, p := range m.Outputs() {
-		a, err := values.Array(g.Outputs[i].Value())
-		require.NoError(t, err)
-		out[i] = conformance.Named{Name: p.Name, Value: a}
+		out[i] = conformance.Named{Name: p.Name, Value: results[i]}
 	}
 	return out, nil
 }

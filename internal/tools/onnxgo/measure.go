@@ -9,12 +9,9 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"runtime/metrics"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/owulveryck/onnx-go"
@@ -23,6 +20,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/backend/onnxgo"
+	"github.com/berth-onnx/berth/internal/livebytes"
 )
 
 // backends are compared in this order; the results of the last are the measure for the others.
@@ -194,10 +192,10 @@ func measureMemory(backend, path string) error {
 		return err
 	}
 	out := &row{}
-	before := live()
+	before := livebytes.Now()
 	r, err := m.decode(backend)
 	if err == nil {
-		out.Decoded = live() - before
+		out.Decoded = livebytes.Now() - before
 		out.Peak, err = r.peak(before, 0)
 	}
 	if err == nil {
@@ -223,31 +221,13 @@ func (r *runner) graph() (*onnxgo.Graph, bool) {
 	return g, ok
 }
 
-// peak runs the model for some time, once at least, while another goroutine collects garbage and looks at what is left.
-func (r *runner) peak(before int64, long time.Duration) (most int64, err error) {
-	var done atomic.Bool
-	var sampler sync.WaitGroup
-	sampler.Go(func() {
-		for !done.Load() {
-			most = max(most, live()-before)
-		}
+// peak is the most memory beyond some bytes that is reachable while the model runs for a time, once at least.
+func (r *runner) peak(before int64, long time.Duration) (int64, error) {
+	most, err := livebytes.Peak(long, func() error {
+		_, err := r.run()
+		return err
 	})
-	for begin := time.Now(); err == nil; {
-		if _, err = r.run(); time.Since(begin) >= long {
-			break
-		}
-	}
-	done.Store(true)
-	sampler.Wait()
-	return max(most, live()-before), err
-}
-
-// live collects garbage and returns the bytes that are left.
-func live() int64 {
-	runtime.GC()
-	s := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(s)
-	return int64(s[0].Value.Uint64())
+	return most - before, err
 }
 
 // resident is the most memory that the process had, by Linux's account; 0 elsewhere.

@@ -1,0 +1,63 @@
+package exprgraph
+
+import (
+	"errors"
+	"fmt"
+
+	"gorgonia.org/gorgonia"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/backend/gorgonia/internal/values"
+	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// Bind gives the inputs their values, one for each input in the model's order. The graph
+// reads the arrays' memory in later passes. A value that does not fit its input is a
+// [*berth.InputError], and then none is bound.
+func (g *Graph) Bind(in ...ndarray.Value) (err error) {
+	defer rescue.Into(&err)
+	if g == nil || len(in) != len(g.Inputs) {
+		return fmt.Errorf("the values of inputs: got %d, want one for each input of the graph", len(in))
+	}
+	bound := make([]gorgonia.Value, len(in))
+	for i, n := range g.Inputs {
+		if bound[i], err = valueFor(n, in[i]); err != nil {
+			return err
+		}
+	}
+	for i, n := range g.Inputs {
+		if err := gorgonia.Let(n, bound[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// valueFor is an array as the value of an input.
+func valueFor(n *gorgonia.Node, v ndarray.Value) (gorgonia.Value, error) {
+	dt, _ := values.DType(n.Dtype())
+	want := (&ndarray.Array{DType: dt, Shape: n.Shape()}).String()
+	a, ok := v.(*ndarray.Array)
+	if !ok || a == nil || a.DType != dt || !n.Shape().Eq(a.Shape) {
+		return nil, &berth.InputError{Name: n.Name(), Want: want, Got: ndarray.Describe(v)}
+	}
+	return values.Of(a, n.Dtype(), n.Shape())
+}
+
+// Results are the outputs' values after a pass of a machine, in the model's order: arrays
+// over the memory that the nodes are bound to. An output that the machine left without a
+// value is an [*Error].
+func (g *Graph) Results() (_ []*ndarray.Array, err error) {
+	defer rescue.Into(&err)
+	out := make([]*ndarray.Array, len(g.Outputs))
+	for i, n := range g.Outputs {
+		if n.Value() == nil {
+			return nil, &Error{Node: n.String(), Err: errors.New("the output has no value: run a machine first, one of package vm with the node among those to keep")}
+		}
+		if out[i], err = values.Array(n.Value()); err != nil {
+			return nil, &Error{Node: n.String(), Err: err}
+		}
+	}
+	return out, nil
+}
