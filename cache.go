@@ -28,9 +28,9 @@ type Cache struct {
 //
 // A cache is an input whose dimensions are all known but one, along which a result
 // of the model is Concat(input, new) and nothing else; that dimension needs a bound
-// by [WithBound]. Other inputs, past keys of attention nodes among them, are handed
-// over with every run, unless they are of one size and declared by [WithState]: such a
-// state is kept in two places that take turns, and each is left out or not by itself.
+// by [WithBound]. Other inputs, past keys of attention nodes among them, are
+// passed to every run, unless they are of one size and declared by [WithState]: such a
+// state is kept in two places that alternate, and each state is left out or given independently.
 func (p *Program) Caches() []Cache {
 	if !p.made() {
 		return nil

@@ -220,7 +220,7 @@ func TestSetCache(t *testing.T) {
 	require.ErrorContains(t, b.SetCache("ids", ndarray.Must(ndarray.Float32, 1)), "past_key0")
 }
 
-// TestBounds: bounds that can not be meant are errors, and a program without a
+// TestBounds: invalid bounds are errors, and a program without a
 // session keeps nothing.
 func TestBounds(t *testing.T) {
 	ctx := context.Background()

@@ -36,8 +36,8 @@ type PlanRow struct {
 	// searched for: in rows that are not in place, and without the order "min-peak".
 	OrderBound int64
 	PlanNanos  int64
-	// Cut: the planner's time was over before it was done. The plan is its best by
-	// then, verified like any other, and another machine may find another.
+	// Cut: the planner ran out of time. The plan is the best that it had found,
+	// verified like any other; another machine may find another one.
 	Cut bool
 	// By is the planner that the plan comes from where that is another one: of auto,
 	// which runs several, and of planners that were cut before they had a plan.
@@ -305,8 +305,8 @@ func sameOrder(a, b *ssa.Graph) bool {
 	return slices.Equal(ids(a), ids(b))
 }
 
-// others adds the rows that are no planner of berth's on its own problem: the default planner with a part of the folding
-// switched off, which shows what that part saves, and the rules of other tools.
+// others adds the default planner with a part of the folding switched off, which shows what that part saves, and the rules
+// of other tools.
 func (t *comparison) others(g *ssa.Graph, sched string) error {
 	without := func(part string, change func(*config)) error {
 		how := t.c

@@ -235,14 +235,14 @@ func (s *Session) begin() error {
 	return nil
 }
 
-// end is the end of what began.
+// end releases what begin claimed.
 func (s *Session) end() {
 	s.size.set(s.s.Bytes())
 	s.p.life.leave()
 	s.busy.Store(false)
 }
 
-// alone calls f when nobody else uses the session.
+// alone calls f unless another call is using the session.
 func (s *Session) alone(f func() error) error {
 	if err := s.begin(); err != nil {
 		return err

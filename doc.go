@@ -10,8 +10,8 @@
 //	out, err := p.RunValues(ctx, map[string]ndarray.Value{"x": x})
 //	scores, err := berth.As[float32](out["scores"])
 //
-// [Model.RunValues] compiles by itself, for a few shapes each and once for all others; servers compile once and share the
-// [Program]; a [Session] is for one stream. [Program.RunInto] and [Session.RunInto] write into
+// [Model.RunValues] compiles on demand, once for each of a few sets of shapes and once for all others; servers compile
+// once and share the [Program]; a [Session] is for one stream. [Program.RunInto] and [Session.RunInto] write into
 // memory of the caller's.
 //
 // Compiling plans an offset for every tensor in one arena, checks the plan with two

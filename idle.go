@@ -9,7 +9,7 @@ import (
 )
 
 // Sessions between runs. [Program.RunValues] takes the session that was used last, so the others
-// grow old; what is beyond a limit, or has been idle for too long, is let go:
+// stay idle; sessions beyond a limit, and those idle for too long, are dropped:
 //
 //	release ──▶ idle: oldest … latest ──▶ run
 //	              │
@@ -20,7 +20,7 @@ import (
 type IdleLimits struct {
 	Sessions int           // at most; 0 keeps none
 	Bytes    int64         // of their arenas and other memory; the latest session is kept whatever its size
-	After    time.Duration // how long a session is kept without a run; 0 for ever
+	After    time.Duration // how long a session is kept without a run; 0 is no limit
 }
 
 // defaultIdle keeps as many sessions as can run at once, for a minute.
@@ -79,7 +79,7 @@ func (p *Program) keepIdle(s *Session) {
 	}
 }
 
-// drop lets go of the n oldest.
+// drop removes the n oldest.
 func (l *idleSessions) drop(n int) {
 	for _, old := range l.list[:n] {
 		l.bytes -= old.bytes
@@ -97,7 +97,7 @@ func expireLater(p weak.Pointer[Program], d time.Duration) {
 	})
 }
 
-// expire lets go of the sessions that have been idle for too long.
+// expire drops the sessions that have been idle for too long.
 func (p *Program) expire(now time.Time) {
 	l := &p.idle
 	l.mu.Lock()
@@ -112,8 +112,8 @@ func (p *Program) expire(now time.Time) {
 	}
 }
 
-// Trim lets go of the sessions that the program keeps for later runs, whose arenas the
-// garbage collector takes then. Sessions in use, and those of [Program.NewSession], stay.
+// Trim drops the sessions that the program keeps for later runs; the garbage collector
+// reclaims their arenas. Sessions in use, and those of [Program.NewSession], stay.
 func (p *Program) Trim() {
 	if !p.made() {
 		return
@@ -123,7 +123,7 @@ func (p *Program) Trim() {
 	p.idle.drop(len(p.idle.list))
 }
 
-// Trim lets go of what is kept only to make later runs fast: the idle sessions of the
+// Trim drops what is kept only to make later runs fast: the idle sessions of the
 // model's programs, and the programs that [Model.RunValues] keeps.
 func (m *Model) Trim() {
 	if m == nil {
@@ -148,7 +148,7 @@ func (s *stock) add(p *Program) {
 	s.list = append(slices.DeleteFunc(s.list, func(w weak.Pointer[Program]) bool { return w.Value() == nil }), weak.Make(p))
 }
 
-// alive lists the programs that somebody holds.
+// alive lists the programs that are still reachable.
 func (s *stock) alive() (out []*Program) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 )
 
 // issued tells the results of a session's last [Session.RunValues] from those of earlier
-// ones: each run gives new headers, whose bytes later runs overwrite. Headers that nobody
-// holds any more are forgotten.
+// ones: each run gives new headers, whose bytes later runs overwrite. Headers that are no
+// longer reachable are forgotten.
 type issued struct {
 	run uint64
 	of  map[weak.Pointer[ndarray.Array]]uint64 // the run that gave a header

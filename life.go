@@ -28,8 +28,8 @@ import (
 //	  └ compiling, optimizing, saving, runs: two atomic additions each
 //
 // Close does not wait: it lets no operation begin any more, and the last one in progress
-// unmaps. A lifetime that is collected unclosed lets go, too. The ways out for mapped bytes
-// are shut: results are copies, and so are the constants of graphs that callers get.
+// unmaps. A lifetime that is collected unclosed releases them, too. Mapped bytes do
+// not leave the package: results are copies, and so are the constants of graphs that callers get.
 
 // ErrClosed is the error of an operation on a closed [Model], or on a [Program] or [Session]
 // of one.
@@ -52,7 +52,7 @@ type files struct {
 	held    []io.Closer
 	mapped  int64        // bytes of the mappings
 	checked atomic.Int64 // when they were last found unchanged, since processStart
-	users   atomic.Int64 // lifetimes that have not let go
+	users   atomic.Int64 // lifetimes that hold them
 }
 
 // watched is a file that can tell whether it was written to.
@@ -104,7 +104,7 @@ type share struct {
 	files *files
 }
 
-// release lets go of the files; the last to do so closes them.
+// release ends the hold; the last one closes the files.
 func (s *share) release() (err error) {
 	s.once.Do(func() {
 		if s.files.users.Add(-1) > 0 {
@@ -126,7 +126,7 @@ type lifetime struct {
 }
 
 // newLifetime begins the life of a model whose constants lie in files. A model that is
-// collected before it was closed lets go of them if collected is set.
+// collected before it was closed releases them if collected is set.
 func newLifetime(m *ssa.Module, f *files, collected bool) *lifetime {
 	f.users.Add(1)
 	l := &lifetime{name: m.Path, share: &share{files: f}}
@@ -157,7 +157,7 @@ func (l *lifetime) enter() error {
 // leave ends an operation.
 func (l *lifetime) leave() {
 	if l.users.Add(-2) == 1 {
-		_ = l.share.release() // nobody is there to be told
+		_ = l.share.release() // no caller is left to take the error
 	}
 }
 

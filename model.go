@@ -126,8 +126,8 @@ func (m *Model) Warnings() []string { return m.source().Warnings }
 
 // Close ends the use of the model, of its programs and of their sessions: what begins
 // later fails with [ErrClosed]. It does not wait. Operations in progress, runs among them,
-// end as ever; the last one gives the memory of the model's files back. Models made by
-// [Model.Optimize] are closed by themselves, in any order: they share the files. Results
+// complete normally; the last one releases the memory of the model's files. Models made by
+// [Model.Optimize] share the files and are closed separately, in any order. Results
 // stay valid. Closing twice does nothing.
 func (m *Model) Close() error {
 	if m == nil {
@@ -312,8 +312,7 @@ func (m *Model) Save(path string, o SaveOptions) error {
 //
 // While fewer are kept, each set of input shapes gets a program of its own. Further ones run in
 // one program whose dimensions are open, which is not compiled again, but may be slower and
-// round differently. A set that comes again and again while a kept program is not used takes
-// the place of that.
+// round differently. A set that recurs while a kept program is not used replaces that program.
 //
 // Calls that need the same program wait for one compilation; it ends early when none of them
 // waits any more. Other calls do not wait.

@@ -83,7 +83,7 @@ func (b bindings) key() string {
 // NewestOpset is the newest version of the default operator set that berth knows.
 const NewestOpset = onnxexport.NewestOpset
 
-// OptionError reports an option whose argument can not be meant.
+// OptionError reports an option with an invalid argument.
 type OptionError struct {
 	Option string // the function that makes it: "WithDim"
 	Got    string // its argument
@@ -93,7 +93,7 @@ type OptionError struct {
 // Error names the option, its argument and what it takes.
 func (e *OptionError) Error() string { return fmt.Sprintf("%s(%s): want %s", e.Option, e.Got, e.Want) }
 
-// validate reports an option whose argument can not be meant, whatever the model is.
+// validate reports an option whose argument is invalid for every model.
 func (c *config) validate() error {
 	bad := func(option string, got any, want string) error { return &OptionError{option, fmt.Sprint(got), want} }
 	switch {

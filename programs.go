@@ -227,7 +227,7 @@ func (k *keptPrograms) fill(ctx context.Context, e *keptProgram, compile compila
 	k.trim()
 }
 
-// trim lets go of the least recently used programs beyond the most.
+// trim drops the least recently used programs beyond the most.
 func (k *keptPrograms) trim() {
 	over := -k.most
 	for _, e := range k.list {
@@ -275,7 +275,7 @@ func (k *keptPrograms) wait(ctx context.Context, e *keptProgram) (*Program, erro
 	return nil, e.err
 }
 
-// forget lets go of all programs.
+// forget drops all programs.
 func (k *keptPrograms) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

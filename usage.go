@@ -27,11 +27,11 @@ func (p *Program) Stats() ProgramStats {
 
 // ModelStats counts what a model and its programs hold now.
 type ModelStats struct {
-	Programs     int   // that somebody holds, those kept for [Model.RunValues] among them
+	Programs     int   // that are reachable, those kept for [Model.RunValues] among them
 	KeptPrograms int   // for [Model.RunValues]
 	Hits, Misses int64 // calls of [Model.RunValues] and the like that found a kept program, and that did not
 	Compiles     int64 // of programs for such calls that succeeded
-	Evictions    int64 // programs that had to go for others
+	Evictions    int64 // kept programs replaced by others
 	Sessions     int   // of all programs, as in [ProgramStats]; so are the next three
 	IdleSessions int
 	ArenaBytes   int64

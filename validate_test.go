@@ -21,7 +21,7 @@ func TestNoProgress(t *testing.T) {
 	assert.ErrorIs(t, err, io.ErrNoProgress)
 }
 
-// TestBadOptions: arguments that can not be meant are errors that name the option.
+// TestBadOptions: invalid arguments are errors that name the option.
 func TestBadOptions(t *testing.T) {
 	m := parsed(t, `graph "g" { in %x: float32[N,4] %y = Relu(%x) out %y }`)
 	for _, c := range []struct {

@@ -14,7 +14,7 @@ import "github.com/berth-onnx/berth/ssa"
 //	m = g(p), q = f(m)          g surely comes first: one slot
 //
 // Each value is judged in its own worst order; the ring is a common multiple of
-// all of them, as ever.
+// all of them, as in any other loop.
 
 // earliest is a legal order of a body that brings a node as far to the front as
 // its operands allow; otherwise the nodes keep their order.

@@ -8,8 +8,8 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Files keep the operator set that they had, so a node is written as that set has it: the
-// rules of the operator that lie above the version take it back, the highest first.
+// A file keeps the operator set of its model, so a node is written in the form of that set: the
+// operator's rules above that version are applied to it, the highest first.
 //
 //	newest = 13  ──rule Below 13──▶  12  ──rule Below 9──▶  8  ──▶ version 7
 //
@@ -20,7 +20,7 @@ import (
 type Downgrade struct {
 	Below int
 	// Form returns the oldest operator-set version that takes the node in the form that
-	// the rule made; nil means version 1. It stands for element types, as [Op.Form] does.
+	// the rule made; nil means version 1. It accounts for element types, as [Op.Form] does.
 	Form func(n *ssa.Node) int
 	// Apply changes the node, or says why no older operator set can write it. Rules may put
 	// nodes before it. nil: only Form differs.

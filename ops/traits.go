@@ -2,7 +2,7 @@ package ops
 
 // Traits are the properties of an operator that rewrites rely on. They hold for the
 // operator, whatever the node's operands are. The zero value of every trait means that
-// nobody has decided it yet; TestTraits demands a decision of every operator.
+// it is not decided yet; TestTraits demands a decision of every operator.
 //
 // Operators without a property of interest are [GeneralTraits]; families share a value, and
 // [Traits.But] changes single traits of it:

@@ -172,7 +172,7 @@ func (c *canonical) reset(capacity int64) bool {
 			return false
 		}
 		if len(c.adj[i]) == 0 {
-			c.at[i] = c.low[i] // in nobody's way
+			c.at[i] = c.low[i] // interferes with no other item
 			for _, s := range c.in[i] {
 				c.rest[s.of] -= s.height
 			}

@@ -226,7 +226,7 @@ func (s *skysearch) gather(v *valley) {
 	})
 }
 
-// promise is the score of item i in valley v.
+// promise is the heuristic score of item i in valley v.
 func (s *skysearch) promise(i int32, v *valley) int64 {
 	x, r := s.score[i], &s.rects[i]
 	touch := func(wall int64) {

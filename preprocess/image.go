@@ -20,7 +20,7 @@ type Fit uint8
 const (
 	Stretch   Fit = iota // width and height are scaled each by itself
 	Letterbox            // scaled until it fits, in the middle, the rest filled with Image.Fill
-	Crop                 // scaled until it covers all, what reaches out cut off on both sides
+	Crop                 // scaled until it covers the tensor, the excess cut off on both sides
 )
 
 // Image says how an image becomes a tensor. The zero value gives float32[1,3,H,W], red, green and
@@ -73,7 +73,7 @@ func ForInput(t ssa.Type) (Image, error) {
 
 func isConst(d ssa.Dim) bool { _, ok := d.Const(); return ok }
 
-// check reports fields that can not be meant.
+// check reports invalid fields.
 func (p Image) check() error {
 	dt := p.dtype()
 	switch {
@@ -140,7 +140,7 @@ func (p Image) size(bounds image.Rectangle) (w, h int) {
 	return w, h
 }
 
-// Place says where an image with such bounds lies in the tensor. The error is that of
+// Place says where an image with these bounds lies in the tensor. The error is that of
 // [Image.Tensor].
 func (p Image) Place(bounds image.Rectangle) (Placement, error) {
 	if err := p.check(); err != nil {

@@ -31,8 +31,8 @@ type Ranked struct {
 	Value float32
 }
 
-// TopK returns the k largest elements, the largest first, and of equal ones the first first. NaN
-// comes last.
+// TopK returns the k largest elements in descending order, equal ones in the order of their
+// positions. NaN comes last.
 func TopK(scores []float32, k int) []Ranked {
 	all := make([]Ranked, len(scores))
 	for i, v := range scores {

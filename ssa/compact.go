@@ -2,7 +2,7 @@ package ssa
 
 import "slices"
 
-// Compact drops dead values (results of removed nodes, constants nobody reads)
+// Compact drops dead values (results of removed nodes, constants that are not read)
 // from a graph and its bodies and renumbers values and nodes densely, in their
 // present order of ids. Side tables made before are void.
 func (g *Graph) Compact() {

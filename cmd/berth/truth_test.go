@@ -236,7 +236,7 @@ func TestInstanceOfTheTable(t *testing.T) {
 	}
 }
 
-// TestBadNumbers: numbers and names that can not be meant are refused.
+// TestBadNumbers: invalid numbers and names are refused.
 func TestBadNumbers(t *testing.T) {
 	path := saved(t, linear)
 	for _, args := range [][]string{{"--rtol", "-1"}, {"--atol", "nan"}, {"--max-opset", "99"}, {"-o", "-"}} {

@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// errNotRegular is the reason why a path is not opened: a pipe that nobody writes to, or a device, would be waited for.
+// errNotRegular is the reason why a path is not opened: a pipe without a writer, or a device, would block.
 var errNotRegular = errors.New("is no regular file; save its content to one")
 
 // OpenRegular opens a file to read, and refuses what is no regular file.

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
@@ -136,15 +137,10 @@ func relu64(x float64) float64 {
 }
 
 func sign64(x float64) float64 {
-	switch {
-	case x > 0:
-		return 1
-	case x < 0:
-		return -1
-	case x == 0:
-		return 0
+	if x != x {
+		return x
 	}
-	return x
+	return float64(cmp.Compare(x, 0))
 }
 
 // clamp limits x to [lo, hi]; NaN stays, and where lo is above hi, hi wins.

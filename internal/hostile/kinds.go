@@ -337,7 +337,7 @@ func (k *kinds) calls() {
 	call("to nothing", 2, 1, "F9")
 }
 
-// Traps are what a test lays out beside the model: files, links and folders that external data must not lead to.
+// Traps are the names that a test creates beside the model: files, links and folders that external data must not lead to.
 var Traps = []string{"weights.bin", "short.bin", "folder", "symlink-out", "hardlink-out", "pipe"}
 
 func (k *kinds) external() {

@@ -1,5 +1,5 @@
-// Package hostile makes input that nobody means well with, for tests: models changed field by
-// field ([Mutate]), and files of every kind that has brought readers down ([Kinds]).
+// Package hostile makes malformed and malicious input for tests: models changed field by field
+// ([Mutate]), and a file for every kind of defect that readers are known to fail on ([Kinds]).
 package hostile
 
 import (
@@ -124,7 +124,7 @@ func survey(top *[]*field) (lists []*[]*field, leaves []*field) {
 	return lists, leaves
 }
 
-// numbers that programs get wrong.
+// numbers at which range checks fail: small ones, and those around the limits of integer types.
 var numbers = []uint64{0, 1, 2, 3, 7, 16, 127, 255, 1 << 16, 1 << 31, 1<<32 - 1, 1 << 40, math.MaxInt64, 1 << 63, math.MaxUint64, math.MaxUint64 - 1}
 
 func change(rng *rand.Rand, list *[]*field, leaves []*field) {

@@ -48,7 +48,7 @@ func (d *decoder) component(id byte) *component {
 	return nil
 }
 
-// blocks decodes all blocks of the scan. Several components take turns unit by
+// blocks decodes all blocks of the scan. Several components are interleaved unit by
 // unit, a single one goes row by row and has no padding blocks.
 func (s *scan) blocks() error {
 	across, down := ceilDiv(s.width, 8*s.hmax), ceilDiv(s.height, 8*s.vmax)

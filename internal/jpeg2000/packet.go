@@ -335,7 +335,7 @@ func (cb *codeBlock) lengths(b *packetBits, style int, adds []contribution) ([]c
 }
 
 // nextSegment is how many passes the next segment can take. With bypass the
-// first ten are coded, then two raw and one coded take turns.
+// first ten are coded, then two raw and one coded pass alternate.
 func (cb *codeBlock) nextSegment(style int) int {
 	switch {
 	case style&styleTermAll != 0:

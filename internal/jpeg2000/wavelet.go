@@ -1,7 +1,7 @@
 package jpeg2000
 
 // The inverse wavelet transform (T.800, annex F) puts four subbands together.
-// Along each dimension low and high samples take turns, then lifting steps undo
+// Along each dimension low and high samples alternate, then lifting steps undo
 // what the analysis did, each sample from its two neighbours:
 //
 //	coordinate   0    1    2    3    4

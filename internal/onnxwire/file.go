@@ -80,10 +80,10 @@ func watched(f *os.File) *Mapping {
 	return &Mapping{data, w}
 }
 
-// InMemory is the content of a file that somebody else read.
+// InMemory is the content of a file that the caller has read.
 func InMemory(data []byte) *Mapping { return &Mapping{data: data} }
 
-// readFile reads a file that is not mapped. A pipe may go on for ever: no more is read of it than a model can have.
+// readFile reads a file that is not mapped. A pipe may have no end: no more is read of it than a model can have.
 func readFile(memory sysmem.Budget, f *os.File, info os.FileInfo) ([]byte, error) {
 	switch {
 	case info.Mode().IsRegular() && info.Size() == 0: // also files of /proc, some of which make who reads them wait

@@ -3,7 +3,7 @@ package onnxwire
 // Node is NodeProto: one use of an operator or function.
 type Node struct {
 	Inputs        []string // value names; an empty one is an optional input left out
-	Outputs       []string // value names; an empty one is an output nobody wants
+	Outputs       []string // value names; an empty one is an output that is not computed
 	Name          string
 	OpType        string
 	Domain        string // empty, like "ai.onnx", for the standard operators

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// openRead opens a file without waiting for somebody to open the other end of a pipe: one that nobody writes to is empty.
+// openRead opens a file without waiting for another process to open the other end of a pipe: one without a writer is empty.
 func openRead(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }

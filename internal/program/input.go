@@ -22,29 +22,29 @@ func (e *InputError) Error() string {
 // CheckInput compares a value with the type of a parameter: kind, element type, rank, known
 // dimensions, and the length of the data. The error is an [*InputError].
 func CheckInput(name string, t ssa.Type, v ndarray.Value) error {
-	if got := misfit(t, v); got != "" {
+	if got := mismatch(t, v); got != "" {
 		return &InputError{Name: name, Want: t.String(), Got: got}
 	}
 	return nil
 }
 
-// misfit describes a value that is not of a type; "" if it is.
-func misfit(t ssa.Type, v ndarray.Value) string {
+// mismatch describes a value that is not of a type; "" if it is.
+func mismatch(t ssa.Type, v ndarray.Value) string {
 	ok := true
 	switch x := v.(type) {
 	case *ndarray.Array:
 		if t.Kind == ssa.KindOptional && x != nil && t.Elem != nil {
-			return misfit(*t.Elem, v)
+			return mismatch(*t.Elem, v)
 		}
-		return misfitTensor(t, x)
+		return mismatchTensor(t, x)
 	case *ndarray.Sequence:
 		if ok = t.Kind == ssa.KindSequence && x != nil; ok && t.Elem != nil {
-			return misfitItem(*t.Elem, x)
+			return mismatchItem(*t.Elem, x)
 		}
 		ok = ok || t.Kind == ssa.KindOptional && x != nil
 	case *ndarray.Optional:
 		if ok = t.Kind == ssa.KindOptional && x != nil; ok && x.Value != nil && t.Elem != nil {
-			return misfit(*t.Elem, x.Value)
+			return mismatch(*t.Elem, x.Value)
 		}
 	case *ndarray.Map:
 		ok = t.Kind == ssa.KindMap && x != nil
@@ -59,17 +59,17 @@ func misfit(t ssa.Type, v ndarray.Value) string {
 	return ndarray.Describe(v)
 }
 
-// misfitItem describes the first member of a sequence that is not of a type.
-func misfitItem(t ssa.Type, s *ndarray.Sequence) string {
+// mismatchItem describes the first member of a sequence that is not of a type.
+func mismatchItem(t ssa.Type, s *ndarray.Sequence) string {
 	for i, item := range s.Items {
-		if got := misfit(t, item); got != "" {
+		if got := mismatch(t, item); got != "" {
 			return fmt.Sprintf("a sequence whose member %d is %s", i, got)
 		}
 	}
 	return ""
 }
 
-func misfitTensor(t ssa.Type, a *ndarray.Array) string {
+func mismatchTensor(t ssa.Type, a *ndarray.Array) string {
 	if a == nil {
 		return "a nil *ndarray.Array"
 	}

@@ -77,7 +77,7 @@ func (s *Session) checkBuffers(buffers []*ndarray.Array) error {
 			return &OutputError{s.p.outputName(i), "nil: " + t.String() + " is no tensor", a.String()}
 		}
 		if t.IsStatic() {
-			if got := misfitTensor(t, a); got != "" {
+			if got := mismatchTensor(t, a); got != "" {
 				return &OutputError{s.p.outputName(i), t.String(), got}
 			}
 		} else if t.Kind == ssa.KindTensor && a.DType != t.DType {

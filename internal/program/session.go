@@ -30,7 +30,7 @@ type Session struct {
 	ctx      context.Context
 	done     <-chan struct{}
 	at       *Instr // the instruction being run, for panics
-	watched  bool   // somebody is told of the nodes of the run
+	watched  bool   // a hook or observer is called for the nodes of the run
 	moved    int64  // see Moved
 	kept     []kept // by cache of the program
 	states   []stateMemory

@@ -7,7 +7,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// A carried value of a loop is needed if somebody reads its last state, or if
+// A carried value of a loop is needed if its last state is read, or if
 // the body needs its present state for anything needed:
 //
 //	         ┌────────────── body ─────────────┐

@@ -35,7 +35,7 @@ func lockFolder(dir string) (unlock func(), locked bool) {
 // lockFile says that a temporary file is in use until it is closed, also by the end of the process.
 func lockFile(f *os.File) { _ = flock(f) }
 
-// isLeftOver reports that the process that made a temporary file has ended: nobody has it locked.
+// isLeftOver reports that the process that made a temporary file has ended: no process has it locked.
 func isLeftOver(path string) bool {
 	f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {

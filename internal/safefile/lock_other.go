@@ -14,12 +14,12 @@ const renamesOpen = false
 // and between closing and renaming there is no work.
 const leftOverAfter = time.Hour
 
-// lockFolder excludes nobody: writers are told from each other by age alone.
+// lockFolder excludes no other writer: temporary files in use are told from left-over ones by age alone.
 func lockFolder(string) (unlock func(), locked bool) { return func() {}, true }
 
 func lockFile(*os.File) {}
 
-// isLeftOver reports that nobody has written to a temporary file for long.
+// isLeftOver reports that a temporary file has not been written to for long.
 func isLeftOver(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && time.Since(info.ModTime()) > leftOverAfter

@@ -10,15 +10,15 @@ import (
 )
 
 // Sizes come from files and from data: a ConstantOfShape of 2^40 elements or a loop that
-// grows a sequence for ever must be an error, not the end of the process. So whatever
+// grows a sequence without end must be an error, not the end of the process. So all code that
 // allocates memory whose size a file or data decides asks a budget first:
 //
 //	in use now + what is asked for  ≤  budget
 //
 // In use is what the Go runtime has taken from the system and not given back, above what
 // it had when the process started: garbage and fragments count, since they are resident,
-// mapped files do not, since the system can drop their pages. Before the answer is no,
-// memory that is not used any more is collected and given back.
+// mapped files do not, since the system can drop their pages. Before a request is
+// refused, unused memory is collected and returned to the system.
 //
 // Measuring takes a microsecond, so it is not done for every request. What was granted
 // since the last time counts as in use:
@@ -29,19 +29,19 @@ import (
 // What does not ask (graphs, plans, headers) is seen at the next measurement.
 
 // Budget is how many bytes of memory the process may use beyond what it used when it
-// started. 0, and less, is [Default]. A budget is a plain value: it is part of a call,
-// and leaves nothing behind that would concern another one.
+// started. 0, and less, is [Default]. A budget is a plain value: it is part of a call
+// and does not affect other calls.
 type Budget int64
 
 // Error says that an operation would take more memory than it may.
 type Error struct {
 	What  string // what the memory is for
-	Bytes int64  // how much of it, 0 for what has grown too large bit by bit
+	Bytes int64  // how much of it; 0 if the use grew beyond the limit without a request
 	Live  int64  // bytes in use already
 	Limit int64
 }
 
-// Error says what is too large, the limit, and how to move it.
+// Error says what is too large, the limit, and how to raise it.
 func (e *Error) Error() string {
 	const remedy = "if the size is right, raise the limit (--max-memory, WithMaxMemory)"
 	if e.Bytes == 0 {

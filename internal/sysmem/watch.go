@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A mapping shows what is written to its file, and a page beyond the end of a file that was
+// Writes to a file are visible in its mapping, and a page beyond the end of a file that was
 // cut short raises a fault (SIGBUS). Two things guard against both:
 //
 //	fault    every goroutine that reads mapped bytes sets debug.SetPanicOnFault, which
@@ -34,7 +34,7 @@ type Watch struct {
 // twice within one may keep its time.
 const timeStep = 20 * time.Millisecond
 
-// NewWatch watches a file from now on, and takes it over. It waits until later writes must
+// NewWatch watches a file from now on and becomes its owner. It waits until later writes must
 // change the time of modification.
 func NewWatch(f *os.File) (*Watch, error) {
 	info, err := f.Stat()
