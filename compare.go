@@ -84,6 +84,9 @@ type CompareOptions struct {
 	InPlace   []bool   // with or without in-place results, or both; nil: with
 	// Progress, if set, is told which row is being computed.
 	Progress func(planner, schedule string)
+	// Folded, if set, is given the graph that is planned, with shapes bound and everything they determine folded, in the
+	// model's order, before it is brought into an order that is compared; once for each of these. It is valid during the call.
+	Folded func(g *ssa.Graph)
 	// Others adds rows for berth without in-place results, without views, and for
 	// the published rules of other tools; see [Rules].
 	Others bool
@@ -167,7 +170,7 @@ func (t *comparison) graph(m *Model, sched string) (*ssa.Graph, error) {
 	if g := t.graphs[sched]; g != nil {
 		return g, nil
 	}
-	g, best, err := m.foldedGraph(t.ctx, &t.c, sched)
+	g, best, err := m.foldedGraph(t.ctx, &t.c, sched, t.co.Folded)
 	if err != nil {
 		return nil, err
 	}
@@ -337,8 +340,9 @@ func (t *comparison) others(g *ssa.Graph, sched string) error {
 }
 
 // foldedGraph binds, folds what shapes determine, and orders. best is what the
-// search for an order says, nil for orders that are not searched for.
-func (m *Model) foldedGraph(ctx context.Context, c *config, sched string) (g *ssa.Graph, best *schedule.Result, err error) {
+// search for an order says, nil for orders that are not searched for. shown, if set, is given the
+// graph before it is ordered.
+func (m *Model) foldedGraph(ctx context.Context, c *config, sched string, shown func(*ssa.Graph)) (g *ssa.Graph, best *schedule.Result, err error) {
 	defer func() { err = withCause(ctx, err) }()
 	ctx = c.memory.In(ctx)
 	bound, err := m.bind(ctx, c)
@@ -349,6 +353,9 @@ func (m *Model) foldedGraph(ctx context.Context, c *config, sched string) (g *ss
 		return nil, nil, err
 	}
 	c.dump = nil // once
+	if shown != nil {
+		shown(bound.Graph)
+	}
 	best, err = schedule.Apply(ctx, bound.Graph, sched)
 	return bound.Graph, best, err
 }
@@ -462,7 +469,7 @@ func (m *Model) writeInstance(ctx context.Context, w io.Writer, c config) error 
 	if c.schedule == "" {
 		c.schedule = fileOrder
 	}
-	g, _, err := m.foldedGraph(ctx, &c, c.schedule)
+	g, _, err := m.foldedGraph(ctx, &c, c.schedule, nil)
 	if err != nil {
 		return err
 	}

@@ -82,7 +82,7 @@ func (m *Model) Folded(ctx context.Context, opts ...Option) (*ssa.Graph, error) 
 	return usingContext(ctx, m.lifetime(), func() (*ssa.Graph, error) {
 		c := newConfig(opts)
 		c.dump = nil // the graph is shown, not rewritten
-		g, _, err := m.foldedGraph(ctx, &c, c.schedule)
+		g, _, err := m.foldedGraph(ctx, &c, c.schedule, nil)
 		if err != nil {
 			return nil, err
 		}

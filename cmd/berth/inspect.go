@@ -86,24 +86,12 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	}
 	defer m.Close()
 	opts = append(shapesIn(have), opts...)
-	shown := opts
-	if !f.text { // the rest does not depend on the order
-		shown = append(slices.Clip(opts), berth.WithSchedule("file"))
+	if f.node != "" || f.text {
+		return a.inspectGraph(ctx, m, f, opts)
 	}
-	g, warnings, err := a.folded(ctx, m, shown)
+	res, err := a.planned(ctx, model, m, opts)
 	if err != nil {
 		return err
-	}
-	if f.node != "" {
-		return a.inspectNode(g, f.node)
-	}
-	if f.text {
-		return a.printText(g)
-	}
-	res := a.describe(model, m, g)
-	res.Warnings = warnings
-	if row, ok := a.planOf(ctx, m, opts); ok {
-		res.Arena, res.Bound, res.Copied = row.ArenaBytes, row.LowerBound, row.LoopCopyBytes
 	}
 	if p, err := m.Compile(ctx, opts...); err == nil {
 		plan := p.Plan()
@@ -125,24 +113,56 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	return nil
 }
 
-// planOf is the plan of the planner and order asked for, or else of the defaults, if there is one: the arena that every
-// command means when it speaks of a model's.
-func (a *app) planOf(ctx context.Context, m *berth.Model, opts []berth.Option) (row berth.PlanRow, ok bool) {
-	co := berth.CompareOptions{Planners: []string{cmp.Or(a.planner, berth.DefaultPlanner())}, Schedules: []string{cmp.Or(a.schedule, berth.Schedules()[0])}}
-	rows, err := m.Compare(ctx, co, opts...)
-	if err != nil || len(rows) != 1 {
-		return row, false
+// inspectGraph prints the graph, or one node of it, whose neighbours do not depend on the order.
+func (a *app) inspectGraph(ctx context.Context, m *berth.Model, f inspectFlags, opts []berth.Option) error {
+	if f.node != "" {
+		opts = append(slices.Clip(opts), berth.WithSchedule("file"))
 	}
-	return rows[0], rows[0].Err == nil
+	g, err := m.Folded(ctx, opts...)
+	if err != nil {
+		if g, _, err = a.unfolded(ctx, m, err); err != nil {
+			return err
+		}
+	}
+	if f.node != "" {
+		return a.inspectNode(g, f.node)
+	}
+	return a.printText(g)
 }
 
-// folded infers the shapes; a model for which that fails is shown as it is, with a warning. Shapes given by flags that do
-// not fit are an error.
-func (a *app) folded(ctx context.Context, m *berth.Model, opts []berth.Option) (*ssa.Graph, []string, error) {
-	g, err := m.Folded(ctx, opts...)
-	if err == nil {
-		return g, m.Warnings(), nil
+// planned describes the model and its memory plan, both from one lowering.
+func (a *app) planned(ctx context.Context, model string, m *berth.Model, opts []berth.Option) (res inspectJSON, err error) {
+	shown := false
+	row, failed := a.planOf(ctx, m, opts, func(g *ssa.Graph) { res, shown = a.describe(model, m, g), true })
+	res.Warnings = m.Warnings()
+	if !shown {
+		g, warnings, err := a.unfolded(ctx, m, failed)
+		if err != nil {
+			return res, err
+		}
+		res = a.describe(model, m, g)
+		res.Warnings = warnings
 	}
+	if failed == nil {
+		res.Arena, res.Bound, res.Copied = row.ArenaBytes, row.LowerBound, row.LoopCopyBytes
+	}
+	return res, nil
+}
+
+// planOf is the plan of the planner and order asked for, or else of the defaults, if there is one: the arena that every
+// command means when it speaks of a model's. folded is given the graph that is planned.
+func (a *app) planOf(ctx context.Context, m *berth.Model, opts []berth.Option, folded func(*ssa.Graph)) (berth.PlanRow, error) {
+	co := berth.CompareOptions{Planners: []string{cmp.Or(a.planner, berth.DefaultPlanner())}, Schedules: []string{cmp.Or(a.schedule, berth.Schedules()[0])}, Folded: folded}
+	rows, err := m.Compare(ctx, co, opts...)
+	if err != nil {
+		return berth.PlanRow{}, err
+	}
+	return rows[0], rows[0].Err
+}
+
+// unfolded is for a model whose shapes can not be inferred: it is shown as it is, with a warning. Shapes given by flags that
+// do not fit are an error.
+func (a *app) unfolded(ctx context.Context, m *berth.Model, err error) (*ssa.Graph, []string, error) {
 	if ctx.Err() != nil || len(a.shapes) > 0 || len(a.dims) > 0 || a.data != "" {
 		return nil, nil, err
 	}

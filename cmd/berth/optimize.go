@@ -15,6 +15,7 @@ import (
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // defaultModel is what the main command works on when no model is named.
@@ -343,10 +344,8 @@ func (a *app) arenas(ctx context.Context, m, opt *berth.Model, res *optimizeJSON
 		m *berth.Model
 		s *statsJSON
 	}{{m, &res.Before}, {opt, &res.After}} {
-		if g, err := x.m.Folded(ctx, bind...); err == nil {
-			x.s.FLOPs = berth.StatsOf(g).FLOPs
-		}
-		if row, ok := a.planOf(ctx, x.m, bind); ok {
+		row, err := a.planOf(ctx, x.m, bind, func(g *ssa.Graph) { x.s.FLOPs = berth.StatsOf(g).FLOPs })
+		if err == nil {
 			x.s.ArenaBytes, x.s.PeakBytes = row.ArenaBytes, row.ArenaBytes+x.s.WeightBytes
 		}
 	}

@@ -34,8 +34,11 @@ func (r contentRule) content(n *ssa.Node, t ssa.Type) []ssa.Dim {
 // zipContent combines the contents of two operands element by element, with
 // broadcasting of single elements; nil if nothing is known of one of them.
 func zipContent(n *ssa.Node, t ssa.Type, f func(x, y ssa.Dim) ssa.Dim) []ssa.Dim {
+	if t.Rank() > 1 || t.Rank() < 0 || !kit.IsKnown(n, 0) || !kit.IsKnown(n, 1) {
+		return nil // most operands: nothing is unpacked for them
+	}
 	x, y := kit.Known(n, 0), kit.Known(n, 1)
-	if x == nil || y == nil || t.Rank() > 1 || t.Rank() < 0 {
+	if x == nil || y == nil {
 		return nil
 	}
 	if len(x) != len(y) && len(x) != 1 && len(y) != 1 {

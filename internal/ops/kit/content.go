@@ -19,6 +19,19 @@ import (
 // maxExactFloat is the largest integer up to which every integer is a float32.
 const maxExactFloat = 1 << 24
 
+// IsKnown reports whether something may be known of the elements of operand i: if not, [Known] is nil.
+func IsKnown(n *ssa.Node, i int) bool {
+	v := n.Input(i)
+	if v == nil || v.Content != nil {
+		return v != nil
+	}
+	if v.Const == nil || v.Type.Rank() > 1 || v.Const.Len() > ssa.MaxContent {
+		return false
+	}
+	dt := v.Const.DType()
+	return dt.IsFloat() || dt.IsInteger() || dt == ndarray.Bool
+}
+
 // Known returns the elements of operand i: its content, or the elements of a
 // small constant; nil if nothing is known.
 func Known(n *ssa.Node, i int) []ssa.Dim {
@@ -26,13 +39,10 @@ func Known(n *ssa.Node, i int) []ssa.Dim {
 	if v == nil || v.Content != nil {
 		return ops.ContentOf(n, i)
 	}
-	if v.Const == nil || v.Type.Rank() > 1 || v.Const.Len() > ssa.MaxContent {
+	if !IsKnown(n, i) {
 		return nil
 	}
 	dt := v.Const.DType()
-	if !dt.IsFloat() && !dt.IsInteger() && dt != ndarray.Bool {
-		return nil
-	}
 	a, err := v.Const.Array()
 	if err != nil {
 		return nil
