@@ -1,44 +1,70 @@
 package ssa
 
+import "github.com/berth-onnx/berth/internal/slab"
+
 // Clone copies a graph and its bodies. Constants and attribute payloads are
 // shared. mapping[id] is the copy of the value with that id.
 func (g *Graph) Clone() (copied *Graph, mapping []*Value) {
-	c := &Graph{Name: g.Name, Doc: g.Doc, nextN: g.nextN}
-	mapping = make([]*Value, len(g.values))
-	c.values = make([]*Value, len(g.values))
+	var c cloner
+	return c.graph(g)
+}
+
+// cloner holds the memory that copies are cut from.
+type cloner struct {
+	values slab.Of[Value]
+	nodes  slab.Of[Node]
+	lists  slab.Of[*Value]
+	attrs  slab.Of[Attr]
+	uses   slab.Of[Use]
+	at     slab.Of[int32]
+}
+
+func (c *cloner) graph(g *Graph) (copied *Graph, mapping []*Value) {
+	m := &Graph{Name: g.Name, Doc: g.Doc, nextN: g.nextN}
+	m.values = make([]*Value, len(g.values))
 	for i, v := range g.values {
-		w := &Value{ID: i, Name: v.Name, Type: v.Type, Const: v.Const, Content: v.Content, DefIndex: v.DefIndex, Doc: v.Doc}
-		c.values[i], mapping[i] = w, w
+		w := c.values.New()
+		*w = Value{ID: i, Name: v.Name, Type: v.Type, Const: v.Const, Content: v.Content, DefIndex: v.DefIndex, Doc: v.Doc, uses: c.uses.Make(len(v.uses))[:0]}
+		m.values[i] = w
 	}
-	get := func(v *Value) *Value {
-		if v == nil {
-			return nil
-		}
-		return mapping[v.ID]
+	m.Params, m.Results = c.all(m, g.Params), c.all(m, g.Results)
+	m.Nodes = make([]*Node, len(g.Nodes))
+	for i, n := range g.Nodes {
+		m.Nodes[i] = c.node(m, n)
 	}
-	all := func(vs []*Value) (out []*Value) {
-		for _, v := range vs {
-			out = append(out, get(v))
+	mapping = make([]*Value, len(m.values))
+	copy(mapping, m.values)
+	return m, mapping
+}
+
+// all maps values to their copies in g.
+func (c *cloner) all(g *Graph, vs []*Value) []*Value {
+	out := c.lists.Make(len(vs))
+	for i, v := range vs {
+		if v != nil {
+			out[i] = g.values[v.ID]
 		}
-		return out
 	}
-	c.Params, c.Results = all(g.Params), all(g.Results)
-	for _, n := range g.Nodes {
-		m := n.copy()
-		for _, v := range n.In {
-			m.AddInput(get(v))
-		}
-		m.Out = all(n.Out)
-		for _, b := range n.Bodies {
-			body, _ := b.Clone()
-			m.Bodies = append(m.Bodies, body)
-		}
-		for _, v := range m.Out {
-			if v != nil {
-				v.Def = m
-			}
-		}
-		c.Nodes = append(c.Nodes, m)
+	return out
+}
+
+// node copies a node and its bodies into g, which has the copies of its values.
+func (c *cloner) node(g *Graph, n *Node) *Node {
+	m := c.nodes.New()
+	n.copyTo(m, c.attrs.Copy(n.Attrs))
+	m.In, m.at = c.all(g, n.In), c.at.Make(len(n.In))
+	for i, v := range m.In {
+		v.addUse(m, i)
 	}
-	return c, mapping
+	m.Out = c.all(g, n.Out)
+	for _, v := range m.Out {
+		if v != nil {
+			v.Def = m
+		}
+	}
+	for _, b := range n.Bodies {
+		body, _ := c.graph(b)
+		m.Bodies = append(m.Bodies, body)
+	}
+	return m
 }

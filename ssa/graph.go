@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"sync/atomic"
 
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -144,12 +145,11 @@ func (n *Node) Operator(find func(domain, name string) *Operator) *Operator {
 	return o
 }
 
-// copy returns the node without operands, results and bodies.
-func (n *Node) copy() *Node {
-	return &Node{
-		ID: n.ID, Domain: n.Domain, Op: n.Op, Overload: n.Overload, Name: n.Name, Doc: n.Doc, Version: n.Version, Opaque: n.Opaque,
-		Attrs: slices.Clone(n.Attrs), BodyAttr: slices.Clone(n.BodyAttr), Captures: n.Captures, Origin: n.Origin,
-	}
+// copyTo makes m the node without operands, results and bodies, with attributes that are a copy already.
+func (n *Node) copyTo(m *Node, attrs []Attr) {
+	m.ID, m.Domain, m.Op, m.Overload, m.Name, m.Doc, m.Version, m.Opaque = n.ID, n.Domain, n.Op, n.Overload, n.Name, n.Doc, n.Version, n.Opaque
+	m.Attrs, m.BodyAttr, m.Captures, m.Origin = attrs, slices.Clone(n.BodyAttr), n.Captures, n.Origin
+	m.operator.Store(n.operator.Load())
 }
 
 // NewGraph returns an empty graph.
@@ -230,13 +230,14 @@ func (g *Graph) InsertBefore(mark *Node, op string, in []*Value, numOut int, att
 }
 
 func (g *Graph) makeNode(op string, in []*Value, numOut int, attrs []Attr) *Node {
-	n := &Node{ID: g.nextN, Op: op, Attrs: slices.Clone(attrs)}
+	n := &Node{ID: g.nextN, Op: op, Attrs: slices.Clone(attrs), In: make([]*Value, 0, len(in)), at: make([]int32, 0, len(in)), Out: make([]*Value, 0, numOut)}
 	g.nextN++
 	for _, v := range in {
 		n.AddInput(v)
 	}
+	prefix := op + "_" + strconv.Itoa(n.ID) + "_"
 	for i := range numOut {
-		g.AddOutput(n, fmt.Sprintf("%s_%d_%d", op, n.ID, i))
+		g.AddOutput(n, prefix+strconv.Itoa(i))
 	}
 	return n
 }
