@@ -70,6 +70,7 @@ func (f *Folding) foldConcats(t *liveness.Timeline, list []joined, prescribed []
 				return slices.Contains(prescribed, choice{out: u.result, in: u.operand, none: true, joined: true})
 			})
 		}
+		f.keep()
 		before, mark := f.load.need(), f.mark()
 		made, all := f.placeAll(c.uses), f.load.need()
 		if made > 0 && f.load.over(f.Classes[f.Of[c.uses[0].result]].life.points) == all.peak { // it is part of the peak

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/slab"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/planner"
 )
@@ -48,6 +49,7 @@ type Folding struct {
 	// least is a bound for the most that is held at once, however one folds.
 	least int64
 	log   []undo
+	left  []over // of one result, see foldResult
 }
 
 // undo is how one fold is taken back.
@@ -102,12 +104,16 @@ func foldWith(ctx context.Context, t *liveness.Timeline, o options, prescribed [
 
 // newFolding gives every block a class of its own.
 func newFolding(ctx context.Context, l *liveness.Layout, when times) *Folding {
-	f := &Folding{ctx: ctx, Of: make([]int, len(l.Vars)), Offset: make([]int64, len(l.Vars)), lay: l, times: when, same: newContents(len(l.Vars))}
-	for v, x := range l.Vars {
+	f := &Folding{ctx: ctx, Classes: make([]Class, 0, len(l.Vars)), Of: make([]int, len(l.Vars)), Offset: make([]int64, len(l.Vars)), lay: l, times: when, same: newContents(len(l.Vars))}
+	var ids slab.Of[int]
+	var held slab.Of[content]
+	for v := range l.Vars {
+		x := &l.Vars[v]
 		f.Of[v] = -1
 		if x.Kind == liveness.Block {
 			f.Of[v] = len(f.Classes)
-			f.Classes = append(f.Classes, Class{Vars: []int{v}, Bytes: x.Bytes})
+			f.Classes = append(f.Classes, Class{Vars: ids.Make(1), Bytes: x.Bytes, held: held.Make(1)[:0]})
+			f.Classes[f.Of[v]].Vars[0] = v
 		}
 	}
 	for v := range l.Vars {
@@ -178,8 +184,13 @@ func (f *Folding) origins(a, b int, by int64) (older, other int, shift int64) {
 func (f *Folding) join(into, from int, shift int64) {
 	x, y := &f.Classes[into], &f.Classes[from]
 	u := undo{into: into, from: from, vars: len(x.Vars), held: len(x.held), bytes: x.Bytes, life: x.life, was: *y, window: -1}
-	f.load.put(x, -1)
-	f.load.put(y, -1)
+	alike := shift == 0 && x.size() == y.size()
+	if alike { // where both live, one of them is held less
+		f.load.takeBoth(x, y)
+	} else {
+		f.load.put(x, -1)
+		f.load.put(y, -1)
+	}
 	if shift < 0 {
 		for _, v := range x.Vars {
 			f.Offset[v] -= shift
@@ -194,9 +205,14 @@ func (f *Folding) join(into, from int, shift int64) {
 	u.shift = shift
 	x.absorb(y, shift, f.times.union(x.life, y.life))
 	*y = Class{}
-	f.load.put(x, 1)
+	if !alike {
+		f.load.put(x, 1)
+	}
 	f.log = append(f.log, u)
 }
+
+// keep forgets how to take back what has been folded so far.
+func (f *Folding) keep() { f.log = f.log[:0] }
 
 // mark is a state of the folding that rewind goes back to.
 func (f *Folding) mark() int { return len(f.log) }

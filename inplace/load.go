@@ -41,6 +41,13 @@ func (l *load) put(c *Class, sign int64) {
 	}
 }
 
+// takeBoth takes off the size of two classes of one size, once, wherever both live.
+func (l *load) takeBoth(x, y *Class) {
+	if size := x.size(); l != nil && size != 0 {
+		x.life.points.EachShared(y.life.points, func(r liveness.Range) { l.run(1, 0, l.n, r.Lo, r.Hi, -size) })
+	}
+}
+
 // hold adds bytes at every point of a set.
 func (l *load) hold(s liveness.Set, bytes int64) {
 	if bytes == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/slab"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -41,13 +42,18 @@ type choice struct {
 // overs lists all pairs, in order of the steps.
 func overs(ctx context.Context, t *liveness.Layout) []over {
 	type key struct{ in, out int }
-	var list []over
-	at := map[key]int{}
+	list := make([]over, 0, len(t.Steps))
+	at := make(map[key]int, len(t.Steps))
+	var runs slab.Of[liveness.Range]
+	var found []over
 	for s := range t.Steps {
 		if ctx.Err() != nil {
 			break
 		}
-		for _, o := range overwritable(t, s) {
+		found = overwritable(found[:0], t, s)
+		for _, o := range found {
+			point := liveness.Set(runs.Make(1))
+			point[0] = liveness.Range{Lo: s, Hi: s + 1}
 			k := key{o.in, o.out}
 			i, ok := at[k]
 			if !ok {
@@ -55,7 +61,7 @@ func overs(ctx context.Context, t *liveness.Layout) []over {
 				at[k] = i
 				list = append(list, o)
 			}
-			list[i].points = list[i].points.Union(liveness.Set{{Lo: s, Hi: s + 1}})
+			list[i].points = list[i].points.Union(point)
 		}
 	}
 	return list
@@ -79,12 +85,14 @@ func (f *Folding) foldOperands(list []over, prescribed []choice) {
 // foldResult folds one result over as many operands as it can (they may be
 // alternatives), the best one first.
 func (f *Folding) foldResult(group []over, prescribed []choice) {
-	left := make([]over, 0, len(group))
+	f.keep()
+	left := f.left[:0]
 	for _, o := range group {
 		if !o.smaller {
 			left = append(left, o)
 		}
 	}
+	f.left = left // its memory serves the next result
 	if k := slices.IndexFunc(prescribed, func(c choice) bool { return len(left) > 0 && c.out == left[0].out && !c.joined }); k >= 0 {
 		c := prescribed[k]
 		if c.none {
@@ -182,6 +190,7 @@ func (f *Folding) foldSmaller(list []over) {
 			if f.load.over(o.points) < before.peak {
 				continue
 			}
+			f.keep()
 			mark := f.mark()
 			if !f.try(o.in, o.out, 0, o.points) {
 				continue
@@ -201,19 +210,17 @@ func (f *Folding) foldSmaller(list []over) {
 // bounds of package schedule do not reckon with.
 func (f *Folding) bare(v int) bool { return f.Classes[f.Of[v]].Bytes == f.lay.Vars[v].Bytes }
 
-// overwritable lists the blocks that step s may write over: in is read there
+// overwritable appends the blocks that step s may write over: in is read there
 // through pairs with out only, and begins where out may begin.
-func overwritable(t *liveness.Layout, s int) []over {
-	st := t.Steps[s]
+func overwritable(out []over, t *liveness.Layout, s int) []over {
+	st := &t.Steps[s]
 	if st.Border || st.Node == nil {
-		return nil
+		return out
 	}
-	same, smaller := ops.InPlacePairs(st.Node), ops.SmallerPairs(st.Node)
-	if len(same)+len(smaller) == 0 {
-		return nil
-	}
-	var out []over
-	for k, pairs := range [2][]ops.Pair{same, smaller} {
+	for k, pairs := range [2][]ops.Pair{ops.InPlacePairs(st.Node), ops.SmallerPairs(st.Node)} {
+		if len(pairs) == 0 {
+			continue
+		}
 		shared := sharedRoots(t, st, pairs)
 		for _, a := range pairs {
 			o := st.Out[a.Out]
@@ -239,18 +246,17 @@ type rootOf struct{ block, out int }
 
 // sharedRoots lists blocks that a step also reads through an operand which the result
 // must not be written over.
-func sharedRoots(t *liveness.Layout, st liveness.Step, pairs []ops.Pair) (shared map[rootOf]bool) {
-	may := func(p ops.Pair) bool { return slices.Contains(pairs, p) }
+func sharedRoots(t *liveness.Layout, st *liveness.Step, pairs []ops.Pair) (shared map[rootOf]bool) {
+	var set map[ops.Pair]bool
 	if len(pairs) > manyPairs {
-		set := make(map[ops.Pair]bool, len(pairs))
+		set = make(map[ops.Pair]bool, len(pairs))
 		for _, p := range pairs {
 			set[p] = true
 		}
-		may = func(p ops.Pair) bool { return set[p] }
 	}
 	for out := range st.Out {
 		for i, v := range st.In {
-			if may(ops.Pair{In: i, Out: out}) {
+			if p := (ops.Pair{In: i, Out: out}); set != nil && set[p] || set == nil && slices.Contains(pairs, p) {
 				continue
 			}
 			for _, r := range t.Roots(v) {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/alias"
+	"github.com/berth-onnx/berth/internal/slab"
 	"github.com/berth-onnx/berth/loops"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -33,10 +34,11 @@ type frame struct {
 	def   []int
 	entry int
 	slots []int // of the parameters that a compact loop copies
+	ids   *slab.Of[int]
 }
 
 func (b *builder) newFrame(g *ssa.Graph, entry int) *frame {
-	f := &frame{g: g, refs: nones(g.NumValues()), entry: entry}
+	f := &frame{g: g, refs: nones(g.NumValues()), entry: entry, ids: &b.ids}
 	if b.any != nil {
 		f.def = nones(g.NumValues())
 	}
@@ -53,7 +55,7 @@ func (f *frame) ref(v *ssa.Value) int {
 }
 
 func (f *frame) all(vs []*ssa.Value) []int {
-	out := make([]int, len(vs))
+	out := f.ids.Make(len(vs))
 	for i, v := range vs {
 		out[i] = f.ref(v)
 	}
@@ -79,16 +81,20 @@ type builder struct {
 
 	scratch map[*ssa.Node]int
 	views   alias.Views
+
+	ids      slab.Of[int]    // what lists of variables are cut from
+	allPlace slab.Of[Places] // and the places of values
 }
 
 func newBuilder(ctx context.Context, l *Layout, o Options, any *Concurrent) *builder {
-	l.places, l.loops = map[*ssa.Value]*Places{}, map[*ssa.Node]*loops.Rotation{}
+	l.places, l.loops = make(map[*ssa.Value]*Places, l.Graph.NumValues()), map[*ssa.Node]*loops.Rotation{}
 	return &builder{ctx: ctx, opts: o, out: l, any: any, branch: None, scratch: map[*ssa.Node]int{}}
 }
 
 // main lays out the main graph and ends with the step that reads its results.
 func (b *builder) main(g *ssa.Graph) error {
 	b.arm = &Arm{}
+	b.out.Vars, b.out.Steps = make([]Var, 0, g.NumValues()), make([]Step, 0, len(g.Nodes)+1)
 	f := b.newFrame(g, None)
 	for _, p := range g.Params {
 		f.refs[p.ID] = b.addVar(Var{Kind: Outside, Value: p})
@@ -192,14 +198,14 @@ func (b *builder) graph(f *frame) (done []int, err error) {
 
 // plain adds the step of an ordinary node.
 func (b *builder) plain(f *frame, n *ssa.Node) int {
-	s := Step{Node: n, In: f.all(n.In), Scratch: None}
-	for _, v := range n.Out {
+	s := Step{Node: n, In: f.all(n.In), Out: b.ids.Make(len(n.Out)), Scratch: None}
+	for i, v := range n.Out {
 		if v == nil {
-			s.Out = append(s.Out, None)
+			s.Out[i] = None
 			continue
 		}
 		f.refs[v.ID] = b.define(f, v)
-		s.Out = append(s.Out, f.refs[v.ID])
+		s.Out[i] = f.refs[v.ID]
 	}
 	if b.opts.Scratch != nil {
 		s.Scratch = b.workspace(n)
@@ -270,19 +276,21 @@ func (b *builder) addSources(id int, sources ...int) {
 func (b *builder) place(v *ssa.Value, proto Var) int {
 	p := b.out.places[v]
 	if p == nil {
-		p = &Places{}
+		p = b.allPlace.New()
+		p.Radix = b.ids.Make(len(b.levels))
 		count := 1
-		for _, l := range b.levels {
+		for i, l := range b.levels {
 			r := 1
 			if b.any == nil {
 				r = l.rot.Period(v)
 			}
-			p.Radix = append(p.Radix, r)
+			p.Radix[i] = r
 			count *= r
 		}
-		for i := range count {
+		p.Vars = b.ids.Make(count)
+		for i := range p.Vars {
 			proto.Place = i
-			p.Vars = append(p.Vars, b.addVar(proto))
+			p.Vars[i] = b.addVar(proto)
 		}
 		b.out.places[v] = p
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"sort"
+
+	"github.com/berth-onnx/berth/internal/slab"
 )
 
 // Liveness in structured control flow: the points from each definition of a variable to each use it reaches.
@@ -101,13 +103,15 @@ func (f *Flow) Solve() []Set { return f.solve(context.Background()) }
 // solve is Solve until the context ends; then the answer is of no use.
 func (f *Flow) solve(ctx context.Context) []Set {
 	live := make([]Set, f.Vars)
+	var e emitter
+	var runs slab.Of[Range]
 	for v, at := range f.occurrences() {
 		if v%1024 == 0 && ctx.Err() != nil {
 			break
 		}
-		var e emitter
+		e.out = e.out[:0]
 		e.arm(f.Main, at, false)
-		live[v] = normalize(e.out)
+		live[v] = runs.Copy(normalize(e.out))
 	}
 	return live
 }

@@ -16,6 +16,15 @@ func (s Set) Union(t Set) Set {
 	if len(t) == 0 {
 		return s
 	}
+	if s.encloses(t) {
+		return s
+	}
+	if t.encloses(s) {
+		return t
+	}
+	if len(s) == 1 && len(t) == 1 && s[0].Lo <= t[0].Hi && t[0].Lo <= s[0].Hi {
+		return Set{{min(s[0].Lo, t[0].Lo), max(s[0].Hi, t[0].Hi)}}
+	}
 	out := make(Set, 0, len(s)+len(t))
 	for len(s) > 0 || len(t) > 0 {
 		var r Range
@@ -33,13 +42,26 @@ func (s Set) Union(t Set) Set {
 	return out
 }
 
+// encloses reports that the hull of t lies in one run of s, for sure: it looks at few runs.
+func (s Set) encloses(t Set) bool {
+	lo, hi := t[0].Lo, t[len(t)-1].Hi
+	last := s[len(s)-1]
+	return s[0].Lo <= lo && hi <= s[0].Hi || last.Lo <= lo && hi <= last.Hi
+}
+
 // Intersect returns the points of both sets.
 func (s Set) Intersect(t Set) Set {
 	var out Set
+	s.EachShared(t, func(r Range) { out = append(out, r) })
+	return out
+}
+
+// EachShared calls f for the runs of points in both sets, in order.
+func (s Set) EachShared(t Set, f func(Range)) {
 	for len(s) > 0 && len(t) > 0 {
 		lo, hi := max(s[0].Lo, t[0].Lo), min(s[0].Hi, t[0].Hi)
 		if lo < hi {
-			out = append(out, Range{lo, hi})
+			f(Range{lo, hi})
 		}
 		if s[0].Hi < t[0].Hi {
 			s = s[1:]
@@ -47,7 +69,6 @@ func (s Set) Intersect(t Set) Set {
 			t = t[1:]
 		}
 	}
-	return out
 }
 
 // Meets reports whether some point is in both sets and not in except.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/slab"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -22,12 +23,10 @@ import (
 // the live ranges of the pointers that lead to it.
 func (t *Timeline) solve(ctx context.Context, main *Arm) error {
 	f := &Flow{Main: main, Vars: len(t.Vars), Uses: make([][]int, len(t.Steps)), Defs: make([][]int, len(t.Steps))}
+	var ids slab.Of[int]
 	for i, s := range t.Steps {
-		f.Uses[i] = present(s.In)
-		f.Defs[i] = present(s.Out)
-		if s.Scratch != None {
-			f.Defs[i] = append(f.Defs[i], s.Scratch)
-		}
+		f.Uses[i] = present(&ids, s.In, None)
+		f.Defs[i] = present(&ids, s.Out, s.Scratch)
 	}
 	t.Own = f.solve(ctx)
 	t.Live = make([]Set, len(t.Vars))
@@ -36,8 +35,21 @@ func (t *Timeline) solve(ctx context.Context, main *Arm) error {
 	return ctx.Err()
 }
 
-func present(ids []int) []int {
-	return slices.DeleteFunc(slices.Clone(ids), func(id int) bool { return id == None })
+// present lists the variables of a step, one more among them, without the absent ones; it is the list given where none is.
+func present(ids *slab.Of[int], list []int, more int) []int {
+	if more == None && !slices.Contains(list, None) {
+		return list
+	}
+	out := ids.Make(len(list) + 1)[:0]
+	for _, id := range list {
+		if id != None {
+			out = append(out, id)
+		}
+	}
+	if more != None {
+		out = append(out, more)
+	}
+	return out
 }
 
 // extend adds each pointer's live range to its sources until nothing changes: sources
@@ -81,14 +93,19 @@ func (t *Layout) Roots(v int) []int {
 // findRoots notes the roots of all variables of a finished layout.
 func (t *Layout) findRoots(ctx context.Context) error {
 	t.roots, t.shown = make([][]int, len(t.Vars)), make([]int, len(t.Vars))
+	own := make([]int, len(t.Vars))
 	for v := range t.Vars {
-		if err := ctx.Err(); err != nil {
-			return err
+		if v%1024 == 0 && ctx.Err() != nil {
+			return ctx.Err()
 		}
 		t.shown[v] = t.shownBy(v)
-		if s := t.Vars[v].Sources; len(s) == 1 && s[0] < v {
+		switch s := t.Vars[v].Sources; {
+		case len(s) == 1 && s[0] < v:
 			t.roots[v] = t.roots[s[0]]
-		} else {
+		case len(s) == 0 && t.Vars[v].Kind == Block:
+			own[v] = v
+			t.roots[v] = own[v : v+1 : v+1]
+		default:
 			t.roots[v] = t.rootsOf(v)
 		}
 	}

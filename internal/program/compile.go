@@ -8,6 +8,7 @@ import (
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/internal/slab"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -55,7 +56,7 @@ type Options struct {
 // Compile turns a graph with inferred types into a program.
 func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	ctx = o.Memory.In(ctx)
-	c := &compiler{opts: o, prepared: map[*ssa.Node]*prepared{}, slot: map[*ssa.Value]int{}}
+	c := &compiler{opts: o, prepared: make(map[*ssa.Node]*prepared, len(g.Nodes)), slot: make(map[*ssa.Value]int, g.NumValues())}
 	if o.Backend == nil {
 		c.opts.Backend = backend.Reference{}
 	}
@@ -75,6 +76,7 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 		return nil, err
 	}
 	c.p = p
+	p.Slots = make([]Slot, 0, g.NumValues())
 	p.threads, p.memory = c.opts.Threads, c.opts.Memory
 	p.hook, p.outputs = o.Hook, o.Outputs
 	if p.Main, err = c.block(g, nil); err != nil {
@@ -128,6 +130,9 @@ type compiler struct {
 	classOf  []int   // by timeline variable: the class it is folded into; nil for plans for every order
 	inClass  []int64 // by timeline variable: where in the class
 	p        *Program
+
+	ids   slab.Of[int] // what lists of slots are cut from
+	bytes slab.Of[int64]
 }
 
 // prepareAll asks the backend for a kernel for every node with static types.
@@ -183,8 +188,8 @@ func Workspace(ctx context.Context, g *ssa.Graph, b backend.Backend, threads int
 // the timeline's variables, at any alignment; the arena's size is in bytes.
 func ForPlan(t *liveness.Timeline, offsets []int64, arena int64) (*Program, error) {
 	o := Options{Backend: backend.Reference{}, Threads: 1}
-	c := &compiler{opts: o, kernels: newKernels(o), prepared: map[*ssa.Node]*prepared{}, slot: map[*ssa.Value]int{},
-		offsets: offsets, inside: make([]bool, len(offsets)), p: &Program{Graph: t.Graph, stickyDigit: map[int]int{}, ArenaBytes: arena, Timeline: t}}
+	c := &compiler{opts: o, kernels: newKernels(o), prepared: map[*ssa.Node]*prepared{}, slot: make(map[*ssa.Value]int, t.Graph.NumValues()),
+		offsets: offsets, inside: make([]bool, len(offsets)), p: &Program{Graph: t.Graph, Slots: make([]Slot, 0, t.Graph.NumValues()), stickyDigit: map[int]int{}, ArenaBytes: arena, Timeline: t}}
 	var err error
 	if c.p.Main, err = c.block(t.Graph, nil); err != nil {
 		return nil, err
@@ -197,35 +202,27 @@ func ForPlan(t *liveness.Timeline, offsets []int64, arena int64) (*Program, erro
 
 // block makes the instructions of a graph. levels are the loop levels around it.
 func (c *compiler) block(g *ssa.Graph, levels []int) (*Block, error) {
-	b := &Block{Graph: g}
-	for _, p := range g.Params {
-		b.Params = append(b.Params, c.param(p, levels))
+	b := &Block{Graph: g, Instrs: make([]Instr, len(g.Nodes))}
+	b.Params = c.ids.Make(len(g.Params))
+	for i, p := range g.Params {
+		b.Params[i] = c.param(p, levels)
 	}
-	for _, n := range g.Nodes {
-		in := Instr{Node: n, call: -1}
-		for _, v := range n.In {
-			in.In = append(in.In, c.slotOf(v, levels))
-		}
-		for _, v := range n.Out {
-			in.Out = append(in.Out, c.slotOf(v, levels))
-		}
-		if err := c.instr(&in, levels); err != nil {
+	for i, n := range g.Nodes {
+		in := &b.Instrs[i]
+		*in = Instr{Node: n, call: -1, In: c.slotsOf(n.In, levels), Out: c.slotsOf(n.Out, levels)}
+		if err := c.instr(in, levels); err != nil {
 			return nil, err
 		}
-		b.Instrs = append(b.Instrs, in)
 	}
-	for _, r := range g.Results {
-		b.Results = append(b.Results, c.slotOf(r, levels))
-	}
+	b.Results = c.slotsOf(g.Results, levels)
 	c.setFree(b)
 	return b, nil
 }
 
 func (c *compiler) instr(in *Instr, levels []int) error {
 	n := in.Node
-	for _, s := range slices.Concat(in.In, in.Out) {
-		in.Dynamic = in.Dynamic || s >= 0 && c.p.Slots[s].Kind != SlotConst && !c.p.Slots[s].Static
-	}
+	dynamic := func(s int) bool { return s >= 0 && c.p.Slots[s].Kind != SlotConst && !c.p.Slots[s].Static }
+	in.Dynamic = slices.ContainsFunc(in.In, dynamic) || slices.ContainsFunc(in.Out, dynamic)
 	switch {
 	case ops.IsLoop(n):
 		return c.iterate(in, levels)
@@ -291,6 +288,9 @@ func unloweredBody(c *ops.Call) error {
 // view makes the instruction one that only sets pointers, if all its results
 // are windows of one operand.
 func (c *compiler) view(in *Instr) bool {
+	if !slices.ContainsFunc(in.Out, func(s int) bool { return s >= 0 && c.p.Slots[s].Kind == SlotPointer }) {
+		return false
+	}
 	var offsets []int64
 	var moving *ops.Moving
 	operand := -1

@@ -50,6 +50,15 @@ func (c *compiler) slotOf(v *ssa.Value, levels []int) int {
 	return c.addSlot(v, kind, levels)
 }
 
+// slotsOf returns the slots of values.
+func (c *compiler) slotsOf(vs []*ssa.Value, levels []int) []int {
+	out := c.ids.Make(len(vs))
+	for i, v := range vs {
+		out[i] = c.slotOf(v, levels)
+	}
+	return out
+}
+
 func (c *compiler) addSlot(v *ssa.Value, kind SlotKind, levels []int) int {
 	s := Slot{Value: v, Kind: kind, Const: v.Const}
 	if n, ok := v.Type.ByteSize(); ok {
@@ -59,14 +68,15 @@ func (c *compiler) addSlot(v *ssa.Value, kind SlotKind, levels []int) int {
 	if kind == SlotArena {
 		pl := c.p.Timeline.PlacesOf(v)
 		s.Align = inplace.Align
-		for _, id := range pl.Vars {
-			s.Offsets = append(s.Offsets, c.offsets[id])
+		s.Offsets = c.bytes.Make(len(pl.Vars))
+		for i, id := range pl.Vars {
+			s.Offsets[i] = c.offsets[id]
 			if c.inside[id] {
 				s.Align = max(v.Type.DType.Size(), 1)
 			}
 		}
 		s.Levels, s.Radix = levels[:len(pl.Radix)], pl.Radix
-		if len(slices.Compact(slices.Clone(s.Offsets))) == 1 { // all are equal
+		if !slices.ContainsFunc(s.Offsets, func(at int64) bool { return at != s.Offsets[0] }) {
 			s.Offsets, s.Levels, s.Radix = s.Offsets[:1], nil, nil
 		}
 	}

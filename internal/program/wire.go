@@ -112,15 +112,20 @@ func (c *compiler) findSticky(l *Loop, rot *loops.Rotation) {
 
 // setFree notes after which instruction each dynamic slot of a block has had its last use.
 func (c *compiler) setFree(b *Block) {
-	later := map[int]bool{}
-	for _, r := range b.Results {
-		later[r] = true
-	}
 	own := map[int]bool{}
 	for i := range b.Instrs {
 		for _, s := range b.Instrs[i].Out {
-			own[s] = s >= 0 && c.p.Slots[s].Kind == SlotDynamic
+			if s >= 0 && c.p.Slots[s].Kind == SlotDynamic {
+				own[s] = true
+			}
 		}
+	}
+	if len(own) == 0 {
+		return
+	}
+	later := map[int]bool{}
+	for _, r := range b.Results {
+		later[r] = true
 	}
 	for i := len(b.Instrs) - 1; i >= 0; i-- {
 		in := &b.Instrs[i]
