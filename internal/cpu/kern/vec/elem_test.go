@@ -251,15 +251,13 @@ func TestBinaryRows(t *testing.T) {
 					at := func(x []float32, k Spread, r, c int) float32 {
 						return x[[]int{r*cols + c, c, r, 0}[k]]
 					}
-					for _, threads := range []int{1, 2} {
-						dst, check := kerntest.Guarded(rows * cols)
-						BinaryRowsN(simd.Sub, dst, a, ka, b, kb, rows, cols, threads)
-						check(t)
-						for i := range dst {
-							r, c := i/cols, i%cols
-							if want := at(a, ka, r, c) - at(b, kb, r, c); want != dst[i] {
-								require.Equal(t, want, dst[i], "%v spread %d %d", sh, ka, kb)
-							}
+					dst, check := kerntest.Guarded(rows * cols)
+					BinaryRows(simd.Sub, dst, a, ka, b, kb, rows, cols)
+					check(t)
+					for i := range dst {
+						r, c := i/cols, i%cols
+						if want := at(a, ka, r, c) - at(b, kb, r, c); want != dst[i] {
+							require.Equal(t, want, dst[i], "%v spread %d %d", sh, ka, kb)
 						}
 					}
 				}
@@ -277,9 +275,9 @@ func TestElementwiseOnThreads(t *testing.T) {
 	require.Equal(t, one, two)
 	require.Zero(t, testing.AllocsPerRun(20, func() {
 		UnaryN(simd.Relu, two, x, 0, 0, 2)
-		BinaryRowsN(simd.Add, two, x, Full, one, Full, 1, len(x), 2)
-		BinaryRowsN(simd.Mul, two, x, Full, one, Row, 1000, 90, 2)
-		BinaryRowsN(simd.Mul, two, x, Full, one, Row, 9000, 9, 2)
+		BinaryRows(simd.Add, two, x, Full, one, Full, 1, len(x))
+		BinaryRows(simd.Mul, two, x, Full, one, Row, 1000, 90)
+		BinaryRows(simd.Mul, two, x, Full, one, Row, 9000, 9)
 	}))
 }
 

@@ -5,8 +5,8 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 )
 
-// Binary operations over rows × cols with broadcasting, and elementwise
-// operations on the worker pool.
+// Binary operations over rows × cols with broadcasting, and unary operations on
+// the worker pool.
 
 // Spread says how an operand covers rows × cols.
 type Spread uint8
@@ -41,7 +41,12 @@ func BinaryRows(op simd.BinaryOp, dst, a []float32, ka Spread, b []float32, kb S
 	s := spreadJob{t: simd.Active(), op: op, dst: dst[:rows*cols], ka: ka, kb: kb, rows: rows, cols: cols}
 	s.a, s.b = a[:ka.len(rows, cols)], b[:kb.len(rows, cols)]
 	s.flatten()
-	s.run(0, s.rows)
+	if s.cols < shortRow && s.rows > 8 && s.repeat() {
+		return
+	}
+	for r := range s.rows {
+		s.row(r)
+	}
 }
 
 // spreadJob is one broadcast operation.
@@ -88,16 +93,6 @@ func (k Spread) isFlat() bool { return k == Full || k == One }
 // times first, so that the kernels see long rows.
 const shortRow = 48
 
-// run does rows r0..r1.
-func (s *spreadJob) run(r0, r1 int) {
-	if s.cols < shortRow && s.rows > 8 && s.repeat(r0, r1) {
-		return
-	}
-	for r := r0; r < r1; r++ {
-		s.row(r)
-	}
-}
-
 // row does one row.
 func (s *spreadJob) row(r int) {
 	dst := s.dst[r*s.cols:][:s.cols]
@@ -136,7 +131,7 @@ var patterns machine.FreeList[[512]float32]
 
 // repeat handles a full operand with a short repeated row: the row is written
 // out as often as fits a buffer. It reports false for other combinations.
-func (s *spreadJob) repeat(r0, r1 int) bool {
+func (s *spreadJob) repeat() bool {
 	row, full := s.b, s.a
 	switch {
 	case s.ka == Full && s.kb == Row:
@@ -151,8 +146,8 @@ func (s *spreadJob) repeat(r0, r1 int) bool {
 	for i := range per {
 		copy(p[i*s.cols:], row)
 	}
-	for r := r0; r < r1; r += per {
-		n := min(per, r1-r) * s.cols
+	for r := 0; r < s.rows; r += per {
+		n := min(per, s.rows-r) * s.cols
 		dst, x := s.dst[r*s.cols:][:n], full[r*s.cols:][:n]
 		if s.ka == Full {
 			s.t.BinaryRow(s.op, dst, x, p[:n])
@@ -166,44 +161,20 @@ func (s *spreadJob) repeat(r0, r1 int) bool {
 // parChunk is the number of elements of one task.
 const parChunk = 1 << 15
 
-// elemJob is a unary or binary operation cut into chunks; it is a Task.
+// elemJob is a unary operation cut into chunks; it is a Task.
 type elemJob struct {
-	t      *simd.Table
-	un     simd.UnaryOp
-	p0, p1 float32
-	src    []float32 // nil for a broadcast operation
-	dst    []float32
-	s      spreadJob
-	per    int // rows of a chunk
+	t        *simd.Table
+	un       simd.UnaryOp
+	p0, p1   float32
+	src, dst []float32
 }
 
 var elemJobs machine.FreeList[elemJob]
 
 // Run does chunk i.
 func (j *elemJob) Run(i, _ int) {
-	switch {
-	case j.src != nil:
-		lo, hi := i*parChunk, min((i+1)*parChunk, len(j.src))
-		j.t.UnaryRow(j.un, j.dst[lo:hi], j.src[lo:hi], j.p0, j.p1)
-	case j.s.rows == 1:
-		j.flatChunk(i)
-	default:
-		j.s.run(i*j.per, min((i+1)*j.per, j.s.rows))
-	}
-}
-
-// flatChunk does a piece of an operation that is one row.
-func (j *elemJob) flatChunk(i int) {
-	lo, hi := i*parChunk, min((i+1)*parChunk, j.s.cols)
-	p := j.s
-	p.dst, p.cols = p.dst[lo:hi], hi-lo
-	if p.ka == Full {
-		p.a = p.a[lo:hi]
-	}
-	if p.kb == Full {
-		p.b = p.b[lo:hi]
-	}
-	p.row(0)
+	lo, hi := i*parChunk, min((i+1)*parChunk, len(j.src))
+	j.t.UnaryRow(j.un, j.dst[lo:hi], j.src[lo:hi], j.p0, j.p1)
 }
 
 // UnaryN is Unary on at most threads threads.
@@ -216,23 +187,4 @@ func UnaryN(op simd.UnaryOp, dst, src []float32, p0, p1 float32, threads int) {
 	defer elemJobs.Release(j)
 	j.t, j.un, j.p0, j.p1, j.src, j.dst = simd.Active(), op, p0, p1, src, dst[:len(src)]
 	machine.Parallel(machine.CeilDiv(len(src), parChunk), threads, j)
-}
-
-// BinaryRowsN is BinaryRows on at most threads threads.
-func BinaryRowsN(op simd.BinaryOp, dst, a []float32, ka Spread, b []float32, kb Spread, rows, cols, threads int) {
-	if threads <= 1 || rows*cols <= parChunk {
-		BinaryRows(op, dst, a, ka, b, kb, rows, cols)
-		return
-	}
-	j := elemJobs.Get()
-	defer elemJobs.Release(j)
-	j.s = spreadJob{t: simd.Active(), op: op, dst: dst[:rows*cols], ka: ka, kb: kb, rows: rows, cols: cols}
-	j.s.a, j.s.b = a[:ka.len(rows, cols)], b[:kb.len(rows, cols)]
-	j.s.flatten()
-	if j.s.rows == 1 {
-		machine.Parallel(machine.CeilDiv(j.s.cols, parChunk), threads, j)
-		return
-	}
-	j.per = max(1, parChunk/j.s.cols)
-	machine.Parallel(machine.CeilDiv(j.s.rows, j.per), threads, j)
 }
