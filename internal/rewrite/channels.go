@@ -101,25 +101,75 @@ func scaled(c *Context, k *ssa.Constant, w ops.Channels, s channels) *ssa.Consta
 	if err != nil {
 		return nil
 	}
-	for row := range w.Groups * w.Outer * w.Per {
-		if !scaleRow(dst, src, row*w.Inner, w.Inner, s.at(channelOfRow(w, row))) {
+	at := channelWalk{Channels: w}
+	for p, end := 0, src.Len(); p < end; p += w.Inner {
+		if !scaleRow(dst, src, p, w.Inner, s.at(at.channel())) {
 			return nil
 		}
+		at.advance(w.Inner)
 	}
 	return ssa.NewConstant(dst)
 }
 
-// channelOfRow is the channel of a row of Inner elements.
-func channelOfRow(w ops.Channels, row int) int { return row/(w.Outer*w.Per)*w.Per + row%w.Per }
+// channelWalk goes through the elements of a weight in their order and knows the channel of each.
+type channelWalk struct {
+	ops.Channels
+	inner, per, outer, base int
+}
+
+func (w *channelWalk) channel() int { return w.base + w.per }
+
+// advance goes n elements on, which must not lead past the end of a row of Inner elements.
+func (w *channelWalk) advance(n int) {
+	if w.inner += n; w.inner < w.Inner {
+		return
+	}
+	w.inner = 0
+	if w.per++; w.per < w.Per {
+		return
+	}
+	w.per = 0
+	if w.outer++; w.outer == w.Outer {
+		w.outer = 0
+		w.base += w.Per
+	}
+}
 
 // offsets adds up, for every output channel, the weights times the offsets t of the
-// input channels: W·t.
+// input channels: W·t. Elements are added in their order, by runs of one channel on either side.
 func offsets(l *ops.Linear, w *ndarray.Array, t channels) channels {
 	out := make(channels, l.Out.Count())
-	for i := range w.Len() {
-		out[channelOfRow(l.Out, i/l.Out.Inner)] += w.Float(i) * t.at(channelOfRow(l.In, i/l.In.Inner))
+	to, from := channelWalk{Channels: l.Out}, channelWalk{Channels: l.In}
+	run := gcd(l.Out.Inner, l.In.Inner)
+	for p, end := 0, w.Len(); p < end; p += run {
+		sum, by := &out[to.channel()], t.at(from.channel())
+		*sum = addScaled(*sum, w, p, run, by)
+		to.advance(run)
+		from.advance(run)
 	}
 	return out
+}
+
+// addScaled adds n elements from position p to a sum, each times f.
+func addScaled(sum float64, w *ndarray.Array, p, n int, f float64) float64 {
+	if w.DType == ndarray.Float32 {
+		for _, x := range ndarray.Slice[float32](w)[p : p+n] {
+			sum += float64(x) * f
+		}
+		return sum
+	}
+	for i := p; i < p+n; i++ {
+		sum += w.Float(i) * f
+	}
+	return sum
+}
+
+// gcd is the greatest common divisor of two positive numbers.
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
 }
 
 // scaleRow multiplies n elements from position p by f; false if a finite one overflows or

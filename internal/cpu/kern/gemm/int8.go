@@ -152,15 +152,42 @@ func pairTmp(t *simd.Table, k int) int { return t.Tw*machine.RoundUp(4*machine.C
 // packCols packs k rows of n bytes: dst[w·ld + j] is word w of column j.
 func (s IntSide) packCols(dst []uint32, src []byte, n, k, stride, ld int) {
 	g := s.Kind.Group()
-	for w := range machine.CeilDiv(k, g) {
-		have := min(g, k-w*g)
-		row := dst[w*ld:][:n]
+	whole := k / g
+	for w := range whole {
+		s.packWords(dst[w*ld:][:n], src[w*g*stride:], stride)
+	}
+	if rest := k % g; rest != 0 {
+		row := dst[whole*ld:][:n]
 		for j := range row {
 			var b [4]byte
-			for i := range have {
-				b[i] = src[(w*g+i)*stride+j]
+			for i := range rest {
+				b[i] = src[(whole*g+i)*stride+j]
 			}
-			row[j] = s.Word(b, have)
+			row[j] = s.Word(b, rest)
+		}
+	}
+}
+
+// packWords packs the words of one group of rows, which all are there.
+func (s IntSide) packWords(dst []uint32, src []byte, stride int) {
+	n, flip := len(dst), byte(0)
+	if s.Flip {
+		flip = 0x80
+	}
+	a, b := src[:n], src[stride:][:n]
+	switch {
+	case s.Kind != simd.IntPairs:
+		c, d := src[2*stride:][:n], src[3*stride:][:n]
+		for j := range dst {
+			dst[j] = (uint32(a[j]) | uint32(b[j])<<8 | uint32(c[j])<<16 | uint32(d[j])<<24) ^ 0x01010101*uint32(flip)
+		}
+	case s.Signed != s.Flip:
+		for j := range dst {
+			dst[j] = uint32(uint16(int8(a[j]^flip))) | uint32(uint16(int8(b[j]^flip)))<<16
+		}
+	default:
+		for j := range dst {
+			dst[j] = uint32(a[j]^flip) | uint32(b[j]^flip)<<16
 		}
 	}
 }
