@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/rewrite"
@@ -228,6 +229,9 @@ func (s *Session) begin() error {
 		s.busy.Store(false)
 		return err
 	}
+	if s.p.prog.Threads() > 1 {
+		machine.Begin()
+	}
 	s.s.Poison, s.s.Observe = s.poison.Load(), nil
 	if f := s.observe.Load(); f != nil {
 		s.s.Observe = *f
@@ -237,6 +241,9 @@ func (s *Session) begin() error {
 
 // end releases what begin claimed.
 func (s *Session) end() {
+	if s.p.prog.Threads() > 1 {
+		machine.End()
+	}
 	s.size.set(s.s.Bytes())
 	s.p.life.leave()
 	s.busy.Store(false)

@@ -21,6 +21,9 @@ type Prepared struct {
 	Scratch int64      // bytes of workspace, given to each run as Call.Scratch, 64-byte aligned
 	Held    int64      // bytes of constants that this kernel alone holds in a layout of its own
 	Packs   []Pack     // constants in a layout of the backend, which kernels share
+	// Threads is how many threads a run may use, where that is fewer than the kernel was
+	// prepared for: a node may be too small for more. 0: as many as it was prepared for.
+	Threads int
 	// Choice is the algorithm and the reason for it, where there were several.
 	Choice string
 	// Absorbed lists the constant operands the kernel has packed and will not

@@ -137,7 +137,7 @@ func (b *Backend) Prepare(ctx context.Context, n *ssa.Node, threads int) (backen
 	if e.prepare == nil {
 		return backend.Prepared{}, nil
 	}
-	p, ok := newPrep(n, max(threads, 1))
+	p, ok := newPrep(n, threadsFor(n, threads))
 	if !ok {
 		return backend.Prepared{}, nil
 	}
@@ -159,7 +159,7 @@ func (b *Backend) Prepare(ctx context.Context, n *ssa.Node, threads int) (backen
 	if k == nil {
 		return backend.Prepared{}, nil
 	}
-	return backend.Prepared{Kernel: k, Scratch: p.scratch, Held: p.held, Packs: p.packs, Choice: p.choice, Absorbed: p.absorbed}, nil
+	return backend.Prepared{Kernel: k, Scratch: p.scratch, Held: p.held, Packs: p.packs, Choice: p.choice, Absorbed: p.absorbed, Threads: p.threads}, nil
 }
 
 // nothing is the kernel of a node all of whose results are empty.

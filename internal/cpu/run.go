@@ -8,6 +8,7 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // tiler is a kernel whose work is cut into tiles that do not depend on each other.
@@ -184,6 +185,51 @@ var (
 	TileElems = 32 << 10
 	TileBytes = 128 << 10
 )
+
+// Which nodes are worth several threads. A worker that is awake takes a task in about a
+// microsecond, one that has to be woken in some tens of them, and a node on two threads saves
+// at most half of its time. So a node whose whole work is estimated below a bound is prepared
+// for one thread, and has the workspace of one:
+//
+//	estimate   0 ─────────── ShareNanos ───────────▶
+//	            one thread   │  as many as there are
+//
+// The estimate is the largest of what arithmetic, elements and bytes take at rates that
+// ordinary cores reach. It uses no clock: the workspace, and with it the plan, is the same on
+// every machine.
+
+// ShareNanos is the estimated work in nanoseconds from which on a node is shared by threads.
+// Tests set it to 0, to have everything shared.
+var ShareNanos int64 = 25_000
+
+// The rates of one core: operations of products and the like, bytes moved, and elements of
+// elementwise functions, each per nanosecond.
+const (
+	flopsPerNano = 40
+	bytesPerNano = 20
+	elemsPerNano = 2
+)
+
+// threadsFor is how many of some threads a node is prepared for.
+func threadsFor(n *ssa.Node, threads int) int {
+	if threads > 1 && workOf(n) < ShareNanos {
+		return 1
+	}
+	return max(threads, 1)
+}
+
+// workOf estimates the nanoseconds that a node with static types takes on one core.
+func workOf(n *ssa.Node) int64 {
+	o, c := ops.Of(n), ops.CostOf(n)
+	work := max(c.FLOPs/flopsPerNano, c.Bytes/bytesPerNano)
+	switch {
+	case o == nil || o.Facts.Cost == nil && !o.Facts.IsElementwise():
+		work = max(work, c.Bytes) // sorting, sampling and the like, element by element
+	case o.Facts.Cost == nil:
+		work = c.FLOPs / elemsPerNano // an operation is an element; operands are mostly in a cache
+	}
+	return work
+}
 
 // arrayOf returns a tensor operand or result.
 func arrayOf(v ndarray.Value) *ndarray.Array { return v.(*ndarray.Array) }

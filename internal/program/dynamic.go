@@ -79,6 +79,7 @@ func (k *dynamicKernel) run(c *ops.Call, free *recycler, last *lastKernel) error
 			return err
 		}
 	}
+	c.Threads = p.threadsOf(k.kernels.threads)
 	return p.Kernel.Run(c)
 }
 

@@ -61,6 +61,14 @@ type prepared struct {
 	used  atomic.Int64 // the last lookup
 }
 
+// threadsOf is how many of some threads the kernel may use.
+func (p *prepared) threadsOf(most int) int {
+	if p.Threads > 0 {
+		return min(p.Threads, most)
+	}
+	return most
+}
+
 // arrayType is the type of a result whose shape is known.
 type arrayType struct {
 	dt    ndarray.DType

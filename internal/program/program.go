@@ -66,6 +66,7 @@ type Instr struct {
 	Loop    *Loop
 	Free    []int // dynamic slots nothing reads after this instruction
 	call    int   // index of the Call in a session
+	threads int   // how many threads its kernel may use
 	grow    *grow // of a concatenation that appends to a value that grows, else nil
 	cache   int   // of a concatenation that appends to a cache: one more than its index; 0 elsewhere
 }

@@ -122,6 +122,9 @@ func (s *Session) rebase() {
 	})
 }
 
+// Threads is how many threads a run may use.
+func (p *Program) Threads() int { return p.threads }
+
 // Constants are those that runs read unpacked; kernels hold others packed.
 func (p *Program) Constants() map[*ssa.Constant]bool {
 	read := map[*ssa.Constant]bool{}
@@ -173,7 +176,7 @@ func (s *Session) wire() {
 			s.last = make([]lastKernel, s.p.calls)
 		}
 		c := &s.calls[in.call]
-		c.Node, c.Threads, c.Memory = in.Node, s.p.threads, s.p.memory
+		c.Node, c.Threads, c.Memory = in.Node, in.threads, s.p.memory
 		c.In = make([]ndarray.Value, len(in.In))
 		c.Out = make([]ndarray.Value, len(in.Out))
 		s.fill(c, in)

@@ -183,9 +183,10 @@ type bench struct {
 func (k opCase) run(t *testing.T, seed int64) bool {
 	require.NotNil(t, ops.Lookup(k.domain, k.op), "no reference kernel for %s", k.op)
 	b := k.build(t, seed)
-	level, elems, moved := machine.Active(), cpu.TileElems, cpu.TileBytes
+	level, elems, moved, share := machine.Active(), cpu.TileElems, cpu.TileBytes, cpu.ShareNanos
+	cpu.ShareNanos = 0
 	defer func() {
-		cpu.TileElems, cpu.TileBytes = elems, moved
+		cpu.TileElems, cpu.TileBytes, cpu.ShareNanos = elems, moved, share
 		require.NoError(t, machine.Use(level))
 	}()
 	for i, l := range machine.Levels() {

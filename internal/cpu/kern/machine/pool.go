@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // The worker pool: fork-join parallelism on long-lived worker goroutines.
@@ -16,7 +17,14 @@ import (
 // inside a task cannot deadlock.
 //
 //	caller:  publish ── run tasks ── withdraw (admits no more) ── wait for joined workers
-//	worker:  spin ≈20 µs ── join ── run tasks ── leave ── spin … park
+//	worker:  spin ── join ── run tasks ── leave ── spin … park
+//
+// Waking a parked worker takes some tens of microseconds, more than many a node of a model.
+// So workers stay awake between the calls of a run, which says when it begins and ends
+// (Begin, End): there they spin up to ten times as long as elsewhere.
+//
+// A worker may lose its processor to another process in the middle of a task, and the caller
+// waits for it longer than it would have taken alone. late.go withholds work then.
 //
 // A call allocates nothing: jobs come from a free list, and a Task is a
 // pointer to state that its owner keeps. Jobs and their counts are guarded by
@@ -33,6 +41,7 @@ type job struct {
 	task   Task
 	n      int
 	joined atomic.Int32 // workers in the job, changed under pool.mu
+	start  time.Time    // when the caller published it
 	admits int          // how many more workers may join
 	nextID int          // number of the next worker to join
 	wait   bool         // the caller is parked on done
@@ -48,6 +57,8 @@ type pool struct {
 	parked  int // workers waiting on wake
 	workers int
 	wake    chan struct{}
+	runs    atomic.Int32 // in progress, with calls still to come
+	late    lateness
 }
 
 var (
@@ -55,8 +66,21 @@ var (
 	poolOnce sync.Once
 )
 
-// spinRounds bounds the busy wait of workers and callers: about 20 µs.
-const spinRounds = 400
+// spinRounds bounds the busy wait of callers, and of workers outside runs: about 20 µs.
+// runRounds bounds that of workers within a run, yieldRounds is how often any of them lets
+// other goroutines run.
+const (
+	spinRounds  = 400
+	runRounds   = 10 * spinRounds
+	yieldRounds = 512
+)
+
+// Begin says that a run with several threads begins: workers that wait for work stay awake a
+// while. Every call is followed by one of End.
+func Begin() { thePool.runs.Add(1) }
+
+// End says that a run is over.
+func End() { thePool.runs.Add(-1) }
 
 // Threads returns the number of threads that Parallel can use: the number of
 // processors at the first use of the pool.
@@ -109,13 +133,19 @@ func Parallel(n, threads int, t Task) {
 		return
 	}
 	p := &thePool
-	j := p.publish(n, threads, t)
+	first := 0
+	if p.late.isLate() {
+		if first = p.late.runAlone(n, t); first == n {
+			return
+		}
+	}
+	j := p.publish(first, n, min(threads, n-first), t)
 	defer p.finish(j)
 	j.work(0)
 }
 
-// publish makes a job of t available to the workers and wakes as many parked ones as it admits.
-func (p *pool) publish(n, threads int, t Task) *job {
+// publish makes a job of the tasks of t from first on available to the workers and wakes as many parked ones as it admits.
+func (p *pool) publish(first, n, threads int, t Task) *job {
 	p.mu.Lock()
 	var j *job
 	if last := len(p.free) - 1; last >= 0 {
@@ -123,8 +153,8 @@ func (p *pool) publish(n, threads int, t Task) *job {
 	} else {
 		j = &job{done: make(chan struct{}, 1)}
 	}
-	j.task, j.n, j.admits, j.nextID, j.wait, j.panics = t, n, threads-1, 1, false, nil
-	j.next.Store(0)
+	j.task, j.n, j.admits, j.nextID, j.wait, j.panics, j.start = t, n, threads-1, 1, false, nil, time.Now()
+	j.next.Store(int64(first))
 	p.jobs = append(p.jobs, j)
 	p.admits.Add(int32(j.admits))
 	wake := min(j.admits, p.parked)
@@ -168,10 +198,14 @@ func (p *pool) finish(j *job) {
 func (p *pool) await(j *job) {
 	for i := 0; i < spinRounds; i++ {
 		if j.joined.Load() == 0 {
+			if j.nextID > 1 {
+				p.late.note(false)
+			}
 			return
 		}
 		relax(i)
 	}
+	own := time.Since(j.start)
 	p.mu.Lock()
 	if j.joined.Load() == 0 {
 		p.mu.Unlock()
@@ -180,6 +214,7 @@ func (p *pool) await(j *job) {
 	j.wait = true
 	p.mu.Unlock()
 	<-j.done
+	p.late.note(time.Since(j.start)-own > max(own, minLate))
 }
 
 // work claims and runs tasks until none is left.
@@ -249,7 +284,7 @@ func (p *pool) join() (*job, int) {
 
 // idle waits until a job admits workers: it spins first, then parks.
 func (p *pool) idle() {
-	for i := 0; i < spinRounds; i++ {
+	for i := 0; i < spinRounds || i < runRounds && p.runs.Load() > 0 && !p.late.isLate(); i++ {
 		if p.admits.Load() > 0 {
 			return
 		}
@@ -265,9 +300,9 @@ func (p *pool) idle() {
 	<-p.wake
 }
 
-// relax delays round i of a busy wait; every 64th round yields the processor.
+// relax delays round i of a busy wait; some rounds let other goroutines run.
 func relax(i int) {
-	if i&63 == 63 {
+	if i%yieldRounds == yieldRounds-1 {
 		runtime.Gosched()
 		return
 	}

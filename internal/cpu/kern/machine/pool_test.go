@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -96,6 +97,68 @@ func TestParallelPassesPanicToCaller(t *testing.T) {
 	c := newCountTask(100, 4) // the pool still works
 	Parallel(100, 4, c)
 	c.check(t)
+}
+
+// TestLateness follows how many calls begin alone after calls that ended late or in time.
+func TestLateness(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		late        []bool
+		alone, next int32
+	}{
+		{"in time", []bool{false, false}, 0, 0},
+		{"once", []bool{true}, 8, 16},
+		{"again", []bool{true, true, true}, 32, 64},
+		{"always", []bool{true, true, true, true, true, true, true, true, true, true}, 1024, 1024},
+		{"then in time", []bool{true, true, false}, 16, 16},
+		{"long in time", []bool{true, true, false, false, false, false}, 16, 0},
+	} {
+		var l lateness
+		for _, late := range c.late {
+			l.note(late)
+		}
+		require.Equal(t, c.alone, l.alone.Load(), c.name)
+		require.Equal(t, c.next, l.next.Load(), c.name)
+	}
+}
+
+// slowTask takes longer for each task than calls run alone.
+type slowTask struct{ *countTask }
+
+func (s slowTask) Run(i, worker int) {
+	for start := time.Now(); time.Since(start) <= aloneTime; {
+		pause()
+	}
+	s.countTask.Run(i, worker)
+}
+
+// TestParallelAfterLateCalls: calls that begin alone run every task once, whether they end
+// alone or share what is left.
+func TestParallelAfterLateCalls(t *testing.T) {
+	l := &thePool.late
+	defer l.alone.Store(0)
+	l.alone.Store(2)
+	short := newCountTask(50, 3)
+	Parallel(50, 3, short)
+	short.check(t)
+	require.EqualValues(t, 1, l.alone.Load())
+	long := slowTask{newCountTask(5, 3)}
+	Parallel(5, 3, long)
+	long.check(t)
+}
+
+// TestRuns: workers run tasks within runs and after them.
+func TestRuns(t *testing.T) {
+	for range 20 {
+		Begin()
+		for range 5 {
+			c := newCountTask(20, 2)
+			Parallel(20, 2, c)
+			c.check(t)
+		}
+		End()
+	}
+	require.Zero(t, thePool.runs.Load())
 }
 
 type noTask struct{}
