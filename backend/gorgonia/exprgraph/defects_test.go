@@ -184,3 +184,10 @@ func differences(t *testing.T, d defect) (out []float64) {
 	}
 	return out
 }
+
+// scalarOf is the element of a scalar.
+func scalarOf(t *testing.T, v G.Value) float64 {
+	a, err := values.Array(v)
+	require.NoError(t, err)
+	return a.Float(0)
+}
