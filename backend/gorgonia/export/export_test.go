@@ -45,8 +45,8 @@ func arrays(t *testing.T, m *berth.Model, b *graphs.Built) map[string]ndarray.Va
 	return out
 }
 
-// TestGraphs: every graph, with its gradients, is written as a model, read back and gives the
-// machine's values.
+// TestGraphs: every graph, with its gradients, is written as a model that other runtimes accept, read back and gives the
+// machine's values, with fast kernels and by the reference interpreter.
 func TestGraphs(t *testing.T) {
 	for _, c := range graphs.Cases {
 		t.Run(c.Name, func(t *testing.T) {
@@ -59,17 +59,15 @@ func TestGraphs(t *testing.T) {
 			read, err := berth.Open(file)
 			require.NoError(t, err)
 			defer read.Close()
-			got, err := read.RunValues(context.Background(), arrays(t, read, b))
-			require.NoError(t, err)
+			require.NoError(t, read.CheckPortable())
 
 			machine, err := vm.New(b.Graph)
 			require.NoError(t, err)
 			require.NoError(t, machine.RunAll())
-			agree(t, got[b.Cost.Name()], b.Cost.Value())
-			for _, n := range b.Learn {
-				v, err := n.Grad()
+			for _, opts := range [][]berth.Option{nil, {berth.WithBackend("reference"), berth.WithoutPasses()}} {
+				got, err := read.RunValues(t.Context(), arrays(t, read, b), opts...)
 				require.NoError(t, err)
-				agree(t, got["gradient of "+n.Name()], v)
+				agreeAll(t, b, func(name string) ndarray.Value { return got[name] })
 			}
 		})
 	}
@@ -82,6 +80,17 @@ func folder(t *testing.T) string {
 		return f
 	}
 	return t.TempDir()
+}
+
+// agreeAll compares the cost and the gradients, by the names of a model's outputs, with those that a machine has computed.
+func agreeAll(t *testing.T, b *graphs.Built, got func(name string) ndarray.Value) {
+	t.Helper()
+	agree(t, got(b.Cost.Name()), b.Cost.Value())
+	for _, n := range b.Learn {
+		v, err := n.Grad()
+		require.NoError(t, err)
+		agree(t, got("gradient of "+n.Name()), v)
+	}
 }
 
 // agree compares float32 values of two orders of the same arithmetic.
