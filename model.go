@@ -200,7 +200,7 @@ func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Mod
 		return nil, err
 	}
 	r.Before = m.Contents()
-	limit, err := limitOpset(bound, c.maxOpset)
+	limit, err := limitOpset(ctx, bound, c.maxOpset)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +212,7 @@ func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Mod
 	if err := schedule.Order(ctx, bound.Graph, c.schedule); err != nil {
 		return nil, err
 	}
-	written, err := onnxexport.Opset(bound, c.maxOpset)
+	written, err := onnxexport.Opset(ctx, bound, c.maxOpset)
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Mod
 
 // limitOpset lowers the version of the default operator set that a file is to import, if it is above most, unless that is 0.
 // It returns the version that rewriting may use: most, or by default that in which the model can be written. 0 is any.
-func limitOpset(m *ssa.Module, most int) (int, error) {
+func limitOpset(ctx context.Context, m *ssa.Module, most int) (int, error) {
 	own := m.OpsetVersion("")
 	if most > 0 {
 		setOpset(m, min(own, most))
@@ -237,7 +237,7 @@ func limitOpset(m *ssa.Module, most int) (int, error) {
 	if own == 0 {
 		return 0, nil
 	}
-	written, err := onnxexport.Opset(m, 0)
+	written, err := onnxexport.Opset(ctx, m, 0)
 	return written.Version, err
 }
 
@@ -289,6 +289,8 @@ type SaveOptions struct {
 	External int64
 	// Metadata is added to the model's metadata.
 	Metadata map[string]string
+	// Context ends saving, which then leaves the files as they were. Nil never does.
+	Context context.Context
 }
 
 // DataFiles lists the files beside the model file at path in which it keeps weights; none if path is no model file.
@@ -301,9 +303,9 @@ func DataFiles(path string) []string { return onnxexport.DataFiles(path) }
 // a missing folder, is refused with a [*TargetError] before anything is written.
 func (m *Model) Save(path string, o SaveOptions) error {
 	_, err := using(m.lifetime(), func() (struct{}, error) {
-		return struct{}{}, onnxexport.Save(m.module, path, onnxexport.Options{External: o.External, Metadata: o.Metadata, Check: m.life.share.files.check})
+		return struct{}{}, onnxexport.Save(m.module, path, onnxexport.Options{Context: o.Context, External: o.External, Metadata: o.Metadata, Check: m.life.share.files.check})
 	})
-	return err
+	return withCause(o.Context, err)
 }
 
 // RunValues compiles the model for the shapes of the inputs, unless it did before, and runs it once.

@@ -321,3 +321,44 @@ func TestCompileCancelledAnywhere(t *testing.T) {
 		require.Greater(t, cancelled, 3)
 	}
 }
+
+// TestSaveCancelledAnywhere cancels saving at every point where it looks at its context: the old files stay as they were, and
+// nothing is left beside them.
+func TestSaveCancelledAnywhere(t *testing.T) {
+	m, _ := questions(t, "mlp", nil, 1)
+	for _, external := range []int64{0, 1} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "model.onnx")
+		require.NoError(t, m.Save(path, berth.SaveOptions{External: external}))
+		old := contentsOf(t, dir)
+		cancelled := 0
+		for n := int64(1); ; n += 1 + n/4 {
+			ctx := &countdown{}
+			ctx.Context, ctx.cancel = context.WithCancel(t.Context())
+			ctx.left.Store(n)
+			err := m.Save(path, berth.SaveOptions{External: external, Context: ctx, Metadata: map[string]string{"saved": "again"}})
+			ctx.cancel()
+			if err == nil {
+				require.NotEqual(t, old, contentsOf(t, dir))
+				break
+			}
+			require.ErrorIs(t, err, context.Canceled, "cancelled at the look %d", n)
+			require.Equal(t, old, contentsOf(t, dir), "cancelled at the look %d", n)
+			cancelled++
+		}
+		require.Greater(t, cancelled, 3)
+	}
+}
+
+// contentsOf reads all files of a folder.
+func contentsOf(t *testing.T, dir string) map[string]string {
+	out := map[string]string{}
+	list, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range list {
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		require.NoError(t, err)
+		out[e.Name()] = string(b)
+	}
+	return out
+}

@@ -60,7 +60,7 @@ func (c *Call) Done() <-chan struct{} {
 
 // Ended reports whether the call is to end early: whoever runs it drops the results then.
 // Kernels ask between pieces of work of at most some milliseconds.
-func (c *Call) Ended() bool { return c.Ctx != nil && c.Ctx.Err() != nil }
+func (c *Call) Ended() bool { return c != nil && c.Ctx != nil && c.Ctx.Err() != nil }
 
 // Array returns tensor operand i, nil if it is absent or no tensor.
 func (c *Call) Array(i int) *ndarray.Array {
@@ -113,6 +113,17 @@ func (c *Call) grow(i int) error {
 	return nil
 }
 
+// copyBytes is copy, which fails when the call is to end early.
+func (c *Call) copyBytes(dst, src []byte) error {
+	for piece := range slices.Chunk(src, 1<<20) {
+		if c.Ended() {
+			return c.Ctx.Err()
+		}
+		dst = dst[copy(dst, piece):]
+	}
+	return nil
+}
+
 // SetOutput stores a result that is no freshly computed tensor: a sequence, an
 // optional, or an existing tensor passed on. A planned tensor place is filled by
 // copying.
@@ -126,9 +137,8 @@ func (c *Call) SetOutput(i int, v ndarray.Value) (err error) {
 			if dst.DType != a.DType || !slices.Equal(dst.Shape, a.Shape) {
 				return fmt.Errorf("result %d is %s, planned as %s", i, a, dst)
 			}
-			copy(dst.Data, a.Data)
 			copy(dst.Str, a.Str)
-			return nil
+			return c.copyBytes(dst.Data, a.Data)
 		}
 	}
 	c.Out[i] = v

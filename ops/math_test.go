@@ -337,15 +337,15 @@ func TestBroadcastForms(t *testing.T) {
 		a, b := ramp(c.a), ramp(c.b)
 		got := mustEval(t, "Sub", nil, a, b)
 		assert.Equal(t, c.want, append([]int(nil), got.Shape...))
-		kit.EachBroadcast(got.Shape, a.Shape, b.Shape, func(o, i, j int) {
+		kit.EachBroadcast(nil, got.Shape, a.Shape, b.Shape, func(o, i, j int) {
 			assert.Equal(t, a.Float(i)-b.Float(j), got.Float(o))
 		})
 		where := mustEval(t, "Where", nil, mustEval(t, "Greater", nil, a, b), a, b)
-		kit.EachBroadcast(got.Shape, a.Shape, b.Shape, func(o, i, j int) {
+		kit.EachBroadcast(nil, got.Shape, a.Shape, b.Shape, func(o, i, j int) {
 			assert.Equal(t, math.Max(a.Float(i), b.Float(j)), where.Float(o))
 		})
 		three := mustEval(t, "Sum", nil, a, b, num(1))
-		kit.EachBroadcast(got.Shape, a.Shape, b.Shape, func(o, i, j int) {
+		kit.EachBroadcast(nil, got.Shape, a.Shape, b.Shape, func(o, i, j int) {
 			assert.Equal(t, a.Float(i)+b.Float(j)+1, three.Float(o))
 		})
 	}

@@ -125,7 +125,7 @@ func interleave(n int, parts ...*ndarray.Array) *ndarray.Array {
 	out := ndarray.Must(ndarray.Float32, b, s, n, len(parts), h)
 	for i, p := range parts {
 		for r := range b * s * n {
-			kit.CopyElems(out, (r*len(parts)+i)*h, p, r*h, h)
+			kit.CopyElems(new(kit.Watch), out, (r*len(parts)+i)*h, p, r*h, h)
 		}
 	}
 	return out
@@ -157,9 +157,9 @@ func TestGroupQueryForms(t *testing.T) {
 	packed := ndarray.Must(ndarray.Float32, 1, 2, (n+2*k)*h)
 	for s := range 2 {
 		at := s * (n + 2*k) * h
-		kit.CopyElems(packed, at, q, s*n*h, n*h)
-		kit.CopyElems(packed, at+n*h, key, s*k*h, k*h)
-		kit.CopyElems(packed, at+(n+k)*h, val, s*k*h, k*h)
+		kit.CopyElems(new(kit.Watch), packed, at, q, s*n*h, n*h)
+		kit.CopyElems(new(kit.Watch), packed, at+n*h, key, s*k*h, k*h)
+		kit.CopyElems(new(kit.Watch), packed, at+(n+k)*h, val, s*k*h, k*h)
 	}
 	for i, got := range mustMS(t, "GroupQueryAttention", 3, attrs, packed, nil, nil, past[0], past[1], lens, total) {
 		assert.Equal(t, want[i].Data, got.Data)
@@ -168,7 +168,7 @@ func TestGroupQueryForms(t *testing.T) {
 	for i, p := range past {
 		longer[i] = ndarray.Must(ndarray.Float32, 1, k, 9, h)
 		for r := range k {
-			kit.CopyElems(longer[i], r*9*h, p, r*3*h, 3*h)
+			kit.CopyElems(new(kit.Watch), longer[i], r*9*h, p, r*3*h, 3*h)
 		}
 	}
 	got := mustMS(t, "GroupQueryAttention", 3, attrs, q, key, val, longer[0], longer[1], lens, total)

@@ -163,7 +163,7 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 	if f.keepIO {
 		opt.KeepPorts(m)
 	}
-	save := berth.SaveOptions{External: int64(f.external)}
+	save := berth.SaveOptions{External: int64(f.external), Context: ctx}
 	if save.Metadata, err = a.metadata(ctx, opt, f); err != nil {
 		return nil, nil, err
 	}
@@ -172,7 +172,7 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 		return nil, nil, err
 	}
 	res.Before, res.After = statsOf(m.Contents()), statsOf(twin.Contents())
-	if res.Before.FileBytes, err = sizeBefore(res.Model, m); err == nil {
+	if res.Before.FileBytes, err = sizeBefore(ctx, res.Model, m); err == nil {
 		bar.step("comparing outputs")
 		err = a.newVerification(m, twin, have, f, res).run(ctx)
 	}
@@ -218,6 +218,9 @@ func (a *app) twin(opt *berth.Model, path string, save berth.SaveOptions, f opti
 		return nil, err
 	}
 	twin, err := berth.Open(path, a.openOptions()...)
+	if err != nil && a.ctx.Err() != nil {
+		return nil, err
+	}
 	if err != nil {
 		return nil, differs(fmt.Errorf("other tools would refuse the result, as berth does: %w; nothing was written", err))
 	}
@@ -313,7 +316,7 @@ func fileSize(path string) int64 {
 
 // sizeBefore is the size of the model's file; a built-in model is written to find
 // out.
-func sizeBefore(model string, m *berth.Model) (int64, error) {
+func sizeBefore(ctx context.Context, model string, m *berth.Model) (int64, error) {
 	if !strings.HasPrefix(model, "builtin:") {
 		return fileSize(model), nil
 	}
@@ -323,7 +326,7 @@ func sizeBefore(model string, m *berth.Model) (int64, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "model.onnx")
-	if err := m.Save(path, berth.SaveOptions{}); err != nil {
+	if err := m.Save(path, berth.SaveOptions{Context: ctx}); err != nil {
 		return 0, err
 	}
 	return fileSize(path), nil

@@ -25,7 +25,7 @@ func evalExpr(e expr, in []*ndarray.Array) *ndarray.Array {
 		strides[i] = ops.BroadcastStrides(l, e.shape)
 	}
 	o := 0
-	kit.EachIndex(e.shape, func(idx []int) {
+	kit.EachIndex(nil, e.shape, func(idx []int) {
 		vals := make([]float32, len(e.steps))
 		read := func(s source) float32 {
 			switch s.kind {

@@ -7,8 +7,9 @@ import (
 
 // Decode reads a JPEG image: *[image.Gray] for one component, else *[image.NRGBA].
 // The caller bounds the size beforehand.
-func Decode(data []byte) (image.Image, error) {
-	d := &decoder{data: data, adobe: -1}
+// It calls look between pieces of work of at most some milliseconds; that may panic to end it.
+func Decode(data []byte, look func()) (image.Image, error) {
+	d := &decoder{data: data, adobe: -1, look: look}
 	if err := d.parse(); err != nil {
 		return nil, err
 	}
@@ -18,6 +19,9 @@ func Decode(data []byte) (image.Image, error) {
 	for _, c := range d.comps {
 		c.plane = make([]byte, c.wide*c.high*64)
 		for b := range c.wide * c.high {
+			if b%blocksPerLook == 0 {
+				look()
+			}
 			idct(c.coef[b*64:b*64+64], &d.quant[c.quant], c.plane[(b/c.wide*8*c.wide+b%c.wide)*8:], c.wide*8)
 		}
 		c.coef = nil
@@ -28,6 +32,7 @@ func Decode(data []byte) (image.Image, error) {
 	img := image.NewNRGBA(image.Rect(0, 0, d.width, d.height))
 	paint := d.painter()
 	for y := range d.height {
+		look()
 		for x := range d.width {
 			img.SetNRGBA(x, y, paint(x, y))
 		}

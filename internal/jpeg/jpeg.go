@@ -38,7 +38,11 @@ type decoder struct {
 	restart       int
 	adobe         int // transform of the Adobe marker, -1 without one
 	done          bool
+	look          func()
 }
+
+// blocksPerLook is how many blocks are decoded between two calls of look.
+const blocksPerLook = 256
 
 // The markers.
 const (

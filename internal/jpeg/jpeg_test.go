@@ -54,7 +54,7 @@ func TestReferencePixels(t *testing.T) {
 		t.Run(c.file, func(t *testing.T) {
 			data, err := os.ReadFile("testdata/" + c.file)
 			require.NoError(t, err)
-			img, err := Decode(data)
+			img, err := Decode(data, func() {})
 			require.NoError(t, err)
 			assert.Equal(t, image.Rect(0, 0, c.width, c.height), img.Bounds())
 			assert.Equal(t, c.crc, crc32.ChecksumIEEE(pixels(img)))
@@ -74,7 +74,7 @@ func TestAgainstStandardLibrary(t *testing.T) {
 		require.NoError(t, stdjpeg.Encode(&file, src, &stdjpeg.Options{Quality: 90}))
 		want, err := stdjpeg.Decode(bytes.NewReader(file.Bytes()))
 		require.NoError(t, err)
-		got, err := Decode(file.Bytes())
+		got, err := Decode(file.Bytes(), func() {})
 		require.NoError(t, err)
 		a, b := pixels(got), pixels(want)
 		require.Len(t, a, len(b))
@@ -125,7 +125,7 @@ func TestBroken(t *testing.T) {
 		data, err := os.ReadFile("testdata/" + f.Name())
 		require.NoError(t, err)
 		for cut := 0; cut < len(data)-40; cut += 7 {
-			_, err := Decode(data[:cut])
+			_, err := Decode(data[:cut], func() {})
 			if !strings.HasPrefix(f.Name(), "progressive") { // whole passes of those may be missing
 				assert.Errorf(t, err, "%s cut at %d", f.Name(), cut)
 			}
@@ -136,7 +136,7 @@ func TestBroken(t *testing.T) {
 			if c, err := stdjpeg.DecodeConfig(bytes.NewReader(bad)); err == nil && c.Width*c.Height > 1<<20 {
 				continue
 			}
-			assert.NotPanics(t, func() { _, _ = Decode(bad) })
+			assert.NotPanics(t, func() { _, _ = Decode(bad, func() {}) })
 		}
 	}
 }
@@ -151,7 +151,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if c, err := stdjpeg.DecodeConfig(bytes.NewReader(data)); err == nil && c.Width*c.Height < 1<<20 {
-			_, _ = Decode(data)
+			_, _ = Decode(data, func() {})
 		}
 	})
 }

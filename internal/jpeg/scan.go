@@ -59,6 +59,9 @@ func (s *scan) blocks() error {
 	}
 	s.reset()
 	for unit := range across * down {
+		if unit%blocksPerLook == 0 {
+			s.look()
+		}
 		if s.decoder.restart > 0 && unit > 0 && unit%s.decoder.restart == 0 {
 			s.bits.restart()
 			s.reset()

@@ -54,6 +54,7 @@ type blockDecoder struct {
 	orient int
 	style  int
 	raw    bool
+	look   func()
 }
 
 // decodeBlock decodes the segments of a block with the given number of bit planes.

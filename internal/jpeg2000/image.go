@@ -27,9 +27,13 @@ func Config(data []byte) (width, height int, err error) {
 	return cs.size.x1 - cs.size.x0, cs.size.y1 - cs.size.y0, nil
 }
 
+// samplesPerLook is how many samples are computed between two calls of look.
+const samplesPerLook = 1 << 15
+
 // Decode reads a JP2 file or codestream; samples come as 8 bits, alpha is
-// dropped. The caller bounds the size beforehand.
-func Decode(data []byte) (image.Image, error) {
+// dropped. The caller bounds the size beforehand. It calls look between pieces of work of at most some milliseconds; that
+// may panic to end it.
+func Decode(data []byte, look func()) (image.Image, error) {
 	f, err := parseFile(data)
 	if err != nil {
 		return nil, err
@@ -51,35 +55,37 @@ func Decode(data []byte) (image.Image, error) {
 		budget += len(p.v)
 	}
 	budget = min(budget, maxBlocks)
-	var d blockDecoder
+	d := blockDecoder{look: look}
 	for index := range cs.size.tiles {
 		data := cs.tiles[index]
 		if data == nil {
 			continue
 		}
+		look()
 		t, err := cs.newTile(index, data.params, &budget)
 		if err != nil {
 			return nil, err
 		}
-		if err := t.readPackets(data.data); err != nil {
+		if err := t.readPackets(data.data, look); err != nil {
 			return nil, err
 		}
 		for _, c := range t.comps {
 			c.reconstruct(&d)
 		}
 		if data.params.multi {
-			t.inverseColor()
+			look()
+			t.inverseColor(look)
 		}
 		for i, c := range t.comps {
-			c.store(planes[i])
+			c.store(planes[i], look)
 		}
 	}
-	return f.paint(cs, planes)
+	return f.paint(cs, planes, look)
 }
 
 // inverseColor undoes the color transform of the first three components
 // (annex G).
-func (t *tile) inverseColor() {
+func (t *tile) inverseColor(look func()) {
 	if len(t.comps) < 3 {
 		return
 	}
@@ -89,6 +95,9 @@ func (t *tile) inverseColor() {
 			return
 		}
 		for i, y := range a.ints {
+			if i%samplesPerLook == 0 {
+				look()
+			}
 			u, v := b.ints[i], c.ints[i]
 			g := y - (u+v)>>2
 			a.ints[i], b.ints[i], c.ints[i] = v+g, g, u+g
@@ -99,16 +108,20 @@ func (t *tile) inverseColor() {
 		return
 	}
 	for i, y := range a.reals {
+		if i%samplesPerLook == 0 {
+			look()
+		}
 		u, v := b.reals[i], c.reals[i]
 		a.reals[i], b.reals[i], c.reals[i] = y+1.402*v, y-0.344136*u-0.714136*v, y+1.772*u
 	}
 }
 
 // store writes a tile's samples into the image, shifted to start at 0.
-func (c *tileComp) store(p *plane) {
+func (c *tileComp) store(p *plane, look func()) {
 	top := int32(1)<<p.depth - 1
 	half := int32(1) << (p.depth - 1)
 	for y := range c.h() {
+		look()
 		row := p.v[(c.y0-p.y0+y)*p.w()+c.x0-p.x0:]
 		for x := range c.w() {
 			var v int32
@@ -141,7 +154,7 @@ func (p *plane) at(x, y int) byte {
 }
 
 // paint turns planes into colors by what the file says of them.
-func (f *file) paint(cs *codestream, planes []*plane) (image.Image, error) {
+func (f *file) paint(cs *codestream, planes []*plane, look func()) (image.Image, error) {
 	channels, err := f.channels(planes)
 	if err != nil {
 		return nil, err
@@ -150,6 +163,9 @@ func (f *file) paint(cs *codestream, planes []*plane) (image.Image, error) {
 	if f.space == spaceGray || len(channels) < 3 {
 		img := image.NewGray(image.Rect(0, 0, w, h))
 		for i := range img.Pix {
+			if i%samplesPerLook == 0 {
+				look()
+			}
 			img.Pix[i] = channels[0](cs.size.x0+i%w, cs.size.y0+i/w)
 		}
 		return img, nil
@@ -158,6 +174,7 @@ func (f *file) paint(cs *codestream, planes []*plane) (image.Image, error) {
 	ycc := f.space == spaceYCC || f.space == spaceUnknown && f.palette == nil && planes[1].dx > planes[0].dx
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
+		look()
 		for x := range w {
 			gx, gy := cs.size.x0+x, cs.size.y0+y
 			a, b, c := channels[0](gx, gy), channels[1](gx, gy), channels[2](gx, gy)

@@ -74,7 +74,7 @@ func TestReferencePixels(t *testing.T) {
 		t.Run(c.file, func(t *testing.T) {
 			data, err := os.ReadFile("testdata/" + c.file)
 			require.NoError(t, err)
-			img, err := Decode(data)
+			img, err := Decode(data, func() {})
 			require.NoError(t, err)
 			assert.Equal(t, image.Rect(0, 0, c.width, c.height), img.Bounds())
 			assert.Equal(t, c.crc, crc32.ChecksumIEEE(pixels(t, img)))
@@ -90,7 +90,7 @@ func TestNearReferencePixels(t *testing.T) {
 		require.NoError(t, err)
 		want, err := os.ReadFile("testdata/" + name + ".raw")
 		require.NoError(t, err)
-		img, err := Decode(data)
+		img, err := Decode(data, func() {})
 		require.NoError(t, err)
 		got := pixels(t, img)
 		require.Len(t, got, len(want))
@@ -104,7 +104,7 @@ func TestNearReferencePixels(t *testing.T) {
 func TestShallow(t *testing.T) {
 	data, err := os.ReadFile("testdata/bits4.jp2")
 	require.NoError(t, err)
-	img, err := Decode(data)
+	img, err := Decode(data, func() {})
 	require.NoError(t, err)
 	for _, v := range pixels(t, img) {
 		require.Zero(t, v%17)
@@ -127,9 +127,9 @@ func TestPalette(t *testing.T) {
 	}
 	header := slices.Concat(box("colr", 1, 0, 0, 0, 0, 0, 16), box("pclr", table...), box("cmap", 0, 0, 1, 0, 0, 0, 1, 1, 0, 0, 1, 2))
 	file := slices.Concat(signature, box("jp2h", header...), box("jp2c", f.stream...))
-	plain, err := Decode(stream)
+	plain, err := Decode(stream, func() {})
 	require.NoError(t, err)
-	img, err := Decode(file)
+	img, err := Decode(file, func() {})
 	require.NoError(t, err)
 	colors := pixels(t, img)
 	for i, v := range pixels(t, plain) {
@@ -145,7 +145,7 @@ func TestBroken(t *testing.T) {
 		data, err := os.ReadFile("testdata/" + f.Name())
 		require.NoError(t, err)
 		for cut := 0; cut < len(data); cut += 1 + len(data)/40 {
-			assert.NotPanics(t, func() { _, _ = Decode(data[:cut]) }, "%s cut at %d", f.Name(), cut)
+			assert.NotPanics(t, func() { _, _ = Decode(data[:cut], func() {}) }, "%s cut at %d", f.Name(), cut)
 		}
 		for at := range data {
 			if at%5 != 0 || at > 250 && at%45 != 0 {
@@ -154,7 +154,7 @@ func TestBroken(t *testing.T) {
 			bad := bytes.Clone(data)
 			bad[at] ^= 0x5a
 			if w, h, err := Config(bad); err == nil && w*h < 1<<16 {
-				assert.NotPanics(t, func() { _, _ = Decode(bad) }, "%s changed at %d", f.Name(), at)
+				assert.NotPanics(t, func() { _, _ = Decode(bad, func() {}) }, "%s changed at %d", f.Name(), at)
 			}
 		}
 	}
@@ -170,7 +170,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if w, h, err := Config(data); err == nil && w*h < 1<<14 {
-			_, _ = Decode(data)
+			_, _ = Decode(data, func() {})
 		}
 	})
 }

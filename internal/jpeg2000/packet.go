@@ -114,13 +114,13 @@ type packetAt struct {
 
 // readPackets decodes the headers of a tile's packets and assigns their bodies to code-blocks. A truncated tile gives what
 // it holds.
-func (t *tile) readPackets(data []byte) error {
+func (t *tile) readPackets(data []byte, look func()) error {
 	changes := t.params.changes
 	if len(changes) == 0 {
 		changes = []change{{res1: 33, comp1: len(t.comps), layer1: t.params.layers, order: t.params.order}}
 	}
 	for _, c := range changes {
-		rest, err := t.readVolume(data, c)
+		rest, err := t.readVolume(data, c, look)
 		if err != nil || len(rest) == 0 {
 			return err
 		}
@@ -129,8 +129,11 @@ func (t *tile) readPackets(data []byte) error {
 	return nil
 }
 
+// packetsPerLook is how many packets are read between two calls of look.
+const packetsPerLook = 256
+
 // readVolume reads the packets of one progression volume.
-func (t *tile) readVolume(data []byte, c change) ([]byte, error) {
+func (t *tile) readVolume(data []byte, c change, look func()) ([]byte, error) {
 	var at []packetAt
 	for i := c.comp0; i < min(c.comp1, len(t.comps)); i++ {
 		for r := c.res0; r < min(c.res1, len(t.comps[i].res)); r++ {
@@ -143,6 +146,7 @@ func (t *tile) readVolume(data []byte, c change) ([]byte, error) {
 	slices.SortStableFunc(at, func(a, b packetAt) int { return comparePackets(c.order, a, b) })
 	if c.order > 1 { // all layers of a precinct follow each other
 		for _, a := range at {
+			look()
 			for l := range layers {
 				var err error
 				if data, err = t.readPacket(data, a, l); err != nil || len(data) == 0 {
@@ -152,12 +156,12 @@ func (t *tile) readVolume(data []byte, c change) ([]byte, error) {
 		}
 		return data, nil
 	}
-	return t.readByLayer(data, at, layers, c.order)
+	return t.readByLayer(data, at, layers, c.order, look)
 }
 
 // readByLayer reads in the orders whose layers are an outer loop: of everything
 // (LRCP), or of each resolution (RLCP).
-func (t *tile) readByLayer(data []byte, at []packetAt, layers, order int) ([]byte, error) {
+func (t *tile) readByLayer(data []byte, at []packetAt, layers, order int, look func()) ([]byte, error) {
 	for len(at) > 0 {
 		group := at
 		if order == 1 {
@@ -167,7 +171,10 @@ func (t *tile) readByLayer(data []byte, at []packetAt, layers, order int) ([]byt
 			}
 		}
 		for l := range layers {
-			for _, a := range group {
+			for i, a := range group {
+				if i%packetsPerLook == 0 {
+					look()
+				}
 				var err error
 				if data, err = t.readPacket(data, a, l); err != nil || len(data) == 0 {
 					return nil, err

@@ -72,21 +72,23 @@ func inverse97(v []float32, odd int) {
 
 // synthesize joins the samples of the resolution below with the detail subbands
 // of a resolution; of gives a subband's coefficients.
-func synthesize[T int32 | float32](res *resolution, low []T, lowRect rect, of func(*band) []T, line func([]T, int)) []T {
+func synthesize[T int32 | float32](res *resolution, low []T, lowRect rect, of func(*band) []T, line func([]T, int), look func()) []T {
 	if res.empty() {
 		return nil
 	}
 	w, h := res.w(), res.h()
 	out := make([]T, w*h)
-	spread(out, res.rect, low, lowRect, 0, 0)
+	spread(out, res.rect, low, lowRect, 0, 0, look)
 	for _, b := range res.bands {
-		spread(out, res.rect, of(b), b.rect, b.orient&1, b.orient>>1)
+		spread(out, res.rect, of(b), b.rect, b.orient&1, b.orient>>1, look)
 	}
 	for y := range h {
+		look()
 		line(out[y*w:(y+1)*w], res.x0&1)
 	}
 	column := make([]T, h)
 	for x := range w {
+		look()
 		for y := range h {
 			column[y] = out[y*w+x]
 		}
@@ -99,12 +101,13 @@ func synthesize[T int32 | float32](res *resolution, low []T, lowRect rect, of fu
 }
 
 // spread puts a subband's samples at every second place of both dimensions.
-func spread[T int32 | float32](out []T, to rect, v []T, from rect, hx, hy int) {
+func spread[T int32 | float32](out []T, to rect, v []T, from rect, hx, hy int, look func()) {
 	if from.empty() {
 		return
 	}
 	w := to.w()
 	for y := from.y0; y < from.y1; y++ {
+		look()
 		row := (2*y+hy-to.y0)*w - to.x0 + hx
 		src := v[(y-from.y0)*from.w():]
 		for x := from.x0; x < from.x1; x++ {
@@ -119,6 +122,7 @@ func (c *tileComp) reconstruct(d *blockDecoder) {
 		for _, p := range res.precincts {
 			for _, part := range p.parts {
 				for _, cb := range part.blocks {
+					d.look()
 					c.decodeBlock(d, part.band, cb)
 				}
 			}
@@ -129,9 +133,9 @@ func (c *tileComp) reconstruct(d *blockDecoder) {
 	below := base.rect
 	for _, res := range c.res[1:] {
 		if c.coding.reversible {
-			c.ints = synthesize(res, c.ints, below, func(b *band) []int32 { return b.ints }, inverse53)
+			c.ints = synthesize(res, c.ints, below, func(b *band) []int32 { return b.ints }, inverse53, d.look)
 		} else {
-			c.reals = synthesize(res, c.reals, below, func(b *band) []float32 { return b.reals }, inverse97)
+			c.reals = synthesize(res, c.reals, below, func(b *band) []float32 { return b.reals }, inverse97, d.look)
 		}
 		below = res.rect
 	}

@@ -1,6 +1,7 @@
 package onnxexport
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math/bits"
@@ -139,14 +140,14 @@ func (x *exporter) splatNode(name string, elem *ndarray.Array, shape []int, out 
 			Dims: []int64{int64(len(dims))}, Int64Data: dims})
 	}
 	if expand {
-		t, err := denseTensor(scope.fresh(name+"_element"), ssa.NewConstant(elem))
+		t, err := denseTensor(x.opts.Context, scope.fresh(name+"_element"), ssa.NewConstant(elem))
 		if err != nil {
 			return nil
 		}
 		out.Initializers = append(out.Initializers, t)
 		return &onnxwire.Node{OpType: "Expand", Inputs: []string{t.Name, shapeName}, Outputs: []string{name}}
 	}
-	value, err := denseTensor("", ssa.NewConstant(elem.Reshaped(1)))
+	value, err := denseTensor(x.opts.Context, "", ssa.NewConstant(elem.Reshaped(1)))
 	if err != nil {
 		return nil
 	}
@@ -197,7 +198,7 @@ func inferredFrom(g *ssa.Graph) map[*ssa.Constant]bool {
 
 // tensor writes a constant and remembers the tensor, which may move to a data file unless shapes are inferred from it.
 func (x *exporter) tensor(name string, c *ssa.Constant) (*onnxwire.Tensor, error) {
-	t, err := denseTensor(name, c)
+	t, err := denseTensor(x.opts.Context, name, c)
 	if err != nil {
 		return nil, &ExportError{Reason: fmt.Sprintf("constant %q can not be read: %v", name, err), Err: err}
 	}
@@ -229,7 +230,7 @@ func shrink(t *onnxwire.Tensor) {
 
 // denseTensor writes a constant with all its elements, from where they lie if
 // they lie packed.
-func denseTensor(name string, c *ssa.Constant) (*onnxwire.Tensor, error) {
+func denseTensor(ctx context.Context, name string, c *ssa.Constant) (*onnxwire.Tensor, error) {
 	t := &onnxwire.Tensor{Name: name, DataType: onnxwire.DataType(c.DType()), RawData: c.Packed()}
 	for _, d := range c.Shape() {
 		t.Dims = append(t.Dims, int64(d))
@@ -241,16 +242,16 @@ func denseTensor(name string, c *ssa.Constant) (*onnxwire.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return t, fillTensor(t, a)
+	return t, fillTensor(ctx, t, a)
 }
 
 // TensorOf writes an array as a tensor message; the elements are shared where
 // their layout in a file is the same.
 func TensorOf(name string, a *ndarray.Array) (*onnxwire.Tensor, error) {
-	return denseTensor(name, ssa.NewConstant(a))
+	return denseTensor(context.Background(), name, ssa.NewConstant(a))
 }
 
-func fillTensor(t *onnxwire.Tensor, a *ndarray.Array) error {
+func fillTensor(ctx context.Context, t *onnxwire.Tensor, a *ndarray.Array) error {
 	switch width := a.DType.FileBits(); {
 	case a.DType == ndarray.String:
 		for _, s := range a.Str {
@@ -259,7 +260,8 @@ func fillTensor(t *onnxwire.Tensor, a *ndarray.Array) error {
 	case width == 0:
 		return fmt.Errorf("element type %s can not be written", a.DType)
 	case width < 8:
-		t.RawData = pack(a)
+		t.RawData = pack(ctx, a)
+		return ctx.Err()
 	case len(a.Data) == 0:
 		t.RawData = []byte{}
 	default:
@@ -269,11 +271,14 @@ func fillTensor(t *onnxwire.Tensor, a *ndarray.Array) error {
 }
 
 // pack puts elements of 6, 4 or 2 bits together as one stream of bits, the first
-// in the lowest bits.
-func pack(a *ndarray.Array) []byte {
+// in the lowest bits. The rest is left out when the context ends.
+func pack(ctx context.Context, a *ndarray.Array) []byte {
 	width := a.DType.FileBits()
 	out := make([]byte, a.DType.FileBytes(len(a.Data)))
 	for i, b := range a.Data {
+		if i%pieceSize == 0 && ctx.Err() != nil {
+			break
+		}
 		b &= byte(1<<width - 1)
 		at, shift := i/8*width+i%8*width/8, i%8*width%8
 		out[at] |= b << shift

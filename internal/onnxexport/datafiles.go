@@ -2,7 +2,9 @@ package onnxexport
 
 import (
 	"cmp"
+	"context"
 	"encoding/hex"
+	"hash"
 	"hash/fnv"
 	"os"
 	"path/filepath"
@@ -25,17 +27,35 @@ import (
 
 const (
 	dataSuffix = ".data"
-	hashDigits = 16  // hexadecimal, of FNV-1a
-	maxBase    = 200 // bytes of the model's name that the data file's begins with: a name has at most 255
+	hashDigits = 16      // hexadecimal, of FNV-1a
+	pieceSize  = 1 << 20 // bytes between two looks at the context
+	maxBase    = 200     // bytes of the model's name that the data file's begins with: a name has at most 255
 )
 
 // dataName is the name of the data file of a model of the given name.
-func dataName(model string, moved []movedTensor) (string, error) {
+func dataName(ctx context.Context, model string, moved []movedTensor) (string, error) {
 	h := fnv.New128a()
-	if err := writeData(h, moved); err != nil {
+	if err := writeData(&endedHash{h, ctx}, moved); err != nil {
 		return "", err
 	}
 	return dataPrefix(model) + hex.EncodeToString(h.Sum(nil))[:hashDigits] + dataSuffix, nil
+}
+
+// endedHash ends with a context.
+type endedHash struct {
+	hash.Hash
+	ctx context.Context
+}
+
+func (h *endedHash) Write(b []byte) (n int, err error) {
+	for piece := range slices.Chunk(b, pieceSize) {
+		if err := h.ctx.Err(); err != nil {
+			return n, err
+		}
+		k, _ := h.Hash.Write(piece)
+		n += k
+	}
+	return n, nil
 }
 
 func dataPrefix(model string) string {

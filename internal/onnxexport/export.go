@@ -1,6 +1,8 @@
 package onnxexport
 
 import (
+	"cmp"
+	"context"
 	"maps"
 	"slices"
 
@@ -26,6 +28,8 @@ type Options struct {
 	// ValueInfo writes the inferred types of all values, not only of inputs,
 	// outputs and results of opaque nodes.
 	ValueInfo bool
+	// Context ends [Save] and [Model]; nil never does.
+	Context context.Context
 }
 
 const defaultSplat = 1 << 10
@@ -61,6 +65,7 @@ func Model(m *ssa.Module, opts Options) (*onnxwire.Model, error) {
 
 // prepare builds the model and keeps the exporter, which knows the tensors.
 func prepare(m *ssa.Module, opts Options) (*exporter, error) {
+	opts.Context = cmp.Or(opts.Context, context.Background())
 	x := &exporter{mod: m, opts: opts, names: map[*ssa.Value]string{}, consts: map[*ssa.Constant]*placement{}, shapes: map[string]string{}, nodes: newNames(nil)}
 	if x.opts.Splat == 0 {
 		x.opts.Splat = defaultSplat + storedBytes(m.Graph)/1024
@@ -92,7 +97,7 @@ func (x *exporter) run() error {
 		DocString: c.DocString, MetadataProps: x.metadata(), Extra: c.Extra,
 	}
 	var err error
-	if x.mod, x.opsets, err = chooseOpsets(x.mod); err != nil {
+	if x.mod, x.opsets, err = chooseOpsets(x.opts.Context, x.mod); err != nil {
 		return err
 	}
 	x.inferred = inferredFrom(x.mod.Graph)

@@ -88,6 +88,9 @@ func (x *exporter) fill(g *ssa.Graph, out *onnxwire.Graph, scope *names) error {
 		}
 	}
 	for _, n := range g.Nodes {
+		if err := x.opts.Context.Err(); err != nil {
+			return err
+		}
 		w, err := x.node(n, scope)
 		if err != nil {
 			return err

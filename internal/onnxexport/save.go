@@ -47,7 +47,7 @@ func Save(m *ssa.Module, path string, opts Options) error {
 		last.Fill = func(w io.Writer) error { return cmp.Or(fill(w), opts.Check()) }
 	}
 	read := DataFiles(path)
-	return safefile.WriteAll(func(alone bool) []string { return obsolete(path, read, alone) }, files...)
+	return safefile.WriteAll(x.opts.Context, func(alone bool) []string { return obsolete(path, read, alone) }, files...)
 }
 
 // files lists what is to be written: the data file if there is one, then the model.
@@ -69,7 +69,7 @@ func (x *exporter) files(path string) ([]safefile.File, error) {
 		return []safefile.File{write}, nil
 	}
 	dir, name := filepath.Split(path)
-	location, err := dataName(name, moved)
+	location, err := dataName(x.opts.Context, name, moved)
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package onnxexport
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
@@ -32,14 +33,14 @@ type opsetChoice struct {
 //	13: ReduceMean(x, axes)    has an older form     ReduceMean(x; axes)      13
 //	13: LayerNormalization     has none              needs 17                 17
 //	17: ReduceMean(x, axes)    has an older form     ReduceMean(x; axes)      17
-func chooseOpsets(m *ssa.Module) (*ssa.Module, *opsetChoice, error) {
+func chooseOpsets(ctx context.Context, m *ssa.Module) (*ssa.Module, *opsetChoice, error) {
 	c := newOpsetChoice(m)
 	for {
 		old := m.Graph
 		if c.anyNewer(m.Graph) {
 			old, _ = m.Graph.Clone()
 		}
-		raised, err := c.lower(old)
+		raised, err := c.lower(ctx, old)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -76,9 +77,12 @@ func (c *opsetChoice) anyNewer(g *ssa.Graph) (newer bool) {
 
 // lower writes the nodes of a graph in the versions chosen. It reports whether one of them
 // could not be, and raises the version then.
-func (c *opsetChoice) lower(g *ssa.Graph) (raised bool, err error) {
+func (c *opsetChoice) lower(ctx context.Context, g *ssa.Graph) (raised bool, err error) {
 	g.Walk(func(g *ssa.Graph) {
 		for i := 0; i < len(g.Nodes) && err == nil; {
+			if err = ctx.Err(); err != nil {
+				return
+			}
 			n, count := g.Nodes[i], len(g.Nodes)
 			o := ops.Of(n)
 			if o == nil && !n.Opaque {
@@ -164,8 +168,8 @@ type Raised struct {
 
 // Opset returns the version of the default operator set in which a module is written. Above
 // most, unless that is 0, the error names the node.
-func Opset(m *ssa.Module, most int) (Raised, error) {
-	_, c, err := chooseOpsets(m)
+func Opset(ctx context.Context, m *ssa.Module, most int) (Raised, error) {
+	_, c, err := chooseOpsets(ctx, m)
 	if err != nil {
 		return Raised{}, err
 	}

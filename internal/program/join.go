@@ -35,7 +35,9 @@ func (k *joinKernel) Run(c *ops.Call) error {
 		if len(in) == 0 || &out[at] == &in[0] {
 			continue
 		}
-		copy(out[at:int(at)+len(in)], in)
+		for from := 0; from < len(in) && !c.Ended(); from += copyPiece {
+			copy(out[int(at)+from:], in[from:min(from+copyPiece, len(in))])
+		}
 	}
 	return nil
 }

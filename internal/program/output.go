@@ -120,7 +120,7 @@ func (s *Session) copyTo(buffers []*ndarray.Array, results []ndarray.Value) erro
 			return &OutputError{s.p.outputName(i), a.String(), fmt.Sprintf("a buffer that is too short: have room for %d elements, need %d", room, a.Len())}
 		}
 		to.Data, to.Str = to.Data[:len(a.Data)], to.Str[:len(a.Str)]
-		copy(to.Data, a.Data)
+		copy(to.Data, a.Data) // whole: what the session keeps has moved on
 		copy(to.Str, a.Str)
 		if !slices.Equal(to.Shape, a.Shape) {
 			to.Shape = append(to.Shape[:0], a.Shape...)

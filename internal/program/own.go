@@ -250,11 +250,34 @@ func (s *Session) givenValue(v ndarray.Value) (ndarray.Value, error) {
 
 // clone copies an array, if there is room.
 func (s *Session) clone(a *ndarray.Array) (*ndarray.Array, error) {
-	v, err := ndarray.CloneIn(s.p.memory, a)
+	if a == nil || a.DType == ndarray.String {
+		v, err := ndarray.CloneIn(s.p.memory, a)
+		if err != nil {
+			return nil, err
+		}
+		return v.(*ndarray.Array), nil
+	}
+	out, err := ndarray.NewIn(s.p.memory, a.DType, a.Shape...)
 	if err != nil {
 		return nil, err
 	}
-	return v.(*ndarray.Array), nil
+	return out, s.copyBytes(out.Data, a.Data)
+}
+
+// copyPiece is how many bytes are copied between two looks at the context of a run.
+const copyPiece = 1 << 20
+
+// copyBytes is copy, which ends when the context of the run does.
+func (s *Session) copyBytes(dst, src []byte) error {
+	for len(src) > copyPiece && len(dst) > copyPiece {
+		if s.ctx != nil && s.ctx.Err() != nil {
+			return s.ctx.Err()
+		}
+		copy(dst, src[:copyPiece])
+		dst, src = dst[copyPiece:], src[copyPiece:]
+	}
+	copy(dst, src)
+	return nil
 }
 
 // apartResults marks results that lie in places of the arena which no others of those have bytes of.

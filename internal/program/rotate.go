@@ -92,8 +92,7 @@ func (s *Session) copyCarry(param int, v carried) error {
 		if err := s.checkCarried(param, v); err != nil {
 			return err
 		}
-		copy(s.heads[param].Data, v.data)
-		return nil
+		return s.copyBytes(s.heads[param].Data, v.data)
 	}
 	if beginsInside(v.data, s.arena) {
 		v.data = slices.Clone(v.data)

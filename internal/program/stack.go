@@ -178,6 +178,5 @@ func (s *Session) store(slot int, a *ndarray.Array) error {
 	if a.DType != sl.DType || len(a.Data) != sl.Bytes {
 		return fmt.Errorf("value %q is %s, planned as %s", sl.Value.Name, a, sl.Value.Type)
 	}
-	copy(s.heads[slot].Data, a.Data)
-	return nil
+	return s.copyBytes(s.heads[slot].Data, a.Data)
 }

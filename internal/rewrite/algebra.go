@@ -179,7 +179,7 @@ func combine(c *Context, n *ssa.Node, a, b *ssa.Value, ok func(dt ndarray.DType,
 	r := call.Out[0].(*ndarray.Array)
 	good := !r.DType.IsComplex()
 	if r.DType.IsFloat() {
-		kit.EachBroadcast(r.Shape, x.Shape, y.Shape, func(o, i, j int) { good = good && ok(r.DType, x.Float(i), y.Float(j), r.Float(o)) })
+		kit.EachBroadcast(nil, r.Shape, x.Shape, y.Shape, func(o, i, j int) { good = good && ok(r.DType, x.Float(i), y.Float(j), r.Float(o)) })
 	}
 	if !good {
 		return nil

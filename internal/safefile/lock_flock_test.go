@@ -3,6 +3,7 @@
 package safefile
 
 import (
+	"context"
 	"os"
 	"path/filepath"
 	"testing"
@@ -25,11 +26,11 @@ func TestFolderLockedByOthers(t *testing.T) {
 	require.False(t, locked)
 	told := true
 	obsolete := func(alone bool) []string { told = alone; return nil }
-	require.NoError(t, WriteAll(obsolete, File{filepath.Join(dir, "f"), text("x")}))
+	require.NoError(t, WriteAll(context.Background(), obsolete, File{filepath.Join(dir, "f"), text("x")}))
 	assert.False(t, told)
 	assert.Equal(t, map[string]string{"f": "x", ".berth-1.tmp": ""}, contents(t, dir))
 	unlock()
-	require.NoError(t, WriteAll(obsolete, File{filepath.Join(dir, "f"), text("y")}))
+	require.NoError(t, WriteAll(context.Background(), obsolete, File{filepath.Join(dir, "f"), text("y")}))
 	assert.True(t, told)
 	assert.Equal(t, map[string]string{"f": "y"}, contents(t, dir))
 }

@@ -22,6 +22,7 @@ package safefile
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -54,12 +55,16 @@ func Check(path string) error {
 }
 
 // Write replaces or creates one file. Errors are [*TargetError], those of fill, and those of the file system, which name path.
-func Write(path string, fill func(io.Writer) error) error { return WriteAll(nil, File{path, fill}) }
+func Write(path string, fill func(io.Writer) error) error {
+	return WriteAll(context.Background(), nil, File{path, fill})
+}
 
 // WriteAll replaces or creates files, all or none; see the package documentation for what a crash can leave. When all have
 // their names it removes the files that obsolete lists, as far as the system lets it. alone says that no other writer of the
 // first file's folder is between its renames. obsolete may be nil.
-func WriteAll(obsolete func(alone bool) []string, files ...File) error {
+//
+// Where the context ends before the first rename nothing changes, and the error is the context's; later it has no effect.
+func WriteAll(ctx context.Context, obsolete func(alone bool) []string, files ...File) error {
 	all := make(group, len(files))
 	for i, f := range files {
 		t, err := resolve(f.Path)
@@ -70,9 +75,12 @@ func WriteAll(obsolete func(alone bool) []string, files ...File) error {
 	}
 	defer all.release()
 	for i, f := range files {
-		if err := all[i].write(f.Fill); err != nil {
+		if err := all[i].write(ctx, f.Fill); err != nil {
 			return all[i].named(err)
 		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	return all.commit(obsolete)
 }
@@ -93,15 +101,15 @@ func (p *pending) named(err error) error {
 }
 
 // write fills the temporary file and brings it to the disk.
-func (p *pending) write(fill func(io.Writer) error) (err error) {
+func (p *pending) write(ctx context.Context, fill func(io.Writer) error) (err error) {
 	if p.file, err = p.create(); err != nil {
 		return err
 	}
 	if err := step("write", p.path); err != nil {
 		return err
 	}
-	w := bufio.NewWriterSize(p.file, 64<<10)
-	if err := fill(w); err != nil {
+	w := bufio.NewWriterSize(p.file, bufferSize)
+	if err := fill(&endedWriter{ctx, w}); err != nil {
 		return err
 	}
 	if err := w.Flush(); err != nil {
@@ -110,7 +118,46 @@ func (p *pending) write(fill func(io.Writer) error) (err error) {
 	if err := step("sync", p.path); err != nil {
 		return err
 	}
-	return p.file.Sync()
+	return p.sync(ctx)
+}
+
+// sync brings the temporary file to the disk. The system can not be asked to stop that, so it is left alone with it where the
+// context ends: the file has no name then, and is given up.
+func (p *pending) sync(ctx context.Context) error {
+	if ctx.Done() == nil {
+		return p.file.Sync()
+	}
+	done := make(chan error, 1)
+	go func() { done <- p.file.Sync() }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+const (
+	bufferSize = 64 << 10
+	pieceSize  = 1 << 20 // bytes written between two looks at the context
+)
+
+// endedWriter ends long writes with a context.
+type endedWriter struct {
+	ctx context.Context
+	out io.Writer
+}
+
+func (w *endedWriter) Write(b []byte) (n int, err error) {
+	for {
+		if err := w.ctx.Err(); err != nil {
+			return n, err
+		}
+		k, err := w.out.Write(b[n:min(n+pieceSize, len(b))])
+		if n += k; err != nil || n == len(b) {
+			return n, err
+		}
+	}
 }
 
 // rename gives the temporary file its name, and brings the name to the disk.

@@ -1,6 +1,7 @@
 package safefile
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -80,7 +81,7 @@ func TestWriteFails(t *testing.T) {
 		return cause
 	}), cause)
 	assert.PanicsWithValue(t, "at the disco", func() { _ = Write(path, func(io.Writer) error { panic("at the disco") }) })
-	require.ErrorIs(t, WriteAll(nil, File{filepath.Join(dir, "data"), text("weights")}, File{path, func(io.Writer) error { return cause }}), cause)
+	require.ErrorIs(t, WriteAll(context.Background(), nil, File{filepath.Join(dir, "data"), text("weights")}, File{path, func(io.Writer) error { return cause }}), cause)
 	assert.Equal(t, map[string]string{"f": "old"}, contents(t, dir))
 }
 
@@ -133,11 +134,11 @@ func TestStepFails(t *testing.T) {
 	for n := 0; ; n++ {
 		dir := t.TempDir()
 		obsolete, data, model := pair(dir, "old")
-		require.NoError(t, WriteAll(obsolete, data, model))
+		require.NoError(t, WriteAll(context.Background(), obsolete, data, model))
 		require.NoError(t, os.WriteFile(filepath.Join(dir, ".berth-dead.tmp"), nil, 0o644))
 		taken := failAt(t, n, cause)
 		obsolete, data, model = pair(dir, "new")
-		err := WriteAll(obsolete, data, model)
+		err := WriteAll(context.Background(), obsolete, data, model)
 		version := checkPair(t, dir)
 		versions[version]++
 		if n >= len(*taken) {
@@ -156,7 +157,7 @@ func TestStepFails(t *testing.T) {
 			assert.Empty(t, left, "after %s", at)
 		}
 		step = func(string, string) error { return nil }
-		require.NoError(t, WriteAll(obsolete, data, model))
+		require.NoError(t, WriteAll(context.Background(), obsolete, data, model))
 		assert.Equal(t, map[string]string{"model": "new", "data.new": "weights of new"}, contents(t, dir), "after %s", at)
 	}
 	assert.Equal(t, map[string]int{"old": 9, "new": 4}, versions)
@@ -177,7 +178,7 @@ func TestReplacedFileMayReferToTheFirst(t *testing.T) {
 		return nil
 	}
 	defer func() { step = func(string, string) error { return nil } }()
-	err := WriteAll(nil, File{path("data"), text("weights")}, File{path("replaced"), text("x")}, File{path("model"), text("new")})
+	err := WriteAll(context.Background(), nil, File{path("data"), text("weights")}, File{path("replaced"), text("x")}, File{path("model"), text("new")})
 	assert.EqualError(t, err, "rename "+path("model")+": no")
 	assert.Equal(t, map[string]string{"model": "old", "replaced": "x", "data": "weights"}, contents(t, dir))
 }
@@ -186,13 +187,13 @@ func TestReplacedFileMayReferToTheFirst(t *testing.T) {
 func TestTwoWriters(t *testing.T) {
 	dir := t.TempDir()
 	obsolete, data, model := pair(dir, "old")
-	require.NoError(t, WriteAll(obsolete, data, model))
+	require.NoError(t, WriteAll(context.Background(), obsolete, data, model))
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
 			for range 10 {
 				obsolete, data, model := pair(dir, []string{"old", "new"}[i%2])
-				assert.NoError(t, WriteAll(obsolete, data, model))
+				assert.NoError(t, WriteAll(context.Background(), obsolete, data, model))
 			}
 		})
 	}

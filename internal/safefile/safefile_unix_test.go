@@ -3,6 +3,7 @@
 package safefile
 
 import (
+	"context"
 	"io"
 	"io/fs"
 	"net"
@@ -138,7 +139,7 @@ func TestKinds(t *testing.T) {
 		require.ErrorAs(t, Check(path), &refused, path)
 		assert.Contains(t, refused.Error(), " is "+kind+" ")
 		filled := func(io.Writer) error { t.Error("was filled"); return nil }
-		require.ErrorAs(t, WriteAll(nil, File{at("data"), filled}, File{path, filled}), &refused, path)
+		require.ErrorAs(t, WriteAll(context.Background(), nil, File{at("data"), filled}, File{path, filled}), &refused, path)
 	}
 	assert.Equal(t, before, contents(t, dir))
 }
@@ -172,14 +173,14 @@ func TestDiskFull(t *testing.T) {
 	for _, err := range []error{
 		Write(model, text(half+half)),
 		Write(data, text(half+half)),
-		WriteAll(nil, File{data, text(half)}, File{model, text(half)}),
-		WriteAll(nil, File{data, text("small")}, File{model, text(half + half)}),
+		WriteAll(context.Background(), nil, File{data, text(half)}, File{model, text(half)}),
+		WriteAll(context.Background(), nil, File{data, text("small")}, File{model, text(half + half)}),
 	} {
 		require.ErrorIs(t, err, syscall.ENOSPC)
 		assert.NotContains(t, err.Error(), ".berth-")
 		assert.Equal(t, map[string]string{"model": "old"}, contents(t, dir))
 	}
-	require.NoError(t, WriteAll(nil, File{data, text(half)}, File{model, text("new")}))
+	require.NoError(t, WriteAll(context.Background(), nil, File{data, text(half)}, File{model, text("new")}))
 	assert.Equal(t, map[string]string{"model": "new", "data": half}, contents(t, dir))
 }
 
@@ -194,11 +195,11 @@ func TestKilled(t *testing.T) {
 	for n := 0; ; n++ {
 		dir := t.TempDir()
 		obsolete, data, model := pair(dir, "old")
-		require.NoError(t, WriteAll(obsolete, data, model))
+		require.NoError(t, WriteAll(context.Background(), obsolete, data, model))
 		err := helper(t, "TestKilled", "SAFEFILE_KILL="+strconv.Itoa(n), "SAFEFILE_DIR="+dir)
 		versions[checkPair(t, dir)]++
 		obsolete, data, model = pair(dir, "new")
-		require.NoError(t, WriteAll(obsolete, data, model))
+		require.NoError(t, WriteAll(context.Background(), obsolete, data, model))
 		assert.Equal(t, map[string]string{"model": "new", "data.new": "weights of new"}, contents(t, dir), "step %d", n)
 		if err == nil {
 			break
@@ -218,5 +219,5 @@ func replaceAndDie(n int, dir string) {
 		return nil
 	}
 	obsolete, data, model := pair(dir, "new")
-	_ = WriteAll(obsolete, data, model)
+	_ = WriteAll(context.Background(), obsolete, data, model)
 }

@@ -98,8 +98,10 @@ func evalImageDecoder(c *ops.Call) {
 	channels, put := pixelFormat(c.Node)
 	at, width, height := kit.Try3(decodePixels(c, a.Data))
 	out := kit.Result(c, 0, ndarray.Uint8, height, width, channels)
+	w := kit.Watching(c)
 	for y := range height {
 		for x := range width {
+			w.Did(1)
 			put(out.Data[(y*width+x)*channels:], at(x, y))
 		}
 	}
@@ -123,7 +125,7 @@ func decodePixels(c *ops.Call, data []byte) (at func(x, y int) color.NRGBA, widt
 		if err := c.Memory.Ask("decoding an image", pixelBytes*int64(conf.Width)*int64(conf.Height)); err != nil {
 			return nil, 0, 0, err
 		}
-		img, err := f.decode(bytes.NewReader(data))
+		img, err := f.decode(&reader{bytes.NewReader(data), func() { kit.CheckEnded(c) }})
 		if err != nil {
 			return nil, 0, 0, nil
 		}
@@ -133,13 +135,37 @@ func decodePixels(c *ops.Call, data []byte) (at func(x, y int) color.NRGBA, widt
 	return nil, 0, 0, nil
 }
 
+// reader is a stream that a decoder reads. It calls look, which panics when the call of the kernel is to end.
+type reader struct {
+	data *bytes.Reader
+	look func()
+}
+
+func (r *reader) Read(b []byte) (int, error) {
+	r.look()
+	return r.data.Read(b)
+}
+
+func (r *reader) ReadAt(b []byte, at int64) (int, error) {
+	r.look()
+	return r.data.ReadAt(b, at)
+}
+
+// lookOf is the function of a [reader], which decoders without a need to read call.
+func lookOf(r io.Reader) func() {
+	if r, ok := r.(*reader); ok {
+		return r.look
+	}
+	return func() {}
+}
+
 // decodeJPEG reads the whole stream and decodes it.
 func decodeJPEG(r io.Reader) (image.Image, error) {
 	data, err := io.ReadAll(r)
 	if err != nil {
 		return nil, err
 	}
-	return jpeg.Decode(data)
+	return jpeg.Decode(data, lookOf(r))
 }
 
 func jpeg2000Config(r io.Reader) (image.Config, error) {
@@ -156,7 +182,7 @@ func decodeJPEG2000(r io.Reader) (image.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	return jpeg2000.Decode(data)
+	return jpeg2000.Decode(data, lookOf(r))
 }
 
 // colorsOf returns the colors of an image, alpha not multiplied in.

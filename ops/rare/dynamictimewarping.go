@@ -42,13 +42,16 @@ func evalTimeWarping(c *ops.Call) {
 	}
 	rows, cols, cost := shape[0], shape[1], kit.Elements[float32](c, x)
 	total, from := kit.Make[float32](c, (rows+1)*(cols+1)), kit.Make[byte](c, (rows+1)*(cols+1))
+	w := kit.Watching(c)
 	for i := range total {
+		w.Did(1)
 		total[i] = float32(math.Inf(1))
 	}
 	total[0] = 0
 	at := func(r, k int) int { return r*(cols+1) + k }
 	for k := 1; k <= cols; k++ {
 		for r := 1; r <= rows; r++ {
+			w.Did(1)
 			diagonal, down, right := total[at(r-1, k-1)], total[at(r-1, k)], total[at(r, k-1)]
 			best, step := right, stepRight
 			if diagonal < down && diagonal < right {
@@ -61,6 +64,7 @@ func evalTimeWarping(c *ops.Call) {
 	}
 	var path [2][]int32
 	for r, k := rows, cols; r > 0 || k > 0; {
+		w.Did(1)
 		path[0], path[1] = append(path[0], int32(r-1)), append(path[1], int32(k-1))
 		switch step := from[at(r, k)]; {
 		case r > 0 && k > 0 && step == stepBoth:

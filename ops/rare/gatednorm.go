@@ -2,7 +2,6 @@ package rare
 
 import (
 	"math"
-	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/contrib"
 	"github.com/berth-onnx/berth/internal/ops/kit"
@@ -39,18 +38,21 @@ func evalGatedRMS(c *ops.Call) {
 	}
 	y := kit.NewResult[float32](c, 0, x.DType, x.Shape...)
 	v, g := kit.Elements[float32](c, x), kit.Copy(c, kit.Elements[float32](c, gate))
-	rmsGroups(y.V, v, width, float64(ops.Float(c.Node, "epsilon")))
-	nn.ScaleShift(y.V, kit.Elements[float32](c, scale), nil)
+	rmsGroups(c, y.V, v, width, float64(ops.Float(c.Node, "epsilon")))
+	nn.ScaleShift(c, y.V, kit.Elements[float32](c, scale), nil)
+	w := kit.Watching(c)
 	for i := range y.V {
+		w.Did(1)
 		y.V[i] *= float32(act(float64(g[i])))
 	}
 	y.Store()
 }
 
 // rmsGroups normalizes every group of width elements; y and x may be the same.
-func rmsGroups(y, x []float32, width int, eps float64) {
+func rmsGroups(c *ops.Call, y, x []float32, width int, eps float64) {
+	w := kit.Watching(c)
 	for i := 0; i+width <= len(x) && width > 0; i += width {
-		nn.Standardize(y[i:i+width], x[i:i+width], eps, false)
+		nn.Standardize(&w, y[i:i+width], x[i:i+width], eps, false)
 	}
 }
 
@@ -69,8 +71,8 @@ var BranchwiseRMSNorm = ops.Op{
 			kit.Failf("scale has shape %v for %d branches of %d", scale.Shape, s.branches, s.width)
 		}
 		y := kit.NewResult[float32](c, 0, x.DType, x.Shape...)
-		rmsGroups(y.V, kit.Elements[float32](c, x), s.width, float64(ops.Float(c.Node, "epsilon")))
-		nn.ScaleShift(y.V, kit.Elements[float32](c, scale), nil)
+		rmsGroups(c, y.V, kit.Elements[float32](c, x), s.width, float64(ops.Float(c.Node, "epsilon")))
+		nn.ScaleShift(c, y.V, kit.Elements[float32](c, scale), nil)
 		y.Store()
 	}, nil),
 }
@@ -101,13 +103,15 @@ func evalEngramGate(c *ops.Call) {
 	eps := float64(ops.Float(c.Node, "epsilon"))
 	normed := func(a, scale *ndarray.Array) []float32 {
 		out := kit.Copy(c, kit.Elements[float32](c, a))
-		rmsGroups(out, out, h, eps)
-		nn.ScaleShift(out, kit.Elements[float32](c, scale), nil)
+		rmsGroups(c, out, out, h, eps)
+		nn.ScaleShift(c, out, kit.Elements[float32](c, scale), nil)
 		return out
 	}
 	k, q, value := normed(key, c.Array(3)), normed(c.Array(1), c.Array(4)), kit.Elements[float32](c, c.Array(2))
 	y := kit.NewResult[float32](c, 0, key.DType, key.Shape...)
+	w := kit.Watching(c)
 	for r := range b * s * m {
+		w.Did(2 * h)
 		d := 0.0
 		for i := r * h; i < (r+1)*h; i++ {
 			d += float64(k[i]) * float64(q[i])
@@ -122,10 +126,10 @@ func evalEngramGate(c *ops.Call) {
 		}
 	}
 	if c.Wants(1) {
-		out := slices.Clone(y.V)
-		kit.RoundTo(out, key.DType)
-		rmsGroups(out, out, h, eps)
-		nn.ScaleShift(out, kit.Elements[float32](c, c.Array(5)), nil)
+		out := kit.Copy(c, y.V)
+		kit.RoundTo(c, out, key.DType)
+		rmsGroups(c, out, out, h, eps)
+		nn.ScaleShift(c, out, kit.Elements[float32](c, c.Array(5)), nil)
 		kit.SetResult(c, 1, key.DType, key.Shape, out)
 	}
 	y.Store()
@@ -150,12 +154,14 @@ var LinearAttentionGate = ops.Op{
 		kit.WantShape("b", c.Array(3), a.Shape...)
 		if c.Wants(1) {
 			beta := kit.Copy(c, kit.Elements[float32](c, kit.Tensor(c, 3)))
-			kit.Activate(beta, kit.Sigmoid)
+			kit.Activate(c, beta, kit.Sigmoid)
 			kit.SetResult(c, 1, a.DType, a.Shape, beta)
 		}
 		y := kit.NewResult[float32](c, 0, a.DType, a.Shape...)
 		bias, scale := kit.Elements[float32](c, c.Array(1)), kit.Elements[float32](c, c.Array(2))
+		w := kit.Watching(c)
 		for i, v := range kit.Elements[float32](c, a) {
+			w.Did(1)
 			y.V[i] = scale[i%heads] * float32(kit.Softplus(float64(v+bias[i%heads])))
 		}
 		y.Store()

@@ -42,6 +42,7 @@ func evalCropAndResize(c *ops.Call) {
 	out := kit.NewResult[float32](c, 0, x.DType, rois.Shape[0], x.Shape[1], h, w)
 	v, boxes := kit.Elements[float32](c, x), kit.Elements[float32](c, rois)
 	outside, plane := ops.Float(c.Node, "extrapolation_value"), x.Shape[2]*x.Shape[3]
+	watch := kit.Watching(c)
 	for r := range rois.Shape[0] {
 		b := batches.Int(r)
 		if b < 0 || b >= int64(x.Shape[0]) {
@@ -52,6 +53,7 @@ func evalCropAndResize(c *ops.Call) {
 			for i := range h {
 				y := cropAt(boxes[4*r], boxes[4*r+2], x.Shape[2], i, h)
 				for j := range w {
+					watch.Did(1)
 					at := cropAt(boxes[4*r+1], boxes[4*r+3], x.Shape[3], j, w)
 					out.V[((r*x.Shape[1]+ch)*h+i)*w+j] = sampleAt(image, x.Shape[2], x.Shape[3], y, at, nearest, outside)
 				}
@@ -163,12 +165,13 @@ func evalUnfold(c *ops.Call) {
 	shape[axis] = (length-size)/step + 1
 	out := kit.Result(c, 0, x.DType, append(slices.Clone(shape), size)...)
 	outer, inner := kit.SizeOf(x.Shape[:axis]), kit.SizeOf(x.Shape[axis+1:])
+	w := kit.Watching(c)
 	for o := range outer {
 		for i := range shape[axis] {
 			for k := range inner {
 				for j := range size {
 					from, to := (o*length+i*step+j)*inner+k, ((o*shape[axis]+i)*inner+k)*size+j
-					kit.CopyElems(out, to, x, from, 1)
+					kit.CopyElems(&w, out, to, x, from, 1)
 				}
 			}
 		}
@@ -183,6 +186,6 @@ var SampleOp = ops.Op{
 	Eval: kit.Kernel(func(c *ops.Call) {
 		x := c.Array(0)
 		y := kit.Result(c, 0, x.DType, x.Shape...)
-		kit.CopyWhole(y, x)
+		kit.CopyWhole(c, y, x)
 	}),
 }

@@ -1,10 +1,7 @@
 package rare
 
 import (
-	"errors"
 	"math"
-
-	"gonum.org/v1/gonum/mat"
 
 	"github.com/berth-onnx/berth/internal/ops/contrib"
 	"github.com/berth-onnx/berth/internal/ops/kit"
@@ -33,15 +30,54 @@ func evalInverse(c *ops.Call) {
 	if len(y.V) == 0 {
 		return
 	}
-	v := kit.Elements[float64](c, x)
+	v := kit.Copy(c, kit.Elements[float64](c, x))
+	kit.ClearSlice(c, y.V)
 	for at := 0; at < len(v); at += size * size {
-		var inv mat.Dense
-		err := inv.Inverse(mat.NewDense(size, size, v[at:at+size*size]))
-		var cond mat.Condition
-		if err != nil && !(errors.As(err, &cond) && !math.IsInf(float64(cond), 1)) {
-			kit.Failf("matrix %d has no inverse: %w", at/(size*size), err)
+		if !invert(c, y.V[at:at+size*size], v[at:at+size*size], size) {
+			kit.Failf("matrix %d has no inverse", at/(size*size))
 		}
-		copy(y.V[at:], inv.RawMatrix().Data)
 	}
 	y.Store()
+}
+
+// invert turns x into the identity by Gauss-Jordan elimination with partial pivoting, and y, which is zero, into what the
+// same steps make of the identity. It reports false if x is singular.
+func invert(c *ops.Call, y, x []float64, size int) bool {
+	w := kit.Watching(c)
+	row := func(m []float64, i int) []float64 { return m[i*size:][:size] }
+	for i := range size {
+		row(y, i)[i] = 1
+	}
+	for p := range size {
+		best := p
+		for i := p + 1; i < size; i++ {
+			w.Did(1)
+			if math.Abs(row(x, i)[p]) > math.Abs(row(x, best)[p]) {
+				best = i
+			}
+		}
+		pivot := row(x, best)[p]
+		if pivot == 0 {
+			return false
+		}
+		for _, m := range [][]float64{x, y} {
+			a, b := row(m, p), row(m, best)
+			for k := range a {
+				a[k], b[k] = b[k], a[k]
+			}
+			for k := range a {
+				a[k] /= pivot
+			}
+		}
+		for i := range size {
+			f := row(x, i)[p]
+			if i == p || f == 0 {
+				continue
+			}
+			w.Did(2 * size)
+			kit.AddScaled(row(x, i)[p:], -f, row(x, p)[p:])
+			kit.AddScaled(row(y, i), -f, row(y, p))
+		}
+	}
+	return true
 }

@@ -61,8 +61,9 @@ type expertLayer struct {
 }
 
 // apply computes y = W·x + b.
-func (l expertLayer) apply(w []float32, expert int, y, x []float32) {
+func (l expertLayer) apply(watch *kit.Watch, w []float32, expert int, y, x []float32) {
 	for r := range y {
+		watch.Did(len(x))
 		y[r] = kit.Dot(w[r*len(x):][:len(x)], x)
 		if l.bias != nil {
 			y[r] += l.bias[expert*len(y)+r]
@@ -85,14 +86,15 @@ func newExperts(c *ops.Call, inner int) *experts {
 	if ops.Int(n, "use_sparse_mixer") != 0 {
 		kit.Failf("use_sparse_mixer=1: %w", ops.ErrUnsupported)
 	}
-	e.readActivation(n)
+	e.readActivation(c)
 	return e
 }
 
-func (e *experts) readActivation(n *ssa.Node) {
+func (e *experts) readActivation(c *ops.Call) {
+	n := c.Node
 	each := func(f func(float64) float64) func(dst, src []float32) {
 		return func(dst, src []float32) {
-			kit.Convert(dst, src, func(v float32) float32 { return float32(f(float64(v))) })
+			kit.Convert(c, dst, src, func(v float32) float32 { return float32(f(float64(v))) })
 		}
 	}
 	e.wide = e.inner
@@ -123,13 +125,17 @@ func (e *experts) readActivation(n *ssa.Node) {
 
 // route chooses experts for a token: the k largest logits, of equal ones the later
 // expert, with their weights.
-func (e *experts) route(logits, weights []float32, order []int, p []float32) []int {
+func (e *experts) route(c *ops.Call, logits, weights []float32, order []int, p []float32) []int {
 	for i := range order {
 		order[i] = len(order) - 1 - i
 	}
 	copy(p, logits)
-	kit.SoftmaxRows(p, len(p))
-	sort.SliceStable(order, func(i, j int) bool { return logits[order[i]] > logits[order[j]] })
+	kit.SoftmaxRows(c, p, len(p))
+	w := kit.Watching(c)
+	sort.SliceStable(order, func(i, j int) bool {
+		w.Did(1)
+		return logits[order[i]] > logits[order[j]]
+	})
 	chosen := order[:e.chosen]
 	if weights != nil {
 		copy(p, weights)
@@ -160,13 +166,14 @@ func (e *experts) run(c *ops.Call, x, logits, weights, out []float32) {
 		if weights != nil {
 			w = weights[t*e.count:][:e.count]
 		}
-		for _, i := range e.route(logits[t*e.count:][:e.count], w, order, p) {
+		for _, i := range e.route(c, logits[t*e.count:][:e.count], w, order, p) {
 			if p[i] != 0 {
 				visits[i] = append(visits[i], visit{t, p[i]})
 			}
 		}
 	}
-	clear(out)
+	kit.ClearSlice(c, out)
+	watch := kit.Watching(c)
 	wide, mid, y := kit.Make[float32](c, e.wide), kit.Make[float32](c, e.inner), kit.Make[float32](c, e.hidden)
 	for i, list := range visits {
 		if len(list) == 0 {
@@ -174,9 +181,9 @@ func (e *experts) run(c *ops.Call, x, logits, weights, out []float32) {
 		}
 		w1, w2 := e.first.weights(i), e.second.weights(i)
 		for _, v := range list {
-			e.first.apply(w1, i, wide, x[v.token*e.hidden:][:e.hidden])
+			e.first.apply(&watch, w1, i, wide, x[v.token*e.hidden:][:e.hidden])
 			e.act(mid, wide)
-			e.second.apply(w2, i, y, mid)
+			e.second.apply(&watch, w2, i, y, mid)
 			kit.AddScaled(out[v.token*e.hidden:][:e.hidden], v.p, y)
 		}
 	}
@@ -309,7 +316,7 @@ func (u *unpacker) part(b []byte, i int) float32 {
 func (u unpacker) weights(c *ops.Call, expert int) []float32 {
 	out := kit.Make[float32](c, u.rows*u.cols)
 	q := u.q[expert*u.rows*u.cols/u.perByte:]
-	width := u.cols / u.blocks
+	width, w := u.cols/u.blocks, kit.Watching(c)
 	for r := range u.rows {
 		for b := range u.blocks {
 			zero := float32(int(1) << (u.bits - 1))
@@ -322,6 +329,7 @@ func (u unpacker) weights(c *ops.Call, expert int) []float32 {
 			}
 			scale := u.scales[(expert*u.rows+r)*u.blocks+b]
 			for k := range width {
+				w.Did(1)
 				at := r*u.cols + b*width + k
 				out[at] = (u.part(q, at) - zero) * scale
 			}

@@ -80,8 +80,9 @@ func (h *ngramHash) wrap(v int64) int64 {
 
 // run hashes a sequence. line is most-1 ids of history and the ids; segments, if
 // not nil, has a segment for each.
-func (h *ngramHash) run(line, segments []int64, put func(t, head int, id int64)) {
+func (h *ngramHash) run(w *kit.Watch, line, segments []int64, put func(t, head int, id int64)) {
 	for t := h.most - 1; t < len(line); t++ {
+		w.Did(h.most * h.perSize)
 		mix, cut := h.wrap(line[t]*h.multipliers[0]), false
 		for back := 1; back < h.most; back++ {
 			at := t - back
@@ -126,7 +127,7 @@ func evalNGramHash(c *ops.Call) {
 	if c.Wants(1) {
 		present = kit.Result(c, 1, ids.DType, batch, back)
 	}
-	all := ids.Ints()
+	all, w := kit.Ints(c, 0), kit.Watching(c)
 	for b := range batch {
 		line := make([]int64, back+length)
 		h.history(line, rowOf(c.Array(3), b))
@@ -139,7 +140,7 @@ func evalNGramHash(c *ops.Call) {
 			}
 			copy(segments[back:], s)
 		}
-		h.run(line, segments, func(t, head int, id int64) { out.SetInt((b*length+t)*heads+head, id) })
+		h.run(&w, line, segments, func(t, head int, id int64) { out.SetInt((b*length+t)*heads+head, id) })
 		if present != nil {
 			for i, id := range line[length:] {
 				present.SetInt(b*back+i, id)
@@ -153,7 +154,16 @@ func rowOf(a *ndarray.Array, b int) []int64 {
 	if a == nil {
 		return nil
 	}
-	return a.Ints()[b*a.Shape[1]:][:a.Shape[1]]
+	return part(a, b*a.Shape[1], (b+1)*a.Shape[1])
+}
+
+// part reads elements from up to to of an array of integers.
+func part(a *ndarray.Array, from, to int) []int64 {
+	out := make([]int64, to-from)
+	for i := range out {
+		out[i] = a.Int(from + i)
+	}
+	return out
 }
 
 // VarlenNGramHashMapping is NGramHashMapping of sequences of different lengths one
@@ -231,13 +241,14 @@ func (p *packedHash) check() {
 
 // sequence hashes one sequence and stores what comes after it.
 func (p *packedHash) sequence(b, from, to int) {
+	w := kit.Watching(p.c)
 	line := make([]int64, p.back+to-from)
 	p.history(line, rowOf(p.c.Array(4), b))
-	copy(line[p.back:], p.c.Array(0).Ints()[from:to])
+	copy(line[p.back:], part(p.c.Array(0), from, to))
 	var segments []int64
 	if s := p.c.Array(7); s != nil {
 		segments = make([]int64, len(line))
-		copy(segments[p.back:], s.Ints()[from:to])
+		copy(segments[p.back:], part(s, from, to))
 		for i := range p.back {
 			if past := rowOf(p.c.Array(8), b); past != nil {
 				segments[i] = past[i]
@@ -247,7 +258,7 @@ func (p *packedHash) sequence(b, from, to int) {
 		}
 	}
 	heads := p.back * p.perSize
-	p.run(line, segments, func(t, head int, id int64) { p.hashes.SetInt((from+t)*heads+head, id) })
+	p.run(&w, line, segments, func(t, head int, id int64) { p.hashes.SetInt((from+t)*heads+head, id) })
 	for i := range p.back {
 		if p.present != nil {
 			p.present.SetInt(b*p.back+i, line[to-from+i])
@@ -264,6 +275,7 @@ func (p *packedHash) sequence(b, from, to int) {
 		kept = int(max(0, min(count.Int(b), int64(to-from), int64(p.capacity))))
 	}
 	for k := range p.capacity {
+		w.Did(p.back)
 		for i := range p.back {
 			id := ops.Int(p.c.Node, "pad_id")
 			if k < kept {

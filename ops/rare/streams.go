@@ -34,12 +34,15 @@ var GatedAdd = ops.Op{
 		kit.WantShape("Y", y, x.Shape...)
 		product := kit.Copy(c, kit.Elements[float32](c, y))
 		gate, width := kit.Elements[float32](c, g), x.Shape[x.Rank()-1]
+		w := kit.Watching(c)
 		for i := range product {
+			w.Did(1)
 			product[i] *= gate[i/width]
 		}
-		kit.RoundTo(product, x.DType)
+		kit.RoundTo(c, product, x.DType)
 		out := kit.NewResult[float32](c, 0, x.DType, x.Shape...)
 		for i, v := range kit.Elements[float32](c, x) {
+			w.Did(1)
 			out.V[i] = v + product[i]
 		}
 		out.Store()
@@ -55,15 +58,18 @@ var ScaledSiLU = ops.Op{
 		x := c.Array(0)
 		scale := kit.OptionalFloat(c, 1, float64(ops.Float(c.Node, "alpha")))
 		z := kit.Copy(c, kit.Elements[float32](c, x))
+		w := kit.Watching(c)
 		for i := range z {
+			w.Did(1)
 			z[i] *= float32(scale)
 		}
-		kit.RoundTo(z, x.DType)
-		s := slices.Clone(z)
-		kit.Activate(s, kit.Sigmoid)
-		kit.RoundTo(s, x.DType)
+		kit.RoundTo(c, z, x.DType)
+		s := kit.Copy(c, z)
+		kit.Activate(c, s, kit.Sigmoid)
+		kit.RoundTo(c, s, x.DType)
 		out := kit.NewResult[float32](c, 0, x.DType, x.Shape...)
 		for i := range z {
+			w.Did(1)
 			out.V[i] = z[i] * s[i]
 		}
 		out.Store()
@@ -100,8 +106,10 @@ func evalPreMix(c *ops.Call) {
 	gate := s.gate(c, "pre_mix", kit.Tensor(c, 1))
 	out := kit.NewResult[float32](c, 0, x.DType, append(slices.Clone(s.outer), s.width)...)
 	v, scale := kit.Elements[float32](c, x), ops.Float(c.Node, "reduction_scale")
+	w := kit.Watching(c)
 	for r := range kit.SizeOf(s.outer) {
 		for h := range s.width {
+			w.Did(s.branches)
 			sum := float32(0)
 			for b := range s.branches {
 				sum += v[(r*s.branches+b)*s.width+h] * gate(r, b, h)
@@ -129,10 +137,12 @@ func evalPostMix(c *ops.Call) {
 	kit.WantShape("stream_mix", mix, append(slices.Clone(s.outer), s.branches, s.branches)...)
 	out := kit.NewResult[float32](c, 0, x.DType, x.Shape...)
 	v, add, m := kit.Elements[float32](c, x), kit.Elements[float32](c, block), kit.Elements[float32](c, mix)
+	w := kit.Watching(c)
 	for r := range kit.SizeOf(s.outer) {
 		for k := range s.branches {
 			row := out.V[(r*s.branches+k)*s.width:][:s.width]
 			for h := range row {
+				w.Did(s.branches)
 				sum := float32(0)
 				for b := range s.branches {
 					switch e := v[(r*s.branches+b)*s.width+h]; {

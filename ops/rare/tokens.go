@@ -38,11 +38,13 @@ func evalNGramRepeat(c *ops.Call) {
 		kit.Failf("ngram_size=%d, input_ids %s and scores %s do not go together", size, ids, scores)
 	}
 	out := kit.Result(c, 0, scores.DType, scores.Shape...)
-	copy(out.Data, scores.Data)
+	kit.CopyWhole(c, out, scores)
 	length, vocabulary, v := ids.Shape[1], scores.Shape[1], ndarray.Slice[float32](out)
+	all, w := kit.Ints(c, 0), kit.Watching(c)
 	for b := range ids.Shape[0] {
-		row := ids.Ints()[b*length:][:length]
+		row := all[b*length:][:length]
 		for i := 0; i+size <= length; i++ {
+			w.Did(1)
 			if !slices.Equal(row[i:i+size-1], row[length-size+1:]) {
 				continue
 			}
@@ -103,31 +105,33 @@ func evalBifurcation(c *ops.Call) {
 		return
 	}
 	idx := kit.Result(c, 1, ndarray.Int64, match.Shape...)
-	idx.SetInt(0, int64(suffixMatch(src, out, least, most)))
+	idx.SetInt(0, int64(suffixMatch(c, src, out, least, most)))
 }
 
 // suffixMatch is where in src the one place ends that matches the last tokens, -1
 // if there is none or still more than one.
-func suffixMatch(src, tokens []int64, least, most int) int {
+func suffixMatch(c *ops.Call, src, tokens []int64, least, most int) int {
 	found := -1
 	for size := least; size <= most && size <= len(tokens); size++ {
 		end := tokens[len(tokens)-size:]
-		first := indexOf(src, end)
+		first := indexOf(c, src, end)
 		if first < 0 {
 			break
 		}
 		if found = first + size; found >= len(src) {
 			break
 		}
-		if indexOf(src[first+1:], end) >= 0 {
+		if indexOf(c, src[first+1:], end) >= 0 {
 			found = -1
 		}
 	}
 	return found
 }
 
-func indexOf(list, part []int64) int {
+func indexOf(c *ops.Call, list, part []int64) int {
+	w := kit.Watching(c)
 	for i := 0; i+len(part) <= len(list); i++ {
+		w.Did(1)
 		if slices.Equal(list[i:i+len(part)], part) {
 			return i
 		}
@@ -149,6 +153,7 @@ var MurmurHash3 = ops.Op{
 		x := c.Array(0)
 		out := kit.Result(c, 0, hashType(c.Node), x.Shape...)
 		seed, width := uint32(ops.Int(c.Node, "seed")), x.DType.Size()
+		w := kit.Watching(c)
 		for i := range x.Len() {
 			var key []byte
 			if x.DType == ndarray.String {
@@ -156,6 +161,7 @@ var MurmurHash3 = ops.Op{
 			} else {
 				key = x.Data[i*width:][:width]
 			}
+			w.Did(1 + len(key)/4)
 			out.SetInt(i, int64(murmur3(key, seed)))
 		}
 	}),

@@ -49,15 +49,17 @@ func evalWordConv(c *ops.Call) {
 	out := kit.NewResult[float32](c, 0, w.DType, seq.Shape[0], filters)
 	weights, b, chars := kit.Elements[float32](c, w), kit.Elements[float32](c, bias), kit.Elements[float32](c, table)
 	line := kit.Make[float32](c, most*size)
+	ids, watch := kit.Ints(c, 0), kit.Watching(c)
 	for i := range seq.Shape[0] {
+		watch.Did(filters + most)
 		row := out.V[i*filters:][:filters]
 		clear(row)
-		length := wordLength(seq.Ints()[i*most:][:most])
+		length := wordLength(ids[i*most:][:most])
 		if length == 0 {
 			continue
 		}
 		length = max(length, window)
-		for j, id := range seq.Ints()[i*most:][:length] {
+		for j, id := range ids[i*most:][:length] {
 			if id < 0 || id >= int64(table.Shape[0]) {
 				kit.Failf("character %d is outside a table of %d", id, table.Shape[0])
 			}
@@ -66,6 +68,7 @@ func evalWordConv(c *ops.Call) {
 		for f := range row {
 			best := math.Inf(-1)
 			for at := range length - window + 1 {
+				watch.Did(window * size)
 				sum := kit.Dot(weights[f*window*size:][:window*size], line[at*size:][:window*size]) + b[f]
 				best = max(best, math.Tanh(float64(sum)))
 			}
@@ -119,7 +122,9 @@ func evalTokenizer(c *ops.Call) {
 	split := tokenSplitter(n)
 	mark, most := ops.Int(n, "mark") != 0, 0
 	rows := make([][]string, x.Len())
+	w := kit.Watching(c)
 	for i, s := range x.Str {
+		w.Did(1 + len(s))
 		if !utf8.ValidString(s) {
 			kit.Failf("string %d is no valid UTF-8", i)
 		}
@@ -143,6 +148,7 @@ func evalTokenizer(c *ops.Call) {
 			row = append(append([]string{"\x02"}, row...), "\x03")
 		}
 		for j := range width {
+			w.Did(1)
 			out.Str[i*width+j] = ops.Str(n, "pad_value")
 			if j < len(row) {
 				out.Str[i*width+j] = row[j]

@@ -35,7 +35,9 @@ func evalRegexFullMatch(c *ops.Call) {
 	a := kit.StringTensor(c, 0)
 	re := fullMatch(c.Node)
 	out := kit.Result(c, 0, ndarray.Bool, a.Shape...)
+	w := kit.Watching(c)
 	for i, s := range a.Str {
+		w.Did(1 + len(s))
 		out.Data[i] = byte(kit.Btoi(re.MatchString(s)))
 	}
 }

@@ -75,7 +75,9 @@ func evalStringNormalizer(c *ops.Call) {
 		stop[key(w)] = true
 	}
 	var kept []string
+	watch := kit.Watching(c)
 	for _, s := range a.Str {
+		watch.Did(1 + 4*len(s))
 		if !stop[key(s)] {
 			kept = append(kept, change(s))
 		}
@@ -85,5 +87,5 @@ func evalStringNormalizer(c *ops.Call) {
 	}
 	shape := []int{1, len(kept)}
 	out := kit.Result(c, 0, ndarray.String, shape[2-a.Rank():]...)
-	copy(out.Str, kept)
+	kit.CopySlice(c, out.Str, kept)
 }

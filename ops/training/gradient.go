@@ -301,7 +301,7 @@ func (g *gradient) number(like *ssa.Value, v float64) *ssa.Value {
 func (g *gradient) shape(v *ssa.Value) *ssa.Value {
 	if s, ok := v.Type.Static(); ok {
 		d := make([]int64, len(s))
-		kit.Convert(d, s, func(n int) int64 { return int64(n) })
+		kit.Convert(nil, d, s, func(n int) int64 { return int64(n) })
 		return g.ints(d...)
 	}
 	return g.op("Shape", v)

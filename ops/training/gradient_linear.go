@@ -197,7 +197,7 @@ func (g *gradient) depthwiseWeights(w *windowAttrs, x, d *ssa.Value) *ssa.Value 
 		ssa.IntAttr("group", images*channels), ssa.IntsAttr("strides", w.dilations...), ssa.IntsAttr("dilations", w.strides...), ssa.IntsAttr("pads", w.pads...))
 	r := len(w.kernel)
 	starts, ends := make([]int64, r), make([]int64, r)
-	kit.Convert(ends, w.kernel, func(k int) int64 { return int64(k) })
+	kit.Convert(nil, ends, w.kernel, func(k int) int64 { return int64(k) })
 	dw = g.op("Slice", dw, g.ints(starts...), g.ints(ends...), g.ints(axesFrom(2, 2+r)...))
 	dw = g.op("Reshape", dw, flat([]int64{images, results, 1}, w.kernel))
 	return g.with("ReduceSum", []*ssa.Value{dw, g.ints(0)}, ssa.IntAttr("keepdims", 0))
@@ -207,7 +207,7 @@ func (g *gradient) depthwiseWeights(w *windowAttrs, x, d *ssa.Value) *ssa.Value 
 func (g *gradient) convWeights(w *windowAttrs, x, d *ssa.Value) *ssa.Value {
 	r := len(w.kernel)
 	starts, ends, axes := make([]int64, r), make([]int64, r), axesFrom(2, 2+r)
-	kit.Convert(ends, w.kernel, func(k int) int64 { return int64(k) })
+	kit.Convert(nil, ends, w.kernel, func(k int) int64 { return int64(k) })
 	turn := ssa.IntsAttr("perm", append([]int64{1, 0}, axes...)...)
 	dw := g.with("Conv", []*ssa.Value{g.with("Transpose", []*ssa.Value{x}, turn), g.with("Transpose", []*ssa.Value{d}, turn)},
 		ssa.IntsAttr("strides", w.dilations...), ssa.IntsAttr("dilations", w.strides...), ssa.IntsAttr("pads", w.pads...))
@@ -248,7 +248,7 @@ func averagePoolGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value
 		return nil
 	}
 	size := make([]int, len(kernel))
-	kit.Convert(size, kernel, func(k int64) int { return int(k) })
+	kit.Convert(nil, size, kernel, func(k int64) int { return int(k) })
 	w, ok := g.window(n, size)
 	if !ok {
 		return nil

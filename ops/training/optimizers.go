@@ -136,7 +136,9 @@ func updateTensor(c *ops.Call, i, k, group int, step func([]float64)) {
 		}
 	}
 	v := kit.Make[float64](c, group)
+	w := kit.Watching(c)
 	for e := range x.Len() {
+		w.Did(1)
 		for g := range v {
 			v[g] = in[g][e]
 		}

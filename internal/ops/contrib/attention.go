@@ -85,6 +85,7 @@ func inferSelfAttention(n *ssa.Node, pastAt int, dt ndarray.DType) []ops.Inferre
 }
 
 func evalMSAttention[T float32 | float64](c *ops.Call) {
+	watch := kit.Watching(c)
 	x, w := c.Array(0), c.Array(1)
 	checkProjection(c.Node, x, w)
 	rows, cols := x.Shape[0]*x.Shape[1], w.Shape[1]
@@ -95,6 +96,7 @@ func evalMSAttention[T float32 | float64](c *ops.Call) {
 	qkv := kit.Make[T](c, rows*cols)
 	if b := kit.Elements[T](c, c.Array(2)); b != nil {
 		for i := range qkv {
+			watch.Did(1)
 			qkv[i] = b[i%cols]
 		}
 	}
@@ -144,6 +146,7 @@ func selfAttention[T kit.RealNum](c *ops.Call, dt ndarray.DType, qkv []T, x []in
 }
 
 func evalQAttention(c *ops.Call) {
+	watch := kit.Watching(c)
 	x, w, bias, scale, weightScale := kit.Tensor(c, 0), kit.Tensor(c, 1), kit.Tensor(c, 2), kit.Tensor(c, 3), kit.Tensor(c, 4)
 	checkProjection(c.Node, x, w)
 	cols := w.Shape[1]
@@ -157,6 +160,7 @@ func evalQAttention(c *ops.Call) {
 	qkv, ws, b := kit.Make[float32](c, len(acc)), kit.Elements[float32](c, weightScale), kit.Elements[float32](c, bias)
 	s := float32(scale.Float(0))
 	for i, v := range acc {
+		watch.Did(1)
 		qkv[i] = float32(v)*(s*ws[i%cols%len(ws)]) + b[i%cols]
 	}
 	selfAttention(c, scale.DType, qkv, x.Shape, cols, c.Array(5), c.Array(8), nil)
@@ -258,6 +262,7 @@ func (a *paddedAttention[T]) readProjected(c *ops.Call) {
 
 // addProjectionBias adds a bias [q+k+v columns] to copies of the operands.
 func (a *paddedAttention[T]) addProjectionBias(c *ops.Call, bias *ndarray.Array) {
+	watch := kit.Watching(c)
 	if bias == nil {
 		return
 	}
@@ -268,6 +273,7 @@ func (a *paddedAttention[T]) addProjectionBias(c *ops.Call, bias *ndarray.Array)
 	for _, x := range []*nn.Heads[T]{&a.q, &a.k, &a.v} {
 		*x = x.Contiguous(c, nn.Heads[T]{})
 		for i := range x.V {
+			watch.Did(1)
 			x.V[i] += b[i/x.Ss/x.Seq%x.N*x.Size+i%x.Size]
 		}
 		b = b[x.N*x.Size:]

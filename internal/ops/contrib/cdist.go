@@ -24,6 +24,7 @@ var CDist = ops.Op{
 }
 
 func evalCDist[T float32 | float64](c *ops.Call) {
+	watch := kit.Watching(c)
 	a, b := c.Array(0), c.Array(1)
 	kit.WantRank("A", a, 2)
 	kit.WantRank("B", b, 2)
@@ -40,6 +41,7 @@ func evalCDist[T float32 | float64](c *ops.Call) {
 		for j := range b.Shape[0] {
 			var sum float64
 			for k, x := range u[i*n : (i+1)*n] {
+				watch.Did(1)
 				d := float64(x) - float64(v[j*n+k])
 				sum += d * d
 			}

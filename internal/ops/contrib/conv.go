@@ -40,6 +40,7 @@ func evalFusedConv[T float32 | float64](last bool) func(c *ops.Call) {
 }
 
 func fusedConv[T kit.RealNum](c *ops.Call, last bool) {
+	watch := kit.Watching(c)
 	x, w, b, z := kit.Tensor(c, 0), kit.Tensor(c, 1), c.Array(2), c.Array(3)
 	shape, data := x.Shape, kit.Elements[T](c, x)
 	if last && len(shape) > 2 {
@@ -58,9 +59,10 @@ func fusedConv[T kit.RealNum](c *ops.Call, last bool) {
 	}
 	kit.WantShape("Z", z, yShape...)
 	for i, v := range kit.Elements[T](c, z) {
+		watch.Did(1)
 		out[i] += v
 	}
-	kit.Activate(out, act)
+	kit.Activate(c, out, act)
 	kit.SetResult(c, 0, x.DType, yShape, out)
 }
 

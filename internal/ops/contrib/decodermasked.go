@@ -80,6 +80,7 @@ func evalDecoderMasked(c *ops.Call) {
 // joinShared puts the new key and value behind the filled part of the caches,
 // stores them as results 1 and 2, and lets k and v be what the sequences see.
 func (a *paddedAttention[T]) joinShared(c *ops.Call) {
+	watch := kit.Watching(c)
 	if !c.Has(5) && !c.Has(6) {
 		nn.JoinPast(c, 5, &a.k, &a.v)
 		return
@@ -102,6 +103,7 @@ func (a *paddedAttention[T]) joinShared(c *ops.Call) {
 				copy(present.At(b, h, at), x.At(b, h, 0))
 				copy(seen.At(b, h, at), x.At(b, h, 0))
 				for t := range at {
+					watch.Did(x.Size)
 					copy(seen.At(b, h, t), past.At(origin(b, t), h, t))
 				}
 			}
@@ -113,6 +115,7 @@ func (a *paddedAttention[T]) joinShared(c *ops.Call) {
 
 // beams returns which sequence position t of sequence b's past is taken from.
 func (a *paddedAttention[T]) beams(c *ops.Call) func(b, t int) int {
+	watch := kit.Watching(c)
 	width := kit.OptionalInt(c, 8, 1)
 	if width == 1 && !c.Has(9) {
 		return func(b, _ int) int { return b }
@@ -126,6 +129,7 @@ func (a *paddedAttention[T]) beams(c *ops.Call) func(b, t int) int {
 	kit.WantRank("past_key", past, 4)
 	kit.WantShape("cache_indirection", from, a.q.Batch/w, w, past.Shape[2])
 	for i := range from.Len() {
+		watch.Did(1)
 		if k := from.Int(i); k < 0 || k >= width {
 			kit.Failf("cache_indirection names beam %d of %d", k, width)
 		}

@@ -78,6 +78,7 @@ func newQuantWeights(c *ops.Call, what string, w, scale, zero *ndarray.Array) *q
 // addProduct quantizes x [n, rows] by its range and adds its product with matrix
 // d to out [n, cols].
 func (q *quantWeights) addProduct(c *ops.Call, d int, x, out []float32) {
+	watch := kit.Watching(c)
 	if q.rows == 0 || len(x) == 0 {
 		return
 	}
@@ -87,10 +88,12 @@ func (q *quantWeights) addProduct(c *ops.Call, d int, x, out []float32) {
 	quant.QuantizeBytes(bytes, x, scale, zero)
 	a, acc := kit.Make[int32](c, len(x)), kit.Make[int32](c, n*q.cols)
 	for i, b := range bytes {
+		watch.Did(1)
 		a[i] = int32(b) - int32(zero)
 	}
 	kit.MatMulAdd(c, n, q.cols, q.rows, a, q.rows, q.data[d*q.rows*q.cols:], q.cols, acc, q.cols)
 	for i, v := range acc {
+		watch.Did(1)
 		s := q.scale[min(d, len(q.scale)-1)]
 		if q.perColumn {
 			s = q.scale[d*q.cols+i%q.cols]

@@ -139,6 +139,7 @@ func (t *blockTable) read(a *ndarray.Array, i, width int) float64 {
 }
 
 func evalGatherBlock(c *ops.Call) {
+	watch := kit.Watching(c)
 	t := newBlockTable(c)
 	idx := kit.Tensor(c, 1)
 	if !idx.DType.IsInteger() {
@@ -149,6 +150,7 @@ func evalGatherBlock(c *ops.Call) {
 	rows, dim, inner := kit.Elements[int64](c, idx), t.shape[axis], kit.SizeOf(t.shape[axis+1:])
 	at := make([]int, len(t.shape))
 	for i := range y.Len() {
+		watch.Did(4)
 		outer, rest := i/inner/len(rows), i%inner
 		k, err := ops.WrapIndex(rows[i/inner%len(rows)], dim)
 		if err != nil { // outside the table

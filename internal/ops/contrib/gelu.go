@@ -60,6 +60,7 @@ var BiasSplitGelu = ops.Op{
 }
 
 func evalBiasSplitGelu[T float32 | float64](c *ops.Call) {
+	watch := kit.Watching(c)
 	x := c.Array(0)
 	kit.WantRank("X", x, 3)
 	d := x.Shape[2]
@@ -70,6 +71,7 @@ func evalBiasSplitGelu[T float32 | float64](c *ops.Call) {
 	y := kit.NewResult[T](c, 0, x.DType, x.Shape[0], x.Shape[1], d/2)
 	v, b := kit.Elements[T](c, x), kit.Elements[T](c, c.Array(1))
 	for i := range y.V {
+		watch.Did(1)
 		row, j := i/(d/2)*d, i%(d/2)
 		y.V[i] = (v[row+j] + b[j]) * T(kit.Gelu(float64(v[row+d/2+j]+b[d/2+j])))
 	}

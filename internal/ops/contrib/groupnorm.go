@@ -43,8 +43,8 @@ func evalBiasAdd[T float32 | float64](c *ops.Call) {
 	bias := kit.Spread[T](c, "bias", kit.Tensor(c, 1), x.Shape)
 	skip := kit.Spread[T](c, "skip", kit.Tensor(c, 2), x.Shape)
 	sum := kit.Copy(c, kit.Elements[T](c, x))
-	nn.ScaleShift(sum, nil, bias)
-	nn.ScaleShift(sum, nil, skip)
+	nn.ScaleShift(c, sum, nil, bias)
+	nn.ScaleShift(c, sum, nil, skip)
 	kit.SetResult(c, 0, x.DType, x.Shape, sum)
 }
 
@@ -69,16 +69,18 @@ func evalGroupNormLast[T float32 | float64](c *ops.Call) {
 		kit.WantShape(what, c.Array(1+i), ch)
 	}
 	size := ch / groups * plane
+	w := kit.Watching(c)
 	for at := 0; at < len(sum); at += size {
-		nn.Standardize(sum[at:at+size], sum[at:at+size], float64(ops.Float(c.Node, "epsilon")), true)
+		nn.Standardize(&w, sum[at:at+size], sum[at:at+size], float64(ops.Float(c.Node, "epsilon")), true)
 	}
 	gamma, beta := kit.Elements[T](c, kit.Tensor(c, 1)), kit.Elements[T](c, kit.Tensor(c, 2))
 	for i := range sum {
+		w.Did(1)
 		k := i / plane % ch
 		sum[i] = sum[i]*gamma[k] + beta[k]
 	}
 	if ops.Int(c.Node, "activation") == 1 {
-		kit.Activate(sum, kit.Silu)
+		kit.Activate(c, sum, kit.Silu)
 	}
 	if last {
 		sum = nn.ChannelsLast(c, sum, shape[0], ch, plane)
@@ -96,7 +98,7 @@ func skipSum[T kit.RealNum](c *ops.Call) []T {
 		skip = skip.Reshaped(shape...)
 	}
 	for i, a := range []*ndarray.Array{skip, c.Array(4)} {
-		nn.ScaleShift(sum, nil, kit.Spread[T](c, []string{"skip", "bias"}[i], a, x.Shape))
+		nn.ScaleShift(c, sum, nil, kit.Spread[T](c, []string{"skip", "bias"}[i], a, x.Shape))
 	}
 	kit.SetResult(c, 1, x.DType, x.Shape, sum)
 	return sum

@@ -142,16 +142,17 @@ func (g *groupQuery[T]) readLengths() {
 // rotate normalizes and rotates Q and the new keys, if the node asks for it.
 func (g *groupQuery[T]) rotate() {
 	for i, x := range []*nn.Heads[T]{&g.q, &g.newK} {
-		w := g.c.Array(14 + i)
-		if w == nil {
+		weight := g.c.Array(14 + i)
+		if weight == nil {
 			continue
 		}
-		kit.WantLen("a norm weight", w, x.Size)
+		kit.WantLen("a norm weight", weight, x.Size)
+		w := kit.Watching(g.c)
 		*x = x.Contiguous(g.c, nn.Heads[T]{})
 		for r := 0; r < len(x.V); r += x.Size {
 			row := x.V[r : r+x.Size]
-			nn.Standardize(row, row, float64(ops.Float(g.c.Node, "qk_norm_epsilon")), false)
-			nn.ScaleShift(row, kit.Elements[T](g.c, w), nil)
+			nn.Standardize(&w, row, row, float64(ops.Float(g.c.Node, "qk_norm_epsilon")), false)
+			nn.ScaleShift(g.c, row, kit.Elements[T](g.c, weight), nil)
 		}
 	}
 	if ops.Int(g.c.Node, "do_rotary") == 0 {
@@ -167,9 +168,11 @@ func (g *groupQuery[T]) rotate() {
 // rotateBy rotates Q and the new keys by the angles of their positions, which follow
 // the past unless ids holds one for each.
 func (g *groupQuery[T]) rotateBy(cos, sin, ids *ndarray.Array) {
+	watch := kit.Watching(g.c)
 	if ids == nil || ids.Len() == 1 {
 		ids = ndarray.Must(ndarray.Int64, g.q.Batch, g.q.Seq)
 		for i := range g.q.Batch * g.q.Seq {
+			watch.Did(1)
 			ids.SetInt(i, int64(min(g.past[i/g.q.Seq]+i%g.q.Seq, cos.Shape[0]-1)))
 		}
 	}
@@ -177,12 +180,13 @@ func (g *groupQuery[T]) rotateBy(cos, sin, ids *ndarray.Array) {
 		*x = x.Contiguous(g.c, nn.Heads[T]{})
 		r := nn.NewRotation(g.c, cos, sin, ids, *x, 2*cos.Shape[1])
 		r.Interleaved = ops.Int(g.c.Node, "rotary_interleaved") != 0
-		r.ApplyAll(*x, *x)
+		r.ApplyAll(g.c, *x, *x)
 	}
 }
 
 // fillCaches builds the caches: each sequence's past, then its new positions.
 func (g *groupQuery[T]) fillCaches() {
+	watch := kit.Watching(g.c)
 	size := g.total
 	if p := g.c.Array(3); p != nil && p.Rank() == 4 {
 		size = max(size, p.Shape[2])
@@ -200,9 +204,11 @@ func (g *groupQuery[T]) fillCaches() {
 			}
 			for h := range x.N {
 				for s := range before {
+					watch.Did(x.Size)
 					copy(cache.At(b, h, s), past.At(b, h, s))
 				}
 				for s := range min(x.Seq, size-g.past[b]) {
+					watch.Did(x.Size)
 					copy(cache.At(b, h, g.past[b]+s), x.At(b, h, s))
 				}
 			}
@@ -226,7 +232,7 @@ func (g *groupQuery[T]) attend() {
 	}
 	g.bias = nn.NewMaskView(g.c.Array(10), [4]int{g.q.Batch, g.q.N, g.q.Seq, g.total})
 	scores := nn.AttentionScores(g.c, g.q, g.k, scaleOf(n, g.q.Size))
-	nn.SoftCap(scores, float64(ops.Float(n, "softcap")))
+	nn.SoftCap(g.c, scores, float64(ops.Float(n, "softcap")))
 	probs := g.mask(scores)
 	dt, shape := g.c.Array(0).DType, []int{g.q.Batch, g.q.N, g.q.Seq, g.total}
 	switch ops.Int(n, "qk_output") {
@@ -244,6 +250,7 @@ func (g *groupQuery[T]) mask(scores []T) []T {
 	probs := kit.Make[T](g.c, len(scores))
 	bias := kit.Make[float64](g.c, g.total)
 	causal, window := ops.Int(g.c.Node, "causal") != 0, int(ops.Int(g.c.Node, "local_window_size"))
+	w := kit.Watching(g.c)
 	for r := range g.q.Batch * g.q.N * g.q.Seq {
 		b, h, s := g.q.Row(r)
 		clear(bias)
@@ -257,6 +264,7 @@ func (g *groupQuery[T]) mask(scores []T) []T {
 		}
 		row, seen := probs[r*g.total:][:g.total], scores[r*g.total:][:g.total]
 		for t := range row {
+			w.Did(1)
 			seen[t] += T(bias[t])
 			row[t] = seen[t]
 			if t < first || t > last {
@@ -264,9 +272,9 @@ func (g *groupQuery[T]) mask(scores []T) []T {
 			}
 		}
 		if g.sink == nil {
-			kit.SoftmaxRows(row, len(row))
+			kit.SoftmaxRows(g.c, row, len(row))
 		} else {
-			kit.Softmax(row, float64(g.sink[h]))
+			kit.Softmax(&w, row, float64(g.sink[h]))
 		}
 	}
 	return probs

@@ -172,6 +172,7 @@ func newCausalLine(c *ops.Call) *causalLine {
 }
 
 func evalMSCausalConv(c *ops.Call) {
+	watch := kit.Watching(c)
 	l := newCausalLine(c)
 	x := c.Array(0)
 	y := kit.NewResult[float32](c, 0, x.DType, x.Shape...)
@@ -181,11 +182,13 @@ func evalMSCausalConv(c *ops.Call) {
 	present := kit.Make[float32](c, kit.SizeOf(l.stateShape))
 	line := kit.Make[float32](c, l.state+l.length)
 	for i := range l.batch * l.channels {
+		watch.Did(2*l.length + l.state*(1+l.window))
 		b, ch := i/max(l.channels, 1), i%max(l.channels, 1)
 		l.fill(line, b, ch, in, past)
 		for t := range l.length {
 			sum := float32(0)
 			for j := range l.taps {
+				watch.Did(1)
 				sum += weight[ch*l.taps+j] * line[t+j*l.dilation]
 			}
 			if bias != nil {

@@ -65,6 +65,7 @@ func inferFusedMatMul(n *ssa.Node) []ops.Inferred {
 
 // oriented returns a matrix operand in the orientation of orient.
 func oriented(c *ops.Call, n *ssa.Node, side string, a *ndarray.Array) *ndarray.Array {
+	watch := kit.Watching(c)
 	r := a.Rank()
 	if r > 1 && ops.Int(n, "transBatch"+side) != 0 {
 		a = kit.MoveFirstAxis(c, a, r-2)
@@ -80,6 +81,7 @@ func oriented(c *ops.Call, n *ssa.Node, side string, a *ndarray.Array) *ndarray.
 	for m := 0; size > 0 && m < a.Len()/size; m++ {
 		for i := range rows {
 			for j := range cols {
+				watch.Did(1)
 				copy(out.Data[(m*size+j*rows+i)*w:][:w], a.Data[(m*size+i*cols+j)*w:])
 			}
 		}
@@ -88,6 +90,7 @@ func oriented(c *ops.Call, n *ssa.Node, side string, a *ndarray.Array) *ndarray.
 }
 
 func evalFusedMatMul[T float32 | float64](c *ops.Call) {
+	watch := kit.Watching(c)
 	dt := kit.SameOperands(c, 2, 2)
 	a, b := oriented(c, c.Node, "A", c.Array(0)), oriented(c, c.Node, "B", c.Array(1))
 	p := kit.PlanMatMul(a.Shape, b.Shape)
@@ -96,9 +99,10 @@ func evalFusedMatMul[T float32 | float64](c *ops.Call) {
 	kit.MultiplyStacks(c, p, kit.Elements[T](c, a), kit.Elements[T](c, b), y.V)
 	alpha := T(ops.Float(c.Node, "alpha"))
 	for i := range y.V {
+		watch.Did(1)
 		y.V[i] *= alpha
 	}
-	kit.Activate(y.V, act)
+	kit.Activate(c, y.V, act)
 	y.Store()
 }
 
@@ -127,7 +131,7 @@ var FusedGemm = ops.Op{
 func evalFusedGemm[T kit.RealNum](c *ops.Call) {
 	act := kit.FusedActivation(ops.Str(c.Node, "activation"), activationParams(c.Node))
 	y := linalg.AddProduct[T](c)
-	kit.Activate(y.V, act)
+	kit.Activate(c, y.V, act)
 	y.Store()
 }
 
@@ -144,7 +148,7 @@ func evalGemmFastGelu[T float32 | float64](c *ops.Call) {
 	bias := kit.Spread[T](c, "bias", c.Array(2), p.Shape)
 	y := kit.NewResult[T](c, 0, c.Array(0).DType, p.Shape...)
 	kit.MultiplyStacks(c, p, kit.Elements[T](c, c.Array(0)), kit.Elements[T](c, c.Array(1)), y.V)
-	nn.ScaleShift(y.V, nil, bias)
-	kit.Activate(y.V, kit.GeluTanh)
+	nn.ScaleShift(c, y.V, nil, bias)
+	kit.Activate(c, y.V, kit.GeluTanh)
 	y.Store()
 }

@@ -76,6 +76,7 @@ func evalMatMulIntegerToFloat(c *ops.Call) {
 // scaledProduct stores (a - za)·(b - zb) * sa*sb + bias as result 0, of the
 // element type of sb.
 func scaledProduct(c *ops.Call, a, b, za, zb, sa, sb, bias *ndarray.Array) {
+	watch := kit.Watching(c)
 	p := kit.PlanMatMul(a.Shape, b.Shape)
 	acc := quant.IntegerProduct(c, p, a, b, za, zb)
 	full := p.Full()
@@ -84,9 +85,10 @@ func scaledProduct(c *ops.Call, a, b, za, zb, sa, sb, bias *ndarray.Array) {
 	y := kit.NewResult[float32](c, 0, sb.DType, p.Shape...)
 	add := kit.Spread[float32](c, "bias", bias, full)
 	for i, v := range acc {
+		watch.Did(1)
 		y.V[i] = float32(v) * (left[i%len(left)] * right[i%len(right)])
 	}
-	nn.ScaleShift(y.V, nil, add)
+	nn.ScaleShift(c, y.V, nil, add)
 	y.Store()
 }
 
@@ -113,7 +115,7 @@ func evalMulInteger(c *ops.Call) {
 	shape := kit.Try(ops.BroadcastShapes(a.Shape, b.Shape))
 	out := kit.Result(c, 0, ndarray.Int32, shape...)
 	v := ndarray.Slice[int32](out)
-	kit.EachBroadcast(shape, a.Shape, b.Shape, func(o, i, j int) { v[o] = x[i] * y[j] })
+	kit.EachBroadcast(c, shape, a.Shape, b.Shape, func(o, i, j int) { v[o] = x[i] * y[j] })
 }
 
 // QGemm is the general product of quantized matrices:
@@ -146,6 +148,7 @@ var QGemm = ops.Op{
 }
 
 func evalQGemm(c *ops.Call) {
+	watch := kit.Watching(c)
 	kit.WantRank("A", kit.Tensor(c, 0), 2)
 	kit.WantRank("B", kit.Tensor(c, 3), 2)
 	a, b := oriented(c, c.Node, "A", c.Array(0)), oriented(c, c.Node, "B", c.Array(3))
@@ -157,7 +160,7 @@ func evalQGemm(c *ops.Call) {
 			kit.Failf("C is %s, which does not broadcast to int32%v", bias, p.Shape)
 		}
 		v := ndarray.Slice[int32](bias)
-		kit.EachBroadcast(p.Shape, bias.Shape, nil, func(o, i, _ int) { acc[o] += v[i] })
+		kit.EachBroadcast(c, p.Shape, bias.Shape, nil, func(o, i, _ int) { acc[o] += v[i] })
 	}
 	kit.WantLen1("a_scale", kit.Tensor(c, 1))
 	scale := kit.Elements[float32](c, kit.Tensor(c, 4))
@@ -167,6 +170,7 @@ func evalQGemm(c *ops.Call) {
 	f := ops.Float(c.Node, "alpha") * float32(c.Array(1).Float(0))
 	out := kit.Make[float32](c, len(acc))
 	for i, v := range acc {
+		watch.Did(1)
 		out[i] = float32(v) * (f * scale[i%p.N%len(scale)])
 	}
 	storeQGemm(c, out, p.Shape)

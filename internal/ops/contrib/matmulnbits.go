@@ -86,12 +86,13 @@ func timesWeights(c *ops.Call, w []float32, n, k int, bias *ndarray.Array) {
 	y := kit.NewResult[float32](c, 0, a.DType, shape...)
 	clear(y.V)
 	kit.MatMulAddT(c, a.Len()/k, n, k, kit.Elements[float32](c, a), k, w, k, y.V, n)
-	nn.ScaleShift(y.V, nil, kit.Elements[float32](c, bias))
+	nn.ScaleShift(c, y.V, nil, kit.Elements[float32](c, bias))
 	y.Store()
 }
 
 // unpackNBits dequantizes B to [N,K].
 func unpackNBits(c *ops.Call) []float32 {
+	watch := kit.Watching(c)
 	n, k := weightSize(c.Node)
 	bits, block := int(ops.Int(c.Node, "bits")), int(ops.Int(c.Node, "block_size"))
 	if bits != 2 && bits != 4 && bits != 8 || block < 16 || block > math.MaxInt32 || block&(block-1) != 0 {
@@ -110,6 +111,7 @@ func unpackNBits(c *ops.Call) []float32 {
 	for i := range n {
 		row := b.Data[i*blocks*block*bits/8:]
 		for j := range k {
+			watch.Did(1)
 			g := i*blocks + group(j)
 			w[i*k+j] = (float32(bitField(row, j, bits)) - zero[g]) * s[g]
 		}
@@ -125,9 +127,11 @@ func bitField(data []byte, i, bits int) byte {
 
 // nbitZeros returns the zero point of every block.
 func nbitZeros(c *ops.Call, a *ndarray.Array, n, blocks, bits int) []float32 {
+	watch := kit.Watching(c)
 	out := kit.Make[float32](c, n*blocks)
 	if a == nil {
 		for i := range out {
+			watch.Did(1)
 			out[i] = float32(int(1) << (bits - 1))
 		}
 		return out
@@ -139,6 +143,7 @@ func nbitZeros(c *ops.Call, a *ndarray.Array, n, blocks, bits int) []float32 {
 	width := (blocks*bits + 7) / 8
 	kit.WantLen("zero_points", a, n*width)
 	for i := range out {
+		watch.Did(1)
 		out[i] = float32(bitField(a.Data[i/blocks*width:], i%blocks, bits))
 	}
 	return out
@@ -146,6 +151,7 @@ func nbitZeros(c *ops.Call, a *ndarray.Array, n, blocks, bits int) []float32 {
 
 // groupOf returns the block of every k.
 func groupOf(c *ops.Call, idx *ndarray.Array, k, block, blocks int) func(int) int {
+	watch := kit.Watching(c)
 	if idx == nil {
 		return func(j int) int { return j / block }
 	}
@@ -154,6 +160,7 @@ func groupOf(c *ops.Call, idx *ndarray.Array, k, block, blocks int) func(int) in
 		kit.Failf("g_idx has %d elements for K=%d", len(v), k)
 	}
 	for _, g := range v[:k] {
+		watch.Did(1)
 		if g < 0 || g >= int64(blocks) {
 			kit.Failf("g_idx names block %d of %d", g, blocks)
 		}
@@ -193,6 +200,7 @@ var bnb4Tables = [2][16]float32{
 }
 
 func evalMatMulBnb4(c *ops.Call) {
+	watch := kit.Watching(c)
 	n, k := weightSize(c.Node)
 	kind, block := ops.Int(c.Node, "quant_type"), int(ops.Int(c.Node, "block_size"))
 	if dt := kit.Tensor(c, 1).DType; dt != ndarray.Uint8 {
@@ -202,6 +210,7 @@ func evalMatMulBnb4(c *ops.Call) {
 	kit.WantLen("absmax", kit.Tensor(c, 2), (n*k+block-1)/block)
 	w, scale := kit.Make[float32](c, n*k), kit.Elements[float32](c, c.Array(2))
 	for i := range w {
+		watch.Did(1)
 		q := c.Array(1).Data[i/2]
 		if i%2 == 0 {
 			q >>= 4

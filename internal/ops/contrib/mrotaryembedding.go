@@ -25,6 +25,7 @@ var MRotaryEmbedding = ops.Op{
 }
 
 func evalMRotary(c *ops.Call) {
+	watch := kit.Watching(c)
 	a, ids, cos, sin := c.Array(0), c.Array(1), c.Array(2), c.Array(3)
 	kit.WantRank("cos_cache", cos, 2)
 	if s := ops.Float(c.Node, "scale"); s != 1 {
@@ -40,6 +41,7 @@ func evalMRotary(c *ops.Call) {
 	stream := angleStreams(c.Node, half)
 	positions := kit.Elements[int64](c, ids)
 	for _, p := range positions {
+		watch.Did(1)
 		if p < 0 || p >= int64(cos.Shape[0]) {
 			kit.Failf("position %d is outside a cache of %d positions", p, cos.Shape[0])
 		}
@@ -50,6 +52,7 @@ func evalMRotary(c *ops.Call) {
 		out := kit.Make[float32](c, tokens*half)
 		for t := range tokens {
 			for i, s := range stream {
+				watch.Did(1)
 				out[t*half+i] = v[int(positions[s*tokens+t])*half+i]
 			}
 		}

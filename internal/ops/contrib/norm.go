@@ -41,8 +41,8 @@ func evalSimplifiedNorm[T float32 | float64](c *ops.Call) {
 	scale := kit.Spread[T](c, "scale", kit.Tensor(c, 1), x.Shape)
 	row := statWriter(c, -1, 1, s, x)
 	y := kit.NewResult[T](c, 0, c.Array(1).DType, x.Shape...)
-	nn.NormalizeSuffix(s, kit.Elements[T](c, x), y.V, row)
-	nn.ScaleShift(y.V, scale, nil)
+	nn.NormalizeSuffix(c, s, kit.Elements[T](c, x), y.V, row)
+	nn.ScaleShift(c, y.V, scale, nil)
 	y.Store()
 }
 
@@ -111,13 +111,13 @@ func skipNorm(c *ops.Call, center bool, betaAt, biasAt int) {
 		extra[i] = kit.Spread[float32](c, []string{"skip", "bias", "gamma", "beta"}[i], c.Array(at), x.Shape)
 	}
 	sum := kit.Copy(c, kit.Elements[float32](c, x))
-	nn.ScaleShift(sum, nil, extra[0])
-	nn.ScaleShift(sum, nil, extra[1])
+	nn.ScaleShift(c, sum, nil, extra[0])
+	nn.ScaleShift(c, sum, nil, extra[1])
 	kit.SetResult(c, 3, x.DType, x.Shape, sum)
 	row := statWriter(c, 1, 2, s, x)
 	y := kit.NewResult[float32](c, 0, x.DType, x.Shape...)
-	nn.NormalizeSuffix(s, sum, y.V, row)
-	nn.ScaleShift(y.V, extra[2], extra[3])
+	nn.NormalizeSuffix(c, s, sum, y.V, row)
+	nn.ScaleShift(c, y.V, extra[2], extra[3])
 	y.Store()
 }
 
@@ -175,11 +175,13 @@ func evalEmbedNorm(c *ops.Call) {
 
 // addRows adds row index(i) of table to every row i of sum.
 func addRows(c *ops.Call, sum []float32, table *ndarray.Array, width int, index func(i int) int64) {
+	watch := kit.Watching(c)
 	if table.Rank() != 2 || table.Shape[1] != width {
 		kit.Failf("an embedding table has shape %v, expected [rows,%d]", table.Shape, width)
 	}
 	v := kit.Elements[float32](c, table)
 	for i := 0; i*width < len(sum); i++ {
+		watch.Did(width)
 		k := index(i)
 		if k < 0 || k >= int64(table.Shape[0]) {
 			kit.Failf("index %d is outside an embedding table of %d rows", k, table.Shape[0])
@@ -189,6 +191,7 @@ func addRows(c *ops.Call, sum []float32, table *ndarray.Array, width int, index 
 }
 
 func storeEmbedNorm(c *ops.Call, sum []float32, shape []int) {
+	watch := kit.Watching(c)
 	words, ids, mask := c.Array(2), c.Array(0), c.Array(7)
 	kit.SetResult(c, 2, words.DType, shape, sum)
 	if c.Wants(1) {
@@ -196,6 +199,7 @@ func storeEmbedNorm(c *ops.Call, sum []float32, shape []int) {
 		for b := range shape[0] {
 			count := int64(0)
 			for i := 0; mask != nil && i < shape[1]; i++ {
+				watch.Did(1)
 				if mask.Int(b*shape[1]+i) == 1 {
 					count++
 				}
@@ -206,7 +210,7 @@ func storeEmbedNorm(c *ops.Call, sum []float32, shape []int) {
 	y := kit.NewResult[float32](c, 0, words.DType, shape...)
 	s := nn.SuffixNorm{Axis: 2, Outer: shape[0] * shape[1], Inner: shape[2], Center: true, Stash: ndarray.Float32,
 		Eps: float64(ops.Float(c.Node, "epsilon"))}
-	nn.NormalizeSuffix(s, sum, y.V, nil)
-	nn.ScaleShift(y.V, kit.Elements[float32](c, c.Array(5)), kit.Elements[float32](c, c.Array(6)))
+	nn.NormalizeSuffix(c, s, sum, y.V, nil)
+	nn.ScaleShift(c, y.V, kit.Elements[float32](c, c.Array(5)), kit.Elements[float32](c, c.Array(6)))
 	y.Store()
 }

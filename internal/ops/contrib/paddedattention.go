@@ -76,6 +76,7 @@ func (a *paddedAttention[T]) masked() func(b, s, t int) bool {
 // probabilities returns the softmax of the masked scores, and calls seen, unless it
 // is nil, with the scores.
 func (a *paddedAttention[T]) probabilities(c *ops.Call, seen func([]T)) []T {
+	watch := kit.Watching(c)
 	masked := a.masked()
 	scores := nn.AttentionScores(c, a.q, a.k, a.scale)
 	extra := kit.Make[float64](c, a.k.Seq)
@@ -84,6 +85,7 @@ func (a *paddedAttention[T]) probabilities(c *ops.Call, seen func([]T)) []T {
 		clear(extra)
 		a.bias.Add(b, h, s, extra)
 		for t := range extra {
+			watch.Did(1)
 			if masked(b, s, t) {
 				extra[t] += a.filter
 			}
@@ -97,7 +99,7 @@ func (a *paddedAttention[T]) probabilities(c *ops.Call, seen func([]T)) []T {
 	if seen != nil {
 		seen(scores)
 	}
-	kit.SoftmaxRows(scores, a.k.Seq)
+	kit.SoftmaxRows(c, scores, a.k.Seq)
 	return scores
 }
 

@@ -64,8 +64,8 @@ func evalBiasSoftmax[T float32 | float64](c *ops.Call) {
 	bias := kit.Spread[T](c, "bias", kit.Tensor(c, 1), x.Shape)
 	y := kit.NewResult[T](c, 0, x.DType, x.Shape...)
 	copy(y.V, kit.Elements[T](c, x))
-	nn.ScaleShift(y.V, nil, bias)
-	kit.SoftmaxRows(y.V, kit.SizeOf(x.Shape[axis:]))
+	nn.ScaleShift(c, y.V, nil, bias)
+	kit.SoftmaxRows(c, y.V, kit.SizeOf(x.Shape[axis:]))
 	y.Store()
 }
 

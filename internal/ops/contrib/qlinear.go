@@ -53,6 +53,7 @@ func dequantized(c *ops.Call, i int) []float32 {
 
 // real dequantizes an array.
 func (p quantParams) real(c *ops.Call, a *ndarray.Array) []float32 {
+	watch := kit.Watching(c)
 	var table [256]float32
 	for i := range table {
 		v := float64(i)
@@ -63,6 +64,7 @@ func (p quantParams) real(c *ops.Call, a *ndarray.Array) []float32 {
 	}
 	out := kit.Make[float32](c, len(a.Data))
 	for i, b := range a.Data {
+		watch.Did(1)
 		out[i] = table[b]
 	}
 	return out
@@ -71,9 +73,11 @@ func (p quantParams) real(c *ops.Call, a *ndarray.Array) []float32 {
 // storeQuantized quantizes values into result 0. Unlike QuantizeLinear, these
 // operators add the zero point before they round, which matters for ties.
 func (p quantParams) storeQuantized(c *ops.Call, dt ndarray.DType, v []float32, shape ...int) {
+	watch := kit.Watching(c)
 	y := kit.Result(c, 0, dt, shape...)
 	store := quant.QuantStore(y, true)
 	for i, x := range v {
+		watch.Did(1)
 		store(i, x/p.scale+float32(p.zero), 0)
 	}
 }
@@ -96,7 +100,7 @@ func qlinearBinary(name, doc string, f func(a, b float32) float32) ops.Op {
 			p := quantParamsOf(c, 6, 7, dt)
 			shape := kit.Try(ops.BroadcastShapes(c.Array(0).Shape, c.Array(3).Shape))
 			out := kit.Make[float32](c, kit.Try(ndarray.NumElems(shape)))
-			kit.EachBroadcast(shape, c.Array(0).Shape, c.Array(3).Shape, func(o, i, j int) { out[o] = f(a[i], b[j]) })
+			kit.EachBroadcast(c, shape, c.Array(0).Shape, c.Array(3).Shape, func(o, i, j int) { out[o] = f(a[i], b[j]) })
 			p.storeQuantized(c, dt, out, shape...)
 		}),
 	}
@@ -120,7 +124,7 @@ func qlinearUnary(name, doc string, attrs []ops.AttrSpec, f func(*ssa.Node) func
 		Eval: kit.Kernel(func(c *ops.Call) {
 			v := dequantized(c, 0)
 			p := quantParamsOf(c, 3, 4, c.Array(0).DType)
-			kit.Activate(v, f(c.Node))
+			kit.Activate(c, v, f(c.Node))
 			p.storeQuantized(c, c.Array(0).DType, v, c.Array(0).Shape...)
 		}),
 	}
@@ -141,9 +145,9 @@ func evalQLinearSoftmax(c *ops.Call) {
 	p := quantParamsOf(c, 3, 4, x.DType)
 	axis := kit.Try(ops.NormAxis(ops.Int(c.Node, "axis"), x.Rank()))
 	if ops.Int(c.Node, "opset") < 13 {
-		kit.SoftmaxRows(v, kit.SizeOf(x.Shape[axis:]))
+		kit.SoftmaxRows(c, v, kit.SizeOf(x.Shape[axis:]))
 	} else {
-		kit.EachLine(v, x.Shape, axis, func(line []float32) { kit.SoftmaxRows(line, len(line)) })
+		kit.EachLine(c, v, x.Shape, axis, func(_ *kit.Watch, line []float32) { kit.SoftmaxRows(c, line, len(line)) })
 	}
 	p.storeQuantized(c, x.DType, v, x.Shape...)
 }
@@ -174,6 +178,7 @@ func inferQLinearConcat(n *ssa.Node) []ops.Inferred {
 }
 
 func evalQLinearConcat(c *ops.Call) {
+	watch := kit.Watching(c)
 	first := c.Array(2)
 	if first == nil || (len(c.In)-2)%3 != 0 {
 		kit.Failf("%d operands do not make whole parts", len(c.In)-2)
@@ -200,6 +205,7 @@ func evalQLinearConcat(c *ops.Call) {
 	out := kit.Make[float32](c, kit.SizeOf(shape))[:0]
 	for o := range kit.SizeOf(shape[:axis]) {
 		for i, v := range parts {
+			watch.Did(1 + widths[i])
 			out = append(out, v[o*widths[i]:(o+1)*widths[i]]...)
 		}
 	}
@@ -226,8 +232,8 @@ func evalQLinearWhere(c *ops.Call) {
 	p := quantParamsOf(c, 7, 8, dt)
 	shape := kit.Try(ops.BroadcastShapes(cond.Shape, c.Array(1).Shape, c.Array(4).Shape))
 	out := kit.Make[float32](c, kit.Try(ndarray.NumElems(shape)))
-	kit.EachBroadcast(shape, c.Array(1).Shape, c.Array(4).Shape, func(o, i, j int) { out[o] = y[j] })
-	kit.EachBroadcast(shape, cond.Shape, c.Array(1).Shape, func(o, k, i int) {
+	kit.EachBroadcast(c, shape, c.Array(1).Shape, c.Array(4).Shape, func(o, i, j int) { out[o] = y[j] })
+	kit.EachBroadcast(c, shape, cond.Shape, c.Array(1).Shape, func(o, k, i int) {
 		if cond.Data[k] != 0 {
 			out[o] = x[i]
 		}
@@ -288,14 +294,16 @@ func reducedShapes[D any](n *ssa.Node, shape []D, one D) (kept, result []D) {
 }
 
 func evalQLinearReduceMean(c *ops.Call) {
+	watch := kit.Watching(c)
 	v := dequantized(c, 0)
 	x := c.Array(0)
 	p := quantParamsOf(c, 3, 4, x.DType)
 	kept, shape := reducedShapes(c.Node, x.Shape, 1)
 	sums := kit.Make[float64](c, kit.SizeOf(kept))
-	kit.EachBroadcast(x.Shape, kept, nil, func(o, i, _ int) { sums[i] += float64(v[o]) })
+	kit.EachBroadcast(c, x.Shape, kept, nil, func(o, i, _ int) { sums[i] += float64(v[o]) })
 	out := kit.Make[float32](c, len(sums))
 	for i, s := range sums {
+		watch.Did(1)
 		out[i] = float32(s / math.Max(1, float64(len(v)/max(1, len(sums)))))
 	}
 	p.storeQuantized(c, x.DType, out, shape...)
@@ -310,5 +318,5 @@ func evalReduceSumInteger(c *ops.Call) {
 	y := kit.Result(c, 0, wideInt(x.DType), shape...)
 	sums := ndarray.Slice[uint32](y)
 	clear(sums)
-	kit.EachBroadcast(x.Shape, kept, nil, func(o, i, _ int) { sums[i] += uint32(x.Int(o)) })
+	kit.EachBroadcast(c, x.Shape, kept, nil, func(o, i, _ int) { sums[i] += uint32(x.Int(o)) })
 }

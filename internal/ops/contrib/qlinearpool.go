@@ -68,14 +68,16 @@ func storePlanes(c *ops.Call, p quantParams, v []float32, shape []int, last bool
 }
 
 func evalQLinearAveragePool(c *ops.Call) {
+	watch := kit.Watching(c)
 	v, shape, last := planesOf(c)
 	p := quantParamsOf(c, 3, 4, c.Array(0).DType)
 	w := nn.PoolWindow(c.Node, shape[2:])
 	planes, out := shape[0]*shape[1], kit.SizeOf(w.Out)
 	sums := kit.Make[float32](c, planes*out)
-	nn.PoolSum(&w, planes, v, sums, func(x float32) float32 { return x })
-	w.EachCoverage(ops.Int(c.Node, "count_include_pad") != 0, func(o, count int) {
+	nn.PoolSum(c, &w, planes, v, sums, func(x float32) float32 { return x })
+	w.EachCoverage(c, ops.Int(c.Node, "count_include_pad") != 0, func(o, count int) {
 		for q := range planes {
+			watch.Did(1)
 			sums[q*out+o] /= float32(max(count, 1))
 		}
 	})
@@ -83,6 +85,7 @@ func evalQLinearAveragePool(c *ops.Call) {
 }
 
 func evalQLinearGlobalAverage(c *ops.Call) {
+	watch := kit.Watching(c)
 	v, shape, last := planesOf(c)
 	p := quantParamsOf(c, 3, 4, c.Array(0).DType)
 	plane := kit.SizeOf(shape[2:])
@@ -90,6 +93,7 @@ func evalQLinearGlobalAverage(c *ops.Call) {
 	for i := range means {
 		var sum float64
 		for _, x := range v[i*plane : (i+1)*plane] {
+			watch.Did(1)
 			sum += float64(x)
 		}
 		means[i] = float32(sum / float64(max(plane, 1)))

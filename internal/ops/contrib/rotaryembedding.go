@@ -44,8 +44,10 @@ func evalMSRotary[T float32 | float64](c *ops.Call) {
 
 // runFrom is the positions start, start+1, … of every batch.
 func runFrom(c *ops.Call, start int64, batch, seq int) *ndarray.Array {
+	watch := kit.Watching(c)
 	ids := kit.Make[int64](c, batch*seq)
 	for i := range ids {
+		watch.Did(1)
 		ids[i] = start + int64(i%seq)
 	}
 	return ndarray.Of(ids, batch, seq)

@@ -112,17 +112,19 @@ func rotateSparse(g *groupQuery[float32]) {
 }
 
 func attendBlocks(g *groupQuery[float32], blocks *keyBlocks) {
+	watch := kit.Watching(g.c)
 	probs := nn.AttentionScores(g.c, g.q, g.k, scaleOf(g.c.Node, g.q.Size))
 	for r := range g.q.Batch * g.q.N * g.q.Seq {
 		b, h, s := g.q.Row(r)
 		row, at := probs[r*g.total:][:g.total], g.past[b]+s
 		seen := blocks.seen[h%len(blocks.seen)][min(at/blocks.size, len(blocks.seen[0])-1)]
 		for t := range row {
+			watch.Did(1)
 			if t > at || t >= g.lens[b] || !seen[t/blocks.size] {
 				row[t] = float32(math.Inf(-1))
 			}
 		}
-		kit.SoftmaxRows(row, len(row))
+		kit.SoftmaxRows(g.c, row, len(row))
 	}
 	nn.StoreAttended(g.c, g.c.Array(0).DType, probs, g.q, g.v, true)
 }

@@ -96,7 +96,7 @@ var ExpandDims = ops.Op{
 		axis := kit.ScalarInt(c, 1)
 		at := kit.Try(ops.NormAxis(axis, x.Rank()+1))
 		y := kit.Result(c, 0, x.DType, slices.Insert(slices.Clone(x.Shape), at, 1)...)
-		kit.CopyWhole(y, x)
+		kit.CopyWhole(c, y, x)
 	}),
 }
 
@@ -127,7 +127,9 @@ func evalMSUnique(c *ops.Call) {
 	var firsts []int
 	var counts []int64
 	positions := kit.Make[int64](c, x.Len())
+	w := kit.Watching(c)
 	for i := range positions {
+		w.Did(1)
 		k, ok := seen[key(i)]
 		if !ok {
 			k = len(firsts)
@@ -139,7 +141,7 @@ func evalMSUnique(c *ops.Call) {
 	}
 	y := kit.Result(c, 0, x.DType, len(firsts))
 	for i, at := range firsts {
-		kit.CopyElems(y, i, x, at, 1)
+		kit.CopyElems(&w, y, i, x, at, 1)
 	}
 	for i, v := range [][]int64{positions, counts} {
 		kit.SetResult(c, 1+i, ndarray.Int64, []int{len(v)}, v)

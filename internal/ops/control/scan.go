@@ -145,8 +145,9 @@ func sliceAt(c *ops.Call, a *ndarray.Array, axis64 int64, i int) *ndarray.Array 
 	axis, _ := ops.NormAxis(axis64, a.Rank())
 	out := kit.New(c, a.DType, slices.Delete(slices.Clone(a.Shape), axis, axis+1)...)
 	outer, dim, inner := kit.SplitDims(a.Shape, axis)
+	w := kit.Watching(c)
 	for o := range outer {
-		kit.CopyElems(out, o*inner, a, (o*dim+i)*inner, inner)
+		kit.CopyElems(&w, out, o*inner, a, (o*dim+i)*inner, inner)
 	}
 	return out
 }

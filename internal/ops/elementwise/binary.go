@@ -71,7 +71,7 @@ func (op binary) eval(c *ops.Call) {
 // a's element type.
 func combine[T kit.Number](c *ops.Call, a, b *ndarray.Array, shape []int, f func(x, y T) T) {
 	z, x, y := kit.NewResult[T](c, 0, a.DType, shape...), kit.Elements[T](c, a), kit.Elements[T](c, b)
-	kit.EachBroadcast(shape, a.Shape, b.Shape, func(o, i, j int) { z.V[o] = f(x[i], y[j]) })
+	kit.EachBroadcast(c, shape, a.Shape, b.Shape, func(o, i, j int) { z.V[o] = f(x[i], y[j]) })
 	z.Store()
 }
 
@@ -88,9 +88,18 @@ var errZeroDivisor = errors.New("integer division by zero")
 // operand 0.
 func checkDivisor(c *ops.Call) {
 	a, b := kit.Tensor(c, 0), kit.Tensor(c, 1)
-	if b.DType.IsInteger() && a.Len() > 0 && slices.Contains(kit.Elements[int64](c, b), 0) {
+	if b.DType.IsInteger() && a.Len() > 0 && containsZero(c, kit.Elements[int64](c, b)) {
 		kit.Check(errZeroDivisor)
 	}
+}
+
+func containsZero(c *ops.Call, v []int64) bool {
+	for from, to := range kit.Pieces(c, len(v)) {
+		if slices.Contains(v[from:to], 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // broadcasting returns the operator with the explicit broadcast of operator set 6

@@ -46,10 +46,12 @@ func evalBitCast(c *ops.Call) {
 	to := bitCastTypes(c.Node, a.DType)
 	out := kit.Result(c, 0, to, a.Shape...)
 	if to.FileBits() >= 8 {
-		copy(out.Data, a.Data)
+		kit.CopySlice(c, out.Data, a.Data)
 		return
 	}
+	w := kit.Watching(c)
 	for i, b := range a.Data {
+		w.Did(1)
 		if to.IsSigned() {
 			out.SetInt(i, int64(b))
 		} else {

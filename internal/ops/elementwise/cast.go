@@ -135,23 +135,25 @@ func convertArray(c *ops.Call, out, a *ndarray.Array, how conversion) {
 	from, to := a.DType, out.DType
 	switch {
 	case to == from:
-		kit.CopyWhole(out, a)
+		kit.CopyWhole(c, out, a)
 	case from == ndarray.String:
-		parseStrings(out, a, how)
+		parseStrings(c, out, a, how)
 	case to == ndarray.String:
-		formatStrings(out, a)
+		formatStrings(c, out, a)
 	case to == ndarray.Bool:
-		kit.Convert(ndarray.Slice[bool](out), kit.Elements[float64](c, a), func(v float64) bool { return v != 0 })
+		kit.Convert(c, ndarray.Slice[bool](out), kit.Elements[float64](c, a), func(v float64) bool { return v != 0 })
 	case !from.IsFloat() && !to.IsFloat():
-		kit.WriteInts(out, kit.Elements[int64](c, a))
+		kit.WriteInts(c, out, kit.Elements[int64](c, a))
 	case !to.IsFloat():
-		kit.StoreTruncated(out, kit.Elements[float64](c, a))
+		kit.StoreTruncated(c, out, kit.Elements[float64](c, a))
 	case to == ndarray.Float32 && from == ndarray.Uint64:
-		kit.Convert(ndarray.Slice[float32](out), kit.Elements[uint64](c, a), func(v uint64) float32 { return float32(v) })
+		kit.Convert(c, ndarray.Slice[float32](out), kit.Elements[uint64](c, a), func(v uint64) float32 { return float32(v) })
 	case to == ndarray.Float32 && !from.IsFloat():
-		kit.Convert(ndarray.Slice[float32](out), kit.Elements[int64](c, a), func(v int64) float32 { return float32(v) })
+		kit.Convert(c, ndarray.Slice[float32](out), kit.Elements[int64](c, a), func(v int64) float32 { return float32(v) })
 	default:
+		w := kit.Watching(c)
 		for i, v := range kit.Elements[float64](c, a) {
+			w.Did(1)
 			how.put(out, i, v)
 		}
 	}

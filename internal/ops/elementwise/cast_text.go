@@ -7,11 +7,12 @@ import (
 
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 )
 
 // formatStrings writes numbers as plain decimal text, the shortest that reads
 // back as the same number of its type.
-func formatStrings(out, a *ndarray.Array) {
+func formatStrings(c *ops.Call, out, a *ndarray.Array) {
 	bits := 32
 	if a.DType == ndarray.Float64 {
 		bits = 64
@@ -42,8 +43,10 @@ func formatFloat(v float64, bits int) string {
 
 // parseStrings reads numbers in plain or scientific notation, INF and NaN in
 // any case of letters. Text that is no number is an error.
-func parseStrings(out, a *ndarray.Array, how conversion) {
+func parseStrings(c *ops.Call, out, a *ndarray.Array, how conversion) {
+	w := kit.Watching(c)
 	for i, s := range a.Str {
+		w.Did(1 + len(s)/8)
 		s = strings.TrimSpace(s)
 		if !out.DType.IsFloat() {
 			if k, err := strconv.ParseInt(s, 10, 64); err == nil {

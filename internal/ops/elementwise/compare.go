@@ -44,25 +44,25 @@ func evalComparison(c *ops.Call, r relation) {
 	out := kit.Result(c, 0, ndarray.Bool, shape...)
 	switch dt := a.DType; {
 	case dt.IsFloat():
-		compare(out, a, b, kit.Elements[float64](c, a), kit.Elements[float64](c, b), r)
+		compare(c, out, a, b, kit.Elements[float64](c, a), kit.Elements[float64](c, b), r)
 	case dt == ndarray.Uint64:
-		compare(out, a, b, kit.Elements[uint64](c, a), kit.Elements[uint64](c, b), r)
+		compare(c, out, a, b, kit.Elements[uint64](c, a), kit.Elements[uint64](c, b), r)
 	case dt.IsInteger() || dt == ndarray.Bool:
-		compare(out, a, b, kit.Elements[int64](c, a), kit.Elements[int64](c, b), r)
+		compare(c, out, a, b, kit.Elements[int64](c, a), kit.Elements[int64](c, b), r)
 	case dt == ndarray.String:
-		compare(out, a, b, a.Str, b.Str, r)
+		compare(c, out, a, b, a.Str, b.Str, r)
 	case dt.IsComplex() && r == relEqual:
 		z, x, y := ndarray.Slice[bool](out), kit.Elements[complex128](c, a), kit.Elements[complex128](c, b)
-		kit.EachBroadcast(shape, a.Shape, b.Shape, func(o, i, j int) { z[o] = x[i] == y[j] })
+		kit.EachBroadcast(c, shape, a.Shape, b.Shape, func(o, i, j int) { z[o] = x[i] == y[j] })
 	default:
 		kit.Check(kit.UnsupportedType(dt))
 	}
 }
 
 // compare stores whether the relation holds for every pair of elements.
-func compare[T cmp.Ordered](out, a, b *ndarray.Array, x, y []T, r relation) {
+func compare[T cmp.Ordered](c *ops.Call, out, a, b *ndarray.Array, x, y []T, r relation) {
 	z := ndarray.Slice[bool](out)
-	kit.EachBroadcast(out.Shape, a.Shape, b.Shape, func(o, i, j int) {
+	kit.EachBroadcast(c, out.Shape, a.Shape, b.Shape, func(o, i, j int) {
 		z[o] = r.lt && x[i] < y[j] || r.eq && x[i] == y[j] || r.gt && x[i] > y[j]
 	})
 }

@@ -22,7 +22,7 @@ func evalPredicate(c *ops.Call, f func(float64) bool) {
 		kit.Check(kit.UnsupportedType(a.DType))
 	}
 	out := kit.Result(c, 0, ndarray.Bool, a.Shape...)
-	kit.Convert(ndarray.Slice[bool](out), kit.Elements[float64](c, a), f)
+	kit.Convert(c, ndarray.Slice[bool](out), kit.Elements[float64](c, a), f)
 }
 
 // IsNaN marks elements that are not a number: https://onnx.ai/onnx/operators/onnx__IsNaN.html

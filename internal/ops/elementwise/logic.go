@@ -45,7 +45,7 @@ func evalLogic(c *ops.Call, f func(x, y bool) bool) {
 	}
 	out := kit.Result(c, 0, ndarray.Bool, shape...)
 	z, x, y := ndarray.Slice[bool](out), ndarray.Slice[bool](a), ndarray.Slice[bool](b)
-	kit.EachBroadcast(shape, a.Shape, b.Shape, func(o, i, j int) { z[o] = f(x[i], y[j]) })
+	kit.EachBroadcast(c, shape, a.Shape, b.Shape, func(o, i, j int) { z[o] = f(x[i], y[j]) })
 }
 
 // And is logical conjunction: https://onnx.ai/onnx/operators/onnx__And.html

@@ -23,5 +23,5 @@ func evalNot(c *ops.Call) {
 		kit.Check(kit.UnsupportedType(a.DType))
 	}
 	out := kit.Result(c, 0, ndarray.Bool, a.Shape...)
-	kit.Convert(out.Data, a.Data, func(x uint8) uint8 { return 1 - min(x, 1) })
+	kit.Convert(c, out.Data, a.Data, func(x uint8) uint8 { return 1 - min(x, 1) })
 }

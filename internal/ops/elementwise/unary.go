@@ -49,7 +49,7 @@ func withContent(o ops.Op, f func(ssa.Dim) ssa.Dim) ops.Op {
 			return ops.One(t)
 		}
 		out := make([]ssa.Dim, len(x))
-		kit.Convert(out, x, f)
+		kit.Convert(nil, out, x, f)
 		return kit.FactOf(t, out)
 	})
 	return o
@@ -73,6 +73,6 @@ func (u unary) eval(c *ops.Call) {
 // mapElements stores f of every element as result 0.
 func mapElements[T kit.Number](c *ops.Call, a *ndarray.Array, f func(T) T) {
 	y := kit.NewResult[T](c, 0, a.DType, a.Shape...)
-	kit.Convert(y.V, kit.Elements[T](c, a), f)
+	kit.Convert(c, y.V, kit.Elements[T](c, a), f)
 	y.Store()
 }

@@ -71,7 +71,7 @@ func foldOperands[T kit.Number](c *ops.Call, in []*ndarray.Array, shapes [][]int
 	for i, a := range in {
 		x[i] = kit.Elements[T](c, a)
 	}
-	w := kit.NewWalk(shape, shapes...)
+	w := kit.NewWalk(c, shape, shapes...)
 	w.Each(func(o int, at []int) {
 		acc := x[0][at[0]]
 		for i := 1; i < len(x); i++ {

@@ -63,7 +63,7 @@ func evalWhere(c *ops.Call) {
 	}
 	shape := kit.Try(ops.BroadcastShapes(cond.Shape, x.Shape, y.Shape))
 	out := kit.Result(c, 0, x.DType, shape...)
-	w := kit.NewWalk(shape, cond.Shape, x.Shape, y.Shape)
+	w := kit.NewWalk(c, shape, cond.Shape, x.Shape, y.Shape)
 	switch {
 	case x.DType == ndarray.String:
 		choose(w, out.Str, cond.Data, x.Str, y.Str)

@@ -121,7 +121,7 @@ func evalCrop(c *ops.Call) {
 		b.Src += int(from[i]) * b.Sstr[k]
 	}
 	b.Dstr = ops.Strides(b.Shape)
-	kit.MoveBlock(kit.Result(c, 0, x.DType, b.Shape...), x, b)
+	kit.MoveBlock(c, kit.Result(c, 0, x.DType, b.Shape...), x, b)
 }
 
 // DynamicSlice is Slice without steps, from before ranges could be operands.

@@ -77,6 +77,7 @@ func DenseOf(s *ndarray.Sparse) (*ndarray.Array, error) {
 	if s.Indices.Len() != s.Values.Len()*len(bounds) {
 		return nil, fmt.Errorf("sparse tensor has %d values and indices %v", s.Values.Len(), s.Indices.Shape)
 	}
+	var w kit.Watch
 	for i := range s.Values.Len() {
 		at := 0
 		for k, bound := range bounds {
@@ -86,7 +87,7 @@ func DenseOf(s *ndarray.Sparse) (*ndarray.Array, error) {
 			}
 			at += int(x) * strides[k]
 		}
-		kit.CopyElems(out, at, s.Values, i, 1)
+		kit.CopyElems(&w, out, at, s.Values, i, 1)
 	}
 	return out, nil
 }

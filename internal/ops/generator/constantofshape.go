@@ -51,5 +51,5 @@ func inferConstantOfShape(n *ssa.Node) []ops.Inferred {
 
 func evalConstantOfShape(c *ops.Call) {
 	v := fillValue(c.Node)
-	kit.FillWhole(kit.Result(c, 0, v.DType, kit.ShapeOfInts(kit.Ints(c, 0))...), v)
+	kit.FillWhole(c, kit.Result(c, 0, v.DType, kit.ShapeOfInts(kit.Ints(c, 0))...), v)
 }

@@ -38,10 +38,12 @@ func evalEyeLike(c *ops.Call) {
 		kit.Check(kit.UnsupportedType(dt))
 	}
 	out := kit.Result(c, 0, dt, a.Shape...)
-	clear(out.Data)
+	kit.ClearSlice(c, out.Data)
 	rows, cols := a.Shape[0], a.Shape[1]
 	k := max(-int64(rows), min(ops.Int(c.Node, "k"), int64(cols))) // beyond that there is no diagonal
+	w := kit.Watching(c)
 	for i := range rows {
+		w.Did(1)
 		if j := i + int(k); j >= 0 && j < cols {
 			out.SetInt(i*cols+j, 1)
 		}

@@ -99,13 +99,13 @@ func seedOf(c *ops.Call) int64 {
 
 func uniformDraw(c *ops.Call) func() float64 {
 	low, high := float64(ops.Float(c.Node, "low")), float64(ops.Float(c.Node, "high"))
-	next := kit.Uniform(seedOf(c))
+	next := kit.Uniform(c, seedOf(c))
 	return func() float64 { return low + (high-low)*next() }
 }
 
 func normalDraw(c *ops.Call) func() float64 {
 	mean, scale := float64(ops.Float(c.Node, "mean")), float64(ops.Float(c.Node, "scale"))
-	next := gaussian(kit.Uniform(seedOf(c)))
+	next := gaussian(kit.Uniform(c, seedOf(c)))
 	return func() float64 { return mean + scale*next() }
 }
 
@@ -150,7 +150,7 @@ func evalBernoulli(c *ops.Call) {
 	if !a.DType.IsFloat() || dt == ndarray.String {
 		kit.Check(kit.UnsupportedType(a.DType))
 	}
-	out, next := kit.Result(c, 0, dt, a.Shape...), kit.Uniform(seedOf(c))
+	out, next := kit.Result(c, 0, dt, a.Shape...), kit.Uniform(c, seedOf(c))
 	for i, p := range kit.Elements[float64](c, a) {
 		out.SetInt(i, int64(kit.Btoi(next() < p)))
 	}
@@ -201,11 +201,13 @@ func evalMultinomial(c *ops.Call) {
 		kit.Check(kit.ErrEmptyAxis)
 	}
 	out := kit.Result(c, 0, dt, batch, int(samples))
-	next, x := kit.Uniform(seedOf(c)), kit.Copy(c, kit.Elements[float64](c, a))
+	next, x := kit.Uniform(c, seedOf(c)), kit.Copy(c, kit.Elements[float64](c, a))
+	w := kit.Watching(c)
 	for b := range batch {
 		total := x[b*classes:][:classes] // running sums of the probabilities
-		kit.SoftmaxLine(total)
+		kit.SoftmaxLine(&w, total)
 		for k := 1; k < classes; k++ {
+			w.Did(1)
 			total[k] += total[k-1]
 		}
 		for s := range int(samples) {

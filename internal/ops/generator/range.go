@@ -95,7 +95,9 @@ func rangeInts(c *ops.Call, dt ndarray.DType, start, limit, delta int64) {
 		kit.Failf("%d elements: %w", n, ndarray.ErrSize)
 	}
 	out := kit.Result(c, 0, dt, int(n))
+	w := kit.Watching(c)
 	for i := range int(n) {
+		w.Did(1)
 		out.SetInt(i, start+int64(i)*delta)
 	}
 }
@@ -109,7 +111,9 @@ func rangeFloats[T float32 | float64](c *ops.Call, dt ndarray.DType, start, limi
 		kit.Failf("from %v to %v in steps of %v: %w", start, limit, delta, ndarray.ErrSize)
 	}
 	y := kit.NewResult[T](c, 0, dt, int(n))
+	w := kit.Watching(c)
 	for i := range y.V {
+		w.Did(1)
 		y.V[i] = start + T(i)*delta
 	}
 	y.Store()

@@ -151,11 +151,13 @@ func FusedActivation(name string, params []float32) func(float64) float64 {
 }
 
 // Activate applies f, if there is one, to every element.
-func Activate[T RealNum](v []T, f func(float64) float64) {
+func Activate[T RealNum](c *ops.Call, v []T, f func(float64) float64) {
 	if f == nil {
 		return
 	}
+	w := Watching(c)
 	for i, x := range v {
+		w.Did(1)
 		v[i] = T(f(float64(x)))
 	}
 }
@@ -175,7 +177,9 @@ func biased[T RealNum](c *ops.Call, f func(float64) float64) {
 	x := c.Array(0)
 	bias := Spread[T](c, "bias", c.Array(1), x.Shape)
 	y := NewResult[T](c, 0, x.DType, x.Shape...)
+	w := Watching(c)
 	for i, v := range Elements[T](c, x) {
+		w.Did(1)
 		if bias != nil {
 			v += bias[i%len(bias)]
 		}

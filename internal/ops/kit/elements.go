@@ -42,45 +42,51 @@ func Elements[T Number](c *ops.Call, a *ndarray.Array) []T {
 	out := Make[T](c, a.Len())
 	switch o := any(out).(type) {
 	case []float32:
-		readFloats(o, a)
+		readFloats(c, o, a)
 	case []float64:
-		readFloats(o, a)
+		readFloats(c, o, a)
 	case []int32:
-		readInts(o, a)
+		readInts(c, o, a)
 	case []int64:
-		readInts(o, a)
+		readInts(c, o, a)
 	case []uint64:
-		readInts(o, a)
+		readInts(c, o, a)
 	case []complex128:
-		Convert(o, ndarray.Slice[complex64](a), func(v complex64) complex128 { return complex128(v) })
+		Convert(c, o, ndarray.Slice[complex64](a), func(v complex64) complex128 { return complex128(v) })
 	}
 	return out
 }
 
-func readFloats[T RealNum](out []T, a *ndarray.Array) {
+func readFloats[T RealNum](c *ops.Call, out []T, a *ndarray.Array) {
 	switch a.DType {
 	case ndarray.Float32:
-		Convert(out, ndarray.Slice[float32](a), func(v float32) T { return T(v) })
+		Convert(c, out, ndarray.Slice[float32](a), func(v float32) T { return T(v) })
 	case ndarray.Float16:
-		Convert(out, ndarray.Slice[uint16](a), func(v uint16) T { return T(ndarray.F16ToF32(v)) })
+		Convert(c, out, ndarray.Slice[uint16](a), func(v uint16) T { return T(ndarray.F16ToF32(v)) })
 	case ndarray.BFloat16:
-		Convert(out, ndarray.Slice[uint16](a), func(v uint16) T { return T(ndarray.BF16ToF32(v)) })
+		Convert(c, out, ndarray.Slice[uint16](a), func(v uint16) T { return T(ndarray.BF16ToF32(v)) })
 	default:
+		w := Watching(c)
 		for i := range out {
+			w.Did(1)
 			out[i] = T(a.Float(i))
 		}
 	}
 }
 
-func readInts[T int32 | int64 | uint64](out []T, a *ndarray.Array) {
+func readInts[T int32 | int64 | uint64](c *ops.Call, out []T, a *ndarray.Array) {
+	w := Watching(c)
 	for i := range out {
+		w.Did(1)
 		out[i] = T(a.Int(i))
 	}
 }
 
 // Convert stores f of every element of in at its place in out.
-func Convert[S, D any](out []D, in []S, f func(S) D) {
+func Convert[S, D any](c *ops.Call, out []D, in []S, f func(S) D) {
+	w := Watching(c)
 	for i, v := range in {
+		w.Did(1)
 		out[i] = f(v)
 	}
 }
@@ -90,6 +96,7 @@ func Convert[S, D any](out []D, in []S, f func(S) D) {
 type ResultOf[T Number] struct {
 	V []T
 	A *ndarray.Array
+	c *ops.Call
 }
 
 // NewResult asks the call for result i and gives it as elements of T, which are
@@ -101,9 +108,9 @@ func NewResult[T Number](c *ops.Call, i int, dt ndarray.DType, shape ...int) Res
 // BufferFor gives the elements of a result as T: its memory, or a buffer for [ResultOf.Store].
 func BufferFor[T Number](c *ops.Call, a *ndarray.Array) ResultOf[T] {
 	if sameBits[T](a) {
-		return ResultOf[T]{ndarray.Slice[T](a), a}
+		return ResultOf[T]{ndarray.Slice[T](a), a, c}
 	}
-	return ResultOf[T]{Make[T](c, a.Len()), a}
+	return ResultOf[T]{Make[T](c, a.Len()), a, c}
 }
 
 // Store writes V to the result where V is a buffer of its own: floats are rounded
@@ -115,41 +122,45 @@ func (r ResultOf[T]) Store() {
 	}
 	switch v := any(r.V).(type) {
 	case []float32:
-		WriteFloats(r.A, v)
+		WriteFloats(r.c, r.A, v)
 	case []float64:
-		WriteFloats(r.A, v)
+		WriteFloats(r.c, r.A, v)
 	case []int32:
-		WriteInts(r.A, v)
+		WriteInts(r.c, r.A, v)
 	case []int64:
-		WriteInts(r.A, v)
+		WriteInts(r.c, r.A, v)
 	case []uint64:
-		WriteInts(r.A, v)
+		WriteInts(r.c, r.A, v)
 	case []complex128:
-		Convert(ndarray.Slice[complex64](r.A), v, func(x complex128) complex64 { return complex64(x) })
+		Convert(r.c, ndarray.Slice[complex64](r.A), v, func(x complex128) complex64 { return complex64(x) })
 	}
 }
 
 // WriteFloats stores numbers as elements of an array, rounded to its type.
-func WriteFloats[T RealNum](a *ndarray.Array, v []T) {
+func WriteFloats[T RealNum](c *ops.Call, a *ndarray.Array, v []T) {
 	switch a.DType {
 	case ndarray.Float32:
-		Convert(ndarray.Slice[float32](a), v, func(x T) float32 { return float32(x) })
+		Convert(c, ndarray.Slice[float32](a), v, func(x T) float32 { return float32(x) })
 	case ndarray.Float16:
-		Convert(ndarray.Slice[uint16](a), v, func(x T) uint16 { return ndarray.F32ToF16(float32(x)) })
+		Convert(c, ndarray.Slice[uint16](a), v, func(x T) uint16 { return ndarray.F32ToF16(float32(x)) })
 	case ndarray.BFloat16:
-		Convert(ndarray.Slice[uint16](a), v, func(x T) uint16 { return ndarray.F32ToBF16(float32(x)) })
+		Convert(c, ndarray.Slice[uint16](a), v, func(x T) uint16 { return ndarray.F32ToBF16(float32(x)) })
 	case ndarray.Float64:
-		Convert(ndarray.Slice[float64](a), v, func(x T) float64 { return float64(x) })
+		Convert(c, ndarray.Slice[float64](a), v, func(x T) float64 { return float64(x) })
 	default:
+		w := Watching(c)
 		for i, x := range v {
+			w.Did(1)
 			a.SetFloat(i, float64(x))
 		}
 	}
 }
 
 // WriteInts stores integers as elements of an array.
-func WriteInts[T int32 | int64 | uint64](a *ndarray.Array, v []T) {
+func WriteInts[T int32 | int64 | uint64](c *ops.Call, a *ndarray.Array, v []T) {
+	w := Watching(c)
 	for i, x := range v {
+		w.Did(1)
 		a.SetInt(i, int64(x))
 	}
 }
@@ -160,7 +171,7 @@ func SetResult[T Number](c *ops.Call, i int, dt ndarray.DType, shape []int, v []
 		return
 	}
 	y := NewResult[T](c, i, dt, shape...)
-	copy(y.V, v)
+	CopySlice(c, y.V, v)
 	y.Store()
 }
 
@@ -203,8 +214,10 @@ func TruncToUint64(v float64) uint64 {
 }
 
 // StoreTruncated writes values to an integer array, cut off towards 0.
-func StoreTruncated(out *ndarray.Array, v []float64) {
+func StoreTruncated(c *ops.Call, out *ndarray.Array, v []float64) {
+	w := Watching(c)
 	for i, x := range v {
+		w.Did(1)
 		PutTruncated(out, i, x)
 	}
 }

@@ -16,9 +16,6 @@ import (
 // Integers are multiplied in int64, whose low bits are those of any narrower or
 // unsigned product.
 
-// rowsPerCheck is after how many rows of B a product checks whether its call is to end.
-const rowsPerCheck = 64
-
 // ProductNum is what products are computed in.
 type ProductNum interface {
 	float32 | float64 | int32 | int64
@@ -27,11 +24,10 @@ type ProductNum interface {
 // MatMulAdd computes C += A·B for row-major A [m,k], B [k,n], C [m,n] with row
 // strides lda, ldb, ldc.
 func MatMulAdd[T ProductNum](call *ops.Call, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int) {
+	w := Watching(call)
 	for i := range m {
 		for p, f := range a[i*lda:][:k] {
-			if p%rowsPerCheck == 0 {
-				CheckEnded(call)
-			}
+			w.Did(n)
 			AddScaled(c[i*ldc:][:n], f, b[p*ldb:])
 		}
 	}
@@ -39,11 +35,10 @@ func MatMulAdd[T ProductNum](call *ops.Call, m, n, k int, a []T, lda int, b []T,
 
 // MatMulAddT computes C += A·Bᵀ for row-major A [m,k], B [n,k], C [m,n].
 func MatMulAddT[T ProductNum](call *ops.Call, m, n, k int, a []T, lda int, b []T, ldb int, c []T, ldc int) {
+	w := Watching(call)
 	for i := range m {
 		for j := range n {
-			if j%rowsPerCheck == 0 {
-				CheckEnded(call)
-			}
+			w.Did(k)
 			c[i*ldc+j] += Dot(a[i*lda:][:k], b[j*ldb:])
 		}
 	}
@@ -70,8 +65,10 @@ func Dot[T ProductNum](x, y []T) T {
 // Transposed copies a row-major matrix [rows, cols] to [cols, rows].
 func Transposed[T any](c *ops.Call, rows, cols int, src []T) []T {
 	out := Make[T](c, rows*cols)
+	w := Watching(c)
 	for i := range rows {
 		for j, v := range src[i*cols : (i+1)*cols] {
+			w.Did(1)
 			out[j*rows+i] = v
 		}
 	}
@@ -120,8 +117,8 @@ func PlanMatMul(a, b []int) (p MatMulPlan) {
 
 // MultiplyStacks writes the products of every pair of matrices to z.
 func MultiplyStacks[T ProductNum](c *ops.Call, p MatMulPlan, x, y, z []T) {
-	clear(z)
-	EachBroadcast(p.batch, p.ba, p.bb, func(o, i, j int) {
+	ClearSlice(c, z)
+	EachBroadcast(c, p.batch, p.ba, p.bb, func(o, i, j int) {
 		MatMulAdd(c, p.M, p.N, p.K, x[i*p.M*p.K:], p.K, y[j*p.K*p.N:], p.N, z[o*p.M*p.N:], p.N)
 	})
 }

@@ -38,11 +38,20 @@ func New(c *ops.Call, dt ndarray.DType, shape ...int) *ndarray.Array {
 
 // Clone is a copy of a value in the budget of the call.
 func Clone[V ndarray.Value](c *ops.Call, v V) V {
+	if a, ok := any(v).(*ndarray.Array); ok && a != nil {
+		out := New(c, a.DType, a.Shape...)
+		CopyWhole(c, out, a)
+		return any(out).(V)
+	}
 	return Try(ndarray.CloneIn(memoryOf(c), v)).(V)
 }
 
 // Copy is a copy of some elements in the budget of the call.
-func Copy[T any](c *ops.Call, v []T) []T { return append(Make[T](c, len(v))[:0], v...) }
+func Copy[T any](c *ops.Call, v []T) []T {
+	out := Make[T](c, len(v))
+	CopySlice(c, out, v)
+	return out
+}
 
 // Append is append in the budget of the call, for lists whose length depends on data.
 func Append[T any](c *ops.Call, list []T, v ...T) []T {

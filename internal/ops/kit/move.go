@@ -12,7 +12,7 @@ import (
 // same memory and nothing moves.
 func CopyReshaped(c *ops.Call, a *ndarray.Array, shape []int) {
 	out := Result(c, 0, a.DType, shape...)
-	CopyWhole(out, a)
+	CopyWhole(c, out, a)
 }
 
 // Spread gives the elements of a as T, repeated to a full shape by
@@ -32,12 +32,22 @@ func Spread[T RealNum](c *ops.Call, what string, a *ndarray.Array, shape []int) 
 	}
 	n := Try(ndarray.NumElems(shape))
 	full := Make[T](c, n)
-	EachBroadcast(shape, a.Shape, nil, func(o, i, _ int) { full[o] = v[i] })
+	EachBroadcast(c, shape, a.Shape, nil, func(o, i, _ int) { full[o] = v[i] })
 	return full
 }
 
-// CopyElems copies n elements between arrays of one element type.
-func CopyElems(dst *ndarray.Array, d int, src *ndarray.Array, s, n int) {
+// CopyElems copies n elements between arrays of one element type, and counts them.
+func CopyElems(w *Watch, dst *ndarray.Array, d int, src *ndarray.Array, s, n int) {
+	for ; n > piece; n -= piece {
+		copyElems(dst, d, src, s, piece)
+		w.Did(piece)
+		d, s = d+piece, s+piece
+	}
+	w.Did(n)
+	copyElems(dst, d, src, s, n)
+}
+
+func copyElems(dst *ndarray.Array, d int, src *ndarray.Array, s, n int) {
 	if dst.DType == ndarray.String {
 		copy(dst.Str[d:d+n], src.Str[s:s+n])
 		return
@@ -46,13 +56,27 @@ func CopyElems(dst *ndarray.Array, d int, src *ndarray.Array, s, n int) {
 	copy(dst.Data[d*w:(d+n)*w], src.Data[s*w:(s+n)*w])
 }
 
+// CopySlice is copy, piece by piece.
+func CopySlice[T any](c *ops.Call, dst, src []T) {
+	for from, to := range Pieces(c, min(len(dst), len(src))) {
+		copy(dst[from:to], src[from:to])
+	}
+}
+
+// ClearSlice is clear, piece by piece.
+func ClearSlice[T any](c *ops.Call, v []T) {
+	for from, to := range Pieces(c, len(v)) {
+		clear(v[from:to])
+	}
+}
+
 // TakeAlong fills out with the listed indices of a along axis.
-func TakeAlong(out, a *ndarray.Array, axis int, list []int) {
+func TakeAlong(c *ops.Call, out, a *ndarray.Array, axis int, list []int) {
 	outer, dim, inner := SplitDims(a.Shape, axis)
-	at := 0
+	at, w := 0, Watching(c)
 	for o := range outer {
 		for _, k := range list {
-			CopyElems(out, at, a, (o*dim+k)*inner, inner)
+			CopyElems(&w, out, at, a, (o*dim+k)*inner, inner)
 			at += inner
 		}
 	}
@@ -78,11 +102,11 @@ func ConcatArrays(c *ops.Call, parts []*ndarray.Array, axis64 int64) {
 	}
 	out := Result(c, 0, first.DType, shape...)
 	outer, dim, inner := SplitDims(shape, axis)
-	at := 0
+	at, w := 0, Watching(c)
 	for _, a := range parts {
 		run := a.Shape[axis] * inner
 		for o := range outer {
-			CopyElems(out, o*dim*inner+at, a, o*run, run)
+			CopyElems(&w, out, o*dim*inner+at, a, o*run, run)
 		}
 		at += run
 	}
@@ -100,19 +124,20 @@ func MoveFirstAxis(c *ops.Call, a *ndarray.Array, axis int) *ndarray.Array {
 	for _, d := range a.Shape[axis+1:] {
 		inner *= d
 	}
+	w := Watching(c)
 	for i := range n {
 		for m := range mid {
-			CopyElems(out, (m*n+i)*inner, a, (i*mid+m)*inner, inner)
+			CopyElems(&w, out, (m*n+i)*inner, a, (i*mid+m)*inner, inner)
 		}
 	}
 	return out
 }
 
 // CopyPart fills out with the indices of a along axis that start at first.
-func CopyPart(out, a *ndarray.Array, axis, first int) {
+func CopyPart(c *ops.Call, out, a *ndarray.Array, axis, first int) {
 	outer, dim, inner := SplitDims(a.Shape, axis)
-	run := out.Shape[axis] * inner
+	run, w := out.Shape[axis]*inner, Watching(c)
 	for o := range outer {
-		CopyElems(out, o*run, a, (o*dim+first)*inner, run)
+		CopyElems(&w, out, o*run, a, (o*dim+first)*inner, run)
 	}
 }

@@ -28,14 +28,15 @@ func TestMoveBlock(t *testing.T) {
 				src.Str[i] = string(rune('a' + i%26))
 			}
 		}
-		EachIndex(b.Shape, func(idx []int) {
+		var w Watch
+		EachIndex(nil, b.Shape, func(idx []int) {
 			d, s := b.Dst, b.Src
 			for k, i := range idx {
 				d, s = d+i*b.Dstr[k], s+i*b.Sstr[k]
 			}
-			CopyElems(want, d, src, s, 1)
+			CopyElems(&w, want, d, src, s, 1)
 		})
-		MoveBlock(got, src, b)
+		MoveBlock(nil, got, src, b)
 		require.Equal(t, want.Data, got.Data, "%+v", b)
 		require.Equal(t, want.Str, got.Str, "%+v", b)
 	}

@@ -44,7 +44,7 @@ func Ints(c *ops.Call, i int) []int64 {
 		Failf("operand %d is %s, it must hold integers", i, a)
 	}
 	out := Make[int64](c, a.Len())
-	readInts(out, a)
+	readInts(c, out, a)
 	return out
 }
 
@@ -130,7 +130,7 @@ func GiveOut(c *ops.Call, i int, v ndarray.Value) {
 		return
 	}
 	out := Result(c, i, a.DType, a.Shape...)
-	CopyWhole(out, a)
+	CopyWhole(c, out, a)
 }
 
 // ShapeOfInts turns dimensions read from data into a shape: none negative, the
@@ -172,8 +172,9 @@ func WrapIndices(c *ops.Call, a *ndarray.Array, n int) []int {
 	if !a.DType.IsInteger() {
 		Failf("indices are %s, they must be integers", a)
 	}
-	out := Make[int](c, a.Len())
+	out, w := Make[int](c, a.Len()), Watching(c)
 	for i := range out {
+		w.Did(1)
 		out[i] = Try(ops.WrapIndex(a.Int(i), n))
 	}
 	return out

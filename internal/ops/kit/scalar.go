@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 )
 
 // Sigmoid is 1/(1+e⁻ˣ). For large -x the exponential overflows to infinity and
@@ -34,7 +35,7 @@ func Btoi(b bool) int {
 }
 
 // RoundTo rounds values to a narrower float type; no-op where T is no wider.
-func RoundTo[T RealNum](v []T, dt ndarray.DType) {
+func RoundTo[T RealNum](c *ops.Call, v []T, dt ndarray.DType) {
 	var f func(float32) float32
 	switch {
 	case dt == ndarray.Float16:
@@ -46,7 +47,9 @@ func RoundTo[T RealNum](v []T, dt ndarray.DType) {
 	default:
 		return
 	}
+	w := Watching(c)
 	for i, x := range v {
+		w.Did(1)
 		v[i] = T(f(float32(x)))
 	}
 }

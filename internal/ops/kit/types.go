@@ -41,7 +41,7 @@ func UnknownDims(k int) []ssa.Dim { return make([]ssa.Dim, k) }
 // DimsOf returns numbers as dimensions, not nil.
 func DimsOf(ints []int64) []ssa.Dim {
 	dims := make([]ssa.Dim, len(ints))
-	Convert(dims, ints, ssa.D)
+	Convert(nil, dims, ints, ssa.D)
 	return dims
 }
 

@@ -28,19 +28,20 @@ type Walk struct {
 
 	dims    []int   // outer loops
 	strides [][]int // of each operand in the outer loops
+	call    *ops.Call
 }
 
 // NewWalk plans the walk over a result shape to which the operands broadcast.
-func NewWalk(result []int, operands ...[]int) Walk {
+func NewWalk(c *ops.Call, result []int, operands ...[]int) Walk {
 	strides := make([][]int, len(operands))
 	for i, s := range operands {
 		strides[i] = ops.BroadcastStrides(s, result)
 	}
-	return StridedWalk(result, strides...)
+	return StridedWalk(c, result, strides...)
 }
 
 // StridedWalk plans the walk over dims with any strides for the operands.
-func StridedWalk(dims []int, strides ...[]int) Walk {
+func StridedWalk(c *ops.Call, dims []int, strides ...[]int) Walk {
 	merged := make([]int, 0, len(dims)+1) // innermost first
 	ms := make([][]int, len(strides))
 	for d := len(dims) - 1; d >= 0; d-- {
@@ -61,7 +62,7 @@ func StridedWalk(dims []int, strides ...[]int) Walk {
 			ms[k] = append(ms[k], strides[k][d])
 		}
 	}
-	w := Walk{run: 1, step: make([]int, len(strides)), strides: make([][]int, len(strides))}
+	w := Walk{run: 1, step: make([]int, len(strides)), strides: make([][]int, len(strides)), call: c}
 	if len(merged) == 0 {
 		return w
 	}
@@ -87,7 +88,9 @@ func (w *Walk) eachRun(f func(first int, at []int)) {
 	}
 	at := make([]int, len(w.strides))
 	idx := make([]int, len(w.dims))
+	watch := Watching(w.call)
 	for r := range runs {
+		watch.Did(1)
 		f(r*w.run, at)
 		for d := len(w.dims) - 1; d >= 0; d-- {
 			idx[d]++
@@ -109,9 +112,11 @@ func (w *Walk) eachRun(f func(first int, at []int)) {
 // The slice is reused.
 func (w *Walk) Each(f func(o int, at []int)) {
 	pos := make([]int, len(w.step))
+	watch := Watching(w.call)
 	w.eachRun(func(first int, at []int) {
 		copy(pos, at)
 		for o := first; o < first+w.run; o++ {
+			watch.Did(1)
 			f(o, pos)
 			for k, s := range w.step {
 				pos[k] += s
@@ -122,16 +127,18 @@ func (w *Walk) Each(f func(o int, at []int)) {
 
 // EachBroadcast calls f(o, a, b) with the linear positions of every element of
 // out and of the two operands that broadcast to it.
-func EachBroadcast(out, sa, sb []int, f func(o, a, b int)) {
-	w := NewWalk(out, sa, sb)
+func EachBroadcast(c *ops.Call, out, sa, sb []int, f func(o, a, b int)) {
+	w := NewWalk(c, out, sa, sb)
 	w.Each(func(o int, at []int) { f(o, at[0], at[1]) })
 }
 
 // EachIndex calls f with every multi-index of shape in row-major order. The
 // slice is reused.
-func EachIndex(shape []int, f func(idx []int)) {
+func EachIndex(c *ops.Call, shape []int, f func(idx []int)) {
 	idx := make([]int, len(shape))
+	w := Watching(c)
 	for range SizeOf(shape) {
+		w.Did(1)
 		f(idx)
 		for k := len(shape) - 1; k >= 0; k-- {
 			if idx[k]++; idx[k] < shape[k] {
@@ -150,8 +157,8 @@ type Block struct {
 }
 
 // MoveBlock copies a box between arrays of one element type.
-func MoveBlock(dst, src *ndarray.Array, b Block) {
-	w := StridedWalk(b.Shape, b.Dstr, b.Sstr)
+func MoveBlock(c *ops.Call, dst, src *ndarray.Array, b Block) {
+	w, watch := StridedWalk(c, b.Shape, b.Dstr, b.Sstr), Watching(c)
 	n, runs := 1, w.run
 	if w.step[0] == 1 && w.step[1] == 1 {
 		n, runs = w.run, 1
@@ -159,7 +166,7 @@ func MoveBlock(dst, src *ndarray.Array, b Block) {
 	w.eachRun(func(_ int, at []int) {
 		d, s := b.Dst+at[0], b.Src+at[1]
 		for range runs {
-			CopyElems(dst, d, src, s, n)
+			CopyElems(&watch, dst, d, src, s, n)
 			d += w.step[0]
 			s += w.step[1]
 		}
@@ -167,35 +174,44 @@ func MoveBlock(dst, src *ndarray.Array, b Block) {
 }
 
 // MoveMapped sets dst[i0, i1, …] = src[maps[0][i0], maps[1][i1], …].
-func MoveMapped(dst, src *ndarray.Array, maps [][]int) {
-	strides, to := ops.Strides(src.Shape), 0
-	EachIndex(dst.Shape, func(idx []int) {
+func MoveMapped(c *ops.Call, dst, src *ndarray.Array, maps [][]int) {
+	strides, to, w := ops.Strides(src.Shape), 0, Watching(c)
+	EachIndex(c, dst.Shape, func(idx []int) {
 		from := 0
 		for k, i := range idx {
 			from += maps[k][i] * strides[k]
 		}
-		CopyElems(dst, to, src, from, 1)
+		CopyElems(&w, dst, to, src, from, 1)
 		to++
 	})
 }
 
 // ClearElems zeroes n elements from position i.
-func ClearElems(a *ndarray.Array, i, n int) {
+func ClearElems(w *Watch, a *ndarray.Array, i, n int) {
+	for ; n > piece; n -= piece {
+		ClearElems(w, a, i, piece)
+		i += piece
+	}
+	w.Did(n)
 	if a.DType == ndarray.String {
 		clear(a.Str[i : i+n])
 		return
 	}
-	w := a.DType.Size()
-	clear(a.Data[i*w : (i+n)*w])
+	size := a.DType.Size()
+	clear(a.Data[i*size : (i+n)*size])
 }
 
 // CopyWhole copies all elements of src, which has as many as dst.
-func CopyWhole(dst, src *ndarray.Array) { CopyElems(dst, 0, src, 0, dst.Len()) }
+func CopyWhole(c *ops.Call, dst, src *ndarray.Array) {
+	w := Watching(c)
+	CopyElems(&w, dst, 0, src, 0, dst.Len())
+}
 
 // FillWhole writes the first element of v everywhere.
-func FillWhole(dst, v *ndarray.Array) {
+func FillWhole(c *ops.Call, dst, v *ndarray.Array) {
+	w := Watching(c)
 	for i := range dst.Len() {
-		CopyElems(dst, i, v, 0, 1)
+		CopyElems(&w, dst, i, v, 0, 1)
 	}
 }
 

@@ -58,17 +58,18 @@ func evalDet(c *ops.Call) {
 	y, m := kit.NewResult[float64](c, 0, a.DType, a.Shape[:r-2]...), a.Shape[r-1]
 	v := kit.Copy(c, kit.Elements[float64](c, a))
 	for o := range y.V {
-		y.V[o] = determinant(v[o*m*m:][:m*m], m)
+		y.V[o] = determinant(c, v[o*m*m:][:m*m], m)
 	}
 	y.Store()
 }
 
 // determinant eliminates in place.
-func determinant(x []float64, m int) float64 {
-	det := 1.0
+func determinant(c *ops.Call, x []float64, m int) float64 {
+	det, w := 1.0, kit.Watching(c)
 	for p := range m {
 		best := p
 		for i := p + 1; i < m; i++ {
+			w.Did(1)
 			if math.Abs(x[i*m+p]) > math.Abs(x[best*m+p]) {
 				best = i
 			}
@@ -85,6 +86,7 @@ func determinant(x []float64, m int) float64 {
 			return det
 		}
 		for i := p + 1; i < m; i++ {
+			w.Did(m - p)
 			f := x[i*m+p] / pivot
 			for j := p + 1; j < m; j++ {
 				x[i*m+j] -= f * x[p*m+j]

@@ -109,7 +109,7 @@ func evalEinsum[T kit.ProductNum](c *ops.Call) {
 	}
 	shape := labelled(eq.out, dims)
 	y := kit.NewResult[T](c, 0, arrays[0].DType, shape...)
-	clear(y.V)
+	kit.ClearSlice(c, y.V)
 	contract(c, factor[T]{eq.out, shape, y.V}, dims, factors)
 	y.Store()
 }
@@ -142,27 +142,18 @@ func contract[T kit.ProductNum](c *ops.Call, result factor[T], dims map[int]int,
 	for _, f := range factors {
 		strides = append(strides, labelStrides(order, dims, f.labels, f.shape))
 	}
-	w := kit.StridedWalk(labelled(order, dims), strides...)
+	w := kit.StridedWalk(c, labelled(order, dims), strides...)
 	z, x := result.data, factors[0].data
 	if len(factors) == 1 {
-		w.Each(func(i int, at []int) {
-			checkEvery(c, i)
+		w.Each(func(_ int, at []int) {
 			z[at[0]] += x[at[1]]
 		})
 		return
 	}
 	y := factors[1].data
-	w.Each(func(i int, at []int) {
-		checkEvery(c, i)
+	w.Each(func(_ int, at []int) {
 		z[at[0]] += x[at[1]] * y[at[2]]
 	})
-}
-
-// checkEvery checks at some of the terms i of a sum whether the call is to end.
-func checkEvery(c *ops.Call, i int) {
-	if i%(1<<18) == 0 {
-		kit.CheckEnded(c)
-	}
 }
 
 // labelStrides gives the step of an array along every label of the loop order: 0

@@ -119,7 +119,7 @@ func AddProduct[T float32 | float64 | int64](c *ops.Call) kit.ResultOf[T] {
 	p := planGemm(c)
 	a, b, bias := c.Array(0), c.Array(1), c.Array(2)
 	y := kit.NewResult[T](c, 0, a.DType, p.m, p.n)
-	clear(y.V)
+	kit.ClearSlice(c, y.V)
 	x, w := kit.Elements[T](c, a), kit.Elements[T](c, b)
 	if p.transA {
 		x = kit.Transposed(c, p.k, p.m, x)
@@ -128,12 +128,10 @@ func AddProduct[T float32 | float64 | int64](c *ops.Call) kit.ResultOf[T] {
 		w = kit.Transposed(c, p.n, p.k, w)
 	}
 	kit.MatMulAdd(c, p.m, p.n, p.k, x, p.k, w, p.n, y.V, p.n)
-	for i, v := range y.V {
-		y.V[i] = scaled(v, p.alpha)
-	}
+	kit.Convert(c, y.V, y.V, func(v T) T { return scaled(v, p.alpha) })
 	if bias != nil && p.beta != 0 {
 		r := kit.Elements[T](c, bias)
-		kit.EachBroadcast([]int{p.m, p.n}, bias.Shape, nil, func(o, i, _ int) { y.V[o] += scaled(r[i], p.beta) })
+		kit.EachBroadcast(c, []int{p.m, p.n}, bias.Shape, nil, func(o, i, _ int) { y.V[o] += scaled(r[i], p.beta) })
 	}
 	return y
 }

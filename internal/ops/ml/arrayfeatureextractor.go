@@ -38,6 +38,6 @@ var ArrayFeatureExtractor = ops.Op{
 		axis := a.Rank() - 1
 		picks := kit.WrapIndices(c, y, a.Shape[axis])
 		out := kit.Result(c, 0, a.DType, append(slices.Clone(a.Shape[:axis]), len(picks))...)
-		kit.TakeAlong(out, a, axis, picks)
+		kit.TakeAlong(c, out, a, axis, picks)
 	}),
 }

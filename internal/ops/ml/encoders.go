@@ -207,11 +207,12 @@ func lookUp(c *ops.Call, keys, values, def *ndarray.Array) {
 	}
 	out := kit.Result(c, 0, values.DType, a.Shape...)
 	x := newKeyIndex(keys)
+	w := kit.Watching(c)
 	for i := range a.Len() {
 		if k := x.find(a, i); k >= 0 {
-			kit.CopyElems(out, i, values, k, 1)
+			kit.CopyElems(&w, out, i, values, k, 1)
 		} else {
-			kit.CopyElems(out, i, def, 0, 1)
+			kit.CopyElems(&w, out, i, def, 0, 1)
 		}
 	}
 }
@@ -238,12 +239,14 @@ func evalOneHotEncoder(c *ops.Call) {
 	}
 	out := kit.Result(c, 0, ndarray.Float32, append(slices.Clone(a.Shape), cats.Len())...)
 	y := ndarray.Slice[float32](out)
-	clear(y)
+	kit.ClearSlice(c, y)
 	if a.DType != ndarray.String { // numbers are looked up as integers
 		a = ndarray.Of(a.Ints(), a.Shape...)
 	}
 	x := newKeyIndex(cats)
+	w := kit.Watching(c)
 	for i := range a.Len() {
+		w.Did(1)
 		k := x.find(a, i)
 		if k < 0 && ops.Int(c.Node, "zeros") == 0 {
 			kit.Failf("element %d is none of the categories", i)

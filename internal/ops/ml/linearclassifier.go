@@ -94,7 +94,9 @@ func evalLinearClassifier(c *ops.Call) {
 		cols = 2
 	}
 	class, scores := kit.Make[int](c, x.n), kit.Make[[]float64](c, x.n)
+	w := kit.Watching(c)
 	for i := range x.n {
+		w.Did(1 + len(m.w))
 		row := m.apply(x.row(i))
 		class[i] = bestOf(row)
 		if m.k == 1 && row[0] > 0 {
@@ -127,7 +129,9 @@ func evalLinearRegressor(c *ops.Call) {
 	m := linearMapOf(c.Node, x.f, int(ops.Int(c.Node, "targets")))
 	post := postTransform(ops.Str(c.Node, "post_transform"))
 	rows := kit.Make[[]float64](c, x.n)
+	w := kit.Watching(c)
 	for i := range rows {
+		w.Did(1 + len(m.w))
 		rows[i] = m.apply(x.row(i))
 		post(rows[i])
 	}

@@ -91,9 +91,11 @@ func evalZipMap(c *ops.Call) {
 		keys = ndarray.Strings(l.strings, k)
 	}
 	out := &ndarray.Sequence{}
+	w := kit.Watching(c)
 	for r := 0; r*k < a.Len(); r++ {
+		w.Did(1)
 		v := kit.New(c, ndarray.Float32, k)
-		kit.CopyElems(v, 0, a, r*k, k)
+		kit.CopyElems(&w, v, 0, a, r*k, k)
 		out.Items = append(out.Items, &ndarray.Map{Keys: keys, Values: v})
 	}
 	kit.Check(c.SetOutput(0, out))
@@ -113,9 +115,11 @@ func evalDictVectorizer(c *ops.Call) {
 	clear(out.Data)
 	clear(out.Str)
 	x := newKeyIndex(words)
+	w := kit.Watching(c)
 	for i := range keys.Len() {
+		w.Did(1)
 		if k := x.find(keys, i); k >= 0 {
-			kit.CopyElems(out, k, values, i, 1)
+			kit.CopyElems(&w, out, k, values, i, 1)
 		}
 	}
 }

@@ -77,7 +77,9 @@ func (l *classLabels) dtype() ndarray.DType {
 // output stores the label of every sample as result 0.
 func (l *classLabels) output(c *ops.Call, class []int) {
 	out := kit.Result(c, 0, l.dtype(), len(class))
+	w := kit.Watching(c)
 	for i, k := range class {
+		w.Did(1)
 		switch {
 		case len(l.strings) > 0 && k < len(l.strings):
 			out.Str[i] = l.strings[k]
@@ -105,11 +107,13 @@ func inferClassifier(n *ssa.Node, columns ssa.Dim) []ops.Inferred {
 func outputScores(c *ops.Call, i int, rows [][]float64, columns int) {
 	out := kit.Result(c, i, ndarray.Float32, len(rows), columns)
 	y := ndarray.Slice[float32](out)
+	w := kit.Watching(c)
 	for r, row := range rows {
 		if len(row) != columns {
 			kit.Failf("a row of scores has %d columns, expected %d", len(row), columns)
 		}
 		for k, v := range row {
+			w.Did(1)
 			y[r*columns+k] = float32(v)
 		}
 	}
@@ -131,13 +135,13 @@ var postTransformAttr = ops.StrAttr("post_transform", transformNone, transformSo
 func postTransform(name string) func(row []float64) {
 	switch name {
 	case transformSoftmax:
-		return kit.SoftmaxLine[float64]
+		return func(row []float64) { kit.SoftmaxLine(new(kit.Watch), row) }
 	case transformZero:
 		return softmaxZero
 	case transformLogistic:
-		return func(row []float64) { kit.Activate(row, kit.Sigmoid) }
+		return func(row []float64) { kit.Activate(nil, row, kit.Sigmoid) }
 	case transformProbit:
-		return func(row []float64) { kit.Activate(row, probit) }
+		return func(row []float64) { kit.Activate(nil, row, probit) }
 	}
 	return func([]float64) {}
 }
@@ -148,7 +152,7 @@ func probit(v float64) float64 { return math.Sqrt2 * math.Erfinv(2*v-1) }
 // softmaxZero is softmax where scores that are 0 stay so: they stand for classes
 // without a vote.
 func softmaxZero(row []float64) {
-	most, sum := kit.LineMax(row, math.Inf(-1)), 0.0
+	most, sum := kit.LineMax(new(kit.Watch), row, math.Inf(-1)), 0.0
 	for i, v := range row {
 		row[i] = math.Exp(v - most)
 		if math.Abs(v) <= 1e-7 {
@@ -186,7 +190,7 @@ func dotRow(x, w []float64) float64 {
 // widen converts an attribute's floats.
 func widen(v []float32) []float64 {
 	out := make([]float64, len(v))
-	kit.Convert(out, v, func(x float32) float64 { return float64(x) })
+	kit.Convert(nil, out, v, func(x float32) float64 { return float64(x) })
 	return out
 }
 
@@ -197,9 +201,9 @@ func twoScores(v float64, transform string, rest bool) []float64 {
 	row := []float64{-v, v}
 	switch transform {
 	case transformLogistic:
-		kit.Activate(row, kit.Sigmoid)
+		kit.Activate(nil, row, kit.Sigmoid)
 	case transformSoftmax:
-		kit.SoftmaxLine(row)
+		kit.SoftmaxLine(new(kit.Watch), row)
 	case transformZero:
 		softmaxZero(row)
 	case transformProbit:

@@ -96,7 +96,9 @@ func evalScaler(c *ops.Call) {
 	scale := perFeature("scale", widen(ops.Floats(c.Node, "scale")), lastDim(a), 1)
 	out := kit.Result(c, 0, ndarray.Float32, a.Shape...)
 	y := ndarray.Slice[float32](out)
+	w := kit.Watching(c)
 	for i, v := range kit.Elements[float64](c, a) {
+		w.Did(1)
 		y[i] = float32((v - offset(i)) * scale(i))
 	}
 }
@@ -125,7 +127,9 @@ func evalNormalizer(c *ops.Call) {
 		return
 	}
 	y := ndarray.Slice[float32](out)
+	w := kit.Watching(c)
 	for i := range x.n {
+		w.Did(2 * x.f)
 		d := norm(x.row(i))
 		if d == 0 {
 			d = 1
@@ -143,7 +147,9 @@ func evalBinarizer(c *ops.Call) {
 	}
 	out := kit.Result(c, 0, a.DType, a.Shape...)
 	limit := float64(ops.Float(c.Node, "threshold"))
+	w := kit.Watching(c)
 	for i := range a.Len() {
+		w.Did(1)
 		out.SetInt(i, int64(kit.Btoi(a.Float(i) > limit)))
 	}
 }
@@ -164,7 +170,9 @@ func evalImputer(c *ops.Call) {
 	put := perFeature("imputed_value_floats", widen(ops.Floats(n, "imputed_value_floats")), lastDim(a), 0)
 	out := kit.Result(c, 0, a.DType, a.Shape...)
 	old := float64(ops.Float(n, "replaced_value_float"))
+	w := kit.Watching(c)
 	for i := range a.Len() {
+		w.Did(1)
 		v := a.Float(i)
 		if v == old || v != v && old != old {
 			v = put(i)
@@ -179,7 +187,9 @@ func imputeInts(c *ops.Call, a *ndarray.Array, put []int64, old int64) {
 		kit.Check(kit.BadAttr("imputed_value_int64s", put, fmt.Sprintf("one element or %d", f)))
 	}
 	out := kit.Result(c, 0, a.DType, a.Shape...)
+	w := kit.Watching(c)
 	for i := range a.Len() {
+		w.Did(1)
 		v := a.Int(i)
 		if v == old {
 			v = put[i%f%len(put)]
@@ -222,10 +232,12 @@ func evalFeatureVectorizer(c *ops.Call) {
 	}
 	out := kit.Result(c, 0, ndarray.Float32, parts[0].n, cols)
 	y, at := ndarray.Slice[float32](out), 0
-	clear(y)
+	kit.ClearSlice(c, y)
+	w := kit.Watching(c)
 	for i, x := range parts {
 		for r := range x.n {
 			for k := range min(x.f, widths[i]) {
+				w.Did(1)
 				y[r*cols+at+k] = float32(x.row(r)[k])
 			}
 		}

@@ -72,9 +72,11 @@ func evalSVMRegressor(c *ops.Call) {
 			count, x.f, len(coef), len(sv), len(rho))
 	}
 	rows := kit.Make[[]float64](c, x.n)
+	w := kit.Watching(c)
 	for i := range rows {
 		sum := float64(rho[0])
 		for k := range count {
+			w.Did(1 + x.f)
 			sum += coef[k] * kernel(x.row(i), sv[k*x.f:(k+1)*x.f])
 		}
 		if ops.Int(n, "one_class") != 0 {
@@ -257,7 +259,9 @@ func evalSVMClassifier(c *ops.Call) {
 	transform := ops.Str(c.Node, "post_transform")
 	post := postTransform(transform)
 	class, rows := kit.Make[int](c, x.n), kit.Make[[]float64](c, x.n)
+	w := kit.Watching(c)
 	for i := range x.n {
+		w.Did(1 + len(m.sv) + len(m.coef))
 		var scores, votes []float64
 		if m.vectors > 0 {
 			scores, votes = m.pairwise(x.row(i))

@@ -60,5 +60,5 @@ func evalCenterCropPad(c *ops.Call) {
 		b.Src += max(0, d-shape[i]) / 2 * b.Sstr[i]
 		b.Dst += max(0, shape[i]-d) / 2 * b.Dstr[i]
 	}
-	kit.MoveBlock(out, a, b)
+	kit.MoveBlock(c, out, a, b)
 }

@@ -83,11 +83,11 @@ func blockLayoutOf(c *ops.Call) *blockLayout {
 
 // targets returns the position in the image of every (offset, block position),
 // -1 in the padding.
-func (b *blockLayout) targets() []int {
+func (b *blockLayout) targets(c *ops.Call) []int {
 	strides := ops.Strides(b.image)
-	var out []int
-	kit.EachIndex(b.block, func(k []int) {
-		kit.EachIndex(b.grid, func(l []int) {
+	out := kit.Make[int](c, kit.SizeOf(b.block)*kit.SizeOf(b.grid))[:0]
+	kit.EachIndex(c, b.block, func(k []int) {
+		kit.EachIndex(c, b.grid, func(l []int) {
 			at := 0
 			for i := range k {
 				x := l[i]*b.stride[i] - b.pad[i] + k[i]*b.dilation[i]
@@ -111,7 +111,7 @@ func evalCol2Im(c *ops.Call) {
 	if err != nil || a.Rank() != 3 || a.Shape[1]%offsets != 0 || a.Shape[2] != places {
 		kit.Failf("the operand is %s, blocks of %v need [N, C*%d, %d]", a, b.block, offsets, places)
 	}
-	shape, at := slices.Concat([]int{a.Shape[0], a.Shape[1] / offsets}, b.image), b.targets()
+	shape, at := slices.Concat([]int{a.Shape[0], a.Shape[1] / offsets}, b.image), b.targets(c)
 	switch dt := a.DType; {
 	case dt.IsFloat():
 		addBlocks[float64](c, a, at, shape)

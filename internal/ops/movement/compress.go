@@ -55,11 +55,13 @@ func evalCompress(c *ops.Call) {
 		kit.Failf("the condition is %s, it must be one row of booleans", cond)
 	}
 	var keep []int
+	w := kit.Watching(c)
 	for i := range min(cond.Len(), a.Shape[axis]) {
+		w.Did(1)
 		if cond.Data[i] != 0 {
 			keep = kit.Append(c, keep, i)
 		}
 	}
 	out := kit.Result(c, 0, a.DType, kit.WithDim(a.Shape, axis, len(keep))...)
-	kit.TakeAlong(out, a, axis, keep)
+	kit.TakeAlong(c, out, a, axis, keep)
 }

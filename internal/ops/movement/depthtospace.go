@@ -80,7 +80,7 @@ func evalDepthToSpace(c *ops.Call, a *ndarray.Array, b int) {
 		kit.Failf("%d channels are no multiple of the squared block size %d", d[1], b*b)
 	}
 	out := kit.Result(c, 0, a.DType, d[0], d[1]/(b*b), d[2]*b, d[3]*b)
-	kit.MoveBlock(out, a, kit.Block{Shape: []int{d[0], d[1] / (b * b), d[2], b, d[3], b},
+	kit.MoveBlock(c, out, a, kit.Block{Shape: []int{d[0], d[1] / (b * b), d[2], b, d[3], b},
 		Dstr: spreadStrides(out.Shape, b), Sstr: blockStrides(d, b, ops.Str(c.Node, "mode"))})
 }
 
@@ -90,6 +90,6 @@ func evalSpaceToDepth(c *ops.Call, a *ndarray.Array, b int) {
 		kit.Failf("a plane of %dx%d does not divide into blocks of %d", d[2], d[3], b)
 	}
 	out := kit.Result(c, 0, a.DType, d[0], d[1]*b*b, d[2]/b, d[3]/b)
-	kit.MoveBlock(out, a, kit.Block{Shape: []int{d[0], d[1], d[2] / b, b, d[3] / b, b},
+	kit.MoveBlock(c, out, a, kit.Block{Shape: []int{d[0], d[1], d[2] / b, b, d[3] / b, b},
 		Dstr: blockStrides(out.Shape, b, ops.Str(c.Node, "mode")), Sstr: spreadStrides(d, b)})
 }

@@ -49,5 +49,5 @@ func evalExpand(c *ops.Call) {
 	a := kit.Tensor(c, 0)
 	shape := kit.Try(ops.BroadcastShapes(a.Shape, kit.ShapeOfInts(kit.Ints(c, 1))))
 	out := kit.Result(c, 0, a.DType, shape...)
-	kit.MoveBlock(out, a, kit.Block{Shape: shape, Dstr: ops.Strides(shape), Sstr: ops.BroadcastStrides(a.Shape, shape)})
+	kit.MoveBlock(c, out, a, kit.Block{Shape: shape, Dstr: ops.Strides(shape), Sstr: ops.BroadcastStrides(a.Shape, shape)})
 }

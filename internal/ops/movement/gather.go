@@ -111,5 +111,5 @@ func evalGather(c *ops.Call) {
 	axis := kit.Try(ops.NormAxis(ops.Int(c.Node, "axis"), a.Rank()))
 	picks := kit.WrapIndices(c, ix, a.Shape[axis])
 	out := kit.Result(c, 0, a.DType, slices.Concat(a.Shape[:axis], ix.Shape, a.Shape[axis+1:])...)
-	kit.TakeAlong(out, a, axis, picks)
+	kit.TakeAlong(c, out, a, axis, picks)
 }

@@ -43,6 +43,6 @@ func evalGatherElements(c *ops.Call) {
 	strides, step := alongAxis(a.Shape, ix.Shape, axis)
 	picks := kit.WrapIndices(c, ix, a.Shape[axis])
 	out := kit.Result(c, 0, a.DType, ix.Shape...)
-	w := kit.StridedWalk(ix.Shape, strides)
-	w.Each(func(i int, at []int) { kit.CopyElems(out, i, a, at[0]+picks[i]*step, 1) })
+	w, walk := kit.Watching(c), kit.StridedWalk(c, ix.Shape, strides)
+	walk.Each(func(i int, at []int) { kit.CopyElems(&w, out, i, a, at[0]+picks[i]*step, 1) })
 }

@@ -65,8 +65,9 @@ func tupleOffsets(c *ops.Call, indices *ndarray.Array, shape []int, k int) []int
 		kit.Failf("indices are %s, they must be integers", indices)
 	}
 	strides := ops.Strides(shape)
-	out := kit.Make[int](c, kit.SizeOf(indices.Shape[:indices.Rank()-1]))
+	out, w := kit.Make[int](c, kit.SizeOf(indices.Shape[:indices.Rank()-1])), kit.Watching(c)
 	for i := range out {
+		w.Did(1 + k)
 		for j := range k {
 			out[i] += kit.Try(ops.WrapIndex(indices.Int(i*k+j), shape[j])) * strides[j]
 		}
@@ -93,7 +94,8 @@ func EvalGatherND(c *ops.Call) {
 	}
 	each, run := kit.SizeOf(a.Shape[batch:]), kit.SizeOf(a.Shape[batch+k:])
 	per := len(at) / kit.SizeOf(a.Shape[:batch])
+	w := kit.Watching(c)
 	for i, o := range at {
-		kit.CopyElems(out, i*run, a, i/per*each+o, run)
+		kit.CopyElems(&w, out, i*run, a, i/per*each+o, run)
 	}
 }

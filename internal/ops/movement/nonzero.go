@@ -46,7 +46,9 @@ func evalNonZero(c *ops.Call) {
 	a := kit.Tensor(c, 0)
 	set := truthTest(a)
 	var found []int
+	w := kit.Watching(c)
 	for i := range a.Len() {
+		w.Did(1)
 		if set(i) {
 			found = kit.Append(c, found, i)
 		}
@@ -55,6 +57,7 @@ func evalNonZero(c *ops.Call) {
 	y := ndarray.Slice[int64](out)
 	for k, stride := range ops.Strides(a.Shape) {
 		for i, at := range found {
+			w.Did(1)
 			y[k*len(found)+i] = int64(at / stride % a.Shape[k])
 		}
 	}

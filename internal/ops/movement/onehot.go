@@ -57,11 +57,13 @@ func evalOneHot(c *ops.Call) {
 	depth := kit.ShapeOfInts([]int64{kit.Sole(c, 1).Int(0)})
 	shape := slices.Insert(slices.Clone(ix.Shape), axis, depth[0])
 	out := kit.Result(c, 0, values.DType, shape...)
-	kit.FillWhole(out, values) // its first element is off
+	kit.FillWhole(c, out, values) // its first element is off
 	outer, dim, inner := kit.SplitDims(shape, axis)
+	w := kit.Watching(c)
 	for i := range outer * inner {
+		w.Did(1)
 		if k, err := ops.WrapIndex(ix.Int(i), dim); err == nil {
-			kit.CopyElems(out, (i/inner*dim+k)*inner+i%inner, values, 1, 1)
+			kit.CopyElems(&w, out, (i/inner*dim+k)*inner+i%inner, values, 1, 1)
 		}
 	}
 }

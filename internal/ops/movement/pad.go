@@ -184,7 +184,7 @@ func EvalPad(c *ops.Call) {
 	if mode := ops.Str(c.Node, "mode"); mode == "constant" {
 		padConstant(c, out, a, begin)
 	} else {
-		padRepeat(mode, out, a, begin, end)
+		padRepeat(c, mode, out, a, begin, end)
 	}
 }
 
@@ -198,7 +198,7 @@ func padConstant(c *ops.Call, out, a *ndarray.Array, begin []int64) {
 		}
 		fill = v
 	}
-	kit.FillWhole(out, fill)
+	kit.FillWhole(c, out, fill)
 	b := kit.Block{Shape: make([]int, a.Rank()), Dstr: ops.Strides(out.Shape), Sstr: ops.Strides(a.Shape)}
 	for i, d := range a.Shape {
 		from := max(int(-begin[i]), 0) // first index of the operand that stays
@@ -207,21 +207,23 @@ func padConstant(c *ops.Call, out, a *ndarray.Array, begin []int64) {
 		b.Src += from * b.Sstr[i]
 		b.Dst += at * b.Dstr[i]
 	}
-	kit.MoveBlock(out, a, b)
+	kit.MoveBlock(c, out, a, b)
 }
 
 // padRepeat looks every result index up in the cropped operand.
-func padRepeat(mode string, out, a *ndarray.Array, begin, end []int64) {
+func padRepeat(c *ops.Call, mode string, out, a *ndarray.Array, begin, end []int64) {
 	maps := make([][]int, a.Rank())
 	for i, d := range a.Shape {
 		from, left := max(int(-begin[i]), 0), d+int(min(begin[i], 0)+min(end[i], 0))
 		if left <= 0 {
 			kit.Failf("mode %s has nothing to repeat along dimension %d of %v", mode, i, a.Shape)
 		}
-		maps[i] = make([]int, out.Shape[i])
+		maps[i] = kit.Make[int](c, out.Shape[i])
+		w := kit.Watching(c)
 		for o := range maps[i] {
+			w.Did(1)
 			maps[i][o] = from + padIndex(mode, o-int(max(begin[i], 0)), left)
 		}
 	}
-	kit.MoveMapped(out, a, maps)
+	kit.MoveMapped(c, out, a, maps)
 }

@@ -29,6 +29,7 @@ func evalReverseSequence(c *ops.Call) {
 	}
 	out := kit.Result(c, 0, a.DType, a.Shape...)
 	inner := kit.SizeOf(a.Shape[2:])
+	w := kit.Watching(c)
 	for b, l := range lens {
 		if l < 0 || l > int64(steps) {
 			kit.Failf("length %d of sequence %d is outside of 0..%d", l, b, steps)
@@ -42,7 +43,7 @@ func evalReverseSequence(c *ops.Call) {
 			if time == 1 {
 				x, y = b*steps+t, b*steps+from
 			}
-			kit.CopyElems(out, x*inner, a, y*inner, inner)
+			kit.CopyElems(&w, out, x*inner, a, y*inner, inner)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 type scatter struct {
 	out, to, from *ndarray.Array // result; where updates go; updates
 	combine       func(d, s int) // nil: replace
+	watch         kit.Watch
+	call          *ops.Call
 }
 
 // scatterReduction says how updates and what is there go together.
@@ -20,8 +22,8 @@ var scatterReduction = ops.StrAttr("reduction", "none", "add", "mul", "max", "mi
 // newScatter copies data into result 0 and prepares attribute reduction.
 func newScatter(c *ops.Call, data, updates *ndarray.Array) *scatter {
 	out := kit.Result(c, 0, data.DType, data.Shape...)
-	kit.CopyWhole(out, data)
-	s := &scatter{out: out, to: out, from: updates}
+	kit.CopyWhole(c, out, data)
+	s := &scatter{out: out, to: out, from: updates, watch: kit.Watching(c), call: c}
 	kind := ops.Str(c.Node, "reduction")
 	if kind == "none" || kind == "" { // Scatter has no such attribute
 		return s
@@ -30,7 +32,7 @@ func newScatter(c *ops.Call, data, updates *ndarray.Array) *scatter {
 	case dt == ndarray.Float64:
 		s.combine = combiner[float64](s, kind)
 	case dt.IsFloat():
-		s.to = ndarray.Of(append([]float32(nil), kit.Elements[float32](c, out)...), out.Shape...)
+		s.to = ndarray.Of(kit.Copy(c, kit.Elements[float32](c, out)), out.Shape...)
 		s.from = ndarray.Of(kit.Elements[float32](c, updates), updates.Shape...)
 		s.combine = combiner[float32](s, kind)
 	case dt == ndarray.Complex64:
@@ -50,10 +52,11 @@ func newScatter(c *ops.Call, data, updates *ndarray.Array) *scatter {
 // apply combines n updates from position u on with the elements from at on.
 func (s *scatter) apply(at, u, n int) {
 	if s.combine == nil {
-		kit.CopyElems(s.to, at, s.from, u, n)
+		kit.CopyElems(&s.watch, s.to, at, s.from, u, n)
 		return
 	}
 	for i := range n {
+		s.watch.Did(1)
 		s.combine(at+i, u+i)
 	}
 }
@@ -61,7 +64,7 @@ func (s *scatter) apply(at, u, n int) {
 // finish rounds what was combined in a wider type.
 func (s *scatter) finish() {
 	if s.to != s.out {
-		kit.WriteFloats(s.out, ndarray.Slice[float32](s.to))
+		kit.WriteFloats(s.call, s.out, ndarray.Slice[float32](s.to))
 	}
 }
 

@@ -58,7 +58,7 @@ func evalScatterElements(c *ops.Call) {
 	strides, step := alongAxis(a.Shape, ix.Shape, axis)
 	picks := kit.WrapIndices(c, ix, a.Shape[axis])
 	s := newScatter(c, a, up)
-	w := kit.StridedWalk(ix.Shape, strides)
+	w := kit.StridedWalk(c, ix.Shape, strides)
 	w.Each(func(i int, at []int) { s.apply(at[0]+picks[i]*step, i, 1) })
 	s.finish()
 }

@@ -286,7 +286,7 @@ func EvalSlice(c *ops.Call) {
 		b.Src += s.first[i] * b.Sstr[i]
 		b.Sstr[i] *= s.move[i]
 	}
-	kit.MoveBlock(out, a, b)
+	kit.MoveBlock(c, out, a, b)
 }
 
 // sliceCall reads the operands of a running Slice.
@@ -303,6 +303,6 @@ func sliceCall(c *ops.Call, rank int) *sliceSpec {
 
 func ints64(list []int) []int64 {
 	out := make([]int64, len(list))
-	kit.Convert(out, list, func(i int) int64 { return int64(i) })
+	kit.Convert(nil, out, list, func(i int) int64 { return int64(i) })
 	return out
 }

@@ -182,7 +182,7 @@ func evalSplit(c *ops.Call) {
 	at := 0
 	for i, p := range splitCall(c, a.Shape[axis]) {
 		if c.Wants(i) {
-			kit.CopyPart(kit.Result(c, i, a.DType, kit.WithDim(a.Shape, axis, p)...), a, axis, at)
+			kit.CopyPart(c, kit.Result(c, i, a.DType, kit.WithDim(a.Shape, axis, p)...), a, axis, at)
 		}
 		at += p
 	}

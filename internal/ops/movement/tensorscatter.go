@@ -57,8 +57,8 @@ func evalTensorScatter(c *ops.Call) {
 	}
 	first := writePositions(c, past.Shape[0], past.Shape[axis], up.Shape[axis])
 	out := kit.Result(c, 0, past.DType, past.Shape...)
-	kit.CopyWhole(out, past)
-	writeCache(out, up, axis, first)
+	kit.CopyWhole(c, out, past)
+	writeCache(c, out, up, axis, first)
 }
 
 // writePositions returns where each batch entry's update of length n starts in a
@@ -84,14 +84,15 @@ func writePositions(c *ops.Call, batch, size, n int) []int {
 
 // writeCache copies the update's slices to first[b], first[b]+1, … along axis,
 // around the end.
-func writeCache(out, up *ndarray.Array, axis int, first []int) {
+func writeCache(c *ops.Call, out, up *ndarray.Array, axis int, first []int) {
 	outer, size, inner := kit.SplitDims(out.Shape, axis)
 	n := up.Shape[axis]
 	perBatch := kit.SizeOf(out.Shape[1:axis])
+	w := kit.Watching(c)
 	for o := range outer {
 		for s := range n {
 			at := (first[o/perBatch] + s) % size
-			kit.CopyElems(out, (o*size+at)*inner, up, (o*n+s)*inner, inner)
+			kit.CopyElems(&w, out, (o*size+at)*inner, up, (o*n+s)*inner, inner)
 		}
 	}
 }

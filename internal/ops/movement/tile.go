@@ -126,5 +126,5 @@ func evalTile(c *ops.Call) {
 		b.Dstr = append(b.Dstr, os[i]*d, os[i])
 		b.Sstr = append(b.Sstr, 0, as[i])
 	}
-	kit.MoveBlock(out, a, b)
+	kit.MoveBlock(c, out, a, b)
 }

@@ -60,5 +60,5 @@ func evalTranspose(c *ops.Call) {
 		shape[i], from[i] = a.Shape[p], strides[p]
 	}
 	out := kit.Result(c, 0, a.DType, shape...)
-	kit.MoveBlock(out, a, kit.Block{Shape: shape, Dstr: ops.Strides(shape), Sstr: from})
+	kit.MoveBlock(c, out, a, kit.Block{Shape: shape, Dstr: ops.Strides(shape), Sstr: from})
 }

@@ -39,18 +39,19 @@ func EvalTrilu(c *ops.Call) {
 		k = kit.ScalarInt(c, 1)
 	}
 	out := kit.Result(c, 0, a.DType, a.Shape...)
-	kit.CopyWhole(out, a)
+	kit.CopyWhole(c, out, a)
 	rows, cols := a.Shape[len(a.Shape)-2], a.Shape[len(a.Shape)-1]
 	k = max(-int64(rows), min(k, int64(cols))) // beyond that nothing changes
 	upper := ops.Int(c.Node, "upper") != 0
+	w := kit.Watching(c)
 	for row := range out.Len() / max(cols, 1) {
 		// The first column on or right of the diagonal, and the one after it.
 		from := row%rows + int(k)
 		if upper {
-			kit.ClearElems(out, row*cols, max(0, min(from, cols)))
+			kit.ClearElems(&w, out, row*cols, max(0, min(from, cols)))
 		} else {
 			from = max(0, min(from+1, cols))
-			kit.ClearElems(out, row*cols+from, cols-from)
+			kit.ClearElems(&w, out, row*cols+from, cols-from)
 		}
 	}
 }

@@ -80,12 +80,18 @@ type uniqueGroups struct {
 // neighbours differ. Classes come sorted, or by first appearance.
 func groupEqual(c *ops.Call, n int, compare func(i, j int) int, sorted bool) uniqueGroups {
 	order := kit.Make[int](c, n)
+	w := kit.Watching(c)
 	for i := range order {
+		w.Did(1)
 		order[i] = i
 	}
-	slices.SortStableFunc(order, compare)
+	slices.SortStableFunc(order, func(i, j int) int {
+		w.Did(1)
+		return compare(i, j)
+	})
 	g := uniqueGroups{inverse: kit.Make[int](c, n)}
 	for k, i := range order {
+		w.Did(1)
 		if k == 0 || compare(order[k-1], i) != 0 {
 			g.first, g.count = kit.Append(c, g.first, i), kit.Append(c, g.count, 0)
 		}
@@ -97,12 +103,17 @@ func groupEqual(c *ops.Call, n int, compare func(i, j int) int, sorted bool) uni
 	}
 	rank := make([]int, len(g.first)) // class -> position by first appearance
 	byFirst := kit.Positions(len(g.first))
-	slices.SortFunc(byFirst, func(a, b int) int { return cmp.Compare(g.first[a], g.first[b]) })
+	slices.SortFunc(byFirst, func(a, b int) int {
+		w.Did(1)
+		return cmp.Compare(g.first[a], g.first[b])
+	})
 	first, count := make([]int, len(rank)), make([]int, len(rank))
 	for pos, class := range byFirst {
+		w.Did(1)
 		rank[class], first[pos], count[pos] = pos, g.first[class], g.count[class]
 	}
 	for i, class := range g.inverse {
+		w.Did(1)
 		g.inverse[i] = rank[class]
 	}
 	g.first, g.count = first, count
@@ -112,10 +123,11 @@ func groupEqual(c *ops.Call, n int, compare func(i, j int) int, sorted bool) uni
 func evalUnique(c *ops.Call) {
 	a, axis := axisOrFlat(c.Node, kit.Tensor(c, 0))
 	outer, dim, inner := kit.SplitDims(a.Shape, axis)
-	elems := compareElems(a)
+	elems, w := compareElems(a), kit.Watching(c)
 	g := groupEqual(c, dim, func(i, j int) int {
 		for o := range outer {
 			for k := range inner {
+				w.Did(1)
 				if r := elems((o*dim+i)*inner+k, (o*dim+j)*inner+k); r != 0 {
 					return r
 				}
@@ -124,7 +136,7 @@ func evalUnique(c *ops.Call) {
 		return 0
 	}, ops.Int(c.Node, "sorted") != 0)
 	y := kit.Result(c, 0, a.DType, kit.WithDim(a.Shape, axis, len(g.first))...)
-	kit.TakeAlong(y, a, axis, g.first)
+	kit.TakeAlong(c, y, a, axis, g.first)
 	for i, list := range [][]int{g.first, g.inverse, g.count} {
 		kit.SetResult(c, i+1, ndarray.Int64, []int{len(list)}, ints64(list))
 	}

@@ -80,7 +80,7 @@ func evalAttention[T float32 | float64](c *ops.Call) {
 	a := newAttentionRun[T](c)
 	scores := AttentionScores(c, a.q, a.k, scaleOf(c.Node, a.q.Size))
 	a.keep(0, scores)
-	SoftCap(scores, float64(ops.Float(c.Node, "softcap")))
+	SoftCap(c, scores, float64(ops.Float(c.Node, "softcap")))
 	a.keep(1, scores)
 	empty := a.addBias(scores)
 	a.keep(2, scores)
@@ -109,6 +109,7 @@ func newAttentionRun[T float32 | float64](c *ops.Call) *attentionRun[T] {
 func (a *attentionRun[T]) addBias(scores []T) []bool {
 	bias, total := kit.Make[float64](a.c, a.k.Seq), a.k.Seq
 	empty := kit.Make[bool](a.c, a.q.Batch*a.q.N*a.q.Seq)
+	w := kit.Watching(a.c)
 	for r := range empty {
 		b, h, s := a.q.Row(r)
 		clear(bias)
@@ -116,6 +117,7 @@ func (a *attentionRun[T]) addBias(scores []T) []bool {
 		a.addWindow(b, s, bias)
 		empty[r] = true
 		for t, v := range bias {
+			w.Did(1)
 			if math.IsInf(v, -1) {
 				scores[r*total+t] = T(v) // replaces any score, even NaN
 				continue
@@ -152,9 +154,9 @@ func (a *attentionRun[T]) addWindow(b, s int, bias []float64) {
 func (a *attentionRun[T]) normalize(scores []T, empty []bool) {
 	precision := kit.Try(kit.DtypeAttr(a.c.Node, "softmax_precision", ndarray.Undefined))
 	if precision != ndarray.Undefined {
-		kit.RoundTo(scores, precision)
+		kit.RoundTo(a.c, scores, precision)
 	}
-	kit.SoftmaxRows(scores, a.k.Seq)
+	kit.SoftmaxRows(a.c, scores, a.k.Seq)
 	for r, e := range empty {
 		if e {
 			clear(scores[r*a.k.Seq : (r+1)*a.k.Seq])
@@ -168,6 +170,6 @@ func (a *attentionRun[T]) keep(stage int64, scores []T) {
 		return
 	}
 	out := kit.NewResult[T](a.c, 3, a.c.Array(0).DType, a.q.Batch, a.q.N, a.q.Seq, a.k.Seq)
-	copy(out.V, scores)
+	kit.CopySlice(a.c, out.V, scores)
 	out.Store()
 }

@@ -26,8 +26,8 @@ func evalAveragePool[T float32 | float64](c *ops.Call) {
 	x := c.Array(0)
 	y := kit.NewResult[T](c, 0, x.DType, shape...)
 	planes, out := shape[0]*shape[1], kit.SizeOf(w.Out)
-	PoolSum(&w, planes, kit.Elements[T](c, x), y.V, func(v T) T { return v })
-	w.EachCoverage(ops.Int(c.Node, "count_include_pad") != 0, func(o, count int) {
+	PoolSum(c, &w, planes, kit.Elements[T](c, x), y.V, func(v T) T { return v })
+	w.EachCoverage(c, ops.Int(c.Node, "count_include_pad") != 0, func(o, count int) {
 		if count < 2 {
 			return
 		}

@@ -118,7 +118,7 @@ func evalBatchNorm[T float32 | float64](c *ops.Call) {
 	mean, variance := kit.Elements[float64](c, kit.Tensor(c, 3)), kit.Elements[float64](c, kit.Tensor(c, 4))
 	v := kit.Elements[T](c, x)
 	if ops.Int(c.Node, "training_mode") != 0 {
-		m, s := channelMoments(b, v)
+		m, s := channelMoments(c, b, v)
 		storeRunning(c, 1, mean, m)
 		storeRunning(c, 2, variance, s)
 		mean, variance = m, s
@@ -126,11 +126,13 @@ func evalBatchNorm[T float32 | float64](c *ops.Call) {
 	scale, bias := kit.Elements[float64](c, kit.Tensor(c, 1)), kit.Elements[float64](c, kit.Tensor(c, 2))
 	y := kit.NewResult[T](c, 0, x.DType, x.Shape...)
 	eps := float64(ops.Float(c.Node, "epsilon"))
+	w := kit.Watching(c)
 	for i := range b.n * b.c {
 		ch := i % b.c
 		m, f, o := T(mean[ch]), T(scale[ch]/math.Sqrt(variance[ch]+eps)), T(bias[ch])
 		out := y.V[i*b.plane : (i+1)*b.plane]
 		for j, e := range v[i*b.plane : (i+1)*b.plane] {
+			w.Did(1)
 			out[j] = (e-m)*f + o
 		}
 	}
@@ -141,11 +143,13 @@ func evalBatchNorm[T float32 | float64](c *ops.Call) {
 type channels struct{ n, c, plane int }
 
 // channelMoments returns mean and population variance of every channel.
-func channelMoments[T kit.RealNum](b channels, x []T) (mean, variance []float64) {
+func channelMoments[T kit.RealNum](c *ops.Call, b channels, x []T) (mean, variance []float64) {
 	mean, variance = make([]float64, b.c), make([]float64, b.c)
+	w := kit.Watching(c)
 	count := float64(b.n) * float64(b.plane)
 	for i := range b.n * b.c {
 		for _, v := range x[i*b.plane : (i+1)*b.plane] {
+			w.Did(1)
 			mean[i%b.c] += float64(v)
 		}
 	}
@@ -155,6 +159,7 @@ func channelMoments[T kit.RealNum](b channels, x []T) (mean, variance []float64)
 	for i := range b.n * b.c {
 		m := mean[i%b.c]
 		for _, v := range x[i*b.plane : (i+1)*b.plane] {
+			w.Did(1)
 			d := float64(v) - m
 			variance[i%b.c] += d * d
 		}

@@ -41,14 +41,17 @@ func evalCausalConv(c *ops.Call) {
 	gated := ops.Str(c.Node, "activation") != "none"
 	state := kit.Make[float32](c, batch*ch*(k-1))
 	line := kit.Make[float32](c, k-1+length)
+	watch := kit.Watching(c)
 	for i := range batch * ch {
+		watch.Did(k + length)
 		clear(line[:k-1])
 		if past != nil {
 			copy(line, past[i*(k-1):(i+1)*(k-1)])
 		}
-		copy(line[k-1:], in[i*length:(i+1)*length])
+		kit.CopySlice(c, line[k-1:], in[i*length:(i+1)*length])
 		out := y.V[i*length : (i+1)*length]
 		for t := range out {
+			watch.Did(k)
 			out[t] = kit.Dot(weight[i%ch*k:][:k], line[t:t+k])
 			if bias != nil {
 				out[t] += bias[i%ch]

@@ -58,14 +58,15 @@ func (s *ConvShape) YShape() []int { return append([]int{s.N, s.M}, s.Win.Out...
 func Convolve[T kit.ProductNum](call *ops.Call, s *ConvShape, x, w, bias, y []T) {
 	plane, outPlane, stride := kit.SizeOf(s.Win.In), kit.SizeOf(s.Win.Out), s.Win.lastStride()
 	cg, mg := s.C/s.group, s.M/s.group
-	fillBias(y, bias, s.M, outPlane)
+	fillBias(call, y, bias, s.M, outPlane)
 	byTap := kit.Transposed(call, s.M*cg, s.Win.taps(), w)
-	s.Win.eachRun(func(tap, o, at, n int) {
+	watch := kit.Watching(call)
+	s.Win.eachRun(call, func(tap, o, at, n int) {
 		for i := range s.N * s.M {
-			kit.CheckEnded(call)
 			m := i % s.M
 			out, in := y[i*outPlane+o:][:n], x[(i/s.M*s.C+m/mg*cg)*plane:]
 			for c, f := range byTap[(tap*s.M+m)*cg:][:cg] {
+				watch.Did(n)
 				src := in[c*plane+at:]
 				for j := range out {
 					out[j] += f * src[j*stride]
@@ -76,14 +77,16 @@ func Convolve[T kit.ProductNum](call *ops.Call, s *ConvShape, x, w, bias, y []T)
 }
 
 // fillBias starts every output channel with its bias, or 0.
-func fillBias[T kit.ProductNum](y, bias []T, m, outPlane int) {
+func fillBias[T kit.ProductNum](c *ops.Call, y, bias []T, m, outPlane int) {
 	if bias == nil {
-		clear(y)
+		kit.ClearSlice(c, y)
 		return
 	}
+	w := kit.Watching(c)
 	for i := 0; i*outPlane < len(y); i++ {
 		row, b := y[i*outPlane:(i+1)*outPlane], bias[i%m]
 		for j := range row {
+			w.Did(1)
 			row[j] = b
 		}
 	}

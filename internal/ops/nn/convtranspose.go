@@ -110,7 +110,7 @@ func EvalConvTranspose[T float32 | float64](c *ops.Call) {
 	s := ConvShape{Win: g.win, group: group, N: x.Shape[0], C: x.Shape[1], M: w.Shape[1] * group}
 	kit.WantLen("bias", b, s.M)
 	y := kit.NewResult[T](c, 0, x.DType, append([]int{s.N, s.M}, s.Win.In...)...)
-	fillBias(y.V, kit.Elements[T](c, b), s.M, kit.SizeOf(s.Win.In))
+	fillBias(c, y.V, kit.Elements[T](c, b), s.M, kit.SizeOf(s.Win.In))
 	convolveBack(c, &s, kit.Elements[T](c, x), kit.Elements[T](c, w), y.V)
 	y.Store()
 }
@@ -121,12 +121,13 @@ func convolveBack[T kit.ProductNum](call *ops.Call, s *ConvShape, x, w, y []T) {
 	yPlane, xPlane, stride := kit.SizeOf(s.Win.In), kit.SizeOf(s.Win.Out), s.Win.lastStride()
 	cg, mg := s.C/s.group, s.M/s.group
 	byTap := kit.Transposed(call, s.C*mg, s.Win.taps(), w)
-	s.Win.eachRun(func(tap, o, at, n int) {
+	watch := kit.Watching(call)
+	s.Win.eachRun(call, func(tap, o, at, n int) {
 		for i := range s.N * s.C {
-			kit.CheckEnded(call)
 			c := i % s.C
 			in, out := x[i*xPlane+o:][:n], y[(i/s.C*s.M+c/cg*mg)*yPlane:]
 			for m, f := range byTap[(tap*s.C+c)*mg:][:mg] {
+				watch.Did(n)
 				dst := out[m*yPlane+at:]
 				for j, v := range in {
 					dst[j*stride] += f * v

@@ -54,7 +54,7 @@ func (d *deformer[T]) run(c *ops.Call, w, bias, y []T) {
 	s := d.s
 	outs, taps := kit.SizeOf(s.Win.Out), s.Win.taps()
 	cg, mg := s.C/s.group, s.M/s.group
-	fillBias(y, bias, s.M, outs)
+	fillBias(c, y, bias, s.M, outs)
 	if len(y) == 0 {
 		return
 	}
@@ -62,7 +62,7 @@ func (d *deformer[T]) run(c *ops.Call, w, bias, y []T) {
 	for i := range s.N {
 		for ch := range s.C {
 			kit.CheckEnded(c)
-			d.unrollChannel(i, ch, cols[ch*taps*outs:(ch+1)*taps*outs])
+			d.unrollChannel(c, i, ch, cols[ch*taps*outs:(ch+1)*taps*outs])
 		}
 		for g := range s.group {
 			rows := cg * taps
@@ -72,22 +72,23 @@ func (d *deformer[T]) run(c *ops.Call, w, bias, y []T) {
 }
 
 // unrollChannel samples one channel of one image for every tap and output.
-func (d *deformer[T]) unrollChannel(image, ch int, cols []T) {
+func (d *deformer[T]) unrollChannel(c *ops.Call, image, ch int, cols []T) {
 	s := d.s
 	w := &s.Win
 	outs, plane, r := kit.SizeOf(w.Out), kit.SizeOf(w.In), len(w.kernel)
 	group := image*d.offGroups + ch/(s.C/d.offGroups)
 	x := d.x[(image*s.C+ch)*plane:][:plane]
-	pos := make([]float64, r)
+	pos, watch := make([]float64, r), kit.Watching(c)
 	tap := 0
-	kit.EachIndex(w.kernel, func(k []int) {
+	kit.EachIndex(c, w.kernel, func(k []int) {
 		slot := group*w.taps() + tap
 		o := 0
-		kit.EachIndex(w.Out, func(at []int) {
+		kit.EachIndex(c, w.Out, func(at []int) {
 			for i := range pos {
 				base := at[i]*w.strides[i] + k[i]*w.dilations[i] - w.begin[i]
 				pos[i] = float64(base) + float64(d.off[(slot*r+i)*outs+o])
 			}
+			watch.Did(4)
 			v := sampleLinear(x, w.In, pos)
 			if d.mask != nil {
 				v *= d.mask[slot*outs+o]

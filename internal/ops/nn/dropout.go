@@ -111,8 +111,10 @@ func evalDropout(c *ops.Call) {
 		mask = ndarray.Slice[bool](m)
 	}
 	if training == 0 || ratio == 0 {
-		copy(y.Data, x.Data)
+		kit.CopyWhole(c, y, x)
+		w := kit.Watching(c)
 		for i := range mask {
+			w.Did(1)
 			mask[i] = true
 		}
 		return
@@ -120,7 +122,7 @@ func evalDropout(c *ops.Call) {
 	if !(ratio > 0 && ratio < 1) {
 		kit.Failf("ratio %g is not in [0,1)", ratio)
 	}
-	next := kit.Uniform(ops.IntOr(c.Node, "seed", c.Seed))
+	next := kit.Uniform(c, ops.IntOr(c.Node, "seed", c.Seed))
 	scale := 1 / (1 - ratio)
 	for i := range y.Len() {
 		keep := next() >= ratio

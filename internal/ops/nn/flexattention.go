@@ -73,7 +73,7 @@ func evalFlexAttention[T float32 | float64](c *ops.Call) {
 	shape := []int{q.Batch, q.N, q.Seq, k.Seq}
 	p := AttentionScores(c, q, k, scaleOf(c.Node, q.Size))
 	p = modify(c, "score_mod", dt, shape, p)
-	kit.SoftmaxRows(p, k.Seq)
+	kit.SoftmaxRows(c, p, k.Seq)
 	p = modify(c, "prob_mod", dt, shape, p)
 	StoreAttended(c, c.Array(0).DType, p, q, v, false)
 }
@@ -85,7 +85,7 @@ func modify[T kit.RealNum](c *ops.Call, name string, dt ndarray.DType, shape []i
 		return v
 	}
 	a := kit.Try(ndarray.NewIn(c.Memory, dt, shape...))
-	kit.WriteFloats(a, v)
+	kit.WriteFloats(c, a, v)
 	args := append([]ndarray.Value{a}, c.In[len(c.In)-c.Node.Captures:]...)
 	out := kit.Try(c.Body(i, args))
 	b, ok := out[0].(*ndarray.Array)

@@ -24,9 +24,10 @@ var GlobalMaxPool = ops.Op{
 }
 
 func evalGlobalAverage[T float32 | float64](c *ops.Call) {
-	globalPool(c, func(plane []T) T {
+	globalPool(c, func(w *kit.Watch, plane []T) T {
 		var sum float64
 		for _, v := range plane {
+			w.Did(1)
 			sum += float64(v)
 		}
 		return T(sum / float64(len(plane)))
@@ -34,9 +35,10 @@ func evalGlobalAverage[T float32 | float64](c *ops.Call) {
 }
 
 func evalGlobalMax[T float32 | float64](c *ops.Call) {
-	globalPool(c, func(plane []T) T {
+	globalPool(c, func(w *kit.Watch, plane []T) T {
 		most := T(math.Inf(-1))
 		for _, v := range plane {
+			w.Did(1)
 			if v > most || v != v {
 				most = v
 			}

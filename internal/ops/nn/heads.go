@@ -77,12 +77,15 @@ func (x Heads[T]) At(b, h, s int) []T {
 // [batch, n, past+seq, size].
 func (x Heads[T]) Contiguous(c *ops.Call, past Heads[T]) Heads[T] {
 	out := Bnsh(kit.Make[T](c, x.Batch*x.N*(past.Seq+x.Seq)*x.Size), x.Batch, x.N, past.Seq+x.Seq, x.Size)
+	w := kit.Watching(c)
 	for b := range x.Batch {
 		for h := range x.N {
 			for s := range past.Seq {
+				w.Did(x.Size)
 				copy(out.At(b, h, s), past.At(b, h, s))
 			}
 			for s := range x.Seq {
+				w.Did(x.Size)
 				copy(out.At(b, h, past.Seq+s), x.At(b, h, s))
 			}
 		}
@@ -158,11 +161,13 @@ func scaleOf(n *ssa.Node, size int) float64 {
 // AttentionScores returns scale * Q·Kᵀ as [B,Hq,S,T].
 func AttentionScores[T kit.RealNum](c *ops.Call, q, k Heads[T], scale float64) []T {
 	out := kit.Make[T](c, q.Batch*q.N*q.Seq*k.Seq)
+	w := kit.Watching(c)
 	for i := range q.Batch * q.N {
 		b, h := i/q.N, i%q.N
 		part := out[i*q.Seq*k.Seq:][:q.Seq*k.Seq]
 		kit.MatMulAddT(c, q.Seq, k.Seq, q.Size, q.from(b, h), q.Ss, k.from(b, h/(q.N/k.N)), k.Ss, part, k.Seq)
 		for j := range part {
+			w.Did(1)
 			part[j] *= T(scale)
 		}
 	}
@@ -170,11 +175,13 @@ func AttentionScores[T kit.RealNum](c *ops.Call, q, k Heads[T], scale float64) [
 }
 
 // SoftCap limits scores smoothly: cap * tanh(x / cap); 0 is no limit.
-func SoftCap[T kit.RealNum](scores []T, limit float64) {
+func SoftCap[T kit.RealNum](c *ops.Call, scores []T, limit float64) {
 	if limit == 0 {
 		return
 	}
+	w := kit.Watching(c)
 	for i, v := range scores {
+		w.Did(1)
 		scores[i] = T(limit * math.Tanh(float64(v)/limit))
 	}
 }
@@ -183,15 +190,17 @@ func SoftCap[T kit.RealNum](scores []T, limit float64) {
 // probability 0 are left out, so that what lies in masked positions (even NaN)
 // does not matter.
 func AttentionApply[T kit.RealNum](c *ops.Call, probs []T, v, out Heads[T]) {
+	w := kit.Watching(c)
 	for b := range out.Batch {
 		for h := range out.N {
 			for s := range out.Seq {
-				kit.CheckEnded(c)
 				row := out.At(b, h, s)
 				clear(row)
 				p := probs[((b*out.N+h)*out.Seq+s)*v.Seq:][:v.Seq]
 				for t, f := range p {
+					w.Did(1)
 					if f != 0 {
+						w.Did(v.Size)
 						kit.AddScaled(row, f, v.At(b, h/(out.N/v.N), t))
 					}
 				}

@@ -66,16 +66,18 @@ func normalizeGroups[T float32 | float64](c *ops.Call, groups int) {
 	}
 	v, scale, bias := kit.Elements[T](c, x), kit.Elements[T](c, c.Array(1)), kit.Elements[T](c, c.Array(2))
 	size := ch / groups * plane
+	w := kit.Watching(c)
 	for r := range x.Shape[0] * groups {
-		Standardize(y.V[r*size:(r+1)*size], v[r*size:(r+1)*size], float64(ops.Float(c.Node, "epsilon")), true)
+		Standardize(&w, y.V[r*size:(r+1)*size], v[r*size:(r+1)*size], float64(ops.Float(c.Node, "epsilon")), true)
 	}
 	if c.Node.Has("num_groups") { // InstanceNormalization has no stash_type
-		kit.RoundTo(y.V, stashType(c.Node))
+		kit.RoundTo(c, y.V, stashType(c.Node))
 	}
 	for i := range x.Shape[0] * ch {
 		s, b := scale[i%ch], bias[i%ch]
 		row := y.V[i*plane : (i+1)*plane]
 		for j := range row {
+			w.Did(1)
 			row[j] = row[j]*s + b
 		}
 	}

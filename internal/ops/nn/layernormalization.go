@@ -57,14 +57,14 @@ func evalLayerNorm[T float32 | float64](c *ops.Call) {
 		}
 	}
 	y := kit.NewResult[T](c, 0, x.DType, x.Shape...)
-	NormalizeSuffix(s, kit.Elements[T](c, x), y.V, func(r int, mean, inv float64) {
+	NormalizeSuffix(c, s, kit.Elements[T](c, x), y.V, func(r int, mean, inv float64) {
 		for i, v := range [2]float64{mean, inv} {
 			if stats[i] != nil {
 				stats[i].SetFloat(r, v)
 			}
 		}
 	})
-	ScaleShift(y.V, scale, bias)
+	ScaleShift(c, y.V, scale, bias)
 	y.Store()
 }
 
@@ -73,7 +73,7 @@ func evalRMSNorm[T float32 | float64](c *ops.Call) {
 	s := SuffixNormOf(c.Node, x.Shape, false)
 	scale := kit.Spread[T](c, "scale", kit.Tensor(c, 1), x.Shape)
 	y := kit.NewResult[T](c, 0, c.Array(1).DType, x.Shape...)
-	NormalizeSuffix(s, kit.Elements[T](c, x), y.V, nil)
-	ScaleShift(y.V, scale, nil)
+	NormalizeSuffix(c, s, kit.Elements[T](c, x), y.V, nil)
+	ScaleShift(c, y.V, scale, nil)
 	y.Store()
 }

@@ -50,6 +50,7 @@ type LinearRun struct {
 	decay, beta       Heads[float32]
 	gated, correcting bool
 	scale             float32
+	watch             kit.Watch
 	After             func(b, h, t int, state []float32) // sees the state after every position; may be nil
 }
 
@@ -75,7 +76,7 @@ func evalLinearAttention(c *ops.Call) {
 // NewLinearRun checks the operands of a LinearAttention call.
 func NewLinearRun(c *ops.Call) *LinearRun {
 	hq, hk := int(ops.Int(c.Node, "q_num_heads")), int(ops.Int(c.Node, "kv_num_heads"))
-	a := &LinearRun{}
+	a := &LinearRun{watch: kit.Watching(c)}
 	for i, x := range []*Heads[float32]{&a.Q, &a.K, &a.V} {
 		n := hk
 		if i == 0 {
@@ -132,6 +133,7 @@ func (a *LinearRun) Head(b, h int, state []float32, out Heads[float32]) {
 	dv, group, sharing := a.V.Size, max(a.Q.N/a.K.N, 1), max(a.K.N/a.Q.N, 1)
 	v := make([]float32, dv)
 	for t := range a.Q.Seq {
+		a.watch.Did((4 + group) * len(state))
 		k := a.K.At(b, h, t)
 		copy(v, a.V.At(b, h, t))
 		if a.gated {

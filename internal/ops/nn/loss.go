@@ -44,7 +44,9 @@ func classLoss(c *ops.Call, logp []float64) {
 	ignore, ignoring := ops.Int(c.Node, "ignore_index"), c.Node.Has("ignore_index")
 	loss := kit.Make[float64](c, labels.Len())
 	var total, weight float64
+	watch := kit.Watching(c)
 	for i := range loss {
+		watch.Did(1)
 		label := labels.Int(i)
 		if ignoring && label == ignore {
 			continue

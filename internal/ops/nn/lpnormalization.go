@@ -26,10 +26,12 @@ func evalLpNormalization[T float32 | float64](c *ops.Call) {
 	v := kit.Elements[T](c, x)
 	outer, dim, inner := kit.SplitDims(x.Shape, axis)
 	norm := kit.Make[float64](c, inner)
+	w := kit.Watching(c)
 	for o := range outer {
 		clear(norm)
 		block := v[o*dim*inner : (o+1)*dim*inner]
 		for k, e := range block {
+			w.Did(1)
 			if p == 1 {
 				norm[k%inner] += math.Abs(float64(e))
 			} else {
@@ -42,6 +44,7 @@ func evalLpNormalization[T float32 | float64](c *ops.Call) {
 			}
 		}
 		for k, e := range block {
+			w.Did(1)
 			q := T(0)
 			if d := norm[k%inner]; d != 0 {
 				q = T(float64(e) / d)

@@ -73,18 +73,17 @@ func evalLpPool[T float32 | float64](c *ops.Call) {
 	x := c.Array(0)
 	y := kit.NewResult[T](c, 0, x.DType, shape...)
 	power, root := powerOf[T](c.Node)
-	PoolSum(&w, shape[0]*shape[1], kit.Elements[T](c, x), y.V, power)
-	for i, v := range y.V {
-		y.V[i] = root(v)
-	}
+	PoolSum(c, &w, shape[0]*shape[1], kit.Elements[T](c, x), y.V, power)
+	kit.Convert(c, y.V, y.V, root)
 	y.Store()
 }
 
 func evalGlobalLpPool[T float32 | float64](c *ops.Call) {
 	power, root := powerOf[T](c.Node)
-	globalPool(c, func(plane []T) T {
+	globalPool(c, func(w *kit.Watch, plane []T) T {
 		var sum T
 		for _, v := range plane {
+			w.Did(1)
 			sum += power(v)
 		}
 		return root(sum)

@@ -33,6 +33,7 @@ func evalLRN[T float32 | float64](c *ops.Call) {
 	scale := float64(ops.Float(c.Node, "alpha")) / float64(size)
 	bias, beta := float64(ops.Float(c.Node, "bias")), float64(ops.Float(c.Node, "beta"))
 	squares := kit.Make[T](c, plane)
+	w := kit.Watching(c)
 	for i := range x.Shape[0] * ch {
 		at := i % ch
 		first, last := max(0, at-(size-1)/2), min(ch-1, at+size/2)
@@ -40,11 +41,13 @@ func evalLRN[T float32 | float64](c *ops.Call) {
 		for k := first; k <= last; k++ {
 			row := v[(i-at+k)*plane:][:plane]
 			for j, e := range row {
+				w.Did(1)
 				squares[j] += e * e
 			}
 		}
 		in, out := v[i*plane:(i+1)*plane], y.V[i*plane:(i+1)*plane]
 		for j, s := range squares {
+			w.Did(1)
 			out[j] = T(float64(in[j]) / math.Pow(bias+scale*float64(s), beta))
 		}
 	}

@@ -76,14 +76,15 @@ func evalMaxUnpool(c *ops.Call) {
 		shape = unpoolShape(c, pooled)
 	}
 	y := kit.Result(c, 0, x.DType, shape...)
-	clear(y.Data)
+	kit.ClearSlice(c, y.Data)
 	total := kit.Try(ndarray.NumElems(pooled))
 	strides := ops.Strides(shape)
+	watch := kit.Watching(c)
 	for i, at := range ndarray.Slice[int64](idx) {
 		if at < 0 || at >= int64(total) {
 			kit.Failf("index %d is outside the unpooled shape %v", at, pooled)
 		}
-		kit.CopyElems(y, relocate(int(at), pooled, strides), x, i, 1)
+		kit.CopyElems(&watch, y, relocate(int(at), pooled, strides), x, i, 1)
 	}
 }
 

@@ -41,12 +41,12 @@ func evalMVN[T float32 | float64](c *ops.Call) {
 	}
 	v, count := kit.Elements[T](c, x), float64(len(y.V)/groups)
 	mean, variance := kit.Make[float64](c, groups), kit.Make[float64](c, groups)
-	kit.EachBroadcast(x.Shape, kept, nil, func(o, g, _ int) { mean[g] += float64(v[o]) / count })
-	kit.EachBroadcast(x.Shape, kept, nil, func(o, g, _ int) {
+	kit.EachBroadcast(c, x.Shape, kept, nil, func(o, g, _ int) { mean[g] += float64(v[o]) / count })
+	kit.EachBroadcast(c, x.Shape, kept, nil, func(o, g, _ int) {
 		d := float64(v[o]) - mean[g]
 		variance[g] += d * d / count
 	})
-	kit.EachBroadcast(x.Shape, kept, nil, func(o, g, _ int) {
+	kit.EachBroadcast(c, x.Shape, kept, nil, func(o, g, _ int) {
 		y.V[o] = T((float64(v[o]) - mean[g]) / (math.Sqrt(variance[g]) + mvnEpsilon))
 	})
 	y.Store()

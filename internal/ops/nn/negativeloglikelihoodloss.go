@@ -42,7 +42,7 @@ func evalCrossEntropy(c *ops.Call) {
 		kit.Failf("scores have shape %v, expected [N,C,...]", x.Shape)
 	}
 	logp := kit.Copy(c, kit.Elements[float64](c, x))
-	kit.EachLine(logp, x.Shape, 1, kit.LogSoftmaxLine)
+	kit.EachLine(c, logp, x.Shape, 1, kit.LogSoftmaxLine)
 	kit.SetResult(c, 1, x.DType, x.Shape, logp)
 	classLoss(c, logp)
 }

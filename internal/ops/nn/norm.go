@@ -16,20 +16,23 @@ var NormAttrs = []ops.AttrSpec{ops.IntAttr("axis", -1), ops.FloatAttr("epsilon",
 // Standardize writes (x-mean)/sqrt(variance+eps) to y and returns the mean and
 // the reciprocal of the deviation. With center false the mean counts as 0. Sums are
 // taken in float64, the variance around the mean, so that large means do not cancel.
-func Standardize[T kit.RealNum](y, x []T, eps float64, center bool) (mean, inv float64) {
+func Standardize[T kit.RealNum](w *kit.Watch, y, x []T, eps float64, center bool) (mean, inv float64) {
 	if center {
 		for _, v := range x {
+			w.Did(1)
 			mean += float64(v)
 		}
 		mean /= float64(len(x))
 	}
 	variance := 0.0
 	for _, v := range x {
+		w.Did(1)
 		d := float64(v) - mean
 		variance += d * d
 	}
 	inv = 1 / math.Sqrt(variance/float64(len(x))+eps)
 	for i, v := range x {
+		w.Did(1)
 		y[i] = T((float64(v) - mean) * inv)
 	}
 	return mean, inv
@@ -45,8 +48,10 @@ func stashType(n *ssa.Node) ndarray.DType {
 }
 
 // ScaleShift computes y*scale + bias for rows of spread operands; either may be nil.
-func ScaleShift[T kit.RealNum](y, scale, bias []T) {
+func ScaleShift[T kit.RealNum](c *ops.Call, y, scale, bias []T) {
+	w := kit.Watching(c)
 	for i := range y {
+		w.Did(1)
 		if scale != nil {
 			y[i] *= scale[i%len(scale)]
 		}
@@ -75,14 +80,15 @@ func SuffixNormOf(n *ssa.Node, shape []int, center bool) (s SuffixNorm) {
 }
 
 // NormalizeSuffix normalizes every row of x into y; row sees the moments of each.
-func NormalizeSuffix[T kit.RealNum](s SuffixNorm, x, y []T, row func(r int, mean, inv float64)) {
+func NormalizeSuffix[T kit.RealNum](c *ops.Call, s SuffixNorm, x, y []T, row func(r int, mean, inv float64)) {
+	w := kit.Watching(c)
 	for r := range s.Outer {
-		mean, inv := Standardize(y[r*s.Inner:(r+1)*s.Inner], x[r*s.Inner:(r+1)*s.Inner], s.Eps, s.Center)
+		mean, inv := Standardize(&w, y[r*s.Inner:(r+1)*s.Inner], x[r*s.Inner:(r+1)*s.Inner], s.Eps, s.Center)
 		if row != nil {
 			row(r, mean, inv)
 		}
 	}
-	kit.RoundTo(y, s.Stash)
+	kit.RoundTo(c, y, s.Stash)
 }
 
 // StatShape is the shape of per-row statistics: 1 from axis on.

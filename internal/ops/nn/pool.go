@@ -123,12 +123,14 @@ func poolWindow(c *ops.Call) (Window, []int) {
 }
 
 // PoolSum adds f(x) over every window of every plane to y, which is cleared.
-func PoolSum[T kit.RealNum](w *Window, planes int, x, y []T, f func(T) T) {
-	clear(y)
+func PoolSum[T kit.RealNum](c *ops.Call, w *Window, planes int, x, y []T, f func(T) T) {
+	kit.ClearSlice(c, y)
+	watch := kit.Watching(c)
 	in, out := kit.SizeOf(w.In), kit.SizeOf(w.Out)
 	stride := w.lastStride()
-	w.eachRun(func(_, o, at, n int) {
+	w.eachRun(c, func(_, o, at, n int) {
 		for p := range planes {
+			watch.Did(n)
 			dst, src := y[p*out+o:][:n], x[p*in+at:]
 			for j := range dst {
 				dst[j] += f(src[j*stride])
@@ -140,14 +142,15 @@ func PoolSum[T kit.RealNum](w *Window, planes int, x, y []T, f func(T) T) {
 // coverage returns, for one dimension, how many taps of each output lie inside
 // the input, or inside the padded input if padded is set. A window that ceil_mode
 // adds may reach beyond even the padding.
-func (w *Window) coverage(i int, padded bool) []int {
+func (w *Window) coverage(c *ops.Call, i int, padded bool) []int {
 	lo, hi := 0, w.In[i]
 	if padded {
 		lo, hi = -w.begin[i], w.In[i]+w.end[i]
 	}
-	counts := make([]int, w.Out[i])
+	counts, watch := kit.Make[int](c, w.Out[i]), kit.Watching(c)
 	for o := range counts {
 		for k := range w.kernel[i] {
+			watch.Did(1)
 			if pos := o*w.strides[i] + k*w.dilations[i] - w.begin[i]; pos >= lo && pos < hi {
 				counts[o]++
 			}
@@ -157,13 +160,13 @@ func (w *Window) coverage(i int, padded bool) []int {
 }
 
 // EachCoverage calls f with every output position and its number of covered taps.
-func (w *Window) EachCoverage(padded bool, f func(o, count int)) {
+func (w *Window) EachCoverage(c *ops.Call, padded bool, f func(o, count int)) {
 	counts := make([][]int, len(w.kernel))
 	for i := range counts {
-		counts[i] = w.coverage(i, padded)
+		counts[i] = w.coverage(c, i, padded)
 	}
 	o := 0
-	kit.EachIndex(w.Out, func(idx []int) {
+	kit.EachIndex(c, w.Out, func(idx []int) {
 		n := 1
 		for i, at := range idx {
 			n *= counts[i][at]
@@ -188,7 +191,7 @@ func InferGlobalPool(n *ssa.Node) []ops.Inferred {
 }
 
 // globalPool computes f over every plane of operand 0.
-func globalPool[T kit.RealNum](c *ops.Call, f func(plane []T) T) {
+func globalPool[T kit.RealNum](c *ops.Call, f func(w *kit.Watch, plane []T) T) {
 	x := c.Array(0)
 	if x.Rank() < 2 {
 		kit.Failf("operand 0 has shape %v, without batch and channel dimensions", x.Shape)
@@ -197,8 +200,10 @@ func globalPool[T kit.RealNum](c *ops.Call, f func(plane []T) T) {
 	copy(shape, x.Shape[:2])
 	y := kit.NewResult[T](c, 0, x.DType, shape...)
 	v, plane := kit.Elements[T](c, x), kit.SizeOf(x.Shape[2:])
+	w := kit.Watching(c)
 	for i := range y.V {
-		y.V[i] = f(v[i*plane : (i+1)*plane])
+		w.Did(1)
+		y.V[i] = f(&w, v[i*plane:(i+1)*plane])
 	}
 	y.Store()
 }
@@ -215,12 +220,15 @@ func PoolMax[T poolNum](c *ops.Call, w *Window, planes int, x []T, least T, y []
 	if arg == nil {
 		arg = kit.Make[int64](c, len(y))
 	}
+	watch := kit.Watching(c)
 	for i := range y {
+		watch.Did(1)
 		y[i], arg[i] = least, -1
 	}
 	in, out, stride := kit.SizeOf(w.In), kit.SizeOf(w.Out), w.lastStride()
-	w.eachRun(func(_, o, at, n int) {
+	w.eachRun(c, func(_, o, at, n int) {
 		for p := range planes {
+			watch.Did(n)
 			for j := range n {
 				from, to := p*in+at+j*stride, p*out+o+j
 				if v := x[from]; v > y[to] || arg[to] < 0 || v != v && y[to] == y[to] {

@@ -148,7 +148,7 @@ func runRecurrence[T kit.RealNum](c *ops.Call, r *Recurrence, p *RecurrentParts[
 		kit.WantShape([]string{"initial_h", "initial_c"}[i], a, r.stateShape()...)
 	}
 	init := [2][]T{kit.Elements[T](c, initial[0]), kit.Elements[T](c, initial[1])}
-	clear(out.y.V)
+	kit.ClearSlice(c, out.y.V)
 	for d := range r.Dirs {
 		runDirection(c, r, p, d, init, states, &out)
 	}
@@ -162,7 +162,9 @@ func runRecurrence[T kit.RealNum](c *ops.Call, r *Recurrence, p *RecurrentParts[
 func runDirection[T kit.RealNum](c *ops.Call, r *Recurrence, p *RecurrentParts[T], d int, init [2][]T, states int, out *recurrentOut[T]) {
 	width := r.gates * r.Hidden
 	gates := kit.Make[T](c, r.seq*r.batch*width)
+	w := kit.Watching(c)
 	for i := range r.seq * r.batch {
+		w.Did(width)
 		p.bias(d, gates[i*width:(i+1)*width])
 	}
 	p.Input(d, gates)

@@ -31,10 +31,12 @@ func (r *Rotation[T]) apply(dst, src []T, b, s int) {
 }
 
 // ApplyAll rotates every vector of x into out.
-func (r *Rotation[T]) ApplyAll(out, x Heads[T]) {
+func (r *Rotation[T]) ApplyAll(c *ops.Call, out, x Heads[T]) {
+	w := kit.Watching(c)
 	for b := range x.Batch {
 		for h := range x.N {
 			for s := range x.Seq {
+				w.Did(x.Size)
 				r.apply(out.At(b, h, s), x.At(b, h, s), b, s)
 			}
 		}
@@ -62,7 +64,9 @@ func NewRotation[T kit.RealNum](c *ops.Call, cos, sin, ids *ndarray.Array, x Hea
 	}
 	kit.WantShape("position_ids", ids, x.Batch, x.Seq)
 	rows := kit.Elements[int64](c, ids)
+	w := kit.Watching(c)
 	for _, p := range rows {
+		w.Did(1)
 		if p < 0 || p >= int64(cos.Shape[0]) {
 			kit.Failf("position %d is outside a cache of %d positions", p, cos.Shape[0])
 		}
@@ -77,6 +81,6 @@ func (r *Rotation[T]) Eval(c *ops.Call, x Heads[T]) {
 	y := kit.NewResult[T](c, 0, a.DType, a.Shape...)
 	out := x
 	out.V = y.V
-	r.ApplyAll(out, x)
+	r.ApplyAll(c, out, x)
 	y.Store()
 }

@@ -178,14 +178,16 @@ func (w *Window) lastStride() int { return w.strides[len(w.strides)-1] }
 // read inputs x+j*stride of the last dimension, j in [0, n). Positions count from
 // the start of one channel's plane. Taps come in row-major order; empty runs are
 // left out.
-func (w *Window) eachRun(f func(tap, o, x, n int)) {
+func (w *Window) eachRun(c *ops.Call, f func(tap, o, x, n int)) {
 	last := len(w.kernel) - 1
 	inStride := ops.Strides(w.In)
 	tap := 0
-	kit.EachIndex(w.kernel, func(k []int) {
+	watch := kit.Watching(c)
+	kit.EachIndex(c, w.kernel, func(k []int) {
 		lo, hi := w.run(last, k[last])
 		base := lo*w.strides[last] + k[last]*w.dilations[last] - w.begin[last]
 		for line := 0; line < kit.SizeOf(w.Out[:last]) && lo < hi; line++ {
+			watch.Did(1)
 			x, ok := base, true
 			for i, rest := last-1, line; i >= 0; i-- {
 				pos := rest%w.Out[i]*w.strides[i] + k[i]*w.dilations[i] - w.begin[i]

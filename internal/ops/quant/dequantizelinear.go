@@ -56,8 +56,11 @@ func EvalDequantize(c *ops.Call) {
 	zeros := zeroPoints(c, zero, scale.Len())
 	y := kit.NewResult[float32](c, 0, dt, x.Shape...)
 	v, s := kit.Elements[float64](c, x), kit.Elements[float32](c, scale)
+	w := kit.Watching(c)
 	g.each(func(at, n, first, step int) {
+		w.Did(1)
 		for i := range n {
+			w.Did(1)
 			e, k := v[at+i], first+i*step
 			if zeros != nil {
 				e -= zeros[k]

@@ -27,5 +27,5 @@ func evalMatMulInteger(c *ops.Call) {
 	p := kit.PlanMatMul(a.Shape, b.Shape)
 	acc := IntegerProduct(c, p, a, b, c.Array(2), c.Array(3))
 	y := kit.Result(c, 0, ndarray.Int32, p.Shape...)
-	copy(ndarray.Slice[int32](y), acc)
+	kit.CopySlice(c, ndarray.Slice[int32](y), acc)
 }

@@ -46,9 +46,11 @@ func EvalQLinearConv(c *ops.Call) {
 	nn.Convolve(c, &s, x, w, b, acc)
 	store, plane, zero := QuantStore(y, true), kit.SizeOf(s.Win.Out), yZero.Float(0)
 	ws := kit.Elements[float32](c, wScale)
+	watch := kit.Watching(c)
 	for i := range s.N * s.M {
 		f := kit.Elements[float32](c, xScale)[0] * ws[i%s.M%len(ws)] / kit.Elements[float32](c, yScale)[0]
 		for k, v := range acc[i*plane : (i+1)*plane] {
+			watch.Did(1)
 			store(i*plane+k, float32(v)*f, zero)
 		}
 	}

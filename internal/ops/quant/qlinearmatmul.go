@@ -37,7 +37,9 @@ func evalQLinearMatMul(c *ops.Call) {
 	ys := kit.Spread[float32](c, "y_scale", AsColumn(yScale), full)
 	zs := kit.Spread[float64](c, "y_zero_point", AsColumn(yZero), full)
 	store := QuantStore(y, true)
+	w := kit.Watching(c)
 	for i, v := range acc {
+		w.Did(1)
 		store(i, v*(as[i%len(as)]*bs[i%len(bs)]/ys[i%len(ys)]), zs[i%len(zs)])
 	}
 }
@@ -48,7 +50,7 @@ func quantProduct(c *ops.Call, p kit.MatMulPlan, a, b, za, zb *ndarray.Array) []
 	if kit.ByteInts.Has(a.DType) {
 		acc := IntegerProduct(c, p, a, b, za, zb)
 		out := kit.Make[float32](c, len(acc))
-		kit.Convert(out, acc, func(v int32) float32 { return float32(v) })
+		kit.Convert(c, out, acc, func(v int32) float32 { return float32(v) })
 		return out
 	}
 	if !kit.Float8Types.Has(a.DType) || !kit.Float8Types.Has(b.DType) {
@@ -65,7 +67,9 @@ func quantProduct(c *ops.Call, p kit.MatMulPlan, a, b, za, zb *ndarray.Array) []
 func centeredReal(c *ops.Call, what string, a, zero *ndarray.Array) []float32 {
 	z := kit.Spread[float32](c, what+"_zero_point", zero, a.Shape)
 	out := kit.Copy(c, kit.Elements[float32](c, a))
+	w := kit.Watching(c)
 	for i := range out {
+		w.Did(1)
 		out[i] -= z[i%len(z)]
 	}
 	return out

@@ -126,7 +126,7 @@ func Centered32(c *ops.Call, what string, a, zero *ndarray.Array) []int32 {
 		kit.Failf("the zero point of %s has shape %v, which does not broadcast to %v", what, zero.Shape, a.Shape)
 	}
 	z := kit.Elements[int32](c, zero)
-	kit.EachBroadcast(a.Shape, zero.Shape, nil, func(o, i, _ int) { out[o] -= z[i] })
+	kit.EachBroadcast(c, a.Shape, zero.Shape, nil, func(o, i, _ int) { out[o] -= z[i] })
 	return out
 }
 

@@ -102,13 +102,16 @@ func EvalQuantize(c *ops.Call) {
 
 // quantize divides with the given precision and stores.
 func quantize[T kit.RealNum](c *ops.Call, g granularity, x, scale []T, zeros []float64, precision ndarray.DType, store func(i int, v float32, zero float64)) {
-	q := kit.Make[T](c, g.inner)
+	q, w := kit.Make[T](c, g.inner), kit.Watching(c)
 	g.each(func(at, n, s, step int) {
+		w.Did(1)
 		for i := range q {
+			w.Did(1)
 			q[i] = x[at+i] / scale[s+i*step]
 		}
-		kit.RoundTo(q, precision)
+		kit.RoundTo(c, q, precision)
 		for i, v := range q {
+			w.Did(1)
 			zero := 0.0
 			if zeros != nil {
 				zero = zeros[s+i*step]

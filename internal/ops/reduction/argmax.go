@@ -82,10 +82,13 @@ func evalArg(c *ops.Call, sign int) {
 	}
 	out := kit.Result(c, 0, ndarray.Int64, withoutAxis(c.Node, a.Shape, axis, 1)...)
 	o, last := ndarray.Slice[int64](out), ops.Int(c.Node, "select_last_index") != 0
+	w := kit.Watching(c)
 	for i := range o {
+		w.Did(1)
 		base := i/inner*size*inner + i%inner
 		best := 0
 		for k := 1; k < size; k++ {
+			w.Did(1)
 			if x := better(base+k*inner, base+best*inner); x > 0 || last && x == 0 {
 				best = k
 			}

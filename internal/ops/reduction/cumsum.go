@@ -77,6 +77,7 @@ type cumulation struct {
 // cumulate reads every element before it writes that place.
 func cumulate[T kit.Number](c *ops.Call, a *ndarray.Array, p cumulation, step func(x, y T) T, empty T) {
 	y, x := kit.NewResult[T](c, 0, a.DType, a.Shape...), kit.Elements[T](c, a)
+	w := kit.Watching(c)
 	for line := range p.outer * p.inner {
 		at, by := line/p.inner*p.size*p.inner+line%p.inner, p.inner
 		if p.reverse {
@@ -84,6 +85,7 @@ func cumulate[T kit.Number](c *ops.Call, a *ndarray.Array, p cumulation, step fu
 		}
 		acc := empty
 		for range p.size {
+			w.Did(1)
 			next := step(acc, x[at])
 			y.V[at] = next
 			if p.exclusive {

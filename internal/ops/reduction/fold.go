@@ -221,18 +221,21 @@ func evalReduce(c *ops.Call, op reduction) {
 func runFold[A kit.Number](c *ops.Call, f fold[A]) {
 	g := reduceGeometryOf(c)
 	y := kit.NewResult[A](c, 0, g.in.DType, g.shape...)
-	foldInto(g, f, kit.Elements[A](c, g.in), y.V)
+	foldInto(c, g, f, kit.Elements[A](c, g.in), y.V)
 	y.Store()
 }
 
 // foldInto folds every element of x into the accumulator it belongs to.
-func foldInto[A any](g reduceGeometry, f fold[A], x, acc []A) {
+func foldInto[A any](c *ops.Call, g reduceGeometry, f fold[A], x, acc []A) {
+	w := kit.Watching(c)
 	for i := range acc {
+		w.Did(1)
 		acc[i] = f.init
 	}
-	kit.EachBroadcast(g.in.Shape, g.kept, nil, func(i, o, _ int) { acc[o] = f.step(acc[o], x[i]) })
+	kit.EachBroadcast(c, g.in.Shape, g.kept, nil, func(i, o, _ int) { acc[o] = f.step(acc[o], x[i]) })
 	if f.done != nil {
 		for i, v := range acc {
+			w.Did(1)
 			acc[i] = f.done(v, len(x)/len(acc))
 		}
 	}

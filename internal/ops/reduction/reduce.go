@@ -138,16 +138,18 @@ func evalReduceLogSumExp(c *ops.Call) {
 	}
 	out, x := kit.Result(c, 0, dt, g.shape...), kit.Elements[float64](c, g.in)
 	top, sum := kit.Make[float64](c, out.Len()), kit.Make[float64](c, out.Len())
-	foldInto(g, fold[float64]{init: math.Inf(-1), step: maxFloat}, x, top)
-	kit.EachBroadcast(g.in.Shape, g.kept, nil, func(i, o, _ int) { sum[o] += math.Exp(x[i] - top[o]) })
+	foldInto(c, g, fold[float64]{init: math.Inf(-1), step: maxFloat}, x, top)
+	kit.EachBroadcast(c, g.in.Shape, g.kept, nil, func(i, o, _ int) { sum[o] += math.Exp(x[i] - top[o]) })
+	w := kit.Watching(c)
 	for i, m := range top {
+		w.Did(1)
 		if !math.IsInf(m, 0) { // all -∞, an empty reduction, or some +∞: that is the result
 			top[i] = m + math.Log(sum[i])
 		}
 	}
 	if dt.IsInteger() {
-		kit.StoreTruncated(out, top)
+		kit.StoreTruncated(c, out, top)
 	} else {
-		kit.WriteFloats(out, top)
+		kit.WriteFloats(c, out, top)
 	}
 }

@@ -20,7 +20,7 @@ var LogSoftmax = softmaxOp("LogSoftmax", "Y = X - ln Σ exp(X) along axis", kit.
 // https://onnx.ai/onnx/operators/onnx__Hardmax.html
 var Hardmax = softmaxOp("Hardmax", "Y = 1 at the first maximum along axis, else 0", hardmaxLine).But(ops.ZeroSignIgnored)
 
-func softmaxOp(name, doc string, line func(x []float64)) ops.Op {
+func softmaxOp(name, doc string, line func(w *kit.Watch, x []float64)) ops.Op {
 	return ops.Op{
 		Name: name, Since: 13, Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
@@ -155,7 +155,7 @@ func soleAxis(shape []ssa.Dim, axis int64) (k int, ok bool, err error) {
 }
 
 // evalLines applies f to every line along the axis.
-func evalLines(c *ops.Call, f func(line []float64)) {
+func evalLines(c *ops.Call, f func(w *kit.Watch, line []float64)) {
 	a := kit.Tensor(c, 0)
 	if !a.DType.IsFloat() {
 		kit.Check(kit.UnsupportedType(a.DType))
@@ -166,14 +166,15 @@ func evalLines(c *ops.Call, f func(line []float64)) {
 	}
 	axis := kit.Try(ops.NormAxis(ops.Int(c.Node, "axis"), len(shape)))
 	y := kit.NewResult[float64](c, 0, a.DType, a.Shape...)
-	copy(y.V, kit.Elements[float64](c, a))
-	kit.EachLine(y.V, shape, axis, f)
+	kit.CopySlice(c, y.V, kit.Elements[float64](c, a))
+	kit.EachLine(c, y.V, shape, axis, f)
 	y.Store()
 }
 
-func hardmaxLine(x []float64) {
+func hardmaxLine(w *kit.Watch, x []float64) {
 	best := -1
 	for i, v := range x {
+		w.Did(1)
 		if best < 0 || rankFloat(v, x[best], 1) > 0 {
 			best = i
 		}

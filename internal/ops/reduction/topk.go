@@ -61,14 +61,18 @@ func evalTopK(c *ops.Call) {
 	indices := kit.Result(c, 1, ndarray.Int64, shape...)
 	better := topKOrder(c, a, ops.Int(c.Node, "largest") != 0)
 	at := ndarray.Slice[int64](indices)
+	w := kit.Watching(c)
 	for o := range outer {
 		for i := range inner {
 			base := o*size*inner + i
 			line := kit.Positions(size)
-			slices.SortStableFunc(line, func(p, q int) int { return -better(base+p*inner, base+q*inner) })
+			slices.SortStableFunc(line, func(p, q int) int {
+				w.Did(1)
+				return -better(base+p*inner, base+q*inner)
+			})
 			for r, p := range line[:k] {
 				to := (o*int(k)+r)*inner + i
-				kit.CopyElems(values, to, a, base+p*inner, 1)
+				kit.CopyElems(&w, values, to, a, base+p*inner, 1)
 				at[to] = int64(p)
 			}
 		}

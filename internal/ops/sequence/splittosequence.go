@@ -102,7 +102,7 @@ func evalSplitToSequence(c *ops.Call) {
 		shape := slices.Clone(a.Shape)
 		shape[axis] = p
 		item := kit.New(c, a.DType, shape...)
-		kit.CopyPart(item, a, axis, at)
+		kit.CopyPart(c, item, a, axis, at)
 		at += p
 		if !c.Has(1) && ops.Int(c.Node, "keepdims") == 0 {
 			item = item.Reshaped(slices.Delete(shape, axis, axis+1)...)

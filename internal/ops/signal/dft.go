@@ -142,7 +142,6 @@ func (t *transform) runLines(c *ops.Call, y, x []float64, shape []int, axis int)
 	outer, dim, inner := kit.SplitDims(shape[:len(shape)-1], axis)
 	for o := range outer {
 		for i := range inner {
-			kit.CheckEnded(c)
 			t.load(dim, func(k int) complex128 {
 				e := ((o*dim+k)*inner + i) * parts
 				if parts == 1 {
@@ -164,12 +163,24 @@ type transform struct {
 	cmplx             *fourier.CmplxFFT
 	real              *fourier.FFT // for the inverse of a one-sided spectrum
 	signal            []float64
+	long              *longDFT // in the place of both for long transforms
+	watch             kit.Watch
 }
 
 func newTransform(c *ops.Call, n int, inverse, onesided bool) *transform {
 	kit.Check(c.Memory.Ask("the tables of a Fourier transform", 64*int64(n)))
-	t := &transform{n: n, inverse: inverse, onesided: onesided}
-	if inverse && onesided {
+	t := &transform{n: n, inverse: inverse, onesided: onesided, watch: kit.Watching(c)}
+	if !isShort(n) {
+		t.long = newLongDFT(c, inverse)
+	}
+	switch {
+	case inverse && onesided && t.long != nil:
+		t.in, t.signal = kit.Make[complex128](c, n/2+1), kit.Make[float64](c, n)
+		return t
+	case t.long != nil:
+		t.in, t.out = kit.Make[complex128](c, n), kit.Make[complex128](c, n)
+		return t
+	case inverse && onesided:
 		t.real, t.in, t.signal = fourier.NewFFT(n), kit.Make[complex128](c, n/2+1), kit.Make[float64](c, n)
 		return t
 	}
@@ -187,7 +198,7 @@ func (t *transform) outLen() int {
 
 // outParts is 2 for complex values, 1 for real ones.
 func (t *transform) outParts() int {
-	if t.real != nil {
+	if t.signal != nil {
 		return 1
 	}
 	return 2
@@ -195,14 +206,21 @@ func (t *transform) outParts() int {
 
 // load reads the signal of dim elements, cut or padded to the input's length.
 func (t *transform) load(dim int, at func(int) complex128) {
+	t.watch.Did(len(t.in) / 8)
 	clear(t.in)
 	for k := range min(dim, len(t.in)) {
+		t.watch.Did(1)
 		t.in[k] = at(k)
 	}
 }
 
 func (t *transform) run() {
+	t.watch.Did(8 * t.n)
 	switch {
+	case t.long != nil && t.signal != nil:
+		t.long.realParts(t.signal, t.in)
+	case t.long != nil:
+		t.long.run(t.out, t.in)
 	case t.real != nil:
 		t.real.Sequence(t.signal, t.in)
 	case t.inverse:
@@ -219,7 +237,8 @@ func (t *transform) store(put func(k, part int, value float64)) {
 		scale = 1 / float64(t.n)
 	}
 	for k := range t.outLen() {
-		if t.real != nil {
+		t.watch.Did(2)
+		if t.signal != nil {
 			put(k, 0, t.signal[k]*scale)
 			continue
 		}

@@ -44,8 +44,10 @@ func evalMelWeightMatrix(c *ops.Call) {
 		kit.Failf("the upper edge of %g Hz is above half the sample rate", in[4])
 	}
 	y := kit.Result(c, 0, dt, bins, cols)
-	clear(y.Data)
+	kit.ClearSlice(c, y.Data)
+	w := kit.Watching(c)
 	set := func(bin, band int, v float64) {
+		w.Did(1)
 		if bin < bins {
 			y.SetFloat(bin*cols+band, v)
 		}

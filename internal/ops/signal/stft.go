@@ -62,7 +62,6 @@ func evalSTFT(c *ops.Call) {
 	y := kit.NewResult[float64](c, 0, x.DType, batch, frames, t.outLen(), 2)
 	v, win := kit.Elements[float64](c, x), kit.Elements[float64](c, w)
 	for f := range batch * frames {
-		kit.CheckEnded(c)
 		start := (f/frames*length + f%frames*int(step)) * parts
 		t.load(int(frame), func(k int) complex128 {
 			z := complex(v[start+k*parts], 0)

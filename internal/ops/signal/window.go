@@ -56,7 +56,9 @@ func evalWindow(c *ops.Call, a0, a1, a2 float64) {
 		n--
 	}
 	v := kit.Make[float64](c, int(size))
+	w := kit.Watching(c)
 	for i := range v {
+		w.Did(1)
 		x := 2 * math.Pi * float64(i) / n
 		v[i] = a0 - a1*math.Cos(x) + a2*math.Cos(2*x)
 		if n == 0 {
@@ -64,9 +66,9 @@ func evalWindow(c *ops.Call, a0, a1, a2 float64) {
 		}
 	}
 	if dt.IsInteger() { // the operator's function cuts a float32 off: the middle is 1, not just below
-		kit.RoundTo(v, ndarray.Float32)
-		kit.StoreTruncated(out, v)
+		kit.RoundTo(c, v, ndarray.Float32)
+		kit.StoreTruncated(c, out, v)
 	} else {
-		kit.WriteFloats(out, v)
+		kit.WriteFloats(c, out, v)
 	}
 }

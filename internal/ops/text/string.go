@@ -47,7 +47,7 @@ func evalStringConcat(c *ops.Call) {
 	x, y := kit.StringTensor(c, 0), kit.StringTensor(c, 1)
 	shape := kit.Try(ops.BroadcastShapes(x.Shape, y.Shape))
 	out := kit.Result(c, 0, ndarray.String, shape...)
-	kit.EachBroadcast(shape, x.Shape, y.Shape, func(o, i, j int) {
+	kit.EachBroadcast(c, shape, x.Shape, y.Shape, func(o, i, j int) {
 		kit.Check(c.Memory.Ask("a string", int64(len(x.Str[i])+len(y.Str[j]))))
 		out.Str[o] = x.Str[i] + y.Str[j]
 	})
@@ -73,7 +73,9 @@ func evalStringSplit(c *ops.Call) {
 	a := kit.StringTensor(c, 0)
 	delimiter, limit := ops.Str(c.Node, "delimiter"), ops.Int(c.Node, "maxsplit")
 	pieces, most := make([][]string, len(a.Str)), 0
+	w := kit.Watching(c)
 	for i, s := range a.Str {
+		w.Did(1 + len(s))
 		switch {
 		case delimiter == "":
 			pieces[i] = splitSpace(s, limit)
@@ -85,8 +87,9 @@ func evalStringSplit(c *ops.Call) {
 		most = max(most, len(pieces[i]))
 	}
 	y := kit.Result(c, 0, ndarray.String, append(slices.Clone(a.Shape), most)...)
-	clear(y.Str)
+	kit.ClearSlice(c, y.Str)
 	for i, p := range pieces {
+		w.Did(1 + len(p))
 		copy(y.Str[i*most:], p)
 	}
 	if !c.Wants(1) {
@@ -94,6 +97,7 @@ func evalStringSplit(c *ops.Call) {
 	}
 	z := kit.Result(c, 1, ndarray.Int64, a.Shape...)
 	for i, p := range pieces {
+		w.Did(1)
 		z.SetInt(i, int64(len(p)))
 	}
 }

@@ -110,11 +110,13 @@ func (t *gramTrie) add(tokens []string, number int) {
 
 // count calls hit with every n-gram of the row of length lo to hi, with 0 to
 // skips tokens left out; single tokens are counted once.
-func (t *gramTrie) count(row []string, lo, hi, skips int64, hit func(number int)) {
+func (t *gramTrie) count(w *kit.Watch, row []string, lo, hi, skips int64, hit func(number int)) {
 	for step := int64(1); step <= skips+1; step++ {
 		for start := range row {
+			w.Did(4)
 			node, size := 0, int64(1)
 			for at := int64(start); at < int64(len(row)) && size <= hi; at, size = at+step, size+1 {
+				w.Did(4)
 				to, ok := t.next[gramEdge{node, row[at]}]
 				if !ok {
 					break
@@ -131,13 +133,14 @@ func (t *gramTrie) count(row []string, lo, hi, skips int64, hit func(number int)
 }
 
 // tokensOf returns the elements of a token tensor as text.
-func tokensOf(a *ndarray.Array) []string {
+func tokensOf(c *ops.Call, a *ndarray.Array) []string {
 	switch a.DType {
 	case ndarray.String:
 		return a.Str
 	case ndarray.Int32, ndarray.Int64:
-		out := make([]string, a.Len())
+		out, w := kit.Make[string](c, a.Len()), kit.Watching(c)
 		for i := range out {
+			w.Did(1)
 			out[i] = strconv.FormatInt(a.Int(i), 10)
 		}
 		return out
@@ -154,7 +157,7 @@ func evalTfIdf(c *ops.Call) {
 	if (a.DType == ndarray.String) != n.Has("pool_strings") {
 		kit.Failf("the operand is %s, the pool holds the other kind of tokens", a)
 	}
-	tokens, trie, cols := tokensOf(a), gramTrieOf(n), tfidfColumns(n)
+	tokens, trie, cols := tokensOf(c, a), gramTrieOf(n), tfidfColumns(n)
 	shape, rows := []int{cols}, 1
 	if a.Rank() == 2 {
 		rows = a.Shape[0]
@@ -162,23 +165,26 @@ func evalTfIdf(c *ops.Call) {
 	}
 	out := kit.Result(c, 0, ndarray.Float32, shape...)
 	y, indexes := ndarray.Slice[float32](out), ops.Ints(n, "ngram_indexes")
-	clear(y)
+	kit.ClearSlice(c, y)
+	w := kit.Watching(c)
 	for r := range rows {
+		w.Did(1)
 		row := tokens[r*len(tokens)/rows : (r+1)*len(tokens)/rows]
-		trie.count(row, ops.Int(n, "min_gram_length"), ops.Int(n, "max_gram_length"), ops.Int(n, "max_skip_count"), func(number int) {
+		trie.count(&w, row, ops.Int(n, "min_gram_length"), ops.Int(n, "max_gram_length"), ops.Int(n, "max_skip_count"), func(number int) {
 			y[r*cols+int(indexes[number])]++
 		})
 	}
-	weighGrams(n, y, cols)
+	weighGrams(c, y, cols)
 }
 
 // weighGrams turns counts into what attribute mode asks for.
-func weighGrams(n *ssa.Node, y []float32, cols int) {
-	mode, weights := ops.Str(n, "mode"), ops.Floats(n, "weights")
+func weighGrams(c *ops.Call, y []float32, cols int) {
+	mode, weights, w := ops.Str(c.Node, "mode"), ops.Floats(c.Node, "weights"), kit.Watching(c)
 	if mode != "TF" && len(weights) > 0 && len(weights) < cols {
 		kit.Failf("%d weights for %d columns", len(weights), cols)
 	}
 	for i, f := range y {
+		w.Did(1)
 		if mode == "IDF" {
 			y[i] = min(f, 1)
 		}

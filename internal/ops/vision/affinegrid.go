@@ -56,7 +56,7 @@ func evalAffineGrid(c *ops.Call) {
 	corners := ops.Int(c.Node, "align_corners") != 0
 	m, at := kit.Elements[float64](c, theta), 0
 	for b := range dims[0] {
-		kit.EachIndex(space, func(idx []int) {
+		kit.EachIndex(c, space, func(idx []int) {
 			for row := range r {
 				w := m[(b*r+row)*(r+1):][:r+1]
 				sum := w[r]

@@ -144,20 +144,23 @@ func sampleGrid[T kit.RealNum](c *ops.Call, s *gridSampler, out, x, g *ndarray.A
 		v = kit.Elements[float64](c, x)
 	}
 	var taps, axis []tap
+	w := kit.Watching(c)
 	for b := range n {
 		for p := range points {
 			taps = append(taps[:0], tap{0, 1})
 			for k := range r {
 				at := pos[(b*points+p)*r+r-1-k]
 				axis = s.axisTaps(axis[:0], float64(denormalize(at, s.dims[k], s.corners)), k)
+				w.Did(8)
 				taps = crossTaps(taps, axis, s.strides[k])
 			}
 			for ch := range channels {
 				from, to := (b*channels+ch)*plane, (b*channels+ch)*points+p
 				if s.mode == "nearest" {
-					s.copyNearest(out, to, x, from, taps)
+					s.copyNearest(&w, out, to, x, from, taps)
 					continue
 				}
+				w.Did(len(taps))
 				sum := 0.0
 				for _, t := range taps {
 					sum += t.weight * v[from+t.index]
@@ -172,11 +175,11 @@ func sampleGrid[T kit.RealNum](c *ops.Call, s *gridSampler, out, x, g *ndarray.A
 }
 
 // copyNearest copies the one element sampled, or stores the type's zero.
-func (s *gridSampler) copyNearest(out *ndarray.Array, to int, x *ndarray.Array, from int, taps []tap) {
+func (s *gridSampler) copyNearest(w *kit.Watch, out *ndarray.Array, to int, x *ndarray.Array, from int, taps []tap) {
 	if len(taps) > 0 {
-		kit.CopyElems(out, to, x, from+taps[0].index, 1)
+		kit.CopyElems(w, out, to, x, from+taps[0].index, 1)
 	} else {
-		kit.ClearElems(out, to, 1)
+		kit.ClearElems(w, out, to, 1)
 	}
 }
 

@@ -64,6 +64,7 @@ func maxRoiPool[T kit.RealNum](c *ops.Call) {
 	y := kit.NewResult[T](c, 0, x.DType, rois.Shape[0], x.Shape[1], oh, ow)
 	scale, regions := T(ops.Float(c.Node, "spatial_scale")), kit.Elements[T](c, rois)
 	data, channels, h, w := kit.Elements[T](c, x), x.Shape[1], x.Shape[2], x.Shape[3]
+	watch := kit.Watching(c)
 	for r := range rois.Shape[0] {
 		b, err := ops.WrapIndex(int64(rois.Float(r*5)), x.Shape[0])
 		if err != nil {
@@ -82,6 +83,7 @@ func maxRoiPool[T kit.RealNum](c *ops.Call) {
 			for i := range oh * ow {
 				y0, y1 := binRange(i/ow, oh, edge[1], edge[3], h)
 				x0, x1 := binRange(i%ow, ow, edge[0], edge[2], w)
+				watch.Did(1 + (y1-y0)*(x1-x0))
 				y.V[(r*channels+ch)*oh*ow+i] = maxOf(plane, w, y0, y1, x0, x1)
 			}
 		}

@@ -53,15 +53,20 @@ func (a box) overlap(b box) float32 {
 // suppress returns the indices of the kept boxes of one class, best first.
 func suppress(c *ops.Call, boxes []box, scores []float32, limit int64, iou, threshold float64) []int {
 	var order []int
+	w := kit.Watching(c)
 	for i, s := range scores {
+		w.Did(1)
 		if math.IsInf(threshold, -1) || float64(s) > threshold {
 			order = append(order, i)
 		}
 	}
-	slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(scores[j], scores[i]) })
+	slices.SortStableFunc(order, func(i, j int) int {
+		w.Did(1)
+		return cmp.Compare(scores[j], scores[i])
+	})
 	var kept []int
 	for _, i := range order {
-		kit.CheckEnded(c)
+		w.Did(1 + len(kept))
 		if int64(len(kept)) >= limit {
 			break
 		}
@@ -84,7 +89,9 @@ func evalNonMaxSuppression(c *ops.Call) {
 	var rows []int64
 	boxes := kit.Make[box](c, n)
 	for i := range s.Shape[0] {
+		w := kit.Watching(c)
 		for k := range boxes {
+			w.Did(1)
 			boxes[k] = boxAt(v[(i*n+k)*4:], ops.Int(c.Node, "center_point_box") != 0)
 		}
 		for class := range s.Shape[1] {
@@ -94,5 +101,5 @@ func evalNonMaxSuppression(c *ops.Call) {
 		}
 	}
 	out := kit.Result(c, 0, ndarray.Int64, len(rows)/3, 3)
-	copy(ndarray.Slice[int64](out), rows)
+	kit.CopySlice(c, ndarray.Slice[int64](out), rows)
 }

@@ -142,11 +142,11 @@ func (p *resizePlan) run(c *ops.Call, a *ndarray.Array) {
 		taps[i], outside[i] = p.axisTaps(c, &p.axes[i])
 	}
 	if p.mode == "nearest" {
-		sampleNearest(out, a, taps)
+		sampleNearest(c, out, a, taps)
 	} else {
 		sampleWeighted(c, out, a, taps)
 	}
-	p.fillOutside(out, outside)
+	p.fillOutside(c, out, outside)
 }
 
 // axisTaps returns the taps of every result index, nil where the axis stays as it is.
@@ -155,14 +155,16 @@ func (p *resizePlan) axisTaps(c *ops.Call, x *resizeAxis) (taps [][]tap, outside
 		return nil, nil
 	}
 	taps, outside = kit.Make[[]tap](c, x.out), kit.Make[bool](c, x.out)
+	w := kit.Watching(c)
 	for y := range taps {
 		taps[y], outside[y] = p.taps(x, y)
+		w.Did(1 + len(taps[y]))
 	}
 	return taps, outside
 }
 
 // sampleNearest moves elements, of any type.
-func sampleNearest(out, a *ndarray.Array, taps [][][]tap) {
+func sampleNearest(c *ops.Call, out, a *ndarray.Array, taps [][][]tap) {
 	maps := make([][]int, len(taps))
 	for k := range maps {
 		maps[k] = kit.Positions(out.Shape[k])
@@ -170,7 +172,7 @@ func sampleNearest(out, a *ndarray.Array, taps [][][]tap) {
 			maps[k][y] = t[0].index
 		}
 	}
-	kit.MoveMapped(out, a, maps)
+	kit.MoveMapped(c, out, a, maps)
 }
 
 // sampleWeighted sums weighted taps, one axis after the other, in float64.
@@ -184,12 +186,13 @@ func sampleWeighted(c *ops.Call, out, a *ndarray.Array, taps [][][]tap) {
 			continue
 		}
 		outer, dim, inner := kit.SplitDims(shape, axis)
+		w := kit.Watching(c)
 		next := kit.Make[float64](c, outer*len(list)*inner)
 		for o := range outer {
 			for y, row := range list {
-				kit.CheckEnded(c)
 				dst := next[(o*len(list)+y)*inner:][:inner]
 				for _, t := range row {
+					w.Did(inner)
 					src := v[(o*dim+t.index)*inner:][:inner]
 					for i, s := range src {
 						dst[i] += t.weight * s
@@ -199,11 +202,11 @@ func sampleWeighted(c *ops.Call, out, a *ndarray.Array, taps [][][]tap) {
 		}
 		v, shape[axis] = next, len(list)
 	}
-	storeSaturated(out, v)
+	storeSaturated(c, out, v)
 }
 
 // fillOutside writes extrapolation_value where any axis lies outside.
-func (p *resizePlan) fillOutside(out *ndarray.Array, outside [][]bool) {
+func (p *resizePlan) fillOutside(c *ops.Call, out *ndarray.Array, outside [][]bool) {
 	for axis, list := range outside {
 		if !slices.Contains(list, true) {
 			continue
@@ -212,9 +215,11 @@ func (p *resizePlan) fillOutside(out *ndarray.Array, outside [][]bool) {
 			kit.Check(kit.UnsupportedType(out.DType))
 		}
 		outer, dim, inner := kit.SplitDims(out.Shape, axis)
+		w := kit.Watching(c)
 		for o := range outer {
 			for y := range dim {
 				for i := 0; list[y] && i < inner; i++ {
+					w.Did(1)
 					out.SetFloat((o*dim+y)*inner+i, p.extrapolate)
 				}
 			}
@@ -224,13 +229,15 @@ func (p *resizePlan) fillOutside(out *ndarray.Array, outside [][]bool) {
 
 // storeSaturated stores values as result 0; integers round to nearest even and
 // saturate.
-func storeSaturated(out *ndarray.Array, v []float64) {
+func storeSaturated(c *ops.Call, out *ndarray.Array, v []float64) {
 	if !out.DType.IsInteger() {
-		kit.WriteFloats(out, v)
+		kit.WriteFloats(c, out, v)
 		return
 	}
 	lo, hi := kit.IntegerRange(out.DType)
+	w := kit.Watching(c)
 	for i, x := range v {
+		w.Did(1)
 		switch x = math.RoundToEven(x); {
 		case x <= float64(lo):
 			out.SetInt(i, lo)

@@ -128,6 +128,7 @@ func roiAlign[T kit.RealNum](c *ops.Call) {
 	}
 	data, regions := kit.Elements[T](c, x), kit.Elements[T](c, rois)
 	channels, h, w := x.Shape[1], x.Shape[2], x.Shape[3]
+	watch := kit.Watching(c)
 	for r, b64 := range batch {
 		b, err := ops.WrapIndex(b64, x.Shape[0])
 		if err != nil {
@@ -135,8 +136,10 @@ func roiAlign[T kit.RealNum](c *ops.Call) {
 		}
 		bins := roiBinsOf(n, regions[r*4:r*4+4], oh, ow)
 		for i := range oh * ow {
+			watch.Did(4 * bins.gh * bins.gw)
 			points := bins.points(i/ow, i%ow, h, w)
 			for ch := range channels {
+				watch.Did(4 * bins.gh * bins.gw)
 				y.V[(r*channels+ch)*oh*ow+i] = poolPoints(points, bins.gh*bins.gw, data[(b*channels+ch)*h*w:][:h*w], largest)
 			}
 		}
