@@ -349,7 +349,7 @@ func (m *Model) foldedGraph(ctx context.Context, c *config, sched string, shown 
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, err := rewrite.Run(ctx, bound, rewrite.Options{List: &rewrite.Runtime, Only: foldingOnly, Check: c.check, Dump: c.dump, MaxOpset: -1}); err != nil {
+	if _, err := rewrite.Run(ctx, bound, rewrite.Options{List: &rewrite.Runtime, Inferred: true, Only: foldingOnly, Check: c.check, Dump: c.dump, MaxOpset: -1}); err != nil {
 		return nil, nil, err
 	}
 	c.dump = nil // once

@@ -112,7 +112,7 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := rewrite.Options{List: &rewrite.Runtime, Check: c.check, Shuffle: c.check, Dump: c.dump, Off: c.off, MaxOpset: -1}
+	o := rewrite.Options{List: &rewrite.Runtime, Inferred: true, Check: c.check, Shuffle: c.check, Dump: c.dump, Off: c.off, MaxOpset: -1}
 	if c.noPasses {
 		o.Only = foldingOnly
 	}

@@ -204,7 +204,7 @@ func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Mod
 	if err != nil {
 		return nil, err
 	}
-	did, err := rewrite.Run(ctx, bound, rewrite.Options{List: &rewrite.Portable, Check: c.check, Shuffle: c.check,
+	did, err := rewrite.Run(ctx, bound, rewrite.Options{List: &rewrite.Portable, Inferred: true, Check: c.check, Shuffle: c.check,
 		Dump: c.dump, Off: c.off, MaxOpset: limit, Unroll: c.unroll})
 	if err != nil {
 		return nil, err

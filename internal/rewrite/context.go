@@ -28,14 +28,20 @@ type Context struct {
 	grown int64                     // bytes that folding has added so far
 	err   error                     // of the rule that failed
 
-	numbers map[string][]*ssa.Node // of the pass cse: nodes by what they compute
-	kept    map[*ssa.Graph]bool    // branches left as they are; see [Run]
+	numbers *numbering          // of the pass cse: nodes by what they compute
+	kept    map[*ssa.Graph]bool // branches left as they are; see [Run]
 
 	withheld map[*ssa.Node]*ssa.Node // what a node would become in a newer operator set
+
+	rules  map[*ops.Op][]rule // of the current pass, for the operators met
+	listed []*ssa.Node        // memory for the list of nodes to visit
 }
 
 func newContext(ctx context.Context, m *ssa.Module, opts Options) *Context {
-	c := &Context{ctx: ctx, module: m, opts: opts, names: map[string]bool{}, dead: map[*ssa.Node]bool{}, new: map[*ssa.Node][]*ssa.Node{}, report: &Report{}, kept: map[*ssa.Graph]bool{}, withheld: map[*ssa.Node]*ssa.Node{}}
+	c := &Context{ctx: ctx, module: m, opts: opts, rules: map[*ops.Op][]rule{}, dead: map[*ssa.Node]bool{}, new: map[*ssa.Node][]*ssa.Node{}, report: &Report{}, kept: map[*ssa.Graph]bool{}, withheld: map[*ssa.Node]*ssa.Node{}}
+	values := 0
+	m.Graph.Walk(func(g *ssa.Graph) { values += g.NumValues() })
+	c.names = make(map[string]bool, values)
 	m.Graph.Walk(func(g *ssa.Graph) {
 		for _, v := range g.Values() {
 			c.names[v.Name] = true

@@ -1,10 +1,8 @@
 package rewrite
 
 import (
-	"fmt"
 	"hash/crc32"
 	"slices"
-	"strings"
 
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -27,7 +25,7 @@ import (
 var CSE = &Pass{
 	Name: "cse", Doc: "equal nodes and equal constants -> one of them",
 	before: func(c *Context, g *ssa.Graph) {
-		c.numbers = map[string][]*ssa.Node{}
+		c.numbers = newNumbering(len(g.Nodes))
 		c.mergeConstants(g)
 	},
 	rules: []rule{{"an equal node -> the first", anyOp, mergeEqual}},
@@ -42,40 +40,95 @@ func mergeEqual(c *Context, n *ssa.Node) bool {
 	if !pure(n) || is(n, "Identity") {
 		return false
 	}
-	key := cseKey(n)
-	for _, m := range c.numbers[key] {
-		if c.alive(m) && sameNode(m, n) {
+	hash := hashOf(n)
+	for at := c.numbers.first(hash); at >= 0; at = c.numbers.all[at].next {
+		if m := c.numbers.all[at].node; c.alive(m) && sameKey(m, n) && sameNode(m, n) {
 			c.replaceResults(n, func(i int) *ssa.Value { return m.Out[i] })
 			c.killIfUnread(n)
 			return true
 		}
 	}
-	c.numbers[key] = append(c.numbers[key], n)
+	c.numbers.add(hash, n)
 	return false
 }
 
-// cseKey is equal for equal nodes.
-func cseKey(n *ssa.Node) string {
-	var sb strings.Builder
-	fmt.Fprintf(&sb, "%s\x00%s\x00%s\x00%d %d", n.Domain, n.Op, n.Overload, n.Captures, len(n.Bodies))
-	for _, id := range operandIDs(n) {
-		fmt.Fprintf(&sb, " %d", id)
-	}
-	return sb.String()
+// numbering is a table of nodes by a hash of what they compute; those of one hash are a list in the order they came in.
+type numbering struct {
+	lists map[uint64][2]int32 // first and last of the list
+	all   []numbered
 }
 
-func operandIDs(n *ssa.Node) []int {
-	ids := make([]int, len(n.In))
-	for i, v := range n.In {
-		ids[i] = -1
-		if v != nil {
-			ids[i] = v.ID
-		}
+type numbered struct {
+	node *ssa.Node
+	next int32 // of the list, -1 for none
+}
+
+func newNumbering(nodes int) *numbering {
+	return &numbering{make(map[uint64][2]int32, nodes), make([]numbered, 0, nodes)}
+}
+
+// first is the first node of a hash, -1 for none.
+func (t *numbering) first(hash uint64) int32 {
+	if l, ok := t.lists[hash]; ok {
+		return l[0]
 	}
-	if o := ops.Of(n); o != nil && o.Facts.Order == ops.Commutative && len(ids) >= 2 && ids[0] > ids[1] {
-		ids[0], ids[1] = ids[1], ids[0]
+	return -1
+}
+
+func (t *numbering) add(hash uint64, n *ssa.Node) {
+	at := int32(len(t.all))
+	t.all = append(t.all, numbered{n, -1})
+	l, ok := t.lists[hash]
+	if !ok {
+		l[0] = at
+	} else {
+		t.all[l[1]].next = at
 	}
-	return ids
+	l[1] = at
+	t.lists[hash] = l
+}
+
+// hashOf is equal for equal nodes: FNV-1a over operator and operands.
+func hashOf(n *ssa.Node) uint64 {
+	h := uint64(14695981039346656037)
+	mix := func(x uint64) { h = (h ^ x) * 1099511628211 }
+	for i := range len(n.Op) {
+		mix(uint64(n.Op[i]))
+	}
+	a, b := firstTwo(n)
+	mix(uint64(a))
+	mix(uint64(b))
+	for _, v := range n.In[min(2, len(n.In)):] {
+		mix(uint64(idOf(v)))
+	}
+	return h ^ h>>32
+}
+
+// sameKey reports that two nodes have the same operator and operands.
+func sameKey(m, n *ssa.Node) bool {
+	if m.Op != n.Op || m.Domain != n.Domain || m.Overload != n.Overload || m.Captures != n.Captures || len(m.Bodies) != len(n.Bodies) || len(m.In) != len(n.In) {
+		return false
+	}
+	a, b := firstTwo(m)
+	c, d := firstTwo(n)
+	return a == c && b == d && (len(n.In) < 3 || slices.Equal(m.In[2:], n.In[2:]))
+}
+
+// firstTwo are the ids of the first two operands, the smaller first where the operator commutes.
+func firstTwo(n *ssa.Node) (a, b int) {
+	a, b = idOf(n.Input(0)), idOf(n.Input(1))
+	if o := ops.Of(n); a > b && len(n.In) > 1 && o != nil && o.Facts.Order == ops.Commutative {
+		a, b = b, a
+	}
+	return a, b
+}
+
+// idOf is -1 for an absent operand.
+func idOf(v *ssa.Value) int {
+	if v == nil {
+		return -1
+	}
+	return v.ID
 }
 
 // sameNode compares what the key leaves out: attributes, bodies, and that m gives

@@ -111,7 +111,10 @@ func (c *Context) run() (*Report, error) {
 	c.nodes = c.report.Before.Nodes
 	c.opts.Growth = opts.Growth.or(opts.List.Growth, c.report.Before.ConstBytes)
 	c.opts.MaxOpset = opsetLimit(m, opts)
-	err := reinfer(c.ctx, m.Graph)
+	var err error
+	if !opts.Inferred || hasBodies(m.Graph) { // what rules say of bodies may become more precise
+		err = reinfer(c.ctx, m.Graph)
+	}
 	if err == nil && opts.Check {
 		err = ops.Check(m.Graph)
 	}
@@ -126,6 +129,11 @@ func (c *Context) run() (*Report, error) {
 	}
 	c.report.After, c.report.Withheld = Count(m.Graph), c.withheldFrom(m.Graph)
 	return c.report, nil
+}
+
+// hasBodies reports whether some node of a graph has a body.
+func hasBodies(g *ssa.Graph) bool {
+	return slices.ContainsFunc(g.Nodes, func(n *ssa.Node) bool { return len(n.Bodies) > 0 })
 }
 
 // opsetLimit is the newest operator set new nodes may need, -1 for any.
@@ -197,6 +205,7 @@ func (c *Context) pass(s Stage, p *Pass, round int) (int, error) {
 	patches := len(c.report.Patches)
 	start := time.Now()
 	c.current = p
+	clear(c.rules)
 	if err := c.walk(g, nil); err != nil {
 		return 0, err
 	}
@@ -205,7 +214,8 @@ func (c *Context) pass(s Stage, p *Pass, round int) (int, error) {
 		if err := c.restore(p); err != nil {
 			return 0, err
 		}
-		c.nodes = Count(g).Nodes
+		c.nodes = 0
+		g.Walk(func(b *ssa.Graph) { c.nodes += len(b.Nodes) })
 	}
 	stat := PassStat{Stage: s.Name, Pass: p.Name, Patches: changed, Before: before, After: c.nodes, Time: time.Since(start)}
 	if s.Repeat {
@@ -236,7 +246,12 @@ func (c *Context) restore(p *Pass) error {
 // walk runs the current pass on the bodies inside a graph, then on the graph.
 // owner is the node the graph is a body of.
 func (c *Context) walk(g *ssa.Graph, owner *ssa.Node) error {
-	owners := slices.DeleteFunc(slices.Clone(g.Nodes), func(n *ssa.Node) bool { return len(n.Bodies) == 0 })
+	var owners []*ssa.Node
+	for _, n := range g.Nodes {
+		if len(n.Bodies) > 0 {
+			owners = append(owners, n)
+		}
+	}
 	for _, n := range owners {
 		for _, b := range n.Bodies {
 			if c.kept[b] {
@@ -273,7 +288,7 @@ func (c *Context) runOn(g *ssa.Graph) (err error) {
 		p.before(c, g)
 		c.place(g)
 	}
-	matched := func(n *ssa.Node) bool { return len(p.rulesFor(ops.Of(n))) > 0 }
+	matched := func(n *ssa.Node) bool { return len(c.rulesFor(n)) > 0 }
 	for n := range c.live(g, matched) {
 		if err := c.ctx.Err(); err != nil {
 			return err
@@ -292,7 +307,8 @@ func (c *Context) runOn(g *ssa.Graph) (err error) {
 // by then, opaque nodes and, unless the pass visits every node, unread and incompatible
 // ones. It ends at the first failure.
 func (c *Context) live(g *ssa.Graph, kind func(*ssa.Node) bool) iter.Seq[*ssa.Node] {
-	var nodes []*ssa.Node
+	nodes := c.listed[:0] // its memory serves one list after the other
+	c.listed = nil
 	for _, n := range g.Nodes {
 		if !n.Opaque && kind(n) {
 			nodes = append(nodes, n)
@@ -302,6 +318,7 @@ func (c *Context) live(g *ssa.Graph, kind func(*ssa.Node) bool) iter.Seq[*ssa.No
 		slices.Reverse(nodes)
 	}
 	return func(yield func(*ssa.Node) bool) {
+		defer func() { c.listed = nodes[:0] }()
 		for _, n := range nodes {
 			if c.dead[n] || !c.current.every && (c.unread(n) || incompatible(n)) {
 				continue
@@ -313,9 +330,20 @@ func (c *Context) live(g *ssa.Graph, kind func(*ssa.Node) bool) iter.Seq[*ssa.No
 	}
 }
 
+// rulesFor returns the rules of the current pass for a node.
+func (c *Context) rulesFor(n *ssa.Node) []rule {
+	o := ops.Of(n)
+	known, ok := c.rules[o]
+	if !ok {
+		known = c.current.rulesFor(o)
+		c.rules[o] = known
+	}
+	return known
+}
+
 // visit tries the rules of the pass on a node, as long as it lives.
 func (c *Context) visit(n *ssa.Node) {
-	for _, r := range c.current.rulesFor(ops.Of(n)) {
+	for _, r := range c.rulesFor(n) {
 		name := nameOf(n)
 		if r.apply(c, n) {
 			c.record(n.Op, name, r.what)

@@ -22,6 +22,9 @@ type Options struct {
 	Shuffle bool
 	Seed    uint64
 
+	// Inferred says that the types of the graph given are those that inference gives.
+	Inferred bool
+
 	// MaxOpset is the newest version of the default operator set that new nodes may
 	// need; negative is no limit, 0 is no limit for lists with AnyOpset and else the
 	// version the model imports.
