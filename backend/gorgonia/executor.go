@@ -25,7 +25,8 @@ import (
 //	            └──┬──┘
 //	  op.UsePreallocDo(y, x)        stock kernel where it is right, berth's elsewhere
 //
-// The tensors are kept from run to run and made anew where the bytes have moved, as those of loops do.
+// The tensors are kept from run to run. Nodes of one kind share a kernel, and a loop moves its values, so that a kernel sees a
+// few places again and again: a tensor is kept for each of the last ones.
 
 // Name is the name of the backend, for berth.WithBackend and --backend.
 const Name = "gorgonia"
@@ -88,10 +89,19 @@ type opKernel struct {
 type frame struct {
 	op      nodeOp
 	do      G.UsePreallocDoer // the op, or its stock kernel
-	windows []window          // of operands, then of results
+	windows []windows         // of operands, then of results
 	in      []G.Value         // operands, and results but the first
 	arrays  []ndarray.Value   // what the kernel is given: those of the windows
 }
+
+// windows are the tensors of one operand or result, for the places where it was.
+type windows struct {
+	at   int // of the last call; -1: it was absent
+	kept []*window
+}
+
+// mostWindows bounds the places that are kept.
+const mostWindows = 64
 
 // window is a tensor over an array's bytes.
 type window struct {
@@ -120,10 +130,10 @@ func (k *opKernel) frame() *frame {
 		return f
 	}
 	operands, results := len(k.op.node.In), len(k.op.node.Out)
-	f := &frame{op: k.op, windows: make([]window, operands+results), in: make([]G.Value, operands+results-1), arrays: make([]ndarray.Value, operands+results)}
+	f := &frame{op: k.op, windows: make([]windows, operands+results), in: make([]G.Value, operands+results-1), arrays: make([]ndarray.Value, operands+results)}
 	f.op.frame, f.do = f, &f.op
 	if k.stock != nil {
-		f.do = &stockOp{&f.op, k.stock}
+		f.do = &stockOp{nodeOp: &f.op, stock: k.stock}
 	}
 	return f
 }
@@ -162,22 +172,32 @@ func valueAt(c *ops.Call, i, operands int) *ndarray.Array {
 	return a
 }
 
-// set makes window i a tensor over an array, unless it is that already.
+// set makes window i a tensor over an array: one that is kept, or a new one in the place of the oldest.
 func (f *frame) set(i int, a *ndarray.Array) (G.Value, error) {
 	w := &f.windows[i]
 	if a == nil {
-		*w = window{}
+		w.at = -1
 		return nil, nil
 	}
-	if w.d != nil && w.shows(a) {
-		return w.d, nil
+	for k := range w.kept { // the next place is usually the one that came after this one before
+		if at := (w.at + 1 + k) % len(w.kept); w.kept[at].shows(a) {
+			w.at = at
+			return w.kept[at].d, nil
+		}
 	}
 	d, err := DenseOf(a)
 	if err != nil {
 		return nil, err
 	}
-	w.of, w.d = *a, d
-	w.of.Shape = slices.Clone(a.Shape)
+	made := &window{of: *a, d: d}
+	made.of.Shape = slices.Clone(a.Shape)
+	if len(w.kept) < mostWindows {
+		w.kept = append(w.kept, nil)
+		w.at = len(w.kept) - 1
+	} else {
+		w.at = (w.at + 1) % mostWindows
+	}
+	w.kept[w.at] = made
 	return d, nil
 }
 
@@ -188,8 +208,12 @@ func (w *window) shows(a *ndarray.Array) bool {
 
 // array is the array that a tensor is the window of; nil if it is none of the frame's. A nil frame has none.
 func (f *frame) array(i int, d *tensor.Dense) *ndarray.Array {
-	if f == nil || f.windows[i].d != d {
+	if f == nil {
 		return nil
 	}
-	return &f.windows[i].of
+	w := &f.windows[i]
+	if w.at < 0 || w.at >= len(w.kept) || w.kept[w.at].d != d {
+		return nil
+	}
+	return &w.kept[w.at].of
 }

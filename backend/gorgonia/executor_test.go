@@ -161,6 +161,41 @@ func TestConcurrentExecutor(t *testing.T) {
 	}
 }
 
+// TestExecutorAllocations: a run allocates nothing but what the stock kernels do, two small objects each, also where
+// nodes share a kernel and a loop moves its values.
+func TestExecutorAllocations(t *testing.T) {
+	for name, dims := range map[string][]berth.Option{"encoder": {berth.WithDim("N", 2), berth.WithDim("S", 5)}, "unet": nil, "lstm-loop": nil} {
+		module, err := testmodels.Build(name)
+		require.NoError(t, err)
+		p, err := berth.FromModule(module).Compile(t.Context(), append(dims, asOps)...)
+		require.NoError(t, err)
+		in, rng := map[string]ndarray.Value{}, rand.New(rand.NewPCG(7, 1))
+		for _, prm := range module.Graph.Params {
+			in[prm.Name], err = graphgen.Value(rng, prm.Type, map[string]int64{"N": 2, "S": 5})
+			require.NoError(t, err)
+		}
+		args, err := p.Arguments(in)
+		require.NoError(t, err)
+		s, err := p.NewSession()
+		require.NoError(t, err)
+		stock := 0
+		s.Observe(func(step berth.Step, _ []ndarray.Value) {
+			if strings.HasPrefix(step.Choice(), "tensor.") {
+				stock++
+			}
+		})
+		_, err = s.Run(t.Context(), args)
+		require.NoError(t, err)
+		s.Observe(nil)
+		n := testing.AllocsPerRun(20, func() { _, err = s.Run(t.Context(), args) })
+		require.NoError(t, err)
+		t.Logf("%s: %g allocations, %d stock kernels", name, n, stock)
+		if !raceDetector { // under which a sync.Pool forgets on purpose
+			assert.LessOrEqual(t, n, float64(2*stock), name)
+		}
+	}
+}
+
 // node is one node of known types.
 func node(t *testing.T, text string) *ssa.Node {
 	t.Helper()

@@ -33,24 +33,24 @@ type (
 
 func unary(f unaryFunc) stockFunc {
 	return func(to *tensor.Dense, in []*tensor.Dense) error {
-		return into(to)(f(in[0], tensor.WithReuse(to)))
+		got, err := f(in[0], tensor.WithReuse(to))
+		return placed(to, got, err)
 	}
 }
 
 func binary(f binaryFunc) stockFunc {
 	return func(to *tensor.Dense, in []*tensor.Dense) error {
-		return into(to)(f(in[0], in[1], tensor.WithReuse(to)))
+		got, err := f(in[0], in[1], tensor.WithReuse(to))
+		return placed(to, got, err)
 	}
 }
 
-// into checks that a function has used the memory it was given.
-func into(to *tensor.Dense) func(tensor.Tensor, error) error {
-	return func(got tensor.Tensor, err error) error {
-		if err == nil && got.Uintptr() != to.Uintptr() {
-			return fmt.Errorf("the result is not in the memory for it")
-		}
-		return err
+// placed checks that a function has used the memory it was given.
+func placed(to *tensor.Dense, got tensor.Tensor, err error) error {
+	if err == nil && got.Uintptr() != to.Uintptr() {
+		return fmt.Errorf("the result is not in the memory for it")
 	}
+	return err
 }
 
 var (
@@ -134,18 +134,18 @@ func sameShape(v *ssa.Value, shape []int) bool {
 	return ok && slices.Equal(s, shape)
 }
 
-// stockOp is a node computed by a stock kernel. It is a gorgonia.Op with the node's type and shape.
+// stockOp is a node computed by a stock kernel, in one frame. It is a gorgonia.Op with the node's type and shape.
 type stockOp struct {
 	*nodeOp
-	stock *Kernel
+	stock    *Kernel
+	operands [2]*tensor.Dense // of a call
 }
 
 // UsePreallocDo calls the stock kernel, or berth's where the result lies over an operand other than the first: stock
 // kernels begin by copying the first operand to the result.
 func (o *stockOp) UsePreallocDo(prealloc G.Value, inputs ...G.Value) (G.Value, error) {
 	to, ok := prealloc.(*tensor.Dense)
-	var operands [2]*tensor.Dense
-	in := operands[:min(len(inputs), 2)]
+	in := o.operands[:min(len(inputs), 2)]
 	for i, v := range inputs {
 		d, isDense := v.(*tensor.Dense)
 		ok = ok && isDense && (i == 0 && d.Uintptr() == to.Uintptr() || !overlap(d, to))

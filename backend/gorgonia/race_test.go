@@ -1,0 +1,5 @@
+//go:build race
+
+package gorgonia_test
+
+const raceDetector = true
