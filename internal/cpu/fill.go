@@ -16,6 +16,9 @@ var fillOps = []entry{
 	{op: "OneHot", prepare: prepareOneHot},
 }
 
+// fillStep is how many elements are written between two looks at the context.
+const fillStep = 1 << 20
+
 // known is the kernel of a result that is known at preparation.
 type known struct{ data []byte }
 
@@ -133,6 +136,9 @@ func (k *trilu) Run(c *ops.Call) error {
 	dst, src := arrayOf(c.Out[0]).Data, arrayOf(c.In[0]).Data
 	size := k.cols * k.width
 	for r := range k.matrices * k.rows {
+		if r*k.cols%fillStep < k.cols && c.Ended() {
+			break
+		}
 		keepFrom, keepTo := r%k.rows+shift, k.cols
 		if !k.upper {
 			keepFrom, keepTo = 0, r%k.rows+shift+1
@@ -168,8 +174,13 @@ func newOneHot[I index](p *prep) (ops.Kernel, error) {
 // Run fills with off and sets on where an index is in range.
 func (k *oneHot[I]) Run(c *ops.Call) error {
 	dst, values, w := arrayOf(c.Out[0]).Data, arrayOf(c.In[2]).Data, k.width
-	fillBytes(dst, values[:w])
+	for from := 0; from < len(dst) && !c.Ended(); from += fillStep * w {
+		fillBytes(dst[from:min(from+fillStep*w, len(dst))], values[:w])
+	}
 	for i, v := range elems[I](c.In[0]) {
+		if i%fillStep == 0 && c.Ended() {
+			break
+		}
 		if int64(v) < -int64(k.depth) || int64(v) >= int64(k.depth) {
 			continue
 		}

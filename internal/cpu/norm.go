@@ -204,11 +204,24 @@ func prepareRMSNorm(p *prep) (ops.Kernel, error) {
 func (k *layerNorm) Run(c *ops.Call) error {
 	dst, src, gamma := f32(c.Out[0]), f32(c.In[0]), f32(c.In[1])
 	if !k.center {
-		vec.RMSNorm(dst, src, gamma, k.rows, k.cols, k.eps, c.Threads)
+		inRows(c, k.rows, k.cols, func(at, rows int) {
+			vec.RMSNorm(dst[at*k.cols:], src[at*k.cols:], gamma, rows, k.cols, k.eps, c.Threads)
+		})
 		return nil
 	}
-	vec.LayerNorm(dst, src, gamma, optF32(c.In, 2), k.rows, k.cols, k.eps, optF32(c.Out, 1), optF32(c.Out, 2), c.Threads)
+	beta, mean, inv := optF32(c.In, 2), optF32(c.Out, 1), optF32(c.Out, 2)
+	inRows(c, k.rows, k.cols, func(at, rows int) {
+		vec.LayerNorm(dst[at*k.cols:], src[at*k.cols:], gamma, beta, rows, k.cols, k.eps, fromRow(mean, at), fromRow(inv, at), c.Threads)
+	})
 	return nil
+}
+
+// fromRow is a result per row from a row on, nil where it is not wanted.
+func fromRow(v []float32, row int) []float32 {
+	if v == nil {
+		return nil
+	}
+	return v[row:]
 }
 
 // lrn is local response normalization.

@@ -61,7 +61,7 @@ func (p *prep) newPool(kind convolve.PoolKind, w window) (ops.Kernel, error) {
 
 // Run pools.
 func (k *pool) Run(c *ops.Call) error {
-	return k.p.Run(f32(c.In[0]), f32(c.Out[0]), c.Scratch[k.ws:], min(k.threads, c.Threads))
+	return k.p.Run(c.Done(), f32(c.In[0]), f32(c.Out[0]), c.Scratch[k.ws:], min(k.threads, c.Threads))
 }
 
 func prepareMaxPool(p *prep) (ops.Kernel, error) {

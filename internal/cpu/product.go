@@ -61,7 +61,7 @@ func (k *product) Run(c *ops.Call) error {
 	case k.seed == nil:
 		args.Bias = f32(c.In[k.bias])
 	default:
-		if err := k.seed.run(arrayOf(c.Out[0]), arrayOf(c.In[k.bias]), c.Threads); err != nil {
+		if err := k.seed.run(c, arrayOf(c.Out[0]), arrayOf(c.In[k.bias])); err != nil {
 			return err
 		}
 	}

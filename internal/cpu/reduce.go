@@ -173,7 +173,9 @@ func (k *reduce) Run(c *ops.Call) error {
 			dst = scratchOf[float32](c, s.dst, s.size)
 		}
 		if s.byRow {
-			vec.ReduceRows(s.op, dst, src, s.rows, s.cols, c.Threads)
+			inRows(c, s.rows, s.cols, func(at, rows int) {
+				vec.ReduceRows(s.op, dst[at:], src[at*s.cols:], rows, s.cols, c.Threads)
+			})
 		} else {
 			vec.ReduceCols(s.op, dst, src, s.n, s.rows, s.cols, c.Threads)
 		}

@@ -124,6 +124,17 @@ func (k *ranges) Run(c *ops.Call) error {
 
 func (k *ranges) tile(c *ops.Call, i, _ int) { k.f(c, i*k.per, min((i+1)*k.per, k.n)) }
 
+// rowsStep is how many elements functions of rows get between two looks at the context.
+const rowsStep = 1 << 22
+
+// inRows calls f for all rows of so many elements, many of them at a time.
+func inRows(c *ops.Call, rows, cols int, f func(at, rows int)) {
+	per := max(1, rowsStep/max(1, cols))
+	for at := 0; at < rows && !c.Ended(); at += per {
+		f(at, min(per, rows-at))
+	}
+}
+
 func takeJob() *job {
 	jobs.Lock()
 	defer jobs.Unlock()

@@ -55,9 +55,13 @@ func (k *softmax) Run(c *ops.Call) error {
 	case k.inner > 1:
 		runSmall(c, k.outer*k.strips, k.size*min(k.inner, softmaxStrip), k.threads, k)
 	case k.log:
-		vec.LogSoftmax(f32(c.Out[0]), f32(c.In[0]), k.outer, k.size, c.Threads)
+		inRows(c, k.outer, k.size, func(at, rows int) {
+			vec.LogSoftmax(f32(c.Out[0])[at*k.size:], f32(c.In[0])[at*k.size:], rows, k.size, c.Threads)
+		})
 	default:
-		vec.Softmax(f32(c.Out[0]), f32(c.In[0]), k.outer, k.size, c.Threads)
+		inRows(c, k.outer, k.size, func(at, rows int) {
+			vec.Softmax(f32(c.Out[0])[at*k.size:], f32(c.In[0])[at*k.size:], rows, k.size, c.Threads)
+		})
 	}
 	return nil
 }

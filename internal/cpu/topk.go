@@ -51,6 +51,9 @@ func prepareTopK(p *prep) (ops.Kernel, error) {
 	return smallTiles(outer*inner, size, p.threads, t), nil
 }
 
+// topKStep is how many elements are looked at between two looks at the context.
+const topKStep = 1 << 15
+
 func (k *topK[T]) tile(c *ops.Call, i, worker int) {
 	heap := scratchOf[int64](c, k.ws+worker*roundUp(8*k.k, lineBytes), k.k)
 	x := elems[T](c.In[0])[i/k.inner*k.size*k.inner+i%k.inner:]
@@ -58,15 +61,24 @@ func (k *topK[T]) tile(c *ops.Call, i, worker int) {
 		heap[j] = int64(j)
 	}
 	for j := k.k/2 - 1; j >= 0; j-- {
+		if j%topKStep == 0 && c.Ended() {
+			return
+		}
 		k.sink(x, heap, j)
 	}
 	for j := k.k; j < k.size; j++ {
+		if j%topKStep == 0 && c.Ended() {
+			return
+		}
 		if k.better(x, int64(j), heap[0]) {
 			heap[0] = int64(j)
 			k.sink(x, heap, 0)
 		}
 	}
 	for n := k.k - 1; n > 0; n-- { // the worst is moved behind the others
+		if n%topKStep == 0 && c.Ended() {
+			return
+		}
 		heap[0], heap[n] = heap[n], heap[0]
 		k.sink(x, heap[:n], 0)
 	}

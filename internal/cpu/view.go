@@ -32,7 +32,7 @@ func newCopy(x operand) (*copyTo, error) {
 
 // Run copies the operand unless the result is in place.
 func (k *copyTo) Run(c *ops.Call) error {
-	return k.m.run(arrayOf(c.Out[0]), arrayOf(c.In[0]), c.Threads)
+	return k.m.run(c, arrayOf(c.Out[0]), arrayOf(c.In[0]))
 }
 
 // prepareDropout serves inference, where Dropout passes its operand on and the

@@ -83,9 +83,9 @@ func (q *quantWeights) addProduct(c *ops.Call, d int, x, out []float32) {
 		return
 	}
 	n := len(x) / q.rows
-	scale, zero := quant.DynamicRange(x)
+	scale, zero := quant.DynamicRange(c, x)
 	bytes := kit.Make[byte](c, len(x))
-	quant.QuantizeBytes(bytes, x, scale, zero)
+	quant.QuantizeBytes(c, bytes, x, scale, zero)
 	a, acc := kit.Make[int32](c, len(x)), kit.Make[int32](c, n*q.cols)
 	for i, b := range bytes {
 		watch.Did(1)

@@ -63,9 +63,9 @@ func evalDynamicQuantizeMatMul(c *ops.Call) {
 		kit.Check(kit.UnsupportedType(a.DType))
 	}
 	x := ndarray.Slice[float32](a)
-	scale, zero := quant.DynamicRange(x)
+	scale, zero := quant.DynamicRange(c, x)
 	q := &ndarray.Array{DType: ndarray.Uint8, Shape: a.Shape, Data: kit.Make[byte](c, len(x))}
-	quant.QuantizeBytes(q.Data, x, scale, zero)
+	quant.QuantizeBytes(c, q.Data, x, scale, zero)
 	scaledProduct(c, q, kit.Tensor(c, 1), ndarray.Scalar(zero), c.Array(3), ndarray.Scalar(scale), kit.Tensor(c, 2), c.Array(4))
 }
 

@@ -17,7 +17,9 @@ func formatStrings(c *ops.Call, out, a *ndarray.Array) {
 	if a.DType == ndarray.Float64 {
 		bits = 64
 	}
+	w := kit.Watching(c)
 	for i := range out.Str {
+		w.Did(4)
 		switch {
 		case a.DType == ndarray.Uint64:
 			out.Str[i] = strconv.FormatUint(uint64(a.Int(i)), 10)

@@ -67,7 +67,9 @@ func evalImageScaler[T float32 | float64](c *ops.Call) {
 	}
 	y := kit.NewResult[T](c, 0, x.DType, x.Shape...)
 	scale, plane := T(ops.Float(c.Node, "scale")), x.Shape[2]*x.Shape[3]
+	w := kit.Watching(c)
 	for i, v := range kit.Elements[T](c, x) {
+		w.Did(1)
 		y.V[i] = v*scale + T(bias[i/plane%len(bias)])
 	}
 	y.Store()

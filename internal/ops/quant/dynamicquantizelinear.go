@@ -31,7 +31,7 @@ func evalDynamicQuantize(c *ops.Call) {
 	y := kit.Result(c, 0, ndarray.Uint8, a.Shape...)
 	s := kit.Result(c, 1, ndarray.Float32)
 	z := kit.Result(c, 2, ndarray.Uint8)
-	scale, zero := DynamicRange(x)
+	scale, zero := DynamicRange(c, x)
 	ndarray.Slice[float32](s)[0], z.Data[0] = scale, zero
-	QuantizeBytes(y.Data, x, scale, zero)
+	QuantizeBytes(c, y.Data, x, scale, zero)
 }

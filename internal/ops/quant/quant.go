@@ -173,9 +173,11 @@ func quantConv(c *ops.Call, in [4]*ndarray.Array) (s nn.ConvShape, x, w []int32)
 }
 
 // DynamicRange returns scale and zero point of the range of x and 0, NaN left out.
-func DynamicRange(x []float32) (scale float32, zero byte) {
+func DynamicRange(c *ops.Call, x []float32) (scale float32, zero byte) {
 	var lo, hi float32
+	w := kit.Watching(c)
 	for _, v := range x {
+		w.Did(1)
 		if v == v {
 			lo, hi = min(lo, v), max(hi, v)
 		}
@@ -188,8 +190,10 @@ func DynamicRange(x []float32) (scale float32, zero byte) {
 }
 
 // QuantizeBytes quantizes to uint8 with one scale; NaN becomes the zero point.
-func QuantizeBytes(y []byte, x []float32, scale float32, zero byte) {
+func QuantizeBytes(c *ops.Call, y []byte, x []float32, scale float32, zero byte) {
+	w := kit.Watching(c)
 	for i, v := range x {
+		w.Did(1)
 		q := math.RoundToEven(float64(v / scale))
 		if q != q {
 			q = 0

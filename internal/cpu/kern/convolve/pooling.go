@@ -123,11 +123,15 @@ func (p *Pool) Workspace(threads int) int {
 	return p.strips.perWorker()*max(1, min(threads, p.strips.tasks(p.s.Batch))) + machine.LineBytes
 }
 
+// stepTaps is how many elements of windows are pooled, for a block of channels, between two looks at what ends a run.
+const stepTaps = 1 << 21
+
 // poolRun is the state of one run; it is a Task.
 type poolRun struct {
 	p    *Pool
 	x, y []float32
 	ws   []byte
+	done <-chan struct{}
 	// first … past−1 are the planes of a wave of overlaid; past is 0 without waves.
 	first, past int
 }
@@ -136,8 +140,8 @@ var poolRuns machine.FreeList[poolRun]
 
 // Run pools x into y on at most threads threads. y may begin where x does if its
 // planes are at most half as large and windows move on by more rows than they
-// reach back.
-func (p *Pool) Run(x, y []float32, ws []byte, threads int) error {
+// reach back. When done, which may be nil, is closed, the rest is left out.
+func (p *Pool) Run(done <-chan struct{}, x, y []float32, ws []byte, threads int) error {
 	n := p.s.Batch * p.s.Channels
 	if n == 0 {
 		return nil
@@ -152,7 +156,7 @@ func (p *Pool) Run(x, y []float32, ws []byte, threads int) error {
 	}
 	r := poolRuns.Get()
 	defer poolRuns.Release(r)
-	r.p, r.x, r.y, r.ws = p, x, y, machine.NewScratch(ws).Rest
+	r.p, r.x, r.y, r.ws, r.done = p, x, y, machine.NewScratch(ws).Rest, done
 	if &x[0] == &y[0] {
 		r.overlaid(threads)
 		return nil
@@ -184,6 +188,9 @@ func (r *poolRun) overlaid(threads int) {
 
 // Run pools one strip.
 func (r *poolRun) Run(i, worker int) {
+	if machine.Closed(r.done) {
+		return
+	}
 	p, s := r.p, &r.p.strips
 	buf := machine.NewScratch(r.ws[worker*s.perWorker():])
 	at := s.strip(i)
@@ -191,7 +198,11 @@ func (r *poolRun) Run(i, worker int) {
 		at = s.stripOf(r.first, r.past, i)
 	}
 	q := s.loadAt(p.t, at, r.x, &buf)
-	p.rows(&s.g, q.out, q.in, q.y0, q.y1, q.top)
+	width := s.g.out[1]
+	per := max(1, stepTaps/(width*p.s.Kernel[0]*p.s.Kernel[1])) // rows
+	for y := q.y0; y < q.y1 && !machine.Closed(r.done); y += per {
+		p.rows(&s.g, q.out[(y-q.y0)*width*s.g.b:], q.in, y, min(y+per, q.y1), q.top)
+	}
 	s.store(p.t, &q, r.y)
 }
 

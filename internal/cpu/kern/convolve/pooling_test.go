@@ -49,7 +49,7 @@ func runPool(t *testing.T, s PoolSpec) {
 	for i := range ws {
 		ws[i] = 0xff
 	}
-	require.NoError(t, p.Run(x, y, ws, 2))
+	require.NoError(t, p.Run(nil, x, y, ws, 2))
 	check(t)
 	for i := range y {
 		c, oy, ox := i/out[1]/out[0], i/out[1]%out[0], i%out[1]
@@ -82,7 +82,7 @@ func TestPoolMaxNaN(t *testing.T) {
 			require.NoError(t, err)
 			x, y := []float32{1, 2, 3, 4}, make([]float32, 1)
 			x[at] = float32(math.NaN())
-			require.NoError(t, p.Run(x, y, make([]byte, p.Workspace(1)), 1))
+			require.NoError(t, p.Run(nil, x, y, make([]byte, p.Workspace(1)), 1))
 			assert.True(t, y[0] != y[0], "NaN at %d", at)
 		}
 	})
@@ -116,7 +116,7 @@ func BenchmarkPool(b *testing.B) {
 						x := make([]float32, s.Channels*s.In[0]*s.In[1])
 						y := make([]float32, s.Channels*p.Out()[0]*p.Out()[1])
 						ws := make([]byte, p.Workspace(1))
-						sec := kerntest.BestOf(b, func() { _ = p.Run(x, y, ws, 1) })
+						sec := kerntest.BestOf(b, func() { _ = p.Run(nil, x, y, ws, 1) })
 						b.ReportMetric(float64(4*(len(x)+len(y)))/sec/1e9, "GB/s")
 					})
 				})
