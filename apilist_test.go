@@ -112,6 +112,7 @@ var apiFuncs = map[string]any{
 	"ndarray.NumElems":            ndarray.NumElems,
 	"ndarray.Of":                  ndarray.Of[float32],
 	"ndarray.ParseDType":          ndarray.ParseDType,
+	"ndarray.Product":             ndarray.Product,
 	"ndarray.Scalar":              ndarray.Scalar[float32],
 	"ndarray.Slice":               ndarray.Slice[float32],
 	"ndarray.Strings":             ndarray.Strings,

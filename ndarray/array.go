@@ -51,6 +51,16 @@ func (*Optional) isValue() {}
 func (*Map) isValue()      {}
 func (*Sparse) isValue()   {}
 
+// Product is the product of dimensions, which belong to an array that exists: unlike [NumElems] it
+// does not check them.
+func Product(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}
+
 // NumElems returns the product of a shape, or ErrSize when a dimension is
 // negative or the product overflows.
 func NumElems(shape []int) (int, error) {

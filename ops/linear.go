@@ -3,6 +3,7 @@ package ops
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -47,9 +48,9 @@ func ConvLinear(n *ssa.Node, w []int) *Linear {
 	if len(w) < 2 || slices.Contains(w, 0) {
 		return nil
 	}
-	l := &Linear{Weight: 1, Bias: 2, Out: Channels{1, 1, 1, w[0], product(w[1:])}, Alpha: 1, Beta: 1}
+	l := &Linear{Weight: 1, Bias: 2, Out: Channels{1, 1, 1, w[0], ndarray.Product(w[1:])}, Alpha: 1, Beta: 1}
 	if groups := int(Int(n, "group")); groups >= 1 && w[0]%groups == 0 {
-		l.In = Channels{1, groups, w[0] / groups, w[1], product(w[2:])}
+		l.In = Channels{1, groups, w[0] / groups, w[1], ndarray.Product(w[2:])}
 	}
 	auto := Str(n, "auto_pad")
 	l.Shifts = (auto == "NOTSET" || auto == "VALID") && !slices.ContainsFunc(Ints(n, "pads"), func(k int64) bool { return k != 0 })
@@ -63,8 +64,8 @@ func ConvTransposeLinear(n *ssa.Node, w []int) *Linear {
 	if len(w) < 2 || slices.Contains(w, 0) || groups < 1 || w[0]%groups != 0 {
 		return nil
 	}
-	return &Linear{Weight: 1, Bias: 2, Out: Channels{1, groups, w[0] / groups, w[1], product(w[2:])},
-		In: Channels{1, 1, 1, w[0], product(w[1:])}, Alpha: 1, Beta: 1}
+	return &Linear{Weight: 1, Bias: 2, Out: Channels{1, groups, w[0] / groups, w[1], ndarray.Product(w[2:])},
+		In: Channels{1, 1, 1, w[0], ndarray.Product(w[1:])}, Alpha: 1, Beta: 1}
 }
 
 // GemmLinear: B is [K, N], or [N, K] when transposed.
@@ -89,7 +90,7 @@ func MatMulLinear(n *ssa.Node, w []int) *Linear {
 	if k < 0 || slices.Contains(w, 0) || n.In[0].Type.Rank() < 1 {
 		return nil
 	}
-	return &Linear{Weight: 1, Bias: -1, Out: Channels{-1, 1, product(w[:k+1]), w[k+1], 1}, In: Channels{-1, 1, product(w[:k]), w[k], w[k+1]}, Alpha: 1, Beta: 1}
+	return &Linear{Weight: 1, Bias: -1, Out: Channels{-1, 1, ndarray.Product(w[:k+1]), w[k+1], 1}, In: Channels{-1, 1, ndarray.Product(w[:k]), w[k], w[k+1]}, Alpha: 1, Beta: 1}
 }
 
 // ChannelNormLinear is the rule of normalizations with a scale and bias per channel.
@@ -113,12 +114,4 @@ func LastNormLinear(bias int) func(n *ssa.Node, w []int) *Linear {
 		}
 		return l
 	}
-}
-
-func product(dims []int) int {
-	p := 1
-	for _, d := range dims {
-		p *= d
-	}
-	return p
 }

@@ -62,10 +62,4 @@ func (a *app) printTop(outs []outputJSON) {
 }
 
 // rowsOf is the product of all dimensions but the last.
-func rowsOf(shape []int) int {
-	n := 1
-	for _, d := range shape[:max(len(shape)-1, 0)] {
-		n *= d
-	}
-	return n
-}
+func rowsOf(shape []int) int { return ndarray.Product(shape[:max(len(shape)-1, 0)]) }

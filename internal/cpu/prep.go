@@ -158,13 +158,7 @@ func (p *prep) workspace(bytes int) (offset int) {
 }
 
 // sizeOf is the product of dimensions.
-func sizeOf(dims []int) int {
-	n := 1
-	for _, d := range dims {
-		n *= d
-	}
-	return n
-}
+func sizeOf(dims []int) int { return ndarray.Product(dims) }
 
 // around returns the product of the dimensions before an axis, its own dimension, and
 // the product of those behind it.

@@ -115,17 +115,9 @@ func (c *compiler) markCaches() {
 }
 
 // slices is how many slices a cache has, rowBytes the bytes of a row in one.
-func (c *Cache) slices() int { return product(c.shape[:c.Axis]) }
+func (c *Cache) slices() int { return ndarray.Product(c.shape[:c.Axis]) }
 
-func (c *Cache) rowBytes() int { return product(c.shape[c.Axis+1:]) * c.dtype.Size() }
-
-func product(dims []int) int {
-	n := 1
-	for _, d := range dims {
-		n *= d
-	}
-	return n
-}
+func (c *Cache) rowBytes() int { return ndarray.Product(c.shape[c.Axis+1:]) * c.dtype.Size() }
 
 // check reports an array that can not be rows of the cache.
 func (c *Cache) check(a *ndarray.Array) error {

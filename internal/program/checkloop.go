@@ -3,6 +3,8 @@ package program
 import (
 	"cmp"
 	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
 )
 
 // Replaying a loop: the body once per iteration, each time with the parameters' slots
@@ -178,7 +180,7 @@ func (r *replay) rotate(slot int) {
 func (r *replay) pickOffset(l *Loop, slot int) {
 	s := &r.p.Slots[slot]
 	d := r.p.stickyDigit[slot]
-	inner := product(s.Radix[d+1:])
+	inner := ndarray.Product(s.Radix[d+1:])
 	for i := range s.Radix[d] {
 		r.pick[slot] = i
 		free := true

@@ -179,7 +179,7 @@ func (s *Session) pickOffset(l *Loop, slot int) {
 // isUnused reports whether no parameter points into the slot at any of the offsets
 // whose digit d is i.
 func (s *Session) isUnused(l *Loop, sl *Slot, d, i int) bool {
-	inner := product(sl.Radix[d+1:])
+	inner := ndarray.Product(sl.Radix[d+1:])
 	for k, off := range sl.Offsets {
 		if k/inner%sl.Radix[d] != i || sl.Bytes == 0 {
 			continue
@@ -226,7 +226,7 @@ func (s *Session) checkCarried(slot int, c carried) error {
 // else a copy.
 func (s *Session) slice(sc ScanIn, at int) error {
 	of := s.vals[sc.Of].(*ndarray.Array)
-	inner := product(of.Shape[sc.Axis+1:])
+	inner := ndarray.Product(of.Shape[sc.Axis+1:])
 	size := of.DType.Size()
 	sl := &s.p.Slots[sc.Param]
 	shape := func() []int { return slices.Delete(slices.Clone(of.Shape), sc.Axis, sc.Axis+1) }
@@ -251,7 +251,7 @@ func (s *Session) slice(sc ScanIn, at int) error {
 		}
 		dst, s.vals[sc.Param] = fresh, fresh
 	}
-	outer, axis := product(of.Shape[:sc.Axis]), of.Shape[sc.Axis]
+	outer, axis := ndarray.Product(of.Shape[:sc.Axis]), of.Shape[sc.Axis]
 	if of.Str != nil {
 		copySlice(dst.Str, of.Str, outer, axis, inner, at)
 	} else {

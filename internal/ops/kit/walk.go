@@ -222,10 +222,4 @@ func SplitDims(shape []int, axis int) (outer, dim, inner int) {
 }
 
 // SizeOf is the product of dimensions that belong to an existing array.
-func SizeOf(dims []int) int {
-	n := 1
-	for _, d := range dims {
-		n *= d
-	}
-	return n
-}
+func SizeOf(dims []int) int { return ndarray.Product(dims) }
