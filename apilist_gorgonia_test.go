@@ -29,6 +29,7 @@ func init() {
 	maps.Copy(apiTypes, map[string]reflect.Type{
 		"backend/gorgonia/export.Error":    reflect.TypeFor[export.Error](),
 		"backend/gorgonia/exprgraph.Error": reflect.TypeFor[exprgraph.Error](),
+		"backend/gorgonia/exprgraph.Graph": reflect.TypeFor[exprgraph.Graph](),
 		"backend/gorgonia/vm.GraphError":   reflect.TypeFor[vm.GraphError](),
 		"backend/gorgonia/vm.InputError":   reflect.TypeFor[vm.InputError](),
 		"backend/gorgonia/vm.VM":           reflect.TypeFor[vm.VM](),
