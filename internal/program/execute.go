@@ -304,7 +304,9 @@ func (s *Session) deliver(slot int, c carried) {
 		return
 	}
 	if a, ok := c.val.(*ndarray.Array); ok && a != nil && s.isHead(a) {
-		s.vals[slot] = &ndarray.Array{DType: a.DType, Shape: slices.Clone(a.Shape), Data: c.data, Str: a.Str}
+		h := newHeader(a.DType, a.Shape, c.data)
+		h.Str = a.Str
+		s.vals[slot] = h
 		return
 	}
 	s.vals[slot] = c.val

@@ -181,7 +181,7 @@ func (s *Session) results(fresh bool) ([]ndarray.Value, error) {
 	for i, r := range s.p.Main.Results {
 		var err error
 		switch {
-		case s.Keeps(i):
+		case s.p.keeps && s.Keeps(i):
 			s.outs[i], s.own.heads[i].Data = nil, nil
 		case s.p.Slots[r].Kind == SlotDynamic || s.p.Slots[r].DType == ndarray.String || !s.p.Slots[r].Static:
 			s.outs[i], err = s.givenValue(s.vals[r])
@@ -241,7 +241,7 @@ func (s *Session) givenValue(v ndarray.Value) (ndarray.Value, error) {
 		}
 		if base := unsafe.SliceData(x.Data); len(x.Data) > 0 && s.recycled.owned[base] > 0 {
 			delete(s.recycled.owned, base)
-			return &ndarray.Array{DType: x.DType, Shape: slices.Clone(x.Shape), Data: x.Data}, nil
+			return newHeader(x.DType, x.Shape, x.Data), nil
 		}
 		return s.clone(x)
 	}
@@ -257,11 +257,11 @@ func (s *Session) clone(a *ndarray.Array) (*ndarray.Array, error) {
 		}
 		return v.(*ndarray.Array), nil
 	}
-	out, err := ndarray.NewIn(s.p.memory, a.DType, a.Shape...)
+	data, err := newBytes("a copy of a value", len(a.Data), s.p.memory)
 	if err != nil {
 		return nil, err
 	}
-	return out, s.copyBytes(out.Data, a.Data)
+	return newHeader(a.DType, a.Shape, data), s.copyBytes(data, a.Data)
 }
 
 // copyPiece is how many bytes are copied between two looks at the context of a run.
