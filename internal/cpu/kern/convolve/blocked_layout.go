@@ -12,7 +12,8 @@ import (
 //
 // B neighbouring channels of a pixel fill one vector, so kernels need not handle the
 // ends of image rows. A last block that is not full is padded with channels of
-// zeros, which FromBlocked ignores.
+// zeros: every blocked kernel keeps them zero, so whatever maps zero to zero works on
+// blocked tensors as on any slice.
 
 // maxBlock is the largest block of all levels.
 const maxBlock = 16
@@ -78,12 +79,65 @@ func (j *layoutJob) Run(i, _ int) {
 	if !j.back {
 		dst := j.dst[blockedAt:][:j.spatial*b]
 		t.Transpose(&dst[0], machine.F32p(j.src, plainAt), j.spatial, 4*b, 4*j.spatial, have)
-		for p := have; have < b && p < len(dst); p += b {
-			clear(dst[p : p+b-have])
+		if have < b {
+			clearLanes(dst, have, b)
 		}
 		return
 	}
 	unblock(t, j.dst[plainAt:], j.src[blockedAt:], have, j.spatial, j.spatial)
+}
+
+// isBlocked reports that an image is in the blocked layout.
+func (g *geometry) isBlocked() bool { return g.s.InBlocked || g.s.OutBlocked }
+
+// inImage and outImage are the elements of one image.
+func (g *geometry) inImage() int  { return imageLen(g.t, g.s.InC, g.inN, g.s.InBlocked) }
+func (g *geometry) outImage() int { return imageLen(g.t, g.s.OutC, g.outN, g.s.OutBlocked) }
+
+func imageLen(t *simd.Table, channels, spatial int, blocked bool) int {
+	if blocked {
+		channels = machine.RoundUp(channels, t.Block())
+	}
+	return channels * spatial
+}
+
+// depthwiseBlocks reports whether blocks of channels are independent of each other.
+func (g *geometry) depthwiseBlocks() bool { return g.s.Groups > 1 && g.icg == 1 && g.ocg == 1 }
+
+// checkBlocked refuses what the kernels of the blocked layout do not compute.
+func (g *geometry) checkBlocked() error {
+	s, b := &g.s, g.t.Block()
+	switch {
+	case !g.isBlocked():
+	case s.In[0] != 1 || s.Kernel[0] != 1 || s.PadBegin[0] != 0 || s.PadEnd[0] != 0 || s.Stride[0] != 1 || s.Dilation[0] != 1:
+		return &machine.SpecError{Kernel: "Conv", Field: "In", Why: "blocked images have depth one"}
+	case min(s.PadBegin[1], s.PadBegin[2], s.PadEnd[1], s.PadEnd[2]) < 0:
+		return &machine.SpecError{Kernel: "Conv", Field: "PadBegin", Why: "blocked images are not cropped"}
+	case min(s.Batch, g.icg, g.ocg, g.outN) < 1:
+		return &machine.SpecError{Kernel: "Conv", Field: "Batch", Why: "blocked images are not empty"}
+	case s.Groups > 1 && !g.depthwiseBlocks() && (g.icg%b != 0 || g.ocg%b != 0):
+		return &machine.SpecError{Kernel: "Conv", Field: "Groups", Why: "a group of blocked channels is whole blocks, or one channel"}
+	}
+	return nil
+}
+
+// clearLanes zeroes all but the first lanes of every group of b.
+func clearLanes(x []float32, have, b int) {
+	for p := 0; p < len(x); p += b {
+		clear(x[p+have : p+b])
+	}
+}
+
+// finishBlock does for n pixels of a block of the result what the kernels do not: activations
+// that are no clamps, and zeros in the padding channels.
+func (g *geometry) finishBlock(y []float32, block int) {
+	e, b := &g.s.Epilogue, g.t.Block()
+	if g.after != simd.Identity {
+		g.t.UnaryRow(g.after, y, y, e.P0, e.P1)
+	}
+	if have := g.s.OutC - block*b; g.clears && have < b {
+		clearLanes(y, have, b)
+	}
 }
 
 // blockedGeometry is the geometry of a convolution whose kernels write blocks.

@@ -19,6 +19,10 @@ type ConvSpec struct {
 	In, Kernel, Stride, Dilation [3]int
 	PadBegin, PadEnd             [3]int // zeros around the input; may be negative (cropping)
 
+	// InBlocked: X is in the channel-blocked layout. OutBlocked: so are Y and the
+	// residual. Padding channels are zero and stay so.
+	InBlocked, OutBlocked bool
+
 	ConstW   bool          // weights come packed
 	Epilogue simd.Epilogue // bias: BiasPerRow, one per output channel
 }
@@ -45,6 +49,7 @@ type geometry struct {
 	lo, hi float32
 	clamp  bool
 	after  simd.UnaryOp
+	clears bool // Y has padding channels: activations and infinite inputs make them differ from zero
 }
 
 // newGeometry validates a specification at the active level.
@@ -55,6 +60,7 @@ func newGeometry(s ConvSpec) (*geometry, error) {
 	}
 	g.lo, g.hi, g.clamp = g.s.Epilogue.Clamp()
 	g.after = g.s.Epilogue.After()
+	g.clears = g.s.OutBlocked && g.s.OutC%g.t.Block() != 0
 	return g, nil
 }
 
@@ -85,12 +91,12 @@ func (g *geometry) check() error {
 	g.inN, ok[0] = machine.MulAll(s.In[0], s.In[1], s.In[2])
 	g.outN, ok[1] = machine.MulAll(g.out[0], g.out[1], g.out[2])
 	g.taps, ok[2] = machine.MulAll(s.Kernel[0], s.Kernel[1], s.Kernel[2])
-	_, ok[3] = machine.MulAll(s.Batch, max(s.InC, s.OutC), max(g.inN, g.outN), 4)
+	_, ok[3] = machine.MulAll(s.Batch, max(s.InC, s.OutC)+maxBlock, max(g.inN, g.outN), 4)
 	_, ok[4] = machine.MulAll(s.OutC, g.icg, g.taps, 4)
 	if ok != [5]bool{true, true, true, true, true} {
 		return &machine.SpecError{Kernel: "Conv", Field: "In", Why: "sizes overflow"}
 	}
-	return nil
+	return g.checkBlocked()
 }
 
 // convExtent fills in the defaults of one spatial dimension and returns the
@@ -163,6 +169,9 @@ func NewConv(s ConvSpec, p ConvPlan) (*Conv, error) {
 	c := &Conv{geometry: g, plan: p}
 	switch p.Algorithm {
 	case ConvPatches, ConvPointwise:
+		if g.isBlocked() {
+			return nil, &machine.SpecError{Kernel: "Conv", Field: "Algorithm", Why: "a product takes plain images"}
+		}
 		c.algo = newMatrixConv(g, p.Algorithm == ConvPointwise)
 	case ConvDepthwise:
 		c.algo = newDepthConv(g)
@@ -177,6 +186,9 @@ func NewConv(s ConvSpec, p ConvPlan) (*Conv, error) {
 		return nil, &machine.SpecError{Kernel: "Conv", Field: "Algorithm", Why: p.Algorithm.String() + " is put together by the caller from other kernels"}
 	}
 	c.weights = c.algo.packing()
+	if c.padsWeights() {
+		c.weights.Layout.Dims[4] = 1
+	}
 	return c, nil
 }
 
@@ -186,6 +198,10 @@ func (c *Conv) Plan() ConvPlan { return c.plan }
 // WeightLayout identifies the order in which the weights are read.
 func (c *Conv) WeightLayout() gemm.Layout { return c.weights.Layout }
 
+// padsWeights reports that the weights of padding channels of Y must be zero, whatever the
+// others are: such weights have a layout of their own, in which equal ones are written out.
+func (c *Conv) padsWeights() bool { return c.s.OutBlocked && c.s.OutC%c.t.Block() != 0 }
+
 // PackW lays constant weights out. It refuses weights that padding or transforms would turn
 // into NaN where the definition has none: 0·Inf at the border, sums that overflow.
 func (c *Conv) PackW(ctx context.Context, w gemm.Source) (*gemm.Packed, error) {
@@ -194,6 +210,9 @@ func (c *Conv) PackW(ctx context.Context, w gemm.Source) (*gemm.Packed, error) {
 	}
 	if _, ok := c.algo.(*winograd); ok && exceeds(w.Data, weightCeiling) {
 		return nil, &machine.SpecError{Kernel: "Conv", Field: "W", Why: fmt.Sprintf("a weight is above %d", weightCeiling)}
+	}
+	if c.padsWeights() {
+		w = gemm.Dense(w.Elements(c.weightLen()))
 	}
 	return gemm.PackAll(ctx, "Conv", c.weights, w)
 }

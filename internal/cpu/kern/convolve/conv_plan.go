@@ -72,6 +72,9 @@ func PlanConv(s ConvSpec, o ConvPolicy) (ConvPlan, error) {
 	if err != nil {
 		return ConvPlan{}, err
 	}
+	if g.isBlocked() {
+		return g.planBlocked(o)
+	}
 	if p, ok := g.composed(); ok {
 		return p, nil
 	}
@@ -91,6 +94,24 @@ func PlanConv(s ConvSpec, o ConvPolicy) (ConvPlan, error) {
 		return ConvPlan{ConvPointwise, "a product with the input itself"}, nil
 	}
 	return ConvPlan{ConvPatches, g.whyPatches()}, nil
+}
+
+// planBlocked plans the convolutions of blocked images, which have no products with
+// patches: what is best computed as such a product stays plain.
+func (g *geometry) planBlocked(o ConvPolicy) (ConvPlan, error) {
+	if g.depthwiseBlocks() {
+		return ConvPlan{ConvDepthwise, "one input channel to each output channel, in blocks"}, nil
+	}
+	if !g.s.ConstW {
+		return ConvPlan{}, &machine.SpecError{Kernel: "Conv", Field: "ConstW", Why: "blocked images take packed weights only"}
+	}
+	if g.s.Groups == 1 {
+		if p, ok := g.planWinograd(o); ok {
+			p.Reason += ", in blocks"
+			return p, nil
+		}
+	}
+	return ConvPlan{ConvDirect, fmt.Sprintf("blocks of %d channels", g.t.Block())}, nil
 }
 
 // composed plans the convolutions that callers put together from other kernels.

@@ -63,11 +63,11 @@ func (c *Conv) Run(a ConvArgs, ws []byte, threads int) error {
 func (c *Conv) checkArgs(a *ConvArgs, ws []byte, threads int) error {
 	s := &c.s
 	return cmp.Or(
-		machine.Needs("Conv", "X", a.X, s.Batch*s.InC*c.inN),
+		machine.Needs("Conv", "X", a.X, s.Batch*c.inImage()),
 		c.checkWeights(a),
-		machine.Needs("Conv", "Y", a.Y, s.Batch*s.OutC*c.outN),
+		machine.Needs("Conv", "Y", a.Y, s.Batch*c.outImage()),
 		machine.Needs("Conv", "bias", a.Bias, s.Epilogue.BiasLen(s.OutC, 0)),
-		machine.Needs("Conv", "residual", a.Residual, s.Epilogue.ResidualLen(s.Batch*s.OutC*c.outN)),
+		machine.Needs("Conv", "residual", a.Residual, s.Epilogue.ResidualLen(s.Batch*c.outImage())),
 		machine.Needs("Conv", "workspace", ws, c.Workspace(threads)),
 	)
 }

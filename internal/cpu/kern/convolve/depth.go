@@ -30,6 +30,7 @@ type depthConv struct {
 func newDepthConv(g *geometry) *depthConv {
 	c := &depthConv{geometry: g, b: g.t.Block()}
 	c.strips.g = g.depthGrid()
+	c.strips.inBlocked, c.strips.outBlocked = g.s.InBlocked, g.s.OutBlocked
 	c.strips.plan(g.s.OutC)
 	return c
 }
@@ -52,6 +53,9 @@ func (c *depthConv) packing() *gemm.Packing {
 }
 
 func (c *depthConv) perWorker() int {
+	if c.s.OutBlocked {
+		return c.strips.perWorker() + machine.ScratchBytes(4*c.b)
+	}
 	return c.strips.perWorker() + machine.ScratchBytes(4*c.b, 4*c.leaveLen(c.strips.rows*c.out[2]))
 }
 
@@ -67,18 +71,26 @@ func (c *depthConv) run(r *convRun, threads int) {
 func (c *depthConv) task(r *convRun, i, worker int) {
 	s, e := &c.strips, &c.s.Epilogue
 	buf := r.buffer(worker)
-	p := s.load(c.t, i, r.args.X, &buf)
+	p := s.load(c.t, i, r.args.X, r.args.Y, &buf)
 	bias := buf.Floats(s.g.b)
 	clear(bias)
 	if e.Bias != simd.NoBias {
 		copy(bias, r.args.Bias[p.block*s.g.b:][:p.have])
 	}
 	lo, hi := simd.NegInf, simd.PosInf
-	if c.clamp && !e.Residual {
+	if c.clamp && (c.s.OutBlocked || !e.Residual) {
 		lo, hi = c.lo, c.hi
 	}
-	s.g.sum(c.t, p.out, p.in, nil, p.y0, p.y1, p.top, r.w.At(p.block*c.taps*s.g.b), &bias[0], lo, hi)
+	var res []float32
+	if c.s.OutBlocked && e.Residual {
+		res = r.args.Residual[s.outAt(&p):]
+	}
+	s.g.sum(c.t, p.out, p.in, res, p.y0, p.y1, p.top, r.w.At(p.block*c.taps*s.g.b), &bias[0], lo, hi)
 	n := (p.y1 - p.y0) * c.out[2]
+	if c.s.OutBlocked {
+		c.finishBlock(p.out[:n*s.g.b], p.block)
+		return
+	}
 	to := (p.image*c.s.OutC+p.block*s.g.b)*c.outN + p.y0*c.out[2]
 	r.leave(p.out, &buf, to, p.have, n)
 }

@@ -20,8 +20,8 @@ import (
 //
 // The input is first copied with its padding written out (unless it has none),
 // so no kernel ever tests for borders. A pointwise convolution takes the whole
-// image for one row. A task computes a few rows of a pair of output blocks into the
-// cache and brings them into the plain layout.
+// image for one row. Images may be blocked or plain. Into a plain result, a task computes
+// a few rows of a pair of output blocks into the cache and brings them into that layout.
 
 // directWork is the size of a task, in multiply-adds.
 const directWork = 4 << 20
@@ -31,6 +31,9 @@ type directConv struct {
 	*blockedGeometry
 	flat      bool
 	pad       paddedCopy
+	inPlanes  int        // planes of an image: blocks, or channels if plain
+	perGroup  int        // those of a group
+	width     int        // floats of an input pixel in a plane
 	rowLen    int        // output pixels of a row
 	rows      int        // output rows
 	cuts      gemm.Split // pieces of a row
@@ -42,8 +45,12 @@ type directConv struct {
 // newDirectConv works out rows, pieces and tasks.
 func newDirectConv(g *geometry) *directConv {
 	d, s := &directConv{blockedGeometry: newBlockedGeometry(g)}, &g.s
+	d.width, d.inPlanes, d.perGroup = 1, s.InC, d.icg
+	if s.InBlocked {
+		d.width, d.inPlanes, d.perGroup = d.b, s.Groups*d.inBlocks, d.inBlocks
+	}
 	d.pad = paddedCopy{
-		rows: s.In[1], cols: s.In[2], top: s.PadBegin[1], left: s.PadBegin[2],
+		rows: s.In[1], cols: s.In[2], top: s.PadBegin[1], left: s.PadBegin[2], width: d.width,
 		pRows: (g.out[1]-1)*s.Stride[1] + (s.Kernel[1]-1)*s.Dilation[1] + 1,
 		pCols: (g.out[2]-1)*s.Stride[2] + (s.Kernel[2]-1)*s.Dilation[2] + 1,
 	}
@@ -80,13 +87,19 @@ func (d *directConv) allPairs() int { return d.s.Groups * d.pairs() }
 func (d *directConv) tasks() int { return d.allPairs() * d.rowTasks }
 
 // pairLen is the floats of a pair of blocks' weights.
-func (d *directConv) pairLen() int { return d.icg * d.taps * 2 * d.b }
+func (d *directConv) pairLen() int { return d.perGroup * d.width * d.taps * 2 * d.b }
 
 // packing lays out, for each pair of blocks, input channels, kernel rows, taps, the
-// channels of two output blocks; so the weights of a pair are its rows, transposed.
+// channels of two output blocks; so the weights of a pair are its rows, transposed. For a
+// blocked input the channels of a block come last but for the outputs, and padding has
+// weights of zero.
 func (d *directConv) packing() *gemm.Packing {
+	kind := "conv direct"
+	if d.byBlocks() {
+		kind = "conv blocked"
+	}
 	return &gemm.Packing{
-		Layout: d.weightLayout("conv direct"), Size: d.allPairs() * d.pairLen(), UnitSize: d.pairLen(),
+		Layout: d.weightLayout(kind), Size: d.allPairs() * d.pairLen(), UnitSize: d.pairLen(),
 		SourceLen: d.weightLen(), Pieces: d.allPairs(),
 		Span: func(i int) (at, n int) { return i * d.pairLen(), d.pairLen() },
 		Pack: d.packPair,
@@ -100,9 +113,32 @@ func (d *directConv) packPair(dst, w []float32, i int) {
 	have := min(n, d.ocg-2*pair*d.b)
 	rows := w[(i/d.pairs()*d.ocg+2*pair*d.b)*d.icg*d.taps:]
 	clear(dst[:d.pairLen()])
+	if d.byBlocks() {
+		d.packBlocks(dst, rows, have, n)
+		return
+	}
 	k := d.icg * d.taps
 	for j := 0; j < have; j += d.t.Tw {
 		d.t.Transpose(machine.F32p(dst, j), machine.F32p(rows, j*k), k, 4*n, 4*k, min(d.t.Tw, have-j))
+	}
+}
+
+// byBlocks reports that the weights of an input block's channels lie together; with one tap
+// they do anyway, if there is no padding.
+func (d *directConv) byBlocks() bool {
+	return d.s.InBlocked && (d.taps > 1 || d.icg%d.b != 0)
+}
+
+// packBlocks packs rows of weights by blocks of input channels, n outputs to each input.
+func (d *directConv) packBlocks(dst, rows []float32, have, n int) {
+	for j := range have {
+		src := rows[j*d.icg*d.taps:]
+		for ic := range d.icg {
+			at := (ic/d.b*d.taps*d.b+ic%d.b)*n + j
+			for tap := range d.taps {
+				dst[at+tap*d.b*n] = src[ic*d.taps+tap]
+			}
+		}
 	}
 }
 
@@ -138,23 +174,27 @@ func (d *directConv) taskAt(i int) directTask {
 func (d *directConv) args(weights *gemm.PackedView, k *directTask) simd.DirectArgs {
 	c, s := d.geometry, &d.s
 	return simd.DirectArgs{
-		W: unsafe.Pointer(weights.At((k.group*d.pairs() + k.pair) * d.pairLen())), Ic: c.icg, Kh: s.Kernel[1], Kw: s.Kernel[2],
-		Plane: 4 * d.pad.size(), Row: 4 * d.pad.pCols * s.Dilation[1],
-		Tap: 4 * s.Dilation[2], Pixel: 4 * s.Stride[2],
+		W: unsafe.Pointer(weights.At((k.group*d.pairs() + k.pair) * d.pairLen())), Ic: d.perGroup, Kh: s.Kernel[1], Kw: s.Kernel[2],
+		Plane: 4 * d.pad.size(), Row: 4 * d.width * d.pad.pCols * s.Dilation[1],
+		Tap: 4 * d.width * s.Dilation[2], Pixel: 4 * d.width * s.Stride[2],
 		Lo: c.lo, Hi: c.hi,
 	}
 }
 
-// compute runs the kernels of a task over an image with its padding; tile begins at the
-// first pixel of the task.
-func (d *directConv) compute(a *simd.DirectArgs, in []float32, k *directTask, tile []float32) {
+// compute runs the kernels of a task over an image with its padding; tile, and res unless
+// it is nil, begin at the first pixel of the task.
+func (d *directConv) compute(a *simd.DirectArgs, in []float32, k *directTask, tile, res []float32) {
 	s := &d.s
-	in = in[k.group*d.icg*d.pad.size():]
+	in = in[k.group*d.perGroup*d.pad.size():]
 	call := func(row, q int) {
 		x, n := d.cuts.Part(q)
-		a.In = machine.Ptr(in, row*s.Stride[1]*d.pad.pCols+x*s.Stride[2])
-		a.Out = machine.Ptr(tile, (row*d.rowLen+x-k.pixel)*d.b)
-		d.t.Direct(n, k.blocks, true, a)
+		a.In = machine.Ptr(in, (row*s.Stride[1]*d.pad.pCols+x*s.Stride[2])*d.width)
+		at := (row*d.rowLen + x - k.pixel) * d.b
+		a.Out = machine.Ptr(tile, at)
+		if res != nil {
+			a.Res = machine.Ptr(res, at)
+		}
+		d.t.Direct(n, k.blocks, !s.InBlocked, a)
 	}
 	for u := k.u0; u < k.u1; u++ {
 		if d.flat {
@@ -174,7 +214,7 @@ func (d *directConv) extra() (bias, image int) {
 		bias = 4 * (d.s.OutC + 2*d.b)
 	}
 	if d.pad.needed() {
-		image = 4 * d.s.InC * d.pad.size()
+		image = 4 * d.inPlanes * d.pad.size()
 	}
 	return bias, image
 }
@@ -188,6 +228,9 @@ func (d *directConv) pixels() int {
 }
 
 func (d *directConv) perWorker() int {
+	if d.s.OutBlocked {
+		return 0
+	}
 	return machine.ScratchBytes(8*d.b*d.pixels(), 4*d.leaveLen(d.pixels()))
 }
 
@@ -207,37 +250,65 @@ func (d *directConv) run(r *convRun, threads int) {
 	padded := s.Floats(ni / 4)
 	r.ws = s.Rest
 	for r.image = range d.s.Batch {
-		r.in = r.args.X[r.image*d.s.InC*d.inN:]
+		r.in = r.args.X[r.image*d.inImage():]
 		if ni > 0 {
 			r.padded, r.phase = padded, convPads
-			machine.Parallel(d.s.InC, threads, r)
+			machine.Parallel(d.inPlanes, threads, r)
 			r.in, r.phase = padded, convComputes
 		}
 		r.overPool(d.tasks(), d.perWorker(), threads)
 	}
 }
 
-// task computes one task and brings it into the plain layout, or pads a plane.
+// task computes one task, or pads a plane.
 func (d *directConv) task(r *convRun, i, worker int) {
 	if r.phase == convPads {
-		d.pad.plane(r.padded[i*d.pad.size():], r.in[i*d.inN:])
+		d.pad.plane(r.padded[i*d.pad.size():], r.in[i*d.inN*d.width:])
 		return
 	}
-	buf := r.buffer(worker)
-	e := &d.s.Epilogue
 	k := d.taskAt(i)
-	channel := k.group*d.ocg + 2*k.pair*d.b
 	a := d.args(&r.w, &k)
-	a.OutBlock = 4 * k.pixels * d.b
-	if e.Bias != simd.NoBias {
+	if d.s.Epilogue.Bias != simd.NoBias {
 		a.Flags |= simd.DirectBias
-		a.Bias = machine.Ptr(r.bias, channel)
+		a.Bias = machine.Ptr(r.bias, k.group*d.ocg+2*k.pair*d.b)
 	}
-	if d.clamp && !e.Residual {
+	if d.s.OutBlocked {
+		d.inPlace(r, &a, &k)
+	} else {
+		d.throughTile(r, &a, &k, worker)
+	}
+}
+
+// inPlace computes a task where its blocks lie in the result.
+func (d *directConv) inPlace(r *convRun, a *simd.DirectArgs, k *directTask) {
+	plane := d.outN * d.b
+	block := k.group*d.outBlocks + 2*k.pair
+	to := r.image*d.outImage() + block*plane + k.pixel*d.b
+	a.OutBlock = 4 * plane
+	if d.clamp {
+		a.Flags |= simd.DirectCut
+	}
+	var res []float32
+	if d.s.Epilogue.Residual {
+		a.Flags |= simd.DirectRes
+		res = r.args.Residual[to:]
+	}
+	d.compute(a, r.in, k, r.args.Y[to:], res)
+	for j := range k.blocks {
+		d.finishBlock(r.args.Y[to+j*plane:][:k.pixels*d.b], block+j)
+	}
+}
+
+// throughTile computes a task in the cache and brings it into the plain layout.
+func (d *directConv) throughTile(r *convRun, a *simd.DirectArgs, k *directTask, worker int) {
+	buf := r.buffer(worker)
+	channel := k.group*d.ocg + 2*k.pair*d.b
+	a.OutBlock = 4 * k.pixels * d.b
+	if d.clamp && !d.s.Epilogue.Residual {
 		a.Flags |= simd.DirectCut
 	}
 	tile := buf.Floats(2 * d.b * d.pixels())[:k.blocks*k.pixels*d.b]
-	d.compute(&a, r.in, &k, tile)
+	d.compute(a, r.in, k, tile, nil)
 	to := (r.image*d.s.OutC+channel)*d.outN + k.pixel
 	for j := range k.blocks {
 		rest := buf // both blocks use the same workspace
@@ -245,31 +316,34 @@ func (d *directConv) task(r *convRun, i, worker int) {
 	}
 }
 
-// paddedCopy writes planes of rows × cols elements into larger planes of zeros.
+// paddedCopy writes planes of rows × cols pixels of some floats each into larger planes of
+// zeros.
 type paddedCopy struct {
 	rows, cols   int // of the source
 	pRows, pCols int // of the destination
-	top, left    int // where the source's first element goes
+	top, left    int // where the source's first pixel goes
+	width        int // floats of a pixel
 }
 
 // plane copies one plane. What lies outside of the destination is dropped.
 func (p *paddedCopy) plane(dst, src []float32) {
-	n := max(0, min(p.cols, p.pCols-p.left))
+	line, left := p.pCols*p.width, p.left*p.width
+	n := max(0, min(p.cols, p.pCols-p.left)) * p.width
 	for y := range p.pRows {
-		row := dst[y*p.pCols:][:p.pCols]
+		row := dst[y*line:][:line]
 		from := y - p.top
 		if from < 0 || from >= p.rows {
 			clear(row)
 			continue
 		}
-		clear(row[:p.left])
-		copy(row[p.left:], src[from*p.cols:][:n])
-		clear(row[min(p.pCols, p.left+n):])
+		clear(row[:left])
+		copy(row[left:], src[from*p.cols*p.width:][:n])
+		clear(row[min(line, left+n):])
 	}
 }
 
 // size is the number of floats of a padded plane.
-func (p *paddedCopy) size() int { return p.pRows * p.pCols }
+func (p *paddedCopy) size() int { return p.pRows * p.pCols * p.width }
 
 // needed reports whether the padded plane differs from the plain one.
 func (p *paddedCopy) needed() bool {

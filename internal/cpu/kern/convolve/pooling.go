@@ -26,6 +26,7 @@ type PoolSpec struct {
 	In, Kernel, Stride, Dilation [2]int
 	PadBegin, PadEnd             [2]int
 	Ceil                         bool // round the output extent up
+	Blocked                      bool // X and Y are in the channel-blocked layout
 }
 
 // Pool is a prepared pooling. It is immutable.
@@ -45,6 +46,7 @@ func NewPool(s PoolSpec) (*Pool, error) {
 	}
 	p := &Pool{s: s, t: t}
 	p.strips.g = *g
+	p.strips.inBlocked, p.strips.outBlocked = s.Blocked, s.Blocked
 	p.strips.plan(s.Channels)
 	if s.Kind != PoolMax {
 		p.scales = g.scalesOf()
@@ -142,7 +144,7 @@ var poolRuns machine.FreeList[poolRun]
 // planes are at most half as large and windows move on by more rows than they
 // reach back. When done, which may be nil, is closed, the rest is left out.
 func (p *Pool) Run(done <-chan struct{}, x, y []float32, ws []byte, threads int) error {
-	n := p.s.Batch * p.s.Channels
+	n := p.s.Batch * imageLen(p.t, p.s.Channels, 1, p.s.Blocked)
 	if n == 0 {
 		return nil
 	}
@@ -157,7 +159,7 @@ func (p *Pool) Run(done <-chan struct{}, x, y []float32, ws []byte, threads int)
 	r := poolRuns.Get()
 	defer poolRuns.Release(r)
 	r.p, r.x, r.y, r.ws, r.done = p, x, y, machine.NewScratch(ws).Rest, done
-	if &x[0] == &y[0] {
+	if &x[0] == &y[0] && !p.s.Blocked {
 		r.overlaid(threads)
 		return nil
 	}
@@ -197,13 +199,17 @@ func (r *poolRun) Run(i, worker int) {
 	if r.past > 0 {
 		at = s.stripOf(r.first, r.past, i)
 	}
-	q := s.loadAt(p.t, at, r.x, &buf)
+	q := s.loadAt(p.t, at, r.x, r.y, &buf)
 	width := s.g.out[1]
 	per := max(1, stepTaps/(width*p.s.Kernel[0]*p.s.Kernel[1])) // rows
 	for y := q.y0; y < q.y1 && !machine.Closed(r.done); y += per {
 		p.rows(&s.g, q.out[(y-q.y0)*width*s.g.b:], q.in, y, min(y+per, q.y1), q.top)
 	}
-	s.store(p.t, &q, r.y)
+	if !s.outBlocked {
+		s.store(p.t, &q, r.y)
+	} else if q.have < s.g.b {
+		clearLanes(q.out, q.have, s.g.b) // windows of nothing but padding are −∞ or NaN
+	}
 }
 
 // rows pools output rows y0..y1 of a block.

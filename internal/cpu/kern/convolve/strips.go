@@ -6,9 +6,10 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 )
 
-// Windows over plain images: a task takes a strip of output rows of one block
+// Windows over images: a task takes a strip of output rows of one block
 // of channels, converts the input rows it reads to the blocked layout, runs the blocked
-// kernels, and converts the result back. All of it stays in the cache.
+// kernels, and converts the result back. All of it stays in the cache. Images that are
+// blocked are read and written where they lie.
 
 // strips lays out the strips of a window over plain images.
 type strips struct {
@@ -19,6 +20,8 @@ type strips struct {
 	cuts     int // strips of a block
 	inLen    int // floats of a strip's input, blocked
 	outLen   int // floats of a strip's output, blocked
+
+	inBlocked, outBlocked bool // the images
 }
 
 // stripFloats bounds the input of a strip: it should not fill the L2 cache.
@@ -42,7 +45,16 @@ func (s *strips) plan(channels int) {
 func (s *strips) tasks(batch int) int { return batch * s.blocks * s.cuts }
 
 // perWorker is the workspace of one worker.
-func (s *strips) perWorker() int { return machine.ScratchBytes(4*s.inLen, 4*s.outLen) }
+func (s *strips) perWorker() int {
+	in, out := 4*s.inLen, 4*s.outLen
+	if s.inBlocked {
+		in = 0
+	}
+	if s.outBlocked {
+		out = 0
+	}
+	return machine.ScratchBytes(in, out)
+}
 
 // strip is one strip of a task.
 type strip struct {
@@ -55,8 +67,19 @@ type strip struct {
 }
 
 // load brings strip i into the blocked layout.
-func (s *strips) load(t *simd.Table, i int, x []float32, buf *machine.Scratch) strip {
-	return s.loadAt(t, s.strip(i), x, buf)
+func (s *strips) load(t *simd.Table, i int, x, y []float32, buf *machine.Scratch) strip {
+	return s.loadAt(t, s.strip(i), x, y, buf)
+}
+
+// inAt and outAt are where a strip begins in blocked images.
+func (s *strips) inAt(p *strip) int {
+	g := &s.g
+	return ((p.image*s.blocks+p.block)*g.in[0] + p.top) * g.in[1] * g.b
+}
+
+func (s *strips) outAt(p *strip) int {
+	g := &s.g
+	return ((p.image*s.blocks+p.block)*g.out[0] + p.y0) * g.out[1] * g.b
 }
 
 // strip is strip i of a batch.
@@ -81,12 +104,22 @@ func (p strip) rows(s *strips, cut int) strip {
 	return p
 }
 
-// loadAt brings a strip into the blocked layout.
-func (s *strips) loadAt(t *simd.Table, p strip, x []float32, buf *machine.Scratch) strip {
+// loadAt brings a strip of x into the blocked layout, and finds its place in y if that is
+// blocked.
+func (s *strips) loadAt(t *simd.Table, p strip, x, y []float32, buf *machine.Scratch) strip {
 	g := &s.g
-	p.in, p.out = buf.Floats(s.inLen), buf.Floats(s.outLen)
 	var end int
 	p.top, end = g.reach(p.y0, p.y1)
+	if s.outBlocked {
+		p.out = y[s.outAt(&p):][:(p.y1-p.y0)*g.out[1]*g.b]
+	} else {
+		p.out = buf.Floats(s.outLen)
+	}
+	if s.inBlocked {
+		p.in = x[min(s.inAt(&p), len(x)-1):] // a strip of nothing but padding reads nothing
+		return p
+	}
+	p.in = buf.Floats(s.inLen)
 	inN := g.in[0] * g.in[1]
 	from := p.plane*inN + p.top*g.in[1]
 	if n := (end - p.top) * g.in[1]; n > 0 {

@@ -39,8 +39,8 @@ const (
 	Winograd4                   // F(4,3): 4 times fewer multiplications
 )
 
-// winograd computes convolutions of plain images: it brings the image into the blocked
-// layout, computes there, and brings the result back.
+// winograd brings a plain image into the blocked layout, computes there, and brings the
+// result back if it is wanted plain.
 type winograd struct {
 	*blockedGeometry
 	m, n        int // tile of outputs, of inputs
@@ -177,7 +177,7 @@ type winoRun struct {
 	chunk   int
 	shared  winoBuffers
 	x, y    []float32 // image and result, blocked
-	res     []float32 // nil, or y: the residual, which the result overwrites
+	res     []float32 // nil, or the residual, blocked; it may be y
 	workers []byte    // workspace of the workers
 
 	sums  []float32 // of magnitudes, by segment
@@ -216,12 +216,19 @@ func (p *winograd) chunkWorkspace(threads int) int {
 	return max(separate*machine.ScratchBytes(4*u, 4*m, 4*tmp), machine.ScratchBytes(4*u, 4*m, threads*machine.ScratchBytes(4*tmp))) + machine.LineBytes
 }
 
-// sizes are the floats of the blocked images, the blocked results and the padded bias.
+// sizes are the floats of the images and results that are brought into the blocked layout,
+// and of the padded bias.
 func (p *winograd) sizes() (in, out, bias int) {
 	if p.s.Epilogue.Bias != simd.NoBias {
 		bias = p.outBlocks * p.b
 	}
-	return p.s.Batch * p.inLen(), p.s.Batch * p.outLen(), bias
+	if !p.s.InBlocked {
+		in = p.s.Batch * p.inLen()
+	}
+	if !p.s.OutBlocked {
+		out = p.s.Batch * p.outLen()
+	}
+	return in, out, bias
 }
 
 func (p *winograd) workspace(threads int) int {
@@ -235,11 +242,7 @@ func (p *winograd) run(r *convRun, threads int) {
 	w, s := &r.wino, machine.NewScratch(r.ws)
 	in, out, bias := p.sizes()
 	w.x, w.y, r.bias = s.Floats(in), s.Floats(out), s.Floats(bias)
-	changeLayout(p.t, w.x, r.args.X, p.s.Batch, p.s.InC, p.inN, false, threads)
-	if p.s.Epilogue.Residual {
-		changeLayout(p.t, w.y, r.args.Residual, p.s.Batch, p.s.OutC, p.outN, false, threads)
-		w.res = w.y
-	}
+	p.enter(r, threads)
 	if bias > 0 {
 		clear(r.bias[copy(r.bias, r.args.Bias[:p.s.OutC]):])
 	}
@@ -250,7 +253,40 @@ func (p *winograd) run(r *convRun, threads int) {
 	if hard {
 		p.directly(r, s, threads)
 	}
-	changeLayout(p.t, r.args.Y, w.y, p.s.Batch, p.s.OutC, p.outN, true, threads)
+	if !p.s.OutBlocked {
+		changeLayout(p.t, r.args.Y, w.y, p.s.Batch, p.s.OutC, p.outN, true, threads)
+	} else if p.clears {
+		p.clearPadding(w.y)
+	}
+}
+
+// enter brings what is plain into the blocked layout.
+func (p *winograd) enter(r *convRun, threads int) {
+	w, s := &r.wino, &p.s
+	if s.InBlocked {
+		w.x = r.args.X
+	} else {
+		changeLayout(p.t, w.x, r.args.X, s.Batch, s.InC, p.inN, false, threads)
+	}
+	if s.OutBlocked {
+		w.y = r.args.Y
+	}
+	switch {
+	case !s.Epilogue.Residual:
+	case s.OutBlocked:
+		w.res = r.args.Residual
+	default:
+		changeLayout(p.t, w.y, r.args.Residual, s.Batch, s.OutC, p.outN, false, threads)
+		w.res = w.y
+	}
+}
+
+// clearPadding zeroes the padding channels of results.
+func (p *winograd) clearPadding(y []float32) {
+	have := p.s.OutC % p.b
+	for image := range p.s.Batch {
+		clearLanes(y[(image+1)*p.outLen()-p.outN*p.b:][:p.outN*p.b], have, p.b)
+	}
 }
 
 // chunksOf computes the chunks of all images.

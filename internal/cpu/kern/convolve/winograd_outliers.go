@@ -294,7 +294,7 @@ func winoRecover(inverse [][6]float64, v *[36][2 * maxBlock]float32, j int, filt
 	}
 }
 
-// tile computes the tile at rows y.. and columns x.. of the output. A residual is read from
+// tile computes the tile at rows y.. and columns x.. of the output. A residual may lie in
 // the result, which the output transform leaves alone in marked tiles.
 func (d *directTiles) tile(w *winoRun, y, x int) {
 	for i := range d.inBlocks {
@@ -302,9 +302,12 @@ func (d *directTiles) tile(w *winoRun, y, x int) {
 	}
 	n, line := min(d.m, d.geometry.out[2]-x)*d.b, d.m*d.b
 	for row := range min(d.m, d.geometry.out[1]-y) {
-		y := w.y[d.image*d.outLen()+((y+row)*d.geometry.out[2]+x)*d.b:]
+		at := d.image*d.outLen() + ((y+row)*d.geometry.out[2]+x)*d.b
+		y := w.y[at:]
 		for j := range d.blocks {
-			copy(d.out[j*line:][:n], y[(2*d.pair+j)*d.outN*d.b:])
+			if w.res != nil {
+				copy(d.out[j*line:][:n], w.res[at+(2*d.pair+j)*d.outN*d.b:])
+			}
 		}
 		d.args.In = machine.Ptr(d.in, row*d.n*d.b)
 		d.t.Direct(n/d.b, d.blocks, false, &d.args)
