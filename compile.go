@@ -5,17 +5,21 @@ import (
 	"errors"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/layout"
 	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/internal/schedule"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -112,17 +116,41 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := rewrite.Options{List: &rewrite.Runtime, Inferred: true, Check: c.check, Shuffle: c.check, Dump: c.dump, Off: c.off, MaxOpset: -1}
+	off := slices.DeleteFunc(slices.Clone(c.off), func(name string) bool { return name == layout.Name })
+	o := rewrite.Options{List: &rewrite.Runtime, Inferred: true, Check: c.check, Shuffle: c.check, Dump: c.dump, Off: off, MaxOpset: -1}
 	if c.noPasses {
 		o.Only = foldingOnly
 	}
 	if _, err := rewrite.Run(ctx, bound, o); err != nil {
 		return nil, err
 	}
+	if err := c.layOut(bound.Graph); err != nil {
+		return nil, err
+	}
 	if err := schedule.Order(ctx, bound.Graph, c.schedule); err != nil {
 		return nil, err
 	}
 	return bound.Graph, nil
+}
+
+// layOut chooses the layouts of tensors; see package layout. Memory counts more for some: the
+// model's own layout has no padding, and no conversions whose two sides are there at once.
+func (c *config) layOut(g *ssa.Graph) error {
+	if c.noPasses || c.optimizeFor == Memory || slices.Contains(c.off, layout.Name) {
+		return nil
+	}
+	be, err := c.backendOf()
+	if err != nil {
+		return err
+	}
+	fast, ok := be.(*cpu.Backend)
+	if !ok {
+		return nil
+	}
+	if _, err := layout.Assign(g, fast.Layouts(), layout.Force(c.forceLayouts)); err != nil || !c.check {
+		return err
+	}
+	return ops.Check(g)
 }
 
 // Plan describes the memory plan of a program.

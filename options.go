@@ -53,6 +53,7 @@ type compileOptions struct {
 	backend      string
 	check        bool
 	noPasses     bool
+	forceLayouts bool // whatever they cost, for tests
 	noInPlace    bool
 	noMerge      bool // branches of control flow do not share memory either
 	copyViews    bool

@@ -40,6 +40,9 @@ func inferAgain(g *ssa.Graph) error {
 // body is found at the same place of the cloned node, its values by id.
 func compareTypes(g, inferred *ssa.Graph, mapping []*ssa.Value) error {
 	for k, n := range g.Nodes {
+		if err := checkLayout(n); err != nil {
+			return err
+		}
 		for i, v := range n.Out {
 			if v == nil {
 				continue

@@ -32,6 +32,9 @@ func Infer(n *ssa.Node) (err error) {
 			return AtNode("shape inference", n, fmt.Errorf("the rule knows %d results, the node has %d", len(facts), len(n.Out)))
 		}
 		v.Type, v.Content = facts[i].Type, facts[i].Content
+		if v.Type.Channels == 0 {
+			v.Type.Channels = channelsOf(o, n, v.Type)
+		}
 	}
 	return nil
 }

@@ -22,6 +22,10 @@ import (
 // Key identifies an operator in the table.
 type Key struct{ Domain, Name string }
 
+// Private is the domain of operators that passes make for execution. No file holds them: a
+// node of this domain that is read from a file is of an unknown operator.
+const Private = "berth.internal"
+
 // table changes while packages are initialized, never after.
 var table = map[Key]*ssa.Operator{}
 

@@ -39,7 +39,8 @@ func (e *CheckError) Error() string {
 //   - a value is a parameter, a constant, or result DefIndex of its Def;
 //   - operands are defined in the same graph, before their reader;
 //   - the lists of uses hold every operand position exactly once, and no other;
-//   - constants agree with their types, contents with the shapes;
+//   - constants agree with their types, contents with the shapes, shapes with layouts;
+//   - parameters and results are in the plain layout;
 //   - bodies belong to one node; operands, captures, parameters and results line
 //     up as the package comment says.
 func Check(g *Graph) (err error) {
@@ -119,6 +120,8 @@ func (c *checker) definitions(g *Graph) ([]bool, *CheckError) {
 			return nil, c.errorf(nil, p, "parameter %d has a definition in the graph", i)
 		case defined[p.ID]:
 			return nil, c.errorf(nil, p, "is a parameter twice")
+		case p.Type.IsBlocked():
+			return nil, c.errorf(nil, p, "is a parameter of type %s: parameters are plain", p.Type)
 		}
 		defined[p.ID] = true
 	}
@@ -156,6 +159,9 @@ func (c *checker) nodes(g *Graph, defined []bool) *CheckError {
 			}
 			if err := c.content(n, v); err != nil {
 				return err
+			}
+			if v != nil && v.Type.layoutProblem() != "" {
+				return c.errorf(n, v, "of type %s %s", v.Type, v.Type.layoutProblem())
 			}
 		}
 	}
@@ -218,6 +224,9 @@ func (c *checker) results(g *Graph, defined []bool) *CheckError {
 	for i, r := range g.Results {
 		if r == nil || !owns(g, r) || !defined[r.ID] {
 			return c.errorf(nil, r, "result %d is not defined in the graph", i)
+		}
+		if r.Type.IsBlocked() {
+			return c.errorf(nil, r, "result %d is of type %s: results are plain", i, r.Type)
 		}
 	}
 	return nil

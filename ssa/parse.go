@@ -243,6 +243,13 @@ func (p *parser) typeOf(v *Value) {
 
 // dims reads comma-separated dimensions up to and including the closing byte.
 func (p *parser) dims(closing byte) []Dim {
+	out := p.dimList(closing)
+	p.want(string(closing))
+	return out
+}
+
+// dimList reads comma-separated dimensions up to what ends them.
+func (p *parser) dimList(closing byte) []Dim {
 	out := []Dim{}
 	for !p.at(closing) {
 		d := dimParser{s: p.s, i: p.i}
@@ -256,7 +263,6 @@ func (p *parser) dims(closing byte) []Dim {
 			break
 		}
 	}
-	p.want(string(closing))
 	return out
 }
 
@@ -290,8 +296,24 @@ func (p *parser) typ(depth int) Type {
 		t.Ranked = false
 		return t
 	}
-	t.Shape = p.dims(']')
+	t.Shape, t.Channels = p.shape()
 	return t
+}
+
+// shape reads dimensions and, behind a bar, the channels of a blocked tensor.
+func (p *parser) shape() (dims []Dim, channels int) {
+	dims = p.dimList(']')
+	if p.try("|") {
+		at := p.i
+		n, err := strconv.Atoi(p.while(func(c byte) bool { return c >= '0' && c <= '9' }))
+		if t := (Type{Kind: KindTensor, Ranked: true, Shape: dims, Channels: n}); err != nil || n == 0 || t.layoutProblem() != "" {
+			p.i = at
+			p.fail("the channels do not fit the blocks")
+		}
+		channels = n
+	}
+	p.want("]")
+	return dims, channels
 }
 
 func (p *parser) member(depth int) Type {

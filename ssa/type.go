@@ -2,6 +2,7 @@ package ssa
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -28,6 +29,10 @@ type Type struct {
 	Ranked bool          // Shape is meaningful; false means any rank
 	Shape  []Dim         // dimensions of a ranked tensor
 	Elem   *Type         // member type of sequence, optional, map
+
+	// Channels is 0 for the plain layout. Else the tensor is channel-blocked, and has so
+	// many channels; see [Type.Blocked].
+	Channels int
 }
 
 // TensorOf returns a ranked tensor type.
@@ -135,7 +140,8 @@ func (t Type) Bind(bind map[string]int64) Type {
 	return t
 }
 
-// String prints "float32[N,3,224,224]", "float32[...]" for an unknown rank,
+// String prints "float32[N,3,224,224]", "float32[N,1,224,224,8|3]" for the same
+// channel-blocked by 8, "float32[...]" for an unknown rank,
 // "seq(…)", "opt(…)", "map(int64,…)", "sparse float32[…]" or "unknown".
 func (t Type) String() string {
 	switch t.Kind {
@@ -168,7 +174,11 @@ func (t Type) dimText() string {
 	for i, d := range t.Shape {
 		parts[i] = d.String()
 	}
-	return "[" + strings.Join(parts, ",") + "]"
+	text := strings.Join(parts, ",")
+	if t.Channels != 0 {
+		text += "|" + strconv.Itoa(t.Channels)
+	}
+	return "[" + text + "]"
 }
 
 // Refine merges two descriptions of the same value, keeping what either knows;
@@ -193,6 +203,11 @@ func (t Type) Refine(u Type) (Type, bool) {
 		t.Elem, ok = &e, ok && o
 	} else if t.Elem == nil {
 		t.Elem = u.Elem
+	}
+	if t.Channels == 0 {
+		t.Channels = u.Channels
+	} else if u.Channels != 0 && u.Channels != t.Channels {
+		ok = false
 	}
 	switch {
 	case !u.Ranked:

@@ -96,6 +96,7 @@ var families = [][]entry{
 	resizeOps,
 	gridOps,
 	roiOps,
+	blockedOps,
 }
 
 var table = func() map[ops.Key]entry {
@@ -142,6 +143,9 @@ func (b *Backend) Prepare(ctx context.Context, n *ssa.Node, threads int) (backen
 		return backend.Prepared{}, nil
 	}
 	p.ctx, p.weights, p.options = ctx, b.options.Weights, b.options
+	if n.Domain == ops.Private && !p.seePlain() {
+		return backend.Prepared{}, nil
+	}
 	if p.resultsAreEmpty() {
 		return backend.Prepared{Kernel: nothing{}}, nil
 	}

@@ -48,7 +48,7 @@ func (p *prep) newPool(kind convolve.PoolKind, w window) (ops.Kernel, error) {
 	k, err := convolve.NewPool(convolve.PoolSpec{
 		Kind: kind, Batch: p.in[0].shape[0], Channels: p.in[0].shape[1],
 		In: pair(w.in), Kernel: pair(w.kernel), Stride: pair(w.stride), Dilation: pair(w.dilation),
-		PadBegin: pair(w.begin), PadEnd: pair(w.end), Ceil: w.ceil,
+		PadBegin: pair(w.begin), PadEnd: pair(w.end), Ceil: w.ceil, Blocked: p.in[0].blocked,
 	})
 	if err != nil {
 		return nil, err

@@ -32,7 +32,8 @@ type operand struct {
 	present bool
 	dt      ndarray.DType
 	shape   []int
-	n       int // elements
+	n       int  // elements
+	blocked bool // shape and n are those of the plain layout, the elements lie in blocks
 	value   *ssa.Value
 }
 

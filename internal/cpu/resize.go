@@ -49,6 +49,11 @@ func prepareResize(p *prep) (ops.Kernel, error) {
 	if axes == nil || err != nil {
 		return nil, err
 	}
+	if x.blocked {
+		if axes = p.blockedAxes(axes); axes == nil {
+			return nil, nil
+		}
+	}
 	switch ops.Str(p.node, "mode") {
 	case "nearest":
 		return p.resizeNearest(axes), nil
@@ -92,6 +97,18 @@ func (p *prep) resizeAxes() ([]resizeAxis, error) {
 		}
 	}
 	return axes, nil
+}
+
+// blockedAxes are the axes of blocked images, nil where batch or channels change.
+func (p *prep) blockedAxes(axes []resizeAxis) []resizeAxis {
+	if !axes[0].isUnchanged() || !axes[1].isUnchanged() {
+		return nil
+	}
+	p.seeStored()
+	in := p.in[0].shape
+	axes[1] = resizeAxis{in: in[1], out: in[1], scale: 1}
+	b := in[len(in)-1]
+	return append(axes, resizeAxis{in: b, out: b, scale: 1})
 }
 
 // coordinate returns where index y of the result lies in the operand.

@@ -235,7 +235,9 @@ func (k *dynamicKernel) operands(g *ssa.Graph, in []ndarray.Value) []*ssa.Value 
 			}
 			args = append(args, p)
 		default:
-			args = append(args, g.AddParam(orig.Name, ssa.StaticTensor(a.DType, a.Shape...)))
+			t := ssa.StaticTensor(a.DType, a.Shape...)
+			t.Channels = orig.Type.Channels
+			args = append(args, g.AddParam(orig.Name, t))
 		}
 	}
 	return args

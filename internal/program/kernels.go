@@ -209,8 +209,8 @@ func (k *kernels) forget() {
 	k.bytes = 0
 }
 
-// signature encodes operator, attributes and constants of a node, all that a kernel is
-// prepared from besides the types of its operands; ok is false for nodes that share no kernel.
+// signature encodes operator, attributes, layouts and constants of a node, all that a kernel is
+// prepared from besides the shapes of its operands; ok is false for nodes that share no kernel.
 func signature(n *ssa.Node, memory ndarray.Budget) (key []byte, ok bool) {
 	if n.Opaque || len(n.Bodies) > 0 {
 		return nil, false
@@ -222,6 +222,9 @@ func signature(n *ssa.Node, memory ndarray.Budget) (key []byte, ok bool) {
 		}
 	}
 	for i, v := range slices.Concat(n.In, n.Out) {
+		if v != nil && v.Type.IsBlocked() {
+			key = fmt.Appendf(key, "|%d", v.Type.Channels)
+		}
 		switch {
 		case v == nil:
 			key = append(key, '-')

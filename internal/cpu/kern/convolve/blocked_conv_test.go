@@ -207,4 +207,3 @@ func benchBlocked(b *testing.B, s ConvSpec, peak float64) {
 	ws := make([]byte, c.Workspace(1))
 	kerntest.ReportFLOPs(b, c.FLOPs(), kerntest.BestOf(b, func() { _ = c.Run(a, ws, 1) }), peak)
 }
-

@@ -131,13 +131,11 @@ func (d *directConv) byBlocks() bool {
 
 // packBlocks packs rows of weights by blocks of input channels, n outputs to each input.
 func (d *directConv) packBlocks(dst, rows []float32, have, n int) {
-	for j := range have {
-		src := rows[j*d.icg*d.taps:]
-		for ic := range d.icg {
-			at := (ic/d.b*d.taps*d.b+ic%d.b)*n + j
-			for tap := range d.taps {
-				dst[at+tap*d.b*n] = src[ic*d.taps+tap]
-			}
+	k := d.icg * d.taps
+	for ic := range d.icg {
+		at := (ic/d.b*d.taps*d.b + ic%d.b) * n
+		for j := 0; j < have; j += d.t.Tw {
+			d.t.Transpose(machine.F32p(dst, at+j), machine.F32p(rows, j*k+ic*d.taps), d.taps, 4*d.b*n, 4*k, min(d.t.Tw, have-j))
 		}
 	}
 }

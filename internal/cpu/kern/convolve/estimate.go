@@ -1,0 +1,94 @@
+package convolve
+
+import "github.com/berth-onnx/berth/internal/cpu/kern/machine"
+
+// What convolutions take, estimated, so that layouts can be compared. The unit is the time of
+// one multiply-add at the peak. Estimates need not be right beyond the differences between
+// layouts: what both have in common, they have in both.
+//
+// The constants were measured on the convolutions of ResNet-50, MobileNet and EfficientNet
+// (BenchmarkConvBlocked).
+
+// MoveCost is what an element costs that a node of its own brings from one layout into the
+// other: it is read and written once.
+const MoveCost = 12
+
+// ChangeCost is what an element costs that changes its layout inside a convolution or a pool,
+// in the cache.
+const ChangeCost = 9
+
+// windowShare is the share of the peak that windows over blocks reach.
+const windowShare = 0.45
+
+// EstimateConv estimates a convolution that is computed as PlanConv says; ok is false if it is
+// left to the caller of package convolve.
+func EstimateConv(s ConvSpec, o ConvPolicy) (cost float64, ok bool) {
+	p, err := PlanConv(s, o)
+	if err != nil {
+		return 0, false
+	}
+	g, err := newGeometry(s)
+	if err != nil {
+		return 0, false
+	}
+	s = g.s
+	work := float64(s.Batch * s.OutC * g.outN * g.icg * g.taps)
+	changes := g.changes(float64(s.Batch)*float64(s.InC*g.inN), float64(s.Batch)*float64(s.OutC*g.outN))
+	switch p.Algorithm {
+	case ConvDepthwise:
+		return work/windowShare/g.fill() + changes, true
+	case ConvWinograd2:
+		return work/2/g.fill() + changes, true
+	case ConvWinograd4:
+		return work/3/g.fill() + changes, true
+	case ConvDirect:
+		return work/g.kernelShare()/g.fill() + changes, true
+	case ConvPointwise, ConvPatches:
+		return work / g.productShare(), true
+	}
+	return 0, false
+}
+
+// changes is what bringing so many elements of input and output into the other layout costs.
+// The direct kernels read plain images as they are.
+func (g *geometry) changes(in, out float64) (cost float64) {
+	if !g.s.InBlocked && (g.depthwiseBlocks() || g.slidesByOne()) {
+		cost += ChangeCost * in
+	}
+	if !g.s.OutBlocked {
+		cost += ChangeCost * out
+	}
+	return cost
+}
+
+// fill is the share of the lanes of blocks that hold channels.
+func (g *geometry) fill() float64 {
+	b := g.t.Block()
+	fill := float64(g.ocg) / float64(machine.RoundUp(g.ocg, b))
+	if g.depthwiseBlocks() {
+		return float64(g.s.OutC) / float64(machine.RoundUp(g.s.OutC, b))
+	}
+	if g.s.InBlocked {
+		fill *= float64(g.icg) / float64(machine.RoundUp(g.icg, b))
+	}
+	return fill
+}
+
+// kernelShare is the share of the peak that the direct kernels reach. Plain images are read
+// channel by channel, from as many places: with two accumulator rows the fewer registers of
+// AVX2 do not hide that.
+func (g *geometry) kernelShare() float64 {
+	plain := 0.75
+	switch {
+	case g.t.Level == machine.LevelAVX512:
+		plain = 0.85
+	case g.taps == 1:
+		plain = 0.65
+	case g.icg < g.t.Block():
+		plain = 0.87 // first layers
+	}
+	if g.s.InBlocked {
+		return 0.87
+	}
+	return plain
+}

@@ -1,0 +1,144 @@
+package layout
+
+import "github.com/berth-onnx/berth/ssa"
+
+// problem is the choice of layouts for one graph.
+type problem struct {
+	g     *ssa.Graph
+	costs Costs
+	block int
+	force bool
+
+	roles   map[*ssa.Node]*role
+	flow    *network
+	total   float64 // cost of all convolutions, plain
+	base    float64 // cost of everything plain, in the network's terms
+	blocked []bool  // of vertices, once solved
+}
+
+func newProblem(g *ssa.Graph, c Costs, force bool) *problem {
+	p := &problem{g: g, costs: c, block: c.Block(), force: force, roles: map[*ssa.Node]*role{}, flow: newNetwork()}
+	convs := false
+	for _, n := range g.Nodes {
+		if r := p.roleOf(n); r != nil {
+			p.roles[n] = r
+			convs = convs || r.op == blockedConv
+		}
+	}
+	if !convs {
+		clear(p.roles)
+		return p
+	}
+	p.meet()
+	return p
+}
+
+// variable makes a variable.
+func (p *problem) variable() int { return p.flow.vertex() }
+
+// charge makes a blocked variable cost more, or less, than a plain one.
+func (p *problem) charge(v int, cost float64) {
+	switch {
+	case p.force:
+		p.flow.edge(blockedSide, v, 1)
+		p.base++
+	case cost > 0:
+		p.flow.edge(v, plainSide, cost)
+	case cost < 0:
+		p.flow.edge(blockedSide, v, -cost)
+		p.base -= cost
+	}
+}
+
+// layoutOf is the variable of a value's layout: the plain terminal for values that are always
+// plain.
+func (p *problem) layoutOf(v *ssa.Value) int {
+	if r := p.roles[v.Def]; v.Def != nil && r != nil && r.out != 0 {
+		return r.out
+	}
+	return plainSide
+}
+
+// wanted is the variable of the layout that an operand is read in.
+func (p *problem) wanted(u ssa.Use) int {
+	r := p.roles[u.Node]
+	if r == nil {
+		return plainSide
+	}
+	if r.op == blockedConv && u.Index == 3 {
+		return r.out
+	}
+	for _, i := range r.images {
+		if i == u.Index {
+			return r.in
+		}
+	}
+	return plainSide
+}
+
+// meet adds the conversions: for each value one to the plain layout, paid if it is blocked and
+// any reader wants it plain, and one to the blocked.
+//
+//	layout ──cost──▶ a ──∞──▶ every reader        any reader ──∞──▶ b ──cost──▶ layout
+func (p *problem) meet() {
+	for _, v := range p.g.Values() {
+		if v == nil || !isImage(v) || v.Def == nil && !v.IsParam() && v.Const == nil {
+			continue
+		}
+		readers := map[int]bool{}
+		for _, u := range v.Uses() {
+			if w := p.wanted(u); !readers[w] {
+				readers[w] = true
+			}
+		}
+		if p.g.IsResult(v) {
+			readers[plainSide] = true
+		}
+		layout := p.layoutOf(v)
+		delete(readers, layout)
+		if len(readers) > 0 {
+			p.convert(v, layout, readers)
+		}
+	}
+}
+
+func (p *problem) convert(v *ssa.Value, layout int, readers map[int]bool) {
+	cost := float64(conversionCost)
+	if n, ok := elements(v); ok {
+		cost += n * p.costs.Move()
+	}
+	if p.force {
+		cost = 0
+	}
+	if layout != plainSide {
+		a := p.variable()
+		p.flow.edge(layout, a, cost)
+		p.link(readers, func(w int) { p.flow.capacity(a, w, forbidden) })
+	}
+	b := p.variable()
+	p.flow.edge(b, layout, cost)
+	p.link(readers, func(w int) {
+		if w != plainSide {
+			p.flow.capacity(w, b, forbidden)
+		}
+	})
+}
+
+// link visits variables in ascending order.
+func (p *problem) link(readers map[int]bool, f func(w int)) {
+	for w := range len(p.flow.edges) {
+		if readers[w] {
+			f(w)
+		}
+	}
+}
+
+// solve finds the layouts; false if all stays plain.
+func (p *problem) solve() bool {
+	cost, blocked := p.flow.cut()
+	p.blocked = blocked
+	return p.base-float64(cost) > leastGain*p.total || p.force
+}
+
+// isBlocked reports that a variable is blocked.
+func (p *problem) isBlocked(v int) bool { return v > plainSide && p.blocked[v] }
