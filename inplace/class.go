@@ -47,20 +47,30 @@ func (f *Folding) hold(c *Class, x content) {
 // move shifts everything in the class by n bytes.
 func (c *Class) move(n int64) {
 	c.Bytes += n
-	for i := range c.held {
-		c.held[i].at += n
-	}
+	shiftAll(c.held, n)
 }
 
 // absorb takes over the blocks of another class whose origin lies shift bytes
-// after its own, shift >= 0; life is the live range of both.
-func (c *Class) absorb(o *Class, shift int64, life life) {
+// after its own, shift >= 0; life is the live range of both. The longer list of contents stays where it is, in whatever
+// order classes are joined: swapped says that it is the other's.
+func (c *Class) absorb(o *Class, shift int64, life life) (swapped bool) {
 	c.Vars = append(c.Vars, o.Vars...)
 	c.Bytes = max(c.Bytes, o.Bytes+shift)
 	c.life = life
-	for _, h := range o.held {
-		h.at += shift
-		c.held = append(c.held, h)
+	if len(o.held) > len(c.held) {
+		shiftAll(o.held, shift)
+		c.held = append(o.held, c.held...)
+		return true
+	}
+	from := len(c.held)
+	c.held = append(c.held, o.held...)
+	shiftAll(c.held[from:], shift)
+	return false
+}
+
+func shiftAll(held []content, by int64) {
+	for i := range held {
+		held[i].at += by
 	}
 }
 

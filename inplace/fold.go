@@ -54,8 +54,10 @@ type Folding struct {
 
 // undo is how one fold is taken back.
 type undo struct {
-	into, from   int // classes; from was emptied
-	vars, held   int // what into had of each
+	into, from   int       // classes; from was emptied
+	vars         int       // how many into had
+	held         []content // and what lay in it
+	swapped      bool      // the contents of both lie where those of from were
 	bytes        int64
 	life         life
 	moved, shift int64 // into was moved by moved, from by shift
@@ -183,7 +185,7 @@ func (f *Folding) origins(a, b int, by int64) (older, other int, shift int64) {
 // join makes one class of two and notes how to part them.
 func (f *Folding) join(into, from int, shift int64) {
 	x, y := &f.Classes[into], &f.Classes[from]
-	u := undo{into: into, from: from, vars: len(x.Vars), held: len(x.held), bytes: x.Bytes, life: x.life, was: *y, window: -1}
+	u := undo{into: into, from: from, vars: len(x.Vars), held: x.held, bytes: x.Bytes, life: x.life, was: *y, window: -1}
 	alike := shift == 0 && x.size() == y.size()
 	if alike { // where both live, one of them is held less
 		f.load.takeBoth(x, y)
@@ -203,7 +205,7 @@ func (f *Folding) join(into, from int, shift int64) {
 		f.Offset[v] += shift
 	}
 	u.shift = shift
-	x.absorb(y, shift, f.times.union(x.life, y.life))
+	u.swapped = x.absorb(y, shift, f.times.union(x.life, y.life))
 	*y = Class{}
 	if !alike {
 		f.load.put(x, 1)
@@ -225,7 +227,10 @@ func (f *Folding) rewind(mark int) {
 		x, y := &f.Classes[u.into], &f.Classes[u.from]
 		f.load.put(x, -1)
 		*y = u.was
-		x.Vars, x.held = x.Vars[:u.vars], x.held[:u.held]
+		x.Vars, x.held = x.Vars[:u.vars], u.held
+		if u.swapped {
+			shiftAll(y.held, -u.shift)
+		}
 		x.move(-u.moved)
 		x.Bytes, x.life = u.bytes, u.life
 		for _, v := range x.Vars[:u.vars] {
