@@ -97,6 +97,7 @@ var families = [][]entry{
 	gridOps,
 	roiOps,
 	blockedOps,
+	fusedOps,
 }
 
 var table = func() map[ops.Key]entry {

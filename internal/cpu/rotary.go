@@ -3,7 +3,7 @@ package cpu
 import (
 	"fmt"
 
-	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+	"github.com/berth-onnx/berth/internal/tile"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -104,12 +104,10 @@ func prepareSwiGLU(p *prep) (ops.Kernel, error) {
 	if !p.allF32() {
 		return nil, nil
 	}
-	e := p.expr()
-	e.steps = []exprStep{
-		unaryStep(simd.Silu, ops.Float(p.node, "alpha"), leafRef(0)),
-		binaryStep(simd.Mul, stepRef(0), leafRef(1)),
-	}
-	return p.tape(e), nil
+	t := p.program()
+	gate := t.Add(tile.Instr{Op: "Swish", DType: ndarray.Float32, Args: []tile.Ref{0}, Params: []float64{float64(ops.Float(p.node, "alpha"))}})
+	t.Store(t.Add(tile.Instr{Op: "Mul", DType: ndarray.Float32, Args: []tile.Ref{gate, 1}}))
+	return p.group(t)
 }
 
 // tensorScatter writes new entries into a cache along an axis, from a position of each

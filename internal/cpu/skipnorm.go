@@ -3,6 +3,8 @@ package cpu
 import (
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/internal/tile"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
 
@@ -12,8 +14,8 @@ import (
 var skipOps = []entry{
 	{domain: microsoft, op: "SkipLayerNormalization", prepare: skipNormOf(true, 3, 4)},
 	{domain: microsoft, op: "SkipSimplifiedLayerNormalization", prepare: skipNormOf(false, -1, 3)},
-	{domain: microsoft, op: "BiasGelu", prepare: biased(simd.Gelu)},
-	{domain: microsoft, op: "FastGelu", prepare: biased(simd.GeluTanh)},
+	{domain: microsoft, op: "BiasGelu", prepare: biased("Gelu", simd.Gelu)},
+	{domain: microsoft, op: "FastGelu", prepare: biased(tile.GeluTanh, simd.GeluTanh)},
 }
 
 // skipNorm is sum = input + skip + bias, normalized. Rows are summed where the sum
@@ -81,7 +83,7 @@ func (k *skipNorm) rows(c *ops.Call, r0, r1 int) {
 }
 
 // biased prepares f(A + B), B a vector along the last dimension or absent.
-func biased(f simd.UnaryOp) func(*prep) (ops.Kernel, error) {
+func biased(op tile.Op, f simd.UnaryOp) func(*prep) (ops.Kernel, error) {
 	return func(p *prep) (ops.Kernel, error) {
 		if !p.allF32() {
 			return nil, nil
@@ -89,8 +91,9 @@ func biased(f simd.UnaryOp) func(*prep) (ops.Kernel, error) {
 		if !p.has(1) {
 			return newUnary(p, unary{f32: f}), nil
 		}
-		e := p.expr()
-		e.steps = []exprStep{binaryStep(simd.Add, leafRef(0), leafRef(1)), unaryStep(f, 0, stepRef(0))}
-		return p.tape(e), nil
+		t := p.program()
+		sum := t.Add(tile.Instr{Op: "Add", DType: ndarray.Float32, Args: []tile.Ref{0, 1}})
+		t.Store(t.Add(tile.Instr{Op: op, DType: ndarray.Float32, Args: []tile.Ref{sum}}))
+		return p.group(t)
 	}
 }

@@ -1,0 +1,422 @@
+package cpu
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/internal/ops/fused"
+	"github.com/berth-onnx/berth/internal/tile"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Tile programs on the CPU.
+//
+// A chain of elementwise operators that writes every intermediate result to memory is bound by
+// memory, not by arithmetic. A tile program runs all its instructions on one block of rows ×
+// columns after the other, small enough that intermediate values stay in the cache:
+//
+//	x ──┐                        a block of 2048 elements
+//	    Mul ── Add ── Sigmoid    ┌──────────────────────────────┐
+//	s ──┘      │          │      │ r0 = x·s                     │  r0: workspace
+//	b ─────────┘          Mul    │ r0 = r0 + b                  │      of a worker
+//	x ────────────────────┘      │ r0 = sigmoid(r0)             │
+//	                             │ result = r0·x                │
+//	                             └──────────────────────────────┘
+//
+// Each instruction is run by the kernel that its operator has for matrices of a block's shape,
+// so results are those of the single nodes, bit for bit, for every element type. All blocks have
+// one shape but the last of each matrix, which makes two variants of prepared kernels.
+
+var fusedOps = []entry{
+	{domain: fused.Domain, op: fused.Name, prepare: func(p *prep) (ops.Kernel, error) {
+		program, err := fused.Of(p.node)
+		if err != nil {
+			return nil, err
+		}
+		return p.group(program)
+	}},
+}
+
+// blockElems is how many elements a block has, unless a row has more; tests set it.
+var blockElems = 2048
+
+// fusedGroup is a prepared tile program. Operands and results are those of the node.
+type fusedGroup struct {
+	p        *tile.Program
+	loops    *tile.Loops
+	homes    *tile.Registers
+	dims     []int // loops around the blocks
+	rows     int   // of the matrix that blocks are cut from
+	cols     int
+	byRow    bool // blocks are whole rows, else pieces of one
+	step     int  // rows or columns of a block
+	blocks   int  // of one matrix
+	total    int  // of all
+	per      int  // blocks of a task
+	variants [2]*variant
+	threads  int
+	ws       int // offset of the workspace
+	perWork  int // bytes of it for each worker
+	frames   machine.FreeList[frame]
+}
+
+// group prepares a tile program over the node's operands; nil if it can not be run in blocks.
+func (p *prep) group(program *tile.Program) (ops.Kernel, error) {
+	shapes := make([][]int, len(p.in))
+	for i, x := range p.in {
+		if !x.present {
+			return nil, nil
+		}
+		shapes[i] = x.shape
+	}
+	loops, err := program.Bind(shapes)
+	if err != nil || slices.Contains(loops.Shape, 0) {
+		return nil, nil // the reference kernel reports what is wrong
+	}
+	g := &fusedGroup{p: program, loops: loops, threads: p.threads}
+	g.homes = program.Allocate(func(o, k int) bool {
+		x, y := &p.in[o], &p.out[k]
+		return y.present && !p.isConst(o) && x.dt.Size() == y.dt.Size() && slices.Equal(x.shape, y.shape)
+	})
+	g.cut()
+	for i := range g.variants {
+		if g.variants[i], err = g.variant(p, i == 1); g.variants[i] == nil && i == 0 || err != nil {
+			return nil, err
+		}
+	}
+	g.layout(p)
+	return &tiled{g, ceilDiv(g.total, g.per), 1, p.threads}, nil
+}
+
+// cut divides the loops into blocks: whole rows of the last two loops, or pieces of the last.
+func (g *fusedGroup) cut() {
+	dims := g.loops.Dims
+	g.rows, g.cols, g.byRow = 1, 1, true
+	last := len(dims) - 1
+	if last >= 0 {
+		g.cols = dims[last]
+		last--
+	}
+	if g.byRow = g.p.Inner > 0 || g.cols < blockElems; !g.byRow {
+		g.step = roundUp(ceilDiv(g.cols, ceilDiv(g.cols, blockElems)), 16)
+		g.blocks = ceilDiv(g.cols, g.step)
+	} else {
+		if last >= 0 {
+			g.rows = dims[last]
+			last--
+		}
+		most := max(1, blockElems/g.cols)
+		g.step = ceilDiv(g.rows, ceilDiv(g.rows, most))
+		g.blocks = ceilDiv(g.rows, g.step)
+	}
+	g.dims = dims[:last+1]
+	g.total = g.blocks * sizeOf(g.dims)
+	if g.per = max(1, TileElems/g.step); g.byRow {
+		g.per = max(1, TileElems/(g.step*g.cols))
+	}
+}
+
+// shape is that of the blocks of a variant: the first ones or the last one of a matrix; ok is
+// false if the last one is like the others.
+func (g *fusedGroup) shape(isLast bool) (rows, cols int, ok bool) {
+	all := g.cols
+	if g.byRow {
+		all = g.rows
+	}
+	n := min(g.step, all)
+	if isLast {
+		n = all - (g.blocks-1)*g.step
+	}
+	if g.byRow {
+		return n, g.cols, !isLast || n != g.step
+	}
+	return 1, n, !isLast || n != g.step
+}
+
+// layout gives registers and the kernels' own workspace their bytes.
+func (g *fusedGroup) layout(p *prep) {
+	at, inner := 0, 0
+	for _, v := range g.variants {
+		if v == nil {
+			continue
+		}
+		end := v.layout()
+		at, inner = max(at, end), max(inner, v.scratch)
+	}
+	for _, v := range g.variants {
+		if v != nil {
+			v.scratchAt = at
+		}
+	}
+	g.perWork = roundUp(at+inner, lineBytes)
+	g.ws = p.workspace(g.threads * g.perWork)
+}
+
+// variant is the program prepared for blocks of one shape.
+type variant struct {
+	g          *fusedGroup
+	rows, cols int
+	sources    []source
+	values     []int // source of each value of the program
+	steps      []groupStep
+	copies     []int // sources that are copied from operands before the steps
+	scratch    int   // bytes of workspace of the kernels
+	scratchAt  int
+}
+
+// source is an array that kernels read or write: a part of an operand or a result, a register,
+// or a number.
+type source struct {
+	kind   sourceKind
+	index  int // operand, result, or register
+	of     int // operand that a copy is made of
+	dt     ndarray.DType
+	shape  []int
+	elems  int
+	at     int // offset of a register or copy in the workspace
+	number *ndarray.Array
+	spread vec.Spread
+	isFull bool
+}
+
+type sourceKind uint8
+
+const (
+	inOperand sourceKind = iota
+	inResult
+	inRegister
+	inCopy
+	inNumber
+)
+
+// groupStep is one instruction.
+type groupStep struct {
+	args   []int // sources, -1 for absent ones
+	out    int
+	kernel ops.Kernel
+	node   *ssa.Node
+	axes   *ndarray.Array // the last operand of a reduction
+	rows   *ranges        // set for kernels of ranges of elements: called without a detour
+	binary *binaryF32     // set for operations on two float32 operands, likewise
+}
+
+// variant prepares the kernels; nil if there are no such blocks, or one has no kernel.
+func (g *fusedGroup) variant(p *prep, isLast bool) (*variant, error) {
+	v := &variant{g: g}
+	var ok bool
+	if v.rows, v.cols, ok = g.shape(isLast); !ok {
+		return nil, nil
+	}
+	v.values = make([]int, g.p.NumValues())
+	for o := range g.p.Operands {
+		v.values[o] = len(v.sources)
+		v.sources = append(v.sources, v.operand(o))
+	}
+	for i := range g.p.Instrs {
+		if err := v.instr(p, i); err != nil {
+			return nil, err
+		}
+	}
+	return v, nil
+}
+
+// operand is how an operand covers a block: in place where it is a matrix, a row, a column or one
+// element of contiguous memory, else as a copy of that form.
+func (v *variant) operand(o int) source {
+	row, step := v.strides(o)
+	s := source{kind: inOperand, index: o, of: o, dt: v.g.p.Operands[o]}
+	switch {
+	case row == 0 && step == 0:
+		s.spread = vec.One
+	case row == 0 && v.rows > 1:
+		s.spread = vec.Row
+	case step == 0 && v.cols > 1:
+		s.spread = vec.Col
+	}
+	s.setShape(v)
+	inPlace := step <= 1 && (row == 0 || row == s.cols(v))
+	if !inPlace {
+		s.kind = inCopy
+		v.copies = append(v.copies, len(v.sources))
+	}
+	return s
+}
+
+// strides are the distances of an operand's elements between rows and within a row, 0 where
+// there is only one.
+func (v *variant) strides(o int) (row, step int) {
+	all := v.g.loops.Strides[o]
+	last := len(all) - 1
+	if last >= 0 && v.cols > 1 {
+		step = all[last]
+	}
+	if last > 0 && v.rows > 1 {
+		row = all[last-1]
+	}
+	return row, step
+}
+
+// cols is the elements of a row of a source.
+func (s *source) cols(v *variant) int {
+	if s.spread == vec.Col || s.spread == vec.One {
+		return 1
+	}
+	return v.cols
+}
+
+// setShape sets the shape of a source that covers a block in its way.
+func (s *source) setShape(v *variant) {
+	switch s.spread {
+	case vec.Full:
+		s.shape, s.isFull = []int{v.rows, v.cols}, true
+	case vec.Row:
+		s.shape = []int{1, v.cols}
+	case vec.Col:
+		s.shape = []int{v.rows, 1}
+	default:
+		s.shape = nil
+	}
+	s.elems = sizeOf(s.shape)
+}
+
+// instr prepares an instruction.
+func (v *variant) instr(p *prep, i int) error {
+	x := &v.g.p.Instrs[i]
+	at := len(v.g.p.Operands) + i
+	v.values[at] = len(v.sources)
+	if x.Op == tile.Constant {
+		v.sources = append(v.sources, source{kind: inNumber, dt: x.DType, number: x.Value, spread: vec.One, elems: 1})
+		return nil
+	}
+	out := source{kind: inRegister, index: v.g.homes.Of[i], dt: x.DType}
+	if out.index < 0 {
+		out.kind, out.index = inResult, ^out.index
+	}
+	if x.Row {
+		out.spread = vec.Col
+	}
+	out.setShape(v)
+	v.sources = append(v.sources, out)
+	s := groupStep{out: v.values[at]}
+	for k, a := range x.Args {
+		if a == tile.None {
+			s.args = append(s.args, -1)
+			continue
+		}
+		s.args = append(s.args, v.argument(x, k, v.values[a]))
+	}
+	if err := v.prepare(p, x, &s); err != nil {
+		return err
+	}
+	v.steps = append(v.steps, s)
+	return nil
+}
+
+// argument is the source that an instruction reads argument k from: functions of one operand
+// and those of rows read elements one by one, so that smaller operands are written out first.
+func (v *variant) argument(x *tile.Instr, k, at int) int {
+	needsAll := k == 0 && x.Op.ReadsAlone() && (!x.Row || x.Op.Reduces())
+	if s := v.sources[at]; !needsAll || s.isFull || s.kind != inOperand && s.kind != inCopy {
+		return at
+	}
+	for _, c := range v.copies {
+		if v.sources[c].of == v.sources[at].of && v.sources[c].isFull {
+			return c
+		}
+	}
+	c := source{kind: inCopy, of: v.sources[at].of, dt: v.sources[at].dt}
+	c.setShape(v)
+	v.sources = append(v.sources, c)
+	v.copies = append(v.copies, len(v.sources)-1)
+	return len(v.sources) - 1
+}
+
+// prepare finds the kernel of an instruction for a block's shape.
+func (v *variant) prepare(p *prep, x *tile.Instr, s *groupStep) error {
+	in := make([]*ssa.Value, len(s.args))
+	for k, a := range s.args {
+		if a >= 0 {
+			in[k] = v.sources[a].value()
+		}
+	}
+	s.node = fused.Node(x, in, v.sources[s.out].value())
+	s.kernel = ops.KernelFunc(ops.Eval)
+	if x.Op.Reduces() {
+		axes, err := s.node.In[len(in)].Const.Array()
+		if err != nil {
+			return err
+		}
+		s.axes = axes
+	}
+	q, ok := newPrep(s.node, 1)
+	if !ok {
+		return nil
+	}
+	q.ctx, q.weights, q.options = p.ctx, p.weights, p.options
+	k, err := prepareInstr(q)
+	if k == nil || err != nil {
+		return err
+	}
+	s.kernel, v.scratch = k, max(v.scratch, int(q.scratch))
+	switch k := k.(type) {
+	case *ranges:
+		if k.per >= k.n {
+			s.rows = k
+		}
+	case *tiled:
+		s.binary, _ = k.tiler.(*binaryF32)
+	}
+	return nil
+}
+
+// prepareInstr prepares the kernel of an instruction's node; nil if there is none. It is set
+// later, because the table of operators, which it reads, has operators that are programs.
+var prepareInstr func(q *prep) (ops.Kernel, error)
+
+func init() {
+	prepareInstr = func(q *prep) (ops.Kernel, error) {
+		e := table[ops.Key{Domain: q.node.Domain, Name: q.node.Op}]
+		if e.prepare == nil {
+			return nil, nil
+		}
+		return prepareEntry(q, e)
+	}
+}
+
+// value is a source as the operand or result of a node.
+func (s *source) value() *ssa.Value {
+	v := &ssa.Value{Type: ssa.StaticTensor(s.dt, s.shape...)}
+	if s.number != nil {
+		v.Const = ssa.NewConstant(s.number)
+	}
+	return v
+}
+
+// layout gives registers and copies their offsets and returns the bytes.
+func (v *variant) layout() (end int) {
+	reserve := func(bytes int) (at int) {
+		at = end
+		end += roundUp(bytes, lineBytes)
+		return at
+	}
+	homes := make([]int, len(v.g.homes.Width))
+	for r, width := range v.g.homes.Width {
+		n := v.rows * v.cols
+		if v.g.homes.Row[r] {
+			n = v.rows
+		}
+		homes[r] = reserve(n * width)
+	}
+	for i := range v.sources {
+		switch s := &v.sources[i]; s.kind {
+		case inRegister:
+			s.at = homes[s.index]
+		case inCopy:
+			s.at = reserve(s.elems * s.dt.Size())
+		}
+	}
+	return end
+}

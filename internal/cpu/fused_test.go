@@ -1,0 +1,235 @@
+package cpu
+
+import (
+	"bytes"
+	"context"
+	"math/rand"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/ops/fused"
+	"github.com/berth-onnx/berth/internal/tile"
+	"github.com/berth-onnx/berth/internal/tile/tiletest"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// fusedNode is a node of a program over operands of given shapes, with its result types.
+func fusedNode(t testing.TB, p *tile.Program, shapes [][]int) *ssa.Node {
+	g := ssa.NewGraph("g")
+	var in []*ssa.Value
+	for i, s := range shapes {
+		in = append(in, g.AddParam(string(rune('a'+i)), ssa.StaticTensor(p.Operands[i], s...)))
+	}
+	n := g.NewNode(fused.Name, in, len(p.Results), fused.Attr(p))
+	n.Domain = fused.Domain
+	require.NoError(t, ops.Infer(n), p)
+	return n
+}
+
+func prepareFused(t testing.TB, n *ssa.Node, threads int) backend.Prepared {
+	made, err := New().Prepare(context.Background(), n, threads)
+	require.NoError(t, err)
+	require.NotNil(t, made.Kernel)
+	return made
+}
+
+// poisoned returns bytes that no kernel may read before it writes them.
+func poisoned(n int) []byte {
+	b := ndarray.AlignedBytes(n)
+	for i := range b {
+		b[i] = 0xa5
+	}
+	return b
+}
+
+// callOf makes a call with poisoned results and workspace.
+func callOf(n *ssa.Node, made backend.Prepared, in []*ndarray.Array, threads int) *ops.Call {
+	c := &ops.Call{Node: n, Threads: threads, Scratch: poisoned(int(made.Scratch))}
+	for _, a := range in {
+		c.In = append(c.In, a)
+	}
+	for _, v := range n.Out {
+		shape, _ := v.Type.Static()
+		a := ndarray.Must(v.Type.DType, shape...)
+		a.Data = poisoned(len(a.Data))
+		c.Out = append(c.Out, a)
+	}
+	return c
+}
+
+func drawnShape(r *rand.Rand) []int {
+	switch r.Intn(4) {
+	case 0:
+		return []int{1 + r.Intn(3000)}
+	case 1:
+		return []int{1 + r.Intn(40), 1 + r.Intn(90)}
+	}
+	s := make([]int, r.Intn(5))
+	for i := range s {
+		s[i] = 1 + r.Intn(7)
+	}
+	return s
+}
+
+// TestFusedRandom runs drawn programs on one and two threads, in blocks of several sizes, and
+// with results over operands, and compares with the interpreter.
+func TestFusedRandom(t *testing.T) {
+	blocks, elems := blockElems, TileElems
+	defer func() { blockElems, TileElems = blocks, elems }()
+	r := rand.New(rand.NewSource(7))
+	prepared := 0
+	for range 1500 {
+		blockElems, TileElems = []int{16, 100, 2048}[r.Intn(3)], []int{64, 32 << 10}[r.Intn(2)]
+		d := tiletest.Draw(r, drawnShape(r), 1+r.Intn(12))
+		require.NoError(t, d.Program.Check(), "%s", d.Program)
+		in := d.Operands(r)
+		want, err := d.Program.Interpret(in)
+		if err != nil {
+			continue // operands that do not fit rows of two dimensions
+		}
+		prepared++
+		n := fusedNode(t, d.Program, d.Shapes)
+		made := prepareFused(t, n, 2)
+		one, two := callOf(n, made, in, 1), callOf(n, made, in, 2)
+		require.NoError(t, made.Kernel.Run(one))
+		require.NoError(t, made.Kernel.Run(two))
+		for k := range want {
+			d.RequireSame(t, k, want[k], arrayOf(one.Out[k]))
+			require.True(t, bytes.Equal(arrayOf(one.Out[k]).Data, arrayOf(two.Out[k]).Data), "%s", d.Program)
+		}
+		inPlace(t, n, made, in, one)
+	}
+	assert.Greater(t, prepared, 1000)
+}
+
+// inPlace runs the node with each result over each operand that it may lie over.
+func inPlace(t *testing.T, n *ssa.Node, made backend.Prepared, in []*ndarray.Array, want *ops.Call) {
+	for _, pair := range ops.InPlacePairs(n) {
+		c := callOf(n, made, in, 2)
+		over := in[pair.In].Clone()
+		c.In[pair.In] = over
+		arrayOf(c.Out[pair.Out]).Data = over.Data
+		require.NoError(t, made.Kernel.Run(c))
+		for k := range c.Out {
+			require.True(t, bytes.Equal(arrayOf(want.Out[k]).Data, arrayOf(c.Out[k]).Data), "result %d over operand %d of\n%s%v", pair.Out, pair.In, n.Attr("program").S, want.In)
+		}
+	}
+}
+
+// TestFusedDoesNotAllocate runs a program of several types and a row.
+func TestFusedDoesNotAllocate(t *testing.T) {
+	p, err := tile.Parse("(float32, float32, int32) inner 1\n%3 = float32 Cast %2\n%4 = float32 Mul %0 %3\n%5 = float32 Add %4 %1\n%6 = row float32 ReduceMax %5\n" +
+		"%7 = float32 Sub %5 %6\n%8 = float32 Exp %7\n%9 = bool Less %8 %1\n%10 = float32 Where %9 %8 %1\nreturn %10 %6\n")
+	require.NoError(t, err)
+	shapes := [][]int{{64, 300}, {300}, {64, 300}}
+	n := fusedNode(t, p, shapes)
+	made := prepareFused(t, n, 1)
+	in := []*ndarray.Array{ndarray.Must(ndarray.Float32, 64, 300), ndarray.Must(ndarray.Float32, 300), ndarray.Must(ndarray.Int32, 64, 300)}
+	c := callOf(n, made, in, 1)
+	require.NoError(t, made.Kernel.Run(c))
+	assert.Zero(t, testing.AllocsPerRun(5, func() { _ = made.Kernel.Run(c) }))
+}
+
+// TestFusedEqualsSingleNodes compares bits with the kernels of the nodes that a program is made of.
+func TestFusedEqualsSingleNodes(t *testing.T) {
+	r := rand.New(rand.NewSource(11))
+	for range 300 {
+		d := tiletest.Draw(r, drawnShape(r), 1+r.Intn(10))
+		in := d.Operands(r)
+		loops, err := d.Program.Bind(d.Shapes)
+		if err != nil {
+			continue
+		}
+		n := fusedNode(t, d.Program, d.Shapes)
+		c := callOf(n, prepareFused(t, n, 1), in, 1)
+		require.NoError(t, prepareFused(t, n, 1).Kernel.Run(c))
+		values := slices.Clone(in)
+		for i := range d.Program.Instrs {
+			values = append(values, runSingle(t, d.Program, i, loops, values))
+		}
+		for k, res := range d.Program.Results {
+			require.Equal(t, values[res.Value].Data, arrayOf(c.Out[k]).Data, "result %d of\n%s%v", k, d.Program, d.Shapes)
+		}
+	}
+}
+
+// runSingle runs one instruction over whole tensors, as matrices of rows.
+func runSingle(t *testing.T, p *tile.Program, i int, l *tile.Loops, values []*ndarray.Array) *ndarray.Array {
+	x := &p.Instrs[i]
+	if x.Op == tile.Constant {
+		return x.Value
+	}
+	cols := sizeOf(l.Shape[len(l.Shape)-p.Inner:])
+	shape := []int{sizeOf(l.Shape) / cols, cols}
+	matrix := func(v tile.Ref) *ndarray.Array {
+		a := values[v]
+		if p.IsConstant(v) || a.Len() == 1 && x.Op == "Clip" {
+			return a
+		}
+		return written(a, l.Shape, p.IsRow(v), shape)
+	}
+	var in []*ssa.Value
+	c := &ops.Call{Threads: 1}
+	for _, a := range x.Args {
+		if a == tile.None {
+			in, c.In = append(in, nil), append(c.In, nil)
+			continue
+		}
+		m := matrix(a)
+		v := &ssa.Value{Type: ssa.StaticTensor(m.DType, m.Shape...)}
+		if p.IsConstant(a) {
+			v.Const = ssa.NewConstant(m)
+		}
+		in, c.In = append(in, v), append(c.In, m)
+	}
+	if x.Row {
+		shape = []int{shape[0], 1}
+	}
+	if x.Op.Normalizes() && len(c.In) > 1 { // one row of the scale
+		m := c.In[1].(*ndarray.Array)
+		first := &ndarray.Array{DType: m.DType, Shape: []int{cols}, Data: m.Data[:cols*m.DType.Size()]}
+		c.In[1], in[1] = first, &ssa.Value{Type: ssa.StaticTensor(m.DType, cols)}
+	}
+	out := ndarray.Must(x.DType, shape...)
+	c.Node, c.Out = fused.Node(x, in, &ssa.Value{Type: ssa.StaticTensor(x.DType, shape...)}), []ndarray.Value{out}
+	for len(c.In) < len(c.Node.In) {
+		a, err := c.Node.In[len(c.In)].Const.Array()
+		require.NoError(t, err)
+		c.In = append(c.In, a)
+	}
+	made, err := New().Prepare(context.Background(), c.Node, 1)
+	require.NoError(t, err)
+	if made.Kernel == nil {
+		made.Kernel = ops.KernelFunc(ops.Eval)
+	}
+	c.Scratch = poisoned(int(made.Scratch))
+	require.NoError(t, made.Kernel.Run(c))
+	return out
+}
+
+// written is an operand with an element for every index, as a matrix; a row value with one for every row.
+func written(a *ndarray.Array, full []int, isRow bool, shape []int) *ndarray.Array {
+	if isRow {
+		return a.Reshaped(shape[0], 1)
+	}
+	if a.Len() == sizeOf(full) {
+		return a.Reshaped(shape...)
+	}
+	out := ndarray.Must(a.DType, full...)
+	strides, size := ops.BroadcastStrides(a.Shape, full), a.DType.Size()
+	for i := range out.Len() {
+		at, rest := 0, i
+		for d := len(full) - 1; d >= 0; d-- {
+			at += rest % full[d] * strides[d]
+			rest /= full[d]
+		}
+		copy(out.Data[i*size:(i+1)*size], a.Data[at*size:])
+	}
+	return out.Reshaped(shape...)
+}

@@ -1,0 +1,226 @@
+package cpu
+
+import (
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// frame is the state of a worker that runs a group: a call for each step, and the arrays that
+// the calls read and write, of both variants.
+type frame struct {
+	of     *fusedGroup
+	arrays [2][]ndarray.Array
+	calls  [2][]ops.Call
+}
+
+// take returns a frame for the workspace of a worker.
+func (g *fusedGroup) take(c *ops.Call, worker int) *frame {
+	f := g.frames.Get()
+	if f.of == nil {
+		f.of = g
+		for i, v := range g.variants {
+			if v != nil {
+				f.arrays[i], f.calls[i] = v.frame()
+			}
+		}
+	}
+	scratch := c.Scratch[g.ws+worker*g.perWork:][:g.perWork]
+	for i, v := range g.variants {
+		if v != nil {
+			v.enter(f.arrays[i], f.calls[i], scratch, c)
+		}
+	}
+	return f
+}
+
+// frame makes the arrays and calls of a variant.
+func (v *variant) frame() ([]ndarray.Array, []ops.Call) {
+	arrays := make([]ndarray.Array, len(v.sources))
+	for i := range v.sources {
+		s := &v.sources[i]
+		arrays[i] = ndarray.Array{DType: s.dt, Shape: s.shape}
+		if s.number != nil {
+			arrays[i].Data = s.number.Data
+		}
+	}
+	calls := make([]ops.Call, len(v.steps))
+	for i := range v.steps {
+		s := &v.steps[i]
+		calls[i] = ops.Call{Node: s.node, In: make([]ndarray.Value, len(s.node.In)), Out: []ndarray.Value{&arrays[s.out]}, Threads: 1}
+		for k := range calls[i].In {
+			switch {
+			case k >= len(s.args):
+				calls[i].In[k] = s.axes
+			case s.args[k] >= 0:
+				calls[i].In[k] = &arrays[s.args[k]]
+			}
+		}
+	}
+	return arrays, calls
+}
+
+// enter points registers into the workspace of a worker.
+func (v *variant) enter(arrays []ndarray.Array, calls []ops.Call, scratch []byte, c *ops.Call) {
+	for i := range v.sources {
+		if s := &v.sources[i]; s.kind == inRegister || s.kind == inCopy {
+			n := s.elems * s.dt.Size()
+			arrays[i].Data = scratch[s.at : s.at+n : s.at+n]
+		}
+	}
+	for i := range calls {
+		calls[i].Scratch, calls[i].Memory = scratch[v.scratchAt:], c.Memory
+	}
+}
+
+// leave lets go of the memory of a run.
+func (g *fusedGroup) leave(f *frame) {
+	for i, v := range g.variants {
+		if v == nil {
+			continue
+		}
+		for k := range v.sources {
+			if v.sources[k].kind != inNumber {
+				f.arrays[i][k].Data = nil
+			}
+		}
+		for k := range f.calls[i] {
+			f.calls[i][k].Scratch = nil
+		}
+	}
+	g.frames.Put(f)
+}
+
+// tile runs the program on the blocks of a task.
+func (g *fusedGroup) tile(c *ops.Call, task, worker int) {
+	f := g.take(c, worker)
+	defer g.leave(f)
+	for i := task * g.per; i < min((task+1)*g.per, g.total); i++ {
+		matrix, block := i/g.blocks, i%g.blocks
+		k := 0
+		if block == g.blocks-1 && g.variants[1] != nil {
+			k = 1
+		}
+		v := g.variants[k]
+		v.point(c, f.arrays[k], matrix, block*g.step)
+		for _, s := range v.copies {
+			v.copy(c, &v.sources[s], f.arrays[k][s].Data, matrix, block*g.step)
+		}
+		for s := range v.steps {
+			v.steps[s].run(&f.calls[k][s], v, f.arrays[k])
+		}
+	}
+}
+
+// elementAt is the element of an operand at a row or column of a matrix.
+func (g *fusedGroup) elementAt(o, matrix, first int) int {
+	strides := g.loops.Strides[o]
+	at := 0
+	for d := len(g.dims) - 1; d >= 0; d-- {
+		at += matrix % g.dims[d] * strides[d]
+		matrix /= g.dims[d]
+	}
+	if k := len(g.dims); k < len(strides) {
+		// Behind the outer loops is the one that blocks are cut from, if it is not 1.
+		if k == len(strides)-1 && g.byRow {
+			return at // one row
+		}
+		at += first * strides[k]
+	}
+	return at
+}
+
+// point points operands and results at a block.
+func (v *variant) point(c *ops.Call, arrays []ndarray.Array, matrix, first int) {
+	g := v.g
+	for i := range v.sources {
+		s := &v.sources[i]
+		var data []byte
+		at := 0
+		switch s.kind {
+		case inOperand:
+			data, at = arrayOf(c.In[s.index]).Data, g.elementAt(s.of, matrix, first)
+		case inResult:
+			data = arrayOf(c.Out[s.index]).Data
+			switch {
+			case s.spread == vec.Col:
+				at = matrix*g.rows + first
+			case g.byRow:
+				at = (matrix*g.rows + first) * g.cols
+			default:
+				at = matrix*g.cols + first
+			}
+		default:
+			continue
+		}
+		size := s.dt.Size()
+		arrays[i].Data = data[at*size : (at+s.elems)*size : (at+s.elems)*size]
+	}
+}
+
+// copy writes an operand out in the form of the source: all elements, a row, or a column.
+func (v *variant) copy(c *ops.Call, s *source, dst []byte, matrix, first int) {
+	src := arrayOf(c.In[s.of]).Data[v.g.elementAt(s.of, matrix, first)*s.dt.Size():]
+	row, step := v.strides(s.of)
+	rows, cols := v.rows, s.cols(v)
+	if s.spread == vec.Row {
+		rows = 1
+	}
+	switch s.dt.Size() {
+	case 1:
+		gatherRows(dst, src, rows, cols, row, step)
+	case 2:
+		gatherRows(wordsOf[uint16](dst), wordsOf[uint16](src), rows, cols, row, step)
+	case 4:
+		gatherRows(wordsOf[uint32](dst), wordsOf[uint32](src), rows, cols, row, step)
+	default:
+		gatherRows(wordsOf[uint64](dst), wordsOf[uint64](src), rows, cols, row, step)
+	}
+}
+
+func wordsOf[T ndarray.Elem](b []byte) []T { return ndarray.Slice[T](&ndarray.Array{Data: b}) }
+
+// gatherRows writes rows of elements that lie some distances apart.
+func gatherRows[T ndarray.Elem](dst, src []T, rows, cols, row, step int) {
+	for r := range rows {
+		d := dst[r*cols : (r+1)*cols]
+		switch step {
+		case 0:
+			fill(d, src[r*row])
+		case 1:
+			copy(d, src[r*row:])
+		default:
+			for i := range d {
+				d[i] = src[r*row+i*step]
+			}
+		}
+	}
+}
+
+// run computes one value of a block. Kernels of a block's instructions do not fail: package
+// fuse takes none that refuse elements.
+func (s *groupStep) run(c *ops.Call, v *variant, arrays []ndarray.Array) {
+	switch {
+	case s.rows != nil:
+		s.rows.f(c, 0, s.rows.n)
+	case s.binary != nil:
+		a, b, rows, cols := s.args[0], s.args[1], v.rows, v.cols
+		ka, kb := v.sources[a].spread, v.sources[b].spread
+		if out := &v.sources[s.out]; out.spread == vec.Col { // row values are vectors
+			cols, ka, kb = 1, asColumn(ka), asColumn(kb)
+		}
+		vec.BinaryRows(s.binary.op, ndarray.Slice[float32](&arrays[s.out]), ndarray.Slice[float32](&arrays[a]), ka, ndarray.Slice[float32](&arrays[b]), kb, rows, cols)
+	default:
+		if err := s.kernel.Run(c); err != nil {
+			panic(err)
+		}
+	}
+}
+
+// asColumn is the spread of an operand over a column.
+func asColumn(k vec.Spread) vec.Spread {
+	if k == vec.One {
+		return vec.One
+	}
+	return vec.Full
+}
