@@ -13,6 +13,7 @@ import (
 	"github.com/berth-onnx/berth/inplace"
 	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/fuse"
 	"github.com/berth-onnx/berth/internal/layout"
 	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -117,20 +118,29 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 		return nil, err
 	}
 	off := slices.DeleteFunc(slices.Clone(c.off), func(name string) bool { return name == layout.Name })
-	o := rewrite.Options{List: &rewrite.Runtime, Inferred: true, Check: c.check, Shuffle: c.check, Dump: c.dump, Off: off, MaxOpset: -1}
+	passes := rewrite.Options{List: &rewrite.Runtime, Inferred: true, Check: c.check, Shuffle: c.check, Dump: c.dump, Off: off, MaxOpset: -1}
 	if c.noPasses {
-		o.Only = foldingOnly
+		passes.Only = foldingOnly
 	}
-	if _, err := rewrite.Run(ctx, bound, o); err != nil {
+	if _, err := rewrite.Run(ctx, bound, passes); err != nil {
 		return nil, err
 	}
 	if err := c.layOut(bound.Graph); err != nil {
 		return nil, err
 	}
-	if err := schedule.Order(ctx, bound.Graph, c.schedule); err != nil {
+	order, err := schedule.Order(ctx, bound.Graph, c.schedule)
+	if err != nil {
 		return nil, err
 	}
-	return bound.Graph, nil
+	if c.noPasses || c.noGroups || c.parallelSafe || c.backend != "" && c.backend != "cpu" {
+		return bound.Graph, nil
+	}
+	o := fuse.Options{Threads: c.threads, InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews}
+	if order != nil && !c.noInPlace && !c.copyViews {
+		o.Peak = order.Peak
+	}
+	g, _, err := fuse.Apply(ctx, bound.Graph, o)
+	return g, err
 }
 
 // layOut chooses the layouts of tensors; see package layout. Memory counts more for some: the

@@ -209,7 +209,7 @@ func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Mod
 	if err != nil {
 		return nil, err
 	}
-	if err := schedule.Order(ctx, bound.Graph, c.schedule); err != nil {
+	if _, err := schedule.Order(ctx, bound.Graph, c.schedule); err != nil {
 		return nil, err
 	}
 	written, err := onnxexport.Opset(ctx, bound, c.maxOpset)

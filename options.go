@@ -12,6 +12,7 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/fuse"
 	"github.com/berth-onnx/berth/internal/onnxexport"
 	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/rewrite"
@@ -54,6 +55,7 @@ type compileOptions struct {
 	check        bool
 	noPasses     bool
 	forceLayouts bool // whatever they cost, for tests
+	noGroups     bool
 	noInPlace    bool
 	noMerge      bool // branches of control flow do not share memory either
 	copyViews    bool
@@ -278,7 +280,15 @@ func WithCheck() Option { return func(c *config) { c.check = true } }
 func WithoutPasses() Option { return func(c *config) { c.noPasses = true } }
 
 // WithoutPass leaves one rewriting pass out.
-func WithoutPass(name string) Option { return func(c *config) { c.off = append(c.off, name) } }
+func WithoutPass(name string) Option {
+	return func(c *config) {
+		if name == fuse.Pass {
+			c.noGroups = true
+			return
+		}
+		c.off = append(c.off, name)
+	}
+}
 
 // WithoutInPlace gives every result memory of its own, for comparisons.
 func WithoutInPlace() Option { return func(c *config) { c.noInPlace = true } }

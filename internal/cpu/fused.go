@@ -18,7 +18,7 @@ import (
 // memory, not by arithmetic. A tile program runs all its instructions on one block of rows ×
 // columns after the other, small enough that intermediate values stay in the cache:
 //
-//	x ──┐                        a block of 2048 elements
+//	x ──┐                        a block of 4096 elements
 //	    Mul ── Add ── Sigmoid    ┌──────────────────────────────┐
 //	s ──┘      │          │      │ r0 = x·s                     │  r0: workspace
 //	b ─────────┘          Mul    │ r0 = r0 + b                  │      of a worker
@@ -41,7 +41,7 @@ var fusedOps = []entry{
 }
 
 // blockElems is how many elements a block has, unless a row has more; tests set it.
-var blockElems = 2048
+var blockElems = 4096
 
 // fusedGroup is a prepared tile program. Operands and results are those of the node.
 type fusedGroup struct {
@@ -162,6 +162,7 @@ type variant struct {
 	sources    []source
 	values     []int // source of each value of the program
 	steps      []groupStep
+	moving     []int // sources that are parts of operands and results
 	copies     []int // sources that are copied from operands before the steps
 	scratch    int   // bytes of workspace of the kernels
 	scratchAt  int
@@ -201,6 +202,8 @@ type groupStep struct {
 	axes   *ndarray.Array // the last operand of a reduction
 	rows   *ranges        // set for kernels of ranges of elements: called without a detour
 	binary *binaryF32     // set for operations on two float32 operands, likewise
+	ka, kb vec.Spread     // how these cover the result
+	rn, cn int            // rows and columns of the result
 }
 
 // variant prepares the kernels; nil if there are no such blocks, or one has no kernel.
@@ -218,6 +221,11 @@ func (g *fusedGroup) variant(p *prep, isLast bool) (*variant, error) {
 	for i := range g.p.Instrs {
 		if err := v.instr(p, i); err != nil {
 			return nil, err
+		}
+	}
+	for i := range v.sources {
+		if k := v.sources[i].kind; k == inOperand || k == inResult {
+			v.moving = append(v.moving, i)
 		}
 	}
 	return v, nil
@@ -367,9 +375,28 @@ func (v *variant) prepare(p *prep, x *tile.Instr, s *groupStep) error {
 			s.rows = k
 		}
 	case *tiled:
-		s.binary, _ = k.tiler.(*binaryF32)
+		if s.binary, _ = k.tiler.(*binaryF32); s.binary != nil {
+			s.spreads(v)
+		}
 	}
 	return nil
+}
+
+// spreads reads how the operands of a float32 operation cover the result; row values are vectors.
+func (s *groupStep) spreads(v *variant) {
+	s.rn, s.cn = v.rows, v.cols
+	s.ka, s.kb = v.sources[s.args[0]].spread, v.sources[s.args[1]].spread
+	if v.sources[s.out].spread == vec.Col {
+		s.cn, s.ka, s.kb = 1, asColumn(s.ka), asColumn(s.kb)
+	}
+}
+
+// asColumn is the spread of an operand over a column.
+func asColumn(k vec.Spread) vec.Spread {
+	if k == vec.One {
+		return vec.One
+	}
+	return vec.Full
 }
 
 // prepareInstr prepares the kernel of an instruction's node; nil if there is none. It is set

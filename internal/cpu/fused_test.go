@@ -233,3 +233,81 @@ func written(a *ndarray.Array, full []int, isRow bool, shape []int) *ndarray.Arr
 	}
 	return out.Reshaped(shape...)
 }
+
+// BenchmarkFused compares a program with its nodes one after the other, in place where they may be.
+func BenchmarkFused(b *testing.B) {
+	chain := "(float32, float32, float32)\n%3 = float32 Mul %0 %1\n%4 = float32 Add %3 %2\n%5 = float32 Relu %4\n%6 = float32 Sub %5 %1\n%7 = float32 Abs %6\n%8 = float32 Mul %7 %2\nreturn %8\n"
+	scores := "(float32, float32) inner 1\n%2 = float32 Constant 0.125\n%3 = float32 Mul %0 %2\n%4 = float32 Add %3 %1\n%5 = float32 Softmax %4\nreturn %5\n"
+	ints := "(int32, float32, float32)\n%3 = float32 Cast %0\n%4 = float32 Mul %3 %1\n%5 = float32 Add %4 %2\n%6 = float32 Constant 1\n%7 = bool Less %5 %6\n%8 = float32 Where %7 %5 %6\nreturn %8\n"
+	for _, bench := range []struct {
+		name, program string
+		shapes        [][]int
+	}{
+		{"chain/4KB", chain, [][]int{{1, 1024}, {1, 1024}, {1}}},
+		{"chain/64KB", chain, [][]int{{16, 1024}, {1024}, {16, 1}}},
+		{"chain/1MB", chain, [][]int{{256, 1024}, {1024}, {256, 1}}},
+		{"chain/16MB", chain, [][]int{{4096, 1024}, {1024}, {4096, 1}}},
+		{"scores/64KB", scores, [][]int{{4, 64, 64}, {64, 64}}},
+		{"scores/2MB", scores, [][]int{{8, 256, 256}, {256, 256}}},
+		{"ints/256KB", ints, [][]int{{64, 1024}, {64, 1}, {64, 1}}},
+	} {
+		p, err := tile.Parse(bench.program)
+		require.NoError(b, err)
+		var in []*ndarray.Array
+		for i, s := range bench.shapes {
+			in = append(in, ndarray.Must(p.Operands[i], s...))
+		}
+		n := fusedNode(b, p, bench.shapes)
+		made := prepareFused(b, n, 1)
+		c := callOf(n, made, in, 1)
+		b.Run(bench.name+"/fused", func(b *testing.B) {
+			for range b.N {
+				_ = made.Kernel.Run(c)
+			}
+		})
+		run := nodesRun(b, p, in)
+		b.Run(bench.name+"/nodes", func(b *testing.B) {
+			for range b.N {
+				run()
+			}
+		})
+	}
+}
+
+// nodesRun runs the instructions of a program as single nodes.
+func nodesRun(b testing.TB, p *tile.Program, in []*ndarray.Array) func() {
+	shape := in[0].Shape
+	values := slices.Clone(in)
+	var calls []*ops.Call
+	var kernels []ops.Kernel
+	for i := range p.Instrs {
+		x := &p.Instrs[i]
+		if x.Op == tile.Constant {
+			values = append(values, x.Value)
+			continue
+		}
+		c := &ops.Call{Threads: 1}
+		var args []*ssa.Value
+		for _, a := range x.Args {
+			v := &ssa.Value{Type: ssa.StaticTensor(values[a].DType, values[a].Shape...)}
+			if p.IsConstant(a) {
+				v.Const = ssa.NewConstant(values[a])
+			}
+			args, c.In = append(args, v), append(c.In, values[a])
+		}
+		out := ndarray.Must(x.DType, shape...)
+		if k := len(values) - 1; p.Instr(x.Args[0]) != nil && x.Args[0] == tile.Ref(k) && values[k].DType == x.DType {
+			out = values[k]
+		}
+		c.Node, c.Out = fused.Node(x, args, &ssa.Value{Type: ssa.StaticTensor(x.DType, shape...)}), []ndarray.Value{out}
+		made, err := New().Prepare(context.Background(), c.Node, 1)
+		require.NoError(b, err)
+		c.Scratch = poisoned(int(made.Scratch))
+		calls, kernels, values = append(calls, c), append(kernels, made.Kernel), append(values, out)
+	}
+	return func() {
+		for i, k := range kernels {
+			_ = k.Run(calls[i])
+		}
+	}
+}

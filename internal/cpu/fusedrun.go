@@ -107,7 +107,7 @@ func (g *fusedGroup) tile(c *ops.Call, task, worker int) {
 			v.copy(c, &v.sources[s], f.arrays[k][s].Data, matrix, block*g.step)
 		}
 		for s := range v.steps {
-			v.steps[s].run(&f.calls[k][s], v, f.arrays[k])
+			v.steps[s].run(&f.calls[k][s], f.arrays[k])
 		}
 	}
 }
@@ -132,30 +132,29 @@ func (g *fusedGroup) elementAt(o, matrix, first int) int {
 
 // point points operands and results at a block.
 func (v *variant) point(c *ops.Call, arrays []ndarray.Array, matrix, first int) {
-	g := v.g
-	for i := range v.sources {
+	for _, i := range v.moving {
 		s := &v.sources[i]
 		var data []byte
 		at := 0
-		switch s.kind {
-		case inOperand:
-			data, at = arrayOf(c.In[s.index]).Data, g.elementAt(s.of, matrix, first)
-		case inResult:
-			data = arrayOf(c.Out[s.index]).Data
-			switch {
-			case s.spread == vec.Col:
-				at = matrix*g.rows + first
-			case g.byRow:
-				at = (matrix*g.rows + first) * g.cols
-			default:
-				at = matrix*g.cols + first
-			}
-		default:
-			continue
+		if s.kind == inOperand {
+			data, at = arrayOf(c.In[s.index]).Data, v.g.elementAt(s.of, matrix, first)
+		} else {
+			data, at = arrayOf(c.Out[s.index]).Data, v.g.resultAt(s.spread == vec.Col, matrix, first)
 		}
 		size := s.dt.Size()
 		arrays[i].Data = data[at*size : (at+s.elems)*size : (at+s.elems)*size]
 	}
+}
+
+// resultAt is the element of a full or row result at a row or column of a matrix.
+func (g *fusedGroup) resultAt(isRow bool, matrix, first int) int {
+	switch {
+	case isRow:
+		return matrix*g.rows + first
+	case g.byRow:
+		return (matrix*g.rows + first) * g.cols
+	}
+	return matrix*g.cols + first
 }
 
 // copy writes an operand out in the form of the source: all elements, a row, or a column.
@@ -199,17 +198,20 @@ func gatherRows[T ndarray.Elem](dst, src []T, rows, cols, row, step int) {
 
 // run computes one value of a block. Kernels of a block's instructions do not fail: package
 // fuse takes none that refuse elements.
-func (s *groupStep) run(c *ops.Call, v *variant, arrays []ndarray.Array) {
+func (s *groupStep) run(c *ops.Call, arrays []ndarray.Array) {
 	switch {
 	case s.rows != nil:
 		s.rows.f(c, 0, s.rows.n)
 	case s.binary != nil:
-		a, b, rows, cols := s.args[0], s.args[1], v.rows, v.cols
-		ka, kb := v.sources[a].spread, v.sources[b].spread
-		if out := &v.sources[s.out]; out.spread == vec.Col { // row values are vectors
-			cols, ka, kb = 1, asColumn(ka), asColumn(kb)
+		dst, a, b := floatsOf(&arrays[s.out]), floatsOf(&arrays[s.args[0]]), floatsOf(&arrays[s.args[1]])
+		switch {
+		case s.ka == vec.Full && s.kb == vec.Full:
+			vec.Binary(s.binary.op, dst, a, b)
+		case s.ka == vec.Full && s.kb == vec.One:
+			vec.BinaryScalar(s.binary.op, dst, a, b[0])
+		default:
+			vec.BinaryRows(s.binary.op, dst, a, s.ka, b, s.kb, s.rn, s.cn)
 		}
-		vec.BinaryRows(s.binary.op, ndarray.Slice[float32](&arrays[s.out]), ndarray.Slice[float32](&arrays[a]), ka, ndarray.Slice[float32](&arrays[b]), kb, rows, cols)
 	default:
 		if err := s.kernel.Run(c); err != nil {
 			panic(err)
@@ -217,10 +219,4 @@ func (s *groupStep) run(c *ops.Call, v *variant, arrays []ndarray.Array) {
 	}
 }
 
-// asColumn is the spread of an operand over a column.
-func asColumn(k vec.Spread) vec.Spread {
-	if k == vec.One {
-		return vec.One
-	}
-	return vec.Full
-}
+func floatsOf(a *ndarray.Array) []float32 { return ndarray.Slice[float32](a) }

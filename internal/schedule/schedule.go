@@ -85,12 +85,11 @@ func Apply(ctx context.Context, g *ssa.Graph, name string) (*Result, error) {
 	return nil, fmt.Errorf("there is no schedule %q; there are %s", name, strings.Join(Names(), ", "))
 }
 
-// Order is [Apply] for who does not ask what the order needs: a graph that has one order
-// only is not measured.
-func Order(ctx context.Context, g *ssa.Graph, name string) error {
+// Order is [Apply] for who does not need to know what the order needs: a graph that has one order
+// only is not measured, and the result is nil.
+func Order(ctx context.Context, g *ssa.Graph, name string) (*Result, error) {
 	if (name == "" || name == orders[0].name) && onlyOrderInAll(g) {
-		return ctx.Err()
+		return nil, ctx.Err()
 	}
-	_, err := Apply(ctx, g, name)
-	return err
+	return Apply(ctx, g, name)
 }

@@ -75,7 +75,7 @@ func compile(g *ssa.Graph, c *config) (*program.Program, error) {
 	if _, err := rewrite.Run(c.ctx, mod, rewrite.Options{List: &rewrite.Runtime, MaxOpset: -1}); err != nil {
 		return nil, err
 	}
-	if err := schedule.Order(c.ctx, mod.Graph, ""); err != nil {
+	if _, err := schedule.Order(c.ctx, mod.Graph, ""); err != nil {
 		return nil, err
 	}
 	return program.Compile(c.ctx, mod.Graph, program.Options{Backend: cpu.New(), Threads: c.threads, OwnGraph: true})

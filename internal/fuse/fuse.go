@@ -1,0 +1,168 @@
+// Package fuse makes groups of elementwise nodes, with the reductions and normalizations of rows
+// between them, into single nodes that compute a tile program. It works on an ordered graph, just
+// before that is compiled: saved files hold standard operators.
+package fuse
+
+import (
+	"context"
+
+	"github.com/berth-onnx/berth/inplace"
+	"github.com/berth-onnx/berth/internal/ops/fused"
+	"github.com/berth-onnx/berth/liveness"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// A group runs where its last member stood. That is legal if nothing outside reads a member's
+// result before, and the order of all other nodes stays as it was searched:
+//
+//	before   a = Mul(x, s)    c = Conv(y)    b = Add(a, c)    d = Relu(b)
+//	after                     c = Conv(y)                     d = {Mul, Add, Relu}(x, s, c)
+//
+// Regions grow along the order: a node joins the groups that make its operands, as long as the
+// group has one shape, its rows are the same dimensions, and the move is legal. So no node is
+// computed twice and there are no cycles.
+//
+// A group reads all its operands at one time, so it can keep alive what single nodes would have
+// dropped (x above, while c is computed). The graph with groups is therefore laid out like the
+// graph without them, workspace of the groups included; groups are taken back until it needs no more
+// memory at once than without.
+//
+// Groups are formed where a model of costs ([gain]) predicts less time.
+//
+// Source of the criterion for regions: the producer-consumer fusion of loops in polyhedral
+// compilers, restricted to loops over one shape. https://dl.acm.org/doi/10.1145/1375581.1375595
+
+// Options describe the program that the graph is compiled to.
+type Options struct {
+	Threads   int
+	InPlace   inplace.Options
+	CopyViews bool
+	Peak      int64 // what the graph needs at once without groups, if that is known
+}
+
+// Report says what a run did.
+type Report struct {
+	Groups, Nodes int // groups made, and nodes that they replace
+	TakenBack     int // groups that would have needed more memory
+}
+
+// Pass is the name by which it is switched off.
+const Pass = "groups"
+
+// maxLayouts bounds how often a graph is laid out to find the groups that need more memory.
+const maxLayouts = 8
+
+// Apply returns the graph with groups, or the graph itself where there are none. Types must be
+// inferred; the order of nodes is kept.
+func Apply(ctx context.Context, g *ssa.Graph, o Options) (*ssa.Graph, Report, error) {
+	o.Threads = max(o.Threads, 1)
+	p := &pass{ctx: ctx, o: o, given: g}
+	all := p.find(g)
+	if all == 0 {
+		return g, Report{}, nil
+	}
+	kept := map[int]bool{}
+	p.limit = o.Peak
+	if o.Peak == 0 || !p.accept(kept, 0, all) && p.err == nil {
+		p.search(kept, all)
+	}
+	if p.err != nil {
+		return nil, Report{}, p.err
+	}
+	r := Report{TakenBack: all - len(kept)}
+	if len(kept) == 0 {
+		return g, r, nil
+	}
+	r.Groups, r.Nodes = p.groups, p.nodes
+	return p.out, r, nil
+}
+
+// pass is the state of one run.
+type pass struct {
+	ctx     context.Context
+	o       Options
+	given   *ssa.Graph
+	limit   int64
+	layouts int
+	err     error
+
+	out           *ssa.Graph // with the groups accepted last
+	groups, nodes int
+}
+
+// search measures the graph without groups and accepts as many of them as need no more.
+func (p *pass) search(kept map[int]bool, all int) {
+	if p.limit, p.err = p.peak(p.given); p.err == nil && !p.accept(kept, 0, all) && p.err == nil {
+		p.narrow(kept, 0, all)
+	}
+}
+
+// find counts the groups of a graph and its bodies.
+func (p *pass) find(g *ssa.Graph) (n int) {
+	g.Walk(func(b *ssa.Graph) { n += len(groupsOf(b)) })
+	return n
+}
+
+// accept adds groups from up to to, by their number, if the graph then needs no more memory.
+func (p *pass) accept(kept map[int]bool, from, to int) bool {
+	for i := from; i < to; i++ {
+		kept[i] = true
+	}
+	g, groups, nodes := p.rewritten(kept)
+	peak, err := p.peak(g)
+	if p.err = err; err == nil && peak <= p.limit {
+		p.out, p.groups, p.nodes = g, groups, nodes
+		return true
+	}
+	for i := from; i < to; i++ {
+		delete(kept, i)
+	}
+	return false
+}
+
+// narrow adds as many of the groups from up to to as a few layouts find, halves at a time.
+func (p *pass) narrow(kept map[int]bool, from, to int) {
+	if to-from < 2 || p.layouts >= maxLayouts || p.err != nil {
+		return
+	}
+	mid := (from + to) / 2
+	if !p.accept(kept, from, mid) {
+		p.narrow(kept, from, mid)
+	}
+	if p.layouts < maxLayouts && p.err == nil && !p.accept(kept, mid, to) {
+		p.narrow(kept, mid, to)
+	}
+}
+
+// peak is what a graph needs at once in its order, with the workspace of groups.
+func (p *pass) peak(g *ssa.Graph) (int64, error) {
+	p.layouts++
+	workspace := func(n *ssa.Node) int64 {
+		if !fused.Is(n) {
+			return 0
+		}
+		return workspaceOf(n, p.o.Threads)
+	}
+	_, f, err := inplace.Lay(p.ctx, g, liveness.Options{Scratch: workspace, CopyViews: p.o.CopyViews}, p.o.InPlace)
+	if err != nil {
+		return 0, err
+	}
+	return f.Peak(), nil
+}
+
+// rewritten is a copy of the graph with some of its groups.
+func (p *pass) rewritten(kept map[int]bool) (out *ssa.Graph, groups, nodes int) {
+	out, _ = p.given.Clone()
+	n := 0
+	out.Walk(func(b *ssa.Graph) {
+		for _, x := range groupsOf(b) {
+			if kept[n] {
+				x.replace(b)
+				groups++
+				nodes += len(x.members)
+			}
+			n++
+		}
+	})
+	return out, groups, nodes
+}

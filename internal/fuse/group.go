@@ -1,0 +1,315 @@
+package fuse
+
+import (
+	"slices"
+
+	"github.com/berth-onnx/berth/internal/ops/fused"
+	"github.com/berth-onnx/berth/internal/tile"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// group is a region of nodes that becomes one node.
+type group struct {
+	members []*member
+	shape   []ssa.Dim
+	inner   int
+}
+
+// Limits of a group: what it reads and computes at a time should stay in the first caches.
+const (
+	maxMembers  = 32
+	maxOperands = 12
+	maxResults  = 4
+)
+
+// finder looks for the groups of one graph.
+type finder struct {
+	g   *ssa.Graph
+	pos map[*ssa.Node]int
+	of  map[*ssa.Node]*group
+}
+
+// groupsOf returns the groups of a graph that are worth it, in the order of their last members.
+func groupsOf(g *ssa.Graph) []*group {
+	f := &finder{g: g, pos: map[*ssa.Node]int{}, of: map[*ssa.Node]*group{}}
+	for i, n := range g.Nodes {
+		f.pos[n] = i
+	}
+	for _, n := range g.Nodes {
+		if m := memberOf(n); m != nil {
+			f.place(m)
+		}
+	}
+	var out []*group
+	for _, n := range g.Nodes {
+		x := f.of[n]
+		if x != nil && x.members[len(x.members)-1].node == n && len(x.members) > 1 && x.isWhole() && x.gain(g) > 0 {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// place lets a node join the groups of its operands, or begin one.
+func (f *finder) place(m *member) {
+	for _, v := range m.node.In {
+		if v == nil || v.Def == nil || f.of[v.Def] == nil {
+			continue
+		}
+		x := f.of[v.Def]
+		if f.of[m.node] == x {
+			continue
+		}
+		if f.of[m.node] == nil {
+			f.join(x, m)
+		} else {
+			f.merge(f.of[m.node], x, m)
+		}
+	}
+	if f.of[m.node] == nil {
+		m.row = false
+		f.of[m.node] = &group{members: []*member{m}, shape: m.shape, inner: m.inner}
+	}
+}
+
+// join adds a node to a group, if it may.
+func (f *finder) join(x *group, m *member) {
+	isRow, ok := x.takes(m, f)
+	if !ok || !f.mayMove(x, m.node) {
+		return
+	}
+	m.row = isRow
+	y := &group{append(slices.Clone(x.members), m), x.shape, max(x.inner, m.inner)}
+	if !y.isSmall() {
+		return
+	}
+	*x = *y
+	f.of[m.node] = x
+}
+
+// merge adds the members of another group to the group that a node has joined.
+func (f *finder) merge(x, other *group, m *member) {
+	if !sameDims(x.shape, other.shape) || x.inner > 0 && other.inner > 0 && x.inner != other.inner || !f.mayMove(other, m.node) {
+		return
+	}
+	all := append(slices.Clone(x.members), other.members...)
+	slices.SortFunc(all, func(a, b *member) int { return f.pos[a.node] - f.pos[b.node] })
+	y := &group{all, x.shape, max(x.inner, other.inner)}
+	if m.row || !y.isSmall() || other.readsDropped(m) || !other.areOutside(m.rowArguments()) {
+		return
+	}
+	*x = *y
+	for _, k := range other.members {
+		f.of[k.node] = x
+	}
+}
+
+// takes reports whether the group's shape and rows admit a node, and whether as a row value.
+func (x *group) takes(m *member, f *finder) (isRow, ok bool) {
+	if m.inner > 0 { // a reduction or normalization: it reads full values of the group
+		if !sameDims(m.shape, x.shape) || x.inner > 0 && x.inner != m.inner || x.readsDropped(m) || !x.areOutside(m.in[1:]) {
+			return false, false
+		}
+		return m.op.Reduces(), !x.isRowValue(m.in[0])
+	}
+	if x.readsDropped(m) {
+		return false, false
+	}
+	if x.inner > 0 && sameDims(m.shape, x.rowShape()) {
+		for _, v := range m.in {
+			if v != nil && !x.isRowValue(v) && !(x.isOutside(v) && x.isRowOperand(v)) {
+				return false, false
+			}
+		}
+		return true, true
+	}
+	return false, sameDims(m.shape, x.shape)
+}
+
+// rowShape is the shape of row values.
+func (x *group) rowShape() []ssa.Dim {
+	out := slices.Clone(x.shape)
+	for i := len(out) - x.inner; i < len(out); i++ {
+		out[i] = ssa.D(1)
+	}
+	return out
+}
+
+// member is the member that makes a value, nil if it comes from outside.
+func (x *group) member(v *ssa.Value) *member {
+	for _, m := range x.members {
+		if m.node == v.Def && v.Def != nil {
+			return m
+		}
+	}
+	return nil
+}
+
+func (x *group) isOutside(v *ssa.Value) bool { return x.member(v) == nil }
+
+// areOutside reports that the group makes none of some values.
+func (x *group) areOutside(list []*ssa.Value) bool {
+	return !slices.ContainsFunc(list, func(v *ssa.Value) bool { return v != nil && !x.isOutside(v) })
+}
+
+// isWhole reports that the operands tell the shape of the group: they broadcast to it.
+func (x *group) isWhole() bool {
+	var types []ssa.Type
+	for _, v := range x.operands() {
+		types = append(types, v.Type)
+	}
+	t, err := ops.BroadcastTypes(ndarray.Float32, types...)
+	return err == nil && len(types) > 0 && sameDims(t.Shape, x.shape)
+}
+
+// isRowValue reports a value of the group that is computed once for each row.
+func (x *group) isRowValue(v *ssa.Value) bool {
+	m := x.member(v)
+	return m != nil && (m.row || m.op.Reduces())
+}
+
+// isRowOperand reports an operand that is the same in all of a row.
+func (x *group) isRowOperand(v *ssa.Value) bool {
+	s := v.Type.Shape
+	for i := max(0, len(s)-x.inner); i < len(s); i++ {
+		if !s[i].Is(1) {
+			return false
+		}
+	}
+	return true
+}
+
+// readsDropped reports a reader of a row value whose shape has no dimensions for the row.
+func (x *group) readsDropped(m *member) bool {
+	for _, v := range m.in {
+		if v == nil {
+			continue
+		}
+		if k := x.member(v); k != nil && k.dropsRow() {
+			return true
+		}
+	}
+	return false
+}
+
+// mayMove reports whether the group may run where a node stands: what else reads its values
+// comes later.
+func (f *finder) mayMove(x *group, to *ssa.Node) bool {
+	for _, m := range x.members {
+		for _, u := range m.node.Out[0].Uses() {
+			if at, here := f.pos[u.Node]; here && at < f.pos[to] && f.of[u.Node] != x {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// stored lists the values that are read outside of the group.
+func (x *group) stored(g *ssa.Graph) (out []*ssa.Value) {
+	for _, m := range x.members {
+		v := m.node.Out[0]
+		isRead := slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool {
+			return !slices.ContainsFunc(x.members, func(k *member) bool { return k.node == u.Node })
+		})
+		if isRead || slices.Contains(g.Results, v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// operands lists the values that the group reads and does not write into the program, each once.
+func (x *group) operands() (out []*ssa.Value) {
+	for _, m := range x.members {
+		for _, v := range m.in {
+			if v != nil && x.isOutside(v) && !x.isImmediate(v) && !slices.Contains(out, v) {
+				out = append(out, v)
+			}
+		}
+	}
+	return out
+}
+
+// isImmediate reports a number that is written into the program: one whose dimensions do not
+// matter for the shape of the group.
+func (x *group) isImmediate(v *ssa.Value) bool {
+	return numberOf(v) != nil && len(v.Const.Shape()) <= len(x.shape)
+}
+
+func (x *group) isSmall() bool {
+	return len(x.members) <= maxMembers && len(x.operands()) <= maxOperands
+}
+
+// program writes the group as a tile program over its operands that stores some values.
+func (x *group) program(operands, stored []*ssa.Value) *tile.Program {
+	p := &tile.Program{}
+	at := map[*ssa.Value]tile.Ref{}
+	for _, v := range operands {
+		at[v] = tile.Ref(len(p.Operands))
+		p.Operands = append(p.Operands, v.Type.DType)
+	}
+	for _, m := range x.members {
+		if m.inner > 0 {
+			p.Inner = m.inner
+		}
+	}
+	for _, m := range x.members {
+		m.write(p, at)
+	}
+	for _, v := range stored {
+		p.Results = append(p.Results, tile.Result{Value: at[v], Dropped: x.member(v).dropsRow()})
+	}
+	return p
+}
+
+// write appends the instructions of a node.
+func (m *member) write(p *tile.Program, at map[*ssa.Value]tile.Ref) {
+	out := m.node.Out[0]
+	i := tile.Instr{Op: m.op, DType: out.Type.DType, Row: m.row || m.op.Reduces(), Params: m.params}
+	for _, v := range m.in {
+		if v == nil {
+			i.Args = append(i.Args, tile.None)
+			continue
+		}
+		a, ok := at[v]
+		if !ok {
+			n := numberOf(v)
+			a = p.Add(tile.Instr{Op: tile.Constant, DType: n.DType, Value: &ndarray.Array{DType: n.DType, Data: n.Data}})
+			at[v] = a
+		}
+		i.Args = append(i.Args, a)
+	}
+	if !m.repeat {
+		at[out] = p.Add(i)
+		return
+	}
+	acc := i.Args[0]
+	for _, a := range i.Args[1:] {
+		acc = p.Add(tile.Instr{Op: m.op, DType: i.DType, Row: i.Row, Args: []tile.Ref{acc, a}})
+	}
+	if m.mean {
+		n := p.Number(i.DType, float64(len(i.Args)))
+		acc = p.Add(tile.Instr{Op: "Div", DType: i.DType, Row: i.Row, Args: []tile.Ref{acc, n}})
+	}
+	at[out] = acc
+}
+
+// replace puts one node in the place of the last member.
+func (x *group) replace(g *ssa.Graph) {
+	operands, stored := x.operands(), x.stored(g)
+	last := x.members[len(x.members)-1].node
+	n := g.InsertBefore(last, fused.Name, operands, len(stored), fused.Attr(x.program(operands, stored)))
+	n.Domain, n.Name, n.Doc = fused.Domain, last.Name, last.Doc
+	gone := map[*ssa.Node]bool{}
+	for _, m := range x.members {
+		gone[m.node] = true
+	}
+	for k, v := range stored {
+		n.Out[k].Name, n.Out[k].Type, n.Out[k].Doc = v.Name, v.Type, v.Doc
+		g.ReplaceUses(v, n.Out[k])
+	}
+	g.RemoveNodes(func(n *ssa.Node) bool { return gone[n] })
+}
