@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"github.com/berth-onnx/berth/internal/cpu"
+	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	_ "github.com/berth-onnx/berth/ops/all"
@@ -54,7 +55,8 @@ func TestDrawn(t *testing.T) {
 		}
 	}
 	for key := range served {
-		assert.True(t, seen[key], "no drawer makes cases of %v", key)
+		// TestFusedRandom draws tile programs.
+		assert.True(t, seen[key] || key.Domain == fused.Domain, "no drawer makes cases of %v", key)
 	}
 }
 
