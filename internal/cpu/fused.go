@@ -1,7 +1,9 @@
 package cpu
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
@@ -36,8 +38,25 @@ var fusedOps = []entry{
 		if err != nil {
 			return nil, err
 		}
-		return p.group(program)
+		k, err := p.group(program)
+		if k != nil {
+			p.choice = k.(*tiled).tiler.(*fusedGroup).String()
+		}
+		return k, err
 	}},
+}
+
+// String names the instructions, and the blocks they run over.
+func (g *fusedGroup) String() string {
+	var b strings.Builder
+	for i := range g.p.Instrs {
+		if op := g.p.Instrs[i].Op; op != tile.Constant {
+			b.WriteString(string(op) + " ")
+		}
+	}
+	v := g.variants[0]
+	fmt.Fprintf(&b, "in %d blocks of %d×%d", g.total, v.rows, v.cols)
+	return b.String()
 }
 
 // blockElems is how many elements a block has, unless a row has more; tests set it.
