@@ -154,10 +154,14 @@ func (x *group) areOutside(list []*ssa.Value) bool {
 	return !slices.ContainsFunc(list, func(v *ssa.Value) bool { return v != nil && !x.isOutside(v) })
 }
 
-// isWhole reports that the operands tell the shape of the group: they broadcast to it.
+// isWhole reports that the operands tell the shape of the group: they broadcast to it, and each has
+// one element in a row, or all.
 func (x *group) isWhole() bool {
 	var types []ssa.Type
 	for _, v := range x.operands() {
+		if !x.isRowOperand(v) && !x.coversRow(v) {
+			return false
+		}
 		types = append(types, v.Type)
 	}
 	t, err := ops.BroadcastTypes(ndarray.Float32, types...)
@@ -179,6 +183,12 @@ func (x *group) isRowOperand(v *ssa.Value) bool {
 		}
 	}
 	return true
+}
+
+// coversRow reports an operand with an element for each of a row.
+func (x *group) coversRow(v *ssa.Value) bool {
+	row := x.shape[len(x.shape)-x.inner:]
+	return len(v.Type.Shape) >= len(row) && sameDims(v.Type.Shape[len(v.Type.Shape)-len(row):], row)
 }
 
 // readsDropped reports a reader of a row value whose shape has no dimensions for the row.

@@ -19,8 +19,8 @@ const (
 )
 
 // Fused computes a tile program over its operands, in the order of the program's. The
-// attribute program is the text form; the attribute holds the program itself as well, which
-// saves reading it again.
+// attribute program holds the program, and its text form, by which equal nodes are known. A node
+// without the program itself, as only a file could have it, is refused.
 var Fused = ops.Op{
 	Domain: Domain, Name: Name, Since: 1, Doc: "results of a tile program",
 	MinIn: 0, MaxIn: -1, MinOut: 1, MaxOut: -1,
@@ -41,14 +41,12 @@ func Attr(p *tile.Program) ssa.Attr {
 
 // Of returns the program of a node.
 func Of(n *ssa.Node) (*tile.Program, error) {
-	a := n.Attr("program")
-	if a == nil || a.Kind != ssa.AttrString {
-		return nil, fmt.Errorf("there is no attribute program")
+	if a := n.Attr("program"); a != nil {
+		if p, ok := a.Other.(*tile.Program); ok {
+			return p, nil
+		}
 	}
-	if p, ok := a.Other.(*tile.Program); ok {
-		return p, nil
-	}
-	return tile.Parse(a.S)
+	return nil, fmt.Errorf("the node has no tile program: the operator is none of files")
 }
 
 // Is reports a fused node.
