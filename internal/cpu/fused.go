@@ -391,11 +391,12 @@ func (v *variant) prepare(p *prep, x *tile.Instr, s *groupStep) error {
 	switch k := k.(type) {
 	case *ranges:
 		if k.per >= k.n {
-			s.rows = k
+			s.rows, s.node = k, nil // kernels for many shapes may be kept: without what only preparing needs
 		}
 	case *tiled:
 		if s.binary, _ = k.tiler.(*binaryF32); s.binary != nil {
 			s.spreads(v)
+			s.node = nil
 		}
 	}
 	return nil

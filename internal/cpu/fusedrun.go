@@ -47,14 +47,17 @@ func (v *variant) frame() ([]ndarray.Array, []ops.Call) {
 	calls := make([]ops.Call, len(v.steps))
 	for i := range v.steps {
 		s := &v.steps[i]
-		calls[i] = ops.Call{Node: s.node, In: make([]ndarray.Value, len(s.node.In)), Out: []ndarray.Value{&arrays[s.out]}, Threads: 1}
-		for k := range calls[i].In {
-			switch {
-			case k >= len(s.args):
-				calls[i].In[k] = s.axes
-			case s.args[k] >= 0:
-				calls[i].In[k] = &arrays[s.args[k]]
+		if s.binary != nil {
+			continue // called without a call of its own
+		}
+		calls[i] = ops.Call{Node: s.node, In: make([]ndarray.Value, len(s.args), len(s.args)+1), Out: []ndarray.Value{&arrays[s.out]}, Threads: 1}
+		for k, a := range s.args {
+			if a >= 0 {
+				calls[i].In[k] = &arrays[a]
 			}
+		}
+		if s.axes != nil {
+			calls[i].In = append(calls[i].In, s.axes)
 		}
 	}
 	return arrays, calls

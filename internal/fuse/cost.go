@@ -40,7 +40,8 @@ func perByte(bytes float64) float64 {
 // always forms every legal group, in tests.
 var always = false
 
-// gain is what a group saves.
+// gain is what a group saves; nothing where lengths are not known: each new one would prepare all
+// instructions anew, which takes longer than a run saves.
 func (x *group) gain(g *ssa.Graph) float64 {
 	stored := map[*ssa.Value]bool{}
 	for _, v := range x.stored(g) {
@@ -52,8 +53,8 @@ func (x *group) gain(g *ssa.Graph) float64 {
 	elems := float64(1)
 	for _, d := range x.shape {
 		k, ok := d.Const()
-		if !ok {
-			k = 64 // not known: a length of moderate size
+		if !ok && !always {
+			return 0
 		}
 		elems *= float64(k)
 	}

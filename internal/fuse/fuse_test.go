@@ -119,7 +119,7 @@ func TestGroups(t *testing.T) {
   %c = Neg(%a)
   %y = Exp(%c)
   out %y
-}`, []string{"(float32, float32)\n%2 = float32 Add %0 %1\n%3 = float32 Neg %2\n%4 = float32 Exp %3\nreturn %4\n"}},
+}`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g, _ := apply(t, c.graph)
