@@ -72,9 +72,9 @@ func (m *member) folds() bool {
 	return true
 }
 
-// tensor reports a tensor of known rank, of an element type that programs have.
+// tensor reports a plain tensor of known rank, of an element type that programs have.
 func tensor(v *ssa.Value) bool {
-	return v.Type.Kind == ssa.KindTensor && v.Type.Ranked && tile.Supports(v.Type.DType)
+	return v.Type.Kind == ssa.KindTensor && v.Type.Ranked && !v.Type.IsBlocked() && tile.Supports(v.Type.DType)
 }
 
 // fits checks element types and what an operator asks of its operands beyond them.

@@ -14,7 +14,7 @@ import (
 
 // Domain and Name are those of the operator.
 const (
-	Domain = "berth.lowered"
+	Domain = ops.Private
 	Name   = "Fused"
 )
 
