@@ -25,7 +25,15 @@ var withoutKernel = map[string][]ndarray.DType{
 	"Relu":              {ndarray.Int16, ndarray.Int64},
 }
 
+// withoutKernelFrom holds operators that the same runtime refuses, for any element type, in models that import this operator
+// set or a newer one: it has no kernel, and takes the function that defines Swish for operator set 24 only.
+var withoutKernelFrom = map[string]int{"Swish": 25}
+
 // runs reports that the readers of the list's result have a kernel of an operator for an element type.
 func (c *Context) runs(op string, dt ndarray.DType) bool {
-	return !c.opts.List.CommonKernels || !slices.Contains(withoutKernel[op], dt)
+	if !c.opts.List.CommonKernels {
+		return true
+	}
+	from, isLimited := withoutKernelFrom[op]
+	return !slices.Contains(withoutKernel[op], dt) && !(isLimited && c.module.OpsetVersion("") >= from)
 }

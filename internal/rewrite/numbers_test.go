@@ -149,3 +149,13 @@ func TestCommonKernels(t *testing.T) {
 		}
 	}
 }
+
+// TestCommonKernelsByOpset: a list for other runtimes makes no operator that they lack in the operator set of the model.
+func TestCommonKernelsByOpset(t *testing.T) {
+	for version, want := range map[int]int{23: 2, 24: 1, 25: 2, 28: 2} {
+		m := &ssa.Module{Graph: parseCase(t, `in %x: float32[2,3] %a = Sigmoid(%x) %y = Mul(%x, %a) out %y`), Opsets: []ssa.Opset{{Version: version}}}
+		_, err := Run(t.Context(), m, Options{List: &Portable})
+		require.NoError(t, err)
+		assert.Len(t, m.Graph.Nodes, want, "operator set %d:\n%s", version, m.Graph)
+	}
+}

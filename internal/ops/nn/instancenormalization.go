@@ -1,10 +1,7 @@
 package nn
 
 import (
-	"fmt"
-
 	"github.com/berth-onnx/berth/internal/ops/kit"
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -33,8 +30,7 @@ var GroupNormalization = ops.Op{
 	Eval:     kit.FloatKernel(evalGroupNorm[float32], evalGroupNorm[float64]),
 	Facts:    ops.Facts{Traits: ops.IgnoringTraits, Linear: ops.ChannelNormLinear, InPlace: kit.InPlaceFirst, Cost: kit.NormCost},
 	Upgrades: []ops.Upgrade{{Below: 21, Source: kit.Changelog("GroupNormalization", 21), Apply: upgradeGroupNorm}},
-
-	Downgrades: []ops.Downgrade{{Below: 21, Form: kit.Since(18), Apply: downgradeGroupNorm}},
+	// No downgrade: the form of operator sets 18 to 20 is deprecated, and ONNX's checker refuses files that hold it.
 }
 
 func evalInstanceNorm[T float32 | float64](c *ops.Call) {
@@ -103,63 +99,4 @@ func upgradeGroupNorm(u *ops.Upgrader, n *ssa.Node) error {
 		n.SetInput(i, u.Before(n, "Reshape", []*ssa.Value{v, flat}, 1).Out[0])
 	}
 	return nil
-}
-
-// downgradeGroupNorm takes scale and bias of every group, of which those of its channels
-// are copies: constants that show it, or what upgradeGroupNorm made.
-func downgradeGroupNorm(u *ops.Upgrader, n *ssa.Node) error {
-	groups := int(ops.Int(n, "num_groups"))
-	for i := 1; i <= 2; i++ {
-		v := n.In[i]
-		if k := oneOfEach(v.Const, groups); k != nil {
-			n.SetInput(i, u.Const("group", k))
-			continue
-		}
-		flat := from(v, "Reshape")
-		expand := from(operand0(flat), "Expand")
-		column := from(operand0(expand), "Reshape")
-		source := operand0(column)
-		if source == nil || source.Type.Rank() != 1 || !source.Type.Shape[0].Is(int64(groups)) {
-			return fmt.Errorf("operand %d is one number per channel, older operator sets take one per group", i)
-		}
-		n.SetInput(i, source)
-		u.Sweep(flat, expand, column)
-	}
-	return nil
-}
-
-// from returns the node of an operator that defines a value, nil if another does.
-func from(v *ssa.Value, op string) *ssa.Node {
-	if v == nil || v.Def == nil || v.Def.Op != op || v.Def.Domain != "" {
-		return nil
-	}
-	return v.Def
-}
-
-func operand0(n *ssa.Node) *ssa.Value {
-	if n == nil {
-		return nil
-	}
-	return n.In[0]
-}
-
-// oneOfEach returns the first of every group of a constant's elements, nil unless all of a group are equal.
-func oneOfEach(k *ssa.Constant, groups int) *ssa.Constant {
-	if k == nil || groups < 1 || k.Len() == 0 || k.Len()%groups != 0 {
-		return nil
-	}
-	a, err := k.Array()
-	if err != nil {
-		return nil
-	}
-	out := ndarray.Must(a.DType, groups)
-	for i := range a.Len() {
-		g := i / (a.Len() / groups)
-		if i%(a.Len()/groups) == 0 {
-			out.SetFloat(g, a.Float(i))
-		} else if a.Float(i) != out.Float(g) {
-			return nil
-		}
-	}
-	return ssa.NewConstant(out)
 }

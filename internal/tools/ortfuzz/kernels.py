@@ -1,6 +1,6 @@
 """Prints for which element types ONNX Runtime's CPU provider refuses operators that the standard allows: the table of
 internal/rewrite/kernels.go, which holds the rows of operators that passes make of others. A type counts as refused if it is in any
-of the operator sets tried."""
+of the operator sets tried. Then the operator sets in which it refuses an operator altogether."""
 import onnx
 import onnxruntime as ort
 from onnx import TensorProto as T, helper as H
@@ -45,3 +45,7 @@ for op in sorted(OPERATORS):
     lacking = [t for t in TYPES if any(refused(op, getattr(T, t), opset) for opset in (14, 15, 17, 18, 20, 21, 23, 24))]
     if lacking:
         print(op, *lacking)
+for op in sorted(OPERATORS):
+    versions = [v for v in range(14, onnx.defs.onnx_opset_version() + 1) if refused(op, T.FLOAT, v)]
+    if versions:
+        print(op, "in operator sets", *versions)
