@@ -3,6 +3,7 @@ package fuse
 import (
 	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/internal/tile"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -17,9 +18,10 @@ import (
 // Between the two, where tensors stay in the second cache, neither saves anything and nodes stay
 // as they are. Figures are rounded from measurements on a core of Zen 3.
 const (
-	nodeCost  = 100 // a node of a program: its call, its loop nest, its hand-over to threads
-	stepCost  = 30  // an instruction of a block
-	blockCost = 40  // pointing operands at a block
+	nodeCost  = 50 // a node of a program: its call, its loop nest, its hand-over to threads
+	stepCost  = 30 // an instruction of a block on float32
+	otherCost = 90 // one that is called as a kernel of its own
+	blockCost = 60 // pointing operands at a block
 
 	blockElems = 4096 // as package cpu has them
 	leastElems = 16   // single numbers are left to the analysis of loops
@@ -32,7 +34,7 @@ func perByte(bytes float64) float64 {
 	case bytes <= 512<<10:
 		return 0
 	case bytes <= 8<<20:
-		return 0.003
+		return 0.002
 	}
 	return 0.08
 }
@@ -88,7 +90,21 @@ func (x *group) gain(g *ssa.Graph) float64 {
 			saved += bytes * perByte(bytes)
 		}
 	}
-	return saved - blocks*(float64(len(x.members))*stepCost+blockCost) - x.copied()
+	return saved - blocks*x.blockCost() - x.copied()
+}
+
+// blockCost is what the calls of one block cost.
+func (x *group) blockCost() float64 {
+	cost := float64(blockCost)
+	for _, m := range x.members {
+		dt := m.node.Out[0].Type.DType
+		if dt == ndarray.Float32 && m.in[0].Type.DType == dt && m.inner == 0 {
+			cost += stepCost
+		} else {
+			cost += otherCost
+		}
+	}
+	return cost
 }
 
 // copied is the cost of operands that have to be written out for each block.

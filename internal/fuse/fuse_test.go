@@ -48,6 +48,7 @@ func apply(t testing.TB, text string) (*ssa.Graph, fuse.Report) {
 }
 
 func TestGroups(t *testing.T) {
+	defer fuse.Everything()()
 	for _, c := range []struct {
 		name, graph string
 		want        []string
@@ -106,24 +107,31 @@ func TestGroups(t *testing.T) {
   %y = Neg(%q)
   out %y
 }`, nil},
-		{"tensors of the second cache stay as they are", `graph "g" {
-  in %x: float32[64,512]
-  %a = Neg(%x)
-  %y = Abs(%a)
-  out %y
-}`, nil},
-		{"unknown lengths", `graph "g" {
-  in %x: float32[N,8]
-  in %b: float32[8]
-  %a = Add(%x, %b)
-  %c = Neg(%a)
-  %y = Exp(%c)
-  out %y
-}`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			g, _ := apply(t, c.graph)
 			assert.Equal(t, c.want, programs(g), "%s", g)
+		})
+	}
+}
+
+// TestCosts has groups that are not worth it, and one that is.
+func TestCosts(t *testing.T) {
+	chain := func(shape string) string {
+		return `graph "g" { in %x: float32[` + shape + `] %a = Neg(%x) %b = Abs(%a) %y = Sqrt(%b) out %y }`
+	}
+	for _, c := range []struct {
+		name, shape string
+		groups      int
+	}{
+		{"tensors of the second cache", "64,512", 0},
+		{"single numbers", "1", 0},
+		{"unknown lengths", "N,8", 0},
+		{"tensors larger than any cache", "4096,4096", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, r := apply(t, chain(c.shape))
+			assert.Equal(t, c.groups, r.Groups)
 		})
 	}
 }
