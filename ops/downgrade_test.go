@@ -129,7 +129,7 @@ func TestNoDowngrade(t *testing.T) {
 		{`in %x: float32[2,3] %y = Softmax(%x) [axis=0] out %y`, 12, "normalizes dimension 0"},
 		{`in %x: float32[2,3] in %l: float32[] %y = Clip(%x, %l) out %y`, 10, "no constant"},
 		{`in %x: float32[2,3] %y = Gelu(%x) out %y`, 17, "20 has"},
-		{`in %x: float32[1,4,2] const %g: float32[4] = 1 %y = GroupNormalization(%x, %g, %g) [num_groups=2] out %y`, 20, "21 has"},
+		{`in %x: float32[1,4,2] const %g: float32[4] = [1, 1, 1, 1] %y = GroupNormalization(%x, %g, %g) [num_groups=2] out %y`, 20, "21 has"},
 		{`in %x: bfloat16[2,1] const %a: int64[1] = [1] %y = Squeeze(%x, %a) out %y`, 12, "13 has"},
 	} {
 		g, err := ssa.ParseGraph(`graph "g" { ` + c.text + ` }`)
