@@ -23,6 +23,7 @@ func init() {
 		"backend/gorgonia/vm.Seed":          vm.Seed,
 		"backend/gorgonia/vm.Threads":       vm.Threads,
 		"backend/gorgonia/vm.WithContext":   vm.WithContext,
+		"backend/gorgonia/vm.WithMaxMemory": vm.WithMaxMemory,
 		"ops/training.Adjoints":             training.Adjoints,
 		"ops/training.HasAdjoints":          training.HasAdjoints,
 	})

@@ -92,11 +92,11 @@ func (m *Model) programFor(ctx context.Context, inputs map[string]ndarray.Value,
 	if ctx == nil {
 		return nil, errNilContext
 	}
+	if m.lifetime() == nil {
+		return nil, errUnmade
+	}
 	if err := m.checkInputs(inputs); err != nil {
 		return nil, err
-	}
-	if m == nil {
-		return nil, errUnmade
 	}
 	c := newConfig(opts)
 	if err := c.checkGiven(m.source().Graph.Params, inputs); err != nil {

@@ -12,6 +12,5 @@
 // Importing this package also registers the backend "gorgonia" ([New]): the nodes of a program run as gorgonia.Ops over tensors
 // in the planned arena. Package engine, below, computes tensors of the caller's own.
 //
-// The packages of gorgonia.org are linked by programs that import this one, and by no other. They do not build for
-// linux/riscv64.
+// The packages of gorgonia.org are linked by programs that import this one, and by no other.
 package gorgonia

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"unsafe"
 
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -25,8 +24,8 @@ import (
 //	            └──┬──┘
 //	  op.UsePreallocDo(y, x)        stock kernel where it is right, berth's elsewhere
 //
-// The tensors are kept from run to run. Nodes of one kind share a kernel, and a loop moves its values, so that a kernel sees a
-// few places again and again: a tensor is kept for each of the last ones.
+// A frame keeps the tensors from run to run, and points them at the memory of the call: their types and shapes are the node's.
+// Between runs they show none, so that a kernel keeps neither a session's arena nor a caller's inputs and buffers.
 
 // Name is the name of the backend, for berth.WithBackend and --backend.
 const Name = "gorgonia"
@@ -89,24 +88,16 @@ type opKernel struct {
 type frame struct {
 	op      nodeOp
 	do      G.UsePreallocDoer // the op, or its stock kernel
-	windows []windows         // of operands, then of results
+	windows []window          // of operands, then of results
 	in      []G.Value         // operands, and results but the first
 	arrays  []ndarray.Value   // what the kernel is given: those of the windows
 }
 
-// windows are the tensors of one operand or result, for the places where it was.
-type windows struct {
-	at   int // of the last call; -1: it was absent
-	kept []*window
-}
-
-// mostWindows bounds the places that are kept.
-const mostWindows = 64
-
 // window is a tensor over an array's bytes.
 type window struct {
-	of ndarray.Array
-	d  *tensor.Dense
+	of    ndarray.Array
+	d     *tensor.Dense
+	shown bool // in this call
 }
 
 // Run makes the tensors and calls the op; the kernel itself, if a result has no memory before it.
@@ -119,8 +110,8 @@ func (k *opKernel) Run(c *ops.Call) (err error) {
 	}
 	f := k.frame()
 	defer k.frames.Put(f)
+	defer f.release()
 	f.op.call = *c
-	defer func() { f.op.call = ops.Call{} }()
 	return f.run(c)
 }
 
@@ -130,7 +121,7 @@ func (k *opKernel) frame() *frame {
 		return f
 	}
 	operands, results := len(k.op.node.In), len(k.op.node.Out)
-	f := &frame{op: k.op, windows: make([]windows, operands+results), in: make([]G.Value, operands+results-1), arrays: make([]ndarray.Value, operands+results)}
+	f := &frame{op: k.op, windows: make([]window, operands+results), in: make([]G.Value, operands+results-1), arrays: make([]ndarray.Value, operands+results)}
 	f.op.frame, f.do = f, &f.op
 	if k.stock != nil {
 		f.do = &stockOp{nodeOp: &f.op, stock: k.stock}
@@ -172,48 +163,47 @@ func valueAt(c *ops.Call, i, operands int) *ndarray.Array {
 	return a
 }
 
-// set makes window i a tensor over an array: one that is kept, or a new one in the place of the oldest.
+// release lets go of the memory of a call.
+func (f *frame) release() {
+	f.op.call = ops.Call{}
+	for i := range f.windows {
+		w := &f.windows[i]
+		w.shown, w.of.Data = false, nil
+		if w.d != nil {
+			w.d.Raw = nil
+		}
+	}
+}
+
+// set makes window i show an array.
 func (f *frame) set(i int, a *ndarray.Array) (G.Value, error) {
-	w := &f.windows[i]
 	if a == nil {
-		w.at = -1
 		return nil, nil
 	}
-	for k := range w.kept { // the next place is usually the one that came after this one before
-		if at := (w.at + 1 + k) % len(w.kept); w.kept[at].shows(a) {
-			w.at = at
-			return w.kept[at].d, nil
-		}
+	w := &f.windows[i]
+	w.shown = true
+	if n := a.Len() * a.DType.Size(); w.fits(a) && n <= len(a.Data) {
+		w.of.Data, w.d.Raw = a.Data, a.Data[:n:n]
+		return w.d, nil
 	}
 	d, err := DenseOf(a)
 	if err != nil {
 		return nil, err
 	}
-	made := &window{of: *a, d: d}
-	made.of.Shape = slices.Clone(a.Shape)
-	if len(w.kept) < mostWindows {
-		w.kept = append(w.kept, nil)
-		w.at = len(w.kept) - 1
-	} else {
-		w.at = (w.at + 1) % mostWindows
-	}
-	w.kept[w.at] = made
+	w.of, w.d = *a, d
+	w.of.Shape = slices.Clone(a.Shape)
 	return d, nil
 }
 
-// shows reports whether the tensor is one over the array's bytes.
-func (w *window) shows(a *ndarray.Array) bool {
-	return w.of.DType == a.DType && len(w.of.Data) == len(a.Data) && unsafe.SliceData(w.of.Data) == unsafe.SliceData(a.Data) && slices.Equal(w.of.Shape, a.Shape)
+// fits reports whether the tensor, once pointed at an array's bytes, shows it. Bytes that are not aligned it can not show.
+func (w *window) fits(a *ndarray.Array) bool {
+	return w.d != nil && w.of.DType == a.DType && slices.Equal(w.of.Shape, a.Shape) && a.Aligned()
 }
 
 // array is the array that a tensor is the window of; nil if it is none of the frame's. A nil frame has none.
 func (f *frame) array(i int, d *tensor.Dense) *ndarray.Array {
-	if f == nil {
+	if f == nil || !f.windows[i].shown || f.windows[i].d != d {
 		return nil
 	}
-	w := &f.windows[i]
-	if w.at < 0 || w.at >= len(w.kept) || w.kept[w.at].d != d {
-		return nil
-	}
-	return &w.kept[w.at].of
+	return &f.windows[i].of
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"weak"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -193,6 +195,38 @@ func TestExecutorAllocations(t *testing.T) {
 		if !raceDetector { // under which a sync.Pool forgets on purpose
 			assert.LessOrEqual(t, n, float64(2*stock), name)
 		}
+	}
+}
+
+// TestExecutorKeepsNoMemory: between runs, kernels hold neither a caller's inputs nor the results and arenas of sessions.
+func TestExecutorKeepsNoMemory(t *testing.T) {
+	p, err := builtin(t, "mlp").Compile(t.Context(), asOps)
+	require.NoError(t, err)
+	type bytes = weak.Pointer[float32]
+	first := func(d *tensor.Dense) bytes { return weak.Make(&d.Data().([]float32)[0]) }
+	inSession := func(x *tensor.Dense) bytes {
+		s, err := p.NewSession()
+		require.NoError(t, err)
+		out, err := s.Run(t.Context(), gorgonia.Tensors{"x": x})
+		require.NoError(t, err)
+		for _, y := range out {
+			return first(y)
+		}
+		return bytes{}
+	}
+	var given, arenas []bytes
+	for range 3 {
+		x := counted(4, 64)
+		given, arenas = append(given, first(x)), append(arenas, inSession(x))
+	}
+	for range 3 { // a collection empties a sync.Pool of what no run has used since the last one
+		runtime.GC()
+		inSession(counted(4, 64))
+	}
+	runtime.GC()
+	for i := range given {
+		assert.Nil(t, given[i].Value(), "input %d", i)
+		assert.Nil(t, arenas[i].Value(), "arena %d", i)
 	}
 }
 

@@ -2,6 +2,7 @@ package gorgonia
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -86,7 +87,8 @@ func (p *Program) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
 }
 
 // RunInto is [berth.Program.RunInto]: results are written into the caller's tensors, which may be slices, transposed or
-// column-major. Those have the results' shapes.
+// column-major. Those have the results' shapes; where a shape is known only after the run, a tensor of another one may have been
+// written to when the error is returned.
 func (p *Program) RunInto(ctx context.Context, inputs, buffers Tensors) error {
 	return runInto(inputs, buffers, func(in values, out map[string]*ndarray.Array) error { return p.program().RunInto(ctx, in, out) })
 }
@@ -203,7 +205,7 @@ func runInto(inputs, buffers Tensors, f func(values, map[string]*ndarray.Array) 
 func finish(buffers Tensors, out map[string]*ndarray.Array, strided []func()) error {
 	for _, name := range slices.Sorted(maps.Keys(out)) {
 		if want := []int(buffers[name].Shape()); !slices.Equal(out[name].Shape, want) {
-			return &berth.OutputError{Name: name, Want: out[name].String(), Got: "a tensor of another shape"}
+			return &berth.OutputError{Name: name, Want: out[name].String(), Got: fmt.Sprintf("a tensor of shape %v", want)}
 		}
 	}
 	for _, store := range strided {

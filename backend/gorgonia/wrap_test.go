@@ -79,7 +79,8 @@ func TestWrapErrors(t *testing.T) {
 	for way, run := range ways(t, m) {
 		for name, in := range map[string]gorgonia.Tensors{
 			`input "x" must be float32[4,64], got nothing`:      {},
-			`input "x" must be a tensor, got a tensor: it is`:   {"x": nil},
+			`got a nil *tensor.Dense: it has no elements`:       {"x": nil},
+			`got a *tensor.Dense: it has no element type`:       {"x": {}},
 			`input "x" must be float32[4,64], got float32[4,0]`: {"x": tensor.New(tensor.WithShape(4, 0), tensor.WithBacking([]float32{}))},
 			`input "y" must be one of x float32[4,64]`:          {"x": counted(4, 64), "y": counted(1)},
 		} {
@@ -94,9 +95,9 @@ func TestWrapErrors(t *testing.T) {
 		var oe *berth.OutputError
 		require.ErrorAs(t, err, &oe, way)
 	}
-	for _, unmade := range []*gorgonia.Model{nil, {}} {
+	for _, unmade := range []*gorgonia.Model{nil, {}, {Model: &berth.Model{}}} {
 		_, err := unmade.Run(t.Context(), nil)
-		require.Error(t, err)
+		require.ErrorContains(t, err, "the receiver is nil or a zero value")
 	}
 }
 
@@ -128,6 +129,9 @@ func TestWrapInto(t *testing.T) {
 			err := run(gorgonia.Tensors{"x": counted(2, 3)}, gorgonia.Tensors{"y": y})
 			var oe *berth.OutputError
 			require.ErrorAs(t, err, &oe, name)
+			if name == "rows" {
+				assert.ErrorContains(t, err, "must be float32[2,3], got")
+			}
 		}
 	}
 }

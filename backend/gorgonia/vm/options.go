@@ -6,6 +6,7 @@ import (
 	"gorgonia.org/gorgonia"
 
 	"github.com/berth-onnx/berth/backend/gorgonia/internal/lower"
+	"github.com/berth-onnx/berth/ndarray"
 )
 
 // Option changes how a graph is compiled or run.
@@ -16,6 +17,7 @@ type config struct {
 	threads int
 	poison  bool
 	ctx     context.Context
+	memory  ndarray.Budget
 }
 
 // Keep makes the values of nodes readable after a pass, which need memory of their own then.
@@ -40,6 +42,12 @@ func WithContext(ctx context.Context) Option {
 			c.ctx = ctx
 		}
 	}
+}
+
+// WithMaxMemory limits the memory of the process, beyond what it had when it started, while the machine is made and in its
+// passes, as berth.WithMaxMemory does. The default, and 0 or less, is [ops.DefaultMaxMemory].
+func WithMaxMemory(bytes int64) Option {
+	return func(c *config) { c.memory = ndarray.Budget(bytes) }
 }
 
 // Freeze compiles inputs as constants, from the values bound to them now: weights that are

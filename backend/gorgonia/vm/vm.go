@@ -47,8 +47,11 @@ func New(g *gorgonia.ExprGraph, opts ...Option) (_ *VM, err error) {
 	defer rescue.Into(&err)
 	c := config{threads: runtime.GOMAXPROCS(0), ctx: context.Background()}
 	for _, o := range opts {
-		o(&c)
+		if o != nil {
+			o(&c)
+		}
 	}
+	c.ctx = c.memory.In(c.ctx)
 	if g != nil {
 		setTraining(g, !c.lower.Eval)
 	}
@@ -153,7 +156,7 @@ func (m *VM) Memory() Memory {
 	r := m.prog.Report
 	out := Memory{Arena: r.ArenaBytes, LowerBound: r.LowerBound, Apart: r.NaiveBytes, Nodes: len(m.prog.Graph.Nodes)}
 	for _, n := range m.prog.Graph.Nodes {
-		if n.Domain == lower.Stock.Domain {
+		if n.Domain == lower.Stock.Domain && n.Op == lower.Stock.Name {
 			out.Stock++
 		}
 	}

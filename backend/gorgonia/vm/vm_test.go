@@ -123,6 +123,29 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// TestOptions: nil is no option, and a limit of memory holds for arenas.
+func TestOptions(t *testing.T) {
+	g := G.NewGraph()
+	x := vector(g, "x", make([]float64, 1<<10)...)
+	G.Must(G.Sum(G.Must(G.OuterProd(x, x))))
+	require.NoError(t, compiled(t, g, nil).RunAll())
+	_, err := vm.New(g, vm.WithMaxMemory(1<<20))
+	require.ErrorContains(t, err, "beyond the limit of 1048576; if the size is right, raise the limit")
+	_, err = vm.New(nil)
+	require.EqualError(t, err, "the expression graph is nil")
+}
+
+// TestStockCount: the gradient of max pooling is an op of this module.
+func TestStockCount(t *testing.T) {
+	for _, c := range graphs.Cases {
+		if c.Name == "max pooling" {
+			b, err := c.Make(tensor.Float32, 1)
+			require.NoError(t, err)
+			assert.Zero(t, compiled(t, b.Graph).Memory().Stock)
+		}
+	}
+}
+
 // TestFeedback: the value of an output can be the next pass's input, as the state of a
 // recurrent network is.
 func TestFeedback(t *testing.T) {

@@ -65,8 +65,11 @@ type Memory struct {
 
 // MemoryOf checks a tensor and finds its elements.
 func MemoryOf(d *tensor.Dense) (Memory, error) {
-	if d == nil || d.Dtype().Type == nil {
-		return Memory{}, &Error{"a tensor", "it is nil or has no element type"}
+	if d == nil {
+		return Memory{}, &Error{"a nil *tensor.Dense", "it has no elements"}
+	}
+	if d.Dtype().Type == nil {
+		return Memory{}, &Error{"a *tensor.Dense", "it has no element type; tensor.New makes tensors"}
 	}
 	fail := func(reason string) (Memory, error) {
 		return Memory{}, &Error{fmt.Sprintf("a tensor of %s%v", d.Dtype(), []int(d.Shape())), reason}

@@ -19,13 +19,16 @@ import "fmt"
 
 // Error says which node of an expression graph can not be lowered, and why.
 type Error struct {
-	Node string // name of the node
+	Node string // name of the node; "" if it is the graph
 	Op   string // its op; "" for an input
 	Err  error
 }
 
 // Error prints one line.
 func (e *Error) Error() string {
+	if e.Node == "" && e.Op == "" {
+		return e.Err.Error()
+	}
 	if e.Op == "" {
 		return fmt.Sprintf("node %q: %v", e.Node, e.Err)
 	}
