@@ -79,7 +79,10 @@ func (n *Node) SetTensor(t tensor.Tensor) (err error) {
 	n.g.mu.Lock()
 	defer n.g.mu.Unlock()
 	d, isDense := t.(*tensor.Dense)
-	if t != nil && (!isDense || d == nil) {
+	switch {
+	case isDense && d == nil:
+		return &GraphError{n.name, "the tensor is a nil *tensor.Dense"}
+	case t != nil && !isDense:
 		return &GraphError{n.name, fmt.Sprintf("a %T is no dense tensor", t)}
 	}
 	return n.g.set(n, t)

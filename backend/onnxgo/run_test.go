@@ -110,6 +110,7 @@ func TestNodes(t *testing.T) {
 	assert.Equal(t, []any{[]float32{8, 11}}, outputs(t, g, m))
 	var wrong *onnxgo.GraphError
 	assert.ErrorAs(t, node("y").SetTensor(floats([]int{2})), &wrong, "a result")
+	assert.ErrorContains(t, node("b").SetTensor((*tensor.Dense)(nil)), "a nil *tensor.Dense")
 	assert.Equal(t, "y", wrong.Value)
 
 	p, m := parsed(t, layer)

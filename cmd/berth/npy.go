@@ -67,7 +67,7 @@ func readNPY(r io.Reader, memory ndarray.Budget) (*ndarray.Array, error) {
 			continue
 		}
 		n, err := ndarray.ByteSize(t.dt, h.Descr.Shape)
-		if err != nil || n > maxNPY {
+		if err != nil || int64(n) > maxNPY {
 			return nil, fmt.Errorf("shape %v is too large", h.Descr.Shape)
 		}
 		data, err := readElements(r, n, memory)
