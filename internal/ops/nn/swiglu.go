@@ -25,7 +25,9 @@ func evalSwiGLU[T float32 | float64](c *ops.Call) {
 	y := kit.NewResult[T](c, 0, x.DType, x.Shape...)
 	alpha := float64(ops.Float(c.Node, "alpha"))
 	a, b := kit.Elements[T](c, x), kit.Elements[T](c, c.Array(1))
+	w := kit.Watching(c)
 	for i, v := range a {
+		w.Did(1)
 		y.V[i] = T(float64(v) * kit.Sigmoid(alpha*float64(v)) * float64(b[i]))
 	}
 	y.Store()
