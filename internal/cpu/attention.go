@@ -278,10 +278,10 @@ func (a *attention) tile(c *ops.Call, i, worker int) {
 		a.capAndMask(c, blk, scores, b, head)
 	}
 	products()
-	vec.Softmax(scores, scores, blk.rows, blk.keys, 1)
+	vec.Softmax(c.Done(), scores, scores, blk.rows, blk.keys, 1)
 	if blk.unclear(scores) {
 		products()
-		blk.softmaxOfAny(scores)
+		blk.softmaxOfAny(c, scores)
 	}
 	values = values[a.v.at(b, shared, 0):]
 	_ = blk.apply.Run(gemm.GemmArgs{Done: c.Done(), A: scores, B: values, C: f32(c.Out[0])[a.y.at(b, head, blk.from):]}, ws, 1)
@@ -319,14 +319,14 @@ func (blk *queryBlock) unclear(weights []float32) bool {
 }
 
 // softmaxOfAny is softmax, and zero for rows without a key.
-func (blk *queryBlock) softmaxOfAny(scores []float32) {
+func (blk *queryBlock) softmaxOfAny(c *ops.Call, scores []float32) {
 	for r := range blk.rows {
 		row := scores[r*blk.keys : (r+1)*blk.keys]
 		if math.IsInf(float64(vec.MaxOf(row)), -1) {
 			clear(row)
 			continue
 		}
-		vec.Softmax(row, row, 1, blk.keys, 1)
+		vec.Softmax(c.Done(), row, row, 1, blk.keys, 1)
 	}
 }
 

@@ -146,7 +146,7 @@ func (k *convTranspose) Run(c *ops.Call) error {
 			} else {
 				args.A = f32(c.In[1])[g*k.c/k.group*rows:]
 			}
-			for from := 0; from < k.win.out[d]; from += k.slab {
+			for from := 0; from < k.win.out[d] && !c.Ended(); from += k.slab {
 				to := min(from+k.slab, k.win.out[d])
 				args.B = x[(n*k.c+g*k.c/k.group)*plane+from*line:]
 				if err := k.product(to-from).Run(args, c.Scratch[k.ws:], min(k.threads, c.Threads)); err != nil {
@@ -173,11 +173,12 @@ func (k *convTranspose) product(slab int) *gemm.Gemm {
 func (k *convTranspose) start(c *ops.Call) {
 	y, bias, plane := f32(c.Out[0]), optF32(c.In, 2), sizeOf(k.win.in[:])
 	if bias == nil {
-		clear(y)
+		pieces(c, len(y), func(lo, hi int) { clear(y[lo:hi]) })
 		return
 	}
 	for i := range k.n * k.m {
-		fill(y[i*plane:(i+1)*plane], bias[i%k.m])
+		row := y[i*plane:][:plane]
+		pieces(c, plane, func(lo, hi int) { fill(row[lo:hi], bias[i%k.m]) })
 	}
 }
 

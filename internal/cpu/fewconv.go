@@ -105,7 +105,7 @@ func (k *sumConv) Run(c *ops.Call) error {
 	if err := k.c.Run(convolve.ConvArgs{Done: c.Done(), X: f32(c.In[0]), Y: tmp, Packed: k.packed}, c.Scratch[k.ws:], threads); err != nil {
 		return err
 	}
-	vec.ReduceCols(vec.ReduceSum, y, tmp, k.n, k.channels, k.plane, threads)
+	vec.ReduceCols(c.Done(), vec.ReduceSum, y, tmp, k.n, k.channels, k.plane, threads)
 	if bias := optF32(c.In, 2); bias != nil {
 		vec.BinaryScalar(simd.Add, y, y, bias[0])
 	}

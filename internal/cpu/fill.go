@@ -16,15 +16,13 @@ var fillOps = []entry{
 	{op: "OneHot", prepare: prepareOneHot},
 }
 
-// fillStep is how many elements are written between two looks at the context.
-const fillStep = 1 << 20
-
 // known is the kernel of a result that is known at preparation.
 type known struct{ data []byte }
 
 // Run copies the result.
 func (k known) Run(c *ops.Call) error {
-	copy(arrayOf(c.Out[0]).Data, k.data)
+	dst := arrayOf(c.Out[0]).Data
+	pieces(c, len(dst), func(lo, hi int) { copy(dst[lo:hi], k.data[lo:hi]) })
 	return nil
 }
 
@@ -97,10 +95,12 @@ func prepareRange(p *prep) (ops.Kernel, error) {
 func (arange[T]) Run(c *ops.Call) error {
 	start, delta := elems[T](c.In[0])[0], elems[T](c.In[2])[0]
 	out := elems[T](c.Out[0])
-	for i := range out {
-		step := T(i) * delta // rounded before it is added
-		out[i] = start + step
-	}
+	pieces(c, len(out), func(lo, hi int) {
+		for i := lo; i < hi; i++ {
+			step := T(i) * delta // rounded before it is added
+			out[i] = start + step
+		}
+	})
 	return nil
 }
 
@@ -136,7 +136,7 @@ func (k *trilu) Run(c *ops.Call) error {
 	dst, src := arrayOf(c.Out[0]).Data, arrayOf(c.In[0]).Data
 	size := k.cols * k.width
 	for r := range k.matrices * k.rows {
-		if r*k.cols%fillStep < k.cols && c.Ended() {
+		if r*k.cols%lookStep < k.cols && c.Ended() {
 			break
 		}
 		keepFrom, keepTo := r%k.rows+shift, k.cols
@@ -174,11 +174,11 @@ func newOneHot[I index](p *prep) (ops.Kernel, error) {
 // Run fills with off and sets on where an index is in range.
 func (k *oneHot[I]) Run(c *ops.Call) error {
 	dst, values, w := arrayOf(c.Out[0]).Data, arrayOf(c.In[2]).Data, k.width
-	for from := 0; from < len(dst) && !c.Ended(); from += fillStep * w {
-		fillBytes(dst[from:min(from+fillStep*w, len(dst))], values[:w])
+	for from := 0; from < len(dst) && !c.Ended(); from += lookStep * w {
+		fillBytes(dst[from:min(from+lookStep*w, len(dst))], values[:w])
 	}
 	for i, v := range elems[I](c.In[0]) {
-		if i%fillStep == 0 && c.Ended() {
+		if i%lookStep == 0 && c.Ended() {
 			break
 		}
 		if int64(v) < -int64(k.depth) || int64(v) >= int64(k.depth) {

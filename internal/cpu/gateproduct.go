@@ -179,7 +179,7 @@ func (f *floatGates) input(c *ops.Call, gates []float32) error {
 		f.splitBias(f32(c.In[3]), args.Bias, scratchOf[float32](c, f.recAt, n))
 	}
 	if f.transpose != nil {
-		if err := vec.RunCopy(f.transpose, scratchOf[float32](c, f.transposedAt, n*f.k.hidden), 0, f32(c.In[2]), 0, c.Threads); err != nil {
+		if err := vec.RunCopy(c.Done(), f.transpose, scratchOf[float32](c, f.transposedAt, n*f.k.hidden), 0, f32(c.In[2]), 0, c.Threads); err != nil {
 			return err
 		}
 	}

@@ -34,11 +34,17 @@ func byIndex(i int, narrow, wide func(*prep) (ops.Kernel, error)) func(*prep) (o
 	}
 }
 
-// checkIndices reports the first index outside of [-dim, dim).
-func checkIndices[I index](idx []I, dim int) error {
-	for _, v := range idx {
-		if int64(v) < -int64(dim) || int64(v) >= int64(dim) {
-			return outOfRange(int64(v), dim)
+// checkIndices reports the first index outside of [-dim, dim). Those that it leaves out when the call is to end
+// are not to be used.
+func checkIndices[I index](c *ops.Call, idx []I, dim int) error {
+	for lo := 0; lo < len(idx); lo += lookStep {
+		if lo > 0 && c.Ended() {
+			return c.Ctx.Err()
+		}
+		for _, v := range idx[lo:min(lo+lookStep, len(idx))] {
+			if int64(v) < -int64(dim) || int64(v) >= int64(dim) {
+				return outOfRange(int64(v), dim)
+			}
 		}
 	}
 	return nil
@@ -76,7 +82,7 @@ func prepareGather[I index](p *prep) (ops.Kernel, error) {
 
 // Run checks the indices and copies the slices.
 func (k *gather[I]) Run(c *ops.Call) error {
-	if err := checkIndices(elems[I](c.In[1]), k.dim); err != nil {
+	if err := checkIndices(c, elems[I](c.In[1]), k.dim); err != nil {
 		return err
 	}
 	runTiles(c, k.tiles, k)
@@ -169,7 +175,7 @@ func newGatherElements[I index](x, idx operand, axis int) *gatherElements[I] {
 
 // Run checks the indices and picks the elements.
 func (k *gatherElements[I]) Run(c *ops.Call) error {
-	if err := checkIndices(elems[I](c.In[1]), k.dim); err != nil {
+	if err := checkIndices(c, elems[I](c.In[1]), k.dim); err != nil {
 		return err
 	}
 	runTiles(c, k.n.tiles, k)
@@ -224,9 +230,12 @@ type tuple struct {
 func newTuple(dims []int) tuple { return tuple{dims, ops.Strides(dims), sizeOf(dims)} }
 
 // checkTuples checks every element of idx against its dimension.
-func checkTuples[I index](t *tuple, idx []I) error {
+func checkTuples[I index](c *ops.Call, t *tuple, idx []I) error {
 	n := len(t.dims)
 	for i, v := range idx {
+		if i%lookStep == lookStep-1 && c.Ended() {
+			return c.Ctx.Err()
+		}
 		if d := t.dims[i%n]; int64(v) < -int64(d) || int64(v) >= int64(d) {
 			return outOfRange(int64(v), d)
 		}
@@ -262,7 +271,7 @@ func prepareGatherND[I index](p *prep) (ops.Kernel, error) {
 
 // Run checks the indices and copies the slices.
 func (k *gatherND[I]) Run(c *ops.Call) error {
-	if err := checkTuples(&k.tuple, elems[I](c.In[1])); err != nil {
+	if err := checkTuples(c, &k.tuple, elems[I](c.In[1])); err != nil {
 		return err
 	}
 	runTiles(c, k.tiles, k)

@@ -82,7 +82,7 @@ func (k *intRowConv) into(c *ops.Call, y []int32) error {
 	threads := min(k.threads, c.Threads)
 	in, positions := sizeOf(k.win.in[:]), sizeOf(k.win.out[:])
 	rows := scratchOf[byte](c, k.image, k.n*k.c*in)
-	if err := vec.RunCopy(k.transpose, rows, 0, x, 0, threads); err != nil {
+	if err := vec.RunCopy(c.Done(), k.transpose, rows, 0, x, 0, threads); err != nil {
 		return err
 	}
 	if !k.pointwise {
@@ -101,7 +101,7 @@ func (k *intRowConv) into(c *ops.Call, y []int32) error {
 			sums[i+j] += b
 		}
 	}
-	return vec.RunCopy(k.back, y, 0, sums, 0, threads)
+	return vec.RunCopy(c.Done(), k.back, y, 0, sums, 0, threads)
 }
 
 // gather copies the pixels of all windows from a transposed image; padding is the zero

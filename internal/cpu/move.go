@@ -198,14 +198,7 @@ type mover struct {
 	width  int  // bytes of an element: 1, 2, 4 or 8
 	d0, s0 int  // first element of the destination and of the source
 	dense  bool // one run of memory on both sides
-
-	// A long dense move is so many steps of copyStep elements before the one of c.
-	steps int
-	step  *vec.Copy
 }
-
-// copyStep is how many elements are moved between two looks at the context, where they lie together.
-const copyStep = 1 << 22
 
 // newMover prepares the move of a box of elements of width bytes. Elements of 16
 // bytes are two of 8.
@@ -234,20 +227,7 @@ func newMover(width int, shape, ds, ss []int, d0, s0 int) (*mover, error) {
 			run *= shape[i]
 		}
 	}
-	if m.dense && run > 2*copyStep {
-		return m, m.inSteps(run)
-	}
 	return m, nil
-}
-
-// inSteps divides a dense move of n elements.
-func (m *mover) inSteps(n int) (err error) {
-	m.steps = (n - 1) / copyStep
-	if m.step, err = vec.NewCopy([]int{copyStep}, []int{1}, []int{1}); err != nil {
-		return err
-	}
-	m.c, err = vec.NewCopy([]int{n - m.steps*copyStep}, []int{1}, []int{1})
-	return err
 }
 
 // run moves the box, unless source and destination are the same memory: a planned view.
@@ -255,29 +235,19 @@ func (m *mover) run(c *ops.Call, dst, src *ndarray.Array) error {
 	if m.inPlace(dst, src) {
 		return nil
 	}
-	threads := c.Threads
+	done, threads := c.Done(), c.Threads
 	if len(dst.Data) < len(src.Data) && sameStart(dst.Data, src.Data) {
 		threads = 1 // front to back: nothing is overwritten before it is read
 	}
-	for at := 0; at < m.steps; at++ { // what is left is m.c
-		if err := m.copy(m.step, dst, src, at*copyStep, threads); err != nil || c.Ended() {
-			return err
-		}
-	}
-	return m.copy(m.c, dst, src, m.steps*copyStep, threads)
-}
-
-// copy runs a copy of the box, or of a part from an element on.
-func (m *mover) copy(c *vec.Copy, dst, src *ndarray.Array, at, threads int) error {
 	switch m.width {
 	case 1:
-		return vec.RunCopy(c, dst.Data, m.d0+at, src.Data, m.s0+at, threads)
+		return vec.RunCopy(done, m.c, dst.Data, m.d0, src.Data, m.s0, threads)
 	case 2:
-		return vec.RunCopy(c, ndarray.Slice[uint16](dst), m.d0+at, ndarray.Slice[uint16](src), m.s0+at, threads)
+		return vec.RunCopy(done, m.c, ndarray.Slice[uint16](dst), m.d0, ndarray.Slice[uint16](src), m.s0, threads)
 	case 4:
-		return vec.RunCopy(c, ndarray.Slice[uint32](dst), m.d0+at, ndarray.Slice[uint32](src), m.s0+at, threads)
+		return vec.RunCopy(done, m.c, ndarray.Slice[uint32](dst), m.d0, ndarray.Slice[uint32](src), m.s0, threads)
 	}
-	return vec.RunCopy(c, ndarray.Slice[uint64](dst), m.d0+at, ndarray.Slice[uint64](src), m.s0+at, threads)
+	return vec.RunCopy(done, m.c, ndarray.Slice[uint64](dst), m.d0, ndarray.Slice[uint64](src), m.s0, threads)
 }
 
 // inPlace reports that both sides are one run of memory at one address.

@@ -82,13 +82,15 @@ func (k *batchNorm) fold(scale, shift, gamma, beta, mean, variance []float32) bo
 }
 
 // plainly computes gamma·(x − mean)/√(variance + ε) + beta as it is written.
-func (k *batchNorm) plainly(dst, src, gamma, beta, mean, variance []float32) {
+func (k *batchNorm) plainly(c *ops.Call, dst, src, gamma, beta, mean, variance []float32) {
 	for i := range k.n * k.channels {
-		c := i % k.channels
-		scale := float32(float64(gamma[c]) / math.Sqrt(float64(variance[c])+float64(k.eps)))
-		for j := i * k.spatial; j < (i+1)*k.spatial; j++ {
-			dst[j] = (src[j]-mean[c])*scale + beta[c]
-		}
+		ch := i % k.channels
+		scale := float32(float64(gamma[ch]) / math.Sqrt(float64(variance[ch])+float64(k.eps)))
+		pieces(c, k.spatial, func(lo, hi int) {
+			for j := i*k.spatial + lo; j < i*k.spatial+hi; j++ {
+				dst[j] = (src[j]-mean[ch])*scale + beta[ch]
+			}
+		})
 	}
 }
 
@@ -100,11 +102,11 @@ func (k *batchNorm) Run(c *ops.Call) error {
 		scale, shift = both[:k.channels], both[k.channels:]
 		gamma, beta, mean, variance := f32(c.In[1]), f32(c.In[2]), f32(c.In[3]), f32(c.In[4])
 		if k.strict || !k.fold(scale, shift, gamma, beta, mean, variance) {
-			k.plainly(f32(c.Out[0]), f32(c.In[0]), gamma, beta, mean, variance)
+			k.plainly(c, f32(c.Out[0]), f32(c.In[0]), gamma, beta, mean, variance)
 			return nil
 		}
 	}
-	vec.BatchNorm(f32(c.Out[0]), f32(c.In[0]), scale, shift, k.n, k.channels, k.spatial, c.Threads)
+	vec.BatchNorm(c.Done(), f32(c.Out[0]), f32(c.In[0]), scale, shift, k.n, k.channels, k.spatial, c.Threads)
 	return nil
 }
 
@@ -142,12 +144,12 @@ func newGroupNorm(p *prep, groups int) (ops.Kernel, error) {
 func (k *groupNorm) tile(c *ops.Call, i, _ int) {
 	size := k.per * k.spatial
 	dst, src := f32(c.Out[0])[i*size:(i+1)*size], f32(c.In[0])[i*size:(i+1)*size]
-	vec.LayerNorm(dst, src, nil, nil, 1, size, k.eps, nil, nil, 1)
+	vec.LayerNorm(c.Done(), dst, src, nil, nil, 1, size, k.eps, nil, nil, 1)
 	first := i * k.per % k.channels
 	scale, bias := f32(c.In[1])[first:], f32(c.In[2])[first:]
 	for ch := range k.per {
 		row := dst[ch*k.spatial : (ch+1)*k.spatial]
-		vec.ScaleShift(row, row, scale[ch], bias[ch])
+		pieces(c, len(row), func(lo, hi int) { vec.ScaleShift(row[lo:hi], row[lo:hi], scale[ch], bias[ch]) })
 	}
 }
 
@@ -204,24 +206,12 @@ func prepareRMSNorm(p *prep) (ops.Kernel, error) {
 func (k *layerNorm) Run(c *ops.Call) error {
 	dst, src, gamma := f32(c.Out[0]), f32(c.In[0]), f32(c.In[1])
 	if !k.center {
-		inRows(c, k.rows, k.cols, func(at, rows int) {
-			vec.RMSNorm(dst[at*k.cols:], src[at*k.cols:], gamma, rows, k.cols, k.eps, c.Threads)
-		})
+		vec.RMSNorm(c.Done(), dst, src, gamma, k.rows, k.cols, k.eps, c.Threads)
 		return nil
 	}
 	beta, mean, inv := optF32(c.In, 2), optF32(c.Out, 1), optF32(c.Out, 2)
-	inRows(c, k.rows, k.cols, func(at, rows int) {
-		vec.LayerNorm(dst[at*k.cols:], src[at*k.cols:], gamma, beta, rows, k.cols, k.eps, fromRow(mean, at), fromRow(inv, at), c.Threads)
-	})
+	vec.LayerNorm(c.Done(), dst, src, gamma, beta, k.rows, k.cols, k.eps, mean, inv, c.Threads)
 	return nil
-}
-
-// fromRow is a result per row from a row on, nil where it is not wanted.
-func fromRow(v []float32, row int) []float32 {
-	if v == nil {
-		return nil
-	}
-	return v[row:]
 }
 
 // lrn is local response normalization.
@@ -245,5 +235,5 @@ func prepareLRN(p *prep) (ops.Kernel, error) {
 
 // Run normalizes.
 func (k *lrn) Run(c *ops.Call) error {
-	return vec.LRN(k.s, f32(c.Out[0]), f32(c.In[0]), c.Scratch[k.ws:], min(k.threads, c.Threads))
+	return vec.LRN(c.Done(), k.s, f32(c.Out[0]), f32(c.In[0]), c.Scratch[k.ws:], min(k.threads, c.Threads))
 }

@@ -77,7 +77,7 @@ func prepareArg(largest bool) func(*prep) (ops.Kernel, error) {
 func (k *argExtreme[T]) tile(c *ops.Call, i, worker int) {
 	x, out := elems[T](c.In[0]), elems[int64](c.Out[0])
 	if k.inner == 1 {
-		out[i] = int64(k.row(x[i*k.size : (i+1)*k.size]))
+		out[i] = int64(k.row(c, x[i*k.size:(i+1)*k.size]))
 		return
 	}
 	first := i % k.strips * argStrip
@@ -89,6 +89,9 @@ func (k *argExtreme[T]) tile(c *ops.Call, i, worker int) {
 	clear(at)
 	copy(best, x[base:base+n])
 	for r := 1; r < k.size; r++ {
+		if r%(lookStep/argStrip) == 0 && c.Ended() {
+			return
+		}
 		for j, v := range x[base+r*k.inner:][:n] {
 			if k.better(v, best[j]) {
 				best[j], at[j] = v, int64(r)
@@ -97,11 +100,16 @@ func (k *argExtreme[T]) tile(c *ops.Call, i, worker int) {
 	}
 }
 
-func (k *argExtreme[T]) row(x []T) int {
+func (k *argExtreme[T]) row(c *ops.Call, x []T) int {
 	best, at := x[0], 0
-	for i, v := range x[1:] {
-		if k.better(v, best) {
-			best, at = v, i+1
+	for lo := 1; lo < len(x); lo += lookStep {
+		if lo > 1 && c.Ended() {
+			break
+		}
+		for i, v := range x[lo:min(lo+lookStep, len(x))] {
+			if k.better(v, best) {
+				best, at = v, lo+i
+			}
 		}
 	}
 	return at
@@ -153,7 +161,7 @@ func (k *cumSum[T]) tile(c *ops.Call, i, _ int) {
 	n := k.size * k.inner
 	x, y := elems[T](c.In[0])[i*n:(i+1)*n], elems[T](c.Out[0])[i*n:(i+1)*n]
 	if k.exclusive {
-		k.shifted(x, y)
+		k.shifted(c, x, y)
 		return
 	}
 	at := func(r int) int {
@@ -163,7 +171,13 @@ func (k *cumSum[T]) tile(c *ops.Call, i, _ int) {
 		return r * k.inner
 	}
 	copy(y[at(0):at(0)+k.inner], x[at(0):])
+	left := lookStep
 	for r := 1; r < k.size; r++ {
+		if left -= k.inner; left < 0 {
+			if left = lookStep; c.Ended() {
+				return
+			}
+		}
 		o, before := at(r), at(r-1)
 		for j := range k.inner {
 			y[o+j] = y[before+j] + x[o+j]
@@ -173,7 +187,8 @@ func (k *cumSum[T]) tile(c *ops.Call, i, _ int) {
 
 // shifted writes every sum one position later, and reads each element before it is
 // overwritten.
-func (k *cumSum[T]) shifted(x, y []T) {
+func (k *cumSum[T]) shifted(c *ops.Call, x, y []T) {
+	left := 0
 	for j := range k.inner {
 		var acc T
 		o, by := j, k.inner
@@ -181,6 +196,11 @@ func (k *cumSum[T]) shifted(x, y []T) {
 			o, by = j+(k.size-1)*k.inner, -k.inner
 		}
 		for range k.size {
+			if left--; left < 0 {
+				if left = lookStep; c.Ended() {
+					return
+				}
+			}
 			v := x[o]
 			y[o] = acc
 			acc += v

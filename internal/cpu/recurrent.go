@@ -245,7 +245,7 @@ func (k *recurrent) Run(c *ops.Call) error {
 		return err
 	}
 	if y := optF32(c.Out, 0); k.lens && y != nil {
-		clear(y)
+		pieces(c, len(y), func(lo, hi int) { clear(y[lo:hi]) })
 	}
 	runTasks(c, 0, k.dirs, 1, k.threads, k)
 	return nil
@@ -263,6 +263,9 @@ func (k *recurrent) checkLens(c *ops.Call) error {
 	return nil
 }
 
+// lookSteps is how many steps are computed between two looks at the context. The products of a step look as well.
+const lookSteps = 16
+
 // tile runs direction d.
 func (k *recurrent) tile(c *ops.Call, d, _ int) {
 	st := k.state(c, d)
@@ -273,6 +276,9 @@ func (k *recurrent) tile(c *ops.Call, d, _ int) {
 	}
 	y := optF32(c.Out, 0)
 	for s := range k.seq {
+		if s%lookSteps == lookSteps-1 && c.Ended() {
+			return
+		}
 		k.locate(c, d, s, st.at)
 		k.cell.step(c, k, d, st)
 		if y == nil {

@@ -173,16 +173,14 @@ func (k *reduce) Run(c *ops.Call) error {
 			dst = scratchOf[float32](c, s.dst, s.size)
 		}
 		if s.byRow {
-			inRows(c, s.rows, s.cols, func(at, rows int) {
-				vec.ReduceRows(s.op, dst[at:], src[at*s.cols:], rows, s.cols, c.Threads)
-			})
+			vec.ReduceRows(c.Done(), s.op, dst, src, s.rows, s.cols, c.Threads)
 		} else {
-			vec.ReduceCols(s.op, dst, src, s.n, s.rows, s.cols, c.Threads)
+			vec.ReduceCols(c.Done(), s.op, dst, src, s.n, s.rows, s.cols, c.Threads)
 		}
 		src = dst
 	}
 	if k.after != simd.Identity {
-		vec.UnaryN(k.after, src[:k.n], src[:k.n], 0, 0, c.Threads)
+		pieces(c, k.n, func(lo, hi int) { vec.UnaryN(k.after, src[lo:hi], src[lo:hi], 0, 0, c.Threads) })
 	}
 	return nil
 }
@@ -209,7 +207,8 @@ func prepareLogSumExp(p *prep) (ops.Kernel, error) {
 
 func (k *logSumExp) tile(c *ops.Call, r, worker int) {
 	row := f32(c.In[0])[r*k.cols : (r+1)*k.cols]
-	top := vec.MaxOf(row)
+	top := float32(math.Inf(-1))
+	pieces(c, len(row), func(lo, hi int) { top = max(top, vec.MaxOf(row[lo:hi])) })
 	if math.IsInf(float64(top), 0) || top != top {
 		f32(c.Out[0])[r] = top
 		return
@@ -217,6 +216,9 @@ func (k *logSumExp) tile(c *ops.Call, r, worker int) {
 	tmp := scratchOf[float32](c, k.ws+worker*logSumExpStrip*4, logSumExpStrip)
 	sum := float32(0)
 	for len(row) > 0 {
+		if len(row)%lookStep < logSumExpStrip && c.Ended() {
+			return
+		}
 		n := min(len(row), logSumExpStrip)
 		vec.BinaryScalar(simd.Sub, tmp[:n], row[:n], top)
 		vec.Unary(simd.Exp, tmp[:n], tmp[:n], 0, 0)
@@ -289,13 +291,24 @@ func (k *fold[T]) Run(c *ops.Call) error {
 	n := k.n
 	step, cols := n.step[0], n.cols
 	if len(dst)*cols == len(src) && step == 0 { // one row each, front to back: dst may lie over src
+		if cols > lookStep {
+			k.longRows(c, dst, src)
+			return nil
+		}
+		per := max(1, lookStep/max(1, cols))
 		for i := range dst {
+			if i%per == 0 && c.Ended() {
+				return nil
+			}
 			dst[i] = foldRow(k.op, k.init, src[i*cols:][:cols])
 		}
 		return nil
 	}
-	fill(dst, k.init)
+	pieces(c, len(dst), func(lo, hi int) { fill(dst[lo:hi], k.init) })
 	for i := range n.tiles {
+		if c.Ended() {
+			return nil
+		}
 		for w := n.walk(i); w.next(); {
 			for r := range w.rows {
 				d, row := dst[w.at[0]+r*n.row[0]:], src[w.out+r*w.cols:][:w.cols]
@@ -308,6 +321,16 @@ func (k *fold[T]) Run(c *ops.Call) error {
 		}
 	}
 	return nil
+}
+
+// longRows folds rows piece by piece.
+func (k *fold[T]) longRows(c *ops.Call, dst, src []T) {
+	cols := k.n.cols
+	for i := range dst {
+		acc, row := k.init, src[i*cols:][:cols]
+		pieces(c, cols, func(lo, hi int) { acc = foldRow(k.op, acc, row[lo:hi]) })
+		dst[i] = acc
+	}
 }
 
 func foldRow[T number](op binaryOp, acc T, row []T) T {

@@ -70,45 +70,60 @@ func (k *remap) rows(c *ops.Call, r0, r1 int) {
 		}
 		switch {
 		case !inside:
-			fillBytes(row, elem)
+			fillRow(c, row, elem)
 			at = -1
 		case at == before:
-			copy(row, dst[(r-1)*size:r*size])
+			copyRow(c, row, dst[(r-1)*size:r*size])
 		default:
-			k.row(row, src[at:], elem)
+			k.row(c, row, src[at:], elem)
 		}
 		before = at
 	}
 }
 
 // row writes one row that reads src.
-func (k *remap) row(row, src, elem []byte) {
+func (k *remap) row(c *ops.Call, row, src, elem []byte) {
 	m := k.maps[len(k.maps)-1]
-	k.edge(row[:k.lo*k.inner], src, elem, m[:k.lo])
+	k.edge(c, row[:k.lo*k.inner], src, elem, m[:k.lo])
 	if k.hi > k.lo {
-		copy(row[k.lo*k.inner:k.hi*k.inner], src[int(m[k.lo])*k.inner:])
+		copyRow(c, row[k.lo*k.inner:k.hi*k.inner], src[int(m[k.lo])*k.inner:])
 	}
-	k.edge(row[k.hi*k.inner:], src, elem, m[k.hi:])
+	k.edge(c, row[k.hi*k.inner:], src, elem, m[k.hi:])
+}
+
+// fillRow is [fillBytes], piece by piece.
+func fillRow(c *ops.Call, row, elem []byte) {
+	pieces(c, len(row)/len(elem), func(lo, hi int) { fillBytes(row[lo*len(elem):hi*len(elem)], elem) })
+}
+
+// copyRow is copy to all of a row, piece by piece.
+func copyRow(c *ops.Call, row, src []byte) {
+	pieces(c, len(row), func(lo, hi int) { copy(row[lo:hi], src[lo:hi]) })
 }
 
 // edge writes a part of a row index by index.
-func (k *remap) edge(row, src, elem []byte, m []int32) {
+func (k *remap) edge(c *ops.Call, row, src, elem []byte, m []int32) {
 	switch {
 	case len(m) > 0 && m[0] < 0: // the whole edge is fill
-		fillBytes(row, elem)
+		fillRow(c, row, elem)
 	case k.inner == 4 && k.width == 4:
-		pickRow(ndarray.Slice[uint32](&ndarray.Array{Data: row}), ndarray.Slice[uint32](&ndarray.Array{Data: src}), m)
+		pickRow(c, ndarray.Slice[uint32](&ndarray.Array{Data: row}), ndarray.Slice[uint32](&ndarray.Array{Data: src}), m)
 	case k.inner == 1:
-		pickRow(row, src, m)
+		pickRow(c, row, src, m)
 	default:
 		for i, from := range m {
-			copy(row[i*k.inner:(i+1)*k.inner], src[int(from)*k.inner:])
+			if i%lookStep == lookStep-1 && c.Ended() {
+				return
+			}
+			copyRow(c, row[i*k.inner:(i+1)*k.inner], src[int(from)*k.inner:])
 		}
 	}
 }
 
-func pickRow[T any](row, src []T, m []int32) {
-	for i, from := range m {
-		row[i] = src[from]
-	}
+func pickRow[T any](c *ops.Call, row, src []T, m []int32) {
+	pieces(c, len(m), func(lo, hi int) {
+		for i, from := range m[lo:hi] {
+			row[lo+i] = src[from]
+		}
+	})
 }

@@ -304,16 +304,19 @@ func (s *resizePass) tile(c *ops.Call, i, worker int) {
 	for o := i * s.per; o < min((i+1)*s.per, s.outer); o++ {
 		x, y := src[o*s.in*s.inner:][:s.in*s.inner], dst[o*s.out*s.inner:][:s.out*s.inner]
 		if s.inner == 1 {
-			s.within(y, x)
+			s.within(c, y, x)
 		} else {
-			s.across(y, x, tmp)
+			s.across(c, y, x, tmp)
 		}
 	}
 }
 
 // within resizes a row.
-func (s *resizePass) within(y, x []float32) {
+func (s *resizePass) within(c *ops.Call, y, x []float32) {
 	for i := range y {
+		if i%lookStep == lookStep-1 && c.Ended() {
+			return
+		}
 		t0, t1 := s.first[i], s.first[i+1]
 		if t1-t0 == 2 {
 			y[i] = s.weight[t0]*x[s.at[t0]] + s.weight[t0+1]*x[s.at[t0+1]]
@@ -327,11 +330,17 @@ func (s *resizePass) within(y, x []float32) {
 	}
 }
 
+// lookRows is how many rows, of up to TileElems elements, are computed between two looks at the context.
+const lookRows = 32
+
 // across makes every row a weighted sum of rows, a strip of columns at a time.
-func (s *resizePass) across(y, x, tmp []float32) {
+func (s *resizePass) across(c *ops.Call, y, x, tmp []float32) {
 	for from := 0; from < s.inner; from += len(tmp) {
 		n := min(len(tmp), s.inner-from)
 		for r := range s.out {
+			if r%lookRows == lookRows-1 && c.Ended() {
+				return
+			}
 			row := y[r*s.inner+from:][:n]
 			t0, t1 := s.first[r], s.first[r+1]
 			if t0 == t1 {

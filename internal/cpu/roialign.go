@@ -69,7 +69,7 @@ func prepareRoiAlign(p *prep) (ops.Kernel, error) {
 // Run pools all regions.
 func (k *roiAlign) Run(c *ops.Call) error {
 	batch, rois := elems[int64](c.In[2]), f32(c.In[1])
-	if err := checkIndices(batch, k.n); err != nil {
+	if err := checkIndices(c, batch, k.n); err != nil {
 		return err
 	}
 	for r := range k.regions {

@@ -111,7 +111,7 @@ func channelsLast[T byte | float32](w []T, m, c, taps int) ([]T, error) {
 		return nil, err
 	}
 	out := make([]T, len(w))
-	return out, vec.RunCopy(order, out, 0, w, 0, machine.Threads())
+	return out, vec.RunCopy(nil, order, out, 0, w, 0, machine.Threads())
 }
 
 // swapLast is the transposition of [n, a, b] to [n, b, a].
@@ -124,7 +124,7 @@ func (k *rowConv) Run(c *ops.Call) error {
 	args := gemm.GemmArgs{Done: c.Done(), A: f32(c.In[0]), C: f32(c.Out[0]), PackedB: k.packed, Bias: optF32(c.In, 2)}
 	if k.image != nil {
 		args.A = scratchOf[float32](c, k.pixels, k.n*k.c*sizeOf(k.win.in[:]))
-		if err := vec.RunCopy(k.image, args.A, 0, f32(c.In[0]), 0, c.Threads); err != nil {
+		if err := vec.RunCopy(c.Done(), k.image, args.A, 0, f32(c.In[0]), 0, c.Threads); err != nil {
 			return err
 		}
 	}
@@ -139,7 +139,7 @@ func (k *rowConv) Run(c *ops.Call) error {
 	if err := k.g.Run(args, c.Scratch[k.ws:], min(k.threads, c.Threads)); err != nil {
 		return err
 	}
-	return vec.RunCopy(k.transpose, f32(c.Out[0]), 0, args.C, 0, c.Threads)
+	return vec.RunCopy(c.Done(), k.transpose, f32(c.Out[0]), 0, args.C, 0, c.Threads)
 }
 
 // tile gathers windows.

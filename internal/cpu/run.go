@@ -124,14 +124,13 @@ func (k *ranges) Run(c *ops.Call) error {
 
 func (k *ranges) tile(c *ops.Call, i, _ int) { k.f(c, i*k.per, min((i+1)*k.per, k.n)) }
 
-// rowsStep is how many elements functions of rows get between two looks at the context.
-const rowsStep = 1 << 22
+// lookStep is how many elements, of rows that have no tiles, are computed between two looks at the context.
+const lookStep = 1 << 20
 
-// inRows calls f for all rows of so many elements, many of them at a time.
-func inRows(c *ops.Call, rows, cols int, f func(at, rows int)) {
-	per := max(1, rowsStep/max(1, cols))
-	for at := 0; at < rows && !c.Ended(); at += per {
-		f(at, min(per, rows-at))
+// pieces calls f for the pieces of a row of n elements; between them it looks whether the call is to end.
+func pieces(c *ops.Call, n int, f func(lo, hi int)) {
+	for lo := 0; lo < n && (lo == 0 || !c.Ended()); lo += lookStep {
+		f(lo, min(lo+lookStep, n))
 	}
 }
 

@@ -101,7 +101,7 @@ func prepareScatterElements[I index](p *prep) (ops.Kernel, error) {
 // Run copies the data and writes the updates in order.
 func (k *scatterElements[I]) Run(c *ops.Call) error {
 	idx := elems[I](c.In[1])
-	if err := checkIndices(idx, k.dim); err != nil {
+	if err := checkIndices(c, idx, k.dim); err != nil {
 		return err
 	}
 	if err := k.copy.Run(c); err != nil {
@@ -109,22 +109,25 @@ func (k *scatterElements[I]) Run(c *ops.Call) error {
 	}
 	switch k.dt {
 	case ndarray.Float32:
-		putElements(k, elems[float32](c.Out[0]), elems[float32](c.In[2]), idx)
+		putElements(c, k, elems[float32](c.Out[0]), elems[float32](c.In[2]), idx)
 	case ndarray.Float64:
-		putElements(k, elems[float64](c.Out[0]), elems[float64](c.In[2]), idx)
+		putElements(c, k, elems[float64](c.Out[0]), elems[float64](c.In[2]), idx)
 	case ndarray.Int32:
-		putElements(k, elems[int32](c.Out[0]), elems[int32](c.In[2]), idx)
+		putElements(c, k, elems[int32](c.Out[0]), elems[int32](c.In[2]), idx)
 	case ndarray.Int64:
-		putElements(k, elems[int64](c.Out[0]), elems[int64](c.In[2]), idx)
+		putElements(c, k, elems[int64](c.Out[0]), elems[int64](c.In[2]), idx)
 	default:
 		k.replaceAny(c, idx)
 	}
 	return nil
 }
 
-func putElements[I index, T number](k *scatterElements[I], dst, src []T, idx []I) {
+func putElements[I index, T number](c *ops.Call, k *scatterElements[I], dst, src []T, idx []I) {
 	n := k.n
 	for t := range n.tiles {
+		if c.Ended() {
+			return
+		}
 		for w := n.walk(t); w.next(); {
 			for r := range w.rows {
 				o, s := w.out+r*w.cols, w.at[0]+r*n.row[0]
@@ -151,6 +154,9 @@ func putRow[I index, T number](k *scatterElements[I], dst, src []T, idx []I, s, 
 func (k *scatterElements[I]) replaceAny(c *ops.Call, idx []I) {
 	n, size, dst, src := k.n, k.width, arrayOf(c.Out[0]).Data, arrayOf(c.In[2]).Data
 	for t := range n.tiles {
+		if c.Ended() {
+			return
+		}
 		for w := n.walk(t); w.next(); {
 			for r := range w.rows {
 				o, s := w.out+r*w.cols, w.at[0]+r*n.row[0]
@@ -195,7 +201,7 @@ func prepareScatterND[I index](p *prep) (ops.Kernel, error) {
 // Run copies the data and writes the updates in order.
 func (k *scatterND[I]) Run(c *ops.Call) error {
 	idx := elems[I](c.In[1])
-	if err := checkTuples(&k.tuple, idx); err != nil {
+	if err := checkTuples(c, &k.tuple, idx); err != nil {
 		return err
 	}
 	if err := k.copy.Run(c); err != nil {
@@ -203,26 +209,34 @@ func (k *scatterND[I]) Run(c *ops.Call) error {
 	}
 	if k.how == replace {
 		n := k.inner * k.width
-		putSlices(k, arrayOf(c.Out[0]).Data, arrayOf(c.In[2]).Data, idx, n)
+		putSlices(c, k, arrayOf(c.Out[0]).Data, arrayOf(c.In[2]).Data, idx, n)
 		return nil
 	}
 	switch k.dt {
 	case ndarray.Float32:
-		putSlices(k, elems[float32](c.Out[0]), elems[float32](c.In[2]), idx, k.inner)
+		putSlices(c, k, elems[float32](c.Out[0]), elems[float32](c.In[2]), idx, k.inner)
 	case ndarray.Float64:
-		putSlices(k, elems[float64](c.Out[0]), elems[float64](c.In[2]), idx, k.inner)
+		putSlices(c, k, elems[float64](c.Out[0]), elems[float64](c.In[2]), idx, k.inner)
 	case ndarray.Int32:
-		putSlices(k, elems[int32](c.Out[0]), elems[int32](c.In[2]), idx, k.inner)
+		putSlices(c, k, elems[int32](c.Out[0]), elems[int32](c.In[2]), idx, k.inner)
 	default:
-		putSlices(k, elems[int64](c.Out[0]), elems[int64](c.In[2]), idx, k.inner)
+		putSlices(c, k, elems[int64](c.Out[0]), elems[int64](c.In[2]), idx, k.inner)
 	}
 	return nil
 }
 
 // putSlices combines slices of n numbers; bytes where they only replace.
-func putSlices[I index, T number](k *scatterND[I], dst, src []T, idx []I, n int) {
+func putSlices[I index, T number](c *ops.Call, k *scatterND[I], dst, src []T, idx []I, n int) {
+	per := max(1, lookStep/max(n, 8))
 	for r := range k.picks {
-		at := tupleAt(&k.tuple, idx, r) * n
-		combineInto(k.how, dst[at:at+n], src[r*n:(r+1)*n])
+		if r%per == 0 && c.Ended() {
+			return
+		}
+		to, from := dst[tupleAt(&k.tuple, idx, r)*n:][:n], src[r*n:(r+1)*n]
+		if n <= lookStep {
+			combineInto(k.how, to, from)
+			continue
+		}
+		pieces(c, n, func(lo, hi int) { combineInto(k.how, to[lo:hi], from[lo:hi]) })
 	}
 }

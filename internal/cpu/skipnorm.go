@@ -69,7 +69,7 @@ func (k *skipNorm) rows(c *ops.Call, r0, r1 int) {
 	}
 	gamma := f32(c.In[2])
 	if !k.center {
-		vec.RMSNorm(dst, sum, gamma, r1-r0, k.cols, k.eps, 1)
+		vec.RMSNorm(c.Done(), dst, sum, gamma, r1-r0, k.cols, k.eps, 1)
 		return
 	}
 	mean, inv := optF32(c.Out, 1), optF32(c.Out, 2)
@@ -79,7 +79,7 @@ func (k *skipNorm) rows(c *ops.Call, r0, r1 int) {
 	if inv != nil {
 		inv = inv[r0:r1]
 	}
-	vec.LayerNorm(dst, sum, gamma, optF32(c.In, k.beta), r1-r0, k.cols, k.eps, mean, inv, 1)
+	vec.LayerNorm(c.Done(), dst, sum, gamma, optF32(c.In, k.beta), r1-r0, k.cols, k.eps, mean, inv, 1)
 }
 
 // biased prepares f(A + B), B a vector along the last dimension or absent.

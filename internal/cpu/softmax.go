@@ -55,13 +55,9 @@ func (k *softmax) Run(c *ops.Call) error {
 	case k.inner > 1:
 		runSmall(c, k.outer*k.strips, k.size*min(k.inner, softmaxStrip), k.threads, k)
 	case k.log:
-		inRows(c, k.outer, k.size, func(at, rows int) {
-			vec.LogSoftmax(f32(c.Out[0])[at*k.size:], f32(c.In[0])[at*k.size:], rows, k.size, c.Threads)
-		})
+		vec.LogSoftmax(c.Done(), f32(c.Out[0]), f32(c.In[0]), k.outer, k.size, c.Threads)
 	default:
-		inRows(c, k.outer, k.size, func(at, rows int) {
-			vec.Softmax(f32(c.Out[0])[at*k.size:], f32(c.In[0])[at*k.size:], rows, k.size, c.Threads)
-		})
+		vec.Softmax(c.Done(), f32(c.Out[0]), f32(c.In[0]), k.outer, k.size, c.Threads)
 	}
 	return nil
 }

@@ -61,13 +61,13 @@ func (k *topK[T]) tile(c *ops.Call, i, worker int) {
 		heap[j] = int64(j)
 	}
 	for j := k.k/2 - 1; j >= 0; j-- {
-		if j%topKStep == 0 && c.Ended() {
+		if j%topKStep == topKStep-1 && c.Ended() {
 			return
 		}
 		k.sink(x, heap, j)
 	}
 	for j := k.k; j < k.size; j++ {
-		if j%topKStep == 0 && c.Ended() {
+		if j%topKStep == topKStep-1 && c.Ended() {
 			return
 		}
 		if k.better(x, int64(j), heap[0]) {
@@ -76,7 +76,7 @@ func (k *topK[T]) tile(c *ops.Call, i, worker int) {
 		}
 	}
 	for n := k.k - 1; n > 0; n-- { // the worst is moved behind the others
-		if n%topKStep == 0 && c.Ended() {
+		if n%topKStep == topKStep-1 && c.Ended() {
 			return
 		}
 		heap[0], heap[n] = heap[n], heap[0]

@@ -81,17 +81,18 @@ func evalBifurcation(c *ops.Call) {
 			kit.Failf("%s is %s, expected int64[n]", what, c.Array(i))
 		}
 	}
-	src, out, match := c.Array(0).Ints(), slices.Clone(c.Array(1).Ints()), c.Array(2)
+	src, out, match := kit.Elements[int64](c, c.Array(0)), kit.Ints(c, 1), c.Array(2)
 	if match.Len() != 1 {
 		kit.Failf("prev_suffix_match_idx has shape %v", match.Shape)
 	}
 	if p := c.Array(3); p != nil {
-		from, pred := match.Int(0), p.Ints()
+		from, pred := match.Int(0), kit.Elements[int64](c, p)
 		if from < 0 || from > int64(len(src)) || len(pred) != len(src)+1-int(from) {
 			kit.Failf("%d predicted tokens for a source of %d read from %d", len(pred), len(src), from)
 		}
-		same := 0
+		same, w := 0, kit.Watching(c)
 		for same < len(pred)-1 && pred[same] == src[int(from)+same] {
+			w.Did(1)
 			same++
 		}
 		out = append(out, pred[:same+1]...)

@@ -106,7 +106,7 @@ Det com.microsoft.Inverse | {}(float32[N,N])
 DFT(float32[1,N,1], _, int64:1)
 DFT(float32[1,N,2], _, int64:1) inverse=1
 DFT(float32[N,64,1], _, int64:1) onesided=1
-DFT(float32[1,N,1], int64:100003, int64:1)
+DFT(float32[1,N,1], int64:5003, int64:1)
 STFT(float32[1,8N,1], int64:64, float32[256])
 STFT(float32[1,8N,1], int64:64, _, int64:256) onesided=0
 BlackmanWindow HammingWindow HannWindow | {}(int64:N)
@@ -172,6 +172,10 @@ RegexFullMatch(string[N]) pattern=w.*d
 TfIdfVectorizer(int64[N]<4) max_gram_length=2 max_skip_count=3 min_gram_length=1 mode=TF ngram_counts=[0,2] ngram_indexes=[0,1,2] pool_int64s=[0,1,0,1]
 TfIdfVectorizer(int64[N,16]<4) max_gram_length=2 max_skip_count=3 min_gram_length=1 mode=TF ngram_counts=[0,2] ngram_indexes=[0,1,2] pool_int64s=[0,1,0,1]
 com.microsoft.MurmurHash3(int32[N])
+com.microsoft.NGramHashMapping(int64[1,N]<1000, int64=3,5, int64=101,103) max_ngram_size=2 n_head_per_ngram=2 pad_id=0
+com.microsoft.VarlenNGramHashMapping(int64[N]<1000, int64=3,5, int64=101,103, int32=0,N) max_ngram_size=2 n_head_per_ngram=2 pad_id=0
+com.microsoft.DecoderMaskedMultiHeadAttention(float32[1,1,128], float32[1,2,N,64], float32[1,2,N,64]) num_heads=2
+3= com.microsoft.SparseAttention(float32[1,N,128], float32[1,N,128], float32[1,N,128], float32[1,2,N,64], float32[1,2,N,64], int32[1,2]<1, int32[1,1]<1, int32:N, int32=N) num_heads=2 kv_num_heads=2 sparse_block_size=N
 com.microsoft.Tokenizer(string[N]) mark=1 pad_value=p mincharnum=1 tokenexp=w.r
 com.microsoft.WordConvEmbedding(int32[N,16]<100, float32[32,1,3,8], float32[32], float32[100,8])
 AffineGrid(float32[1,2,3], int64=1,1,64,N)

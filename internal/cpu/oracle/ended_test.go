@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
 	"regexp"
 	"runtime"
 	"runtime/debug"
@@ -30,12 +31,19 @@ import (
 // is looked at, and keeps the longest time between two looks. Nodes grow until that time is too long or a run is long enough to
 // tell. A kernel that takes the context's channel hands it to arithmetic that looks there, unseen; it is ended at several
 // moments instead, and the processor time from there to its return counts.
+//
+// A kernel that has looked in the middle of a short run is not run for longer, unless BERTH_ENDS says thorough: then
+// all grow until the bound shows.
 
 const (
 	mostWork   = 40 * time.Millisecond // between two looks
 	enoughWork = 2 * mostWork          // a run that shows it
+	shortWork  = 6 * time.Millisecond  // a run in which a kernel should look
 	mostBytes  = 256 << 20             // of operands and results
 )
+
+// thorough has every kernel run until the bound shows.
+var thorough = os.Getenv("BERTH_ENDS") == "thorough"
 
 // looked is a context that remembers the most work between two looks at it.
 type looked struct {
@@ -112,7 +120,7 @@ func TestEveryKernelEnds(t *testing.T) {
 // grow runs larger and larger nodes until one takes long enough.
 func grow(t *testing.T, text, by string) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nor swept
-	for size := 64; ; size *= 2 {
+	for size, growth := 256, 2; ; size *= growth {
 		n := parseLarge(t, text, size)
 		if n == nil || n.bytes > mostBytes {
 			t.Logf("%s, N=%d: too large", by, size)
@@ -135,12 +143,15 @@ func grow(t *testing.T, text, by string) {
 			ctx.most = n.endedAnywhere(t, p, total)
 		}
 		require.LessOrEqual(t, ctx.most, mostWork, "%s, N=%d: of %v in all", by, size, total)
-		if total >= enoughWork {
+		if total >= enoughWork || !thorough && total >= shortWork && ctx.most <= total/2 {
 			t.Logf("%s, N=%d: %v of %v", by, size, ctx.most, total)
 			return
 		}
 		if n.bytes == 0 || !strings.Contains(text, "N") {
 			t.Fatalf("the node is no large one: it takes %v", total)
+		}
+		if growth = 2; total < shortWork/16 {
+			growth = 4
 		}
 	}
 }
@@ -324,9 +335,10 @@ func parseOperand(t *testing.T, s string, size int, n *largeNode) (v ndarray.Val
 	return q, false
 }
 
-// fillLarge stores small numbers, or indices below a bound.
+// fillLarge stores small numbers, or indices below a bound; they are repeated after a while.
 func fillLarge(a *ndarray.Array, bound int) {
-	for i := range a.Len() {
+	const period = 1 << 16
+	for i := range min(a.Len(), period) {
 		switch {
 		case a.DType == ndarray.String:
 			a.Str[i] = "word " + strconv.Itoa(i%1000)
@@ -341,6 +353,14 @@ func fillLarge(a *ndarray.Array, bound int) {
 		}
 		if a.DType == ndarray.Bool && bound == 0 {
 			a.Data[i] = byte(i) & 1
+		}
+	}
+	if a.Len() > period {
+		for n := len(a.Data) / a.Len() * period; n < len(a.Data); {
+			n += copy(a.Data[n:], a.Data[:n])
+		}
+		for n := period; n < len(a.Str); {
+			n += copy(a.Str[n:], a.Str[:n])
 		}
 	}
 }

@@ -84,7 +84,7 @@ func timesWeights(c *ops.Call, w []float32, n, k int, bias *ndarray.Array) {
 	shape := slices.Clone(a.Shape)
 	shape[len(shape)-1] = n
 	y := kit.NewResult[float32](c, 0, a.DType, shape...)
-	clear(y.V)
+	kit.ClearSlice(c, y.V)
 	kit.MatMulAddT(c, a.Len()/k, n, k, kit.Elements[float32](c, a), k, w, k, y.V, n)
 	nn.ScaleShift(c, y.V, nil, kit.Elements[float32](c, bias))
 	y.Store()

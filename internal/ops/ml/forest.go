@@ -404,12 +404,14 @@ const maxBlock = 64
 
 // tally gives done the combined votes of all trees for each sample in turn: the
 // sum, mean, minimum or maximum of the weights of each target. It may change them.
-func (f *Forest) tally(x *samples, how aggregate, targets int, done func(i int, score []float64)) {
+func (f *Forest) tally(c *ops.Call, x *samples, how aggregate, targets int, done func(i int, score []float64)) {
 	trees := len(f.Roots)
 	block := max(min(maxBlock, x.n, 1<<20/max(trees, 1)), 1)
 	p := poll{how, make([]float64, targets), make([]bool, targets)}
 	rows, leaves := make([][]float64, 0, block), make([]int32, block*trees)
+	w := kit.Watching(c)
 	for from := 0; from < x.n; from += block {
+		w.Did(block * (1 + trees + targets))
 		rows = rows[:0]
 		for i := from; i < min(from+block, x.n); i++ {
 			rows = append(rows, x.row(i))

@@ -112,8 +112,8 @@ func evalDictVectorizer(c *ops.Call) {
 		words = ndarray.Strings(texts, len(texts))
 	}
 	out := kit.Result(c, 0, values.DType, 1, words.Len())
-	clear(out.Data)
-	clear(out.Str)
+	kit.ClearSlice(c, out.Data)
+	kit.ClearSlice(c, out.Str)
 	x := newKeyIndex(words)
 	w := kit.Watching(c)
 	for i := range keys.Len() {
@@ -157,8 +157,8 @@ func evalCastMap(c *ops.Call) {
 		}
 	}
 	out := kit.Result(c, 0, castMapType(c.Node), 1, int(cols))
-	clear(out.Data)
-	clear(out.Str)
+	kit.ClearSlice(c, out.Data)
+	kit.ClearSlice(c, out.Str)
 	for pos, i := range order {
 		at := int64(pos)
 		if sparse {

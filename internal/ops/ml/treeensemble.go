@@ -150,7 +150,7 @@ func (k *treeRegression) run(c *ops.Call) {
 		dt = c.Array(0).DType
 	}
 	y := kit.NewResult[float64](c, 0, dt, x.n, k.targets)
-	k.f.tally(x, k.how, k.targets, func(i int, score []float64) {
+	k.f.tally(c, x, k.how, k.targets, func(i int, score []float64) {
 		for t := range score {
 			if len(k.base) > 0 {
 				score[t] += k.base[t%len(k.base)]
@@ -211,7 +211,7 @@ func (v *treeVoting) run(c *ops.Call) {
 	out := kit.Result(c, 1, ndarray.Float32, x.n, v.classes)
 	y := ndarray.Slice[float32](out)
 	class := kit.Make[int](c, x.n)
-	v.f.tally(x, aggregateSum, v.classes, func(i int, score []float64) {
+	v.f.tally(c, x, aggregateSum, v.classes, func(i int, score []float64) {
 		class[i], score = v.decide(score)
 		for k, s := range score {
 			y[i*v.classes+k] = float32(s)

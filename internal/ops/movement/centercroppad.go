@@ -52,8 +52,8 @@ func evalCenterCropPad(c *ops.Call) {
 		shape[k] = want[i]
 	}
 	out := kit.Result(c, 0, a.DType, shape...)
-	clear(out.Data)
-	clear(out.Str)
+	kit.ClearSlice(c, out.Data)
+	kit.ClearSlice(c, out.Str)
 	b := kit.Block{Shape: make([]int, len(shape)), Dstr: ops.Strides(shape), Sstr: ops.Strides(a.Shape)}
 	for i, d := range a.Shape {
 		b.Shape[i] = min(d, shape[i])

@@ -127,7 +127,7 @@ func evalCol2Im(c *ops.Call) {
 // addBlocks adds every column element to its place in its plane.
 func addBlocks[T kit.Number](c *ops.Call, a *ndarray.Array, at, shape []int) {
 	y, cols := kit.NewResult[T](c, 0, a.DType, shape...), kit.Elements[T](c, a)
-	clear(y.V)
+	kit.ClearSlice(c, y.V)
 	plane := kit.SizeOf(shape[2:])
 	for i, v := range cols {
 		if to := at[i%len(at)]; to >= 0 {

@@ -1,8 +1,6 @@
 package sequence
 
 import (
-	"slices"
-
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -65,7 +63,10 @@ var SequenceErase = ops.Op{
 	Eval: kit.Kernel(func(c *ops.Call) {
 		s := needSequence(c, 0)
 		k := seqPosition(c, 1, len(s.Items), -1, false)
-		kit.Check(c.SetOutput(0, &ndarray.Sequence{Elem: s.Elem, Items: slices.Delete(slices.Clone(s.Items), k, k+1)}))
+		items := kit.Make[ndarray.Value](c, len(s.Items)-1)
+		kit.CopySlice(c, items[:k], s.Items)
+		kit.CopySlice(c, items[k:], s.Items[k+1:])
+		kit.Check(c.SetOutput(0, &ndarray.Sequence{Elem: s.Elem, Items: items}))
 	}),
 }
 
@@ -118,6 +119,9 @@ func evalSequenceInsert(c *ops.Call) {
 		elem = a.DType
 	}
 	k := seqPosition(c, 2, len(s.Items), int64(len(s.Items)), true)
-	items := slices.Insert(append(kit.Make[ndarray.Value](c, len(s.Items)+1)[:0], s.Items...), k, ownedCopy(c, c.In[1]))
+	items := kit.Make[ndarray.Value](c, len(s.Items)+1)
+	kit.CopySlice(c, items, s.Items[:k])
+	items[k] = ownedCopy(c, c.In[1])
+	kit.CopySlice(c, items[k+1:], s.Items[k:])
 	kit.Check(c.SetOutput(0, &ndarray.Sequence{Elem: elem, Items: items}))
 }

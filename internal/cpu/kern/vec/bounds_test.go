@@ -36,12 +36,12 @@ func TestErrorBounds(t *testing.T) {
 					variance += (float64(v) - sum/size) * (float64(v) - sum/size) / size
 				}
 				sigma := math.Sqrt(variance + 1e-5)
-				LayerNorm(y, x, nil, nil, 1, n, 1e-5, nil, nil, 1)
+				LayerNorm(nil, y, x, nil, nil, 1, n, 1e-5, nil, nil, 1)
 				for i, v := range x {
 					want := (float64(v) - sum/size) / sigma
 					assert.InDelta(t, want, y[i], (size+4)*u*(abs/size/sigma+math.Abs(want)*size), "LayerNorm of %d, %s", n, name)
 				}
-				RMSNorm(y, x, nil, 1, n, 1e-5, 1)
+				RMSNorm(nil, y, x, nil, 1, n, 1e-5, 1)
 				for i, v := range x {
 					want := float64(v) / math.Sqrt(squares/size+1e-5)
 					assert.InDelta(t, want, y[i], (size+4)*u*math.Abs(want)+1e-44, "RMSNorm of %d, %s", n, name)
@@ -60,7 +60,7 @@ func softmaxWithin(t *testing.T, x, y []float32, relative float64) {
 	for _, v := range x {
 		sum += math.Exp(float64(v) - top)
 	}
-	Softmax(y, x, 1, len(x), 1)
+	Softmax(nil, y, x, 1, len(x), 1)
 	for i, v := range x {
 		want := math.Exp(float64(v)-top) / sum
 		assert.InDelta(t, want, y[i], (relative+math.Abs(float64(v)-top)*0x1p-24)*want+1.2e-38, "Softmax of %d", len(x))
@@ -72,10 +72,10 @@ func TestNormOfHuge(t *testing.T) {
 	kerntest.EachLevel(t, func(t *testing.T) {
 		x, y := make([]float32, 100), make([]float32, 100)
 		x[3] = 1e30
-		LayerNorm(y, x, nil, nil, 1, 100, 1e-5, nil, nil, 1)
+		LayerNorm(nil, y, x, nil, nil, 1, 100, 1e-5, nil, nil, 1)
 		assert.InDelta(t, math.Sqrt(99), y[3], 1e-4)
 		assert.InDelta(t, -1/math.Sqrt(99), y[4], 1e-5)
-		RMSNorm(y, x, nil, 1, 100, 1e-5, 1)
+		RMSNorm(nil, y, x, nil, 1, 100, 1e-5, 1)
 		assert.InDelta(t, 10, y[3], 1e-4)
 		assert.Zero(t, y[4])
 	})

@@ -31,6 +31,7 @@ type lrnJob struct {
 	s    LRNSpec
 	y, x []float32
 	ws   []byte
+	done <-chan struct{}
 }
 
 var lrnJobs machine.FreeList[lrnJob]
@@ -44,8 +45,9 @@ func (s *LRNSpec) perWorker() int { return machine.ScratchBytes(4 * (s.Size + 1)
 
 func (s *LRNSpec) tasks() int { return s.Batch * machine.CeilDiv(s.Spatial, lrnPixels) }
 
-// LRN normalizes x into y, which may be x only if Size is 1.
-func LRN(s LRNSpec, y, x []float32, ws []byte, threads int) error {
+// LRN normalizes x into y, which may be x only if Size is 1. When done, which may be nil, is closed,
+// the rest is left out.
+func LRN(done <-chan struct{}, s LRNSpec, y, x []float32, ws []byte, threads int) error {
 	n, ok := machine.MulAll(s.Batch, s.Channels, s.Spatial, 4)
 	if !ok || s.Size < 1 || s.Size > 1<<16 {
 		return &machine.SpecError{Kernel: "LRN", Field: "Size", Why: "sizes must be positive and must not overflow"}
@@ -62,13 +64,16 @@ func LRN(s LRNSpec, y, x []float32, ws []byte, threads int) error {
 	}
 	j := lrnJobs.Get()
 	defer lrnJobs.Release(j)
-	j.t, j.s, j.y, j.x, j.ws = simd.Active(), s, y, x, machine.NewScratch(ws).Rest
+	j.t, j.s, j.y, j.x, j.ws, j.done = simd.Active(), s, y, x, machine.NewScratch(ws).Rest, done
 	machine.Parallel(s.tasks(), threads, j)
 	return nil
 }
 
 // Run normalizes a run of pixels of one image.
 func (j *lrnJob) Run(i, worker int) {
+	if machine.Closed(j.done) {
+		return
+	}
 	s := &j.s
 	runs := machine.CeilDiv(s.Spatial, lrnPixels)
 	p0 := i % runs * lrnPixels

@@ -19,7 +19,7 @@ func TestLRN(t *testing.T) {
 		} {
 			x := kerntest.Noise(rng, s.Batch*s.Channels*s.Spatial, 1)
 			y, check := kerntest.Guarded(len(x))
-			require.NoError(t, LRN(s, y, x, make([]byte, s.Workspace(2)), 2))
+			require.NoError(t, LRN(nil, s, y, x, make([]byte, s.Workspace(2)), 2))
 			check(t)
 			for i := range x {
 				p, c, n := i%s.Spatial, i/s.Spatial%s.Channels, i/s.Spatial/s.Channels
@@ -42,7 +42,7 @@ func BenchmarkLRN(b *testing.B) {
 				s := LRNSpec{1, 192, 56 * 56, 5, 1e-4, 0.75, 1}
 				x, y := make([]float32, 192*56*56), make([]float32, 192*56*56)
 				ws := make([]byte, s.Workspace(1))
-				sec := kerntest.BestOf(b, func() { _ = LRN(s, y, x, ws, 1) })
+				sec := kerntest.BestOf(b, func() { _ = LRN(nil, s, y, x, ws, 1) })
 				b.ReportMetric(float64(8*len(x))/sec/1e9, "GB/s")
 			})
 		})

@@ -32,6 +32,7 @@ type reduceJob struct {
 	per        int  // rows, or columns, of a task
 	vertical   bool // over rows, keeping columns
 	blocks     int  // tasks of a matrix
+	done       <-chan struct{}
 }
 
 var reduceJobs machine.FreeList[reduceJob]
@@ -46,12 +47,13 @@ func (j *reduceJob) start(tasks, threads int) {
 }
 
 // ReduceRows reduces each of rows rows of cols elements to one value. dst may begin
-// where src does.
-func ReduceRows(op ReduceOp, dst, src []float32, rows, cols, threads int) {
+// where src does. When done, which may be nil, is closed, the rest is left out.
+func ReduceRows(done <-chan struct{}, op ReduceOp, dst, src []float32, rows, cols, threads int) {
 	if rows == 0 {
 		return
 	}
 	j := reduceJobs.Get()
+	j.done = done
 	j.t, j.op, j.dst, j.src, j.rows, j.cols = simd.Active(), op, dst[:rows], src[:rows*cols], rows, cols
 	j.per = max(1, parChunk/max(1, cols))
 	j.start(machine.CeilDiv(rows, j.per), threads)
@@ -60,11 +62,13 @@ func ReduceRows(op ReduceOp, dst, src []float32, rows, cols, threads int) {
 // ReduceCols reduces, in each of n matrices of rows × cols, each column to one
 // value: dst is n × cols. dst overlaps nothing. An empty reduction (no rows) is 0, of
 // the mean NaN, of the maximum −∞, of the minimum +∞.
-func ReduceCols(op ReduceOp, dst, src []float32, n, rows, cols, threads int) {
+// When done, which may be nil, is closed, the rest is left out.
+func ReduceCols(done <-chan struct{}, op ReduceOp, dst, src []float32, n, rows, cols, threads int) {
 	if n == 0 || cols == 0 {
 		return
 	}
 	j := reduceJobs.Get()
+	j.done = done
 	j.t, j.op, j.dst, j.src, j.rows, j.cols = simd.Active(), op, dst[:n*cols], src[:n*rows*cols], rows, cols
 	j.vertical = true
 	j.per = min(cols, max(64, min(2048, machine.RoundUp(parChunk/max(1, rows), 16))))
@@ -74,6 +78,9 @@ func ReduceCols(op ReduceOp, dst, src []float32, n, rows, cols, threads int) {
 
 // Run does task i.
 func (j *reduceJob) Run(i, _ int) {
+	if machine.Closed(j.done) {
+		return
+	}
 	if j.vertical {
 		c0 := i % j.blocks * j.per
 		j.columns(i/j.blocks, c0, min(c0+j.per, j.cols))
@@ -85,7 +92,12 @@ func (j *reduceJob) Run(i, _ int) {
 		return
 	}
 	for r := r0; r < r1; r++ {
-		j.dst[r] = reduceRow(j.t, j.op, j.src[r*j.cols:][:j.cols])
+		x := j.src[r*j.cols:][:j.cols]
+		if j.cols > longRow {
+			j.dst[r] = j.long(x)
+			continue
+		}
+		j.dst[r] = reduceRow(j.t, j.op, x)
 	}
 }
 
@@ -146,6 +158,27 @@ func reduceRow(t *simd.Table, op ReduceOp, x []float32) float32 {
 	return t.Sum(p, n)
 }
 
+// long reduces a long row, piece by piece.
+func (j *reduceJob) long(x []float32) float32 {
+	t := j.t
+	switch j.op {
+	case ReduceMax:
+		return extreme(j.done, x, t.Max)
+	case ReduceMin:
+		return -extreme(j.done, x, func(x *float32, n int) float32 { return -t.Min(x, n) })
+	case ReduceSumSquares:
+		return float32(total(j.done, x, t.SumSq))
+	case ReduceSumAbs:
+		return float32(total(j.done, x, t.SumAbs))
+	case ReduceMean:
+		return float32(total(j.done, x, t.Sum) / float64(len(x)))
+	}
+	return float32(total(j.done, x, t.Sum))
+}
+
+// lookRows is how many rows are added up between two looks at what ends the run.
+const lookRows = 1 << 10
+
 // columns reduces columns c0..c1 of matrix m, one row after the other.
 func (j *reduceJob) columns(m, c0, c1 int) {
 	t := j.t
@@ -168,6 +201,9 @@ func (j *reduceJob) columns(m, c0, c1 int) {
 		copy(dst, row(0))
 	}
 	for r := 1; r < j.rows; r++ {
+		if r%lookRows == 0 && machine.Closed(j.done) {
+			return
+		}
 		x := row(r)
 		switch j.op {
 		case ReduceSum, ReduceMean:

@@ -19,8 +19,8 @@ func TestReduce(t *testing.T) {
 				x := kerntest.Noise(rng, n*rows*cols, 1)
 				byRow, check1 := kerntest.Guarded(n * rows)
 				byCol, check2 := kerntest.Guarded(n * cols)
-				ReduceRows(op, byRow, x, n*rows, cols, 2)
-				ReduceCols(op, byCol, x, n, rows, cols, 2)
+				ReduceRows(nil, op, byRow, x, n*rows, cols, 2)
+				ReduceCols(nil, op, byCol, x, n, rows, cols, 2)
 				check1(t)
 				check2(t)
 				for r := range byRow {

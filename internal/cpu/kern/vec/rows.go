@@ -58,12 +58,37 @@ type rowJob struct {
 	eps          float64
 	channels     int
 	scale, shift []float32
+	done         <-chan struct{} // closed: the rest is left out
 }
 
 var rowJobs machine.FreeList[rowJob]
 
-// rowChunk is the number of elements of a task.
-const rowChunk = 1 << 13
+// rowChunk is the number of elements of a task. A row of more than longRow elements is gone through in pieces of so many,
+// with a look at what ends the run before each.
+const (
+	rowChunk = 1 << 13
+	longRow  = 1 << 22
+)
+
+// pieces calls f for the pieces of n elements until the run is to end.
+func pieces(done <-chan struct{}, n, most int, f func(lo, hi int)) {
+	for lo := 0; lo < n && !machine.Closed(done); lo += most {
+		f(lo, min(lo+most, n))
+	}
+}
+
+// total is a sum over a row, that of its pieces.
+func total(done <-chan struct{}, x []float32, sum func(x *float32, n int) float32) (s float64) {
+	pieces(done, len(x), longRow, func(lo, hi int) { s += float64(sum(machine.F32p(x, lo), hi-lo)) })
+	return s
+}
+
+// extreme is the largest of the maxima of pieces.
+func extreme(done <-chan struct{}, x []float32, largest func(x *float32, n int) float32) float32 {
+	top := float32(math.Inf(-1))
+	pieces(done, len(x), longRow, func(lo, hi int) { top = max(top, largest(machine.F32p(x, lo), hi-lo)) })
+	return top
+}
 
 // start runs the job on at most threads threads and recycles it.
 func (j *rowJob) start(threads int) {
@@ -79,6 +104,9 @@ func (j *rowJob) start(threads int) {
 
 // Run does chunk i.
 func (j *rowJob) Run(i, _ int) {
+	if machine.Closed(j.done) {
+		return
+	}
 	end := min((i+1)*j.per, j.rows)
 	for r := i * j.per; r < end; r++ {
 		if r = j.together(r, end); r < end {
@@ -91,24 +119,30 @@ func (j *rowJob) Run(i, _ int) {
 func (j *rowJob) row(r int) {
 	dst, src := j.dst[r*j.cols:][:j.cols], j.src[r*j.cols:][:j.cols]
 	switch j.op {
+	case rowSoftmax:
+		j.softmaxRow(dst, src)
 	case rowLogSoftmax:
-		logSoftmaxRow(j.t, dst, src)
+		j.logSoftmaxRow(dst, src)
 	case rowLayerNorm:
 		j.layerNormRow(dst, src, r)
 	case rowRMSNorm:
 		j.rmsNormRow(dst, src)
 	case rowBatchNorm:
 		c := r % j.channels
-		j.t.MulAdd(machine.F32p(dst, 0), machine.F32p(src, 0), j.cols, j.scale[c], j.shift[c])
+		pieces(j.done, j.cols, longRow, func(lo, hi int) {
+			j.t.MulAdd(machine.F32p(dst, lo), machine.F32p(src, lo), hi-lo, j.scale[c], j.shift[c])
+		})
 	}
 }
 
 // together does rows from r0 on by one kernel, and returns the first row that it leaves: one
-// whose squares are beyond the range of float32, or r0 where the kernel does not do all that
-// is asked for.
+// whose squares are beyond the range of float32, or r0 where the rows are long or the kernel does not do
+// all that is asked for.
 func (j *rowJob) together(r0, r1 int) int {
 	kernel, a := simd.SoftmaxRows, simd.RowArgs{}
 	switch {
+	case j.cols > longRow:
+		return r0
 	case j.op == rowSoftmax:
 	case j.op == rowLayerNorm && j.gamma != nil && j.beta != nil && j.mean == nil && j.inv == nil:
 		kernel, a.Gamma, a.Beta = simd.LayerNormRows, machine.Ptr(j.gamma[:j.cols], 0), machine.Ptr(j.beta[:j.cols], 0)
@@ -123,65 +157,87 @@ func (j *rowJob) together(r0, r1 int) int {
 	return r1 - a.Rows
 }
 
-// newRowJob makes a job with what all have in common.
-func newRowJob(op rowOp, dst, src []float32, rows, cols int) *rowJob {
+// newRowJob makes a job with what all have in common. When done, which may be nil, is closed, the
+// rest is left out.
+func newRowJob(done <-chan struct{}, op rowOp, dst, src []float32, rows, cols int) *rowJob {
 	j := rowJobs.Get()
-	j.t, j.op, j.dst, j.src, j.rows, j.cols = simd.Active(), op, dst, src, rows, cols
+	j.done, j.t, j.op, j.dst, j.src, j.rows, j.cols = done, simd.Active(), op, dst, src, rows, cols
 	return j
 }
 
 // Softmax is e^(x−max)/Σe^(x−max) for each of rows rows; in place allowed.
-func Softmax(dst, src []float32, rows, cols, threads int) {
-	newRowJob(rowSoftmax, dst, src, rows, cols).start(threads)
+func Softmax(done <-chan struct{}, dst, src []float32, rows, cols, threads int) {
+	newRowJob(done, rowSoftmax, dst, src, rows, cols).start(threads)
 }
 
 // LogSoftmax is x − max − ln Σe^(x−max) for each row; in place allowed.
-func LogSoftmax(dst, src []float32, rows, cols, threads int) {
-	newRowJob(rowLogSoftmax, dst, src, rows, cols).start(threads)
+func LogSoftmax(done <-chan struct{}, dst, src []float32, rows, cols, threads int) {
+	newRowJob(done, rowLogSoftmax, dst, src, rows, cols).start(threads)
 }
 
 // LayerNorm is (x−mean)/√(variance+eps)·gamma + beta for each row. gamma and
 // beta have cols elements or are nil. mean and invStd, if not nil, receive one
 // value for each row. In place allowed.
-func LayerNorm(dst, src, gamma, beta []float32, rows, cols int, eps float32, mean, invStd []float32, threads int) {
-	j := newRowJob(rowLayerNorm, dst, src, rows, cols)
+func LayerNorm(done <-chan struct{}, dst, src, gamma, beta []float32, rows, cols int, eps float32, mean, invStd []float32, threads int) {
+	j := newRowJob(done, rowLayerNorm, dst, src, rows, cols)
 	j.gamma, j.beta, j.eps, j.mean, j.inv = gamma, beta, float64(eps), mean, invStd
 	j.start(threads)
 }
 
 // RMSNorm is x/√(mean of squares + eps)·gamma for each row. gamma has cols
 // elements or is nil. In place allowed.
-func RMSNorm(dst, src, gamma []float32, rows, cols int, eps float32, threads int) {
-	j := newRowJob(rowRMSNorm, dst, src, rows, cols)
+func RMSNorm(done <-chan struct{}, dst, src, gamma []float32, rows, cols int, eps float32, threads int) {
+	j := newRowJob(done, rowRMSNorm, dst, src, rows, cols)
 	j.gamma, j.eps = gamma, float64(eps)
 	j.start(threads)
 }
 
 // BatchNorm is x·scale[c] + shift[c] over n × channels × spatial; in place
 // allowed.
-func BatchNorm(dst, src, scale, shift []float32, n, channels, spatial, threads int) {
-	j := newRowJob(rowBatchNorm, dst, src, n*channels, spatial)
+func BatchNorm(done <-chan struct{}, dst, src, scale, shift []float32, n, channels, spatial, threads int) {
+	j := newRowJob(done, rowBatchNorm, dst, src, n*channels, spatial)
 	j.channels, j.scale, j.shift = channels, scale[:channels], shift[:channels]
 	j.start(threads)
 }
 
-func logSoftmaxRow(t *simd.Table, dst, src []float32) {
-	n := len(src)
-	top := t.Max(machine.F32p(src, 0), n)
-	sum := t.ExpSumOnly(machine.F32p(src, 0), n, top)
-	t.SubSub(machine.F32p(dst, 0), machine.F32p(src, 0), n, top, float32(math.Log(float64(sum))))
+// softmaxRow does a long row; the others are done together.
+func (j *rowJob) softmaxRow(dst, src []float32) {
+	t, sum := j.t, 0.0
+	top := extreme(j.done, src, t.Max)
+	pieces(j.done, len(src), parChunk, func(lo, hi int) { // they stay in the cache
+		d := dst[lo:hi]
+		t.BinaryScalarRow(simd.Sub, d, src[lo:hi], top)
+		t.UnaryRow(simd.Exp, d, d, 0, 0)
+		sum += float64(t.Sum(machine.F32p(d, 0), len(d)))
+	})
+	pieces(j.done, len(src), longRow, func(lo, hi int) {
+		t.BinaryScalarRow(simd.Div, dst[lo:hi], dst[lo:hi], float32(sum))
+	})
+}
+
+func (j *rowJob) logSoftmaxRow(dst, src []float32) {
+	t := j.t
+	top := extreme(j.done, src, t.Max)
+	log := float32(math.Log(total(j.done, src, func(x *float32, n int) float32 { return t.ExpSumOnly(x, n, top) })))
+	pieces(j.done, len(src), longRow, func(lo, hi int) {
+		t.SubSub(machine.F32p(dst, lo), machine.F32p(src, lo), hi-lo, top, log)
+	})
 }
 
 // moments are mean and variance of a row, summed in float64.
-func moments(x []float32) (mean float32, variance float64) {
+func (j *rowJob) moments(x []float32) (mean float32, variance float64) {
 	sum, squares := 0.0, 0.0
-	for _, v := range x {
-		sum += float64(v)
-	}
+	pieces(j.done, len(x), longRow, func(lo, hi int) {
+		for _, v := range x[lo:hi] {
+			sum += float64(v)
+		}
+	})
 	m := sum / float64(len(x))
-	for _, v := range x {
-		squares += (float64(v) - m) * (float64(v) - m)
-	}
+	pieces(j.done, len(x), longRow, func(lo, hi int) {
+		for _, v := range x[lo:hi] {
+			squares += (float64(v) - m) * (float64(v) - m)
+		}
+	})
 	return float32(m), squares / float64(len(x))
 }
 
@@ -189,10 +245,10 @@ func moments(x []float32) (mean float32, variance float64) {
 // which does not cancel as the mean of squares would.
 func (j *rowJob) layerNormRow(dst, src []float32, r int) {
 	t, n := j.t, len(src)
-	mean := float32(float64(t.Sum(machine.F32p(src, 0), n)) / float64(n))
-	variance := float64(t.SumSqDiff(machine.F32p(src, 0), n, mean)) / float64(n)
+	mean := float32(total(j.done, src, t.Sum) / float64(n))
+	variance := total(j.done, src, func(x *float32, n int) float32 { return t.SumSqDiff(x, n, mean) }) / float64(n)
 	if variance-variance != 0 { // squares or the sum are beyond the range of float32
-		mean, variance = moments(src)
+		mean, variance = j.moments(src)
 	}
 	inv := float32(1 / math.Sqrt(variance+j.eps))
 	if j.mean != nil {
@@ -201,27 +257,35 @@ func (j *rowJob) layerNormRow(dst, src []float32, r int) {
 	if j.inv != nil {
 		j.inv[r] = inv
 	}
-	t.SubMul(machine.F32p(dst, 0), machine.F32p(src, 0), n, mean, inv)
-	if j.gamma != nil {
-		t.BinaryRow(simd.Mul, dst, dst, j.gamma[:n])
-	}
-	if j.beta != nil {
-		t.BinaryRow(simd.Add, dst, dst, j.beta[:n])
-	}
+	pieces(j.done, n, longRow, func(lo, hi int) {
+		d := dst[lo:hi]
+		t.SubMul(machine.F32p(d, 0), machine.F32p(src, lo), len(d), mean, inv)
+		if j.gamma != nil {
+			t.BinaryRow(simd.Mul, d, d, j.gamma[lo:hi])
+		}
+		if j.beta != nil {
+			t.BinaryRow(simd.Add, d, d, j.beta[lo:hi])
+		}
+	})
 }
 
 func (j *rowJob) rmsNormRow(dst, src []float32) {
 	t, n := j.t, len(src)
-	squares := float64(t.SumSq(machine.F32p(src, 0), n))
+	squares := total(j.done, src, t.SumSq)
 	if squares-squares != 0 { // beyond the range of float32
 		squares = 0
-		for _, v := range src {
-			squares += float64(v) * float64(v)
-		}
+		pieces(j.done, n, longRow, func(lo, hi int) {
+			for _, v := range src[lo:hi] {
+				squares += float64(v) * float64(v)
+			}
+		})
 	}
 	inv := float32(1 / math.Sqrt(squares/float64(n)+j.eps))
-	t.BinaryScalarRow(simd.Mul, dst, src, inv)
-	if j.gamma != nil {
-		t.BinaryRow(simd.Mul, dst, dst, j.gamma[:n])
-	}
+	pieces(j.done, n, longRow, func(lo, hi int) {
+		d := dst[lo:hi]
+		t.BinaryScalarRow(simd.Mul, d, src[lo:hi], inv)
+		if j.gamma != nil {
+			t.BinaryRow(simd.Mul, d, d, j.gamma[lo:hi])
+		}
+	})
 }

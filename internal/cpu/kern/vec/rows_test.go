@@ -162,9 +162,9 @@ func TestSoftmax(t *testing.T) {
 			for _, logarithm := range []bool{false, true} {
 				y, check := kerntest.Guarded(rows * cols)
 				if logarithm {
-					LogSoftmax(y, x, rows, cols, 1)
+					LogSoftmax(nil, y, x, rows, cols, 1)
 				} else {
-					Softmax(y, x, rows, cols, 1)
+					Softmax(nil, y, x, rows, cols, 1)
 				}
 				check(t)
 				for r := range rows {
@@ -194,7 +194,7 @@ func TestSoftmaxSpecials(t *testing.T) {
 	kerntest.EachLevel(t, func(t *testing.T) {
 		for _, c := range cases {
 			got := make([]float32, len(c.x))
-			Softmax(got, c.x, 1, len(c.x), 1)
+			Softmax(nil, got, c.x, 1, len(c.x), 1)
 			for i := range got {
 				assert.True(t, kerntest.Same(c.want[i], got[i]), "%s: %v, want %v", c.name, got, c.want)
 			}
@@ -225,7 +225,7 @@ func TestLayerNorm(t *testing.T) {
 				if form == 4 { // without statistics: the kernel of many rows
 					gm, bt, mean, inv = gamma, beta, nil, nil
 				}
-				LayerNorm(y, x, gm, bt, rows, cols, eps, mean, inv, 2)
+				LayerNorm(nil, y, x, gm, bt, rows, cols, eps, mean, inv, 2)
 				check(t)
 				for r := range rows {
 					row := x[r*cols:][:cols]
@@ -261,7 +261,7 @@ func TestRMSNorm(t *testing.T) {
 		for _, cols := range rowLengths {
 			x, gamma := kerntest.Noise(rng, 2*cols, 1), kerntest.Noise(rng, cols, 0)
 			y, check := kerntest.Guarded(2 * cols)
-			RMSNorm(y, x, gamma, 2, cols, 1e-6, 1)
+			RMSNorm(nil, y, x, gamma, 2, cols, 1e-6, 1)
 			check(t)
 			for r := range 2 {
 				s := 0.0
@@ -289,8 +289,8 @@ func TestRowBeyondRange(t *testing.T) {
 				x[2*cols+i] *= 1e30
 			}
 			norms := map[string]func(y, x []float32){
-				"layer": func(y, x []float32) { LayerNorm(y, x, gamma, beta, rows, cols, eps, nil, nil, 1) },
-				"rms":   func(y, x []float32) { RMSNorm(y, x, gamma, rows, cols, eps, 1) },
+				"layer": func(y, x []float32) { LayerNorm(nil, y, x, gamma, beta, rows, cols, eps, nil, nil, 1) },
+				"rms":   func(y, x []float32) { RMSNorm(nil, y, x, gamma, rows, cols, eps, 1) },
 			}
 			for name, f := range norms {
 				got, want := make([]float32, rows*cols), make([]float32, rows*cols)
@@ -314,7 +314,7 @@ func TestBatchNorm(t *testing.T) {
 		const n, ch, sp = 2, 5, 37
 		x, scale, shift := kerntest.Noise(rng, n*ch*sp, 0), kerntest.Noise(rng, ch, 0), kerntest.Noise(rng, ch, 0)
 		y, check := kerntest.Guarded(len(x))
-		BatchNorm(y, x, scale, shift, n, ch, sp, 2)
+		BatchNorm(nil, y, x, scale, shift, n, ch, sp, 2)
 		check(t)
 		for i := range x {
 			c := i / sp % ch
@@ -326,9 +326,9 @@ func TestBatchNorm(t *testing.T) {
 func TestRowsDoNotAllocate(t *testing.T) {
 	x, y, g := make([]float32, 40000), make([]float32, 40000), make([]float32, 100)
 	run := func() {
-		Softmax(y, x, 400, 100, 2)
-		LayerNorm(y, x, g, g, 400, 100, 1e-5, nil, nil, 2)
-		RMSNorm(y, x, g, 400, 100, 1e-5, 2)
+		Softmax(nil, y, x, 400, 100, 2)
+		LayerNorm(nil, y, x, g, g, 400, 100, 1e-5, nil, nil, 2)
+		RMSNorm(nil, y, x, g, 400, 100, 1e-5, 2)
 	}
 	run()
 	require.Zero(t, testing.AllocsPerRun(20, run))
@@ -343,14 +343,14 @@ func BenchmarkRows(b *testing.B) {
 		name string
 		f    func()
 	}{
-		{"Softmax", func() { Softmax(y, x, rows, cols, 1) }},
-		{"Softmax of 49", func() { Softmax(y, x, rows*cols/49, 49, 1) }},
-		{"LayerNorm of 24", func() { LayerNorm(y, x, g, g, rows*cols/24, 24, 1e-5, nil, nil, 1) }},
-		{"RMSNorm of 64", func() { RMSNorm(y, x, g, rows*cols/64, 64, 1e-5, 1) }},
-		{"LogSoftmax", func() { LogSoftmax(y, x, rows, cols, 1) }},
-		{"LayerNorm", func() { LayerNorm(y, x, g, g, rows, cols, 1e-5, nil, nil, 1) }},
-		{"RMSNorm", func() { RMSNorm(y, x, g, rows, cols, 1e-5, 1) }},
-		{"BatchNorm", func() { BatchNorm(y, x, g, g, 1, rows, cols, 1) }},
+		{"Softmax", func() { Softmax(nil, y, x, rows, cols, 1) }},
+		{"Softmax of 49", func() { Softmax(nil, y, x, rows*cols/49, 49, 1) }},
+		{"LayerNorm of 24", func() { LayerNorm(nil, y, x, g, g, rows*cols/24, 24, 1e-5, nil, nil, 1) }},
+		{"RMSNorm of 64", func() { RMSNorm(nil, y, x, g, rows*cols/64, 64, 1e-5, 1) }},
+		{"LogSoftmax", func() { LogSoftmax(nil, y, x, rows, cols, 1) }},
+		{"LayerNorm", func() { LayerNorm(nil, y, x, g, g, rows, cols, 1e-5, nil, nil, 1) }},
+		{"RMSNorm", func() { RMSNorm(nil, y, x, g, rows, cols, 1e-5, 1) }},
+		{"BatchNorm", func() { BatchNorm(nil, y, x, g, g, 1, rows, cols, 1) }},
 		{"Sum", func() { Sum(x) }},
 		{"Dot", func() { Dot(x, y) }},
 		{"DotRows of 16", func() { DotRows(y, x[:16], x, rows*cols/16, 16, 1) }},

@@ -17,13 +17,15 @@ type copyJob struct {
 	t        *simd.Table
 	dst, src unsafe.Pointer
 	size     int // bytes of an element
+	done     <-chan struct{}
 }
 
 var copyJobs machine.FreeList[copyJob]
 
 // RunCopy runs a prepared copy on at most threads threads. dstAt and srcAt are
-// the elements at which the box starts. dst and src do not overlap.
-func RunCopy[T Elem](c *Copy, dst []T, dstAt int, src []T, srcAt int, threads int) error {
+// the elements at which the box starts. dst and src do not overlap. When done, which may be nil,
+// is closed, the rest is left out.
+func RunCopy[T Elem](done <-chan struct{}, c *Copy, dst []T, dstAt int, src []T, srcAt int, threads int) error {
 	if c.total == 0 {
 		return nil
 	}
@@ -38,13 +40,16 @@ func RunCopy[T Elem](c *Copy, dst []T, dstAt int, src []T, srcAt int, threads in
 	}
 	j := copyJobs.Get()
 	defer copyJobs.Release(j)
-	*j = copyJob{c, simd.Active(), machine.Ptr(dst, dstAt), machine.Ptr(src, srcAt), int(unsafe.Sizeof(dst[0]))}
+	*j = copyJob{c, simd.Active(), machine.Ptr(dst, dstAt), machine.Ptr(src, srcAt), int(unsafe.Sizeof(dst[0])), done}
 	machine.Parallel(machine.CeilDiv(c.loops*c.pieces, c.perTask), threads, j)
 	return nil
 }
 
 // Run copies the pieces of task i.
 func (j *copyJob) Run(i, _ int) {
+	if machine.Closed(j.done) {
+		return
+	}
 	c := j.c
 	first, past := i*c.perTask, min((i+1)*c.perTask, c.loops*c.pieces)
 	if c.pieces == 1 && len(c.outer) > 0 {
@@ -157,19 +162,22 @@ func (j *copyJob) piece(d, s unsafe.Pointer, n int) {
 	}
 	switch j.size {
 	case 1:
-		pieceOf(c, (*uint8)(d), (*uint8)(s), n)
+		pieceOf(j, (*uint8)(d), (*uint8)(s), n)
 	case 2:
-		pieceOf(c, (*uint16)(d), (*uint16)(s), n)
+		pieceOf(j, (*uint16)(d), (*uint16)(s), n)
 	case 4:
-		pieceOf(c, (*uint32)(d), (*uint32)(s), n)
+		pieceOf(j, (*uint32)(d), (*uint32)(s), n)
 	default:
-		pieceOf(c, (*uint64)(d), (*uint64)(s), n)
+		pieceOf(j, (*uint64)(d), (*uint64)(s), n)
 	}
 }
 
 // transposeBlock is the number of columns transposed before the next rows: the cache
 // lines they touch stay in the cache.
 const transposeBlock = 64
+
+// lookCross is how many columns, of at least 16 elements, are transposed between two looks at what ends the run.
+const lookCross = 1 << 14
 
 // transpose4 transposes elements of 4 bytes: n along the inner dimension are rows of the source, the
 // crossing dimension its columns.
@@ -180,6 +188,9 @@ func (j *copyJob) transpose4(d, s *float32, n int) {
 		return
 	}
 	for k := 0; k < c.cross.n; k += transposeBlock {
+		if k%lookCross == 0 && machine.Closed(j.done) {
+			return
+		}
 		cols := min(transposeBlock, c.cross.n-k)
 		for r := 0; r < n; r += tw {
 			dst := (*float32)(unsafe.Add(unsafe.Pointer(d), 4*(k*c.cross.dst+r)))
@@ -202,8 +213,9 @@ func interleave(d, s *uint32, n, step, gap int) {
 
 // pieceOf copies the inner dimension, and the crossing one if there is one,
 // element by element.
-func pieceOf[T Elem](c *Copy, d, s *T, n int) {
+func pieceOf[T Elem](j *copyJob, d, s *T, n int) {
 	const block = 16
+	c := j.c
 	at := func(p *T, i int) *T { return (*T)(unsafe.Add(unsafe.Pointer(p), i*int(unsafe.Sizeof(*p)))) }
 	switch c.kind {
 	case copyRepeats:
@@ -215,6 +227,9 @@ func pieceOf[T Elem](c *Copy, d, s *T, n int) {
 	case copyTranspose:
 		for i0 := 0; i0 < n; i0 += block {
 			for k := range c.cross.n {
+				if k%lookCross == lookCross-1 && machine.Closed(j.done) {
+					return
+				}
 				for i := i0; i < min(i0+block, n); i++ {
 					*at(d, k*c.cross.dst+i) = *at(s, k+i*c.inner.src)
 				}

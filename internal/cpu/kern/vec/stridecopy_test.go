@@ -40,7 +40,7 @@ func checkCopy[T Elem](t *testing.T, dims, ds, ss []int, value func(i int) T) {
 	}
 	for _, threads := range []int{1, 2} {
 		clear(dst)
-		require.NoError(t, RunCopy(c, dst, d0, src, s0, threads))
+		require.NoError(t, RunCopy(nil, c, dst, d0, src, s0, threads))
 		for i := range dst {
 			if dst[i] != want[i] {
 				require.Equal(t, want[i], dst[i], "dims %v dst %v src %v, element %d", dims, ds, ss, i)
@@ -116,9 +116,9 @@ func TestCopyErrors(t *testing.T) {
 	assert.ErrorAs(t, err, &spec)
 	c, err := NewTranspose([]int{2, 3}, []int{1, 0})
 	require.NoError(t, err)
-	assert.ErrorAs(t, RunCopy(c, make([]int32, 6), 0, make([]int32, 5), 0, 1), &size)
-	assert.ErrorAs(t, RunCopy(c, make([]int32, 6), 1, make([]int32, 6), 0, 1), &size)
-	assert.ErrorAs(t, RunCopy(c, make([]int32, 6), -1, make([]int32, 6), 0, 1), &spec)
+	assert.ErrorAs(t, RunCopy(nil, c, make([]int32, 6), 0, make([]int32, 5), 0, 1), &size)
+	assert.ErrorAs(t, RunCopy(nil, c, make([]int32, 6), 1, make([]int32, 6), 0, 1), &size)
+	assert.ErrorAs(t, RunCopy(nil, c, make([]int32, 6), -1, make([]int32, 6), 0, 1), &spec)
 }
 
 func BenchmarkTranspose(b *testing.B) {
@@ -140,7 +140,7 @@ func BenchmarkTranspose(b *testing.B) {
 					p, err := NewTranspose(c.dims, c.perm)
 					require.NoError(b, err)
 					x, y := machine.AlignedFloats(p.Len()), machine.AlignedFloats(p.Len())
-					sec := kerntest.BestOf(b, func() { _ = RunCopy(p, y, 0, x, 0, 1) })
+					sec := kerntest.BestOf(b, func() { _ = RunCopy(nil, p, y, 0, x, 0, 1) })
 					b.ReportMetric(float64(8*p.Len())/sec/1e9, "GB/s")
 				})
 			})
