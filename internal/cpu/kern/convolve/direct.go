@@ -180,11 +180,17 @@ func (d *directConv) args(weights *gemm.PackedView, k *directTask) simd.DirectAr
 }
 
 // compute runs the kernels of a task over an image with its padding; tile, and res unless
-// it is nil, begin at the first pixel of the task.
-func (d *directConv) compute(a *simd.DirectArgs, in []float32, k *directTask, tile, res []float32) {
+// it is nil, begin at the first pixel of the task. With kernels so large that a row takes long
+// it looks for the end of the run before every call.
+func (d *directConv) compute(r *convRun, a *simd.DirectArgs, k *directTask, tile, res []float32) {
 	s := &d.s
-	in = in[k.group*d.perGroup*d.pad.size():]
+	in := r.in[k.group*d.perGroup*d.pad.size():]
+	const long = 1 << 24 // multiplications, about a millisecond
+	isLong := d.rowLen*d.icg*d.taps > long/(2*d.b)
 	call := func(row, q int) {
+		if isLong && machine.Closed(r.args.Done) {
+			return
+		}
 		x, n := d.cuts.Part(q)
 		a.In = machine.Ptr(in, (row*s.Stride[1]*d.pad.pCols+x*s.Stride[2])*d.width)
 		at := (row*d.rowLen + x - k.pixel) * d.b
@@ -291,7 +297,7 @@ func (d *directConv) inPlace(r *convRun, a *simd.DirectArgs, k *directTask) {
 		a.Flags |= simd.DirectRes
 		res = r.args.Residual[to:]
 	}
-	d.compute(a, r.in, k, r.args.Y[to:], res)
+	d.compute(r, a, k, r.args.Y[to:], res)
 	for j := range k.blocks {
 		d.finishBlock(r.args.Y[to+j*plane:][:k.pixels*d.b], block+j)
 	}
@@ -306,7 +312,7 @@ func (d *directConv) throughTile(r *convRun, a *simd.DirectArgs, k *directTask, 
 		a.Flags |= simd.DirectCut
 	}
 	tile := buf.Floats(2 * d.b * d.pixels())[:k.blocks*k.pixels*d.b]
-	d.compute(a, r.in, k, tile, nil)
+	d.compute(r, a, k, tile, nil)
 	to := (r.image*d.s.OutC+channel)*d.outN + k.pixel
 	for j := range k.blocks {
 		rest := buf // both blocks use the same workspace
