@@ -41,6 +41,7 @@ var smallWork = map[string]string{
 	"SequenceConstruct":                 "as many elements as operands, which are passed on",
 	"Optional":                          "passes its operand on",
 	"OptionalGetElement":                "copies as GiveOut does, see SequenceAt",
+	"berth.internal.Fused":              "runs single nodes on one block after the other, which are tiles of a call",
 	"ImageDecoder":                      "decodes streams: the reader and the decoders look",
 	"ai.onnx.ml.CastMap":                "maps hold as many entries as a caller has made",
 	"ai.onnx.ml.DictVectorizer":         "maps hold as many entries as a caller has made",
