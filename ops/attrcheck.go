@@ -47,7 +47,7 @@ func (o *Op) CheckAttrs(n *ssa.Node) (err error) {
 		}
 	}
 	for i := range o.Attrs {
-		s := &o.Attrs[i]
+		s := o.Attrs[i]
 		if s.Required && !s.Ignored && s.at(n.Version) && !n.Has(s.Name) && n.Body(s.Name) == nil {
 			return &AttrError{s.Name, fmt.Sprintf("required attribute %q is missing", s.Name), "set it"}
 		}
@@ -90,7 +90,7 @@ func (o *Op) inVersion(version int) string {
 func (o *Op) unknownRemedy(name string, version int) string {
 	near, best := "", 3 // more than two edits apart is another name
 	for i := range o.Attrs {
-		s := &o.Attrs[i]
+		s := o.Attrs[i]
 		switch {
 		case s.Name == name && s.Since > version && version > 0:
 			return fmt.Sprintf("import operator set %d, which has it, or remove it", s.Since)

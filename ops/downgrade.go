@@ -86,7 +86,7 @@ func nextDowngrade(n *ssa.Node, below, version int) (best *Downgrade) {
 func setNewDefaults(n *ssa.Node, version int) {
 	o := Of(n)
 	for i := range o.Attrs {
-		now := &o.Attrs[i]
+		now := o.Attrs[i]
 		if !now.at(0) || now.Default.Kind == ssa.AttrNone || n.Has(now.Name) {
 			continue
 		}

@@ -22,7 +22,7 @@ type Op struct {
 	MinIn, MaxIn   int // operands without captures; MaxIn -1 = any number, of which none may be absent
 	OptionalIn     int // of any number of operands, how many of the first may be absent
 	MinOut, MaxOut int // results; MaxOut -1 = any number
-	Attrs          []AttrSpec
+	Attrs          []*AttrSpec
 
 	// Infer is the type and shape rule: what is known of each result.
 	Infer func(n *ssa.Node) ([]Inferred, error)

@@ -192,6 +192,6 @@ func TestElementwiseInAnyLayout(t *testing.T) {
 }
 
 // currentAttrs are the attributes of the newest form.
-func currentAttrs(o *ops.Op) []ops.AttrSpec {
-	return slices.DeleteFunc(slices.Clone(o.Attrs), func(a ops.AttrSpec) bool { return a.Until > 0 })
+func currentAttrs(o *ops.Op) []*ops.AttrSpec {
+	return slices.DeleteFunc(slices.Clone(o.Attrs), func(a *ops.AttrSpec) bool { return a.Until > 0 })
 }

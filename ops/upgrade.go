@@ -123,7 +123,7 @@ func dropIgnored(n *ssa.Node) {
 func setOldDefaults(n *ssa.Node) {
 	o := Of(n)
 	for i := range o.Attrs {
-		old := &o.Attrs[i]
+		old := o.Attrs[i]
 		if old.Until == 0 || !old.at(n.Version) || old.Default.Kind == ssa.AttrNone || n.Has(old.Name) {
 			continue
 		}

@@ -108,7 +108,7 @@ func (c *Context) constant(hint string, k *ssa.Constant) *ssa.Value {
 func (c *Context) op(mark *ssa.Node, hint, op string, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value {
 	schema := ops.Lookup("", op).Attrs
 	attrs = slices.DeleteFunc(slices.Clone(attrs), func(a ssa.Attr) bool {
-		return !slices.ContainsFunc(schema, func(s ops.AttrSpec) bool { return s.Name == a.Name })
+		return !slices.ContainsFunc(schema, func(s *ops.AttrSpec) bool { return s.Name == a.Name })
 	})
 	n := c.insert(mark, op, in, 1, attrs...)
 	n.Out[0].Name = c.fresh(hint)

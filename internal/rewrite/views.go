@@ -111,7 +111,7 @@ func mergeReduceAxes(c *Context, n *ssa.Node) bool {
 // keepsDims reports a reduction: an operator with the attribute keepdims.
 func keepsDims(n *ssa.Node) bool {
 	o := ops.Of(n)
-	return o != nil && slices.ContainsFunc(o.Attrs, func(a ops.AttrSpec) bool { return a.Name == "keepdims" })
+	return o != nil && slices.ContainsFunc(o.Attrs, func(a *ops.AttrSpec) bool { return a.Name == "keepdims" })
 }
 
 // mergeTranspose composes two permutations.

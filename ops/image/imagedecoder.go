@@ -29,7 +29,7 @@ import (
 var ImageDecoder = ops.Op{
 	Name: "ImageDecoder", Since: 20, Doc: "image = pixels of encoded_stream",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.StrAttr("pixel_format", "RGB", "BGR", "Grayscale")},
+	Attrs: []*ops.AttrSpec{ops.StrAttr("pixel_format", "RGB", "BGR", "Grayscale")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.ExtentOpen)}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		kit.MatchShapes(n, "_")
 		channels, _ := pixelFormat(n)

@@ -20,7 +20,7 @@ import (
 var GatedRMSNorm = ops.Op{
 	Domain: contrib.Microsoft, Name: "GatedRMSNorm", Since: 1, Doc: "Y = rms(X) * activation(gate)",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.StrAttr("activation", "silu", "swish", "sigmoid"), ops.FloatAttr("epsilon", 1e-5)},
+	Attrs: []*ops.AttrSpec{ops.StrAttr("activation", "silu", "swish", "sigmoid"), ops.FloatAttr("epsilon", 1e-5)},
 	Infer: ops.SameAs, Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst, Cost: kit.NormCost}, Eval: kit.FloatKernel(evalGatedRMS, nil),
 }
 
@@ -61,7 +61,7 @@ func rmsGroups(c *ops.Call, y, x []float32, width int, eps float64) {
 var BranchwiseRMSNorm = ops.Op{
 	Domain: contrib.Microsoft, Name: "BranchwiseRMSNorm", Since: 1, Doc: "Y = rms(X) along every branch",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("epsilon", 1e-5), numBranches},
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("epsilon", 1e-5), numBranches},
 	Infer: ops.SameAs, Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst, Cost: kit.NormCost},
 	Eval: kit.FloatKernel(func(c *ops.Call) {
 		x := c.Array(0)
@@ -86,7 +86,7 @@ var BranchwiseRMSNorm = ops.Op{
 // Keys and queries are [B,S,M,H], the value [B,S,H] is shared by the M of them.
 var EngramGate = ops.Op{
 	Domain: contrib.Microsoft, Name: "EngramGate", Since: 1, Doc: "output = sigmoid(±√|rms(key)·rms(query)/√H|) * value",
-	MinIn: 5, MaxIn: 6, MinOut: 1, MaxOut: 2, Attrs: []ops.AttrSpec{ops.FloatAttr("epsilon", 1e-5)},
+	MinIn: 5, MaxIn: 6, MinOut: 1, MaxOut: 2, Attrs: []*ops.AttrSpec{ops.FloatAttr("epsilon", 1e-5)},
 	Infer: kit.Rule(kit.FirstType(2)), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.NormCost}, Eval: kit.FloatKernel(evalEngramGate, nil),
 }
 

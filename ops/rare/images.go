@@ -17,7 +17,7 @@ import (
 var CropAndResize = ops.Op{
 	Domain: contrib.Microsoft, Name: "CropAndResize", Since: 1, Doc: "Y[r] = box rois[r] of image X[batch_indices[r]], scaled to crop_size",
 	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("extrapolation_value", 0), ops.StrAttr("mode", "bilinear", "nearest")},
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("extrapolation_value", 0), ops.StrAttr("mode", "bilinear", "nearest")},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		x := ops.InType(n, 0)
 		size := []ssa.Dim{{}, {}}
@@ -99,7 +99,7 @@ func sampleAt(image []float32, height, width int, y, x float32, nearest bool, ou
 var ConvTransposeWithDynamicPads = ops.Op{
 	Domain: contrib.Microsoft, Name: "ConvTransposeWithDynamicPads", Since: 1, Doc: "ConvTranspose(X, W, B) with pads from operand 2",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{nn.AutoPad, ops.IntsAttr("dilations").AtLeast(1), ops.IntAttr("group", 1).AtLeast(1),
+	Attrs: []*ops.AttrSpec{nn.AutoPad, ops.IntsAttr("dilations").AtLeast(1), ops.IntAttr("group", 1).AtLeast(1),
 		ops.IntsAttr("kernel_shape").AtLeast(1), ops.IntsAttr("output_padding").AtLeast(0), ops.IntsAttr("strides").AtLeast(1)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		pads, known := ops.ConstInts(n, 2)
@@ -137,7 +137,7 @@ func withPads(n *ssa.Node, pads []int64) *ssa.Node {
 var UnfoldTensor = ops.Op{
 	Domain: contrib.Microsoft, Name: "UnfoldTensor", Since: 1, Doc: "output[…, i, …, j] = input[…, i*step + j, …] along dim",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("dim", -1), ops.IntAttr("size").Mandatory().AtLeast(1), ops.IntAttr("step", 1).AtLeast(1)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("dim", -1), ops.IntAttr("size").Mandatory().AtLeast(1), ops.IntAttr("step", 1).AtLeast(1)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		x := ops.InType(n, 0)
 		if !x.Ranked {

@@ -30,7 +30,7 @@ var MoE = ops.Op{
 	Infer: ops.SameAs, Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: moeCost}, Eval: kit.FloatKernel(evalMoE, nil),
 }
 
-var moeAttrs = []ops.AttrSpec{ops.FloatAttr("activation_alpha", 1), ops.FloatAttr("activation_beta", 0),
+var moeAttrs = []*ops.AttrSpec{ops.FloatAttr("activation_alpha", 1), ops.FloatAttr("activation_beta", 0),
 	ops.StrAttr("activation_type", "relu", "gelu", "silu", "swiglu", "identity"), ops.IntAttr("k", 1).AtLeast(1), ops.IntAttr("normalize_routing_weights", 0),
 	ops.IntAttr("swiglu_fusion", 0), ops.FloatAttr("swiglu_limit", float32(math.Inf(1))), ops.IntAttr("use_sparse_mixer", 0)}
 
@@ -228,7 +228,7 @@ func (e *experts) store(c *ops.Call, weights []float32) {
 var QMoE = ops.Op{
 	Domain: contrib.Microsoft, Name: "QMoE", Since: 1, Doc: "MoE with weights (q - zero point) * scale",
 	MinIn: 3, MaxIn: 21, MinOut: 1, MaxOut: 1,
-	Attrs: append([]ops.AttrSpec{ops.IntAttr("accuracy_level", 0), ops.IntAttr("block_size").AtLeast(0), ops.IntAttr("expert_weight_bits", 4),
+	Attrs: append([]*ops.AttrSpec{ops.IntAttr("accuracy_level", 0), ops.IntAttr("block_size").AtLeast(0), ops.IntAttr("expert_weight_bits", 4),
 		ops.IntAttr("fc1_expert_weight_bits"), ops.IntAttr("fc2_expert_weight_bits"), ops.IntAttr("fc3_expert_weight_bits"),
 		ops.StrAttr("quant_type", "int"), ops.IntAttr("weights_prepacked", -1)}, moeAttrs...),
 	Infer: ops.SameAs, Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: moeCost}, Eval: kit.FloatKernel(evalQMoE, nil),

@@ -22,7 +22,7 @@ import (
 var NGramHashMapping = ops.Op{
 	Domain: contrib.Microsoft, Name: "NGramHashMapping", Since: 1, Doc: "hash ids of the n-grams that end at every token",
 	MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 2,
-	Attrs: []ops.AttrSpec{ops.IntAttr("max_ngram_size").Mandatory().Between(2, 1<<16), ops.IntAttr("n_head_per_ngram").Mandatory().Between(1, 1<<16),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("max_ngram_size").Mandatory().Between(2, 1<<16), ops.IntAttr("n_head_per_ngram").Mandatory().Between(1, 1<<16),
 		ops.IntAttr("pad_id").Mandatory(), ops.IntAttr("reset_on_eos", 0)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		ids := ops.InType(n, 0)
@@ -174,7 +174,7 @@ func part(a *ndarray.Array, from, to int) []int64 {
 var VarlenNGramHashMapping = ops.Op{
 	Domain: contrib.Microsoft, Name: "VarlenNGramHashMapping", Since: 1, Doc: "hash ids of the n-grams that end at every token of packed sequences",
 	MinIn: 4, MaxIn: 10, MinOut: 1, MaxOut: 4,
-	Attrs: append([]ops.AttrSpec{ops.IntAttr("state_update_capacity", 0).Between(0, 8)}, NGramHashMapping.Attrs...),
+	Attrs: append([]*ops.AttrSpec{ops.IntAttr("state_update_capacity", 0).Between(0, 8)}, NGramHashMapping.Attrs...),
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		ids := ops.InType(n, 0)
 		back := ssa.D(ops.Int(n, "max_ngram_size") - 1)

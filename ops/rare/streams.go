@@ -52,7 +52,7 @@ var GatedAdd = ops.Op{
 // ScaledSiLU is z * sigmoid(z) of z = scale*X, each rounded to the element type.
 var ScaledSiLU = ops.Op{
 	Domain: contrib.Microsoft, Name: "ScaledSiLU", Since: 1, Doc: "Y = Z * sigmoid(Z), Z = scale * X",
-	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []ops.AttrSpec{ops.FloatAttr("alpha", 1)},
+	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []*ops.AttrSpec{ops.FloatAttr("alpha", 1)},
 	Infer: ops.SameAs, Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst},
 	Eval: kit.FloatKernel(func(c *ops.Call) {
 		x := c.Array(0)
@@ -81,7 +81,7 @@ var ScaledSiLU = ops.Op{
 var HyperConnectionPreMix = ops.Op{
 	Domain: contrib.Microsoft, Name: "HyperConnectionPreMix", Since: 1, Doc: "Y[h] = reduction_scale * sum over c of X[c,h] * pre_mix[c,h]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{numBranches, ops.FloatAttr("reduction_scale", 1)},
+	Attrs: []*ops.AttrSpec{numBranches, ops.FloatAttr("reduction_scale", 1)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		x := ops.InType(n, 0)
 		if !x.Ranked {
@@ -124,7 +124,7 @@ func evalPreMix(c *ops.Call) {
 // to each.
 var HyperConnectionPostMix = ops.Op{
 	Domain: contrib.Microsoft, Name: "HyperConnectionPostMix", Since: 1, Doc: "Y[k,h] = (sum over c of stream_mix[c,k] * streams[c,h]) + post_mix[k,h] * block_output[h]",
-	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1, Attrs: []ops.AttrSpec{numBranches},
+	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1, Attrs: []*ops.AttrSpec{numBranches},
 	Infer: ops.SameAs, Facts: ops.Facts{Traits: ops.GeneralTraits}, Eval: kit.FloatKernel(evalPostMix, nil),
 }
 

@@ -19,7 +19,7 @@ import (
 // scores become -∞.
 var NGramRepeatBlock = ops.Op{
 	Domain: contrib.Microsoft, Name: "NGramRepeatBlock", Since: 1, Doc: "scores_out = scores, -∞ for tokens that complete an n-gram of input_ids again",
-	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []ops.AttrSpec{ops.IntAttr("ngram_size").Mandatory().AtLeast(1)},
+	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []*ops.AttrSpec{ops.IntAttr("ngram_size").Mandatory().AtLeast(1)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return ops.One(ops.InType(n, 1)) }),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: func(n *ssa.Node) []ops.Pair {
 		if ops.SameLayout(ops.InType(n, 1), n.Out[0].Type) {
@@ -64,7 +64,7 @@ func evalNGramRepeat(c *ops.Call) {
 var BifurcationDetector = ops.Op{
 	Domain: contrib.Microsoft, Name: "BifurcationDetector", Since: 1, Doc: "tokens = cur_tokens and the predicted ones up to the first that differs; where their end lies in src_tokens",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 2,
-	Attrs: []ops.AttrSpec{ops.IntAttr("max_ngram_size", 3), ops.IntAttr("min_ngram_size", 1).AtLeast(1)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("max_ngram_size", 3), ops.IntAttr("min_ngram_size", 1).AtLeast(1)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		tokens := ops.InType(n, 1)
 		if n.Input(3) != nil {
@@ -145,7 +145,7 @@ func indexOf(c *ops.Call, list, part []int64) int {
 // Source: https://github.com/aappleby/smhasher, MurmurHash3_x86_32
 var MurmurHash3 = ops.Op{
 	Domain: contrib.Microsoft, Name: "MurmurHash3", Since: 1, Doc: "Y = MurmurHash3_x86_32(X, seed) for every element",
-	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []ops.AttrSpec{ops.IntAttr("positive", 1), ops.IntAttr("seed", 0)},
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []*ops.AttrSpec{ops.IntAttr("positive", 1), ops.IntAttr("seed", 0)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		return ops.One(kit.Retyped(ops.InType(n, 0), hashType(n)))
 	}),

@@ -24,7 +24,7 @@ import (
 var WordConvEmbedding = ops.Op{
 	Domain: contrib.Microsoft, Name: "WordConvEmbedding", Since: 1, Doc: "Y[word] = max over positions of tanh(W * C[characters] + B)",
 	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("char_embedding_size"), ops.IntAttr("conv_window_size"), ops.IntAttr("embedding_size")},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("char_embedding_size"), ops.IntAttr("conv_window_size"), ops.IntAttr("embedding_size")},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		return ops.One(ssa.TensorOf(ops.InType(n, 1).DType, kit.DimOf(ops.InType(n, 0), 0), kit.DimOf(ops.InType(n, 1), 0)))
 	}),
@@ -99,7 +99,7 @@ func wordLength(word []int64) (n int) {
 var Tokenizer = ops.Op{
 	Domain: contrib.Microsoft, Name: "Tokenizer", Since: 1, Doc: "Y[…, i] = token i of X[…]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("mark").Mandatory(), ops.IntAttr("mincharnum").Mandatory().AtLeast(1),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("mark").Mandatory(), ops.IntAttr("mincharnum").Mandatory().AtLeast(1),
 		ops.StrAttr("pad_value").Mandatory(), ops.StringsAttr("separators"), ops.StrAttr("tokenexp")},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		x := ops.InType(n, 0)

@@ -14,7 +14,7 @@ import (
 var RegexFullMatch = ops.Op{
 	Name: "RegexFullMatch", Since: 20, Doc: "Y = whether all of X matches pattern",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.StrAttr("pattern")},
+	Attrs: []*ops.AttrSpec{ops.StrAttr("pattern")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		_ = fullMatch(n)
 		return ops.One(kit.Retyped(ops.InType(n, 0), ndarray.Bool))

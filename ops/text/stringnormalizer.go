@@ -20,7 +20,7 @@ import (
 var StringNormalizer = ops.Op{
 	Name: "StringNormalizer", Since: 10, Doc: "Y = X without stopwords, in lower or upper case",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.StrAttr("case_change_action", "NONE", "LOWER", "UPPER"), ops.IntAttr("is_case_sensitive", 0),
+	Attrs: []*ops.AttrSpec{ops.StrAttr("case_change_action", "NONE", "LOWER", "UPPER"), ops.IntAttr("is_case_sensitive", 0),
 		ops.StrAttr("locale", "en_US"), ops.StringsAttr("stopwords")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.ExtentOpen)}, Infer: kit.Rule(inferStringNormalizer), Eval: kit.Kernel(evalStringNormalizer),
 }

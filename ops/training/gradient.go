@@ -32,7 +32,7 @@ import (
 var Gradient = ops.Op{
 	Domain: trainingDomain, Name: "Gradient", Since: 1, Doc: "outputs[i] = d sum(y) / d xs[i]",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []ops.AttrSpec{ops.StringsAttr("xs").Mandatory(), ops.StringsAttr("zs"), ops.StrAttr("y").Mandatory()},
+	Attrs: []*ops.AttrSpec{ops.StringsAttr("xs").Mandatory(), ops.StringsAttr("zs"), ops.StrAttr("y").Mandatory()},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		out := make([]ops.Inferred, len(n.Out))
 		for i := range out {

@@ -24,7 +24,7 @@ const trainingDomain = "ai.onnx.preview.training"
 var Adam = ops.Op{
 	Domain: trainingDomain, Name: "Adam", Since: 1, Doc: "X' = X - r·V'/(√H' + ε)",
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("alpha", 0.9), ops.FloatAttr("beta", 0.999), ops.FloatAttr("epsilon", 1e-6),
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("alpha", 0.9), ops.FloatAttr("beta", 0.999), ops.FloatAttr("epsilon", 1e-6),
 		ops.FloatAttr("norm_coefficient", 0), ops.FloatAttr("norm_coefficient_post", 0)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferOptimizer(n, 4) }),
 	Eval:  kit.Kernel(func(c *ops.Call) { evalOptimizer(c, 4, adamStep) }),
@@ -40,7 +40,7 @@ var Adam = ops.Op{
 var Adagrad = ops.Op{
 	Domain: trainingDomain, Name: "Adagrad", Since: 1, Doc: "X' = X - r·g/(√H' + ε)",
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("decay_factor", 0), ops.FloatAttr("epsilon", 1e-6), ops.FloatAttr("norm_coefficient", 0)},
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("decay_factor", 0), ops.FloatAttr("epsilon", 1e-6), ops.FloatAttr("norm_coefficient", 0)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferOptimizer(n, 3) }),
 	Eval:  kit.Kernel(func(c *ops.Call) { evalOptimizer(c, 3, adagradStep) }),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: func(n *ssa.Node) []ops.Pair { return optimizerPairs(n, 3) }},
@@ -56,7 +56,7 @@ var Adagrad = ops.Op{
 var Momentum = ops.Op{
 	Domain: trainingDomain, Name: "Momentum", Since: 1, Doc: "X' = X - R·V'",
 	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("alpha").Mandatory(), ops.FloatAttr("beta").Mandatory(),
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("alpha").Mandatory(), ops.FloatAttr("beta").Mandatory(),
 		ops.StrAttr("mode").Mandatory().Among("standard", "nesterov"), ops.FloatAttr("norm_coefficient").Mandatory()},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferOptimizer(n, 3) }),
 	Eval:  kit.Kernel(func(c *ops.Call) { evalOptimizer(c, 3, momentumStep) }),

@@ -12,7 +12,7 @@ import (
 var ToBlocked = ops.Op{
 	Domain: ops.Private, Name: "ToBlocked", Since: 1, Doc: "y[n,c/B,p,c%B] = x[n,c,p]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{blockAttr},
+	Attrs: []*ops.AttrSpec{blockAttr},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return ops.One(blockedType(n, ops.InType(n, 0))) }),
 	Eval: kit.Kernel(func(c *ops.Call) {
 		kit.Check(c.SetOutput(0, toBlocked(c, kit.Tensor(c, 0), int(ops.Int(c.Node, block)))))

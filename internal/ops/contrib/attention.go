@@ -18,7 +18,7 @@ import (
 var MSAttention = ops.Op{
 	Domain: Microsoft, Name: "Attention", Since: 1, Doc: "output = attention of [Q K V] = input · weights + bias",
 	MinIn: 2, MaxIn: 7, MinOut: 1, MaxOut: 2,
-	Attrs: append([]ops.AttrSpec{ops.IntsAttr("qkv_hidden_sizes"), ops.IntAttr("rotary_embedding_dim")}, msAttentionAttrs...),
+	Attrs: append([]*ops.AttrSpec{ops.IntsAttr("qkv_hidden_sizes"), ops.IntAttr("rotary_embedding_dim")}, msAttentionAttrs...),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: projectedCost}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferSelfAttention(n, 4, ops.InType(n, 0).DType) }),
 	Eval: kit.FloatKernel(evalMSAttention[float32], evalMSAttention[float64]),
 }
@@ -35,7 +35,7 @@ var QAttention = ops.Op{
 }
 
 // msAttentionAttrs are the attributes of both.
-var msAttentionAttrs = []ops.AttrSpec{ops.IntAttr("do_rotary"), ops.FloatAttr("mask_filter_value", -10000),
+var msAttentionAttrs = []*ops.AttrSpec{ops.IntAttr("do_rotary"), ops.FloatAttr("mask_filter_value", -10000),
 	ops.IntAttr("num_heads").Mandatory().AtLeast(1), ops.IntAttr("past_present_share_buffer"),
 	ops.FloatAttr("scale"), ops.IntAttr("unidirectional", 0)}
 
@@ -177,7 +177,7 @@ func evalQAttention(c *ops.Call) {
 var MultiHeadAttention = ops.Op{
 	Domain: Microsoft, Name: "MultiHeadAttention", Since: 1, Doc: "output = softmax(scale * Q·Kᵀ + mask) · V per head",
 	MinIn: 1, MaxIn: 10, MinOut: 1, MaxOut: 4,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("mask_filter_value", -10000), ops.IntAttr("num_heads").Mandatory().AtLeast(1),
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("mask_filter_value", -10000), ops.IntAttr("num_heads").Mandatory().AtLeast(1),
 		ops.FloatAttr("scale"), ops.IntAttr("unidirectional", 0)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.CachedCost(1)}, Infer: kit.Rule(inferMultiHead),
 	Eval: kit.FloatKernel(evalMultiHead[float32], evalMultiHead[float64]),

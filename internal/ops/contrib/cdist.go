@@ -15,7 +15,7 @@ import (
 var CDist = ops.Op{
 	Domain: Microsoft, Name: "CDist", Since: 1, Doc: "C[m,k] = distance of A[m] and B[k]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.StrAttr("metric", "sqeuclidean")},
+	Attrs: []*ops.AttrSpec{ops.StrAttr("metric", "sqeuclidean")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		a, b := ops.InType(n, 0), ops.InType(n, 1)
 		return ops.One(ssa.TensorOf(a.DType, kit.DimOf(a, 0), kit.DimOf(b, 0)))

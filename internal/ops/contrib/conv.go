@@ -8,7 +8,7 @@ import (
 )
 
 // fusedConvAttrs are those of Conv and an activation.
-var fusedConvAttrs = append([]ops.AttrSpec{ops.StrAttr("activation"), ops.FloatsAttr("activation_params")}, nn.ConvAttrs...)
+var fusedConvAttrs = append([]*ops.AttrSpec{ops.StrAttr("activation"), ops.FloatsAttr("activation_params")}, nn.ConvAttrs...)
 
 // FusedConv is Conv followed by a residual sum and an activation, of the
 // com.microsoft domain: Y = act(Conv(X, W, B) + Z).
@@ -25,7 +25,7 @@ var NhwcConv = nhwcConv("NhwcConv", "Y = Conv(X, W, B), channels last", nn.ConvA
 // NhwcFusedConv is FusedConv with channels last in X, Z and Y.
 var NhwcFusedConv = nhwcConv("NhwcFusedConv", "Y = act(Conv(X, W, B) + Z), channels last", fusedConvAttrs, 4)
 
-func nhwcConv(name, doc string, attrs []ops.AttrSpec, operands int) ops.Op {
+func nhwcConv(name, doc string, attrs []*ops.AttrSpec, operands int) ops.Op {
 	return ops.Op{
 		Domain: Microsoft, Name: name, Since: 1, Doc: doc,
 		MinIn: 2, MaxIn: operands, MinOut: 1, MaxOut: 1,
@@ -70,7 +70,7 @@ func fusedConv[T kit.RealNum](c *ops.Call, last bool) {
 var NhwcMaxPool = ops.Op{
 	Domain: Microsoft, Name: "NhwcMaxPool", Since: 1, Doc: "y = max over sliding windows, channels last",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: append([]ops.AttrSpec{ops.IntAttr("ceil_mode", 0), ops.IntsAttr("dilations").AtLeast(1), ops.IntsAttr("kernel_shape").AtLeast(1).Mandatory()}, nn.PoolAttrs...),
+	Attrs: append([]*ops.AttrSpec{ops.IntAttr("ceil_mode", 0), ops.IntsAttr("dilations").AtLeast(1), ops.IntsAttr("kernel_shape").AtLeast(1).Mandatory()}, nn.PoolAttrs...),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: nn.PoolCost}, Infer: kit.Rule(inferPoolLast), Eval: kit.Kernel(evalNhwcMaxPool),
 }
 

@@ -23,7 +23,7 @@ import (
 var DecoderMaskedMultiHeadAttention = ops.Op{
 	Domain: Microsoft, Name: "DecoderMaskedMultiHeadAttention", Since: 1, Doc: "output = softmax(scale * q·Kᵀ + mask) · V for one query per sequence",
 	MinIn: 1, MaxIn: 11, MinOut: 1, MaxOut: 4,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("mask_filter_value", -10000), ops.IntAttr("num_heads").Mandatory().AtLeast(1),
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("mask_filter_value", -10000), ops.IntAttr("num_heads").Mandatory().AtLeast(1),
 		ops.IntAttr("output_qk"), ops.IntAttr("past_present_share_buffer"), ops.FloatAttr("scale")},
 	Infer: kit.Rule(inferDecoderMasked), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.CachedCost(1)}, Eval: kit.FloatKernel(evalDecoderMasked, nil),
 }

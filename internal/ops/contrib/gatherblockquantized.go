@@ -21,7 +21,7 @@ import (
 var GatherBlockQuantized = ops.Op{
 	Domain: Microsoft, Name: "GatherBlockQuantized", Since: 1, Doc: "output = dequantize(gather(data, indices))",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("bits", 4), ops.IntAttr("block_size", 128), ops.IntAttr("gather_axis", 0),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("bits", 4), ops.IntAttr("block_size", 128), ops.IntAttr("gather_axis", 0),
 		ops.IntAttr("quantize_axis", 1)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferGatherBlock), Eval: kit.Kernel(evalGatherBlock),
 }

@@ -36,7 +36,7 @@ var FastGelu = ops.Op{
 var QuickGelu = ops.Op{
 	Domain: Microsoft, Name: "QuickGelu", Since: 1, Doc: "Y = X * sigmoid(alpha * X)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("alpha", 1.702)},
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("alpha", 1.702)},
 	Infer: ops.SameAs, Facts: ops.Facts{Traits: ops.ElementwiseTraits},
 	Eval: kit.Kernel(func(c *ops.Call) {
 		alpha := float64(ops.Float(c.Node, "alpha"))

@@ -9,7 +9,7 @@ import (
 	"github.com/berth-onnx/berth/ops"
 )
 
-var msGroupNormAttrs = []ops.AttrSpec{ops.IntAttr("activation").Mandatory().Between(0, 1), ops.IntAttr("channels_last", 1),
+var msGroupNormAttrs = []*ops.AttrSpec{ops.IntAttr("activation").Mandatory().Between(0, 1), ops.IntAttr("channels_last", 1),
 	ops.FloatAttr("epsilon", 1e-5), ops.IntAttr("groups").Mandatory().AtLeast(1)}
 
 // MSGroupNorm is group normalization with channels last (unless channels_last is

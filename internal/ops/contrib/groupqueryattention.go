@@ -23,7 +23,7 @@ import (
 var GroupQueryAttention = ops.Op{
 	Domain: Microsoft, Name: "GroupQueryAttention", Since: 1, Doc: "output = causal attention over a cache, key heads shared by query heads",
 	MinIn: 1, MaxIn: 16, MinOut: 1, MaxOut: 4,
-	Attrs: []ops.AttrSpec{ops.IntAttr("causal", 1), ops.IntAttr("do_rotary"), ops.StrAttr("k_quant_type", "NONE"),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("causal", 1), ops.IntAttr("do_rotary"), ops.StrAttr("k_quant_type", "NONE"),
 		ops.IntAttr("kv_cache_bit_width"), ops.IntAttr("kv_num_heads").Mandatory().AtLeast(1),
 		ops.IntAttr("local_window_size", -1), ops.IntAttr("num_heads").Mandatory().AtLeast(1), ops.FloatAttr("qk_norm_epsilon", 1e-6),
 		ops.IntAttr("qk_output", 0), ops.IntAttr("rotary_interleaved"), ops.FloatAttr("scale"),

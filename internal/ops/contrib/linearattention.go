@@ -102,7 +102,7 @@ func evalMSLinearAttention(c *ops.Call) {
 var MSCausalConvWithState = ops.Op{
 	Domain: Microsoft, Name: "CausalConvWithState", Since: 1, Doc: "output = act(weight * [past_state input] + bias), per channel",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
-	Attrs: []ops.AttrSpec{ops.StrAttr("activation", "none", "silu", "swish"), ops.IntAttr("channels_last", 0), ops.IntAttr("dilation", 1).Between(1, 1<<20),
+	Attrs: []*ops.AttrSpec{ops.StrAttr("activation", "none", "silu", "swish"), ops.IntAttr("channels_last", 0), ops.IntAttr("dilation", 1).Between(1, 1<<20),
 		ops.IntAttr("ndim", 1), stateWindowAttr},
 	Infer: kit.Rule(inferMSCausalConv), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.CausalConvCost}, Eval: kit.FloatKernel(evalMSCausalConv, nil),
 }

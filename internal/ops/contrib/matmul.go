@@ -12,7 +12,7 @@ import (
 )
 
 // fusedMatMulAttrs are the attributes of FusedMatMul; TransposeMatMul has the first three.
-var fusedMatMulAttrs = []ops.AttrSpec{ops.FloatAttr("alpha", 1), ops.IntAttr("transA", 0), ops.IntAttr("transB", 0),
+var fusedMatMulAttrs = []*ops.AttrSpec{ops.FloatAttr("alpha", 1), ops.IntAttr("transA", 0), ops.IntAttr("transB", 0),
 	ops.IntAttr("transBatchA", 0), ops.IntAttr("transBatchB", 0)}
 
 // FusedMatMul is a scaled matrix product with transposed operands, of the
@@ -28,11 +28,11 @@ var FusedMatMul = fusedMatMul("FusedMatMul", "Y = alpha * A' · B'", fusedMatMul
 var TransposeMatMul = fusedMatMul("TransposeMatMul", "Y = alpha * A' · B'", fusedMatMulAttrs[:3])
 
 // FusedMatMulActivation is FusedMatMul followed by an activation.
-var FusedMatMulActivation = fusedMatMul("FusedMatMulActivation", "Y = act(alpha * A' · B')", append([]ops.AttrSpec{
+var FusedMatMulActivation = fusedMatMul("FusedMatMulActivation", "Y = act(alpha * A' · B')", append([]*ops.AttrSpec{
 	ops.StrAttr("activation").Mandatory(), ops.FloatAttr("activation_alpha"), ops.IntAttr("activation_axis"),
 	ops.FloatAttr("activation_beta"), ops.FloatAttr("activation_gamma")}, fusedMatMulAttrs...))
 
-func fusedMatMul(name, doc string, attrs []ops.AttrSpec) ops.Op {
+func fusedMatMul(name, doc string, attrs []*ops.AttrSpec) ops.Op {
 	return ops.Op{
 		Domain: Microsoft, Name: name, Since: 1, Doc: doc,
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
@@ -122,7 +122,7 @@ func activationParams(n *ssa.Node) (out []float32) {
 var FusedGemm = ops.Op{
 	Domain: Microsoft, Name: "FusedGemm", Since: 1, Doc: "Y = act(alpha * A' · B' + beta * C)",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: append([]ops.AttrSpec{ops.StrAttr("activation"), ops.FloatAttr("activation_alpha"),
+	Attrs: append([]*ops.AttrSpec{ops.StrAttr("activation"), ops.FloatAttr("activation_alpha"),
 		ops.FloatAttr("activation_beta"), ops.FloatAttr("activation_gamma")}, ops.Newest(linalg.Gemm.Attrs)...),
 	Infer: kit.Rule(linalg.InferGemm), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.GemmCost},
 	Eval: kit.FloatKernel(evalFusedGemm[float32], evalFusedGemm[float64]),

@@ -128,7 +128,7 @@ func evalMulInteger(c *ops.Call) {
 var QGemm = ops.Op{
 	Domain: Microsoft, Name: "QGemm", Since: 1, Doc: "Y = quantize((A' - za) · (B' - zb) + C)",
 	MinIn: 6, MaxIn: 9, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("alpha", 1), ops.IntAttr("transA", 0), ops.IntAttr("transB", 0)},
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("alpha", 1), ops.IntAttr("transA", 0), ops.IntAttr("transB", 0)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.InnerCost}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		a, b := ops.InType(n, 0), ops.InType(n, 3)
 		rows, cols := kit.DimOf(a, 0), kit.DimOf(b, 1)

@@ -28,7 +28,7 @@ var (
 var MatMulNBits = ops.Op{
 	Domain: Microsoft, Name: "MatMulNBits", Since: 1, Doc: "Y = A · dequantize(B)ᵀ + bias",
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{nbitsRows, nbitsCols,
+	Attrs: []*ops.AttrSpec{nbitsRows, nbitsCols,
 		ops.IntAttr("accuracy_level", 0), ops.IntAttr("bits", 4), ops.IntAttr("block_size").Mandatory(),
 		ops.IntAttr("weight_prepacked", 0)},
 	Infer: kit.Rule(inferLastTo("N")), Eval: kit.Kernel(evalMatMulNBits),
@@ -178,7 +178,7 @@ func groupOf(c *ops.Call, idx *ndarray.Array, k, block, blocks int) func(int) in
 var MatMulBnb4 = ops.Op{
 	Domain: Microsoft, Name: "MatMulBnb4", Since: 1, Doc: "Y = A · dequantize(B)ᵀ, 4-bit floats",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{nbitsRows, nbitsCols,
+	Attrs: []*ops.AttrSpec{nbitsRows, nbitsCols,
 		ops.IntAttr("block_size").Mandatory().Between(1, math.MaxInt32), ops.IntAttr("quant_type").Mandatory().Between(0, 1),
 		ops.IntAttr("training_mode", 0), ops.IntAttr("transB", 1)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {

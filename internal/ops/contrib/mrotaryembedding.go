@@ -18,7 +18,7 @@ import (
 var MRotaryEmbedding = ops.Op{
 	Domain: Microsoft, Name: "MRotaryEmbedding", Since: 1, Doc: "rotate pairs of input by angles of three positions each",
 	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("interleaved"), ops.IntAttr("is_packed_batching"), ops.IntAttr("mrope_layout").Between(0, 1),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("interleaved"), ops.IntAttr("is_packed_batching"), ops.IntAttr("mrope_layout").Between(0, 1),
 		ops.IntsAttr("mrope_section").Mandatory().AtLeast(0), ops.IntAttr("num_heads"), ops.IntAttr("rotary_embedding_dim"),
 		ops.FloatAttr("scale", 1)},
 	Infer: ops.SameAs, Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst}, Eval: kit.FloatKernel(evalMRotary, nil),

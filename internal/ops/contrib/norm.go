@@ -73,7 +73,7 @@ func statWriter(c *ops.Call, meanAt, invAt int, s nn.SuffixNorm, x *ndarray.Arra
 var SkipLayerNormalization = ops.Op{
 	Domain: Microsoft, Name: "SkipLayerNormalization", Since: 1, Doc: "output = LayerNormalization(input + skip + bias)",
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 4,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("epsilon", 1e-12)}, Infer: kit.Rule(inferSkipNorm), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.NormCost},
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("epsilon", 1e-12)}, Infer: kit.Rule(inferSkipNorm), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.NormCost},
 	Eval: kit.FloatKernel(func(c *ops.Call) { skipNorm(c, true, 3, 4) }, nil),
 }
 
@@ -83,7 +83,7 @@ var SkipLayerNormalization = ops.Op{
 var SkipSimplifiedLayerNormalization = ops.Op{
 	Domain: Microsoft, Name: "SkipSimplifiedLayerNormalization", Since: 1, Doc: "output = SimplifiedLayerNormalization(input + skip + bias)",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 4,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("epsilon", 1e-12)}, Infer: kit.Rule(inferSkipNorm), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.NormCost},
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("epsilon", 1e-12)}, Infer: kit.Rule(inferSkipNorm), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.NormCost},
 	Eval: kit.FloatKernel(func(c *ops.Call) { skipNorm(c, false, -1, 3) }, nil),
 }
 
@@ -132,7 +132,7 @@ func skipNorm(c *ops.Call, center bool, betaAt, biasAt int) {
 var EmbedLayerNormalization = ops.Op{
 	Domain: Microsoft, Name: "EmbedLayerNormalization", Since: 1, Doc: "output = LayerNormalization(word[ids] + position + segment[ids])",
 	MinIn: 1, MaxIn: 9, MinOut: 1, MaxOut: 3,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("epsilon", 1e-12), ops.IntAttr("mask_index_type")},
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("epsilon", 1e-12), ops.IntAttr("mask_index_type")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		ids, w := ops.InType(n, 0), ops.InType(n, 2)
 		y := ssa.TensorOf(w.DType, kit.DimOf(ids, 0), kit.DimOf(ids, 1), kit.DimOf(w, 1))

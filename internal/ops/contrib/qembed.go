@@ -15,7 +15,7 @@ import (
 var QEmbedLayerNormalization = ops.Op{
 	Domain: Microsoft, Name: "QEmbedLayerNormalization", Since: 1, Doc: "output = LayerNormalization(word[ids] + position + segment[ids]), tables quantized",
 	MinIn: 1, MaxIn: 18, MinOut: 1, MaxOut: 2,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("epsilon", 1e-12)},
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("epsilon", 1e-12)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		ids := ops.InType(n, 0)
 		y := ssa.TensorOf(ops.InType(n, 8).DType, kit.DimOf(ids, 0), kit.DimOf(ids, 1), kit.DimOf(ops.InType(n, 2), 1))
@@ -53,7 +53,7 @@ func evalQEmbedNorm(c *ops.Call) {
 var BiasSoftmax = ops.Op{
 	Domain: Microsoft, Name: "BiasSoftmax", Since: 1, Doc: "output = softmax(data + bias) over the dimensions from axis on",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", 1), ops.IntAttr("is_inner_broadcast").Mandatory()},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", 1), ops.IntAttr("is_inner_broadcast").Mandatory()},
 	Infer: ops.SameAs, Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst},
 	Eval: kit.FloatKernel(evalBiasSoftmax[float32], evalBiasSoftmax[float64]),
 }
@@ -74,7 +74,7 @@ func evalBiasSoftmax[T float32 | float64](c *ops.Call) {
 var MSGridSample = ops.Op{
 	Domain: Microsoft, Name: "GridSample", Since: 1, Doc: vision.GridSample.Doc,
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("align_corners", 0), ops.StrAttr("mode", "bilinear", "nearest", "bicubic"),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("align_corners", 0), ops.StrAttr("mode", "bilinear", "nearest", "bicubic"),
 		ops.StrAttr("padding_mode", "zeros", "border", "reflection")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: vision.GridSampleCost}, Infer: kit.Rule(vision.InferGridSample), Eval: kit.Kernel(vision.EvalGridSample),
 }

@@ -107,7 +107,7 @@ func qlinearBinary(name, doc string, f func(a, b float32) float32) ops.Op {
 }
 
 // QLinearLeakyRelu is Y = quantize(x < 0 ? alpha*x : x), x = dequantize(X).
-var QLinearLeakyRelu = qlinearUnary("QLinearLeakyRelu", "Y = quantize(leakyRelu(X))", []ops.AttrSpec{ops.FloatAttr("alpha", 0.01)},
+var QLinearLeakyRelu = qlinearUnary("QLinearLeakyRelu", "Y = quantize(leakyRelu(X))", []*ops.AttrSpec{ops.FloatAttr("alpha", 0.01)},
 	func(n *ssa.Node) func(float64) float64 {
 		return kit.LeakyRelu(float64(ops.Float(n, "alpha")))
 	})
@@ -116,7 +116,7 @@ var QLinearLeakyRelu = qlinearUnary("QLinearLeakyRelu", "Y = quantize(leakyRelu(
 var QLinearSigmoid = qlinearUnary("QLinearSigmoid", "Y = quantize(sigmoid(X))", nil,
 	func(*ssa.Node) func(float64) float64 { return kit.Sigmoid })
 
-func qlinearUnary(name, doc string, attrs []ops.AttrSpec, f func(*ssa.Node) func(float64) float64) ops.Op {
+func qlinearUnary(name, doc string, attrs []*ops.AttrSpec, f func(*ssa.Node) func(float64) float64) ops.Op {
 	return ops.Op{
 		Domain: Microsoft, Name: name, Since: 1, Doc: doc,
 		MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1, Attrs: attrs,
@@ -135,7 +135,7 @@ func qlinearUnary(name, doc string, attrs []ops.AttrSpec, f func(*ssa.Node) func
 var QLinearSoftmax = ops.Op{
 	Domain: Microsoft, Name: "QLinearSoftmax", Since: 1, Doc: "Y = quantize(softmax(X)) along axis",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", -1), ops.IntAttr("opset").Mandatory()},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", -1), ops.IntAttr("opset").Mandatory()},
 	Infer: ops.SameAs, Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst}, Eval: kit.Kernel(evalQLinearSoftmax),
 }
 
@@ -157,7 +157,7 @@ func evalQLinearSoftmax(c *ops.Call) {
 var QLinearConcat = ops.Op{
 	Domain: Microsoft, Name: "QLinearConcat", Since: 1, Doc: "Y = quantize(concat(dequantize(X), …)) along axis",
 	MinIn: 5, MaxIn: -1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis").Mandatory()},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis").Mandatory()},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferQLinearConcat), Eval: kit.Kernel(evalQLinearConcat),
 }
 
@@ -245,7 +245,7 @@ func evalQLinearWhere(c *ops.Call) {
 var QLinearReduceMean = ops.Op{
 	Domain: Microsoft, Name: "QLinearReduceMean", Since: 1, Doc: "reduced = quantize(mean(data)) over axes",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("axes").Mandatory(), ops.IntAttr("keepdims").Mandatory()},
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("axes").Mandatory(), ops.IntAttr("keepdims").Mandatory()},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferReduceAttr(n, ops.InType(n, 0).DType) }),
 	Eval: kit.Kernel(evalQLinearReduceMean),
 }
@@ -254,7 +254,7 @@ var QLinearReduceMean = ops.Op{
 var ReduceSumInteger = ops.Op{
 	Domain: Microsoft, Name: "ReduceSumInteger", Since: 1, Doc: "reduced = sum(data) over axes in 32 bits",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("axes").Mandatory(), ops.IntAttr("keepdims").Mandatory()},
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("axes").Mandatory(), ops.IntAttr("keepdims").Mandatory()},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferReduceAttr(n, wideInt(ops.InType(n, 0).DType)) }),
 	Eval: kit.Kernel(evalReduceSumInteger),
 }

@@ -16,7 +16,7 @@ import (
 var QLinearAveragePool = ops.Op{
 	Domain: Microsoft, Name: "QLinearAveragePool", Since: 1, Doc: "Y = quantize(mean over sliding windows of X)",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: append([]ops.AttrSpec{ops.IntAttr("ceil_mode", 0), ops.IntAttr("channels_last", 0), ops.IntAttr("count_include_pad", 0),
+	Attrs: append([]*ops.AttrSpec{ops.IntAttr("ceil_mode", 0), ops.IntAttr("channels_last", 0), ops.IntAttr("count_include_pad", 0),
 		ops.IntsAttr("kernel_shape").AtLeast(1).Mandatory()}, nn.PoolAttrs...),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: nn.PoolCost}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		if ops.Int(n, "channels_last") != 0 {
@@ -31,7 +31,7 @@ var QLinearAveragePool = ops.Op{
 var QLinearGlobalAveragePool = ops.Op{
 	Domain: Microsoft, Name: "QLinearGlobalAveragePool", Since: 1, Doc: "Y = quantize(mean of every plane of X)",
 	MinIn: 5, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("channels_last", 0)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("channels_last", 0)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.ReadCost}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		x := ops.InType(n, 0)
 		if ops.Int(n, "channels_last") == 0 || !x.Ranked || x.Rank() < 2 {
@@ -105,7 +105,7 @@ func evalQLinearGlobalAverage(c *ops.Call) {
 var MSQLinearConv = ops.Op{
 	Domain: Microsoft, Name: "QLinearConv", Since: 1, Doc: "y = quantize(dequantize(w) * dequantize(x) + B)",
 	MinIn: 8, MaxIn: 9, MinOut: 1, MaxOut: 1,
-	Attrs: append([]ops.AttrSpec{ops.IntAttr("channels_last", 0)}, nn.ConvAttrs...),
+	Attrs: append([]*ops.AttrSpec{ops.IntAttr("channels_last", 0)}, nn.ConvAttrs...),
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		if ops.Int(n, "channels_last") != 0 {
 			return nn.InferChannelsLast(n, 0, 3, ops.InType(n, 7).DType)

@@ -14,7 +14,7 @@ import (
 var MSRotaryEmbedding = ops.Op{
 	Domain: Microsoft, Name: "RotaryEmbedding", Since: 1, Doc: "rotate pairs of input by the angles of position_ids",
 	MinIn: 4, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("interleaved"), ops.IntAttr("is_packed_batching"), ops.IntAttr("num_heads"),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("interleaved"), ops.IntAttr("is_packed_batching"), ops.IntAttr("num_heads"),
 		ops.IntAttr("rotary_embedding_dim"), ops.FloatAttr("scale", 1)},
 	Infer: ops.SameAs, Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst},
 	Eval: kit.FloatKernel(evalMSRotary[float32], evalMSRotary[float64]),

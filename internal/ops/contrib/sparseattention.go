@@ -20,7 +20,7 @@ import (
 var SparseAttention = ops.Op{
 	Domain: Microsoft, Name: "SparseAttention", Since: 1, Doc: "output = causal attention to the key blocks of a layout, with caches",
 	MinIn: 1, MaxIn: 11, MinOut: 1, MaxOut: 3,
-	Attrs: []ops.AttrSpec{ops.IntAttr("do_rotary"), ops.IntAttr("kv_num_heads").Mandatory().AtLeast(1), ops.IntAttr("num_heads").Mandatory().AtLeast(1),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("do_rotary"), ops.IntAttr("kv_num_heads").Mandatory().AtLeast(1), ops.IntAttr("num_heads").Mandatory().AtLeast(1),
 		ops.IntAttr("rotary_interleaved"), ops.FloatAttr("scale"), ops.IntAttr("sparse_block_size").Mandatory().Between(1, 1<<20)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		q := ops.InType(n, 0)

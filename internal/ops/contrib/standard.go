@@ -19,7 +19,7 @@ import (
 var MSQuantizeLinear = ops.Op{
 	Domain: Microsoft, Name: "QuantizeLinear", Since: 1, Doc: quant.QuantizeLinear.Doc,
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", 1)}, Infer: kit.Rule(quant.InferQuantize), Eval: kit.Kernel(quant.EvalQuantize),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", 1)}, Infer: kit.Rule(quant.InferQuantize), Eval: kit.Kernel(quant.EvalQuantize),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Smaller: kit.NarrowingFirst},
 }
 
@@ -27,7 +27,7 @@ var MSQuantizeLinear = ops.Op{
 var MSDequantizeLinear = ops.Op{
 	Domain: Microsoft, Name: "DequantizeLinear", Since: 1, Doc: quant.DequantizeLinear.Doc,
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", 1)}, Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.KeepsPacked)}, Infer: quant.DequantizeLinear.Infer, Eval: kit.Kernel(quant.EvalDequantize),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", 1)}, Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.KeepsPacked)}, Infer: quant.DequantizeLinear.Infer, Eval: kit.Kernel(quant.EvalDequantize),
 }
 
 // MSTrilu is Trilu.

@@ -19,7 +19,7 @@ import (
 var Scan = ops.Op{
 	Name: "Scan", Since: 25, Form: kit.Since(11), Doc: "iterate body over slices of the scan inputs",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []ops.AttrSpec{ops.GraphAttr("body").Mandatory(), ops.IntAttr("num_scan_inputs").Mandatory(),
+	Attrs: []*ops.AttrSpec{ops.GraphAttr("body").Mandatory(), ops.IntAttr("num_scan_inputs").Mandatory(),
 		ops.IntsAttr("scan_input_axes").From(9), ops.IntsAttr("scan_input_directions").From(9),
 		ops.IntsAttr("scan_output_axes").From(9), ops.IntsAttr("scan_output_directions").From(9),
 		ops.IntsAttr("directions").Before(9)},

@@ -12,7 +12,7 @@ import (
 var BitCast = ops.Op{
 	Name: "BitCast", Since: 26, Doc: "Y = bits of X as type to",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("to").Mandatory()},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("to").Mandatory()},
 	Infer: kit.Rule(inferBitCast), Eval: kit.Kernel(evalBitCast),
 	Facts: ops.Facts{Traits: ops.ElementwiseTraits.But(ops.ElementwiseInLayout), Alias: bitCastAlias},
 }

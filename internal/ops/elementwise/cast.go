@@ -24,7 +24,7 @@ import (
 var Cast = ops.Op{
 	Name: "Cast", Since: 28, Doc: "Y = X converted to type to", Form: castForm,
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.StrAttr("to").Mandatory().Before(6), ops.IntAttr("to").Mandatory().From(6),
+	Attrs: []*ops.AttrSpec{ops.StrAttr("to").Mandatory().Before(6), ops.IntAttr("to").Mandatory().From(6),
 		ops.IntAttr("saturate", 1).From(19), ops.StrAttr("round_mode", "up", "down", "nearest").From(24)},
 	Infer:    kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferCast(n, targetType(n)) }),
 	Eval:     kit.Kernel(func(c *ops.Call) { evalCast(c, targetType(c.Node)) }),
@@ -39,7 +39,7 @@ var Cast = ops.Op{
 var CastLike = ops.Op{
 	Name: "CastLike", Since: 25, Doc: "Y = X converted to the type of target_type", Form: kit.TypeForm(15, 19, 21, 23, 24, 25),
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("saturate", 1).From(19), ops.StrAttr("round_mode", "up", "down", "nearest").From(24)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("saturate", 1).From(19), ops.StrAttr("round_mode", "up", "down", "nearest").From(24)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferCast(n, ops.InType(n, 1).DType) }),
 	Eval:  kit.Kernel(func(c *ops.Call) { evalCast(c, kit.Tensor(c, 1).DType) }),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst, Smaller: kit.NarrowingFirst},

@@ -19,7 +19,7 @@ var Clip = ops.Op{
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 1,
 	Infer: kit.Rule(inferClip), Eval: kit.Kernel(evalClip),
 	Facts: ops.Facts{Traits: ops.ElementwiseTraits.But(ops.ZeroSignPassed), InPlace: kit.InPlaceFirst},
-	Attrs: []ops.AttrSpec{kit.ConsumedInputs, ops.FloatAttr("min").Before(6), ops.FloatAttr("min", -math.MaxFloat32).From(6).Before(11),
+	Attrs: []*ops.AttrSpec{kit.ConsumedInputs, ops.FloatAttr("min").Before(6), ops.FloatAttr("min", -math.MaxFloat32).From(6).Before(11),
 		ops.FloatAttr("max").Before(6), ops.FloatAttr("max", math.MaxFloat32).From(6).Before(11)},
 	Upgrades: []ops.Upgrade{{Below: 11, Source: kit.Changelog("Clip", 11), Apply: upgradeClip}},
 

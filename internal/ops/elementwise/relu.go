@@ -44,7 +44,7 @@ var PRelu = ops.Op{
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
 	Infer: kit.Rule(inferPRelu), Eval: kit.Kernel(evalPRelu),
 	Facts:    ops.Facts{Traits: ops.ElementwiseTraits.But(ops.ElementwiseInLayout, ops.ZeroSignPassed)},
-	Attrs:    []ops.AttrSpec{kit.ConsumedInputs},
+	Attrs:    []*ops.AttrSpec{kit.ConsumedInputs},
 	Upgrades: []ops.Upgrade{{Below: 7, Source: kit.Changelog("PRelu", 7), Apply: upgradePRelu}},
 
 	Downgrades: []ops.Downgrade{{Below: 7, Form: kit.FormBy(kit.From(1, kit.FloatTypes), kit.From(7, kit.AnyType)), Apply: downgradePRelu}},

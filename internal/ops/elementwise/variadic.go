@@ -25,7 +25,7 @@ func variadicOp(name string, since int, doc string, v variadic, form func(*ssa.N
 		MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
 		Infer: kit.Rule(v.infer), Eval: kit.Kernel(v.eval),
 		Facts: ops.Facts{Traits: ops.ElementwiseTraits.But(ops.Commutative, ops.ZeroSignPassed)},
-		Attrs: []ops.AttrSpec{kit.ConsumedInputs},
+		Attrs: []*ops.AttrSpec{kit.ConsumedInputs},
 
 		Downgrades: []ops.Downgrade{{Below: 8, Form: kit.FormBy(kit.From(1, kit.FloatTypes), kit.From(8, kit.AnyType)), Apply: kit.SameShapes}},
 	}

@@ -16,19 +16,19 @@ import (
 // https://github.com/onnx/onnx/blob/rel-1.4.1/docs/Operators.md#experimental-onnx-operators
 
 // Affine is alpha*X + beta.
-var Affine = mappedOp("Affine", "Y = alpha * X + beta", []ops.AttrSpec{ops.FloatAttr("alpha", 1), ops.FloatAttr("beta", 0)},
+var Affine = mappedOp("Affine", "Y = alpha * X + beta", []*ops.AttrSpec{ops.FloatAttr("alpha", 1), ops.FloatAttr("beta", 0)},
 	func(x, alpha, beta float64) float64 { return alpha*x + beta }).But(ops.ZeroSignRead)
 
 // ParametricSoftplus is alpha * ln(1 + e^(beta*X)).
-var ParametricSoftplus = mappedOp("ParametricSoftplus", "Y = alpha * ln(1 + exp(beta * X))", []ops.AttrSpec{ops.FloatAttr("alpha"), ops.FloatAttr("beta")},
+var ParametricSoftplus = mappedOp("ParametricSoftplus", "Y = alpha * ln(1 + exp(beta * X))", []*ops.AttrSpec{ops.FloatAttr("alpha"), ops.FloatAttr("beta")},
 	func(x, alpha, beta float64) float64 { return alpha * kit.Softplus(beta*x) }).But(ops.ZeroSignRead)
 
 // ScaledTanh is alpha * tanh(beta*X).
-var ScaledTanh = mappedOp("ScaledTanh", "Y = alpha * tanh(beta * X)", []ops.AttrSpec{ops.FloatAttr("alpha"), ops.FloatAttr("beta")},
+var ScaledTanh = mappedOp("ScaledTanh", "Y = alpha * tanh(beta * X)", []*ops.AttrSpec{ops.FloatAttr("alpha"), ops.FloatAttr("beta")},
 	func(x, alpha, beta float64) float64 { return alpha * math.Tanh(beta*x) }).But(ops.ZeroSignPassed)
 
 // mappedOp is an elementwise operator with two parameters.
-func mappedOp(name, doc string, attrs []ops.AttrSpec, f func(x, alpha, beta float64) float64) ops.Op {
+func mappedOp(name, doc string, attrs []*ops.AttrSpec, f func(x, alpha, beta float64) float64) ops.Op {
 	return ops.Op{
 		Name: name, Since: 1, Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: attrs,
@@ -43,7 +43,7 @@ func mappedOp(name, doc string, attrs []ops.AttrSpec, f func(x, alpha, beta floa
 // Scale is scale*X.
 var Scale = ops.Op{
 	Name: "Scale", Since: 1, Doc: "Y = scale * X",
-	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []ops.AttrSpec{ops.FloatAttr("scale", 1)},
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []*ops.AttrSpec{ops.FloatAttr("scale", 1)},
 	Infer: ops.SameAs, Facts: ops.Facts{Traits: ops.ElementwiseTraits},
 	Eval: kit.Kernel(func(c *ops.Call) {
 		scale := float64(ops.Float(c.Node, "scale"))
@@ -54,7 +54,7 @@ var Scale = ops.Op{
 // ImageScaler is scale*X plus a bias for every channel of images [N,C,H,W].
 var ImageScaler = ops.Op{
 	Name: "ImageScaler", Since: 1, Doc: "Y[n,c] = scale * X[n,c] + bias[c]",
-	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []ops.AttrSpec{ops.FloatsAttr("bias"), ops.FloatAttr("scale", 1)},
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []*ops.AttrSpec{ops.FloatsAttr("bias"), ops.FloatAttr("scale", 1)},
 	Infer: ops.SameAs, Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst},
 	Eval: kit.FloatKernel(evalImageScaler[float32], evalImageScaler[float64]),
 }
@@ -79,7 +79,7 @@ func evalImageScaler[T float32 | float64](c *ops.Call) {
 // [height, width] it cuts out as much as that from left and top on.
 var Crop = ops.Op{
 	Name: "Crop", Since: 1, Doc: "Y = X without its borders, or scale of it from left and top on",
-	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []ops.AttrSpec{ops.IntsAttr("border").Before(10), ops.IntsAttr("border").Mandatory().From(10), ops.IntsAttr("scale")},
+	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1, Attrs: []*ops.AttrSpec{ops.IntsAttr("border").Before(10), ops.IntsAttr("border").Mandatory().From(10), ops.IntsAttr("scale")},
 	Infer: kit.Rule(inferCrop), Eval: kit.Kernel(evalCrop),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.MoveCost},
 }

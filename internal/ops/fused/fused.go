@@ -24,7 +24,7 @@ const (
 var Fused = ops.Op{
 	Domain: Domain, Name: Name, Since: 1, Doc: "results of a tile program",
 	MinIn: 0, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []ops.AttrSpec{ops.StrAttr("program").Mandatory()},
+	Attrs: []*ops.AttrSpec{ops.StrAttr("program").Mandatory()},
 	Infer: infer,
 	Eval:  kit.Kernel(eval),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: inPlace, Smaller: func(*ssa.Node) []ops.Pair { return nil }, Cost: cost},

@@ -13,7 +13,7 @@ import (
 var Constant = ops.Op{
 	Name: "Constant", Since: 25, Form: kit.TypeForm(1, kit.ViewVersions...), Doc: "output = the one attribute that is set",
 	MinIn: 0, MaxIn: 0, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.TensorAttr("value").Mandatory().Before(11), ops.TensorAttr("value").From(11), ops.AttrSpec{Name: "sparse_value", Kind: ssa.AttrOther}.From(11),
+	Attrs: []*ops.AttrSpec{ops.TensorAttr("value").Mandatory().Before(11), ops.TensorAttr("value").From(11), (&ops.AttrSpec{Name: "sparse_value", Kind: ssa.AttrOther}).From(11),
 		ops.FloatAttr("value_float").From(12), ops.FloatsAttr("value_floats").From(12),
 		ops.IntAttr("value_int").From(12), ops.IntsAttr("value_ints").From(12),
 		ops.StrAttr("value_string").From(12), ops.StringsAttr("value_strings").From(12)},

@@ -11,7 +11,7 @@ import (
 var ConstantOfShape = ops.Op{
 	Name: "ConstantOfShape", Since: 25, Form: kit.TypeForm(9, 20, 21, 23, 24, 25), Doc: "output[i] = value, with shape input",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.TensorAttr("value")},
+	Attrs: []*ops.AttrSpec{ops.TensorAttr("value")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferConstantOfShape), Eval: kit.Kernel(evalConstantOfShape),
 }
 

@@ -12,7 +12,7 @@ import (
 var EyeLike = ops.Op{
 	Name: "EyeLike", Since: 22, Doc: "Y[i,j] = j == i + k ? 1 : 0", Form: kit.SinceTypes(9, 22, ndarray.BFloat16),
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("dtype"), ops.IntAttr("k", 0)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("dtype"), ops.IntAttr("k", 0)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferEyeLike), Eval: kit.Kernel(evalEyeLike),
 }
 

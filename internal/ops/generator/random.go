@@ -33,11 +33,11 @@ var RandomUniform = randomOp("RandomUniform", "Y ~ U[low, high)", false, uniform
 // https://onnx.ai/onnx/operators/onnx__RandomUniformLike.html
 var RandomUniformLike = randomOp("RandomUniformLike", "Y ~ U[low, high), shape of X", true, uniformDraw, ops.FloatAttr("low", 0), ops.FloatAttr("high", 1))
 
-func randomOp(name, doc string, like bool, draw func(*ops.Call) func() float64, params ...ops.AttrSpec) ops.Op {
+func randomOp(name, doc string, like bool, draw func(*ops.Call) func() float64, params ...*ops.AttrSpec) ops.Op {
 	o := ops.Op{
 		Name: name, Since: 22, Doc: doc, Form: kit.SinceTypes(1, 22, ndarray.BFloat16),
 		MinOut: 1, MaxOut: 1,
-		Attrs: slices.Concat(params, []ops.AttrSpec{ops.FloatAttr("seed")}),
+		Attrs: slices.Concat(params, []*ops.AttrSpec{ops.FloatAttr("seed")}),
 		Infer: kit.Rule(inferRandom), Eval: kit.Kernel(func(c *ops.Call) { evalRandom(c, draw) }),
 		Facts: ops.Facts{Traits: ops.RandomTraits},
 	}
@@ -139,7 +139,7 @@ func gaussian(uniform func() float64) func() float64 {
 var Bernoulli = ops.Op{
 	Name: "Bernoulli", Since: 22, Doc: "Y = U[0, 1) < X ? 1 : 0", Form: kit.FormBy(kit.From(15, kit.AnyType&^kit.BfloatType), kit.From(22, kit.AnyType)),
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("dtype"), ops.FloatAttr("seed")},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("dtype"), ops.FloatAttr("seed")},
 	Infer: kit.Rule(inferRandom), Eval: kit.Kernel(evalBernoulli),
 	Facts: ops.Facts{Traits: ops.RandomTraits},
 }
@@ -161,7 +161,7 @@ func evalBernoulli(c *ops.Call) {
 var Multinomial = ops.Op{
 	Name: "Multinomial", Since: 22, Doc: "Y[b,s] ~ softmax(X[b,:])", Form: kit.SinceTypes(7, 22, ndarray.BFloat16),
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("dtype", 6), ops.IntAttr("sample_size", 1).Between(0, math.MaxInt32), ops.FloatAttr("seed")},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("dtype", 6), ops.IntAttr("sample_size", 1).Between(0, math.MaxInt32), ops.FloatAttr("seed")},
 	Infer: kit.Rule(inferMultinomial), Eval: kit.Kernel(evalMultinomial),
 	Facts: ops.Facts{Traits: ops.RandomTraits},
 }

@@ -19,7 +19,7 @@ var Range = ops.Op{
 	Name: "Range", Since: 27, Doc: "Y[i] = start + i·delta, i < ceil((limit-start)/delta)",
 	Form:  kit.SinceTypes(11, 27, ndarray.Float16, ndarray.BFloat16),
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("stash_type", 1).From(27).Between(1, 1)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("stash_type", 1).From(27).Between(1, 1)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(InferRange), Eval: kit.Kernel(EvalRange),
 }
 

@@ -206,7 +206,7 @@ func UsesType(n *ssa.Node, types ...ndarray.DType) bool {
 }
 
 // WithAttrs returns the operator with more attributes.
-func WithAttrs(o ops.Op, attrs ...ops.AttrSpec) ops.Op {
+func WithAttrs(o ops.Op, attrs ...*ops.AttrSpec) ops.Op {
 	o.Attrs = slices.Concat(o.Attrs, attrs)
 	return o
 }

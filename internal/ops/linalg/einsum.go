@@ -21,7 +21,7 @@ var Einsum = ops.Op{
 	Name: "Einsum", Since: 28, Doc: "Y[output labels] = Σ over other labels of the product of the operands",
 	Form:  kit.FormBy(kit.From(12, kit.FloatTypes|kit.IntegerTypes), kit.From(28, kit.AnyType)),
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.StrAttr("equation").Mandatory()},
+	Attrs: []*ops.AttrSpec{ops.StrAttr("equation").Mandatory()},
 	Infer: kit.Rule(inferEinsum), Eval: kit.NumberKernel(evalEinsum[float32], evalEinsum[float64], evalEinsum[int64]),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: einsumCost},
 }

@@ -17,7 +17,7 @@ import (
 var Gemm = ops.Op{
 	Name: "Gemm", Since: 13, Doc: "Y = alpha·A'·B' + beta·C", Form: gemmForm,
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("alpha", 1), ops.FloatAttr("beta", 1),
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("alpha", 1), ops.FloatAttr("beta", 1),
 		ops.IntAttr("transA", 0), ops.IntAttr("transB", 0),
 		ops.IntAttr("broadcast", 0).WithoutEffect().Before(7)},
 	Infer: kit.Rule(InferGemm), Eval: kit.NumberKernel(evalGemm[float32], evalGemm[float64], evalGemm[int64]),

@@ -16,7 +16,7 @@ import (
 var OneHotEncoder = ops.Op{
 	Domain: mlDomain, Name: "OneHotEncoder", Since: 1, Doc: "Y[…, k] = X[…] == category k",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("cats_int64s"), ops.StringsAttr("cats_strings"), ops.IntAttr("zeros", 1)},
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("cats_int64s"), ops.StringsAttr("cats_strings"), ops.IntAttr("zeros", 1)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		t := ops.InType(n, 0)
 		if !t.Ranked {
@@ -34,7 +34,7 @@ var OneHotEncoder = ops.Op{
 var LabelEncoder = ops.Op{
 	Domain: mlDomain, Name: "LabelEncoder", Since: 4, Form: kit.Since(2), Doc: "Y = values[keys == X], or the default",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.FloatsAttr("keys_floats").From(2), ops.IntsAttr("keys_int64s").From(2),
+	Attrs: []*ops.AttrSpec{ops.FloatsAttr("keys_floats").From(2), ops.IntsAttr("keys_int64s").From(2),
 		ops.StringsAttr("keys_strings").From(2), ops.TensorAttr("keys_tensor").From(4),
 		ops.FloatsAttr("values_floats").From(2), ops.IntsAttr("values_int64s").From(2),
 		ops.StringsAttr("values_strings").From(2), ops.TensorAttr("values_tensor").From(4),
@@ -73,7 +73,7 @@ func downgradeLabelEncoder(_ *ops.Upgrader, n *ssa.Node) error {
 var CategoryMapper = ops.Op{
 	Domain: mlDomain, Name: "CategoryMapper", Since: 1, Doc: "Y = the other name of category X",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("cats_int64s"), ops.StringsAttr("cats_strings"),
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("cats_int64s"), ops.StringsAttr("cats_strings"),
 		ops.IntAttr("default_int64", -1), ops.StrAttr("default_string", "_Unused")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		t := ops.InType(n, 0)

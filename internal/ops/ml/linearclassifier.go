@@ -16,7 +16,7 @@ import (
 var LinearClassifier = ops.Op{
 	Domain: mlDomain, Name: "LinearClassifier", Since: 1, Doc: "Y = label of the largest of Z = post(X·Wᵀ + b)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
-	Attrs: []ops.AttrSpec{ops.FloatsAttr("coefficients").Mandatory(), ops.FloatsAttr("intercepts"),
+	Attrs: []*ops.AttrSpec{ops.FloatsAttr("coefficients").Mandatory(), ops.FloatsAttr("intercepts"),
 		ops.IntsAttr("classlabels_ints"), ops.StringsAttr("classlabels_strings"),
 		ops.IntAttr("multi_class", 0), postTransformAttr},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferLinearClassifier), Eval: kit.Kernel(evalLinearClassifier),
@@ -27,7 +27,7 @@ var LinearClassifier = ops.Op{
 var LinearRegressor = ops.Op{
 	Domain: mlDomain, Name: "LinearRegressor", Since: 1, Doc: "Y = post(X·Wᵀ + b)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.FloatsAttr("coefficients"), ops.FloatsAttr("intercepts"),
+	Attrs: []*ops.AttrSpec{ops.FloatsAttr("coefficients"), ops.FloatsAttr("intercepts"),
 		ops.IntAttr("targets", 1).Between(1, 1<<31), postTransformAttr},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		return ops.One(ssa.TensorOf(ndarray.Float32, rowsOf(n, 0), ssa.D(ops.Int(n, "targets"))))

@@ -17,7 +17,7 @@ import (
 var ZipMap = ops.Op{
 	Domain: mlDomain, Name: "ZipMap", Since: 1, Doc: "Z[n] = {label k: X[n, k]}",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("classlabels_int64s"), ops.StringsAttr("classlabels_strings")},
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("classlabels_int64s"), ops.StringsAttr("classlabels_strings")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		l, value := labelsOf(n), ssa.TensorOf(ndarray.Float32)
 		return ops.One(ssa.SequenceOf(ssa.Type{Kind: ssa.KindMap, DType: l.dtype(), Elem: &value}))
@@ -33,7 +33,7 @@ var ZipMap = ops.Op{
 var DictVectorizer = ops.Op{
 	Domain: mlDomain, Name: "DictVectorizer", Since: 1, Doc: "Y[0, i] = X[vocabulary[i]], or 0",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("int64_vocabulary"), ops.StringsAttr("string_vocabulary")},
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("int64_vocabulary"), ops.StringsAttr("string_vocabulary")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		words := max(len(ops.Ints(n, "int64_vocabulary")), len(ops.Strings(n, "string_vocabulary")))
 		return ops.One(ssa.StaticTensor(mapValueType(ops.InType(n, 0)), 1, words))
@@ -48,7 +48,7 @@ var DictVectorizer = ops.Op{
 var CastMap = ops.Op{
 	Domain: mlDomain, Name: "CastMap", Since: 1, Doc: "Y = values of X by key",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.StrAttr("cast_to", "TO_FLOAT", "TO_INT64", "TO_STRING"), ops.StrAttr("map_form", "DENSE", "SPARSE"), ops.IntAttr("max_map", 1)},
+	Attrs: []*ops.AttrSpec{ops.StrAttr("cast_to", "TO_FLOAT", "TO_INT64", "TO_STRING"), ops.StrAttr("map_form", "DENSE", "SPARSE"), ops.IntAttr("max_map", 1)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferCastMap), Eval: kit.Kernel(evalCastMap),
 }
 

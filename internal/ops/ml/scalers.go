@@ -15,7 +15,7 @@ import (
 var Scaler = ops.Op{
 	Domain: mlDomain, Name: "Scaler", Since: 1, Doc: "Y = (X - offset) * scale",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.FloatsAttr("offset"), ops.FloatsAttr("scale")},
+	Attrs: []*ops.AttrSpec{ops.FloatsAttr("offset"), ops.FloatsAttr("scale")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferAsFloat), Eval: kit.Kernel(evalScaler),
 }
 
@@ -26,7 +26,7 @@ var Scaler = ops.Op{
 var Normalizer = ops.Op{
 	Domain: mlDomain, Name: "Normalizer", Since: 1, Doc: "Y = X / norm(X) row by row",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.StrAttr("norm", "MAX", "L1", "L2")},
+	Attrs: []*ops.AttrSpec{ops.StrAttr("norm", "MAX", "L1", "L2")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferAsFloat), Eval: kit.Kernel(evalNormalizer),
 }
 
@@ -34,7 +34,7 @@ var Normalizer = ops.Op{
 var Binarizer = ops.Op{
 	Domain: mlDomain, Name: "Binarizer", Since: 1, Doc: "Y = X > threshold ? 1 : 0",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("threshold", 0)},
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("threshold", 0)},
 	Infer: ops.SameAs, Eval: kit.Kernel(evalBinarizer),
 	Facts: ops.Facts{Traits: ops.ElementwiseTraits.But(ops.ZeroSignCleared)},
 }
@@ -46,7 +46,7 @@ var Binarizer = ops.Op{
 var Imputer = ops.Op{
 	Domain: mlDomain, Name: "Imputer", Since: 1, Doc: "Y = X == replaced ? imputed : X",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.FloatsAttr("imputed_value_floats"), ops.IntsAttr("imputed_value_int64s"),
+	Attrs: []*ops.AttrSpec{ops.FloatsAttr("imputed_value_floats"), ops.IntsAttr("imputed_value_int64s"),
 		ops.FloatAttr("replaced_value_float", 0), ops.IntAttr("replaced_value_int64", 0)},
 	Infer: ops.SameAs, Eval: kit.Kernel(evalImputer),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst},
@@ -59,7 +59,7 @@ var Imputer = ops.Op{
 var FeatureVectorizer = ops.Op{
 	Domain: mlDomain, Name: "FeatureVectorizer", Since: 1, Doc: "Y = inputs side by side as floats",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("inputdimensions").Between(0, kit.MaxColumns)},
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("inputdimensions").Between(0, kit.MaxColumns)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferFeatureVectorizer), Eval: kit.Kernel(evalFeatureVectorizer),
 }
 

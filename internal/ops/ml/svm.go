@@ -18,7 +18,7 @@ import (
 var SVMRegressor = ops.Op{
 	Domain: mlDomain, Name: "SVMRegressor", Since: 1, Doc: "Y = rho + sum_s c_s * K(X, s)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.FloatsAttr("coefficients"), ops.FloatsAttr("kernel_params"),
+	Attrs: []*ops.AttrSpec{ops.FloatsAttr("coefficients"), ops.FloatsAttr("kernel_params"),
 		ops.StrAttr("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"), ops.IntAttr("n_supports", 0).AtLeast(0), ops.IntAttr("one_class", 0),
 		postTransformAttr, ops.FloatsAttr("rho"), ops.FloatsAttr("support_vectors")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
@@ -99,7 +99,7 @@ func evalSVMRegressor(c *ops.Call) {
 var SVMClassifier = ops.Op{
 	Domain: mlDomain, Name: "SVMClassifier", Since: 1, Doc: "Y = class with most votes, Z = scores or probabilities",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("classlabels_ints"), ops.StringsAttr("classlabels_strings"),
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("classlabels_ints"), ops.StringsAttr("classlabels_strings"),
 		ops.FloatsAttr("coefficients"), ops.FloatsAttr("kernel_params"), ops.StrAttr("kernel_type", "LINEAR", "POLY", "RBF", "SIGMOID"),
 		postTransformAttr, ops.FloatsAttr("prob_a"), ops.FloatsAttr("prob_b"),
 		ops.FloatsAttr("rho"), ops.FloatsAttr("support_vectors"), ops.IntsAttr("vectors_per_class").Between(0, 1<<31)},

@@ -17,7 +17,7 @@ var nTargets = ops.IntAttr("n_targets", 1).Between(1, kit.MaxColumns)
 var TreeEnsemble = ops.Op{
 	Domain: mlDomain, Name: "TreeEnsemble", Since: 5, Doc: "Y = post(aggregate of the leaves reached)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("aggregate_function", 1).Between(0, 3), nTargets, ops.IntAttr("post_transform", 0).Between(0, 4),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("aggregate_function", 1).Between(0, 3), nTargets, ops.IntAttr("post_transform", 0).Between(0, 4),
 		ops.IntsAttr("tree_roots").Mandatory(), ops.TensorAttr("nodes_modes").Mandatory(),
 		ops.IntsAttr("nodes_featureids").Mandatory(), ops.TensorAttr("nodes_splits").Mandatory(),
 		ops.IntsAttr("nodes_truenodeids").Mandatory(), ops.IntsAttr("nodes_trueleafs").Mandatory(),
@@ -36,7 +36,7 @@ var TreeEnsemble = ops.Op{
 var TreeEnsembleRegressor = ops.Op{
 	Domain: mlDomain, Name: "TreeEnsembleRegressor", Since: 3, Form: kit.Since(1), Doc: "Y = post(aggregate of the leaves reached + base)",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: slices.Concat(classicTreeAttrs, []ops.AttrSpec{ops.StrAttr("aggregate_function", "SUM", "AVERAGE", "MIN", "MAX"), nTargets,
+	Attrs: slices.Concat(classicTreeAttrs, []*ops.AttrSpec{ops.StrAttr("aggregate_function", "SUM", "AVERAGE", "MIN", "MAX"), nTargets,
 		ops.IntsAttr("target_ids"), ops.IntsAttr("target_nodeids"), ops.IntsAttr("target_treeids"),
 		ops.FloatsAttr("target_weights"), ops.TensorAttr("target_weights_as_tensor").From(3)}),
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
@@ -55,7 +55,7 @@ var TreeEnsembleRegressor = ops.Op{
 var TreeEnsembleClassifier = ops.Op{
 	Domain: mlDomain, Name: "TreeEnsembleClassifier", Since: 3, Form: kit.Since(1), Doc: "Y = class with the highest score Z",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
-	Attrs: slices.Concat(classicTreeAttrs, []ops.AttrSpec{ops.IntsAttr("class_ids"), ops.IntsAttr("class_nodeids"),
+	Attrs: slices.Concat(classicTreeAttrs, []*ops.AttrSpec{ops.IntsAttr("class_ids"), ops.IntsAttr("class_nodeids"),
 		ops.IntsAttr("class_treeids"), ops.FloatsAttr("class_weights"), ops.TensorAttr("class_weights_as_tensor").From(3),
 		ops.IntsAttr("classlabels_int64s"), ops.StringsAttr("classlabels_strings")}),
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
@@ -66,7 +66,7 @@ var TreeEnsembleClassifier = ops.Op{
 }
 
 // classicTreeAttrs is what both older tree operators have.
-var classicTreeAttrs = []ops.AttrSpec{ops.FloatsAttr("base_values"), ops.TensorAttr("base_values_as_tensor").From(3),
+var classicTreeAttrs = []*ops.AttrSpec{ops.FloatsAttr("base_values"), ops.TensorAttr("base_values_as_tensor").From(3),
 	ops.IntsAttr("nodes_falsenodeids"), ops.IntsAttr("nodes_featureids"),
 	ops.FloatsAttr("nodes_hitrates"), ops.TensorAttr("nodes_hitrates_as_tensor").From(3),
 	ops.IntsAttr("nodes_missing_value_tracks_true"), ops.StringsAttr("nodes_modes"),

@@ -13,7 +13,7 @@ import (
 var CenterCropPad = ops.Op{
 	Name: "CenterCropPad", Since: 18, Doc: "output_data = center of input_data at the sizes shape",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("axes")},
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("axes")},
 	Infer: kit.Rule(inferCenterCropPad), Eval: kit.Kernel(evalCenterCropPad),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.MoveCost},
 }

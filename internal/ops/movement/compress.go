@@ -14,7 +14,7 @@ import (
 var Compress = ops.Op{
 	Name: "Compress", Since: 28, Form: compressForm, Doc: "output = slices of input along axis where condition is true",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis")},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis")},
 	Facts: ops.Facts{Traits: ops.PassingTraits.But(ops.ExtentBounded)}, Infer: kit.Rule(inferCompress), Eval: kit.Kernel(evalCompress),
 
 	Downgrades: []ops.Downgrade{kit.PositiveAxes(0, kit.TypeForm(9, 28))},

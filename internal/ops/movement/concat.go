@@ -13,7 +13,7 @@ import (
 var Concat = ops.Op{
 	Name: "Concat", Since: 13, Form: concatForm, Doc: "concat_result = inputs one after the other along axis",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis").Before(4), ops.IntAttr("axis").Mandatory().From(4)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis").Before(4), ops.IntAttr("axis").Mandatory().From(4)},
 	Infer: kit.Rule(inferConcat), Eval: kit.Kernel(evalConcat),
 	Facts: ops.Facts{Traits: ops.PassingTraits.But(ops.FailsNever), Alias: concatAlias, Cost: kit.MoveCost},
 	Upgrades: []ops.Upgrade{{Below: 4, Source: kit.Changelog("Concat", 4),

@@ -25,7 +25,7 @@ func blockOp(name, doc string, mode int, infer func(d []ssa.Dim, b int64) []ssa.
 	return ops.Op{
 		Name: name, Since: 28, Form: kit.TypeForm(1, 13), Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-		Attrs: []ops.AttrSpec{ops.IntAttr("blocksize").Mandatory().Between(1, 1<<15), ops.StrAttr("mode", "DCR", "CRD").From(mode)},
+		Attrs: []*ops.AttrSpec{ops.IntAttr("blocksize").Mandatory().Between(1, 1<<15), ops.StrAttr("mode", "DCR", "CRD").From(mode)},
 		Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 			t := ops.InType(n, 0)
 			if !t.Ranked {

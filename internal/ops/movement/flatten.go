@@ -12,7 +12,7 @@ import (
 var Flatten = ops.Op{
 	Name: "Flatten", Since: 25, Form: flattenForm, Doc: "output = input as a matrix, split at axis",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", 1)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", 1)},
 	Infer: kit.Rule(inferFlatten), Eval: kit.Kernel(evalFlatten),
 	Facts: ops.Facts{Traits: ops.ReshapingTraits, Alias: kit.WholeView, Cost: kit.FreeCost},
 

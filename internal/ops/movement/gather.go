@@ -16,7 +16,7 @@ import (
 var Gather = ops.Op{
 	Name: "Gather", Since: 13, Form: gatherForm, Doc: "output = data taken at indices along axis",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", 0)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", 0)},
 	Infer: kit.Rule(inferGather), Eval: kit.Kernel(evalGather),
 	Facts:      ops.Facts{Traits: ops.MovementTraits, Alias: gatherAlias, Cost: kit.MoveCost},
 	Downgrades: []ops.Downgrade{{Below: 11, Form: kit.TypeForm(1, 13), Apply: downgradeGather}},

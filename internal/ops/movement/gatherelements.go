@@ -12,7 +12,7 @@ import (
 var GatherElements = ops.Op{
 	Name: "GatherElements", Since: 13, Form: kit.TypeForm(11, 13), Doc: "output[…i…] = data[…indices[…i…]…] along axis",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", 0)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", 0)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		return ops.One(kit.Retyped(ops.InType(n, 1), ops.InType(n, 0).DType))
 	}),

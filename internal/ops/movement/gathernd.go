@@ -17,7 +17,7 @@ import (
 var GatherND = ops.Op{
 	Name: "GatherND", Since: 13, Form: kit.TypeForm(11, 13), Doc: "output = data at the index tuples in the last dimension of indices",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("batch_dims", 0).From(12)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("batch_dims", 0).From(12)},
 	Infer: kit.Rule(InferGatherND), Eval: kit.Kernel(EvalGatherND),
 	Facts: ops.Facts{Traits: ops.MovementTraits, Alias: gatherNDAlias, Cost: kit.MoveCost},
 }

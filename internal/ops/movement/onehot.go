@@ -16,7 +16,7 @@ import (
 var OneHot = ops.Op{
 	Name: "OneHot", Since: 28, Form: oneHotForm, Doc: "output = one-hot code of indices along axis",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", -1)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", -1)},
 	Infer: kit.Rule(inferOneHot), Eval: kit.Kernel(evalOneHot),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.MoveCost},
 

@@ -24,7 +24,7 @@ import (
 var Pad = ops.Op{
 	Name: "Pad", Since: 25, Form: padForm, Doc: "output = data extended by pads per mode",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.StrAttr("mode", "constant", "reflect", "edge", "wrap"),
+	Attrs: []*ops.AttrSpec{ops.StrAttr("mode", "constant", "reflect", "edge", "wrap"),
 		ops.IntsAttr("paddings").Mandatory().Before(2), ops.IntsAttr("pads").Mandatory().From(2).Before(11), ops.FloatAttr("value", 0).Before(11)},
 	Infer: kit.Rule(InferPad), Eval: kit.Kernel(EvalPad),
 	Facts: ops.Facts{Traits: ops.PassingTraits, Cost: kit.MoveCost},

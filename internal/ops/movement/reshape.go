@@ -17,7 +17,7 @@ import (
 var Reshape = ops.Op{
 	Name: "Reshape", Since: 25, Form: kit.TypeForm(5, kit.ViewVersions...), Doc: "reshaped = data with dimensions shape",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("allowzero", 0).From(14),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("allowzero", 0).From(14),
 		kit.ConsumedInputs.Before(5), ops.IntsAttr("shape").Before(5)},
 	Infer: kit.Rule(inferReshape), Eval: kit.Kernel(evalReshape),
 	Facts:    ops.Facts{Traits: ops.ReshapingTraits, Alias: kit.WholeView, Cost: kit.FreeCost},

@@ -12,7 +12,7 @@ import (
 var ReverseSequence = ops.Op{
 	Name: "ReverseSequence", Since: 28, Form: kit.TypeForm(10, 28), Doc: "Y = input with the first sequence_lens[b] steps reversed",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("batch_axis", 1).Between(0, 1), ops.IntAttr("time_axis", 0).Between(0, 1)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("batch_axis", 1).Between(0, 1), ops.IntAttr("time_axis", 0).Between(0, 1)},
 	Infer: kit.SameAsShaped("_ _ *", "_"), Eval: kit.Kernel(evalReverseSequence),
 	Facts: ops.Facts{Traits: ops.MovementTraits, Cost: kit.MoveCost},
 }

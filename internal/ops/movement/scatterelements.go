@@ -18,7 +18,7 @@ import (
 var ScatterElements = ops.Op{
 	Name: "ScatterElements", Since: 18, Form: scatterForm, Doc: "output = data with updates written at indices along axis",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", 0), scatterReduction.From(16)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", 0), scatterReduction.From(16)},
 	Infer: ops.SameAs, Eval: kit.Kernel(evalScatterElements),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst, Cost: kit.MoveCost},
 	Downgrades: []ops.Downgrade{{Below: 11, Form: kit.TypeForm(9, 13), Apply: func(u *ops.Upgrader, n *ssa.Node) error {
@@ -32,7 +32,7 @@ var ScatterElements = ops.Op{
 var Scatter = ops.Op{
 	Name: "Scatter", Since: 9, Form: kit.Since(9), Doc: "output = ScatterElements(data, indices, updates)",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", 0)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", 0)},
 	Infer: ops.SameAs, Eval: kit.Kernel(evalScatterElements),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst, Cost: kit.MoveCost},
 	Upgrades: []ops.Upgrade{{Below: kit.Always, Source: kit.Changelog("Scatter", 11), Apply: func(_ *ops.Upgrader, n *ssa.Node) error {

@@ -17,7 +17,7 @@ import (
 var ScatterND = ops.Op{
 	Name: "ScatterND", Since: 18, Form: scatterForm, Doc: "output = data with updates written at the index tuples",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{scatterReduction.From(16)},
+	Attrs: []*ops.AttrSpec{scatterReduction.From(16)},
 	Infer: ops.SameAs, Eval: kit.Kernel(evalScatterND),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst, Cost: kit.MoveCost},
 }

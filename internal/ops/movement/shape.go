@@ -13,7 +13,7 @@ import (
 var Shape = ops.Op{
 	Name: "Shape", Since: 25, Form: kit.TypeForm(1, kit.ViewVersions...), Doc: "shape = dimensions start..end-1 of data",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("start", 0).From(15), ops.IntAttr("end").From(15)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("start", 0).From(15), ops.IntAttr("end").From(15)},
 	Infer: kit.Rule(inferShape), Eval: kit.Kernel(evalShape),
 	Facts: ops.Facts{Traits: ops.IgnoringTraits.But(ops.FailsNever), Cost: kit.FreeCost},
 }

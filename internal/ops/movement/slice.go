@@ -19,7 +19,7 @@ import (
 var Slice = ops.Op{
 	Name: "Slice", Since: 13, Form: sliceForm, Doc: "output = data[starts:ends:steps] along axes",
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("starts").Mandatory().Before(10), ops.IntsAttr("ends").Mandatory().Before(10), ops.IntsAttr("axes").Before(10)},
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("starts").Mandatory().Before(10), ops.IntsAttr("ends").Mandatory().Before(10), ops.IntsAttr("axes").Before(10)},
 	Infer: kit.Rule(InferSlice), Eval: kit.Kernel(EvalSlice),
 	Facts: ops.Facts{Traits: ops.MovementTraits, Alias: SliceAlias, Smaller: ForwardSlice, Cost: kit.MoveCost},
 	Upgrades: []ops.Upgrade{{Below: 10, Source: kit.Changelog("Slice", 10), Apply: func(u *ops.Upgrader, n *ssa.Node) error {

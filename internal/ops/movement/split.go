@@ -15,7 +15,7 @@ import (
 var Split = ops.Op{
 	Name: "Split", Since: 18, Form: splitForm, Doc: "outputs = consecutive parts of input along axis",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: -1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis").Before(2), ops.IntAttr("axis", 0).From(2), ops.IntAttr("num_outputs").From(18),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis").Before(2), ops.IntAttr("axis", 0).From(2), ops.IntAttr("num_outputs").From(18),
 		ops.IntsAttr("split").Before(13)},
 	Infer: kit.Rule(inferSplit), Eval: kit.Kernel(evalSplit),
 	Facts: ops.Facts{Traits: ops.PassingTraits, Alias: splitAlias, Cost: kit.MoveCost},

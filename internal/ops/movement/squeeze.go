@@ -13,7 +13,7 @@ import (
 var Squeeze = ops.Op{
 	Name: "Squeeze", Since: 25, Form: squeezeForm, Doc: "squeezed = data without the 1-dimensions at axes",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("axes").Before(13)},
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("axes").Before(13)},
 	Infer: kit.Rule(inferSqueeze), Eval: kit.Kernel(evalSqueeze),
 	Facts:    ops.Facts{Traits: ops.ReshapingTraits, Alias: kit.WholeView, Cost: kit.FreeCost},
 	Upgrades: []ops.Upgrade{kit.AttrToOperand("Squeeze", 13, "axes", 1)},
@@ -27,7 +27,7 @@ var Squeeze = ops.Op{
 var Unsqueeze = ops.Op{
 	Name: "Unsqueeze", Since: 25, Form: kit.TypeForm(13, 21, 23, 24, 25), Doc: "expanded = data with 1-dimensions inserted at axes",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("axes").Mandatory().Before(13)},
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("axes").Mandatory().Before(13)},
 	Infer: kit.Rule(inferUnsqueeze), Eval: kit.Kernel(evalUnsqueeze),
 	Facts:    ops.Facts{Traits: ops.ReshapingTraits, Alias: kit.WholeView, Cost: kit.FreeCost},
 	Upgrades: []ops.Upgrade{kit.AttrToOperand("Unsqueeze", 13, "axes", 1)},

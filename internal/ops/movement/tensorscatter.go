@@ -16,7 +16,7 @@ import (
 var TensorScatter = ops.Op{
 	Name: "TensorScatter", Since: 24, Doc: "present_cache = past_cache with update written from write_indices on",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", -2), ops.StrAttr("mode", "linear", "circular")},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", -2), ops.StrAttr("mode", "linear", "circular")},
 	Infer: kit.Rule(inferTensorScatter), Eval: kit.Kernel(evalTensorScatter),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst, Cost: kit.MoveCost},
 }

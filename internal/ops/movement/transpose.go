@@ -10,7 +10,7 @@ import (
 var Transpose = ops.Op{
 	Name: "Transpose", Since: 25, Form: kit.TypeForm(1, 13, 21, 23, 24, 25), Doc: "dimension i of transposed is dimension perm[i] of data",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("perm")},
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("perm")},
 	Infer: kit.Rule(inferTranspose), Eval: kit.Kernel(evalTranspose),
 	Facts: ops.Facts{Traits: ops.MovementTraits.But(ops.FailsNever), Alias: transposeAlias, Cost: kit.MoveCost},
 }

@@ -15,7 +15,7 @@ import (
 var Trilu = ops.Op{
 	Name: "Trilu", Since: 14, Doc: "Y[i,j] = j - i ≥ k (upper) or ≤ k (lower) ? X[i,j] : 0",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("upper", 1)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("upper", 1)},
 	Infer: kit.Rule(InferTrilu), Eval: kit.Kernel(EvalTrilu),
 	Facts: ops.Facts{Traits: ops.PassingTraits, InPlace: kit.InPlaceFirst},
 }

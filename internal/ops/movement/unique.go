@@ -21,7 +21,7 @@ import (
 var Unique = ops.Op{
 	Name: "Unique", Since: 28, Form: kit.TypeForm(11, 28), Doc: "Y = distinct elements of X",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 4,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis"), ops.IntAttr("sorted", 1)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis"), ops.IntAttr("sorted", 1)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.ExtentBounded)}, Infer: kit.Rule(inferUnique), Eval: kit.Kernel(evalUnique),
 }
 

@@ -22,7 +22,7 @@ import (
 var Attention = ops.Op{
 	Name: "Attention", Since: 25, Form: attentionForm, Doc: "Y = softmax(scale * Q·Kᵀ + bias) · V",
 	MinIn: 3, MaxIn: 7, MinOut: 1, MaxOut: 4,
-	Attrs: []ops.AttrSpec{ops.IntAttr("is_causal", 0), ops.IntAttr("kv_num_heads"), ops.IntAttr("left_window_size", -1).From(25),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("is_causal", 0), ops.IntAttr("kv_num_heads"), ops.IntAttr("left_window_size", -1).From(25),
 		ops.IntAttr("q_num_heads"), ops.IntAttr("qk_matmul_output_mode", 0).Between(0, 3), ops.IntAttr("right_window_size", -1).From(25),
 		ops.FloatAttr("scale"), ops.FloatAttr("softcap", 0), ops.IntAttr("softmax_precision")},
 	Infer: kit.Rule(inferAttention),

@@ -14,7 +14,7 @@ import (
 var AveragePool = ops.Op{
 	Name: "AveragePool", Since: 22, Form: bf16Since22(1), Doc: "Y = mean over sliding windows",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: append([]ops.AttrSpec{ops.IntAttr("ceil_mode", 0).From(10), ops.IntAttr("count_include_pad", 0).From(7), ops.IntsAttr("dilations").AtLeast(1).From(19),
+	Attrs: append([]*ops.AttrSpec{ops.IntAttr("ceil_mode", 0).From(10), ops.IntAttr("count_include_pad", 0).From(7), ops.IntsAttr("dilations").AtLeast(1).From(19),
 		ops.IntsAttr("kernel_shape").AtLeast(1).Mandatory()}, PoolAttrs...),
 	Infer: kit.Rule(InferPool),
 	Eval:  kit.FloatKernel(evalAveragePool[float32], evalAveragePool[float64]),

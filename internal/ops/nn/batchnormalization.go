@@ -25,7 +25,7 @@ import (
 var BatchNormalization = ops.Op{
 	Name: "BatchNormalization", Since: 15, Form: batchNormForm, Doc: "Y = (X - mean) / sqrt(var + epsilon) * scale + B",
 	MinIn: 5, MaxIn: 5, MinOut: 1, MaxOut: 3,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("epsilon", 1e-5), ops.FloatAttr("momentum", 0.9), ops.IntAttr("training_mode", 0).From(14),
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("epsilon", 1e-5), ops.FloatAttr("momentum", 0.9), ops.IntAttr("training_mode", 0).From(14),
 		kit.ConsumedInputs.Mandatory(), ops.IntAttr("is_test", 0).WithoutEffect().Before(7), ops.IntAttr("spatial", 1).Before(9)},
 	Infer: kit.Rule(inferBatchNorm),
 	Eval:  kit.FloatKernel(evalBatchNorm[float32], evalBatchNorm[float64]),

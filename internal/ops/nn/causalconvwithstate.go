@@ -15,7 +15,7 @@ import (
 var CausalConvWithState = ops.Op{
 	Name: "CausalConvWithState", Since: 27, Doc: "output = act(weight * [past_state input] + bias), per channel",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 2,
-	Attrs: []ops.AttrSpec{ops.StrAttr("activation", "none", "silu", "swish")},
+	Attrs: []*ops.AttrSpec{ops.StrAttr("activation", "none", "silu", "swish")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.CausalConvCost}, Infer: kit.Rule(inferCausalConv), Eval: kit.Kernel(evalCausalConv),
 }
 

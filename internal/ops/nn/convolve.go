@@ -18,7 +18,7 @@ import (
 var AutoPad = ops.StrAttr("auto_pad", "NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID", "")
 
 // ConvAttrs are the attributes all convolutions have.
-var ConvAttrs = []ops.AttrSpec{AutoPad, ops.IntsAttr("dilations").AtLeast(1), ops.IntAttr("group", 1).AtLeast(1),
+var ConvAttrs = []*ops.AttrSpec{AutoPad, ops.IntsAttr("dilations").AtLeast(1), ops.IntAttr("group", 1).AtLeast(1),
 	ops.IntsAttr("kernel_shape").AtLeast(1), ops.IntsAttr("pads"), ops.IntsAttr("strides").AtLeast(1)}
 
 // ConvShape is a convolution of known sizes: N images of C channels to M channels.

@@ -13,7 +13,7 @@ import (
 var ConvTranspose = ops.Op{
 	Name: "ConvTranspose", Since: 22, Form: bf16Since22(1), Doc: "Y = Wᵀ * X + B, the transpose of convolution",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: append([]ops.AttrSpec{ops.IntsAttr("output_padding").AtLeast(0), ops.IntsAttr("output_shape").AtLeast(0)}, ConvAttrs...),
+	Attrs: append([]*ops.AttrSpec{ops.IntsAttr("output_padding").AtLeast(0), ops.IntsAttr("output_shape").AtLeast(0)}, ConvAttrs...),
 	Infer: kit.Rule(InferConvTranspose),
 	Eval:  kit.FloatKernel(EvalConvTranspose[float32], EvalConvTranspose[float64]),
 	Facts: ops.Facts{Traits: ops.IgnoringTraits, Linear: ops.ConvTransposeLinear, Cost: kit.ConvTransposeCost},

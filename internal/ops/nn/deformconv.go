@@ -20,7 +20,7 @@ import (
 var DeformConv = ops.Op{
 	Name: "DeformConv", Since: 22, Form: kit.SinceTypes(19, 22, ndarray.BFloat16), Doc: "convolution with learned tap offsets and weights",
 	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("dilations").AtLeast(1), ops.IntAttr("group", 1).AtLeast(1), ops.IntsAttr("kernel_shape").AtLeast(1),
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("dilations").AtLeast(1), ops.IntAttr("group", 1).AtLeast(1), ops.IntsAttr("kernel_shape").AtLeast(1),
 		ops.IntAttr("offset_group", 1).AtLeast(1), ops.IntsAttr("pads"), ops.IntsAttr("strides").AtLeast(1)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return InferConv(n, 0, 1, ops.InType(n, 0).DType) }),
 	Eval:  kit.FloatKernel(evalDeformConv[float32], evalDeformConv[float64]),

@@ -17,7 +17,7 @@ import (
 var Dropout = ops.Op{
 	Name: "Dropout", Since: 22, Form: dropoutForm, Doc: "output = data * mask / (1 - ratio) while training, else data",
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 2,
-	Attrs: []ops.AttrSpec{ops.IntAttr("seed").From(12),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("seed").From(12),
 		kit.ConsumedInputs, ops.IntAttr("is_test", 0).Before(7), ops.FloatAttr("ratio", 0.5).Before(12)},
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		kit.MatchShapes(n, "*", "", "")

@@ -20,7 +20,7 @@ import (
 var FlexAttention = ops.Op{
 	Domain: "ai.onnx.preview", Name: "FlexAttention", Since: 1, Doc: "Y = prob_mod(softmax(score_mod(scale * Q·Kᵀ))) · V",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.GraphAttr("prob_mod"), ops.FloatAttr("scale"), ops.GraphAttr("score_mod"),
+	Attrs: []*ops.AttrSpec{ops.GraphAttr("prob_mod"), ops.FloatAttr("scale"), ops.GraphAttr("score_mod"),
 		ops.IntAttr("softmax_precision")},
 	Infer: kit.Rule(inferFlexAttention),
 	Eval:  kit.FloatKernel(evalFlexAttention[float32], evalFlexAttention[float64]),

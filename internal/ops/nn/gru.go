@@ -16,7 +16,7 @@ import (
 var GRU = ops.Op{
 	Name: "GRU", Since: 22, Form: bf16Since22(7), Doc: "H = (1 - z)∘n + z∘H over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 0, MaxOut: 2,
-	Attrs: append([]ops.AttrSpec{ops.IntAttr("linear_before_reset", 0).From(3)}, recurrentAttrs...), Infer: kit.Rule(InferRecurrent(1)),
+	Attrs: append([]*ops.AttrSpec{ops.IntAttr("linear_before_reset", 0).From(3)}, recurrentAttrs...), Infer: kit.Rule(InferRecurrent(1)),
 	Eval:  kit.FloatKernel(evalGRU[float32], evalGRU[float64]),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: RecurrentCost(3)},
 }

@@ -13,7 +13,7 @@ import (
 var InstanceNormalization = ops.Op{
 	Name: "InstanceNormalization", Since: 22, Form: bf16Since22(6), Doc: "Y = scale * (X - mean) / sqrt(var + epsilon) + B per image and channel",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("epsilon", 1e-5), kit.ConsumedInputs},
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("epsilon", 1e-5), kit.ConsumedInputs},
 	Infer: ops.SameAs,
 	Eval:  kit.FloatKernel(evalInstanceNorm[float32], evalInstanceNorm[float64]),
 	Facts: ops.Facts{Traits: ops.IgnoringTraits, Linear: ops.ChannelNormLinear, InPlace: kit.InPlaceFirst, Cost: kit.NormCost},
@@ -25,7 +25,7 @@ var InstanceNormalization = ops.Op{
 var GroupNormalization = ops.Op{
 	Name: "GroupNormalization", Since: 21, Doc: "Y = scale * (X - mean) / sqrt(var + epsilon) + bias per image and group of channels",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs:    []ops.AttrSpec{ops.FloatAttr("epsilon", 1e-5), ops.IntAttr("num_groups").Mandatory().AtLeast(1), ops.IntAttr("stash_type", 1).From(21)},
+	Attrs:    []*ops.AttrSpec{ops.FloatAttr("epsilon", 1e-5), ops.IntAttr("num_groups").Mandatory().AtLeast(1), ops.IntAttr("stash_type", 1).From(21)},
 	Infer:    ops.SameAs,
 	Eval:     kit.FloatKernel(evalGroupNorm[float32], evalGroupNorm[float64]),
 	Facts:    ops.Facts{Traits: ops.IgnoringTraits, Linear: ops.ChannelNormLinear, InPlace: kit.InPlaceFirst, Cost: kit.NormCost},

@@ -22,7 +22,7 @@ import (
 var LinearAttention = ops.Op{
 	Name: "LinearAttention", Since: 27, Doc: "S = exp(g)∘S + k⊗v, o = scale * Sᵀq over a sequence",
 	MinIn: 3, MaxIn: 6, MinOut: 1, MaxOut: 2,
-	Attrs: []ops.AttrSpec{ops.IntAttr("chunk_size", 64), ops.IntAttr("kv_num_heads").Mandatory().AtLeast(1),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("chunk_size", 64), ops.IntAttr("kv_num_heads").Mandatory().AtLeast(1),
 		ops.IntAttr("q_num_heads").Mandatory().AtLeast(1), ops.FloatAttr("scale", 0), ops.StrAttr("update_rule", "gated_delta", "linear", "gated", "delta")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.LinearAttentionCost}, Infer: kit.Rule(inferLinearAttention), Eval: kit.Kernel(evalLinearAttention),
 }

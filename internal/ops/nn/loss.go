@@ -10,7 +10,7 @@ import (
 )
 
 // lossAttrs are the attributes of the class losses.
-var lossAttrs = []ops.AttrSpec{ops.IntAttr("ignore_index"), ops.StrAttr("reduction", "mean", "none", "sum")}
+var lossAttrs = []*ops.AttrSpec{ops.IntAttr("ignore_index"), ops.StrAttr("reduction", "mean", "none", "sum")}
 
 // inferLoss is the type of a class loss: the labels' shape, or a scalar.
 func inferLoss(n *ssa.Node) ssa.Type {

@@ -13,7 +13,7 @@ import (
 var LpNormalization = ops.Op{
 	Name: "LpNormalization", Since: 22, Form: bf16Since22(1), Doc: "output = input / p-norm(input) along axis",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", -1), ops.IntAttr("p", 2).Between(1, 2)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", -1), ops.IntAttr("p", 2).Between(1, 2)},
 	Infer: ops.SameAs,
 	Eval:  kit.FloatKernel(evalLpNormalization[float32], evalLpNormalization[float64]),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst, Cost: kit.NormCost},

@@ -15,7 +15,7 @@ import (
 var LpPool = ops.Op{
 	Name: "LpPool", Since: 22, Form: bf16Since22(2), Doc: "Y = p-norm over sliding windows",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: append([]ops.AttrSpec{ops.IntAttr("ceil_mode", 0).From(18), ops.IntsAttr("dilations").AtLeast(1).From(18), ops.IntsAttr("kernel_shape").AtLeast(1).Before(2),
+	Attrs: append([]*ops.AttrSpec{ops.IntAttr("ceil_mode", 0).From(18), ops.IntsAttr("dilations").AtLeast(1).From(18), ops.IntsAttr("kernel_shape").AtLeast(1).Before(2),
 		ops.IntsAttr("kernel_shape").AtLeast(1).Mandatory().From(2), ops.FloatAttr("p", 2).AtLeast(1).Before(2), ops.IntAttr("p", 2).AtLeast(1).From(2)}, PoolAttrs...),
 	Infer:    kit.Rule(InferPool),
 	Eval:     kit.FloatKernel(evalLpPool[float32], evalLpPool[float64]),
@@ -27,7 +27,7 @@ var LpPool = ops.Op{
 var GlobalLpPool = ops.Op{
 	Name: "GlobalLpPool", Since: 22, Form: bf16Since22(2), Doc: "Y[n,c] = p-norm of X[n,c,...]",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("p", 2).AtLeast(1).Before(2), ops.IntAttr("p", 2).AtLeast(1).From(2)},
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("p", 2).AtLeast(1).Before(2), ops.IntAttr("p", 2).AtLeast(1).From(2)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.ReadCost}, Infer: kit.Rule(InferGlobalPool),
 	Eval:     kit.FloatKernel(evalGlobalLpPool[float32], evalGlobalLpPool[float64]),
 	Upgrades: floatNormOrder("GlobalLpPool"), Downgrades: floatNormOrderAgain,

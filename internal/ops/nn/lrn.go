@@ -15,7 +15,7 @@ import (
 var LRN = ops.Op{
 	Name: "LRN", Since: 13, Form: kit.SinceTypes(1, 13, ndarray.BFloat16), Doc: "Y = X / (bias + alpha/size * sum over neighbour channels of X²)^beta",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("alpha", 0.0001), ops.FloatAttr("beta", 0.75), ops.FloatAttr("bias", 1),
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("alpha", 0.0001), ops.FloatAttr("beta", 0.75), ops.FloatAttr("bias", 1),
 		ops.IntAttr("size").Mandatory().AtLeast(1)},
 	Infer: ops.SameAs,
 	Eval:  kit.FloatKernel(evalLRN[float32], evalLRN[float64]),

@@ -19,7 +19,7 @@ import (
 var LSTM = ops.Op{
 	Name: "LSTM", Since: 22, Form: bf16Since22(7), Doc: "C = f∘C + i∘c, H = o∘h(C) over a sequence",
 	MinIn: 3, MaxIn: 8, MinOut: 0, MaxOut: 3,
-	Attrs: append([]ops.AttrSpec{ops.IntAttr("input_forget", 0)}, recurrentAttrs...), Infer: kit.Rule(InferRecurrent(2)),
+	Attrs: append([]*ops.AttrSpec{ops.IntAttr("input_forget", 0)}, recurrentAttrs...), Infer: kit.Rule(InferRecurrent(2)),
 	Eval:  kit.FloatKernel(evalLSTM[float32], evalLSTM[float64]),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: RecurrentCost(4)},
 }

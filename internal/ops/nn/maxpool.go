@@ -19,7 +19,7 @@ import (
 var MaxPool = ops.Op{
 	Name: "MaxPool", Since: 22, Form: maxPoolForm, Doc: "Y = max over sliding windows",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 2,
-	Attrs: append([]ops.AttrSpec{ops.IntAttr("ceil_mode", 0).From(10), ops.IntsAttr("dilations").AtLeast(1).From(10), ops.IntsAttr("kernel_shape").AtLeast(1).Mandatory(),
+	Attrs: append([]*ops.AttrSpec{ops.IntAttr("ceil_mode", 0).From(10), ops.IntsAttr("dilations").AtLeast(1).From(10), ops.IntsAttr("kernel_shape").AtLeast(1).Mandatory(),
 		ops.IntAttr("storage_order", 0).Between(0, 1).From(8)}, PoolAttrs...),
 	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		out := InferPool(n)

@@ -22,7 +22,7 @@ import (
 var MaxUnpool = ops.Op{
 	Name: "MaxUnpool", Since: 22, Form: bf16Since22(11), Doc: "Y.flat[I] = X, zero elsewhere",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("kernel_shape").AtLeast(1).Mandatory(), ops.IntsAttr("pads"), ops.IntsAttr("strides").AtLeast(1)},
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("kernel_shape").AtLeast(1).Mandatory(), ops.IntsAttr("pads"), ops.IntsAttr("strides").AtLeast(1)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferMaxUnpool), Eval: kit.Kernel(evalMaxUnpool),
 }
 

@@ -16,7 +16,7 @@ import (
 var MeanVarianceNormalization = ops.Op{
 	Name: "MeanVarianceNormalization", Since: 13, Form: kit.SinceTypes(9, 13, ndarray.BFloat16), Doc: "Y = (X - EX) / sqrt(E(X - EX)²) over axes",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("axes", 0, 2, 3)},
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("axes", 0, 2, 3)},
 	Infer: ops.SameAs,
 	Eval:  kit.FloatKernel(evalMVN[float32], evalMVN[float64]),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst, Cost: kit.NormCost},

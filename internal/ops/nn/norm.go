@@ -11,7 +11,7 @@ import (
 )
 
 // NormAttrs are the attributes that normalizations share.
-var NormAttrs = []ops.AttrSpec{ops.IntAttr("axis", -1), ops.FloatAttr("epsilon", 1e-5), ops.IntAttr("stash_type", 1)}
+var NormAttrs = []*ops.AttrSpec{ops.IntAttr("axis", -1), ops.FloatAttr("epsilon", 1e-5), ops.IntAttr("stash_type", 1)}
 
 // Standardize writes (x-mean)/sqrt(variance+eps) to y and returns the mean and
 // the reciprocal of the deviation. With center false the mean counts as 0. Sums are

@@ -82,7 +82,7 @@ func globalPlanes(n *ssa.Node) []ops.Pair {
 }
 
 // PoolAttrs are the attributes all pooling operators have.
-var PoolAttrs = []ops.AttrSpec{AutoPad, ops.IntsAttr("pads"), ops.IntsAttr("strides").AtLeast(1)}
+var PoolAttrs = []*ops.AttrSpec{AutoPad, ops.IntsAttr("pads"), ops.IntsAttr("strides").AtLeast(1)}
 
 // InferPool is the type rule of pooling: batch and channels stay, the spatial
 // dimensions become windows.

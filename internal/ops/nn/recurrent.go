@@ -21,7 +21,7 @@ import (
 
 // recurrentAttrs are the attributes that the recurrent operators of the default
 // domain have.
-var recurrentAttrs = []ops.AttrSpec{ops.FloatsAttr("activation_alpha"), ops.FloatsAttr("activation_beta"),
+var recurrentAttrs = []*ops.AttrSpec{ops.FloatsAttr("activation_alpha"), ops.FloatsAttr("activation_beta"),
 	ops.StringsAttr("activations"), ops.FloatAttr("clip"), ops.StrAttr("direction", "forward", "reverse", "bidirectional"),
 	ops.IntAttr("hidden_size"), ops.IntAttr("layout", 0).From(14),
 	ops.IntAttr("output_sequence", 0).WithoutEffect().Before(7)}

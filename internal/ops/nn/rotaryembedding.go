@@ -16,7 +16,7 @@ import (
 var RotaryEmbedding = ops.Op{
 	Name: "RotaryEmbedding", Since: 23, Doc: "rotate pairs of X by the angles in cos_cache and sin_cache",
 	MinIn: 3, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("interleaved", 0), ops.IntAttr("num_heads"), ops.IntAttr("rotary_embedding_dim", 0)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("interleaved", 0), ops.IntAttr("num_heads"), ops.IntAttr("rotary_embedding_dim", 0)},
 	Infer: kit.Rule(inferRotary),
 	Eval:  kit.FloatKernel(evalRotary[float32], evalRotary[float64]),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: kit.InPlaceFirst},

@@ -13,7 +13,7 @@ import (
 var SwiGLU = ops.Op{
 	Name: "SwiGLU", Since: 28, Doc: "Y = A * sigmoid(alpha * A) * B",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.FloatAttr("alpha", 1)},
+	Attrs: []*ops.AttrSpec{ops.FloatAttr("alpha", 1)},
 	Infer: kit.SameAsShaped("...", "..."),
 	Eval:  kit.FloatKernel(evalSwiGLU[float32], evalSwiGLU[float64]),
 	Facts: ops.Facts{Traits: ops.ElementwiseTraits},

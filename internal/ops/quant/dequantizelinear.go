@@ -18,7 +18,7 @@ import (
 var DequantizeLinear = ops.Op{
 	Name: "DequantizeLinear", Since: 28, Form: quantVersion, Doc: "y = (x - x_zero_point) * x_scale",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", 1).From(13), ops.IntAttr("block_size", 0).Between(0, math.MaxInt32).From(21), ops.IntAttr("output_dtype", 0).From(23)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", 1).From(13), ops.IntAttr("block_size", 0).Between(0, math.MaxInt32).From(21), ops.IntAttr("output_dtype", 0).From(23)},
 	Facts: ops.Facts{Traits: ops.PassingTraits.But(ops.KeepsPacked)}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		dt := ops.InType(n, 1).DType
 		if dt != ndarray.Undefined {

@@ -18,7 +18,7 @@ import (
 var QuantizeLinear = ops.Op{
 	Name: "QuantizeLinear", Since: 28, Form: quantizeForm, Doc: "y = saturate(round(x / y_scale) + y_zero_point)",
 	MinIn: 2, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", 1).From(13), ops.IntAttr("block_size", 0).Between(0, math.MaxInt32).From(21), ops.IntAttr("output_dtype", 0).From(21),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", 1).From(13), ops.IntAttr("block_size", 0).Between(0, math.MaxInt32).From(21), ops.IntAttr("output_dtype", 0).From(21),
 		ops.IntAttr("precision", 0).From(23), ops.IntAttr("saturate", 1).From(19)},
 	Infer: kit.Rule(InferQuantize), Eval: kit.Kernel(EvalQuantize),
 	Facts: ops.Facts{Traits: ops.IgnoringTraits, Smaller: kit.NarrowingFirst},

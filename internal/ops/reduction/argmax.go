@@ -25,7 +25,7 @@ func argOp(name, doc string, sign int) ops.Op {
 	return ops.Op{
 		Name: name, Since: 13, Doc: doc, Form: argForm,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-		Attrs: []ops.AttrSpec{ops.IntAttr("axis", 0), ops.IntAttr("keepdims", 1), ops.IntAttr("select_last_index", 0).From(12)},
+		Attrs: []*ops.AttrSpec{ops.IntAttr("axis", 0), ops.IntAttr("keepdims", 1), ops.IntAttr("select_last_index", 0).From(12)},
 		Infer: kit.Rule(inferArg), Eval: kit.Kernel(func(c *ops.Call) { evalArg(c, sign) }),
 		Facts: ops.Facts{Traits: ops.IgnoringTraits, Smaller: argSmaller, Cost: kit.ReadCost},
 

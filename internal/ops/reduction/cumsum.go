@@ -33,7 +33,7 @@ func cumulativeOp(name string, since int, doc string, s step, empty int64, form 
 	return ops.Op{
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Attrs: []ops.AttrSpec{ops.IntAttr("exclusive", 0), ops.IntAttr("reverse", 0)},
+		Attrs: []*ops.AttrSpec{ops.IntAttr("exclusive", 0), ops.IntAttr("reverse", 0)},
 		Infer: kit.Rule(inferCumulative), Eval: kit.Kernel(func(c *ops.Call) { evalCumulative(c, s, empty) }),
 		Facts: ops.Facts{Traits: ops.PassingTraits, InPlace: kit.InPlaceFirst},
 	}

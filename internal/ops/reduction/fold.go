@@ -46,7 +46,7 @@ func reduceOp(name string, since, axesInput int, doc string, r reduction, form f
 	return ops.Op{
 		Name: name, Since: since, Form: form, Doc: doc,
 		MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
-		Attrs: []ops.AttrSpec{ops.IntAttr("keepdims", 1), ops.IntAttr("noop_with_empty_axes", 0).From(axesInput),
+		Attrs: []*ops.AttrSpec{ops.IntAttr("keepdims", 1), ops.IntAttr("noop_with_empty_axes", 0).From(axesInput),
 			ops.IntsAttr("axes").Before(axesInput)},
 		Infer:    kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferReduce(n, r.content) }),
 		Eval:     kit.Kernel(func(c *ops.Call) { evalReduce(c, r) }),

@@ -24,7 +24,7 @@ func softmaxOp(name, doc string, line func(w *kit.Watch, x []float64)) ops.Op {
 	return ops.Op{
 		Name: name, Since: 13, Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-		Attrs: []ops.AttrSpec{ops.IntAttr("axis", 1).Before(13), ops.IntAttr("axis", -1).From(13)},
+		Attrs: []*ops.AttrSpec{ops.IntAttr("axis", 1).Before(13), ops.IntAttr("axis", -1).From(13)},
 		Infer: kit.Rule(inferSoftmax), Eval: kit.Kernel(func(c *ops.Call) { evalLines(c, line) }),
 		Facts:    ops.Facts{Traits: ops.GeneralTraits.But(ops.FailsNever, ops.ZeroSign(0)), InPlace: kit.InPlaceFirst, Cost: softmaxCost},
 		Upgrades: []ops.Upgrade{{Below: 13, Source: kit.Changelog(name, 13), Apply: upgradeSoftmax}},

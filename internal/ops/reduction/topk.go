@@ -18,7 +18,7 @@ var TopK = ops.Op{
 	Name: "TopK", Since: 24, Doc: "Values, Indices = K best elements along axis",
 	Form:  kit.FormBy(kit.From(10, kit.FloatTypes), kit.From(11, kit.IntegerTypes), kit.From(24, kit.AnyType)),
 	MinIn: 2, MaxIn: 2, MinOut: 2, MaxOut: 2,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", -1), ops.IntAttr("largest", 1).From(11), ops.IntAttr("sorted", 1).From(11),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", -1), ops.IntAttr("largest", 1).From(11), ops.IntAttr("sorted", 1).From(11),
 		ops.IntAttr("k").Mandatory().Before(10)},
 	Facts: ops.Facts{Traits: ops.PassingTraits}, Infer: kit.Rule(inferTopK), Eval: kit.Kernel(evalTopK),
 	Upgrades: []ops.Upgrade{kit.AttrToOperand("TopK", 10, "k", 1)},

@@ -14,7 +14,7 @@ import (
 var ConcatFromSequence = ops.Op{
 	Name: "ConcatFromSequence", Since: 11, Doc: "concat_result = members one after the other along axis",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis").Mandatory(), ops.IntAttr("new_axis", 0)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis").Mandatory(), ops.IntAttr("new_axis", 0)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferConcatFromSequence), Eval: kit.Kernel(evalConcatFromSequence),
 }
 

@@ -14,7 +14,7 @@ import (
 var Optional = ops.Op{
 	Name: "Optional", Since: 28, Form: kit.TypeForm(15, 28), Doc: "output = some(input), or none",
 	MinIn: 0, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{{Name: "type", Kind: ssa.AttrType}},
+	Attrs: []*ops.AttrSpec{{Name: "type", Kind: ssa.AttrType}},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferOptional),
 	Eval: kit.Kernel(func(c *ops.Call) {
 		out := &ndarray.Optional{}

@@ -20,7 +20,7 @@ var SequenceConstruct = ops.Op{
 var SequenceEmpty = ops.Op{
 	Name: "SequenceEmpty", Since: 11, Doc: "output = ()",
 	MinIn: 0, MaxIn: 0, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("dtype")},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("dtype")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		dt := kit.Try(kit.DtypeAttr(n, "dtype", ndarray.Float32))
 		return ops.One(ssa.SequenceOf(ssa.UnrankedTensor(dt)))

@@ -19,7 +19,7 @@ import (
 var SequenceMap = ops.Op{
 	Name: "SequenceMap", Since: 17, Doc: "out_sequence[i] = body(input_sequence[i], …)",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []ops.AttrSpec{ops.GraphAttr("body").Mandatory()},
+	Attrs: []*ops.AttrSpec{ops.GraphAttr("body").Mandatory()},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferSequenceMap), Eval: kit.Kernel(evalSequenceMap),
 }
 

@@ -18,7 +18,7 @@ import (
 var SplitToSequence = ops.Op{
 	Name: "SplitToSequence", Since: 24, Form: kit.TypeForm(11, 24), Doc: "output_sequence = consecutive parts of input along axis",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("axis", 0), ops.IntAttr("keepdims", 1)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("axis", 0), ops.IntAttr("keepdims", 1)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferSplitToSequence), Eval: kit.Kernel(evalSplitToSequence),
 }
 

@@ -23,7 +23,7 @@ import (
 var DFT = ops.Op{
 	Name: "DFT", Since: 20, Doc: "y[k] = Σ x[n]·e^(∓2πi·kn/N)",
 	MinIn: 1, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("inverse", 0), ops.IntAttr("onesided", 0),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("inverse", 0), ops.IntAttr("onesided", 0),
 		ops.IntAttr("axis", 1).Before(20)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferDFT), Eval: kit.Kernel(evalDFT),
 	Upgrades: []ops.Upgrade{{Below: 20, Source: kit.Changelog("DFT", 20), Apply: func(u *ops.Upgrader, n *ssa.Node) error {

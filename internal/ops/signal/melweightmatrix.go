@@ -20,7 +20,7 @@ import (
 var MelWeightMatrix = ops.Op{
 	Name: "MelWeightMatrix", Since: 17, Doc: "[dft_length/2+1, num_mel_bins] of triangular mel filters",
 	MinIn: 5, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("output_datatype", 1)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("output_datatype", 1)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		dt := kit.Try(kit.DtypeAttr(n, "output_datatype", ndarray.Float32))
 		return ops.One(ssa.TensorOf(dt, kit.ScalarDim(n, 1).FloorDiv(ssa.D(2)).AddN(1), kit.ScalarDim(n, 0)))

@@ -16,7 +16,7 @@ import (
 var STFT = ops.Op{
 	Name: "STFT", Since: 17, Doc: "y[f] = DFT(window · signal[f·step : f·step+length])",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("onesided", 1)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("onesided", 1)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferSTFT), Eval: kit.Kernel(evalSTFT),
 }
 

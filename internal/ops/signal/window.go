@@ -31,7 +31,7 @@ func windowOp(name, doc string, a0, a1, a2 float64) ops.Op {
 	return ops.Op{
 		Name: name, Since: 17, Doc: doc,
 		MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-		Attrs: []ops.AttrSpec{ops.IntAttr("output_datatype", 1), ops.IntAttr("periodic", 1)},
+		Attrs: []*ops.AttrSpec{ops.IntAttr("output_datatype", 1), ops.IntAttr("periodic", 1)},
 		Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferWindow), Eval: kit.Kernel(func(c *ops.Call) { evalWindow(c, a0, a1, a2) }),
 	}
 }

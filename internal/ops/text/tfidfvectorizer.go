@@ -24,7 +24,7 @@ import (
 var TfIdfVectorizer = ops.Op{
 	Name: "TfIdfVectorizer", Since: 9, Doc: "Y[ngram_indexes[i]] = weight * occurrences of n-gram i",
 	MinIn: 1, MaxIn: 1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("max_gram_length").Mandatory(), ops.IntAttr("max_skip_count").Mandatory(),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("max_gram_length").Mandatory(), ops.IntAttr("max_skip_count").Mandatory(),
 		ops.IntAttr("min_gram_length").Mandatory(), ops.StrAttr("mode").Mandatory().Among("TF", "IDF", "TFIDF"),
 		ops.IntsAttr("ngram_counts").Mandatory(), ops.IntsAttr("ngram_indexes").Mandatory().Between(0, kit.MaxColumns-1),
 		ops.IntsAttr("pool_int64s"), ops.StringsAttr("pool_strings"), ops.FloatsAttr("weights")},

@@ -26,7 +26,7 @@ import (
 var GridSample = ops.Op{
 	Name: "GridSample", Since: 22, Form: gridSampleForm, Doc: "Y = X interpolated at the positions of grid",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("align_corners", 0), ops.StrAttr("mode", "bilinear", "nearest", "bicubic").Before(20),
+	Attrs: []*ops.AttrSpec{ops.IntAttr("align_corners", 0), ops.StrAttr("mode", "bilinear", "nearest", "bicubic").Before(20),
 		ops.StrAttr("mode", "linear", "nearest", "cubic").From(20), ops.StrAttr("padding_mode", "zeros", "border", "reflection")},
 	Infer: kit.Rule(InferGridSample), Eval: kit.Kernel(EvalGridSample),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: GridSampleCost},

@@ -19,7 +19,7 @@ import (
 var MaxRoiPool = ops.Op{
 	Name: "MaxRoiPool", Since: 22, Form: kit.TypeForm(1, 22), Doc: "Y[r] = maxima of X over the bins of rois[r]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("pooled_shape").Mandatory().Between(1, 1<<31), ops.FloatAttr("spatial_scale", 1)},
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("pooled_shape").Mandatory().Between(1, 1<<31), ops.FloatAttr("spatial_scale", 1)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferMaxRoiPool), Eval: kit.FloatKernel(maxRoiPool[float32], maxRoiPool[float64]),
 }
 

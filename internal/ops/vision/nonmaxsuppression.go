@@ -21,7 +21,7 @@ import (
 var NonMaxSuppression = ops.Op{
 	Name: "NonMaxSuppression", Since: 11, Form: kit.Since(10), Doc: "selected_indices = boxes kept, best first",
 	MinIn: 2, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntAttr("center_point_box", 0)},
+	Attrs: []*ops.AttrSpec{ops.IntAttr("center_point_box", 0)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits.But(ops.ExtentOpen)}, Infer: kit.Rule(func(*ssa.Node) []ops.Inferred {
 		return ops.One(ssa.TensorOf(ndarray.Int64, ssa.Dim{}, ssa.D(3)))
 	}),

@@ -20,7 +20,7 @@ import (
 var Resize = ops.Op{
 	Name: "Resize", Since: 19, Form: resizeForm, Doc: "Y = X sampled at scales or sizes",
 	MinIn: 1, MaxIn: 4, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.StrAttr("mode", "nearest", "linear", "cubic"), ops.StrAttr("coordinate_transformation_mode", "half_pixel", "half_pixel_symmetric",
+	Attrs: []*ops.AttrSpec{ops.StrAttr("mode", "nearest", "linear", "cubic"), ops.StrAttr("coordinate_transformation_mode", "half_pixel", "half_pixel_symmetric",
 		"pytorch_half_pixel", "align_corners", "asymmetric", "tf_crop_and_resize", "tf_half_pixel_for_nn").From(11),
 		ops.StrAttr("nearest_mode", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil").From(11), ops.FloatAttr("cubic_coeff_a", -0.75).From(11),
 		ops.IntAttr("exclude_outside", 0).From(11), ops.FloatAttr("extrapolation_value", 0).From(11),
@@ -41,7 +41,7 @@ var Resize = ops.Op{
 var Upsample = ops.Op{
 	Name: "Upsample", Since: 9, Form: kit.Since(9), Doc: "Y = Resize(X, scales), asymmetric coordinates",
 	MinIn: 1, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.StrAttr("mode", "nearest", "linear", "bilinear", "trilinear", "cubic"),
+	Attrs: []*ops.AttrSpec{ops.StrAttr("mode", "nearest", "linear", "bilinear", "trilinear", "cubic"),
 		ops.FloatAttr("height_scale").Mandatory().Before(7), ops.FloatsAttr("scales").Mandatory().From(7).Before(9), ops.FloatAttr("width_scale").Mandatory().Before(7)},
 	Infer: kit.Rule(inferUpsample), Eval: kit.Kernel(evalUpsample),
 	Facts:    ops.Facts{Traits: ops.GeneralTraits, Cost: resizeCost},

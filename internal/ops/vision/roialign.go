@@ -24,7 +24,7 @@ import (
 var RoiAlign = ops.Op{
 	Name: "RoiAlign", Since: 22, Form: kit.TypeForm(16, 22), Doc: "Y[r] = X[batch_indices[r]] pooled over rois[r]",
 	MinIn: 3, MaxIn: 3, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.StrAttr("coordinate_transformation_mode", "half_pixel", "output_half_pixel").From(16), ops.StrAttr("mode", "avg", "max"),
+	Attrs: []*ops.AttrSpec{ops.StrAttr("coordinate_transformation_mode", "half_pixel", "output_half_pixel").From(16), ops.StrAttr("mode", "avg", "max"),
 		ops.IntAttr("output_height", 1).Between(1, 1<<31), ops.IntAttr("output_width", 1).Between(1, 1<<31),
 		ops.IntAttr("sampling_ratio", 0), ops.FloatAttr("spatial_scale", 1)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferRoiAlign), Eval: kit.FloatKernel(roiAlign[float32], roiAlign[float64]),

@@ -24,7 +24,7 @@ import (
 var Mask = ops.Op{
 	Domain: stockDomain, Name: "Mask", Since: 1, Doc: "true with probability keep",
 	MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{{Name: "mask", Kind: ssa.AttrOther}},
+	Attrs: []*ops.AttrSpec{{Name: "mask", Kind: ssa.AttrOther}},
 	Infer: func(n *ssa.Node) ([]ops.Inferred, error) {
 		m, err := maskOf(n)
 		if err != nil {

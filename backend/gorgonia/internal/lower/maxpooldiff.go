@@ -20,7 +20,7 @@ import (
 var MaxPoolDiff = ops.Op{
 	Domain: stockDomain, Name: "MaxPoolDiff", Since: 1, Doc: "dx[argmax of window i] += dy[i]",
 	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{ops.IntsAttr("kernel_shape").Mandatory(), ops.IntsAttr("strides").Mandatory(), ops.IntsAttr("pads").Mandatory()},
+	Attrs: []*ops.AttrSpec{ops.IntsAttr("kernel_shape").Mandatory(), ops.IntsAttr("strides").Mandatory(), ops.IntsAttr("pads").Mandatory()},
 	Infer: ops.SameAs,
 	Eval:  evalMaxPoolDiff,
 	Facts: ops.Facts{Traits: ops.GeneralTraits},

@@ -29,7 +29,7 @@ const stockDomain = "gorgonia.org"
 var Stock = ops.Op{
 	Domain: stockDomain, Name: "Op", Since: 1, Doc: "y = op(x...)",
 	MaxIn: -1, MinOut: 1, MaxOut: 1,
-	Attrs: []ops.AttrSpec{{Name: "op", Kind: ssa.AttrOther}},
+	Attrs: []*ops.AttrSpec{{Name: "op", Kind: ssa.AttrOther}},
 	Infer: func(n *ssa.Node) ([]ops.Inferred, error) {
 		c, err := calledBy(n)
 		if err != nil {
