@@ -30,7 +30,7 @@ func TestWalls(t *testing.T) {
 	require.NoError(t, err)
 	deps := strings.Fields(string(out))
 	assert.Contains(t, deps, modulePath+"/ops/standard")
-	for _, dir := range []string{"ops/all", "ops/image", "ops/rare", "ops/text", "ops/training", "onnximport/nchwc", "internal/jpeg", "internal/jpeg2000"} {
+	for _, dir := range []string{"ops/all", "ops/image", "ops/rare", "ops/signal", "ops/text", "ops/training", "onnximport/nchwc", "internal/jpeg", "internal/jpeg2000"} {
 		assert.NotContains(t, deps, modulePath+"/"+dir)
 	}
 	for _, dep := range deps {

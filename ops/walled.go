@@ -7,7 +7,15 @@ const modulePath = "github.com/berth-onnx/berth/"
 // tables of those packages.
 var walled = map[string][]Key{
 	"ops/image": {{"", "ImageDecoder"}},
-	"ops/text":  {{"", "RegexFullMatch"}, {"", "StringNormalizer"}},
+	"ops/signal": {
+		{"", "BlackmanWindow"},
+		{"", "DFT"},
+		{"", "HammingWindow"},
+		{"", "HannWindow"},
+		{"", "MelWeightMatrix"},
+		{"", "STFT"},
+	},
+	"ops/text": {{"", "RegexFullMatch"}, {"", "StringNormalizer"}},
 	"ops/training": {
 		{"ai.onnx.preview.training", "Adagrad"},
 		{"ai.onnx.preview.training", "Adam"},

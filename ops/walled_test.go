@@ -8,6 +8,7 @@ import (
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ops/image"
 	"github.com/berth-onnx/berth/ops/rare"
+	"github.com/berth-onnx/berth/ops/signal"
 	"github.com/berth-onnx/berth/ops/text"
 	"github.com/berth-onnx/berth/ops/training"
 )
@@ -16,7 +17,7 @@ import (
 // does not link with the tables of their packages.
 func TestWalledOperators(t *testing.T) {
 	keys := map[string][]ops.Key{}
-	for dir, family := range map[string][]*ops.Op{"ops/image": image.Ops, "ops/text": text.Ops, "ops/rare": rare.Ops, "ops/training": training.Ops} {
+	for dir, family := range map[string][]*ops.Op{"ops/image": image.Ops, "ops/text": text.Ops, "ops/rare": rare.Ops, "ops/signal": signal.Ops, "ops/training": training.Ops} {
 		for _, o := range family {
 			keys[dir] = append(keys[dir], ops.Key{Domain: o.Domain, Name: o.Name})
 			assert.Equal(t, "github.com/berth-onnx/berth/"+dir, ops.PackageFor(o.Domain, o.Name))

@@ -8,6 +8,7 @@ import (
 	_ "github.com/berth-onnx/berth/onnximport/nchwc"
 	_ "github.com/berth-onnx/berth/ops/image"
 	_ "github.com/berth-onnx/berth/ops/rare"
+	_ "github.com/berth-onnx/berth/ops/signal"
 	_ "github.com/berth-onnx/berth/ops/standard"
 	_ "github.com/berth-onnx/berth/ops/text"
 	_ "github.com/berth-onnx/berth/ops/training"

@@ -1,5 +1,5 @@
 // Package standard links the operators that ordinary models hold: the default
-// domain without ImageDecoder, ai.onnx.ml, and of com.microsoft what ONNX Runtime's
+// domain without ImageDecoder and the operators of signals, ai.onnx.ml, and of com.microsoft what ONNX Runtime's
 // optimizers, quantizers and exporters write. Package onnximport, and so the root
 // package, imports it.
 package standard
@@ -17,7 +17,6 @@ import (
 	_ "github.com/berth-onnx/berth/internal/ops/quant"
 	_ "github.com/berth-onnx/berth/internal/ops/reduction"
 	_ "github.com/berth-onnx/berth/internal/ops/sequence"
-	_ "github.com/berth-onnx/berth/internal/ops/signal"
 	_ "github.com/berth-onnx/berth/internal/ops/text"
 	_ "github.com/berth-onnx/berth/internal/ops/vision"
 )
