@@ -2,6 +2,7 @@ package inplace
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/liveness"
@@ -50,10 +51,10 @@ func concatsOf(t *liveness.Layout) []joined {
 			}
 		}
 	}
-	slices.SortStableFunc(list, func(a, b joined) int {
-		x, _ := a.node.Out[0].Type.ByteSize()
-		y, _ := b.node.Out[0].Type.ByteSize()
-		return y - x
+	sort.SliceStable(list, func(i, j int) bool {
+		x, _ := list[i].node.Out[0].Type.ByteSize()
+		y, _ := list[j].node.Out[0].Type.ByteSize()
+		return x > y
 	})
 	return list
 }
@@ -101,7 +102,7 @@ func (f *Folding) placeLast(t *liveness.Timeline, uses []windowUse) (made int) {
 		return 0
 	}
 	uses = slices.Clone(uses)
-	slices.SortStableFunc(uses, func(a, b windowUse) int { return birth(t, b.operand) - birth(t, a.operand) })
+	sort.SliceStable(uses, func(i, j int) bool { return birth(t, uses[i].operand) > birth(t, uses[j].operand) })
 	for _, u := range uses {
 		before, mark := f.load.need(), f.mark()
 		if !f.place(u) {

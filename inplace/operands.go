@@ -3,6 +3,7 @@ package inplace
 import (
 	"context"
 	"slices"
+	"sort"
 
 	"github.com/berth-onnx/berth/internal/slab"
 	"github.com/berth-onnx/berth/liveness"
@@ -98,7 +99,7 @@ func (f *Folding) foldResult(group []over, prescribed []choice) {
 		if c.none {
 			return
 		}
-		slices.SortStableFunc(left, func(a, b over) int { return rank(a.in == c.in) - rank(b.in == c.in) })
+		sort.SliceStable(left, func(i, j int) bool { return rank(left[i].in == c.in) < rank(left[j].in == c.in) })
 		f.foldFirst(&left, 0)
 	}
 	for len(left) > 0 && f.ctx.Err() == nil {

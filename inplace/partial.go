@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sort"
 
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -154,7 +155,7 @@ func foldParallel(ctx context.Context, c *liveness.Concurrent, o Options, by gui
 	}
 	asked := func(p over) bool { return by.overs[jointOf(&c.Layout, p.in, p.out)] }
 	list := slices.DeleteFunc(overs(ctx, &c.Layout), func(p over) bool { return !alike(p.in, p.out) || p.smaller && (o.NoSmaller || !asked(p)) })
-	slices.SortStableFunc(list, func(a, b over) int { return rank(asked(a)) - rank(asked(b)) })
+	sort.SliceStable(list, func(i, j int) bool { return rank(asked(list[i])) < rank(asked(list[j])) })
 	points := map[joint]liveness.Set{}
 	for _, p := range list {
 		points[jointOf(&c.Layout, p.in, p.out)] = p.points

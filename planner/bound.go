@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"cmp"
 	"container/heap"
 	"slices"
 )
@@ -71,7 +70,8 @@ func (m *model) alignments() []int64 {
 	}
 	g = max(g, 1)
 	list = slices.DeleteFunc(list, func(a int64) bool { return a == g })
-	slices.SortFunc(list, func(a, b int64) int { return cmp.Compare(b, a) })
+	slices.Sort(list)
+	slices.Reverse(list)
 	return append([]int64{g}, list[:min(len(list), alignmentLimit)]...)
 }
 

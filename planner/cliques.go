@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/binary"
 	"slices"
+	"sort"
 )
 
 // Cliques generalize sections to every kind of problem: sets of items that pairwise interfere. Every plan needs the sum of their
@@ -48,7 +49,7 @@ func (m *model) cliques() []clique {
 	} else {
 		list, limit = m.greedyCliques(), greedyLimit
 	}
-	slices.SortStableFunc(list, func(a, b clique) int { return cmp.Compare(b.total, a.total) })
+	sort.SliceStable(list, func(i, j int) bool { return list[i].total > list[j].total })
 	var out []clique
 	aligns := m.alignments()
 	sum := 0

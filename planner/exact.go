@@ -1,9 +1,9 @@
 package planner
 
 import (
-	"cmp"
 	"context"
 	"slices"
+	"sort"
 
 	"github.com/berth-onnx/berth/internal/rescue"
 )
@@ -228,7 +228,7 @@ func (x *exact) solvePlain(pad int64) {
 		}
 		parts = append(parts, q)
 	}
-	slices.SortStableFunc(parts, func(a, b part) int { return cmp.Compare(b.height, a.height) })
+	sort.SliceStable(parts, func(i, j int) bool { return parts[i].height > parts[j].height })
 	done := int64(0) // height of the parts that are done
 	for k := range parts {
 		q := &parts[k]

@@ -1,10 +1,10 @@
 package ssa
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -165,11 +165,11 @@ func fromTerms(ts []term) Dim {
 	if len(kept) > maxDimTerms {
 		return Dim{}
 	}
-	slices.SortFunc(kept, func(a, b term) int { // keys differ, and only the constant's is empty
-		if len(a.atoms) == 0 || len(b.atoms) == 0 {
-			return len(b.atoms) - len(a.atoms)
+	sort.Slice(kept, func(i, j int) bool { // keys differ, and only the constant's is empty
+		if a, b := len(kept[i].atoms), len(kept[j].atoms); a == 0 || b == 0 {
+			return a > b
 		}
-		return cmp.Compare(a.key(), b.key())
+		return kept[i].key() < kept[j].key()
 	})
 	d := Dim{terms: kept}
 	d.text = printTerms(kept)
@@ -262,7 +262,7 @@ func (d Dim) Mul(e Dim) Dim {
 				return Dim{}
 			}
 			atoms := slices.Concat(s.atoms, t.atoms)
-			slices.SortStableFunc(atoms, func(a, b *atom) int { return cmp.Compare(a.text, b.text) })
+			sort.SliceStable(atoms, func(i, j int) bool { return atoms[i].text < atoms[j].text })
 			out = append(out, term{c, atoms})
 		}
 	}

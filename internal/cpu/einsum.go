@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
@@ -104,7 +105,7 @@ type side struct{ n, x, y int }
 // those that do not fit.
 func mergedSide(labels []byte, x, y term, dims map[byte]int) (s side, rest []byte) {
 	s.n = 1
-	slices.SortFunc(labels, func(a, b byte) int { return x.stride[a] - x.stride[b] })
+	sort.Slice(labels, func(i, j int) bool { return x.stride[labels[i]] < x.stride[labels[j]] })
 	for _, l := range labels {
 		switch {
 		case dims[l] == 1:
@@ -187,7 +188,7 @@ func layout(rows, cols side) (trans bool, ld int, ok bool) {
 
 // einsumBatch orders batch labels by the result's strides, see [mergeBatch].
 func einsumBatch(labels []byte, a, b, out term, dims map[byte]int) ([]gemm.BatchDim, bool) {
-	slices.SortFunc(labels, func(x, y byte) int { return out.stride[y] - out.stride[x] })
+	sort.Slice(labels, func(i, j int) bool { return out.stride[labels[i]] > out.stride[labels[j]] })
 	batch := make([]gemm.BatchDim, len(labels))
 	for i, l := range labels {
 		batch[i] = gemm.BatchDim{N: dims[l], A: a.stride[l], B: b.stride[l], C: out.stride[l], R: out.stride[l]}

@@ -1,9 +1,9 @@
 package rewrite
 
 import (
-	"cmp"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -61,7 +61,10 @@ func (c *Context) withheldFrom(g *ssa.Graph) (out []Withheld) {
 			out[i].Count++
 		}
 	})
-	slices.SortFunc(out, func(a, b Withheld) int { return cmp.Or(cmp.Compare(a.Opset, b.Opset), cmp.Compare(a.Op, b.Op)) })
+	sort.Slice(out, func(i, j int) bool {
+		a, b := out[i], out[j]
+		return a.Opset < b.Opset || a.Opset == b.Opset && a.Op < b.Op
+	})
 	return out
 }
 

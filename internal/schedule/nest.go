@@ -1,8 +1,8 @@
 package schedule
 
 import (
-	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/ops"
@@ -71,7 +71,7 @@ func (c *counter) concats() []joined {
 			}
 		}
 	}
-	slices.SortStableFunc(out, func(a, b joined) int { return cmp.Compare(sizeOf(b.node.Out[0]), sizeOf(a.node.Out[0])) })
+	sort.SliceStable(out, func(i, j int) bool { return sizeOf(out[i].node.Out[0]) > sizeOf(out[j].node.Out[0]) })
 	return out
 }
 
