@@ -76,12 +76,16 @@ var unaryOps = []entry{
 const microsoft = "com.microsoft"
 
 // plain prepares a function without parameters.
+//
+//go:noinline
 func plain(op simd.UnaryOp, f func(float64) float64) func(*prep) (ops.Kernel, error) {
 	u := unary{f32: op, f64: func(x, _, _ float64) float64 { return f(x) }}
 	return func(p *prep) (ops.Kernel, error) { return newUnary(p, u), nil }
 }
 
 // withParams prepares a function with parameters from float attributes.
+//
+//go:noinline
 func withParams(op simd.UnaryOp, f func(x, p0, p1 float64) float64, a0, a1 string) func(*prep) (ops.Kernel, error) {
 	return func(p *prep) (ops.Kernel, error) {
 		return newUnary(p, unary{op, f, float64(ops.Float(p.node, a0)), float64(ops.Float(p.node, a1))}), nil

@@ -38,6 +38,8 @@ var Identity = &Pass{
 
 // isOperand makes a rule of a function that returns the operand equal to result 0, nil if
 // there is none.
+//
+//go:noinline
 func isOperand(what string, on operators, operand func(c *Context, n *ssa.Node) *ssa.Value) rule {
 	return rule{what + " -> the operand", on, func(c *Context, n *ssa.Node) bool {
 		v := operand(c, n)
@@ -46,6 +48,8 @@ func isOperand(what string, on operators, operand func(c *Context, n *ssa.Node) 
 }
 
 // isFirst makes a rule of a condition under which result 0 is equal to operand 0.
+//
+//go:noinline
 func isFirst(what string, on operators, holds func(c *Context, n *ssa.Node) bool) rule {
 	return isOperand(what, on, func(c *Context, n *ssa.Node) *ssa.Value {
 		if holds(c, n) {

@@ -44,11 +44,15 @@ type rule struct {
 type operators func(o *ops.Op) bool
 
 // named is the set of some operators of the default domain.
+//
+//go:noinline
 func named(names ...string) operators {
 	return func(o *ops.Op) bool { return o.Domain == "" && slices.Contains(names, o.Name) }
 }
 
 // with is the set of the operators of the default domain that have a property.
+//
+//go:noinline
 func with(property func(f *ops.Facts) bool) operators {
 	return func(o *ops.Op) bool { return o.Domain == "" && property(&o.Facts) }
 }

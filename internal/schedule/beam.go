@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"sort"
 )
 
 // beam builds an order step by step, keeping only the best few beginnings: those
@@ -35,7 +36,7 @@ func beam(ctx context.Context, s *sim, width int, floor, steps int64) ([]int32, 
 			}
 			next = grow(s, at, base, next, seen)
 		}
-		slices.SortStableFunc(next, state.compare)
+		sort.SliceStable(next, func(i, j int) bool { return next[i].compare(next[j]) < 0 })
 		layer = next[:min(width, len(next))]
 	}
 	return nil, 0

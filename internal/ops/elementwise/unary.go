@@ -27,6 +27,8 @@ func unaryOp(name string, since int, doc string, eval func(*ops.Call), form func
 
 // floatOp is a function of floats without attributes: float16, float32 and float64
 // since version base, all float types since version since.
+//
+//go:noinline
 func floatOp(name string, base, since int, doc string, f kit.RealFunc) ops.Op {
 	return unaryOp(name, since, doc, unary{float: f}.eval, kit.FloatForm(base, since)).But(ops.Composes)
 }
@@ -38,9 +40,13 @@ func alphaOp(name string, since int, doc string, def float32, form func(*ssa.Nod
 }
 
 // withConsumedInputs returns the operator with the attribute it had up to operator set 5.
+//
+//go:noinline
 func withConsumedInputs(o ops.Op) ops.Op { return kit.WithAttrs(o, kit.ConsumedInputs) }
 
 // withContent returns the operator with a rule for known elements.
+//
+//go:noinline
 func withContent(o ops.Op, f func(ssa.Dim) ssa.Dim) ops.Op {
 	o.Infer = kit.Rule(func(n *ssa.Node) []ops.Inferred {
 		t := ops.InType(n, 0)

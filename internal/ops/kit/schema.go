@@ -206,6 +206,8 @@ func UsesType(n *ssa.Node, types ...ndarray.DType) bool {
 }
 
 // WithAttrs returns the operator with more attributes.
+//
+//go:noinline
 func WithAttrs(o ops.Op, attrs ...*ops.AttrSpec) ops.Op {
 	o.Attrs = slices.Concat(o.Attrs, attrs)
 	return o

@@ -27,7 +27,7 @@ type Error struct {
 // Error prints one line.
 func (e *Error) Error() string {
 	if e.Node == "" && e.Op == "" {
-		return e.Err.Error()
+		return fmt.Sprint(e.Err)
 	}
 	if e.Op == "" {
 		return fmt.Sprintf("node %q: %v", e.Node, e.Err)
