@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,6 +49,10 @@ func executed(t *testing.T, ran map[string]int) conformance.Prepare {
 	}
 }
 
+// plainLayout compiles a program for the usual backend from the nodes that an executor runs, too: channel-blocked tensors
+// and groups of operators are for that backend alone.
+var plainLayout = []berth.Option{berth.WithoutPass("layout"), berth.WithoutPass("groups")}
+
 func execute(ctx context.Context, t *testing.T, m *berth.Model, in []conformance.Named, ran map[string]int) ([]conformance.Named, error) {
 	given := map[string]ndarray.Value{}
 	var opts []berth.Option
@@ -57,7 +62,7 @@ func execute(ctx context.Context, t *testing.T, m *berth.Model, in []conformance
 			opts = append(opts, berth.WithShape(x.Name, a.Shape...))
 		}
 	}
-	usual, err := m.Compile(ctx, opts...)
+	usual, err := m.Compile(ctx, append(slices.Clone(opts), plainLayout...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +129,7 @@ func TestExecutorBuiltins(t *testing.T) {
 				require.NoError(t, err)
 			}
 			m := berth.FromModule(module)
-			want, wantErr := m.RunValues(t.Context(), in)
+			want, wantErr := m.RunValues(t.Context(), in, plainLayout...)
 			got, err := m.RunValues(t.Context(), in, asOps)
 			require.Equal(t, wantErr == nil, err == nil, "%v, %v", wantErr, err)
 			for name := range want {
