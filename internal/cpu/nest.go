@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/internal/tile"
 	"github.com/berth-onnx/berth/ops"
 )
 
@@ -60,7 +61,7 @@ func newNest(result []int, operands ...[]int) (n *nest, ok bool) {
 // operand along its dimensions; ok is false if too many loops are left.
 func stridedNest(result []int, full ...[]int) (n *nest, ok bool) {
 	n = &nest{rows: 1, cols: 1, operands: len(full)}
-	dims, strides := mergeLoops(result, full)
+	dims, strides := tile.MergeLoops(result, full)
 	last := len(dims) - 1
 	if last >= 0 {
 		n.cols = dims[last]
@@ -87,34 +88,6 @@ func stridedNest(result []int, full ...[]int) (n *nest, ok bool) {
 	n.cut = newCut(sizeOf(n.dims), n.rows*n.cols/n.unit, max(1, TileElems/n.unit))
 	n.whole = len(n.dims) == 0 && n.tiles == 1
 	return n, len(n.dims) <= maxLoops
-}
-
-// mergeLoops drops dimensions of one and merges neighbours that every operand walks
-// with one stride.
-func mergeLoops(result []int, full [][]int) (dims []int, strides [][]int) {
-	strides = make([][]int, len(full))
-	for i, d := range result {
-		if d == 1 {
-			continue
-		}
-		last := len(dims) - 1
-		fits := last >= 0
-		for k := range full {
-			fits = fits && strides[k][last] == d*full[k][i]
-		}
-		if fits {
-			dims[last] *= d
-			for k := range full {
-				strides[k][last] = full[k][i]
-			}
-			continue
-		}
-		dims = append(dims, d)
-		for k := range full {
-			strides[k] = append(strides[k], full[k][i])
-		}
-	}
-	return dims, strides
 }
 
 // walk is the state of a walk over one tile: the present piece of a block.

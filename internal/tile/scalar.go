@@ -233,12 +233,12 @@ func shifted(o Op, t ndarray.DType, a, b int64) int64 {
 // truncated cuts a float off towards 0, saturated; NaN gives 0.
 func truncated(v float64) int64 {
 	switch {
-	case v >= math.MaxInt64:
-		return math.MaxInt64
-	case v <= math.MinInt64:
-		return math.MinInt64
-	case v != v:
+	case math.IsNaN(v):
 		return 0
+	case math.Abs(v) < 1<<63:
+		return int64(v)
+	case v < 0:
+		return math.MinInt64
 	}
-	return int64(v)
+	return math.MaxInt64
 }
