@@ -249,7 +249,7 @@ type Aim uint8
 // The aims.
 const (
 	Speed  Aim = iota // the fastest algorithm, however large its layout of the weights is
-	Memory            // no layout of weights that takes more than they do (Winograd's: 1.8 to 4 times)
+	Memory            // no layout of weights that takes more than they do (Winograd's: 1.8 to 4 times), tensors in the model's own layout
 )
 
 // WithOptimizeFor chooses between speed, the default, and memory.

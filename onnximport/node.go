@@ -76,7 +76,7 @@ func (s *scope) newNode(w *onnxwire.Node, domain string, attrs []boundAttr) (*ss
 		return nil, err
 	}
 	name, opaque := w.OpType, true
-	if o := ops.Lookup(domain, name); o != nil {
+	if o := ops.Lookup(domain, name); o != nil && domain != ops.Private {
 		domain, name, opaque = o.Domain, o.Name, false // the same strings in all nodes
 	}
 	plain, bodies, err := s.imp.sortAttrs(attrs, opaque)
