@@ -301,6 +301,9 @@ const absentModels = 2
 // TestRequiredOperands has the import refuse every operator without each of its required operands and results.
 func TestRequiredOperands(t *testing.T) {
 	for _, o := range ops.All() {
+		if o.Domain == ops.Private {
+			continue // files hold none: there they are unknown operators
+		}
 		w := &onnxwire.Model{IRVersion: 10, OpsetImports: []*onnxwire.OperatorSetID{{Domain: o.Domain, Version: int64(o.Since)}}, Graph: &onnxwire.Graph{Name: "g"}}
 		if o.Domain != "" {
 			w.OpsetImports = append(w.OpsetImports, &onnxwire.OperatorSetID{Version: 23})

@@ -34,7 +34,25 @@ func isImage(v *ssa.Value) bool {
 		return false
 	}
 	c, ok := v.Type.Shape[1].Const()
-	return ok && c > 0 && !v.Type.IsBlocked()
+	return ok && c > 0 && !v.Type.IsBlocked() && hasOrdinarySize(v)
+}
+
+// mostPixels bounds the images that layouts are chosen for. Kernels are prepared to ask what they can do, which takes
+// time in proportion to the image; larger ones come from no camera.
+const mostPixels = 1 << 24
+
+// hasOrdinarySize reports that the known spatial dimensions of an image are not larger than that.
+func hasOrdinarySize(v *ssa.Value) bool {
+	pixels := int64(1)
+	for _, d := range v.Type.Shape[2:] {
+		if k, ok := d.Const(); ok {
+			if k > mostPixels || pixels*max(k, 1) > mostPixels {
+				return false
+			}
+			pixels *= max(k, 1)
+		}
+	}
+	return true
 }
 
 // channels is the number of channels of an image.
