@@ -1,0 +1,102 @@
+// Package device is the border between what runs on a GPU and the GPU: memory, copies, modules of PTX, launches, graphs, events. The
+// driver is one side of it, the interpreter of PTX another. It knows nothing of ONNX.
+package device
+
+import (
+	"context"
+	"time"
+)
+
+// Pointer is an address in the device's memory; 0 is none.
+type Pointer uint64
+
+// Device is one GPU, or what stands for one. Work is done in the order in which it is asked for; copies, launches and graphs may
+// return before it is done, and Wait says when it is. Methods may be called from any goroutine, one at a time.
+type Device interface {
+	// Info says what the device is.
+	Info() Info
+	// Memory says how many bytes are free, and how many there are.
+	Memory() (free, total int64, err error)
+	// Alloc gives memory, aligned to 256 bytes; the error is a [MemoryError] if there is too little.
+	Alloc(bytes int64) (Pointer, error)
+	// Free gives memory back that no work in progress uses.
+	Free(p Pointer) error
+	// AllocHost gives memory of the host that the device copies from and to without a detour.
+	AllocHost(bytes int64) ([]byte, error)
+	// FreeHost gives it back.
+	FreeHost(b []byte) error
+	// CopyIn copies from the host. Bytes that are not of AllocHost have been read when it returns.
+	CopyIn(to Pointer, from []byte) error
+	// CopyOut copies to the host; the bytes are there after Wait.
+	CopyOut(to []byte, from Pointer) error
+	// Copy copies inside the device, between ranges that do not overlap.
+	Copy(to, from Pointer, bytes int64) error
+	// Load compiles a module of PTX for the device.
+	Load(ptx string) (Module, error)
+	// Launch starts a kernel. A failing one is a [KernelError], here or at a later call.
+	Launch(l *Launch) error
+	// Capture calls ask, which asks for copies and launches; they are not done but become a graph. What it copies from and to on the
+	// host is memory of AllocHost, and is read and written when the graph runs.
+	Capture(ask func() error) (Graph, error)
+	// NewEvent makes a mark in the order of work.
+	NewEvent() (Event, error)
+	// Wait returns when all work is done, or with the cause of ctx; the work then goes on.
+	Wait(ctx context.Context) error
+	// Close gives everything back.
+	Close() error
+}
+
+// Info describes a device.
+type Info struct {
+	Name           string
+	Major, Minor   int // compute capability: 8 and 6 for sm_86
+	Processors     int // streaming multiprocessors
+	SharedPerBlock int // bytes, without asking for more
+}
+
+// Module is compiled PTX.
+type Module interface {
+	// Kernel finds a kernel by its name.
+	Kernel(name string) (Kernel, error)
+	// Unload gives the module back.
+	Unload() error
+}
+
+// Kernel is a function of a module that can be launched on the device that loaded it.
+type Kernel interface{ Name() string }
+
+// Launch is a kernel with its grid and arguments.
+type Launch struct {
+	Kernel      Kernel
+	Grid, Block [3]int
+	Shared      int      // bytes of dynamic shared memory
+	Args        []byte   // the arguments one after another, each at a multiple of its size
+	Windows     []Window // the memory that the kernel touches; what lies outside is an error where that is checked
+}
+
+// Window is a range of memory that a kernel may touch.
+type Window struct {
+	Name      string
+	Base      Pointer
+	Bytes     int64
+	IsRead    bool
+	IsWritten bool
+}
+
+// Graph is work that is asked for at once.
+type Graph interface {
+	// Run does the work of the graph, behind what was asked for before.
+	Run() error
+	// Close gives the graph back.
+	Close() error
+}
+
+// Event is a mark in the order of work.
+type Event interface {
+	// Record marks the end of what has been asked for.
+	Record() error
+	// Since is the time between two marks; it waits for the later one.
+	Since(earlier Event) (time.Duration, error)
+	// Close gives the event back.
+	Close() error
+}

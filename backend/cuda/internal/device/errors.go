@@ -1,0 +1,78 @@
+package device
+
+import "fmt"
+
+// NoDriverError says that the NVIDIA driver is not there, or cannot be loaded.
+type NoDriverError struct {
+	Library string
+	Err     error // nil where berth has no binding for the system
+}
+
+// Error names the library and what to do.
+func (e *NoDriverError) Error() string {
+	if e.Err == nil {
+		return "the backend cuda runs on Linux and Windows, amd64 and arm64; cuda-sim runs everywhere"
+	}
+	return fmt.Sprintf("no NVIDIA driver: load %s: %v; install the driver, or use the backend cuda-sim or cpu", e.Library, e.Err)
+}
+
+// Unwrap gives the loader's error.
+func (e *NoDriverError) Unwrap() error { return e.Err }
+
+// OldDriverError says that the driver cannot run the kernels.
+type OldDriverError struct {
+	Have, Need int    // CUDA versions as the driver counts them, 12010 for 12.1
+	Missing    string // a function that the driver lacks; empty if only the version is too low
+}
+
+// Error names both versions and what to do.
+func (e *OldDriverError) Error() string {
+	missing := ""
+	if e.Missing != "" {
+		missing = ", which has no " + e.Missing
+	}
+	return fmt.Sprintf("the NVIDIA driver is for CUDA %s%s; version %s or later is needed (driver 530)", version(e.Have), missing, version(e.Need))
+}
+
+func version(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
+
+// NoDeviceError says that there is no device of a number.
+type NoDeviceError struct{ Index, Count int }
+
+// Error names the number and how many there are.
+func (e *NoDeviceError) Error() string {
+	if e.Count == 0 {
+		return "the NVIDIA driver finds no GPU (is CUDA_VISIBLE_DEVICES empty?); use the backend cuda-sim or cpu"
+	}
+	return fmt.Sprintf("there is no GPU %d: the driver finds %d, counted from 0", e.Index, e.Count)
+}
+
+// MemoryError says that the device has too little memory.
+type MemoryError struct{ Want, Free, Total int64 }
+
+// Error names how much is needed and how much there is.
+func (e *MemoryError) Error() string {
+	return fmt.Sprintf("out of device memory: %d bytes are needed, %d of %d are free", e.Want, e.Free, e.Total)
+}
+
+// KernelError says that a launch failed.
+type KernelError struct {
+	Kernel string
+	Err    error
+}
+
+// Error names the kernel and the cause.
+func (e *KernelError) Error() string { return fmt.Sprintf("kernel %s failed: %v", e.Kernel, e.Err) }
+
+// Unwrap gives the cause.
+func (e *KernelError) Unwrap() error { return e.Err }
+
+// CallError is what a call of the driver returned.
+type CallError struct {
+	Call string // cuMemAlloc_v2
+	Code int32
+	Text string // the driver's words
+}
+
+// Error names call, code and the driver's words.
+func (e *CallError) Error() string { return fmt.Sprintf("%s gives %d: %s", e.Call, e.Code, e.Text) }

@@ -1,0 +1,137 @@
+//go:build (linux || windows) && (amd64 || arm64)
+
+package driver
+
+import (
+	"runtime"
+	"slices"
+
+	"github.com/ebitengine/purego"
+
+	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+)
+
+// Results of the driver that have a meaning here: https://docs.nvidia.com/cuda/archive/12.1.1/cuda-driver-api/group__CUDA__TYPES.html
+const (
+	success     = 0
+	outOfMemory = 2
+	noDevice    = 100
+)
+
+// calls are the functions of libcuda that are used. Their suffixes are those of the header of CUDA 12; without one, a name is a
+// superseded function with other types.
+type calls struct {
+	init               func(flags uint32) int32
+	driverGetVersion   func(version *int32) int32
+	getErrorString     func(code int32, text *uintptr) int32
+	deviceGetCount     func(count *int32) int32
+	deviceGet          func(dev *int32, index int32) int32
+	deviceGetName      func(name *byte, size int32, dev int32) int32
+	deviceGetAttribute func(value *int32, attribute int32, dev int32) int32
+	retain             func(ctx *uintptr, dev int32) int32
+	release            func(dev int32) int32
+	setCurrent         func(ctx uintptr) int32
+	memGetInfo         func(free, total *uint64) int32
+	memAlloc           func(p *uint64, bytes uint64) int32
+	memFree            func(p uint64) int32
+	memAllocHost       func(p *uintptr, bytes uint64) int32
+	memFreeHost        func(p *byte) int32
+	copyIn             func(to uint64, from *byte, bytes uint64, stream uintptr) int32
+	copyOut            func(to *byte, from, bytes uint64, stream uintptr) int32
+	copyInside         func(to, from, bytes uint64, stream uintptr) int32
+	streamCreate       func(stream *uintptr, flags uint32) int32
+	streamDestroy      func(stream uintptr) int32
+	streamSynchronize  func(stream uintptr) int32
+	beginCapture       func(stream uintptr, mode int32) int32
+	endCapture         func(stream uintptr, graph *uintptr) int32
+	moduleLoad         func(module *uintptr, image *byte, count uint32, options, values *uintptr) int32
+	moduleGetFunction  func(fn *uintptr, module uintptr, name string) int32
+	moduleUnload       func(module uintptr) int32
+	functionSet        func(fn uintptr, attribute, value int32) int32
+	launch             func(fn uintptr, gx, gy, gz, bx, by, bz, shared uint32, stream uintptr, params, extra *uintptr) int32
+	graphInstantiate   func(exec *uintptr, graph uintptr, flags uint64) int32
+	graphLaunch        func(exec, stream uintptr) int32
+	graphExecDestroy   func(exec uintptr) int32
+	graphDestroy       func(graph uintptr) int32
+	eventCreate        func(event *uintptr, flags uint32) int32
+	eventRecord        func(event, stream uintptr) int32
+	eventSynchronize   func(event uintptr) int32
+	eventElapsed       func(ms *float32, from, to uintptr) int32
+	eventDestroy       func(event uintptr) int32
+}
+
+// names are the driver's names of the calls.
+func (c *calls) names() map[string]any {
+	return map[string]any{
+		"cuInit": &c.init, "cuDriverGetVersion": &c.driverGetVersion, "cuGetErrorString": &c.getErrorString,
+		"cuDeviceGetCount": &c.deviceGetCount, "cuDeviceGet": &c.deviceGet, "cuDeviceGetName": &c.deviceGetName,
+		"cuDeviceGetAttribute":     &c.deviceGetAttribute,
+		"cuDevicePrimaryCtxRetain": &c.retain, "cuDevicePrimaryCtxRelease_v2": &c.release, "cuCtxSetCurrent": &c.setCurrent,
+		"cuMemGetInfo_v2": &c.memGetInfo, "cuMemAlloc_v2": &c.memAlloc, "cuMemFree_v2": &c.memFree,
+		"cuMemAllocHost_v2": &c.memAllocHost, "cuMemFreeHost": &c.memFreeHost,
+		"cuMemcpyHtoDAsync_v2": &c.copyIn, "cuMemcpyDtoHAsync_v2": &c.copyOut, "cuMemcpyDtoDAsync_v2": &c.copyInside,
+		"cuStreamCreate": &c.streamCreate, "cuStreamDestroy_v2": &c.streamDestroy, "cuStreamSynchronize": &c.streamSynchronize,
+		"cuStreamBeginCapture_v2": &c.beginCapture, "cuStreamEndCapture": &c.endCapture,
+		"cuModuleLoadDataEx": &c.moduleLoad, "cuModuleGetFunction": &c.moduleGetFunction, "cuModuleUnload": &c.moduleUnload,
+		"cuFuncSetAttribute": &c.functionSet, "cuLaunchKernel": &c.launch,
+		"cuGraphInstantiateWithFlags": &c.graphInstantiate, "cuGraphLaunch": &c.graphLaunch,
+		"cuGraphExecDestroy": &c.graphExecDestroy, "cuGraphDestroy": &c.graphDestroy,
+		"cuEventCreate": &c.eventCreate, "cuEventRecord": &c.eventRecord, "cuEventSynchronize": &c.eventSynchronize,
+		"cuEventElapsedTime": &c.eventElapsed, "cuEventDestroy_v2": &c.eventDestroy,
+	}
+}
+
+// bind opens the library and finds all calls. A driver that is too old is told by its version, also where it lacks a call.
+func bind(library string) (*calls, error) {
+	handle, err := load(library)
+	if err != nil {
+		return nil, &device.NoDriverError{Library: library, Err: err}
+	}
+	c := &calls{}
+	missing := []string{}
+	for name, fn := range c.names() {
+		at, err := symbol(handle, name)
+		if err != nil {
+			missing = append(missing, name)
+			continue
+		}
+		purego.RegisterFunc(fn, at)
+	}
+	have := int32(0)
+	if c.driverGetVersion != nil {
+		if code := c.driverGetVersion(&have); code != success {
+			return nil, &device.CallError{Call: "cuDriverGetVersion", Code: code}
+		}
+	}
+	if len(missing) > 0 {
+		slices.Sort(missing)
+		return nil, &device.OldDriverError{Have: int(have), Need: needed, Missing: missing[0]}
+	}
+	if have < needed {
+		return nil, &device.OldDriverError{Have: int(have), Need: needed}
+	}
+	return c, nil
+}
+
+// failure is the error of a call's result; nil for success.
+func (c *calls) failure(call string, code int32) error {
+	if code == success {
+		return nil
+	}
+	var at uintptr
+	text := "no description"
+	if c.getErrorString(code, &at) == success && at != 0 {
+		text = stringAt(at)
+	}
+	return &device.CallError{Call: call, Code: code, Text: text}
+}
+
+// on makes a call with a context current on the thread.
+func (c *calls) on(ctx uintptr, call string, f func() int32) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := c.failure("cuCtxSetCurrent", c.setCurrent(ctx)); err != nil {
+		return err
+	}
+	return c.failure(call, f())
+}

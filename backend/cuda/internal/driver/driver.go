@@ -1,0 +1,357 @@
+//go:build (linux || windows) && (amd64 || arm64)
+
+package driver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+	"unsafe"
+
+	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+)
+
+// gpu is one GPU: its primary context and one stream.
+type gpu struct {
+	calls  *calls
+	dev    int32
+	ctx    uintptr
+	stream uintptr
+	info   device.Info
+	last   string // the kernel launched last, for errors that come later
+}
+
+// Open opens the library, usually [Library], and a GPU of it. Errors: [device.NoDriverError], [device.OldDriverError],
+// [device.NoDeviceError], [device.CallError].
+func Open(library string, index int) (device.Device, error) {
+	c, err := bind(library)
+	if err != nil {
+		return nil, err
+	}
+	if code := c.init(0); code == noDevice {
+		return nil, &device.NoDeviceError{Index: index}
+	} else if err := c.failure("cuInit", code); err != nil {
+		return nil, err
+	}
+	var count int32
+	if err := c.failure("cuDeviceGetCount", c.deviceGetCount(&count)); err != nil {
+		return nil, err
+	}
+	if index < 0 || index >= int(count) {
+		return nil, &device.NoDeviceError{Index: index, Count: int(count)}
+	}
+	g := &gpu{calls: c}
+	if err := c.failure("cuDeviceGet", c.deviceGet(&g.dev, int32(index))); err != nil {
+		return nil, err
+	}
+	if err := g.describe(); err != nil {
+		return nil, err
+	}
+	if err := c.failure("cuDevicePrimaryCtxRetain", c.retain(&g.ctx, g.dev)); err != nil {
+		return nil, err
+	}
+	const nonBlocking = 1
+	if err := g.do("cuStreamCreate", func() int32 { return c.streamCreate(&g.stream, nonBlocking) }); err != nil {
+		return nil, errors.Join(err, c.failure("cuDevicePrimaryCtxRelease_v2", c.release(g.dev)))
+	}
+	return g, nil
+}
+
+// describe asks for the device's name and properties, by the numbers of CUdevice_attribute.
+func (g *gpu) describe() error {
+	name := make([]byte, 256)
+	if err := g.calls.failure("cuDeviceGetName", g.calls.deviceGetName(&name[0], int32(len(name)), g.dev)); err != nil {
+		return err
+	}
+	g.info.Name = textOf(name)
+	for attribute, to := range map[int32]*int{75: &g.info.Major, 76: &g.info.Minor, 16: &g.info.Processors, 8: &g.info.SharedPerBlock} {
+		var v int32
+		if err := g.calls.failure("cuDeviceGetAttribute", g.calls.deviceGetAttribute(&v, attribute, g.dev)); err != nil {
+			return err
+		}
+		*to = int(v)
+	}
+	return nil
+}
+
+// textOf is the text before the first zero byte.
+func textOf(b []byte) string {
+	text, _, _ := bytes.Cut(b, []byte{0})
+	return string(text)
+}
+
+// stringAt is the text at an address of the driver's, which stays as it is.
+func stringAt(at uintptr) string {
+	p := *(**byte)(unsafe.Pointer(&at))
+	n := 0
+	for *(*byte)(unsafe.Add(unsafe.Pointer(p), n)) != 0 {
+		n++
+	}
+	return string(unsafe.Slice(p, n))
+}
+
+func (g *gpu) do(call string, f func() int32) error { return g.calls.on(g.ctx, call, f) }
+
+// Info describes the GPU.
+func (g *gpu) Info() device.Info { return g.info }
+
+// Memory asks the driver.
+func (g *gpu) Memory() (free, total int64, err error) {
+	var f, t uint64
+	err = g.do("cuMemGetInfo_v2", func() int32 { return g.calls.memGetInfo(&f, &t) })
+	return int64(f), int64(t), err
+}
+
+// Alloc gives memory of the GPU.
+func (g *gpu) Alloc(bytes int64) (device.Pointer, error) {
+	var p uint64
+	err := g.do("cuMemAlloc_v2", func() int32 { return g.calls.memAlloc(&p, uint64(bytes)) })
+	if call := (*device.CallError)(nil); errors.As(err, &call) && call.Code == outOfMemory {
+		free, total, infoErr := g.Memory()
+		return 0, errors.Join(&device.MemoryError{Want: bytes, Free: free, Total: total}, infoErr)
+	}
+	return device.Pointer(p), err
+}
+
+// Free gives it back.
+func (g *gpu) Free(p device.Pointer) error {
+	return g.do("cuMemFree_v2", func() int32 { return g.calls.memFree(uint64(p)) })
+}
+
+// AllocHost gives memory that the driver has locked.
+func (g *gpu) AllocHost(bytes int64) ([]byte, error) {
+	if bytes == 0 {
+		return nil, nil
+	}
+	var at uintptr
+	if err := g.do("cuMemAllocHost_v2", func() int32 { return g.calls.memAllocHost(&at, uint64(bytes)) }); err != nil {
+		return nil, err
+	}
+	return unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), bytes), nil
+}
+
+// FreeHost gives it back.
+func (g *gpu) FreeHost(b []byte) error {
+	if len(b) == 0 {
+		return nil
+	}
+	return g.do("cuMemFreeHost", func() int32 { return g.calls.memFreeHost(&b[0]) })
+}
+
+// CopyIn copies from the host. The driver reads memory that it has not locked before it returns.
+func (g *gpu) CopyIn(to device.Pointer, from []byte) error {
+	if len(from) == 0 {
+		return nil
+	}
+	return g.do("cuMemcpyHtoDAsync_v2", func() int32 {
+		return g.calls.copyIn(uint64(to), &from[0], uint64(len(from)), g.stream)
+	})
+}
+
+// CopyOut copies to the host.
+func (g *gpu) CopyOut(to []byte, from device.Pointer) error {
+	if len(to) == 0 {
+		return nil
+	}
+	return g.do("cuMemcpyDtoHAsync_v2", func() int32 {
+		return g.calls.copyOut(&to[0], uint64(from), uint64(len(to)), g.stream)
+	})
+}
+
+// Copy copies inside the GPU.
+func (g *gpu) Copy(to, from device.Pointer, bytes int64) error {
+	return g.do("cuMemcpyDtoDAsync_v2", func() int32 {
+		return g.calls.copyInside(uint64(to), uint64(from), uint64(bytes), g.stream)
+	})
+}
+
+// Wait waits for the stream in a goroutine, so that ctx is heard.
+func (g *gpu) Wait(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() {
+		done <- g.do("cuStreamSynchronize", func() int32 { return g.calls.streamSynchronize(g.stream) })
+	}()
+	select {
+	case err := <-done:
+		return g.late(err)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// late is an error that an earlier launch has caused, so far as the driver tells.
+func (g *gpu) late(err error) error {
+	if err == nil || g.last == "" {
+		return err
+	}
+	return &device.KernelError{Kernel: g.last + ", or one before it,", Err: err}
+}
+
+// Close gives stream and context back, and with it all memory.
+func (g *gpu) Close() error {
+	err := g.do("cuStreamDestroy_v2", func() int32 { return g.calls.streamDestroy(g.stream) })
+	return errors.Join(err, g.calls.failure("cuDevicePrimaryCtxRelease_v2", g.calls.release(g.dev)))
+}
+
+type module struct {
+	gpu *gpu
+	at  uintptr
+}
+
+// Load lets the driver compile PTX; what it says about a fault is part of the error.
+func (g *gpu) Load(ptx string) (device.Module, error) {
+	const errorLog, errorLogSize = 5, 6 // of CUjit_option
+	image, log := append([]byte(ptx), 0), make([]byte, 8192)
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(&log[0])
+	options := [2]int32{errorLog, errorLogSize}
+	values := [2]uintptr{uintptr(unsafe.Pointer(&log[0])), uintptr(len(log))}
+	m := &module{gpu: g}
+	err := g.do("cuModuleLoadDataEx", func() int32 {
+		return g.calls.moduleLoad(&m.at, &image[0], 2, (*uintptr)(unsafe.Pointer(&options)), &values[0])
+	})
+	if text := textOf(log); err != nil && text != "" {
+		return nil, fmt.Errorf("%w: %s", err, text)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+type kernel struct {
+	at     uintptr
+	name   string
+	shared int // the dynamic shared memory that the driver has been told of
+}
+
+// Name is the kernel's name.
+func (k *kernel) Name() string { return k.name }
+
+// Kernel finds a kernel.
+func (m *module) Kernel(name string) (device.Kernel, error) {
+	k := &kernel{name: name}
+	err := m.gpu.do("cuModuleGetFunction", func() int32 { return m.gpu.calls.moduleGetFunction(&k.at, m.at, name) })
+	if err != nil {
+		return nil, fmt.Errorf("kernel %s: %w", name, err)
+	}
+	return k, nil
+}
+
+// Unload gives the module back.
+func (m *module) Unload() error {
+	return m.gpu.do("cuModuleUnload", func() int32 { return m.gpu.calls.moduleUnload(m.at) })
+}
+
+// Launch passes the buffer of arguments as it is. More shared memory than a GPU gives unasked is asked for first.
+func (g *gpu) Launch(l *device.Launch) error {
+	k, ok := l.Kernel.(*kernel)
+	if !ok {
+		return fmt.Errorf("the kernel is not of this device")
+	}
+	if l.Shared > g.info.SharedPerBlock && l.Shared > k.shared {
+		const maxDynamicShared = 8
+		if err := g.do("cuFuncSetAttribute", func() int32 { return g.calls.functionSet(k.at, maxDynamicShared, int32(l.Shared)) }); err != nil {
+			return &device.KernelError{Kernel: k.name, Err: err}
+		}
+		k.shared = l.Shared
+	}
+	const end, bufferPointer, bufferSize = 0, 1, 2
+	args := append(append([]byte{}, l.Args...), 0) // never empty, so that it has an address
+	size := uint64(len(l.Args))
+	var pin runtime.Pinner
+	defer pin.Unpin()
+	pin.Pin(&args[0])
+	pin.Pin(&size)
+	extra := [5]uintptr{bufferPointer, uintptr(unsafe.Pointer(&args[0])), bufferSize, uintptr(unsafe.Pointer(&size)), end}
+	err := g.do("cuLaunchKernel", func() int32 {
+		return g.calls.launch(k.at, uint32(l.Grid[0]), uint32(l.Grid[1]), uint32(l.Grid[2]), uint32(l.Block[0]), uint32(l.Block[1]),
+			uint32(l.Block[2]), uint32(l.Shared), g.stream, nil, &extra[0])
+	})
+	if err != nil {
+		return &device.KernelError{Kernel: k.name, Err: err}
+	}
+	g.last = k.name
+	return nil
+}
+
+type graph struct {
+	gpu  *gpu
+	exec uintptr
+}
+
+// Capture records the stream. A failing ask ends the recording, and its error is returned.
+func (g *gpu) Capture(ask func() error) (device.Graph, error) {
+	const threadLocal = 1
+	runtime.LockOSThread() // a thread-local capture ends on the thread it began on
+	defer runtime.UnlockOSThread()
+	if err := g.do("cuStreamBeginCapture_v2", func() int32 { return g.calls.beginCapture(g.stream, threadLocal) }); err != nil {
+		return nil, err
+	}
+	askErr := ask()
+	var recorded uintptr
+	err := errors.Join(askErr, g.do("cuStreamEndCapture", func() int32 { return g.calls.endCapture(g.stream, &recorded) }))
+	out := &graph{gpu: g}
+	if err == nil {
+		err = g.do("cuGraphInstantiateWithFlags", func() int32 { return g.calls.graphInstantiate(&out.exec, recorded, 0) })
+	}
+	if recorded != 0 {
+		err = errors.Join(err, g.do("cuGraphDestroy", func() int32 { return g.calls.graphDestroy(recorded) }))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// Run launches the graph.
+func (r *graph) Run() error {
+	return r.gpu.late(r.gpu.do("cuGraphLaunch", func() int32 { return r.gpu.calls.graphLaunch(r.exec, r.gpu.stream) }))
+}
+
+// Close gives the graph back.
+func (r *graph) Close() error {
+	return r.gpu.do("cuGraphExecDestroy", func() int32 { return r.gpu.calls.graphExecDestroy(r.exec) })
+}
+
+type event struct {
+	gpu *gpu
+	at  uintptr
+}
+
+// NewEvent makes a mark.
+func (g *gpu) NewEvent() (device.Event, error) {
+	e := &event{gpu: g}
+	if err := g.do("cuEventCreate", func() int32 { return g.calls.eventCreate(&e.at, 0) }); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// Record marks the end of what the stream has been asked for.
+func (e *event) Record() error {
+	return e.gpu.do("cuEventRecord", func() int32 { return e.gpu.calls.eventRecord(e.at, e.gpu.stream) })
+}
+
+// Since is the GPU's time between two marks.
+func (e *event) Since(earlier device.Event) (time.Duration, error) {
+	first, ok := earlier.(*event)
+	if !ok {
+		return 0, fmt.Errorf("the event is not of this device")
+	}
+	if err := e.gpu.do("cuEventSynchronize", func() int32 { return e.gpu.calls.eventSynchronize(e.at) }); err != nil {
+		return 0, e.gpu.late(err)
+	}
+	var ms float32
+	err := e.gpu.do("cuEventElapsedTime", func() int32 { return e.gpu.calls.eventElapsed(&ms, first.at, e.at) })
+	return time.Duration(float64(ms) * float64(time.Millisecond)), err
+}
+
+// Close gives the event back.
+func (e *event) Close() error {
+	return e.gpu.do("cuEventDestroy_v2", func() int32 { return e.gpu.calls.eventDestroy(e.at) })
+}

@@ -1,0 +1,203 @@
+//go:build linux && (amd64 || arm64)
+
+package driver
+
+import (
+	"context"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ebitengine/purego"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+)
+
+// stub is a shared object with the functions of libcuda, which records calls.
+type stub struct {
+	library string
+	reset   func(fail string, with, version, devices int32)
+	record  func() string
+}
+
+func buildStub(t *testing.T, options ...string) *stub {
+	t.Helper()
+	gcc, err := exec.LookPath("gcc")
+	if err != nil {
+		t.Skip("gcc, which builds the stub of libcuda, is not installed")
+	}
+	s := &stub{library: filepath.Join(t.TempDir(), "libcuda.so.1")}
+	out, err := exec.Command(gcc, append([]string{"-shared", "-fPIC", "-O1", "-Wall", "-o", s.library, "testdata/stub.c"}, options...)...).CombinedOutput()
+	require.NoError(t, err, string(out))
+	handle, err := purego.Dlopen(s.library, purego.RTLD_NOW|purego.RTLD_LOCAL)
+	require.NoError(t, err)
+	purego.RegisterLibFunc(&s.reset, handle, "stub_reset")
+	purego.RegisterLibFunc(&s.record, handle, "stub_record")
+	s.ok()
+	return s
+}
+
+func (s *stub) ok() { s.reset("", 0, needed, 2) }
+
+// since is what has been recorded since the last call.
+func (s *stub) since() []string {
+	out := strings.Split(strings.TrimSpace(s.record()), "\n")
+	s.ok()
+	for i := range out {
+		out[i] = strings.TrimSpace(out[i])
+	}
+	return out
+}
+
+// TestCalls compares every call with its arguments, in order.
+func TestCalls(t *testing.T) {
+	s := buildStub(t)
+	d, err := Open(s.library, 1)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"cuDriverGetVersion", "cuInit 0", "cuDeviceGetCount", "cuDeviceGet 1", "cuDeviceGetName 41",
+		"cuDevicePrimaryCtxRetain 41", "cuStreamCreate 1"}, s.since())
+	assert.Equal(t, device.Info{Name: "Stub 41", Major: 75, Minor: 76, Processors: 16, SharedPerBlock: 49152}, d.Info())
+
+	p, err := d.Alloc(1 << 10)
+	require.NoError(t, err)
+	q, err := d.Alloc(1 << 10)
+	require.NoError(t, err)
+	host, err := d.AllocHost(100)
+	require.NoError(t, err)
+	require.Len(t, host, 100)
+	s.ok()
+	copy(host, "there and back")
+	require.NoError(t, d.CopyIn(p, host))
+	require.NoError(t, d.Copy(q, p, 100))
+	back := make([]byte, 100)
+	require.NoError(t, d.CopyOut(back, q))
+	require.NoError(t, d.Wait(context.Background()))
+	assert.Equal(t, "there and back", string(back[:14]))
+	assert.Equal(t, []string{"cuMemcpyHtoDAsync_v2 100 stream 0x55", "cuMemcpyDtoDAsync_v2 100 stream 0x55", "cuMemcpyDtoHAsync_v2 100 stream 0x55",
+		"cuStreamSynchronize 0x55"}, s.since())
+	require.NoError(t, d.FreeHost(host))
+	require.NoError(t, d.Free(p))
+	require.NoError(t, d.Free(q))
+	s.ok()
+
+	m, err := d.Load("the PTX")
+	require.NoError(t, err)
+	k, err := m.Kernel("gemm")
+	require.NoError(t, err)
+	require.NoError(t, d.Launch(&device.Launch{Kernel: k, Grid: [3]int{1, 2, 3}, Block: [3]int{4, 5, 6}, Shared: 7, Args: []byte{1, 2, 255}}))
+	require.NoError(t, d.Launch(&device.Launch{Kernel: k, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Shared: 65536}))
+	assert.Equal(t, []string{"cuModuleLoadDataEx the PTX, 2 options 5 6", "cuModuleGetFunction 0x33 gemm", "args 01 02 ff as 1 2 0",
+		"cuLaunchKernel 0x44 grid 1 2 3 block 4 5 6 shared 7 stream 0x55 params 0", "cuFuncSetAttribute 0x44 8 65536", "args as 1 2 0",
+		"cuLaunchKernel 0x44 grid 1 1 1 block 1 1 1 shared 65536 stream 0x55 params 0"}, s.since())
+
+	g, err := d.Capture(func() error {
+		return d.Launch(&device.Launch{Kernel: k, Grid: [3]int{9, 1, 1}, Block: [3]int{8, 1, 1}})
+	})
+	require.NoError(t, err)
+	require.NoError(t, g.Run())
+	require.NoError(t, g.Close())
+	assert.Equal(t, []string{"cuStreamBeginCapture_v2 0x55 1", "args as 1 2 0", "cuLaunchKernel 0x44 grid 9 1 1 block 8 1 1 shared 0 stream 0x55 params 0",
+		"cuStreamEndCapture 0x55", "cuGraphInstantiateWithFlags 0x66 0", "cuGraphDestroy 0x66", "cuGraphLaunch 0x99 0x55", "cuGraphExecDestroy 0x99"}, s.since())
+
+	from, err := d.NewEvent()
+	require.NoError(t, err)
+	to, err := d.NewEvent()
+	require.NoError(t, err)
+	require.NoError(t, from.Record())
+	took, err := to.Since(from)
+	require.NoError(t, err)
+	assert.Equal(t, 1500*time.Microsecond, took)
+	require.NoError(t, to.Close())
+	require.NoError(t, m.Unload())
+	require.NoError(t, d.Close())
+	assert.Equal(t, []string{"cuEventCreate 0", "cuEventCreate 0", "cuEventRecord 0x22 0x55", "cuEventSynchronize 0x22", "cuEventElapsedTime 0x22 0x22",
+		"cuEventDestroy_v2 0x22", "cuModuleUnload 0x33", "cuStreamDestroy_v2 0x55", "cuDevicePrimaryCtxRelease_v2 41"}, s.since())
+}
+
+// TestOpenErrors: what keeps a device from being used, each with an error of its own.
+func TestOpenErrors(t *testing.T) {
+	_, err := Open("libcuda-that-nobody-has.so", 0)
+	var none *device.NoDriverError
+	require.ErrorAs(t, err, &none)
+	assert.ErrorContains(t, err, "no NVIDIA driver: load libcuda-that-nobody-has.so")
+
+	s := buildStub(t)
+	tests := []struct {
+		name             string
+		fail             string
+		with             int32
+		version, devices int32
+		index            int
+		want             string
+	}{
+		{"an old driver", "", 0, 11080, 1, 0, "the NVIDIA driver is for CUDA 11.8; version 12.1 or later is needed"},
+		{"no device", "cuInit", noDevice, needed, 0, 0, "finds no GPU"},
+		{"none visible", "", 0, needed, 0, 0, "finds no GPU"},
+		{"a number too high", "", 0, needed, 2, 2, "there is no GPU 2: the driver finds 2"},
+		{"a number too low", "", 0, needed, 2, -1, "there is no GPU -1"},
+		{"a driver that fails", "cuInit", 999, needed, 1, 0, "cuInit gives 999: some error"},
+		{"a context that fails", "cuDevicePrimaryCtxRetain", 2, needed, 1, 0, "cuDevicePrimaryCtxRetain gives 2: out of memory"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			s.reset(test.fail, test.with, test.version, test.devices)
+			_, err := Open(s.library, test.index)
+			require.ErrorContains(t, err, test.want)
+		})
+	}
+	_, err = Open(buildStub(t, "-DWITHOUT_EVENTS").library, 0)
+	var old *device.OldDriverError
+	require.ErrorAs(t, err, &old)
+	assert.Equal(t, "cuEventDestroy_v2", old.Missing)
+}
+
+// TestFailures: calls that fail while a device is used.
+func TestFailures(t *testing.T) {
+	s := buildStub(t)
+	d, err := Open(s.library, 0)
+	require.NoError(t, err)
+	fail := func(name string, code int32) { s.reset(name, code, needed, 2) }
+
+	fail("cuMemAlloc_v2", outOfMemory)
+	_, err = d.Alloc(9999)
+	var memory *device.MemoryError
+	require.ErrorAs(t, err, &memory)
+	assert.Equal(t, device.MemoryError{Want: 9999, Free: 1000, Total: 5000}, *memory)
+
+	fail("cuModuleLoadDataEx", 218)
+	_, err = d.Load("nonsense")
+	require.ErrorContains(t, err, "line 3: what is this?")
+	s.ok()
+	m, err := d.Load("good")
+	require.NoError(t, err)
+	fail("cuModuleGetFunction", 500)
+	_, err = m.Kernel("nothing")
+	require.ErrorContains(t, err, "kernel nothing: cuModuleGetFunction gives 500")
+	s.ok()
+	k, err := m.Kernel("gemm")
+	require.NoError(t, err)
+
+	launch := &device.Launch{Kernel: k, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}}
+	fail("cuLaunchKernel", 701)
+	var failed *device.KernelError
+	require.ErrorAs(t, d.Launch(launch), &failed)
+	assert.Equal(t, "gemm", failed.Kernel)
+	s.ok()
+	require.NoError(t, d.Launch(launch))
+	fail("cuStreamSynchronize", 700)
+	err = d.Wait(context.Background())
+	require.ErrorAs(t, err, &failed)
+	require.ErrorContains(t, err, "kernel gemm, or one before it, failed: cuStreamSynchronize gives 700: an illegal memory access was encountered")
+
+	s.ok()
+	broken := errors.New("broken")
+	_, err = d.Capture(func() error { return broken })
+	require.ErrorIs(t, err, broken)
+	assert.Equal(t, []string{"cuStreamBeginCapture_v2 0x55 1", "cuStreamEndCapture 0x55", "cuGraphDestroy 0x66"}, s.since())
+	assert.ErrorContains(t, d.Launch(&device.Launch{}), "not of this device")
+}

@@ -1,0 +1,17 @@
+//go:build amd64 || arm64
+
+package driver
+
+import "golang.org/x/sys/windows"
+
+// Library is the driver's name for the system's loader.
+const Library = "nvcuda.dll"
+
+func load(library string) (uintptr, error) {
+	handle, err := windows.LoadLibrary(library)
+	return uintptr(handle), err
+}
+
+func symbol(handle uintptr, name string) (uintptr, error) {
+	return windows.GetProcAddress(windows.Handle(handle), name)
+}

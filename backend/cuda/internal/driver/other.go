@@ -1,0 +1,13 @@
+//go:build !((linux || windows) && (amd64 || arm64))
+
+package driver
+
+import "github.com/berth-onnx/berth/backend/cuda/internal/device"
+
+// Library is the driver's name; there is none.
+const Library = ""
+
+// Open says that there is no binding for this system.
+func Open(library string, _ int) (device.Device, error) {
+	return nil, &device.NoDriverError{Library: library}
+}

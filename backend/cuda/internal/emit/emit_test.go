@@ -1,0 +1,236 @@
+package emit
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+	"github.com/berth-onnx/berth/backend/cuda/internal/sim"
+	"github.com/berth-onnx/berth/internal/tile"
+	"github.com/berth-onnx/berth/internal/tile/tiletest"
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// run emits a program and runs it on the interpreter of PTX, in windows of the operands' very size. covered is the result that lies
+// over operand 0, -1: none does.
+func run(t *testing.T, p *tile.Program, in []*ndarray.Array, covered int) ([]*ndarray.Array, error) {
+	t.Helper()
+	shapes := make([][]int, len(in))
+	for i, a := range in {
+		shapes[i] = a.Shape
+	}
+	l, err := p.Bind(shapes)
+	require.NoError(t, err)
+	text, err := Program(p, l)
+	if err != nil {
+		return nil, err
+	}
+	d := sim.New(sim.Options{})
+	m, err := d.Load(text)
+	require.NoError(t, err, text)
+	k, err := m.Kernel(Name)
+	require.NoError(t, err)
+	n := 1
+	for _, dim := range l.Shape {
+		n *= dim
+	}
+	launch := &device.Launch{Kernel: k, Grid: [3]int{(n + Threads - 1) / Threads, 1, 1}, Block: [3]int{Threads, 1, 1}}
+	add := func(w device.Window) {
+		launch.Windows = append(launch.Windows, w)
+		launch.Args = binary.LittleEndian.AppendUint64(launch.Args, uint64(w.Base))
+	}
+	for i, a := range in {
+		at, err := d.Alloc(int64(len(a.Data)))
+		require.NoError(t, err)
+		require.NoError(t, d.CopyIn(at, a.Data))
+		add(device.Window{Name: fmt.Sprint("operand ", i), Base: at, Bytes: int64(len(a.Data)), IsRead: true, IsWritten: covered >= 0 && i == 0})
+	}
+	results := make([]device.Pointer, len(p.Results))
+	for i, r := range p.Results {
+		bytes := int64(n * p.DType(r.Value).Size())
+		results[i] = launch.Windows[max(len(in)-1, 0)].Base
+		if i == covered {
+			results[i] = launch.Windows[0].Base
+			launch.Args = binary.LittleEndian.AppendUint64(launch.Args, uint64(results[i]))
+			continue
+		}
+		results[i], err = d.Alloc(bytes)
+		require.NoError(t, err)
+		add(device.Window{Name: fmt.Sprint("result ", i), Base: results[i], Bytes: bytes, IsWritten: true})
+	}
+	launch.Args = binary.LittleEndian.AppendUint32(launch.Args, uint32(n))
+	require.NoError(t, d.Launch(launch), text)
+	out := make([]*ndarray.Array, len(results))
+	for i, at := range results {
+		out[i] = ndarray.Must(p.DType(p.Results[i].Value), l.Shape...)
+		require.NoError(t, d.CopyOut(out[i].Data, at))
+	}
+	return out, nil
+}
+
+// refused are the operators without a kernel, of the element types that emitted kernels have. Functions of Go (Call), and the copies
+// beside them, are for expressions, which run on the host.
+var refused = []string{"Div of int32", "Div of int64", "Fmod of int32", "Fmod of int64", "IsInf of float32", "Mod of float32", "Mod of int32",
+	"Mod of int64", "PRelu of int32", "PRelu of int64", "ShiftLeft of int32", "ShiftLeft of int64", "ShiftRight of int32", "ShiftRight of int64",
+	"Sign of int32", "Sign of int64"}
+
+// TestOperators emits every operator that reads elements, of every type that emitted kernels have, and compares with the
+// interpreter of tile programs on special values.
+func TestOperators(t *testing.T) {
+	values := []float64{0, math.Copysign(0, -1), 1, -1, 0.5, -0.5, 0.75, 2, -3, 7.25, 20, -20, 88, -90, 100, math.Inf(1), math.Inf(-1), math.NaN(), 1e-5, -3e-7}
+	params := map[string]float64{"alpha": 0.375, "beta": 0.25, "gamma": 1.5, "lambd": 0.5, "bias": 0.125}
+	emitted, no := 0, []string{}
+	for _, op := range tile.Ops() {
+		least, most := op.Args()
+		if op == tile.Constant || op == tile.Call || op == tile.Copy || op.Reduces() || op.Normalizes() {
+			continue
+		}
+		for _, dt := range []ndarray.DType{ndarray.Float32, ndarray.Int32, ndarray.Int64, ndarray.Bool} {
+			for _, out := range []ndarray.DType{ndarray.Float32, ndarray.Int32, ndarray.Int64, ndarray.Bool} {
+				types := slices.Repeat([]ndarray.DType{dt}, least)
+				if op == "Where" {
+					types = []ndarray.DType{ndarray.Bool, dt, dt}
+				}
+				if op == "Clip" {
+					types = slices.Repeat(types, most)
+				}
+				if !op.Accepts(types, out) {
+					continue
+				}
+				name := fmt.Sprintf("%s of %s to %s", op, dt, out)
+				p := &tile.Program{Operands: types}
+				x := tile.Instr{Op: op, DType: out}
+				for i := range types {
+					x.Args = append(x.Args, tile.Ref(i))
+				}
+				for _, param := range op.Params() {
+					x.Params = append(x.Params, params[param])
+				}
+				p.Store(p.Add(x))
+				require.NoError(t, p.Check(), name)
+				in := make([]*ndarray.Array, len(types))
+				for i := range in {
+					in[i] = ndarray.Must(types[i], len(values)*len(values))
+					for k := range in[i].Len() {
+						v := values[(k/[]int{1, len(values), 7}[i])%len(values)]
+						switch {
+						case types[i] == ndarray.Bool:
+							in[i].SetInt(k, int64(k>>i&1))
+						case types[i].IsFloat():
+							in[i].SetFloat(k, v)
+						default:
+							in[i].SetInt(k, int64(min(max(v, -1e9), 1e9)))
+						}
+					}
+				}
+				got, err := run(t, p, in, -1)
+				if unsupported := (*UnsupportedError)(nil); errors.As(err, &unsupported) {
+					no = append(no, fmt.Sprintf("%s of %s", op, dt))
+					continue
+				}
+				require.NoError(t, err, name)
+				want, err := p.Interpret(context.Background(), in)
+				require.NoError(t, err)
+				requireNear(t, name, in, want[0], got[0])
+				emitted++
+			}
+		}
+	}
+	assert.Equal(t, refused, no)
+	assert.Greater(t, emitted, 100)
+}
+
+// requireNear allows what CUDA documents for its functions, at most 8 units in the last place for these, and what an argument rounded
+// on the way makes of it.
+func requireNear(t *testing.T, name string, in []*ndarray.Array, want, got *ndarray.Array) {
+	t.Helper()
+	require.Equal(t, want.DType, got.DType)
+	for i := range want.Len() {
+		at := name
+		for _, a := range in {
+			at += fmt.Sprintf(" %v", a.Float(i))
+		}
+		if !want.DType.IsFloat() {
+			require.Equal(t, want.Int(i), got.Int(i), at)
+			continue
+		}
+		w, g := want.Float(i), got.Float(i)
+		if w == g || w != w && g != g {
+			continue
+		}
+		require.False(t, math.IsNaN(w) || math.IsNaN(g), "%s: %v, not %v", at, g, w)
+		limit := 16 * 0x1p-24 * math.Max(math.Abs(w), 1)
+		if math.Abs(in[0].Float(i)) > 20 { // exponentials of rounded products
+			limit *= math.Abs(in[0].Float(i))
+		}
+		require.InDelta(t, w, g, limit, at)
+	}
+}
+
+// TestDrawn emits random programs with broadcast operands; a result may lie over the first operand.
+func TestDrawn(t *testing.T) {
+	r := rand.New(rand.NewSource(21))
+	emitted, covered := 0, 0
+	shapes := [][]int{{7}, {3, 5}, {2, 3, 4}, {300}, {1}, {2, 1, 130}}
+	for i := range 1500 {
+		shape := shapes[i%len(shapes)]
+		d := tiletest.Draw(r, shape, 1+i%7)
+		in := d.Operands(r)
+		want, err := d.Program.Interpret(context.Background(), in)
+		if err != nil {
+			continue
+		}
+		over := -1
+		if res := d.Program.Results[0]; len(in) > 0 && slices.Equal(d.Shapes[0], shape) && d.Program.DType(res.Value) == d.Program.Operands[0] && i%2 == 0 {
+			over = 0
+		}
+		got, err := run(t, d.Program, in, over)
+		if err != nil {
+			var no *UnsupportedError
+			require.ErrorAs(t, err, &no)
+			continue
+		}
+		for k := range got {
+			d.RequireSame(t, k, want[k], got[k])
+		}
+		emitted++
+		if over == 0 {
+			covered++
+		}
+	}
+	assert.Greater(t, emitted, 100)
+	assert.Greater(t, covered, 10)
+	t.Logf("%d of 1500 programs emitted, %d of them over an operand", emitted, covered)
+}
+
+var update = flag.Bool("update", false, "write the golden file")
+
+// TestGolden holds the text of a kernel.
+func TestGolden(t *testing.T) {
+	p := &tile.Program{Operands: []ndarray.DType{ndarray.Float32, ndarray.Float32}}
+	sum := p.Add(tile.Instr{Op: "Add", DType: ndarray.Float32, Args: []tile.Ref{0, 1}})
+	p.Store(p.Add(tile.Instr{Op: "ThresholdedRelu", DType: ndarray.Float32, Args: []tile.Ref{sum}, Params: []float64{0.5}}))
+	l, err := p.Bind([][]int{{2, 30, 4}, {30, 1}})
+	require.NoError(t, err)
+	text, err := Program(p, l)
+	require.NoError(t, err)
+	if *update {
+		require.NoError(t, os.WriteFile("testdata/golden.ptx", []byte(text), 0o644))
+	}
+	want, err := os.ReadFile("testdata/golden.ptx")
+	require.NoError(t, err)
+	assert.Equal(t, string(want), text)
+	assert.Equal(t, 1, strings.Count(text, ".func"), "a function that is not called is there")
+}

@@ -1,0 +1,180 @@
+package emit
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/berth-onnx/berth/internal/tile"
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// direct are operators that are one instruction, by the type of their operands: integers take theirs with the type appended.
+var (
+	directFloat = map[tile.Op]string{
+		"Add": "add.rn.f32", "Sub": "sub.rn.f32", "Mul": "mul.rn.f32", "Div": "div.rn.f32", "Sqrt": "sqrt.rn.f32", "Reciprocal": "rcp.rn.f32",
+		"Floor": "cvt.rmi.f32.f32", "Ceil": "cvt.rpi.f32.f32", "Round": "cvt.rni.f32.f32", "Neg": "neg.f32", "Abs": "abs.f32",
+	}
+	directInteger = map[tile.Op]string{
+		"Add": "add.", "Sub": "sub.", "Mul": "mul.lo.", "Max": "max.", "Min": "min.", "Neg": "neg.", "Abs": "abs.",
+	}
+	directBits = map[tile.Op]string{
+		"BitwiseAnd": "and.", "BitwiseOr": "or.", "BitwiseXor": "xor.", "BitwiseNot": "not.", "And": "and.", "Or": "or.", "Xor": "xor.",
+	}
+	relations = map[tile.Op]string{"Equal": "eq", "Less": "lt", "LessOrEqual": "le", "Greater": "gt", "GreaterOrEqual": "ge"}
+)
+
+// instr computes a value and gives its register.
+func (w *writer) instr(x *tile.Instr) (string, error) {
+	if x.Op == tile.Constant {
+		return w.constant(x.Value), nil
+	}
+	args := make([]string, len(x.Args))
+	for i, a := range x.Args {
+		if a != tile.None {
+			args[i] = w.values[a]
+		}
+	}
+	from := w.program.DType(x.Args[0])
+	k := kinds[from]
+	relation := relations[x.Op]
+	switch {
+	case relation != "":
+		p := w.register("p")
+		w.emit("setp."+relation+"."+k.typ, p, args[0], args[1])
+		return w.truth(p), nil
+	case x.Op == "Where":
+		p, out := w.register("p"), kinds[x.DType]
+		w.emit("setp.ne.s32", p, args[0], "0")
+		return w.result(out, "selp."+out.bits, args[1], args[2], p), nil
+	case x.Op == "Cast":
+		return w.cast(from, x.DType, args[0]), nil
+	case x.Op == "Clip":
+		return w.clip(k, args), nil
+	case x.Op == "Not":
+		return w.result(k, "xor.b32", args[0], "1"), nil
+	case directBits[x.Op] != "":
+		return w.result(k, directBits[x.Op]+k.bits, args...), nil
+	case from == ndarray.Float32:
+		return w.float(x, k, args)
+	case x.Op == "Relu":
+		return w.result(k, "max."+k.typ, args[0], "0"), nil
+	case directInteger[x.Op] != "" && from != ndarray.Bool:
+		return w.result(k, directInteger[x.Op]+k.typ, args...), nil
+	}
+	return "", unsupported("%s of %s", x.Op, from)
+}
+
+// result emits an instruction into a new register.
+func (w *writer) result(k kind, op string, args ...string) string {
+	d := w.register(k.class)
+	w.emit(op, append([]string{d}, args...)...)
+	return d
+}
+
+// truth is a predicate as a bool.
+func (w *writer) truth(p string) string {
+	return w.result(kinds[ndarray.Bool], "selp.b32", "1", "0", p)
+}
+
+func number(v float32) string { return fmt.Sprintf("0f%08X", math.Float32bits(v)) }
+
+func (w *writer) constant(a *ndarray.Array) string {
+	k := kinds[a.DType]
+	if a.DType == ndarray.Float32 {
+		return w.result(k, "mov.f32", number(float32(a.Float(0))))
+	}
+	return w.result(k, "mov."+k.bits, fmt.Sprint(a.Int(0)))
+}
+
+// float computes an operator of float32s.
+func (w *writer) float(x *tile.Instr, k kind, args []string) (string, error) {
+	if op := directFloat[x.Op]; op != "" {
+		return w.result(k, op, args...), nil
+	}
+	switch x.Op {
+	case "Max", "Min": // not-a-number wins; max.NaN is an instruction of sm_80
+		m := w.result(k, map[tile.Op]string{"Max": "max.f32", "Min": "min.f32"}[x.Op], args...)
+		sum := w.result(k, "add.rn.f32", args...)
+		p := w.register("p")
+		w.emit("setp.nan.f32", p, args[0], args[1])
+		return w.result(k, "selp.f32", sum, m, p), nil
+	case "Relu":
+		p := w.register("p")
+		w.emit("setp.lt.f32", p, args[0], number(0))
+		return w.result(k, "selp.f32", number(0), args[0], p), nil
+	case "Sign":
+		p, one := w.register("p"), w.result(k, "copysign.f32", args[0], number(1))
+		w.emit("setp.equ.f32", p, args[0], number(0))
+		return w.result(k, "selp.f32", args[0], one, p), nil
+	case "IsNaN":
+		p := w.register("p")
+		w.emit("setp.nan.f32", p, args[0], args[0])
+		return w.truth(p), nil
+	}
+	for _, v := range x.Params {
+		args = append(args, w.result(k, "mov.f32", number(float32(v))))
+	}
+	if functionText(string(x.Op)) == "" || x.DType != ndarray.Float32 {
+		return "", unsupported("%s of float32", x.Op)
+	}
+	return w.call(string(x.Op), k, args), nil
+}
+
+// call calls a function, its operands in parameter memory.
+func (w *writer) call(name string, k kind, args []string) string {
+	w.called[name] = true
+	w.body.WriteString("\t{\n")
+	params := ""
+	for i, a := range args {
+		fmt.Fprintf(&w.body, "\t.param .b32 a%d;\n", i)
+		w.emit("st.param.f32", fmt.Sprintf("[a%d+0]", i), a)
+		if i > 0 {
+			params += ", "
+		}
+		params += fmt.Sprintf("a%d", i)
+	}
+	w.body.WriteString("\t.param .b32 r;\n")
+	w.emit("call.uni", "(r)", name, "("+params+")")
+	d := w.result(k, "ld.param.f32", "[r+0]")
+	w.body.WriteString("\t}\n")
+	return d
+}
+
+// clip applies the bounds that there are, the lower one first.
+func (w *writer) clip(k kind, args []string) string {
+	v := args[0]
+	for i, relation := range []string{"lt", "gt"} {
+		if i+1 < len(args) && args[i+1] != "" {
+			p := w.register("p")
+			w.emit("setp."+relation+"."+k.typ, p, v, args[i+1])
+			v = w.result(k, "selp."+k.bits, args[i+1], v, p)
+		}
+	}
+	return v
+}
+
+// cast converts. A float on its way to an integer is cut off and saturated at int64, of which an int32 takes the low bits.
+func (w *writer) cast(from, to ndarray.DType, v string) string {
+	a, b := kinds[from], kinds[to]
+	switch {
+	case to == ndarray.Bool:
+		p, zero := w.register("p"), "0"
+		relation := "setp.ne."
+		if from == ndarray.Float32 {
+			zero, relation = number(0), "setp.neu."
+		}
+		w.emit(relation+a.typ, p, v, zero)
+		return w.truth(p)
+	case a.class == b.class:
+		return v
+	case from == ndarray.Float32:
+		wide := w.result(kinds[ndarray.Int64], "cvt.rzi.s64.f32", v)
+		if to == ndarray.Int64 {
+			return wide
+		}
+		return w.result(b, "cvt.u32.u64", wide)
+	case to == ndarray.Float32:
+		return w.result(b, "cvt.rn.f32."+a.typ, v)
+	}
+	return w.result(b, "cvt."+b.typ+"."+a.typ, v)
+}

@@ -1,0 +1,65 @@
+// Products of float32 matrices: c = alpha·a·b + bias, for a batch of matrices with any strides, so that transposed and broadcast
+// operands need no copy.
+//
+// A block of 256 threads computes a tile of 64×64. It goes through k in steps of 16: both operands' parts are loaded into shared memory,
+// then each thread adds 16 products for each of its 4×4 elements. Loads follow the axis along which an operand is contiguous.
+//
+//            k0..k0+16                n0..n0+64
+//        m0 ┌─────────┐          k0 ┌──────────┐
+//        .. │   as    │     ×    .. │    bs    │   →  64×64, 4×4 a thread
+//     m0+64 └─────────┘             └──────────┘
+
+struct Gemm {
+  int m, n, k;
+  int biasRow, biasColumn; // strides of the bias; both 0 for a single number
+  int hasBias;
+  long long aRow, aColumn, aBatch; // strides in elements
+  long long bRow, bColumn, bBatch;
+  long long cBatch; // rows of c are contiguous
+  float alpha, beta; // beta scales the bias
+};
+
+const int TILE = 64, DEPTH = 16, PAD = 4;
+
+extern "C" __global__ void __launch_bounds__(256) gemm(const float *__restrict__ a, const float *__restrict__ b, const float *bias, float *c, Gemm g) {
+  __shared__ __align__(16) float as[DEPTH][TILE + PAD], bs[DEPTH][TILE + PAD];
+  const int t = threadIdx.x, tx = t & 15, ty = t >> 4;
+  const int m0 = blockIdx.y * TILE, n0 = blockIdx.x * TILE;
+  a += blockIdx.z * g.aBatch;
+  b += blockIdx.z * g.bBatch;
+  c += blockIdx.z * g.cBatch;
+  float sum[4][4] = {};
+  for (int k0 = 0; k0 < g.k; k0 += DEPTH) {
+    #pragma unroll
+    for (int i = 0; i < 4; i++) {
+      const int e = t + 256 * i;
+      const int ka = g.aColumn == 1 ? e & 15 : e >> 6, ma = g.aColumn == 1 ? e >> 4 : e & 63;
+      as[ka][ma] = m0 + ma < g.m && k0 + ka < g.k ? a[(m0 + ma) * g.aRow + (k0 + ka) * g.aColumn] : 0.0f;
+      const int kb = g.bRow == 1 ? e & 15 : e >> 6, nb = g.bRow == 1 ? e >> 4 : e & 63;
+      bs[kb][nb] = n0 + nb < g.n && k0 + kb < g.k ? b[(k0 + kb) * g.bRow + (n0 + nb) * g.bColumn] : 0.0f;
+    }
+    __syncthreads();
+    #pragma unroll
+    for (int k = 0; k < DEPTH; k++) {
+      const float4 u = *(const float4 *)&as[k][ty * 4], v = *(const float4 *)&bs[k][tx * 4];
+      const float x[4] = {u.x, u.y, u.z, u.w}, y[4] = {v.x, v.y, v.z, v.w};
+      #pragma unroll
+      for (int i = 0; i < 4; i++)
+        #pragma unroll
+        for (int j = 0; j < 4; j++) sum[i][j] += x[i] * y[j];
+    }
+    __syncthreads();
+  }
+  #pragma unroll
+  for (int i = 0; i < 4; i++) {
+    const int m = m0 + ty * 4 + i;
+    #pragma unroll
+    for (int j = 0; j < 4; j++) {
+      const int n = n0 + tx * 4 + j;
+      if (m >= g.m || n >= g.n) continue;
+      float v = g.alpha * sum[i][j];
+      if (g.hasBias) v += g.beta * bias[(long long)m * g.biasRow + (long long)n * g.biasColumn];
+      c[(long long)m * g.n + n] = v;
+    }
+  }
+}

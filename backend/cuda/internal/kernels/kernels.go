@@ -1,0 +1,230 @@
+// Package kernels has the CUDA kernels of ONNX operators, as CUDA C++ and as the PTX compiled from it, and makes their launches. It
+// needs a device and knows nothing of graphs.
+//
+//	gemm.cu   products of matrices          rows.cu   softmax, normalization, reductions
+//	conv.cu   convolutions, pools           move.cu   views, transpositions, gathers
+package kernels
+
+import (
+	"embed"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+)
+
+//go:generate go run ../../../../internal/tools/nvrtc conv.cu gemm.cu move.cu rows.cu
+//go:embed *.ptx
+var files embed.FS
+
+// entries are the kernels of each module.
+var entries = map[string][]string{
+	"conv": {"conv", "depthwise", "pool"},
+	"gemm": {"gemm"},
+	"move": {"view1", "view2", "view4", "view8", "transpose4", "gather1", "gather2", "gather4", "gather8"},
+	"rows": {"softmax", "layernorm", "reduce_sum", "reduce_product", "reduce_max", "reduce_min"},
+}
+
+// Set is the kernels on a device. It is safe for concurrent use.
+type Set struct {
+	modules []device.Module
+	kernels map[string]device.Kernel
+}
+
+// Load compiles all kernels for a device.
+func Load(d device.Device) (_ *Set, err error) {
+	s := &Set{kernels: map[string]device.Kernel{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}()
+	for file, names := range entries {
+		text, err := files.ReadFile(file + ".ptx")
+		if err != nil {
+			return nil, err
+		}
+		m, err := d.Load(string(text))
+		if err != nil {
+			return nil, fmt.Errorf("%s.ptx: %w", file, err)
+		}
+		s.modules = append(s.modules, m)
+		for _, name := range names {
+			if s.kernels[name], err = m.Kernel(name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// Close gives the kernels back.
+func (s *Set) Close() (err error) {
+	for _, m := range s.modules {
+		err = errors.Join(err, m.Unload())
+	}
+	return err
+}
+
+// Operand is where a tensor lies on the device. The zero value is an absent one.
+type Operand struct {
+	Base  device.Pointer
+	Bytes int64
+}
+
+// written is an operand that a kernel writes.
+type written Operand
+
+// args collects the arguments of a launch.
+type args struct {
+	bytes   []byte
+	windows []device.Window
+}
+
+// add appends an argument at a multiple of its alignment.
+func (a *args) add(name string, v any) error {
+	align, window := 4, device.Window{Name: name}
+	switch v := v.(type) {
+	case Operand:
+		window.Base, window.Bytes, window.IsRead = v.Base, v.Bytes, true
+	case written:
+		window.Base, window.Bytes, window.IsWritten = v.Base, v.Bytes, true
+	case Gemm:
+		align = 8
+	}
+	var value any = v
+	if window.IsRead || window.IsWritten {
+		align, value = 8, uint64(window.Base)
+		if window.Base != 0 {
+			a.windows = append(a.windows, window)
+		}
+	}
+	for len(a.bytes)%align != 0 {
+		a.bytes = append(a.bytes, 0)
+	}
+	var err error
+	a.bytes, err = binary.Append(a.bytes, binary.LittleEndian, value)
+	return err
+}
+
+// launch makes a launch. The names of operands in reports are x0, x1 and so on.
+func (s *Set) launch(name string, grid, block [3]int64, list ...any) (*device.Launch, error) {
+	l := &device.Launch{Kernel: s.kernels[name]}
+	for i, most := range []int64{math.MaxInt32, 65535, 65535} {
+		if grid[i] < 1 || grid[i] > most {
+			return nil, fmt.Errorf("kernel %s: a grid of %v blocks; a GPU has 1 to %d along axis %d", name, grid, most, i)
+		}
+		l.Grid[i], l.Block[i] = int(grid[i]), int(block[i])
+	}
+	var a args
+	for i, v := range list {
+		if err := a.add(fmt.Sprintf("x%d", i), v); err != nil {
+			return nil, fmt.Errorf("kernel %s: %w", name, err)
+		}
+	}
+	l.Args, l.Windows = a.bytes, a.windows
+	return l, nil
+}
+
+func pieces(n, size int64) int64 { return (n + size - 1) / size }
+
+// threads is the block of kernels in which a thread computes one element.
+var threads = [3]int64{256, 1, 1}
+
+// Gemm is c = Alpha·a·b + Beta·bias, with strides in elements; the rows of c are contiguous.
+type Gemm struct {
+	M, N, K                       int32
+	BiasRow, BiasColumn, HasBias  int32
+	ARow, AColumn, ABatch         int64
+	BRow, BColumn, BBatch, CBatch int64
+	Alpha, Beta                   float32
+}
+
+// Gemm makes the launch of a batch of products.
+func (s *Set) Gemm(g Gemm, batch int64, a, b, bias, c Operand) (*device.Launch, error) {
+	return s.launch("gemm", [3]int64{pieces(int64(g.N), 64), pieces(int64(g.M), 64), batch}, threads, a, b, bias, written(c), g)
+}
+
+// Window2D is the geometry of a convolution or a pool over images of a batch, NCHW. Channels and Outputs are those of one group.
+type Window2D struct {
+	Batch, Groups, Channels, Outputs                                                       int32
+	Height, Width, OutHeight, OutWidth                                                     int32
+	FilterHeight, FilterWidth, StrideY, StrideX, PadY, PadX, DilationY, DilationX, HasBias int32
+	Low, High                                                                              float32 // results are clamped
+}
+
+// Conv makes the launch of a convolution; one channel a group has a kernel of its own.
+func (s *Set) Conv(p Window2D, x, w, bias, y Operand) (*device.Launch, error) {
+	pixels, planes := int64(p.OutHeight)*int64(p.OutWidth), int64(p.Batch)*int64(p.Groups)
+	if p.Channels == 1 && p.Groups > 1 {
+		return s.launch("depthwise", [3]int64{pieces(pixels, 256), 1, planes}, threads, x, w, bias, written(y), p)
+	}
+	return s.launch("conv", [3]int64{pieces(pixels, 64), pieces(int64(p.Outputs), 64), planes}, threads, x, w, bias, written(y), p)
+}
+
+// Pool makes the launch of a maximum or an average over windows of each of Batch·Groups planes.
+func (s *Set) Pool(p Window2D, isAverage, countsPadding bool, x, y Operand) (*device.Launch, error) {
+	grid := [3]int64{pieces(int64(p.OutHeight)*int64(p.OutWidth), 256), 1, int64(p.Batch) * int64(p.Groups)}
+	return s.launch("pool", grid, threads, x, written(y), p, flag(isAverage), flag(countsPadding))
+}
+
+func flag(b bool) int32 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// perRow is the block of kernels in which a block has a row.
+var perRow = [3]int64{128, 1, 1}
+
+// Softmax makes the launch of softmax, or of its logarithm, over rows of n elements.
+func (s *Set) Softmax(rows int64, n int32, isLog bool, x, y Operand) (*device.Launch, error) {
+	return s.launch("softmax", [3]int64{rows, 1, 1}, perRow, x, written(y), n, flag(isLog))
+}
+
+// LayerNorm makes the launch of a normalization of rows of n elements. The bias may be absent.
+func (s *Set) LayerNorm(rows int64, n int32, epsilon float32, x, scale, bias, y Operand) (*device.Launch, error) {
+	return s.launch("layernorm", [3]int64{rows, 1, 1}, perRow, x, scale, bias, written(y), n, flag(bias.Base != 0), epsilon)
+}
+
+// Reduce makes the launch of a reduction of rows of n elements: sum, product, max or min; the result is multiplied by scale.
+func (s *Set) Reduce(how string, rows int64, n int32, scale float32, x, y Operand) (*device.Launch, error) {
+	return s.launch("reduce_"+how, [3]int64{rows, 1, 1}, perRow, x, written(y), n, scale)
+}
+
+// View is a strided view of an operand, in elements.
+type View struct {
+	Rank, Start   int32
+	Dims, Strides [8]int32
+}
+
+// Copy makes the launch that writes a view, of elements of 1, 2, 4 or 8 bytes, as a contiguous result.
+func (s *Set) Copy(size int, v View, x, y Operand) (*device.Launch, error) {
+	n := int64(1)
+	for _, d := range v.Dims[:min(int(v.Rank), len(v.Dims))] {
+		n *= int64(d)
+	}
+	if !slices.Contains([]int{1, 2, 4, 8}, size) || v.Rank < 0 || int(v.Rank) > len(v.Dims) || n > math.MaxInt32 {
+		return nil, fmt.Errorf("a view of rank %d with %d elements of %d bytes", v.Rank, n, size)
+	}
+	return s.launch(fmt.Sprintf("view%d", size), [3]int64{pieces(n, 256), 1, 1}, threads, x, written(y), v, int32(n))
+}
+
+// Transpose makes the launch that exchanges the axes of a batch of matrices of 4-byte elements.
+func (s *Set) Transpose(batch int64, rows, columns int32, x, y Operand) (*device.Launch, error) {
+	grid := [3]int64{pieces(int64(columns), 32), pieces(int64(rows), 32), batch}
+	return s.launch("transpose4", grid, threads, x, written(y), rows, columns)
+}
+
+// Gather makes the launch of y[o, j, i] = x[o, index[j], i], with int64 indices into an axis, for elements of 1, 2, 4 or 8 bytes.
+func (s *Set) Gather(size int, outer int64, axis, count, inner int32, x, index, y Operand) (*device.Launch, error) {
+	n := outer * int64(count) * int64(inner)
+	if !slices.Contains([]int{1, 2, 4, 8}, size) || n > math.MaxInt32 {
+		return nil, fmt.Errorf("a gather of %d elements of %d bytes", n, size)
+	}
+	return s.launch(fmt.Sprintf("gather%d", size), [3]int64{pieces(n, 256), 1, 1}, threads, x, index, written(y), axis, count, inner, int32(n))
+}

@@ -1,0 +1,57 @@
+// Movement of elements of 1, 2, 4 and 8 bytes, whatever their type.
+
+struct View {
+  int rank;
+  int start; // element of the operand where the view begins
+  int dims[8];
+  int strides[8]; // of the operand, in elements: 0 repeats, negative ones go backwards
+};
+
+// view writes a strided view of the operand as a contiguous result: transpositions, slices, expansions.
+template <class T> __device__ void copyView(const T *x, T *y, const View &v, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= n) return;
+  int rest = i, at = v.start;
+  #pragma unroll
+  for (int d = 7; d >= 0; d--) {
+    if (d >= v.rank) continue;
+    at += rest % v.dims[d] * v.strides[d];
+    rest /= v.dims[d];
+  }
+  y[i] = x[at];
+}
+
+extern "C" __global__ void __launch_bounds__(256) view1(const unsigned char *__restrict__ x, unsigned char *y, View v, int n) { copyView(x, y, v, n); }
+extern "C" __global__ void __launch_bounds__(256) view2(const unsigned short *__restrict__ x, unsigned short *y, View v, int n) { copyView(x, y, v, n); }
+extern "C" __global__ void __launch_bounds__(256) view4(const unsigned *__restrict__ x, unsigned *y, View v, int n) { copyView(x, y, v, n); }
+extern "C" __global__ void __launch_bounds__(256) view8(const unsigned long long *__restrict__ x, unsigned long long *y, View v, int n) { copyView(x, y, v, n); }
+
+// transpose4 exchanges the axes of rows×columns matrices of 4-byte elements by tiles of 32×32, so that loads and stores both go along
+// rows; a tile's rows are 33 long, or all lanes of a store would meet in one bank.
+extern "C" __global__ void __launch_bounds__(256) transpose4(const unsigned *__restrict__ x, unsigned *y, int rows, int columns) {
+  __shared__ unsigned tile[32][33];
+  const long long matrix = (long long)blockIdx.z * rows * columns;
+  const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, r0 = blockIdx.y * 32, c0 = blockIdx.x * 32;
+  for (int i = warp; i < 32; i += 8)
+    if (r0 + i < rows && c0 + lane < columns) tile[i][lane] = x[matrix + (long long)(r0 + i) * columns + c0 + lane];
+  __syncthreads();
+  for (int i = warp; i < 32; i += 8)
+    if (c0 + i < columns && r0 + lane < rows) y[matrix + (long long)(c0 + i) * rows + r0 + lane] = tile[lane][i];
+}
+
+// gather copies slices of inner elements: y[o, j, i] = x[o, index[j], i]. A negative index counts from the end; one outside ends the
+// kernel.
+template <class T> __device__ void gatherSlices(const T *x, const long long *index, T *y, int axis, int count, int inner, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= n) return;
+  const int in = i % inner, j = i / inner % count, o = i / inner / count;
+  long long k = index[j];
+  if (k < 0) k += axis;
+  if (k < 0 || k >= axis) { __trap(); return; }
+  y[i] = x[((long long)o * axis + k) * inner + in];
+}
+
+extern "C" __global__ void __launch_bounds__(256) gather1(const unsigned char *__restrict__ x, const long long *__restrict__ index, unsigned char *y, int axis, int count, int inner, int n) { gatherSlices(x, index, y, axis, count, inner, n); }
+extern "C" __global__ void __launch_bounds__(256) gather2(const unsigned short *__restrict__ x, const long long *__restrict__ index, unsigned short *y, int axis, int count, int inner, int n) { gatherSlices(x, index, y, axis, count, inner, n); }
+extern "C" __global__ void __launch_bounds__(256) gather4(const unsigned *__restrict__ x, const long long *__restrict__ index, unsigned *y, int axis, int count, int inner, int n) { gatherSlices(x, index, y, axis, count, inner, n); }
+extern "C" __global__ void __launch_bounds__(256) gather8(const unsigned long long *__restrict__ x, const long long *__restrict__ index, unsigned long long *y, int axis, int count, int inner, int n) { gatherSlices(x, index, y, axis, count, inner, n); }

@@ -1,0 +1,427 @@
+package ptx
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
+// Loads and stores. Every access of every lane is checked before it happens; one that fails a check is reported and skipped, a load
+// then gives zero.
+
+// access is what an instruction does with memory.
+type access struct {
+	space    Space
+	size     int // bytes of one lane's access, of all elements of a vector
+	isWrite  bool
+	isRead   bool
+	isAtomic bool
+	mode     Access // of the window it needs
+}
+
+// accessTo describes loads or stores.
+func accessTo(space Space, size int, mode Access) access {
+	return access{space: space, size: size, isWrite: mode&Write != 0, isRead: mode&Read != 0, mode: mode}
+}
+
+// at gives the bytes that a lane accesses; nil if it may not.
+func (w *warp) at(f *frame, a access, lane int, addr uint64) []byte {
+	space := a.space
+	if space == Generic {
+		space, addr = spaceOf(addr)
+	}
+	if addr&uint64(a.size-1) != 0 {
+		w.report(Misaligned, lane, "%d bytes at %#x of %s memory", a.size, addr, space)
+		return nil
+	}
+	switch space {
+	case Global:
+		return w.atGlobal(a, lane, addr)
+	case Shared:
+		return w.atShared(a, lane, addr)
+	case Local:
+		start := uint64(lane) * w.localStride
+		return w.within(a, lane, addr, Local, w.local[start:start+w.localStride], w.localState[start:start+w.localStride])
+	case Const:
+		return w.within(a, lane, addr, Const, w.block.kernel.constants, nil)
+	}
+	if addr < frameParams {
+		return w.within(a, lane, addr, Param, w.block.launch.Args, nil)
+	}
+	size := uint64(f.fn.paramBytes)
+	start := uint64(lane) * size
+	return w.within(a, lane, addr-frameParams, Param, f.params[start:start+size], f.paramState[start:start+size])
+}
+
+// within checks an access to memory that has no windows. State is nil for memory that is always written, and read alone.
+func (w *warp) within(a access, lane int, addr uint64, space Space, data, state []byte) []byte {
+	n := uint64(len(data))
+	if addr > n || uint64(a.size) > n-addr {
+		w.report(OutOfBounds, lane, "%d bytes at %#x of %s memory, which has %d", a.size, addr, space, n)
+		return nil
+	}
+	end := addr + uint64(a.size)
+	if state == nil {
+		if a.isWrite {
+			w.report(ReadOnly, lane, "a store at %#x of %s memory", addr, space)
+			return nil
+		}
+		return data[addr:end]
+	}
+	if !w.settle(a, lane, addr, space, state[addr:end]) {
+		return nil
+	}
+	return data[addr:end]
+}
+
+// settle checks the states of the bytes of an access, and notes what it writes.
+func (w *warp) settle(a access, lane int, addr uint64, space Space, state []byte) bool {
+	if a.isRead && !areWritten(state) || slices.Contains(state, isGap) {
+		for i, s := range state {
+			switch s {
+			case isGap:
+				w.report(OutOfBounds, lane, "byte %d of the %d at %#x of %s memory belongs to no variable", i, a.size, addr, space)
+				return false
+			case isFree:
+				w.report(Uninitialized, lane, "nobody has written byte %d of the %d at %#x of %s memory", i, a.size, addr, space)
+				return false
+			case isFlying:
+				w.report(Uninitialized, lane, "the copy to the %d bytes at %#x of %s memory has not been waited for", a.size, addr, space)
+				return false
+			}
+		}
+	}
+	if a.isWrite {
+		for i := range state {
+			state[i] = isWritten
+		}
+	}
+	return true
+}
+
+// areWritten reports whether all of up to 16 states, a power of two, are isWritten.
+func areWritten(state []byte) bool {
+	const all4, all8 = 0x01010101, 0x0101010101010101
+	switch len(state) {
+	case 4:
+		return binary.LittleEndian.Uint32(state) == all4
+	case 8:
+		return binary.LittleEndian.Uint64(state) == all8
+	case 16:
+		return binary.LittleEndian.Uint64(state) == all8 && binary.LittleEndian.Uint64(state[8:]) == all8
+	}
+	for _, s := range state {
+		if s != isWritten {
+			return false
+		}
+	}
+	return true
+}
+
+// atGlobal finds the window of an access: first the one that the last access was in.
+func (w *warp) atGlobal(a access, lane int, addr uint64) []byte {
+	b := w.block
+	win := b.lastWindow
+	if win == nil || !win.holds(addr, a.size) {
+		if win = b.window(addr, a.size); win == nil {
+			w.report(OutOfBounds, lane, "%s", b.nearest(addr, a.size))
+			return nil
+		}
+		b.lastWindow = win
+	}
+	if win.Access&a.mode != a.mode {
+		w.report(ReadOnly, lane, "%d bytes at %#x: the window %s may not be accessed so", a.size, addr, win.Name)
+		return nil
+	}
+	start := addr - win.Base
+	if !w.settle(a, lane, addr, Global, win.state[start:start+uint64(a.size)]) {
+		return nil
+	}
+	if a.isRead {
+		b.counts.GlobalLoaded += int64(a.size)
+	}
+	if a.isWrite {
+		b.counts.GlobalStored += int64(a.size)
+	}
+	if sector := addr >> 5; sector != w.sector {
+		w.sector = sector
+		b.counts.GlobalSectors++
+	}
+	return win.data[start : start+uint64(a.size)]
+}
+
+func (win *window) holds(addr uint64, size int) bool {
+	at := addr - win.Base
+	return at <= uint64(win.Size) && uint64(size) <= uint64(win.Size)-at
+}
+
+// window finds the window that holds an access.
+func (b *block) window(addr uint64, size int) *window {
+	for i := range b.windows {
+		if win := &b.windows[i]; win.holds(addr, size) {
+			return win
+		}
+	}
+	return nil
+}
+
+// nearest describes an access outside all windows by the nearest window.
+func (b *block) nearest(addr uint64, size int) string {
+	best, text := uint64(1<<63), ""
+	for i := range b.windows {
+		win := &b.windows[i]
+		end := win.Base + uint64(win.Size)
+		switch {
+		case addr < win.Base && win.Base-addr < best:
+			best, text = win.Base-addr, fmt.Sprintf(", %d before window %s of %d", win.Base-addr, win.Name, win.Size)
+		case addr >= win.Base && addr-win.Base < best:
+			best = addr - win.Base
+			text = fmt.Sprintf(", %d from the start of window %s of %d", addr-win.Base, win.Name, win.Size)
+			if addr >= end {
+				best = addr - end
+			}
+		}
+	}
+	return fmt.Sprintf("%d bytes at %#x of global memory%s", size, addr, text)
+}
+
+// atShared checks an access to shared memory, races included.
+func (w *warp) atShared(a access, lane int, addr uint64) []byte {
+	b := w.block
+	if n := uint64(len(b.shared)); addr < n && uint64(a.size) <= n-addr {
+		b.counts.SharedBytes += int64(a.size)
+		if other := w.touch(addr, a.size, lane, a.isWrite, a.isAtomic); other >= 0 {
+			w.report(Race, lane, "%d bytes at %#x of shared memory, which thread %d touches too, and no barrier is between", a.size, addr, other)
+		}
+	}
+	return w.within(a, lane, addr, Shared, b.shared, b.sharedState)
+}
+
+// cacheHints are modifiers of loads and stores that change no result here.
+var cacheHints = []string{"weak", "volatile", "relaxed", "acquire", "release", "acq_rel", "sys", "gpu", "cta", "ca", "cg", "cs", "lu", "cv", "wb", "wt", "nc",
+	"L1::evict_last", "L1::evict_first", "L1::no_allocate", "L1::evict_normal", "L1::evict_unchanged", "L2::64B", "L2::128B", "L2::256B"}
+
+func (o *operation) hints() {
+	for _, h := range cacheHints {
+		o.flag(h)
+	}
+}
+
+// space takes the modifier that is a space; none means generic addresses.
+func (o *operation) space() Space {
+	return spaceNames[o.one("global", "shared", "local", "param", "const")]
+}
+
+// pointer is the address operand of an access.
+type pointer struct {
+	register int32 // -1: none
+	symbol   symbol
+	offset   uint64
+}
+
+// pointer compiles [register+offset], [variable+offset] and [number].
+func (o *operation) pointer(i int, a access) pointer {
+	arg := o.arg(i)
+	p := pointer{register: -1, offset: uint64(arg.Offset)}
+	if arg.Kind != memoryOperand {
+		o.fail("operand %d is no address", i+1)
+		return p
+	}
+	if isVariable, s := o.isVariable(arg.Name); isVariable {
+		if p.symbol = s; a.space != Generic && a.space != s.space {
+			o.fail("%s lies in %s memory", arg.Name, s.space)
+		} else if a.space == Generic {
+			p.offset += windowOf[s.space]
+		}
+	} else if arg.Name != "" {
+		t := U64
+		if a.space == Shared || a.space == Local || a.space == Const || a.space == Param {
+			t = U32 // or wider
+		}
+		p.register = o.srcOf(Operand{Name: arg.Name}, t, true)
+	}
+	if (a.space == Shared || a.space == Generic) && a.size > 0 {
+		o.kernel.sharedGrain = min(o.kernel.sharedGrain, a.size)
+	}
+	return p
+}
+
+// base is what the lanes' addresses have in common.
+func (p *pointer) base(w *warp, f *frame) uint64 {
+	if p.symbol.space == Generic {
+		return p.offset
+	}
+	return p.offset + f.base(w, p.symbol)
+}
+
+// of is a lane's address.
+func (p *pointer) of(base uint64, f *frame, lane int) uint64 {
+	if p.register < 0 {
+		return base
+	}
+	return base + f.v[p.register][lane]
+}
+
+// vectorOf takes .v2 or .v4, and lists an operand's elements.
+func (o *operation) vectorOf(i int) []Operand {
+	n := 1
+	if v := o.one("v2", "v4", "v8"); v != "" {
+		n = int(v[1] - '0')
+	}
+	a := o.arg(i)
+	elems := []Operand{a}
+	if a.Kind == vectorOperand {
+		elems = a.Elems
+	}
+	if len(elems) != n {
+		o.fail("a vector of %d is expected", n)
+	}
+	return elems
+}
+
+// compileLoad compiles ld and ldu.
+func compileLoad(o *operation) {
+	o.hints()
+	space := o.space()
+	elems := o.vectorOf(0)
+	t := o.typ()
+	o.want(2)
+	size := t.Size()
+	a := accessTo(space, size*len(elems), Read)
+	var to []int32
+	var masks []uint64
+	for _, e := range elems {
+		if e.Kind == sinkOperand {
+			to, masks = append(to, -1), append(masks, 0)
+			continue
+		}
+		masks = append(masks, o.register(e, t, true).typ.mask())
+		to = append(to, o.dstOf(e, t, true))
+	}
+	p := o.pointer(1, a)
+	o.step.class = MemoryClass
+	areWords := size == 4 && !slices.ContainsFunc(masks, func(m uint64) bool { return m > B32.mask() })
+	if len(to) == 1 && areWords && to[0] >= 0 && (space == Global || space == Shared || space == Const) {
+		o.step.exec = loadWord(a, p, to[0])
+		return
+	}
+	o.step.exec = func(w *warp, f *frame, m uint32) {
+		base := p.base(w, f)
+		w.sector = ^uint64(0)
+		for ; m != 0; m &= m - 1 {
+			l := firstLane(m)
+			addr := p.of(base, f, l)
+			from := w.quick(&a, l, addr)
+			if from == nil {
+				from = w.at(f, a, l, addr)
+			}
+			for i, k := range to {
+				switch {
+				case k < 0:
+				case from == nil:
+					f.v[k][l] = 0
+				case areWords:
+					f.v[k][l] = uint64(binary.LittleEndian.Uint32(from[4*i:]))
+				default:
+					f.v[k][l] = t.extended(loadBytes(from[i*size:], size)) & masks[i]
+				}
+			}
+		}
+	}
+}
+
+// loadWord loads 32 bits that all lanes share. Lanes that follow each other and read the same address share the work, but for the race detector, which
+// remembers two readers of a word.
+func loadWord(a access, p pointer, d int32) func(w *warp, f *frame, m uint32) {
+	return func(w *warp, f *frame, m uint32) {
+		base := p.base(w, f)
+		w.sector = ^uint64(0)
+		to, last, v, repeats := f.v[d], ^uint64(0), uint64(0), 0
+		for ; m != 0; m &= m - 1 {
+			l := firstLane(m)
+			addr := p.of(base, f, l)
+			if repeats++; addr == last && repeats > 1 {
+				to[l] = v
+				continue
+			}
+			from := w.quick(&a, l, addr)
+			if from == nil {
+				if from = w.at(f, a, l, addr); from == nil {
+					to[l], last = 0, ^uint64(0)
+					continue
+				}
+			}
+			if addr != last {
+				repeats = 0
+			}
+			v, last = uint64(binary.LittleEndian.Uint32(from)), addr
+			to[l] = v
+		}
+	}
+}
+
+func loadBytes(b []byte, size int) uint64 {
+	switch size {
+	case 1:
+		return uint64(b[0])
+	case 2:
+		return uint64(binary.LittleEndian.Uint16(b))
+	case 4:
+		return uint64(binary.LittleEndian.Uint32(b))
+	}
+	return binary.LittleEndian.Uint64(b)
+}
+
+func storeBytes(b []byte, size int, v uint64) {
+	switch size {
+	case 1:
+		b[0] = byte(v)
+	case 2:
+		binary.LittleEndian.PutUint16(b, uint16(v))
+	case 4:
+		binary.LittleEndian.PutUint32(b, uint32(v))
+	default:
+		binary.LittleEndian.PutUint64(b, v)
+	}
+}
+
+// compileStore compiles st.
+func compileStore(o *operation) {
+	o.hints()
+	space := o.space()
+	elems := o.vectorOf(1)
+	t := o.typ()
+	o.want(2)
+	size := t.Size()
+	a := accessTo(space, size*len(elems), Write)
+	var from []int32
+	for _, e := range elems {
+		from = append(from, o.srcOf(e, t, true))
+	}
+	p := o.pointer(0, a)
+	o.step.class = MemoryClass
+	o.step.exec = func(w *warp, f *frame, m uint32) {
+		base := p.base(w, f)
+		w.sector = ^uint64(0)
+		for ; m != 0; m &= m - 1 {
+			l := firstLane(m)
+			addr := p.of(base, f, l)
+			to := w.quick(&a, l, addr)
+			if to == nil {
+				if to = w.at(f, a, l, addr); to == nil {
+					continue
+				}
+			}
+			for i, k := range from {
+				storeBytes(to[i*size:], size, f.v[k][l])
+			}
+		}
+	}
+}
+
+// compilePrefetch compiles prefetch and fences, which change no result here.
+func compilePrefetch(o *operation) {
+	o.mods = nil
+	o.step.class = MemoryClass
+	o.step.exec = func(*warp, *frame, uint32) {}
+}

@@ -1,0 +1,189 @@
+package ptx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+)
+
+// Launch is a kernel with its grid and its arguments.
+type Launch struct {
+	Kernel        string
+	Grid, Block   [3]int
+	DynamicShared int      // bytes
+	Args          []byte   // the buffer of arguments, see [KernelInfo]
+	Windows       []Window // what the kernel may touch; nil: every allocation
+	Threads       int      // of the host; 0: as many as there are
+	MaxSteps      int64    // instructions of warps that a block may execute; 0: two to the power of 32
+}
+
+// Result is what a launch found and did.
+type Result struct {
+	Reports []*Report // by line; empty: no check found anything
+	Counts  Counts
+}
+
+// Err is the first report, or nil.
+func (r *Result) Err() error {
+	if len(r.Reports) == 0 {
+		return nil
+	}
+	return r.Reports[0]
+}
+
+// The most of a launch that GPUs allow.
+const (
+	mostThreads = 1024
+	mostGrid    = 1<<31 - 1
+)
+
+// Launch runs a kernel. The error says that the launch cannot run, or that ctx ended; what checks found is in the result.
+func (p *Program) Launch(ctx context.Context, mem *Memory, l Launch) (*Result, error) {
+	k, err := p.kernel(l.Kernel)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.check(k); err != nil {
+		return nil, fmt.Errorf("launch of %s: %w", l.Kernel, err)
+	}
+	windows, err := mem.windows(l.Windows)
+	if err != nil {
+		return nil, fmt.Errorf("launch of %s: %w", l.Kernel, err)
+	}
+	if l.MaxSteps == 0 {
+		l.MaxSteps = 1 << 32
+	}
+	g := &grid{kernel: k, launch: &l, windows: windows, total: int64(l.Grid[0]) * int64(l.Grid[1]) * int64(l.Grid[2])}
+	if err := g.addGlobals(p); err != nil {
+		return nil, err
+	}
+	return g.run(ctx)
+}
+
+func (l *Launch) check(k *kernel) error {
+	threads := 1
+	for i := range 3 {
+		if l.Grid[i] < 1 || l.Grid[i] > mostGrid || l.Block[i] < 1 || l.Block[i] > mostThreads {
+			return fmt.Errorf("a grid of %v blocks of %v threads", l.Grid, l.Block)
+		}
+		if most := k.info.MaxThreads[i]; most > 0 && l.Block[i] > most {
+			return fmt.Errorf("blocks of %v threads, the kernel is compiled for at most %v", l.Block, k.info.MaxThreads)
+		}
+		threads *= l.Block[i]
+	}
+	if threads > mostThreads {
+		return fmt.Errorf("blocks of %d threads, the most is %d", threads, mostThreads)
+	}
+	if l.Grid[1] > 65535 || l.Grid[2] > 65535 {
+		return fmt.Errorf("a grid of %v, the most is 65535 along y and z", l.Grid)
+	}
+	if int64(len(l.Args)) != k.info.ArgBytes {
+		return fmt.Errorf("%d bytes of arguments are given, the kernel has %d", len(l.Args), k.info.ArgBytes)
+	}
+	if shared := k.info.SharedBytes + int64(l.DynamicShared); l.DynamicShared < 0 || shared > mostShared {
+		return fmt.Errorf("%d bytes of shared memory, the most is %d", shared, mostShared)
+	}
+	return nil
+}
+
+// grid is a launch while it runs. Its blocks are handed out in their order; each host thread has one block in work.
+type grid struct {
+	kernel  *kernel
+	launch  *Launch
+	windows []window
+	globals []uint64
+	total   int64
+	next    atomic.Int64
+	lock    sync.Mutex
+	counts  Counts
+	// reports by block: merged in the order of blocks at the end.
+	reports map[int64]map[place]*Report
+}
+
+// addGlobals gives the module's own variables in global memory a place for the time of the launch.
+func (g *grid) addGlobals(p *Program) error {
+	own := &Memory{next: 1 << 48}
+	for _, v := range g.kernel.globals {
+		size, ok := v.Size()
+		if !ok || size > 1<<30 {
+			return syntaxError(v.Line, "%s is too large", v.Name)
+		}
+		a := own.Alloc(int(size), nil)
+		if err := initialize(v, a.Data); err != nil {
+			return err
+		}
+		for i := range a.state {
+			a.state[i] = isWritten
+		}
+		g.globals = append(g.globals, a.Base)
+	}
+	extra, err := own.windows(nil)
+	g.windows = append(g.windows, extra...)
+	return err
+}
+
+func (g *grid) run(ctx context.Context) (*Result, error) {
+	g.reports = map[int64]map[place]*Report{}
+	threads := g.launch.Threads
+	if threads <= 0 {
+		threads = runtime.GOMAXPROCS(0)
+	}
+	if g.kernel.isOrdered {
+		threads = 1
+	}
+	threads = int(min(int64(threads), g.total))
+	var wait sync.WaitGroup
+	failures := make([]error, threads)
+	for i := range threads {
+		wait.Add(1)
+		go func() {
+			defer wait.Done()
+			failures[i] = g.work(ctx)
+		}()
+	}
+	wait.Wait()
+	if err := errors.Join(failures...); err != nil {
+		return nil, err
+	}
+	all := map[place]*Report{}
+	for _, i := range sortedKeys(g.reports) {
+		merge(all, g.reports[i])
+	}
+	return &Result{Reports: sorted(all), Counts: g.counts}, nil
+}
+
+// work runs blocks until none is left. A panic of the interpreter is its error.
+func (g *grid) work(ctx context.Context) (err error) {
+	b := newBlock(ctx, g)
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("kernel %s, block %v: the interpreter failed: %v", g.kernel.name, b.id, p)
+		}
+	}()
+	for {
+		i := g.next.Add(1) - 1
+		if i >= g.total {
+			break
+		}
+		b.run(i)
+		if b.isStopped && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if len(b.reports) > 0 {
+			g.lock.Lock()
+			g.reports[i] = b.reports
+			g.lock.Unlock()
+			b.reports = nil
+		}
+	}
+	for i, w := range b.executed {
+		b.counts.Classes[i] = w
+	}
+	g.lock.Lock()
+	defer g.lock.Unlock()
+	g.counts.Add(&b.counts)
+	return nil
+}

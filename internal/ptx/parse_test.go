@@ -1,0 +1,148 @@
+package ptx
+
+import (
+	"context"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func readBasic(t testing.TB) string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/basic.ptx")
+	require.NoError(t, err)
+	return string(text)
+}
+
+func TestParse(t *testing.T) {
+	m, err := Parse(readBasic(t))
+	require.NoError(t, err)
+	assert.Equal(t, "8.1", m.Version)
+	assert.Equal(t, []string{"sm_70"}, m.Target)
+	require.Len(t, m.Functions, 14)
+	p, err := Compile(m)
+	require.NoError(t, err)
+	assert.Len(t, p.Kernels(), 13)
+	info, err := p.Info("matmul")
+	require.NoError(t, err)
+	assert.Equal(t, KernelInfo{Params: []int64{8, 8, 8, 4, 4, 4}, Offsets: []int64{0, 8, 16, 24, 28, 32}, ArgBytes: 36, SharedBytes: 2112,
+		Instructions: info.Instructions}, info)
+}
+
+// TestSyntaxErrors: what is wrong, and where.
+func TestSyntaxErrors(t *testing.T) {
+	tests := []struct{ body, want string }{
+		{"add.s32 %r1, %r1", "line 13: an operand of add.s32 is followed by"},
+		{"add.s32 %r1, %r1;", "line 12: add.s32: 3 operands are expected, 2 are given"},
+		{"add.s32 %r1, %r1, %x1;", "line 12: add.s32: %x1 has 8 bytes, .s32 has 4"},
+		{"add.s32 %r1, %r1, %nothing;", `line 12: add.s32: nothing is named "%nothing"`},
+		{"add.s32 %p1, %r1, %r1;", "line 12: add.s32: %p1 is a register of type .pred, .s32 is expected"},
+		{"add.funny.s32 %r1, %r1, %r1;", "line 12: the modifier .funny of add.funny.s32 is not executed here"},
+		{"add.b32 %r1, %r1, %r1;", "line 12: add.b32: the type .b32 is not executed here"},
+		{"frobnicate %r1;", "line 12: the operation frobnicate is not executed here"},
+		{"bra NOWHERE;", `line 12: no label is named "NOWHERE"`},
+		{"L: L: ret;", "line 12: the label L stands here for the second time"},
+		{"@%r1 ret;", "line 12: %r1 is no predicate"},
+		{"ld.shared.f32 %f1, [px];", "line 12: ld.shared.f32: px lies in param memory"},
+		{"add.f32 %f1, %f1, 1;", "line 12: add.f32: an integer is given where .f32 is expected"},
+		{"call (r), nothing, ();", `line 12: the function "nothing" has no body in this module`},
+		{"cvt.f32.f64 %f1, %x1;", "a direction of rounding is missing"},
+		{".shared .b8 big[999999999];", "line 12: big needs more than 233472 bytes of shared memory"},
+		{".local .b8 big[999999999];", "line 12: big needs more than 524288 bytes of local memory"},
+		{"wmma.load.a.sync %r1;", "line 12: the operation wmma.load.a.sync is not executed here"},
+		{"mov.u32 %r1, 0f3F;", `line 12: "0f3F" is no float of 32 bits`},
+		{"mov.u32 %r1, 0x;", `line 12: "0x" is no number`},
+		{"mov.u32 %r1, #;", "line 12: '#' has no meaning in PTX"},
+		{"{", "line 26: a body has no closing brace"},
+	}
+	for _, test := range tests {
+		text := strings.Replace(small(""), "mov.u32 %r1, %tid.x;", test.body, 1)
+		m, err := Parse(text)
+		if err == nil {
+			_, err = Compile(m)
+		}
+		require.Error(t, err, test.body)
+		assert.Contains(t, err.Error(), test.want, test.body)
+		var typed *SyntaxError
+		require.ErrorAs(t, err, &typed)
+	}
+}
+
+// seeds are texts that parse, compile and run.
+func seeds(t testing.TB) []string {
+	out := []string{small(exchange), kernelOf("prmt.b32 %d, %a, %b, %c;", B32, B32), matrixKernel("m16n8k16.row.col.f32.f16.f16.f32", 4, 2, 4)}
+	for _, kernel := range strings.SplitAfter(readBasic(t), "\n}\n") {
+		out = append(out, ".version 8.1\n.target sm_70\n.address_size 64\n"+kernel)
+	}
+	return out
+}
+
+// survive feeds a text to the parser, the compiler and, for a few instructions, the interpreter: none of them panics.
+func survive(t *testing.T, text string) (hasRun bool) {
+	m, err := Parse(text)
+	if err != nil {
+		return false
+	}
+	p, err := Compile(m)
+	if err != nil {
+		return false
+	}
+	for _, name := range p.Kernels() {
+		info, err := p.Info(name)
+		if err != nil {
+			continue
+		}
+		mem := NewMemory()
+		mem.Alloc(1024, nil)
+		l := Launch{Kernel: name, Grid: line(1), Block: line(32), Args: make([]byte, info.ArgBytes), MaxSteps: 300, Threads: 1}
+		if _, err := p.Launch(context.Background(), mem, l); err != nil {
+			require.NotContains(t, err.Error(), "the interpreter failed", text)
+		}
+		hasRun = true
+	}
+	return hasRun
+}
+
+func FuzzParse(f *testing.F) {
+	for _, text := range seeds(f) {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) { survive(t, text) })
+}
+
+// TestMutated replaces, repeats and drops tokens of texts, by others of the same text.
+func TestMutated(t *testing.T) {
+	rng := rand.New(rand.NewPCG(13, 14))
+	ran, list := 0, seeds(t)
+	for i := range 4000 {
+		tokens, err := lex(list[i%len(list)])
+		require.NoError(t, err)
+		for range 1 + i%3 {
+			from, to := tokens[rng.IntN(len(tokens))], rng.IntN(len(tokens))
+			switch rng.IntN(4) {
+			case 0:
+				tokens[to].kind = endOfText
+			case 1:
+				tokens[to].text += " " + from.text
+			case 2:
+				tokens[to].text = []string{"-1", "0", "0xffffffffffffffff", "%p1", "{", "[", "_", "65536", "v4", "0f7FC00000"}[rng.IntN(10)]
+			default:
+				tokens[to] = from
+			}
+		}
+		var s strings.Builder
+		for _, token := range tokens {
+			if token.kind != endOfText {
+				s.WriteString(token.text + " ")
+			}
+		}
+		if survive(t, s.String()) {
+			ran++
+		}
+	}
+	assert.Greater(t, ran, 40, "mutated texts that still run")
+}
