@@ -7,7 +7,6 @@ import (
 	"github.com/berth-onnx/berth/backend/gorgonia/export"
 	"github.com/berth-onnx/berth/backend/gorgonia/exprgraph"
 	"github.com/berth-onnx/berth/backend/gorgonia/vm"
-	"github.com/berth-onnx/berth/ops/training"
 )
 
 // The exported functions and types of the packages below backend/gorgonia, and of those that they brought.
@@ -24,8 +23,6 @@ func init() {
 		"backend/gorgonia/vm.Threads":       vm.Threads,
 		"backend/gorgonia/vm.WithContext":   vm.WithContext,
 		"backend/gorgonia/vm.WithMaxMemory": vm.WithMaxMemory,
-		"ops/training.Adjoints":             training.Adjoints,
-		"ops/training.HasAdjoints":          training.HasAdjoints,
 	})
 	maps.Copy(apiTypes, map[string]reflect.Type{
 		"backend/gorgonia/export.Error":    reflect.TypeFor[export.Error](),

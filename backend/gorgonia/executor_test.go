@@ -49,9 +49,9 @@ func executed(t *testing.T, ran map[string]int) conformance.Prepare {
 	}
 }
 
-// plainLayout compiles a program for the usual backend from the nodes that an executor runs, too: channel-blocked tensors
-// and groups of operators are for that backend alone.
-var plainLayout = []berth.Option{berth.WithoutPass("layout"), berth.WithoutPass("groups")}
+// plainNodes compile a program for the usual backend from the nodes that an executor runs, too: channel-blocked tensors,
+// groups of operators and products with what is behind them are for that backend alone.
+var plainNodes = []berth.Option{berth.WithoutPass("epilogues"), berth.WithoutPass("layout"), berth.WithoutPass("groups")}
 
 func execute(ctx context.Context, t *testing.T, m *berth.Model, in []conformance.Named, ran map[string]int) ([]conformance.Named, error) {
 	given := map[string]ndarray.Value{}
@@ -62,7 +62,7 @@ func execute(ctx context.Context, t *testing.T, m *berth.Model, in []conformance
 			opts = append(opts, berth.WithShape(x.Name, a.Shape...))
 		}
 	}
-	usual, err := m.Compile(ctx, append(slices.Clone(opts), plainLayout...)...)
+	usual, err := m.Compile(ctx, append(slices.Clone(opts), plainNodes...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -129,7 +129,7 @@ func TestExecutorBuiltins(t *testing.T) {
 				require.NoError(t, err)
 			}
 			m := berth.FromModule(module)
-			want, wantErr := m.RunValues(t.Context(), in, plainLayout...)
+			want, wantErr := m.RunValues(t.Context(), in, plainNodes...)
 			got, err := m.RunValues(t.Context(), in, asOps)
 			require.Equal(t, wantErr == nil, err == nil, "%v, %v", wantErr, err)
 			for name := range want {

@@ -5,6 +5,8 @@ import (
 
 	"gonum.org/v1/gonum/graph"
 	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth/ndarray"
 )
 
 // Node is a value of the model. It implements [graph.Node], onnx.Namer and onnx.DataCarrier.
@@ -31,7 +33,14 @@ type Node struct {
 // outline is what a model declares of a value.
 type outline struct {
 	dtype tensor.Dtype
-	shape tensor.Shape
+	shape tensor.Shape // without the dimensions that are no numbers
+}
+
+// fits reports whether a value may have elements of a type. Sizes are the business of operators: how many dimensions are
+// declared does not reach a backend.
+func (o *outline) fits(dt ndarray.DType) bool {
+	a, err := arrayOf(tensor.New(tensor.Of(o.dtype), tensor.WithShape(1)))
+	return err != nil || a.DType == dt
 }
 
 // ID returns the number of the node: onnx-go numbers inputs first, from 0.

@@ -97,12 +97,18 @@ func (g *Graph) get(n *Node) tensor.Tensor {
 	} else if v := g.valueOf(s); v != nil {
 		return v
 	}
-	for _, o := range []*outline{n.outline, s.outline} {
-		if o != nil {
-			return tensor.New(tensor.WithShape(o.shape...), tensor.Of(o.dtype))
-		}
+	if o := n.declared(); o != nil {
+		return tensor.New(tensor.WithShape(o.shape...), tensor.Of(o.dtype))
 	}
 	return nil
+}
+
+// declared returns what the model declares of a value, nil if nothing.
+func (n *Node) declared() *outline {
+	if n.outline != nil {
+		return n.outline
+	}
+	return n.same.outline
 }
 
 // valueOf returns what a weight or an input holds: of the nodes of its name, what was set last.

@@ -16,7 +16,7 @@ func (o *operations) compare(op string, negate bool, a tensor.Tensor, in []*ndar
 	}
 	given := tensor.ParseFuncOpts(opts...)
 	dt := tensor.Bool
-	if given.Same() {
+	if given.Same() || !given.Safe() {
 		dt = d.Dtype()
 	}
 	return o.result(d, dt, d.Shape().Clone(), func(out *ndarray.Array) error {
@@ -35,8 +35,9 @@ func (o *operations) compare(op string, negate bool, a tensor.Tensor, in []*ndar
 }
 
 func (o *operations) compareTensors(op string, negate bool, a, b tensor.Tensor, opts []tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer naming(op, &err)
 	defer rescue.Into(&err)
-	in, err := sameArrays(op, a, b)
+	in, err := sameArrays(a, b)
 	if err != nil {
 		return nil, err
 	}
@@ -44,6 +45,7 @@ func (o *operations) compareTensors(op string, negate bool, a, b tensor.Tensor, 
 }
 
 func (o *operations) compareScalar(op string, negate bool, a tensor.Tensor, b any, left bool, opts []tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer naming(op, &err)
 	defer rescue.Into(&err)
 	in, err := operandsWith(a, b, left)
 	if err != nil {

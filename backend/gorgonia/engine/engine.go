@@ -27,9 +27,15 @@ import (
 
 // Engine computes with berth's kernels, and allocates as the default engine does. It is safe for concurrent use.
 //
-// Limits are those of package tensor. The methods Argmax and Argmin of a Dense ask the default engine; the functions
-// tensor.Argmax and tensor.Argmin ask this one, and with an [Arena] both do. The method Inner refuses vectors with gaps
-// between their elements before it asks an engine.
+// Errors of its operations are [*Error]. A tensor given by WithReuse, WithIncr or UseUnsafe has the result's element type; a
+// masked element is an error.
+//
+// Limits are those of package tensor, whose code decides before an engine is asked:
+//   - The methods Argmax and Argmin of a Dense call the default engine's unexported methods, which come with its allocator; only
+//     that allocates memory that the garbage collector sees. The functions tensor.Argmax and tensor.Argmin ask this engine, and
+//     with an [Arena], which holds its memory itself, the methods do as well.
+//   - The method Inner refuses vectors with gaps between their elements.
+//   - Functions such as tensor.Add panic on a nil *Dense, which has no engine to ask; methods of an engine return an error.
 type Engine struct {
 	operations
 	heap

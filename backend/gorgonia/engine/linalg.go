@@ -98,6 +98,7 @@ func (o *operations) product(to tensor.Tensor, x, y matrix) error {
 
 // MatMul computes the product of two matrices.
 func (o *operations) MatMul(a, b, to tensor.Tensor) (err error) {
+	defer naming("MatMul", &err)
 	defer rescue.Into(&err)
 	x, err := matrixOf(a)
 	if err != nil {
@@ -112,6 +113,7 @@ func (o *operations) MatMul(a, b, to tensor.Tensor) (err error) {
 
 // MatVecMul computes the product of a matrix and a vector.
 func (o *operations) MatVecMul(a, b, to tensor.Tensor) (err error) {
+	defer naming("MatVecMul", &err)
 	defer rescue.Into(&err)
 	x, err := matrixOf(a)
 	if err != nil {
@@ -126,6 +128,7 @@ func (o *operations) MatVecMul(a, b, to tensor.Tensor) (err error) {
 
 // Outer computes the products of all pairs of elements of two vectors.
 func (o *operations) Outer(a, b, to tensor.Tensor) (err error) {
+	defer naming("Outer", &err)
 	defer rescue.Into(&err)
 	x, err := column(a)
 	if err != nil {
@@ -140,6 +143,7 @@ func (o *operations) Outer(a, b, to tensor.Tensor) (err error) {
 
 // Inner is the sum of the products of two vectors' elements, of their Go type.
 func (o *operations) Inner(a, b tensor.Tensor) (_ any, err error) {
+	defer naming("Inner", &err)
 	defer rescue.Into(&err)
 	x, err := column(a)
 	if err != nil {
@@ -158,16 +162,16 @@ func (o *operations) Inner(a, b tensor.Tensor) (_ any, err error) {
 
 // Dot is the sum of products over the last axis of x and the last but one of y; the product of all with a scalar.
 func (o *operations) Dot(x, y tensor.Tensor, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer naming("Dot", &err)
 	defer rescue.Into(&err)
-	switch {
-	case y.Shape().IsScalar():
-		return o.MulScalar(x, y, true, opts...)
-	case x.Shape().IsScalar():
-		return o.MulScalar(y, x, false, opts...)
-	}
 	in, err := arraysOf(x, y)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case in[1].Rank() == 0:
+		return o.MulScalar(x, y, true, opts...)
+	case in[0].Rank() == 0:
+		return o.MulScalar(y, x, false, opts...)
 	}
 	left, right, shape, err := o.unfold(in[0], in[1])
 	if err != nil {
@@ -201,6 +205,7 @@ func (o *operations) unfold(x, y *ndarray.Array) (left, right matrix, shape []in
 
 // Trace is the sum of a matrix's diagonal.
 func (o *operations) Trace(a tensor.Tensor) (_ any, err error) {
+	defer naming("Trace", &err)
 	defer rescue.Into(&err)
 	c, err := plain(a)
 	if err != nil {
@@ -211,6 +216,7 @@ func (o *operations) Trace(a tensor.Tensor) (_ any, err error) {
 
 // SVD is the singular value decomposition, by the default engine.
 func (o *operations) SVD(a tensor.Tensor, uv, full bool) (s, u, v tensor.Tensor, err error) {
+	defer naming("SVD", &err)
 	defer rescue.Into(&err)
 	c, err := plain(a)
 	if err != nil {

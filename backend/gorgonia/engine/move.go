@@ -15,6 +15,7 @@ import (
 // Transpose moves elements to the strides they are to have. The tensor must have all of its memory: the elements of a
 // window would be moved over those beside it.
 func (o *operations) Transpose(t tensor.Tensor, expStrides []int) (err error) {
+	defer naming("Transpose", &err)
 	defer rescue.Into(&err)
 	d, err := denseOf(t)
 	if err != nil {
@@ -41,6 +42,7 @@ func (o *operations) Transpose(t tensor.Tensor, expStrides []int) (err error) {
 
 // Concat joins tensors along an axis.
 func (o *operations) Concat(t tensor.Tensor, axis int, others ...tensor.Tensor) (_ tensor.Tensor, err error) {
+	defer naming("Concat", &err)
 	defer rescue.Into(&err)
 	in, err := arraysOf(append([]tensor.Tensor{t}, others...)...)
 	if err != nil {
@@ -83,8 +85,9 @@ func (o *operations) StackDense(t tensor.DenseTensor, axis int, others ...tensor
 }
 
 func (o *operations) stack(axis int, ts []tensor.Tensor) (_ *tensor.Dense, err error) {
+	defer naming("Stack", &err)
 	defer rescue.Into(&err)
-	in, err := sameArrays("a stack", ts...)
+	in, err := sameArrays(ts...)
 	if err != nil {
 		return nil, err
 	}
@@ -99,6 +102,7 @@ func (o *operations) stack(axis int, ts []tensor.Tensor) (_ *tensor.Dense, err e
 
 // SelectByIndices takes the slices of a along an axis that a vector of indices names.
 func (o *operations) SelectByIndices(a, indices tensor.Tensor, axis int, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer naming("SelectByIndices", &err)
 	defer rescue.Into(&err)
 	in, err := arraysOf(a, indices)
 	if err != nil {
@@ -115,6 +119,7 @@ func (o *operations) SelectByIndices(a, indices tensor.Tensor, axis int, opts ..
 
 // SelectByIndicesB is the gradient of SelectByIndices, by the default engine.
 func (o *operations) SelectByIndicesB(input, outGrad, indices tensor.Tensor, axis int, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer naming("SelectByIndicesB", &err)
 	defer rescue.Into(&err)
 	var plains [3]*tensor.Dense
 	for i, t := range []tensor.Tensor{input, outGrad, indices} {
@@ -140,6 +145,7 @@ func (o *operations) RepeatReuse(t, reuse tensor.Tensor, axis int, repeats ...in
 }
 
 func (o *operations) repeat(t tensor.Tensor, axis int, repeats []int, opts []tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer naming("Repeat", &err)
 	defer rescue.Into(&err)
 	c, err := plain(t)
 	if err != nil {
@@ -154,6 +160,7 @@ func (o *operations) repeat(t tensor.Tensor, axis int, repeats []int, opts []ten
 
 // Diag is a matrix with a vector's elements on its diagonal, by the default engine.
 func (o *operations) Diag(a tensor.Tensor) (_ tensor.Tensor, err error) {
+	defer naming("Diag", &err)
 	defer rescue.Into(&err)
 	c, err := plain(a)
 	if err != nil {

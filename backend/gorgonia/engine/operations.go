@@ -81,24 +81,30 @@ func (o *operations) fresh(dt tensor.Dtype, shape []int) *tensor.Dense {
 type computing func(out *ndarray.Array) error
 
 // result computes what options say: into a new tensor, into that of WithReuse, over a with UseUnsafe, or added to that of
-// WithIncr. dt is the result's type where the tensor is new; another is converted.
-func (o *operations) result(a *tensor.Dense, dt tensor.Dtype, shape []int, f computing, opts []tensor.FuncOpt) (_ tensor.Tensor, err error) {
-	defer rescue.Into(&err)
+// WithIncr. dt is the result's type, which given tensors must have.
+func (o *operations) result(a *tensor.Dense, dt tensor.Dtype, shape []int, f computing, opts []tensor.FuncOpt) (tensor.Tensor, error) {
 	given := tensor.ParseFuncOpts(opts...)
 	reuse, incr := given.IncrReuse()
-	to := a
+	to, err := a, error(nil)
 	switch {
 	case reuse != nil:
-		if to, err = denseOf(reuse); err != nil {
-			return nil, err
-		}
+		to, err = denseOf(reuse)
 	case given.Safe():
 		to = o.fresh(dt, shape)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if to.Dtype() != dt {
+		return nil, typeError(to, dt)
 	}
 	if err := fit(to, shape); err != nil {
 		return nil, err
 	}
-	return to, o.write(to, dense.DTypeOf(dt.Type), f, incr)
+	if err := o.write(to, dense.DTypeOf(dt.Type), f, incr); err != nil {
+		return nil, err
+	}
+	return to, nil
 }
 
 // fit gives a tensor for a result the result's shape, if it has as many elements.
@@ -163,8 +169,9 @@ func (o *operations) compute(dt ndarray.DType, shape []int, op string, attrs []s
 
 // elementwise runs an operator on tensors of one shape and type.
 func (o *operations) elementwise(op string, attrs []ssa.Attr, opts []tensor.FuncOpt, ts ...tensor.Tensor) (_ tensor.Tensor, err error) {
+	defer naming(op, &err)
 	defer rescue.Into(&err)
-	in, err := sameArrays(op, ts...)
+	in, err := sameArrays(ts...)
 	if err != nil {
 		return nil, err
 	}
@@ -174,6 +181,7 @@ func (o *operations) elementwise(op string, attrs []ssa.Attr, opts []tensor.Func
 
 // withScalar runs a binary operator on a tensor and a scalar, which is the second operand if the tensor is the left one.
 func (o *operations) withScalar(op string, attrs []ssa.Attr, t tensor.Tensor, scalar any, left bool, opts []tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer naming(op, &err)
 	defer rescue.Into(&err)
 	in, err := operandsWith(t, scalar, left)
 	if err != nil {
@@ -200,14 +208,14 @@ func operandsWith(t tensor.Tensor, scalar any, left bool) ([]*ndarray.Array, err
 }
 
 // sameArrays are the elements of tensors of one type and shape.
-func sameArrays(op string, ts ...tensor.Tensor) ([]*ndarray.Array, error) {
+func sameArrays(ts ...tensor.Tensor) ([]*ndarray.Array, error) {
 	in, err := arraysOf(ts...)
 	if err != nil {
 		return nil, err
 	}
 	for _, a := range in {
 		if a.DType != in[0].DType || !slices.Equal(a.Shape, in[0].Shape) {
-			return nil, fmt.Errorf("%s of %s and %s, which must have one type and shape", op, in[0], a)
+			return nil, fmt.Errorf("%s and %s must have one type and shape", in[0], a)
 		}
 	}
 	return in, nil

@@ -35,6 +35,7 @@ func (o *operations) Max(a tensor.Tensor, along ...int) (tensor.Tensor, error) {
 }
 
 func (o *operations) reduce(op string, t tensor.Tensor, along []int) (_ tensor.Tensor, err error) {
+	defer naming(op, &err)
 	defer rescue.Into(&err)
 	a, err := arrayOf(t)
 	if err != nil {
@@ -90,6 +91,7 @@ func (o *operations) Argmin(t tensor.Tensor, axis int) (tensor.Tensor, error) {
 }
 
 func (o *operations) argument(op string, t tensor.Tensor, axis int) (_ tensor.Tensor, err error) {
+	defer naming(op, &err)
 	defer rescue.Into(&err)
 	a, err := arrayOf(t)
 	if err != nil {
@@ -99,15 +101,25 @@ func (o *operations) argument(op string, t tensor.Tensor, axis int) (_ tensor.Te
 	case axis == tensor.AllAxes:
 		a, axis = a.Reshaped(a.Len()), 0
 	case axis < 0 || axis >= a.Rank():
-		return nil, fmt.Errorf("%s of %s along axis %d", op, a, axis)
+		return nil, fmt.Errorf("%s has no axis %d", a, axis)
 	}
 	shape := slices.Delete(slices.Clone(a.Shape), axis, axis+1)
 	attrs := []ssa.Attr{ssa.IntAttr("axis", int64(axis)), ssa.IntAttr("keepdims", 0)}
-	return o.result(t.(*tensor.Dense), tensor.Int, shape, func(out *ndarray.Array) error { return o.kernels.run(out, op, attrs, a) }, nil)
+	return o.result(t.(*tensor.Dense), tensor.Int, shape, func(out *ndarray.Array) error {
+		index, err := o.compute(ndarray.Int64, shape, op, attrs, a)
+		if err == nil {
+			index, err = o.convert(index, out.DType)
+		}
+		if err == nil {
+			copy(out.Data, index.Data)
+		}
+		return err
+	}, nil)
 }
 
 // Reduce reduces with a function, as the default engine does.
 func (o *operations) Reduce(fn any, a tensor.Tensor, axis int, defaultValue any, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer naming("Reduce", &err)
 	defer rescue.Into(&err)
 	c, err := plain(a)
 	if err != nil {
@@ -122,6 +134,7 @@ func (o *operations) Reduce(fn any, a tensor.Tensor, axis int, defaultValue any,
 
 // OptimizedReduce reduces with functions, as the default engine does.
 func (o *operations) OptimizedReduce(a tensor.Tensor, axis int, first, last, inner, defaultValue any, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer naming("OptimizedReduce", &err)
 	defer rescue.Into(&err)
 	c, err := plain(a)
 	if err != nil {
@@ -185,8 +198,9 @@ func (o *operations) LogSoftMaxB(output, grad tensor.Tensor, axis int, opts ...t
 }
 
 func (o *operations) softmaxGradient(output, grad tensor.Tensor, axis int, opts []tensor.FuncOpt, f func(y, g, out *ndarray.Array) error) (_ tensor.Tensor, err error) {
+	defer naming("the gradient of softmax", &err)
 	defer rescue.Into(&err)
-	in, err := sameArrays("a gradient of softmax", output, grad)
+	in, err := sameArrays(output, grad)
 	if err != nil {
 		return nil, err
 	}

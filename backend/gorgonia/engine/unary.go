@@ -58,6 +58,7 @@ func (o *operations) Square(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Ten
 
 // Cube is a³.
 func (o *operations) Cube(a tensor.Tensor, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer naming("Cube", &err)
 	defer rescue.Into(&err)
 	d, err := denseOf(a)
 	if err != nil {
@@ -100,13 +101,14 @@ func inverseRoot(x float64) float64 { return 1 / math.Sqrt(x) }
 
 // function applies a function that has no operator, in float64.
 func (o *operations) function(name string, f func(float64) float64, a tensor.Tensor, opts []tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer naming(name, &err)
 	defer rescue.Into(&err)
 	x, err := arrayOf(a)
 	if err != nil {
 		return nil, err
 	}
 	if !x.DType.IsFloat() {
-		return nil, fmt.Errorf("%s of %s: %w", name, x, ops.ErrUnsupported)
+		return nil, fmt.Errorf("of %s: %w", x, ops.ErrUnsupported)
 	}
 	return o.result(a.(*tensor.Dense), a.Dtype(), x.Shape, func(out *ndarray.Array) error {
 		for i := range x.Len() {
@@ -118,6 +120,7 @@ func (o *operations) function(name string, f func(float64) float64, a tensor.Ten
 
 // Clamp limits elements to min and max.
 func (o *operations) Clamp(a tensor.Tensor, lowest, highest any, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer naming("Clamp", &err)
 	defer rescue.Into(&err)
 	in, err := operandsWith(a, lowest, true)
 	if err != nil {
@@ -134,10 +137,14 @@ func (o *operations) Clamp(a tensor.Tensor, lowest, highest any, opts ...tensor.
 
 // Map applies a function of the element type to every element.
 func (o *operations) Map(fn any, a tensor.Tensor, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
+	defer naming("Map", &err)
 	defer rescue.Into(&err)
 	c, err := plain(a)
 	if err != nil {
 		return nil, err
+	}
+	if c.Shape().TotalSize() == 0 { // on which the default engine panics
+		return o.copied(a, c, opts)
 	}
 	mapped, err := stock.Map(fn, c, tensor.UseUnsafe())
 	if err != nil {

@@ -22,6 +22,9 @@ func Apply(operator string, results int, in []*gorgonia.Node, attrs ...ssa.Attr)
 	if o == nil {
 		return nil, &Error{Node: operator, Err: errors.New("no operator of ONNX's default domain")}
 	}
+	if results < 0 {
+		return nil, &Error{Node: operator, Err: fmt.Errorf("%d results", results)}
+	}
 	g, im := ssa.NewGraph("apply"), &importer{out: &Graph{}, made: map[*ssa.Value]*gorgonia.Node{}}
 	operands := make([]*ssa.Value, len(in))
 	for i, n := range in {

@@ -8,11 +8,11 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/berth-onnx/berth/gradient"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
-	"github.com/berth-onnx/berth/ops/training"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -24,6 +24,9 @@ import (
 //	grad ────▶ %dy ────────────────┘
 //
 // %x, %y and %dy are the nodes that Gorgonia hands over, so that op itself is not repeated.
+
+// hasDerivative reports whether an operator has a derivative that is an expression: without loops.
+func hasDerivative(n *ssa.Node) bool { return gradient.HasAdjoints(n) && !gradient.HoldsLoops(n) }
 
 // derivative builds that graph for one op.
 type derivative struct {
@@ -87,7 +90,7 @@ func (d *derivative) backward(grad *gorgonia.Node) (err error) {
 	for i, v := range d.node.In {
 		wants[i] = v != nil && v.Const == nil && v.Type.DType.IsFloat()
 	}
-	out, err := training.Adjoints(d.graph, d.node, adjoints, wants)
+	out, err := gradient.Adjoints(d.graph, d.node, adjoints, wants)
 	if err != nil {
 		return err
 	}

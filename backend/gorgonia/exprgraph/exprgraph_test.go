@@ -33,7 +33,6 @@ func TestImportErrors(t *testing.T) {
 		"open shape":      {`graph "g" { in %x: float32[N,2] %y = Relu(%x) out %y }`, `input "x": "x" is float32[N,2]; an expression graph holds tensors of known shape: bind shapes with berth.WithDim or berth.WithShape`},
 		"size by content": {`graph "g" { in %x: float32[4] %y = NonZero(%x) out %y }`, `NonZero`},
 		"sequence":        {`graph "g" { in %x: float32[4] %s = SequenceConstruct(%x) %y = SequenceLength(%s) out %y }`, `SequenceConstruct`},
-		"small floats":    {`graph "g" { in %x: float4e2m1[4] %y = Cast(%x) [to=1] out %y }`, "which Gorgonia lacks"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := exprgraph.Import(context.Background(), model(t, c.text))
@@ -71,6 +70,25 @@ func TestBind(t *testing.T) {
 	assert.Equal(t, int64(-3), out[1].Int(0))
 }
 
+// TestSmallTypes: elements of less than a byte are a graph's, too.
+func TestSmallTypes(t *testing.T) {
+	for _, d := range []ndarray.DType{ndarray.Float4E2M1, ndarray.Float6E2M3, ndarray.Float8E5M2FNUZ, ndarray.Int4, ndarray.Int2, ndarray.BFloat16} {
+		g, err := exprgraph.Import(t.Context(), model(t, `graph "g" { in %x: `+d.String()+`[3] %y = Cast(%x) [to=1] out %y }`))
+		require.NoError(t, err, "%s", d)
+		x := ndarray.Must(d, 3)
+		for i, v := range []float64{1, 0, 1} {
+			x.SetFloat(i, v)
+		}
+		require.NoError(t, g.Bind(x))
+		machine, err := vm.New(g.ExprGraph)
+		require.NoError(t, err)
+		require.NoError(t, machine.RunAll())
+		out, err := g.Results()
+		require.NoError(t, err)
+		assert.Equal(t, []float32{1, 0, 1}, out[0].Floats32(), "%s", d)
+	}
+}
+
 // TestApplyErrors: what is no operator, or not its operands or attributes, is an error.
 func TestApplyErrors(t *testing.T) {
 	g := G.NewGraph()
@@ -94,6 +112,16 @@ func TestApplyErrors(t *testing.T) {
 			require.ErrorAs(t, err, &e)
 			assert.Equal(t, c.op, e.Node)
 		})
+	}
+}
+
+// TestApplyResults: an operator has the results that it has.
+func TestApplyResults(t *testing.T) {
+	x := G.NewMatrix(G.NewGraph(), tensor.Float32, G.WithShape(2, 3), G.WithName("x"))
+	for _, n := range []int{-1, 2} {
+		var e *exprgraph.Error
+		_, err := exprgraph.Apply("Relu", n, []*G.Node{x})
+		require.ErrorAs(t, err, &e)
 	}
 }
 

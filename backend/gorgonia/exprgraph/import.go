@@ -12,7 +12,6 @@ import (
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
-	"github.com/berth-onnx/berth/ops/training"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -92,7 +91,7 @@ func (im *importer) input(v *ssa.Value, c *ssa.Constant) (*gorgonia.Node, error)
 // Scalars, and tensors of one element repeated, stay constants.
 func (im *importer) freeWeights(g *ssa.Graph) {
 	for _, n := range g.Nodes {
-		if !training.HasAdjoints(n) || n.Op == "Resize" {
+		if !hasDerivative(n) || n.Op == "Resize" {
 			continue
 		}
 		for i, v := range n.In {

@@ -19,7 +19,6 @@ import (
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
-	"github.com/berth-onnx/berth/ops/training"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -157,7 +156,7 @@ func (o *op) String() string {
 // DiffWRT reports operands of float types, where the derivative is known.
 func (o *op) DiffWRT(int) []bool {
 	out := make([]bool, len(o.in))
-	if o.out[o.result].dtype.IsFloat() && training.HasAdjoints(o.node) {
+	if o.out[o.result].dtype.IsFloat() && hasDerivative(o.node) {
 		for i, f := range o.in {
 			out[i] = f.dtype.IsFloat()
 		}

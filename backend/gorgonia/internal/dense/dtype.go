@@ -4,6 +4,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strconv"
 
 	"gorgonia.org/tensor"
 
@@ -29,18 +30,17 @@ var goTypes = map[ndarray.DType]reflect.Type{
 	ndarray.Float6E2M3: reflect.TypeFor[berth.Float6E2M3](), ndarray.Float6E3M2: reflect.TypeFor[berth.Float6E3M2](),
 }
 
-// onnxTypes is the way back; int and uint, of 64 bits, are ONNX's int64 and uint64.
+// onnxTypes is the way back; int and uint are ONNX's types of as many bits.
 var onnxTypes = func() map[reflect.Type]ndarray.DType {
-	out := map[reflect.Type]ndarray.DType{}
+	out := map[reflect.Type]ndarray.DType{reflect.TypeFor[int](): ndarray.Int64, reflect.TypeFor[uint](): ndarray.Uint64}
+	if strconv.IntSize == 32 {
+		out[reflect.TypeFor[int]()], out[reflect.TypeFor[uint]()] = ndarray.Int32, ndarray.Uint32
+	}
 	for _, d := range slices.Sorted(maps.Keys(goTypes)) {
 		out[goTypes[d]] = d
 		if goTypes[d].PkgPath() != "" {
 			tensor.Register(tensor.Dtype{Type: goTypes[d]})
 		}
-	}
-	if reflect.TypeFor[int]().Size() == 8 {
-		out[reflect.TypeFor[int]()] = ndarray.Int64
-		out[reflect.TypeFor[uint]()] = ndarray.Uint64
 	}
 	return out
 }()

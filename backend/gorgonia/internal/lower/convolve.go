@@ -6,8 +6,8 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/berth-onnx/berth/gradient"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ops/training"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -129,7 +129,7 @@ func (b *builder) adjoint(n *ssa.Node, d *ssa.Value, i int) *ssa.Value {
 	dy, wants := make([]*ssa.Value, len(n.Out)), make([]bool, len(n.In))
 	dy[0], wants[i] = d, true
 	before := b.out.SSA.NumValues()
-	out, err := training.Adjoints(b.out.SSA, n, dy, wants)
+	out, err := gradient.Adjoints(b.out.SSA, n, dy, wants)
 	for _, v := range b.out.SSA.Values()[before:] {
 		v.Name = b.unique(cmp.Or(v.Name, "adjoint"))
 	}

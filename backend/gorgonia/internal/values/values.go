@@ -3,6 +3,7 @@
 package values
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -11,45 +12,20 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
-	"github.com/berth-onnx/berth"
-	dense "github.com/berth-onnx/berth/backend/gorgonia" // which registers the small types, too
+	"github.com/berth-onnx/berth/backend/gorgonia/internal/dense"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
-// goTypes pairs element types with their Dtypes.
-var goTypes = map[ndarray.DType]tensor.Dtype{
-	ndarray.Float32: tensor.Float32, ndarray.Float64: tensor.Float64,
-	ndarray.Int8: tensor.Int8, ndarray.Int16: tensor.Int16, ndarray.Int32: tensor.Int32, ndarray.Int64: tensor.Int64,
-	ndarray.Uint8: tensor.Uint8, ndarray.Uint16: tensor.Uint16, ndarray.Uint32: tensor.Uint32, ndarray.Uint64: tensor.Uint64,
-	ndarray.Bool: tensor.Bool, ndarray.String: tensor.String, ndarray.Complex64: tensor.Complex64, ndarray.Complex128: tensor.Complex128,
-	ndarray.Float16: of[berth.Float16](), ndarray.BFloat16: of[berth.BFloat16](),
-	ndarray.Float8E4M3FN: of[berth.Float8E4M3FN](), ndarray.Float8E5M2: of[berth.Float8E5M2](),
-	ndarray.Uint4: of[berth.Uint4](), ndarray.Int4: of[berth.Int4](),
-}
-
-func of[T any]() tensor.Dtype { return tensor.Dtype{Type: reflect.TypeFor[T]()} }
-
-var onnxTypes = func() map[tensor.Dtype]ndarray.DType {
-	m := map[tensor.Dtype]ndarray.DType{tensor.Int: ndarray.Int64, tensor.Uint: ndarray.Uint64}
-	if unsafe.Sizeof(int(0)) != 8 {
-		m[tensor.Int], m[tensor.Uint] = ndarray.Int32, ndarray.Uint32
-	}
-	for d, t := range goTypes {
-		m[t] = d
-	}
-	return m
-}()
-
 // DType returns the ONNX element type of a Dtype; ok is false if there is none.
 func DType(t tensor.Dtype) (d ndarray.DType, ok bool) {
-	d, ok = onnxTypes[t]
-	return d, ok
+	d = dense.DTypeOf(t.Type)
+	return d, d != ndarray.Undefined
 }
 
 // Dtype returns the Dtype of an ONNX element type; ok is false if Gorgonia has none.
 func Dtype(d ndarray.DType) (t tensor.Dtype, ok bool) {
-	t, ok = goTypes[d]
-	return t, ok
+	t.Type = dense.GoType(d)
+	return t, t.Type != nil
 }
 
 // View points an array at the memory of a value. Tensors that are not row-major and
@@ -68,10 +44,13 @@ func View(a *ndarray.Array, v gorgonia.Value) error {
 
 func viewTensor(a *ndarray.Array, v tensor.Tensor) error {
 	d, ok := v.(*tensor.Dense)
-	if !ok || d == nil {
+	if !ok {
 		return fmt.Errorf("a %T is not a *tensor.Dense", v)
 	}
-	dt, ok := onnxTypes[d.Dtype()]
+	if d == nil {
+		return errors.New("a nil *tensor.Dense has no elements")
+	}
+	dt, ok := DType(d.Dtype())
 	if !ok {
 		return fmt.Errorf("elements of type %v have no ONNX type", d.Dtype())
 	}
@@ -106,7 +85,7 @@ func scalar(v gorgonia.Value) (unsafe.Pointer, ndarray.DType) {
 	case *gorgonia.F32:
 		return unsafe.Pointer(s), ndarray.Float32
 	case *gorgonia.I:
-		return unsafe.Pointer(s), onnxTypes[tensor.Int]
+		return unsafe.Pointer(s), dense.DTypeOf(tensor.Int.Type)
 	case *gorgonia.I64:
 		return unsafe.Pointer(s), ndarray.Int64
 	case *gorgonia.I32:
@@ -122,7 +101,7 @@ func scalar(v gorgonia.Value) (unsafe.Pointer, ndarray.DType) {
 // Of shows an array as a value of the Dtype and shape that a node has: a scalar where the
 // shape has no dimensions, else a *tensor.Dense over the same memory.
 func Of(a *ndarray.Array, t tensor.Dtype, shape tensor.Shape) (gorgonia.Value, error) {
-	if d, ok := onnxTypes[t]; !ok || d != a.DType {
+	if d, ok := DType(t); !ok || d != a.DType {
 		return nil, fmt.Errorf("%s elements can not be shown as %v", a.DType, t)
 	}
 	if shape.IsScalar() {
