@@ -3,5 +3,5 @@
 //
 //	import _ "github.com/berth-onnx/berth/ops/training"
 //
-// [Adjoints] applies the rules of derivatives to single nodes.
+// The rules of derivatives are those of package gradient.
 package training

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-onnx/berth/gradient"
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -22,13 +23,7 @@ import (
 // holds for those (planning, fusing, exporting, differentiating again) holds for
 // derivatives.
 //
-//	x ──▶ f ──▶ h ──▶ g ──▶ y          values, in order
-//	dx ◀─ f' ◀─ dh ◀─ g' ◀─ dy = 1     their adjoints, in reverse order
-//
-// A value read by several nodes gets the sum of what each sends back. The rules
-// of the operators are in the files gradient_*.go.
-//
-// Source: "Evaluating Derivatives" (SIAM 2008), section 3.2.
+// The rules are those of package gradient.
 var Gradient = ops.Op{
 	Domain: trainingDomain, Name: "Gradient", Since: 1, Doc: "outputs[i] = d sum(y) / d xs[i]",
 	MinIn: 1, MaxIn: -1, MinOut: 1, MaxOut: -1,
@@ -43,19 +38,6 @@ var Gradient = ops.Op{
 	Eval:     kit.Kernel(evalGradient),
 	Upgrades: []ops.Upgrade{{Below: kit.Always, Source: "https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Gradient.html", Apply: expandGradient}},
 }
-
-// gradient builds the derivative of one Gradient node.
-type gradient struct {
-	graph  *ssa.Graph
-	before *ssa.Node                 // new nodes go ahead of this one; nil: to the end
-	adj    map[*ssa.Value]*ssa.Value // adjoints found so far
-	active map[*ssa.Value]bool       // values that depend on xs
-	err    error                     // the first failure while building
-}
-
-// gradientRule returns the adjoints of a node's operands (nil for none) from
-// those of its results (nil where a result does not reach y).
-type gradientRule func(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value
 
 // expandGradient replaces a Gradient node by the nodes that compute it.
 func expandGradient(u *ops.Upgrader, n *ssa.Node) error {
@@ -75,28 +57,32 @@ func expandGradient(u *ops.Upgrader, n *ssa.Node) error {
 	if y == nil {
 		return fmt.Errorf("no tensor %q around the node", ops.Str(n, "y"))
 	}
-	g := &gradient{graph: u.Graph, before: n, adj: map[*ssa.Value]*ssa.Value{}, active: map[*ssa.Value]bool{}}
-	path := g.forward(y, given)
-	if v, ok := given[y]; ok {
-		y = v
+	y, err := at(u.Graph, n, y, given)
+	if err != nil {
+		return err
 	}
-	for _, v := range n.In[:len(xs)] {
-		g.active[v] = true
+	r := gradient.Reversal{Graph: u.Graph, Y: y, By: n.In[:len(xs)], Held: n.In[len(xs):], Before: n}
+	results, err := r.Append()
+	if err != nil {
+		return err
 	}
-	g.markActive(path)
-	g.adj[y] = g.filled(y, 1)
-	g.reverse(path)
-	results := make([]*ssa.Value, len(n.Out))
-	for i := range results {
-		if results[i] = g.adj[n.In[i]]; results[i] == nil {
-			results[i] = g.filled(n.In[i], 0)
+	for i, v := range results {
+		if v == nil {
+			results[i] = zeros(u, n, n.In[i])
 		}
 	}
-	if g.err != nil {
-		return g.err
-	}
-	giveResults(u.Graph, n, results)
+	giveResults(u.Graph, n, results[:len(n.Out)])
 	return nil
+}
+
+// zeros is a tensor like v, ahead of n.
+func zeros(u *ops.Upgrader, n *ssa.Node, v *ssa.Value) *ssa.Value {
+	dt := v.Type.DType
+	if dt == ndarray.Undefined {
+		dt = ndarray.Float32
+	}
+	shape := u.Before(n, "Shape", []*ssa.Value{v}, 1).Out[0]
+	return u.Before(n, "Expand", []*ssa.Value{u.Const("zero", ssa.NewConstant(ndarray.Must(dt))), shape}, 1).Out[0]
 }
 
 // valueNamed finds a value of the graph by its name.
@@ -131,10 +117,9 @@ func giveResults(g *ssa.Graph, n *ssa.Node, values []*ssa.Value) {
 	n.SetInputs(values[last : last+1])
 }
 
-// forward returns the nodes between the given values and y in order. Where a
-// given value stands for another one, the nodes that read it are copied, and
-// given is completed with the copies of their results.
-func (g *gradient) forward(y *ssa.Value, given map[*ssa.Value]*ssa.Value) []*ssa.Node {
+// at returns y as a function of the given values: where one of them stands for another value,
+// the nodes that read it are copied ahead of mark, and given is completed with the copies' results.
+func at(g *ssa.Graph, mark *ssa.Node, y *ssa.Value, given map[*ssa.Value]*ssa.Value) (*ssa.Value, error) {
 	needed := map[*ssa.Node]bool{}
 	var visit func(v *ssa.Value)
 	visit = func(v *ssa.Value) {
@@ -147,18 +132,22 @@ func (g *gradient) forward(y *ssa.Value, given map[*ssa.Value]*ssa.Value) []*ssa
 		}
 	}
 	visit(y)
-	var path []*ssa.Node
-	for _, n := range slices.Clone(g.graph.Nodes) {
-		if needed[n] {
-			path = append(path, g.substituted(n, given))
+	for _, n := range slices.Clone(g.Nodes) {
+		if !needed[n] {
+			continue
+		}
+		if err := substitute(g, mark, n, given); err != nil {
+			return nil, err
 		}
 	}
-	return path
+	if v := given[y]; v != nil {
+		y = v
+	}
+	return y, nil
 }
 
-// substituted returns the node itself, or a copy if it reads a value that another
-// one stands for.
-func (g *gradient) substituted(n *ssa.Node, given map[*ssa.Value]*ssa.Value) *ssa.Node {
+// substitute copies a node that reads a value which another one stands for.
+func substitute(g *ssa.Graph, mark, n *ssa.Node, given map[*ssa.Value]*ssa.Value) error {
 	in, changed := make([]*ssa.Value, len(n.In)), false
 	for i, v := range n.In {
 		in[i] = v
@@ -167,17 +156,16 @@ func (g *gradient) substituted(n *ssa.Node, given map[*ssa.Value]*ssa.Value) *ss
 		}
 	}
 	if !changed {
-		return n
+		return nil
 	}
-	m := g.graph.InsertBefore(g.before, n.Op, in, len(n.Out), n.Attrs...)
+	m := g.InsertBefore(mark, n.Op, in, len(n.Out), n.Attrs...)
 	copyRest(m, n)
-	g.infer(m)
 	for i, v := range n.Out {
 		if v != nil {
 			given[v] = m.Out[i]
 		}
 	}
-	return m
+	return ops.Infer(m)
 }
 
 // copyRest copies to m what a node holds besides operator, operands, results and
@@ -188,142 +176,6 @@ func copyRest(m, n *ssa.Node) {
 		c, _ := b.Clone()
 		m.Bodies = append(m.Bodies, c)
 	}
-}
-
-// markActive marks what depends on xs through values that can vary smoothly.
-func (g *gradient) markActive(path []*ssa.Node) {
-	for _, n := range path {
-		depends := g.wantsAny(n)
-		for _, v := range n.Out {
-			if v != nil && depends && (v.Type.DType.IsFloat() || v.Type.DType == ndarray.Undefined) {
-				g.active[v] = true
-			}
-		}
-	}
-}
-
-// reverse walks the nodes backwards and sends adjoints to their operands.
-func (g *gradient) reverse(path []*ssa.Node) {
-	for i := len(path) - 1; i >= 0 && g.err == nil; i-- {
-		n := path[i]
-		dy, reached := make([]*ssa.Value, len(n.Out)), false
-		for k, v := range n.Out {
-			if v != nil && g.active[v] && g.adj[v] != nil {
-				dy[k], reached = g.adj[v], true
-			}
-		}
-		if !reached || !g.wantsAny(n) {
-			continue
-		}
-		rule := gradientRuleOf(n)
-		if rule == nil {
-			g.fail(n, ops.ErrUnsupported)
-			return
-		}
-		for k, d := range rule(g, n, dy) {
-			if d != nil && g.wants(n, k) {
-				g.send(n.In[k], d)
-			}
-		}
-	}
-}
-
-// wants reports whether operand i of n needs an adjoint.
-func (g *gradient) wants(n *ssa.Node, i int) bool {
-	v := n.Input(i)
-	return v != nil && g.active[v]
-}
-
-func (g *gradient) wantsAny(n *ssa.Node) bool {
-	return slices.ContainsFunc(n.In, func(v *ssa.Value) bool { return v != nil && g.active[v] })
-}
-
-// send adds d to the adjoint of v.
-func (g *gradient) send(v, d *ssa.Value) {
-	if old := g.adj[v]; old != nil {
-		d = g.op("Add", old, d)
-	}
-	g.adj[v] = d
-}
-
-// fail keeps the first failure.
-func (g *gradient) fail(n *ssa.Node, err error) {
-	if g.err == nil {
-		g.err = fmt.Errorf("derivative of %s: %w", n, err)
-	}
-}
-
-func (g *gradient) infer(n *ssa.Node) {
-	if err := ops.Infer(n); err != nil && g.err == nil {
-		g.err = err
-	}
-}
-
-// node adds a node and infers its types.
-func (g *gradient) node(op string, in []*ssa.Value, numOut int, attrs ...ssa.Attr) *ssa.Node {
-	var n *ssa.Node
-	if g.before == nil {
-		n = g.graph.NewNode(op, in, numOut, attrs...)
-	} else {
-		n = g.graph.InsertBefore(g.before, op, in, numOut, attrs...)
-	}
-	g.infer(n)
-	return n
-}
-
-// op adds a node of one result without attributes.
-func (g *gradient) op(op string, in ...*ssa.Value) *ssa.Value { return g.node(op, in, 1).Out[0] }
-
-// with adds a node of one result with attributes.
-func (g *gradient) with(op string, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value {
-	return g.node(op, in, 1, attrs...).Out[0]
-}
-
-func (g *gradient) constant(c *ssa.Constant) *ssa.Value {
-	return g.graph.AddConst(fmt.Sprintf("gradient_const_%d", g.graph.NumValues()), c)
-}
-
-// ints adds a list of integers.
-func (g *gradient) ints(v ...int64) *ssa.Value { return g.constant(ssa.Int64s(v...)) }
-
-// number adds a scalar of the element type of like.
-func (g *gradient) number(like *ssa.Value, v float64) *ssa.Value {
-	dt := like.Type.DType
-	if dt == ndarray.Undefined {
-		dt = ndarray.Float32
-	}
-	a := ndarray.Must(dt)
-	a.SetFloat(0, v)
-	return g.constant(ssa.NewConstant(a))
-}
-
-// shape is the dimensions of v as a list.
-func (g *gradient) shape(v *ssa.Value) *ssa.Value {
-	if s, ok := v.Type.Static(); ok {
-		d := make([]int64, len(s))
-		kit.Convert(nil, d, s, func(n int) int64 { return int64(n) })
-		return g.ints(d...)
-	}
-	return g.op("Shape", v)
-}
-
-// filled is a tensor like v with one number everywhere.
-func (g *gradient) filled(like *ssa.Value, v float64) *ssa.Value {
-	return g.op("Expand", g.number(like, v), g.shape(like))
-}
-
-// scaled is v times a number.
-func (g *gradient) scaled(v *ssa.Value, by float64) *ssa.Value {
-	return g.op("Mul", v, g.number(v, by))
-}
-
-// rank is the rank of v; it must be known.
-func (g *gradient) rank(v *ssa.Value) int {
-	r := v.Type.Rank()
-	if r < 0 && g.err == nil {
-		g.err = fmt.Errorf("the rank of %q must be known for its derivative", v.Name)
-	}
-	return max(r, 0)
 }
 
 // evalGradient differentiates and runs a node that was not expanded: the nodes

@@ -1,4 +1,4 @@
-package training
+package gradient
 
 import (
 	"fmt"
@@ -12,54 +12,58 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// gradientRules are the derivatives of the operators of the default domain.
-// Rules are written with y the result, d its adjoint and x the operand.
-var gradientRules = map[string]gradientRule{}
+// rule returns the adjoints of a node's operands (nil for none) from those of its results (nil
+// where a result does not count).
+type rule func(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value
+
+// rules are the derivatives of operators by name, "domain.Name" outside the default domain.
+// They are written with y the result, d its adjoint and x the operand.
+var rules = map[string]rule{}
 
 func init() {
-	maps.Copy(gradientRules, map[string]gradientRule{
-		"Identity": pointwise(func(_ *gradient, _, _, d *ssa.Value) *ssa.Value { return d }),
-		"Neg":      pointwise(func(g *gradient, _, _, d *ssa.Value) *ssa.Value { return g.op("Neg", d) }),
-		"Exp":      pointwise(func(g *gradient, _, y, d *ssa.Value) *ssa.Value { return g.op("Mul", d, y) }),
-		"Log":      pointwise(func(g *gradient, x, _, d *ssa.Value) *ssa.Value { return g.op("Div", d, x) }),
-		"Sqrt":     pointwise(func(g *gradient, _, y, d *ssa.Value) *ssa.Value { return g.op("Div", g.scaled(d, 0.5), y) }),
-		"Sin":      pointwise(func(g *gradient, x, _, d *ssa.Value) *ssa.Value { return g.op("Mul", d, g.op("Cos", x)) }),
-		"Cos": pointwise(func(g *gradient, x, _, d *ssa.Value) *ssa.Value {
+	maps.Copy(rules, map[string]rule{
+		"Identity": pointwise(func(_ *builder, _, _, d *ssa.Value) *ssa.Value { return d }),
+		"Neg":      pointwise(func(g *builder, _, _, d *ssa.Value) *ssa.Value { return g.op("Neg", d) }),
+		"Exp":      pointwise(func(g *builder, _, y, d *ssa.Value) *ssa.Value { return g.op("Mul", d, y) }),
+		"Log":      pointwise(func(g *builder, x, _, d *ssa.Value) *ssa.Value { return g.op("Div", d, x) }),
+		"Sqrt":     pointwise(func(g *builder, _, y, d *ssa.Value) *ssa.Value { return g.op("Div", g.scaled(d, 0.5), y) }),
+		"Sin":      pointwise(func(g *builder, x, _, d *ssa.Value) *ssa.Value { return g.op("Mul", d, g.op("Cos", x)) }),
+		"Cos": pointwise(func(g *builder, x, _, d *ssa.Value) *ssa.Value {
 			return g.op("Neg", g.op("Mul", d, g.op("Sin", x)))
 		}),
-		"Abs":  pointwise(func(g *gradient, x, _, d *ssa.Value) *ssa.Value { return g.op("Mul", d, g.op("Sign", x)) }),
-		"Relu": pointwise(func(g *gradient, x, _, d *ssa.Value) *ssa.Value { return g.where(g.above(x, 0), d, 0) }),
-		"Reciprocal": pointwise(func(g *gradient, _, y, d *ssa.Value) *ssa.Value {
+		"Abs":  pointwise(func(g *builder, x, _, d *ssa.Value) *ssa.Value { return g.op("Mul", d, g.op("Sign", x)) }),
+		"Relu": pointwise(func(g *builder, x, _, d *ssa.Value) *ssa.Value { return g.where(g.above(x, 0), d, 0) }),
+		"Reciprocal": pointwise(func(g *builder, _, y, d *ssa.Value) *ssa.Value {
 			return g.op("Neg", g.op("Mul", d, g.op("Mul", y, y)))
 		}),
-		"Sigmoid": pointwise(func(g *gradient, _, y, d *ssa.Value) *ssa.Value {
+		"Sigmoid": pointwise(func(g *builder, _, y, d *ssa.Value) *ssa.Value {
 			return g.op("Mul", d, g.op("Mul", y, g.op("Sub", g.number(y, 1), y)))
 		}),
-		"Tanh": pointwise(func(g *gradient, _, y, d *ssa.Value) *ssa.Value {
+		"Tanh": pointwise(func(g *builder, _, y, d *ssa.Value) *ssa.Value {
 			return g.op("Mul", d, g.op("Sub", g.number(y, 1), g.op("Mul", y, y)))
 		}),
-		"Softplus": pointwise(func(g *gradient, x, _, d *ssa.Value) *ssa.Value { return g.op("Mul", d, g.op("Sigmoid", x)) }),
-		"Erf": pointwise(func(g *gradient, x, _, d *ssa.Value) *ssa.Value {
+		"Softplus": pointwise(func(g *builder, x, _, d *ssa.Value) *ssa.Value { return g.op("Mul", d, g.op("Sigmoid", x)) }),
+		"Erf": pointwise(func(g *builder, x, _, d *ssa.Value) *ssa.Value {
 			return g.op("Mul", d, g.scaled(g.op("Exp", g.op("Neg", g.op("Mul", x, x))), 2/math.Sqrt(math.Pi)))
 		}),
-		"LeakyRelu": func(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+		"LeakyRelu": func(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 			slope := g.scaled(dy[0], float64(ops.Float(n, "alpha")))
 			return []*ssa.Value{g.op("Where", g.above(n.In[0], 0), dy[0], slope)}
 		},
-		"Cast": func(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+		"Cast": func(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 			to := ssa.IntAttr("to", int64(n.In[0].Type.DType))
 			return []*ssa.Value{g.with("Cast", dy, to)}
 		},
-		"Floor": noGradient, "Ceil": noGradient, "Round": noGradient, "Sign": noGradient, "ConstantOfShape": noGradient,
-		"Add": binary2(func(_ *gradient, _, _, d *ssa.Value) *ssa.Value { return d }, func(_ *gradient, _, _, d *ssa.Value) *ssa.Value { return d }),
-		"Sub": binary2(func(_ *gradient, _, _, d *ssa.Value) *ssa.Value { return d }, func(g *gradient, _, _, d *ssa.Value) *ssa.Value { return g.op("Neg", d) }),
-		"Mul": binary2(func(g *gradient, _, b, d *ssa.Value) *ssa.Value { return g.op("Mul", d, b) }, func(g *gradient, a, _, d *ssa.Value) *ssa.Value { return g.op("Mul", d, a) }),
-		"Div": binary2(func(g *gradient, _, b, d *ssa.Value) *ssa.Value { return g.op("Div", d, b) }, func(g *gradient, a, b, d *ssa.Value) *ssa.Value {
+
+		"Add": binary2(func(_ *builder, _, _, d *ssa.Value) *ssa.Value { return d }, func(_ *builder, _, _, d *ssa.Value) *ssa.Value { return d }),
+		"Sub": binary2(func(_ *builder, _, _, d *ssa.Value) *ssa.Value { return d }, func(g *builder, _, _, d *ssa.Value) *ssa.Value { return g.op("Neg", d) }),
+		"Mul": binary2(func(g *builder, _, b, d *ssa.Value) *ssa.Value { return g.op("Mul", d, b) }, func(g *builder, a, _, d *ssa.Value) *ssa.Value { return g.op("Mul", d, a) }),
+		"Div": binary2(func(g *builder, _, b, d *ssa.Value) *ssa.Value { return g.op("Div", d, b) }, func(g *builder, a, b, d *ssa.Value) *ssa.Value {
 			return g.op("Neg", g.op("Div", g.op("Mul", d, a), g.op("Mul", b, b)))
 		}),
-		"Pow": binary2(func(g *gradient, a, b, d *ssa.Value) *ssa.Value {
+		"Pow": binary2(func(g *builder, a, b, d *ssa.Value) *ssa.Value {
 			return g.op("Mul", d, g.op("Mul", g.like(b, a), g.op("Pow", a, g.op("Sub", b, g.number(b, 1)))))
-		}, func(g *gradient, a, b, d *ssa.Value) *ssa.Value {
+		}, func(g *builder, a, b, d *ssa.Value) *ssa.Value {
 			return g.like(g.op("Mul", d, g.op("Mul", g.op("Pow", a, b), g.op("Log", a))), b)
 		}),
 		"Sum": variadicGradient(false), "Mean": variadicGradient(true),
@@ -73,22 +77,25 @@ func init() {
 		"BatchNormalization": batchNormGradient, "LayerNormalization": layerNormGradient, "Dropout": dropoutGradient,
 		"Clip": clipGradient, "Concat": concatGradient, "Split": splitGradient, "Transpose": transposeGradient,
 		"Pad": moveGradient, "Compress": moveGradient,
-		"Expand": func(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+		"Expand": func(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 			return []*ssa.Value{g.sumTo(dy[0], n.In[0])}
 		},
 		"ScatterElements": scatterGradient,
 	})
 }
 
-// gradientRuleOf returns the rule of a node, nil if there is none. Pure data movement
+// ruleOf returns the rule of a node, nil if there is none. Pure data movement
 // needs no rule of its own.
-func gradientRuleOf(n *ssa.Node) gradientRule {
-	o := ops.Of(n)
+func ruleOf(n *ssa.Node) rule {
+	o, name := ops.Of(n), n.Op
+	if n.Domain != "" {
+		name = n.Domain + "." + n.Op
+	}
 	switch {
-	case n.Domain != "" || o == nil:
+	case o == nil:
 		return nil
-	case gradientRules[n.Op] != nil:
-		return gradientRules[n.Op]
+	case rules[name] != nil:
+		return rules[name]
 	case o.Facts.Access == ops.Reshapes:
 		return viewGradient
 	case o.Facts.Access == ops.Moves:
@@ -98,19 +105,19 @@ func gradientRuleOf(n *ssa.Node) gradientRule {
 }
 
 // pointwise makes a rule of the derivative of a function of one operand.
-func pointwise(f func(g *gradient, x, y, d *ssa.Value) *ssa.Value) gradientRule {
-	return func(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func pointwise(f func(g *builder, x, y, d *ssa.Value) *ssa.Value) rule {
+	return func(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		return []*ssa.Value{f(g, n.In[0], n.Out[0], dy[0])}
 	}
 }
 
 // noGradient is the rule of functions that are constant almost everywhere.
-func noGradient(*gradient, *ssa.Node, []*ssa.Value) []*ssa.Value { return nil }
+func noGradient(*builder, *ssa.Node, []*ssa.Value) []*ssa.Value { return nil }
 
 // binary2 makes a rule of the partial derivatives of a function of two operands
 // with broadcasting.
-func binary2(da, db func(g *gradient, a, b, d *ssa.Value) *ssa.Value) gradientRule {
-	return func(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func binary2(da, db func(g *builder, a, b, d *ssa.Value) *ssa.Value) rule {
+	return func(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		out := make([]*ssa.Value, 2)
 		a, b := n.In[0], n.In[1]
 		if g.wants(n, 0) {
@@ -124,7 +131,7 @@ func binary2(da, db func(g *gradient, a, b, d *ssa.Value) *ssa.Value) gradientRu
 }
 
 // like casts v to the element type of another value.
-func (g *gradient) like(v, other *ssa.Value) *ssa.Value {
+func (g *builder) like(v, other *ssa.Value) *ssa.Value {
 	if v.Type.DType == other.Type.DType {
 		return v
 	}
@@ -132,17 +139,17 @@ func (g *gradient) like(v, other *ssa.Value) *ssa.Value {
 }
 
 // above is x > v elementwise.
-func (g *gradient) above(x *ssa.Value, v float64) *ssa.Value {
+func (g *builder) above(x *ssa.Value, v float64) *ssa.Value {
 	return g.op("Greater", x, g.number(x, v))
 }
 
 // where is d where the condition holds, else a number.
-func (g *gradient) where(cond, d *ssa.Value, other float64) *ssa.Value {
+func (g *builder) where(cond, d *ssa.Value, other float64) *ssa.Value {
 	return g.op("Where", cond, d, g.number(d, other))
 }
 
 // sumTo adds d up over the dimensions along which x was broadcast.
-func (g *gradient) sumTo(d, x *ssa.Value) *ssa.Value {
+func (g *builder) sumTo(d, x *ssa.Value) *ssa.Value {
 	if sameShape(d.Type, x.Type) {
 		return d
 	}
@@ -183,8 +190,8 @@ func sameShape(a, b ssa.Type) bool {
 
 // variadicGradient sends the adjoint to every operand, divided by their number
 // for a mean.
-func variadicGradient(mean bool) gradientRule {
-	return func(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func variadicGradient(mean bool) rule {
+	return func(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		d := dy[0]
 		if mean {
 			d = g.scaled(d, 1/float64(len(n.In)))
@@ -201,7 +208,7 @@ func variadicGradient(mean bool) gradientRule {
 
 // extremeGradient sends the adjoint to the operands that are the maximum or
 // minimum, in equal shares.
-func extremeGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func extremeGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	hits := make([]*ssa.Value, len(n.In))
 	var count *ssa.Value
 	for i, v := range n.In {
@@ -223,7 +230,7 @@ func extremeGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	return out
 }
 
-func whereGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func whereGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	out, cond, zero := make([]*ssa.Value, 3), n.In[0], g.number(dy[0], 0)
 	if g.wants(n, 1) {
 		out[1] = g.sumTo(g.op("Where", cond, dy[0], zero), n.In[1])
@@ -234,7 +241,7 @@ func whereGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	return out
 }
 
-func clipGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func clipGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	d, x := dy[0], n.In[0]
 	out := []*ssa.Value{d, nil, nil}
 	for i := 1; i <= 2; i++ {
@@ -252,7 +259,7 @@ func clipGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 }
 
 // keptDims returns v, a result of reduction n, with the reduced dimensions as 1.
-func (g *gradient) keptDims(n *ssa.Node, v *ssa.Value) *ssa.Value {
+func (g *builder) keptDims(n *ssa.Node, v *ssa.Value) *ssa.Value {
 	if ops.Int(n, "keepdims") != 0 {
 		return v
 	}
@@ -264,7 +271,7 @@ func (g *gradient) keptDims(n *ssa.Node, v *ssa.Value) *ssa.Value {
 }
 
 // reduceGradient spreads the adjoint back over the reduced dimensions.
-func reduceGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func reduceGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	x := n.In[0]
 	if n.Input(1) == nil && ops.Int(n, "noop_with_empty_axes") != 0 {
 		g.fail(n, fmt.Errorf("noop_with_empty_axes: %w", ops.ErrUnsupported))
@@ -298,7 +305,7 @@ func reduceGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 }
 
 // softmaxGradient: softmax gives y·(d - Σ d·y), its logarithm d - e^y·Σ d.
-func softmaxGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func softmaxGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	d, y := dy[0], n.Out[0]
 	sum := func(v *ssa.Value) *ssa.Value {
 		return g.with("ReduceSum", []*ssa.Value{v, g.ints(ops.Int(n, "axis"))}, ssa.IntAttr("keepdims", 1))
@@ -310,11 +317,11 @@ func softmaxGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 }
 
 // viewGradient gives the adjoint the operand's shape.
-func viewGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func viewGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	return []*ssa.Value{g.op("Reshape", dy[0], g.shape(n.In[0]))}
 }
 
-func transposeGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func transposeGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	perm, err := kit.TransposePerm(n, g.rank(n.In[0]))
 	if err != nil {
 		g.fail(n, err)
@@ -328,7 +335,7 @@ func transposeGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 }
 
 // concatGradient cuts the adjoint into the operands' parts.
-func concatGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func concatGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	axis, err := ops.NormAxis(ops.Int(n, "axis"), g.rank(n.Out[0]))
 	if err != nil {
 		g.fail(n, err)
@@ -343,7 +350,7 @@ func concatGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 }
 
 // splitGradient joins the parts' adjoints.
-func splitGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func splitGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	parts := make([]*ssa.Value, len(dy))
 	for i, d := range dy {
 		switch {
@@ -365,7 +372,7 @@ func splitGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 //
 //	x = [a b c]    Slice 1: ─▶ [b c]      positions [0 1 2] ─▶ [1 2]
 //	dx = zeros(3); dx[1] += d[0]; dx[2] += d[1]
-func moveGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func moveGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	x := n.In[0]
 	size := g.op("Size", x)
 	one := g.constant(ssa.ScalarConst(int64(1)))
@@ -387,7 +394,7 @@ func moveGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 
 // scatterGradient reads the adjoints of updates where they were written; data
 // keeps its own unless it was overwritten.
-func scatterGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func scatterGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	axis := ssa.IntAttr("axis", ops.Int(n, "axis"))
 	out := []*ssa.Value{dy[0], nil, g.with("GatherElements", []*ssa.Value{dy[0], n.In[1]}, axis)}
 	switch reduction := ops.Str(n, "reduction"); reduction {
@@ -398,4 +405,14 @@ func scatterGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		g.fail(n, fmt.Errorf("reduction %s: %w", reduction, ops.ErrUnsupported))
 	}
 	return out
+}
+
+// steps are the functions that are constant almost everywhere: their derivative is zero.
+var steps = map[string]bool{"Floor": true, "Ceil": true, "Round": true, "Sign": true, "Hardmax": true, "EyeLike": true,
+	"RandomNormalLike": true, "RandomUniformLike": true, "Bernoulli": true}
+
+func init() {
+	for name := range steps {
+		rules[name] = noGradient
+	}
 }

@@ -1,4 +1,4 @@
-package training
+package gradient
 
 import (
 	"fmt"
@@ -9,13 +9,13 @@ import (
 )
 
 func init() {
-	gradientRules["InstanceNormalization"] = groupNormGradient
-	gradientRules["GroupNormalization"] = groupNormGradient
-	gradientRules["ConvTranspose"] = convTransposeGradient
+	rules["InstanceNormalization"] = groupNormGradient
+	rules["GroupNormalization"] = groupNormGradient
+	rules["ConvTranspose"] = convTransposeGradient
 }
 
 // normalized returns h = (x - mean)·inv over axes, and inv = 1/√(variance + ε).
-func (g *gradient) normalized(x *ssa.Value, axes []int64, epsilon float64) (h, inv *ssa.Value) {
+func (g *builder) normalized(x *ssa.Value, axes []int64, epsilon float64) (h, inv *ssa.Value) {
 	centered := g.op("Sub", x, g.meanOver(x, axes))
 	variance := g.meanOver(g.square(centered), axes)
 	inv = g.inverseRoot(g.plusNumber(variance, epsilon))
@@ -23,7 +23,7 @@ func (g *gradient) normalized(x *ssa.Value, axes []int64, epsilon float64) (h, i
 }
 
 // meanOver keeps the axes as dimensions of 1.
-func (g *gradient) meanOver(v *ssa.Value, axes []int64) *ssa.Value {
+func (g *builder) meanOver(v *ssa.Value, axes []int64) *ssa.Value {
 	return g.with("ReduceMean", []*ssa.Value{v, g.ints(axes...)}, ssa.IntAttr("keepdims", 1))
 }
 
@@ -32,7 +32,7 @@ func (g *gradient) meanOver(v *ssa.Value, axes []int64) *ssa.Value {
 // [N, G, rest], with e = d·scale:
 //
 //	dx = inv·(e - mean(e) - h·mean(e·h)),  dscale = Σ d·h,  dbias = Σ d
-func groupNormGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func groupNormGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	x, d := n.In[0], dy[0]
 	shape, ok := x.Type.Static()
 	if !ok || len(shape) < 2 {
@@ -65,7 +65,7 @@ func groupNormGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 // convTransposeGradient: the transposed convolution is the adjoint of a convolution from y to
 // x, so dx is that convolution of d, and dw its derivative by the weights with d and x in the
 // places of operand and adjoint.
-func convTransposeGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func convTransposeGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	x, weights, d := n.In[0], n.In[1], dy[0]
 	shape, ok := weights.Type.Static()
 	in, okX := x.Type.Static()
@@ -102,7 +102,7 @@ func convTransposeGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Val
 }
 
 // cutTo drops what output padding has added to the positions behind the first ones.
-func (g *gradient) cutTo(v *ssa.Value, shape []int) *ssa.Value {
+func (g *builder) cutTo(v *ssa.Value, shape []int) *ssa.Value {
 	if have, ok := v.Type.Static(); ok && slices.Equal(have, shape) {
 		return v
 	}
@@ -111,4 +111,33 @@ func (g *gradient) cutTo(v *ssa.Value, shape []int) *ssa.Value {
 		starts, ends = append(starts, 0), append(ends, int64(n))
 	}
 	return g.op("Slice", v, g.ints(starts...), g.ints(ends...))
+}
+
+// trainedNormGradient differentiates batch normalization in training form, h·scale + bias with h normalized per
+// channel over batch and positions. With e = d·scale:
+//
+//	dx = inv·(e - mean(e) - h·mean(e·h)),  dscale = Σ d·h,  dbias = Σ d
+//
+// The running mean and variance, results 1 and 2, are no part of what is differentiated.
+func trainedNormGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+	if dy[0] == nil || len(dy) > 1 && (dy[1] != nil || len(dy) > 2 && dy[2] != nil) {
+		g.refuse(n, "the running mean and variance have no derivative", "differentiate by its first result")
+		return nil
+	}
+	x, d := n.In[0], dy[0]
+	axes := append([]int64{0}, axesFrom(2, g.rank(x))...)
+	h, inv := g.normalized(x, axes, float64(ops.Float(n, "epsilon")))
+	e := g.op("Mul", d, g.asChannel(n.In[1], x))
+	inner := g.op("Sub", g.op("Sub", e, g.meanOver(e, axes)), g.op("Mul", h, g.meanOver(g.op("Mul", e, h), axes)))
+	out := []*ssa.Value{g.op("Mul", inv, inner), nil, nil, nil, nil}
+	over := func(v *ssa.Value) *ssa.Value {
+		return g.with("ReduceSum", []*ssa.Value{v, g.ints(axes...)}, ssa.IntAttr("keepdims", 0))
+	}
+	if g.wants(n, 1) {
+		out[1] = over(g.op("Mul", d, h))
+	}
+	if g.wants(n, 2) {
+		out[2] = over(d)
+	}
+	return out
 }

@@ -1,4 +1,4 @@
-package training
+package gradient
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ func axesFrom(first, end int) []int64 {
 }
 
 // swapped exchanges the last two dimensions.
-func (g *gradient) swapped(v *ssa.Value) *ssa.Value {
+func (g *builder) swapped(v *ssa.Value) *ssa.Value {
 	r := g.rank(v)
 	perm := axesFrom(0, r)
 	if r >= 2 {
@@ -32,7 +32,7 @@ func (g *gradient) swapped(v *ssa.Value) *ssa.Value {
 
 // matMulGradient: da = d·bᵀ, db = aᵀ·d; a vector counts as a matrix of one row
 // or column.
-func matMulGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func matMulGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	a, b, d := n.In[0], n.In[1], dy[0]
 	row, column := g.rank(a) == 1, g.rank(b) == 1
 	am, bm := a, b
@@ -61,7 +61,7 @@ func matMulGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 }
 
 // gemmGradient differentiates alpha·A'·B' + beta·C.
-func gemmGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func gemmGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	alpha := g.scaled(dy[0], float64(ops.Float(n, "alpha")))
 	ta, tb := ops.Int(n, "transA") != 0, ops.Int(n, "transB") != 0
 	turned := func(v *ssa.Value, yes bool) *ssa.Value {
@@ -90,7 +90,7 @@ type windowAttrs struct {
 }
 
 // window reads the geometry; sizes must be known.
-func (g *gradient) window(n *ssa.Node, kernel []int) (*windowAttrs, bool) {
+func (g *builder) window(n *ssa.Node, kernel []int) (*windowAttrs, bool) {
 	x, okX := n.In[0].Type.Static()
 	y, okY := n.Out[0].Type.Static()
 	if !okX || !okY || len(x) != len(kernel)+2 || ops.Int(n, "ceil_mode") != 0 {
@@ -126,7 +126,7 @@ func (g *gradient) window(n *ssa.Node, kernel []int) (*windowAttrs, bool) {
 }
 
 // transposed is the adjoint of a convolution by its input.
-func (g *gradient) transposed(w *windowAttrs, d, weights *ssa.Value, group int64) *ssa.Value {
+func (g *builder) transposed(w *windowAttrs, d, weights *ssa.Value, group int64) *ssa.Value {
 	return g.with("ConvTranspose", []*ssa.Value{d, weights}, ssa.IntAttr("group", group), ssa.IntsAttr("strides", w.strides...),
 		ssa.IntsAttr("dilations", w.dilations...), ssa.IntsAttr("pads", w.pads...), ssa.IntsAttr("output_padding", w.end...))
 }
@@ -135,7 +135,7 @@ func (g *gradient) transposed(w *windowAttrs, d, weights *ssa.Value, group int64
 // with d as weights, batch and channels exchanged, strides and dilations too:
 //
 //	x [N, C, …] ─▶ [C, N, …]    d [N, M, …] ─▶ [M, N, …]    dw ─▶ [C, M, k…]
-func convGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func convGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	x, weights, d := n.In[0], n.In[1], dy[0]
 	shape, ok := weights.Type.Static()
 	if !ok || len(shape) < 3 {
@@ -162,7 +162,7 @@ func convGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 }
 
 // groupedWeights is the adjoint of the weights of all groups.
-func (g *gradient) groupedWeights(w *windowAttrs, x, d *ssa.Value, group int64) *ssa.Value {
+func (g *builder) groupedWeights(w *windowAttrs, x, d *ssa.Value, group int64) *ssa.Value {
 	if channels, ok := x.Type.Static(); ok && group > 1 && int64(channels[1]) == group {
 		return g.depthwiseWeights(w, x, d)
 	}
@@ -182,7 +182,7 @@ func (g *gradient) groupedWeights(w *windowAttrs, x, d *ssa.Value, group int64) 
 // group for each channel of each image, summed over the images.
 //
 //	x [1, N·C, …]    d [N·M, 1, …] as weights    ─▶ [1, N·M, k…] = [N, M, 1, k…]    Σ N: dw
-func (g *gradient) depthwiseWeights(w *windowAttrs, x, d *ssa.Value) *ssa.Value {
+func (g *builder) depthwiseWeights(w *windowAttrs, x, d *ssa.Value) *ssa.Value {
 	xs, _ := x.Type.Static()
 	ds, _ := d.Type.Static()
 	images, channels, results := int64(xs[0]), int64(xs[1]), int64(ds[1])
@@ -203,8 +203,14 @@ func (g *gradient) depthwiseWeights(w *windowAttrs, x, d *ssa.Value) *ssa.Value 
 	return g.with("ReduceSum", []*ssa.Value{dw, g.ints(0)}, ssa.IntAttr("keepdims", 0))
 }
 
+// fewOffsets is up to how many positions of a kernel the adjoint of weights is a product for each.
+const fewOffsets = 49
+
 // convWeights is the adjoint of the weights of one group.
-func (g *gradient) convWeights(w *windowAttrs, x, d *ssa.Value) *ssa.Value {
+func (g *builder) convWeights(w *windowAttrs, x, d *ssa.Value) *ssa.Value {
+	if n := kit.SizeOf(w.kernel); n <= fewOffsets && n < kit.SizeOf(w.out) {
+		return g.weightsByOffset(w, x, d)
+	}
 	r := len(w.kernel)
 	starts, ends, axes := make([]int64, r), make([]int64, r), axesFrom(2, 2+r)
 	kit.Convert(nil, ends, w.kernel, func(k int) int64 { return int64(k) })
@@ -215,15 +221,52 @@ func (g *gradient) convWeights(w *windowAttrs, x, d *ssa.Value) *ssa.Value {
 	return g.with("Transpose", []*ssa.Value{cut}, turn)
 }
 
+// weightsByOffset is convWeights as one matrix product for each position k of the kernel, of all that the position has been
+// multiplied with. Such products are faster than a convolution whose kernel is as large as an image.
+//
+//	x [N, C, …] ─▶ padded [N, …, C] ─▶ every stride-th from k·dilation on [N·out, C]
+//	d [N, M, …] ─▶ [M, N·out]                                       dw[:, :, k] = d · x
+func (g *builder) weightsByOffset(w *windowAttrs, x, d *ssa.Value) *ssa.Value {
+	r := len(w.kernel)
+	if slices.Max(w.pads) > 0 {
+		x = g.op("Pad", x, g.ints(slices.Concat([]int64{0, 0}, w.pads[:r], []int64{0, 0}, w.pads[r:])...))
+	}
+	x = g.transpose(x, append(append([]int64{0}, axesFrom(2, 2+r)...), 1)...)
+	channels, _ := x.Type.Static()
+	flat := g.op("Flatten", g.transpose(d, append([]int64{1, 0}, axesFrom(2, 2+r)...)...))
+	at, starts, ends := make([]int, r), make([]int64, r), make([]int64, r)
+	parts := make([]*ssa.Value, kit.SizeOf(w.kernel))
+	for i := range parts {
+		for k := range r {
+			starts[k] = int64(at[k]) * w.dilations[k]
+			ends[k] = starts[k] + int64(w.out[k]-1)*w.strides[k] + 1
+		}
+		seen := g.op("Slice", x, g.ints(starts...), g.ints(ends...), g.ints(axesFrom(1, 1+r)...), g.ints(w.strides...))
+		product := g.op("MatMul", flat, g.reshape(seen, -1, int64(channels[1+r])))
+		parts[i] = g.op("Unsqueeze", product, g.ints(2))
+		for k := r - 1; k >= 0; k-- { // the next position, last dimension first
+			if at[k]++; at[k] < w.kernel[k] {
+				break
+			}
+			at[k] = 0
+		}
+	}
+	shape := []int64{0, 0}
+	for _, k := range w.kernel {
+		shape = append(shape, int64(k))
+	}
+	return g.reshape(g.joined(2, parts...), shape...)
+}
+
 // addedAt is a vector of the given size with the elements of d added at their positions.
-func (g *gradient) addedAt(positions, d, size *ssa.Value) *ssa.Value {
+func (g *builder) addedAt(positions, d, size *ssa.Value) *ssa.Value {
 	flat := g.ints(-1)
 	empty := g.op("Expand", g.number(d, 0), size)
 	return g.with("ScatterElements", []*ssa.Value{empty, g.op("Reshape", positions, flat), g.op("Reshape", d, flat)}, ssa.StringAttr("reduction", "add"))
 }
 
 // maxPoolGradient sends the adjoint to where the maxima were.
-func maxPoolGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func maxPoolGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	if dy[0] == nil || ops.Int(n, "storage_order") != 0 {
 		g.fail(n, ops.ErrUnsupported)
 		return nil
@@ -239,7 +282,7 @@ func maxPoolGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 
 // averagePoolGradient is the transposed convolution, channel by channel, with
 // weights 1, of the adjoint divided by how many elements each mean was over.
-func averagePoolGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func averagePoolGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	x := n.In[0]
 	shape, ok := x.Type.Static()
 	kernel := ops.Ints(n, "kernel_shape")
@@ -264,14 +307,14 @@ func averagePoolGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value
 	return []*ssa.Value{g.transposed(w, g.op("Div", dy[0], count), ones, dims[0])}
 }
 
-func globalPoolGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func globalPoolGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	x := n.In[0]
 	size := g.op("Div", g.op("Size", x), g.op("Size", n.Out[0]))
 	return []*ssa.Value{g.op("Expand", g.op("Div", dy[0], g.like(size, x)), g.shape(x))}
 }
 
 // asChannel gives a vector of channels the rank of x.
-func (g *gradient) asChannel(v, x *ssa.Value) *ssa.Value {
+func (g *builder) asChannel(v, x *ssa.Value) *ssa.Value {
 	shape := slices.Repeat([]int64{1}, max(g.rank(x)-1, 1))
 	shape[0] = -1
 	return g.op("Reshape", v, g.ints(shape...))
@@ -279,10 +322,9 @@ func (g *gradient) asChannel(v, x *ssa.Value) *ssa.Value {
 
 // batchNormGradient differentiates scale·(x - mean)/√(var + ε) + bias with given
 // mean and variance.
-func batchNormGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func batchNormGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	if ops.Int(n, "training_mode") != 0 {
-		g.fail(n, fmt.Errorf("training_mode: %w", ops.ErrUnsupported))
-		return nil
+		return trainedNormGradient(g, n, dy)
 	}
 	x, d := n.In[0], dy[0]
 	scale, mean, variance := g.asChannel(n.In[1], x), g.asChannel(n.In[3], x), g.asChannel(n.In[4], x)
@@ -310,7 +352,7 @@ func batchNormGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 // layerNormGradient, with h = (x - mean)·inv and e = d·scale:
 //
 //	dx = inv·(e - mean(e) - h·mean(e·h)),  dscale = Σ d·h,  dbias = Σ d
-func layerNormGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func layerNormGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	x, scale, d := n.In[0], n.In[1], dy[0]
 	axis, err := ops.NormAxis(ops.Int(n, "axis"), g.rank(x))
 	if err != nil || dy[0] == nil {
@@ -333,7 +375,7 @@ func layerNormGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 
 // dropoutGradient passes the adjoint on; a dropout that trains must show its
 // mask and ratio.
-func dropoutGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func dropoutGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	train := n.Input(2)
 	if train == nil || ops.ConstBool(train) == 0 {
 		return []*ssa.Value{dy[0]}

@@ -1,4 +1,4 @@
-package training
+package gradient
 
 import (
 	"math"
@@ -11,55 +11,55 @@ import (
 // y = f(x), d the adjoint of y.
 
 func init() {
-	for name, f := range map[string]func(g *gradient, x, y *ssa.Value) *ssa.Value{
-		"Tan":  func(g *gradient, _, y *ssa.Value) *ssa.Value { return g.plusNumber(g.square(y), 1) },
-		"Asin": func(g *gradient, x, _ *ssa.Value) *ssa.Value { return g.inverseRoot(g.oneMinus(g.square(x))) },
-		"Acos": func(g *gradient, x, _ *ssa.Value) *ssa.Value {
+	for name, f := range map[string]func(g *builder, x, y *ssa.Value) *ssa.Value{
+		"Tan":  func(g *builder, _, y *ssa.Value) *ssa.Value { return g.plusNumber(g.square(y), 1) },
+		"Asin": func(g *builder, x, _ *ssa.Value) *ssa.Value { return g.inverseRoot(g.oneMinus(g.square(x))) },
+		"Acos": func(g *builder, x, _ *ssa.Value) *ssa.Value {
 			return g.op("Neg", g.inverseRoot(g.oneMinus(g.square(x))))
 		},
-		"Atan":  func(g *gradient, x, _ *ssa.Value) *ssa.Value { return g.op("Reciprocal", g.plusNumber(g.square(x), 1)) },
-		"Sinh":  func(g *gradient, x, _ *ssa.Value) *ssa.Value { return g.op("Cosh", x) },
-		"Cosh":  func(g *gradient, x, _ *ssa.Value) *ssa.Value { return g.op("Sinh", x) },
-		"Asinh": func(g *gradient, x, _ *ssa.Value) *ssa.Value { return g.inverseRoot(g.plusNumber(g.square(x), 1)) },
-		"Acosh": func(g *gradient, x, _ *ssa.Value) *ssa.Value { return g.inverseRoot(g.plusNumber(g.square(x), -1)) },
-		"Atanh": func(g *gradient, x, _ *ssa.Value) *ssa.Value { return g.op("Reciprocal", g.oneMinus(g.square(x))) },
-		"Softsign": func(g *gradient, x, _ *ssa.Value) *ssa.Value {
+		"Atan":  func(g *builder, x, _ *ssa.Value) *ssa.Value { return g.op("Reciprocal", g.plusNumber(g.square(x), 1)) },
+		"Sinh":  func(g *builder, x, _ *ssa.Value) *ssa.Value { return g.op("Cosh", x) },
+		"Cosh":  func(g *builder, x, _ *ssa.Value) *ssa.Value { return g.op("Sinh", x) },
+		"Asinh": func(g *builder, x, _ *ssa.Value) *ssa.Value { return g.inverseRoot(g.plusNumber(g.square(x), 1)) },
+		"Acosh": func(g *builder, x, _ *ssa.Value) *ssa.Value { return g.inverseRoot(g.plusNumber(g.square(x), -1)) },
+		"Atanh": func(g *builder, x, _ *ssa.Value) *ssa.Value { return g.op("Reciprocal", g.oneMinus(g.square(x))) },
+		"Softsign": func(g *builder, x, _ *ssa.Value) *ssa.Value {
 			return g.op("Reciprocal", g.square(g.plusNumber(g.op("Abs", x), 1)))
 		},
 		"Mish": mishSlope,
 	} {
-		gradientRules[name] = pointwise(func(g *gradient, x, y, d *ssa.Value) *ssa.Value { return g.op("Mul", d, f(g, x, y)) })
+		rules[name] = pointwise(func(g *builder, x, y, d *ssa.Value) *ssa.Value { return g.op("Mul", d, f(g, x, y)) })
 	}
-	for name, f := range map[string]func(g *gradient, n *ssa.Node, x, y *ssa.Value) *ssa.Value{
+	for name, f := range map[string]func(g *builder, n *ssa.Node, x, y *ssa.Value) *ssa.Value{
 		"Elu": eluSlope, "Selu": eluSlope, "Celu": celuSlope, "HardSigmoid": hardSigmoidSlope, "HardSwish": hardSwishSlope,
 		"ThresholdedRelu": thresholdedSlope, "Swish": swishSlope, "Gelu": geluSlope,
 	} {
-		gradientRules[name] = func(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+		rules[name] = func(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 			return []*ssa.Value{g.op("Mul", dy[0], f(g, n, n.In[0], n.Out[0]))}
 		}
 	}
-	gradientRules["PRelu"] = preluGradient
+	rules["PRelu"] = preluGradient
 }
 
-func (g *gradient) square(x *ssa.Value) *ssa.Value { return g.op("Mul", x, x) }
+func (g *builder) square(x *ssa.Value) *ssa.Value { return g.op("Mul", x, x) }
 
-func (g *gradient) plusNumber(x *ssa.Value, v float64) *ssa.Value {
+func (g *builder) plusNumber(x *ssa.Value, v float64) *ssa.Value {
 	return g.op("Add", x, g.number(x, v))
 }
 
-func (g *gradient) oneMinus(x *ssa.Value) *ssa.Value { return g.op("Sub", g.number(x, 1), x) }
+func (g *builder) oneMinus(x *ssa.Value) *ssa.Value { return g.op("Sub", g.number(x, 1), x) }
 
 // inverseRoot is 1/√x.
-func (g *gradient) inverseRoot(x *ssa.Value) *ssa.Value { return g.op("Reciprocal", g.op("Sqrt", x)) }
+func (g *builder) inverseRoot(x *ssa.Value) *ssa.Value { return g.op("Reciprocal", g.op("Sqrt", x)) }
 
 // mishSlope: with s = tanh(softplus(x)), (x·s)' = s + x·(1 - s²)·sigmoid(x).
-func mishSlope(g *gradient, x, _ *ssa.Value) *ssa.Value {
+func mishSlope(g *builder, x, _ *ssa.Value) *ssa.Value {
 	s := g.op("Tanh", g.op("Softplus", x))
 	return g.op("Add", s, g.op("Mul", g.op("Mul", x, g.oneMinus(g.square(s))), g.op("Sigmoid", x)))
 }
 
 // eluSlope: γ where x > 0, else γ·α·e^x, which is y + γ·α; γ is 1 for Elu.
-func eluSlope(g *gradient, n *ssa.Node, x, y *ssa.Value) *ssa.Value {
+func eluSlope(g *builder, n *ssa.Node, x, y *ssa.Value) *ssa.Value {
 	alpha, gamma := float64(ops.Float(n, "alpha")), 1.0
 	if n.Op == "Selu" {
 		gamma = float64(ops.Float(n, "gamma"))
@@ -68,33 +68,33 @@ func eluSlope(g *gradient, n *ssa.Node, x, y *ssa.Value) *ssa.Value {
 }
 
 // celuSlope: 1 where x > 0, else e^(x/α), which is y/α + 1.
-func celuSlope(g *gradient, n *ssa.Node, x, y *ssa.Value) *ssa.Value {
+func celuSlope(g *builder, n *ssa.Node, x, y *ssa.Value) *ssa.Value {
 	falling := g.plusNumber(g.scaled(y, 1/float64(ops.Float(n, "alpha"))), 1)
 	return g.op("Where", g.above(x, 0), g.number(x, 1), falling)
 }
 
 // inside is a where 0 < y < 1, else 0.
-func (g *gradient) inside(y *ssa.Value, a float64) *ssa.Value {
+func (g *builder) inside(y *ssa.Value, a float64) *ssa.Value {
 	between := g.op("And", g.above(y, 0), g.op("Less", y, g.number(y, 1)))
 	return g.op("Where", between, g.number(y, a), g.number(y, 0))
 }
 
-func hardSigmoidSlope(g *gradient, n *ssa.Node, _, y *ssa.Value) *ssa.Value {
+func hardSigmoidSlope(g *builder, n *ssa.Node, _, y *ssa.Value) *ssa.Value {
 	return g.inside(y, float64(ops.Float(n, "alpha")))
 }
 
 // hardSwishSlope: with s = HardSigmoid(x, 1/6, 1/2), (x·s)' = s + x·s'.
-func hardSwishSlope(g *gradient, _ *ssa.Node, x, _ *ssa.Value) *ssa.Value {
+func hardSwishSlope(g *builder, _ *ssa.Node, x, _ *ssa.Value) *ssa.Value {
 	s := g.with("HardSigmoid", []*ssa.Value{x}, ssa.FloatAttr("alpha", 1.0/6), ssa.FloatAttr("beta", 0.5))
 	return g.op("Add", s, g.op("Mul", x, g.inside(s, 1.0/6)))
 }
 
-func thresholdedSlope(g *gradient, n *ssa.Node, x, _ *ssa.Value) *ssa.Value {
+func thresholdedSlope(g *builder, n *ssa.Node, x, _ *ssa.Value) *ssa.Value {
 	return g.op("Where", g.above(x, float64(ops.Float(n, "alpha"))), g.number(x, 1), g.number(x, 0))
 }
 
 // swishSlope: with s = sigmoid(αx), (x·s)' = s + α·x·s·(1 - s).
-func swishSlope(g *gradient, n *ssa.Node, x, _ *ssa.Value) *ssa.Value {
+func swishSlope(g *builder, n *ssa.Node, x, _ *ssa.Value) *ssa.Value {
 	alpha := float64(ops.Float(n, "alpha"))
 	s := g.op("Sigmoid", g.scaled(x, alpha))
 	return g.op("Add", s, g.op("Mul", g.scaled(x, alpha), g.op("Mul", s, g.oneMinus(s))))
@@ -102,7 +102,7 @@ func swishSlope(g *gradient, n *ssa.Node, x, _ *ssa.Value) *ssa.Value {
 
 // geluSlope: Φ(x) + x·φ(x), or for the approximation (1 + t)/2 + x·(1 - t²)·u'/2 with
 // t = tanh(u), u = √(2/π)·(x + 0.044715x³).
-func geluSlope(g *gradient, n *ssa.Node, x, _ *ssa.Value) *ssa.Value {
+func geluSlope(g *builder, n *ssa.Node, x, _ *ssa.Value) *ssa.Value {
 	if ops.Str(n, "approximate") == "tanh" {
 		k := math.Sqrt(2 / math.Pi)
 		u := g.scaled(g.op("Mul", x, g.plusNumber(g.scaled(g.square(x), 0.044715), 1)), k)
@@ -116,7 +116,7 @@ func geluSlope(g *gradient, n *ssa.Node, x, _ *ssa.Value) *ssa.Value {
 }
 
 // preluGradient: x where x > 0, else slope·x; the slope broadcasts.
-func preluGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func preluGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	x, slope, d := n.In[0], n.In[1], dy[0]
 	out := make([]*ssa.Value, 2)
 	if g.wants(n, 0) {

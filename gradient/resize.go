@@ -1,4 +1,4 @@
-package training
+package gradient
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-func init() { gradientRules["Resize"] = resizeGradient }
+func init() { rules["Resize"] = resizeGradient }
 
 // resizeGradient: nearest neighbours only move elements. Linear and cubic interpolation are
 // products with one matrix for each axis, which resizing an identity matrix gives:
@@ -17,7 +17,7 @@ func init() { gradientRules["Resize"] = resizeGradient }
 //	y = A₁ x A₂ᵀ,  A = Resize(I) along the first axis    dx = A₁ᵀ d A₂
 //
 // Source: https://onnx.ai/onnx/operators/onnx__Resize.html, "separable" interpolation.
-func resizeGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+func resizeGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	if ops.Str(n, "coordinate_transformation_mode") == "tf_crop_and_resize" {
 		g.fail(n, fmt.Errorf("tf_crop_and_resize: %w", ops.ErrUnsupported))
 		return nil
@@ -41,7 +41,7 @@ func resizeGradient(g *gradient, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 }
 
 // resizing is the matrix [to, from] by which a Resize maps one axis.
-func (g *gradient) resizing(n *ssa.Node, axis, from, to int) *ssa.Value {
+func (g *builder) resizing(n *ssa.Node, axis, from, to int) *ssa.Value {
 	zeros := g.with("Expand", []*ssa.Value{g.number(n.In[0], 0), g.ints(int64(from), int64(from))})
 	attrs := slices.Clone(n.Attrs)
 	in := []*ssa.Value{g.op("EyeLike", zeros), nil, nil, nil}
@@ -60,7 +60,7 @@ func (g *gradient) resizing(n *ssa.Node, axis, from, to int) *ssa.Value {
 }
 
 // alongLast multiplies the elements along an axis of v with a matrix from the right.
-func (g *gradient) alongLast(v *ssa.Value, axis int, matrix *ssa.Value) *ssa.Value {
+func (g *builder) alongLast(v *ssa.Value, axis int, matrix *ssa.Value) *ssa.Value {
 	perm := axesFrom(0, g.rank(v))
 	last := len(perm) - 1
 	perm[axis], perm[last] = perm[last], perm[axis]

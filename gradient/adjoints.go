@@ -1,7 +1,7 @@
-package training
+package gradient
 
 import (
-	"fmt"
+	"errors"
 
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ops"
@@ -9,7 +9,12 @@ import (
 )
 
 // HasAdjoints reports whether the derivative of a node's operator is known.
-func HasAdjoints(n *ssa.Node) bool { return n != nil && gradientRuleOf(n) != nil }
+func HasAdjoints(n *ssa.Node) bool { return n != nil && ruleOf(n) != nil }
+
+// HoldsLoops reports whether the derivative of a node is written with loops or branches.
+func HoldsLoops(n *ssa.Node) bool {
+	return n != nil && (ops.IsControl(n) || n.Domain == "" && standardActivations[n.Op] != nil)
+}
 
 // Adjoints appends to a graph the nodes that compute the derivative of one of its nodes:
 // the adjoints of the operands that are wanted, from those of the results. dy has one
@@ -20,13 +25,13 @@ func HasAdjoints(n *ssa.Node) bool { return n != nil && gradientRuleOf(n) != nil
 func Adjoints(g *ssa.Graph, n *ssa.Node, dy []*ssa.Value, wants []bool) (_ []*ssa.Value, err error) {
 	defer rescue.Into(&err)
 	if g == nil || n == nil || len(dy) != len(n.Out) || len(wants) != len(n.In) {
-		return nil, fmt.Errorf("adjoints of a node take one for each result and a choice for each operand")
+		return nil, errors.New("adjoints of a node take one for each result and a choice for each operand")
 	}
-	rule := gradientRuleOf(n)
+	rule := ruleOf(n)
 	if rule == nil {
-		return nil, fmt.Errorf("derivative of %s: %w", n, ops.ErrUnsupported)
+		return nil, &Error{Node: n.String(), Reason: "the operator has no derivative", Err: ops.ErrUnsupported}
 	}
-	b := &gradient{graph: g, adj: map[*ssa.Value]*ssa.Value{}, active: map[*ssa.Value]bool{}}
+	b := newBuilder(g, nil)
 	for i, v := range n.In {
 		if v != nil && wants[i] {
 			b.active[v] = true

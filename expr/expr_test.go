@@ -1,0 +1,239 @@
+package expr_test
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/expr"
+)
+
+// filled is a tensor of numbers from 0 on, divided.
+func filled(t testing.TB, divisor float32, shape ...int) *expr.Tensor[float32] {
+	x, err := expr.New[float32](shape...)
+	require.NoError(t, err)
+	for i := range x.Data() {
+		x.Data()[i] = float32(i) / divisor
+	}
+	return x
+}
+
+func num(v float64) expr.Value[float32] { return expr.Num[float32](v) }
+
+// TestKernels: how many kernels assignments are, and what memory they need beside their tensors.
+func TestKernels(t *testing.T) {
+	a, b, c := filled(t, 100, 40, 30), filled(t, 7, 40, 30), filled(t, 9, 30, 20)
+	flat, long := filled(t, 100, 1200), filled(t, 1000, 100_000)
+	out := func(shape ...int) *expr.Tensor[float32] { return filled(t, 1, shape...) }
+	for _, x := range []struct {
+		name    string
+		what    expr.Assignment
+		kernels []string
+		arena   bool // memory for intermediate values is needed
+	}{
+		{"sigmoid written out", expr.Into(out(40, 30), num(1).(expr.Expr[float32]).Div(expr.Exp(a).Add(num(1)))), []string{"Exp Add Reciprocal"}, false},
+		{"the sum of a sum", expr.Into(out(), expr.ReduceSum(a.Add(b), false)), []string{"Add ReduceSum"}, true},
+		{"windows on both sides", expr.Into(flat.Slice(expr.Span(0, 500)), flat.Slice(expr.Span(600, 1100)).Mul(num(2)).Add(b.Reshape(1200).Slice(expr.Span(5, 505)))), []string{"Mul Add"}, true},
+		{"columns", expr.Into(a.Slice(expr.All, expr.Span(0, 10)), expr.Exp(b.Slice(expr.All, expr.Span(5, 15)))), []string{"Exp"}, true},
+		{"a product of a sum", expr.Into(out(40, 20), expr.Dot(a.Add(b), c)), []string{"Add", "MatMul"}, true},
+		{"a product of a transposed matrix", expr.Into(out(30, 30), expr.Dot[float32](a.Transpose(), b)), []string{"Gemm"}, true},
+		{"a product of a transposed view", expr.Into(out(30, 30), expr.Dot(expr.Transpose[float32](a), b)), []string{"Gemm"}, true},
+		{"in place", expr.Into(long, long.Add(num(1))), []string{"Add"}, false},
+		{"in place, read three times", expr.Into(long, expr.Tanh(long).Mul(long).Add(long)), []string{"Tanh Mul Add"}, true},
+		{"a window in place", expr.Into(a.Slice(expr.Span(3, 9)), expr.Neg(a.Slice(expr.Span(3, 9)))), []string{"Neg"}, false},
+		{"windows that overlap", expr.Into(flat.Slice(expr.Span(0, 500)), flat.Slice(expr.Span(1, 501)).Add(num(1))), []string{"Add", "Copy"}, true},
+		{"a softmax of rows", expr.Into(out(40, 30), expr.Softmax(a.Mul(num(2)), -1)), []string{"Mul Softmax"}, false},
+		{"a softmax written out", expr.Into(out(40, 30), softmax(a)), []string{"Softmax"}, false},
+		{"a view of a function", expr.Into(out(30, 40), expr.Exp(a).Transpose()), []string{"Exp"}, true},
+		{"a copy", expr.Into(out(40, 30), a), []string{"Copy"}, false},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			p, err := expr.NewEngine(expr.Options{Threads: 1}).Prepare(t.Context(), x.what)
+			require.NoError(t, err)
+			assert.Equal(t, x.kernels, p.Kernels())
+			assert.Equal(t, x.arena, p.ArenaBytes() > 0, "%d bytes", p.ArenaBytes())
+		})
+	}
+}
+
+func softmax(x *expr.Tensor[float32]) expr.Expr[float32] {
+	e := expr.Exp(x.Sub(expr.ReduceMax(x, true, -1)))
+	return e.Div(expr.ReduceSum(e, true, -1))
+}
+
+// TestInPlace counts up in place.
+func TestInPlace(t *testing.T) {
+	x := filled(t, 1, 100)
+	next := x.Add(num(1))
+	for range 5 {
+		require.NoError(t, expr.Assign(t.Context(), x, next))
+	}
+	assert.Equal(t, float32(5), x.Data()[0])
+	assert.Equal(t, float32(104), x.Data()[99])
+}
+
+// TestOverlap moves windows over themselves in both directions, on two threads.
+func TestOverlap(t *testing.T) {
+	const n = 300_000
+	for _, by := range []int{-1, 1, 70_000, -70_000} {
+		x := filled(t, 1, n)
+		from, to := max(0, -by), max(0, by)
+		count := n - max(by, -by)
+		e := expr.NewEngine(expr.Options{Threads: 2})
+		require.NoError(t, e.Assign(t.Context(), expr.Into(x.Slice(expr.Span(to, to+count)), x.Slice(expr.Span(from, from+count)).Mul(num(2)))))
+		for i := range count {
+			require.Equal(t, float32(2*(from+i)), x.Data()[to+i], "moved by %d", by)
+		}
+	}
+}
+
+// TestBatch runs assignments that read what others write.
+func TestBatch(t *testing.T) {
+	x, y, z := filled(t, 1, 64), filled(t, 1, 64), filled(t, 1, 64)
+	list := []expr.Assignment{
+		expr.Into(y, x.Add(num(1))),
+		expr.Into(z, y.Mul(x)), // reads the new y
+		expr.Into(x, z.Sub(y)),
+	}
+	p, err := expr.Prepare(t.Context(), list...)
+	require.NoError(t, err)
+	assert.Len(t, p.Kernels(), 1, "%v", p.Kernels())
+	require.NoError(t, p.Execute(t.Context()))
+	for i := range 64 {
+		v := float32(i)
+		assert.Equal(t, []float32{v*v - 1, v + 1, v * (v + 1)}, []float32{x.Data()[i], y.Data()[i], z.Data()[i]})
+	}
+	assert.Zero(t, testing.AllocsPerRun(20, func() { _ = p.Execute(context.Background()) }))
+}
+
+// TestSecondTime: nothing is allocated for the same expression, nothing compiled for one of the same structure.
+func TestSecondTime(t *testing.T) {
+	e := expr.NewEngine(expr.Options{Threads: 2})
+	x, y := filled(t, 1, 1000), filled(t, 1, 1000)
+	list := []expr.Assignment{expr.Into(y, expr.Exp(x.Mul(num(0.001))).Add(y))}
+	require.NoError(t, e.Assign(t.Context(), list...))
+	ctx := context.Background()
+	assert.Zero(t, testing.AllocsPerRun(100, func() { _ = e.Assign(ctx, list...) }))
+	for i := range 10 {
+		u, v := filled(t, 1, 3000), filled(t, 1, 1000)
+		w := u.Slice(expr.Span(i, i+1000))
+		require.NoError(t, e.Assign(ctx, expr.Into(v, expr.Exp(w.Mul(num(0.001))).Add(v))))
+		assert.InDelta(t, math.Exp(float64(i+500)*0.001)+500, v.Data()[500], 1e-4)
+	}
+	assert.Equal(t, 1, e.Plans())
+}
+
+// TestMapOfGo maps Go functions inside of kernels.
+func TestMapOfGo(t *testing.T) {
+	clamp, err := expr.NewFunc("clamp to a tenth", func(v float32) float32 { return min(max(v, -0.1), 0.1) })
+	require.NoError(t, err)
+	count, err := expr.NewFunc("round up", func(v float32) int32 { return int32(math.Ceil(float64(v))) })
+	require.NoError(t, err)
+	_, err = expr.NewFunc("round up", func(v float32) int32 { return 0 })
+	require.Error(t, err)
+	x, y, n := filled(t, 10_000, 100, 200), filled(t, 1, 100, 200), mustNew[int32](t, 200, 100)
+	p, err := expr.Prepare(t.Context(), expr.Into(y, expr.Map(clamp, expr.Neg(x)).Add(num(1))), expr.Into(n, expr.Transpose(expr.Map(count, x))))
+	require.NoError(t, err)
+	assert.Equal(t, []string{"Neg Call Add", "Call"}, p.Kernels())
+	require.NoError(t, p.Execute(t.Context()))
+	for i := range 100 {
+		for j := range 200 {
+			v := x.Data()[i*200+j]
+			require.Equal(t, min(max(-v, -0.1), 0.1)+1, y.Data()[i*200+j])
+			require.Equal(t, int32(math.Ceil(float64(v))), n.Data()[j*100+i])
+		}
+	}
+	boom, err := expr.NewFunc("boom", func(v float32) float32 { panic("boom") })
+	require.NoError(t, err)
+	require.ErrorContains(t, expr.Assign(t.Context(), y, expr.Map(boom, x)), "boom")
+}
+
+func mustNew[T expr.Elem](t testing.TB, shape ...int) *expr.Tensor[T] {
+	x, err := expr.New[T](shape...)
+	require.NoError(t, err)
+	return x
+}
+
+// TestRegister makes a composition an operator.
+func TestRegister(t *testing.T) {
+	require.NoError(t, expr.Register("SquaredDistance", func(x ...expr.Expr[float32]) expr.Expr[float32] {
+		d := x[0].Sub(x[1])
+		return d.Mul(d)
+	}))
+	require.Error(t, expr.Register("SquaredDistance", func(x ...expr.Expr[float32]) expr.Expr[float32] { return x[0] }))
+	require.Error(t, expr.Register("Add", func(x ...expr.Expr[float32]) expr.Expr[float32] { return x[0] }))
+	x, y, out := filled(t, 1, 8), filled(t, 2, 8), filled(t, 1, 8)
+	require.NoError(t, expr.Assign(t.Context(), out, expr.Apply[float32]("SquaredDistance", x, y)))
+	assert.Equal(t, float32(12.25), out.Data()[7])
+	require.Error(t, expr.Assign(t.Context(), out, expr.Apply[float32]("SquaredDistance", x)), "an operand is missing")
+}
+
+// TestHalf computes in a half type.
+func TestHalf(t *testing.T) {
+	x, y := mustNew[berth.Float16](t, 10), mustNew[berth.Float16](t, 10)
+	wide := filled(t, 4, 10)
+	require.NoError(t, expr.Assign(t.Context(), x, expr.Cast[berth.Float16](wide)))
+	require.NoError(t, expr.Assign(t.Context(), y, x.Mul(expr.Num[berth.Float16](0.5))))
+	require.NoError(t, expr.Assign(t.Context(), wide, expr.Cast[float32](y)))
+	assert.Equal(t, float32(9)/8, wide.Data()[9])
+}
+
+// TestErrors has assignments that are refused, by the type of the error.
+func TestErrors(t *testing.T) {
+	x, y, small := filled(t, 1, 3, 4), filled(t, 1, 3, 4), filled(t, 1, 3)
+	ints, flags := mustNew[int32](t, 3, 4), mustNew[bool](t, 3, 4)
+	for _, c := range []struct {
+		name string
+		what expr.Assignment
+		want any
+	}{
+		{"shapes that do not broadcast", expr.Into(x, x.Add(small)), new(*expr.ShapeError)},
+		{"an expression of another shape", expr.Into(small, x), new(*expr.ShapeError)},
+		{"a slice with too many ranges", expr.Into(small, small.Slice(expr.All, expr.All)), new(*expr.ShapeError)},
+		{"an index outside", expr.Into(small, expr.Pick[float32](x, 1, 4)), new(*expr.ShapeError)},
+		{"axes that are none", expr.Into(x, expr.Transpose[float32](x, 0, 0)), new(*expr.ShapeError)},
+		{"a reshape to another size", expr.Into(x.Reshape(5), x.Reshape(5)), new(*expr.ShapeError)},
+		{"a product of other shapes", expr.Into(x, expr.MatMul[float32](x, y)), new(*expr.TypeError)},
+		{"integers where floats are needed", expr.Into(ints, expr.Exp[int32](ints)), new(*expr.TypeError)},
+		{"booleans that are added", expr.Into(flags, expr.Add[bool](flags, flags)), new(*expr.TypeError)},
+		{"an operator that is none", expr.Into(x, expr.Apply[float32]("Frobnicate", x)), new(*expr.TypeError)},
+		{"a destination that is repeated", expr.Into(mustBroadcast(t, small), x), new(*expr.AliasError)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := expr.Batch(t.Context(), c.what)
+			require.ErrorAs(t, err, c.want)
+			t.Log(err)
+		})
+	}
+	require.Error(t, expr.Assign[float32](t.Context(), nil, x))
+	require.Error(t, expr.Assign[float32](t.Context(), x, nil))
+	require.Error(t, expr.Assign[float32](t.Context(), x, expr.Expr[float32]{}))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, expr.Assign(ended, x, expr.Exp(y)), context.Canceled)
+}
+
+// mustBroadcast is a window in which an element stands for several.
+func mustBroadcast(t *testing.T, x *expr.Tensor[float32]) *expr.Tensor[float32] {
+	w := x.Reshape(3, 1).Broadcast(3, 4)
+	require.NoError(t, w.Err())
+	return w
+}
+
+// TestGatherOutside: an index that does not exist is an error of the run.
+func TestGatherOutside(t *testing.T) {
+	x, out := filled(t, 1, 4, 2), filled(t, 1, 3, 2)
+	at, err := expr.Of([]int64{0, -1, 4}, 3)
+	require.NoError(t, err)
+	err = expr.Assign(t.Context(), out, expr.Gather[float32](x, at, 0))
+	require.Error(t, err)
+	at.Data()[2] = 2
+	require.NoError(t, expr.Assign(t.Context(), out, expr.Gather[float32](x, at, 0)))
+	assert.Equal(t, []float32{0, 1, 6, 7, 4, 5}, out.Data())
+	assert.False(t, errors.Is(err, context.Canceled))
+}

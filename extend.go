@@ -1,0 +1,68 @@
+package berth
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Extend returns a model of a changed graph: edit gets a copy, with inferred types and dimensions fixed as
+// options say, and may add nodes in any order. Weights and files are shared, the receiver is unchanged, and saving
+// writes what edit has added. A graph that is not sound afterwards is an error. Package expr writes such changes as
+// expressions.
+func (m *Model) Extend(ctx context.Context, edit func(*ssa.Graph) error, opts ...Option) (*Model, error) {
+	if edit == nil {
+		return nil, errors.New("the function that is to change the graph is nil")
+	}
+	return usingContext(ctx, m.lifetime(), func() (*Model, error) {
+		c := newConfig(opts)
+		bound, err := m.bind(c.memory.In(ctx), &c)
+		if err != nil {
+			return nil, withCause(ctx, err)
+		}
+		bound.OutputNames = nil
+		if err := nameResults(bound.Graph, m.module.OutputName); err != nil {
+			return nil, err
+		}
+		if err := edit(bound.Graph); err != nil {
+			return nil, err
+		}
+		bound.Defaults = maps.Clone(bound.Defaults)
+		maps.DeleteFunc(bound.Defaults, func(name string, _ *ssa.Constant) bool {
+			return !slices.ContainsFunc(bound.Graph.Params, func(v *ssa.Value) bool { return v.Name == name })
+		})
+		if err := bound.Graph.Sort(); err != nil {
+			return nil, err
+		}
+		if err := ssa.Check(bound.Graph); err != nil {
+			return nil, err
+		}
+		out := &Model{module: bound, life: newLifetime(bound, m.life.share.files, true), weights: m.weights}
+		out.kept.most = m.kept.most
+		return out, nil
+	})
+}
+
+// nameResults makes each result a value of its own that has the name of the output.
+func nameResults(g *ssa.Graph, name func(i int) string) error {
+	for i, r := range g.Results {
+		if r.Name == name(i) && !slices.Contains(g.Results[:i], r) {
+			continue
+		}
+		n := g.NewNode("Identity", []*ssa.Value{r}, 1)
+		if err := ops.Infer(n); err != nil {
+			return err
+		}
+		for _, v := range g.Values() {
+			if v.Name == name(i) && !v.IsParam() {
+				v.Name += "_inside"
+			}
+		}
+		n.Out[0].Name, g.Results[i] = name(i), n.Out[0]
+	}
+	return nil
+}

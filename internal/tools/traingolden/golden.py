@@ -1,0 +1,105 @@
+# Writes train/testdata/pytorch.json: losses of 20 steps and derivatives by all weights that PyTorch computes for the
+# models of train/pytorch_test.go, from the same numbers. Usage: python golden.py ../../../train/testdata/pytorch.json
+import json, math, sys
+import torch
+import torch.nn.functional as F
+
+torch.set_num_threads(1)
+DOUBLE = torch.float64
+
+
+def waves(scale, seed, *shape):
+    n = math.prod(shape)
+    v = torch.tensor([math.sin(i * 1.7 + seed) * scale for i in range(n)], dtype=DOUBLE)
+    return v.to(torch.float32).to(DOUBLE).reshape(shape)
+
+
+def mlp():
+    w = dict(w1=waves(.7, 1, 3, 5), b1=waves(.1, 2, 5), w2=waves(.6, 3, 5, 2), b2=waves(.1, 4, 2))
+    x, labels = waves(1, 5, 4, 3), torch.tensor([0, 1, 1, 0])
+    return w, lambda: F.cross_entropy(torch.tanh(x @ w["w1"] + w["b1"]) @ w["w2"] + w["b2"], labels)
+
+
+def cnn():
+    w = dict(k1=waves(.4, 1, 4, 2, 3, 3), c1=waves(.1, 2, 4), s=1 + waves(.2, 3, 4), o=waves(.1, 4, 4),
+             k2=waves(.3, 5, 6, 4, 3, 3), w=waves(.5, 6, 6, 3), b=waves(.1, 7, 3))
+    w["s"] = w["s"].to(torch.float32).to(DOUBLE)
+    x, labels = waves(1, 8, 4, 2, 8, 8), torch.tensor([0, 1, 2, 1])
+
+    def loss():
+        y = F.conv2d(x, w["k1"], w["c1"], padding=1)
+        y = F.relu(F.batch_norm(y, None, None, w["s"], w["o"], training=True, eps=1e-5))
+        y = F.relu(F.conv2d(F.max_pool2d(y, 2), w["k2"], stride=2))
+        return F.cross_entropy(y.mean((2, 3)) @ w["w"] + w["b"], labels)
+    return w, loss
+
+
+def transformer():
+    w = dict(table=waves(.5, 1, 11, 8), place=waves(.3, 2, 6, 8), g1=(1 + waves(.1, 3, 8)).float().double(), h1=waves(.1, 4, 8), qkv=waves(.4, 5, 8, 24),
+             proj=waves(.3, 6, 8, 8), g2=(1 + waves(.1, 7, 8)).float().double(), h2=waves(.1, 8, 8), up=waves(.4, 9, 8, 16), down=waves(.3, 10, 16, 8), head=waves(.4, 11, 8, 11))
+    ids = torch.tensor([[1, 4, 2, 4, 10, 0], [3, 3, 5, 9, 8, 7]])
+    labels = torch.tensor([[4, 2, 4, 10, 0, 1], [3, 5, 9, 8, 7, 6]])
+
+    def loss():
+        x = w["table"][ids] + w["place"]
+        q, k, v = (F.layer_norm(x, (8,), w["g1"], w["h1"]) @ w["qkv"]).reshape(2, 6, 3, 2, 4).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + y.transpose(1, 2).reshape(2, 6, 8) @ w["proj"]
+        x = x + F.gelu(F.layer_norm(x, (8,), w["g2"], w["h2"]) @ w["up"]) @ w["down"]
+        return F.cross_entropy((x @ w["head"]).transpose(1, 2), labels)
+    return w, loss
+
+
+def lstm():
+    w = dict(wx=waves(.5, 1, 2, 16), wh=waves(.4, 2, 4, 16), b=waves(.2, 3, 16), out=waves(.5, 4, 4, 2))
+    x, target = waves(1, 5, 5, 3, 2), waves(.5, 6, 3, 2)
+
+    def loss():
+        h, c = torch.zeros(3, 4, dtype=DOUBLE), torch.zeros(3, 4, dtype=DOUBLE)
+        for t in range(5):
+            i, f, g, o = (x[t] @ w["wx"] + h @ w["wh"] + w["b"]).chunk(4, 1)
+            c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+            h = torch.sigmoid(o) * torch.tanh(c)
+        return ((h @ w["out"] - target) ** 2).mean()
+    return w, loss
+
+
+OPTIMIZERS = {
+    "sgd": lambda p: torch.optim.SGD(p, lr=.1, weight_decay=.01),
+    "momentum": lambda p: torch.optim.SGD(p, lr=.02, momentum=.9, weight_decay=.01),
+    "nesterov": lambda p: torch.optim.SGD(p, lr=.02, momentum=.9, nesterov=True),
+    "adam": lambda p: torch.optim.Adam(p, lr=.01, betas=(.9, .99), eps=1e-8, weight_decay=.01),
+    "adamw": lambda p: torch.optim.AdamW(p, lr=.01, betas=(.9, .99), eps=1e-8, weight_decay=.1),
+    "adagrad": lambda p: torch.optim.Adagrad(p, lr=.05, eps=1e-10),
+    "clipped": lambda p: torch.optim.SGD(p, lr=.1),
+}
+
+
+def run(make, name):
+    w, loss = make()
+    for v in w.values():
+        v.requires_grad_()
+    opt, out = OPTIMIZERS[name](list(w.values())), []
+    for _ in range(20):
+        opt.zero_grad()
+        l = loss()
+        l.backward()
+        if name == "clipped":
+            torch.nn.utils.clip_grad_norm_(list(w.values()), .05)
+        opt.step()
+        out.append(l.item())
+    return out
+
+
+def slopes(make):
+    w, loss = make()
+    for v in w.values():
+        v.requires_grad_()
+    loss().backward()
+    return {k: [float("%.7g" % x) for x in v.grad.flatten().tolist()] for k, v in w.items()}
+
+
+models = dict(mlp=mlp, cnn=cnn, transformer=transformer, lstm=lstm)
+golden = {n: dict(losses={o: run(m, o) for o in OPTIMIZERS}, slopes=slopes(m)) for n, m in models.items()}
+golden["pytorch"] = torch.__version__
+json.dump(golden, open(sys.argv[1], "w"), indent=None, separators=(",", ":"))

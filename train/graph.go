@@ -1,0 +1,61 @@
+package train
+
+import (
+	"fmt"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Builder adds nodes to the graph of a step, for losses and optimizers. The first node whose types do not fit is the error of
+// [New].
+type Builder struct {
+	Graph *ssa.Graph
+	err   error
+}
+
+// Op adds a node of the default domain with one result, and infers its type.
+func (b *Builder) Op(op string, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value {
+	n := b.Graph.NewNode(op, in, 1, attrs...)
+	if err := ops.Infer(n); err != nil {
+		b.fail(err)
+	}
+	return n.Out[0]
+}
+
+// fail keeps the first failure.
+func (b *Builder) fail(err error) {
+	if b.err == nil {
+		b.err = err
+	}
+}
+
+// Number is a scalar of the element type of another value.
+func (b *Builder) Number(like *ssa.Value, v float64) *ssa.Value {
+	a := ndarray.Must(like.Type.DType)
+	a.SetFloat(0, v)
+	return b.constant(a)
+}
+
+func (b *Builder) constant(a *ndarray.Array) *ssa.Value {
+	return b.Graph.AddConst(fmt.Sprintf("train_const_%d", b.Graph.NumValues()), ssa.NewConstant(a))
+}
+
+// Input adds an input of the step behind those that it has, which [Trainer.Inputs] lists.
+func (b *Builder) Input(name string, t ssa.Type) *ssa.Value { return b.Graph.AddParam(name, t) }
+
+func (b *Builder) add(x, y *ssa.Value) *ssa.Value { return b.Op("Add", []*ssa.Value{x, y}) }
+func (b *Builder) sub(x, y *ssa.Value) *ssa.Value { return b.Op("Sub", []*ssa.Value{x, y}) }
+func (b *Builder) mul(x, y *ssa.Value) *ssa.Value { return b.Op("Mul", []*ssa.Value{x, y}) }
+func (b *Builder) div(x, y *ssa.Value) *ssa.Value { return b.Op("Div", []*ssa.Value{x, y}) }
+
+// times is x multiplied by a number.
+func (b *Builder) times(x *ssa.Value, v float64) *ssa.Value { return b.mul(x, b.Number(x, v)) }
+
+func (b *Builder) sqrt(x *ssa.Value) *ssa.Value { return b.Op("Sqrt", []*ssa.Value{x}) }
+
+// mean is the mean of all elements.
+func (b *Builder) mean(x *ssa.Value) *ssa.Value {
+	return b.Op("ReduceMean", []*ssa.Value{x}, ssa.IntAttr("keepdims", 0))
+}

@@ -1,0 +1,69 @@
+package train
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Loss writes what is to become small: a value of one element, from an output y of the model and inputs of its own, the targets.
+type Loss func(b *Builder, y *ssa.Value) *ssa.Value
+
+// Target is the name of the input that the losses of this package add.
+const Target = "target"
+
+// OutputIsLoss takes the output, of one element, as it is.
+func OutputIsLoss(_ *Builder, y *ssa.Value) *ssa.Value { return y }
+
+// MeanSquaredError is the mean of (y - target)². The target has y's type and shape.
+func MeanSquaredError(b *Builder, y *ssa.Value) *ssa.Value {
+	d := b.sub(y, b.Input(Target, y.Type))
+	return b.mean(b.mul(d, d))
+}
+
+// MeanAbsoluteError is the mean of |y - target|. The target has y's type and shape.
+func MeanAbsoluteError(b *Builder, y *ssa.Value) *ssa.Value {
+	return b.mean(b.Op("Abs", []*ssa.Value{b.sub(y, b.Input(Target, y.Type))}))
+}
+
+// Huber is the mean of d²/2 where |d| <= delta, else of delta·(|d| - delta/2), with d = y - target.
+func Huber(delta float64) Loss {
+	return func(b *Builder, y *ssa.Value) *ssa.Value {
+		d := b.sub(y, b.Input(Target, y.Type))
+		abs := b.Op("Abs", []*ssa.Value{d})
+		near := b.Op("LessOrEqual", []*ssa.Value{abs, b.Number(y, delta)})
+		far := b.times(b.sub(abs, b.Number(y, delta/2)), delta)
+		return b.mean(b.Op("Where", []*ssa.Value{near, b.times(b.mul(d, d), 0.5), far}))
+	}
+}
+
+// CrossEntropy is the mean of -log softmax(y)[target] over classes, y [N, C, …] and the target int64 [N, …]. A target that is
+// no class counts as one whose probability is 1.
+func CrossEntropy(b *Builder, y *ssa.Value) *ssa.Value {
+	shape, ok := y.Type.Static()
+	if !ok || len(shape) < 2 {
+		b.fail(fmt.Errorf("the output of a cross entropy is %s; it must be [N, C, …] with known sizes", y.Type))
+		return y
+	}
+	target := b.Input(Target, ssa.StaticTensor(ndarray.Int64, slices.Delete(slices.Clone(shape), 1, 2)...))
+	classes := slices.Repeat([]int{1}, len(shape))
+	classes[1] = shape[1]
+	numbers := ndarray.Must(ndarray.Int64, classes...)
+	for i := range shape[1] {
+		numbers.SetInt(i, int64(i))
+	}
+	axis := b.constant(ndarray.Of([]int64{1}, 1))
+	hit := b.Op("Equal", []*ssa.Value{b.Op("Unsqueeze", []*ssa.Value{target, axis}), b.constant(numbers)})
+	logs := b.Op("LogSoftmax", []*ssa.Value{y}, ssa.IntAttr("axis", 1))
+	picked := b.Op("ReduceSum", []*ssa.Value{b.Op("Where", []*ssa.Value{hit, logs, b.Number(y, 0)})}, ssa.IntAttr("keepdims", 0))
+	return b.times(picked, -float64(shape[1])/float64(ndarray.Product(shape)))
+}
+
+// BinaryCrossEntropy is the mean of -t·log s - (1-t)·log(1-s) with s = sigmoid(y): softplus(y) - t·y. The target t has y's type
+// and shape.
+func BinaryCrossEntropy(b *Builder, y *ssa.Value) *ssa.Value {
+	t := b.Input(Target, y.Type)
+	return b.mean(b.sub(b.Op("Softplus", []*ssa.Value{y}), b.mul(t, y)))
+}

@@ -1,0 +1,101 @@
+package train_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/train"
+)
+
+// deep is a perceptron of many layers whose weights are small beside what they compute.
+func deep(t testing.TB, layers, rows int) *berth.Model {
+	var text strings.Builder
+	fmt.Fprintf(&text, "in %%x: float32[%d,8]", rows)
+	weights := map[string]*ndarray.Array{}
+	last := "x"
+	for i := range layers {
+		name := fmt.Sprintf("w%d", i)
+		weights[name] = waves(0.5, float64(i), 8, 8)
+		fmt.Fprintf(&text, " in %%%s: float32[8,8] %%p%d = MatMul(%%%s, %%%s) %%h%d = Tanh(%%p%d)", name, i, last, name, i, i)
+		last = fmt.Sprintf("h%d", i)
+	}
+	fmt.Fprintf(&text, " out %%%s", last)
+	return parsed(t, text.String(), weights)
+}
+
+// TestBudget: steps within a budget have the losses and weights of steps without one, bit for bit, in an arena that fits,
+// over poisoned memory.
+func TestBudget(t *testing.T) {
+	const rows = 256
+	x, want := waves(1, 5, rows, 8), waves(0.5, 6, rows, 8)
+	steps := func(budget int64) (tr *train.Trainer, losses []float64, err error) {
+		tr, err = train.New(t.Context(), deep(t, 16, rows), train.Options{Loss: train.MeanSquaredError, Optimizer: train.Momentum(0.9, 0), Budget: budget})
+		if err != nil {
+			return nil, nil, err
+		}
+		tr.Poison()
+		for range 3 {
+			loss, err := tr.Step(t.Context(), x, want)
+			require.NoError(t, err)
+			losses = append(losses, loss)
+		}
+		return tr, losses, nil
+	}
+	free, losses, err := steps(0)
+	require.NoError(t, err)
+	arena := free.Plan().ArenaBytes
+	for _, share := range []float64{2, 0.8, 0.6} {
+		tr, got, err := steps(int64(share * float64(arena)))
+		require.NoError(t, err, "%g of %d bytes", share, arena)
+		t.Logf("budget %g: %s kept, %d of %d bytes, bound %d", share, tr.Kept(), tr.Plan().ArenaBytes, arena, tr.Plan().LowerBound)
+		assert.LessOrEqual(t, float64(tr.Plan().ArenaBytes), share*float64(arena))
+		assert.Equal(t, losses, got)
+		for _, name := range tr.Learned() {
+			a, err := free.Weight(name)
+			require.NoError(t, err)
+			b, err := tr.Weight(name)
+			require.NoError(t, err)
+			assert.Equal(t, a.Data, b.Data)
+		}
+	}
+	_, _, err = steps(1000)
+	var short *train.BudgetError
+	require.ErrorAs(t, err, &short)
+	assert.LessOrEqual(t, float64(short.Least), 0.6*float64(arena))
+}
+
+// TestBudgetOfModels: the models of PyTorch learn the same within what is left for them.
+func TestBudgetOfModels(t *testing.T) {
+	for name, m := range pytorchModels {
+		if name == "lstm" {
+			continue // its carried values are what is kept
+		}
+		t.Run(name, func(t *testing.T) {
+			var short *train.BudgetError
+			o := train.Options{Loss: m.loss, Rate: train.Constant(0.05), Budget: 1}
+			_, err := train.New(t.Context(), parsed(t, m.text, m.weights), o)
+			require.ErrorAs(t, err, &short)
+			o.Budget = short.Least
+			tight, err := train.New(t.Context(), parsed(t, m.text, m.weights), o)
+			require.NoError(t, err)
+			tight.Poison()
+			o.Budget = 0
+			free, err := train.New(t.Context(), parsed(t, m.text, m.weights), o)
+			require.NoError(t, err)
+			t.Logf("%s kept, %d of %d bytes", tight.Kept(), tight.Plan().ArenaBytes, free.Plan().ArenaBytes)
+			for range 3 {
+				want, err := free.Step(t.Context(), m.in...)
+				require.NoError(t, err)
+				got, err := tight.Step(t.Context(), m.in...)
+				require.NoError(t, err)
+				assert.InDelta(t, want, got, 1e-6)
+			}
+		})
+	}
+}

@@ -1,0 +1,432 @@
+package train
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/gradient"
+	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Options say what is learned, and how.
+type Options struct {
+	Loss      Loss      // nil: [OutputIsLoss]
+	Output    string    // the output that the loss is of; "": the first
+	Learn     []string  // names of the weights to be changed; nil: all tensors of floats of rank 1 and more that the loss depends on
+	Optimizer Optimizer // the zero value is SGD(0)
+	Rate      Schedule  // nil: Constant(0.01)
+	ClipNorm  float64   // the derivatives of all weights together are shortened to this length; 0: as they are
+	// Budget is how many bytes of arena a step may take; what is not kept from the way forward is computed again on the way
+	// back, with the same numbers. 0: no bound. What no choice fits is a [*BudgetError].
+	Budget int64
+	// Compile are the options of the program. All shapes must be bound by [berth.WithShape] and [berth.WithDim].
+	Compile []berth.Option
+}
+
+// Trainer changes the weights of a model step by step. It serves one call at a time.
+type Trainer struct {
+	model     *berth.Model
+	options   Options
+	program   *berth.Program
+	session   *berth.Session
+	inputs    []*ssa.Value // of a step: those of the model, then those of the loss
+	states    []state      // what the session keeps
+	learned   []string     // the weights among them
+	constants map[string]*ssa.Constant
+	kept      string // what a budget has kept
+	step      int
+	args      []ndarray.Value // inputs, then the rate and the optimizer's scalars, then nil for states
+	scalars   []*ndarray.Array
+}
+
+// state is an input that a step replaces by a result.
+type state struct {
+	name  string
+	typ   ssa.Type
+	first *ssa.Constant // nil: zeros
+}
+
+// New compiles the step. The model is not changed. The errors of derivatives are [*gradient.Error]; a name that is
+// no weight, an output that is not there and a loss of several elements are told by name.
+func New(ctx context.Context, m *berth.Model, o Options) (_ *Trainer, err error) {
+	defer rescue.Into(&err)
+	if ctx == nil || m == nil {
+		return nil, errors.New("training needs a context and a model")
+	}
+	if o.Loss == nil {
+		o.Loss = OutputIsLoss
+	}
+	if o.Rate == nil {
+		o.Rate = Constant(0.01)
+	}
+	if o.Optimizer.update == nil {
+		o.Optimizer = SGD(0)
+	}
+	t := &Trainer{model: m, options: o, constants: map[string]*ssa.Constant{}}
+	g, err := t.forward(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := t.complete(g); err != nil {
+		return nil, err
+	}
+	return t, t.compile(ctx, g)
+}
+
+// forward is the model's graph with the weights as parameters, batch normalization in training form, and shapes bound.
+func (t *Trainer) forward(ctx context.Context) (*ssa.Graph, error) {
+	g := t.model.Graph()
+	stats := trainNorms(g)
+	names := t.options.Learn
+	if names == nil {
+		names = weightsOf(g, stats)
+	}
+	_, values, err := gradient.Promote(g, slices.Concat(names, stats)...)
+	if err != nil {
+		return nil, err
+	}
+	for i, name := range slices.Concat(names, stats) {
+		t.constants[name] = values[i]
+	}
+	t.learned = names
+	var outputs []string
+	for _, port := range t.model.Outputs() {
+		outputs = append(outputs, port.Name)
+	}
+	for len(outputs) < len(g.Results) { // running statistics
+		outputs = append(outputs, g.Results[len(outputs)].Name)
+	}
+	folded := berth.FromModule(&ssa.Module{Graph: g, OutputNames: outputs})
+	out, err := folded.Folded(ctx, t.options.Compile...)
+	if err != nil {
+		return nil, err
+	}
+	at := 0
+	if t.options.Output != "" {
+		if at = slices.Index(outputs[:len(t.model.Outputs())], t.options.Output); at < 0 {
+			return nil, fmt.Errorf("no output is called %q; the outputs are %s", t.options.Output, strings.Join(outputs, ", "))
+		}
+	}
+	for i, name := range stats {
+		t.keep(out, name, out.Results[len(t.model.Outputs())+i])
+	}
+	out.Results = append([]*ssa.Value{out.Results[at]}, out.Results[len(t.model.Outputs()):]...)
+	return out, nil
+}
+
+// weightsOf lists the tensors of floats of rank 1 and more that nodes read, but not statistics.
+func weightsOf(g *ssa.Graph, stats []string) (names []string) {
+	seen := map[*ssa.Constant]bool{}
+	g.Walk(func(g *ssa.Graph) {
+		for _, v := range g.Values() {
+			if v == nil || v.Const == nil || seen[v.Const] || !v.Const.DType().IsFloat() || len(v.Const.Shape()) == 0 || len(v.Uses()) == 0 || isScale(v) {
+				continue
+			}
+			seen[v.Const] = true
+			if !slices.Contains(stats, v.Name) && !slices.Contains(names, v.Name) {
+				names = append(names, v.Name)
+			}
+		}
+	})
+	return names
+}
+
+// isScale reports constants that say how large a result is.
+func isScale(v *ssa.Value) bool {
+	return slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return u.Node.Op == "Resize" && u.Index > 0 })
+}
+
+// trainNorms brings batch normalizations with constant statistics into training form; the running statistics become further
+// results, in the order of the names that are returned: those of the constants.
+func trainNorms(g *ssa.Graph) (names []string) {
+	for _, n := range g.Nodes {
+		if n.Op != "BatchNormalization" || n.Domain != "" || ops.Int(n, "training_mode") != 0 || n.In[3].Const == nil || n.In[4].Const == nil ||
+			slices.Contains(names, n.In[3].Name) {
+			continue
+		}
+		n.SetAttr(ssa.IntAttr("training_mode", 1))
+		for i, of := range n.In[3:5] {
+			names = append(names, of.Name)
+			g.Results = append(g.Results, g.AddOutput(n, fmt.Sprintf("%s after the step %d", of.Name, i)))
+		}
+	}
+	return names
+}
+
+// keep makes a parameter a state that a result replaces.
+func (t *Trainer) keep(g *ssa.Graph, name string, _ *ssa.Value) {
+	i := slices.IndexFunc(g.Params, func(v *ssa.Value) bool { return v.Name == name })
+	t.states = append(t.states, state{name, g.Params[i].Type, t.constants[name]})
+}
+
+// complete adds loss, derivatives and update. The results are the loss, then what states become.
+func (t *Trainer) complete(g *ssa.Graph) error {
+	b := &Builder{Graph: g}
+	loss := t.options.Loss(b, g.Results[0])
+	if b.err != nil {
+		return b.err
+	}
+	if size, ok := loss.Type.Static(); !ok || ndarray.Product(size) != 1 {
+		return fmt.Errorf("the loss is %s; it must be one number of known shape: bind the shapes of the inputs, or take a mean", loss.Type)
+	}
+	g.Results[0] = loss
+	weights, slopes, err := t.slopes(g, loss)
+	if err != nil {
+		return err
+	}
+	for _, p := range g.Params {
+		if t.constants[p.Name] == nil {
+			t.inputs = append(t.inputs, p)
+		}
+	}
+	t.clip(b, slopes)
+	t.update(b, weights, slopes)
+	return b.err
+}
+
+// slopes are the weights that the loss depends on and its derivatives by them. Weights that were asked for by name must be
+// among them.
+func (t *Trainer) slopes(g *ssa.Graph, loss *ssa.Value) (weights, slopes []*ssa.Value, err error) {
+	for _, p := range g.Params {
+		if slices.Contains(t.learned, p.Name) {
+			weights = append(weights, p)
+		}
+	}
+	if t.options.Learn != nil {
+		slopes, err = gradient.Of(g, loss, weights...)
+		return weights, slopes, err
+	}
+	r := gradient.Reversal{Graph: g, Y: loss, By: weights}
+	all, err := r.Append()
+	if err != nil {
+		return nil, nil, err
+	}
+	var learned []*ssa.Value
+	t.learned = nil
+	for i, d := range all {
+		if d != nil {
+			learned, slopes = append(learned, weights[i]), append(slopes, d)
+			t.learned = append(t.learned, weights[i].Name)
+		}
+	}
+	if learned == nil {
+		return nil, nil, errors.New("the loss depends on no weight")
+	}
+	return learned, slopes, nil
+}
+
+// clip shortens the derivatives to a common length.
+func (t *Trainer) clip(b *Builder, slopes []*ssa.Value) {
+	if t.options.ClipNorm <= 0 {
+		return
+	}
+	var sum *ssa.Value
+	for _, d := range slopes {
+		part := b.Op("ReduceSumSquare", []*ssa.Value{d}, ssa.IntAttr("keepdims", 0))
+		if sum == nil {
+			sum = part
+		} else {
+			sum = b.add(sum, part)
+		}
+	}
+	norm := b.add(b.sqrt(sum), b.Number(sum, 1e-6))
+	factor := b.Op("Min", []*ssa.Value{b.div(b.Number(sum, t.options.ClipNorm), norm), b.Number(sum, 1)})
+	for i, d := range slopes {
+		slopes[i] = b.mul(d, factor)
+	}
+}
+
+// update adds the rate, the optimizer's scalars and the new weights and moments.
+func (t *Trainer) update(b *Builder, weights, slopes []*ssa.Value) {
+	o, g := t.options.Optimizer, b.Graph
+	scalar := ssa.StaticTensor(weights[0].Type.DType)
+	rate := b.Input("rate of the step", scalar)
+	scalars := []*ssa.Value{rate}
+	for i := range o.scalars {
+		scalars = append(scalars, b.Input(fmt.Sprintf("scalar %d of the step", i), scalar))
+	}
+	for range scalars {
+		t.scalars = append(t.scalars, ndarray.Must(scalar.DType))
+	}
+	for i, w := range weights {
+		moments := make([]*ssa.Value, o.moments)
+		for k := range moments {
+			moments[k] = b.Input(fmt.Sprintf("moment %d of %s", k, w.Name), w.Type)
+		}
+		next, kept := o.update(b, w, slopes[i], moments, rate, scalars[1:])
+		t.states = append(t.states, state{w.Name, w.Type, t.constants[w.Name]})
+		g.Results = append(g.Results, next)
+		for k, v := range kept {
+			t.states = append(t.states, state{moments[k].Name, w.Type, nil})
+			g.Results = append(g.Results, v)
+		}
+	}
+}
+
+// compile makes the program and its session. Weights that nothing learns stay constants' parameters with defaults.
+func (t *Trainer) compile(ctx context.Context, g *ssa.Graph) (err error) {
+	names := []string{"loss"}
+	opts := slices.Clone(t.options.Compile)
+	defaults := map[string]*ssa.Constant{}
+	for i, s := range t.states {
+		names = append(names, fmt.Sprintf("state %d", i))
+		opts = append(opts, berth.WithState(s.name, names[i+1]))
+		if s.first != nil {
+			defaults[s.name] = s.first
+		}
+	}
+	t.order(g)
+	distinct(g)
+	if t.program, err = t.planned(ctx, &ssa.Module{Graph: g, OutputNames: names, Defaults: defaults}, opts); err != nil {
+		return err
+	}
+	t.session, err = t.program.NewSession()
+	t.args = make([]ndarray.Value, len(g.Params))
+	return err
+}
+
+// order puts inputs first, then scalars, then states; parameters that nothing learns become constants again.
+func (t *Trainer) order(g *ssa.Graph) {
+	var scalars, states []*ssa.Value
+	for _, p := range g.Params {
+		switch {
+		case slices.Contains(t.inputs, p):
+		case slices.ContainsFunc(t.states, func(s state) bool { return s.name == p.Name }):
+			states = append(states, p)
+		case t.constants[p.Name] != nil:
+			c := g.AddConst(p.Name, t.constants[p.Name])
+			g.ReplaceUses(p, c)
+		default:
+			scalars = append(scalars, p)
+		}
+	}
+	g.Params = slices.Concat(t.inputs, scalars, states)
+}
+
+// distinct gives results and nodes' values names of their own.
+func distinct(g *ssa.Graph) {
+	seen := map[string]bool{}
+	for _, p := range g.Params {
+		seen[p.Name] = true
+	}
+	for i, r := range g.Results { // one value may be several results
+		if slices.Contains(g.Results[:i], r) || r.Def == nil {
+			g.Results[i] = g.NewNode("Identity", []*ssa.Value{r}, 1).Out[0]
+			g.Results[i].Type = r.Type
+		}
+	}
+	for _, v := range g.Values() {
+		if v == nil || v.IsParam() && slices.Contains(g.Params, v) {
+			continue
+		}
+		for seen[v.Name] {
+			v.Name += fmt.Sprintf(" %d", v.ID)
+		}
+		seen[v.Name] = true
+	}
+}
+
+// Inputs lists what a step takes, in order: the inputs of the model, then those of the loss, with types and shapes.
+func (t *Trainer) Inputs() (ports []berth.Port) {
+	if t == nil {
+		return nil
+	}
+	for _, v := range t.inputs {
+		ports = append(ports, berth.Port{Name: v.Name, Type: v.Type})
+	}
+	return ports
+}
+
+// Learned lists the weights that steps change.
+func (t *Trainer) Learned() []string {
+	if t == nil {
+		return nil
+	}
+	return slices.Clone(t.learned)
+}
+
+// Plan is the memory plan of a step: forward, backward and update in one arena.
+func (t *Trainer) Plan() berth.PlanInfo {
+	if t == nil {
+		return berth.PlanInfo{}
+	}
+	return t.program.Plan()
+}
+
+// Kept says what is kept from the way forward to the way back where there is a budget: "all", "all but results of cheap operators",
+// or values between a number of segments.
+func (t *Trainer) Kept() string {
+	if t == nil {
+		return ""
+	}
+	return t.kept
+}
+
+// Step computes the loss of inputs, in the order of [Trainer.Inputs], with the weights that it finds, and changes the
+// weights. It allocates nothing. After an error, an ended context among them, the weights are as they were.
+func (t *Trainer) Step(ctx context.Context, inputs ...ndarray.Value) (loss float64, err error) {
+	defer rescue.Into(&err)
+	if t == nil || t.session == nil {
+		return 0, errors.New("the trainer was not made by New")
+	}
+	if len(inputs) != len(t.inputs) {
+		return 0, fmt.Errorf("a step takes %d inputs, got %d", len(t.inputs), len(inputs))
+	}
+	copy(t.args, inputs)
+	t.scalars[0].SetFloat(0, t.options.Rate(t.step+1))
+	for i := range t.options.Optimizer.scalars {
+		t.scalars[1+i].SetFloat(0, t.options.Optimizer.scalar(i, t.step+1))
+	}
+	for i, a := range t.scalars {
+		t.args[len(inputs)+i] = a
+	}
+	out, err := t.session.Run(ctx, t.args)
+	if err != nil {
+		return 0, err
+	}
+	t.step++
+	return out[0].(*ndarray.Array).Float(0), nil
+}
+
+// Fit takes a step for each element of the data, which are inputs in the order of [Trainer.Inputs], and tells of the loss of
+// each. It ends with the data, with an error of the data, of a step or of each, or when the loss is no number.
+func (t *Trainer) Fit(ctx context.Context, data iter.Seq2[[]ndarray.Value, error], each func(step int, loss float64) error) error {
+	if data == nil {
+		return errors.New("no data is given")
+	}
+	for inputs, err := range data {
+		if err != nil {
+			return err
+		}
+		loss, err := t.Step(ctx, inputs...)
+		if err != nil {
+			return err
+		}
+		if math.IsNaN(loss) || math.IsInf(loss, 0) {
+			return fmt.Errorf("the loss of step %d is %g: lower the rate, or set ClipNorm", t.step, loss)
+		}
+		if each != nil {
+			if err := each(t.step, loss); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Steps is how many steps were taken.
+func (t *Trainer) Steps() int {
+	if t == nil {
+		return 0
+	}
+	return t.step
+}

@@ -1,0 +1,202 @@
+package train_test
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/gradient"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	_ "github.com/berth-onnx/berth/ops/all"
+	"github.com/berth-onnx/berth/ssa"
+	"github.com/berth-onnx/berth/train"
+)
+
+// parsed is a model of a graph in text form, whose constants without numbers are drawn.
+func parsed(t testing.TB, text string, weights map[string]*ndarray.Array) *berth.Model {
+	g, err := ssa.ParseGraph(`graph "m" {` + text + `}`)
+	require.NoError(t, err)
+	for _, v := range append([]*ssa.Value(nil), g.Params...) {
+		if w := weights[v.Name]; w != nil {
+			c := g.AddConst(v.Name, ssa.NewConstant(w))
+			g.ReplaceUses(v, c)
+		}
+	}
+	var rest []*ssa.Value
+	for _, v := range g.Params {
+		if weights[v.Name] == nil {
+			rest = append(rest, v)
+		}
+	}
+	g.Params = rest
+	require.NoError(t, ops.InferGraph(g))
+	return berth.FromModule(&ssa.Module{Graph: g})
+}
+
+// waves are numbers without pattern, the same in the PyTorch script: sin(i·1.7 + seed)·scale.
+func waves(scale, seed float64, shape ...int) *ndarray.Array {
+	a := ndarray.Must(ndarray.Float32, shape...)
+	for i := range a.Len() {
+		a.SetFloat(i, math.Sin(float64(i)*1.7+seed)*scale)
+	}
+	return a
+}
+
+const perceptron = `in %x: float32[4,3] in %w1: float32[3,5] in %b1: float32[5] in %w2: float32[5,2] in %b2: float32[2]
+	%h = Gemm(%x, %w1, %b1) %a = Tanh(%h) %y = Gemm(%a, %w2, %b2) out %y`
+
+func perceptronWeights() map[string]*ndarray.Array {
+	return map[string]*ndarray.Array{"w1": waves(0.7, 1, 3, 5), "b1": waves(0.1, 2, 5), "w2": waves(0.6, 3, 5, 2), "b2": waves(0.1, 4, 2)}
+}
+
+// optimizers are all of them, with the name of PyTorch's form.
+var optimizers = map[string]train.Optimizer{"sgd": train.SGD(0.01), "momentum": train.Momentum(0.9, 0.01), "nesterov": train.Nesterov(0.9, 0), "adam": train.Adam(0.9, 0.99, 1e-8, 0.01),
+	"adamw": train.AdamW(0.9, 0.99, 1e-8, 0.1), "adagrad": train.Adagrad(1e-10, 0)}
+
+// TestLearns: each optimizer makes the loss of a perceptron small, in steps that allocate nothing.
+func TestLearns(t *testing.T) {
+	for name, o := range optimizers {
+		t.Run(name, func(t *testing.T) {
+			tr, err := train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), train.Options{Loss: train.CrossEntropy, Optimizer: o, Rate: train.Constant(0.1), Compile: []berth.Option{berth.WithThreads(1)}})
+			require.NoError(t, err)
+			assert.Equal(t, []string{"w1", "b1", "w2", "b2"}, tr.Learned())
+			x, labels := waves(1, 5, 4, 3), ndarray.Of([]int64{0, 1, 1, 0}, 4)
+			first, err := tr.Step(t.Context(), x, labels)
+			require.NoError(t, err)
+			var last float64
+			for range 60 {
+				last, err = tr.Step(t.Context(), x, labels)
+				require.NoError(t, err)
+			}
+			assert.Less(t, last, 0.5*first)
+			in := []ndarray.Value{x, labels}
+			ctx := context.Background()
+			assert.Zero(t, testing.AllocsPerRun(10, func() {
+				if _, err := tr.Step(ctx, in...); err != nil {
+					t.Error(err)
+				}
+			}))
+		})
+	}
+}
+
+// TestModel: the model that training gives has the loss that the next step finds, also after it was written and read.
+func TestModel(t *testing.T) {
+	m := parsed(t, perceptron, perceptronWeights())
+	tr, err := train.New(t.Context(), m, train.Options{Loss: train.MeanSquaredError, Rate: train.Constant(0.1)})
+	require.NoError(t, err)
+	x, want := waves(1, 5, 4, 3), waves(0.5, 6, 4, 2)
+	for range 3 {
+		_, err = tr.Step(t.Context(), x, want)
+		require.NoError(t, err)
+	}
+	learned, err := tr.Model()
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "learned.onnx")
+	require.NoError(t, learned.Save(file, berth.SaveOptions{}))
+	read, err := berth.Open(file)
+	require.NoError(t, err)
+	defer read.Close()
+	next, err := tr.Step(t.Context(), x, want)
+	require.NoError(t, err)
+	for _, m := range []*berth.Model{learned, read} {
+		out, err := m.RunValues(t.Context(), map[string]ndarray.Value{"x": x})
+		require.NoError(t, err)
+		y, sum := out["y"].(*ndarray.Array), 0.0
+		for i := range y.Len() {
+			sum += (y.Float(i) - want.Float(i)) * (y.Float(i) - want.Float(i))
+		}
+		assert.InDelta(t, next, sum/float64(y.Len()), 1e-6)
+	}
+	further, err := train.New(t.Context(), read, train.Options{Loss: train.MeanSquaredError, Rate: train.Constant(0.1)})
+	require.NoError(t, err)
+	_, err = further.Step(t.Context(), x, want)
+	require.NoError(t, err)
+	again, err := further.Model()
+	require.NoError(t, err)
+	for _, v := range again.Graph().Values() {
+		if v.Name == "w1" {
+			a, err := v.Const.Array()
+			require.NoError(t, err)
+			w, err := tr.Weight("w1") // one step further, too
+			require.NoError(t, err)
+			assert.Equal(t, w.Data, a.Data)
+		}
+	}
+	before, err := m.RunValues(t.Context(), map[string]ndarray.Value{"x": x})
+	require.NoError(t, err)
+	untouched, err := parsed(t, perceptron, perceptronWeights()).RunValues(t.Context(), map[string]ndarray.Value{"x": x})
+	require.NoError(t, err)
+	assert.Equal(t, untouched["y"].(*ndarray.Array).Data, before["y"].(*ndarray.Array).Data)
+}
+
+// TestCheckpoint: a trainer that goes back takes the same steps again, bit for bit.
+func TestCheckpoint(t *testing.T) {
+	tr, err := train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), train.Options{Loss: train.MeanSquaredError, Optimizer: optimizers["adam"]})
+	require.NoError(t, err)
+	x, want := waves(1, 5, 4, 3), waves(0.5, 6, 4, 2)
+	steps := func() (losses []float64) {
+		for range 3 {
+			loss, err := tr.Step(t.Context(), x, want)
+			require.NoError(t, err)
+			losses = append(losses, loss)
+		}
+		return losses
+	}
+	steps()
+	c, err := tr.Checkpoint()
+	require.NoError(t, err)
+	first := steps()
+	require.NoError(t, tr.Restore(c))
+	assert.Equal(t, 3, tr.Steps())
+	assert.Equal(t, first, steps())
+	delete(c.States, "w1")
+	assert.ErrorContains(t, tr.Restore(c), "w1")
+}
+
+// TestCancelled: a step that its context ended leaves the weights as they were.
+func TestCancelled(t *testing.T) {
+	tr, err := train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), train.Options{Loss: train.MeanSquaredError})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = tr.Step(ctx, waves(1, 5, 4, 3), waves(0.5, 6, 4, 2))
+	assert.ErrorIs(t, err, context.Canceled)
+	w, err := tr.Weight("w1")
+	require.NoError(t, err)
+	assert.Equal(t, perceptronWeights()["w1"].Data, w.Data)
+	assert.Zero(t, tr.Steps())
+}
+
+// TestErrors: what can not be trained is told by name.
+func TestErrors(t *testing.T) {
+	weights := perceptronWeights()
+	for _, c := range []struct {
+		name, text, want string
+		o                train.Options
+	}{
+		{"no such output", perceptron, `"z"`, train.Options{Output: "z"}},
+		{"no such weight", perceptron, `"w9"`, train.Options{Learn: []string{"w9"}}},
+		{"a loss of several elements", perceptron, "one number", train.Options{}},
+		{"a weight that does not count", perceptron + ` `, "does not depend", train.Options{Output: "y", Learn: []string{"w2", "w1"}, Loss: func(b *train.Builder, y *ssa.Value) *ssa.Value {
+			return b.Op("ReduceSum", []*ssa.Value{b.Graph.Params[1]}, ssa.IntAttr("keepdims", 0))
+		}}},
+		{"open shapes", `in %x: float32[N,3] in %w1: float32[3,5] %y = MatMul(%x, %w1) out %y`, "one number", train.Options{Loss: func(_ *train.Builder, y *ssa.Value) *ssa.Value { return y }}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			_, err := train.New(t.Context(), parsed(t, c.text, weights), c.o)
+			assert.ErrorContains(t, err, c.want)
+		})
+	}
+	det := parsed(t, `in %x: float32[5,5] in %w1: float32[3,5] %p = MatMul(%w1, %x) %t = Transpose(%w1) %q = MatMul(%p, %t) %y = Det(%q) out %y`, weights)
+	_, err := train.New(t.Context(), det, train.Options{})
+	var refused *gradient.Error
+	require.ErrorAs(t, err, &refused)
+	assert.ErrorContains(t, err, "Det")
+}
