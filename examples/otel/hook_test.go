@@ -14,7 +14,8 @@ import (
 	"github.com/berth-onnx/berth/testmodels"
 )
 
-// A request's span has a child for every node of the model that it runs.
+// A request's span has a child for every node of the compiled program: each
+// Relu has become the epilogue of the Gemm before it.
 func Example() {
 	spans := tracetest.NewInMemoryExporter() // programs send theirs to a collector
 	tracer := trace.NewTracerProvider(trace.WithSyncer(spans)).Tracer("model")
@@ -41,9 +42,7 @@ func Example() {
 	}
 	// Output:
 	// Gemm true
-	// Relu true
 	// Gemm true
-	// Relu true
 	// Gemm true
 	// Softmax true
 	// request false
