@@ -7,7 +7,7 @@ import (
 )
 
 var benchFields = []string{"model", "threads", "runs", "median_ns", "min_ns", "p99_ns", "load_ns", "compile_ns", "arena_bytes",
-	"weights_bytes", "peak_rss_bytes", "packed_bytes", "allocs_per_run"}
+	"weights_bytes", "peak_rss_bytes", "start_rss_bytes", "packed_bytes", "allocs_per_run"}
 
 // TestBench looks at models of known sizes all of whose operators have kernels of
 // their own: their runs must not allocate.
@@ -18,9 +18,10 @@ func TestBench(t *testing.T) {
 		assert.EqualValues(t, 1, m["threads"])
 		assert.GreaterOrEqual(t, m["runs"], 5.0)
 		assert.Zero(t, m["allocs_per_run"], model)
-		for _, k := range []string{"median_ns", "min_ns", "p99_ns", "load_ns", "compile_ns", "peak_rss_bytes"} {
+		for _, k := range []string{"median_ns", "min_ns", "p99_ns", "load_ns", "compile_ns", "start_rss_bytes", "peak_rss_bytes"} {
 			assert.Positive(t, m[k], k)
 		}
+		assert.LessOrEqual(t, m["start_rss_bytes"], m["peak_rss_bytes"])
 		assert.LessOrEqual(t, m["min_ns"], m["median_ns"])
 		assert.LessOrEqual(t, m["median_ns"], m["p99_ns"])
 	}

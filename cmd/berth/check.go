@@ -25,7 +25,9 @@ type verification struct {
 
 	ran       *coverage // of the original
 	precision precision
-	variant   bool // the inputs compared are no ordinary ones, but scaled or empty; see variants.go
+	wide      *wideModels // made when first needed
+	noted     float64     // the difference that res.Note tells of, for 16-bit floats
+	variant   bool        // the inputs compared are no ordinary ones, but scaled or empty; see variants.go
 	scaled    bool
 }
 
@@ -39,6 +41,7 @@ const mostCompared = 20e9
 // run compares the models for the shapes given, or for several sizes of what is open, and records shapes and outcome, or why
 // there was none. The only error is a cancellation.
 func (v *verification) run(ctx context.Context) error {
+	defer func() { v.wide.Close() }()
 	v.res.Verified = !v.f.noVerify
 	if err := v.cases(ctx); err != nil || v.res.Shapes != nil {
 		v.res.NotRun = v.ran.hidden(v.m)
@@ -129,7 +132,7 @@ func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.
 		v.res.Verified, v.res.failure = false, err
 		return nil
 	}
-	written := maps.Clone(want)
+	made, written := maps.Clone(got), maps.Clone(want)
 	v.mask(got, want)
 	differences, largest := v.differences(got, want), v.largest(got, want)
 	if !v.scaled {
@@ -138,9 +141,13 @@ func (v *verification) compare(ctx context.Context, in, want map[string]ndarray.
 	if len(differences) == 0 {
 		return nil
 	}
+	if v.res.Verified, err = v.asAccurate(ctx, in, made, written, largest); err != nil || v.res.Verified {
+		return err
+	}
 	if v.res.Verified, err = v.withinRounding(ctx, in, written, largest); err != nil || v.res.Verified {
 		return err
 	}
+	v.res.differed = true
 	v.res.MaxDiff = max(v.res.MaxDiff, largest)
 	for _, d := range differences {
 		v.a.note("berth: %s", d)

@@ -23,6 +23,9 @@ func (a *app) diffCmd() *cobra.Command {
 			"A difference is judged by the scale of its tensor, the largest magnitude in it: --atol is relative to\n" +
 			"the scale, --rtol to the element. The nodes at which differences arise are listed, those first whose\n" +
 			"results differ most, measured by what differs in their operands.\n" +
+			"16-bit floats have no tolerance of their own: whether a whole model is as accurate as another is what optimize decides, while\n" +
+			"diff shows where values part, by rounding too. Differences of a few units of rounding (2^-11 of the scale for float16, 2^-8\n" +
+			"for bfloat16) are usual there; --atol and --rtol look past them.\n" +
 			"The same model twice compares the reference kernels (A) with the compiled program (B).",
 		Example: "  berth diff model.onnx model.opt.onnx\n  berth diff model.onnx model.onnx --data test_data_set_0",
 		RunE:    func(c *cobra.Command, args []string) error { return a.diff(c.Context(), args[0], args[1], tol) }}

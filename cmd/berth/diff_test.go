@@ -7,6 +7,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/internal/onnxexport"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
@@ -56,4 +58,30 @@ func TestDiffEvery(t *testing.T) {
 	for _, name := range []string{"if-nested", "loop-best", "nested-conv", "scan-sum", "inception", "heads", "flatten", "lstm", "encoder", "decoder", "unet"} {
 		ok(t, "diff", "builtin:"+name, "builtin:"+name, "--atol", "1e-4")
 	}
+}
+
+// TestDiffRanking: what grows most by the scale of its tensor is first, not what differs first or by the largest number.
+func TestDiffRanking(t *testing.T) {
+	values := func(scale, off float64) ndarray.Value {
+		a := ndarray.Must(ndarray.Float32, 2)
+		a.SetFloat(0, scale)
+		a.SetFloat(1, off)
+		return a
+	}
+	trace := func(drift, jump, passed float64) *berth.Trace {
+		return &berth.Trace{Steps: []berth.TraceStep{
+			{Value: "large", Node: "L", Data: values(1e6, drift)}, // by 1e-3 of its scale, 1000
+			{Value: "small", Node: "S", Operands: []string{"large"}, Data: values(1e-3, jump)},
+			{Value: "next", Node: "N", Operands: []string{"small"}, Data: values(1, passed)},
+			{Value: "equal", Node: "E", Data: values(1, 0)}}}
+	}
+	d := firstDifference(trace(0, 0, 0), trace(1e3, 5e-4, 0.5), conformance.Tolerance{Rtol: 1e-3, Atol: 1e-4})
+	assert.Equal(t, "large", d.Value)
+	var order []string
+	for _, r := range d.Ranking {
+		order = append(order, r.Node)
+	}
+	assert.Equal(t, []string{"S", "L", "N"}, order)
+	assert.InDelta(t, 0.5, d.Ranking[0].Relative, 1e-6)
+	assert.InDelta(t, 1e-3, d.Ranking[0].Operands, 1e-6)
 }

@@ -109,6 +109,10 @@ func TestOptimizeExternal(t *testing.T) {
 	assert.Less(t, model.Size(), int64(8<<10))
 	ok(t, "diff", "builtin:mlp", out)
 
+	none := filepath.Join(t.TempDir(), "all.onnx")
+	ok(t, "optimize", "builtin:mlp", "-o", none, "--save-external", "0", "--no-compare")
+	assert.NotEmpty(t, berth.DataFiles(none), "all weights are of 0 bytes and more")
+
 	require.NoError(t, os.Truncate(file, data.Size()/2))
 	fails(t, exitModel, []string{out}, "run", out)
 	require.NoError(t, os.Remove(file))
@@ -134,6 +138,23 @@ func TestOptimizeKeepsPlan(t *testing.T) {
 	for _, other := range []string{planner([]string{"builtin:unet", "--no-plan"}), planner([]string{"builtin:unet"}, berth.WithPlanner("pool")),
 		planner([]string{"builtin:unet"}, berth.WithoutInPlace()), planner([]string{"builtin:encoder"}, berth.WithDim("N", 1))} {
 		assert.NotEqual(t, "saved", other)
+	}
+}
+
+// TestOptimizeSameBytes: the file does not depend on the number of threads.
+func TestOptimizeSameBytes(t *testing.T) {
+	for _, model := range []string{"builtin:unet", "builtin:lstm-loop", "builtin:if-results"} {
+		var first []byte
+		for _, threads := range []string{"1", "2", "3"} {
+			out := filepath.Join(t.TempDir(), "o.onnx")
+			ok(t, "optimize", model, "-o", out, "--no-compare", "--threads", threads)
+			data, err := os.ReadFile(out)
+			require.NoError(t, err)
+			if first == nil {
+				first = data
+			}
+			assert.Equal(t, first, data, "%s with %s threads", model, threads)
+		}
 	}
 }
 

@@ -67,10 +67,10 @@ func (a *app) spareInput(model string) error {
 // sizeFlag is a flag for a number of bytes, with a unit or without.
 type sizeFlag int64
 
-// Set reads 1048576, 1MB or 1MiB; 0 is allowed.
+// Set reads 1048576, 1MB or 1MiB. Zero bytes are as much as one: everything is as large.
 func (f *sizeFlag) Set(s string) error {
 	if strings.TrimSpace(s) == "0" {
-		*f = 0
+		*f = 1
 		return nil
 	}
 	n, err := parseBytes(s)

@@ -89,13 +89,17 @@ func TestOptimizeInPlace(t *testing.T) {
 	ok(t, "optimize", "builtin:mlp", "-o", path, "--save-external", "1KiB", "--no-compare")
 	size := fileSize(path)
 	assert.Greater(t, size, int64(64<<10))
-	for _, external := range []string{"100", "0.5KB", "0", "64KiB", "0"} {
-		res := object(t, ok(t, "optimize", path, "-o", path, "--save-external", external, "--no-compare", "--json"))
+	for _, external := range []string{"100", "0.5KB", "", "0", "64KiB", ""} {
+		args := []string{"optimize", path, "-o", path, "--no-compare", "--json"}
+		if external != "" {
+			args = append(args, "--save-external", external)
+		}
+		res := object(t, ok(t, args...))
 		assert.Equal(t, float64(size), res["before"].(map[string]any)["file_bytes"])
 		size = fileSize(path)
 		assert.Equal(t, float64(size), res["after"].(map[string]any)["file_bytes"])
 		files := 1
-		if external != "0" {
+		if external != "" {
 			assert.Equal(t, []any{berth.DataFiles(path)[0]}, res["data_files"])
 			files = 2
 		}

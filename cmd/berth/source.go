@@ -59,6 +59,9 @@ func (a *app) open(model string, lenient bool) (*berth.Model, error) {
 		}
 		return berth.FromModule(m), nil
 	}
+	if model == "" {
+		return nil, usagef("the name of the model is empty")
+	}
 	if err := a.spareInput(model); err != nil {
 		return nil, err
 	}
@@ -88,6 +91,9 @@ func modelError(path string, err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) {
 		err = fmt.Errorf("%s: %w", path, pe.Err)
+	}
+	if memory := (*ops.MemoryError)(nil); errors.As(err, &memory) {
+		return &exitError{exitFailed, err} // with more, the file may be a model
 	}
 	return &exitError{exitModel, err}
 }
@@ -119,6 +125,10 @@ func (a *app) inputsOf(model string) (map[string]ndarray.Value, error) {
 		return nil, usagef("--data goes with a model file; %s has no recorded inputs", model)
 	}
 	set, err := conformance.ReadSet(model, a.data)
+	recorded := func(x conformance.Named) bool { return x.Value != nil }
+	if err == nil && len(set.Inputs) == 0 && !slices.ContainsFunc(set.Outputs, recorded) {
+		err = fmt.Errorf("--data %s: there is no input_0.pb and the like in the folder", a.data)
+	}
 	if err != nil {
 		return nil, &exitError{exitFailed, err}
 	}

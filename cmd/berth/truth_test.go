@@ -375,3 +375,34 @@ func TestOptimizeSilero(t *testing.T) {
 	})
 	assert.Equal(t, 3, lstm, "the branch that is kept has two")
 }
+
+// TestOptimizeTypes: types that ONNX does not allow are named where the model has them, and refused where only the result has.
+func TestOptimizeTypes(t *testing.T) {
+	scatter := func(index string) string {
+		return `in %x: float32[4] in %i: ` + index + `[2,1] in %u: float32[2] %y = ScatterND(%x, %i, %u) out %y`
+	}
+	const warned = `operand "indices" is int32`
+	for _, c := range []struct {
+		name, graph string
+		refused     bool
+	}{{"allowed", scatter("int64"), false}, {"not allowed", scatter("int32"), true}} {
+		t.Run(c.name, func(t *testing.T) {
+			o := cli(t, "optimize", saved(t, c.graph), "-o", filepath.Join(t.TempDir(), "o.onnx"), "--no-compare", "--json")
+			require.Equal(t, exitDone, o.code, o.err)
+			assert.Equal(t, c.refused, strings.Contains(o.err, warned), o.err)
+			assert.Equal(t, c.refused, object(t, o.out)["type_violations"] != nil)
+		})
+	}
+	good, err := berth.Open(saved(t, scatter("int64")))
+	require.NoError(t, err)
+	defer good.Close()
+	bad, err := berth.Open(saved(t, scatter("int32")))
+	require.NoError(t, err)
+	defer bad.Close()
+	_, err = new(app).checkTypes(t.Context(), good, bad)
+	require.ErrorContains(t, err, warned)
+	assert.Equal(t, exitDiffers, codeOf(err))
+	old, err := new(app).checkTypes(t.Context(), bad, good)
+	require.NoError(t, err)
+	assert.Empty(t, old)
+}

@@ -125,6 +125,9 @@ func TestNoModel(t *testing.T) {
 			}
 		}
 	}
+	fails(t, exitUsage, []string{"name of the model is empty"}, "run", "")
+	fails(t, exitFailed, []string{"--data " + dir, "no input_0.pb"}, "run", exported(t, "mlp"), "--data", dir)
+	fails(t, exitFailed, []string{"--max-memory"}, "run", exported(t, "mlp"), "--max-memory", "1B")
 	fails(t, exitModel, []string{"no such file"}, "compare", "--instance", missing)
 	fails(t, exitModel, []string{text}, "compare", "--instance", text)
 	fails(t, exitModel, []string{"second"}, "diff", "builtin:mlp", filepath.Join(dir, "second"))

@@ -151,25 +151,6 @@ func (v *verification) tolerance(want ndarray.Value) conformance.Tolerance {
 	return tol
 }
 
-// precision is the largest relative error of rounding to a type, and the distance of its smallest numbers.
-type precision struct{ unit, step float64 }
-
-// leastPrecise is the precision of the 16-bit floats in a graph, 0 where there are none: float32 is covered by any
-// tolerance that makes sense.
-func leastPrecise(g *ssa.Graph) (p precision) {
-	g.Walk(func(b *ssa.Graph) {
-		for _, v := range b.Values() {
-			switch v.Type.DType {
-			case ndarray.Float16:
-				p = precision{max(p.unit, 0x1p-11), 0x1p-24}
-			case ndarray.BFloat16:
-				p.unit = max(p.unit, 0x1p-8)
-			}
-		}
-	})
-	return p
-}
-
 // mask clears what does not count in outputs for scaled inputs.
 func (v *verification) mask(got, want map[string]ndarray.Value) {
 	for name := range want {

@@ -32,7 +32,9 @@ func (a *app) verifyCmd() *cobra.Command {
 		Long: "Verify runs every case below the given folders, .tar.gz archives or model files (model.onnx with\n" +
 			"test_data_set_* beside it) and compares the outputs with the recorded ones. It prints a line per\n" +
 			"failure and last 'N passed, N failed, N skipped'. --planner all repeats with every planner. --backend reference\n" +
-			"runs the graph as written, without passes.",
+			"runs the graph as written, without passes. The tolerance is the same for 16-bit floats: recorded outputs do not\n" +
+			"say how much rounding is in them, which optimize measures by running the original in float32. For models that compute in\n" +
+			"float16 or bfloat16 give --rtol and --atol of a few units of rounding (2^-11 or 2^-8).",
 		Example: "  berth verify models/* --rtol 1e-3 --atol 1e-4\n  berth verify node.tar.gz --planner all --list status.txt",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Models that compute in 16-bit floats.
+//
+// A float16 keeps 11 bits and a bfloat16 8, so every result is rounded by up to u = 2^-11 or 2^-8 of itself, and two correct ways
+// to compute the same differ by many u: how many depends on what the model does to small errors, not only on how deep it
+// is. So the yardstick is the original model in float32: the same graph, with every 16-bit type and constant made float32.
+// For each output, e(x) is the distance of x from the yardstick, s the largest magnitude in it, and
+//
+//	r = max(e(original), e(yardstick with every 16-bit constant times 1 + u or 1 - u))
+//
+// what rounding makes in this model: that of intermediate results, and that of constants, which folding rounds once more. The result passes if
+//
+//	e(result)             ≤ 4 r + 8 u s    it is about as accurate as the original
+//	e(result in float32)  ≤ 2 r + 4 u s    without rounding of intermediate results it computes the same
+//
+// both with the largest and with the mean square difference for e. The first finds lost range and digits, the second, which has
+// little to round, wrong arithmetic. Of integers and flags e is how many differ, and there is no u.
+const (
+	halfTimes, halfUnits = 4, 8
+	wideTimes, wideUnits = 2, 4
+)
+
+// precision is the largest relative error of rounding to a type, and the distance of its smallest numbers.
+type precision struct{ unit, step float64 }
+
+// unitOf is the largest relative error of rounding to a 16-bit type.
+func unitOf(dt ndarray.DType) float64 {
+	if dt == ndarray.BFloat16 {
+		return 0x1p-8
+	}
+	return 0x1p-11
+}
+
+// leastPrecise is the precision of the 16-bit floats in a graph, 0 where there are none: float32 is covered by any
+// tolerance that makes sense.
+func leastPrecise(g *ssa.Graph) (p precision) {
+	g.Walk(func(b *ssa.Graph) {
+		for _, v := range b.Values() {
+			if !isHalf(v.Type.DType) {
+				continue
+			}
+			p.unit = max(p.unit, unitOf(v.Type.DType))
+			if v.Type.DType == ndarray.Float16 {
+				p.step = 0x1p-24
+			}
+		}
+	})
+	return p
+}
+
+// wideModels are models with float32 for 16-bit floats: the original, with its constants as they are and rounded otherwise, and the
+// result.
+type wideModels struct{ original, nudged, result *berth.Model }
+
+func (w *wideModels) Close() {
+	if w != nil {
+		w.original.Close()
+		w.nudged.Close()
+		w.result.Close()
+	}
+}
+
+// wideOutputs are what they give.
+type wideOutputs struct{ original, nudged, result map[string]ndarray.Value }
+
+// asAccurate decides by the bounds above whether the outputs got of the result pass, where the original gave want. It is false where the
+// model does not compute in 16-bit floats, where a tolerance is given, and where the models do not run in float32. Its only
+// error is a cancellation.
+func (v *verification) asAccurate(ctx context.Context, in, got, want map[string]ndarray.Value, largest float64) (bool, error) {
+	if v.precision.unit == 0 || v.f.given {
+		return false, nil
+	}
+	if v.wide == nil {
+		v.wide = &wideModels{v.widened(v.m, false), v.widened(v.m, true), v.widened(v.opt, false)}
+	}
+	wide, err := v.runWide(ctx, in)
+	if err != nil {
+		return false, ctx.Err()
+	}
+	most := 0.0
+	for _, o := range v.m.Outputs() {
+		rounding, pass := v.outputAsAccurate(o.Name, got, want, wide)
+		if !pass {
+			return false, nil
+		}
+		most = max(most, rounding)
+	}
+	if !v.scaled && largest >= v.noted {
+		v.noted = largest
+		v.res.Note = fmt.Sprintf("outputs differ by up to %.3g; rounding to 16 bits makes up to %.3g in the original, measured against float32, and the result is as accurate", largest, most)
+	}
+	return true, nil
+}
+
+// outputAsAccurate decides about one output, and says what rounding makes in it.
+func (v *verification) outputAsAccurate(name string, got, want map[string]ndarray.Value, wide wideOutputs) (rounding float64, pass bool) {
+	var d [3]distance
+	for i, x := range []ndarray.Value{want[name], got[name], wide.result[name]} {
+		if d[i], pass = distanceOf(x, wide.original[name], want[name]); !pass {
+			return 0, false
+		}
+	}
+	r := d[0]
+	if n, ok := distanceOf(wide.nudged[name], wide.original[name], want[name]); ok && isFinite(n.largest) {
+		r = distance{max(r.largest, n.largest), max(r.mean, n.mean)}
+	}
+	unit := v.precision.unit * scaleOf(wide.original[name])
+	return r.largest, v.sameNonFinite(got[name], want[name]) && d[1].within(r, halfTimes, halfUnits*unit) && d[2].within(r, wideTimes, wideUnits*unit)
+}
+
+// runWide runs the models in float32.
+func (v *verification) runWide(ctx context.Context, in map[string]ndarray.Value) (out wideOutputs, err error) {
+	if in, err = v.widenAll(in); err != nil {
+		return out, err
+	}
+	if out.original, err = v.wide.original.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses())...); err != nil {
+		return out, err
+	}
+	if out.result, err = v.wide.result.RunValues(ctx, in, append(v.a.limits(), exact)...); err != nil {
+		return out, err
+	}
+	// Where a constant decides about sizes, the nudged model may not run. Then it shows nothing.
+	out.nudged, _ = v.wide.nudged.RunValues(ctx, in, append(v.a.limits(), berth.WithoutPasses())...)
+	return out, ctx.Err()
+}
+
+// distance is how far an output is from another: the largest difference, and the root of the mean square.
+type distance struct{ largest, mean float64 }
+
+// within reports that a distance is at most so many times another one and the rounding given.
+func (d distance) within(of distance, times, rounding float64) bool {
+	return d.largest <= times*of.largest+rounding && d.mean <= times*of.mean+rounding
+}
+
+// distanceOf measures how far x is from y where the original's output and y are finite. It is false for values that can not be
+// compared.
+func distanceOf(x, y, original ndarray.Value) (d distance, ok bool) {
+	a, ok1 := x.(*ndarray.Array)
+	b, ok2 := y.(*ndarray.Array)
+	o, ok3 := original.(*ndarray.Array)
+	if !ok1 || !ok2 || !ok3 || !slices.Equal(a.Shape, b.Shape) || !slices.Equal(a.Shape, o.Shape) || a.DType == ndarray.String || a.DType.IsComplex() {
+		return d, false
+	}
+	squares, n := 0.0, 0
+	for i := range a.Len() {
+		if !isFinite(o.Float(i)) || !isFinite(b.Float(i)) {
+			continue
+		}
+		e := math.Abs(a.Float(i) - b.Float(i))
+		if e != e {
+			e = math.Inf(1)
+		}
+		if !b.DType.IsFloat() {
+			e = min(e, 1) // how large an index or a flag is says nothing
+		}
+		squares, n = squares+e*e, n+1
+		d.largest = max(d.largest, e)
+	}
+	if n > 0 {
+		d.mean = math.Sqrt(squares / float64(n))
+	}
+	return d, true
+}
+
+func isFinite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
+
+// sameNonFinite reports that two outputs are NaN and infinite at the same places, which scaled inputs need not be.
+func (v *verification) sameNonFinite(got, want ndarray.Value) bool {
+	g, w := got.(*ndarray.Array), want.(*ndarray.Array)
+	for i := range w.Len() {
+		if x, y := g.Float(i), w.Float(i); !v.scaled && !isFinite(y) && x != y && !(x != x && y != y) {
+			return false
+		}
+	}
+	return true
+}
+
+// widened is a model with float32 in the place of 16-bit floats, and, if so, nudged constants.
+func (v *verification) widened(m *berth.Model, nudged bool) *berth.Model {
+	g := m.Graph()
+	w := widening{v.a.memory, nudged}
+	g.Walk(func(b *ssa.Graph) {
+		for _, x := range b.Values() {
+			x.Type = wideType(x.Type)
+			x.Const = w.constant(x.Const)
+		}
+		for _, n := range b.Nodes {
+			for i := range n.Attrs {
+				w.attr(&n.Attrs[i])
+			}
+		}
+	})
+	return berth.FromModule(&ssa.Module{Graph: g, OutputNames: outputNames(m)})
+}
+
+// widening makes float32 of what is 16-bit floats.
+type widening struct {
+	memory ndarray.Budget
+	nudged bool // constants are off by one rounding, upwards or downwards; not whole numbers, such as exponents
+}
+
+func outputNames(m *berth.Model) (names []string) {
+	for _, o := range m.Outputs() {
+		names = append(names, o.Name)
+	}
+	return names
+}
+
+func isHalf(dt ndarray.DType) bool { return dt == ndarray.Float16 || dt == ndarray.BFloat16 }
+
+func wideType(t ssa.Type) ssa.Type {
+	if isHalf(t.DType) {
+		t.DType = ndarray.Float32
+	}
+	if t.Elem != nil {
+		elem := wideType(*t.Elem)
+		t.Elem = &elem
+	}
+	return t
+}
+
+// attr widens attributes that hold tensors or name element types.
+func (w widening) attr(a *ssa.Attr) {
+	switch a.Name {
+	case "to", "dtype", "output_dtype", "precision", "softmax_precision", "stash_type":
+		if a.Kind == ssa.AttrInt && (a.I == int64(ndarray.Float16) || a.I == int64(ndarray.BFloat16)) {
+			a.I = int64(ndarray.Float32)
+		}
+	}
+	a.Tensor, a.Type = w.constant(a.Tensor), wideType(a.Type)
+}
+
+func (w widening) constant(c *ssa.Constant) *ssa.Constant {
+	if c == nil || !isHalf(c.DType()) {
+		return c
+	}
+	if one, ok := c.Splat(); ok {
+		return ssa.NewSplat(ndarray.Scalar(float32(w.element(one, 0))), c.Shape()...)
+	}
+	return ssa.NewLazy(ndarray.Float32, c.Shape(), func() (*ndarray.Array, error) {
+		a, err := c.ArrayIn(w.memory)
+		if err != nil {
+			return nil, err
+		}
+		defer c.Release()
+		return w.array(a)
+	})
+}
+
+// array is an array of 16-bit floats in float32.
+func (w widening) array(a *ndarray.Array) (*ndarray.Array, error) {
+	out, err := ndarray.NewIn(w.memory, ndarray.Float32, a.Shape...)
+	if err != nil {
+		return nil, err
+	}
+	for i := range a.Len() {
+		out.SetFloat(i, w.element(a, i))
+	}
+	return out, nil
+}
+
+func (w widening) element(a *ndarray.Array, i int) float64 {
+	x := a.Float(i)
+	if !w.nudged || x == math.Trunc(x) {
+		return x
+	}
+	const golden = 0x9e3779b97f4a7c15
+	if hash := uint64(i+1) * golden; hash>>63 == 0 {
+		return x * (1 - unitOf(a.DType))
+	}
+	return x * (1 + unitOf(a.DType))
+}
+
+// widenAll widens the tensors among inputs.
+func (v *verification) widenAll(in map[string]ndarray.Value) (out map[string]ndarray.Value, err error) {
+	out = maps.Clone(in)
+	for name, x := range in {
+		if a, ok := x.(*ndarray.Array); ok && isHalf(a.DType) && err == nil {
+			out[name], err = widening{memory: v.a.memory}.array(a)
+		}
+	}
+	return out, err
+}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// peakRSS is the largest resident size of the process so far, in bytes; 0 if it is not known. What getrusage(2) calls
+// that may be of the process that started this one: exec keeps it. Source: proc(5).
+func peakRSS() int64 {
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if text, ok := strings.CutPrefix(s.Text(), "VmHWM:"); ok {
+			var kib int64
+			if _, err := fmt.Sscanf(text, "%d kB", &kib); err == nil {
+				return kib << 10
+			}
+		}
+	}
+	return 0
+}
