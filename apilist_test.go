@@ -280,6 +280,7 @@ var apiTypes = map[string]reflect.Type{
 	"..Step":                      reflect.TypeFor[berth.Step](),
 	"..TargetError":               reflect.TypeFor[berth.TargetError](),
 	"..TypeError":                 reflect.TypeFor[berth.TypeError](),
+	"..TypeViolation":             reflect.TypeFor[berth.TypeViolation](),
 	"..Uint2":                     reflect.TypeFor[berth.Uint2](),
 	"..Uint4":                     reflect.TypeFor[berth.Uint4](),
 	"backend.Reference":           reflect.TypeFor[backend.Reference](),
@@ -361,4 +362,5 @@ var apiTypes = map[string]reflect.Type{
 
 	"backend/gorgonia/engine.Arena":  reflect.TypeFor[engine.Arena](),
 	"backend/gorgonia/engine.Engine": reflect.TypeFor[engine.Engine](),
+	"backend/gorgonia/engine.Error":  reflect.TypeFor[engine.Error](),
 }

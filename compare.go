@@ -175,6 +175,7 @@ func (t *comparison) graph(m *Model, sched string) (*ssa.Graph, error) {
 		return nil, err
 	}
 	t.best, t.graphs[sched] = cmp.Or(best, t.best), g
+	t.oneOrder = t.oneOrder || best == nil && sched == Schedules()[0]
 	return g, nil
 }
 
@@ -187,6 +188,7 @@ type comparison struct {
 	graphs   map[string]*ssa.Graph // by order
 	problems int                   // so far
 	best     *schedule.Result      // of the search for the best order, if there was one
+	oneOrder bool                  // there was none to search for: the nodes have one order only
 	rows     []PlanRow
 }
 
@@ -276,7 +278,7 @@ func (t *comparison) finish() []PlanRow {
 	best := map[int]int64{}
 	for i := range t.rows {
 		r := &t.rows[i]
-		if t.best != nil && !t.c.parallelSafe && r.InPlace && !r.copyViews && !r.Rule && r.LowerBound > 0 {
+		if t.best != nil && t.boundsOrders(r) {
 			r.OrderBound = t.best.LowerBound
 		}
 		if r.Err == nil && !r.Rule {
@@ -288,8 +290,16 @@ func (t *comparison) finish() []PlanRow {
 			r.LowerBound = best[r.problem]
 			r.Proven = r.ArenaBytes == r.LowerBound && r.Dynamic == 0
 		}
+		if r := &t.rows[i]; t.oneOrder && t.boundsOrders(r) {
+			r.OrderBound = r.LowerBound
+		}
 	}
 	return t.rows
+}
+
+// boundsOrders reports a row whose plan is of the kind that the search for an order bounds.
+func (t *comparison) boundsOrders(r *PlanRow) bool {
+	return !t.c.parallelSafe && r.InPlace && !r.copyViews && !r.Rule && r.LowerBound > 0
 }
 
 // fileOrder is the schedule that leaves a model as it is.
@@ -340,7 +350,7 @@ func (t *comparison) others(g *ssa.Graph, sched string) error {
 }
 
 // foldedGraph binds, folds what shapes determine, and orders. best is what the
-// search for an order says, nil for orders that are not searched for. shown, if set, is given the
+// search for an order says, nil for orders that are not searched for, and where there is one order only. shown, if set, is given the
 // graph before it is ordered.
 func (m *Model) foldedGraph(ctx context.Context, c *config, sched string, shown func(*ssa.Graph)) (g *ssa.Graph, best *schedule.Result, err error) {
 	defer func() { err = withCause(ctx, err) }()
@@ -356,7 +366,7 @@ func (m *Model) foldedGraph(ctx context.Context, c *config, sched string, shown 
 	if shown != nil {
 		shown(bound.Graph)
 	}
-	best, err = schedule.Apply(ctx, bound.Graph, sched)
+	best, err = schedule.Order(ctx, bound.Graph, sched)
 	return bound.Graph, best, err
 }
 
@@ -392,7 +402,7 @@ func planProblem(ctx context.Context, g *ssa.Graph, c *config) (placing, PlanRow
 		if err != nil {
 			return false, err
 		}
-		p, err := program.ForPlan(st.Timeline, offsets, s.ArenaBytes)
+		p, err := program.ForPlan(ctx, st.Timeline, offsets, s.ArenaBytes)
 		if err != nil {
 			return false, err
 		}

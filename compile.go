@@ -5,7 +5,6 @@ import (
 	"errors"
 	"runtime/debug"
 	"runtime/metrics"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -79,7 +78,7 @@ func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 	if err != nil {
 		return nil, err
 	}
-	m.release(p)
+	m.release(ctx, p)
 	out := &Program{prog: p, life: m.life, defaults: m.module.Defaults, outputs: outputs, idle: idleSessions{limits: c.idle}, counts: &counts{}}
 	out.compile = time.Since(start)
 	m.made.add(out)
@@ -88,7 +87,7 @@ func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 
 // release gives back the memory that compiling took: copies of constants that the
 // program does not read, and the heap, where much of it is free.
-func (m *Model) release(p *program.Program) {
+func (m *Model) release(ctx context.Context, p *program.Program) {
 	read := p.Constants()
 	m.module.Graph.Walk(func(g *ssa.Graph) {
 		for _, v := range g.Values() {
@@ -99,7 +98,7 @@ func (m *Model) release(p *program.Program) {
 	})
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"}}
 	metrics.Read(heap) // unlike runtime.ReadMemStats it does not stop what else runs
-	if max(heap[0].Value.Uint64(), heap[1].Value.Uint64()) > heapSlack {
+	if ctx.Err() == nil && max(heap[0].Value.Uint64(), heap[1].Value.Uint64()) > heapSlack {
 		debug.FreeOSMemory()
 	}
 }
@@ -117,22 +116,30 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	off := slices.DeleteFunc(slices.Clone(c.off), func(name string) bool { return name == layout.Name })
-	passes := rewrite.Options{List: &rewrite.Runtime, Inferred: true, Check: c.check, Shuffle: c.check, Dump: c.dump, Off: off, MaxOpset: -1}
+	passes := rewrite.Options{List: &rewrite.Runtime, Inferred: true, Check: c.check, Shuffle: c.check, Dump: c.dump, Off: c.rewritesOff(), MaxOpset: -1}
 	if c.noPasses {
 		passes.Only = foldingOnly
 	}
 	if _, err := rewrite.Run(ctx, bound, passes); err != nil {
 		return nil, err
 	}
-	if err := c.layOut(bound.Graph); err != nil {
+	fast, err := c.fastBackend()
+	if err != nil {
+		return nil, err
+	}
+	if fast != nil && !c.leavesOut(fuse.EpiloguePass) {
+		if _, err := fuse.Epilogues(ctx, bound.Graph, fast.Layouts()); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.layOut(ctx, bound.Graph, fast); err != nil {
 		return nil, err
 	}
 	order, err := schedule.Order(ctx, bound.Graph, c.schedule)
 	if err != nil {
 		return nil, err
 	}
-	if c.noPasses || c.noGroups || c.parallelSafe || c.backend != "" && c.backend != "cpu" {
+	if fast == nil || c.parallelSafe || c.leavesOut(fuse.Pass) {
 		return bound.Graph, nil
 	}
 	o := fuse.Options{Threads: c.threads, InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews}
@@ -145,22 +152,21 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 
 // layOut chooses the layouts of tensors; see package layout. Memory counts more for some: the
 // model's own layout has no padding, and no conversions whose two sides are there at once.
-func (c *config) layOut(g *ssa.Graph) error {
-	if c.noPasses || c.optimizeFor == Memory || slices.Contains(c.off, layout.Name) {
+func (c *config) layOut(ctx context.Context, g *ssa.Graph, fast *cpu.Backend) error {
+	if fast == nil || c.optimizeFor == Memory || c.leavesOut(layout.Pass) {
 		return nil
 	}
-	be, err := c.backendOf()
-	if err != nil {
-		return err
-	}
-	fast, ok := be.(*cpu.Backend)
-	if !ok {
-		return nil
-	}
-	if _, err := layout.Assign(g, fast.Layouts(), layout.Force(c.forceLayouts)); err != nil || !c.check {
+	if _, err := layout.Assign(ctx, g, fast.Layouts(), layout.Force(false)); err != nil || !c.check {
 		return err
 	}
 	return ops.Check(g)
+}
+
+// fastBackend is the CPU backend, nil if the program runs by another.
+func (c *config) fastBackend() (*cpu.Backend, error) {
+	be, err := c.backendOf()
+	fast, _ := be.(*cpu.Backend)
+	return fast, err
 }
 
 // Plan describes the memory plan of a program.

@@ -4,6 +4,7 @@ go 1.26
 
 require (
 	github.com/chewxy/hm v1.0.0
+	github.com/ebitengine/purego v0.11.3
 	github.com/jedib0t/go-pretty/v6 v6.6.8
 	github.com/owulveryck/onnx-go v0.5.0
 	github.com/sbinet/npyio v0.9.0

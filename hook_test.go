@@ -3,6 +3,7 @@ package berth_test
 import (
 	"context"
 	"math"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -153,6 +154,7 @@ func TestHookPanic(t *testing.T) {
 	_, err = p.RunValues(t.Context(), map[string]ndarray.Value{"n": ndarray.Scalar[int64](3), "x": floats(0, 1, 4, 8, 8)})
 	var pe *berth.PanicError
 	require.ErrorAs(t, err, &pe)
+	assert.ErrorContains(t, err, "the hook panicked: the caller's own")
 	events := r.take(t)
 	require.Len(t, events, 2)
 	assert.Error(t, events[0].Err)
@@ -171,4 +173,68 @@ func TestHookContext(t *testing.T) {
 	}
 	assert.Len(t, seen, 1)
 	assert.Positive(t, seen["request 7"])
+}
+
+// TestHookGoexit: a hook that ends its goroutine, as t.FailNow does, ends that run alone. The next one gives results, no session
+// is lost, and closing does not wait.
+func TestHookGoexit(t *testing.T) {
+	x := floats(0, 1, 16, 16, 16)
+	in := map[string]ndarray.Value{"x": x}
+	exits := true
+	hook := berth.WithHook(&berth.Hook{Before: func(context.Context, berth.Event) {
+		if exits {
+			runtime.Goexit()
+		}
+	}})
+	for _, c := range []struct {
+		name     string
+		sessions int // the one held, and what runs add
+		run      func(m *berth.Model, p *berth.Program, s *berth.Session) error
+	}{
+		{"Model", 2, func(m *berth.Model, _ *berth.Program, _ *berth.Session) error {
+			_, err := m.RunValues(context.Background(), in, hook)
+			return err
+		}},
+		{"Program", 2, func(_ *berth.Model, p *berth.Program, _ *berth.Session) error {
+			_, err := p.RunValues(context.Background(), in)
+			return err
+		}},
+		{"Session", 1, func(_ *berth.Model, _ *berth.Program, s *berth.Session) error {
+			_, err := s.Run(context.Background(), []ndarray.Value{x})
+			return err
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			m := builtin("inception")
+			p, err := m.Compile(t.Context(), hook)
+			require.NoError(t, err)
+			s, err := p.NewSession()
+			require.NoError(t, err)
+			returned := false
+			exits = true
+			within(t, "the run that ends", func() { err, returned = c.run(m, p, s), true })
+			require.False(t, returned, "the goroutine ends")
+			exits = false
+			within(t, "the next run", func() { err = c.run(m, p, s) })
+			require.NoError(t, err)
+			require.Equal(t, c.sessions, m.Stats().Sessions)
+			within(t, "Close", func() { err = m.Close() })
+			require.NoError(t, err)
+		})
+	}
+}
+
+// within runs f on a goroutine of its own, and fails the test if that does not end.
+func within(t *testing.T, what string, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+	case <-time.After(time.Minute):
+		t.Fatalf("%s hangs", what)
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/internal/safefile"
+	"github.com/berth-onnx/berth/internal/typecheck"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
@@ -76,6 +77,16 @@ type Event = program.Event
 
 // TargetError says why a path can not be written to.
 type TargetError = safefile.TargetError
+
+// TypeViolation is an operand or a result of a type that its operator does not allow in standard ONNX; see
+// [Model.TypeViolations]. Its fields:
+//
+//	Node      string // operator and name
+//	Operator  string // with its domain, as in ".Conv" and "ai.onnx.ml.Scaler"
+//	Parameter string // operand or result, by the name that the standard gives it
+//	Type      string // as the standard names it: int32, seq(tensor(float))
+//	Reason    string // what is allowed
+type TypeViolation = typecheck.Violation
 
 // PassStat is one run of one rewriting pass over a whole model.
 type PassStat = rewrite.PassStat

@@ -19,8 +19,8 @@ import (
 //
 // The buffer of a result of known shape has that shape. Any other needs room, the capacity of
 // its data, and is given the shape of the result. A buffer may be the memory of an input, as of
-// a state that is updated, but not of another buffer. Buffers that do not fit are an
-// [*OutputError], before the run wherever that can be told.
+// a state that is updated, but not of another buffer, nor a result of the session's. Buffers that
+// do not fit are an [*OutputError], before the run wherever that can be told.
 func (p *Program) RunInto(ctx context.Context, inputs map[string]ndarray.Value, buffers map[string]*ndarray.Array) (err error) {
 	defer rescue.Into(&err)
 	if !p.made() {
@@ -135,6 +135,15 @@ func checkSymbols(prm *ssa.Value, v ndarray.Value, dims map[string]dimOf) error 
 
 // checkNames reports an input that the model does not have.
 func checkNames(params []*ssa.Value, inputs map[string]ndarray.Value) error {
+	known := 0
+	for _, v := range params {
+		if _, given := inputs[v.Name]; given {
+			known++
+		}
+	}
+	if known == len(inputs) {
+		return nil
+	}
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {
 		if !slices.ContainsFunc(params, func(v *ssa.Value) bool { return v.Name == name }) {
 			return &InputError{Name: name, Want: "one of " + portNames(params), Got: "an unknown name"}

@@ -132,6 +132,24 @@ func TestRunIntoErrors(t *testing.T) {
 	require.NoError(t, static.RunInto(t.Context(), ins[static], nil))
 }
 
+// TestRunIntoOwnResults has results of the session's last run as buffers: exchanged, one would overwrite the other before it
+// is copied.
+func TestRunIntoOwnResults(t *testing.T) {
+	p, err := fromText(t, `graph "g" { in %x: float32[3] %y = Neg(%x) %z = Exp(%x) out %y, %z }`).Compile(t.Context())
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	in := map[string]ndarray.Value{"x": floats(1, 3)}
+	out, err := s.RunValues(t.Context(), in)
+	require.NoError(t, err)
+	y, z := out["y"].(*ndarray.Array), out["z"].(*ndarray.Array)
+	for _, buffers := range []map[string]*ndarray.Array{{"y": z, "z": y}, {"y": y}, {"z": {DType: z.DType, Shape: z.Shape, Data: z.Data[:12:12]}}} {
+		var oe *berth.OutputError
+		require.ErrorAs(t, s.RunInto(t.Context(), in, buffers), &oe)
+		assert.ErrorContains(t, oe, "memory of the caller's")
+	}
+}
+
 // TestRunIntoInputs uses the memory of inputs as buffers: a state that is updated, and two
 // inputs that are passed through and change places.
 func TestRunIntoInputs(t *testing.T) {

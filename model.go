@@ -12,6 +12,7 @@ import (
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/internal/schedule"
+	"github.com/berth-onnx/berth/internal/typecheck"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 	"github.com/berth-onnx/berth/ops"
@@ -200,12 +201,15 @@ func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Mod
 		return nil, err
 	}
 	r.Before = m.Contents()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	limit, err := limitOpset(ctx, bound, c.maxOpset)
 	if err != nil {
 		return nil, err
 	}
 	did, err := rewrite.Run(ctx, bound, rewrite.Options{List: &rewrite.Portable, Inferred: true, Check: c.check, Shuffle: c.check,
-		Dump: c.dump, Off: c.off, MaxOpset: limit, Unroll: c.unroll})
+		Dump: c.dump, Off: c.rewritesOff(), MaxOpset: limit, Unroll: c.unroll})
 	if err != nil {
 		return nil, err
 	}
@@ -220,6 +224,9 @@ func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Mod
 		r.Raised = raisedBy(written)
 	}
 	setOpset(bound, written.Version)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	r.Passes, r.After, r.Withheld = did.Passes, StatsOf(bound.Graph), did.Withheld
 	out := &Model{module: bound, life: newLifetime(bound, m.life.share.files, true), weights: m.weights}
 	out.kept.most = m.kept.most
@@ -266,6 +273,18 @@ func (m *Model) CheckPortable() (err error) {
 	defer rescue.Into(&err)
 	_, err = using(m.life, func() (struct{}, error) { return struct{}{}, ops.CheckBranches(m.module.Graph) })
 	return err
+}
+
+// TypeViolations lists the operands and results of types that ONNX does not allow in the operator sets in which [Model.Save]
+// writes the model: berth runs such nodes, other tools refuse the file. The error is that of Save.
+func (m *Model) TypeViolations(ctx context.Context) ([]TypeViolation, error) {
+	return usingContext(ctx, m.lifetime(), func() ([]TypeViolation, error) {
+		w, err := onnxexport.Model(m.module, onnxexport.Options{Context: ctx, ValueInfo: true})
+		if err != nil {
+			return nil, err
+		}
+		return typecheck.Check(w), nil
+	})
 }
 
 // bind copies the module with shapes and symbols fixed.

@@ -14,6 +14,7 @@ import (
 	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
+	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels"
 )
 
@@ -235,4 +236,48 @@ func TestRecordedArchitecturesMeetTheBound(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestExtendGraph changes graphs whose outputs are named otherwise than their values, are one value, or an input, and
+// an input of which has a default.
+func TestExtendGraph(t *testing.T) {
+	g := ssa.NewGraph("ends")
+	x := g.AddParam("x", ssa.StaticTensor(ndarray.Float32, 2))
+	bias := g.AddParam("bias", x.Type)
+	sum := g.NewNode("Add", []*ssa.Value{x, bias}, 1).Out[0]
+	sum.Name, sum.Type = "first", x.Type
+	g.Results = []*ssa.Value{sum, sum, x}
+	one := ndarray.Must(ndarray.Float32, 2)
+	one.SetFloat(0, 1)
+	m := berth.FromModule(&ssa.Module{Graph: g, Opsets: []ssa.Opset{{Version: 21}}, OutputNames: []string{"second", "first", "same"},
+		Defaults: map[string]*ssa.Constant{"bias": ssa.NewConstant(one)}})
+	extended, err := m.Extend(t.Context(), func(g *ssa.Graph) error { // x + x, and no bias
+		assert.Equal(t, []string{"second", "first", "same"}, []string{g.Results[0].Name, g.Results[1].Name, g.Results[2].Name})
+		g.ReplaceUses(g.Params[1], g.Params[0])
+		g.Params = g.Params[:1]
+		return nil
+	})
+	require.NoError(t, err)
+	three := ndarray.Must(ndarray.Float32, 2)
+	three.SetFloat(0, 3)
+	in := map[string]ndarray.Value{"x": three}
+	for i, x := range []struct {
+		m    *berth.Model
+		want []float64
+	}{{m, []float64{4, 4, 3}}, {extended, []float64{6, 6, 3}}} {
+		out, err := x.m.RunValues(t.Context(), in)
+		require.NoError(t, err)
+		for k, name := range []string{"second", "first", "same"} {
+			assert.Equal(t, x.want[k], out[name].(*ndarray.Array).Float(0), "model %d, %s", i, name)
+		}
+	}
+	assert.Len(t, m.Inputs(), 2)
+	assert.Len(t, extended.Inputs(), 1)
+	require.NoError(t, extended.Save(filepath.Join(t.TempDir(), "extended.onnx"), berth.SaveOptions{}))
+	_, err = m.Extend(t.Context(), nil)
+	require.ErrorContains(t, err, "is nil")
+	_, err = m.Extend(t.Context(), func(*ssa.Graph) error { return errFailing })
+	require.ErrorIs(t, err, errFailing)
+	_, err = m.Extend(t.Context(), func(g *ssa.Graph) error { g.Results[0].Name = "x"; return nil })
+	require.Error(t, err, "two values have one name")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/fuse"
+	"github.com/berth-onnx/berth/internal/layout"
 	"github.com/berth-onnx/berth/internal/onnxexport"
 	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/rewrite"
@@ -54,8 +55,6 @@ type compileOptions struct {
 	backend      string
 	check        bool
 	noPasses     bool
-	forceLayouts bool // whatever they cost, for tests
-	noGroups     bool
 	noInPlace    bool
 	noMerge      bool // branches of control flow do not share memory either
 	copyViews    bool
@@ -279,15 +278,16 @@ func WithCheck() Option { return func(c *config) { c.check = true } }
 // WithoutPasses compiles the model as it is, shapes folded only.
 func WithoutPasses() Option { return func(c *config) { c.noPasses = true } }
 
-// WithoutPass leaves one rewriting pass out.
-func WithoutPass(name string) Option {
-	return func(c *config) {
-		if name == fuse.Pass {
-			c.noGroups = true
-			return
-		}
-		c.off = append(c.off, name)
-	}
+// WithoutPass leaves one rewriting pass out, or a choice of the CPU backend: "epilogues" (what products compute beside
+// them), "layout" (of channels) or "groups" (of elementwise nodes).
+func WithoutPass(name string) Option { return func(c *config) { c.off = append(c.off, name) } }
+
+// leavesOut reports that a pass is left out.
+func (c *config) leavesOut(pass string) bool { return c.noPasses || slices.Contains(c.off, pass) }
+
+// rewritesOff are the rewriting passes that are left out.
+func (c *config) rewritesOff() []string {
+	return slices.DeleteFunc(slices.Clone(c.off), func(name string) bool { return name == layout.Pass || name == fuse.Pass || name == fuse.EpiloguePass })
 }
 
 // WithoutInPlace gives every result memory of its own, for comparisons.

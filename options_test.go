@@ -32,6 +32,13 @@ func TestOptionsThatTakeAway(t *testing.T) {
 		assert.NotEqual(t, changed, p.Pass)
 	}
 
+	for _, backends := range []string{"layout", "groups"} {
+		_, _, err := m.Optimize(t.Context(), berth.WithoutPass(backends))
+		require.NoError(t, err, "%s concerns programs alone", backends)
+		_, err = m.Compile(t.Context(), berth.WithoutPass(backends))
+		require.NoError(t, err, backends)
+	}
+
 	plain, err := m.Compile(t.Context())
 	require.NoError(t, err)
 	copies, err := m.Compile(t.Context(), berth.WithoutViews())

@@ -23,6 +23,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/backend/gorgonia"
+	"github.com/berth-onnx/berth/expr"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/planner"
@@ -325,6 +326,15 @@ func (h *arguments) made(t reflect.Type) []any {
 			out = append(out, p)
 		}
 		return append([]any{&planner.Problem{}, &planner.Problem{Align: -3, Buffers: []planner.Buffer{{Size: 4, Lo: 5, Hi: -5}}}, &planner.Problem{Buffers: []planner.Buffer{{Size: 1, Hi: 1}}, Order: (*planner.Partial)(nil)}}, out...)
+	case reflect.TypeFor[expr.Value[float32]]():
+		values, _ := exprValues()
+		return values
+	case reflect.TypeFor[*expr.Tensor[float32]]():
+		_, good := exprValues()
+		return []any{&expr.Tensor[float32]{}, good.Broadcast(2, 8), good.Reshape(-1), good}
+	case reflect.TypeFor[expr.Assignment]():
+		_, good := exprValues()
+		return []any{expr.Assignment{}, expr.Into(good, expr.Value[float32](nil)), expr.Into(good, expr.Exp[float32](good))}
 	case reflect.TypeFor[ops.Call]():
 		return []any{ops.Call{}}
 	}

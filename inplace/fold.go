@@ -29,6 +29,10 @@ type Options struct {
 	NoMerge   bool // no sharing between alternatives of control flow
 	NoConcat  bool // no operand made inside the result it is copied to
 	NoSmaller bool // no result over an operand that is larger
+
+	// Bound is known to be needed in any order of the nodes, however they are folded: a folding
+	// that needs no more is not improved.
+	Bound int64
 }
 
 // Folding says which class each block belongs to, and where in it.
@@ -70,11 +74,12 @@ type options struct {
 	merge   bool
 	overs   []over
 	concats []joined
+	bound   int64
 }
 
 // Fold decides all folding for a timeline. When the context ends before, less is folded.
 func Fold(ctx context.Context, t *liveness.Timeline, o Options) *Folding {
-	c := options{merge: !o.NoMerge}
+	c := options{merge: !o.NoMerge, bound: o.Bound}
 	if !o.NoInPlace {
 		c.overs = overs(ctx, &t.Layout)
 		if o.NoSmaller {
@@ -96,7 +101,7 @@ func foldWith(ctx context.Context, t *liveness.Timeline, o options, prescribed [
 		f.mergeAlternatives(func(a, b int) bool { return true })
 	}
 	if prescribed == nil {
-		f.least = f.leastHeld(t, o)
+		f.least = max(f.leastHeld(t, o), o.bound)
 	}
 	f.foldOperands(o.overs, prescribed)
 	f.foldConcats(t, o.concats, prescribed)
@@ -119,6 +124,9 @@ func newFolding(ctx context.Context, l *liveness.Layout, when times) *Folding {
 		}
 	}
 	for v := range l.Vars {
+		if ctx.Err() != nil {
+			break
+		}
 		for _, r := range l.Roots(v) {
 			f.hold(&f.Classes[f.Of[r]], content{l.Shown(v), r, 0, l.Vars[r].Bytes, when.of(v)})
 		}
@@ -145,6 +153,9 @@ func foldingOf(ctx context.Context, t *liveness.Timeline) *Folding {
 func (f *Folding) mergeAlternatives(alike func(a, b int) bool) {
 	vars := f.lay.Vars
 	for v, x := range vars {
+		if f.ctx.Err() != nil {
+			return
+		}
 		if x.Kind != liveness.Pointer || !x.Phi || len(x.Sources) < 2 {
 			continue
 		}

@@ -2,6 +2,7 @@ package inplace
 
 import (
 	"context"
+
 	"github.com/berth-onnx/berth/alias"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/liveness"
@@ -31,7 +32,7 @@ func Lay(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Options) (_ *
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	if lo.CopyViews || !alias.HasParts(g) {
+	if lo.CopyViews || f.Peak() <= o.Bound || !alias.HasParts(g) {
 		return t, f, nil
 	}
 	lo.Windows = false

@@ -61,6 +61,9 @@ func LayParallel(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Optio
 		}
 		for _, by := range guides {
 			f := &Parallel{foldParallel(ctx, c, o, by), c, windows}
+			if err := ctx.Err(); err != nil {
+				return nil, err // folding has stopped somewhere
+			}
 			p, err := f.Problem("")
 			if err != nil {
 				return nil, err
@@ -77,7 +80,7 @@ func LayParallel(ctx context.Context, g *ssa.Graph, lo liveness.Options, o Optio
 			break // copies would be the same
 		}
 	}
-	return best, nil
+	return best, ctx.Err()
 }
 
 // joint is a result and an operand that may lie in one slot.

@@ -238,7 +238,7 @@ func (b *builder) shown(v *ssa.Value) (of *ssa.Value, ok bool) {
 }
 
 // define returns the variable a node's result goes to: a pointer for a view, the
-// block of this copy for a tensor of known size, Outside otherwise.
+// block of this copy for a tensor of known size in the plan, Outside otherwise.
 func (b *builder) define(f *frame, v *ssa.Value) int {
 	if of, ok := b.shown(v); ok {
 		return b.pointer(v, false, f.ref(of))
@@ -249,7 +249,7 @@ func (b *builder) define(f *frame, v *ssa.Value) int {
 			return b.pointer(v, false, b.windowOf(w))
 		}
 	}
-	if bytes, ok := v.Type.ByteSize(); ok {
+	if bytes, ok := v.Type.ByteSize(); ok && (b.opts.Outside == nil || !b.opts.Outside(v)) {
 		return b.place(v, Var{Kind: Block, Value: v, Bytes: int64(bytes)})
 	}
 	return b.addVar(Var{Kind: Outside, Value: v})

@@ -111,3 +111,39 @@ func TestCapturesAreUses(t *testing.T) {
 		}
 	}
 }
+
+// A workspace is live at the steps of its node alone: in a straight line, in branches, and in
+// every copy of a loop's body.
+func TestWorkspaceIsLiveAtItsSteps(t *testing.T) {
+	g := graphOf(t, `const %n: int64[] = 5 in %x: float32[4,4] in %w: float32[4,4] in %c: bool[] const %t: bool[] = true
+		%a = MatMul(%x, %w)
+		%r = If(%c | %a) {
+			then_branch: graph "then" { in %p: float32[4,4] %p1 = MatMul(%p, %p) %p2 = Exp(%p1) out %p2 }
+			else_branch: graph "else" { in %q: float32[4,4] %q1 = MatMul(%q, %q) out %q1 }
+		}
+		%y = Loop(%n, %t, %r | %w) {
+			body: graph "b" {
+				in %i: int64[] in %k: bool[] in %h: float32[4,4] in %v: float32[4,4]
+				%h1 = MatMul(%h, %v) %h2 = MatMul(%h1, %v) out %k, %h2
+			}
+		}
+		%e = MatMul(%y, %w) out %e`)
+	isProduct := func(n *ssa.Node) int64 {
+		if n.Op == "MatMul" {
+			return 128
+		}
+		return 0
+	}
+	tl, err := liveness.Build(context.Background(), g, liveness.Options{Scratch: isProduct})
+	require.NoError(t, err)
+	want := map[int]liveness.Set{}
+	for i, s := range tl.Steps {
+		if s.Scratch != liveness.None {
+			want[s.Scratch] = want[s.Scratch].Union(set(i, i+1))
+		}
+	}
+	require.Len(t, want, 6)
+	for v, steps := range want {
+		assert.Equal(t, steps, tl.Live[v], tl.String(v))
+	}
+}

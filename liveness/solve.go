@@ -20,34 +20,38 @@ import (
 // nothing changes; they only grow, and there are finitely many points.
 
 // solve runs the dataflow equations over the steps and extends every block by
-// the live ranges of the pointers that lead to it.
+// the live ranges of the pointers that lead to it. A workspace is no variable of the
+// equations: it is live at the steps of its node, in each copy of the loops around it, and
+// at no other, so it shares its bytes with what the next step makes.
 func (t *Timeline) solve(ctx context.Context, main *Arm) error {
 	f := &Flow{Main: main, Vars: len(t.Vars), Uses: make([][]int, len(t.Steps)), Defs: make([][]int, len(t.Steps))}
 	var ids slab.Of[int]
 	for i, s := range t.Steps {
-		f.Uses[i] = present(&ids, s.In, None)
-		f.Defs[i] = present(&ids, s.Out, s.Scratch)
+		f.Uses[i] = present(&ids, s.In)
+		f.Defs[i] = present(&ids, s.Out)
 	}
 	t.Own = f.solve(ctx)
+	for i, s := range t.Steps {
+		if s.Scratch != None {
+			t.Own[s.Scratch] = t.Own[s.Scratch].Union(Set{{i, i + 1}})
+		}
+	}
 	t.Live = make([]Set, len(t.Vars))
 	copy(t.Live, t.Own)
 	t.extend(ctx)
 	return ctx.Err()
 }
 
-// present lists the variables of a step, one more among them, without the absent ones; it is the list given where none is.
-func present(ids *slab.Of[int], list []int, more int) []int {
-	if more == None && !slices.Contains(list, None) {
+// present lists the variables of a step without the absent ones; it is the list given where none is.
+func present(ids *slab.Of[int], list []int) []int {
+	if !slices.Contains(list, None) {
 		return list
 	}
-	out := ids.Make(len(list) + 1)[:0]
+	out := ids.Make(len(list))[:0]
 	for _, id := range list {
 		if id != None {
 			out = append(out, id)
 		}
-	}
-	if more != None {
-		out = append(out, more)
 	}
 	return out
 }

@@ -85,6 +85,9 @@ type Options struct {
 	// AnyOrder gives carried values of loops as many places as they need whatever
 	// the order of the body; see [loops.OfAnyOrder].
 	AnyOrder bool
+	// Outside names results of known size that lie in memory of the caller's, so that the plan has
+	// no block for them; nil means none. Their nodes write every byte, and no other node reads them.
+	Outside func(v *ssa.Value) bool
 }
 
 // Build lays out the graph, whose types must be inferred, and solves liveness. It fails

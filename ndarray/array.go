@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"strings"
 	"unsafe"
 )
@@ -74,10 +75,11 @@ func NumElems(shape []int) (int, error) {
 			zero = true
 			continue
 		}
-		if n > math.MaxInt/d {
+		hi, lo := bits.Mul64(uint64(n), uint64(d)) // a division would take longer
+		if hi != 0 || lo > math.MaxInt {
 			return 0, ErrSize
 		}
-		n *= d
+		n = int(lo)
 	}
 	if zero {
 		return 0, nil
@@ -91,10 +93,11 @@ func ByteSize(dt DType, shape []int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	if s := dt.Size(); s > 0 && n > math.MaxInt/s {
+	hi, lo := bits.Mul64(uint64(n), uint64(dt.Size()))
+	if hi != 0 || lo > math.MaxInt {
 		return 0, ErrSize
 	}
-	return n * dt.Size(), nil
+	return int(lo), nil
 }
 
 // New allocates a zeroed array. The memory is 64-byte aligned. A size that overflows, or that
@@ -181,8 +184,8 @@ func (a *Array) Rank() int { return len(a.Shape) }
 // Aligned reports whether the data can be read through typed slices on any
 // machine (weights mapped from a file often can not).
 func (a *Array) Aligned() bool {
-	s := a.DType.Size()
-	return len(a.Data) == 0 || s <= 1 || uintptr(unsafe.Pointer(&a.Data[0]))%uintptr(min(s, 8)) == 0
+	s := a.DType.Size() // a power of two
+	return len(a.Data) == 0 || s <= 1 || uintptr(unsafe.Pointer(&a.Data[0]))&uintptr(min(s, 8)-1) == 0
 }
 
 // Clone copies header and data into fresh aligned memory.

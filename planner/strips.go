@@ -293,9 +293,10 @@ func (r *runs) add(x forbidden) {
 		x = forbidden{min(x.lo, (*r)[to].lo), max(x.hi, (*r)[to].hi)}
 		to++
 	}
-	if to == from+1 {
-		(*r)[from] = x
+	if to == from {
+		*r = slices.Insert(*r, from, x)
 		return
 	}
-	*r = slices.Replace(*r, from, to, x)
+	(*r)[from] = x
+	*r = append((*r)[:from+1], (*r)[to:]...)
 }

@@ -219,10 +219,21 @@ func mulOK(a, b int64) (int64, bool) {
 	return c, true
 }
 
+// number is a known dimension, the unknown one where computing it overflowed.
+func number(n int64, ok bool) Dim {
+	if !ok {
+		return Dim{}
+	}
+	return D(n)
+}
+
 // Add returns d+e; unknown if either is.
 func (d Dim) Add(e Dim) Dim {
 	if !d.Known() || !e.Known() {
 		return Dim{}
+	}
+	if d.con && e.con {
+		return number(addOK(d.n, e.n))
 	}
 	return fromTerms(slices.Concat(d.polyTerms(), e.polyTerms()))
 }
@@ -249,6 +260,9 @@ func (d Dim) Mul(e Dim) Dim {
 	}
 	if e.Is(1) {
 		return d
+	}
+	if d.con && e.con {
+		return number(mulOK(d.n, e.n))
 	}
 	a, b := d.polyTerms(), e.polyTerms()
 	if len(a)*len(b) > maxDimTerms*4 {

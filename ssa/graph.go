@@ -235,9 +235,8 @@ func (g *Graph) makeNode(op string, in []*Value, numOut int, attrs []Attr) *Node
 	for _, v := range in {
 		n.AddInput(v)
 	}
-	prefix := op + "_" + strconv.Itoa(n.ID) + "_"
 	for i := range numOut {
-		g.AddOutput(n, prefix+strconv.Itoa(i))
+		g.AddOutput(n, op+"_"+strconv.Itoa(n.ID)+"_"+strconv.Itoa(i))
 	}
 	return n
 }

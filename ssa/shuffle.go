@@ -1,8 +1,9 @@
 package ssa
 
 import (
-	"github.com/berth-onnx/berth/internal/rescue"
 	"math/rand/v2"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
 // Shuffle brings the nodes of a graph and its bodies into another legal order,

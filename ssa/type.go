@@ -216,14 +216,29 @@ func (t Type) Refine(u Type) (Type, bool) {
 	case len(t.Shape) != len(u.Shape):
 		ok = false
 	default:
-		shape := make([]Dim, len(t.Shape))
-		for i := range shape {
-			d, o := refineDim(t.Shape[i], u.Shape[i])
-			shape[i], ok = d, ok && o
-		}
-		t.Shape = shape
+		var o bool
+		t.Shape, o = refineShape(t.Shape, u.Shape)
+		ok = ok && o
 	}
 	return t, ok
+}
+
+// refineShape refines the dimensions of a shape by those of another; the shape itself is the
+// answer where that tells nothing new.
+func refineShape(a, b []Dim) (out []Dim, ok bool) {
+	ok, out = true, a
+	for i, d := range a {
+		r, o := refineDim(d, b[i])
+		ok = ok && o
+		if r.con == d.con && r.text == d.text {
+			continue
+		}
+		if &out[0] == &a[0] {
+			out = slices.Clone(a)
+		}
+		out[i] = r
+	}
+	return out, ok
 }
 
 func refineDim(a, b Dim) (Dim, bool) {

@@ -1,11 +1,13 @@
 package cpu
 
 import (
-	"github.com/berth-onnx/berth/ops"
 	"slices"
 	"strings"
 
+	"github.com/berth-onnx/berth/internal/cpu/epilogue"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+	"github.com/berth-onnx/berth/internal/ops/fused"
+	"github.com/berth-onnx/berth/ops"
 )
 
 // activation is a function applied to the elements of a result before they are
@@ -40,8 +42,13 @@ const (
 )
 
 // activation reads the attribute activation with activation_params, or with
-// activation_alpha and activation_beta; ok is false for an unknown function.
+// activation_alpha and activation_beta, or the epilogue of a product; ok is false for an
+// unknown function.
 func (p *prep) activation() (a activation, ok bool) {
+	if fused.HasEpilogue(p.node) {
+		e, ok := epilogue.Of(p.node)
+		return activation{e.Act, e.P0, e.P1}, ok
+	}
 	a, ok = activations[strings.ToLower(ops.Str(p.node, "activation"))]
 	params := ops.Floats(p.node, "activation_params")
 	for _, name := range []string{"activation_alpha", "activation_beta"} {

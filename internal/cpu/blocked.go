@@ -3,9 +3,11 @@ package cpu
 import (
 	"context"
 
+	"github.com/berth-onnx/berth/internal/cpu/epilogue"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -16,6 +18,7 @@ import (
 var blockedOps = []entry{
 	{domain: ops.Private, op: "ToBlocked", prepare: prepareToBlocked},
 	{domain: ops.Private, op: "FromBlocked", prepare: prepareFromBlocked},
+	{domain: ops.Private, op: "BlockedConv", prepare: prepareConv},
 	{domain: ops.Private, op: "BlockedFusedConv", prepare: prepareConv},
 	{domain: ops.Private, op: "BlockedMaxPool", prepare: blockedPool(convolve.PoolMax)},
 	{domain: ops.Private, op: "BlockedAveragePool", prepare: blockedPool(convolve.PoolAverage)},
@@ -158,7 +161,7 @@ func (k *globalBlocks) Run(c *ops.Call) error {
 // lanesPixels are the pixels that one call of a kernel scales: factors are repeated for them.
 const lanesPixels = 32
 
-// lanes is y = x·scale[c] + shift[c] over blocked images. Factors are constant, or operand 1,
+// lanes is y = act(x·scale[c] + shift[c]) over blocked images. Factors are constant, or operand 1,
 // which has one for each channel (of each image, or of all).
 type lanes struct {
 	n, blocks, channels, spatial int
@@ -166,6 +169,7 @@ type lanes struct {
 	scale, shift                 []float32 // of all blocks, padded with zeros; nil if operand 1 is one of them
 	adds                         bool      // operand 1 is the shift
 	perImage                     bool
+	then                         epilogue.Epilogue
 	ws, threads                  int
 }
 
@@ -179,10 +183,12 @@ func (p *prep) newLanes() *lanes {
 
 // prepareBlockedNorm serves normalization with constant statistics.
 func prepareBlockedNorm(p *prep) (ops.Kernel, error) {
-	if !p.allF32() || !p.in[0].blocked || !p.out[0].blocked || ops.Int(p.node, "training_mode") != 0 || p.options.Strict {
+	then, ok := epilogue.Activation(p.node)
+	if !ok || !p.allF32() || !p.in[0].blocked || !p.out[0].blocked || ops.Int(p.node, "training_mode") != 0 || p.options.Strict {
 		return nil, nil
 	}
 	k := p.newLanes()
+	k.then = then
 	var stats [4][]float32
 	for i := range stats {
 		v, err := p.floats(i + 1)
@@ -235,6 +241,9 @@ func (k *lanes) tile(c *ops.Call, i, worker int) {
 	for at := 0; at < size; at += len(scale) {
 		n := min(len(scale), size-at)
 		t.MulAddRows(machine.F32p(y, at), machine.F32p(x, at), &scale[0], &shift[0], n)
+		if k.then.Act != simd.Identity {
+			t.UnaryRow(k.then.Act, y[at:at+n], y[at:at+n], k.then.P0, k.then.P1)
+		}
 	}
 	if have := k.channels - i%k.blocks*k.b; have < k.b {
 		for at := have; at < size; at += k.b { // zero times an infinite factor
@@ -297,6 +306,19 @@ func (l *Layouts) Fits(n *ssa.Node) bool {
 		return k != nil && err == nil
 	}
 	return false
+}
+
+// Fuses reports whether the kernel of a product of static or open types computes its epilogue,
+// too. Residuals are added by convolutions that keep a tile of the result.
+func (l *Layouts) Fuses(n *ssa.Node) bool {
+	if !epilogue.Fits(n) {
+		return false
+	}
+	if e, _ := epilogue.Of(n); e.Residual < 0 || !epilogue.IsConv(n) {
+		return true
+	}
+	_, ok := l.Conv(fused.Product(n), false, false)
+	return ok
 }
 
 // Conv is the cost of a Conv or FusedConv of static types, if its image or its result is

@@ -11,6 +11,7 @@ import (
 
 var convOps = []entry{
 	{op: "Conv", prepare: prepareConv},
+	{domain: ops.Private, op: "Conv", prepare: prepareConv},
 	{domain: microsoft, op: "FusedConv", prepare: prepareConv},
 	{op: "ConvTranspose", prepare: prepareConvTranspose},
 }
@@ -152,8 +153,8 @@ type conv struct {
 	ws, threads int
 }
 
-// prepareConv serves Conv and FusedConv, which adds operand Z before its
-// activation.
+// prepareConv serves Conv, FusedConv, which adds operand Z before its activation, and
+// Conv with an epilogue that does the same.
 func prepareConv(p *prep) (ops.Kernel, error) {
 	act, ok := p.activation()
 	x, w, out := p.in[0], p.in[1], p.out[0]
@@ -218,11 +219,22 @@ func (p *prep) windowSpec(win window, x, w []int) convolve.ConvSpec {
 	}
 }
 
+// newConv prepares a convolution within the budget.
+func (p *prep) newConv(s convolve.ConvSpec, plan convolve.ConvPlan) (*convolve.Conv, error) {
+	if err := p.memory().Ask(tapLists, convolve.TapBytes(s, plan)); err != nil {
+		return nil, err
+	}
+	return convolve.NewConv(s, plan)
+}
+
+// tapLists is what windows take memory for.
+const tapLists = "the taps of a window"
+
 // plainConv prepares what package convolve computes.
 func (p *prep) plainConv(s convolve.ConvSpec, plan convolve.ConvPlan, out [3]int, taken arrangement) (ops.Kernel, error) {
 	k := &conv{threads: p.threads}
 	var err error
-	if k.c, err = convolve.NewConv(s, plan); err != nil {
+	if k.c, err = p.newConv(s, plan); err != nil {
 		return nil, err
 	}
 	if k.c.Out() != out {

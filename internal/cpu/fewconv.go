@@ -84,7 +84,7 @@ func (p *prep) sumConv(s convolve.ConvSpec, act activation, taken arrangement) (
 	if err != nil {
 		return nil, err
 	}
-	if k.c, err = convolve.NewConv(s, plan); err != nil {
+	if k.c, err = p.newConv(s, plan); err != nil {
 		return nil, err
 	}
 	out := k.c.Out()

@@ -3,7 +3,6 @@ package cpu
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
@@ -48,25 +47,20 @@ var fusedOps = []entry{
 
 // String names the instructions, and the blocks they run over.
 func (g *fusedGroup) String() string {
-	var b strings.Builder
-	for i := range g.p.Instrs {
-		if op := g.p.Instrs[i].Op; op != tile.Constant {
-			b.WriteString(string(op) + " ")
-		}
-	}
 	v := g.variants[0]
-	fmt.Fprintf(&b, "in %d blocks of %d×%d", g.total, v.rows, v.cols)
-	return b.String()
+	return fmt.Sprintf("%s in %d blocks of %d×%d", g.p.Names(), g.total, v.rows, v.cols)
 }
 
-// blockElems is how many elements a block has, unless a row has more; tests set it.
-var blockElems = 4096
+// blockElems is tile.BlockElems; tests set it.
+var blockElems = tile.BlockElems
 
 // fusedGroup is a prepared tile program. Operands and results are those of the node.
 type fusedGroup struct {
 	p        *tile.Program
 	loops    *tile.Loops
 	homes    *tile.Registers
+	bases    []int // by operand and result with a window: its first element
+	placed   []int // by result: where its strides are among those of the loops, 0 if it has no window
 	dims     []int // loops around the blocks
 	rows     int   // of the matrix that blocks are cut from
 	cols     int
@@ -84,22 +78,11 @@ type fusedGroup struct {
 
 // group prepares a tile program over the node's operands; nil if it can not be run in blocks.
 func (p *prep) group(program *tile.Program) (ops.Kernel, error) {
-	shapes := make([][]int, len(p.in))
-	for i, x := range p.in {
-		if !x.present {
-			return nil, nil
-		}
-		shapes[i] = x.shape
-	}
-	loops, err := program.Bind(shapes)
-	if err != nil || slices.Contains(loops.Shape, 0) {
+	g, err := p.loops(program)
+	if err != nil || slices.Contains(g.loops.Shape, 0) {
 		return nil, nil // the reference kernel reports what is wrong
 	}
-	g := &fusedGroup{p: program, loops: loops, threads: p.threads}
-	g.homes = program.Allocate(func(o, k int) bool {
-		x, y := &p.in[o], &p.out[k]
-		return y.present && !p.isConst(o) && x.dt.Size() == y.dt.Size() && slices.Equal(x.shape, y.shape)
-	})
+	g.homes = program.Allocate(func(o, k int) bool { return fused.MayCover(p.node, o, k) })
 	g.cut()
 	for i := range g.variants {
 		if g.variants[i], err = g.variant(p, i == 1); g.variants[i] == nil && i == 0 || err != nil {
@@ -108,6 +91,23 @@ func (p *prep) group(program *tile.Program) (ops.Kernel, error) {
 	}
 	g.layout(p)
 	return &tiled{g, ceilDiv(g.total, g.per), 1, p.threads}, nil
+}
+
+// loops plans the loops of a program over the node's operands.
+func (p *prep) loops(program *tile.Program) (g *fusedGroup, err error) {
+	g = &fusedGroup{p: program, threads: p.threads}
+	if x := fused.PlacesOf(p.node); x != nil {
+		g.loops, g.bases, g.placed, err = x.Loops(p.node, program)
+		return g, err
+	}
+	all := make([]int, len(p.in)+len(p.out))
+	g.bases, g.placed = all[:len(p.in)], all[len(p.in):]
+	shapes := make([][]int, len(p.in))
+	for i := range p.in {
+		shapes[i] = p.in[i].shape
+	}
+	g.loops, err = program.Bind(shapes)
+	return g, err
 }
 
 // cut divides the loops into blocks: whole rows of the last two loops, or pieces of the last.
@@ -183,6 +183,7 @@ type variant struct {
 	steps      []groupStep
 	moving     []int // sources that are parts of operands and results
 	copies     []int // sources that are copied from operands before the steps
+	staged     []int // by result: the source that is copied into its window after the steps, or -1
 	scratch    int   // bytes of workspace of the kernels
 	scratchAt  int
 }
@@ -196,8 +197,9 @@ type source struct {
 	dt     ndarray.DType
 	shape  []int
 	elems  int
-	at     int // offset of a register or copy in the workspace
+	at     int // offset of a register, copy or staged result in the workspace
 	number *ndarray.Array
+	moved  *mover // of a copy or a staged result
 	spread vec.Spread
 	isFull bool
 }
@@ -209,6 +211,7 @@ const (
 	inResult
 	inRegister
 	inCopy
+	inStage
 	inNumber
 )
 
@@ -232,7 +235,7 @@ func (g *fusedGroup) variant(p *prep, isLast bool) (*variant, error) {
 	if v.rows, v.cols, ok = g.shape(isLast); !ok {
 		return nil, nil
 	}
-	v.values = make([]int, g.p.NumValues())
+	v.values, v.staged = make([]int, g.p.NumValues()), slices.Repeat([]int{-1}, len(g.placed))
 	for o := range g.p.Operands {
 		v.values[o] = len(v.sources)
 		v.sources = append(v.sources, v.operand(o))
@@ -243,11 +246,37 @@ func (g *fusedGroup) variant(p *prep, isLast bool) (*variant, error) {
 		}
 	}
 	for i := range v.sources {
-		if k := v.sources[i].kind; k == inOperand || k == inResult {
+		s := &v.sources[i]
+		if s.kind == inOperand || s.kind == inResult {
 			v.moving = append(v.moving, i)
+		} else if err := v.prepareMove(s); err != nil {
+			return nil, err
 		}
 	}
 	return v, nil
+}
+
+// prepareMove prepares the copy between a source and the operand or result that it is a copy of.
+func (v *variant) prepareMove(s *source) (err error) {
+	of, rows := s.of, v.rows
+	switch s.kind {
+	case inCopy:
+	case inStage:
+		of = v.g.placed[s.index]
+	default:
+		return nil
+	}
+	if s.spread == vec.Row || s.spread == vec.One {
+		rows = 1
+	}
+	row, step := v.strides(of)
+	lists := [...]int{rows, s.cols(v), row, step, s.cols(v), 1}
+	shape, there, here := lists[:2], lists[2:4], lists[4:]
+	if s.kind == inCopy {
+		there, here = here, there
+	}
+	s.moved, err = newMover(s.dt.Size(), shape, there, here, 0, 0)
+	return err
 }
 
 // operand is how an operand covers a block: in place where it is a matrix, a row, a column or one
@@ -264,8 +293,7 @@ func (v *variant) operand(o int) source {
 		s.spread = vec.Col
 	}
 	s.setShape(v)
-	inPlace := step <= 1 && (row == 0 || row == s.cols(v))
-	if !inPlace {
+	if inPlace := (step == 0 || step == 1) && (row == 0 || row == s.cols(v)); !inPlace {
 		s.kind = inCopy
 		v.copies = append(v.copies, len(v.sources))
 	}
@@ -292,6 +320,15 @@ func (s *source) cols(v *variant) int {
 		return 1
 	}
 	return v.cols
+}
+
+// isStaged reports that blocks of a result are no contiguous memory: they are written to workspace, and copied.
+func (v *variant) isStaged(result int) bool {
+	if v.g.placed[result] == 0 {
+		return false
+	}
+	row, step := v.strides(v.g.placed[result])
+	return !(step == 1 || v.cols == 1) || v.rows > 1 && row != v.cols
 }
 
 // setShape sets the shape of a source that covers a block in its way.
@@ -321,6 +358,9 @@ func (v *variant) instr(p *prep, i int) error {
 	out := source{kind: inRegister, index: v.g.homes.Of[i], dt: x.DType}
 	if out.index < 0 {
 		out.kind, out.index = inResult, ^out.index
+		if v.isStaged(out.index) {
+			out.kind, v.staged[out.index] = inStage, v.values[at]
+		}
 	}
 	if x.Row {
 		out.spread = vec.Col
@@ -457,10 +497,18 @@ func (v *variant) layout() (end int) {
 		}
 		homes[r] = reserve(n * width)
 	}
+	stages := make([]int, len(v.staged))
+	for k, i := range v.staged {
+		if i >= 0 {
+			stages[k] = reserve(v.rows * v.cols * v.sources[i].dt.Size())
+		}
+	}
 	for i := range v.sources {
 		switch s := &v.sources[i]; s.kind {
 		case inRegister:
 			s.at = homes[s.index]
+		case inStage:
+			s.at = stages[s.index]
 		case inCopy:
 			s.at = reserve(s.elems * s.dt.Size())
 		}

@@ -3,6 +3,7 @@ package cpu
 import (
 	"bytes"
 	"context"
+	"math"
 	"math/rand"
 	"slices"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/ops/fused"
+	places "github.com/berth-onnx/berth/internal/ops/window"
 	"github.com/berth-onnx/berth/internal/tile"
 	"github.com/berth-onnx/berth/internal/tile/tiletest"
 	"github.com/berth-onnx/berth/ndarray"
@@ -89,7 +91,7 @@ func TestFusedRandom(t *testing.T) {
 		d := tiletest.Draw(r, drawnShape(r), 1+r.Intn(12))
 		require.NoError(t, d.Program.Check(), "%s", d.Program)
 		in := d.Operands(r)
-		want, err := d.Program.Interpret(in)
+		want, err := d.Program.Interpret(t.Context(), in)
 		if err != nil {
 			continue // operands that do not fit rows of two dimensions
 		}
@@ -119,6 +121,40 @@ func inPlace(t *testing.T, n *ssa.Node, made backend.Prepared, in []*ndarray.Arr
 		for k := range c.Out {
 			require.True(t, bytes.Equal(arrayOf(want.Out[k]).Data, arrayOf(c.Out[k]).Data), "result %d over operand %d of\n%s%v", pair.Out, pair.In, n.Attr("program").S, want.In)
 		}
+	}
+}
+
+// TestFusedIsSingleNodes: a program gives the bits that its instructions give as single nodes, so that its rounding errors
+// are bounded as theirs. The cases hold sums of rows and functions that are approximated.
+func TestFusedIsSingleNodes(t *testing.T) {
+	r := rand.New(rand.NewSource(11))
+	for _, c := range []struct {
+		name, program string
+		shapes        [][]int
+	}{
+		{"chain", "(float32, float32, float32)\n%3 = float32 Mul %0 %1\n%4 = float32 Add %3 %2\n%5 = float32 Sigmoid %4\n%6 = float32 Tanh %5\nreturn %6\n", [][]int{{37, 301}, {301}, {37, 1}}},
+		{"rows", "(float32, float32) inner 1\n%2 = float32 Constant 0.125\n%3 = float32 Mul %0 %2\n%4 = float32 Add %3 %1\n%5 = float32 Softmax %4\n%6 = float32 Exp %5\nreturn %6\n", [][]int{{5, 37, 301}, {37, 301}}},
+		{"conversions", "(int32, float32)\n%2 = float32 Cast %0\n%3 = float32 Mul %2 %1\n%4 = float32 Erf %3\nreturn %4\n", [][]int{{64, 300}, {64, 1}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, err := tile.Parse(c.program)
+			require.NoError(t, err)
+			var in []*ndarray.Array
+			for i, s := range c.shapes {
+				a := ndarray.Must(p.Operands[i], s...)
+				for k := range a.Len() {
+					a.SetFloat(k, math.Round(r.NormFloat64()*4096)/1024)
+				}
+				in = append(in, a)
+			}
+			n := fusedNode(t, p, c.shapes)
+			made := prepareFused(t, n, 2)
+			call := callOf(n, made, in, 2)
+			require.NoError(t, made.Kernel.Run(call))
+			run, last := nodesRun(t, p, in)
+			run()
+			assert.Equal(t, last.Data, arrayOf(call.Out[0]).Data)
+		})
 	}
 }
 
@@ -265,7 +301,7 @@ func BenchmarkFused(b *testing.B) {
 				_ = made.Kernel.Run(c)
 			}
 		})
-		run := nodesRun(b, p, in)
+		run, _ := nodesRun(b, p, in)
 		b.Run(bench.name+"/nodes", func(b *testing.B) {
 			for range b.N {
 				run()
@@ -274,8 +310,8 @@ func BenchmarkFused(b *testing.B) {
 	}
 }
 
-// nodesRun runs the instructions of a program as single nodes.
-func nodesRun(b testing.TB, p *tile.Program, in []*ndarray.Array) func() {
+// nodesRun runs the instructions of a program as single nodes. The array is the result of the last.
+func nodesRun(b testing.TB, p *tile.Program, in []*ndarray.Array) (run func(), last *ndarray.Array) {
 	shape := in[0].Shape
 	values := slices.Clone(in)
 	var calls []*ops.Call
@@ -309,5 +345,145 @@ func nodesRun(b testing.TB, p *tile.Program, in []*ndarray.Array) func() {
 		for i, k := range kernels {
 			_ = k.Run(calls[i])
 		}
+	}, values[len(values)-1]
+}
+
+// drawWindow is a window of a shape: dimensions in any order in memory, with steps forwards and
+// backwards, and gaps.
+func drawWindow(r *rand.Rand, shape []int) *places.Window {
+	w := &places.Window{Shape: shape, Strides: make([]int, len(shape))}
+	at := 1
+	order := r.Perm(len(shape))
+	if r.Intn(2) == 0 {
+		slices.Sort(order)
+		slices.Reverse(order)
 	}
+	for _, d := range order {
+		step := at * (1 + r.Intn(2)*r.Intn(3))
+		at = step*shape[d] + r.Intn(2)*r.Intn(5)
+		if w.Strides[d] = step; r.Intn(4) == 0 {
+			w.Strides[d] = -step
+		}
+	}
+	_, first := w.Span()
+	w.First = first + r.Intn(3)
+	return w
+}
+
+// windowed is a node of a drawn program whose operands and results have windows, with its operands.
+func windowed(t *testing.T, r *rand.Rand, d *tiletest.Drawn, shape []int) (*ssa.Node, []*ndarray.Array) {
+	p, plain := d.Program, d.Operands(r)
+	w := &places.Windows{Operands: make([]*places.Window, len(p.Operands)), Results: make([]*places.Window, len(p.Results))}
+	var in []*ndarray.Array
+	var shapes [][]int
+	for i, a := range plain {
+		if r.Intn(2) == 0 {
+			x := drawWindow(r, a.Shape)
+			elems, first := x.Span()
+			memory := ndarray.Must(a.DType, elems+x.First-first)
+			memory.Data = poisoned(len(memory.Data))
+			x.Scatter(memory, a)
+			w.Operands[i], a = x, memory
+		}
+		in, shapes = append(in, a), append(shapes, a.Shape)
+	}
+	for k, res := range p.Results {
+		if !p.IsRow(res.Value) && r.Intn(2) == 0 {
+			w.Results[k] = drawWindow(r, shape)
+		}
+	}
+	g := ssa.NewGraph("g")
+	var values []*ssa.Value
+	for i, s := range shapes {
+		values = append(values, g.AddParam(string(rune('a'+i)), ssa.StaticTensor(p.Operands[i], s...)))
+	}
+	n := g.NewNode(fused.Name, values, len(p.Results), fused.Attr(p), places.Attr(w))
+	n.Domain = fused.Domain
+	require.NoError(t, ops.Infer(n), p)
+	return n, in
+}
+
+// TestFusedWindows runs drawn programs over drawn windows and compares with the interpreter: the
+// elements, and that nothing between them is touched.
+func TestFusedWindows(t *testing.T) {
+	blocks, elems := blockElems, TileElems
+	defer func() { blockElems, TileElems = blocks, elems }()
+	r := rand.New(rand.NewSource(23))
+	fast, over := 0, 0
+	for range 1500 {
+		blockElems, TileElems = []int{16, 100, 2048}[r.Intn(3)], []int{64, 32 << 10}[r.Intn(2)]
+		shape := drawnShape(r)
+		d := tiletest.Draw(r, shape, 1+r.Intn(8))
+		if d.Program.Inner > 0 && r.Intn(3) > 0 {
+			continue // most rows are more than one loop
+		}
+		n, in := windowed(t, r, d, shape)
+		made, err := New().Prepare(context.Background(), n, 2)
+		require.NoError(t, err)
+		if made.Kernel == nil {
+			continue
+		}
+		fast++
+		want, got := callOf(n, made, in, 1), callOf(n, made, in, 2)
+		require.NoError(t, ops.Eval(want), "%s", d.Program)
+		require.NoError(t, made.Kernel.Run(got))
+		for k := range want.Out {
+			a, b := arrayOf(want.Out[k]), arrayOf(got.Out[k])
+			if w := places.Of(n).Results[k]; w != nil {
+				requireSameOutside(t, w, a, b)
+				a, b = gathered(t, w, a), gathered(t, w, b)
+			}
+			d.RequireSame(t, k, a, b)
+		}
+		over += overWindows(t, n, in, got)
+	}
+	assert.Greater(t, fast, 900)
+	assert.Greater(t, over, 100)
+}
+
+func gathered(t *testing.T, w *places.Window, a *ndarray.Array) *ndarray.Array {
+	out, err := w.Gather(0, a)
+	require.NoError(t, err)
+	return out
+}
+
+// requireSameOutside compares what is not in the window.
+func requireSameOutside(t *testing.T, w *places.Window, a, b *ndarray.Array) {
+	hole := ndarray.Must(a.DType, w.Shape...)
+	x, y := a.Clone(), b.Clone()
+	w.Scatter(x, hole)
+	w.Scatter(y, hole)
+	require.Equal(t, x.Data, y.Data)
+}
+
+// overWindows runs the node with results in the windows of operands.
+func overWindows(t *testing.T, n *ssa.Node, in []*ndarray.Array, want *ops.Call) (tried int) {
+	all := places.Of(n)
+	for o := range n.In {
+		for k := range n.Out {
+			if all.Operands[o] == nil || all.Results[k] == nil || !slices.Equal(all.Operands[o].Shape, all.Results[k].Shape) {
+				continue
+			}
+			w := &places.Windows{Operands: slices.Clone(all.Operands), Results: make([]*places.Window, len(n.Out))}
+			copy(w.Results, all.Results)
+			w.Results[k] = w.Operands[o]
+			m := &ssa.Node{Op: n.Op, Domain: n.Domain, In: n.In, Attrs: []ssa.Attr{*n.Attr("program"), places.Attr(w)}}
+			for i := range n.Out {
+				m.Out = append(m.Out, &ssa.Value{Def: m, DefIndex: i})
+			}
+			require.NoError(t, ops.Infer(m))
+			if !slices.Contains(fused.Overwrites(m), ops.Pair{In: o, Out: k}) {
+				continue
+			}
+			made := prepareFused(t, m, 2)
+			c := callOf(m, made, in, 2)
+			memory := in[o].Clone()
+			c.In[o] = memory
+			arrayOf(c.Out[k]).Data = memory.Data
+			require.NoError(t, made.Kernel.Run(c))
+			require.Equal(t, gathered(t, all.Results[k], arrayOf(want.Out[k])).Data, gathered(t, w.Operands[o], memory).Data, "%s", n.Attr("program").S)
+			tried++
+		}
+	}
+	return tried
 }

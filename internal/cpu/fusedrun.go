@@ -66,7 +66,7 @@ func (v *variant) frame() ([]ndarray.Array, []ops.Call) {
 // enter points registers into the workspace of a worker.
 func (v *variant) enter(arrays []ndarray.Array, calls []ops.Call, scratch []byte, c *ops.Call) {
 	for i := range v.sources {
-		if s := &v.sources[i]; s.kind == inRegister || s.kind == inCopy {
+		if s := &v.sources[i]; s.kind == inRegister || s.kind == inCopy || s.kind == inStage {
 			n := s.elems * s.dt.Size()
 			arrays[i].Data = scratch[s.at : s.at+n : s.at+n]
 		}
@@ -107,10 +107,15 @@ func (g *fusedGroup) tile(c *ops.Call, task, worker int) {
 		v := g.variants[k]
 		v.point(c, f.arrays[k], matrix, block*g.step)
 		for _, s := range v.copies {
-			v.copy(c, &v.sources[s], f.arrays[k][s].Data, matrix, block*g.step)
+			v.move(c, s, f.arrays[k], matrix, block*g.step)
 		}
 		for s := range v.steps {
 			v.steps[s].run(&f.calls[k][s], f.arrays[k])
+		}
+		for _, s := range v.staged {
+			if s >= 0 {
+				v.move(c, s, f.arrays[k], matrix, block*g.step)
+			}
 		}
 	}
 }
@@ -118,7 +123,7 @@ func (g *fusedGroup) tile(c *ops.Call, task, worker int) {
 // elementAt is the element of an operand at a row or column of a matrix.
 func (g *fusedGroup) elementAt(o, matrix, first int) int {
 	strides := g.loops.Strides[o]
-	at := 0
+	at := g.bases[o]
 	for d := len(g.dims) - 1; d >= 0; d-- {
 		at += matrix % g.dims[d] * strides[d]
 		matrix /= g.dims[d]
@@ -142,7 +147,7 @@ func (v *variant) point(c *ops.Call, arrays []ndarray.Array, matrix, first int) 
 		if s.kind == inOperand {
 			data, at = arrayOf(c.In[s.index]).Data, v.g.elementAt(s.of, matrix, first)
 		} else {
-			data, at = arrayOf(c.Out[s.index]).Data, v.g.resultAt(s.spread == vec.Col, matrix, first)
+			data, at = arrayOf(c.Out[s.index]).Data, v.g.resultAt(s.index, s.spread == vec.Col, matrix, first)
 		}
 		size := s.dt.Size()
 		arrays[i].Data = data[at*size : (at+s.elems)*size : (at+s.elems)*size]
@@ -150,8 +155,10 @@ func (v *variant) point(c *ops.Call, arrays []ndarray.Array, matrix, first int) 
 }
 
 // resultAt is the element of a full or row result at a row or column of a matrix.
-func (g *fusedGroup) resultAt(isRow bool, matrix, first int) int {
+func (g *fusedGroup) resultAt(result int, isRow bool, matrix, first int) int {
 	switch {
+	case g.placed[result] > 0:
+		return g.elementAt(g.placed[result], matrix, first)
 	case isRow:
 		return matrix*g.rows + first
 	case g.byRow:
@@ -160,42 +167,17 @@ func (g *fusedGroup) resultAt(isRow bool, matrix, first int) int {
 	return matrix*g.cols + first
 }
 
-// copy writes an operand out in the form of the source: all elements, a row, or a column.
-func (v *variant) copy(c *ops.Call, s *source, dst []byte, matrix, first int) {
-	src := arrayOf(c.In[s.of]).Data[v.g.elementAt(s.of, matrix, first)*s.dt.Size():]
-	row, step := v.strides(s.of)
-	rows, cols := v.rows, s.cols(v)
-	if s.spread == vec.Row {
-		rows = 1
+// move copies an operand into the form of a source, or a staged result into its window.
+func (v *variant) move(c *ops.Call, i int, arrays []ndarray.Array, matrix, first int) {
+	s := &v.sources[i]
+	var err error
+	if s.kind == inCopy {
+		err = s.moved.box(nil, &arrays[i], 0, arrayOf(c.In[s.of]), v.g.elementAt(s.of, matrix, first), 1)
+	} else {
+		err = s.moved.box(nil, arrayOf(c.Out[s.index]), v.g.resultAt(s.index, false, matrix, first), &arrays[i], 0, 1)
 	}
-	switch s.dt.Size() {
-	case 1:
-		gatherRows(dst, src, rows, cols, row, step)
-	case 2:
-		gatherRows(wordsOf[uint16](dst), wordsOf[uint16](src), rows, cols, row, step)
-	case 4:
-		gatherRows(wordsOf[uint32](dst), wordsOf[uint32](src), rows, cols, row, step)
-	default:
-		gatherRows(wordsOf[uint64](dst), wordsOf[uint64](src), rows, cols, row, step)
-	}
-}
-
-func wordsOf[T ndarray.Elem](b []byte) []T { return ndarray.Slice[T](&ndarray.Array{Data: b}) }
-
-// gatherRows writes rows of elements that lie some distances apart.
-func gatherRows[T ndarray.Elem](dst, src []T, rows, cols, row, step int) {
-	for r := range rows {
-		d := dst[r*cols : (r+1)*cols]
-		switch step {
-		case 0:
-			fill(d, src[r*row])
-		case 1:
-			copy(d, src[r*row:])
-		default:
-			for i := range d {
-				d[i] = src[r*row+i*step]
-			}
-		}
+	if err != nil {
+		panic(err)
 	}
 }
 

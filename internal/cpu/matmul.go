@@ -3,8 +3,10 @@ package cpu
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/cpu/epilogue"
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
+	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/ops"
 )
 
@@ -18,11 +20,13 @@ import (
 
 var productOps = []entry{
 	{op: "MatMul", prepare: prepareMatMul},
+	{domain: ops.Private, op: "MatMul", prepare: prepareMatMul},
 	{domain: microsoft, op: "FusedMatMul", prepare: prepareMatMul},
 	{domain: microsoft, op: "TransposeMatMul", prepare: prepareMatMul},
 	{domain: microsoft, op: "FusedMatMulActivation", prepare: prepareMatMul},
 	{domain: microsoft, op: "GemmFastGelu", prepare: prepareGemmFastGelu},
 	{op: "Gemm", prepare: prepareGemm},
+	{domain: ops.Private, op: "Gemm", prepare: prepareGemm},
 	{domain: microsoft, op: "FusedGemm", prepare: prepareGemm},
 }
 
@@ -96,7 +100,7 @@ func matrices(a, b []int) (left, right []int, ok bool) {
 
 // gemmOrNil prepares the product of operands 0 and 1.
 func (p *prep) gemmOrNil(s gemm.GemmSpec) (ops.Kernel, error) {
-	if k := p.dots(s); k != nil {
+	if k := p.dots(s); k != nil && !fused.HasEpilogue(p.node) {
 		return k, nil
 	}
 	k, err := p.newProduct(s, 0, 1)
@@ -162,7 +166,7 @@ func mergeBatch(dims []gemm.BatchDim) (merged []gemm.BatchDim, ok bool) {
 // the result first.
 func prepareGemm(p *prep) (ops.Kernel, error) {
 	act, ok := p.activation()
-	if !ok || !p.allF32() || len(p.in[0].shape) != 2 || len(p.in[1].shape) != 2 {
+	if !ok || !p.allF32() || len(p.in[0].shape) != 2 || len(p.in[1].shape) != 2 || !epilogue.LeavesC(p.node) {
 		return nil, nil
 	}
 	s := gemm.GemmSpec{Alpha: ops.Float(p.node, "alpha"), TransA: ops.Int(p.node, "transA") != 0, TransB: ops.Int(p.node, "transB") != 0}
@@ -214,10 +218,10 @@ func prepareGemmC(p *prep, s gemm.GemmSpec, beta float32) (ops.Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.bias, k.fixedBias, k.residual = 2, fixed, residual
+	k.bias, k.fixedBias = 2, fixed
 	switch {
 	case residual >= 0:
-		k.bias = -1
+		k.bias, k.residual = -1, residual
 	case seed:
 		k.seed, err = newMover(4, shape, ops.Strides(shape), st, 0, 0)
 	case fixed != nil:

@@ -239,15 +239,20 @@ func (m *mover) run(c *ops.Call, dst, src *ndarray.Array) error {
 	if len(dst.Data) < len(src.Data) && sameStart(dst.Data, src.Data) {
 		threads = 1 // front to back: nothing is overwritten before it is read
 	}
+	return m.box(done, dst, m.d0, src, m.s0, threads)
+}
+
+// box moves the box that begins at some elements.
+func (m *mover) box(done <-chan struct{}, dst *ndarray.Array, d0 int, src *ndarray.Array, s0, threads int) error {
 	switch m.width {
 	case 1:
-		return vec.RunCopy(done, m.c, dst.Data, m.d0, src.Data, m.s0, threads)
+		return vec.RunCopy(done, m.c, dst.Data, d0, src.Data, s0, threads)
 	case 2:
-		return vec.RunCopy(done, m.c, ndarray.Slice[uint16](dst), m.d0, ndarray.Slice[uint16](src), m.s0, threads)
+		return vec.RunCopy(done, m.c, ndarray.Slice[uint16](dst), d0, ndarray.Slice[uint16](src), s0, threads)
 	case 4:
-		return vec.RunCopy(done, m.c, ndarray.Slice[uint32](dst), m.d0, ndarray.Slice[uint32](src), m.s0, threads)
+		return vec.RunCopy(done, m.c, ndarray.Slice[uint32](dst), d0, ndarray.Slice[uint32](src), s0, threads)
 	}
-	return vec.RunCopy(done, m.c, ndarray.Slice[uint64](dst), m.d0, ndarray.Slice[uint64](src), m.s0, threads)
+	return vec.RunCopy(done, m.c, ndarray.Slice[uint64](dst), d0, ndarray.Slice[uint64](src), s0, threads)
 }
 
 // inPlace reports that both sides are one run of memory at one address.

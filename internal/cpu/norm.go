@@ -3,6 +3,8 @@ package cpu
 import (
 	"math"
 
+	"github.com/berth-onnx/berth/internal/cpu/epilogue"
+	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -11,6 +13,7 @@ import (
 
 var normOps = []entry{
 	{op: "BatchNormalization", prepare: prepareBatchNorm},
+	{domain: ops.Private, op: "BatchNormalization", prepare: prepareBatchNorm},
 	{op: "InstanceNormalization", prepare: prepareInstanceNorm},
 	{op: "GroupNormalization", prepare: prepareGroupNorm},
 	{op: "LayerNormalization", prepare: prepareLayerNorm},
@@ -30,15 +33,23 @@ type batchNorm struct {
 	scale, shift         []float32 // nil: from operands 1 to 4
 	eps                  float32
 	ws                   int
-	strict               bool // computed as it is written
+	strict               bool       // computed as it is written
+	then                 ops.Kernel // the activation, a pass of its own over plain images; nil if there is none
 }
 
 func prepareBatchNorm(p *prep) (ops.Kernel, error) {
 	x := p.in[0].shape
-	if !p.allF32() || ops.Int(p.node, "training_mode") != 0 || p.wants(1) || p.wants(2) || len(x) == 0 {
+	then, ok := epilogue.Activation(p.node)
+	if !ok || !p.allF32() || ops.Int(p.node, "training_mode") != 0 || p.wants(1) || p.wants(2) || len(x) == 0 {
 		return nil, nil
 	}
 	k := &batchNorm{n: x[0], channels: 1, spatial: 1, eps: ops.Float(p.node, "epsilon")}
+	if then.Act != simd.Identity {
+		k.then = elementwise(p.out[0].n, TileElems, func(c *ops.Call, lo, hi int) {
+			y := f32(c.Out[0])[lo:hi]
+			vec.Unary(then.Act, y, y, then.P0, then.P1)
+		})
+	}
 	if len(x) > 1 {
 		k.channels, k.spatial = x[1], sizeOf(x[2:])
 	}
@@ -103,11 +114,19 @@ func (k *batchNorm) Run(c *ops.Call) error {
 		gamma, beta, mean, variance := f32(c.In[1]), f32(c.In[2]), f32(c.In[3]), f32(c.In[4])
 		if k.strict || !k.fold(scale, shift, gamma, beta, mean, variance) {
 			k.plainly(c, f32(c.Out[0]), f32(c.In[0]), gamma, beta, mean, variance)
-			return nil
+			return k.activate(c)
 		}
 	}
 	vec.BatchNorm(c.Done(), f32(c.Out[0]), f32(c.In[0]), scale, shift, k.n, k.channels, k.spatial, c.Threads)
-	return nil
+	return k.activate(c)
+}
+
+// activate applies the activation to the result.
+func (k *batchNorm) activate(c *ops.Call) error {
+	if k.then == nil {
+		return nil
+	}
+	return k.then.Run(c)
 }
 
 // groupNorm standardizes groups of channels, then scales every channel.

@@ -83,17 +83,16 @@ func padMap(mode string, in, out, begin int) []int32 {
 	m := make([]int32, out)
 	for o := range m {
 		i := o - max(begin, 0)
-		switch mode {
-		case "constant":
-			if i < 0 || i >= left {
-				m[o] = -1
-				continue
-			}
-		case "edge":
+		switch inside := 0 <= i && i < left; {
+		case inside:
+		case mode == "constant":
+			m[o] = -1
+			continue
+		case mode == "edge":
 			i = min(max(i, 0), left-1)
-		case "wrap":
+		case mode == "wrap":
 			i = (i%left + left) % left
-		case "reflect":
+		case mode == "reflect":
 			i = reflected(i, left)
 		}
 		m[o] = int32(from + i)

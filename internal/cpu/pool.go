@@ -45,11 +45,15 @@ func (p *prep) newPool(kind convolve.PoolKind, w window) (ops.Kernel, error) {
 		return nil, nil
 	}
 	pair := func(v [3]int) [2]int { return [2]int{v[1], v[2]} }
-	k, err := convolve.NewPool(convolve.PoolSpec{
+	s := convolve.PoolSpec{
 		Kind: kind, Batch: p.in[0].shape[0], Channels: p.in[0].shape[1],
 		In: pair(w.in), Kernel: pair(w.kernel), Stride: pair(w.stride), Dilation: pair(w.dilation),
 		PadBegin: pair(w.begin), PadEnd: pair(w.end), Ceil: w.ceil, Blocked: p.in[0].blocked,
-	})
+	}
+	if err := p.memory().Ask(tapLists, s.TapBytes()); err != nil {
+		return nil, err
+	}
+	k, err := convolve.NewPool(s)
 	if err != nil {
 		return nil, err
 	}

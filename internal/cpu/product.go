@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/cpu/epilogue"
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
@@ -21,9 +22,15 @@ type product struct {
 	ws, threads      int
 }
 
-// newProduct prepares the product of operands a and b.
+// newProduct prepares the product of operands a and b, with the operands that an epilogue of the
+// node adds.
 func (p *prep) newProduct(s gemm.GemmSpec, a, b int) (*product, error) {
-	k := &product{a: a, b: b, bias: -1, residual: -1, threads: p.threads}
+	e, _ := epilogue.Of(p.node)
+	k := &product{a: a, b: b, bias: e.Bias, residual: e.Residual, threads: p.threads}
+	if e.Bias >= 0 {
+		s.Epilogue.Bias = simd.BiasPerCol
+	}
+	s.Epilogue.Residual = s.Epilogue.Residual || e.Residual >= 0
 	shared := func(stride func(gemm.BatchDim) int) bool {
 		return !slices.ContainsFunc(s.Batch, func(d gemm.BatchDim) bool { return d.N > 1 && stride(d) != 0 })
 	}

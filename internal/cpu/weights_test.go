@@ -134,3 +134,23 @@ func TestSplatsAreNotWrittenOut(t *testing.T) {
 	assert.Less(t, w.Bytes()["product columns"], int64(64<<10))
 	runtime.KeepAlive(p)
 }
+
+// TestTapsAreAskedFor: the lists of taps of windows that differ at the borders come out of the budget.
+func TestTapsAreAskedFor(t *testing.T) {
+	g := ssa.NewGraph("g")
+	x := g.AddParam("x", ssa.StaticTensor(ndarray.Float32, 1, 2, 60, 60))
+	kernel, pads := ssa.IntsAttr("kernel_shape", 39, 39), ssa.IntsAttr("pads", 19, 19, 19, 19)
+	w := g.AddConst("w", randomWeights(rand.New(rand.NewSource(1)), 2, 1, 39, 39))
+	for _, n := range []*ssa.Node{
+		g.NewNode("Conv", []*ssa.Value{x, w}, 1, kernel, pads, ssa.IntAttr("group", 2)),
+		g.NewNode("MaxPool", []*ssa.Value{x}, 1, kernel, pads),
+	} {
+		require.NoError(t, ops.Infer(n))
+		_, err := New().Prepare(ndarray.Budget(1<<30).In(t.Context()), n, 1)
+		require.NoError(t, err)
+		_, err = New().Prepare(ndarray.Budget(256<<10).In(t.Context()), n, 1)
+		var full *ops.MemoryError
+		require.ErrorAs(t, err, &full, n.Op)
+		assert.Equal(t, tapLists, full.What)
+	}
+}

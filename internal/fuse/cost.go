@@ -23,8 +23,7 @@ const (
 	otherCost = 90 // one that is called as a kernel of its own
 	blockCost = 60 // pointing operands at a block
 
-	blockElems = 4096 // as package cpu has them
-	leastElems = 16   // single numbers are left to the analysis of loops
+	leastElems = 16 // single numbers are left to the analysis of loops
 )
 
 // perByte is the cost of a byte that is read or written, by the size of the tensor it is in: one
@@ -39,12 +38,9 @@ func perByte(bytes float64) float64 {
 	return 0.08
 }
 
-// always forms every legal group, in tests.
-var always = false
-
 // gain is what a group saves; nothing where lengths are not known: each new one would prepare all
 // instructions anew, which takes longer than a run saves.
-func (x *group) gain(g *ssa.Graph) float64 {
+func (x *group) gain(g *ssa.Graph, always bool) float64 {
 	stored := map[*ssa.Value]bool{}
 	for _, v := range x.stored(g) {
 		stored[v] = true
@@ -71,7 +67,7 @@ func (x *group) gain(g *ssa.Graph) float64 {
 	case elems < leastElems:
 		return 0
 	}
-	blocks := max(1, elems/max(blockElems, cols))
+	blocks := max(1, elems/max(tile.BlockElems, cols))
 	saved := float64(len(x.members)-1) * nodeCost
 	for _, m := range x.members {
 		v := m.node.Out[0]
@@ -141,7 +137,7 @@ func isMatrix(l *tile.Loops, k int) bool {
 	if last >= 0 {
 		cols, step = l.Dims[last], l.Strides[k][last]
 	}
-	if last > 0 && cols < blockElems {
+	if last > 0 && cols < tile.BlockElems {
 		row = l.Strides[k][last-1]
 	}
 	return step <= 1 && (row == 0 || row == 1 && step == 0 || step == 1 && row == cols)
@@ -155,7 +151,7 @@ func workspaceOf(n *ssa.Node, threads int) int64 {
 	}
 	r := p.Allocate(func(o, k int) bool { return fused.MayCover(n, o, k) })
 	row := rowLength(p, n)
-	block := max(blockElems, row)
+	block := max(tile.BlockElems, row)
 	if k, ok := elemsOf(n); ok {
 		block = min(block, k)
 	}

@@ -4,6 +4,7 @@
 package fuse
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/berth-onnx/berth/inplace"
@@ -38,6 +39,8 @@ type Options struct {
 	InPlace   inplace.Options
 	CopyViews bool
 	Peak      int64 // what the graph needs at once without groups, if that is known
+	Always    bool  // form every legal group, whatever the model of costs says
+	Singles   bool  // single elementwise nodes are groups, too
 }
 
 // Report says what a run did.
@@ -57,7 +60,10 @@ const maxLayouts = 8
 func Apply(ctx context.Context, g *ssa.Graph, o Options) (*ssa.Graph, Report, error) {
 	o.Threads = max(o.Threads, 1)
 	p := &pass{ctx: ctx, o: o, given: g}
-	all := p.find(g)
+	all, err := p.find(g)
+	if err != nil {
+		return nil, Report{}, err
+	}
 	if all == 0 {
 		return g, Report{}, nil
 	}
@@ -73,8 +79,8 @@ func Apply(ctx context.Context, g *ssa.Graph, o Options) (*ssa.Graph, Report, er
 	if len(kept) == 0 {
 		return g, r, nil
 	}
-	r.Groups, r.Nodes = p.groups, p.nodes
-	return p.out, r, nil
+	r.Groups, r.Nodes = p.out.groups, p.out.nodes
+	return p.out.g, r, nil
 }
 
 // pass is the state of one run.
@@ -86,7 +92,12 @@ type pass struct {
 	layouts int
 	err     error
 
-	out           *ssa.Graph // with the groups accepted last
+	out grouped // with the groups accepted last
+}
+
+// grouped is a graph with groups: how many, and of how many nodes.
+type grouped struct {
+	g             *ssa.Graph
 	groups, nodes int
 }
 
@@ -98,9 +109,12 @@ func (p *pass) search(kept map[int]bool, all int) {
 }
 
 // find counts the groups of a graph and its bodies.
-func (p *pass) find(g *ssa.Graph) (n int) {
-	g.Walk(func(b *ssa.Graph) { n += len(groupsOf(b)) })
-	return n
+func (p *pass) find(g *ssa.Graph) (n int, err error) {
+	g.Walk(func(b *ssa.Graph) {
+		groups, ended := groupsOf(p.ctx, b, &p.o)
+		n, err = n+len(groups), cmp.Or(err, ended)
+	})
+	return n, err
 }
 
 // accept adds groups from up to to, by their number, if the graph then needs no more memory.
@@ -108,10 +122,13 @@ func (p *pass) accept(kept map[int]bool, from, to int) bool {
 	for i := from; i < to; i++ {
 		kept[i] = true
 	}
-	g, groups, nodes := p.rewritten(kept)
-	peak, err := p.peak(g)
+	var peak int64
+	out, err := p.rewritten(kept)
+	if err == nil {
+		peak, err = p.peak(out.g)
+	}
 	if p.err = err; err == nil && peak <= p.limit {
-		p.out, p.groups, p.nodes = g, groups, nodes
+		p.out = out
 		return true
 	}
 	for i := from; i < to; i++ {
@@ -151,18 +168,21 @@ func (p *pass) peak(g *ssa.Graph) (int64, error) {
 }
 
 // rewritten is a copy of the graph with some of its groups.
-func (p *pass) rewritten(kept map[int]bool) (out *ssa.Graph, groups, nodes int) {
-	out, _ = p.given.Clone()
+func (p *pass) rewritten(kept map[int]bool) (out grouped, err error) {
+	out.g, _ = p.given.Clone()
 	n := 0
-	out.Walk(func(b *ssa.Graph) {
-		for _, x := range groupsOf(b) {
+	out.g.Walk(func(b *ssa.Graph) {
+		all, ended := groupsOf(p.ctx, b, &p.o)
+		var chosen []*group
+		for _, x := range all {
 			if kept[n] {
-				x.replace(b)
-				groups++
-				nodes += len(x.members)
+				chosen = append(chosen, x)
+				out.groups++
+				out.nodes += len(x.members)
 			}
 			n++
 		}
+		err = cmp.Or(err, ended, replace(p.ctx, b, chosen))
 	})
-	return out, groups, nodes
+	return out, err
 }

@@ -36,11 +36,11 @@ func programs(g *ssa.Graph) (out []string) {
 	return out
 }
 
-func apply(t testing.TB, text string) (*ssa.Graph, fuse.Report) {
+func apply(t testing.TB, text string, o fuse.Options) (*ssa.Graph, fuse.Report) {
 	g, err := ssa.ParseGraph(text)
 	require.NoError(t, err)
 	require.NoError(t, ops.InferGraph(g))
-	out, r, err := fuse.Apply(context.Background(), g, fuse.Options{Threads: 1})
+	out, r, err := fuse.Apply(context.Background(), g, o)
 	require.NoError(t, err)
 	require.NoError(t, ops.InferGraph(out))
 	require.NoError(t, ops.Check(out))
@@ -48,7 +48,6 @@ func apply(t testing.TB, text string) (*ssa.Graph, fuse.Report) {
 }
 
 func TestGroups(t *testing.T) {
-	defer fuse.Everything()()
 	for _, c := range []struct {
 		name, graph string
 		want        []string
@@ -109,7 +108,7 @@ func TestGroups(t *testing.T) {
 }`, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			g, _ := apply(t, c.graph)
+			g, _ := apply(t, c.graph, fuse.Options{Always: true})
 			assert.Equal(t, c.want, programs(g), "%s", g)
 		})
 	}
@@ -130,7 +129,7 @@ func TestCosts(t *testing.T) {
 		{"tensors larger than any cache", "4096,4096", 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, r := apply(t, chain(c.shape))
+			_, r := apply(t, chain(c.shape), fuse.Options{})
 			assert.Equal(t, c.groups, r.Groups)
 		})
 	}
@@ -149,7 +148,6 @@ func compiled(t *testing.T, g *ssa.Graph, in []ndarray.Value, threads int) ([]nd
 // TestRandomGraphs forms every group that is legal and compares graphs with and without: the
 // interpreter's results, compiled results bit by bit, and what they need at once.
 func TestRandomGraphs(t *testing.T) {
-	defer fuse.Everything()()
 	groups, taken := 0, 0
 	for seed := range uint64(160) {
 		cfg := graphgen.Config{}
@@ -160,7 +158,7 @@ func TestRandomGraphs(t *testing.T) {
 		require.NoError(t, err)
 		_, err = schedule.MinPeak(t.Context(), g)
 		require.NoError(t, err)
-		out, r, err := fuse.Apply(t.Context(), g, fuse.Options{Threads: 2})
+		out, r, err := fuse.Apply(t.Context(), g, fuse.Options{Threads: 2, Always: true})
 		require.NoError(t, err)
 		if groups, taken = groups+r.Groups, taken+r.TakenBack; r.Groups == 0 {
 			continue

@@ -1,6 +1,7 @@
 package fuse
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/internal/ops/fused"
@@ -31,25 +32,31 @@ type finder struct {
 	of  map[*ssa.Node]*group
 }
 
-// groupsOf returns the groups of a graph that are worth it, in the order of their last members.
-func groupsOf(g *ssa.Graph) []*group {
+// groupsOf returns the groups of a graph that are worth it, in the order of their last members. Its error is the context's.
+func groupsOf(ctx context.Context, g *ssa.Graph, o *Options) ([]*group, error) {
 	f := &finder{g: g, pos: map[*ssa.Node]int{}, of: map[*ssa.Node]*group{}}
 	for i, n := range g.Nodes {
 		f.pos[n] = i
 	}
 	for _, n := range g.Nodes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if m := memberOf(n); m != nil {
 			f.place(m)
 		}
 	}
 	var out []*group
 	for _, n := range g.Nodes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		x := f.of[n]
-		if x != nil && x.members[len(x.members)-1].node == n && len(x.members) > 1 && x.isWhole() && x.gain(g) > 0 {
+		if x != nil && x.members[len(x.members)-1].node == n && x.isLarge(o) && x.isWhole() && x.gain(g, o.Always) > 0 {
 			out = append(out, x)
 		}
 	}
-	return out
+	return out, nil
 }
 
 // place lets a node join the groups of its operands, or begin one.
@@ -249,6 +256,11 @@ func (x *group) isImmediate(v *ssa.Value) bool {
 	return numberOf(v) != nil && len(v.Const.Shape()) <= len(x.shape)
 }
 
+// isLarge reports as many members as a group must have.
+func (x *group) isLarge(o *Options) bool {
+	return len(x.members) > 1 || o.Singles && x.members[0].inner == 0
+}
+
 func (x *group) isSmall() bool {
 	return len(x.members) <= maxMembers && len(x.operands()) <= maxOperands
 }
@@ -279,6 +291,9 @@ func (x *group) program(operands, stored []*ssa.Value) *tile.Program {
 func (m *member) write(p *tile.Program, at map[*ssa.Value]tile.Ref) {
 	out := m.node.Out[0]
 	i := tile.Instr{Op: m.op, DType: out.Type.DType, Row: m.row || m.op.Reduces(), Params: m.params}
+	if m.op == tile.Call {
+		i.Func = fused.FuncOf(m.node)
+	}
 	for _, v := range m.in {
 		if v == nil {
 			i.Args = append(i.Args, tile.None)
@@ -307,19 +322,46 @@ func (m *member) write(p *tile.Program, at map[*ssa.Value]tile.Ref) {
 	at[out] = acc
 }
 
-// replace puts one node in the place of the last member.
-func (x *group) replace(g *ssa.Graph) {
-	operands, stored := x.operands(), x.stored(g)
-	last := x.members[len(x.members)-1].node
-	n := g.InsertBefore(last, fused.Name, operands, len(stored), fused.Attr(x.program(operands, stored)))
-	n.Domain, n.Name, n.Doc = fused.Domain, last.Name, last.Doc
-	gone := map[*ssa.Node]bool{}
-	for _, m := range x.members {
-		gone[m.node] = true
+// replace puts one node in the place of the last member of each of some groups, all at once: each by itself would move
+// all nodes behind it. The error is the context's.
+func replace(ctx context.Context, g *ssa.Graph, groups []*group) error {
+	at := map[*ssa.Node]*ssa.Node{} // new nodes by the last members; nil for the other members
+	var order []*ssa.Node
+	given := len(g.Nodes)
+	for _, x := range groups {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for _, m := range x.members {
+			at[m.node] = nil
+		}
+		at[x.last()] = x.node(g)
 	}
+	for _, n := range g.Nodes[:given] {
+		made, isMember := at[n]
+		switch {
+		case !isMember:
+			order = append(order, n)
+		case made != nil:
+			order = append(order, made)
+		}
+	}
+	g.RemoveNodes(func(n *ssa.Node) bool { _, isMember := at[n]; return isMember })
+	g.Nodes = order
+	return nil
+}
+
+// last is the member that the group's node replaces.
+func (x *group) last() *ssa.Node { return x.members[len(x.members)-1].node }
+
+// node makes the node of the group, at the end of a graph, and lets all readers of its values read that.
+func (x *group) node(g *ssa.Graph) *ssa.Node {
+	operands, stored := x.operands(), x.stored(g)
+	n := g.NewNode(fused.Name, operands, len(stored), fused.Attr(x.program(operands, stored)))
+	n.Domain, n.Name, n.Doc = fused.Domain, x.last().Name, x.last().Doc
 	for k, v := range stored {
 		n.Out[k].Name, n.Out[k].Type, n.Out[k].Doc = v.Name, v.Type, v.Doc
 		g.ReplaceUses(v, n.Out[k])
 	}
-	g.RemoveNodes(func(n *ssa.Node) bool { return gone[n] })
+	return n
 }

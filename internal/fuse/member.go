@@ -23,8 +23,8 @@ type member struct {
 	row    bool         // in a group: computed once for each row
 }
 
-// maxRow is how many elements a row may have: rows are held in workspace as a whole.
-const maxRow = 1 << 13
+// MaxRow is how many elements a row may have: rows are held in workspace as a whole.
+const MaxRow = 1 << 13
 
 // memberOf reads a node; nil if no program computes it.
 func memberOf(n *ssa.Node) *member {
@@ -205,7 +205,7 @@ func (m *member) fitsRow() bool {
 			return false
 		}
 	}
-	return size > 1 && size <= maxRow
+	return size > 1 && size <= MaxRow
 }
 
 // trailing is how many axes there are if they are the last ones, else 0.

@@ -1,6 +1,9 @@
 package layout
 
-import "math"
+import (
+	"context"
+	"math"
+)
 
 // network is a flow network whose minimum cut is wanted. Vertices before the cut (on the
 // side of the source) are blocked, those behind it plain; an edge u → v costs its capacity
@@ -51,10 +54,13 @@ func (f *network) capacity(u, v int, c int64) {
 
 // cut returns the cost of a minimum cut and which vertices are blocked: of all minimum cuts the
 // one with the fewest.
-func (f *network) cut() (cost int64, blocked []bool) {
+func (f *network) cut(ctx context.Context) (cost int64, blocked []bool, err error) {
 	for f.levels() {
 		f.next = make([]int, len(f.edges))
 		for {
+			if err := ctx.Err(); err != nil {
+				return 0, nil, err
+			}
 			pushed := f.push(blockedSide, forbidden)
 			if pushed == 0 {
 				break
@@ -66,7 +72,7 @@ func (f *network) cut() (cost int64, blocked []bool) {
 	for v, l := range f.level {
 		blocked[v] = l >= 0
 	}
-	return cost, blocked
+	return cost, blocked, nil
 }
 
 // levels counts the edges from the source to each vertex; false if the sink is out of reach.

@@ -39,7 +39,8 @@ func TestCut(t *testing.T) {
 				least = min(least, costOf(func(v int) bool { return set>>v&1 == 1 }))
 			}
 		}
-		cost, blocked := f.cut()
+		cost, blocked, err := f.cut(t.Context())
+		require.NoError(t, err)
 		require.Equal(t, least, cost, "seed %d", seed)
 		require.Equal(t, least, costOf(func(v int) bool { return blocked[v] }), "seed %d", seed)
 	}

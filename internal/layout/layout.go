@@ -20,11 +20,13 @@
 package layout
 
 import (
+	"context"
+
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Name is what the pass is called where passes are left out.
-const Name = "layout"
+// Pass is what the pass is called where passes are left out.
+const Pass = "layout"
 
 // Costs are the estimates of a backend. Their unit is the time of a multiply-add at the peak.
 type Costs interface {
@@ -53,22 +55,25 @@ const conversionCost = 20_000
 const leastGain = 0.01
 
 // Assign rewrites a graph and its bodies. It reports how many nodes became blocked.
-func Assign(g *ssa.Graph, c Costs, force Force) (nodes int, err error) {
+func Assign(ctx context.Context, g *ssa.Graph, c Costs, force Force) (nodes int, err error) {
 	g.Walk(func(b *ssa.Graph) {
 		if err != nil {
 			return
 		}
 		var n int
-		n, err = assign(b, c, bool(force))
+		n, err = assign(ctx, b, c, bool(force))
 		nodes += n
 	})
 	return nodes, err
 }
 
-func assign(g *ssa.Graph, c Costs, force bool) (int, error) {
-	p := newProblem(g, c, force)
-	if len(p.roles) == 0 || !p.solve() {
-		return 0, nil
+func assign(ctx context.Context, g *ssa.Graph, c Costs, force bool) (int, error) {
+	p, err := newProblem(ctx, g, c, force)
+	if err != nil || len(p.roles) == 0 {
+		return 0, err
+	}
+	if worth, err := p.solve(ctx); err != nil || !worth {
+		return 0, err
 	}
 	return p.rewrite()
 }

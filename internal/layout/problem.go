@@ -1,6 +1,12 @@
 package layout
 
-import "github.com/berth-onnx/berth/ssa"
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"github.com/berth-onnx/berth/ssa"
+)
 
 // problem is the choice of layouts for one graph.
 type problem struct {
@@ -16,21 +22,24 @@ type problem struct {
 	blocked []bool  // of vertices, once solved
 }
 
-func newProblem(g *ssa.Graph, c Costs, force bool) *problem {
+func newProblem(ctx context.Context, g *ssa.Graph, c Costs, force bool) (*problem, error) {
 	p := &problem{g: g, costs: c, block: c.Block(), force: force, roles: map[*ssa.Node]*role{}, flow: newNetwork()}
 	convs := false
 	for _, n := range g.Nodes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		if r := p.roleOf(n); r != nil {
 			p.roles[n] = r
-			convs = convs || r.op == blockedConv
+			convs = convs || r.isConv
 		}
 	}
 	if !convs {
 		clear(p.roles)
-		return p
+		return p, nil
 	}
 	p.meet()
-	return p
+	return p, nil
 }
 
 // variable makes a variable.
@@ -65,7 +74,7 @@ func (p *problem) wanted(u ssa.Use) int {
 	if r == nil {
 		return plainSide
 	}
-	if r.op == blockedConv && u.Index == 3 {
+	if r.residue && u.Index == 3 {
 		return r.out
 	}
 	for _, i := range r.images {
@@ -126,18 +135,16 @@ func (p *problem) convert(v *ssa.Value, layout int, readers map[int]bool) {
 
 // link visits variables in ascending order.
 func (p *problem) link(readers map[int]bool, f func(w int)) {
-	for w := range len(p.flow.edges) {
-		if readers[w] {
-			f(w)
-		}
+	for _, w := range slices.Sorted(maps.Keys(readers)) {
+		f(w)
 	}
 }
 
 // solve finds the layouts; false if all stays plain.
-func (p *problem) solve() bool {
-	cost, blocked := p.flow.cut()
+func (p *problem) solve(ctx context.Context) (bool, error) {
+	cost, blocked, err := p.flow.cut(ctx)
 	p.blocked = blocked
-	return p.base-float64(cost) > leastGain*p.total || p.force
+	return p.base-float64(cost) > leastGain*p.total || p.force, err
 }
 
 // isBlocked reports that a variable is blocked.

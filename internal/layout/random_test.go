@@ -13,6 +13,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/cpu/kern/kerntest"
+	"github.com/berth-onnx/berth/internal/fuse"
 	"github.com/berth-onnx/berth/internal/graphgen"
 	"github.com/berth-onnx/berth/internal/layout"
 	"github.com/berth-onnx/berth/internal/program"
@@ -99,7 +100,10 @@ func (d *drawer) step() {
 	x := d.pick()
 	switch d.rng.IntN(14) {
 	case 0, 1, 2, 3, 4:
-		d.keep(d.conv(x))
+		if x = d.conv(x); d.rng.IntN(3) == 0 {
+			x = d.finished(x)
+		}
+		d.keep(x)
 	case 5:
 		op := []string{"Relu", "Sigmoid", "HardSwish", "Tanh", "LeakyRelu", "HardSigmoid", "Softplus"}[d.rng.IntN(7)]
 		d.keep(d.op(op, []*ssa.Value{x}))
@@ -112,7 +116,10 @@ func (d *drawer) step() {
 	case 9:
 		d.keep(d.op([]string{"Mul", "Add", "Max"}[d.rng.IntN(3)], []*ssa.Value{x, d.constant(ndarray.Of([]float32{0.7}, 1))}))
 	case 10:
-		d.keep(d.normalized(x))
+		if x = d.normalized(x); d.rng.IntN(2) == 0 {
+			x = d.finished(x)
+		}
+		d.keep(x)
 	case 11:
 		d.keep(d.op("Softmax", []*ssa.Value{x}, ssa.IntAttr("axis", 1)))
 	case 12:
@@ -125,6 +132,27 @@ func (d *drawer) step() {
 			}
 		}
 		d.keep(d.conv(x))
+	}
+}
+
+// finished draws a sum with another image and an activation, which nothing reads but the one the other.
+func (d *drawer) finished(x *ssa.Value) *ssa.Value {
+	at := d.rng.IntN(len(d.pool))
+	for _, y := range slices.Concat(d.pool[at:], d.pool[:at]) {
+		if y.Type.Equal(x.Type) && d.rng.IntN(3) > 0 {
+			x = d.op([]string{"Add", "Sum"}[d.rng.IntN(2)], [][]*ssa.Value{{x, y}, {y, x}}[d.rng.IntN(2)])
+			break
+		}
+	}
+	switch act := d.rng.IntN(16); act {
+	case 0:
+		return x
+	case 1:
+		return d.op("Clip", []*ssa.Value{x, nil, d.constant(ndarray.Of([]float32{0.5}))})
+	case 2:
+		return d.op("Gelu", []*ssa.Value{x}, ssa.StringAttr("approximate", "tanh"))
+	default:
+		return d.op([]string{"Relu", "LeakyRelu", "Elu", "HardSigmoid", "HardSwish", "Sigmoid", "Swish", "Tanh", "Gelu", "Mish", "Softplus", "Softsign", "Abs"}[act-3], []*ssa.Value{x})
 	}
 }
 
@@ -230,7 +258,9 @@ func (d *drawer) resized(x *ssa.Value) *ssa.Value {
 // assigned is a graph with everything blocked that can be, and how many nodes are.
 func assigned(t *testing.T, g *ssa.Graph, force bool) (*ssa.Graph, int) {
 	c, _ := g.Clone()
-	n, err := layout.Assign(c, cpu.New().Layouts(), layout.Force(force))
+	_, err := fuse.Epilogues(t.Context(), c, cpu.New().Layouts())
+	require.NoError(t, err)
+	n, err := layout.Assign(t.Context(), c, cpu.New().Layouts(), layout.Force(force))
 	require.NoError(t, err)
 	require.NoError(t, ops.Check(c), "%s", c)
 	return c, n
@@ -256,7 +286,7 @@ func TestRandomNetworks(t *testing.T) {
 			runNetwork(t, seed, g, c)
 			wantKernels(t, c)
 		}
-		for _, op := range []string{"ToBlocked", "FromBlocked", "BlockedFusedConv", "BlockedMaxPool", "BlockedAveragePool", "BlockedGlobalAveragePool", "BlockedGlobalMaxPool",
+		for _, op := range []string{"ToBlocked", "FromBlocked", "Conv", "BlockedConv", "BlockedFusedConv", "BlockedMaxPool", "BlockedAveragePool", "BlockedGlobalAveragePool", "BlockedGlobalMaxPool",
 			"BlockedBatchNormalization", "BlockedResize", "BlockedMul", "BlockedAdd"} {
 			assert.NotZero(t, made[op], op)
 		}

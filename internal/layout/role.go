@@ -10,7 +10,7 @@ import (
 
 // role is what a node is to the layouts. Nodes without a role take and give plain tensors.
 type role struct {
-	images []int // operands that are images; those of index 3 of a convolution are residuals
+	images []int // operands that are images; the residual of a convolution is none of them
 	// op is the private operator over blocked images, "" for operators that take
 	// blocked operands as they are.
 	op  string
@@ -19,11 +19,9 @@ type role struct {
 
 	blocked float64 // cost if the variables are blocked, less that if they are plain
 	mixed   float64 // of a convolution: cost of a blocked result of a plain image, beside its own
-	residue bool    // operand 3 is a residual, which lies like the result
+	isConv  bool
+	residue bool // operand 3 of a convolution is a residual, which lies like the result
 }
-
-// blockedConv is what convolutions become.
-const blockedConv = "BlockedFusedConv"
 
 // nominal is what open dimensions count as.
 const nominal = 48
@@ -123,13 +121,13 @@ func (p *problem) roleOf(n *ssa.Node) *role {
 		return nil
 	}
 	switch (ops.Key{Domain: o.Domain, Name: o.Name}) {
-	case ops.Key{Name: "Conv"}, ops.Key{Domain: "com.microsoft", Name: "FusedConv"}:
+	case ops.Key{Name: "Conv"}, ops.Key{Domain: ops.Private, Name: "Conv"}, ops.Key{Domain: "com.microsoft", Name: "FusedConv"}:
 		return p.conv(n)
 	case ops.Key{Name: "MaxPool"}, ops.Key{Name: "AveragePool"}:
 		return p.window(n)
 	case ops.Key{Name: "GlobalAveragePool"}, ops.Key{Name: "GlobalMaxPool"}:
 		return p.global(n)
-	case ops.Key{Name: "BatchNormalization"}:
+	case ops.Key{Name: "BatchNormalization"}, ops.Key{Domain: ops.Private, Name: "BatchNormalization"}:
 		if m, ok := nominalNode(n); ok && p.costs.Fits(m) {
 			return p.keeper(n, "Blocked"+n.Op, []int{0}, 0)
 		}
@@ -159,7 +157,7 @@ func (p *problem) conv(n *ssa.Node) *role {
 			}
 		}
 	}
-	r := &role{op: blockedConv, images: []int{0}, in: p.variable(), out: p.variable(), residue: n.Input(3) != nil}
+	r := &role{op: "Blocked" + n.Op, isConv: true, images: []int{0}, in: p.variable(), out: p.variable(), residue: n.Input(3) != nil}
 	p.total += cost[0][0]
 	p.charge(r.in, cost[1][0]-cost[0][0])
 	p.charge(r.out, cost[1][1]-cost[1][0])

@@ -238,7 +238,7 @@ func denseTensor(ctx context.Context, name string, c *ssa.Constant) (*onnxwire.T
 	if t.RawData != nil {
 		return t, nil
 	}
-	a, err := c.Array()
+	a, err := c.ArrayIn(ndarray.BudgetOf(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -251,15 +251,28 @@ func TensorOf(name string, a *ndarray.Array) (*onnxwire.Tensor, error) {
 	return denseTensor(context.Background(), name, ssa.NewConstant(a))
 }
 
+// stringSize is what a string takes in a message beside its bytes.
+const stringSize = 24
+
 func fillTensor(ctx context.Context, t *onnxwire.Tensor, a *ndarray.Array) error {
 	switch width := a.DType.FileBits(); {
 	case a.DType == ndarray.String:
+		size := int64(0)
+		for _, s := range a.Str {
+			size += int64(len(s)) + stringSize
+		}
+		if err := ndarray.BudgetOf(ctx).Ask("a constant of strings", size); err != nil {
+			return err
+		}
 		for _, s := range a.Str {
 			t.StringData = append(t.StringData, []byte(s))
 		}
 	case width == 0:
 		return fmt.Errorf("element type %s can not be written", a.DType)
 	case width < 8:
+		if err := ndarray.BudgetOf(ctx).Ask("a packed constant", int64(a.DType.FileBytes(len(a.Data)))); err != nil {
+			return err
+		}
 		t.RawData = pack(ctx, a)
 		return ctx.Err()
 	case len(a.Data) == 0:

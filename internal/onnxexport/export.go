@@ -102,6 +102,9 @@ func (x *exporter) run() error {
 	}
 	x.inferred = inferredFrom(x.mod.Graph)
 	x.place()
+	if err := x.opts.Context.Err(); err != nil {
+		return err
+	}
 	x.open = disputed(x.mod.Graph)
 	if x.model.Graph, err = x.mainGraph(); err != nil {
 		return err

@@ -190,7 +190,7 @@ func TestSplatsAreWrittenAsNodes(t *testing.T) {
 				want = tt.want + "; " + want
 			}
 			assert.Equal(t, want, text(w.Graph))
-			size, err := onnxwire.Size(w)
+			size, err := onnxwire.Size(t.Context(), w)
 			require.NoError(t, err)
 			if tt.want != "" {
 				assert.Less(t, size, 300)

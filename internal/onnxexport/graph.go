@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -24,8 +25,12 @@ func (x *exporter) mainGraph() (*onnxwire.Graph, error) {
 		scope.taken[name] = true
 	}
 	x.nameResults(g, outputs)
+	declared := map[string]*onnxwire.ValueInfo{}
+	for _, in := range x.carried.Graph.Inputs {
+		declared[in.Name] = in
+	}
 	for _, p := range g.Params {
-		out.Inputs = append(out.Inputs, x.inputInfo(p))
+		out.Inputs = append(out.Inputs, x.inputInfo(p, declared[p.Name]))
 		if def := x.mod.Defaults[p.Name]; def != nil {
 			t, err := x.tensor(x.names[p], def)
 			if err != nil {
@@ -73,6 +78,9 @@ func (x *exporter) soleUse(g *ssa.Graph, r *ssa.Value) bool {
 }
 
 // fill names everything a graph defines and writes its constants and nodes.
+// checkedNodes is after how many nodes the memory that their messages take is measured.
+const checkedNodes = 4096
+
 func (x *exporter) fill(g *ssa.Graph, out *onnxwire.Graph, scope *names) error {
 	if err := x.constants(g, out, scope); err != nil {
 		return err
@@ -81,14 +89,21 @@ func (x *exporter) fill(g *ssa.Graph, out *onnxwire.Graph, scope *names) error {
 		x.names[v] = x.consts[v.Const].name
 	}
 	for _, n := range g.Nodes {
+		if err := x.opts.Context.Err(); err != nil {
+			return err
+		}
 		for _, v := range n.Out {
 			if v != nil && x.names[v] == "" {
 				x.names[v] = scope.fresh(v.Name)
 			}
 		}
 	}
-	for _, n := range g.Nodes {
-		if err := x.opts.Context.Err(); err != nil {
+	for i, n := range g.Nodes {
+		err := x.opts.Context.Err()
+		if err == nil && i%checkedNodes == checkedNodes-1 {
+			err = ndarray.BudgetOf(x.opts.Context).Check("the messages of the nodes")
+		}
+		if err != nil {
 			return err
 		}
 		w, err := x.node(n, scope)

@@ -52,11 +52,13 @@ func Save(m *ssa.Module, path string, opts Options) error {
 
 // files lists what is to be written: the data file if there is one, then the model.
 func (x *exporter) files(path string) ([]safefile.File, error) {
-	write := safefile.File{Path: path, Fill: func(w io.Writer) error { _, err := onnxwire.WriteTo(w, x.model); return err }}
-	_, err := onnxwire.Size(x.model)
+	write := safefile.File{Path: path, Fill: func(w io.Writer) error { _, err := onnxwire.WriteTo(x.opts.Context, w, x.model); return err }}
+	_, err := onnxwire.Size(x.opts.Context, x.model)
 	var large *onnxwire.TooLargeError
 	threshold := x.opts.External
 	switch {
+	case x.opts.Context.Err() != nil:
+		return nil, x.opts.Context.Err()
 	case threshold <= 0 && errors.As(err, &large):
 		threshold = autoExternal
 	case threshold <= 0 && err != nil:
@@ -76,7 +78,7 @@ func (x *exporter) files(path string) ([]safefile.File, error) {
 	for _, m := range moved {
 		m.tensor.ExternalData[0].Value = location
 	}
-	if _, err := onnxwire.Size(x.model); err != nil {
+	if _, err := onnxwire.Size(x.opts.Context, x.model); err != nil {
 		return nil, &ExportError{Reason: err.Error(), Err: err}
 	}
 	data := safefile.File{Path: dir + location, Fill: func(w io.Writer) error { return writeData(w, moved) }}

@@ -90,13 +90,7 @@ func isTyped(t ssa.Type) bool {
 
 // inputInfo writes an input of the model as the file declared it, with what has
 // been learned since.
-func (x *exporter) inputInfo(p *ssa.Value) *onnxwire.ValueInfo {
-	var declared *onnxwire.ValueInfo
-	for _, in := range x.carried.Graph.Inputs {
-		if in.Name == p.Name {
-			declared = in
-		}
-	}
+func (x *exporter) inputInfo(p *ssa.Value, declared *onnxwire.ValueInfo) *onnxwire.ValueInfo {
 	return x.ioInfo(x.names[p], p, declared, func(axis int, d ssa.Dim, was *onnxwire.Dim) *onnxwire.Dim {
 		if name, ok := d.SymbolName(); ok && !named(was) && strings.HasPrefix(name, fmt.Sprintf("%s.%d", p.Name, axis)) {
 			return &onnxwire.Dim{} // the importer's own name for a length the file left open

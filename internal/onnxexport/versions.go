@@ -1,6 +1,7 @@
 package onnxexport
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -49,7 +50,7 @@ func chooseOpsets(ctx context.Context, m *ssa.Module) (*ssa.Module, *opsetChoice
 		}
 		out := *m
 		out.Graph = old
-		return &out, c, c.pins(old)
+		return &out, c, c.pins(ctx, old)
 	}
 }
 
@@ -125,8 +126,9 @@ func (c *opsetChoice) need(domain string, version int, by string) {
 
 // pins finds the versions that unknown operators, and nodes in older forms, were written
 // for, and checks that they are those chosen.
-func (c *opsetChoice) pins(g *ssa.Graph) (err error) {
+func (c *opsetChoice) pins(ctx context.Context, g *ssa.Graph) (err error) {
 	g.Walk(func(g *ssa.Graph) {
+		err = cmp.Or(err, ctx.Err())
 		for _, n := range g.Nodes {
 			if o := ops.Of(n); err == nil && (o == nil || n.Version > 0) {
 				err = c.pinned(n)

@@ -73,7 +73,7 @@ func BenchmarkWriteTo(b *testing.B) {
 	defer f.Close()
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := WriteTo(io.Discard, f.Model); err != nil {
+		if _, err := WriteTo(b.Context(), io.Discard, f.Model); err != nil {
 			b.Fatal(err)
 		}
 	}

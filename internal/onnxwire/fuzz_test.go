@@ -52,7 +52,7 @@ func FuzzParse(f *testing.F) {
 		require.NoError(t, err)
 		require.True(t, equal(first, second), "reading back gives another message")
 		var streamed bytes.Buffer
-		_, err = WriteTo(&streamed, second)
+		_, err = WriteTo(t.Context(), &streamed, second)
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(written, streamed.Bytes()), "the second writing differs")
 	})

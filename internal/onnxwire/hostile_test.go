@@ -110,7 +110,7 @@ func TestCyclesCannotBeWritten(t *testing.T) {
 	var nesting *NestingError
 	_, err := Marshal(&Model{Graph: g})
 	require.ErrorAs(t, err, &nesting)
-	_, err = WriteTo(&bytes.Buffer{}, &Model{Graph: g})
+	_, err = WriteTo(t.Context(), &bytes.Buffer{}, &Model{Graph: g})
 	require.ErrorAs(t, err, &nesting)
 	assert.NotEmpty(t, err.Error())
 }

@@ -1,6 +1,7 @@
 package onnxwire
 
 import (
+	"context"
 	"io"
 	"math"
 	"reflect"
@@ -28,6 +29,7 @@ const (
 )
 
 type encoder struct {
+	ctx    context.Context
 	sizing bool
 	size   int64   // bytes so far, in the sizing pass
 	lens   []int64 // sizes of messages and packed runs in the order they are entered
@@ -37,14 +39,14 @@ type encoder struct {
 	buf []byte
 	out io.Writer // nil: all output stays in buf
 	n   int64     // bytes given to out
-	err error     // the first error of out, or *NestingError
+	err error     // the first error of out, the context's, or *NestingError
 
 	visit func(Message) // called for each message; may be nil
 }
 
 // measure runs the sizing pass.
-func measure(m Message) (*encoder, error) {
-	e := &encoder{sizing: true}
+func measure(ctx context.Context, m Message) (*encoder, error) {
+	e := &encoder{ctx: ctx, sizing: true}
 	if v := reflect.ValueOf(m); v.IsValid() && !v.IsNil() {
 		e.message(m)
 	}
@@ -58,9 +60,10 @@ func measure(m Message) (*encoder, error) {
 	return e, nil
 }
 
-// Size returns how many bytes Marshal will make of m. The errors are *TooLargeError and *NestingError.
-func Size(m Message) (int, error) {
-	e, err := measure(m)
+// Size returns how many bytes Marshal will make of m. The errors are *TooLargeError, *NestingError and the
+// context's.
+func Size(ctx context.Context, m Message) (int, error) {
+	e, err := measure(ctx, m)
 	if err != nil {
 		return 0, err
 	}
@@ -69,7 +72,7 @@ func Size(m Message) (int, error) {
 
 // Marshal returns m as protobuf. Equal messages give equal bytes. The errors are those of Size.
 func Marshal(m Message) ([]byte, error) {
-	e, err := measure(m)
+	e, err := measure(context.Background(), m)
 	if err != nil || e.size == 0 {
 		return nil, err
 	}
@@ -80,8 +83,8 @@ func Marshal(m Message) ([]byte, error) {
 
 // WriteTo writes m as protobuf to w and returns the number of bytes w took. Large weights go to w straight from
 // Tensor.RawData. The errors are those of Size, before anything is written, and those of w.
-func WriteTo(w io.Writer, m Message) (int64, error) {
-	e, err := measure(m)
+func WriteTo(ctx context.Context, w io.Writer, m Message) (int64, error) {
+	e, err := measure(ctx, m)
 	if err != nil || e.size == 0 {
 		return 0, err
 	}
@@ -166,6 +169,12 @@ func (e *encoder) raw(b []byte) {
 
 // message writes the fields of m, the ones the reader did not know last.
 func (e *encoder) message(m Message) {
+	if e.err == nil {
+		e.err = e.ctx.Err()
+	}
+	if e.err != nil {
+		return
+	}
 	if e.visit != nil {
 		e.visit(m)
 	}

@@ -29,7 +29,7 @@ func weighty() *Model {
 
 func TestSizeIsExactAndWritingAllocatesOnce(t *testing.T) {
 	m := weighty()
-	size, err := Size(m)
+	size, err := Size(t.Context(), m)
 	require.NoError(t, err)
 	b, err := Marshal(m)
 	require.NoError(t, err)
@@ -43,7 +43,7 @@ func TestStreamingWritesTheSame(t *testing.T) {
 	want, err := Marshal(m)
 	require.NoError(t, err)
 	var got bytes.Buffer
-	n, err := WriteTo(&got, m)
+	n, err := WriteTo(t.Context(), &got, m)
 	require.NoError(t, err)
 	assert.EqualValues(t, len(want), n)
 	assert.True(t, bytes.Equal(want, got.Bytes()))
@@ -64,7 +64,7 @@ func (w *lastWrites) Write(b []byte) (int, error) {
 func TestLargeWeightsAreWrittenFromWhereTheyLie(t *testing.T) {
 	m := &Model{Graph: &Graph{Initializers: []*Tensor{{RawData: make([]byte, 1<<20)}}}}
 	w := &lastWrites{from: map[*byte]bool{}}
-	_, err := WriteTo(w, m)
+	_, err := WriteTo(t.Context(), w, m)
 	require.NoError(t, err)
 	assert.True(t, w.from[&m.Graph.Initializers[0].RawData[0]])
 }
@@ -86,10 +86,10 @@ func (w *failing) Write(b []byte) (int, error) {
 
 func TestErrorsOfTheWriter(t *testing.T) {
 	full := errors.New("disk full")
-	n, err := WriteTo(&failing{room: 70000, err: full}, weighty())
+	n, err := WriteTo(t.Context(), &failing{room: 70000, err: full}, weighty())
 	assert.ErrorIs(t, err, full)
 	assert.EqualValues(t, 70000, n)
-	_, err = WriteTo(&failing{room: 70000}, weighty())
+	_, err = WriteTo(t.Context(), &failing{room: 70000}, weighty())
 	assert.ErrorIs(t, err, io.ErrShortWrite)
 }
 
@@ -104,9 +104,9 @@ func TestOverTwoGiB(t *testing.T) {
 	require.ErrorAs(t, err, &large)
 	assert.Greater(t, large.Size, int64(1<<31))
 	assert.Contains(t, err.Error(), "external data")
-	_, err = Size(&Model{Graph: g})
+	_, err = Size(t.Context(), &Model{Graph: g})
 	assert.ErrorAs(t, err, &large)
-	_, err = WriteTo(io.Discard, &Model{Graph: g})
+	_, err = WriteTo(t.Context(), io.Discard, &Model{Graph: g})
 	assert.ErrorAs(t, err, &large)
 }
 

@@ -316,7 +316,21 @@ func (c *cells) put(off int64, p piece) {
 			repl = append(repl, cell{hi, x.hi, piece{x.id, x.at + hi - x.lo, x.hi - hi}})
 		}
 	}
-	*c = slices.Replace(*c, i, j, repl...)
+	*c = replaced(*c, i, j, repl...)
+}
+
+// replaced is a list, which it may change, with its elements i to j replaced by others. slices.Replace is ten
+// times as long for each type.
+func replaced[T any](list []T, i, j int, by ...T) []T {
+	tail := list[j:]
+	if more := len(by) - (j - i); more > 0 {
+		list = append(list, by[:more]...)
+	} else {
+		list = list[:len(list)+more]
+	}
+	copy(list[i+len(by):], tail)
+	copy(list[i:], by)
+	return list
 }
 
 // find reports whether the bytes at off hold exactly the piece; if not, which

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -36,10 +37,11 @@ import (
 // CheckParallel reports whether the program's plan holds for every schedule and when
 // independent nodes run at the same time. The error is a *[CheckError] that names the
 // write which can come too early; an order that is not sound itself is an error too.
-// Main graphs and bodies of more than [MaxParallel] nodes are an error.
+// Main graphs and bodies of more than [MaxParallel] nodes are an error, as is an order for which the context's budget does
+// not suffice.
 func CheckParallel(ctx context.Context, p *Program) error {
 	orders := map[*Block]*order{}
-	if err := addOrders(orders, p.Main); err != nil {
+	if err := addOrders(ctx, orders, p.Main); err != nil {
 		return err
 	}
 	return replays(ctx, p, orders)
@@ -53,9 +55,13 @@ const MaxParallel = 1<<16 - 1
 // every instruction that waits for instruction i.
 type order struct{ after [][]uint64 }
 
-func addOrders(orders map[*Block]*order, b *Block) error {
+func addOrders(ctx context.Context, orders map[*Block]*order, b *Block) error {
 	if len(b.Instrs) > MaxParallel {
 		return &CheckError{Node: "graph " + b.Graph.Name, Reason: "has too many nodes to look at all schedules"}
+	}
+	words := (len(b.Instrs) + 63) / 64
+	if err := ndarray.BudgetOf(ctx).Ask("the order of the nodes of graph "+b.Graph.Name, 8*int64(words)*int64(len(b.Instrs))); err != nil {
+		return err
 	}
 	o := &order{make([][]uint64, len(b.Instrs))}
 	orders[b] = o
@@ -72,13 +78,16 @@ func addOrders(orders map[*Block]*order, b *Block) error {
 			made[v] = i
 		}
 		for _, body := range b.Instrs[i].Bodies {
-			if err := addOrders(orders, body); err != nil {
+			if err := addOrders(ctx, orders, body); err != nil {
 				return err
 			}
 		}
 	}
 	for i := len(b.Instrs) - 1; i >= 0; i-- {
-		row := make([]uint64, (len(b.Instrs)+63)/64)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		row := make([]uint64, words)
 		for _, j := range readers[i] {
 			row[j/64] |= 1 << (j % 64)
 			for w, x := range o.after[j] {
@@ -206,7 +215,7 @@ func (r *races) write(lo, hi int64) int64 {
 	if at < hi {
 		fresh = append(fresh, run{lo: at, hi: hi, writer: me})
 	}
-	r.runs = slices.Replace(r.runs, i, k, fresh...)
+	r.runs = replaced(r.runs, i, k, fresh...)
 	return -1
 }
 
@@ -230,7 +239,7 @@ func (r *races) split(lo, hi int64) {
 			low, high := x, x
 			low.hi, high.lo = at, at
 			low.readers, low.unordered = slices.Clone(x.readers), slices.Clone(x.unordered)
-			r.runs = slices.Replace(r.runs, i, i+1, low, high)
+			r.runs = replaced(r.runs, i, i+1, low, high)
 		}
 	}
 }

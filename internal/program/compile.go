@@ -42,6 +42,8 @@ type Options struct {
 	// are listed in too, in more memory than that order needs.
 	ParallelSafe bool
 
+	placed bool // results are written into memory of the caller's
+
 	// OwnGraph says that only the program uses the graph: constants that kernels have
 	// packed are released in it.
 	OwnGraph bool
@@ -56,7 +58,7 @@ type Options struct {
 // Compile turns a graph with inferred types into a program.
 func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	ctx = o.Memory.In(ctx)
-	c := &compiler{opts: o, prepared: make(map[*ssa.Node]*prepared, len(g.Nodes)), slot: make(map[*ssa.Value]int, g.NumValues())}
+	c := &compiler{ctx: ctx, opts: o, prepared: make(map[*ssa.Node]*prepared, len(g.Nodes)), slot: make(map[*ssa.Value]int, g.NumValues())}
 	if o.Backend == nil {
 		c.opts.Backend = backend.Reference{}
 	}
@@ -120,6 +122,7 @@ func checkEndless(g *ssa.Graph) error {
 }
 
 type compiler struct {
+	ctx      context.Context
 	opts     Options
 	kernels  *kernels
 	prepared map[*ssa.Node]*prepared
@@ -186,9 +189,9 @@ func Workspace(ctx context.Context, g *ssa.Graph, b backend.Backend, threads int
 
 // ForPlan is a program without kernels and workspaces, for [Check] and [CheckParallel] of a plan. Offsets are by
 // the timeline's variables, at any alignment; the arena's size is in bytes.
-func ForPlan(t *liveness.Timeline, offsets []int64, arena int64) (*Program, error) {
+func ForPlan(ctx context.Context, t *liveness.Timeline, offsets []int64, arena int64) (*Program, error) {
 	o := Options{Backend: backend.Reference{}, Threads: 1}
-	c := &compiler{opts: o, kernels: newKernels(o), prepared: map[*ssa.Node]*prepared{}, slot: make(map[*ssa.Value]int, t.Graph.NumValues()),
+	c := &compiler{ctx: ctx, opts: o, kernels: newKernels(o), prepared: map[*ssa.Node]*prepared{}, slot: make(map[*ssa.Value]int, t.Graph.NumValues()),
 		offsets: offsets, inside: make([]bool, len(offsets)), p: &Program{Graph: t.Graph, Slots: make([]Slot, 0, t.Graph.NumValues()), stickyDigit: map[int]int{}, ArenaBytes: arena, Timeline: t}}
 	var err error
 	if c.p.Main, err = c.block(t.Graph, nil); err != nil {
@@ -208,6 +211,9 @@ func (c *compiler) block(g *ssa.Graph, levels []int) (*Block, error) {
 		b.Params[i] = c.param(p, levels)
 	}
 	for i, n := range g.Nodes {
+		if err := c.ctx.Err(); err != nil {
+			return nil, err
+		}
 		in := &b.Instrs[i]
 		*in = Instr{Node: n, call: -1, In: c.slotsOf(n.In, levels), Out: c.slotsOf(n.Out, levels)}
 		if err := c.instr(in, levels); err != nil {

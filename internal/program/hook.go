@@ -3,6 +3,7 @@ package program
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -41,15 +42,29 @@ func (s *Session) hooked(h *Hook, in *Instr) (err error) {
 			if e.Duration, e.Err = time.Since(e.Start), err; err == nil {
 				e.Bytes = s.resultBytes(in)
 			}
-			h.After(s.ctx, e)
+			s.tell(h.After, e)
 		}()
 	}
 	if h.Before != nil {
-		h.Before(s.ctx, e)
+		s.tell(h.Before, e)
 		e.Start = time.Now()
 	}
 	err = s.step(in)
 	return err
+}
+
+// tell calls a function of a hook. Its panic, which becomes the error of the run, says that it is the hook's.
+func (s *Session) tell(f func(context.Context, Event), e Event) {
+	defer func() {
+		switch r := recover().(type) {
+		case nil:
+		case error:
+			panic(fmt.Errorf("the hook panicked: %w", r))
+		default:
+			panic(fmt.Errorf("the hook panicked: %v", r))
+		}
+	}()
+	f(s.ctx, e)
 }
 
 func nameOf(n *ssa.Node) string {

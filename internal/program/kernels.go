@@ -1,13 +1,12 @@
 package program
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 
@@ -142,13 +141,21 @@ func (k *kernels) trim() {
 	if k.bytes <= k.limit {
 		return
 	}
-	keys := slices.SortedFunc(maps.Keys(k.made), func(a, b string) int { return cmp.Compare(k.made[a].used.Load(), k.made[b].used.Load()) })
-	for _, key := range keys[:len(keys)-1] { // all but the last to be asked for
+	type entry struct {
+		used int64 // when it was asked for: changes as programs run
+		key  string
+	}
+	order := make([]entry, 0, len(k.made))
+	for key, p := range k.made {
+		order = append(order, entry{p.used.Load(), key})
+	}
+	sort.Slice(order, func(i, j int) bool { return order[i].used < order[j].used })
+	for _, e := range order[:len(order)-1] { // all but the last to be asked for
 		if k.bytes <= k.limit*3/4 {
 			return
 		}
-		k.bytes -= k.made[key].bytes
-		delete(k.made, key)
+		k.bytes -= k.made[e.key].bytes
+		delete(k.made, e.key)
 	}
 }
 

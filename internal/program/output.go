@@ -26,8 +26,8 @@ func (e *OutputError) Error() string {
 // RunInto is Run with the results copied into buffers of the caller's, nil for results that are
 // not wanted. The buffer of a result of known shape has that shape. Any other needs room, the
 // capacity of its data, and is given the shape of the result. A buffer may be the memory of an
-// input, but not of another buffer. Buffers that do not fit are an [*OutputError], before the
-// run wherever that can be told.
+// input, but not of another buffer, nor a result of the session's. Buffers that do not fit are an
+// [*OutputError], before the run wherever that can be told.
 func (s *Session) RunInto(ctx context.Context, inputs []ndarray.Value, buffers []*ndarray.Array) error {
 	if err := s.checkBuffers(buffers); err != nil {
 		return err
@@ -61,8 +61,8 @@ func spanOf(a *ndarray.Array, output int, known bool) span {
 	return span{lo, lo + uintptr(n), output}
 }
 
-// checkBuffers reports a buffer that does not fit what is known of its result, or shares memory
-// with another one.
+// checkBuffers reports a buffer that does not fit what is known of its result, lies in memory of the
+// session, where a result would overwrite another that is copied later, or shares memory with another one.
 func (s *Session) checkBuffers(buffers []*ndarray.Array) error {
 	if len(buffers) != len(s.p.Main.Results) {
 		return fmt.Errorf("the program has %d outputs, got %d buffers", len(s.p.Main.Results), len(buffers))
@@ -82,6 +82,9 @@ func (s *Session) checkBuffers(buffers []*ndarray.Array) error {
 			}
 		} else if t.Kind == ssa.KindTensor && a.DType != t.DType {
 			return &OutputError{s.p.outputName(i), t.String(), a.String()}
+		}
+		if inside, _ := s.intrudes(a.Data[:cap(a.Data)]); inside {
+			return &OutputError{s.p.outputName(i), "memory of the caller's", "memory of the session, such as a result of its last run"}
 		}
 		s.spans = append(s.spans, spanOf(a, i, t.IsStatic()))
 	}

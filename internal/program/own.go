@@ -26,6 +26,7 @@ type owned struct {
 	heads []ndarray.Array // by result: the header of a static one
 	given [][]byte        // by result: memory for a copy
 	taken [][]byte        // by parameter: memory for a copy
+	kept  bool            // some of given or taken is there
 	apart []bool          // by result: a place of the arena that no other result of known place has bytes of
 	plain bool            // all are
 }
@@ -83,15 +84,8 @@ func (s *Session) intrudes(b []byte) (inside, stale bool) {
 
 // holdsPart reports whether bytes lie in memory that the session has beside the arena.
 func (s *Session) holdsPart(b []byte) bool {
-	for _, m := range s.own.given {
-		if overlap(m, b) {
-			return true
-		}
-	}
-	for _, m := range s.own.taken {
-		if overlap(m, b) {
-			return true
-		}
+	if s.own.kept && (overlapsAny(s.own.given, b) || overlapsAny(s.own.taken, b)) {
+		return true
 	}
 	for i := range s.states {
 		if overlap(s.states[i].data, b) {
@@ -104,6 +98,10 @@ func (s *Session) holdsPart(b []byte) bool {
 		}
 	}
 	return false
+}
+
+func overlapsAny(all [][]byte, b []byte) bool {
+	return slices.ContainsFunc(all, func(m []byte) bool { return overlap(m, b) })
 }
 
 // errStale is what is said of an input in overwritten memory.
@@ -137,7 +135,7 @@ func (s *Session) keep(place *[]byte, data []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		*place = b
+		*place, s.own.kept = b, true
 	}
 	*place = append((*place)[:0], data...)
 	return *place, nil

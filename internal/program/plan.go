@@ -30,7 +30,7 @@ func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 		return 0
 	}
 	l, err := inplace.State(ctx, g, liveness.Options{Scratch: workspace,
-		CopyViews: c.opts.CopyViews, AnyOrder: c.opts.ParallelSafe}, c.opts.InPlace)
+		CopyViews: c.opts.CopyViews, AnyOrder: c.opts.ParallelSafe, Outside: c.outside(g)}, c.opts.InPlace)
 	if err != nil {
 		return nil, err
 	}

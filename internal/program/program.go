@@ -18,6 +18,7 @@ const (
 	SlotArena                   // an offset in the arena, or one of several in a loop
 	SlotPointer                 // bytes of another slot: views, loop parameters, merged results
 	SlotDynamic                 // size known only while running
+	SlotPlaced                  // the caller's memory, written in place
 )
 
 // Slot is where one value lies.

@@ -218,12 +218,21 @@ func (s *Session) runAnd(ctx context.Context, inputs []ndarray.Value, fresh bool
 		s.from.enter(s)
 		defer s.from.leave()
 	}
-	if err := s.bind(inputs); err != nil {
+	defer s.rescue(&err)
+	if err := s.execute(ctx, inputs); err != nil {
 		return nil, err
+	}
+	return s.finish(fresh, buffers)
+}
+
+// execute binds the inputs and computes everything.
+func (s *Session) execute(ctx context.Context, inputs []ndarray.Value) error {
+	if err := s.bind(inputs); err != nil {
+		return err
 	}
 	if s.p.keeps {
 		if err := s.bindKept(inputs); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	s.open(false)
@@ -237,14 +246,10 @@ func (s *Session) runAnd(ctx context.Context, inputs []ndarray.Value, fresh bool
 			s.arena[i] = poison
 		}
 	}
-	defer s.rescue(&err)
 	if err := s.run(s.p.Main); err != nil {
-		return nil, err
+		return err
 	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	return s.finish(fresh, buffers)
+	return ctx.Err()
 }
 
 // bindKept gives the inputs that are left out what the session keeps.

@@ -42,6 +42,8 @@ func (c *compiler) slotOf(v *ssa.Value, levels []int) int {
 	case v.Const != nil:
 		kind = SlotConst
 	case !static:
+	case c.isPlaced(v):
+		kind = SlotPlaced
 	case pl != nil && c.p.Timeline.Vars[pl.Vars[0]].Kind == liveness.Block:
 		kind = SlotArena
 	default:

@@ -88,7 +88,7 @@ func readChannels(k *ssa.Constant, count int) (channels, bool) {
 func scaled(c *Context, k *ssa.Constant, w ops.Channels, s channels) *ssa.Constant {
 	if e, ok := k.Splat(); ok && (len(s) == 1 || s.all(s[0])) {
 		a := ndarray.Must(k.DType())
-		if !scaleRow(a, e, 0, 1, s[0]) {
+		if !scaleRows(a, e, 0, 1, s[:1]) {
 			return nil
 		}
 		return ssa.NewSplat(a, k.Shape()...)
@@ -101,12 +101,17 @@ func scaled(c *Context, k *ssa.Constant, w ops.Channels, s channels) *ssa.Consta
 	if err != nil {
 		return nil
 	}
-	at := channelWalk{Channels: w}
-	for p, end := 0, src.Len(); p < end; p += w.Inner {
-		if !scaleRow(dst, src, p, w.Inner, s.at(at.channel())) {
-			return nil
+	if len(s) == 1 {
+		w = ops.Channels{Groups: 1, Outer: 1, Per: 1, Inner: src.Len()}
+	}
+	for p, g := 0, 0; g < w.Groups; g++ {
+		row := s[g*w.Per:][:w.Per]
+		for range w.Outer {
+			if !scaleRows(dst, src, p, w.Inner, row) {
+				return nil
+			}
+			p += w.Per * w.Inner
 		}
-		at.advance(w.Inner)
 	}
 	return ssa.NewConstant(dst)
 }
@@ -121,9 +126,12 @@ func (w *channelWalk) channel() int { return w.base + w.per }
 
 // advance goes n elements on, which must not lead past the end of a row of Inner elements.
 func (w *channelWalk) advance(n int) {
-	if w.inner += n; w.inner < w.Inner {
-		return
+	if w.inner += n; w.inner >= w.Inner {
+		w.nextRow()
 	}
+}
+
+func (w *channelWalk) nextRow() {
 	w.inner = 0
 	if w.per++; w.per < w.Per {
 		return
@@ -140,26 +148,36 @@ func (w *channelWalk) advance(n int) {
 func offsets(l *ops.Linear, w *ndarray.Array, t channels) channels {
 	out := make(channels, l.Out.Count())
 	to, from := channelWalk{Channels: l.Out}, channelWalk{Channels: l.In}
+	t = slices.Repeat(t, l.In.Count()/len(t))
 	run := gcd(l.Out.Inner, l.In.Inner)
+	if rows := l.In.Per * l.In.Inner; w.DType == ndarray.Float32 && l.Out.Inner == rows {
+		floats := ndarray.Slice[float32](w)
+		for p := 0; p < len(floats); p += rows { // an output channel of all input channels of a group
+			out[to.channel()] += weighted(floats[p:][:rows], t[from.base:][:l.In.Per], l.In.Inner)
+			to.advance(rows)
+			from.per = l.In.Per - 1
+			from.nextRow()
+		}
+		return out
+	}
 	for p, end := 0, w.Len(); p < end; p += run {
-		sum, by := &out[to.channel()], t.at(from.channel())
-		*sum = addScaled(*sum, w, p, run, by)
+		at, by := to.channel(), t[from.channel()]
+		for i := range run {
+			out[at] += w.Float(p+i) * by
+		}
 		to.advance(run)
 		from.advance(run)
 	}
 	return out
 }
 
-// addScaled adds n elements from position p to a sum, each times f.
-func addScaled(sum float64, w *ndarray.Array, p, n int, f float64) float64 {
-	if w.DType == ndarray.Float32 {
-		for _, x := range ndarray.Slice[float32](w)[p : p+n] {
+// weighted is the sum of a row, n elements of it times each number.
+func weighted(row []float32, by channels, n int) (sum float64) {
+	for _, f := range by {
+		for _, x := range row[:n] {
 			sum += float64(x) * f
 		}
-		return sum
-	}
-	for i := p; i < p+n; i++ {
-		sum += w.Float(i) * f
+		row = row[n:]
 	}
 	return sum
 }
@@ -172,24 +190,35 @@ func gcd(a, b int) int {
 	return a
 }
 
-// scaleRow multiplies n elements from position p by f; false if a finite one overflows or
-// loses digits.
-func scaleRow(dst, src *ndarray.Array, p, n int, f float64) bool {
+// scaleRows multiplies rows of n elements from position p on, each by its factor; false if a
+// finite element overflows or loses digits.
+func scaleRows(dst, src *ndarray.Array, p, n int, factors channels) bool {
 	if src.DType == ndarray.Float32 {
-		d, s := ndarray.Slice[float32](dst)[p:p+n], ndarray.Slice[float32](src)[p:p+n]
-		for i, x := range s {
-			exact := float64(x) * f
-			d[i] = float32(exact)
-			if y := float64(d[i]); !(math.Abs(y) >= 0x1p-126 && math.Abs(y) <= math.MaxFloat32) && !scalesWell(src.DType, float64(x), exact, y) {
+		d, s := ndarray.Slice[float32](dst)[p:], ndarray.Slice[float32](src)[p:]
+		for _, f := range factors {
+			if !scaleFloats(d[:n], s[:n], f) {
 				return false
 			}
+			d, s = d[n:], s[n:]
 		}
 		return true
 	}
-	for i := p; i < p+n; i++ {
-		x := src.Float(i)
-		dst.SetFloat(i, x*f)
-		if !scalesWell(src.DType, x, x*f, dst.Float(i)) {
+	for i := range n * len(factors) {
+		x, f := src.Float(p+i), factors[i/n]
+		dst.SetFloat(p+i, x*f)
+		if !scalesWell(src.DType, x, x*f, dst.Float(p+i)) {
+			return false
+		}
+	}
+	return true
+}
+
+// scaleFloats multiplies a row by a factor; false if a finite element overflows or loses digits.
+func scaleFloats(d, s []float32, f float64) bool {
+	for i, x := range s {
+		exact := float64(x) * f
+		d[i] = float32(exact)
+		if y := float64(d[i]); !(math.Abs(y) >= 0x1p-126 && math.Abs(y) <= math.MaxFloat32) && (x != 0 || y != 0) && !scalesWell(ndarray.Float32, float64(x), exact, y) {
 			return false
 		}
 	}

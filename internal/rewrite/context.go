@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -52,7 +53,7 @@ func newContext(ctx context.Context, m *ssa.Module, opts Options) *Context {
 
 // record adds a patch to the report.
 func (c *Context) record(op, name, what string) {
-	c.report.Patches = append(c.report.Patches, Patch{Pass: c.current.Name, Graph: c.graph.Name, Node: fmt.Sprintf("%s %q", op, name), What: what})
+	c.report.Patches = append(c.report.Patches, Patch{Pass: c.current.Name, Graph: c.graph.Name, Node: op + " " + strconv.Quote(name), What: what})
 }
 
 // patch records a change that a pass made outside of its rules.

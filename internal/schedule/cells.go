@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"math"
 	"slices"
 )
@@ -57,13 +58,16 @@ func (m *model) postpone() {
 
 // cells brings the nodes into their normal order (the graph's, postponed nodes
 // before their first reader) and divides it at the cuts.
-func (m *model) cells() []cell {
+func (m *model) cells(ctx context.Context) []cell {
 	core, normal := m.normal()
 	runs := m.cuts(core)
 	s := newSim(m)
 	var out []cell
 	at := 0
 	for _, last := range runs {
+		if ctx.Err() != nil {
+			break
+		}
 		var nodes []int32
 		for len(nodes) == 0 || nodes[len(nodes)-1] != last {
 			nodes = append(nodes, normal[at])

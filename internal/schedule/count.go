@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"slices"
 
 	"github.com/berth-onnx/berth/alias"
@@ -95,11 +96,14 @@ type counter struct {
 }
 
 // newModel counts one level. control holds what its control-flow nodes need.
-func newModel(g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner, how counting) *model {
+func newModel(ctx context.Context, g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner, how counting) *model {
 	c := newCounter(g, rot, control, how)
 	c.nestConcats()
 	c.makeRegions()
 	for i := range g.Nodes {
+		if ctx.Err() != nil {
+			break
+		}
 		c.node(i)
 	}
 	for _, v := range g.Results {

@@ -29,16 +29,21 @@ func greedy(ctx context.Context, g *ssa.Graph) error {
 			control[n] = in
 		}
 	}
-	g.Nodes = greedyOrder(g, nil, control)
+	if nodes := greedyOrder(ctx, g, nil, control); nodes != nil {
+		g.Nodes = nodes
+	}
 	return ctx.Err()
 }
 
 // greedyOrder is the greedy order of a graph whose control flow is measured. When
-// enough nodes have been tried in all, the first that can run comes next.
-func greedyOrder(g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner) []*ssa.Node {
-	s := newSim(newModel(g, rot, control, counting{estimate: true}))
+// enough nodes have been tried in all, the first that can run comes next. It is nil if the context ends before.
+func greedyOrder(ctx context.Context, g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner) []*ssa.Node {
+	s := newSim(newModel(ctx, g, rot, control, counting{estimate: true}))
 	out := make([]*ssa.Node, 0, len(g.Nodes))
 	for len(out) < len(g.Nodes) {
+		if ctx.Err() != nil {
+			return nil
+		}
 		best, low := int32(-1), int64(0)
 		s.eachReady(func(n int32) bool {
 			s.run(n)

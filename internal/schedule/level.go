@@ -59,24 +59,16 @@ type leaf struct {
 func (l *leveler) run() error {
 	l.given, l.best = l.g.Nodes, l.g.Nodes
 	defer func() { l.g.Nodes = l.best }()
-	if err := l.try(l.given); err != nil {
-		return err
-	}
 	if widest(l.g) > mostOperands {
 		return l.tryPlain()
 	}
-	ways := []counting{{}}
+	orders := [][]*ssa.Node{l.given, l.search(counting{}, 0)}
 	if alias.HasParts(l.g) {
-		ways = append(ways, counting{copies: true})
-	}
-	for _, how := range ways {
-		if err := l.search(how, 0); err != nil {
-			return err
-		}
+		orders = append(orders, l.search(counting{copies: true}, 0))
 	}
 	l.bound = l.leaves[l.lowest()].bound
-	if l.done() {
-		return nil
+	if err := l.tryAll(orders); err != nil || l.done() {
+		return err
 	}
 	if err := l.tryOthers(); err != nil {
 		return err
@@ -90,7 +82,7 @@ func (l *leveler) run() error {
 		bound := l.leaves[at].bound
 		l.leaves = slices.Delete(l.leaves, at, at+1)
 		for _, how := range next {
-			if err := l.search(how, bound); err != nil {
+			if err := l.try(l.search(how, bound)); err != nil {
 				return err
 			}
 		}
@@ -114,7 +106,7 @@ func widest(g *ssa.Graph) (most int) {
 // tryPlain tries the orders that need no model. The bound is the largest result that
 // some node writes.
 func (l *leveler) tryPlain() error {
-	for _, nodes := range [][]*ssa.Node{depthFirst(l.g), breadthFirst(l.g)} {
+	for _, nodes := range [][]*ssa.Node{l.given, depthFirst(l.g), breadthFirst(l.g)} {
 		if err := l.try(nodes); err != nil {
 			return err
 		}
@@ -131,15 +123,19 @@ func (l *leveler) tryPlain() error {
 }
 
 // search adds the leaf of a set of decisions whose bound is known to be no lower than
-// bound, and tries the order found for it.
-func (l *leveler) search(how counting, bound int64) error {
+// bound, and returns the order found for it; nil once the context has ended.
+func (l *leveler) search(how counting, bound int64) []*ssa.Node {
 	l.g.Nodes = l.given
-	m := newModel(l.g, l.rot, l.control, how)
+	m := newModel(l.ctx, l.g, l.rot, l.control, how)
 	f := l.solve(m)
+	if l.ctx.Err() != nil {
+		l.leaves = append(l.leaves, leaf{how: how, bound: bound})
+		return nil
+	}
 	x := leaf{how: how, bound: max(bound, f.bound), order: f.order, unend: f.bound < f.peak}
 	x.steps = newSim(m).stepsOver(f.order, f.bound)
 	l.leaves = append(l.leaves, x)
-	return l.try(l.ordered(f.order))
+	return l.ordered(f.order)
 }
 
 // done reports whether there is nothing more to find, or no time.
@@ -168,11 +164,19 @@ func (l *leveler) ordered(order []int32) []*ssa.Node {
 // heuristics.
 func (l *leveler) tryOthers() error {
 	l.g.Nodes = l.given
-	orders := [][]*ssa.Node{greedyOrder(l.g, l.rot, l.control), depthFirst(l.g), breadthFirst(l.g)}
+	orders := [][]*ssa.Node{greedyOrder(l.ctx, l.g, l.rot, l.control), depthFirst(l.g), breadthFirst(l.g)}
 	if len(l.control) > 0 {
-		f := l.solve(newModel(l.g, l.rot, l.control, counting{estimate: true}))
+		f := l.solve(newModel(l.ctx, l.g, l.rot, l.control, counting{estimate: true}))
+		if err := l.ctx.Err(); err != nil {
+			return err
+		}
 		orders = append(orders, l.ordered(f.order))
 	}
+	return l.tryAll(orders)
+}
+
+// tryAll tries orders until there is nothing more to find.
+func (l *leveler) tryAll(orders [][]*ssa.Node) error {
 	for _, nodes := range orders {
 		if err := l.try(nodes); err != nil || l.done() {
 			return err
@@ -189,7 +193,7 @@ func (l *leveler) try(nodes []*ssa.Node) error {
 	first := len(l.tried) == 0
 	l.tried = append(l.tried, nodes)
 	l.g.Nodes = nodes
-	peak, err := laid(l.ctx, l.g, l.owner, l.around)
+	peak, err := laid(l.ctx, l.g, l.owner, l.around, l.bound)
 	if err == nil && (first || peak < l.peak) {
 		l.best, l.peak = nodes, peak
 	}
@@ -286,12 +290,12 @@ func (c *counter) lastUse(v *ssa.Value, at []int) int {
 }
 
 // laid is what a graph needs at once in its present order, as it will be folded.
-// A body of a loop is laid out with the loop around it.
-func laid(ctx context.Context, g *ssa.Graph, owner *ssa.Node, around *ssa.Graph) (int64, error) {
+// A body of a loop is laid out with the loop around it. No layout needs less than bound.
+func laid(ctx context.Context, g *ssa.Graph, owner *ssa.Node, around *ssa.Graph, bound int64) (int64, error) {
 	if owner != nil {
 		g = isolated(owner, around)
 	}
-	_, f, err := inplace.Lay(ctx, g, liveness.Options{}, inplace.Options{})
+	_, f, err := inplace.Lay(ctx, g, liveness.Options{}, inplace.Options{Bound: bound})
 	if err != nil {
 		return 0, err
 	}

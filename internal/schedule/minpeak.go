@@ -145,14 +145,21 @@ func (s *solver) order(g *ssa.Graph, owner *ssa.Node, around *ssa.Graph, control
 }
 
 // solve finds the order of a model: cell by cell, those that need the most in the
-// given order first, since what they can not do without the others may use.
+// given order first, since what they can not do without the others may use. What it finds is of no use once the context has
+// ended.
 func (s *solver) solve(m *model) found {
 	m.postpone()
-	cells := m.cells()
+	if s.ctx.Err() != nil {
+		return found{}
+	}
+	cells := m.cells(s.ctx)
 	out := found{}
 	peaks, ranks := make([]int64, len(cells)), make([]int, len(cells))
 	orders := make([][]int32, len(cells))
 	for i, c := range cells {
+		if s.ctx.Err() != nil {
+			return found{}
+		}
 		ranks[i] = i
 		orders[i] = identity(len(c.nodes))
 		peaks[i] = newSim(c.m).peakOf(orders[i])

@@ -65,7 +65,7 @@ func TestModelIsABound(t *testing.T) {
 		}
 		control := controlOf(t, g)
 		for _, how := range []counting{{}, {copies: true}} {
-			m := newModel(g, nil, control, how)
+			m := newModel(t.Context(), g, nil, control, how)
 			counted, need := newSim(m).peakOf(identity(len(m.nodes))), folded(t, g, how)
 			require.LessOrEqual(t, counted, need, "%s, copies %v", name, how.copies)
 			if len(control) > 0 {

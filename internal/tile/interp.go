@@ -1,6 +1,8 @@
 package tile
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 
@@ -13,8 +15,8 @@ import (
 // the kernels of package cpu. A result is rounded to its element type; half types are rounded
 // to float32 before.
 
-// Interpret computes the results of a program; operands broadcast.
-func (p *Program) Interpret(in []*ndarray.Array) ([]*ndarray.Array, error) {
+// Interpret computes the results of a program; operands broadcast. Its memory is asked of the context's budget.
+func (p *Program) Interpret(ctx context.Context, in []*ndarray.Array) ([]*ndarray.Array, error) {
 	shapes := make([][]int, len(in))
 	for i, a := range in {
 		if i >= len(p.Operands) || a.DType != p.Operands[i] {
@@ -26,11 +28,11 @@ func (p *Program) Interpret(in []*ndarray.Array) ([]*ndarray.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &machine{p: p, shape: l.Shape, rowShape: rowShapeOf(l.Shape, p.Inner), values: make([]*ndarray.Array, p.NumValues())}
+	m := &machine{ctx: ctx, p: p, shape: l.Shape, rowShape: rowShapeOf(l.Shape, p.Inner), values: make([]*ndarray.Array, p.NumValues())}
 	copy(m.values, in)
 	for i := range p.Instrs {
 		v, err := m.instr(&p.Instrs[i])
-		if err != nil {
+		if err = cmp.Or(ctx.Err(), err); err != nil {
 			return nil, err
 		}
 		m.values[len(p.Operands)+i] = v
@@ -44,10 +46,12 @@ func (p *Program) Interpret(in []*ndarray.Array) ([]*ndarray.Array, error) {
 
 // machine is the state of the interpreter.
 type machine struct {
+	ctx      context.Context
 	p        *Program
 	shape    []int // of full values
 	rowShape []int // of row values, dimensions of the row kept as one
 	values   []*ndarray.Array
+	over     bool // the context has been seen to have ended
 }
 
 func rowShapeOf(shape []int, inner int) []int {
@@ -58,31 +62,51 @@ func rowShapeOf(shape []int, inner int) []int {
 	return out
 }
 
+// ended reports that the context has ended, for which it looks at some of the elements of a tensor: what is computed is
+// dropped then.
+func (m *machine) ended(element int) bool {
+	m.over = m.over || element%4096 == 0 && m.ctx.Err() != nil
+	return m.over
+}
+
+// array makes a value.
+func (m *machine) array(dt ndarray.DType, shape []int) (*ndarray.Array, error) {
+	return ndarray.NewIn(ndarray.BudgetOf(m.ctx), dt, shape...)
+}
+
 // instr computes one value.
 func (m *machine) instr(x *Instr) (*ndarray.Array, error) {
 	switch {
 	case x.Op == Constant:
 		return x.Value, nil
 	case x.Op.Reduces():
-		return m.reduce(x), nil
+		return m.reduce(x)
 	case x.Op.Normalizes():
-		return m.normalize(x), nil
+		return m.normalize(x)
 	}
 	shape := m.shape
 	if x.Row {
 		shape = m.rowShape
 	}
-	out := ndarray.Must(x.DType, shape...)
+	out, err := m.array(x.DType, shape)
+	if err != nil {
+		return nil, err
+	}
 	args := make([]*ndarray.Array, len(x.Args))
 	at := make([][]int, len(x.Args))
 	for k, a := range x.Args {
 		if a != None {
 			args[k] = m.values[a]
-			at[k] = positions(args[k].Shape, shape)
+			if at[k], err = m.positions(args[k].Shape, shape); err != nil {
+				return nil, err
+			}
 		}
 	}
 	c := cell{x: x, out: out, args: args, at: at}
 	for c.i = range out.Len() {
+		if m.ended(c.i) {
+			return nil, m.ctx.Err()
+		}
 		if err := c.compute(); err != nil {
 			return nil, err
 		}
@@ -92,19 +116,29 @@ func (m *machine) instr(x *Instr) (*ndarray.Array, error) {
 
 // positions lists, for every element of a shape, the element of an operand that broadcasts
 // to it.
-func positions(operand, shape []int) []int {
+func (m *machine) positions(operand, shape []int) ([]int, error) {
+	bytes, err := ndarray.ByteSize(ndarray.Int64, shape)
+	if err == nil {
+		err = ndarray.BudgetOf(m.ctx).Ask("positions of a broadcast operand", int64(bytes))
+	}
+	if err != nil {
+		return nil, err
+	}
 	strides := ops.BroadcastStrides(operand, shape)
 	out := []int{0}
 	for d, n := range shape {
 		next := make([]int, 0, len(out)*n)
 		for _, base := range out {
 			for i := range n {
+				if m.ended(len(next)) {
+					return nil, m.ctx.Err()
+				}
 				next = append(next, base+i*strides[d])
 			}
 		}
 		out = next
 	}
-	return out
+	return out, nil
 }
 
 var errZeroDivisor = errors.New("integer division by zero")
@@ -145,6 +179,8 @@ func (c *cell) compute() error {
 	switch k := specs[c.x.Op].class; {
 	case k == choice:
 		c.choose()
+	case c.x.Op == Call:
+		c.call()
 	case k == casts:
 		c.cast()
 	case c.x.Op == "Clip":
@@ -177,6 +213,13 @@ func (c *cell) choose() {
 	}
 	size := c.out.DType.Size()
 	copy(c.out.Data[c.i*size:(c.i+1)*size], c.args[k].Data[c.at[k][c.i]*size:])
+}
+
+// call calls the function for one element.
+func (c *cell) call() {
+	in, out := c.args[0].DType.Size(), c.out.DType.Size()
+	at := c.at[0][c.i] * in
+	c.x.Func.Run(c.out.Data[c.i*out:(c.i+1)*out], c.args[0].Data[at:at+in])
 }
 
 // cast converts: floats are cut off on their way to an integer, saturated at int64, and 0 for NaN.

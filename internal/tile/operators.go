@@ -13,6 +13,8 @@ type Op string
 // Operators that are no operator of ONNX of the same name.
 const (
 	Constant   Op = "Constant"   // a number
+	Copy       Op = "Copy"       // Identity, with memory of its own
+	Call       Op = "Call"       // a function of the program's user
 	GeluTanh   Op = "GeluTanh"   // Gelu with approximate = tanh
 	Fmod       Op = "Fmod"       // Mod with fmod = 1
 	ShiftLeft  Op = "ShiftLeft"  // BitShift with direction = LEFT
@@ -94,6 +96,8 @@ type spec struct {
 func (s *spec) alone() bool { return s.args == 1 || s.scope != perElement }
 
 // family gives operators one spec.
+//
+//go:noinline
 func family(s spec, names ...Op) {
 	for _, n := range names {
 		specs[n] = &s
@@ -123,7 +127,7 @@ func init() {
 	family(spec{class: ordering, args: 2}, "Less", "LessOrEqual", "Greater", "GreaterOrEqual")
 	family(spec{class: choice, args: 3}, "Where")
 	family(spec{class: numbers, args: 1, optional: 2}, "Clip")
-	family(spec{class: casts, args: 1}, "Cast")
+	family(spec{class: casts, args: 1}, "Cast", Copy, Call)
 	family(spec{class: numbers, scope: perRow, args: 1}, "ReduceSum", "ReduceMax", "ReduceMin", "ReduceProd")
 	family(spec{class: floats, scope: perRow, args: 1}, "ReduceMean", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")
 	family(spec{class: floats, scope: wholeRow, args: 1}, "Softmax", "LogSoftmax")

@@ -3,6 +3,7 @@ package tile
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/berth-onnx/berth/ndarray"
 )
@@ -13,6 +14,10 @@ type Ref int
 
 // None is an absent argument.
 const None Ref = -1
+
+// BlockElems is how many elements a block has that programs run over, unless a row has more: so many
+// that calls cost little, so few that the values of a block stay in the second cache.
+const BlockElems = 4096
 
 // Program is a typed program over tiles. Programs are not changed once they are checked.
 type Program struct {
@@ -30,6 +35,15 @@ type Instr struct {
 	Args   []Ref          // operands and earlier instructions
 	Params []float64      // as the operator's attributes
 	Value  *ndarray.Array // the number of a Constant
+	Func   *Func          // what a Call calls
+}
+
+// Func is a function of elements that the program's user brings. It gives the same result for the
+// same element, whatever it is called with before.
+type Func struct {
+	Name    string // by which programs are told apart: no two functions have the same
+	In, Out ndarray.DType
+	Run     func(dst, src []byte) // computes as many elements as there are, aligned
 }
 
 // Result is a value that the program stores. Dropped says that a row value is stored
@@ -81,6 +95,17 @@ func (p *Program) Number(dt ndarray.DType, v float64) Ref {
 	a := ndarray.Must(dt)
 	a.SetFloat(0, v)
 	return p.Add(Instr{Op: Constant, DType: dt, Value: a})
+}
+
+// Names lists the operators of the instructions, numbers left out, with blanks between them.
+func (p *Program) Names() string {
+	names := ""
+	for i := range p.Instrs {
+		if op := p.Instrs[i].Op; op != Constant {
+			names += " " + string(op)
+		}
+	}
+	return strings.TrimPrefix(names, " ")
 }
 
 // Store appends a result.
@@ -172,7 +197,7 @@ func (p *Program) checkInstr(i int) error {
 	if len(x.Args) < s.args || len(x.Args) > s.args+s.optional || len(x.Params) != len(s.params) {
 		return fmt.Errorf("%d arguments, %d parameters", len(x.Args), len(x.Params))
 	}
-	if !Supports(x.DType) || (x.Op == Constant) != (x.Value != nil) {
+	if !Supports(x.DType) || (x.Op == Constant) != (x.Value != nil) || (x.Op == Call) != (x.Func != nil) {
 		return fmt.Errorf("a value of %s", x.DType)
 	}
 	if x.Value != nil && (x.Value.DType != x.DType || x.Value.Len() != 1) {

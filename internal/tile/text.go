@@ -49,7 +49,11 @@ func (x *Instr) write(b *strings.Builder, at int) {
 	if x.Row {
 		b.WriteString("row ")
 	}
-	fmt.Fprintf(b, "%s %s", x.DType, x.Op)
+	op := string(x.Op)
+	if x.Func != nil {
+		op += " " + x.Func.Name
+	}
+	fmt.Fprintf(b, "%s %s", x.DType, op)
 	for _, a := range x.Args {
 		if a == None {
 			b.WriteString(" _")

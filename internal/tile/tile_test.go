@@ -1,6 +1,7 @@
 package tile_test
 
 import (
+	"context"
 	"math"
 	"math/rand"
 	"testing"
@@ -26,7 +27,7 @@ return %5 %4 dropped
 func TestInterpret(t *testing.T) {
 	p, err := tile.Parse(softmax)
 	require.NoError(t, err)
-	out, err := p.Interpret([]*ndarray.Array{ndarray.Of([]float32{0, float32(math.Log(3)), 1, 1}, 2, 2)})
+	out, err := p.Interpret(t.Context(), []*ndarray.Array{ndarray.Of([]float32{0, float32(math.Log(3)), 1, 1}, 2, 2)})
 	require.NoError(t, err)
 	assert.InDeltaSlice(t, []float32{0.25, 0.75, 0.5, 0.5}, ndarray.Slice[float32](out[0]), 1e-6)
 	assert.Equal(t, []int{2}, out[1].Shape)
@@ -63,7 +64,7 @@ func TestScalars(t *testing.T) {
 			a.SetFloat(0, v)
 			in = append(in, a)
 		}
-		out, err := p.Interpret(in)
+		out, err := p.Interpret(t.Context(), in)
 		require.NoError(t, err, c.program)
 		if got := out[0].Float(0); got != c.want && !(got != got && c.want != c.want) {
 			t.Errorf("%s on %v: %v, not %v", c.program, c.in, got, c.want)
@@ -74,7 +75,7 @@ func TestScalars(t *testing.T) {
 func TestIntegerDivisionByZero(t *testing.T) {
 	p, err := tile.Parse("(int32, int32)\n%2 = int32 Div %0 %1\nreturn %2\n")
 	require.NoError(t, err)
-	_, err = p.Interpret([]*ndarray.Array{ndarray.Scalar(int32(1)), ndarray.Scalar(int32(0))})
+	_, err = p.Interpret(t.Context(), []*ndarray.Array{ndarray.Scalar(int32(1)), ndarray.Scalar(int32(0))})
 	assert.ErrorContains(t, err, "division by zero")
 }
 
@@ -149,4 +150,49 @@ func FuzzParse(f *testing.F) {
 		require.Equal(t, p.String(), again.String())
 		p.Allocate(func(o, k int) bool { return true })
 	})
+}
+
+// endsAt is a context that ends when it is looked at for the nth time.
+type endsAt struct {
+	context.Context
+	looks, end int
+}
+
+func (c *endsAt) Err() error {
+	if c.looks++; c.looks >= c.end {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestInterpreterLooks: within tensors of many elements, and within one long row, the context is looked at again and again,
+// and ends the interpreter wherever that is.
+func TestInterpreterLooks(t *testing.T) {
+	const elements = 1 << 17
+	for _, text := range []string{
+		"(float32)\n%1 = float32 Exp %0\nreturn %1\n",
+		"(float32) inner 1\n%1 = row float32 ReduceLogSumExp %0\nreturn %1\n",
+		"(int32) inner 1\n%1 = row int32 ReduceSum %0\nreturn %1\n",
+		"(float32) inner 1\n%1 = float32 Constant 2\n%2 = float32 LayerNormalization %0 %1 {1e-05}\nreturn %2\n",
+		"(float32) inner 1\n%1 = float32 Softmax %0\nreturn %1\n",
+	} {
+		p, err := tile.Parse(text)
+		require.NoError(t, err, text)
+		for _, shape := range [][]int{{1, elements}, {elements / 100, 100}} {
+			checkLooks(t, p, []*ndarray.Array{ndarray.Must(p.Operands[0], shape...)}, elements)
+		}
+	}
+}
+
+func checkLooks(t *testing.T, p *tile.Program, in []*ndarray.Array, elements int) {
+	all := &endsAt{Context: t.Context(), end: math.MaxInt}
+	_, err := p.Interpret(all, in)
+	require.NoError(t, err, "%s", p)
+	assert.Greater(t, all.looks, elements/5000, "%s", p)
+	for end := 1; end <= all.looks; end += all.looks/7 + 1 {
+		at := &endsAt{Context: t.Context(), end: end}
+		_, err = p.Interpret(at, in)
+		assert.ErrorIs(t, err, context.Canceled, "%s at %d of %d", p, end, all.looks)
+		assert.Less(t, at.looks, end+4, "%s", p)
+	}
 }

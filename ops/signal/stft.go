@@ -12,7 +12,8 @@ import (
 //	frames = floor((signal_length - length) / step) + 1
 //
 // The signal is [batch, length, 1 or 2] (real or complex); onesided=1, the
-// default, keeps the first length/2+1 values of each frame.
+// default, keeps the first length/2+1 values of each frame. [batch, length], which
+// torch.onnx.export writes for real signals, is read as ONNX Runtime does.
 var STFT = ops.Op{
 	Name: "STFT", Since: 17, Doc: "y[f] = DFT(window · signal[f·step : f·step+length])",
 	MinIn: 2, MaxIn: 4, MinOut: 1, MaxOut: 1,
@@ -23,8 +24,8 @@ var STFT = ops.Op{
 func inferSTFT(n *ssa.Node) []ops.Inferred {
 	x := ops.InType(n, 0)
 	kit.MatchShapes(n, "*", "*", "_")
-	if x.Ranked && x.Rank() != 3 {
-		kit.Failf("signal %s, expected rank 3", x)
+	if x.Ranked && x.Rank() != 2 && x.Rank() != 3 {
+		kit.Failf("signal %s, expected [batch, length, 1 or 2] or [batch, length]", x)
 	}
 	length, frame := kit.DimOf(x, 1), kit.DimOf(x, 1)
 	if n.Input(2) != nil {
@@ -43,6 +44,9 @@ func inferSTFT(n *ssa.Node) []ops.Inferred {
 
 func evalSTFT(c *ops.Call) {
 	x, w := c.Array(0), c.Array(2)
+	if x.Rank() == 2 {
+		x = x.Reshaped(x.Shape[0], x.Shape[1], 1)
+	}
 	kit.WantRank("signal", x, 3)
 	batch, length, parts := x.Shape[0], x.Shape[1], x.Shape[2]
 	def := length

@@ -3,6 +3,7 @@
 // copies.
 //
 //	ToBlocked, FromBlocked      conversions
+//	BlockedConv                 Conv, with or without an epilogue
 //	BlockedFusedConv            com.microsoft's FusedConv: bias, residual, activation
 //	BlockedMaxPool, BlockedAveragePool, BlockedGlobalAveragePool, BlockedGlobalMaxPool
 //	BlockedBatchNormalization, BlockedResize

@@ -5,6 +5,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/ops/contrib"
 	"github.com/berth-onnx/berth/internal/ops/elementwise"
+	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/internal/ops/nn"
 	"github.com/berth-onnx/berth/internal/ops/vision"
@@ -13,8 +14,11 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Conv is a convolution with bias, residual and activation; the residual lies as the result.
-var Conv = over(&contrib.FusedConv, func(n *ssa.Node) []ops.Pair {
+// Conv is a convolution with an epilogue, whose operands of the result's shape lie as the result.
+var Conv = over(&fused.Conv, fused.OverResidual)
+
+// FusedConv is a convolution with bias, residual and activation; the residual lies as the result.
+var FusedConv = over(&contrib.FusedConv, func(n *ssa.Node) []ops.Pair {
 	if n.Input(3) == nil {
 		return nil
 	}
@@ -27,14 +31,14 @@ var (
 	AveragePool        = over(&nn.AveragePool, nil)
 	GlobalAveragePool  = over(&nn.GlobalAveragePool, nil)
 	GlobalMaxPool      = over(&nn.GlobalMaxPool, nil)
-	BatchNormalization = over(&nn.BatchNormalization, kit.InPlaceFirst)
+	BatchNormalization = over(&fused.BatchNormalization, kit.InPlaceFirst)
 	Resize             = over(&vision.Resize, nil)
 	Mul                = over(&elementwise.Mul, kit.InPlaceFirst)
 	Add                = over(&elementwise.Add, kit.InPlaceFirst)
 )
 
 // Ops are the operators of this package.
-var Ops = []*ops.Op{&ToBlocked, &FromBlocked, &Conv, &MaxPool, &AveragePool, &GlobalAveragePool, &GlobalMaxPool, &BatchNormalization, &Resize, &Mul, &Add}
+var Ops = []*ops.Op{&ToBlocked, &FromBlocked, &Conv, &FusedConv, &MaxPool, &AveragePool, &GlobalAveragePool, &GlobalMaxPool, &BatchNormalization, &Resize, &Mul, &Add}
 
 func init() { ops.Register(Ops...) }
 
@@ -47,7 +51,7 @@ func over(plain *ops.Op, inPlace func(*ssa.Node) []ops.Pair) ops.Op {
 	}
 	return ops.Op{
 		Domain: ops.Private, Name: "Blocked" + plain.Name, Since: 1, Doc: plain.Doc + ", images in blocks of channels",
-		MinIn: plain.MinIn, MaxIn: plain.MaxIn, MinOut: 1, MaxOut: 1,
+		MinIn: plain.MinIn, MaxIn: plain.MaxIn, OptionalIn: plain.OptionalIn, MinOut: 1, MaxOut: 1,
 		Attrs: append(ops.Newest(plain.Attrs), blockAttr),
 		Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 			out := kit.Try(plain.Infer(inner(plain, n)))

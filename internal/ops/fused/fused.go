@@ -24,10 +24,10 @@ const (
 var Fused = ops.Op{
 	Domain: Domain, Name: Name, Since: 1, Doc: "results of a tile program",
 	MinIn: 0, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []*ops.AttrSpec{ops.StrAttr("program").Mandatory()},
+	Attrs: []*ops.AttrSpec{ops.StrAttr("program").Mandatory(), ops.StrAttr("windows")},
 	Infer: infer,
 	Eval:  kit.Kernel(eval),
-	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: inPlace, Smaller: func(*ssa.Node) []ops.Pair { return nil }, Cost: cost},
+	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: Overwrites, Smaller: func(*ssa.Node) []ops.Pair { return nil }, Cost: cost},
 }
 
 func init() { ops.Register(&Fused) }
@@ -49,6 +49,30 @@ func Of(n *ssa.Node) (*tile.Program, error) {
 	return nil, fmt.Errorf("the node has no tile program: the operator is none of files")
 }
 
+// Places say where operands and results lie in memory that they do not fill: see package window, which
+// programs without such nodes do not link. They are what the attribute windows holds.
+type Places interface {
+	// Infer and Eval are those of the operator for the node; MayCover is [MayCover].
+	Infer(n *ssa.Node) ([]ops.Inferred, error)
+	Eval(c *ops.Call) error
+	MayCover(n *ssa.Node, o, k int) bool
+	// Loops plans the loops of the program. Strides are those of the operands, and behind them those of
+	// results that have places; bases are the first elements of all these, and placed says for each result
+	// which of the strides it has, 0 for none.
+	Loops(n *ssa.Node, p *tile.Program) (l *tile.Loops, bases, placed []int, err error)
+}
+
+// PlacesOf returns the places of a node, nil if all its tensors fill their memory.
+//
+//go:noinline
+func PlacesOf(n *ssa.Node) Places {
+	if a := n.Attr("windows"); a != nil {
+		x, _ := a.Other.(Places)
+		return x
+	}
+	return nil
+}
+
 // Is reports a fused node.
 func Is(n *ssa.Node) bool { return n.Op == Name && n.Domain == Domain && !n.Opaque }
 
@@ -59,6 +83,9 @@ func infer(n *ssa.Node) ([]ops.Inferred, error) {
 	}
 	if len(n.In) != len(p.Operands) || len(n.Out) > len(p.Results) {
 		return nil, fmt.Errorf("a program of %d operands and %d results on a node of %d and %d", len(p.Operands), len(p.Results), len(n.In), len(n.Out))
+	}
+	if x := PlacesOf(n); x != nil {
+		return x.Infer(n)
 	}
 	types := make([]ssa.Type, len(n.In))
 	for i := range n.In {
@@ -97,27 +124,30 @@ func resultDims(p *tile.Program, k int, full []ssa.Dim) []ssa.Dim {
 
 func eval(c *ops.Call) {
 	p := kit.Try(Of(c.Node))
+	if x := PlacesOf(c.Node); x != nil {
+		kit.Check(x.Eval(c))
+		return
+	}
 	in := make([]*ndarray.Array, len(c.In))
 	for i := range c.In {
 		in[i] = kit.Tensor(c, i)
 	}
-	for k, a := range kit.Try(p.Interpret(in)) {
+	for k, a := range kit.Try(p.Interpret(c.Memory.In(c.Ctx), in)) {
 		if k < len(c.Node.Out) && c.Wants(k) {
 			kit.Check(c.SetOutput(k, a))
 		}
 	}
 }
 
-// inPlace lists the operands that the program has read for the last time when it first
-// writes the result.
-func inPlace(n *ssa.Node) []ops.Pair {
+// Overwrites lists the operands that the program has read for the last time when it first
+// writes the result, which may lie over them.
+func Overwrites(n *ssa.Node) (out []ops.Pair) {
 	p, err := Of(n)
 	if err != nil {
 		return nil
 	}
 	mayCover := func(o, k int) bool { return MayCover(n, o, k) }
 	r, last := p.Allocate(mayCover), p.LastReads()
-	var out []ops.Pair
 	for k := range n.Out {
 		for o := range n.In {
 			if mayCover(o, k) && last[o] <= r.FirstWrite[k] {
@@ -128,9 +158,15 @@ func inPlace(n *ssa.Node) []ops.Pair {
 	return out
 }
 
-// MayCover reports that result k may lie over operand o as far as their types say.
+// MayCover reports that result k may lie over operand o as far as their types and places say.
 func MayCover(n *ssa.Node, o, k int) bool {
-	return n.In[o] != nil && n.In[o].Const == nil && n.Output(k) != nil && ops.SameLayout(n.In[o].Type, n.Out[k].Type)
+	if n.In[o] == nil || n.In[o].Const != nil || n.Output(k) == nil {
+		return false
+	}
+	if x := PlacesOf(n); x != nil {
+		return x.MayCover(n, o, k)
+	}
+	return ops.SameLayout(n.In[o].Type, n.Out[k].Type)
 }
 
 func cost(n *ssa.Node) ops.Cost {

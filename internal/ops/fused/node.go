@@ -14,31 +14,49 @@ import (
 //	Fmod                    Mod with fmod = 1
 //	ShiftLeft, ShiftRight   BitShift with direction = LEFT, RIGHT
 //	Swish                   com.microsoft.QuickGelu, too
+//	Copy                    Identity, where that is not a view
 
-// forms are operators of programs that have another name in ONNX, or need attributes.
-var forms = map[tile.Op]struct {
-	op    string
-	attrs []ssa.Attr
-}{
-	"Gelu":               {"Gelu", []ssa.Attr{ssa.StringAttr("approximate", "none")}},
-	tile.GeluTanh:        {"Gelu", []ssa.Attr{ssa.StringAttr("approximate", "tanh")}},
-	"Mod":                {"Mod", []ssa.Attr{ssa.IntAttr("fmod", 0)}},
-	tile.Fmod:            {"Mod", []ssa.Attr{ssa.IntAttr("fmod", 1)}},
-	tile.ShiftLeft:       {"BitShift", []ssa.Attr{ssa.StringAttr("direction", "LEFT")}},
-	tile.ShiftRight:      {"BitShift", []ssa.Attr{ssa.StringAttr("direction", "RIGHT")}},
-	"Softmax":            {"Softmax", []ssa.Attr{ssa.IntAttr("axis", -1)}},
-	"LogSoftmax":         {"LogSoftmax", []ssa.Attr{ssa.IntAttr("axis", -1)}},
-	"LayerNormalization": {"LayerNormalization", []ssa.Attr{ssa.IntAttr("axis", -1)}},
-	"RMSNormalization":   {"RMSNormalization", []ssa.Attr{ssa.IntAttr("axis", -1)}},
+// form is an operator of programs that has another name in ONNX, or needs an attribute: a text, or else
+// a number.
+type form struct {
+	of       tile.Op
+	op, attr string
+	text     string
+	number   int64
+}
+
+var forms = [...]form{
+	{tile.Copy, "Identity", "", "", 0},
+	{"Gelu", "Gelu", "approximate", "none", 0},
+	{tile.GeluTanh, "Gelu", "approximate", "tanh", 0},
+	{"Mod", "Mod", "fmod", "", 0},
+	{tile.Fmod, "Mod", "fmod", "", 1},
+	{tile.ShiftLeft, "BitShift", "direction", "LEFT", 0},
+	{tile.ShiftRight, "BitShift", "direction", "RIGHT", 0},
+	{"Softmax", "Softmax", "axis", "", -1},
+	{"LogSoftmax", "LogSoftmax", "axis", "", -1},
+	{"LayerNormalization", "LayerNormalization", "axis", "", -1},
+	{"RMSNormalization", "RMSNormalization", "axis", "", -1},
 }
 
 // Node is a node that computes an instruction over matrices of rows and columns; it is in no
 // graph, and lists none as the reader of its operands.
 func Node(x *tile.Instr, in []*ssa.Value, out *ssa.Value) *ssa.Node {
 	n := &ssa.Node{Op: string(x.Op), In: in, Out: []*ssa.Value{out}}
-	if f, ok := forms[x.Op]; ok {
-		n.Op = f.op
-		n.Attrs = append(n.Attrs, f.attrs...)
+	for i := range forms {
+		if f := &forms[i]; f.of == x.Op {
+			n.Op = f.op
+			if f.attr != "" {
+				n.Attrs = []ssa.Attr{{Name: f.attr, Kind: ssa.AttrInt, I: f.number, S: f.text}}
+				if f.text != "" {
+					n.Attrs[0].Kind = ssa.AttrString
+				}
+			}
+		}
+	}
+	if x.Func != nil {
+		n.Op, n.Domain = CallName, Domain
+		n.Attrs = funcAttrs(x.Func)
 	}
 	for k, name := range x.Op.Params() {
 		if x.Op == "IsInf" {
@@ -69,6 +87,8 @@ func OpOf(n *ssa.Node) (o tile.Op, params []float64, ok bool) {
 		o = "Swish"
 	case n.Domain == "com.microsoft" && n.Op == "Gelu":
 		return "Gelu", nil, true
+	case n.Domain == Domain && n.Op == CallName:
+		return tile.Call, nil, FuncOf(n) != nil
 	case n.Domain != "":
 		return "", nil, false
 	case n.Op == "Gelu" && ops.Str(n, "approximate") == "tanh":
@@ -80,7 +100,7 @@ func OpOf(n *ssa.Node) (o tile.Op, params []float64, ok bool) {
 	case n.Op == "BitShift":
 		o = tile.ShiftRight
 	}
-	if !o.Known() || o == tile.Constant {
+	if !o.Known() || o == tile.Constant || o == tile.Copy || o == tile.Call {
 		return "", nil, false
 	}
 	for _, name := range o.Params() {

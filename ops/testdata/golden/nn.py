@@ -113,6 +113,7 @@ def signals(book):
     book.add("STFT", "STFT", [r(2, 20, 1), np.array(3), abs(r(8)), np.array(8)], opset=17)
     book.add("STFT_full", "STFT", [r(1, 15, 1), np.array(4), None, np.array(7)], opset=17, onesided=0)
     book.add("STFT_complex", "STFT", [r(1, 15, 2), np.array(4), abs(r(6))], opset=17, onesided=0)
+    book.add("STFT_rank_2", "STFT", [source(12)(2, 20), np.array(3), abs(source(13)(8)), np.array(8)], opset=17)  # as torch.onnx.export writes it
     book.add("MelWeightMatrix", "MelWeightMatrix", [np.array(6), np.array(64), np.array(16000), np.array(20, f32), np.array(7600, f32)], opset=17)
 
 

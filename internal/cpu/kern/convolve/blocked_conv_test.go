@@ -26,6 +26,9 @@ func blockedAlgorithms(g *geometry) []ConvAlgorithm {
 	return []ConvAlgorithm{ConvDirect}
 }
 
+// blockedEnds says which of image and result are blocked.
+var blockedEnds = [][2]bool{{true, true}, {true, false}, {false, true}}
+
 // runBlocked runs a convolution with a blocked image, a blocked result, and both, by every
 // algorithm, and compares with the definition. Padding channels must be zero, also for
 // weights that are all alike.
@@ -39,7 +42,7 @@ func runBlocked(t *testing.T, s ConvSpec, off int) {
 	for _, src := range []gemm.Source{gemm.Dense(w), {Data: w[:1], Splat: true}} {
 		a.W = src.Elements(free.weightLen())
 		want := conv64(free, a)
-		for _, ends := range [][2]bool{{true, true}, {true, false}, {false, true}} {
+		for _, ends := range blockedEnds {
 			s.InBlocked, s.OutBlocked = ends[0], ends[1]
 			for _, algo := range blockedAlgorithms(free) {
 				checkBlockedConv(t, s, algo, a, src, want)

@@ -115,6 +115,8 @@ func (g *geometry) checkBlocked() error {
 		return &machine.SpecError{Kernel: "Conv", Field: "PadBegin", Why: "blocked images are not cropped"}
 	case min(s.Batch, g.icg, g.ocg, g.outN) < 1:
 		return &machine.SpecError{Kernel: "Conv", Field: "Batch", Why: "blocked images are not empty"}
+	case g.depthwiseBlocks() && !g.listsTaps():
+		return &machine.SpecError{Kernel: "Conv", Field: "Kernel", Why: manyTaps}
 	case s.Groups > 1 && !g.depthwiseBlocks() && (g.icg%b != 0 || g.ocg%b != 0):
 		return &machine.SpecError{Kernel: "Conv", Field: "Groups", Why: "a group of blocked channels is whole blocks, or one channel"}
 	}

@@ -1,6 +1,7 @@
 package convolve
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -12,11 +13,11 @@ import (
 	"github.com/berth-onnx/berth/internal/cpu/kern/kerntest"
 )
 
-// TestErrorBounds compares every algorithm with float64 on inputs that are hard to sum, against
-// the bounds that the package states.
+// TestErrorBounds compares every algorithm, of plain and of channel-blocked images, with float64 on inputs that are hard to sum,
+// against the bounds that the package states.
 func TestErrorBounds(t *testing.T) {
-	const u = 1.0 / (1 << 24)
-	specs := []ConvSpec{conv2(1, 16, 16, 1, 14, 17, 3, 1, 1), conv2(1, 70, 20, 1, 9, 12, 3, 1, 1), conv2(1, 6, 6, 6, 9, 12, 3, 2, 1), conv2(1, 40, 24, 1, 7, 9, 1, 1, 0)}
+	specs := []ConvSpec{conv2(1, 16, 16, 1, 14, 17, 3, 1, 1), conv2(1, 70, 20, 1, 9, 12, 3, 1, 1), conv2(1, 6, 6, 6, 9, 12, 3, 2, 1),
+		conv2(1, 20, 20, 20, 9, 12, 3, 1, 1), conv2(1, 40, 24, 1, 7, 9, 1, 1, 0), conv2(1, 32, 96, 2, 5, 8, 3, 2, 1)}
 	kerntest.EachLevel(t, func(t *testing.T) {
 		for name, fill := range kerntest.HardInputs {
 			for i, s := range specs {
@@ -25,28 +26,59 @@ func TestErrorBounds(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(i), 3))
 				a := ConvArgs{X: make([]float32, s.InC*geo.inN), W: make([]float32, geo.weightLen())}
 				fill(rng, a.X, a.W)
-				want, sums, peaks := conv64(geo, a), magnitudes64(geo, a), peakSums(geo, a)
+				h := hardCase{geo: geo, a: a, want: conv64(geo, a), sums: magnitudes64(geo, a), peaks: peakSums(geo, a)}
 				for _, algo := range fitting(geo) {
-					c, packed := packedConv(t, s, ConvPlan{Algorithm: algo}, gemm.Dense(a.W))
-					y := make([]float32, len(want))
-					require.NoError(t, c.Run(ConvArgs{X: a.X, Y: y, Packed: packed}, make([]byte, c.Workspace(1)), 1))
-					most := 0.0
-					for i, w := range want {
-						bound := float64(geo.icg*geo.taps+2) * u * sums[i]
-						switch algo {
-						case ConvWinograd2:
-							bound = float64(geo.icg+12) * u * 64 * peaks[i]
-						case ConvWinograd4:
-							bound = float64(geo.icg+20) * u * 751 * peaks[i]
-						}
-						most = max(most, math.Abs(float64(y[i])-w)/(bound+math.SmallestNonzeroFloat32))
+					h.check(t, fmt.Sprintf("%s, case %d, %s", name, i, algo), s, algo)
+				}
+				for _, ends := range blockedEnds {
+					s.InBlocked, s.OutBlocked = ends[0], ends[1]
+					for _, algo := range blockedAlgorithms(geo) {
+						h.check(t, fmt.Sprintf("%s, case %d, %s, blocked %v", name, i, algo, ends), s, algo)
 					}
-					assert.LessOrEqual(t, most, 1.0, "%s, case %d, %s", name, i, algo)
-					t.Logf("%s, case %d, %s: %.2g of the bound", name, i, algo, most)
 				}
 			}
 		}
 	})
+}
+
+// hardCase is a convolution of plain images that is hard to sum, with what its error bounds depend on.
+type hardCase struct {
+	geo               *geometry
+	a                 ConvArgs
+	want, sums, peaks []float64 // results in float64, sums of magnitudes, sums of the largest
+}
+
+// bound is the stated error bound of an algorithm for output i.
+func (h *hardCase) bound(algo ConvAlgorithm, i int) float64 {
+	const u = 1.0 / (1 << 24)
+	switch algo {
+	case ConvWinograd2:
+		return float64(h.geo.icg+12) * u * 64 * h.peaks[i]
+	case ConvWinograd4:
+		return float64(h.geo.icg+20) * u * 751 * h.peaks[i]
+	}
+	return float64(h.geo.icg*h.geo.taps+2) * u * h.sums[i]
+}
+
+// check runs the convolution by an algorithm, its images laid out as s says, and compares each output with its bound.
+func (h *hardCase) check(t *testing.T, name string, s ConvSpec, algo ConvAlgorithm) {
+	t.Helper()
+	c, packed := packedConv(t, s, ConvPlan{Algorithm: algo}, gemm.Dense(h.a.W))
+	run := ConvArgs{X: h.a.X, Y: make([]float32, s.Batch*c.outImage()), Packed: packed}
+	if s.InBlocked {
+		run.X = blocked(h.a.X, s.Batch, s.InC, c.inN)
+	}
+	require.NoError(t, c.Run(run, make([]byte, c.Workspace(1)), 1))
+	y := run.Y
+	if s.OutBlocked {
+		y = plainOf(t, y, s.Batch, s.OutC, c.outN)
+	}
+	most := 0.0
+	for i, w := range h.want {
+		most = max(most, math.Abs(float64(y[i])-w)/(h.bound(algo, i)+math.SmallestNonzeroFloat32))
+	}
+	assert.LessOrEqual(t, most, 1.0, name)
+	t.Logf("%s: %.2g of the bound", name, most)
 }
 
 // magnitudes64 is the convolution of magnitudes.

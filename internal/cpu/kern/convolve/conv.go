@@ -174,6 +174,9 @@ func NewConv(s ConvSpec, p ConvPlan) (*Conv, error) {
 		}
 		c.algo = newMatrixConv(g, p.Algorithm == ConvPointwise)
 	case ConvDepthwise:
+		if !g.listsTaps() {
+			return nil, &machine.SpecError{Kernel: "Conv", Field: "Kernel", Why: manyTaps}
+		}
 		c.algo = newDepthConv(g)
 	case ConvDirect:
 		c.algo = newDirectConv(g)
@@ -205,11 +208,13 @@ func (c *Conv) padsWeights() bool { return c.s.OutBlocked && c.s.OutC%c.t.Block(
 // PackW lays constant weights out. It refuses weights that padding or transforms would turn
 // into NaN where the definition has none: 0·Inf at the border, sums that overflow.
 func (c *Conv) PackW(ctx context.Context, w gemm.Source) (*gemm.Packed, error) {
-	if err := CheckWeights(w); err != nil {
-		return nil, err
-	}
-	if _, ok := c.algo.(*winograd); ok && exceeds(w.Data, weightCeiling) {
-		return nil, &machine.SpecError{Kernel: "Conv", Field: "W", Why: fmt.Sprintf("a weight is above %d", weightCeiling)}
+	if _, ok := c.algo.(*winograd); !ok || exceeds(w.Data, weightCeiling) {
+		if err := CheckWeights(w); err != nil {
+			return nil, err
+		}
+		if ok {
+			return nil, &machine.SpecError{Kernel: "Conv", Field: "W", Why: fmt.Sprintf("a weight is above %d", weightCeiling)}
+		}
 	}
 	if c.padsWeights() {
 		w = gemm.Dense(w.Elements(c.weightLen()))

@@ -168,10 +168,10 @@ func (g *geometry) overFrames() bool {
 }
 
 // isDepthwise reports whether each output channel depends on one input channel, through
-// a window of more than one element.
+// a window of more than one element whose taps can be listed.
 func (g *geometry) isDepthwise() bool {
 	s := &g.s
-	return g.icg == 1 && g.ocg == 1 && s.Groups > 1 && g.taps > 1 && s.Kernel[0] == 1 && s.In[0] == 1 && s.PadBegin[0] == 0 && s.PadEnd[0] == 0
+	return g.icg == 1 && g.ocg == 1 && s.Groups > 1 && g.taps > 1 && s.Kernel[0] == 1 && s.In[0] == 1 && s.PadBegin[0] == 0 && s.PadEnd[0] == 0 && g.listsTaps()
 }
 
 // isPointwise reports whether the matrix of patches is the input.

@@ -12,12 +12,32 @@ import (
 func (c *geometry) depthGrid() tapGrid {
 	s := &c.s
 	hw := func(x [3]int) [2]int { return [2]int{x[1], x[2]} }
-	g := tapGrid{
+	return tapGrid{
 		in: hw(s.In), kernel: hw(s.Kernel), stride: hw(s.Stride), dilation: hw(s.Dilation),
 		pad: hw(s.PadBegin), out: hw(c.out), b: c.t.Block(),
 	}
-	g.plan(false)
-	return g
+}
+
+// listsTaps reports whether the taps of a depthwise convolution are few enough to be listed.
+func (c *geometry) listsTaps() bool {
+	if n, ok := machine.MulAll(c.taps, c.out[2]); ok && n <= mostTaps {
+		return true // at most a list for each column
+	}
+	g := c.depthGrid()
+	return g.listed() <= mostTaps
+}
+
+// TapBytes is the memory that preparing a convolution by a plan takes for its taps.
+func TapBytes(s ConvSpec, p ConvPlan) int64 {
+	if p.Algorithm != ConvDepthwise {
+		return 0
+	}
+	c, err := newGeometry(s)
+	if err != nil || !c.listsTaps() {
+		return 0 // [NewConv] refuses
+	}
+	g := c.depthGrid()
+	return tapSize * int64(g.listed())
 }
 
 // depthConv computes depthwise convolutions of plain images.
@@ -30,6 +50,7 @@ type depthConv struct {
 func newDepthConv(g *geometry) *depthConv {
 	c := &depthConv{geometry: g, b: g.t.Block()}
 	c.strips.g = g.depthGrid()
+	c.strips.g.plan(false)
 	c.strips.inBlocked, c.strips.outBlocked = g.s.InBlocked, g.s.OutBlocked
 	c.strips.plan(g.s.OutC)
 	return c

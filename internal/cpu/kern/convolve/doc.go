@@ -17,7 +17,8 @@
 //	blocked_layout, pixelsums        the channel-blocked layout
 //
 // Error bounds, with u = 2⁻²⁴, C input channels of a group and T taps; x and w are inputs and
-// weights, sums go over the window of an output. Bias, residual and activation are extra.
+// weights, sums go over the window of an output. Bias, residual and activation are extra. The
+// bounds hold for plain and for channel-blocked images.
 //
 //	direct, patches, depthwise    (C·T+2)·u·Σ|x·w|
 //	Winograd F(2,3)               (C+12)·u·64·Σ_c max|x_c|·max|w_c|

@@ -18,3 +18,21 @@ func TestLargeWindow(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	assert.Equal(t, "Kernel", refused.Field)
 }
+
+// TestLargeDepthwiseWindow: so is that of a depthwise convolution, which is then computed in another way.
+func TestLargeDepthwiseWindow(t *testing.T) {
+	s := convolve.ConvSpec{Batch: 1, InC: 2, OutC: 2, Groups: 2, ConstW: true, In: [3]int{1, 300, 300}, Kernel: [3]int{1, 599, 599},
+		PadBegin: [3]int{0, 299, 299}, PadEnd: [3]int{0, 299, 299}}
+	plan, err := convolve.PlanConv(s, convolve.ConvPolicy{})
+	require.NoError(t, err)
+	assert.NotEqual(t, convolve.ConvDepthwise, plan.Algorithm)
+	plan.Algorithm = convolve.ConvDepthwise
+	assert.Zero(t, convolve.TapBytes(s, plan), "none are listed")
+	_, err = convolve.NewConv(s, plan)
+	var refused *machine.SpecError
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, "Kernel", refused.Field)
+	s.InBlocked, s.OutBlocked = true, true
+	_, err = convolve.PlanConv(s, convolve.ConvPolicy{})
+	require.ErrorAs(t, err, &refused)
+}

@@ -37,6 +37,15 @@ type Pool struct {
 	scales map[int][]float32 // of averages: 1/count, by count
 }
 
+// TapBytes is the memory that preparing a pooling takes for its taps.
+func (s PoolSpec) TapBytes() int64 {
+	g, err := s.grid(simd.Active())
+	if err != nil {
+		return 0 // [NewPool] refuses
+	}
+	return tapSize * int64(g.listed())
+}
+
 // NewPool prepares a pooling at the active level.
 func NewPool(s PoolSpec) (*Pool, error) {
 	t := simd.Active()
@@ -46,15 +55,16 @@ func NewPool(s PoolSpec) (*Pool, error) {
 	}
 	p := &Pool{s: s, t: t}
 	p.strips.g = *g
+	p.strips.g.plan(true)
 	p.strips.inBlocked, p.strips.outBlocked = s.Blocked, s.Blocked
 	p.strips.plan(s.Channels)
 	if s.Kind != PoolMax {
-		p.scales = g.scalesOf()
+		p.scales = p.strips.g.scalesOf()
 	}
 	return p, nil
 }
 
-// grid checks the specification and works out its windows.
+// grid checks the specification and works out the geometry of its windows.
 func (s *PoolSpec) grid(t *simd.Table) (*tapGrid, error) {
 	if s.Kind > PoolAveragePad || s.Batch < 0 || s.Channels < 0 {
 		return nil, &machine.SpecError{Kernel: "Pool", Field: "Kind", Why: "unknown kind or negative size"}
@@ -81,9 +91,8 @@ func (s *PoolSpec) grid(t *simd.Table) (*tapGrid, error) {
 		countPad: s.Kind == PoolAveragePad, b: t.Block(),
 	}
 	if n := g.listed(); n > mostTaps {
-		return nil, &machine.SpecError{Kernel: "Pool", Field: "Kernel", Why: "the windows at the borders differ too much"}
+		return nil, &machine.SpecError{Kernel: "Pool", Field: "Kernel", Why: manyTaps}
 	}
-	g.plan(true)
 	return g, nil
 }
 

@@ -49,6 +49,12 @@ type tapGrid struct {
 // mostTaps bounds the taps that all segments list: 64 MB.
 const mostTaps = 1 << 22
 
+// manyTaps says why a window is refused.
+const manyTaps = "the windows at the borders differ too much"
+
+// tapSize is what a listed tap takes: two distances.
+const tapSize = 16
+
 // listed is how many taps plan would list.
 func (g *tapGrid) listed() (taps int) {
 	for _, c := range g.segments(1) {

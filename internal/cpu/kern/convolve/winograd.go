@@ -136,20 +136,34 @@ func (p *winograd) weightAt(pos, pair int, unit bool) int {
 
 // winoFilter transforms one filter of 3×3; its positions lie step apart in v.
 func winoFilter(gm [][3]float64, k *[9]float32, v []float32, step int) {
-	n := len(gm)
-	var rows [6][3]float64 // G·g
-	for y := range n {
-		for q := range 3 {
-			rows[y][q] = gm[y][0]*float64(k[q]) + gm[y][1]*float64(k[3+q]) + gm[y][2]*float64(k[6+q])
-		}
+	n, last := len(gm), len(gm)-1
+	first, second := &gm[1], &gm[min(3, last)]
+	var columns [6][3]float64 // of G·g, transposed
+	for q := range 3 {
+		a, b, c := float64(k[q]), float64(k[3+q]), float64(k[6+q])
+		columns[0][q] = gm[0][0] * a
+		columns[1][q], columns[2][q] = winoPair(first, a, b, c)
+		columns[3][q], columns[4][q] = winoPair(second, a, b, c)
+		columns[last][q] = c
 	}
 	for y := range n {
-		r := &rows[y]
-		for x := range n {
-			g := &gm[x]
-			v[(y*n+x)*step] = float32(r[0]*g[0] + r[1]*g[1] + r[2]*g[2])
+		r, at := &columns[y], v[y*n*step:]
+		a, b, c := r[0], r[1], r[2]
+		x1, x2 := winoPair(first, a, b, c)
+		at[0], at[step], at[2*step] = float32(gm[0][0]*a), float32(x1), float32(x2)
+		if n > 4 {
+			x3, x4 := winoPair(second, a, b, c)
+			at[3*step], at[4*step] = float32(x3), float32(x4)
 		}
+		at[last*step] = float32(c)
 	}
+}
+
+// winoPair multiplies three taps by the rows of the points p, which is given, and -p: they
+// differ in the sign of the middle element.
+func winoPair(row *[3]float64, a, b, c float64) (plus, minus float64) {
+	even, odd := row[0]*a+row[2]*c, row[1]*b
+	return even + odd, even - odd
 }
 
 // winoG is the weight transform: rows (1, p, p²)/Π(p−q) for the points, and

@@ -11,5 +11,6 @@
 // Error bounds, with u = 2⁻²⁴ and n elements: Sum, SumAbs, SumSquares, Dot n·u·Σ|terms|;
 // Softmax (n+8+|x−max|)·u relative, for each element; LayerNorm (n+4)·u·(mean|x|/σ + |y|·n), in which the
 // mean is subtracted before squares are taken, so a large mean does not cancel; RMSNorm (n+4)·u·|y|.
+// A fused group has the bits of its single nodes, and their bounds (TestFusedIsSingleNodes).
 // LayerNorm and RMSNorm take their moments in float64 where squares overflow float32.
 package vec

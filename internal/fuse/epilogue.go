@@ -1,0 +1,155 @@
+package fuse
+
+import (
+	"context"
+
+	"github.com/berth-onnx/berth/internal/ops/fused"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Epilogues joins convolutions, matrix products and batch normalizations with the elementwise nodes behind them, so that
+// these are computed while a tile of the result is in registers or in the cache:
+//
+//	before   y = Conv(x, w, b)    z = Add(y, r)    u = Relu(z)
+//	after    u = berth.internal.Conv(x, w, b, r) with Relu(Add(%0, %1))
+//
+// A chain ends at a value that anything else reads, at a graph's result, and where the backend
+// has no kernel for more. The node stands where the last of the chain stood; the products
+// themselves keep nothing alive that was not, because their result may lie over r. Of two
+// products whose sum is taken, the later one computes the sum: then the other's result is there.
+//
+// A body's results are left alone: an activation may write over what a product has read for the
+// last time, the product may not, so a carried value would need one more place.
+//
+// The pass runs before layouts and orders are chosen, on graphs that are compiled, never on what
+// is saved.
+
+// EpiloguePass is the name by which it is switched off.
+const EpiloguePass = "epilogues"
+
+// Fuser says what a backend computes.
+type Fuser interface {
+	// Fuses reports whether the kernel of a product, a node in no graph, computes its epilogue.
+	Fuses(n *ssa.Node) bool
+}
+
+// Epilogues rewrites a graph and its bodies, whose types are inferred, and returns how many
+// products have got an epilogue.
+func Epilogues(ctx context.Context, g *ssa.Graph, b Fuser) (made int, err error) {
+	g.Walk(func(body *ssa.Graph) {
+		c := &chains{g: body, b: b, isBody: body != g, instead: map[*ssa.Node]*ssa.Node{}, gone: map[*ssa.Node]bool{}}
+		for i := len(body.Nodes) - 1; i >= 0 && err == nil; i-- {
+			c.from(body.Nodes[i])
+			err = ctx.Err()
+		}
+		if err == nil {
+			c.rewrite()
+			made += len(c.instead)
+		}
+	})
+	return made, err
+}
+
+// chains are the products of a graph with what follows them.
+type chains struct {
+	g       *ssa.Graph
+	b       Fuser
+	isBody  bool
+	instead map[*ssa.Node]*ssa.Node // what stands in the place of the last node of a chain
+	gone    map[*ssa.Node]bool
+}
+
+// from finds the chain behind a product.
+func (c *chains) from(n *ssa.Node) {
+	if n.Opaque || !fused.TakesEpilogue(n) || len(n.Out) != 1 || !tensor(n.Out[0]) {
+		return
+	}
+	x := &group{shape: n.Out[0].Type.Shape}
+	var best *ssa.Node
+	for at := n.Out[0]; ; at = at.Uses()[0].Node.Out[0] {
+		m := c.next(at)
+		if m == nil || !sameDims(m.shape, x.shape) {
+			break
+		}
+		x.members = append(x.members, m)
+		made := x.epilogue(n)
+		if !c.b.Fuses(made) {
+			x.members = x.members[:len(x.members)-1]
+			break
+		}
+		best = made
+	}
+	if best == nil {
+		return
+	}
+	c.gone[n] = true
+	for _, m := range x.members {
+		c.gone[m.node] = true
+	}
+	c.instead[x.members[len(x.members)-1].node] = best
+}
+
+// next is the only reader of a value, if it is elementwise; nil if it is not.
+func (c *chains) next(v *ssa.Value) *member {
+	uses := v.Uses()
+	if len(uses) != 1 || c.g.IsResult(v) || c.gone[uses[0].Node] {
+		return nil
+	}
+	m := memberOf(uses[0].Node)
+	if m == nil || m.inner > 0 || c.isBody && c.g.IsResult(m.node.Out[0]) {
+		return nil
+	}
+	return m
+}
+
+// epilogue is product n with the members behind it.
+func (x *group) epilogue(n *ssa.Node) *ssa.Node {
+	y := n.Out[0]
+	operands := []*ssa.Value{y}
+	for _, v := range x.operands() {
+		if v != y {
+			operands = append(operands, v)
+		}
+	}
+	last := x.members[len(x.members)-1].node.Out[0]
+	p := x.program(operands, []*ssa.Value{last})
+	return fused.WithEpilogue(n, p, operands[1:], last)
+}
+
+// rewrite puts the new nodes in their places.
+func (c *chains) rewrite() {
+	if len(c.instead) == 0 {
+		return
+	}
+	var order []*ssa.Node
+	now := map[*ssa.Value]*ssa.Value{}
+	for _, n := range c.g.Nodes {
+		if m := c.instead[n]; m != nil {
+			order = append(order, c.replace(n, m, now))
+		} else if !c.gone[n] {
+			order = append(order, n)
+		}
+	}
+	for n := range c.gone {
+		n.TruncateInputs(0)
+	}
+	c.g.Nodes = order
+}
+
+// replace makes a node like m in place of n, whose result it takes over: now says what values
+// became that were replaced before.
+func (c *chains) replace(n, m *ssa.Node, now map[*ssa.Value]*ssa.Value) *ssa.Node {
+	for i, v := range m.In {
+		if w := now[v]; w != nil {
+			m.In[i] = w
+		}
+	}
+	made := c.g.NewNode(m.Op, m.In, 1, m.Attrs...)
+	made.Domain, made.Name, made.Doc = m.Domain, m.Name, m.Doc
+	v, y := n.Out[0], made.Out[0]
+	y.Name, y.Type, y.Doc = v.Name, v.Type, v.Doc
+	v.Name = ""
+	c.g.ReplaceUses(v, y)
+	now[v] = y
+	return made
+}

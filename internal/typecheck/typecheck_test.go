@@ -1,0 +1,109 @@
+package typecheck
+
+import (
+	"cmp"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/internal/onnxwire"
+)
+
+func tensor(name string, t onnxwire.DataType) *onnxwire.ValueInfo {
+	return &onnxwire.ValueInfo{Name: name, Type: &onnxwire.Type{Tensor: &onnxwire.TensorType{ElemType: t}}}
+}
+
+func node(op, in, out string, attrs ...*onnxwire.Attribute) *onnxwire.Node {
+	return &onnxwire.Node{OpType: op, Inputs: strings.Split(in, " "), Outputs: strings.Split(out, " "), Attributes: attrs}
+}
+
+// TestCheck: f is float32, h bfloat16, i int32, l int64, b bool, s a sequence of int32 in each graph.
+func TestCheck(t *testing.T) {
+	body := &onnxwire.Attribute{Name: "then_branch", G: &onnxwire.Graph{Nodes: []*onnxwire.Node{node("ScatterND", "f i f", "y")}}}
+	shadowing := &onnxwire.Attribute{Name: "then_branch", G: &onnxwire.Graph{
+		Nodes: []*onnxwire.Node{node("Unknown", "f", "i"), node("ScatterND", "f i f", "y")}}}
+	ints := &onnxwire.Attribute{Name: "value", T: &onnxwire.Tensor{DataType: onnxwire.TypeInt32}}
+	for _, c := range []struct {
+		name    string
+		version int64
+		nodes   []*onnxwire.Node
+		want    []string
+	}{
+		{"allowed", 13, []*onnxwire.Node{node("ScatterND", "f l f", "y"), node("Add", "i i", "z"), node("Clip", "f  f", "w")}, nil},
+		{"a type of no version", 13, []*onnxwire.Node{node("ScatterND", "f i f", "y")},
+			[]string{`node ScatterND "-> y": operand "indices" is int32, version 13 of the operator set allows int64`}},
+		{"a type of a later version", 18, []*onnxwire.Node{node("Conv", "h h", "y")}, []string{
+			`node Conv "-> y": operand "X" is bfloat16, version 18 of the operator set allows double, float, float16`,
+			`node Conv "-> y": operand "W" is bfloat16, version 18 of the operator set allows double, float, float16`}},
+		{"that version", 22, []*onnxwire.Node{node("Conv", "h h", "y")}, nil},
+		{"two types of one variable", 14, []*onnxwire.Node{node("Add", "f i", "y")},
+			[]string{`node Add "-> y": operand "B" is int32, and operand "A", which is to have the same type, is float`}},
+		{"a result", 14, []*onnxwire.Node{node("Add", "i i", "f")},
+			[]string{`node Add "-> f": result "C" is float, and operand "A", which is to have the same type, is int32`}},
+		{"any number of one type", 13, []*onnxwire.Node{node("Concat", "f f l", "y")},
+			[]string{`node Concat "-> y": operand "inputs" is int64, and operand "inputs", which is to have the same type, is float`}},
+		{"any number of any type", 13, []*onnxwire.Node{node("Loop", "l b f i", "y z")}, nil},
+		{"sequences", 11, []*onnxwire.Node{node("SequenceAt", "s b", "y"), node("SequenceLength", "s", "l"), node("Abs", "s", "z")}, []string{
+			`node SequenceAt "-> y": operand "position" is bool, version 11 of the operator set allows int32, int64`,
+			`node Abs "-> z": operand "X" is seq(tensor(int32)), version 11 of the operator set allows double, float, float16, int16, int32, int64, int8, uint16, uint32, uint64, uint8`}},
+		{"a body sees values around it", 13, []*onnxwire.Node{node("If", "b", "o", body)},
+			[]string{`node ScatterND "-> y": operand "indices" is int32, version 13 of the operator set allows int64`}},
+		{"a body's own value of no known type", 13, []*onnxwire.Node{node("If", "b", "o", shadowing)}, nil},
+		{"constants", 13, []*onnxwire.Node{node("ConstantOfShape", "l", "k", ints), node("ScatterND", "f k f", "y")},
+			[]string{`node ScatterND "-> y": operand "indices" is int32, version 13 of the operator set allows int64`}},
+		{"unknown operators and values", 13, []*onnxwire.Node{node("Unknown", "f i", "u"), node("ScatterND", "u u u", "v")}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g := &onnxwire.Graph{Nodes: c.nodes, Outputs: []*onnxwire.ValueInfo{tensor("f", onnxwire.TypeFloat)},
+				Inputs: []*onnxwire.ValueInfo{tensor("h", onnxwire.TypeBFloat16), tensor("i", onnxwire.TypeInt32), tensor("b", onnxwire.TypeBool),
+					{Name: "s", Type: &onnxwire.Type{Sequence: &onnxwire.SequenceType{ElemType: tensor("", onnxwire.TypeInt32).Type}}}},
+				Initializers: []*onnxwire.Tensor{{Name: "l", DataType: onnxwire.TypeInt64}}}
+			var got []string
+			for _, v := range Check(&onnxwire.Model{Graph: g, OpsetImports: []*onnxwire.OperatorSetID{{Domain: "ai.onnx", Version: c.version}}}) {
+				got = append(got, v.String())
+			}
+			assert.Equal(t, c.want, got)
+		})
+	}
+}
+
+// TestTable: every line parses, every variable has types, and every type is one that a file's type can be named by.
+func TestTable(t *testing.T) {
+	named := map[string]bool{}
+	for dt := onnxwire.TypeFloat; dt <= onnxwire.TypeFloat6E3M2; dt++ {
+		named[elementText(dt)] = true
+	}
+	nested := strings.NewReplacer("optional(", "", "seq(", "", "sparse_tensor(", "", "tensor(", "", "map(int64,", "", "map(string,", "", ")", "")
+	versions := 0
+	for name, all := range table() {
+		for i, o := range all {
+			versions++
+			assert.Truef(t, i == 0 || all[i-1].version < o.version, "%s: versions ascend", name)
+			for _, p := range append(o.operands, o.results...) {
+				assert.NotEmptyf(t, p.types, "%s %d: %s", name, o.version, p.name)
+				for _, typ := range p.types {
+					assert.Truef(t, named[nested.Replace(typ)], "%s %d: %s: %s", name, o.version, p.name, typ)
+				}
+			}
+		}
+	}
+	assert.Greater(t, versions, 600)
+}
+
+// TestTableIsUpToDate compares the table with the packages onnx and onnxruntime, where BERTH_PYTHON or the path has a Python with
+// the version of onnx that the table is from.
+func TestTableIsUpToDate(t *testing.T) {
+	python := cmp.Or(os.Getenv("BERTH_PYTHON"), "python3")
+	version, err := exec.Command(python, "-c", "import onnx, onnxruntime; print(f'# onnx {onnx.__version__}, onnxruntime {onnxruntime.__version__}')").Output()
+	head, _, _ := strings.Cut(text, "\n")
+	if err != nil || strings.TrimSpace(string(version)) != head {
+		t.Skipf("no Python with %s (%v, %s): set BERTH_PYTHON to one", head, err, version)
+	}
+	out, err := exec.Command(python, "-B", "../tools/onnxschema/constraints.py").Output()
+	require.NoError(t, err)
+	assert.Equal(t, text, string(out), "internal/tools/onnxschema/constraints.py writes another table")
+}

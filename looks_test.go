@@ -1,0 +1,189 @@
+//go:build linux
+
+package berth_test
+
+import (
+	"context"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/largegraphs"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Stages look at their context often enough to end soon on large models. A clock on the wall says little
+// on a busy machine, so the test counts work: the context that a stage gets reads the processor time of the stage's thread each
+// time it is looked at there, and keeps the longest time between two looks. No stage derives another context from the one it is
+// given.
+
+const (
+	mostBetween = 40 * time.Millisecond // processor time between two looks, as kernels have
+	manyNodes   = 10_000
+)
+
+// lookedAt is a context that remembers the most work between two looks at it, and where the second one was.
+type lookedAt struct {
+	context.Context
+	thread int
+	read   time.Time     // when the processor time was read
+	last   time.Duration // what it was
+	most   time.Duration
+	before []uintptr // who looked before the longest time
+	after  []uintptr // who looked after it
+	now    []uintptr
+}
+
+func newLookedAt(ctx context.Context) *lookedAt {
+	return &lookedAt{Context: ctx, thread: unix.Gettid(), read: time.Now(), last: threadTime()}
+}
+
+// look reads the clock, unless it did within the last millisecond, by which the time until the next look then seems longer.
+func (l *lookedAt) look() {
+	if unix.Gettid() != l.thread {
+		return
+	}
+	now := time.Now()
+	if now.Sub(l.read) < time.Millisecond {
+		return
+	}
+	was := l.now
+	l.now = make([]uintptr, 24)
+	l.now = l.now[:runtime.Callers(3, l.now)]
+	used := threadTime()
+	if d := used - l.last; d > l.most && !collects(was) {
+		l.most, l.before, l.after = d, was, l.now
+	}
+	l.read, l.last = now, threadTime()
+}
+
+func (l *lookedAt) Err() error {
+	l.look()
+	return l.Context.Err()
+}
+
+func (l *lookedAt) Done() <-chan struct{} {
+	l.look()
+	return l.Context.Done()
+}
+
+// collects reports a look right before the collection that ends compiling, which is the runtime's.
+func collects(stack []uintptr) bool {
+	if len(stack) == 0 {
+		return false
+	}
+	f, _ := runtime.CallersFrames(stack).Next()
+	return strings.HasSuffix(f.Function, ".(*Model).release")
+}
+
+// threadTime is the processor time of the thread.
+func threadTime() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
+		panic(err)
+	}
+	return time.Duration(now.Nano())
+}
+
+// callers prints a stack, from the innermost function on.
+func callers(stack []uintptr) string {
+	if len(stack) == 0 {
+		return "the beginning"
+	}
+	var b strings.Builder
+	frames := runtime.CallersFrames(stack)
+	for {
+		f, more := frames.Next()
+		if name, ours := strings.CutPrefix(f.Function, "github.com/berth-onnx/berth"); ours {
+			b.WriteString(" " + strings.TrimLeft(name, "/."))
+		}
+		if !more {
+			return b.String()
+		}
+	}
+}
+
+// holdsLooks runs a stage of a model and fails where it does not look at its context for too long. Other work on the machine
+// makes a thread slower, so that one of several runs is enough.
+func holdsLooks(t *testing.T, stage func(context.Context) error) {
+	t.Helper()
+	var ctx *lookedAt
+	for range 4 {
+		if ctx = looks(t, stage); ctx.most <= mostBetween {
+			return
+		}
+	}
+	t.Errorf("%v without a look at the context, between\n%s\nand\n%s", ctx.most, callers(ctx.before), callers(ctx.after))
+}
+
+// looks runs a stage.
+func looks(t *testing.T, stage func(context.Context) error) *lookedAt {
+	runtime.LockOSThread() // so that the thread's time is that of the stage
+	defer runtime.UnlockOSThread()
+	runtime.GC()
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // collections are no work of the stage
+	ctx := newLookedAt(t.Context())
+	start := ctx.last
+	err := stage(ctx)
+	ctx.look()
+	require.NoError(t, err)
+	t.Logf("at most %v of %v", ctx.most.Round(time.Millisecond), (threadTime() - start).Round(time.Millisecond))
+	return ctx
+}
+
+// stages are what takes a context.
+var stages = []struct {
+	name string
+	run  func(ctx context.Context, m *berth.Model, dir string) error
+}{
+	{"compile", func(ctx context.Context, m *berth.Model, _ string) error { _, err := m.Compile(ctx); return err }},
+	{"compare", func(ctx context.Context, m *berth.Model, _ string) error {
+		_, err := m.Compare(ctx, berth.CompareOptions{Planners: []string{berth.DefaultPlanner()}})
+		return err
+	}},
+	{"optimize", func(ctx context.Context, m *berth.Model, _ string) error { _, _, err := m.Optimize(ctx); return err }},
+	{"save", func(ctx context.Context, m *berth.Model, dir string) error {
+		return m.Save(filepath.Join(dir, "model.onnx"), berth.SaveOptions{Context: ctx})
+	}},
+	{"open", func(ctx context.Context, _ *berth.Model, dir string) error {
+		m, err := berth.Open(filepath.Join(dir, "model.onnx"), berth.WithContext(ctx)) // what was saved
+		if err == nil {
+			err = m.Close()
+		}
+		return err
+	}},
+}
+
+// largeIn names the families that are held to the bound. Others are not: one value with many readers, branches and
+// loops have stages that exceed it; those whose values are all alive at once take planners the square of their number.
+var largeIn = []string{"chain", "residuals", "initializers", "names", "identical", "identities", "folded", "transposes", "reshapes", "unread"}
+
+// TestEveryStageLooks runs every stage on graphs of these families.
+func TestEveryStageLooks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles large graphs")
+	}
+	for _, f := range largegraphs.Families {
+		if !slices.Contains(largeIn, f.Name) {
+			continue
+		}
+		t.Run(f.Name, func(t *testing.T) {
+			g, err := f.Of(manyNodes)
+			require.NoError(t, err)
+			m, dir := berth.FromModule(&ssa.Module{Graph: g, IR: 10, Opsets: []ssa.Opset{{Version: 21}}}), t.TempDir()
+			for _, s := range stages {
+				t.Run(s.name, func(t *testing.T) {
+					holdsLooks(t, func(ctx context.Context) error { return s.run(ctx, m, dir) })
+				})
+			}
+		})
+	}
+}
