@@ -398,8 +398,11 @@ func planProblem(ctx context.Context, g *ssa.Graph, c *config) (placing, PlanRow
 	}
 	row := PlanRow{LoopCopyBytes: st.Timeline.CopiesPerTrip(), Dynamic: st.Timeline.Dynamic(), InPlace: !c.noInPlace, copyViews: c.copyViews, parallelSafe: c.parallelSafe}
 	return placing{Problem: st.Problem, verify: func(s *planner.Solution) (bool, error) {
+		if err := ctx.Err(); err != nil {
+			return false, err
+		}
 		offsets, _, err := st.OffsetsOf(s)
-		if err != nil {
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return false, err
 		}
 		p, err := program.ForPlan(ctx, st.Timeline, offsets, s.ArenaBytes)

@@ -78,6 +78,9 @@ func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	m.release(ctx, p)
 	out := &Program{prog: p, life: m.life, defaults: m.module.Defaults, outputs: outputs, idle: idleSessions{limits: c.idle}, counts: &counts{}}
 	out.compile = time.Since(start)

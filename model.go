@@ -200,7 +200,7 @@ func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Mod
 	if err != nil {
 		return nil, err
 	}
-	r.Before = m.Contents()
+	r.Before = contents(ctx, m.module)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -224,10 +224,10 @@ func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Mod
 		r.Raised = raisedBy(written)
 	}
 	setOpset(bound, written.Version)
+	r.Passes, r.After, r.Withheld = did.Passes, statsOf(ctx, bound.Graph), did.Withheld
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	r.Passes, r.After, r.Withheld = did.Passes, StatsOf(bound.Graph), did.Withheld
 	out := &Model{module: bound, life: newLifetime(bound, m.life.share.files, true), weights: m.weights}
 	out.kept.most = m.kept.most
 	return out, nil

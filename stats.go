@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"context"
 	"maps"
 
 	"github.com/berth-onnx/berth/internal/program"
@@ -21,12 +22,19 @@ type Stats struct {
 // Contents counts what is in the model. Nodes are those of its file as other tools count them, Constant nodes left out; in
 // memory there may be more, where older operators are written with newer ones, or fewer.
 func (m *Model) Contents() Stats {
-	source := m.source()
-	s := StatsOf(source.Graph)
-	if source.Operators == nil {
+	if source := m.source(); ssa.Check(source.Graph) == nil {
+		return contents(context.Background(), source)
+	}
+	return Stats{}
+}
+
+// contents is what [Model.Contents] says of a sound module; it is of no use once the context has ended.
+func contents(ctx context.Context, m *ssa.Module) Stats {
+	s := statsOf(ctx, m.Graph)
+	if m.Operators == nil {
 		return s
 	}
-	s.Nodes, s.Operators = 0, maps.Clone(source.Operators)
+	s.Nodes, s.Operators = 0, maps.Clone(m.Operators)
 	for _, n := range s.Operators {
 		s.Nodes += n
 	}
@@ -38,10 +46,18 @@ func StatsOf(g *ssa.Graph) Stats {
 	if ssa.Check(g) != nil {
 		return Stats{}
 	}
+	return statsOf(context.Background(), g)
+}
+
+// statsOf counts what is in a sound graph; it is of no use once the context has ended.
+func statsOf(ctx context.Context, g *ssa.Graph) Stats {
 	c := rewrite.Count(g)
 	s := Stats{Nodes: c.Nodes, WeightBytes: c.ConstBytes, Operators: map[string]int{}}
 	g.Walk(func(b *ssa.Graph) {
 		for _, n := range b.Nodes {
+			if ctx.Err() != nil {
+				return
+			}
 			name := n.Op
 			if n.Domain != "" {
 				name = n.Domain + "." + name

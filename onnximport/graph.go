@@ -1,6 +1,8 @@
 package onnximport
 
 import (
+	"cmp"
+
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -13,7 +15,7 @@ func (imp *importer) mainGraph() error {
 	imp.module.Graph = g
 	s := &scope{imp: imp, graph: g, names: map[string]*ssa.Value{}, opsets: imp.opsets}
 	defaults, err := imp.mainInputs(s, w)
-	if err != nil {
+	if err = cmp.Or(err, imp.ctx.Err()); err != nil {
 		return err
 	}
 	if err := s.initializers(w, defaults); err != nil {
@@ -23,6 +25,9 @@ func (imp *importer) mainGraph() error {
 		return err
 	}
 	if g.Results, err = s.results(w); err != nil {
+		return err
+	}
+	if err := imp.ctx.Err(); err != nil {
 		return err
 	}
 	seen := map[string]bool{}
@@ -111,7 +116,10 @@ func (s *scope) initializers(w *onnxwire.Graph, defaults map[string]bool) error 
 // nodes builds a graph's nodes in a legal order.
 func (s *scope) nodes(w *onnxwire.Graph) error {
 	s.declare(w.ValueInfo, w.Outputs)
-	order, err := sorted(w.Nodes, s.names)
+	if err := s.imp.ctx.Err(); err != nil {
+		return err
+	}
+	order, err := sorted(s.imp.ctx, w.Nodes, s.names)
 	if err != nil {
 		return err
 	}

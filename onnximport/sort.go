@@ -1,6 +1,8 @@
 package onnximport
 
 import (
+	"context"
+
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -9,19 +11,22 @@ import (
 // defined before it is read, bodies included. Files must list them so, but not
 // all do. The listed order is kept where it is legal: among the nodes that are
 // ready, the one listed first comes next.
-func sorted(nodes []*onnxwire.Node, defined map[string]*ssa.Value) ([]*onnxwire.Node, error) {
-	maker, err := makers(nodes, defined)
+func sorted(ctx context.Context, nodes []*onnxwire.Node, defined map[string]*ssa.Value) ([]*onnxwire.Node, error) {
+	maker, err := makers(ctx, nodes, defined)
 	if err != nil {
 		return nil, err
 	}
 	pending := make([]int, len(nodes))
 	readers := make([][]int, len(nodes))
+	last := make([]int, len(nodes)) // 1 + the last node that was found to read of a node
 	legal := true
 	for i, n := range nodes {
-		seen := map[int]bool{}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		freeNames(n, func(name string) {
-			if m, ok := maker[name]; ok && !seen[m] {
-				seen[m] = true
+			if m, ok := maker[name]; ok && last[m] != i+1 {
+				last[m] = i + 1
 				legal = legal && m < i
 				pending[i]++
 				readers[m] = append(readers[m], i)
@@ -46,9 +51,12 @@ func sorted(nodes []*onnxwire.Node, defined map[string]*ssa.Value) ([]*onnxwire.
 }
 
 // makers maps each value name to the node that defines it.
-func makers(nodes []*onnxwire.Node, defined map[string]*ssa.Value) (map[string]int, error) {
+func makers(ctx context.Context, nodes []*onnxwire.Node, defined map[string]*ssa.Value) (map[string]int, error) {
 	maker := make(map[string]int, len(nodes))
 	for i, n := range nodes {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		for _, o := range n.Outputs {
 			if o == "" {
 				continue

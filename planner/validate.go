@@ -89,12 +89,11 @@ func validateEach(p *Problem, s *Solution) *Fault {
 	var high int64
 	for i := range p.Buffers {
 		b, off := &p.Buffers[i], s.Offsets[i]
-		name := label(i, b.Name)
 		if off < 0 || off > s.ArenaBytes-b.Size {
-			return &Fault{FaultBounds, i, -1, fmt.Sprintf("buffer %s of %d bytes at %d leaves the arena of %d bytes", name, b.Size, off, s.ArenaBytes)}
+			return &Fault{FaultBounds, i, -1, fmt.Sprintf("buffer %s of %d bytes at %d leaves the arena of %d bytes", label(i, b.Name), b.Size, off, s.ArenaBytes)}
 		}
 		if (b.Align > 1 && off%b.Align != 0) || (p.Align > 1 && off%p.Align != 0) {
-			return &Fault{FaultAlignment, i, -1, fmt.Sprintf("buffer %s at %d is not aligned to %d and %d", name, off, b.Align, p.Align)}
+			return &Fault{FaultAlignment, i, -1, fmt.Sprintf("buffer %s at %d is not aligned to %d and %d", label(i, b.Name), off, b.Align, p.Align)}
 		}
 		high = max(high, off+b.Size)
 	}

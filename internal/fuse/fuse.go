@@ -124,7 +124,7 @@ func (p *pass) accept(kept map[int]bool, from, to int) bool {
 	}
 	var peak int64
 	out, err := p.rewritten(kept)
-	if err == nil {
+	if err = cmp.Or(err, p.ctx.Err()); err == nil {
 		peak, err = p.peak(out.g)
 	}
 	if p.err = err; err == nil && peak <= p.limit {
@@ -169,6 +169,9 @@ func (p *pass) peak(g *ssa.Graph) (int64, error) {
 
 // rewritten is a copy of the graph with some of its groups.
 func (p *pass) rewritten(kept map[int]bool) (out grouped, err error) {
+	if err := p.ctx.Err(); err != nil {
+		return out, err
+	}
 	out.g, _ = p.given.Clone()
 	n := 0
 	out.g.Walk(func(b *ssa.Graph) {

@@ -1,6 +1,7 @@
 package onnxexport
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -79,7 +80,7 @@ func (x *exporter) constants(g *ssa.Graph, out *onnxwire.Graph, scope *names) er
 	}
 	for _, b := range graphs {
 		for _, v := range constantsOf(b) {
-			if err := write(v); err != nil {
+			if err := cmp.Or(x.opts.Context.Err(), write(v)); err != nil {
 				return err
 			}
 		}

@@ -100,12 +100,16 @@ func (x *exporter) run() error {
 	if x.mod, x.opsets, err = chooseOpsets(x.opts.Context, x.mod); err != nil {
 		return err
 	}
-	x.inferred = inferredFrom(x.mod.Graph)
-	x.place()
-	if err := x.opts.Context.Err(); err != nil {
-		return err
+	for _, prepare := range []func(){
+		func() { x.inferred = inferredFrom(x.mod.Graph) },
+		x.place,
+		func() { x.open = disputed(x.mod.Graph) },
+	} {
+		if err := x.opts.Context.Err(); err != nil {
+			return err
+		}
+		prepare()
 	}
-	x.open = disputed(x.mod.Graph)
 	if x.model.Graph, err = x.mainGraph(); err != nil {
 		return err
 	}

@@ -161,6 +161,9 @@ func (c *Context) mergeConstants(g *ssa.Graph) {
 	}
 	table := map[key][]*ssa.Value{}
 	for _, v := range g.Values() {
+		if c.ctx.Err() != nil {
+			return
+		}
 		if v.Const == nil || len(v.Uses()) == 0 {
 			continue
 		}

@@ -66,6 +66,9 @@ func Run(ctx context.Context, m *ssa.Module, opts Options) (*Report, error) {
 	if opts.List.KeepUnfit {
 		spare, _ = m.Graph.Clone()
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	stages := opts.Dump.stages()
 	kept := map[int]bool{} // branches by their place in a walk of the graph given
 	for {
@@ -81,7 +84,7 @@ func Run(ctx context.Context, m *ssa.Module, opts Options) (*Report, error) {
 		}
 		if spare == nil || !keepUnfit(m.Graph, bodies, kept) {
 			m.Graph.Compact()
-			return report, nil
+			return report, ctx.Err()
 		}
 		m.Graph, _ = spare.Clone()
 		opts.Dump.cut(stages)
@@ -231,7 +234,7 @@ func (c *Context) restore(p *Pass) error {
 	g := c.module.Graph
 	var err error
 	g.Walk(func(b *ssa.Graph) { err = cmp.Or(err, b.Sort()) })
-	if err == nil {
+	if err = cmp.Or(err, c.ctx.Err()); err == nil {
 		err = reinfer(c.ctx, g)
 	}
 	if err == nil && c.opts.Check {
@@ -270,7 +273,7 @@ func (c *Context) walk(g *ssa.Graph, owner *ssa.Node) error {
 		return &Error{Pass: c.current.Name, Graph: g.Name, Err: err}
 	}
 	c.sweep(g)
-	return nil
+	return c.ctx.Err()
 }
 
 // runOn applies the pass to one graph; a panic in it is a bug that comes back as an
@@ -288,6 +291,9 @@ func (c *Context) runOn(g *ssa.Graph) (err error) {
 		p.before(c, g)
 		c.place(g)
 	}
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
 	matched := func(n *ssa.Node) bool { return len(c.rulesFor(n)) > 0 }
 	for n := range c.live(g, matched) {
 		if err := c.ctx.Err(); err != nil {
@@ -296,6 +302,9 @@ func (c *Context) runOn(g *ssa.Graph) (err error) {
 		c.visit(n)
 	}
 	c.place(g)
+	if err := c.ctx.Err(); err != nil {
+		return err
+	}
 	if p.after != nil {
 		p.after(c, g)
 		c.place(g)

@@ -61,6 +61,9 @@ func walk(ctx context.Context, s *sim, floor, steps int64) ([]int32, int64) {
 		var best state
 		pick, mark := int32(-1), len(s.trail)
 		for _, n := range s.readyNodes() {
+			if ctx.Err() != nil {
+				return nil, 0
+			}
 			next := state{price: max(price, s.exec(n)), live: s.live, count: int32(len(s.trail))}
 			if pick < 0 || next.compare(best) < 0 {
 				pick, best = n, next

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"math/bits"
 	"slices"
 )
@@ -18,7 +19,9 @@ import (
 // What is written before a node is what its predecessors write and what is written
 // before those, so sets of regions are passed down the graph and up again; the nodes
 // stand in an order in which that takes one pass each.
-func (m *model) bound() int64 {
+//
+// What it says is of no use once the context has ended.
+func (m *model) bound(ctx context.Context) int64 {
 	if len(m.nodes) == 0 {
 		return m.base
 	}
@@ -26,9 +29,12 @@ func (m *model) bound() int64 {
 	if len(m.nodes)*words > maxBoundWords {
 		return m.largest()
 	}
-	written, touched := m.writtenBefore(words), m.touchedAfter(words)
+	written, touched := m.writtenBefore(ctx, words), m.touchedAfter(ctx, words)
 	best, later := m.base, make([]uint64, words)
 	for n := range m.nodes {
+		if ctx.Err() != nil {
+			return m.base
+		}
 		m.later(later, touched, n)
 		sum := m.base + m.nodes[n].extra
 		for w, set := range written[n] {
@@ -46,9 +52,9 @@ func (m *model) bound() int64 {
 const maxBoundWords = 1 << 23
 
 // writtenBefore is, by node, the regions that it or something before it writes.
-func (m *model) writtenBefore(words int) [][]uint64 {
-	sets := m.setsOf(words, func(x *region) bool { return x.early })
-	for i := range m.nodes {
+func (m *model) writtenBefore(ctx context.Context, words int) [][]uint64 {
+	sets := m.setsOf(ctx, words, func(x *region) bool { return x.early })
+	for i := 0; i < len(m.nodes) && ctx.Err() == nil; i++ {
 		for _, r := range m.nodes[i].writes {
 			setBit(sets[i], int(r))
 		}
@@ -60,9 +66,9 @@ func (m *model) writtenBefore(words int) [][]uint64 {
 }
 
 // touchedAfter is, by node, the regions that it or something after it touches.
-func (m *model) touchedAfter(words int) [][]uint64 {
-	sets := m.setsOf(words, func(x *region) bool { return x.kept })
-	for i := range slices.Backward(m.nodes) {
+func (m *model) touchedAfter(ctx context.Context, words int) [][]uint64 {
+	sets := m.setsOf(ctx, words, func(x *region) bool { return x.kept })
+	for i := len(m.nodes) - 1; i >= 0 && ctx.Err() == nil; i-- {
 		for _, r := range m.nodes[i].touches {
 			setBit(sets[i], int(r))
 		}
@@ -94,7 +100,7 @@ func (m *model) keep(set []uint64, regions []int32) {
 }
 
 // setsOf makes a set of regions for every node, with the same regions in all.
-func (m *model) setsOf(words int, in func(*region) bool) [][]uint64 {
+func (m *model) setsOf(ctx context.Context, words int, in func(*region) bool) [][]uint64 {
 	first := make([]uint64, words)
 	for r := range m.regions {
 		if in(&m.regions[r]) {
@@ -103,7 +109,7 @@ func (m *model) setsOf(words int, in func(*region) bool) [][]uint64 {
 	}
 	all := make([]uint64, 0, len(m.nodes)*words)
 	sets := make([][]uint64, len(m.nodes))
-	for i := range sets {
+	for i := 0; i < len(sets) && ctx.Err() == nil; i++ {
 		all = append(all, first...)
 		sets[i] = all[i*words : (i+1)*words : (i+1)*words]
 	}

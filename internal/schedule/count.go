@@ -99,7 +99,9 @@ type counter struct {
 func newModel(ctx context.Context, g *ssa.Graph, rot *loops.Rotation, control map[*ssa.Node]*inner, how counting) *model {
 	c := newCounter(g, rot, control, how)
 	c.nestConcats()
-	c.makeRegions()
+	if ctx.Err() == nil {
+		c.makeRegions()
+	}
 	for i := range g.Nodes {
 		if ctx.Err() != nil {
 			break

@@ -127,7 +127,10 @@ func (l *leveler) tryPlain() error {
 func (l *leveler) search(how counting, bound int64) []*ssa.Node {
 	l.g.Nodes = l.given
 	m := newModel(l.ctx, l.g, l.rot, l.control, how)
-	f := l.solve(m)
+	var f found
+	if l.ctx.Err() == nil {
+		f = l.solve(m)
+	}
 	if l.ctx.Err() != nil {
 		l.leaves = append(l.leaves, leaf{how: how, bound: bound})
 		return nil

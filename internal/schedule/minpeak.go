@@ -163,13 +163,19 @@ func (s *solver) solve(m *model) found {
 		ranks[i] = i
 		orders[i] = identity(len(c.nodes))
 		peaks[i] = newSim(c.m).peakOf(orders[i])
-		out.bound = max(out.bound, c.m.bound())
+		if s.ctx.Err() != nil {
+			return found{}
+		}
+		out.bound = max(out.bound, c.m.bound(s.ctx))
 	}
 	slices.SortStableFunc(ranks, func(a, b int) int { return cmp.Compare(peaks[b], peaks[a]) })
 	for _, i := range ranks {
 		if peaks[i] <= max(out.bound, out.peak) {
 			out.peak = max(out.peak, peaks[i])
 			break // as are all after it
+		}
+		if s.ctx.Err() != nil {
+			return found{}
 		}
 		f := search(s.ctx, cells[i].m, orders[i], out.bound, min(work, s.left))
 		s.left = max(s.left-f.steps, 0)

@@ -161,9 +161,9 @@ func TestSearchFindsTheLeast(t *testing.T) {
 		want := least(m)
 		given := identity(len(m.nodes))
 		first := newSim(m).peakOf(given)
-		require.LessOrEqual(t, m.bound(), want, "model %d: the bound is above the best order", k)
+		require.LessOrEqual(t, m.bound(t.Context()), want, "model %d: the bound is above the best order", k)
 
-		f := search(t.Context(), m, given, m.bound(), work)
+		f := search(t.Context(), m, given, m.bound(t.Context()), work)
 		require.Equal(t, want, f.peak, "model %d: %+v", k, m)
 		require.Equal(t, want, f.bound, "model %d", k)
 		require.LessOrEqual(t, peakBySets(t, m, f.order), want, "model %d: the order needs more", k)
@@ -227,10 +227,10 @@ func TestBounds(t *testing.T) {
 	differ := 0
 	for k := range 500 {
 		m := drawModel(r, 1+r.IntN(20))
-		require.Equal(t, boundBySets(m, true), m.bound(), "model %d", k)
+		require.Equal(t, boundBySets(m, true), m.bound(t.Context()), "model %d", k)
 		require.Equal(t, boundBySets(m, false), m.largest(), "model %d", k)
-		require.LessOrEqual(t, m.largest(), m.bound(), "model %d", k)
-		if m.largest() < m.bound() {
+		require.LessOrEqual(t, m.largest(), m.bound(t.Context()), "model %d", k)
+		if m.largest() < m.bound(t.Context()) {
 			differ++
 		}
 	}
@@ -258,7 +258,7 @@ func TestSearchWithoutTime(t *testing.T) {
 	for range 200 {
 		m := drawModel(r, 9)
 		want := least(m)
-		for _, f := range []found{search(ended, m, identity(9), m.bound(), work), search(t.Context(), m, identity(9), m.bound(), 1)} {
+		for _, f := range []found{search(ended, m, identity(9), m.bound(t.Context()), work), search(t.Context(), m, identity(9), m.bound(t.Context()), 1)} {
 			require.LessOrEqual(t, f.bound, want)
 			require.LessOrEqual(t, want, f.peak)
 			require.LessOrEqual(t, peakBySets(t, m, f.order), f.peak)
@@ -273,8 +273,8 @@ func TestWalk(t *testing.T) {
 		m := drawModel(r, 1+r.IntN(60))
 		m.postpone()
 		a, b := newSim(m), newSim(m)
-		want, wantPeak := beam(t.Context(), a, 1, m.bound(), math.MaxInt32)
-		order, peak := walk(t.Context(), b, m.bound(), math.MaxInt32)
+		want, wantPeak := beam(t.Context(), a, 1, m.bound(t.Context()), math.MaxInt32)
+		order, peak := walk(t.Context(), b, m.bound(t.Context()), math.MaxInt32)
 		require.Equal(t, want, order, "model %d", k)
 		require.Equal(t, wantPeak, peak, "model %d", k)
 		require.LessOrEqual(t, b.steps, a.steps, "model %d", k)
