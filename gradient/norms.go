@@ -113,10 +113,10 @@ func (g *builder) cutTo(v *ssa.Value, shape []int) *ssa.Value {
 	return g.op("Slice", v, g.ints(starts...), g.ints(ends...))
 }
 
-// trainedNormGradient differentiates batch normalization in training form, h·scale + bias with h normalized per
-// channel over batch and positions. With e = d·scale:
+// trainedNormGradient differentiates batch normalization in training form, h·scale + bias with h = (x - mean)·inv normalized per
+// channel over m elements, those of all images and positions:
 //
-//	dx = inv·(e - mean(e) - h·mean(e·h)),  dscale = Σ d·h,  dbias = Σ d
+//	dbias = Σ d,  dscale = inv·Σ d·(x - mean),  dx = scale·inv·(d - dbias/m - (x - mean)·inv·dscale/m)
 //
 // The running mean and variance, results 1 and 2, are no part of what is differentiated.
 func trainedNormGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
@@ -125,19 +125,25 @@ func trainedNormGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value 
 		return nil
 	}
 	x, d := n.In[0], dy[0]
-	axes := append([]int64{0}, axesFrom(2, g.rank(x))...)
-	h, inv := g.normalized(x, axes, float64(ops.Float(n, "epsilon")))
-	e := g.op("Mul", d, g.asChannel(n.In[1], x))
-	inner := g.op("Sub", g.op("Sub", e, g.meanOver(e, axes)), g.op("Mul", h, g.meanOver(g.op("Mul", e, h), axes)))
-	out := []*ssa.Value{g.op("Mul", inv, inner), nil, nil, nil, nil}
-	over := func(v *ssa.Value) *ssa.Value {
-		return g.with("ReduceSum", []*ssa.Value{v, g.ints(axes...)}, ssa.IntAttr("keepdims", 0))
+	axes := []int64{0}
+	if g.rank(x) > 2 {
+		axes = append(axes, axesFrom(2, g.rank(x))...)
+	}
+	centered := g.op("Sub", x, g.meanOver(x, axes))
+	inv := g.inverseRoot(g.plusNumber(g.meanOver(g.square(centered), axes), float64(ops.Float(n, "epsilon"))))
+	scale, bias := g.mul(inv, g.reduce("ReduceSum", g.mul(d, centered), axes...)), g.reduce("ReduceSum", d, axes...)
+	out := make([]*ssa.Value, 5)
+	if g.wants(n, 0) {
+		share := g.op("Div", g.like(g.op("Size", inv), d), g.like(g.op("Size", x), d))
+		steep := g.op("Sub", d, g.mul(bias, share))
+		steep = g.op("Sub", steep, g.mul(centered, g.mul(g.mul(inv, scale), share)))
+		out[0] = g.mul(steep, g.mul(inv, g.asChannel(n.In[1], x)))
 	}
 	if g.wants(n, 1) {
-		out[1] = over(g.op("Mul", d, h))
+		out[1] = g.op("Reshape", scale, g.shape(n.In[1]))
 	}
 	if g.wants(n, 2) {
-		out[2] = over(d)
+		out[2] = g.op("Reshape", bias, g.shape(n.In[2]))
 	}
 	return out
 }

@@ -40,7 +40,13 @@ type batchNorm struct {
 func prepareBatchNorm(p *prep) (ops.Kernel, error) {
 	x := p.in[0].shape
 	then, ok := epilogue.Activation(p.node)
-	if !ok || !p.allF32() || ops.Int(p.node, "training_mode") != 0 || p.wants(1) || p.wants(2) || len(x) == 0 {
+	if !ok || !p.allF32() || len(x) == 0 {
+		return nil, nil
+	}
+	if ops.Int(p.node, "training_mode") != 0 && then.Act == simd.Identity {
+		return p.trainedNorm(x), nil
+	}
+	if ops.Int(p.node, "training_mode") != 0 || p.wants(1) || p.wants(2) {
 		return nil, nil
 	}
 	k := &batchNorm{n: x[0], channels: 1, spatial: 1, eps: ops.Float(p.node, "epsilon")}
@@ -127,6 +133,88 @@ func (k *batchNorm) activate(c *ops.Call) error {
 		return nil
 	}
 	return k.then.Run(c)
+}
+
+// trainedNorm is batch normalization by mean and variance of its operand. A tile is a channel: its rows, one in each image, are
+// summed, centered in the place of the result while their squares are summed, and scaled there. Sums are of float32 within a
+// block, of float64 over blocks.
+type trainedNorm struct {
+	n, channels, spatial int
+	eps, momentum        float64
+}
+
+// normBlock is how many elements are summed in float32.
+const normBlock = 4096
+
+// trainedNorm is the kernel for an operand of a shape, nil where statistics are not of its channels.
+func (p *prep) trainedNorm(x []int) ops.Kernel {
+	k := &trainedNorm{n: x[0], channels: 1, spatial: 1, eps: float64(ops.Float(p.node, "epsilon")), momentum: float64(ops.Float(p.node, "momentum"))}
+	if len(x) > 1 {
+		k.channels, k.spatial = x[1], sizeOf(x[2:])
+	}
+	for i := 1; i <= 4; i++ {
+		if p.in[i].n != k.channels {
+			return nil
+		}
+	}
+	return smallTiles(k.channels, 4*k.n*k.spatial, math.MaxInt, k)
+}
+
+// blocks calls f for the elements of a channel, as positions in the tensor, until the call is to end.
+func (k *trainedNorm) blocks(c *ops.Call, ch int, f func(lo, hi int)) {
+	for i := range k.n {
+		row := (i*k.channels + ch) * k.spatial
+		for lo := 0; lo < k.spatial; lo += normBlock {
+			if lo > 0 && c.Ended() {
+				return
+			}
+			f(row+lo, row+min(lo+normBlock, k.spatial))
+		}
+	}
+}
+
+func (k *trainedNorm) tile(c *ops.Call, ch, _ int) {
+	src, dst := f32(c.In[0]), f32(c.Out[0])
+	count := float64(k.n) * float64(k.spatial)
+	var mean, variance float64
+	k.blocks(c, ch, func(lo, hi int) { mean += sumOf(src[lo:hi]) })
+	mean /= count
+	k.blocks(c, ch, func(lo, hi int) {
+		vec.ScaleShift(dst[lo:hi], src[lo:hi], 1, -float32(mean))
+		variance += squaresOf(dst[lo:hi])
+	})
+	variance /= count
+	scale, shift := float32(float64(f32(c.In[1])[ch])/math.Sqrt(variance+k.eps)), f32(c.In[2])[ch]
+	k.blocks(c, ch, func(lo, hi int) { vec.ScaleShift(dst[lo:hi], dst[lo:hi], scale, shift) })
+	for i, now := range [2]float64{mean, variance} {
+		if running := optF32(c.Out, 1+i); running != nil {
+			running[ch] = float32(float64(f32(c.In[3+i])[ch])*k.momentum + now*(1-k.momentum))
+		}
+	}
+}
+
+// sumOf is the sum of a block.
+func sumOf(x []float32) float64 {
+	if s := float64(vec.Sum(x)); s-s == 0 {
+		return s
+	}
+	sum := 0.0 // float32 may have overflowed
+	for _, v := range x {
+		sum += float64(v)
+	}
+	return sum
+}
+
+// squaresOf is the sum of squares of a block.
+func squaresOf(x []float32) float64 {
+	if s := float64(vec.Dot(x, x)); s-s == 0 {
+		return s
+	}
+	sum := 0.0
+	for _, v := range x {
+		sum += float64(v) * float64(v)
+	}
+	return sum
 }
 
 // groupNorm standardizes groups of channels, then scales every channel.

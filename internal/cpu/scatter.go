@@ -141,9 +141,12 @@ func putElements[I index, T number](c *ops.Call, k *scatterElements[I], dst, src
 // addresses, step its distance to that of the next.
 func putRow[I index, T number](k *scatterElements[I], dst, src []T, idx []I, s, step int) {
 	for i, v := range idx {
-		if at := s + wrapped(v, k.dim)*k.stride; k.how == replace {
+		switch at := s + wrapped(v, k.dim)*k.stride; k.how {
+		case replace:
 			dst[at] = src[i]
-		} else {
+		case addTo:
+			dst[at] += src[i]
+		default:
 			combineInto(k.how, dst[at:at+1], src[i:i+1])
 		}
 		s += step

@@ -71,7 +71,11 @@ var layerDrawers = []drawer{
 		if op == "AveragePool" {
 			attrs = append(attrs, d.some(d.flag("count_include_pad"))...)
 		}
-		return opCase{in: []arg{f32s(join([]int{d.to(1, 2), pick(d.Rand, 1, 3, 17)}, image...)...)}, attrs: attrs, tol: 1e-5}
+		outs := 1
+		if op == "MaxPool" {
+			outs = d.to(1, 2)
+		}
+		return opCase{in: []arg{f32s(join([]int{d.to(1, 2), pick(d.Rand, 1, 3, 17)}, image...)...)}, attrs: attrs, outs: outs, tol: 1e-5}
 	}},
 	{"GlobalAveragePool GlobalMaxPool", func(d *dice, _ string) opCase {
 		return opCase{in: []arg{f32s(join(d.full(2, 2), d.full(1, 3)...)...)}, tol: 1e-5}
@@ -79,7 +83,11 @@ var layerDrawers = []drawer{
 	{"BatchNormalization", func(d *dice, _ string) opCase {
 		s := d.full(2, 4)
 		c := f32s(s[1])
-		return opCase{in: []arg{f32s(s...), d.fixed(c), d.fixed(c), d.fixed(c), d.fixed(c.between(0.1, 2))}, attrs: d.some(ssa.FloatAttr("epsilon", 1e-3)), tol: 1e-5}
+		attrs, outs := d.some(ssa.FloatAttr("epsilon", 1e-3)), 1
+		if d.to(0, 2) == 0 {
+			attrs, outs = append(attrs, ssa.IntAttr("training_mode", 1)), d.to(1, 3)
+		}
+		return opCase{in: []arg{f32s(s...), d.fixed(c), d.fixed(c), d.fixed(c), d.fixed(c.between(0.1, 2))}, attrs: attrs, outs: outs, tol: 1e-5}
 	}},
 	{"InstanceNormalization", func(d *dice, _ string) opCase {
 		s := d.full(3, 4)

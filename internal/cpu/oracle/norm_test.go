@@ -49,10 +49,16 @@ func TestNorms(t *testing.T) {
 	c := f32s(5)
 	v := f32s(5).between(0.1, 2)
 	axis := func(a int64) []ssa.Attr { return []ssa.Attr{ssa.IntAttr("axis", a)} }
+	training := []ssa.Attr{ssa.IntAttr("training_mode", 1)}
 	runCases(t, []opCase{
 		{op: "BatchNormalization", in: []arg{f32s(2, 5, 7, 9), c, c, c, v}, attrs: eps, tol: 1e-5},
 		{op: "BatchNormalization", in: []arg{f32s(2, 5, 7, 9), c.c(), c.c(), c.c(), v.c()}, tol: 1e-5},
 		{op: "BatchNormalization", in: []arg{f32s(4, 5), c, c, c.c(), v.c()}, tol: 1e-5},
+		{op: "BatchNormalization", in: []arg{f32s(2, 5, 7, 9), c, c, c, v}, attrs: append(training, eps...), outs: 3, tol: 1e-5},
+		{op: "BatchNormalization", in: []arg{f32s(3, 5, 5000), c, c, c, v}, attrs: training, tol: 1e-5},
+		{op: "BatchNormalization", in: []arg{f32s(3, 5, 2).between(1e19, 9e19), c, c, c, v}, attrs: training, outs: 3, tol: 1e-5},
+		{op: "BatchNormalization", in: []arg{f32s(4, 5), c, c, c.c(), v.c()}, attrs: training, outs: 3, unused: []int{2}, tol: 1e-5},
+		{op: "BatchNormalization", in: []arg{f32s(6), f32s(1), f32s(1), f32s(1), f32s(1)}, attrs: training, outs: 3, tol: 1e-5},
 		{op: "InstanceNormalization", in: []arg{f32s(2, 5, 7, 9), c, c}, tol: 1e-5},
 		{op: "InstanceNormalization", in: []arg{f32s(2, 5, 70), c.c(), c.c()}, attrs: eps, tol: 1e-5},
 		{op: "GroupNormalization", in: []arg{f32s(2, 6, 7, 9), f32s(6), f32s(6)}, attrs: []ssa.Attr{ssa.IntAttr("num_groups", 2)}, tol: 1e-5},
