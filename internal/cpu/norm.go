@@ -140,7 +140,7 @@ func (k *batchNorm) activate(c *ops.Call) error {
 // block, of float64 over blocks.
 type trainedNorm struct {
 	n, channels, spatial int
-	eps, momentum        float64
+	eps, momentum, count float64 // count: elements of a channel
 }
 
 // normBlock is how many elements are summed in float32.
@@ -157,62 +157,61 @@ func (p *prep) trainedNorm(x []int) ops.Kernel {
 			return nil
 		}
 	}
+	k.count = float64(k.n) * float64(k.spatial)
 	return smallTiles(k.channels, 4*k.n*k.spatial, math.MaxInt, k)
 }
 
-// blocks calls f for the elements of a channel, as positions in the tensor, until the call is to end.
-func (k *trainedNorm) blocks(c *ops.Call, ch int, f func(lo, hi int)) {
-	for i := range k.n {
-		row := (i*k.channels + ch) * k.spatial
-		for lo := 0; lo < k.spatial; lo += normBlock {
-			if lo > 0 && c.Ended() {
-				return
+func (k *trainedNorm) tile(c *ops.Call, ch, _ int) {
+	x, scale, shift := f32(c.In[0]), float32(1), float32(0)
+	var moments [2]float64 // mean and variance
+	for pass := range 3 {  // sum; center, sum of squares; scale
+		for i := range k.n {
+			row := (i*k.channels + ch) * k.spatial
+			for lo, end := row, row+k.spatial; lo < end && (lo == row || !c.Ended()); lo += normBlock {
+				block := x[lo:min(lo+normBlock, end)]
+				if pass > 0 {
+					y := f32(c.Out[0])[lo : lo+len(block)]
+					vec.ScaleShift(y, block, scale, shift)
+					block = y
+				}
+				if pass < 2 {
+					moments[pass] += momentOf(block, pass == 1)
+				}
 			}
-			f(row+lo, row+min(lo+normBlock, k.spatial))
+		}
+		switch pass {
+		case 0:
+			moments[0] /= k.count
+			shift = -float32(moments[0])
+		case 1:
+			moments[1] /= k.count
+			scale, shift = float32(float64(f32(c.In[1])[ch])/math.Sqrt(moments[1]+k.eps)), f32(c.In[2])[ch]
+			x = f32(c.Out[0])
 		}
 	}
-}
-
-func (k *trainedNorm) tile(c *ops.Call, ch, _ int) {
-	src, dst := f32(c.In[0]), f32(c.Out[0])
-	count := float64(k.n) * float64(k.spatial)
-	var mean, variance float64
-	k.blocks(c, ch, func(lo, hi int) { mean += sumOf(src[lo:hi]) })
-	mean /= count
-	k.blocks(c, ch, func(lo, hi int) {
-		vec.ScaleShift(dst[lo:hi], src[lo:hi], 1, -float32(mean))
-		variance += squaresOf(dst[lo:hi])
-	})
-	variance /= count
-	scale, shift := float32(float64(f32(c.In[1])[ch])/math.Sqrt(variance+k.eps)), f32(c.In[2])[ch]
-	k.blocks(c, ch, func(lo, hi int) { vec.ScaleShift(dst[lo:hi], dst[lo:hi], scale, shift) })
-	for i, now := range [2]float64{mean, variance} {
+	for i, now := range moments {
 		if running := optF32(c.Out, 1+i); running != nil {
 			running[ch] = float32(float64(f32(c.In[3+i])[ch])*k.momentum + now*(1-k.momentum))
 		}
 	}
 }
 
-// sumOf is the sum of a block.
-func sumOf(x []float32) float64 {
-	if s := float64(vec.Sum(x)); s-s == 0 {
-		return s
+// momentOf is the sum of a block, or of its squares.
+func momentOf(x []float32, squares bool) (sum float64) {
+	fast := vec.Sum(x)
+	if squares {
+		fast = vec.Dot(x, x)
 	}
-	sum := 0.0 // float32 may have overflowed
-	for _, v := range x {
-		sum += float64(v)
+	if sum = float64(fast); sum-sum == 0 {
+		return sum
 	}
-	return sum
-}
-
-// squaresOf is the sum of squares of a block.
-func squaresOf(x []float32) float64 {
-	if s := float64(vec.Dot(x, x)); s-s == 0 {
-		return s
-	}
-	sum := 0.0
-	for _, v := range x {
-		sum += float64(v) * float64(v)
+	sum = 0 // float32 may have overflowed
+	for _, e := range x {
+		v := float64(e)
+		if squares {
+			v *= v
+		}
+		sum += v
 	}
 	return sum
 }

@@ -116,45 +116,33 @@ func (k *maxPool[T]) tile(c *ops.Call, plane, _ int) {
 		at = elems[int64](c.Out[1])[plane*out:][:out]
 	}
 	for row := range w.out[0] * w.out[1] {
-		lo, hi := row*w.out[2], (row+1)*w.out[2]
-		if at == nil {
-			k.row(x, row/w.out[1], row%w.out[1], y[lo:hi], nil)
-			continue
-		}
-		k.row(x, row/w.out[1], row%w.out[1], y[lo:hi], at[lo:hi])
-		for u, i := range at[lo:hi] {
-			if i >= 0 {
-				at[lo+u] = int64(plane*in) + i
+		z0, za, zb := w.taps(0, row/w.out[1])
+		v0, va, vb := w.taps(1, row%w.out[1])
+		for u := range w.out[2] {
+			u0, ua, ub := u*w.stride[2]-w.begin[2], 0, w.kernel[2]
+			if u0 < 0 || u0+(ub-1)*w.dilation[2] >= w.in[2] {
+				u0, ua, ub = w.taps(2, u)
 			}
-		}
-	}
-}
-
-// row takes the maxima of a row of windows, and where in the plane they are.
-func (k *maxPool[T]) row(x []T, z, v int, y []T, at []int64) {
-	w := &k.w
-	z0, za, zb := w.taps(0, z)
-	v0, va, vb := w.taps(1, v)
-	for u := range y {
-		u0, ua, ub := u*w.stride[2]-w.begin[2], 0, w.kernel[2]
-		if u0 < 0 || u0+(ub-1)*w.dilation[2] >= w.in[2] {
-			u0, ua, ub = w.taps(2, u)
-		}
-		best, where := k.least, -1
-		for a := za; a < zb; a++ {
-			for b := va; b < vb; b++ {
-				i := ((z0+a*w.dilation[0])*w.in[1]+v0+b*w.dilation[1])*w.in[2] + u0 + ua*w.dilation[2]
-				for range ub - ua {
-					if t := x[i]; t > best || where < 0 || t != t && best == best {
-						best, where = t, i
+			best, where := k.least, -1
+			for a := za; a < zb; a++ {
+				for b := va; b < vb; b++ {
+					i := ((z0+a*w.dilation[0])*w.in[1]+v0+b*w.dilation[1])*w.in[2] + u0 + ua*w.dilation[2]
+					for range ub - ua {
+						if t := x[i]; t > best || where < 0 || t != t && best == best {
+							best, where = t, i
+						}
+						i += w.dilation[2]
 					}
-					i += w.dilation[2]
 				}
 			}
-		}
-		y[u] = best
-		if at != nil {
-			at[u] = int64(where)
+			o := row*w.out[2] + u
+			y[o] = best
+			if at != nil {
+				at[o] = -1
+				if where >= 0 {
+					at[o] = int64(plane*in + where)
+				}
+			}
 		}
 	}
 }
