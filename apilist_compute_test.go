@@ -129,8 +129,19 @@ func init() {
 		"expr.Where":              expr.Where[float32],
 		"expr.Xor":                expr.Xor,
 	})
+	maps.Copy(apiFuncs, map[string]any{
+		"expr.Define":     expr.Define,
+		"expr.Operand":    expr.Operand[float32],
+		"expr.Slope":      expr.Slope[float32],
+		"expr.Yield":      expr.Yield[float32],
+		"expr.YieldSlope": expr.YieldSlope[float32],
+		"expr.Yielded":    expr.Yielded[float32],
+		"gradient.Define": gradient.Define,
+	})
 	maps.Copy(apiTypes, map[string]reflect.Type{
 		"expr.AliasError": reflect.TypeFor[expr.AliasError](),
+		"expr.Executor":   reflect.TypeFor[expr.Executor](),
+		"expr.Operator":   reflect.TypeFor[expr.Operator](),
 		"expr.Engine":     reflect.TypeFor[expr.Engine](),
 		"expr.Ports":      reflect.TypeFor[expr.Ports](),
 		"expr.Prepared":   reflect.TypeFor[expr.Prepared](),
@@ -175,15 +186,16 @@ func init() {
 		"train.Warmup":             train.Warmup,
 	})
 	maps.Copy(apiTypes, map[string]reflect.Type{
-		"gradient.Error":    reflect.TypeFor[gradient.Error](),
-		"gradient.Reversal": reflect.TypeFor[gradient.Reversal](),
-		"train.BudgetError": reflect.TypeFor[train.BudgetError](),
-		"train.Builder":     reflect.TypeFor[train.Builder](),
-		"train.Checkpoint":  reflect.TypeFor[train.Checkpoint](),
-		"train.Loss":        reflect.TypeFor[train.Loss](),
-		"train.Optimizer":   reflect.TypeFor[train.Optimizer](),
-		"train.Options":     reflect.TypeFor[train.Options](),
-		"train.Schedule":    reflect.TypeFor[train.Schedule](),
-		"train.Trainer":     reflect.TypeFor[train.Trainer](),
+		"gradient.Definition": reflect.TypeFor[gradient.Definition](),
+		"gradient.Error":      reflect.TypeFor[gradient.Error](),
+		"gradient.Reversal":   reflect.TypeFor[gradient.Reversal](),
+		"train.BudgetError":   reflect.TypeFor[train.BudgetError](),
+		"train.Builder":       reflect.TypeFor[train.Builder](),
+		"train.Checkpoint":    reflect.TypeFor[train.Checkpoint](),
+		"train.Loss":          reflect.TypeFor[train.Loss](),
+		"train.Optimizer":     reflect.TypeFor[train.Optimizer](),
+		"train.Options":       reflect.TypeFor[train.Options](),
+		"train.Schedule":      reflect.TypeFor[train.Schedule](),
+		"train.Trainer":       reflect.TypeFor[train.Trainer](),
 	})
 }

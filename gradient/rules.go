@@ -101,7 +101,7 @@ func ruleOf(n *ssa.Node) rule {
 	case o.Facts.Access == ops.Moves:
 		return moveGradient
 	}
-	return nil
+	return definedRule(name)
 }
 
 // pointwise makes a rule of the derivative of a function of one operand.

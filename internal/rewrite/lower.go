@@ -33,6 +33,18 @@ var Lower = &Pass{
 	},
 }
 
+// Expand makes Lower replace nodes of further operators by the nodes of a graph, whose parameters are the operands that are there:
+// for the package by which programs define operators. Nodes for which there is no graph stay.
+func Expand(on func(o *ops.Op) bool, body func(n *ssa.Node) (*ssa.Graph, error)) {
+	Lower.rules = append(Lower.rules, rule{"an operator that the program defines -> its nodes", on, func(c *Context, n *ssa.Node) bool {
+		g, err := body(n)
+		if err == nil {
+			c.substitute(n, c.splice(n, g, slices.DeleteFunc(slices.Clone(n.In), func(v *ssa.Value) bool { return v == nil })))
+		}
+		return err == nil
+	}})
+}
+
 // lowerSequenceMap turns the body into a Loop's: its parameters for members of
 // sequences become elements of the captured sequences, its results are appended to
 // carried sequences. Captures of the Loop are the operands, then the captures of the
