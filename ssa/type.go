@@ -107,14 +107,17 @@ func (t Type) NumElems() Dim {
 // ByteSize returns the bytes of a static tensor in memory; ok is false when the
 // type is not static or the size overflows.
 func (t Type) ByteSize() (int, bool) {
-	if t.DType == ndarray.String || !t.IsStatic() {
+	if t.DType == ndarray.String || t.Kind != KindTensor || !t.Ranked {
 		return 0, false
 	}
 	var room [8]int // most shapes need no memory of their own
 	shape := room[:0]
-	for _, d := range t.Shape {
-		n, _ := d.Const()
-		shape = append(shape, int(n))
+	for i := range t.Shape {
+		d := &t.Shape[i]
+		if !d.con || d.n < 0 {
+			return 0, false
+		}
+		shape = append(shape, int(d.n))
 	}
 	n, err := ndarray.ByteSize(t.DType, shape)
 	return n, err == nil

@@ -109,6 +109,7 @@ func (a *app) execute(ctx context.Context, args []string) (err error) {
 	}()
 	debug.SetPanicOnFault(true) // a file that is cut short while it is read is an error
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
+	defer delayCollector()()
 	a.cancel = func() {}
 	defer func() { a.cancel() }()
 	root := a.root()

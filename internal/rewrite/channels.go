@@ -213,12 +213,23 @@ func scaleRows(dst, src *ndarray.Array, p, n int, factors channels) bool {
 	return true
 }
 
-// scaleFloats multiplies a row by a factor; false if a finite element overflows or loses digits.
+// scaleFloats multiplies a row by a factor; false if a finite element overflows or loses digits. Elements are looked at one
+// by one only where one of the row is zero, subnormal, infinite or NaN.
 func scaleFloats(d, s []float32, f float64) bool {
+	const exponent = 0xff << 23
+	d = d[:len(s)]
+	var odd uint32 // its upper bit is set by exponents of 0 and of 255
 	for i, x := range s {
-		exact := float64(x) * f
-		d[i] = float32(exact)
-		if y := float64(d[i]); !(math.Abs(y) >= 0x1p-126 && math.Abs(y) <= math.MaxFloat32) && (x != 0 || y != 0) && !scalesWell(ndarray.Float32, float64(x), exact, y) {
+		y := float32(float64(x) * f)
+		d[i] = y
+		e := math.Float32bits(y) & exponent
+		odd |= (e - 1<<23) | (e + 1<<23)
+	}
+	if odd>>31 == 0 {
+		return true
+	}
+	for i, x := range s {
+		if y := float64(d[i]); (x != 0 || y != 0) && !scalesWell(ndarray.Float32, float64(x), float64(x)*f, y) {
 			return false
 		}
 	}

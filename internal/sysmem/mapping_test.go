@@ -35,3 +35,13 @@ func TestDiscardedBytesComeBack(t *testing.T) {
 	require.NoError(t, UnmapFile(data))
 	assert.False(t, IsMapped(data[:1]))
 }
+
+func TestPrefaultKeepsBytes(t *testing.T) {
+	data := bytes.Repeat([]byte("berth"), 80000)
+	want := bytes.Clone(data)
+	for _, part := range [][]byte{data, data[1:], data[5000 : 5000+prefaultBytes], data[:1], nil} {
+		Prefault(part)
+		require.Equal(t, want, data)
+	}
+	assert.Zero(t, bytes.Count(func() []byte { b := make([]byte, 4*prefaultBytes); Prefault(b); return b }(), []byte{1}))
+}

@@ -5,6 +5,8 @@ import (
 	"math"
 	"runtime"
 	"unsafe"
+
+	"github.com/berth-onnx/berth/internal/sysmem"
 )
 
 // Memory: workspaces are bytes of any alignment, from which kernels take aligned pieces;
@@ -73,9 +75,12 @@ func ScratchBytes(pieces ...int) int {
 	return n + LineBytes
 }
 
-// AlignedFloats allocates n float32 starting on a cache line.
+// AlignedFloats allocates n float32 starting on a cache line. They are expected to be written, all of them: their pages are
+// asked for at once.
 func AlignedFloats(n int) []float32 {
-	s := NewScratch(make([]byte, 4*n+LineBytes))
+	b := make([]byte, 4*n+LineBytes)
+	sysmem.Prefault(b)
+	s := NewScratch(b)
 	return s.Floats(n)
 }
 
