@@ -66,12 +66,18 @@ func NewGraph(opts ...berth.Option) *Graph {
 
 func newEdges() *simple.WeightedDirectedGraph { return simple.NewWeightedDirectedGraph(0, 0) }
 
-// lock admits one caller. The function that it returns lets the next one in; a panic becomes the graph's error.
+// lock admits one caller. The function that it returns lets the next one in. Methods that return an error rescue panics.
 func (g *Graph) lock() (unlock func()) {
 	g.mu.Lock()
 	if g.edges == nil {
 		g.edges = newEdges()
 	}
+	return g.mu.Unlock
+}
+
+// guard is lock for methods that return no error: a panic becomes the graph's error.
+func (g *Graph) guard() (unlock func()) {
+	g.lock()
 	return func() {
 		if r := recover(); r != nil {
 			g.fail(&GraphError{Reason: fmt.Sprintf("the arguments are no nodes and edges: %v", r)})
@@ -103,7 +109,7 @@ func (g *Graph) NewNode() graph.Node {
 	if g == nil {
 		return (*Node)(nil)
 	}
-	defer g.lock()()
+	defer g.guard()()
 	n := &Node{g: g, id: int64(len(g.nodes))}
 	g.nodes = append(g.nodes, nil)
 	return n
@@ -114,7 +120,7 @@ func (g *Graph) AddNode(n graph.Node) {
 	if g == nil {
 		return
 	}
-	defer g.lock()()
+	defer g.guard()()
 	own := g.own(n)
 	switch {
 	case own == nil:
@@ -141,7 +147,7 @@ func (g *Graph) SetWeightedEdge(e graph.WeightedEdge) {
 	if g == nil {
 		return
 	}
-	defer g.lock()()
+	defer g.guard()()
 	from, to := g.own(e.From()), g.own(e.To())
 	at := int(e.Weight())
 	switch {
@@ -167,7 +173,7 @@ func (g *Graph) Node(id int64) graph.Node {
 	if g == nil {
 		return nil
 	}
-	defer g.lock()()
+	defer g.guard()()
 	if id < 0 || id >= int64(len(g.nodes)) || g.nodes[id] == nil {
 		return nil
 	}
@@ -183,7 +189,7 @@ func (g *Graph) Nodes() graph.Nodes {
 	if g == nil {
 		return graph.Empty
 	}
-	defer g.lock()()
+	defer g.guard()()
 	return g.edges.Nodes()
 }
 
@@ -192,7 +198,7 @@ func (g *Graph) From(id int64) graph.Nodes {
 	if g == nil {
 		return graph.Empty
 	}
-	defer g.lock()()
+	defer g.guard()()
 	return g.edges.From(id)
 }
 
@@ -201,7 +207,7 @@ func (g *Graph) To(id int64) graph.Nodes {
 	if g == nil {
 		return graph.Empty
 	}
-	defer g.lock()()
+	defer g.guard()()
 	return g.edges.To(id)
 }
 
@@ -210,7 +216,7 @@ func (g *Graph) HasEdgeBetween(x, y int64) bool {
 	if g == nil {
 		return false
 	}
-	defer g.lock()()
+	defer g.guard()()
 	return g.edges.HasEdgeBetween(x, y)
 }
 
@@ -219,7 +225,7 @@ func (g *Graph) HasEdgeFromTo(u, v int64) bool {
 	if g == nil {
 		return false
 	}
-	defer g.lock()()
+	defer g.guard()()
 	return g.edges.HasEdgeFromTo(u, v)
 }
 
@@ -236,7 +242,7 @@ func (g *Graph) WeightedEdge(u, v int64) graph.WeightedEdge {
 	if g == nil {
 		return nil
 	}
-	defer g.lock()()
+	defer g.guard()()
 	return g.edges.WeightedEdge(u, v)
 }
 
@@ -245,6 +251,6 @@ func (g *Graph) Weight(x, y int64) (w float64, ok bool) {
 	if g == nil {
 		return 0, false
 	}
-	defer g.lock()()
+	defer g.guard()()
 	return g.edges.Weight(x, y)
 }

@@ -8,11 +8,14 @@ import (
 	"github.com/owulveryck/onnx-go"
 	"gonum.org/v1/gonum/graph"
 	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
 // ApplyOperation makes nodes the results of an operator. Its operands are the nodes to which edges lead from the first of
 // them.
-func (g *Graph) ApplyOperation(o onnx.Operation, results ...graph.Node) error {
+func (g *Graph) ApplyOperation(o onnx.Operation, results ...graph.Node) (err error) {
+	defer rescue.Into(&err)
 	if g == nil {
 		return errUnmade
 	}

@@ -47,7 +47,7 @@ func (g *Graph) RunContext(ctx context.Context) (err error) {
 		return err
 	}
 	if err := g.compute(ctx, values, g.wanted()); err != nil {
-		if ctx.Err() == nil {
+		if ctx == nil || ctx.Err() == nil {
 			err = g.explained(err, values)
 		}
 		return err
@@ -221,6 +221,6 @@ func (g *Graph) Model() *berth.Model {
 	if g == nil {
 		return nil
 	}
-	defer g.lock()()
+	defer g.guard()()
 	return g.running
 }

@@ -179,6 +179,7 @@ func TestContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	assert.ErrorIs(t, g.RunContext(ctx), context.Canceled)
+	assert.ErrorContains(t, g.RunContext(nil), "the context is nil")
 	assert.NoError(t, g.Run())
 }
 

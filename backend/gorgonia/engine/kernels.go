@@ -51,7 +51,8 @@ func (k *kernels) run(out *ndarray.Array, op string, attrs []ssa.Attr, in ...*nd
 	}
 	to := out
 	for i, a := range in {
-		if overlap(a.Data, out.Data) && !(kn.inPlace[i] && unsafe.SliceData(a.Data) == unsafe.SliceData(out.Data) && len(a.Data) == len(out.Data)) {
+		x, y := bytesOf(a), bytesOf(out)
+		if overlap(x, y) && !(kn.inPlace[i] && unsafe.SliceData(x) == unsafe.SliceData(y) && len(x) == len(y)) {
 			to = out.Clone()
 		}
 	}
@@ -69,6 +70,14 @@ func (k *kernels) run(out *ndarray.Array, op string, attrs []ssa.Attr, in ...*nd
 func sizeOf(shape []int) int {
 	n, _ := ndarray.NumElems(shape)
 	return n
+}
+
+// bytesOf is the memory of an array; of strings, that of their headers.
+func bytesOf(a *ndarray.Array) []byte {
+	if a.DType != ndarray.String {
+		return a.Data
+	}
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(a.Str))), len(a.Str)*int(unsafe.Sizeof("")))
 }
 
 func overlap(a, b []byte) bool {
@@ -145,8 +154,8 @@ func (k *kernels) prepare(op string, attrs []ssa.Attr, in []*ndarray.Array) (*ke
 	if err := ops.Infer(n); err != nil {
 		return nil, err
 	}
-	if !n.IsStatic() {
-		return nil, fmt.Errorf("%s: the shape of the result is not known: %w", op, ops.ErrUnsupported)
+	if _, known := n.Out[0].Type.Static(); !known {
+		return nil, fmt.Errorf("the shape of the result is not known: %w", ops.ErrUnsupported)
 	}
 	kn := &kernel{node: n, inPlace: map[int]bool{}}
 	var err error

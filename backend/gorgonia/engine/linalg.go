@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 
 	"gorgonia.org/tensor"
@@ -9,6 +10,7 @@ import (
 	"github.com/berth-onnx/berth/backend/gorgonia/internal/dense"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -153,7 +155,10 @@ func (o *operations) Inner(a, b tensor.Tensor) (_ any, err error) {
 	if err != nil {
 		return nil, err
 	}
-	to := o.fresh(a.Dtype(), nil)
+	to, err := o.fresh(a.Dtype(), nil)
+	if err != nil {
+		return nil, err
+	}
 	if err := o.product(to, x.turned(), y); err != nil {
 		return nil, err
 	}
@@ -208,8 +213,11 @@ func (o *operations) Trace(a tensor.Tensor) (_ any, err error) {
 	defer naming("Trace", &err)
 	defer rescue.Into(&err)
 	c, err := plain(a)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case c.Dims() == 2 && c.Shape().TotalSize() == 0: // on which the default engine panics
+		return reflect.Zero(c.Dtype().Type).Interface(), nil
 	}
 	return stock.Trace(c)
 }
@@ -219,8 +227,11 @@ func (o *operations) SVD(a tensor.Tensor, uv, full bool) (s, u, v tensor.Tensor,
 	defer naming("SVD", &err)
 	defer rescue.Into(&err)
 	c, err := plain(a)
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, nil, nil, err
+	case c.Shape().TotalSize() == 0: // on which the default engine panics
+		return nil, nil, nil, fmt.Errorf("a matrix of shape %v has no singular values: %w", c.Shape(), ops.ErrUnsupported)
 	}
 	return stock.SVD(c, uv, full)
 }

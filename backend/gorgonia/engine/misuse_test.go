@@ -135,3 +135,69 @@ func TestGivenTensors(t *testing.T) {
 		require.NoError(t, err)
 	}
 }
+
+// TestStrings: strings are compared, joined and selected like numbers; an arena has no place for new ones.
+func TestStrings(t *testing.T) {
+	e := engine.New()
+	a := tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]string{"a", "b", "c", "d"}), tensor.WithEngine(e))
+	b := tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]string{"a", "x", "c", "y"}), tensor.WithEngine(e))
+	require.NoError(t, a.T())
+	for name, c := range map[string]struct {
+		f    func() (tensor.Tensor, error)
+		want any
+	}{
+		"ElEq":   {func() (tensor.Tensor, error) { return e.ElEq(a, b) }, []bool{true, false, false, false}},
+		"Concat": {func() (tensor.Tensor, error) { return e.Concat(a, 0, b) }, []string{"a", "c", "b", "d", "a", "x", "c", "y"}},
+		"Stack":  {func() (tensor.Tensor, error) { return e.Stack(a, 2, b) }, []string{"a", "a", "c", "x", "b", "c", "d", "y"}},
+		"ByIndices": {func() (tensor.Tensor, error) {
+			return e.SelectByIndices(a, tensor.New(tensor.WithBacking([]int{1, 0})), 0, tensor.WithReuse(b.Clone().(*tensor.Dense)))
+		}, []string{"b", "d", "a", "c"}},
+	} {
+		got, err := c.f()
+		require.NoError(t, err, name)
+		assert.Equal(t, c.want, got.Data(), name)
+	}
+	_, err := e.Add(a, b)
+	var named *engine.Error
+	require.ErrorAs(t, err, &named)
+
+	arena, err := engine.NewArena(1 << 10)
+	require.NoError(t, err)
+	_, err = arena.Concat(a, 0, b)
+	require.ErrorContains(t, err, "strings have no place in an arena")
+	eq, err := arena.ElEq(a, b)
+	require.NoError(t, err)
+	assert.Equal(t, []bool{true, false, false, false}, eq.Data())
+}
+
+// TestHostileNumbers: axes, strides and counts without a meaning are errors that are no panics, and nothing is moved.
+func TestHostileNumbers(t *testing.T) {
+	for which, e := range engines(t) {
+		e := e.(interface {
+			tensor.Transposer
+			tensor.Repeater
+			tensor.Tracer
+			tensor.SVDer
+		})
+		a := tensorOf(e.(tensor.Engine), tensor.Float32, []float64{1, 2, 3, 4, 5, 6}, []int{2, 3})
+		none := tensorOf(e.(tensor.Engine), tensor.Float32, nil, []int{0, 3})
+		for name, f := range map[string]func() error{
+			"strides too few":   func() error { return e.Transpose(a, []int{1}) },
+			"strides beyond":    func() error { return e.Transpose(a, []int{1, 6}) },
+			"strides backwards": func() error { return e.Transpose(a, []int{-3, 1}) },
+			"repeats below 0":   func() error { _, err := e.Repeat(a, 0, -2); return err },
+			"none, repeated":    func() error { _, err := e.Repeat(none, 0, -2); return err },
+			"SVD of nothing":    func() error { _, _, _, err := e.SVD(none, true, true); return err },
+		} {
+			var named *engine.Error
+			var panicked *rescue.PanicError
+			err := f()
+			require.ErrorAs(t, err, &named, "%s, %s", which, name)
+			assert.NotErrorAs(t, err, &panicked, "%s, %s", which, name)
+		}
+		assert.Equal(t, []float32{1, 2, 3, 4, 5, 6}, a.Data(), which)
+		trace, err := e.Trace(none)
+		require.NoError(t, err, which)
+		assert.Equal(t, float32(0), trace, which)
+	}
+}

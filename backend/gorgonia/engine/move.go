@@ -35,9 +35,7 @@ func (o *operations) Transpose(t tensor.Tensor, expStrides []int) (err error) {
 	if m.Contiguous() {
 		a = a.Clone()
 	}
-	m.Strides = slices.Clone(expStrides)
-	m.Store(a)
-	return nil
+	return m.Move(a, expStrides)
 }
 
 // Concat joins tensors along an axis.
@@ -65,7 +63,10 @@ func (o *operations) join(t *tensor.Dense, axis int, in []*ndarray.Array) (*tens
 		}
 		shape[axis] += a.Shape[axis]
 	}
-	to := o.fresh(t.Dtype(), shape)
+	to, err := o.fresh(t.Dtype(), shape)
+	if err != nil {
+		return nil, err
+	}
 	attrs := []ssa.Attr{ssa.IntAttr("axis", int64(axis))}
 	return to, o.write(to, in[0].DType, func(out *ndarray.Array) error { return o.kernels.run(out, "Concat", attrs, in...) }, false)
 }
@@ -147,6 +148,9 @@ func (o *operations) RepeatReuse(t, reuse tensor.Tensor, axis int, repeats ...in
 func (o *operations) repeat(t tensor.Tensor, axis int, repeats []int, opts []tensor.FuncOpt) (_ tensor.Tensor, err error) {
 	defer naming("Repeat", &err)
 	defer rescue.Into(&err)
+	if slices.ContainsFunc(repeats, func(n int) bool { return n < 0 }) {
+		return nil, fmt.Errorf("repeating %v times", repeats)
+	}
 	c, err := plain(t)
 	if err != nil {
 		return nil, err

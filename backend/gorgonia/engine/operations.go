@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -73,8 +74,11 @@ func scalarOf(v any, dt tensor.Dtype) (*ndarray.Array, error) {
 }
 
 // fresh is a new tensor of the engine.
-func (o *operations) fresh(dt tensor.Dtype, shape []int) *tensor.Dense {
-	return tensor.New(tensor.Of(dt), tensor.WithEngine(o.self), tensor.WithShape(shape...))
+func (o *operations) fresh(dt tensor.Dtype, shape []int) (*tensor.Dense, error) {
+	if _, inArena := o.self.(*Arena); inArena && dt == tensor.String {
+		return nil, errors.New("strings have no place in an arena, whose memory the garbage collector does not look into")
+	}
+	return tensor.New(tensor.Of(dt), tensor.WithEngine(o.self), tensor.WithShape(shape...)), nil
 }
 
 // computing writes a result into an array of its type and shape.
@@ -90,7 +94,7 @@ func (o *operations) result(a *tensor.Dense, dt tensor.Dtype, shape []int, f com
 	case reuse != nil:
 		to, err = denseOf(reuse)
 	case given.Safe():
-		to = o.fresh(dt, shape)
+		to, err = o.fresh(dt, shape)
 	}
 	if err != nil {
 		return nil, err

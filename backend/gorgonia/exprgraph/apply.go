@@ -12,6 +12,9 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
+// mostResults bounds the nodes that one call makes, where an operator has any number of results.
+const mostResults = 1 << 16
+
 // Apply adds an ONNX operator of the default domain, in its newest form, to an expression
 // graph. Operands that are constants of Gorgonia, such as the axes of a reduction, become
 // part of the op; a nil operand is absent. Shapes must follow from the operands' shapes and
@@ -22,8 +25,12 @@ func Apply(operator string, results int, in []*gorgonia.Node, attrs ...ssa.Attr)
 	if o == nil {
 		return nil, &Error{Node: operator, Err: errors.New("no operator of ONNX's default domain")}
 	}
-	if results < 0 {
-		return nil, &Error{Node: operator, Err: fmt.Errorf("%d results", results)}
+	most := mostResults
+	if o.MaxOut >= 0 {
+		most = o.MaxOut
+	}
+	if results < 0 || results > most {
+		return nil, &Error{Node: operator, Err: fmt.Errorf("%d results, where 0 to %d are possible", results, most)}
 	}
 	g, im := ssa.NewGraph("apply"), &importer{out: &Graph{}, made: map[*ssa.Value]*gorgonia.Node{}}
 	operands := make([]*ssa.Value, len(in))

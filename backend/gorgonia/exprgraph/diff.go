@@ -17,7 +17,7 @@ import (
 )
 
 // The derivative of an op is written as a graph of ONNX nodes by the rules of package
-// training, folded, and made nodes of the expression graph:
+// gradient, folded, and made nodes of the expression graph:
 //
 //	inputs ──▶ %x ──┬─▶ op ─▶ %y ──┐
 //	                └──────────────┼─▶ rule ─▶ adjoints of the operands

@@ -2,6 +2,7 @@ package exprgraph_test
 
 import (
 	"context"
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -118,10 +119,13 @@ func TestApplyErrors(t *testing.T) {
 // TestApplyResults: an operator has the results that it has.
 func TestApplyResults(t *testing.T) {
 	x := G.NewMatrix(G.NewGraph(), tensor.Float32, G.WithShape(2, 3), G.WithName("x"))
-	for _, n := range []int{-1, 2} {
+	for _, c := range []struct {
+		op string
+		n  int
+	}{{"Relu", -1}, {"Relu", 2}, {"Relu", math.MaxInt}, {"Split", math.MaxInt}} {
 		var e *exprgraph.Error
-		_, err := exprgraph.Apply("Relu", n, []*G.Node{x})
-		require.ErrorAs(t, err, &e)
+		_, err := exprgraph.Apply(c.op, c.n, []*G.Node{x})
+		require.ErrorAs(t, err, &e, "%s of %d results", c.op, c.n)
 	}
 }
 

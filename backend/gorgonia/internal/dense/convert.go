@@ -213,6 +213,23 @@ func (m *Memory) copyElement(a *ndarray.Array, k, at int) {
 	copy(a.Data[k*size:(k+1)*size], m.data[at*size:])
 }
 
+// Move writes an array of the same type and shape into the tensor's memory, at other strides than the tensor's.
+func (m *Memory) Move(a *ndarray.Array, strides []int) error {
+	to := *m
+	to.Strides = slices.Clone(strides)
+	if slices.Contains(m.Shape, 0) {
+		return nil
+	}
+	if len(strides) != len(m.Shape) {
+		return &Error{a.String(), fmt.Sprintf("%d strides are given for %d dimensions", len(strides), len(m.Shape))}
+	}
+	if last := to.last(); last < 0 || last >= m.elems() {
+		return &Error{a.String(), fmt.Sprintf("its memory has %d elements, strides %v reach element %d", m.elems(), strides, last)}
+	}
+	to.Store(a)
+	return nil
+}
+
 // Store writes an array of the same type and shape into the tensor's memory.
 func (m *Memory) Store(a *ndarray.Array) {
 	if slices.Contains(m.Shape, 0) {

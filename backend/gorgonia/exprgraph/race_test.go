@@ -1,0 +1,5 @@
+//go:build race
+
+package exprgraph_test
+
+const raceDetector = true
