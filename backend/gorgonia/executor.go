@@ -2,6 +2,7 @@ package gorgonia
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 
@@ -51,6 +52,9 @@ func (e *executor) Name() string { return Name }
 // Prepare wraps the kernel of a node of known types.
 func (e *executor) Prepare(ctx context.Context, n *ssa.Node, threads int) (_ backend.Prepared, err error) {
 	defer rescue.Into(&err)
+	if n == nil {
+		return backend.Prepared{}, fmt.Errorf("no node is given: %w", ops.ErrUnsupported)
+	}
 	p, err := e.fast.Prepare(ctx, n, threads)
 	if err != nil || !n.IsStatic() || len(n.Bodies) > 0 || n.Opaque || !onTensors(n) {
 		return p, err

@@ -24,6 +24,7 @@ import (
 	"github.com/berth-onnx/berth/internal/graphgen"
 	"github.com/berth-onnx/berth/internal/shareddata"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	_ "github.com/berth-onnx/berth/ops/all"
 	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/testmodels"
@@ -279,6 +280,8 @@ func TestOpErrors(t *testing.T) {
 	}
 	_, err = gorgonia.NewOp(t.Context(), nil, nil)
 	require.Error(t, err)
+	_, err = gorgonia.New(nil).Prepare(t.Context(), nil, 1)
+	require.ErrorIs(t, err, ops.ErrUnsupported)
 	_, err = gorgonia.NewOp(t.Context(), node(t, `graph "g" { in %a: float32[N] %y: float32[N] = Neg(%a) out %y }`), nil)
 	require.Error(t, err)
 }

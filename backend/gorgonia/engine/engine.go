@@ -57,6 +57,9 @@ func (e *Engine) AllocAccessible() bool { return true }
 // Arena computes with berth's kernels, and allocates tensors one behind the other in memory of its own: that given to
 // [NewArena], and more of the heap where that does not suffice. All of it is held until [Arena.Reset] makes room, or the
 // arena and the tensors in it are not used any more. It is safe for concurrent use.
+//
+// Tensors of strings must not be made with it: package tensor does not say what memory is for, and the garbage collector does
+// not look for strings in bytes. Operations whose results are strings are errors.
 type Arena struct {
 	operations
 	mu     sync.Mutex
@@ -120,6 +123,9 @@ func (e *Arena) AllocAccessible() bool { return true }
 // Alloc takes zeroed memory. It is held by the arena, which matters: package tensor passes its address as a number.
 func (e *Arena) Alloc(size int64) (_ tensor.Memory, err error) {
 	defer rescue.Into(&err)
+	if e == nil {
+		return nil, errUnmade
+	}
 	if size < 0 || int64(int(size)) != size {
 		return nil, fmt.Errorf("an allocation of %d bytes", size)
 	}

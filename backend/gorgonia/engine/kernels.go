@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -18,6 +19,9 @@ import (
 
 // An operation is a node of an ONNX graph on arrays. What the backend prepares for an operator, its attributes and the types
 // of its operands is kept: an engine sees the same few again and again.
+
+// errUnmade is the error of engines that are zero values.
+var errUnmade = errors.New("the engine is a zero value: New and NewArena make engines")
 
 // keptKernels is how many kernels an engine keeps; beyond that it begins anew.
 const keptKernels = 4096
@@ -41,6 +45,9 @@ func newKernels() *kernels { return &kernels{fast: cpu.New(), made: map[string]*
 // run computes an operator into an array, whose memory may overlap that of operands.
 func (k *kernels) run(out *ndarray.Array, op string, attrs []ssa.Attr, in ...*ndarray.Array) (err error) {
 	defer rescue.Into(&err)
+	if k == nil {
+		return errUnmade
+	}
 	kn, err := k.get(op, attrs, in)
 	if err != nil {
 		return err

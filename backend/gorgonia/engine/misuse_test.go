@@ -170,6 +170,19 @@ func TestStrings(t *testing.T) {
 	assert.Equal(t, []bool{true, false, false, false}, eq.Data())
 }
 
+// TestZeroEngines: engines that are zero values, or nil, say so.
+func TestZeroEngines(t *testing.T) {
+	a := tensor.New(tensor.WithBacking([]float32{1, 2}))
+	for name, f := range map[string]func() error{
+		"engine":    func() error { _, err := new(engine.Engine).Add(a, a); return err },
+		"arena":     func() error { _, err := new(engine.Arena).Sum(a); return err },
+		"given":     func() error { _, err := new(engine.Engine).Exp(a, tensor.WithReuse(a)); return err },
+		"nil arena": func() error { _, err := (*engine.Arena)(nil).Alloc(8); return err },
+	} {
+		assert.ErrorContains(t, f(), "the engine is a zero value", name)
+	}
+}
+
 // TestHostileNumbers: axes, strides and counts without a meaning are errors that are no panics, and nothing is moved.
 func TestHostileNumbers(t *testing.T) {
 	for which, e := range engines(t) {

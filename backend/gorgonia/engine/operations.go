@@ -75,6 +75,9 @@ func scalarOf(v any, dt tensor.Dtype) (*ndarray.Array, error) {
 
 // fresh is a new tensor of the engine.
 func (o *operations) fresh(dt tensor.Dtype, shape []int) (*tensor.Dense, error) {
+	if o.self == nil {
+		return nil, errUnmade
+	}
 	if _, inArena := o.self.(*Arena); inArena && dt == tensor.String {
 		return nil, errors.New("strings have no place in an arena, whose memory the garbage collector does not look into")
 	}

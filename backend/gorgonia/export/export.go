@@ -86,19 +86,11 @@ func outputNames(low *lower.Graph) []string {
 }
 
 func nameOf(s lower.Sink) string {
-	of := s.Grads
-	if s.Node != nil {
-		for _, n := range s.Node.DerivOf() {
-			if n.Op() == nil && n.Deriv() == s.Node {
-				of = append(of, n)
-			}
-		}
-	}
-	switch {
+	switch of := s.GradientOf(); {
 	case len(of) > 0:
-		return "gradient of " + of[0].Name()
-	case s.Node != nil:
-		return s.Node.Name()
+		return "gradient of " + lower.NameOf(of[0])
+	case s.Of != nil:
+		return lower.NameOf(s.Of)
 	}
 	return "state"
 }

@@ -114,15 +114,58 @@ func agree(t *testing.T, got ndarray.Value, want G.Value) {
 func TestRefused(t *testing.T) {
 	g := G.NewGraph()
 	x := G.NewMatrix(g, tensor.Float32, G.WithShape(2, 3), G.WithName("x"))
-	_, err := G.Sparsemax(x)
-	require.NoError(t, err)
-	_, err = export.Model(g, export.Options{})
+	G.Must(G.Add(x, G.BinomialRandomNode(g, tensor.Float32, 3, 0.5, 2, 3)))
+	_, err := export.Model(g, export.Options{})
 	var e *export.Error
 	require.ErrorAs(t, err, &e)
 	assert.ErrorIs(t, err, export.ErrNoOperator)
-	assert.Equal(t, "*gorgonia.sparsemaxOp", e.Op)
+	assert.Equal(t, "gorgonia.randomOp", e.Op)
 	_, err = export.Model(nil, export.Options{})
 	assert.ErrorAs(t, err, &e)
+}
+
+// TestNames: outputs have the names of their nodes, also of inputs and of nodes of one name.
+func TestNames(t *testing.T) {
+	g := G.NewGraph()
+	x := G.NewMatrix(g, tensor.Float32, G.WithShape(2, 3), G.WithName("x"))
+	none := G.NewMatrix(g, tensor.Float32, G.WithShape(2, 3))
+	y := G.Must(G.Add(x, none))
+	G.WithName("x")(y)
+	m, err := export.Model(g, export.Options{Outputs: G.Nodes{y, x}})
+	require.NoError(t, err)
+	var names []string
+	for _, p := range append(m.Inputs(), m.Outputs()...) {
+		names = append(names, p.Name)
+	}
+	assert.Equal(t, []string{"x", "input", "x (2)", "x (3)"}, names)
+}
+
+// TestRandomNodes: ops that no single operator of ONNX computes are written with several, random nodes as the operators that ONNX
+// has; the models are valid and run.
+func TestRandomNodes(t *testing.T) {
+	g := G.NewGraph()
+	x := G.NewMatrix(g, tensor.Float32, G.WithShape(2, 3), G.WithName("x"))
+	deviation := G.GaussianRandomNode(g, tensor.Float32, 0, 0.001, 6) // of the same type and shape, Gorgonia takes both for one
+	noise := G.Must(G.Add(G.UniformRandomNode(g, tensor.Float32, 2, 3, 2, 3), G.Must(G.Reshape(deviation, tensor.Shape{2, 3}))))
+	G.WithName("noise")(noise)
+	d := G.Must(G.DiagFlat(G.Must(G.Sparsemax(x))))
+	G.WithName("d")(d)
+	m, err := export.Model(g, export.Options{})
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "random.onnx")
+	require.NoError(t, m.Save(file, berth.SaveOptions{}))
+	read, err := berth.Open(file)
+	require.NoError(t, err)
+	defer read.Close()
+	require.NoError(t, read.CheckPortable())
+	got, err := read.RunValues(t.Context(), map[string]ndarray.Value{"x": ndarray.Of([]float32{3, 1, 1, 1, 1, 0.2}, 2, 3)})
+	require.NoError(t, err)
+	for _, v := range got["noise"].(*ndarray.Array).Floats32() {
+		assert.True(t, v > 1.99 && v < 3.01, "%g", v)
+	}
+	diagonal := make([]float32, 36)
+	diagonal[0], diagonal[3*7], diagonal[4*7] = 1, 0.5, 0.5
+	assert.InDeltaSlice(t, diagonal, got["d"].(*ndarray.Array).Floats32(), 1e-6)
 }
 
 // TestWeights: a model to be used has its weights inside and the statistics as they are.

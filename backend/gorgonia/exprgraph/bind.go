@@ -50,6 +50,9 @@ func valueFor(n *gorgonia.Node, v ndarray.Value) (gorgonia.Value, error) {
 // value is an [*Error].
 func (g *Graph) Results() (_ []*ndarray.Array, err error) {
 	defer rescue.Into(&err)
+	if g == nil {
+		return nil, &Error{Node: "nil", Err: errors.New("the graph is nil; Import makes graphs")}
+	}
 	out := make([]*ndarray.Array, len(g.Outputs))
 	for i, n := range g.Outputs {
 		if n.Value() == nil {

@@ -61,6 +61,8 @@ func TestBind(t *testing.T) {
 	assert.Nil(t, g.Inputs[0].Value())
 	_, err = g.Results()
 	require.ErrorContains(t, err, "the output has no value")
+	_, err = (*exprgraph.Graph)(nil).Results()
+	require.ErrorContains(t, err, "the graph is nil")
 	require.NoError(t, g.Bind(a, b))
 	machine, err := vm.New(g.ExprGraph)
 	require.NoError(t, err)

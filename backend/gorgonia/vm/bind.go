@@ -38,15 +38,7 @@ func (m *VM) wire(low *lower.Graph) {
 		m.inputs, m.args = append(m.inputs, in), append(m.args, in.array)
 	}
 	for _, s := range low.Outputs {
-		o := output{Sink: s, of: s.Grads}
-		if s.Node != nil {
-			for _, n := range s.Node.DerivOf() {
-				if n.Op() == nil && n.Deriv() == s.Node {
-					o.of = append(o.of, n)
-				}
-			}
-		}
-		m.outputs = append(m.outputs, o)
+		m.outputs = append(m.outputs, output{Sink: s, of: s.GradientOf()})
 	}
 }
 

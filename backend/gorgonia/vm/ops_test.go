@@ -110,6 +110,15 @@ func movedCases() []opCase {
 		unary("log softmax", func(a *G.Node) (*G.Node, error) { return G.LogSoftMax(a) }, 3, 4),
 		unary("global average", G.GlobalAveragePool2D, 2, 3, 4, 5), unary("upsample", func(a *G.Node) (*G.Node, error) { return G.Upsample2D(a, 3) }, 1, 2, 3, 4),
 		unary("sparsemax", func(a *G.Node) (*G.Node, error) { return G.Sparsemax(a) }, 3, 4),
+		unary("sparsemax of a stack", func(a *G.Node) (*G.Node, error) { return G.Sparsemax(G.Must(G.HadamardProd(a, G.NewConstant(3.0)))) }, 2, 3, 5),
+		valued("sparsemax of columns", []float64{1, 0.25, 0, 0.75}, func(a *G.Node) (*G.Node, error) {
+			x := G.NewConstant(tensor.New(tensor.WithShape(2, 2), tensor.WithBacking([]float64{3, 0.25, 1, 0.75})))
+			return G.Sparsemax(G.Must(G.Add(x, G.Must(G.HadamardProd(a, G.NewConstant(0.0))))), 0)
+		}, 2, 2),
+		unary("diagonal", func(a *G.Node) (*G.Node, error) { return G.DiagFlat(a) }, 2, 3),
+		{name: "random", want: []float64{5, 5, 5, 5}, build: func(g *G.ExprGraph) (*G.Node, error) { // all of five trials succeed
+			return G.BinomialRandomNode(g, tensor.Float64, 5, 1, 2, 2), nil
+		}},
 		unary("patches", func(a *G.Node) (*G.Node, error) {
 			return G.Im2Col(a, tensor.Shape{2, 3}, tensor.Shape{1, 0}, tensor.Shape{2, 1}, tensor.Shape{1, 1})
 		}, 2, 3, 5, 6),

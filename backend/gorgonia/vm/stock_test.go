@@ -3,6 +3,8 @@ package vm_test
 import (
 	"hash"
 	"hash/fnv"
+	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/chewxy/hm"
@@ -79,7 +81,7 @@ func TestOwnOps(t *testing.T) {
 	}
 }
 
-// TestStock: ops that only Gorgonia has run inside of a planned graph.
+// TestStock: random numbers are drawn anew in every pass, sparsemax gives what it means.
 func TestStock(t *testing.T) {
 	g := G.NewGraph()
 	x := G.NewMatrix(g, tensor.Float64, G.WithShape(2, 3), G.WithName("x"), G.WithValue(tensor.New(tensor.WithShape(2, 3), tensor.WithBacking([]float64{1, 2, 3, 3, 2, 1}))))
@@ -97,7 +99,49 @@ func TestStock(t *testing.T) {
 	}
 }
 
-// TestStockGradients: gradients of ops that only Gorgonia has are those of its machine.
+// TestRandom: random nodes have the moments of their distributions, and machines of one seed the same numbers. Bounds are six
+// deviations of the mean and of the variance of so many numbers.
+func TestRandom(t *testing.T) {
+	const n = 20000
+	for name, c := range map[string]struct {
+		node           func(g *G.ExprGraph) *G.Node
+		mean, variance float64
+	}{
+		"uniform":  {func(g *G.ExprGraph) *G.Node { return G.UniformRandomNode(g, tensor.Float32, -1, 5, n) }, 2, 3},
+		"gaussian": {func(g *G.ExprGraph) *G.Node { return G.GaussianRandomNode(g, tensor.Float64, 2, 3, n) }, 2, 9},
+		"binomial": {func(g *G.ExprGraph) *G.Node { return G.BinomialRandomNode(g, tensor.Float64, 10, 0.3, n) }, 3, 2.1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			draw := func(seed uint64) (first, second []float64) {
+				g := G.NewGraph()
+				y := c.node(g)
+				m := compiled(t, g, vm.Keep(y), vm.Seed(seed))
+				assert.Zero(t, m.Memory().Stock)
+				require.NoError(t, m.RunAll())
+				first = floats(t, y.Value())
+				require.NoError(t, m.RunAll())
+				return first, floats(t, y.Value())
+			}
+			a, b := draw(1)
+			again, _ := draw(1)
+			other, _ := draw(2)
+			assert.Equal(t, a, again)
+			assert.NotEqual(t, a, b)
+			assert.NotEqual(t, a, other)
+			mean, variance := 0.0, 0.0
+			for _, v := range a {
+				mean += v / n
+			}
+			for _, v := range a {
+				variance += (v - mean) * (v - mean) / n
+			}
+			assert.InDelta(t, c.mean, mean, 6*math.Sqrt(c.variance/n))
+			assert.InDelta(t, c.variance, variance, 6*c.variance*math.Sqrt(2.0/n))
+		})
+	}
+}
+
+// TestStockGradients: gradients of ops that ONNX lacks are those of Gorgonia's machine.
 func TestStockGradients(t *testing.T) {
 	for name, f := range map[string]func(x *G.Node) (*G.Node, error){
 		"sparsemax": func(x *G.Node) (*G.Node, error) {
@@ -168,4 +212,38 @@ func TestStatistics(t *testing.T) {
 	assert.InDeltaSlice(t, wantMean, mean, 1e-12)
 	assert.InDeltaSlice(t, wantVariance, variance, 1e-12)
 	assert.InDeltaSlice(t, wantOut, out, 1e-12)
+}
+
+// TestSparsemaxOfAnything: sparsemax gives rows of probabilities for numbers of every size, and NaN for NaN, as written with
+// standard operators.
+func TestSparsemaxOfAnything(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	g := G.NewGraph()
+	const rows, width = 200, 9
+	v := make([]float64, rows*width)
+	for i := range v {
+		v[i] = math.Round(rng.NormFloat64()*4) * math.Pow(10, float64(i/width%7-3))
+	}
+	v[5*width+3] = math.NaN()
+	x := G.NewMatrix(g, tensor.Float64, G.WithShape(rows, width), G.WithName("x"), G.WithValue(tensor.New(tensor.WithShape(rows, width), tensor.WithBacking(v))))
+	row, column := G.Must(G.Sparsemax(x)), G.Must(G.Sparsemax(G.Must(G.Transpose(x)), 0))
+	m := compiled(t, g, vm.Keep(row, column))
+	require.NoError(t, m.RunAll())
+	a, b := floats(t, row.Value()), floats(t, column.Value())
+	for i := range rows {
+		sum := 0.0
+		for k := range width {
+			y := a[i*width+k]
+			sum += y
+			if i != 5 {
+				require.GreaterOrEqual(t, y, 0.0)
+				require.InDelta(t, b[k*rows+i], y, 1e-12, "row %d", i)
+			}
+		}
+		if i == 5 {
+			assert.True(t, math.IsNaN(sum))
+			continue
+		}
+		assert.InDelta(t, 1, sum, 1e-12, "row %d", i)
+	}
 }

@@ -31,6 +31,10 @@ var Cases = []Case{
 	{Name: "group normalization", Build: groupNorm},
 	{Name: "elementwise functions", Build: functions},
 	{Name: "tensor products", Build: tensorProducts},
+	{Name: "sparsemax attention", Build: sparseAttention},
+	{Name: "Gorgonia's example convnet", Build: mnist},
+	{Name: "Gorgonia's example charRNN", Build: charLSTM},
+	{Name: "Gorgonia's example stacked_autoencoder", Build: tiedAutoencoder},
 }
 
 func meanSquare(x, y *G.Node) *G.Node {
@@ -199,6 +203,13 @@ func attention(b *Builder) *G.Node {
 	out := must(G.BatchedMatMul(must(G.SoftMax(scores, 2)), v))
 	out = must(G.Mul(must(G.Reshape(out, tensor.Shape{n * length, size})), b.weight("o", size, size)))
 	return meanSquare(must(G.Add(out, x)), b.data("y", n*length, size))
+}
+
+// sparseAttention weighs a table of rows by few of them.
+func sparseAttention(b *Builder) *G.Node {
+	n, rows, size := b.times(8), 12, 16
+	p := must(G.Sparsemax(must(G.Mul(b.data("x", n, size), b.weight("q", size, rows)))))
+	return meanSquare(must(G.Mul(p, b.weight("table", rows, size))), b.data("y", n, size))
 }
 
 func broadcasts(b *Builder) *G.Node {

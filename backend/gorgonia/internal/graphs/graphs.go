@@ -16,8 +16,6 @@ type Case struct {
 	Build func(b *Builder) *G.Node // returns the cost, a scalar
 	// Wrong says what the tape machine of Gorgonia v0.9.18 computes wrongly; "" if nothing.
 	Wrong string
-	// Stock says that the graph has ops that only Gorgonia computes.
-	Stock bool
 }
 
 // Built is a graph with its gradients.

@@ -30,6 +30,7 @@ type builder struct {
 	widened map[*ssa.Value]*ssa.Value         // see broadcast.go
 	patches map[*ssa.Value]patches            // see convolve.go
 	owners  map[unsafe.Pointer]*gorgonia.Node // nodes by their op; see runsAfter
+	draws   uint64                            // nodes of random numbers
 	err     error
 }
 
@@ -50,7 +51,7 @@ func newBuilder(g *gorgonia.ExprGraph, o Options) *builder {
 
 // failed names the node an error happened at.
 func (b *builder) failed(n *gorgonia.Node, err error) error {
-	e := &Error{Node: n.Name(), Err: err}
+	e := &Error{Node: NameOf(n), Err: err}
 	if n.Op() != nil {
 		e.Op = fmt.Sprintf("%T", n.Op())
 	}

@@ -6,8 +6,8 @@
 //	  w ──┐                                   %w ──┐
 //	  x ──┴─▶ * ─▶ tanh ─▶ Σ[0 1]             %x ──┴─▶ MatMul ─▶ Tanh ─▶ ReduceSum
 //
-// Every kind of gorgonia.Op has a rule (table.go). An op without one, such as a user's
-// own, becomes a node that calls it (stock.go). What Gorgonia writes in several ops and
+// The kinds of gorgonia.Op have rules (table.go). An op without one, a user's own, CTCLoss
+// or YOLOv3, becomes a node that calls it (stock.go). What Gorgonia writes in several ops and
 // ONNX in one is recognized: a convolution (convolve.go), a repetition before arithmetic
 // that broadcasts anyway (broadcast.go).
 //

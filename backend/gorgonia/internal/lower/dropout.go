@@ -1,82 +1,31 @@
 package lower
 
 import (
-	"fmt"
 	"math/rand/v2"
 
 	"gorgonia.org/gorgonia"
 
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
 // Dropout keeps each element with probability 1-p and divides it by that. The mask is drawn
 // anew in every pass, and the derivative has the same one:
 //
-//	Mask ─▶ %keep ──┬──────────────▶ Where ─▶ y          kept elements of x/(1-p), else 0
+//	Draw ─▶ %keep ──┬──────────────▶ Where ─▶ y          kept elements of x/(1-p), else 0
 //	                └──────────────▶ Where ─▶ dx         kept elements of dy/(1-p), else 0
 //
 // As standard ONNX it is the operator Dropout, whose numbers are not ours.
 
-// Mask draws booleans that are true with a probability. Its attribute holds the generator:
-// every run continues the sequence of its seed.
-var Mask = ops.Op{
-	Domain: stockDomain, Name: "Mask", Since: 1, Doc: "true with probability keep",
-	MinOut: 1, MaxOut: 1,
-	Attrs: []*ops.AttrSpec{{Name: "mask", Kind: ssa.AttrOther}},
-	Infer: func(n *ssa.Node) ([]ops.Inferred, error) {
-		m, err := maskOf(n)
-		if err != nil {
-			return nil, err
-		}
-		return ops.One(ssa.StaticTensor(ndarray.Bool, m.shape...)), nil
-	},
-	Eval:  evalMask,
-	Facts: ops.Facts{Traits: ops.RandomTraits},
-}
-
-func init() { ops.Register(&Mask) }
-
-// mask is the attribute of a Mask.
-type mask struct {
-	keep  float64
-	shape []int
-	rng   *rand.Rand
-}
-
-func maskOf(n *ssa.Node) (*mask, error) {
-	if a := n.Attr("mask"); a != nil {
-		if m, ok := a.Other.(*mask); ok {
-			return m, nil
-		}
-	}
-	return nil, fmt.Errorf("%s has no generator", n)
-}
-
-func evalMask(c *ops.Call) error {
-	m, err := maskOf(c.Node)
-	if err != nil {
-		return err
-	}
-	out, err := c.Output(0, ndarray.Bool, m.shape...)
-	if err != nil {
-		return err
-	}
-	for i := range ndarray.Slice[bool](out) {
-		ndarray.Slice[bool](out)[i] = m.rng.Float64() < m.keep
-	}
-	return nil
-}
-
 // kept is x/(1-p) where the mask of an op holds, else 0; of is what the op was applied to.
 func (b *builder) kept(op any, p float64, of, x *ssa.Value) *ssa.Value {
 	keep := b.once(statistic{op, "mask", of}, func() *ssa.Value {
-		m := &mask{keep: 1 - p, shape: b.shape(of), rng: rand.New(rand.NewPCG(b.options.Seed, uint64(len(b.shared))))}
-		n := b.out.SSA.NewNode(Mask.Name, nil, 1, ssa.Attr{Name: "mask", Kind: ssa.AttrOther, Other: m})
-		n.Domain = stockDomain
-		b.infer(n)
-		return n.Out[0]
+		return b.draw(ndarray.Bool, b.shape(of), func(r *rand.Rand) float64 {
+			if r.Float64() < 1-p {
+				return 1
+			}
+			return 0
+		})
 	})
 	return b.op("Where", keep, b.op("Mul", x, b.number(x, 1/(1-p))), b.number(x, 0))
 }

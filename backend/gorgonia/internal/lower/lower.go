@@ -31,10 +31,24 @@ type Source struct {
 
 // Sink is where a result goes.
 type Sink struct {
-	Node  *gorgonia.Node    // a node whose value it is
+	Of    *gorgonia.Node    // whose value it is; nil for a state
+	Node  *gorgonia.Node    // that node, unless it is an input or a constant, which keep the values they have
 	Grads []*gorgonia.Node  // inputs whose gradient it is, where the gradient's node can not be bound itself
 	Into  []*gorgonia.Value // what gorgonia.Read fills
 	State *tensor.Dense     // a tensor that an op holds
+}
+
+// GradientOf lists the inputs whose gradient the result is.
+func (s Sink) GradientOf() []*gorgonia.Node {
+	list := slices.Clone(s.Grads)
+	if s.Node != nil {
+		for _, n := range s.Node.DerivOf() {
+			if n.Op() == nil && n.Deriv() == s.Node {
+				list = append(list, n)
+			}
+		}
+	}
+	return list
 }
 
 // Options choose what is lowered.
@@ -99,7 +113,7 @@ func (b *builder) wanted() (list []*gorgonia.Node, err error) {
 	}
 	for _, n := range b.options.Outputs {
 		if n == nil || n.Graph() != b.graph {
-			return nil, &Error{Node: nameOf(n), Err: fmt.Errorf("the node wanted as an output is not in the graph")}
+			return nil, &Error{Node: NameOf(n), Err: fmt.Errorf("the node wanted as an output is not in the graph")}
 		}
 		add(n)
 	}
@@ -167,7 +181,7 @@ func (b *builder) deliver(n *gorgonia.Node) {
 	if v == nil {
 		return
 	}
-	s := Sink{Into: b.reads[n], Grads: b.grads[n]}
+	s := Sink{Of: n, Into: b.reads[n], Grads: b.grads[n]}
 	if n.Op() == nil || isConstant(n) || len(s.Grads) > 0 {
 		v = b.op("Identity", v)
 	} else {
@@ -269,7 +283,7 @@ func (b *builder) input(n *gorgonia.Node) (*ssa.Value, error) {
 		return nil, fmt.Errorf("elements of type %v have no ONNX type", n.Dtype())
 	}
 	b.out.Inputs = append(b.out.Inputs, Source{Node: n})
-	return b.out.SSA.AddParam(b.unique(n.Name()), ssa.StaticTensor(dt, n.Shape()...)), nil
+	return b.out.SSA.AddParam(b.unique(NameOf(n)), ssa.StaticTensor(dt, n.Shape()...)), nil
 }
 
 // state adds a parameter for a tensor that an op holds, a constant in a model to be written.
@@ -301,9 +315,13 @@ func (b *builder) bound(n *gorgonia.Node, v gorgonia.Value) (*ssa.Value, error) 
 	return b.constant(ssa.NewConstant(a.Clone().Reshaped(n.Shape()...))), nil
 }
 
-func nameOf(n *gorgonia.Node) string {
+// NameOf is the name of a node, also of an input without one.
+func NameOf(n *gorgonia.Node) string {
 	if n == nil {
 		return "nil"
+	}
+	if name, err := field[string](n, "name"); err == nil && name == "" && n.Op() == nil {
+		return "input"
 	}
 	return n.Name()
 }

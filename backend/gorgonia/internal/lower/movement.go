@@ -29,7 +29,7 @@ type window struct{ axis, start, end, step int }
 func (b *builder) windowOf(n *gorgonia.Node, x *ssa.Value) window {
 	w := window{axis: get[int](b, n, "along"), step: 1}
 	if b.err != nil || w.axis >= b.rank(x) {
-		b.fail(fmt.Errorf("axis %d of a tensor of rank %d", w.axis, b.rank(x)))
+		b.failAxis(w.axis, x)
 		return w
 	}
 	size := b.shape(x)[w.axis]
@@ -39,6 +39,10 @@ func (b *builder) windowOf(n *gorgonia.Node, x *ssa.Value) window {
 		w.end = w.start + max((min(s.End(), size)-w.start)/w.step, 1)*w.step
 	}
 	return w
+}
+
+func (b *builder) failAxis(axis int, x *ssa.Value) {
+	b.fail(fmt.Errorf("axis %d of a tensor of rank %d", axis, b.rank(x)))
 }
 
 // count is how many slices the window selects. Gorgonia leaves out the last one where the
@@ -78,6 +82,16 @@ func sliceIncr(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 	pads := make([]int, 2*len(shape))
 	pads[w.axis], pads[len(shape)+w.axis] = w.start, size-w.start-shape[w.axis]
 	return b.op("Pad", d, b.ints(pads...))
+}
+
+// diagonal is a matrix with the elements of x on its diagonal: n columns of zeros are put behind x as a column, and the elements
+// counted anew in rows of n.
+//
+//	[a b] ─▶ [a 0 0, b 0 0] ─▶ [a 0, 0 b] (0 0)
+func diagonal(b *builder, _ *gorgonia.Node, in []*ssa.Value) *ssa.Value {
+	n := product(b.shape(in[0]))
+	d := b.op("Pad", b.reshape(in[0], n, 1), b.ints(0, 0, 0, n))
+	return b.reshape(b.slice(b.reshape(d, n*(n+1)), window{0, 0, n * n, 1}), n, n)
 }
 
 // at is one element.

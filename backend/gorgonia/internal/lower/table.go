@@ -10,7 +10,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// rule writes an op of Gorgonia, applied to in, as nodes of ONNX.
+// rule writes an op of Gorgonia, applied to in, as nodes of ONNX; nil where that can not be written, so that the op is called.
 type rule func(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value
 
 // rules are by the names of Gorgonia's types. Types that differ in what they
@@ -27,7 +27,8 @@ var rules = map[string]rule{
 	"maxPoolOp": maxPool, "maxPoolDiffOp": maxPoolDiff, "avgPoolOp": averagePool, "avgPoolDiffOp": averagePoolDiff,
 	"globalAveragePoolOp": named("GlobalAveragePool"), "upsampleOp": upsample, "upsampleDiffOp": upsampleDiff,
 	"BatchNormOp": batchNorm, "batchnormDiffOp": batchNormDiff, "GroupNormOp": groupNorm, "groupNormDiffOp": groupNormDiff,
-	"dropoutOp": dropout, "dropoutDiffOp": dropoutDiff,
+	"dropoutOp": dropout, "dropoutDiffOp": dropoutDiff, "randomOp": random,
+	"sparsemaxOp": sparsemax, "sparsemaxDiffOp": sparsemaxDiff, "diagFlatOp": diagonal,
 }
 
 // named is the rule of an op that ONNX has under a name.
@@ -57,7 +58,9 @@ func (b *builder) apply(n *gorgonia.Node, in []*ssa.Value) (*ssa.Value, error) {
 		return nil, nil
 	}
 	if r := rules[kindOf(n)]; r != nil {
-		return r(b, n, in), b.err
+		if v := r(b, n, in); v != nil || b.err != nil {
+			return v, b.err
+		}
 	}
 	return b.stock(n, in)
 }
