@@ -17,7 +17,7 @@ import (
 var Draw = ops.Op{
 	Domain: stockDomain, Name: "Draw", Since: 1, Doc: "numbers of a distribution",
 	MinOut: 1, MaxOut: 1,
-	Attrs: []*ops.AttrSpec{{Name: "of", Kind: ssa.AttrOther}},
+	Attrs: []*ops.AttrSpec{{Name: "distribution", Kind: ssa.AttrOther}},
 	Infer: func(n *ssa.Node) ([]ops.Inferred, error) {
 		d, err := drawnBy(n)
 		if err != nil {
@@ -40,7 +40,7 @@ type distribution struct {
 }
 
 func drawnBy(n *ssa.Node) (*distribution, error) {
-	if a := n.Attr("of"); a != nil {
+	if a := n.Attr("distribution"); a != nil {
 		if d, ok := a.Other.(*distribution); ok {
 			return d, nil
 		}
@@ -73,7 +73,7 @@ const elemsPerLook = 1 << 14
 func (b *builder) draw(dt ndarray.DType, shape []int, next func(*rand.Rand) float64) *ssa.Value {
 	b.draws++
 	d := &distribution{dt, shape, next, rand.New(rand.NewPCG(b.options.Seed, b.draws))}
-	n := b.out.SSA.NewNode(Draw.Name, nil, 1, ssa.Attr{Name: "of", Kind: ssa.AttrOther, Other: d})
+	n := b.out.SSA.NewNode(Draw.Name, nil, 1, ssa.Attr{Name: "distribution", Kind: ssa.AttrOther, Other: d})
 	n.Domain = stockDomain
 	b.infer(n)
 	return n.Out[0]
