@@ -5,15 +5,18 @@ import (
 	"errors"
 	"maps"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/graphgen"
 	"github.com/berth-onnx/berth/internal/sysmem"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // TestBudgetReachesEverything: with a default that allows nothing, whatever asks another budget than that of the call is
@@ -38,19 +41,20 @@ func TestBudgetReachesEverything(t *testing.T) {
 			inputs[name] = byName(m, in)
 		}
 	}
+	dir := t.TempDir()
 	defer func(was func() int64) { sysmem.Default = was }(sysmem.Default)
 	sysmem.Default = func() int64 { return 1 }
 	for _, name := range slices.Sorted(maps.Keys(inputs)) {
 		var full *berth.MemoryError
-		if err := underBudget(t.Context(), seeds[name], inputs[name]); errors.As(err, &full) {
+		if err := underBudget(t.Context(), seeds[name], inputs[name], filepath.Join(dir, "model.onnx")); errors.As(err, &full) {
 			assert.Fail(t, err.Error(), name)
 		}
 	}
 	t.Logf("%d models", len(inputs))
 }
 
-// underBudget opens, optimizes and runs a model within a budget, by both backends.
-func underBudget(ctx context.Context, data []byte, in map[string]ndarray.Value) error {
+// underBudget opens, optimizes, runs and saves a model within a budget, by both backends.
+func underBudget(ctx context.Context, data []byte, in map[string]ndarray.Value, path string) error {
 	limit := berth.WithMaxMemory(4 << 30)
 	m, err := berth.Parse(data, limit)
 	if err != nil {
@@ -64,5 +68,22 @@ func underBudget(ctx context.Context, data []byte, in map[string]ndarray.Value) 
 		_, open = p.RunValues(ctx, in)
 	}
 	_, rows := m.Compare(ctx, berth.CompareOptions{Planners: []string{"pool"}, Workspace: true}, limit)
-	return errors.Join(err, fast, slow, open, rows)
+	saved := m.Save(path, berth.SaveOptions{Context: ctx, MaxMemory: 4 << 30})
+	return errors.Join(err, fast, slow, open, rows, saved)
+}
+
+// TestSavingHasABudget: what a model takes to be written is asked of the budget of the call.
+func TestSavingHasABudget(t *testing.T) {
+	narrow, err := ndarray.New(ndarray.Int4, 1<<20) // packed for the file
+	require.NoError(t, err)
+	g := ssa.NewGraph("g")
+	g.Results = []*ssa.Value{g.AddConst("w", ssa.NewConstant(narrow))}
+	narrow.SetInt(0, 1)
+	m, path := berth.FromModule(&ssa.Module{Graph: g, IR: 10, Opsets: []ssa.Opset{{Version: 21}}}), filepath.Join(t.TempDir(), "model.onnx")
+	var full *berth.MemoryError
+	require.ErrorAs(t, m.Save(path, berth.SaveOptions{MaxMemory: 256 << 10}), &full)
+	require.NoFileExists(t, path)
+	var option *berth.OptionError
+	require.ErrorAs(t, m.Save(path, berth.SaveOptions{MaxMemory: -1}), &option)
+	require.NoError(t, m.Save(path, berth.SaveOptions{}))
 }

@@ -310,6 +310,9 @@ type SaveOptions struct {
 	Metadata map[string]string
 	// Context ends saving, which then leaves the files as they were. Nil never does.
 	Context context.Context
+	// MaxMemory limits the memory of the process while the model is written, as [WithMaxMemory] does for other operations;
+	// 0 is the default.
+	MaxMemory int64
 }
 
 // DataFiles lists the files beside the model file at path in which it keeps weights; none if path is no model file.
@@ -322,7 +325,14 @@ func DataFiles(path string) []string { return onnxexport.DataFiles(path) }
 // a missing folder, is refused with a [*TargetError] before anything is written.
 func (m *Model) Save(path string, o SaveOptions) error {
 	_, err := using(m.lifetime(), func() (struct{}, error) {
-		return struct{}{}, onnxexport.Save(m.module, path, onnxexport.Options{Context: o.Context, External: o.External, Metadata: o.Metadata, Check: m.life.share.files.check})
+		ctx := o.Context
+		switch {
+		case o.MaxMemory < 0:
+			return struct{}{}, &OptionError{"SaveOptions.MaxMemory", fmt.Sprint(o.MaxMemory), "a number of bytes, or 0 for the default"}
+		case o.MaxMemory > 0:
+			ctx = ndarray.Budget(o.MaxMemory).In(ctx)
+		}
+		return struct{}{}, onnxexport.Save(m.module, path, onnxexport.Options{Context: ctx, External: o.External, Metadata: o.Metadata, Check: m.life.share.files.check})
 	})
 	return withCause(o.Context, err)
 }

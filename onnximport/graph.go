@@ -50,6 +50,9 @@ func (imp *importer) mainInputs(s *scope, w *onnxwire.Graph) (map[string]bool, e
 	defaults := map[string]bool{}
 	syms := newSymbols(w.Inputs)
 	for _, in := range w.Inputs {
+		if err := imp.ctx.Err(); err != nil {
+			return nil, err
+		}
 		if has[in.Name] && constant {
 			continue
 		}
@@ -116,9 +119,6 @@ func (s *scope) initializers(w *onnxwire.Graph, defaults map[string]bool) error 
 // nodes builds a graph's nodes in a legal order.
 func (s *scope) nodes(w *onnxwire.Graph) error {
 	s.declare(w.ValueInfo, w.Outputs)
-	if err := s.imp.ctx.Err(); err != nil {
-		return err
-	}
 	order, err := sorted(s.imp.ctx, w.Nodes, s.names)
 	if err != nil {
 		return err

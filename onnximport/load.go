@@ -1,6 +1,7 @@
 package onnximport
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,7 +152,7 @@ func (imp *importer) run() (mod *ssa.Module, err error) {
 	if err := imp.header(); err != nil {
 		return nil, err
 	}
-	if err := imp.checkExpansion(); err != nil {
+	if err := cmp.Or(imp.ctx.Err(), imp.checkExpansion()); err != nil {
 		return nil, err
 	}
 	if err := imp.mainGraph(); err != nil {

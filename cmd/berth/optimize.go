@@ -170,7 +170,7 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 	if f.keepIO {
 		opt.KeepPorts(m)
 	}
-	save := berth.SaveOptions{External: int64(f.external), Context: ctx}
+	save := berth.SaveOptions{External: int64(f.external), Context: ctx, MaxMemory: int64(a.memory)}
 	if save.Metadata, err = a.metadata(ctx, opt, f); err != nil {
 		return nil, nil, err
 	}
@@ -183,7 +183,7 @@ func (a *app) rewrite(ctx context.Context, m *berth.Model, have map[string]ndarr
 		return nil, nil, err
 	}
 	res.Before, res.After = statsOf(m.Contents()), statsOf(twin.Contents())
-	if res.Before.FileBytes, err = sizeBefore(ctx, res.Model, m); err == nil {
+	if res.Before.FileBytes, err = sizeBefore(ctx, res.Model, m, int64(a.memory)); err == nil {
 		bar.step("comparing outputs")
 		err = a.newVerification(m, twin, have, f, res).run(ctx)
 	}
@@ -349,7 +349,7 @@ func fileSize(path string) int64 {
 
 // sizeBefore is the size of the model's file; a built-in model is written to find
 // out.
-func sizeBefore(ctx context.Context, model string, m *berth.Model) (int64, error) {
+func sizeBefore(ctx context.Context, model string, m *berth.Model, memory int64) (int64, error) {
 	if !strings.HasPrefix(model, "builtin:") {
 		return fileSize(model), nil
 	}
@@ -359,7 +359,7 @@ func sizeBefore(ctx context.Context, model string, m *berth.Model) (int64, error
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "model.onnx")
-	if err := m.Save(path, berth.SaveOptions{Context: ctx}); err != nil {
+	if err := m.Save(path, berth.SaveOptions{Context: ctx, MaxMemory: memory}); err != nil {
 		return 0, err
 	}
 	return fileSize(path), nil

@@ -241,6 +241,9 @@ func (g *fusedGroup) variant(p *prep, isLast bool) (*variant, error) {
 		v.sources = append(v.sources, v.operand(o))
 	}
 	for i := range g.p.Instrs {
+		if err := p.ctx.Err(); err != nil {
+			return nil, err
+		}
 		if err := v.instr(p, i); err != nil {
 			return nil, err
 		}

@@ -28,6 +28,9 @@ const MaxRow = 1 << 13
 
 // memberOf reads a node; nil if no program computes it.
 func memberOf(n *ssa.Node) *member {
+	if len(n.In) > maxMembers+maxOperands { // more than a group may make and read
+		return nil
+	}
 	m := &member{node: n, in: n.In}
 	var ok bool
 	if m.op, m.params, ok = fused.OpOf(n); !ok {

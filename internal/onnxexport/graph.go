@@ -30,6 +30,9 @@ func (x *exporter) mainGraph() (*onnxwire.Graph, error) {
 		declared[in.Name] = in
 	}
 	for _, p := range g.Params {
+		if err := x.opts.Context.Err(); err != nil {
+			return nil, err
+		}
 		out.Inputs = append(out.Inputs, x.inputInfo(p, declared[p.Name]))
 		if def := x.mod.Defaults[p.Name]; def != nil {
 			t, err := x.tensor(x.names[p], def)

@@ -213,6 +213,9 @@ func (r *replay) read(n *ssa.Node, slot int) error {
 	}
 	at := r.loc[slot].off
 	for _, want := range r.expect[slot] {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
 		if want.id == anything {
 			at += want.n
 			continue
@@ -232,9 +235,12 @@ func (r *replay) read(n *ssa.Node, slot int) error {
 	return nil
 }
 
-// put writes the pieces of a value at an offset.
+// put writes the pieces of a value at an offset, unless the context has ended.
 func (r *replay) put(at int64, value []piece) {
 	for _, p := range value {
+		if r.ctx.Err() != nil {
+			return
+		}
 		r.cells.put(at, p)
 		at += p.n
 	}
@@ -317,6 +323,9 @@ func (r *replay) join(in *Instr) error {
 	var all []piece
 	at := r.loc[o].off
 	for i, a := range in.In {
+		if err := r.ctx.Err(); err != nil {
+			return err
+		}
 		size := int64(r.p.Slots[a].Bytes)
 		all = append(all, r.expectOf(a, size)...)
 		if into := at + in.Join[i]; size > 0 && r.loc[a] != arenaAt(into) {

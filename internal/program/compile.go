@@ -147,6 +147,9 @@ func (c *compiler) prepareAll(ctx context.Context, g *ssa.Graph) error {
 				return err
 			}
 		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if !hasKernel(n, c.opts.Memory) {
 			continue
 		}
@@ -208,7 +211,10 @@ func (c *compiler) block(g *ssa.Graph, levels []int) (*Block, error) {
 	b := &Block{Graph: g, Instrs: make([]Instr, len(g.Nodes))}
 	b.Params = c.ids.Make(len(g.Params))
 	for i, p := range g.Params {
-		b.Params[i] = c.param(p, levels)
+		if err := c.ctx.Err(); err != nil {
+			return nil, err
+		}
+		b.Params[i] = c.param(p, g, levels)
 	}
 	for i, n := range g.Nodes {
 		if err := c.ctx.Err(); err != nil {

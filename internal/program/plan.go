@@ -41,6 +41,9 @@ func (c *compiler) plan(ctx context.Context, g *ssa.Graph) (*Program, error) {
 	if c.offsets, c.inside, err = l.OffsetsOf(sol); err != nil {
 		return nil, err
 	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	c.classOf, c.inClass = l.Of, l.Offset
 	c.scratch = map[*ssa.Node]int64{}
 	for _, s := range l.Timeline.Steps {
@@ -81,5 +84,5 @@ func (c *compiler) solve(ctx context.Context, prob *planner.Problem) (*planner.S
 	if err := planner.Validate(prob, sol); err != nil && !c.opts.noValidate {
 		return nil, fmt.Errorf("planner %s made an invalid plan: %w", pl.Name(), err)
 	}
-	return sol, nil
+	return sol, ctx.Err()
 }

@@ -18,11 +18,11 @@ import (
 
 // param makes the slot of a graph parameter unless it has one (captures share
 // their outer value's slot).
-func (c *compiler) param(v *ssa.Value, levels []int) int {
+func (c *compiler) param(v *ssa.Value, g *ssa.Graph, levels []int) int {
 	if s, ok := c.slot[v]; ok {
 		return s
 	}
-	if len(levels) == 0 && slices.Contains(c.p.Graph.Params, v) {
+	if g == c.p.Graph {
 		return c.addSlot(v, SlotInput, levels)
 	}
 	return c.slotOf(v, levels)

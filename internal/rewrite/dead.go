@@ -94,16 +94,20 @@ func (c *Context) passedThrough(n *ssa.Node, i int) *ssa.Value {
 // trimCaptures drops captures that no body reads and merges equal ones.
 func trimCaptures(c *Context, n *ssa.Node) bool {
 	captures := n.Captures
-	for k := n.Captures - 1; k >= 0; k-- {
-		caps := n.Captured()
-		if first := slices.Index(caps, caps[k]); first < k {
+	first := make(map[*ssa.Value]int, captures) // place of a value
+	for k, v := range slices.Backward(n.Captured()) {
+		first[v] = k
+	}
+	for k := n.Captures - 1; k >= 0 && c.ctx.Err() == nil; k-- {
+		v := n.Captured()[k]
+		if first := first[v]; first < k {
 			for _, b := range n.Bodies {
 				b.ReplaceUses(captureParam(n, b, k), captureParam(n, b, first))
 			}
 		}
 		if !captureRead(n, k) {
 			removeCapture(n, k)
-			c.killIfUnread(caps[k].Def)
+			c.killIfUnread(v.Def)
 		}
 	}
 	return n.Captures < captures

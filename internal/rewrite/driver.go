@@ -82,7 +82,10 @@ func Run(ctx context.Context, m *ssa.Module, opts Options) (*Report, error) {
 		if err != nil {
 			return report, err
 		}
-		if spare == nil || !keepUnfit(m.Graph, bodies, kept) {
+		if err := ctx.Err(); err != nil {
+			return report, err
+		}
+		if spare == nil || !keepUnfit(ctx, m.Graph, bodies, kept) {
 			m.Graph.Compact()
 			return report, ctx.Err()
 		}
@@ -92,9 +95,9 @@ func Run(ctx context.Context, m *ssa.Module, opts Options) (*Report, error) {
 }
 
 // keepUnfit adds the bodies with nodes whose operands are incompatible to those kept and reports whether there are new ones.
-// A body that a pass has made is none of bodies.
-func keepUnfit(g *ssa.Graph, bodies []*ssa.Graph, kept map[int]bool) (more bool) {
-	unfit := func(n *ssa.Node) bool { return reinferNode(n) != nil }
+// A body that a pass has made is none of bodies. What it says is of no use once the context has ended.
+func keepUnfit(ctx context.Context, g *ssa.Graph, bodies []*ssa.Graph, kept map[int]bool) (more bool) {
+	unfit := func(n *ssa.Node) bool { return ctx.Err() != nil || reinferNode(n) != nil }
 	place := make(map[*ssa.Graph]int, len(bodies))
 	for i, b := range bodies {
 		place[b] = i
@@ -129,6 +132,9 @@ func (c *Context) run() (*Report, error) {
 		if err := c.stage(s); err != nil {
 			return c.report, err
 		}
+	}
+	if err := c.ctx.Err(); err != nil {
+		return c.report, err
 	}
 	c.report.After, c.report.Withheld = Count(m.Graph), c.withheldFrom(m.Graph)
 	return c.report, nil

@@ -30,17 +30,22 @@ type allocator struct {
 	free      []int
 	resultOf  map[Ref]int
 	busyUntil []int // by result: the last read of what its memory holds so far
-	mayCover  func(operand, result int) bool
+	covered   []int // by result: the last read of an operand that it may lie over
 }
 
 // Allocate gives every value its home. mayCover says which results may lie over which operands.
 func (p *Program) Allocate(mayCover func(operand, result int) bool) *Registers {
 	a := &allocator{p: p, r: &Registers{Of: make([]int, len(p.Instrs)), FirstWrite: make([]int, len(p.Results))},
-		last: p.LastReads(), resultOf: map[Ref]int{}, busyUntil: make([]int, len(p.Results)), mayCover: mayCover}
+		last: p.LastReads(), resultOf: map[Ref]int{}, busyUntil: make([]int, len(p.Results)), covered: make([]int, len(p.Results))}
 	for k, r := range p.Results {
 		a.resultOf[r.Value] = k
 		a.r.FirstWrite[k] = int(r.Value) - len(p.Operands)
-		a.busyUntil[k] = -1
+		a.busyUntil[k], a.covered[k] = -1, -1
+		for o := range p.Operands {
+			if a.last[o] > a.covered[k] && mayCover(o, k) {
+				a.covered[k] = a.last[o]
+			}
+		}
 	}
 	for i := range p.Instrs {
 		a.instr(i)
@@ -111,13 +116,5 @@ func (a *allocator) home(x *Instr, v Ref, i int) int {
 func (a *allocator) hosts(k int, x *Instr, v Ref, i int) bool {
 	r := a.p.Results[k].Value
 	made := int(r) - len(a.p.Operands)
-	if made <= i || a.last[v] > made || a.busyUntil[k] > i || x.Row || a.p.IsRow(r) || a.p.DType(r).Size() != x.DType.Size() {
-		return false
-	}
-	for o := range a.p.Operands {
-		if a.last[o] > i && a.mayCover(o, k) {
-			return false
-		}
-	}
-	return true
+	return made > i && a.last[v] <= made && a.busyUntil[k] <= i && a.covered[k] <= i && !x.Row && !a.p.IsRow(r) && a.p.DType(r).Size() == x.DType.Size()
 }
