@@ -41,11 +41,6 @@ var smallWork = map[string]string{
 	"SequenceConstruct":                 "as many elements as operands, which are passed on",
 	"Optional":                          "passes its operand on",
 	"OptionalGetElement":                "copies as GiveOut does, see SequenceAt",
-	"berth.internal.MatMul":             "runs the kernel of MatMul, which is here, and a tile program over what that has just computed; the interpreter is tested where it is",
-	"berth.internal.Gemm":               "runs the kernel of Gemm, which is here, and a tile program over what that has just computed; the interpreter is tested where it is",
-	"berth.internal.Conv":               "runs the kernel of Conv, which is here, and a tile program over what that has just computed; the interpreter is tested where it is",
-	"berth.internal.BatchNormalization": "runs the kernel of BatchNormalization, which is here, and a tile program over what that has just computed; the interpreter is tested where it is",
-	"berth.internal.Fused":              "runs single nodes on one block after the other, which are tiles of a call; the interpreter is tested where it is",
 	"ImageDecoder":                      "decodes streams: the reader and the decoders look",
 	"ai.onnx.ml.CastMap":                "maps hold as many entries as a caller has made",
 	"ai.onnx.ml.DictVectorizer":         "maps hold as many entries as a caller has made",
@@ -107,7 +102,7 @@ Gemm(float16[N,N], float16[N,N]) transA=1 transB=1
 Gemm(float32[N,N], float32[N,N]) transA=1 alpha=0.5
 Einsum(float32[N,N], float32[N,N]) equation=ij,kj->ik
 Einsum(float32[N,N]) equation=ij->ji
-Det com.microsoft.Inverse | {}(float32[N,N])
+Det com.microsoft.Inverse | {}(float32[N,N]!)
 DFT(float32[1,N,1], _, int64:1)
 DFT(float32[1,N,2], _, int64:1) inverse=1
 DFT(float32[N,64,1], _, int64:1) onesided=1
@@ -202,6 +197,17 @@ Conv(float32[1,64,64,N], float32[64,64,3,3]) pads=[1,1,1,1]
 Conv(float32[1,64,64,N], float32[64,1,3,3]) group=64
 Conv(float16[1,16,N,64], float16[16,16,3,3])
 Conv(float32[1,16,N], float32[16,16,3])
+berth.internal.Conv(float32[1,16,N,64], float32[16,16,3,3], _, float32[1,16,N,64]) pads=[1,1,1,1] program=Add,Relu
+berth.internal.Conv(float32[1,64,N,64], float32[64,1,3,3]) group=64 program=Sigmoid
+berth.internal.Conv(float16[1,16,N,64], float16[16,16,3,3]) program=Tanh
+berth.internal.MatMul(float32[N,N], float32[N,N], float32[N,N]) program=Add,Relu
+berth.internal.MatMul(float32[N,64], float32[64,64]) program=Tanh
+berth.internal.Gemm(float32[N,N], float32[N,N], float32[N], float32[N,N]) program=Add,Relu
+berth.internal.Gemm(float32[N,64], float32[64,64], _) program=Erf
+berth.internal.BatchNormalization(float32[1,16,N], float32[16], float32[16], float32[16], float32[16], float32[1,16,N]) program=Add,Relu
+berth.internal.BatchNormalization(float16[1,16,N], float16[16], float16[16], float16[16], float16[16]) program=Tanh
+berth.internal.Fused | {}(float32[64,N], float32[64,N]) program=Add,Tanh
+berth.internal.Fused | {}(float16[N]) program=Exp
 ConvTranspose(float32[1,16,N,16], float32[16,16,3,3]) strides=[2,2]
 com.microsoft.ConvTransposeWithDynamicPads(float32[1,16,N,16], float32[16,16,3,3]) strides=[2,2]
 com.microsoft.FusedConv(float32[1,16,N,64], float32[16,16,3,3]) activation=Relu

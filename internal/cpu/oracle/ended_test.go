@@ -20,6 +20,8 @@ import (
 
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu"
+	"github.com/berth-onnx/berth/internal/ops/fused"
+	"github.com/berth-onnx/berth/internal/tile"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	_ "github.com/berth-onnx/berth/ops/all"
@@ -226,12 +228,16 @@ func (n *largeNode) endedAt(t *testing.T, p backend.Prepared, after time.Duratio
 //
 //	float16[8,N]       an operand; N is the size that grows; elements are small
 //	int64[N]<N         indices below a bound
+//	float32[N,N]!      a matrix that has an inverse
 //	int64=3,N          a constant vector, int64:3 a constant scalar
 //	seq float32[64]*N  a sequence of N of them
 //	_                  an operand that is absent
+//
+// The attribute program lists the functions of a tile program, which begins with the product or the first operand; Add adds the
+// operand that is next.
 var (
 	largeForm   = regexp.MustCompile(`^(?:(\d+)= )?(?:([\w.]+)\.)?(\w+)\((.*)\)((?: \w+=\S+)*)$`)
-	operandForm = regexp.MustCompile(`^(seq )?(\w+)(?:\[([\w,]*)\](?:<(\w+))?(?:\*(\w+))?|=([\w,.-]+)|:([\w.-]+))$`)
+	operandForm = regexp.MustCompile(`^(seq )?(\w+)(?:\[([\w,]*)\](!)?(?:<(\w+))?(?:\*(\w+))?|=([\w,.-]+)|:([\w.-]+))$`)
 )
 
 // parseLarge makes the node of a size, nil if it is too large.
@@ -264,6 +270,9 @@ func parseLarge(t *testing.T, text string, size int) *largeNode {
 	results, _ := strconv.Atoi(m[1])
 	n.node = g.NewNode(m[3], in, max(results, 1), parseAttrs(t, m[5], size)...)
 	n.node.Domain = m[2]
+	if a := n.node.Attr("program"); a != nil {
+		*a = fused.Attr(tileProgram(strings.Split(a.S, ","), in[0].Type.DType))
+	}
 	require.NoError(t, ops.Infer(n.node), "%s, N=%d", text, size)
 	for _, v := range n.node.Out {
 		if b, ok := v.Type.ByteSize(); ok {
@@ -271,6 +280,27 @@ func parseLarge(t *testing.T, text string, size int) *largeNode {
 		}
 	}
 	return n
+}
+
+// tileProgram is the program of some functions, each of the result of the one before.
+func tileProgram(functions []string, dt ndarray.DType) *tile.Program {
+	p := &tile.Program{Operands: []ndarray.DType{dt}}
+	for _, f := range functions {
+		if f == "Add" {
+			p.Operands = append(p.Operands, dt)
+		}
+	}
+	acc, next := tile.Ref(0), tile.Ref(1)
+	for _, f := range functions {
+		args := []tile.Ref{acc}
+		if f == "Add" {
+			args = append(args, next)
+			next++
+		}
+		acc = p.Add(tile.Instr{Op: tile.Op(f), DType: dt, Args: args})
+	}
+	p.Store(acc)
+	return p
 }
 
 // splitOperands cuts a list at commas followed by blanks.
@@ -308,13 +338,13 @@ func parseOperand(t *testing.T, s string, size int, n *largeNode) (v ndarray.Val
 	require.NotNil(t, m, s)
 	dt, ok := ndarray.ParseDType(m[2])
 	require.True(t, ok, s)
-	if list := m[6] + m[7]; list != "" {
+	if list := m[7] + m[8]; list != "" {
 		parts := strings.Split(list, ",")
 		a := ndarray.Must(dt, len(parts))
 		for i, p := range parts {
 			a.SetFloat(i, sized(t, p, size))
 		}
-		if m[7] != "" {
+		if m[8] != "" {
 			a = a.Reshaped()
 		}
 		return a, true
@@ -324,12 +354,12 @@ func parseOperand(t *testing.T, s string, size int, n *largeNode) (v ndarray.Val
 		shape = append(shape, int(sized(t, p, size)))
 	}
 	bound := 0.0
-	if m[4] != "" {
-		bound = sized(t, m[4], size)
+	if m[5] != "" {
+		bound = sized(t, m[5], size)
 	}
 	count := 1
-	if m[5] != "" {
-		count = int(sized(t, m[5], size))
+	if m[6] != "" {
+		count = int(sized(t, m[6], size))
 	}
 	elems := 1.0
 	for _, d := range shape {
@@ -341,6 +371,9 @@ func parseOperand(t *testing.T, s string, size int, n *largeNode) (v ndarray.Val
 	}
 	a := ndarray.Must(dt, shape...)
 	fillLarge(a, int(bound))
+	for i := 0; m[4] != "" && i < a.Len(); i += shape[1] + 1 {
+		a.SetFloat(i, float64(size)) // above the sum of the rest of its row
+	}
 	if m[1] == "" {
 		return a, false
 	}
