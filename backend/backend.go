@@ -50,6 +50,31 @@ type Backend interface {
 	Prepare(ctx context.Context, n *ssa.Node, threads int) (Prepared, error)
 }
 
+// Remote is a backend whose kernels compute in the memory of a device.
+type Remote interface {
+	Backend
+	// Ready says why kernels could not be prepared, for want of a device or of its memory; nil if nothing is wrong.
+	Ready(ctx context.Context) error
+	// Open takes memory of the device for a session: a counterpart of its arena, with the same offsets.
+	Open(arena []byte) (Memory, error)
+}
+
+// Memory is a session's memory on a device. It knows for every byte of the arena which side has its value, and copies what is read on
+// the other side. All addresses are those of the host; bytes outside the arena have no counterpart unless they are inputs. It serves
+// one run at a time.
+type Memory interface {
+	// Begin starts a run: what the arena held is forgotten. Inputs stay as they are until the run ends.
+	Begin(ctx context.Context, arena []byte, inputs [][]byte) error
+	// Run runs a kernel of the backend's on the device; done is false, and nothing has happened, for any other.
+	Run(k ops.Kernel, c *ops.Call) (done bool, err error)
+	// Read makes bytes of the arena readable on the host, and returns when they are.
+	Read(data ...[]byte) error
+	// Wrote says that the host has written bytes of the arena.
+	Wrote(data []byte)
+	// Copy copies bytes, on the side where they are.
+	Copy(to, from []byte) error
+}
+
 // Reference is the backend that claims nothing: every node runs its reference
 // kernel. It is the oracle for the others.
 type Reference struct{}

@@ -62,13 +62,20 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	if o.Backend == nil {
 		c.opts.Backend = backend.Reference{}
 	}
+	remote, _ := c.opts.Backend.(backend.Remote)
 	c.opts.Threads = max(o.Threads, 1)
+	c.opts.InPlace.NoSmaller = c.opts.InPlace.NoSmaller || remote != nil // its threads have no order
 	if err := checkEndless(g); err != nil {
 		return nil, err
 	}
 	c.kernels = newKernels(c.opts)
 	if err := c.prepareAll(ctx, g); err != nil {
 		return nil, err
+	}
+	if remote != nil {
+		if err := remote.Ready(ctx); err != nil {
+			return nil, err
+		}
 	}
 	p, err := c.plan(ctx, g)
 	if err == nil {
@@ -80,7 +87,7 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	c.p = p
 	p.Slots = make([]Slot, 0, g.NumValues())
 	p.threads, p.memory = c.opts.Threads, c.opts.Memory
-	p.hook, p.outputs = o.Hook, o.Outputs
+	p.hook, p.outputs, p.remote = o.Hook, o.Outputs, remote
 	if p.Main, err = c.block(g, nil); err != nil {
 		return nil, err
 	}

@@ -54,10 +54,12 @@ func newDynamicKernel(n *ssa.Node, k *kernels) ops.Kernel {
 }
 
 // Run picks the kernel for the operands' shapes and runs it.
-func (k *dynamicKernel) Run(c *ops.Call) error { return k.run(c, nil, &lastKernel{}) }
+func (k *dynamicKernel) Run(c *ops.Call) error {
+	return k.run(c, nil, &lastKernel{}, ops.Kernel.Run)
+}
 
-// run is Run with memory for results from a free list, and the kernel that the instruction ran last.
-func (k *dynamicKernel) run(c *ops.Call, free *recycler, last *lastKernel) error {
+// run is Run with memory for results from a free list, the kernel that the instruction ran last, and what runs kernels.
+func (k *dynamicKernel) run(c *ops.Call, free *recycler, last *lastKernel, on func(ops.Kernel, *ops.Call) error) error {
 	p, err := k.lookup(c, last)
 	if err != nil {
 		return err
@@ -66,7 +68,7 @@ func (k *dynamicKernel) run(c *ops.Call, free *recycler, last *lastKernel) error
 		if err := k.constants(c, nil); err != nil {
 			return err
 		}
-		return ops.Eval(c)
+		return on(ops.KernelFunc(ops.Eval), c)
 	}
 	if err := k.constants(c, p.Absorbed); err != nil {
 		return err
@@ -80,7 +82,7 @@ func (k *dynamicKernel) run(c *ops.Call, free *recycler, last *lastKernel) error
 		}
 	}
 	c.Threads = p.threadsOf(k.kernels.threads)
-	return p.Kernel.Run(c)
+	return on(p.Kernel, c)
 }
 
 // results makes room for the results that have none, and checks that the others are what was planned: kernels write

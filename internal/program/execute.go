@@ -64,7 +64,9 @@ func (s *Session) runWatched(in *Instr) (err error) {
 		return err
 	}
 	if s.Observe != nil {
-		s.observe(in)
+		if err := s.observe(in); err != nil {
+			return s.wrap(in, err)
+		}
 	}
 	for _, f := range in.Free {
 		s.drop(f)
@@ -96,7 +98,10 @@ func (s *Session) control(in *Instr) error {
 	return ops.AtNode("run", in.Node, s.iterate(in))
 }
 
-func (s *Session) observe(in *Instr) {
+func (s *Session) observe(in *Instr) error {
+	if err := s.readSlots(in.Out); err != nil {
+		return err
+	}
 	out := make([]ndarray.Value, len(in.Out))
 	for i, sl := range in.Out {
 		if sl >= 0 {
@@ -107,12 +112,13 @@ func (s *Session) observe(in *Instr) {
 		}
 	}
 	s.Observe(in, out)
+	return nil
 }
 
 func (s *Session) exec(in *Instr) error {
 	c := &s.calls[in.call]
 	if !in.Dynamic {
-		if err := in.Kernel.Run(c); err != nil {
+		if err := s.onKernel(in.Kernel, c); err != nil {
 			return s.wrap(in, err)
 		}
 		return nil
@@ -120,6 +126,7 @@ func (s *Session) exec(in *Instr) error {
 	if done, err := s.withoutKernel(in); err != nil {
 		return s.wrap(in, err)
 	} else if done {
+		s.wroteSlots(in.Out)
 		return nil
 	}
 	s.fill(c, in)
@@ -148,9 +155,12 @@ func (s *Session) exec(in *Instr) error {
 // compute runs a kernel on values of unknown shapes.
 func (s *Session) compute(in *Instr, c *ops.Call) error {
 	if k, ok := in.Kernel.(*dynamicKernel); ok {
-		return k.run(c, &s.recycled, &s.last[in.call])
+		if err := s.readContents(c.In); err != nil {
+			return err
+		}
+		return k.run(c, &s.recycled, &s.last[in.call], s.onKernel)
 	}
-	return in.Kernel.Run(c)
+	return s.onKernel(in.Kernel, c)
 }
 
 // headerBytes is about what a value takes besides its elements: a loop may collect values
@@ -159,6 +169,11 @@ const headerBytes = 128
 
 // withoutKernel runs instructions on dynamic values that need no kernel.
 func (s *Session) withoutKernel(in *Instr) (done bool, err error) {
+	if in.grow != nil || in.cache > 0 || len(s.kept) > 0 {
+		if err := s.readSlots(in.In); err != nil {
+			return false, err
+		}
+	}
 	if in.grow != nil {
 		if done, err = s.appendTo(in); done || err != nil {
 			return done, err
@@ -264,7 +279,10 @@ func (s *Session) view(in *Instr) error {
 	var base int64
 	if in.Moving != nil {
 		tuple, _ := s.vals[in.In[1]].(*ndarray.Array)
-		var err error
+		err := s.read(tuple)
+		if err != nil {
+			return ops.AtNode("run", in.Node, err)
+		}
 		if base, err = in.Moving.Offset(tuple); err != nil {
 			return ops.AtNode("run", in.Node, err)
 		}
@@ -322,6 +340,9 @@ func (s *Session) branch(in *Instr) error {
 	cond, ok := s.vals[in.In[0]].(*ndarray.Array)
 	if !ok || cond.DType != ndarray.Bool || len(cond.Data) != 1 {
 		return fmt.Errorf("the condition is not one boolean")
+	}
+	if err := s.read(cond); err != nil {
+		return err
 	}
 	body := in.Bodies[in.other]
 	if cond.Data[0] != 0 {

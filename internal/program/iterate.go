@@ -50,6 +50,11 @@ func (s *Session) iterate(in *Instr) error {
 			if len(st.next[0].data) != 1 {
 				return fmt.Errorf("the condition is not one boolean")
 			}
+			if s.device != nil {
+				if err := s.device.Read(st.next[0].data); err != nil {
+					return err
+				}
+			}
 			if st.next[0].data[0] == 0 {
 				break
 			}
@@ -90,6 +95,9 @@ func (s *Session) tripLimit(l *Loop) (int64, error) {
 		m, ok := s.vals[l.Trip].(*ndarray.Array)
 		if !ok || m.Len() != 1 {
 			return 0, fmt.Errorf("the trip count is not one integer")
+		}
+		if err := s.read(m); err != nil {
+			return 0, err
 		}
 		return m.Int(0), nil
 	}
@@ -139,6 +147,7 @@ func (s *Session) enter(l *Loop, st *loopState, t, limit int64) error {
 	}
 	if l.Iter >= 0 {
 		ndarray.Slice[int64](&s.heads[l.Iter])[0] = t
+		s.wrote(s.heads[l.Iter].Data)
 	}
 	for _, sc := range l.ScanIns {
 		if err := s.slice(sc, int(position(sc.Reverse, t, limit))); err != nil {
@@ -251,11 +260,15 @@ func (s *Session) slice(sc ScanIn, at int) error {
 		}
 		dst, s.vals[sc.Param] = fresh, fresh
 	}
+	if err := s.read(of); err != nil {
+		return err
+	}
 	outer, axis := ndarray.Product(of.Shape[:sc.Axis]), of.Shape[sc.Axis]
 	if of.Str != nil {
 		copySlice(dst.Str, of.Str, outer, axis, inner, at)
 	} else {
 		copySlice(dst.Data, of.Data, outer, axis, inner*size, at)
+		s.wrote(dst.Data)
 	}
 	return nil
 }

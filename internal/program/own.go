@@ -267,6 +267,10 @@ const copyPiece = 1 << 20
 
 // copyBytes is copy, which ends when the context of the run does.
 func (s *Session) copyBytes(dst, src []byte) error {
+	if s.device != nil {
+		n := min(len(dst), len(src))
+		return s.device.Copy(dst[:n], src[:n])
+	}
 	for len(src) > copyPiece && len(dst) > copyPiece {
 		if s.ctx != nil && s.ctx.Err() != nil {
 			return s.ctx.Err()

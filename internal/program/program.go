@@ -1,6 +1,7 @@
 package program
 
 import (
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/liveness"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -127,6 +128,7 @@ type Program struct {
 	Problem    *planner.Problem
 	Solution   *planner.Solution
 
+	remote        backend.Remote // nil: kernels compute in the arena itself
 	caches        []Cache
 	recurrent     []State
 	keeps         bool // sessions keep something between runs: caches or states

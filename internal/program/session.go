@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"slices"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -36,6 +37,8 @@ type Session struct {
 	states   []stateMemory
 	own      owned
 	spans    []span // of the buffers that RunInto was given
+	device   backend.Memory
+	inputs   [][]byte // what device is told of
 	// Poison fills the arena with a pattern before each run, so that a read of
 	// bytes that nothing wrote changes the results.
 	Poison bool
@@ -105,6 +108,12 @@ func (p *Program) newSession(arena []byte) (*Session, error) {
 	s.own = newOwned(p)
 	s.wire()
 	s.rebase()
+	if p.remote != nil {
+		var err error
+		if s.device, err = p.remote.Open(arena); err != nil {
+			return nil, err
+		}
+	}
 	return s, s.openStates()
 }
 
@@ -236,7 +245,7 @@ func (s *Session) execute(ctx context.Context, inputs []ndarray.Value) error {
 		}
 	}
 	s.open(false)
-	s.ctx, s.done, s.moved, s.watched = ctx, ctx.Done(), 0, s.p.hook != nil || s.Observe != nil
+	s.ctx, s.done, s.moved, s.watched = ctx, ctx.Done(), 0, s.p.hook != nil || s.Observe != nil || s.device != nil
 	s.recycled.begin()
 	for i := range s.calls {
 		s.calls[i].Ctx = ctx
@@ -244,6 +253,11 @@ func (s *Session) execute(ctx context.Context, inputs []ndarray.Value) error {
 	if s.Poison {
 		for i := range s.arena {
 			s.arena[i] = poison
+		}
+	}
+	if s.device != nil {
+		if err := s.begin(); err != nil {
+			return err
 		}
 	}
 	if err := s.run(s.p.Main); err != nil {
@@ -263,6 +277,9 @@ func (s *Session) bindKept(inputs []ndarray.Value) error {
 
 // finish ends a run that has computed everything.
 func (s *Session) finish(fresh bool, buffers []*ndarray.Array) ([]ndarray.Value, error) {
+	if err := s.readSlots(s.p.Main.Results); err != nil {
+		return nil, err
+	}
 	if s.p.keeps {
 		if err := s.checkStates(); err != nil {
 			return nil, err

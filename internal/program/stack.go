@@ -136,7 +136,9 @@ func (s *Session) push(l *Loop, st *loopState, t, limit int64) error {
 			continue
 		}
 		at := position(o.Reverse, t, limit) * int64(sk.slice)
-		copy(sk.data[at:at+int64(sk.slice)], a.Data)
+		if err := s.copyBytes(sk.data[at:at+int64(sk.slice)], a.Data); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -118,12 +118,13 @@ func areWritten(state []byte) bool {
 	return true
 }
 
-// atGlobal finds the window of an access: first the one that the last access was in.
+// atGlobal finds the window of an access: first the one that the last access was in. Windows may overlap, as those of an operand and
+// of a result that lies over it do.
 func (w *warp) atGlobal(a access, lane int, addr uint64) []byte {
 	b := w.block
 	win := b.lastWindow
-	if win == nil || !win.holds(addr, a.size) {
-		if win = b.window(addr, a.size); win == nil {
+	if win == nil || !win.holds(addr, a.size) || win.Access&a.mode != a.mode {
+		if win = b.window(addr, a.size, a.mode); win == nil {
 			w.report(OutOfBounds, lane, "%s", b.nearest(addr, a.size))
 			return nil
 		}
@@ -155,14 +156,17 @@ func (win *window) holds(addr uint64, size int) bool {
 	return at <= uint64(win.Size) && uint64(size) <= uint64(win.Size)-at
 }
 
-// window finds the window that holds an access.
-func (b *block) window(addr uint64, size int) *window {
+// window finds a window that holds an access, if there is one a window that allows it.
+func (b *block) window(addr uint64, size int, mode Access) (found *window) {
 	for i := range b.windows {
 		if win := &b.windows[i]; win.holds(addr, size) {
-			return win
+			if win.Access&mode == mode {
+				return win
+			}
+			found = win
 		}
 	}
-	return nil
+	return found
 }
 
 // nearest describes an access outside all windows by the nearest window.

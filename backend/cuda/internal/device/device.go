@@ -69,9 +69,10 @@ type Kernel interface{ Name() string }
 type Launch struct {
 	Kernel      Kernel
 	Grid, Block [3]int
-	Shared      int      // bytes of dynamic shared memory
-	Args        []byte   // the arguments one after another, each at a multiple of its size
-	Windows     []Window // the memory that the kernel touches; what lies outside is an error where that is checked
+	Shared      int             // bytes of dynamic shared memory
+	Args        []byte          // the arguments one after another, each at a multiple of its size
+	Context     context.Context // ends a kernel early where that is possible; nil: none does
+	Windows     []Window        // the memory that the kernel touches; what lies outside is an error where that is checked
 }
 
 // Window is a range of memory that a kernel may touch.

@@ -116,3 +116,38 @@ extern "C" __global__ void __launch_bounds__(256) pool(const float *__restrict__
   if (countsPadding) count = p.filterHeight * p.filterWidth;
   y[(long long)blockIdx.z * pixels + pixel] = isAverage ? sum / count : most;
 }
+
+// transposed: a thread computes one element of the result of a transposed convolution, from the elements of x whose patches hold it.
+// Channels are those of x, outputs those of y, of one group; filters are [groups·channels, outputs, rows, columns].
+extern "C" __global__ void __launch_bounds__(256) transposed(const float *__restrict__ x, const float *__restrict__ w, const float *__restrict__ bias, float *y, Conv p) {
+  const int pixels = p.outHeight * p.outWidth, pixel = blockIdx.x * 256 + threadIdx.x;
+  if (pixel >= pixels) return;
+  const int image = blockIdx.z / p.groups, group = blockIdx.z % p.groups, o = blockIdx.y;
+  const int top = pixel / p.outWidth + p.padY, left = pixel % p.outWidth + p.padX, filter = p.filterHeight * p.filterWidth;
+  x += (long long)(image * p.groups + group) * p.channels * p.height * p.width;
+  w += ((long long)group * p.channels * p.outputs + o) * filter;
+  float sum = 0.0f;
+  for (int r = 0; r < p.filterHeight; r++) {
+    const int row = top - r * p.dilationY;
+    if (row < 0 || row % p.strideY || row / p.strideY >= p.height) continue;
+    for (int s = 0; s < p.filterWidth; s++) {
+      const int column = left - s * p.dilationX;
+      if (column < 0 || column % p.strideX || column / p.strideX >= p.width) continue;
+      for (int c = 0; c < p.channels; c++)
+        sum += w[(long long)c * p.outputs * filter + r * p.filterWidth + s] * x[((long long)c * p.height + row / p.strideY) * p.width + column / p.strideX];
+    }
+  }
+  if (p.hasBias) sum += bias[group * p.outputs + o];
+  y[((long long)blockIdx.z * p.outputs + o) * pixels + pixel] = fminf(fmaxf(sum, p.low), p.high);
+}
+
+// lrn divides by a norm over neighbouring channels: a thread computes one element.
+extern "C" __global__ void __launch_bounds__(256) lrn(const float *__restrict__ x, float *y, int channels, int span, int before, int after, float alpha, float beta, float bias, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= n) return;
+  const int c = i / span % channels;
+  float sum = 0.0f;
+  for (int k = c - before; k <= c + after; k++)
+    if (k >= 0 && k < channels) sum += x[i + (k - c) * span] * x[i + (k - c) * span];
+  y[i] = x[i] / powf(bias + alpha * sum, beta);
+}

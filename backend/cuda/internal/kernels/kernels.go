@@ -22,10 +22,12 @@ var files embed.FS
 
 // entries are the kernels of each module.
 var entries = map[string][]string{
-	"conv": {"conv", "depthwise", "pool"},
+	"conv": {"conv", "depthwise", "pool", "transposed", "lrn"},
 	"gemm": {"gemm"},
-	"move": {"view1", "view2", "view4", "view8", "transpose4", "gather1", "gather2", "gather4", "gather8"},
-	"rows": {"softmax", "layernorm", "reduce_sum", "reduce_product", "reduce_max", "reduce_min"},
+	"move": {"view1", "view2", "view4", "view8", "place1", "place2", "place4", "place8", "take1", "take2", "take4", "take8", "transpose4",
+		"gather1", "gather2", "gather4", "gather8"},
+	"rows": {"softmax", "normalize", "reduce_sum", "reduce_product", "reduce_max", "reduce_min", "reduce_l1", "reduce_l2", "reduce_squares",
+		"reduce_log", "reduce_logexp", "best", "cumulate"},
 }
 
 // Set is the kernels on a device. It is safe for concurrent use.
@@ -92,7 +94,7 @@ func (a *args) add(name string, v any) error {
 		window.Base, window.Bytes, window.IsRead = v.Base, v.Bytes, true
 	case written:
 		window.Base, window.Bytes, window.IsWritten = v.Base, v.Bytes, true
-	case Gemm:
+	case Gemm, uint64:
 		align = 8
 	}
 	var value any = v
@@ -171,6 +173,17 @@ func (s *Set) Pool(p Window2D, isAverage, countsPadding bool, x, y Operand) (*de
 	return s.launch("pool", grid, threads, x, written(y), p, flag(isAverage), flag(countsPadding))
 }
 
+// Transposed makes the launch of a transposed convolution: Channels and Outputs are those of x and y, of one group.
+func (s *Set) Transposed(p Window2D, x, w, bias, y Operand) (*device.Launch, error) {
+	grid := [3]int64{pieces(int64(p.OutHeight)*int64(p.OutWidth), 256), int64(p.Outputs), int64(p.Batch) * int64(p.Groups)}
+	return s.launch("transposed", grid, threads, x, w, bias, written(y), p)
+}
+
+// LRN makes the launch of a local response normalization of n elements, of which span lie between two channels.
+func (s *Set) LRN(n int64, channels, span, before, after int32, alpha, beta, bias float32, x, y Operand) (*device.Launch, error) {
+	return s.launch("lrn", [3]int64{pieces(n, 256), 1, 1}, threads, x, written(y), channels, span, before, after, alpha, beta, bias, int32(n))
+}
+
 func flag(b bool) int32 {
 	if b {
 		return 1
@@ -181,19 +194,49 @@ func flag(b bool) int32 {
 // perRow is the block of kernels in which a block has a row.
 var perRow = [3]int64{128, 1, 1}
 
-// Softmax makes the launch of softmax, or of its logarithm, over rows of n elements.
-func (s *Set) Softmax(rows int64, n int32, isLog bool, x, y Operand) (*device.Launch, error) {
-	return s.launch("softmax", [3]int64{rows, 1, 1}, perRow, x, written(y), n, flag(isLog))
+// Softmax makes the launch of softmax, or of its logarithm, over rows of n elements that are inner elements apart.
+func (s *Set) Softmax(rows int64, n, inner int32, isLog bool, x, y Operand) (*device.Launch, error) {
+	return s.launch("softmax", [3]int64{rows, 1, 1}, perRow, x, written(y), n, inner, flag(isLog))
 }
 
-// LayerNorm makes the launch of a normalization of rows of n elements. The bias may be absent.
-func (s *Set) LayerNorm(rows int64, n int32, epsilon float32, x, scale, bias, y Operand) (*device.Launch, error) {
-	return s.launch("layernorm", [3]int64{rows, 1, 1}, perRow, x, scale, bias, written(y), n, flag(bias.Base != 0), epsilon)
+// Norm is a normalization of rows of N elements. Element i of row r has scale and bias of channel r%Groups·Channels + i/Span.
+type Norm struct {
+	N, Groups, Channels, Span  int32
+	Centers, HasScale, HasBias int32 // Centers: the mean is subtracted
+	Epsilon                    float32
 }
 
-// Reduce makes the launch of a reduction of rows of n elements: sum, product, max or min; the result is multiplied by scale.
-func (s *Set) Reduce(how string, rows int64, n int32, scale float32, x, y Operand) (*device.Launch, error) {
-	return s.launch("reduce_"+how, [3]int64{rows, 1, 1}, perRow, x, written(y), n, scale)
+// Normalize makes the launch of a normalization. Scale and bias may be absent.
+func (s *Set) Normalize(rows int64, p Norm, x, scale, bias, y Operand) (*device.Launch, error) {
+	p.HasScale, p.HasBias = flag(scale.Base != 0), flag(bias.Base != 0)
+	return s.launch("normalize", [3]int64{rows, 1, 1}, perRow, x, scale, bias, written(y), p)
+}
+
+// Reduction is what is reduced: Row is the view of the elements of a row, Rows that of their first elements. The result is multiplied
+// by Scale.
+type Reduction struct {
+	Rows, Row View
+	N         int32 // elements of a row
+	Scale     float32
+}
+
+// Reduce makes the launch of a reduction: sum, product, max, min, l1, l2, squares, log (of the sum), logexp (the same of exponentials).
+func (s *Set) Reduce(how string, rows int64, p Reduction, x, y Operand) (*device.Launch, error) {
+	return s.launch("reduce_"+how, [3]int64{rows, 1, 1}, perRow, x, written(y), p)
+}
+
+// Best makes the launch that finds the largest or smallest element of rows of n elements, inner elements apart.
+func (s *Set) Best(rows int64, n, inner int32, isSmallest, isLast bool, x, y Operand) (*device.Launch, error) {
+	sign := float32(1)
+	if isSmallest {
+		sign = -1
+	}
+	return s.launch("best", [3]int64{pieces(rows, 128), 1, 1}, perRow, x, written(y), int32(rows), n, inner, sign, flag(isLast))
+}
+
+// Cumulate makes the launch of running sums of rows of n elements, inner elements apart.
+func (s *Set) Cumulate(rows int64, n, inner int32, isExclusive, isReverse bool, x, y Operand) (*device.Launch, error) {
+	return s.launch("cumulate", [3]int64{pieces(rows, 128), 1, 1}, perRow, x, written(y), int32(rows), n, inner, flag(isExclusive), flag(isReverse))
 }
 
 // View is a strided view of an operand, in elements.
@@ -202,16 +245,42 @@ type View struct {
 	Dims, Strides [8]int32
 }
 
-// Copy makes the launch that writes a view, of elements of 1, 2, 4 or 8 bytes, as a contiguous result.
-func (s *Set) Copy(size int, v View, x, y Operand) (*device.Launch, error) {
+// elements is how many elements a view has, if a kernel can move them.
+func (v *View) elements(size int) (int64, error) {
 	n := int64(1)
-	for _, d := range v.Dims[:min(int(v.Rank), len(v.Dims))] {
+	for _, d := range v.Dims[:min(max(int(v.Rank), 0), len(v.Dims))] {
 		n *= int64(d)
 	}
 	if !slices.Contains([]int{1, 2, 4, 8}, size) || v.Rank < 0 || int(v.Rank) > len(v.Dims) || n > math.MaxInt32 {
-		return nil, fmt.Errorf("a view of rank %d with %d elements of %d bytes", v.Rank, n, size)
+		return 0, fmt.Errorf("a view of rank %d with %d elements of %d bytes", v.Rank, n, size)
 	}
-	return s.launch(fmt.Sprintf("view%d", size), [3]int64{pieces(n, 256), 1, 1}, threads, x, written(y), v, int32(n))
+	return n, nil
+}
+
+// Copy makes the launch that writes a view, of elements of 1, 2, 4 or 8 bytes, as a contiguous result.
+func (s *Set) Copy(size int, v View, x, y Operand) (*device.Launch, error) {
+	return s.move("view", size, v, x, y)
+}
+
+// Place makes the launch that writes a contiguous operand as a view of the result.
+func (s *Set) Place(size int, v View, x, y Operand) (*device.Launch, error) {
+	return s.move("place", size, v, x, y)
+}
+
+func (s *Set) move(name string, size int, v View, x, y Operand) (*device.Launch, error) {
+	n, err := v.elements(size)
+	if err != nil {
+		return nil, err
+	}
+	return s.launch(fmt.Sprintf("%s%d", name, size), [3]int64{pieces(n, 256), 1, 1}, threads, x, written(y), v, int32(n))
+}
+
+// Take makes the launch of y[i] = x[table[i]] for n elements; where the table has -1, fill.
+func (s *Set) Take(size int, n int64, fill uint64, x, table, y Operand) (*device.Launch, error) {
+	if !slices.Contains([]int{1, 2, 4, 8}, size) || n > math.MaxInt32 {
+		return nil, fmt.Errorf("a table of %d elements of %d bytes", n, size)
+	}
+	return s.launch(fmt.Sprintf("take%d", size), [3]int64{pieces(n, 256), 1, 1}, threads, x, table, written(y), fill, int32(n))
 }
 
 // Transpose makes the launch that exchanges the axes of a batch of matrices of 4-byte elements.
@@ -220,11 +289,31 @@ func (s *Set) Transpose(batch int64, rows, columns int32, x, y Operand) (*device
 	return s.launch("transpose4", grid, threads, x, written(y), rows, columns)
 }
 
-// Gather makes the launch of y[o, j, i] = x[o, index[j], i], with int64 indices into an axis, for elements of 1, 2, 4 or 8 bytes.
-func (s *Set) Gather(size int, outer int64, axis, count, inner int32, x, index, y Operand) (*device.Launch, error) {
+// Gather makes the launch of y[o, j, i] = x[o, index[j], i], with indices of 64 bits (isWide) or 32 into an axis, for elements of 1, 2, 4
+// or 8 bytes.
+func (s *Set) Gather(size int, isWide bool, outer int64, axis, count, inner int32, x, index, y Operand) (*device.Launch, error) {
 	n := outer * int64(count) * int64(inner)
 	if !slices.Contains([]int{1, 2, 4, 8}, size) || n > math.MaxInt32 {
 		return nil, fmt.Errorf("a gather of %d elements of %d bytes", n, size)
 	}
-	return s.launch(fmt.Sprintf("gather%d", size), [3]int64{pieces(n, 256), 1, 1}, threads, x, index, written(y), axis, count, inner, int32(n))
+	return s.launch(fmt.Sprintf("gather%d", size), [3]int64{pieces(n, 256), 1, 1}, threads, x, index, written(y), flag(isWide), axis, count, inner, int32(n))
+}
+
+// Elementwise makes the launch of an emitted kernel of n elements, which takes its operands, its results and n.
+func Elementwise(k device.Kernel, block, n int, in, out []Operand) (*device.Launch, error) {
+	var a args
+	for i, o := range in {
+		if err := a.add(fmt.Sprintf("x%d", i), o); err != nil {
+			return nil, err
+		}
+	}
+	for i, o := range out {
+		if err := a.add(fmt.Sprintf("y%d", i), written(o)); err != nil {
+			return nil, err
+		}
+	}
+	if err := a.add("count", uint32(n)); err != nil {
+		return nil, err
+	}
+	return &device.Launch{Kernel: k, Grid: [3]int{(n + block - 1) / block, 1, 1}, Block: [3]int{block, 1, 1}, Args: a.bytes, Windows: a.windows}, nil
 }

@@ -219,7 +219,7 @@ func TestRows(t *testing.T) {
 		at, y, one := in(b, x), b.alloc(4*rows*n), b.alloc(4*rows)
 		depth := float64(n/128 + 1 + 5 + 3) // sums that a value goes through
 		for _, isLog := range []bool{false, true} {
-			l, err := b.Softmax(rows, int32(n), isLog, at, y)
+			l, err := b.Softmax(rows, int32(n), 1, isLog, at, y)
 			for i, got := range run[float32](b, y, l, err) {
 				row, sum, most := x[i/n*n:i/n*n+n], 0.0, math.Inf(-1)
 				for _, v := range row {
@@ -238,7 +238,7 @@ func TestRows(t *testing.T) {
 			}
 		}
 		for _, biasAt := range []Operand{{}, in(b, bias)} {
-			l, err := b.LayerNorm(rows, int32(n), 1e-3, at, in(b, scale), biasAt, y)
+			l, err := b.Normalize(rows, Norm{N: int32(n), Groups: 1, Span: 1, Centers: 1, Epsilon: 1e-3}, at, in(b, scale), biasAt, y)
 			for i, got := range run[float32](b, y, l, err) {
 				row, mean, variance, size := x[i/n*n:i/n*n+n], 0.0, 0.0, 0.0
 				for _, v := range row {
@@ -260,7 +260,7 @@ func TestRows(t *testing.T) {
 			"sum": func(a, b float64) float64 { return a + b }, "product": func(a, b float64) float64 { return a * b },
 			"max": math.Max, "min": math.Min,
 		} {
-			l, err := b.Reduce(how, rows, int32(n), 1, at, one)
+			l, err := b.Reduce(how, rows, Reduction{Rows: View{Rank: 1, Dims: [8]int32{rows}, Strides: [8]int32{int32(n)}}, Row: View{Rank: 1, Dims: [8]int32{int32(n)}, Strides: [8]int32{1}}, N: int32(n), Scale: 1}, at, one)
 			for r, got := range run[float32](b, one, l, err) {
 				want, size := float64(x[r*n]), 0.0
 				for i, v := range x[r*n : r*n+n] {
@@ -317,12 +317,12 @@ func TestMoves(t *testing.T) {
 		}
 		index := []int64{3, -1, 0, -4, 2}
 		y := b.alloc(2 * 6 * 5 * 5)
-		l, err := b.Gather(2, 6, 4, 5, 5, in(b, half), in(b, index), y)
+		l, err := b.Gather(2, true, 6, 4, 5, 5, in(b, half), in(b, index), y)
 		for i, got := range run[uint16](b, y, l, err) {
 			k := (index[i/5%5] + 4) % 4
 			require.Equal(t, half[i/25*20+int(k)*5+i%5], got)
 		}
-		l, err = b.Gather(2, 6, 4, 1, 5, in(b, half), in(b, []int64{4}), y)
+		l, err = b.Gather(2, true, 6, 4, 1, 5, in(b, half), in(b, []int64{4}), y)
 		require.NoError(t, err)
 		var report *ptx.Report
 		require.ErrorAs(t, b.d.Launch(l), &report)

@@ -7,24 +7,52 @@ struct View {
   int strides[8]; // of the operand, in elements: 0 repeats, negative ones go backwards
 };
 
-// view writes a strided view of the operand as a contiguous result: transpositions, slices, expansions.
-template <class T> __device__ void copyView(const T *x, T *y, const View &v, int n) {
-  const int i = blockIdx.x * 256 + threadIdx.x;
-  if (i >= n) return;
-  int rest = i, at = v.start;
+// placeOf is the element of a view that is the i-th in order.
+static __device__ __forceinline__ int placeOf(const View &v, int i) {
+  int at = v.start;
   #pragma unroll
   for (int d = 7; d >= 0; d--) {
     if (d >= v.rank) continue;
-    at += rest % v.dims[d] * v.strides[d];
-    rest /= v.dims[d];
+    at += i % v.dims[d] * v.strides[d];
+    i /= v.dims[d];
   }
-  y[i] = x[at];
+  return at;
+}
+
+// view writes a strided view of the operand as a contiguous result: transpositions, slices, expansions.
+template <class T> __device__ void copyView(const T *x, T *y, const View &v, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) y[i] = x[placeOf(v, i)];
 }
 
 extern "C" __global__ void __launch_bounds__(256) view1(const unsigned char *__restrict__ x, unsigned char *y, View v, int n) { copyView(x, y, v, n); }
 extern "C" __global__ void __launch_bounds__(256) view2(const unsigned short *__restrict__ x, unsigned short *y, View v, int n) { copyView(x, y, v, n); }
 extern "C" __global__ void __launch_bounds__(256) view4(const unsigned *__restrict__ x, unsigned *y, View v, int n) { copyView(x, y, v, n); }
 extern "C" __global__ void __launch_bounds__(256) view8(const unsigned long long *__restrict__ x, unsigned long long *y, View v, int n) { copyView(x, y, v, n); }
+
+// place writes a contiguous operand as a part of the result: what concatenations and paddings are made of.
+template <class T> __device__ void placeElements(const T *x, T *y, const View &v, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) y[placeOf(v, i)] = x[i];
+}
+
+extern "C" __global__ void __launch_bounds__(256) place1(const unsigned char *__restrict__ x, unsigned char *y, View v, int n) { placeElements(x, y, v, n); }
+extern "C" __global__ void __launch_bounds__(256) place2(const unsigned short *__restrict__ x, unsigned short *y, View v, int n) { placeElements(x, y, v, n); }
+extern "C" __global__ void __launch_bounds__(256) place4(const unsigned *__restrict__ x, unsigned *y, View v, int n) { placeElements(x, y, v, n); }
+extern "C" __global__ void __launch_bounds__(256) place8(const unsigned long long *__restrict__ x, unsigned long long *y, View v, int n) { placeElements(x, y, v, n); }
+
+// take writes elements by a table of their places; -1 stands for the element fill.
+template <class T> __device__ void takeElements(const T *x, const int *table, T *y, unsigned long long fill, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i >= n) return;
+  const int k = table[i];
+  y[i] = k < 0 ? (T)fill : x[k];
+}
+
+extern "C" __global__ void __launch_bounds__(256) take1(const unsigned char *__restrict__ x, const int *__restrict__ table, unsigned char *y, unsigned long long fill, int n) { takeElements(x, table, y, fill, n); }
+extern "C" __global__ void __launch_bounds__(256) take2(const unsigned short *__restrict__ x, const int *__restrict__ table, unsigned short *y, unsigned long long fill, int n) { takeElements(x, table, y, fill, n); }
+extern "C" __global__ void __launch_bounds__(256) take4(const unsigned *__restrict__ x, const int *__restrict__ table, unsigned *y, unsigned long long fill, int n) { takeElements(x, table, y, fill, n); }
+extern "C" __global__ void __launch_bounds__(256) take8(const unsigned long long *__restrict__ x, const int *__restrict__ table, unsigned long long *y, unsigned long long fill, int n) { takeElements(x, table, y, fill, n); }
 
 // transpose4 exchanges the axes of rows×columns matrices of 4-byte elements by tiles of 32×32, so that loads and stores both go along
 // rows; a tile's rows are 33 long, or all lanes of a store would meet in one bank.
@@ -39,19 +67,19 @@ extern "C" __global__ void __launch_bounds__(256) transpose4(const unsigned *__r
     if (c0 + i < columns && r0 + lane < rows) y[matrix + (long long)(c0 + i) * rows + r0 + lane] = tile[lane][i];
 }
 
-// gather copies slices of inner elements: y[o, j, i] = x[o, index[j], i]. A negative index counts from the end; one outside ends the
-// kernel.
-template <class T> __device__ void gatherSlices(const T *x, const long long *index, T *y, int axis, int count, int inner, int n) {
+// gather copies slices of inner elements: y[o, j, i] = x[o, index[j], i], with indices of 64 or 32 bits. A negative index counts from
+// the end; one outside ends the kernel.
+template <class T> __device__ void gatherSlices(const T *x, const void *index, int isWide, T *y, int axis, int count, int inner, int n) {
   const int i = blockIdx.x * 256 + threadIdx.x;
   if (i >= n) return;
   const int in = i % inner, j = i / inner % count, o = i / inner / count;
-  long long k = index[j];
+  long long k = isWide ? ((const long long *)index)[j] : ((const int *)index)[j];
   if (k < 0) k += axis;
   if (k < 0 || k >= axis) { __trap(); return; }
   y[i] = x[((long long)o * axis + k) * inner + in];
 }
 
-extern "C" __global__ void __launch_bounds__(256) gather1(const unsigned char *__restrict__ x, const long long *__restrict__ index, unsigned char *y, int axis, int count, int inner, int n) { gatherSlices(x, index, y, axis, count, inner, n); }
-extern "C" __global__ void __launch_bounds__(256) gather2(const unsigned short *__restrict__ x, const long long *__restrict__ index, unsigned short *y, int axis, int count, int inner, int n) { gatherSlices(x, index, y, axis, count, inner, n); }
-extern "C" __global__ void __launch_bounds__(256) gather4(const unsigned *__restrict__ x, const long long *__restrict__ index, unsigned *y, int axis, int count, int inner, int n) { gatherSlices(x, index, y, axis, count, inner, n); }
-extern "C" __global__ void __launch_bounds__(256) gather8(const unsigned long long *__restrict__ x, const long long *__restrict__ index, unsigned long long *y, int axis, int count, int inner, int n) { gatherSlices(x, index, y, axis, count, inner, n); }
+extern "C" __global__ void __launch_bounds__(256) gather1(const unsigned char *__restrict__ x, const void *__restrict__ index, unsigned char *y, int isWide, int axis, int count, int inner, int n) { gatherSlices(x, index, isWide, y, axis, count, inner, n); }
+extern "C" __global__ void __launch_bounds__(256) gather2(const unsigned short *__restrict__ x, const void *__restrict__ index, unsigned short *y, int isWide, int axis, int count, int inner, int n) { gatherSlices(x, index, isWide, y, axis, count, inner, n); }
+extern "C" __global__ void __launch_bounds__(256) gather4(const unsigned *__restrict__ x, const void *__restrict__ index, unsigned *y, int isWide, int axis, int count, int inner, int n) { gatherSlices(x, index, isWide, y, axis, count, inner, n); }
+extern "C" __global__ void __launch_bounds__(256) gather8(const unsigned long long *__restrict__ x, const void *__restrict__ index, unsigned long long *y, int isWide, int axis, int count, int inner, int n) { gatherSlices(x, index, isWide, y, axis, count, inner, n); }

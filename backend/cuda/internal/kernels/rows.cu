@@ -22,44 +22,135 @@ template <class Op> __device__ float joined(float v) {
   return v;
 }
 
-// softmax of rows of n elements; the largest is subtracted first.
-extern "C" __global__ void __launch_bounds__(THREADS) softmax(const float *x, float *y, int n, int isLog) {
-  x += (long long)blockIdx.x * n;
-  y += (long long)blockIdx.x * n;
+// softmax of rows of n elements, inner elements apart; the largest is subtracted first. Row r begins at r/inner·n·inner + r%inner.
+extern "C" __global__ void __launch_bounds__(THREADS) softmax(const float *x, float *y, int n, int inner, int isLog) {
+  const long long start = (long long)(blockIdx.x / inner) * n * inner + blockIdx.x % inner;
+  x += start;
+  y += start;
   float most = -__int_as_float(0x7f800000), sum = 0.0f;
-  for (int i = threadIdx.x; i < n; i += THREADS) most = Max::of(most, x[i]);
+  for (int i = threadIdx.x; i < n; i += THREADS) most = Max::of(most, x[(long long)i * inner]);
   most = joined<Max>(most);
-  for (int i = threadIdx.x; i < n; i += THREADS) sum += expf(x[i] - most);
+  for (int i = threadIdx.x; i < n; i += THREADS) sum += expf(x[(long long)i * inner] - most);
   sum = joined<Sum>(sum);
   const float shift = logf(sum);
-  for (int i = threadIdx.x; i < n; i += THREADS) y[i] = isLog ? x[i] - most - shift : expf(x[i] - most) / sum;
-}
-
-// layernorm of rows of n elements: (x-mean)/sqrt(variance+epsilon)·scale + bias.
-extern "C" __global__ void __launch_bounds__(THREADS) layernorm(const float *x, const float *__restrict__ scale, const float *__restrict__ bias, float *y, int n, int hasBias, float epsilon) {
-  x += (long long)blockIdx.x * n;
-  y += (long long)blockIdx.x * n;
-  float sum = 0.0f, squares = 0.0f;
-  for (int i = threadIdx.x; i < n; i += THREADS) sum += x[i];
-  const float mean = joined<Sum>(sum) / n;
-  for (int i = threadIdx.x; i < n; i += THREADS) squares += (x[i] - mean) * (x[i] - mean);
-  const float factor = 1.0f / sqrtf(joined<Sum>(squares) / n + epsilon);
   for (int i = threadIdx.x; i < n; i += THREADS) {
-    const float v = (x[i] - mean) * factor * scale[i];
-    y[i] = hasBias ? v + bias[i] : v;
+    const float v = x[(long long)i * inner] - most;
+    y[(long long)i * inner] = isLog ? v - shift : expf(v) / sum;
   }
 }
 
-template <class Op> __device__ void reduceRow(const float *x, float *y, int n, float start, float scale) {
-  x += (long long)blockIdx.x * n;
-  float v = start;
-  for (int i = threadIdx.x; i < n; i += THREADS) v = Op::of(v, x[i]);
-  v = joined<Op>(v);
-  if (threadIdx.x == 0) y[blockIdx.x] = v * scale;
+struct Norm {
+  int n, groups, channels, span; // element i of row r has the scale of channel r%groups·channels + i/span
+  int centers, hasScale, hasBias; // centers: the mean is subtracted
+  float epsilon;
+};
+
+// normalize rows of n elements: (x-mean)/sqrt(variance+epsilon)·scale + bias; without a mean, the root mean square in its place.
+extern "C" __global__ void __launch_bounds__(THREADS) normalize(const float *x, const float *__restrict__ scale, const float *__restrict__ bias, float *y, Norm p) {
+  x += (long long)blockIdx.x * p.n;
+  y += (long long)blockIdx.x * p.n;
+  float sum = 0.0f, squares = 0.0f;
+  if (p.centers)
+    for (int i = threadIdx.x; i < p.n; i += THREADS) sum += x[i];
+  const float mean = joined<Sum>(sum) / p.n;
+  for (int i = threadIdx.x; i < p.n; i += THREADS) squares += (x[i] - mean) * (x[i] - mean);
+  const float factor = 1.0f / sqrtf(joined<Sum>(squares) / p.n + p.epsilon);
+  const int first = blockIdx.x % p.groups * p.channels;
+  for (int i = threadIdx.x; i < p.n; i += THREADS) {
+    const int channel = first + i / p.span;
+    float v = (x[i] - mean) * factor;
+    if (p.hasScale) v *= scale[channel];
+    y[i] = p.hasBias ? v + bias[channel] : v;
+  }
 }
 
-// Reductions of rows of n elements; scale is 1/n for a mean.
-extern "C" __global__ void __launch_bounds__(THREADS) reduce_sum(const float *__restrict__ x, float *y, int n, float scale) { reduceRow<Sum>(x, y, n, 0.0f, scale); }
-extern "C" __global__ void __launch_bounds__(THREADS) reduce_product(const float *__restrict__ x, float *y, int n, float scale) { reduceRow<Product>(x, y, n, 1.0f, scale); }
-extern "C" __global__ void __launch_bounds__(THREADS) reduce_max(const float *__restrict__ x, float *y, int n, float scale) { reduceRow<Max>(x, y, n, -__int_as_float(0x7f800000), scale); }
-extern "C" __global__ void __launch_bounds__(THREADS) reduce_min(const float *__restrict__ x, float *y, int n, float scale) { reduceRow<Min>(x, y, n, __int_as_float(0x7f800000), scale); }
+// A strided view of an operand, as in move.cu.
+struct View {
+  int rank, start;
+  int dims[8], strides[8];
+};
+
+static __device__ __forceinline__ long long placeOf(const View &v, int i) {
+  long long at = v.start;
+  #pragma unroll
+  for (int d = 7; d >= 0; d--) {
+    if (d >= v.rank) continue;
+    at += (long long)(i % v.dims[d]) * v.strides[d];
+    i /= v.dims[d];
+  }
+  return at;
+}
+
+// Reductions: each row is a view of its own, whose first element is that of another view.
+struct Reduction {
+  View rows, row;
+  int n;       // elements of a row
+  float scale; // of the result: 1/n for a mean
+};
+
+struct Same { static __device__ float of(float v) { return v; } };
+struct Magnitude { static __device__ float of(float v) { return fabsf(v); } };
+struct Square { static __device__ float of(float v) { return v * v; } };
+struct Root { static __device__ float of(float v) { return sqrtf(v); } };
+struct Logarithm { static __device__ float of(float v) { return logf(v); } };
+
+template <class Op, class Before, class After> __device__ void reduceRow(const float *x, float *y, const Reduction &p, float start) {
+  x += placeOf(p.rows, blockIdx.x);
+  float v = start;
+  for (int i = threadIdx.x; i < p.n; i += THREADS) v = Op::of(v, Before::of(x[placeOf(p.row, i)]));
+  v = joined<Op>(v);
+  if (threadIdx.x == 0) y[blockIdx.x] = After::of(v * p.scale);
+}
+
+#define REDUCE(name, op, before, after, start) \
+  extern "C" __global__ void __launch_bounds__(THREADS) reduce_##name(const float *__restrict__ x, float *y, Reduction p) { reduceRow<op, before, after>(x, y, p, start); }
+
+REDUCE(sum, Sum, Same, Same, 0.0f)
+REDUCE(product, Product, Same, Same, 1.0f)
+REDUCE(max, Max, Same, Same, -__int_as_float(0x7f800000))
+REDUCE(min, Min, Same, Same, __int_as_float(0x7f800000))
+REDUCE(l1, Sum, Magnitude, Same, 0.0f)
+REDUCE(l2, Sum, Square, Root, 0.0f)
+REDUCE(squares, Sum, Square, Same, 0.0f)
+REDUCE(log, Sum, Same, Logarithm, 0.0f)
+
+// reduce_logexp is the logarithm of the sum of exponentials; the largest element is subtracted first.
+extern "C" __global__ void __launch_bounds__(THREADS) reduce_logexp(const float *__restrict__ x, float *y, Reduction p) {
+  x += placeOf(p.rows, blockIdx.x);
+  float most = -__int_as_float(0x7f800000), sum = 0.0f;
+  for (int i = threadIdx.x; i < p.n; i += THREADS) most = Max::of(most, x[placeOf(p.row, i)]);
+  most = joined<Max>(most);
+  if (isinf(most)) most = 0.0f;
+  for (int i = threadIdx.x; i < p.n; i += THREADS) sum += expf(x[placeOf(p.row, i)] - most);
+  sum = joined<Sum>(sum);
+  if (threadIdx.x == 0) y[blockIdx.x] = logf(sum) + most;
+}
+
+// best is the place of the largest element of each row of n elements, inner elements apart, or of the smallest (sign -1): the first
+// such or the last. One thread has a row. Not-a-number is larger and smaller than all others.
+extern "C" __global__ void __launch_bounds__(THREADS) best(const float *__restrict__ x, long long *y, int rows, int n, int inner, float sign, int isLast) {
+  const int r = blockIdx.x * THREADS + threadIdx.x;
+  if (r >= rows) return;
+  x += (long long)(r / inner) * n * inner + r % inner;
+  float most = x[0] * sign;
+  int at = 0;
+  for (int i = 1; i < n; i++) {
+    const float v = x[(long long)i * inner] * sign;
+    if (v > most || (isLast && v == most)) most = v, at = i;
+  }
+  y[r] = at;
+}
+
+// cumulate writes running sums of rows of n elements, inner elements apart. One thread has a row.
+extern "C" __global__ void __launch_bounds__(THREADS) cumulate(const float *x, float *y, int rows, int n, int inner, int isExclusive, int isReverse) {
+  const int r = blockIdx.x * THREADS + threadIdx.x;
+  if (r >= rows) return;
+  const long long start = (long long)(r / inner) * n * inner + r % inner;
+  float sum = 0.0f;
+  for (int k = 0; k < n; k++) {
+    const long long i = start + (long long)(isReverse ? n - 1 - k : k) * inner;
+    const float v = x[i];
+    y[i] = isExclusive ? sum : sum + v;
+    sum += v;
+  }
+}

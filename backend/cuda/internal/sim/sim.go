@@ -216,12 +216,19 @@ func (d *Device) Launch(l *device.Launch) error {
 		launch.Windows = append(launch.Windows, ptx.Window{Name: w.Name, Base: uint64(w.Base), Size: int(w.Bytes), Access: access})
 	}
 	return d.ask(func() error {
-		r, err := k.program.Launch(context.Background(), d.mem, launch)
+		ctx := l.Context
+		if ctx == nil {
+			ctx = context.Background()
+		}
+		r, err := k.program.Launch(ctx, d.mem, launch)
 		if err == nil {
 			total := d.counts[k.name]
 			total.Add(&r.Counts)
 			d.counts[k.name] = total
 			err = r.Err()
+		}
+		if err != nil && ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
 		if err != nil {
 			return &device.KernelError{Kernel: k.name, Err: err}

@@ -1,0 +1,172 @@
+// Package cuda runs programs on NVIDIA GPUs, with nothing but the driver installed. Importing it registers two backends:
+//
+//	cuda       the GPU, by the driver's library, opened while running
+//	cuda-sim   the same kernels on an interpreter of PTX, for tests and to look for faults in kernels without a GPU
+//
+// The planned arena has a counterpart on the device, one allocation with the same offsets:
+//
+//	graph ──lower──▶ launches ──┬─▶ driver   libcuda
+//	         │                  └─▶ sim      internal/ptx
+//	         └─ no rule: the host's kernel; what it reads and writes is copied, and counted
+//
+// Weights are uploaded once, however many programs use them. Views, branches and loops move addresses, as they do without a device.
+package cuda
+
+import (
+	"context"
+	"sync"
+
+	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+	"github.com/berth-onnx/berth/backend/cuda/internal/driver"
+	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
+	"github.com/berth-onnx/berth/backend/cuda/internal/lower"
+	"github.com/berth-onnx/berth/backend/cuda/internal/sim"
+	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// The names of the backends, for berth.WithBackend and --backend.
+const (
+	Name    = "cuda"
+	SimName = "cuda-sim"
+)
+
+var (
+	simulated = &machine{open: func() (device.Device, error) { return sim.New(sim.Options{}), nil }}
+	gpus      sync.Map // by index: *machine
+)
+
+// gpu is the machine of a GPU, opened when it is first used.
+func gpu(index int) *machine {
+	m, _ := gpus.LoadOrStore(index, &machine{open: func() (device.Device, error) { return driver.Open(driver.Library, index) }})
+	return m.(*machine)
+}
+
+func init() {
+	backend.Register(Name, func(fast backend.Backend) backend.Backend { return newOn(Name, gpu(0), fast) })
+	backend.Register(SimName, func(fast backend.Backend) backend.Backend { return newOn(SimName, simulated, fast) })
+}
+
+// executor prepares the nodes of one program.
+type executor struct {
+	name    string
+	machine *machine
+	fast    backend.Backend
+
+	lock   sync.Mutex
+	failed error        // what kept a node from being prepared for the device, for Ready
+	holds  map[any]bool // weights and emitted kernels of the program
+}
+
+func newOn(name string, m *machine, fast backend.Backend) *executor {
+	if fast == nil {
+		fast = backend.Reference{}
+	}
+	return &executor{name: name, machine: m, fast: fast, holds: map[any]bool{}}
+}
+
+// Name is the name that the backend is registered by.
+func (e *executor) Name() string { return e.name }
+
+// Ready opens the device, and says what kept nodes from being prepared.
+func (e *executor) Ready(context.Context) (err error) {
+	defer rescue.Into(&err)
+	if err := e.machine.ready(); err != nil {
+		return err
+	}
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	return e.failed
+}
+
+// Prepare lowers a node, or leaves it to the host's kernels.
+func (e *executor) Prepare(ctx context.Context, n *ssa.Node, threads int) (_ backend.Prepared, err error) {
+	defer rescue.Into(&err)
+	if err := e.machine.ready(); err != nil {
+		return backend.Prepared{}, err
+	}
+	plan, err := lower.Node(ctx, n, e)
+	if err != nil {
+		e.lock.Lock()
+		defer e.lock.Unlock()
+		e.failed = err
+		return backend.Prepared{}, err
+	}
+	if plan == nil {
+		return e.fast.Prepare(ctx, n, threads)
+	}
+	return backend.Prepared{Kernel: &kernel{plan, e.machine}, Scratch: plan.Scratch, Absorbed: plan.Absorbed, Choice: "device" + said(plan.Choice)}, nil
+}
+
+func said(choice string) string {
+	if choice == "" {
+		return ""
+	}
+	return ", " + choice
+}
+
+// Kernels are those that were compiled ahead.
+func (e *executor) Kernels() *kernels.Set { return e.machine.set }
+
+// Emitted compiles a module, which the program holds from then on.
+func (e *executor) Emitted(text, name string) (device.Kernel, error) {
+	k, err := e.machine.kernel(text, name)
+	if err != nil {
+		return nil, err
+	}
+	e.hold(k)
+	return k.kernel, nil
+}
+
+// hold keeps something for as long as the program lives.
+func (e *executor) hold(x any) {
+	e.lock.Lock()
+	defer e.lock.Unlock()
+	e.holds[x] = true
+}
+
+// Weight uploads a constant, which the program holds from then on.
+func (e *executor) Weight(ctx context.Context, c *ssa.Constant) (kernels.Operand, error) {
+	w, err := e.machine.weight(ctx, c)
+	if err != nil {
+		return kernels.Operand{}, err
+	}
+	e.hold(w)
+	return w.at, nil
+}
+
+// Open allocates the counterpart of an arena.
+func (e *executor) Open(arena []byte) (_ backend.Memory, err error) {
+	defer rescue.Into(&err)
+	return newMemory(e.machine, arena)
+}
+
+// kernel is a node on the device.
+type kernel struct {
+	plan    *lower.Plan
+	machine *machine
+}
+
+// Run is for calls without memory on the device: the reference kernel computes them.
+func (k *kernel) Run(c *ops.Call) (err error) {
+	defer rescue.Into(&err)
+	h := *c
+	h.In = append([]ndarray.Value{}, c.In...)
+	for i, v := range c.Node.In {
+		if v != nil && v.Const != nil && h.In[i] == nil {
+			a, err := v.Const.ArrayIn(c.Memory)
+			if err != nil {
+				return err
+			}
+			h.In[i] = a
+		}
+	}
+	if err := ops.Eval(&h); err != nil {
+		return err
+	}
+	copy(c.Out, h.Out)
+	return nil
+}

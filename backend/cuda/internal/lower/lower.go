@@ -1,0 +1,246 @@
+// Package lower makes launches of CUDA kernels from ONNX nodes: it reads types, attributes and constants, chooses kernels and their
+// geometry. What it has no rule for stays on the host. It knows nothing of sessions and of where values lie.
+package lower
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// Host is what nodes are lowered for: a device that holds constants and kernels.
+type Host interface {
+	// Kernels are those that were compiled ahead.
+	Kernels() *kernels.Set
+	// Emitted compiles a module that has one kernel, or finds it.
+	Emitted(text, name string) (device.Kernel, error)
+	// Weight is where the elements of a constant lie on the device.
+	Weight(ctx context.Context, c *ssa.Constant) (kernels.Operand, error)
+}
+
+// Operand is where a tensor lies on the device.
+type Operand = kernels.Operand
+
+// Call has the operands and results of a node, absent ones zero, and workspace.
+type Call struct {
+	In, Out []Operand
+	Scratch Operand
+}
+
+// Step makes one launch.
+type Step func(c *Call) (*device.Launch, error)
+
+// Plan is a node on the device.
+type Plan struct {
+	Steps    []Step
+	Reads    []int     // operands that are read at run time, constants included
+	Weights  []Operand // by operand: where a constant lies
+	Absorbed []int     // constant operands that no run needs from the host
+	Scratch  int64     // bytes of workspace
+	Choice   string
+}
+
+// rule lowers a node; false leaves it to the host.
+type rule func(p *prep) (bool, error)
+
+// microsoft is the domain of ONNX Runtime's operators.
+const microsoft = "com.microsoft"
+
+// rules are found by domain and operator.
+var rules = map[[2]string]rule{}
+
+func add(domain string, r rule, names ...string) {
+	for _, name := range names {
+		rules[[2]string{domain, name}] = r
+	}
+}
+
+// Node lowers a node of known types. The plan is nil if the node stays on the host.
+func Node(ctx context.Context, n *ssa.Node, host Host) (*Plan, error) {
+	if n.Opaque || len(n.Bodies) > 0 || !n.IsStatic() {
+		return nil, nil
+	}
+	p := &prep{ctx: ctx, node: n, host: host}
+	var ok bool
+	if p.in, ok = operands(n.In); !ok {
+		return nil, nil
+	}
+	if p.out, ok = operands(n.Out); !ok || len(p.out) == 0 {
+		return nil, nil
+	}
+	for _, o := range p.out {
+		if o.present && o.n == 0 {
+			return nil, nil
+		}
+	}
+	for _, r := range []rule{rules[[2]string{n.Domain, n.Op}], elementwise, byTable} {
+		if r == nil {
+			continue
+		}
+		if done, err := r(p); done || err != nil {
+			return p.finish(err)
+		}
+		p.steps, p.reads, p.scratch, p.choice = nil, nil, 0, ""
+	}
+	return nil, nil
+}
+
+// prep is a node while it is lowered.
+type prep struct {
+	ctx     context.Context
+	node    *ssa.Node
+	host    Host
+	in, out []operand
+	steps   []Step
+	reads   []int
+	scratch int64
+	choice  string
+}
+
+// operand is a tensor of known type.
+type operand struct {
+	present bool
+	dt      ndarray.DType
+	shape   []int
+	n       int
+	value   *ssa.Value
+}
+
+// operands reads types; false unless all are tensors of known shapes with elements that a device has.
+func operands(values []*ssa.Value) ([]operand, bool) {
+	out := make([]operand, len(values))
+	for i, v := range values {
+		if v == nil {
+			continue
+		}
+		shape, ok := v.Type.Static()
+		if !ok || v.Type.Kind != ssa.KindTensor || v.Type.DType == ndarray.String || v.Type.IsBlocked() {
+			return nil, false
+		}
+		n, err := ndarray.NumElems(shape)
+		if err != nil || n > most {
+			return nil, false
+		}
+		out[i] = operand{present: true, dt: v.Type.DType, shape: shape, n: n, value: v}
+	}
+	return out, true
+}
+
+// most is the largest number of elements that kernels count.
+const most = 1<<31 - 1
+
+func (p *prep) has(i int) bool   { return i < len(p.in) && p.in[i].present }
+func (p *prep) wants(i int) bool { return i < len(p.out) && p.out[i].present }
+
+// areFloats reports that all operands and results are of type float32.
+func (p *prep) areFloats() bool {
+	return !slices.ContainsFunc(slices.Concat(p.in, p.out), func(o operand) bool { return o.present && o.dt != ndarray.Float32 })
+}
+
+// ints are the elements of a constant operand.
+func (p *prep) ints(i int) ([]int64, bool) {
+	if !p.has(i) {
+		return nil, false
+	}
+	return ops.ConstInts(p.node, i)
+}
+
+// array is the constant that an operand is, nil if it is none.
+func (p *prep) array(i int) (*ndarray.Array, error) {
+	if !p.has(i) || p.in[i].value.Const == nil {
+		return nil, nil
+	}
+	return p.in[i].value.Const.ArrayIn(ndarray.BudgetOf(p.ctx))
+}
+
+// axis is the attribute axis of a tensor of some rank.
+func (p *prep) axis(rank int) (int, bool) {
+	k, err := ops.NormAxis(ops.Int(p.node, "axis"), rank)
+	return k, err == nil
+}
+
+// launch adds a launch that reads some operands.
+func (p *prep) launch(s Step, reads ...int) {
+	p.steps = append(p.steps, s)
+	for _, i := range reads {
+		if p.has(i) && !slices.Contains(p.reads, i) {
+			p.reads = append(p.reads, i)
+		}
+	}
+}
+
+// workspace asks for bytes of workspace and gives where they begin in it.
+func (p *prep) workspace(bytes int64) int64 {
+	at := (p.scratch + 255) &^ 255
+	p.scratch = at + bytes
+	return at
+}
+
+// part is a piece of an operand.
+func part(o Operand, from, bytes int64) Operand {
+	return Operand{Base: o.Base + device.Pointer(from), Bytes: bytes}
+}
+
+// at is an operand that may be absent.
+func at(list []Operand, i int) Operand {
+	if i < len(list) {
+		return list[i]
+	}
+	return Operand{}
+}
+
+// finish uploads the constants that are read.
+func (p *prep) finish(err error) (*Plan, error) {
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", p.node, err)
+	}
+	plan := &Plan{Steps: p.steps, Reads: p.reads, Weights: make([]Operand, len(p.in)), Scratch: p.scratch, Choice: p.choice}
+	for i, o := range p.in {
+		if !o.present || o.value.Const == nil {
+			continue
+		}
+		if !moves[p.node.Op] { // a program may make a view of such a node, and no kernel runs
+			plan.Absorbed = append(plan.Absorbed, i)
+		}
+		if slices.Contains(p.reads, i) {
+			if plan.Weights[i], err = p.host.Weight(p.ctx, o.value.Const); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return plan, nil
+}
+
+// around is a shape as what lies outside an axis, the axis, and what lies inside it.
+func around(shape []int, axis int) (outer, dim, inner int) {
+	return ndarray.Product(shape[:axis]), shape[axis], ndarray.Product(shape[axis+1:])
+}
+
+// viewOf is a view with neighbouring dimensions merged; false if it has more than eight.
+func viewOf(start int, dims, strides []int) (v kernels.View, ok bool) {
+	var ds, ss []int
+	for i, d := range dims {
+		if d == 1 {
+			continue
+		}
+		if k := len(ds) - 1; k >= 0 && ss[k] == d*strides[i] {
+			ds[k], ss[k] = ds[k]*d, strides[i]
+			continue
+		}
+		ds, ss = append(ds, d), append(ss, strides[i])
+	}
+	if len(ds) > len(v.Dims) {
+		return v, false
+	}
+	v.Rank, v.Start = int32(len(ds)), int32(start)
+	for i := range ds {
+		v.Dims[i], v.Strides[i] = int32(ds[i]), int32(ss[i])
+	}
+	return v, true
+}

@@ -1,0 +1,106 @@
+package lower
+
+import (
+	"math"
+
+	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Products of matrices. The batch of a MatMul is one launch where both factors walk it with one stride, else one launch for each pair.
+
+func init() {
+	add("", matMul, "MatMul")
+	add("", gemm, "Gemm")
+}
+
+// mostLaunches bounds the launches of one product.
+const mostLaunches = 64
+
+// matrices is a factor: its rank made at least two, and what is broadcast.
+func matMul(p *prep) (bool, error) {
+	a, b, y := p.in[0].shape, p.in[1].shape, p.out[0].shape
+	if !p.areFloats() || p.in[0].n == 0 || p.in[1].n == 0 {
+		return false, nil
+	}
+	if len(a) == 1 {
+		a = []int{1, a[0]}
+	}
+	if len(b) == 1 {
+		b = []int{b[0], 1}
+	}
+	m, k, n := a[len(a)-2], a[len(a)-1], b[len(b)-1]
+	batch, err := ops.BroadcastShapes(a[:len(a)-2], b[:len(b)-2])
+	if err != nil || ndarray.Product(batch)*m*n != p.out[0].n || ndarray.Product(y) == 0 {
+		return false, nil
+	}
+	g := kernels.Gemm{M: int32(m), N: int32(n), K: int32(k), ARow: int64(k), AColumn: 1, BRow: int64(n), BColumn: 1, CBatch: int64(m) * int64(n), Alpha: 1}
+	as, bs := ops.BroadcastStrides(a[:len(a)-2], batch), ops.BroadcastStrides(b[:len(b)-2], batch)
+	if len(b) == 2 && ndarray.Product(a) == ndarray.Product(batch)*m*k { // one product of more rows
+		g.M, batch, as, bs = int32(ndarray.Product(batch)*m), nil, nil, nil
+	}
+	v, okA := viewOf(0, batch, as)
+	w, okB := viewOf(0, batch, bs)
+	if !okA || !okB {
+		return false, nil
+	}
+	if v.Rank <= 1 && w.Rank <= 1 && ndarray.Product(batch) <= math.MaxUint16 {
+		g.ABatch, g.BBatch = int64(v.Strides[0])*int64(m)*int64(k), int64(w.Strides[0])*int64(k)*int64(n)
+		count := int64(ndarray.Product(batch))
+		p.launch(func(c *Call) (*device.Launch, error) {
+			return p.host.Kernels().Gemm(g, count, c.In[0], c.In[1], Operand{}, c.Out[0])
+		}, 0, 1)
+		return true, nil
+	}
+	return p.products(g, batch, as, bs)
+}
+
+// products is a launch for each matrix of the batch but the innermost dimension, whose strides are regular.
+func (p *prep) products(g kernels.Gemm, batch, as, bs []int) (bool, error) {
+	last := len(batch) - 1
+	count := ndarray.Product(batch[:last])
+	if count > mostLaunches || batch[last] > math.MaxUint16 {
+		return false, nil
+	}
+	sa, sb := int64(g.M)*int64(g.K)*4, int64(g.K)*int64(g.N)*4
+	g.ABatch, g.BBatch = int64(as[last])*sa/4, int64(bs[last])*sb/4
+	for i := range count {
+		atA, atB, rest := int64(0), int64(0), i
+		for d := last - 1; d >= 0; d-- {
+			atA, atB, rest = atA+int64(rest%batch[d]*as[d])*sa, atB+int64(rest%batch[d]*bs[d])*sb, rest/batch[d]
+		}
+		atC := int64(i) * int64(batch[last]) * g.CBatch * 4
+		p.launch(func(c *Call) (*device.Launch, error) {
+			return p.host.Kernels().Gemm(g, int64(batch[last]), behind(c.In[0], atA), behind(c.In[1], atB), Operand{}, behind(c.Out[0], atC))
+		}, 0, 1)
+	}
+	return true, nil
+}
+
+// behind is an operand without its first bytes.
+func behind(o Operand, bytes int64) Operand { return part(o, bytes, o.Bytes-bytes) }
+
+func gemm(p *prep) (bool, error) {
+	a, b := p.in[0].shape, p.in[1].shape
+	if !p.areFloats() || len(a) != 2 || len(b) != 2 || p.in[0].n == 0 || p.in[1].n == 0 {
+		return false, nil
+	}
+	g := kernels.Gemm{M: int32(a[0]), K: int32(a[1]), N: int32(b[1]), ARow: int64(a[1]), AColumn: 1, BRow: int64(b[1]), BColumn: 1,
+		Alpha: ops.Float(p.node, "alpha"), Beta: ops.Float(p.node, "beta")}
+	if ops.Int(p.node, "transA") != 0 {
+		g.M, g.K, g.ARow, g.AColumn = g.K, g.M, 1, int64(a[1])
+	}
+	if ops.Int(p.node, "transB") != 0 {
+		g.N, g.BRow, g.BColumn = int32(b[0]), 1, int64(b[1])
+	}
+	if p.has(2) {
+		s := ops.BroadcastStrides(p.in[2].shape, p.out[0].shape)
+		g.HasBias, g.BiasRow, g.BiasColumn = 1, int32(s[0]), int32(s[1])
+	}
+	p.launch(func(c *Call) (*device.Launch, error) {
+		return p.host.Kernels().Gemm(g, 1, c.In[0], c.In[1], at(c.In, 2), c.Out[0])
+	}, 0, 1, 2)
+	return true, nil
+}

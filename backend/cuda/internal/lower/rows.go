@@ -1,0 +1,180 @@
+package lower
+
+import (
+	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// What goes over rows: softmax, normalizations, reductions, positions of largest elements, running sums.
+
+func init() {
+	add("", softmax, "Softmax", "LogSoftmax")
+	add("", layerNorm, "LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
+	add(microsoft, layerNorm, "SimplifiedLayerNormalization")
+	add("", groupNorm, "InstanceNormalization", "GroupNormalization")
+	add("", reduce, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")
+	add("", best, "ArgMax", "ArgMin")
+	add("", cumulate, "CumSum")
+}
+
+func softmax(p *prep) (bool, error) {
+	axis, ok := p.axis(len(p.in[0].shape))
+	if !p.areFloats() || !ok {
+		return false, nil
+	}
+	outer, n, inner := around(p.in[0].shape, axis)
+	isLog := p.node.Op == "LogSoftmax"
+	p.launch(func(c *Call) (*device.Launch, error) {
+		return p.host.Kernels().Softmax(int64(outer)*int64(inner), int32(n), int32(inner), isLog, c.In[0], c.Out[0])
+	}, 0)
+	return true, nil
+}
+
+// layerNorm has the whole row for its scale.
+func layerNorm(p *prep) (bool, error) {
+	axis, ok := p.axis(len(p.in[0].shape))
+	if !p.areFloats() || !ok || p.wants(1) || p.wants(2) {
+		return false, nil
+	}
+	n := ndarray.Product(p.in[0].shape[axis:])
+	if p.has(1) && p.in[1].n != n || p.has(2) && p.in[2].n != n {
+		return false, nil
+	}
+	g := kernels.Norm{N: int32(n), Groups: 1, Span: 1, Epsilon: ops.Float(p.node, "epsilon")}
+	if p.node.Op == "LayerNormalization" {
+		g.Centers = 1
+	}
+	return p.normalize(g, p.in[0].n/n)
+}
+
+// groupNorm has a scale for each channel; an InstanceNormalization has as many groups as channels.
+func groupNorm(p *prep) (bool, error) {
+	x := p.in[0].shape
+	if !p.areFloats() || len(x) < 2 || p.in[0].n == 0 {
+		return false, nil
+	}
+	_, channels, span := around(x, 1)
+	groups := channels
+	if p.node.Op == "GroupNormalization" {
+		groups = int(ops.Int(p.node, "num_groups"))
+	}
+	if groups < 1 || channels%groups != 0 || p.in[1].n != channels || p.in[2].n != channels {
+		return false, nil
+	}
+	n := channels / groups * span
+	return p.normalize(kernels.Norm{N: int32(n), Groups: int32(groups), Channels: int32(channels / groups), Span: int32(span), Centers: 1,
+		Epsilon: ops.Float(p.node, "epsilon")}, p.in[0].n/n)
+}
+
+func (p *prep) normalize(g kernels.Norm, rows int) (bool, error) {
+	p.launch(func(c *Call) (*device.Launch, error) {
+		return p.host.Kernels().Normalize(int64(rows), g, c.In[0], at(c.In, 1), at(c.In, 2), c.Out[0])
+	}, 0, 1, 2)
+	return true, nil
+}
+
+// reductions are the kernels of operators.
+var reductions = map[string]string{
+	"ReduceSum": "sum", "ReduceMean": "sum", "ReduceMax": "max", "ReduceMin": "min", "ReduceProd": "product", "ReduceL1": "l1",
+	"ReduceL2": "l2", "ReduceSumSquare": "squares", "ReduceLogSum": "log", "ReduceLogSumExp": "logexp",
+}
+
+// reducedAxes are the axes that a reduction reduces.
+func (p *prep) reducedAxes() (mask []bool, ok bool) {
+	mask = make([]bool, len(p.in[0].shape))
+	var axes []int64
+	if p.has(1) {
+		if axes, ok = p.ints(1); !ok {
+			return nil, false
+		}
+	}
+	if len(axes) == 0 && ops.Int(p.node, "noop_with_empty_axes") == 0 {
+		for i := range mask {
+			mask[i] = true
+		}
+	}
+	for _, a := range axes {
+		k, err := ops.NormAxis(a, len(mask))
+		if err != nil {
+			return nil, false
+		}
+		mask[k] = true
+	}
+	return mask, true
+}
+
+func reduce(p *prep) (bool, error) {
+	mask, ok := p.reducedAxes()
+	x := p.in[0]
+	if x.dt != ndarray.Float32 || p.out[0].dt != x.dt || !ok || x.n == 0 {
+		return false, nil
+	}
+	var dims, strides [2][]int // of what is kept and what is reduced
+	n := 1
+	for i, s := range ops.Strides(x.shape) {
+		k := 0
+		if mask[i] {
+			k, n = 1, n*x.shape[i]
+		}
+		dims[k], strides[k] = append(dims[k], x.shape[i]), append(strides[k], s)
+	}
+	g := kernels.Reduction{N: int32(n), Scale: 1}
+	if p.node.Op == "ReduceMean" {
+		g.Scale = 1 / float32(n)
+	}
+	var fits [2]bool
+	g.Rows, fits[0] = viewOf(0, dims[0], strides[0])
+	g.Row, fits[1] = viewOf(0, dims[1], strides[1])
+	if !fits[0] || !fits[1] {
+		return false, nil
+	}
+	how, rows := reductions[p.node.Op], x.n/n
+	p.launch(func(c *Call) (*device.Launch, error) {
+		return p.host.Kernels().Reduce(how, int64(rows), g, c.In[0], c.Out[0])
+	}, 0)
+	return true, nil
+}
+
+// reduceRows reduces contiguous rows of n elements.
+func (p *prep) reduceRows(how string, rows, n int, scale float32) {
+	g := kernels.Reduction{N: int32(n), Scale: scale}
+	g.Rows, _ = viewOf(0, []int{rows}, []int{n})
+	g.Row, _ = viewOf(0, []int{n}, []int{1})
+	p.launch(func(c *Call) (*device.Launch, error) {
+		return p.host.Kernels().Reduce(how, int64(rows), g, c.In[0], c.Out[0])
+	}, 0)
+}
+
+func best(p *prep) (bool, error) {
+	x := p.in[0]
+	axis, ok := p.axis(len(x.shape))
+	if x.dt != ndarray.Float32 || !ok || x.n == 0 {
+		return false, nil
+	}
+	outer, n, inner := around(x.shape, axis)
+	isSmallest, isLast := p.node.Op == "ArgMin", ops.Int(p.node, "select_last_index") != 0
+	p.launch(func(c *Call) (*device.Launch, error) {
+		return p.host.Kernels().Best(int64(outer)*int64(inner), int32(n), int32(inner), isSmallest, isLast, c.In[0], c.Out[0])
+	}, 0)
+	return true, nil
+}
+
+func cumulate(p *prep) (bool, error) {
+	x := p.in[0]
+	axes, ok := p.ints(1)
+	if x.dt != ndarray.Float32 || !ok || len(axes) != 1 {
+		return false, nil
+	}
+	axis, err := ops.NormAxis(axes[0], len(x.shape))
+	if err != nil {
+		return false, nil
+	}
+	outer, n, inner := around(x.shape, axis)
+	isExclusive, isReverse := ops.Int(p.node, "exclusive") != 0, ops.Int(p.node, "reverse") != 0
+	p.launch(func(c *Call) (*device.Launch, error) {
+		return p.host.Kernels().Cumulate(int64(outer)*int64(inner), int32(n), int32(inner), isExclusive, isReverse, c.In[0], c.Out[0])
+	}, 0)
+	return true, nil
+}

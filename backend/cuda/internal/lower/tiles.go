@@ -1,0 +1,189 @@
+package lower
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/berth-onnx/berth/backend/cuda/internal/device"
+	"github.com/berth-onnx/berth/backend/cuda/internal/emit"
+	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
+	"github.com/berth-onnx/berth/internal/ops/fused"
+	"github.com/berth-onnx/berth/internal/tile"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+)
+
+// Elementwise nodes are tile programs of one instruction or a few; package emit writes them as kernels.
+
+func init() {
+	add("", variadic, "Sum", "Mean", "Max", "Min")
+	add("", castLike, "CastLike")
+	add("", batchNorm, "BatchNormalization")
+	add("", swiGLU, "SwiGLU")
+}
+
+// elementwise lowers what is one instruction, or a fused group.
+func elementwise(p *prep) (bool, error) {
+	if fused.Is(p.node) {
+		if fused.PlacesOf(p.node) != nil {
+			return false, nil
+		}
+		program, err := fused.Of(p.node)
+		if err != nil || program.Inner != 0 {
+			return false, err
+		}
+		return p.program(program, p.shapes(), p.every()...)
+	}
+	op, params, ok := fused.OpOf(p.node)
+	if !ok || op.Reduces() || op.Normalizes() || len(p.out) != 1 {
+		return false, nil
+	}
+	b := builder{}
+	x := tile.Instr{Op: op, Params: params, DType: p.out[0].dt}
+	var shapes [][]int
+	for _, o := range p.in {
+		if !o.present {
+			x.Args = append(x.Args, tile.None)
+			continue
+		}
+		x.Args = append(x.Args, b.operand(o.dt))
+		shapes = append(shapes, o.shape)
+	}
+	b.Store(b.Add(x))
+	return p.program(&b.Program, shapes, p.present()...)
+}
+
+// builder is a program that grows; its operands are added before instructions.
+type builder struct{ tile.Program }
+
+func (b *builder) operand(dt ndarray.DType) tile.Ref {
+	b.Operands = append(b.Operands, dt)
+	return tile.Ref(len(b.Operands) - 1)
+}
+
+func (b *builder) do(dt ndarray.DType, op tile.Op, args ...tile.Ref) tile.Ref {
+	return b.Add(tile.Instr{Op: op, DType: dt, Args: args})
+}
+
+func (p *prep) shapes() (out [][]int) {
+	for _, o := range p.in {
+		out = append(out, o.shape)
+	}
+	return out
+}
+
+func (p *prep) every() (out []int) {
+	for i := range p.in {
+		out = append(out, i)
+	}
+	return out
+}
+
+func (p *prep) present() (out []int) {
+	for i, o := range p.in {
+		if o.present {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// program launches a tile program over some operands of the node; false if it cannot be written as a kernel.
+func (p *prep) program(t *tile.Program, shapes [][]int, from ...int) (bool, error) {
+	if t.Check() != nil {
+		return false, nil
+	}
+	l, err := t.Bind(shapes)
+	if err != nil || ndarray.Product(l.Shape) != p.out[0].n {
+		return false, nil
+	}
+	text, err := emit.Program(t, l)
+	if no := (*emit.UnsupportedError)(nil); errors.As(err, &no) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	k, err := p.host.Emitted(text, emit.Name)
+	if err != nil {
+		return false, err
+	}
+	n, results := p.out[0].n, len(t.Results)
+	p.choice = fmt.Sprintf("emitted: %d instructions", len(t.Instrs))
+	p.launch(func(c *Call) (*device.Launch, error) {
+		in := make([]Operand, len(from))
+		for i, k := range from {
+			in[i] = c.In[k]
+		}
+		return kernels.Elementwise(k, emit.Threads, n, in, c.Out[:results])
+	}, from...)
+	return true, nil
+}
+
+// variadic is a chain of binary operators.
+func variadic(p *prep) (bool, error) {
+	op, dt := tile.Op(p.node.Op), p.out[0].dt
+	if op == "Sum" || op == "Mean" {
+		op = "Add"
+	}
+	var b builder
+	var args []tile.Ref
+	for _, o := range p.in {
+		args = append(args, b.operand(o.dt))
+	}
+	v := args[0]
+	for _, a := range args[1:] {
+		v = b.do(dt, op, v, a)
+	}
+	if p.node.Op == "Mean" {
+		v = b.do(dt, "Div", v, b.Number(dt, float64(len(args))))
+	}
+	if len(b.Instrs) == 0 {
+		return copyBytes(p)
+	}
+	b.Store(v)
+	return p.program(&b.Program, p.shapes(), p.every()...)
+}
+
+// castLike reads the first operand alone.
+func castLike(p *prep) (bool, error) {
+	var b builder
+	b.Store(b.do(p.out[0].dt, "Cast", b.operand(p.in[0].dt)))
+	return p.program(&b.Program, [][]int{p.in[0].shape}, 0)
+}
+
+// batchNorm has its statistics as operands that are broadcast along channels.
+func batchNorm(p *prep) (bool, error) {
+	x := p.in[0].shape
+	if !p.areFloats() || ops.Int(p.node, "training_mode") != 0 || p.wants(1) || p.wants(2) || len(x) == 0 {
+		return false, nil
+	}
+	channel := []int{}
+	for i := range x[1:] {
+		if d := 1; i == 0 {
+			channel = append(channel, x[1])
+		} else {
+			channel = append(channel, d)
+		}
+	}
+	const f = ndarray.Float32
+	var b builder
+	var args []tile.Ref
+	for range 5 {
+		args = append(args, b.operand(f))
+	}
+	deviation := b.do(f, "Sqrt", b.do(f, "Add", args[4], b.Number(f, float64(ops.Float(p.node, "epsilon")))))
+	centered := b.do(f, "Sub", args[0], args[3])
+	b.Store(b.do(f, "Add", b.do(f, "Mul", b.do(f, "Div", centered, deviation), args[1]), args[2]))
+	return p.program(&b.Program, [][]int{x, channel, channel, channel, channel}, 0, 1, 2, 3, 4)
+}
+
+// swiGLU is a·sigmoid(alpha·a)·b.
+func swiGLU(p *prep) (bool, error) {
+	dt := p.out[0].dt
+	var b builder
+	x, y := b.operand(dt), b.operand(dt)
+	gate := b.Add(tile.Instr{Op: "Swish", DType: dt, Args: []tile.Ref{x}, Params: []float64{float64(ops.Float(p.node, "alpha"))}})
+	b.Store(b.do(dt, "Mul", gate, y))
+	return p.program(&b.Program, p.shapes(), 0, 1)
+}

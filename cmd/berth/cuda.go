@@ -1,0 +1,3 @@
+package main
+
+import _ "github.com/berth-onnx/berth/backend/cuda" // --backend cuda, cuda-sim
