@@ -179,6 +179,7 @@ var apiFuncs = map[string]any{
 	"ops.Omitted":                 ops.Omitted,
 	"ops.One":                     ops.One,
 	"ops.PackageFor":              ops.PackageFor,
+	"ops.ReducedAxes":             ops.ReducedAxes,
 	"ops.Register":                ops.Register,
 	"ops.SameAs":                  ops.SameAs,
 	"ops.SameAttrs":               ops.SameAttrs,

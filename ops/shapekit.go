@@ -59,6 +59,30 @@ func ConstInts(n *ssa.Node, i int) ([]int64, bool) {
 	return out, true
 }
 
+// ReducedAxes tells which axes of operand 0, which is of some rank, a reduction reduces; ok is false if that is not known.
+func ReducedAxes(n *ssa.Node, rank int) (mask []bool, ok bool) {
+	mask = make([]bool, rank)
+	var axes []int64
+	if n.Input(1) != nil {
+		if axes, ok = ConstInts(n, 1); !ok {
+			return nil, false
+		}
+	}
+	if len(axes) == 0 && Int(n, "noop_with_empty_axes") == 0 {
+		for i := range mask {
+			mask[i] = true
+		}
+	}
+	for _, a := range axes {
+		k, err := NormAxis(a, rank)
+		if err != nil {
+			return nil, false
+		}
+		mask[k] = true
+	}
+	return mask, true
+}
+
 // NormAxis maps an axis in [-rank, rank) to [0, rank).
 func NormAxis(axis int64, rank int) (int, error) {
 	a, err := WrapIndex(axis, rank)

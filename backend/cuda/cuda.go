@@ -14,8 +14,10 @@ package cuda
 
 import (
 	"context"
+	"fmt"
 	"sync"
 
+	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/driver"
@@ -48,6 +50,14 @@ func gpu(index int) *machine {
 func init() {
 	backend.Register(Name, func(fast backend.Backend) backend.Backend { return newOn(Name, gpu(0), fast) })
 	backend.Register(SimName, func(fast backend.Backend) backend.Backend { return newOn(SimName, simulated, fast) })
+}
+
+// WithDevice is berth.WithBackend for the GPU of a number, counted from 0 as the driver lists them; the backend "cuda" is the first one.
+// A number that no GPU has is a [NoDeviceError] of compiling. The backend gets the name "cuda:" and the number.
+func WithDevice(index int) berth.Option {
+	name := fmt.Sprintf("%s:%d", Name, index)
+	backend.Register(name, func(fast backend.Backend) backend.Backend { return newOn(name, gpu(index), fast) })
+	return berth.WithBackend(name)
 }
 
 // executor prepares the nodes of one program.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"weak"
 
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
@@ -20,6 +21,8 @@ type machine struct {
 	open   func() (device.Device, error)
 	once   sync.Once
 	failed error
+
+	launches atomic.Int64 // of all sessions
 
 	lock    sync.Mutex
 	dev     device.Device

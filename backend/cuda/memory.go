@@ -30,7 +30,7 @@ type memory struct {
 	inputs  []input
 	spares  int // spare buffers in use by the present launch
 	late    []lateCopy
-	stats   Stats
+	stats   stats
 }
 
 // held is what is given back to the device.
@@ -59,8 +59,8 @@ type lateCopy struct {
 	from device.Pointer
 }
 
-// Stats counts what a session does.
-type Stats struct {
+// stats counts what a session does.
+type stats struct {
 	Launches   int   // kernels that ran on the device
 	HostNodes  int   // nodes that ran on the host
 	BytesIn    int64 // copied to the device
@@ -69,7 +69,7 @@ type Stats struct {
 }
 
 // String is a line.
-func (s *Stats) String() string {
+func (s *stats) String() string {
 	return fmt.Sprintf("%d launches, %d nodes on the host, %d bytes to the device, %d from it, %d inside it", s.Launches, s.HostNodes, s.BytesIn, s.BytesOut, s.BytesMoved)
 }
 
@@ -132,7 +132,7 @@ func (m *memory) Begin(ctx context.Context, arena []byte, inputs [][]byte) error
 			return err
 		}
 	}
-	m.ctx, m.stats = ctx, Stats{}
+	m.ctx, m.stats = ctx, stats{}
 	m.where.clear()
 	m.inputs = m.inputs[:0]
 	for _, data := range inputs {
@@ -185,6 +185,7 @@ func (m *memory) Run(k ops.Kernel, c *ops.Call) (bool, error) {
 			return true, err
 		}
 		m.stats.Launches++
+		m.machine.launches.Add(1)
 	}
 	return true, m.finish(c)
 }

@@ -41,30 +41,6 @@ const (
 	noTyped  = binaryOp(255)     // there is no typed loop either
 )
 
-// reduceMask tells which axes are reduced; ok is false if that is not known.
-func (p *prep) reduceMask() (mask []bool, ok bool) {
-	mask = make([]bool, len(p.in[0].shape))
-	var axes []int64
-	if p.has(1) {
-		if axes, ok = p.ints(1); !ok {
-			return nil, false
-		}
-	}
-	if len(axes) == 0 && ops.Int(p.node, "noop_with_empty_axes") == 0 {
-		for i := range mask {
-			mask[i] = true
-		}
-	}
-	for _, a := range axes {
-		k, err := ops.NormAxis(a, len(mask))
-		if err != nil {
-			return nil, false
-		}
-		mask[k] = true
-	}
-	return mask, true
-}
-
 // group is a merged group of dimensions.
 type group struct {
 	n       int
@@ -91,7 +67,7 @@ func groupsOf(shape []int, mask []bool) []group {
 // after is what follows the sum, typed serves other types.
 func reduction(first, then vec.ReduceOp, after simd.UnaryOp, typed binaryOp) func(*prep) (ops.Kernel, error) {
 	return func(p *prep) (ops.Kernel, error) {
-		mask, ok := p.reduceMask()
+		mask, ok := ops.ReducedAxes(p.node, len(p.in[0].shape))
 		if !ok || p.in[0].dt != p.out[0].dt || p.in[0].n == 0 {
 			return nil, nil
 		}
@@ -192,7 +168,7 @@ type logSumExp struct{ cols, ws int }
 const logSumExpStrip = 1024
 
 func prepareLogSumExp(p *prep) (ops.Kernel, error) {
-	mask, ok := p.reduceMask()
+	mask, ok := ops.ReducedAxes(p.node, len(p.in[0].shape))
 	if !ok || p.in[0].dt != ndarray.Float32 || p.in[0].n == 0 {
 		return nil, nil
 	}

@@ -81,33 +81,9 @@ var reductions = map[string]string{
 	"ReduceL2": "l2", "ReduceSumSquare": "squares", "ReduceLogSum": "log", "ReduceLogSumExp": "logexp",
 }
 
-// reducedAxes are the axes that a reduction reduces.
-func (p *prep) reducedAxes() (mask []bool, ok bool) {
-	mask = make([]bool, len(p.in[0].shape))
-	var axes []int64
-	if p.has(1) {
-		if axes, ok = p.ints(1); !ok {
-			return nil, false
-		}
-	}
-	if len(axes) == 0 && ops.Int(p.node, "noop_with_empty_axes") == 0 {
-		for i := range mask {
-			mask[i] = true
-		}
-	}
-	for _, a := range axes {
-		k, err := ops.NormAxis(a, len(mask))
-		if err != nil {
-			return nil, false
-		}
-		mask[k] = true
-	}
-	return mask, true
-}
-
 func reduce(p *prep) (bool, error) {
-	mask, ok := p.reducedAxes()
 	x := p.in[0]
+	mask, ok := ops.ReducedAxes(p.node, len(x.shape))
 	if x.dt != ndarray.Float32 || p.out[0].dt != x.dt || !ok || x.n == 0 {
 		return false, nil
 	}

@@ -4,14 +4,16 @@ import (
 	"maps"
 	"reflect"
 
+	"github.com/berth-onnx/berth/backend/cuda"
 	"github.com/berth-onnx/berth/backend/gorgonia/export"
 	"github.com/berth-onnx/berth/backend/gorgonia/exprgraph"
 	"github.com/berth-onnx/berth/backend/gorgonia/vm"
 )
 
-// The exported functions and types of the packages below backend/gorgonia, and of those that they brought.
+// The exported functions and types of backend/cuda, of the packages below backend/gorgonia, and of those that they brought.
 func init() {
 	maps.Copy(apiFuncs, map[string]any{
+		"backend/cuda.WithDevice":           cuda.WithDevice,
 		"backend/gorgonia/export.Model":     export.Model,
 		"backend/gorgonia/exprgraph.Apply":  exprgraph.Apply,
 		"backend/gorgonia/exprgraph.Import": exprgraph.Import,
@@ -25,6 +27,11 @@ func init() {
 		"backend/gorgonia/vm.WithMaxMemory": vm.WithMaxMemory,
 	})
 	maps.Copy(apiTypes, map[string]reflect.Type{
+		"backend/cuda.KernelError":         reflect.TypeFor[cuda.KernelError](),
+		"backend/cuda.MemoryError":         reflect.TypeFor[cuda.MemoryError](),
+		"backend/cuda.NoDeviceError":       reflect.TypeFor[cuda.NoDeviceError](),
+		"backend/cuda.NoDriverError":       reflect.TypeFor[cuda.NoDriverError](),
+		"backend/cuda.OldDriverError":      reflect.TypeFor[cuda.OldDriverError](),
 		"backend/gorgonia/export.Error":    reflect.TypeFor[export.Error](),
 		"backend/gorgonia/exprgraph.Error": reflect.TypeFor[exprgraph.Error](),
 		"backend/gorgonia/exprgraph.Graph": reflect.TypeFor[exprgraph.Graph](),
