@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/berth-onnx/berth/internal/rescue"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -61,19 +62,24 @@ type Remote interface {
 
 // Memory is a session's memory on a device. It knows for every byte of the arena which side has its value, and copies what is read on
 // the other side. All addresses are those of the host; bytes outside the arena have no counterpart unless they are inputs. It serves
-// one run at a time.
+// one run at a time. Values are by slot, and a slot of -1 is none.
 type Memory interface {
 	// Begin starts a run: what the arena held is forgotten. Inputs stay as they are until the run ends.
-	Begin(ctx context.Context, arena []byte, inputs [][]byte) error
-	// Run runs a kernel of the backend's on the device; done is false, and nothing has happened, for any other.
-	Run(k ops.Kernel, c *ops.Call) (done bool, err error)
-	// Read makes bytes of the arena readable on the host, and returns when they are.
-	Read(data ...[]byte) error
-	// Wrote says that the host has written bytes of the arena.
-	Wrote(data []byte)
+	Begin(ctx context.Context, arena []byte, values []ndarray.Value, inputs []int) error
+	// Run runs a kernel, on the device if it is one of the backend's.
+	Run(k ops.Kernel, c *ops.Call) error
+	// Read makes values readable on the host, and returns when they are.
+	Read(values []ndarray.Value, slots []int) error
+	// ReadBytes is Read for bytes.
+	ReadBytes(data []byte) error
+	// Wrote says that the host has written values.
+	Wrote(values []ndarray.Value, slots []int)
 	// Copy copies bytes, on the side where they are.
 	Copy(to, from []byte) error
 }
+
+// Join is a kernel that copies its operands to places in its result, but for those that lie there.
+type Join interface{ Places() []int64 }
 
 // Reference is the backend that claims nothing: every node runs its reference
 // kernel. It is the oracle for the others.

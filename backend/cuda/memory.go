@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"unsafe"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
 	"github.com/berth-onnx/berth/backend/cuda/internal/lower"
@@ -23,14 +24,15 @@ import (
 // It is closed when the collector finds its session gone.
 type memory struct {
 	*held
-	machine *machine
-	ctx     context.Context
-	arena   []byte
-	where   spans
-	inputs  []input
-	spares  int // spare buffers in use by the present launch
-	late    []lateCopy
-	stats   stats
+	machine  *machine
+	ctx      context.Context
+	arena    []byte
+	where    spans
+	inputs   []input
+	isWaited bool // copies to the host have been asked for
+	spares   int  // spare buffers in use by the present launch
+	late     []lateCopy
+	stats    stats
 }
 
 // held is what is given back to the device.
@@ -126,7 +128,7 @@ type forgetter interface {
 }
 
 // Begin starts a run.
-func (m *memory) Begin(ctx context.Context, arena []byte, inputs [][]byte) error {
+func (m *memory) Begin(ctx context.Context, arena []byte, values []ndarray.Value, inputs []int) error {
 	if len(arena) != len(m.arena) || len(arena) > 0 && &arena[0] != &m.arena[0] {
 		if err := m.attach(arena); err != nil {
 			return err
@@ -135,9 +137,7 @@ func (m *memory) Begin(ctx context.Context, arena []byte, inputs [][]byte) error
 	m.ctx, m.stats = ctx, stats{}
 	m.where.clear()
 	m.inputs = m.inputs[:0]
-	for _, data := range inputs {
-		m.inputs = append(m.inputs, input{data: data})
-	}
+	m.eachArray(values, inputs, func(a *ndarray.Array) { m.inputs = append(m.inputs, input{data: a.Data}) })
 	m.machine.lock.Lock()
 	defer m.machine.lock.Unlock()
 	if f, ok := m.machine.dev.(forgetter); ok {
@@ -155,39 +155,106 @@ func (m *memory) offset(data []byte) (int64, bool) {
 	return int64(at), at < uintptr(len(m.arena))
 }
 
-// Run launches a node's kernels.
-func (m *memory) Run(k ops.Kernel, c *ops.Call) (bool, error) {
-	d, ok := k.(*kernel)
-	if !ok {
-		m.stats.HostNodes++
-		return false, nil
-	}
-	for i := range c.Node.Out {
-		if _, isArray := outAt(c, i).(*ndarray.Array); c.Wants(i) && !isArray {
-			m.stats.HostNodes++
-			return false, nil
+// eachArray calls f for the tensors with elements in what slots hold.
+func (m *memory) eachArray(values []ndarray.Value, slots []int, f func(a *ndarray.Array)) {
+	for _, slot := range slots {
+		if slot >= 0 {
+			eachIn(values[slot], f)
 		}
 	}
+}
+
+// eachIn calls f for the tensors with elements in a value. Strings have none that a device could hold.
+func eachIn(v ndarray.Value, f func(a *ndarray.Array)) {
+	switch x := v.(type) {
+	case *ndarray.Array:
+		if x != nil && len(x.Data) > 0 && x.DType != ndarray.String {
+			f(x)
+		}
+	case *ndarray.Sequence:
+		for _, item := range x.Items {
+			eachIn(item, f)
+		}
+	case *ndarray.Optional:
+		eachIn(x.Value, f)
+	case *ndarray.Map:
+		eachIn(x.Keys, f)
+		eachIn(x.Values, f)
+	}
+}
+
+// Run launches a node's kernels, or runs the host's kernel on copies of what it reads.
+func (m *memory) Run(k ops.Kernel, c *ops.Call) error {
+	if join, ok := k.(backend.Join); ok {
+		return m.join(join, c)
+	}
+	if d, ok := k.(*kernel); ok && isPlaced(c) {
+		return m.launch(d, c)
+	}
+	m.stats.HostNodes++
+	var err error
+	for _, v := range c.In {
+		eachIn(v, func(a *ndarray.Array) { err = errors.Join(err, m.fetch(a.Data)) })
+	}
+	if err == nil {
+		err = m.wait()
+	}
+	if err != nil {
+		return err
+	}
+	if err := k.Run(c); err != nil {
+		return err
+	}
+	for _, v := range c.Out {
+		eachIn(v, func(a *ndarray.Array) { m.wrote(a.Data) })
+	}
+	return nil
+}
+
+// isPlaced reports that all results of a call have memory.
+func isPlaced(c *ops.Call) bool {
+	for i := range c.Node.Out {
+		if _, isArray := outAt(c, i).(*ndarray.Array); c.Wants(i) && !isArray {
+			return false
+		}
+	}
+	return true
+}
+
+// join copies the operands of a concatenation that were not computed in place.
+func (m *memory) join(k backend.Join, c *ops.Call) error {
+	out := c.Out[0].(*ndarray.Array).Data
+	for i, at := range k.Places() {
+		in := c.In[i].(*ndarray.Array).Data
+		if err := m.Copy(out[at:int(at)+len(in)], in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// launch runs a node's kernels.
+func (m *memory) launch(d *kernel, c *ops.Call) error {
 	m.machine.lock.Lock()
 	defer m.machine.lock.Unlock()
 	m.spares, m.late = 0, m.late[:0]
 	call, err := m.operands(d, c)
 	if err != nil {
-		return true, err
+		return err
 	}
 	for _, step := range d.plan.Steps {
 		l, err := step(call)
 		if err != nil {
-			return true, err
+			return err
 		}
 		l.Context = m.ctx
 		if err := m.machine.dev.Launch(l); err != nil {
-			return true, err
+			return err
 		}
 		m.stats.Launches++
 		m.machine.launches.Add(1)
 	}
-	return true, m.finish(c)
+	return m.finish(c)
 }
 
 func outAt(c *ops.Call, i int) ndarray.Value {
@@ -370,34 +437,49 @@ func (m *memory) finish(c *ops.Call) error {
 }
 
 // Read copies to the host what the device has written.
-func (m *memory) Read(data ...[]byte) error {
+func (m *memory) Read(values []ndarray.Value, slots []int) (err error) {
+	m.eachArray(values, slots, func(a *ndarray.Array) { err = errors.Join(err, m.fetch(a.Data)) })
+	return errors.Join(err, m.wait())
+}
+
+// ReadBytes is Read for bytes.
+func (m *memory) ReadBytes(data []byte) error { return errors.Join(m.fetch(data), m.wait()) }
+
+// fetch asks for copies of the bytes that the device alone has.
+func (m *memory) fetch(data []byte) error {
+	lo, ok := m.offset(data)
+	if !ok {
+		return nil
+	}
 	m.machine.lock.Lock()
 	defer m.machine.lock.Unlock()
-	isWaiting := false
-	for _, b := range data {
-		lo, ok := m.offset(b)
-		if !ok {
-			continue
-		}
-		hi := lo + int64(len(b))
-		err := m.where.each(lo, hi, onDevice, func(lo, hi int64) error {
-			isWaiting = true
-			m.stats.BytesOut += hi - lo
-			return m.machine.dev.CopyOut(m.arena[lo:hi], m.base+device.Pointer(lo))
-		})
-		if err != nil {
-			return err
-		}
-		m.settle(lo, hi, onDevice)
+	hi := lo + int64(len(data))
+	err := m.where.each(lo, hi, onDevice, func(lo, hi int64) error {
+		m.isWaited = true
+		m.stats.BytesOut += hi - lo
+		return m.machine.dev.CopyOut(m.arena[lo:hi], m.base+device.Pointer(lo))
+	})
+	m.settle(lo, hi, onDevice)
+	return err
+}
+
+// wait waits for the copies that were asked for.
+func (m *memory) wait() error {
+	if !m.isWaited {
+		return nil
 	}
-	if isWaiting {
-		return m.machine.dev.Wait(m.ctx)
-	}
-	return nil
+	m.isWaited = false
+	m.machine.lock.Lock()
+	defer m.machine.lock.Unlock()
+	return m.machine.dev.Wait(m.ctx)
 }
 
 // Wrote notes what the host has written.
-func (m *memory) Wrote(data []byte) {
+func (m *memory) Wrote(values []ndarray.Value, slots []int) {
+	m.eachArray(values, slots, func(a *ndarray.Array) { m.wrote(a.Data) })
+}
+
+func (m *memory) wrote(data []byte) {
 	if lo, ok := m.offset(data); ok {
 		m.where.set(lo, lo+int64(len(data)), onHost)
 	}
@@ -412,11 +494,11 @@ func (m *memory) Copy(to, from []byte) error {
 	source, isHere := m.offset(from)
 	n := int64(len(to))
 	if !mirrored || !isHere || !m.isOnDevice(source, source+n) {
-		if err := m.Read(from); err != nil {
+		if err := m.ReadBytes(from); err != nil {
 			return err
 		}
 		copy(to, from)
-		m.Wrote(to)
+		m.wrote(to)
 		return nil
 	}
 	m.machine.lock.Lock()

@@ -51,7 +51,7 @@ func (s *Session) iterate(in *Instr) error {
 				return fmt.Errorf("the condition is not one boolean")
 			}
 			if s.device != nil {
-				if err := s.device.Read(st.next[0].data); err != nil {
+				if err := s.device.ReadBytes(st.next[0].data); err != nil {
 					return err
 				}
 			}
@@ -96,7 +96,7 @@ func (s *Session) tripLimit(l *Loop) (int64, error) {
 		if !ok || m.Len() != 1 {
 			return 0, fmt.Errorf("the trip count is not one integer")
 		}
-		if err := s.read(m); err != nil {
+		if err := s.read(l.Trip); err != nil {
 			return 0, err
 		}
 		return m.Int(0), nil
@@ -147,7 +147,7 @@ func (s *Session) enter(l *Loop, st *loopState, t, limit int64) error {
 	}
 	if l.Iter >= 0 {
 		ndarray.Slice[int64](&s.heads[l.Iter])[0] = t
-		s.wrote(s.heads[l.Iter].Data)
+		s.wrote(l.Iter)
 	}
 	for _, sc := range l.ScanIns {
 		if err := s.slice(sc, int(position(sc.Reverse, t, limit))); err != nil {
@@ -260,7 +260,7 @@ func (s *Session) slice(sc ScanIn, at int) error {
 		}
 		dst, s.vals[sc.Param] = fresh, fresh
 	}
-	if err := s.read(of); err != nil {
+	if err := s.read(sc.Of); err != nil {
 		return err
 	}
 	outer, axis := ndarray.Product(of.Shape[:sc.Axis]), of.Shape[sc.Axis]
@@ -268,7 +268,7 @@ func (s *Session) slice(sc ScanIn, at int) error {
 		copySlice(dst.Str, of.Str, outer, axis, inner, at)
 	} else {
 		copySlice(dst.Data, of.Data, outer, axis, inner*size, at)
-		s.wrote(dst.Data)
+		s.wrote(sc.Param)
 	}
 	return nil
 }

@@ -27,6 +27,9 @@ func joins(n *ssa.Node) []int64 {
 // joinKernel copies operands into the result, except those that were made there.
 type joinKernel struct{ at []int64 }
 
+// Places says where each operand begins in the result.
+func (k *joinKernel) Places() []int64 { return k.at }
+
 // Run copies the operands that were not computed in place.
 func (k *joinKernel) Run(c *ops.Call) error {
 	out := c.Out[0].(*ndarray.Array).Data

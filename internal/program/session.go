@@ -38,7 +38,6 @@ type Session struct {
 	own      owned
 	spans    []span // of the buffers that RunInto was given
 	device   backend.Memory
-	inputs   [][]byte // what device is told of
 	// Poison fills the arena with a pattern before each run, so that a read of
 	// bytes that nothing wrote changes the results.
 	Poison bool
@@ -256,7 +255,7 @@ func (s *Session) execute(ctx context.Context, inputs []ndarray.Value) error {
 		}
 	}
 	if s.device != nil {
-		if err := s.begin(); err != nil {
+		if err := s.device.Begin(ctx, s.arena, s.vals, s.p.Main.Params); err != nil {
 			return err
 		}
 	}
@@ -277,7 +276,7 @@ func (s *Session) bindKept(inputs []ndarray.Value) error {
 
 // finish ends a run that has computed everything.
 func (s *Session) finish(fresh bool, buffers []*ndarray.Array) ([]ndarray.Value, error) {
-	if err := s.readSlots(s.p.Main.Results); err != nil {
+	if err := s.read(s.p.Main.Results...); err != nil {
 		return nil, err
 	}
 	if s.p.keeps {

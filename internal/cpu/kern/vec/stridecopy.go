@@ -131,7 +131,11 @@ func (s *span) extend(n, stride int) {
 
 // plan orders, merges and classifies.
 func (c *Copy) plan(ds []copyDim) {
-	slices.SortStableFunc(ds, func(a, b copyDim) int { return abs(b.dst) - abs(a.dst) })
+	for i := range ds { // a few: inserted one by one
+		for k := i; k > 0 && abs(ds[k].dst) > abs(ds[k-1].dst); k-- {
+			ds[k], ds[k-1] = ds[k-1], ds[k]
+		}
+	}
 	var m []copyDim
 	for _, d := range ds {
 		if last := len(m) - 1; last >= 0 && m[last].dst == d.dst*d.n && m[last].src == d.src*d.n {
