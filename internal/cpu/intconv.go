@@ -21,6 +21,11 @@ type intSums interface {
 	into(c *ops.Call, y []int32) error
 }
 
+// quantizedSums can bring them to bytes on the way.
+type quantizedSums interface {
+	intoBytes(c *ops.Call, q convolve.Quantization) error
+}
+
 // intConv is the sums in the forms of package convolve.
 type intConv struct {
 	c           *convolve.IntConv
@@ -30,8 +35,9 @@ type intConv struct {
 }
 
 // newIntSums prepares the sums over operand 0 and the weights, operand w; nil if
-// there is no code for their types or shapes, or the weights are no constants.
-func (p *prep) newIntSums(w, zx, zw, bias int) (intSums, error) {
+// there is no code for their types or shapes, or the weights are no constants. Quantized sums are
+// quantizedSums, where few positions are not computed as rows.
+func (p *prep) newIntSums(w, zx, zw, bias int, quantized bool) (intSums, error) {
 	xs, ws, out := p.in[0], p.in[w], p.out[0]
 	if !isByte(xs.dt) || !isByte(ws.dt) || len(xs.shape) < 3 || len(ws.shape) != len(xs.shape) ||
 		!p.isConst(w) || p.has(zw) && (!p.isConst(zw) || p.in[zw].dt != ws.dt || !vector(p.in[zw].shape)) ||
@@ -44,7 +50,7 @@ func (p *prep) newIntSums(w, zx, zw, bias int) (intSums, error) {
 	}
 	win = win.squeezed()
 	s := convolve.IntConvSpec{ConvSpec: p.windowSpec(win, xs.shape, ws.shape),
-		XSigned: xs.dt == ndarray.Int8, WSigned: ws.dt == ndarray.Int8}
+		XSigned: xs.dt == ndarray.Int8, WSigned: ws.dt == ndarray.Int8, Quantized: quantized}
 	var zeros []int32
 	taken := arrangement{signed: s.WSigned}
 	if p.has(zw) {
@@ -87,8 +93,18 @@ func (p *prep) newIntSums(w, zx, zw, bias int) (intSums, error) {
 
 // into writes the sums.
 func (k *intConv) into(c *ops.Call, y []int32) error {
-	x, zero, bias := intOperands(c, k.zx, k.bias)
-	return k.c.Run(k.packed, x, zero, bias, y, c.Scratch[k.ws:], min(k.threads, c.Threads))
+	return k.run(c, convolve.IntConvArgs{Y: y})
+}
+
+// intoBytes writes the sums as bytes.
+func (k *intConv) intoBytes(c *ops.Call, q convolve.Quantization) error {
+	return k.run(c, convolve.IntConvArgs{Q: q})
+}
+
+func (k *intConv) run(c *ops.Call, a convolve.IntConvArgs) error {
+	a.W = k.packed
+	a.X, a.ZX, a.Bias = intOperands(c, k.zx, k.bias)
+	return k.c.Run(a, c.Scratch[k.ws:], min(k.threads, c.Threads))
 }
 
 // intOperands reads the input, its zero point and the bias, where they are present.
@@ -114,7 +130,7 @@ func byteOf(a *ndarray.Array, i int) int32 {
 type convInteger struct{ intSums }
 
 func prepareConvInteger(p *prep) (ops.Kernel, error) {
-	k, err := p.newIntSums(1, 2, 3, -1)
+	k, err := p.newIntSums(1, 2, 3, -1, false)
 	if k == nil || err != nil {
 		return nil, err
 	}
@@ -124,13 +140,15 @@ func prepareConvInteger(p *prep) (ops.Kernel, error) {
 // Run computes the sums.
 func (k convInteger) Run(c *ops.Call) error { return k.into(c, elems[int32](c.Out[0])) }
 
-// qLinearConv quantizes the sums, one output channel of one image after the other.
+// qLinearConv quantizes the sums: a tile of them after the other or, where they are computed
+// position by position, all at the end, one output channel of one image after the other.
 type qLinearConv struct {
 	intSums
 	threads     int
 	n, m, plane int // images, output channels, positions
 	scales      int // of the weights: 1 or one per output channel
-	acc         int // workspace: sums
+	factors     int // workspace
+	acc         int // workspace: sums, unless they are quantized on the way
 }
 
 func prepareQLinearConv(p *prep) (ops.Kernel, error) {
@@ -144,15 +162,27 @@ func prepareQLinearConv(p *prep) (ops.Kernel, error) {
 	if scales != 1 && scales != m || p.in[7].n != 1 || p.has(8) && (p.in[8].dt != ndarray.Int32 || p.in[8].n != m) || !isByte(out.dt) {
 		return nil, nil
 	}
-	k, err := p.newIntSums(3, 2, 5, 8)
+	k, err := p.newIntSums(3, 2, 5, 8, true)
 	if k == nil || err != nil {
 		return nil, err
 	}
-	return &qLinearConv{k, p.threads, out.shape[0], m, sizeOf(out.shape[2:]), scales, p.workspace(4 * out.n)}, nil
+	q := &qLinearConv{intSums: k, threads: p.threads, n: out.shape[0], m: m, plane: sizeOf(out.shape[2:]), scales: scales, factors: p.workspace(4 * m)}
+	if _, ok := k.(quantizedSums); !ok {
+		q.acc = p.workspace(4 * out.n)
+	}
+	return q, nil
 }
 
-// Run computes the sums, then quantizes them.
+// Run computes and quantizes the sums.
 func (k *qLinearConv) Run(c *ops.Call) error {
+	factors := scratchOf[float32](c, k.factors, k.m)
+	xs, ws, ys := f32(c.In[1])[0], f32(c.In[4]), f32(c.In[6])[0]
+	for ch := range factors {
+		factors[ch] = xs * ws[min(ch, k.scales-1)] / ys
+	}
+	if s, ok := k.intSums.(quantizedSums); ok {
+		return s.intoBytes(c, k.to(c))
+	}
 	if err := k.into(c, scratchOf[int32](c, k.acc, k.n*k.m*k.plane)); err != nil {
 		return err
 	}
@@ -160,10 +190,14 @@ func (k *qLinearConv) Run(c *ops.Call) error {
 	return nil
 }
 
+// to is the quantization of the result.
+func (k *qLinearConv) to(c *ops.Call) convolve.Quantization {
+	out := arrayOf(c.Out[0])
+	return convolve.Quantization{Y: out.Data, Signed: out.DType == ndarray.Int8, Zero: byteOf(arrayOf(c.In[7]), 0), Factors: scratchOf[float32](c, k.factors, k.m)}
+}
+
 func (k *qLinearConv) tile(c *ops.Call, i, _ int) {
 	acc := scratchOf[int32](c, k.acc, k.n*k.m*k.plane)[i*k.plane : (i+1)*k.plane]
-	ch := i % k.m
-	out := arrayOf(c.Out[0])
-	factor := f32(c.In[1])[0] * f32(c.In[4])[min(ch, k.scales-1)] / f32(c.In[6])[0]
-	vec.Requantize(out.Data[i*k.plane:(i+1)*k.plane], acc, out.DType == ndarray.Int8, factor, byteOf(arrayOf(c.In[7]), 0))
+	q := k.to(c)
+	vec.Requantize(q.Y[i*k.plane:(i+1)*k.plane], acc, q.Signed, q.Factors[i%k.m], q.Zero)
 }

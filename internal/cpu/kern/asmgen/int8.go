@@ -60,6 +60,7 @@ func emitInt8(g *gen) {
 		g.quantize()
 	})
 	g.interleave()
+	emitByteTaps(g)
 }
 
 // intKernel emits one integer micro-kernel.

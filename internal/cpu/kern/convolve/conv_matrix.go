@@ -62,6 +62,17 @@ func newConvMatrix(t *simd.Table, rows, k, pixels, outers int) convMatrix {
 	return m
 }
 
+// limitRows cuts tiles to about so many elements.
+func (m *convMatrix) limitRows(t *simd.Table, elems int) {
+	if m.tileN == 0 {
+		return
+	}
+	most := max(1, elems/(m.tileN*t.Nr*t.Mr))
+	m.tileM = gemm.NewSplit(m.m.P, min(m.tileM, most)).Largest()
+	m.tilesM = machine.CeilDiv(m.m.P, m.tileM)
+	m.loopRows = m.tileM*t.Mr <= m.tileN*t.Nr
+}
+
 // tasks is the number of tiles.
 func (m *convMatrix) tasks() int { return m.outers * m.tilesM * m.tilesN }
 

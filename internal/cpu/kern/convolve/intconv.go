@@ -23,14 +23,36 @@ import (
 // and the same segment kernels pack them. The quads take signed rows and
 // unsigned columns.
 //
-// Depthwise convolutions of few taps go through the float32 kernels, which add
-// such sums exactly: all of them stay below 2²⁴.
+// Where an output channel has few input channels, words hold taps of a row instead: see
+// byteRows. Depthwise convolutions that this does not serve and that have few taps go through the
+// float32 kernels, which add such sums exactly: all of them stay below 2²⁴.
+//
+// Results that are quantized at once pass through a tile of sums in the cache.
 
 // IntConvSpec describes an integer convolution. The epilogue of the embedded
 // specification is not used.
 type IntConvSpec struct {
 	ConvSpec
 	XSigned, WSigned bool
+	Quantized        bool // results are bytes
+}
+
+// IntConvArgs are the operands of one run.
+type IntConvArgs struct {
+	W    *gemm.Packed
+	X    []byte
+	ZX   int32   // zero point of X
+	Bias []int32 // one value for each output channel, or nil
+	Y    []int32 // the sums, unless they are quantized
+	Q    Quantization
+}
+
+// Quantization brings sums to bytes: round(sum·factor) + zero, within the bounds of the type.
+type Quantization struct {
+	Y       []byte
+	Signed  bool
+	Zero    int32
+	Factors []float32 // of each output channel
 }
 
 // IntConv is a prepared integer convolution. It is immutable.
@@ -45,8 +67,11 @@ type IntConv struct {
 	mat   convMatrix
 	zw    []int32 // zero points of the rows, for the values as packed; nil if all are zero
 
-	float *Conv // depthwise: the float32 convolution that does the work
-	zeros []int32
+	quantized bool
+	rows      *byteRows // words are taps of a row; nil: channels of a pixel
+	depth     *byteTaps // depthwise: the form that does the work, nil for others
+	float     *Conv     // depthwise: the float32 convolution that does the work
+	zeros     []int32
 }
 
 // exactTaps is the number of products of bytes whose sum float32 holds exactly.
@@ -63,30 +88,56 @@ func NewIntConv(s IntConvSpec, zw []int32) (*IntConv, error) {
 	if n := len(zw); n > 1 && n != g.s.OutC {
 		return nil, &machine.SizeError{Kernel: "IntConv", Operand: "zero points", Have: n, Need: g.s.OutC}
 	}
-	p := &IntConv{geometry: g, ints: g.t.Products(), zeros: zw}
-	p.w, p.x = gemm.IntSide{Kind: simd.IntPairs, Signed: s.WSigned}, gemm.IntSide{Kind: simd.IntPairs, Signed: s.XSigned}
-	if g.isDepthwise() && g.taps <= exactTaps {
-		p.float, err = NewConv(s.ConvSpec, ConvPlan{Algorithm: ConvDepthwise})
-		return p, err
-	}
+	p := &IntConv{geometry: g, ints: g.t.Products(), zeros: zw, quantized: s.Quantized}
 	p.kind = simd.IntPairs
 	if p.ints.Ints.Quads {
 		p.kind = simd.QuadsSU
 	}
 	p.w, p.x = gemm.Sides(p.ints, p.kind, s.WSigned, s.XSigned)
-	p.words = machine.CeilDiv(g.icg, p.kind.Group())
-	if err := p.planImage(); err != nil {
-		return nil, err
-	}
-	p.mat = newConvMatrix(p.ints, g.ocg, g.taps*p.words, g.outN, g.s.Batch*g.s.Groups)
 	p.planZeros()
-	return p, nil
+	if p.depth = newByteTaps(p); p.depth != nil {
+		return p, nil
+	}
+	if g.isDepthwise() && g.taps <= exactTaps {
+		p.w, p.x = gemm.IntSide{Kind: simd.IntPairs, Signed: s.WSigned}, gemm.IntSide{Kind: simd.IntPairs, Signed: s.XSigned}
+		p.float, err = NewConv(s.ConvSpec, ConvPlan{Algorithm: ConvDepthwise})
+		return p, err
+	}
+	return p, p.planProduct()
 }
+
+// planProduct chooses the words of the product and divides it into tiles.
+func (p *IntConv) planProduct() error {
+	const fewChannels = 3 // fill less than a word of channels
+	p.words = machine.CeilDiv(p.icg, p.kind.Group())
+	k := p.taps * p.words
+	if p.icg <= fewChannels && p.zw == nil && p.taps > 1 {
+		p.rows = newByteRows(p.geometry, p.ints)
+	}
+	if p.rows != nil {
+		k = p.icg * len(p.rows.offs)
+	} else if err := p.planImage(); err != nil {
+		return err
+	}
+	p.mat = newConvMatrix(p.ints, p.ocg, k, p.outN, p.s.Batch*p.s.Groups)
+	if p.quantized {
+		p.mat.limitRows(p.ints, quantizedTile)
+	}
+	return nil
+}
+
+// quantizedTile is about how many sums wait in the cache to be quantized.
+const quantizedTile = 1 << 16
 
 // Plan returns the algorithm and the reason for it.
 func (p *IntConv) Plan() ConvPlan {
-	if p.float != nil {
+	switch {
+	case p.depth != nil:
+		return ConvPlan{ConvDepthwise, "one input channel to each output channel: words of taps"}
+	case p.float != nil:
 		return ConvPlan{ConvDepthwise, "one input channel to each output channel: float32 holds the sums exactly"}
+	case p.rows != nil:
+		return ConvPlan{ConvPatches, "a product of bytes with rows of taps: few input channels"}
 	}
 	return ConvPlan{ConvPatches, "a product of bytes with patches"}
 }
@@ -121,6 +172,9 @@ func (p *IntConv) WeightLayout() gemm.Layout {
 	}
 	l := p.weightLayout("integer rows")
 	l.Level, l.Dims[7] = p.ints.Level, gemm.Signs(p.x.Signed, p.w.Signed)
+	if p.rows != nil || p.depth != nil {
+		l.Kind, l.Dims[4] = "integer taps", p.s.Kernel[2]
+	}
 	return l
 }
 
@@ -129,11 +183,14 @@ func (p *IntConv) PackW(ctx context.Context, weights []byte) (*gemm.Packed, erro
 	if err := machine.Needs("IntConv", "weights", weights, p.weightLen()); err != nil {
 		return nil, err
 	}
-	if p.float != nil {
+	switch {
+	case p.depth != nil:
+		return p.depth.packW(weights), nil
+	case p.float != nil:
 		return p.packFloat(ctx, weights)
 	}
 	m := &p.mat
-	out := &gemm.Packed{Order: p.WeightLayout(), Words: make([]uint32, p.s.OutC*p.taps*p.words), Sums: make([]int32, p.s.OutC)}
+	out := &gemm.Packed{Order: p.WeightLayout(), Words: make([]uint32, p.s.OutC*m.k.N), Sums: make([]int32, p.s.OutC)}
 	err := gemm.InPieces(ctx, p.s.Groups*m.m.P, gemm.PackThreads(4*len(out.Words)), func(i, _ int) { p.packPanel(out, weights, i) })
 	return out, err
 }
@@ -152,13 +209,26 @@ func (p *IntConv) packPanel(out *gemm.Packed, weights []byte, i int) {
 	m := &p.mat
 	group := i / m.m.P
 	row, h := m.m.Part(i % m.m.P)
-	dst := out.Words[group*p.ocg*p.taps*p.words:]
+	dst := out.Words[group*p.ocg*m.k.N:]
+	var taps []uint32
+	if p.rows != nil {
+		taps = make([]uint32, m.k.N)
+	}
 	for j := range h {
 		oc := group*p.ocg + row + j
 		src := weights[oc*p.icg*p.taps:][:p.icg*p.taps]
+		for c := 0; c < p.icg && taps != nil; c++ {
+			out.Sums[oc] += p.rows.pack(taps[c*len(p.rows.offs):], src[c*p.taps:], p.s.Kernel[2], p.w)
+		}
 		for kb := range m.k.P {
 			k0, kc := m.k.Part(kb)
-			out.Sums[oc] += p.packRow(dst[k0*p.ocg+row*kc+j:], src, k0, kc, h)
+			if to := dst[k0*p.ocg+row*kc+j:]; taps != nil {
+				for k, word := range taps[k0 : k0+kc] {
+					to[k*h] = word
+				}
+			} else {
+				out.Sums[oc] += p.packRow(to, src, k0, kc, h)
+			}
 		}
 	}
 }
@@ -184,90 +254,129 @@ func (p *IntConv) packRow(dst []uint32, src []byte, k0, kc, h int) (sum int32) {
 
 func (p *IntConv) workers(threads int) int { return max(1, min(threads, p.mat.tasks())) }
 
-// perWorker is the workspace of one worker: packed panels and sums of columns.
+// perWorker is the workspace of one worker: packed panels, sums of columns, the tile that is
+// quantized.
 func (p *IntConv) perWorker() int {
-	return machine.ScratchBytes(4*p.mat.bufLen(p.ints), 4*p.mat.tileN*p.ints.Nr)
+	return machine.ScratchBytes(4*(p.mat.bufLen(p.ints)+machine.SlackFloats), 4*p.mat.tileN*p.ints.Nr, 4*p.tileLen())
+}
+
+// tileLen is the number of sums of a tile that is quantized.
+func (p *IntConv) tileLen() int {
+	if !p.quantized {
+		return 0
+	}
+	return p.mat.tileM * p.ints.Mr * p.mat.tileN * p.ints.Nr
 }
 
 // Workspace returns the bytes of workspace that Run needs with this many
 // threads.
 func (p *IntConv) Workspace(threads int) int {
-	if p.float != nil {
-		s := &p.s
+	s := &p.s
+	switch {
+	case p.depth != nil:
+		return machine.ScratchBytes(4*s.OutC, p.depth.perWorker()*max(1, min(threads, p.depth.tasks()))) + machine.LineBytes
+	case p.float != nil:
 		return machine.ScratchBytes(4*s.Batch*s.InC*p.inN, 4*s.Batch*s.OutC*p.outN, p.float.Workspace(threads))
 	}
-	return machine.ScratchBytes(4*p.s.OutC, 4*p.imageWords(), p.perWorker()*p.workers(threads)) + machine.LineBytes
+	return machine.ScratchBytes(4*s.OutC, p.imageBytes(), p.perWorker()*p.workers(threads)) + machine.LineBytes
 }
 
-// imageWords is the size of the images in words.
-func (p *IntConv) imageWords() int {
-	if p.img == nil {
-		return 0
+// imageBytes is the size of the images in words, or in padded planes.
+func (p *IntConv) imageBytes() int {
+	switch {
+	case p.rows != nil:
+		return p.s.Batch*p.s.InC*p.rows.size() + byteSlack
+	case p.img != nil:
+		return 4 * (p.s.Batch*p.img.s.InC*p.img.inN + machine.SlackFloats)
 	}
-	return p.s.Batch*p.img.s.InC*p.img.inN + machine.SlackFloats
+	return 0
 }
 
-// Run convolves x, with zero point zx, with weights from PackW into y, and adds bias,
-// one value for each output channel, or nil. The workspace must have Workspace(threads)
-// bytes.
-func (p *IntConv) Run(w *gemm.Packed, x []byte, zx int32, bias, y []int32, ws []byte, threads int) error {
+// Run convolves. The workspace must have Workspace(threads) bytes.
+func (p *IntConv) Run(a IntConvArgs, ws []byte, threads int) error {
 	s := &p.s
 	if p.outN*s.Batch*s.OutC == 0 {
 		return nil
 	}
-	biasLen := 0
-	if bias != nil {
-		biasLen = s.OutC
-	}
-	if err := cmp.Or(
-		machine.Needs("IntConv", "X", x, s.Batch*s.InC*p.inN),
-		machine.Needs("IntConv", "Y", y, s.Batch*s.OutC*p.outN),
-		machine.Needs("IntConv", "workspace", ws, p.Workspace(threads)),
-		machine.Needs("IntConv", "bias", bias, biasLen),
-	); err != nil {
+	if err := p.checkArgs(&a, ws, threads); err != nil {
 		return err
-	}
-	if w == nil || w.Order != p.WeightLayout() {
-		return &machine.SpecError{Kernel: "IntConv", Field: "weights", Why: "missing, or packed for another layout"}
-	}
-	if p.float != nil {
-		return p.runFloat(w, x, zx, bias, y, ws, threads)
 	}
 	r := intConvRuns.Get()
 	defer intConvRuns.Release(r)
+	if p.float != nil {
+		return p.runFloat(&a, r, ws, threads)
+	}
 	b := machine.NewScratch(ws)
-	*r = intConvRun{p: p, w: w, x: x, y: y, zx: zx + p.x.Shift(), init: b.Int32s(s.OutC), words: b.Floats(p.imageWords())}
-	r.ws = b.Rest
-	for i, sum := range w.Sums {
+	*r = intConvRun{p: p, w: a.W, x: a.X, y: a.Y, q: a.Q, zx: a.ZX + p.x.Shift(), init: b.Int32s(s.OutC)}
+	for i, sum := range a.W.Sums {
 		r.init[i] = -r.zx * sum
-		if bias != nil {
-			r.init[i] += bias[i]
+		if a.Bias != nil {
+			r.init[i] += a.Bias[i]
 		}
 	}
+	if p.depth != nil {
+		r.ws = b.Rest
+		machine.Parallel(p.depth.tasks(), threads, r)
+		return nil
+	}
+	planes := s.Batch * s.InC
+	if p.rows != nil {
+		r.planes = b.Bytes(p.imageBytes())
+	} else {
+		r.words, planes = b.Floats(p.imageBytes()/4), s.Batch*p.img.s.InC
+	}
+	r.ws = b.Rest
 	r.packing = true
-	machine.Parallel(s.Batch*p.img.s.InC, threads, r)
+	machine.Parallel(planes, threads, r)
 	r.packing = false
 	machine.Parallel(p.mat.tasks(), threads, r)
 	return nil
 }
 
+func (p *IntConv) checkArgs(a *IntConvArgs, ws []byte, threads int) error {
+	s := &p.s
+	sums, bytes, factors, biasLen := s.Batch*s.OutC*p.outN, 0, 0, 0
+	if a.Bias != nil {
+		biasLen = s.OutC
+	}
+	if p.quantized {
+		sums, bytes, factors = 0, sums, s.OutC
+	}
+	if err := cmp.Or(
+		machine.Needs("IntConv", "X", a.X, s.Batch*s.InC*p.inN),
+		machine.Needs("IntConv", "Y", a.Y, sums),
+		machine.Needs("IntConv", "Y", a.Q.Y, bytes),
+		machine.Needs("IntConv", "factors", a.Q.Factors, factors),
+		machine.Needs("IntConv", "workspace", ws, p.Workspace(threads)),
+		machine.Needs("IntConv", "bias", a.Bias, biasLen),
+	); err != nil {
+		return err
+	}
+	if a.W == nil || a.W.Order != p.WeightLayout() {
+		return &machine.SpecError{Kernel: "IntConv", Field: "weights", Why: "missing, or packed for another layout"}
+	}
+	return nil
+}
+
 // runFloat does a depthwise convolution in float32.
-func (p *IntConv) runFloat(w *gemm.Packed, x []byte, zx int32, bias, y []int32, ws []byte, threads int) error {
+func (p *IntConv) runFloat(a *IntConvArgs, r *intConvRun, ws []byte, threads int) error {
 	s := &p.s
 	b := machine.NewScratch(ws)
 	n := s.Batch * s.InC * p.inN
 	fx, fy := b.Floats(n), b.Floats(s.Batch*s.OutC*p.outN)
-	vec.Dequantize(fx, x[:n], p.x.Signed, 1, zx)
-	if err := p.float.Run(ConvArgs{X: fx, Y: fy, Packed: w}, b.Rest, threads); err != nil {
+	vec.Dequantize(fx, a.X[:n], p.x.Signed, 1, a.ZX)
+	if err := p.float.Run(ConvArgs{X: fx, Y: fy, Packed: a.W}, b.Rest, threads); err != nil {
 		return err
 	}
-	p.ints.Ints.FromFloat(&y[0], &fy[0], len(fy))
-	if bias != nil {
-		for i := range s.Batch * s.OutC {
-			for j := range p.outN {
-				y[i*p.outN+j] += bias[i%s.OutC]
-			}
+	*r = intConvRun{p: p, y: a.Y, q: a.Q}
+	sums := unsafe.Slice((*int32)(machine.Ptr(fy, 0)), len(fy)) // in place
+	p.ints.Ints.FromFloat(&sums[0], &fy[0], len(fy))
+	for i := range s.Batch * s.OutC {
+		row, oc := sums[i*p.outN:][:p.outN], i%s.OutC
+		for j := 0; j < len(row) && a.Bias != nil; j++ {
+			row[j] += a.Bias[oc]
 		}
+		r.deliver(i*p.outN, oc, row)
 	}
 	return nil
 }
@@ -278,53 +387,123 @@ type intConvRun struct {
 	w    *gemm.Packed
 	x    []byte
 	y    []int32
+	q    Quantization
 	zx   int32 // zero point of x, for the values as packed
 	init []int32
 	ws   []byte
 
 	words   []float32 // the images in words
+	planes  []byte    // or in padded planes
 	packing bool      // tasks pack them
 }
 
 var intConvRuns machine.FreeList[intConvRun]
 
-// Run packs one plane of an image, or computes one tile.
-func (r *intConvRun) Run(i, worker int) {
-	if r.packing {
-		r.plane(i)
+// deliver gives sums of an output channel to the result, from an element on.
+func (r *intConvRun) deliver(at, oc int, sums []int32) {
+	if !r.p.quantized {
+		copy(r.y[at:], sums)
 		return
 	}
+	vec.Requantize(r.q.Y[at:at+len(sums)], sums, r.q.Signed, r.q.Factors[oc], r.q.Zero)
+}
+
+// Run packs one plane of an image, or computes one tile.
+func (r *intConvRun) Run(i, worker int) {
+	p := r.p
+	switch {
+	case p.depth != nil:
+		p.depth.task(r, i, worker)
+	case !r.packing:
+		r.tile(i, worker)
+	case p.rows != nil:
+		p.rows.plane(r.planes[i*p.rows.size():], r.x[i*p.inN:], &p.s, p.x.Unflipped(r.zx), p.x.Flip)
+	default:
+		r.plane(i)
+	}
+}
+
+// tile computes one tile.
+func (r *intConvRun) tile(i, worker int) {
 	p, m := r.p, &r.p.mat
 	w, outer := m.tile(p.ints, i, p.outN)
 	w.Ints = p.kind
 	image, group := outer/p.s.Groups, outer%p.s.Groups
 	w.Bias = machine.Ptr(r.init, group*p.ocg)
-	x := r.words[(image*p.img.s.InC+group*p.words)*p.img.inN:]
 	off := (image*p.s.OutC + group*p.ocg) * p.outN
-	w.C = machine.Ptr(r.y, off)
 	buf := machine.NewScratch(r.ws[worker*p.perWorker():])
-	panels, sums := buf.Floats(m.bufLen(p.ints)), buf.Int32s(m.tileN*p.ints.Nr)
-	clear(sums)
+	panels, columns, sums := buf.Floats(m.bufLen(p.ints)+machine.SlackFloats), buf.Int32s(m.tileN*p.ints.Nr), buf.Int32s(p.tileLen())
+	clear(columns)
 	row0, _ := m.m.Part(w.P0)
+	if p.quantized {
+		w.Row0, w.Col0 = row0, w.Q0*p.ints.Nr
+		w.U.Ldc, w.C = 4*m.tileN*p.ints.Nr, machine.Ptr(sums, 0)
+	} else {
+		sums = r.y[off:]
+		w.C = machine.Ptr(sums, 0)
+	}
 	for kb := range max(1, m.k.P) {
 		k0, kc := m.k.Part(kb)
 		w.U.Flags = simd.UkAcc
 		if kb == 0 {
 			w.U.Flags = simd.UkRow
 		}
-		w.A = machine.Ptr(r.w.Words, group*p.ocg*p.taps*p.words+k0*p.ocg+row0*kc)
-		w.B, w.BStep, w.BLD = machine.Ptr(panels, 0), 4*p.ints.Nr*kc, 4*p.ints.Nr
-		p.img.packPixels(p.img.isPointwise(), panels, x, w.Q0, w.Q1, k0, kc)
-		if p.zw != nil {
-			for q := w.Q0; q < w.Q1; q++ {
-				at := (q - w.Q0) * p.ints.Nr
-				p.ints.AddColumns(p.kind, &sums[at], machine.Ptr(panels, at*kc), kc, p.ints.Nr)
-			}
+		w.A = machine.Ptr(r.w.Words, group*p.ocg*m.k.N+k0*p.ocg+row0*kc)
+		if p.rows != nil {
+			r.packRows(&w, panels, image*p.s.InC+group*p.icg, k0, kc)
+		} else {
+			r.packPixels(&w, panels, columns, (image*p.img.s.InC+group*p.words)*p.img.inN, k0, kc)
 		}
 		w.Run(kc)
 	}
 	if p.zw != nil {
-		r.correct(&w, group, sums, r.y[off:])
+		r.correct(&w, group, columns, sums)
+	}
+	if p.quantized {
+		r.quantize(&w, group, off, sums)
+	}
+}
+
+// packPixels packs the columns of a tile from words of channels, for one block of K, and adds
+// them up where zero points of the weights ask for it.
+func (r *intConvRun) packPixels(w *gemm.Sweep, panels []float32, columns []int32, image, k0, kc int) {
+	p := r.p
+	nr := p.ints.Nr
+	w.B, w.BStep, w.BLD = machine.Ptr(panels, 0), 4*nr*kc, 4*nr
+	p.img.packPixels(p.img.isPointwise(), panels, r.words[image:], w.Q0, w.Q1, k0, kc)
+	for q := w.Q0; q < w.Q1 && p.zw != nil; q++ {
+		at := (q - w.Q0) * nr
+		p.ints.AddColumns(p.kind, &columns[at], machine.Ptr(panels, at*kc), kc, nr)
+	}
+}
+
+// packRows packs the columns of a tile from planes of bytes: a row of the buffer for each word,
+// in which panels lie side by side. Runs of pixels of one output row are packed at once; a
+// vector may write too far, where the next run follows.
+func (r *intConvRun) packRows(w *gemm.Sweep, panels []float32, plane, k0, kc int) {
+	p, b := r.p, r.p.rows
+	cols := p.mat.tileN * p.ints.Nr
+	w.B, w.BStep, w.BLD = machine.Ptr(panels, 0), 4*p.ints.Nr, 4*cols
+	c0, c1 := w.Q0*p.ints.Nr, min(w.Q1*p.ints.Nr, p.outN)
+	for k := range kc {
+		word := k0 + k
+		src := r.planes[(plane+word/len(b.offs))*b.size()+b.offs[word%len(b.offs)]:]
+		for c := c0; c < c1; {
+			y, x := c/p.out[2], c%p.out[2]
+			n := min(p.out[2]-x, c1-c)
+			p.ints.Ints.ByteWords((*uint32)(machine.Ptr(panels, k*cols+c-c0)), &src[y*b.line+x*p.s.Stride[2]], machine.CeilDiv(n, 16), b.step, &b.pick[0])
+			c += n
+		}
+	}
+}
+
+// quantize brings the sums of a tile to bytes.
+func (r *intConvRun) quantize(w *gemm.Sweep, group, off int, sums []int32) {
+	p := r.p
+	last, h := w.Rows.Part(w.P1 - 1)
+	ld, n := w.U.Ldc/4, min(w.Q1*p.ints.Nr, p.outN)-w.Col0
+	for row := w.Row0; row < last+h; row++ {
+		r.deliver(off+row*p.outN+w.Col0, group*p.ocg+row, sums[(row-w.Row0)*ld:][:n])
 	}
 }
 
@@ -341,7 +520,7 @@ func (r *intConvRun) correct(w *gemm.Sweep, group int, sums, y []int32) {
 	c0, c1 := w.Q0*p.ints.Nr, min(w.Q1*p.ints.Nr, p.outN)
 	for row := r0; row < last+h; row++ {
 		if z := p.zw[group*p.ocg+row]; z != 0 {
-			p.ints.Ints.MulSub(&y[row*p.outN+c0], &sums[0], c1-c0, z)
+			p.ints.Ints.MulSub(&y[(row-w.Row0)*w.U.Ldc/4+c0-w.Col0], &sums[0], c1-c0, z)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/kerntest"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
+	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 )
 
 func runIntConv(t *testing.T, s IntConvSpec, form int) {
@@ -44,7 +45,8 @@ func runIntConv(t *testing.T, s IntConvSpec, form int) {
 	for i := range cs.OutC * min(form, 1) {
 		bias = append(bias, int32(rng.Uint32())+int32(i))
 	}
-	require.NoError(t, p.Run(packed, x, zx, bias, y, ws, 2))
+	args := IntConvArgs{W: packed, X: x, ZX: zx, Bias: bias, Y: y}
+	require.NoError(t, p.Run(args, ws, 2))
 	for i := range want {
 		sum := int32(want[i])
 		if bias != nil {
@@ -57,19 +59,55 @@ func runIntConv(t *testing.T, s IntConvSpec, form int) {
 	for _, v := range y[len(want):] {
 		require.EqualValues(t, 12345, v, "wrote after the result")
 	}
+	runQuantized(t, s, zw, args, len(want))
+}
+
+// runQuantized expects of a convolution to bytes what quantizing its sums gives.
+func runQuantized(t *testing.T, s IntConvSpec, zw []int32, a IntConvArgs, n int) {
+	t.Helper()
+	s.Quantized = true
+	p, err := NewIntConv(s, zw)
+	require.NoError(t, err)
+	sums := a.Y[:n]
+	a.Q = Quantization{Y: make([]byte, n+64), Signed: s.XSigned, Zero: 7, Factors: make([]float32, p.s.OutC)}
+	for i := range a.Q.Factors {
+		a.Q.Factors[i] = float32(i%5+1) / 1000
+		if a.Bias != nil {
+			a.Q.Factors[i] /= 1 << 22
+		}
+	}
+	want := make([]byte, n)
+	for i := 0; i < n; i += p.outN {
+		vec.Requantize(want[i:i+p.outN], sums[i:i+p.outN], a.Q.Signed, a.Q.Factors[i/p.outN%p.s.OutC], a.Q.Zero)
+	}
+	ws := make([]byte, p.Workspace(2))
+	for i := range ws {
+		ws[i] = 0xff
+	}
+	require.NoError(t, p.Run(a, ws, 2))
+	require.Equal(t, want, a.Q.Y[:n], "%+v", s)
+	require.Equal(t, make([]byte, 64), a.Q.Y[n:], "wrote after the result")
 }
 
 func TestIntConv(t *testing.T) {
 	kerntest.EachLevel(t, func(t *testing.T) {
 		for v := range 12 {
-			spec := func(c ConvSpec) IntConvSpec { return IntConvSpec{c, v&1 != 0, v&2 != 0} }
+			spec := func(c ConvSpec) IntConvSpec { return IntConvSpec{ConvSpec: c, XSigned: v&1 != 0, WSigned: v&2 != 0} }
 			form := v / 4
 			for w := 1; w <= 35; w += 3 {
 				runIntConv(t, spec(conv2(1, 6, 7, 1, 4, w, 3, 1, 1)), form)
 				runIntConv(t, spec(conv2(1, 3, 4, 1, 5, w+4, 5, 2, 2)), form)
 				runIntConv(t, spec(conv2(2, 8, 6, 2, 3, w, 1, 1, 0)), form)
-				runIntConv(t, spec(conv2(1, 3, 3, 3, 6, w+1, 3, 2, 1)), form) // depthwise
+				runIntConv(t, spec(conv2(1, 3, 3, 3, 6, w+1, 3, 2, 1)), form)  // depthwise
+				runIntConv(t, spec(conv2(2, 2, 4, 2, 4, w+2, 3, 1, 1)), form)  // two of a channel
+				runIntConv(t, spec(conv2(1, 2, 20, 1, 9, w+4, 7, 2, 3)), form) // rows of taps
 			}
+			wide := conv2(1, 3, 17, 1, 16, 90, 9, 3, -1) // cropped, several words of a row
+			runIntConv(t, spec(wide), form)
+			wide.Groups, wide.OutC, wide.Stride[2], wide.Dilation = 3, 3, 4, [3]int{1, 2, 1}
+			wide.In[1] = 40
+			runIntConv(t, spec(wide), form)
+			runIntConv(t, spec(conv2(1, 3, 300, 1, 20, 31, 3, 2, 1)), form) // several tiles of channels
 			runIntConv(t, spec(conv2(1, 130, 40, 1, 5, 7, 3, 1, 1)), form)
 			runIntConv(t, spec(conv2(1, 9, 5, 1, 3, 4, 3, 1, 5)), form)
 		}
@@ -78,18 +116,19 @@ func TestIntConv(t *testing.T) {
 
 func BenchmarkIntConv(b *testing.B) {
 	for _, l := range machine.Levels() {
-		for _, c := range []ConvSpec{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), conv2(1, 256, 1024, 1, 14, 14, 1, 1, 0), conv2(1, 3, 64, 1, 224, 224, 7, 2, 3), conv2(1, 128, 128, 1, 56, 56, 3, 2, 1), conv2(1, 96, 96, 96, 56, 56, 3, 1, 1)} {
+		for _, c := range []ConvSpec{conv2(1, 64, 64, 1, 56, 56, 3, 1, 1), conv2(1, 256, 1024, 1, 14, 14, 1, 1, 0), conv2(1, 3, 64, 1, 224, 224, 7, 2, 3), conv2(1, 128, 128, 1, 56, 56, 3, 2, 1), conv2(1, 96, 96, 96, 56, 56, 3, 1, 1),
+			conv2(1, 96, 96, 96, 112, 112, 3, 2, 1), conv2(1, 960, 960, 960, 7, 7, 3, 1, 1), conv2(1, 16, 96, 1, 112, 112, 1, 1, 0), conv2(1, 96, 24, 1, 56, 56, 1, 1, 0), conv2(1, 512, 512, 1, 7, 7, 3, 1, 1), conv2(1, 3, 32, 1, 224, 224, 3, 2, 1)} {
 			b.Run(fmt.Sprintf("%s/%s", l, convName(c)), func(b *testing.B) {
 				kerntest.AtLevel(b, l, func(b *testing.B) {
-					s := IntConvSpec{c, false, true}
+					s := IntConvSpec{ConvSpec: c, WSigned: true, Quantized: true}
 					geo := geometryOf(b, c)
 					p, err := NewIntConv(s, nil)
 					require.NoError(b, err)
 					packed, err := p.PackW(b.Context(), make([]byte, geo.weightLen()))
 					require.NoError(b, err)
-					x, y := make([]byte, c.InC*geo.inN), make([]int32, c.OutC*geo.outN)
+					a := IntConvArgs{W: packed, X: make([]byte, c.InC*geo.inN), ZX: 128, Q: Quantization{Y: make([]byte, c.OutC*geo.outN), Factors: make([]float32, c.OutC)}}
 					ws := make([]byte, p.Workspace(1))
-					sec := kerntest.BestOf(b, func() { _ = p.Run(packed, x, 128, nil, y, ws, 1) })
+					sec := kerntest.BestOf(b, func() { _ = p.Run(a, ws, 1) })
 					b.ReportMetric(float64(geo.FLOPs())/sec/1e9, "GOP/s")
 				})
 			})

@@ -27,7 +27,9 @@ type Sweep struct {
 	BLD   int            // bytes between the rows of a panel
 	tail  unsafe.Pointer // the last, narrow panel, packed, where the others are read in place
 
-	C, Res  unsafe.Pointer // element (0, 0) of the result and of the residual
+	C, Res  unsafe.Pointer // element (Row0, Col0) of the result, (0, 0) of the residual
+	Row0    int            // not 0 where the result is a tile of its own
+	Col0    int
 	Bias    unsafe.Pointer // one value for each row, or each column
 	lastCol []float32      // bias of the last, narrow panel, padded
 }
@@ -126,7 +128,7 @@ func (w *Sweep) fetch(panel unsafe.Pointer, size, i int, more bool) {
 func (w *Sweep) call(row, h, q int) {
 	u := &w.U
 	col := q * w.T.Nr
-	u.C = unsafe.Add(w.C, row*u.Ldc+4*col)
+	u.C = unsafe.Add(w.C, (row-w.Row0)*u.Ldc+4*(col-w.Col0))
 	if u.Flags&simd.UkRes != 0 {
 		u.Res = unsafe.Add(w.Res, row*u.Ldr+4*col)
 	}

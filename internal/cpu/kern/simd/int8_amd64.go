@@ -121,3 +121,13 @@ func pairRowU8AVX2(dst *uint32, src *byte, n int, plane int)
 //
 //go:noescape
 func pairRowS8AVX2(dst *uint32, src *byte, n int, plane int)
+
+// byteTapsAVX512 sums rows of vectors of sixteen pixels, step bytes of the input apart, over words of taps, each an input distance and a weight.
+//
+//go:noescape
+func byteTapsAVX512(dst *int32, src *byte, vectors int, rows int, dstRow int, srcRow int, step int, offs *int, count int, w *uint32, start int32, pick *uint32)
+
+// byteWordsAVX512 writes the words of taps of vectors of sixteen pixels.
+//
+//go:noescape
+func byteWordsAVX512(dst *uint32, src *byte, vectors int, step int, pick *uint32)

@@ -10928,6 +10928,135 @@ one_end:
 	VZEROUPPER
 	RET
 
+// func byteTapsAVX512(dst *int32, src *byte, vectors int, rows int, dstRow int, srcRow int, step int, offs *int, count int, w *uint32, start int32, pick *uint32)
+// Requires: AVX, AVX512BW, AVX512F, AVX512VNNI
+TEXT ·byteTapsAVX512(SB), NOSPLIT, $0-96
+	MOVQ         rows+24(FP), AX
+	MOVQ         dst+0(FP), CX
+	MOVQ         src+8(FP), DX
+	MOVQ         step+48(FP), BX
+	VBROADCASTSS start+80(FP), Z0
+	MOVQ         pick+88(FP), SI
+	VMOVUPS      (SI), Z1
+	VMOVUPS      64(SI), Z2
+
+row:
+	CMPQ AX, $+1
+	JLT  row_end
+	MOVQ vectors+16(FP), R8
+	MOVQ CX, SI
+	MOVQ DX, DI
+
+by4:
+	CMPQ    R8, $+4
+	JLT     by4_end
+	VMOVAPS Z0, Z3
+	VMOVAPS Z0, Z4
+	VMOVAPS Z0, Z5
+	VMOVAPS Z0, Z6
+	MOVQ    offs+56(FP), R9
+	MOVQ    count+64(FP), R10
+	MOVQ    w+72(FP), R11
+
+word4:
+	MOVQ         (R9), R12
+	ADDQ         DI, R12
+	VPBROADCASTD (R11), Z7
+	VPERMD       (R12), Z1, Z8
+	VPSHUFB      Z2, Z8, Z8
+	VPDPBUSD     Z7, Z8, Z3
+	ADDQ         BX, R12
+	VPERMD       (R12), Z1, Z8
+	VPSHUFB      Z2, Z8, Z8
+	VPDPBUSD     Z7, Z8, Z4
+	ADDQ         BX, R12
+	VPERMD       (R12), Z1, Z8
+	VPSHUFB      Z2, Z8, Z8
+	VPDPBUSD     Z7, Z8, Z5
+	ADDQ         BX, R12
+	VPERMD       (R12), Z1, Z8
+	VPSHUFB      Z2, Z8, Z8
+	VPDPBUSD     Z7, Z8, Z6
+	ADDQ         $+8, R9
+	ADDQ         $+4, R11
+	DECQ         R10
+	JNZ          word4
+	VMOVUPS      Z3, (SI)
+	ADDQ         BX, DI
+	VMOVUPS      Z4, 64(SI)
+	ADDQ         BX, DI
+	VMOVUPS      Z5, 128(SI)
+	ADDQ         BX, DI
+	VMOVUPS      Z6, 192(SI)
+	ADDQ         BX, DI
+	ADDQ         $+256, SI
+	SUBQ         $+4, R8
+	JMP          by4
+
+by4_end:
+by1:
+	CMPQ    R8, $+1
+	JLT     by1_end
+	VMOVAPS Z0, Z3
+	MOVQ    offs+56(FP), R9
+	MOVQ    count+64(FP), R10
+	MOVQ    w+72(FP), R11
+
+word1:
+	MOVQ         (R9), R12
+	ADDQ         DI, R12
+	VPBROADCASTD (R11), Z4
+	VPERMD       (R12), Z1, Z5
+	VPSHUFB      Z2, Z5, Z5
+	VPDPBUSD     Z4, Z5, Z3
+	ADDQ         $+8, R9
+	ADDQ         $+4, R11
+	DECQ         R10
+	JNZ          word1
+	VMOVUPS      Z3, (SI)
+	ADDQ         BX, DI
+	ADDQ         $+64, SI
+	SUBQ         $+1, R8
+	JMP          by1
+
+by1_end:
+	MOVQ dstRow+32(FP), SI
+	ADDQ SI, CX
+	MOVQ srcRow+40(FP), SI
+	ADDQ SI, DX
+	SUBQ $+1, AX
+	JMP  row
+
+row_end:
+	VZEROUPPER
+	RET
+
+// func byteWordsAVX512(dst *uint32, src *byte, vectors int, step int, pick *uint32)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·byteWordsAVX512(SB), NOSPLIT, $0-40
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    vectors+16(FP), DX
+	MOVQ    step+24(FP), BX
+	MOVQ    pick+32(FP), SI
+	VMOVUPS (SI), Z0
+	VMOVUPS 64(SI), Z1
+
+one:
+	CMPQ    DX, $+1
+	JLT     one_end
+	VPERMD  (CX), Z0, Z2
+	VPSHUFB Z1, Z2, Z2
+	VMOVUPS Z2, (AX)
+	ADDQ    $+64, AX
+	ADDQ    BX, CX
+	SUBQ    $+1, DX
+	JMP     one
+
+one_end:
+	VZEROUPPER
+	RET
+
 DATA uqAVX512Kernels<>+0(SB)/8, $·uq1AVX512<>(SB)
 DATA uqAVX512Kernels<>+8(SB)/8, $·uq2AVX512<>(SB)
 DATA uqAVX512Kernels<>+16(SB)/8, $·uq3AVX512<>(SB)

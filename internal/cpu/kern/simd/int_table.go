@@ -30,6 +30,12 @@ type intTable struct {
 
 	QuadRow            func(dst *uint32, src *byte, n, plane int, flip uint32) // any n
 	PairRowU, PairRowS func(dst *uint32, src *byte, n, plane int)              // multiples of 16; nil: plain Go
+
+	// ByteTaps sums rows of vectors of pixels over words of four taps, ByteWords writes such words;
+	// nil: there are none. pick are the words that go to each quarter of a vector, then the bytes
+	// within it.
+	ByteTaps  func(dst *int32, src *byte, vectors, rows, dstRow, srcRow, step int, offs *int, count int, w *uint32, start int32, pick *uint32)
+	ByteWords func(dst *uint32, src *byte, vectors, step int, pick *uint32)
 }
 
 // Products returns the kernels whose integer products this level uses.

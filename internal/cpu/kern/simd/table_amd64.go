@@ -148,7 +148,7 @@ func init() {
 	}
 	t := tables[machine.LevelAVX512]
 	if cpu.X86.HasAVX512VNNI {
-		t.Ints.Quads, t.Ints.QuadRow = true, quadRowAVX512
+		t.Ints.Quads, t.Ints.QuadRow, t.Ints.ByteTaps, t.Ints.ByteWords = true, quadRowAVX512, byteTapsAVX512, byteWordsAVX512
 	} else {
 		t.Ints.base = tables[machine.LevelAVX2]
 	}
