@@ -18,7 +18,7 @@ import (
 //	 x[pixel s] ─▶ acc    acc
 //	     …          …      …       t = 1..14 (AVX-512), 1..6 (AVX2)
 //
-// Around that: the channels of a block, unrolled; taps along the row; rows of
+// Around that: the channels of a block, half of them unrolled; taps along the row; rows of
 // the kernel; blocks of input channels. The input is padded, so no tap falls
 // outside. A pixel is reached through one of a few base registers and a scaled
 // index, so the distance between pixels can be anything:
@@ -119,14 +119,27 @@ func (d *direct) count(name string, n gp, body func()) {
 	d.JNZ(operand.LabelRef(name))
 }
 
-// tap multiplies the channels of a block (or one channel) at one tap.
+// tap multiplies the channels of a block (or one channel) at one tap: half of a block is unrolled,
+// which keeps the code of all kernels small.
 func (d *direct) tap() {
+	if d.plain {
+		d.channels(1)
+		return
+	}
+	n := d.isa.w / 2
+	half := d.GP64()
+	d.MOVQ(operand.I32(2), half)
+	d.count("half", half, func() {
+		d.channels(n)
+		d.advance(4*n, d.base[0])
+	})
+	d.SUBQ(operand.I32(8*n), d.base[0])
+}
+
+// channels multiplies n neighbouring channels.
+func (d *direct) channels(n int) {
 	for i := 1; i < 5 && 3*i < d.t; i++ {
 		d.base[i] = d.third(d.base[i-1], d.s)
-	}
-	n := d.isa.w
-	if d.plain {
-		n = 1
 	}
 	for c := range n {
 		w := make([]vec, d.blocks)

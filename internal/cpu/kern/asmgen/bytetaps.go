@@ -47,6 +47,37 @@ func emitByteTaps(g *gen) {
 	g.ret()
 }
 
+// emitBytePlane copies rows of bytes into larger ones.
+func emitBytePlane(g *gen) {
+	g.isa = avx512
+	g.fn("bytePlane", "(dst, src *byte, rows, n, dstRow, srcRow int, flip uint32)", "copies rows of n bytes, dstRow and srcRow apart, with flip added to each word by exclusive or.")
+	rows, dstRow, srcRow, dstStep, srcStep := g.arg("rows"), g.arg("dst"), g.arg("src"), g.arg("dstRow"), g.arg("srcRow")
+	flip, tail, k := g.argVec("flip"), g.GP64(), g.K()
+	last := g.arg("n") // BZHI reads its lowest byte: the bytes behind the last whole vector
+	g.ANDQ(operand.I32(63), last)
+	g.MOVQ(operand.I32(-1), tail)
+	g.BZHIQ(last, tail, tail)
+	g.KMOVQ(tail, k)
+	g.loop("row", rows, 1, func() {
+		dst, src, n := g.GP64(), g.GP64(), g.arg("n")
+		g.MOVQ(dstRow, dst)
+		g.MOVQ(srcRow, src)
+		g.loop("whole", n, 64, func() {
+			v := g.v()
+			g.VPXORD(at(src, 0), flip, v)
+			g.st(v, at(dst, 0))
+			g.advance(64, dst, src)
+		})
+		v := g.v()
+		g.VMOVDQU8_Z(at(src, 0), k, v)
+		g.VPXORD(v, flip, v)
+		g.VMOVDQU8(v, k, at(dst, 0))
+		g.ADDQ(dstStep, dstRow)
+		g.ADDQ(srcStep, srcRow)
+	})
+	g.ret()
+}
+
 // picks loads both permutations.
 func (g *gen) picks() (words, bytes vec) {
 	p := g.arg("pick")

@@ -61,6 +61,7 @@ func emitInt8(g *gen) {
 	})
 	g.interleave()
 	emitByteTaps(g)
+	emitBytePlane(g)
 }
 
 // intKernel emits one integer micro-kernel.
@@ -170,7 +171,45 @@ func (g *gen) quantize() {
 			g.mul(v, v, scale)
 			return v
 		})
+	if g.isa.zmm {
+		g.requantFours()
+	}
 	g.intToFloat()
+}
+
+// requantFours emits requantizations of 64 sums at a time: saturation while packing takes the
+// place of a clamp and of the conversion of each vector to bytes.
+func (g *gen) requantFours() {
+	for _, signed := range []bool{false, true} {
+		name, narrow := "U8", g.VPACKUSWB
+		if signed {
+			name, narrow = "S8", g.VPACKSSWB
+		}
+		g.fn("requantFours"+name, "(dst *byte, src *int32, n int, scale, most float32, zero int32)",
+			"is saturate(round(min(src·scale, most)) + zero); n is a multiple of 64, zero is twice a number of 16 bits.")
+		dst, src, n := g.arg("dst"), g.arg("src"), g.arg("n")
+		scale, most, zero := g.argVec("scale"), g.argVec("most"), g.argVec("zero")
+		order := g.ld(g.table("quarters", 16, func(i int) uint32 { return uint32(i%4*4 + i/4) }))
+		g.loop("four", n, 64, func() {
+			var v [4]vec
+			for i := range v {
+				v[i] = g.to(g.VCVTDQ2PS, at(src, i*g.bytes()))
+				g.mul(v[i], v[i], scale)
+				g.min(v[i], v[i], most)
+				g.VCVTPS2DQ(v[i], v[i])
+			}
+			for i := 0; i < 4; i += 2 {
+				g.VPACKSSDW(v[i+1], v[i], v[i])
+				g.VPADDSW(zero, v[i], v[i])
+			}
+			narrow(v[2], v[0], v[0])
+			g.VPERMD(v[0], order, v[0])
+			g.st(v[0], at(dst, 0))
+			g.advance(4*g.bytes(), src)
+			g.advance(64, dst)
+		})
+		g.ret()
+	}
 }
 
 // toBytes emits a quantization; scaled loads and scales a vector.

@@ -1,8 +1,6 @@
 package convolve
 
 import (
-	"encoding/binary"
-
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
@@ -57,42 +55,36 @@ func newByteRows(g *geometry, t *simd.Table) *byteRows {
 // size is the number of bytes of a padded plane.
 func (b *byteRows) size() int { return b.rows * b.pitch }
 
-// plane pads a plane of an image with bytes of a value, and flips the top bits of all of it.
-func (b *byteRows) plane(dst, src []byte, s *ConvSpec, fill byte, flip bool) {
-	dst = dst[:b.size()]
-	if b.rows != s.In[1] || b.pitch != s.In[2] || s.PadBegin != [3]int{} {
-		fillBytes(dst, fill)
+// border fills a plane with the bytes of its padding; plane leaves those alone.
+func (b *byteRows) border(dst []byte, s *ConvSpec, fill byte) {
+	if b.rows == s.In[1] && b.pitch == s.In[2] && s.PadBegin == [3]int{} || b.size() == 0 {
+		return
 	}
+	dst = dst[:b.size()]
+	dst[0] = fill
+	for n := 1; n < len(dst); n *= 2 {
+		copy(dst[n:], dst[:n])
+	}
+}
+
+// plane copies a plane of an image to where it lies within the padding, and flips the top bits.
+func (b *byteRows) plane(t *simd.Table, dst, src []byte, s *ConvSpec, flip bool) {
 	// The part of the image that is not cropped away by negative padding.
 	y0, y1 := max(0, -s.PadBegin[1]), min(s.In[1], b.rows-s.PadBegin[1])
 	x0, x1 := max(0, -s.PadBegin[2]), min(s.In[2], b.pitch-s.PadBegin[2])
-	for y := y0; y < y1 && x0 < x1; y++ {
-		copy(dst[(y+s.PadBegin[1])*b.pitch+x0+s.PadBegin[2]:][:x1-x0], src[y*s.In[2]+x0:])
-	}
-	if flip {
-		flipBytes(dst)
-	}
-}
-
-// fillBytes sets every byte.
-func fillBytes(b []byte, v byte) {
-	if len(b) == 0 {
+	if y0 >= y1 || x0 >= x1 {
 		return
 	}
-	b[0] = v
-	for n := 1; n < len(b); n *= 2 {
-		copy(b[n:], b[:n])
+	bits := uint32(0)
+	if flip {
+		bits = 0x80808080
 	}
-}
-
-// flipBytes flips the top bit of every byte.
-func flipBytes(b []byte) {
-	for ; len(b) >= 8; b = b[8:] {
-		binary.LittleEndian.PutUint64(b, binary.LittleEndian.Uint64(b)^0x8080808080808080)
+	rows, n := y1-y0, x1-x0
+	if n == s.In[2] && n == b.pitch { // one row
+		rows, n = 1, rows*n
 	}
-	for i := range b {
-		b[i] ^= 0x80
-	}
+	to, from := dst[(y0+s.PadBegin[1])*b.pitch+x0+s.PadBegin[2]:][:(y1-y0-1)*b.pitch+x1-x0], src[y0*s.In[2]+x0:][:(y1-y0-1)*s.In[2]+x1-x0]
+	t.Ints.BytePlane(&to[0], &from[0], rows, n, b.pitch, s.In[2], bits)
 }
 
 // pack writes the words of one output channel's taps for one input channel, and returns the sum

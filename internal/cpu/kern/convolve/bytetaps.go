@@ -55,8 +55,9 @@ func (b *byteTaps) task(r *intConvRun, i, worker int) {
 	plane, sums := buf.Bytes(b.size()+byteSlack), buf.Int32s(c.outN+16)
 	per := machine.CeilDiv(s.OutC, b.perTask)
 	image, first := i/per, i%per*b.perTask
+	b.border(plane, s, byte(r.zx))
 	for oc := first; oc < min(first+b.perTask, s.OutC); oc++ {
-		b.plane(plane, r.x[(image*s.InC+oc/c.ocg)*c.inN:], s, c.x.Unflipped(r.zx), c.x.Flip)
+		b.plane(c.ints, plane, r.x[(image*s.InC+oc/c.ocg)*c.inN:], s, c.x.Flip)
 		c.ints.Ints.ByteTaps(&sums[0], unsafe.SliceData(plane), machine.CeilDiv(c.out[2], 16), c.out[1], 4*c.out[2], b.line, b.step,
 			&b.offs[0], len(b.offs), &r.w.Words[oc*len(b.offs)], r.init[oc], &b.pick[0])
 		r.deliver((image*s.OutC+oc)*c.outN, oc, sums[:c.outN])

@@ -417,7 +417,9 @@ func (r *intConvRun) Run(i, worker int) {
 	case !r.packing:
 		r.tile(i, worker)
 	case p.rows != nil:
-		p.rows.plane(r.planes[i*p.rows.size():], r.x[i*p.inN:], &p.s, p.x.Unflipped(r.zx), p.x.Flip)
+		plane := r.planes[i*p.rows.size():]
+		p.rows.border(plane, &p.s, byte(r.zx))
+		p.rows.plane(p.ints, plane, r.x[i*p.inN:], &p.s, p.x.Flip)
 	default:
 		r.plane(i)
 	}
@@ -538,9 +540,13 @@ func (r *intConvRun) plane(i int) {
 	have := min(grp, p.icg-ch)
 	dst := unsafe.Slice((*uint32)(machine.Ptr(r.words, i*p.img.inN)), p.img.inN)
 	src := r.x[(image*s.InC+group*p.icg+ch)*p.inN:]
-	fill := p.fillWord(r.zx, have)
-	for j := range dst {
-		dst[j] = fill
+	if p.pad == s.In && s.PadBegin == [3]int{} {
+		p.row(dst, src, have)
+		return
+	}
+	dst[0] = p.fillWord(r.zx, have)
+	for n := 1; n < len(dst); n *= 2 {
+		copy(dst[n:], dst[:n])
 	}
 	// The part of the image that is not cropped away by negative padding.
 	var lo, hi [3]int

@@ -62,14 +62,6 @@ func (s IntSide) Value(b byte) int32 {
 	return simd.ByteValue(b, s.Signed != s.Flip)
 }
 
-// Unflipped is the byte that is packed as a value.
-func (s IntSide) Unflipped(v int32) byte {
-	if s.Flip {
-		return byte(v) ^ 0x80
-	}
-	return byte(v)
-}
-
 // Word packs up to four (quads) or two (pairs) bytes; missing ones are zero as
 // packed and so add nothing.
 func (s IntSide) Word(b [4]byte, n int) uint32 {

@@ -97,6 +97,16 @@ func quantAVX512(dst *byte, src *float32, n int, scale float32, lo float32, hi f
 //go:noescape
 func requantAVX512(dst *byte, src *int32, n int, scale float32, lo float32, hi float32, zero int32)
 
+// requantFoursU8AVX512 is saturate(round(min(src·scale, most)) + zero); n is a multiple of 64, zero is twice a number of 16 bits.
+//
+//go:noescape
+func requantFoursU8AVX512(dst *byte, src *int32, n int, scale float32, most float32, zero int32)
+
+// requantFoursS8AVX512 is saturate(round(min(src·scale, most)) + zero); n is a multiple of 64, zero is twice a number of 16 bits.
+//
+//go:noescape
+func requantFoursS8AVX512(dst *byte, src *int32, n int, scale float32, most float32, zero int32)
+
 // intToFloatAVX512 is src·scale.
 //
 //go:noescape
@@ -131,3 +141,8 @@ func byteTapsAVX512(dst *int32, src *byte, vectors int, rows int, dstRow int, sr
 //
 //go:noescape
 func byteWordsAVX512(dst *uint32, src *byte, vectors int, step int, pick *uint32)
+
+// bytePlaneAVX512 copies rows of n bytes, dstRow and srcRow apart, with flip added to each word by exclusive or.
+//
+//go:noescape
+func bytePlaneAVX512(dst *byte, src *byte, rows int, n int, dstRow int, srcRow int, flip uint32)

@@ -10694,6 +10694,108 @@ one_end:
 	VZEROUPPER
 	RET
 
+// func requantFoursU8AVX512(dst *byte, src *int32, n int, scale float32, most float32, zero int32)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·requantFoursU8AVX512(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS scale+24(FP), Z0
+	VBROADCASTSS most+28(FP), Z1
+	VBROADCASTSS zero+32(FP), Z2
+	VMOVUPS      quarters<>+0(SB), Z3
+
+four:
+	CMPQ      DX, $+64
+	JLT       four_end
+	VCVTDQ2PS (CX), Z4
+	VMULPS    Z0, Z4, Z4
+	VMINPS    Z1, Z4, Z4
+	VCVTPS2DQ Z4, Z4
+	VCVTDQ2PS 64(CX), Z5
+	VMULPS    Z0, Z5, Z5
+	VMINPS    Z1, Z5, Z5
+	VCVTPS2DQ Z5, Z5
+	VCVTDQ2PS 128(CX), Z6
+	VMULPS    Z0, Z6, Z6
+	VMINPS    Z1, Z6, Z6
+	VCVTPS2DQ Z6, Z6
+	VCVTDQ2PS 192(CX), Z7
+	VMULPS    Z0, Z7, Z7
+	VMINPS    Z1, Z7, Z7
+	VCVTPS2DQ Z7, Z7
+	VPACKSSDW Z5, Z4, Z4
+	VPADDSW   Z2, Z4, Z4
+	VPACKSSDW Z7, Z6, Z6
+	VPADDSW   Z2, Z6, Z6
+	VPACKUSWB Z6, Z4, Z4
+	VPERMD    Z4, Z3, Z4
+	VMOVUPS   Z4, (AX)
+	ADDQ      $+256, CX
+	ADDQ      $+64, AX
+	SUBQ      $+64, DX
+	JMP       four
+
+four_end:
+	VZEROUPPER
+	RET
+
+DATA quarters<>+0(SB)/8, $0x0000000400000000
+DATA quarters<>+8(SB)/8, $0x0000000c00000008
+DATA quarters<>+16(SB)/8, $0x0000000500000001
+DATA quarters<>+24(SB)/8, $0x0000000d00000009
+DATA quarters<>+32(SB)/8, $0x0000000600000002
+DATA quarters<>+40(SB)/8, $0x0000000e0000000a
+DATA quarters<>+48(SB)/8, $0x0000000700000003
+DATA quarters<>+56(SB)/8, $0x0000000f0000000b
+GLOBL quarters<>(SB), RODATA|NOPTR, $64
+
+// func requantFoursS8AVX512(dst *byte, src *int32, n int, scale float32, most float32, zero int32)
+// Requires: AVX, AVX512BW, AVX512F
+TEXT ·requantFoursS8AVX512(SB), NOSPLIT, $0-36
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+16(FP), DX
+	VBROADCASTSS scale+24(FP), Z0
+	VBROADCASTSS most+28(FP), Z1
+	VBROADCASTSS zero+32(FP), Z2
+	VMOVUPS      quarters<>+0(SB), Z3
+
+four:
+	CMPQ      DX, $+64
+	JLT       four_end
+	VCVTDQ2PS (CX), Z4
+	VMULPS    Z0, Z4, Z4
+	VMINPS    Z1, Z4, Z4
+	VCVTPS2DQ Z4, Z4
+	VCVTDQ2PS 64(CX), Z5
+	VMULPS    Z0, Z5, Z5
+	VMINPS    Z1, Z5, Z5
+	VCVTPS2DQ Z5, Z5
+	VCVTDQ2PS 128(CX), Z6
+	VMULPS    Z0, Z6, Z6
+	VMINPS    Z1, Z6, Z6
+	VCVTPS2DQ Z6, Z6
+	VCVTDQ2PS 192(CX), Z7
+	VMULPS    Z0, Z7, Z7
+	VMINPS    Z1, Z7, Z7
+	VCVTPS2DQ Z7, Z7
+	VPACKSSDW Z5, Z4, Z4
+	VPADDSW   Z2, Z4, Z4
+	VPACKSSDW Z7, Z6, Z6
+	VPADDSW   Z2, Z6, Z6
+	VPACKSSWB Z6, Z4, Z4
+	VPERMD    Z4, Z3, Z4
+	VMOVUPS   Z4, (AX)
+	ADDQ      $+256, CX
+	ADDQ      $+64, AX
+	SUBQ      $+64, DX
+	JMP       four
+
+four_end:
+	VZEROUPPER
+	RET
+
 // func intToFloatAVX512(dst *float32, src *int32, n int, scale float32)
 // Requires: AVX, AVX512F, BMI2
 TEXT ·intToFloatAVX512(SB), NOSPLIT, $0-28
@@ -11054,6 +11156,51 @@ one:
 	JMP     one
 
 one_end:
+	VZEROUPPER
+	RET
+
+// func bytePlaneAVX512(dst *byte, src *byte, rows int, n int, dstRow int, srcRow int, flip uint32)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·bytePlaneAVX512(SB), NOSPLIT, $0-52
+	MOVQ         rows+16(FP), AX
+	MOVQ         dst+0(FP), CX
+	MOVQ         src+8(FP), DX
+	MOVQ         dstRow+32(FP), BX
+	MOVQ         srcRow+40(FP), SI
+	VBROADCASTSS flip+48(FP), Z0
+	MOVQ         n+24(FP), R8
+	ANDQ         $+63, R8
+	MOVQ         $-1, DI
+	BZHIQ        R8, DI, DI
+	KMOVQ        DI, K1
+
+row:
+	CMPQ AX, $+1
+	JLT  row_end
+	MOVQ n+24(FP), R9
+	MOVQ CX, DI
+	MOVQ DX, R8
+
+whole:
+	CMPQ    R9, $+64
+	JLT     whole_end
+	VPXORD  (R8), Z0, Z1
+	VMOVUPS Z1, (DI)
+	ADDQ    $+64, DI
+	ADDQ    $+64, R8
+	SUBQ    $+64, R9
+	JMP     whole
+
+whole_end:
+	VMOVDQU8.Z (R8), K1, Z1
+	VPXORD     Z1, Z0, Z1
+	VMOVDQU8   Z1, K1, (DI)
+	ADDQ       BX, CX
+	ADDQ       SI, DX
+	SUBQ       $+1, AX
+	JMP        row
+
+row_end:
 	VZEROUPPER
 	RET
 

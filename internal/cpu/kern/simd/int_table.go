@@ -15,8 +15,8 @@ const (
 	IntPairs                  // two 16-bit numbers
 )
 
-// intTable holds the integer kernels of a level.
-type intTable struct {
+// IntTable holds the integer kernels of a level.
+type IntTable struct {
 	Quads bool   // quads rather than pairs
 	base  *Table // the level whose products are used, nil for the level itself
 
@@ -28,6 +28,9 @@ type intTable struct {
 	Quant              func(dst *byte, src *float32, n int, scale, lo, hi float32, zero int32)
 	Requant            func(dst *byte, src *int32, n int, scale, lo, hi float32, zero int32)
 
+	// The same for multiples of 64 sums, by saturation; zero is twice a number of 16 bits. nil: there is none.
+	RequantFoursU, RequantFoursS func(dst *byte, src *int32, n int, scale, most float32, zero int32)
+
 	QuadRow            func(dst *uint32, src *byte, n, plane int, flip uint32) // any n
 	PairRowU, PairRowS func(dst *uint32, src *byte, n, plane int)              // multiples of 16; nil: plain Go
 
@@ -36,6 +39,7 @@ type intTable struct {
 	// within it.
 	ByteTaps  func(dst *int32, src *byte, vectors, rows, dstRow, srcRow, step int, offs *int, count int, w *uint32, start int32, pick *uint32)
 	ByteWords func(dst *uint32, src *byte, vectors, step int, pick *uint32)
+	BytePlane func(dst, src *byte, rows, n, dstRow, srcRow int, flip uint32) // copies rows of n bytes, flip added by exclusive or
 }
 
 // Products returns the kernels whose integer products this level uses.

@@ -35,7 +35,7 @@ type Table struct {
 	WinoIn  [2]winoIn
 	WinoOut [2]winoOut
 
-	Ints   intTable
+	Ints   IntTable
 	RowOps rowOps
 
 	// Panels of columns of 2, 4 and 8 bits: n rows of bytes to (q − zero)·scale, several rows
@@ -93,7 +93,7 @@ var genericTable = &Table{
 	SegFillN: segmentAnyGeneric(true), SegMergeN: segmentAnyGeneric(false),
 	BlockTaps: blockTapsGeneric, BlockMax: blockMaxGeneric,
 	WinoIn: [2]winoIn{winoInGeneric(2), winoInGeneric(4)}, WinoOut: [2]winoOut{winoOutGeneric(2), winoOutGeneric(4)},
-	Ints:       intTable{MulSub: intMulSubGeneric, ToFloat: intToFloatGeneric, FromFloat: floatToIntGeneric},
+	Ints:       IntTable{MulSub: intMulSubGeneric, ToFloat: intToFloatGeneric, FromFloat: floatToIntGeneric},
 	NBits:      [3]func(dst *float32, src *byte, scale, zero *float32, n int){nbitsGeneric(2), nbitsGeneric(4), nbitsGeneric(8)},
 	Lrn75:      lrn75Generic,
 	SubSub:     subSubGeneric,

@@ -23,7 +23,7 @@ var tables = [machine.NumLevels]*Table{
 		SegFillN: segmentFillNAVX2, SegMergeN: segmentMergeNAVX2,
 
 		SubSub: vSubSubAVX2, SubMul: vSubMulAVX2, MulAdd: vMulAddAVX2, MulAddRows: vMulAddRowsAVX2,
-		Ints: intTable{
+		Ints: IntTable{
 			MulSub: intMulSubAVX2, ToFloat: intToFloatAVX2, FromFloat: floatToIntAVX2, WidenU: widenU8AVX2, WidenS: widenS8AVX2,
 			DequantU: dequantU8AVX2, DequantS: dequantS8AVX2, Quant: quantAVX2, Requant: requantAVX2, PairRowU: pairRowU8AVX2, PairRowS: pairRowS8AVX2,
 		},
@@ -56,9 +56,10 @@ var tables = [machine.NumLevels]*Table{
 		SegFillN: segmentFillNAVX512, SegMergeN: segmentMergeNAVX512,
 
 		SubSub: vSubSubAVX512, SubMul: vSubMulAVX512, MulAdd: vMulAddAVX512, MulAddRows: vMulAddRowsAVX512,
-		Ints: intTable{
+		Ints: IntTable{
 			MulSub: intMulSubAVX512, ToFloat: intToFloatAVX512, FromFloat: floatToIntAVX512, WidenU: widenU8AVX512, WidenS: widenS8AVX512,
 			DequantU: dequantU8AVX512, DequantS: dequantS8AVX512, Quant: quantAVX512, Requant: requantAVX512,
+			RequantFoursU: requantFoursU8AVX512, RequantFoursS: requantFoursS8AVX512,
 		},
 		Lrn75:     vLrn75AVX512,
 		BlockTaps: blockTapsAVX512, BlockMax: blockMaxAVX512,
@@ -148,7 +149,7 @@ func init() {
 	}
 	t := tables[machine.LevelAVX512]
 	if cpu.X86.HasAVX512VNNI {
-		t.Ints.Quads, t.Ints.QuadRow, t.Ints.ByteTaps, t.Ints.ByteWords = true, quadRowAVX512, byteTapsAVX512, byteWordsAVX512
+		t.Ints.Quads, t.Ints.QuadRow, t.Ints.ByteTaps, t.Ints.ByteWords, t.Ints.BytePlane = true, quadRowAVX512, byteTapsAVX512, byteWordsAVX512, bytePlaneAVX512
 	} else {
 		t.Ints.base = tables[machine.LevelAVX2]
 	}

@@ -60,10 +60,13 @@ func Requantize(dst []byte, src []int32, signed bool, scale float32, zero int32)
 	dst = dst[:len(src)]
 	lo, hi := quantRange(signed)
 	lo, hi = lo-float32(zero), hi-float32(zero)
-	n := 0
-	if f := simd.Active().Ints.Requant; f != nil && len(src) >= 16 {
-		n = len(src) &^ 15
-		f(unsafe.SliceData(dst), unsafe.SliceData(src), n, scale, lo, hi, zero)
+	t := &simd.Active().Ints
+	n := requantFours(t, dst, src, signed, scale, hi, zero)
+	if f := t.Requant; f != nil && n < len(src) && len(src) >= 16 {
+		if whole := (len(src) - n) &^ 15; whole > 0 {
+			f(&dst[n], &src[n], whole, scale, lo, hi, zero)
+			n += whole
+		}
 		if last := len(src) - 16; n < len(src) { // the end, some of it a second time
 			f(&dst[last], &src[last], 16, scale, lo, hi, zero)
 			n = len(src)
@@ -72,6 +75,21 @@ func Requantize(dst []byte, src []int32, signed bool, scale float32, zero int32)
 	for i, x := range src[n:] {
 		dst[n+i] = toByte(float32(x)*scale, lo, hi, zero)
 	}
+}
+
+// requantFours brings the whole vectors of 64 sums to bytes, where there is a kernel for them, and
+// returns how many sums these were.
+func requantFours(t *simd.IntTable, dst []byte, src []int32, signed bool, scale, most float32, zero int32) int {
+	f := t.RequantFoursU
+	if signed {
+		f = t.RequantFoursS
+	}
+	n := len(src) &^ 63
+	if f == nil || n == 0 || zero < -128 || zero > 255 {
+		return 0
+	}
+	f(&dst[0], &src[0], n, scale, most, zero&0xffff|zero<<16)
+	return n
 }
 
 // toByte clamps, rounds and adds the zero point.

@@ -14,7 +14,7 @@ func TestQuantize(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	kerntest.EachLevel(t, func(t *testing.T) {
 		for _, signed := range []bool{false, true} {
-			for n := 0; n <= 67; n++ {
+			for n := 0; n <= 135; n++ {
 				const scale, zero = 0.25, 3
 				x, sum := make([]float32, n), make([]int32, n)
 				for i := range x {
@@ -23,6 +23,7 @@ func TestQuantize(t *testing.T) {
 				}
 				specials := []float32{1e30, -1e30, 0.125, 0.375, -0.125}
 				copy(x, specials)
+				copy(sum, []int32{math.MaxInt32, math.MinInt32, 1 << 20, -1 << 20, 508, -262})
 				lo, hi := quantRange(signed)
 				want := func(v float64) int32 {
 					r := math.RoundToEven(v) + zero
