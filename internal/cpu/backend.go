@@ -92,6 +92,7 @@ var families = [][]entry{
 	quantOps,
 	intProductOps,
 	intConvOps,
+	qLinearOps,
 	quantRecurrentOps,
 	resizeOps,
 	gridOps,

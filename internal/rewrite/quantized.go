@@ -18,6 +18,7 @@ import (
 //	b ─DQ─┘                                       b, s, z ──┘
 //
 //	Q(MatMul(DQ(a), DQ(b)))        ->   QLinearMatMul(a, b)
+//	Q(Add(DQ(a), DQ(b)))           ->   QLinearAdd(a, b)
 //	MatMul(DQ(a), DQ(b)), Gemm     ->   Cast(MatMulInteger(a, b) + bias) * (sa*sb)
 //	Q(move(DQ(x)))                 ->   move(x)        same scale and zero point before and after
 //	Gather(DQ(x), i)               ->   DQ(Gather(x, i))
@@ -39,7 +40,7 @@ var Quantized = &Pass{
 	rules: []rule{
 		{"Q(DQ(x)) -> x", named("QuantizeLinear"), requantized},
 		{"Q(move(DQ(x))) -> move(x)", named("QuantizeLinear"), quantizedMove},
-		{"Q(Conv or MatMul(DQ, DQ)) -> QLinearConv, QLinearMatMul", named("QuantizeLinear"), quantizedProduct},
+		{"Q(Conv, MatMul or Add(DQ, DQ)) -> QLinearConv, QLinearMatMul, QLinearAdd", named("QuantizeLinear"), quantizedResult},
 		{"MatMul(DQ, DQ) -> Cast(MatMulInteger) * scale", named("MatMul", "Gemm"), integerProduct},
 		{"Gather(DQ(x), i) -> DQ(Gather(x, i))", named("Gather"), gatherQuantized},
 	},
@@ -156,8 +157,8 @@ func (c *Context) saturates(m *ssa.Node, q *quantization) bool {
 	return ok && k.lo <= least+slack && k.hi >= most-slack
 }
 
-// quantizedProduct is Q(Conv(DQ, DQ)) and Q(MatMul(DQ, DQ)).
-func quantizedProduct(c *Context, n *ssa.Node) bool {
+// quantizedResult is Q(Conv(DQ, DQ)), Q(MatMul(DQ, DQ)) and Q(Add(DQ, DQ)).
+func quantizedResult(c *Context, n *ssa.Node) bool {
 	q := target(n)
 	if q == nil {
 		return false
@@ -167,6 +168,8 @@ func quantizedProduct(c *Context, n *ssa.Node) bool {
 		return c.quantizedConv(n, m, q)
 	case is(m, "MatMul"):
 		return c.quantizedMatMul(n, m, q)
+	case is(m, "Add"):
+		return c.quantizedSum(n, m, q)
 	}
 	return false
 }
@@ -310,6 +313,23 @@ func (c *Context) quantizedMatMul(n, m *ssa.Node, q *quantization) bool {
 	}
 	return c.become(n, "QLinearMatMul", []*ssa.Value{a.x, a.scale, a.zeroOr(c),
 		b.x, b.scale, b.zeroOr(c), q.scale, q.zeroOr(c)})
+}
+
+// quantizedSum adds tensors of one shape.
+func (c *Context) quantizedSum(n, add *ssa.Node, q *quantization) bool {
+	a, b := dequantized(add.In[0]), dequantized(add.In[1])
+	if !a.whole() || !b.whole() || a.dt != q.dt || b.dt != q.dt || !sameShape(a.x.Type, b.x.Type) {
+		return false
+	}
+	const domain = "com.microsoft"
+	if ops.Lookup(domain, "QLinearAdd") == nil {
+		return false
+	}
+	m := c.insert(n, "QLinearAdd", []*ssa.Value{a.x, a.scale, a.zeroOr(c), b.x, b.scale, b.zeroOr(c), q.scale, q.zeroOr(c)}, 1)
+	m.Domain, m.Name, m.Out[0].Name = domain, n.Name, c.fresh(n.Out[0].Name)
+	c.fail(ops.Infer(m))
+	c.replace(n.Out[0], m.Out[0])
+	return true
 }
 
 // matrix reports a constant matrix with one scale, or one for each index of an axis.

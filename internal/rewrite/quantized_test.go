@@ -27,6 +27,11 @@ func TestQuantized(t *testing.T) {
 		{name: "a convolution that others read stays", before: params + x + w + `%c = Conv(%xf, %wf) %y = QuantizeLinear(%c, %sy, %zy) out %y, %c`},
 		{name: "scales along input channels stay", before: `const %sx: float32[] = 0.5 const %sw: float32[2] = [0.25, 0.5] in %x: uint8[1,2,4,4] %xf = DequantizeLinear(%x, %sx)
 			const %w: int8[2,2,1,1] = [1, -2, 3, 4] %wf = DequantizeLinear(%w, %sw) [axis=1] %c = Conv(%xf, %wf) %y = QuantizeLinear(%c, %sx) out %y`},
+		{name: "sum", before: params + `in %x: uint8[2,3] in %v: uint8[2,3] %xf = DequantizeLinear(%x, %sx, %zx) %vf = DequantizeLinear(%v, %sy, %zy)
+			%c = Add(%xf, %vf) %r = Relu(%c) %y = QuantizeLinear(%r, %sy, %zy) out %y`,
+			after: params + `in %x: uint8[2,3] in %v: uint8[2,3] %y = com.microsoft::QLinearAdd(%x, %sx, %zx, %v, %sy, %zy, %sy, %zy) out %y`},
+		{name: "a sum of other shapes or types stays", before: params + `in %x: uint8[2,3] in %v: uint8[3] in %u: int8[2,3] %xf = DequantizeLinear(%x, %sx, %zx) %vf = DequantizeLinear(%v, %sy, %zy) %uf = DequantizeLinear(%u, %sy)
+			%c = Add(%xf, %vf) %y = QuantizeLinear(%c, %sy, %zy) %d = Add(%xf, %uf) %w = QuantizeLinear(%d, %sy, %zy) out %y, %w`},
 		{name: "product", before: params + `in %x: uint8[2,2] const %w: int8[2,3] = [1, 2, 3, 4, 5, -6] %xf = DequantizeLinear(%x, %sx, %zx) %wf = DequantizeLinear(%w, %sw, %zw)
 			%c = MatMul(%xf, %wf) %y = QuantizeLinear(%c, %sy, %zy) out %y`,
 			after: params + `in %x: uint8[2,2] const %w: int8[2,3] = [1, 2, 3, 4, 5, -6] %y = QLinearMatMul(%x, %sx, %zx, %w, %sw, %zw, %sy, %zy) out %y`},

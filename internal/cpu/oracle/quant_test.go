@@ -117,6 +117,23 @@ func TestIntConv(t *testing.T) {
 	}
 }
 
+// TestQLinearAdd: the scales are powers of two, so factors are exact and so are ties.
+func TestQLinearAdd(t *testing.T) {
+	scale := func(x float64) arg { return scalarOf(ndarray.Float32, x) }
+	for _, dt := range []ndarray.DType{u8, i8} {
+		for _, n := range []int{1, 63, 64, 200, 70000} {
+			x := tensor(dt, n)
+			runCases(t, []opCase{
+				{op: "QLinearAdd", domain: microsoft, in: []arg{x, scale(0.5), tensor(dt), x, scale(0.25), tensor(dt), scale(1), tensor(dt)}},
+				{op: "QLinearAdd", domain: microsoft, in: []arg{x, scale(4), absent, x, scale(8), absent, scale(0.125)}},
+			})
+		}
+		runCases(t, []opCase{
+			{op: "QLinearAdd", domain: microsoft, in: []arg{tensor(dt, 2, 70), scale(0.5), tensor(dt), tensor(dt, 70), scale(2), tensor(dt), scale(1), tensor(dt)}, left: true},
+		})
+	}
+}
+
 // quantLayer is a DynamicQuantizeLSTM with constant weights.
 func quantLayer(seq, batch, input, hidden, dirs int, perColumn bool, attrs ...ssa.Attr) opCase {
 	n := []int{dirs}

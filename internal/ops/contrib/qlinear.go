@@ -91,7 +91,7 @@ var QLinearMul = qlinearBinary("QLinearMul", "C = quantize(A * B)", func(a, b fl
 func qlinearBinary(name, doc string, f func(a, b float32) float32) ops.Op {
 	return ops.Op{
 		Domain: Microsoft, Name: name, Since: 1, Doc: doc,
-		MinIn: 2, MaxIn: 8, MinOut: 1, MaxOut: 1, Facts: ops.Facts{Traits: ops.GeneralTraits},
+		MinIn: 2, MaxIn: 8, MinOut: 1, MaxOut: 1, Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: overEither},
 		Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
 			return ops.One(kit.Try(ops.BroadcastTypes(ops.InType(n, 0).DType, ops.InType(n, 0), ops.InType(n, 3))))
 		}),
@@ -104,6 +104,16 @@ func qlinearBinary(name, doc string, f func(a, b float32) float32) ops.Op {
 			p.storeQuantized(c, dt, out, shape...)
 		}),
 	}
+}
+
+// overEither lets the result lie over an operand of its shape.
+func overEither(n *ssa.Node) (pairs []ops.Pair) {
+	for _, i := range []int{0, 3} {
+		if x, y := n.Input(i), n.Output(0); x != nil && y != nil && ops.SameLayout(x.Type, y.Type) {
+			pairs = append(pairs, ops.Pair{In: i, Out: 0})
+		}
+	}
+	return pairs
 }
 
 // QLinearLeakyRelu is Y = quantize(x < 0 ? alpha*x : x), x = dequantize(X).

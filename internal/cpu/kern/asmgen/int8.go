@@ -177,8 +177,8 @@ func (g *gen) quantize() {
 	g.intToFloat()
 }
 
-// requantFours emits requantizations of 64 sums at a time: saturation while packing takes the
-// place of a clamp and of the conversion of each vector to bytes.
+// requantFours emits requantizations of 64 sums at a time, and sums of quantized numbers: saturation
+// while packing takes the place of a clamp and of the conversion of each vector to bytes.
 func (g *gen) requantFours() {
 	for _, signed := range []bool{false, true} {
 		name, narrow := "U8", g.VPACKUSWB
@@ -195,21 +195,59 @@ func (g *gen) requantFours() {
 			for i := range v {
 				v[i] = g.to(g.VCVTDQ2PS, at(src, i*g.bytes()))
 				g.mul(v[i], v[i], scale)
-				g.min(v[i], v[i], most)
-				g.VCVTPS2DQ(v[i], v[i])
 			}
-			for i := 0; i < 4; i += 2 {
-				g.VPACKSSDW(v[i+1], v[i], v[i])
-				g.VPADDSW(zero, v[i], v[i])
-			}
-			narrow(v[2], v[0], v[0])
-			g.VPERMD(v[0], order, v[0])
-			g.st(v[0], at(dst, 0))
+			g.narrowFour(v, most, &zero, order, narrow, dst)
 			g.advance(4*g.bytes(), src)
 			g.advance(64, dst)
 		})
 		g.ret()
+
+		ext := g.VPMOVZXBD
+		if signed {
+			ext = g.VPMOVSXBD
+		}
+		g.fn("addFours"+name, "(dst, a, b *byte, n int, fa, fb, start, most float32)",
+			"is saturate(round(min(a·fa + b·fb + start, most))); n is a multiple of 64.")
+		dst, a, b := g.arg("dst"), g.arg("a"), g.arg("b")
+		n = g.arg("n")
+		fa, fb, start, most := g.argVec("fa"), g.argVec("fb"), g.argVec("start"), g.argVec("most")
+		order = g.ld(g.tables["quarters"])
+		g.loop("four", n, 64, func() {
+			var v [4]vec
+			for i := range v {
+				x := g.v()
+				v[i] = g.copyOf(start)
+				for _, o := range []struct {
+					p gp
+					f vec
+				}{{a, fa}, {b, fb}} {
+					ext(at(o.p, 16*i), x)
+					g.VCVTDQ2PS(x, x)
+					g.fma(v[i], x, o.f)
+				}
+			}
+			g.narrowFour(v, most, nil, order, narrow, dst)
+			g.advance(64, a, b, dst)
+		})
+		g.ret()
 	}
+}
+
+// narrowFour rounds four vectors, adds a zero point of 16 bits, and stores them as bytes.
+func (g *gen) narrowFour(v [4]vec, most vec, zero *vec, order vec, narrow func(...operand.Op), dst gp) {
+	for i := range v {
+		g.min(v[i], v[i], most)
+		g.VCVTPS2DQ(v[i], v[i])
+	}
+	for i := 0; i < 4; i += 2 {
+		g.VPACKSSDW(v[i+1], v[i], v[i])
+		if zero != nil {
+			g.VPADDSW(*zero, v[i], v[i])
+		}
+	}
+	narrow(v[2], v[0], v[0])
+	g.VPERMD(v[0], order, v[0])
+	g.st(v[0], at(dst, 0))
 }
 
 // toBytes emits a quantization; scaled loads and scales a vector.

@@ -102,10 +102,20 @@ func requantAVX512(dst *byte, src *int32, n int, scale float32, lo float32, hi f
 //go:noescape
 func requantFoursU8AVX512(dst *byte, src *int32, n int, scale float32, most float32, zero int32)
 
+// addFoursU8AVX512 is saturate(round(min(a·fa + b·fb + start, most))); n is a multiple of 64.
+//
+//go:noescape
+func addFoursU8AVX512(dst *byte, a *byte, b *byte, n int, fa float32, fb float32, start float32, most float32)
+
 // requantFoursS8AVX512 is saturate(round(min(src·scale, most)) + zero); n is a multiple of 64, zero is twice a number of 16 bits.
 //
 //go:noescape
 func requantFoursS8AVX512(dst *byte, src *int32, n int, scale float32, most float32, zero int32)
+
+// addFoursS8AVX512 is saturate(round(min(a·fa + b·fb + start, most))); n is a multiple of 64.
+//
+//go:noescape
+func addFoursS8AVX512(dst *byte, a *byte, b *byte, n int, fa float32, fb float32, start float32, most float32)
 
 // intToFloatAVX512 is src·scale.
 //

@@ -30,6 +30,7 @@ type IntTable struct {
 
 	// The same for multiples of 64 sums, by saturation; zero is twice a number of 16 bits. nil: there is none.
 	RequantFoursU, RequantFoursS func(dst *byte, src *int32, n int, scale, most float32, zero int32)
+	AddFoursU, AddFoursS         func(dst, a, b *byte, n int, fa, fb, start, most float32)
 
 	QuadRow            func(dst *uint32, src *byte, n, plane int, flip uint32) // any n
 	PairRowU, PairRowS func(dst *uint32, src *byte, n, plane int)              // multiples of 16; nil: plain Go

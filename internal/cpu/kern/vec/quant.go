@@ -103,6 +103,50 @@ func toByte(x, lo, hi float32, zero int32) byte {
 	return byte(int32(math.RoundToEven(float64(x))) + zero)
 }
 
+// AddQuantized is dst = saturate(round(a·fa + b·fb + start)): the sum of two quantized tensors,
+// where fa and fb are their scales over that of the result, and start makes up for the zero points.
+// dst may be a or b.
+func AddQuantized(dst, a, b []byte, signed bool, fa, fb, start float32) {
+	a, b = a[:len(dst)], b[:len(dst)]
+	t := &simd.Active().Ints
+	f := t.AddFoursU
+	if signed {
+		f = t.AddFoursS
+	}
+	lo, hi := quantRange(signed)
+	if f == nil {
+		addInPieces(dst, a, b, signed, fa, fb, start)
+		return
+	}
+	n := len(dst) &^ 63
+	if n > 0 {
+		f(&dst[0], &a[0], &b[0], n, fa, fb, start, hi+1)
+	}
+	for i := n; i < len(dst); i++ {
+		x := float32(simd.ByteValue(a[i], signed))*fa + start
+		dst[i] = toByte(float32(simd.ByteValue(b[i], signed))*fb+x, lo, hi, 0)
+	}
+}
+
+var sumBuffers machine.FreeList[[2][512]float32]
+
+// addInPieces goes through float32 in the cache.
+func addInPieces(dst, a, b []byte, signed bool, fa, fb, start float32) {
+	buf := sumBuffers.Get()
+	defer sumBuffers.Release(buf)
+	x, y := buf[0][:], buf[1][:]
+	t := simd.Active()
+	for len(dst) > 0 {
+		n := min(len(dst), len(x))
+		Dequantize(x[:n], a[:n], signed, fa, 0)
+		Dequantize(y[:n], b[:n], signed, fb, 0)
+		t.MulAdd(&x[0], &x[0], n, 1, start)
+		Binary(simd.Add, x[:n], x[:n], y[:n])
+		Quantize(dst[:n], x[:n], signed, 1, 0)
+		dst, a, b = dst[n:], a[n:], b[n:]
+	}
+}
+
 // IntToFloat is dst = src·scale.
 func IntToFloat(dst []float32, src []int32, scale float32) {
 	dst = dst[:len(src)]
