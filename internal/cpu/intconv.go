@@ -197,7 +197,7 @@ func (k *qLinearConv) to(c *ops.Call) convolve.Quantization {
 }
 
 func (k *qLinearConv) tile(c *ops.Call, i, _ int) {
-	acc := scratchOf[int32](c, k.acc, k.n*k.m*k.plane)[i*k.plane : (i+1)*k.plane]
+	acc := scratchOf[int32](c, k.acc, k.n*k.m*k.plane)
 	q := k.to(c)
-	vec.Requantize(q.Y[i*k.plane:(i+1)*k.plane], acc, q.Signed, q.Factors[i%k.m], q.Zero)
+	vec.RequantizeRows(q.Y[i*k.plane:], k.plane, vec.Sums{X: acc[i*k.plane:], Rows: 1, N: k.plane, Factors: q.Factors[i%k.m:]}, q.Signed, q.Zero)
 }

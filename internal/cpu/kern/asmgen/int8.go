@@ -172,35 +172,20 @@ func (g *gen) quantize() {
 			return v
 		})
 	if g.isa.zmm {
-		g.requantFours()
+		g.quantFours()
 	}
 	g.intToFloat()
 }
 
-// requantFours emits requantizations of 64 sums at a time, and sums of quantized numbers: saturation
+// quantFours emits requantizations of rows, 64 sums at a time, and sums of quantized numbers: saturation
 // while packing takes the place of a clamp and of the conversion of each vector to bytes.
-func (g *gen) requantFours() {
+func (g *gen) quantFours() {
 	for _, signed := range []bool{false, true} {
 		name, narrow := "U8", g.VPACKUSWB
 		if signed {
 			name, narrow = "S8", g.VPACKSSWB
 		}
-		g.fn("requantFours"+name, "(dst *byte, src *int32, n int, scale, most float32, zero int32)",
-			"is saturate(round(min(src·scale, most)) + zero); n is a multiple of 64, zero is twice a number of 16 bits.")
-		dst, src, n := g.arg("dst"), g.arg("src"), g.arg("n")
-		scale, most, zero := g.argVec("scale"), g.argVec("most"), g.argVec("zero")
-		order := g.ld(g.table("quarters", 16, func(i int) uint32 { return uint32(i%4*4 + i/4) }))
-		g.loop("four", n, 64, func() {
-			var v [4]vec
-			for i := range v {
-				v[i] = g.to(g.VCVTDQ2PS, at(src, i*g.bytes()))
-				g.mul(v[i], v[i], scale)
-			}
-			g.narrowFour(v, most, &zero, order, narrow, dst)
-			g.advance(4*g.bytes(), src)
-			g.advance(64, dst)
-		})
-		g.ret()
+		g.requantRows(name, narrow)
 
 		ext := g.VPMOVZXBD
 		if signed {
@@ -209,9 +194,9 @@ func (g *gen) requantFours() {
 		g.fn("addFours"+name, "(dst, a, b *byte, n int, fa, fb, start, most float32)",
 			"is saturate(round(min(a·fa + b·fb + start, most))); n is a multiple of 64.")
 		dst, a, b := g.arg("dst"), g.arg("a"), g.arg("b")
-		n = g.arg("n")
+		n := g.arg("n")
 		fa, fb, start, most := g.argVec("fa"), g.argVec("fb"), g.argVec("start"), g.argVec("most")
-		order = g.ld(g.tables["quarters"])
+		order := g.quarters()
 		g.loop("four", n, 64, func() {
 			var v [4]vec
 			for i := range v {
@@ -231,6 +216,62 @@ func (g *gen) requantFours() {
 		})
 		g.ret()
 	}
+}
+
+// quarters is the order that brings four vectors packed to bytes back behind each other.
+func (g *gen) quarters() vec {
+	return g.ld(g.table("quarters", 16, func(i int) uint32 { return uint32(i%4*4 + i/4) }))
+}
+
+// requantRows emits a requantization of rows with a factor each.
+func (g *gen) requantRows(name string, narrow func(...operand.Op)) {
+	g.fn("requantRows"+name, "(dst *byte, src *int32, rows, n, dstRow, srcRow int, factors *float32, least, most float32, zero, zeros int32)",
+		"is saturate(round(min(src·factor, most)) + zero) for rows of n elements, dstRow and srcRow bytes apart; zeros is zero twice, in 16 bits each.")
+	dstRow, srcRow, factors, rows := g.arg("dst"), g.arg("src"), g.arg("factors"), g.arg("rows")
+	least, most, zero, zeros := g.argVec("least"), g.argVec("most"), g.argVec("zero"), g.argVec("zeros")
+	order := g.quarters()
+	g.loop("row", rows, 1, func() {
+		dst, src, n := g.GP64(), g.GP64(), g.arg("n")
+		g.MOVQ(dstRow, dst)
+		g.MOVQ(srcRow, src)
+		scale := g.to(g.VBROADCASTSS, at(factors, 0))
+		g.loop("four", n, 64, func() {
+			var v [4]vec
+			for i := range v {
+				v[i] = g.to(g.VCVTDQ2PS, at(src, i*g.bytes()))
+				g.mul(v[i], v[i], scale)
+			}
+			g.narrowFour(v, most, &zeros, order, narrow, dst)
+			g.advance(4*g.bytes(), src)
+			g.advance(64, dst)
+		})
+		one := func(m *mask) {
+			v := g.get(src, 0, m)
+			g.VCVTDQ2PS(v, v)
+			g.mul(v, v, scale)
+			g.min(v, v, most)
+			g.max(v, v, least)
+			g.VCVTPS2DQ(v, v)
+			g.addi(v, v, zero)
+			if m == nil {
+				g.VPMOVDB(v, at(dst, 0))
+			} else {
+				g.VPMOVDB(v, m.k, at(dst, 0))
+			}
+		}
+		g.loop("one", n, 16, func() {
+			one(nil)
+			g.advance(g.bytes(), src)
+			g.advance(16, dst)
+		})
+		g.rest(n, one)
+		g.advance(4, factors)
+		by := g.arg("dstRow")
+		g.ADDQ(by, dstRow)
+		by = g.arg("srcRow")
+		g.ADDQ(by, srcRow)
+	})
+	g.ret()
 }
 
 // narrowFour rounds four vectors, adds a zero point of 16 bits, and stores them as bytes.

@@ -405,7 +405,12 @@ func (r *intConvRun) deliver(at, oc int, sums []int32) {
 		copy(r.y[at:], sums)
 		return
 	}
-	vec.Requantize(r.q.Y[at:at+len(sums)], sums, r.q.Signed, r.q.Factors[oc], r.q.Zero)
+	r.quantize(at, vec.Sums{X: sums, Rows: 1, N: len(sums), Factors: r.q.Factors[oc:]})
+}
+
+// quantize brings sums to bytes of the result, from an element on.
+func (r *intConvRun) quantize(at int, s vec.Sums) {
+	vec.RequantizeRows(r.q.Y[at:], r.p.outN, s, r.q.Signed, r.q.Zero)
 }
 
 // Run packs one plane of an image, or computes one tile.
@@ -462,7 +467,9 @@ func (r *intConvRun) tile(i, worker int) {
 		r.correct(&w, group, columns, sums)
 	}
 	if p.quantized {
-		r.quantize(&w, group, off, sums)
+		last, h := m.m.Part(w.P1 - 1)
+		r.quantize(off+row0*p.outN+w.Col0, vec.Sums{X: sums, Rows: last + h - row0, N: min(w.Q1*p.ints.Nr, p.outN) - w.Col0,
+			LD: w.U.Ldc / 4, Factors: r.q.Factors[group*p.ocg+row0:]})
 	}
 }
 
@@ -496,16 +503,6 @@ func (r *intConvRun) packRows(w *gemm.Sweep, panels []float32, plane, k0, kc int
 			p.ints.Ints.ByteWords((*uint32)(machine.Ptr(panels, k*cols+c-c0)), &src[y*b.line+x*p.s.Stride[2]], machine.CeilDiv(n, 16), b.step, &b.pick[0])
 			c += n
 		}
-	}
-}
-
-// quantize brings the sums of a tile to bytes.
-func (r *intConvRun) quantize(w *gemm.Sweep, group, off int, sums []int32) {
-	p := r.p
-	last, h := w.Rows.Part(w.P1 - 1)
-	ld, n := w.U.Ldc/4, min(w.Q1*p.ints.Nr, p.outN)-w.Col0
-	for row := w.Row0; row < last+h; row++ {
-		r.deliver(off+row*p.outN+w.Col0, group*p.ocg+row, sums[(row-w.Row0)*ld:][:n])
 	}
 }
 

@@ -97,20 +97,20 @@ func quantAVX512(dst *byte, src *float32, n int, scale float32, lo float32, hi f
 //go:noescape
 func requantAVX512(dst *byte, src *int32, n int, scale float32, lo float32, hi float32, zero int32)
 
-// requantFoursU8AVX512 is saturate(round(min(src·scale, most)) + zero); n is a multiple of 64, zero is twice a number of 16 bits.
+// requantRowsU8AVX512 is saturate(round(min(src·factor, most)) + zero) for rows of n elements, dstRow and srcRow bytes apart; zeros is zero twice, in 16 bits each.
 //
 //go:noescape
-func requantFoursU8AVX512(dst *byte, src *int32, n int, scale float32, most float32, zero int32)
+func requantRowsU8AVX512(dst *byte, src *int32, rows int, n int, dstRow int, srcRow int, factors *float32, least float32, most float32, zero int32, zeros int32)
 
 // addFoursU8AVX512 is saturate(round(min(a·fa + b·fb + start, most))); n is a multiple of 64.
 //
 //go:noescape
 func addFoursU8AVX512(dst *byte, a *byte, b *byte, n int, fa float32, fb float32, start float32, most float32)
 
-// requantFoursS8AVX512 is saturate(round(min(src·scale, most)) + zero); n is a multiple of 64, zero is twice a number of 16 bits.
+// requantRowsS8AVX512 is saturate(round(min(src·factor, most)) + zero) for rows of n elements, dstRow and srcRow bytes apart; zeros is zero twice, in 16 bits each.
 //
 //go:noescape
-func requantFoursS8AVX512(dst *byte, src *int32, n int, scale float32, most float32, zero int32)
+func requantRowsS8AVX512(dst *byte, src *int32, rows int, n int, dstRow int, srcRow int, factors *float32, least float32, most float32, zero int32, zeros int32)
 
 // addFoursS8AVX512 is saturate(round(min(a·fa + b·fb + start, most))); n is a multiple of 64.
 //

@@ -10694,49 +10694,100 @@ one_end:
 	VZEROUPPER
 	RET
 
-// func requantFoursU8AVX512(dst *byte, src *int32, n int, scale float32, most float32, zero int32)
-// Requires: AVX, AVX512BW, AVX512F
-TEXT ·requantFoursU8AVX512(SB), NOSPLIT, $0-36
+// func requantRowsU8AVX512(dst *byte, src *int32, rows int, n int, dstRow int, srcRow int, factors *float32, least float32, most float32, zero int32, zeros int32)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·requantRowsU8AVX512(SB), NOSPLIT, $0-72
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSS scale+24(FP), Z0
-	VBROADCASTSS most+28(FP), Z1
-	VBROADCASTSS zero+32(FP), Z2
-	VMOVUPS      quarters<>+0(SB), Z3
+	MOVQ         factors+48(FP), DX
+	MOVQ         rows+16(FP), BX
+	VBROADCASTSS least+56(FP), Z0
+	VBROADCASTSS most+60(FP), Z1
+	VBROADCASTSS zero+64(FP), Z2
+	VBROADCASTSS zeros+68(FP), Z3
+	VMOVUPS      quarters<>+0(SB), Z4
+
+row:
+	CMPQ         BX, $+1
+	JLT          row_end
+	MOVQ         n+24(FP), R8
+	MOVQ         AX, SI
+	MOVQ         CX, DI
+	VBROADCASTSS (DX), Z5
 
 four:
-	CMPQ      DX, $+64
+	CMPQ      R8, $+64
 	JLT       four_end
-	VCVTDQ2PS (CX), Z4
-	VMULPS    Z0, Z4, Z4
-	VCVTDQ2PS 64(CX), Z5
-	VMULPS    Z0, Z5, Z5
-	VCVTDQ2PS 128(CX), Z6
-	VMULPS    Z0, Z6, Z6
-	VCVTDQ2PS 192(CX), Z7
-	VMULPS    Z0, Z7, Z7
-	VMINPS    Z1, Z4, Z4
-	VCVTPS2DQ Z4, Z4
-	VMINPS    Z1, Z5, Z5
-	VCVTPS2DQ Z5, Z5
+	VCVTDQ2PS (DI), Z6
+	VMULPS    Z5, Z6, Z6
+	VCVTDQ2PS 64(DI), Z7
+	VMULPS    Z5, Z7, Z7
+	VCVTDQ2PS 128(DI), Z8
+	VMULPS    Z5, Z8, Z8
+	VCVTDQ2PS 192(DI), Z9
+	VMULPS    Z5, Z9, Z9
 	VMINPS    Z1, Z6, Z6
 	VCVTPS2DQ Z6, Z6
 	VMINPS    Z1, Z7, Z7
 	VCVTPS2DQ Z7, Z7
-	VPACKSSDW Z5, Z4, Z4
-	VPADDSW   Z2, Z4, Z4
+	VMINPS    Z1, Z8, Z8
+	VCVTPS2DQ Z8, Z8
+	VMINPS    Z1, Z9, Z9
+	VCVTPS2DQ Z9, Z9
 	VPACKSSDW Z7, Z6, Z6
-	VPADDSW   Z2, Z6, Z6
-	VPACKUSWB Z6, Z4, Z4
-	VPERMD    Z4, Z3, Z4
-	VMOVUPS   Z4, (AX)
-	ADDQ      $+256, CX
-	ADDQ      $+64, AX
-	SUBQ      $+64, DX
+	VPADDSW   Z3, Z6, Z6
+	VPACKSSDW Z9, Z8, Z8
+	VPADDSW   Z3, Z8, Z8
+	VPACKUSWB Z8, Z6, Z6
+	VPERMD    Z6, Z4, Z6
+	VMOVUPS   Z6, (SI)
+	ADDQ      $+256, DI
+	ADDQ      $+64, SI
+	SUBQ      $+64, R8
 	JMP       four
 
 four_end:
+one:
+	CMPQ      R8, $+16
+	JLT       one_end
+	VMOVUPS   (DI), Z6
+	VCVTDQ2PS Z6, Z6
+	VMULPS    Z5, Z6, Z6
+	VMINPS    Z1, Z6, Z6
+	VMAXPS    Z0, Z6, Z6
+	VCVTPS2DQ Z6, Z6
+	VPADDD    Z2, Z6, Z6
+	VPMOVDB   Z6, (SI)
+	ADDQ      $+64, DI
+	ADDQ      $+16, SI
+	SUBQ      $+16, R8
+	JMP       one
+
+one_end:
+	TESTQ     R8, R8
+	JZ        done
+	MOVQ      $-1, R9
+	BZHIQ     R8, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (DI), K1, Z6
+	VCVTDQ2PS Z6, Z6
+	VMULPS    Z5, Z6, Z6
+	VMINPS    Z1, Z6, Z6
+	VMAXPS    Z0, Z6, Z6
+	VCVTPS2DQ Z6, Z6
+	VPADDD    Z2, Z6, Z6
+	VPMOVDB   Z6, K1, (SI)
+
+done:
+	ADDQ $+4, DX
+	MOVQ dstRow+32(FP), SI
+	ADDQ SI, AX
+	MOVQ srcRow+40(FP), SI
+	ADDQ SI, CX
+	SUBQ $+1, BX
+	JMP  row
+
+row_end:
 	VZEROUPPER
 	RET
 
@@ -10817,49 +10868,100 @@ four_end:
 	VZEROUPPER
 	RET
 
-// func requantFoursS8AVX512(dst *byte, src *int32, n int, scale float32, most float32, zero int32)
-// Requires: AVX, AVX512BW, AVX512F
-TEXT ·requantFoursS8AVX512(SB), NOSPLIT, $0-36
+// func requantRowsS8AVX512(dst *byte, src *int32, rows int, n int, dstRow int, srcRow int, factors *float32, least float32, most float32, zero int32, zeros int32)
+// Requires: AVX, AVX512BW, AVX512F, BMI2
+TEXT ·requantRowsS8AVX512(SB), NOSPLIT, $0-72
 	MOVQ         dst+0(FP), AX
 	MOVQ         src+8(FP), CX
-	MOVQ         n+16(FP), DX
-	VBROADCASTSS scale+24(FP), Z0
-	VBROADCASTSS most+28(FP), Z1
-	VBROADCASTSS zero+32(FP), Z2
-	VMOVUPS      quarters<>+0(SB), Z3
+	MOVQ         factors+48(FP), DX
+	MOVQ         rows+16(FP), BX
+	VBROADCASTSS least+56(FP), Z0
+	VBROADCASTSS most+60(FP), Z1
+	VBROADCASTSS zero+64(FP), Z2
+	VBROADCASTSS zeros+68(FP), Z3
+	VMOVUPS      quarters<>+0(SB), Z4
+
+row:
+	CMPQ         BX, $+1
+	JLT          row_end
+	MOVQ         n+24(FP), R8
+	MOVQ         AX, SI
+	MOVQ         CX, DI
+	VBROADCASTSS (DX), Z5
 
 four:
-	CMPQ      DX, $+64
+	CMPQ      R8, $+64
 	JLT       four_end
-	VCVTDQ2PS (CX), Z4
-	VMULPS    Z0, Z4, Z4
-	VCVTDQ2PS 64(CX), Z5
-	VMULPS    Z0, Z5, Z5
-	VCVTDQ2PS 128(CX), Z6
-	VMULPS    Z0, Z6, Z6
-	VCVTDQ2PS 192(CX), Z7
-	VMULPS    Z0, Z7, Z7
-	VMINPS    Z1, Z4, Z4
-	VCVTPS2DQ Z4, Z4
-	VMINPS    Z1, Z5, Z5
-	VCVTPS2DQ Z5, Z5
+	VCVTDQ2PS (DI), Z6
+	VMULPS    Z5, Z6, Z6
+	VCVTDQ2PS 64(DI), Z7
+	VMULPS    Z5, Z7, Z7
+	VCVTDQ2PS 128(DI), Z8
+	VMULPS    Z5, Z8, Z8
+	VCVTDQ2PS 192(DI), Z9
+	VMULPS    Z5, Z9, Z9
 	VMINPS    Z1, Z6, Z6
 	VCVTPS2DQ Z6, Z6
 	VMINPS    Z1, Z7, Z7
 	VCVTPS2DQ Z7, Z7
-	VPACKSSDW Z5, Z4, Z4
-	VPADDSW   Z2, Z4, Z4
+	VMINPS    Z1, Z8, Z8
+	VCVTPS2DQ Z8, Z8
+	VMINPS    Z1, Z9, Z9
+	VCVTPS2DQ Z9, Z9
 	VPACKSSDW Z7, Z6, Z6
-	VPADDSW   Z2, Z6, Z6
-	VPACKSSWB Z6, Z4, Z4
-	VPERMD    Z4, Z3, Z4
-	VMOVUPS   Z4, (AX)
-	ADDQ      $+256, CX
-	ADDQ      $+64, AX
-	SUBQ      $+64, DX
+	VPADDSW   Z3, Z6, Z6
+	VPACKSSDW Z9, Z8, Z8
+	VPADDSW   Z3, Z8, Z8
+	VPACKSSWB Z8, Z6, Z6
+	VPERMD    Z6, Z4, Z6
+	VMOVUPS   Z6, (SI)
+	ADDQ      $+256, DI
+	ADDQ      $+64, SI
+	SUBQ      $+64, R8
 	JMP       four
 
 four_end:
+one:
+	CMPQ      R8, $+16
+	JLT       one_end
+	VMOVUPS   (DI), Z6
+	VCVTDQ2PS Z6, Z6
+	VMULPS    Z5, Z6, Z6
+	VMINPS    Z1, Z6, Z6
+	VMAXPS    Z0, Z6, Z6
+	VCVTPS2DQ Z6, Z6
+	VPADDD    Z2, Z6, Z6
+	VPMOVDB   Z6, (SI)
+	ADDQ      $+64, DI
+	ADDQ      $+16, SI
+	SUBQ      $+16, R8
+	JMP       one
+
+one_end:
+	TESTQ     R8, R8
+	JZ        done
+	MOVQ      $-1, R9
+	BZHIQ     R8, R9, R9
+	KMOVW     R9, K1
+	VMOVUPS.Z (DI), K1, Z6
+	VCVTDQ2PS Z6, Z6
+	VMULPS    Z5, Z6, Z6
+	VMINPS    Z1, Z6, Z6
+	VMAXPS    Z0, Z6, Z6
+	VCVTPS2DQ Z6, Z6
+	VPADDD    Z2, Z6, Z6
+	VPMOVDB   Z6, K1, (SI)
+
+done:
+	ADDQ $+4, DX
+	MOVQ dstRow+32(FP), SI
+	ADDQ SI, AX
+	MOVQ srcRow+40(FP), SI
+	ADDQ SI, CX
+	SUBQ $+1, BX
+	JMP  row
+
+row_end:
 	VZEROUPPER
 	RET
 

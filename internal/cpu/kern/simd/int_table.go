@@ -28,9 +28,9 @@ type IntTable struct {
 	Quant              func(dst *byte, src *float32, n int, scale, lo, hi float32, zero int32)
 	Requant            func(dst *byte, src *int32, n int, scale, lo, hi float32, zero int32)
 
-	// The same for multiples of 64 sums, by saturation; zero is twice a number of 16 bits. nil: there is none.
-	RequantFoursU, RequantFoursS func(dst *byte, src *int32, n int, scale, most float32, zero int32)
-	AddFoursU, AddFoursS         func(dst, a, b *byte, n int, fa, fb, start, most float32)
+	// The same for rows with a factor each, which read no lane beyond n; zeros is zero twice, in 16 bits each. nil: there is none.
+	RequantRowsU, RequantRowsS func(dst *byte, src *int32, rows, n, dstRow, srcRow int, factors *float32, least, most float32, zero, zeros int32)
+	AddFoursU, AddFoursS       func(dst, a, b *byte, n int, fa, fb, start, most float32)
 
 	QuadRow            func(dst *uint32, src *byte, n, plane int, flip uint32) // any n
 	PairRowU, PairRowS func(dst *uint32, src *byte, n, plane int)              // multiples of 16; nil: plain Go

@@ -59,7 +59,7 @@ var tables = [machine.NumLevels]*Table{
 		Ints: IntTable{
 			MulSub: intMulSubAVX512, ToFloat: intToFloatAVX512, FromFloat: floatToIntAVX512, WidenU: widenU8AVX512, WidenS: widenS8AVX512,
 			DequantU: dequantU8AVX512, DequantS: dequantS8AVX512, Quant: quantAVX512, Requant: requantAVX512,
-			RequantFoursU: requantFoursU8AVX512, RequantFoursS: requantFoursS8AVX512, AddFoursU: addFoursU8AVX512, AddFoursS: addFoursS8AVX512,
+			RequantRowsU: requantRowsU8AVX512, RequantRowsS: requantRowsS8AVX512, AddFoursU: addFoursU8AVX512, AddFoursS: addFoursS8AVX512,
 		},
 		Lrn75:     vLrn75AVX512,
 		BlockTaps: blockTapsAVX512, BlockMax: blockMaxAVX512,

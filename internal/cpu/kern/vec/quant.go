@@ -60,13 +60,10 @@ func Requantize(dst []byte, src []int32, signed bool, scale float32, zero int32)
 	dst = dst[:len(src)]
 	lo, hi := quantRange(signed)
 	lo, hi = lo-float32(zero), hi-float32(zero)
-	t := &simd.Active().Ints
-	n := requantFours(t, dst, src, signed, scale, hi, zero)
-	if f := t.Requant; f != nil && n < len(src) && len(src) >= 16 {
-		if whole := (len(src) - n) &^ 15; whole > 0 {
-			f(&dst[n], &src[n], whole, scale, lo, hi, zero)
-			n += whole
-		}
+	n := 0
+	if f := simd.Active().Ints.Requant; f != nil && len(src) >= 16 {
+		n = len(src) &^ 15
+		f(unsafe.SliceData(dst), unsafe.SliceData(src), n, scale, lo, hi, zero)
 		if last := len(src) - 16; n < len(src) { // the end, some of it a second time
 			f(&dst[last], &src[last], 16, scale, lo, hi, zero)
 			n = len(src)
@@ -77,19 +74,33 @@ func Requantize(dst []byte, src []int32, signed bool, scale float32, zero int32)
 	}
 }
 
-// requantFours brings the whole vectors of 64 sums to bytes, where there is a kernel for them, and
-// returns how many sums these were.
-func requantFours(t *simd.IntTable, dst []byte, src []int32, signed bool, scale, most float32, zero int32) int {
-	f := t.RequantFoursU
+// Sums are rows of 32-bit sums in memory, each with a factor of its own.
+type Sums struct {
+	X       []int32
+	Rows, N int
+	LD      int // from one row to the next
+	Factors []float32
+}
+
+// RequantizeRows is Requantize of rows, which lie ld bytes apart in dst.
+func RequantizeRows(dst []byte, ld int, s Sums, signed bool, zero int32) {
+	if s.Rows == 0 || s.N == 0 {
+		return
+	}
+	dst, x, factors := dst[:(s.Rows-1)*ld+s.N], s.X[:(s.Rows-1)*s.LD+s.N], s.Factors[:s.Rows]
+	t := &simd.Active().Ints
+	f := t.RequantRowsU
 	if signed {
-		f = t.RequantFoursS
+		f = t.RequantRowsS
 	}
-	n := len(src) &^ 63
-	if f == nil || n == 0 || zero < -128 || zero > 255 {
-		return 0
+	if f == nil || zero < -128 || zero > 255 {
+		for i, factor := range factors {
+			Requantize(dst[i*ld:][:s.N], x[i*s.LD:][:s.N], signed, factor, zero)
+		}
+		return
 	}
-	f(&dst[0], &src[0], n, scale, most, zero&0xffff|zero<<16)
-	return n
+	lo, hi := quantRange(signed)
+	f(&dst[0], &x[0], s.Rows, s.N, ld, 4*s.LD, &factors[0], lo-float32(zero), hi-float32(zero), zero, zero&0xffff|zero<<16)
 }
 
 // toByte clamps, rounds and adds the zero point.

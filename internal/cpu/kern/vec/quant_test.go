@@ -33,6 +33,13 @@ func TestQuantize(t *testing.T) {
 				q[n], r[n] = 77, 77
 				Quantize(q[:n], x, signed, scale, zero)
 				Requantize(r[:n], sum, signed, 0.5, zero)
+				rows := make([]byte, 3*n+5)
+				RequantizeRows(rows, n+1, Sums{X: append(sum, sum...), Rows: min(n, 2), N: n, LD: n, Factors: []float32{0.5, 0.5}}, signed, zero)
+				if n > 1 {
+					require.Equal(t, r[:n], rows[:n])
+					require.Equal(t, r[:n], rows[n+1:][:n])
+					require.Zero(t, rows[n], "between rows")
+				}
 				back := make([]float32, n)
 				Dequantize(back, q[:n], signed, scale, zero)
 				for i := range x {
