@@ -122,6 +122,14 @@ var sumDrawers = []drawer{
 		m, k, n, a, b := d.size(), d.size(), d.size(), pick(d.Rand, u8, i8), pick(d.Rand, u8, i8)
 		return opCase{in: []arg{tensor(a, m, k), scaleOf(), tensor(a), d.fixed(tensor(b, k, n)), scaleOf(), tensor(b), scaleOf().between(1, 9), tensor(a)}}
 	}},
+	{"ms:QLinearAdd", func(d *dice, _ string) opCase { // scales are powers of two: factors are exact
+		a, b := d.pair()
+		if d.chance(0.7) {
+			b = a
+		}
+		dt, scale := pick(d.Rand, u8, i8), func() arg { return scalarOf(ndarray.Float32, pick(d.Rand, 0.125, 0.5, 1, 2)) }
+		return opCase{in: []arg{tensor(dt, a...), scale(), tensor(dt), tensor(dt, b...), scale(), pick(d.Rand, absent, tensor(dt)), scale(), tensor(dt)}}
+	}},
 }
 
 // size is a dimension of a product, with vectors and tails.
