@@ -18,7 +18,7 @@ import (
 //	 x[pixel s] ─▶ acc    acc
 //	     …          …      …       t = 1..14 (AVX-512), 1..6 (AVX2)
 //
-// Around that: the channels of a block, half of them unrolled; taps along the row; rows of
+// Around that: the channels of a block, four unrolled; taps along the row; rows of
 // the kernel; blocks of input channels. The input is padded, so no tap falls
 // outside. A pixel is reached through one of a few base registers and a scaled
 // index, so the distance between pixels can be anything:
@@ -119,21 +119,21 @@ func (d *direct) count(name string, n gp, body func()) {
 	d.JNZ(operand.LabelRef(name))
 }
 
-// tap multiplies the channels of a block (or one channel) at one tap: half of a block is unrolled,
-// which keeps the code of all kernels small.
+// tap multiplies the channels of a block (or one channel) at one tap: four are unrolled, which keeps
+// the code of all kernels small.
 func (d *direct) tap() {
 	if d.plain {
 		d.channels(1)
 		return
 	}
-	n := d.isa.w / 2
-	half := d.GP64()
-	d.MOVQ(operand.I32(2), half)
-	d.count("half", half, func() {
-		d.channels(n)
-		d.advance(4*n, d.base[0])
+	const unrolled = 4
+	n := d.GP64()
+	d.MOVQ(operand.I32(d.isa.w/unrolled), n)
+	d.count("channels", n, func() {
+		d.channels(unrolled)
+		d.advance(4*unrolled, d.base[0])
 	})
-	d.SUBQ(operand.I32(8*n), d.base[0])
+	d.SUBQ(operand.I32(d.bytes()), d.base[0])
 }
 
 // channels multiplies n neighbouring channels.
