@@ -145,6 +145,7 @@ func (s *scope) declare(lists ...[]*onnxwire.ValueInfo) {
 // and results of the main graph keep theirs, because callers know them.
 func uniqueNames(g *ssa.Graph) {
 	taken := make(map[string]bool, g.NumValues())
+	last := map[string]int{} // by name: all up to this number behind it are taken
 	done := make([]bool, g.NumValues())
 	rename := func(v *ssa.Value) {
 		if v == nil || done[v.ID] {
@@ -152,8 +153,9 @@ func uniqueNames(g *ssa.Graph) {
 		}
 		done[v.ID] = true
 		base := v.Name
-		for k := 1; v.Name == "" || taken[v.Name]; k++ {
-			v.Name = fmt.Sprintf("%s_%d", base, k)
+		for v.Name == "" || taken[v.Name] {
+			last[base]++
+			v.Name = fmt.Sprintf("%s_%d", base, last[base])
 		}
 		taken[v.Name] = true
 	}

@@ -30,6 +30,7 @@ var Families = []Family{
 	{"split", split},
 	{"initializers", initializers},
 	{"names", names},
+	{"namesakes", namesakes},
 	{"loops", manyLoops},
 	{"branches", branches},
 	{"dims", dims},
@@ -139,6 +140,15 @@ func names(n int) *ssa.Graph {
 	g := chain(n)
 	for _, node := range g.Nodes {
 		node.Out[0].Name = strings.Repeat("name/", 200) + node.Out[0].Name
+	}
+	return g
+}
+
+// namesakes are nodes of one name.
+func namesakes(n int) *ssa.Graph {
+	g := chain(n)
+	for _, node := range g.Nodes {
+		node.Name = "same"
 	}
 	return g
 }

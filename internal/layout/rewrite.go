@@ -17,15 +17,15 @@ type rewriter struct {
 	lies    map[*ssa.Value]*ssa.Value // values of replaced nodes, blocked
 	plain   map[*ssa.Value]*ssa.Value // the same, or results that stay plain, in the plain layout
 	inBlock map[*ssa.Value]*ssa.Value // plain values, converted
-	names   map[string]bool
+	names   map[string]int            // of all values; all up to this number behind it are taken
 	made    int
 }
 
 // rewrite replaces the nodes and returns how many.
 func (p *problem) rewrite() (int, error) {
-	r := &rewriter{problem: p, dead: map[*ssa.Node]bool{}, lies: map[*ssa.Value]*ssa.Value{}, plain: map[*ssa.Value]*ssa.Value{}, inBlock: map[*ssa.Value]*ssa.Value{}, names: map[string]bool{}}
+	r := &rewriter{problem: p, dead: map[*ssa.Node]bool{}, lies: map[*ssa.Value]*ssa.Value{}, plain: map[*ssa.Value]*ssa.Value{}, inBlock: map[*ssa.Value]*ssa.Value{}, names: map[string]int{}}
 	for _, v := range p.g.Values() {
-		r.names[v.Name] = true
+		r.names[v.Name] = 0
 	}
 	for _, n := range slices.Clone(p.g.Nodes) {
 		if err := r.node(n); err != nil {
@@ -163,10 +163,11 @@ func (r *rewriter) add(domain, op string, in []*ssa.Value, attrs []ssa.Attr, nam
 // fresh is a name no value has.
 func (r *rewriter) fresh(hint string) string {
 	name := hint
-	for i := 1; r.names[name]; i++ {
-		name = fmt.Sprintf("%s_%d", hint, i)
+	for _, taken := r.names[name]; taken; _, taken = r.names[name] {
+		r.names[hint]++
+		name = fmt.Sprintf("%s_%d", hint, r.names[hint])
 	}
-	r.names[name] = true
+	r.names[name] = 0
 	return name
 }
 
