@@ -196,7 +196,7 @@ func (a *app) root() *cobra.Command {
 		debug.SetMemoryLimit(min(debug.SetMemoryLimit(-1), a.memory.Bytes())) // garbage is collected before it fills the budget
 		return nil
 	}
-	root.AddCommand(a.optimizeCmd(), a.runCmd(), a.verifyCmd(), a.compareCmd(), a.inspectCmd(), a.benchCmd(), a.diffCmd(), a.modelsCmd())
+	root.AddCommand(a.optimizeCmd(), a.runCmd(), a.verifyCmd(), a.compareCmd(), a.inspectCmd(), a.benchCmd(), a.diffCmd(), a.trainCmd(), a.modelsCmd())
 	onlyOnce(root)
 	return root
 }

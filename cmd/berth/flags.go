@@ -195,6 +195,7 @@ var idle = map[string][]string{
 	"inspect":  {"seed"},
 	"bench":    {},
 	"diff":     {},
+	"train":    {"channel-block", "parallel-safe"},
 	"models": {"shape", "dim", "threads", "planner", "schedule", "parallel-safe", "channel-block", "seed", "max-memory",
 		"optimize-for", "check", "dump"},
 }

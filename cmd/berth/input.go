@@ -18,7 +18,7 @@ func (a *app) readInput(m *berth.Model, spec string, images *imageFlags, in map[
 	name, file, ok := splitInput(m, spec)
 	switch {
 	case !ok && strings.HasSuffix(spec, ".npz"):
-		if err := readNPZ(m, spec, a.memory, in); err != nil {
+		if err := readNPZ(isInput(m), spec, a.memory, in); err != nil {
 			return fmt.Errorf("%s: %w", spec, err)
 		}
 		return nil
@@ -38,7 +38,7 @@ func (a *app) readInput(m *berth.Model, spec string, images *imageFlags, in map[
 		v, err = readFileNPY(file, a.memory)
 	case ".npz":
 		all := map[string]ndarray.Value{}
-		if err = readNPZ(m, file, a.memory, all); err == nil && all[name] == nil {
+		if err = readNPZ(isInput(m), file, a.memory, all); err == nil && all[name] == nil {
 			err = fmt.Errorf("has no entry %q", name)
 		}
 		v = all[name]
@@ -80,7 +80,16 @@ func readFileNPY(file string, memory ndarray.Budget) (ndarray.Value, error) {
 	return readNPY(f, memory)
 }
 
-func readNPZ(m *berth.Model, file string, memory ndarray.Budget, in map[string]ndarray.Value) error {
+// isInput reports names of a model's inputs.
+func isInput(m *berth.Model) func(name string) bool {
+	return func(name string) bool {
+		_, err := inputPort(m, name)
+		return err == nil
+	}
+}
+
+// readNPZ reads the arrays of an archive with names that are wanted.
+func readNPZ(wanted func(name string) bool, file string, memory ndarray.Budget, in map[string]ndarray.Value) error {
 	if err := conformance.CheckRegular(file); err != nil {
 		return err
 	}
@@ -91,7 +100,7 @@ func readNPZ(m *berth.Model, file string, memory ndarray.Budget, in map[string]n
 	defer z.Close()
 	for _, e := range z.File {
 		name := strings.TrimSuffix(e.Name, ".npy")
-		if _, err := inputPort(m, name); err != nil {
+		if !wanted(name) {
 			continue
 		}
 		r, err := e.Open()

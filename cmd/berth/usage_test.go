@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-var commands = []string{"optimize", "run", "verify", "compare", "inspect", "bench", "diff", "models"}
+var commands = []string{"optimize", "run", "verify", "compare", "inspect", "bench", "diff", "train", "models"}
 
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{}, {"--help"}, {"help"}} {

@@ -1,0 +1,197 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/safefile"
+	"github.com/berth-onnx/berth/train"
+)
+
+type trainFlags struct {
+	data, out, curve  string
+	loss, optimizer   string
+	output, budget    string
+	learn             []string
+	rate, decay, clip float64
+	batch             int
+	epochs, steps     int
+	warmup            int
+	cosine            bool
+}
+
+// losses and optimizers by the names that flags give.
+var (
+	losses = map[string]train.Loss{"output": train.OutputIsLoss, "mean-squared-error": train.MeanSquaredError, "mean-absolute-error": train.MeanAbsoluteError,
+		"huber": train.Huber(1), "cross-entropy": train.CrossEntropy, "binary-cross-entropy": train.BinaryCrossEntropy}
+	optimizers = map[string]func(decay float64) train.Optimizer{"sgd": train.SGD,
+		"momentum": func(d float64) train.Optimizer { return train.Momentum(0.9, d) }, "nesterov": func(d float64) train.Optimizer { return train.Nesterov(0.9, d) },
+		"adam":    func(d float64) train.Optimizer { return train.Adam(0.9, 0.999, 1e-8, d) },
+		"adamw":   func(d float64) train.Optimizer { return train.AdamW(0.9, 0.999, 1e-8, d) },
+		"adagrad": func(d float64) train.Optimizer { return train.Adagrad(1e-10, d) }}
+)
+
+func (a *app) trainCmd() *cobra.Command {
+	var f trainFlags
+	names := func(m []string) string { return strings.Join(slices.Sorted(slices.Values(m)), ", ") }
+	c := &cobra.Command{Use: "train MODEL --data FILE.npz -o OUT", Short: "Fit a model's weights to data", Args: exactArgs(1, "one model"),
+		Long: "Train changes the weights of a model so that a loss becomes small, and writes the model with the new weights.\n" +
+			"The .npz file has an array for each input, and one called \"target\" for losses with a target; the first dimension\n" +
+			"of each counts examples. Steps take --batch of them, in an order drawn by --seed anew for every pass over the\n" +
+			"data; what is left of a pass is not used. Forward and backward pass and the update are one program in one arena.\n" +
+			"--budget bounds its bytes: what is not kept from the way forward is computed again.",
+		Example: "  berth train model.onnx --data digits.npz --loss cross-entropy --optimizer adam --rate 0.001 --epochs 5 -o trained.onnx\n" +
+			"  berth train model.onnx --data digits.npz --learn head.weight --learn head.bias --curve losses.html -o trained.onnx",
+		RunE: func(c *cobra.Command, args []string) error { return atModel(args[0], a.train(c.Context(), args[0], f)) }}
+	c.Flags().StringVar(&f.data, "data", "", "archive of arrays, .npz: one for each input, and \"target\"")
+	c.Flags().StringVarP(&f.out, "output", "o", "", "file to write the trained model to")
+	c.Flags().StringVar(&f.loss, "loss", "cross-entropy", "what is to become small: "+names(slices.Collect(maps.Keys(losses))))
+	c.Flags().StringVar(&f.output, "of", "", "output that the loss is of (default the first)")
+	c.Flags().StringArrayVar(&f.learn, "learn", nil, "weight to be changed (repeatable; default all that the loss depends on)")
+	c.Flags().StringVar(&f.optimizer, "optimizer", "sgd", "how weights change: "+names(slices.Collect(maps.Keys(optimizers))))
+	c.Flags().Float64Var(&f.rate, "rate", 0.01, "rate of learning")
+	c.Flags().Float64Var(&f.decay, "decay", 0, "decay of weights")
+	c.Flags().Float64Var(&f.clip, "clip", 0, "shorten the derivatives to this length together; 0 leaves them as they are")
+	c.Flags().IntVar(&f.warmup, "warmup", 0, "steps in which the rate rises from 0")
+	c.Flags().BoolVar(&f.cosine, "cosine", false, "lower the rate to 0 along a cosine")
+	c.Flags().IntVar(&f.batch, "batch", 0, "examples of a step (default the model's, else 32)")
+	c.Flags().IntVar(&f.epochs, "epochs", 1, "passes over the data")
+	c.Flags().IntVar(&f.steps, "steps", 0, "most steps; 0 is as many as the passes have")
+	c.Flags().StringVar(&f.budget, "budget", "", "bytes that the arena of a step may take: 512MiB, … (default no bound)")
+	c.Flags().StringVar(&f.curve, "curve", "", "write a page with the losses of all steps")
+	return c
+}
+
+// check reports flags that make no sense, and reads the budget.
+func (f *trainFlags) check() (budget int64, err error) {
+	switch {
+	case f.data == "" || f.out == "":
+		return 0, usagef("train needs --data FILE.npz and -o OUT")
+	case losses[f.loss] == nil:
+		return 0, usagef("--loss %s is unknown%s", f.loss, didYouMean(f.loss, slices.Sorted(maps.Keys(losses))))
+	case optimizers[f.optimizer] == nil:
+		return 0, usagef("--optimizer %s is unknown%s", f.optimizer, didYouMean(f.optimizer, slices.Sorted(maps.Keys(optimizers))))
+	case !(f.rate > 0) || math.IsInf(f.rate, 0) || !(f.decay >= 0) || !(f.clip >= 0):
+		return 0, usagef("--rate %v, --decay %v, --clip %v: want a positive rate, and the others from 0 on", f.rate, f.decay, f.clip)
+	case f.batch < 0 || f.epochs < 1 || f.steps < 0 || f.warmup < 0:
+		return 0, usagef("--batch %d, --epochs %d, --steps %d, --warmup %d: want counts", f.batch, f.epochs, f.steps, f.warmup)
+	case f.budget == "":
+		return 0, nil
+	}
+	if budget, err = parseBytes(f.budget); err != nil {
+		return 0, usagef("--budget %q: %w", f.budget, err)
+	}
+	return budget, nil
+}
+
+// trainJSON is the object printed by train.
+type trainJSON struct {
+	Model      string    `json:"model"`
+	Output     string    `json:"output"`
+	Learned    []string  `json:"learned"`
+	Examples   int       `json:"examples"`
+	Batch      int       `json:"batch"`
+	Steps      int       `json:"steps"`
+	Losses     []float64 `json:"losses"`
+	ArenaBytes int64     `json:"arena_bytes"`
+	Kept       string    `json:"kept,omitempty"` // with a budget
+	StepNanos  int64     `json:"step_ns"`
+}
+
+func (a *app) train(ctx context.Context, model string, f trainFlags) error {
+	budget, err := f.check()
+	if err != nil {
+		return err
+	}
+	opts, err := a.options(f.out, f.curve)
+	if err != nil {
+		return err
+	}
+	m, err := a.model(model, false)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	d, err := a.examples(m, f)
+	if err != nil {
+		return err
+	}
+	total := d.batches() * f.epochs
+	if f.steps > 0 {
+		total = min(total, f.steps)
+	}
+	rate := train.Constant(f.rate)
+	if f.cosine {
+		rate = train.Cosine(f.rate, 0, total)
+	}
+	if f.warmup > 0 {
+		rate = train.Warmup(f.warmup, rate)
+	}
+	t, err := train.New(ctx, m, train.Options{Loss: losses[f.loss], Output: f.output, Learn: f.learn, Optimizer: optimizers[f.optimizer](f.decay), Rate: rate,
+		ClipNorm: f.clip, Budget: budget, Compile: append(d.shapes(m), opts...)})
+	if err != nil {
+		return err
+	}
+	if err := d.fit(t.Inputs()); err != nil {
+		return err
+	}
+	res := trainJSON{Model: model, Output: f.out, Learned: t.Learned(), Examples: d.count, Batch: d.batch, ArenaBytes: t.Plan().ArenaBytes, Kept: t.Kept()}
+	if err := a.fit(ctx, t, d, total, &res); err != nil {
+		return err
+	}
+	return a.trained(ctx, t, f, res)
+}
+
+// fit takes the steps.
+func (a *app) fit(ctx context.Context, t *train.Trainer, d *examples, total int, res *trainJSON) error {
+	bar := a.newProgress(total)
+	defer bar.done()
+	bar.step("training")
+	start := time.Now()
+	err := t.Fit(ctx, d.draw(a.seed, total), func(step int, loss float64) error {
+		res.Losses = append(res.Losses, loss)
+		bar.step(fmt.Sprintf("step %d of %d, loss %.4g", step, total, loss))
+		return nil
+	})
+	res.Steps = len(res.Losses)
+	res.StepNanos = time.Since(start).Nanoseconds() / int64(max(res.Steps, 1))
+	return err
+}
+
+// trained writes the model and the curve, and tells of both.
+func (a *app) trained(ctx context.Context, t *train.Trainer, f trainFlags, res trainJSON) error {
+	m, err := t.Model()
+	if err != nil {
+		return err
+	}
+	if err := m.Save(f.out, berth.SaveOptions{Context: ctx}); err != nil {
+		return err
+	}
+	if f.curve != "" {
+		if err := safefile.Write(f.curve, lossCurve{res.Model, res.Losses}.write); err != nil {
+			return err
+		}
+	}
+	if a.json {
+		return a.printJSON(res)
+	}
+	tab := newTable(a.out)
+	for _, row := range [][]any{{"weights learned", len(res.Learned)}, {"examples", res.Examples}, {"steps", fmt.Sprintf("%d of %d examples", res.Steps, res.Batch)},
+		{"loss of the first step", fmt.Sprintf("%.6g", res.Losses[0])}, {"loss of the last step", fmt.Sprintf("%.6g", res.Losses[len(res.Losses)-1])},
+		{"arena", bytesText(res.ArenaBytes)}, {"time of a step", time.Duration(res.StepNanos).Round(time.Microsecond)}, {"written", f.out}} {
+		tab.AppendRow(row)
+	}
+	if res.Kept != "" {
+		tab.AppendRow([]any{"kept for the way back", res.Kept})
+	}
+	tab.Render()
+	return nil
+}

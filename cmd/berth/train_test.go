@@ -1,0 +1,111 @@
+package main
+
+import (
+	"archive/zip"
+	"bytes"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/ndarray"
+)
+
+// npzBytes is an archive of arrays.
+func npzBytes(t *testing.T, arrays map[string]*ndarray.Array) []byte {
+	var packed bytes.Buffer
+	z := zip.NewWriter(&packed)
+	for name, a := range arrays {
+		w, err := z.Create(name + ".npy")
+		require.NoError(t, err)
+		_, err = w.Write(npyBytes(t, a))
+		require.NoError(t, err)
+	}
+	require.NoError(t, z.Close())
+	return packed.Bytes()
+}
+
+// trainData is 40 examples for builtin:mlp, whose class is that of the largest of the first ten numbers.
+func trainData(t *testing.T, dir string) string {
+	x, target := ndarray.Must(ndarray.Float32, 40, 64), ndarray.Must(ndarray.Float32, 40, 10)
+	for i := range x.Len() {
+		x.SetFloat(i, math.Sin(float64(i)*1.3))
+	}
+	for i := range 40 {
+		best := 0
+		for k := range 10 {
+			if x.Float(i*64+k) > x.Float(i*64+best) {
+				best = k
+			}
+		}
+		target.SetFloat(i*10+best, 1)
+	}
+	return writeTemp(t, dir, "data.npz", npzBytes(t, map[string]*ndarray.Array{"x": x, "target": target, "unrelated": x}))
+}
+
+// TestTrain: the loss falls, the same flags give the same losses, within a budget too, and the model that is written computes what was learned.
+func TestTrain(t *testing.T) {
+	dir := t.TempDir()
+	data, out, curve := trainData(t, dir), filepath.Join(dir, "out.onnx"), filepath.Join(dir, "curve.html")
+	args := []string{"train", "builtin:mlp", "--data", data, "--loss", "mean-squared-error", "--optimizer", "adam", "--rate", "0.005", "--epochs", "20"}
+	fields := []string{"model", "output", "learned", "examples", "batch", "steps", "losses", "arena_bytes", "step_ns"}
+	res := object(t, ok(t, append(args, "-o", out, "--curve", curve, "--json")...), fields...)
+	assert.EqualValues(t, 200, res["steps"])
+	assert.EqualValues(t, 4, res["batch"])
+	assert.Len(t, res["learned"], 6)
+	losses := res["losses"].([]any)
+	require.Len(t, losses, 200)
+	assert.Less(t, losses[199], 0.2*losses[0].(float64))
+	page, err := os.ReadFile(curve)
+	require.NoError(t, err)
+	assert.Contains(t, string(page), "200 steps, loss from")
+	assert.Contains(t, string(page), "<polyline")
+
+	again := object(t, ok(t, append(args, "-o", filepath.Join(dir, "again.onnx"), "--json", "--budget", "1GB", "--threads", "2")...), append(fields, "kept")...)
+	assert.Equal(t, losses, again["losses"])
+	further := object(t, ok(t, "train", out, "--data", data, "--loss", "mean-squared-error", "--steps", "1", "-o", filepath.Join(dir, "further.onnx"), "--json"), fields...)
+	assert.Less(t, further["losses"].([]any)[0], 0.3*losses[0].(float64))
+	head := object(t, ok(t, append(args, "-o", filepath.Join(dir, "head.onnx"), "--json", "--learn", res["learned"].([]any)[5].(string), "--steps", "3")...), fields...)
+	assert.Len(t, head["learned"], 1)
+	text := ok(t, append(args, "-o", filepath.Join(dir, "text.onnx"), "--steps", "2", "--cosine", "--warmup", "1", "--clip", "1")...)
+	assert.Contains(t, text, "loss of the last step")
+}
+
+// TestTrainErrors: what is missing or does not fit is told by name, and no file is written.
+func TestTrainErrors(t *testing.T) {
+	dir := t.TempDir()
+	data, out := trainData(t, dir), filepath.Join(dir, "out.onnx")
+	short := writeTemp(t, dir, "short.npz", npzBytes(t, map[string]*ndarray.Array{"x": ndarray.Must(ndarray.Float32, 2, 64), "target": ndarray.Must(ndarray.Float32, 2, 10)}))
+	uneven := writeTemp(t, dir, "uneven.npz", npzBytes(t, map[string]*ndarray.Array{"x": ndarray.Must(ndarray.Float32, 8, 64), "target": ndarray.Must(ndarray.Float32, 9, 10)}))
+	alone := writeTemp(t, dir, "alone.npz", npzBytes(t, map[string]*ndarray.Array{"x": ndarray.Must(ndarray.Float32, 8, 64)}))
+	integers := writeTemp(t, dir, "integers.npz", npzBytes(t, map[string]*ndarray.Array{"x": ndarray.Must(ndarray.Float32, 8, 64), "target": ndarray.Must(ndarray.Int64, 8)}))
+	for _, c := range []struct {
+		name string
+		code int
+		want string
+		args []string
+	}{
+		{"no data", exitUsage, "--data", []string{"-o", out}},
+		{"no output", exitUsage, "-o", []string{"--data", data}},
+		{"an unknown loss", exitUsage, "cross-entropy", []string{"--data", data, "-o", out, "--loss", "cross-entropi"}},
+		{"an unknown optimizer", exitUsage, "adam", []string{"--data", data, "-o", out, "--optimizer", "adams"}},
+		{"a rate of 0", exitUsage, "--rate 0", []string{"--data", data, "-o", out, "--rate", "0"}},
+		{"no passes", exitUsage, "--epochs 0", []string{"--data", data, "-o", out, "--epochs", "0"}},
+		{"a budget of words", exitUsage, "--budget", []string{"--data", data, "-o", out, "--budget", "much"}},
+		{"a file that is none", exitFailed, "nothing.npz", []string{"--data", filepath.Join(dir, "nothing.npz"), "-o", out}},
+		{"too few examples", exitFailed, "2 examples", []string{"--data", short, "-o", out, "--loss", "mean-squared-error"}},
+		{"arrays of other lengths", exitFailed, "same examples", []string{"--data", uneven, "-o", out}},
+		{"no target", exitFailed, `"target"`, []string{"--data", alone, "-o", out}},
+		{"a target of another type", exitFailed, `"target" is int64`, []string{"--data", integers, "-o", out, "--loss", "mean-squared-error"}},
+		{"a weight that is none", exitFailed, `"w99"`, []string{"--data", data, "-o", out, "--learn", "w99"}},
+		{"a budget too small", exitFailed, "budget", []string{"--data", data, "-o", out, "--loss", "mean-squared-error", "--budget", "100"}},
+	} {
+		o := cli(t, append([]string{"train", "builtin:mlp"}, c.args...)...)
+		assert.Equal(t, c.code, o.code, "%s: %s", c.name, o.err)
+		assert.Contains(t, o.err, c.want, c.name)
+		assert.NoFileExists(t, out)
+	}
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/train"
+)
+
+// examples are the arrays that a model is trained with; their first dimensions count examples.
+type examples struct {
+	arrays map[string]*ndarray.Array
+	count  int
+	batch  int
+
+	from []*ndarray.Array // in the order of the inputs of a step
+	in   []ndarray.Value  // of one step
+}
+
+// examples reads the archive, and decides how many of them a step takes.
+func (a *app) examples(m *berth.Model, f trainFlags) (*examples, error) {
+	d := &examples{arrays: map[string]*ndarray.Array{}, batch: f.batch}
+	all, is := map[string]ndarray.Value{}, isInput(m)
+	if err := readNPZ(func(name string) bool { return is(name) || name == train.Target }, f.data, a.memory, all); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.data, err)
+	}
+	d.count = -1
+	for name, v := range all {
+		x := v.(*ndarray.Array)
+		if len(x.Shape) == 0 || d.count >= 0 && x.Shape[0] != d.count {
+			return nil, fmt.Errorf("%s: the first dimension of every array must count the same examples; %q has shape %v", f.data, name, x.Shape)
+		}
+		d.arrays[name], d.count = x, x.Shape[0]
+	}
+	for _, p := range m.Inputs() {
+		if d.arrays[p.Name] == nil {
+			return nil, fmt.Errorf("%s has no array %q, which the model takes", f.data, p.Name)
+		}
+		if shape, ok := p.Type.Static(); ok && len(shape) > 0 && d.batch == 0 {
+			d.batch = shape[0]
+		}
+	}
+	if d.batch == 0 {
+		d.batch = min(32, d.count)
+	}
+	if d.batch < 1 || d.batch > d.count {
+		return nil, fmt.Errorf("%s has %d examples, fewer than the %d of a step", f.data, d.count, d.batch)
+	}
+	return d, nil
+}
+
+// batches is how many steps a pass over the examples has.
+func (d *examples) batches() int { return d.count / d.batch }
+
+// one is the shape of an array in a step.
+func (d *examples) one(a *ndarray.Array) []int { return append([]int{d.batch}, a.Shape[1:]...) }
+
+// shapes bind the model's inputs.
+func (d *examples) shapes(m *berth.Model) (opts []berth.Option) {
+	for _, p := range m.Inputs() {
+		opts = append(opts, berth.WithShape(p.Name, d.one(d.arrays[p.Name])...))
+	}
+	return opts
+}
+
+// fit brings the arrays in the order of a step's inputs.
+func (d *examples) fit(ports []berth.Port) error {
+	for _, p := range ports {
+		a := d.arrays[p.Name]
+		if a == nil {
+			return fmt.Errorf("the data has no array %q of type %s", p.Name, p.Type)
+		}
+		shape, _ := p.Type.Static()
+		if a.DType != p.Type.DType || !slices.Equal(shape, d.one(a)) {
+			return fmt.Errorf("array %q is %s of examples of shape %v; a step takes %s", p.Name, a.DType, a.Shape[1:], p.Type)
+		}
+		x, err := ndarray.New(a.DType, shape...)
+		if err != nil {
+			return err
+		}
+		d.from, d.in = append(d.from, a), append(d.in, x)
+	}
+	return nil
+}
+
+// draw gives the inputs of a number of steps, in the same memory each time. Each pass has an order of its own.
+func (d *examples) draw(seed int64, steps int) iter.Seq2[[]ndarray.Value, error] {
+	return func(yield func([]ndarray.Value, error) bool) {
+		r := rand.New(rand.NewPCG(uint64(seed), 0))
+		var order []int
+		for step := range steps {
+			if step%d.batches() == 0 {
+				order = r.Perm(d.count)
+			}
+			picked := order[step%d.batches()*d.batch:][:d.batch]
+			for i, from := range d.from {
+				to := d.in[i].(*ndarray.Array)
+				size := len(to.Data) / d.batch
+				for k, at := range picked {
+					copy(to.Data[k*size:(k+1)*size], from.Data[at*size:])
+				}
+			}
+			if !yield(d.in, nil) {
+				return
+			}
+		}
+	}
+}
