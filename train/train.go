@@ -23,8 +23,11 @@ type Options struct {
 	Output    string    // the output that the loss is of; "": the first
 	Learn     []string  // names of the weights to be changed; nil: all tensors of floats of rank 1 and more that the loss depends on
 	Optimizer Optimizer // the zero value is SGD(0)
-	Rate      Schedule  // nil: Constant(0.01)
-	ClipNorm  float64   // the derivatives of all weights together are shortened to this length; 0: as they are
+	Rate      Schedule  // of each change of the weights; nil: Constant(0.01)
+	// Accumulate is over how many steps derivatives are averaged before they change the weights: as one step of that many times the
+	// batch, in the memory of one. 0 and 1: every step changes them.
+	Accumulate int
+	ClipNorm   float64 // the derivatives of all weights together are shortened to this length; 0: as they are
 	// Budget is how many bytes of arena a step may take; what is not kept from the way forward is computed again on the way
 	// back, with the same numbers. 0: no bound. What no choice fits is a [*BudgetError].
 	Budget int64
@@ -34,18 +37,19 @@ type Options struct {
 
 // Trainer changes the weights of a model step by step. It serves one call at a time.
 type Trainer struct {
-	model     *berth.Model
-	options   Options
-	program   *berth.Program
-	session   *berth.Session
-	inputs    []*ssa.Value // of a step: those of the model, then those of the loss
-	states    []state      // what the session keeps
-	learned   []string     // the weights among them
-	constants map[string]*ssa.Constant
-	kept      string // what a budget has kept
-	step      int
-	args      []ndarray.Value // inputs, then the rate and the optimizer's scalars, then nil for states
-	scalars   []*ndarray.Array
+	model      *berth.Model
+	options    Options
+	program    *berth.Program
+	session    *berth.Session
+	inputs     []*ssa.Value // of a step: those of the model, then those of the loss
+	states     []state      // what the session keeps
+	learned    []string     // the weights among them
+	statistics []string     // of batch normalizations, among them
+	constants  map[string]*ssa.Constant
+	kept       string // what a budget has kept
+	step       int
+	args       []ndarray.Value // inputs, then the rate and the optimizer's scalars, then nil for states
+	scalars    []*ndarray.Array
 }
 
 // state is an input that a step replaces by a result.
@@ -97,7 +101,7 @@ func (t *Trainer) forward(ctx context.Context) (*ssa.Graph, error) {
 	for i, name := range slices.Concat(names, stats) {
 		t.constants[name] = values[i]
 	}
-	t.learned = names
+	t.learned, t.statistics = names, stats
 	var outputs []string
 	for _, port := range t.model.Outputs() {
 		outputs = append(outputs, port.Name)
@@ -188,8 +192,10 @@ func (t *Trainer) complete(g *ssa.Graph) error {
 			t.inputs = append(t.inputs, p)
 		}
 	}
+	sums := t.accumulate(b, weights, slopes)
 	t.clip(b, slopes)
 	t.update(b, weights, slopes)
+	t.holdUntilDue(b, weights, sums)
 	return b.err
 }
 
@@ -222,6 +228,42 @@ func (t *Trainer) slopes(g *ssa.Graph, loss *ssa.Value) (weights, slopes []*ssa.
 		return nil, nil, errors.New("the loss depends on no weight")
 	}
 	return learned, slopes, nil
+}
+
+// accumulate replaces derivatives by their sums over the steps since the last change, divided by the number of steps between
+// changes. The sums are states.
+func (t *Trainer) accumulate(b *Builder, weights, slopes []*ssa.Value) (sums []*ssa.Value) {
+	if t.options.Accumulate < 2 {
+		return nil
+	}
+	for i, w := range weights {
+		sum := b.Input("sum of "+w.Name, w.Type)
+		slopes[i] = b.add(sum, b.times(slopes[i], 1/float64(t.options.Accumulate)))
+		sums = append(sums, slopes[i])
+	}
+	return sums
+}
+
+// holdUntilDue lets weights and moments be as they were, and sums go on, in steps that are not the last before a change.
+func (t *Trainer) holdUntilDue(b *Builder, weights, sums []*ssa.Value) {
+	if sums == nil {
+		return
+	}
+	g := b.Graph
+	due := b.Input("whether weights change", ssa.StaticTensor(sums[0].Type.DType))
+	t.scalars = append(t.scalars, ndarray.Must(due.Type.DType))
+	now := b.Op("Greater", []*ssa.Value{due, b.Number(due, 0)})
+	for i, s := range t.states {
+		if slices.Contains(t.statistics, s.name) {
+			continue // every step is one of theirs
+		}
+		old := g.Params[slices.IndexFunc(g.Params, func(p *ssa.Value) bool { return p.Name == s.name })]
+		g.Results[1+i] = b.Op("Where", []*ssa.Value{now, g.Results[1+i], old})
+	}
+	for i, sum := range sums {
+		t.states = append(t.states, state{"sum of " + weights[i].Name, sum.Type, nil})
+		g.Results = append(g.Results, b.Op("Where", []*ssa.Value{now, b.Number(sum, 0), sum}))
+	}
 }
 
 // clip shortens the derivatives to a common length.
@@ -382,9 +424,14 @@ func (t *Trainer) Step(ctx context.Context, inputs ...ndarray.Value) (loss float
 		return 0, fmt.Errorf("a step takes %d inputs, got %d", len(t.inputs), len(inputs))
 	}
 	copy(t.args, inputs)
-	t.scalars[0].SetFloat(0, t.options.Rate(t.step+1))
+	every := max(t.options.Accumulate, 1)
+	change := t.step/every + 1
+	t.scalars[0].SetFloat(0, t.options.Rate(change))
 	for i := range t.options.Optimizer.scalars {
-		t.scalars[1+i].SetFloat(0, t.options.Optimizer.scalar(i, t.step+1))
+		t.scalars[1+i].SetFloat(0, t.options.Optimizer.scalar(i, change))
+	}
+	if every > 1 {
+		t.scalars[len(t.scalars)-1].SetFloat(0, float64(t.step%every/(every-1)))
 	}
 	for i, a := range t.scalars {
 		t.args[len(inputs)+i] = a

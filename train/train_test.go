@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -82,6 +83,61 @@ func TestLearns(t *testing.T) {
 					t.Error(err)
 				}
 			}))
+		})
+	}
+}
+
+// TestAccumulate: the weights change after every third step, by the mean of three derivatives, as those of one step over all the
+// examples; a trainer that goes back between changes takes the same steps again.
+func TestAccumulate(t *testing.T) {
+	for name, optimizer := range map[string]train.Optimizer{"sgd": train.SGD(0.01), "adam": optimizers["adam"]} {
+		t.Run(name, func(t *testing.T) {
+			o := train.Options{Loss: train.MeanSquaredError, Optimizer: optimizer, Rate: train.Decay(0.1, 0.5, 1), ClipNorm: 0.5}
+			whole, err := train.New(t.Context(), parsed(t, strings.Replace(perceptron, "[4,3]", "[12,3]", 1), perceptronWeights()), o)
+			require.NoError(t, err)
+			o.Accumulate, o.Learn = 3, []string{"b2", "w2", "w1", "b1"}
+			tr, err := train.New(t.Context(), parsed(t, perceptron, perceptronWeights()), o)
+			require.NoError(t, err)
+			x, want := waves(1, 5, 12, 3), waves(0.5, 6, 12, 2)
+			part := func(a *ndarray.Array, i int) *ndarray.Array {
+				size := len(a.Data) / 3
+				return &ndarray.Array{DType: a.DType, Shape: []int{4, a.Shape[1]}, Data: a.Data[i*size : (i+1)*size]}
+			}
+			var c *train.Checkpoint
+			for change := range 3 {
+				_, err := whole.Step(t.Context(), x, want)
+				require.NoError(t, err)
+				before, err := tr.Weight("w1")
+				require.NoError(t, err)
+				for i := range 3 {
+					now, err := tr.Weight("w1")
+					require.NoError(t, err)
+					assert.Equal(t, before.Data, now.Data, "change %d, step %d", change, i)
+					_, err = tr.Step(t.Context(), part(x, i).Clone(), part(want, i).Clone())
+					require.NoError(t, err)
+					if change == 1 && i == 1 {
+						c, err = tr.Checkpoint()
+						require.NoError(t, err)
+					}
+				}
+				a, err := whole.Weight("w1")
+				require.NoError(t, err)
+				b, err := tr.Weight("w1")
+				require.NoError(t, err)
+				for k := range a.Len() {
+					assert.InDelta(t, a.Float(k), b.Float(k), 1e-6, "change %d", change)
+				}
+			}
+			last, err := tr.Weight("w1")
+			require.NoError(t, err)
+			require.NoError(t, tr.Restore(c))
+			for _, i := range []int{2, 0, 1, 2} {
+				_, err = tr.Step(t.Context(), part(x, i).Clone(), part(want, i).Clone())
+				require.NoError(t, err)
+			}
+			again, err := tr.Weight("w1")
+			require.NoError(t, err)
+			assert.Equal(t, last.Data, again.Data)
 		})
 	}
 }

@@ -17,15 +17,15 @@ import (
 )
 
 type trainFlags struct {
-	data, out, curve  string
-	loss, optimizer   string
-	output, budget    string
-	learn             []string
-	rate, decay, clip float64
-	batch             int
-	epochs, steps     int
-	warmup            int
-	cosine            bool
+	data, out, curve   string
+	loss, optimizer    string
+	output, budget     string
+	learn              []string
+	rate, decay, clip  float64
+	batch              int
+	epochs, steps      int
+	warmup, accumulate int
+	cosine             bool
 }
 
 // losses and optimizers by the names that flags give.
@@ -63,6 +63,7 @@ func (a *app) trainCmd() *cobra.Command {
 	c.Flags().IntVar(&f.warmup, "warmup", 0, "steps in which the rate rises from 0")
 	c.Flags().BoolVar(&f.cosine, "cosine", false, "lower the rate to 0 along a cosine")
 	c.Flags().IntVar(&f.batch, "batch", 0, "examples of a step (default the model's, else 32)")
+	c.Flags().IntVar(&f.accumulate, "accumulate", 1, "steps whose derivatives are averaged before they change the weights")
 	c.Flags().IntVar(&f.epochs, "epochs", 1, "passes over the data")
 	c.Flags().IntVar(&f.steps, "steps", 0, "most steps; 0 is as many as the passes have")
 	c.Flags().StringVar(&f.budget, "budget", "", "bytes that the arena of a step may take: 512MiB, … (default no bound)")
@@ -81,8 +82,8 @@ func (f *trainFlags) check() (budget int64, err error) {
 		return 0, usagef("--optimizer %s is unknown%s", f.optimizer, didYouMean(f.optimizer, slices.Sorted(maps.Keys(optimizers))))
 	case !(f.rate > 0) || math.IsInf(f.rate, 0) || !(f.decay >= 0) || !(f.clip >= 0):
 		return 0, usagef("--rate %v, --decay %v, --clip %v: want a positive rate, and the others from 0 on", f.rate, f.decay, f.clip)
-	case f.batch < 0 || f.epochs < 1 || f.steps < 0 || f.warmup < 0:
-		return 0, usagef("--batch %d, --epochs %d, --steps %d, --warmup %d: want counts", f.batch, f.epochs, f.steps, f.warmup)
+	case f.batch < 0 || f.epochs < 1 || f.steps < 0 || f.warmup < 0 || f.accumulate < 1:
+		return 0, usagef("--batch %d, --epochs %d, --steps %d, --warmup %d, --accumulate %d: want counts", f.batch, f.epochs, f.steps, f.warmup, f.accumulate)
 	case f.budget == "":
 		return 0, nil
 	}
@@ -130,13 +131,13 @@ func (a *app) train(ctx context.Context, model string, f trainFlags) error {
 	}
 	rate := train.Constant(f.rate)
 	if f.cosine {
-		rate = train.Cosine(f.rate, 0, total)
+		rate = train.Cosine(f.rate, 0, total/f.accumulate)
 	}
 	if f.warmup > 0 {
 		rate = train.Warmup(f.warmup, rate)
 	}
 	t, err := train.New(ctx, m, train.Options{Loss: losses[f.loss], Output: f.output, Learn: f.learn, Optimizer: optimizers[f.optimizer](f.decay), Rate: rate,
-		ClipNorm: f.clip, Budget: budget, Compile: append(d.shapes(m), opts...)})
+		ClipNorm: f.clip, Accumulate: f.accumulate, Budget: budget, Compile: append(d.shapes(m), opts...)})
 	if err != nil {
 		return err
 	}
