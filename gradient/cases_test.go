@@ -85,6 +85,7 @@ func linearCases() []ruleCase {
 		{op: "MatMul", in: []operand{around(3), around(3)}}, {op: "MatMul", in: []operand{around(2, 1, 2, 3), around(4, 3, 2)}},
 		{op: "Gemm", in: []operand{around(4, 3), around(5, 4), around(5)}, attrs: []ssa.Attr{num("transA", 1), num("transB", 1), ssa.FloatAttr("alpha", 0.5), ssa.FloatAttr("beta", 2)}},
 		{op: "Gemm", in: []operand{around(3, 4), around(4, 5), around(3, 1)}}, {op: "Gemm", in: []operand{around(3, 4), around(4, 5)}},
+		{op: "Gemm", in: []operand{around(1, 4), around(4, 5), around(5)}}, {op: "Add", in: []operand{around(1, 1, 3), around(3)}}, {op: "Mul", in: []operand{around(3), around(1, 3)}},
 		{op: "Einsum", in: []operand{around(2, 3), around(3, 4)}, attrs: []ssa.Attr{str("equation", "ij,jk->ik")}},
 		{op: "Einsum", in: []operand{around(2, 3, 4), around(2, 5, 4)}, attrs: []ssa.Attr{str("equation", "bik, bjk -> bij")}},
 		{op: "Einsum", in: []operand{around(2, 3), around(4)}, attrs: []ssa.Attr{str("equation", "ij,k->i")}}, {op: "Einsum", in: []operand{around(2, 3), around(3), around(2)}, attrs: []ssa.Attr{str("equation", "ij,j,i")}},

@@ -61,11 +61,7 @@ func init() {
 		"Div": binary2(func(g *builder, _, b, d *ssa.Value) *ssa.Value { return g.op("Div", d, b) }, func(g *builder, a, b, d *ssa.Value) *ssa.Value {
 			return g.op("Neg", g.op("Div", g.op("Mul", d, a), g.op("Mul", b, b)))
 		}),
-		"Pow": binary2(func(g *builder, a, b, d *ssa.Value) *ssa.Value {
-			return g.op("Mul", d, g.op("Mul", g.like(b, a), g.op("Pow", a, g.op("Sub", b, g.number(b, 1)))))
-		}, func(g *builder, a, b, d *ssa.Value) *ssa.Value {
-			return g.like(g.op("Mul", d, g.op("Mul", g.op("Pow", a, b), g.op("Log", a))), b)
-		}),
+		"Pow": binary2(powGradientBase, powGradientExponent),
 		"Sum": variadicGradient(false), "Mean": variadicGradient(true),
 		"Max": extremeGradient, "Min": extremeGradient, "Where": whereGradient,
 		"ReduceSum": reduceGradient, "ReduceMean": reduceGradient, "ReduceSumSquare": reduceGradient, "ReduceL2": reduceGradient,
@@ -130,6 +126,24 @@ func binary2(da, db func(g *builder, a, b, d *ssa.Value) *ssa.Value) rule {
 	}
 }
 
+// powGradientBase is d·b·a^(b-1), and 0 where b is 0, also at a = 0.
+func powGradientBase(g *builder, a, b, d *ssa.Value) *ssa.Value {
+	slope := g.op("Mul", d, g.op("Mul", g.like(b, a), g.op("Pow", a, g.op("Sub", b, g.number(b, 1)))))
+	if b.Const != nil && b.Const.Len() == 1 {
+		if x, err := b.Const.Array(); err == nil && x.Float(0) != 0 {
+			return slope
+		}
+	}
+	return g.op("Where", g.op("Equal", b, g.number(b, 0)), g.number(d, 0), slope)
+}
+
+// powGradientExponent is d·a^b·log a, and 0 where a is 0 and b is not negative.
+func powGradientExponent(g *builder, a, b, d *ssa.Value) *ssa.Value {
+	flat := g.op("And", g.op("Equal", a, g.number(a, 0)), g.op("GreaterOrEqual", b, g.number(b, 0)))
+	slope := g.op("Mul", d, g.op("Mul", g.op("Pow", a, b), g.op("Log", a)))
+	return g.like(g.op("Where", flat, g.number(d, 0), slope), b)
+}
+
 // like casts v to the element type of another value.
 func (g *builder) like(v, other *ssa.Value) *ssa.Value {
 	if v.Type.DType == other.Type.DType {
@@ -176,8 +190,8 @@ func (g *builder) sumTo(d, x *ssa.Value) *ssa.Value {
 		have := g.with("Concat", []*ssa.Value{g.constant(ssa.NewSplat(ndarray.Scalar(int64(1)), rank-from)), g.op("Shape", x)}, ssa.IntAttr("axis", 0))
 		differs := g.op("Not", g.op("Equal", have, g.op("Shape", d)))
 		list = g.op("Reshape", g.op("NonZero", differs), g.ints(-1))
-	} else if len(axes) == 0 {
-		return d
+	} else if len(axes) == 0 { // ranks differ by leading dimensions of 1
+		return g.op("Reshape", d, g.shape(x))
 	}
 	sum := g.with("ReduceSum", []*ssa.Value{d, list}, ssa.IntAttr("keepdims", 1), ssa.IntAttr("noop_with_empty_axes", 1))
 	return g.op("Reshape", sum, g.shape(x))
@@ -285,7 +299,8 @@ func reduceGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	case "ReduceSumSquare":
 		return []*ssa.Value{g.op("Mul", g.scaled(x, 2), d)}
 	case "ReduceL2":
-		return []*ssa.Value{g.op("Mul", x, g.op("Div", d, y))}
+		share := g.op("Where", g.op("Equal", y, g.number(y, 0)), g.number(d, 0), g.op("Div", d, y)) // 0 at 0, the middle of its slopes
+		return []*ssa.Value{g.op("Mul", x, share)}
 	case "ReduceL1":
 		return []*ssa.Value{g.op("Mul", g.op("Sign", x), d)}
 	case "ReduceLogSum":

@@ -19,9 +19,11 @@ import (
 
 // Options say what is learned, and how.
 type Options struct {
-	Loss      Loss      // nil: [OutputIsLoss]
-	Output    string    // the output that the loss is of; "": the first
-	Learn     []string  // names of the weights to be changed; nil: all tensors of floats of rank 1 and more that the loss depends on
+	Loss   Loss   // nil: [OutputIsLoss]
+	Output string // the output that the loss is of; "": the first
+	// Learn are the names of the weights to be changed; nil: all tensors of floats of rank 1 and more that the loss depends on.
+	// Batch normalizations take the training form where their scale or bias is learned.
+	Learn     []string
 	Optimizer Optimizer // the zero value is SGD(0)
 	Rate      Schedule  // of each change of the weights; nil: Constant(0.01)
 	// Accumulate is over how many steps derivatives are averaged before they change the weights: as one step of that many times the
@@ -89,7 +91,7 @@ func New(ctx context.Context, m *berth.Model, o Options) (_ *Trainer, err error)
 // forward is the model's graph with the weights as parameters, batch normalization in training form, and shapes bound.
 func (t *Trainer) forward(ctx context.Context) (*ssa.Graph, error) {
 	g := t.model.Graph()
-	stats := trainNorms(g)
+	stats := trainNorms(g, t.options.Learn)
 	names := t.options.Learn
 	if names == nil {
 		names = weightsOf(g, stats)
@@ -149,10 +151,13 @@ func isScale(v *ssa.Value) bool {
 	return slices.ContainsFunc(v.Uses(), func(u ssa.Use) bool { return u.Node.Op == "Resize" && u.Index > 0 })
 }
 
-// trainNorms brings batch normalizations with constant statistics into training form; the running statistics become further
-// results, in the order of the names that are returned: those of the constants.
-func trainNorms(g *ssa.Graph) (names []string) {
+// trainNorms brings batch normalizations with constant statistics into training form, if their scale or bias is learned; the running
+// statistics become further results, in the order of the names that are returned: those of the constants.
+func trainNorms(g *ssa.Graph, learn []string) (names []string) {
 	for _, n := range g.Nodes {
+		if n.Op == "BatchNormalization" && learn != nil && !slices.Contains(learn, n.In[1].Name) && !slices.Contains(learn, n.In[2].Name) {
+			continue
+		}
 		if n.Op != "BatchNormalization" || n.Domain != "" || ops.Int(n, "training_mode") != 0 || n.In[3].Const == nil || n.In[4].Const == nil ||
 			slices.Contains(names, n.In[3].Name) {
 			continue

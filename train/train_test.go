@@ -256,3 +256,30 @@ func TestErrors(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	assert.ErrorContains(t, err, "Det")
 }
+
+// TestFrozenNorms: a batch normalization whose scale and bias are not learned stays in the form of inference, with its statistics as
+// they are; one of which either is learned updates them.
+func TestFrozenNorms(t *testing.T) {
+	for learn, trained := range map[string]bool{"w": false, "k1": false, "s": true, "o": true} {
+		m := pytorchModels["cnn"]
+		tr, err := train.New(t.Context(), parsed(t, m.text, m.weights), train.Options{Loss: m.loss, Learn: []string{learn}, Rate: train.Constant(0.1)})
+		require.NoError(t, err)
+		before, err := parsed(t, m.text, m.weights).RunValues(t.Context(), map[string]ndarray.Value{"x": m.in[0]})
+		require.NoError(t, err)
+		loss, err := tr.Step(t.Context(), m.in...)
+		require.NoError(t, err)
+		_, err = tr.Weight("mean")
+		assert.Equal(t, trained, err == nil, "%s: %v", learn, err)
+		if !trained {
+			y, labels, want := before["y9"].(*ndarray.Array), m.in[1].(*ndarray.Array), 0.0
+			for i := range 4 {
+				sum := 0.0
+				for k := range 3 {
+					sum += math.Exp(y.Float(i*3 + k))
+				}
+				want += (math.Log(sum) - y.Float(i*3+int(labels.Int(i)))) / 4
+			}
+			assert.InDelta(t, want, loss, 1e-6, "%s: the loss is that of the model as it runs", learn)
+		}
+	}
+}
