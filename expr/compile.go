@@ -87,6 +87,9 @@ func (e *Engine) graph(ctx context.Context, t *task, copied []bool) (*ssa.Graph,
 	if _, err := rewrite.Run(ctx, m, rewrite.Options{List: &rewrite.Runtime, MaxOpset: -1}); err != nil {
 		return nil, err
 	}
+	if _, err := fuse.Epilogues(ctx, m.Graph, e.backend.Layouts()); err != nil {
+		return nil, err
+	}
 	if _, err := schedule.Order(ctx, m.Graph, ""); err != nil {
 		return nil, err
 	}
@@ -236,11 +239,15 @@ func (s *stage) kernels() (out []string) {
 			continue
 		}
 		name := in.Node.Op
-		if fused.Is(in.Node) {
+		switch {
+		case fused.Is(in.Node):
 			name = ""
 			if p, err := fused.Of(in.Node); err == nil {
 				name = p.Names()
 			}
+		case fused.HasEpilogue(in.Node):
+			p, _ := fused.Epilogue(in.Node)
+			name += " " + p.Names()
 		}
 		out = append(out, name)
 	}

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"unsafe"
 
-	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
@@ -36,7 +35,7 @@ type Options struct {
 
 // Engine compiles assignments and keeps what it has compiled. It is safe for concurrent use.
 type Engine struct {
-	backend backend.Backend
+	backend *cpu.Backend
 	threads int
 	most    int
 	memory  ndarray.Budget
@@ -434,7 +433,8 @@ func typed(err error) error {
 	return err
 }
 
-// Kernels names the kernels that are run, in their order: a group by its instructions, "Exp Add Div".
+// Kernels names the kernels that are run, in their order: a group by its instructions, "Exp Add Div", a product by itself and those
+// that follow in its kernel, "MatMul Add Relu".
 func (p *Prepared) Kernels() (out []string) {
 	if p == nil {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -27,7 +28,7 @@ func num(v float64) expr.Value[float32] { return expr.Num[float32](v) }
 
 // TestKernels: how many kernels assignments are, and what memory they need beside their tensors.
 func TestKernels(t *testing.T) {
-	a, b, c := filled(t, 100, 40, 30), filled(t, 7, 40, 30), filled(t, 9, 30, 20)
+	a, b, c, row := filled(t, 100, 40, 30), filled(t, 7, 40, 30), filled(t, 9, 30, 20), filled(t, 3, 20)
 	flat, long := filled(t, 100, 1200), filled(t, 1000, 100_000)
 	out := func(shape ...int) *expr.Tensor[float32] { return filled(t, 1, shape...) }
 	for _, x := range []struct {
@@ -41,6 +42,8 @@ func TestKernels(t *testing.T) {
 		{"windows on both sides", expr.Into(flat.Slice(expr.Span(0, 500)), flat.Slice(expr.Span(600, 1100)).Mul(num(2)).Add(b.Reshape(1200).Slice(expr.Span(5, 505)))), []string{"Mul Add"}, true},
 		{"columns", expr.Into(a.Slice(expr.All, expr.Span(0, 10)), expr.Exp(b.Slice(expr.All, expr.Span(5, 15)))), []string{"Exp"}, true},
 		{"a product of a sum", expr.Into(out(40, 20), expr.Dot(a.Add(b), c)), []string{"Add", "MatMul"}, true},
+		{"a product, a row and an activation", expr.Into(out(40, 20), expr.Relu(expr.Dot[float32](a, c).Add(row))), []string{"Gemm Relu"}, true},
+		{"a product and an activation", expr.Into(out(40, 20), expr.Sigmoid(expr.Dot[float32](a, c))), []string{"MatMul Sigmoid"}, true},
 		{"a product of a transposed matrix", expr.Into(out(30, 30), expr.Dot[float32](a.Transpose(), b)), []string{"Gemm"}, true},
 		{"a product of a transposed view", expr.Into(out(30, 30), expr.Dot(expr.Transpose[float32](a), b)), []string{"Gemm"}, true},
 		{"in place", expr.Into(long, long.Add(num(1))), []string{"Add"}, false},
@@ -236,4 +239,41 @@ func TestGatherOutside(t *testing.T) {
 	require.NoError(t, expr.Assign(t.Context(), out, expr.Gather[float32](x, at, 0)))
 	assert.Equal(t, []float32{0, 1, 6, 7, 4, 5}, out.Data())
 	assert.False(t, errors.Is(err, context.Canceled))
+}
+
+// TestEpilogues: what follows a product in its kernel is what follows it in kernels of their own, also where the destination is an
+// operand, or is added.
+func TestEpilogues(t *testing.T) {
+	for _, size := range []int{3, 20, 64} {
+		a, b, row := filled(t, 100, size, size), filled(t, 300, size, size), filled(t, 9, size)
+		want := make([]float32, size*size)
+		for i := range size {
+			for j := range size {
+				sum := float64(row.Data()[j])
+				for k := range size {
+					sum += float64(a.Data()[i*size+k]) * float64(b.Data()[k*size+j])
+				}
+				want[i*size+j] = float32(1 / (1 + math.Exp(-sum/float64(size*size))))
+			}
+		}
+		scale := expr.Num[float32](1 / float64(size*size))
+		same := func(name string, got *expr.Tensor[float32], added func(i int) float32) {
+			for i, w := range want {
+				require.InDelta(t, float64(w+added(i)), float64(got.Data()[i]), 1e-5, "%s, size %d, element %d", name, size, i)
+			}
+		}
+		e := func(x expr.Value[float32]) expr.Expr[float32] {
+			return expr.Sigmoid(expr.Dot(x, expr.Value[float32](b)).Add(row).Mul(scale))
+		}
+		y, nothing := filled(t, 1, size, size), func(int) float32 { return 0 }
+		require.NoError(t, expr.Assign(t.Context(), y, e(a)))
+		same("apart", y, nothing)
+		old := slices.Clone(a.Data())
+		require.NoError(t, expr.Assign(t.Context(), a, e(a)))
+		same("over an operand", a, nothing)
+		copy(a.Data(), old)
+		copy(y.Data(), old)
+		require.NoError(t, expr.Assign(t.Context(), y, e(a).Add(y)))
+		same("added to itself", y, func(i int) float32 { return old[i] })
+	}
 }

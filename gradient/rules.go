@@ -32,7 +32,7 @@ func init() {
 			return g.op("Neg", g.op("Mul", d, g.op("Sin", x)))
 		}),
 		"Abs":  pointwise(func(g *builder, x, _, d *ssa.Value) *ssa.Value { return g.op("Mul", d, g.op("Sign", x)) }),
-		"Relu": pointwise(func(g *builder, x, _, d *ssa.Value) *ssa.Value { return g.where(g.above(x, 0), d, 0) }),
+		"Relu": pointwise(func(g *builder, _, y, d *ssa.Value) *ssa.Value { return g.where(g.above(y, 0), d, 0) }), // x need not be kept
 		"Reciprocal": pointwise(func(g *builder, _, y, d *ssa.Value) *ssa.Value {
 			return g.op("Neg", g.op("Mul", d, g.op("Mul", y, y)))
 		}),

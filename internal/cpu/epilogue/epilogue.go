@@ -133,10 +133,10 @@ func isRow(v, y ssa.Type) bool {
 }
 
 // Fits reports whether the kernel of a product of float32, of types that need not be static, has
-// a place for its epilogue. Weights must be constant: products of two activations may be
-// computed by kernels for few rows.
+// a place for its epilogue. Products of two activations must be of one matrix and many rows: those of few may be computed by
+// kernels of their own.
 func Fits(n *ssa.Node) bool {
-	if _, ok := Of(n); !ok || n.In[1].Const == nil || n.Out[0].Type.DType != ndarray.Float32 {
+	if _, ok := Of(n); !ok || n.In[1].Const == nil && !hasManyRows(n) || n.Out[0].Type.DType != ndarray.Float32 {
 		return false
 	}
 	x, w, y := n.In[0].Type.Shape, n.In[1].Type.Shape, n.Out[0].Type.Shape
@@ -145,6 +145,22 @@ func Fits(n *ssa.Node) bool {
 		return ok && n.In[4].Const != nil
 	}
 	return IsConv(n) || len(x) >= 2 && len(w) >= 2 && !y[len(y)-1].Is(1) && LeavesC(n)
+}
+
+// manyRows is from how many rows on products of activations are computed as those with weights are.
+const manyRows = 16
+
+// hasManyRows reports a MatMul or Gemm of static types by one matrix.
+func hasManyRows(n *ssa.Node) bool {
+	y, ok := n.Out[0].Type.Static()
+	if !ok || IsConv(n) || n.Op == fused.BatchNormalization.Name || n.In[1].Type.Rank() != 2 || len(y) < 2 || ops.Int(n, "transA") != 0 {
+		return false
+	}
+	rows := 1
+	for _, d := range y[:len(y)-1] {
+		rows *= d
+	}
+	return rows >= manyRows && y[len(y)-1] >= manyRows
 }
 
 // LeavesC reports that operand C of a Gemm leaves the epilogue its place: it is a row that is
