@@ -115,6 +115,9 @@ func TestNoModel(t *testing.T) {
 			if c == "diff" {
 				args = append(args, path)
 			}
+			if c == "train" {
+				args = append(args, "--data", "data.npz", "-o", filepath.Join(dir, "out.onnx"))
+			}
 			if c == "verify" && path == text || path == empty || path == dir {
 				continue // a folder of cases, or a model without any
 			}
