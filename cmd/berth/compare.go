@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,6 +28,7 @@ type compareFlags struct {
 	inPlace  string
 	budget   time.Duration
 	write    string
+	train    string
 
 	budgetGiven bool // so that searches may use all of it
 }
@@ -49,6 +52,8 @@ func (a *app) compareCmd() *cobra.Command {
 			"Gorgonia's tapeMachine and in the planned machine of this module, the kernels being the same.\n" +
 			"A bare instance counts bytes as given; its columns are id, lower, upper, size and, if need be,\n" +
 			"alignment and gaps.\n" +
+			"--train compares a step of training with a loss, within budgets of memory: what of the way forward is not kept\n" +
+			"is computed again on the way back.\n" +
 			"A planner that exceeds its time (--budget) gives its best plan until then, marked as cut.",
 		Example: "  berth compare model.onnx --shape x=1x3x224x224\n  berth compare model.onnx --schedule all --in-place both --rules --run --csv > planners.csv\n" +
 			"  berth compare --instance D.csv --capacity 1048576",
@@ -64,6 +69,8 @@ func (a *app) compareCmd() *cobra.Command {
 				return err
 			}
 			switch {
+			case f.train != "":
+				return atModel(args[0], a.compareTraining(c.Context(), args[0], f))
 			case f.instance != "":
 				if err := checkIdle(c, " of a bare instance", idleInstance); err != nil {
 					return err
@@ -85,6 +92,7 @@ func (a *app) compareCmd() *cobra.Command {
 	c.Flags().BoolVar(&f.tape, "tape-machine", false, "add rows for the model in Gorgonia's tapeMachine and in the planned machine: live bytes and time of a pass")
 	c.Flags().StringVar(&f.inPlace, "in-place", "on", "results over operands, and operands made inside concatenations: on, off or both")
 	c.Flags().DurationVar(&f.budget, "budget", defaultBudget, "time for each planner; 0 is as long as it takes; exact uses all that is given, by default a fixed amount of work")
+	c.Flags().StringVar(&f.train, "train", "", "compare a step of training instead, with a loss: "+strings.Join(slices.Sorted(maps.Keys(losses)), ", "))
 	c.Flags().StringVar(&f.write, "write-instance", "", "also write the model's placement problem, with a plan, as an instance file")
 	c.Flags().BoolVar(&f.csv, "csv", false, "print comma-separated values with a header line")
 	c.Flags().BoolVar(&f.markdown, "markdown", false, "print a Markdown table")
@@ -104,6 +112,10 @@ func (f *compareFlags) check(a *app, inPlaceGiven bool) error {
 		return usagef("--run, --rules, --tape-machine and --in-place need a model: a bare instance has no operators")
 	case f.write != "" && (bare || a.parallelSafe):
 		return usagef("--write-instance needs a model and its live ranges in one order, so neither --instance nor --parallel-safe")
+	case f.train != "" && (bare || f.run || f.rules || f.tape || inPlaceGiven || f.write != "" || f.csv || f.markdown || a.parallelSafe || a.schedule == "all"):
+		return usagef("--train compares planners and budgets of a model's step; it takes none of the flags that choose other rows or forms")
+	case f.train != "" && losses[f.train] == nil:
+		return usagef("--train %s is no loss%s", f.train, didYouMean(f.train, slices.Sorted(maps.Keys(losses))))
 	case f.capacity < 0 || f.capacity > 0 && !bare:
 		return usagef("--capacity %d: want bytes, for a bare instance (--instance)", f.capacity)
 	case f.budget < 0:

@@ -109,3 +109,24 @@ func TestTrainErrors(t *testing.T) {
 		assert.NoFileExists(t, out)
 	}
 }
+
+// TestCompareTrain: every planner has rows within its budgets, and the budgets are kept.
+func TestCompareTrain(t *testing.T) {
+	m := object(t, ok(t, "compare", "builtin:unet", "--train", "mean-squared-error", "--json", "--planner", "auto"), "model", "loss", "training")
+	rows := m["training"].([]any)
+	require.GreaterOrEqual(t, len(rows), 4)
+	free := rows[0].(map[string]any)["arena_bytes"].(float64)
+	least := free
+	for i, r := range rows {
+		row := r.(map[string]any)
+		hasFields(t, row, "planner", "budget_bytes", "arena_bytes", "lower_bound_bytes", "proven", "kept", "error")
+		if i > 0 && row["error"] == "" {
+			assert.LessOrEqual(t, row["arena_bytes"], row["budget_bytes"])
+			least = min(least, row["arena_bytes"].(float64))
+		}
+	}
+	assert.Less(t, least, free, "computing again saves memory")
+	assert.Contains(t, ok(t, "compare", "builtin:mlp", "--train", "cross-entropy", "--planner", "first-fit"), "kept")
+	fails(t, exitUsage, []string{"--train"}, "compare", "builtin:mlp", "--train", "cross-entropy", "--csv")
+	fails(t, exitUsage, []string{"is no loss"}, "compare", "builtin:mlp", "--train", "cros-entropy")
+}
