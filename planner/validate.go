@@ -117,8 +117,9 @@ func sweepTime(o Intervals, p *Problem, s *Solution) *Fault {
 			events = append(events, event{r.Lo, 1, i}, event{r.Hi, 0, i})
 		}
 	}
-	slices.SortFunc(events, func(a, b event) int {
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.birth, b.birth), cmp.Compare(a.buf, b.buf))
+	sort.Slice(events, func(i, j int) bool {
+		a, b := &events[i], &events[j]
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.birth, b.birth), cmp.Compare(a.buf, b.buf)) < 0
 	})
 	byRank, rank := rankByOffset(s.Offsets)
 	var live []int // ranks, ascending
