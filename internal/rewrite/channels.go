@@ -229,7 +229,7 @@ func scaleFloats(d, s []float32, f float64) bool {
 		return true
 	}
 	for i, x := range s {
-		if y := float64(d[i]); (x != 0 || y != 0) && !scalesWell(ndarray.Float32, float64(x), float64(x)*f, y) {
+		if y := float64(d[i]); (x != 0 || y != 0) && !(math.Abs(y) >= 0x1p-126 && math.Abs(y) <= math.MaxFloat32) && !scalesWell(ndarray.Float32, float64(x), float64(x)*f, y) {
 			return false
 		}
 	}

@@ -36,7 +36,7 @@ type format struct {
 // formats are the float types whose constants merge. float16 has too small a range for
 // any number to be moderate. In the others, trained models have weights in the subnormal
 // range and just above, of channels that died; they do not keep a scale from folding.
-var formats = map[ndarray.DType]format{
+var formats = [ndarray.NumDTypes]format{
 	ndarray.Float16:  {0x1p-11, 0x1p-14, 0, 0},
 	ndarray.BFloat16: {0x1p-8, 0x1p-126, 0x1p31, 0x1p-100},
 	ndarray.Float32:  {0x1p-24, 0x1p-126, 0x1p31, 0x1p-100},

@@ -58,7 +58,8 @@ func TestKeepsPrecision(t *testing.T) {
 
 // TestFormats compares the table with the types.
 func TestFormats(t *testing.T) {
-	for dt, f := range formats {
+	for _, dt := range []ndarray.DType{ndarray.Float16, ndarray.BFloat16, ndarray.Float32, ndarray.Float64} {
+		f := formats[dt]
 		assert.Equal(t, f.least, rounded(dt, f.least), "%v", dt)
 		assert.Equal(t, 1+2*f.unit, rounded(dt, 1+2*f.unit), "%v", dt)
 		assert.Equal(t, 1.0, rounded(dt, 1+f.unit), "%v: half a unit in the last place goes to even", dt)
@@ -157,5 +158,35 @@ func TestCommonKernelsByOpset(t *testing.T) {
 		_, err := Run(t.Context(), m, Options{List: &Portable})
 		require.NoError(t, err)
 		assert.Len(t, m.Graph.Nodes, want, "operator set %d:\n%s", version, m.Graph)
+	}
+}
+
+// TestScaledRows: a row with zeros, subnormal numbers or numbers that overflow scales as its elements do one by one.
+func TestScaledRows(t *testing.T) {
+	inf := float32(math.Inf(1))
+	for _, c := range []struct {
+		row    []float32
+		factor float64
+		want   bool
+	}{
+		{[]float32{1, -2, 0x1p-126}, 1.5, true},
+		{[]float32{1, 0, -3}, 0.1, true},
+		{[]float32{1, 0x1p-140, 3}, 0.3, true}, // of a channel that died
+		{[]float32{1, 0x1.8p-99, 3}, 0x1.234568p-40, false},
+		{[]float32{1, 0x1p100, 3}, 0x1p30, false},
+		{[]float32{1, inf, -inf, float32(math.NaN())}, 2, true},
+		{[]float32{1, 0x1p-130, 2}, 0x1p300, false},
+		{nil, 1, true},
+	} {
+		d, each := make([]float32, len(c.row)), true
+		assert.Equal(t, c.want, scaleFloats(d, c.row, c.factor), "%g * %g", c.row, c.factor)
+		for i, x := range c.row {
+			exact := float64(x) * c.factor
+			each = each && (x == 0 && exact == 0 || scalesWell(ndarray.Float32, float64(x), exact, float64(float32(exact))))
+			if c.want {
+				assert.Equal(t, math.Float32bits(float32(exact)), math.Float32bits(d[i]))
+			}
+		}
+		assert.Equal(t, c.want, each, "%g * %g", c.row, c.factor)
 	}
 }
