@@ -164,7 +164,6 @@ func init() {
 	maps.Copy(apiFuncs, map[string]any{
 		"gradient.Adjoints":        gradient.Adjoints,
 		"gradient.HasAdjoints":     gradient.HasAdjoints,
-		"gradient.HoldsLoops":      gradient.HoldsLoops,
 		"gradient.Of":              gradient.Of,
 		"gradient.Promote":         gradient.Promote,
 		"train.Adagrad":            train.Adagrad,

@@ -8,12 +8,10 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// HasAdjoints reports whether the derivative of a node's operator is known.
-func HasAdjoints(n *ssa.Node) bool { return n != nil && ruleOf(n) != nil }
-
-// HoldsLoops reports whether the derivative of a node is written with loops or branches.
-func HoldsLoops(n *ssa.Node) bool {
-	return n != nil && (ops.IsControl(n) || n.Domain == "" && standardActivations[n.Op] != nil)
+// HasAdjoints reports whether the derivative of a node's operator is known, in the form that the node has.
+func HasAdjoints(n *ssa.Node) bool {
+	recurrent := n != nil && n.Domain == "" && standardActivations[n.Op] != nil
+	return n != nil && ruleOf(n) != nil && !(recurrent && isRefused(n))
 }
 
 // Adjoints appends to a graph the nodes that compute the derivative of one of its nodes:

@@ -38,7 +38,7 @@ type cell func(r *recurrence) (h, c *ssa.Value)
 // recurrentFormula writes a node with a number of gates and states. Y, Y_h and Y_c are its results.
 func recurrentFormula(gates, states int, step cell) formula {
 	return func(g *builder, n *ssa.Node) []*ssa.Value {
-		if n.Input(4) != nil || n.Has("clip") || n.Has("activation_alpha") || n.Has("activation_beta") {
+		if isRefused(n) {
 			g.refuse(n, "sequence_lens, clip and parameters of activations have no derivative here", "write the cell as a Loop or Scan")
 			return nil
 		}
@@ -172,6 +172,11 @@ func recurrentBody(n *ssa.Node, states []*ssa.Value, input *ssa.Value, captured 
 		rec.peep = body.AddParam("p", rest[0].Type)
 	}
 	return body, rec
+}
+
+// isRefused reports that a recurrent node has a form without a derivative.
+func isRefused(n *ssa.Node) bool {
+	return n.Input(4) != nil || n.Has("clip") || n.Has("activation_alpha") || n.Has("activation_beta")
 }
 
 // standardActivations are those of nodes that name none.

@@ -25,8 +25,11 @@ import (
 //
 // %x, %y and %dy are the nodes that Gorgonia hands over, so that op itself is not repeated.
 
-// hasDerivative reports whether an operator has a derivative that is an expression: without loops.
-func hasDerivative(n *ssa.Node) bool { return gradient.HasAdjoints(n) && !gradient.HoldsLoops(n) }
+// The derivative of a recurrent layer has a loop over its steps, a Scan, which becomes an op like others. It has no derivative
+// itself.
+
+// hasDerivative reports whether a node's operator has a derivative.
+func hasDerivative(n *ssa.Node) bool { return gradient.HasAdjoints(n) && !ops.IsControl(n) }
 
 // derivative builds that graph for one op.
 type derivative struct {
@@ -43,7 +46,7 @@ func (o *op) SymDiff(inputs gorgonia.Nodes, output, grad *gorgonia.Node) (_ gorg
 	if len(inputs) != len(o.in) {
 		return nil, fmt.Errorf("%v takes %d operands, got %d", o, len(o.in), len(inputs))
 	}
-	im := &importer{out: &Graph{ExprGraph: output.Graph()}, made: map[*ssa.Value]*gorgonia.Node{}}
+	im := &importer{out: &Graph{ExprGraph: output.Graph()}, made: map[*ssa.Value]*gorgonia.Node{}, loops: true}
 	d := &derivative{importer: im, graph: ssa.NewGraph("derivative"), op: o, in: inputs}
 	if err := d.forward(output); err != nil {
 		return nil, err

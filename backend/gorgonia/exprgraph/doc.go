@@ -8,7 +8,8 @@
 //
 // An op runs the kernels of this module, in any machine of Gorgonia; package vm compiles the
 // whole graph. Ops of operators with a known derivative are gorgonia.SDOps, so that
-// gorgonia.Grad differentiates a model, and their derivatives are such ops again.
+// gorgonia.Grad differentiates a model, and their derivatives are such ops again. The
+// derivative of a recurrent layer has an op that is a loop, which has no derivative.
 //
 // Gorgonia's nodes have one result, so that an operator with several results is several
 // nodes; package vm runs it once.

@@ -3,6 +3,7 @@ package exprgraph_test
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,6 +14,7 @@ import (
 	"github.com/berth-onnx/berth/backend/gorgonia/exprgraph"
 	"github.com/berth-onnx/berth/backend/gorgonia/internal/values"
 	"github.com/berth-onnx/berth/backend/gorgonia/vm"
+	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -86,7 +88,7 @@ func (c gradientCase) build(t *testing.T) (g *G.ExprGraph, cost *G.Node, wrt G.N
 }
 
 // resultsOf are the numbers of results where there are several.
-var resultsOf = map[string]int{"Split": 2, "LSTM": 1}
+var resultsOf = map[string]int{"Split": 2, "LSTM": 3, "GRU": 2}
 
 // TestGradients: the gradients that gorgonia.Grad finds through the ops are central
 // differences. At h = 1e-6 the error of the formula is below 1e-9 for these functions, and
@@ -133,5 +135,42 @@ func (c gradientCase) check(t *testing.T) {
 			want := (up - down) / (2 * h)
 			assert.InDelta(t, want, a.Float(i), 1e-6*max(1, math.Abs(want)), "%s[%d]", n.Name(), i)
 		}
+	}
+}
+
+// TestLoopsInMachines: the loop in the derivative of a recurrent layer gives the same in Gorgonia's machine, where it is
+// interpreted, as in the planned one.
+func TestLoopsInMachines(t *testing.T) {
+	for _, c := range gradientCases {
+		if !slices.Contains([]string{"RNN", "GRU", "LSTM"}, c.op) {
+			continue
+		}
+		t.Run(c.op, func(t *testing.T) {
+			run := func(build func(g *G.ExprGraph, wrt G.Nodes) G.VM) (out [][]float64) {
+				g, cost, wrt := c.build(t)
+				_, err := G.Grad(cost, wrt...)
+				require.NoError(t, err)
+				m := build(g, wrt)
+				defer m.Close()
+				require.NoError(t, m.RunAll())
+				for _, n := range wrt {
+					v, err := n.Grad()
+					require.NoError(t, err)
+					a, err := values.Array(v)
+					require.NoError(t, err)
+					out = append(out, slices.Clone(ndarray.Slice[float64](a)))
+				}
+				return out
+			}
+			tape := run(func(g *G.ExprGraph, wrt G.Nodes) G.VM { return G.NewTapeMachine(g, G.BindDualValues(wrt...)) })
+			planned := run(func(g *G.ExprGraph, _ G.Nodes) G.VM {
+				m, err := vm.New(g)
+				require.NoError(t, err)
+				return m
+			})
+			for i := range tape {
+				assert.InDeltaSlice(t, tape[i], planned[i], 1e-12)
+			}
+		})
 	}
 }

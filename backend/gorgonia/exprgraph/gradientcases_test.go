@@ -79,5 +79,9 @@ var gradientCases = slices.Concat(unaryCases(), []gradientCase{
 	{op: "DepthToSpace", in: []operand{around(1, 4, 2, 2)}, attrs: []ssa.Attr{ssa.IntAttr("blocksize", 2)}},
 	{op: "SpaceToDepth", in: []operand{around(1, 1, 4, 4)}, attrs: []ssa.Attr{ssa.IntAttr("blocksize", 2)}},
 	{op: "ReverseSequence", in: []operand{around(4, 2), ints(3, 2)}},
+	{op: "RNN", in: []operand{around(4, 2, 2), around(1, 3, 2), around(1, 3, 3), around(1, 6)}, attrs: []ssa.Attr{ssa.IntAttr("hidden_size", 3)}},
+	{op: "GRU", in: []operand{around(3, 2, 2), around(2, 9, 2), around(2, 9, 3), around(2, 18), absent, around(2, 2, 3)},
+		attrs: []ssa.Attr{ssa.IntAttr("hidden_size", 3), ssa.IntAttr("linear_before_reset", 1), ssa.StringAttr("direction", "bidirectional")}},
+	{op: "LSTM", in: []operand{around(3, 2, 2), around(1, 12, 2), around(1, 12, 3), around(1, 24)}, attrs: []ssa.Attr{ssa.IntAttr("hidden_size", 3)}},
 	{op: "Cast", in: []operand{around(3, 4)}, attrs: []ssa.Attr{ssa.IntAttr("to", 11)}},
 })

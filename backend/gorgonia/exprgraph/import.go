@@ -3,6 +3,7 @@ package exprgraph
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
@@ -59,8 +60,9 @@ func Import(ctx context.Context, m *berth.Model, opts ...berth.Option) (_ *Graph
 
 // importer builds nodes of one expression graph.
 type importer struct {
-	out  *Graph
-	made map[*ssa.Value]*gorgonia.Node
+	out   *Graph
+	made  map[*ssa.Value]*gorgonia.Node
+	loops bool // are ops, too
 }
 
 // input makes an input node, with a value where there is one.
@@ -88,14 +90,14 @@ func (im *importer) input(v *ssa.Value, c *ssa.Constant) (*gorgonia.Node, error)
 
 // freeWeights turns constants that can be learned into parameters, with input nodes that
 // hold their values: tensors of floats among the operands of a node with a derivative.
-// Scalars, and tensors of one element repeated, stay constants.
+// Scalars, tensors of one element repeated, and initial states of recurrent layers stay constants.
 func (im *importer) freeWeights(g *ssa.Graph) {
 	for _, n := range g.Nodes {
 		if !hasDerivative(n) || n.Op == "Resize" {
 			continue
 		}
 		for i, v := range n.In {
-			if v == nil || v.Const == nil || !v.Type.DType.IsFloat() || v.Const.Len() < 2 || len(v.Const.Shape()) == 0 {
+			if v == nil || v.Const == nil || !v.Type.DType.IsFloat() || v.Const.Len() < 2 || len(v.Const.Shape()) == 0 || isState(n, i) {
 				continue
 			}
 			if _, ok := values.Dtype(v.Type.DType); !ok {
@@ -115,12 +117,17 @@ func (im *importer) freeWeights(g *ssa.Graph) {
 	}
 }
 
+// isState reports that an operand is the state with which a recurrent layer begins.
+func isState(n *ssa.Node, operand int) bool {
+	return (operand == 5 || operand == 6) && n.Domain == "" && slices.Contains([]string{"RNN", "GRU", "LSTM"}, n.Op)
+}
+
 // node makes a node for every result of n that something reads.
 func (im *importer) node(n *ssa.Node) error {
-	if ops.IsControl(n) {
+	switch {
+	case ops.IsControl(n) && !im.loops:
 		return ErrControlFlow
-	}
-	if len(n.Bodies) > 0 || n.Opaque {
+	case len(n.Bodies) > 0 && !ops.IsControl(n) || n.Opaque:
 		return fmt.Errorf("the operator: %w", ops.ErrUnsupported)
 	}
 	t, err := newTemplate(n)

@@ -208,10 +208,16 @@ func (o *op) run(into *ndarray.Array, in []gorgonia.Value) (err error) {
 			}
 		}
 	}
-	if o.kernel == nil {
-		return ops.Eval(c)
+	if o.kernel != nil {
+		return ops.AtNode("run", o.node, o.kernel.Run(c))
 	}
-	return ops.AtNode("run", o.node, o.kernel.Run(c))
+	if err := ops.Eval(c); err != nil {
+		return err
+	}
+	if a, ok := c.Out[o.result].(*ndarray.Array); ok && a != into { // loops bring results of their own
+		copy(into.Data, a.Data)
+	}
+	return nil
 }
 
 // call makes the call of the node on the operands and its constants.
@@ -225,6 +231,9 @@ func (o *op) call(in []gorgonia.Value) (*ops.Call, error) {
 	}
 	c := &ops.Call{Ctx: context.Background(), Node: o.node, In: make([]ndarray.Value, len(o.node.In)), Out: make([]ndarray.Value, len(o.node.Out)),
 		Scratch: ndarray.AlignedBytes(int(o.scratch)), Threads: runtime.GOMAXPROCS(0)}
+	c.Body = func(i int, args []ndarray.Value) ([]ndarray.Value, error) {
+		return ops.Interpret(c.Ctx, o.node.Bodies[i], args, nil)
+	}
 	k := 0
 	for i, v := range o.node.In {
 		switch {
@@ -251,8 +260,11 @@ func (o *op) call(in []gorgonia.Value) (*ops.Call, error) {
 	return c, nil
 }
 
-// choose prepares the kernel.
+// choose prepares the kernel. Loops have none.
 func (t *template) choose() {
+	if ops.IsControl(t.node) {
+		return
+	}
 	p, err := cpu.New().Prepare(context.Background(), t.node, runtime.GOMAXPROCS(0))
 	t.kernel, t.scratch, t.err = p.Kernel, p.Scratch, err
 }

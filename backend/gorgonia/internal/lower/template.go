@@ -26,7 +26,11 @@ func (b *builder) instance(t Template, in []*ssa.Value) (*ssa.Value, error) {
 			}
 		}
 		n := b.out.SSA.NewNode(of.Op, operands, len(of.Out), slices.Clone(of.Attrs)...)
-		n.Domain, n.Name = of.Domain, of.Name
+		n.Domain, n.Name, n.Captures = of.Domain, of.Name, of.Captures
+		for i, body := range of.Bodies {
+			copied, _ := body.Clone()
+			n.AddBody(of.BodyAttr[i], copied)
+		}
 		b.infer(n)
 		return n.Out[0]
 	})
