@@ -420,3 +420,23 @@ func TestExplicitDefaults(t *testing.T) {
 		assert.Len(t, w.Graph.Nodes[0].Attributes, c.written, c.op)
 	}
 }
+
+// TestStackedStates: a state that a Scan stacks as it is goes through an Identity, for ONNX Runtime; the state passed on does not.
+func TestStackedStates(t *testing.T) {
+	g, err := ssa.ParseGraph(`graph "g" {
+		in %h0: float32[2] in %x: float32[4,2]
+		%h, %before = Scan(%h0, %x) [num_scan_inputs=1] { body: graph "b" {
+			in %h: float32[2] in %v: float32[2] %next = Add(%h, %v) out %next, %h } }
+		out %h, %before
+	}`)
+	require.NoError(t, err)
+	w := export(t, module(t, g), Options{})
+	bodies := 0
+	for _, a := range w.Graph.Nodes[0].Attributes {
+		if a.G != nil {
+			bodies++
+			assert.Equal(t, "Add h_1 v -> next; Identity h_1 -> h_2", text(a.G))
+		}
+	}
+	assert.Equal(t, 1, bodies)
+}

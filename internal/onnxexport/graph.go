@@ -6,6 +6,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -145,7 +146,7 @@ func (x *exporter) body(n *ssa.Node, g *ssa.Graph, around *names) (*onnxwire.Gra
 	seen := map[string]bool{}
 	for i, r := range g.Results {
 		name := x.names[r]
-		if seen[name] || !scope.taken[name] { // given twice, or not this graph's own
+		if seen[name] || !scope.taken[name] || stacks(n, formal, i, r) { // given twice, or not this graph's own
 			own := scope.fresh(r.Name)
 			out.Nodes = append(out.Nodes, x.identity(r, name, own))
 			name = own
@@ -162,6 +163,12 @@ func (x *exporter) body(n *ssa.Node, g *ssa.Graph, around *names) (*onnxwire.Gra
 		out.Outputs = append(out.Outputs, w)
 	}
 	return out, nil
+}
+
+// stacks reports that a Scan stacks a parameter of its body as it is: ONNX Runtime 1.32 stacks other values then, where the
+// parameter is a state, unless an Identity is between.
+func stacks(n *ssa.Node, formal []*ssa.Value, i int, r *ssa.Value) bool {
+	return n.Op == "Scan" && n.Domain == "" && !n.Opaque && i >= len(formal)-int(ops.Int(n, "num_scan_inputs")) && slices.Contains(formal, r)
 }
 
 // declaredResult is what the file said of result i of a body of an operator that

@@ -129,7 +129,7 @@ func (d *derivative) nodes() (gorgonia.Nodes, error) {
 			if err := d.others(); err != nil {
 				return nil, err
 			}
-		} else if err := d.importer.node(n); err != nil {
+		} else if err := d.nodeOf(n, d.isRead); err != nil {
 			return nil, &Error{Node: "derivative of " + d.op.node.String() + ": " + n.String(), Err: err}
 		}
 	}
@@ -150,6 +150,11 @@ func (d *derivative) nodes() (gorgonia.Nodes, error) {
 		out[i] = n
 	}
 	return out, nil
+}
+
+// isRead reports that a value is an operand or a gradient: other results of a node would be outputs of the expression graph.
+func (d *derivative) isRead(v *ssa.Value) bool {
+	return len(v.Uses()) > 0 || slices.Contains(d.graph.Results, v)
 }
 
 // others makes nodes of the op's other results that the rule reads.

@@ -122,8 +122,13 @@ func isState(n *ssa.Node, operand int) bool {
 	return (operand == 5 || operand == 6) && n.Domain == "" && slices.Contains([]string{"RNN", "GRU", "LSTM"}, n.Op)
 }
 
-// node makes a node for every result of n that something reads.
+// node makes a node for every result of n.
 func (im *importer) node(n *ssa.Node) error {
+	return im.nodeOf(n, func(*ssa.Value) bool { return true })
+}
+
+// nodeOf makes a node for every result of n that is wanted.
+func (im *importer) nodeOf(n *ssa.Node, wanted func(*ssa.Value) bool) error {
 	switch {
 	case ops.IsControl(n) && !im.loops:
 		return ErrControlFlow
@@ -143,7 +148,7 @@ func (im *importer) node(n *ssa.Node) error {
 		}
 	}
 	for k, v := range n.Out {
-		if v == nil {
+		if v == nil || !wanted(v) {
 			continue
 		}
 		if im.made[v], err = im.apply(&op{t, k}, v.Name, in); err != nil {

@@ -2,6 +2,8 @@ package vm_test
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"testing"
 
@@ -259,6 +261,67 @@ func TestConcurrent(t *testing.T) {
 		for range 3 {
 			wg.Go(func() { assert.NoError(t, m.RunAll()) })
 		}
+	}
+	wg.Wait()
+}
+
+// watching notes the shapes that a matrix has while the default engine multiplies it.
+type watching struct {
+	tensor.StdEng
+	shapes *[]string
+}
+
+func (e watching) MatMul(a, b, to tensor.Tensor) error {
+	*e.shapes = append(*e.shapes, fmt.Sprint(a.Shape()))
+	return e.StdEng.MatMul(a, b, to)
+}
+
+// TestSharedMatrix: the gradient of a·w by w is aᵀ times another matrix, for which Gorgonia's machine turns a itself, so that nothing
+// else may read it meanwhile. Machines of this package leave it as it is: any number of them share it.
+func TestSharedMatrix(t *testing.T) {
+	build := func(a *tensor.Dense) (g *G.ExprGraph, w *G.Node) {
+		g = G.NewGraph()
+		x := G.NewMatrix(g, tensor.Float64, G.WithShape(4, 3), G.WithName("x"), G.WithValue(a))
+		w = filled(g, "w", 3, 2)
+		_, err := G.Grad(G.Must(G.Sum(G.Must(G.Square(G.Must(G.Mul(x, w)))))), w)
+		assert.NoError(t, err)
+		return g, w
+	}
+	matrix := func(e tensor.Engine) *tensor.Dense {
+		return tensor.New(tensor.WithShape(4, 3), tensor.WithBacking(tensor.Range(tensor.Float64, 0, 12)), tensor.WithEngine(e))
+	}
+	g, w := build(matrix(tensor.StdEng{}))
+	tape := G.NewTapeMachine(g, G.BindDualValues(w))
+	defer tape.Close()
+	require.NoError(t, tape.RunAll())
+	want, err := w.Grad()
+	require.NoError(t, err)
+	var shapes []string
+	for _, n := range g.AllNodes() {
+		if n.Op() != nil && strings.HasPrefix(fmt.Sprint(n.Op()), "Aᵀ") {
+			_, err := n.Op().Do(matrix(watching{shapes: &shapes}), tensor.Ones(tensor.Float64, 4, 2))
+			require.NoError(t, err)
+		}
+	}
+	assert.Equal(t, []string{"(3, 4)"}, shapes, "the matrix itself had another shape meanwhile")
+
+	shared := matrix(tensor.StdEng{})
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			g, w := build(shared)
+			m, err := vm.New(g)
+			if !assert.NoError(t, err) {
+				return
+			}
+			defer m.Close()
+			for range 20 {
+				assert.NoError(t, m.RunAll())
+			}
+			got, err := w.Grad()
+			assert.NoError(t, err)
+			assert.Equal(t, floats(t, want), floats(t, got))
+		})
 	}
 	wg.Wait()
 }
