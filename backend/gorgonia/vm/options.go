@@ -28,8 +28,8 @@ func Keep(nodes ...*gorgonia.Node) Option {
 // EvalMode compiles dropout and batch normalization as they are after training.
 func EvalMode() Option { return func(c *config) { c.lower.Eval = true } }
 
-// Seed begins the random numbers of dropout elsewhere. Machines of one seed drop the same
-// elements, other ones in every pass.
+// Seed begins the random numbers of dropout and of random nodes elsewhere. Machines of one
+// seed draw the same, other ones in every pass.
 func Seed(n uint64) Option { return func(c *config) { c.lower.Seed = n } }
 
 // Threads bounds the threads of a kernel; below 1 is 1. The default is GOMAXPROCS.
