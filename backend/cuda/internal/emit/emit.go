@@ -72,18 +72,29 @@ type writer struct {
 type kind struct {
 	class, typ, bits, memory string
 	size                     int
+	narrow                   string // integers of fewer than 32 bits: the type that results are cut to
 }
 
-// kinds are the element types of emitted kernels. A bool is 0 or 1 in 32 bits.
+// kinds are the element types of emitted kernels. A bool is 0 or 1 in 32 bits, 16-bit floats are float32s that are rounded after
+// every instruction.
 var kinds = map[ndarray.DType]kind{
-	ndarray.Float32: {"f", "f32", "b32", "f32", 4},
-	ndarray.Int32:   {"r", "s32", "b32", "u32", 4},
-	ndarray.Int64:   {"x", "s64", "b64", "u64", 8},
-	ndarray.Bool:    {"r", "s32", "b32", "u8", 1},
+	ndarray.Float32:  {"f", "f32", "b32", "f32", 4, ""},
+	ndarray.Float64:  {"d", "f64", "b64", "f64", 8, ""},
+	ndarray.Float16:  {"f", "f32", "b32", "b16", 2, ""},
+	ndarray.BFloat16: {"f", "f32", "b32", "b16", 2, ""},
+	ndarray.Int8:     {"r", "s32", "b32", "s8", 1, "s8"},
+	ndarray.Int16:    {"r", "s32", "b32", "s16", 2, "s16"},
+	ndarray.Int32:    {"r", "s32", "b32", "u32", 4, ""},
+	ndarray.Int64:    {"x", "s64", "b64", "u64", 8, ""},
+	ndarray.Uint8:    {"r", "u32", "b32", "u8", 1, "u8"},
+	ndarray.Uint16:   {"r", "u32", "b32", "u16", 2, "u16"},
+	ndarray.Uint32:   {"r", "u32", "b32", "u32", 4, ""},
+	ndarray.Uint64:   {"x", "u64", "b64", "u64", 8, ""},
+	ndarray.Bool:     {"r", "s32", "b32", "u8", 1, ""},
 }
 
 // classes are the classes of registers with their types.
-var classes = [][2]string{{"f", "f32"}, {"r", "b32"}, {"x", "b64"}, {"p", "pred"}}
+var classes = [][2]string{{"f", "f32"}, {"d", "f64"}, {"r", "b32"}, {"x", "b64"}, {"h", "b16"}, {"p", "pred"}}
 
 // register gives a new register of a class.
 func (w *writer) register(class string) string {
@@ -117,11 +128,10 @@ func (w *writer) write() error {
 		if err != nil {
 			return err
 		}
-		w.values = append(w.values, v)
+		w.values = append(w.values, w.rounded(x.DType, v))
 	}
 	for i, r := range w.program.Results {
-		k := kinds[w.program.DType(r.Value)]
-		w.emit("st.global."+k.memory, "["+w.address(fmt.Sprintf("y%d", i), index, k.size)+"]", w.values[r.Value])
+		w.store(w.program.DType(r.Value), "["+w.address(fmt.Sprintf("y%d", i), index, kinds[w.program.DType(r.Value)].size)+"]", w.values[r.Value])
 	}
 	w.body.WriteString("END:\n")
 	return nil
@@ -158,9 +168,7 @@ func (w *writer) operands(index string) error {
 				}
 			}
 		}
-		v := w.register(k.class)
-		w.emit("ld.global."+k.memory, v, "["+w.address(fmt.Sprintf("x%d", i), offset, k.size)+"]")
-		w.values = append(w.values, v)
+		w.values = append(w.values, w.load(dt, "["+w.address(fmt.Sprintf("x%d", i), offset, k.size)+"]"))
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package emit
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/berth-onnx/berth/internal/tile"
 	"github.com/berth-onnx/berth/ndarray"
@@ -48,14 +49,20 @@ func (w *writer) instr(x *tile.Instr) (string, error) {
 		return w.result(out, "selp."+out.bits, args[1], args[2], p), nil
 	case x.Op == "Cast":
 		return w.cast(from, x.DType, args[0]), nil
+	case x.Op == tile.Copy && from == x.DType:
+		return args[0], nil
 	case x.Op == "Clip":
 		return w.clip(k, args), nil
 	case x.Op == "Not":
 		return w.result(k, "xor.b32", args[0], "1"), nil
 	case directBits[x.Op] != "":
 		return w.result(k, directBits[x.Op]+k.bits, args...), nil
-	case from == ndarray.Float32:
+	case k.typ == "f32":
 		return w.float(x, k, args)
+	case k.typ == "f64":
+		return w.double(x, k, args)
+	case x.Op == "Relu" && k.typ[0] == 'u' || x.Op == "Abs" && k.typ[0] == 'u':
+		return args[0], nil
 	case x.Op == "Relu":
 		return w.result(k, "max."+k.typ, args[0], "0"), nil
 	case directInteger[x.Op] != "" && from != ndarray.Bool:
@@ -80,8 +87,11 @@ func number(v float32) string { return fmt.Sprintf("0f%08X", math.Float32bits(v)
 
 func (w *writer) constant(a *ndarray.Array) string {
 	k := kinds[a.DType]
-	if a.DType == ndarray.Float32 {
+	switch k.typ {
+	case "f32":
 		return w.result(k, "mov.f32", number(float32(a.Float(0))))
+	case "f64":
+		return w.result(k, "mov.f64", fmt.Sprintf("0d%016X", math.Float64bits(a.Float(0))))
 	}
 	return w.result(k, "mov."+k.bits, fmt.Sprint(a.Int(0)))
 }
@@ -114,8 +124,8 @@ func (w *writer) float(x *tile.Instr, k kind, args []string) (string, error) {
 	for _, v := range x.Params {
 		args = append(args, w.result(k, "mov.f32", number(float32(v))))
 	}
-	if functionText(string(x.Op)) == "" || x.DType != ndarray.Float32 {
-		return "", unsupported("%s of float32", x.Op)
+	if functionText(string(x.Op)) == "" || x.DType != w.program.DType(x.Args[0]) {
+		return "", unsupported("%s of %s", x.Op, w.program.DType(x.Args[0]))
 	}
 	return w.call(string(x.Op), k, args), nil
 }
@@ -153,28 +163,55 @@ func (w *writer) clip(k kind, args []string) string {
 	return v
 }
 
-// cast converts. A float on its way to an integer is cut off and saturated at int64, of which an int32 takes the low bits.
+// double computes an operator of float64s: those that are instructions.
+func (w *writer) double(x *tile.Instr, k kind, args []string) (string, error) {
+	if op := directFloat[x.Op]; op != "" {
+		return w.result(k, strings.ReplaceAll(op, "f32", "f64"), args...), nil
+	}
+	p := w.register("p")
+	switch x.Op {
+	case "Max", "Min":
+		m := w.result(k, map[tile.Op]string{"Max": "max.f64", "Min": "min.f64"}[x.Op], args...)
+		sum := w.result(k, "add.rn.f64", args...)
+		w.emit("setp.nan.f64", p, args[0], args[1])
+		return w.result(k, "selp.f64", sum, m, p), nil
+	case "Relu":
+		const zero = "0d0000000000000000"
+		w.emit("setp.lt.f64", p, args[0], zero)
+		return w.result(k, "selp.f64", zero, args[0], p), nil
+	case "IsNaN":
+		w.emit("setp.nan.f64", p, args[0], args[0])
+		return w.truth(p), nil
+	}
+	return "", unsupported("%s of float64", x.Op)
+}
+
+// cast converts. A float on its way to an integer is cut off and saturated at int64, of which a narrower one takes the low bits.
 func (w *writer) cast(from, to ndarray.DType, v string) string {
 	a, b := kinds[from], kinds[to]
+	isFloat := a.typ[0] == 'f'
 	switch {
 	case to == ndarray.Bool:
-		p, zero := w.register("p"), "0"
-		relation := "setp.ne."
-		if from == ndarray.Float32 {
-			zero, relation = number(0), "setp.neu."
+		p, relation, zero := w.register("p"), "setp.ne.", "0"
+		if isFloat {
+			relation, zero = "setp.neu.", map[string]string{"f32": number(0), "f64": "0d0000000000000000"}[a.typ]
 		}
 		w.emit(relation+a.typ, p, v, zero)
 		return w.truth(p)
 	case a.class == b.class:
 		return v
-	case from == ndarray.Float32:
-		wide := w.result(kinds[ndarray.Int64], "cvt.rzi.s64.f32", v)
-		if to == ndarray.Int64 {
+	case isFloat && b.typ == "f64":
+		return w.result(b, "cvt.f64.f32", v)
+	case a.typ == "f64" && b.typ == "f32":
+		return w.result(b, "cvt.rn.f32.f64", v)
+	case isFloat:
+		wide := w.result(kinds[ndarray.Int64], "cvt.rzi.s64."+a.typ, v)
+		if b.class == "x" {
 			return wide
 		}
 		return w.result(b, "cvt.u32.u64", wide)
-	case to == ndarray.Float32:
-		return w.result(b, "cvt.rn.f32."+a.typ, v)
+	case b.typ[0] == 'f':
+		return w.result(b, "cvt.rn."+b.typ+"."+a.typ, v)
 	}
 	return w.result(b, "cvt."+b.typ+"."+a.typ, v)
 }

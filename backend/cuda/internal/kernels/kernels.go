@@ -206,10 +206,11 @@ type Norm struct {
 	Epsilon                    float32
 }
 
-// Normalize makes the launch of a normalization. Scale and bias may be absent.
-func (s *Set) Normalize(rows int64, p Norm, x, scale, bias, y Operand) (*device.Launch, error) {
+// Normalize makes the launch of a normalization. Scale and bias may be absent, and so may the results mean and factor, which is what
+// centered elements are multiplied by.
+func (s *Set) Normalize(rows int64, p Norm, x, scale, bias, y, mean, factor Operand) (*device.Launch, error) {
 	p.HasScale, p.HasBias = flag(scale.Base != 0), flag(bias.Base != 0)
-	return s.launch("normalize", [3]int64{rows, 1, 1}, perRow, x, scale, bias, written(y), p)
+	return s.launch("normalize", [3]int64{rows, 1, 1}, perRow, x, scale, bias, written(y), written(mean), written(factor), p)
 }
 
 // Reduction is what is reduced: Row is the view of the elements of a row, Rows that of their first elements. The result is multiplied

@@ -238,7 +238,7 @@ func TestRows(t *testing.T) {
 			}
 		}
 		for _, biasAt := range []Operand{{}, in(b, bias)} {
-			l, err := b.Normalize(rows, Norm{N: int32(n), Groups: 1, Span: 1, Centers: 1, Epsilon: 1e-3}, at, in(b, scale), biasAt, y)
+			l, err := b.Normalize(rows, Norm{N: int32(n), Groups: 1, Span: 1, Centers: 1, Epsilon: 1e-3}, at, in(b, scale), biasAt, y, Operand{}, Operand{})
 			for i, got := range run[float32](b, y, l, err) {
 				row, mean, variance, size := x[i/n*n:i/n*n+n], 0.0, 0.0, 0.0
 				for _, v := range row {

@@ -45,8 +45,9 @@ struct Norm {
   float epsilon;
 };
 
-// normalize rows of n elements: (x-mean)/sqrt(variance+epsilon)·scale + bias; without a mean, the root mean square in its place.
-extern "C" __global__ void __launch_bounds__(THREADS) normalize(const float *x, const float *__restrict__ scale, const float *__restrict__ bias, float *y, Norm p) {
+// normalize rows of n elements: (x-mean)/sqrt(variance+epsilon)·scale + bias; without a mean, the root mean square in its place. Mean and factor of
+// each row are written where they are wanted.
+extern "C" __global__ void __launch_bounds__(THREADS) normalize(const float *x, const float *__restrict__ scale, const float *__restrict__ bias, float *y, float *means, float *factors, Norm p) {
   x += (long long)blockIdx.x * p.n;
   y += (long long)blockIdx.x * p.n;
   float sum = 0.0f, squares = 0.0f;
@@ -55,6 +56,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) normalize(const float *x, 
   const float mean = joined<Sum>(sum) / p.n;
   for (int i = threadIdx.x; i < p.n; i += THREADS) squares += (x[i] - mean) * (x[i] - mean);
   const float factor = 1.0f / sqrtf(joined<Sum>(squares) / p.n + p.epsilon);
+  if (threadIdx.x == 0 && means) means[blockIdx.x] = mean;
+  if (threadIdx.x == 0 && factors) factors[blockIdx.x] = factor;
   const int first = blockIdx.x % p.groups * p.channels;
   for (int i = threadIdx.x; i < p.n; i += THREADS) {
     const int channel = first + i / p.span;

@@ -168,6 +168,9 @@ func byTable(p *prep) (bool, error) {
 	fill, in := uint64(0), []ndarray.Value{numbers}
 	for i := 1; i < len(p.in); i++ {
 		a, err := p.array(i)
+		if list, ok := p.ints(i); ok && a == nil && p.in[i].dt == ndarray.Int64 && len(list) == p.in[i].n { // known, but no constant
+			a = ndarray.Of(list, p.in[i].shape...)
+		}
 		if err != nil || p.has(i) && a == nil {
 			return false, err
 		}

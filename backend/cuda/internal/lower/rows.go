@@ -35,8 +35,11 @@ func softmax(p *prep) (bool, error) {
 // layerNorm has the whole row for its scale.
 func layerNorm(p *prep) (bool, error) {
 	axis, ok := p.axis(len(p.in[0].shape))
-	if !p.areFloats() || !ok || p.wants(1) || p.wants(2) {
+	if !p.areFloats() || !ok {
 		return false, nil
+	}
+	if p.node.Op != "LayerNormalization" && p.wants(1) {
+		return false, nil // the factor alone
 	}
 	n := ndarray.Product(p.in[0].shape[axis:])
 	if p.has(1) && p.in[1].n != n || p.has(2) && p.in[2].n != n {
@@ -70,7 +73,7 @@ func groupNorm(p *prep) (bool, error) {
 
 func (p *prep) normalize(g kernels.Norm, rows int) (bool, error) {
 	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Normalize(int64(rows), g, c.In[0], at(c.In, 1), at(c.In, 2), c.Out[0])
+		return p.host.Kernels().Normalize(int64(rows), g, c.In[0], at(c.In, 1), at(c.In, 2), c.Out[0], at(c.Out, 1), at(c.Out, 2))
 	}, 0, 1, 2)
 	return true, nil
 }
