@@ -65,6 +65,8 @@ func (w *writer) instr(x *tile.Instr) (string, error) {
 		return args[0], nil
 	case x.Op == "Relu":
 		return w.result(k, "max."+k.typ, args[0], "0"), nil
+	case x.Op == "Sign":
+		return w.result(k, "max."+k.typ, w.result(k, "min."+k.typ, args[0], "1"), "-1"), nil
 	case directInteger[x.Op] != "" && from != ndarray.Bool:
 		return w.result(k, directInteger[x.Op]+k.typ, args...), nil
 	}
@@ -120,6 +122,8 @@ func (w *writer) float(x *tile.Instr, k kind, args []string) (string, error) {
 		p := w.register("p")
 		w.emit("setp.nan.f32", p, args[0], args[0])
 		return w.truth(p), nil
+	case "IsInf":
+		return w.infinite(x, k, args[0], number), nil
 	}
 	for _, v := range x.Params {
 		args = append(args, w.result(k, "mov.f32", number(float32(v))))
@@ -161,6 +165,19 @@ func (w *writer) clip(k kind, args []string) string {
 		}
 	}
 	return v
+}
+
+// infinite compares with both infinities, or with the one that is asked for.
+func (w *writer) infinite(x *tile.Instr, k kind, v string, text func(float32) string) string {
+	found := w.result(kinds[ndarray.Bool], "mov.b32", "0")
+	for i, sign := range []int{1, -1} { // parameters: detect_positive, detect_negative
+		if x.Params[i] != 0 {
+			p := w.register("p")
+			w.emit("setp.eq."+k.typ, p, v, text(float32(math.Inf(sign))))
+			found = w.result(kinds[ndarray.Bool], "or.b32", found, w.truth(p))
+		}
+	}
+	return found
 }
 
 // double computes an operator of float64s: those that are instructions.

@@ -25,9 +25,11 @@ var entries = map[string][]string{
 	"conv": {"conv", "depthwise", "pool", "transposed", "lrn"},
 	"gemm": {"gemm"},
 	"move": {"view1", "view2", "view4", "view8", "place1", "place2", "place4", "place8", "take1", "take2", "take4", "take8", "transpose4",
+		"look11", "look12", "look14", "look18", "look21", "look22", "look24", "look28",
 		"gather1", "gather2", "gather4", "gather8"},
 	"rows": {"softmax", "normalize", "reduce_sum", "reduce_product", "reduce_max", "reduce_min", "reduce_l1", "reduce_l2", "reduce_squares",
-		"reduce_log", "reduce_logexp", "best", "cumulate"},
+		"reduce_log", "reduce_logexp", "reduce_sum_f64", "reduce_product_f64", "reduce_max_f64", "reduce_min_f64", "reduce_l1_f64", "reduce_l2_f64",
+		"reduce_squares_f64", "reduce_log_f64", "reduce_logexp_f64", "best", "cumulate"},
 }
 
 // Set is the kernels on a device. It is safe for concurrent use.
@@ -221,7 +223,8 @@ type Reduction struct {
 	Scale     float32
 }
 
-// Reduce makes the launch of a reduction: sum, product, max, min, l1, l2, squares, log (of the sum), logexp (the same of exponentials).
+// Reduce makes the launch of a reduction: sum, product, max, min, l1, l2, squares, log (of the sum), logexp (the same of exponentials);
+// with _f64 behind the name, of doubles.
 func (s *Set) Reduce(how string, rows int64, p Reduction, x, y Operand) (*device.Launch, error) {
 	return s.launch("reduce_"+how, [3]int64{rows, 1, 1}, perRow, x, written(y), p)
 }
@@ -282,6 +285,15 @@ func (s *Set) Take(size int, n int64, fill uint64, x, table, y Operand) (*device
 		return nil, fmt.Errorf("a table of %d elements of %d bytes", n, size)
 	}
 	return s.launch(fmt.Sprintf("take%d", size), [3]int64{pieces(n, 256), 1, 1}, threads, x, table, written(y), fill, int32(n))
+}
+
+// Look makes the launch of y[i] = table[x[i]] for n elements of 1 or 2 bytes, taken as numbers, and results of 1, 2, 4 or 8 bytes.
+func (s *Set) Look(from, to int, n int64, x, table, y Operand) (*device.Launch, error) {
+	name := fmt.Sprintf("look%d%d", from, to)
+	if s.kernels[name] == nil {
+		return nil, fmt.Errorf("a table from elements of %d bytes to elements of %d", from, to)
+	}
+	return s.launch(name, [3]int64{pieces(n, 256), 1, 1}, threads, x, table, written(y), int32(n))
 }
 
 // Transpose makes the launch that exchanges the axes of a batch of matrices of 4-byte elements.

@@ -54,6 +54,18 @@ extern "C" __global__ void __launch_bounds__(256) take2(const unsigned short *__
 extern "C" __global__ void __launch_bounds__(256) take4(const unsigned *__restrict__ x, const int *__restrict__ table, unsigned *y, unsigned long long fill, int n) { takeElements(x, table, y, fill, n); }
 extern "C" __global__ void __launch_bounds__(256) take8(const unsigned long long *__restrict__ x, const int *__restrict__ table, unsigned long long *y, unsigned long long fill, int n) { takeElements(x, table, y, fill, n); }
 
+// look writes what a table says for each element of one or two bytes, by its bits.
+template <class X, class Y> __device__ void lookElements(const X *x, const Y *table, Y *y, int n) {
+  const int i = blockIdx.x * 256 + threadIdx.x;
+  if (i < n) y[i] = table[x[i]];
+}
+
+#define LOOK(from, to, X, Y) \
+  extern "C" __global__ void __launch_bounds__(256) look##from##to(const X *__restrict__ x, const Y *__restrict__ table, Y *y, int n) { lookElements(x, table, y, n); }
+
+LOOK(1, 1, unsigned char, unsigned char) LOOK(1, 2, unsigned char, unsigned short) LOOK(1, 4, unsigned char, unsigned) LOOK(1, 8, unsigned char, unsigned long long)
+LOOK(2, 1, unsigned short, unsigned char) LOOK(2, 2, unsigned short, unsigned short) LOOK(2, 4, unsigned short, unsigned) LOOK(2, 8, unsigned short, unsigned long long)
+
 // transpose4 exchanges the axes of rows×columns matrices of 4-byte elements by tiles of 32×32, so that loads and stores both go along
 // rows; a tile's rows are 33 long, or all lanes of a store would meet in one bank.
 extern "C" __global__ void __launch_bounds__(256) transpose4(const unsigned *__restrict__ x, unsigned *y, int rows, int columns) {

@@ -3,14 +3,14 @@
 
 const int THREADS = 128, WARPS = THREADS / 32;
 
-struct Max { static __device__ float of(float a, float b) { return a > b || a != a ? a : b; } };
-struct Min { static __device__ float of(float a, float b) { return a < b || a != a ? a : b; } };
-struct Sum { static __device__ float of(float a, float b) { return a + b; } };
-struct Product { static __device__ float of(float a, float b) { return a * b; } };
+struct Max { template <class T> static __device__ T of(T a, T b) { return a > b || a != a ? a : b; } };
+struct Min { template <class T> static __device__ T of(T a, T b) { return a < b || a != a ? a : b; } };
+struct Sum { template <class T> static __device__ T of(T a, T b) { return a + b; } };
+struct Product { template <class T> static __device__ T of(T a, T b) { return a * b; } };
 
 // joined gives every thread of the block the result over all of them.
-template <class Op> __device__ float joined(float v) {
-  __shared__ float part[WARPS];
+template <class Op, class T> __device__ T joined(T v) {
+  __shared__ T part[WARPS];
   #pragma unroll
   for (int s = 16; s > 0; s >>= 1) v = Op::of(v, __shfl_xor_sync(0xffffffffu, v, s));
   if ((threadIdx.x & 31) == 0) part[threadIdx.x >> 5] = v;
@@ -91,22 +91,23 @@ struct Reduction {
   float scale; // of the result: 1/n for a mean
 };
 
-struct Same { static __device__ float of(float v) { return v; } };
-struct Magnitude { static __device__ float of(float v) { return fabsf(v); } };
-struct Square { static __device__ float of(float v) { return v * v; } };
-struct Root { static __device__ float of(float v) { return sqrtf(v); } };
-struct Logarithm { static __device__ float of(float v) { return logf(v); } };
+struct Same { template <class T> static __device__ T of(T v) { return v; } };
+struct Magnitude { template <class T> static __device__ T of(T v) { return fabs(v); } };
+struct Square { template <class T> static __device__ T of(T v) { return v * v; } };
+struct Root { template <class T> static __device__ T of(T v) { return sqrt(v); } };
+struct Logarithm { template <class T> static __device__ T of(T v) { return log(v); } };
 
-template <class Op, class Before, class After> __device__ void reduceRow(const float *x, float *y, const Reduction &p, float start) {
+template <class Op, class Before, class After, class T> __device__ void reduceRow(const T *x, T *y, const Reduction &p, T start) {
   x += placeOf(p.rows, blockIdx.x);
-  float v = start;
+  T v = start;
   for (int i = threadIdx.x; i < p.n; i += THREADS) v = Op::of(v, Before::of(x[placeOf(p.row, i)]));
   v = joined<Op>(v);
-  if (threadIdx.x == 0) y[blockIdx.x] = After::of(v * p.scale);
+  if (threadIdx.x == 0) y[blockIdx.x] = After::of(v * (T)p.scale);
 }
 
 #define REDUCE(name, op, before, after, start) \
-  extern "C" __global__ void __launch_bounds__(THREADS) reduce_##name(const float *__restrict__ x, float *y, Reduction p) { reduceRow<op, before, after>(x, y, p, start); }
+  extern "C" __global__ void __launch_bounds__(THREADS) reduce_##name(const float *__restrict__ x, float *y, Reduction p) { reduceRow<op, before, after, float>(x, y, p, start); } \
+  extern "C" __global__ void __launch_bounds__(THREADS) reduce_##name##_f64(const double *__restrict__ x, double *y, Reduction p) { reduceRow<op, before, after, double>(x, y, p, start); }
 
 REDUCE(sum, Sum, Same, Same, 0.0f)
 REDUCE(product, Product, Same, Same, 1.0f)
@@ -117,17 +118,20 @@ REDUCE(l2, Sum, Square, Root, 0.0f)
 REDUCE(squares, Sum, Square, Same, 0.0f)
 REDUCE(log, Sum, Same, Logarithm, 0.0f)
 
-// reduce_logexp is the logarithm of the sum of exponentials; the largest element is subtracted first.
-extern "C" __global__ void __launch_bounds__(THREADS) reduce_logexp(const float *__restrict__ x, float *y, Reduction p) {
+// logSumExp is the logarithm of the sum of exponentials; the largest element is subtracted first.
+template <class T> __device__ void logSumExp(const T *x, T *y, const Reduction &p) {
   x += placeOf(p.rows, blockIdx.x);
-  float most = -__int_as_float(0x7f800000), sum = 0.0f;
+  T most = -__int_as_float(0x7f800000), sum = 0;
   for (int i = threadIdx.x; i < p.n; i += THREADS) most = Max::of(most, x[placeOf(p.row, i)]);
   most = joined<Max>(most);
-  if (isinf(most)) most = 0.0f;
-  for (int i = threadIdx.x; i < p.n; i += THREADS) sum += expf(x[placeOf(p.row, i)] - most);
+  if (isinf(most)) most = 0;
+  for (int i = threadIdx.x; i < p.n; i += THREADS) sum += exp(x[placeOf(p.row, i)] - most);
   sum = joined<Sum>(sum);
-  if (threadIdx.x == 0) y[blockIdx.x] = logf(sum) + most;
+  if (threadIdx.x == 0) y[blockIdx.x] = log(sum) + most;
 }
+
+extern "C" __global__ void __launch_bounds__(THREADS) reduce_logexp(const float *__restrict__ x, float *y, Reduction p) { logSumExp(x, y, p); }
+extern "C" __global__ void __launch_bounds__(THREADS) reduce_logexp_f64(const double *__restrict__ x, double *y, Reduction p) { logSumExp(x, y, p); }
 
 // best is the place of the largest element of each row of n elements, inner elements apart, or of the smallest (sign -1): the first
 // such or the last. One thread has a row. Not-a-number is larger and smaller than all others.

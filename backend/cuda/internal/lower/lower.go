@@ -79,7 +79,7 @@ func Node(ctx context.Context, n *ssa.Node, host Host) (*Plan, error) {
 			return nil, nil
 		}
 	}
-	for _, r := range []rule{rules[[2]string{n.Domain, n.Op}], elementwise, byTable} {
+	for _, r := range []rule{rules[[2]string{n.Domain, n.Op}], elementwise, byTable, byLooking} {
 		if r == nil {
 			continue
 		}

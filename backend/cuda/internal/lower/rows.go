@@ -87,7 +87,7 @@ var reductions = map[string]string{
 func reduce(p *prep) (bool, error) {
 	x := p.in[0]
 	mask, ok := ops.ReducedAxes(p.node, len(x.shape))
-	if x.dt != ndarray.Float32 || p.out[0].dt != x.dt || !ok || x.n == 0 {
+	if x.dt != ndarray.Float32 && x.dt != ndarray.Float64 || p.out[0].dt != x.dt || !ok || x.n == 0 {
 		return false, nil
 	}
 	var dims, strides [2][]int // of what is kept and what is reduced
@@ -110,6 +110,12 @@ func reduce(p *prep) (bool, error) {
 		return false, nil
 	}
 	how, rows := reductions[p.node.Op], x.n/n
+	if x.dt == ndarray.Float64 {
+		if p.node.Op == "ReduceMean" {
+			return false, nil // the scale is a float32
+		}
+		how += "_f64"
+	}
 	p.launch(func(c *Call) (*device.Launch, error) {
 		return p.host.Kernels().Reduce(how, int64(rows), g, c.In[0], c.Out[0])
 	}, 0)
