@@ -1,8 +1,9 @@
 // Package kernels has the CUDA kernels of ONNX operators, as CUDA C++ and as the PTX compiled from it, and makes their launches. It
 // needs a device and knows nothing of graphs.
 //
-//	gemm.cu   products of matrices          rows.cu   softmax, normalization, reductions
-//	conv.cu   convolutions, pools           move.cu   views, transpositions, gathers
+//	gemm.cu   products of matrices          rows.cu        softmax, normalization, reductions
+//	conv.cu   convolutions, pools           move.cu        views, transpositions, gathers, tables
+//	                                        attention.cu   scaled dot-product attention
 package kernels
 
 import (
@@ -16,14 +17,15 @@ import (
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 )
 
-//go:generate go run ../../../../internal/tools/nvrtc conv.cu gemm.cu move.cu rows.cu
+//go:generate go run ../../../../internal/tools/nvrtc attention.cu conv.cu gemm.cu move.cu rows.cu
 //go:embed *.ptx
 var files embed.FS
 
 // entries are the kernels of each module.
 var entries = map[string][]string{
-	"conv": {"conv", "depthwise", "pool", "transposed", "lrn"},
-	"gemm": {"gemm"},
+	"attention": {"attention"},
+	"conv":      {"conv", "depthwise", "pool", "transposed", "lrn"},
+	"gemm":      {"gemm"},
 	"move": {"view1", "view2", "view4", "view8", "place1", "place2", "place4", "place8", "take1", "take2", "take4", "take8", "transpose4",
 		"look11", "look12", "look14", "look18", "look21", "look22", "look24", "look28",
 		"gather1", "gather2", "gather4", "gather8"},
@@ -82,6 +84,9 @@ type Operand struct {
 // written is an operand that a kernel writes.
 type written Operand
 
+// scratch is workspace, which a kernel writes before it reads it.
+type scratch Operand
+
 // args collects the arguments of a launch.
 type args struct {
 	bytes   []byte
@@ -96,6 +101,8 @@ func (a *args) add(name string, v any) error {
 		window.Base, window.Bytes, window.IsRead = v.Base, v.Bytes, true
 	case written:
 		window.Base, window.Bytes, window.IsWritten = v.Base, v.Bytes, true
+	case scratch:
+		window.Base, window.Bytes, window.IsRead, window.IsWritten = v.Base, v.Bytes, true, true
 	case Gemm, uint64:
 		align = 8
 	}
