@@ -46,7 +46,8 @@ func ConstInts(n *ssa.Node, i int) ([]int64, bool) {
 		return ints, ints != nil || v.Const.Len() == 0 && v.Const.DType().IsInteger()
 	}
 	if v.Content == nil {
-		return nil, false
+		size, known := v.Type.ByteSize()
+		return nil, known && size == 0 && v.Type.DType.IsInteger()
 	}
 	out := make([]int64, len(v.Content))
 	for k, d := range v.Content {

@@ -91,7 +91,7 @@ var (
 // copies to another type are none.
 var refused = func() map[tile.Op][]ndarray.DType {
 	out := map[tile.Op][]ndarray.DType{
-		tile.Copy: elements, "Div": integers, "IsInf": {ndarray.Float64}, "ShiftLeft": integers, "ShiftRight": integers,
+		tile.Copy: elements, "Div": integers, "IsInf": {ndarray.Float64},
 		"Fmod": append([]ndarray.DType{ndarray.Float64}, integers...), "PRelu": append([]ndarray.DType{ndarray.Float64}, integers...),
 		"Sign": {ndarray.Float64}, "Mod": append(slices.Clone(floats), integers...),
 	}

@@ -65,6 +65,8 @@ func (w *writer) instr(x *tile.Instr) (string, error) {
 		return args[0], nil
 	case x.Op == "Relu":
 		return w.result(k, "max."+k.typ, args[0], "0"), nil
+	case x.Op == tile.ShiftLeft || x.Op == tile.ShiftRight:
+		return w.shift(x.Op, k, args[0], args[1]), nil
 	case x.Op == "Sign":
 		return w.result(k, "max."+k.typ, w.result(k, "min."+k.typ, args[0], "1"), "-1"), nil
 	case directInteger[x.Op] != "" && from != ndarray.Bool:
@@ -165,6 +167,17 @@ func (w *writer) clip(k kind, args []string) string {
 		}
 	}
 	return v
+}
+
+// shift moves bits by a count, which counts as an unsigned number of at most 64.
+func (w *writer) shift(op tile.Op, k kind, v, by string) string {
+	if k.class == "x" {
+		by = w.result(kinds[ndarray.Uint32], "cvt.u32.u64", w.result(k, "min.u64", by, "64"))
+	}
+	if op == tile.ShiftLeft {
+		return w.result(k, "shl."+k.bits, v, by)
+	}
+	return w.result(k, "shr."+k.typ, v, by)
 }
 
 // infinite compares with both infinities, or with the one that is asked for.

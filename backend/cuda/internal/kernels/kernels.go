@@ -31,7 +31,9 @@ var entries = map[string][]string{
 		"gather1", "gather2", "gather4", "gather8"},
 	"rows": {"softmax", "normalize", "reduce_sum", "reduce_product", "reduce_max", "reduce_min", "reduce_l1", "reduce_l2", "reduce_squares",
 		"reduce_log", "reduce_logexp", "reduce_sum_f64", "reduce_product_f64", "reduce_max_f64", "reduce_min_f64", "reduce_l1_f64", "reduce_l2_f64",
-		"reduce_squares_f64", "reduce_log_f64", "reduce_logexp_f64", "best", "cumulate"},
+		"reduce_squares_f64", "reduce_log_f64", "reduce_logexp_f64", "best", "cumulate_sum_f32",
+		"cumulate_sum_f64", "cumulate_sum_i32", "cumulate_sum_i64", "cumulate_product_f32", "cumulate_product_f64", "cumulate_product_i32",
+		"cumulate_product_i64"},
 }
 
 // Set is the kernels on a device. It is safe for concurrent use.
@@ -245,9 +247,10 @@ func (s *Set) Best(rows int64, n, inner int32, isSmallest, isLast bool, x, y Ope
 	return s.launch("best", [3]int64{pieces(rows, 128), 1, 1}, perRow, x, written(y), int32(rows), n, inner, sign, flag(isLast))
 }
 
-// Cumulate makes the launch of running sums of rows of n elements, inner elements apart.
-func (s *Set) Cumulate(rows int64, n, inner int32, isExclusive, isReverse bool, x, y Operand) (*device.Launch, error) {
-	return s.launch("cumulate", [3]int64{pieces(rows, 128), 1, 1}, perRow, x, written(y), int32(rows), n, inner, flag(isExclusive), flag(isReverse))
+// Cumulate makes the launch of running sums or products (how) of rows of n elements of a type (f32, f64, i32, i64), inner elements apart.
+func (s *Set) Cumulate(how, typ string, rows int64, n, inner int32, isExclusive, isReverse bool, x, y Operand) (*device.Launch, error) {
+	return s.launch("cumulate_"+how+"_"+typ, [3]int64{pieces(rows, 128), 1, 1}, perRow, x, written(y), int32(rows), n, inner, flag(isExclusive),
+		flag(isReverse))
 }
 
 // View is a strided view of an operand, in elements.

@@ -148,16 +148,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) best(const float *__restri
   y[r] = at;
 }
 
-// cumulate writes running sums of rows of n elements, inner elements apart. One thread has a row.
-extern "C" __global__ void __launch_bounds__(THREADS) cumulate(const float *x, float *y, int rows, int n, int inner, int isExclusive, int isReverse) {
+// cumulate writes running sums or products of rows of n elements, inner elements apart. One thread has a row.
+template <class Op, class T> __device__ void cumulateRow(const T *x, T *y, T start, int rows, int n, int inner, int isExclusive, int isReverse) {
   const int r = blockIdx.x * THREADS + threadIdx.x;
   if (r >= rows) return;
-  const long long start = (long long)(r / inner) * n * inner + r % inner;
-  float sum = 0.0f;
+  const long long first = (long long)(r / inner) * n * inner + r % inner;
   for (int k = 0; k < n; k++) {
-    const long long i = start + (long long)(isReverse ? n - 1 - k : k) * inner;
-    const float v = x[i];
-    y[i] = isExclusive ? sum : sum + v;
-    sum += v;
+    const long long i = first + (long long)(isReverse ? n - 1 - k : k) * inner;
+    const T next = Op::of(start, x[i]);
+    y[i] = isExclusive ? start : next;
+    start = next;
   }
 }
+
+#define CUMULATE(type, T) \
+  extern "C" __global__ void __launch_bounds__(THREADS) cumulate_sum_##type(const T *x, T *y, int rows, int n, int inner, int isExclusive, int isReverse) { cumulateRow<Sum, T>(x, y, 0, rows, n, inner, isExclusive, isReverse); } \
+  extern "C" __global__ void __launch_bounds__(THREADS) cumulate_product_##type(const T *x, T *y, int rows, int n, int inner, int isExclusive, int isReverse) { cumulateRow<Product, T>(x, y, 1, rows, n, inner, isExclusive, isReverse); }
+
+CUMULATE(f32, float) CUMULATE(f64, double) CUMULATE(i32, int) CUMULATE(i64, long long)

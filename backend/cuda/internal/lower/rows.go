@@ -16,7 +16,7 @@ func init() {
 	add("", groupNorm, "InstanceNormalization", "GroupNormalization")
 	add("", reduce, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")
 	add("", best, "ArgMax", "ArgMin")
-	add("", cumulate, "CumSum")
+	add("", cumulate, "CumSum", "CumProd")
 }
 
 func softmax(p *prep) (bool, error) {
@@ -149,8 +149,13 @@ func best(p *prep) (bool, error) {
 func cumulate(p *prep) (bool, error) {
 	x := p.in[0]
 	axes, ok := p.ints(1)
-	if x.dt != ndarray.Float32 || !ok || len(axes) != 1 {
+	typ := map[ndarray.DType]string{ndarray.Float32: "f32", ndarray.Float64: "f64", ndarray.Int32: "i32", ndarray.Int64: "i64"}[x.dt]
+	if typ == "" || !ok || len(axes) != 1 {
 		return false, nil
+	}
+	how := "sum"
+	if p.node.Op == "CumProd" {
+		how = "product"
 	}
 	axis, err := ops.NormAxis(axes[0], len(x.shape))
 	if err != nil {
@@ -159,7 +164,7 @@ func cumulate(p *prep) (bool, error) {
 	outer, n, inner := around(x.shape, axis)
 	isExclusive, isReverse := ops.Int(p.node, "exclusive") != 0, ops.Int(p.node, "reverse") != 0
 	p.launch(func(c *Call) (*device.Launch, error) {
-		return p.host.Kernels().Cumulate(int64(outer)*int64(inner), int32(n), int32(inner), isExclusive, isReverse, c.In[0], c.Out[0])
+		return p.host.Kernels().Cumulate(how, typ, int64(outer)*int64(inner), int32(n), int32(inner), isExclusive, isReverse, c.In[0], c.Out[0])
 	}, 0)
 	return true, nil
 }

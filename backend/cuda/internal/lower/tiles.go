@@ -20,6 +20,7 @@ func init() {
 	add("", castLike, "CastLike")
 	add("", batchNorm, "BatchNormalization")
 	add("", swiGLU, "SwiGLU")
+	add("", pow, "Pow")
 }
 
 // elementwise lowers what is one instruction, or a fused group.
@@ -185,5 +186,17 @@ func swiGLU(p *prep) (bool, error) {
 	x, y := b.operand(dt), b.operand(dt)
 	gate := b.Add(tile.Instr{Op: "Swish", DType: dt, Args: []tile.Ref{x}, Params: []float64{float64(ops.Float(p.node, "alpha"))}})
 	b.Store(b.do(dt, "Mul", gate, y))
+	return p.program(&b.Program, p.shapes(), 0, 1)
+}
+
+// pow casts the exponent to the type of the base.
+func pow(p *prep) (bool, error) {
+	dt := p.in[0].dt
+	if dt != ndarray.Float32 || p.in[1].dt == dt {
+		return false, nil
+	}
+	var b builder
+	x, y := b.operand(dt), b.operand(p.in[1].dt)
+	b.Store(b.do(dt, "Pow", x, b.do(dt, "Cast", y)))
 	return p.program(&b.Program, p.shapes(), 0, 1)
 }
