@@ -271,33 +271,23 @@ func larger(t Type) func(a, b uint64) uint64 {
 }
 
 // compileDiv compiles div and rem.
-func compileDiv(o *operation) {
-	t := o.typ()
-	if t.isFloat() {
-		compileFloatDiv(o, t)
-		return
-	}
-	o.only(t, U16, U32, U64, S16, S32, S64)
-	o.want(3)
-	fn := divide(t)
-	if o.Op[0] == "rem" {
-		fn = remainder(t)
-	}
-	o.pure(IntegerClass, typed2(t, fn), o.dst(0, t), o.src(1, t), o.src(2, t))
-}
+func compileDiv(o *operation) { compileEither(o, compileFloatDiv, divide, "rem", remainder) }
 
 // compileMinMax compiles min and max.
-func compileMinMax(o *operation) {
+func compileMinMax(o *operation) { compileEither(o, compileFloatMinMax, smaller, "max", larger) }
+
+// compileEither compiles one of two operators of integers, the second of that name, and of floats by another rule.
+func compileEither(o *operation, floats func(*operation, Type), first func(Type) func(a, b uint64) uint64, name string, second func(Type) func(a, b uint64) uint64) {
 	t := o.typ()
 	if t.isFloat() {
-		compileFloatMinMax(o, t)
+		floats(o, t)
 		return
 	}
 	o.only(t, U16, U32, U64, S16, S32, S64)
 	o.want(3)
-	fn := smaller(t)
-	if o.Op[0] == "max" {
-		fn = larger(t)
+	fn := first(t)
+	if o.Op[0] == name {
+		fn = second(t)
 	}
 	o.pure(IntegerClass, typed2(t, fn), o.dst(0, t), o.src(1, t), o.src(2, t))
 }

@@ -93,14 +93,6 @@ func (k Spread) isFlat() bool { return k == Full || k == One }
 // times first, so that the kernels see long rows.
 const shortRow = 48
 
-// rowOf is row r of an operand that is Full or Row.
-func (s *spreadJob) rowOf(x []float32, k Spread, r int) []float32 {
-	if k == Row {
-		return x
-	}
-	return x[r*s.cols:][:s.cols]
-}
-
 // row does one row.
 func (s *spreadJob) row(r int) {
 	dst := s.dst[r*s.cols:][:s.cols]
