@@ -365,6 +365,7 @@ func TestHostileFiles(t *testing.T) {
 			err := watchedOpen(t, k.Name, time.Second, func() (*berth.Model, error) {
 				m, err := open(path)
 				if err == nil {
+					m.Contents()
 					opened++
 				}
 				return m, err

@@ -207,9 +207,15 @@ func Aliases(n *ssa.Node) []Alias {
 }
 
 // CostOf returns the work of a node with static types; operators berth does not
-// know count one operation per result element.
+// know count one operation per result element. A node that lacks what the operator requires, as a lenient import keeps it,
+// has none.
 func CostOf(n *ssa.Node) Cost {
-	if o := Of(n); o != nil && o.Facts.Cost != nil {
+	switch o := Of(n); {
+	case o == nil:
+		return elementCost(n)
+	case n.Output(0) == nil || o.CheckArity(n) != nil:
+		return Cost{}
+	case o.Facts.Cost != nil:
 		return o.Facts.Cost(n)
 	}
 	return elementCost(n)

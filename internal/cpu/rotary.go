@@ -159,8 +159,16 @@ func (k *tensorScatter) Run(c *ops.Call) error {
 		}
 		head := min(k.n, k.size-at) // entries up to the end
 		row, from := dst[o*k.size*k.inner:][:k.size*k.inner], src[o*k.n*k.inner:][:k.n*k.inner]
-		copy(row[at*k.inner:], from[:head*k.inner])
-		copy(row, from[head*k.inner:])
+		copyLong(c, row[at*k.inner:], from[:head*k.inner])
+		copyLong(c, row, from[head*k.inner:])
 	}
 	return nil
+}
+
+// copyLong copies bytes, as long as the call is not to end.
+func copyLong(c *ops.Call, dst, src []byte) {
+	const piece = 1 << 20
+	for from := 0; from < len(src) && !c.Ended(); from += piece {
+		copy(dst[from:], src[from:min(from+piece, len(src))])
+	}
 }

@@ -130,10 +130,10 @@ func evalNGramHash(c *ops.Call) {
 	all, w := kit.Ints(c, 0), kit.Watching(c)
 	for b := range batch {
 		line := make([]int64, back+length)
-		h.history(line, rowOf(c.Array(3), b))
+		h.history(line, rowOf(&w, c.Array(3), b))
 		copy(line[back:], all[b*length:][:length])
 		var segments []int64
-		if s := rowOf(c.Array(6), b); s != nil && length > 0 {
+		if s := rowOf(&w, c.Array(6), b); s != nil && length > 0 {
 			segments = make([]int64, back+length)
 			for i := range back { // segments are compared within this call only
 				segments[i] = s[0]
@@ -150,17 +150,18 @@ func evalNGramHash(c *ops.Call) {
 }
 
 // rowOf is row b of a matrix of integers, nil for nil.
-func rowOf(a *ndarray.Array, b int) []int64 {
+func rowOf(w *kit.Watch, a *ndarray.Array, b int) []int64 {
 	if a == nil {
 		return nil
 	}
-	return part(a, b*a.Shape[1], (b+1)*a.Shape[1])
+	return part(w, a, b*a.Shape[1], (b+1)*a.Shape[1])
 }
 
 // part reads elements from up to to of an array of integers.
-func part(a *ndarray.Array, from, to int) []int64 {
+func part(w *kit.Watch, a *ndarray.Array, from, to int) []int64 {
 	out := make([]int64, to-from)
 	for i := range out {
+		w.Did(1)
 		out[i] = a.Int(from + i)
 	}
 	return out
@@ -243,14 +244,14 @@ func (p *packedHash) check() {
 func (p *packedHash) sequence(b, from, to int) {
 	w := kit.Watching(p.c)
 	line := make([]int64, p.back+to-from)
-	p.history(line, rowOf(p.c.Array(4), b))
-	copy(line[p.back:], part(p.c.Array(0), from, to))
+	p.history(line, rowOf(&w, p.c.Array(4), b))
+	copy(line[p.back:], part(&w, p.c.Array(0), from, to))
 	var segments []int64
 	if s := p.c.Array(7); s != nil {
 		segments = make([]int64, len(line))
-		copy(segments[p.back:], part(s, from, to))
+		copy(segments[p.back:], part(&w, s, from, to))
 		for i := range p.back {
-			if past := rowOf(p.c.Array(8), b); past != nil {
+			if past := rowOf(&w, p.c.Array(8), b); past != nil {
 				segments[i] = past[i]
 			} else if to > from {
 				segments[i] = segments[p.back]
