@@ -18,7 +18,7 @@ func TestGorgoniaBackend(t *testing.T) {
 	assert.Contains(t, profile, "tensor.Tanh")
 	assert.Contains(t, profile, "berth")
 	ok(t, "run", model, "--backend", "gorgonia")
-	assert.Equal(t, exitUsage, cli(t, "run", model, "--backend", "cuda").code)
+	assert.Equal(t, exitUsage, cli(t, "run", model, "--backend", "abacus").code)
 }
 
 // TestTapeMachine: the machines of Gorgonia are rows of every form of a comparison, and a part of bench. A model that is no

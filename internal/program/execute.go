@@ -99,7 +99,7 @@ func (s *Session) control(in *Instr) error {
 }
 
 func (s *Session) observe(in *Instr) error {
-	if err := s.read(in.Out...); err != nil {
+	if err := s.read(in.Out); err != nil {
 		return err
 	}
 	out := make([]ndarray.Value, len(in.Out))
@@ -126,7 +126,7 @@ func (s *Session) exec(in *Instr) error {
 	if done, err := s.withoutKernel(in); err != nil {
 		return s.wrap(in, err)
 	} else if done {
-		s.wrote(in.Out...)
+		s.wrote(in.Out)
 		return nil
 	}
 	s.fill(c, in)
@@ -155,7 +155,7 @@ func (s *Session) exec(in *Instr) error {
 // compute runs a kernel on values of unknown shapes.
 func (s *Session) compute(in *Instr, c *ops.Call) error {
 	if k, ok := in.Kernel.(*dynamicKernel); ok {
-		if err := s.read(in.In...); err != nil { // kernels are chosen by the contents of some
+		if err := s.read(in.In); err != nil { // kernels are chosen by the contents of some
 			return err
 		}
 		return k.run(c, &s.recycled, &s.last[in.call], s.onKernel)
@@ -170,7 +170,7 @@ const headerBytes = 128
 // withoutKernel runs instructions on dynamic values that need no kernel.
 func (s *Session) withoutKernel(in *Instr) (done bool, err error) {
 	if in.grow != nil || in.cache > 0 || len(s.kept) > 0 {
-		if err := s.read(in.In...); err != nil {
+		if err := s.read(in.In); err != nil {
 			return false, err
 		}
 	}
@@ -279,7 +279,7 @@ func (s *Session) view(in *Instr) error {
 	var base int64
 	if in.Moving != nil {
 		tuple, _ := s.vals[in.In[1]].(*ndarray.Array)
-		err := s.read(in.In[1])
+		err := s.readOne(in.In[1])
 		if err != nil {
 			return ops.AtNode("run", in.Node, err)
 		}
@@ -341,7 +341,7 @@ func (s *Session) branch(in *Instr) error {
 	if !ok || cond.DType != ndarray.Bool || len(cond.Data) != 1 {
 		return fmt.Errorf("the condition is not one boolean")
 	}
-	if err := s.read(in.In[0]); err != nil {
+	if err := s.readOne(in.In[0]); err != nil {
 		return err
 	}
 	body := in.Bodies[in.other]

@@ -96,7 +96,7 @@ func (s *Session) tripLimit(l *Loop) (int64, error) {
 		if !ok || m.Len() != 1 {
 			return 0, fmt.Errorf("the trip count is not one integer")
 		}
-		if err := s.read(l.Trip); err != nil {
+		if err := s.readOne(l.Trip); err != nil {
 			return 0, err
 		}
 		return m.Int(0), nil
@@ -147,7 +147,7 @@ func (s *Session) enter(l *Loop, st *loopState, t, limit int64) error {
 	}
 	if l.Iter >= 0 {
 		ndarray.Slice[int64](&s.heads[l.Iter])[0] = t
-		s.wrote(l.Iter)
+		s.wroteOne(l.Iter)
 	}
 	for _, sc := range l.ScanIns {
 		if err := s.slice(sc, int(position(sc.Reverse, t, limit))); err != nil {
@@ -260,7 +260,7 @@ func (s *Session) slice(sc ScanIn, at int) error {
 		}
 		dst, s.vals[sc.Param] = fresh, fresh
 	}
-	if err := s.read(sc.Of); err != nil {
+	if err := s.readOne(sc.Of); err != nil {
 		return err
 	}
 	outer, axis := ndarray.Product(of.Shape[:sc.Axis]), of.Shape[sc.Axis]
@@ -268,7 +268,7 @@ func (s *Session) slice(sc ScanIn, at int) error {
 		copySlice(dst.Str, of.Str, outer, axis, inner, at)
 	} else {
 		copySlice(dst.Data, of.Data, outer, axis, inner*size, at)
-		s.wrote(sc.Param)
+		s.wroteOne(sc.Param)
 	}
 	return nil
 }

@@ -20,16 +20,31 @@ func (s *Session) onKernel(k ops.Kernel, c *ops.Call) error {
 }
 
 // read makes what slots hold readable on the host.
-func (s *Session) read(slots ...int) error {
+func (s *Session) read(slots []int) error {
 	if s.device == nil {
 		return nil
 	}
 	return s.device.Read(s.vals, slots)
 }
 
+// readOne is read for one slot. Without a device it allocates nothing.
+func (s *Session) readOne(slot int) error {
+	if s.device == nil {
+		return nil
+	}
+	return s.device.Read(s.vals, []int{slot})
+}
+
 // wrote says that the host has written what slots hold.
-func (s *Session) wrote(slots ...int) {
+func (s *Session) wrote(slots []int) {
 	if s.device != nil {
 		s.device.Wrote(s.vals, slots)
+	}
+}
+
+// wroteOne is wrote for one slot.
+func (s *Session) wroteOne(slot int) {
+	if s.device != nil {
+		s.device.Wrote(s.vals, []int{slot})
 	}
 }

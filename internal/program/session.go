@@ -276,7 +276,7 @@ func (s *Session) bindKept(inputs []ndarray.Value) error {
 
 // finish ends a run that has computed everything.
 func (s *Session) finish(fresh bool, buffers []*ndarray.Array) ([]ndarray.Value, error) {
-	if err := s.read(s.p.Main.Results...); err != nil {
+	if err := s.read(s.p.Main.Results); err != nil {
 		return nil, err
 	}
 	if s.p.keeps {
