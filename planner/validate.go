@@ -3,6 +3,7 @@ package planner
 import (
 	"cmp"
 	"fmt"
+	"math/bits"
 	"slices"
 	"sort"
 	"strconv"
@@ -122,21 +123,47 @@ func sweepTime(o Intervals, p *Problem, s *Solution) *Fault {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.birth, b.birth), cmp.Compare(a.buf, b.buf)) < 0
 	})
 	byRank, rank := rankByOffset(s.Offsets)
-	var live []int // ranks, ascending
+	live := make(liveSet, (len(rank)+63)/64)
 	for _, e := range events {
-		k, _ := slices.BinarySearch(live, rank[e.buf])
+		r := rank[e.buf]
 		if e.birth == 0 {
-			live = slices.Delete(live, k, k+1)
+			live.remove(r)
 			continue
 		}
-		for _, near := range live[max(k-1, 0):min(k+1, len(live))] {
-			if touches(p, s, byRank[near], e.buf) {
+		for _, near := range [2]int{live.below(r), live.from(r)} {
+			if near >= 0 && touches(p, s, byRank[near], e.buf) {
 				return overlap(p, s, byRank[near], e.buf)
 			}
 		}
-		live = slices.Insert(live, k, rank[e.buf])
+		live.add(r)
 	}
 	return nil
+}
+
+// liveSet is a set of ranks, a bit for each: its own, since a verifier shares no code with planners (rankSet).
+type liveSet []uint64
+
+func (s liveSet) add(r int)    { s[r/64] |= 1 << (r % 64) }
+func (s liveSet) remove(r int) { s[r/64] &^= 1 << (r % 64) }
+
+// below is the greatest member less than r, -1 if there is none.
+func (s liveSet) below(r int) int {
+	for w, mask := r/64, uint64(1)<<(r%64)-1; w >= 0; w, mask = w-1, ^uint64(0) {
+		if x := s[w] & mask; x != 0 {
+			return w*64 + bits.Len64(x) - 1
+		}
+	}
+	return -1
+}
+
+// from is the least member not less than r, -1 if there is none.
+func (s liveSet) from(r int) int {
+	for w, mask := r/64, ^uint64(0)<<(r%64); w < len(s); w, mask = w+1, ^uint64(0) {
+		if x := s[w] & mask; x != 0 {
+			return w*64 + bits.TrailingZeros64(x)
+		}
+	}
+	return -1
 }
 
 // rankByOffset sorts the buffers by offset, ties by index.

@@ -43,6 +43,9 @@ func (l *lstmCell) step(c *ops.Call, k *recurrent, d int, st dirState) {
 	k.mul.hidden(c, d, 0, st.h, st.rec, st.threads)
 	n := k.hidden
 	for b, at := range st.at {
+		if k.ended(c, b) {
+			return
+		}
 		if at < 0 {
 			continue
 		}
@@ -121,6 +124,9 @@ func (g *gruCell) step(c *ops.Call, k *recurrent, d int, st dirState) {
 		recRow = 3 * n
 	}
 	for b, at := range st.at {
+		if k.ended(c, b) {
+			return
+		}
 		if at < 0 {
 			clear(st.tmp[b*n : (b+1)*n])
 			continue
@@ -140,6 +146,9 @@ func (g *gruCell) step(c *ops.Call, k *recurrent, d int, st dirState) {
 		k.mul.hidden(c, d, 1, st.tmp, st.rec, st.threads)
 	}
 	for b, at := range st.at {
+		if k.ended(c, b) {
+			return
+		}
 		if at < 0 {
 			continue
 		}
@@ -174,6 +183,9 @@ func (rnnCell) step(c *ops.Call, k *recurrent, d int, st dirState) {
 	k.mul.hidden(c, d, 0, st.h, st.rec, st.threads)
 	n := k.hidden
 	for b, at := range st.at {
+		if k.ended(c, b) {
+			return
+		}
 		if at < 0 {
 			continue
 		}

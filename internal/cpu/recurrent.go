@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math/bits"
 	"strings"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
@@ -48,6 +49,7 @@ type recurrent struct {
 
 	gatesAt, dirAt, dirSize int // workspace: all gates; what each direction needs
 	threads                 int
+	lookSteps, lookMask     int // steps between two looks at the context; sequences within a step, a power of two less one
 }
 
 // gateProducts multiplies by the weights.
@@ -197,6 +199,8 @@ func (p *prep) recurrentKernel(k *recurrent, mul gateProducts, cell cell) ops.Ke
 		return nil
 	}
 	k.mul, k.cell = mul, cell
+	k.lookSteps = min(max(lookGates/max(1, k.batch*k.gates*k.hidden), 1), mostSteps)
+	k.lookMask = 1<<bits.Len(uint(lookGates/max(1, k.gates*k.hidden))) - 1
 	k.gatesAt = p.workspace(4 * k.seq * k.batch * k.dirs * k.gates * k.hidden)
 	bh := roundUp(4*k.batch*k.hidden, lineBytes)
 	k.dirSize = 3*bh + roundUp(4*k.batch*k.gates*k.hidden, lineBytes) + roundUp(4*k.batch, lineBytes)
@@ -263,8 +267,16 @@ func (k *recurrent) checkLens(c *ops.Call) error {
 	return nil
 }
 
-// lookSteps is how many steps are computed between two looks at the context. The products of a step look as well.
-const lookSteps = 16
+// Looks at the context: after mostSteps steps or about lookGates gates, and within steps of more gates than these. The products
+// of a step look as well.
+const (
+	mostSteps = 16
+	lookGates = 1 << 18
+)
+
+// ended reports that sequences from b on need not be computed or copied: it looks at the context, where enough was done since
+// the last look.
+func (k *recurrent) ended(c *ops.Call, b int) bool { return b&k.lookMask == k.lookMask && c.Ended() }
 
 // tile runs direction d.
 func (k *recurrent) tile(c *ops.Call, d, _ int) {
@@ -276,15 +288,18 @@ func (k *recurrent) tile(c *ops.Call, d, _ int) {
 	}
 	y := optF32(c.Out, 0)
 	for s := range k.seq {
-		if s%lookSteps == lookSteps-1 && c.Ended() {
-			return
-		}
 		k.locate(c, d, s, st.at)
 		k.cell.step(c, k, d, st)
+		if s%k.lookSteps == k.lookSteps-1 && c.Ended() {
+			return
+		}
 		if y == nil {
 			continue
 		}
 		for b, at := range st.at {
+			if k.ended(c, b) {
+				return
+			}
 			if at >= 0 {
 				copy(y[k.outRow(int(at), d, b)*k.hidden:][:k.hidden], st.h[b*k.hidden:])
 			}
@@ -317,11 +332,14 @@ func (k *recurrent) locate(c *ops.Call, d, s int, at []int32) {
 // loadState loads an initial state, or zeros.
 func (k *recurrent) loadState(c *ops.Call, d, operand int, state []float32) {
 	if operand < 0 {
-		clear(state)
+		pieces(c, len(state), func(lo, hi int) { clear(state[lo:hi]) })
 		return
 	}
 	from := f32(c.In[operand])
 	for b := range k.batch {
+		if k.ended(c, b) {
+			return
+		}
 		copy(state[b*k.hidden:(b+1)*k.hidden], from[k.stateRow(d, b)*k.hidden:])
 	}
 }
@@ -332,6 +350,9 @@ func (k *recurrent) storeState(c *ops.Call, d int, out, state []float32) {
 		return
 	}
 	for b := range k.batch {
+		if k.ended(c, b) {
+			return
+		}
 		row := out[k.stateRow(d, b)*k.hidden:][:k.hidden]
 		if k.lens && elems[int32](c.In[4])[b] == 0 {
 			clear(row)

@@ -357,7 +357,10 @@ func (r *replay) disjoint(in *Instr) error {
 			}
 		}
 		for i, a := range in.In {
-			if a < 0 || !r.overlap(a, lo, hi) || r.madeThere(in, a, lo) {
+			if err := r.ctx.Err(); err != nil {
+				return err
+			}
+			if a < 0 || !r.overlap(a, lo, hi) || r.madeThere(in, i, lo) {
 				continue
 			}
 			may := pairs
@@ -381,17 +384,20 @@ func (r *replay) disjoint(in *Instr) error {
 	return nil
 }
 
-// madeThere reports whether an operand of a concatenation lies inside one that
-// was made in its window of the result, and so is not written over.
-func (r *replay) madeThere(in *Instr, operand int, result int64) bool {
-	lo := r.loc[operand].off
-	hi := lo + r.extent(operand)
-	for j, at := range in.Join {
-		s := in.In[j]
-		if s < 0 || r.loc[s] != arenaAt(result+at) {
-			continue
-		}
-		if lo >= result+at && hi <= result+at+int64(r.p.Slots[s].Bytes) {
+// madeThere reports whether operand i of a concatenation lies inside one that
+// was made in its window of the result, most often itself, and so is not written over.
+func (r *replay) madeThere(in *Instr, i int, result int64) bool {
+	lo := r.loc[in.In[i]].off
+	hi := lo + r.extent(in.In[i])
+	inside := func(j int) bool {
+		s, at := in.In[j], result+in.Join[j]
+		return s >= 0 && r.loc[s] == arenaAt(at) && lo >= at && hi <= at+int64(r.p.Slots[s].Bytes)
+	}
+	if i < len(in.Join) && inside(i) {
+		return true
+	}
+	for j := range in.Join {
+		if inside(j) {
 			return true
 		}
 	}

@@ -135,7 +135,7 @@ type races struct {
 type run struct {
 	lo, hi    int64
 	writer    event   // the last write
-	readers   []event // the last reads since
+	readers   []event // the last reads since, in memory of the run's own
 	unordered []event // earlier writes that nothing read and that the last write does not wait for
 }
 
@@ -179,7 +179,7 @@ func (r *races) read(lo, hi int64) int64 {
 		if len(x.unordered) > 0 {
 			return x.lo
 		}
-		x.readers = append(notBefore(x.readers, me), me)
+		x.readers = append(slices.DeleteFunc(x.readers, func(e event) bool { return e.before(me) }), me)
 	}
 	return -1
 }
@@ -197,7 +197,7 @@ func (r *races) write(lo, hi int64) int64 {
 	var fresh []run
 	for ; k < len(r.runs) && r.runs[k].lo < hi; k++ {
 		x := r.runs[k]
-		if len(notBefore(x.readers, me)) > 0 {
+		if slices.ContainsFunc(x.readers, func(e event) bool { return !e.before(me) }) {
 			return x.lo
 		}
 		unordered := notBefore(x.unordered, me)
