@@ -84,6 +84,9 @@ func (f *Folding) alternatives(o options, taken []choice) []choice {
 func (f *Folding) leastHeld(t *liveness.Timeline, o options) int64 {
 	l := newLoad(len(t.Steps) + 2)
 	for i := range f.Classes {
+		if f.ctx.Err() != nil {
+			return 0
+		}
 		l.put(&f.Classes[i], 1)
 	}
 	end := len(t.Steps) + 2
@@ -94,12 +97,18 @@ func (f *Folding) leastHeld(t *liveness.Timeline, o options) int64 {
 		}
 	}
 	for v, since := range joinedAt {
+		if f.ctx.Err() != nil {
+			return 0
+		}
 		if since > 0 {
 			l.hold(t.Live[v].Intersect(liveness.Set{{Lo: end - since, Hi: end}}), -Round(t.Vars[v].Bytes))
 		}
 	}
 	seen := make([]int, len(t.Vars))
 	for _, p := range o.overs {
+		if f.ctx.Err() != nil {
+			return 0
+		}
 		for _, r := range p.points {
 			for at := r.Lo; at < r.Hi; at++ {
 				if seen[p.out] != at+1 {

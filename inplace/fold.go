@@ -115,8 +115,13 @@ func newFolding(ctx context.Context, l *liveness.Layout, when times) *Folding {
 	var ids slab.Of[int]
 	var held slab.Of[content]
 	for v := range l.Vars {
-		x := &l.Vars[v]
 		f.Of[v] = -1
+	}
+	for v := range l.Vars {
+		if ctx.Err() != nil {
+			break
+		}
+		x := &l.Vars[v]
 		if x.Kind == liveness.Block {
 			f.Of[v] = len(f.Classes)
 			f.Classes = append(f.Classes, Class{Vars: ids.Make(1), Bytes: x.Bytes, held: held.Make(1)[:0]})
@@ -132,6 +137,9 @@ func newFolding(ctx context.Context, l *liveness.Layout, when times) *Folding {
 		}
 	}
 	for i := range f.Classes {
+		if ctx.Err() != nil {
+			break
+		}
 		c := &f.Classes[i]
 		c.life = when.all(c.Vars[0], c.held)
 	}
@@ -143,6 +151,9 @@ func foldingOf(ctx context.Context, t *liveness.Timeline) *Folding {
 	f := newFolding(ctx, &t.Layout, oneOrder{t})
 	f.load = newLoad(len(t.Steps) + 2)
 	for i := range f.Classes {
+		if ctx.Err() != nil {
+			break
+		}
 		f.load.put(&f.Classes[i], 1)
 	}
 	return f

@@ -38,7 +38,11 @@ func (imp *importer) mainGraph() error {
 		seen[o.Name] = true
 		imp.module.OutputNames = append(imp.module.OutputNames, o.Name)
 	}
-	g.Walk(uniqueNames)
+	g.Walk(func(b *ssa.Graph) {
+		if imp.ctx.Err() == nil {
+			uniqueNames(b)
+		}
+	})
 	return nil
 }
 

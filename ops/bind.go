@@ -21,7 +21,10 @@ type Binding struct {
 // one input's batch size reaches every other. Constants are shared.
 func Bind(ctx context.Context, g *ssa.Graph, b Binding) (_ *ssa.Graph, err error) {
 	defer rescue.Into(&err)
-	c, _ := g.Clone()
+	c, _, err := g.CloneContext(ctx)
+	if err != nil {
+		return nil, err
+	}
 	dims := make(map[string]int64, len(b.Dims))
 	for k, v := range b.Dims {
 		if v < 0 {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
-	"sort"
 	"strconv"
 
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -109,7 +108,7 @@ func sweepTime(o Intervals, p *Problem, s *Solution) *Fault {
 	type event struct {
 		at, birth, buf int // birth: 1, or 0 for a death, which comes first
 	}
-	var events []event
+	events := make([]event, 0, 2*len(o.Buffers))
 	for i := range o.Buffers {
 		if p.Buffers[i].Size == 0 {
 			continue
@@ -118,13 +117,14 @@ func sweepTime(o Intervals, p *Problem, s *Solution) *Fault {
 			events = append(events, event{r.Lo, 1, i}, event{r.Hi, 0, i})
 		}
 	}
-	sort.Slice(events, func(i, j int) bool {
+	inTime := sortedIndices(len(events), func(i, j int) int {
 		a, b := &events[i], &events[j]
-		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.birth, b.birth), cmp.Compare(a.buf, b.buf)) < 0
+		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.birth, b.birth), cmp.Compare(a.buf, b.buf))
 	})
 	byRank, rank := rankByOffset(s.Offsets)
 	live := make(liveSet, (len(rank)+63)/64)
-	for _, e := range events {
+	for _, i := range inTime {
+		e := &events[i]
 		r := rank[e.buf]
 		if e.birth == 0 {
 			live.remove(r)
@@ -166,13 +166,20 @@ func (s liveSet) from(r int) int {
 	return -1
 }
 
+// sortedIndices are the numbers below n in the order of compare, ties by number.
+func sortedIndices(n int, compare func(i, j int) int) []int {
+	list := make([]int, n)
+	for i := range list {
+		list[i] = i
+	}
+	slices.SortFunc(list, func(i, j int) int { return cmp.Or(compare(i, j), cmp.Compare(i, j)) })
+	return list
+}
+
 // rankByOffset sorts the buffers by offset, ties by index.
 func rankByOffset(offsets []int64) (byRank, rank []int) {
-	byRank, rank = make([]int, len(offsets)), make([]int, len(offsets))
-	for i := range byRank {
-		byRank[i] = i
-	}
-	sort.SliceStable(byRank, func(a, b int) bool { return offsets[byRank[a]] < offsets[byRank[b]] })
+	rank = make([]int, len(offsets))
+	byRank = sortedIndices(len(offsets), func(a, b int) int { return cmp.Compare(offsets[a], offsets[b]) })
 	for r, i := range byRank {
 		rank[i] = r
 	}
@@ -253,7 +260,7 @@ func liveTogether(o Order, members []int) bool {
 	if !ok {
 		return false
 	}
-	at, seen := 0, make(map[int]bool, len(members))
+	at, seen := 0, make([]bool, len(iv.Buffers))
 	for i, m := range members {
 		if b := &iv.Buffers[m]; i == 0 || b.Lo > at {
 			at = b.Lo

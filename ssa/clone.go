@@ -1,16 +1,29 @@
 package ssa
 
-import "github.com/berth-onnx/berth/internal/slab"
+import (
+	"context"
+
+	"github.com/berth-onnx/berth/internal/slab"
+)
 
 // Clone copies a graph and its bodies. Constants and attribute payloads are
 // shared. mapping[id] is the copy of the value with that id.
 func (g *Graph) Clone() (copied *Graph, mapping []*Value) {
-	var c cloner
-	return c.graph(g)
+	return (&cloner{ctx: context.Background()}).graph(g)
+}
+
+// CloneContext is Clone of a graph that may be large: it ends early, with the error of the context, when that ends.
+func (g *Graph) CloneContext(ctx context.Context) (copied *Graph, mapping []*Value, err error) {
+	copied, mapping = (&cloner{ctx: ctx}).graph(g)
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	return copied, mapping, nil
 }
 
 // cloner holds the memory that copies are cut from.
 type cloner struct {
+	ctx    context.Context
 	values slab.Of[Value]
 	nodes  slab.Of[Node]
 	lists  slab.Of[*Value]
@@ -30,6 +43,9 @@ func (c *cloner) graph(g *Graph) (copied *Graph, mapping []*Value) {
 	m.Params, m.Results = c.all(m, g.Params), c.all(m, g.Results)
 	m.Nodes = make([]*Node, len(g.Nodes))
 	for i, n := range g.Nodes {
+		if c.ctx.Err() != nil {
+			break // nobody gets the copy
+		}
 		m.Nodes[i] = c.node(m, n)
 	}
 	mapping = make([]*Value, len(m.values))

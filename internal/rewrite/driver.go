@@ -64,7 +64,10 @@ func Run(ctx context.Context, m *ssa.Module, opts Options) (*Report, error) {
 	}
 	var spare *ssa.Graph
 	if opts.List.KeepUnfit {
-		spare, _ = m.Graph.Clone()
+		var err error
+		if spare, _, err = m.Graph.CloneContext(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
