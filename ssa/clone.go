@@ -3,6 +3,7 @@ package ssa
 import (
 	"context"
 
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/slab"
 )
 
@@ -14,6 +15,7 @@ func (g *Graph) Clone() (copied *Graph, mapping []*Value) {
 
 // CloneContext is Clone of a graph that may be large: it ends early, with the error of the context, when that ends.
 func (g *Graph) CloneContext(ctx context.Context) (copied *Graph, mapping []*Value, err error) {
+	defer rescue.Into(&err)
 	copied, mapping = (&cloner{ctx: ctx}).graph(g)
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
