@@ -178,7 +178,7 @@ func sliced(shape []int, ranges []Range) (*view, error) {
 	}
 	v := identity(shape)
 	for d, r := range ranges {
-		if r.Step > 1<<40 || r.Step < -1<<40 {
+		if int64(r.Step) > 1<<40 || int64(r.Step) < -1<<40 {
 			return nil, &ShapeError{"Slice", [][]int{shape}, "the step is too large"}
 		}
 		v.start[d], v.step[d], v.shape[d] = r.cut(shape[d])

@@ -219,7 +219,7 @@ func TestSparseFile(t *testing.T) {
 	}
 	_, err = file.WriteAt(ndarray.Bytes([]float32{1, 2, 3}), size-12)
 	require.NoError(t, err)
-	mod, err := FromModel(externalModel("location", "sparse", "offset", strconv.Itoa(size-12)), filepath.Join(dir, "m.onnx"), Options{})
+	mod, err := FromModel(externalModel("location", "sparse", "offset", strconv.FormatInt(size-12, 10)), filepath.Join(dir, "m.onnx"), Options{})
 	require.NoError(t, err)
 	a, err := mod.Graph.Nodes[0].In[1].Const.Array()
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package planner_test
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -93,7 +94,7 @@ func TestCheck(t *testing.T) {
 		{"huge size", with(func(b *planner.Buffer) { b.Size = 1 << 62 }), "too large"},
 		{"alignment", with(func(b *planner.Buffer) { b.Align = -2 }), "negative alignment"},
 		{"life", with(func(b *planner.Buffer) { b.Lo = 3 }), "ends before it begins"},
-		{"point", with(func(b *planner.Buffer) { b.Hi = 1 << 33 }), "outside the supported range"},
+		{"point", with(func(b *planner.Buffer) { b.Hi = math.MaxInt }), "outside the supported range"},
 		{"hole", with(func(b *planner.Buffer) { b.Holes = []planner.Range{{Lo: 1, Hi: 3}} }), "holes"},
 		{"alignment of all", &planner.Problem{Align: -1}, "alignment out of range"},
 		{"order", &planner.Problem{Buffers: []planner.Buffer{one, one}, Order: order}, "different number of buffers"},

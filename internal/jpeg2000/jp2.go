@@ -1,6 +1,9 @@
 package jpeg2000
 
-import "bytes"
+import (
+	"bytes"
+	"math"
+)
 
 // file is what the boxes around a codestream say (T.800, annex I).
 type file struct {
@@ -53,7 +56,10 @@ func (f *file) boxes(data []byte, depth int) error {
 	for len(data) >= 8 {
 		size, kind, head := be32(data), string(data[4:8]), 8
 		if size == 1 && len(data) >= 16 {
-			size, head = be32(data[8:])<<32|be32(data[12:]), 16
+			size, head = be32(data[12:]), 16
+			if be32(data[8:]) != 0 {
+				size = math.MaxInt // four gigabytes and more
+			}
 		}
 		if size == 0 {
 			size = len(data)

@@ -15,20 +15,24 @@ import (
 )
 
 // TestConcurrent imports one model in many goroutines, differentiates it and runs both machines: each has a graph of its own, and
-// all of them the same results.
+// all of them the same results. What Gorgonia builds itself, it builds one after the other: its expressions of squares and derivatives
+// share nodes of constants between graphs.
 func TestConcurrent(t *testing.T) {
 	m, in := dataSet(t, "wakeword")
 	opts := shapesOf(m, in)
 	costs := make([]string, 8)
 	var wg sync.WaitGroup
+	var building sync.Mutex
 	for k := range costs {
 		wg.Go(func() {
 			g, err := exprgraph.Import(t.Context(), m, opts...)
 			if !assert.NoError(t, err) || !assert.NoError(t, g.Bind(in...)) {
 				return
 			}
+			building.Lock()
 			cost := meanSquares(g.Outputs)
 			_, err = G.Grad(cost, g.Weights...)
+			building.Unlock()
 			assert.NoError(t, err)
 			machine, err := vm.New(g.ExprGraph)
 			if !assert.NoError(t, err) {

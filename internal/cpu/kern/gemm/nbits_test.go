@@ -2,6 +2,7 @@ package gemm
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
 
@@ -24,7 +25,7 @@ func nbitsOf(tb testing.TB, rng *rand.Rand, s NBitsSpec) *NBits {
 
 func TestNBitsRefuses(t *testing.T) {
 	var spec *machine.SpecError
-	for _, s := range []NBitsSpec{{4, 32, 3, 16}, {4, 32, 4, 8}, {4, 32, 4, 24}, {0, 32, 4, 16}, {1 << 40, 1 << 40, 4, 16}} {
+	for _, s := range []NBitsSpec{{4, 32, 3, 16}, {4, 32, 4, 8}, {4, 32, 4, 24}, {0, 32, 4, 16}, {math.MaxInt >> 1, math.MaxInt >> 1, 4, 16}} {
 		_, err := NewNBits(s)
 		require.ErrorAs(t, err, &spec, "%+v", s)
 	}
