@@ -73,7 +73,11 @@ func together(t *testing.T, goroutines int, f func(g int) error) {
 		}()
 	}
 	wg.Wait()
-	require.NoError(t, errors.Join(errs...))
+	err := errors.Join(errs...)
+	if p := (*ops.PanicError)(nil); errors.As(err, &p) {
+		t.Logf("%s", p.Stack)
+	}
+	require.NoError(t, err)
 }
 
 func check(m *berth.Model, got map[string]ndarray.Value, want []ndarray.Value) error {

@@ -322,6 +322,33 @@ func TestCompileCancelledAnywhere(t *testing.T) {
 	}
 }
 
+// TestCompileEndsAnywhere ends compiling at the points where it looks at its context, under the options that FuzzAPI draws: what
+// was cut short must not be read as if it were complete.
+func TestCompileEndsAnywhere(t *testing.T) {
+	m, _ := questions(t, "inception", nil, 1)
+	for name, option := range map[string]berth.Option{
+		"plain": nil, "no passes": berth.WithoutPasses(), "not in place": berth.WithoutInPlace(), "any order": berth.WithParallelSafe(), "no views": berth.WithoutViews(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n := int64(1); ; n++ {
+				ctx := &countdown{}
+				ctx.Context, ctx.cancel = context.WithCancel(t.Context())
+				ctx.left.Store(n)
+				_, err := m.Compile(ctx, option)
+				ctx.cancel()
+				if err == nil {
+					require.Greater(t, n, int64(100))
+					return
+				}
+				if p := (*ops.PanicError)(nil); errors.As(err, &p) {
+					t.Fatalf("at the look %d: %s", n, p.Stack)
+				}
+				require.ErrorIs(t, err, context.Canceled, "at the look %d", n)
+			}
+		})
+	}
+}
+
 // TestSaveCancelledAnywhere cancels saving at every point where it looks at its context: the old files stay as they were, and
 // nothing is left beside them.
 func TestSaveCancelledAnywhere(t *testing.T) {

@@ -115,13 +115,8 @@ func newFolding(ctx context.Context, l *liveness.Layout, when times) *Folding {
 	var ids slab.Of[int]
 	var held slab.Of[content]
 	for v := range l.Vars {
-		f.Of[v] = -1
-	}
-	for v := range l.Vars {
-		if ctx.Err() != nil {
-			break
-		}
 		x := &l.Vars[v]
+		f.Of[v] = -1
 		if x.Kind == liveness.Block {
 			f.Of[v] = len(f.Classes)
 			f.Classes = append(f.Classes, Class{Vars: ids.Make(1), Bytes: x.Bytes, held: held.Make(1)[:0]})

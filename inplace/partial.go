@@ -153,7 +153,7 @@ func foldParallel(ctx context.Context, c *liveness.Concurrent, o Options, by gui
 	if !o.NoMerge {
 		f.mergeAlternatives(alike)
 	}
-	if o.NoInPlace {
+	if o.NoInPlace || ctx.Err() != nil {
 		return f
 	}
 	asked := func(p over) bool { return by.overs[jointOf(&c.Layout, p.in, p.out)] }
@@ -164,12 +164,18 @@ func foldParallel(ctx context.Context, c *liveness.Concurrent, o Options, by gui
 		points[jointOf(&c.Layout, p.in, p.out)] = p.points
 	}
 	for _, p := range list {
+		if ctx.Err() != nil {
+			return f
+		}
 		back := points[jointOf(&c.Layout, p.out, p.in)] // around a loop, the one may go over the other and back
 		if (!p.smaller || f.bare(p.in) && f.bare(p.out)) && f.try(p.in, p.out, 0, p.points.Union(back)) {
 			f.Folds++
 		}
 	}
 	for _, u := range allWindows(&c.Layout) {
+		if ctx.Err() != nil {
+			return f
+		}
 		if by.concats[jointOf(&c.Layout, u.operand, u.result)] && c.Places(u.operand) == 1 && c.Places(u.result) == 1 && f.place(u) {
 			f.Concats++
 		}
