@@ -95,6 +95,9 @@ func (o *operations) product(to tensor.Tensor, x, y matrix) error {
 	if err != nil {
 		return err
 	}
+	if dense.DTypeOf(d.Dtype().Type) != x.a.DType {
+		return fmt.Errorf("the tensor for a product has elements of type %s, the operands of %s", d.Dtype(), x.a.DType)
+	}
 	return o.write(d, x.a.DType, func(out *ndarray.Array) error { return o.multiply(out, x, y) }, false)
 }
 

@@ -180,8 +180,8 @@ func (o *op) Do(in ...gorgonia.Value) (gorgonia.Value, error) {
 // UsePreallocDo computes the result into the memory of a value.
 func (o *op) UsePreallocDo(into gorgonia.Value, in ...gorgonia.Value) (gorgonia.Value, error) {
 	var a ndarray.Array
-	if err := values.View(&a, into); err != nil {
-		return nil, err
+	if err := values.Target(&a, into); err != nil {
+		return nil, fmt.Errorf("%v: %w", o, err)
 	}
 	f := o.out[o.result]
 	if want := (&ndarray.Array{DType: f.dtype, Shape: f.shape}); a.DType != f.dtype || a.Len() != want.Len() {

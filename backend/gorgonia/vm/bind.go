@@ -3,6 +3,7 @@ package vm
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"gorgonia.org/gorgonia"
@@ -60,7 +61,7 @@ func (in *input) read() error {
 // deliver binds a result to its node and to what else wants it. In the usual case all
 // is bound since an earlier pass.
 func (o *output) deliver(a *ndarray.Array) error {
-	if p := unsafe.Pointer(unsafe.SliceData(a.Data)); p != o.at || o.window == nil {
+	if p := first(a); p != o.at || o.window == nil {
 		if err := o.show(a); err != nil {
 			return err
 		}
@@ -82,12 +83,20 @@ func (o *output) deliver(a *ndarray.Array) error {
 		}
 	}
 	if o.State != nil {
-		if err := values.View(&o.copied, o.State); err != nil {
+		if err := values.Target(&o.copied, o.State); err != nil {
 			return err
 		}
 		copy(o.copied.Data, a.Data)
 	}
 	return nil
+}
+
+// first is where the elements of an array begin.
+func first(a *ndarray.Array) unsafe.Pointer {
+	if a.DType == ndarray.String {
+		return unsafe.Pointer(unsafe.SliceData(a.Str))
+	}
+	return unsafe.Pointer(unsafe.SliceData(a.Data))
 }
 
 // show makes the window over a result.
@@ -110,16 +119,17 @@ func (o *output) show(a *ndarray.Array) (err error) {
 // fill copies a result into what gorgonia.Read names, which is made the first time.
 func (o *output) fill(into *gorgonia.Value, a *ndarray.Array) (err error) {
 	if *into == nil {
-		c := &ndarray.Array{DType: a.DType, Shape: a.Shape, Data: bytes.Clone(a.Data), Str: a.Str}
+		c := &ndarray.Array{DType: a.DType, Shape: a.Shape, Data: bytes.Clone(a.Data), Str: slices.Clone(a.Str)}
 		*into, err = values.Of(c, o.window.Dtype(), o.window.Shape())
 		return err
 	}
-	if err := values.View(&o.copied, *into); err != nil {
-		return err
+	if err := values.Target(&o.copied, *into); err != nil {
+		return fmt.Errorf("gorgonia.Read: %w", err)
 	}
-	if o.copied.DType != a.DType || len(o.copied.Data) != len(a.Data) {
+	if o.copied.DType != a.DType || o.copied.Len() != a.Len() {
 		return fmt.Errorf("gorgonia.Read of %v into a value of %v", a, &o.copied)
 	}
 	copy(o.copied.Data, a.Data)
+	copy(o.copied.Str, a.Str)
 	return nil
 }

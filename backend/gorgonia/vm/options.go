@@ -57,5 +57,8 @@ func Freeze(inputs ...*gorgonia.Node) Option {
 	for _, n := range inputs {
 		frozen[n] = true
 	}
-	return func(c *config) { c.lower.Freeze = func(n *gorgonia.Node) bool { return frozen[n] } }
+	return func(c *config) {
+		before := c.lower.Freeze
+		c.lower.Freeze = func(n *gorgonia.Node) bool { return frozen[n] || before != nil && before(n) }
+	}
 }

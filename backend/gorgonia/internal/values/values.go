@@ -42,6 +42,19 @@ func View(a *ndarray.Array, v gorgonia.Value) error {
 	return nil
 }
 
+// Target is [View] of a value that is written to: one that View would copy is refused.
+func Target(a *ndarray.Array, v gorgonia.Value) error {
+	if d, ok := v.(*tensor.Dense); ok && d != nil && isCopied(d) {
+		return errors.New("results can not be written into a tensor that is a slice with gaps, transposed, column-major or masked; give a contiguous one")
+	}
+	return View(a, v)
+}
+
+// isCopied reports a tensor whose elements do not lie in row-major order without gaps.
+func isCopied(d *tensor.Dense) bool {
+	return len(d.Raw) > 0 && (d.RequiresIterator() || d.DataOrder().IsColMajor() || d.IsMasked())
+}
+
 func viewTensor(a *ndarray.Array, v tensor.Tensor) error {
 	d, ok := v.(*tensor.Dense)
 	if !ok {
@@ -54,7 +67,7 @@ func viewTensor(a *ndarray.Array, v tensor.Tensor) error {
 	if !ok {
 		return fmt.Errorf("elements of type %v have no ONNX type", d.Dtype())
 	}
-	if len(d.Raw) > 0 && (d.RequiresIterator() || d.DataOrder().IsColMajor() || d.IsMasked()) {
+	if isCopied(d) {
 		copied, err := dense.ArrayOf(d)
 		if err != nil {
 			return err
