@@ -65,7 +65,16 @@ func TestRecorded(t *testing.T) {
 					assert.Nil(t, conformance.Compare(r.Results[i], want, tolerance))
 				}
 			}
-			assert.Less(t, 2*planned.Live, tape.Live)
+			held := tape.Live // at least: what is sampled while passes run, which on a busy machine is seldom
+			for range 9 {
+				if 2*planned.Live < held {
+					break
+				}
+				rows, err := machines.Measure(t.Context(), m, in, machines.Options{Threads: 1})
+				require.NoError(t, err)
+				held = max(held, rows[0].Live)
+			}
+			assert.Less(t, 2*planned.Live, held)
 		})
 	}
 }
