@@ -65,16 +65,16 @@ func TestRecorded(t *testing.T) {
 					assert.Nil(t, conformance.Compare(r.Results[i], want, tolerance))
 				}
 			}
-			held := tape.Live // at least: what is sampled while passes run, which on a busy machine is seldom
+			held, least := tape.Live, planned.Live // at least: both are sampled while passes run, which on a busy machine is seldom
 			for range 9 {
-				if 2*planned.Live < held {
+				if 2*least < held {
 					break
 				}
 				rows, err := machines.Measure(t.Context(), m, in, machines.Options{Threads: 1})
 				require.NoError(t, err)
-				held = max(held, rows[0].Live)
+				held, least = max(held, rows[0].Live), max(least, rows[1].Live)
 			}
-			assert.Less(t, 2*planned.Live, held)
+			assert.Less(t, 2*least, held)
 		})
 	}
 }
