@@ -51,10 +51,11 @@ func newConvMatrix(t *simd.Table, rows, k, pixels, outers int) convMatrix {
 	}
 	m.tileN = gemm.NewSplit(m.panels, max(1, convTileCols/t.Nr)).Largest()
 	m.tilesN = machine.CeilDiv(m.panels, m.tileN)
-	// Few pixels: divide the channels too, down to about 2²⁰ multiply-adds a task.
+	// Few pixels: divide the channels too.
 	parts := 1
 	if n := outers * m.tilesN; n < convMinTiles {
-		parts = max(1, min(machine.CeilDiv(convMinTiles, n), rows*k*m.tileN*t.Nr/gemm.GemmTileWork))
+		tile := rows * k * m.tileN * t.Nr
+		parts = max(1, min(machine.CeilDiv(convMinTiles, n), tile/gemm.TaskWork(n*tile, gemm.ProductTask)))
 	}
 	m.tileM = machine.CeilDiv(m.m.P, parts)
 	m.tilesM = machine.CeilDiv(m.m.P, m.tileM)

@@ -23,7 +23,7 @@ import (
 // image for one row. Images may be blocked or plain. Into a plain result, a task computes
 // a few rows of a pair of output blocks into the cache and brings them into that layout.
 
-// directWork is the size of a task, in multiply-adds.
+// directWork is the largest task, in multiply-adds.
 const directWork = 4 << 20
 
 // directConv computes convolutions directly.
@@ -73,7 +73,8 @@ func (d *directConv) cut() {
 		units, unit = d.cuts.P, d.cuts.Largest()
 	}
 	one := unit * 2 * d.b * d.icg * d.taps
-	d.perTask = max(1, min(units, machine.CeilDiv(directWork, max(1, one))))
+	work := gemm.TaskWork(d.s.Batch*d.allPairs()*units*one, directWork)
+	d.perTask = max(1, min(units, machine.CeilDiv(work, max(1, one))))
 	d.perTask = gemm.NewSplit(units, d.perTask).Largest()
 	d.rowTasks = machine.CeilDiv(units, d.perTask)
 	const small = 1 << 17 // floats of weights that fit the L2 cache

@@ -123,11 +123,21 @@ const (
 	GemmBlockK     = 256 // largest block of K
 	gemmTileRows   = 140
 	gemmTileCols   = 256
-	GemmTileWork   = 1 << 20 // multiply-adds below which a tile is not cut further
 	gemmDirectRows = 2       // panels of A up to which B is read unpacked
 	gemmDirectSize = 1 << 17 // elements of B up to which it is
 	maxBatchDims   = 4
 )
+
+// The size of a task, in multiply-adds: an eighth of the work, so that a few threads end at
+// about the same time, but no less than what takes as long as handing it to another thread.
+const (
+	taskShare   = 8
+	leastTask   = 1 << 18
+	ProductTask = 1 << 20 // of a product at most
+)
+
+// TaskWork returns the multiply-adds of a task, at most so many, where there are so many in all.
+func TaskWork(all, most int) int { return min(max(leastTask, all/taskShare), most) }
 
 // NewGemm prepares a product at the active level.
 func NewGemm(s GemmSpec) (*Gemm, error) {
@@ -271,7 +281,7 @@ func (g *Gemm) tileCols(rows int) int {
 	}
 	// A narrow product is bound by reading B: count its bytes as work too.
 	perPanel := max(1, s.K) * t.Nr * (rows + 8)
-	want := machine.CeilDiv(GemmTileWork, perPanel)
+	want := machine.CeilDiv(TaskWork(g.batches*g.tilesM*g.nPanels*perPanel, ProductTask), perPanel)
 	return min(max(want, least), NewSplit(g.nPanels, most).Largest())
 }
 

@@ -24,8 +24,8 @@ func (g *Gemm) wantsDots() bool {
 func (g *Gemm) planDots() {
 	g.dots = true
 	g.tileM, g.tilesM = g.m.P, 1
-	want := max(1, GemmTileWork/(g.s.K*(g.s.M+8)*g.t.Nr))
-	g.tileN = min(want, g.nPanels)
+	perPanel := g.s.K * (g.s.M + 8) * g.t.Nr
+	g.tileN = min(max(1, TaskWork(g.batches*g.nPanels*perPanel, ProductTask)/perPanel), g.nPanels)
 	g.tilesN = machine.CeilDiv(g.nPanels, g.tileN)
 }
 

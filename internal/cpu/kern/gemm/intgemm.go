@@ -66,7 +66,7 @@ func NewIntGemm(s IntGemmSpec) (*IntGemm, error) {
 	}
 	g.tileM = NewSplit(g.m.P, max(1, intTileRows/g.t.Mr)).Largest()
 	rows := min(s.M, g.tileM*g.t.Mr)
-	want := machine.CeilDiv(GemmTileWork, max(1, g.words)*g.t.Nr*(rows+8))
+	want := machine.CeilDiv(ProductTask, max(1, g.words)*g.t.Nr*(rows+8))
 	g.tileN = min(max(1, want), NewSplit(g.panels, max(1, intTileCols/g.t.Nr)).Largest())
 	g.tilesM, g.tilesN = machine.CeilDiv(g.m.P, g.tileM), machine.CeilDiv(g.panels, g.tileN)
 	return g, nil
