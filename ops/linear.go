@@ -102,6 +102,8 @@ func ChannelNormLinear(n *ssa.Node, w []int) *Linear {
 }
 
 // LastNormLinear is the rule of normalizations over the last axis.
+//
+//go:noinline
 func LastNormLinear(bias int) func(n *ssa.Node, w []int) *Linear {
 	return func(n *ssa.Node, w []int) *Linear {
 		rank := n.In[0].Type.Rank()

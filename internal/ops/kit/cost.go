@@ -81,6 +81,8 @@ func InnerCost(n *ssa.Node) ops.Cost {
 // CachedCost counts both products of attention of every query to a cache, result
 // at [B,heads,length,size], or, where that is absent, to keys as long as the
 // queries.
+//
+//go:noinline
 func CachedCost(at int) func(n *ssa.Node) ops.Cost {
 	return func(n *ssa.Node) ops.Cost {
 		c := ops.TrafficOf(n)
@@ -125,6 +127,8 @@ func GemmCost(n *ssa.Node) ops.Cost {
 
 // ConvCost counts a convolution's multiplications and additions; wi is the
 // weights' operand.
+//
+//go:noinline
 func ConvCost(wi int) func(*ssa.Node) ops.Cost {
 	return func(n *ssa.Node) ops.Cost {
 		c := ops.TrafficOf(n)

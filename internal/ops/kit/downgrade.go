@@ -17,6 +17,8 @@ func OperandToAttr(version int, attr string, operand int, form func(*ssa.Node) i
 // PositiveAxes is the downgrade below operator set 11, which took negative axes: the
 // attributes axis and axes count from the front. More is how many dimensions the result
 // has that operand 0 has not.
+//
+//go:noinline
 func PositiveAxes(more int, form func(*ssa.Node) int) ops.Downgrade {
 	return ops.Downgrade{Below: 11, Form: form, Apply: func(_ *ops.Upgrader, n *ssa.Node) error {
 		for i := range n.Attrs {

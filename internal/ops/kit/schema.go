@@ -138,6 +138,8 @@ func Since(v int) func(*ssa.Node) int { return func(*ssa.Node) int { return v } 
 // TypeForm gives the Form of an operator whose changelog, from base on, only
 // admitted more element types: the oldest of the listed versions that knows all
 // element types of the node. widened is in ascending order.
+//
+//go:noinline
 func TypeForm(base int, widened ...int) func(*ssa.Node) int {
 	return func(n *ssa.Node) int {
 		need := base
@@ -190,6 +192,8 @@ func typeSince(t ssa.Type, base int, widened []int) int {
 
 // SinceTypes is a Form: base, or later when an operand or result has one of the
 // element types that only the later version allows.
+//
+//go:noinline
 func SinceTypes(base, later int, types ...ndarray.DType) func(*ssa.Node) int {
 	return func(n *ssa.Node) int {
 		if UsesType(n, types...) {

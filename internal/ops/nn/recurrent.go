@@ -254,6 +254,8 @@ func clipper(n *ssa.Node) func(float64) float64 {
 }
 
 // InferRecurrent is the type rule: Y, then states final states.
+//
+//go:noinline
 func InferRecurrent(states int) func(*ssa.Node) []ops.Inferred {
 	return func(n *ssa.Node) []ops.Inferred {
 		x, rec := ops.InType(n, 0), ops.InType(n, 2)
@@ -280,6 +282,8 @@ func InferRecurrent(states int) func(*ssa.Node) []ops.Inferred {
 }
 
 // RecurrentCost counts the products of all steps.
+//
+//go:noinline
 func RecurrentCost(gates int64) func(*ssa.Node) ops.Cost {
 	return func(n *ssa.Node) ops.Cost {
 		c := ops.TrafficOf(n)
