@@ -64,6 +64,9 @@ func broadcastCases() (all []ruleCase) {
 	}
 	fmod := []ssa.Attr{ssa.IntAttr("fmod", 1)}
 	return append(all, ruleCase{op: "Mod", attrs: fmod, in: []operand{within(5.1, 5.9, 3, 4), within(1.8, 1.9, 4)}},
+		ruleCase{op: "Dropout", in: []operand{around(3, 4), number(0.4), given([]bool{true})}, attrs: []ssa.Attr{ssa.IntAttr("seed", 3)}},
+		ruleCase{op: "Dropout", in: []operand{around(3, 4), absent, given([]bool{true})}, attrs: []ssa.Attr{ssa.IntAttr("seed", 4)}, results: 2},
+		ruleCase{op: "Dropout", in: []operand{around(3, 4), number(0), given([]bool{true})}}, ruleCase{op: "Dropout", in: []operand{around(3, 4), number(0.4), given([]bool{false})}},
 		ruleCase{op: "Sum", in: []operand{around(3, 4), around(4), around(1)}},
 		ruleCase{op: "Max", in: []operand{around(3, 4), around(4), around(3, 1)}},
 		ruleCase{op: "Where", in: []operand{given([]bool{true, false, true, false}, 4), around(3, 4), around(4)}},

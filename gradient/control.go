@@ -309,9 +309,22 @@ func (w *wayBack) scan(stacks, dy []*ssa.Value) []*ssa.Value {
 		m.SetAttr(ssa.IntsAttr("scan_output_directions", outDirs...))
 	}
 	m.Captures = n.Captures
+	nameApart(w.body)
 	m.AddBody("body", w.body)
 	g.infer(m)
 	return w.distribute(m)
+}
+
+// nameApart renames results of nodes that are called as values before them: a body that computes an iteration again has the names of
+// the first.
+func nameApart(g *ssa.Graph) {
+	seen := map[string]bool{}
+	for _, v := range g.Values() {
+		for v.Def != nil && seen[v.Name] {
+			v.Name += fmt.Sprintf(" %d", v.ID)
+		}
+		seen[v.Name] = true
+	}
 }
 
 // distribute gives the results of the Scan to the operands of the loop.

@@ -373,8 +373,7 @@ func layerNormGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	return out
 }
 
-// dropoutGradient passes the adjoint on; a dropout that trains must show its
-// mask and ratio.
+// dropoutGradient passes the adjoint on; a dropout that trains gives its mask for that.
 func dropoutGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	train := n.Input(2)
 	if train == nil || ops.ConstBool(train) == 0 {
@@ -382,8 +381,9 @@ func dropoutGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	}
 	mask := n.Output(1)
 	if mask == nil {
-		g.fail(n, fmt.Errorf("a Dropout that trains must give its mask: %w", ops.ErrUnsupported))
-		return nil
+		n.Out = n.Out[:1]
+		mask = g.graph.AddOutput(n, n.Out[0].Name+" mask")
+		g.infer(n)
 	}
 	d := dy[0]
 	keep := g.number(d, 0.5)
@@ -391,5 +391,8 @@ func dropoutGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 		keep = g.op("Sub", g.number(d, 1), g.like(ratio, d))
 	}
 	kept := g.where(mask, g.op("Div", d, keep), 0)
+	if train.Const != nil {
+		return []*ssa.Value{kept}
+	}
 	return []*ssa.Value{g.op("Where", train, kept, d)}
 }

@@ -22,7 +22,7 @@ func (t *Trainer) Weight(name string) (*ndarray.Array, error) {
 	return t.session.Cache(name)
 }
 
-// Model is the model with the weights as they are now. It shares what was not learned with the model given to [New].
+// Model is the model with the weights as they are now, dropouts and batch normalizations in the form of inference. It shares what was not learned with the model given to [New].
 func (t *Trainer) Model() (_ *berth.Model, err error) {
 	defer rescue.Into(&err)
 	if t == nil || t.session == nil {
@@ -47,6 +47,7 @@ func (t *Trainer) Model() (_ *berth.Model, err error) {
 			}
 		}
 	})
+	inferenceForm(g)
 	var names []string
 	for _, port := range t.model.Outputs() {
 		names = append(names, port.Name)

@@ -13,7 +13,6 @@ import (
 	"github.com/berth-onnx/berth/gradient"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
-	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
 
@@ -33,6 +32,11 @@ type Options struct {
 	// Budget is how many bytes of arena a step may take; what is not kept from the way forward is computed again on the way
 	// back, with the same numbers. 0: no bound. What no choice fits is a [*BudgetError].
 	Budget int64
+	// Seed sets the masks of dropouts, which differ from step to step. Equal seeds give equal steps on any number of threads.
+	Seed int64
+	// WithoutDropout lets Dropout nodes pass their operand on. Else those whose mode is no input of the model train, also if the
+	// model was exported for inference.
+	WithoutDropout bool
 	// Compile are the options of the program. All shapes must be bound by [berth.WithShape] and [berth.WithDim].
 	Compile []berth.Option
 }
@@ -49,6 +53,7 @@ type Trainer struct {
 	statistics []string     // of batch normalizations, among them
 	constants  map[string]*ssa.Constant
 	kept       string // what a budget has kept
+	draws      bool   // whether the first scalar is the number of the step, for dropouts
 	step       int
 	args       []ndarray.Value // inputs, then the rate and the optimizer's scalars, then nil for states
 	scalars    []*ndarray.Array
@@ -96,9 +101,20 @@ func (t *Trainer) forward(ctx context.Context) (*ssa.Graph, error) {
 	if names == nil {
 		names = weightsOf(g, stats)
 	}
+	if t.options.WithoutDropout {
+		passDropouts(g)
+	} else {
+		t.draws = drawDropouts(g, t.options.Seed)
+	}
 	_, values, err := gradient.Promote(g, slices.Concat(names, stats)...)
 	if err != nil {
 		return nil, err
+	}
+	if t.draws {
+		if _, _, err := gradient.Promote(g, stepNumber); err != nil {
+			return nil, err
+		}
+		t.scalars = append(t.scalars, ndarray.Must(ndarray.Int64))
 	}
 	for i, name := range slices.Concat(names, stats) {
 		t.constants[name] = values[i]
@@ -156,16 +172,23 @@ func isScale(v *ssa.Value) bool {
 func trainNorms(g *ssa.Graph, learn []string) (names []string) {
 	for _, n := range g.Nodes {
 		if n.Op == "BatchNormalization" && learn != nil && !slices.Contains(learn, n.In[1].Name) && !slices.Contains(learn, n.In[2].Name) {
+			freezeNorm(g, n)
 			continue
 		}
-		if n.Op != "BatchNormalization" || n.Domain != "" || ops.Int(n, "training_mode") != 0 || n.In[3].Const == nil || n.In[4].Const == nil ||
-			slices.Contains(names, n.In[3].Name) {
+		if n.Op != "BatchNormalization" || n.Domain != "" || n.In[3].Const == nil || n.In[4].Const == nil || slices.Contains(names, n.In[3].Name) {
 			continue
 		}
 		n.SetAttr(ssa.IntAttr("training_mode", 1))
+		if n.Output(1) == nil && n.Output(2) == nil {
+			n.Out = n.Out[:1]
+		}
 		for i, of := range n.In[3:5] {
+			next := n.Output(1 + i)
+			if next == nil {
+				next = g.AddOutput(n, fmt.Sprintf("%s after the step %d", of.Name, i))
+			}
 			names = append(names, of.Name)
-			g.Results = append(g.Results, g.AddOutput(n, fmt.Sprintf("%s after the step %d", of.Name, i)))
+			g.Results = append(g.Results, next)
 		}
 	}
 	return names
@@ -193,7 +216,7 @@ func (t *Trainer) complete(g *ssa.Graph) error {
 		return err
 	}
 	for _, p := range g.Params {
-		if t.constants[p.Name] == nil {
+		if t.constants[p.Name] == nil && p.Name != stepNumber {
 			t.inputs = append(t.inputs, p)
 		}
 	}
@@ -431,12 +454,17 @@ func (t *Trainer) Step(ctx context.Context, inputs ...ndarray.Value) (loss float
 	copy(t.args, inputs)
 	every := max(t.options.Accumulate, 1)
 	change := t.step/every + 1
-	t.scalars[0].SetFloat(0, t.options.Rate(change))
+	scalars := t.scalars
+	if t.draws {
+		scalars[0].SetInt(0, int64(t.step))
+		scalars = scalars[1:]
+	}
+	scalars[0].SetFloat(0, t.options.Rate(change))
 	for i := range t.options.Optimizer.scalars {
-		t.scalars[1+i].SetFloat(0, t.options.Optimizer.scalar(i, change))
+		scalars[1+i].SetFloat(0, t.options.Optimizer.scalar(i, change))
 	}
 	if every > 1 {
-		t.scalars[len(t.scalars)-1].SetFloat(0, float64(t.step%every/(every-1)))
+		scalars[len(scalars)-1].SetFloat(0, float64(t.step%every/(every-1)))
 	}
 	for i, a := range t.scalars {
 		t.args[len(inputs)+i] = a

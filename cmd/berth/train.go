@@ -49,8 +49,8 @@ func (a *app) trainCmd() *cobra.Command {
 		Long: "Train changes the weights of a model so that a loss becomes small, and writes the model with the new weights.\n" +
 			"The .npz file has an array for each input, and one called \"target\" for losses with a target; the first dimension\n" +
 			"of each counts examples. Steps take --batch of them, in an order drawn by --seed anew for every pass over the\n" +
-			"data; what is left of a pass is not used. Forward and backward pass and the update are one program in one arena.\n" +
-			"--budget bounds its bytes: what is not kept from the way forward is computed again.",
+			"data, as masks of dropouts are for every step; what is left of a pass is not used. Forward and backward\n" +
+			"pass and the update are one program in one arena; --budget bounds its bytes: what is not kept from the way forward is computed again.",
 		Example: "  berth train model.onnx --data digits.npz --loss cross-entropy --optimizer adam --rate 0.001 --epochs 5 -o trained.onnx\n" +
 			"  berth train model.onnx --data digits.npz --learn head.weight --learn head.bias --curve losses.html -o trained.onnx",
 		RunE: func(c *cobra.Command, args []string) error { return atModel(args[0], a.train(c.Context(), args[0], f)) }}
@@ -140,7 +140,7 @@ func (a *app) train(ctx context.Context, model string, f trainFlags) error {
 		rate = train.Warmup(f.warmup, rate)
 	}
 	t, err := train.New(ctx, m, train.Options{Loss: losses[f.loss], Output: f.output, Learn: f.learn, Optimizer: optimizers[f.optimizer](f.decay), Rate: rate,
-		ClipNorm: f.clip, Accumulate: f.accumulate, Budget: budget, Compile: append(d.shapes(m), opts...)})
+		ClipNorm: f.clip, Accumulate: f.accumulate, Budget: budget, Seed: a.seed, Compile: append(d.shapes(m), opts...)})
 	if err != nil {
 		return err
 	}
