@@ -283,15 +283,34 @@ func (o *operation) vectorOf(i int) []Operand {
 	return elems
 }
 
-// compileLoad compiles ld and ldu.
-func compileLoad(o *operation) {
+// start begins an access by the lanes of a warp: where the address operand points without its register.
+func (w *warp) start(p pointer, f *frame) uint64 {
+	w.sector = ^uint64(0)
+	return p.base(w, f)
+}
+
+// reach gives the bytes that a lane accesses, by the short way where it goes; nil if it may not.
+func (w *warp) reach(f *frame, a *access, lane int, addr uint64) []byte {
+	if b := w.quick(a, lane, addr); b != nil {
+		return b
+	}
+	return w.at(f, *a, lane, addr)
+}
+
+// transfer takes what loads and stores have in common: hints, space and type; the registers are those of operand i.
+func (o *operation) transfer(i int, mode Access) (access, Type, []Operand) {
 	o.hints()
 	space := o.space()
-	elems := o.vectorOf(0)
+	elems := o.vectorOf(i)
 	t := o.typ()
 	o.want(2)
+	return accessTo(space, t.Size()*len(elems), mode), t, elems
+}
+
+// compileLoad compiles ld and ldu.
+func compileLoad(o *operation) {
+	a, t, elems := o.transfer(0, Read)
 	size := t.Size()
-	a := accessTo(space, size*len(elems), Read)
 	var to []int32
 	var masks []uint64
 	for _, e := range elems {
@@ -305,20 +324,16 @@ func compileLoad(o *operation) {
 	p := o.pointer(1, a)
 	o.step.class = MemoryClass
 	areWords := size == 4 && !slices.ContainsFunc(masks, func(m uint64) bool { return m > B32.mask() })
-	if len(to) == 1 && areWords && to[0] >= 0 && (space == Global || space == Shared || space == Const) {
+	if len(to) == 1 && areWords && to[0] >= 0 && (a.space == Global || a.space == Shared || a.space == Const) {
 		o.step.exec = loadWord(a, p, to[0])
 		return
 	}
 	o.step.exec = func(w *warp, f *frame, m uint32) {
-		base := p.base(w, f)
-		w.sector = ^uint64(0)
+		base := w.start(p, f)
 		for ; m != 0; m &= m - 1 {
 			l := firstLane(m)
 			addr := p.of(base, f, l)
-			from := w.quick(&a, l, addr)
-			if from == nil {
-				from = w.at(f, a, l, addr)
-			}
+			from := w.reach(f, &a, l, addr)
 			for i, k := range to {
 				switch {
 				case k < 0:
@@ -338,8 +353,7 @@ func compileLoad(o *operation) {
 // remembers two readers of a word.
 func loadWord(a access, p pointer, d int32) func(w *warp, f *frame, m uint32) {
 	return func(w *warp, f *frame, m uint32) {
-		base := p.base(w, f)
-		w.sector = ^uint64(0)
+		base := w.start(p, f)
 		to, last, v, repeats := f.v[d], ^uint64(0), uint64(0), 0
 		for ; m != 0; m &= m - 1 {
 			l := firstLane(m)
@@ -348,12 +362,10 @@ func loadWord(a access, p pointer, d int32) func(w *warp, f *frame, m uint32) {
 				to[l] = v
 				continue
 			}
-			from := w.quick(&a, l, addr)
+			from := w.reach(f, &a, l, addr)
 			if from == nil {
-				if from = w.at(f, a, l, addr); from == nil {
-					to[l], last = 0, ^uint64(0)
-					continue
-				}
+				to[l], last = 0, ^uint64(0)
+				continue
 			}
 			if addr != last {
 				repeats = 0
@@ -391,13 +403,8 @@ func storeBytes(b []byte, size int, v uint64) {
 
 // compileStore compiles st.
 func compileStore(o *operation) {
-	o.hints()
-	space := o.space()
-	elems := o.vectorOf(1)
-	t := o.typ()
-	o.want(2)
+	a, t, elems := o.transfer(1, Write)
 	size := t.Size()
-	a := accessTo(space, size*len(elems), Write)
 	var from []int32
 	for _, e := range elems {
 		from = append(from, o.srcOf(e, t, true))
@@ -405,16 +412,13 @@ func compileStore(o *operation) {
 	p := o.pointer(0, a)
 	o.step.class = MemoryClass
 	o.step.exec = func(w *warp, f *frame, m uint32) {
-		base := p.base(w, f)
-		w.sector = ^uint64(0)
+		base := w.start(p, f)
 		for ; m != 0; m &= m - 1 {
 			l := firstLane(m)
 			addr := p.of(base, f, l)
-			to := w.quick(&a, l, addr)
+			to := w.reach(f, &a, l, addr)
 			if to == nil {
-				if to = w.at(f, a, l, addr); to == nil {
-					continue
-				}
+				continue
 			}
 			for i, k := range from {
 				storeBytes(to[i*size:], size, f.v[k][l])

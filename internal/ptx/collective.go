@@ -24,13 +24,7 @@ func compileShuffle(o *operation) {
 	o.flag("b32")
 	o.want(5)
 	dst := o.arg(0)
-	inRange := int32(-1)
-	if len(dst.Elems) == 1 {
-		if dst.Elems[0].Kind != sinkOperand {
-			inRange = o.dstOf(dst.Elems[0], Pred, false)
-		}
-		dst.Elems = nil
-	}
+	inRange := o.secondPred(&dst)
 	if how == "" {
 		o.fail("one of .up, .down, .bfly and .idx is missing")
 	}
@@ -123,11 +117,7 @@ func compileMatch(o *operation) {
 	t := o.typ()
 	o.want(3)
 	dst := o.arg(0)
-	same := int32(-1)
-	if len(dst.Elems) == 1 {
-		same = o.dstOf(dst.Elems[0], Pred, false)
-		dst.Elems = nil
-	}
+	same := o.secondPred(&dst)
 	d, a, members := o.dstOf(dst, B32, false), o.src(1, t), o.src(2, B32)
 	o.step.class = CollectiveClass
 	o.step.exec = func(w *warp, f *frame, m uint32) {

@@ -9,13 +9,7 @@ import "math"
 func compileSetp(o *operation) {
 	compare, logic, t := o.comparison()
 	d := o.arg(0)
-	second := int32(-1)
-	if len(d.Elems) == 1 {
-		if d.Elems[0].Kind != sinkOperand {
-			second = o.dstOf(d.Elems[0], Pred, false)
-		}
-		d.Elems = nil
-	}
+	second := o.secondPred(&d)
 	first := int32(-1)
 	if d.Kind != sinkOperand {
 		first = o.dstOf(d, Pred, false)

@@ -63,14 +63,22 @@ func (t Type) wide() Type {
 	return NoType
 }
 
-// compileAdd compiles add and sub of integers; those of floats are elsewhere.
-func compileAdd(o *operation) {
-	t := o.typ()
-	if t.isFloat() {
-		compileFloatBinary(o, t)
-		return
+// integers takes the type of an operation that is executed here on integers; one on floats is compiled by another function.
+func (o *operation) integers(floats func(*operation, Type)) (t Type, ok bool) {
+	if t = o.typ(); t.isFloat() {
+		floats(o, t)
+		return t, false
 	}
 	o.only(t, U16, U32, U64, S16, S32, S64)
+	return t, true
+}
+
+// compileAdd compiles add and sub of integers; those of floats are elsewhere.
+func compileAdd(o *operation) {
+	t, ok := o.integers(compileFloatBinary)
+	if !ok {
+		return
+	}
 	if o.flag("cc") || o.Op[0] == "addc" || o.Op[0] == "subc" {
 		compileCarry(o, t)
 		return
@@ -148,12 +156,10 @@ func compileCarry(o *operation, t Type) {
 
 // compileMul compiles mul, mad, mul24 and mad24 of integers.
 func compileMul(o *operation) {
-	t := o.typ()
-	if t.isFloat() {
-		compileFloatMul(o, t)
+	t, ok := o.integers(compileFloatMul)
+	if !ok {
 		return
 	}
-	o.only(t, U16, U32, U64, S16, S32, S64)
 	part := o.one("lo", "hi", "wide")
 	isMad := o.Op[0] == "mad" || o.Op[0] == "mad24"
 	result := t
@@ -278,12 +284,10 @@ func compileMinMax(o *operation) { compileEither(o, compileFloatMinMax, smaller,
 
 // compileEither compiles one of two operators of integers, the second of that name, and of floats by another rule.
 func compileEither(o *operation, floats func(*operation, Type), first func(Type) func(a, b uint64) uint64, name string, second func(Type) func(a, b uint64) uint64) {
-	t := o.typ()
-	if t.isFloat() {
-		floats(o, t)
+	t, ok := o.integers(floats)
+	if !ok {
 		return
 	}
-	o.only(t, U16, U32, U64, S16, S32, S64)
 	o.want(3)
 	fn := first(t)
 	if o.Op[0] == name {

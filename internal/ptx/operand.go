@@ -157,6 +157,19 @@ func (o *operation) dstOf(a Operand, t Type, wide bool) int32 {
 	return s.index
 }
 
+// secondPred takes the predicate behind a result, as in d|p; -1 where there is none.
+func (o *operation) secondPred(a *Operand) int32 {
+	if len(a.Elems) != 1 {
+		return -1
+	}
+	e := a.Elems[0]
+	a.Elems = nil
+	if e.Kind == sinkOperand {
+		return -1
+	}
+	return o.dstOf(e, Pred, false)
+}
+
 // src is an operand's index: of a register, a constant or a special register.
 func (o *operation) src(i int, t Type) int32 { return o.srcOf(o.arg(i), t, false) }
 
