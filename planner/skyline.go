@@ -138,15 +138,7 @@ func (s *skyline) reset(capacity int64, byEnd []int32) {
 // place puts rect i on the floor f of a valley and takes it off its list.
 func (s *skyline) place(i int32, f int64) {
 	r := &s.rects[i]
-	n, p := s.next[i], s.prev[i]
-	if p >= 0 {
-		s.next[p] = n
-	} else {
-		s.head[r.lo] = n
-	}
-	if n >= 0 {
-		s.prev[n] = p
-	}
+	s.link(i, s.next[i], s.prev[i])
 	s.at[i] = f
 	s.hash.add(s.keys[i])
 	for k := r.lo; k < r.hi; k++ {
@@ -166,14 +158,18 @@ func (s *skyline) lift(i int32) {
 		s.rest[k] += r.size
 	}
 	s.at[i] = unplaced
-	n, p := s.next[i], s.prev[i]
-	if p >= 0 {
-		s.next[p] = i
+	s.link(i, i, i)
+}
+
+// link makes the neighbours of rect i on its list point to others: the one before it to next, the one behind it to prev.
+func (s *skyline) link(i, next, prev int32) {
+	if p := s.prev[i]; p >= 0 {
+		s.next[p] = next
 	} else {
-		s.head[r.lo] = i
+		s.head[s.rects[i].lo] = next
 	}
-	if n >= 0 {
-		s.prev[n] = i
+	if n := s.next[i]; n >= 0 {
+		s.prev[n] = prev
 	}
 }
 

@@ -192,19 +192,29 @@ func (s *sim) lastUses(x *mnode) int64 {
 	return sum
 }
 
-// run executes n alone.
-func (s *sim) run(n int32) {
-	x := &s.m.nodes[n]
-	for _, r := range x.writes {
-		if s.written[r]++; s.written[r] == 1 {
+// count adds one writer or reader to regions; those that had none become live.
+func (s *sim) count(counts, regions []int32) {
+	for _, r := range regions {
+		if counts[r]++; counts[r] == 1 {
 			s.live += s.m.regions[r].bytes
 		}
 	}
-	for _, r := range x.touches {
-		if s.left[r]--; s.left[r] == 0 {
+}
+
+// discount is the opposite of count.
+func (s *sim) discount(counts, regions []int32) {
+	for _, r := range regions {
+		if counts[r]--; counts[r] == 0 {
 			s.live -= s.m.regions[r].bytes
 		}
 	}
+}
+
+// run executes n alone.
+func (s *sim) run(n int32) {
+	x := &s.m.nodes[n]
+	s.count(s.written, x.writes)
+	s.discount(s.left, x.touches)
 	setBit(s.done, int(n))
 	clearBit(s.ready, int(n))
 	if !s.lazy[n] {
@@ -239,16 +249,8 @@ func (s *sim) rollback(keep int) {
 		n := s.trail[len(s.trail)-1]
 		s.trail = s.trail[:len(s.trail)-1]
 		x := &s.m.nodes[n]
-		for _, r := range x.touches {
-			if s.left[r]++; s.left[r] == 1 {
-				s.live += s.m.regions[r].bytes
-			}
-		}
-		for _, r := range x.writes {
-			if s.written[r]--; s.written[r] == 0 {
-				s.live -= s.m.regions[r].bytes
-			}
-		}
+		s.count(s.left, x.touches)
+		s.discount(s.written, x.writes)
 		clearBit(s.done, int(n))
 		if s.lazy[n] {
 			continue
