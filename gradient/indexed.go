@@ -2,6 +2,7 @@ package gradient
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,24 +13,16 @@ import (
 // The derivatives of operators that read or write by index, of cumulative sums and of Einsum.
 
 func init() {
-	rules["Gather"] = gatherGradient
-	rules["ScatterND"] = scatterNDGradient
-	rules["TopK"] = topKGradient
-	rules["CumSum"] = cumSumGradient
-	rules["ReduceProd"] = reduceProdGradient
-	rules["Trilu"] = triluGradient
-	rules["com.microsoft.Trilu"] = triluGradient
-	rules["com.microsoft.Pad"] = moveGradient
-	rules["com.microsoft.GatherND"] = moveGradient
-	rules["com.microsoft.ExpandDims"] = viewGradient
-	rules["MaxUnpool"] = maxUnpoolGradient
-	rules["Einsum"] = einsumGradient
-	rules["Mod"] = modGradient
-	rules["CastLike"] = func(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
-		return []*ssa.Value{g.cast(dy[0], n.In[0].Type.DType)}
-	}
-	rules["Shrink"] = shrinkGradient
-	rules["com.microsoft.Inverse"] = inverseGradient
+	maps.Copy(rules, map[string]rule{
+		"Gather": gatherGradient, "ScatterND": scatterNDGradient, "MaxUnpool": maxUnpoolGradient, "TopK": topKGradient,
+		"Trilu": triluGradient, "com.microsoft.Trilu": triluGradient,
+		"com.microsoft.Pad": moveGradient, "com.microsoft.GatherND": moveGradient, "com.microsoft.ExpandDims": viewGradient,
+		"CumSum": cumSumGradient, "ReduceProd": reduceProdGradient, "Einsum": einsumGradient, "com.microsoft.Inverse": inverseGradient,
+		"Mod": modGradient, "Shrink": shrinkGradient,
+		"CastLike": func(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+			return []*ssa.Value{g.cast(dy[0], n.In[0].Type.DType)}
+		},
+	})
 }
 
 // gatherGradient adds the rows of the adjoint where they were read: an embedding table gets a scatter

@@ -154,11 +154,16 @@ func convGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	if g.wants(n, 1) {
 		out[1] = g.groupedWeights(w, x, d, group)
 	}
+	g.channelBias(n, d, len(shape), out)
+	return out
+}
+
+// channelBias is the adjoint of a bias for each channel, operand 2: the sums of d over batch and window axes.
+func (g *builder) channelBias(n *ssa.Node, d *ssa.Value, rank int, out []*ssa.Value) {
 	if g.wants(n, 2) {
-		axes := append([]int64{0}, axesFrom(2, len(shape))...)
+		axes := append([]int64{0}, axesFrom(2, rank)...)
 		out[2] = g.with("ReduceSum", []*ssa.Value{d, g.ints(axes...)}, ssa.IntAttr("keepdims", 0))
 	}
-	return out
 }
 
 // groupedWeights is the adjoint of the weights of all groups.

@@ -94,10 +94,7 @@ func convTransposeGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Valu
 	if g.wants(n, 1) {
 		out[1] = g.groupedWeights(w, d, x, group)
 	}
-	if g.wants(n, 2) {
-		axes := append([]int64{0}, axesFrom(2, len(shape))...)
-		out[2] = g.with("ReduceSum", []*ssa.Value{d, g.ints(axes...)}, ssa.IntAttr("keepdims", 0))
-	}
+	g.channelBias(n, d, len(shape), out)
 	return out
 }
 
