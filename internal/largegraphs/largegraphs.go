@@ -68,14 +68,22 @@ func node(g *ssa.Graph, op string, in ...*ssa.Value) *ssa.Value {
 // functions have no rule that removes one after the other.
 var functions = []string{"Sigmoid", "Tanh", "Sin", "Exp"}
 
-func chain(n int) *ssa.Graph {
-	g := ssa.NewGraph("chain")
-	v := g.AddParam("x", row)
+// repeated applies a step n times to a parameter of a type.
+func repeated(name string, t ssa.Type, n int, step func(g *ssa.Graph, v *ssa.Value, i int) *ssa.Value) *ssa.Graph {
+	g := ssa.NewGraph(name)
+	v := g.AddParam("x", t)
 	for i := range n {
-		v = node(g, functions[i%len(functions)], v)
+		v = step(g, v, i)
 	}
 	g.Results = []*ssa.Value{v}
 	return g
+}
+
+func chain(n int) *ssa.Graph { return repeated("chain", row, n, function) }
+
+// function applies function i.
+func function(g *ssa.Graph, v *ssa.Value, i int) *ssa.Value {
+	return node(g, functions[i%len(functions)], v)
 }
 
 // residuals is a chain in which every fourth node adds what was there four before.
@@ -84,7 +92,7 @@ func residuals(n int) *ssa.Graph {
 	v := g.AddParam("x", row)
 	for start := v; len(g.Nodes) < n; start = v {
 		for i := range 3 {
-			v = node(g, functions[i], v)
+			v = function(g, v, i)
 		}
 		v = node(g, "Add", v, start)
 	}
@@ -125,14 +133,10 @@ func split(n int) *ssa.Graph {
 }
 
 func initializers(n int) *ssa.Graph {
-	g := ssa.NewGraph("initializers")
-	v := g.AddParam("x", row)
-	for i := range n {
+	return repeated("initializers", row, n, func(g *ssa.Graph, v *ssa.Value, i int) *ssa.Value {
 		k := g.AddConst(fmt.Sprintf("weights_%d", i), ssa.NewConstant(ndarray.Of(slices.Repeat([]float32{float32(i%100) + 2}, 16), 16)))
-		v = node(g, []string{"Max", "Min"}[i%2], v, k)
-	}
-	g.Results = []*ssa.Value{v}
-	return g
+		return node(g, []string{"Max", "Min"}[i%2], v, k)
+	})
 }
 
 // names have a thousand characters each.
@@ -158,7 +162,7 @@ func loopBody(g *ssa.Graph, i int, x, trips, yes *ssa.Value) *ssa.Value {
 	b := ssa.NewGraph(fmt.Sprintf("body%d", i))
 	b.AddParam("i", ssa.StaticTensor(ndarray.Int64))
 	keep := b.AddParam("keep", ssa.StaticTensor(ndarray.Bool))
-	b.Results = []*ssa.Value{keep, node(b, functions[i%len(functions)], b.AddParam("v", row))}
+	b.Results = []*ssa.Value{keep, function(b, b.AddParam("v", row), i)}
 	n := g.NewNode("Loop", []*ssa.Value{trips, yes, x}, 1)
 	n.AddBody("body", b)
 	return n.Out[0]
@@ -183,7 +187,7 @@ func branches(n int) *ssa.Graph {
 		f.Captures = 1
 		for k, name := range []string{"then_branch", "else_branch"} {
 			b := ssa.NewGraph(name)
-			b.Results = []*ssa.Value{node(b, functions[(i+k)%len(functions)], b.AddParam("v", row))}
+			b.Results = []*ssa.Value{function(b, b.AddParam("v", row), i+k)}
 			f.AddBody(name, b)
 		}
 		v = f.Out[0]
@@ -217,7 +221,7 @@ func body(n int) *ssa.Graph {
 	y := loopBody(g, 0, g.AddParam("x", row), g.AddParam("trips", ssa.StaticTensor(ndarray.Int64)), yes)
 	b := g.Nodes[0].Bodies[0]
 	for i := range n {
-		b.Results[1] = node(b, functions[i%len(functions)], b.Results[1])
+		b.Results[1] = function(b, b.Results[1], i)
 	}
 	g.Results = []*ssa.Value{y}
 	return g
@@ -255,13 +259,9 @@ func identical(n int) *ssa.Graph {
 
 // identities has n nodes that do nothing, each with a reader.
 func identities(n int) *ssa.Graph {
-	g := ssa.NewGraph("identities")
-	v := g.AddParam("x", row)
-	for i := range n / 2 {
-		v = node(g, functions[i%len(functions)], node(g, "Identity", v))
-	}
-	g.Results = []*ssa.Value{v}
-	return g
+	return repeated("identities", row, n/2, func(g *ssa.Graph, v *ssa.Value, i int) *ssa.Value {
+		return function(g, node(g, "Identity", v), i)
+	})
 }
 
 // folded is a chain over constants.
@@ -277,14 +277,9 @@ func folded(n int) *ssa.Graph {
 
 // transposes is a chain of transpositions and arithmetic.
 func transposes(n int) *ssa.Graph {
-	g := ssa.NewGraph("transposes")
-	v := g.AddParam("x", ssa.StaticTensor(ndarray.Float32, 4, 4))
-	for i := range n / 2 {
-		v = g.NewNode("Transpose", []*ssa.Value{v}, 1, ssa.IntsAttr("perm", 1, 0)).Out[0]
-		v = node(g, functions[i%len(functions)], v)
-	}
-	g.Results = []*ssa.Value{v}
-	return g
+	return repeated("transposes", ssa.StaticTensor(ndarray.Float32, 4, 4), n/2, func(g *ssa.Graph, v *ssa.Value, i int) *ssa.Value {
+		return function(g, g.NewNode("Transpose", []*ssa.Value{v}, 1, ssa.IntsAttr("perm", 1, 0)).Out[0], i)
+	})
 }
 
 // reshapes is a chain of views and arithmetic.
@@ -296,8 +291,7 @@ func reshapes(n int) *ssa.Graph {
 		g.AddConst("flat", ssa.Int64s(16)),
 	}
 	for i := range n / 2 {
-		v = node(g, "Reshape", v, shapes[i%2])
-		v = node(g, functions[i%len(functions)], v)
+		v = function(g, node(g, "Reshape", v, shapes[i%2]), i)
 	}
 	g.Results = []*ssa.Value{v}
 	return g

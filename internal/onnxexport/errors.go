@@ -1,10 +1,5 @@
 package onnxexport
 
-import (
-	"fmt"
-	"strings"
-)
-
 // ExportError says why a module can not be written as ONNX.
 type ExportError struct {
 	Node   string // operator and name of the node, through bodies; empty if it is no node's fault
@@ -15,15 +10,14 @@ type ExportError struct {
 
 // Error prints node, reason and remedy on one line.
 func (e *ExportError) Error() string {
-	var sb strings.Builder
+	text := e.Reason
 	if e.Node != "" {
-		fmt.Fprintf(&sb, "node %s: ", e.Node)
+		text = "node " + e.Node + ": " + text
 	}
-	sb.WriteString(e.Reason)
 	if e.Remedy != "" {
-		sb.WriteString("; " + e.Remedy)
+		text += "; " + e.Remedy
 	}
-	return sb.String()
+	return text
 }
 
 // Unwrap returns the underlying error.

@@ -80,18 +80,23 @@ type kind struct {
 var kinds = map[ndarray.DType]kind{
 	ndarray.Float32:  {"f", "f32", "b32", "f32", 4, ""},
 	ndarray.Float64:  {"d", "f64", "b64", "f64", 8, ""},
-	ndarray.Float16:  {"f", "f32", "b32", "b16", 2, ""},
-	ndarray.BFloat16: {"f", "f32", "b32", "b16", 2, ""},
-	ndarray.Int8:     {"r", "s32", "b32", "s8", 1, "s8"},
-	ndarray.Int16:    {"r", "s32", "b32", "s16", 2, "s16"},
+	ndarray.Float16:  half,
+	ndarray.BFloat16: half,
+	ndarray.Int8:     narrow("s32", "s8", 1),
+	ndarray.Int16:    narrow("s32", "s16", 2),
 	ndarray.Int32:    {"r", "s32", "b32", "u32", 4, ""},
 	ndarray.Int64:    {"x", "s64", "b64", "u64", 8, ""},
-	ndarray.Uint8:    {"r", "u32", "b32", "u8", 1, "u8"},
-	ndarray.Uint16:   {"r", "u32", "b32", "u16", 2, "u16"},
+	ndarray.Uint8:    narrow("u32", "u8", 1),
+	ndarray.Uint16:   narrow("u32", "u16", 2),
 	ndarray.Uint32:   {"r", "u32", "b32", "u32", 4, ""},
 	ndarray.Uint64:   {"x", "u64", "b64", "u64", 8, ""},
 	ndarray.Bool:     {"r", "s32", "b32", "u8", 1, ""},
 }
+
+var half = kind{"f", "f32", "b32", "b16", 2, ""}
+
+// narrow are integers of fewer than 32 bits.
+func narrow(typ, memory string, size int) kind { return kind{"r", typ, "b32", memory, size, memory} }
 
 // classes are the classes of registers with their types.
 var classes = [][2]string{{"f", "f32"}, {"d", "f64"}, {"r", "b32"}, {"x", "b64"}, {"h", "b16"}, {"p", "pred"}}
