@@ -198,6 +198,17 @@ func (t *tile) step(acc [][2]vec, a gp, u int, b gp) {
 	}
 }
 
+// biasCol adds a bias for each column, and leaves a tile with a tail to the code at tail.
+func (t *tile) biasCol(flags gp, add func(d, a vec, b any)) {
+	t.when(flags, flagCol, "col", func() {
+		p := t.field(t.args, ukBias)
+		b := t.row(p)
+		t.each(func(i, j int) { add(t.acc[i][j], t.acc[i][j], b[j]) })
+	})
+	t.TESTQ(operand.I32(flagTail), flags)
+	t.JNZ(operand.LabelRef("tail"))
+}
+
 // epilogue finishes the sums and stores the tile.
 func (t *tile) epilogue() {
 	flags := t.field(t.args, ukFlags)
@@ -206,13 +217,7 @@ func (t *tile) epilogue() {
 		t.each(func(i, j int) { t.mul(t.acc[i][j], t.acc[i][j], alpha) })
 	})
 	t.when(flags, flagRow, "row", t.biasRow)
-	t.when(flags, flagCol, "col", func() {
-		p := t.field(t.args, ukBias)
-		b := t.row(p)
-		t.each(func(i, j int) { t.add(t.acc[i][j], t.acc[i][j], b[j]) })
-	})
-	t.TESTQ(operand.I32(flagTail), flags)
-	t.JNZ(operand.LabelRef("tail"))
+	t.biasCol(flags, t.add)
 	t.when(flags, flagAcc, "acc", func() { t.addTile(ukC, ukLDC, true, nil) })
 	t.when(flags, flagRes, "res", func() { t.addTile(ukRes, ukLDR, false, nil) })
 	t.when(flags, flagClamp, "clamp", t.clamp)

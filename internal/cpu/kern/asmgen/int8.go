@@ -103,13 +103,7 @@ func (t *tile) intEpilogue() {
 			t.addi(t.acc[i][1], t.acc[i][1], b)
 		}
 	})
-	t.when(flags, flagCol, "col", func() {
-		p := t.field(t.args, ukBias)
-		b := t.row(p)
-		t.each(func(i, j int) { t.addi(t.acc[i][j], t.acc[i][j], b[j]) })
-	})
-	t.TESTQ(operand.I32(flagTail), flags)
-	t.JNZ(operand.LabelRef("tail"))
+	t.biasCol(flags, t.addi)
 	t.when(flags, flagAcc, "acc", func() { t.addInts(nil) })
 	t.store(nil)
 	t.ret()

@@ -1,6 +1,6 @@
 // Command asmgen writes the assembly of the packages below internal/cpu/kern.
 //
-//	go run . -out DIR     write every x_amd64.s with its x_amd64.go into DIR/PACKAGE
+//	go run . -out DIR     write every x_amd64.s with its x_amd64.go into DIR/PACKAGE, and the tables of kernels
 //	go run . -out DIR -only gemm,pack
 //
 // It is a module of its own so that users of berth do not inherit the
@@ -60,6 +60,13 @@ func main() {
 			fmt.Fprintf(os.Stderr, "asmgen: %s: %v\n", f.name, err)
 			os.Exit(1)
 		}
+	}
+	if *only != "" {
+		return
+	}
+	if err := writeTables(*out); err != nil {
+		fmt.Fprintln(os.Stderr, "asmgen:", err)
+		os.Exit(1)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/kerntest"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
@@ -30,7 +31,7 @@ func runIntConv(t *testing.T, s IntConvSpec, form int) {
 		a.X[i] = float32(kerntest.AsInt(b, s.XSigned) - zx)
 	}
 	for i, b := range w {
-		a.W[i] = float32(kerntest.AsInt(b, s.WSigned) - kerntest.ZeroAt(zw, i/geo.icg/geo.taps))
+		a.W[i] = float32(kerntest.AsInt(b, s.WSigned) - gemm.ZeroOf(zw, i/geo.icg/geo.taps))
 	}
 	want := conv64(geo, a)
 	y := make([]int32, len(want)+64)

@@ -43,7 +43,7 @@ func runIntGemm(t *testing.T, s IntGemmSpec, formA, formB int) {
 					if s.TransB {
 						at = n*s.StrideB + j*s.LDB + k
 					}
-					want += (kerntest.AsInt(a.A[n*s.StrideA+i*s.LDA+k], s.ASigned) - kerntest.ZeroAt(a.ZA, i)) * (kerntest.AsInt(b[at], s.BSigned) - kerntest.ZeroAt(a.ZB, j))
+					want += (kerntest.AsInt(a.A[n*s.StrideA+i*s.LDA+k], s.ASigned) - ZeroOf(a.ZA, i)) * (kerntest.AsInt(b[at], s.BSigned) - ZeroOf(a.ZB, j))
 				}
 				if got := a.C[n*s.StrideC+i*s.LDC+j]; got != want {
 					require.Equal(t, want, got, "%+v forms %d %d: row %d column %d", s, formA, formB, i, j)

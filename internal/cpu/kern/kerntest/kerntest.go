@@ -107,17 +107,6 @@ func AsInt(b byte, signed bool) int32 {
 	return int32(b)
 }
 
-// ZeroAt returns zero point i of none, one or as many as there are rows or columns.
-func ZeroAt(z []int32, i int) int32 {
-	switch len(z) {
-	case 0:
-		return 0
-	case 1:
-		return z[0]
-	}
-	return z[i]
-}
-
 // IntZeros makes the zero points of a form: none, one, or one each.
 func IntZeros(rng *rand.Rand, form, n int, signed bool) []int32 {
 	z := make([]int32, []int{0, 1, n}[form])

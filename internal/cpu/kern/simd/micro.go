@@ -111,8 +111,8 @@ func finishRow(u *UkArgs, i int, s *[genericNR]float32) {
 	}
 }
 
-// ClampNaN is min(max(x, lo), hi), NaN staying NaN.
-func ClampNaN(x, lo, hi float32) float32 {
+// ClampNaN is min(max(x, lo), hi), NaN staying NaN; where lo is above hi, hi wins.
+func ClampNaN[T float32 | float64](x, lo, hi T) T {
 	if x < lo {
 		x = lo
 	}

@@ -59,9 +59,12 @@ var unaryNames = [NumUnary]string{
 }
 
 // String returns the operation's name.
-func (o UnaryOp) String() string {
-	if o < NumUnary {
-		return unaryNames[o]
+func (o UnaryOp) String() string { return nameOf(unaryNames[:], int(o)) }
+
+// nameOf is the name of operation i.
+func nameOf(names []string, i int) string {
+	if i < len(names) {
+		return names[i]
 	}
 	return "invalid"
 }
@@ -84,12 +87,7 @@ const (
 var binaryNames = [NumBinary]string{"Add", "Sub", "Mul", "Div", "Max", "Min", "PRelu"}
 
 // String returns the operation's name.
-func (o BinaryOp) String() string {
-	if o < NumBinary {
-		return binaryNames[o]
-	}
-	return "invalid"
-}
+func (o BinaryOp) String() string { return nameOf(binaryNames[:], int(o)) }
 
 // BiasKind says along which side of a result its bias lies.
 type BiasKind uint8

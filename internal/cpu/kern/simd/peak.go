@@ -34,18 +34,9 @@ func peakGeneric(rounds int) {
 	var s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11 float32
 	a, b := float32(0.5), float32(rounds)
 	for range rounds {
-		s0 = s0*a + b
-		s1 = s1*a + b
-		s2 = s2*a + b
-		s3 = s3*a + b
-		s4 = s4*a + b
-		s5 = s5*a + b
-		s6 = s6*a + b
-		s7 = s7*a + b
-		s8 = s8*a + b
-		s9 = s9*a + b
-		s10 = s10*a + b
-		s11 = s11*a + b
+		s0, s1, s2, s3 = s0*a+b, s1*a+b, s2*a+b, s3*a+b
+		s4, s5, s6, s7 = s4*a+b, s5*a+b, s6*a+b, s7*a+b
+		s8, s9, s10, s11 = s8*a+b, s9*a+b, s10*a+b, s11*a+b
 	}
 	runtime.KeepAlive(s0 + s1 + s2 + s3 + s4 + s5 + s6 + s7 + s8 + s9 + s10 + s11)
 }

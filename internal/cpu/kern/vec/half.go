@@ -22,7 +22,7 @@ func HalfToFloat(dst []float32, src []uint16) {
 // FloatToHalf narrows to binary16.
 func FloatToHalf(dst []uint16, src []float32) {
 	dst = dst[:len(src)]
-	n := wholeVectors2(simd.Active().FloatToHalf, dst, src)
+	n := wholeVectors(simd.Active().FloatToHalf, dst, src)
 	for i, f := range src[n:] {
 		dst[n+i] = floatToHalf1(f)
 	}
@@ -40,24 +40,14 @@ func BfloatToFloat(dst []float32, src []uint16) {
 // FloatToBfloat narrows to bfloat16.
 func FloatToBfloat(dst []uint16, src []float32) {
 	dst = dst[:len(src)]
-	n := wholeVectors2(simd.Active().FloatToBfloat, dst, src)
+	n := wholeVectors(simd.Active().FloatToBfloat, dst, src)
 	for i, f := range src[n:] {
 		dst[n+i] = floatToBfloat1(f)
 	}
 }
 
 // wholeVectors converts a multiple of 16 elements and returns how many.
-func wholeVectors(f func(dst *float32, src *uint16, n int), dst []float32, src []uint16) int {
-	n := len(src) &^ 15
-	if f == nil || n == 0 {
-		return 0
-	}
-	f(unsafe.SliceData(dst), unsafe.SliceData(src), n)
-	return n
-}
-
-// wholeVectors2 is wholeVectors in the other direction.
-func wholeVectors2(f func(dst *uint16, src *float32, n int), dst []uint16, src []float32) int {
+func wholeVectors[D, S any](f func(dst *D, src *S, n int), dst []D, src []S) int {
 	n := len(src) &^ 15
 	if f == nil || n == 0 {
 		return 0

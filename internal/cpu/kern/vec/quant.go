@@ -12,12 +12,13 @@ import (
 // point; per-channel forms are loops over these. A byte slice holds uint8 or,
 // with signed, int8 values.
 
-// quantRange is the range of quantized values.
-func quantRange(signed bool) (lo, hi float32) {
+// quantRange is the range of quantized values, before the zero point is added.
+func quantRange(signed bool, zero int32) (lo, hi float32) {
+	lo, hi = 0, 255
 	if signed {
-		return -128, 127
+		lo, hi = -128, 127
 	}
-	return 0, 255
+	return lo - float32(zero), hi - float32(zero)
 }
 
 // Dequantize is dst = (src − zero)·scale.
@@ -42,8 +43,7 @@ func Dequantize(dst []float32, src []byte, signed bool, scale float32, zero int3
 // even. NaN gives the largest value.
 func Quantize(dst []byte, src []float32, signed bool, scale float32, zero int32) {
 	dst = dst[:len(src)]
-	lo, hi := quantRange(signed)
-	lo, hi = lo-float32(zero), hi-float32(zero)
+	lo, hi := quantRange(signed, zero)
 	n := 0
 	if f := simd.Active().Ints.Quant; f != nil && len(src) >= 16 {
 		n = len(src) &^ 15
@@ -58,8 +58,7 @@ func Quantize(dst []byte, src []float32, signed bool, scale float32, zero int32)
 // sums of an integer product back to bytes. dst and src share no memory.
 func Requantize(dst []byte, src []int32, signed bool, scale float32, zero int32) {
 	dst = dst[:len(src)]
-	lo, hi := quantRange(signed)
-	lo, hi = lo-float32(zero), hi-float32(zero)
+	lo, hi := quantRange(signed, zero)
 	n := 0
 	if f := simd.Active().Ints.Requant; f != nil && len(src) >= 16 {
 		n = len(src) &^ 15
@@ -99,8 +98,8 @@ func RequantizeRows(dst []byte, ld int, s Sums, signed bool, zero int32) {
 		}
 		return
 	}
-	lo, hi := quantRange(signed)
-	f(&dst[0], &x[0], s.Rows, s.N, ld, 4*s.LD, &factors[0], lo-float32(zero), hi-float32(zero), zero, zero&0xffff|zero<<16)
+	lo, hi := quantRange(signed, zero)
+	f(&dst[0], &x[0], s.Rows, s.N, ld, 4*s.LD, &factors[0], lo, hi, zero, zero&0xffff|zero<<16)
 }
 
 // toByte clamps, rounds and adds the zero point.
@@ -124,7 +123,7 @@ func AddQuantized(dst, a, b []byte, signed bool, fa, fb, start float32) {
 	if signed {
 		f = t.AddFoursS
 	}
-	lo, hi := quantRange(signed)
+	lo, hi := quantRange(signed, 0)
 	if f == nil {
 		addInPieces(dst, a, b, signed, fa, fb, start)
 		return

@@ -24,7 +24,7 @@ func TestQuantize(t *testing.T) {
 				specials := []float32{1e30, -1e30, 0.125, 0.375, -0.125}
 				copy(x, specials)
 				copy(sum, []int32{math.MaxInt32, math.MinInt32, 1 << 20, -1 << 20, 508, -262})
-				lo, hi := quantRange(signed)
+				lo, hi := quantRange(signed, 0)
 				want := func(v float64) int32 {
 					r := math.RoundToEven(v) + zero
 					return int32(math.Max(float64(lo), math.Min(float64(hi), r)))
