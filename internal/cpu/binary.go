@@ -51,6 +51,7 @@ const (
 	opXor
 	opLeft
 	opRight
+	opRightSigned // the sign stays
 	opEqual
 	opLess
 	opAtMost
@@ -149,37 +150,34 @@ func (k *pairwise[T, D]) tile(c *ops.Call, i, _ int) {
 
 // newBinary chooses the Go type; nil if the operation is not defined on it.
 func newBinary(dt ndarray.DType, op binaryOp, n *nest) ops.Kernel {
-	switch dt {
-	case ndarray.Float32:
-		return newPairwise(op, n, binaryRows[float32])
-	case ndarray.Float64:
-		return newPairwise(op, n, binaryRows[float64])
-	case ndarray.Int64:
-		return integers(op, n, binaryRows[int64])
-	case ndarray.Int32:
-		if op <= opMul {
-			return integers(op, n, intRows)
-		}
-		return integers(op, n, binaryRows[int32])
-	case ndarray.Int16:
-		return integers(op, n, binaryRows[int16])
-	case ndarray.Int8:
-		return integers(op, n, binaryRows[int8])
-	case ndarray.Uint64:
-		return integers(op, n, binaryRows[uint64])
-	case ndarray.Uint32:
-		return integers(op, n, binaryRows[uint32])
-	case ndarray.Uint16:
-		return integers(op, n, binaryRows[uint16])
-	case ndarray.Uint8:
-		return integers(op, n, binaryRows[uint8])
+	if dt == ndarray.Int32 && op <= opMul {
+		return newPairwise(op, n, intRows)
+	}
+	if kernel := binaryTypes[dt]; kernel != nil {
+		return kernel(op, n)
 	}
 	return nil
 }
 
-// integers is newPairwise for integers, of which divisors must not be zero.
-func integers[T integer](op binaryOp, n *nest, rows rowsKernel[T, T]) ops.Kernel {
-	k := newPairwise(op, n, rows)
+// binaryTypes are the kernels by the type of the operands.
+var binaryTypes = [ndarray.NumDTypes]func(binaryOp, *nest) ops.Kernel{
+	ndarray.Float32: floats[float32], ndarray.Float64: floats[float64],
+	ndarray.Int64: integers[int64], ndarray.Int32: integers[int32], ndarray.Int16: integers[int16], ndarray.Int8: integers[int8],
+	ndarray.Uint64: integers[uint64], ndarray.Uint32: integers[uint32], ndarray.Uint16: integers[uint16], ndarray.Uint8: integers[uint8],
+}
+
+func floats[T float32 | float64](op binaryOp, n *nest) ops.Kernel {
+	return newPairwise(op, n, binaryRows[T])
+}
+
+// integer are the integers of either sign.
+type integer interface {
+	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
+}
+
+// integers are kernels of integers, of which divisors must not be zero.
+func integers[T integer](op binaryOp, n *nest) ops.Kernel {
+	k := newPairwise(op, n, binaryRows[T])
 	if op == opDiv || op == opMod || op == opFmod {
 		return &division[T]{k}
 	}

@@ -9,9 +9,9 @@ import (
 
 // Operations on bits and on booleans, which are bytes of 0 and 1.
 
-// integer is what bit operations are defined on.
-type integer interface {
-	int8 | int16 | int32 | int64 | uint8 | uint16 | uint32 | uint64
+// bitsElem are the elements of bit operations: integers of either sign, seen without it.
+type bitsElem interface {
+	uint8 | uint16 | uint32 | uint64
 }
 
 // bitwise prepares a bit operation on two operands of one integer type.
@@ -22,21 +22,13 @@ func bitwise(op binaryOp) func(*prep) (ops.Kernel, error) {
 			return nil, nil
 		}
 		switch p.in[0].dt {
-		case ndarray.Int64:
-			return newPairwise(op, n, bitsRows[int64]), nil
-		case ndarray.Int32:
-			return newPairwise(op, n, bitsRows[int32]), nil
-		case ndarray.Int16:
-			return newPairwise(op, n, bitsRows[int16]), nil
-		case ndarray.Int8:
-			return newPairwise(op, n, bitsRows[int8]), nil
-		case ndarray.Uint64:
+		case ndarray.Int64, ndarray.Uint64:
 			return newPairwise(op, n, bitsRows[uint64]), nil
-		case ndarray.Uint32:
+		case ndarray.Int32, ndarray.Uint32:
 			return newPairwise(op, n, bitsRows[uint32]), nil
-		case ndarray.Uint16:
+		case ndarray.Int16, ndarray.Uint16:
 			return newPairwise(op, n, bitsRows[uint16]), nil
-		case ndarray.Uint8:
+		case ndarray.Int8, ndarray.Uint8:
 			return newPairwise(op, n, bitsRows[uint8]), nil
 		}
 		return nil, nil
@@ -54,20 +46,23 @@ func logic(op binaryOp) func(*prep) (ops.Kernel, error) {
 }
 
 func prepareShift(p *prep) (ops.Kernel, error) {
-	if ops.Str(p.node, "direction") == "LEFT" {
+	switch {
+	case ops.Str(p.node, "direction") == "LEFT":
 		return bitwise(opLeft)(p)
+	case p.in[0].dt.IsSigned():
+		return bitwise(opRightSigned)(p)
 	}
 	return bitwise(opRight)(p)
 }
 
 // bitsRows is a [rowsKernel].
-func bitsRows[T integer](op binaryOp, d, a []T, ra, sa int, b []T, rb, sb, rows, cols int) {
+func bitsRows[T bitsElem](op binaryOp, d, a []T, ra, sa int, b []T, rb, sb, rows, cols int) {
 	for r := range rows {
 		bitsRow(op, d[r*cols:(r+1)*cols], a[r*ra:], sa, b[r*rb:], sb)
 	}
 }
 
-func bitsRow[T integer](op binaryOp, d, a []T, sa int, b []T, sb int) {
+func bitsRow[T bitsElem](op binaryOp, d, a []T, sa int, b []T, sb int) {
 	i, j := 0, 0
 	switch op {
 	case opAnd:
@@ -95,12 +90,18 @@ func bitsRow[T integer](op binaryOp, d, a []T, sa int, b []T, sb int) {
 			d[k] = a[i] >> shiftCount(b[j])
 			i, j = i+sa, j+sb
 		}
+	case opRightSigned:
+		unused := 64 - 8*unsafe.Sizeof(T(0))
+		for k := range d {
+			d[k] = T(int64(uint64(a[i])<<unused) >> unused >> shiftCount(b[j]))
+			i, j = i+sa, j+sb
+		}
 	}
 }
 
-// shiftCount lets counts outside of the width move everything out.
-func shiftCount[T integer](n T) uint64 {
-	if n < 0 || uint64(n) >= uint64(8*unsafe.Sizeof(n)) {
+// shiftCount lets counts outside of the width, negative ones among them, move everything out.
+func shiftCount[T bitsElem](n T) uint64 {
+	if uint64(n) >= uint64(8*unsafe.Sizeof(n)) {
 		return 64
 	}
 	return uint64(n)

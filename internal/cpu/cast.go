@@ -35,29 +35,17 @@ func prepareCast(p *prep) (ops.Kernel, error) {
 	case (x.dt == ndarray.Uint8 || x.dt == ndarray.Bool) && out.dt == ndarray.Float32:
 		return cast(p, func(dst []float32, src []uint8) { vec.Dequantize(dst, src, false, 1, 0) }), nil
 	}
-	switch x.dt {
-	case ndarray.Float32:
-		return castFrom[float32](p), nil
-	case ndarray.Float64:
-		return castFrom[float64](p), nil
-	case ndarray.Int64:
-		return castFrom[int64](p), nil
-	case ndarray.Int32:
-		return castFrom[int32](p), nil
-	case ndarray.Int16:
-		return castFrom[int16](p), nil
-	case ndarray.Int8:
-		return castFrom[int8](p), nil
-	case ndarray.Uint64:
-		return castFrom[uint64](p), nil
-	case ndarray.Uint32:
-		return castFrom[uint32](p), nil
-	case ndarray.Uint16:
-		return castFrom[uint16](p), nil
-	case ndarray.Uint8, ndarray.Bool:
-		return castFrom[uint8](p), nil
+	if from := casts[x.dt]; from != nil {
+		return from(p), nil
 	}
 	return nil, nil
+}
+
+// casts are conversions by the type of the operand.
+var casts = [ndarray.NumDTypes]func(*prep) ops.Kernel{
+	ndarray.Float32: castFrom[float32], ndarray.Float64: castFrom[float64], ndarray.Bool: castFrom[uint8],
+	ndarray.Int64: castFrom[int64], ndarray.Int32: castFrom[int32], ndarray.Int16: castFrom[int16], ndarray.Int8: castFrom[int8],
+	ndarray.Uint64: castFrom[uint64], ndarray.Uint32: castFrom[uint32], ndarray.Uint16: castFrom[uint16], ndarray.Uint8: castFrom[uint8],
 }
 
 // cast converts S to D by a function.

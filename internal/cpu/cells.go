@@ -42,16 +42,22 @@ func (p *prep) lstm(k *recurrent, mul gateProducts) ops.Kernel {
 func (l *lstmCell) step(c *ops.Call, k *recurrent, d int, st dirState) {
 	k.mul.hidden(c, d, 0, st.h, st.rec, st.threads)
 	n := k.hidden
+	k.eachRunning(c, st, func(b int) {
+		x := k.gateRow(st, d, b)
+		vec.Binary(simd.Add, x, x, st.rec[4*b*n:4*(b+1)*n])
+		l.cell(c, k, d, x, st.h[b*n:(b+1)*n], st.c[b*n:(b+1)*n], st.tmp[:n])
+	})
+}
+
+// eachRunning calls f for the sequences that have not ended, unless the run has.
+func (k *recurrent) eachRunning(c *ops.Call, st dirState, f func(b int)) {
 	for b, at := range st.at {
 		if k.ended(c, b) {
 			return
 		}
-		if at < 0 {
-			continue
+		if at >= 0 {
+			f(b)
 		}
-		x := k.gateRow(st, d, b)
-		vec.Binary(simd.Add, x, x, st.rec[4*b*n:4*(b+1)*n])
-		l.cell(c, k, d, x, st.h[b*n:(b+1)*n], st.c[b*n:(b+1)*n], st.tmp[:n])
 	}
 }
 
@@ -145,13 +151,7 @@ func (g *gruCell) step(c *ops.Call, k *recurrent, d int, st dirState) {
 	if !g.linear {
 		k.mul.hidden(c, d, 1, st.tmp, st.rec, st.threads)
 	}
-	for b, at := range st.at {
-		if k.ended(c, b) {
-			return
-		}
-		if at < 0 {
-			continue
-		}
+	k.eachRunning(c, st, func(b int) {
 		x, h := k.gateRow(st, d, b), st.h[b*n:(b+1)*n]
 		z, candidate := x[:n], x[2*n:]
 		if !g.linear {
@@ -161,7 +161,7 @@ func (g *gruCell) step(c *ops.Call, k *recurrent, d int, st dirState) {
 		k.acts[d][1].apply(candidate)
 		vec.Binary(simd.Sub, h, h, candidate)
 		vec.MulAdd(h, z, h, candidate)
-	}
+	})
 }
 
 // rnnCell computes H = f(gate).
@@ -182,16 +182,10 @@ func prepareRNN(p *prep) (ops.Kernel, error) {
 func (rnnCell) step(c *ops.Call, k *recurrent, d int, st dirState) {
 	k.mul.hidden(c, d, 0, st.h, st.rec, st.threads)
 	n := k.hidden
-	for b, at := range st.at {
-		if k.ended(c, b) {
-			return
-		}
-		if at < 0 {
-			continue
-		}
+	k.eachRunning(c, st, func(b int) {
 		h := st.h[b*n : (b+1)*n]
 		vec.Binary(simd.Add, h, k.gateRow(st, d, b), st.rec[b*n:(b+1)*n])
 		k.clipped(h)
 		k.acts[d][0].apply(h)
-	}
+	})
 }

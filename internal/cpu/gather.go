@@ -82,11 +82,15 @@ func prepareGather[I index](p *prep) (ops.Kernel, error) {
 
 // Run checks the indices and copies the slices.
 func (k *gather[I]) Run(c *ops.Call) error {
-	if err := checkIndices(c, elems[I](c.In[1]), k.dim); err != nil {
-		return err
+	return checkedTiles(c, checkIndices(c, elems[I](c.In[1]), k.dim), k.tiles, k)
+}
+
+// checkedTiles runs tiles if there is no error in the operands.
+func checkedTiles(c *ops.Call, err error, tiles int, k tiler) error {
+	if err == nil {
+		runTiles(c, tiles, k)
 	}
-	runTiles(c, k.tiles, k)
-	return nil
+	return err
 }
 
 func (k *gather[I]) tile(c *ops.Call, i, _ int) {
@@ -271,11 +275,7 @@ func prepareGatherND[I index](p *prep) (ops.Kernel, error) {
 
 // Run checks the indices and copies the slices.
 func (k *gatherND[I]) Run(c *ops.Call) error {
-	if err := checkTuples(c, &k.tuple, elems[I](c.In[1])); err != nil {
-		return err
-	}
-	runTiles(c, k.tiles, k)
-	return nil
+	return checkedTiles(c, checkTuples(c, &k.tuple, elems[I](c.In[1])), k.tiles, k)
 }
 
 func (k *gatherND[I]) tile(c *ops.Call, i, _ int) {

@@ -191,11 +191,7 @@ func prepareQLinearMatMul(p *prep) (ops.Kernel, error) {
 
 // Run computes the product, then quantizes it.
 func (k *qLinearMatMul) Run(c *ops.Call) error {
-	if err := k.into(c, scratchOf[int32](c, k.acc, k.runs*k.cols)); err != nil {
-		return err
-	}
-	runTiles(c, k.tiles, k)
-	return nil
+	return checkedTiles(c, k.into(c, scratchOf[int32](c, k.acc, k.runs*k.cols)), k.tiles, k)
 }
 
 func (k *qLinearMatMul) tile(c *ops.Call, i, _ int) {

@@ -301,7 +301,7 @@ func (k *recurrent) tile(c *ops.Call, d, _ int) {
 				return
 			}
 			if at >= 0 {
-				copy(y[k.outRow(int(at), d, b)*k.hidden:][:k.hidden], st.h[b*k.hidden:])
+				copy(y[k.row(k.seq, int(at), d, b)*k.hidden:][:k.hidden], st.h[b*k.hidden:])
 			}
 		}
 	}
@@ -340,7 +340,7 @@ func (k *recurrent) loadState(c *ops.Call, d, operand int, state []float32) {
 		if k.ended(c, b) {
 			return
 		}
-		copy(state[b*k.hidden:(b+1)*k.hidden], from[k.stateRow(d, b)*k.hidden:])
+		copy(state[b*k.hidden:(b+1)*k.hidden], from[k.row(1, 0, d, b)*k.hidden:])
 	}
 }
 
@@ -353,7 +353,7 @@ func (k *recurrent) storeState(c *ops.Call, d int, out, state []float32) {
 		if k.ended(c, b) {
 			return
 		}
-		row := out[k.stateRow(d, b)*k.hidden:][:k.hidden]
+		row := out[k.row(1, 0, d, b)*k.hidden:][:k.hidden]
 		if k.lens && elems[int32](c.In[4])[b] == 0 {
 			clear(row)
 			continue
@@ -362,18 +362,10 @@ func (k *recurrent) storeState(c *ops.Call, d int, out, state []float32) {
 	}
 }
 
-// stateRow is the position of sequence b of direction d among states.
-func (k *recurrent) stateRow(d, b int) int {
+// row is the position of step t of so many, direction d, sequence b among the rows of Y; states have one step.
+func (k *recurrent) row(steps, t, d, b int) int {
 	if k.batchFirst {
-		return b*k.dirs + d
-	}
-	return d*k.batch + b
-}
-
-// outRow is the position of step t, direction d, sequence b among the rows of Y.
-func (k *recurrent) outRow(t, d, b int) int {
-	if k.batchFirst {
-		return (b*k.seq+t)*k.dirs + d
+		return (b*steps+t)*k.dirs + d
 	}
 	return (t*k.dirs+d)*k.batch + b
 }

@@ -141,17 +141,15 @@ func (x *resizeAxis) nearest(mode string, at float64) int {
 	if r := math.Round(2*at) / 2; math.Abs(at-r) <= 1e-6*max(1, math.Abs(at)) {
 		at = r
 	}
-	switch mode {
-	case "round_prefer_floor":
-		at = math.Ceil(at - 0.5)
-	case "round_prefer_ceil":
-		at = math.Floor(at + 0.5)
-	case "floor":
-		at = math.Floor(at)
-	default:
-		at = math.Ceil(at)
-	}
-	return int(min(max(at, 0), float64(x.in-1)))
+	return int(min(max(roundings[mode](at), 0), float64(x.in-1)))
+}
+
+// roundings are the modes of Resize with nearest elements.
+var roundings = map[string]func(float64) float64{
+	"round_prefer_floor": func(v float64) float64 { return math.Ceil(v - 0.5) },
+	"round_prefer_ceil":  func(v float64) float64 { return math.Floor(v + 0.5) },
+	"floor":              math.Floor,
+	"ceil":               math.Ceil,
 }
 
 func (p *prep) resizeNearest(axes []resizeAxis) ops.Kernel {

@@ -123,15 +123,19 @@ func (k *scatterElements[I]) Run(c *ops.Call) error {
 }
 
 func putElements[I index, T number](c *ops.Call, k *scatterElements[I], dst, src []T, idx []I) {
-	n := k.n
-	for t := range n.tiles {
+	k.eachRow(c, func(o, n, s int) { putRow(k, dst, src[o:o+n], idx[o:o+n], s, k.n.step[0]) })
+}
+
+// eachRow calls f for rows of updates: where the row starts, how many there are, and the element that index 0 of the first one
+// addresses.
+func (k *scatterElements[I]) eachRow(c *ops.Call, f func(o, n, s int)) {
+	for t := range k.n.tiles {
 		if c.Ended() {
 			return
 		}
-		for w := n.walk(t); w.next(); {
+		for w := k.n.walk(t); w.next(); {
 			for r := range w.rows {
-				o, s := w.out+r*w.cols, w.at[0]+r*n.row[0]
-				putRow(k, dst, src[o:o+w.cols], idx[o:o+w.cols], s, n.step[0])
+				f(w.out+r*w.cols, w.cols, w.at[0]+r*k.n.row[0])
 			}
 		}
 	}
@@ -155,21 +159,13 @@ func putRow[I index, T number](k *scatterElements[I], dst, src []T, idx []I, s, 
 
 // replaceAny writes elements of any width.
 func (k *scatterElements[I]) replaceAny(c *ops.Call, idx []I) {
-	n, size, dst, src := k.n, k.width, arrayOf(c.Out[0]).Data, arrayOf(c.In[2]).Data
-	for t := range n.tiles {
-		if c.Ended() {
-			return
+	size, dst, src := k.width, arrayOf(c.Out[0]).Data, arrayOf(c.In[2]).Data
+	k.eachRow(c, func(o, n, s int) {
+		for i, v := range idx[o : o+n] {
+			at := s + wrapped(v, k.dim)*k.stride + i*k.n.step[0]
+			copy(dst[at*size:(at+1)*size], src[(o+i)*size:])
 		}
-		for w := n.walk(t); w.next(); {
-			for r := range w.rows {
-				o, s := w.out+r*w.cols, w.at[0]+r*n.row[0]
-				for i, v := range idx[o : o+w.cols] {
-					at := s + wrapped(v, k.dim)*k.stride + i*n.step[0]
-					copy(dst[at*size:(at+1)*size], src[(o+i)*size:])
-				}
-			}
-		}
-	}
+	})
 }
 
 // scatterND writes slices addressed by index tuples.

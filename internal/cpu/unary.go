@@ -39,7 +39,7 @@ var unaryOps = []entry{
 	{op: "Tanh", prepare: plain(simd.Tanh, math.Tanh)},
 	{op: "Sigmoid", prepare: plain(simd.Sigmoid, sigmoid64)},
 	{op: "Erf", prepare: plain(simd.Erf, math.Erf)},
-	{op: "HardSwish", prepare: plain(simd.HardSwish, func(x float64) float64 { return x * clamp(x/6+0.5, 0, 1) })},
+	{op: "HardSwish", prepare: plain(simd.HardSwish, func(x float64) float64 { return x * simd.ClampNaN(x/6+0.5, 0, 1) })},
 	{op: "Softplus", prepare: plain(simd.Softplus, softplus64)},
 	{op: "Softsign", prepare: plain(simd.Softsign, func(x float64) float64 { return x / (1 + math.Abs(x)) })},
 	{op: "Mish", prepare: plain(simd.Mish, func(x float64) float64 { return x * math.Tanh(softplus64(x)) })},
@@ -147,17 +147,6 @@ func sign64(x float64) float64 {
 	return float64(cmp.Compare(x, 0))
 }
 
-// clamp limits x to [lo, hi]; NaN stays, and where lo is above hi, hi wins.
-func clamp(x, lo, hi float64) float64 {
-	if x < lo {
-		x = lo
-	}
-	if x > hi {
-		x = hi
-	}
-	return x
-}
-
 func softplus64(x float64) float64 { return math.Max(x, 0) + math.Log1p(math.Exp(-math.Abs(x))) }
 
 func gelu64(x float64) float64 { return 0.5 * x * math.Erfc(-x/math.Sqrt2) }
@@ -173,7 +162,7 @@ func leakyRelu64(x, alpha, _ float64) float64 {
 	return x
 }
 
-func hardSigmoid64(x, alpha, beta float64) float64 { return clamp(alpha*x+beta, 0, 1) }
+func hardSigmoid64(x, alpha, beta float64) float64 { return simd.ClampNaN(alpha*x+beta, 0, 1) }
 
 func elu64(x, alpha, _ float64) float64 {
 	if x < 0 {
