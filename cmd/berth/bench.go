@@ -62,13 +62,13 @@ type benchFlags struct {
 
 func (a *app) benchCmd() *cobra.Command {
 	var f benchFlags
-	c := &cobra.Command{Use: "bench MODEL", Short: "Time a model", Args: exactArgs(1, "one model"),
-		Long: "Bench compiles the model, warms up, and times runs one after the other in one arena.\nload_ns is opening and compiling; arena_bytes is what one run holds, workspaces included.\n" +
-			"--tape-machine also makes the model one of Gorgonia's expression graphs and times passes in Gorgonia's\n" +
-			"tapeMachine and in the planned machine, each alone; live is what a machine keeps reachable on the heap\n" +
+	c := modelCommand("bench MODEL", "Time a model",
+		"Bench compiles the model, warms up, and times runs one after the other in one arena.\nload_ns is opening and compiling; arena_bytes is what one run holds, workspaces included.\n"+
+			"--tape-machine also makes the model one of Gorgonia's expression graphs and times passes in Gorgonia's\n"+
+			"tapeMachine and in the planned machine, each alone; live is what a machine keeps reachable on the heap\n"+
 			"beyond inputs and weights, at most.",
-		Example: "  berth bench model.onnx --shape x=1x3x224x224 --threads 2 --seconds 5 --profile",
-		RunE:    func(c *cobra.Command, args []string) error { return atModel(args[0], a.bench(c.Context(), args[0], f)) }}
+		"  berth bench model.onnx --shape x=1x3x224x224 --threads 2 --seconds 5 --profile",
+		func(c *cobra.Command, model string) error { return a.bench(c.Context(), model, f) })
 	c.Flags().Float64Var(&f.seconds, "seconds", 2, "how long to time")
 	c.Flags().BoolVar(&f.profile, "profile", false, "add time per operator and per node")
 	c.Flags().BoolVar(&f.tape, "tape-machine", false, "add passes in Gorgonia's tapeMachine and in the planned machine")
@@ -100,23 +100,7 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	if err != nil {
 		return err
 	}
-	var p *berth.Program
-	var sess *berth.Session
-	var args []ndarray.Value
-	err = a.withRealisticSizes(ctx, m, have, func(shapes map[string][]int, in map[string]ndarray.Value) error {
-		var err error
-		if p, err = m.Compile(ctx, append(append(shapeOptions(shapes), opts...), berth.WithBackend(f.backend))...); err != nil {
-			return err
-		}
-		if sess, err = p.NewSession(); err != nil {
-			return err
-		}
-		if args, err = p.Arguments(in); err != nil {
-			return err
-		}
-		_, err = sess.Run(ctx, args)
-		return err
-	})
+	p, sess, args, err := a.firstRun(ctx, m, have, append(opts, berth.WithBackend(f.backend)))
 	if err != nil {
 		return err
 	}
@@ -141,6 +125,24 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	}
 	a.printBench(res, p.Plan())
 	return nil
+}
+
+// firstRun compiles a model, for sizes that it takes, and runs it once.
+func (a *app) firstRun(ctx context.Context, m *berth.Model, have map[string]ndarray.Value, opts []berth.Option) (p *berth.Program, s *berth.Session, args []ndarray.Value, err error) {
+	err = a.withRealisticSizes(ctx, m, have, func(shapes map[string][]int, in map[string]ndarray.Value) (err error) {
+		if p, err = m.Compile(ctx, append(shapeOptions(shapes), opts...)...); err != nil {
+			return err
+		}
+		if s, err = p.NewSession(); err != nil {
+			return err
+		}
+		if args, err = p.Arguments(in); err != nil {
+			return err
+		}
+		_, err = s.Run(ctx, args)
+		return err
+	})
+	return p, s, args, err
 }
 
 func timeRuns(ctx context.Context, s *berth.Session, args []ndarray.Value, seconds float64, res *benchJSON) error {

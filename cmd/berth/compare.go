@@ -35,28 +35,31 @@ type compareFlags struct {
 	budgetGiven bool // so that searches may use all of it
 }
 
+// compareLong is the help text of compare.
+const compareLong = "Compare plans the model with every planner (or the one given by --planner) and prints the arena,\n" +
+	"its gap to the proven lower bound, the planning time and the bytes copied per loop iteration.\n" +
+	"Every plan is verified twice before it is printed: by geometry, and by replaying the program.\n" +
+	"Without --schedule the order is the one that needs least (min-peak), or the file's where that is\n" +
+	"as good; --schedule all tries every order, --rules the file's too. --in-place both adds the same without results\n" +
+	"written over operands. (naive never lets two tensors share.)\n" +
+	"A plan that is safe in any order stays right when the nodes run in another order, or\n" +
+	"independent ones at the same time; --parallel-safe makes such plans.\n" +
+	"The arena holds intermediates and outputs, 64-byte aligned, in the model's own layout; inputs,\n" +
+	"weights and kernels' workspace are not in it. --run compiles the model under each planner, fuses\n" +
+	"operators, runs it, and prints the arena that program holds, workspace included, and how far the\n" +
+	"run really wrote into it.\n" +
+	"--tape-machine also makes the model one of Gorgonia's expression graphs and measures passes in\n" +
+	"Gorgonia's tapeMachine and in the planned machine of this module, the kernels being the same.\n" +
+	"A bare instance counts bytes as given; its columns are id, lower, upper, size and, if need be,\n" +
+	"alignment and gaps.\n" +
+	"--train compares a step of training with a loss, within budgets of memory: what of the way forward is not kept\n" +
+	"is computed again on the way back.\n" +
+	"A planner that exceeds its time (--budget) gives its best plan until then, marked as cut."
+
 func (a *app) compareCmd() *cobra.Command {
 	var f compareFlags
 	c := &cobra.Command{Use: "compare MODEL | --instance FILE.csv", Short: "Compare peak memory across planners",
-		Long: "Compare plans the model with every planner (or the one given by --planner) and prints the arena,\n" +
-			"its gap to the proven lower bound, the planning time and the bytes copied per loop iteration.\n" +
-			"Every plan is verified twice before it is printed: by geometry, and by replaying the program.\n" +
-			"Without --schedule the order is the one that needs least (min-peak), or the file's where that is\n" +
-			"as good; --schedule all tries every order, --rules the file's too. --in-place both adds the same without results\n" +
-			"written over operands. (naive never lets two tensors share.)\n" +
-			"A plan that is safe in any order stays right when the nodes run in another order, or\n" +
-			"independent ones at the same time; --parallel-safe makes such plans.\n" +
-			"The arena holds intermediates and outputs, 64-byte aligned, in the model's own layout; inputs,\n" +
-			"weights and kernels' workspace are not in it. --run compiles the model under each planner, fuses\n" +
-			"operators, runs it, and prints the arena that program holds, workspace included, and how far the\n" +
-			"run really wrote into it.\n" +
-			"--tape-machine also makes the model one of Gorgonia's expression graphs and measures passes in\n" +
-			"Gorgonia's tapeMachine and in the planned machine of this module, the kernels being the same.\n" +
-			"A bare instance counts bytes as given; its columns are id, lower, upper, size and, if need be,\n" +
-			"alignment and gaps.\n" +
-			"--train compares a step of training with a loss, within budgets of memory: what of the way forward is not kept\n" +
-			"is computed again on the way back.\n" +
-			"A planner that exceeds its time (--budget) gives its best plan until then, marked as cut.",
+		Long: compareLong,
 		Example: "  berth compare model.onnx --shape x=1x3x224x224\n  berth compare model.onnx --schedule all --in-place both --rules --run --csv > planners.csv\n" +
 			"  berth compare --instance D.csv --capacity 1048576",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -170,20 +173,11 @@ func (a *app) compare(ctx context.Context, model string, f compareFlags) error {
 	defer done()
 	shared := *a // every planner and order is asked for by itself
 	shared.planner, shared.schedule = "", ""
-	opts, err := shared.options(f.write)
-	if err != nil {
-		return err
-	}
-	a.dump, a.outputs = shared.dump, shared.outputs
-	m, have, err := a.load(model, false)
+	m, have, opts, err := a.loadSized(ctx, model, shared, f.write)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	opts = append(shapesIn(have), opts...)
-	if opts, err = a.sized(ctx, m, have, opts); err != nil {
-		return err
-	}
 	rows, err := m.Compare(ctx, co, opts...)
 	done()
 	if err != nil && (ctx.Err() == nil || len(rows) == 0) {
@@ -229,6 +223,24 @@ func (a *app) sized(ctx context.Context, m *berth.Model, have map[string]ndarray
 		}
 	}
 	return opts, ctx.Err()
+}
+
+// loadSized opens a model with the options of other flags, and sizes for what is open.
+func (a *app) loadSized(ctx context.Context, model string, flags app, outputs ...string) (*berth.Model, map[string]ndarray.Value, []berth.Option, error) {
+	opts, err := flags.options(outputs...)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	a.dump, a.outputs = flags.dump, flags.outputs
+	m, have, err := a.load(model, false)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if opts, err = a.sized(ctx, m, have, append(shapesIn(have), opts...)); err != nil {
+		m.Close()
+		return nil, nil, nil, err
+	}
+	return m, have, opts, nil
 }
 
 // writeInstance writes the placement problem of the first order compared.
@@ -401,19 +413,11 @@ func (a *app) compareTraining(ctx context.Context, model string, f compareFlags)
 	}
 	shared := *a
 	shared.planner = ""
-	opts, err := shared.options()
-	if err != nil {
-		return err
-	}
-	a.dump, a.outputs = shared.dump, shared.outputs
-	m, have, err := a.load(model, false)
+	m, _, opts, err := a.loadSized(ctx, model, shared)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	if opts, err = a.sized(ctx, m, have, append(shapesIn(have), opts...)); err != nil {
-		return err
-	}
 	bar := a.newProgress(len(planners) * (2 + len(trainShares)))
 	defer bar.done()
 	var rows []trainRow

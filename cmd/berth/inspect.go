@@ -25,13 +25,11 @@ type inspectFlags struct {
 
 func (a *app) inspectCmd() *cobra.Command {
 	var f inspectFlags
-	c := &cobra.Command{Use: "inspect MODEL", Short: "Show what is in a model", Args: exactArgs(1, "one model"),
-		Long: "Inspect prints inputs, outputs, operators, weights, the memory timeline and what is dynamic and why.\n" +
+	c := modelCommand("inspect MODEL", "Show what is in a model",
+		"Inspect prints inputs, outputs, operators, weights, the memory timeline and what is dynamic and why.\n"+
 			"It works on models that can not be run, too. --node shows one node; --html writes the memory map.",
-		Example: "  berth inspect model.onnx --shape x=1x3x224x224 --html map.html\n  berth inspect builtin:lstm-loop --text",
-		RunE: func(c *cobra.Command, args []string) error {
-			return atModel(args[0], a.inspect(c.Context(), args[0], f))
-		}}
+		"  berth inspect model.onnx --shape x=1x3x224x224 --html map.html\n  berth inspect builtin:lstm-loop --text",
+		func(c *cobra.Command, model string) error { return a.inspect(c.Context(), model, f) })
 	c.Flags().StringVar(&f.node, "node", "", "show one node, by name or by one of its results")
 	c.Flags().StringVar(&f.html, "html", "", "write the memory map as a page")
 	c.Flags().BoolVar(&f.text, "text", false, "print the graph as text")

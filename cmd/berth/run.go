@@ -28,14 +28,14 @@ type runFlags struct {
 
 func (a *app) runCmd() *cobra.Command {
 	var f runFlags
-	c := &cobra.Command{Use: "run MODEL", Short: "Run one inference", Args: exactArgs(1, "one model"),
-		Long: "Run takes inputs from --data, from files (.npy, .npz, .pb, .wav, .png, .jpg, .gif, .bmp) or random by --seed,\n" +
-			"prints a summary of every output and, with --output-dir, writes each as .npy.\n" +
-			"An image takes the input's layout (N,3,H,W or N,H,W,3, or one channel) and is resized to its height and width;\n" +
+	c := modelCommand("run MODEL", "Run one inference",
+		"Run takes inputs from --data, from files (.npy, .npz, .pb, .wav, .png, .jpg, .gif, .bmp) or random by --seed,\n"+
+			"prints a summary of every output and, with --output-dir, writes each as .npy.\n"+
+			"An image takes the input's layout (N,3,H,W or N,H,W,3, or one channel) and is resized to its height and width;\n"+
 			"elements are (value from 0 to 255 * scale - mean) / std. Sound is the mean of its channels, from -1 to 1.",
-		Example: "  berth run model.onnx --input x=x.npy --output-dir out\n  berth run model.onnx --data test_data_set_0\n" +
+		"  berth run model.onnx --input x=x.npy --output-dir out\n  berth run model.onnx --data test_data_set_0\n"+
 			"  berth run classifier.onnx --image cat.png --mean 0.485,0.456,0.406 --std 0.229,0.224,0.225 --top 5",
-		RunE: func(c *cobra.Command, args []string) error {
+		func(c *cobra.Command, model string) error {
 			if err := f.images.check(c, f.inputs); err != nil {
 				return err
 			}
@@ -45,8 +45,8 @@ func (a *app) runCmd() *cobra.Command {
 			if err := checkBackend(f.backend); err != nil {
 				return err
 			}
-			return atModel(args[0], a.runOnce(c.Context(), args[0], f))
-		}}
+			return a.runOnce(c.Context(), model, f)
+		})
 	c.Flags().StringArrayVar(&f.inputs, "input", nil, "NAME=FILE (repeatable)")
 	c.Flags().StringVar(&f.outputDir, "output-dir", "", "write outputs as .npy into this folder")
 	c.Flags().IntVar(&f.top, "top", 0, "list the largest elements of outputs, so many along the last axis")

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/internal/conformance"
 	"github.com/berth-onnx/berth/ndarray"
@@ -84,6 +86,12 @@ func (a *app) open(model string, lenient bool) (*berth.Model, error) {
 // openOptions are the flags that concern the opening of a model.
 func (a *app) openOptions() []berth.Option {
 	return []berth.Option{berth.WithChannelBlock(a.channelBlock), berth.WithDataRoot(a.dataRoot), berth.WithContext(a.ctx), berth.WithMaxMemory(int64(a.memory))}
+}
+
+// modelCommand is a command of one model; its errors name the file.
+func modelCommand(use, short, long, example string, run func(c *cobra.Command, model string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: exactArgs(1, "one model"),
+		RunE: func(c *cobra.Command, args []string) error { return atModel(args[0], run(c, args[0])) }}
 }
 
 // modelError says that a file is no model, naming it once.

@@ -45,15 +45,15 @@ var (
 func (a *app) trainCmd() *cobra.Command {
 	var f trainFlags
 	names := func(m []string) string { return strings.Join(slices.Sorted(slices.Values(m)), ", ") }
-	c := &cobra.Command{Use: "train MODEL --data FILE.npz -o OUT", Short: "Fit a model's weights to data", Args: exactArgs(1, "one model"),
-		Long: "Train changes the weights of a model so that a loss becomes small, and writes the model with the new weights.\n" +
-			"The .npz file has an array for each input, and one called \"target\" for losses with a target; the first dimension\n" +
-			"of each counts examples. Steps take --batch of them, in an order drawn by --seed anew for every pass over the\n" +
-			"data, as masks of dropouts are for every step; what is left of a pass is not used. Forward and backward\n" +
+	c := modelCommand("train MODEL --data FILE.npz -o OUT", "Fit a model's weights to data",
+		"Train changes the weights of a model so that a loss becomes small, and writes the model with the new weights.\n"+
+			"The .npz file has an array for each input, and one called \"target\" for losses with a target; the first dimension\n"+
+			"of each counts examples. Steps take --batch of them, in an order drawn by --seed anew for every pass over the\n"+
+			"data, as masks of dropouts are for every step; what is left of a pass is not used. Forward and backward\n"+
 			"pass and the update are one program in one arena; --budget bounds its bytes: what is not kept from the way forward is computed again.",
-		Example: "  berth train model.onnx --data digits.npz --loss cross-entropy --optimizer adam --rate 0.001 --epochs 5 -o trained.onnx\n" +
+		"  berth train model.onnx --data digits.npz --loss cross-entropy --optimizer adam --rate 0.001 --epochs 5 -o trained.onnx\n"+
 			"  berth train model.onnx --data digits.npz --learn head.weight --learn head.bias --curve losses.html -o trained.onnx",
-		RunE: func(c *cobra.Command, args []string) error { return atModel(args[0], a.train(c.Context(), args[0], f)) }}
+		func(c *cobra.Command, model string) error { return a.train(c.Context(), model, f) })
 	c.Flags().StringVar(&f.data, "data", "", "archive of arrays, .npz: one for each input, and \"target\"")
 	c.Flags().StringVarP(&f.out, "output", "o", "", "file to write the trained model to")
 	c.Flags().StringVar(&f.loss, "loss", "cross-entropy", "what is to become small: "+names(slices.Collect(maps.Keys(losses))))

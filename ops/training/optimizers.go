@@ -21,14 +21,19 @@ const trainingDomain = "ai.onnx.preview.training"
 //	X' = (1 - norm_post)·(X - r·V'/(√H' + ε))
 //
 // Operands are R, T, then all X, all G, all V, all H; results all X', V', H'.
-var Adam = ops.Op{
-	Domain: trainingDomain, Name: "Adam", Since: 1, Doc: "X' = X - r·V'/(√H' + ε)",
-	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []*ops.AttrSpec{ops.FloatAttr("alpha", 0.9), ops.FloatAttr("beta", 0.999), ops.FloatAttr("epsilon", 1e-6),
-		ops.FloatAttr("norm_coefficient", 0), ops.FloatAttr("norm_coefficient_post", 0)},
-	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferOptimizer(n, 4) }),
-	Eval:  kit.Kernel(func(c *ops.Call) { evalOptimizer(c, 4, adamStep) }),
-	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: func(n *ssa.Node) []ops.Pair { return optimizerPairs(n, 4) }},
+var Adam = optimizer("Adam", "X' = X - r·V'/(√H' + ε)", 4, adamStep,
+	ops.FloatAttr("alpha", 0.9), ops.FloatAttr("beta", 0.999), ops.FloatAttr("epsilon", 1e-6),
+	ops.FloatAttr("norm_coefficient", 0), ops.FloatAttr("norm_coefficient_post", 0))
+
+// optimizer is an operator that updates tensors, each with group operands.
+func optimizer(name, doc string, group int, step optimizerStep, attrs ...*ops.AttrSpec) ops.Op {
+	return ops.Op{
+		Domain: trainingDomain, Name: name, Since: 1, Doc: doc,
+		MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1, Attrs: attrs,
+		Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferOptimizer(n, group) }),
+		Eval:  kit.Kernel(func(c *ops.Call) { evalOptimizer(c, group, step) }),
+		Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: func(n *ssa.Node) []ops.Pair { return optimizerPairs(n, group) }},
+	}
 }
 
 // Adagrad does one update of the Adagrad optimizer:
@@ -37,14 +42,8 @@ var Adam = ops.Op{
 //	g = norm·X + G,  H' = H + g²,  X' = X - R/(1 + T·decay)·g/(√H' + ε)
 //
 // Operands are R, T, then all X, all G, all H; results all X', H'.
-var Adagrad = ops.Op{
-	Domain: trainingDomain, Name: "Adagrad", Since: 1, Doc: "X' = X - r·g/(√H' + ε)",
-	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []*ops.AttrSpec{ops.FloatAttr("decay_factor", 0), ops.FloatAttr("epsilon", 1e-6), ops.FloatAttr("norm_coefficient", 0)},
-	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferOptimizer(n, 3) }),
-	Eval:  kit.Kernel(func(c *ops.Call) { evalOptimizer(c, 3, adagradStep) }),
-	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: func(n *ssa.Node) []ops.Pair { return optimizerPairs(n, 3) }},
-}
+var Adagrad = optimizer("Adagrad", "X' = X - r·g/(√H' + ε)", 3, adagradStep,
+	ops.FloatAttr("decay_factor", 0), ops.FloatAttr("epsilon", 1e-6), ops.FloatAttr("norm_coefficient", 0))
 
 // Momentum does one update of gradient descent with momentum:
 // https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Momentum.html
@@ -53,15 +52,9 @@ var Adagrad = ops.Op{
 //	X' = X - R·V'  (standard)   or   X - R·(g + α·V')  (nesterov)
 //
 // Operands are R, T, then all X, all G, all V; results all X', V'.
-var Momentum = ops.Op{
-	Domain: trainingDomain, Name: "Momentum", Since: 1, Doc: "X' = X - R·V'",
-	MinIn: 3, MaxIn: -1, MinOut: 1, MaxOut: -1,
-	Attrs: []*ops.AttrSpec{ops.FloatAttr("alpha").Mandatory(), ops.FloatAttr("beta").Mandatory(),
-		ops.StrAttr("mode").Mandatory().Among("standard", "nesterov"), ops.FloatAttr("norm_coefficient").Mandatory()},
-	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferOptimizer(n, 3) }),
-	Eval:  kit.Kernel(func(c *ops.Call) { evalOptimizer(c, 3, momentumStep) }),
-	Facts: ops.Facts{Traits: ops.GeneralTraits, InPlace: func(n *ssa.Node) []ops.Pair { return optimizerPairs(n, 3) }},
-}
+var Momentum = optimizer("Momentum", "X' = X - R·V'", 3, momentumStep,
+	ops.FloatAttr("alpha").Mandatory(), ops.FloatAttr("beta").Mandatory(),
+	ops.StrAttr("mode").Mandatory().Among("standard", "nesterov"), ops.FloatAttr("norm_coefficient").Mandatory())
 
 // optimizerCount returns how many tensors a node updates; each has group
 // operands (X, G and the rest) and group-1 results (no G).

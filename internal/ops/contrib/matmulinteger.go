@@ -15,36 +15,30 @@ import (
 //	Y = (quantize(A) - za) · (B - b_zero_point) * sa*b_scale + bias
 //
 // b_scale and b_zero_point may have one element per column.
-var DynamicQuantizeMatMul = ops.Op{
-	Domain: Microsoft, Name: "DynamicQuantizeMatMul", Since: 1, Doc: "Y = quantize(A) · (B - b_zero_point) * scales + bias",
-	MinIn: 3, MaxIn: 5, MinOut: 1, MaxOut: 1,
-	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
-		return ops.One(kit.Try(kit.MatMulShape(ops.InType(n, 0), ops.InType(n, 1), ops.InType(n, 0).DType)))
-	}),
-	Eval: kit.Kernel(evalDynamicQuantizeMatMul), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.MatMulCost},
+var DynamicQuantizeMatMul = productOp("DynamicQuantizeMatMul", "Y = quantize(A) · (B - b_zero_point) * scales + bias", 3, 5, evalDynamicQuantizeMatMul,
+	func(n *ssa.Node) ndarray.DType { return ops.InType(n, 0).DType })
+
+// productOp is a product of operands 0 and 1 with elements of a type of its own.
+func productOp(name, doc string, minIn, maxIn int, eval func(*ops.Call), result func(n *ssa.Node) ndarray.DType) ops.Op {
+	return ops.Op{
+		Domain: Microsoft, Name: name, Since: 1, Doc: doc,
+		MinIn: minIn, MaxIn: maxIn, MinOut: 1, MaxOut: 1,
+		Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
+			return ops.One(kit.Try(kit.MatMulShape(ops.InType(n, 0), ops.InType(n, 1), result(n))))
+		}),
+		Eval: kit.Kernel(eval), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.MatMulCost},
+	}
 }
 
 // MatMulIntegerToFloat is the product of quantized matrices in real numbers:
 //
 //	Y = (A - a_zero_point) · (B - b_zero_point) * a_scale*b_scale + bias
-var MatMulIntegerToFloat = ops.Op{
-	Domain: Microsoft, Name: "MatMulIntegerToFloat", Since: 1, Doc: "Y = (A - a_zero_point) · (B - b_zero_point) * scales + bias",
-	MinIn: 4, MaxIn: 7, MinOut: 1, MaxOut: 1,
-	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
-		return ops.One(kit.Try(kit.MatMulShape(ops.InType(n, 0), ops.InType(n, 1), ops.InType(n, 2).DType)))
-	}),
-	Eval: kit.Kernel(evalMatMulIntegerToFloat), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.MatMulCost},
-}
+var MatMulIntegerToFloat = productOp("MatMulIntegerToFloat", "Y = (A - a_zero_point) · (B - b_zero_point) * scales + bias", 4, 7, evalMatMulIntegerToFloat,
+	func(n *ssa.Node) ndarray.DType { return ops.InType(n, 2).DType })
 
 // MatMulInteger16 is the product of 16-bit integers in 32 bits.
-var MatMulInteger16 = ops.Op{
-	Domain: Microsoft, Name: "MatMulInteger16", Since: 1, Doc: "Y = A · B of 16-bit integers in 32 bits",
-	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred {
-		return ops.One(kit.Try(kit.MatMulShape(ops.InType(n, 0), ops.InType(n, 1), wideInt(ops.InType(n, 0).DType))))
-	}),
-	Eval: kit.Kernel(evalMatMulInteger16), Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.MatMulCost},
-}
+var MatMulInteger16 = productOp("MatMulInteger16", "Y = A · B of 16-bit integers in 32 bits", 2, 2, evalMatMulInteger16,
+	func(n *ssa.Node) ndarray.DType { return wideInt(ops.InType(n, 0).DType) })
 
 // MulInteger multiplies quantized elements in 32 bits, broadcasting:
 // C = (A - A_zero_point) * (B - B_zero_point).
@@ -59,10 +53,7 @@ var MulInteger = ops.Op{
 
 func evalDynamicQuantizeMatMul(c *ops.Call) {
 	a := kit.Tensor(c, 0)
-	if a.DType != ndarray.Float32 {
-		kit.Check(kit.UnsupportedType(a.DType))
-	}
-	x := ndarray.Slice[float32](a)
+	x := quant.Floats(a)
 	scale, zero := quant.DynamicRange(c, x)
 	q := &ndarray.Array{DType: ndarray.Uint8, Shape: a.Shape, Data: kit.Make[byte](c, len(x))}
 	quant.QuantizeBytes(c, q.Data, x, scale, zero)

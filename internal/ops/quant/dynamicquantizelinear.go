@@ -22,12 +22,17 @@ var DynamicQuantizeLinear = ops.Op{
 	Eval: kit.Kernel(evalDynamicQuantize),
 }
 
-func evalDynamicQuantize(c *ops.Call) {
-	a := kit.Tensor(c, 0)
+// Floats are the elements of a tensor, which must be of type float32.
+func Floats(a *ndarray.Array) []float32 {
 	if a.DType != ndarray.Float32 {
 		kit.Check(kit.UnsupportedType(a.DType))
 	}
-	x := ndarray.Slice[float32](a)
+	return ndarray.Slice[float32](a)
+}
+
+func evalDynamicQuantize(c *ops.Call) {
+	a := kit.Tensor(c, 0)
+	x := Floats(a)
 	y := kit.Result(c, 0, ndarray.Uint8, a.Shape...)
 	s := kit.Result(c, 1, ndarray.Float32)
 	z := kit.Result(c, 2, ndarray.Uint8)

@@ -16,8 +16,7 @@ import (
 // where px and py are evenly spaced in [-1, 1]; 3-D grids have pz too.
 var AffineGrid = ops.Op{
 	Name: "AffineGrid", Since: 20, Doc: "grid = theta applied to evenly spaced positions",
-	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1,
-	Attrs: []*ops.AttrSpec{ops.IntAttr("align_corners", 0)},
+	MinIn: 2, MaxIn: 2, MinOut: 1, MaxOut: 1, Attrs: []*ops.AttrSpec{ops.IntAttr("align_corners", 0)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits}, Infer: kit.Rule(inferAffineGrid), Eval: kit.Kernel(evalAffineGrid),
 }
 

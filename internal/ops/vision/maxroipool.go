@@ -25,10 +25,16 @@ var MaxRoiPool = ops.Op{
 
 func inferMaxRoiPool(n *ssa.Node) []ops.Inferred {
 	x, rois, pooled := ops.InType(n, 0), ops.InType(n, 1), pooledShape(n)
-	dims := []ssa.Dim{{}, {}, ssa.D(pooled[0]), ssa.D(pooled[1])}
+	var regions ssa.Dim
 	if rois.Rank() > 0 {
-		dims[0] = rois.Shape[0]
+		regions = rois.Shape[0]
 	}
+	return regionsOf(x, regions, pooled[0], pooled[1])
+}
+
+// regionsOf is the type of regions of x, all brought to one size.
+func regionsOf(x ssa.Type, regions ssa.Dim, height, width int64) []ops.Inferred {
+	dims := []ssa.Dim{regions, {}, ssa.D(height), ssa.D(width)}
 	if x.Ranked {
 		if len(x.Shape) != 4 {
 			kit.Failf("X has rank %d, it must be 4", len(x.Shape))

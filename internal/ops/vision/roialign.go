@@ -44,20 +44,14 @@ var RoiAlign = ops.Op{
 func inferRoiAlign(n *ssa.Node) []ops.Inferred {
 	x, rois, batch := ops.InType(n, 0), ops.InType(n, 1), ops.InType(n, 2)
 	kit.MatchShapes(n, "*", "R 4", "R")
-	dims := []ssa.Dim{{}, {}, ssa.D(ops.Int(n, "output_height")), ssa.D(ops.Int(n, "output_width"))}
+	var regions ssa.Dim
 	switch {
 	case rois.Rank() > 0:
-		dims[0] = rois.Shape[0]
+		regions = rois.Shape[0]
 	case batch.Rank() > 0:
-		dims[0] = batch.Shape[0]
+		regions = batch.Shape[0]
 	}
-	if x.Ranked {
-		if len(x.Shape) != 4 {
-			kit.Failf("X has rank %d, it must be 4", len(x.Shape))
-		}
-		dims[1] = x.Shape[1]
-	}
-	return ops.One(ssa.TensorOf(x.DType, dims...))
+	return regionsOf(x, regions, ops.Int(n, "output_height"), ops.Int(n, "output_width"))
 }
 
 // roiBins is one region in the coordinates of X.
