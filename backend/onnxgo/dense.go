@@ -18,6 +18,15 @@ func arrayOf(t tensor.Tensor) (*ndarray.Array, error) {
 	return gorgonia.ArrayOf(d)
 }
 
+// dtypeOf is the element type that tensors of a Dtype have as arrays, Undefined if there is none.
+func dtypeOf(t tensor.Dtype) ndarray.DType {
+	a, err := arrayOf(tensor.New(tensor.Of(t), tensor.WithShape(1)))
+	if err != nil {
+		return ndarray.Undefined
+	}
+	return a.DType
+}
+
 // denseOf views a value as a tensor over the same memory.
 func denseOf(v ndarray.Value) (tensor.Tensor, error) {
 	if _, ok := v.(*ndarray.Array); !ok {

@@ -6,7 +6,10 @@ import (
 	"gonum.org/v1/gonum/graph"
 	"gorgonia.org/tensor"
 
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // Node is a value of the model. It implements [graph.Node], onnx.Namer and onnx.DataCarrier.
@@ -34,13 +37,55 @@ type Node struct {
 type outline struct {
 	dtype tensor.Dtype
 	shape tensor.Shape // without the dimensions that are no numbers
+	whole *ssa.Type    // where the graph has read the model
 }
 
-// fits reports whether a value may have elements of a type. Sizes are the business of operators: how many dimensions are
-// declared does not reach a backend.
-func (o *outline) fits(dt ndarray.DType) bool {
-	a, err := arrayOf(tensor.New(tensor.Of(o.dtype), tensor.WithShape(1)))
-	return err != nil || a.DType == dt
+// has reports whether a value may have elements of a type. That is asked for only when a run has failed: cases of onnx-go's own
+// suite have other types than their models declare, and pass.
+func (o *outline) has(dt ndarray.DType) bool {
+	declared := dtypeOf(o.dtype)
+	return declared == ndarray.Undefined || declared == dt
+}
+
+// fits refuses a value of an input of another shape than is declared, and, where the graph has read the model, of another type.
+// onnx-go leaves out the dimensions that are no numbers, so that the others are looked for in their order.
+func (n *Node) fits(t tensor.Tensor) error {
+	o := n.declared()
+	if t == nil || o == nil {
+		return nil
+	}
+	switch given := t.Shape(); {
+	case o.whole != nil:
+		if dtypeOf(t.Dtype()) != o.whole.DType || o.whole.Ranked && !sameDims(o.whole.Shape, given) {
+			return &berth.InputError{Name: n.name, Want: o.whole.String(), Got: fmt.Sprintf("a tensor of %s%v", t.Dtype(), []int(given))}
+		}
+	case !isPart(o.shape, given):
+		return &berth.InputError{Name: n.name, Want: fmt.Sprintf("a tensor with the dimensions %v in this order, perhaps with others between them", []int(o.shape)), Got: fmt.Sprintf("one of shape %v", []int(given))}
+	}
+	return nil
+}
+
+// sameDims reports whether a shape has the rank and the known dimensions of a type.
+func sameDims(dims []ssa.Dim, shape []int) bool {
+	if len(dims) != len(shape) {
+		return false
+	}
+	for i, d := range dims {
+		if k, ok := d.Const(); ok && k != int64(shape[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// isPart reports whether dimensions are among those of a shape, in the same order.
+func isPart(dims, shape []int) bool {
+	for _, n := range shape {
+		if len(dims) > 0 && dims[0] == n {
+			dims = dims[1:]
+		}
+	}
+	return len(dims) == 0
 }
 
 // ID returns the number of the node: onnx-go numbers inputs first, from 0.
@@ -80,21 +125,33 @@ func (n *Node) String() string {
 }
 
 // SetTensor gives an input its value, or a weight another one, after which the next run compiles anew. The tensor is not
-// copied: the next run reads it. nil takes the value away. A result of an operator can not be set.
+// copied: the next run reads it. nil takes the value away. A result of an operator can not be set. What is not of the declared
+// shape is a [*berth.InputError]: of all of it, and of another type, where the graph has read the model by [Graph.Parse] or
+// [Graph.Open]; of what onnx-go hands over, the dimensions that are numbers, elsewhere.
 func (n *Node) SetTensor(t tensor.Tensor) (err error) {
 	if n == nil || n.g == nil {
 		return errUnmade
 	}
+	defer rescue.Into(&err)
 	n.g.mu.Lock()
 	defer n.g.mu.Unlock()
+	return n.g.set(n, t)
+}
+
+// dense refuses what is no tensor with elements.
+func (n *Node) dense(t tensor.Tensor) error {
 	d, isDense := t.(*tensor.Dense)
 	switch {
-	case isDense && d == nil:
-		return &GraphError{n.name, "the tensor is a nil *tensor.Dense"}
-	case t != nil && !isDense:
-		return &GraphError{n.name, fmt.Sprintf("a %T is no dense tensor", t)}
+	case t == nil:
+		return nil
+	case !isDense:
+		return &GraphError{n.name, fmt.Sprintf("a %T is no dense tensor; give a *tensor.Dense", t)}
+	case d == nil:
+		return &GraphError{n.name, "the tensor is a nil *tensor.Dense; nil itself takes a value away"}
+	case d.Dtype().Type == nil:
+		return &GraphError{n.name, "the tensor has no element type; tensor.New makes tensors"}
 	}
-	return n.g.set(n, t)
+	return nil
 }
 
 // GetTensor returns the value of an input or weight as it was set, or what the last run computed. Before it is there, the
@@ -118,7 +175,8 @@ type misaddressed struct {
 
 // SetTensor sets the input that is meant in place of a weight. If the node is an input itself, its number does not say which of
 // the two is meant.
-func (m misaddressed) SetTensor(t tensor.Tensor) error {
+func (m misaddressed) SetTensor(t tensor.Tensor) (err error) {
+	defer rescue.Into(&err)
 	m.g.mu.Lock()
 	defer m.g.mu.Unlock()
 	if m.same.role == weight {

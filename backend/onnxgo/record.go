@@ -62,6 +62,9 @@ func inOrder(list []operand) ([]*Node, error) {
 
 // set gives a node a tensor. While a model is decoded, that is a weight, or a placeholder where a type is declared.
 func (g *Graph) set(n *Node, t tensor.Tensor) error {
+	if err := n.dense(t); err != nil {
+		return err
+	}
 	if len(g.made) == 0 && g.whole == nil {
 		n.held = t
 		n.late = n.late || g.last != n || n.sets > 0
@@ -74,9 +77,13 @@ func (g *Graph) set(n *Node, t tensor.Tensor) error {
 	}
 	switch n.same.role {
 	case result:
-		return &GraphError{n.name, "it is the result of an operator and can not be set"}
+		return &GraphError{n.name, "it is the result of an operator and can not be set; set the inputs of the model"}
 	case weight:
 		g.read = nil
+	case input:
+		if err := n.fits(t); err != nil {
+			return err
+		}
 	}
 	g.sets++
 	n.held, n.stamp = t, g.sets
@@ -167,7 +174,7 @@ func (g *Graph) roles() {
 			g.inputs = append(g.inputs, n)
 		}
 		if len(g.made) > 0 && n.held != nil && n.stamp == 0 && !(n.same.role == weight && initial(n)) {
-			n.outline = &outline{n.held.Dtype(), slices.Clone(n.held.Shape())}
+			n.outline = &outline{dtype: n.held.Dtype(), shape: slices.Clone(n.held.Shape())}
 			n.held = nil // a placeholder takes the memory of the value
 		}
 	}

@@ -34,8 +34,11 @@ func (g *Graph) RunContext(ctx context.Context) (err error) {
 	if g.err != nil {
 		return g.err
 	}
-	if len(g.made) == 0 {
+	switch {
+	case len(g.nodes) == 0:
 		return &GraphError{Reason: "the graph has no model; decode one by UnmarshalBinary of an onnx.Model over it, or by its Parse or Open"}
+	case len(g.made) == 0 || g.pending != nil:
+		return &GraphError{Reason: "onnx-go's UnmarshalBinary has not decoded the model to its end: it failed or panicked; decode the file with Parse or Open of a new graph"}
 	}
 	g.roles()
 	g.latest = nil
@@ -62,7 +65,7 @@ func (g *Graph) explained(err error, values map[string]*ndarray.Array) error {
 	names := g.portNames()
 	for n := range g.added() {
 		a, given := values[names[n]]
-		if o := n.declared(); given && g.whole == nil && n.role == input && o != nil && !o.fits(a.DType) {
+		if o := n.declared(); given && g.whole == nil && n.role == input && o != nil && !o.has(a.DType) {
 			return &berth.InputError{Name: n.name, Want: fmt.Sprintf("a tensor of %s", o.dtype), Got: fmt.Sprintf("%s: %v", a, err)}
 		}
 	}

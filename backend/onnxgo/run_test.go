@@ -64,10 +64,12 @@ func TestInputErrors(t *testing.T) {
 		for name, x := range map[string]tensor.Tensor{
 			"columns": floats([]int{1, 3}), "rank": floats([]int{2, 2, 2}), "type": tensor.New(tensor.WithShape(1, 2), tensor.WithBacking([]int64{1, 2})),
 		} {
-			require.NoError(t, m.SetInput(0, x))
-			err := g.Run()
+			err := m.SetInput(0, x)
+			if err == nil { // what onnx-go has not handed over
+				err = g.Run()
+			}
 			require.Error(t, err, name)
-			if name == "type" {
+			if name != "rank" {
 				require.ErrorAs(t, err, &wrong)
 			}
 			out, err := m.GetOutputTensors()

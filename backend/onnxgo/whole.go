@@ -108,7 +108,7 @@ func outlineOf(t ssa.Type) *outline {
 	if err != nil {
 		return nil
 	}
-	o := &outline{dtype: d.Dtype(), shape: tensor.Shape{}}
+	o := &outline{dtype: d.Dtype(), shape: tensor.Shape{}, whole: &t}
 	for _, dim := range t.Shape {
 		if n, ok := dim.Const(); ok {
 			o.shape = append(o.shape, int(n))

@@ -10,7 +10,6 @@ package export
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"gorgonia.org/gorgonia"
 
@@ -25,33 +24,37 @@ import (
 type Error = lower.Error
 
 // ErrNoOperator is the cause of an [*Error] at an op without a meaning in ONNX.
-var ErrNoOperator = errors.New("ONNX has no such operator")
+var ErrNoOperator = errors.New("ONNX has no such operator; write the node with others, or list in export.Options.Outputs only nodes that do not need it")
 
 // Options choose what is written.
 type Options struct {
-	// Outputs are the model's outputs; nil: the roots and costs of the graph, and the
-	// gradients of its inputs.
+	// Outputs are the model's outputs, in this order; a node that is listed twice is one output. With none, the outputs are
+	// the roots and costs of the graph, and the gradients of its inputs. [Model] refuses a node that is nil, a statement, or
+	// of another graph.
 	Outputs gorgonia.Nodes
-	// Weights are inputs whose present values are stored in the model. Others are its inputs.
+	// Weights are inputs whose present values are stored in the model. Others are its inputs. [Model] refuses a node that is
+	// nil, computed, of another graph, or without a value.
 	Weights gorgonia.Nodes
 	// Training writes dropout and batch normalization as they are while training. The
 	// statistics that a batch normalization gathers are inputs and outputs then.
 	Training bool
 }
 
-// Model writes a graph as a model. Outputs have the names of their nodes, gradients those of
-// the inputs that they belong to, behind "gradient of".
+// Model writes a graph as a model. Inputs and outputs have the names that their nodes were given with gorgonia.WithName,
+// letter for letter, gradients those of the inputs that they belong to, behind "gradient_of_". A node without a name is "input"
+// or "output", statistics are "state". Where a name is taken already (an input is an output, too, say), a number is put behind
+// it: "x_2". The same graph gives the same names.
 func Model(g *gorgonia.ExprGraph, o Options) (_ *berth.Model, err error) {
 	defer rescue.Into(&err)
-	stored := map[*gorgonia.Node]bool{}
-	for _, n := range o.Weights {
-		stored[n] = true
-	}
-	low, err := lower.Lower(g, lower.Options{Outputs: o.Outputs, Only: o.Outputs != nil, Eval: !o.Training, Portable: true,
-		Freeze: func(n *gorgonia.Node) bool { return stored[n] }})
+	low, err := lower.Lower(g, lower.Options{Only: len(o.Outputs) > 0, Eval: !o.Training, Portable: true,
+		Outputs: lower.List{Nodes: o.Outputs, As: "export.Options.Outputs"}, Freeze: lower.List{Nodes: o.Weights, As: "export.Options.Weights"}})
 	if err != nil {
 		return nil, err
 	}
+	if len(low.Outputs) == 0 {
+		return nil, &Error{Err: errors.New("the expression graph computes nothing, so that the model would have no outputs; name nodes in export.Options.Outputs")}
+	}
+	separate(low)
 	m := &ssa.Module{Graph: low.SSA, OutputNames: outputNames(low)}
 	if _, err := rewrite.Run(context.Background(), m, rewrite.Options{Only: cleaning, MaxOpset: -1}); err != nil {
 		return nil, err
@@ -67,30 +70,35 @@ func Model(g *gorgonia.ExprGraph, o Options) (_ *berth.Model, err error) {
 // cleaning are the passes that drop what is not needed and fold what is constant.
 var cleaning = []string{"shape-fold", "fold", "identity", "dead"}
 
+// separate gives inputs with one gradient an output each.
+func separate(low *lower.Graph) {
+	for i, s := range low.Outputs {
+		of := s.GradientOf()
+		for _, n := range of[min(len(of), 1):] {
+			low.SSA.Results = append(low.SSA.Results, low.SSA.Results[i])
+			low.Outputs = append(low.Outputs, lower.Sink{Of: s.Of, Grads: []*gorgonia.Node{n}})
+		}
+	}
+}
+
 // outputNames names the results.
 func outputNames(low *lower.Graph) []string {
-	var list []string
-	used := map[string]bool{}
+	names, taken := make([]string, len(low.Outputs)), map[string]bool{}
 	for _, p := range low.SSA.Params {
-		used[p.Name] = true
+		taken[p.Name] = true
 	}
-	for _, s := range low.Outputs {
-		name := nameOf(s)
-		for k := 2; used[name]; k++ {
-			name = fmt.Sprintf("%s (%d)", nameOf(s), k)
-		}
-		used[name] = true
-		list = append(list, name)
+	for i, s := range low.Outputs {
+		names[i] = nameOf(s)
 	}
-	return list
+	return lower.Distinct(names, taken)
 }
 
 func nameOf(s lower.Sink) string {
 	switch of := s.GradientOf(); {
 	case len(of) > 0:
-		return "gradient of " + lower.NameOf(of[0])
+		return "gradient_of_" + lower.PortName(of[0])
 	case s.Of != nil:
-		return lower.NameOf(s.Of)
+		return lower.PortName(s.Of)
 	}
 	return "state"
 }

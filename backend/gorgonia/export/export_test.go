@@ -52,6 +52,7 @@ func TestGraphs(t *testing.T) {
 		t.Run(c.Name, func(t *testing.T) {
 			b, err := c.Make(tensor.Float32, 1)
 			require.NoError(t, err)
+			G.WithName("cost")(b.Cost)
 			m, err := export.Model(b.Graph, export.Options{Training: true})
 			require.NoError(t, err)
 			file := filepath.Join(folder(t), strings.ReplaceAll(c.Name, " ", "_")+".onnx")
@@ -85,11 +86,11 @@ func folder(t *testing.T) string {
 // agreeAll compares the cost and the gradients, by the names of a model's outputs, with those that a machine has computed.
 func agreeAll(t *testing.T, b *graphs.Built, got func(name string) ndarray.Value) {
 	t.Helper()
-	agree(t, got(b.Cost.Name()), b.Cost.Value())
+	agree(t, got("cost"), b.Cost.Value())
 	for _, n := range b.Learn {
 		v, err := n.Grad()
 		require.NoError(t, err)
-		agree(t, got("gradient of "+n.Name()), v)
+		agree(t, got("gradient_of_"+n.Name()), v)
 	}
 }
 
@@ -124,20 +125,132 @@ func TestRefused(t *testing.T) {
 	assert.ErrorAs(t, err, &e)
 }
 
-// TestNames: outputs have the names of their nodes, also of inputs and of nodes of one name.
+// TestNames: inputs and outputs have the names that their nodes were given, each once; others say what they are.
 func TestNames(t *testing.T) {
 	g := G.NewGraph()
-	x := G.NewMatrix(g, tensor.Float32, G.WithShape(2, 3), G.WithName("x"))
-	none := G.NewMatrix(g, tensor.Float32, G.WithShape(2, 3))
-	y := G.Must(G.Add(x, none))
-	G.WithName("x")(y)
-	m, err := export.Model(g, export.Options{Outputs: G.Nodes{y, x}})
-	require.NoError(t, err)
-	var names []string
-	for _, p := range append(m.Inputs(), m.Outputs()...) {
-		names = append(names, p.Name)
+	input := func(name string, size int) *G.Node {
+		return G.NewVector(g, tensor.Float32, G.WithShape(size), G.WithName(name))
 	}
-	assert.Equal(t, []string{"x", "input", "x (2)", "x (3)"}, names)
+	named := func(name string, n *G.Node, err error) *G.Node {
+		require.NoError(t, err)
+		G.WithName(name)(n)
+		return n
+	}
+	x, none, odd := input("x", 3), input("", 3), input("conv.0/w:1", 3)
+	sum, err := G.Add(x, none)
+	y := named("x", sum, err)
+	product, err := G.HadamardProd(y, odd)
+	z := named("x_2", product, err)
+	wrong, err := G.Neg(z)
+	invalid := named("a\xffb", wrong, err)
+	unnamed := G.Must(G.Square(z))
+	total := G.Must(G.Sum(unnamed))
+	for name, c := range map[string]struct {
+		outputs G.Nodes
+		want    []string
+	}{
+		"an input is an output":      {G.Nodes{x}, []string{"x", "x_2"}},
+		"names taken":                {G.Nodes{y, x, z}, []string{"x", "input", "conv.0/w:1", "x_3", "x_4", "x_2"}},
+		"no names":                   {G.Nodes{unnamed, total}, []string{"x", "input", "conv.0/w:1", "output", "output_2"}},
+		"listed twice":               {G.Nodes{z, z}, []string{"x", "input", "conv.0/w:1", "x_2"}},
+		"a name that is not UTF-8":   {G.Nodes{invalid}, []string{"x", "input", "conv.0/w:1", "a_b"}},
+		"an empty list is none":      {G.Nodes{}, []string{"x", "input", "conv.0/w:1", "a_b", "output"}},
+		"an input without a name":    {G.Nodes{none}, []string{"input", "input_2"}},
+		"a name of what is computed": {G.Nodes{odd, z}, []string{"conv.0/w:1", "x", "input", "conv.0/w:1_2", "x_2"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for range 2 {
+				m, err := export.Model(g, export.Options{Outputs: c.outputs})
+				require.NoError(t, err)
+				file := filepath.Join(t.TempDir(), "m.onnx")
+				require.NoError(t, m.Save(file, berth.SaveOptions{}))
+				read, err := berth.Open(file)
+				require.NoError(t, err)
+				var names []string
+				for _, p := range append(read.Inputs(), read.Outputs()...) {
+					names = append(names, p.Name)
+				}
+				assert.Equal(t, c.want, names)
+				require.NoError(t, read.Close())
+			}
+		})
+	}
+}
+
+// TestInternalNames: an input keeps its name whatever nodes of ONNX are called.
+func TestInternalNames(t *testing.T) {
+	for _, name := range []string{"const", "y/MatMul", "state", "Add_0", "output"} {
+		g := G.NewGraph()
+		x := G.NewMatrix(g, tensor.Float32, G.WithShape(2, 2), G.WithName(name))
+		y := G.Must(G.Mul(x, G.Must(G.Add(x, G.NewConstant(float32(1))))))
+		G.WithName("y")(y)
+		m, err := export.Model(g, export.Options{})
+		require.NoError(t, err)
+		assert.Equal(t, name, m.Inputs()[0].Name)
+		assert.Equal(t, "y", m.Outputs()[0].Name)
+		out, err := m.RunValues(t.Context(), map[string]ndarray.Value{name: ndarray.Of([]float32{1, 2, 3, 4}, 2, 2)})
+		require.NoError(t, err)
+		assert.Equal(t, []float32{10, 13, 22, 29}, out["y"].(*ndarray.Array).Floats32())
+	}
+}
+
+// TestNodesGiven: a node that an option can not be about is refused, by its name and the option's.
+func TestNodesGiven(t *testing.T) {
+	g := G.NewGraph()
+	x := G.NewVector(g, tensor.Float32, G.WithShape(2), G.WithName("x"))
+	y := G.Must(G.Square(x))
+	G.WithName("y")(y)
+	other := G.NewVector(G.NewGraph(), tensor.Float32, G.WithShape(2), G.WithName("other"))
+	bare := G.NewGraph()
+	G.NewVector(bare, tensor.Float32, G.WithShape(2), G.WithName("x"))
+	for name, c := range map[string]struct {
+		graph   *G.ExprGraph
+		options export.Options
+		want    string
+	}{
+		"output, nil":                {g, export.Options{Outputs: G.Nodes{nil}}, "node 0 of export.Options.Outputs is nil"},
+		"output of another graph":    {g, export.Options{Outputs: G.Nodes{y, other}}, `node "other": export.Options.Outputs has the node of another graph`},
+		"weight, nil":                {g, export.Options{Weights: G.Nodes{nil}}, "node 0 of export.Options.Weights is nil"},
+		"weight of another graph":    {g, export.Options{Weights: G.Nodes{other}}, `node "other": export.Options.Weights has the node of another graph`},
+		"weight, computed":           {g, export.Options{Weights: G.Nodes{y}}, `node "y" (gorgonia.elemUnaryOp): export.Options.Weights takes inputs, and the node is computed`},
+		"weight, without a value":    {g, export.Options{Weights: G.Nodes{x}}, `node "x": export.Options.Weights makes a constant of the input, and no value is bound to it`},
+		"a graph of nothing":         {G.NewGraph(), export.Options{}, "the expression graph computes nothing"},
+		"a graph of inputs":          {bare, export.Options{}, "the expression graph computes nothing"},
+		"no graph":                   {nil, export.Options{}, "the expression graph is nil"},
+		"a softmax of integers":      {integers(), export.Options{}, `Softmax is of floats, and these elements are int64; convert them with gorgonia.ConvType`},
+		"a gradient without a graph": {&G.ExprGraph{}, export.Options{}, "the expression graph computes nothing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := export.Model(c.graph, c.options)
+			var e *export.Error
+			require.ErrorAs(t, err, &e)
+			assert.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+func integers() *G.ExprGraph {
+	g := G.NewGraph()
+	G.Must(G.SoftMax(G.NewMatrix(g, tensor.Int64, G.WithShape(2, 2), G.WithName("x"))))
+	return g
+}
+
+// TestSharedGradient: inputs with one gradient have an output each.
+func TestSharedGradient(t *testing.T) {
+	g := G.NewGraph()
+	a, b := G.NewVector(g, tensor.Float32, G.WithShape(2), G.WithName("a")), G.NewVector(g, tensor.Float32, G.WithShape(2), G.WithName("b"))
+	cost := G.Must(G.Sum(G.Must(G.Square(G.Must(G.Add(a, b))))))
+	G.WithName("cost")(cost)
+	_, err := G.Grad(cost, a, b)
+	require.NoError(t, err)
+	m, err := export.Model(g, export.Options{})
+	require.NoError(t, err)
+	out, err := m.RunValues(t.Context(), map[string]ndarray.Value{"a": ndarray.Of([]float32{1, 2}, 2), "b": ndarray.Of([]float32{3, 4}, 2)})
+	require.NoError(t, err)
+	for _, name := range []string{"gradient_of_a", "gradient_of_b"} {
+		require.Contains(t, out, name)
+		assert.Equal(t, []float32{8, 12}, out[name].(*ndarray.Array).Floats32())
+	}
 }
 
 // TestRandomNodes: ops that no single operator of ONNX computes are written with several, random nodes as the operators that ONNX

@@ -60,6 +60,7 @@ func TestONNXRuntime(t *testing.T) {
 	for i, c := range graphs.Cases {
 		b, err := c.Make(tensor.Float32, 1)
 		require.NoError(t, err)
+		G.WithName("cost")(b.Cost)
 		m, err := export.Model(b.Graph, export.Options{Training: true})
 		require.NoError(t, err)
 		path := filepath.Join(dir, fmt.Sprintf("%d.onnx", i))
@@ -122,6 +123,7 @@ func TestRecurrentInONNXRuntime(t *testing.T) {
 	b := &graphs.Built{Graph: g, Cost: G.Must(G.Mean(G.Must(G.Square(y[0])))), Learn: G.Nodes{x, w, r, bias}}
 	_, err = G.Grad(b.Cost, b.Learn...)
 	require.NoError(t, err)
+	G.WithName("cost")(b.Cost)
 	machine, err := vm.New(g)
 	require.NoError(t, err)
 	require.NoError(t, machine.RunAll())

@@ -6,6 +6,7 @@ import (
 
 	"gorgonia.org/gorgonia"
 
+	"github.com/berth-onnx/berth/backend/gorgonia/internal/lower"
 	"github.com/berth-onnx/berth/backend/gorgonia/internal/values"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ops"
@@ -43,7 +44,7 @@ func Apply(operator string, results int, in []*gorgonia.Node, attrs ...ssa.Attr)
 		}
 	}
 	if im.out.ExprGraph == nil {
-		return nil, &Error{Node: operator, Err: errors.New("no operand is a node of a graph")}
+		return nil, &Error{Node: operator, Err: errors.New("no operand says to which graph the node belongs: at least one must be an input or a result, not a constant of Gorgonia's or nil; gorgonia.NewTensor makes inputs")}
 	}
 	n := g.NewNode(operator, operands, max(results, 1), attrs...)
 	for i, v := range n.Out {
@@ -67,16 +68,25 @@ func Apply(operator string, results int, in []*gorgonia.Node, attrs ...ssa.Attr)
 
 // operand adds a parameter that stands for a node, or a constant.
 func (im *importer) operand(g *ssa.Graph, n *gorgonia.Node, name string) (*ssa.Value, error) {
+	if n.Type() == nil {
+		return nil, errors.New("a statement has no value; use the node that gorgonia.Read reads")
+	}
 	dt, ok := values.DType(n.Dtype())
 	if !ok {
-		return nil, fmt.Errorf("elements of type %v have no ONNX type", n.Dtype())
+		return nil, fmt.Errorf("elements of type %v have no ONNX type; use one that has, such as float32, float64, int64 or bool", n.Dtype())
 	}
 	if _, constant := n.Op().(interface{ Value() gorgonia.Value }); constant && n.Value() != nil {
-		a, err := values.Array(n.Value())
+		a, err := lower.ValueOf(n, n.Value())
 		if err != nil {
 			return nil, err
 		}
-		return g.AddConst(name, ssa.NewConstant(a.Clone().Reshaped(n.Shape()...))), nil
+		return g.AddConst(name, ssa.NewConstant(a)), nil
+	}
+	switch {
+	case n.Graph() == nil:
+		return nil, fmt.Errorf("node %q is in no graph; give gorgonia.NewTensor one", lower.NameOf(n))
+	case im.out.ExprGraph != nil && im.out.ExprGraph != n.Graph():
+		return nil, fmt.Errorf("node %q is of another graph than the operands before; an operator takes nodes of one graph", lower.NameOf(n))
 	}
 	im.out.ExprGraph = n.Graph()
 	v := g.AddParam(name, ssa.StaticTensor(dt, n.Shape()...))

@@ -3,6 +3,7 @@ package exprgraph
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"gorgonia.org/gorgonia"
 
@@ -12,13 +13,18 @@ import (
 	"github.com/berth-onnx/berth/ndarray"
 )
 
+var errNil = &Error{Node: "nil", Err: errors.New("the graph is nil; Import makes graphs")}
+
 // Bind gives the inputs their values, one for each input in the model's order. The graph
 // reads the arrays' memory in later passes. A value that does not fit its input is a
 // [*berth.InputError], and then none is bound.
 func (g *Graph) Bind(in ...ndarray.Value) (err error) {
 	defer rescue.Into(&err)
-	if g == nil || len(in) != len(g.Inputs) {
-		return fmt.Errorf("the values of inputs: got %d, want one for each input of the graph", len(in))
+	if g == nil {
+		return errNil
+	}
+	if len(in) != len(g.Inputs) {
+		return fmt.Errorf("got %d values of inputs, want %d, one for each of Graph.Inputs in its order", len(in), len(g.Inputs))
 	}
 	bound := make([]gorgonia.Value, len(in))
 	for i, n := range g.Inputs {
@@ -39,7 +45,7 @@ func valueFor(n *gorgonia.Node, v ndarray.Value) (gorgonia.Value, error) {
 	dt, _ := values.DType(n.Dtype())
 	want := (&ndarray.Array{DType: dt, Shape: n.Shape()}).String()
 	a, ok := v.(*ndarray.Array)
-	if !ok || a == nil || a.DType != dt || !n.Shape().Eq(a.Shape) {
+	if !ok || a == nil || a.DType != dt || !slices.Equal(n.Shape(), a.Shape) {
 		return nil, &berth.InputError{Name: n.Name(), Want: want, Got: ndarray.Describe(v)}
 	}
 	return values.Of(a, n.Dtype(), n.Shape())
@@ -51,7 +57,7 @@ func valueFor(n *gorgonia.Node, v ndarray.Value) (gorgonia.Value, error) {
 func (g *Graph) Results() (_ []*ndarray.Array, err error) {
 	defer rescue.Into(&err)
 	if g == nil {
-		return nil, &Error{Node: "nil", Err: errors.New("the graph is nil; Import makes graphs")}
+		return nil, errNil
 	}
 	out := make([]*ndarray.Array, len(g.Outputs))
 	for i, n := range g.Outputs {

@@ -21,7 +21,9 @@ type Graph struct {
 	*gorgonia.ExprGraph
 	Inputs  []*gorgonia.Node // in the model's order; bind values with gorgonia.Let
 	Outputs []*gorgonia.Node // in the model's order
-	Weights gorgonia.Nodes   // in the order of their first use; their values are copies
+	// Weights are in the order of their first use; their values are copies. They are the constants of floats, of rank 1 and
+	// more, that a derivative exists by. Scalars, statistics of batch normalizations and initial states are no weights.
+	Weights gorgonia.Nodes
 }
 
 // Import builds the expression graph of a model. Shapes that the model leaves open are
@@ -42,7 +44,9 @@ func Import(ctx context.Context, m *berth.Model, opts ...berth.Option) (_ *Graph
 		}
 		im.out.Inputs = append(im.out.Inputs, n)
 	}
-	im.freeWeights(g)
+	if err := im.freeWeights(g); err != nil {
+		return nil, err
+	}
 	for _, n := range g.Nodes {
 		if err := im.node(n); err != nil {
 			return nil, &Error{Node: n.String(), Err: err}
@@ -71,33 +75,40 @@ func (im *importer) input(v *ssa.Value, c *ssa.Constant) (*gorgonia.Node, error)
 	if err != nil {
 		return nil, &Error{Node: fmt.Sprintf("input %q", v.Name), Err: err}
 	}
-	opts := []gorgonia.NodeConsOpt{gorgonia.WithShape(f.shape...), gorgonia.WithName(v.Name)}
+	n := gorgonia.NewTensor(im.out.ExprGraph, f.of, len(f.shape), gorgonia.WithShape(f.shape...), gorgonia.WithName(v.Name))
 	if c != nil {
-		a, err := c.Array()
-		if err != nil {
-			return nil, err
+		val, err := copyOf(c, f)
+		if err == nil {
+			err = gorgonia.Let(n, val) // gorgonia.WithValue takes a vector of one element for a scalar, and panics
 		}
-		val, err := values.Of(a.Clone(), f.of, f.shape)
 		if err != nil {
-			return nil, err
+			return nil, &Error{Node: fmt.Sprintf("weight %q", v.Name), Err: err}
 		}
-		opts = append(opts, gorgonia.WithValue(val))
 	}
-	n := gorgonia.NewTensor(im.out.ExprGraph, f.of, len(f.shape), opts...)
 	im.made[v] = n
 	return n, nil
 }
 
+// copyOf is a constant as a value of its own.
+func copyOf(c *ssa.Constant, f form) (gorgonia.Value, error) {
+	a, err := c.Array()
+	if err != nil {
+		return nil, err
+	}
+	return values.Of(a.Clone(), f.of, f.shape)
+}
+
 // freeWeights turns constants that can be learned into parameters, with input nodes that
-// hold their values: tensors of floats among the operands of a node with a derivative.
-// Scalars, tensors of one element repeated, and initial states of recurrent layers stay constants.
-func (im *importer) freeWeights(g *ssa.Graph) {
+// hold their values: tensors of floats of rank 1 and more among the operands of a node with a derivative, also of one
+// element. Scalars stay constants, and so do the statistics of batch normalizations, the initial states of recurrent layers,
+// and the scales of a Resize.
+func (im *importer) freeWeights(g *ssa.Graph) error {
 	for _, n := range g.Nodes {
 		if !hasDerivative(n) || n.Op == "Resize" {
 			continue
 		}
 		for i, v := range n.In {
-			if v == nil || v.Const == nil || !v.Type.DType.IsFloat() || v.Const.Len() < 2 || len(v.Const.Shape()) == 0 || isState(n, i) {
+			if v == nil || v.Const == nil || !v.Type.DType.IsFloat() || v.Const.Len() == 0 || len(v.Const.Shape()) == 0 || isState(n, i) {
 				continue
 			}
 			if _, ok := values.Dtype(v.Type.DType); !ok {
@@ -107,19 +118,26 @@ func (im *importer) freeWeights(g *ssa.Graph) {
 			p := g.AddParam(v.Name+" (weight)", v.Type)
 			w, err := im.input(v, c)
 			if err != nil {
-				n.SetInput(i, v)
-				continue
+				return err
 			}
 			im.out.Weights = append(im.out.Weights, w)
 			im.made[p] = w
 			g.ReplaceUses(v, p)
 		}
 	}
+	return nil
 }
 
-// isState reports that an operand is the state with which a recurrent layer begins.
+// isState reports that an operand is a state with which a recurrent layer begins, or a statistic that a batch normalization
+// has gathered.
 func isState(n *ssa.Node, operand int) bool {
-	return (operand == 5 || operand == 6) && n.Domain == "" && slices.Contains([]string{"RNN", "GRU", "LSTM"}, n.Op)
+	switch {
+	case n.Domain != "":
+		return false
+	case n.Op == "BatchNormalization":
+		return operand == 3 || operand == 4
+	}
+	return (operand == 5 || operand == 6) && slices.Contains([]string{"RNN", "GRU", "LSTM"}, n.Op)
 }
 
 // node makes a node for every result of n.

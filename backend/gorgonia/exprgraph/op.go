@@ -209,13 +209,20 @@ func (o *op) run(into *ndarray.Array, in []gorgonia.Value) (err error) {
 		}
 	}
 	if o.kernel != nil {
-		return ops.AtNode("run", o.node, o.kernel.Run(c))
+		err = ops.AtNode("run", o.node, o.kernel.Run(c))
+	} else {
+		err = ops.Eval(c)
 	}
-	if err := ops.Eval(c); err != nil {
+	if err != nil {
 		return err
 	}
-	if a, ok := c.Out[o.result].(*ndarray.Array); ok && a != into { // loops bring results of their own
+	a, ok := c.Out[o.result].(*ndarray.Array)
+	if !ok || a.DType != into.DType || a.Len() != into.Len() {
+		return fmt.Errorf("%v: the result is %s where the node has %v", o, ndarray.Describe(c.Out[o.result]), into)
+	}
+	if a != into { // loops bring results of their own
 		copy(into.Data, a.Data)
+		copy(into.Str, a.Str)
 	}
 	return nil
 }

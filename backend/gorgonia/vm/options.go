@@ -20,9 +20,10 @@ type config struct {
 	memory  ndarray.Budget
 }
 
-// Keep makes the values of nodes readable after a pass, which need memory of their own then.
+// Keep makes the values of nodes readable after a pass, which need memory of their own then. [New] refuses a node that is nil,
+// a statement, or of another graph.
 func Keep(nodes ...*gorgonia.Node) Option {
-	return func(c *config) { c.lower.Outputs = append(c.lower.Outputs, nodes...) }
+	return func(c *config) { c.lower.Outputs.Nodes = append(c.lower.Outputs.Nodes, nodes...) }
 }
 
 // EvalMode compiles dropout and batch normalization as they are after training.
@@ -51,14 +52,8 @@ func WithMaxMemory(bytes int64) Option {
 }
 
 // Freeze compiles inputs as constants, from the values bound to them now: weights that are
-// not learned any more, which kernels then pack. Values bound later do not count.
+// not learned any more, which kernels then pack. Values bound later do not count. [New] refuses a node that is nil, computed,
+// of another graph, or without a value.
 func Freeze(inputs ...*gorgonia.Node) Option {
-	frozen := map[*gorgonia.Node]bool{}
-	for _, n := range inputs {
-		frozen[n] = true
-	}
-	return func(c *config) {
-		before := c.lower.Freeze
-		c.lower.Freeze = func(n *gorgonia.Node) bool { return frozen[n] || before != nil && before(n) }
-	}
+	return func(c *config) { c.lower.Freeze.Nodes = append(c.lower.Freeze.Nodes, inputs...) }
 }

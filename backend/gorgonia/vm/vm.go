@@ -28,6 +28,7 @@ type VM struct {
 	inputs  []input
 	args    []ndarray.Value
 	outputs []output
+	slices  []lower.Slice
 }
 
 var _ gorgonia.VM = (*VM)(nil)
@@ -46,15 +47,13 @@ var ErrClosed = errors.New("the machine is closed")
 func New(g *gorgonia.ExprGraph, opts ...Option) (_ *VM, err error) {
 	defer rescue.Into(&err)
 	c := config{threads: runtime.GOMAXPROCS(0), ctx: context.Background()}
+	c.lower.Outputs.As, c.lower.Freeze.As = "vm.Keep", "vm.Freeze"
 	for _, o := range opts {
 		if o != nil {
 			o(&c)
 		}
 	}
 	c.ctx = c.memory.In(c.ctx)
-	if g != nil {
-		setTraining(g, !c.lower.Eval)
-	}
 	low, err := lower.Lower(g, c.lower)
 	if err != nil {
 		return nil, err
@@ -69,6 +68,9 @@ func New(g *gorgonia.ExprGraph, opts ...Option) (_ *VM, err error) {
 	}
 	m.session.Poison = c.poison
 	m.wire(low)
+	if err := setTraining(g, !c.lower.Eval); err != nil { // last: it clears the statistics of batch normalizations
+		return nil, err
+	}
 	return m, nil
 }
 
@@ -85,12 +87,21 @@ func compile(g *ssa.Graph, c *config) (*program.Program, error) {
 }
 
 // setTraining tells the ops that differ between training and use which of them it is.
-func setTraining(g *gorgonia.ExprGraph, training bool) {
+func setTraining(g *gorgonia.ExprGraph, training bool) error {
 	for _, n := range g.AllNodes() {
 		if op, ok := n.Op().(gorgonia.TrainModeOp); ok {
-			_ = op.SetTraining(training) // Gorgonia's own never fail
+			if err := told(op, training); err != nil {
+				return &GraphError{Node: lower.NameOf(n), Op: fmt.Sprintf("%T", op), Err: fmt.Errorf("SetTraining(%t): %w", training, err)}
+			}
 		}
 	}
+	return nil
+}
+
+// told tells one op, which may be the user's own.
+func told(op gorgonia.TrainModeOp, training bool) (err error) {
+	defer rescue.Into(&err)
+	return op.SetTraining(training)
 }
 
 // RunAll runs one pass.
@@ -104,6 +115,9 @@ func (m *VM) RunAll() (err error) {
 	if m.session == nil {
 		return ErrClosed
 	}
+	if err := m.checkSlices(); err != nil {
+		return err
+	}
 	for i := range m.inputs {
 		if err := m.inputs[i].read(); err != nil {
 			return err
@@ -114,12 +128,19 @@ func (m *VM) RunAll() (err error) {
 		return err
 	}
 	for i := range m.outputs {
-		a, ok := results[i].(*ndarray.Array)
-		if !ok {
-			return fmt.Errorf("result %d is %s, no tensor", i, ndarray.Describe(results[i]))
+		o := &m.outputs[i]
+		if err := o.deliver(results[i]); err != nil {
+			return o.failed(err)
 		}
-		if err := m.outputs[i].deliver(a); err != nil {
-			return err
+	}
+	return nil
+}
+
+// checkSlices refuses a graph whose slices gorgonia.UnsafeLet has changed: they are part of the program.
+func (m *VM) checkSlices() error {
+	for _, s := range m.slices {
+		if s.Changed() {
+			return &GraphError{Node: lower.NameOf(s.Node), Op: fmt.Sprintf("%T", s.Node.Op()), Err: errors.New("its slice was changed after vm.New, which compiles slices; make a new machine")}
 		}
 	}
 	return nil

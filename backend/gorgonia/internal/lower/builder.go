@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"unsafe"
@@ -23,7 +24,6 @@ type builder struct {
 	made    map[*gorgonia.Node]*ssa.Value // nil for statements
 	reads   map[*gorgonia.Node][]*gorgonia.Value
 	grads   map[*gorgonia.Node][]*gorgonia.Node
-	names   map[string]int
 	states  map[*tensor.Dense]*ssa.Value
 	updates []update
 	shared  map[any]*ssa.Value                // what several ops need once: masks, statistics, nodes of several results
@@ -31,6 +31,8 @@ type builder struct {
 	patches map[*ssa.Value]patches            // see convolve.go
 	owners  map[unsafe.Pointer]*gorgonia.Node // nodes by their op; see runsAfter
 	draws   uint64                            // nodes of random numbers
+	frozen  map[*gorgonia.Node]bool           // inputs that are constants
+	writing *gorgonia.Node                    // whose op is being written
 	err     error
 }
 
@@ -38,13 +40,14 @@ type builder struct {
 type update struct {
 	of    *tensor.Dense
 	value *ssa.Value
+	by    *gorgonia.Node
 }
 
 func newBuilder(g *gorgonia.ExprGraph, o Options) *builder {
 	return &builder{
 		graph: g, options: o, out: &Graph{SSA: ssa.NewGraph("expression")},
 		made: map[*gorgonia.Node]*ssa.Value{}, reads: map[*gorgonia.Node][]*gorgonia.Value{}, grads: map[*gorgonia.Node][]*gorgonia.Node{},
-		names: map[string]int{}, states: map[*tensor.Dense]*ssa.Value{}, shared: map[any]*ssa.Value{},
+		states: map[*tensor.Dense]*ssa.Value{}, shared: map[any]*ssa.Value{},
 		widened: map[*ssa.Value]*ssa.Value{}, patches: map[*ssa.Value]patches{},
 	}
 }
@@ -58,29 +61,50 @@ func (b *builder) failed(n *gorgonia.Node, err error) error {
 	return e
 }
 
-// unique makes a name that no other value has.
-func (b *builder) unique(name string) string {
-	b.names[name]++
-	if k := b.names[name]; k > 1 || name == "" {
-		return b.unique(fmt.Sprintf("%s.%d", name, k))
-	}
-	return name
-}
-
 // node adds a node and infers its types.
 func (b *builder) node(op string, in []*ssa.Value, results int, attrs ...ssa.Attr) *ssa.Node {
+	b.checkFloats(op, in)
 	n := b.out.SSA.NewNode(op, in, results, attrs...)
 	b.infer(n)
 	return n
 }
 
+// infer names and types the results: errors and exported models show to which node of the expression graph they belong.
 func (b *builder) infer(n *ssa.Node) {
+	base := fmt.Sprintf("%s_%d", n.Op, n.ID)
+	if b.writing != nil {
+		switch name := PortName(b.writing); {
+		case givenName(b.writing) != "":
+			base = name + "/" + n.Op
+		case !b.options.Portable:
+			base = b.writing.Name() + "/" + n.Op
+		}
+	}
 	for _, v := range n.Out {
-		v.Name = b.unique(fmt.Sprintf("%s_%d", n.Op, n.ID))
+		v.Name = base
 	}
-	if err := ops.Infer(n); err != nil && b.err == nil {
-		b.err = err
+	if err := ops.Infer(n); err != nil {
+		b.fail(fmt.Errorf("%s: %w", n.Op, cause(err)))
 	}
+}
+
+// floatsOnly are operators that ONNX has for floats only, and Gorgonia for all numbers.
+var floatsOnly = map[string]bool{"Conv": true, "MaxPool": true, "AveragePool": true, "GlobalAveragePool": true, "Softmax": true, "LogSoftmax": true,
+	"LayerNormalization": true, Sparsemax.Name: true, MaxPoolDiff.Name: true}
+
+func (b *builder) checkFloats(op string, in []*ssa.Value) {
+	if floatsOnly[op] && !in[0].Type.DType.IsFloat() {
+		b.fail(fmt.Errorf("%s is of floats, and these elements are %s; convert them with gorgonia.ConvType", op, in[0].Type.DType))
+	}
+}
+
+// cause is an error without the node that it happened at, which the expression graph does not have.
+func cause(err error) error {
+	var at *ops.NodeError
+	if errors.As(err, &at) {
+		return at.Err
+	}
+	return err
 }
 
 // op adds a node of one result without attributes.
@@ -92,7 +116,7 @@ func (b *builder) with(op string, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value
 }
 
 func (b *builder) constant(c *ssa.Constant) *ssa.Value {
-	return b.out.SSA.AddConst(b.unique("const"), c)
+	return b.out.SSA.AddConst("const", c)
 }
 
 // ints adds a list of integers.
@@ -113,8 +137,8 @@ func (b *builder) zeros(dt ndarray.DType, shape ...int) *ssa.Value {
 // shape returns the dimensions of a value, all of which are known here.
 func (b *builder) shape(v *ssa.Value) []int {
 	s, ok := v.Type.Static()
-	if !ok && b.err == nil {
-		b.err = fmt.Errorf("the shape of %q is not known: %s", v.Name, v.Type)
+	if !ok {
+		b.fail(fmt.Errorf("the shape of %q is not known: %s; bind inputs of known shape", v.Name, v.Type))
 	}
 	return s
 }

@@ -2,6 +2,7 @@ package lower
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"gorgonia.org/gorgonia"
@@ -131,11 +132,14 @@ func (b *builder) adjoint(n *ssa.Node, d *ssa.Value, i int) *ssa.Value {
 	before := b.out.SSA.NumValues()
 	out, err := gradient.Adjoints(b.out.SSA, n, dy, wants)
 	for _, v := range b.out.SSA.Values()[before:] {
-		v.Name = b.unique(cmp.Or(v.Name, "adjoint"))
+		v.Name = cmp.Or(v.Name, "adjoint")
 	}
-	if err != nil || out[i] == nil {
-		b.fail(err)
+	switch {
+	case err != nil:
+		b.fail(fmt.Errorf("the derivative of %s: %w", n.Op, cause(err)))
 		return n.In[i]
+	case out[i] == nil: // it is zero everywhere
+		return b.zeros(n.In[i].Type.DType, b.shape(n.In[i])...)
 	}
 	return out[i]
 }
@@ -175,6 +179,9 @@ func averagePool(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 // maxPoolDiff takes x, y = MaxPool(x) and the adjoint of y. As standard ONNX, the node that
 // made y is asked for the positions of the maxima, too.
 func maxPoolDiff(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
+	if b.checkFloats(MaxPoolDiff.Name, in); b.err != nil {
+		return in[0]
+	}
 	if !b.options.Portable {
 		m := b.out.SSA.NewNode(MaxPoolDiff.Name, []*ssa.Value{in[0], in[2]}, 1, b.pooling(n)...)
 		m.Domain = stockDomain
@@ -186,7 +193,7 @@ func maxPoolDiff(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 		m = b.node("MaxPool", in[:1], 1, b.pooling(n)...)
 	}
 	if len(m.Out) == 1 {
-		b.out.SSA.AddOutput(m, b.unique("positions"))
+		b.out.SSA.AddOutput(m, "positions")
 		b.infer(m)
 	}
 	return b.adjoint(m, in[2], 0)

@@ -20,8 +20,11 @@ const firstComparison = 5
 // shape up to dimensions of 1; others are scalars.
 func elementwiseBinary(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 	which, err := selector(n.Op(), "ʘBinaryOperator", "ʘBinaryOperatorType")
-	if err != nil || which >= len(binaryOps) {
-		b.fail(fmt.Errorf("unknown elementwise operator %d: %w", which, err))
+	if err == nil && which >= len(binaryOps) {
+		err = fmt.Errorf("unknown elementwise operator %d: another version of Gorgonia?", which)
+	}
+	if err != nil {
+		b.fail(err)
 		return in[0]
 	}
 	x, y := b.narrowed(n.Shape(), in[0], in[1])
@@ -67,6 +70,7 @@ func rectified(v *ssa.Value) *ssa.Value {
 	return c.In[0]
 }
 
+// fail keeps the first failure.
 func (b *builder) fail(err error) {
 	if b.err == nil {
 		b.err = err

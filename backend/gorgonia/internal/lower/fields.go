@@ -36,6 +36,15 @@ func isConstant(n *gorgonia.Node) bool { return strings.HasPrefix(kindOf(n), "co
 
 // field reads a field of an op, through embedded structs.
 func field[T any](op any, name string) (out T, err error) {
+	p, err := fieldAt[T](op, name)
+	if err != nil {
+		return out, err
+	}
+	return *p, nil
+}
+
+// fieldAt is where a field of an op lies; of an op that is no pointer, where that of a copy does.
+func fieldAt[T any](op any, name string) (*T, error) {
 	v := reflect.ValueOf(op)
 	if v.Kind() != reflect.Pointer {
 		p := reflect.New(v.Type())
@@ -43,21 +52,21 @@ func field[T any](op any, name string) (out T, err error) {
 		v = p
 	}
 	if v.IsNil() {
-		return out, fmt.Errorf("the op is a nil %T", op)
+		return nil, fmt.Errorf("the op is a nil %T", op)
 	}
 	f := v.Elem().FieldByName(name)
 	want := reflect.TypeFor[T]()
 	if !f.IsValid() || !f.CanAddr() || f.Kind() != want.Kind() || !f.Type().ConvertibleTo(want) {
-		return out, fmt.Errorf("%T has no field %s of type %s: another version of Gorgonia?", op, name, want)
+		return nil, fmt.Errorf("%T has no field %s of type %s: another version of Gorgonia?", op, name, want)
 	}
-	return *(*T)(unsafe.Pointer(f.UnsafeAddr())), nil
+	return (*T)(unsafe.Pointer(f.UnsafeAddr())), nil
 }
 
 // get reads a field of a node's op and keeps the first failure.
 func get[T any](b *builder, n *gorgonia.Node, name string) T {
 	v, err := field[T](n.Op(), name)
-	if err != nil && b.err == nil {
-		b.err = err
+	if err != nil {
+		b.fail(err)
 	}
 	return v
 }

@@ -20,6 +20,8 @@ type Graph struct {
 	Inputs []Source
 	// Outputs are the destinations of the graph's results, in their order.
 	Outputs []Sink
+	// Slices are what slicing ops select. gorgonia.UnsafeLet changes that.
+	Slices []Slice
 }
 
 // Source is where the value of a parameter comes from: the node that gorgonia.Let binds
@@ -27,6 +29,7 @@ type Graph struct {
 type Source struct {
 	Node  *gorgonia.Node
 	State *tensor.Dense
+	Held  *gorgonia.Node // the first node whose op holds State
 }
 
 // Sink is where a result goes.
@@ -36,6 +39,7 @@ type Sink struct {
 	Grads []*gorgonia.Node  // inputs whose gradient it is, where the gradient's node can not be bound itself
 	Into  []*gorgonia.Value // what gorgonia.Read fills
 	State *tensor.Dense     // a tensor that an op holds
+	Held  *gorgonia.Node    // the node whose op holds State
 }
 
 // GradientOf lists the inputs whose gradient the result is.
@@ -54,7 +58,7 @@ func (s Sink) GradientOf() []*gorgonia.Node {
 // Options choose what is lowered.
 type Options struct {
 	// Outputs are nodes whose values are results, besides those of [Lower].
-	Outputs []*gorgonia.Node
+	Outputs List
 	// Only restricts the results to Outputs.
 	Only bool
 	// Eval lowers dropout and batch normalization as they are after training.
@@ -64,8 +68,8 @@ type Options struct {
 	Portable bool
 	// Seed is where the numbers of dropout begin.
 	Seed uint64
-	// Freeze makes constants of the inputs it accepts, from the values bound to them.
-	Freeze func(n *gorgonia.Node) bool
+	// Freeze are inputs that become constants, from the values bound to them.
+	Freeze List
 }
 
 // Lower writes an expression graph. The results are the values of its roots and costs,
@@ -76,6 +80,9 @@ func Lower(g *gorgonia.ExprGraph, o Options) (_ *Graph, err error) {
 		return nil, &Error{Err: fmt.Errorf("the expression graph is nil")}
 	}
 	b := newBuilder(g, o)
+	if err := b.freeze(o.Freeze); err != nil {
+		return nil, err
+	}
 	wanted, err := b.wanted()
 	if err != nil {
 		return nil, err
@@ -89,6 +96,7 @@ func Lower(g *gorgonia.ExprGraph, o Options) (_ *Graph, err error) {
 		b.deliver(n)
 	}
 	b.deliverStates()
+	b.nameAll()
 	return b.out, b.err
 }
 
@@ -111,9 +119,9 @@ func (b *builder) wanted() (list []*gorgonia.Node, err error) {
 			list = append(list, n)
 		}
 	}
-	for _, n := range b.options.Outputs {
-		if n == nil || n.Graph() != b.graph {
-			return nil, &Error{Node: NameOf(n), Err: fmt.Errorf("the node wanted as an output is not in the graph")}
+	for i, n := range b.options.Outputs.Nodes {
+		if err := b.own(b.options.Outputs, i); err != nil {
+			return nil, err
 		}
 		add(n)
 	}
@@ -130,14 +138,19 @@ func (b *builder) wanted() (list []*gorgonia.Node, err error) {
 		switch kind := kindOf(n); {
 		case kind == "readOp":
 			into, err := field[*gorgonia.Value](n.Op(), "into")
+			if err == nil && into == nil {
+				err = fmt.Errorf("gorgonia.Read into a nil pointer; give it the address of a gorgonia.Value")
+			}
 			if err != nil {
 				return nil, b.failed(n, err)
 			}
 			of := b.children(n)[0]
 			b.reads[of] = append(b.reads[of], into)
 			add(of)
-		case kind == "letOp" || kind == "devTrans":
-			return nil, b.failed(n, fmt.Errorf("the statement is not supported; bind values with gorgonia.Let before the run"))
+		case kind == "letOp":
+			return nil, b.failed(n, fmt.Errorf("the statement of gorgonia.Set is not supported; bind values with gorgonia.Let before a pass"))
+		case kind == "devTrans":
+			return nil, b.failed(n, fmt.Errorf("only the CPU is supported; build the graph without a transport to a device"))
 		case n.Op() == nil && n.Deriv() != nil:
 			b.noteGradient(n)
 			add(n.Deriv())
@@ -201,7 +214,7 @@ func (b *builder) result(v *ssa.Value, s Sink) {
 // deliverStates makes results of what ops keep from run to run.
 func (b *builder) deliverStates() {
 	for _, u := range b.updates {
-		b.result(u.value, Sink{State: u.of})
+		b.result(u.value, Sink{State: u.of, Held: u.by})
 	}
 }
 
@@ -235,13 +248,15 @@ func (b *builder) lowerAll(n *gorgonia.Node) error {
 	return nil
 }
 
-func (b *builder) lowerOne(n *gorgonia.Node) (*ssa.Value, error) {
+func (b *builder) lowerOne(n *gorgonia.Node) (_ *ssa.Value, err error) {
+	defer rescue.Into(&err)
+	b.writing = n
 	switch {
 	case isConstant(n):
 		return b.bound(n, n.Value())
-	case n.Op() == nil && b.options.Freeze != nil && b.options.Freeze(n):
+	case b.frozen[n]:
 		if n.Value() == nil {
-			return nil, fmt.Errorf("no value is bound to the input")
+			return nil, fmt.Errorf("%s makes a constant of the input, and no value is bound to it; bind one first, with gorgonia.Let or gorgonia.WithValue", b.options.Freeze.As)
 		}
 		return b.bound(n, n.Value())
 	case n.Op() == nil:
@@ -264,7 +279,10 @@ func (b *builder) lowerOne(n *gorgonia.Node) (*ssa.Value, error) {
 // shaped gives a result the shape that its node has, which may differ by dimensions of 1.
 func (b *builder) shaped(v *ssa.Value, n *gorgonia.Node) (*ssa.Value, error) {
 	dt, ok := values.DType(n.Dtype())
-	if !ok || v.Type.DType != dt {
+	if !ok {
+		return nil, errElements(n.Dtype())
+	}
+	if v.Type.DType != dt {
 		return nil, fmt.Errorf("the result has elements of type %s where the node has %v", v.Type.DType, n.Dtype())
 	}
 	have, ok := v.Type.Static()
@@ -276,14 +294,19 @@ func (b *builder) shaped(v *ssa.Value, n *gorgonia.Node) (*ssa.Value, error) {
 	return b.reshape(v, want...), b.err
 }
 
+// errElements refuses a type of elements.
+func errElements(t tensor.Dtype) error {
+	return fmt.Errorf("elements of type %v have no ONNX type; use one that has, such as float32, float64, int64 or bool", t)
+}
+
 // input adds a parameter.
 func (b *builder) input(n *gorgonia.Node) (*ssa.Value, error) {
 	dt, ok := values.DType(n.Dtype())
 	if !ok {
-		return nil, fmt.Errorf("elements of type %v have no ONNX type", n.Dtype())
+		return nil, errElements(n.Dtype())
 	}
 	b.out.Inputs = append(b.out.Inputs, Source{Node: n})
-	return b.out.SSA.AddParam(b.unique(NameOf(n)), ssa.StaticTensor(dt, n.Shape()...)), nil
+	return b.out.SSA.AddParam(NameOf(n), ssa.StaticTensor(dt, n.Shape()...)), nil
 }
 
 // state adds a parameter for a tensor that an op holds, a constant in a model to be written.
@@ -301,27 +324,30 @@ func (b *builder) state(d *tensor.Dense) *ssa.Value {
 		b.states[d] = b.constant(ssa.NewConstant(a.Clone()))
 		return b.states[d]
 	}
-	b.out.Inputs = append(b.out.Inputs, Source{State: d})
-	b.states[d] = b.out.SSA.AddParam(b.unique("state"), ssa.StaticTensor(dt, d.Shape()...))
+	b.out.Inputs = append(b.out.Inputs, Source{State: d, Held: b.writing})
+	b.states[d] = b.out.SSA.AddParam("state", ssa.StaticTensor(dt, d.Shape()...))
 	return b.states[d]
 }
 
 // bound adds a constant.
 func (b *builder) bound(n *gorgonia.Node, v gorgonia.Value) (*ssa.Value, error) {
+	a, err := ValueOf(n, v)
+	if err != nil {
+		return nil, err
+	}
+	return b.constant(ssa.NewConstant(a)), nil
+}
+
+// ValueOf copies a value of a node. One that is not of the node's type and shape, up to dimensions of 1, is an error: gorgonia.Let
+// takes numbers and vectors for any node.
+func ValueOf(n *gorgonia.Node, v gorgonia.Value) (*ndarray.Array, error) {
 	var a ndarray.Array
 	if err := values.View(&a, v); err != nil {
 		return nil, err
 	}
-	return b.constant(ssa.NewConstant(a.Clone().Reshaped(n.Shape()...))), nil
-}
-
-// NameOf is the name of a node, also of an input without one.
-func NameOf(n *gorgonia.Node) string {
-	if n == nil {
-		return "nil"
+	dt, _ := values.DType(n.Dtype())
+	if want := (&ndarray.Array{DType: dt, Shape: n.Shape()}); a.DType != dt || a.Len() != want.Len() {
+		return nil, fmt.Errorf("its value is %s where the node is %s; bind one of that type and shape", &a, want)
 	}
-	if name, err := field[string](n, "name"); err == nil && name == "" && n.Op() == nil {
-		return "input"
-	}
-	return n.Name()
+	return a.Clone().Reshaped(n.Shape()...), nil
 }

@@ -34,7 +34,14 @@ func (b *builder) windowOf(n *gorgonia.Node, x *ssa.Value) window {
 	}
 	size := b.shape(x)[w.axis]
 	w.end = size
-	if s := get[tensor.Slice](b, n, "Slice"); s != nil && s.End() > s.Start() {
+	at, err := fieldAt[tensor.Slice](n.Op(), "Slice")
+	if err != nil {
+		b.fail(err)
+		return w
+	}
+	s := *at
+	b.out.Slices = append(b.out.Slices, Slice{n, s, at})
+	if s != nil && s.End() > s.Start() {
 		w.start, w.step = s.Start(), max(s.Step(), 1)
 		w.end = w.start + max((min(s.End(), size)-w.start)/w.step, 1)*w.step
 	}
@@ -42,7 +49,23 @@ func (b *builder) windowOf(n *gorgonia.Node, x *ssa.Value) window {
 }
 
 func (b *builder) failAxis(axis int, x *ssa.Value) {
-	b.fail(fmt.Errorf("axis %d of a tensor of rank %d", axis, b.rank(x)))
+	b.fail(fmt.Errorf("axis %d of a tensor of rank %d, whose axes are 0 to %d", axis, b.rank(x), b.rank(x)-1))
+}
+
+// Slice is what a slicing op selected when the graph was written.
+type Slice struct {
+	Node *gorgonia.Node
+	is   tensor.Slice
+	now  *tensor.Slice // where the op has it
+}
+
+// Changed reports that the op selects something else now.
+func (s Slice) Changed() bool {
+	now := *s.now
+	if now == nil || s.is == nil {
+		return now != nil || s.is != nil
+	}
+	return now.Start() != s.is.Start() || now.End() != s.is.End() || now.Step() != s.is.Step()
 }
 
 // count is how many slices the window selects. Gorgonia leaves out the last one where the

@@ -74,7 +74,7 @@ func (b *builder) follow(op *gorgonia.BatchNormOp, x, mean, variance *ssa.Value)
 		d := of.(*tensor.Dense)
 		old := b.state(d)
 		now = b.op("Mul", b.reshape(now, b.shape(old)...), b.number(old, momentum*factor))
-		b.updates = append(b.updates, update{d, b.op("Add", now, b.op("Mul", old, b.number(old, 1-momentum)))})
+		b.updates = append(b.updates, update{of: d, by: b.writing, value: b.op("Add", now, b.op("Mul", old, b.number(old, 1-momentum)))})
 	}
 	next(m, mean, 1)
 	next(v, variance, float64(count)/float64(max(count-1, 1)))

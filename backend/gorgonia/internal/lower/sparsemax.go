@@ -24,6 +24,9 @@ func sparsemax(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 	if b.err != nil {
 		return in[0]
 	}
+	if b.checkFloats(Sparsemax.Name, in); b.err != nil {
+		return in[0]
+	}
 	if last := b.rank(in[0]) - 1; axis == last && !b.options.Portable {
 		m := b.out.SSA.NewNode(Sparsemax.Name, in, 1)
 		m.Domain = stockDomain

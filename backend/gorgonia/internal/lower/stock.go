@@ -91,7 +91,7 @@ func (b *builder) stock(n *gorgonia.Node, in []*ssa.Value) (*ssa.Value, error) {
 	}
 	dt, ok := values.DType(n.Dtype())
 	if !ok {
-		return nil, fmt.Errorf("elements of type %v have no ONNX type", n.Dtype())
+		return nil, errElements(n.Dtype())
 	}
 	c := &called{op: n.Op(), dtype: dt, shape: n.Shape()}
 	for _, m := range append(b.children(n), n) {

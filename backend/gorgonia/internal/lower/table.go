@@ -1,7 +1,7 @@
 package lower
 
 import (
-	"errors"
+	"fmt"
 	"maps"
 	"slices"
 
@@ -49,9 +49,9 @@ func (b *builder) apply(n *gorgonia.Node, in []*ssa.Value) (*ssa.Value, error) {
 	if t, ok := n.Op().(Template); ok {
 		return b.instance(t, in)
 	}
-	for _, v := range in {
+	for i, v := range in {
 		if v == nil {
-			return nil, errors.New("an operand is a statement")
+			return nil, fmt.Errorf("operand %d is a statement, which has no value; use the node that gorgonia.Read reads", i)
 		}
 	}
 	if kindOf(n) == "readOp" {
