@@ -7,6 +7,7 @@ import (
 	G "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/berth-onnx/berth/backend/gorgonia/internal/dense"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -148,16 +149,11 @@ func (o *stockOp) UsePreallocDo(prealloc G.Value, inputs ...G.Value) (G.Value, e
 	in := o.operands[:min(len(inputs), 2)]
 	for i, v := range inputs {
 		d, isDense := v.(*tensor.Dense)
-		ok = ok && isDense && (i == 0 && d.Uintptr() == to.Uintptr() || !overlap(d, to))
+		ok = ok && isDense && (i == 0 && d.Uintptr() == to.Uintptr() || !dense.Overlap(d.Raw, to.Raw))
 		in[i] = d
 	}
 	if !ok {
 		return o.nodeOp.UsePreallocDo(prealloc, inputs...)
 	}
 	return prealloc, o.stock.run(to, in)
-}
-
-// overlap reports whether two tensors have bytes in common.
-func overlap(a, b *tensor.Dense) bool {
-	return a.Uintptr() < b.Uintptr()+b.MemSize() && b.Uintptr() < a.Uintptr()+a.MemSize()
 }

@@ -90,19 +90,21 @@ func (o *operations) MaxBetweenScalar(a tensor.Tensor, b any, left bool, opts ..
 }
 
 // FMA adds a · x to y.
-func (o *operations) FMA(a, x, y tensor.Tensor) (_ tensor.Tensor, err error) {
-	defer naming("FMA", &err)
-	if _, err := denseOf(y); err != nil {
-		return nil, err
-	}
-	return o.Mul(a, x, tensor.WithIncr(y))
+func (o *operations) FMA(a, x, y tensor.Tensor) (tensor.Tensor, error) {
+	return guarded(o, "FMA", func() (tensor.Tensor, error) {
+		if _, err := denseOf(y); err != nil {
+			return nil, err
+		}
+		return o.Mul(a, x, tensor.WithIncr(y))
+	})
 }
 
 // FMAScalar adds a · x to y.
-func (o *operations) FMAScalar(a tensor.Tensor, x any, y tensor.Tensor) (_ tensor.Tensor, err error) {
-	defer naming("FMAScalar", &err)
-	if _, err := denseOf(y); err != nil {
-		return nil, err
-	}
-	return o.MulScalar(a, x, true, tensor.WithIncr(y))
+func (o *operations) FMAScalar(a tensor.Tensor, x any, y tensor.Tensor) (tensor.Tensor, error) {
+	return guarded(o, "FMAScalar", func() (tensor.Tensor, error) {
+		if _, err := denseOf(y); err != nil {
+			return nil, err
+		}
+		return o.MulScalar(a, x, true, tensor.WithIncr(y))
+	})
 }

@@ -1,25 +1,30 @@
 package engine
 
 import (
+	"fmt"
+	"slices"
+
 	"gorgonia.org/tensor"
 
-	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 )
 
 // Comparisons give tensors of bool, or of the operands' type, 0 and 1, with AsSameType and UseUnsafe.
 
 func (o *operations) compare(op string, negate bool, a tensor.Tensor, in []*ndarray.Array, opts []tensor.FuncOpt) (tensor.Tensor, error) {
-	d, err := denseOf(a)
-	if err != nil {
-		return nil, err
-	}
-	given := tensor.ParseFuncOpts(opts...)
+	d := a.(*tensor.Dense)
 	dt := tensor.Bool
-	if given.Same() || !given.Safe() {
+	given, err := optionsOf(opts)
+	switch {
+	case err != nil:
+		return nil, err
+	case given.Same() || !given.Safe():
 		dt = d.Dtype()
 	}
-	return o.result(d, dt, d.Shape().Clone(), func(out *ndarray.Array) error {
+	if dt == tensor.String {
+		return nil, fmt.Errorf("AsSameType and UseUnsafe give 0 and 1, for which %s has no elements", dt)
+	}
+	return o.result(d, dt, slices.Clone(d.Shape()), func(out *ndarray.Array) error {
 		truth, err := o.compute(ndarray.Bool, out.Shape, op, nil, in...)
 		if err == nil && negate {
 			err = o.kernels.run(truth, "Not", nil, truth)
@@ -28,30 +33,30 @@ func (o *operations) compare(op string, negate bool, a tensor.Tensor, in []*ndar
 			truth, err = o.convert(truth, out.DType)
 		}
 		if err == nil {
-			copy(out.Data, truth.Data)
+			copyElements(out, truth)
 		}
 		return err
 	}, opts)
 }
 
-func (o *operations) compareTensors(op string, negate bool, a, b tensor.Tensor, opts []tensor.FuncOpt) (_ tensor.Tensor, err error) {
-	defer naming(op, &err)
-	defer rescue.Into(&err)
-	in, err := sameArrays(a, b)
-	if err != nil {
-		return nil, err
-	}
-	return o.compare(op, negate, a, in, opts)
+func (o *operations) compareTensors(op string, negate bool, a, b tensor.Tensor, opts []tensor.FuncOpt) (tensor.Tensor, error) {
+	return guarded(o, op, func() (tensor.Tensor, error) {
+		in, err := sameArrays(a, b)
+		if err != nil {
+			return nil, err
+		}
+		return o.compare(op, negate, a, in, opts)
+	})
 }
 
-func (o *operations) compareScalar(op string, negate bool, a tensor.Tensor, b any, left bool, opts []tensor.FuncOpt) (_ tensor.Tensor, err error) {
-	defer naming(op, &err)
-	defer rescue.Into(&err)
-	in, err := operandsWith(a, b, left)
-	if err != nil {
-		return nil, err
-	}
-	return o.compare(op, negate, a, in, opts)
+func (o *operations) compareScalar(op string, negate bool, a tensor.Tensor, b any, left bool, opts []tensor.FuncOpt) (tensor.Tensor, error) {
+	return guarded(o, op, func() (tensor.Tensor, error) {
+		in, err := operandsWith(a, b, left)
+		if err != nil {
+			return nil, err
+		}
+		return o.compare(op, negate, a, in, opts)
+	})
 }
 
 // Lt is a < b, for tensors of one shape.

@@ -11,7 +11,7 @@
 // goroutines may use them at once. Results are what ONNX says of the operators: NaN and infinities go through. Operands that
 // do not lie in row-major order are copied before, results after; transposed operands of products are not.
 //
-// What has no operator in ONNX is left to the default engine, on such copies: SVD, Diag, Repeat, Map, Reduce.
+// What has no operator in ONNX is left to the default engine, on such copies: SVD, Trace, Map, Reduce.
 package engine
 
 import (
@@ -25,34 +25,44 @@ import (
 	"github.com/berth-onnx/berth/ndarray"
 )
 
-// Engine computes with berth's kernels, and allocates as the default engine does. It is safe for concurrent use.
+// Engine computes with berth's kernels, and allocates as the default engine does, within the process' budget of memory (three
+// quarters of the machine's): what is beyond it is an error. It is safe for concurrent use.
 //
-// Errors of its operations are [*Error]. A tensor given by WithReuse, WithIncr or UseUnsafe has the result's element type; a
-// masked element is an error.
+// Errors of its operations are [*Error], also those of an engine that is nil or a zero value; beside an error, results are nil, and
+// tensors given for results are as they were. A tensor given by WithReuse, WithIncr or UseUnsafe has the result's element type and
+// as many elements, and gets its shape if it has another and is no slice with gaps; one for a product has the product's shape. It
+// keeps its own engine. A masked element is an error.
 //
 // Limits are those of package tensor, whose code decides before an engine is asked:
-//   - The methods Argmax and Argmin of a Dense call the default engine's unexported methods, which come with its allocator; only
-//     that allocates memory that the garbage collector sees. The functions tensor.Argmax and tensor.Argmin ask this engine, and
-//     with an [Arena], which holds its memory itself, the methods do as well.
+//   - The methods Argmax and Argmin of a Dense call the default engine's unexported methods, which come with its allocator. The
+//     functions tensor.Argmax and tensor.Argmin ask this engine, and with an [Arena], which holds its memory itself, the methods
+//     do as well.
 //   - The method Inner refuses vectors with gaps between their elements.
-//   - Functions such as tensor.Add panic on a nil *Dense, which has no engine to ask; methods of an engine return an error.
+//   - tensor.MatMul, MatVecMul and Outer give the tensor of WithReuse the shape of the product, and the strides of a tensor
+//     without gaps, before they ask an engine, and also if the operation then fails. A slice with gaps is refused then, and no
+//     slice any more; Outer has overwritten all from its first element to its last with zeros. The methods MatMul, MatVecMul and
+//     Outer of an engine write into slices.
+//   - tensor.New allocates without a budget, and panics if the engine is nil or has no memory. Functions such as tensor.Add panic
+//     on a nil *Dense, which has no engine to ask; methods of an engine return an error.
 type Engine struct {
-	operations
+	ops operations
 	heap
 }
-
-// heap gives an engine the allocator of the default one. Its operations lie deeper than those of [operations], which hide them.
-type heap struct{ tensor.StdEng }
 
 // New makes an engine that allocates in the heap.
 func New() *Engine {
 	e := &Engine{}
-	e.operations = newOperations(e)
+	e.ops = newOperations(e)
 	return e
 }
 
-// AllocAccessible is true: memory is that of Go.
-func (e *Engine) AllocAccessible() bool { return true }
+// operations are those of the engine, nil if there is none.
+func (e *Engine) operations() *operations {
+	if e == nil {
+		return nil
+	}
+	return &e.ops
+}
 
 // Arena computes with berth's kernels, and allocates tensors one behind the other in memory of its own: that given to
 // [NewArena], and more of the heap where that does not suffice. All of it is held until [Arena.Reset] makes room, or the
@@ -61,7 +71,7 @@ func (e *Engine) AllocAccessible() bool { return true }
 // Tensors of strings must not be made with it: package tensor does not say what memory is for, and the garbage collector does
 // not look for strings in bytes. Operations whose results are strings are errors.
 type Arena struct {
-	operations
+	ops    operations
 	mu     sync.Mutex
 	memory []byte
 	used   int
@@ -71,15 +81,30 @@ type Arena struct {
 // NewArena makes an engine with an arena of so many bytes.
 func NewArena(bytes int) (*Arena, error) {
 	if bytes < 0 {
-		return nil, fmt.Errorf("an arena of %d bytes", bytes)
+		return nil, &Error{"NewArena", fmt.Errorf("an arena of %d bytes", bytes)}
 	}
-	a, err := ndarray.New(ndarray.Uint8, bytes)
+	a, err := newArray(ndarray.Uint8, []int{bytes})
 	if err != nil {
-		return nil, err
+		return nil, &Error{"NewArena", err}
 	}
 	e := &Arena{memory: a.Data}
-	e.operations = newOperations(e)
+	e.ops = newOperations(e)
 	return e, nil
+}
+
+// operations are those of the engine, nil if there is none.
+func (e *Arena) operations() *operations {
+	if e == nil {
+		return nil
+	}
+	return &e.ops
+}
+
+// fits reports whether the arena has room for an allocation.
+func (e *Arena) fits(bytes int64) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return bytes <= int64(len(e.memory)-e.used)
 }
 
 // Reset makes the whole arena free. Tensors allocated before must not be used any more.
@@ -124,10 +149,10 @@ func (e *Arena) AllocAccessible() bool { return true }
 func (e *Arena) Alloc(size int64) (_ tensor.Memory, err error) {
 	defer rescue.Into(&err)
 	if e == nil {
-		return nil, errUnmade
+		return nil, &Error{"Alloc", errUnmade}
 	}
 	if size < 0 || int64(int(size)) != size {
-		return nil, fmt.Errorf("an allocation of %d bytes", size)
+		return nil, &Error{"Alloc", fmt.Errorf("an allocation of %d bytes", size)}
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -137,9 +162,9 @@ func (e *Arena) Alloc(size int64) (_ tensor.Memory, err error) {
 		clear(m)
 		return memory(m), nil
 	}
-	a, err := ndarray.New(ndarray.Uint8, int(size))
+	a, err := newArray(ndarray.Uint8, []int{int(size)})
 	if err != nil {
-		return nil, err
+		return nil, &Error{"Alloc", err}
 	}
 	e.more = append(e.more, a.Data)
 	return memory(a.Data), nil
@@ -149,19 +174,13 @@ func (e *Arena) Alloc(size int64) (_ tensor.Memory, err error) {
 func (e *Arena) Free(tensor.Memory, int64) error { return nil }
 
 // Memset fills a tensor with a value.
-func (e *Arena) Memset(m tensor.Memory, v any) (err error) {
-	defer rescue.Into(&err)
-	return stock.Memset(m, v)
-}
+func (e *Arena) Memset(m tensor.Memory, v any) error { return memset(m, v) }
 
 // Memclr fills a tensor with zeros.
-func (e *Arena) Memclr(m tensor.Memory) { stock.Memclr(m) }
+func (e *Arena) Memclr(m tensor.Memory) { memclr(m) }
 
 // Memcpy copies one tensor's memory to another's.
-func (e *Arena) Memcpy(dst, src tensor.Memory) (err error) {
-	defer rescue.Into(&err)
-	return stock.Memcpy(dst, src)
-}
+func (e *Arena) Memcpy(dst, src tensor.Memory) error { return memcpy(dst, src) }
 
 // Accessible returns the memory.
 func (e *Arena) Accessible(m tensor.Memory) (tensor.Memory, error) { return m, nil }

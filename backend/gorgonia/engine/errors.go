@@ -10,7 +10,7 @@ import (
 // Error says which operation of an engine failed, and why.
 type Error struct {
 	Op  string // the method, or the operator of ONNX that computes it
-	Err error  // a [*github.com/berth-onnx/berth/backend/gorgonia.DenseError] where a tensor can not be read or written
+	Err error  // a [*github.com/berth-onnx/berth/backend/gorgonia.DenseError] where a tensor can not be read or written, an [*github.com/berth-onnx/berth/ops.MemoryError] where there is no memory
 }
 
 // Error names the operation and the reason.

@@ -2,13 +2,14 @@ package engine
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
 	"unsafe"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/backend/gorgonia/internal/dense"
 	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
@@ -20,8 +21,8 @@ import (
 // An operation is a node of an ONNX graph on arrays. What the backend prepares for an operator, its attributes and the types
 // of its operands is kept: an engine sees the same few again and again.
 
-// errUnmade is the error of engines that are zero values.
-var errUnmade = errors.New("the engine is a zero value: New and NewArena make engines")
+// errUnmade is the error of engines that are nil or zero values.
+var errUnmade = errors.New("the engine is nil or a zero value; New and NewArena make engines")
 
 // keptKernels is how many kernels an engine keeps; beyond that it begins anew.
 const keptKernels = 4096
@@ -38,6 +39,7 @@ type kernel struct {
 	node     *ssa.Node
 	prepared backend.Prepared
 	inPlace  map[int]bool // operands whose bytes the result may have
+	mayFail  bool         // on what operands hold, after results are written
 }
 
 func newKernels() *kernels { return &kernels{fast: cpu.New(), made: map[string]*kernel{}} }
@@ -56,20 +58,34 @@ func (k *kernels) run(out *ndarray.Array, op string, attrs []ssa.Attr, in ...*nd
 	if shape, _ := want.Static(); want.DType != out.DType || sizeOf(shape) != out.Len() {
 		return fmt.Errorf("%s gives %s, the tensor for it is %s", op, want, out)
 	}
-	to := out
+	if kn.mayFail {
+		return elsewhere(out, func(to *ndarray.Array) error { return kn.run(to, in) })
+	}
 	for i, a := range in {
-		x, y := bytesOf(a), bytesOf(out)
-		if overlap(x, y) && !(kn.inPlace[i] && unsafe.SliceData(x) == unsafe.SliceData(y) && len(x) == len(y)) {
-			to = out.Clone()
+		if !isApart(out, a, kn.inPlace[i]) {
+			return elsewhere(out, func(to *ndarray.Array) error { return kn.run(to, in) })
 		}
 	}
-	if err := kn.run(to, in); err != nil {
+	return kn.run(out, in)
+}
+
+// isApart reports whether a result can be written while an operand is read: they have no bytes in common, or the very same
+// ones where that is allowed.
+func isApart(out, in *ndarray.Array, inPlace bool) bool {
+	x, y := bytesOf(in), bytesOf(out)
+	return !dense.Overlap(x, y) || inPlace && unsafe.SliceData(x) == unsafe.SliceData(y) && len(x) == len(y)
+}
+
+// elsewhere computes a result in memory of its own, and copies it if there is no error.
+func elsewhere(out *ndarray.Array, f computing) error {
+	to, err := newArray(out.DType, out.Shape)
+	if err != nil {
 		return err
 	}
-	if to != out {
-		copy(out.Data, to.Data)
-		copy(out.Str, to.Str)
+	if err := f(to); err != nil {
+		return err
 	}
+	copyElements(out, to)
 	return nil
 }
 
@@ -87,16 +103,11 @@ func bytesOf(a *ndarray.Array) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(a.Str))), len(a.Str)*int(unsafe.Sizeof("")))
 }
 
-func overlap(a, b []byte) bool {
-	if len(a) == 0 || len(b) == 0 {
-		return false
-	}
-	x, y := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
-	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
-}
-
 func (kn *kernel) run(out *ndarray.Array, in []*ndarray.Array) error {
 	shape, _ := kn.node.Out[0].Type.Static()
+	if err := ndarray.Budget(0).Ask("a workspace", kn.prepared.Scratch); err != nil {
+		return err
+	}
 	c := &ops.Call{Ctx: context.Background(), Node: kn.node, Threads: 1, Scratch: ndarray.AlignedBytes(int(kn.prepared.Scratch)),
 		Out: []ndarray.Value{out.Reshaped(shape...)}}
 	for _, a := range in {
@@ -110,19 +121,7 @@ func (kn *kernel) run(out *ndarray.Array, in []*ndarray.Array) error {
 
 // get returns the kernel for an operator on arrays of these types.
 func (k *kernels) get(op string, attrs []ssa.Attr, in []*ndarray.Array) (*kernel, error) {
-	key := append(make([]byte, 0, 128), op...)
-	for i := range attrs {
-		key = fmt.Appendf(key, " %s=%d,%b,%v", attrs[i].Name, attrs[i].I, attrs[i].F, attrs[i].Ints)
-	}
-	for _, a := range in {
-		key = append(append(key, '|'), byte(a.DType))
-		for _, n := range a.Shape {
-			key = append(strconv.AppendInt(key, int64(n), 10), ',')
-		}
-		if isAxes(a) {
-			key = append(key, a.Data...)
-		}
-	}
+	key := keyOf(op, attrs, in)
 	k.mu.Lock()
 	kn := k.made[string(key)]
 	k.mu.Unlock()
@@ -140,6 +139,24 @@ func (k *kernels) get(op string, attrs []ssa.Attr, in []*ndarray.Array) (*kernel
 	}
 	k.made[string(key)] = kn
 	return kn, nil
+}
+
+// keyOf is what a kernel depends on. Every part begins with its length, so that no two calls have the same key by accident.
+func keyOf(op string, attrs []ssa.Attr, in []*ndarray.Array) []byte {
+	key := append(make([]byte, 0, 128), op...)
+	for i := range attrs {
+		key = fmt.Appendf(key, " %s=%d,%b,%q,%v", attrs[i].Name, attrs[i].I, attrs[i].F, attrs[i].S, attrs[i].Ints)
+	}
+	for _, a := range in {
+		key = binary.AppendUvarint(append(key, 0, byte(a.DType)), uint64(len(a.Shape)))
+		for _, n := range a.Shape {
+			key = binary.AppendUvarint(key, uint64(n))
+		}
+		if isAxes(a) {
+			key = append(key, a.Data...)
+		}
+	}
+	return key
 }
 
 // isAxes reports whether an operand is one whose contents decide the result's shape.
@@ -164,7 +181,7 @@ func (k *kernels) prepare(op string, attrs []ssa.Attr, in []*ndarray.Array) (*ke
 	if _, known := n.Out[0].Type.Static(); !known {
 		return nil, fmt.Errorf("the shape of the result is not known: %w", ops.ErrUnsupported)
 	}
-	kn := &kernel{node: n, inPlace: map[int]bool{}}
+	kn := &kernel{node: n, inPlace: map[int]bool{}, mayFail: failsOnElements(n)}
 	var err error
 	if kn.prepared, err = k.fast.Prepare(context.Background(), n, 1); err != nil {
 		return nil, err
@@ -173,4 +190,16 @@ func (k *kernels) prepare(op string, attrs []ssa.Attr, in []*ndarray.Array) (*ke
 		kn.inPlace[p.In] = true
 	}
 	return kn, nil
+}
+
+// failsOnElements reports operators that end with an error in the midst of a result: an index beyond an axis, an integer divided
+// by 0.
+func failsOnElements(n *ssa.Node) bool {
+	switch n.Op {
+	case "Gather", "ScatterElements":
+		return true
+	case "Div", "Mod", "Pow":
+		return !n.Out[0].Type.DType.IsFloat()
+	}
+	return false
 }

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"unsafe"
 
 	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth/backend/gorgonia/internal/dense"
-	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -19,10 +19,16 @@ import (
 //	shape (m,k), strides (k,1)    as it is
 //	shape (m,k), strides (1,m)    transposed: the matrix (k,m) of the same memory
 //	any other strides             copied
+//
+// A tensor for a product has exactly its shape. The functions of package tensor give that of WithReuse the shape before they
+// ask an engine, and with it the strides of a tensor without gaps, also to a slice; what is then written lies beside the slice.
+// They also forget that it is a slice. What they do not change shows it: the memory of a slice with gaps has more elements than
+// its new shape, and that of columns of a transposed tensor is both transposed and not contiguous.
 
 // matrix is an operand of a product.
 type matrix struct {
 	a          *ndarray.Array
+	of         tensor.Dtype
 	transposed bool
 }
 
@@ -38,7 +44,7 @@ func side(transposed bool) int {
 }
 
 // turned is the transposed matrix.
-func (x matrix) turned() matrix { return matrix{x.a, !x.transposed} }
+func (x matrix) turned() matrix { return matrix{x.a, x.of, !x.transposed} }
 
 // matrixOf reads a tensor of two dimensions, or of one as a column.
 func matrixOf(t tensor.Tensor) (matrix, error) {
@@ -54,7 +60,7 @@ func matrixOf(t tensor.Tensor) (matrix, error) {
 		turned := m
 		turned.Shape, turned.Strides = []int{m.Shape[1], m.Shape[0]}, []int{m.Strides[1], m.Strides[0]}
 		if turned.Contiguous() {
-			return matrix{turned.Array(), true}, nil
+			return matrix{turned.Array(), d.Dtype(), true}, nil
 		}
 	}
 	a, err := m.Packed()
@@ -68,124 +74,188 @@ func matrixOf(t tensor.Tensor) (matrix, error) {
 	default:
 		return matrix{}, fmt.Errorf("%s is no matrix", a)
 	}
-	return matrix{a, false}, nil
+	return matrix{a, d.Dtype(), false}, nil
 }
 
-// column reads a vector, of one dimension or two, as a column.
+// column reads a vector, of one dimension or of two with one row or column, as a column.
 func column(t tensor.Tensor) (matrix, error) {
 	a, err := arrayOf(t)
-	if err != nil {
+	switch {
+	case err != nil:
 		return matrix{}, err
+	case a.Rank() == 1, a.Rank() == 2 && slices.Contains(a.Shape, 1):
+		return matrix{a.Reshaped(a.Len(), 1), t.Dtype(), false}, nil
 	}
-	return matrix{a.Reshaped(a.Len(), 1), false}, nil
+	return matrix{}, fmt.Errorf("%s is no vector", a)
+}
+
+// multipliable reports operands that have no product.
+func multipliable(x, y matrix) error {
+	switch dt := x.a.DType; {
+	case x.of != y.of:
+		return fmt.Errorf("tensors of %s and %s have no product; they must have one type", x.of, y.of)
+	case dt == ndarray.String || dt == ndarray.Bool:
+		return fmt.Errorf("tensors of %s have no product: %w", x.of, ops.ErrUnsupported)
+	case x.cols() != y.rows():
+		return fmt.Errorf("matrices of %d×%d and %d×%d have no product", x.rows(), x.cols(), y.rows(), y.cols())
+	}
+	return nil
 }
 
 // multiply computes x·y.
 func (o *operations) multiply(out *ndarray.Array, x, y matrix) error {
-	if x.cols() != y.rows() || x.a.DType != y.a.DType {
-		return fmt.Errorf("a product of %d×%d and %d×%d matrices of %s and %s", x.rows(), x.cols(), y.rows(), y.cols(), x.a.DType, y.a.DType)
-	}
 	attrs := []ssa.Attr{ssa.IntAttr("transA", int64(side(x.transposed))), ssa.IntAttr("transB", int64(side(y.transposed)))}
 	return o.kernels.run(out, "Gemm", attrs, x.a, y.a)
 }
 
-// product computes x·y into a tensor that the caller has allocated.
-func (o *operations) product(to tensor.Tensor, x, y matrix) error {
+// product computes x·y into a tensor of a shape that the caller has allocated.
+func (o *operations) product(to tensor.Tensor, x, y matrix, shape ...int) error {
 	d, err := denseOf(to)
 	if err != nil {
 		return err
 	}
-	if dense.DTypeOf(d.Dtype().Type) != x.a.DType {
-		return fmt.Errorf("the tensor for a product has elements of type %s, the operands of %s", d.Dtype(), x.a.DType)
+	forgetAxes(d)
+	if err := multipliable(x, y); err != nil {
+		return err
 	}
-	return o.write(d, x.a.DType, func(out *ndarray.Array) error { return o.multiply(out, x, y) }, false)
+	m, err := dense.MemoryOf(d)
+	switch {
+	case err != nil:
+		return err
+	case d.Dtype() != x.of:
+		return typeError(d, x.of)
+	case !slices.Equal(m.Shape, shape):
+		return fmt.Errorf("the tensor for a product of shape %v has shape %v", shape, m.Shape)
+	case isReshapedSlice(d, &m):
+		return &dense.Error{Tensor: fmt.Sprintf("the tensor of %s%v for a product", d.Dtype(), m.Shape),
+			Reason: "it was a slice with gaps, whose strides package tensor has replaced before the engine was asked; give a tensor with memory of its own, or call the engine's method"}
+	}
+	return o.write(d, shape, func(out *ndarray.Array) error { return o.multiply(out, x, y) }, false)
 }
 
-// MatMul computes the product of two matrices.
-func (o *operations) MatMul(a, b, to tensor.Tensor) (err error) {
-	defer naming("MatMul", &err)
-	defer rescue.Into(&err)
-	x, err := matrixOf(a)
-	if err != nil {
-		return err
-	}
-	y, err := matrixOf(b)
-	if err != nil {
-		return err
-	}
-	return o.product(to, x, y)
+// isReshapedSlice reports a tensor that package tensor has given other strides than a slice has (see above).
+func isReshapedSlice(d *tensor.Dense, m *dense.Memory) bool {
+	order := d.DataOrder()
+	return !d.IsView() && !slices.Contains(m.Shape, 0) && (m.Elems() != ndarray.Product(m.Shape) && m.Contiguous() || order.IsNotContiguous() && order.IsTransposed())
 }
 
-// MatVecMul computes the product of a matrix and a vector.
-func (o *operations) MatVecMul(a, b, to tensor.Tensor) (err error) {
-	defer naming("MatVecMul", &err)
-	defer rescue.Into(&err)
-	x, err := matrixOf(a)
-	if err != nil {
-		return err
+// axesOfT is where a tensor keeps the axes of its method T.
+var axesOfT, hasAxesOfT = reflect.TypeFor[tensor.Dense]().FieldByName("transposeWith")
+
+// forgetAxes takes the axes of a transposition from a tensor that is not transposed any more. Package tensor leaves them when it
+// reshapes the tensor of WithReuse, and gives them to its pool each time: where another tensor has got them for its shape
+// meanwhile, that shape becomes 0×0.
+func forgetAxes(d *tensor.Dense) {
+	if hasAxesOfT && axesOfT.Type == reflect.TypeFor[[]int]() && !d.IsMaterializable() {
+		*(*[]int)(unsafe.Add(unsafe.Pointer(d), axesOfT.Offset)) = nil
 	}
-	y, err := column(b)
-	if err != nil {
-		return err
-	}
-	return o.product(to, x, y)
 }
 
-// Outer computes the products of all pairs of elements of two vectors.
-func (o *operations) Outer(a, b, to tensor.Tensor) (err error) {
-	defer naming("Outer", &err)
-	defer rescue.Into(&err)
-	x, err := column(a)
-	if err != nil {
-		return err
-	}
-	y, err := column(b)
-	if err != nil {
-		return err
-	}
-	return o.product(to, x, y.turned())
+// MatMul computes the product of two matrices into a tensor of its shape.
+func (o *operations) MatMul(a, b, to tensor.Tensor) error {
+	_, err := guarded(o, "MatMul", func() (any, error) {
+		x, err := matrixOf(a)
+		if err != nil {
+			return nil, err
+		}
+		y, err := matrixOf(b)
+		if err != nil {
+			return nil, err
+		}
+		return nil, o.product(to, x, y, x.rows(), y.cols())
+	})
+	return err
+}
+
+// MatVecMul computes the product of a matrix and a vector into a tensor of its shape, of one dimension.
+func (o *operations) MatVecMul(a, b, to tensor.Tensor) error {
+	_, err := guarded(o, "MatVecMul", func() (any, error) {
+		x, err := matrixOf(a)
+		if err != nil {
+			return nil, err
+		}
+		y, err := column(b)
+		if err != nil {
+			return nil, err
+		}
+		return nil, o.product(to, x, y, x.rows())
+	})
+	return err
+}
+
+// Outer computes the products of all pairs of elements of two vectors into a tensor of their shape.
+func (o *operations) Outer(a, b, to tensor.Tensor) error {
+	_, err := guarded(o, "Outer", func() (any, error) {
+		x, err := column(a)
+		if err != nil {
+			return nil, err
+		}
+		y, err := column(b)
+		if err != nil {
+			return nil, err
+		}
+		return nil, o.product(to, x, y.turned(), x.rows(), y.rows())
+	})
+	return err
 }
 
 // Inner is the sum of the products of two vectors' elements, of their Go type.
-func (o *operations) Inner(a, b tensor.Tensor) (_ any, err error) {
-	defer naming("Inner", &err)
-	defer rescue.Into(&err)
-	x, err := column(a)
-	if err != nil {
-		return nil, err
-	}
-	y, err := column(b)
-	if err != nil {
-		return nil, err
-	}
-	to, err := o.fresh(a.Dtype(), nil)
-	if err != nil {
-		return nil, err
-	}
-	if err := o.product(to, x.turned(), y); err != nil {
-		return nil, err
-	}
-	return to.Data(), nil
+func (o *operations) Inner(a, b tensor.Tensor) (any, error) {
+	return guarded(o, "Inner", func() (any, error) {
+		x, err := column(a)
+		if err != nil {
+			return nil, err
+		}
+		y, err := column(b)
+		if err == nil {
+			err = multipliable(x.turned(), y)
+		}
+		if err != nil {
+			return nil, err
+		}
+		to, err := newArray(x.a.DType, nil)
+		if err != nil {
+			return nil, err
+		}
+		if err := o.multiply(to, x.turned(), y); err != nil {
+			return nil, err
+		}
+		return goTyped(to, a.Dtype()).Data(), nil
+	})
 }
 
-// Dot is the sum of products over the last axis of x and the last but one of y; the product of all with a scalar.
-func (o *operations) Dot(x, y tensor.Tensor, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
-	defer naming("Dot", &err)
-	defer rescue.Into(&err)
-	in, err := arraysOf(x, y)
-	switch {
-	case err != nil:
-		return nil, err
-	case in[1].Rank() == 0:
-		return o.MulScalar(x, y, true, opts...)
-	case in[0].Rank() == 0:
-		return o.MulScalar(y, x, false, opts...)
+// Dot is the inner product of two vectors, a scalar; the product of a matrix and a vector, on either side, a vector; of tensors
+// with more dimensions the sum of products over the last axis of x and the last but one of y; and the product of all elements
+// with a scalar. Vectors are those of package tensor: also matrices of one row or one column of several elements.
+func (o *operations) Dot(x, y tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return guarded(o, "Dot", func() (tensor.Tensor, error) {
+		in, err := arraysOf(x, y)
+		switch {
+		case err != nil:
+			return nil, err
+		case in[1].Rank() == 0:
+			return o.MulScalar(x, y, true, opts...)
+		case in[0].Rank() == 0:
+			return o.MulScalar(y, x, false, opts...)
+		}
+		left, right, shape, err := o.unfold(flat(in[0], in[1]), flat(in[1], in[0]))
+		if err != nil {
+			return nil, err
+		}
+		left.of, right.of = x.Dtype(), y.Dtype()
+		if err := multipliable(left, right); err != nil {
+			return nil, err
+		}
+		return o.result(x.(*tensor.Dense), x.Dtype(), shape, func(out *ndarray.Array) error { return o.multiply(out, left, right) }, opts)
+	})
+}
+
+// flat is a vector without dimensions of one element, where it is an operand of Dot beside a vector or a matrix.
+func flat(a, other *ndarray.Array) *ndarray.Array {
+	if tensor.Shape(a.Shape).IsVector() && other.Rank() <= 2 {
+		return a.Reshaped(a.Len())
 	}
-	left, right, shape, err := o.unfold(in[0], in[1])
-	if err != nil {
-		return nil, err
-	}
-	return o.result(x.(*tensor.Dense), x.Dtype(), shape, func(out *ndarray.Array) error { return o.multiply(out, left, right) }, opts)
+	return a
 }
 
 // unfold makes matrices of the operands of Dot: the summed axis of y is moved to the front, all others are one.
@@ -208,33 +278,74 @@ func (o *operations) unfold(x, y *ndarray.Array) (left, right matrix, shape []in
 		}
 	}
 	shape = append(slices.Clone(x.Shape[:x.Rank()-1]), rest...)
-	return matrix{x.Reshaped(x.Len()/n, n), false}, matrix{y.Reshaped(n, y.Len()/n), false}, shape, nil
+	return matrix{a: x.Reshaped(x.Len()/n, n)}, matrix{a: y.Reshaped(n, y.Len()/n)}, shape, nil
 }
 
 // Trace is the sum of a matrix's diagonal.
-func (o *operations) Trace(a tensor.Tensor) (_ any, err error) {
-	defer naming("Trace", &err)
-	defer rescue.Into(&err)
-	c, err := plain(a)
-	switch {
-	case err != nil:
-		return nil, err
-	case c.Dims() == 2 && c.Shape().TotalSize() == 0: // on which the default engine panics
-		return reflect.Zero(c.Dtype().Type).Interface(), nil
-	}
-	return stock.Trace(c)
+func (o *operations) Trace(a tensor.Tensor) (any, error) {
+	return guarded(o, "Trace", func() (any, error) {
+		c, err := viewed(a)
+		switch {
+		case err != nil:
+			return nil, err
+		case c.Dims() == 2 && c.Shape().TotalSize() == 0: // on which the default engine panics
+			return reflect.Zero(c.Dtype().Type).Interface(), nil
+		}
+		return stock.Trace(c)
+	})
 }
 
-// SVD is the singular value decomposition, by the default engine.
+// decomposition is what SVD gives.
+type decomposition struct{ s, u, v tensor.Tensor }
+
+// SVD is the singular value decomposition of a matrix of float32 or float64, by the default engine.
 func (o *operations) SVD(a tensor.Tensor, uv, full bool) (s, u, v tensor.Tensor, err error) {
-	defer naming("SVD", &err)
-	defer rescue.Into(&err)
-	c, err := plain(a)
+	got, err := guarded(o, "SVD", func() (d decomposition, err error) {
+		c, err := viewed(a)
+		switch {
+		case err != nil:
+			return d, err
+		case c.Dims() != 2 || c.Shape().TotalSize() == 0: // on which the default engine panics
+			return d, fmt.Errorf("a tensor of shape %v has no singular values: %w", c.Shape(), ops.ErrUnsupported)
+		}
+		if err := askForSVD(c.Shape(), uv, full); err != nil {
+			return d, err
+		}
+		if d.s, d.u, d.v, err = stock.SVD(c, uv, full); err != nil {
+			return d, err
+		}
+		for _, part := range []*tensor.Tensor{&d.s, &d.u, &d.v} {
+			if *part == nil {
+				continue
+			}
+			if *part, err = o.copied(*part, *part, nil); err != nil {
+				return d, err
+			}
+		}
+		return d, nil
+	})
+	return got.s, got.u, got.v, err
+}
+
+// askForSVD asks for the memory that the default engine takes for a matrix: a copy and the factors, in float64.
+func askForSVD(shape []int, uv, full bool) error {
+	m, n := shape[0], shape[1]
+	k := min(m, n)
+	sizes := [][]int{{8, m, n}, {8, k}}
 	switch {
-	case err != nil:
-		return nil, nil, nil, err
-	case c.Shape().TotalSize() == 0: // on which the default engine panics
-		return nil, nil, nil, fmt.Errorf("a matrix of shape %v has no singular values: %w", c.Shape(), ops.ErrUnsupported)
+	case full:
+		sizes = append(sizes, []int{8, m, m}, []int{8, n, n})
+	case uv:
+		sizes = append(sizes, []int{8, m, k}, []int{8, n, k})
 	}
-	return stock.SVD(c, uv, full)
+	for _, size := range sizes {
+		bytes, err := ndarray.NumElems(size)
+		if err == nil {
+			err = ndarray.Budget(0).Ask("a factor of a matrix", int64(bytes))
+		}
+		if err != nil {
+			return fmt.Errorf("the singular value decomposition of a matrix of shape %v, a factor of %v elements: %w", shape, size[1:], err)
+		}
+	}
+	return nil
 }

@@ -27,7 +27,11 @@ func TestProducts(t *testing.T) {
 					got, err := tensor.MatMul(a, b)
 					require.NoError(t, err, what)
 					closeTo(t, want, elements(t, got), dt, "MatMul "+what)
-					into(t, "MatMul "+what, e, dt, []int{m, n}, want, func(opts ...tensor.FuncOpt) (tensor.Tensor, error) { return product(a, b, opts) })
+					for _, layout := range layouts {
+						to := laid(t, e, layout, dt, nil, m, n)
+						require.NoError(t, e.(tensor.MatMuler).MatMul(a, b, to), "into %s: %s", layout, what)
+						closeTo(t, want, elements(t, to), dt, "MatMul into "+layout+": "+what)
+					}
 					for name, c := range map[string]struct {
 						f     func() (tensor.Tensor, error)
 						shape []int
@@ -56,18 +60,6 @@ func TestProducts(t *testing.T) {
 			}
 		}
 	}
-}
-
-// product is MatMul; with WithIncr, tensors of package tensor need another for the product.
-func product(a, b *tensor.Dense, opts []tensor.FuncOpt) (tensor.Tensor, error) {
-	if given := tensor.ParseFuncOpts(opts...); given.Incr() != nil {
-		p, err := tensor.MatMul(a, b)
-		if err != nil {
-			return nil, err
-		}
-		return tensor.Add(given.Incr(), p, tensor.UseUnsafe())
-	}
-	return tensor.MatMul(a, b, opts...)
 }
 
 func multiply(x, y []float64, m, k, n int) []float64 {

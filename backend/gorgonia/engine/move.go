@@ -2,58 +2,69 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth/backend/gorgonia/internal/dense"
-	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ssa"
 )
 
 // Transpose moves elements to the strides they are to have. The tensor must have all of its memory: the elements of a
 // window would be moved over those beside it.
-func (o *operations) Transpose(t tensor.Tensor, expStrides []int) (err error) {
-	defer naming("Transpose", &err)
-	defer rescue.Into(&err)
-	d, err := denseOf(t)
-	if err != nil {
-		return err
-	}
-	m, err := dense.MemoryOf(d)
-	if err != nil {
-		return err
-	}
-	a, err := m.Packed()
-	if err != nil {
-		return err
-	}
-	if d.DataSize() != a.Len() {
-		return &dense.Error{Tensor: fmt.Sprintf("a view of shape %v", d.Shape()), Reason: "its elements can not be moved; Materialize it first"}
-	}
-	if m.Contiguous() {
-		a = a.Clone()
-	}
-	return m.Move(a, expStrides)
+func (o *operations) Transpose(t tensor.Tensor, expStrides []int) error {
+	_, err := guarded(o, "Transpose", func() (any, error) {
+		d, err := denseOf(t)
+		if err != nil {
+			return nil, err
+		}
+		m, err := dense.MemoryOf(d)
+		if err != nil {
+			return nil, err
+		}
+		a, err := m.Packed()
+		if err != nil {
+			return nil, err
+		}
+		if d.DataSize() != a.Len() {
+			return nil, &dense.Error{Tensor: fmt.Sprintf("a view of shape %v", d.Shape()), Reason: "its elements can not be moved; Materialize it first"}
+		}
+		if m.Contiguous() {
+			from := a
+			if a, err = newArray(a.DType, a.Shape); err != nil {
+				return nil, err
+			}
+			copyElements(a, from)
+		}
+		return nil, m.Move(a, expStrides)
+	})
+	return err
 }
 
 // Concat joins tensors along an axis.
-func (o *operations) Concat(t tensor.Tensor, axis int, others ...tensor.Tensor) (_ tensor.Tensor, err error) {
-	defer naming("Concat", &err)
-	defer rescue.Into(&err)
-	in, err := arraysOf(append([]tensor.Tensor{t}, others...)...)
-	if err != nil {
-		return nil, err
-	}
-	return o.join(t.(*tensor.Dense), axis, in)
+func (o *operations) Concat(t tensor.Tensor, axis int, others ...tensor.Tensor) (tensor.Tensor, error) {
+	return guarded(o, "Concat", func() (tensor.Tensor, error) {
+		ts := append([]tensor.Tensor{t}, others...)
+		in, err := arraysOf(ts...)
+		if err == nil {
+			err = sameType(ts...)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return o.join(t.(*tensor.Dense), axis, in)
+	})
 }
 
+// join joins arrays along an axis; a negative one counts from the last.
 func (o *operations) join(t *tensor.Dense, axis int, in []*ndarray.Array) (*tensor.Dense, error) {
-	if axis < 0 {
-		axis += in[0].Rank()
+	along := axis
+	if along < 0 {
+		along += in[0].Rank()
 	}
-	if axis < 0 || axis >= in[0].Rank() {
+	if along < 0 || along >= in[0].Rank() {
 		return nil, fmt.Errorf("joining tensors like %s along axis %d", in[0], axis)
 	}
 	shape := slices.Clone(in[0].Shape)
@@ -61,33 +72,42 @@ func (o *operations) join(t *tensor.Dense, axis int, in []*ndarray.Array) (*tens
 		if a.Rank() != len(shape) {
 			return nil, fmt.Errorf("joining %s and %s", in[0], a)
 		}
-		shape[axis] += a.Shape[axis]
+		for i, n := range a.Shape {
+			switch {
+			case i != along && n != shape[i]:
+				return nil, fmt.Errorf("joining %s and %s along axis %d", in[0], a, axis)
+			case i == along && n > math.MaxInt-shape[i]: // of tensors without elements
+				return nil, ndarray.ErrSize
+			case i == along:
+				shape[i] += n
+			}
+		}
 	}
 	to, err := o.fresh(t.Dtype(), shape)
 	if err != nil {
 		return nil, err
 	}
-	attrs := []ssa.Attr{ssa.IntAttr("axis", int64(axis))}
-	return to, o.write(to, in[0].DType, func(out *ndarray.Array) error { return o.kernels.run(out, "Concat", attrs, in...) }, false)
+	attrs := []ssa.Attr{ssa.IntAttr("axis", int64(along))}
+	return to, o.write(to, shape, func(out *ndarray.Array) error { return o.kernels.run(out, "Concat", attrs, in...) }, false)
 }
 
 // Stack joins tensors along a new axis.
-func (o *operations) Stack(t tensor.Tensor, axis int, others ...tensor.Tensor) (_ tensor.Tensor, err error) {
-	return o.stack(axis, append([]tensor.Tensor{t}, others...))
+func (o *operations) Stack(t tensor.Tensor, axis int, others ...tensor.Tensor) (tensor.Tensor, error) {
+	return guarded(o, "Stack", func() (tensor.Tensor, error) { return o.stack(axis, append([]tensor.Tensor{t}, others...)) })
 }
 
 // StackDense is Stack.
 func (o *operations) StackDense(t tensor.DenseTensor, axis int, others ...tensor.DenseTensor) (tensor.DenseTensor, error) {
-	ts := []tensor.Tensor{t}
-	for _, other := range others {
-		ts = append(ts, other)
-	}
-	return o.stack(axis, ts)
+	return guarded(o, "StackDense", func() (tensor.DenseTensor, error) {
+		ts := []tensor.Tensor{t}
+		for _, other := range others {
+			ts = append(ts, other)
+		}
+		return o.stack(axis, ts)
+	})
 }
 
-func (o *operations) stack(axis int, ts []tensor.Tensor) (_ *tensor.Dense, err error) {
-	defer naming("Stack", &err)
-	defer rescue.Into(&err)
+func (o *operations) stack(axis int, ts []tensor.Tensor) (*tensor.Dense, error) {
 	in, err := sameArrays(ts...)
 	if err != nil {
 		return nil, err
@@ -102,77 +122,94 @@ func (o *operations) stack(axis int, ts []tensor.Tensor) (_ *tensor.Dense, err e
 }
 
 // SelectByIndices takes the slices of a along an axis that a vector of indices names.
-func (o *operations) SelectByIndices(a, indices tensor.Tensor, axis int, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
-	defer naming("SelectByIndices", &err)
-	defer rescue.Into(&err)
-	in, err := arraysOf(a, indices)
-	if err != nil {
-		return nil, err
-	}
-	if axis < 0 || axis >= in[0].Rank() || in[1].Rank() != 1 {
-		return nil, fmt.Errorf("selecting by %s from %s along axis %d", in[1], in[0], axis)
-	}
-	shape := slices.Clone(in[0].Shape)
-	shape[axis] = in[1].Len()
-	attrs := []ssa.Attr{ssa.IntAttr("axis", int64(axis))}
-	return o.result(a.(*tensor.Dense), a.Dtype(), shape, func(out *ndarray.Array) error { return o.kernels.run(out, "Gather", attrs, in...) }, opts)
-}
-
-// SelectByIndicesB is the gradient of SelectByIndices, by the default engine.
-func (o *operations) SelectByIndicesB(input, outGrad, indices tensor.Tensor, axis int, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
-	defer naming("SelectByIndicesB", &err)
-	defer rescue.Into(&err)
-	var plains [3]*tensor.Dense
-	for i, t := range []tensor.Tensor{input, outGrad, indices} {
-		if plains[i], err = plain(t); err != nil {
+func (o *operations) SelectByIndices(a, indices tensor.Tensor, axis int, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return guarded(o, "SelectByIndices", func() (tensor.Tensor, error) {
+		x, index, err := o.selection(a, indices, axis)
+		if err != nil {
 			return nil, err
 		}
-	}
-	got, err := stock.SelectByIndicesB(plains[0], plains[1], plains[2], axis)
-	if err != nil {
-		return nil, err
-	}
-	return o.copied(input, got, opts)
+		shape := slices.Clone(x.Shape)
+		shape[axis] = index.Len()
+		attrs := []ssa.Attr{ssa.IntAttr("axis", int64(axis))}
+		return o.result(a.(*tensor.Dense), a.Dtype(), shape, func(out *ndarray.Array) error { return o.kernels.run(out, "Gather", attrs, x, index) }, opts)
+	})
 }
 
-// Repeat repeats elements along an axis, by the default engine.
-func (o *operations) Repeat(t tensor.Tensor, axis int, repeats ...int) (_ tensor.Tensor, err error) {
-	return o.repeat(t, axis, repeats, nil)
+// selection is a tensor and the vector of indices, in 64 bits, of slices along its axis.
+func (o *operations) selection(a, indices tensor.Tensor, axis int) (x, index *ndarray.Array, err error) {
+	in, err := arraysOf(a, indices)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case axis < 0 || axis >= in[0].Rank():
+		return nil, nil, fmt.Errorf("%s has no axis %d", in[0], axis)
+	case in[1].Rank() != 1 || !in[1].DType.IsInteger():
+		return nil, nil, fmt.Errorf("indices are a vector of integers, not %s", in[1])
+	}
+	index, err = o.convert(in[1], ndarray.Int64)
+	return in[0], index, err
 }
 
-// RepeatReuse is Repeat into the memory of a tensor.
-func (o *operations) RepeatReuse(t, reuse tensor.Tensor, axis int, repeats ...int) (tensor.Tensor, error) {
-	return o.repeat(t, axis, repeats, []tensor.FuncOpt{tensor.WithReuse(reuse)})
+// SelectByIndicesB is the gradient of SelectByIndices: zeros, to which the slices of the result's gradient are added where they
+// were taken from.
+func (o *operations) SelectByIndicesB(input, outGrad, indices tensor.Tensor, axis int, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return guarded(o, "SelectByIndicesB", func() (tensor.Tensor, error) {
+		x, index, err := o.selection(input, indices, axis)
+		if err != nil {
+			return nil, err
+		}
+		g, err := arrayOf(outGrad)
+		if err == nil {
+			err = sameType(input, outGrad)
+		}
+		if err != nil {
+			return nil, err
+		}
+		shape := slices.Clone(x.Shape)
+		shape[axis] = index.Len()
+		if !slices.Equal(g.Shape, shape) {
+			return nil, fmt.Errorf("the gradient of a result of shape %v has shape %v", shape, g.Shape)
+		}
+		return o.result(input.(*tensor.Dense), input.Dtype(), x.Shape, func(out *ndarray.Array) error { return o.scatter(out, g, index, axis) }, opts)
+	})
 }
 
-func (o *operations) repeat(t tensor.Tensor, axis int, repeats []int, opts []tensor.FuncOpt) (_ tensor.Tensor, err error) {
-	defer naming("Repeat", &err)
-	defer rescue.Into(&err)
-	if slices.ContainsFunc(repeats, func(n int) bool { return n < 0 }) {
-		return nil, fmt.Errorf("repeating %v times", repeats)
-	}
-	c, err := plain(t)
+// scatter adds slices along an axis to zeros.
+func (o *operations) scatter(out, slices, index *ndarray.Array, axis int) error {
+	zeros, err := newArray(out.DType, out.Shape)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	got, err := stock.Repeat(c, axis, repeats...)
+	at, err := newArray(ndarray.Int64, slices.Shape)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return o.copied(t, got, opts)
+	inner := ndarray.Product(slices.Shape[axis+1:])
+	for i := range at.Len() {
+		at.SetInt(i, index.Int(i/inner%index.Len()))
+	}
+	attrs := []ssa.Attr{ssa.IntAttr("axis", int64(axis)), ssa.StringAttr("reduction", "add")}
+	return o.kernels.run(out, "ScatterElements", attrs, zeros, at, slices)
 }
 
-// Diag is a matrix with a vector's elements on its diagonal, by the default engine.
-func (o *operations) Diag(a tensor.Tensor) (_ tensor.Tensor, err error) {
-	defer naming("Diag", &err)
-	defer rescue.Into(&err)
-	c, err := plain(a)
-	if err != nil {
-		return nil, err
-	}
-	got, err := stock.Diag(c)
-	if err != nil {
-		return nil, err
-	}
-	return o.copied(a, got, nil)
+// Diag is a matrix of numbers without the elements beside its diagonal.
+func (o *operations) Diag(a tensor.Tensor) (tensor.Tensor, error) {
+	return guarded(o, "Diag", func() (tensor.Tensor, error) {
+		x, err := arrayOf(a)
+		switch {
+		case err != nil:
+			return nil, err
+		case x.Rank() != 2 || x.DType == ndarray.Bool || x.DType == ndarray.String:
+			return nil, fmt.Errorf("%s is no matrix of numbers", x)
+		}
+		return o.result(a.(*tensor.Dense), a.Dtype(), x.Shape, func(out *ndarray.Array) error {
+			clear(out.Data)
+			size := x.DType.Size()
+			for i := range min(x.Shape[0], x.Shape[1]) {
+				at := i * (x.Shape[1] + 1) * size
+				copy(out.Data[at:at+size], x.Data[at:])
+			}
+			return nil
+		}, nil)
+	})
 }

@@ -25,6 +25,21 @@ func newOperations(self tensor.Engine) operations { return operations{self, newK
 // stock is the default engine, for what has no operator in ONNX.
 var stock tensor.StdEng
 
+// guarded runs an operation. Its error is an [*Error], also where it panics or the engine is none; beside an error the result
+// is the zero value of its type, so that an interface is nil.
+func guarded[T any](o *operations, op string, f func() (T, error)) (out T, err error) {
+	defer naming(op, &err)
+	defer rescue.Into(&err)
+	if o == nil || o.self == nil {
+		return out, errUnmade
+	}
+	got, err := f()
+	if err != nil {
+		return out, err
+	}
+	return got, nil
+}
+
 // denseOf is a tensor of dense memory.
 func denseOf(t tensor.Tensor) (*tensor.Dense, error) {
 	d, ok := t.(*tensor.Dense)
@@ -62,8 +77,8 @@ func scalarOf(v any, dt tensor.Dtype) (*ndarray.Array, error) {
 		if err != nil {
 			return nil, err
 		}
-		if a.Len() != 1 || a.DType != dense.DTypeOf(dt.Type) {
-			return nil, fmt.Errorf("%s is not one element of %s", a, dt)
+		if a.Len() != 1 || t.Dtype() != dt {
+			return nil, fmt.Errorf("a tensor of %s%v is not one element of %s", t.Dtype(), a.Shape, dt)
 		}
 		return a.Reshaped(), nil
 	}
@@ -73,75 +88,107 @@ func scalarOf(v any, dt tensor.Dtype) (*ndarray.Array, error) {
 	return dense.ArrayOf(tensor.New(tensor.FromScalar(v)))
 }
 
+// newArray is a new array for a result or on the way to one.
+func newArray(dt ndarray.DType, shape []int) (*ndarray.Array, error) {
+	a, err := ndarray.New(dt, shape...)
+	if err != nil {
+		return nil, fmt.Errorf("an array of %s%v: %w", dt, shape, err)
+	}
+	return a, nil
+}
+
 // fresh is a new tensor of the engine.
 func (o *operations) fresh(dt tensor.Dtype, shape []int) (*tensor.Dense, error) {
 	if o.self == nil {
 		return nil, errUnmade
 	}
-	if _, inArena := o.self.(*Arena); inArena && dt == tensor.String {
-		return nil, errors.New("strings have no place in an arena, whose memory the garbage collector does not look into")
+	bytes, err := ndarray.ByteSize(dense.DTypeOf(dt.Type), shape)
+	if err == nil {
+		err = o.ask(dt, int64(bytes))
 	}
-	return tensor.New(tensor.Of(dt), tensor.WithEngine(o.self), tensor.WithShape(shape...)), nil
+	if err != nil {
+		return nil, fmt.Errorf("a tensor of %s%v, %d bytes: %w", dt, shape, bytes, err)
+	}
+	options := []tensor.ConsOpt{tensor.Of(dt), tensor.WithEngine(o.self), tensor.WithShape(shape...)}
+	if dt == tensor.String { // the default engine allocates bytes, in which the garbage collector sees no strings
+		options = append(options, tensor.WithBacking(make([]string, ndarray.Product(shape))))
+	}
+	return tensor.New(options...), nil
+}
+
+// ask asks for the memory of a new tensor: package tensor allocates without a question, and panics where there is none.
+func (o *operations) ask(dt tensor.Dtype, bytes int64) error {
+	e, inArena := o.self.(*Arena)
+	switch {
+	case inArena && dt == tensor.String:
+		return errors.New("strings have no place in an arena, whose memory the garbage collector does not look into")
+	case inArena && e.fits(bytes):
+		return nil
+	}
+	return ndarray.Budget(0).Ask("a tensor", bytes)
 }
 
 // computing writes a result into an array of its type and shape.
 type computing func(out *ndarray.Array) error
 
+// optionsOf are the options of an operation.
+func optionsOf(opts []tensor.FuncOpt) (*tensor.OpOpt, error) {
+	for i, opt := range opts {
+		if opt == nil {
+			return nil, fmt.Errorf("option %d is nil", i)
+		}
+	}
+	return tensor.ParseFuncOpts(opts...), nil
+}
+
 // result computes what options say: into a new tensor, into that of WithReuse, over a with UseUnsafe, or added to that of
 // WithIncr. dt is the result's type, which given tensors must have.
 func (o *operations) result(a *tensor.Dense, dt tensor.Dtype, shape []int, f computing, opts []tensor.FuncOpt) (tensor.Tensor, error) {
-	given := tensor.ParseFuncOpts(opts...)
+	given, err := optionsOf(opts)
+	if err != nil {
+		return nil, err
+	}
+	if as := given.As(); as.Type != nil && as != dt {
+		return nil, fmt.Errorf("the result has elements of type %s, not %s as the option As says", dt, as)
+	}
 	reuse, incr := given.IncrReuse()
-	to, err := a, error(nil)
+	to := a
 	switch {
 	case reuse != nil:
 		to, err = denseOf(reuse)
 	case given.Safe():
 		to, err = o.fresh(dt, shape)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if to.Dtype() != dt {
+	case to.Dtype() != dt:
 		return nil, typeError(to, dt)
+	case incr && (dt == tensor.Bool || dt == tensor.String):
+		return nil, fmt.Errorf("WithIncr adds numbers; the result has elements of type %s (comparisons give numbers with AsSameType)", dt)
 	}
-	if err := fit(to, shape); err != nil {
-		return nil, err
-	}
-	if err := o.write(to, dense.DTypeOf(dt.Type), f, incr); err != nil {
-		return nil, err
-	}
-	return to, nil
+	return to, o.write(to, shape, f, incr)
 }
 
-// fit gives a tensor for a result the result's shape, if it has as many elements.
-func fit(to *tensor.Dense, shape []int) error {
-	if to.Shape().Eq(tensor.Shape(shape)) {
-		return nil
-	}
-	if err := to.Reshape(shape...); err != nil {
-		return fmt.Errorf("the tensor for a result of shape %v: %w", shape, err)
-	}
-	return nil
-}
-
-// write computes a result of a type into a tensor's memory, or adds it to what is there.
-func (o *operations) write(to *tensor.Dense, dt ndarray.DType, f computing, incr bool) error {
+// write computes a result of a shape into a tensor, or adds it to what is there. A tensor of another shape gets that of the
+// result if it has as many elements. One that an error is returned for stays as it was.
+func (o *operations) write(to *tensor.Dense, shape []int, f computing, incr bool) error {
 	m, err := dense.MemoryOf(to)
+	if err == nil {
+		err = fits(to, &m, shape)
+	}
 	if err != nil {
 		return err
 	}
-	direct := m.Contiguous() && !incr && m.DType == dt
-	var out *ndarray.Array
-	if direct {
-		out = m.Array()
-	} else if out, err = ndarray.New(dt, m.Shape...); err != nil {
+	same := slices.Equal(m.Shape, shape)
+	if same && m.Contiguous() && !incr {
+		return f(m.Array())
+	}
+	out, err := newArray(m.DType, shape)
+	if err != nil {
 		return err
 	}
-	if err := f(out); err != nil || direct {
-		return err
-	}
-	if out, err = o.convert(out, m.DType); err != nil {
+	if err := f(out); err != nil {
 		return err
 	}
 	if incr {
@@ -149,12 +196,53 @@ func (o *operations) write(to *tensor.Dense, dt ndarray.DType, f computing, incr
 		if err != nil {
 			return err
 		}
-		if err := o.kernels.run(out, "Add", nil, old, out); err != nil {
+		if err := o.kernels.run(out, "Add", nil, old.Reshaped(shape...), out); err != nil {
+			return err
+		}
+	}
+	if !same {
+		if m, err = reshape(to, shape); err != nil {
 			return err
 		}
 	}
 	m.Store(out)
 	return nil
+}
+
+// fits reports whether a tensor can take a result of a shape.
+func fits(to *tensor.Dense, m *dense.Memory, shape []int) error {
+	if slices.Equal(m.Shape, shape) {
+		if m.Shared() {
+			return &dense.Error{Tensor: fmt.Sprintf("a tensor of %s%v", to.Dtype(), m.Shape), Reason: "several of its elements have one place; no result can be written there"}
+		}
+		return nil
+	}
+	have, _ := ndarray.NumElems(m.Shape)
+	need, err := ndarray.NumElems(shape)
+	switch {
+	case err != nil:
+		return err
+	case have != need:
+		return fmt.Errorf("the tensor for a result of shape %v has shape %v", shape, m.Shape)
+	case !m.Contiguous() && to.IsMaterializable():
+		return fmt.Errorf("the tensor for a result of shape %v has shape %v, and as a slice or transposed it can not get another", shape, m.Shape)
+	}
+	return nil
+}
+
+// reshape gives a tensor another shape, or leaves it as it is.
+func reshape(to *tensor.Dense, shape []int) (dense.Memory, error) {
+	before := to.Info().Clone()
+	err := to.Reshape(shape...)
+	var m dense.Memory
+	if err == nil {
+		m, err = dense.MemoryOf(to)
+	}
+	if err != nil {
+		*to.Info() = before
+		return m, fmt.Errorf("the tensor for a result of shape %v: %w", shape, err)
+	}
+	return m, nil
 }
 
 // convert casts elements to a type.
@@ -167,7 +255,7 @@ func (o *operations) convert(a *ndarray.Array, dt ndarray.DType) (*ndarray.Array
 
 // compute runs an operator into a new array.
 func (o *operations) compute(dt ndarray.DType, shape []int, op string, attrs []ssa.Attr, in ...*ndarray.Array) (*ndarray.Array, error) {
-	out, err := ndarray.New(dt, shape...)
+	out, err := newArray(dt, shape)
 	if err != nil {
 		return nil, err
 	}
@@ -175,27 +263,27 @@ func (o *operations) compute(dt ndarray.DType, shape []int, op string, attrs []s
 }
 
 // elementwise runs an operator on tensors of one shape and type.
-func (o *operations) elementwise(op string, attrs []ssa.Attr, opts []tensor.FuncOpt, ts ...tensor.Tensor) (_ tensor.Tensor, err error) {
-	defer naming(op, &err)
-	defer rescue.Into(&err)
-	in, err := sameArrays(ts...)
-	if err != nil {
-		return nil, err
-	}
-	a := ts[0].(*tensor.Dense)
-	return o.result(a, a.Dtype(), in[0].Shape, func(out *ndarray.Array) error { return o.kernels.run(out, op, attrs, in...) }, opts)
+func (o *operations) elementwise(op string, attrs []ssa.Attr, opts []tensor.FuncOpt, ts ...tensor.Tensor) (tensor.Tensor, error) {
+	return guarded(o, op, func() (tensor.Tensor, error) {
+		in, err := sameArrays(ts...)
+		if err != nil {
+			return nil, err
+		}
+		a := ts[0].(*tensor.Dense)
+		return o.result(a, a.Dtype(), in[0].Shape, func(out *ndarray.Array) error { return o.kernels.run(out, op, attrs, in...) }, opts)
+	})
 }
 
 // withScalar runs a binary operator on a tensor and a scalar, which is the second operand if the tensor is the left one.
-func (o *operations) withScalar(op string, attrs []ssa.Attr, t tensor.Tensor, scalar any, left bool, opts []tensor.FuncOpt) (_ tensor.Tensor, err error) {
-	defer naming(op, &err)
-	defer rescue.Into(&err)
-	in, err := operandsWith(t, scalar, left)
-	if err != nil {
-		return nil, err
-	}
-	a := t.(*tensor.Dense)
-	return o.result(a, a.Dtype(), a.Shape().Clone(), func(out *ndarray.Array) error { return o.kernels.run(out, op, attrs, in...) }, opts)
+func (o *operations) withScalar(op string, attrs []ssa.Attr, t tensor.Tensor, scalar any, left bool, opts []tensor.FuncOpt) (tensor.Tensor, error) {
+	return guarded(o, op, func() (tensor.Tensor, error) {
+		in, err := operandsWith(t, scalar, left)
+		if err != nil {
+			return nil, err
+		}
+		a := t.(*tensor.Dense)
+		return o.result(a, a.Dtype(), slices.Clone(a.Shape()), func(out *ndarray.Array) error { return o.kernels.run(out, op, attrs, in...) }, opts)
+	})
 }
 
 // operandsWith is a tensor and a scalar, in their order.
@@ -220,12 +308,31 @@ func sameArrays(ts ...tensor.Tensor) ([]*ndarray.Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, a := range in {
-		if a.DType != in[0].DType || !slices.Equal(a.Shape, in[0].Shape) {
-			return nil, fmt.Errorf("%s and %s must have one type and shape", in[0], a)
+	for i, a := range in {
+		if !slices.Equal(a.Shape, in[0].Shape) {
+			return nil, fmt.Errorf("tensors of %s%v and %s%v must have one type and shape", ts[0].Dtype(), in[0].Shape, ts[i].Dtype(), a.Shape)
 		}
 	}
-	return in, nil
+	return in, sameType(ts...)
+}
+
+// sameType is an error for tensors of several element types.
+func sameType(ts ...tensor.Tensor) error {
+	for _, t := range ts {
+		if t.Dtype() != ts[0].Dtype() {
+			return fmt.Errorf("tensors of %s and %s must have one type", ts[0].Dtype(), t.Dtype())
+		}
+	}
+	return nil
+}
+
+// viewed is a tensor of the default engine in row-major order, which must only be read.
+func viewed(t tensor.Tensor) (*tensor.Dense, error) {
+	a, err := arrayOf(t)
+	if err != nil {
+		return nil, err
+	}
+	return goTyped(a, t.Dtype()), nil
 }
 
 // plain is a copy of a tensor in row-major order, of the default engine.
@@ -234,13 +341,23 @@ func plain(t tensor.Tensor) (*tensor.Dense, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := tensor.New(tensor.Of(t.Dtype()), tensor.WithShape(a.Shape...))
-	m, err := dense.MemoryOf(c)
+	c, err := newArray(a.DType, a.Shape)
 	if err != nil {
 		return nil, err
 	}
-	m.Store(a)
-	return c, nil
+	copyElements(c, a)
+	return goTyped(c, t.Dtype()), nil
+}
+
+// goTyped is a tensor of the default engine over an array, of a Go type for its elements.
+func goTyped(a *ndarray.Array, dt tensor.Dtype) *tensor.Dense {
+	return tensor.New(tensor.WithShape(a.Shape...), tensor.WithBacking(dense.Backing(dt.Type, a)))
+}
+
+// copyElements copies between arrays of one type and as many elements.
+func copyElements(to, from *ndarray.Array) {
+	copy(to.Data, from.Data)
+	copy(to.Str, from.Str)
 }
 
 // copied is a result of the default engine, copied to where the options of an operation on a say.
@@ -253,9 +370,5 @@ func (o *operations) copied(a, got tensor.Tensor, opts []tensor.FuncOpt) (tensor
 	if err != nil {
 		return nil, err
 	}
-	return o.result(d, got.Dtype(), from.Shape, func(out *ndarray.Array) error {
-		copy(out.Data, from.Data)
-		copy(out.Str, from.Str)
-		return nil
-	}, opts)
+	return o.result(d, got.Dtype(), from.Shape, func(out *ndarray.Array) error { copyElements(out, from); return nil }, opts)
 }

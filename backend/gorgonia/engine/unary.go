@@ -3,10 +3,10 @@ package engine
 import (
 	"fmt"
 	"math"
+	"reflect"
 
 	"gorgonia.org/tensor"
 
-	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -57,24 +57,20 @@ func (o *operations) Square(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Ten
 }
 
 // Cube is a³.
-func (o *operations) Cube(a tensor.Tensor, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
-	defer naming("Cube", &err)
-	defer rescue.Into(&err)
-	d, err := denseOf(a)
-	if err != nil {
-		return nil, err
-	}
-	x, err := arrayOf(a)
-	if err != nil {
-		return nil, err
-	}
-	return o.result(d, d.Dtype(), x.Shape, func(out *ndarray.Array) error {
-		square, err := o.compute(x.DType, x.Shape, "Mul", nil, x, x)
+func (o *operations) Cube(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return guarded(o, "Cube", func() (tensor.Tensor, error) {
+		x, err := arrayOf(a)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		return o.kernels.run(out, "Mul", nil, square, x)
-	}, opts)
+		return o.result(a.(*tensor.Dense), a.Dtype(), x.Shape, func(out *ndarray.Array) error {
+			square, err := o.compute(x.DType, x.Shape, "Mul", nil, x, x)
+			if err != nil {
+				return err
+			}
+			return o.kernels.run(out, "Mul", nil, square, x)
+		}, opts)
+	})
 }
 
 // Log2 is the logarithm to base 2, of floats.
@@ -100,55 +96,82 @@ func (o *operations) InvSqrt(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Te
 func inverseRoot(x float64) float64 { return 1 / math.Sqrt(x) }
 
 // function applies a function that has no operator, in float64.
-func (o *operations) function(name string, f func(float64) float64, a tensor.Tensor, opts []tensor.FuncOpt) (_ tensor.Tensor, err error) {
-	defer naming(name, &err)
-	defer rescue.Into(&err)
-	x, err := arrayOf(a)
-	if err != nil {
-		return nil, err
-	}
-	if !x.DType.IsFloat() {
-		return nil, fmt.Errorf("of %s: %w", x, ops.ErrUnsupported)
-	}
-	return o.result(a.(*tensor.Dense), a.Dtype(), x.Shape, func(out *ndarray.Array) error {
-		for i := range x.Len() {
-			out.SetFloat(i, f(x.Float(i)))
+func (o *operations) function(name string, f func(float64) float64, a tensor.Tensor, opts []tensor.FuncOpt) (tensor.Tensor, error) {
+	return guarded(o, name, func() (tensor.Tensor, error) {
+		x, err := arrayOf(a)
+		if err != nil {
+			return nil, err
 		}
-		return nil
-	}, opts)
+		if !x.DType.IsFloat() {
+			return nil, fmt.Errorf("of %s: %w", x, ops.ErrUnsupported)
+		}
+		apply := func(out *ndarray.Array) error {
+			for i := range x.Len() {
+				out.SetFloat(i, f(x.Float(i)))
+			}
+			return nil
+		}
+		return o.result(a.(*tensor.Dense), a.Dtype(), x.Shape, func(out *ndarray.Array) error {
+			if !isApart(out, x, true) {
+				return elsewhere(out, apply)
+			}
+			return apply(out)
+		}, opts)
+	})
 }
 
 // Clamp limits elements to min and max.
-func (o *operations) Clamp(a tensor.Tensor, lowest, highest any, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
-	defer naming("Clamp", &err)
-	defer rescue.Into(&err)
-	in, err := operandsWith(a, lowest, true)
-	if err != nil {
-		return nil, err
-	}
-	most, err := scalarOf(highest, a.Dtype())
-	if err != nil {
-		return nil, err
-	}
-	return o.result(a.(*tensor.Dense), a.Dtype(), in[0].Shape, func(out *ndarray.Array) error {
-		return o.kernels.run(out, "Clip", nil, in[0], in[1], most)
-	}, opts)
+func (o *operations) Clamp(a tensor.Tensor, lowest, highest any, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return guarded(o, "Clamp", func() (tensor.Tensor, error) {
+		in, err := operandsWith(a, lowest, true)
+		if err != nil {
+			return nil, err
+		}
+		most, err := scalarOf(highest, a.Dtype())
+		if err != nil {
+			return nil, err
+		}
+		return o.result(a.(*tensor.Dense), a.Dtype(), in[0].Shape, func(out *ndarray.Array) error {
+			return o.kernels.run(out, "Clip", nil, in[0], in[1], most)
+		}, opts)
+	})
 }
 
 // Map applies a function of the element type to every element.
-func (o *operations) Map(fn any, a tensor.Tensor, opts ...tensor.FuncOpt) (_ tensor.Tensor, err error) {
-	defer naming("Map", &err)
-	defer rescue.Into(&err)
-	c, err := plain(a)
-	if err != nil {
-		return nil, err
+func (o *operations) Map(fn any, a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
+	return guarded(o, "Map", func() (tensor.Tensor, error) {
+		c, err := plain(a)
+		if err == nil {
+			err = isFunction(fn)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c.Shape().TotalSize() == 0 { // on which the default engine panics
+			return o.copied(a, c, opts)
+		}
+		mapped, err := calling(func() (tensor.Tensor, error) { return stock.Map(fn, c, tensor.UseUnsafe()) })
+		if err != nil {
+			return nil, err
+		}
+		return o.copied(a, mapped, opts)
+	})
+}
+
+// isFunction reports what can not be called.
+func isFunction(fn any) error {
+	if v := reflect.ValueOf(fn); v.Kind() != reflect.Func || v.IsNil() {
+		return fmt.Errorf("a %T is no function, or it is nil", fn)
 	}
-	if c.Shape().TotalSize() == 0 { // on which the default engine panics
-		return o.copied(a, c, opts)
-	}
-	mapped, err := stock.Map(fn, c, tensor.UseUnsafe())
-	if err != nil {
-		return nil, err
-	}
-	return o.copied(a, mapped, opts)
+	return nil
+}
+
+// calling runs what calls a function of the caller, whose panic is an error.
+func calling(f func() (tensor.Tensor, error)) (_ tensor.Tensor, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("the given function panicked: %v", r)
+		}
+	}()
+	return f()
 }

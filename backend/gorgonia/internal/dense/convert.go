@@ -48,10 +48,49 @@ func (m *Memory) Packed() (*ndarray.Array, error) {
 	}
 	out, err := ndarray.New(m.DType, m.Shape...)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("a copy of a tensor of %s%v in row-major order: %w", m.DType, m.Shape, err)
 	}
 	m.each(func(at, k int) { m.copyElement(out, k, at) })
 	return out, nil
+}
+
+// View points an array at the elements of a tensor; those that do not lie in row-major order are copied. Where the array shows
+// the same memory already, nothing is allocated. The error is a [*Error], or one of the budget of memory.
+func View(a *ndarray.Array, d *tensor.Dense) error {
+	dt, n, err := check(d)
+	if err != nil {
+		return err
+	}
+	if n > 0 && !IsContiguous(d) {
+		packed, err := ArrayOf(d)
+		if err == nil {
+			*a = *packed
+		}
+		return err
+	}
+	if !slices.Equal(a.Shape, d.Shape()) {
+		a.Shape = slices.Clone([]int(d.Shape()))
+	}
+	a.DType, a.Data, a.Str = dt, nil, nil
+	switch size := n * dt.Size(); {
+	case size > len(d.Raw):
+		return fault(d, fmt.Sprintf("its memory has %d bytes, its elements take %d", len(d.Raw), size))
+	case n == 0:
+	case dt == ndarray.String:
+		a.Str = stringsIn(d.Raw)[:n:n]
+	default:
+		a.Data = d.Raw[:size:size]
+	}
+	return nil
+}
+
+// IsContiguous reports whether the elements of a tensor lie one after the other, in row-major order.
+func IsContiguous(d *tensor.Dense) bool {
+	shape, strides := d.Shape(), d.Strides()
+	if len(strides) != len(shape) {
+		strides = stridesOf(d)
+	}
+	return areRowMajor(shape, strides)
 }
 
 // Memory is where the elements of a tensor lie.
@@ -65,50 +104,69 @@ type Memory struct {
 
 // MemoryOf checks a tensor and finds its elements.
 func MemoryOf(d *tensor.Dense) (Memory, error) {
-	if d == nil {
-		return Memory{}, &Error{"a nil *tensor.Dense", "it has no elements"}
-	}
-	if d.Dtype().Type == nil {
-		return Memory{}, &Error{"a *tensor.Dense", "it has no element type; tensor.New makes tensors"}
-	}
-	fail := func(reason string) (Memory, error) {
-		return Memory{}, &Error{fmt.Sprintf("a tensor of %s%v", d.Dtype(), []int(d.Shape())), reason}
-	}
-	dt, ok := onnxTypes[d.Dtype().Type]
-	if !ok {
-		return fail("its Go type has no ONNX element type")
+	dt, n, err := check(d)
+	if err != nil {
+		return Memory{}, err
 	}
 	m := Memory{DType: dt, Shape: slices.Clone([]int(d.Shape()))}
-	n, err := ndarray.NumElems(m.Shape)
-	switch {
-	case err != nil:
-		return fail(err.Error())
-	case n == 0:
+	if n == 0 {
 		return m, nil
-	case !d.IsNativelyAccessible():
-		return fail("its memory is that of a device")
-	case slices.Contains(d.Mask(), true):
-		return fail("elements are masked, which ONNX does not know; fill them first")
-	case d.MemSize() == 0:
-		return fail("it has no memory")
 	}
 	m.Strides = stridesOf(d)
-	m.bind(elements(d))
-	if last := m.last(); last < 0 || last >= m.elems() {
-		return fail(fmt.Sprintf("its memory has %d elements, its strides reach element %d", m.elems(), last))
+	if dt == ndarray.String {
+		m.str = stringsIn(d.Raw)
+	} else {
+		m.data = d.Raw
+	}
+	if last := m.last(); last < 0 || last >= m.Elems() {
+		return Memory{}, fault(d, fmt.Sprintf("its memory has %d elements, its strides reach element %d", m.Elems(), last))
 	}
 	return m, nil
 }
 
-// elements returns the tensor's memory as a reflected slice.
-func elements(d *tensor.Dense) reflect.Value {
-	if d.IsScalar() {
-		d = d.ShallowClone()
-		if err := d.Reshape(1); err != nil {
-			panic(err)
-		}
+// check finds a tensor's element type and how many elements it has, and whether they can be read.
+func check(d *tensor.Dense) (dt ndarray.DType, n int, err error) {
+	if d == nil {
+		return 0, 0, &Error{"a nil *tensor.Dense", "it has no elements"}
 	}
-	return reflect.ValueOf(d.Data())
+	if d.Dtype().Type == nil {
+		return 0, 0, &Error{"a *tensor.Dense", "it has no element type; tensor.New makes tensors"}
+	}
+	dt, known := onnxTypes[d.Dtype().Type]
+	n, err = ndarray.NumElems(d.Shape())
+	switch {
+	case !known:
+		err = fault(d, "its Go type has no ONNX element type")
+	case err != nil:
+		err = fault(d, err.Error())
+	case n == 0:
+	case !d.IsNativelyAccessible():
+		err = fault(d, "its memory is that of a device")
+	case slices.Contains(d.Mask(), true):
+		err = fault(d, "elements are masked, which ONNX does not know; fill them first")
+	case len(d.Raw) == 0:
+		err = fault(d, "it has no memory")
+	}
+	return dt, n, err
+}
+
+// fault is an error that names a tensor.
+func fault(d *tensor.Dense, reason string) error {
+	return &Error{fmt.Sprintf("a tensor of %s%v", d.Dtype(), []int(d.Shape())), reason}
+}
+
+// stringsIn are the strings whose headers bytes are.
+func stringsIn(raw []byte) []string {
+	return unsafe.Slice((*string)(unsafe.Pointer(unsafe.SliceData(raw))), len(raw)/int(unsafe.Sizeof("")))
+}
+
+// Overlap reports whether two pieces of memory have bytes in common.
+func Overlap(a, b []byte) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	x, y := uintptr(unsafe.Pointer(&a[0])), uintptr(unsafe.Pointer(&b[0]))
+	return x < y+uintptr(len(b)) && y < x+uintptr(len(a))
 }
 
 // stridesOf are the strides of each dimension; package tensor leaves out those of scalars and of column-major vectors.
@@ -126,29 +184,23 @@ func stridesOf(d *tensor.Dense) []int {
 	return out
 }
 
-// bind takes the tensor's memory.
-func (m *Memory) bind(elems reflect.Value) {
-	if m.DType == ndarray.String {
-		m.str = elems.Interface().([]string)
-		return
-	}
-	m.data = unsafe.Slice((*byte)(elems.UnsafePointer()), elems.Len()*m.DType.Size())
-}
-
-// elems is how many elements the memory has.
-func (m *Memory) elems() int {
+// Elems is how many elements the memory has, those between the tensor's own included.
+func (m *Memory) Elems() int {
 	if m.DType == ndarray.String {
 		return len(m.str)
 	}
 	return len(m.data) / m.DType.Size()
 }
 
-// last is the position of the last element, -1 if strides lead backwards.
+// last is the position of the last element, -1 if strides lead backwards; one beyond the memory stands for all that are.
 func (m *Memory) last() int {
 	at := 0
 	for i, n := range m.Shape {
-		if m.Strides[i] < 0 {
+		switch {
+		case m.Strides[i] < 0:
 			return -1
+		case n > 1 && m.Strides[i] > (m.Elems()-at)/(n-1):
+			return m.Elems()
 		}
 		at += (n - 1) * m.Strides[i]
 	}
@@ -157,17 +209,48 @@ func (m *Memory) last() int {
 
 // Contiguous reports whether the elements lie one after the other, in row-major order.
 func (m *Memory) Contiguous() bool {
-	if slices.Contains(m.Shape, 0) {
-		return true
-	}
+	return slices.Contains(m.Shape, 0) || areRowMajor(m.Shape, m.Strides)
+}
+
+func areRowMajor(shape, strides []int) bool {
 	next := 1
-	for i := len(m.Shape) - 1; i >= 0; i-- {
-		if m.Shape[i] != 1 && m.Strides[i] != next {
+	for i := len(shape) - 1; i >= 0; i-- {
+		if shape[i] != 1 && strides[i] != next {
 			return false
 		}
-		next *= m.Shape[i]
+		next *= shape[i]
 	}
 	return true
+}
+
+// Shared reports whether two elements have the same place, so that a result can not be written there. Strides that are each
+// beyond all that the smaller ones reach, as those of slices and transposed tensors are, have a place for each element.
+func (m *Memory) Shared() bool {
+	if slices.Contains(m.Shape, 0) {
+		return false
+	}
+	axes := make([]int, 0, len(m.Shape))
+	for i, n := range m.Shape {
+		if n > 1 {
+			axes = append(axes, i)
+		}
+	}
+	slices.SortFunc(axes, func(i, j int) int { return m.Strides[i] - m.Strides[j] })
+	reach := 0
+	for _, i := range axes {
+		if m.Strides[i] <= reach {
+			return m.meet()
+		}
+		reach += (m.Shape[i] - 1) * m.Strides[i]
+	}
+	return false
+}
+
+// meet looks at every element for one whose place another has.
+func (m *Memory) meet() (same bool) {
+	taken := make([]bool, m.Elems())
+	m.each(func(at, _ int) { same, taken[at] = same || taken[at], true })
+	return same
 }
 
 // Array is the memory of contiguous elements as an array.
@@ -223,8 +306,11 @@ func (m *Memory) Move(a *ndarray.Array, strides []int) error {
 	if len(strides) != len(m.Shape) {
 		return &Error{a.String(), fmt.Sprintf("%d strides are given for %d dimensions", len(strides), len(m.Shape))}
 	}
-	if last := to.last(); last < 0 || last >= m.elems() {
-		return &Error{a.String(), fmt.Sprintf("its memory has %d elements, strides %v reach element %d", m.elems(), strides, last)}
+	if last := to.last(); last < 0 || last >= m.Elems() {
+		return &Error{a.String(), fmt.Sprintf("its memory has %d elements, strides %v reach element %d", m.Elems(), strides, last)}
+	}
+	if to.Shared() {
+		return &Error{a.String(), fmt.Sprintf("strides %v give several elements one place", strides)}
 	}
 	to.Store(a)
 	return nil
@@ -241,6 +327,19 @@ func (m *Memory) Store(a *ndarray.Array) {
 	}
 	size := m.DType.Size()
 	m.each(func(at, k int) { copy(m.data[at*size:(at+1)*size], a.Data[k*size:]) })
+}
+
+// Fill writes the first element of an array of the same type to all places.
+func (m *Memory) Fill(a *ndarray.Array) {
+	if slices.Contains(m.Shape, 0) {
+		return
+	}
+	if m.DType == ndarray.String {
+		m.each(func(at, _ int) { m.str[at] = a.Str[0] })
+		return
+	}
+	size := m.DType.Size()
+	m.each(func(at, _ int) { copy(m.data[at*size:(at+1)*size], a.Data) })
 }
 
 // Of views an array as a tensor over the same memory; memory that is not aligned for the element type is copied. The
@@ -261,11 +360,11 @@ func Of(v ndarray.Value) (_ *tensor.Dense, err error) {
 	if !a.Aligned() {
 		a = a.Clone()
 	}
-	return tensor.New(tensor.WithShape(a.Shape...), tensor.WithBacking(backing(t, a))), nil
+	return tensor.New(tensor.WithShape(a.Shape...), tensor.WithBacking(Backing(t, a))), nil
 }
 
-// backing is an array's memory as a slice of a Go type.
-func backing(t reflect.Type, a *ndarray.Array) any {
+// Backing is an array's memory as a slice of a Go type of its elements' size.
+func Backing(t reflect.Type, a *ndarray.Array) any {
 	if a.DType == ndarray.String {
 		return a.Str
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"unsafe"
 
 	"gorgonia.org/gorgonia"
@@ -32,7 +31,11 @@ func Dtype(d ndarray.DType) (t tensor.Dtype, ok bool) {
 // contiguous are copied. Where array a shows the same memory already, nothing is allocated.
 func View(a *ndarray.Array, v gorgonia.Value) error {
 	if t, ok := v.(tensor.Tensor); ok {
-		return viewTensor(a, t)
+		d, ok := t.(*tensor.Dense)
+		if !ok {
+			return fmt.Errorf("a %T is not a *tensor.Dense", v)
+		}
+		return dense.View(a, d)
 	}
 	p, dt := scalar(v)
 	if p == nil {
@@ -44,50 +47,10 @@ func View(a *ndarray.Array, v gorgonia.Value) error {
 
 // Target is [View] of a value that is written to: one that View would copy is refused.
 func Target(a *ndarray.Array, v gorgonia.Value) error {
-	if d, ok := v.(*tensor.Dense); ok && d != nil && isCopied(d) {
+	if d, ok := v.(*tensor.Dense); ok && d != nil && len(d.Raw) > 0 && (d.IsMasked() || !dense.IsContiguous(d)) {
 		return errors.New("results can not be written into a tensor that is a slice with gaps, transposed, column-major or masked; give a contiguous one")
 	}
 	return View(a, v)
-}
-
-// isCopied reports a tensor whose elements do not lie in row-major order without gaps.
-func isCopied(d *tensor.Dense) bool {
-	return len(d.Raw) > 0 && (d.RequiresIterator() || d.DataOrder().IsColMajor() || d.IsMasked())
-}
-
-func viewTensor(a *ndarray.Array, v tensor.Tensor) error {
-	d, ok := v.(*tensor.Dense)
-	if !ok {
-		return fmt.Errorf("a %T is not a *tensor.Dense", v)
-	}
-	if d == nil {
-		return errors.New("a nil *tensor.Dense has no elements")
-	}
-	dt, ok := DType(d.Dtype())
-	if !ok {
-		return fmt.Errorf("elements of type %v have no ONNX type", d.Dtype())
-	}
-	if isCopied(d) {
-		copied, err := dense.ArrayOf(d)
-		if err != nil {
-			return err
-		}
-		*a = *copied
-		return nil
-	}
-	a.DType = dt
-	if !slices.Equal(a.Shape, d.Shape()) {
-		a.Shape = slices.Clone([]int(d.Shape()))
-	}
-	if dt == ndarray.String {
-		a.Str, _ = d.Data().([]string)
-		return nil
-	}
-	a.Data = nil
-	if n := a.Len() * dt.Size(); n > 0 {
-		a.Data = d.Raw[:n:n]
-	}
-	return nil
 }
 
 // scalar returns where a scalar value of Gorgonia lies and its type; nil if v is none.
@@ -122,10 +85,7 @@ func Of(a *ndarray.Array, t tensor.Dtype, shape tensor.Shape) (gorgonia.Value, e
 			return v, nil
 		}
 	}
-	var backing any = a.Str
-	if a.DType != ndarray.String {
-		backing = sliceOf(t.Type, a.Data, a.Len())
-	}
+	backing := dense.Backing(t.Type, a)
 	if shape.IsScalar() {
 		return tensor.New(tensor.FromScalar(reflect.ValueOf(backing).Index(0).Interface())), nil
 	}
@@ -155,13 +115,6 @@ func scalarAt(a *ndarray.Array, t tensor.Dtype) gorgonia.Value {
 		return (*gorgonia.B)(p)
 	}
 	return nil
-}
-
-// sliceOf makes a []T over bytes for a reflected T.
-func sliceOf(t reflect.Type, data []byte, n int) any {
-	s := reflect.New(reflect.SliceOf(t)).Elem()
-	*(*[]byte)(s.Addr().UnsafePointer()) = unsafe.Slice(unsafe.SliceData(data), n)
-	return s.Interface()
 }
 
 // Array is View into an array of its own.
