@@ -109,12 +109,7 @@ func (o *operations) multiply(out *ndarray.Array, x, y matrix) error {
 }
 
 // product computes x·y into a tensor of a shape that the caller has allocated.
-func (o *operations) product(to tensor.Tensor, x, y matrix, shape ...int) error {
-	d, err := denseOf(to)
-	if err != nil {
-		return err
-	}
-	forgetAxes(d)
+func (o *operations) product(d *tensor.Dense, x, y matrix, shape ...int) error {
 	if err := multipliable(x, y); err != nil {
 		return err
 	}
@@ -139,6 +134,15 @@ func isReshapedSlice(d *tensor.Dense, m *dense.Memory) bool {
 	return !d.IsView() && !slices.Contains(m.Shape, 0) && (m.Elems() != ndarray.Product(m.Shape) && m.Contiguous() || order.IsNotContiguous() && order.IsTransposed())
 }
 
+// target is the tensor for a product.
+func target(to tensor.Tensor) (*tensor.Dense, error) {
+	d, err := denseOf(to)
+	if err == nil {
+		forgetAxes(d)
+	}
+	return d, err
+}
+
 // axesOfT is where a tensor keeps the axes of its method T.
 var axesOfT, hasAxesOfT = reflect.TypeFor[tensor.Dense]().FieldByName("transposeWith")
 
@@ -154,6 +158,10 @@ func forgetAxes(d *tensor.Dense) {
 // MatMul computes the product of two matrices into a tensor of its shape.
 func (o *operations) MatMul(a, b, to tensor.Tensor) error {
 	_, err := guarded(o, "MatMul", func() (any, error) {
+		d, err := target(to)
+		if err != nil {
+			return nil, err
+		}
 		x, err := matrixOf(a)
 		if err != nil {
 			return nil, err
@@ -162,7 +170,7 @@ func (o *operations) MatMul(a, b, to tensor.Tensor) error {
 		if err != nil {
 			return nil, err
 		}
-		return nil, o.product(to, x, y, x.rows(), y.cols())
+		return nil, o.product(d, x, y, x.rows(), y.cols())
 	})
 	return err
 }
@@ -170,6 +178,10 @@ func (o *operations) MatMul(a, b, to tensor.Tensor) error {
 // MatVecMul computes the product of a matrix and a vector into a tensor of its shape, of one dimension.
 func (o *operations) MatVecMul(a, b, to tensor.Tensor) error {
 	_, err := guarded(o, "MatVecMul", func() (any, error) {
+		d, err := target(to)
+		if err != nil {
+			return nil, err
+		}
 		x, err := matrixOf(a)
 		if err != nil {
 			return nil, err
@@ -178,7 +190,7 @@ func (o *operations) MatVecMul(a, b, to tensor.Tensor) error {
 		if err != nil {
 			return nil, err
 		}
-		return nil, o.product(to, x, y, x.rows())
+		return nil, o.product(d, x, y, x.rows())
 	})
 	return err
 }
@@ -186,6 +198,10 @@ func (o *operations) MatVecMul(a, b, to tensor.Tensor) error {
 // Outer computes the products of all pairs of elements of two vectors into a tensor of their shape.
 func (o *operations) Outer(a, b, to tensor.Tensor) error {
 	_, err := guarded(o, "Outer", func() (any, error) {
+		d, err := target(to)
+		if err != nil {
+			return nil, err
+		}
 		x, err := column(a)
 		if err != nil {
 			return nil, err
@@ -194,7 +210,7 @@ func (o *operations) Outer(a, b, to tensor.Tensor) error {
 		if err != nil {
 			return nil, err
 		}
-		return nil, o.product(to, x, y.turned(), x.rows(), y.rows())
+		return nil, o.product(d, x, y.turned(), x.rows(), y.rows())
 	})
 	return err
 }

@@ -4,6 +4,7 @@ package dense
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"unsafe"
@@ -192,15 +193,15 @@ func (m *Memory) Elems() int {
 	return len(m.data) / m.DType.Size()
 }
 
-// last is the position of the last element, -1 if strides lead backwards; one beyond the memory stands for all that are.
+// last is the position of the last element, -1 if strides lead backwards.
 func (m *Memory) last() int {
 	at := 0
 	for i, n := range m.Shape {
 		switch {
 		case m.Strides[i] < 0:
 			return -1
-		case n > 1 && m.Strides[i] > (m.Elems()-at)/(n-1):
-			return m.Elems()
+		case n > 1 && m.Strides[i] > (math.MaxInt-at)/(n-1):
+			return math.MaxInt
 		}
 		at += (n - 1) * m.Strides[i]
 	}
