@@ -3,10 +3,10 @@ package cpu
 import (
 	"fmt"
 	"math/bits"
-	"strings"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/internal/ops/kit"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -92,23 +92,19 @@ const (
 	gateThreshold
 )
 
-// gateActs are the activations by lower-case name, with defaults; takes says how
-// many of alpha and beta a function has.
-var gateActs = map[string]struct {
-	takes int
-	act   gateAct
-}{
-	"relu":            {0, gateAct{op: simd.Relu}},
-	"tanh":            {0, gateAct{op: simd.Tanh}},
-	"sigmoid":         {0, gateAct{op: simd.Sigmoid}},
-	"softsign":        {0, gateAct{op: simd.Softsign}},
-	"softplus":        {0, gateAct{op: simd.Softplus}},
-	"hardsigmoid":     {2, gateAct{op: simd.HardSigmoid, a: 0.2, b: 0.5}},
-	"leakyrelu":       {1, gateAct{op: simd.LeakyRelu, a: 0.01}},
-	"elu":             {1, gateAct{op: simd.Elu, a: 1}},
-	"affine":          {2, gateAct{kind: gateAffine, a: 1}},
-	"scaledtanh":      {2, gateAct{kind: gateScaledTanh, a: 1, b: 1}},
-	"thresholdedrelu": {1, gateAct{kind: gateThreshold, a: 1}},
+// gateActs are the activations by lower-case name.
+var gateActs = map[string]gateAct{
+	"relu":            {op: simd.Relu},
+	"tanh":            {op: simd.Tanh},
+	"sigmoid":         {op: simd.Sigmoid},
+	"softsign":        {op: simd.Softsign},
+	"softplus":        {op: simd.Softplus},
+	"hardsigmoid":     {op: simd.HardSigmoid},
+	"leakyrelu":       {op: simd.LeakyRelu},
+	"elu":             {op: simd.Elu},
+	"affine":          {kind: gateAffine},
+	"scaledtanh":      {kind: gateScaledTanh},
+	"thresholdedrelu": {kind: gateThreshold},
 }
 
 // apply computes the activation in place.
@@ -134,29 +130,20 @@ func (g *gateAct) apply(x []float32) {
 // gateActivations reads the activations of every direction; ok is false for an
 // unknown one.
 func (p *prep) gateActivations(dirs int, def ...string) ([][]gateAct, bool) {
-	names := ops.Strings(p.node, "activations")
-	if len(names) == 0 {
-		for range dirs {
-			names = append(names, def...)
-		}
-	}
-	if len(names) != dirs*len(def) {
+	gates, err := kit.Gates(p.node, def, dirs)
+	if err != nil {
 		return nil, false
 	}
-	alphas, betas := ops.Floats(p.node, "activation_alpha"), ops.Floats(p.node, "activation_beta")
 	out := make([][]gateAct, dirs)
-	for i, name := range names {
-		g, ok := gateActs[strings.ToLower(name)]
-		if !ok {
-			return nil, false
+	for d, list := range gates {
+		for _, g := range list {
+			act, ok := gateActs[g.Name]
+			if !ok {
+				return nil, false
+			}
+			act.a, act.b = float32(g.Alpha), float32(g.Beta)
+			out[d] = append(out[d], act)
 		}
-		if g.takes > 0 && len(alphas) > 0 {
-			g.act.a, alphas = alphas[0], alphas[1:]
-		}
-		if g.takes > 1 && len(betas) > 0 {
-			g.act.b, betas = betas[0], betas[1:]
-		}
-		out[i/len(def)] = append(out[i/len(def)], g.act)
 	}
 	return out, true
 }

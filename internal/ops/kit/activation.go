@@ -1,6 +1,7 @@
 package kit
 
 import (
+	"fmt"
 	"math"
 	"strings"
 
@@ -77,10 +78,16 @@ var activations = map[string]activation{
 	"elu":             {1, 1, 0, func(a, _ float64) RealFunc { return Elu(a) }},
 }
 
-// GateFunctions reads a node's activations: def for every direction if absent. Each
+// Gate is the activation of a gate of a recurrent layer: its name in lower case, and its parameters.
+type Gate struct {
+	Name        string
+	Alpha, Beta float64
+}
+
+// Gates reads a node's activations by direction: def for every direction if absent. Each
 // function that has an alpha or beta takes the next of the attribute's values
 // while there are any.
-func GateFunctions(n *ssa.Node, def []string, dirs int) [][]RealFunc {
+func Gates(n *ssa.Node, def []string, dirs int) ([][]Gate, error) {
 	names := ops.Strings(n, "activations")
 	if len(names) == 0 {
 		for range dirs {
@@ -88,7 +95,7 @@ func GateFunctions(n *ssa.Node, def []string, dirs int) [][]RealFunc {
 		}
 	}
 	if len(names) != dirs*len(def) {
-		Failf("%d activations for %d directions, expected %d each", len(names), dirs, len(def))
+		return nil, fmt.Errorf("%d activations for %d directions, expected %d each", len(names), dirs, len(def))
 	}
 	alphas, betas := ops.Floats(n, "activation_alpha"), ops.Floats(n, "activation_beta")
 	next := func(list *[]float32, def float64) float64 {
@@ -99,20 +106,36 @@ func GateFunctions(n *ssa.Node, def []string, dirs int) [][]RealFunc {
 		*list = (*list)[1:]
 		return float64(v)
 	}
-	out := make([][]RealFunc, dirs)
+	out := make([][]Gate, dirs)
 	for i, name := range names {
-		spec, ok := activations[strings.ToLower(name)]
+		name = strings.ToLower(name)
+		spec, ok := activations[name]
 		if !ok {
-			Failf("activation %q: %w", name, ops.ErrUnsupported)
+			return nil, fmt.Errorf("activation %q: %w", name, ops.ErrUnsupported)
 		}
-		a, b := spec.alpha, spec.beta
+		g := Gate{name, spec.alpha, spec.beta}
 		if spec.takes > 0 {
-			a = next(&alphas, a)
+			g.Alpha = next(&alphas, g.Alpha)
 		}
 		if spec.takes > 1 {
-			b = next(&betas, b)
+			g.Beta = next(&betas, g.Beta)
 		}
-		out[i/len(def)] = append(out[i/len(def)], spec.build(a, b))
+		out[i/len(def)] = append(out[i/len(def)], g)
+	}
+	return out, nil
+}
+
+// GateFunctions are the functions of [Gates].
+func GateFunctions(n *ssa.Node, def []string, dirs int) [][]RealFunc {
+	gates, err := Gates(n, def, dirs)
+	if err != nil {
+		Failf("%w", err)
+	}
+	out := make([][]RealFunc, dirs)
+	for d, list := range gates {
+		for _, g := range list {
+			out[d] = append(out[d], activations[g.Name].build(g.Alpha, g.Beta))
+		}
 	}
 	return out
 }

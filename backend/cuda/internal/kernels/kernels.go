@@ -3,7 +3,7 @@
 //
 //	gemm.cu   products of matrices          rows.cu        softmax, normalization, reductions
 //	conv.cu   convolutions, pools           move.cu        views, transpositions, gathers, tables
-//	                                        attention.cu   scaled dot-product attention
+//	recurrent.cu   LSTM, GRU, RNN           attention.cu   scaled dot-product attention
 package kernels
 
 import (
@@ -17,13 +17,14 @@ import (
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 )
 
-//go:generate go run ../../../../internal/tools/nvrtc attention.cu conv.cu gemm.cu move.cu rows.cu
+//go:generate go run ../../../../internal/tools/nvrtc attention.cu conv.cu gemm.cu move.cu recurrent.cu rows.cu
 //go:embed *.ptx
 var files embed.FS
 
 // entries are the kernels of each module.
 var entries = map[string][]string{
 	"attention": {"attention"},
+	"recurrent": {"recurrent"},
 	"conv":      {"conv", "depthwise", "pool", "transposed", "lrn"},
 	"gemm":      {"gemm"},
 	"move": {"view1", "view2", "view4", "view8", "place1", "place2", "place4", "place8", "take1", "take2", "take4", "take8", "transpose4",

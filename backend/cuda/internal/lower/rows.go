@@ -1,6 +1,8 @@
 package lower
 
 import (
+	"slices"
+
 	"github.com/berth-onnx/berth/backend/cuda/internal/device"
 	"github.com/berth-onnx/berth/backend/cuda/internal/kernels"
 	"github.com/berth-onnx/berth/ndarray"
@@ -15,6 +17,7 @@ func init() {
 	add(microsoft, layerNorm, "SimplifiedLayerNormalization")
 	add("", groupNorm, "InstanceNormalization", "GroupNormalization")
 	add("", reduce, "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp")
+	add("", lpNorm, "LpNormalization")
 	add("", best, "ArgMax", "ArgMin")
 	add("", cumulate, "CumSum", "CumProd")
 }
@@ -90,26 +93,14 @@ func reduce(p *prep) (bool, error) {
 	if x.dt != ndarray.Float32 && x.dt != ndarray.Float64 || p.out[0].dt != x.dt || !ok || x.n == 0 {
 		return false, nil
 	}
-	var dims, strides [2][]int // of what is kept and what is reduced
-	n := 1
-	for i, s := range ops.Strides(x.shape) {
-		k := 0
-		if mask[i] {
-			k, n = 1, n*x.shape[i]
-		}
-		dims[k], strides[k] = append(dims[k], x.shape[i]), append(strides[k], s)
-	}
-	g := kernels.Reduction{N: int32(n), Scale: 1}
-	if p.node.Op == "ReduceMean" {
-		g.Scale = 1 / float32(n)
-	}
-	var fits [2]bool
-	g.Rows, fits[0] = viewOf(0, dims[0], strides[0])
-	g.Row, fits[1] = viewOf(0, dims[1], strides[1])
-	if !fits[0] || !fits[1] {
+	g, fits := reduction(x.shape, mask)
+	if !fits {
 		return false, nil
 	}
-	how, rows := reductions[p.node.Op], x.n/n
+	if p.node.Op == "ReduceMean" {
+		g.Scale = 1 / float32(g.N)
+	}
+	how, rows := reductions[p.node.Op], x.n/int(g.N)
 	if x.dt == ndarray.Float64 {
 		if p.node.Op == "ReduceMean" {
 			return false, nil // the scale is a float32
@@ -120,6 +111,53 @@ func reduce(p *prep) (bool, error) {
 		return p.host.Kernels().Reduce(how, int64(rows), g, c.In[0], c.Out[0])
 	}, 0)
 	return true, nil
+}
+
+// reduction reduces the axes of a mask; false for too many dimensions.
+func reduction(shape []int, mask []bool) (g kernels.Reduction, ok bool) {
+	var dims, strides [2][]int // of what is kept and what is reduced
+	g = kernels.Reduction{N: 1, Scale: 1}
+	for i, s := range ops.Strides(shape) {
+		k := 0
+		if mask[i] {
+			k, g.N = 1, g.N*int32(shape[i])
+		}
+		dims[k], strides[k] = append(dims[k], shape[i]), append(strides[k], s)
+	}
+	var fits [2]bool
+	g.Rows, fits[0] = viewOf(0, dims[0], strides[0])
+	g.Row, fits[1] = viewOf(0, dims[1], strides[1])
+	return g, fits[0] && fits[1]
+}
+
+// lpNorm divides by the norms of rows, which lie in workspace; 0 where a norm is 0.
+func lpNorm(p *prep) (bool, error) {
+	const f = ndarray.Float32
+	shape := p.in[0].shape
+	axis, ok := p.axis(len(shape))
+	if !p.areFloats() || !ok || p.in[0].n == 0 {
+		return false, nil
+	}
+	mask := make([]bool, len(shape))
+	mask[axis] = true
+	g, ok := reduction(shape, mask)
+	if !ok {
+		return false, nil
+	}
+	how, rows := map[int64]string{1: "l1", 2: "l2"}[ops.Int(p.node, "p")], p.in[0].n/int(g.N)
+	bytes := int64(rows) * 4
+	from := p.workspace(bytes)
+	norms := func(c *Call) Operand { return part(c.Scratch, from, bytes) }
+	p.launch(func(c *Call) (*device.Launch, error) {
+		return p.host.Kernels().Reduce(how, int64(rows), g, c.In[0], norms(c))
+	}, 0)
+	kept := slices.Clone(shape)
+	kept[axis] = 1
+	var b builder
+	x, norm := b.operand(f), b.operand(f)
+	isZero := b.do(ndarray.Bool, "Equal", norm, b.Number(f, 0))
+	b.Store(b.do(f, "Where", isZero, b.Number(f, 0), b.do(f, "Div", x, norm)))
+	return p.programOver(&b.Program, [][]int{shape, kept}, func(c *Call) []Operand { return []Operand{c.In[0], norms(c)} }, 0)
 }
 
 // reduceRows reduces contiguous rows of n elements.

@@ -91,6 +91,17 @@ func (p *prep) present() (out []int) {
 
 // program launches a tile program over some operands of the node; false if it cannot be written as a kernel.
 func (p *prep) program(t *tile.Program, shapes [][]int, from ...int) (bool, error) {
+	return p.programOver(t, shapes, func(c *Call) []Operand {
+		in := make([]Operand, len(from))
+		for i, k := range from {
+			in[i] = c.In[k]
+		}
+		return in
+	}, from...)
+}
+
+// programOver is program with operands that a function finds among those of the node and workspace; reads are those of the node.
+func (p *prep) programOver(t *tile.Program, shapes [][]int, operands func(c *Call) []Operand, reads ...int) (bool, error) {
 	if t.Check() != nil {
 		return false, nil
 	}
@@ -112,12 +123,8 @@ func (p *prep) program(t *tile.Program, shapes [][]int, from ...int) (bool, erro
 	n, results := p.out[0].n, len(t.Results)
 	p.choice = fmt.Sprintf("emitted: %d instructions", len(t.Instrs))
 	p.launch(func(c *Call) (*device.Launch, error) {
-		in := make([]Operand, len(from))
-		for i, k := range from {
-			in[i] = c.In[k]
-		}
-		return kernels.Elementwise(k, emit.Threads, n, in, c.Out[:results])
-	}, from...)
+		return kernels.Elementwise(k, emit.Threads, n, operands(c), c.Out[:results])
+	}, reads...)
 	return true, nil
 }
 
