@@ -1,12 +1,17 @@
 package berth
 
 import (
+	"fmt"
 	"io"
+	"slices"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/report"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
 )
 
 // Step is one instruction of a program, as [Session.Observe] shows it. It is valid during that call only.
@@ -28,12 +33,89 @@ func (s Step) Node() string {
 	return s.in.Node.String()
 }
 
-// Choice is the algorithm that the kernel chose and why; "" where there was nothing to choose.
-func (s Step) Choice() string {
+// Choice is what the kernel says about how it computes the node: its algorithm and the reason for it.
+func (s Step) Choice() backend.Choice {
+	if s.in == nil {
+		return backend.Choice{}
+	}
+	return backend.ChoiceOf(s.in.Kernel)
+}
+
+// Cost is the work of one execution, by the operator's facts: operations as its formula is written (a product and a sum are
+// two), and the bytes of operands and results. Both are zero where sizes are known only while running.
+func (s Step) Cost() ops.Cost {
+	if s.in == nil || !s.in.Node.IsStatic() {
+		return ops.Cost{}
+	}
+	return ops.CostOf(s.in.Node)
+}
+
+// Layout is how the tensors of the node lie in memory: "plain", "blocked 16c" for images in blocks of 16 channels, or
+// "plain -> blocked 16c" where the node changes it.
+func (s Step) Layout() string {
 	if s.in == nil {
 		return ""
 	}
-	return s.in.Choice
+	in, out := layoutOf(s.in.Node.In), layoutOf(s.in.Node.Out)
+	if in == out || len(s.in.Node.In) == 0 {
+		return out
+	}
+	return in + " -> " + out
+}
+
+// layoutOf is the layout of a node's first operand or result.
+func layoutOf(values []*ssa.Value) string {
+	if len(values) == 0 || values[0] == nil || !values[0].Type.IsBlocked() {
+		return "plain"
+	}
+	return fmt.Sprintf("blocked %dc", values[0].Type.Block())
+}
+
+// Element is the element type that the node reads: that of its first operand, or of its first result if it has none.
+func (s Step) Element() ndarray.DType {
+	if s.in == nil {
+		return ndarray.Undefined
+	}
+	for _, v := range slices.Concat(s.in.Node.In, s.in.Node.Out) {
+		if v != nil {
+			return v.Type.DType
+		}
+	}
+	return ndarray.Undefined
+}
+
+// Threads is how many threads a run of the kernel may use.
+func (s Step) Threads() int {
+	if s.in == nil {
+		return 0
+	}
+	return max(1, s.in.Threads)
+}
+
+// Operands lists the names of the values that the node reads, "" for absent ones.
+func (s Step) Operands() []string {
+	if s.in == nil {
+		return nil
+	}
+	return namesOf(s.in.Node.In)
+}
+
+// Results lists the names of the values that the node makes, "" for absent ones.
+func (s Step) Results() []string {
+	if s.in == nil {
+		return nil
+	}
+	return namesOf(s.in.Node.Out)
+}
+
+func namesOf(values []*ssa.Value) []string {
+	names := make([]string, len(values))
+	for i, v := range values {
+		if v != nil {
+			names[i] = v.Name
+		}
+	}
+	return names
 }
 
 // Kernel reports whether the step ran a kernel. Views, branches and loops run none; the nodes of their bodies are steps of

@@ -25,11 +25,37 @@ type Prepared struct {
 	// Threads is how many threads a run may use, where that is fewer than the kernel was
 	// prepared for: a node may be too small for more. 0: as many as it was prepared for.
 	Threads int
-	// Choice is the algorithm and the reason for it, where there were several.
-	Choice string
 	// Absorbed lists the constant operands the kernel has packed and will not
 	// read from Call.In; they may be absent there, their memory never filled.
 	Absorbed []int
+}
+
+// Choice is what a kernel says about how it computes its node.
+type Choice struct {
+	Algorithm string // what it does, in a few words
+	Reason    string // why it does that, where it could do something else; or how much it does at a time
+}
+
+// String is algorithm and reason.
+func (c Choice) String() string {
+	if c.Reason == "" {
+		return c.Algorithm
+	}
+	return c.Algorithm + ": " + c.Reason
+}
+
+// Chooser is a kernel that says what it chose. Whoever shows it asks; a run does not.
+type Chooser interface{ Choice() Choice }
+
+// ChoiceOf is what a kernel says, the zero Choice if it says nothing.
+func ChoiceOf(k ops.Kernel) Choice {
+	if c, ok := k.(Chooser); ok {
+		return c.Choice()
+	}
+	if _, ok := k.(ops.KernelFunc); ok {
+		return Choice{Algorithm: "reference", Reason: "no fast kernel takes the node"}
+	}
+	return Choice{}
 }
 
 // Pack is a constant in a layout of the backend.

@@ -108,14 +108,7 @@ func (e *executor) Prepare(ctx context.Context, n *ssa.Node, threads int) (_ bac
 	if plan == nil {
 		return e.fast.Prepare(ctx, n, threads)
 	}
-	return backend.Prepared{Kernel: &kernel{plan, e.machine}, Scratch: plan.Scratch, Absorbed: plan.Absorbed, Choice: "device" + said(plan.Choice)}, nil
-}
-
-func said(choice string) string {
-	if choice == "" {
-		return ""
-	}
-	return ", " + choice
+	return backend.Prepared{Kernel: &kernel{plan, e.machine}, Scratch: plan.Scratch, Absorbed: plan.Absorbed}, nil
 }
 
 // Kernels are those that were compiled ahead.
@@ -158,6 +151,11 @@ func (e *executor) Open(arena []byte) (_ backend.Memory, err error) {
 type kernel struct {
 	plan    *lower.Plan
 	machine *machine
+}
+
+// Choice says that the node is on the device, and what was chosen there.
+func (k *kernel) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "device", Reason: k.plan.Choice}
 }
 
 // Run is for calls without memory on the device: the reference kernel computes them.

@@ -59,18 +59,10 @@ func (e *executor) Prepare(ctx context.Context, n *ssa.Node, threads int) (_ bac
 	if err != nil || !n.IsStatic() || len(n.Bodies) > 0 || n.Opaque || !onTensors(n) {
 		return p, err
 	}
-	choice := "berth"
 	if p.Kernel == nil {
-		p.Kernel, choice = ops.KernelFunc(ops.Eval), "berth, reference kernel"
+		p.Kernel = ops.KernelFunc(ops.Eval)
 	}
-	k := &opKernel{op: nodeOp{node: n, kernel: p.Kernel, scratch: p.Scratch}, stock: stockFor(n)}
-	switch {
-	case k.stock != nil:
-		choice = k.stock.Stock
-	case p.Choice != "":
-		choice += ": " + p.Choice
-	}
-	p.Kernel, p.Choice = k, choice
+	p.Kernel = &opKernel{op: nodeOp{node: n, kernel: p.Kernel, scratch: p.Scratch}, stock: stockFor(n)}
 	return p, nil
 }
 
@@ -117,6 +109,14 @@ func (k *opKernel) Run(c *ops.Call) (err error) {
 	defer f.release()
 	f.op.call = *c
 	return f.run(c)
+}
+
+// Choice names the stock kernel, or what berth's kernel chose.
+func (k *opKernel) Choice() backend.Choice {
+	if k.stock != nil {
+		return backend.Choice{Algorithm: k.stock.Stock}
+	}
+	return backend.Choice{Algorithm: "berth", Reason: backend.ChoiceOf(k.op.kernel).String()}
 }
 
 // frame takes a frame that no call uses.

@@ -78,7 +78,7 @@ func execute(ctx context.Context, t *testing.T, m *berth.Model, in []conformance
 	}
 	s.Poison(true)
 	s.Observe(func(step berth.Step, _ []ndarray.Value) {
-		by, _, _ := strings.Cut(step.Choice(), ":")
+		by := step.Choice().Algorithm
 		ran[by]++
 	})
 	got, err := s.RunValues(ctx, given)
@@ -188,7 +188,7 @@ func TestExecutorAllocations(t *testing.T) {
 		require.NoError(t, err)
 		stock := 0
 		s.Observe(func(step berth.Step, _ []ndarray.Value) {
-			if strings.HasPrefix(step.Choice(), "tensor.") {
+			if strings.HasPrefix(step.Choice().Algorithm, "tensor.") {
 				stock++
 			}
 		})

@@ -36,21 +36,16 @@ type benchJSON struct {
 	// PackedBytes are weights as kernels read them, by layout.
 	PackedBytes map[string]int64 `json:"packed_bytes"`
 
+	// With --profile: time by operator, by node, and what the machine reaches, by number of threads.
 	Operators []profileRow `json:"operators,omitempty"`
-	Nodes     []profileRow `json:"nodes,omitempty"`
+	Nodes     []nodeRow    `json:"nodes,omitempty"`
+	Limits    []limitsJSON `json:"limits,omitempty"`
+
+	// Compare is the same model in another runtime (--compare).
+	Compare *compareJSON `json:"compare,omitempty"`
 
 	// Machines are those of Gorgonia (--tape-machine), with the model as an expression graph.
 	Machines []machineJSON `json:"machines,omitempty"`
-}
-
-type profileRow struct {
-	Name  string  `json:"name"`
-	Nanos int64   `json:"ns"`
-	Share float64 `json:"share"`
-	Count int     `json:"count"`
-
-	// Choice is the node's algorithm and the reason for it, where there were several.
-	Choice string `json:"choice,omitempty"`
 }
 
 type benchFlags struct {
@@ -58,19 +53,27 @@ type benchFlags struct {
 	profile bool
 	tape    bool
 	backend string
+	compare string
+	python  string
 }
 
 func (a *app) benchCmd() *cobra.Command {
 	var f benchFlags
 	c := modelCommand("bench MODEL", "Time a model",
 		"Bench compiles the model, warms up, and times runs one after the other in one arena.\nload_ns is opening and compiling; arena_bytes is what one run holds, workspaces included.\n"+
+			"--profile lists nodes by time, with the kernel's algorithm and its reason, 10⁹ operations and bytes a second, and the\n"+
+			"part of what bounds them on this machine, arithmetic or memory, as measured at the end.\n"+
+			"--compare ort runs the same in ONNX Runtime in a Python process (--python) and needs numpy and onnxruntime there;\n"+
+			"ratios are berth's by the other's, and nodes that compute the same are in one row. README.md lists the fields of --json.\n"+
 			"--tape-machine also makes the model one of Gorgonia's expression graphs and times passes in Gorgonia's\n"+
 			"tapeMachine and in the planned machine, each alone; live is what a machine keeps reachable on the heap\n"+
 			"beyond inputs and weights, at most.",
 		"  berth bench model.onnx --shape x=1x3x224x224 --threads 2 --seconds 5 --profile",
 		func(c *cobra.Command, model string) error { return a.bench(c.Context(), model, f) })
 	c.Flags().Float64Var(&f.seconds, "seconds", 2, "how long to time")
-	c.Flags().BoolVar(&f.profile, "profile", false, "add time per operator and per node")
+	c.Flags().BoolVar(&f.profile, "profile", false, "add time per operator and per node, with each node's algorithm and how near it comes to what the machine reaches")
+	c.Flags().StringVar(&f.compare, "compare", "", "ort: run the same in ONNX Runtime, in turns, and set the times of nodes side by side")
+	c.Flags().StringVar(&f.python, "python", "", "with --compare ort: a Python with numpy and onnxruntime (default python3)")
 	c.Flags().BoolVar(&f.tape, "tape-machine", false, "add passes in Gorgonia's tapeMachine and in the planned machine")
 	backendFlag(c, &f.backend)
 	a.dataFlag(c)
@@ -88,6 +91,14 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 	if !(f.seconds >= 0 && f.seconds < 1e9) {
 		return usagef("--seconds %v: want a time from 0 on", f.seconds)
 	}
+	if err := f.checkCompare(); err != nil {
+		return err
+	}
+	r, err := a.startRival(ctx, f)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
 	startRSS := peakRSS()
 	start := time.Now()
 	m, err := a.model(model, false)
@@ -115,6 +126,16 @@ func (a *app) bench(ctx context.Context, model string, f benchFlags) error {
 		}
 	}
 	res.PeakRSS = max(peakRSS(), res.StartRSS) // the kernel's counts are exact to a few pages a thread
+	if f.profile {
+		if err := a.holdAgainstLimits(ctx, &res); err != nil {
+			return err
+		}
+	}
+	if r != nil {
+		if err := a.compareWith(ctx, r, subject{model, m, sess, args}, f.seconds, &res); err != nil {
+			return err
+		}
+	}
 	if f.tape {
 		if err := a.benchMachines(ctx, m, args, f.seconds, &res); err != nil {
 			return err
@@ -172,65 +193,6 @@ func timeRuns(ctx context.Context, s *berth.Session, args []ndarray.Value, secon
 	return nil
 }
 
-// timing collects what one operator or node took: the sum of its steps, run by run.
-type timing struct {
-	row   profileRow
-	nanos []int64 // by run
-}
-
-// profile times every instruction over several runs. A row's time is the median of the runs, so that a run which the system
-// interrupted does not count.
-func profile(ctx context.Context, s *berth.Session, args []ndarray.Value, res *benchJSON) error {
-	const runs = 9
-	run := 0
-	byOp, byNode := map[string]*timing{}, map[string]*timing{}
-	add := func(m map[string]*timing, name, choice string, ns int64) {
-		t := m[name]
-		if t == nil {
-			t = &timing{row: profileRow{Name: name, Choice: choice}, nanos: make([]int64, runs)}
-			m[name] = t
-		}
-		t.nanos[run] += ns
-		t.row.Count++
-	}
-	last := time.Now()
-	s.Observe(func(step berth.Step, _ []ndarray.Value) {
-		took := time.Since(last).Nanoseconds()
-		if step.Kernel() {
-			add(byOp, step.Op(), "", took)
-			add(byNode, step.Node(), step.Choice(), took)
-		}
-		last = time.Now()
-	})
-	defer s.Observe(nil)
-	for ; run < runs; run++ {
-		last = time.Now()
-		if _, err := s.Run(ctx, args); err != nil {
-			return err
-		}
-	}
-	res.Operators, res.Nodes = rank(byOp, runs), rank(byNode, runs)
-	return nil
-}
-
-// rank lists the rows, the one with the largest median first.
-func rank(m map[string]*timing, runs int) []profileRow {
-	var total int64
-	var out []profileRow
-	for _, t := range m {
-		slices.Sort(t.nanos)
-		t.row.Nanos = t.nanos[len(t.nanos)/2]
-		t.row.Count /= runs
-		total += t.row.Nanos
-		out = append(out, t.row)
-	}
-	for i := range out {
-		out[i].Share = float64(out[i].Nanos) / float64(max(total, 1))
-	}
-	slices.SortFunc(out, func(a, b profileRow) int { return cmp.Or(cmp.Compare(b.Nanos, a.Nanos), cmp.Compare(a.Name, b.Name)) })
-	return out
-}
-
 // packedText lists packed weights by layout, the largest first.
 func packedText(packed map[string]int64) string {
 	var sum int64
@@ -260,17 +222,7 @@ func (a *app) printBench(r benchJSON, p berth.PlanInfo) {
 		t.AppendRow([]any{row[0], row[1]})
 	}
 	t.Render()
-	for _, part := range [][]profileRow{r.Operators, r.Nodes[:min(len(r.Nodes), 25)]} {
-		if len(part) == 0 {
-			continue
-		}
-		fmt.Fprintln(a.out)
-		t := newTable(a.out, "what", "time", "share", "count", "algorithm")
-		alignRight(t, 2, 3, 4)
-		for _, row := range part {
-			t.AppendRow([]any{row.Name, durationText(row.Nanos), fmt.Sprintf("%.1f%%", 100*row.Share), row.Count, row.Choice})
-		}
-		t.Render()
-	}
+	a.printProfile(r)
+	a.printCompare(r)
 	a.printMachines(r.Machines)
 }

@@ -1,9 +1,17 @@
 package main
 
 import (
+	"cmp"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/internal/onnxruntime"
 )
 
 var benchFields = []string{"model", "threads", "runs", "median_ns", "min_ns", "p99_ns", "load_ns", "compile_ns", "arena_bytes",
@@ -29,22 +37,180 @@ func TestBench(t *testing.T) {
 	assert.Zero(t, m["allocs_per_run"])
 }
 
+var nodeFields = []string{"name", "op", "ns", "share", "count", "algorithm", "reason", "layout", "threads", "flops", "bytes", "gflop_per_s", "gb_per_s", "limit", "limit_fraction"}
+
+// TestBenchProfile: every node says how it is computed, and its work is that of the operator's facts.
 func TestBenchProfile(t *testing.T) {
-	m := object(t, ok(t, "bench", "builtin:lstm-loop", "--json", "--seconds", "0.01", "--profile", "--threads", "2"), append(benchFields, "operators", "nodes")...)
-	assert.EqualValues(t, 2, m["threads"])
-	for _, part := range []string{"operators", "nodes"} {
-		var share float64
-		for _, r := range m[part].([]any) {
-			row := r.(map[string]any)
-			delete(row, "choice")
-			hasFields(t, row, "name", "ns", "share", "count")
-			share += row["share"].(float64)
+	for _, model := range []string{"lstm-loop", "encoder", "inception"} {
+		m := object(t, ok(t, "bench", "builtin:"+model, "--json", "--seconds", "0.01", "--profile", "--threads", "2"), append(benchFields, "operators", "nodes", "limits")...)
+		assert.EqualValues(t, 2, m["threads"])
+		for part, fields := range map[string][]string{"operators": {"name", "ns", "share", "count"}, "nodes": nodeFields} {
+			var share float64
+			for _, r := range m[part].([]any) {
+				row := r.(map[string]any)
+				hasFields(t, row, fields...)
+				share += row["share"].(float64)
+			}
+			assert.InDelta(t, 1, share, 1e-6)
 		}
-		assert.InDelta(t, 1, share, 1e-6)
+		threads := map[any]bool{}
+		for _, r := range m["limits"].([]any) {
+			l := r.(map[string]any)
+			hasFields(t, l, "threads", "level", "gflop_per_s", "int8_gop_per_s", "memory")
+			assert.Positive(t, l["gflop_per_s"])
+			threads[l["threads"]] = true
+		}
+		for _, r := range m["nodes"].([]any) {
+			n := r.(map[string]any)
+			assert.NotEmpty(t, n["algorithm"], "%s: %s", model, n["name"])
+			assert.True(t, threads[n["threads"]], "the limits of %v threads", n["threads"])
+			if n["bytes"].(float64) > 0 {
+				assert.Positive(t, n["gb_per_s"], n["name"])
+				assert.Contains(t, []any{"arithmetic", "memory"}, n["limit"])
+				assert.Positive(t, n["limit_fraction"])
+			}
+		}
 	}
-	text := ok(t, "bench", "builtin:residual", "--seconds", "0.01", "--profile", "--backend", "reference")
-	assert.Regexp(t, `Conv_0.*(winograd|direct|patches).*: `, ok(t, "bench", "builtin:residual", "--seconds", "0.01", "--profile"), "the algorithm of a convolution and its reason")
-	for _, want := range []string{"median", "allocations per run", "nodes on reference kernels", "Conv"} {
+}
+
+// TestBenchProfileText: lines of the table fit a terminal of 120 columns, with the algorithm of each node and its reason below it.
+func TestBenchProfileText(t *testing.T) {
+	text := ok(t, "bench", "builtin:residual", "--seconds", "0.01", "--profile")
+	assert.Regexp(t, `Conv "Conv_0".*\n +(winograd|direct|patches).*: `, text, "the algorithm of a convolution and its reason")
+	_, table, _ := strings.Cut(text, "node  ")
+	for _, line := range strings.Split(table, "\n") {
+		assert.LessOrEqual(t, len([]rune(line)), 120, line)
+	}
+	text = ok(t, "bench", "builtin:residual", "--seconds", "0.01", "--profile", "--backend", "reference")
+	for _, want := range []string{"median", "allocations per run", "nodes on reference kernels", "Conv", "reference: no fast kernel takes the node", "GFLOP/s", "limits, "} {
 		assert.Contains(t, text, want)
 	}
+	o := cli(t, "bench", "builtin:residual", "--seconds", "0.01", "--profile", "--max-memory", "40MB")
+	assert.Equal(t, exitDone, o.code, o.err)
+	assert.Contains(t, o.err, "the limits of the machine are not measured: ")
+}
+
+// TestProfileWork: operations and bytes of a node that a loop repeats are those of all its executions.
+func TestProfileWork(t *testing.T) {
+	path := saved(t, `in %x: float32[4,8] const %w: float32[8,8] = splat 0.5 const %n: int64[] = 3 const %c: bool[] = true
+		%y = Loop(%n, %c, %x) { body: graph "b" { in %i: int64[] in %k: bool[] in %p: float32[4,8] const %v: float32[8,8] = splat 0.5 %a = MatMul(%p, %v) out %k, %a } } out %y`)
+	m := object(t, ok(t, "bench", path, "--json", "--seconds", "0.01", "--profile"))
+	for _, r := range m["nodes"].([]any) {
+		if n := r.(map[string]any); n["op"] == "MatMul" {
+			assert.EqualValues(t, 3, n["count"])
+			assert.EqualValues(t, 3*2*4*8*8, n["flops"])
+			assert.EqualValues(t, 3*4*(4*8+8*8+4*8), n["bytes"])
+			return
+		}
+	}
+	t.Fatal("no MatMul ran")
+}
+
+// fakePython is an interpreter that answers what the test says, line by line, whatever it is asked.
+func fakePython(t *testing.T, lines ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath("sh"); err != nil {
+		t.Skip("no shell for a script that plays Python")
+	}
+	script := "#!/bin/sh\n"
+	for _, l := range lines {
+		if !strings.HasPrefix(l, "{") && !strings.HasPrefix(l, "no ") {
+			script += l + "\n"
+			continue
+		}
+		script += "read question\ncat <<'ANSWER'\n" + l + "\nANSWER\n"
+	}
+	path := filepath.Join(t.TempDir(), "python")
+	require.NoError(t, os.WriteFile(path, []byte(script+"read question\n"), 0o755))
+	return path
+}
+
+// TestCompareWithoutRuntime: what is missing is said in a line, and nothing was measured before.
+func TestCompareWithoutRuntime(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	hello := `{"version": "1.99.0"}`
+	for _, c := range []struct {
+		name   string
+		python string
+		code   int
+		says   []string
+		args   []string
+	}{
+		{"no interpreter", none, exitFailed, []string{none, "name an interpreter with numpy and onnxruntime"}, nil},
+		{"it fails", fakePython(t, "echo 'out of order' >&2; exit 3"), exitFailed, []string{"ended without an answer: out of order"}, nil},
+		{"no ONNX Runtime", fakePython(t, `{"error": "ModuleNotFoundError: No module named 'onnxruntime'"}`), exitFailed, []string{"No module named 'onnxruntime'"}, nil},
+		{"no JSON", fakePython(t, "no answer"), exitFailed, []string{`an answer that is no JSON object: "no answer"`}, nil},
+		{"another form", fakePython(t, hello, `{"load_ns": "long"}`), exitFailed, []string{"an answer of another form"}, nil},
+		{"ends between", fakePython(t, hello, "exit 1"), exitFailed, []string{"ended without an answer"}, nil},
+		{"times nothing", fakePython(t, hello, `{"load_ns": 5}`, `{"ns": []}`), exitFailed, []string{"it timed no run"}, nil},
+		{"hangs", fakePython(t, "sleep 60"), exitFailed, []string{"stopped after 300ms (--timeout)"}, []string{"--timeout", "300ms"}},
+		{"hangs between", fakePython(t, hello, "sleep 60"), exitFailed, []string{"stopped after 1s (--timeout)"}, []string{"--timeout", "1s"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			args := append([]string{"bench", "builtin:residual", "--seconds", "0.01", "--compare", "ort", "--python", c.python}, c.args...)
+			assert.Empty(t, fails(t, c.code, c.says, args...).out)
+		})
+	}
+	fails(t, exitUsage, []string{"--compare tvm is not ort"}, "bench", "builtin:residual", "--compare", "tvm")
+	fails(t, exitUsage, []string{"--python has no effect on bench without --compare ort"}, "bench", "builtin:residual", "--python", "python3")
+	halves := saved(t, `in %x: bfloat16[4] %y = Neg(%x) out %y`)
+	fails(t, exitFailed, []string{`input "x" is of a type that NumPy files do not hold`}, "bench", halves, "--seconds", "0.01", "--compare", "ort", "--python", fakePython(t, hello))
+}
+
+var compareFields = []string{"runtime", "version", "threads", "rounds", "berth_median_ns", "median_ns", "min_ns", "runs", "ratio", "load_ns", "load_ratio",
+	"berth_rss_bytes", "rss_bytes", "rss_ratio", "berth_nodes_ns", "nodes_ns", "berth_matched_ns", "matched_ns", "rows"}
+
+// TestCompareAnswers: what the other runtime answers is what is shown, its nodes beside those that compute the same.
+func TestCompareAnswers(t *testing.T) {
+	times := `{"ns": [3000, 1000, 2000], "peak_rss_bytes": 5000}`
+	python := fakePython(t, `{"version": "1.99.0"}`, `{"load_ns": 700, "start_rss_bytes": 1000}`, times, times, times, times, times,
+		`{"graph": "", "nodes": [{"name": "Conv_0", "op": "Conv", "ns": 900}, {"name": "Relu_4_fused", "op": "Relu", "ns": 50}, {"name": "Reorder", "op": "ReorderInput", "ns": 70}, {"name": "b", "op": "Loop", "ns": 9000}]}`)
+	m := object(t, ok(t, "bench", "builtin:residual", "--json", "--seconds", "0.05", "--compare", "ort", "--python", python), append(benchFields, "compare")...)
+	c := m["compare"].(map[string]any)
+	hasFields(t, c, compareFields...)
+	assert.Equal(t, "1.99.0", c["version"])
+	assert.EqualValues(t, 2000, c["median_ns"])
+	assert.EqualValues(t, 1000, c["min_ns"])
+	assert.EqualValues(t, 15, c["runs"])
+	assert.EqualValues(t, 700, c["load_ns"])
+	assert.EqualValues(t, 4000, c["rss_bytes"])
+	assert.InDelta(t, c["berth_median_ns"].(float64)/2000, c["ratio"], 1e-9)
+	assert.EqualValues(t, 900+50+70, c["nodes_ns"], "bodies of a loop are counted by themselves")
+	assert.EqualValues(t, 900+50, c["matched_ns"])
+	assert.Equal(t, c["berth_nodes_ns"], c["berth_matched_ns"])
+	alone := 0
+	for _, r := range c["rows"].([]any) {
+		row := r.(map[string]any)
+		hasFields(t, row, "file", "berth", "ort", "berth_ns", "ort_ns", "ratio")
+		if len(row["berth"].([]any)) == 0 {
+			alone++
+			assert.Equal(t, []any{"ReorderInput Reorder"}, row["ort"])
+			assert.Zero(t, row["ratio"])
+		}
+	}
+	assert.Equal(t, 1, alone)
+}
+
+// TestCompareONNXRuntime compares with the runtime itself, where there is one.
+func TestCompareONNXRuntime(t *testing.T) {
+	python := cmp.Or(os.Getenv("BERTH_PYTHON"), "python3")
+	p, err := onnxruntime.Start(t.Context(), python)
+	if err != nil {
+		t.Skipf("no Python with numpy and onnxruntime (%v): set BERTH_PYTHON to one", err)
+	}
+	p.Close()
+	for _, model := range []string{"residual", "encoder", "lstm-loop"} {
+		var shape []string
+		if model == "encoder" {
+			shape = []string{"--shape", "ids=2x7"}
+		}
+		m := object(t, ok(t, append([]string{"bench", "builtin:" + model, "--json", "--seconds", "0.05", "--compare", "ort", "--python", python}, shape...)...))
+		c := m["compare"].(map[string]any)
+		for _, field := range []string{"median_ns", "ratio", "load_ns", "rss_bytes", "nodes_ns", "matched_ns", "berth_matched_ns"} {
+			assert.Positive(t, c[field], "%s: %s", model, field)
+		}
+		assert.Greater(t, c["matched_ns"], 0.5*c["nodes_ns"].(float64), "%s: most of the time is in nodes that correspond", model)
+		assert.Greater(t, c["berth_matched_ns"], 0.5*c["berth_nodes_ns"].(float64), model)
+	}
+	assert.Contains(t, ok(t, "bench", "builtin:residual", "--seconds", "0.05", "--compare", "ort", "--python", python), "matched nodes")
 }

@@ -21,6 +21,9 @@ var npyTypes = []struct {
 	{ndarray.Int4, "|i1"}, {ndarray.Uint4, "|u1"}, {ndarray.Int2, "|i1"}, {ndarray.Uint2, "|u1"}, // written as bytes
 }
 
+// widened is how many of npyTypes, the last ones, are written as others.
+const widened = 4
+
 // writeNPY writes a NumPy file. Types NumPy lacks are widened to float32, or to
 // bytes for integers narrower than one.
 func writeNPY(w io.Writer, a *ndarray.Array) error {
@@ -51,6 +54,16 @@ func npyType(a *ndarray.Array) (string, []byte) {
 		}
 	}
 	return "<f4", ndarray.Bytes(a.Floats32())
+}
+
+// npyHolds reports a type that NumPy has, so that nothing is widened.
+func npyHolds(dt ndarray.DType) bool {
+	for _, t := range npyTypes[:len(npyTypes)-widened] {
+		if t.dt == dt {
+			return true
+		}
+	}
+	return false
 }
 
 // maxNPY bounds the elements read from a file, in bytes.

@@ -1,8 +1,10 @@
 package cpu
 
 import (
+	"fmt"
 	"math"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
@@ -227,6 +229,12 @@ func (a *attention) Run(c *ops.Call) error {
 	a.join(c, a.joinV, &a.v, 2, 5)
 	runSmall(c, a.batch*a.q.n*len(a.blocks), a.blocks[0].rows*a.k.seq*max(1, a.q.size/8), a.threads, a)
 	return nil
+}
+
+// Choice says how it is computed.
+func (a *attention) Choice() backend.Choice {
+	b := &a.blocks[0]
+	return backend.Choice{Algorithm: "attention by blocks of queries", Reason: fmt.Sprintf("%d×%d scores of a head stay in the cache", b.rows, b.keys)}
 }
 
 // memory is where keys or values lie: operand in, or where they were joined.

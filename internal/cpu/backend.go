@@ -165,10 +165,15 @@ func (b *Backend) Prepare(ctx context.Context, n *ssa.Node, threads int) (backen
 	if k == nil {
 		return backend.Prepared{}, nil
 	}
-	return backend.Prepared{Kernel: k, Scratch: p.scratch, Held: p.held, Packs: p.packs, Choice: p.choice, Absorbed: p.absorbed, Threads: p.threads}, nil
+	return backend.Prepared{Kernel: k, Scratch: p.scratch, Held: p.held, Packs: p.packs, Absorbed: p.absorbed, Threads: p.threads}, nil
 }
 
 // nothing is the kernel of a node all of whose results are empty.
 type nothing struct{}
 
 func (nothing) Run(*ops.Call) error { return nil }
+
+// Choice says how it is computed.
+func (nothing) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "nothing", Reason: "all results are empty"}
+}

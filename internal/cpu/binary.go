@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/internal/tile"
@@ -110,6 +111,14 @@ func (k *binaryF32) tile(c *ops.Call, i, _ int) {
 	}
 }
 
+// Choice says how it is computed.
+func (k *binaryF32) Choice() backend.Choice {
+	if k.n.whole && k.ka != uneven && k.kb != uneven {
+		return backend.Choice{Algorithm: "vectors over rows", Reason: "broadcasts are by row or by column"}
+	}
+	return backend.Choice{Algorithm: "vectors in a loop nest", Reason: "broadcasts over several dimensions"}
+}
+
 // rowSpread is how an operand with a step covers a single row.
 func rowSpread(step int) vec.Spread {
 	if step == 0 {
@@ -146,6 +155,11 @@ func (k *pairwise[T, D]) tile(c *ops.Call, i, _ int) {
 		k.rows(k.op, dst[w.out:], a[w.at[k.a]:], n.row[k.a], n.step[k.a],
 			b[w.at[k.b]:], n.row[k.b], n.step[k.b], w.rows, w.cols)
 	}
+}
+
+// Choice says how it is computed.
+func (k *pairwise[T, D]) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "rows", Reason: "the element type has a loop of its own"}
 }
 
 // newBinary chooses the Go type; nil if the operation is not defined on it.
@@ -195,6 +209,11 @@ func (k *division[T]) Run(c *ops.Call) error {
 		return errZeroDivisor
 	}
 	return k.Kernel.Run(c)
+}
+
+// Choice says how it is computed.
+func (k *division[T]) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "rows", Reason: "divisors are looked at first"}
 }
 
 // binaryRows is a [rowsKernel].

@@ -3,6 +3,7 @@ package cpu
 import (
 	"context"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/epilogue"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
@@ -88,6 +89,11 @@ func (k *layoutChange) Run(c *ops.Call) error {
 	return nil
 }
 
+// Choice says how it is computed.
+func (k *layoutChange) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "change of layout", Reason: "convolutions beside it save more than it takes"}
+}
+
 // blockedPool serves pooling.
 func blockedPool(kind convolve.PoolKind) func(*prep) (ops.Kernel, error) {
 	return func(p *prep) (ops.Kernel, error) {
@@ -158,6 +164,11 @@ func (k *globalBlocks) Run(c *ops.Call) error {
 	return nil
 }
 
+// Choice says how it is computed.
+func (k *globalBlocks) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "columns, then the row that is left", Reason: "the image is blocked"}
+}
+
 // lanesPixels are the pixels that one call of a kernel scales: factors are repeated for them.
 const lanesPixels = 32
 
@@ -225,6 +236,11 @@ func blockedPerChannel(adds bool) func(*prep) (ops.Kernel, error) {
 func (k *lanes) Run(c *ops.Call) error {
 	runSmall(c, k.n*k.blocks, k.spatial*k.b, k.threads, k)
 	return nil
+}
+
+// Choice says how it is computed.
+func (k *lanes) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "blocks of channels", Reason: "the image is blocked"}
 }
 
 // tile scales one block of an image.

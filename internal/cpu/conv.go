@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
@@ -146,8 +147,17 @@ func (w *window) autoPad(mode string) bool {
 	return true
 }
 
+// planned is the plan of a convolution.
+type planned convolve.ConvPlan
+
+// Choice is the algorithm of the plan and its reason.
+func (p planned) Choice() backend.Choice {
+	return backend.Choice{Algorithm: p.Algorithm.String(), Reason: p.Reason}
+}
+
 // conv is a convolution that package convolve computes.
 type conv struct {
+	planned
 	c           *convolve.Conv
 	packed      *gemm.Packed // nil: operand 1 is read
 	ws, threads int
@@ -180,14 +190,13 @@ func prepareConv(p *prep) (ops.Kernel, error) {
 			}
 		}
 	}
-	p.choice = plan.Algorithm.String() + ": " + plan.Reason
 	switch plan.Algorithm {
 	case convolve.ConvFilter:
-		return p.filterConv(win, act), nil
+		return p.filterConv(win, act, plan), nil
 	case convolve.ConvRows, convolve.ConvPixelRows:
-		return p.rowConv(win, act, taken, plan.Algorithm == convolve.ConvPixelRows)
+		return p.rowConv(win, act, taken, plan)
 	case convolve.ConvSum:
-		return p.sumConv(p.convSpec(win, activation{}), act, taken)
+		return p.sumConv(p.convSpec(win, activation{}), act, taken, plan)
 	}
 	return p.plainConv(p.convSpec(win, act), plan, win.out, taken)
 }
@@ -232,7 +241,7 @@ const tapLists = "the taps of a window"
 
 // plainConv prepares what package convolve computes.
 func (p *prep) plainConv(s convolve.ConvSpec, plan convolve.ConvPlan, out [3]int, taken arrangement) (ops.Kernel, error) {
-	k := &conv{threads: p.threads}
+	k := &conv{planned: planned(plan), threads: p.threads}
 	var err error
 	if k.c, err = p.newConv(s, plan); err != nil {
 		return nil, err

@@ -1,6 +1,9 @@
 package cpu
 
 import (
+	"strconv"
+
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
@@ -158,6 +161,11 @@ func (k *convTranspose) Run(c *ops.Call) error {
 		}
 	}
 	return nil
+}
+
+// Choice says how it is computed.
+func (k *convTranspose) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "products, then sums into the image", Reason: strconv.Itoa(k.slab) + " rows of the input at a time"}
 }
 
 func (k *convTranspose) product(slab int) *gemm.Gemm {

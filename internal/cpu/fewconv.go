@@ -17,6 +17,7 @@ import (
 //	signal   ─ ─ ─[─ ─ ─ ─ ─ ─ ─ ─]─ ─      run at p·stride − pad
 //	kernel m      └── 32 or more ──┘        Y[m, p] = run · kernel + bias
 type filterConv struct {
+	planned
 	win window
 	m   int // output channels
 	act activation
@@ -24,8 +25,8 @@ type filterConv struct {
 }
 
 // filterConv prepares this form.
-func (p *prep) filterConv(w window, act activation) ops.Kernel {
-	k := &filterConv{w, p.out[0].shape[1], act, newCut(1, w.out[2], max(1, 2*TileElems/w.kernel[2]))}
+func (p *prep) filterConv(w window, act activation, plan convolve.ConvPlan) ops.Kernel {
+	k := &filterConv{planned(plan), w, p.out[0].shape[1], act, newCut(1, w.out[2], max(1, 2*TileElems/w.kernel[2]))}
 	return allTiles(p.in[0].shape[0]*k.m*w.out[0]*w.out[1]*k.tiles, k)
 }
 
@@ -67,6 +68,7 @@ func (k *filterConv) tile(c *ops.Call, i, _ int) {
 //
 //	weights [1, C, k…] = [C, 1, k…]      Y = act(Σ depthwise(X) + bias)
 type sumConv struct {
+	planned
 	c           *convolve.Conv
 	packed      *gemm.Packed
 	n, channels int
@@ -77,9 +79,9 @@ type sumConv struct {
 }
 
 // sumConv prepares this form of a convolution.
-func (p *prep) sumConv(s convolve.ConvSpec, act activation, taken arrangement) (ops.Kernel, error) {
+func (p *prep) sumConv(s convolve.ConvSpec, act activation, taken arrangement, why convolve.ConvPlan) (ops.Kernel, error) {
 	s.Groups, s.OutC, s.Epilogue = s.InC, s.InC, simd.Epilogue{}
-	k := &sumConv{n: s.Batch, channels: s.InC, act: act, threads: p.threads}
+	k := &sumConv{planned: planned(why), n: s.Batch, channels: s.InC, act: act, threads: p.threads}
 	plan, err := p.planConv(s)
 	if err != nil {
 		return nil, err

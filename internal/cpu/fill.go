@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -24,6 +25,11 @@ func (k known) Run(c *ops.Call) error {
 	dst := arrayOf(c.Out[0]).Data
 	pieces(c, len(dst), func(lo, hi int) { copy(dst[lo:hi], k.data[lo:hi]) })
 	return nil
+}
+
+// Choice says how it is computed.
+func (known) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "copy", Reason: "the result is known beforehand"}
 }
 
 func prepareShape(p *prep) (ops.Kernel, error) {
@@ -104,6 +110,11 @@ func (arange[T]) Run(c *ops.Call) error {
 	return nil
 }
 
+// Choice says how it is computed.
+func (arange[T]) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "in order of memory"}
+}
+
 // trilu keeps a triangle of every matrix.
 type trilu struct {
 	width      int
@@ -153,6 +164,11 @@ func (k *trilu) Run(c *ops.Call) error {
 	return nil
 }
 
+// Choice says how it is computed.
+func (k *trilu) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "rows"}
+}
+
 // oneHot marks indices along a new dimension.
 type oneHot[I index] struct{ outer, depth, inner, width int }
 
@@ -188,4 +204,9 @@ func (k *oneHot[I]) Run(c *ops.Call) error {
 		copy(dst[at*w:(at+1)*w], values[w:2*w])
 	}
 	return nil
+}
+
+// Choice says how it is computed.
+func (k *oneHot[I]) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "fill, then the ones"}
 }

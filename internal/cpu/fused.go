@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/internal/ops/fused"
@@ -37,18 +38,14 @@ var fusedOps = []entry{
 		if err != nil {
 			return nil, err
 		}
-		k, err := p.group(program)
-		if k != nil {
-			p.choice = k.(*tiled).tiler.(*fusedGroup).String()
-		}
-		return k, err
+		return p.group(program)
 	}},
 }
 
-// String names the instructions, and the blocks they run over.
-func (g *fusedGroup) String() string {
+// Choice names the instructions, and the blocks they run over.
+func (g *fusedGroup) Choice() backend.Choice {
 	v := g.variants[0]
-	return fmt.Sprintf("%s in %d blocks of %d×%d", g.p.Names(), g.total, v.rows, v.cols)
+	return backend.Choice{Algorithm: "group by blocks: " + g.p.Names(), Reason: fmt.Sprintf("%d blocks of %d×%d stay in the cache", g.total, v.rows, v.cols)}
 }
 
 // blockElems is tile.BlockElems; tests set it.

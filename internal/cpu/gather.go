@@ -3,7 +3,9 @@ package cpu
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -91,6 +93,11 @@ func checkedTiles(c *ops.Call, err error, tiles int, k tiler) error {
 		runTiles(c, tiles, k)
 	}
 	return err
+}
+
+// Choice says how it is computed.
+func (k *gather[I]) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "copies of slices", Reason: "slices of " + strconv.Itoa(k.inner) + " bytes"}
 }
 
 func (k *gather[I]) tile(c *ops.Call, i, _ int) {
@@ -186,6 +193,11 @@ func (k *gatherElements[I]) Run(c *ops.Call) error {
 	return nil
 }
 
+// Choice says how it is computed.
+func (k *gatherElements[I]) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "element by element"}
+}
+
 func (k *gatherElements[I]) tile(c *ops.Call, i, _ int) {
 	idx := elems[I](c.In[1])
 	switch k.width {
@@ -276,6 +288,11 @@ func prepareGatherND[I index](p *prep) (ops.Kernel, error) {
 // Run checks the indices and copies the slices.
 func (k *gatherND[I]) Run(c *ops.Call) error {
 	return checkedTiles(c, checkTuples(c, &k.tuple, elems[I](c.In[1])), k.tiles, k)
+}
+
+// Choice says how it is computed.
+func (k *gatherND[I]) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "copies of slices"}
 }
 
 func (k *gatherND[I]) tile(c *ops.Call, i, _ int) {

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
@@ -18,6 +19,7 @@ var intConvOps = []entry{
 
 // intSums sums up products of bytes less their zero points, and a bias.
 type intSums interface {
+	backend.Chooser
 	into(c *ops.Call, y []int32) error
 }
 
@@ -28,6 +30,7 @@ type quantizedSums interface {
 
 // intConv is the sums in the forms of package convolve.
 type intConv struct {
+	planned
 	c           *convolve.IntConv
 	packed      *gemm.Packed
 	zx, bias    int // operand positions of the input's zero point and the bias, -1 for none
@@ -75,8 +78,7 @@ func (p *prep) newIntSums(w, zx, zw, bias int, quantized bool) (intSums, error) 
 	if k.c.Out() != win.out {
 		return nil, nil
 	}
-	plan := k.c.Plan()
-	p.choice = plan.Algorithm.String() + ": " + plan.Reason
+	k.planned = planned(k.c.Plan())
 	k.packed, err = p.pack(w, k.c.WeightLayout(), taken, func(c *ssa.Constant) (*gemm.Packed, error) {
 		data, err := p.bytesOf(c)
 		if err != nil {

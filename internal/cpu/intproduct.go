@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
@@ -141,6 +142,12 @@ func (k *intProduct) into(c *ops.Call, out []int32) error {
 		args.B = arrayOf(c.In[k.b]).Data
 	}
 	return k.g.Run(args, c.Scratch[k.ws:], min(k.threads, c.Threads))
+}
+
+// Choice is how package gemm multiplies.
+func (k *intProduct) Choice() backend.Choice {
+	algorithm, reason := k.g.Choice()
+	return backend.Choice{Algorithm: algorithm, Reason: reason}
 }
 
 // matMulInteger gives the products as they are.

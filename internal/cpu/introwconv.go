@@ -16,6 +16,7 @@ import (
 //
 //	X [C, pixels]  ->  [pixels, C]  ->  windows [P, taps·C] · Wᵀ  ->  [P, M]  ->  Y [M, P]
 type intRowConv struct {
+	planned
 	win                         window
 	n, c, m                     int
 	taps                        int
@@ -45,7 +46,7 @@ func (p *prep) intRowConv(win window, s convolve.IntConvSpec, weights int, zeros
 	if k.packed, err = k.pack(p, weights); err != nil {
 		return nil, err
 	}
-	p.choice = convolve.ConvPixelRows.String() + ": " + strconv.Itoa(positions) + " output positions"
+	k.planned = planned{Algorithm: convolve.ConvPixelRows, Reason: strconv.Itoa(positions) + " output positions"}
 	in := sizeOf(win.in[:])
 	if k.transpose, err = swapLast(k.n, k.c, in); err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/ndarray"
@@ -113,4 +114,10 @@ func (k *nbitsProduct) Run(c *ops.Call) error {
 		args.Bias = f32(c.In[5])
 	}
 	return k.g.Run(args, c.Scratch[k.ws:], min(k.threads, c.Threads))
+}
+
+// Choice is how package gemm multiplies.
+func (k *nbitsProduct) Choice() backend.Choice {
+	algorithm, reason := k.g.Choice()
+	return backend.Choice{Algorithm: algorithm, Reason: reason}
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
@@ -147,6 +148,11 @@ func (k *multiHead) Run(c *ops.Call) error {
 		r.in[3] = a
 	}
 	return r.run(k.attention)
+}
+
+// Choice is that of the attention.
+func (k *multiHead) Choice() backend.Choice {
+	return backend.ChoiceOf(k.attention)
 }
 
 // addBias replaces query, key and value by their sums with the bias.

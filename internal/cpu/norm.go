@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/epilogue"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
@@ -127,6 +128,17 @@ func (k *batchNorm) Run(c *ops.Call) error {
 	return k.activate(c)
 }
 
+// Choice says how it is computed.
+func (k *batchNorm) Choice() backend.Choice {
+	switch {
+	case k.strict:
+		return backend.Choice{Algorithm: "as it is written", Reason: "strict accuracy"}
+	case k.scale == nil:
+		return backend.Choice{Algorithm: "scale and shift", Reason: "worked out in every run: statistics are no constants"}
+	}
+	return backend.Choice{Algorithm: "scale and shift", Reason: "worked out beforehand from constants"}
+}
+
 // activate applies the activation to the result.
 func (k *batchNorm) activate(c *ops.Call) error {
 	if k.then == nil {
@@ -196,6 +208,11 @@ func (k *trainedNorm) tile(c *ops.Call, ch, _ int) {
 	}
 }
 
+// Choice says how it is computed.
+func (k *trainedNorm) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "channel by channel", Reason: "statistics are those of the batch"}
+}
+
 // momentOf is the sum of a block, or of its squares.
 func momentOf(x []float32, squares bool) (sum float64) {
 	fast := vec.Sum(x)
@@ -259,6 +276,11 @@ func (k *groupNorm) tile(c *ops.Call, i, _ int) {
 	}
 }
 
+// Choice says how it is computed.
+func (k *groupNorm) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "group by group", Reason: "sums, squares and scaling while a group is in the cache"}
+}
+
 // layerNorm standardizes rows, with or without the mean.
 type layerNorm struct {
 	rows, cols int
@@ -320,6 +342,11 @@ func (k *layerNorm) Run(c *ops.Call) error {
 	return nil
 }
 
+// Choice says how it is computed.
+func (k *layerNorm) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "row by row", Reason: "sums, squares and scaling while a row is in the cache"}
+}
+
 // lrn is local response normalization.
 type lrn struct {
 	s           vec.LRNSpec
@@ -342,4 +369,9 @@ func prepareLRN(p *prep) (ops.Kernel, error) {
 // Run normalizes.
 func (k *lrn) Run(c *ops.Call) error {
 	return vec.LRN(c.Done(), k.s, f32(c.Out[0]), f32(c.In[0]), c.Scratch[k.ws:], min(k.threads, c.Threads))
+}
+
+// Choice says how it is computed.
+func (k *lrn) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "running sums of squares over channels"}
 }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"math"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
@@ -66,6 +67,11 @@ func (p *prep) newPool(kind convolve.PoolKind, w window) (ops.Kernel, error) {
 // Run pools.
 func (k *pool) Run(c *ops.Call) error {
 	return k.p.Run(c.Done(), f32(c.In[0]), f32(c.Out[0]), c.Scratch[k.ws:], min(k.threads, c.Threads))
+}
+
+// Choice says how it is computed.
+func (k *pool) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "vectors over strips of the image", Reason: "float32 images"}
 }
 
 func prepareMaxPool(p *prep) (ops.Kernel, error) {
@@ -147,6 +153,11 @@ func (k *maxPool[T]) tile(c *ops.Call, plane, _ int) {
 	}
 }
 
+// Choice says how it is computed.
+func (k *maxPool[T]) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "window by window", Reason: "a volume, positions or another type"}
+}
+
 func prepareAveragePool(p *prep) (ops.Kernel, error) {
 	w, ok := p.poolWindow()
 	if !ok {
@@ -193,6 +204,11 @@ func (k *averagePool[T]) tile(c *ops.Call, plane, _ int) {
 			}
 		}
 	}
+}
+
+// Choice says how it is computed.
+func (k *averagePool[T]) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "window by window", Reason: "a volume or another type"}
 }
 
 func (k *averagePool[T]) window(x []T, o [3]int) (sum T, count int) {

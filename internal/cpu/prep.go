@@ -24,7 +24,6 @@ type prep struct {
 	held     int64 // bytes of constants that this kernel alone holds in a layout of its own
 	packs    []backend.Pack
 	absorbed []int // constant operands that a run does not read
-	choice   string
 }
 
 // operand is one operand or result with its static type.

@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/epilogue"
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
@@ -78,6 +79,12 @@ func (k *product) Run(c *ops.Call) error {
 	return k.g.Run(args, c.Scratch[k.ws:], min(k.threads, c.Threads))
 }
 
+// Choice is how package gemm multiplies.
+func (k *product) Choice() backend.Choice {
+	algorithm, reason := k.g.Choice()
+	return backend.Choice{Algorithm: algorithm, Reason: reason}
+}
+
 // maxFew is up to how many rows are few.
 const maxFew = 2
 
@@ -87,9 +94,17 @@ const maxFew = 2
 // operand positions, strideA and strideB the distances in the result between neighbours
 // along the rows of a and of b.
 func newDots(a, b, few, many, k, strideA, strideB int) ops.Kernel {
-	return rowwise(many, 4*TileElems/k, func(c *ops.Call, r0, r1 int) {
+	return dots{rowwise(many, 4*TileElems/k, func(c *ops.Call, r0, r1 int) {
 		dotRows(f32(c.Out[0]), f32(c.In[a]), f32(c.In[b]), few, r0, r1, k, strideA, strideB)
-	})
+	})}
+}
+
+// dots is the kernel that [newDots] makes.
+type dots struct{ *ranges }
+
+// Choice says why it is no blocked product.
+func (dots) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "inner products", Reason: "the matrix is read once, packing it would cost more than the product"}
 }
 
 // dotRows computes rows r0..r1 of b against all of a.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -143,6 +144,11 @@ func (k *quantize[T]) tile(c *ops.Call, i, _ int) {
 	}
 }
 
+// Choice says how it is computed.
+func (k *quantize[T]) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "vectors over rows of one scale"}
+}
+
 // dequantize is DequantizeLinear from one Go type.
 type dequantize[T small | int32] struct {
 	granularity
@@ -180,6 +186,11 @@ func (k *dequantize[T]) tile(c *ops.Call, i, _ int) {
 		}
 		dequantizeRow(dst[r*k.inner+lo:r*k.inner+hi], src[r*k.inner+lo:r*k.inner+hi], scale[r%k.dim], zero)
 	}
+}
+
+// Choice says how it is computed.
+func (k *dequantize[T]) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "vectors over rows of one scale"}
 }
 
 // dequantizeRow is dst = (src − zero)·scale.
@@ -226,6 +237,11 @@ func (k *dynamicQuantize) Run(c *ops.Call) error {
 	f32(c.Out[1])[0], arrayOf(c.Out[2]).Data[0] = scale, zero
 	runTiles(c, k.tiles, k)
 	return nil
+}
+
+// Choice says how it is computed.
+func (k *dynamicQuantize) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "range, then quantization", Reason: "two passes by tiles"}
 }
 
 func (k *dynamicQuantize) tile(c *ops.Call, i, _ int) {

@@ -3,7 +3,9 @@ package cpu
 import (
 	"fmt"
 	"math/bits"
+	"strconv"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/internal/ops/kit"
@@ -240,6 +242,11 @@ func (k *recurrent) Run(c *ops.Call) error {
 	}
 	runTasks(c, 0, k.dirs, 1, k.threads, k)
 	return nil
+}
+
+// Choice says how it is computed.
+func (k *recurrent) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "one product for all inputs, then step by step", Reason: strconv.Itoa(k.seq) + " steps"}
 }
 
 func (k *recurrent) checkLens(c *ops.Call) error {

@@ -3,7 +3,9 @@ package cpu
 import (
 	"math"
 	"slices"
+	"strconv"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
@@ -161,6 +163,14 @@ func (k *reduce) Run(c *ops.Call) error {
 	return nil
 }
 
+// Choice says how it is computed.
+func (k *reduce) Choice() backend.Choice {
+	if k.steps[0].byRow {
+		return backend.Choice{Algorithm: "reduction of rows", Reason: strconv.Itoa(len(k.steps)) + " passes of vectors"}
+	}
+	return backend.Choice{Algorithm: "reduction of columns", Reason: strconv.Itoa(len(k.steps)) + " passes of vectors"}
+}
+
 // logSumExp is max + ln Σ exp(x − max) over rows.
 type logSumExp struct{ cols, ws int }
 
@@ -297,6 +307,11 @@ func (k *fold[T]) Run(c *ops.Call) error {
 		}
 	}
 	return nil
+}
+
+// Choice says how it is computed.
+func (k *fold[T]) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "element by element", Reason: "no vectors for the type or the operation"}
 }
 
 // longRows folds rows piece by piece.

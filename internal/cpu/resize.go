@@ -3,7 +3,9 @@ package cpu
 import (
 	"math"
 	"slices"
+	"strconv"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
@@ -288,6 +290,11 @@ func (k resizeWeighted) Run(c *ops.Call) error {
 		runTasks(c, 0, ceilDiv(s.outer, s.per), 1, s.threads, s)
 	}
 	return nil
+}
+
+// Choice says how it is computed.
+func (k resizeWeighted) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "one axis after the other", Reason: strconv.Itoa(len(k)) + " axes change"}
 }
 
 func (s *resizePass) tile(c *ops.Call, i, worker int) {

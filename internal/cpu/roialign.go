@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -83,6 +84,11 @@ func (k *roiAlign) Run(c *ops.Call) error {
 	}
 	runSmall(c, k.regions, 8*k.channels*k.oh*k.ow, k.threads, k)
 	return nil
+}
+
+// Choice says how it is computed.
+func (k *roiAlign) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "region by region"}
 }
 
 // roiAxis is a region along one axis.

@@ -3,6 +3,7 @@ package cpu
 import (
 	"fmt"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/tile"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -73,6 +74,11 @@ func (k *rotary) Run(c *ops.Call) error {
 	}
 	runSmall(c, k.batch*k.x.seq, 2*k.x.n*k.x.size, c.Threads, k)
 	return nil
+}
+
+// Choice says how it is computed.
+func (k *rotary) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "vector by vector"}
 }
 
 func (k *rotary) tile(c *ops.Call, i, _ int) {
@@ -163,6 +169,11 @@ func (k *tensorScatter) Run(c *ops.Call) error {
 		copyLong(c, row, from[head*k.inner:])
 	}
 	return nil
+}
+
+// Choice says how it is computed.
+func (k *tensorScatter) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "copies of slices"}
 }
 
 // copyLong copies bytes, as long as the call is not to end.

@@ -22,6 +22,7 @@ import (
 // With enough channels the image itself is transposed first, and windows are gathered
 // pixel by pixel, all channels of one at a time: [N·P, taps·C].
 type rowConv struct {
+	planned
 	win         window
 	n, c, m     int
 	taps        int
@@ -38,10 +39,10 @@ type rowConv struct {
 }
 
 // rowConv prepares this form of a convolution, over what is taken of the weights.
-func (p *prep) rowConv(win window, act activation, taken arrangement, byPixel bool) (ops.Kernel, error) {
+func (p *prep) rowConv(win window, act activation, taken arrangement, plan convolve.ConvPlan) (ops.Kernel, error) {
 	x, w := p.in[0].shape, p.in[1].shape
 	positions, taps := sizeOf(win.out[:]), sizeOf(win.kernel[:])
-	k := &rowConv{win: win, n: x[0], c: x[1], m: w[0], taps: taps, threads: p.threads,
+	k := &rowConv{planned: planned(plan), win: win, n: x[0], c: x[1], m: w[0], taps: taps, threads: p.threads,
 		direct: positions == 1 && win.in == win.kernel && win.begin == [3]int{} && win.dilation == [3]int{1, 1, 1}}
 	s := gemm.GemmSpec{M: k.n * positions, N: k.m, K: k.c * taps, TransB: true, ConstB: true, Alpha: 1}
 	act.into(&s.Epilogue)
@@ -52,7 +53,7 @@ func (p *prep) rowConv(win window, act activation, taken arrangement, byPixel bo
 	if k.g, err = gemm.NewGemm(s); err != nil {
 		return nil, err
 	}
-	if byPixel {
+	if plan.Algorithm == convolve.ConvPixelRows {
 		if err := k.byPixel(p); err != nil {
 			return nil, err
 		}

@@ -2,9 +2,11 @@ package cpu
 
 import (
 	"math"
+	"strconv"
 	"sync"
 	"unsafe"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -98,6 +100,14 @@ func (k *tiled) Run(c *ops.Call) error {
 	return nil
 }
 
+// Choice is what the tiler says.
+func (k *tiled) Choice() backend.Choice {
+	if t, ok := k.tiler.(backend.Chooser); ok {
+		return t.Choice()
+	}
+	return backend.Choice{Algorithm: "tiles", Reason: strconv.Itoa(k.n) + " that do not depend on each other"}
+}
+
 // ranges is the kernel that calls f for n elements or rows, per of them at a time.
 type ranges struct {
 	n, per int
@@ -120,6 +130,11 @@ func rowwise(n, per int, f func(c *ops.Call, lo, hi int)) *ranges { return &rang
 func (k *ranges) Run(c *ops.Call) error {
 	runTiles(c, ceilDiv(k.n, k.per), k)
 	return nil
+}
+
+// Choice says how it is computed.
+func (k *ranges) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "in order of memory", Reason: strconv.Itoa(k.per) + " elements or rows at a time"}
 }
 
 func (k *ranges) tile(c *ops.Call, i, _ int) { k.f(c, i*k.per, min((i+1)*k.per, k.n)) }

@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -122,6 +123,11 @@ func (k *scatterElements[I]) Run(c *ops.Call) error {
 	return nil
 }
 
+// Choice says how it is computed.
+func (k *scatterElements[I]) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "element by element"}
+}
+
 func putElements[I index, T number](c *ops.Call, k *scatterElements[I], dst, src []T, idx []I) {
 	k.eachRow(c, func(o, n, s int) { putRow(k, dst, src[o:o+n], idx[o:o+n], s, k.n.step[0]) })
 }
@@ -222,6 +228,11 @@ func (k *scatterND[I]) Run(c *ops.Call) error {
 		putSlices(c, k, elems[int64](c.Out[0]), elems[int64](c.In[2]), idx, k.inner)
 	}
 	return nil
+}
+
+// Choice says how it is computed.
+func (k *scatterND[I]) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "copies of slices"}
 }
 
 // putSlices combines slices of n numbers; bytes where they only replace.

@@ -1,6 +1,7 @@
 package cpu
 
 import (
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ops"
@@ -60,6 +61,14 @@ func (k *softmax) Run(c *ops.Call) error {
 		vec.Softmax(c.Done(), f32(c.Out[0]), f32(c.In[0]), k.outer, k.size, c.Threads)
 	}
 	return nil
+}
+
+// Choice says how it is computed.
+func (k *softmax) Choice() backend.Choice {
+	if k.inner > 1 {
+		return backend.Choice{Algorithm: "strips of columns", Reason: "the axis is not the last one"}
+	}
+	return backend.Choice{Algorithm: "row by row", Reason: "the axis is the last one"}
 }
 
 func (k *softmax) tile(c *ops.Call, i, worker int) {

@@ -1,6 +1,9 @@
 package cpu
 
-import "github.com/berth-onnx/berth/ops"
+import (
+	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/ops"
+)
 
 // Views hold the bytes of their operand under another shape. The planner lets them
 // alias their operand; where it could not, they are copied.
@@ -33,6 +36,11 @@ func newCopy(x operand) (*copyTo, error) {
 // Run copies the operand unless the result is in place.
 func (k *copyTo) Run(c *ops.Call) error {
 	return k.m.run(c, arrayOf(c.Out[0]), arrayOf(c.In[0]))
+}
+
+// Choice says how it is computed.
+func (k *copyTo) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "copy", Reason: "the plan gives the result bytes of its own"}
 }
 
 // prepareDropout serves inference, where Dropout passes its operand on and the

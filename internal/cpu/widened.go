@@ -3,6 +3,7 @@ package cpu
 import (
 	"slices"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
@@ -170,6 +171,13 @@ func (w *widened) Run(c *ops.Call) error {
 		runTiles(c, w.out[i].tiles, &w.out[i])
 	}
 	return nil
+}
+
+// Choice is that of the kernel for float32.
+func (w *widened) Choice() backend.Choice {
+	c := backend.ChoiceOf(w.kernel)
+	c.Algorithm += ", in float32"
+	return c
 }
 
 // innerCall is the call of a kernel that another one is made of: operands and results of its

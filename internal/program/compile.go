@@ -251,7 +251,7 @@ func (c *compiler) instr(in *Instr, levels []int) error {
 	if c.view(in) {
 		return nil
 	}
-	in.call, in.threads = c.p.calls, c.p.threads
+	in.call, in.Threads = c.p.calls, c.p.threads
 	c.p.calls++
 	if in.Join = joins(n); in.Join != nil && !in.Dynamic {
 		in.Kernel = &joinKernel{in.Join}
@@ -259,7 +259,7 @@ func (c *compiler) instr(in *Instr, levels []int) error {
 	}
 	in.Join = nil
 	if p := c.prepared[n]; p != nil {
-		in.Kernel, in.Work, in.Choice, in.threads = p.Kernel, p.Scratch, p.Choice, p.threadsOf(in.threads)
+		in.Kernel, in.Work, in.Threads = p.Kernel, p.Scratch, p.threadsOf(in.Threads)
 		if p.Scratch > 0 {
 			in.Scratch = c.scratch[n]
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -51,6 +52,11 @@ func newDynamicKernel(n *ssa.Node, k *kernels) ops.Kernel {
 		}
 	}
 	return &dynamicKernel{n, k, k.kind(n)}
+}
+
+// Choice says when the kernel is chosen.
+func (k *dynamicKernel) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "chosen in the run", Reason: "sizes are known only then"}
 }
 
 // Run picks the kernel for the operands' shapes and runs it.

@@ -2,6 +2,7 @@ package program
 
 import (
 	"github.com/berth-onnx/berth/alias"
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -29,6 +30,11 @@ type joinKernel struct{ at []int64 }
 
 // Places says where each operand begins in the result.
 func (k *joinKernel) Places() []int64 { return k.at }
+
+// Choice says what is copied.
+func (k *joinKernel) Choice() backend.Choice {
+	return backend.Choice{Algorithm: "copies", Reason: "only operands that were not made in place"}
+}
 
 // Run copies the operands that were not computed in place.
 func (k *joinKernel) Run(c *ops.Call) error {

@@ -61,14 +61,13 @@ type Instr struct {
 	Windows []int64     // of a View, by result: where in the operand it begins
 	Moving  *ops.Moving // of a View whose window depends on data: operand 1 is the index tuple
 	Join    []int64     // of a concatenation along the outermost axis, by operand: its offset in the result
-	Choice  string      // the kernel's algorithm and the reason for it, where there were several
+	Threads int         // how many its kernel may use
 	Dynamic bool        // some operand or result is in a dynamic slot
 	Bodies  []*Block
 	other   int // of a Branch: the body that runs when the condition is false
 	Loop    *Loop
 	Free    []int // dynamic slots nothing reads after this instruction
 	call    int   // index of the Call in a session
-	threads int   // how many threads its kernel may use
 	grow    *grow // of a concatenation that appends to a value that grows, else nil
 	cache   int   // of a concatenation that appends to a cache: one more than its index; 0 elsewhere
 }

@@ -184,7 +184,7 @@ func (s *Session) wire() {
 			s.last = make([]lastKernel, s.p.calls)
 		}
 		c := &s.calls[in.call]
-		c.Node, c.Threads, c.Memory = in.Node, in.threads, s.p.memory
+		c.Node, c.Threads, c.Memory = in.Node, in.Threads, s.p.memory
 		c.In = make([]ndarray.Value, len(in.In))
 		c.Out = make([]ndarray.Value, len(in.Out))
 		s.fill(c, in)

@@ -2,12 +2,12 @@ package oracle
 
 import (
 	"math/rand"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
@@ -166,7 +166,7 @@ func TestWinogradWherePays(t *testing.T) {
 		b := opCase{op: "Conv", in: []arg{f32s(1, c.channels, c.pixels, c.pixels), f32s(64, c.channels, 3, 3).c()}, attrs: lists("pads", []int{1, 1, 1, 1})}.build(t, 1)
 		p, err := cpu.NewWith(cpu.Options{Winograd: c.most}).Prepare(t.Context(), b.node, 1)
 		require.NoError(t, err)
-		algorithm, _, _ := strings.Cut(p.Choice, ":")
+		algorithm := backend.ChoiceOf(p.Kernel).Algorithm
 		if machine.Active() == machine.LevelGeneric {
 			c.want = convolve.ConvPatches
 		}

@@ -204,6 +204,7 @@ func (k opCase) run(t *testing.T, seed int64) bool {
 			return false
 		}
 		require.NotNil(t, p.Kernel, "the backend does not claim the node")
+		assert.NotEmpty(t, backend.ChoiceOf(p.Kernel).Algorithm, "a kernel says how it computes: %T", p.Kernel)
 		if k.fails {
 			assert.Error(t, p.Kernel.Run(b.call(p, b.cloned(), b.results(), 1)))
 			continue

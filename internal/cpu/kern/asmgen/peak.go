@@ -5,8 +5,8 @@ import "github.com/mmcloughlin/avo/attr"
 // peakAccs is the number of independent sums of the peak loop.
 const peakAccs = 12
 
-// emitPeak writes the loops that measure the machine: multiply-adds without
-// memory.
+// emitPeak writes the loops that measure the machine: multiply-adds of float32 and of
+// bytes without memory.
 func emitPeak(g *gen) {
 	g.both(func() {
 		g.fn("peak", "(rounds int)", "runs rounds × 12 independent vector multiply-adds.")
@@ -23,6 +23,29 @@ func emitPeak(g *gen) {
 		})
 		g.ret()
 	})
+	g.isa = avx512
+	g.intPeak("peakQuads", "vector products of four bytes with their sums", func(acc, a, b vec) { g.VPDPBUSD(a, b, acc) })
+	g.isa = avx2
+	g.intPeak("peakPairs", "vector products of two 16-bit numbers with their sums", func(acc, a, b vec) {
+		g.addi(acc, acc, g.to(g.VPMADDWD, a, b))
+	})
+}
+
+// intPeak writes a loop of independent integer products.
+func (g *gen) intPeak(name, doc string, product func(acc, a, b vec)) {
+	g.fn(name, "(rounds int)", "runs rounds × 12 independent "+doc+".")
+	n := g.arg("rounds")
+	a, b := g.zeroed(), g.zeroed()
+	var acc [peakAccs]vec
+	for i := range acc {
+		acc[i] = g.zeroed()
+	}
+	g.loop("round", n, 1, func() {
+		for _, c := range acc {
+			product(c, a, b)
+		}
+	})
+	g.ret()
 }
 
 // emitPause writes the pause of a busy wait.

@@ -302,5 +302,24 @@ func (g *Gemm) workers(threads int) int { return max(1, min(threads, g.tasks()))
 // Spec returns the specification with its defaults filled in.
 func (g *Gemm) Spec() GemmSpec { return g.s }
 
+// Choice says what is packed, and why.
+func (g *Gemm) Choice() (algorithm, reason string) {
+	switch {
+	case g.s.NBitsB:
+		return "blocked product, weights of few bits", "panels are dequantized into the cache"
+	case g.dots:
+		return "inner products", "few rows, both operands by rows: packing would cost more than the product"
+	case g.s.ConstB:
+		return "blocked product", "B is constant, packed once"
+	case g.s.ConstA:
+		return "blocked product", "A is constant, packed once"
+	case g.directB:
+		return "blocked product, B in place", "few rows: packing B would cost more than it saves"
+	case g.shareA:
+		return "blocked product", "no operand is constant; A is packed once in a run, B by tiles"
+	}
+	return "blocked product", "no operand is constant; both are packed by tiles"
+}
+
 // FLOPs returns the floating point operations of one run.
 func (g *Gemm) FLOPs() int { return 2 * g.batches * g.s.M * g.s.N * g.s.K }

@@ -104,6 +104,18 @@ func (g *IntGemm) check() error {
 	return nil
 }
 
+// Choice says by which instructions bytes are multiplied, and what is packed.
+func (g *IntGemm) Choice() (algorithm, reason string) {
+	algorithm, reason = "blocked product of bytes, by pairs", "B is packed in every run"
+	if g.t.Ints.Quads {
+		algorithm = "blocked product of bytes, by fours"
+	}
+	if g.s.ConstB {
+		reason = "B is constant, packed once"
+	}
+	return algorithm, reason
+}
+
 // LayoutB identifies the order in which a constant B is read.
 func (g *IntGemm) LayoutB() Layout {
 	return Layout{Kind: "integer columns", Level: g.t.Level, Dims: [8]int{g.s.N, g.s.K, Signs(g.s.ASigned, g.s.BSigned)}}

@@ -81,3 +81,11 @@ func (t *Table) Rows(kernel RowKernel, a *RowArgs) {
 		rmsNormRowsAVX2(p, i)
 	}
 }
+
+// bytePeak is the loop of byte products of a table, and the operations of a round.
+func bytePeak(t *Table) (loop func(rounds int), each int) {
+	if t.Ints.Quads {
+		return peakQuadsAVX512, 12 * 16 * 4 * 2
+	}
+	return peakPairsAVX2, 12 * 8 * 2 * 2
+}

@@ -20,3 +20,6 @@ func (t *Table) Direct(pixels, blocks int, plain bool, a *DirectArgs) {
 
 // Rows calls a function of rows.
 func (t *Table) Rows(kernel RowKernel, a *RowArgs) { rowsGeneric(kernel, a) }
+
+// bytePeak is the loop of byte products of a table, and the operations of a round.
+func bytePeak(t *Table) (loop func(rounds int), each int) { return t.peak, t.flops }

@@ -20,11 +20,26 @@ func Peak(l machine.Level) float64 {
 	if l == machine.LevelGeneric {
 		rounds = 1 << 15
 	}
+	return fastest(t.peak, rounds, t.flops)
+}
+
+// PeakBytes is the peak of products of bytes at a level, by the instructions that the kernels there use (a product and a sum
+// count two); 0 where the machine has none.
+func PeakBytes(l machine.Level) float64 {
+	if l > machine.Best() || tables[l].Products().Level == machine.LevelGeneric {
+		return 0
+	}
+	loop, each := bytePeak(tables[l].Products())
+	return fastest(loop, 1<<16, each)
+}
+
+// fastest is the most operations a second of several runs of a loop with so many in each round.
+func fastest(loop func(rounds int), rounds, each int) float64 {
 	best := 0.0
 	for range 8 {
 		start := time.Now()
-		t.peak(rounds)
-		best = max(best, float64(rounds*t.flops)/time.Since(start).Seconds())
+		loop(rounds)
+		best = max(best, float64(rounds*each)/time.Since(start).Seconds())
 	}
 	return best
 }

@@ -11,3 +11,13 @@ func peakAVX2(rounds int)
 //
 //go:noescape
 func peakAVX512(rounds int)
+
+// peakQuadsAVX512 runs rounds × 12 independent vector products of four bytes with their sums.
+//
+//go:noescape
+func peakQuadsAVX512(rounds int)
+
+// peakPairsAVX2 runs rounds × 12 independent vector products of two 16-bit numbers with their sums.
+//
+//go:noescape
+func peakPairsAVX2(rounds int)

@@ -1,0 +1,309 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/internal/onnxruntime"
+	"github.com/berth-onnx/berth/internal/safefile"
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
+)
+
+// bench --compare ort: the same model with the same inputs and threads in ONNX Runtime. Rounds alternate, so that a ratio holds on a
+// busy machine where a time does not.
+
+// compareJSON is what --compare adds. Ratios are berth's by the other's.
+type compareJSON struct {
+	Runtime   string  `json:"runtime"`
+	Version   string  `json:"version"`
+	Threads   int     `json:"threads"`
+	Rounds    int     `json:"rounds"`
+	Ours      int64   `json:"berth_median_ns"`
+	Theirs    int64   `json:"median_ns"`
+	TheirMin  int64   `json:"min_ns"`
+	TheirRuns int     `json:"runs"`
+	Ratio     float64 `json:"ratio"`
+
+	TheirLoad int64   `json:"load_ns"`
+	LoadRatio float64 `json:"load_ratio"`
+	OurRSS    int64   `json:"berth_rss_bytes"` // largest resident size above that before the model was opened
+	TheirRSS  int64   `json:"rss_bytes"`
+	RSSRatio  float64 `json:"rss_ratio"`
+
+	// Sums of nodes, and of those in rows with nodes of both sides.
+	OurNodes     int64        `json:"berth_nodes_ns"`
+	TheirNodes   int64        `json:"nodes_ns"`
+	OurMatched   int64        `json:"berth_matched_ns"`
+	TheirMatched int64        `json:"matched_ns"`
+	Rows         []compareRow `json:"rows"`
+}
+
+// compareRow is what nodes of both sides compute together; one of the lists is empty where nothing corresponds.
+type compareRow struct {
+	File    []string `json:"file"`  // nodes of the file
+	Ours    []string `json:"berth"` // nodes of the program
+	Theirs  []string `json:"ort"`
+	OurNs   int64    `json:"berth_ns"`
+	TheirNs int64    `json:"ort_ns"`
+	Ratio   float64  `json:"ratio"` // 0 where one side has no node
+}
+
+// rival is a comparison that goes on.
+type rival struct {
+	p   *onnxruntime.Process
+	dir string
+}
+
+func (r *rival) Close() {
+	if r != nil {
+		r.p.Close()
+		os.RemoveAll(r.dir)
+	}
+}
+
+// startRival starts what --compare names; nil without the flag.
+func (a *app) startRival(ctx context.Context, f benchFlags) (*rival, error) {
+	if f.compare == "" {
+		return nil, nil
+	}
+	p, err := onnxruntime.Start(ctx, cmp.Or(f.python, "python3"))
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "berth-compare-")
+	if err != nil {
+		p.Close()
+		return nil, err
+	}
+	return &rival{p, dir}, nil
+}
+
+// checkCompare refuses flags that make no sense.
+func (f benchFlags) checkCompare() error {
+	switch {
+	case f.compare != "" && f.compare != "ort":
+		return usagef("--compare %s is not ort", f.compare)
+	case f.compare == "" && f.python != "":
+		return usagef("--python has no effect on bench without --compare ort")
+	}
+	return nil
+}
+
+// compareRounds is how often the two take turns.
+const compareRounds = 5
+
+// settle is how long a runtime's threads may wait for work before they give their cores up.
+const settle = 20 * time.Millisecond
+
+// subject is what is compared.
+type subject struct {
+	model string
+	m     *berth.Model
+	sess  *berth.Session
+	args  []ndarray.Value // by input of the model
+}
+
+// compareWith times both in turns, then node by node.
+func (a *app) compareWith(ctx context.Context, r *rival, x subject, seconds float64, res *benchJSON) error {
+	c := &compareJSON{Runtime: "ONNX Runtime", Version: r.p.Version, Threads: a.threads, Rounds: compareRounds}
+	opened, err := a.openRival(r, x)
+	if err != nil {
+		return err
+	}
+	var ours, theirs []int64
+	var peak int64
+	for range compareRounds {
+		var one benchJSON
+		if err := timeRuns(ctx, x.sess, x.args, seconds/compareRounds, &one); err != nil {
+			return err
+		}
+		ours = append(ours, one.MedianNanos)
+		t, err := r.p.Time(seconds / compareRounds)
+		if err != nil {
+			return err
+		}
+		slices.Sort(t.Nanos)
+		theirs, peak = append(theirs, t.Nanos[len(t.Nanos)/2]), t.PeakRSS
+		c.TheirRuns += len(t.Nanos)
+		if c.TheirMin == 0 || t.Nanos[0] < c.TheirMin {
+			c.TheirMin = t.Nanos[0]
+		}
+		time.Sleep(settle)
+	}
+	slices.Sort(ours)
+	slices.Sort(theirs)
+	c.Ours, c.Theirs = ours[len(ours)/2], theirs[len(theirs)/2]
+	c.TheirLoad, c.OurRSS, c.TheirRSS = opened.LoadNanos, res.PeakRSS-res.StartRSS, peak-opened.StartRSS
+	c.Ratio, c.LoadRatio, c.RSSRatio = quotient(c.Ours, c.Theirs), quotient(res.LoadNanos, c.TheirLoad), quotient(c.OurRSS, c.TheirRSS)
+	res.Compare = c
+	return a.compareNodes(ctx, r, x, res)
+}
+
+func quotient(a, b int64) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
+// openRival opens the model there, with the inputs in files.
+func (a *app) openRival(r *rival, x subject) (o onnxruntime.Opened, err error) {
+	model := x.model
+	if strings.HasPrefix(model, "builtin:") {
+		model = filepath.Join(r.dir, "model.onnx")
+		err = x.m.Save(model, berth.SaveOptions{})
+	} else {
+		model, err = filepath.Abs(model)
+	}
+	if err != nil {
+		return o, err
+	}
+	inputs := map[string]string{}
+	for i, v := range x.args {
+		name := x.m.Inputs()[i].Name
+		t, ok := v.(*ndarray.Array)
+		if !ok || !npyHolds(t.DType) {
+			return o, fmt.Errorf("input %q is of a type that NumPy files do not hold, so ONNX Runtime can not be given it", name)
+		}
+		file := filepath.Join(r.dir, "input"+strconv.Itoa(len(inputs))+".npy")
+		if err := safefile.Write(file, func(w io.Writer) error { return writeNPY(w, t) }); err != nil {
+			return o, err
+		}
+		inputs[name] = file
+	}
+	return r.p.Open(model, r.dir, inputs, a.threads)
+}
+
+// compareNodes profiles both and sets nodes side by side.
+func (a *app) compareNodes(ctx context.Context, r *rival, x subject, res *benchJSON) error {
+	ours := benchJSON{Nodes: res.Nodes}
+	if ours.Nodes == nil {
+		if err := profile(ctx, x.sess, x.args, &ours); err != nil {
+			return err
+		}
+	}
+	theirs, err := r.p.Profile(2 * profileRuns)
+	if err != nil {
+		return err
+	}
+	res.Compare.match(fileNodes(x.m), programNodes(ours.Nodes), theirs)
+	return nil
+}
+
+// fileNodes are the nodes of the model as it was read.
+func fileNodes(m *berth.Model) (nodes []onnxruntime.Node) {
+	m.Graph().Walk(func(g *ssa.Graph) {
+		for _, n := range g.Nodes {
+			nodes = append(nodes, onnxruntime.Node{Name: n.Name, Op: n.Op, In: valueNames(n.In), Out: valueNames(n.Out)})
+		}
+	})
+	return nodes
+}
+
+func valueNames(values []*ssa.Value) []string {
+	names := make([]string, len(values))
+	for i, v := range values {
+		if v != nil {
+			names[i] = v.Name
+		}
+	}
+	return names
+}
+
+func programNodes(rows []nodeRow) (nodes []onnxruntime.Node) {
+	for _, r := range rows {
+		nodes = append(nodes, onnxruntime.Node{Name: r.Name, Op: r.Op, Nanos: r.Nanos, In: r.operands, Out: r.results})
+	}
+	return nodes
+}
+
+// match makes the rows, those that take longest first.
+func (c *compareJSON) match(file, ours, theirs []onnxruntime.Node) {
+	for _, m := range onnxruntime.Match(file, ours, theirs) {
+		r := compareRow{File: []string{}, Ours: []string{}, Theirs: []string{}}
+		for _, i := range m.File {
+			r.File = append(r.File, strings.TrimSpace(file[i].Op+" "+cmp.Or(file[i].Name, firstOf(file[i].Out))))
+		}
+		for _, i := range m.One {
+			r.Ours, r.OurNs = append(r.Ours, ours[i].Name), r.OurNs+ours[i].Nanos
+		}
+		for _, i := range m.Other {
+			r.Theirs, r.TheirNs = append(r.Theirs, theirs[i].Op+" "+theirs[i].Name), r.TheirNs+theirs[i].Nanos
+		}
+		if m.Matched() {
+			r.Ratio = quotient(r.OurNs, r.TheirNs)
+			c.OurMatched, c.TheirMatched = c.OurMatched+r.OurNs, c.TheirMatched+r.TheirNs
+		}
+		c.OurNodes, c.TheirNodes = c.OurNodes+r.OurNs, c.TheirNodes+r.TheirNs
+		c.Rows = append(c.Rows, r)
+	}
+	slices.SortStableFunc(c.Rows, func(a, b compareRow) int { return cmp.Compare(max(b.OurNs, b.TheirNs), max(a.OurNs, a.TheirNs)) })
+}
+
+func firstOf(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return names[0]
+}
+
+// printCompare prints the totals and the rows that take longest.
+func (a *app) printCompare(r benchJSON) {
+	c := r.Compare
+	if c == nil {
+		return
+	}
+	fmt.Fprintln(a.out)
+	t := newTable(a.out, "", "berth", c.Runtime+" "+c.Version, "ratio")
+	alignRight(t, 2, 3, 4)
+	ratio := func(x float64) string { return fmt.Sprintf("%.2f", x) }
+	t.AppendRow([]any{"median of rounds", durationText(c.Ours), durationText(c.Theirs), ratio(c.Ratio)})
+	t.AppendRow([]any{"load and compile", durationText(r.LoadNanos), durationText(c.TheirLoad), ratio(c.LoadRatio)})
+	t.AppendRow([]any{"resident, above the start", bytesText(c.OurRSS), bytesText(c.TheirRSS), ratio(c.RSSRatio)})
+	t.AppendRow([]any{"all nodes", durationText(c.OurNodes), durationText(c.TheirNodes), ratio(quotient(c.OurNodes, c.TheirNodes))})
+	t.AppendRow([]any{"matched nodes", durationText(c.OurMatched), durationText(c.TheirMatched), ratio(quotient(c.OurMatched, c.TheirMatched))})
+	t.Render()
+	fmt.Fprintln(a.out)
+	const most, width = 30, 38
+	const line = "%10s %10s %6s  %-38s  %s\n"
+	fmt.Fprintf(a.out, line, "berth", "ort", "ratio", "nodes of berth", "nodes of "+c.Runtime)
+	for _, row := range c.Rows[:min(len(c.Rows), most)] {
+		q := "-"
+		if row.Ratio > 0 {
+			q = ratio(row.Ratio)
+		}
+		fmt.Fprintf(a.out, line, timeOrDash(row.OurNs, row.Ours), timeOrDash(row.TheirNs, row.Theirs), q, listText(row.Ours, width), listText(row.Theirs, 48))
+	}
+	if n := len(c.Rows) - most; n > 0 {
+		fmt.Fprintf(a.out, "and %d rows more (--json has all)\n", n)
+	}
+}
+
+func timeOrDash(nanos int64, nodes []string) string {
+	if len(nodes) == 0 {
+		return "-"
+	}
+	return durationText(nanos)
+}
+
+// listText is the first of some names, and how many more there are.
+func listText(names []string, most int) string {
+	switch len(names) {
+	case 0:
+		return "-"
+	case 1:
+		return shortened(names[0], most)
+	}
+	more := fmt.Sprintf(" +%d", len(names)-1)
+	return shortened(names[0], most-len(more)) + more
+}

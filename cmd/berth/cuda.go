@@ -1,3 +1,0 @@
-package main
-
-import _ "github.com/berth-onnx/berth/backend/cuda" // --backend cuda, cuda-sim
