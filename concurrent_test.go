@@ -69,7 +69,9 @@ func together(t *testing.T, goroutines int, f func(g int) error) {
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			errs[g] = f(g)
+			if err := f(g); err != nil {
+				errs[g] = fmt.Errorf("goroutine %d: %w", g, err)
+			}
 		}()
 	}
 	wg.Wait()
@@ -78,6 +80,21 @@ func together(t *testing.T, goroutines int, f func(g int) error) {
 		t.Logf("%s", p.Stack)
 	}
 	require.NoError(t, err)
+}
+
+// answers runs a model or its program so many times in a goroutine, and compares the results.
+func answers(m *berth.Model, times int, asked func(i int) askedFor, run func(in map[string]ndarray.Value) (map[string]ndarray.Value, error)) error {
+	for i := range times {
+		q := asked(i)
+		got, err := run(byName(m, q.in))
+		if err == nil {
+			err = check(m, got, q.want)
+		}
+		if err != nil {
+			return fmt.Errorf("run %d: %w", i, err)
+		}
+	}
+	return nil
 }
 
 func check(m *berth.Model, got map[string]ndarray.Value, want []ndarray.Value) error {
@@ -119,17 +136,10 @@ func TestConcurrentProgram(t *testing.T) {
 			p, err := m.Compile(t.Context(), append(c.opts, berth.WithThreads(c.threads))...)
 			require.NoError(t, err)
 			together(t, 2, func(g int) error {
-				for i := range 20 {
-					q := asked[(i*(g+1)+g)%len(asked)]
-					got, err := p.RunValues(t.Context(), byName(m, q.in))
-					if err == nil {
-						err = check(m, got, q.want)
-					}
-					if err != nil {
-						return fmt.Errorf("goroutine %d, run %d: %w", g, i, err)
-					}
-				}
-				return nil
+				return answers(m, 20, func(i int) askedFor { return asked[(i*(g+1)+g)%len(asked)] },
+					func(in map[string]ndarray.Value) (map[string]ndarray.Value, error) {
+						return p.RunValues(t.Context(), in)
+					})
 			})
 		})
 	}
@@ -145,17 +155,10 @@ func TestConcurrentModel(t *testing.T) {
 		m, asked = next, append(asked, more...)
 	}
 	together(t, 3, func(g int) error {
-		for i := range 15 {
-			q := asked[(i+g*3)%len(asked)]
-			got, err := m.RunValues(t.Context(), byName(m, q.in))
-			if err == nil {
-				err = check(m, got, q.want)
-			}
-			if err != nil {
-				return fmt.Errorf("goroutine %d, run %d: %w", g, i, err)
-			}
-		}
-		return nil
+		return answers(m, 15, func(i int) askedFor { return asked[(i+g*3)%len(asked)] },
+			func(in map[string]ndarray.Value) (map[string]ndarray.Value, error) {
+				return m.RunValues(t.Context(), in)
+			})
 	})
 }
 

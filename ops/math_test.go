@@ -418,21 +418,43 @@ func TestMathNeverPanics(t *testing.T) {
 	for _, name := range mathNames {
 		o := ops.Lookup("", name)
 		require.NotNil(t, o, name)
-		for _, a := range odd {
-			for _, b := range odd {
-				in := []*ndarray.Array{a, b, a}
-				count := 3
-				if o.MaxIn >= 0 {
-					count = min(3, o.MaxIn)
-				}
-				for k := o.MinIn; k <= count; k++ {
-					for _, at := range []attrs{nil, oddAttrs} {
-						callOdd(t, o, at, in[:k])
-					}
-				}
+		eachOdd(o, odd, 3, func(in []*ndarray.Array) {
+			for _, at := range []attrs{nil, oddAttrs} {
+				callOdd(t, o, at, in)
+			}
+		})
+	}
+}
+
+// eachOdd calls f for lists of operands, made of each two alternating: all counts that an operator takes, up to most.
+func eachOdd(o *ops.Op, operands []*ndarray.Array, most int, f func(in []*ndarray.Array)) {
+	if o.MaxIn >= 0 {
+		most = min(most, o.MaxIn)
+	}
+	for _, a := range operands {
+		for _, b := range operands {
+			for k := o.MinIn; k <= most; k++ {
+				f([]*ndarray.Array{a, b, a, b}[:k])
 			}
 		}
 	}
+}
+
+// oddCall is a node of an operator with operands that are all present in the call, made by operand in the graph.
+func oddCall(o *ops.Op, domain string, at attrs, in []*ndarray.Array, operand func(g *ssa.Graph, a *ndarray.Array) *ssa.Value) *ops.Call {
+	g := ssa.NewGraph(o.Name)
+	c := &ops.Call{Threads: 1}
+	var operands []*ssa.Value
+	for _, a := range in {
+		if a == nil {
+			operands, c.In = append(operands, nil), append(c.In, nil)
+			continue
+		}
+		operands, c.In = append(operands, operand(g, a)), append(c.In, a)
+	}
+	c.Node = g.NewNode(o.Name, operands, max(o.MinOut, 1), at...)
+	c.Node.Domain = domain
+	return c
 }
 
 var oddAttrs = attrs{
@@ -443,17 +465,9 @@ var oddAttrs = attrs{
 
 func callOdd(t *testing.T, o *ops.Op, at attrs, in []*ndarray.Array) {
 	t.Helper()
-	g := ssa.NewGraph(o.Name)
-	c := &ops.Call{Threads: 1}
-	var operands []*ssa.Value
-	for _, a := range in {
-		if a == nil {
-			operands, c.In = append(operands, nil), append(c.In, nil)
-			continue
-		}
-		operands, c.In = append(operands, g.AddParam("x", ssa.StaticTensor(a.DType, a.Shape...))), append(c.In, a)
-	}
-	c.Node = g.NewNode(o.Name, operands, max(o.MinOut, 1), at...)
+	c := oddCall(o, "", at, in, func(g *ssa.Graph, a *ndarray.Array) *ssa.Value {
+		return g.AddParam("x", ssa.StaticTensor(a.DType, a.Shape...))
+	})
 	_ = ops.Infer(c.Node)
 	err := ops.Eval(c)
 	var p *ops.PanicError

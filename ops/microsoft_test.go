@@ -18,35 +18,9 @@ import (
 
 func TestMicrosoftGolden(t *testing.T) { runGolden(t, "microsoft") }
 
-// evalMS is evalNN for the com.microsoft domain.
+// evalMS is evalIn for the com.microsoft domain.
 func evalMS(t *testing.T, op string, results int, attrs []ssa.Attr, in ...*ndarray.Array) ([]*ndarray.Array, error) {
-	g := ssa.NewGraph("test")
-	var operands []*ssa.Value
-	var values []ndarray.Value
-	for i, a := range in {
-		if a == nil {
-			operands, values = append(operands, nil), append(values, nil)
-			continue
-		}
-		operands = append(operands, g.AddParam(fmt.Sprintf("p%d", i), ssa.StaticTensor(a.DType, a.Shape...)))
-		values = append(values, a)
-	}
-	n := g.NewNode(op, operands, results, attrs...)
-	n.Domain = contrib.Microsoft
-	if err := ops.Infer(n); err != nil {
-		return nil, err
-	}
-	call := &ops.Call{Node: n, In: values, Threads: 1}
-	if err := ops.Eval(call); err != nil {
-		return nil, err
-	}
-	out := make([]*ndarray.Array, results)
-	for i := range out {
-		out[i] = call.Out[i].(*ndarray.Array)
-		_, ok := ssa.StaticTensor(out[i].DType, out[i].Shape...).Refine(n.Out[i].Type)
-		require.True(t, ok, "result %d is %s, inferred as %s", i, out[i], n.Out[i].Type)
-	}
-	return out, nil
+	return evalIn(t, contrib.Microsoft, op, results, attrs, in...)
 }
 
 func mustMS(t *testing.T, op string, results int, attrs []ssa.Attr, in ...*ndarray.Array) []*ndarray.Array {
@@ -266,14 +240,7 @@ func TestMicrosoftRefuses(t *testing.T) {
 		{"CDist", "float32[2,3]; float32[2,3]", "cosine", []ssa.Attr{ssa.StringAttr("metric", "cosine")}},
 	} {
 		t.Run(c.op+" "+c.want, func(t *testing.T) {
-			n := nodeOf(t, contrib.Microsoft, c.op, operandList(c.in), 1, c.attrs...)
-			err := ops.Infer(n)
-			if err == nil {
-				err = ops.Eval(&ops.Call{Node: n, In: zerosFor(t, n), Threads: 1})
-			}
-			var p *ops.PanicError
-			require.NotErrorAs(t, err, &p)
-			require.ErrorContains(t, err, c.want)
+			refuses(t, nodeOf(t, contrib.Microsoft, c.op, operandList(c.in), 1, c.attrs...), c.want)
 		})
 	}
 }

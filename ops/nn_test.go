@@ -222,16 +222,21 @@ func TestNNRefuses(t *testing.T) {
 			for _, s := range strings.Split(c.in, ";") {
 				in = append(in, strings.TrimSpace(s))
 			}
-			n := nodeOf(t, "", c.op, in, 1, c.attrs...)
-			err := ops.Infer(n)
-			if err == nil {
-				err = ops.Eval(&ops.Call{Node: n, In: zerosFor(t, n), Threads: 1})
-			}
-			var p *ops.PanicError
-			require.NotErrorAs(t, err, &p)
-			require.ErrorContains(t, err, c.want)
+			refuses(t, nodeOf(t, "", c.op, in, 1, c.attrs...), c.want)
 		})
 	}
+}
+
+// refuses checks that inference or the kernel of a node gives an error, of operands of 0 where they are not constant.
+func refuses(t *testing.T, n *ssa.Node, want string) {
+	t.Helper()
+	err := ops.Infer(n)
+	if err == nil {
+		err = ops.Eval(&ops.Call{Node: n, In: zerosFor(t, n), Threads: 1})
+	}
+	var p *ops.PanicError
+	require.NotErrorAs(t, err, &p)
+	require.ErrorContains(t, err, want)
 }
 
 // zerosFor makes operands of 0 for a node of static types.
@@ -255,6 +260,13 @@ func zerosFor(t *testing.T, n *ssa.Node) []ndarray.Value {
 
 // evalNN runs an operator on float32 vectors given with their shapes.
 func evalNN(t *testing.T, op string, results int, attrs []ssa.Attr, in ...*ndarray.Array) []*ndarray.Array {
+	out, err := evalIn(t, "", op, results, attrs, in...)
+	require.NoError(t, err)
+	return out
+}
+
+// evalIn runs an operator of a domain; the results are of the types inferred.
+func evalIn(t *testing.T, domain, op string, results int, attrs []ssa.Attr, in ...*ndarray.Array) ([]*ndarray.Array, error) {
 	g := ssa.NewGraph("test")
 	var operands []*ssa.Value
 	var values []ndarray.Value
@@ -267,16 +279,21 @@ func evalNN(t *testing.T, op string, results int, attrs []ssa.Attr, in ...*ndarr
 		values = append(values, a)
 	}
 	n := g.NewNode(op, operands, results, attrs...)
-	require.NoError(t, ops.Infer(n))
+	n.Domain = domain
+	if err := ops.Infer(n); err != nil {
+		return nil, err
+	}
 	call := &ops.Call{Node: n, In: values, Threads: 1}
-	require.NoError(t, ops.Eval(call))
+	if err := ops.Eval(call); err != nil {
+		return nil, err
+	}
 	out := make([]*ndarray.Array, results)
 	for i := range out {
 		out[i] = call.Out[i].(*ndarray.Array)
 		_, ok := ssa.StaticTensor(out[i].DType, out[i].Shape...).Refine(n.Out[i].Type)
 		require.True(t, ok, "result %d is %s, inferred as %s", i, out[i], n.Out[i].Type)
 	}
-	return out
+	return out, nil
 }
 
 // TestNNEmpty checks that dimensions of 0 give empty or neutral results.

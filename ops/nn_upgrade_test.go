@@ -1,7 +1,6 @@
 package ops_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -49,16 +48,6 @@ func counting(shape ...int) *ndarray.Array {
 	return a
 }
 
-func interpretOne(t *testing.T, g *ssa.Graph, in ...*ndarray.Array) *ndarray.Array {
-	var args []ndarray.Value
-	for _, a := range in {
-		args = append(args, a)
-	}
-	out, err := ops.Interpret(context.Background(), g, args, nil)
-	require.NoError(t, err)
-	return out[0].(*ndarray.Array)
-}
-
 func TestUpgradeBatchNormalization(t *testing.T) {
 	x := counting(2, 2, 3)
 	t.Run("inference", func(t *testing.T) {
@@ -66,13 +55,13 @@ func TestUpgradeBatchNormalization(t *testing.T) {
 		g, err := modernized(t, 6, "BatchNormalization", 1, []ssa.Attr{attrInt("is_test", 1), attrInt("spatial", 1), ssa.FloatAttr("epsilon", 0)}, p...)
 		require.NoError(t, err)
 		assert.Equal(t, int64(0), ops.Int(g.Nodes[0], "training_mode"))
-		assert.InDelta(t, (5.0-3)/2*2+1, interpretOne(t, g, p...).Float(5), 1e-6)
+		assert.InDelta(t, (5.0-3)/2*2+1, runGraph(t, g, p...).Float(5), 1e-6)
 	})
 	t.Run("per element", func(t *testing.T) {
 		p := []*ndarray.Array{x, filled(2, 2, 3), filledOnes(2, 3), counting(2, 3), filled(4, 2, 3)}
 		g, err := modernized(t, 7, "BatchNormalization", 1, []ssa.Attr{attrInt("spatial", 0), ssa.FloatAttr("epsilon", 0)}, p...)
 		require.NoError(t, err)
-		y := interpretOne(t, g, p...)
+		y := runGraph(t, g, p...)
 		assert.InDelta(t, 1, y.Float(4), 1e-6, "the first image is its own mean")
 		assert.InDelta(t, 6.0/2*2+1, y.Float(10), 1e-6, "the second is 6 above it")
 	})
@@ -91,7 +80,7 @@ func TestUpgradeGroupNormalization(t *testing.T) {
 	scale, bias := ndarray.Of([]float32{2, 3}, 2), ndarray.Of([]float32{10, 20}, 2)
 	g, err := modernized(t, 18, "GroupNormalization", 1, []ssa.Attr{attrInt("num_groups", 2), ssa.FloatAttr("epsilon", 0)}, x, scale, bias)
 	require.NoError(t, err)
-	y := interpretOne(t, g, x, scale, bias)
+	y := runGraph(t, g, x, scale, bias)
 	for i, want := range []float64{10 - 2*1.3416408, 10 - 2*0.4472136, 10 + 2*0.4472136, 10 + 2*1.3416408, 20 - 3*1.3416408} {
 		assert.InDelta(t, want, y.Float(i), 1e-5)
 	}
@@ -103,7 +92,7 @@ func TestUpgradeGroupNormalization(t *testing.T) {
 	sym.Results = n.Out
 	require.NoError(t, nn.GroupNormalization.Upgrades[0].Apply(&ops.Upgrader{Graph: sym}, n))
 	require.NoError(t, ops.InferGraph(sym))
-	again := interpretOne(t, sym, x, scale, bias)
+	again := runGraph(t, sym, x, scale, bias)
 	assert.Equal(t, y.Data, again.Data, "channels known only at run time")
 }
 
@@ -131,7 +120,7 @@ func TestUpgradeDropout(t *testing.T) {
 			assert.Equal(t, c.nodes, names)
 			assert.Empty(t, g.Nodes[0].Attrs)
 			require.Len(t, ops.Aliases(g.Nodes[0]), map[bool]int{true: 0, false: 1}[c.name == "training"])
-			y := interpretOne(t, g, x)
+			y := runGraph(t, g, x)
 			if c.name != "training" {
 				assert.Equal(t, x.Data, y.Data)
 			}
@@ -151,8 +140,8 @@ func TestUpgradeAttributes(t *testing.T) {
 		x := counting(2, 3, 4, 1)
 		g, err := modernized(t, 17, "DFT", 1, []ssa.Attr{attrInt("axis", 2)}, x)
 		require.NoError(t, err)
-		assert.Equal(t, []int{2, 3, 4, 2}, interpretOne(t, g, x).Shape)
-		assert.Equal(t, 6.0, interpretOne(t, g, x).Float(0))
+		assert.Equal(t, []int{2, 3, 4, 2}, runGraph(t, g, x).Shape)
+		assert.Equal(t, 6.0, runGraph(t, g, x).Float(0))
 	})
 	t.Run("LSTM", func(t *testing.T) {
 		g, err := modernized(t, 1, "LSTM", 1, []ssa.Attr{attrInt("output_sequence", 1)}, filledOnes(2, 1, 3), filledOnes(1, 8, 3), filledOnes(1, 8, 2))

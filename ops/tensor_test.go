@@ -354,20 +354,11 @@ func neverPanics(t *testing.T, domain string, names []string, odd attrs) {
 	for _, name := range names {
 		o := ops.Lookup(domain, name)
 		require.NotNil(t, o, name)
-		for _, a := range operands {
-			for _, b := range operands {
-				in := []*ndarray.Array{a, b, a, b}
-				count := len(in)
-				if o.MaxIn >= 0 {
-					count = min(count, o.MaxIn)
-				}
-				for k := o.MinIn; k <= count; k++ {
-					for _, at := range []attrs{nil, odd} {
-						callOddIn(t, domain, o, at, in[:k])
-					}
-				}
+		eachOdd(o, operands, 4, func(in []*ndarray.Array) {
+			for _, at := range []attrs{nil, odd} {
+				callOddIn(t, domain, o, at, in)
 			}
-		}
+		})
 	}
 }
 
@@ -377,18 +368,7 @@ func neverPanics(t *testing.T, domain string, names []string, odd attrs) {
 func callOddIn(t *testing.T, domain string, o *ops.Op, at attrs, in []*ndarray.Array) {
 	t.Helper()
 	at = slices.DeleteFunc(slices.Clone(at), func(a ssa.Attr) bool { return o.CheckAttr(&a, 0) != nil })
-	g := ssa.NewGraph(o.Name)
-	c := &ops.Call{Threads: 1}
-	var operands []*ssa.Value
-	for _, a := range in {
-		if a == nil {
-			operands, c.In = append(operands, nil), append(c.In, nil)
-			continue
-		}
-		operands, c.In = append(operands, g.AddConst("x", ssa.NewConstant(a))), append(c.In, a)
-	}
-	c.Node = g.NewNode(o.Name, operands, max(o.MinOut, 1), at...)
-	c.Node.Domain = domain
+	c := oddCall(o, domain, at, in, func(g *ssa.Graph, a *ndarray.Array) *ssa.Value { return g.AddConst("x", ssa.NewConstant(a)) })
 	var refused *ops.StructureError
 	require.NotPanicsf(t, func() {
 		if err := ops.Infer(c.Node); !errors.As(err, &refused) {

@@ -6,24 +6,16 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
-	"github.com/berth-onnx/berth/ssa"
 )
 
 // TestLastKernel runs nodes of open shapes with shapes and small integers that change from run
 // to run. The kernel of the run before serves only what it was prepared for, and nothing is
 // looked up where nothing has changed.
 func TestLastKernel(t *testing.T) {
-	g, err := ssa.ParseGraph(`graph "g" { in %x: float32[N,M] in %axes: int64[1]
+	g, p, s := started(t, `graph "g" { in %x: float32[N,M] in %axes: int64[1]
 		%e = Exp(%x) %r = ReduceMax(%e, %axes) [keepdims=0] %n = Neg(%r) out %n }`)
-	require.NoError(t, err)
-	require.NoError(t, ops.InferGraph(g))
-	p, err := Compile(t.Context(), g, Options{Backend: cpu.New()})
-	require.NoError(t, err)
-	s, err := p.NewSession()
-	require.NoError(t, err)
 	var all *kernels
 	p.Main.each(func(in *Instr) {
 		if k, ok := in.Kernel.(*dynamicKernel); ok {
@@ -60,7 +52,7 @@ func TestLastKernel(t *testing.T) {
 // TestDeliveredHeaders: a value that a branch passes on keeps its shape when the slot that it
 // came from gets another value.
 func TestDeliveredHeaders(t *testing.T) {
-	g, err := ssa.ParseGraph(`graph "g" { in %m: int64[] in %x: float32[N] const %true: bool[] = true
+	g, _, s := started(t, `graph "g" { in %m: int64[] in %x: float32[N] const %true: bool[] = true
 		%last, %all = Loop(%m, %true, %x) { body: graph "b" { in %i: int64[] in %go: bool[] in %c: float32[?]
 			const %two: int64[] = 2 %h = Mod(%i, %two) %b = Cast(%h) [to=9]
 			%w = Concat(%c, %c) [axis=0] %n = Neg(%c)
@@ -70,12 +62,6 @@ func TestDeliveredHeaders(t *testing.T) {
 			}
 			%s = Shape(%k) out %go, %k, %s } }
 		out %last, %all }`)
-	require.NoError(t, err)
-	require.NoError(t, ops.InferGraph(g))
-	p, err := Compile(t.Context(), g, Options{Backend: cpu.New()})
-	require.NoError(t, err)
-	s, err := p.NewSession()
-	require.NoError(t, err)
 	s.Poison = true
 	for _, trips := range []int64{0, 1, 4, 7} {
 		in := []ndarray.Value{ndarray.Scalar(trips), ndarray.Of([]float32{1, -2}, 2)}

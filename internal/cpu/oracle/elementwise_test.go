@@ -52,6 +52,12 @@ func TestBinary(t *testing.T) {
 			{op: "Equal", in: []arg{x.between(0, 3), y.between(0, 3)}}, {op: "Greater", in: []arg{x, y}},
 			{op: "GreaterOrEqual", in: []arg{x.between(0, 3), y.between(0, 3)}}, {op: "LessOrEqual", in: []arg{x.between(0, 3), y}},
 		})
+		if dt.IsSigned() && dt.IsInteger() {
+			runCases(t, []opCase{
+				{op: "BitShift", name: "counts below 0", in: []arg{x, y.between(-70, 70)}, attrs: []ssa.Attr{ssa.StringAttr("direction", "LEFT")}},
+				{op: "BitShift", name: "counts below 0", in: []arg{x, y.between(-70, 70)}, attrs: []ssa.Attr{ssa.StringAttr("direction", "RIGHT")}},
+			})
+		}
 		if dt.IsInteger() {
 			runCases(t, []opCase{
 				{op: "BitwiseAnd", in: []arg{x, y}}, {op: "BitwiseOr", in: []arg{x, y}}, {op: "BitwiseXor", in: []arg{x, y}}, {op: "BitwiseNot", in: []arg{x}},
