@@ -11,8 +11,8 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// names splits "a b - c"; "-" is an absent name.
-func names(s string) []string {
+// namesOf splits "a b - c"; "-" is an absent name.
+func namesOf(s string) []string {
 	list := strings.Fields(s)
 	for i, n := range list {
 		if n == "-" {
@@ -23,7 +23,7 @@ func names(s string) []string {
 }
 
 func wnode(op, in, out string, attrs ...*onnxwire.Attribute) *onnxwire.Node {
-	return &onnxwire.Node{OpType: op, Inputs: names(in), Outputs: names(out), Attributes: attrs}
+	return &onnxwire.Node{OpType: op, Inputs: namesOf(in), Outputs: namesOf(out), Attributes: attrs}
 }
 
 func in(domain string, n *onnxwire.Node) *onnxwire.Node {
@@ -74,7 +74,7 @@ func ints(name string, v ...int64) *onnxwire.Tensor {
 // outputs declares results without any type.
 func outputs(list string) []*onnxwire.ValueInfo {
 	var out []*onnxwire.ValueInfo
-	for _, n := range names(list) {
+	for _, n := range namesOf(list) {
 		out = append(out, &onnxwire.ValueInfo{Name: n})
 	}
 	return out

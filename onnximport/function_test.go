@@ -13,7 +13,7 @@ import (
 
 // function defines one of domain "f", operator set 13.
 func function(name, in, out string, nodes ...*onnxwire.Node) *onnxwire.Function {
-	return &onnxwire.Function{Domain: "f", Name: name, Inputs: names(in), Outputs: names(out), Nodes: nodes,
+	return &onnxwire.Function{Domain: "f", Name: name, Inputs: namesOf(in), Outputs: namesOf(out), Nodes: nodes,
 		OpsetImports: []*onnxwire.OperatorSetID{{Version: 13}, {Domain: "f", Version: 1}}}
 }
 

@@ -1,8 +1,7 @@
 package onnximport
 
 import (
-	"fmt"
-
+	"github.com/berth-onnx/berth/internal/names"
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -144,20 +143,14 @@ func (s *scope) declare(lists ...[]*onnxwire.ValueInfo) {
 // uniqueNames renames values so that no two of a graph share a name. Parameters
 // and results of the main graph keep theirs, because callers know them.
 func uniqueNames(g *ssa.Graph) {
-	taken := make(map[string]bool, g.NumValues())
-	last := map[string]int{} // by name: all up to this number behind it are taken
+	taken := make(names.Set, g.NumValues())
 	done := make([]bool, g.NumValues())
 	rename := func(v *ssa.Value) {
 		if v == nil || done[v.ID] {
 			return
 		}
 		done[v.ID] = true
-		base := v.Name
-		for v.Name == "" || taken[v.Name] {
-			last[base]++
-			v.Name = fmt.Sprintf("%s_%d", base, last[base])
-		}
-		taken[v.Name] = true
+		v.Name = taken.Fresh(v.Name)
 	}
 	for _, list := range [][]*ssa.Value{g.Params, g.Results} {
 		for _, v := range list {

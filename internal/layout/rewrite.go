@@ -1,9 +1,9 @@
 package layout
 
 import (
-	"fmt"
 	"slices"
 
+	"github.com/berth-onnx/berth/internal/names"
 	_ "github.com/berth-onnx/berth/internal/ops/blocked" // the operators that the pass makes
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -17,13 +17,13 @@ type rewriter struct {
 	lies    map[*ssa.Value]*ssa.Value // values of replaced nodes, blocked
 	plain   map[*ssa.Value]*ssa.Value // the same, or results that stay plain, in the plain layout
 	inBlock map[*ssa.Value]*ssa.Value // plain values, converted
-	names   map[string]int            // of all values; all up to this number behind it are taken
+	names   names.Set                 // of all values
 	made    int
 }
 
 // rewrite replaces the nodes and returns how many.
 func (p *problem) rewrite() (int, error) {
-	r := &rewriter{problem: p, dead: map[*ssa.Node]bool{}, lies: map[*ssa.Value]*ssa.Value{}, plain: map[*ssa.Value]*ssa.Value{}, inBlock: map[*ssa.Value]*ssa.Value{}, names: map[string]int{}}
+	r := &rewriter{problem: p, dead: map[*ssa.Node]bool{}, lies: map[*ssa.Value]*ssa.Value{}, plain: map[*ssa.Value]*ssa.Value{}, inBlock: map[*ssa.Value]*ssa.Value{}, names: names.Set{}}
 	for _, v := range p.g.Values() {
 		r.names[v.Name] = 0
 	}
@@ -155,20 +155,9 @@ func (r *rewriter) replace(n *ssa.Node, domain, op string, in []*ssa.Value, attr
 func (r *rewriter) add(domain, op string, in []*ssa.Value, attrs []ssa.Attr, name string, after *ssa.Value) (*ssa.Node, error) {
 	m := r.g.NewNode(op, in, 1, attrs...)
 	m.Domain, m.Name = domain, name
-	m.Out[0].Name = r.fresh(after.Name)
+	m.Out[0].Name = r.names.Fresh(after.Name)
 	r.nodes = append(r.nodes, m)
 	return m, ops.Infer(m)
-}
-
-// fresh is a name no value has.
-func (r *rewriter) fresh(hint string) string {
-	name := hint
-	for _, taken := r.names[name]; taken; _, taken = r.names[name] {
-		r.names[hint]++
-		name = fmt.Sprintf("%s_%d", hint, r.names[hint])
-	}
-	r.names[name] = 0
-	return name
 }
 
 // blockedOf is a value in blocks.

@@ -17,8 +17,6 @@ type role struct {
 	in  int // variable of the images
 	out int // variable of the result, 0 if it is always plain
 
-	blocked float64 // cost if the variables are blocked, less that if they are plain
-	mixed   float64 // of a convolution: cost of a blocked result of a plain image, beside its own
 	isConv  bool
 	residue bool // operand 3 of a convolution is a residual, which lies like the result
 }

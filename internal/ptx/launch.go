@@ -179,9 +179,7 @@ func (g *grid) work(ctx context.Context) (err error) {
 			b.reports = nil
 		}
 	}
-	for i, w := range b.executed {
-		b.counts.Classes[i] = w
-	}
+	b.counts.Classes = b.executed
 	g.lock.Lock()
 	defer g.lock.Unlock()
 	g.counts.Add(&b.counts)

@@ -2,10 +2,10 @@ package rewrite
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 
+	"github.com/berth-onnx/berth/internal/names"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -22,7 +22,7 @@ type Context struct {
 	graph *ssa.Graph // being rewritten
 	owner *ssa.Node  // node it is a body of; nil for the model's graph
 
-	names map[string]int            // every name in the model, old ones included; all up to this number behind it are taken
+	names names.Set                 // every name in the model, old ones included
 	dead  map[*ssa.Node]bool        // killed in this graph, to be swept
 	new   map[*ssa.Node][]*ssa.Node // made in this graph, by the node before which they belong
 	nodes int                       // of the model, before the current pass
@@ -42,7 +42,7 @@ func newContext(ctx context.Context, m *ssa.Module, opts Options) *Context {
 	c := &Context{ctx: ctx, module: m, opts: opts, rules: map[*ops.Op][]rule{}, dead: map[*ssa.Node]bool{}, new: map[*ssa.Node][]*ssa.Node{}, report: &Report{}, kept: map[*ssa.Graph]bool{}, withheld: map[*ssa.Node]*ssa.Node{}}
 	values := 0
 	m.Graph.Walk(func(g *ssa.Graph) { values += g.NumValues() })
-	c.names = make(map[string]int, values)
+	c.names = make(names.Set, values)
 	m.Graph.Walk(func(g *ssa.Graph) {
 		for _, v := range g.Values() {
 			c.names[v.Name] = 0
@@ -91,13 +91,7 @@ func (c *Context) fresh(hint string) string {
 	if hint == "" {
 		hint = "v"
 	}
-	name := hint
-	for _, taken := c.names[name]; taken; _, taken = c.names[name] {
-		c.names[hint]++
-		name = fmt.Sprintf("%s_%d", hint, c.names[hint])
-	}
-	c.names[name] = 0
-	return name
+	return c.names.Fresh(hint)
 }
 
 // constant adds a constant to the current graph.
