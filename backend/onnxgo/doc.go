@@ -19,7 +19,7 @@
 // Nothing is lost where the graph reads the file itself:
 //
 //	err := backend.Parse(model, data)         // instead of model.UnmarshalBinary(data)
-//	err := backend.Open(model, "model.onnx")  // the same, weights stay in the mapped file
+//	err = backend.Open(model, "model.onnx")   // or this: the same, weights stay in the mapped file
 //
 // # Memory
 //

@@ -124,7 +124,7 @@ func (g *Graph) AddNode(n graph.Node) {
 	own := g.own(n)
 	switch {
 	case own == nil:
-		g.fail(&GraphError{Reason: "a node that another graph made was added"})
+		g.fail(&GraphError{Reason: "a node that another graph made was added; add those that NewNode of this graph makes"})
 	case own.added:
 		g.fail(&GraphError{own.name, "the node was added twice"})
 	case g.read != nil || g.whole != nil && g.whole.decoded:
@@ -152,7 +152,7 @@ func (g *Graph) SetWeightedEdge(e graph.WeightedEdge) {
 	at := int(e.Weight())
 	switch {
 	case from == nil || to == nil || !from.added || !to.added:
-		g.fail(&GraphError{Reason: "an edge ends in a node that is not in the graph"})
+		g.fail(&GraphError{Reason: "an edge ends in a node that is not in the graph; add nodes before their edges"})
 		return
 	case float64(at) != e.Weight() || at < 0:
 		g.fail(&GraphError{from.name, fmt.Sprintf("an edge weighs %v, which is no position of an operand", e.Weight())})

@@ -21,7 +21,8 @@ type file struct {
 	weights         []*onnxwire.Tensor
 	sparse          []*onnxwire.SparseTensor
 	nodes           []*onnxwire.Node
-	domain          string // imported besides the default one
+	domain          string                // imported besides the default one
+	ports           []*onnxwire.ValueInfo // in place of inputs
 	functions       []*onnxwire.Function
 }
 
@@ -29,6 +30,9 @@ func (f file) bytes(t testing.TB) []byte {
 	t.Helper()
 	g := &onnxwire.Graph{Name: "g", Nodes: f.nodes, Initializers: f.weights, SparseInitializers: f.sparse,
 		Inputs: ports(f.inputs), Outputs: ports(f.outputs), ValueInfo: ports(f.infos)}
+	if f.ports != nil {
+		g.Inputs = f.ports
+	}
 	m := &onnxwire.Model{IRVersion: 4, Graph: g, Functions: f.functions, OpsetImports: []*onnxwire.OperatorSetID{{Version: f.opset}}}
 	if f.domain != "" {
 		m.OpsetImports = append(m.OpsetImports, &onnxwire.OperatorSetID{Domain: f.domain, Version: 1})

@@ -24,7 +24,7 @@ func (g *Graph) ApplyOperation(o onnx.Operation, results ...graph.Node) (err err
 	for _, r := range results {
 		n := g.own(r)
 		if n == nil || !n.added {
-			g.fail(&GraphError{Reason: fmt.Sprintf("operator %s has a result that is not in the graph", o.Name)})
+			g.fail(&GraphError{Reason: fmt.Sprintf("operator %s has a result that is not in the graph; add nodes before operators have them as results", o.Name)})
 			return g.err
 		}
 		op.out = append(op.out, n)
@@ -73,7 +73,7 @@ func (g *Graph) set(n *Node, t tensor.Tensor) error {
 		return nil
 	}
 	if g.roles(); !n.added {
-		return &GraphError{n.name, "it is in no graph"}
+		return &GraphError{n.name, "it is in no graph; AddNode adds nodes"}
 	}
 	switch n.same.role {
 	case result:

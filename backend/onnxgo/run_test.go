@@ -83,6 +83,68 @@ func TestInputErrors(t *testing.T) {
 	})
 }
 
+// TestSetInput: what the declared shape excludes is refused where it is set, and leaves the value that was set before.
+func TestSetInput(t *testing.T) {
+	strict := file{opset: 13, inputs: "x[N,2,M,3]", outputs: "y[N,2,M,3]", nodes: []*onnxwire.Node{op("Relu", "x -> y")}}
+	both(t, strict, func(t *testing.T, g *onnxgo.Graph, m *onnx.Model) {
+		want := outputs(t, g, m, floats([]int{1, 2, 1, 3}, 1, -2, 3, -4, 5, -6))
+		for name, x := range map[string]tensor.Tensor{
+			"another size": floats([]int{1, 2, 1, 4}), "another order": floats([]int{1, 3, 1, 2}), "too few": floats([]int{2}), "a number": tensor.New(tensor.FromScalar(float32(1))),
+		} {
+			var wrong *berth.InputError
+			require.ErrorAs(t, m.SetInput(0, x), &wrong, name)
+			assert.Equal(t, "x", wrong.Name)
+		}
+		assert.ErrorContains(t, m.SetInput(0, &tensor.Dense{}), "no element type")
+		assert.Equal(t, want, outputs(t, g, m))
+		assert.NoError(t, m.SetInput(0, floats([]int{2, 2, 2, 3})))
+	})
+	g, m := parsed(t, strict)
+	var wrong *berth.InputError
+	require.ErrorAs(t, m.SetInput(0, floats([]int{1, 2, 1, 1, 3})), &wrong, "another rank")
+	require.ErrorAs(t, m.SetInput(0, tensor.New(tensor.WithShape(1, 2, 1, 3), tensor.Of(tensor.Int64))), &wrong, "another type")
+	assert.Equal(t, `input "x" must be float32[N,2,M,3], got a tensor of int64[1 2 1 3]`, wrong.Error())
+	require.NoError(t, g.Close())
+}
+
+// TestUndecoded: a graph that onnx-go's decoder has left half filled, by an error or a panic of its own, does not run; the graph
+// reads the same file itself.
+func TestUndecoded(t *testing.T) {
+	below := ports("x[N,2]")
+	below[0].Type.Tensor.Shape.Dims[0] = &onnxwire.Dim{Kind: onnxwire.DimValue, Value: -1}
+	branch := &onnxwire.Graph{Name: "b", Nodes: []*onnxwire.Node{op("Neg", "x -> b")}, Outputs: ports("b[2]")}
+	graphs := func(name string) *onnxwire.Attribute {
+		return &onnxwire.Attribute{Name: name, Type: onnxwire.AttrGraph, G: branch}
+	}
+	for name, c := range map[string]struct {
+		f      file
+		inputs []*onnxwire.ValueInfo
+	}{
+		"a dimension of -1": {file{opset: 13, outputs: "y[N,2]", nodes: []*onnxwire.Node{op("Relu", "x -> y")}}, below},
+		"an empty weight":   {file{opset: 13, inputs: "x[N,2]", outputs: "y[N,2]", nodes: []*onnxwire.Node{op("Concat", "x w -> y", intAttr("axis", 0))}, weights: []*onnxwire.Tensor{weight("w", []int64{0, 2})}}, nil},
+		"a branch": {file{opset: 13, inputs: "x[2]", outputs: "y[2]", nodes: []*onnxwire.Node{op("Neg", "x -> a"), op("If", "c -> y", graphs("then_branch"), graphs("else_branch"))},
+			weights: []*onnxwire.Tensor{{Name: "c", DataType: onnxwire.TypeBool, Int32Data: []int32{1}}}}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if c.inputs != nil {
+				c.f.ports = c.inputs
+			}
+			data := c.f.bytes(t)
+			g := onnxgo.NewGraph()
+			m := onnx.NewModel(g)
+			func() {
+				defer func() { _ = recover() }()
+				require.Error(t, m.UnmarshalBinary(data))
+			}()
+			var wrong *onnxgo.GraphError
+			require.ErrorAs(t, g.Run(), &wrong)
+			assert.ErrorContains(t, wrong, "Parse or Open of a new graph")
+			whole := onnxgo.NewGraph()
+			require.NoError(t, whole.Parse(onnx.NewModel(whole), data))
+		})
+	}
+}
+
 // TestViews sets inputs that are views: transposed, sliced, column-major.
 func TestViews(t *testing.T) {
 	both(t, layer, func(t *testing.T, g *onnxgo.Graph, m *onnx.Model) {

@@ -157,7 +157,7 @@ func TestBudgetOfBombs(t *testing.T) {
 			requireWithin(t, got)
 			t.Logf("%v: %s", time.Since(start).Round(time.Millisecond), got[2].text)
 			assert.Equal(t, exitFailed, got[2].code, got[2].text)
-			assert.Contains(t, got[2].text, "268435456; if the size is right, raise the limit (--max-memory, WithMaxMemory)")
+			assert.Contains(t, got[2].text, "268435456; if the size is right, raise the limit (WithMaxMemory, --max-memory of the command)")
 		})
 	}
 }

@@ -44,7 +44,7 @@ func TestTapeMachine(t *testing.T) {
 
 	table := strings.Split(ok(t, "compare", "builtin:unet", "--tape-machine", "--planner", "auto", "--markdown"), "\n")
 	assert.Regexp(t, `\| live \| run \| note \|$`, table[0])
-	assert.Regexp(t, `^\| gorgonia:tapeMachine \|.*\| \d+ \| [\d.]+ .?s \|  \|$`, table[3])
+	assert.Regexp(t, `^\| gorgonia:tapeMachine \|.*\| [\d.]+ [KM]?B \| [\d.]+ .?s \|  \|$`, table[3])
 
 	lines, err := csv.NewReader(strings.NewReader(ok(t, "compare", "builtin:lstm-loop", "--tape-machine", "--planner", "auto", "--csv"))).ReadAll()
 	require.NoError(t, err)

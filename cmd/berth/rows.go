@@ -78,9 +78,9 @@ var columns = []column{
 	{key: "run_error", value: func(r *planRow) any { return errorText(r.RunErr) }, some: true},
 	{key: "outputs", value: func(r *planRow) any { return r.Outputs }, some: true, machine: true},
 	{key: "measured_bytes", value: func(r *planRow) any { return r.WrittenBytes }, some: true,
-		head: "written", at: 14, text: func(r *planRow) string { return dash(r.WrittenBytes, plain) }, right: true, shown: func(s shown) bool { return s.run }},
+		head: "written", at: 14, text: func(r *planRow) string { return dash(r.WrittenBytes, bytesText) }, right: true, shown: func(s shown) bool { return s.run }},
 	{key: "program_bytes", value: func(r *planRow) any { return r.ProgramBytes }, some: true,
-		head: "program", at: 13, text: func(r *planRow) string { return dash(r.ProgramBytes, plain) }, right: true, shown: func(s shown) bool { return s.run || s.machines }, machine: true},
+		head: "program", at: 13, text: func(r *planRow) string { return dash(r.ProgramBytes, bytesText) }, right: true, shown: func(s shown) bool { return s.run || s.machines }, machine: true},
 	{key: "in_place", value: func(r *planRow) any { return r.InPlace },
 		head: "in place", at: 3, text: func(r *planRow) string { return word(r.InPlace, "on", "off") }, shown: func(s shown) bool { return s.inPlace || s.rules }, failed: true},
 	{key: "cut", value: func(r *planRow) any { return r.Cut }},
@@ -92,7 +92,7 @@ var columns = []column{
 	{key: "fits", value: func(r *planRow) any { return r.fits() },
 		head: "fits", at: 9, text: func(r *planRow) string { return word(r.Fits != nil && *r.Fits, "yes", "no") }, shown: func(s shown) bool { return s.capacity }},
 	{key: "live_bytes", value: func(r *planRow) any { return r.LiveBytes }, some: true,
-		head: "live", at: 15, text: func(r *planRow) string { return dash(r.LiveBytes, plain) }, right: true, shown: func(s shown) bool { return s.machines }, machine: true},
+		head: "live", at: 15, text: func(r *planRow) string { return dash(r.LiveBytes, bytesText) }, right: true, shown: func(s shown) bool { return s.machines }, machine: true},
 	{key: "run_ns", value: func(r *planRow) any { return r.RunNanos }, some: true,
 		head: "run", at: 16, text: func(r *planRow) string { return dash(r.RunNanos, durationText) }, right: true, shown: func(s shown) bool { return s.machines }, machine: true},
 	{head: "note", at: 17, text: noteText, failed: true, machine: true},
@@ -270,8 +270,6 @@ func (r *planRow) gapText(bound int64) string {
 	}
 	return fmt.Sprintf("%.2f%%", 100*float64(r.ArenaBytes-bound)/float64(bound))
 }
-
-func plain(n int64) string { return fmt.Sprint(n) }
 
 // noteText lists remarks on a row: errors, that a planner was stopped early and which planner its plan is from, the value
 // that a rule's plan overwrites, the outcome of the run.

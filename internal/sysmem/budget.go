@@ -43,7 +43,7 @@ type Error struct {
 
 // Error says what is too large, the limit, and how to raise it.
 func (e *Error) Error() string {
-	const remedy = "if the size is right, raise the limit (--max-memory, WithMaxMemory)"
+	const remedy = "if the size is right, raise the limit (WithMaxMemory, --max-memory of the command)"
 	if e.Bytes == 0 {
 		return fmt.Sprintf("%s: %d bytes are in use, beyond the limit of %d; %s", e.What, e.Live, e.Limit, remedy)
 	}

@@ -43,7 +43,7 @@ func TestBudgetEnds(t *testing.T) {
 		assert.EqualValues(t, piece, full.Bytes)
 		assert.Equal(t, b.Bytes(), full.Limit)
 		assert.Greater(t, full.Live+full.Bytes, full.Limit)
-		assert.ErrorContains(t, err, "--max-memory, WithMaxMemory")
+		assert.ErrorContains(t, err, "WithMaxMemory, --max-memory of the command")
 		assert.InDelta(t, 64<<20, held, 24<<20, "pieces of %d bytes", piece)
 		assert.NotEmpty(t, all)
 	}

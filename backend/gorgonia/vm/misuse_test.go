@@ -199,6 +199,15 @@ func TestMessages(t *testing.T) {
 		want  string
 	}{
 		"softmax of no axis": {func(g *G.ExprGraph) { named(G.SoftMax(filled(g, "x", 2, 3), 5)) }, `node "y" (*gorgonia.softmaxOp): Softmax: axis 5 is out of range for rank 2`},
+		"a negative size": {func(g *G.ExprGraph) {
+			named(G.Square(G.NewVector(g, tensor.Float64, G.WithShape(-3), G.WithName("x"))))
+		}, `node "x": `},
+		"a size beyond memory": {func(g *G.ExprGraph) {
+			named(G.Square(G.NewTensor(g, tensor.Float64, 3, G.WithShape(1<<30, 1<<30, 1<<30), G.WithName("x"))))
+		}, `node "x": `},
+		"pooling of integers": {func(g *G.ExprGraph) {
+			named(G.MaxPool2D(G.NewTensor(g, tensor.Int, 4, G.WithShape(1, 1, 4, 4), G.WithName("x")), tensor.Shape{2, 2}, []int{0, 0}, []int{2, 2}))
+		}, `node "y" (*gorgonia.maxPoolOp): MaxPool is of floats, and these elements are int64; convert them with gorgonia.ConvType`},
 		"index out of range": {func(g *G.ExprGraph) {
 			i := G.NewVector(g, tensor.Int, G.WithShape(2), G.WithName("i"), G.WithValue(tensor.New(tensor.WithBacking([]int{0, 7}))))
 			named(G.ByIndices(filled(g, "x", 2, 3), i, 0))

@@ -132,7 +132,7 @@ func TestOptions(t *testing.T) {
 	G.Must(G.Sum(G.Must(G.OuterProd(x, x))))
 	require.NoError(t, compiled(t, g, nil).RunAll())
 	_, err := vm.New(g, vm.WithMaxMemory(1<<20))
-	require.ErrorContains(t, err, "beyond the limit of 1048576; if the size is right, raise the limit")
+	require.ErrorContains(t, err, "beyond the limit of 1048576; if the size is right, raise the limit (WithMaxMemory, --max-memory of the command)")
 	_, err = vm.New(nil)
 	require.EqualError(t, err, "the expression graph is nil")
 }

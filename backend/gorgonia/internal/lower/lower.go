@@ -305,6 +305,9 @@ func (b *builder) input(n *gorgonia.Node) (*ssa.Value, error) {
 	if !ok {
 		return nil, errElements(n.Dtype())
 	}
+	if _, err := ndarray.ByteSize(dt, n.Shape()); err != nil {
+		return nil, fmt.Errorf("%w; give it a shape of sizes that are not negative, and that fits into memory", err)
+	}
 	b.out.Inputs = append(b.out.Inputs, Source{Node: n})
 	return b.out.SSA.AddParam(NameOf(n), ssa.StaticTensor(dt, n.Shape()...)), nil
 }
