@@ -34,9 +34,9 @@ import (
 // keeps its own engine. A masked element is an error.
 //
 // Limits are those of package tensor, whose code decides before an engine is asked:
-//   - The methods Argmax and Argmin of a Dense call the default engine's unexported methods, which come with its allocator. The
-//     functions tensor.Argmax and tensor.Argmin ask this engine, and with an [Arena], which holds its memory itself, the methods
-//     do as well.
+//   - The methods Argmax and Argmin of a Dense call the default engine's unexported methods, which come with its allocator and
+//     give wrong indices for slices. The functions tensor.Argmax and tensor.Argmin ask this engine, and with an [Arena], which
+//     holds its memory itself, the methods do as well.
 //   - The method Inner refuses vectors with gaps between their elements.
 //   - tensor.MatMul, MatVecMul and Outer give the tensor of WithReuse the shape of the product, and the strides of a tensor
 //     without gaps, before they ask an engine, and also if the operation then fails. A slice with gaps is refused then, and no
@@ -98,13 +98,6 @@ func (e *Arena) operations() *operations {
 		return nil
 	}
 	return &e.ops
-}
-
-// fits reports whether the arena has room for an allocation.
-func (e *Arena) fits(bytes int64) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return bytes <= int64(len(e.memory)-e.used)
 }
 
 // Reset makes the whole arena free. Tensors allocated before must not be used any more.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"unsafe"
 
@@ -147,27 +148,27 @@ func keyOf(op string, attrs []ssa.Attr, in []*ndarray.Array) []byte {
 	for i := range attrs {
 		key = fmt.Appendf(key, " %s=%d,%b,%q,%v", attrs[i].Name, attrs[i].I, attrs[i].F, attrs[i].S, attrs[i].Ints)
 	}
-	for _, a := range in {
+	for i, a := range in {
 		key = binary.AppendUvarint(append(key, 0, byte(a.DType)), uint64(len(a.Shape)))
 		for _, n := range a.Shape {
 			key = binary.AppendUvarint(key, uint64(n))
 		}
-		if isAxes(a) {
+		if isAxes(op, i) {
 			key = append(key, a.Data...)
 		}
 	}
 	return key
 }
 
-// isAxes reports whether an operand is one whose contents decide the result's shape.
-func isAxes(a *ndarray.Array) bool { return a.DType == ndarray.Int64 && a.Rank() == 1 && a.Len() <= 16 }
+// isAxes reports whether the contents of an operand decide the result's shape.
+func isAxes(op string, operand int) bool { return operand == 1 && strings.HasPrefix(op, "Reduce") }
 
 func (k *kernels) prepare(op string, attrs []ssa.Attr, in []*ndarray.Array) (*kernel, error) {
 	g := ssa.NewGraph(op)
 	var args []*ssa.Value
-	for _, a := range in {
+	for i, a := range in {
 		p := g.AddParam("", ssa.StaticTensor(a.DType, a.Shape...))
-		if isAxes(a) {
+		if isAxes(op, i) {
 			for _, x := range a.Ints() {
 				p.Content = append(p.Content, ssa.D(x))
 			}

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -10,6 +11,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gorgonia.org/tensor"
+
+	"github.com/berth-onnx/berth/internal/rescue"
 )
 
 // TestRepeats compares with what Repeat says, element by element. The default engine loses all but the first element of a row
@@ -154,6 +157,22 @@ func TestDecomposition(t *testing.T) {
 			for _, f := range []tensor.Tensor{s, u, v} {
 				assert.Same(t, e, f.Engine(), which)
 			}
+		}
+	}
+}
+
+// TestDecompositionOfNoNumbers: a matrix with NaN or infinities has no singular values; asking is an error or gives no numbers,
+// and ends.
+func TestDecompositionOfNoNumbers(t *testing.T) {
+	for which, e := range engines(t) {
+		for _, v := range []float64{math.NaN(), math.Inf(1), math.MaxFloat64} {
+			s, _, _, err := e.(both).SVD(tensorOf(e, tensor.Float64, []float64{v, 1, 2, v}, []int{2, 2}), true, true)
+			if err != nil {
+				var panicked *rescue.PanicError
+				assert.NotErrorAs(t, err, &panicked, "%s %v", which, v)
+				continue
+			}
+			assert.False(t, v != math.MaxFloat64 && elements(t, s)[0] < math.MaxFloat64, "%s %v: %v", which, v, s)
 		}
 	}
 }

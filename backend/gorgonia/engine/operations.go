@@ -102,30 +102,49 @@ func (o *operations) fresh(dt tensor.Dtype, shape []int) (*tensor.Dense, error) 
 	if o.self == nil {
 		return nil, errUnmade
 	}
+	options := []tensor.ConsOpt{tensor.Of(dt), tensor.WithEngine(o.self), tensor.WithShape(shape...)}
 	bytes, err := ndarray.ByteSize(dense.DTypeOf(dt.Type), shape)
 	if err == nil {
 		err = o.ask(dt, int64(bytes))
 	}
+	var d *tensor.Dense
+	switch {
+	case err != nil:
+	case dt == tensor.String: // the default engine allocates bytes, in which the garbage collector sees no strings
+		d = tensor.New(append(options, tensor.WithBacking(make([]string, ndarray.Product(shape))))...)
+	default:
+		d, err = allocated(options)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("a tensor of %s%v, %d bytes: %w", dt, shape, bytes, err)
 	}
-	options := []tensor.ConsOpt{tensor.Of(dt), tensor.WithEngine(o.self), tensor.WithShape(shape...)}
-	if dt == tensor.String { // the default engine allocates bytes, in which the garbage collector sees no strings
-		options = append(options, tensor.WithBacking(make([]string, ndarray.Product(shape))))
-	}
-	return tensor.New(options...), nil
+	return d, nil
 }
 
-// ask asks for the memory of a new tensor: package tensor allocates without a question, and panics where there is none.
+// ask asks for the memory of a new tensor where package tensor allocates without a question; an arena asks itself.
 func (o *operations) ask(dt tensor.Dtype, bytes int64) error {
-	e, inArena := o.self.(*Arena)
+	_, inArena := o.self.(*Arena)
 	switch {
 	case inArena && dt == tensor.String:
 		return errors.New("strings have no place in an arena, whose memory the garbage collector does not look into")
-	case inArena && e.fits(bytes):
+	case inArena:
 		return nil
 	}
 	return ndarray.Budget(0).Ask("a tensor", bytes)
+}
+
+// allocated is a new tensor. Package tensor panics with the error of [Arena.Alloc].
+func allocated(options []tensor.ConsOpt) (_ *tensor.Dense, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			refused, ok := r.(*Error)
+			if !ok {
+				panic(r)
+			}
+			err = refused.Err
+		}
+	}()
+	return tensor.New(options...), nil
 }
 
 // computing writes a result into an array of its type and shape.

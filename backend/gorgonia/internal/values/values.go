@@ -80,6 +80,12 @@ func Of(a *ndarray.Array, t tensor.Dtype, shape tensor.Shape) (gorgonia.Value, e
 	if d, ok := DType(t); !ok || d != a.DType {
 		return nil, fmt.Errorf("%s elements can not be shown as %v", a.DType, t)
 	}
+	if err := a.Check(); err != nil {
+		return nil, err
+	}
+	if n, err := ndarray.NumElems(shape); err != nil || n != a.Len() {
+		return nil, fmt.Errorf("%s can not be shown in shape %v", a, []int(shape))
+	}
 	if shape.IsScalar() {
 		if v := scalarAt(a, t); v != nil {
 			return v, nil
