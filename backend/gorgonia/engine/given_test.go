@@ -47,7 +47,7 @@ func TestBudget(t *testing.T) {
 			"Repeat":          {func() (tensor.Tensor, error) { return e.Repeat(a, 0, huge) }, []string{"Repeat: ", fmt.Sprint([]int{huge, 1}), fmt.Sprint(8*huge, " bytes")}},
 			"Repeat of all":   {func() (tensor.Tensor, error) { return e.Repeat(a, tensor.AllAxes, huge) }, []string{"Repeat: ", fmt.Sprint([]int{huge}), fmt.Sprint(8*huge, " bytes")}},
 			"by the function": {func() (tensor.Tensor, error) { return tensor.Repeat(a, 1, huge) }, []string{"Repeat: ", fmt.Sprint([]int{1, huge}), fmt.Sprint(8*huge, " bytes")}},
-			"SVD":             {func() (tensor.Tensor, error) { _, u, _, err := e.SVD(wide, true, true); return u, err }, []string{"SVD: ", fmt.Sprint([]int{1, 1 << 18}), fmt.Sprint(8<<36, " bytes")}},
+			"SVD":             {func() (tensor.Tensor, error) { _, u, _, err := e.SVD(wide, true, true); return u, err }, []string{"SVD: ", fmt.Sprint([]int{1, 1 << 18}), fmt.Sprint(int64(8)<<36, " bytes")}},
 		} {
 			got, err := c.f()
 			var full *ops.MemoryError
