@@ -35,6 +35,9 @@ func View(a *ndarray.Array, v gorgonia.Value) error {
 		if !ok {
 			return fmt.Errorf("a %T is not a *tensor.Dense", v)
 		}
+		if d == nil {
+			return errors.New("a nil *tensor.Dense has no elements")
+		}
 		return dense.View(a, d)
 	}
 	p, dt := scalar(v)
