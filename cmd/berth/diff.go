@@ -35,11 +35,7 @@ func (a *app) diffCmd() *cobra.Command {
 }
 
 func (a *app) diff(ctx context.Context, pathA, pathB string, tol conformance.Tolerance) error {
-	opts, err := a.options()
-	if err != nil {
-		return err
-	}
-	ma, have, err := a.load(pathA, false)
+	ma, have, opts, err := a.opened(pathA, false)
 	if err != nil {
 		return err
 	}

@@ -74,11 +74,7 @@ func (a *app) inspect(ctx context.Context, model string, f inspectFlags) error {
 	if n := f.node != ""; n && (f.text || f.html != "") || f.text && f.html != "" {
 		return usagef("only one of --node, --text and --html can be shown")
 	}
-	opts, err := a.options(f.html)
-	if err != nil {
-		return err
-	}
-	m, have, err := a.load(model, true)
+	m, have, opts, err := a.opened(model, true, f.html)
 	if err != nil {
 		return err
 	}

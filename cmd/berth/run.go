@@ -84,11 +84,7 @@ func (x number) MarshalJSON() ([]byte, error) {
 }
 
 func (a *app) runOnce(ctx context.Context, model string, f runFlags) error {
-	opts, err := a.options()
-	if err != nil {
-		return err
-	}
-	m, have, err := a.load(model, false)
+	m, have, opts, err := a.opened(model, false)
 	if err != nil {
 		return err
 	}

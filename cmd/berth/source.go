@@ -39,6 +39,16 @@ func (a *app) load(name string, lenient bool) (*berth.Model, map[string]ndarray.
 	return m, in, nil
 }
 
+// opened is load with the options of the flags; outputs are files that will be written.
+func (a *app) opened(name string, lenient bool, outputs ...string) (*berth.Model, map[string]ndarray.Value, []berth.Option, error) {
+	opts, err := a.options(outputs...)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	m, in, err := a.load(name, lenient)
+	return m, in, opts, err
+}
+
 // model opens a model and checks that the flags fit it.
 func (a *app) model(name string, lenient bool) (*berth.Model, error) {
 	m, err := a.open(name, lenient)
