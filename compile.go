@@ -60,6 +60,9 @@ func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if g, err = fresh(ctx, g); err != nil {
+		return nil, err
+	}
 	pl, err := c.plannerOf()
 	if err != nil {
 		return nil, err
@@ -74,7 +77,7 @@ func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 	}
 	p, err := program.Compile(ctx, g, program.Options{Backend: be, Planner: pl, Threads: c.threads,
 		InPlace: inplace.Options{NoInPlace: c.noInPlace}, CopyViews: c.copyViews, Bounds: c.bounds, States: states, ParallelSafe: c.parallelSafe, Saved: m.savedPlans(&c),
-		Memory: c.memory, OwnGraph: true, Hook: c.hook, Outputs: outputs})
+		Memory: c.memory, OwnGraph: true, Constants: m.constants, Hook: c.hook, Outputs: outputs})
 	if err != nil {
 		return nil, err
 	}
@@ -150,6 +153,14 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 		o.Peak = order.Peak
 	}
 	g, _, err := fuse.Apply(ctx, bound.Graph, o)
+	return g, err
+}
+
+// fresh is a copy of a graph that is not changed any more. The original's nodes and values lie in larger pieces of memory,
+// among those that rewriting removed; a program keeps none of them, nor the constants that they read.
+func fresh(ctx context.Context, g *ssa.Graph) (*ssa.Graph, error) {
+	g.Compact()
+	g, _, err := g.CloneContext(ctx)
 	return g, err
 }
 
@@ -232,10 +243,9 @@ type Session struct {
 	p       *Program
 	s       *program.Session
 	args    []ndarray.Value
-	busy    atomic.Bool
 	poison  atomic.Bool
 	observe atomic.Pointer[func(*program.Instr, []ndarray.Value)]
-	size    *sessionSize
+	use     *use
 	into    []*ndarray.Array // what RunInto was given, in the model's order
 	issued  issued
 }
@@ -256,7 +266,7 @@ func (p *Program) wrap(makeSession func() (*program.Session, error)) (*Session, 
 			return nil, err
 		}
 		out := &Session{p: p, s: s, args: make([]ndarray.Value, len(p.prog.Main.Params)), into: make([]*ndarray.Array, len(p.outputs))}
-		p.counts.open(out)
+		out.use = p.life.open(out, p.counts)
 		return out, nil
 	})
 }
@@ -264,19 +274,19 @@ func (p *Program) wrap(makeSession func() (*program.Session, error)) (*Session, 
 // made is false for a nil or zero session.
 func (s *Session) made() bool { return s != nil && s.p.made() }
 
-// begin claims the session and the model's files for a run.
-func (s *Session) begin() error {
+// begin claims the session and the model's files for a call, and counts it as so many runs.
+func (s *Session) begin(runs uint64) error {
 	if !s.made() {
 		return errUnmade
 	}
-	if !s.busy.CompareAndSwap(false, true) {
+	if !s.use.claim(runs) {
 		return ErrSessionInUse
 	}
-	if err := s.p.life.enter(); err != nil {
-		s.busy.Store(false)
+	if err := s.p.life.refusal(); err != nil {
+		s.release()
 		return err
 	}
-	if s.p.prog.Threads() > 1 {
+	if s.p.prog.SharesWork() {
 		machine.Begin()
 	}
 	s.s.Poison, s.s.Observe = s.poison.Load(), nil
@@ -288,17 +298,24 @@ func (s *Session) begin() error {
 
 // end releases what begin claimed.
 func (s *Session) end() {
-	if s.p.prog.Threads() > 1 {
+	if s.p.prog.SharesWork() {
 		machine.End()
 	}
-	s.size.set(s.s.Bytes())
-	s.p.life.leave()
-	s.busy.Store(false)
+	s.use.hold(s.s.Bytes())
+	s.release()
+}
+
+// release ends the claim. Of a closed model, the last call in progress releases the files.
+func (s *Session) release() {
+	s.use.release()
+	if s.p.life.closed() {
+		_ = s.p.life.releaseUnused() // no caller is left to take the error
+	}
 }
 
 // alone calls f unless another call is using the session.
 func (s *Session) alone(f func() error) error {
-	if err := s.begin(); err != nil {
+	if err := s.begin(0); err != nil {
 		return err
 	}
 	defer s.end()
@@ -330,7 +347,7 @@ func (p *Program) NewSessionIn(a *Arena) (*Session, error) {
 // An input in memory of the session that is no result of its last run is an [InputError].
 // What the session keeps (see [Program.Caches]) is nil among the inputs, and nil among the results.
 func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) ([]ndarray.Value, error) {
-	if err := s.begin(); err != nil {
+	if err := s.begin(1); err != nil {
 		return nil, err
 	}
 	defer s.end()
@@ -343,7 +360,6 @@ func (s *Session) Run(ctx context.Context, inputs []ndarray.Value) ([]ndarray.Va
 
 // guarded runs while the files are watched.
 func (s *Session) guarded(ctx context.Context, inputs []ndarray.Value, run runner) (out []ndarray.Value, err error) {
-	s.p.counts.runs.Add(1)
 	defer s.p.life.guard(debug.SetPanicOnFault(true), (*files).checkNow, &err)
 	if inputs != nil {
 		if err := s.notStale(inputs); err != nil {
@@ -377,7 +393,7 @@ func (s *Session) RunValues(ctx context.Context, inputs map[string]ndarray.Value
 
 // runValues runs by name. Results that lie in the session get new headers.
 func (s *Session) runValues(ctx context.Context, inputs map[string]ndarray.Value, run runner, inSession bool) (map[string]ndarray.Value, error) {
-	if err := s.begin(); err != nil {
+	if err := s.begin(1); err != nil {
 		return nil, err
 	}
 	defer s.end()

@@ -41,7 +41,7 @@ func (m *Model) Extend(ctx context.Context, edit func(*ssa.Graph) error, opts ..
 		if err := ssa.Check(bound.Graph); err != nil {
 			return nil, err
 		}
-		out := &Model{module: bound, life: newLifetime(bound, m.life.share.files, true), weights: m.weights}
+		out := &Model{module: bound, life: newLifetime(bound, m.life.share.files, true), weights: m.weights, constants: m.constants}
 		out.kept.most = m.kept.most
 		return out, nil
 	})

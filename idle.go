@@ -66,7 +66,7 @@ func (p *Program) keepIdle(s *Session) {
 	if l.limits.Sessions <= 0 || p.life.closed() {
 		return
 	}
-	in := idleSession{s, s.size.bytes.Load(), time.Now()}
+	in := idleSession{s, s.use.bytes.Load(), time.Now()}
 	l.list, l.bytes = append(l.list, in), l.bytes+in.bytes
 	over := 0
 	for bytes := l.bytes; len(l.list)-over > l.limits.Sessions || bytes > l.limits.Bytes && len(l.list)-over > 1; over++ {

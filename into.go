@@ -40,7 +40,7 @@ func (p *Program) RunInto(ctx context.Context, inputs map[string]ndarray.Value, 
 // RunInto is [Session.RunValues] with the results copied into buffers of the caller's; see
 // [Program.RunInto]. What the session keeps (see [Program.Caches]) has no buffer.
 func (s *Session) RunInto(ctx context.Context, inputs map[string]ndarray.Value, buffers map[string]*ndarray.Array) error {
-	if err := s.begin(); err != nil {
+	if err := s.begin(1); err != nil {
 		return err
 	}
 	defer s.end()
@@ -54,7 +54,6 @@ func (s *Session) RunInto(ctx context.Context, inputs map[string]ndarray.Value, 
 
 // runInto runs while the files are watched, as [Session.guarded] does; it allocates nothing.
 func (s *Session) runInto(ctx context.Context, inputs map[string]ndarray.Value) (err error) {
-	s.p.counts.runs.Add(1)
 	defer s.p.life.guard(debug.SetPanicOnFault(true), (*files).checkNow, &err)
 	if err := s.p.arguments(s.args, inputs); err != nil {
 		return err

@@ -234,3 +234,40 @@ func TestConcurrentRunInto(t *testing.T) {
 	})
 	assert.Equal(t, 40*perRun, nodes.Load())
 }
+
+// BenchmarkOneNode runs programs of one node of eight elements by each way to run one.
+func BenchmarkOneNode(b *testing.B) {
+	ctx := context.Background()
+	for _, c := range []struct{ name, graph string }{
+		{"Relu", `graph "relu" { in %x: float32[8] %y = Relu(%x) out %y }`},
+		{"Add", `graph "add" { in %x: float32[8] in %h: float32[8] %y = Add(%x, %h) out %y }`},
+	} {
+		m := parsed(b, c.graph)
+		p, err := m.Compile(ctx)
+		require.NoError(b, err)
+		s, err := p.NewSession()
+		require.NoError(b, err)
+		var in []ndarray.Value
+		for _, port := range m.Inputs() {
+			in = append(in, drawn(port.Type, 1))
+		}
+		named, buffers := byName(m, in), map[string]*ndarray.Array{"y": ndarray.Must(ndarray.Float32, 8)}
+		for _, way := range []struct {
+			name string
+			run  func() error
+		}{
+			{"Session.Run", func() error { _, err := s.Run(ctx, in); return err }},
+			{"Session.RunInto", func() error { return s.RunInto(ctx, named, buffers) }},
+			{"Program.RunInto", func() error { return p.RunInto(ctx, named, buffers) }},
+			{"Program.RunValues", func() error { _, err := p.RunValues(ctx, named); return err }},
+		} {
+			b.Run(c.name+"/"+way.name, func(b *testing.B) {
+				for b.Loop() {
+					if err := way.run(); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		}
+	}
+}

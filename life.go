@@ -25,10 +25,14 @@ import (
 //	                          ▼
 //	lifetime ──▶ lifetime ──▶ files ──▶ unmapped by the last
 //	  ▲
-//	  └ compiling, optimizing, saving, runs: two atomic additions each
+//	  ├ compiling, optimizing, saving: two atomic additions each
+//	  └ calls on sessions: the claim of the session
 //
 // Close does not wait: it lets no operation begin any more, and the last one in progress
-// unmaps. A lifetime that is collected unclosed releases them, too. Mapped bytes do
+// unmaps. Runs write nothing that others write: a run claims its session, then looks whether
+// the model is closed; Close says that it is, then looks for claimed sessions. Atomic
+// operations have one order, so at least one of the two sees the other. Who finds the model closed and nothing in
+// progress releases the files: Close, or whoever ends a call later. A lifetime that is collected unclosed releases them, too. Mapped bytes do
 // not leave the package: results are copies, and so are the constants of graphs that callers get.
 
 // ErrClosed is the error of an operation on a closed [Model], or on a [Program] or [Session]
@@ -121,15 +125,18 @@ func (s *share) release() (err error) {
 type lifetime struct {
 	name  string       // of the model file, for errors
 	bad   error        // why nothing can begin: the graph is not sound
-	users atomic.Int64 // twice the operations in progress; odd when closed
+	users atomic.Int64 // twice the operations in progress, calls on sessions aside; odd when closed
 	share *share
+
+	mu       sync.Mutex
+	sessions map[*use]struct{} // of its programs, until they are collected
 }
 
 // newLifetime begins the life of a model whose constants lie in files. A model that is
 // collected before it was closed releases them if collected is set.
 func newLifetime(m *ssa.Module, f *files, collected bool) *lifetime {
 	f.users.Add(1)
-	l := &lifetime{name: m.Path, share: &share{files: f}}
+	l := &lifetime{name: m.Path, share: &share{files: f}, sessions: map[*use]struct{}{}}
 	if collected {
 		runtime.AddCleanup(l, func(s *share) { _ = s.release() }, l.share)
 	}
@@ -148,7 +155,15 @@ func (l *lifetime) enter() error {
 		return nil
 	}
 	l.leave()
-	if l.name != "" {
+	return l.refusal()
+}
+
+// refusal is the error of what begins on a closed model, nil if it is open.
+func (l *lifetime) refusal() error {
+	switch {
+	case !l.closed():
+		return nil
+	case l.name != "":
 		return fmt.Errorf("%s: %w", l.name, ErrClosed)
 	}
 	return ErrClosed
@@ -157,7 +172,7 @@ func (l *lifetime) enter() error {
 // leave ends an operation.
 func (l *lifetime) leave() {
 	if l.users.Add(-2) == 1 {
-		_ = l.share.release() // no caller is left to take the error
+		_ = l.releaseUnused() // no caller is left to take the error
 	}
 }
 
@@ -166,10 +181,61 @@ func (l *lifetime) close() error {
 	if l == nil {
 		return nil
 	}
-	if l.users.Or(1) == 0 {
-		return l.share.release()
+	l.users.Or(1)
+	return l.releaseUnused()
+}
+
+// releaseUnused releases the files of a closed model if nothing is in progress.
+func (l *lifetime) releaseUnused() error {
+	if l.users.Load() != 1 || l.inCall() {
+		return nil
 	}
-	return nil
+	return l.share.release()
+}
+
+// inCall reports whether a call on a session is in progress.
+func (l *lifetime) inCall() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for u := range l.sessions {
+		if u.inProgress() {
+			return true
+		}
+	}
+	return false
+}
+
+// open notes a new session of a program until it is collected.
+func (l *lifetime) open(s *Session, of *counts) *use {
+	u := &use{of: of}
+	u.hold(s.s.Bytes())
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sessions[u] = struct{}{}
+	runtime.AddCleanup(s, l.forget, u)
+	return u
+}
+
+// forget counts the runs of a collected session.
+func (l *lifetime) forget(u *use) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.sessions, u)
+	u.of.runs += u.runs()
+}
+
+// count adds the figures of the sessions of a program.
+func (l *lifetime) count(c *counts, s *ProgramStats) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s.Runs += c.runs
+	for u := range l.sessions {
+		if u.of == c {
+			s.Sessions++
+			s.ArenaBytes += u.bytes.Load()
+			s.Runs += u.runs()
+		}
+	}
 }
 
 // closed reports whether close was called.

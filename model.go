@@ -9,6 +9,7 @@ import (
 
 	"github.com/berth-onnx/berth/internal/cpu"
 	"github.com/berth-onnx/berth/internal/onnxexport"
+	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/internal/rewrite"
 	"github.com/berth-onnx/berth/internal/schedule"
@@ -21,11 +22,14 @@ import (
 
 // Model is an ONNX model in memory. It is safe for concurrent use.
 type Model struct {
-	module  *ssa.Module
-	life    *lifetime
-	weights func() *cpu.Weights // the packed weights of all programs, shared with models made from this one
-	made    stock               // its programs
-	kept    keptPrograms        // those of them that [Model.RunValues] made
+	module *ssa.Module
+	life   *lifetime
+	made   stock        // its programs
+	kept   keptPrograms // those of them that [Model.RunValues] made
+
+	// What all programs share, those of models made from this one too: packed weights, and constants that are read as they are.
+	weights   func() *cpu.Weights
+	constants *program.Constants
 }
 
 // Open maps and imports a model file. Weights stay in the file's mapping until
@@ -50,7 +54,7 @@ func newModel(o onnximport.Options, opts []Option) func(*ssa.Module, error) (*Mo
 		if err != nil {
 			return nil, withCause(o.Context, err)
 		}
-		out := &Model{module: m, life: newLifetime(m, newFiles(m.Holds), true), weights: sync.OnceValue(cpu.NewWeights)}
+		out := &Model{module: m, life: newLifetime(m, newFiles(m.Holds), true), weights: sync.OnceValue(cpu.NewWeights), constants: program.NewConstants()}
 		out.kept.most = newConfig(opts).programs
 		return out, nil
 	}
@@ -90,7 +94,7 @@ func FromModule(m *ssa.Module, opts ...Option) *Model {
 	if m == nil {
 		return &Model{}
 	}
-	out := &Model{module: m, life: newLifetime(m, newFiles(m.Holds), false), weights: sync.OnceValue(cpu.NewWeights)}
+	out := &Model{module: m, life: newLifetime(m, newFiles(m.Holds), false), weights: sync.OnceValue(cpu.NewWeights), constants: program.NewConstants()}
 	out.kept.most = newConfig(opts).programs
 	if out.life.bad = ssa.Check(m.Graph); out.life.bad != nil {
 		out.module = nil
@@ -228,7 +232,7 @@ func (m *Model) optimize(ctx context.Context, c config, r *OptimizeReport) (*Mod
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	out := &Model{module: bound, life: newLifetime(bound, m.life.share.files, true), weights: m.weights}
+	out := &Model{module: bound, life: newLifetime(bound, m.life.share.files, true), weights: m.weights, constants: m.constants}
 	out.kept.most = m.kept.most
 	return out, nil
 }

@@ -1,9 +1,6 @@
 package berth
 
-import (
-	"runtime"
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // ProgramStats counts what a program holds now.
 type ProgramStats struct {
@@ -19,10 +16,12 @@ func (p *Program) Stats() ProgramStats {
 	if !p.made() {
 		return ProgramStats{}
 	}
+	s := ProgramStats{WeightBytes: p.prog.Report.PackedBytes}
+	p.life.count(p.counts, &s)
 	p.idle.mu.Lock()
 	defer p.idle.mu.Unlock()
-	return ProgramStats{Sessions: int(p.counts.sessions.Load()), IdleSessions: len(p.idle.list), ArenaBytes: p.counts.bytes.Load(),
-		Runs: p.counts.runs.Load(), WeightBytes: p.prog.Report.PackedBytes}
+	s.IdleSessions = len(p.idle.list)
+	return s
 }
 
 // ModelStats counts what a model and its programs hold now.
@@ -73,30 +72,41 @@ func (k *keptPrograms) count(s *ModelStats) {
 	s.KeptPrograms, s.Hits, s.Misses, s.Compiles, s.Evictions = len(k.list), k.hits, k.misses, k.compiles, k.evictions
 }
 
-// counts are the figures of a program; sessions that are collected leave them.
-type counts struct{ sessions, bytes, runs atomic.Int64 }
+// counts are the figures of a program's sessions that were collected.
+type counts struct{ runs int64 }
 
-// open counts a new session until it is collected.
-func (c *counts) open(s *Session) {
-	s.size = &sessionSize{of: c}
-	s.size.set(s.s.Bytes())
-	c.sessions.Add(1)
-	runtime.AddCleanup(s, func(z *sessionSize) {
-		z.set(0)
-		z.of.sessions.Add(-1)
-	}, s.size)
-}
-
-// sessionSize is a session's part of the bytes.
-type sessionSize struct {
+// use is what others may know of a session: whether a call is in progress, what it holds and how often it ran. Sessions
+// share no cache line of theirs, so that runs of several do not slow each other down.
+type use struct {
 	of    *counts
-	bytes atomic.Int64
+	state atomic.Uint64 // odd while a call is in progress; the rest are the runs begun so far
+	bytes atomic.Int64  // that the session holds
+	_     [40]byte
 }
 
-// set says what the session holds now.
-func (z *sessionSize) set(n int64) {
-	if n == z.bytes.Load() {
-		return
+// claim begins a call, one more run or not, unless one is in progress.
+func (u *use) claim(runs uint64) bool {
+	for {
+		v := u.state.Load()
+		if v&1 != 0 {
+			return false
+		}
+		if u.state.CompareAndSwap(v, v+runs<<1+1) {
+			return true
+		}
 	}
-	z.of.bytes.Add(n - z.bytes.Swap(n))
+}
+
+// release ends the call that claimed the session.
+func (u *use) release() { u.state.Store(u.state.Load() - 1) }
+
+func (u *use) inProgress() bool { return u.state.Load()&1 != 0 }
+
+func (u *use) runs() int64 { return int64(u.state.Load() >> 1) }
+
+// hold says what the session holds now.
+func (u *use) hold(n int64) {
+	if n != u.bytes.Load() {
+		u.bytes.Store(n)
+	}
 }

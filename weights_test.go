@@ -129,3 +129,39 @@ func BenchmarkOpenWidths(b *testing.B) {
 	b.ReportMetric(float64(sumOf(m.PackedBytes()))/1e6, "packed-MB")
 	b.ReportMetric(float64(mem.HeapSys-mem.HeapReleased)/1e6, "heap-MB")
 }
+
+// TestFurtherProgramsCostNoWeights: a further program of a model takes memory for its own
+// structure alone. What it folds into weights is packed already or, where kernels are prepared
+// while running, equal to what the first one reads.
+func TestFurtherProgramsCostNoWeights(t *testing.T) {
+	for name, options := range map[string]func(n int) []berth.Option{
+		"known widths": func(n int) []berth.Option { return []berth.Option{berth.WithShape("x", 1, 3, 48, 320+8*n)} },
+		"open widths":  func(int) []berth.Option { return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := openReader(t)
+			var programs []*berth.Program
+			compile := func(n int) {
+				for range n {
+					p, err := m.Compile(t.Context(), options(len(programs))...)
+					require.NoError(t, err)
+					programs = append(programs, p)
+				}
+			}
+			inUse := func() int64 {
+				var mem runtime.MemStats
+				runtime.GC()
+				runtime.GC()
+				runtime.ReadMemStats(&mem)
+				return int64(mem.HeapAlloc)
+			}
+			compile(2)
+			before := inUse()
+			compile(8)
+			further := (inUse() - before) / 8
+			t.Logf("%d bytes of the heap for each further program", further)
+			assert.Less(t, further, int64(1<<20))
+			runtime.KeepAlive(programs)
+		})
+	}
+}

@@ -193,7 +193,7 @@ func (s *stage) run(ctx context.Context, inputs []ndarray.Value, places [][]byte
 	if err != nil {
 		return err
 	}
-	if s.prog.Threads() > 1 {
+	if s.prog.SharesWork() {
 		machine.Begin()
 		defer machine.End()
 	}

@@ -271,6 +271,7 @@ func (n *Node) TruncateInputs(k int) {
 	for i := k; i < len(n.In); i++ {
 		n.In[i].dropUse(n, i)
 	}
+	clear(n.In[k:]) // the memory may be part of a larger piece, which keeps what it points to alive
 	n.In, n.at = n.In[:k], n.at[:k]
 }
 

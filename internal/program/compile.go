@@ -48,6 +48,10 @@ type Options struct {
 	// packed are released in it.
 	OwnGraph bool
 
+	// Constants, if set, makes constants of programs that own their graphs one with those of
+	// other programs.
+	Constants *Constants
+
 	// Saved are plans written by [Program.SavePlan]; one made for the same problem
 	// is used instead of planning, after the same two verifiers.
 	Saved []string
@@ -67,6 +71,9 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	c.opts.InPlace.NoSmaller = c.opts.InPlace.NoSmaller || remote != nil // its threads have no order
 	if err := checkEndless(g); err != nil {
 		return nil, err
+	}
+	if o.OwnGraph && o.Constants != nil {
+		o.Constants.share(g, o.Memory)
 	}
 	c.kernels = newKernels(c.opts)
 	if err := c.prepareAll(ctx, g); err != nil {
@@ -347,6 +354,7 @@ func (c *compiler) countReport() {
 			s.Const = s.Value.Const
 		}
 	}
+	c.p.Main.each(func(in *Instr) { c.p.sharesWork = c.p.sharesWork || in.call >= 0 && in.Threads > 1 })
 	c.countKernels()
 	c.p.Report.CopiesPerTrip = c.p.Timeline.CopiesPerTrip()
 }

@@ -135,6 +135,7 @@ type Program struct {
 	stickyDigit   map[int]int // by sticky slot: the digit of its offset that is picked
 	calls, states int
 	threads       int
+	sharesWork    bool // a kernel may use more than one thread
 	memory        ndarray.Budget
 	hook          *Hook
 	outputs       []string // names of the results, for errors

@@ -130,8 +130,8 @@ func (s *Session) rebase() {
 	})
 }
 
-// Threads is how many threads a run may use.
-func (p *Program) Threads() int { return p.threads }
+// SharesWork reports whether some kernel may use more than one thread.
+func (p *Program) SharesWork() bool { return p.sharesWork }
 
 // Constants are those that runs read unpacked; kernels hold others packed.
 func (p *Program) Constants() map[*ssa.Constant]bool {
