@@ -133,6 +133,11 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	if fast != nil && !c.leavesOut(fuse.AttentionPass) {
+		if _, err := fuse.Attentions(ctx, bound.Graph, fast.Layouts(), false); err != nil {
+			return nil, err
+		}
+	}
 	if fast != nil && !c.leavesOut(fuse.EpiloguePass) {
 		if _, err := fuse.Epilogues(ctx, bound.Graph, fast.Layouts()); err != nil {
 			return nil, err

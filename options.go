@@ -278,8 +278,8 @@ func WithCheck() Option { return func(c *config) { c.check = true } }
 // WithoutPasses compiles the model as it is, shapes folded only.
 func WithoutPasses() Option { return func(c *config) { c.noPasses = true } }
 
-// WithoutPass leaves one rewriting pass out, or a choice of the CPU backend: "epilogues" (what products compute beside
-// them), "layout" (of channels) or "groups" (of elementwise nodes).
+// WithoutPass leaves one rewriting pass out, or a choice of the CPU backend: "attention" (one node for it), "epilogues" (what
+// products compute beside them), "layout" (of channels) or "groups" (of elementwise nodes).
 func WithoutPass(name string) Option { return func(c *config) { c.off = append(c.off, name) } }
 
 // leavesOut reports that a pass is left out.
@@ -287,7 +287,9 @@ func (c *config) leavesOut(pass string) bool { return c.noPasses || slices.Conta
 
 // rewritesOff are the rewriting passes that are left out.
 func (c *config) rewritesOff() []string {
-	return slices.DeleteFunc(slices.Clone(c.off), func(name string) bool { return name == layout.Pass || name == fuse.Pass || name == fuse.EpiloguePass })
+	return slices.DeleteFunc(slices.Clone(c.off), func(name string) bool {
+		return name == layout.Pass || name == fuse.Pass || name == fuse.EpiloguePass || name == fuse.AttentionPass
+	})
 }
 
 // WithoutInPlace gives every result memory of its own, for comparisons.

@@ -26,7 +26,7 @@ var attrReaders = map[string]ssa.AttrKind{
 
 // privateAttrs are read from operators that only another runtime has, and from those that no file holds; these tests link
 // no schema of them.
-var privateAttrs = map[string]bool{"channels": true, "scales": true, "distribution": true, "op": true, "program": true, "windows": true, "function": true}
+var privateAttrs = map[string]bool{"channels": true, "scales": true, "distribution": true, "op": true, "program": true, "windows": true, "function": true, "form": true}
 
 // TestAttributeReads finds every attribute that the module's code reads by a literal
 // name, and demands that an operator declares it with the kind that is asked for.

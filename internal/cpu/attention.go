@@ -5,27 +5,20 @@ import (
 	"math"
 
 	"github.com/berth-onnx/berth/backend"
-	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
-	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
-	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
+	"github.com/berth-onnx/berth/internal/cpu/kern/attend"
+	"github.com/berth-onnx/berth/internal/ops/fused"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 )
 
-// Scaled dot-product attention, a block of queries at a time: the scores of a
-// block stay in cache between the two products, and the whole matrix of scores is
-// never in memory.
-//
-//	Q [block, D] ──·Kᵀ──▶ scores [block, T] ── cap, mask, softmax ──·V──▶ Y [block, E]
-//	                        └── workspace of one worker ──┘
-//
-// With is_causal a block reads only the keys up to its last query. With fewer key
-// heads than query heads, query head h reads key head h / (Hq/Hk). Sources:
-// https://arxiv.org/abs/1706.03762, https://arxiv.org/abs/2205.14135 (blocks),
+// Attention by package attend: ONNX's operator, and the one that the pass for products written out makes
+// (package fuse). Past keys and values are joined with the new ones first, where the operator asks for that.
+// With fewer key heads than query heads, query head h reads key head h / (Hq/Hk). Source:
 // https://arxiv.org/abs/2305.13245 (shared key heads).
 
 var attentionOps = []entry{
 	{op: "Attention", prepare: prepareAttention, empties: true},
+	{domain: ops.Private, op: "Attention", prepare: prepareFusedAttention},
 }
 
 // heads is how the vectors of an operand lie in memory.
@@ -54,74 +47,97 @@ func headsOf(shape []int, n int) (h heads, ok bool) {
 // at is the first element of a head at a position.
 func (h *heads) at(b, head, s int) int { return b*h.batch + head*h.head + s*h.s }
 
+// attention is an attention with what is done to its operands before.
 type attention struct {
-	batch      int
-	q, k, v, y heads
-	past       int     // positions of past_key and past_value
-	joinK      [2]int  // where past and new keys are concatenated: result, workspace
-	joinV      [2]int  // (-1: neither, operands 1 and 2 are read in place)
-	softcap    float32 // 0: none
-	causal     bool
-	left       int // keys before and behind a query that it reads, -1 for all
-	right      int
-	mask       maskKind
-	maskAt     [4]int // strides of the mask over [B, Hq, S, T]
-	blocks     []queryBlock
-	worker     int // bytes of workspace of a worker
-	gemm       int // in it: workspace of the products; scores come first
-	ws         int
-	threads    int
+	spec    attend.Spec
+	plan    *attend.Plan
+	batch   int
+	q, k, v heads
+	past    int    // positions of past_key and past_value
+	joinK   [2]int // where past and new keys are concatenated: result, workspace
+	joinV   [2]int // (-1: neither, operands 1 and 2 are read in place)
+	masks   []int  // the operand of every step, -1 for none
+	ws      int
+	threads int
 }
-
-type maskKind uint8
-
-const (
-	noMask maskKind = iota
-	boolMask
-	floatMask
-)
-
-// queryBlock is a block of queries and the keys it reads.
-type queryBlock struct {
-	from, rows, keys int
-	scores, apply    *gemm.Gemm
-}
-
-// attentionScores is about how many scores a block has.
-const attentionScores = 32 << 10
 
 func prepareAttention(p *prep) (ops.Kernel, error) {
 	if !p.attentionTypes() {
 		return nil, nil
 	}
-	a := &attention{softcap: ops.Float(p.node, "softcap"), causal: ops.Int(p.node, "is_causal") != 0,
-		left: p.window("left_window_size"), right: p.window("right_window_size")}
+	a := &attention{}
+	a.spec.Causal, a.spec.Left, a.spec.Right = ops.Int(p.node, "is_causal") != 0, p.window("left_window_size"), p.window("right_window_size")
+	if limit := ops.Float(p.node, "softcap"); limit != 0 {
+		a.step(attend.Step{Kind: attend.Cap, Number: limit}, -1)
+	}
 	return a.prepare(p, int(ops.Int(p.node, "q_num_heads")), int(ops.Int(p.node, "kv_num_heads")), func(standard float32) float32 {
 		return ops.FloatOr(p.node, "scale", standard)
 	})
+}
+
+// step adds a step with the operand of its mask.
+func (a *attention) step(s attend.Step, operand int) {
+	a.spec.Steps, a.masks = append(a.spec.Steps, s), append(a.masks, operand)
 }
 
 // prepare completes an attention over the operands of p, which are those of Attention, with so
 // many heads of queries and of keys where the operands do not tell, and the scale that is chosen
 // given 1/√size; nil if the operands do not fit.
 func (a *attention) prepare(p *prep, hq, hk int, scale func(standard float32) float32) (ops.Kernel, error) {
-	a.batch, a.threads = p.in[0].shape[0], p.threads
+	a.batch = p.in[0].shape[0]
 	var ok [4]bool
+	var y heads
 	a.q, ok[0] = headsOf(p.in[0].shape, hq)
 	a.k, ok[1] = headsOf(p.in[1].shape, hk)
 	a.v, ok[2] = headsOf(p.in[2].shape, hk)
-	a.y, ok[3] = headsOf(p.out[0].shape, hq)
+	y, ok[3] = headsOf(p.out[0].shape, hq)
 	if ok != [4]bool{true, true, true, true} || a.k.n == 0 || a.q.n%a.k.n != 0 || a.k.n != a.v.n || a.k.seq != a.v.seq ||
-		a.q.size != a.k.size || p.in[1].shape[0] != a.batch || p.in[2].shape[0] != a.batch || a.y.size != a.v.size || a.y.seq != a.q.seq {
+		a.q.size != a.k.size || p.in[1].shape[0] != a.batch || p.in[2].shape[0] != a.batch || y.size != a.v.size || y.seq != a.q.seq {
 		return nil, nil
 	}
 	if !a.joinPast(p) || !a.readMask(p) {
 		return nil, nil
 	}
-	if err := a.prepareBlocks(p, scale(float32(1/math.Sqrt(float64(a.q.size))))); err != nil {
+	s, group := &a.spec, a.q.n/a.k.n
+	s.Batch, s.S, s.T, s.D, s.E = []int{a.batch, a.k.n, group}, a.q.seq, a.k.seq, a.q.size, a.v.size
+	s.Q, s.Y, s.K, s.V = a.q.view(group, true), y.view(group, true), a.k.view(group, false), a.v.view(group, false)
+	s.Scale, s.Seen, s.Past = scale(float32(1/math.Sqrt(float64(a.q.size)))), true, a.past
+	return a.plans(p)
+}
+
+// view is how the matrices of heads lie, of groups that share a head of keys; queries have a head each.
+func (h *heads) view(group int, queries bool) attend.View {
+	v := attend.View{Batch: []int{h.batch, h.head, 0}, Row: h.s, Col: 1}
+	if queries {
+		v.Batch[1], v.Batch[2] = h.head*group, h.head
+	}
+	return v
+}
+
+// plans prepares the plan.
+func (a *attention) plans(p *prep) (_ ops.Kernel, err error) {
+	a.threads = p.threads
+	if a.plan, err = attend.New(a.spec); err != nil {
 		return nil, err
 	}
+	a.ws = p.workspace(a.plan.Workspace(p.threads))
 	return a, nil
+}
+
+// prepareFusedAttention serves the operator of package fused.
+func prepareFusedAttention(p *prep) (ops.Kernel, error) {
+	f := fused.FormOf(p.node)
+	if f == nil {
+		return nil, nil
+	}
+	a := &attention{joinK: [2]int{-1, -1}, joinV: [2]int{-1, -1}}
+	a.spec = attend.Spec{Batch: f.Batch, S: f.S, T: f.T, D: f.D, E: f.E, Q: attend.View(f.Q), K: attend.View(f.K), V: attend.View(f.V), Y: attend.View(f.Y),
+		Scale: f.Scale, NaNToZero: f.NaNToZero, Left: -1, Right: -1}
+	kinds := [...]attend.StepKind{fused.AddMask: attend.Add, fused.KeepMask: attend.Keep, fused.DropMask: attend.Drop}
+	for i, m := range f.Masks {
+		a.step(attend.Step{Kind: kinds[m.Kind], Number: m.Number, Mask: attend.View(m.Lies)}, 3+i)
+	}
+	return a.plans(p)
 }
 
 // window reads the size of a window, -1 for none.
@@ -174,8 +190,7 @@ func (a *attention) joinPast(p *prep) bool {
 	return a.k.seq == a.v.seq
 }
 
-// readMask finds the strides of the mask; one that is narrower than the keys is
-// not served.
+// readMask makes the mask a step; one that is narrower than the keys is not served.
 func (a *attention) readMask(p *prep) bool {
 	if !p.has(3) {
 		return true
@@ -186,55 +201,38 @@ func (a *attention) readMask(p *prep) bool {
 	if err != nil || len(shape) != 4 || sizeOf(shape) != sizeOf(full) {
 		return false
 	}
-	copy(a.maskAt[:], ops.BroadcastStrides(m.shape, full))
-	a.mask = floatMask
+	at := ops.BroadcastStrides(m.shape, full)
+	s := attend.Step{Kind: attend.Add, Mask: attend.View{Batch: []int{at[0], at[1] * (a.q.n / a.k.n), at[1]}, Row: at[2], Col: at[3]}}
 	if m.dt == ndarray.Bool {
-		a.mask = boolMask
+		s.Kind, s.Number = attend.Keep, float32(math.Inf(-1))
 	}
+	a.step(s, 3)
 	return true
 }
 
-// prepareBlocks prepares the products; blocks of the same size share them.
-func (a *attention) prepareBlocks(p *prep, scale float32) error {
-	rows := min(max(8, attentionScores/a.k.seq), a.q.seq)
-	ws := 0
-	for from := 0; from < a.q.seq; from += rows {
-		b := queryBlock{from: from, rows: min(rows, a.q.seq-from), keys: a.k.seq}
-		if a.causal {
-			b.keys = max(1, min(a.k.seq, from+b.rows+a.past))
-		}
-		if last := len(a.blocks) - 1; last >= 0 && a.blocks[last].rows == b.rows && a.blocks[last].keys == b.keys {
-			b.scores, b.apply = a.blocks[last].scores, a.blocks[last].apply
-		} else {
-			var err error
-			if b.scores, err = gemm.NewGemm(gemm.GemmSpec{M: b.rows, N: b.keys, K: a.q.size, TransB: true, Alpha: scale, LDA: a.q.s, LDB: a.k.s}); err != nil {
-				return err
-			}
-			if b.apply, err = gemm.NewGemm(gemm.GemmSpec{M: b.rows, N: a.v.size, K: b.keys, Alpha: 1, LDB: a.v.s, LDC: a.y.s}); err != nil {
-				return err
-			}
-		}
-		ws = max(ws, b.scores.Workspace(1), b.apply.Workspace(1))
-		a.blocks = append(a.blocks, b)
-	}
-	a.gemm = roundUp(4*rows*a.k.seq, lineBytes)
-	a.worker = a.gemm + roundUp(ws, lineBytes)
-	a.ws = p.workspace(a.worker * p.threads)
-	return nil
-}
-
-// Run computes all blocks.
+// Run joins what is past, and computes all blocks.
 func (a *attention) Run(c *ops.Call) error {
 	a.join(c, a.joinK, &a.k, 1, 4)
 	a.join(c, a.joinV, &a.v, 2, 5)
-	runSmall(c, a.batch*a.q.n*len(a.blocks), a.blocks[0].rows*a.k.seq*max(1, a.q.size/8), a.threads, a)
+	args := attend.Args{Done: c.Done(), Q: f32(c.In[0]), K: a.memory(c, a.joinK, &a.k, 1), V: a.memory(c, a.joinV, &a.v, 2), Y: f32(c.Out[0])}
+	for i, operand := range a.masks {
+		if operand < 0 {
+			continue
+		}
+		if m := arrayOf(c.In[operand]); m.DType == ndarray.Bool {
+			args.Masks[i].Bytes = m.Data
+		} else {
+			args.Masks[i].Floats = ndarray.Slice[float32](m)
+		}
+	}
+	a.plan.Run(&args, c.Scratch[a.ws:], min(a.threads, c.Threads))
 	return nil
 }
 
 // Choice says how it is computed.
 func (a *attention) Choice() backend.Choice {
-	b := &a.blocks[0]
-	return backend.Choice{Algorithm: "attention by blocks of queries", Reason: fmt.Sprintf("%d×%d scores of a head stay in the cache", b.rows, b.keys)}
+	rows, keys := a.plan.Block()
+	return backend.Choice{Algorithm: "attention by blocks of queries", Reason: fmt.Sprintf("%d×%d scores of a head stay in the cache", rows, keys)}
 }
 
 // memory is where keys or values lie: operand in, or where they were joined.
@@ -270,118 +268,3 @@ func (a *attention) join(c *ops.Call, join [2]int, h *heads, in, past int) {
 		}
 	}
 }
-
-func (a *attention) tile(c *ops.Call, i, worker int) {
-	blk := &a.blocks[i%len(a.blocks)]
-	head := i / len(a.blocks) % a.q.n
-	b := i / len(a.blocks) / a.q.n
-	shared := head / (a.q.n / a.k.n)
-	at := a.ws + worker*a.worker
-	scores := scratchOf[float32](c, at, blk.rows*blk.keys)
-	ws := c.Scratch[at+a.gemm : at+a.worker]
-	keys, values := a.memory(c, a.joinK, &a.k, 1), a.memory(c, a.joinV, &a.v, 2)
-	// The sizes were checked when the products were prepared; they cannot fail.
-	products := func() {
-		_ = blk.scores.Run(gemm.GemmArgs{Done: c.Done(), A: f32(c.In[0])[a.q.at(b, head, blk.from):], B: keys[a.k.at(b, shared, 0):], C: scores}, ws, 1)
-		a.capAndMask(c, blk, scores, b, head)
-	}
-	products()
-	vec.Softmax(c.Done(), scores, scores, blk.rows, blk.keys, 1)
-	if blk.unclear(scores) {
-		products()
-		blk.softmaxOfAny(c, scores)
-	}
-	values = values[a.v.at(b, shared, 0):]
-	_ = blk.apply.Run(gemm.GemmArgs{Done: c.Done(), A: scores, B: values, C: f32(c.Out[0])[a.y.at(b, head, blk.from):]}, ws, 1)
-	for r := range blk.rows {
-		y := f32(c.Out[0])[a.y.at(b, head, blk.from+r):][:a.v.size]
-		if s := simd.Active().SumAbs(&y[0], len(y)); s-s != 0 {
-			a.applySeen(y, scores[r*blk.keys:][:blk.keys], values)
-		}
-	}
-}
-
-// capAndMask limits the scores of a block and masks them.
-func (a *attention) capAndMask(c *ops.Call, blk *queryBlock, scores []float32, b, head int) {
-	if a.softcap != 0 {
-		vec.BinaryScalar(simd.Div, scores, scores, a.softcap)
-		vec.Unary(simd.Tanh, scores, scores, 0, 0)
-		vec.BinaryScalar(simd.Mul, scores, scores, a.softcap)
-	}
-	if a.mask == noMask && !a.causal && a.left < 0 && a.right < 0 {
-		return
-	}
-	for r := range blk.rows {
-		a.maskRow(c, scores[r*blk.keys:(r+1)*blk.keys], b, head, blk.from+r)
-	}
-}
-
-// unclear reports that a row of weights is NaN: a score was, or no key is left.
-func (blk *queryBlock) unclear(weights []float32) bool {
-	for at := 0; at < len(weights); at += blk.keys {
-		if weights[at] != weights[at] {
-			return true
-		}
-	}
-	return false
-}
-
-// softmaxOfAny is softmax, and zero for rows without a key.
-func (blk *queryBlock) softmaxOfAny(c *ops.Call, scores []float32) {
-	for r := range blk.rows {
-		row := scores[r*blk.keys : (r+1)*blk.keys]
-		if math.IsInf(float64(vec.MaxOf(row)), -1) {
-			clear(row)
-			continue
-		}
-		vec.Softmax(c.Done(), row, row, 1, blk.keys, 1)
-	}
-}
-
-// applySeen computes a row of the result from the keys that have a part in it: the value of
-// one that is masked may be infinite or NaN, of which 0·v would make NaN.
-func (a *attention) applySeen(y, weights, values []float32) {
-	clear(y)
-	for t, w := range weights {
-		if w == 0 {
-			continue
-		}
-		for e, v := range values[t*a.v.s:][:len(y)] {
-			y[e] += w * v
-		}
-	}
-}
-
-// maskRow adds the mask to the scores of query s and takes out the keys that it must
-// not see by their position.
-func (a *attention) maskRow(c *ops.Call, row []float32, b, head, s int) {
-	m := a.maskAt
-	base := b*m[0] + head*m[1] + s*m[2]
-	switch {
-	case a.mask == floatMask && m[3] == 1:
-		vec.Binary(simd.Add, row, row, f32(c.In[3])[base:])
-	case a.mask == floatMask:
-		vec.BinaryScalar(simd.Add, row, row, f32(c.In[3])[base])
-	case a.mask == boolMask:
-		keep := arrayOf(c.In[3]).Data
-		for t := range row {
-			if keep[base+t*m[3]] == 0 {
-				row[t] = minusInf
-			}
-		}
-	}
-	first, last, at := 0, len(row)-1, s+a.past
-	if a.causal {
-		last = min(last, at)
-	}
-	if a.left >= 0 {
-		first = min(max(at-a.left, 0), len(row))
-	}
-	if a.right >= 0 {
-		last = min(last, at+a.right)
-	}
-	fill(row[:first], minusInf)
-	fill(row[max(last+1, 0):], minusInf)
-}
-
-var minusInf = float32(math.Inf(-1))

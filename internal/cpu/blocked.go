@@ -337,6 +337,16 @@ func (l *Layouts) Fuses(n *ssa.Node) bool {
 	return ok
 }
 
+// Attends reports whether there is a kernel for an attention over operands where they lie.
+func (l *Layouts) Attends(n *ssa.Node) bool {
+	p, ok := newPrep(n, 1)
+	if !ok {
+		return false
+	}
+	k, err := prepareFusedAttention(p)
+	return k != nil && err == nil
+}
+
 // Conv is the cost of a Conv or FusedConv of static types, if its image or its result is
 // blocked; ok is false if the kernels do not compute it so.
 func (l *Layouts) Conv(n *ssa.Node, in, out bool) (cost float64, ok bool) {

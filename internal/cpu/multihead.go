@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/cpu/kern/attend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
@@ -64,7 +65,7 @@ func prepareMultiHead(p *prep) (ops.Kernel, error) {
 			k.biased[i] = q.workspace(4 * p.in[i].n)
 		}
 	}
-	a := &attention{causal: ops.Int(p.node, "unidirectional") != 0, left: -1, right: -1}
+	a := &attention{spec: attend.Spec{Causal: ops.Int(p.node, "unidirectional") != 0, Left: -1, Right: -1}}
 	var err error
 	k.attention, err = a.prepare(&q, heads, heads, func(standard float32) float32 {
 		if s := ops.Float(p.node, "scale"); s != 0 {

@@ -20,7 +20,7 @@ var MSAttention = ops.Op{
 	MinIn: 2, MaxIn: 7, MinOut: 1, MaxOut: 2,
 	Attrs: append([]*ops.AttrSpec{ops.IntsAttr("qkv_hidden_sizes"), ops.IntAttr("rotary_embedding_dim")}, msAttentionAttrs...),
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: projectedCost}, Infer: kit.Rule(func(n *ssa.Node) []ops.Inferred { return inferSelfAttention(n, 4, ops.InType(n, 0).DType) }),
-	Eval: kit.FloatKernel(evalMSAttention[float32], evalMSAttention[float64]),
+	Eval: kit.FloatKernel(evalMSAttention[float32], nil),
 }
 
 // QAttention is MSAttention over quantized input and weights:
@@ -180,7 +180,7 @@ var MultiHeadAttention = ops.Op{
 	Attrs: []*ops.AttrSpec{ops.FloatAttr("mask_filter_value", -10000), ops.IntAttr("num_heads").Mandatory().AtLeast(1),
 		ops.FloatAttr("scale"), ops.IntAttr("unidirectional", 0)},
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.CachedCost(1)}, Infer: kit.Rule(inferMultiHead),
-	Eval: kit.FloatKernel(evalMultiHead[float32], evalMultiHead[float64]),
+	Eval: kit.FloatKernel(evalMultiHead[float32], nil),
 }
 
 func inferMultiHead(n *ssa.Node) []ops.Inferred {

@@ -30,7 +30,7 @@ var GroupQueryAttention = ops.Op{
 		ops.IntAttr("sliding_window_cache", 0), ops.IntAttr("smooth_softmax", -1), ops.FloatAttr("softcap"),
 		ops.StrAttr("v_quant_type", "NONE")},
 	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: kit.CachedCost(1)}, Infer: kit.Rule(inferGroupQuery),
-	Eval: kit.FloatKernel(evalGroupQuery[float32], evalGroupQuery[float64]),
+	Eval: kit.FloatKernel(evalGroupQuery[float32], nil),
 }
 
 func inferGroupQuery(n *ssa.Node) []ops.Inferred {

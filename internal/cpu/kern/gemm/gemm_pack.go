@@ -38,7 +38,7 @@ func (g *Gemm) PackA(ctx context.Context, a Source) (*Packed, error) {
 
 // PackB lays a constant B (K×N, or N×K with TransB) out.
 func (g *Gemm) PackB(ctx context.Context, b Source) (*Packed, error) {
-	return PackAll(ctx, "Gemm", g.packingB(), b)
+	return PackAll(ctx, "Gemm", g.PackingB(), b)
 }
 
 // LayoutA identifies the order in which a constant A is read.
@@ -76,7 +76,8 @@ func (g *Gemm) packingA() *Packing {
 	}
 }
 
-func (g *Gemm) packingB() *Packing {
+// PackingB is how an operand B that comes packed is laid out.
+func (g *Gemm) PackingB() *Packing {
 	nr := g.t.Nr
 	return &Packing{
 		Layout: g.LayoutB(), Size: g.nPanels*nr*g.s.K + machine.SlackFloats, UnitSize: g.k.Largest()*nr + machine.SlackFloats,
