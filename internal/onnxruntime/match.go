@@ -113,8 +113,18 @@ func (m *matcher) cover(side []Node) [][]int {
 		}
 	}
 	out, times := make([][]int, len(side)), make([]int, len(m.file))
+	followed := map[int]bool{} // several nodes may stand for one value: the first covers what it depends on
 	for i := range side {
-		out[i] = m.depends(starts[i], made)
+		first := slices.DeleteFunc(slices.Clone(starts[i]), func(f int) bool { return followed[f] })
+		for _, f := range first {
+			followed[f] = true
+		}
+		out[i] = m.depends(first, made)
+		for _, f := range starts[i] {
+			if !slices.Contains(out[i], f) {
+				out[i] = append(out[i], f)
+			}
+		}
 		for _, f := range out[i] {
 			times[f]++
 		}

@@ -30,6 +30,7 @@ func TestMatch(t *testing.T) {
 		{"fused differently", file, graph("conv:x w->c", "group:c r->y"), graph("fused:x w r->a", "relu:a->y"), []string{"conv group | fused relu"}},
 		{"renamed with a suffix", file, graph("conv:x w->c", "tail:c r->y"), graph("conv_nchwc:t1->t2", "reorder:t2->c", "rest:c r->y"), []string{"conv | conv_nchwc reorder", "tail | rest"}},
 		{"a value's name", file, graph("k:x w->c_1", "tail:c_1 r->y"), graph("c_nchwc:t1->t2", "rest:t2 r->y"), []string{"k | c_nchwc", "tail | rest"}},
+		{"several nodes for a value", file, graph("conv:x w->y_1", "shift:y_1 r->y_1_1", "back:y_1_1->y"), file, []string{"conv shift back | conv add relu"}},
 		{"a conversion of the input", file, file, append(graph("ReorderInput:x->t"), file...), []string{"conv | conv", "add | add", "relu | relu", " | ReorderInput"}},
 		{"not another number", graph("conv_1:x->p1", "conv_12:p1->p2"), graph("conv_1:x->p1", "conv_12:p1->p2"), graph("conv_12_fused:z->z2", "conv_1_fused:z2->z3"), []string{"conv_1 | conv_1_fused", "conv_12 | conv_12_fused"}},
 		{"numbers at the beginning alone", graph("n:x->12", "m:12->13"), graph("n:x->12", "m:12->13"), graph("12_nchwc:x->t", "u_13:t->t2"), []string{"n | 12_nchwc", "m | ", " | u_13"}},
