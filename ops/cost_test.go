@@ -39,3 +39,27 @@ func TestCostOfIncompleteNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestCostOfRecurrences: every weight is multiplied once a step for every sequence, however the operator lays weights out.
+func TestCostOfRecurrences(t *testing.T) {
+	const steps, batch, input, hidden = 5, 2, 3, 4
+	for _, c := range []struct {
+		op, domain string
+		w, r       []int
+		gates      int64
+	}{
+		{"RNN", "", []int{1, hidden, input}, []int{1, hidden, hidden}, 1},
+		{"GRU", "", []int{1, 3 * hidden, input}, []int{1, 3 * hidden, hidden}, 3},
+		{"LSTM", "", []int{1, 4 * hidden, input}, []int{1, 4 * hidden, hidden}, 4},
+		{"DynamicQuantizeLSTM", "com.microsoft", []int{1, input, 4 * hidden}, []int{1, hidden, 4 * hidden}, 4},
+	} {
+		g := ssa.NewGraph("g")
+		var in []*ssa.Value
+		for _, shape := range [][]int{{steps, batch, input}, c.w, c.r} {
+			in = append(in, g.AddParam("", ssa.StaticTensor(ndarray.Float32, shape...)))
+		}
+		n := g.NewNode(c.op, in, 1)
+		n.Domain = c.domain
+		assert.EqualValues(t, 2*steps*batch*c.gates*hidden*(input+hidden), ops.CostOf(n).FLOPs, c.op)
+	}
+}

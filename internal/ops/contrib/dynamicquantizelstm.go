@@ -23,7 +23,7 @@ var DynamicQuantizeLSTM = ops.Op{
 		ops.StrAttr("direction", "forward", "reverse", "bidirectional"), ops.IntAttr("hidden_size"), ops.IntAttr("input_forget", 0)},
 	Infer: kit.Rule(nn.InferRecurrent(2)),
 	Eval:  kit.Kernel(evalDynamicQuantizeLSTM),
-	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: nn.RecurrentCost(4)},
+	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: nn.RecurrentCost},
 }
 
 func evalDynamicQuantizeLSTM(c *ops.Call) {

@@ -18,7 +18,7 @@ var GRU = ops.Op{
 	MinIn: 3, MaxIn: 6, MinOut: 0, MaxOut: 2,
 	Attrs: append([]*ops.AttrSpec{ops.IntAttr("linear_before_reset", 0).From(3)}, recurrentAttrs...), Infer: kit.Rule(InferRecurrent(1)),
 	Eval:  kit.FloatKernel(evalGRU[float32], evalGRU[float64]),
-	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: RecurrentCost(3)},
+	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: RecurrentCost},
 }
 
 func evalGRU[T float32 | float64](c *ops.Call) {

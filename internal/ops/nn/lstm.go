@@ -21,7 +21,7 @@ var LSTM = ops.Op{
 	MinIn: 3, MaxIn: 8, MinOut: 0, MaxOut: 3,
 	Attrs: append([]*ops.AttrSpec{ops.IntAttr("input_forget", 0)}, recurrentAttrs...), Infer: kit.Rule(InferRecurrent(2)),
 	Eval:  kit.FloatKernel(evalLSTM[float32], evalLSTM[float64]),
-	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: RecurrentCost(4)},
+	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: RecurrentCost},
 }
 
 func evalLSTM[T float32 | float64](c *ops.Call) {

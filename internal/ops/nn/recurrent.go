@@ -281,17 +281,14 @@ func InferRecurrent(states int) func(*ssa.Node) []ops.Inferred {
 	}
 }
 
-// RecurrentCost counts the products of all steps.
-//
-//go:noinline
-func RecurrentCost(gates int64) func(*ssa.Node) ops.Cost {
-	return func(n *ssa.Node) ops.Cost {
-		c := ops.TrafficOf(n)
-		x, ok := ops.InType(n, 0).Static()
-		r, ok2 := ops.InType(n, 2).Static()
-		if ok && ok2 && len(x) == 3 && len(r) == 3 {
-			c.FLOPs = 2 * int64(r[0]) * int64(x[0]) * int64(x[1]) * gates * int64(r[2]) * int64(x[2]+r[2])
-		}
-		return c
+// RecurrentCost counts the products of all steps: in each, every weight of W and of R is multiplied once for every sequence.
+func RecurrentCost(n *ssa.Node) ops.Cost {
+	c := ops.TrafficOf(n)
+	x, ok := ops.InType(n, 0).Static()
+	w, ok1 := ops.InType(n, 1).NumElems().Const()
+	r, ok2 := ops.InType(n, 2).NumElems().Const()
+	if ok && ok1 && ok2 && len(x) == 3 {
+		c.FLOPs = 2 * int64(x[0]) * int64(x[1]) * (w + r)
 	}
+	return c
 }

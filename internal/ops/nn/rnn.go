@@ -14,7 +14,7 @@ var RNN = ops.Op{
 	MinIn: 3, MaxIn: 6, MinOut: 0, MaxOut: 2,
 	Attrs: recurrentAttrs, Infer: kit.Rule(InferRecurrent(1)),
 	Eval:  kit.FloatKernel(evalRNN[float32], evalRNN[float64]),
-	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: RecurrentCost(1)},
+	Facts: ops.Facts{Traits: ops.GeneralTraits, Cost: RecurrentCost},
 }
 
 func evalRNN[T float32 | float64](c *ops.Call) {
