@@ -8,8 +8,8 @@
 //
 // The peak is that of independent multiply-adds in registers, at the level of instructions that kernels use, on as many threads at once.
 // The speed of memory depends on where the bytes come from, so it is measured for working sets from 16 KiB to 64 MiB, which are read, or
-// copied from one half to the other, again and again; the faster of the two counts. Work that touches n bytes is held against
-// the largest working set that is not larger: nothing that fits a cache is held against main memory.
+// copied from one half to the other, again and again; the faster of the two counts. Work that reads and writes n bytes is held against
+// the largest working set of at most n/2, since results may lie over operands: nothing that fits a cache is held against main memory.
 package roofline
 
 import (
@@ -157,7 +157,7 @@ const (
 // Bound is the least time in which the work can be done, in nanoseconds, and the limit that says so; 0 and "" for no work.
 func (l *Limits) Bound(w Work) (nanos float64, limit string) {
 	if w.Bytes > 0 {
-		nanos, limit = 1e9*float64(w.Bytes)/l.MemorySpeed(w.Bytes), Memory
+		nanos, limit = 1e9*float64(w.Bytes)/l.MemorySpeed(w.Bytes/2), Memory
 	}
 	peak := l.Floats
 	if w.OfBytes {

@@ -25,7 +25,8 @@ func TestBound(t *testing.T) {
 		{"bytes multiply faster", Work{Operations: 1_000_000, Bytes: 1000, OfBytes: true}, 2500, Arithmetic},
 		{"below the smallest set", Work{Operations: 1, Bytes: 100}, 0.5, Memory},
 		{"between two sets", Work{Bytes: 50_000}, 500, Memory},
-		{"of a set", Work{Bytes: 10_000}, 100, Memory},
+		{"results over operands", Work{Bytes: 19_000}, 95, Memory},
+		{"of a set", Work{Bytes: 20_000}, 200, Memory},
 		{"beyond the largest", Work{Bytes: 1_000_000}, 100_000, Memory},
 	} {
 		nanos, limit := l.Bound(c.work)
