@@ -89,6 +89,15 @@ func column(t tensor.Tensor) (matrix, error) {
 	return matrix{}, fmt.Errorf("%s is no vector", a)
 }
 
+// row reads a vector as a row.
+func row(t tensor.Tensor) (matrix, error) {
+	m, err := column(t)
+	if err != nil {
+		return matrix{}, err
+	}
+	return m.turned(), nil
+}
+
 // multipliable reports operands that have no product.
 func multipliable(x, y matrix) error {
 	switch dt := x.a.DType; {
@@ -157,60 +166,38 @@ func forgetAxes(d *tensor.Dense) {
 
 // MatMul computes the product of two matrices into a tensor of its shape.
 func (o *operations) MatMul(a, b, to tensor.Tensor) error {
-	_, err := guarded(o, "MatMul", func() (any, error) {
-		d, err := target(to)
-		if err != nil {
-			return nil, err
-		}
-		x, err := matrixOf(a)
-		if err != nil {
-			return nil, err
-		}
-		y, err := matrixOf(b)
-		if err != nil {
-			return nil, err
-		}
-		return nil, o.product(d, x, y, x.rows(), y.cols())
-	})
-	return err
+	return o.productInto("MatMul", a, b, to, matrixOf, matrixOf, matrixShape)
 }
 
 // MatVecMul computes the product of a matrix and a vector into a tensor of its shape, of one dimension.
 func (o *operations) MatVecMul(a, b, to tensor.Tensor) error {
-	_, err := guarded(o, "MatVecMul", func() (any, error) {
-		d, err := target(to)
-		if err != nil {
-			return nil, err
-		}
-		x, err := matrixOf(a)
-		if err != nil {
-			return nil, err
-		}
-		y, err := column(b)
-		if err != nil {
-			return nil, err
-		}
-		return nil, o.product(d, x, y, x.rows())
-	})
-	return err
+	return o.productInto("MatVecMul", a, b, to, matrixOf, column, func(x, _ matrix) []int { return []int{x.rows()} })
 }
 
 // Outer computes the products of all pairs of elements of two vectors into a tensor of their shape.
 func (o *operations) Outer(a, b, to tensor.Tensor) error {
-	_, err := guarded(o, "Outer", func() (any, error) {
+	return o.productInto("Outer", a, b, to, column, row, matrixShape)
+}
+
+// matrixShape is the shape of a product that is a matrix.
+func matrixShape(x, y matrix) []int { return []int{x.rows(), y.cols()} }
+
+// productInto computes a product of two tensors, read as matrices, into a tensor of a shape.
+func (o *operations) productInto(name string, a, b, to tensor.Tensor, left, right func(tensor.Tensor) (matrix, error), shape func(x, y matrix) []int) error {
+	_, err := guarded(o, name, func() (any, error) {
 		d, err := target(to)
 		if err != nil {
 			return nil, err
 		}
-		x, err := column(a)
+		x, err := left(a)
 		if err != nil {
 			return nil, err
 		}
-		y, err := column(b)
+		y, err := right(b)
 		if err != nil {
 			return nil, err
 		}
-		return nil, o.product(d, x, y.turned(), x.rows(), y.rows())
+		return nil, o.product(d, x, y, shape(x, y)...)
 	})
 	return err
 }

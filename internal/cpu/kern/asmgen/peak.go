@@ -9,30 +9,18 @@ const peakAccs = 12
 // bytes without memory.
 func emitPeak(g *gen) {
 	g.both(func() {
-		g.fn("peak", "(rounds int)", "runs rounds × 12 independent vector multiply-adds.")
-		n := g.arg("rounds")
-		a, b := g.zeroed(), g.zeroed()
-		var acc [peakAccs]vec
-		for i := range acc {
-			acc[i] = g.zeroed()
-		}
-		g.loop("round", n, 1, func() {
-			for _, c := range acc {
-				g.fma(c, a, b)
-			}
-		})
-		g.ret()
+		g.peak("peak", "vector multiply-adds", func(acc, a, b vec) { g.fma(acc, a, b) })
 	})
 	g.isa = avx512
-	g.intPeak("peakQuads", "vector products of four bytes with their sums", func(acc, a, b vec) { g.VPDPBUSD(a, b, acc) })
+	g.peak("peakQuads", "vector products of four bytes with their sums", func(acc, a, b vec) { g.VPDPBUSD(a, b, acc) })
 	g.isa = avx2
-	g.intPeak("peakPairs", "vector products of two 16-bit numbers with their sums", func(acc, a, b vec) {
+	g.peak("peakPairs", "vector products of two 16-bit numbers with their sums", func(acc, a, b vec) {
 		g.addi(acc, acc, g.to(g.VPMADDWD, a, b))
 	})
 }
 
-// intPeak writes a loop of independent integer products.
-func (g *gen) intPeak(name, doc string, product func(acc, a, b vec)) {
+// peak writes a loop of independent products.
+func (g *gen) peak(name, doc string, product func(acc, a, b vec)) {
 	g.fn(name, "(rounds int)", "runs rounds × 12 independent "+doc+".")
 	n := g.arg("rounds")
 	a, b := g.zeroed(), g.zeroed()
