@@ -134,7 +134,7 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 		return nil, err
 	}
 	if fast != nil && !c.leavesOut(fuse.AttentionPass) {
-		if _, err := fuse.Attentions(ctx, bound.Graph, fast.Layouts(), false); err != nil {
+		if _, err := fuse.Attentions(ctx, bound.Graph, fast.Layouts(), fuse.AttentionOptions{Memory: c.optimizeFor == Memory}); err != nil {
 			return nil, err
 		}
 	}

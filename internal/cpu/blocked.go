@@ -337,14 +337,14 @@ func (l *Layouts) Fuses(n *ssa.Node) bool {
 	return ok
 }
 
-// Attends reports whether there is a kernel for an attention over operands where they lie.
-func (l *Layouts) Attends(n *ssa.Node) bool {
+// Attends reports whether there is a kernel for an attention over operands where they lie, and the workspace of one thread.
+func (l *Layouts) Attends(n *ssa.Node) (workspace int64, ok bool) {
 	p, ok := newPrep(n, 1)
 	if !ok {
-		return false
+		return 0, false
 	}
 	k, err := prepareFusedAttention(p)
-	return k != nil && err == nil
+	return p.scratch, k != nil && err == nil
 }
 
 // Conv is the cost of a Conv or FusedConv of static types, if its image or its result is

@@ -38,13 +38,18 @@ const AttentionPass = "attention"
 
 // Attender says what a backend computes.
 type Attender interface {
-	// Attends reports whether there is a kernel for an attention, a node in no graph.
-	Attends(n *ssa.Node) bool
+	// Attends reports whether there is a kernel for an attention, a node in no graph, and its bytes of workspace.
+	Attends(n *ssa.Node) (workspace int64, ok bool)
+}
+
+// AttentionOptions say which attentions are fused: by default those that are faster as one node.
+type AttentionOptions struct {
+	All    bool // whatever it costs
+	Memory bool // none whose workspace is larger than its scores
 }
 
 // Attentions rewrites a graph and its bodies, whose types are inferred, and returns how many nodes it made.
-// Those that are not worth it stay, unless all are wanted.
-func Attentions(ctx context.Context, g *ssa.Graph, b Attender, all bool) (made int, err error) {
+func Attentions(ctx context.Context, g *ssa.Graph, b Attender, o AttentionOptions) (made int, err error) {
 	g.Walk(func(body *ssa.Graph) {
 		gone := map[*ssa.Node]bool{}
 		for _, n := range slices.Clone(body.Nodes) {
@@ -52,7 +57,7 @@ func Attentions(ctx context.Context, g *ssa.Graph, b Attender, all bool) (made i
 				continue
 			}
 			a := &attention{g: body}
-			if a.match(n) && (all || a.pays()) && a.replace(b, gone) {
+			if a.match(n) && (o.All || a.pays()) && a.replace(b, o, gone) {
 				made++
 			}
 			err = ctx.Err()
@@ -476,9 +481,14 @@ func (a *attention) node() *ssa.Node {
 
 // replace puts the fused node in the place of the second product, if there is a kernel for it, and drops what
 // nothing reads then.
-func (a *attention) replace(b Attender, gone map[*ssa.Node]bool) bool {
+func (a *attention) replace(b Attender, o AttentionOptions, gone map[*ssa.Node]bool) bool {
 	m := a.node()
-	if !b.Attends(m) {
+	workspace, ok := b.Attends(m)
+	scores := 4 * a.sizes[queryRows] * a.sizes[keyRows]
+	for _, d := range a.sizes[batchDims:] {
+		scores *= d
+	}
+	if !ok || o.Memory && workspace > scores {
 		return false
 	}
 	made := a.g.InsertBefore(a.last, m.Op, m.In, 1, m.Attrs...)

@@ -23,9 +23,9 @@ import (
 )
 
 // attended is a graph after the pass.
-func attended(t *testing.T, g *ssa.Graph, all bool) (*ssa.Graph, int) {
+func attended(t *testing.T, g *ssa.Graph, o fuse.AttentionOptions) (*ssa.Graph, int) {
 	c, _ := g.Clone()
-	n, err := fuse.Attentions(t.Context(), c, cpu.New().Layouts(), all)
+	n, err := fuse.Attentions(t.Context(), c, cpu.New().Layouts(), o)
 	require.NoError(t, err)
 	require.NoError(t, ops.Check(c), "%s", c)
 	return c, n
@@ -66,11 +66,25 @@ func TestAttentions(t *testing.T) {
 			g, err := ssa.ParseGraph("graph \"g\" {\n" + c.graph + "\n}\n")
 			require.NoError(t, err)
 			require.NoError(t, ops.InferGraph(g))
-			made, _ := attended(t, g, false)
+			made, _ := attended(t, g, fuse.AttentionOptions{})
 			assert.Equal(t, c.want, opsOf(made), "%s", made)
 			require.NoError(t, graphgen.Agree(t.Context(), g, made, 1, 2))
 			runProducts(t, g, made, 1)
 		})
+	}
+}
+
+// TestAttentionsForMemory: where memory counts more, an attention whose scores are smaller than a workspace stays written out.
+func TestAttentionsForMemory(t *testing.T) {
+	for keys, want := range map[int]int{40: 0, 400: 1} {
+		g, err := ssa.ParseGraph(fmt.Sprintf(`graph "g" { in %%q: float32[4,%[1]d,64] in %%k: float32[4,64,%[1]d] in %%v: float32[4,%[1]d,64]
+			%%s = MatMul(%%q, %%k) %%w = Softmax(%%s) [axis=-1] %%z = MatMul(%%w, %%v) out %%z }`, keys))
+		require.NoError(t, err)
+		require.NoError(t, ops.InferGraph(g))
+		_, n := attended(t, g, fuse.AttentionOptions{Memory: true})
+		assert.Equal(t, want, n, "%d keys", keys)
+		_, n = attended(t, g, fuse.AttentionOptions{})
+		assert.Equal(t, 1, n, "%d keys", keys)
 	}
 }
 
@@ -263,7 +277,7 @@ func TestDrawnAttentions(t *testing.T) {
 				a.b, a.h, a.s, a.n, a.d, a.e = 1, 2, 150, 400, 256, 16
 			}
 			a.draw()
-			made, n := attended(t, a.g, true)
+			made, n := attended(t, a.g, fuse.AttentionOptions{All: true})
 			require.Equal(t, 1, n, "seed %d: %s", seed, a.g)
 			require.LessOrEqual(t, len(made.Nodes), 8, "%s", made)
 			a.run(made, graphgen.Noise)

@@ -20,6 +20,8 @@ import (
 //	   -> MatMul(prob_mod(Softmax(score_mod(scale * MatMul(Q, Kᵀ)))), V)
 //	FlexAttention(Q, K, V)
 //	   -> Attention(Q, K, V)
+//	com.microsoft.Attention(x, W, b)
+//	   -> com.microsoft.MultiHeadAttention(Split(x·W + b))
 //
 // Nodes stay where the types they need are not known; running them is an error.
 //
@@ -30,6 +32,7 @@ var Lower = &Pass{
 	rules: []rule{
 		{"SequenceMap -> Loop", named("SequenceMap"), lowerSequenceMap},
 		{"FlexAttention -> Attention, or MatMul, Softmax, MatMul", func(o *ops.Op) bool { return o == ops.Lookup("ai.onnx.preview", "FlexAttention") }, lowerFlexAttention},
+		{"com.microsoft.Attention -> MatMul, Split, MultiHeadAttention", func(o *ops.Op) bool { return o == ops.Lookup(microsoft, "Attention") }, lowerProjected},
 	},
 }
 
@@ -164,6 +167,52 @@ func (c *Context) plainAttention(n *ssa.Node, dt ndarray.DType) bool {
 		attrs = append(attrs, ssa.FloatAttr("scale", ops.Float(n, "scale")))
 	}
 	c.replace(n.Out[0], c.op(n, n.Out[0].Name, "Attention", n.In, attrs...))
+	return true
+}
+
+const microsoft = "com.microsoft"
+
+// lowerProjected separates the projection of a com.microsoft.Attention without a past from the attention itself.
+// What it means of masks, scale and heads is the same in MultiHeadAttention.
+func lowerProjected(c *Context, n *ssa.Node) bool {
+	x, w := n.In[0].Type, n.In[1].Type
+	if len(n.In) > 4 && n.In[4] != nil || len(n.In) > 6 && n.In[6] != nil || len(n.Out) > 1 && !c.unreadResult(n, 1) ||
+		ops.Int(n, "do_rotary") != 0 || ops.Int(n, "past_present_share_buffer") != 0 || x.DType != ndarray.Float32 || x.Rank() != 3 || w.Rank() != 2 {
+		return false
+	}
+	if m := n.Input(3); m != nil {
+		dims := m.Type.Shape
+		if len(dims) < 1 || len(dims) > 2 || !dims[0].Equal(x.Shape[0]) || len(dims) == 2 && !dims[1].Equal(x.Shape[1]) {
+			return false // masks of other forms
+		}
+	}
+	sizes, heads := ops.Ints(n, "qkv_hidden_sizes"), ops.Int(n, "num_heads")
+	cols, known := w.Shape[1].Const()
+	if len(sizes) == 0 {
+		sizes = []int64{cols / 3, cols / 3, cols / 3}
+	}
+	if !known || len(sizes) != 3 || sizes[0]+sizes[1]+sizes[2] != cols || sizes[0] != sizes[1] || sizes[0] < 1 || sizes[0]%heads != 0 || sizes[2]%heads != 0 {
+		return false // the reference kernel says what is wrong
+	}
+	b := &builder{c: c, mark: n, hint: n.Out[0].Name}
+	y := b.op("MatMul", n.In[0], n.In[1])
+	if v := n.Input(2); v != nil {
+		y = b.op("Add", y, v)
+	}
+	parts := c.insert(n, "Split", []*ssa.Value{y, c.constant(b.hint+"_sizes", ssa.Int64s(sizes...))}, 3, ssa.IntAttr("axis", 2))
+	m := c.insert(n, "MultiHeadAttention", []*ssa.Value{parts.Out[0], parts.Out[1], parts.Out[2], nil, n.Input(3), n.Input(5)}, 1)
+	m.Domain, m.Name = microsoft, n.Name
+	for _, a := range n.Attrs {
+		if slices.Contains([]string{"num_heads", "scale", "mask_filter_value", "unidirectional"}, a.Name) {
+			m.SetAttr(a)
+		}
+	}
+	for _, v := range append(slices.Clone(parts.Out), m.Out[0]) {
+		v.Name = c.fresh(b.hint + "_part")
+	}
+	c.fail(ops.Infer(parts))
+	c.fail(ops.Infer(m))
+	c.replace(n.Out[0], m.Out[0])
 	return true
 }
 

@@ -16,6 +16,7 @@ func TestLower(t *testing.T) {
 	const flex = `in %q: float32[1,4,N,8] in %k: float32[1,2,5,8] in %v: float32[1,2,5,6] in %w: float32[] `
 	const score = `score_mod: graph "s" { in %p: float32[1,4,N,5] in %w: float32[] %x = Mul(%p, %w) %y = Tanh(%x) out %y }`
 	const prob = `prob_mod: graph "m" { in %p: float32[1,4,N,5] in %w: float32[] %x = Add(%p, %w) out %x }`
+	const projected = `in %x: float32[2,5,6] in %w: float32[6,24] in %b: float32[24] `
 	for _, c := range []struct {
 		name, graph string
 		has         []string // operators of the lowered graph
@@ -33,6 +34,10 @@ func TestLower(t *testing.T) {
 			[]string{"MatMul", "Tanh", "Softmax"}},
 		{"attention with a scale and a precision", flex + `%y = ai.onnx.preview::FlexAttention(%q, %k, %v | %w) [scale=0.5, softmax_precision=11] { score_mod: graph "s" { in %p: float64[1,4,N,5] in %w: float32[] %x = Abs(%p) out %x } } out %y`,
 			[]string{"MatMul", "Abs", "Softmax"}},
+		{"attention with its projection", projected + `%y = com.microsoft::Attention(%x, %w, %b) [num_heads=2] out %y`, []string{"MatMul", "MultiHeadAttention"}},
+		{"attention with its projection, masks of keys", projected + `in %m: int32[2,5] %y = com.microsoft::Attention(%x, %w, _, %m) [num_heads=2, unidirectional=1, mask_filter_value=-3.0] out %y`, []string{"MultiHeadAttention"}},
+		{"attention with its projection, sizes and a bias of scores", projected + `in %m: float32[2,2,5,5] %y = com.microsoft::Attention(%x, %w, %b, _, _, %m) [num_heads=2, scale=0.3, qkv_hidden_sizes=[4,4,16]] out %y`, []string{"MultiHeadAttention"}},
+		{"attention that gives its keys", projected + `%y, %p = com.microsoft::Attention(%x, %w, %b) [num_heads=2] out %y, %p`, []string{"Attention"}},
 		{"attention without bodies", flex + `%y = ai.onnx.preview::FlexAttention(%q, %k, %v) [scale=0.25] out %y`, []string{"Attention"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
