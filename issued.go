@@ -39,9 +39,6 @@ func (g *issued) renew(results map[string]ndarray.Value) {
 
 // check refuses inputs that are results of an earlier run than the last.
 func (g *issued) check(params []*ssa.Value, inputs []ndarray.Value) error {
-	if len(g.of) == 0 {
-		return nil
-	}
 	for i, v := range inputs {
 		a, ok := v.(*ndarray.Array)
 		if !ok || a == nil || i >= len(params) {

@@ -1,6 +1,15 @@
 package rewrite
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
+	"github.com/berth-onnx/berth/ssa"
+)
 
 const bnConstants = `const %g: float32[2] = [2, 4] const %h: float32[2] = [1, -1] const %m: float32[2] = [3, 5] const %v: float32[2] = [3, 15] `
 
@@ -85,4 +94,26 @@ func TestFoldBefore(t *testing.T) {
 			after: `in %x: float32[N,2,3,3] const %w: float32[1,2,1,1] = [1, 2] const %b: float32[1] = [-14] %y = Conv(%x, %w, %b) out %y`},
 		{name: "another reader", before: `in %x: float32[N,2] const %w: float32[2,2] = [1, 2, 3, 4] const %k: float32[] = 0.5 %a = Mul(%x, %k) %y = MatMul(%a, %w) out %y, %a`},
 	})
+}
+
+// TestScaleWhereTheyLie: weights at any address of a file are scaled without a copy of them, rows longer
+// than a piece too.
+func TestScaleWhereTheyLie(t *testing.T) {
+	for _, row := range []int{1, 9, 256, 257, 1000} {
+		for shift := range 4 {
+			want := ndarray.Must(ndarray.Float32, 3, row)
+			file := make([]byte, shift+len(want.Data))
+			for i, v := range ndarray.Slice[float32](want) {
+				ndarray.Slice[float32](want)[i] = v + float32(i+1)
+			}
+			copy(file[shift:], want.Data)
+			k := ssa.NewConstant(&ndarray.Array{DType: ndarray.Float32, Shape: want.Shape, Data: file[shift:]})
+			c := newContext(t.Context(), &ssa.Module{Graph: ssa.NewGraph("g")}, Options{List: &Runtime})
+			got, err := scaled(c, k, ops.Channels{Groups: 1, Outer: 1, Per: 3, Inner: row}, channels{1, 2, 0.5}).Array()
+			require.NoError(t, err)
+			for i, v := range ndarray.Slice[float32](want) {
+				assert.Equal(t, v*[]float32{1, 2, 0.5}[i/row], ndarray.Slice[float32](got)[i], "row of %d, address %d", row, shift)
+			}
+		}
+	}
 }

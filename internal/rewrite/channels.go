@@ -93,8 +93,8 @@ func scaled(c *Context, k *ssa.Constant, w ops.Channels, s channels) *ssa.Consta
 		}
 		return ssa.NewSplat(a, k.Shape()...)
 	}
-	src, err := c.elements(k)
-	if err != nil || src.Len() != w.Groups*w.Outer*w.Per*w.Inner {
+	src, err := c.unaligned(k)
+	if err != nil || src.Len() != w.Groups*w.Outer*w.Per*w.Inner || len(src.Data) != src.Len()*src.DType.Size() {
 		return nil
 	}
 	dst, err := c.array(k.DType(), k.Shape()...)
@@ -191,15 +191,20 @@ func gcd(a, b int) int {
 }
 
 // scaleRows multiplies rows of n elements from position p on, each by its factor; false if a
-// finite element overflows or loses digits.
+// finite element overflows or loses digits. Elements of float32 are read at any address.
 func scaleRows(dst, src *ndarray.Array, p, n int, factors channels) bool {
 	if src.DType == ndarray.Float32 {
-		d, s := ndarray.Slice[float32](dst)[p:], ndarray.Slice[float32](src)[p:]
+		var piece [256]float32
+		d, s := ndarray.Slice[float32](dst)[p:], src.Data[4*p:]
 		for _, f := range factors {
-			if !scaleFloats(d[:n], s[:n], f) {
-				return false
+			for left := n; left > 0; {
+				part := piece[:min(left, len(piece))]
+				copy(ndarray.Bytes(part), s)
+				if !scaleFloats(d[:len(part)], part, f) {
+					return false
+				}
+				d, s, left = d[len(part):], s[4*len(part):], left-len(part)
 			}
-			d, s = d[n:], s[n:]
 		}
 		return true
 	}

@@ -137,6 +137,16 @@ func (c *Context) elements(k *ssa.Constant) (*ndarray.Array, error) {
 	return a, err
 }
 
+// unaligned are the elements of a constant: those of float32 where they lie, at any address.
+func (c *Context) unaligned(k *ssa.Constant) (*ndarray.Array, error) {
+	if _, splat := k.Splat(); splat || k.DType() != ndarray.Float32 {
+		return c.elements(k)
+	}
+	data, err := k.Bytes(ndarray.BudgetOf(c.ctx))
+	c.failIfFull(err)
+	return &ndarray.Array{DType: k.DType(), Shape: k.Shape(), Data: data}, err
+}
+
 // array is a new array.
 func (c *Context) array(dt ndarray.DType, shape ...int) (*ndarray.Array, error) {
 	a, err := ndarray.NewIn(ndarray.BudgetOf(c.ctx), dt, shape...)
