@@ -62,6 +62,7 @@ var apiFuncs = map[string]any{
 	"..WithSchedule":              berth.WithSchedule,
 	"..WithShape":                 berth.WithShape,
 	"..WithState":                 berth.WithState,
+	"..WithStatesOverwritten":     berth.WithStatesOverwritten,
 	"..WithThreads":               berth.WithThreads,
 	"..WithUnrolledLoops":         berth.WithUnrolledLoops,
 	"..WithoutInPlace":            berth.WithoutInPlace,

@@ -30,7 +30,7 @@ type Cache struct {
 // of the model is Concat(input, new) and nothing else; that dimension needs a bound
 // by [WithBound]. Other inputs, past keys of attention nodes among them, are
 // passed to every run, unless they are of one size and declared by [WithState]: such a
-// state is kept in two places that alternate, and each state is left out or given independently.
+// state is kept in two places that alternate, or in one ([WithStatesOverwritten]), and each state is left out or given independently.
 func (p *Program) Caches() []Cache {
 	if !p.made() {
 		return nil
@@ -129,9 +129,9 @@ func (m *Model) checkBounds(bounds map[string]int64) error {
 type statePair struct{ input, result string }
 
 // statesOf finds declared states among inputs and results.
-func (m *Model) statesOf(pairs []statePair) ([]program.State, error) {
+func (m *Model) statesOf(c *config) ([]program.State, error) {
 	var out []program.State
-	for _, s := range pairs {
+	for _, s := range c.states {
 		in := slices.IndexFunc(m.Inputs(), func(p Port) bool { return p.Name == s.input })
 		res := slices.IndexFunc(m.Outputs(), func(p Port) bool { return p.Name == s.result })
 		switch {
@@ -142,7 +142,7 @@ func (m *Model) statesOf(pairs []statePair) ([]program.State, error) {
 		case slices.ContainsFunc(out, func(o program.State) bool { return o.Param == in || o.Result == res }):
 			return nil, fmt.Errorf("the state %q, %q has an input or result of another one", s.input, s.result)
 		}
-		out = append(out, program.State{Param: in, Result: res, Initial: m.module.Defaults[s.input]})
+		out = append(out, program.State{Param: in, Result: res, Initial: m.module.Defaults[s.input], Overwrite: c.overwrite})
 	}
 	return out, nil
 }

@@ -52,7 +52,7 @@ func (m *Model) compile(ctx context.Context, c config) (_ *Program, err error) {
 	if err := m.checkBounds(c.bounds); err != nil {
 		return nil, err
 	}
-	states, err := m.statesOf(c.states)
+	states, err := m.statesOf(&c)
 	if err != nil {
 		return nil, err
 	}

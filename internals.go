@@ -39,6 +39,8 @@ type (
 	//	Rows  int    // that it would hold
 	//	Bound int    // the most, as declared by [WithBound]
 	CacheError = program.CacheError
+	// TornError is the error of runs whose session holds a state that a failed run has partly overwritten.
+	TornError = program.TornError
 	// TypeError reports elements asked for as a Go type that is not theirs; see [As].
 	TypeError = ndarray.TypeError
 	// ShapeError reports data that is not as long as its shape says.

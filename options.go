@@ -59,6 +59,7 @@ type compileOptions struct {
 	noMerge      bool // branches of control flow do not share memory either
 	copyViews    bool
 	parallelSafe bool
+	overwrite    bool // runs write next values over states
 	optimizeFor  Aim
 	accuracy     Accuracy
 	hook         *Hook
@@ -184,6 +185,12 @@ func WithBound(symbol string, most int64) Option {
 func WithState(input, result string) Option {
 	return func(c *config) { c.states = append(c.states, statePair{input, result}) }
 }
+
+// WithStatesOverwritten keeps a state in one place instead of two where the node that makes its next value is the last to read it and
+// may write over it, as updates of weights are. A run that has begun to overwrite ignores its context and goes on to its end; if it
+// fails, later runs fail with a [TornError] until all states are set ([Session.SetCache]) or reset. An input that is given for a
+// state becomes the state.
+func WithStatesOverwritten() Option { return func(c *config) { c.overwrite = true } }
 
 // WithoutMapping has [Open] read files into memory instead of mapping them, for files that
 // may be written to while the model is in use.

@@ -382,6 +382,9 @@ func TestRandomStreams(t *testing.T) {
 		for _, in := range slices.Sorted(maps.Keys(next)) {
 			opts = append(opts, berth.WithState(bound.Params[in].Name, bound.Results[next[in]].Name))
 		}
+		if seed%2 == 1 {
+			opts = append(opts, berth.WithStatesOverwritten())
+		}
 		m := berth.FromModule(&ssa.Module{Graph: bound, Opsets: []ssa.Opset{{Version: 21}}, IR: 10})
 		keeps, fed := session(t, m, opts...), session(t, m)
 		for i := range next {

@@ -5,8 +5,8 @@
 //	targets ┼─▶ forward ─▶ loss ─▶ backward ─▶ update ──┤
 //	weights ┴───────────────────────────────────────────┴─▶ weights of the next step
 //
-// Weights and the optimizer's moments are states that the program's session keeps ([berth.WithState]), so a [Trainer.Step]
-// copies none of them and allocates nothing, and a step that fails or is cancelled leaves them as they were.
+// Weights and the optimizer's moments are states that the program's session keeps ([berth.WithState]) in one place each: a
+// [Trainer.Step] overwrites them, copies none and allocates nothing. A step that is cancelled before that leaves them as they were.
 // [Trainer.Model] gives the model back with the weights it has learned, batch normalization in the form of inference.
 //
 // Derivatives are those of package gradient, with its errors.

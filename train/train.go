@@ -345,7 +345,7 @@ func (t *Trainer) update(b *Builder, weights, slopes []*ssa.Value) {
 // compile makes the program and its session. Weights that nothing learns stay constants' parameters with defaults.
 func (t *Trainer) compile(ctx context.Context, g *ssa.Graph) (err error) {
 	names := []string{"loss"}
-	opts := slices.Clone(t.options.Compile)
+	opts := append(slices.Clone(t.options.Compile), berth.WithStatesOverwritten())
 	defaults := map[string]*ssa.Constant{}
 	for i, s := range t.states {
 		names = append(names, fmt.Sprintf("state %d", i))
@@ -442,7 +442,8 @@ func (t *Trainer) Kept() string {
 }
 
 // Step computes the loss of inputs, in the order of [Trainer.Inputs], with the weights that it finds, and changes the
-// weights. It allocates nothing. After an error, an ended context among them, the weights are as they were.
+// weights where they lie. It allocates nothing. A step whose context ends before the first weight changes leaves all as they were;
+// from then on it goes on to its end. Should it fail there, further steps are refused with a [berth.TornError] until [Trainer.Restore].
 func (t *Trainer) Step(ctx context.Context, inputs ...ndarray.Value) (loss float64, err error) {
 	defer rescue.Into(&err)
 	if t == nil || t.session == nil {

@@ -85,6 +85,7 @@ func newReplay(ctx context.Context, p *Program, trips tripCounts, pattern int) *
 			r.expect[i] = r.value(int64(s.Bytes))
 		}
 	}
+	r.overwrittenAt()
 	return r
 }
 
@@ -257,7 +258,7 @@ func (r *replay) write(n *ssa.Node, slot int) error {
 		r.expect[slot] = nil // a slice of memory that grows while running
 		return nil
 	}
-	if s.Kind == SlotPlaced {
+	if s.Kind == SlotPlaced && !r.loc[slot].arena {
 		return nil
 	}
 	if !r.loc[slot].arena {

@@ -62,7 +62,7 @@ type Options struct {
 // Compile turns a graph with inferred types into a program.
 func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	ctx = o.Memory.In(ctx)
-	c := &compiler{ctx: ctx, opts: o, prepared: make(map[*ssa.Node]*prepared, len(g.Nodes)), slot: make(map[*ssa.Value]int, g.NumValues())}
+	c := &compiler{ctx: ctx, opts: o, prepared: make(map[*ssa.Node]*prepared, len(g.Nodes)), slot: make(map[*ssa.Value]int, g.NumValues()), over: map[*ssa.Value]int{}}
 	if o.Backend == nil {
 		c.opts.Backend = backend.Reference{}
 	}
@@ -84,6 +84,9 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 			return nil, err
 		}
 	}
+	if remote == nil {
+		c.overwrites(g)
+	}
 	p, err := c.plan(ctx, g)
 	if err == nil {
 		err = o.Memory.Check("the memory plan")
@@ -102,6 +105,7 @@ func Compile(ctx context.Context, g *ssa.Graph, o Options) (*Program, error) {
 	if err := c.markStates(); err != nil {
 		return nil, err
 	}
+	c.markOverwrites()
 	p.keeps = len(p.caches)+len(p.recurrent) > 0
 	c.countReport()
 	if !o.NoCheck {
@@ -144,8 +148,9 @@ type compiler struct {
 	offsets  []int64 // by timeline variable
 	inside   []bool  // by timeline variable: lies inside a larger block, away from its start
 	scratch  map[*ssa.Node]int64
-	classOf  []int   // by timeline variable: the class it is folded into; nil for plans for every order
-	inClass  []int64 // by timeline variable: where in the class
+	classOf  []int              // by timeline variable: the class it is folded into; nil for plans for every order
+	inClass  []int64            // by timeline variable: where in the class
+	over     map[*ssa.Value]int // states that a run overwrites, by their next values
 	p        *Program
 
 	ids   slab.Of[int] // what lists of slots are cut from

@@ -40,6 +40,9 @@ func (s *Session) run(b *Block) error {
 		}
 		in := &b.Instrs[i]
 		s.at = in
+		if in.commits {
+			s.commit()
+		}
 		if in.Kind == Exec && !in.Dynamic && !s.watched {
 			if err := in.Kernel.Run(&s.calls[in.call]); err != nil {
 				return s.wrap(in, err)

@@ -66,14 +66,18 @@ func notPlaced(g *ssa.Graph, result int) string {
 // CanPlace reports whether a result may be placed.
 func CanPlace(g *ssa.Graph, result int) bool { return notPlaced(g, result) == "" }
 
-func (c *compiler) isPlaced(v *ssa.Value) bool { return c.opts.placed && c.p.Graph.IsResult(v) }
+// isPlaced reports whether a value is placed: all results are, or next values of states that are overwritten.
+func (c *compiler) isPlaced(g *ssa.Graph, v *ssa.Value) bool {
+	_, over := c.over[v]
+	return over || c.opts.placed && g.IsResult(v)
+}
 
-// outside tells the layout which values are placed: all results, or none.
+// outside tells the layout which values are placed.
 func (c *compiler) outside(g *ssa.Graph) func(v *ssa.Value) bool {
-	if !c.opts.placed {
+	if !c.opts.placed && len(c.over) == 0 {
 		return nil
 	}
-	return g.IsResult
+	return func(v *ssa.Value) bool { return c.isPlaced(g, v) }
 }
 
 // RunPlaced executes a program whose results are all placed: places are their bytes, in the order of

@@ -70,6 +70,7 @@ type Instr struct {
 	call    int   // index of the Call in a session
 	grow    *grow // of a concatenation that appends to a value that grows, else nil
 	cache   int   // of a concatenation that appends to a cache: one more than its index; 0 elsewhere
+	commits bool  // it is the first of the run to overwrite a state
 }
 
 // Block is a list of instructions with parameters and results.

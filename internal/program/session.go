@@ -15,29 +15,30 @@ import (
 // Session is one arena and everything that points into it. It serves one run at
 // a time; results stay valid until the next run.
 type Session struct {
-	p        *Program
-	arena    []byte
-	work     []byte // workspace of kernels whose shapes are known only while running
-	recycled recycler
-	from     *Arena          // the arena shared with other sessions, nil if it is the session's own
-	heads    []ndarray.Array // by slot: the header of a static slot
-	vals     []ndarray.Value // by slot: the header, or what a dynamic slot holds now
-	outs     []ndarray.Value // what Run returns
-	calls    []ops.Call      // by instruction with a kernel
-	last     []lastKernel    // by the same; empty if all shapes are known before the run
-	iter     []int           // by loop level: iteration number modulo the ring
-	pick     []int           // by slot: the offset picked for a sticky slot, -1: by iteration
-	loops    []loopState
-	ctx      context.Context
-	done     <-chan struct{}
-	at       *Instr // the instruction being run, for panics
-	watched  bool   // a hook or observer is called for the nodes of the run
-	moved    int64  // see Moved
-	kept     []kept // by cache of the program
-	states   []stateMemory
-	own      owned
-	spans    []span // of the buffers that RunInto was given
-	device   backend.Memory
+	p         *Program
+	arena     []byte
+	work      []byte // workspace of kernels whose shapes are known only while running
+	recycled  recycler
+	from      *Arena          // the arena shared with other sessions, nil if it is the session's own
+	heads     []ndarray.Array // by slot: the header of a static slot
+	vals      []ndarray.Value // by slot: the header, or what a dynamic slot holds now
+	outs      []ndarray.Value // what Run returns
+	calls     []ops.Call      // by instruction with a kernel
+	last      []lastKernel    // by the same; empty if all shapes are known before the run
+	iter      []int           // by loop level: iteration number modulo the ring
+	pick      []int           // by slot: the offset picked for a sticky slot, -1: by iteration
+	loops     []loopState
+	ctx       context.Context
+	done      <-chan struct{}
+	at        *Instr // the instruction being run, for panics
+	committed bool   // the run has begun to overwrite states
+	watched   bool   // a hook or observer is called for the nodes of the run
+	moved     int64  // see Moved
+	kept      []kept // by cache of the program
+	states    []stateMemory
+	own       owned
+	spans     []span // of the buffers that RunInto was given
+	device    backend.Memory
 	// Poison fills the arena with a pattern before each run, so that a read of
 	// bytes that nothing wrote changes the results.
 	Poison bool
@@ -226,6 +227,7 @@ func (s *Session) runAnd(ctx context.Context, inputs []ndarray.Value, fresh bool
 		s.from.enter(s)
 		defer s.from.leave()
 	}
+	defer s.tear(&err)
 	defer s.rescue(&err)
 	if err := s.execute(ctx, inputs); err != nil {
 		return nil, err
@@ -238,13 +240,14 @@ func (s *Session) execute(ctx context.Context, inputs []ndarray.Value) error {
 	if err := s.bind(inputs); err != nil {
 		return err
 	}
+	s.moved = 0
 	if s.p.keeps {
 		if err := s.bindKept(inputs); err != nil {
 			return err
 		}
 	}
 	s.open(false)
-	s.ctx, s.done, s.moved, s.watched = ctx, ctx.Done(), 0, s.p.hook != nil || s.Observe != nil || s.device != nil
+	s.ctx, s.done, s.watched = ctx, ctx.Done(), s.p.hook != nil || s.Observe != nil || s.device != nil
 	s.recycled.begin()
 	for i := range s.calls {
 		s.calls[i].Ctx = ctx
@@ -262,11 +265,14 @@ func (s *Session) execute(ctx context.Context, inputs []ndarray.Value) error {
 	if err := s.run(s.p.Main); err != nil {
 		return err
 	}
-	return ctx.Err()
+	return s.ctx.Err()
 }
 
 // bindKept gives the inputs that are left out what the session keeps.
 func (s *Session) bindKept(inputs []ndarray.Value) error {
+	if err := s.checkTorn(); err != nil {
+		return err
+	}
 	if err := s.bindCaches(inputs); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (c *compiler) slotOf(v *ssa.Value, levels []int) int {
 	case v.Const != nil:
 		kind = SlotConst
 	case !static:
-	case c.isPlaced(v):
+	case c.isPlaced(c.p.Graph, v):
 		kind = SlotPlaced
 	case pl != nil && c.p.Timeline.Vars[pl.Vars[0]].Kind == liveness.Block:
 		kind = SlotArena

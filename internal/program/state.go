@@ -33,26 +33,34 @@ import (
 type State struct {
 	Param, Result int           // positions among the program's parameters and results
 	Initial       *ssa.Constant // nil: zeros
+	Overwrite     bool          // where the graph allows it, by the run: see overwrite.go
 
-	shape []int
-	dtype ndarray.DType
-	bytes int      // of the state
-	at    int      // where in a place it lies
-	size  int      // of a place
-	moved []member // slots that lie in the place
+	overwritten bool
+	shape       []int
+	dtype       ndarray.DType
+	bytes       int      // of the state
+	at          int      // where in a place it lies
+	size        int      // of a place
+	moved       []member // slots that lie in the place
 }
 
 // member is a slot in a state's place.
 type member struct{ slot, at int }
 
-// Bytes is the memory that a session takes for the state.
-func (st *State) Bytes() int64 { return 2 * int64(st.size) }
+// Bytes is the memory that a session takes for the state: two places, or one that runs overwrite.
+func (st *State) Bytes() int64 {
+	if st.overwritten {
+		return int64(st.size)
+	}
+	return 2 * int64(st.size)
+}
 
 // stateMemory is a session's memory of a state.
 type stateMemory struct {
 	data   []byte // both places
 	now    int    // the place that holds the state
 	active bool   // the present run has it from the session
+	torn   bool   // a run that failed has overwritten a part of it
 }
 
 // keepsState reports whether a parameter is a state.
@@ -75,7 +83,7 @@ func (c *compiler) markStates() error {
 		}
 		st.shape, st.dtype, st.bytes = in.Shape, in.DType, in.Bytes
 		st.size = int(inplace.Round(int64(in.Bytes)))
-		if out.Static {
+		if _, st.overwritten = c.over[out.Value]; out.Static && !st.overwritten {
 			c.moveState(&st, out)
 		}
 		c.p.recurrent = append(c.p.recurrent, st)
@@ -165,6 +173,7 @@ func (s *Session) openStates() error {
 func (s *Session) resetStates() error {
 	for i := range s.p.recurrent {
 		clear(s.stateOf(i))
+		s.states[i].torn = false
 		if first := s.p.recurrent[i].Initial; first != nil {
 			a, err := first.ArrayIn(s.p.memory)
 			if err != nil {
@@ -189,6 +198,7 @@ func (s *Session) setState(i int, a *ndarray.Array) error {
 		return &InputError{v.Name, v.Type.String(), got}
 	}
 	copy(s.stateOf(i), a.Data)
+	s.states[i].torn = false
 	return nil
 }
 
@@ -197,8 +207,16 @@ func (s *Session) setState(i int, a *ndarray.Array) error {
 func (s *Session) bindStates(inputs []ndarray.Value) {
 	for i := range s.p.recurrent {
 		st, m := &s.p.recurrent[i], &s.states[i]
-		if m.active = inputs[st.Param] == nil; m.active {
-			s.heads[s.p.Main.Params[st.Param]].Data = s.stateOf(i)
+		in := s.p.Main.Params[st.Param]
+		if m.active = inputs[st.Param] == nil; !m.active && st.overwritten {
+			s.moved += int64(copy(s.stateOf(i), s.heads[in].Data))
+		}
+		if m.active || st.overwritten {
+			s.heads[in].Data = s.stateOf(i)
+		}
+		if st.overwritten {
+			s.heads[s.p.Main.Results[st.Result]].Data = s.stateOf(i)
+			continue
 		}
 		next := s.place(i, 1-m.now)
 		for _, in := range st.moved {
@@ -216,7 +234,7 @@ func (s *Session) bindStates(inputs []ndarray.Value) {
 func (s *Session) checkStates() error {
 	for i := range s.p.recurrent {
 		st := &s.p.recurrent[i]
-		if !s.states[i].active {
+		if !s.states[i].active || st.overwritten {
 			continue
 		}
 		a, ok := s.vals[s.p.Main.Results[st.Result]].(*ndarray.Array)
@@ -236,9 +254,10 @@ func (s *Session) checkStates() error {
 // at their place are copied there. No copy overwrites what another one reads: nothing but the
 // result itself and what is dead lies in a place that does not hold the state.
 func (s *Session) keepStates() {
+	s.committed = false
 	for i := range s.p.recurrent {
 		m := &s.states[i]
-		if !m.active {
+		if !m.active || s.p.recurrent[i].overwritten {
 			continue
 		}
 		next := s.place(i, 1-m.now)[s.p.recurrent[i].at:][:s.p.recurrent[i].bytes]
@@ -248,7 +267,7 @@ func (s *Session) keepStates() {
 		}
 	}
 	for i := range s.states {
-		if s.states[i].active {
+		if s.states[i].active && !s.p.recurrent[i].overwritten {
 			s.states[i].now = 1 - s.states[i].now
 		}
 	}

@@ -29,7 +29,7 @@ var BatchNormalization = ops.Op{
 		kit.ConsumedInputs.Mandatory(), ops.IntAttr("is_test", 0).WithoutEffect().Before(7), ops.IntAttr("spatial", 1).Before(9)},
 	Infer: kit.Rule(inferBatchNorm),
 	Eval:  kit.FloatKernel(evalBatchNorm[float32], evalBatchNorm[float64]),
-	Facts: ops.Facts{Traits: ops.PassingTraits, Linear: ops.ChannelNormLinear, InPlace: kit.InPlaceFirst, Cost: kit.NormCost},
+	Facts: ops.Facts{Traits: ops.PassingTraits, Linear: ops.ChannelNormLinear, InPlace: batchNormInPlace, Cost: kit.NormCost},
 	Upgrades: []ops.Upgrade{
 		{Below: 9, Source: kit.Changelog("BatchNormalization", 9), Apply: upgradeBatchNormSpatial},
 		{Below: 14, Source: kit.Changelog("BatchNormalization", 14), Apply: upgradeBatchNormTraining},
@@ -101,6 +101,17 @@ func channelDim(x ssa.Type) ssa.Dim {
 		return ssa.D(1)
 	}
 	return x.Shape[1]
+}
+
+// batchNormInPlace: y over x, and running statistics over those before, channel by channel.
+func batchNormInPlace(n *ssa.Node) []ops.Pair {
+	pairs := kit.InPlaceFirst(n)
+	for i := 1; i <= 2; i++ {
+		if old, y := n.Input(2+i), n.Output(i); old != nil && y != nil && n.Input(3) != n.Input(4) && ops.SameLayout(old.Type, y.Type) {
+			pairs = append(pairs, ops.Pair{In: 2 + i, Out: i})
+		}
+	}
+	return pairs
 }
 
 func evalBatchNorm[T float32 | float64](c *ops.Call) {
