@@ -282,6 +282,7 @@ var apiTypes = map[string]reflect.Type{
 	"..ShapeError":                reflect.TypeFor[berth.ShapeError](),
 	"..Step":                      reflect.TypeFor[berth.Step](),
 	"..TargetError":               reflect.TypeFor[berth.TargetError](),
+	"..TornError":                 reflect.TypeFor[berth.TornError](),
 	"..TypeError":                 reflect.TypeFor[berth.TypeError](),
 	"..TypeViolation":             reflect.TypeFor[berth.TypeViolation](),
 	"..Uint2":                     reflect.TypeFor[berth.Uint2](),
