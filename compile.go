@@ -5,6 +5,7 @@ import (
 	"errors"
 	"runtime/debug"
 	"runtime/metrics"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -146,7 +147,7 @@ func (m *Model) lower(ctx context.Context, c *config) (*ssa.Graph, error) {
 	if err := c.layOut(ctx, bound.Graph, fast); err != nil {
 		return nil, err
 	}
-	order, err := schedule.Order(ctx, bound.Graph, c.schedule)
+	order, err := m.order(ctx, bound.Graph, c)
 	if err != nil {
 		return nil, err
 	}
@@ -167,6 +168,28 @@ func fresh(ctx context.Context, g *ssa.Graph) (*ssa.Graph, error) {
 	g.Compact()
 	g, _, err := g.CloneContext(ctx)
 	return g, err
+}
+
+// order puts the nodes in order. Next values of states that runs overwrite take no memory of the arena, so they are no results then:
+// what makes them is not put off for the sake of their memory.
+func (m *Model) order(ctx context.Context, g *ssa.Graph, c *config) (*schedule.Result, error) {
+	if !c.overwrite {
+		return schedule.Order(ctx, g, c.schedule)
+	}
+	states, err := m.statesOf(c)
+	if err != nil {
+		return nil, err
+	}
+	all := g.Results
+	g.Results = nil
+	for i, v := range all {
+		if !slices.ContainsFunc(states, func(st program.State) bool { return st.Result == i }) {
+			g.Results = append(g.Results, v)
+		}
+	}
+	_, err = schedule.Order(ctx, g, c.schedule)
+	g.Results = all
+	return nil, err // its peak is not that of the graph
 }
 
 // layOut chooses the layouts of tensors; see package layout. Memory counts more for some: the

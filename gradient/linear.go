@@ -34,6 +34,9 @@ func (g *builder) swapped(v *ssa.Value) *ssa.Value {
 // or column.
 func matMulGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	a, b, d := n.In[0], n.In[1], dy[0]
+	if k, ok := ofRows(a, b); ok {
+		return g.rowsGradient(n, d, k)
+	}
 	row, column := g.rank(a) == 1, g.rank(b) == 1
 	am, bm := a, b
 	if row {
@@ -60,22 +63,50 @@ func matMulGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	return out
 }
 
-// gemmGradient differentiates alpha·A'·B' + beta·C.
-func gemmGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
-	alpha := g.scaled(dy[0], float64(ops.Float(n, "alpha")))
-	ta, tb := ops.Int(n, "transA") != 0, ops.Int(n, "transB") != 0
-	turned := func(v *ssa.Value, yes bool) *ssa.Value {
-		if yes {
-			return g.swapped(v)
-		}
-		return v
-	}
-	out := make([]*ssa.Value, len(n.In))
+// ofRows reports a product of rows, whatever their arrangement, with one matrix of known sizes: those of the matrix.
+func ofRows(a, b *ssa.Value) (matrix []int, ok bool) {
+	matrix, ok = b.Type.Static()
+	return matrix, ok && len(matrix) == 2 && a.Type.Rank() >= 2 && matrix[0] > 0 && matrix[1] > 0
+}
+
+// rowsGradient sees a and d as matrices of as many rows as there are: the derivative by b is one product, without one for each matrix of
+// a batch to be added up, and no operand is transposed.
+func (g *builder) rowsGradient(n *ssa.Node, d *ssa.Value, matrix []int) []*ssa.Value {
+	a, b := n.In[0], n.In[1]
+	d = g.reshape(d, -1, int64(matrix[1]))
+	out := make([]*ssa.Value, 2)
 	if g.wants(n, 0) {
-		out[0] = turned(g.op("MatMul", alpha, turned(n.In[1], !tb)), ta)
+		out[0] = g.op("Reshape", g.product(d, b, 1, false, true), g.shape(a))
 	}
 	if g.wants(n, 1) {
-		out[1] = turned(g.op("MatMul", turned(n.In[0], !ta), alpha), tb)
+		out[1] = g.product(g.reshape(a, -1, int64(matrix[0])), d, 1, true, false)
+	}
+	return out
+}
+
+// product is alpha·a·b with either matrix transposed.
+func (g *builder) product(a, b *ssa.Value, alpha float32, transA, transB bool) *ssa.Value {
+	return g.with("Gemm", []*ssa.Value{a, b}, ssa.FloatAttr("alpha", alpha), ssa.IntAttr("transA", int64(kit.Btoi(transA))), ssa.IntAttr("transB", int64(kit.Btoi(transB))))
+}
+
+// gemmGradient differentiates alpha·A'·B' + beta·C, by products that transpose their operands as they read them.
+func gemmGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
+	a, b, d, alpha := n.In[0], n.In[1], dy[0], ops.Float(n, "alpha")
+	ta, tb := ops.Int(n, "transA") != 0, ops.Int(n, "transB") != 0
+	out := make([]*ssa.Value, len(n.In))
+	switch {
+	case !g.wants(n, 0):
+	case ta:
+		out[0] = g.product(b, d, alpha, tb, true)
+	default:
+		out[0] = g.product(d, b, alpha, false, !tb)
+	}
+	switch {
+	case !g.wants(n, 1):
+	case tb:
+		out[1] = g.product(d, a, alpha, true, ta)
+	default:
+		out[1] = g.product(a, d, alpha, !ta, false)
 	}
 	if g.wants(n, 2) {
 		out[2] = g.sumTo(g.scaled(dy[0], float64(ops.Float(n, "beta"))), n.In[2])
