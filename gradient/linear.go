@@ -75,11 +75,11 @@ func (g *builder) rowsGradient(n *ssa.Node, d *ssa.Value, matrix []int) []*ssa.V
 	a, b := n.In[0], n.In[1]
 	d = g.reshape(d, -1, int64(matrix[1]))
 	out := make([]*ssa.Value, 2)
-	if g.wants(n, 0) {
-		out[0] = g.op("Reshape", g.product(d, b, 1, false, true), g.shape(a))
-	}
 	if g.wants(n, 1) {
 		out[1] = g.product(g.reshape(a, -1, int64(matrix[0])), d, 1, true, false)
+	}
+	if g.wants(n, 0) {
+		out[0] = g.op("Reshape", g.product(d, b, 1, false, true), g.shape(a))
 	}
 	return out
 }
@@ -95,18 +95,18 @@ func gemmGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	ta, tb := ops.Int(n, "transA") != 0, ops.Int(n, "transB") != 0
 	out := make([]*ssa.Value, len(n.In))
 	switch {
-	case !g.wants(n, 0):
-	case ta:
-		out[0] = g.product(b, d, alpha, tb, true)
-	default:
-		out[0] = g.product(d, b, alpha, false, !tb)
-	}
-	switch {
 	case !g.wants(n, 1):
 	case tb:
 		out[1] = g.product(d, a, alpha, true, ta)
 	default:
 		out[1] = g.product(a, d, alpha, !ta, false)
+	}
+	switch {
+	case !g.wants(n, 0):
+	case ta:
+		out[0] = g.product(b, d, alpha, tb, true)
+	default:
+		out[0] = g.product(d, b, alpha, false, !tb)
 	}
 	if g.wants(n, 2) {
 		out[2] = g.sumTo(g.scaled(dy[0], float64(ops.Float(n, "beta"))), n.In[2])
@@ -179,11 +179,11 @@ func convGradient(g *builder, n *ssa.Node, dy []*ssa.Value) []*ssa.Value {
 	}
 	group := ops.Int(n, "group")
 	out := make([]*ssa.Value, len(n.In))
-	if g.wants(n, 0) {
-		out[0] = g.transposed(w, d, weights, group)
-	}
 	if g.wants(n, 1) {
 		out[1] = g.groupedWeights(w, x, d, group)
+	}
+	if g.wants(n, 0) {
+		out[0] = g.transposed(w, d, weights, group)
 	}
 	g.channelBias(n, d, len(shape), out)
 	return out

@@ -18,7 +18,9 @@ type Builder struct {
 // Op adds a node of the default domain with one result, and infers its type.
 func (b *Builder) Op(op string, in []*ssa.Value, attrs ...ssa.Attr) *ssa.Value {
 	n := b.Graph.NewNode(op, in, 1, attrs...)
-	if err := ops.Infer(n); err != nil {
+	if ops.Lookup("", op) == nil {
+		b.fail(fmt.Errorf("there is no operator %q of the default domain, or its package is not linked", op))
+	} else if err := ops.Infer(n); err != nil {
 		b.fail(err)
 	}
 	return n.Out[0]
@@ -43,7 +45,15 @@ func (b *Builder) constant(a *ndarray.Array) *ssa.Value {
 }
 
 // Input adds an input of the step behind those that it has, which [Trainer.Inputs] lists.
-func (b *Builder) Input(name string, t ssa.Type) *ssa.Value { return b.Graph.AddParam(name, t) }
+// A name that the step has already fails.
+func (b *Builder) Input(name string, t ssa.Type) *ssa.Value {
+	for _, p := range b.Graph.Params {
+		if p.Name == name {
+			b.fail(fmt.Errorf("the step adds an input %q, and an input or a weight of the model has this name: rename that", name))
+		}
+	}
+	return b.Graph.AddParam(name, t)
+}
 
 func (b *Builder) add(x, y *ssa.Value) *ssa.Value { return b.Op("Add", []*ssa.Value{x, y}) }
 func (b *Builder) sub(x, y *ssa.Value) *ssa.Value { return b.Op("Sub", []*ssa.Value{x, y}) }

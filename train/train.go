@@ -82,6 +82,9 @@ func New(ctx context.Context, m *berth.Model, o Options) (_ *Trainer, err error)
 	if o.Optimizer.update == nil {
 		o.Optimizer = SGD(0)
 	}
+	if err := o.check(m); err != nil {
+		return nil, err
+	}
 	t := &Trainer{model: m, options: o, constants: map[string]*ssa.Constant{}}
 	g, err := t.forward(ctx)
 	if err != nil {
@@ -91,6 +94,41 @@ func New(ctx context.Context, m *berth.Model, o Options) (_ *Trainer, err error)
 		return nil, err
 	}
 	return t, t.compile(ctx, g)
+}
+
+// check reports options that make no sense.
+func (o *Options) check(m *berth.Model) error {
+	switch {
+	case len(m.Outputs()) == 0:
+		return errors.New("the model has no outputs, and so no loss")
+	case o.Accumulate < 0:
+		return fmt.Errorf("Accumulate is %d; it must be a number of steps, or 0 for one", o.Accumulate)
+	case !(o.ClipNorm >= 0):
+		return fmt.Errorf("ClipNorm is %g; it must be a length, or 0 for none", o.ClipNorm)
+	case o.Budget < 0:
+		return fmt.Errorf("Budget is %d; it must be a number of bytes, or 0 for no bound", o.Budget)
+	case o.Learn != nil && len(o.Learn) == 0:
+		return errors.New("Learn names no weight; nil learns all")
+	}
+	for i, name := range o.Learn {
+		if slices.Contains(o.Learn[:i], name) {
+			return fmt.Errorf("Learn names %q twice", name)
+		}
+		if slices.ContainsFunc(m.Inputs(), func(p berth.Port) bool { return p.Name == name }) {
+			return fmt.Errorf("Learn names %q, which is an input of the model and no weight", name)
+		}
+	}
+	return nil
+}
+
+// sameType reports weights of several element types: rate and lengths of derivatives have one.
+func sameType(weights []*ssa.Value) error {
+	for _, w := range weights {
+		if first := weights[0]; w.Type.DType != first.Type.DType {
+			return fmt.Errorf("weight %q is of %s and %q of %s; Learn must name weights of one element type", first.Name, first.Type.DType, w.Name, w.Type.DType)
+		}
+	}
+	return nil
 }
 
 // forward is the model's graph with the weights as parameters, batch normalization in training form, and shapes bound.
@@ -207,11 +245,17 @@ func (t *Trainer) complete(g *ssa.Graph) error {
 	if b.err != nil {
 		return b.err
 	}
+	if loss == nil {
+		return errors.New("the loss gave no value")
+	}
 	if size, ok := loss.Type.Static(); !ok || ndarray.Product(size) != 1 {
 		return fmt.Errorf("the loss is %s; it must be one number of known shape: bind the shapes of the inputs, or take a mean", loss.Type)
 	}
 	g.Results[0] = loss
 	weights, slopes, err := t.slopes(g, loss)
+	if err == nil {
+		err = sameType(weights)
+	}
 	if err != nil {
 		return err
 	}
@@ -252,8 +296,13 @@ func (t *Trainer) slopes(g *ssa.Graph, loss *ssa.Value) (weights, slopes []*ssa.
 			t.learned = append(t.learned, weights[i].Name)
 		}
 	}
-	if learned == nil {
-		return nil, nil, errors.New("the loss depends on no weight")
+	switch {
+	case learned != nil:
+	case len(weights) == 0:
+		return nil, nil, errors.New("the model has no weights: no tensors of floats of rank 1 or more")
+	default:
+		_, err = gradient.Of(g, loss, weights[0]) // which says what is in the way
+		return nil, nil, fmt.Errorf("the loss depends on no weight: %w", err)
 	}
 	return learned, slopes, nil
 }
@@ -460,7 +509,11 @@ func (t *Trainer) Step(ctx context.Context, inputs ...ndarray.Value) (loss float
 		scalars[0].SetInt(0, int64(t.step))
 		scalars = scalars[1:]
 	}
-	scalars[0].SetFloat(0, t.options.Rate(change))
+	rate := t.options.Rate(change)
+	if math.IsNaN(rate) || math.IsInf(rate, 0) {
+		return 0, fmt.Errorf("the rate of change %d is %g", change, rate)
+	}
+	scalars[0].SetFloat(0, rate)
 	for i := range t.options.Optimizer.scalars {
 		scalars[1+i].SetFloat(0, t.options.Optimizer.scalar(i, change))
 	}

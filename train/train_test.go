@@ -243,6 +243,19 @@ func TestErrors(t *testing.T) {
 		{"a weight that does not count", perceptron + ` `, "does not depend", train.Options{Output: "y", Learn: []string{"w2", "w1"}, Loss: func(b *train.Builder, y *ssa.Value) *ssa.Value {
 			return b.Op("ReduceSum", []*ssa.Value{b.Graph.Params[1]}, ssa.IntAttr("keepdims", 0))
 		}}},
+		{"steps alone between loss and weights", `in %x: float32[4,3] in %w1: float32[3,5] %p = MatMul(%x, %w1) %y = Sign(%p) out %y`, `Sign "-> y"`, train.Options{Loss: train.MeanSquaredError}},
+		{"an output of integers", `in %x: float32[4,3] in %w1: float32[3,5] %p = MatMul(%x, %w1) %y = ArgMax(%p) out %y`, "no tensor of floats", train.Options{Loss: train.MeanSquaredError}},
+		{"no weights", `in %x: float32[4,3] %y = Relu(%x) out %y`, "no weights", train.Options{Loss: train.MeanSquaredError}},
+		{"weights of two types", `in %x: float32[4,3] in %w1: float32[3,5] const %w3: float64[2] = [1,2] %p = MatMul(%x, %w1) %s = ReduceSum(%p) [keepdims=0] %q = Cast(%s) [to=11] %y = Mul(%q, %w3) out %y`, `weight "w3" is of float64 and "w1" of float32`, train.Options{Loss: train.MeanSquaredError}},
+		{"an input of the name that a loss adds", `in %target: float32[4,3] in %w1: float32[3,5] %y = MatMul(%target, %w1) out %y`, `input "target"`, train.Options{Loss: train.MeanSquaredError}},
+		{"a weight named twice", perceptron, `"w1" twice`, train.Options{Loss: train.MeanSquaredError, Learn: []string{"w1", "w1"}}},
+		{"an input as a weight", perceptron, `"x", which is an input`, train.Options{Loss: train.MeanSquaredError, Learn: []string{"x"}}},
+		{"no weight named", perceptron, "nil learns all", train.Options{Loss: train.MeanSquaredError, Learn: []string{}}},
+		{"negative accumulation", perceptron, "Accumulate is -3", train.Options{Loss: train.MeanSquaredError, Accumulate: -3}},
+		{"a length that is none", perceptron, "ClipNorm is NaN", train.Options{Loss: train.MeanSquaredError, ClipNorm: math.NaN()}},
+		{"a negative budget", perceptron, "Budget is -1", train.Options{Loss: train.MeanSquaredError, Budget: -1}},
+		{"a loss without a value", perceptron, "no value", train.Options{Loss: func(*train.Builder, *ssa.Value) *ssa.Value { return nil }}},
+		{"a loss of an operator that is not there", perceptron, `no operator "Nope"`, train.Options{Loss: func(b *train.Builder, y *ssa.Value) *ssa.Value { return b.Op("Nope", []*ssa.Value{y}) }}},
 		{"open shapes", `in %x: float32[N,3] in %w1: float32[3,5] %y = MatMul(%x, %w1) out %y`, "one number", train.Options{Loss: func(_ *train.Builder, y *ssa.Value) *ssa.Value { return y }}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -250,8 +263,14 @@ func TestErrors(t *testing.T) {
 			assert.ErrorContains(t, err, c.want)
 		})
 	}
+	_, err := train.New(t.Context(), &berth.Model{}, train.Options{})
+	assert.ErrorContains(t, err, "no outputs")
+	tr, err := train.New(t.Context(), parsed(t, perceptron, weights), train.Options{Loss: train.MeanSquaredError, Rate: train.Constant(math.NaN())})
+	require.NoError(t, err)
+	_, err = tr.Step(t.Context(), waves(1, 5, 4, 3), waves(.5, 6, 4, 2))
+	assert.ErrorContains(t, err, "the rate of change 1 is NaN")
 	det := parsed(t, `in %x: float32[5,5] in %w1: float32[3,5] %p = MatMul(%w1, %x) %t = Transpose(%w1) %q = MatMul(%p, %t) %y = Det(%q) out %y`, weights)
-	_, err := train.New(t.Context(), det, train.Options{})
+	_, err = train.New(t.Context(), det, train.Options{})
 	var refused *gradient.Error
 	require.ErrorAs(t, err, &refused)
 	assert.ErrorContains(t, err, "Det")
