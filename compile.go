@@ -173,7 +173,7 @@ func fresh(ctx context.Context, g *ssa.Graph) (*ssa.Graph, error) {
 // order puts the nodes in order. Next values of states that runs overwrite take no memory of the arena, so they are no results then:
 // what makes them is not put off for the sake of their memory.
 func (m *Model) order(ctx context.Context, g *ssa.Graph, c *config) (*schedule.Result, error) {
-	if !c.overwrite {
+	if c.overwrite == nil {
 		return schedule.Order(ctx, g, c.schedule)
 	}
 	states, err := m.statesOf(c)

@@ -59,7 +59,6 @@ type compileOptions struct {
 	noMerge      bool // branches of control flow do not share memory either
 	copyViews    bool
 	parallelSafe bool
-	overwrite    bool // runs write next values over states
 	optimizeFor  Aim
 	accuracy     Accuracy
 	hook         *Hook
@@ -68,11 +67,12 @@ type compileOptions struct {
 
 // bindings are the options of which a program may have several.
 type bindings struct {
-	shapes map[string][]int
-	dims   map[string]int64
-	bounds map[string]int64
-	states []statePair
-	off    []string // passes that are left out
+	shapes    map[string][]int
+	dims      map[string]int64
+	bounds    map[string]int64
+	states    []statePair
+	overwrite func(g *ssa.Graph, st program.State) bool // whether a run writes a next value over the state
+	off       []string                                  // passes that are left out
 }
 
 // key is a form of the bindings that can be compared.
@@ -190,7 +190,7 @@ func WithState(input, result string) Option {
 // may write over it, as updates of weights are. A run that has begun to overwrite ignores its context and goes on to its end; if it
 // fails, later runs fail with a [TornError] until all states are set ([Session.SetCache]) or reset. An input that is given for a
 // state becomes the state.
-func WithStatesOverwritten() Option { return func(c *config) { c.overwrite = true } }
+func WithStatesOverwritten() Option { return func(c *config) { c.overwrite = program.CanOverwrite } }
 
 // WithoutMapping has [Open] read files into memory instead of mapping them, for files that
 // may be written to while the model is in use.

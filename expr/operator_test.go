@@ -40,6 +40,16 @@ var kept = []error{
 	expr.Define(expr.Operator{Domain: own, Name: "Scaled", Inputs: 1, Outputs: 1, Attrs: []*ops.AttrSpec{ops.FloatAttr("by", 2)}, Forward: func(x *expr.Executor) {
 		expr.Yield(x, 0, expr.Operand[float32](x, 0).Mul(expr.Num[float32](float64(ops.Float(x.Node(), "by")))))
 	}}),
+	expr.Define(expr.Operator{Domain: own, Name: "Cubed", Inputs: 1, Outputs: 1, Forward: func(x *expr.Executor) {
+		v := expr.Operand[float32](x, 0)
+		expr.Yield(x, 0, v.Mul(v).Mul(v))
+	}, Backward: func(x *expr.Executor) {
+		v := expr.Operand[float32](x, 0)
+		expr.YieldSlope(x, 0, expr.Slope[float32](x, 0).Mul(v).Mul(v).Mul(expr.Num[float32](3)))
+	}}),
+	expr.Define(expr.Operator{Domain: own, Name: "Grown", Inputs: 1, Outputs: 1, Forward: func(x *expr.Executor) { expr.Yield(x, 0, expr.Exp(expr.Operand[float32](x, 0))) }, Backward: func(x *expr.Executor) {
+		expr.YieldSlope(x, 0, expr.Slope[float32](x, 0).Mul(expr.Yielded[float32](x, 0)))
+	}}),
 	expr.Define(expr.Operator{Domain: own, Name: "Unfinished", Inputs: 1, Outputs: 2, Forward: func(x *expr.Executor) { expr.Yield(x, 0, expr.Operand[float32](x, 0)) }}),
 	expr.Define(expr.Operator{Domain: own, Name: "WrongType", Inputs: 1, Outputs: 1, Forward: func(x *expr.Executor) { expr.Yield(x, 0, expr.Operand[int64](x, 0)) }}),
 	expr.Define(expr.Operator{Domain: own, Name: "NoSlope", Inputs: 1, Outputs: 1, Forward: func(x *expr.Executor) { expr.Yield(x, 0, expr.Operand[float32](x, 0)) }, Backward: func(*expr.Executor) {}}),
@@ -141,6 +151,48 @@ func TestBackward(t *testing.T) {
 			assert.InDelta(t, want[i], got[i], 1e-6, "%s, %d", name, i)
 		}
 	}
+}
+
+// TestTwice: operators of the program are differentiated again, by what Forward and Backward are written with; one whose Backward does
+// not tell what a result that it reads depends on is refused by name.
+func TestTwice(t *testing.T) {
+	for name, want := range map[string]func(x float64) (first, second, third float64){
+		"Cubed":  func(x float64) (float64, float64, float64) { return 3 * x * x, 6 * x, 6 },
+		"Grown":  func(x float64) (float64, float64, float64) { return math.Exp(x), math.Exp(x), math.Exp(x) },
+		"Scaled": func(x float64) (float64, float64, float64) { return 2, 0, 0 },
+	} {
+		g := ownGraph(t, `in %x: float32[4] %y = test.operators::`+name+`(%x) out %y`)
+		require.NoError(t, ops.InferGraph(g))
+		y, found := g.Results[0], []*ssa.Value{}
+		for range 3 {
+			r := gradient.Reversal{Graph: g, Y: y, By: g.Params[:1]}
+			d, err := r.Append()
+			require.NoError(t, err, name)
+			if d[0] == nil {
+				break // a constant
+			}
+			y = d[0]
+			found = append(found, y)
+		}
+		g.Results = found
+		out, err := ops.Interpret(t.Context(), g, []ndarray.Value{ndarray.Of([]float32{-1, 0.5, 1, 2}, 4)}, nil)
+		require.NoError(t, err, name)
+		for i, x := range []float64{-1, 0.5, 1, 2} {
+			a, b, c := want(x)
+			for k, v := range []float64{a, b, c}[:len(out)] {
+				assert.InEpsilon(t, 1+math.Abs(v), 1+math.Abs(out[k].(*ndarray.Array).Float(i)), 1e-5, "%s, derivative %d at %g", name, k+1, x)
+			}
+		}
+		assert.Equal(t, name == "Scaled", len(out) == 1, name)
+	}
+	g := ownGraph(t, entropyText)
+	require.NoError(t, ops.InferGraph(g))
+	d, err := gradient.Of(g, g.Results[0], g.Params[1])
+	require.NoError(t, err)
+	_, err = gradient.Of(g, d[0], g.Params[1])
+	var refused *gradient.Error
+	require.ErrorAs(t, err, &refused)
+	assert.ErrorContains(t, err, "Entropy")
 }
 
 // TestWrongOperators: what an operator of the program does wrong is an error that names it.

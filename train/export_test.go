@@ -1,5 +1,8 @@
 package train
 
+// UpdateEarly is exported for its test.
+var UpdateEarly = updateEarly
+
 // Poison fills the memory of steps with a pattern before each.
 func (t *Trainer) Poison() { t.session.Poison(true) }
 

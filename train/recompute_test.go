@@ -10,19 +10,20 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ssa"
 	"github.com/berth-onnx/berth/train"
 )
 
 // deep is a perceptron of many layers whose weights are small beside what they compute.
-func deep(t testing.TB, layers, rows int) *berth.Model {
+func deep(t testing.TB, layers, rows, width int) *berth.Model {
 	var text strings.Builder
-	fmt.Fprintf(&text, "in %%x: float32[%d,8]", rows)
+	fmt.Fprintf(&text, "in %%x: float32[%d,%d]", rows, width)
 	weights := map[string]*ndarray.Array{}
 	last := "x"
 	for i := range layers {
 		name := fmt.Sprintf("w%d", i)
-		weights[name] = waves(0.5, float64(i), 8, 8)
-		fmt.Fprintf(&text, " in %%%s: float32[8,8] %%p%d = MatMul(%%%s, %%%s) %%h%d = Tanh(%%p%d)", name, i, last, name, i, i)
+		weights[name] = waves(4/float64(width), float64(i), width, width)
+		fmt.Fprintf(&text, " in %%%s: float32[%d,%d] %%p%d = MatMul(%%%s, %%%s) %%h%d = Tanh(%%p%d)", name, width, width, i, last, name, i, i)
 		last = fmt.Sprintf("h%d", i)
 	}
 	fmt.Fprintf(&text, " out %%%s", last)
@@ -35,7 +36,7 @@ func TestBudget(t *testing.T) {
 	const rows = 256
 	x, want := waves(1, 5, rows, 8), waves(0.5, 6, rows, 8)
 	steps := func(budget int64) (tr *train.Trainer, losses []float64, err error) {
-		tr, err = train.New(t.Context(), deep(t, 16, rows), train.Options{Loss: train.MeanSquaredError, Optimizer: train.Momentum(0.9, 0), Budget: budget})
+		tr, err = train.New(t.Context(), deep(t, 16, rows, 8), train.Options{Loss: train.MeanSquaredError, Optimizer: train.Momentum(0.9, 0), Budget: budget})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -68,6 +69,20 @@ func TestBudget(t *testing.T) {
 	var short *train.BudgetError
 	require.ErrorAs(t, err, &short)
 	assert.LessOrEqual(t, float64(short.Least), 0.6*float64(arena))
+}
+
+// TestUpdateEarly: nodes that change a weight follow its derivative at once, those that read inputs alone just ahead of them.
+func TestUpdateEarly(t *testing.T) {
+	g, err := ssa.ParseGraph(`graph "g" { in %x: float32[2] in %v: float32[2] in %w: float32[2] in %r: float32[]
+		%a = Exp(%x) %d = Neg(%a) %e = Sin(%d) %m = Mul(%v, %r) %n = Add(%m, %d) %s = Mul(%n, %r) %u = Sub(%w, %s) %l = Mul(%r, %r) out %e, %n, %u, %l }`)
+	require.NoError(t, err)
+	train.UpdateEarly(g, 3)
+	var order []string
+	for _, n := range g.Nodes {
+		order = append(order, n.Out[0].Name)
+	}
+	assert.Equal(t, []string{"a", "d", "m", "n", "s", "u", "e", "l"}, order)
+	require.NoError(t, ssa.Check(g))
 }
 
 // TestBudgetOfModels: the models of PyTorch learn the same within what is left for them.

@@ -264,11 +264,62 @@ func (t *Trainer) complete(g *ssa.Graph) error {
 			t.inputs = append(t.inputs, p)
 		}
 	}
+	from := len(g.Nodes)
 	sums := t.accumulate(b, weights, slopes)
 	t.clip(b, slopes)
 	t.update(b, weights, slopes)
 	t.holdUntilDue(b, weights, sums)
+	updateEarly(g, from)
 	return b.err
+}
+
+// updateEarly moves the nodes from a position on, which change weights, to where what they read has been made: a derivative then dies
+// there, and so does what it is a product of, once the update is a part of that product. Nodes that read inputs of the step alone come
+// ahead of their first reader.
+func updateEarly(g *ssa.Graph, from int) {
+	behind, at := make([][]*ssa.Node, from), map[*ssa.Node]int{}
+	for i, n := range g.Nodes[:from] {
+		at[n] = i
+	}
+	var place func(n *ssa.Node, slot int)
+	place = func(n *ssa.Node, slot int) {
+		if _, placed := at[n]; placed {
+			return
+		}
+		for _, v := range n.In {
+			if v != nil && v.Def != nil {
+				place(v.Def, slot)
+			}
+		}
+		at[n] = slot
+		behind[slot] = append(behind[slot], n)
+	}
+	var rest []*ssa.Node
+	for _, n := range g.Nodes[from:] {
+		slot := -1
+		for _, v := range n.In {
+			if v != nil && v.Def != nil {
+				if i, placed := at[v.Def]; placed {
+					slot = max(slot, i)
+				}
+			}
+		}
+		if slot >= 0 {
+			place(n, slot)
+		} else {
+			rest = append(rest, n)
+		}
+	}
+	var all []*ssa.Node
+	for i, n := range g.Nodes[:from] {
+		all = append(append(all, n), behind[i]...)
+	}
+	for _, n := range rest {
+		if _, placed := at[n]; !placed {
+			all = append(all, n)
+		}
+	}
+	g.Nodes = all
 }
 
 // slopes are the weights that the loss depends on and its derivatives by them. Weights that were asked for by name must be

@@ -34,15 +34,15 @@ func (e *TornError) Error() string {
 // overwrites finds the states that are overwritten, by their next values, and orders the graph for them.
 func (c *compiler) overwrites(g *ssa.Graph) {
 	for i, st := range c.opts.States {
-		if st.Overwrite && !c.opts.ParallelSafe && !c.opts.placed && canOverwrite(g, st) {
+		if st.Overwrite != nil && !c.opts.ParallelSafe && !c.opts.placed && st.Overwrite(g, st) {
 			c.over[g.Results[st.Result]] = i
 		}
 	}
 }
 
-// canOverwrite reports whether the next value of a state is made where the state lies, after its node was moved behind the other
-// readers of the state, if it had to be.
-func canOverwrite(g *ssa.Graph, st State) bool {
+// CanOverwrite reports whether the next value of a state is made where the state lies, after its node was moved behind the other
+// readers of the state, if it had to be. Only programs that ask for it link it.
+func CanOverwrite(g *ssa.Graph, st State) bool {
 	p, next := g.Params[st.Param], g.Results[st.Result]
 	n := next.Def
 	if _, sized := next.Type.ByteSize(); n == nil || !sized || ops.IsControl(n) || len(ops.Aliases(n)) > 0 || !ops.SameLayout(p.Type, next.Type) {

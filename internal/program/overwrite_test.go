@@ -33,7 +33,11 @@ var overwriteCases = []struct {
 
 func overwriting(t *testing.T, text string, over bool) (*Program, *ssa.Graph) {
 	g := parsed(t, `graph "g" { in %x: float32[4,4] in %w: float32[4,4] const %flat: int64[1] = [16] const %trips: int64[] = 2 const %go: bool[] = true `+text+` }`)
-	p, err := Compile(t.Context(), g, Options{States: []State{{Param: 1, Result: 1, Overwrite: over}}})
+	st := State{Param: 1, Result: 1}
+	if over {
+		st.Overwrite = CanOverwrite
+	}
+	p, err := Compile(t.Context(), g, Options{States: []State{st}})
 	require.NoError(t, err)
 	return p, g
 }
@@ -104,7 +108,7 @@ func TestOverwriteCheck(t *testing.T) {
 // the state is set; a context that ends meanwhile is too late.
 func TestTorn(t *testing.T) {
 	g := parsed(t, `graph "g" { in %x: float32[2] in %a: int32[2] in %b: int32[2] in %w: float32[2] %early = Div(%a, %b) %next = Sub(%w, %x) %late = Div(%b, %a) %q = Add(%early, %late) out %q, %next }`)
-	p, err := Compile(t.Context(), g, Options{States: []State{{Param: 3, Result: 1, Overwrite: true}}})
+	p, err := Compile(t.Context(), g, Options{States: []State{{Param: 3, Result: 1, Overwrite: CanOverwrite}}})
 	require.NoError(t, err)
 	s, err := p.NewSession()
 	require.NoError(t, err)

@@ -33,7 +33,8 @@ import (
 type State struct {
 	Param, Result int           // positions among the program's parameters and results
 	Initial       *ssa.Constant // nil: zeros
-	Overwrite     bool          // where the graph allows it, by the run: see overwrite.go
+	// Overwrite is [CanOverwrite] for a state that a run overwrites where the graph allows it; nil for two places.
+	Overwrite func(g *ssa.Graph, st State) bool
 
 	overwritten bool
 	shape       []int
