@@ -198,8 +198,9 @@ func microsoftCases() []ruleCase {
 		{op: ms + "SkipLayerNormalization", in: []operand{around(2, 3, 4), around(2, 3, 4), around(4), around(4), around(4)}, results: 4, by: []int{0, 3}, single: true},
 		{op: ms + "SkipSimplifiedLayerNormalization", in: []operand{around(2, 3, 4), around(2, 3, 4), around(4), around(4)}, results: 4, by: []int{0, 3}, single: true},
 		{op: ms + "EmbedLayerNormalization", in: []operand{given([]int32{1, 0, 1}, 1, 3), given([]int32{0, 1, 1}, 1, 3), around(3, 4), around(5, 4), around(2, 4), around(4), around(4)}, results: 2, single: true},
-		{op: ms + "Attention", in: []operand{around(1, 3, 4), around(4, 12), around(12), padded}, attrs: []ssa.Attr{heads}}, {op: ms + "Attention", in: []operand{around(2, 3, 4), around(4, 12), around(12)}, attrs: []ssa.Attr{heads, num("unidirectional", 1)}},
-		{op: ms + "MultiHeadAttention", in: []operand{around(1, 2, 4), around(1, 3, 4), around(1, 3, 4), around(12), padded}, attrs: []ssa.Attr{heads}},
+		{op: ms + "Attention", in: []operand{around(1, 3, 4), around(4, 12), around(12), padded}, attrs: []ssa.Attr{heads}, single: true},
+		{op: ms + "Attention", in: []operand{around(2, 3, 4), around(4, 12), around(12)}, attrs: []ssa.Attr{heads, num("unidirectional", 1)}, single: true},
+		{op: ms + "MultiHeadAttention", in: []operand{around(1, 2, 4), around(1, 3, 4), around(1, 3, 4), around(12), padded}, attrs: []ssa.Attr{heads}, single: true},
 		{op: ms + "RotaryEmbedding", in: []operand{around(1, 2, 3, 4), given([]int64{1}, 1), drawnConstant(-1, 1, 5, 2), drawnConstant(-1, 1, 5, 2)}},
 	}
 }

@@ -58,7 +58,7 @@ type ruleCase struct {
 	in      []operand
 	results int   // that the node has; 0 is 1
 	by      []int // results that are differentiated; nil is the first
-	single  bool  // the reference kernel computes in float32
+	single  bool  // the operator has no float64, or its reference kernel computes in float32
 }
 
 // graph builds the node, and the sum of its results' elements with different weights, so that no two

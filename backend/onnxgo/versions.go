@@ -89,7 +89,7 @@ func elsewhere(name string) string { return domains()[name] }
 var domains = sync.OnceValue(func() map[string]string {
 	out := map[string]string{}
 	for _, o := range ops.All() {
-		if o.Domain != "" {
+		if o.Domain != "" && o.Domain != ops.Private {
 			out[o.Name] = o.Domain
 		}
 	}

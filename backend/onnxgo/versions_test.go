@@ -38,11 +38,13 @@ func TestIntroduced(t *testing.T) {
 	assert.Equal(t, want, introduced)
 }
 
-// TestElsewhere requires that a name is in one domain besides the default one.
+// TestElsewhere requires that a name is in one domain besides the default one and that of programs, which no file may have.
 func TestElsewhere(t *testing.T) {
 	domain := map[string]string{}
 	for _, o := range ops.All() {
-		if o.Domain != "" {
+		if o.Domain == ops.Private {
+			assert.NotEqual(t, ops.Private, elsewhere(o.Name), o.Name)
+		} else if o.Domain != "" {
 			assert.Empty(t, domain[o.Name], "%s is in %s, too", o.Name, o.Domain)
 			domain[o.Name] = o.Domain
 		}
