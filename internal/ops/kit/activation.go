@@ -108,12 +108,12 @@ func Gates(n *ssa.Node, def []string, dirs int) ([][]Gate, error) {
 	}
 	out := make([][]Gate, dirs)
 	for i, name := range names {
-		name = strings.ToLower(name)
-		spec, ok := activations[name]
+		g := Gate{Name: strings.ToLower(name)}
+		spec, ok := activations[g.Name]
 		if !ok {
 			return nil, fmt.Errorf("activation %q: %w", name, ops.ErrUnsupported)
 		}
-		g := Gate{name, spec.alpha, spec.beta}
+		g.Alpha, g.Beta = spec.alpha, spec.beta
 		if spec.takes > 0 {
 			g.Alpha = next(&alphas, g.Alpha)
 		}
