@@ -34,7 +34,8 @@ type idleSessions struct {
 	mu     sync.Mutex
 	list   []idleSession // the oldest first
 	bytes  int64
-	timed  bool // a timer is set
+	timer  *time.Timer // looks for sessions that have been idle for too long; nil until there is one
+	timed  bool        // it is set
 }
 
 type idleSession struct {
@@ -74,8 +75,7 @@ func (p *Program) keepIdle(s *Session) {
 	}
 	l.drop(over)
 	if l.limits.After > 0 && !l.timed {
-		l.timed = true
-		expireLater(weak.Make(p), l.limits.After)
+		p.expireLater(l.limits.After)
 	}
 }
 
@@ -87,14 +87,23 @@ func (l *idleSessions) drop(n int) {
 	l.list = slices.Delete(l.list, 0, n)
 }
 
-// expireLater looks for sessions that have been idle for too long after a while, if the
-// program is still there.
-func expireLater(p weak.Pointer[Program], d time.Duration) {
-	time.AfterFunc(d, func() {
-		if p := p.Value(); p != nil {
+// expireLater looks for sessions that have been idle for too long after a while. The program has one timer, which
+// does not hold it: where it is collected before, the timer ends, or a process that compiles often
+// would hold those of all programs of the last minute.
+func (p *Program) expireLater(d time.Duration) {
+	l := &p.idle
+	l.timed = true
+	if l.timer != nil {
+		l.timer.Reset(d)
+		return
+	}
+	later := weak.Make(p)
+	l.timer = time.AfterFunc(d, func() {
+		if p := later.Value(); p != nil {
 			p.expire(time.Now())
 		}
 	})
+	runtime.AddCleanup(p, func(t *time.Timer) { t.Stop() }, l.timer)
 }
 
 // expire drops the sessions that have been idle for too long.
@@ -108,7 +117,7 @@ func (p *Program) expire(now time.Time) {
 	}
 	l.drop(old)
 	if l.timed = len(l.list) > 0; l.timed {
-		expireLater(weak.Make(p), l.limits.After-now.Sub(l.list[0].since))
+		p.expireLater(l.limits.After - now.Sub(l.list[0].since))
 	}
 }
 

@@ -69,6 +69,42 @@ func TestIdleSessions(t *testing.T) {
 	assert.Eventually(t, func() bool { return p.Stats().IdleSessions == 0 }, 10*time.Second, 5*time.Millisecond, "a second time")
 }
 
+// TestNothingIsLeftOfClosedModels: models that are opened, compiled, run and closed in turn leave no object behind, whatever
+// the time for which their sessions would have been kept.
+func TestNothingIsLeftOfClosedModels(t *testing.T) {
+	in := map[string]ndarray.Value{"x": ndarray.Must(ndarray.Float32, 64, 64)}
+	objects := func(models int) uint64 {
+		for range models {
+			m := parsed(t, slow)
+			for _, limits := range []berth.IdleLimits{{Sessions: 2, Bytes: 1 << 30, After: time.Hour}, {Sessions: 2, Bytes: 1 << 30}, {}} {
+				p, err := m.Compile(t.Context(), berth.WithIdleLimits(limits))
+				require.NoError(t, err)
+				for range 2 {
+					_, err = p.RunValues(t.Context(), in)
+					require.NoError(t, err)
+				}
+			}
+			_, err := m.RunValues(t.Context(), in)
+			require.NoError(t, err)
+			require.NoError(t, m.Close())
+		}
+		least := ^uint64(0)
+		for range 5 { // cleanups let go of more
+			runtime.GC()
+			time.Sleep(10 * time.Millisecond)
+			var s runtime.MemStats
+			runtime.ReadMemStats(&s)
+			least = min(least, s.HeapObjects)
+		}
+		return least
+	}
+	const models = 100
+	objects(10) // what the process keeps once
+	before := objects(10)
+	after := objects(models)
+	assert.Less(t, after, before+models, "not an object for each model")
+}
+
 // TestStats: a model counts what it and its programs hold.
 func TestStats(t *testing.T) {
 	path, _ := weightyFile(t, 1, true)
