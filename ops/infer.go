@@ -2,6 +2,7 @@ package ops
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ssa"
@@ -24,6 +25,7 @@ func Infer(n *ssa.Node) (err error) {
 	if err != nil {
 		return AtNode("shape inference", n, err)
 	}
+	general := o.Domain != Private && slices.ContainsFunc(n.In, isBlocked) // once: a loop may have many operands and results
 	for i, v := range n.Out {
 		if v == nil {
 			continue
@@ -32,7 +34,7 @@ func Infer(n *ssa.Node) (err error) {
 			return AtNode("shape inference", n, fmt.Errorf("the rule knows %d results, the node has %d", len(facts), len(n.Out)))
 		}
 		v.Type, v.Content = facts[i].Type, facts[i].Content
-		if v.Type.Channels == 0 {
+		if general && v.Type.Channels == 0 {
 			v.Type.Channels = channelsOf(o, n, v.Type)
 		}
 	}

@@ -20,11 +20,8 @@ func isConcat(o *Op, n *ssa.Node) bool {
 	return o.Domain == "" && o.Name == "Concat" && Int(n, "axis") == 1
 }
 
-// channelsOf is the number of channels of a result of the general operators, 0 for a plain one.
+// channelsOf is the number of channels of a result of a general operator that has a blocked operand, 0 for a plain one.
 func channelsOf(o *Op, n *ssa.Node, t ssa.Type) int {
-	if o.Domain == Private || !slices.ContainsFunc(n.In, isBlocked) {
-		return 0
-	}
 	sum := 0
 	for _, v := range n.In {
 		switch {

@@ -313,50 +313,68 @@ func (g *Graph) IsResult(v *Value) bool {
 	if len(g.Results) < manyResults {
 		return slices.Contains(g.Results, v)
 	}
-	x := g.index.Load()
-	if x == nil || !x.current(g.Results) {
-		x = newResultIndex(g.Results)
-		g.index.Store(x)
-	}
-	return x.has[v]
+	_, is := g.results().first[v]
+	return is
 }
 
-// manyResults is from how many results on a graph keeps a set of them.
+// manyResults is from how many results on a graph keeps an index of them.
 const manyResults = 64
 
-// resultIndex is the set of a graph's results. It is made again when the list is
-// another or has another length; who replaces elements of the list calls
+// resultIndex tells where in the list of a graph's results a value is: at its first place and, from each, at the next. It
+// is made again when the list is another or has another length; who replaces elements of the list calls
 // [Graph.ReplaceResult].
 type resultIndex struct {
-	list []*Value
-	has  map[*Value]bool
+	list  []*Value
+	first map[*Value]int
+	next  []int // -1 behind the last
 }
 
-func newResultIndex(list []*Value) *resultIndex {
-	x := &resultIndex{list, make(map[*Value]bool, len(list))}
-	for _, v := range list {
-		x.has[v] = true
+// results is the index of a list that is not empty.
+func (g *Graph) results() *resultIndex {
+	x, list := g.index.Load(), g.Results
+	if x != nil && len(x.list) == len(list) && &x.list[0] == &list[0] {
+		return x
 	}
+	x = &resultIndex{list, make(map[*Value]int, len(list)), make([]int, len(list))}
+	for i, v := range slices.Backward(list) {
+		x.put(i, v)
+	}
+	g.index.Store(x)
 	return x
 }
 
-func (x *resultIndex) current(list []*Value) bool {
-	return len(x.list) == len(list) && &x.list[0] == &list[0]
+// put makes i the first place of a value.
+func (x *resultIndex) put(i int, v *Value) {
+	if k, is := x.first[v]; is {
+		x.next[i] = k
+	} else {
+		x.next[i] = -1
+	}
+	x.first[v] = i
 }
 
 // ReplaceResult makes v the result wherever old is.
 func (g *Graph) ReplaceResult(old, v *Value) {
-	if !g.IsResult(old) {
+	if len(g.Results) < manyResults {
+		for i, r := range g.Results {
+			if r == old {
+				g.Results[i] = v
+			}
+		}
+		g.index.Store(nil)
 		return
 	}
-	for i, r := range g.Results {
-		if r == old {
-			g.Results[i] = v
-		}
+	x := g.results()
+	i, is := x.first[old]
+	if !is || old == v {
+		return
 	}
-	if x := g.index.Load(); x != nil {
-		delete(x.has, old)
-		x.has[v] = true
+	delete(x.first, old)
+	for i >= 0 {
+		following := x.next[i]
+		g.Results[i] = v
+		x.put(i, v)
+		i = following
 	}
 }
 

@@ -2,6 +2,8 @@ package ssa
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +48,35 @@ func TestReplaceUses(t *testing.T) {
 	assert.Empty(t, byName(g, "a").Uses())
 	assert.Len(t, byName(g, "b").Uses(), 3)
 	assert.Same(t, byName(g, "b"), g.Results[1])
+}
+
+// TestReplaceResult: in lists short and long, with values that stand in several places, the list and what is said of it are
+// those of going through all of it.
+func TestReplaceResult(t *testing.T) {
+	for _, length := range []int{3, manyResults - 1, manyResults, 3 * manyResults} {
+		g, rng := NewGraph("g"), rand.New(rand.NewPCG(uint64(length), 1))
+		var values []*Value
+		for i := range length {
+			values = append(values, g.AddParam(fmt.Sprint("v", i), StaticTensor(ndarray.Float32, 1)))
+		}
+		draw := func() *Value { return values[rng.IntN(len(values))] }
+		for range length {
+			g.Results = append(g.Results, draw())
+		}
+		want := slices.Clone(g.Results)
+		for range 4 * length {
+			old, v := draw(), draw()
+			g.ReplaceResult(old, v)
+			for i, r := range want {
+				if r == old {
+					want[i] = v
+				}
+			}
+			require.Equal(t, want, g.Results)
+			probe := draw()
+			require.Equal(t, slices.Contains(want, probe), g.IsResult(probe))
+		}
+	}
 }
 
 func TestRemoveNodesDropsUses(t *testing.T) {

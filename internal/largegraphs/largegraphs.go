@@ -37,6 +37,11 @@ var Families = []Family{
 	{"sum-of-dims", sumOfDims},
 	{"body", body},
 	{"captures", captures},
+	{"constant-captures", func(n int) *ssa.Graph { return unreadCaptures(n, true) }},
+	{"unread-captures", func(n int) *ssa.Graph { return unreadCaptures(n, false) }},
+	{"branch-results", branchResults},
+	{"unread-carried", func(n int) *ssa.Graph { return carried(n, false) }},
+	{"constant-carried", func(n int) *ssa.Graph { return carried(n, true) }},
 	{"identical", identical},
 	{"identities", identities},
 	{"folded", folded},
@@ -101,8 +106,10 @@ func residuals(n int) *ssa.Graph {
 }
 
 // fan makes n values that differ, each of its own constant and x.
-func fan(g *ssa.Graph, n int) []*ssa.Value {
-	x := g.AddParam("x", row)
+func fan(g *ssa.Graph, n int) []*ssa.Value { return fanOf(g, n, g.AddParam("x", row)) }
+
+// fanOf is fan over a value.
+func fanOf(g *ssa.Graph, n int, x *ssa.Value) []*ssa.Value {
 	out := make([]*ssa.Value, n)
 	for i := range out {
 		k := g.AddConst(fmt.Sprintf("k%d", i), ssa.ScalarConst(float32(i)+2))
@@ -244,6 +251,77 @@ func captures(n int) *ssa.Graph {
 		f.AddBody(name, b)
 	}
 	g.Results = f.Out
+	return g
+}
+
+// unreadCaptures is one branch that captures n values of which it reads one, or n constants, all of which it reads.
+func unreadCaptures(n int, constant bool) *ssa.Graph {
+	g := ssa.NewGraph("unread captures")
+	in := []*ssa.Value{g.AddParam("cond", ssa.StaticTensor(ndarray.Bool)), g.AddParam("x", row)}
+	if constant {
+		for i := range n {
+			in = append(in, g.AddConst(fmt.Sprintf("k%d", i), ssa.ScalarConst(float32(i))))
+		}
+	} else {
+		in = append(in, fanOf(g, n, in[1])...)
+	}
+	f := g.NewNode("If", in, 1)
+	f.Captures = len(in) - 1
+	for _, name := range []string{"then_branch", "else_branch"} {
+		b := ssa.NewGraph(name)
+		for i, v := range in[1:] {
+			b.AddParam(fmt.Sprintf("c%d", i), v.Type)
+		}
+		read := b.Params[:1]
+		if constant {
+			read = b.Params
+		}
+		b.Results = []*ssa.Value{node(b, map[string]string{"then_branch": "Max", "else_branch": "Min"}[name], read...)}
+		f.AddBody(name, b)
+	}
+	g.Results = f.Out
+	return g
+}
+
+// branchResults is one branch of n results, of which one is read.
+func branchResults(n int) *ssa.Graph {
+	g := ssa.NewGraph("branch results")
+	f := g.NewNode("If", []*ssa.Value{g.AddParam("cond", ssa.StaticTensor(ndarray.Bool)), g.AddParam("x", row)}, n)
+	f.Captures = 1
+	for k, name := range []string{"then_branch", "else_branch"} {
+		b := ssa.NewGraph(name)
+		x := b.AddParam("v", row)
+		for i := range n {
+			b.Results = append(b.Results, node(b, functions[(i+k)%len(functions)], x))
+		}
+		f.AddBody(name, b)
+	}
+	g.Results = f.Out[:1]
+	return g
+}
+
+// carried is one loop of n carried values, of which one is read: each of the others is computed from itself and the one
+// before, or stays as it is.
+func carried(n int, constant bool) *ssa.Graph {
+	g := ssa.NewGraph("carried")
+	x := g.AddParam("x", row)
+	in := append([]*ssa.Value{g.AddParam("trips", ssa.StaticTensor(ndarray.Int64)), g.AddConst("yes", ssa.ScalarConst(true))}, fanOf(g, n, x)...)
+	f := g.NewNode("Loop", in, n)
+	b := ssa.NewGraph("body")
+	b.AddParam("i", ssa.StaticTensor(ndarray.Int64))
+	b.Results = []*ssa.Value{b.AddParam("keep", ssa.StaticTensor(ndarray.Bool))}
+	for i := range n {
+		v := b.AddParam(fmt.Sprintf("v%d", i), row)
+		switch {
+		case i == 0:
+			v = node(b, "Tanh", v)
+		case !constant:
+			v = node(b, "Max", v, b.Params[i+1])
+		}
+		b.Results = append(b.Results, v)
+	}
+	f.AddBody("body", b)
+	g.Results = f.Out[:1]
 	return g
 }
 

@@ -1,8 +1,6 @@
 package rewrite
 
 import (
-	"slices"
-
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
 )
@@ -16,17 +14,28 @@ func captureParam(n *ssa.Node, b *ssa.Graph, k int) *ssa.Value {
 	return b.Params[len(b.Params)-n.Captures+k]
 }
 
-// removeCapture drops capture k from the node and all bodies. Nothing in the
-// bodies may read it any more.
-func removeCapture(n *ssa.Node, k int) {
+// removeCaptures drops the captures for which drop is set from the node and all bodies. Nothing in the
+// bodies may read them any more.
+func removeCaptures(n *ssa.Node, drop []bool) {
+	first := len(n.In) - n.Captures
 	for _, b := range n.Bodies {
-		at := len(b.Params) - n.Captures + k
-		b.Params = slices.Delete(b.Params, at, at+1)
+		b.Params = leavingOut(b.Params, len(b.Params)-n.Captures, drop)
 	}
-	in := slices.Clone(n.In)
-	at := len(in) - n.Captures + k
-	n.Captures--
-	n.SetInputs(slices.Delete(in, at, at+1))
+	in := leavingOut(n.In, first, drop)
+	n.Captures = len(in) - first
+	n.SetInputs(in)
+}
+
+// leavingOut copies a list but for the elements at+i for which drop[i] is set. Lists of a node may be as long
+// as the model is large, so what goes is taken out of them all at once.
+func leavingOut(list []*ssa.Value, at int, drop []bool) []*ssa.Value {
+	out := make([]*ssa.Value, 0, len(list))
+	for i, v := range list {
+		if i < at || i >= at+len(drop) || !drop[i-at] {
+			out = append(out, v)
+		}
+	}
+	return out
 }
 
 // addCapture makes the node capture v; the parameter of body i is result i.
@@ -83,24 +92,27 @@ type carriedLayout struct {
 	in, param, result int
 }
 
-// removeCarried drops carried value i everywhere. Nothing may read its parameter
-// or its result any more.
-func removeCarried(n *ssa.Node, l carriedLayout, i int) {
-	in := slices.Clone(n.In)
-	n.SetInputs(slices.Delete(in, l.in+i, l.in+i+1))
-	l.body.Params = slices.Delete(l.body.Params, l.param+i, l.param+i+1)
-	l.body.Results = slices.Delete(l.body.Results, l.result+i, l.result+i+1)
-	if i < len(n.Out) {
-		setOut(n, slices.Delete(slices.Clone(n.Out), i, i+1))
-	}
+// removeCarried drops the carried values for which drop is set everywhere. Nothing may read their parameters
+// or their results any more.
+func removeCarried(n *ssa.Node, l carriedLayout, drop []bool) {
+	n.SetInputs(leavingOut(n.In, l.in, drop))
+	l.body.Params = leavingOut(l.body.Params, l.param, drop)
+	l.body.Results = leavingOut(l.body.Results, l.result, drop)
+	setOut(n, leavingOut(n.Out, 0, drop))
 }
 
-// carriedToCapture turns carried value i, which no iteration changes, into a
-// capture.
-func carriedToCapture(n *ssa.Node, l carriedLayout, i int) {
-	v, p := n.In[l.in+i], l.body.Params[l.param+i]
-	removeCarried(n, l, i)
-	l.body.Params = append(l.body.Params, p)
-	n.AddInput(v)
-	n.Captures++
+// carriedToCaptures turns the carried values for which turn is set, which no iteration changes, into captures.
+func carriedToCaptures(n *ssa.Node, l carriedLayout, turn []bool) {
+	var values, params []*ssa.Value
+	for i := len(turn) - 1; i >= 0; i-- {
+		if turn[i] {
+			values, params = append(values, n.In[l.in+i]), append(params, l.body.Params[l.param+i])
+		}
+	}
+	removeCarried(n, l, turn)
+	l.body.Params = append(l.body.Params, params...)
+	for _, v := range values {
+		n.AddInput(v)
+	}
+	n.Captures += len(values)
 }

@@ -55,62 +55,79 @@ func (c *Context) unreadResult(n *ssa.Node, i int) bool {
 // trimIf drops results that nothing reads from the node and both branches, and
 // passes on what both branches pass on.
 func trimIf(c *Context, n *ssa.Node) (done bool) {
+	passes := passedThrough(n)
 	for i := len(n.Out) - 1; i >= 0; i-- {
-		if v := c.passedThrough(n, i); v != nil && !c.unreadResult(n, i) {
+		if v := passes(i); v != nil && !c.unreadResult(n, i) {
 			c.replace(n.Out[i], v)
 			done = true
 			if !c.alive(n) {
 				return true
 			}
 		}
-		if len(n.Out) == 1 || !c.unreadResult(n, i) {
-			continue
-		}
-		done = true
-		setOut(n, slices.Delete(slices.Clone(n.Out), i, i+1))
-		for _, b := range n.Bodies {
-			b.Results = slices.Delete(b.Results, i, i+1)
-			sweepBody(b)
+	}
+	drop, left := make([]bool, len(n.Out)), len(n.Out)
+	for i := len(n.Out) - 1; i >= 0 && left > 1; i-- {
+		if drop[i] = c.unreadResult(n, i); drop[i] {
+			left--
 		}
 	}
-	return done
+	if left == len(n.Out) {
+		return done
+	}
+	setOut(n, leavingOut(n.Out, 0, drop))
+	for _, b := range n.Bodies {
+		b.Results = leavingOut(b.Results, 0, drop)
+		sweepBody(b)
+	}
+	return true
 }
 
-// passedThrough returns the captured operand that every branch gives as result
-// i, nil if there is none.
-func (c *Context) passedThrough(n *ssa.Node, i int) *ssa.Value {
-	k := slices.Index(n.Bodies[0].Params, n.Bodies[0].Results[i])
-	if k < 0 {
-		return nil
+// passedThrough returns the captured operand that every branch gives as a result, nil if there is none.
+func passedThrough(n *ssa.Node) func(i int) *ssa.Value {
+	params := map[*ssa.Value]int{}
+	for k, p := range n.Bodies[0].Params {
+		params[p] = k
 	}
-	for _, b := range n.Bodies[1:] {
-		if b.Results[i] != b.Params[k] {
+	return func(i int) *ssa.Value {
+		k, is := params[n.Bodies[0].Results[i]]
+		if !is {
 			return nil
 		}
+		for _, b := range n.Bodies[1:] {
+			if b.Results[i] != b.Params[k] {
+				return nil
+			}
+		}
+		return n.Captured()[k]
 	}
-	return n.Captured()[k]
 }
 
 // trimCaptures drops captures that no body reads and merges equal ones.
 func trimCaptures(c *Context, n *ssa.Node) bool {
-	captures := n.Captures
-	first := make(map[*ssa.Value]int, captures) // place of a value
+	first := make(map[*ssa.Value]int, n.Captures) // place of a value
 	for k, v := range slices.Backward(n.Captured()) {
 		first[v] = k
 	}
-	for k := n.Captures - 1; k >= 0 && c.ctx.Err() == nil; k-- {
-		v := n.Captured()[k]
+	drop := make([]bool, n.Captures)
+	var gone []*ssa.Value
+	for k, v := range slices.Backward(n.Captured()) {
 		if first := first[v]; first < k {
 			for _, b := range n.Bodies {
 				b.ReplaceUses(captureParam(n, b, k), captureParam(n, b, first))
 			}
 		}
-		if !captureRead(n, k) {
-			removeCapture(n, k)
-			c.killIfUnread(v.Def)
+		if drop[k] = !captureRead(n, k); drop[k] {
+			gone = append(gone, v)
 		}
 	}
-	return n.Captures < captures
+	if len(gone) == 0 {
+		return false
+	}
+	removeCaptures(n, drop)
+	for _, v := range gone {
+		c.killIfUnread(v.Def)
+	}
+	return true
 }
 
 func captureRead(n *ssa.Node, k int) bool {
@@ -119,10 +136,14 @@ func captureRead(n *ssa.Node, k int) bool {
 
 // sweepBody removes nodes of a body that nothing reads.
 func sweepBody(b *ssa.Graph) {
-	for i, n := range slices.Backward(b.Nodes) {
+	dead := map[*ssa.Node]bool{}
+	for _, n := range slices.Backward(b.Nodes) {
 		if removable(n) && !isRead(b, n.Out...) {
 			n.TruncateInputs(0)
-			b.Nodes = slices.Delete(b.Nodes, i, i+1)
+			dead[n] = true
 		}
+	}
+	if len(dead) > 0 {
+		b.RemoveNodes(func(n *ssa.Node) bool { return dead[n] })
 	}
 }

@@ -51,14 +51,7 @@ func trimLoop(c *Context, n *ssa.Node) bool {
 	if c.killIfUnread(n); !c.alive(n) { // only values it passed through were read
 		return true
 	}
-	needed := c.neededCarried(n, l)
-	for i := l.count - 1; i >= 0; i-- {
-		if !needed[i] {
-			c.dropCarried(n, l, i)
-			l.count--
-			done = true
-		}
-	}
+	done = c.dropCarried(n, &l) || done
 	c.nameResults(n)
 	if is(n, "Scan") {
 		done = c.trimScanInputs(n) || done
@@ -66,32 +59,43 @@ func trimLoop(c *Context, n *ssa.Node) bool {
 	return done
 }
 
-// trimStacked drops stacked results that nothing reads.
+// trimStacked drops stacked results that nothing reads and, for a Scan, their attributes.
 func (c *Context) trimStacked(n *ssa.Node, l *loopParts) (done bool) {
-	for k := l.stacked - 1; k >= 0; k-- {
-		if c.unreadResult(n, l.count+k) {
-			c.removeStacked(n, *l, k)
-			l.stacked--
-			done = true
-		}
+	drop := make([]bool, l.stacked)
+	for k := range drop {
+		drop[k] = c.unreadResult(n, l.count+k)
+		done = done || drop[k]
 	}
-	return done
+	if !done {
+		return false
+	}
+	setOut(n, leavingOut(n.Out, l.count, drop))
+	results := len(l.body.Results)
+	l.body.Results = leavingOut(l.body.Results, l.result+l.count, drop)
+	l.stacked -= results - len(l.body.Results)
+	dropListEntries(n, "scan_output_axes", drop)
+	dropListEntries(n, "scan_output_directions", drop)
+	return true
 }
 
 // captureConstant turns carried values that no iteration changes into captures.
 func (c *Context) captureConstant(n *ssa.Node, l *loopParts) (done bool) {
+	turn, left := make([]bool, l.count), 0
 	for i := l.count - 1; i >= 0; i-- {
-		if l.body.Results[l.result+i] != l.body.Params[l.param+i] || n.In[l.in+i] == nil {
+		if turn[i] = l.body.Results[l.result+i] == l.body.Params[l.param+i] && n.In[l.in+i] != nil; !turn[i] {
+			left++
 			continue
 		}
 		if n.Out[i] != nil {
 			c.replaceKeeping(n, n.Out[i], n.In[l.in+i])
 		}
-		carriedToCapture(n, l.carriedLayout, i)
-		l.count--
-		done = true
 	}
-	return done
+	if left == l.count {
+		return false
+	}
+	carriedToCaptures(n, l.carriedLayout, turn)
+	l.count = left
+	return true
 }
 
 // replaceKeeping is replace for a node that is being changed and must not be
@@ -114,47 +118,39 @@ func (c *Context) nameResults(n *ssa.Node) {
 	}
 }
 
-// removeStacked drops stacked result k and, for a Scan, its attributes.
-func (c *Context) removeStacked(n *ssa.Node, l loopParts, k int) {
-	i := l.count + k
-	setOut(n, slices.Delete(slices.Clone(n.Out), i, i+1))
-	l.body.Results = slices.Delete(l.body.Results, l.result+i, l.result+i+1)
-	dropListEntry(n, "scan_output_axes", k)
-	dropListEntry(n, "scan_output_directions", k)
-}
-
-func dropListEntry(n *ssa.Node, attr string, k int) {
-	if list := ops.Ints(n, attr); k < len(list) {
-		n.SetAttr(ssa.IntsAttr(attr, slices.Delete(slices.Clone(list), k, k+1)...))
+// dropListEntries takes the entries for which drop is set out of a list attribute, which may be shorter.
+func dropListEntries(n *ssa.Node, attr string, drop []bool) {
+	list := ops.Ints(n, attr)
+	var out []int64
+	for k, v := range list {
+		if k >= len(drop) || !drop[k] {
+			out = append(out, v)
+		}
+	}
+	if len(out) < len(list) {
+		n.SetAttr(ssa.IntsAttr(attr, out...))
 	}
 }
 
-// neededCarried computes the fixed point described at the head of the file.
+// neededCarried computes the fixed point described at the head of the file: what is live is what the needed results of the
+// body are computed from, and a carried value whose parameter is live is needed.
 func (c *Context) neededCarried(n *ssa.Node, l loopParts) []bool {
-	needed := make([]bool, l.count)
-	live := make([]bool, l.body.NumValues())
-	markLive(live, l.body.Results[:l.always]...)
-	markLive(live, l.body.Results[l.result+l.count:]...)
+	results := l.body.Results[l.result:][:l.count]
+	work := slices.Concat(l.body.Results[:l.always], l.body.Results[l.result+l.count:])
 	for _, m := range l.body.Nodes {
 		if !removable(m) {
-			markLive(live, m.In...)
+			work = append(work, m.In...)
 		}
 	}
-	for changed := true; changed; {
-		changed = false
-		for i := range needed {
-			if !needed[i] && (!c.unreadResult(n, i) || live[l.body.Params[l.param+i].ID]) {
-				needed[i], changed = true, true
-				markLive(live, l.body.Results[l.result+i])
-			}
+	needed := make([]bool, l.count)
+	entry := make(map[*ssa.Value]int, l.count) // the carried value of a parameter
+	for i := range needed {
+		entry[l.body.Params[l.param+i]] = i
+		if needed[i] = !c.unreadResult(n, i); needed[i] {
+			work = append(work, results[i])
 		}
 	}
-	return needed
-}
-
-// markLive marks values and everything they are computed from.
-func markLive(live []bool, vs ...*ssa.Value) {
-	for work := slices.Clone(vs); len(work) > 0; {
+	for live := make([]bool, l.body.NumValues()); len(work) > 0; {
 		v := work[len(work)-1]
 		work = work[:len(work)-1]
 		if v == nil || live[v.ID] {
@@ -163,54 +159,69 @@ func markLive(live []bool, vs ...*ssa.Value) {
 		live[v.ID] = true
 		if v.Def != nil {
 			work = append(work, v.Def.In...)
+		} else if i, carried := entry[v]; carried && !needed[i] {
+			needed[i] = true
+			work = append(work, results[i])
 		}
 	}
+	return needed
 }
 
-// dropCarried removes a carried value that is not needed, and what computes it.
-func (c *Context) dropCarried(n *ssa.Node, l loopParts, i int) {
-	p := l.body.Params[l.param+i]
-	v := n.In[l.in+i]
-	// The readers of the parameter are dead, but may form a cycle through other dead
-	// carried values. With the parameter as result, the nodes can be swept.
-	l.body.Results[l.result+i] = p
+// dropCarried removes the carried values that are not needed, and what computes them.
+func (c *Context) dropCarried(n *ssa.Node, l *loopParts) bool {
+	needed := c.neededCarried(n, *l)
+	if !slices.Contains(needed, false) {
+		return false
+	}
+	// The readers of the parameters are dead, but may form cycles through other carried values. With the parameters as results,
+	// the nodes can be swept; what is left of their readers would be live.
+	results, drop := slices.Clone(l.body.Results), make([]bool, l.count)
+	var gone []*ssa.Value
+	for i := l.count - 1; i >= 0; i-- {
+		if drop[i] = !needed[i]; drop[i] {
+			results[l.result+i] = l.body.Params[l.param+i]
+			gone = append(gone, n.In[l.in+i])
+		}
+	}
+	l.body.Results = results
 	sweepBody(l.body)
-	if len(p.Uses()) > 0 {
-		// read by the computation of another dead value, which is dropped later: the
-		// parameter stays as a capture until then
-		carriedToCapture(n, l.carriedLayout, i)
-		return
+	removeCarried(n, l.carriedLayout, drop)
+	l.count -= len(gone)
+	for _, v := range gone {
+		if v != nil {
+			c.killIfUnread(v.Def)
+		}
 	}
-	removeCarried(n, l.carriedLayout, i)
-	if v != nil {
-		c.killIfUnread(v.Def)
-	}
+	return true
 }
 
 // trimScanInputs drops scanned operands whose slices no iteration reads. One
 // stays: it says how many iterations there are.
-func (c *Context) trimScanInputs(n *ssa.Node) (done bool) {
+func (c *Context) trimScanInputs(n *ssa.Node) bool {
 	s, err := ops.ScanOf(n)
 	if err != nil {
 		return false
 	}
-	for k := s.Ins - 1; k >= 0 && s.Ins > 1; k-- {
-		p := s.Body.Params[s.States+k]
-		if isRead(s.Body, p) {
-			continue
+	drop, left := make([]bool, s.Ins), s.Ins
+	var gone []*ssa.Value
+	for k := s.Ins - 1; k >= 0 && left > 1; k-- {
+		if drop[k] = !isRead(s.Body, s.Body.Params[s.States+k]); drop[k] {
+			gone = append(gone, n.In[s.States+k])
+			left--
 		}
-		at := s.States + k
-		v := n.In[at]
-		n.SetInputs(slices.Delete(slices.Clone(n.In), at, at+1))
-		s.Body.Params = slices.Delete(s.Body.Params, at, at+1)
-		dropListEntry(n, "scan_input_axes", k)
-		dropListEntry(n, "scan_input_directions", k)
-		s.Ins--
-		n.SetAttr(ssa.IntAttr("num_scan_inputs", int64(s.Ins)))
+	}
+	if len(gone) == 0 {
+		return false
+	}
+	n.SetInputs(leavingOut(n.In, s.States, drop))
+	s.Body.Params = leavingOut(s.Body.Params, s.States, drop)
+	dropListEntries(n, "scan_input_axes", drop)
+	dropListEntries(n, "scan_input_directions", drop)
+	n.SetAttr(ssa.IntAttr("num_scan_inputs", int64(left)))
+	for _, v := range gone {
 		if v != nil {
 			c.killIfUnread(v.Def)
 		}
-		done = true
 	}
-	return done
+	return true
 }

@@ -16,18 +16,21 @@ var SinkConstants = &Pass{
 }
 
 func sinkConstants(c *Context, n *ssa.Node) bool {
-	captured := n.Captures
-	for k := n.Captures - 1; k >= 0; k-- {
-		v := n.Captured()[k]
+	drop := make([]bool, n.Captures)
+	sunk := false
+	for k, v := range slices.Backward(n.Captured()) {
 		if v.Const == nil {
 			continue
 		}
 		for _, b := range n.Bodies {
 			b.ReplaceUses(captureParam(n, b, k), b.AddConst(c.fresh(v.Name), v.Const))
 		}
-		removeCapture(n, k)
+		drop[k], sunk = true, true
 	}
-	return n.Captures < captured
+	if sunk {
+		removeCaptures(n, drop)
+	}
+	return sunk
 }
 
 // HoistConstants keeps constants that several graphs share in the outermost
@@ -43,7 +46,12 @@ const hoistBytes = 256
 // hoistConstants runs once, on the model's graph with all bodies.
 func hoistConstants(c *Context, g *ssa.Graph) {
 	if c.top() {
-		h := &hoister{c: c, holders: map[*ssa.Constant]int{}}
+		h := &hoister{c: c, holders: map[*ssa.Constant]int{}, outer: map[*ssa.Constant]*ssa.Value{}, places: map[*ssa.Node]map[*ssa.Value]int{}}
+		for _, v := range slices.Backward(g.Values()) {
+			if v.Const != nil {
+				h.outer[v.Const] = v
+			}
+		}
 		h.count(g)
 		h.graph(g, nil)
 	}
@@ -51,7 +59,9 @@ func hoistConstants(c *Context, g *ssa.Graph) {
 
 type hoister struct {
 	c       *Context
-	holders map[*ssa.Constant]int // graphs that hold the constant
+	holders map[*ssa.Constant]int            // graphs that hold the constant
+	outer   map[*ssa.Constant]*ssa.Value     // in the model's graph
+	places  map[*ssa.Node]map[*ssa.Value]int // of the captures of a node
 }
 
 func (h *hoister) count(g *ssa.Graph) {
@@ -96,13 +106,11 @@ type level struct {
 
 // bring captures a constant in all bodies of a path, and returns its value in the innermost.
 func (h *hoister) bring(v *ssa.Value, path []*level) *ssa.Value {
-	g := path[0].g
-	values := g.Values()
-	at := slices.IndexFunc(values, func(w *ssa.Value) bool { return w.Const == v.Const })
-	if at < 0 {
-		values, at = append(values, g.AddConst(h.c.fresh(v.Name), v.Const)), len(values)
+	here := h.outer[v.Const]
+	if here == nil {
+		here = path[0].g.AddConst(h.c.fresh(v.Name), v.Const)
+		h.outer[v.Const] = here
 	}
-	here := values[at]
 	for _, l := range path {
 		here = h.captured(l, here)
 	}
@@ -111,8 +119,17 @@ func (h *hoister) bring(v *ssa.Value, path []*level) *ssa.Value {
 
 // captured returns the body's parameter for v, capturing it if it is not yet.
 func (h *hoister) captured(l *level, v *ssa.Value) *ssa.Value {
-	if k := slices.Index(l.owner.Captured(), v); k >= 0 {
+	places := h.places[l.owner]
+	if places == nil {
+		places = make(map[*ssa.Value]int, l.owner.Captures)
+		for k, v := range slices.Backward(l.owner.Captured()) {
+			places[v] = k
+		}
+		h.places[l.owner] = places
+	}
+	if k, is := places[v]; is {
 		return captureParam(l.owner, l.owner.Bodies[l.body], k)
 	}
+	places[v] = l.owner.Captures
 	return h.c.addCapture(l.owner, v)[l.body]
 }
