@@ -217,6 +217,7 @@ var apiFuncs = map[string]any{
 	"ssa.NewConstant":             ssa.NewConstant,
 	"ssa.NewGraph":                ssa.NewGraph,
 	"ssa.NewLazy":                 ssa.NewLazy,
+	"ssa.NewLazyIn":               ssa.NewLazyIn,
 	"ssa.NewPacked":               ssa.NewPacked,
 	"ssa.NewSplat":                ssa.NewSplat,
 	"ssa.OptionalOf":              ssa.OptionalOf,

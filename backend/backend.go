@@ -21,6 +21,7 @@ type Prepared struct {
 	Kernel  ops.Kernel // nil: the backend does not claim the node
 	Scratch int64      // bytes of workspace, given to each run as Call.Scratch, 64-byte aligned
 	Held    int64      // bytes of constants that this kernel alone holds in a layout of its own
+	Tables  int64      // bytes of what the kernel holds beside constants: indices, taps, offsets
 	Packs   []Pack     // constants in a layout of the backend, which kernels share
 	// Threads is how many threads a run may use, where that is fewer than the kernel was
 	// prepared for: a node may be too small for more. 0: as many as it was prepared for.

@@ -70,28 +70,28 @@ func rawConstant(name string, dt ndarray.DType, shape []int, n int, raw []byte) 
 	}
 	switch {
 	case dt.FileBits() < 8:
-		return ssa.NewPacked(dt, shape, raw, func() (*ndarray.Array, error) {
-			a, err := ndarray.New(dt, shape...)
+		return ssa.NewPacked(dt, shape, raw, func(memory ndarray.Budget) (*ndarray.Array, error) {
+			a, err := ndarray.NewIn(memory, dt, shape...)
 			if err == nil {
 				unpack(a, raw)
 			}
 			return a, err
 		}), nil
 	case dt == ndarray.Bool && len(bytes.Trim(raw, "\x00\x01")) > 0:
-		return ssa.NewConstant(&ndarray.Array{DType: dt, Shape: shape, Data: cleanBools(raw)}), nil
+		return ssa.NewLazyIn(dt, shape, func(memory ndarray.Budget) (*ndarray.Array, error) { return cleanBools(memory, shape, raw) }), nil
 	}
 	return ssa.NewConstant(&ndarray.Array{DType: dt, Shape: shape, Data: raw}), nil
 }
 
-// cleanBools returns a copy in which everything that is not 0 is 1.
-func cleanBools(raw []byte) []byte {
-	out := make([]byte, len(raw))
-	for i, b := range raw {
-		if b != 0 {
-			out[i] = 1
+// cleanBools is a copy in which everything that is not 0 is 1.
+func cleanBools(memory ndarray.Budget, shape []int, raw []byte) (*ndarray.Array, error) {
+	a, err := ndarray.NewIn(memory, ndarray.Bool, shape...)
+	for i := 0; err == nil && i < len(raw); i++ {
+		if raw[i] != 0 {
+			a.Data[i] = 1
 		}
 	}
-	return out
+	return a, err
 }
 
 // unpack spreads elements of 6, 4 or 2 bits over one byte each, sign-extended for
@@ -259,11 +259,11 @@ func denseConstant(s *onnxwire.SparseTensor, limit int64) (*ssa.Constant, error)
 	if size, err := ndarray.ByteSize(dt, sp.Shape); err != nil || int64(size) > limit {
 		return nil, fail("raise Limits.Expanded if the model is trusted", "sparse tensor %q of shape %v is larger than %d bytes when written out", s.Values.Name, sp.Shape, limit)
 	}
-	return ssa.NewLazy(dt, sp.Shape, func() (*ndarray.Array, error) { return densify(sp) }), nil
+	return ssa.NewLazyIn(dt, sp.Shape, func(memory ndarray.Budget) (*ndarray.Array, error) { return densify(memory, sp) }), nil
 }
 
-func densify(s *ndarray.Sparse) (*ndarray.Array, error) {
-	a, err := ndarray.New(s.Values.DType, s.Shape...)
+func densify(memory ndarray.Budget, s *ndarray.Sparse) (*ndarray.Array, error) {
+	a, err := ndarray.NewIn(memory, s.Values.DType, s.Shape...)
 	if err != nil {
 		return nil, fmt.Errorf("sparse constant: %w", err)
 	}

@@ -28,15 +28,18 @@ type Constant struct {
 	dtype ndarray.DType
 	shape []int
 
-	splat  *ndarray.Array                 // one element, when the constant is a splat
-	load   func() (*ndarray.Array, error) // how to make the array, when lazy or unaligned
-	packed []byte                         // the elements as a file holds them, where they lie so already
+	splat  *ndarray.Array // one element, when the constant is a splat
+	load   loader         // how to make the array, when lazy or unaligned
+	packed []byte         // the elements as a file holds them, where they lie so already
 
 	mu  sync.Mutex
 	arr *ndarray.Array
 	err error
 	id  Identity // once it was asked for
 }
+
+// loader makes the array of a constant, for which memory was asked for already; what else it takes is within a budget.
+type loader func(memory ndarray.Budget) (*ndarray.Array, error)
 
 // Identity identifies the elements of a constant, whatever its shape: equal
 // identities are equal bytes. It holds within a process, and for elements in a mapped
@@ -156,7 +159,7 @@ func NewConstant(a *ndarray.Array) *Constant {
 		c.packed = a.Data
 	}
 	if !a.Aligned() {
-		c.arr, c.load = nil, func() (*ndarray.Array, error) { return a.Clone(), nil }
+		c.arr, c.load = nil, func(ndarray.Budget) (*ndarray.Array, error) { return a.Clone(), nil }
 	}
 	return c
 }
@@ -168,13 +171,18 @@ func NewSplat(v *ndarray.Array, shape ...int) *Constant {
 
 // NewLazy returns a constant that is read when first asked for.
 func NewLazy(dt ndarray.DType, shape []int, load func() (*ndarray.Array, error)) *Constant {
+	return NewLazyIn(dt, shape, func(ndarray.Budget) (*ndarray.Array, error) { return load() })
+}
+
+// NewLazyIn is NewLazy within the budget of whoever asks for the elements first.
+func NewLazyIn(dt ndarray.DType, shape []int, load func(memory ndarray.Budget) (*ndarray.Array, error)) *Constant {
 	return &Constant{dtype: dt, shape: append([]int(nil), shape...), load: load}
 }
 
-// NewPacked is NewLazy for elements whose packed form, as a file holds it, is at
+// NewPacked is NewLazyIn for elements whose packed form, as a file holds it, is at
 // hand: load unpacks it.
-func NewPacked(dt ndarray.DType, shape []int, packed []byte, load func() (*ndarray.Array, error)) *Constant {
-	c := NewLazy(dt, shape, load)
+func NewPacked(dt ndarray.DType, shape []int, packed []byte, load func(memory ndarray.Budget) (*ndarray.Array, error)) *Constant {
+	c := NewLazyIn(dt, shape, load)
 	c.packed = packed
 	return c
 }
@@ -225,8 +233,8 @@ func (c *Constant) Reshaped(shape ...int) *Constant {
 	if c.splat != nil {
 		return NewSplat(c.splat, shape...)
 	}
-	return NewPacked(c.dtype, shape, c.packed, func() (*ndarray.Array, error) {
-		a, err := c.Array()
+	return NewPacked(c.dtype, shape, c.packed, func(memory ndarray.Budget) (*ndarray.Array, error) {
+		a, err := c.ArrayIn(memory)
 		if err != nil {
 			return nil, err
 		}
@@ -257,7 +265,7 @@ func (c *Constant) array(b ndarray.Budget) (*ndarray.Array, error) {
 	if c.splat != nil {
 		load = c.fill
 	}
-	a, err := load()
+	a, err := load(b)
 	if full := (*sysmem.Error)(nil); errors.As(err, &full) {
 		return nil, err // another time there may be memory
 	}
@@ -269,7 +277,7 @@ func (c *Constant) array(b ndarray.Budget) (*ndarray.Array, error) {
 }
 
 // fill is an array of the shape of a splat with its element everywhere. Its memory was asked for.
-func (c *Constant) fill() (*ndarray.Array, error) {
+func (c *Constant) fill(ndarray.Budget) (*ndarray.Array, error) {
 	n, err := ndarray.ByteSize(c.dtype, c.shape)
 	if err != nil {
 		return nil, fmt.Errorf("constant %v: %w", c.shape, err)

@@ -165,7 +165,7 @@ func (b *Backend) Prepare(ctx context.Context, n *ssa.Node, threads int) (backen
 	if k == nil {
 		return backend.Prepared{}, nil
 	}
-	return backend.Prepared{Kernel: k, Scratch: p.scratch, Held: p.held, Packs: p.packs, Absorbed: p.absorbed, Threads: p.threads}, nil
+	return backend.Prepared{Kernel: k, Scratch: p.scratch, Held: p.held, Tables: p.tables, Packs: p.packs, Absorbed: p.absorbed, Threads: p.threads}, nil
 }
 
 // nothing is the kernel of a node all of whose results are empty.

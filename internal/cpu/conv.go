@@ -6,6 +6,7 @@ import (
 	"github.com/berth-onnx/berth/backend"
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/ops"
 )
@@ -230,7 +231,7 @@ func (p *prep) windowSpec(win window, x, w []int) convolve.ConvSpec {
 
 // newConv prepares a convolution within the budget.
 func (p *prep) newConv(s convolve.ConvSpec, plan convolve.ConvPlan) (*convolve.Conv, error) {
-	if err := p.memory().Ask(tapLists, convolve.TapBytes(s, plan)); err != nil {
+	if err := p.table(tapLists, int(convolve.TapBytes(s, plan))); err != nil {
 		return nil, err
 	}
 	return convolve.NewConv(s, plan)
@@ -261,7 +262,11 @@ func (p *prep) plainConv(s convolve.ConvSpec, plan convolve.ConvPlan, out [3]int
 // packConv packs operand 1 for a convolution, or what is left of it.
 func (p *prep) packConv(c *convolve.Conv, taken arrangement) (*gemm.Packed, error) {
 	return p.packFloats(1, c.WeightLayout(), taken, func(w gemm.Source) (*gemm.Packed, error) {
-		return c.PackW(p.ctx, p.crop(w, taken))
+		w, err := p.crop(w, taken)
+		if err != nil {
+			return nil, err
+		}
+		return c.PackW(p.ctx, w)
 	})
 }
 
@@ -321,12 +326,15 @@ func (w window) cropped(taken *arrangement) window {
 }
 
 // crop returns the weights of a convolution that an arrangement keeps.
-func (p *prep) crop(w gemm.Source, taken arrangement) gemm.Source {
+func (p *prep) crop(w gemm.Source, taken arrangement) (gemm.Source, error) {
 	if w.Splat || taken.cropped == [3]int{} {
-		return w
+		return w, nil
 	}
 	full, first, left := taken.full, taken.first, taken.cropped
 	kernels := len(w.Data) / sizeOf(full[:])
+	if err := machine.AskPacked(p.ctx, 4*kernels*sizeOf(left[:])); err != nil {
+		return w, err
+	}
 	out := make([]float32, 0, kernels*sizeOf(left[:]))
 	for i := range kernels {
 		for a := range left[0] {
@@ -336,5 +344,5 @@ func (p *prep) crop(w gemm.Source, taken arrangement) gemm.Source {
 			}
 		}
 	}
-	return gemm.Source{Data: out}
+	return gemm.Source{Data: out}, nil
 }

@@ -70,7 +70,7 @@ func (k *intRowConv) pack(p *prep, weights int) (*gemm.Packed, error) {
 		if err != nil {
 			return nil, err
 		}
-		if data, err = channelsLast(data, k.m, k.c, k.taps); err != nil {
+		if data, err = channelsLast(p, data, k.m, k.c, k.taps); err != nil {
 			return nil, err
 		}
 		return k.g.PackB(p.ctx, data)

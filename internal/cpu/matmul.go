@@ -199,7 +199,10 @@ func prepareGemmC(p *prep, s gemm.GemmSpec, beta float32) (ops.Kernel, error) {
 	residual, seed := -1, false
 	switch {
 	case fixed != nil && (st[0] == 0 || s.M == 1):
-		row := make([]float32, s.N)
+		row, err := p.vector(s.N)
+		if err != nil {
+			return nil, err
+		}
 		for i := range row {
 			row[i] = beta * fixed[i*st[1]]
 		}

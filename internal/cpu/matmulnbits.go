@@ -72,7 +72,7 @@ func (p *prep) nbits(s gemm.NBitsSpec) (*gemm.NBits, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b, err = b.With(packed, scales, zeros); err != nil {
+	if b, err = b.With(p.ctx, packed, scales, zeros); err != nil {
 		return nil, err
 	}
 	p.absorb(2, b.Bytes())
@@ -98,6 +98,9 @@ func (p *prep) nbitZeros(s gemm.NBitsSpec, blocks int) ([]float32, error) {
 		return ndarray.Slice[float32](a), nil
 	case a.DType != ndarray.Uint8 || a.Len() != s.N*width:
 		return nil, nil
+	}
+	if err := p.table("zero points", 4*s.N*blocks); err != nil {
+		return nil, err
 	}
 	out := make([]float32, s.N*blocks)
 	for i := range out {

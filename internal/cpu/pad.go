@@ -33,6 +33,9 @@ func preparePad(p *prep) (ops.Kernel, error) {
 			last = i
 		}
 	}
+	if err := p.indexTables(out.shape[:last+1]); err != nil {
+		return nil, err
+	}
 	maps := make([][]int32, last+1)
 	for i := range maps {
 		if maps[i] = padMap(mode, x.shape[i], out.shape[i], begin[i]); maps[i] == nil {

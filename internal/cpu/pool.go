@@ -51,7 +51,7 @@ func (p *prep) newPool(kind convolve.PoolKind, w window) (ops.Kernel, error) {
 		In: pair(w.in), Kernel: pair(w.kernel), Stride: pair(w.stride), Dilation: pair(w.dilation),
 		PadBegin: pair(w.begin), PadEnd: pair(w.end), Ceil: w.ceil, Blocked: p.in[0].blocked,
 	}
-	if err := p.memory().Ask(tapLists, s.TapBytes()); err != nil {
+	if err := p.table(tapLists, int(s.TapBytes())); err != nil {
 		return nil, err
 	}
 	k, err := convolve.NewPool(s)

@@ -22,6 +22,7 @@ type prep struct {
 
 	scratch  int64 // bytes of workspace
 	held     int64 // bytes of constants that this kernel alone holds in a layout of its own
+	tables   int64 // bytes of what this kernel computes from shapes and attributes
 	packs    []backend.Pack
 	absorbed []int // constant operands that a run does not read
 }
@@ -147,6 +148,20 @@ func (p *prep) absorb(i int, bytes int) {
 		p.absorbed = append(p.absorbed, i)
 	}
 	p.held += int64(bytes)
+}
+
+// vector allocates numbers that the kernel computes of constants.
+func (p *prep) vector(n int) ([]float32, error) {
+	if err := p.memory().Ask("constants of a kernel", 4*int64(n)); err != nil {
+		return nil, err
+	}
+	return make([]float32, n), nil
+}
+
+// table asks for the memory of what the kernel holds as long as it lives: indices, weights of taps, lists of offsets.
+func (p *prep) table(what string, bytes int) error {
+	p.tables += int64(bytes)
+	return p.memory().Ask(what, int64(bytes))
 }
 
 // workspace reserves bytes of workspace and returns their offset, which is on a cache

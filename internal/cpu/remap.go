@@ -22,6 +22,15 @@ type remap struct {
 	fill   bool      // operand 2 is the fill; else zero
 }
 
+// indexTables asks for the tables of some dimensions of the result.
+func (p *prep) indexTables(dims []int) error {
+	entries := 0
+	for _, d := range dims {
+		entries += d
+	}
+	return p.table("tables of indices", 4*entries)
+}
+
 // newRemap prepares the tables of the dimensions of operand 0, up to the last one that
 // changes.
 func newRemap(p *prep, maps [][]int32, fill bool) ops.Kernel {

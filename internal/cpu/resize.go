@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/berth-onnx/berth/backend"
+	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
@@ -58,7 +59,7 @@ func prepareResize(p *prep) (ops.Kernel, error) {
 	}
 	switch ops.Str(p.node, "mode") {
 	case "nearest":
-		return p.resizeNearest(axes), nil
+		return p.resizeNearest(axes)
 	default: // linear, cubic
 		if x.dt == ndarray.Float32 {
 			return p.resizeWeighted(axes)
@@ -154,7 +155,7 @@ var roundings = map[string]func(float64) float64{
 	"ceil":               math.Ceil,
 }
 
-func (p *prep) resizeNearest(axes []resizeAxis) ops.Kernel {
+func (p *prep) resizeNearest(axes []resizeAxis) (ops.Kernel, error) {
 	coord, mode := ops.Str(p.node, "coordinate_transformation_mode"), ops.Str(p.node, "nearest_mode")
 	last := 0
 	for i := range axes {
@@ -163,7 +164,14 @@ func (p *prep) resizeNearest(axes []resizeAxis) ops.Kernel {
 		}
 	}
 	if len(axes) == 0 {
-		return nil
+		return nil, nil
+	}
+	var dims []int
+	for _, x := range axes[:last+1] {
+		dims = append(dims, x.out)
+	}
+	if err := p.indexTables(dims); err != nil {
+		return nil, err
 	}
 	maps := make([][]int32, last+1)
 	for i := range maps {
@@ -177,7 +185,7 @@ func (p *prep) resizeNearest(axes []resizeAxis) ops.Kernel {
 		}
 		maps[i] = m
 	}
-	return newRemap(p, maps, false)
+	return newRemap(p, maps, false), nil
 }
 
 // resizeWeighted sums weighted elements, axis by axis; results between two axes
@@ -205,8 +213,8 @@ func (p *prep) resizeWeighted(axes []resizeAxis) (ops.Kernel, error) {
 		}
 		s := &resizePass{in: axes[i].in, out: axes[i].out, src: -1, dst: -1, threads: p.threads}
 		s.outer, _, s.inner = around(shape, i)
-		if !s.taps(p, &axes[i]) {
-			return nil, nil
+		if ok, err := s.taps(p, &axes[i]); !ok || err != nil {
+			return nil, err
 		}
 		s.per = max(1, TileElems/(s.out*s.inner))
 		shape[i] = s.out
@@ -230,7 +238,7 @@ func (p *prep) resizeWeighted(axes []resizeAxis) (ops.Kernel, error) {
 
 // taps computes which operand indices every result index reads, and their weights;
 // false if they are too many or out of range.
-func (s *resizePass) taps(p *prep, x *resizeAxis) bool {
+func (s *resizePass) taps(p *prep, x *resizeAxis) (ok bool, err error) {
 	coord := ops.Str(p.node, "coordinate_transformation_mode")
 	exclude, antialias := ops.Int(p.node, "exclude_outside") != 0, ops.Int(p.node, "antialias") != 0
 	cubic, a := ops.Str(p.node, "mode") == "cubic", float64(ops.Float(p.node, "cubic_coeff_a"))
@@ -242,13 +250,23 @@ func (s *resizePass) taps(p *prep, x *resizeAxis) bool {
 		reach = 2
 	}
 	if reach /= stretch; reach > 1<<16 {
-		return false
+		return false, nil
 	}
+	each := int(2*reach) + 1
+	if taps, fits := machine.MulAll(s.out, each); !fits || taps > math.MaxInt32 {
+		return false, nil
+	} else if err := p.table("taps and weights of Resize", 4*s.out+8*taps); err != nil {
+		return false, err
+	}
+	s.first, s.at, s.weight = make([]int32, 0, s.out+1), make([]int32, 0, s.out*each), make([]float32, 0, s.out*each)
 	for y := range s.out {
+		if look := lookStep/each + 1; y%look == look-1 && p.ctx.Err() != nil {
+			return false, p.ctx.Err()
+		}
 		s.first = append(s.first, int32(len(s.at)))
 		at := x.coordinate(coord, y)
 		if math.IsNaN(at) || math.Abs(at) > 1<<30 {
-			return false
+			return false, nil
 		}
 		sum, begin := 0.0, len(s.at)
 		for i := int(math.Ceil(at - reach)); float64(i) <= at+reach; i++ {
@@ -270,7 +288,7 @@ func (s *resizePass) taps(p *prep, x *resizeAxis) bool {
 		}
 	}
 	s.first = append(s.first, int32(len(s.at)))
-	return true
+	return true, nil
 }
 
 // cubicWeight is the cubic convolution kernel at distance d.

@@ -1,6 +1,9 @@
 package cpu
 
 import (
+	"cmp"
+	"unsafe"
+
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
@@ -90,14 +93,17 @@ func (k *rowConv) pack(p *prep, taken arrangement) (*gemm.Packed, error) {
 	s := k.g.Spec()
 	taken.trans, taken.ld, taken.channelsLast = s.TransB, s.LDB, k.image != nil && k.taps > 1
 	return p.packFloats(1, k.g.LayoutB(), taken, func(w gemm.Source) (*gemm.Packed, error) {
-		w = p.crop(w, taken)
+		w, err := p.crop(w, taken)
+		if err != nil {
+			return nil, err
+		}
 		if err := convolve.CheckWeights(w); err != nil {
 			return nil, err
 		}
 		if !taken.channelsLast || w.Splat {
 			return k.g.PackB(p.ctx, w)
 		}
-		data, err := channelsLast(w.Data, k.m, k.c, k.taps)
+		data, err := channelsLast(p, w.Data, k.m, k.c, k.taps)
 		if err != nil {
 			return nil, err
 		}
@@ -106,9 +112,9 @@ func (k *rowConv) pack(p *prep, taken arrangement) (*gemm.Packed, error) {
 }
 
 // channelsLast transposes weights [m, c, taps] to [m, taps, c].
-func channelsLast[T byte | float32](w []T, m, c, taps int) ([]T, error) {
+func channelsLast[T byte | float32](p *prep, w []T, m, c, taps int) ([]T, error) {
 	order, err := swapLast(m, c, taps)
-	if err != nil {
+	if err = cmp.Or(err, machine.AskPacked(p.ctx, len(w)*int(unsafe.Sizeof(*new(T))))); err != nil {
 		return nil, err
 	}
 	out := make([]T, len(w))

@@ -2,7 +2,6 @@ package cpu
 
 import (
 	"context"
-	"strings"
 	"sync"
 	"weak"
 
@@ -159,9 +158,6 @@ func (p *prep) pack(i int, layout gemm.Layout, taken arrangement, f func(c *ssa.
 	}
 	packed, err := p.weights.of(p.ctx, weightKey{id, taken, layout}, func() (*gemm.Packed, error) {
 		defer c.Release()
-		if err := p.memory().Ask("packed weights", packedBytes(c, layout)); err != nil {
-			return nil, err
-		}
 		return f(c)
 	})
 	if err != nil {
@@ -170,15 +166,6 @@ func (p *prep) pack(i int, layout gemm.Layout, taken arrangement, f func(c *ssa.
 	p.packs = append(p.packs, backend.Pack{ID: packed, Layout: layout.Kind, Bytes: int64(packed.Bytes())})
 	p.absorb(i, 0)
 	return packed, nil
-}
-
-// packedBytes is the most that a constant takes in a layout, the edges of its blocks aside.
-func packedBytes(c *ssa.Constant, layout gemm.Layout) int64 {
-	elements := c.StoredBytes() / int64(c.DType().Size())
-	if strings.HasPrefix(layout.Kind, "winograd") {
-		elements *= 4 // 36 numbers for 9
-	}
-	return 4 * elements
 }
 
 // packFloats is pack for float32 constants, from an element on.

@@ -112,8 +112,8 @@ func constInFloat32(c *ssa.Constant) *ssa.Constant {
 	if v, ok := c.Splat(); ok {
 		return ssa.NewSplat(convert(v), c.Shape()...)
 	}
-	return ssa.NewLazy(ndarray.Float32, c.Shape(), func() (*ndarray.Array, error) {
-		a, err := c.Array()
+	return ssa.NewLazyIn(ndarray.Float32, c.Shape(), func(memory ndarray.Budget) (*ndarray.Array, error) { // memory was asked for
+		a, err := c.ArrayIn(memory)
 		if err != nil {
 			return nil, err
 		}

@@ -126,7 +126,7 @@ func (k *kernels) fill(key string, p *prepared, f func(p *prepared) error) error
 		if err != nil {
 			delete(k.made, key)
 		} else {
-			p.bytes = kernelSize + int64(len(key)) + p.Held
+			p.bytes = kernelSize + int64(len(key)) + p.Held + p.Tables
 			k.bytes += p.bytes
 			k.trim()
 		}

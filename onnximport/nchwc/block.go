@@ -195,17 +195,22 @@ func filterAt(shape []int, block, o, i, p int) int {
 	return (((o/block*(in/block)+i/block)*area+p)*block+i%block)*block + o%block
 }
 
-// plainFilter puts filters back into the order OIHW.
-func plainFilter(w *ssa.Constant, block int) (*ssa.Constant, error) {
-	a, err := w.Array()
-	if err != nil {
-		return nil, err
-	}
-	out := ndarray.Must(ndarray.Float32, a.Shape...)
-	from, to := ndarray.Slice[float32](a), ndarray.Slice[float32](out)
-	area := a.Shape[2] * a.Shape[3]
-	for at := range to {
-		to[at] = from[filterAt(a.Shape, block, at/area/a.Shape[1], at/area%a.Shape[1], at%area)]
-	}
-	return ssa.NewConstant(out), nil
+// plainFilter puts filters back into the order OIHW, when they are first read.
+func plainFilter(w *ssa.Constant, block int) *ssa.Constant {
+	return ssa.NewLazyIn(ndarray.Float32, w.Shape(), func(memory ndarray.Budget) (*ndarray.Array, error) {
+		a, err := w.ArrayIn(memory)
+		if err != nil {
+			return nil, err
+		}
+		out, err := ndarray.NewIn(memory, ndarray.Float32, a.Shape...)
+		if err != nil {
+			return nil, err
+		}
+		from, to := ndarray.Slice[float32](a), ndarray.Slice[float32](out)
+		area := a.Shape[2] * a.Shape[3]
+		for at := range to {
+			to[at] = from[filterAt(a.Shape, block, at/area/a.Shape[1], at/area%a.Shape[1], at%area)]
+		}
+		return out, nil
+	})
 }

@@ -133,11 +133,7 @@ func (b *unblocker) conv(g *ssa.Graph, n *ssa.Node) (err error) {
 	if w == nil {
 		return fmt.Errorf("its filters are no constant of 4 dimensions")
 	}
-	plain, err := plainFilter(w, b.block)
-	if err != nil {
-		return err
-	}
-	n.SetInput(1, constant(g, n.In[1].Name, plain))
+	n.SetInput(1, constant(g, n.In[1].Name, plainFilter(w, b.block)))
 	act, params, sum := ops.Str(n, "activation"), ops.Floats(n, "activation_params"), n.Input(3)
 	n.DropAttr("activation")
 	n.DropAttr("activation_params")

@@ -40,7 +40,9 @@ func runBlocked(t *testing.T, s ConvSpec, off int) {
 	x, w := kerntest.Noise(rng, s.Batch*s.InC*free.inN, off), kerntest.Noise(rng, free.weightLen(), off)
 	a := ConvArgs{X: x, W: w, Bias: kerntest.Noise(rng, s.OutC, off), Residual: kerntest.Noise(rng, s.Batch*s.OutC*free.outN, off)}
 	for _, src := range []gemm.Source{gemm.Dense(w), {Data: w[:1], Splat: true}} {
-		a.W = src.Elements(free.weightLen())
+		var err error
+		a.W, err = src.Elements(t.Context(), free.weightLen())
+		require.NoError(t, err)
 		want := conv64(free, a)
 		for _, ends := range blockedEnds {
 			s.InBlocked, s.OutBlocked = ends[0], ends[1]

@@ -1,6 +1,7 @@
 package convolve
 
 import (
+	"context"
 	"unsafe"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/gemm"
@@ -30,14 +31,17 @@ func newByteTaps(c *IntConv) *byteTaps {
 }
 
 // packW packs the words of all channels.
-func (b *byteTaps) packW(weights []byte) *gemm.Packed {
+func (b *byteTaps) packW(ctx context.Context, weights []byte) (*gemm.Packed, error) {
 	c := b.c
 	n := len(b.offs)
+	if err := machine.AskPacked(ctx, 4*c.s.OutC*(n+1)); err != nil {
+		return nil, err
+	}
 	out := &gemm.Packed{Order: c.WeightLayout(), Words: make([]uint32, c.s.OutC*n), Sums: make([]int32, c.s.OutC)}
 	for oc := range c.s.OutC {
 		out.Sums[oc] = b.pack(out.Words[oc*n:], weights[oc*c.taps:], c.s.Kernel[2], c.w)
 	}
-	return out
+	return out, nil
 }
 
 func (b *byteTaps) tasks() int { return b.c.s.Batch * machine.CeilDiv(b.c.s.OutC, b.perTask) }

@@ -217,7 +217,11 @@ func (c *Conv) PackW(ctx context.Context, w gemm.Source) (*gemm.Packed, error) {
 		}
 	}
 	if c.padsWeights() {
-		w = gemm.Dense(w.Elements(c.weightLen()))
+		all, err := w.Elements(ctx, c.weightLen())
+		if err != nil {
+			return nil, err
+		}
+		w = gemm.Dense(all)
 	}
 	return gemm.PackAll(ctx, "Conv", c.weights, w)
 }

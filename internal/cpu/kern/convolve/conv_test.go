@@ -113,7 +113,9 @@ func runConv(t *testing.T, s ConvSpec, off int) {
 		checkConv(t, s, algo, a, want)
 		same := gemm.Source{Data: []float32{a.Bias[0]}, Splat: true}
 		c, one := packedConv(t, s, ConvPlan{Algorithm: algo}, same)
-		_, full := packedConv(t, s, ConvPlan{Algorithm: algo}, gemm.Dense(same.Elements(free.weightLen())))
+		all, err := same.Elements(t.Context(), free.weightLen())
+		require.NoError(t, err)
+		_, full := packedConv(t, s, ConvPlan{Algorithm: algo}, gemm.Dense(all))
 		assert.LessOrEqual(t, one.Bytes(), full.Bytes()+4*(gemm.GemmBlockK*free.t.Mr+machine.SlackFloats))
 		ws := make([]byte, c.Workspace(2))
 		y := [2][]float32{make([]float32, len(want)), make([]float32, len(want))}

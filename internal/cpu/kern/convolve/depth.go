@@ -37,7 +37,7 @@ func TapBytes(s ConvSpec, p ConvPlan) int64 {
 		return 0 // [NewConv] refuses
 	}
 	g := c.depthGrid()
-	return tapSize * int64(g.listed())
+	return g.bytes(false)
 }
 
 // depthConv computes depthwise convolutions of plain images.

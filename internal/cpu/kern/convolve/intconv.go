@@ -74,6 +74,16 @@ type IntConv struct {
 	zeros     []int32
 }
 
+// Bytes is the memory that preparing the convolution takes beside its packed weights: zero points, and the offsets of
+// taps where it is depthwise.
+func (s IntConvSpec) Bytes() int64 {
+	bytes := 4*int64(s.OutC) + 8*int64(s.Kernel[1])*int64(machine.CeilDiv(s.Kernel[2], 4))
+	if g, err := newGeometry(s.ConvSpec); err == nil && g.isDepthwise() && g.taps <= exactTaps {
+		bytes += TapBytes(s.ConvSpec, ConvPlan{Algorithm: ConvDepthwise})
+	}
+	return bytes
+}
+
 // exactTaps is the number of products of bytes whose sum float32 holds exactly.
 const exactTaps = 1 << 24 / (255 * 255)
 
@@ -185,11 +195,14 @@ func (p *IntConv) PackW(ctx context.Context, weights []byte) (*gemm.Packed, erro
 	}
 	switch {
 	case p.depth != nil:
-		return p.depth.packW(weights), nil
+		return p.depth.packW(ctx, weights)
 	case p.float != nil:
 		return p.packFloat(ctx, weights)
 	}
 	m := &p.mat
+	if err := machine.AskPacked(ctx, 4*p.s.OutC*(m.k.N+1)); err != nil {
+		return nil, err
+	}
 	out := &gemm.Packed{Order: p.WeightLayout(), Words: make([]uint32, p.s.OutC*m.k.N), Sums: make([]int32, p.s.OutC)}
 	err := gemm.InPieces(ctx, p.s.Groups*m.m.P, gemm.PackThreads(4*len(out.Words)), func(i, _ int) { p.packPanel(out, weights, i) })
 	return out, err
@@ -197,6 +210,9 @@ func (p *IntConv) PackW(ctx context.Context, weights []byte) (*gemm.Packed, erro
 
 // packFloat converts the weights of a depthwise convolution, less their zero points.
 func (p *IntConv) packFloat(ctx context.Context, weights []byte) (*gemm.Packed, error) {
+	if err := machine.AskPacked(ctx, 4*p.weightLen()); err != nil {
+		return nil, err
+	}
 	f := make([]float32, p.weightLen())
 	for i := range f {
 		f[i] = float32(p.w.Value(weights[i]) - gemm.ZeroOf(p.zeros, i/p.taps))

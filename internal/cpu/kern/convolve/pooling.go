@@ -43,7 +43,7 @@ func (s PoolSpec) TapBytes() int64 {
 	if err != nil {
 		return 0 // [NewPool] refuses
 	}
-	return tapSize * int64(g.listed())
+	return g.bytes(s.Kind != PoolMax)
 }
 
 // NewPool prepares a pooling at the active level.

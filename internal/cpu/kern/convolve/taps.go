@@ -1,6 +1,10 @@
 package convolve
 
 import (
+	"iter"
+	"slices"
+	"unsafe"
+
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 )
@@ -29,10 +33,19 @@ import (
 // tapSegment is a run of output rows (or columns) that share their rows (or
 // columns) of taps.
 type tapSegment struct {
-	at, n  int // first output place, number of places
-	lo, hi int // taps that exist
-	count  int // elements that an average counts
+	at, n int // first output place, number of places
+	tapRange
 }
+
+// tapRange is what the taps of an output place have in common with others. Neither end of either range grows from one
+// place to the next.
+type tapRange struct {
+	lo, hi   int // taps that exist
+	from, to int // elements that an average counts
+}
+
+// count is the number of elements that an average counts.
+func (r *tapRange) count() int { return r.to - r.from }
 
 // tapGrid is the geometry of a window and its segments. Pairs are height,
 // width.
@@ -52,22 +65,43 @@ const mostTaps = 1 << 22
 // manyTaps says why a window is refused.
 const manyTaps = "the windows at the borders differ too much"
 
-// tapSize is what a listed tap takes: two distances.
-const tapSize = 16
+// tapSize is what a listed tap takes, two distances, and segmentSize what a segment does.
+const (
+	tapSize     = 16
+	segmentSize = int64(unsafe.Sizeof(tapSegment{}))
+)
 
-// listed is how many taps plan would list.
+// listed is how many taps plan would list, or some number above [mostTaps].
 func (g *tapGrid) listed() (taps int) {
-	for _, c := range g.segments(1) {
-		taps += g.kernel[0] * (c.hi - c.lo)
+	for s := range g.segments(1) {
+		if taps += g.kernel[0] * (s.hi - s.lo); taps > mostTaps {
+			break
+		}
 	}
 	return taps
 }
 
+// bytes is the memory that plan takes for a window whose taps are few enough, and scalesOf if there are averages.
+func (g *tapGrid) bytes(averages bool) (bytes int64) {
+	var segments [2]int64
+	for d := range segments {
+		for range g.segments(d) {
+			segments[d]++
+		}
+	}
+	bytes = tapSize*int64(g.listed()) + 2*segmentSize*(segments[0]+segments[1])
+	if averages {
+		const entry = 64 // of the map
+		bytes += min(segments[0]*segments[1], int64(g.kernel[0]*g.kernel[1])) * int64(entry+4*g.b+machine.LineBytes)
+	}
+	return bytes
+}
+
 // plan computes the segments. oneWeight makes all taps share one weight.
 func (g *tapGrid) plan(oneWeight bool) {
-	g.rows, g.cols = g.segments(0), g.segments(1)
+	g.rows, g.cols = slices.Collect(g.segments(0)), slices.Collect(g.segments(1))
 	for _, c := range g.cols {
-		var l []int
+		l := make([]int, 0, 2*g.kernel[0]*(c.hi-c.lo))
 		for y := range g.kernel[0] {
 			for x := c.lo; x < c.hi; x++ {
 				w := (y*g.kernel[1] + x) * g.b
@@ -81,37 +115,42 @@ func (g *tapGrid) plan(oneWeight bool) {
 	}
 }
 
-// segments cuts one dimension of the output.
-func (g *tapGrid) segments(d int) []tapSegment {
-	var list []tapSegment
-	for i := range g.out[d] {
-		s := g.place(d, i)
-		if last := len(list) - 1; last >= 0 {
-			if l := &list[last]; l.lo == s.lo && l.hi == s.hi && l.count == s.count {
-				l.n++
-				continue
+// segments cuts one dimension of the output. What places have in common changes in one direction only, so where a segment
+// ends is searched, and the places within are not looked at.
+func (g *tapGrid) segments(d int) iter.Seq[tapSegment] {
+	return func(yield func(tapSegment) bool) {
+		for at := 0; at < g.out[d]; {
+			same := g.place(d, at)
+			n, step := 1, 1 // the first n places are the same
+			for ; at+n+step <= g.out[d] && g.place(d, at+n+step-1) == same; step *= 2 {
+				n += step
 			}
+			for ; step > 0; step /= 2 {
+				if at+n+step <= g.out[d] && g.place(d, at+n+step-1) == same {
+					n += step
+				}
+			}
+			if !yield(tapSegment{at, n, same}) {
+				return
+			}
+			at += n
 		}
-		list = append(list, s)
 	}
-	return list
 }
 
 // place finds the taps that exist for an output place in one dimension.
-func (g *tapGrid) place(d, at int) tapSegment {
+func (g *tapGrid) place(d, at int) (r tapRange) {
 	first, dl := at*g.stride[d]-g.pad[d], g.dilation[d]
 	within := func(lo, hi int) (a, b int) { // taps k with lo ≤ first + k·dl < hi
 		a = min(g.kernel[d], machine.CeilDiv(max(0, lo-first), dl))
 		return a, max(a, min(g.kernel[d], machine.CeilDiv(max(0, hi-first), dl)))
 	}
-	s := tapSegment{at: at, n: 1}
-	s.lo, s.hi = within(0, g.in[d])
-	s.count = s.hi - s.lo
+	r.lo, r.hi = within(0, g.in[d])
+	r.from, r.to = r.lo, r.hi
 	if g.countPad {
-		a, b := within(-g.pad[d], g.in[d]+g.padEnd[d])
-		s.count = b - a
+		r.from, r.to = within(-g.pad[d], g.in[d]+g.padEnd[d])
 	}
-	return s
+	return r
 }
 
 // tapCall is one rectangle of the output.
@@ -135,7 +174,7 @@ func (g *tapGrid) each(y0, y1, top int, visit func(c tapCall)) {
 			y, x := lo*g.stride[0]-g.pad[0]-top, s.at*g.stride[1]-g.pad[1]
 			visit(tapCall{
 				y: lo, rows: hi - lo, x: s.at, n: s.n, off: 4 * (y*g.in[1] + x) * g.b,
-				taps: g.taps[i][r.lo*width : r.hi*width], count: r.count * s.count,
+				taps: g.taps[i][r.lo*width : r.hi*width], count: r.count() * s.count(),
 			})
 		}
 	}
@@ -207,7 +246,7 @@ func (g *tapGrid) scalesOf() map[int][]float32 {
 	m := map[int][]float32{}
 	for _, r := range g.rows {
 		for _, c := range g.cols {
-			n := r.count * c.count
+			n := r.count() * c.count()
 			if _, ok := m[n]; ok {
 				continue
 			}

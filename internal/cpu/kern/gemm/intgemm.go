@@ -1,6 +1,7 @@
 package gemm
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
@@ -134,11 +135,15 @@ func Signs(a, b bool) (n int) {
 
 // PackB lays a constant B out.
 func (g *IntGemm) PackB(ctx context.Context, b []byte) (*Packed, error) {
-	if err := machine.Needs("IntGemm", "B", b, g.needB-(g.s.Batch-1)*g.s.StrideB); err != nil {
+	columns := g.panels * g.t.Nr
+	threads := PackThreads(4 * columns * g.words)
+	if err := cmp.Or(
+		machine.Needs("IntGemm", "B", b, g.needB-(g.s.Batch-1)*g.s.StrideB),
+		machine.AskPacked(ctx, 4*columns*(g.words+1)+threads*pairTmp(g.t, g.s.K)),
+	); err != nil {
 		return nil, err
 	}
-	p := &Packed{Order: g.LayoutB(), Words: make([]uint32, g.panels*g.t.Nr*g.words), Sums: make([]int32, g.panels*g.t.Nr)}
-	threads := PackThreads(4 * len(p.Words))
+	p := &Packed{Order: g.LayoutB(), Words: make([]uint32, columns*g.words), Sums: make([]int32, columns)}
 	tmp := make([]byte, threads*pairTmp(g.t, g.s.K))
 	err := InPieces(ctx, g.panels, threads, func(q, worker int) {
 		g.packB(p.Words, p.Sums, b, q, q+1, tmp[worker*pairTmp(g.t, g.s.K):])

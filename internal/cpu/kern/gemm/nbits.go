@@ -1,6 +1,7 @@
 package gemm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/bits"
@@ -62,10 +63,10 @@ func (b *NBits) Layout() Layout {
 // Pack lays the numbers out; those of a column are whole blocks one after the other.
 func (b *NBits) Pack(ctx context.Context, src []byte) (*Packed, error) {
 	column := b.Blocks() * b.s.Block * b.s.Bits / 8
-	if err := machine.Needs("NBits", "B", src, b.s.N*column); err != nil {
+	nr := b.t.Nr
+	if err := cmp.Or(machine.Needs("NBits", "B", src, b.s.N*column), machine.AskPacked(ctx, b.panels*b.rows*nr)); err != nil {
 		return nil, err
 	}
-	nr := b.t.Nr
 	p := &Packed{Order: b.Layout(), Words: make([]uint32, b.panels*b.rows*nr/4)}
 	dst := bytesOf(p)
 	err := InPieces(ctx, b.panels, PackThreads(len(dst)), func(q, _ int) {
@@ -85,11 +86,14 @@ func bytesOf(p *Packed) []byte {
 }
 
 // With returns the columns with their numbers, from Pack, and their scales and zero points, both
-// [n][block]. Zero points of one element are that of all blocks.
-func (b *NBits) With(p *Packed, scales, zeros []float32) (*NBits, error) {
+// [n][block]. Zero points of one element are that of all blocks. The context carries the budget.
+func (b *NBits) With(ctx context.Context, p *Packed, scales, zeros []float32) (*NBits, error) {
 	n := b.s.N * b.Blocks()
 	if p == nil || p.Order != b.Layout() || len(scales) != n || len(zeros) != n && len(zeros) != 1 {
 		return nil, &machine.SpecError{Kernel: "NBits", Field: "B, scales, zeros", Why: "missing, or of another size"}
+	}
+	if err := machine.AskPacked(ctx, 2*4*b.panels*b.t.Nr*b.Blocks()); err != nil {
+		return nil, err
 	}
 	c := *b
 	c.packed, c.scales = p, b.byBlocks(scales)

@@ -18,7 +18,7 @@ func nbitsOf(tb testing.TB, rng *rand.Rand, s NBitsSpec) *NBits {
 	require.NoError(tb, err)
 	p, err := b.Pack(tb.Context(), kerntest.RandomBytes(rng, s.N*b.Blocks()*s.Block*s.Bits/8))
 	require.NoError(tb, err)
-	b, err = b.With(p, kerntest.Noise(rng, s.N*b.Blocks(), 0), []float32{8})
+	b, err = b.With(tb.Context(), p, kerntest.Noise(rng, s.N*b.Blocks(), 0), []float32{8})
 	require.NoError(tb, err)
 	return b
 }
@@ -31,7 +31,7 @@ func TestNBitsRefuses(t *testing.T) {
 	}
 	b, err := NewNBits(NBitsSpec{4, 32, 4, 16})
 	require.NoError(t, err)
-	_, err = b.With(nil, make([]float32, 8), []float32{8})
+	_, err = b.With(t.Context(), nil, make([]float32, 8), []float32{8})
 	require.ErrorAs(t, err, &spec)
 	g, err := NewGemm(GemmSpec{M: 2, N: 4, K: 32, NBitsB: true})
 	require.NoError(t, err)

@@ -1,6 +1,7 @@
 package gemm
 
 import (
+	"cmp"
 	"context"
 	"math"
 
@@ -22,6 +23,9 @@ import (
 //
 // A source whose elements are all equal is packed as one unit, the smallest part in
 // which its layout repeats (a panel, a pair of blocks); kernels read it repeatedly.
+//
+// Memory is asked of the budget that the context carries: a layout that pads its rows or columns to whole
+// vectors may take many times the source.
 
 // pieceBytes is about how much one call of a packing kernel writes.
 const pieceBytes = 256 << 10
@@ -51,13 +55,16 @@ func (s Source) unitary() bool {
 }
 
 // Elements returns n elements, writing a splat out.
-func (s Source) Elements(n int) []float32 {
+func (s Source) Elements(ctx context.Context, n int) ([]float32, error) {
 	if !s.Splat || len(s.Data) == 0 {
-		return s.Data
+		return s.Data, nil
+	}
+	if err := machine.AskPacked(ctx, 4*n); err != nil {
+		return nil, err
 	}
 	out := make([]float32, n)
 	fill(out, s.Data[0])
-	return out
+	return out, nil
 }
 
 // Packed is a constant operand in the layout of a plan. It is immutable.
@@ -110,6 +117,9 @@ type Packing struct {
 func PackAll(ctx context.Context, kernel string, p *Packing, src Source) (*Packed, error) {
 	out := &Packed{Order: p.Layout}
 	if src.unitary() {
+		if err := machine.AskPacked(ctx, 4*p.UnitSize); err != nil {
+			return nil, err
+		}
 		out.Unit, out.Data = true, machine.AlignedFloats(p.UnitSize)
 		if p.PackUnit != nil {
 			p.PackUnit(out.Data, src.Data[0])
@@ -118,8 +128,11 @@ func PackAll(ctx context.Context, kernel string, p *Packing, src Source) (*Packe
 		}
 		return out, nil
 	}
-	w := src.Elements(p.SourceLen)
-	if err := machine.Needs(kernel, "constant operand", w, p.SourceLen); err != nil {
+	w, err := src.Elements(ctx, p.SourceLen)
+	if err != nil {
+		return nil, err
+	}
+	if err := cmp.Or(machine.Needs(kernel, "constant operand", w, p.SourceLen), machine.AskPacked(ctx, 4*p.Size)); err != nil {
 		return nil, err
 	}
 	out.Data = machine.AlignedFloats(p.Size)
@@ -149,6 +162,9 @@ func packParallel(ctx context.Context, p *Packing, data, w []float32, threads in
 	for i := range p.Pieces {
 		_, n := p.Span(i)
 		most = max(most, n)
+	}
+	if err := machine.AskPacked(ctx, 4*threads*most); err != nil {
+		return err
 	}
 	tmp := make([][]float32, threads)
 	return InPieces(ctx, p.Pieces, threads, func(i, worker int) {

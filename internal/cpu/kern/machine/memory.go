@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"context"
 	"encoding/binary"
 	"math"
 	"runtime"
@@ -73,6 +74,11 @@ func ScratchBytes(pieces ...int) int {
 		return 0
 	}
 	return n + LineBytes
+}
+
+// AskPacked asks the budget of a context for bytes of packed operands.
+func AskPacked(ctx context.Context, bytes int) error {
+	return sysmem.BudgetOf(ctx).Ask("packed weights", int64(bytes))
 }
 
 // AlignedFloats allocates n float32 starting on a cache line. They are expected to be written, all of them: their pages are
