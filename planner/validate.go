@@ -122,7 +122,7 @@ func sweepTime(o Intervals, p *Problem, s *Solution) *Fault {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(a.birth, b.birth), cmp.Compare(a.buf, b.buf))
 	})
 	byRank, rank := rankByOffset(s.Offsets)
-	live := make(liveSet, (len(rank)+63)/64)
+	live := newLiveSet(len(rank))
 	for _, i := range inTime {
 		e := &events[i]
 		r := rank[e.buf]
@@ -140,26 +140,64 @@ func sweepTime(o Intervals, p *Problem, s *Solution) *Fault {
 	return nil
 }
 
-// liveSet is a set of ranks, a bit for each: its own, since a verifier shares no code with planners (rankSet).
-type liveSet []uint64
+// liveSet is a set of ranks, a bit for each, and a bit for each word of them that is not zero: where few of many ranks are
+// live, the next one is far away. It is the verifier's own, which shares no code with planners (rankSet).
+type liveSet struct{ words, used []uint64 }
 
-func (s liveSet) add(r int)    { s[r/64] |= 1 << (r % 64) }
-func (s liveSet) remove(r int) { s[r/64] &^= 1 << (r % 64) }
+func newLiveSet(ranks int) liveSet {
+	words := ranks/64 + 1
+	return liveSet{make([]uint64, words), make([]uint64, words/64+1)}
+}
+
+func (s liveSet) add(r int) {
+	s.words[r/64] |= 1 << (r % 64)
+	s.used[r/64/64] |= 1 << (r / 64 % 64)
+}
+
+func (s liveSet) remove(r int) {
+	if s.words[r/64] &^= 1 << (r % 64); s.words[r/64] == 0 {
+		s.used[r/64/64] &^= 1 << (r / 64 % 64)
+	}
+}
 
 // below is the greatest member less than r, -1 if there is none.
 func (s liveSet) below(r int) int {
+	w := r / 64
+	if x := s.words[w] & (1<<(r%64) - 1); x != 0 {
+		return w*64 + bits.Len64(x) - 1
+	}
+	if w = lastBelow(s.used, w); w < 0 {
+		return -1
+	}
+	return w*64 + bits.Len64(s.words[w]) - 1
+}
+
+// from is the least member not less than r, -1 if there is none.
+func (s liveSet) from(r int) int {
+	w := r / 64
+	if x := s.words[w] & (^uint64(0) << (r % 64)); x != 0 {
+		return w*64 + bits.TrailingZeros64(x)
+	}
+	if w = firstFrom(s.used, w+1); w < 0 {
+		return -1
+	}
+	return w*64 + bits.TrailingZeros64(s.words[w])
+}
+
+// lastBelow is the greatest bit less than r that is set, -1 if there is none.
+func lastBelow(set []uint64, r int) int {
 	for w, mask := r/64, uint64(1)<<(r%64)-1; w >= 0; w, mask = w-1, ^uint64(0) {
-		if x := s[w] & mask; x != 0 {
+		if x := set[w] & mask; x != 0 {
 			return w*64 + bits.Len64(x) - 1
 		}
 	}
 	return -1
 }
 
-// from is the least member not less than r, -1 if there is none.
-func (s liveSet) from(r int) int {
-	for w, mask := r/64, ^uint64(0)<<(r%64); w < len(s); w, mask = w+1, ^uint64(0) {
-		if x := s[w] & mask; x != 0 {
+// firstFrom is the least bit not less than r that is set, -1 if there is none.
+func firstFrom(set []uint64, r int) int {
+	for w, mask := r/64, ^uint64(0)<<(r%64); w < len(set); w, mask = w+1, ^uint64(0) {
+		if x := set[w] & mask; x != 0 {
 			return w*64 + bits.TrailingZeros64(x)
 		}
 	}
