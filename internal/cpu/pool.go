@@ -121,6 +121,7 @@ func (k *maxPool[T]) tile(c *ops.Call, plane, _ int) {
 	if k.indices {
 		at = elems[int64](c.Out[1])[plane*out:][:out]
 	}
+	look := watch{c: c}
 	for row := range w.out[0] * w.out[1] {
 		z0, za, zb := w.taps(0, row/w.out[1])
 		v0, va, vb := w.taps(1, row%w.out[1])
@@ -128,6 +129,9 @@ func (k *maxPool[T]) tile(c *ops.Call, plane, _ int) {
 			u0, ua, ub := u*w.stride[2]-w.begin[2], 0, w.kernel[2]
 			if u0 < 0 || u0+(ub-1)*w.dilation[2] >= w.in[2] {
 				u0, ua, ub = w.taps(2, u)
+			}
+			if look.ended((zb - za) * (vb - va) * (ub - ua)) {
+				return
 			}
 			best, where := k.least, -1
 			for a := za; a < zb; a++ {
@@ -191,10 +195,13 @@ func (k *averagePool[T]) tile(c *ops.Call, plane, _ int) {
 	w := &k.w
 	in, out := sizeOf(w.in[:]), sizeOf(w.out[:])
 	x, y := elems[T](c.In[0])[plane*in:][:in], elems[T](c.Out[0])[plane*out:][:out]
-	o := 0
+	o, look := 0, watch{c: c}
 	for z := range w.out[0] {
 		for v := range w.out[1] {
 			for u := range w.out[2] {
+				if look.ended(sizeOf(w.kernel[:])) {
+					return
+				}
 				sum, count := k.window(x, [3]int{z, v, u})
 				if count > 1 {
 					sum /= T(count)

@@ -149,6 +149,21 @@ func pieces(c *ops.Call, n int, f func(lo, hi int)) {
 	}
 }
 
+// watch looks whether a call is to end now and then, for tiles whose windows may be as large as the operand.
+type watch struct {
+	c    *ops.Call
+	done int // since it looked
+}
+
+// ended reports whether the call is to end, before work on some elements.
+func (w *watch) ended(work int) bool {
+	if w.done += work; w.done < lookStep {
+		return false
+	}
+	w.done = 0
+	return w.c.Ended()
+}
+
 func takeJob() *job {
 	jobs.Lock()
 	defer jobs.Unlock()

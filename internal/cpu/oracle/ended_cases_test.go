@@ -218,7 +218,11 @@ DeformConv(float32[1,4,66,N], float32[4,4,3,1], float32[1,6,64,N])
 CausalConvWithState com.microsoft.CausalConvWithState | {}(float32[1,64,N], float32[64,1,4])
 MaxPool AveragePool | {}(float32[1,16,N,64]) kernel_shape=[3,3]
 MaxPool AveragePool | {}(float16[1,16,N,64]) kernel_shape=[3,3]
-MaxPool AveragePool | {}(float32[1,1,N,N]) kernel_shape=[Nd2,Nd2]
+MaxPool AveragePool LpPool | {}(float32[1,1,N,N]) kernel_shape=[Nd2,Nd2]
+AveragePool LpPool | {}(float64[1,1,N,N]) kernel_shape=[Nd2,Nd2]
+MaxPool(uint8[1,1,N,N]) kernel_shape=[Nd2,Nd2]
+2= MaxPool(float32[1,1,N,N]) kernel_shape=[Nd2,Nd2]
+MaxPool AveragePool | {}(float32[1,1,4,4,N]) kernel_shape=[2,2,Nd2]
 MaxPool(uint8[1,16,N,64]) kernel_shape=[3,3]
 2= MaxPool(float32[1,16,N,64]) kernel_shape=[3,3]
 LpPool(float32[1,16,N,64]) kernel_shape=[3,3]
