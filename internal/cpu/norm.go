@@ -359,7 +359,7 @@ type lrn struct {
 
 func prepareLRN(p *prep) (ops.Kernel, error) {
 	x, size := p.in[0].shape, int(ops.Int(p.node, "size"))
-	if !p.allF32() || len(x) < 2 || size < 1 {
+	if !p.allF32() || len(x) < 2 || size < 1 || size > vec.LRNLargest {
 		return nil, nil
 	}
 	k := &lrn{s: vec.LRNSpec{

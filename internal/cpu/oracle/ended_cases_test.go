@@ -252,6 +252,7 @@ LpNormalization(float16[N,64])
 LpNormalization(float32[1,N])
 LRN(float16[1,16,N]) size=3
 LRN(float32[1,16,N,4]) size=3
+LRN(float32[1,N,256]) size=N
 2= LSTM(float32[N,4,64], float32[1,256,64], float32[1,256,64]) hidden_size=64
 2= GRU(float32[N,4,64], float32[1,192,64], float32[1,192,64]) hidden_size=64
 2= RNN(float32[N,4,64], float32[1,64,64], float32[1,64,64]) hidden_size=64

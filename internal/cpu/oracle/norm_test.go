@@ -79,6 +79,7 @@ func TestNorms(t *testing.T) {
 		{op: "FastGelu", domain: microsoft, in: []arg{f32s(2, 3, 64)}, tol: 1e-5},
 		{op: "LRN", in: []arg{f32s(2, 9, 5, 6)}, attrs: []ssa.Attr{ssa.IntAttr("size", 5)}, tol: 1e-5},
 		{op: "LRN", in: []arg{f32s(2, 9, 13)}, attrs: []ssa.Attr{ssa.IntAttr("size", 4), ssa.FloatAttr("alpha", 0.5), ssa.FloatAttr("beta", 0.6), ssa.FloatAttr("bias", 2)}, tol: 1e-5},
+		{op: "LRN", name: "a window above any number of channels", left: true, in: []arg{f32s(1, 3, 2)}, attrs: []ssa.Attr{ssa.IntAttr("size", 1<<17)}, tol: 1e-5},
 	})
 }
 

@@ -25,6 +25,12 @@ type LRNSpec struct {
 
 const lrnPixels = 512 // pixels of a task
 
+// LRNLargest is the largest window.
+const LRNLargest = 1 << 16
+
+// lrnStep is how many elements of windows are summed between two looks at what ends a run.
+const lrnStep = 1 << 21
+
 // lrnJob is one run; it is a Task.
 type lrnJob struct {
 	t    *simd.Table
@@ -49,7 +55,7 @@ func (s *LRNSpec) tasks() int { return s.Batch * machine.CeilDiv(s.Spatial, lrnP
 // the rest is left out.
 func LRN(done <-chan struct{}, s LRNSpec, y, x []float32, ws []byte, threads int) error {
 	n, ok := machine.MulAll(s.Batch, s.Channels, s.Spatial, 4)
-	if !ok || s.Size < 1 || s.Size > 1<<16 {
+	if !ok || s.Size < 1 || s.Size > LRNLargest {
 		return &machine.SpecError{Kernel: "LRN", Field: "Size", Why: "sizes must be positive and must not overflow"}
 	}
 	if n == 0 {
@@ -84,9 +90,14 @@ func (j *lrnJob) Run(i, worker int) {
 	ring, sum := buf.Floats(s.Size*lrnPixels), buf.Floats(lrnPixels)[:n]
 	square := func(c int) []float32 { return ring[c%s.Size*lrnPixels:][:n] }
 	before, after := (s.Size-1)/2, s.Size/2
-	next := 0 // first channel not yet squared
+	next, work := 0, 0 // the first channel not yet squared; elements summed since it was looked whether the run is to end
 	for c := range s.Channels {
 		lo, hi := max(0, c-before), min(s.Channels-1, c+after)
+		if work += (hi - lo + 1) * n; work > lrnStep {
+			if work = 0; machine.Closed(j.done) {
+				return
+			}
+		}
 		for ; next <= hi; next++ {
 			x := row(j.x, next)
 			j.t.BinaryRow(simd.Mul, square(next), x, x)
