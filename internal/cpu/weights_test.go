@@ -190,7 +190,7 @@ func TestKernelsAskForWhatTheyHold(t *testing.T) {
 			for _, k := range p.Packs {
 				held += k.Bytes
 			}
-			t.Logf("%v %d bytes", p.Choice, held)
+			t.Logf("%d bytes", held)
 			var full *ops.MemoryError
 			require.Positive(t, held)
 			_, err = preparedWithin(t, c.graph, ndarray.Budget(held-1))
