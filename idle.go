@@ -34,8 +34,8 @@ type idleSessions struct {
 	mu     sync.Mutex
 	list   []idleSession // the oldest first
 	bytes  int64
-	timer  *time.Timer // looks for sessions that have been idle for too long; nil until there is one
-	timed  bool        // it is set
+	timer  *idleTimer // looks for sessions that have been idle for too long; nil until there is one
+	timed  bool       // it is set
 }
 
 type idleSession struct {
@@ -98,13 +98,16 @@ func (p *Program) expireLater(d time.Duration) {
 		return
 	}
 	later := weak.Make(p)
-	l.timer = time.AfterFunc(d, func() {
+	l.timer = &idleTimer{time.AfterFunc(d, func() {
 		if p := later.Value(); p != nil {
 			p.expire(time.Now())
 		}
-	})
-	runtime.AddCleanup(p, func(t *time.Timer) { t.Stop() }, l.timer)
+	})}
+	runtime.SetFinalizer(l.timer, func(t *idleTimer) { t.Stop() })
 }
+
+// idleTimer is a program's timer: what only the program holds, and is in no cycle with it.
+type idleTimer struct{ *time.Timer }
 
 // expire drops the sessions that have been idle for too long.
 func (p *Program) expire(now time.Time) {

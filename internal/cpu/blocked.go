@@ -208,11 +208,7 @@ func prepareBlockedNorm(p *prep) (ops.Kernel, error) {
 		}
 		stats[i] = v
 	}
-	both, err := p.vector(2 * k.blocks * k.b)
-	if err != nil {
-		return nil, err
-	}
-	k.scale, k.shift = both[:k.blocks*k.b:k.blocks*k.b], both[k.blocks*k.b:]
+	k.scale, k.shift = make([]float32, k.blocks*k.b), make([]float32, k.blocks*k.b)
 	fold := batchNorm{eps: ops.Float(p.node, "epsilon")}
 	if !fold.fold(k.scale[:k.channels], k.shift[:k.channels], stats[0], stats[1], stats[2], stats[3]) {
 		return nil, nil

@@ -231,7 +231,7 @@ func (p *prep) windowSpec(win window, x, w []int) convolve.ConvSpec {
 
 // newConv prepares a convolution within the budget.
 func (p *prep) newConv(s convolve.ConvSpec, plan convolve.ConvPlan) (*convolve.Conv, error) {
-	if err := p.table(tapLists, int(convolve.TapBytes(s, plan))); err != nil {
+	if err := p.table(tapLists, convolve.TapBytes(s, plan)); err != nil {
 		return nil, err
 	}
 	return convolve.NewConv(s, plan)
@@ -332,7 +332,7 @@ func (p *prep) crop(w gemm.Source, taken arrangement) (gemm.Source, error) {
 	}
 	full, first, left := taken.full, taken.first, taken.cropped
 	kernels := len(w.Data) / sizeOf(full[:])
-	if err := machine.AskPacked(p.ctx, 4*kernels*sizeOf(left[:])); err != nil {
+	if err := machine.AskPacked(p.ctx, 4*len(w.Data)); err != nil { // at most
 		return w, err
 	}
 	out := make([]float32, 0, kernels*sizeOf(left[:]))

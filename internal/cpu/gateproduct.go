@@ -92,11 +92,7 @@ func (p *prep) gateBias(f *floatGates, width int) error {
 		f.biasAt, f.recAt = p.workspace(4*n), p.workspace(4*n)
 		return nil
 	}
-	both, err := p.vector(2 * n)
-	if err != nil {
-		return err
-	}
-	f.bias, f.recBias = both[:n:n], both[n:]
+	f.bias, f.recBias = make([]float32, n), make([]float32, n)
 	f.splitBias(b, f.bias, f.recBias)
 	p.absorb(3, 8*n)
 	return nil

@@ -61,9 +61,6 @@ func (p *prep) newIntSums(w, zx, zw, bias int, quantized bool) (intSums, error) 
 		if err != nil {
 			return nil, err
 		}
-		if err := p.table("zero points", 4*z.Len()); err != nil {
-			return nil, err
-		}
 		zeros = make([]int32, z.Len())
 		widen(zeros, z)
 		if taken.zeros, err = p.in[zw].value.Const.Identity(p.memory()); err != nil {
@@ -74,7 +71,7 @@ func (p *prep) newIntSums(w, zx, zw, bias int, quantized bool) (intSums, error) 
 		return k, err
 	}
 	k := &intConv{zx: present(p, zx), bias: present(p, bias), threads: p.threads}
-	if err := p.table(tapLists, int(s.Bytes())); err != nil {
+	if err := p.table(tapLists, s.Bytes()); err != nil {
 		return nil, err
 	}
 	var err error

@@ -199,10 +199,7 @@ func prepareGemmC(p *prep, s gemm.GemmSpec, beta float32) (ops.Kernel, error) {
 	residual, seed := -1, false
 	switch {
 	case fixed != nil && (st[0] == 0 || s.M == 1):
-		row, err := p.vector(s.N)
-		if err != nil {
-			return nil, err
-		}
+		row := make([]float32, s.N)
 		for i := range row {
 			row[i] = beta * fixed[i*st[1]]
 		}

@@ -99,7 +99,7 @@ func (p *prep) nbitZeros(s gemm.NBitsSpec, blocks int) ([]float32, error) {
 	case a.DType != ndarray.Uint8 || a.Len() != s.N*width:
 		return nil, nil
 	}
-	if err := p.table("zero points", 4*s.N*blocks); err != nil {
+	if err := p.table("zero points", int64(4*s.N*blocks)); err != nil {
 		return nil, err
 	}
 	out := make([]float32, s.N*blocks)

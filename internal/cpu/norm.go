@@ -77,11 +77,7 @@ func prepareBatchNorm(p *prep) (ops.Kernel, error) {
 		k.ws = p.workspace(2 * 4 * k.channels)
 		return k, nil
 	}
-	both, err := p.vector(2 * k.channels)
-	if err != nil {
-		return nil, err
-	}
-	k.scale, k.shift = both[:k.channels:k.channels], both[k.channels:]
+	k.scale, k.shift = make([]float32, k.channels), make([]float32, k.channels)
 	if !k.fold(k.scale, k.shift, stats[0], stats[1], stats[2], stats[3]) {
 		return nil, nil
 	}

@@ -33,11 +33,11 @@ func preparePad(p *prep) (ops.Kernel, error) {
 			last = i
 		}
 	}
-	if err := p.indexTables(out.shape[:last+1]); err != nil {
-		return nil, err
-	}
 	maps := make([][]int32, last+1)
 	for i := range maps {
+		if err := p.table(indices, 4*int64(out.shape[i])); err != nil {
+			return nil, err
+		}
 		if maps[i] = padMap(mode, x.shape[i], out.shape[i], begin[i]); maps[i] == nil {
 			return nil, nil
 		}

@@ -51,7 +51,7 @@ func (p *prep) newPool(kind convolve.PoolKind, w window) (ops.Kernel, error) {
 		In: pair(w.in), Kernel: pair(w.kernel), Stride: pair(w.stride), Dilation: pair(w.dilation),
 		PadBegin: pair(w.begin), PadEnd: pair(w.end), Ceil: w.ceil, Blocked: p.in[0].blocked,
 	}
-	if err := p.table(tapLists, int(s.TapBytes())); err != nil {
+	if err := p.table(tapLists, s.TapBytes()); err != nil {
 		return nil, err
 	}
 	k, err := convolve.NewPool(s)
@@ -121,7 +121,7 @@ func (k *maxPool[T]) tile(c *ops.Call, plane, _ int) {
 	if k.indices {
 		at = elems[int64](c.Out[1])[plane*out:][:out]
 	}
-	look := watch{c: c}
+	look := watch{c: c, work: sizeOf(w.kernel[:])}
 	for row := range w.out[0] * w.out[1] {
 		z0, za, zb := w.taps(0, row/w.out[1])
 		v0, va, vb := w.taps(1, row%w.out[1])
@@ -130,7 +130,7 @@ func (k *maxPool[T]) tile(c *ops.Call, plane, _ int) {
 			if u0 < 0 || u0+(ub-1)*w.dilation[2] >= w.in[2] {
 				u0, ua, ub = w.taps(2, u)
 			}
-			if look.ended((zb - za) * (vb - va) * (ub - ua)) {
+			if look.ended() {
 				return
 			}
 			best, where := k.least, -1
@@ -195,11 +195,11 @@ func (k *averagePool[T]) tile(c *ops.Call, plane, _ int) {
 	w := &k.w
 	in, out := sizeOf(w.in[:]), sizeOf(w.out[:])
 	x, y := elems[T](c.In[0])[plane*in:][:in], elems[T](c.Out[0])[plane*out:][:out]
-	o, look := 0, watch{c: c}
+	o, look := 0, watch{c: c, work: sizeOf(w.kernel[:])}
 	for z := range w.out[0] {
 		for v := range w.out[1] {
 			for u := range w.out[2] {
-				if look.ended(sizeOf(w.kernel[:])) {
+				if look.ended() {
 					return
 				}
 				sum, count := k.window(x, [3]int{z, v, u})

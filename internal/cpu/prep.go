@@ -88,6 +88,8 @@ func (p *prep) hasEmptyOperand() bool {
 }
 
 // has reports whether operand i is present.
+//
+//go:noinline
 func (p *prep) has(i int) bool { return i < len(p.in) && p.in[i].present }
 
 // wants reports whether result i is used.
@@ -150,22 +152,19 @@ func (p *prep) absorb(i int, bytes int) {
 	p.held += int64(bytes)
 }
 
-// vector allocates numbers that the kernel computes of constants.
-func (p *prep) vector(n int) ([]float32, error) {
-	if err := p.memory().Ask("constants of a kernel", 4*int64(n)); err != nil {
-		return nil, err
-	}
-	return make([]float32, n), nil
-}
-
 // table asks for the memory of what the kernel holds as long as it lives: indices, weights of taps, lists of offsets.
-func (p *prep) table(what string, bytes int) error {
-	p.tables += int64(bytes)
-	return p.memory().Ask(what, int64(bytes))
+//
+//go:noinline
+func (p *prep) table(what string, bytes int64) error {
+	p.tables += bytes
+	return p.memory().Ask(what, bytes)
 }
 
 // workspace reserves bytes of workspace and returns their offset, which is on a cache
 // line.
+// It is called in so many places that programs are smaller where it is not inlined; so are has and table.
+//
+//go:noinline
 func (p *prep) workspace(bytes int) (offset int) {
 	offset = int(p.scratch)
 	p.scratch += int64(roundUp(bytes, lineBytes))

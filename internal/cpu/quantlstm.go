@@ -80,9 +80,7 @@ func (p *prep) newQuantGates(k *recurrent) (*quantGates, error) {
 		return nil, err
 	}
 	if b != nil {
-		if q.bias, err = p.vector(k.dirs * width); err != nil {
-			return nil, err
-		}
+		q.bias = make([]float32, k.dirs*width)
 		q.sumBias(b, q.bias)
 		p.absorb(3, 4*len(q.bias))
 	} else if q.hasBias {
@@ -122,9 +120,6 @@ func (p *prep) quantMatrix(m *quantMatrix, batch, threads int) (ok bool, err err
 	}
 	z, err := p.constant(zero)
 	if err != nil {
-		return false, err
-	}
-	if err := p.table("zero points", 4*z.Len()); err != nil {
 		return false, err
 	}
 	m.zeros = make([]int32, z.Len())

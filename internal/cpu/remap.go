@@ -22,14 +22,8 @@ type remap struct {
 	fill   bool      // operand 2 is the fill; else zero
 }
 
-// indexTables asks for the tables of some dimensions of the result.
-func (p *prep) indexTables(dims []int) error {
-	entries := 0
-	for _, d := range dims {
-		entries += d
-	}
-	return p.table("tables of indices", 4*entries)
-}
+// indices is what the tables of remap are called where memory is asked for.
+const indices = "tables of indices"
 
 // newRemap prepares the tables of the dimensions of operand 0, up to the last one that
 // changes.

@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/berth-onnx/berth/backend"
-	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
 	"github.com/berth-onnx/berth/internal/cpu/kern/simd"
 	"github.com/berth-onnx/berth/internal/cpu/kern/vec"
 	"github.com/berth-onnx/berth/ndarray"
@@ -166,15 +165,11 @@ func (p *prep) resizeNearest(axes []resizeAxis) (ops.Kernel, error) {
 	if len(axes) == 0 {
 		return nil, nil
 	}
-	var dims []int
-	for _, x := range axes[:last+1] {
-		dims = append(dims, x.out)
-	}
-	if err := p.indexTables(dims); err != nil {
-		return nil, err
-	}
 	maps := make([][]int32, last+1)
 	for i := range maps {
+		if err := p.table(indices, 4*int64(axes[i].out)); err != nil {
+			return nil, err
+		}
 		m := make([]int32, axes[i].out)
 		for y := range m {
 			m[y] = int32(y)
@@ -253,12 +248,13 @@ func (s *resizePass) taps(p *prep, x *resizeAxis) (ok bool, err error) {
 		return false, nil
 	}
 	each := int(2*reach) + 1
-	if taps, fits := machine.MulAll(s.out, each); !fits || taps > math.MaxInt32 {
+	taps := int64(s.out) * int64(each)
+	if taps > math.MaxInt32 {
 		return false, nil
-	} else if err := p.table("taps and weights of Resize", 4*s.out+8*taps); err != nil {
+	}
+	if err := p.table("taps and weights of Resize", 4*int64(s.out)+8*taps); err != nil {
 		return false, err
 	}
-	s.first, s.at, s.weight = make([]int32, 0, s.out+1), make([]int32, 0, s.out*each), make([]float32, 0, s.out*each)
 	for y := range s.out {
 		if look := lookStep/each + 1; y%look == look-1 && p.ctx.Err() != nil {
 			return false, p.ctx.Err()

@@ -1,7 +1,6 @@
 package cpu
 
 import (
-	"cmp"
 	"unsafe"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/convolve"
@@ -114,7 +113,10 @@ func (k *rowConv) pack(p *prep, taken arrangement) (*gemm.Packed, error) {
 // channelsLast transposes weights [m, c, taps] to [m, taps, c].
 func channelsLast[T byte | float32](p *prep, w []T, m, c, taps int) ([]T, error) {
 	order, err := swapLast(m, c, taps)
-	if err = cmp.Or(err, machine.AskPacked(p.ctx, len(w)*int(unsafe.Sizeof(*new(T))))); err != nil {
+	if err == nil {
+		err = machine.AskPacked(p.ctx, len(w)*int(unsafe.Sizeof(*new(T))))
+	}
+	if err != nil {
 		return nil, err
 	}
 	out := make([]T, len(w))

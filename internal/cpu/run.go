@@ -152,12 +152,15 @@ func pieces(c *ops.Call, n int, f func(lo, hi int)) {
 // watch looks whether a call is to end now and then, for tiles whose windows may be as large as the operand.
 type watch struct {
 	c    *ops.Call
+	work int // elements of a window
 	done int // since it looked
 }
 
-// ended reports whether the call is to end, before work on some elements.
-func (w *watch) ended(work int) bool {
-	if w.done += work; w.done < lookStep {
+// ended reports whether the call is to end, before work on a window.
+//
+//go:noinline
+func (w *watch) ended() bool {
+	if w.done += w.work; w.done < lookStep {
 		return false
 	}
 	w.done = 0

@@ -28,6 +28,8 @@ func removeCaptures(n *ssa.Node, drop []bool) {
 
 // leavingOut copies a list but for the elements at+i for which drop[i] is set. Lists of a node may be as long
 // as the model is large, so what goes is taken out of them all at once.
+//
+//go:noinline
 func leavingOut(list []*ssa.Value, at int, drop []bool) []*ssa.Value {
 	out := make([]*ssa.Value, 0, len(list))
 	for i, v := range list {
@@ -103,16 +105,16 @@ func removeCarried(n *ssa.Node, l carriedLayout, drop []bool) {
 
 // carriedToCaptures turns the carried values for which turn is set, which no iteration changes, into captures.
 func carriedToCaptures(n *ssa.Node, l carriedLayout, turn []bool) {
-	var values, params []*ssa.Value
+	moved := make([]*ssa.Value, 2*len(turn)) // values, parameters
+	k := 0
 	for i := len(turn) - 1; i >= 0; i-- {
 		if turn[i] {
-			values, params = append(values, n.In[l.in+i]), append(params, l.body.Params[l.param+i])
+			moved[k], moved[len(turn)+k] = n.In[l.in+i], l.body.Params[l.param+i]
+			k++
 		}
 	}
 	removeCarried(n, l, turn)
-	l.body.Params = append(l.body.Params, params...)
-	for _, v := range values {
-		n.AddInput(v)
-	}
-	n.Captures += len(values)
+	l.body.Params = append(l.body.Params, moved[len(turn):][:k]...)
+	n.SetInputs(append(n.In, moved[:k]...))
+	n.Captures += k
 }

@@ -120,16 +120,17 @@ func (c *Context) nameResults(n *ssa.Node) {
 
 // dropListEntries takes the entries for which drop is set out of a list attribute, which may be shorter.
 func dropListEntries(n *ssa.Node, attr string, drop []bool) {
-	list := ops.Ints(n, attr)
-	var out []int64
-	for k, v := range list {
+	a := n.Attr(attr)
+	if a == nil {
+		return
+	}
+	var kept []int64
+	for k, v := range a.Ints {
 		if k >= len(drop) || !drop[k] {
-			out = append(out, v)
+			kept = append(kept, v)
 		}
 	}
-	if len(out) < len(list) {
-		n.SetAttr(ssa.IntsAttr(attr, out...))
-	}
+	a.Ints = kept
 }
 
 // neededCarried computes the fixed point described at the head of the file: what is live is what the needed results of the

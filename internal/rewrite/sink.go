@@ -46,12 +46,7 @@ const hoistBytes = 256
 // hoistConstants runs once, on the model's graph with all bodies.
 func hoistConstants(c *Context, g *ssa.Graph) {
 	if c.top() {
-		h := &hoister{c: c, holders: map[*ssa.Constant]int{}, outer: map[*ssa.Constant]*ssa.Value{}, places: map[*ssa.Node]map[*ssa.Value]int{}}
-		for _, v := range slices.Backward(g.Values()) {
-			if v.Const != nil {
-				h.outer[v.Const] = v
-			}
-		}
+		h := &hoister{c: c, holders: map[*ssa.Constant]int{}}
 		h.count(g)
 		h.graph(g, nil)
 	}
@@ -59,9 +54,7 @@ func hoistConstants(c *Context, g *ssa.Graph) {
 
 type hoister struct {
 	c       *Context
-	holders map[*ssa.Constant]int            // graphs that hold the constant
-	outer   map[*ssa.Constant]*ssa.Value     // in the model's graph
-	places  map[*ssa.Node]map[*ssa.Value]int // of the captures of a node
+	holders map[*ssa.Constant]int // graphs that hold the constant
 }
 
 func (h *hoister) count(g *ssa.Graph) {
@@ -106,11 +99,13 @@ type level struct {
 
 // bring captures a constant in all bodies of a path, and returns its value in the innermost.
 func (h *hoister) bring(v *ssa.Value, path []*level) *ssa.Value {
-	here := h.outer[v.Const]
-	if here == nil {
-		here = path[0].g.AddConst(h.c.fresh(v.Name), v.Const)
-		h.outer[v.Const] = here
+	g := path[0].g
+	values := g.Values()
+	at := slices.IndexFunc(values, func(w *ssa.Value) bool { return w.Const == v.Const })
+	if at < 0 {
+		values, at = append(values, g.AddConst(h.c.fresh(v.Name), v.Const)), len(values)
 	}
+	here := values[at]
 	for _, l := range path {
 		here = h.captured(l, here)
 	}
@@ -119,17 +114,8 @@ func (h *hoister) bring(v *ssa.Value, path []*level) *ssa.Value {
 
 // captured returns the body's parameter for v, capturing it if it is not yet.
 func (h *hoister) captured(l *level, v *ssa.Value) *ssa.Value {
-	places := h.places[l.owner]
-	if places == nil {
-		places = make(map[*ssa.Value]int, l.owner.Captures)
-		for k, v := range slices.Backward(l.owner.Captured()) {
-			places[v] = k
-		}
-		h.places[l.owner] = places
-	}
-	if k, is := places[v]; is {
+	if k := slices.Index(l.owner.Captured(), v); k >= 0 {
 		return captureParam(l.owner, l.owner.Bodies[l.body], k)
 	}
-	places[v] = l.owner.Captures
 	return h.c.addCapture(l.owner, v)[l.body]
 }

@@ -77,7 +77,7 @@ type IntConv struct {
 // Bytes is the memory that preparing the convolution takes beside its packed weights: zero points, and the offsets of
 // taps where it is depthwise.
 func (s IntConvSpec) Bytes() int64 {
-	bytes := 4*int64(s.OutC) + 8*int64(s.Kernel[1])*int64(machine.CeilDiv(s.Kernel[2], 4))
+	bytes := 2*4*int64(s.OutC) + 8*int64(s.Kernel[1])*int64(s.Kernel[2]) // at most: a word holds several taps
 	if g, err := newGeometry(s.ConvSpec); err == nil && g.isDepthwise() && g.taps <= exactTaps {
 		bytes += TapBytes(s.ConvSpec, ConvPlan{Algorithm: ConvDepthwise})
 	}

@@ -1,8 +1,6 @@
 package convolve
 
 import (
-	"iter"
-	"slices"
 	"unsafe"
 
 	"github.com/berth-onnx/berth/internal/cpu/kern/machine"
@@ -73,10 +71,10 @@ const (
 
 // listed is how many taps plan would list, or some number above [mostTaps].
 func (g *tapGrid) listed() (taps int) {
-	for s := range g.segments(1) {
-		if taps += g.kernel[0] * (s.hi - s.lo); taps > mostTaps {
-			break
-		}
+	for at := 0; at < g.out[1] && taps <= mostTaps; {
+		s := g.segment(1, at)
+		taps += g.kernel[0] * (s.hi - s.lo)
+		at += s.n
 	}
 	return taps
 }
@@ -85,7 +83,7 @@ func (g *tapGrid) listed() (taps int) {
 func (g *tapGrid) bytes(averages bool) (bytes int64) {
 	var segments [2]int64
 	for d := range segments {
-		for range g.segments(d) {
+		for at := 0; at < g.out[d]; at += g.segment(d, at).n {
 			segments[d]++
 		}
 	}
@@ -99,7 +97,7 @@ func (g *tapGrid) bytes(averages bool) (bytes int64) {
 
 // plan computes the segments. oneWeight makes all taps share one weight.
 func (g *tapGrid) plan(oneWeight bool) {
-	g.rows, g.cols = slices.Collect(g.segments(0)), slices.Collect(g.segments(1))
+	g.rows, g.cols = g.segments(0), g.segments(1)
 	for _, c := range g.cols {
 		l := make([]int, 0, 2*g.kernel[0]*(c.hi-c.lo))
 		for y := range g.kernel[0] {
@@ -115,27 +113,31 @@ func (g *tapGrid) plan(oneWeight bool) {
 	}
 }
 
-// segments cuts one dimension of the output. What places have in common changes in one direction only, so where a segment
+// segments cuts one dimension of the output.
+func (g *tapGrid) segments(d int) (list []tapSegment) {
+	for at := 0; at < g.out[d]; {
+		s := g.segment(d, at)
+		list = append(list, s)
+		at += s.n
+	}
+	return list
+}
+
+// segment is the one that begins at a place. What places have in common changes in one direction only, so where the segment
 // ends is searched, and the places within are not looked at.
-func (g *tapGrid) segments(d int) iter.Seq[tapSegment] {
-	return func(yield func(tapSegment) bool) {
-		for at := 0; at < g.out[d]; {
-			same := g.place(d, at)
-			n, step := 1, 1 // the first n places are the same
-			for ; at+n+step <= g.out[d] && g.place(d, at+n+step-1) == same; step *= 2 {
-				n += step
-			}
-			for ; step > 0; step /= 2 {
-				if at+n+step <= g.out[d] && g.place(d, at+n+step-1) == same {
-					n += step
-				}
-			}
-			if !yield(tapSegment{at, n, same}) {
-				return
-			}
-			at += n
+func (g *tapGrid) segment(d, at int) tapSegment {
+	s := tapSegment{at, 1, g.place(d, at)}
+	step := 1
+	same := func() bool { return at+s.n+step <= g.out[d] && g.place(d, at+s.n+step-1) == s.tapRange }
+	for ; same(); step *= 2 {
+		s.n += step
+	}
+	for ; step > 0; step /= 2 {
+		if same() {
+			s.n += step
 		}
 	}
+	return s
 }
 
 // place finds the taps that exist for an output place in one dimension.

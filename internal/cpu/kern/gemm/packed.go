@@ -1,7 +1,6 @@
 package gemm
 
 import (
-	"cmp"
 	"context"
 	"math"
 
@@ -129,10 +128,13 @@ func PackAll(ctx context.Context, kernel string, p *Packing, src Source) (*Packe
 		return out, nil
 	}
 	w, err := src.Elements(ctx, p.SourceLen)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		err = machine.Needs(kernel, "constant operand", w, p.SourceLen)
 	}
-	if err := cmp.Or(machine.Needs(kernel, "constant operand", w, p.SourceLen), machine.AskPacked(ctx, 4*p.Size)); err != nil {
+	if err == nil {
+		err = machine.AskPacked(ctx, 4*p.Size)
+	}
+	if err != nil {
 		return nil, err
 	}
 	out.Data = machine.AlignedFloats(p.Size)
@@ -162,9 +164,6 @@ func packParallel(ctx context.Context, p *Packing, data, w []float32, threads in
 	for i := range p.Pieces {
 		_, n := p.Span(i)
 		most = max(most, n)
-	}
-	if err := machine.AskPacked(ctx, 4*threads*most); err != nil {
-		return err
 	}
 	tmp := make([][]float32, threads)
 	return InPieces(ctx, p.Pieces, threads, func(i, worker int) {

@@ -77,6 +77,8 @@ func ScratchBytes(pieces ...int) int {
 }
 
 // AskPacked asks the budget of a context for bytes of packed operands.
+//
+//go:noinline
 func AskPacked(ctx context.Context, bytes int) error {
 	return sysmem.BudgetOf(ctx).Ask("packed weights", int64(bytes))
 }
