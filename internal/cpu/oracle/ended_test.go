@@ -234,7 +234,8 @@ func (n *largeNode) endedAt(t *testing.T, p backend.Prepared, after time.Duratio
 //	_                  an operand that is absent
 //
 // The attribute program lists the functions of a tile program, which begins with the product or the first operand; Add adds the
-// operand that is next.
+// operand that is next. The attribute form=rows is that of an attention over stacks of queries, keys and values, [stack, rows, size],
+// and masks [queries, keys] to be added.
 var (
 	largeForm   = regexp.MustCompile(`^(?:(\d+)= )?(?:([\w.]+)\.)?(\w+)\((.*)\)((?: \w+=\S+)*)$`)
 	operandForm = regexp.MustCompile(`^(seq )?(\w+)(?:\[([\w,]*)\](!)?(?:<(\w+))?(?:\*(\w+))?|=([\w,.-]+)|:([\w.-]+))$`)
@@ -273,6 +274,9 @@ func parseLarge(t *testing.T, text string, size int) *largeNode {
 	if a := n.node.Attr("program"); a != nil {
 		*a = fused.Attr(tileProgram(strings.Split(a.S, ","), in[0].Type.DType))
 	}
+	if a := n.node.Attr("form"); a != nil {
+		*a = fused.FormAttr(stackedAttention(in))
+	}
 	require.NoError(t, ops.Infer(n.node), "%s, N=%d", text, size)
 	for _, v := range n.node.Out {
 		if b, ok := v.Type.ByteSize(); ok {
@@ -280,6 +284,23 @@ func parseLarge(t *testing.T, text string, size int) *largeNode {
 		}
 	}
 	return n
+}
+
+// stackedAttention is the form of an attention over contiguous operands.
+func stackedAttention(in []*ssa.Value) *fused.AttentionForm {
+	var shapes [3][]int
+	var lies [3]fused.Strided
+	for i := range shapes {
+		s, _ := in[i].Type.Static()
+		shapes[i], lies[i] = s, fused.Strided{Batch: []int{s[1] * s[2]}, Row: s[2], Col: 1}
+	}
+	stack, queries, keys, size := shapes[0][0], shapes[0][1], shapes[1][1], shapes[2][2]
+	f := &fused.AttentionForm{Batch: []int{stack}, S: queries, T: keys, D: shapes[0][2], E: size, Result: []int{stack, queries, size},
+		Q: lies[0], K: lies[1], V: lies[2], Y: fused.Strided{Batch: []int{queries * size}, Row: size, Col: 1}, Scale: 0.125}
+	for range in[3:] {
+		f.Masks = append(f.Masks, fused.AttentionMask{Kind: fused.AddMask, Lies: fused.Strided{Batch: []int{0}, Row: keys, Col: 1}})
+	}
+	return f
 }
 
 // tileProgram is the program of some functions, each of the result of the one before.
