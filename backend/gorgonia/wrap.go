@@ -10,6 +10,7 @@ import (
 
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/backend/gorgonia/internal/dense"
+	"github.com/berth-onnx/berth/internal/program"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 )
@@ -88,9 +89,11 @@ func (p *Program) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
 
 // RunInto is [berth.Program.RunInto]: results are written into the caller's tensors, which may be slices, transposed or
 // column-major. Those have the results' shapes; where a shape is known only after the run, a tensor of another one may have been
-// written to when the error is returned.
+// written to when the error is returned. Tensors of one memory must be apart: one behind the other, or side by side as columns
+// or blocks of columns of one matrix are. All others whose ranges of memory overlap are a [*berth.OutputError] before the run,
+// and so are those over a result of the session's, and those that have one place for several elements.
 func (p *Program) RunInto(ctx context.Context, inputs, buffers Tensors) error {
-	return runInto(inputs, buffers, func(in values, out map[string]*ndarray.Array) error { return p.program().RunInto(ctx, in, out) })
+	return runInto(ctx, inputs, buffers, p.program().RunInto)
 }
 
 // NewSession is [berth.Program.NewSession].
@@ -117,7 +120,7 @@ func (s *Session) Run(ctx context.Context, inputs Tensors) (Tensors, error) {
 
 // RunInto is [berth.Session.RunInto], with buffers as in [Program.RunInto].
 func (s *Session) RunInto(ctx context.Context, inputs, buffers Tensors) error {
-	return runInto(inputs, buffers, func(in values, out map[string]*ndarray.Array) error { return s.session().RunInto(ctx, in, out) })
+	return runInto(ctx, inputs, buffers, s.session().RunInto)
 }
 
 // Observe is [berth.Session.Observe]: f is called after every step of later runs, with its results as windows over the
@@ -172,20 +175,22 @@ func valuesOf(in Tensors) (values, error) {
 }
 
 // runInto runs into the buffers' memory; into arrays that are copied to the buffers, where elements do not lie in
-// row-major order.
-func runInto(inputs, buffers Tensors, f func(values, map[string]*ndarray.Array) error) (err error) {
+// row-major order. A session can not see where the latter will be copied to, and is told.
+func runInto(ctx context.Context, inputs, buffers Tensors, f func(context.Context, values, map[string]*ndarray.Array) error) (err error) {
 	defer rescue.Into(&err)
 	in, err := valuesOf(inputs)
 	if err != nil {
 		return err
 	}
+	memory, err := memoryOf(buffers)
+	if err != nil {
+		return err
+	}
 	out := make(map[string]*ndarray.Array, len(buffers))
 	var strided []func()
-	for _, name := range slices.Sorted(maps.Keys(buffers)) {
-		m, err := dense.MemoryOf(buffers[name])
-		if err != nil {
-			return &berth.OutputError{Name: name, Want: "a tensor", Got: err.Error()}
-		}
+	var later []program.Target
+	for _, name := range slices.Sorted(maps.Keys(memory)) {
+		m := memory[name]
 		if m.Contiguous() {
 			out[name] = m.Array()
 			continue
@@ -194,11 +199,40 @@ func runInto(inputs, buffers Tensors, f func(values, map[string]*ndarray.Array) 
 			return err
 		}
 		strided = append(strided, func() { m.Store(out[name]) })
+		later = append(later, program.Target{Output: name, Memory: m.Extent()})
 	}
-	if err := f(in, out); err != nil {
+	if err := f(program.WithTargets(ctx, later), in, out); err != nil {
 		return err
 	}
 	return finish(buffers, out, strided)
+}
+
+// memoryOf finds where the elements of buffers lie, which is another place for each. Whether buffers meet whose elements lie in
+// row-major order, the run looks itself.
+func memoryOf(buffers Tensors) (map[string]*dense.Memory, error) {
+	out := make(map[string]*dense.Memory, len(buffers))
+	names := slices.Sorted(maps.Keys(buffers))
+	var strided []string
+	for i, name := range names {
+		m, err := dense.MemoryOf(buffers[name])
+		if err != nil {
+			return nil, &berth.OutputError{Name: name, Want: "a tensor", Got: err.Error()}
+		}
+		if m.Shared() {
+			return nil, &berth.OutputError{Name: name, Want: "a tensor with a place for each element", Got: fmt.Sprintf("one of shape %v with strides %v", m.Shape, m.Strides)}
+		}
+		others := strided
+		if !m.Contiguous() {
+			others, strided = names[:i], append(strided, name)
+		}
+		for _, other := range others {
+			if m.Meets(out[other]) {
+				return nil, &berth.OutputError{Name: name, Want: "memory of its own", Got: fmt.Sprintf("memory of the buffer for output %q", other)}
+			}
+		}
+		out[name] = &m
+	}
+	return out, nil
 }
 
 // finish fills strided buffers, once all results are known to have the buffers' shapes.

@@ -1,6 +1,7 @@
 package gorgonia_test
 
 import (
+	"context"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -134,6 +135,84 @@ func TestWrapInto(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWrapIntoShared: results are not written to places that another result has, also where the elements of a buffer do not lie
+// one behind the other.
+func TestWrapIntoShared(t *testing.T) {
+	p, err := fromText(t, `graph "g" { in %x: float32[4] %y = Neg(%x) %z = Abs(%x) out %y, %z }`).Compile(t.Context())
+	require.NoError(t, err)
+	matrices, err := fromText(t, `graph "g" { in %x: float32[2,2] %y = Neg(%x) %z = Abs(%x) out %y, %z }`).Compile(t.Context())
+	require.NoError(t, err)
+	all, wide := counted(4, 3), counted(4, 6)
+	line, cube := counted(10), counted(2, 3, 4)
+	with := func(d *tensor.Dense, by ...tensor.Slice) *tensor.Dense { return slice(t, d, by...) }
+	one := tensor.New(tensor.WithShape(4), tensor.WithBacking([]float32{0, 0, 0, 0}))
+	one.Strides()[0] = 0
+	const own, place = `must be memory of its own, got memory of the buffer for output "y"`, "a place for each element"
+	for name, c := range map[string]struct {
+		y, z *tensor.Dense
+		want string // "" for buffers that are apart
+	}{
+		"a column twice":             {with(all, nil, tensor.S(1)), with(all, nil, tensor.S(1)), own},
+		"a head and every second":    {with(line, tensor.S(0, 4)), with(line, tensor.S(0, 8, 2)), own},
+		"a matrix and its transpose": {counted(2, 2), nil, own},
+		"blocks that share a column": {with(wide, tensor.S(0, 2), tensor.S(0, 2)), with(wide, tensor.S(0, 2), tensor.S(1, 3)), own},
+		"around the end of a row":    {with(wide, tensor.S(0, 2), tensor.S(4, 6)), with(wide, tensor.S(1, 3), tensor.S(0, 2)), ""},
+		"two columns":                {with(all, nil, tensor.S(0)), with(all, nil, tensor.S(2)), ""},
+		"even and odd":               {with(line, tensor.S(0, 8, 2)), with(line, tensor.S(1, 9, 2)), ""},
+		"blocks of columns":          {with(wide, tensor.S(0, 2), tensor.S(0, 2)), with(wide, tensor.S(0, 2), tensor.S(2, 4)), ""},
+		"blocks of rows":             {with(wide, tensor.S(0, 2), tensor.S(0, 2)), with(wide, tensor.S(2, 4), tensor.S(0, 2)), ""},
+		"planes of a cube":           {with(cube, nil, tensor.S(0), tensor.S(0, 2)), with(cube, nil, tensor.S(1), tensor.S(0, 2)), ""},
+		"one place for all":          {one, counted(4), place},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, in := p, counted(4)
+			if c.z == nil {
+				c.z = transposed(t, tensor.New(tensor.WithShape(2, 2), tensor.WithBacking(c.y.Data())))
+			}
+			if c.y.Dims() == 2 {
+				p, in = matrices, counted(2, 2)
+			}
+			s, err := p.NewSession()
+			require.NoError(t, err)
+			for way, run := range map[string]func(ctx context.Context, in, out gorgonia.Tensors) error{"Program": p.RunInto, "Session": s.RunInto} {
+				err := run(t.Context(), gorgonia.Tensors{"x": in}, gorgonia.Tensors{"y": c.y, "z": c.z})
+				if c.want != "" {
+					var oe *berth.OutputError
+					require.ErrorAs(t, err, &oe, way)
+					assert.ErrorContains(t, err, c.want, way)
+					continue
+				}
+				require.NoError(t, err, way)
+				for sign, d := range map[float32]*tensor.Dense{-1: c.y, 1: c.z} {
+					a, err := gorgonia.ArrayOf(d)
+					require.NoError(t, err)
+					assert.InDeltaSlice(t, []float32{0, sign, 2 * sign, 3 * sign}, a.Floats32(), 0, way)
+				}
+			}
+		})
+	}
+}
+
+// TestWrapIntoOwnResults: a view of an earlier result is memory of the session in any order of its elements.
+func TestWrapIntoOwnResults(t *testing.T) {
+	p, err := fromText(t, `graph "g" { in %x: float32[2,2] %y = Neg(%x) out %y }`).Compile(t.Context())
+	require.NoError(t, err)
+	s, err := p.NewSession()
+	require.NoError(t, err)
+	for name, view := range map[string]func(*tensor.Dense) *tensor.Dense{
+		"as it is":   func(d *tensor.Dense) *tensor.Dense { return d },
+		"transposed": func(d *tensor.Dense) *tensor.Dense { return transposed(t, d) },
+	} {
+		out, err := s.Run(t.Context(), gorgonia.Tensors{"x": counted(2, 2)})
+		require.NoError(t, err)
+		err = s.RunInto(t.Context(), gorgonia.Tensors{"x": counted(2, 2)}, gorgonia.Tensors{"y": view(out["y"])})
+		var oe *berth.OutputError
+		require.ErrorAs(t, err, &oe, name)
+		assert.ErrorContains(t, err, "must be memory of the caller's, got memory of the session", name)
+	}
+	require.Error(t, s.RunInto(nil, gorgonia.Tensors{"x": counted(2, 2)}, gorgonia.Tensors{"y": transposed(t, counted(2, 2))})) //nolint:staticcheck // a nil context
 }
 
 // TestObserve shows the results of every step, over the arena.

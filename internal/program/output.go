@@ -32,6 +32,9 @@ func (s *Session) RunInto(ctx context.Context, inputs []ndarray.Value, buffers [
 	if err := s.checkBuffers(buffers); err != nil {
 		return err
 	}
+	if err := s.checkTargets(ctx); err != nil {
+		return err
+	}
 	_, err := s.runAnd(ctx, inputs, false, buffers)
 	return err
 }
@@ -61,6 +64,41 @@ func spanOf(a *ndarray.Array, output int, known bool) span {
 	return span{lo, lo + uintptr(n), output}
 }
 
+// Target is memory of the caller's to which the result in the buffer of an output is copied after a run.
+type Target struct {
+	Output string
+	Memory []byte
+}
+
+// targetsKey is the key of a context's targets.
+type targetsKey struct{}
+
+// WithTargets has [Session.RunInto] check targets beside its buffers; a nil context stays nil.
+func WithTargets(ctx context.Context, t []Target) context.Context {
+	if ctx == nil || len(t) == 0 {
+		return ctx
+	}
+	return context.WithValue(ctx, targetsKey{}, t)
+}
+
+// checkTargets reports a target in memory of the session.
+func (s *Session) checkTargets(ctx context.Context) error {
+	if ctx == nil {
+		return nil
+	}
+	targets, _ := ctx.Value(targetsKey{}).([]Target)
+	for _, t := range targets {
+		if inside, _ := s.intrudes(t.Memory); inside {
+			return intruding(t.Output)
+		}
+	}
+	return nil
+}
+
+func intruding(output string) *OutputError {
+	return &OutputError{output, "memory of the caller's", "memory of the session, such as a result of its last run"}
+}
+
 // checkBuffers reports a buffer that does not fit what is known of its result, lies in memory of the
 // session, where a result would overwrite another that is copied later, or shares memory with another one.
 func (s *Session) checkBuffers(buffers []*ndarray.Array) error {
@@ -84,7 +122,7 @@ func (s *Session) checkBuffers(buffers []*ndarray.Array) error {
 			return &OutputError{s.p.outputName(i), t.String(), a.String()}
 		}
 		if inside, _ := s.intrudes(a.Data[:cap(a.Data)]); inside {
-			return &OutputError{s.p.outputName(i), "memory of the caller's", "memory of the session, such as a result of its last run"}
+			return intruding(s.p.outputName(i))
 		}
 		s.spans = append(s.spans, spanOf(a, i, t.IsStatic()))
 	}

@@ -254,6 +254,63 @@ func (m *Memory) meet() (same bool) {
 	return same
 }
 
+// Extent is the memory from the first to the last element, those of others between them included; nil for strings.
+func (m *Memory) Extent() []byte {
+	if m.DType == ndarray.String || slices.Contains(m.Shape, 0) {
+		return nil
+	}
+	return m.data[:(m.last()+1)*m.DType.Size()]
+}
+
+// Meets reports whether two tensors may have bytes in common. Those whose ranges of memory overlap are known to be apart where
+// they lie side by side, as columns of a matrix do: for a stride S of one of them, a tensor's elements have remainders modulo S
+// from that of its first element on, as far as the strides that are no multiples of S reach, and those of the two are different.
+//
+//	S = 4     a a b b | a a b b | a a b b     remainders of a: 0 to 1, of b: 2 to 3
+func (m *Memory) Meets(o *Memory) bool {
+	if slices.Contains(m.Shape, 0) || slices.Contains(o.Shape, 0) {
+		return false
+	}
+	a, b := m.start(), o.start()
+	if a >= b+o.reach(0) || b >= a+m.reach(0) {
+		return false
+	}
+	for _, t := range []*Memory{m, o} {
+		for i, n := range t.Shape {
+			s := uintptr(t.Strides[i] * t.DType.Size())
+			if n < 2 || s == 0 {
+				continue
+			}
+			ahead := (b%s + s - a%s) % s // of a's remainders are those of b, and behind the last of b's come a's again
+			if m.reach(s) <= ahead && ahead+o.reach(s) <= s {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// start is the address of the first element.
+func (m *Memory) start() uintptr {
+	if m.DType == ndarray.String {
+		return uintptr(unsafe.Pointer(unsafe.SliceData(m.str)))
+	}
+	return uintptr(unsafe.Pointer(unsafe.SliceData(m.data)))
+}
+
+// reach is how many bytes the elements take from the first to the end of the last, along dimensions whose strides are no
+// multiples of so many bytes; along all of them for 0.
+func (m *Memory) reach(multiple uintptr) uintptr {
+	size := uintptr(m.DType.Size())
+	bytes := size
+	for i, n := range m.Shape {
+		if s := uintptr(m.Strides[i]) * size; multiple == 0 || s%multiple != 0 {
+			bytes += uintptr(n-1) * s
+		}
+	}
+	return bytes
+}
+
 // Array is the memory of contiguous elements as an array.
 func (m *Memory) Array() *ndarray.Array {
 	a := &ndarray.Array{DType: m.DType, Shape: m.Shape}
