@@ -1,9 +1,11 @@
 package vm_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -54,6 +56,97 @@ func TestHostileOps(t *testing.T) {
 			assert.Equal(t, []float64{4, 9, 16}, floats(t, y.Value()))
 		})
 	}
+}
+
+// TestHostileStrings: strings are counted like other elements.
+func TestHostileStrings(t *testing.T) {
+	for name, give := range map[string][]string{"fewer": {"a"}, "more": {"a", "b", "c"}, "none": nil, "as many": {"a", "b"}} {
+		t.Run(name, func(t *testing.T) {
+			g := G.NewGraph()
+			x := G.NewVector(g, tensor.String, G.WithShape(2), G.WithName("x"), G.WithValue(tensor.New(tensor.WithBacking([]string{"c", "d"}))))
+			op := giving{plusOne{}, func(G.Value) (G.Value, error) {
+				if give == nil {
+					return tensor.New(tensor.WithShape(0), tensor.WithBacking([]string{})), nil
+				}
+				return tensor.New(tensor.WithBacking(give)), nil
+			}}
+			y := G.Must(G.ApplyOp(op, x))
+			m := compiled(t, g)
+			err := m.RunAll()
+			if len(give) == 2 {
+				require.NoError(t, err)
+				assert.Equal(t, give, y.Value().Data())
+				return
+			}
+			var at *ops.NodeError
+			require.ErrorAs(t, err, &at)
+			assert.ErrorContains(t, err, "plus one gave string[")
+		})
+	}
+}
+
+// TestHostileNumbers: numbers that ops compute with and that their elements can not be are refused before a pass, by the node.
+func TestHostileNumbers(t *testing.T) {
+	bytes := func(g *G.ExprGraph, n int) *G.Node {
+		return G.NewVector(g, tensor.Uint8, G.WithShape(n), G.WithName("x"), G.WithValue(tensor.New(tensor.Of(tensor.Uint8), tensor.WithShape(n))))
+	}
+	signed := func(g *G.ExprGraph, n int) *G.Node {
+		return G.NewVector(g, tensor.Int8, G.WithShape(n), G.WithName("x"), G.WithValue(tensor.New(tensor.Of(tensor.Int8), tensor.WithShape(n))))
+	}
+	for name, c := range map[string]struct {
+		build func(g *G.ExprGraph) (*G.Node, error)
+		want  string // "" where all is well
+	}{
+		"a mean of 255 uint8": {func(g *G.ExprGraph) (*G.Node, error) { return G.Mean(bytes(g, 255)) }, ""},
+		"a mean of 256 uint8": {func(g *G.ExprGraph) (*G.Node, error) { return G.Mean(bytes(g, 256)) }, "the number 256, which elements of type uint8 can not be"},
+		"a mean of 300 uint8": {func(g *G.ExprGraph) (*G.Node, error) { return G.Mean(bytes(g, 300)) }, "the number 300, which elements of type uint8 can not be"},
+		"a mean of 127 int8":  {func(g *G.ExprGraph) (*G.Node, error) { return G.Mean(signed(g, 127)) }, ""},
+		"a mean of 200 int8":  {func(g *G.ExprGraph) (*G.Node, error) { return G.Mean(signed(g, 200)) }, "the number 200, which elements of type int8 can not be"},
+		"trials without end": {func(g *G.ExprGraph) (*G.Node, error) {
+			return G.BinomialRandomNode(g, tensor.Float64, 1e19, 0.5, 2), nil
+		}, "1e+19 trials; give a number from 0 to 2^53"},
+		"less than no trials": {func(g *G.ExprGraph) (*G.Node, error) {
+			return G.BinomialRandomNode(g, tensor.Float64, -1, 0.5, 2), nil
+		}, "-1 trials; give a number from 0 to 2^53"},
+		"a probability of 2": {func(g *G.ExprGraph) (*G.Node, error) {
+			return G.BinomialRandomNode(g, tensor.Float64, 3, 2, 2), nil
+		}, "a probability of 2; give one from 0 to 1"},
+		"random integers": {func(g *G.ExprGraph) (*G.Node, error) {
+			return G.UniformRandomNode(g, tensor.Uint8, 0, 1000, 2), nil
+		}, "numbers of a distribution are floats, and these elements are uint8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := G.NewGraph()
+			y, err := c.build(g)
+			require.NoError(t, err)
+			m, err := vm.New(g, vm.Keep(y))
+			if c.want == "" {
+				require.NoError(t, err)
+				require.NoError(t, m.RunAll())
+				return
+			}
+			var ge *vm.GraphError
+			require.ErrorAs(t, err, &ge)
+			assert.ErrorContains(t, err, c.want)
+		})
+	}
+}
+
+// TestManyTrials: a pass ends with its context, also within an element that takes longer than anyone waits.
+func TestManyTrials(t *testing.T) {
+	g := G.NewGraph()
+	y := G.BinomialRandomNode(g, tensor.Float64, 1<<53, 0.5, 2)
+	ctx, cancel := context.WithCancel(t.Context())
+	m := compiled(t, g, vm.Keep(y), vm.WithContext(ctx))
+	done := make(chan error)
+	go func() { done <- m.RunAll() }()
+	select {
+	case err := <-done:
+		t.Fatalf("the pass ended by itself: %v", err)
+	case <-time.After(10 * time.Millisecond):
+	}
+	cancel()
+	require.ErrorIs(t, <-done, context.Canceled)
 }
 
 // TestHostileValues: a value that does not fit its node is an error that names it; the next one that does is computed.

@@ -3,6 +3,7 @@ package lower
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"unsafe"
 
@@ -122,10 +123,15 @@ func (b *builder) constant(c *ssa.Constant) *ssa.Value {
 // ints adds a list of integers.
 func (b *builder) ints(v ...int) *ssa.Value { return b.constant(ssa.Int64s(wide(v)...)) }
 
-// number adds a scalar of the element type of like.
+// number adds a scalar of the element type of like. A number that an integer type does not have, or that is beyond all of a type
+// of floats, is an error.
 func (b *builder) number(like *ssa.Value, v float64) *ssa.Value {
-	a := ndarray.Must(like.Type.DType)
+	dt := like.Type.DType
+	a := ndarray.Must(dt)
 	a.SetFloat(0, v)
+	if got := a.Float(0); dt.IsInteger() && got != v || math.IsInf(got, 0) && !math.IsInf(v, 0) {
+		b.fail(fmt.Errorf("the op computes with the number %g, which elements of type %s can not be; convert them with gorgonia.ConvType", v, dt))
+	}
 	return b.constant(ssa.NewConstant(a))
 }
 

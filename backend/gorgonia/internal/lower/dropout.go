@@ -1,8 +1,6 @@
 package lower
 
 import (
-	"math/rand/v2"
-
 	"gorgonia.org/gorgonia"
 
 	"github.com/berth-onnx/berth/ndarray"
@@ -20,8 +18,8 @@ import (
 // kept is x/(1-p) where the mask of an op holds, else 0; of is what the op was applied to.
 func (b *builder) kept(op any, p float64, of, x *ssa.Value) *ssa.Value {
 	keep := b.once(statistic{op, "mask", of}, func() *ssa.Value {
-		return b.draw(ndarray.Bool, b.shape(of), func(r *rand.Rand) float64 {
-			if r.Float64() < 1-p {
+		return b.draw(ndarray.Bool, b.shape(of), func(s *source) float64 {
+			if s.Float64() < 1-p {
 				return 1
 			}
 			return 0

@@ -35,9 +35,28 @@ func init() { ops.Register(&Draw) }
 type distribution struct {
 	dtype ndarray.DType
 	shape []int
-	next  func(*rand.Rand) float64
+	next  func(*source) float64
 	rng   *rand.Rand
 }
+
+// source is the generator of one call, which looks at the context between numbers: an element may take any number of them.
+type source struct {
+	*rand.Rand
+	call  *ops.Call
+	drawn int
+	ended bool // and what is drawn does not count any more
+}
+
+// more counts a number that is about to be drawn, and is false once the context has ended.
+func (s *source) more() bool {
+	if s.drawn++; s.drawn%numbersPerLook == 0 && s.call.Ended() {
+		s.ended = true
+	}
+	return !s.ended
+}
+
+// numbersPerLook is how many numbers are drawn between two looks at the context.
+const numbersPerLook = 1 << 14
 
 func drawnBy(n *ssa.Node) (*distribution, error) {
 	if a := n.Attr("distribution"); a != nil {
@@ -57,20 +76,18 @@ func evalDraw(c *ops.Call) error {
 	if err != nil {
 		return err
 	}
+	s := source{Rand: d.rng, call: c}
 	for i := range out.Len() {
-		if i%elemsPerLook == elemsPerLook-1 && c.Ended() {
+		out.SetFloat(i, d.next(&s))
+		if !s.more() {
 			return c.Ctx.Err()
 		}
-		out.SetFloat(i, d.next(d.rng))
 	}
 	return nil
 }
 
-// elemsPerLook is how many elements a kernel computes before it looks at its context.
-const elemsPerLook = 1 << 14
-
 // draw adds a node that fills a tensor; every one has a sequence of its own.
-func (b *builder) draw(dt ndarray.DType, shape []int, next func(*rand.Rand) float64) *ssa.Value {
+func (b *builder) draw(dt ndarray.DType, shape []int, next func(*source) float64) *ssa.Value {
 	b.draws++
 	d := &distribution{dt, shape, next, rand.New(rand.NewPCG(b.options.Seed, b.draws))}
 	n := b.out.SSA.NewNode(Draw.Name, nil, 1, ssa.Attr{Name: "distribution", Kind: ssa.AttrOther, Other: d})
@@ -99,19 +116,41 @@ func random(b *builder, n *gorgonia.Node, _ []*ssa.Value) *ssa.Value {
 		b.fail(fmt.Errorf("unknown distribution %d of %v", which, n.Dtype()))
 		return nil
 	}
+	if !dt.IsFloat() {
+		b.fail(fmt.Errorf("numbers of a distribution are floats, and these elements are %s; convert them with gorgonia.ConvType", dt))
+		return nil
+	}
 	if b.options.Portable {
 		return b.portableRandom(n, which, dt, x, y)
 	}
-	return b.draw(dt, n.Shape(), func(r *rand.Rand) float64 {
-		switch which {
-		case uniform:
-			return x + (y-x)*r.Float64()
-		case gaussian:
-			return x + y*r.NormFloat64()
+	if which == binomial {
+		return b.binomial(n, dt, x, y)
+	}
+	return b.draw(dt, n.Shape(), func(s *source) float64 {
+		if which == uniform {
+			return x + (y-x)*s.Float64()
 		}
+		return x + y*s.NormFloat64()
+	})
+}
+
+// maxTrials is how many trials a binomial node may have: their number is exact in float64.
+const maxTrials = 1 << 53
+
+// binomial counts the successes of trials, each of which has a probability p.
+func (b *builder) binomial(n *gorgonia.Node, dt ndarray.DType, trials, p float64) *ssa.Value {
+	if !(trials >= 0 && trials <= maxTrials) {
+		b.fail(fmt.Errorf("%g trials; give a number from 0 to 2^53", trials))
+		return nil
+	}
+	if !(p >= 0 && p <= 1) {
+		b.fail(fmt.Errorf("a probability of %g; give one from 0 to 1", p))
+		return nil
+	}
+	return b.draw(dt, n.Shape(), func(s *source) float64 {
 		hits := 0.0
-		for range int(x) {
-			if r.Float64() < y {
+		for k := int64(0); k < int64(trials) && s.more(); k++ {
+			if s.Float64() < p {
 				hits++
 			}
 		}

@@ -73,6 +73,9 @@ func evalSparsemax(c *ops.Call) error {
 	return fmt.Errorf("elements of type %s: %w", x.DType, ops.ErrUnsupported)
 }
 
+// elemsPerLook is how many elements are computed between two looks at the context.
+const elemsPerLook = 1 << 14
+
 // nearest computes rows of a width; y may be x.
 func nearest[T float32 | float64](c *ops.Call, x, y []T, width int) error {
 	looked := 0

@@ -140,7 +140,7 @@ func evalStock(c *ops.Call) error {
 	if err := values.View(&got, v); err != nil {
 		return fmt.Errorf("result of %v: %w", k.op, err)
 	}
-	if got.DType != out.DType || len(got.Data) != len(out.Data) {
+	if got.DType != out.DType || got.Len() != out.Len() {
 		return fmt.Errorf("%v gave %v where its node has %v", k.op, &got, out)
 	}
 	copy(out.Data, got.Data)
