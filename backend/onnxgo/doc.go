@@ -8,6 +8,9 @@
 //	err = backend.Run()
 //	out, err := model.GetOutputTensors()
 //
+// GetOutputTensors has no error of a run: it gives placeholders of zeros before the first one, and nil tensors after a run that
+// failed, as each does once the graph is closed. The error is that of Run.
+//
 // # What onnx-go does not hand over
 //
 // onnx-go decodes the file and tells a backend of nodes, edges, weights and attributes. On the way it loses the versions

@@ -30,6 +30,7 @@ type Graph struct {
 	resolved   bool // roles are up to date
 	inputs     []*Node
 	lastOutput int64          // of the model; what is computed later is no result of it
+	failed     bool           // the last run, so that there are no results
 	asked      map[*Node]bool // results that were fetched, of those which operators read
 	latest     *snapshot      // inputs of the last run
 	whole      *whole         // the model, if the graph has read it itself

@@ -154,9 +154,9 @@ func (n *Node) dense(t tensor.Tensor) error {
 	return nil
 }
 
-// GetTensor returns the value of an input or weight as it was set, or what the last run computed. Before it is there, the
-// tensor is a placeholder of the declared type and of those dimensions that are declared as numbers; nil if nothing is
-// declared.
+// GetTensor returns the value of an input or weight as it was set, or what the last run computed, nil if it failed. Before
+// the first run, the tensor is a placeholder of zeros, of the declared type and of those dimensions that are declared as numbers;
+// nil if nothing is declared.
 func (n *Node) GetTensor() tensor.Tensor {
 	if n == nil || n.g == nil {
 		return nil

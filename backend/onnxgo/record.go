@@ -104,6 +104,9 @@ func (g *Graph) get(n *Node) tensor.Tensor {
 		if t := g.fetch(s); t != nil {
 			return t
 		}
+		if g.failed {
+			return nil
+		}
 	} else if v := g.valueOf(s); v != nil {
 		return v
 	}

@@ -20,8 +20,9 @@ type snapshot struct {
 
 // Run computes the results of the model from its inputs. The first run, and the first for new shapes, compiles. Errors are
 // a [*LossError], a [*GraphError], a [*berth.ImportError] where the nodes are no valid model, or those of
-// [berth.Model.RunValues]: a [*berth.InputError] for an input that is missing or does not fit, a [*berth.NodeError] for an
-// operator that fails.
+// [berth.Model.RunValues], [berth.ErrClosed] after Close: a [*berth.InputError] for an input that is missing or does not fit, a [*berth.NodeError] for an
+// operator that fails. There are no results after an error: [Node.GetTensor], and with it onnx-go's GetOutputTensors, which has
+// no error for that, gives nil for them.
 func (g *Graph) Run() error { return g.RunContext(context.Background()) }
 
 // RunContext is Run, which ends early if the context does.
@@ -31,6 +32,10 @@ func (g *Graph) RunContext(ctx context.Context) (err error) {
 		return errUnmade
 	}
 	defer g.lock()()
+	g.failed, g.latest = true, nil
+	for n := range g.added() {
+		n.result = nil
+	}
 	if g.err != nil {
 		return g.err
 	}
@@ -41,10 +46,6 @@ func (g *Graph) RunContext(ctx context.Context) (err error) {
 		return &GraphError{Reason: "onnx-go's UnmarshalBinary has not decoded the model to its end: it failed or panicked; decode the file with Parse or Open of a new graph"}
 	}
 	g.roles()
-	g.latest = nil
-	for n := range g.added() {
-		n.result = nil
-	}
 	values, err := g.values()
 	if err != nil {
 		return err
@@ -56,6 +57,7 @@ func (g *Graph) RunContext(ctx context.Context) (err error) {
 		return err
 	}
 	g.keep(values)
+	g.failed = false
 	return nil
 }
 
@@ -214,6 +216,7 @@ func (g *Graph) fetch(n *Node) tensor.Tensor {
 		}
 	}
 	if err := g.compute(context.Background(), g.latest.values, g.wanted()); err != nil {
+		g.failed = true
 		g.fail(err)
 	}
 	return n.result

@@ -74,12 +74,27 @@ func TestInputErrors(t *testing.T) {
 			}
 			out, err := m.GetOutputTensors()
 			require.NoError(t, err)
-			assert.NotEqual(t, []float32{0, 10}, out[0].Data(), "the result of another run")
+			assert.Equal(t, []tensor.Tensor{nil}, out, "neither zeros nor the result of another run")
 		}
 		assert.Equal(t, []any{[]float32{0, 10}}, outputs(t, g, m, floats([]int{1, 2}, 1, 2)), "after errors")
 		assert.Error(t, m.SetInput(0, (*tensor.Dense)(nil)))
 		assert.NoError(t, m.SetInput(0, nil), "takes the value away")
 		assert.ErrorAs(t, g.Run(), &wrong)
+	})
+}
+
+// TestClosed: results stay valid when a graph is closed; a run after that fails and leaves none.
+func TestClosed(t *testing.T) {
+	both(t, layer, func(t *testing.T, g *onnxgo.Graph, m *onnx.Model) {
+		assert.Equal(t, []any{[]float32{0, 10}}, outputs(t, g, m, floats([]int{1, 2}, 1, 2)))
+		require.NoError(t, g.Close())
+		out, err := m.GetOutputTensors()
+		require.NoError(t, err)
+		assert.Equal(t, []float32{0, 10}, out[0].Data())
+		require.ErrorIs(t, g.Run(), berth.ErrClosed)
+		out, err = m.GetOutputTensors()
+		require.NoError(t, err)
+		assert.Equal(t, []tensor.Tensor{nil}, out)
 	})
 }
 
