@@ -16,15 +16,15 @@ import (
 
 // samples are what the code of docs/gorgonia.md takes as given, block by block, and the variables that it sets for the reader.
 var samples = []struct{ given, set string }{
-	{`graph *gorgonia.ExprGraph, weights gorgonia.Nodes, solver gorgonia.Solver`, `err`},
-	{`ctx context.Context, model *berth.Model, input ndarray.Value, graph *gorgonia.ExprGraph, prediction *gorgonia.Node, weights gorgonia.Nodes`, `err results`},
+	{`graph *gorgonia.ExprGraph, prediction *gorgonia.Node, weights gorgonia.Nodes, solver gorgonia.Solver`, `err values`},
+	{`ctx context.Context, model *berth.Model, x *tensor.Dense, graph *gorgonia.ExprGraph, prediction *gorgonia.Node, weights gorgonia.Nodes`, `err results`},
 	{`data []byte, x tensor.Tensor`, `out err`},
 	{`data []byte`, `err`},
 }
 
 // imported are the packages that the samples use.
 var imported = map[string]string{
-	"context": "context", "berth": "github.com/berth-onnx/berth", "ndarray": "github.com/berth-onnx/berth/ndarray",
+	"context": "context", "berth": "github.com/berth-onnx/berth", "tensors": "github.com/berth-onnx/berth/backend/gorgonia",
 	"vm": "github.com/berth-onnx/berth/backend/gorgonia/vm", "export": "github.com/berth-onnx/berth/backend/gorgonia/export",
 	"exprgraph": "github.com/berth-onnx/berth/backend/gorgonia/exprgraph", "onnxgo": "github.com/berth-onnx/berth/backend/onnxgo",
 	"onnx": "github.com/owulveryck/onnx-go", "gorgonia": "gorgonia.org/gorgonia", "tensor": "gorgonia.org/tensor",

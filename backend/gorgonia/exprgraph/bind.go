@@ -15,6 +15,11 @@ import (
 
 var errNil = &Error{Node: "nil", Err: errors.New("the graph is nil; Import makes graphs")}
 
+// missing is the error of a nil node in a list of a graph.
+func missing(list string, i int) error {
+	return &Error{Node: fmt.Sprintf("%s[%d]", list, i), Err: errors.New("the node is nil; Import makes graphs, and nodes may be put in the place of its own")}
+}
+
 // Bind gives the inputs their values, one for each input in the model's order. The graph
 // reads the arrays' memory in later passes. A value that does not fit its input is a
 // [*berth.InputError], and then none is bound.
@@ -28,6 +33,9 @@ func (g *Graph) Bind(in ...ndarray.Value) (err error) {
 	}
 	bound := make([]gorgonia.Value, len(in))
 	for i, n := range g.Inputs {
+		if n == nil {
+			return missing("Inputs", i)
+		}
 		if bound[i], err = valueFor(n, in[i]); err != nil {
 			return err
 		}
@@ -61,6 +69,9 @@ func (g *Graph) Results() (_ []*ndarray.Array, err error) {
 	}
 	out := make([]*ndarray.Array, len(g.Outputs))
 	for i, n := range g.Outputs {
+		if n == nil {
+			return nil, missing("Outputs", i)
+		}
 		if n.Value() == nil {
 			return nil, &Error{Node: n.String(), Err: errors.New("the output has no value: run a machine first, one of package vm with the node among those to keep")}
 		}

@@ -71,3 +71,14 @@ func TestStrictBind(t *testing.T) {
 	require.ErrorContains(t, g.Bind(), "got 0 values of inputs, want 1")
 	require.ErrorContains(t, (*exprgraph.Graph)(nil).Bind(), "Import makes graphs")
 }
+
+// TestNilNodes: a node that is missing among those of a graph is named.
+func TestNilNodes(t *testing.T) {
+	net := &exprgraph.Graph{Inputs: []*G.Node{nil}, Outputs: []*G.Node{nil}}
+	_, results := net.Results()
+	for want, err := range map[string]error{"Inputs[0]: the node is nil": net.Bind(ndarray.Of([]float32{1}, 1)), "Outputs[0]: the node is nil": results} {
+		var e *exprgraph.Error
+		require.ErrorAs(t, err, &e)
+		assert.ErrorContains(t, err, want)
+	}
+}

@@ -3,6 +3,7 @@ package vm_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -51,6 +52,8 @@ func TestHostileOps(t *testing.T) {
 			var at *ops.NodeError
 			require.ErrorAs(t, err, &at)
 			assert.ErrorContains(t, err, "plus one")
+			assert.NotContains(t, err.Error(), "internal error")
+			assert.Equal(t, name == "panics", strings.HasSuffix(err.Error(), ": the op panicked: broken"), "%v", err)
 			well = true
 			require.NoError(t, m.RunAll())
 			assert.Equal(t, []float64{4, 9, 16}, floats(t, y.Value()))
@@ -85,7 +88,8 @@ func TestHostileStrings(t *testing.T) {
 	}
 }
 
-// TestHostileNumbers: numbers that ops compute with and that their elements can not be are refused before a pass, by the node.
+// TestHostileNumbers: numbers that ops compute with and that their elements can not be, and axes and places that operands do not
+// have, are refused before a pass, by the node.
 func TestHostileNumbers(t *testing.T) {
 	bytes := func(g *G.ExprGraph, n int) *G.Node {
 		return G.NewVector(g, tensor.Uint8, G.WithShape(n), G.WithName("x"), G.WithValue(tensor.New(tensor.Of(tensor.Uint8), tensor.WithShape(n))))
@@ -93,6 +97,7 @@ func TestHostileNumbers(t *testing.T) {
 	signed := func(g *G.ExprGraph, n int) *G.Node {
 		return G.NewVector(g, tensor.Int8, G.WithShape(n), G.WithName("x"), G.WithValue(tensor.New(tensor.Of(tensor.Int8), tensor.WithShape(n))))
 	}
+	number := func(g *G.ExprGraph) *G.Node { return G.NewScalar(g, tensor.Float64, G.WithName("x"), G.WithValue(2.0)) }
 	for name, c := range map[string]struct {
 		build func(g *G.ExprGraph) (*G.Node, error)
 		want  string // "" where all is well
@@ -111,6 +116,29 @@ func TestHostileNumbers(t *testing.T) {
 		"a probability of 2": {func(g *G.ExprGraph) (*G.Node, error) {
 			return G.BinomialRandomNode(g, tensor.Float64, 3, 2, 2), nil
 		}, "a probability of 2; give one from 0 to 1"},
+		"softmax of a scalar": {func(g *G.ExprGraph) (*G.Node, error) { return G.SoftMax(number(g)) }, ""},
+		"softmax of a scalar along an axis": {func(g *G.ExprGraph) (*G.Node, error) {
+			return G.SoftMax(number(g), 1)
+		}, "axis 1 of a scalar, which has no axes"},
+		"log-softmax of a scalar along an axis": {func(g *G.ExprGraph) (*G.Node, error) {
+			return G.LogSoftMax(number(g), 1)
+		}, "axis 1 of a scalar, which has no axes"},
+		"sparsemax of a scalar": {func(g *G.ExprGraph) (*G.Node, error) {
+			return G.Sparsemax(number(g))
+		}, "axis -1 of a scalar, which has no axes"},
+		"softmax along no axis of a matrix": {func(g *G.ExprGraph) (*G.Node, error) {
+			return G.SoftMax(filled(g, "x", 2, 3), 2)
+		}, "Softmax: axis 2 is out of range for rank 2"},
+		"a place": {func(g *G.ExprGraph) (*G.Node, error) { return G.At(filled(g, "x", 2, 3), 1, 2) }, ""},
+		"a place behind the last": {func(g *G.ExprGraph) (*G.Node, error) {
+			return G.At(filled(g, "x", 2, 3), 1, 3)
+		}, "coordinate 3 along axis 1, which has 3 places"},
+		"a place before the first": {func(g *G.ExprGraph) (*G.Node, error) {
+			return G.At(filled(g, "x", 2, 3), -1, 1)
+		}, "coordinate -1 along axis 0, which has 2 places"},
+		"a place of too few axes": {func(g *G.ExprGraph) (*G.Node, error) {
+			return G.At(filled(g, "x", 2, 3), 1)
+		}, "1 coordinates [1] for a tensor of shape [2 3]"},
 		"random integers": {func(g *G.ExprGraph) (*G.Node, error) {
 			return G.UniformRandomNode(g, tensor.Uint8, 0, 1000, 2), nil
 		}, "numbers of a distribution are floats, and these elements are uint8"},
@@ -129,6 +157,25 @@ func TestHostileNumbers(t *testing.T) {
 			require.ErrorAs(t, err, &ge)
 			assert.ErrorContains(t, err, c.want)
 		})
+	}
+}
+
+// TestEmptyConvolution: where the kernel has no place in the image, the result has no elements, and derivatives are zeros.
+func TestEmptyConvolution(t *testing.T) {
+	g := G.NewGraph()
+	x, w := filled(g, "x", 1, 1, 2, 4), filled(g, "w", 5, 1, 3, 3)
+	y, err := G.Conv2d(x, w, tensor.Shape{3, 3}, []int{0, 0}, []int{1, 1}, []int{1, 1})
+	require.NoError(t, err)
+	cost := G.Must(G.Sum(y))
+	_, err = G.Grad(cost, x, w)
+	require.NoError(t, err)
+	require.NoError(t, compiled(t, g).RunAll())
+	assert.Equal(t, []float64{0}, floats(t, cost.Value()))
+	for _, n := range []*G.Node{x, w} {
+		d, err := n.Grad()
+		require.NoError(t, err)
+		assert.Equal(t, n.Shape(), d.Shape())
+		assert.Equal(t, make([]float64, n.Shape().TotalSize()), floats(t, d))
 	}
 }
 

@@ -100,7 +100,7 @@ func setTraining(g *gorgonia.ExprGraph, training bool) error {
 
 // told tells one op, which may be the user's own.
 func told(op gorgonia.TrainModeOp, training bool) (err error) {
-	defer rescue.Into(&err)
+	defer lower.Calling(&err)
 	return op.SetTraining(training)
 }
 

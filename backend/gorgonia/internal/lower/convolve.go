@@ -102,6 +102,9 @@ func (b *builder) convolution(x, y *ssa.Value, ta, tb bool) *ssa.Value {
 		return b.reshape(v, b.shape(x)[0], b.shape(w)[0])
 	}
 	if p, ok := b.patches[stripped(y)]; ok && ta && !tb && b.shape(y)[1] == p.row() {
+		if product(p.grid[:]) == 0 { // no place of the image holds the kernel, so that the sum is empty
+			return b.zeros(x.Type.DType, b.shape(x)[1], p.row())
+		}
 		d := b.channelsFirst(x, p)
 		w := b.zeros(d.Type.DType, b.shape(d)[1], p.image[1], p.kernel[0], p.kernel[1])
 		return b.reshape(b.convAdjoint(p, w, d, 1), b.shape(d)[1], p.row())

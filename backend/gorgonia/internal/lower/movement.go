@@ -49,6 +49,10 @@ func (b *builder) windowOf(n *gorgonia.Node, x *ssa.Value) window {
 }
 
 func (b *builder) failAxis(axis int, x *ssa.Value) {
+	if b.rank(x) == 0 {
+		b.fail(fmt.Errorf("axis %d of a scalar, which has no axes", axis))
+		return
+	}
 	b.fail(fmt.Errorf("axis %d of a tensor of rank %d, whose axes are 0 to %d", axis, b.rank(x), b.rank(x)-1))
 }
 
@@ -119,7 +123,17 @@ func diagonal(b *builder, _ *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 
 // at is one element.
 func at(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
-	c := get[[]int](b, n, "coordinates")
+	c, s := get[[]int](b, n, "coordinates"), b.shape(in[0])
+	if len(c) != len(s) {
+		b.fail(fmt.Errorf("%d coordinates %v for a tensor of shape %v; give one for each axis", len(c), c, s))
+		return in[0]
+	}
+	for i, at := range c {
+		if at < 0 || at >= s[i] {
+			b.fail(fmt.Errorf("coordinate %d along axis %d, which has %d places; give one from 0 on that is less", at, i, s[i]))
+			return in[0]
+		}
+	}
 	ends := make([]int, len(c))
 	for i := range c {
 		ends[i] = c[i] + 1

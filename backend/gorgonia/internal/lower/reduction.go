@@ -27,10 +27,13 @@ func sizeOf(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 	return b.number(in[0], float64(max(size, 1)))
 }
 
-// softmaxAxis is the axis of a softmax over x: the last one unless it is given.
+// softmaxAxis is the axis of a softmax over x: the last one unless it is given. That of a scalar, which Gorgonia takes, is 0.
 func softmaxAxis(b *builder, n *gorgonia.Node, x *ssa.Value) int {
 	axis := get[int](b, n, "axis")
 	switch s := b.shape(x); {
+	case len(s) == 0 && axis > 0:
+		b.failAxis(axis, x)
+		return 0
 	case axis != -1:
 		return axis
 	case len(s) == 2 && s[1] == 1 && s[0] > 1: // a column

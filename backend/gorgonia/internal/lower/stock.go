@@ -3,12 +3,14 @@ package lower
 import (
 	"fmt"
 	"reflect"
+	"runtime/debug"
 	"unsafe"
 
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth/backend/gorgonia/internal/values"
+	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
 	"github.com/berth-onnx/berth/ssa"
@@ -50,6 +52,7 @@ type called struct {
 	forms []tensor.Shape
 	dtype ndarray.DType
 	shape []int
+	over  int // the operand that the op says it overwrites
 }
 
 func calledBy(n *ssa.Node) (*called, error) {
@@ -85,7 +88,8 @@ func (b *builder) runsAfter(n *gorgonia.Node) (list []*gorgonia.Node) {
 }
 
 // stock adds a node that calls the op. Operands behind those of the op only order the nodes.
-func (b *builder) stock(n *gorgonia.Node, in []*ssa.Value) (*ssa.Value, error) {
+func (b *builder) stock(n *gorgonia.Node, in []*ssa.Value) (_ *ssa.Value, err error) {
+	defer Calling(&err)
 	for _, m := range b.runsAfter(n) {
 		in = append(in, b.made[m])
 	}
@@ -93,7 +97,7 @@ func (b *builder) stock(n *gorgonia.Node, in []*ssa.Value) (*ssa.Value, error) {
 	if !ok {
 		return nil, errElements(n.Dtype())
 	}
-	c := &called{op: n.Op(), dtype: dt, shape: n.Shape()}
+	c := &called{op: n.Op(), dtype: dt, shape: n.Shape(), over: n.Op().OverwritesInput()}
 	for _, m := range append(b.children(n), n) {
 		c.types, c.forms = append(c.types, m.Dtype()), append(c.forms, m.Shape())
 	}
@@ -110,7 +114,7 @@ func stockPairs(n *ssa.Node) []ops.Pair {
 		return nil
 	}
 	_, unsafely := c.op.(gorgonia.UnsafeDoer)
-	i := c.op.OverwritesInput()
+	i := c.over
 	if !unsafely || i < 0 || i >= len(c.types)-1 || !ops.SameLayout(n.In[i].Type, n.Out[0].Type) {
 		return nil
 	}
@@ -148,8 +152,25 @@ func evalStock(c *ops.Call) error {
 	return nil
 }
 
+// Calling is deferred by functions that call methods of an op, which may be the user's own: a panic of it becomes an error that
+// says whose it is.
+func Calling(err *error) {
+	if r := recover(); r != nil {
+		*err = &opPanic{rescue.PanicError{Value: r, Stack: debug.Stack()}}
+	}
+}
+
+// opPanic is a panic of an op.
+type opPanic struct{ rescue.PanicError }
+
+func (e *opPanic) Error() string { return fmt.Sprintf("the op panicked: %v", e.Value) }
+
+// Unwrap returns the panic, whose stack is for reports.
+func (e *opPanic) Unwrap() error { return &e.PanicError }
+
 // do calls the op in the best way that it has.
-func (k *called) do(in []gorgonia.Value, c *ops.Call, out *ndarray.Array) (gorgonia.Value, error) {
+func (k *called) do(in []gorgonia.Value, c *ops.Call, out *ndarray.Array) (_ gorgonia.Value, err error) {
+	defer Calling(&err)
 	for i := range in {
 		if a := c.Array(i); len(out.Data) > 0 && len(a.Data) > 0 && &a.Data[0] == &out.Data[0] {
 			return k.op.(gorgonia.UnsafeDoer).UnsafeDo(in...)
