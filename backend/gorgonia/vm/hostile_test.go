@@ -120,6 +120,9 @@ func TestHostileNumbers(t *testing.T) {
 		"softmax of a scalar along an axis": {func(g *G.ExprGraph) (*G.Node, error) {
 			return G.SoftMax(number(g), 1)
 		}, "axis 1 of a scalar, which has no axes"},
+		"softmax of a scalar from behind": {func(g *G.ExprGraph) (*G.Node, error) {
+			return G.SoftMax(number(g), -2)
+		}, "axis -2 of a scalar, which has no axes"},
 		"log-softmax of a scalar along an axis": {func(g *G.ExprGraph) (*G.Node, error) {
 			return G.LogSoftMax(number(g), 1)
 		}, "axis 1 of a scalar, which has no axes"},

@@ -31,7 +31,7 @@ func sizeOf(b *builder, n *gorgonia.Node, in []*ssa.Value) *ssa.Value {
 func softmaxAxis(b *builder, n *gorgonia.Node, x *ssa.Value) int {
 	axis := get[int](b, n, "axis")
 	switch s := b.shape(x); {
-	case len(s) == 0 && axis > 0:
+	case len(s) == 0 && axis != 0 && axis != -1:
 		b.failAxis(axis, x)
 		return 0
 	case axis != -1:
