@@ -43,7 +43,7 @@ func (g *Graph) RunContext(ctx context.Context) (err error) {
 	case len(g.nodes) == 0:
 		return &GraphError{Reason: "the graph has no model; decode one by UnmarshalBinary of an onnx.Model over it, or by its Parse or Open"}
 	case len(g.made) == 0 || g.pending != nil:
-		return &GraphError{Reason: "onnx-go's UnmarshalBinary has not decoded the model to its end: it failed or panicked; decode the file with Parse or Open of a new graph"}
+		return &GraphError{Reason: "onnx-go's UnmarshalBinary has not decoded the model to its end: it failed or panicked, or the model has no operator; decode the file with Parse or Open of a new graph"}
 	}
 	g.roles()
 	values, err := g.values()
@@ -124,11 +124,14 @@ func (g *Graph) compute(ctx context.Context, values map[string]*ndarray.Array, w
 	if err != nil {
 		return err
 	}
-	names := g.portNames()
-	for _, n := range wanted {
-		if n.result, err = denseOf(out[names[n]]); err != nil {
+	names, results := g.portNames(), make([]tensor.Tensor, len(wanted))
+	for i, n := range wanted {
+		if results[i], err = denseOf(out[names[n]]); err != nil {
 			return &GraphError{n.name, fmt.Sprintf("the result can not be fetched: %v", err)}
 		}
+	}
+	for i, n := range wanted {
+		n.result = results[i]
 	}
 	g.running = m
 	return nil

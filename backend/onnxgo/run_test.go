@@ -287,3 +287,15 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestResultNotFetched: where one result can not be fetched, there are none.
+func TestResultNotFetched(t *testing.T) {
+	g, m := parsed(t, file{opset: 13, inputs: "x[2]", outputs: "y[2] s", nodes: []*onnxwire.Node{op("Neg", "x -> y"), op("SequenceConstruct", "x -> s")}})
+	require.NoError(t, m.SetInput(0, floats([]int{2}, 1, 2)))
+	var ge *onnxgo.GraphError
+	require.ErrorAs(t, g.Run(), &ge)
+	assert.ErrorContains(t, ge, "can not be fetched")
+	out, err := m.GetOutputTensors()
+	require.NoError(t, err)
+	assert.Equal(t, []tensor.Tensor{nil, nil}, out)
+}

@@ -54,7 +54,9 @@ func Model(g *gorgonia.ExprGraph, o Options) (_ *berth.Model, err error) {
 	if len(low.Outputs) == 0 {
 		return nil, &Error{Err: errors.New("the expression graph computes nothing, so that the model would have no outputs; name nodes in export.Options.Outputs")}
 	}
-	separate(low)
+	if len(o.Outputs) == 0 {
+		separate(low)
+	}
 	m := &ssa.Module{Graph: low.SSA, OutputNames: outputNames(low)}
 	if _, err := rewrite.Run(context.Background(), m, rewrite.Options{Only: cleaning, MaxOpset: -1}); err != nil {
 		return nil, err

@@ -235,7 +235,7 @@ func integers() *G.ExprGraph {
 	return g
 }
 
-// TestSharedGradient: inputs with one gradient have an output each.
+// TestSharedGradient: inputs with one gradient have an output each, unless outputs are listed.
 func TestSharedGradient(t *testing.T) {
 	g := G.NewGraph()
 	a, b := G.NewVector(g, tensor.Float32, G.WithShape(2), G.WithName("a")), G.NewVector(g, tensor.Float32, G.WithShape(2), G.WithName("b"))
@@ -251,6 +251,11 @@ func TestSharedGradient(t *testing.T) {
 		require.Contains(t, out, name)
 		assert.Equal(t, []float32{8, 12}, out[name].(*ndarray.Array).Floats32())
 	}
+	listed, err := export.Model(g, export.Options{Outputs: G.Nodes{a.Deriv(), cost}})
+	require.NoError(t, err)
+	require.Len(t, listed.Outputs(), 2, "those that are asked for, in their order")
+	assert.Contains(t, []string{"gradient_of_a", "gradient_of_b"}, listed.Outputs()[0].Name)
+	assert.Equal(t, "cost", listed.Outputs()[1].Name)
 }
 
 // TestRandomNodes: ops that no single operator of ONNX computes are written with several, random nodes as the operators that ONNX

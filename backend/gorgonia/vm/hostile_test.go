@@ -3,10 +3,12 @@ package vm_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -91,21 +93,23 @@ func TestHostileStrings(t *testing.T) {
 // TestHostileNumbers: numbers that ops compute with and that their elements can not be, and axes and places that operands do not
 // have, are refused before a pass, by the node.
 func TestHostileNumbers(t *testing.T) {
-	bytes := func(g *G.ExprGraph, n int) *G.Node {
-		return G.NewVector(g, tensor.Uint8, G.WithShape(n), G.WithName("x"), G.WithValue(tensor.New(tensor.Of(tensor.Uint8), tensor.WithShape(n))))
+	// twos are n elements of a type, all 2.
+	twos := func(g *G.ExprGraph, dt tensor.Dtype, n int, two any) *G.Node {
+		v := tensor.New(tensor.Of(dt), tensor.WithShape(n))
+		require.NoError(t, v.Memset(two))
+		return G.NewVector(g, dt, G.WithShape(n), G.WithName("x"), G.WithValue(v))
 	}
-	signed := func(g *G.ExprGraph, n int) *G.Node {
-		return G.NewVector(g, tensor.Int8, G.WithShape(n), G.WithName("x"), G.WithValue(tensor.New(tensor.Of(tensor.Int8), tensor.WithShape(n))))
-	}
+	bytes := func(g *G.ExprGraph, n int) *G.Node { return twos(g, tensor.Uint8, n, uint8(2)) }
+	signed := func(g *G.ExprGraph, n int) *G.Node { return twos(g, tensor.Int8, n, int8(1)) }
 	number := func(g *G.ExprGraph) *G.Node { return G.NewScalar(g, tensor.Float64, G.WithName("x"), G.WithValue(2.0)) }
 	for name, c := range map[string]struct {
 		build func(g *G.ExprGraph) (*G.Node, error)
-		want  string // "" where all is well
+		want  string // or the value, where all is well
 	}{
-		"a mean of 255 uint8": {func(g *G.ExprGraph) (*G.Node, error) { return G.Mean(bytes(g, 255)) }, ""},
+		"a mean of 100 uint8": {func(g *G.ExprGraph) (*G.Node, error) { return G.Mean(bytes(g, 100)) }, "= 2"},
 		"a mean of 256 uint8": {func(g *G.ExprGraph) (*G.Node, error) { return G.Mean(bytes(g, 256)) }, "the number 256, which elements of type uint8 can not be"},
 		"a mean of 300 uint8": {func(g *G.ExprGraph) (*G.Node, error) { return G.Mean(bytes(g, 300)) }, "the number 300, which elements of type uint8 can not be"},
-		"a mean of 127 int8":  {func(g *G.ExprGraph) (*G.Node, error) { return G.Mean(signed(g, 127)) }, ""},
+		"a mean of 127 int8":  {func(g *G.ExprGraph) (*G.Node, error) { return G.Mean(signed(g, 127)) }, "= 1"},
 		"a mean of 200 int8":  {func(g *G.ExprGraph) (*G.Node, error) { return G.Mean(signed(g, 200)) }, "the number 200, which elements of type int8 can not be"},
 		"trials without end": {func(g *G.ExprGraph) (*G.Node, error) {
 			return G.BinomialRandomNode(g, tensor.Float64, 1e19, 0.5, 2), nil
@@ -116,7 +120,7 @@ func TestHostileNumbers(t *testing.T) {
 		"a probability of 2": {func(g *G.ExprGraph) (*G.Node, error) {
 			return G.BinomialRandomNode(g, tensor.Float64, 3, 2, 2), nil
 		}, "a probability of 2; give one from 0 to 1"},
-		"softmax of a scalar": {func(g *G.ExprGraph) (*G.Node, error) { return G.SoftMax(number(g)) }, ""},
+		"softmax of a scalar": {func(g *G.ExprGraph) (*G.Node, error) { return G.SoftMax(number(g)) }, "= 1"},
 		"softmax of a scalar along an axis": {func(g *G.ExprGraph) (*G.Node, error) {
 			return G.SoftMax(number(g), 1)
 		}, "axis 1 of a scalar, which has no axes"},
@@ -132,7 +136,7 @@ func TestHostileNumbers(t *testing.T) {
 		"softmax along no axis of a matrix": {func(g *G.ExprGraph) (*G.Node, error) {
 			return G.SoftMax(filled(g, "x", 2, 3), 2)
 		}, "Softmax: axis 2 is out of range for rank 2"},
-		"a place": {func(g *G.ExprGraph) (*G.Node, error) { return G.At(filled(g, "x", 2, 3), 1, 2) }, ""},
+		"a place": {func(g *G.ExprGraph) (*G.Node, error) { return G.At(filled(g, "x", 2, 3), 1, 2) }, fmt.Sprint("= ", math.Sin(1+1.7*5))},
 		"a place behind the last": {func(g *G.ExprGraph) (*G.Node, error) {
 			return G.At(filled(g, "x", 2, 3), 1, 3)
 		}, "coordinate 3 along axis 1, which has 3 places"},
@@ -151,9 +155,10 @@ func TestHostileNumbers(t *testing.T) {
 			y, err := c.build(g)
 			require.NoError(t, err)
 			m, err := vm.New(g, vm.Keep(y))
-			if c.want == "" {
+			if value, ok := strings.CutPrefix(c.want, "= "); ok {
 				require.NoError(t, err)
 				require.NoError(t, m.RunAll())
+				assert.Equal(t, value, fmt.Sprint(y.Value().Data()))
 				return
 			}
 			var ge *vm.GraphError
@@ -185,18 +190,25 @@ func TestEmptyConvolution(t *testing.T) {
 // TestManyTrials: a pass ends with its context, also within an element that takes longer than anyone waits.
 func TestManyTrials(t *testing.T) {
 	g := G.NewGraph()
-	y := G.BinomialRandomNode(g, tensor.Float64, 1<<53, 0.5, 2)
-	ctx, cancel := context.WithCancel(t.Context())
+	y := G.BinomialRandomNode(g, tensor.Float64, 1<<53, 0.5, 1)
+	ctx := &endsAtLook{Context: t.Context(), look: math.MaxInt64}
 	m := compiled(t, g, vm.Keep(y), vm.WithContext(ctx))
-	done := make(chan error)
-	go func() { done <- m.RunAll() }()
-	select {
-	case err := <-done:
-		t.Fatalf("the pass ended by itself: %v", err)
-	case <-time.After(10 * time.Millisecond):
+	ctx.look = ctx.looks.Load() + 20 // some of them before the element
+	require.ErrorIs(t, m.RunAll(), context.Canceled)
+}
+
+// endsAtLook is a context that ends when it is looked at for some time.
+type endsAtLook struct {
+	context.Context
+	looks atomic.Int64
+	look  int64
+}
+
+func (c *endsAtLook) Err() error {
+	if c.looks.Add(1) >= c.look {
+		return context.Canceled
 	}
-	cancel()
-	require.ErrorIs(t, <-done, context.Canceled)
+	return nil
 }
 
 // TestHostileValues: a value that does not fit its node is an error that names it; the next one that does is computed.
@@ -231,14 +243,20 @@ func TestClosing(t *testing.T) {
 	m := compiled(t, g)
 	require.NoError(t, m.RunAll())
 	var wg sync.WaitGroup
+	started := make(chan struct{}, 4)
 	for range 4 {
 		wg.Go(func() {
+			assert.NoError(t, m.RunAll())
+			started <- struct{}{}
 			for range 50 {
 				if err := m.RunAll(); err != nil {
 					assert.ErrorIs(t, err, vm.ErrClosed)
 				}
 			}
 		})
+	}
+	for range 4 {
+		<-started
 	}
 	require.NoError(t, m.Close())
 	wg.Wait()

@@ -211,7 +211,7 @@ func TestMessages(t *testing.T) {
 		"index out of range": {func(g *G.ExprGraph) {
 			i := G.NewVector(g, tensor.Int, G.WithShape(2), G.WithName("i"), G.WithValue(tensor.New(tensor.WithBacking([]int{0, 7}))))
 			named(G.ByIndices(filled(g, "x", 2, 3), i, 0))
-		}, `y`},
+		}, `"-> y/Gather"(float64[2,3], int64[2]): index 7 is out of range`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := G.NewGraph()
