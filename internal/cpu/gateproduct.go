@@ -53,7 +53,7 @@ func (p *prep) newFloatGates(k *recurrent, separate int, cuts ...int) (*floatGat
 	if err := p.gateBias(f, width); err != nil {
 		return nil, err
 	}
-	s := gemm.GemmSpec{M: k.seq * k.batch, N: k.dirs * width, K: k.input, TransB: true, Alpha: 1, ConstB: p.isConst(1)}
+	s := gemm.GemmSpec{M: k.seq * k.batch, N: k.dirs * width, K: k.input, TransB: true, Alpha: 1, ConstB: p.isConst(1), Shared: p.threads > 1}
 	if f.hasBias {
 		s.Epilogue.Bias = simd.BiasPerCol
 	}
@@ -123,7 +123,7 @@ func (f *floatGates) prepareParts(p *prep, cuts []int) error {
 	cuts = append(cuts, k.gates)
 	from := 0
 	for _, to := range cuts {
-		s := gemm.GemmSpec{M: k.batch, N: (to - from) * k.hidden, K: k.hidden, TransB: f.constR, Alpha: 1, ConstB: f.constR}
+		s := gemm.GemmSpec{M: k.batch, N: (to - from) * k.hidden, K: k.hidden, TransB: f.constR, Alpha: 1, ConstB: f.constR, Shared: inner > 1}
 		if !f.constR {
 			s.LDB = k.gates * k.hidden
 		}

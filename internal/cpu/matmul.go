@@ -72,6 +72,7 @@ func (p *prep) matMul(s gemm.GemmSpec, a, b []int) (ops.Kernel, error) {
 	kb := 0
 	s.M, s.K = matrix(a, s.TransA)
 	kb, s.N = matrix(b, s.TransB)
+	s.Shared = p.threads > 1
 	batch, err := ops.BroadcastShapes(a[:len(a)-2], b[:len(b)-2])
 	if err != nil || kb != s.K || p.out[0].n != sizeOf(batch)*s.M*s.N {
 		return nil, nil
@@ -174,6 +175,7 @@ func prepareGemm(p *prep) (ops.Kernel, error) {
 	kb := 0
 	s.M, s.K = matrix(p.in[0].shape, s.TransA)
 	kb, s.N = matrix(p.in[1].shape, s.TransB)
+	s.Shared = p.threads > 1
 	if kb != s.K || !slices.Equal(p.out[0].shape, []int{s.M, s.N}) {
 		return nil, nil
 	}

@@ -43,6 +43,7 @@ type GemmSpec struct {
 	Batch          []BatchDim // outermost first, at most 4
 	ConstA, ConstB bool       // the operand comes packed; it is shared by the batch
 	NBitsB         bool       // B comes as columns of few bits
+	Shared         bool       // several threads share a run: small products are cut for them, too
 	Epilogue       simd.Epilogue
 }
 
@@ -138,6 +139,14 @@ const (
 
 // TaskWork returns the multiply-adds of a task, at most so many, where there are so many in all.
 func TaskWork(all, most int) int { return min(max(leastTask, all/taskShare), most) }
+
+// taskWork is [TaskWork] of a product.
+func (g *Gemm) taskWork(all int) int {
+	if !g.s.Shared {
+		return ProductTask
+	}
+	return TaskWork(all, ProductTask)
+}
 
 // NewGemm prepares a product at the active level.
 func NewGemm(s GemmSpec) (*Gemm, error) {
@@ -281,7 +290,7 @@ func (g *Gemm) tileCols(rows int) int {
 	}
 	// A narrow product is bound by reading B: count its bytes as work too.
 	perPanel := max(1, s.K) * t.Nr * (rows + 8)
-	want := machine.CeilDiv(TaskWork(g.batches*g.tilesM*g.nPanels*perPanel, ProductTask), perPanel)
+	want := machine.CeilDiv(g.taskWork(g.batches*g.tilesM*g.nPanels*perPanel), perPanel)
 	return min(max(want, least), NewSplit(g.nPanels, most).Largest())
 }
 

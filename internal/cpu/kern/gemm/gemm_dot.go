@@ -25,7 +25,7 @@ func (g *Gemm) planDots() {
 	g.dots = true
 	g.tileM, g.tilesM = g.m.P, 1
 	perPanel := g.s.K * (g.s.M + 8) * g.t.Nr
-	g.tileN = min(max(1, TaskWork(g.batches*g.nPanels*perPanel, ProductTask)/perPanel), g.nPanels)
+	g.tileN = min(max(1, g.taskWork(g.batches*g.nPanels*perPanel)/perPanel), g.nPanels)
 	g.tilesN = machine.CeilDiv(g.nPanels, g.tileN)
 }
 
