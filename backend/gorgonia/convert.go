@@ -12,7 +12,7 @@ import (
 type DenseError = dense.Error
 
 // ArrayOf views a tensor as an array over the same memory; a sliced, transposed or column-major tensor is copied into
-// row-major order first. The error is a [*DenseError].
+// row-major order first. The error is a [*DenseError], or one of the budget of memory.
 func ArrayOf(d *tensor.Dense) (_ *ndarray.Array, err error) {
 	defer rescue.Into(&err)
 	return dense.ArrayOf(d)

@@ -1,17 +1,24 @@
 package gorgonia_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"strconv"
 	"testing"
+	"unsafe"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	stock "gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/backend/gorgonia"
+	"github.com/berth-onnx/berth/backend/gorgonia/vm"
 	"github.com/berth-onnx/berth/ndarray"
+	"github.com/berth-onnx/berth/ops"
 )
 
 // TestDenseTypes takes an array of every element type to a tensor and back, over the same memory.
@@ -179,4 +186,38 @@ func TestDenseErrors(t *testing.T) {
 	_, err = gorgonia.DenseOf(&ndarray.Array{DType: ndarray.Float32, Shape: []int{3}})
 	var se *ndarray.ShapeError
 	require.ErrorAs(t, err, &se)
+}
+
+// TestConversionsBeyondMemory: a copy in row-major order that the budget of memory has no room for is that error, with the name
+// of the input, where a tensor of a wrong type is an [*berth.InputError].
+func TestConversionsBeyondMemory(t *testing.T) {
+	if strconv.IntSize < 64 {
+		t.Skip("no tensor has so many elements")
+	}
+	var few [64]byte // the first bytes of a memory that is never read
+	bytes := uint64(4) << 40
+	huge := tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(1<<20, 1<<20), tensor.FromMemory(uintptr(unsafe.Pointer(&few)), uintptr(bytes)))
+	require.NoError(t, huge.T())
+	full := (*ops.MemoryError)(nil)
+	_, err := gorgonia.ArrayOf(huge)
+	require.ErrorAs(t, err, &full)
+
+	x := stock.NewMatrix(stock.NewGraph(), tensor.Float32, stock.WithShape(1<<20, 1<<20), stock.WithName("x"))
+	machine, err := vm.New(stock.Must(stock.Sum(x)).Graph())
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, machine.Close()) })
+	require.NoError(t, stock.Let(x, huge))
+	for way, run := range map[string]func() error{
+		"Model.Run": func() error {
+			_, err := fromText(t, `graph "g" { in %x: float32[2,2] %y = Neg(%x) out %y }`).Run(t.Context(), gorgonia.Tensors{"x": huge})
+			return err
+		},
+		"a machine": machine.RunAll,
+	} {
+		err := run()
+		require.ErrorAs(t, err, &full, way)
+		assert.ErrorContains(t, err, `input "x": `, way)
+		wrong := (*berth.InputError)(nil)
+		assert.False(t, errors.As(err, &wrong), way)
+	}
 }

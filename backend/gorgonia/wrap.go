@@ -2,6 +2,7 @@ package gorgonia
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -155,7 +156,7 @@ func run(inputs Tensors, f func(values) (values, error)) (_ Tensors, err error) 
 	res := make(Tensors, len(out))
 	for _, name := range slices.Sorted(maps.Keys(out)) {
 		if res[name], err = DenseOf(out[name]); err != nil {
-			return nil, &berth.OutputError{Name: name, Want: "a tensor", Got: err.Error()}
+			return nil, outputError(name, err)
 		}
 	}
 	return res, nil
@@ -167,11 +168,27 @@ func valuesOf(in Tensors) (values, error) {
 	for _, name := range slices.Sorted(maps.Keys(in)) {
 		a, err := ArrayOf(in[name])
 		if err != nil {
-			return nil, &berth.InputError{Name: name, Want: "a tensor", Got: err.Error()}
+			return nil, inputError(name, err)
 		}
 		out[name] = a
 	}
 	return out, nil
+}
+
+// inputError names the input whose tensor is no array; other errors, as those of the budget of memory, stay what they are.
+func inputError(name string, err error) error {
+	if wrong := (*DenseError)(nil); errors.As(err, &wrong) {
+		return &berth.InputError{Name: name, Want: "a tensor", Got: err.Error()}
+	}
+	return fmt.Errorf("input %q: %w", name, err)
+}
+
+// outputError is inputError of a result, or of the buffer for it.
+func outputError(name string, err error) error {
+	if wrong := (*DenseError)(nil); errors.As(err, &wrong) {
+		return &berth.OutputError{Name: name, Want: "a tensor", Got: err.Error()}
+	}
+	return fmt.Errorf("output %q: %w", name, err)
 }
 
 // runInto runs into the buffers' memory; into arrays that are copied to the buffers, where elements do not lie in
@@ -196,7 +213,7 @@ func runInto(ctx context.Context, inputs, buffers Tensors, f func(context.Contex
 			continue
 		}
 		if out[name], err = ndarray.New(m.DType, m.Shape...); err != nil {
-			return err
+			return outputError(name, err)
 		}
 		strided = append(strided, func() { m.Store(out[name]) })
 		later = append(later, program.Target{Output: name, Memory: m.Extent()})
@@ -216,7 +233,7 @@ func memoryOf(buffers Tensors) (map[string]*dense.Memory, error) {
 	for i, name := range names {
 		m, err := dense.MemoryOf(buffers[name])
 		if err != nil {
-			return nil, &berth.OutputError{Name: name, Want: "a tensor", Got: err.Error()}
+			return nil, outputError(name, err)
 		}
 		if m.Shared() {
 			return nil, &berth.OutputError{Name: name, Want: "a tensor with a place for each element", Got: fmt.Sprintf("one of shape %v with strides %v", m.Shape, m.Strides)}

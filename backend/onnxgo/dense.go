@@ -13,7 +13,7 @@ import (
 func arrayOf(t tensor.Tensor) (*ndarray.Array, error) {
 	d, ok := t.(*tensor.Dense)
 	if !ok {
-		return nil, fmt.Errorf("a %T is no dense tensor", t)
+		return nil, &gorgonia.DenseError{Tensor: fmt.Sprintf("a %T", t), Reason: "it is no dense tensor"}
 	}
 	return gorgonia.ArrayOf(d)
 }

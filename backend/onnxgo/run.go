@@ -2,6 +2,7 @@ package onnxgo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"gorgonia.org/tensor"
 
 	"github.com/berth-onnx/berth"
+	"github.com/berth-onnx/berth/backend/gorgonia"
 	"github.com/berth-onnx/berth/internal/rescue"
 	"github.com/berth-onnx/berth/ndarray"
 )
@@ -91,7 +93,10 @@ func (g *Graph) values() (map[string]*ndarray.Array, error) {
 		}
 		a, err := arrayOf(t)
 		if err != nil {
-			return nil, &berth.InputError{Name: n.name, Want: "a tensor", Got: err.Error()}
+			if wrong := (*gorgonia.DenseError)(nil); errors.As(err, &wrong) {
+				return nil, &berth.InputError{Name: n.name, Want: "a tensor", Got: err.Error()}
+			}
+			return nil, fmt.Errorf("input %q: %w", n.name, err)
 		}
 		out[names[n]] = a
 	}

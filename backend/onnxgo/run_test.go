@@ -2,11 +2,14 @@ package onnxgo_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"github.com/owulveryck/onnx-go"
 	"github.com/stretchr/testify/assert"
@@ -16,6 +19,7 @@ import (
 	"github.com/berth-onnx/berth"
 	"github.com/berth-onnx/berth/backend/onnxgo"
 	"github.com/berth-onnx/berth/internal/onnxwire"
+	"github.com/berth-onnx/berth/ops"
 )
 
 // layer is y = relu(x·w + b) over any batch.
@@ -298,4 +302,26 @@ func TestResultNotFetched(t *testing.T) {
 	out, err := m.GetOutputTensors()
 	require.NoError(t, err)
 	assert.Equal(t, []tensor.Tensor{nil, nil}, out)
+}
+
+// TestInputBeyondMemory: an input whose copy in row-major order the budget of memory has no room for is that error, with the
+// input's name, and no [*berth.InputError].
+func TestInputBeyondMemory(t *testing.T) {
+	if strconv.IntSize < 64 {
+		t.Skip("no tensor has so many elements")
+	}
+	var few [64]byte // the first bytes of a memory that is never read
+	bytes := uint64(4) << 40
+	huge := tensor.New(tensor.Of(tensor.Float32), tensor.WithShape(1<<20, 1<<20), tensor.FromMemory(uintptr(unsafe.Pointer(&few)), uintptr(bytes)))
+	require.NoError(t, huge.T())
+	g, m := parsed(t, file{opset: 13, inputs: "x[N,M]", outputs: "y[N,M]", nodes: []*onnxwire.Node{op("Relu", "x -> y")}})
+	err := m.SetInput(0, huge)
+	if err == nil {
+		err = g.Run()
+	}
+	full, wrong := (*ops.MemoryError)(nil), (*berth.InputError)(nil)
+	require.ErrorAs(t, err, &full)
+	assert.ErrorContains(t, err, `input "x": `)
+	assert.False(t, errors.As(err, &wrong))
+	require.NoError(t, g.Close())
 }

@@ -122,14 +122,17 @@ func (kn *kernel) run(out *ndarray.Array, in []*ndarray.Array) error {
 
 // get returns the kernel for an operator on arrays of these types.
 func (k *kernels) get(op string, attrs []ssa.Attr, in []*ndarray.Array) (*kernel, error) {
-	key := keyOf(op, attrs, in)
+	key, err := keyOf(op, attrs, in)
+	if err != nil {
+		return nil, err
+	}
 	k.mu.Lock()
 	kn := k.made[string(key)]
 	k.mu.Unlock()
 	if kn != nil {
 		return kn, nil
 	}
-	kn, err := k.prepare(op, attrs, in)
+	kn, err = k.prepare(op, attrs, in)
 	if err != nil {
 		return nil, err
 	}
@@ -142,11 +145,19 @@ func (k *kernels) get(op string, attrs []ssa.Attr, in []*ndarray.Array) (*kernel
 	return kn, nil
 }
 
-// keyOf is what a kernel depends on. Every part begins with its length, so that no two calls have the same key by accident.
-func keyOf(op string, attrs []ssa.Attr, in []*ndarray.Array) []byte {
+// keyOf is what a kernel depends on: the operator; the attributes, of which it knows integers, floats, strings and lists of
+// integers, and refuses others; and of each operand, behind a 0, the element type, the number of dimensions and their sizes, and
+// the elements where they decide the result's shape. Names of operators and attributes have neither spaces nor zeros, texts are
+// quoted, and numbers of 64 bits have as many bytes as they say, so that no two calls have the same key.
+func keyOf(op string, attrs []ssa.Attr, in []*ndarray.Array) ([]byte, error) {
 	key := append(make([]byte, 0, 128), op...)
 	for i := range attrs {
-		key = fmt.Appendf(key, " %s=%d,%b,%q,%v", attrs[i].Name, attrs[i].I, attrs[i].F, attrs[i].S, attrs[i].Ints)
+		switch a := &attrs[i]; a.Kind {
+		case ssa.AttrInt, ssa.AttrFloat, ssa.AttrString, ssa.AttrInts:
+			key = fmt.Appendf(key, " %s=%d,%d,%b,%q,%v", a.Name, a.Kind, a.I, a.F, a.S, a.Ints)
+		default:
+			return nil, fmt.Errorf("attribute %s of %s is of a kind by which kernels are not told apart: %w", a.Name, op, ops.ErrUnsupported)
+		}
 	}
 	for i, a := range in {
 		key = binary.AppendUvarint(append(key, 0, byte(a.DType)), uint64(len(a.Shape)))
@@ -157,7 +168,7 @@ func keyOf(op string, attrs []ssa.Attr, in []*ndarray.Array) []byte {
 			key = append(key, a.Data...)
 		}
 	}
-	return key
+	return key, nil
 }
 
 // isAxes reports whether the contents of an operand decide the result's shape.

@@ -224,7 +224,7 @@ func (e *Engine) InvSqrt(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor
 	return e.operations().InvSqrt(a, opts...)
 }
 
-// Clamp limits elements to min and max.
+// Clamp limits elements to those from lowest to highest.
 func (e *Engine) Clamp(a tensor.Tensor, lowest, highest any, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return e.operations().Clamp(a, lowest, highest, opts...)
 }
@@ -353,13 +353,13 @@ func (e *Engine) StackDense(t tensor.DenseTensor, axis int, others ...tensor.Den
 	return e.operations().StackDense(t, axis, others...)
 }
 
-// SelectByIndices takes the slices of a along an axis that a vector of indices names.
+// SelectByIndices takes the slices of a along an axis that a vector of indices names; negative indices count from the last.
 func (e *Engine) SelectByIndices(a, indices tensor.Tensor, axis int, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return e.operations().SelectByIndices(a, indices, axis, opts...)
 }
 
 // SelectByIndicesB is the gradient of SelectByIndices: zeros, to which the slices of the result's gradient are added where they
-// were taken from.
+// were taken from. Negative indices count from the last.
 func (e *Engine) SelectByIndicesB(input, outGrad, indices tensor.Tensor, axis int, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return e.operations().SelectByIndicesB(input, outGrad, indices, axis, opts...)
 }

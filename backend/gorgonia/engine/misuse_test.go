@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"testing"
 
@@ -212,5 +213,44 @@ func TestHostileNumbers(t *testing.T) {
 		trace, err := e.Trace(none)
 		require.NoError(t, err, which)
 		assert.Equal(t, float32(0), trace, which)
+	}
+}
+
+// TestIndices: negative indices count from the last, and those beyond the axis are refused with their number, also unsigned ones
+// whose bits are those of a negative integer.
+func TestIndices(t *testing.T) {
+	for which, e := range engines(t) {
+		e := e.(both)
+		a := tensor.New(tensor.WithShape(3, 1), tensor.WithBacking([]float64{1, 2, 3}))
+		g := tensor.New(tensor.WithShape(2, 1), tensor.WithBacking([]float64{4, 5}))
+		for _, c := range []struct {
+			indices any
+			taken   []float64 // nil: an error
+			added   []float64
+			text    string
+		}{
+			{[]int{-1, 0}, []float64{3, 1}, []float64{5, 0, 4}, ""},
+			{[]uint64{2, 0}, []float64{3, 1}, []float64{5, 0, 4}, ""},
+			{[]uint64{0, 3}, nil, nil, "3"},
+			{[]uint64{0, math.MaxUint64}, nil, nil, "index 18446744073709551615, at 1 of the indices"},
+			{[]uint64{1 << 63, 0}, nil, nil, "index 9223372036854775808, at 0 of the indices"},
+		} {
+			what := fmt.Sprintf("%s: %v", which, c.indices)
+			index := tensor.New(tensor.WithBacking(c.indices))
+			taken, err := e.SelectByIndices(a, index, 0)
+			added, wrong := e.SelectByIndicesB(a, g, index, 0)
+			if c.taken == nil {
+				var named *engine.Error
+				require.ErrorAs(t, err, &named, what)
+				assert.ErrorContains(t, err, c.text, what)
+				require.ErrorAs(t, wrong, &named, what)
+				assert.ErrorContains(t, wrong, c.text, what)
+				continue
+			}
+			require.NoError(t, err, what)
+			require.NoError(t, wrong, what)
+			assert.Equal(t, c.taken, taken.Data(), what)
+			assert.Equal(t, c.added, added.Data(), what)
+		}
 	}
 }

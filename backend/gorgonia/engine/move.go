@@ -146,8 +146,24 @@ func (o *operations) selection(a, indices tensor.Tensor, axis int) (x, index *nd
 	case in[1].Rank() != 1 || !in[1].DType.IsInteger():
 		return nil, nil, fmt.Errorf("indices are a vector of integers, not %s", in[1])
 	}
+	if err := inRange(in[1]); err != nil {
+		return nil, nil, err
+	}
 	index, err = o.convert(in[1], ndarray.Int64)
 	return in[0], index, err
+}
+
+// inRange refuses indices that are negative as integers of 64 bits with a sign, and would count from the last.
+func inRange(indices *ndarray.Array) error {
+	if indices.DType != ndarray.Uint64 {
+		return nil
+	}
+	for i := range indices.Len() {
+		if n := uint64(indices.Int(i)); n > math.MaxInt64 {
+			return fmt.Errorf("index %d, at %d of the indices, is beyond every axis", n, i)
+		}
+	}
+	return nil
 }
 
 // SelectByIndicesB is the gradient of SelectByIndices: zeros, to which the slices of the result's gradient are added where they

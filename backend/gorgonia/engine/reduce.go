@@ -54,7 +54,7 @@ func (o *operations) reduce(op string, t tensor.Tensor, along []int) (tensor.Ten
 			}
 		}
 		d := t.(*tensor.Dense)
-		return o.result(d, d.Dtype(), shape, func(out *ndarray.Array) error { return o.reduceInto(out, op, in) }, nil)
+		return o.result(d, d.Dtype(), shape, func(out *ndarray.Array) error { return o.kernels.run(out, op, withoutAxes, in...) }, nil)
 	})
 }
 
@@ -75,27 +75,6 @@ func axesOf(a *ndarray.Array, along []int) ([]int64, error) {
 		axes = append(axes, int64(i))
 	}
 	return axes, nil
-}
-
-// reduceInto reduces integers that the operator does not take in 64 bits.
-func (o *operations) reduceInto(out *ndarray.Array, op string, in []*ndarray.Array) error {
-	err := o.kernels.run(out, op, withoutAxes, in...)
-	if err == nil || !out.DType.IsInteger() || out.DType == ndarray.Int64 {
-		return err
-	}
-	wide := slices.Clone(in)
-	if wide[0], err = o.convert(in[0], ndarray.Int64); err != nil {
-		return err
-	}
-	sum, err := o.compute(ndarray.Int64, out.Shape, op, withoutAxes, wide...)
-	if err != nil {
-		return err
-	}
-	narrow, err := o.convert(sum, out.DType)
-	if err == nil {
-		copyElements(out, narrow)
-	}
-	return err
 }
 
 // Argmax is the index of the first largest element along an axis, or of all with tensor.AllAxes.

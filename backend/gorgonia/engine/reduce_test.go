@@ -38,6 +38,14 @@ func sum(row []float64) (s float64) {
 	return s
 }
 
+func product(row []float64) float64 {
+	p := 1.0
+	for _, v := range row {
+		p *= v
+	}
+	return p
+}
+
 func TestReduce(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	first := func(less func(a, b float64) bool) func([]float64) float64 {
@@ -62,10 +70,13 @@ func TestReduce(t *testing.T) {
 			{"Sum", func(a *tensor.Dense, axis int) (tensor.Tensor, error) { return a.Sum(axes(axis)...) }, sum, false},
 			{"Max", func(a *tensor.Dense, axis int) (tensor.Tensor, error) { return a.Max(axes(axis)...) }, slices.Max[[]float64], false},
 			{"Min", func(a *tensor.Dense, axis int) (tensor.Tensor, error) { return a.Min(axes(axis)...) }, slices.Min[[]float64], false},
+			{"Prod", func(a *tensor.Dense, axis int) (tensor.Tensor, error) {
+				return e.(tensor.Proder).Prod(a, axes(axis)...)
+			}, product, false},
 			{"Argmax", func(a *tensor.Dense, axis int) (tensor.Tensor, error) { return tensor.Argmax(a, axis) }, first(up), true},
 			{"Argmin", func(a *tensor.Dense, axis int) (tensor.Tensor, error) { return tensor.Argmin(a, axis) }, first(down), true},
 		} {
-			for _, dt := range dtypes {
+			for _, dt := range append(slices.Clone(dtypes), tensor.Int16, tensor.Uint16, tensor.Uint32, tensor.Uint64) {
 				for _, layout := range layouts {
 					for axis := -1; axis < 3; axis++ {
 						shape := []int{2, 3, 2 + rng.IntN(3)}

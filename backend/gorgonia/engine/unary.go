@@ -120,7 +120,7 @@ func (o *operations) function(name string, f func(float64) float64, a tensor.Ten
 	})
 }
 
-// Clamp limits elements to min and max.
+// Clamp limits elements to those from lowest to highest.
 func (o *operations) Clamp(a tensor.Tensor, lowest, highest any, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return guarded(o, "Clamp", func() (tensor.Tensor, error) {
 		in, err := operandsWith(a, lowest, true)

@@ -73,7 +73,7 @@ func (im *importer) operand(g *ssa.Graph, n *gorgonia.Node, name string) (*ssa.V
 	}
 	dt, ok := values.DType(n.Dtype())
 	if !ok {
-		return nil, fmt.Errorf("elements of type %v have no ONNX type; use one that has, such as float32, float64, int64 or bool", n.Dtype())
+		return nil, lower.ErrElements(n.Dtype())
 	}
 	if _, constant := n.Op().(interface{ Value() gorgonia.Value }); constant && n.Value() != nil {
 		a, err := lower.ValueOf(n, n.Value())

@@ -56,7 +56,16 @@ func valueFor(n *gorgonia.Node, v ndarray.Value) (gorgonia.Value, error) {
 	if !ok || a == nil || a.DType != dt || !slices.Equal(n.Shape(), a.Shape) {
 		return nil, &berth.InputError{Name: n.Name(), Want: want, Got: ndarray.Describe(v)}
 	}
-	return values.Of(a, n.Dtype(), n.Shape())
+	return values.Of(aligned(a), n.Dtype(), n.Shape())
+}
+
+// aligned is an array that Gorgonia can read: itself, or a clone of one whose address is no multiple of its elements' size, as
+// that of weights mapped from a file may be.
+func aligned(a *ndarray.Array) *ndarray.Array {
+	if a.Aligned() {
+		return a
+	}
+	return a.Clone()
 }
 
 // Results are the outputs' values after a pass of a machine, in the model's order: arrays

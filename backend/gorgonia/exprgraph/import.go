@@ -209,7 +209,7 @@ func (im *importer) constantNode(c *ssa.Constant) (*gorgonia.Node, error) {
 	if !ok {
 		return nil, fmt.Errorf("elements of type %s, which Gorgonia lacks", a.DType)
 	}
-	v, err := values.Of(&ndarray.Array{DType: a.DType, Shape: a.Shape, Data: a.Data, Str: a.Str}, dt, tensor.Shape(a.Shape))
+	v, err := values.Of(aligned(&ndarray.Array{DType: a.DType, Shape: a.Shape, Data: a.Data, Str: a.Str}), dt, tensor.Shape(a.Shape))
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
+	"github.com/berth-onnx/berth/backend/gorgonia/internal/dense"
 	"github.com/berth-onnx/berth/backend/gorgonia/internal/lower"
 	"github.com/berth-onnx/berth/backend/gorgonia/internal/values"
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -74,9 +75,17 @@ func (in *input) read() error {
 		return &InputError{Name: in.name, Want: in.typ.String(), Got: "no value; bind one with gorgonia.Let"}
 	}
 	if err := values.View(in.array, v); err != nil {
-		return &InputError{Name: in.name, Want: in.typ.String(), Got: err.Error()}
+		return in.refused(err)
 	}
 	return nil
+}
+
+// refused names the input whose value is no array; other errors, as those of the budget of memory, stay what they are.
+func (in *input) refused(err error) error {
+	if wrong := (*dense.Error)(nil); errors.As(err, &wrong) {
+		return &InputError{Name: in.name, Want: in.typ.String(), Got: err.Error()}
+	}
+	return fmt.Errorf("input %q: %w", in.name, err)
 }
 
 // deliver binds a result to its node and to what else wants it. In the usual case all

@@ -32,7 +32,7 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s", e.Tensor, e.Reason) }
 
 // ArrayOf views a tensor as an array over the same memory; a sliced, transposed or column-major tensor is copied into
-// row-major order first. The error is a [*Error].
+// row-major order first. The error is a [*Error], or one of the budget of memory.
 func ArrayOf(d *tensor.Dense) (_ *ndarray.Array, err error) {
 	defer rescue.Into(&err)
 	m, err := MemoryOf(d)
@@ -73,7 +73,7 @@ func View(a *ndarray.Array, d *tensor.Dense) error {
 		a.Shape = slices.Clone([]int(d.Shape()))
 	}
 	a.DType, a.Data, a.Str = dt, nil, nil
-	switch size := n * dt.Size(); {
+	switch size := n * elemSize(dt); {
 	case size > len(d.Raw):
 		return fault(d, fmt.Sprintf("its memory has %d bytes, its elements take %d", len(d.Raw), size))
 	case n == 0:
@@ -158,7 +158,16 @@ func fault(d *tensor.Dense, reason string) error {
 
 // stringsIn are the strings whose headers bytes are.
 func stringsIn(raw []byte) []string {
-	return unsafe.Slice((*string)(unsafe.Pointer(unsafe.SliceData(raw))), len(raw)/int(unsafe.Sizeof("")))
+	return unsafe.Slice((*string)(unsafe.Pointer(unsafe.SliceData(raw))), len(raw)/elemSize(ndarray.String))
+}
+
+// elemSize is how many bytes an element takes in the memory of a tensor: of a string, those of its header, which are fewer on
+// machines of 32 bits than [ndarray.DType.Size] counts.
+func elemSize(dt ndarray.DType) int {
+	if dt == ndarray.String {
+		return int(unsafe.Sizeof(""))
+	}
+	return dt.Size()
 }
 
 // Overlap reports whether two pieces of memory have bytes in common.
@@ -277,7 +286,7 @@ func (m *Memory) Meets(o *Memory) bool {
 	}
 	for _, t := range []*Memory{m, o} {
 		for i, n := range t.Shape {
-			s := uintptr(t.Strides[i] * t.DType.Size())
+			s := uintptr(t.Strides[i] * elemSize(t.DType))
 			if n < 2 || s == 0 {
 				continue
 			}
@@ -301,7 +310,7 @@ func (m *Memory) start() uintptr {
 // reach is how many bytes the elements take from the first to the end of the last, along dimensions whose strides are no
 // multiples of so many bytes; along all of them for 0.
 func (m *Memory) reach(multiple uintptr) uintptr {
-	size := uintptr(m.DType.Size())
+	size := uintptr(elemSize(m.DType))
 	bytes := size
 	for i, n := range m.Shape {
 		if s := uintptr(m.Strides[i]) * size; multiple == 0 || s%multiple != 0 {

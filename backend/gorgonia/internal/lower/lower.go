@@ -280,7 +280,7 @@ func (b *builder) lowerOne(n *gorgonia.Node) (_ *ssa.Value, err error) {
 func (b *builder) shaped(v *ssa.Value, n *gorgonia.Node) (*ssa.Value, error) {
 	dt, ok := values.DType(n.Dtype())
 	if !ok {
-		return nil, errElements(n.Dtype())
+		return nil, ErrElements(n.Dtype())
 	}
 	if v.Type.DType != dt {
 		return nil, fmt.Errorf("the result has elements of type %s where the node has %v", v.Type.DType, n.Dtype())
@@ -294,8 +294,8 @@ func (b *builder) shaped(v *ssa.Value, n *gorgonia.Node) (*ssa.Value, error) {
 	return b.reshape(v, want...), b.err
 }
 
-// errElements refuses a type of elements.
-func errElements(t tensor.Dtype) error {
+// ErrElements refuses a type of elements.
+func ErrElements(t tensor.Dtype) error {
 	return fmt.Errorf("elements of type %v have no ONNX type; use one that has, such as float32, float64, int64 or bool", t)
 }
 
@@ -303,7 +303,7 @@ func errElements(t tensor.Dtype) error {
 func (b *builder) input(n *gorgonia.Node) (*ssa.Value, error) {
 	dt, ok := values.DType(n.Dtype())
 	if !ok {
-		return nil, errElements(n.Dtype())
+		return nil, ErrElements(n.Dtype())
 	}
 	if _, err := ndarray.ByteSize(dt, n.Shape()); err != nil {
 		return nil, fmt.Errorf("%w; give it a shape of sizes that are not negative, and that fits into memory", err)

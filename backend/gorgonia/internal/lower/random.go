@@ -47,7 +47,7 @@ type source struct {
 	ended bool // and what is drawn does not count any more
 }
 
-// more counts a number that is about to be drawn, and is false once the context has ended.
+// more counts a number that is drawn, just before or just after, and is false once the context has ended.
 func (s *source) more() bool {
 	if s.drawn++; s.drawn%numbersPerLook == 0 && s.call.Ended() {
 		s.ended = true

@@ -95,7 +95,7 @@ func (b *builder) stock(n *gorgonia.Node, in []*ssa.Value) (_ *ssa.Value, err er
 	}
 	dt, ok := values.DType(n.Dtype())
 	if !ok {
-		return nil, errElements(n.Dtype())
+		return nil, ErrElements(n.Dtype())
 	}
 	c := &called{op: n.Op(), dtype: dt, shape: n.Shape(), over: n.Op().OverwritesInput()}
 	for _, m := range append(b.children(n), n) {

@@ -29,20 +29,18 @@ func Dtype(d ndarray.DType) (t tensor.Dtype, ok bool) {
 
 // View points an array at the memory of a value. Tensors that are not row-major and
 // contiguous are copied. Where array a shows the same memory already, nothing is allocated.
+// The error is a [*dense.Error], or one of the budget of memory.
 func View(a *ndarray.Array, v gorgonia.Value) error {
 	if t, ok := v.(tensor.Tensor); ok {
 		d, ok := t.(*tensor.Dense)
 		if !ok {
-			return fmt.Errorf("a %T is not a *tensor.Dense", v)
-		}
-		if d == nil {
-			return errors.New("a nil *tensor.Dense has no elements")
+			return &dense.Error{Tensor: fmt.Sprintf("a %T", v), Reason: "it is no *tensor.Dense"}
 		}
 		return dense.View(a, d)
 	}
 	p, dt := scalar(v)
 	if p == nil {
-		return fmt.Errorf("a value of type %T is neither a tensor nor a scalar", v)
+		return &dense.Error{Tensor: fmt.Sprintf("a value of type %T", v), Reason: "it is neither a tensor nor a scalar"}
 	}
 	a.DType, a.Shape, a.Data = dt, a.Shape[:0], unsafe.Slice((*byte)(p), dt.Size())
 	return nil
@@ -85,6 +83,9 @@ func Of(a *ndarray.Array, t tensor.Dtype, shape tensor.Shape) (gorgonia.Value, e
 	}
 	if err := a.Check(); err != nil {
 		return nil, err
+	}
+	if !a.Aligned() {
+		return nil, fmt.Errorf("%s lies at an address that is no multiple of its elements' size; give a clone", a)
 	}
 	if n, err := ndarray.NumElems(shape); err != nil || n != a.Len() {
 		return nil, fmt.Errorf("%s can not be shown in shape %v", a, []int(shape))

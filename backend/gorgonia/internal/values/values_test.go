@@ -31,6 +31,8 @@ func TestOf(t *testing.T) {
 		"negative":          {six, tensor.Float32, tensor.Shape{-2, -3}, nil},
 		"matrix as scalar":  {six, tensor.Float32, nil, nil},
 		"nothing as scalar": {ndarray.Must(ndarray.Uint32, 0), tensor.Uint32, nil, nil},
+		"between addresses": {&ndarray.Array{DType: ndarray.Float32, Shape: []int{1}, Data: ndarray.AlignedBytes(8)[1:5]}, tensor.Float32, tensor.Shape{1}, nil},
+		"scalar between":    {&ndarray.Array{DType: ndarray.Float64, Data: ndarray.AlignedBytes(16)[1:9]}, tensor.Float64, nil, nil},
 		"missing data":      {&ndarray.Array{DType: ndarray.Float32, Shape: []int{2, 3}}, tensor.Float32, tensor.Shape{2, 3}, nil},
 	} {
 		v, err := values.Of(c.a, c.of, c.shape)
@@ -91,4 +93,13 @@ func TestView(t *testing.T) {
 		assert.Error(t, err, name)
 		assert.Error(t, values.Target(&ndarray.Array{}, v), name)
 	}
+}
+
+// TestViewOfStrings: a tensor of strings is an array of the same strings, whatever size their headers have.
+func TestViewOfStrings(t *testing.T) {
+	texts := []string{"a", "b", "c"}
+	a, err := values.Array(tensor.New(tensor.WithBacking(texts)))
+	require.NoError(t, err)
+	assert.Equal(t, texts, a.Str)
+	assert.Same(t, &texts[0], &a.Str[0])
 }
