@@ -10,7 +10,6 @@ import (
 	"gorgonia.org/gorgonia"
 	"gorgonia.org/tensor"
 
-	"github.com/berth-onnx/berth/backend/gorgonia/internal/dense"
 	"github.com/berth-onnx/berth/backend/gorgonia/internal/lower"
 	"github.com/berth-onnx/berth/backend/gorgonia/internal/values"
 	"github.com/berth-onnx/berth/internal/rescue"
@@ -82,7 +81,7 @@ func (in *input) read() error {
 
 // refused names the input whose value is no array; other errors, as those of the budget of memory, stay what they are.
 func (in *input) refused(err error) error {
-	if wrong := (*dense.Error)(nil); errors.As(err, &wrong) {
+	if wrong := (*values.Error)(nil); errors.As(err, &wrong) {
 		return &InputError{Name: in.name, Want: in.typ.String(), Got: err.Error()}
 	}
 	return fmt.Errorf("input %q: %w", in.name, err)

@@ -15,6 +15,9 @@ import (
 	"github.com/berth-onnx/berth/ndarray"
 )
 
+// Error says why a value is no array of ONNX elements.
+type Error = dense.Error
+
 // DType returns the ONNX element type of a Dtype; ok is false if there is none.
 func DType(t tensor.Dtype) (d ndarray.DType, ok bool) {
 	d = dense.DTypeOf(t.Type)
@@ -29,18 +32,18 @@ func Dtype(d ndarray.DType) (t tensor.Dtype, ok bool) {
 
 // View points an array at the memory of a value. Tensors that are not row-major and
 // contiguous are copied. Where array a shows the same memory already, nothing is allocated.
-// The error is a [*dense.Error], or one of the budget of memory.
+// The error is a [*Error], or one of the budget of memory.
 func View(a *ndarray.Array, v gorgonia.Value) error {
 	if t, ok := v.(tensor.Tensor); ok {
 		d, ok := t.(*tensor.Dense)
 		if !ok {
-			return &dense.Error{Tensor: fmt.Sprintf("a %T", v), Reason: "it is no *tensor.Dense"}
+			return &Error{Tensor: fmt.Sprintf("a %T", v), Reason: "it is no *tensor.Dense"}
 		}
 		return dense.View(a, d)
 	}
 	p, dt := scalar(v)
 	if p == nil {
-		return &dense.Error{Tensor: fmt.Sprintf("a value of type %T", v), Reason: "it is neither a tensor nor a scalar"}
+		return &Error{Tensor: fmt.Sprintf("a value of type %T", v), Reason: "it is neither a tensor nor a scalar"}
 	}
 	a.DType, a.Shape, a.Data = dt, a.Shape[:0], unsafe.Slice((*byte)(p), dt.Size())
 	return nil
