@@ -9,87 +9,87 @@ import (
 // truncated is C's remainder, whose sign is the dividend's.
 var truncated = []ssa.Attr{ssa.IntAttr("fmod", 1)}
 
-// Add is a + b, for tensors of one shape.
+// Add is [Engine.Add].
 func (o *operations) Add(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Add", nil, opts, a, b)
 }
 
-// AddScalar is Add with a scalar on one side.
+// AddScalar is [Engine.AddScalar].
 func (o *operations) AddScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.withScalar("Add", nil, a, b, left, opts)
 }
 
-// Sub is a - b, for tensors of one shape.
+// Sub is [Engine.Sub].
 func (o *operations) Sub(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Sub", nil, opts, a, b)
 }
 
-// SubScalar is Sub with a scalar on one side.
+// SubScalar is [Engine.SubScalar].
 func (o *operations) SubScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.withScalar("Sub", nil, a, b, left, opts)
 }
 
-// Mul is a · b, for tensors of one shape.
+// Mul is [Engine.Mul].
 func (o *operations) Mul(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Mul", nil, opts, a, b)
 }
 
-// MulScalar is Mul with a scalar on one side.
+// MulScalar is [Engine.MulScalar].
 func (o *operations) MulScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.withScalar("Mul", nil, a, b, left, opts)
 }
 
-// Div is a / b, for tensors of one shape.
+// Div is [Engine.Div].
 func (o *operations) Div(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Div", nil, opts, a, b)
 }
 
-// DivScalar is Div with a scalar on one side.
+// DivScalar is [Engine.DivScalar].
 func (o *operations) DivScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.withScalar("Div", nil, a, b, left, opts)
 }
 
-// Pow is a to the power of b, for tensors of one shape.
+// Pow is [Engine.Pow].
 func (o *operations) Pow(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Pow", nil, opts, a, b)
 }
 
-// PowScalar is Pow with a scalar on one side.
+// PowScalar is [Engine.PowScalar].
 func (o *operations) PowScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.withScalar("Pow", nil, a, b, left, opts)
 }
 
-// Mod is the remainder of a / b, with the sign of a, for tensors of one shape.
+// Mod is [Engine.Mod].
 func (o *operations) Mod(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Mod", truncated, opts, a, b)
 }
 
-// ModScalar is Mod with a scalar on one side.
+// ModScalar is [Engine.ModScalar].
 func (o *operations) ModScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.withScalar("Mod", truncated, a, b, left, opts)
 }
 
-// MinBetween is the smaller of a and b, for tensors of one shape.
+// MinBetween is [Engine.MinBetween].
 func (o *operations) MinBetween(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Min", nil, opts, a, b)
 }
 
-// MinBetweenScalar is MinBetween with a scalar on one side.
+// MinBetweenScalar is [Engine.MinBetweenScalar].
 func (o *operations) MinBetweenScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.withScalar("Min", nil, a, b, left, opts)
 }
 
-// MaxBetween is the larger of a and b, for tensors of one shape.
+// MaxBetween is [Engine.MaxBetween].
 func (o *operations) MaxBetween(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Max", nil, opts, a, b)
 }
 
-// MaxBetweenScalar is MaxBetween with a scalar on one side.
+// MaxBetweenScalar is [Engine.MaxBetweenScalar].
 func (o *operations) MaxBetweenScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.withScalar("Max", nil, a, b, left, opts)
 }
 
-// FMA adds a · x to y.
+// FMA is [Engine.FMA].
 func (o *operations) FMA(a, x, y tensor.Tensor) (tensor.Tensor, error) {
 	return guarded(o, "FMA", func() (tensor.Tensor, error) {
 		if _, err := denseOf(y); err != nil {
@@ -99,7 +99,7 @@ func (o *operations) FMA(a, x, y tensor.Tensor) (tensor.Tensor, error) {
 	})
 }
 
-// FMAScalar adds a · x to y.
+// FMAScalar is [Engine.FMAScalar].
 func (o *operations) FMAScalar(a tensor.Tensor, x any, y tensor.Tensor) (tensor.Tensor, error) {
 	return guarded(o, "FMAScalar", func() (tensor.Tensor, error) {
 		if _, err := denseOf(y); err != nil {

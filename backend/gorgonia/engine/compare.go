@@ -59,62 +59,62 @@ func (o *operations) compareScalar(op string, negate bool, a tensor.Tensor, b an
 	})
 }
 
-// Lt is a < b, for tensors of one shape.
+// Lt is [Engine.Lt].
 func (o *operations) Lt(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.compareTensors("Less", false, a, b, opts)
 }
 
-// LtScalar is Lt with a scalar on one side.
+// LtScalar is [Engine.LtScalar].
 func (o *operations) LtScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.compareScalar("Less", false, a, b, left, opts)
 }
 
-// Lte is a ≤ b, for tensors of one shape.
+// Lte is [Engine.Lte].
 func (o *operations) Lte(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.compareTensors("LessOrEqual", false, a, b, opts)
 }
 
-// LteScalar is Lte with a scalar on one side.
+// LteScalar is [Engine.LteScalar].
 func (o *operations) LteScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.compareScalar("LessOrEqual", false, a, b, left, opts)
 }
 
-// Gt is a > b, for tensors of one shape.
+// Gt is [Engine.Gt].
 func (o *operations) Gt(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.compareTensors("Greater", false, a, b, opts)
 }
 
-// GtScalar is Gt with a scalar on one side.
+// GtScalar is [Engine.GtScalar].
 func (o *operations) GtScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.compareScalar("Greater", false, a, b, left, opts)
 }
 
-// Gte is a ≥ b, for tensors of one shape.
+// Gte is [Engine.Gte].
 func (o *operations) Gte(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.compareTensors("GreaterOrEqual", false, a, b, opts)
 }
 
-// GteScalar is Gte with a scalar on one side.
+// GteScalar is [Engine.GteScalar].
 func (o *operations) GteScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.compareScalar("GreaterOrEqual", false, a, b, left, opts)
 }
 
-// ElEq is a = b, for tensors of one shape.
+// ElEq is [Engine.ElEq].
 func (o *operations) ElEq(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.compareTensors("Equal", false, a, b, opts)
 }
 
-// EqScalar is ElEq with a scalar on one side.
+// EqScalar is [Engine.EqScalar].
 func (o *operations) EqScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.compareScalar("Equal", false, a, b, left, opts)
 }
 
-// ElNe is a ≠ b, for tensors of one shape.
+// ElNe is [Engine.ElNe].
 func (o *operations) ElNe(a, b tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.compareTensors("Equal", true, a, b, opts)
 }
 
-// NeScalar is ElNe with a scalar on one side.
+// NeScalar is [Engine.NeScalar].
 func (o *operations) NeScalar(a tensor.Tensor, b any, left bool, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.compareScalar("Equal", true, a, b, left, opts)
 }

@@ -164,17 +164,17 @@ func forgetAxes(d *tensor.Dense) {
 	}
 }
 
-// MatMul computes the product of two matrices into a tensor of its shape.
+// MatMul is [Engine.MatMul].
 func (o *operations) MatMul(a, b, to tensor.Tensor) error {
 	return o.productInto("MatMul", a, b, to, matrixOf, matrixOf, matrixShape)
 }
 
-// MatVecMul computes the product of a matrix and a vector into a tensor of its shape, of one dimension.
+// MatVecMul is [Engine.MatVecMul].
 func (o *operations) MatVecMul(a, b, to tensor.Tensor) error {
 	return o.productInto("MatVecMul", a, b, to, matrixOf, column, func(x, _ matrix) []int { return []int{x.rows()} })
 }
 
-// Outer computes the products of all pairs of elements of two vectors into a tensor of their shape.
+// Outer is [Engine.Outer].
 func (o *operations) Outer(a, b, to tensor.Tensor) error {
 	return o.productInto("Outer", a, b, to, column, row, matrixShape)
 }
@@ -202,7 +202,7 @@ func (o *operations) productInto(name string, a, b, to tensor.Tensor, left, righ
 	return err
 }
 
-// Inner is the sum of the products of two vectors' elements, of their Go type.
+// Inner is [Engine.Inner].
 func (o *operations) Inner(a, b tensor.Tensor) (any, error) {
 	return guarded(o, "Inner", func() (any, error) {
 		x, err := column(a)
@@ -227,9 +227,7 @@ func (o *operations) Inner(a, b tensor.Tensor) (any, error) {
 	})
 }
 
-// Dot is the inner product of two vectors, a scalar; the product of a matrix and a vector, on either side, a vector; of tensors
-// with more dimensions the sum of products over the last axis of x and the last but one of y; and the product of all elements
-// with a scalar. Vectors are those of package tensor: also matrices of one row or one column of several elements.
+// Dot is [Engine.Dot].
 func (o *operations) Dot(x, y tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return guarded(o, "Dot", func() (tensor.Tensor, error) {
 		in, err := arraysOf(x, y)
@@ -284,7 +282,7 @@ func (o *operations) unfold(x, y *ndarray.Array) (left, right matrix, shape []in
 	return matrix{a: x.Reshaped(x.Len()/n, n)}, matrix{a: y.Reshaped(n, y.Len()/n)}, shape, nil
 }
 
-// Trace is the sum of a matrix's diagonal.
+// Trace is [Engine.Trace].
 func (o *operations) Trace(a tensor.Tensor) (any, error) {
 	return guarded(o, "Trace", func() (any, error) {
 		c, err := viewed(a)
@@ -301,7 +299,7 @@ func (o *operations) Trace(a tensor.Tensor) (any, error) {
 // decomposition is what SVD gives.
 type decomposition struct{ s, u, v tensor.Tensor }
 
-// SVD is the singular value decomposition of a matrix of float32 or float64, by the default engine.
+// SVD is [Engine.SVD].
 func (o *operations) SVD(a tensor.Tensor, uv, full bool) (s, u, v tensor.Tensor, err error) {
 	got, err := guarded(o, "SVD", func() (d decomposition, err error) {
 		c, err := viewed(a)

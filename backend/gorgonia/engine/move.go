@@ -12,8 +12,7 @@ import (
 	"github.com/berth-onnx/berth/ssa"
 )
 
-// Transpose moves elements to the strides they are to have. The tensor must have all of its memory: the elements of a
-// window would be moved over those beside it.
+// Transpose is [Engine.Transpose].
 func (o *operations) Transpose(t tensor.Tensor, expStrides []int) error {
 	_, err := guarded(o, "Transpose", func() (any, error) {
 		d, err := denseOf(t)
@@ -43,7 +42,7 @@ func (o *operations) Transpose(t tensor.Tensor, expStrides []int) error {
 	return err
 }
 
-// Concat joins tensors along an axis.
+// Concat is [Engine.Concat].
 func (o *operations) Concat(t tensor.Tensor, axis int, others ...tensor.Tensor) (tensor.Tensor, error) {
 	return guarded(o, "Concat", func() (tensor.Tensor, error) {
 		ts := append([]tensor.Tensor{t}, others...)
@@ -91,12 +90,12 @@ func (o *operations) join(t *tensor.Dense, axis int, in []*ndarray.Array) (*tens
 	return to, o.write(to, shape, func(out *ndarray.Array) error { return o.kernels.run(out, "Concat", attrs, in...) }, false)
 }
 
-// Stack joins tensors along a new axis.
+// Stack is [Engine.Stack].
 func (o *operations) Stack(t tensor.Tensor, axis int, others ...tensor.Tensor) (tensor.Tensor, error) {
 	return guarded(o, "Stack", func() (tensor.Tensor, error) { return o.stack(axis, append([]tensor.Tensor{t}, others...)) })
 }
 
-// StackDense is Stack.
+// StackDense is [Engine.StackDense].
 func (o *operations) StackDense(t tensor.DenseTensor, axis int, others ...tensor.DenseTensor) (tensor.DenseTensor, error) {
 	return guarded(o, "StackDense", func() (tensor.DenseTensor, error) {
 		ts := []tensor.Tensor{t}
@@ -121,7 +120,7 @@ func (o *operations) stack(axis int, ts []tensor.Tensor) (*tensor.Dense, error) 
 	return o.join(ts[0].(*tensor.Dense), axis, in)
 }
 
-// SelectByIndices takes the slices of a along an axis that a vector of indices names.
+// SelectByIndices is [Engine.SelectByIndices].
 func (o *operations) SelectByIndices(a, indices tensor.Tensor, axis int, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return guarded(o, "SelectByIndices", func() (tensor.Tensor, error) {
 		x, index, err := o.selection(a, indices, axis)
@@ -166,8 +165,7 @@ func inRange(indices *ndarray.Array) error {
 	return nil
 }
 
-// SelectByIndicesB is the gradient of SelectByIndices: zeros, to which the slices of the result's gradient are added where they
-// were taken from.
+// SelectByIndicesB is [Engine.SelectByIndicesB].
 func (o *operations) SelectByIndicesB(input, outGrad, indices tensor.Tensor, axis int, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return guarded(o, "SelectByIndicesB", func() (tensor.Tensor, error) {
 		x, index, err := o.selection(input, indices, axis)
@@ -208,7 +206,7 @@ func (o *operations) scatter(out, slices, index *ndarray.Array, axis int) error 
 	return o.kernels.run(out, "ScatterElements", attrs, zeros, at, slices)
 }
 
-// Diag is a matrix of numbers without the elements beside its diagonal.
+// Diag is [Engine.Diag].
 func (o *operations) Diag(a tensor.Tensor) (tensor.Tensor, error) {
 	return guarded(o, "Diag", func() (tensor.Tensor, error) {
 		x, err := arrayOf(a)

@@ -13,22 +13,22 @@ import (
 
 var withoutAxes = []ssa.Attr{ssa.IntAttr("keepdims", 0)}
 
-// Sum adds up elements along axes, or all of them.
+// Sum is [Engine.Sum].
 func (o *operations) Sum(a tensor.Tensor, along ...int) (tensor.Tensor, error) {
 	return o.reduce("ReduceSum", a, along)
 }
 
-// Prod multiplies elements along axes, or all of them.
+// Prod is [Engine.Prod].
 func (o *operations) Prod(a tensor.Tensor, along ...int) (tensor.Tensor, error) {
 	return o.reduce("ReduceProd", a, along)
 }
 
-// Min is the smallest element along axes, or of all.
+// Min is [Engine.Min].
 func (o *operations) Min(a tensor.Tensor, along ...int) (tensor.Tensor, error) {
 	return o.reduce("ReduceMin", a, along)
 }
 
-// Max is the largest element along axes, or of all.
+// Max is [Engine.Max].
 func (o *operations) Max(a tensor.Tensor, along ...int) (tensor.Tensor, error) {
 	return o.reduce("ReduceMax", a, along)
 }
@@ -77,12 +77,12 @@ func axesOf(a *ndarray.Array, along []int) ([]int64, error) {
 	return axes, nil
 }
 
-// Argmax is the index of the first largest element along an axis, or of all with tensor.AllAxes.
+// Argmax is [Engine.Argmax].
 func (o *operations) Argmax(t tensor.Tensor, axis int) (tensor.Tensor, error) {
 	return o.argument("ArgMax", t, axis)
 }
 
-// Argmin is the index of the first smallest element along an axis, or of all with tensor.AllAxes.
+// Argmin is [Engine.Argmin].
 func (o *operations) Argmin(t tensor.Tensor, axis int) (tensor.Tensor, error) {
 	return o.argument("ArgMin", t, axis)
 }
@@ -114,15 +114,14 @@ func (o *operations) argument(op string, t tensor.Tensor, axis int) (tensor.Tens
 	})
 }
 
-// Reduce reduces with a function, as the default engine does: func(T, T) T, or func([]T, []T) along the first axis and func([]T) T
-// along the last.
+// Reduce is [Engine.Reduce].
 func (o *operations) Reduce(fn any, a tensor.Tensor, axis int, defaultValue any, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.reduceBy("Reduce", a, axis, opts, []any{fn}, func(c tensor.Tensor, axis int) (tensor.Tensor, error) {
 		return stock.Reduce(fn, c, axis, defaultValue)
 	})
 }
 
-// OptimizedReduce reduces with functions for the first axis, the last and all others, as the default engine does.
+// OptimizedReduce is [Engine.OptimizedReduce].
 func (o *operations) OptimizedReduce(a tensor.Tensor, axis int, first, last, inner, defaultValue any, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.reduceBy("OptimizedReduce", a, axis, opts, []any{first, last, inner}, func(c tensor.Tensor, axis int) (tensor.Tensor, error) {
 		return stock.OptimizedReduce(c, axis, first, last, inner, defaultValue)
@@ -165,12 +164,12 @@ func (o *operations) reduceBy(op string, a tensor.Tensor, axis int, opts []tenso
 	})
 }
 
-// SoftMax is e to the power of x, divided by the sum of that along an axis.
+// SoftMax is [Engine.SoftMax].
 func (o *operations) SoftMax(x tensor.Tensor, axis int, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.softmax("Softmax", x, axis, opts)
 }
 
-// LogSoftMax is the logarithm of [operations.SoftMax].
+// LogSoftMax is [Engine.LogSoftMax].
 func (o *operations) LogSoftMax(x tensor.Tensor, axis int, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.softmax("LogSoftmax", x, axis, opts)
 }
@@ -179,7 +178,7 @@ func (o *operations) softmax(op string, x tensor.Tensor, axis int, opts []tensor
 	return o.elementwise(op, []ssa.Attr{ssa.IntAttr("axis", int64(axis))}, opts, x)
 }
 
-// SoftMaxB is the gradient of SoftMax: (grad - Σ grad·output) · output.
+// SoftMaxB is [Engine.SoftMaxB].
 func (o *operations) SoftMaxB(output, grad tensor.Tensor, axis int, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.softmaxGradient("SoftMaxB", output, grad, axis, opts, func(y, g, out *ndarray.Array) error {
 		product, err := o.compute(y.DType, y.Shape, "Mul", nil, g, y)
@@ -197,7 +196,7 @@ func (o *operations) SoftMaxB(output, grad tensor.Tensor, axis int, opts ...tens
 	})
 }
 
-// LogSoftMaxB is the gradient of LogSoftMax: grad - e^output · Σ grad.
+// LogSoftMaxB is [Engine.LogSoftMaxB].
 func (o *operations) LogSoftMaxB(output, grad tensor.Tensor, axis int, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.softmaxGradient("LogSoftMaxB", output, grad, axis, opts, func(y, g, out *ndarray.Array) error {
 		p, err := o.compute(y.DType, y.Shape, "Exp", nil, y)

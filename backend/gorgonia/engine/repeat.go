@@ -10,14 +10,12 @@ import (
 	"github.com/berth-onnx/berth/ndarray"
 )
 
-// Repeat repeats elements along an axis, or those of all axes in a vector with tensor.AllAxes: each as often as the one count
-// says, or the count at its index. A scalar becomes a vector, or a matrix of one row along axis 1; a vector along axis 1 a matrix
-// of its repeated elements in rows.
+// Repeat is [Engine.Repeat].
 func (o *operations) Repeat(t tensor.Tensor, axis int, repeats ...int) (tensor.Tensor, error) {
 	return guarded(o, "Repeat", func() (tensor.Tensor, error) { return o.repeat(t, axis, repeats, nil) })
 }
 
-// RepeatReuse is Repeat into the memory of a tensor.
+// RepeatReuse is [Engine.RepeatReuse].
 func (o *operations) RepeatReuse(t, reuse tensor.Tensor, axis int, repeats ...int) (tensor.Tensor, error) {
 	return guarded(o, "RepeatReuse", func() (tensor.Tensor, error) {
 		if _, err := denseOf(reuse); err != nil {

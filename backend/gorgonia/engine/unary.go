@@ -11,52 +11,52 @@ import (
 	"github.com/berth-onnx/berth/ops"
 )
 
-// Neg is -a.
+// Neg is [Engine.Neg].
 func (o *operations) Neg(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Neg", nil, opts, a)
 }
 
-// Inv is 1 / a.
+// Inv is [Engine.Inv].
 func (o *operations) Inv(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Reciprocal", nil, opts, a)
 }
 
-// Exp is e to the power of a.
+// Exp is [Engine.Exp].
 func (o *operations) Exp(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Exp", nil, opts, a)
 }
 
-// Tanh is the hyperbolic tangent of a.
+// Tanh is [Engine.Tanh].
 func (o *operations) Tanh(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Tanh", nil, opts, a)
 }
 
-// Log is the natural logarithm of a.
+// Log is [Engine.Log].
 func (o *operations) Log(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Log", nil, opts, a)
 }
 
-// Sqrt is the square root of a.
+// Sqrt is [Engine.Sqrt].
 func (o *operations) Sqrt(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Sqrt", nil, opts, a)
 }
 
-// Sign is -1, 0 or 1.
+// Sign is [Engine.Sign].
 func (o *operations) Sign(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Sign", nil, opts, a)
 }
 
-// Abs is the magnitude of a.
+// Abs is [Engine.Abs].
 func (o *operations) Abs(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.elementwise("Abs", nil, opts, a)
 }
 
-// Square is a².
+// Square is [Engine.Square].
 func (o *operations) Square(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.Mul(a, a, opts...)
 }
 
-// Cube is a³.
+// Cube is [Engine.Cube].
 func (o *operations) Cube(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return guarded(o, "Cube", func() (tensor.Tensor, error) {
 		x, err := arrayOf(a)
@@ -73,22 +73,22 @@ func (o *operations) Cube(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tenso
 	})
 }
 
-// Log2 is the logarithm to base 2, of floats.
+// Log2 is [Engine.Log2].
 func (o *operations) Log2(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.function("Log2", math.Log2, a, opts)
 }
 
-// Log10 is the logarithm to base 10, of floats.
+// Log10 is [Engine.Log10].
 func (o *operations) Log10(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.function("Log10", math.Log10, a, opts)
 }
 
-// Cbrt is the cube root, of floats.
+// Cbrt is [Engine.Cbrt].
 func (o *operations) Cbrt(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.function("Cbrt", math.Cbrt, a, opts)
 }
 
-// InvSqrt is 1 / √a, of floats.
+// InvSqrt is [Engine.InvSqrt].
 func (o *operations) InvSqrt(a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return o.function("InvSqrt", inverseRoot, a, opts)
 }
@@ -120,7 +120,7 @@ func (o *operations) function(name string, f func(float64) float64, a tensor.Ten
 	})
 }
 
-// Clamp limits elements to those from lowest to highest.
+// Clamp is [Engine.Clamp].
 func (o *operations) Clamp(a tensor.Tensor, lowest, highest any, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return guarded(o, "Clamp", func() (tensor.Tensor, error) {
 		in, err := operandsWith(a, lowest, true)
@@ -137,7 +137,7 @@ func (o *operations) Clamp(a tensor.Tensor, lowest, highest any, opts ...tensor.
 	})
 }
 
-// Map applies a function of the element type to every element.
+// Map is [Engine.Map].
 func (o *operations) Map(fn any, a tensor.Tensor, opts ...tensor.FuncOpt) (tensor.Tensor, error) {
 	return guarded(o, "Map", func() (tensor.Tensor, error) {
 		c, err := plain(a)
