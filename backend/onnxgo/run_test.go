@@ -304,9 +304,9 @@ func TestResultNotFetched(t *testing.T) {
 	assert.Equal(t, []tensor.Tensor{nil, nil}, out)
 }
 
-// TestInputBeyondMemory: an input whose copy in row-major order the budget of memory has no room for is that error, with the
-// input's name, and no [*berth.InputError].
-func TestInputBeyondMemory(t *testing.T) {
+// TestTensorsBeyondMemory: an input or attribute whose copy in row-major order the budget of memory has no room for is that
+// error, with its name, and no [*berth.InputError].
+func TestTensorsBeyondMemory(t *testing.T) {
 	if strconv.IntSize < 64 {
 		t.Skip("no tensor has so many elements")
 	}
@@ -323,5 +323,14 @@ func TestInputBeyondMemory(t *testing.T) {
 	require.ErrorAs(t, err, &full)
 	assert.ErrorContains(t, err, `input "x": `)
 	assert.False(t, errors.As(err, &wrong))
+	require.NoError(t, g.Close())
+
+	g = onnxgo.NewGraph()
+	y := g.NewNode()
+	g.AddNode(y)
+	require.NoError(t, g.ApplyOperation(onnx.Operation{Name: "Constant", Attributes: map[string]any{"value": huge}}, y))
+	err = g.Run()
+	require.ErrorAs(t, err, &full)
+	assert.ErrorContains(t, err, `attribute "value": `)
 	require.NoError(t, g.Close())
 }

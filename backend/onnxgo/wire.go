@@ -1,6 +1,7 @@
 package onnxgo
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"gorgonia.org/tensor"
 
+	"github.com/berth-onnx/berth/backend/gorgonia"
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/ops"
@@ -27,7 +29,7 @@ func (g *Graph) message(inputs map[string]*ndarray.Array, wanted []*Node) (*onnx
 		case n.role == weight:
 			t, err := tensorMessage(names[n], g.valueOf(n))
 			if err != nil {
-				return nil, &GraphError{n.name, err.Error()}
+				return nil, unreadable(n.name, "the weight", err)
 			}
 			w.Initializers = append(w.Initializers, t)
 		case n.role == input && inputs[names[n]] != nil:
@@ -70,6 +72,14 @@ func inputMessage(name string, a *ndarray.Array) *onnxwire.ValueInfo {
 		s.Dims = append(s.Dims, &onnxwire.Dim{Kind: onnxwire.DimParam, Param: fmt.Sprintf("%s_%d", name, i)})
 	}
 	return &onnxwire.ValueInfo{Name: name, Type: &onnxwire.Type{Tensor: &onnxwire.TensorType{ElemType: onnxwire.DataType(a.DType), Shape: s}}}
+}
+
+// unreadable names the node whose tensor is no array; other errors, as those of the budget of memory, stay what they are.
+func unreadable(node, what string, err error) error {
+	if wrong := (*gorgonia.DenseError)(nil); errors.As(err, &wrong) {
+		return &GraphError{node, fmt.Sprintf("%s: %v", what, err)}
+	}
+	return fmt.Errorf("node %q: %s: %w", node, what, err)
 }
 
 // tensorMessage shares the memory of a tensor.
@@ -149,7 +159,7 @@ func (o *operation) attribute(name string) (*onnxwire.Attribute, error) {
 	case tensor.Tensor:
 		t, err := tensorMessage("", v)
 		if err != nil {
-			return nil, &GraphError{o.out[0].name, fmt.Sprintf("attribute %q: %v", name, err)}
+			return nil, unreadable(o.out[0].name, fmt.Sprintf("attribute %q", name), err)
 		}
 		a.Type, a.T = onnxwire.AttrTensor, t
 	default:
