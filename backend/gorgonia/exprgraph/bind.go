@@ -21,7 +21,8 @@ func missing(list string, i int) error {
 }
 
 // Bind gives the inputs their values, one for each input in the model's order. The graph
-// reads the arrays' memory in later passes. A value that does not fit its input is a
+// reads the arrays' memory in later passes; of an array that is not aligned for its elements, that of
+// a clone ([ndarray.Array.Aligned]). A value that does not fit its input is a
 // [*berth.InputError], and then none is bound.
 func (g *Graph) Bind(in ...ndarray.Value) (err error) {
 	defer rescue.Into(&err)

@@ -194,3 +194,37 @@ func TestHalves(t *testing.T) {
 		assert.Equal(t, want, y.Float(i))
 	}
 }
+
+// TestUnaligned: arrays between the addresses of their elements, as weights mapped from a file may be, are bound as clones; so
+// are constants.
+func TestUnaligned(t *testing.T) {
+	unaligned := func(values ...float32) *ndarray.Array {
+		a := ndarray.Of(values, len(values))
+		data := ndarray.AlignedBytes(len(a.Data) + 1)[1:]
+		copy(data, a.Data)
+		return &ndarray.Array{DType: a.DType, Shape: a.Shape, Data: data}
+	}
+	graph := ssa.NewGraph("g")
+	x := graph.AddParam("x", ssa.StaticTensor(ndarray.Float32, 2))
+	sum := graph.NewNode("Add", []*ssa.Value{x, graph.AddConst("c", ssa.NewConstant(unaligned(10, 20)))}, 1)
+	require.NoError(t, ops.Infer(sum))
+	sum.Out[0].Name = "y"
+	graph.Results = []*ssa.Value{sum.Out[0]}
+	g, err := exprgraph.Import(t.Context(), berth.FromModule(&ssa.Module{Graph: graph}))
+	require.NoError(t, err)
+	require.NoError(t, g.Bind(unaligned(1, 2)))
+	machine, err := vm.New(g.ExprGraph)
+	require.NoError(t, err)
+	require.NoError(t, machine.RunAll())
+	assert.Equal(t, []float32{11, 22}, g.Outputs[0].Value().Data())
+	addresses := []*G.Node{g.Inputs[0]}
+	for _, n := range g.ExprGraph.AllNodes() {
+		if n.Op() != nil && len(n.Shape()) == 1 && n.Value() != nil {
+			addresses = append(addresses, n)
+		}
+	}
+	for _, n := range addresses {
+		assert.Zero(t, n.Value().Uintptr()%4, n.Name())
+	}
+	require.NoError(t, machine.Close())
+}
