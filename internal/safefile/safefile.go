@@ -6,7 +6,8 @@
 //
 // Until the rename the target is what it was, also when the process is killed or the disk is full. Who has the old file
 // open or mapped keeps it. An existing file keeps its permissions and, where the system allows it, its owner and group; a
-// new one gets 0666 without the umask. Symbolic links are followed: the link stays, its target is replaced or created. Of a
+// new one gets 0666 without the umask, or, where it is one of several, the permissions of the last of them, which refers to it, if
+// that existed. Symbolic links are followed: the link stays, its target is replaced or created. Of a
 // file with several hard links the name given is replaced, the others keep the old content. What is no regular file (a
 // folder, device, pipe or socket) or is read-only is refused with a [*TargetError].
 //
@@ -72,6 +73,9 @@ func WriteAll(ctx context.Context, obsolete func(alone bool) []string, files ...
 			return err
 		}
 		all[i] = &pending{target: t}
+	}
+	for _, p := range all {
+		p.like = all[len(all)-1].old
 	}
 	defer all.release()
 	for i, f := range files {

@@ -53,6 +53,26 @@ func TestMode(t *testing.T) {
 	}
 }
 
+// TestModeOfSeveral: a new file that the last one refers to is as private as that was before; beside a new one it follows the umask.
+func TestModeOfSeveral(t *testing.T) {
+	defer syscall.Umask(syscall.Umask(0o022))
+	for _, c := range []struct {
+		model      fs.FileMode // 0: there is none yet
+		data, want fs.FileMode
+	}{{0o600, 0, 0o600}, {0o640, 0, 0o640}, {0, 0, 0o644}, {0o600, 0o644, 0o644}} {
+		dir := t.TempDir()
+		model, data := filepath.Join(dir, "model"), filepath.Join(dir, "data")
+		for path, mode := range map[string]fs.FileMode{model: c.model, data: c.data} {
+			if mode != 0 {
+				require.NoError(t, os.WriteFile(path, []byte("old"), mode))
+				require.NoError(t, os.Chmod(path, mode))
+			}
+		}
+		require.NoError(t, WriteAll(t.Context(), nil, File{data, text("x")}, File{model, text("y")}))
+		assert.Equal(t, c.want, modeOf(t, data), "%+v", c)
+	}
+}
+
 // TestLinks: links stay, also links to links, to other folders, to nothing yet, and through linked folders.
 func TestLinks(t *testing.T) {
 	dir := t.TempDir()

@@ -49,6 +49,7 @@ func refuseKind(path string, mode fs.FileMode) error {
 type target struct {
 	path string
 	old  fs.FileInfo // of the file that is there; nil if there is none
+	like fs.FileInfo // of the file whose permissions a new one gets; nil if there is none
 }
 
 func (t target) isNew() bool { return t.old == nil }
@@ -107,7 +108,7 @@ func existing(path string, info fs.FileInfo) (target, error) {
 	if err != nil {
 		return target{}, &TargetError{path, "is read-only; make it writable, or write to another name", err}
 	}
-	return target{path, info}, nil
+	return target{path: path, old: info}, nil
 }
 
 // folder is the folder of the target; [filepath.Dir] would resolve ".." without following links.
@@ -132,9 +133,12 @@ func (t target) create() (*os.File, error) {
 	if err := step("create", t.path); err != nil {
 		return nil, err
 	}
-	mode := fs.FileMode(0o666)
-	if !t.isNew() {
-		mode = t.old.Mode().Perm()
+	mode, like := fs.FileMode(0o666), t.old
+	if like == nil {
+		like = t.like
+	}
+	if like != nil {
+		mode = like.Mode().Perm()
 	}
 	before, after, _ := strings.Cut(Pattern, "*")
 	for {
@@ -147,10 +151,10 @@ func (t target) create() (*os.File, error) {
 			return nil, t.refuseFolder(err)
 		}
 		lockFile(f)
-		if t.isNew() {
+		if like == nil {
 			return f, nil
 		}
-		keepOwner(f, t.old)
+		keepOwner(f, like)
 		if err := f.Chmod(mode); err != nil {
 			return nil, errors.Join(t.named(tmp, err), f.Close(), os.Remove(tmp))
 		}
