@@ -118,6 +118,17 @@ func TestDowngrades(t *testing.T) {
 	}
 }
 
+// TestDowngradeOfCrossedLimits: a Clip whose min is above its max gives max everywhere; older operator sets refuse such limits.
+func TestDowngradeOfCrossedLimits(t *testing.T) {
+	g, err := ssa.ParseGraph(`graph "g" { in %x: float32[3] const %lo: float32[] = 1 const %hi: float32[] = -1 %y = Clip(%x, %lo, %hi) out %y }`)
+	require.NoError(t, err)
+	require.NoError(t, ops.DowngradeTo(g, g.Nodes[0], 10))
+	require.Len(t, g.Nodes, 1)
+	for _, name := range []string{"min", "max"} {
+		assert.EqualValues(t, -1, g.Nodes[0].Attr(name).F, name)
+	}
+}
+
 // TestNoDowngrade: nodes that older operator sets can not write say why.
 func TestNoDowngrade(t *testing.T) {
 	for _, c := range []struct {

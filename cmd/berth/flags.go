@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -278,8 +279,8 @@ func (f *toleranceFlag) Type() string { return "float" }
 
 func (f *toleranceFlag) Set(s string) error {
 	v, err := strconv.ParseFloat(s, 64)
-	if err != nil || !(v >= 0) {
-		return fmt.Errorf("want a number that is not negative, such as 0.001")
+	if err != nil || !(v >= 0) || math.IsInf(v, 1) {
+		return fmt.Errorf("want a number that is not negative, and no infinity, such as 0.001")
 	}
 	*f = toleranceFlag(v)
 	return nil

@@ -26,7 +26,7 @@ var Clip = ops.Op{
 	Downgrades: []ops.Downgrade{{Below: 11, Form: kit.FormBy(kit.From(1, kit.FloatTypes), kit.From(12, kit.AnyType)), Apply: downgradeClip}},
 }
 
-// downgradeClip makes attributes of constant limits.
+// downgradeClip makes attributes of constant limits. Where min is above max, which kernels of these versions refuse, both are max.
 func downgradeClip(_ *ops.Upgrader, n *ssa.Node) error {
 	for i, name := range []string{"min", "max"} {
 		v := n.Input(i + 1)
@@ -38,6 +38,9 @@ func downgradeClip(_ *ops.Upgrader, n *ssa.Node) error {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		n.SetAttr(ssa.FloatAttr(name, k))
+	}
+	if lo, hi := n.Attr("min"), n.Attr("max"); lo != nil && hi != nil && lo.F > hi.F {
+		n.SetAttr(ssa.FloatAttr("min", hi.F))
 	}
 	n.TruncateInputs(1)
 	return nil
