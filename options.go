@@ -319,7 +319,7 @@ func WithUnrolledLoops() Option { return func(c *config) { c.unroll = true } }
 // determine it. See [onnximport.Options].
 func WithChannelBlock(n int) Option { return func(c *config) { c.channelBlock = n } }
 
-// WithContext lets a context end [Open], [OpenLenient] and [Parse] early. Operations that
+// WithContext lets a context end [Open], [OpenFS], [OpenLenient], [Parse] and [Read] early. Operations that
 // take a context of their own do not look at it.
 func WithContext(ctx context.Context) Option { return func(c *config) { c.ctx = ctx } }
 

@@ -1,6 +1,7 @@
 package berth
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +11,6 @@ import (
 
 	"github.com/berth-onnx/berth/internal/onnxwire"
 	"github.com/berth-onnx/berth/internal/rescue"
-	"github.com/berth-onnx/berth/ndarray"
 	"github.com/berth-onnx/berth/onnximport"
 )
 
@@ -26,14 +26,14 @@ func OpenFS(fsys fs.FS, name string, opts ...Option) (_ *Model, err error) {
 	if fsys == nil {
 		return nil, &ImportError{File: name, Reason: "the file system is nil"}
 	}
-	data, err := readFS(fsys, name, maxModelBytes, c.memory)
+	data, err := c.readFS(fsys, name, maxModelBytes)
 	if err != nil {
-		return nil, &ImportError{Reason: err.Error(), Err: err}
+		return nil, withCause(c.ctx, &ImportError{Reason: err.Error(), Err: err})
 	}
 	o := importOptions(false, opts)
 	if o.Data == nil {
 		o.Data = func(location string) ([]byte, error) {
-			return readFS(fsys, path.Join(path.Dir(name), location), math.MaxInt64, c.memory)
+			return c.readFS(fsys, path.Join(path.Dir(name), location), math.MaxInt64)
 		}
 	}
 	return newModel(o, opts)(onnximport.FromBytes(data, name, o))
@@ -46,15 +46,58 @@ func Read(r io.Reader, opts ...Option) (_ *Model, err error) {
 	if r == nil {
 		return nil, &ImportError{Reason: "the reader is nil"}
 	}
-	data, err := onnxwire.ReadAll(newConfig(opts).memory, r, "the model", 0, maxModelBytes)
+	c := newConfig(opts)
+	data, err := onnxwire.ReadAll(c.memory, endWith(c.ctx, r), "the model", 0, maxModelBytes)
 	if err != nil {
-		return nil, &ImportError{Reason: err.Error(), Err: err}
+		return nil, withCause(c.ctx, &ImportError{Reason: err.Error(), Err: err})
 	}
 	return Parse(data, opts...)
 }
 
+// endWith makes a reader end with a context, also while it blocks. What is left of a read then goes on in a goroutine of
+// its own, which ends when the read does.
+func endWith(ctx context.Context, r io.Reader) io.Reader {
+	if ctx == nil || ctx.Done() == nil {
+		return r
+	}
+	return &endingReader{ctx, r, make([]byte, 64<<10), make(chan readResult, 1)}
+}
+
+type endingReader struct {
+	ctx  context.Context
+	r    io.Reader
+	buf  []byte // of the read in progress, which may last longer than the caller waits
+	done chan readResult
+}
+
+type readResult struct {
+	n   int
+	err error
+}
+
+// Read reads at most as much as the buffer holds.
+func (e *endingReader) Read(p []byte) (int, error) {
+	if err := e.ctx.Err(); err != nil {
+		return 0, err
+	}
+	go e.fill(min(len(p), len(e.buf)))
+	select {
+	case got := <-e.done:
+		return copy(p, e.buf[:got.n]), got.err
+	case <-e.ctx.Done():
+		return 0, e.ctx.Err()
+	}
+}
+
+func (e *endingReader) fill(n int) {
+	var got readResult
+	defer func() { e.done <- got }()
+	defer rescue.Into(&got.err)
+	got.n, got.err = e.r.Read(e.buf[:n])
+}
+
 // readFS reads a regular file.
-func readFS(fsys fs.FS, name string, most int64, memory ndarray.Budget) ([]byte, error) {
+func (c *config) readFS(fsys fs.FS, name string, most int64) ([]byte, error) {
 	f, err := fsys.Open(name)
 	if err != nil {
 		return nil, err
@@ -67,7 +110,7 @@ func readFS(fsys fs.FS, name string, most int64, memory ndarray.Budget) ([]byte,
 	if !info.Mode().IsRegular() {
 		return nil, &fs.PathError{Op: "read", Path: name, Err: errors.New("is no regular file")}
 	}
-	return onnxwire.ReadAll(memory, f, name, info.Size(), most)
+	return onnxwire.ReadAll(c.memory, endWith(c.ctx, f), name, info.Size(), most)
 }
 
 // dataIn gives the content of files in memory, by location.

@@ -3,6 +3,7 @@ package berth_test
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"io/fs"
@@ -181,4 +182,50 @@ func TestMetadata(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	assert.NotEmpty(t, berth.Version())
+}
+
+// readFunc is a reader.
+type readFunc func(p []byte) (int, error)
+
+func (f readFunc) Read(p []byte) (int, error) { return f(p) }
+
+// TestReadEnds: a context ends reading, whether the reader gives bytes without end, nothing for ever, or panics.
+func TestReadEnds(t *testing.T) {
+	shutdown, end := errors.New("the server stops"), make(chan struct{})
+	defer close(end)
+	for kind, read := range map[string]func(cancel context.CancelCauseFunc, reads int) int{
+		"blocks": func(cancel context.CancelCauseFunc, _ int) int {
+			cancel(shutdown)
+			<-end
+			return 0
+		},
+		"gives bytes": func(cancel context.CancelCauseFunc, reads int) int {
+			if reads == 100 {
+				cancel(shutdown)
+			}
+			return 1
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			reads := 0
+			_, err := berth.Read(readFunc(func(p []byte) (int, error) {
+				reads++
+				return read(cancel, reads), nil
+			}), berth.WithContext(ctx))
+			require.ErrorIs(t, err, context.Canceled)
+			require.ErrorIs(t, err, shutdown)
+			var ie *berth.ImportError
+			assert.ErrorAs(t, err, &ie)
+		})
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := berth.Read(readFunc(func([]byte) (int, error) { panic("the reader fails") }), berth.WithContext(ctx))
+	var pe *berth.PanicError
+	require.ErrorAs(t, err, &pe)
+	name, whole := saved(t, 0)
+	m, err := berth.Read(iotest.HalfReader(bytes.NewReader(whole[name])), berth.WithContext(ctx))
+	require.NoError(t, err)
+	require.NoError(t, m.Close())
 }
