@@ -86,6 +86,7 @@ func (c *checker) graph(g *onnxwire.Graph, outer *scope) {
 	s := declared(g, outer)
 	for _, n := range g.Nodes {
 		c.node(n, s)
+		c.branches(n, s)
 		for _, a := range n.Attributes {
 			if a.G != nil {
 				c.graph(a.G, s)
@@ -154,6 +155,35 @@ func (c *checker) node(n *onnxwire.Node, s *scope) {
 	}
 	check("operand", o.operands, n.Inputs)
 	check("result", o.results, n.Outputs)
+}
+
+// branches compares results of the bodies of an If with each other and with the node's: to whoever reads them they have one type.
+func (c *checker) branches(n *onnxwire.Node, s *scope) {
+	if n.OpType != "If" || domainOf(n.Domain) != "" {
+		return
+	}
+	inner := map[*onnxwire.Attribute]*scope{}
+	for _, a := range n.Attributes {
+		if a.G != nil {
+			inner[a] = declared(a.G, s)
+		}
+	}
+	for i, name := range n.Outputs {
+		first := binding{fmt.Sprintf("result %d", i), s.typeOf(name)}
+		for _, a := range n.Attributes {
+			if a.G == nil || i >= len(a.G.Outputs) {
+				continue
+			}
+			own := binding{fmt.Sprintf("result %d of %s", i, a.Name), inner[a].typeOf(a.G.Outputs[i].Name)}
+			switch {
+			case first.t == "":
+				first = own
+			case own.t != "" && own.t != first.t:
+				c.found = append(c.found, Violation{nodeText(n), ".If", own.parameter, own.t,
+					fmt.Sprintf("and %s, which is to have the same type, is %s", first.parameter, first.t)})
+			}
+		}
+	}
 }
 
 // binding is the type that a variable stands for, and what fixed it.

@@ -22,6 +22,11 @@ func node(op, in, out string, attrs ...*onnxwire.Attribute) *onnxwire.Node {
 }
 
 // TestCheck: f is float32, h bfloat16, i int32, l int64, b bool, s a sequence of int32 in each graph.
+// branch is a body whose result is a value around it.
+func branch(name, result string) *onnxwire.Attribute {
+	return &onnxwire.Attribute{Name: name, G: &onnxwire.Graph{Outputs: []*onnxwire.ValueInfo{{Name: result}}}}
+}
+
 func TestCheck(t *testing.T) {
 	body := &onnxwire.Attribute{Name: "then_branch", G: &onnxwire.Graph{Nodes: []*onnxwire.Node{node("ScatterND", "f i f", "y")}}}
 	shadowing := &onnxwire.Attribute{Name: "then_branch", G: &onnxwire.Graph{
@@ -52,6 +57,11 @@ func TestCheck(t *testing.T) {
 			`node Abs "-> z": operand "X" is seq(tensor(int32)), version 11 of the operator set allows double, float, float16, int16, int32, int64, int8, uint16, uint32, uint64, uint8`}},
 		{"a body sees values around it", 13, []*onnxwire.Node{node("If", "b", "o", body)},
 			[]string{`node ScatterND "-> y": operand "indices" is int32, version 13 of the operator set allows int64`}},
+		{"branches of one type", 13, []*onnxwire.Node{node("If", "b", "f", branch("then_branch", "f"), branch("else_branch", "f"))}, nil},
+		{"a branch of another type", 13, []*onnxwire.Node{node("If", "b", "o", branch("then_branch", "f"), branch("else_branch", "l"))},
+			[]string{`node If "-> o": result 0 of else_branch is int64, and result 0 of then_branch, which is to have the same type, is float`}},
+		{"branches of another type than the node's result", 13, []*onnxwire.Node{node("If", "b", "l", branch("then_branch", "f"), branch("else_branch", "o"))},
+			[]string{`node If "-> l": result 0 of then_branch is float, and result 0, which is to have the same type, is int64`}},
 		{"a body's own value of no known type", 13, []*onnxwire.Node{node("If", "b", "o", shadowing)}, nil},
 		{"constants", 13, []*onnxwire.Node{node("ConstantOfShape", "l", "k", ints), node("ScatterND", "f k f", "y")},
 			[]string{`node ScatterND "-> y": operand "indices" is int32, version 13 of the operator set allows int64`}},
