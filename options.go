@@ -180,8 +180,9 @@ func WithBound(symbol string, most int64) Option {
 
 // WithState has each [Session] keep a recurrent state: the input is what the result was in the
 // run before, zeros (or the input's default) at first. It is left out of a run then, and the
-// result is not delivered; see [Program.Caches]. Types and shapes of both must be known and
-// the same; bind open dimensions by [WithShape] or [WithDim]. Several states may be named.
+// result is not delivered; see [Program.Caches]. Types and shapes of both must be the
+// same; bind open dimensions by [WithShape] or [WithDim]. Where the result's is known only while running, a run whose result does
+// not fit fails. Several states may be named.
 func WithState(input, result string) Option {
 	return func(c *config) { c.states = append(c.states, statePair{input, result}) }
 }

@@ -25,7 +25,7 @@ const (
 
 // Save writes a module to an ONNX file, and the constants that Options.External picks to a data file beside it, whose name
 // has a hash of its content: NAME.HASH.data. That file is complete on the disk before the model that refers to it takes the
-// place of the old one; data files that this leaves without a model are removed last. So whenever the process ends, path is
+// place of the old one; data files named after the model that this leaves without one are removed last. So whenever the process ends, path is
 // the old model or the new one, and the data it reads are there. The module may be mapped from the very files that are
 // replaced. Where path is a symbolic link, the data file lies beside the link, where who opens that path looks for it.
 // Errors are [*ExportError] and those of [safefile.WriteAll].
